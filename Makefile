@@ -1,0 +1,319 @@
+# infer. `make help` lists the targets; CONTRIBUTING.md tells how the tree is laid out.
+#
+# A new .c file needs no edit here: sources are found by wildcard and compiled by one rule.
+#   V=1                         show the commands
+#   DEVELOPER=1                 the full warning profile, and a warning is an error
+#   SANITIZE=address,undefined  instrument; CC=clang another compiler. Both build in a folder of their own
+#   BUILD=DIR                   build there instead of in build/
+# config.mak, where it exists, may set any of these.
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+-include config.mak
+BUILD ?= build
+DEPS ?= build/deps
+
+# `deps` changes what the rest of this file looks for. Where it is among the goals it runs first, and the
+# other goals in a make of their own, which reads this file anew.
+BOOT := $(filter deps deps-dev,$(MAKECMDGOALS))
+REST := $(filter-out deps deps-dev,$(MAKECMDGOALS))
+ifneq ($(BOOT),)
+
+.PHONY: $(MAKECMDGOALS)
+$(BOOT):
+	@tools/deps.sh $(DEPS) $(if $(filter deps-dev,$(BOOT)),dev)
+# both asked for: the second has nothing left to do
+$(if $(word 2,$(BOOT)),$(eval $(lastword $(BOOT)): $(firstword $(BOOT))))
+ifneq ($(REST),)
+$(firstword $(REST)): $(BOOT)
+	@+$(MAKE) --no-print-directory $(REST)
+$(wordlist 2,$(words $(REST)),$(REST)): $(firstword $(REST)) ;
+endif
+
+else
+
+# --- the configuration
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+comma := ,
+CONFIG := $(filter-out gcc cc,$(notdir $(lastword $(CC)))) $(subst $(comma),-,$(SANITIZE))
+OUT := $(BUILD)$(if $(strip $(CONFIG)),/$(subst $() $(),-,$(strip $(CONFIG))))
+OBJ := $(OUT)/obj
+GEN := $(OUT)/gen
+INFER := $(OUT)/bin/infer
+
+# The build runs on all cores unless told otherwise.
+ifeq ($(filter -j%,$(MAKEFLAGS))$(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+# Libraries whose headers we include. Linked: the first three. The picture codecs are opened when a picture is read.
+PACKAGES := libprotobuf-c yaml-0.1 zlib libpng libjpeg libwebp libtiff-4 libopenjp2
+LIBS := -lprotobuf-c -lyaml -lz -lm -ldl -lpthread
+
+# oneDNN: the system's, if it is version 3; else the one `make deps` fetched; else reference kernels only.
+DNNL := $(DEPS)/onednn
+ifeq ($(shell pkg-config --exists 'dnnl >= 3' 2>/dev/null && echo yes),yes)
+HAVE_DNNL := 1
+DNNL_CFLAGS := $(shell pkg-config --cflags dnnl)
+else ifneq ($(wildcard $(DNNL)/include/oneapi/dnnl/dnnl.h),)
+HAVE_DNNL := 1
+DNNL_CFLAGS := -isystem $(DNNL)/include
+DNNL_LIB := $(OUT)/lib/libdnnl.so.3
+else
+HAVE_DNNL := 0
+endif
+
+# --- flags: CPPFLAGS, CFLAGS and LDFLAGS are the user's and come last
+
+WARN := -Wall -Wextra
+ifdef DEVELOPER
+WARN += -Werror -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
+	-Wvla -Wundef -Wformat=2 -Wcast-qual -Wwrite-strings -Wpointer-arith \
+	$(if $(findstring clang,$(CC)),-Wno-gnu-zero-variadic-macro-arguments)
+endif
+
+ifdef SANITIZE
+CFLAGS ?= -O1 -g
+# The sanitizers' dlopen searches the program's DT_RPATH but not its DT_RUNPATH.
+HARDEN := -fno-omit-frame-pointer
+HARDEN_LD := -Wl,--disable-new-dtags
+SANITIZE_FLAGS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+else
+CFLAGS ?= -O2 -g
+HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
+endif
+HARDEN += -fstack-protector-strong -fPIE
+HARDEN_LD += -pie -Wl,-z,relro,-z,now
+
+PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
+FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
+	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CPPFLAGS) $(CFLAGS)
+# libdnnl finds the thread pool's GOMP and omp symbols in the program, and lies beside it (lib/infer: installed).
+FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
+	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' \
+	-Wl,-rpath,'$$ORIGIN/../lib:$$ORIGIN/../lib/infer' $(LDFLAGS)
+
+# Everything is built anew when the flags change: they are kept in a file that the objects depend on.
+FLAGS_USED := $(strip $(CC) $(WARN) $(FLAGS_C) $(FLAGS_LD))
+ifneq ($(FLAGS_USED),$(file <$(OUT)/flags))
+$(shell mkdir -p $(OUT))$(file >$(OUT)/flags,$(FLAGS_USED))
+endif
+
+# --- sources
+
+SRC := $(sort $(wildcard cmd/*.c src/*.c src/*/*.c onnx/*.c gpu/*.c))
+HDR := $(sort $(wildcard cmd/*.h src/*.h src/*/*.h onnx/*.h gpu/*.h))
+
+# X.simd.c is compiled once for each instruction set level; the table to use is chosen when the program runs.
+ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
+SIMD_LEVELS := 2 3 4
+else
+SIMD_LEVELS := 0
+endif
+SIMD_FLAGS = -DSIMD_LEVEL=$(1) $(if $(filter-out 0,$(1)),-march=x86-64-v$(1))
+SIMD_SRC := $(filter %.simd.c,$(SRC))
+
+OBJS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(SIMD_SRC),$(SRC))) \
+	$(foreach l,$(SIMD_LEVELS),$(patsubst %.c,$(OBJ)/%.v$(l).o,$(SIMD_SRC))) \
+	$(OBJ)/onnx.pb-c.o
+PARTS := $(filter-out $(OBJ)/cmd/main.o,$(OBJS))
+
+UNIT_SRC := $(sort $(wildcard test/unit/*.c))
+FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
+CONFORMANCE_SRC := $(sort $(wildcard test/conformance/*.c))
+UNIT := $(UNIT_SRC:test/unit/%.c=$(OUT)/unit/%)
+FUZZ := $(FUZZ_SRC:test/fuzz/%.c=$(OUT)/fuzz/%)
+CONFORMANCE := $(if $(CONFORMANCE_SRC),$(OUT)/conformance/run)
+
+# --- the build
+
+ifdef V
+say = $(2)
+else
+say = @printf '  %-7s %s\n' '$(1)' '$@'; $(2)
+endif
+LINK = $(CC) $(FLAGS_C) -o $@ $(filter %.o,$^) $(FLAGS_LD) $(LIBS)
+
+.PHONY: all
+all: $(INFER)
+
+$(INFER): $(OBJS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK))
+	$(if $(filter 0,$(HAVE_DNNL)),@echo 'note: built without oneDNN (reference kernels only); `make deps` fetches it')
+
+$(DNNL_LIB): $(DNNL)/lib/libdnnl.so.3
+	@mkdir -p $(@D)
+	$(call say,COPY,cp -f $< $@)
+
+# The compile rule: $(1) is the object's suffix, $(2) its flags.
+define COMPILE
+$(OBJ)/%$(1): %.c $(OUT)/flags | $(GEN)/onnx.pb-c.h
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$(CC) $$(WARN) $$(FLAGS_C) $$(KERNEL_OPT) $(2) -MMD -MP -c -o $$@ $$<)
+endef
+# Kernels are loops: where the flags are the usual ones they are compiled with more zeal.
+$(OBJ)/src/cpu/%: KERNEL_OPT = $(if $(filter -O2,$(CFLAGS)),-O3)
+$(eval $(call COMPILE,.o,))
+$(foreach l,$(SIMD_LEVELS),$(eval $(call COMPILE,.v$(l).o,$(call SIMD_FLAGS,$(l)))))
+
+# Kernels' loops are worth more effort; their results do not depend on errno or on traps.
+ifndef SANITIZE
+$(OBJ)/src/cpu/%: KERNEL_FLAGS := -O3 -fno-math-errno -fno-trapping-math
+endif
+
+# What protoc-c writes is not ours: no warnings.
+$(OBJ)/onnx.pb-c.o: $(GEN)/onnx.pb-c.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
+
+$(GEN)/onnx.pb-c.c: $(GEN)/onnx.pb-c.h ;
+$(GEN)/onnx.pb-c.h: onnx/onnx.proto
+	@command -v protoc-c >/dev/null && pkg-config --print-errors --exists $(PACKAGES) || \
+		{ echo 'error: a library or tool is missing; `make deps` installs what is' >&2; exit 1; }
+	@mkdir -p $(@D)
+	$(call say,PROTOC,protoc-c --proto_path=onnx --c_out=$(GEN) onnx/onnx.proto)
+
+$(OUT)/unit/%: $(OBJ)/test/unit/%.o $(PARTS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK))
+
+$(OUT)/conformance/run: $(CONFORMANCE_SRC:%.c=$(OBJ)/%.o) $(PARTS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK))
+
+$(OUT)/fuzz/%: $(OBJ)/test/fuzz/%.o $(PARTS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK) -fsanitize=fuzzer)
+
+.SECONDARY:
+-include $(shell [ ! -d $(OBJ) ] || find $(OBJ) -name '*.d')
+
+# --- the demo: the text of demo/line.png, read by the PP-OCRv4 recognition model
+
+MODEL := $(DEPS)/models/ch_PP-OCRv4_rec_infer.onnx
+
+.PHONY: demo
+demo: all $(MODEL)
+	$(INFER) run $(MODEL) --input x=demo/line.png,order=bgr,resize=x48,scale=1/255,mean=0.5/0.5/0.5,std=0.5/0.5/0.5 \
+		--decode ctc --labels meta:character
+$(MODEL):
+	@echo 'error: the demo'\''s model is not here; `make deps` fetches it' >&2; exit 1
+
+# --- tests: test/run.sh runs suites and closes with one line, "N passed, N failed"
+
+RUN_TESTS = CC='$(CC)' OUT=$(OUT) BUILD=$(BUILD) INFER=$(abspath $(INFER)) UNIT='$(UNIT)' MAKE='$(MAKE)' test/run.sh
+
+.PHONY: test test-unit test-cli test-conformance lint check
+test: all $(UNIT) $(CONFORMANCE)
+	@+$(RUN_TESTS) unit cli conformance
+test-unit: $(UNIT)
+	@+$(RUN_TESTS) unit
+test-cli: all
+	@+$(RUN_TESTS) cli
+test-conformance: all $(CONFORMANCE)
+	@+$(RUN_TESTS) conformance
+lint: all
+	@+$(RUN_TESTS) lint
+check: all
+	@+$(RUN_TESTS) lint headers gcc clang sanitize fuzz
+
+.PHONY: tests fuzzers
+tests: all $(UNIT) $(CONFORMANCE)
+fuzzers: $(FUZZ)
+
+# Each header compiles alone.
+.PHONY: check-headers $(HDR:%=alone/%)
+check-headers: $(HDR:%=alone/%)
+$(HDR:%=alone/%): alone/%: $(GEN)/onnx.pb-c.h
+	@$(CC) $(WARN) $(FLAGS_C) -fsyntax-only -include $* -x c /dev/null
+
+# Short runs of the speed comparison; bench/ tells how to make the long ones.
+.PHONY: bench
+bench: all
+	bench/run.sh $(INFER)
+
+# --- what is made from the tables of the program, and committed
+
+GEN_DIR ?= .
+.PHONY: gen
+gen: all
+	@mkdir -p $(GEN_DIR)/man $(GEN_DIR)/completions $(GEN_DIR)/configs
+	$(INFER) __gen man $(GEN_DIR)/man
+	$(INFER) __gen bash >$(GEN_DIR)/completions/infer.bash
+	$(INFER) __gen zsh >$(GEN_DIR)/completions/_infer
+	$(INFER) __gen fish >$(GEN_DIR)/completions/infer.fish
+	$(INFER) __gen yaml >$(GEN_DIR)/configs/default.yaml
+
+# --- install
+
+PREFIX ?= /usr/local
+bindir := $(DESTDIR)$(PREFIX)/bin
+libdir := $(DESTDIR)$(PREFIX)/lib/infer
+datadir := $(DESTDIR)$(PREFIX)/share
+
+# FILE@FOLDER of everything that is installed as data
+DATA := $(foreach f,$(sort $(wildcard man/*.1)),$(f)@$(datadir)/man/man1) \
+	$(foreach f,$(sort $(wildcard configs/*.yaml)),$(f)@$(datadir)/infer/configs) \
+	completions/_infer@$(datadir)/zsh/site-functions \
+	completions/infer.fish@$(datadir)/fish/vendor_completions.d \
+	LICENSE@$(datadir)/doc/infer README.md@$(datadir)/doc/infer
+ifdef DNNL_LIB
+DATA += $(DNNL_LIB)@$(libdir) $(foreach f,LICENSE THIRD-PARTY-PROGRAMS,$(DNNL)/doc/$(f)@$(datadir)/doc/infer/onednn)
+endif
+file_of = $(firstword $(subst @, ,$(1)))
+folder_of = $(lastword $(subst @, ,$(1)))
+BASH_COMPLETION := $(datadir)/bash-completion/completions/infer
+
+.PHONY: install uninstall
+install: all
+	install -D -m 755 $(INFER) $(bindir)/infer
+	install -D -m 644 completions/infer.bash $(BASH_COMPLETION)
+	$(foreach d,$(DATA),install -D -m 644 $(call file_of,$(d)) $(call folder_of,$(d))/$(notdir $(call file_of,$(d))) &&) :
+uninstall:
+	rm -f $(bindir)/infer $(BASH_COMPLETION) \
+		$(foreach d,$(DATA),$(call folder_of,$(d))/$(notdir $(call file_of,$(d))))
+	for d in $(libdir) $(datadir)/infer/configs $(datadir)/infer $(datadir)/doc/infer/onednn $(datadir)/doc/infer; do \
+		[ ! -d $$d ] || rmdir --ignore-fail-on-non-empty $$d; done
+
+# --- for the editor and the eye
+
+C_FILES := $(SRC) $(HDR) $(UNIT_SRC) $(FUZZ_SRC) $(CONFORMANCE_SRC) $(sort $(wildcard test/*/*.h))
+
+.PHONY: format tidy
+format:
+	clang-format -i $(C_FILES)
+tidy: compile_commands.json
+	clang-tidy -p . --quiet $(filter-out $(SIMD_SRC),$(SRC))
+
+compile_commands.json: $(OUT)/flags $(SRC)
+	@{ sep='['; for f in $(filter-out $(SIMD_SRC),$(SRC)) $(UNIT_SRC); do \
+		printf '%s\n{"directory": "%s", "file": "%s", "command": "%s"}' "$$sep" '$(CURDIR)' "$$f" \
+			"$(CC) $(WARN) $(FLAGS_C) -c $$f"; sep=,; done; printf '\n]\n'; } >$@
+
+.PHONY: clean distclean help
+# What `make deps` fetched stays.
+clean:
+	@[ ! -d $(BUILD) ] || find $(BUILD) -mindepth 1 -maxdepth 1 ! -path '$(DEPS)' -exec rm -rf {} +
+	rm -f compile_commands.json
+distclean: clean
+	rm -rf $(BUILD) $(DEPS)
+
+help:
+	@echo 'all               $(INFER)'
+	@echo 'deps, deps-dev    install and fetch what the build needs; what make check needs'
+	@echo 'demo              read the text of a picture'
+	@echo 'test              unit tests, command line tests, conformance; test-unit, test-cli, test-conformance'
+	@echo 'check             lints, gcc and clang with DEVELOPER=1, the tests under ASan and UBSan, brief fuzzing'
+	@echo 'lint, check-headers, tidy, format, compile_commands.json'
+	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
+	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
+	@echo 'bench             compare speed'
+	@echo 'clean, distclean  remove what was built; also what make deps fetched'
+
+endif

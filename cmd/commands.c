@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd.h"
+
+#include <string.h>
+
+static const struct example run_examples[] = {
+	{"Run a classifier on a picture and print the five best classes:",
+	 "infer run resnet50.onnx --input photo.jpg,resize=224x224,scale=1/255,"
+	 "mean=0.485/0.456/0.406,std=0.229/0.224/0.225 --top 5 --labels classes.txt"},
+	{"Read the text of a picture:",
+	 "infer run rec.onnx --input x=line.png,order=bgr,resize=x48,scale=1/255,mean=0.5/0.5/0.5,"
+	 "std=0.5/0.5/0.5 --decode ctc --labels meta:character"},
+	{"Make inputs up, with a batch of four, and save the outputs:",
+	 "infer run model.onnx --random -1..1 --dim batch=4 -o out"},
+	{"Run a case in the layout of ONNX's own tests:",
+	 "infer run model.onnx --data-set test_data_set_0 -o out --save-format pb"},
+	{NULL, NULL},
+};
+
+static const struct example inspect_examples[] = {
+	{"What a model takes and gives:", "infer inspect model.onnx"},
+	{"Which nodes do the most work, at a batch of eight:",
+	 "infer inspect model.onnx --cost --dim batch=8"},
+	{"What the optimizer made of the graph:", "infer inspect model.onnx --stage opt"},
+	{"A picture of the graph:", "infer inspect model.onnx --dot | dot -Tsvg >model.svg"},
+	{"What is in a tensor:", "infer inspect out/logits.npy"},
+	{"Every operator that this build runs:", "infer inspect --ops"},
+	{NULL, NULL},
+};
+
+static const struct example completion_examples[] = {
+	{"For this shell only:", "source <(infer completion bash)"},
+	{"For every new shell of a user:",
+	 "infer completion fish >~/.config/fish/completions/infer.fish"},
+	{NULL, NULL},
+};
+
+const struct command commands[] = {
+	{
+		.name = "run",
+		.summary = "execute a model; print outputs, times and memory",
+		.synopsis = "MODEL [OPTION]...",
+		.run = cmd_run,
+		.bit = CMD_RUN,
+		.least = 1,
+		.most = 1,
+		.about = "Runs the ONNX model once. Inputs come from files, from a data set in ONNX's "
+			 "layout, or are made up; an input that does not fit the model is refused before "
+			 "any of it is read into a tensor, with what was expected, what was found, and "
+			 "what would fix it.\n\n"
+			 "A summary goes to standard error: the model, the device, every input and output "
+			 "with type, shape and range, times, and memory. Standard output holds only what "
+			 "--print, --top, --decode or --json ask for.",
+		.examples = run_examples,
+	},
+	{
+		.name = "inspect",
+		.summary = "show what is in a model or a tensor file; needs no device",
+		.synopsis = "MODEL|TENSOR|REPORT [OPTION]...",
+		.run = cmd_inspect,
+		.bit = CMD_INSPECT,
+		.least = 0,
+		.most = 1,
+		.about = "Shows a model's versions, producer and metadata, inputs and outputs, parameters "
+			 "by type, and operators with their counts and since-versions. Of a tensor file "
+			 "(.npy, .npz, .pb) it shows type, shape, statistics, the numbers of NaN and "
+			 "infinite elements, and the likely layout; of a report that another command wrote "
+			 "with --json, what that says.",
+		.examples = inspect_examples,
+	},
+	{
+		.name = "completion",
+		.summary = "print the completion script of a shell",
+		.synopsis = "bash|zsh|fish",
+		.run = cmd_completion,
+		.bit = CMD_COMPLETION,
+		.least = 1,
+		.most = 1,
+		.about = "Prints a script that completes subcommands, options, their values, files, and the "
+			 "names of a model's inputs and dimensions. `make install' puts the scripts where "
+			 "the shells look for them.",
+		.examples = completion_examples,
+	},
+	{.name = NULL},
+};
+
+const struct command *command_find(const char *name)
+{
+	for (const struct command *c = commands; c->name; c++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include "base/str.h"
+#include "base/yaml.h"
+#include "cmd.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OFF(member) .off = offsetof(struct options, member)
+#define INPUTS	    .group = "Inputs"
+#define OUTPUTS	    .group = "Outputs"
+#define DEVICE	    .group = "Device and execution"
+#define SHOW	    .group = "What to show"
+#define COMMON	    .group = "General", .cmds = CMD_ALL
+
+/* ---- the table */
+
+const struct field options_table[] = {
+	{.name = "input", .type = F_LIST, OFF(input), .arg = "[NAME=]FILE[,KEY=VALUE]...", INPUTS,
+	 .cmds = CMD_RUN, .metavar_kind = "input",
+	 .help = "read an input from a file; repeatable",
+	 .more = "NAME may be left out where the model has one input; NAME:FILE works too. What FILE is "
+		 "follows from its content and its extension: .npy, .npz (keys are names), .pb (a "
+		 "TensorProto, SequenceProto or OptionalProto), .bin or .raw (bare elements), .png, .jpg, "
+		 ".bmp and .ppm pictures, .txt or .json for strings and small tensors, - for standard "
+		 "input.\n\n"
+		 "Keys: dtype=u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool, layout=nchw|nhwc|chw|hwc, "
+		 "order=rgb|bgr, resize=WxH|Wx|xH|letterbox:WxH (one side given: the other keeps the "
+		 "aspect), pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224. Nothing is "
+		 "converted unless a key asks for it; of a picture, only the type and the order of the axes "
+		 "follow the model's input by themselves. A picture becomes (pixel x scale - mean) / std, "
+		 "after order; resize is bilinear with half-pixel centres; letterbox keeps the aspect, "
+		 "centres, and fills with pad."},
+	{.name = "data-set", .type = F_STRING, OFF(data_set), .arg = "DIR", INPUTS, .cmds = CMD_RUN,
+	 .metavar_kind = "dir", .help = "read inputs from DIR/input_K.pb, by position",
+	 .more = "The layout of the test_data_set_N folders of ONNX's own test cases and of its model zoo."},
+	{.name = "random", .type = F_LIST, OFF(random), .arg = "[NAME=]LO..HI", INPUTS, .cmds = CMD_RUN,
+	 .metavar_kind = "input", .help = "make an input's values up between LO and HI; repeatable",
+	 .more = "Without NAME: every input that nothing else gives. Integer inputs get integers, bool inputs "
+		 "false and true. Each input that was made up is said on standard error."},
+	{.name = "seed", .type = F_INT, OFF(seed), .def = "0", .arg = "N", INPUTS, .cmds = CMD_RUN,
+	 .env = "INFER_SEED", .help = "where the made-up values start",
+	 .more = "The same seed gives the same values on every machine."},
+	{.name = "shape", .type = F_LIST, OFF(shape), .arg = "NAME=1x3x224x224", INPUTS,
+	 .cmds = CMD_RUN | CMD_INSPECT, .metavar_kind = "input",
+	 .help = "the shape of an input; repeatable"},
+	{.name = "dim", .type = F_LIST, OFF(dim), .arg = "NAME=N", INPUTS, .cmds = CMD_RUN | CMD_INSPECT,
+	 .metavar_kind = "dim", .help = "bind a free dimension, as batch=4; repeatable",
+	 .more = "INPUT.NAME=N binds the dimension of one input. A free dimension that is not given is taken "
+		 "from the input's file where only one is free; one that nothing binds is 1, with a "
+		 "warning."},
+	{.name = "strict", .type = F_BOOL, OFF(strict), INPUTS, .cmds = CMD_RUN,
+	 .help = "a free dimension that nothing binds is an error"},
+
+	{.name = "save", .sh = 'o', .type = F_STRING, OFF(save), .arg = "DIR", OUTPUTS, .cmds = CMD_RUN,
+	 .metavar_kind = "dir", .help = "write every output to a file in DIR",
+	 .more = "A file is written whole or not at all. DIR is made where it does not exist."},
+	{.name = "save-format", .type = F_ENUM, OFF(save_format), .def = "npy",
+	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", OUTPUTS, .cmds = CMD_RUN,
+	 .help = "format of the files",
+	 .more = "npz is one file with all outputs; pb writes output_K.pb by position; bin holds the bare "
+		 "elements; png takes outputs that look like pictures (a mask, a heat map)."},
+	{.name = "print", .type = F_INT, OFF(print), .arg = "[N]", .implied = "100", .min = 0,
+	 .max = INFINITY, OUTPUTS, .cmds = CMD_RUN,
+	 .help = "print the first N values of each output (100; 0: all)"},
+	{.name = "top", .type = F_INT, OFF(top), .def = "0", .min = 0, .max = 1e9, .arg = "K", OUTPUTS,
+	 .cmds = CMD_RUN, .help = "print the K largest values along the last axis",
+	 .more = "With --labels, the names of the classes stand beside them."},
+	{.name = "decode", .type = F_STRING, OFF(decode), .arg = "ctc[:blank=N]", OUTPUTS,
+	 .cmds = CMD_RUN, .metavar_kind = "=ctc", .help = "print the text that an output spells",
+	 .more = "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 "
+		 "unless blank=N says another. With one more class than labels the blank has no label, with "
+		 "two more the last is a space; any other count is an error."},
+	{.name = "labels", .type = F_STRING, OFF(labels), .arg = "FILE|meta:KEY", OUTPUTS,
+	 .cmds = CMD_RUN, .metavar_kind = "file",
+	 .help = "names of the classes, one a line, or from the model's metadata"},
+
+	{.name = "nodes", .type = F_BOOL, OFF(nodes), SHOW, .cmds = CMD_INSPECT,
+	 .help = "every node with the types and shapes of its outputs"},
+	{.name = "weights", .type = F_BOOL, OFF(weights), SHOW, .cmds = CMD_INSPECT,
+	 .help = "every initializer with statistics"},
+	{.name = "cost", .type = F_BOOL, OFF(cost), SHOW, .cmds = CMD_INSPECT,
+	 .help = "multiply-adds, FLOPs and bytes moved, by node and in all",
+	 .more = "A multiply-add (MAC) counts as two FLOPs. Free dimensions must be bound with --dim or "
+		 "--shape, else they count as 1."},
+	{.name = "memory", .type = F_BOOL, OFF(memory), SHOW, .cmds = CMD_INSPECT,
+	 .help = "planned memory and its peak",
+	 .more = "What a run with these dimensions will hold at most, by purpose."},
+	{.name = "stage", .type = F_ENUM, OFF(stage), .choices = "file|graph|opt|plan", .arg = "STAGE", SHOW,
+	 .cmds = CMD_INSPECT, .help = "the graph as a stage of the pipeline leaves it",
+	 .more = "file: as it was read; graph: upgraded to the newest operator versions; opt: rewritten; "
+		 "plan: the steps that run, with their kernels and memory."},
+	{.name = "ops", .type = F_BOOL, OFF(ops), SHOW, .cmds = CMD_INSPECT,
+	 .help = "without a model: the operators, versions and types this build runs"},
+	{.name = "dot", .type = F_BOOL, OFF(dot), SHOW, .cmds = CMD_INSPECT,
+	 .help = "the graph in Graphviz's language"},
+
+	{.name = "device", .sh = 'd', .type = F_STRING, OFF(config.device), .def = "auto", .arg = "NAME",
+	 DEVICE, .cmds = CMD_RUN, .env = "INFER_DEVICE", .metavar_kind = "=auto|cpu",
+	 .help = "auto, cpu or cuda[:N]",
+	 .more = "auto takes a usable CUDA device where this build and the machine have one, else the CPU, and "
+		 "says which and why. A device asked for by name is never replaced by another: where it "
+		 "cannot be used, the exit status is 8 and the reason is given."},
+	{.name = "precision", .type = F_ENUM, OFF(config.precision), .def = "fp32", .choices = "fp32",
+	 .arg = "TYPE", DEVICE, .cmds = CMD_RUN, .env = "INFER_PRECISION",
+	 .help = "what float tensors may be computed in",
+	 .more = "fp32 computes in the types that the model says and rounds once a node."},
+	{.name = "threads", .sh = 't', .type = F_INT, OFF(config.threads), .def = "0", .min = 0,
+	 .max = 1024, .arg = "N", DEVICE, .cmds = CMD_RUN, .env = "INFER_THREADS",
+	 .help = "threads to compute with; 0: one a core"},
+	{.name = "optimize", .type = F_ENUM, OFF(config.optimize), .def = "full",
+	 .choices = "none|basic|full", .arg = "LEVEL", DEVICE, .cmds = CMD_RUN | CMD_INSPECT,
+	 .env = "INFER_OPTIMIZE", .help = "how far the graph is rewritten before it runs",
+	 .more = "none does only what is needed to run; basic adds exact rewrites; full adds those that change "
+		 "the order of roundings, such as fusions."},
+	{.name = "memory-plan", .type = F_BOOL, OFF(config.memory_plan), .def = "on", .arg = "on|off",
+	 DEVICE, .cmds = CMD_RUN | CMD_INSPECT, .help = "values may share memory",
+	 .more = "off gives each value memory of its own, which helps to find a fault."},
+	{.name = "memory-limit", .type = F_SIZE, OFF(config.memory_limit), .def = "0", .arg = "SIZE",
+	 DEVICE, .cmds = CMD_RUN | CMD_INSPECT, .env = "INFER_MEMORY_LIMIT",
+	 .help = "refuse a plan that needs more, as 512MiB; 0: none",
+	 .more = "Fails before anything runs, naming the largest tensors."},
+	{.name = "external-root", .type = F_STRING, OFF(config.external_root), .arg = "DIR", DEVICE,
+	 .cmds = CMD_RUN | CMD_INSPECT, .env = "INFER_EXTERNAL_ROOT", .metavar_kind = "dir",
+	 .help = "weights may also be read from this folder",
+	 .more = "External data are read only from the model's folder, from the folder of the file that the "
+		 "model is a link to, or from here."},
+
+	{.name = "json", .type = F_BOOL, OFF(json), COMMON, .help = "one JSON document on standard output"},
+	{.name = "config", .type = F_STRING, OFF(config_file), .arg = "FILE", COMMON,
+	 .flags = OPTION_COMMAND_LINE, .env = "INFER_CONFIG", .metavar_kind = "file",
+	 .help = "read options from a YAML file",
+	 .more = "Keys are the names of the long options; a list stands for an option given repeatedly, and so "
+		 "does a mapping for options of the form NAME=VALUE. Relative paths in it start at the "
+		 "current folder. The environment and the command line override the file; a list that they "
+		 "give replaces the file's. Options of other subcommands may stand there."},
+	{.name = "timeout", .type = F_DURATION, OFF(timeout), .def = "0", .arg = "SECONDS", COMMON,
+	 .env = "INFER_TIMEOUT", .help = "end with status 124 after this time; 0: never",
+	 .more = "A unit may follow: 200ms, 3s, 2m."},
+	{.name = "color", .type = F_ENUM, OFF(color), .def = "auto", .choices = "auto|always|never",
+	 .arg = "WHEN", COMMON, .env = "INFER_COLOR", .help = "color in messages",
+	 .more = "auto colors what goes to a terminal, unless NO_COLOR is set."},
+	{.name = "verbose", .sh = 'v', .type = F_INT, OFF(verbose), .def = "0", COMMON,
+	 .help = "say more; repeatable"},
+	{.name = "quiet", .sh = 'q', .type = F_BOOL, OFF(quiet), COMMON,
+	 .help = "say nothing but errors on standard error"},
+	{.name = "help", .sh = 'h', .type = F_BOOL, OFF(help), COMMON, .flags = OPTION_COMMAND_LINE,
+	 .help = "show this help"},
+	{.name = "version", .type = F_BOOL, OFF(version), COMMON, .flags = OPTION_COMMAND_LINE,
+	 .help = "show the version"},
+	{.name = NULL},
+};
+
+bool option_takes(const struct field *f)
+{
+	return f->arg != NULL;
+}
+
+bool option_optional(const struct field *f)
+{
+	return f->arg && f->implied;
+}
+
+/* ---- the command line: what was given, in order, to be applied after file and environment */
+
+struct given {
+	const struct field *field;
+	const char *text; /* NULL: a flag */
+	const char *where;
+};
+
+struct parser {
+	struct options *o;
+	struct given *given;
+	size_t ngiven;
+	const char **operand;
+	size_t noperands;
+	int argc, next;
+	char *const *argv;
+	struct diag *diag;
+};
+
+static int unknown_option(const struct parser *p, const char *name, size_t n)
+{
+	struct diag *d = p->diag;
+	char *word = arena_strn(&p->o->arena, name, n);
+	const struct field *elsewhere = field_find(options_table, word);
+	const char *near = NULL;
+
+	if (elsewhere) {
+		struct str s = {.arena = &p->o->arena};
+		for (const struct command *c = commands; c->name; c++)
+			if (elsewhere->cmds & c->bit)
+				str_addf(&s, "%sinfer %s", s.n ? ", " : "", c->name);
+		return FAIL(d, E_OPTION,
+			    .message = fmt(d, "'infer %s' has no option --%s", p->o->command->name, word),
+			    .hint = fmt(d, "it belongs to %s", str_get(&s)));
+	}
+	for (const struct field *f = options_table; f->name; f++) {
+		const char *pair[2] = {near, f->cmds & p->o->command->bit ? f->name : NULL};
+		const char *now = str_nearest(word, pair, 2);
+		near = now ? now : near;
+	}
+	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '--%s'", word),
+		    .hint = near ? fmt(d, "did you mean '--%s'?", near)
+				 : fmt(d, "see infer %s --help", p->o->command->name));
+}
+
+/* The option of this name, or the only one that starts with it. */
+static int find_long(const struct parser *p, const char *name, size_t n, const struct field **out)
+{
+	const struct field *match = NULL, *other = NULL;
+	struct diag *d = p->diag;
+
+	for (const struct field *f = options_table; f->name; f++) {
+		if (!(f->cmds & p->o->command->bit) || strncmp(f->name, name, n) != 0)
+			continue;
+		if (f->name[n] == '\0') {
+			*out = f;
+			return 0;
+		}
+		if (match)
+			other = f;
+		else
+			match = f;
+	}
+	if (!match || n == 0)
+		return unknown_option(p, name, n);
+	if (other)
+		return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
+			    .hint = fmt(d, "it may mean --%s or --%s", match->name, other->name));
+	*out = match;
+	return 0;
+}
+
+static void give(struct parser *p, const struct field *f, const char *text, const char *where)
+{
+	p->given[p->ngiven++] = (struct given){f, text, where};
+}
+
+static bool is_number(const char *s)
+{
+	return s && isdigit((unsigned char)*s) && s[strspn(s, "0123456789")] == '\0';
+}
+
+/* The argument of f: `attached` where it was written together, else the next word. */
+static int take_argument(struct parser *p, const struct field *f, const char *attached, const char *where)
+{
+	struct diag *d = p->diag;
+	const char *next = p->next < p->argc ? p->argv[p->next] : NULL;
+
+	if (attached || !option_takes(f)) {
+		give(p, f, attached, where);
+		return 0;
+	}
+	if (option_optional(f) && !is_number(next)) {
+		give(p, f, f->implied, where);
+		return 0;
+	}
+	if (!next)
+		return FAIL(d, E_OPTION, .slot = fmt(d, "%s", where),
+			    .message = fmt(d, "a value is missing: %s", f->arg));
+	p->next++;
+	give(p, f, next, where);
+	return 0;
+}
+
+static int parse_long(struct parser *p, const char *word)
+{
+	const char *equals = strchr(word, '=');
+	size_t n = equals ? (size_t)(equals - word) : strlen(word);
+	const struct field *f;
+	int rc = find_long(p, word, n, &f);
+
+	if (rc)
+		return rc;
+	return take_argument(p, f, equals ? equals + 1 : NULL,
+			     arena_printf(&p->o->arena, "--%s", f->name));
+}
+
+static int parse_short(struct parser *p, const char *word)
+{
+	struct diag *d = p->diag;
+
+	for (; *word; word++) {
+		const struct field *f = options_table;
+		while (f->name && !(f->sh == *word && f->cmds & p->o->command->bit))
+			f++;
+		if (!f->name)
+			return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
+				    .hint = fmt(d, "see infer %s --help", p->o->command->name));
+		const char *where = arena_printf(&p->o->arena, "-%c", *word);
+		if (option_takes(f))
+			return take_argument(p, f, word[1] ? word + 1 : NULL, where);
+		give(p, f, NULL, where);
+	}
+	return 0;
+}
+
+static int parse_words(struct parser *p)
+{
+	bool only_operands = false;
+	int rc = 0;
+
+	while (p->next < p->argc && !rc) {
+		const char *word = p->argv[p->next++];
+		if (only_operands || word[0] != '-' || word[1] == '\0')
+			p->operand[p->noperands++] = word;
+		else if (strcmp(word, "--") == 0)
+			only_operands = true;
+		else if (word[1] == '-')
+			rc = parse_long(p, word + 2);
+		else
+			rc = parse_short(p, word + 1);
+	}
+	return rc;
+}
+
+/* ---- the sources, in order of precedence */
+
+static const char **origin_of(struct options *o, const struct field *f)
+{
+	return &o->origin[f - options_table];
+}
+
+static void from_file(void *ctx, const struct field *f, const char *where)
+{
+	*origin_of(ctx, f) = where;
+}
+
+static int apply_environment(struct options *o, struct diag *d)
+{
+	for (const struct field *f = options_table; f->name; f++) {
+		const char *value = f->env && f->cmds & o->command->bit ? getenv(f->env) : NULL;
+		if (!value || !*value)
+			continue;
+		int rc = field_set(f, o, value, f->env, &o->arena, d);
+		if (rc)
+			return rc;
+		*origin_of(o, f) = f->env;
+	}
+	return 0;
+}
+
+static int apply_given(struct options *o, const struct given *g, struct diag *d)
+{
+	const struct field *f = g->field;
+	char *member = (char *)o + f->off;
+	bool first = !*origin_of(o, f) || **origin_of(o, f) != '-';
+
+	if (first && f->type == F_LIST)
+		*(struct texts *)(void *)member = (struct texts){NULL, 0};
+	*origin_of(o, f) = g->where;
+	if (g->text || f->type == F_BOOL)
+		return field_set(f, o, g->text ? g->text : "on", g->where, &o->arena, d);
+	/* a flag that counts; given here it starts anew */
+	int64_t *count = (int64_t *)(void *)member;
+	*count = first ? 1 : *count + 1;
+	return 0;
+}
+
+static bool asked_for(const struct parser *p, const char *name)
+{
+	for (size_t i = 0; i < p->ngiven; i++)
+		if (strcmp(p->given[i].field->name, name) == 0)
+			return true;
+	return false;
+}
+
+static int load_config(struct parser *p)
+{
+	const char *path = getenv("INFER_CONFIG");
+
+	for (size_t i = 0; i < p->ngiven; i++)
+		if (strcmp(p->given[i].field->name, "config") == 0)
+			path = p->given[i].text;
+	if (!path || !*path)
+		return 0;
+	return yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, from_file, p->o, &p->o->arena,
+			 p->diag);
+}
+
+static int check_device(const struct options *o, struct diag *d)
+{
+	static const char *const names[] = {"auto", "cpu", "cuda"};
+	const char *name = o->config.device;
+	const char *near;
+
+	for (size_t i = 0; i < 3; i++)
+		if (strcmp(names[i], name) == 0)
+			return 0;
+	if (str_starts(name, "cuda:") && is_number(name + 5) && strlen(name + 5) <= 4)
+		return 0;
+	near = str_nearest(name, names, 3);
+	return options_fail(o, "device", fmt(d, "no device is called '%s'", name),
+			    near ? fmt(d, "did you mean '%s'?", near) : "auto, cpu, cuda or cuda:N", d);
+}
+
+static int check_operands(const struct options *o, struct diag *d)
+{
+	const struct command *c = o->command;
+
+	if (o->noperands < c->least)
+		return FAIL(d, E_USAGE, .message = fmt(d, "'infer %s' needs an operand", c->name),
+			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
+	if (o->noperands > c->most)
+		return FAIL(d, E_USAGE,
+			    .message = fmt(d, "'%s' is one operand too many", o->operand[c->most]),
+			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
+	return 0;
+}
+
+static int apply_all(struct parser *p)
+{
+	struct options *o = p->o;
+	int rc = load_config(p);
+
+	if (!rc)
+		rc = apply_environment(o, p->diag);
+	for (size_t i = 0; i < p->ngiven && !rc; i++)
+		rc = apply_given(o, &p->given[i], p->diag);
+	if (!rc && o->command->bit & CMD_RUN)
+		rc = check_device(o, p->diag);
+	return rc ? rc : check_operands(o, p->diag);
+}
+
+int options_parse(struct options *o, const struct command *c, int argc, char *const *argv,
+		  struct diag *d)
+{
+	struct parser p = {.o = o, .argc = argc, .argv = argv, .diag = d};
+	size_t rows = sizeof(options_table) / sizeof(*options_table), letters = 1;
+
+	*o = (struct options){.command = c, .config.arena = true};
+	if (!field_defaults(options_table, o, &o->arena))
+		return FAIL(d, E_INTERNAL, .message = "a default in the table of options is wrong");
+	o->origin = arena_new_n(&o->arena, const char *, rows);
+	/* A word gives at most as many options as it has letters. */
+	for (int i = 0; i < argc; i++)
+		letters += strlen(argv[i]);
+	p.given = arena_new_n(&o->arena, struct given, letters);
+	p.operand = arena_new_n(&o->arena, const char *, (size_t)argc + 1);
+	int rc = parse_words(&p);
+	o->operand = p.operand;
+	o->noperands = p.noperands;
+	o->json = asked_for(&p, "json");
+	o->help = asked_for(&p, "help");
+	o->version = asked_for(&p, "version");
+	if (rc || o->help || o->version)
+		return rc;
+	return apply_all(&p);
+}
+
+void options_free(struct options *o)
+{
+	arena_free(&o->arena);
+}
+
+const char *options_origin(const struct options *o, const char *name)
+{
+	const struct field *f = field_find(options_table, name);
+	const char *origin = f && o->origin ? o->origin[f - options_table] : NULL;
+
+	return origin ? origin : "default";
+}
+
+int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
+		 struct diag *d)
+{
+	const char *origin = options_origin(o, name);
+	bool file = strchr(origin, ':') != NULL;
+
+	return FAIL(d, file ? E_CONFIG : E_OPTION,
+		    .slot = file || *origin != '-' ? fmt(d, "%s: %s", origin, name)
+						   : fmt(d, "%s", origin),
+		    .message = message, .hint = hint);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CMD_OPTIONS_H
+#define CMD_OPTIONS_H
+/*
+ * What the user asked for. One table (options_table) says every option once: the command line, YAML,
+ * the environment, --help, the manual and the completions are made from it.
+ *
+ * To add an option: a member here, a row in options.c. Nothing else.
+ */
+#include "base/field.h"
+#include "config.h"
+
+/* Bits of struct field.cmds. */
+enum {
+	CMD_RUN = 1,
+	CMD_INSPECT = 2,
+	CMD_COMPLETION = 4,
+	CMD_ALL = CMD_RUN | CMD_INSPECT | CMD_COMPLETION,
+};
+
+/* Bit of struct field.flags: not to be set by a configuration file. */
+enum { OPTION_COMMAND_LINE = 256 };
+
+enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
+enum save_format { SAVE_NPY, SAVE_NPZ, SAVE_PB, SAVE_BIN, SAVE_JSON, SAVE_PNG };
+enum stage { STAGE_NONE = -1, STAGE_FILE, STAGE_GRAPH, STAGE_OPT, STAGE_PLAN };
+
+struct command;
+
+struct options {
+	struct run_config config;
+	const char *const *operand; /* MODEL and whatever else is no option */
+	size_t noperands;
+
+	/* inputs; lists hold the texts as given */
+	struct texts input;  /* [NAME=]FILE[,KEY=VALUE...] */
+	struct texts random; /* [NAME=]LO..HI */
+	struct texts shape;  /* NAME=1x3x224x224 */
+	struct texts dim;    /* NAME=N or INPUT.NAME=N */
+	const char *data_set; /* NULL: none */
+	int64_t seed;
+	bool strict; /* free dimensions must be bound */
+
+	/* outputs */
+	const char *save; /* folder; NULL: nothing is written */
+	int save_format;  /* enum save_format */
+	int64_t print;	  /* the first N values of each output; 0: all; INT_ABSENT: none */
+	int64_t top;	  /* K best along the last axis; 0: none */
+	const char *decode; /* "ctc" or "ctc:blank=N"; NULL */
+	const char *labels; /* FILE or "meta:KEY"; NULL */
+
+	/* inspect */
+	bool nodes, weights, cost, memory, ops, dot;
+	int stage; /* enum stage */
+
+	/* every command */
+	bool help, version, quiet, json;
+	int64_t verbose; /* 0, 1, 2 */
+	int color;	 /* enum color */
+	double timeout;	 /* seconds; 0: none */
+	const char *config_file;
+
+	/* not options */
+	const struct command *command;
+	const char **origin; /* by row of the table: "--device", "INFER_DEVICE", "x.yaml:7"; NULL: default */
+	struct arena arena;
+	bool document; /* the JSON document was written: see output.h */
+};
+
+extern const struct field options_table[];
+
+/*
+ * Defaults, then the YAML file (--config), then the environment, then the command line.
+ * argv holds what follows the subcommand. With --help or --version nothing else is looked at.
+ */
+int options_parse(struct options *o, const struct command *c, int argc, char *const *argv,
+		  struct diag *d);
+void options_free(struct options *o);
+
+/* Where the option's value comes from, for messages; "default" where nobody gave it. */
+const char *options_origin(const struct options *o, const char *name);
+/* A wrong value that only a later stage can tell: `ORIGIN: message`. */
+int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
+		 struct diag *d);
+
+/* True where the row takes an argument, and where that may be left out. */
+bool option_takes(const struct field *f);
+bool option_optional(const struct field *f);
+
+#endif

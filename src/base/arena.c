@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct arena_chunk {
+	struct arena_chunk *next;
+	size_t size;
+	char data[] __attribute__((aligned(16)));
+};
+
+enum { FIRST_CHUNK = 4096 - 64 - 32, LARGEST_CHUNK = 1 << 20 };
+
+/* INFER_FAIL_ALLOC=n refuses the n-th chunk, so that tests see every refusal. */
+static int refused(void)
+{
+	static long left = -1;
+	static int asked;
+
+	if (!asked) {
+		const char *s = getenv("INFER_FAIL_ALLOC");
+		asked = 1;
+		left = s ? strtol(s, NULL, 10) : -1;
+	}
+	return left > 0 && --left == 0;
+}
+
+static _Noreturn void out_of_memory(size_t bytes)
+{
+	fprintf(stderr, "error[E-MEMORY]: the system refused %zu bytes of memory\n", bytes);
+	exit(3);
+}
+
+static void add_chunk(struct arena *a, size_t bytes)
+{
+	size_t size = a->chunks ? a->size * 2 : FIRST_CHUNK;
+
+	if (size > LARGEST_CHUNK)
+		size = LARGEST_CHUNK;
+	if (size < bytes)
+		size = bytes;
+	struct arena_chunk *c = refused() ? NULL : mem_alloc(sizeof(*c) + size, MEM_MODEL);
+	if (!c)
+		out_of_memory(size);
+	c->size = size;
+	c->next = a->chunks;
+	a->chunks = c;
+	a->size = size;
+	a->used = 0;
+}
+
+void *arena_alloc(struct arena *a, size_t bytes)
+{
+	if (bytes > SIZE_MAX / 2)
+		out_of_memory(bytes);
+	bytes = (bytes + 15) & ~(size_t)15;
+	if (!a->chunks || a->size - a->used < bytes)
+		add_chunk(a, bytes);
+	void *p = a->chunks->data + a->used;
+	a->used += bytes;
+	return memset(p, 0, bytes);
+}
+
+void *arena_array(struct arena *a, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (!size_mul(count, size, &bytes))
+		out_of_memory(SIZE_MAX);
+	return arena_alloc(a, bytes);
+}
+
+void *arena_grow(struct arena *a, const void *old, size_t count, size_t newcount, size_t size)
+{
+	void *p = arena_array(a, newcount, size);
+
+	if (count)
+		memcpy(p, old, count * size);
+	return p;
+}
+
+void *arena_dup(struct arena *a, const void *src, size_t bytes)
+{
+	void *p = arena_alloc(a, bytes);
+
+	if (bytes)
+		memcpy(p, src, bytes);
+	return p;
+}
+
+char *arena_strn(struct arena *a, const char *s, size_t n)
+{
+	char *p = arena_alloc(a, n + 1);
+
+	if (n)
+		memcpy(p, s, n);
+	return p;
+}
+
+char *arena_str(struct arena *a, const char *s)
+{
+	return s ? arena_strn(a, s, strlen(s)) : NULL;
+}
+
+char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
+{
+	va_list again;
+
+	va_copy(again, ap);
+	int n = vsnprintf(NULL, 0, fmt, again);
+	va_end(again);
+	if (n < 0)
+		return arena_str(a, "?");
+	char *p = arena_alloc(a, (size_t)n + 1);
+	vsnprintf(p, (size_t)n + 1, fmt, ap);
+	return p;
+}
+
+char *arena_printf(struct arena *a, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	char *p = arena_vprintf(a, fmt, ap);
+	va_end(ap);
+	return p;
+}
+
+void arena_free(struct arena *a)
+{
+	while (a->chunks) {
+		struct arena_chunk *c = a->chunks;
+		a->chunks = c->next;
+		mem_free(c);
+	}
+	*a = (struct arena){0};
+}
+
+size_t arena_bytes(const struct arena *a)
+{
+	size_t sum = 0;
+
+	for (const struct arena_chunk *c = a->chunks; c; c = c->next)
+		sum += sizeof(*c) + c->size;
+	return sum;
+}

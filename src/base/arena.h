@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+/*
+ * A chunked bump allocator: many small things that die together.
+ * One arena per product (graph, plan, diagnostics). For metadata only: tensors'
+ * bytes come from mem_alloc, whose refusal is an ordinary error.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena_chunk;
+struct arena {
+	struct arena_chunk *chunks; /* newest first */
+	size_t used, size;	    /* of the newest chunk */
+};
+
+/*
+ * Cleared memory, 16-byte aligned, owned by the arena. Never NULL: where the
+ * system refuses metadata, the program ends with E-MEMORY and exit status 3.
+ */
+void *arena_alloc(struct arena *a, size_t bytes);
+/* count * size, overflow-checked (overflow is treated as refusal). */
+void *arena_array(struct arena *a, size_t count, size_t size);
+/* Copy of old[0..count) with room for newcount elements. */
+void *arena_grow(struct arena *a, const void *old, size_t count, size_t newcount, size_t size);
+void *arena_dup(struct arena *a, const void *src, size_t bytes);
+char *arena_str(struct arena *a, const char *s); /* NULL gives NULL */
+char *arena_strn(struct arena *a, const char *s, size_t n);
+char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+
+#define arena_new(a, type)	    ((type *)arena_alloc((a), sizeof(type)))
+#define arena_new_n(a, type, count) ((type *)arena_array((a), (count), sizeof(type)))
+
+/* Give everything back. The arena may be used again. */
+void arena_free(struct arena *a);
+/* Bytes the arena holds of the system. */
+size_t arena_bytes(const struct arena *a);
+
+#endif

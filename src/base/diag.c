@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/diag.h"
+
+#include <string.h>
+
+static const struct {
+	const char *name, *title, *hint;
+	int exit;
+} codes[E_COUNT] = {
+	[E_OK] = {"OK", "fine", NULL, 0},
+#define CODE(name, exit, text, hint) [E_##name] = {#name, text, hint, exit},
+#include "base/codes.def"
+#undef CODE
+};
+
+const char *code_id(enum code code, enum severity severity)
+{
+	static char ids[3][E_COUNT][32];
+	char *id = ids[severity][code];
+
+	if (!*id) {
+		char made[32];
+		snprintf(made, sizeof(made), "%c-%s", "NWE"[severity], codes[code].name);
+		for (char *p = made; *p; p++)
+			if (*p == '_')
+				*p = '-';
+		memcpy(id, made, sizeof(made));
+	}
+	return id;
+}
+
+const char *code_title(enum code code)
+{
+	return codes[code].title;
+}
+
+const char *code_hint(enum code code)
+{
+	return codes[code].hint;
+}
+
+int code_exit(enum code code)
+{
+	return codes[code].exit;
+}
+
+int diag_add(struct diag *d, const struct finding *f)
+{
+	if (!d)
+		return -(int)f->code;
+	struct finding *copy = arena_dup(&d->arena, f, sizeof(*f));
+	if (f->nrows)
+		copy->rows = arena_dup(&d->arena, f->rows, f->nrows * sizeof(*f->rows));
+	copy->next = NULL;
+	if (d->last)
+		d->last->next = copy;
+	else
+		d->first = copy;
+	d->last = copy;
+	d->errors += f->severity == SEV_ERROR;
+	d->warnings += f->severity == SEV_WARNING;
+	return -(int)f->code;
+}
+
+const char *fmt(struct diag *d, const char *format, ...)
+{
+	va_list ap;
+
+	if (!d)
+		return "";
+	va_start(ap, format);
+	const char *s = arena_vprintf(&d->arena, format, ap);
+	va_end(ap);
+	return s;
+}
+
+void diag_where(struct diag *d, const char *model, const char *node, const char *op)
+{
+	if (!d || !d->last)
+		return;
+	if (!d->last->model)
+		d->last->model = arena_str(&d->arena, model);
+	if (!d->last->node)
+		d->last->node = arena_str(&d->arena, node);
+	if (!d->last->op)
+		d->last->op = arena_str(&d->arena, op);
+}
+
+int diag_exit(const struct diag *d)
+{
+	int lowest = 0;
+
+	for (const struct finding *f = d->first; f; f = f->next) {
+		int status = f->severity == SEV_ERROR ? codes[f->code].exit : 0;
+		if (status && (!lowest || status < lowest))
+			lowest = status;
+	}
+	return lowest;
+}
+
+static void print_where(const struct finding *f, FILE *s)
+{
+	if (f->model)
+		fprintf(s, "%s: ", f->model);
+	if (f->node && f->op)
+		fprintf(s, "node '%s' (%s)%s%s: ", f->node, f->op, f->slot ? " " : "", f->slot ? f->slot : "");
+	else if (f->node || f->op)
+		fprintf(s, "%s '%s'%s%s: ", f->node ? "node" : "operator", f->node ? f->node : f->op,
+			f->slot ? " " : "", f->slot ? f->slot : "");
+	else if (f->slot)
+		fprintf(s, "%s: ", f->slot);
+}
+
+static void print_rows(const struct finding *f, FILE *s)
+{
+	int width = 0;
+
+	for (size_t i = 0; i < f->nrows; i++) {
+		int n = (int)strlen(f->rows[i].label);
+		width = n > width ? n : width;
+	}
+	for (size_t i = 0; i < f->nrows; i++)
+		fprintf(s, "  %-*s  %s\n", width, f->rows[i].label, f->rows[i].text);
+}
+
+void finding_print(const struct finding *f, FILE *s, bool color)
+{
+	static const char *const words[] = {"note", "warning", "error"};
+	static const char *const tints[] = {"\033[36m", "\033[33m", "\033[1;31m"};
+	const char *hint = f->hint ? f->hint : codes[f->code].hint;
+
+	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", words[f->severity],
+		code_id(f->code, f->severity), color ? "\033[0m" : "");
+	print_where(f, s);
+	fputs(f->message ? f->message : codes[f->code].title, s);
+	if (f->nrows) {
+		fputc('\n', s);
+		print_rows(f, s);
+		return;
+	}
+	if (f->expected)
+		fprintf(s, ": expected %s", f->expected);
+	if (f->actual)
+		fprintf(s, "%s got %s", f->expected ? "," : ":", f->actual);
+	fputc('\n', s);
+	if (hint)
+		fprintf(s, "  hint: %s\n", hint);
+}
+
+void diag_print(const struct diag *d, FILE *s, bool color)
+{
+	for (const struct finding *f = d->first; f; f = f->next)
+		finding_print(f, s, color);
+}
+
+void diag_free(struct diag *d)
+{
+	arena_free(&d->arena);
+	*d = (struct diag){0};
+}

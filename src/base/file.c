@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* mremap, O_TMPFILE */
+#include "base/file.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int file_fail(const char *path, const char *what, enum code code, struct diag *d)
+{
+	int err = errno;
+
+	return FAIL(d, code, .message = fmt(d, "%s: %s: %s", path, what, strerror(err)));
+}
+
+/* ---- reading */
+
+enum { FIRST_READ = 1 << 20 };
+
+/* Grows an anonymous mapping, whose pages cost nothing until they are filled and move without a copy. */
+static unsigned char *grow_map(unsigned char *p, size_t old, size_t size)
+{
+	void *q = p ? mremap(p, old, size, MREMAP_MAYMOVE)
+		    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return q == MAP_FAILED ? NULL : q;
+}
+
+static int read_stream(int fd, const char *path, struct file_map *m, enum code code, struct diag *d)
+{
+	unsigned char *p = NULL;
+	size_t cap = 0, n = 0;
+
+	for (;;) {
+		if (n == cap) {
+			size_t bigger = cap ? cap * 2 : FIRST_READ;
+			unsigned char *q = bigger > cap ? grow_map(p, cap, bigger) : NULL;
+			if (!q) {
+				if (p)
+					munmap(p, cap);
+				return FAIL(d, E_MEMORY, .message = fmt(d, "no memory to read %s", path));
+			}
+			p = q;
+			cap = bigger;
+		}
+		ssize_t got = read(fd, p + n, cap - n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0) {
+			int rc = file_fail(path, "cannot read", code, d);
+			munmap(p, cap);
+			return rc;
+		}
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	*m = (struct file_map){.data = n ? p : (const unsigned char *)"", .size = n};
+	if (n)
+		mem_note(MEM_HOST, MEM_STAGING, (int64_t)n);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), keep = (n + page - 1) / page * page;
+	if (keep < cap)
+		munmap(p + keep, cap - keep);
+	return 0;
+}
+
+static int map_fd(int fd, const char *path, struct file_map *m, enum code code, struct diag *d)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return file_fail(path, "cannot read", code, d);
+	if (S_ISDIR(st.st_mode)) {
+		errno = EISDIR;
+		return file_fail(path, "cannot read", code, d);
+	}
+	/* Files of /proc say 0 bytes and hold some: only a size makes a file mappable. */
+	if (!S_ISREG(st.st_mode) || st.st_size == 0)
+		return read_stream(fd, path, m, code, d);
+	void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED)
+		return file_fail(path, "cannot map", code, d);
+	*m = (struct file_map){.data = p, .size = (size_t)st.st_size, .mapped = true};
+	return 0;
+}
+
+int file_map(const char *path, struct file_map *m, enum code code, struct diag *d)
+{
+	*m = (struct file_map){0};
+	if (strcmp(path, "-") == 0)
+		return read_stream(STDIN_FILENO, "standard input", m, code, d);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return file_fail(path, "cannot open", code, d);
+	int rc = map_fd(fd, path, m, code, d);
+	close(fd);
+	return rc;
+}
+
+void file_unmap(struct file_map *m)
+{
+	if (m->size)
+		munmap((void *)(uintptr_t)m->data, m->size);
+	if (m->size && !m->mapped)
+		mem_note(MEM_HOST, MEM_STAGING, -(int64_t)m->size);
+	*m = (struct file_map){0};
+}
+
+/* ---- writing */
+
+struct file_out {
+	FILE *stream;
+	char *path; /* as given */
+	char *real; /* where it goes: path with links followed; NULL: written in place */
+	char *temp; /* its name until commit; NULL: it has none (O_TMPFILE) */
+	enum code code;
+	int error; /* the first errno */
+};
+
+static char *join3(const char *a, size_t na, const char *b, const char *c)
+{
+	size_t size = na + strlen(b) + strlen(c) + 1;
+	char *s = mem_alloc(size, MEM_STAGING);
+
+	if (s)
+		snprintf(s, size, "%.*s%s%s", (int)na, a, b, c);
+	return s;
+}
+
+static void out_free(struct file_out *f)
+{
+	mem_free(f->path);
+	mem_free(f->real);
+	mem_free(f->temp);
+	mem_free(f);
+}
+
+/* A name beside the file that nobody has: tried with `use` until that does not say EEXIST. */
+static int with_temp_name(struct file_out *f, int (*use)(struct file_out *, int fd), int fd)
+{
+	const char *base = path_base(f->real);
+	size_t dir = (size_t)(base - f->real);
+	char tail[64];
+
+	for (unsigned k = 0; k < 1000; k++) {
+		snprintf(tail, sizeof(tail), ".infer-%ld-%u.tmp", (long)getpid(), k);
+		mem_free(f->temp);
+		f->temp = join3(f->real, dir, "", tail);
+		if (!f->temp) {
+			errno = ENOMEM;
+			return -1;
+		}
+		int got = use(f, fd);
+		if (got >= 0 || errno != EEXIST)
+			return got;
+	}
+	return -1;
+}
+
+static int open_temp(struct file_out *f, int fd)
+{
+	(void)fd;
+	return open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+static int link_temp(struct file_out *f, int fd)
+{
+	char self[64];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	return linkat(AT_FDCWD, self, AT_FDCWD, f->temp, AT_SYMLINK_FOLLOW);
+}
+
+/* A file without a name leaves nothing behind however the program ends; where there is none, a temporary name. */
+static int open_beside(struct file_out *f)
+{
+	const char *base = path_base(f->real);
+	char *dir = join3(f->real, (size_t)(base - f->real), base == f->real ? "." : "", "");
+	int fd = -1;
+
+#ifdef O_TMPFILE
+	if (dir && access("/proc/self/fd", X_OK) == 0)
+		fd = open(dir, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+#endif
+	mem_free(dir);
+	if (fd < 0)
+		fd = with_temp_name(f, open_temp, -1);
+	return fd;
+}
+
+static int open_output(struct file_out *f)
+{
+	struct stat st;
+
+	if (strcmp(f->path, "-") == 0)
+		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	bool there = stat(f->path, &st) == 0;
+	if (there && S_ISDIR(st.st_mode)) {
+		errno = EISDIR;
+		return -1;
+	}
+	/* A device or a pipe is written as it is. */
+	if (there && !S_ISREG(st.st_mode))
+		return open(f->path, O_WRONLY | O_CLOEXEC);
+	if (there && access(f->path, W_OK) != 0)
+		return -1;
+	char *real = there ? realpath(f->path, NULL) : NULL;
+	const char *target = real ? real : f->path;
+	f->real = join3(target, strlen(target), "", "");
+	free(real);
+	if (!f->real) {
+		errno = ENOMEM;
+		return -1;
+	}
+	int fd = open_beside(f);
+	if (fd >= 0 && there)
+		(void)!fchmod(fd, st.st_mode & 07777);
+	return fd;
+}
+
+struct file_out *file_create(const char *path, enum code code, struct diag *d)
+{
+	struct file_out *f = mem_zalloc(sizeof(*f), MEM_STAGING);
+	int fd = -1;
+
+	if (f) {
+		f->code = code;
+		f->path = join3(path, strlen(path), "", "");
+	}
+	if (!f || !f->path) {
+		mem_free(f);
+		FAIL(d, E_MEMORY, .message = "no memory to write a file");
+		return NULL;
+	}
+	fd = open_output(f);
+	f->stream = fd < 0 ? NULL : fdopen(fd, "wb");
+	if (f->stream)
+		return f;
+	file_fail(path, "cannot write", code, d);
+	if (fd >= 0) {
+		close(fd);
+		if (f->temp)
+			unlink(f->temp);
+	}
+	out_free(f);
+	return NULL;
+}
+
+void file_write(struct file_out *f, const void *p, size_t n)
+{
+	if (!f->error && n && fwrite(p, 1, n, f->stream) != n)
+		f->error = errno ? errno : EIO;
+}
+
+/* Writes what is buffered down to the disk. */
+static void finish(struct file_out *f)
+{
+	if (fflush(f->stream) != 0 && !f->error)
+		f->error = errno;
+	if (f->real && !f->error && fsync(fileno(f->stream)) != 0 && errno != EINVAL && errno != EROFS)
+		f->error = errno;
+	if (f->real && !f->error && !f->temp && with_temp_name(f, link_temp, fileno(f->stream)) < 0)
+		f->error = errno ? errno : EIO;
+	if (fclose(f->stream) != 0 && !f->error)
+		f->error = errno;
+	f->stream = NULL;
+}
+
+int file_commit(struct file_out *f, struct diag *d)
+{
+	int rc = 0;
+
+	finish(f);
+	if (!f->error && f->real && rename(f->temp, f->real) != 0)
+		f->error = errno;
+	if (f->error) {
+		if (f->temp)
+			unlink(f->temp);
+		errno = f->error;
+		rc = file_fail(strcmp(f->path, "-") == 0 ? "standard output" : f->path, "cannot write",
+			       f->code, d);
+	}
+	out_free(f);
+	return rc;
+}
+
+void file_abort(struct file_out *f)
+{
+	if (!f)
+		return;
+	fclose(f->stream);
+	if (f->temp)
+		unlink(f->temp);
+	out_free(f);
+}
+
+int file_make_dir(const char *path, enum code code, struct diag *d)
+{
+	size_t n = strlen(path);
+	char *part = join3(path, n, "", "");
+	int rc = 0;
+
+	if (!part)
+		return FAIL(d, E_MEMORY, .message = "no memory for a path");
+	for (size_t i = 1; i <= n && !rc; i++) {
+		struct stat st;
+		if (part[i] != '/' && part[i] != '\0')
+			continue;
+		part[i] = '\0';
+		if (mkdir(part, 0777) != 0 && errno != EEXIST)
+			rc = stat(part, &st) == 0 ? 0 : -1;
+		part[i] = i < n ? '/' : '\0';
+	}
+	struct stat st;
+	if (!rc && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))) {
+		errno = ENOTDIR;
+		rc = -1;
+	}
+	if (rc)
+		rc = file_fail(path, "cannot make the folder", code, d);
+	mem_free(part);
+	return rc;
+}
+
+/* ---- paths */
+
+const char *path_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+const char *path_dir(struct arena *a, const char *path)
+{
+	size_t n = (size_t)(path_base(path) - path);
+
+	if (n == 0)
+		return ".";
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	return arena_strn(a, path, n);
+}
+
+const char *path_join(struct arena *a, const char *dir, const char *name)
+{
+	size_t n = strlen(dir);
+
+	if (n == 0 || *name == '/')
+		return arena_str(a, name);
+	return arena_printf(a, "%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
+}
+
+const char *path_ext(const char *path)
+{
+	const char *base = path_base(path), *dot = strrchr(base, '.');
+
+	return dot && dot != base ? dot : base + strlen(base);
+}

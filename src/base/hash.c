@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/hash.h"
+
+#include <string.h>
+
+struct map_slot {
+	const char *key; /* NULL: free */
+	size_t n;
+	uint64_t hash;
+	uint32_t number;
+};
+
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
+{
+	const unsigned char *s = p;
+	uint64_t h = seed ? seed : UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ s[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+/* The key's slot, or the free one where it belongs. cap is a power of two and never full. */
+static struct map_slot *find(const struct map *m, const char *key, size_t n, uint64_t hash)
+{
+	/* FNV's high bits are the better mixed ones. */
+	size_t i = (size_t)(hash ^ hash >> 32);
+
+	for (;; i++) {
+		struct map_slot *s = &m->slots[i & (m->cap - 1)];
+		if (!s->key || (s->hash == hash && s->n == n && memcmp(s->key, key, n) == 0))
+			return s;
+	}
+}
+
+int64_t map_get(const struct map *m, const char *key, size_t n)
+{
+	if (!m->used)
+		return -1;
+	const struct map_slot *s = find(m, key, n, hash_bytes(key, n, 0));
+	return s->key ? (int64_t)s->number : -1;
+}
+
+static void grow(struct map *m)
+{
+	struct map old = *m;
+
+	m->cap = old.cap ? old.cap * 2 : 16;
+	m->slots = arena_new_n(m->arena, struct map_slot, m->cap);
+	for (size_t i = 0; i < old.cap; i++)
+		if (old.slots[i].key)
+			*find(m, old.slots[i].key, old.slots[i].n, old.slots[i].hash) = old.slots[i];
+}
+
+bool map_set(struct map *m, const char *key, size_t n, uint32_t number)
+{
+	uint64_t hash = hash_bytes(key, n, 0);
+
+	if (m->used >= m->cap / 4 * 3)
+		grow(m);
+	struct map_slot *s = find(m, key, n, hash);
+	bool fresh = !s->key;
+	if (fresh) {
+		*s = (struct map_slot){.key = key, .n = n, .hash = hash};
+		m->used++;
+	}
+	s->number = number;
+	return fresh;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+/* A map from byte strings to 32-bit numbers, in an arena; and the hash behind it (FNV-1a, 64 bits). */
+#include "base/arena.h"
+
+#include <stdbool.h>
+
+uint64_t hash_bytes(const void *p, size_t n, uint64_t seed); /* seed 0 starts */
+
+struct map_slot;
+struct map {
+	struct arena *arena;
+	struct map_slot *slots;
+	size_t used, cap;
+};
+/* The number of the key, or -1. Keys may hold NULs; they are borrowed, not copied. */
+int64_t map_get(const struct map *m, const char *key, size_t n);
+/* Enter or overwrite; true where the key is new. */
+bool map_set(struct map *m, const char *key, size_t n, uint32_t number);
+
+#endif

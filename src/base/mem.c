@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAD = 64 }; /* room before a block for its size and purpose, keeping the alignment */
+
+struct head {
+	size_t bytes;
+	enum mem_purpose purpose;
+};
+
+static struct {
+	_Atomic uint64_t calls, live, peak;
+} counts[MEM_KINDS][MEM_PURPOSES];
+
+void mem_note(enum mem_kind kind, enum mem_purpose purpose, int64_t bytes)
+{
+	uint64_t now = atomic_fetch_add(&counts[kind][purpose].live, (uint64_t)bytes) +
+		       (uint64_t)bytes;
+
+	if (bytes <= 0)
+		return;
+	atomic_fetch_add(&counts[kind][purpose].calls, 1);
+	uint64_t peak = atomic_load(&counts[kind][purpose].peak);
+	while (now > peak &&
+	       !atomic_compare_exchange_weak(&counts[kind][purpose].peak, &peak, now))
+		;
+}
+
+void *mem_alloc(size_t bytes, enum mem_purpose purpose)
+{
+	size_t whole;
+
+	/* aligned_alloc wants a multiple of the alignment */
+	if (!size_add(bytes, HEAD + 63, &whole))
+		return NULL;
+	whole &= ~(size_t)63;
+	char *p = aligned_alloc(64, whole);
+	if (!p)
+		return NULL;
+	*(struct head *)(void *)p = (struct head){bytes, purpose};
+	mem_note(MEM_HOST, purpose, (int64_t)bytes);
+	return p + HEAD;
+}
+
+void *mem_zalloc(size_t bytes, enum mem_purpose purpose)
+{
+	void *p = mem_alloc(bytes, purpose);
+
+	if (p)
+		memset(p, 0, bytes);
+	return p;
+}
+
+void mem_free(void *p)
+{
+	if (!p)
+		return;
+	char *block = (char *)p - HEAD;
+	struct head *h = (struct head *)(void *)block;
+	mem_note(MEM_HOST, h->purpose, -(int64_t)h->bytes);
+	free(block);
+}
+
+struct mem_count mem_count(enum mem_kind kind, enum mem_purpose purpose)
+{
+	return (struct mem_count){atomic_load(&counts[kind][purpose].calls),
+				  atomic_load(&counts[kind][purpose].live),
+				  atomic_load(&counts[kind][purpose].peak)};
+}
+
+uint64_t mem_calls(void)
+{
+	uint64_t sum = 0;
+
+	for (int p = 0; p < MEM_PURPOSES; p++)
+		sum += atomic_load(&counts[MEM_HOST][p].calls);
+	return sum;
+}
+
+const char *mem_purpose_name(enum mem_purpose purpose)
+{
+	static const char *const names[MEM_PURPOSES] = {"model",   "weights", "activations", "workspace",
+							"staging", "context", "code"};
+	return (unsigned)purpose < MEM_PURPOSES ? names[purpose] : "?";
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our thread pool, and the OpenMP runtime that libdnnl sees.
+ *
+ * A team is the caller and workers 1..n-1. Each worker waits for its own ticket; the caller waits
+ * for the count of those still at work. Whoever waits spins for a bound of its own and then sleeps
+ * on a futex. The bound follows what waiting would have cost: it doubles after a wait that spinning
+ * for the longest bound would have caught, and halves after one that it would not, so that a busy
+ * machine gets its cores back and a quiet one pays no system call.
+ *
+ * The pool is one for the process, as its cores are; that is why its state is static.
+ */
+#define _GNU_SOURCE
+#include "base/pool.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+	MAX_THREADS = 512,
+	LINE = 64,		 /* bytes of a cache line */
+	SPIN_MAX = 250 * 1000,	 /* ns */
+	SPIN_MIN = 2 * 1000,
+	SPIN_LOOK = 16,		 /* pauses between two looks at the clock */
+	PIECES = 4,		 /* pieces a thread of pool_for, to even out unequal speed */
+	STACK_BYTES = 2 << 20,
+	MAX_NEST = 8,
+};
+
+/* A word that somebody waits on. */
+struct flag {
+	_Alignas(LINE) _Atomic uint32_t value;
+	_Atomic uint32_t sleepers;
+};
+
+struct worker {
+	struct flag ticket; /* one more for each job it takes part in */
+	pthread_t thread;
+};
+
+/* What the team does. fn is called by each of its threads with its number. */
+struct job {
+	void (*fn)(void *arg, int thread);
+	void *arg;
+	int threads;
+};
+
+static struct {
+	pthread_mutex_t lock; /* held by the thread whose job runs */
+	struct worker worker[MAX_THREADS]; /* [0] is the caller's, unused */
+	int started;			   /* workers 1..started exist */
+	_Atomic int threads;		   /* 0: not set yet */
+	struct job job;
+	struct flag pending;	/* workers still in the job */
+	struct flag barrier;	/* its value is the phase */
+	_Atomic uint32_t arrived; /* threads in the barrier */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Where the thread stands in teams; the outermost is real, those inside have one member. */
+struct team_state {
+	int thread, threads;
+	int64_t turn;			 /* of a static loop with chunks */
+	int64_t begin, end, step, chunk; /* the loop */
+};
+typedef void omp_body(void *);
+struct region { /* an OpenMP one */
+	omp_body *body;
+	void *data;
+};
+static _Thread_local struct {
+	struct team_state alone; /* outside of any team */
+	struct team_state team[MAX_NEST];
+	struct region region;
+	int depth;  /* teams entered; 0: outside of any */
+	bool holds; /* pool.lock */
+	int64_t spin;
+} self = {.alone = {.threads = 1}};
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int n)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+static bool spin_while(struct flag *f, uint32_t value, uint64_t start, int64_t bound)
+{
+	for (unsigned k = 1;; k++) {
+		if (atomic_load_explicit(&f->value, memory_order_acquire) != value)
+			return true;
+		relax();
+		if (k % SPIN_LOOK == 0 && (int64_t)(clock_ns() - start) > bound)
+			return false;
+	}
+}
+
+/* Returns when the flag's value is no longer `value`. */
+static void flag_wait(struct flag *f, uint32_t value)
+{
+	if (atomic_load_explicit(&f->value, memory_order_acquire) != value)
+		return;
+	uint64_t start = clock_ns();
+	if (!self.spin)
+		self.spin = SPIN_MAX;
+	if (!spin_while(f, value, start, self.spin)) {
+		atomic_fetch_add(&f->sleepers, 1);
+		while (atomic_load(&f->value) == value)
+			futex_wait(&f->value, value);
+		atomic_fetch_sub(&f->sleepers, 1);
+	}
+	if ((int64_t)(clock_ns() - start) < SPIN_MAX)
+		self.spin = self.spin * 2 > SPIN_MAX ? SPIN_MAX : self.spin * 2;
+	else
+		self.spin = self.spin / 2 < SPIN_MIN ? SPIN_MIN : self.spin / 2;
+}
+
+static void flag_wake(struct flag *f, int n)
+{
+	if (atomic_load(&f->sleepers))
+		futex_wake(&f->value, n);
+}
+
+/* ---- the team ------------------------------------------------------------------------------- */
+
+static struct team_state *team_now(void)
+{
+	if (!self.depth)
+		return &self.alone;
+	return &self.team[self.depth <= MAX_NEST ? self.depth - 1 : MAX_NEST - 1];
+}
+
+static void team_enter(int thread, int threads)
+{
+	if (self.depth++ < MAX_NEST)
+		self.team[self.depth - 1] = (struct team_state){.thread = thread, .threads = threads};
+}
+
+static void team_leave(void)
+{
+	self.depth--;
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	int thread = (int)(w - pool.worker);
+	uint32_t seen = 0;
+	for (;;) {
+		flag_wait(&w->ticket, seen);
+		seen++;
+		struct job job = pool.job;
+		team_enter(thread, job.threads);
+		job.fn(job.arg, thread);
+		team_leave();
+		if (atomic_fetch_sub(&pool.pending.value, 1) == 1)
+			flag_wake(&pool.pending, 1);
+	}
+	return NULL;
+}
+
+/* Start workers so that a team of `threads` can be had; returns the team that can. */
+static int start_workers(int threads)
+{
+	if (pool.started + 1 >= threads)
+		return threads;
+	sigset_t all, old;
+	pthread_attr_t attr;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's own threads */
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	while (pool.started + 1 < threads) {
+		struct worker *w = &pool.worker[pool.started + 1];
+		if (pthread_create(&w->thread, &attr, work, w))
+			break;
+		pool.started++;
+		mem_note(MEM_HOST, MEM_CONTEXT, STACK_BYTES);
+	}
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return pool.started + 1 < threads ? pool.started + 1 : threads;
+}
+
+/* Takes the pool and sets the others of the team to work; the caller does thread 0's part. */
+static int team_start(void (*fn)(void *, int), void *arg, int threads)
+{
+	pthread_mutex_lock(&pool.lock);
+	self.holds = true;
+	threads = start_workers(threads);
+	pool.job = (struct job){.fn = fn, .arg = arg, .threads = threads};
+	atomic_store_explicit(&pool.pending.value, (uint32_t)threads - 1, memory_order_relaxed);
+	for (int i = 1; i < threads; i++) {
+		atomic_fetch_add(&pool.worker[i].ticket.value, 1);
+		flag_wake(&pool.worker[i].ticket, 1);
+	}
+	team_enter(0, threads);
+	return threads;
+}
+
+static void team_end(void)
+{
+	uint32_t left;
+	while ((left = atomic_load_explicit(&pool.pending.value, memory_order_acquire)) != 0)
+		flag_wait(&pool.pending, left);
+	team_leave();
+	self.holds = false;
+	pthread_mutex_unlock(&pool.lock);
+}
+
+static void team_barrier(void)
+{
+	uint32_t threads = (uint32_t)team_now()->threads;
+	uint32_t phase = atomic_load(&pool.barrier.value);
+	if (self.depth != 1 || threads == 1)
+		return;
+	if (atomic_fetch_add(&pool.arrived, 1) + 1 == threads) {
+		atomic_store(&pool.arrived, 0);
+		atomic_fetch_add(&pool.barrier.value, 1);
+		flag_wake(&pool.barrier, (int)threads);
+	} else {
+		flag_wait(&pool.barrier, phase);
+	}
+}
+
+/* ---- pool.h --------------------------------------------------------------------------------- */
+
+static int cores(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
+	if (n < 1)
+		n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n;
+}
+
+void pool_set_threads(int threads)
+{
+	if (threads < 1)
+		threads = cores();
+	atomic_store(&pool.threads, threads > MAX_THREADS ? MAX_THREADS : threads);
+}
+
+int pool_threads(void)
+{
+	int n = atomic_load_explicit(&pool.threads, memory_order_relaxed);
+	if (n)
+		return n;
+	pool_set_threads(0);
+	return atomic_load(&pool.threads);
+}
+
+struct loop {
+	pool_fn *fn;
+	void *arg;
+	int64_t n, piece;
+	_Alignas(LINE) _Atomic int64_t next;
+};
+
+static void loop_run(void *arg, int thread)
+{
+	struct loop *l = arg;
+	for (;;) {
+		int64_t begin = atomic_fetch_add_explicit(&l->next, l->piece, memory_order_relaxed);
+		if (begin >= l->n)
+			return;
+		int64_t end = l->n - begin < l->piece ? l->n : begin + l->piece;
+		l->fn(l->arg, begin, end, thread);
+	}
+}
+
+void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
+{
+	int threads = pool_threads();
+	if (n <= 0)
+		return;
+	if (grain < 1)
+		grain = 1;
+	if (n <= grain || threads == 1 || self.depth) {
+		fn(arg, 0, n, self.depth ? team_now()->thread : 0);
+		return;
+	}
+	int64_t pieces = n / grain + (n % grain != 0);
+	if (pieces < threads)
+		threads = (int)pieces;
+	if (pieces > (int64_t)threads * PIECES)
+		pieces = (int64_t)threads * PIECES;
+	struct loop l = {.fn = fn, .arg = arg, .n = n};
+	l.piece = n / pieces + (n % pieces != 0);
+	team_start(loop_run, &l, threads);
+	loop_run(&l, 0);
+	team_end();
+}
+
+/* ---- the OpenMP runtime of libdnnl ----------------------------------------------------------- */
+
+/*
+ * The program exports these names, so that the dynamic linker finds them before libgomp's. With
+ * INFER_OPENMP=system they hand every call to libgomp, which libdnnl has brought along.
+ */
+#define EXPORT __attribute__((visibility("default"), used))
+
+struct libgomp {
+	void (*parallel)(omp_body *, void *, unsigned, unsigned);
+	void (*parallel_start)(omp_body *, void *, unsigned);
+	void (*parallel_end)(void);
+	void (*barrier)(void);
+	bool (*loop_static_start)(long, long, long, long, long *, long *);
+	bool (*loop_static_next)(long *, long *);
+	void (*loop_end)(void);
+	void (*loop_end_nowait)(void);
+	int (*get_max_threads)(void);
+	int (*get_num_threads)(void);
+	int (*get_thread_num)(void);
+	int (*in_parallel)(void);
+	void (*set_num_threads)(int);
+};
+static const char *const libgomp_names[] = {
+	"GOMP_parallel",	 "GOMP_parallel_start", "GOMP_parallel_end",	"GOMP_barrier",
+	"GOMP_loop_static_start", "GOMP_loop_static_next", "GOMP_loop_end",	"GOMP_loop_end_nowait",
+	"omp_get_max_threads",	 "omp_get_num_threads", "omp_get_thread_num",	"omp_in_parallel",
+	"omp_set_num_threads",
+};
+static struct libgomp libgomp;
+static bool use_libgomp;
+
+static void libgomp_open(void)
+{
+	enum { N = sizeof(libgomp_names) / sizeof(libgomp_names[0]) };
+	_Static_assert(sizeof(libgomp) == N * sizeof(void *), "one name a pointer");
+	const char *choice = getenv("INFER_OPENMP");
+	if (!choice || strcmp(choice, "system") != 0)
+		return;
+	void *lib = dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!lib)
+		return;
+	void *found[N];
+	for (int i = 0; i < N; i++)
+		if (!(found[i] = dlsym(lib, libgomp_names[i])))
+			return;
+	memcpy(&libgomp, found, sizeof(libgomp));
+	libgomp.set_num_threads(pool_threads());
+	use_libgomp = true;
+}
+
+static bool other(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, libgomp_open);
+	return use_libgomp;
+}
+
+static void region_run(void *arg, int thread)
+{
+	const struct region *r = arg;
+	(void)thread;
+	r->body(r->data);
+}
+
+EXPORT void GOMP_parallel_start(omp_body *body, void *data, unsigned threads);
+EXPORT void GOMP_parallel_end(void);
+EXPORT void GOMP_parallel(omp_body *body, void *data, unsigned threads, unsigned flags);
+EXPORT void GOMP_barrier(void);
+EXPORT bool GOMP_loop_static_start(long begin, long end, long step, long chunk, long *first, long *last);
+EXPORT bool GOMP_loop_static_next(long *first, long *last);
+EXPORT void GOMP_loop_end(void);
+EXPORT void GOMP_loop_end_nowait(void);
+EXPORT int omp_get_max_threads(void);
+EXPORT int omp_get_num_threads(void);
+EXPORT int omp_get_thread_num(void);
+EXPORT int omp_in_parallel(void);
+EXPORT void omp_set_num_threads(int threads);
+
+void GOMP_parallel_start(omp_body *body, void *data, unsigned threads)
+{
+	if (other()) {
+		libgomp.parallel_start(body, data, threads);
+		return;
+	}
+	if (threads == 0)
+		threads = (unsigned)pool_threads();
+	if (threads > MAX_THREADS)
+		threads = MAX_THREADS;
+	if (self.depth || threads == 1) {
+		team_enter(0, 1);
+		return;
+	}
+	self.region = (struct region){body, data};
+	team_start(region_run, &self.region, (int)threads);
+}
+
+void GOMP_parallel_end(void)
+{
+	if (other())
+		libgomp.parallel_end();
+	else if (self.depth == 1 && self.holds)
+		team_end();
+	else
+		team_leave();
+}
+
+void GOMP_parallel(omp_body *body, void *data, unsigned threads, unsigned flags)
+{
+	if (other()) {
+		libgomp.parallel(body, data, threads, flags);
+		return;
+	}
+	GOMP_parallel_start(body, data, threads);
+	body(data);
+	GOMP_parallel_end();
+}
+
+void GOMP_barrier(void)
+{
+	if (other())
+		libgomp.barrier();
+	else
+		team_barrier();
+}
+
+bool GOMP_loop_static_next(long *first, long *last)
+{
+	if (other())
+		return libgomp.loop_static_next(first, last);
+	struct team_state *t = team_now();
+	int64_t trips = t->step > 0 ? (t->end - t->begin + t->step - 1) / t->step
+				    : (t->begin - t->end - t->step - 1) / -t->step;
+	int64_t from, to;
+	if (trips <= 0)
+		return false;
+	if (t->chunk) {
+		from = (t->turn * t->threads + t->thread) * t->chunk;
+		to = from + t->chunk;
+	} else {
+		/* the first trips % threads threads do one more */
+		int64_t each = trips / t->threads, more = trips % t->threads, me = t->thread;
+		if (t->turn)
+			return false;
+		from = each * me + (me < more ? me : more);
+		to = from + each + (me < more);
+	}
+	t->turn++;
+	if (to > trips)
+		to = trips;
+	if (from >= to)
+		return false;
+	*first = (long)(t->begin + from * t->step);
+	*last = (long)(t->begin + to * t->step);
+	return true;
+}
+
+bool GOMP_loop_static_start(long begin, long end, long step, long chunk, long *first, long *last)
+{
+	if (other())
+		return libgomp.loop_static_start(begin, end, step, chunk, first, last);
+	struct team_state *t = team_now();
+	t->begin = begin;
+	t->end = end;
+	t->step = step;
+	t->chunk = chunk;
+	t->turn = 0;
+	return GOMP_loop_static_next(first, last);
+}
+
+void GOMP_loop_end(void)
+{
+	if (other())
+		libgomp.loop_end();
+	else
+		team_barrier();
+}
+
+void GOMP_loop_end_nowait(void)
+{
+	if (other())
+		libgomp.loop_end_nowait();
+}
+
+int omp_get_max_threads(void)
+{
+	return other() ? libgomp.get_max_threads() : self.depth ? 1 : pool_threads();
+}
+
+int omp_get_num_threads(void)
+{
+	return other() ? libgomp.get_num_threads() : team_now()->threads;
+}
+
+int omp_get_thread_num(void)
+{
+	return other() ? libgomp.get_thread_num() : team_now()->thread;
+}
+
+int omp_in_parallel(void)
+{
+	if (self.depth)
+		return 1; /* of pool_for too: what it calls must not take the pool again */
+	return other() ? libgomp.in_parallel() : 0;
+}
+
+void omp_set_num_threads(int threads)
+{
+	if (other())
+		libgomp.set_num_threads(threads);
+	else
+		pool_set_threads(threads);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMPARE_H
+#define COMPARE_H
+/* How far a value is from its reference: ONNX's test runner's rule, and the usual distances. */
+#include "ir/tensor.h"
+
+struct tolerance {
+	double rtol, atol;
+};
+
+struct difference {
+	bool same_type, same_shape; /* of all parts, sequences' elements included */
+	int64_t count;		    /* elements compared */
+	int64_t beyond;		    /* elements over the tolerance, NaN against number, unequal strings */
+	int64_t first;		    /* index of the first of these; -1 */
+	double got, want;	    /* its values */
+	double max_abs, max_want;   /* largest |got - want|; largest finite |want| */
+	double dot, norm_got, norm_want;
+};
+
+/* |got - want| <= atol + rtol * |want|; NaN equals NaN, infinities their like; strings must be equal. */
+bool compare_tensors(const struct tensor *got, const struct tensor *want, struct tolerance t,
+		     struct difference *d);
+
+#endif

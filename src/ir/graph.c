@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/graph.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+struct graph *graph_new(struct arena *a, struct model *m, const char *name)
+{
+	struct graph *g = arena_new(a, struct graph);
+
+	g->arena = a;
+	g->model = m;
+	g->name = arena_str(a, name ? name : "");
+	return g;
+}
+
+struct value *graph_add_value(struct graph *g, const char *name)
+{
+	if (g->nvalues == g->cap_values) {
+		g->cap_values = g->cap_values ? 2 * g->cap_values : 64;
+		g->value = arena_grow(g->arena, g->value, g->nvalues, g->cap_values, sizeof(*g->value));
+	}
+	struct value *v = arena_new(g->arena, struct value);
+	v->id = g->nvalues;
+	v->producer = NO_NODE;
+	v->name = name && *name ? arena_str(g->arena, name) : "";
+	v->info.shape = SHAPE_UNKNOWN;
+	g->value[g->nvalues++] = v;
+	return v;
+}
+
+struct value *graph_add_const(struct graph *g, const char *name, const struct tensor *t)
+{
+	struct value *v = graph_add_value(g, name);
+
+	v->init = t;
+	v->info.type = t->type;
+	v->info.shape = t->shape;
+	v->info.known = t;
+	return v;
+}
+
+static void add_use(struct graph *g, uint32_t v, uint32_t node)
+{
+	if (v == NO_VALUE)
+		return;
+	struct value *x = g->value[v];
+	if (x->nusers == x->cap) {
+		x->cap = x->cap ? 2 * x->cap : 2;
+		x->users = arena_grow(g->arena, x->users, x->nusers, x->cap, sizeof(*x->users));
+	}
+	x->users[x->nusers++] = node;
+}
+
+static void drop_use(struct graph *g, uint32_t v, uint32_t node)
+{
+	if (v == NO_VALUE)
+		return;
+	struct value *x = g->value[v];
+	for (uint32_t i = 0; i < x->nusers; i++) {
+		if (x->users[i] == node) {
+			x->users[i] = x->users[--x->nusers];
+			return;
+		}
+	}
+}
+
+struct node *graph_add_node(struct graph *g, const struct op *op, void *params, const uint32_t *in,
+			    uint32_t nin, const uint32_t *out, uint32_t nout,
+			    const struct origin *origin)
+{
+	if (g->nnodes == g->cap_nodes) {
+		g->cap_nodes = g->cap_nodes ? 2 * g->cap_nodes : 64;
+		g->node = arena_grow(g->arena, g->node, g->nnodes, g->cap_nodes, sizeof(*g->node));
+	}
+	struct node *n = arena_new(g->arena, struct node);
+	n->id = g->nnodes;
+	n->op = op;
+	n->params = params;
+	n->in = arena_dup(g->arena, in, nin * sizeof(*in));
+	n->nin = nin;
+	n->out = arena_dup(g->arena, out, nout * sizeof(*out));
+	n->nout = nout;
+	n->origin = origin;
+	n->type = n->domain = "";
+	g->node[g->nnodes++] = n;
+	for (uint32_t i = 0; i < nin; i++)
+		add_use(g, in[i], n->id);
+	for (uint32_t i = 0; i < nout; i++)
+		if (out[i] != NO_VALUE)
+			g->value[out[i]]->producer = n->id;
+	return n;
+}
+
+void node_set_in(struct graph *g, struct node *n, uint32_t i, uint32_t v)
+{
+	if (i >= n->nin) { /* make room before the captures; what lies between is left out */
+		uint32_t *in = arena_new_n(g->arena, uint32_t, i + 1 + n->ncap);
+		memcpy(in, n->in, n->nin * sizeof(*in));
+		for (uint32_t k = n->nin; k <= i; k++)
+			in[k] = NO_VALUE;
+		if (n->ncap)
+			memcpy(in + i + 1, n->in + n->nin, n->ncap * sizeof(*in));
+		n->in = in;
+		n->nin = i + 1;
+	}
+	drop_use(g, n->in[i], n->id);
+	n->in[i] = v;
+	add_use(g, v, n->id);
+}
+
+void node_set_ins(struct graph *g, struct node *n, const uint32_t *in, uint32_t nin)
+{
+	uint32_t *all = arena_new_n(g->arena, uint32_t, nin + n->ncap);
+
+	for (uint32_t i = 0; i < n->nin; i++)
+		drop_use(g, n->in[i], n->id);
+	if (nin)
+		memcpy(all, in, nin * sizeof(*in));
+	if (n->ncap)
+		memcpy(all + nin, n->in + n->nin, n->ncap * sizeof(*in));
+	for (uint32_t i = 0; i < nin; i++)
+		add_use(g, in[i], n->id);
+	n->in = all;
+	n->nin = nin;
+}
+
+void graph_replace(struct graph *g, uint32_t old, uint32_t with)
+{
+	struct value *o = g->value[old];
+
+	for (uint32_t k = 0; k < o->nusers; k++) {
+		struct node *n = g->node[o->users[k]];
+		for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
+			if (n->in[i] != old)
+				continue;
+			n->in[i] = with;
+			add_use(g, with, n->id);
+			break; /* one entry a use: the others come with their own */
+		}
+	}
+	o->nusers = 0;
+	for (uint32_t i = 0; i < g->nout; i++) {
+		if (g->out[i] == old) {
+			g->out[i] = with;
+			g->value[with]->is_output = true;
+		}
+	}
+	o->is_output = false;
+}
+
+void graph_remove_node(struct graph *g, struct node *n)
+{
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+		drop_use(g, n->in[i], n->id);
+	for (uint32_t i = 0; i < n->nout; i++)
+		if (n->out[i] != NO_VALUE && g->value[n->out[i]]->producer == n->id)
+			g->value[n->out[i]]->producer = NO_NODE;
+	n->dead = true;
+}
+
+/* Names of some nodes that the sort could not place. */
+static int report_cycle(struct graph *g, const uint32_t *waits, struct diag *d)
+{
+	const char *names = "";
+	int shown = 0;
+
+	for (uint32_t i = 0; i < g->nnodes && shown < 5; i++) {
+		if (!g->node[i]->dead && waits[i]) {
+			names = fmt(d, "%s%s'%s'", names, shown ? ", " : "", g->node[i]->origin->name);
+			shown++;
+		}
+	}
+	return FAIL(d, E_MODEL_CYCLE, .expected = "nodes that can be put in an order",
+		    .actual = fmt(d, "nodes that wait for one another: %s", names));
+}
+
+/* Kahn's algorithm with a heap-free ready list: a binary heap over ids keeps the file's order. */
+struct ready {
+	uint32_t *ids;
+	uint32_t n;
+};
+
+static void ready_push(struct ready *r, uint32_t id)
+{
+	uint32_t i = r->n++;
+
+	while (i && r->ids[(i - 1) / 2] > id) {
+		r->ids[i] = r->ids[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	r->ids[i] = id;
+}
+
+static uint32_t ready_pop(struct ready *r)
+{
+	uint32_t top = r->ids[0], last = r->ids[--r->n], i = 0;
+
+	for (;;) {
+		uint32_t c = 2 * i + 1;
+		if (c >= r->n)
+			break;
+		if (c + 1 < r->n && r->ids[c + 1] < r->ids[c])
+			c++;
+		if (r->ids[c] >= last)
+			break;
+		r->ids[i] = r->ids[c];
+		i = c;
+	}
+	r->ids[i] = last;
+	return top;
+}
+
+int graph_sort(struct graph *g, struct diag *d)
+{
+	struct arena scratch = {0};
+	uint32_t *waits = arena_new_n(&scratch, uint32_t, g->nnodes);
+	struct ready ready = {arena_new_n(&scratch, uint32_t, g->nnodes + 1), 0};
+	uint32_t live = 0, *order = arena_new_n(g->arena, uint32_t, g->nnodes);
+	int err = 0;
+
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		struct node *n = g->node[i];
+		if (n->dead)
+			continue;
+		live++;
+		for (uint32_t k = 0; k < n->nin + n->ncap; k++)
+			if (n->in[k] != NO_VALUE && g->value[n->in[k]]->producer != NO_NODE)
+				waits[i]++;
+		if (!waits[i])
+			ready_push(&ready, i);
+	}
+	g->norder = 0;
+	while (ready.n) {
+		struct node *n = g->node[ready_pop(&ready)];
+		order[g->norder++] = n->id;
+		for (uint32_t k = 0; k < n->nout; k++) {
+			if (n->out[k] == NO_VALUE)
+				continue;
+			struct value *v = g->value[n->out[k]];
+			for (uint32_t u = 0; u < v->nusers; u++)
+				if (--waits[v->users[u]] == 0)
+					ready_push(&ready, v->users[u]);
+		}
+	}
+	g->order = order;
+	if (g->norder < live)
+		err = report_cycle(g, waits, d);
+	arena_free(&scratch);
+	return err;
+}
+
+uint32_t model_symbol(struct model *m, const char *name)
+{
+	for (uint32_t i = 0; i < m->nsymbols; i++)
+		if (!strcmp(m->symbols[i], name))
+			return i;
+	if (m->nsymbols == m->cap_symbols) {
+		m->cap_symbols = m->cap_symbols ? 2 * m->cap_symbols : 16;
+		m->symbols = arena_grow(&m->arena, m->symbols, m->nsymbols, m->cap_symbols,
+					sizeof(*m->symbols));
+	}
+	m->symbols[m->nsymbols] = arena_str(&m->arena, name);
+	return m->nsymbols++;
+}
+
+int64_t model_new_dim(struct model *m)
+{
+	return DIM_SYM(model_symbol(m, arena_printf(&m->arena, "?%u", m->nsymbols + 1)));
+}
+
+const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since)
+{
+	struct origin *o = arena_new(a, struct origin);
+
+	*o = (struct origin){.name = arena_str(a, name), .op = arena_str(a, op), .since = since};
+	return o;
+}
+
+const struct origin *origin_fused(struct arena *a, const char *op, const struct origin *const *of,
+				  uint32_t n)
+{
+	struct origin *o = arena_new(a, struct origin);
+	uint32_t total = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		total += of[i]->nfused ? of[i]->nfused : 1;
+	const struct origin **all = arena_new_n(a, const struct origin *, total);
+	uint32_t k = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!of[i]->nfused)
+			all[k++] = of[i];
+		for (uint32_t j = 0; j < of[i]->nfused; j++)
+			all[k++] = of[i]->fused[j];
+	}
+	*o = (struct origin){.name = n ? of[0]->name : "", .op = arena_str(a, op), .fused = all, .nfused = total};
+	return o;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/conv.h"
+
+#include "ops/infer_util.h"
+
+#include <inttypes.h>
+
+static const char *dims_text(const struct infer *c, const struct shape *s)
+{
+	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
+}
+
+static int shape_fail(const struct infer *c, int slot, const char *expected, const struct shape *actual)
+{
+	return infer_fail(c, E_SHAPE, slot, expected, dims_text(c, actual));
+}
+
+/* a * b of sizes; unknown where one is not a size, or where it overflows. */
+static int64_t times(int64_t a, int64_t b)
+{
+	int64_t r;
+
+	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
+}
+
+/* Whether an output would be negative: the kernel does not fit the padded input. */
+static bool too_small(const struct window *w)
+{
+	for (int i = 0; i < w->n; i++)
+		if (w->in[i] > 0 && w->out[i] == 0)
+			return true;
+	return false;
+}
+
+/* Channels C of X against [M, C/group, ...] weights; bias [M]. */
+static int check_channels(const struct infer *c, int64_t group, const struct shape *x, const struct shape *w,
+			  int bias)
+{
+	struct shape b = bias > 0 ? infer_shape(c, (uint32_t)bias) : SHAPE_UNKNOWN;
+
+	if (group < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
+				  fmt(c->diag, "%" PRId64, group));
+	if (w->rank >= 0 && w->rank < 3)
+		return shape_fail(c, 1, "weights of rank 3 or more", w);
+	if (x->rank >= 3 && w->rank >= 0) {
+		int64_t want = times(w->dim[1], group);
+		if (want >= 0 && x->dim[1] >= 0 && x->dim[1] != want)
+			return shape_fail(c, 0, fmt(c->diag, "%" PRId64 " channels in dimension 1", want), x);
+	}
+	if (w->rank >= 0 && w->dim[0] >= 0 && w->dim[0] % group)
+		return shape_fail(c, 1, fmt(c->diag, "dimension 0 to be a multiple of group %" PRId64, group), w);
+	if (b.rank >= 0 && (b.rank != 1 || (w->rank >= 0 && w->dim[0] >= 0 && b.dim[0] >= 0 &&
+					    b.dim[0] != w->dim[0])))
+		return shape_fail(c, bias, fmt(c->diag, "one number for each of the outputs' channels"), &b);
+	return 0;
+}
+
+static int window_infer(struct infer *c, const struct window_attrs *a, int64_t group, int bias)
+{
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y;
+	struct window win;
+	int rc = check_channels(c, group, &x, &w, bias);
+
+	if (rc)
+		return rc;
+	y = SHAPE_UNKNOWN;
+	if (x.rank >= 0) {
+		if (x.rank < 3)
+			return shape_fail(c, 0, "rank 3 or more", &x);
+		const char *bad = window_set(&win, a, &x, &w, false, c->diag);
+		if (bad)
+			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
+		if (too_small(&win))
+			return shape_fail(c, 0, "an input, with its pads, as large as the kernel", &x);
+		y.rank = x.rank;
+		y.dim[0] = x.dim[0];
+		y.dim[1] = w.rank >= 0 ? w.dim[0] : DIM_UNKNOWN;
+		for (int i = 0; i < win.n; i++)
+			y.dim[i + 2] = win.out[i];
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int conv_infer(struct infer *c)
+{
+	const struct conv *p = infer_params(c);
+
+	return window_infer(c, &p->window, p->group, 2);
+}
+
+static int ms_conv_infer(struct infer *c)
+{
+	const struct ms_conv *p = infer_params(c);
+
+	return window_infer(c, &p->window, p->group, 2);
+}
+
+static int deform_infer(struct infer *c)
+{
+	const struct deform_conv *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), y;
+	int rc;
+
+	if (x.rank >= 0 && x.rank != 4)
+		return shape_fail(c, 0, "rank 4", &x);
+	if (p->offset_group < 1 || (x.rank == 4 && x.dim[1] >= 0 && x.dim[1] % p->offset_group))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "an offset_group that divides the channels",
+				  fmt(c->diag, "%" PRId64, p->offset_group));
+	rc = window_infer(c, &p->window, p->group, 3);
+	if (rc || x.rank < 0)
+		return rc;
+	y = infer_out(c, 0) ? infer_out(c, 0)->shape : SHAPE_UNKNOWN;
+	for (uint32_t i = 2; i <= 4; i += 2) { /* offset, mask */
+		struct shape s = infer_shape(c, i), w = infer_shape(c, 1);
+		if (s.rank < 0 || y.rank < 0 || w.rank < 0 || !shape_known(&s) || !shape_known(&y) ||
+		    !shape_known(&w))
+			continue;
+		int64_t k = times(times(w.dim[2], w.dim[3]), p->offset_group * (i == 2 ? 2 : 1));
+		struct shape want = shape_of(4, (int64_t[]){y.dim[0], k, y.dim[2], y.dim[3]});
+		if (!shape_equal(&s, &want))
+			return shape_fail(c, (int)i, dims_text(c, &want), &s);
+	}
+	return 0;
+}
+
+static int64_t conv_macs(const struct infer *c)
+{
+	const struct vinfo *y = infer_out(c, 0);
+	struct shape w = infer_shape(c, 1);
+
+	if (!y || w.rank < 2)
+		return 0;
+	return times(shape_count(&y->shape), shape_span(&w, 1, w.rank));
+}
+
+/* ---- ConvTranspose ---------------------------------------------------------------------------- */
+
+static void transpose_pads(struct window *w, int i, int64_t total, bool upper)
+{
+	if (total < 0)
+		total = 0;
+	w->begin[i] = upper ? total / 2 : total - total / 2;
+	w->end[i] = total - w->begin[i];
+}
+
+const char *conv_transpose_window(struct window *w, const struct conv_transpose *p, const struct shape *x,
+				  const struct shape *weight, struct diag *d)
+{
+	int n = x->rank - 2, skip = 0;
+	const char *bad = window_lists(w, &p->window, n, weight, d);
+	bool same = p->window.auto_pad == PAD_SAME_UPPER || p->window.auto_pad == PAD_SAME_LOWER;
+
+	if (bad)
+		return bad;
+	if (p->output_shape.n == n + 2)
+		skip = 2; /* some writers put N and C in front */
+	else if (p->output_shape.n > 0 && p->output_shape.n != n)
+		return fmt(d, "output_shape of %d numbers, not %" PRId64, n, p->output_shape.n);
+	if (p->output_padding.n > 0 && p->output_padding.n != n)
+		return fmt(d, "output_padding of %d numbers, not %" PRId64, n, p->output_padding.n);
+	for (int i = 0; i < n; i++) {
+		int64_t extra = p->output_padding.n > 0 ? p->output_padding.v[i] : 0, full;
+		w->in[i] = x->dim[i + 2];
+		if (extra < 0 || extra >= INT64_C(1) << 31 || w->in[i] >= INT64_C(1) << 31)
+			return "sizes below 2^31";
+		full = w->in[i] < 0 || w->kernel[i] < 0 ? DIM_UNKNOWN
+			: w->stride[i] * (w->in[i] - 1) + extra + (w->kernel[i] - 1) * w->dilation[i] + 1;
+		if (p->output_shape.n > 0) {
+			w->out[i] = p->output_shape.v[i + skip];
+			if (w->out[i] < 0)
+				return "output_shape without negative numbers";
+			transpose_pads(w, i, full - w->out[i], p->window.auto_pad == PAD_SAME_UPPER);
+		} else if (w->in[i] < 0 || w->kernel[i] < 0) {
+			w->out[i] = same && w->stride[i] == 1 ? w->in[i] : DIM_UNKNOWN;
+		} else if (same) {
+			w->out[i] = w->in[i] * w->stride[i];
+			transpose_pads(w, i, full - w->out[i], p->window.auto_pad == PAD_SAME_UPPER);
+		} else {
+			w->out[i] = full - w->begin[i] - w->end[i];
+			if (w->out[i] < 0)
+				return fmt(d, "pads that leave something, not %" PRId64, w->out[i]);
+		}
+	}
+	return NULL;
+}
+
+static int transpose_infer(struct infer *c)
+{
+	const struct conv_transpose *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2), y = SHAPE_UNKNOWN;
+	struct window win;
+	int64_t m = w.rank >= 2 ? times(w.dim[1], p->group) : DIM_UNKNOWN;
+
+	if (p->group < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
+				  fmt(c->diag, "%" PRId64, p->group));
+	if (x.rank >= 0 && x.rank < 3)
+		return shape_fail(c, 0, "rank 3 or more", &x);
+	if (w.rank >= 0 && w.rank < 3)
+		return shape_fail(c, 1, "weights of rank 3 or more", &w);
+	if (x.rank >= 0 && w.rank >= 0 && x.dim[1] >= 0 && w.dim[0] >= 0 && x.dim[1] != w.dim[0])
+		return shape_fail(c, 0, fmt(c->diag, "%" PRId64 " channels in dimension 1", w.dim[0]), &x);
+	if (x.rank >= 0 && x.dim[1] >= 0 && x.dim[1] % p->group)
+		return shape_fail(c, 0, fmt(c->diag, "channels that group %" PRId64 " divides", p->group), &x);
+	if (b.rank >= 0 && (b.rank != 1 || (m >= 0 && b.dim[0] >= 0 && b.dim[0] != m)))
+		return shape_fail(c, 2, "one number for each of the output's channels", &b);
+	if (x.rank >= 0) {
+		const char *bad = conv_transpose_window(&win, p, &x, &w, c->diag);
+		if (bad)
+			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
+		y.rank = x.rank;
+		y.dim[0] = x.dim[0];
+		y.dim[1] = m;
+		for (int i = 0; i < win.n; i++)
+			y.dim[i + 2] = win.out[i];
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int64_t transpose_macs(const struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1);
+
+	return w.rank < 2 ? 0 : times(shape_count(&x), shape_span(&w, 1, w.rank));
+}
+
+/* ---- CausalConvWithState ---------------------------------------------------------------------- */
+
+static int causal_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2), s = infer_shape(c, 3);
+	struct shape state = {.rank = 3, .dim = {DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN}};
+
+	if (x.rank >= 0 && x.rank != 3)
+		return shape_fail(c, 0, "rank 3", &x);
+	if (w.rank >= 0 && (w.rank != 3 || (w.dim[1] >= 0 && w.dim[1] != 1) || w.dim[2] == 0))
+		return shape_fail(c, 1, "[channels, 1, k]", &w);
+	if (x.rank == 3 && w.rank == 3 && x.dim[1] >= 0 && w.dim[0] >= 0 && x.dim[1] != w.dim[0])
+		return shape_fail(c, 1, fmt(c->diag, "%" PRId64 " channels", x.dim[1]), &w);
+	if (b.rank >= 0 &&
+	    (b.rank != 1 || (x.rank == 3 && x.dim[1] >= 0 && b.dim[0] >= 0 && b.dim[0] != x.dim[1])))
+		return shape_fail(c, 2, "one number a channel", &b);
+	if (x.rank == 3) {
+		state.dim[0] = x.dim[0];
+		state.dim[1] = x.dim[1];
+	}
+	if (w.rank == 3 && w.dim[2] > 0)
+		state.dim[2] = w.dim[2] - 1;
+	if (s.rank >= 0 && (s.rank != 3 || (shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))))
+		return shape_fail(c, 3, dims_text(c, &state), &s);
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	infer_set(c, 1, infer_dtype(c, 0), &state);
+	return 0;
+}
+
+static int64_t causal_macs(const struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1);
+
+	return w.rank == 3 ? times(shape_count(&x), w.dim[2]) : 0;
+}
+
+/* ---- Col2Im ----------------------------------------------------------------------------------- */
+
+static int col2im_infer(struct infer *c)
+{
+	const struct col2im *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), image, block, y = SHAPE_UNKNOWN;
+	struct window w = {0};
+	int64_t positions = 1;
+	bool have = infer_ints(c, 1, &image), have_block = infer_ints(c, 2, &block);
+
+	if (x.rank >= 0 && x.rank != 3)
+		return shape_fail(c, 0, "rank 3", &x);
+	if (!have || image.rank > MAX_RANK - 2) {
+		struct shape is = infer_shape(c, 1);
+		if (is.rank == 1 && is.dim[0] >= 0 && is.dim[0] <= MAX_RANK - 2) {
+			y.rank = (int32_t)is.dim[0] + 2;
+			for (int i = 0; i < y.rank; i++)
+				y.dim[i] = i == 0 && x.rank == 3 ? x.dim[0] : DIM_UNKNOWN;
+		}
+		infer_set(c, 0, infer_dtype(c, 0), &y);
+		return 0;
+	}
+	y.rank = image.rank + 2;
+	y.dim[0] = x.rank == 3 ? x.dim[0] : DIM_UNKNOWN;
+	y.dim[1] = DIM_UNKNOWN;
+	for (int i = 0; i < image.rank; i++)
+		y.dim[i + 2] = image.dim[i];
+	if (have_block && shape_known(&block) && shape_known(&image) && x.rank == 3) {
+		struct shape weight = {.rank = block.rank + 2, .dim = {1, 1}};
+		struct shape whole = {.rank = image.rank + 2, .dim = {1, 1}};
+		int64_t size = shape_count(&block);
+		if (block.rank != image.rank || size <= 0)
+			return infer_fail(c, E_SHAPE, 2, "as many positive sizes as image_shape has",
+					  dims_text(c, &block));
+		for (int i = 0; i < image.rank; i++) {
+			weight.dim[i + 2] = block.dim[i];
+			whole.dim[i + 2] = image.dim[i];
+		}
+		const char *bad = window_set(&w, &p->window, &whole, &weight, false, c->diag);
+		if (bad)
+			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
+		positions = window_outputs(&w);
+		if (x.dim[1] >= 0 && x.dim[1] % size)
+			return shape_fail(c, 0, fmt(c->diag, "dimension 1 a multiple of %" PRId64, size), &x);
+		if (x.dim[2] >= 0 && x.dim[2] != positions)
+			return shape_fail(c, 0, fmt(c->diag, "dimension 2 of %" PRId64, positions), &x);
+		y.dim[1] = x.dim[1] >= 0 ? x.dim[1] / size : DIM_UNKNOWN;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+static const struct slot conv_in[] = {
+	{"X", "T", T_FLOATS_BF, 0, 0, 0}, {"W", "T", T_FLOATS_BF, 0, 0, 0}, {"B", "T", T_FLOATS_BF, true, 0, 0}, SLOT_END};
+static const struct slot ms_conv_in[] = {{"X", "T", T_FLOATS, 0, 0, 0},
+					 {"W", "T", T_FLOATS, 0, 0, 0},
+					 {"B", "T", T_FLOATS, true, 0, 0},
+					 {"Z", "T", T_FLOATS, true, 0, 0},
+					 SLOT_END};
+static const struct slot conv_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+static const struct slot deform_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
+					{"W", "T", T_FLOATS_BF, 0, 0, 0},
+					{"offset", "T", T_FLOATS_BF, 0, 0, 0},
+					{"B", "T", T_FLOATS_BF, true, 0, 0},
+					{"mask", "T", T_FLOATS_BF, true, 0, 0},
+					SLOT_END};
+#define T_CAUSAL (T_F32 | T_F16 | T_BF16)
+static const struct slot causal_in[] = {{"input", "T", T_CAUSAL, 0, 0, 0},
+					{"weight", "T", T_CAUSAL, 0, 0, 0},
+					{"bias", "T", T_CAUSAL, true, 0, 0},
+					{"past_state", "T", T_CAUSAL, true, 0, 0},
+					SLOT_END};
+static const struct slot causal_out[] = {
+	{"output", "T", T_CAUSAL, 0, 0, 0}, {"present_state", "T", T_CAUSAL, true, 0, 0}, SLOT_END};
+#define T_COL2IM (T_ALL_OLD | T_BF16)
+static const struct slot col2im_in[] = {{"input", "T", T_COL2IM, 0, 0, 0},
+					{"image_shape", NULL, T_I64, 0, 0, 0},
+					{"block_shape", NULL, T_I64, 0, 0, 0},
+					SLOT_END};
+static const struct slot col2im_out[] = {{"output", "T", T_COL2IM, 0, 0, 0}, SLOT_END};
+
+static const struct field conv_attrs[] = {
+	WINDOW_FIELDS(struct conv),
+	FIELD(struct conv, group, F_INT, "1", "groups that the channels are divided into"),
+	{0}};
+static const struct field ms_conv_attrs[] = {
+	WINDOW_FIELDS(struct ms_conv),
+	FIELD(struct ms_conv, group, F_INT, "1", "groups that the channels are divided into"),
+	FIELD(struct ms_conv, activation, F_STRING, NULL, "activation behind the convolution"),
+	FIELD(struct ms_conv, activation_params, F_FLOATS, NULL, "its parameters"),
+	{0}};
+static const struct field transpose_attrs[] = {
+	WINDOW_FIELDS(struct conv_transpose),
+	FIELD(struct conv_transpose, group, F_INT, "1", "groups that the channels are divided into"),
+	FIELD(struct conv_transpose, output_padding, F_INTS, NULL, "added at the end of each axis"),
+	FIELD(struct conv_transpose, output_shape, F_INTS, NULL, "output size of each axis; pads follow"),
+	{0}};
+static const struct field deform_attrs[] = {
+	WINDOW_FIELD(struct deform_conv, dilations, F_INTS, NULL, "distance of the kernel's elements"),
+	WINDOW_FIELD(struct deform_conv, kernel_shape, F_INTS, NULL, "size of the kernel"),
+	WINDOW_FIELD(struct deform_conv, pads, F_INTS, NULL, "begin of each axis, then end of each"),
+	WINDOW_FIELD(struct deform_conv, strides, F_INTS, NULL, "step of the kernel"),
+	FIELD(struct deform_conv, group, F_INT, "1", "groups that the channels are divided into"),
+	FIELD(struct deform_conv, offset_group, F_INT, "1", "groups of channels that share offsets"),
+	{0}};
+static const struct field causal_attrs[] = {{.name = "activation",
+					     .type = F_ENUM,
+					     .off = offsetof(struct causal_conv, activation),
+					     .def = "none",
+					     .choices = "none|silu|swish",
+					     .help = "activation behind the convolution"},
+					    {0}};
+static const struct field col2im_attrs[] = {
+	WINDOW_FIELD(struct col2im, dilations, F_INTS, NULL, "distance of the block's elements"),
+	WINDOW_FIELD(struct col2im, pads, F_INTS, NULL, "begin of each axis, then end of each"),
+	WINDOW_FIELD(struct col2im, strides, F_INTS, NULL, "step of the block"),
+	{0}};
+
+const struct op ops_conv[] = {
+	{.name = "Conv", .since = 22, .in = conv_in, .out = conv_out, .attrs = conv_attrs,
+	 .params_size = sizeof(struct conv), .infer = conv_infer, .macs = conv_macs},
+	{.name = "Conv", .since = 11, .types = T_FLOATS},
+	{.name = "Conv", .since = 1, .types = T_FLOATS},
+
+	{.name = "ConvTranspose", .since = 22, .in = conv_in, .out = conv_out, .attrs = transpose_attrs,
+	 .params_size = sizeof(struct conv_transpose), .infer = transpose_infer, .macs = transpose_macs},
+	{.name = "ConvTranspose", .since = 11, .types = T_FLOATS},
+	{.name = "ConvTranspose", .since = 1, .types = T_FLOATS},
+
+	{.name = "DeformConv", .since = 22, .in = deform_in, .out = conv_out, .attrs = deform_attrs,
+	 .params_size = sizeof(struct deform_conv), .infer = deform_infer, .macs = conv_macs},
+	{.name = "DeformConv", .since = 19, .types = T_FLOATS},
+
+	{.name = "CausalConvWithState", .since = 27, .in = causal_in, .out = causal_out, .attrs = causal_attrs,
+	 .params_size = sizeof(struct causal_conv), .infer = causal_infer, .flags = OP_OPTIONAL_OUT,
+	 .macs = causal_macs},
+
+	{.name = "Col2Im", .since = 18, .in = col2im_in, .out = col2im_out, .attrs = col2im_attrs,
+	 .params_size = sizeof(struct col2im), .infer = col2im_infer},
+
+	{.name = "FusedConv", .domain = "com.microsoft", .since = 1, .in = ms_conv_in, .out = conv_out,
+	 .attrs = ms_conv_attrs, .params_size = sizeof(struct ms_conv), .infer = ms_conv_infer,
+	 .macs = conv_macs},
+	{0}};

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/fused.h"
+
+#include "ops/infer_util.h"
+
+#include <inttypes.h>
+
+#define T_FUSED	 T_FLOATS_BF
+#define SLOT_X(n) {.name = (n), .tvar = "T", .types = T_FUSED}
+#define SLOT_O(n) {.name = (n), .tvar = "T", .types = T_FUSED, .optional = true}
+
+static const struct slot out_y[] = {SLOT_X("Y"), SLOT_END};
+
+/* ---- Conv ------------------------------------------------------------------------------------ */
+
+static const struct slot in_conv[] = {SLOT_X("X"), SLOT_X("W"), SLOT_O("B"), SLOT_O("R"), SLOT_END};
+
+static const struct field attrs_conv[] = {
+	{.name = "auto_pad",
+	 .type = F_ENUM,
+	 .off = offsetof(struct fused_conv, auto_pad),
+	 .def = "NOTSET",
+	 .choices = "NOTSET|SAME_UPPER|SAME_LOWER|VALID",
+	 .help = "how pads are chosen"},
+	FIELD(struct fused_conv, dilations, F_INTS, NULL, "step between kernel elements"),
+	FIELD(struct fused_conv, group, F_INT, "1", "groups of channels"),
+	FIELD(struct fused_conv, kernel_shape, F_INTS, NULL, "spatial dims of W"),
+	FIELD(struct fused_conv, pads, F_INTS, NULL, "begins, then ends"),
+	FIELD(struct fused_conv, strides, F_INTS, NULL, "step between outputs"),
+	{.name = "act",
+	 .type = F_ENUM,
+	 .off = offsetof(struct fused_conv, act),
+	 .def = "none",
+	 .choices = ACT_CHOICES,
+	 .help = "activation"},
+	FIELD(struct fused_conv, act_alpha, F_FLOAT, "0", "its alpha"),
+	FIELD(struct fused_conv, act_beta, F_FLOAT, "0", "its beta"),
+	{0}};
+
+static int64_t list_at(const struct ints *l, int64_t i, int64_t def)
+{
+	return i < l->n ? l->v[i] : def;
+}
+
+/* Size of spatial dimension i of the output, or unknown. */
+static int64_t conv_out(const struct fused_conv *p, int i, int spatial, int64_t in, int64_t kernel)
+{
+	int64_t stride = list_at(&p->strides, i, 1), dilation = list_at(&p->dilations, i, 1);
+	int64_t begin = 0, end = 0;
+
+	if (in < 0 || kernel < 0)
+		return DIM_UNKNOWN;
+	if (p->auto_pad == FUSED_SAME_UPPER || p->auto_pad == FUSED_SAME_LOWER)
+		return stride < 1 ? 0 : (in - 1) / stride + 1;
+	if (p->auto_pad == FUSED_NOTSET) {
+		begin = list_at(&p->pads, i, 0);
+		end = list_at(&p->pads, i + spatial, 0);
+	}
+	return conv_dim(in, kernel, stride, dilation, begin, end, false);
+}
+
+static int infer_conv(struct infer *c)
+{
+	const struct fused_conv *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), y = x;
+
+	if (x.rank < 0 || w.rank < 0) {
+		infer_set(c, 0, infer_dtype(c, 0), &SHAPE_UNKNOWN);
+		return 0;
+	}
+	if (x.rank < 3 || w.rank != x.rank)
+		return infer_fail(c, E_SHAPE, 1, "W of the rank of X, at least 3",
+				  fmt(c->diag, "rank %d and %d", x.rank, w.rank));
+	y.dim[1] = w.dim[0];
+	for (int i = 0; i < x.rank - 2; i++) {
+		int64_t n = conv_out(p, i, x.rank - 2, x.dim[i + 2], w.dim[i + 2]);
+
+		if (x.dim[i + 2] >= 0 && w.dim[i + 2] >= 0 && n < 1)
+			return infer_fail(c, E_SHAPE, 0, "an input as large as the kernel",
+					  fmt(c->diag, "output dim %d = %" PRId64, i + 2, n));
+		y.dim[i + 2] = n;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int64_t macs_conv(const struct infer *c)
+{
+	const struct vinfo *y = infer_out(c, 0);
+	struct shape w = infer_shape(c, 1);
+	int64_t out = shape_count(&y->shape), per = shape_span(&w, 1, w.rank), n;
+
+	if (out < 0 || per < 0 || __builtin_mul_overflow(out, per, &n))
+		return 0;
+	return n;
+}
+
+/* ---- Gemm ------------------------------------------------------------------------------------ */
+
+static const struct slot in_gemm[] = {SLOT_X("A"), SLOT_X("B"), SLOT_O("C"), SLOT_O("R"), SLOT_END};
+
+static const struct field attrs_gemm[] = {
+	FIELD(struct fused_gemm, alpha, F_FLOAT, "1", "factor of the product"),
+	FIELD(struct fused_gemm, beta, F_FLOAT, "1", "factor of C"),
+	FIELD(struct fused_gemm, transA, F_INT, "0", "swap the last two dims of A"),
+	FIELD(struct fused_gemm, transB, F_INT, "0", "swap the last two dims of B"),
+	{.name = "act",
+	 .type = F_ENUM,
+	 .off = offsetof(struct fused_gemm, act),
+	 .def = "none",
+	 .choices = ACT_CHOICES,
+	 .help = "activation"},
+	FIELD(struct fused_gemm, act_alpha, F_FLOAT, "0", "its alpha"),
+	FIELD(struct fused_gemm, act_beta, F_FLOAT, "0", "its beta"),
+	{0}};
+
+static void swap_last(struct shape *s)
+{
+	int64_t t = s->dim[s->rank - 1];
+
+	s->dim[s->rank - 1] = s->dim[s->rank - 2];
+	s->dim[s->rank - 2] = t;
+}
+
+/* Shape of the product of a and b, both of rank 1 or more, not transposed any more. */
+static int product_shape(const struct infer *c, struct shape a, struct shape b, struct shape *y)
+{
+	bool vec_a = a.rank == 1, vec_b = b.rank == 1;
+	struct shape batch_a, batch_b;
+	int64_t k;
+	int r;
+
+	if (vec_a)
+		a = shape_of(2, (int64_t[]){1, a.dim[0]});
+	if (vec_b)
+		b = shape_of(2, (int64_t[]){b.dim[0], 1});
+	r = infer_unify(c, 1, a.dim[a.rank - 1], b.dim[b.rank - 2], &k);
+	if (r)
+		return r;
+	batch_a = shape_of(a.rank - 2, a.dim);
+	batch_b = shape_of(b.rank - 2, b.dim);
+	if (!shape_broadcast(&batch_a, &batch_b, y))
+		return infer_fail(c, E_SHAPE, 1, "batch dims that broadcast",
+				  shape_str(&c->diag->arena, &b, NULL));
+	if (!vec_a)
+		y->dim[y->rank++] = a.dim[a.rank - 2];
+	if (!vec_b)
+		y->dim[y->rank++] = b.dim[b.rank - 1];
+	return 0;
+}
+
+static int infer_gemm(struct infer *c)
+{
+	const struct fused_gemm *p = infer_params(c);
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), y = SHAPE_UNKNOWN;
+	int r;
+
+	if (a.rank >= 0 && b.rank >= 0) {
+		if (a.rank < 1 + (p->transA != 0) || b.rank < 1 + (p->transB != 0))
+			return infer_fail(c, E_SHAPE, 0, "a matrix", "fewer dimensions");
+		if (p->transA)
+			swap_last(&a);
+		if (p->transB)
+			swap_last(&b);
+		r = product_shape(c, a, b, &y);
+		if (r)
+			return r;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int64_t macs_gemm(const struct infer *c)
+{
+	const struct fused_gemm *p = infer_params(c);
+	struct shape a = infer_shape(c, 0);
+	int64_t out = shape_count(&infer_out(c, 0)->shape), n;
+	int64_t k = a.rank < 2 ? a.dim[0] : a.dim[p->transA ? a.rank - 2 : a.rank - 1];
+
+	if (out < 0 || k < 0 || __builtin_mul_overflow(out, k, &n))
+		return 0;
+	return n;
+}
+
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+static const struct slot in_attention[] = {
+	SLOT_X("Q"), SLOT_O("K"), SLOT_O("V"),
+	{.name = "mask", .tvar = "M", .types = T_FUSED | T_BOOL, .optional = true}, SLOT_END};
+
+static const struct field attrs_attention[] = {
+	FIELD_REQ(struct fused_attention, num_heads, F_INT, "heads of Q"),
+	FIELD(struct fused_attention, kv_heads, F_INT, "0", "heads of K and V; 0: as many"),
+	FIELD(struct fused_attention, scale, F_FLOAT, "1", "factor of Q K^T"),
+	FIELD(struct fused_attention, causal, F_INT, "0", "1: from the first key, 2: to the last"),
+	FIELD(struct fused_attention, k_transposed, F_INT, "0", "K is [B,H,D,T]"),
+	FIELD(struct fused_attention, merged, F_INT, "1", "Y is [B,S,H*D]"),
+	FIELD(struct fused_attention, safe, F_INT, "0", "fully masked rows give 0"),
+	{0}};
+
+static int64_t dim_mul(int64_t a, int64_t b)
+{
+	int64_t n;
+
+	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &n) ? DIM_UNKNOWN : n;
+}
+
+static int64_t dim_div(int64_t a, int64_t b)
+{
+	return a < 0 || b < 1 ? DIM_UNKNOWN : a / b;
+}
+
+static int infer_attention(struct infer *c)
+{
+	const struct fused_attention *p = infer_params(c);
+	bool packed = infer_in(c, 1) == NULL;
+	int64_t heads = p->num_heads, kv = p->kv_heads > 0 ? p->kv_heads : heads, size;
+	struct shape q = infer_shape(c, 0), v = packed ? q : infer_shape(c, 2), y;
+
+	if (heads < 1 || heads % kv)
+		return infer_fail(c, E_VALUE, -1, "num_heads, a multiple of kv_heads",
+				  fmt(c->diag, "%" PRId64 " and %" PRId64, heads, kv));
+	if (q.rank < 0 || v.rank < 0) {
+		infer_set(c, 0, infer_dtype(c, 0), &SHAPE_UNKNOWN);
+		return 0;
+	}
+	if (q.rank < 3 || q.rank > 4 || v.rank < 3 || v.rank > 4 || (packed && q.rank != 3))
+		return infer_fail(c, E_SHAPE, 0, "rank 3 or 4", fmt(c->diag, "rank %d", q.rank));
+	size = packed ? dim_div(q.dim[2], 3 * heads)
+		      : v.rank == 4 ? v.dim[3] : dim_div(v.dim[2], kv);
+	if (p->merged)
+		y = shape_of(3, (int64_t[]){q.dim[0], q.dim[q.rank - 2],
+					    dim_mul(heads, size)});
+	else
+		y = shape_of(4, (int64_t[]){q.dim[0], heads, q.dim[q.rank - 2], size});
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int64_t macs_attention(const struct infer *c)
+{
+	const struct fused_attention *p = infer_params(c);
+	struct shape q = infer_shape(c, 0), k = infer_in(c, 1) ? infer_shape(c, 1) : q;
+	int64_t keys = k.dim[k.rank - (p->k_transposed ? 1 : 2)];
+	int64_t out = shape_count(&infer_out(c, 0)->shape), n = dim_mul(dim_mul(out, keys), 2);
+
+	return n < 0 ? 0 : n;
+}
+
+/* ---- AddLayerNorm ---------------------------------------------------------------------------- */
+
+static const struct slot in_addnorm[] = {SLOT_X("X"), SLOT_X("R"), SLOT_X("Scale"), SLOT_O("B"),
+					 SLOT_END};
+static const struct slot out_addnorm[] = {SLOT_X("Y"), SLOT_O("S"), SLOT_END};
+
+static const struct field attrs_addnorm[] = {
+	FIELD(struct fused_addnorm, epsilon, F_FLOAT, "1e-05", "added to the variance"), {0}};
+
+static int infer_addnorm(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0);
+
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	if (infer_out(c, 1))
+		infer_set(c, 1, infer_dtype(c, 0), &x);
+	return 0;
+}
+
+/* ---- Pointwise ------------------------------------------------------------------------------- */
+
+static const struct slot in_pointwise[] = {
+	{.name = "in", .tvar = "T", .types = T_FUSED, .variadic = true}, SLOT_END};
+static const struct slot out_pointwise[] = {
+	{.name = "out", .tvar = "T", .types = T_FUSED, .variadic = true}, SLOT_END};
+
+static const struct field attrs_pointwise[] = {
+	FIELD(struct fused_pointwise, code, F_INTS, NULL, "instructions, 4 numbers each"),
+	FIELD(struct fused_pointwise, consts, F_FLOATS, NULL, "constants of the program"),
+	FIELD(struct fused_pointwise, outs, F_INTS, NULL, "instruction of each output"),
+	FIELD(struct fused_pointwise, expr, F_STRING, NULL, "the program as text"),
+	{0}};
+
+static int infer_pointwise(struct infer *c)
+{
+	struct vinfo y;
+	int r = infer_broadcast(c);
+
+	if (r)
+		return r;
+	y = *infer_out(c, 0);
+	for (uint32_t i = 1; i < c->node->nout; i++)
+		if (infer_out(c, i))
+			infer_set(c, i, infer_dtype(c, 0), &y.shape);
+	return 0;
+}
+
+const struct op ops_fused[] = {
+	{"Conv", .domain = "infer", .since = 1, .in = in_conv, .out = out_y, .attrs = attrs_conv,
+	 .params_size = sizeof(struct fused_conv), .infer = infer_conv, .macs = macs_conv,
+	 .flags = OP_INTERNAL},
+	{"Gemm", .domain = "infer", .since = 1, .in = in_gemm, .out = out_y, .attrs = attrs_gemm,
+	 .params_size = sizeof(struct fused_gemm), .infer = infer_gemm, .macs = macs_gemm,
+	 .flags = OP_INTERNAL},
+	{"Attention", .domain = "infer", .since = 1, .in = in_attention, .out = out_y,
+	 .attrs = attrs_attention, .params_size = sizeof(struct fused_attention),
+	 .infer = infer_attention, .macs = macs_attention, .flags = OP_INTERNAL},
+	{"AddLayerNorm", .domain = "infer", .since = 1, .in = in_addnorm, .out = out_addnorm,
+	 .attrs = attrs_addnorm, .params_size = sizeof(struct fused_addnorm),
+	 .infer = infer_addnorm, .flags = OP_INTERNAL | OP_OPTIONAL_OUT},
+	{"Pointwise", .domain = "infer", .since = 1, .in = in_pointwise, .out = out_pointwise,
+	 .attrs = attrs_pointwise, .params_size = sizeof(struct fused_pointwise),
+	 .infer = infer_pointwise, .flags = OP_INTERNAL | OP_ELEMENTWISE},
+	{0}};

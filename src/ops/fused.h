@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_FUSED_H
+#define OPS_FUSED_H
+/*
+ * Operators that only the optimizer makes: domain "infer". They compute in fp32 where the type
+ * is fp16 or bf16, and round once.
+ */
+#include "ops/op.h"
+
+/*
+ * Activation behind a product: y = act(v). alpha and beta are the act_alpha and act_beta of the
+ * params. The names, in this order, are ACT_CHOICES: rule text says {act=relu}.
+ */
+enum act {
+	ACT_NONE,
+	ACT_RELU,	 /* max(v, 0) */
+	ACT_CLIP,	 /* min(max(v, alpha), beta); either may be infinite */
+	ACT_SIGMOID,	 /* 1 / (1 + exp(-v)) */
+	ACT_SILU,	 /* v * sigmoid(alpha * v) (Swish) */
+	ACT_HARDSIGMOID, /* max(0, min(1, alpha * v + beta)) */
+	ACT_HARDSWISH,	 /* v * max(0, min(1, alpha * v + beta)); ONNX's: alpha 1/6, beta 1/2 */
+	ACT_GELU,	 /* v * (1 + erf(v / sqrt 2)) / 2 */
+	ACT_GELU_TANH,	 /* v * (1 + tanh(sqrt(2/pi) * (v + 0.044715 v^3))) / 2 */
+	ACT_TANH,	 /* tanh(v) */
+	ACT_LEAKYRELU,	 /* v < 0 ? alpha * v : v */
+	ACT_ELU,	 /* v < 0 ? alpha * (exp(v) - 1) : v */
+	ACT_SOFTPLUS,	 /* log(1 + exp(v)) */
+	ACT_MISH,	 /* v * tanh(softplus(v)) */
+	ACT_COUNT
+};
+#define ACT_CHOICES                                                                                \
+	"none|relu|clip|sigmoid|silu|hardsigmoid|hardswish|gelu|gelutanh|tanh|leakyrelu|elu|"      \
+	"softplus|mish"
+
+/* "SAME_UPPER" pads more at the end, "SAME_LOWER" at the begin; "NOTSET" takes pads. */
+enum fused_pad { FUSED_NOTSET, FUSED_SAME_UPPER, FUSED_SAME_LOWER, FUSED_VALID };
+
+/*
+ * infer::Conv(X, W, B?, R?) -> Y: Y = act(Conv(X, W) + B + R).
+ * X [N,C,spatial...], W [M,C/group,kernel...], B [M], R has the shape of Y.
+ * The first fields are ONNX Conv's, of the same meaning: absent lists have n = -1.
+ */
+struct fused_conv {
+	int auto_pad; /* enum fused_pad */
+	struct ints dilations, kernel_shape, pads, strides;
+	int64_t group;
+	int act; /* enum act */
+	float act_alpha, act_beta;
+};
+
+/*
+ * infer::Gemm(A, B, C?, R?) -> Y: Y = act(alpha * op(A) * op(B) + beta * C + R).
+ * A [...,M,K] or [K], B [...,K,N] or [K], batch dims broadcast as in MatMul; transA and transB
+ * swap the last two dims first. C broadcasts to Y (most often [N]); R has the shape of Y.
+ */
+struct fused_gemm {
+	float alpha, beta;
+	int64_t transA, transB;
+	int act; /* enum act */
+	float act_alpha, act_beta;
+};
+
+/*
+ * infer::Attention(Q, K?, V?, mask?) -> Y: Y = softmax(scale * Q K^T + mask) V per head.
+ * Q, K, V: each of rank 3 [B,S,H*D] (heads side by side) or of rank 4 [B,H,S,D].
+ * K and V left out: Q is packed, rank 3 [B,S,3*H*D], all of q, then k, then v.
+ * kv_heads below num_heads: query head h uses kv head h / (num_heads / kv_heads).
+ * mask broadcasts to [B,H,S,T]; of type T it is added; of type bool, false is -infinity.
+ * A row of which nothing is left (all -infinity) gives NaN, or 0 with `safe`.
+ * causal: query i sees keys j <= i + (T - S) only if causal = 2, j <= i if causal = 1.
+ * k_transposed: K is [B,H,D,T] (rank 4 only).
+ * Y: rank 3 [B,S,H*Dv] where `merged`, else rank 4 [B,H,S,Dv].
+ */
+struct fused_attention {
+	int64_t num_heads, kv_heads; /* kv_heads 0: num_heads */
+	float scale;
+	int64_t causal, k_transposed, merged, safe;
+};
+
+/*
+ * infer::AddLayerNorm(X, R, Scale, B?) -> Y, S?: S = X + R; Y = LayerNormalization(S) * Scale + B
+ * over the last dimension. X and R have one shape.
+ */
+struct fused_addnorm {
+	float epsilon;
+};
+
+/*
+ * infer::Pointwise(in...) -> out...: a program in single-assignment form over inputs that
+ * broadcast; every output has the broadcast shape of all inputs and the type of the inputs.
+ * Computed in fp32 (fp64 for f64). code: four numbers an instruction {op, a, b, c}; a, b, c are
+ * numbers of earlier instructions, save where the table says otherwise. outs: the instruction
+ * whose value output i is. expr: the same for people, "out0 = relu(in0 + in1)".
+ */
+enum pw_op {
+	PW_INPUT, /* a: which input */
+	PW_CONST, /* a: which of consts */
+	PW_ADD,
+	PW_SUB,
+	PW_MUL,
+	PW_DIV,
+	PW_POW,
+	PW_MIN,
+	PW_MAX,
+	PW_NEG, /* from here on: of a alone */
+	PW_ABS,
+	PW_SQRT,
+	PW_RECIPROCAL,
+	PW_EXP,
+	PW_LOG,
+	PW_ERF,
+	PW_FLOOR,
+	PW_CEIL,
+	PW_SIN,
+	PW_COS,
+	PW_ACT, /* of a; b: enum act; c: which of consts is alpha, beta the next */
+	PW_COUNT
+};
+enum { PW_MAX_CODE = 64, PW_MAX_IN = 16, PW_MAX_OUT = 4 };
+
+struct fused_pointwise {
+	struct ints code;     /* 4 * number of instructions */
+	struct floats consts; /* alpha and beta of PW_ACT, PW_CONST */
+	struct ints outs;
+	const char *expr;
+};
+
+#endif

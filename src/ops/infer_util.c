@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/infer_util.h"
+
+#include <inttypes.h>
+
+const struct vinfo *infer_in(const struct infer *c, uint32_t i)
+{
+	const struct node *n = c->node;
+	return i < n->nin && n->in[i] != NO_VALUE ? &c->info[n->in[i]] : NULL;
+}
+
+struct vinfo *infer_out(const struct infer *c, uint32_t i)
+{
+	const struct node *n = c->node;
+	return i < n->nout && n->out[i] != NO_VALUE ? &c->info[n->out[i]] : NULL;
+}
+
+static void want(struct infer *c, uint32_t i)
+{
+	if (i < 64)
+		c->wanted |= UINT64_C(1) << i;
+}
+
+const struct tensor *infer_value(struct infer *c, uint32_t i)
+{
+	const struct vinfo *v = infer_in(c, i);
+
+	if (!v)
+		return NULL;
+	if (!v->known)
+		want(c, i);
+	return v->known;
+}
+
+bool infer_ints(struct infer *c, uint32_t i, struct shape *out)
+{
+	const struct vinfo *v = infer_in(c, i);
+
+	if (!v)
+		return false;
+	if (v->known) {
+		int64_t n = tensor_count(v->known);
+		if (n < 0 || n > MAX_RANK)
+			return false;
+		out->rank = (int32_t)n;
+		for (int64_t k = 0; k < n; k++)
+			out->dim[k] = elem_i64(tensor_dtype(v->known), v->known->data, k);
+		return true;
+	}
+	want(c, i);
+	if (!v->ints)
+		return false;
+	*out = *v->ints;
+	return true;
+}
+
+void infer_set(struct infer *c, uint32_t i, enum dtype t, const struct shape *s)
+{
+	struct vinfo *v = infer_out(c, i);
+
+	if (!v)
+		return;
+	v->type = type_tensor(t);
+	v->shape = *s;
+}
+
+void infer_set_ints(struct infer *c, uint32_t i, const struct shape *ints)
+{
+	struct vinfo *v = infer_out(c, i);
+
+	if (v && ints->rank >= 0)
+		v->ints = arena_dup(c->arena, ints, sizeof(*ints));
+}
+
+/* "input 1 'B'" from the row; slot below 0: none */
+static const char *slot_name(const struct infer *c, int slot)
+{
+	const struct slot *s = c->node->op ? op_resolved(c->node->op).in : NULL;
+	int k = 0;
+
+	if (slot < 0)
+		return NULL;
+	while (s && k < slot && s[k].name && !s[k].variadic)
+		k++;
+	if (!s || !s[k].name)
+		return fmt(c->diag, "input %d", slot);
+	return fmt(c->diag, "input %d '%s'", slot, s[k].name);
+}
+
+int infer_fail(const struct infer *c, enum code code, int slot, const char *expected, const char *actual)
+{
+	return FAIL(c->diag, code, .node = c->node->origin->name, .op = c->node->origin->op,
+		    .slot = slot_name(c, slot), .expected = expected, .actual = actual);
+}
+
+struct shape infer_shape(const struct infer *c, uint32_t i)
+{
+	const struct vinfo *v = infer_in(c, i);
+	return v ? v->shape : SHAPE_UNKNOWN;
+}
+
+enum dtype infer_dtype(const struct infer *c, uint32_t i)
+{
+	const struct vinfo *v = infer_in(c, i);
+	return v ? (enum dtype)v->type.dtype : DT_NONE;
+}
+
+int infer_same(struct infer *c)
+{
+	const struct vinfo *x = infer_in(c, 0);
+
+	for (uint32_t i = 0; x && i < c->node->nout; i++) {
+		struct vinfo *y = infer_out(c, i);
+		if (y) {
+			y->type = x->type;
+			y->shape = x->shape;
+		}
+	}
+	return 0;
+}
+
+int infer_same_as(struct infer *c, enum dtype t)
+{
+	struct shape s = infer_shape(c, 0);
+
+	infer_set(c, 0, t, &s);
+	return 0;
+}
+
+static int broadcast_all(struct infer *c, enum dtype t)
+{
+	struct shape r = infer_shape(c, 0);
+
+	for (uint32_t i = 1; i < c->node->nin; i++) {
+		const struct vinfo *v = infer_in(c, i);
+		struct shape before = r;
+		if (v && !shape_broadcast(&before, &v->shape, &r))
+			return infer_fail(c, E_SHAPE, (int)i,
+					  fmt(c->diag, "a shape that broadcasts with %s",
+					      shape_str(&c->diag->arena, &before, NULL)),
+					  shape_str(&c->diag->arena, &v->shape, NULL));
+	}
+	infer_set(c, 0, t, &r);
+	return 0;
+}
+
+int infer_broadcast(struct infer *c)
+{
+	const struct vinfo *y = infer_out(c, 0);
+	enum dtype t = y && y->type.dtype ? (enum dtype)y->type.dtype : infer_dtype(c, 0);
+
+	return broadcast_all(c, t);
+}
+
+int infer_broadcast_bool(struct infer *c)
+{
+	return broadcast_all(c, DT_BOOL);
+}
+
+int infer_axis(const struct infer *c, uint32_t i, int64_t axis, int *out)
+{
+	struct shape s = infer_shape(c, i);
+
+	*out = -1;
+	if (s.rank < 0)
+		return 0;
+	*out = axis_of(axis, s.rank);
+	if (*out < 0)
+		return infer_fail(c, E_OP_ATTRIBUTE, (int)i, fmt(c->diag, "axis within rank %d", s.rank),
+				  fmt(c->diag, "axis %" PRId64, axis));
+	return 0;
+}
+
+int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *out)
+{
+	if (a >= 0 && b >= 0 && a != b)
+		return infer_fail(c, E_SHAPE, slot, fmt(c->diag, "a dimension of %" PRId64, a),
+				  fmt(c->diag, "%" PRId64, b));
+	*out = a >= 0 ? a : b >= 0 ? b : a != DIM_UNKNOWN ? a : b;
+	return 0;
+}
+
+int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, int64_t begin,
+		 int64_t end, bool ceil)
+{
+	int64_t span, room;
+
+	if (in < 0)
+		return DIM_UNKNOWN;
+	/* hostile attributes: anything that overflows gives an impossible size, which the caller reports */
+	if (kernel < 1 || stride < 1 || dilation < 1 || __builtin_mul_overflow(kernel - 1, dilation, &span) ||
+	    __builtin_add_overflow(in, begin, &room) || __builtin_add_overflow(room, end, &room) ||
+	    __builtin_sub_overflow(room, span + 1, &room))
+		return 0;
+	if (room < 0)
+		return 0;
+	int64_t out = room / stride + 1 + (ceil && room % stride ? 1 : 0);
+	/* a last window must start inside the input or its leading pad */
+	if (ceil && (out - 1) > (in + begin - 1) / stride)
+		out--;
+	return out;
+}

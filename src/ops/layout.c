@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators that give elements another place or the same elements another shape. */
+#include "ops/layout.h"
+
+#include "ops/infer_util.h"
+#include "ops/ints.h"
+
+#include <inttypes.h>
+
+/* ---- Reshape ---------------------------------------------------------------------------------- */
+
+/*
+ * The dimension that -1 stands for. Equal symbols of input and target cancel; `taken` has a bit
+ * for the input dims that the target took over with a 0, `given` one for these in the target.
+ */
+static int64_t reshape_rest(const struct shape *in, const struct shape *to, int hole, uint32_t taken,
+			    uint32_t given, bool *bad)
+{
+	int64_t have = 1, want = 1, sym = 0;
+	uint32_t used = given;
+	bool over = false;
+
+	for (int i = 0; i < to->rank; i++)
+		if (i != hole && !(given & 1u << i) && to->dim[i] >= 0)
+			want = dim_mul(want, to->dim[i], &over);
+	for (int i = 0; i < in->rank; i++) {
+		int k = 0;
+		if (taken & 1u << i)
+			continue;
+		if (in->dim[i] >= 0) {
+			have = dim_mul(have, in->dim[i], &over);
+			continue;
+		}
+		while (k < to->rank && (used & 1u << k || k == hole || to->dim[k] != in->dim[i] ||
+					!dim_is_sym(in->dim[i])))
+			k++;
+		if (k < to->rank)
+			used |= 1u << k;
+		else if (sym)
+			return DIM_UNKNOWN;
+		else
+			sym = in->dim[i];
+	}
+	for (int k = 0; k < to->rank; k++)
+		if (k != hole && to->dim[k] < 0 && !(used & 1u << k))
+			return DIM_UNKNOWN;
+	if (over || sym)
+		return !over && have == want ? sym : DIM_UNKNOWN;
+	if (!want || have % want) {
+		*bad = want || have;
+		return *bad ? DIM_UNKNOWN : 0;
+	}
+	return have / want;
+}
+
+static int reshape_fail(const struct infer *c, const struct shape *in, const struct int_list *l)
+{
+	struct shape to = {.rank = l->n};
+
+	for (int i = 0; i < l->n; i++)
+		to.dim[i] = l->v[i] < 0 ? DIM_UNKNOWN : l->v[i];
+	return infer_fail(c, E_SHAPE, 1,
+			  fmt(c->diag, "a shape of as many elements as %s",
+			      c->diag ? shape_str(&c->diag->arena, in, NULL) : ""),
+			  c->diag ? shape_str(&c->diag->arena, &to, NULL) : "");
+}
+
+/* The target with zeros and -1 resolved. */
+static int reshape_target(struct infer *c, const struct shape *in, const struct int_list *l,
+			  struct shape *out)
+{
+	const struct reshape_params *p = infer_params(c);
+	uint32_t taken = 0, given = 0;
+	int hole = -1, holes = 0;
+	bool bad = false;
+
+	out->rank = l->n;
+	for (int i = 0; i < l->n; i++) {
+		out->dim[i] = l->v[i];
+		if (l->v[i] == -1) {
+			hole = i;
+			holes++;
+		} else if (l->v[i] < -1 && l->exact) {
+			return infer_fail(c, E_VALUE, 1, "sizes, 0 or -1", fmt(c->diag, "%" PRId64, l->v[i]));
+		} else if (!l->v[i] && !p->allowzero) {
+			if (in->rank >= 0 && i >= in->rank)
+				return infer_fail(c, E_VALUE, 1, fmt(c->diag, "0 only below rank %d", in->rank),
+						  fmt(c->diag, "0 at dimension %d", i));
+			out->dim[i] = in->rank < 0 ? DIM_UNKNOWN : in->dim[i];
+			if (in->rank >= 0) {
+				taken |= 1u << i;
+				given |= 1u << i;
+			}
+		}
+	}
+	if (holes > 1 && l->exact)
+		return infer_fail(c, E_VALUE, 1, "at most one -1", fmt(c->diag, "%d", holes));
+	if (in->rank < 0)
+		return 0;
+	if (holes == 1)
+		out->dim[hole] = reshape_rest(in, out, hole, taken, given, &bad);
+	else if (!holes && shape_known(in) && shape_known(out))
+		bad = shape_count(in) != shape_count(out);
+	return bad ? reshape_fail(c, in, l) : 0;
+}
+
+static int reshape_infer(struct infer *c)
+{
+	struct shape in = infer_shape(c, 0), out = SHAPE_UNKNOWN, n = infer_shape(c, 1);
+	struct int_list l;
+	int err = 0;
+
+	if (infer_list(c, 1, &l)) {
+		if (l.n > MAX_RANK)
+			return infer_fail(c, E_RANK, 1, fmt(c->diag, "at most %d", MAX_RANK),
+					  fmt(c->diag, "%d", l.n));
+		err = reshape_target(c, &in, &l, &out);
+		if (!err && c->concrete && !shape_known(&out))
+			infer_value(c, 1);
+	} else if (n.rank == 1 && n.dim[0] >= 0 && n.dim[0] <= MAX_RANK) {
+		out.rank = (int)n.dim[0];
+		for (int i = 0; i < out.rank; i++)
+			out.dim[i] = DIM_UNKNOWN;
+	}
+	if (err)
+		return err;
+	infer_set(c, 0, infer_dtype(c, 0), &out);
+	infer_pass_ints(c);
+	return 0;
+}
+
+struct reshape1_params {
+	struct ints consumed_inputs, shape;
+};
+
+static int reshape1_upgrade(struct edit *e)
+{
+	const struct reshape1_params *old = e->node->params;
+
+	edit_params(e);
+	edit_const_ints(e, 1, old->shape.v, old->shape.n < 0 ? 0 : old->shape.n);
+	return 0;
+}
+
+/* An old row whose attributes the newest one still has the defaults of. */
+static int upgrade_defaults(struct edit *e)
+{
+	edit_params(e);
+	return 0;
+}
+
+/* ---- Flatten, Squeeze, Unsqueeze, Transpose --------------------------------------------------- */
+
+static int flatten_infer(struct infer *c)
+{
+	const struct flatten_params *p = infer_params(c);
+	struct shape in = infer_shape(c, 0), out = {.rank = 2, .dim = {DIM_UNKNOWN, DIM_UNKNOWN}};
+
+	if (in.rank >= 0) {
+		int64_t a = p->axis < 0 ? p->axis + in.rank : p->axis;
+		if (a < 0 || a > in.rank)
+			return infer_fail(c, E_OP_ATTRIBUTE, 0, fmt(c->diag, "axis within rank %d", in.rank),
+					  fmt(c->diag, "axis %" PRId64, p->axis));
+		out.dim[0] = dim_product(&in, 0, (int)a);
+		out.dim[1] = dim_product(&in, (int)a, in.rank);
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &out);
+	return 0;
+}
+
+static int squeeze_infer(struct infer *c)
+{
+	struct shape in = infer_shape(c, 0), out = SHAPE_UNKNOWN;
+	struct int_list axes = {0};
+	uint32_t mask = 0;
+	bool all = !infer_in(c, 1), some = all;
+
+	if (!all && infer_exact(c, 1, &axes))
+		some = true;
+	if (in.rank >= 0 && some) {
+		int err = infer_axes(c, 1, in.rank, &axes, &mask);
+		if (err)
+			return err;
+		out.rank = 0;
+		for (int i = 0; i < in.rank; i++) {
+			bool named = mask & 1u << i;
+			if (named && in.dim[i] >= 0 && in.dim[i] != 1)
+				return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "1 in dimension %d", i),
+						  fmt(c->diag, "%" PRId64, in.dim[i]));
+			if (all && in.dim[i] < 0) {
+				out = SHAPE_UNKNOWN; /* 1 goes, any other size stays */
+				break;
+			}
+			if (!named && !(all && in.dim[i] == 1))
+				out.dim[out.rank++] = in.dim[i];
+		}
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &out);
+	infer_pass_ints(c);
+	return 0;
+}
+
+static int unsqueeze_infer(struct infer *c)
+{
+	struct shape in = infer_shape(c, 0), out = SHAPE_UNKNOWN;
+	struct int_list axes;
+	uint32_t mask;
+
+	if (in.rank >= 0 && infer_exact(c, 1, &axes)) {
+		out.rank = in.rank + axes.n;
+		if (out.rank > MAX_RANK)
+			return infer_fail(c, E_RANK, 0, fmt(c->diag, "at most %d", MAX_RANK),
+					  fmt(c->diag, "%d", out.rank));
+		int err = infer_axes(c, 1, out.rank, &axes, &mask);
+		if (err)
+			return err;
+		for (int i = 0, k = 0; i < out.rank; i++)
+			out.dim[i] = mask & 1u << i ? 1 : in.dim[k++];
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &out);
+	infer_pass_ints(c);
+	return 0;
+}
+
+struct axes_params {
+	struct ints axes;
+};
+
+static int axes_upgrade(struct edit *e)
+{
+	const struct axes_params *old = e->node->params;
+
+	edit_params(e);
+	if (old->axes.n >= 0)
+		edit_const_ints(e, 1, old->axes.v, old->axes.n);
+	return 0;
+}
+
+static int transpose_infer(struct infer *c)
+{
+	const struct transpose_params *p = infer_params(c);
+	struct shape in = infer_shape(c, 0), out = in;
+	struct int_list perm = {.exact = true};
+	uint32_t mask;
+
+	if (p->perm.n >= 0 && in.rank >= 0 && p->perm.n != in.rank)
+		return infer_fail(c, E_OP_ATTRIBUTE, 0, fmt(c->diag, "rank %" PRId64 ", as perm has", p->perm.n),
+				  fmt(c->diag, "rank %d", in.rank));
+	if (in.rank < 0 && p->perm.n >= 0 && p->perm.n <= MAX_RANK) {
+		out.rank = (int)p->perm.n;
+		for (int i = 0; i < out.rank; i++)
+			out.dim[i] = DIM_UNKNOWN;
+	} else if (in.rank >= 0 && p->perm.n < 0) {
+		for (int i = 0; i < in.rank; i++)
+			out.dim[i] = in.dim[in.rank - 1 - i];
+	} else if (in.rank >= 0) {
+		perm.n = in.rank;
+		for (int i = 0; i < in.rank; i++)
+			perm.v[i] = p->perm.v[i];
+		int err = infer_axes(c, -1, in.rank, &perm, &mask);
+		if (err)
+			return err;
+		for (int i = 0; i < in.rank; i++)
+			out.dim[i] = in.dim[perm.v[i]];
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &out);
+	return 0;
+}
+
+/* ---- Expand, Tile, Concat ---------------------------------------------------------------------- */
+
+static int expand_infer(struct infer *c)
+{
+	struct shape in = infer_shape(c, 0), to = SHAPE_UNKNOWN, out, n = infer_shape(c, 1);
+	struct int_list l;
+
+	if (infer_list(c, 1, &l) && l.n <= MAX_RANK) {
+		to.rank = l.n;
+		for (int i = 0; i < l.n; i++) {
+			/* -1 is no size, but exporters write it for "as it is" */
+			to.dim[i] = l.exact && l.v[i] == -1 ? 1 : l.v[i];
+			if (l.exact && l.v[i] < -1)
+				return infer_fail(c, E_VALUE, 1, "sizes", fmt(c->diag, "%" PRId64, l.v[i]));
+		}
+	} else if (n.rank == 1 && n.dim[0] >= 0 && n.dim[0] <= MAX_RANK) {
+		to.rank = (int)n.dim[0];
+		for (int i = 0; i < to.rank; i++)
+			to.dim[i] = DIM_UNKNOWN;
+	}
+	if (!shape_broadcast(&in, &to, &out))
+		return infer_fail(c, E_SHAPE, 1,
+				  fmt(c->diag, "a shape that broadcasts with %s",
+				      c->diag ? shape_str(&c->diag->arena, &in, NULL) : ""),
+				  c->diag ? shape_str(&c->diag->arena, &to, NULL) : "");
+	/* a target that is not known may be 1 as well as the size it meets */
+	for (int i = 0; to.rank >= 0 && i < out.rank; i++) {
+		int k = i - (out.rank - to.rank), j = i - (out.rank - in.rank);
+		if (k >= 0 && to.dim[k] == DIM_UNKNOWN && (j < 0 || in.dim[j] < 2))
+			out.dim[i] = DIM_UNKNOWN;
+	}
+	if (c->concrete && !shape_known(&out))
+		infer_value(c, 1);
+	infer_set(c, 0, infer_dtype(c, 0), &out);
+	return 0;
+}
+
+static int tile_infer(struct infer *c)
+{
+	struct shape in = infer_shape(c, 0), out = in;
+	struct int_list rep;
+	bool over = false, known = infer_list(c, 1, &rep);
+
+	if (in.rank < 0 && known && rep.n <= MAX_RANK) {
+		out.rank = rep.n;
+		for (int i = 0; i < rep.n; i++)
+			out.dim[i] = DIM_UNKNOWN;
+	} else if (in.rank >= 0) {
+		if (known && rep.n != in.rank)
+			return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "%d repeats", in.rank),
+					  fmt(c->diag, "%d", rep.n));
+		for (int i = 0; i < in.rank; i++) {
+			if (known && rep.exact && rep.v[i] < 0)
+				return infer_fail(c, E_VALUE, 1, "repeats of 0 or more",
+						  fmt(c->diag, "%" PRId64, rep.v[i]));
+			out.dim[i] = known ? dim_mul(in.dim[i], rep.v[i], &over) : DIM_UNKNOWN;
+		}
+	}
+	if (over)
+		return infer_fail(c, E_SIZE, -1, NULL, NULL);
+	if (c->concrete && known && !rep.exact)
+		infer_value(c, 1);
+	infer_set(c, 0, infer_dtype(c, 0), &out);
+	return 0;
+}
+
+static const struct field no_attrs[] = {{0}};
+
+/* Tile-1: how often, and along which axis, as scalars of the input's type. */
+static int tile1_upgrade(struct edit *e)
+{
+	int rank = edit_rank(e, 0);
+	const struct value *tiles = node_in(e->graph, e->node, 1), *axis = node_in(e->graph, e->node, 2);
+
+	if (rank < 0 || !tiles || !axis || !tiles->init || !axis->init || tensor_count(tiles->init) != 1 ||
+	    tensor_count(axis->init) != 1)
+		return edit_fail(e, E_OP_UNSUPPORTED, "constant tiles and axis, and a known rank", "other");
+	int64_t rep[MAX_RANK];
+	int64_t n = elem_i64(tensor_dtype(tiles->init), tiles->init->data, 0);
+	int a = axis_of(elem_i64(tensor_dtype(axis->init), axis->init->data, 0), rank);
+	if (a < 0)
+		return edit_fail(e, E_VALUE, "an axis within the rank", "other");
+	for (int i = 0; i < rank; i++)
+		rep[i] = i == a ? n : 1;
+	uint32_t x = e->node->in[0];
+	node_set_ins(e->graph, e->node, &x, 1);
+	edit_params(e);
+	edit_const_ints(e, 1, rep, rank);
+	return 0;
+}
+
+/* The elements of the inputs in a row, where all are lists of integers. */
+static void concat_ints(struct infer *c)
+{
+	struct int_list all = {.exact = true}, l;
+	enum dtype t = infer_dtype(c, 0);
+
+	if (t != DT_I64 && t != DT_I32)
+		return;
+	for (uint32_t i = 0; i < c->node->nin; i++) {
+		if (!list_of_info(infer_in(c, i), &l) || all.n + l.n > MAX_RANK)
+			return;
+		for (int k = 0; k < l.n; k++) {
+			if (l.exact && l.v[k] < -1)
+				return;
+			all.v[all.n++] = l.v[k];
+		}
+		all.exact &= l.exact;
+	}
+	all.exact = false; /* checked above: -1 may stand for itself, which reads as not known */
+	infer_give_ints(c, 0, &all);
+}
+
+static int concat_dims(const struct infer *c, struct shape *out, int axis)
+{
+	bool over = false;
+
+	for (uint32_t i = 1; i < c->node->nin; i++) {
+		struct shape s = infer_shape(c, i);
+		if (s.rank != out->rank)
+			return infer_fail(c, E_SHAPE, (int)i, fmt(c->diag, "rank %d", out->rank),
+					  fmt(c->diag, "rank %d", s.rank));
+		for (int k = 0; k < s.rank; k++) {
+			int err = 0;
+			if (k == axis)
+				out->dim[k] = dim_add(out->dim[k], s.dim[k], &over);
+			else
+				err = infer_unify(c, (int)i, out->dim[k], s.dim[k], &out->dim[k]);
+			if (err)
+				return err;
+		}
+	}
+	return over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
+}
+
+static int concat_infer(struct infer *c)
+{
+	const struct concat_params *p = infer_params(c);
+	struct shape out = infer_shape(c, 0);
+	int axis, err;
+
+	for (uint32_t i = 0; i < c->node->nin; i++) {
+		if (infer_shape(c, i).rank < 0) {
+			infer_set(c, 0, infer_dtype(c, 0), &SHAPE_UNKNOWN);
+			return 0;
+		}
+	}
+	err = infer_axis(c, 0, p->axis, &axis);
+	if (!err)
+		err = concat_dims(c, &out, axis);
+	if (err)
+		return err;
+	infer_set(c, 0, infer_dtype(c, 0), &out);
+	if (out.rank == 1)
+		concat_ints(c);
+	return 0;
+}
+
+/* ---- Shape, Size --------------------------------------------------------------------------------- */
+
+static int shape_infer(struct infer *c)
+{
+	const struct shape_params *p = infer_params(c);
+	struct shape in = infer_shape(c, 0), out = {.rank = 1, .dim = {DIM_UNKNOWN}}, ints = {0};
+
+	if (in.rank < 0) {
+		infer_set(c, 0, DT_I64, &out);
+		return 0;
+	}
+	int64_t r = in.rank, from = p->start, to = p->end == INT_ABSENT ? r : p->end;
+	from = from < -r ? 0 : from < 0 ? from + r : from > r ? r : from;
+	to = to < -r ? 0 : to < 0 ? to + r : to > r ? r : to;
+	for (int64_t i = from; i < to; i++)
+		ints.dim[ints.rank++] = in.dim[i];
+	out.dim[0] = ints.rank;
+	infer_set(c, 0, DT_I64, &out);
+	infer_set_ints(c, 0, &ints);
+	return 0;
+}
+
+static int size_infer(struct infer *c)
+{
+	struct shape in = infer_shape(c, 0), out = {0}, ints = {.rank = 1};
+
+	infer_set(c, 0, DT_I64, &out);
+	if (in.rank >= 0) {
+		ints.dim[0] = dim_product(&in, 0, in.rank);
+		infer_set_ints(c, 0, &ints);
+	}
+	return 0;
+}
+
+/* ---- DepthToSpace, SpaceToDepth -------------------------------------------------------------------- */
+
+static int depth_shape(struct infer *c, int64_t *b, struct shape *s)
+{
+	const struct depth_params *p = infer_params(c);
+
+	*s = infer_shape(c, 0);
+	*b = p->blocksize;
+	if (s->rank >= 0 && s->rank != 4)
+		return infer_fail(c, E_SHAPE, 0, "rank 4", fmt(c->diag, "rank %d", s->rank));
+	if (*b < 1 || *b > 1 << 20)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "blocksize of 1 or more", fmt(c->diag, "%" PRId64, *b));
+	return 0;
+}
+
+static int divided(const struct infer *c, int64_t *dim, int64_t by)
+{
+	if (*dim >= 0 && *dim % by)
+		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "a multiple of %" PRId64, by),
+				  fmt(c->diag, "%" PRId64, *dim));
+	*dim = *dim >= 0 ? *dim / by : by == 1 ? *dim : DIM_UNKNOWN;
+	return 0;
+}
+
+static int depth_to_space_infer(struct infer *c)
+{
+	struct shape s;
+	int64_t b;
+	bool over = false;
+	int err = depth_shape(c, &b, &s);
+
+	if (!err && s.rank == 4) {
+		err = divided(c, &s.dim[1], b * b);
+		s.dim[2] = dim_mul(s.dim[2], b, &over);
+		s.dim[3] = dim_mul(s.dim[3], b, &over);
+	}
+	if (!err)
+		infer_set(c, 0, infer_dtype(c, 0), &s);
+	return err ? err : over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
+}
+
+static int space_to_depth_infer(struct infer *c)
+{
+	struct shape s;
+	int64_t b;
+	bool over = false;
+	int err = depth_shape(c, &b, &s);
+
+	if (!err && s.rank == 4) {
+		s.dim[1] = dim_mul(s.dim[1], b * b, &over);
+		err = divided(c, &s.dim[2], b);
+		if (!err)
+			err = divided(c, &s.dim[3], b);
+	}
+	if (!err)
+		infer_set(c, 0, infer_dtype(c, 0), &s);
+	return err ? err : over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
+}
+
+/* ---- the rows ---------------------------------------------------------------------------------------- */
+
+static const struct slot data_in[] = {{.name = "data", .tvar = "T", .types = T_ALL}, SLOT_END};
+static const struct slot input_in[] = {{.name = "input", .tvar = "T", .types = T_ALL}, SLOT_END};
+static const struct slot output_out[] = {{.name = "output", .tvar = "T", .types = T_ALL}, SLOT_END};
+static const struct slot reshape_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
+					 {.name = "shape", .types = T_I64},
+					 SLOT_END};
+static const struct slot expand_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
+					{.name = "shape", .types = T_I64},
+					SLOT_END};
+static const struct slot tile_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
+				      {.name = "repeats", .types = T_I64},
+				      SLOT_END};
+static const struct slot tile1_in[] = {{.name = "input", .tvar = "T", .types = T_FLOATS},
+				       {.name = "tiles", .types = T_FLOATS | T_INTS},
+				       {.name = "axis", .types = T_FLOATS | T_INTS},
+				       SLOT_END};
+static const struct slot squeeze_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
+					 {.name = "axes", .types = T_I64, .optional = true},
+					 SLOT_END};
+static const struct slot unsqueeze_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
+					   {.name = "axes", .types = T_I64},
+					   SLOT_END};
+static const struct slot concat_in[] = {{.name = "inputs", .tvar = "T", .types = T_ALL, .variadic = true},
+					SLOT_END};
+static const struct slot i64_out[] = {{.name = "shape", .types = T_I64}, SLOT_END};
+static const struct slot size_out[] = {{.name = "size", .types = T_I64}, SLOT_END};
+
+static const struct field reshape_attrs[] = {
+	FIELD(struct reshape_params, allowzero, F_INT, "0", "0 in shape means 0, not the input's size"),
+	{0}};
+static const struct field reshape1_attrs[] = {
+	FIELD(struct reshape1_params, consumed_inputs, F_INTS, NULL, "legacy"),
+	FIELD(struct reshape1_params, shape, F_INTS, NULL, "new shape"),
+	{0}};
+static const struct field flatten_attrs[] = {
+	FIELD(struct flatten_params, axis, F_INT, "1", "first axis of the second dimension"),
+	{0}};
+static const struct field transpose_attrs[] = {
+	FIELD(struct transpose_params, perm, F_INTS, NULL, "input axis of each output axis; default reversed"),
+	{0}};
+static const struct field axes_attrs[] = {FIELD(struct axes_params, axes, F_INTS, NULL, "axes"), {0}};
+static const struct field concat_attrs[] = {
+	FIELD_REQ(struct concat_params, axis, F_INT, "axis to concatenate along"),
+	{0}};
+static const struct field concat1_attrs[] = {
+	FIELD(struct concat_params, axis, F_INT, "1", "axis to concatenate along"),
+	{0}};
+static const struct field shape_attrs[] = {
+	FIELD(struct shape_params, start, F_INT, "0", "first axis"),
+	FIELD(struct shape_params, end, F_INT, NULL, "axis to stop before"),
+	{0}};
+static const struct field depth_attrs[] = {
+	FIELD_REQ(struct depth_params, blocksize, F_INT, "edge of a block"),
+	{.name = "mode", .type = F_ENUM, .off = offsetof(struct depth_params, mode), .def = "DCR",
+	 .choices = "DCR|CRD", .help = "order of depth, column and row"},
+	{0}};
+static const struct field depth1_attrs[] = {
+	FIELD_REQ(struct depth_params, blocksize, F_INT, "edge of a block"),
+	{0}};
+
+static int concat1_upgrade(struct edit *e)
+{
+	int64_t axis = ((const struct concat_params *)e->node->params)->axis;
+
+	((struct concat_params *)edit_params(e))->axis = axis;
+	return 0;
+}
+
+static int depth1_upgrade(struct edit *e)
+{
+	int64_t b = ((const struct depth_params *)e->node->params)->blocksize;
+
+	((struct depth_params *)edit_params(e))->blocksize = b;
+	return 0;
+}
+
+#define OLD_TYPES(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+
+const struct op ops_layout[] = {
+	{.name = "Reshape", .since = 25, .in = reshape_in, .out = output_out, .attrs = reshape_attrs,
+	 .params_size = sizeof(struct reshape_params), .infer = reshape_infer, .flags = OP_VIEW},
+	OLD_TYPES("Reshape", 24, T_ALL_24),
+	OLD_TYPES("Reshape", 23, T_ALL_23),
+	OLD_TYPES("Reshape", 21, T_ALL_21),
+	OLD_TYPES("Reshape", 19, T_ALL_19),
+	OLD_TYPES("Reshape", 14, T_ALL_13),
+	{.name = "Reshape", .since = 13, .in = reshape_in, .out = output_out, .types = T_ALL_13,
+	 .attrs = no_attrs, .upgrade = upgrade_defaults},
+	{.name = "Reshape", .since = 5, .in = reshape_in, .out = output_out, .types = T_ALL_OLD,
+	 .attrs = no_attrs, .upgrade = upgrade_defaults},
+	{.name = "Reshape", .since = 1, .in = data_in, .out = output_out, .types = T_FLOATS,
+	 .attrs = reshape1_attrs, .params_size = sizeof(struct reshape1_params),
+	 .upgrade = reshape1_upgrade},
+	{.name = "Flatten", .since = 25, .in = input_in, .out = output_out, .attrs = flatten_attrs,
+	 .params_size = sizeof(struct flatten_params), .infer = flatten_infer, .flags = OP_VIEW},
+	OLD_TYPES("Flatten", 24, T_ALL_24),
+	OLD_TYPES("Flatten", 23, T_ALL_23),
+	OLD_TYPES("Flatten", 21, T_ALL_21),
+	OLD_TYPES("Flatten", 13, T_ALL_13),
+	OLD_TYPES("Flatten", 11, T_ALL_OLD),
+	OLD_TYPES("Flatten", 9, T_ALL_OLD),
+	OLD_TYPES("Flatten", 1, T_FLOATS),
+	{.name = "Squeeze", .since = 25, .in = squeeze_in, .out = output_out, .infer = squeeze_infer,
+	 .flags = OP_VIEW},
+	OLD_TYPES("Squeeze", 24, T_ALL_24),
+	OLD_TYPES("Squeeze", 23, T_ALL_23),
+	OLD_TYPES("Squeeze", 21, T_ALL_21),
+	OLD_TYPES("Squeeze", 13, T_ALL_13),
+	{.name = "Squeeze", .since = 11, .in = data_in, .out = output_out, .types = T_ALL_OLD,
+	 .attrs = axes_attrs, .params_size = sizeof(struct axes_params), .upgrade = axes_upgrade},
+	{.name = "Squeeze", .since = 1, .in = data_in, .out = output_out, .types = T_ALL_OLD,
+	 .attrs = axes_attrs, .params_size = sizeof(struct axes_params), .upgrade = axes_upgrade},
+	{.name = "Unsqueeze", .since = 25, .in = unsqueeze_in, .out = output_out,
+	 .infer = unsqueeze_infer, .flags = OP_VIEW},
+	OLD_TYPES("Unsqueeze", 24, T_ALL_24),
+	OLD_TYPES("Unsqueeze", 23, T_ALL_23),
+	OLD_TYPES("Unsqueeze", 21, T_ALL_21),
+	OLD_TYPES("Unsqueeze", 13, T_ALL_13),
+	{.name = "Unsqueeze", .since = 11, .in = data_in, .out = output_out, .types = T_ALL_OLD,
+	 .attrs = axes_attrs, .params_size = sizeof(struct axes_params), .upgrade = axes_upgrade},
+	{.name = "Unsqueeze", .since = 1, .in = data_in, .out = output_out, .types = T_ALL_OLD,
+	 .attrs = axes_attrs, .params_size = sizeof(struct axes_params), .upgrade = axes_upgrade},
+	{.name = "Transpose", .since = 25, .in = data_in, .out = output_out, .attrs = transpose_attrs,
+	 .params_size = sizeof(struct transpose_params), .infer = transpose_infer},
+	OLD_TYPES("Transpose", 24, T_ALL_24),
+	OLD_TYPES("Transpose", 23, T_ALL_23),
+	OLD_TYPES("Transpose", 21, T_ALL_21),
+	OLD_TYPES("Transpose", 13, T_ALL_13),
+	OLD_TYPES("Transpose", 1, T_ALL_OLD),
+	{.name = "Expand", .since = 13, .in = expand_in, .out = output_out, .types = T_ALL_13,
+	 .infer = expand_infer},
+	OLD_TYPES("Expand", 8, T_ALL_OLD),
+	{.name = "Tile", .since = 13, .in = tile_in, .out = output_out, .types = T_ALL_13,
+	 .infer = tile_infer},
+	OLD_TYPES("Tile", 6, T_ALL_OLD),
+	{.name = "Tile", .since = 1, .in = tile1_in, .out = output_out, .attrs = no_attrs,
+	 .upgrade = tile1_upgrade},
+	{.name = "Concat", .since = 13, .in = concat_in, .out = output_out, .types = T_ALL_13,
+	 .attrs = concat_attrs, .params_size = sizeof(struct concat_params), .infer = concat_infer},
+	OLD_TYPES("Concat", 11, T_ALL_OLD),
+	OLD_TYPES("Concat", 4, T_ALL_OLD),
+	{.name = "Concat", .since = 1, .in = concat_in, .out = output_out, .types = T_FLOATS,
+	 .attrs = concat1_attrs, .params_size = sizeof(struct concat_params),
+	 .upgrade = concat1_upgrade},
+	{.name = "Shape", .since = 25, .in = data_in, .out = i64_out, .attrs = shape_attrs,
+	 .params_size = sizeof(struct shape_params), .infer = shape_infer},
+	OLD_TYPES("Shape", 24, T_ALL_24),
+	OLD_TYPES("Shape", 23, T_ALL_23),
+	OLD_TYPES("Shape", 21, T_ALL_21),
+	OLD_TYPES("Shape", 19, T_ALL_19),
+	OLD_TYPES("Shape", 15, T_ALL_13),
+	{.name = "Shape", .since = 13, .in = data_in, .out = i64_out, .types = T_ALL_13,
+	 .attrs = no_attrs, .upgrade = upgrade_defaults},
+	{.name = "Shape", .since = 1, .in = data_in, .out = i64_out, .types = T_ALL_OLD,
+	 .attrs = no_attrs, .upgrade = upgrade_defaults},
+	{.name = "Size", .since = 25, .in = data_in, .out = size_out, .infer = size_infer},
+	OLD_TYPES("Size", 24, T_ALL_24),
+	OLD_TYPES("Size", 23, T_ALL_23),
+	OLD_TYPES("Size", 21, T_ALL_21),
+	OLD_TYPES("Size", 19, T_ALL_19),
+	OLD_TYPES("Size", 13, T_ALL_13),
+	OLD_TYPES("Size", 1, T_ALL_OLD),
+	{.name = "DepthToSpace", .since = 28, .in = input_in, .out = output_out, .attrs = depth_attrs,
+	 .params_size = sizeof(struct depth_params), .infer = depth_to_space_infer},
+	OLD_TYPES("DepthToSpace", 13, T_ALL_13),
+	OLD_TYPES("DepthToSpace", 11, T_ALL_OLD),
+	{.name = "DepthToSpace", .since = 1, .in = input_in, .out = output_out, .types = T_ALL_OLD,
+	 .attrs = depth1_attrs, .params_size = sizeof(struct depth_params), .upgrade = depth1_upgrade},
+	{.name = "SpaceToDepth", .since = 28, .in = input_in, .out = output_out, .attrs = depth_attrs,
+	 .params_size = sizeof(struct depth_params), .infer = space_to_depth_infer},
+	{.name = "SpaceToDepth", .since = 13, .in = input_in, .out = output_out, .types = T_ALL_13,
+	 .attrs = depth1_attrs, .params_size = sizeof(struct depth_params), .upgrade = depth1_upgrade},
+	{.name = "SpaceToDepth", .since = 1, .in = input_in, .out = output_out, .types = T_ALL_OLD,
+	 .attrs = depth1_attrs, .params_size = sizeof(struct depth_params), .upgrade = depth1_upgrade},
+	{0}};

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/op.h"
+
+#include "base/hash.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAMILY(name) extern const struct op ops_##name[];
+#include "ops/families.def"
+#undef FAMILY
+
+static const struct op *const families[] = {
+#define FAMILY(name) ops_##name,
+#include "ops/families.def"
+#undef FAMILY
+};
+enum { NFAMILIES = sizeof(families) / sizeof(*families) };
+
+/* All versions of one operator: rows in the order of the table, newest first. */
+struct entry {
+	const struct op *first;
+	const char *qualified;
+	uint32_t rows;
+};
+
+/* Built once, read-only afterwards. */
+static struct {
+	struct arena arena;
+	struct map by_name; /* qualified name -> entry */
+	struct entry *entries;
+	uint32_t count;
+} index_;
+static pthread_once_t index_once = PTHREAD_ONCE_INIT;
+
+static const char *domain_of(const struct op *op)
+{
+	return op->domain ? op->domain : "";
+}
+
+static bool same_op(const struct op *a, const struct op *b)
+{
+	return b->name && !strcmp(a->name, b->name) && !strcmp(domain_of(a), domain_of(b));
+}
+
+static const char *qualify(struct arena *a, const char *domain, const char *name)
+{
+	if (!*domain || !strcmp(domain, "ai.onnx"))
+		return arena_str(a, name);
+	return arena_printf(a, "%s::%s", domain, name);
+}
+
+static void release_index(void)
+{
+	arena_free(&index_.arena);
+}
+
+static void build_index(void)
+{
+	uint32_t cap = 0;
+
+	for (int f = 0; f < NFAMILIES; f++)
+		for (const struct op *op = families[f]; op->name; op++)
+			cap++;
+	index_.by_name.arena = &index_.arena;
+	index_.entries = arena_new_n(&index_.arena, struct entry, cap + 1);
+	for (int f = 0; f < NFAMILIES; f++) {
+		const struct op *op = families[f];
+		while (op->name) {
+			struct entry *e = &index_.entries[index_.count];
+			*e = (struct entry){op, qualify(&index_.arena, domain_of(op), op->name), 0};
+			while (same_op(e->first, op)) {
+				e->rows++;
+				op++;
+			}
+			map_set(&index_.by_name, e->qualified, strlen(e->qualified), index_.count++);
+		}
+	}
+	atexit(release_index);
+}
+
+static const struct entry *entry_named(const char *qualified)
+{
+	pthread_once(&index_once, build_index);
+	int64_t k = map_get(&index_.by_name, qualified, strlen(qualified));
+	return k < 0 ? NULL : &index_.entries[k];
+}
+
+static const struct entry *entry_find(const char *domain, const char *name)
+{
+	char buf[256];
+
+	if (!domain || !*domain || !strcmp(domain, "ai.onnx"))
+		return entry_named(name);
+	int n = snprintf(buf, sizeof(buf), "%s::%s", domain, name);
+	return n < 0 || (size_t)n >= sizeof(buf) ? NULL : entry_named(buf);
+}
+
+const struct op *op_find(const char *domain, const char *name, int64_t version)
+{
+	const struct entry *e = entry_find(domain, name);
+
+	for (uint32_t i = 0; e && i < e->rows; i++)
+		if (e->first[i].since <= version)
+			return &e->first[i];
+	return NULL;
+}
+
+const struct op *op_newest(const char *domain, const char *name)
+{
+	const struct entry *e = entry_find(domain, name);
+	return e ? e->first : NULL;
+}
+
+const struct op *op_named(const char *qualified)
+{
+	const struct entry *e = entry_named(qualified);
+	return e ? e->first : NULL;
+}
+
+static const struct entry *entry_of(const struct op *op)
+{
+	return entry_find(domain_of(op), op->name);
+}
+
+const char *op_qualified(const struct op *op)
+{
+	const struct entry *e = entry_of(op);
+	return e ? e->qualified : op->name;
+}
+
+uint32_t op_id(const struct op *op)
+{
+	return (uint32_t)(entry_of(op) - index_.entries);
+}
+
+uint32_t op_ids(void)
+{
+	pthread_once(&index_once, build_index);
+	return index_.count;
+}
+
+bool op_domain_known(const char *domain)
+{
+	return op_domain_version(domain) > 0;
+}
+
+int64_t op_domain_version(const char *domain)
+{
+	int64_t newest = 0;
+
+	if (!*domain || !strcmp(domain, "ai.onnx"))
+		return 28; /* rows change rarely: the newest opset whose operators were gone through */
+	for (int f = 0; f < NFAMILIES; f++)
+		for (const struct op *op = families[f]; op->name; op++)
+			if (!strcmp(domain_of(op), domain) && op->since > newest)
+				newest = op->since;
+	return newest;
+}
+
+int op_each(int (*f)(const struct op *, void *), void *arg)
+{
+	for (int k = 0; k < NFAMILIES; k++) {
+		for (const struct op *op = families[k]; op->name; op++) {
+			int stop = f(op, arg);
+			if (stop)
+				return stop;
+		}
+	}
+	return 0;
+}
+
+struct op op_resolved(const struct op *row)
+{
+	const struct entry *e = entry_of(row);
+	struct op r = *row;
+
+	/* a row without meaning of its own takes that of the nearest newer row that has one */
+	for (const struct op *p = row; p >= e->first && !r.upgrade && (!r.in || !r.infer); p--) {
+		if (!r.in)
+			r.in = p->in;
+		if (!r.out)
+			r.out = p->out;
+		if (!r.attrs && !r.params_size) {
+			r.attrs = p->attrs;
+			r.params_size = p->params_size;
+		}
+		if (!r.infer)
+			r.infer = p->infer;
+		if (!r.expand)
+			r.expand = p->expand;
+		r.flags |= p->flags;
+		if (p != row && p->upgrade)
+			r.upgrade = p->upgrade;
+	}
+	if (!r.in)
+		r.in = e->first->in;
+	if (!r.out)
+		r.out = e->first->out;
+	return r;
+}
+
+static int check_row(const struct op *op, void *arg)
+{
+	struct diag *d = arg;
+	struct op r = op_resolved(op);
+	const struct entry *e = entry_of(op);
+
+	if (!r.in || !r.out)
+		return FAIL(d, E_INTERNAL, .op = op->name, .message = "a row without slots");
+	if (op == e->first && !r.infer && !r.expand)
+		return FAIL(d, E_INTERNAL, .op = op->name, .message = "a newest row without shape function");
+	if (op != e->first && (op - 1)->since <= op->since)
+		return FAIL(d, E_INTERNAL, .op = op->name, .message = "versions are not newest first");
+	for (const struct field *f = r.attrs; f && f->name; f++)
+		if (f->off >= r.params_size)
+			return FAIL(d, E_INTERNAL, .op = op->name, .slot = f->name,
+				    .message = "an attribute outside its params");
+	for (uint32_t i = 0; i < index_.count; i++)
+		if (&index_.entries[i] != e && same_op(index_.entries[i].first, op))
+			return FAIL(d, E_INTERNAL, .op = op->name, .message = "rows of one operator lie apart");
+	return 0;
+}
+
+int op_selfcheck(struct diag *d)
+{
+	pthread_once(&index_once, build_index);
+	return op_each(check_row, d);
+}

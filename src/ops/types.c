@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/op.h"
+
+#include <string.h>
+
+const struct slot *slot_at(const struct slot *slots, uint32_t i)
+{
+	const struct slot *s = slots;
+
+	for (uint32_t k = 0; s->name; k++, s++)
+		if (k == i || s->variadic)
+			return s;
+	return NULL;
+}
+
+enum { MAX_TVARS = 8 };
+
+/* What the type variables stand for in one node. */
+struct binding {
+	const char *tvar[MAX_TVARS];
+	struct type type[MAX_TVARS];
+	int slot[MAX_TVARS]; /* the input that bound it */
+	int n;
+};
+
+static struct type *bound(struct binding *b, const char *tvar)
+{
+	for (int i = 0; i < b->n; i++)
+		if (!strcmp(b->tvar[i], tvar))
+			return &b->type[i];
+	return NULL;
+}
+
+static int check_counts(const struct infer *c, const struct op *op)
+{
+	const struct node *n = c->node;
+	uint32_t most_in = 0, most_out = 0;
+	bool many_in = false, many_out = false;
+
+	for (const struct slot *s = op->in; s->name; s++) {
+		bool missing = most_in >= n->nin || n->in[most_in] == NO_VALUE;
+		if (!s->optional && missing && !(s->variadic && n->nin > most_in))
+			return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "input %u '%s'", most_in, s->name),
+					  "none");
+		many_in |= s->variadic;
+		most_in++;
+	}
+	for (const struct slot *s = op->out; s->name; s++) {
+		many_out |= s->variadic;
+		most_out++;
+	}
+	if (n->nin > most_in && !many_in)
+		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u inputs", most_in),
+				  fmt(c->diag, "%u", n->nin));
+	if (n->nout > most_out && !many_out)
+		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at most %u outputs", most_out),
+				  fmt(c->diag, "%u", n->nout));
+	return 0;
+}
+
+static bool agree(struct type a, struct type b)
+{
+	return a.kind == V_NONE || b.kind == V_NONE ||
+	       (a.kind == b.kind && (a.dtype == b.dtype || !a.dtype || !b.dtype));
+}
+
+static int check_input(const struct infer *c, const struct op *op, uint32_t i, struct binding *b)
+{
+	const struct vinfo *v = infer_in(c, i);
+	const struct slot *s = slot_at(op->in, i);
+	struct arena *a = c->diag ? &c->diag->arena : c->arena;
+
+	if (!v || !s || v->type.kind == V_NONE)
+		return 0;
+	uint64_t mask = op->types && s->tvar && !strcmp(s->tvar, "T") ? op->types : s->types;
+	if (mask && !type_in(v->type, mask))
+		return infer_fail(c, E_TYPE, (int)i, fmt(c->diag, "a type that %s-%d takes", op->name, op->since),
+				  type_str(a, v->type));
+	if (!s->tvar || s->heterogeneous)
+		return 0;
+	struct type *t = bound(b, s->tvar);
+	if (t && !agree(*t, v->type))
+		return infer_fail(c, E_TYPE, (int)i,
+				  fmt(c->diag, "%s as the other inputs of type %s", type_str(a, *t), s->tvar),
+				  type_str(a, v->type));
+	if (!t && b->n < MAX_TVARS) {
+		b->tvar[b->n] = s->tvar;
+		b->slot[b->n] = (int)i;
+		b->type[b->n++] = v->type;
+	}
+	return 0;
+}
+
+int infer_types(struct infer *c)
+{
+	struct op op = op_resolved(c->node->op);
+	struct binding b = {0};
+	int err = check_counts(c, &op);
+
+	for (uint32_t i = 0; !err && i < c->node->nin; i++)
+		err = check_input(c, &op, i, &b);
+	for (uint32_t i = 0; !err && i < c->node->nout; i++) {
+		struct vinfo *v = infer_out(c, i);
+		const struct slot *s = slot_at(op.out, i);
+		const struct type *t = s && s->tvar ? bound(&b, s->tvar) : NULL;
+		if (v && t && !s->heterogeneous)
+			v->type = *t;
+	}
+	return err;
+}

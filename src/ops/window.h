@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_WINDOW_H
+#define OPS_WINDOW_H
+/*
+ * The sliding window that convolutions and poolings share: their attributes, and what these
+ * come to for an input shape. Used by shape functions and by kernels alike.
+ */
+#include "ops/op.h"
+
+enum auto_pad { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID };
+#define AUTO_PAD_CHOICES "NOTSET|SAME_UPPER|SAME_LOWER|VALID"
+
+/* The same fields, in the same order, begin infer::Conv's params. */
+struct window_attrs {
+	int auto_pad; /* enum auto_pad */
+	struct ints dilations, kernel_shape, pads, strides;
+};
+
+/* Rows for the attributes of a params struct that holds a struct window_attrs named `window`. */
+#define WINDOW_FIELD(type_, member, ftype_, def_, help_)                                           \
+	{.name = #member, .type = (ftype_), .off = offsetof(type_, window.member), .def = (def_),  \
+	 .help = (help_)}
+#define WINDOW_AUTO_PAD(type_)                                                                     \
+	{.name = "auto_pad", .type = F_ENUM, .off = offsetof(type_, window.auto_pad),              \
+	 .def = "NOTSET", .choices = AUTO_PAD_CHOICES,                                             \
+	 .help = "how to pad: as pads say, or so that the output is input / stride"}
+#define WINDOW_FIELDS(type_)                                                                       \
+	WINDOW_AUTO_PAD(type_),                                                                    \
+	WINDOW_FIELD(type_, dilations, F_INTS, NULL, "distance of the window's elements"),         \
+	WINDOW_FIELD(type_, kernel_shape, F_INTS, NULL, "size of the window"),                     \
+	WINDOW_FIELD(type_, pads, F_INTS, NULL, "begin of each axis, then end of each axis"),      \
+	WINDOW_FIELD(type_, strides, F_INTS, NULL, "step of the window")
+
+/* One window; everything per spatial axis. Unknown sizes (input shape not known) are below 0. */
+struct window {
+	int n; /* spatial axes */
+	int64_t in[MAX_RANK], out[MAX_RANK], kernel[MAX_RANK];
+	int64_t stride[MAX_RANK], dilation[MAX_RANK];
+	int64_t begin[MAX_RANK], end[MAX_RANK];
+};
+
+/*
+ * Fill *w for input x [N, C, spatial...]. weight: its dims from 2 on are the kernel where
+ * kernel_shape is absent (NULL: kernel_shape must be there). NULL, or what is wrong in words
+ * (for .expected; d as in fmt).
+ */
+const char *window_set(struct window *w, const struct window_attrs *a, const struct shape *x,
+		       const struct shape *weight, bool ceil, struct diag *d);
+/* The elementary parts of it: lists with defaults, checked. out and auto pads are left undone. */
+const char *window_lists(struct window *w, const struct window_attrs *a, int n,
+			 const struct shape *weight, struct diag *d);
+
+/* Products over the spatial axes; -1 on overflow. */
+int64_t window_size(const struct window *w);   /* of kernel */
+int64_t window_inputs(const struct window *w); /* of in */
+int64_t window_outputs(const struct window *w);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opt/infer.h"
+
+enum { KNOWN_BYTES = 64 << 10 }; /* of inputs, and of outputs, that are evaluated while inferring */
+
+static struct vinfo nothing(void)
+{
+	return (struct vinfo){.shape = SHAPE_UNKNOWN};
+}
+
+void infer_constants(const struct graph *g, struct vinfo *info)
+{
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		const struct tensor *t = g->value[i]->init;
+
+		info[i] = nothing();
+		if (t)
+			info[i] = (struct vinfo){.type = t->type, .shape = t->shape, .known = t};
+	}
+}
+
+/* ---- known values ---------------------------------------------------------------------------- */
+
+static bool small(const struct vinfo *v, size_t *sum)
+{
+	size_t bytes;
+
+	if (v->type.kind != V_TENSOR || v->type.dtype == DT_STRING)
+		return false;
+	if (!shape_known(&v->shape))
+		return true; /* no larger than what it is made of */
+	return tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes) &&
+	       size_add(*sum, bytes, sum) && *sum <= KNOWN_BYTES;
+}
+
+/* Whether the node's outputs can be evaluated now: their inputs are known and all is small. */
+static bool can_evaluate(const struct infer *c)
+{
+	const struct node *n = c->node;
+	size_t in = 0, out = 0;
+	bool missing = false;
+
+	if (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES) || n->nin == 0)
+		return false;
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct vinfo *v = infer_in(c, i);
+		if (v && (!v->known || !small(v, &in)))
+			return false;
+	}
+	for (uint32_t i = 0; i < n->nout; i++) {
+		const struct vinfo *v = infer_out(c, i);
+		if (v && !small(v, &out))
+			return false;
+		missing |= v && !v->known;
+	}
+	return missing;
+}
+
+static void evaluate(struct infer *c)
+{
+	const struct infer_env *env = c->body_ctx;
+	const struct node *n = c->node;
+	struct arena scratch = {0};
+	const struct tensor **in = arena_new_n(&scratch, const struct tensor *, n->nin + 1);
+	struct tensor **out = arena_new_n(&scratch, struct tensor *, n->nout + 1);
+
+	for (uint32_t i = 0; i < n->nin; i++)
+		in[i] = infer_in(c, i) ? infer_in(c, i)->known : NULL;
+	/* what fails here fails again, with its reason, when the node runs */
+	if (!eval_node(env->cpu, c->graph, n, in, out, c->arena, NULL)) {
+		for (uint32_t i = 0; i < n->nout; i++) {
+			struct vinfo *v = infer_out(c, i);
+			if (!v || !out[i])
+				continue;
+			v->known = out[i];
+			v->shape = out[i]->shape;
+			v->ints = NULL;
+		}
+	}
+	arena_free(&scratch);
+}
+
+/* ---- one node -------------------------------------------------------------------------------- */
+
+static int check_sizes(struct infer *c)
+{
+	size_t bytes;
+
+	for (uint32_t i = 0; i < c->node->nout; i++) {
+		const struct vinfo *v = infer_out(c, i);
+
+		if (!v || v->type.kind != V_TENSOR || !shape_known(&v->shape))
+			continue;
+		if (v->type.dtype && !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
+			return infer_fail(c, E_SIZE, -1, "a size that can be addressed",
+					  shape_str(c->diag ? &c->diag->arena : c->arena, &v->shape, NULL));
+	}
+	return 0;
+}
+
+int infer_node(struct infer *c)
+{
+	const struct node *n = c->node;
+	const struct infer_env *env = c->body_ctx;
+	struct op op;
+	int r;
+
+	if (!n->op)
+		return FAIL(c->diag, E_OP_UNSUPPORTED, .node = n->origin->name, .op = n->origin->op);
+	c->wanted = 0;
+	for (uint32_t i = 0; i < n->nout; i++)
+		if (n->out[i] != NO_VALUE)
+			c->info[n->out[i]] = nothing();
+	r = infer_types(c);
+	if (r)
+		return r;
+	op = *n->op;
+	if (!op.infer)
+		op = op_resolved(n->op);
+	r = op.infer ? op.infer(c) : 0;
+	if (!r)
+		r = check_sizes(c);
+	if (r) {
+		diag_where(c->diag, NULL, n->origin->name, n->origin->op);
+		return r;
+	}
+	if (env && env->cpu && can_evaluate(c))
+		evaluate(c);
+	return 0;
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+static bool all_known(const struct infer *c)
+{
+	for (uint32_t i = 0; i < c->node->nin; i++) {
+		const struct vinfo *v = infer_in(c, i);
+		if (v && v->type.kind == V_TENSOR && !shape_known(&v->shape))
+			return false;
+	}
+	return true;
+}
+
+static int run_graph(struct infer *c, const struct graph *g, bool concrete)
+{
+	for (uint32_t i = 0; i < g->norder; i++) {
+		int r;
+
+		c->node = g->node[g->order[i]];
+		/* behind what only the run can tell, a body is inferred as far as it goes */
+		c->concrete = concrete && all_known(c);
+		r = infer_node(c);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* What is known of formal input i: given, or else as the file declares it. */
+static struct vinfo formal(const struct value *v, const struct vinfo *in)
+{
+	struct vinfo f = in ? *in : v->info;
+
+	if (f.type.kind == V_NONE)
+		f.type = v->info.type;
+	return f;
+}
+
+static int infer_body(struct infer *c, uint32_t k, const struct vinfo *in, struct vinfo *out)
+{
+	struct infer_env *env = c->body_ctx;
+	const struct node *n = c->node;
+	struct infer b = *c;
+	struct graph *g;
+	int r;
+
+	if (k >= n->nsub)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "a body", "none");
+	r = env->prepare ? env->prepare(c, k, in, env->arg) : 0;
+	if (r)
+		return r;
+	g = n->sub[k];
+	b.graph = g;
+	b.info = arena_new_n(c->arena, struct vinfo, g->nvalues);
+	infer_constants(g, b.info);
+	for (uint32_t i = 0; i < g->nin; i++)
+		b.info[g->in[i]] = formal(g->value[g->in[i]], in ? &in[i] : NULL);
+	for (uint32_t j = 0; j < g->ncap; j++)
+		b.info[g->in[g->nin + j]] = c->info[n->in[n->nin + g->capture[j]]];
+	r = run_graph(&b, g, c->concrete);
+	for (uint32_t i = 0; !r && i < g->nout; i++)
+		out[i] = b.info[g->out[i]];
+	return r;
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+void infer_begin(struct infer *c, const struct graph *g, struct vinfo *info, struct arena *a,
+		 bool concrete, struct model *m, const struct backend *cpu, struct diag *d)
+{
+	struct infer_env *env = arena_new(a, struct infer_env);
+
+	env->cpu = cpu;
+	*c = (struct infer){.graph = g,
+			    .info = info,
+			    .arena = a,
+			    .diag = d,
+			    .concrete = concrete,
+			    .model = m,
+			    .body = infer_body,
+			    .body_ctx = env};
+}
+
+int infer_graph(const struct graph *g, struct vinfo *info, struct arena *a, bool concrete,
+		struct model *m, const struct backend *cpu, struct diag *d)
+{
+	struct infer c;
+
+	infer_begin(&c, g, info, a, concrete, m, cpu, d);
+	return run_graph(&c, g, concrete);
+}

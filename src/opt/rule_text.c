@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opt/pattern.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct parser {
+	const char *text, *p; /* p: where the reading is */
+	struct names *vars, *labels;
+	struct arena *arena;
+	const char *where;
+	struct diag *diag;
+};
+
+static int fault(struct parser *s, const char *expected)
+{
+	return FAIL(s->diag, E_INTERNAL, .message = "a rewrite text that cannot be read",
+		    .slot = fmt(s->diag, "%s", s->where), .expected = expected,
+		    .actual = fmt(s->diag, "'%s'", s->p));
+}
+
+int names_find(const struct names *n, const char *name, size_t length)
+{
+	for (int i = 0; i < n->n; i++) {
+		if (strlen(n->name[i]) != length)
+			continue;
+		if (!(n->any_case ? strncasecmp(n->name[i], name, length)
+				  : strncmp(n->name[i], name, length)))
+			return i;
+	}
+	return NO_VAR;
+}
+
+static int enter(struct parser *s, struct names *n, const char *name, size_t length)
+{
+	int i = names_find(n, name, length);
+
+	if (i != NO_VAR)
+		return i;
+	if (n->n == (int)(sizeof(n->name) / sizeof(*n->name)))
+		return NO_VAR;
+	n->name[n->n] = arena_strn(s->arena, name, length);
+	return n->n++;
+}
+
+static void blanks(struct parser *s)
+{
+	while (isspace((unsigned char)*s->p))
+		s->p++;
+}
+
+static bool take(struct parser *s, const char *what)
+{
+	size_t n = strlen(what);
+
+	blanks(s);
+	if (strncmp(s->p, what, n) != 0)
+		return false;
+	s->p += n;
+	return true;
+}
+
+/* Length of an identifier at p; with dots where asked. */
+static size_t word(const char *p, bool dots)
+{
+	size_t n = 0;
+
+	if (!isalpha((unsigned char)*p) && *p != '_')
+		return 0;
+	while (isalnum((unsigned char)p[n]) || p[n] == '_' || (dots && p[n] == '.'))
+		n++;
+	return n;
+}
+
+/* ---- attributes in braces -------------------------------------------------------------------- */
+
+/* Text up to a ',' or '}' that is in no bracket, without blanks around it. */
+static const char *attr_value(struct parser *s)
+{
+	const char *start;
+	int depth = 0;
+
+	blanks(s);
+	start = s->p;
+	while (*s->p && (depth || (*s->p != ',' && *s->p != '}'))) {
+		depth += (*s->p == '[') - (*s->p == ']');
+		s->p++;
+	}
+	size_t n = (size_t)(s->p - start);
+	while (n && isspace((unsigned char)start[n - 1]))
+		n--;
+	return arena_strn(s->arena, start, n);
+}
+
+static int parse_attr(struct parser *s, struct attr_text *t)
+{
+	size_t n;
+
+	blanks(s);
+	t->label = NO_VAR;
+	if (take(s, "...")) {
+		n = word(s->p, false);
+		t->label = names_find(s->labels, s->p, n);
+		if (!n || t->label == NO_VAR)
+			return fault(s, "a label of the pattern");
+		s->p += n;
+		return 0;
+	}
+	n = word(s->p, false);
+	if (!n)
+		return fault(s, "the name of an attribute");
+	t->name = arena_strn(s->arena, s->p, n);
+	s->p += n;
+	if (!take(s, "="))
+		return fault(s, "'='");
+	t->text = attr_value(s);
+	return 0;
+}
+
+static int parse_attrs(struct parser *s, struct term *t)
+{
+	int r;
+
+	t->attrs = arena_new_n(s->arena, struct attr_text, 16);
+	while (!take(s, "}")) {
+		if (t->nattrs == 16 || (t->nattrs && !take(s, ",")))
+			return fault(s, "',' or '}'");
+		r = parse_attr(s, &t->attrs[t->nattrs++]);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- terms ----------------------------------------------------------------------------------- */
+
+static int parse_term(struct parser *s, struct term **out);
+
+static int parse_list(struct parser *s, struct term *t)
+{
+	t->kind = TERM_LIST;
+	t->fill_at = -1;
+	while (!take(s, "]")) {
+		char *end;
+		if (t->nlist == MAX_LIST || (t->nlist && !take(s, ",")))
+			return fault(s, "',' or ']'");
+		blanks(s);
+		if (take(s, "1...")) {
+			size_t n = word(s->p, false);
+			t->fill_at = t->nlist;
+			t->fill_var = names_find(s->vars, s->p, n);
+			if (t->fill_var == NO_VAR)
+				return fault(s, "a name of the pattern");
+			s->p += n;
+			t->list[t->nlist++] = 1;
+			continue;
+		}
+		t->list[t->nlist++] = strtoll(s->p, &end, 10);
+		if (end == s->p)
+			return fault(s, "an integer");
+		s->p = end;
+	}
+	return 0;
+}
+
+static int parse_args(struct parser *s, struct term *t)
+{
+	int r;
+
+	while (!take(s, ")")) {
+		if (t->nargs == 16 || (t->nargs && !take(s, ",")))
+			return fault(s, "',' or ')'");
+		r = parse_term(s, &t->args[t->nargs++]);
+		if (r)
+			return r;
+	}
+	return take(s, "{") ? parse_attrs(s, t) : 0;
+}
+
+/* Length of "Op" or "domain::Op" at p. */
+static size_t op_name(const char *p)
+{
+	size_t n = word(p, true);
+
+	if (n && p[n] == ':' && p[n + 1] == ':')
+		return n + 2 + word(p + n + 2, true);
+	return n;
+}
+
+static int parse_op(struct parser *s, struct term *t)
+{
+	t->kind = TERM_OP;
+	do {
+		blanks(s);
+		size_t n = op_name(s->p);
+		if (!n || t->nops == MAX_ALTERNATIVES)
+			return fault(s, "the name of an operator");
+		t->ops[t->nops] = op_named(arena_strn(s->arena, s->p, n));
+		if (!t->ops[t->nops++])
+			return fault(s, "an operator that this build has");
+		s->p += n;
+	} while (take(s, "|"));
+	if (!take(s, "("))
+		return fault(s, "'('");
+	return parse_args(s, t);
+}
+
+/* After the names of one or more operators comes a '('. */
+static bool at_op(const char *p)
+{
+	for (;;) {
+		size_t n = op_name(p);
+		if (!n)
+			return false;
+		p += n;
+		p += strspn(p, " ");
+		if (*p != '|')
+			return *p == '(';
+		p++;
+		p += strspn(p, " ");
+	}
+}
+
+static int parse_attr_ref(struct parser *s, struct term *t)
+{
+	size_t n = word(s->p, false);
+
+	t->kind = TERM_ATTR;
+	if (s->p[n] == '.') {
+		t->label = names_find(s->labels, s->p, n);
+		if (t->label == NO_VAR)
+			return fault(s, "a label of the pattern");
+		s->p += n + 1;
+		n = word(s->p, false);
+	}
+	if (!n)
+		return fault(s, "the name of an attribute");
+	t->attr = arena_strn(s->arena, s->p, n);
+	s->p += n;
+	return 0;
+}
+
+static int parse_name(struct parser *s, struct term *t)
+{
+	size_t n = word(s->p, false);
+
+	if (n == 1 && *s->p == '_') {
+		t->kind = TERM_ABSENT;
+		s->p++;
+		return 0;
+	}
+	t->kind = TERM_NAME;
+	t->var = enter(s, s->vars, s->p, n);
+	if (t->var == NO_VAR)
+		return fault(s, "fewer names");
+	s->p += n;
+	t->optional = take(s, "?");
+	return 0;
+}
+
+static int parse_word(struct parser *s, struct term *t)
+{
+	size_t n = word(s->p, false);
+	const char *after = s->p + n;
+
+	if (!n)
+		return fault(s, "a value");
+	if (at_op(s->p))
+		return parse_op(s, t);
+	after += strspn(after, " ");
+	if (*after == ':') {
+		t->label = enter(s, s->labels, s->p, n);
+		s->p = after + 1;
+		t->open = take(s, "!");
+		return parse_op(s, t);
+	}
+	return s->p[n] == '.' ? parse_attr_ref(s, t) : parse_name(s, t);
+}
+
+static int parse_term(struct parser *s, struct term **out)
+{
+	struct term *t = *out = arena_new(s->arena, struct term);
+
+	t->var = t->label = t->fill_var = NO_VAR;
+	blanks(s);
+	if (take(s, "["))
+		return parse_list(s, t);
+	if (take(s, "$"))
+		return parse_attr_ref(s, t);
+	if (take(s, "#")) {
+		t->constant = true;
+		return parse_name(s, t);
+	}
+	if (take(s, "!")) {
+		int r = parse_word(s, t);
+		t->open = true;
+		return r;
+	}
+	if (isdigit((unsigned char)*s->p) || *s->p == '-') {
+		char *end;
+		t->kind = TERM_NUMBER;
+		t->number = strtod(s->p, &end);
+		if (end == s->p)
+			return fault(s, "a number");
+		s->p = end;
+		return 0;
+	}
+	return parse_word(s, t);
+}
+
+/* ---- statements ------------------------------------------------------------------------------ */
+
+static int parse_statement(struct parser *s, struct statement *st)
+{
+	st->outs = arena_new_n(s->arena, int, 16);
+	do {
+		blanks(s);
+		size_t n = word(s->p, false);
+		if (!n || st->nouts == 16)
+			return fault(s, "the name of an output");
+		bool none = n == 1 && *s->p == '_';
+		st->outs[st->nouts++] = none ? NO_VAR : enter(s, s->vars, s->p, n);
+		s->p += n;
+	} while (take(s, ","));
+	if (!take(s, "="))
+		return fault(s, "'='");
+	return parse_term(s, &st->expr);
+}
+
+int text_parse(const char *text, struct names *vars, struct names *labels, struct arena *a,
+	       const char *where, struct pattern **out, struct diag *d)
+{
+	struct parser s = {.text = text, .p = text, .vars = vars, .labels = labels, .arena = a,
+			   .where = where, .diag = d};
+	struct pattern *p = *out = arena_new(a, struct pattern);
+	int max = 1;
+
+	for (const char *c = text; *c; c++)
+		max += *c == ';';
+	p->statements = arena_new_n(a, struct statement, (size_t)max);
+	do {
+		blanks(&s);
+		if (!*s.p)
+			break; /* a ';' at the end */
+		int r = parse_statement(&s, &p->statements[p->n++]);
+		if (r)
+			return r;
+	} while (take(&s, ";"));
+	blanks(&s);
+	return *s.p ? fault(&s, "';' or the end") : 0;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/segment.h"
+
+#include <string.h>
+
+/* Memory of an output whose size only a run tells; kept for the next run. */
+struct moving {
+	void *data;
+	size_t room;
+	struct arena values; /* blobs and items */
+};
+
+struct binding {
+	struct arena arena;
+	struct instance *x;
+	struct segment *s;
+	const void *base; /* of the slab that the pointers below are into */
+	struct tensor *tensors;	    /* by slot */
+	struct moving *moving;	    /* by slot */
+	struct call *calls;	    /* by step */
+	uint32_t *external;	    /* slots filled at the start of each run */
+	uint32_t nexternal;
+};
+
+static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
+{
+	struct binding *b = c->owner;
+	struct tensor *out = c->out[i];
+	struct moving *m = &b->moving[out - b->tensors];
+	size_t bytes;
+
+	if (!tensor_bytes(t, s, LAYOUT_ROW, &bytes))
+		return call_fail(c, E_SIZE, "an output whose bytes can be counted", "an overflow");
+	/* a step may fill outputs whose size was planned after all */
+	if (b->s->slots[out - b->tensors].place != PLACE_RUN && out->bytes >= bytes && out->data) {
+		out->shape = *s;
+		out->bytes = bytes;
+		return 0;
+	}
+	if (m->room < bytes || !m->data) {
+		void *data = mem_alloc(bytes ? bytes : 1, MEM_ACTIVATIONS);
+		if (!data)
+			return call_fail(c, E_MEMORY, NULL, fmt(c->diag, "%zu bytes refused", bytes));
+		mem_free(m->data);
+		m->data = data;
+		m->room = bytes;
+	}
+	*out = (struct tensor){.type = type_tensor(t), .shape = *s, .data = m->data, .bytes = bytes};
+	return 0;
+}
+
+static struct arena *moving_values(const struct call *c, uint32_t i)
+{
+	struct binding *b = c->owner;
+	struct moving *m = &b->moving[c->out[i] - b->tensors];
+
+	arena_free(&m->values);
+	return &m->values;
+}
+
+int view_run(const struct call *c)
+{
+	const struct tensor *in = c->in[0];
+
+	for (uint32_t i = 0; i < c->step->nout; i++) {
+		struct tensor *out = c->out[i];
+		if (!out)
+			continue;
+		struct shape planned = out->shape;
+		*out = *in;
+		out->arena = NULL;
+		if (in->type.kind == V_TENSOR)
+			out->shape = planned;
+	}
+	return 0;
+}
+
+static void resolve(struct binding *b, const char *base)
+{
+	struct segment *s = b->s;
+
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		const struct slot_plan *p = &s->slots[i], *root = &s->slots[p->root];
+		if (root->place == PLACE_SLAB) {
+			b->tensors[i].data = (void *)(uintptr_t)(base + root->offset);
+		} else if (root->place == PLACE_CONST && p->place == PLACE_VIEW) {
+			b->tensors[i].data = root->desc.data;
+			b->tensors[i].blob = root->desc.blob;
+		}
+	}
+	for (uint32_t i = 0; i < s->nsteps; i++)
+		if (s->steps[i].step.workspace)
+			b->calls[i].workspace = (void *)(uintptr_t)(base + s->steps[i].workspace_offset);
+	b->base = base;
+}
+
+static void make_call(struct binding *b, uint32_t k)
+{
+	struct step_plan *p = &b->s->steps[k];
+	const struct tensor **in = arena_new_n(&b->arena, const struct tensor *, p->step.nin + 1);
+	struct tensor **out = arena_new_n(&b->arena, struct tensor *, p->step.nout + 1);
+
+	for (uint32_t i = 0; i < p->step.nin; i++)
+		in[i] = p->in[i] == NO_VALUE ? NULL : &b->tensors[p->in[i]];
+	for (uint32_t i = 0; i < p->step.nout; i++)
+		out[i] = p->out[i] == NO_VALUE ? NULL : &b->tensors[p->out[i]];
+	b->calls[k] = (struct call){.step = &p->step, .in = in, .out = out, .owner = b,
+				    .alloc = moving_alloc, .values = moving_values};
+}
+
+static struct binding *binding_new(struct instance *x, struct segment *s)
+{
+	struct arena a = {0};
+	struct binding *b = arena_new(&a, struct binding);
+
+	b->arena = a;
+	b->x = x;
+	b->s = s;
+	b->tensors = arena_new_n(&b->arena, struct tensor, s->nslots + 1);
+	b->moving = arena_new_n(&b->arena, struct moving, s->nslots + 1);
+	b->calls = arena_new_n(&b->arena, struct call, s->nsteps + 1);
+	b->external = arena_new_n(&b->arena, uint32_t, s->nslots + 1);
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		b->tensors[i] = s->slots[i].desc;
+		if (s->slots[i].place == PLACE_EXTERNAL)
+			b->external[b->nexternal++] = i;
+	}
+	for (uint32_t i = 0; i < s->nsteps; i++)
+		make_call(b, i);
+	return b;
+}
+
+void binding_free(struct binding *b)
+{
+	if (!b)
+		return;
+	for (uint32_t i = 0; i < b->s->nslots; i++) {
+		mem_free(b->moving[i].data);
+		arena_free(&b->moving[i].values);
+	}
+	struct arena a = b->arena;
+	arena_free(&a);
+}
+
+int segment_bind(struct instance *x, struct segment *s, struct diag *d)
+{
+	struct slab *slab = &x->slabs[s->first];
+	const struct backend *backend = x->rt->backend;
+
+	if (slab->buffer.bytes < s->slab_bytes) {
+		backend->free(x->rt->device, &slab->buffer);
+		slab->buffer = (struct buffer){0};
+		int err = backend->alloc(x->rt->device, s->slab_bytes, MEM_ACTIVATIONS, &slab->buffer, d);
+		if (err)
+			return err;
+	}
+	if (!s->binding)
+		s->binding = binding_new(x, s);
+	if (s->binding->base != slab->buffer.ptr || !s->binding->base)
+		resolve(s->binding, slab->buffer.ptr);
+	return 0;
+}
+
+static int failed(const struct call *c, int err)
+{
+	const struct origin *o = c->step->from;
+
+	if (o)
+		diag_where(c->diag, NULL, o->name, o->op);
+	return err;
+}
+
+/* Captures of bodies are inputs of the step: hand them to the bodies before it runs. */
+static void bind_captures(const struct call *c)
+{
+	const struct node *n = c->step->node;
+
+	for (uint32_t k = 0; c->step->body && k < n->nsub; k++) {
+		struct plan_body *p = (struct plan_body *)c->step->body[k];
+		for (uint32_t j = 0; j < n->sub[k]->ncap; j++)
+			p->in[p->nformal + j] = c->in[n->nin + n->sub[k]->capture[j]];
+	}
+}
+
+static int exec_plain(struct binding *b, struct diag *d)
+{
+	for (uint32_t i = 0; i < b->s->nsteps; i++) {
+		struct call *c = &b->calls[i];
+		c->diag = d;
+		if (c->step->body)
+			bind_captures(c);
+		int err = b->s->steps[i].run(c);
+		if (err)
+			return failed(c, err);
+	}
+	return 0;
+}
+
+static int exec_observed(struct binding *b, struct observer *o, struct diag *d)
+{
+	for (uint32_t i = 0; i < b->s->nsteps; i++) {
+		struct call *c = &b->calls[i];
+		c->diag = d;
+		if (c->step->body)
+			bind_captures(c);
+		o->begin(o, c->step, c);
+		int err = b->s->steps[i].run(c);
+		o->end(o, c->step, c);
+		if (err)
+			return failed(c, err);
+	}
+	return 0;
+}
+
+int segment_run(struct instance *x, struct segment *s, struct diag *d)
+{
+	struct binding *b = s->binding;
+
+	for (uint32_t i = 0; i < b->nexternal; i++) {
+		uint32_t slot = b->external[i];
+		b->tensors[slot] = *x->live[s->slots[slot].value];
+	}
+	int err = x->rt->observer ? exec_observed(b, x->rt->observer, d) : exec_plain(b, d);
+	for (uint32_t i = 0; i < s->nresults && !err; i++)
+		x->live[s->slots[s->results[i]].value] = &b->tensors[s->results[i]];
+	return err;
+}

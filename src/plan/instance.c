@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/segment.h"
+
+#include <string.h>
+
+enum { CACHED_PLANS = 8 }; /* for one position of the graph */
+
+struct instance *instance_new(const struct graph *g, struct runtime *rt)
+{
+	struct arena a = {0};
+	struct instance *x = arena_new(&a, struct instance);
+
+	x->arena = a;
+	x->graph = g;
+	x->rt = rt;
+	x->states = arena_new_n(&x->arena, struct node_state *, g->nnodes + 1);
+	x->bodies = arena_new_n(&x->arena, struct body **, g->nnodes + 1);
+	x->segments = arena_new_n(&x->arena, struct segment *, g->norder + 1);
+	x->slabs = arena_new_n(&x->arena, struct slab, g->norder + 1);
+	x->live = arena_new_n(&x->arena, const struct tensor *, g->nvalues + 1);
+	return x;
+}
+
+static void free_segments(struct instance *x)
+{
+	for (uint32_t p = 0; p <= x->graph->norder; p++) {
+		while (x->segments[p]) {
+			struct segment *s = x->segments[p];
+			x->segments[p] = s->next;
+			segment_free(x, s);
+		}
+		x->rt->backend->free(x->rt->device, &x->slabs[p].buffer);
+	}
+}
+
+void instance_free(struct instance *x)
+{
+	if (!x)
+		return;
+	free_segments(x);
+	for (uint32_t i = 0; i < x->graph->nnodes; i++) {
+		for (struct node_state *st = x->states[i]; st; st = st->next)
+			if (st->kernel->drop_node && st->state)
+				st->kernel->drop_node(st->state);
+		for (uint32_t k = 0; x->bodies[i] && k < x->graph->node[i]->nsub; k++)
+			instance_free(((struct plan_body *)x->bodies[i][k])->instance);
+	}
+	struct arena a = x->arena;
+	arena_free(&a);
+}
+
+static bool holds(const struct instance *x, const struct segment *s)
+{
+	for (uint32_t i = 0; i < s->nconditions; i++) {
+		const struct condition *c = &s->conditions[i];
+		const struct tensor *t = x->live[c->value];
+		if (!t || !type_equal(t->type, c->type))
+			return false;
+		if (t->type.kind == V_TENSOR && !shape_equal(&t->shape, &c->shape))
+			return false;
+		if (c->contents && !tensor_same(t, c->contents))
+			return false;
+	}
+	return true;
+}
+
+static struct segment *find(struct instance *x, uint32_t first)
+{
+	for (struct segment *s = x->segments[first]; s; s = s->next)
+		if (holds(x, s))
+			return s;
+	return NULL;
+}
+
+/* Keep the newest few plans of the position; the one used longest ago goes. */
+static void evict(struct instance *x, uint32_t first)
+{
+	struct segment **oldest = NULL;
+	int n = 0;
+
+	for (struct segment **p = &x->segments[first]; *p; p = &(*p)->next) {
+		n++;
+		if (!oldest || (*p)->used < (*oldest)->used)
+			oldest = p;
+	}
+	if (n < CACHED_PLANS)
+		return;
+	struct segment *s = *oldest;
+	*oldest = s->next;
+	segment_free(x, s);
+}
+
+static int get_segment(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
+{
+	struct segment *s = find(x, first);
+
+	if (!s) {
+		int err = segment_plan(x, first, &s, d);
+		if (err)
+			return err;
+		if (s->end == first && first < x->graph->norder) {
+			const struct origin *o = x->graph->node[x->graph->order[first]]->origin;
+			segment_free(x, s);
+			return FAIL(d, E_SHAPE, .node = o->name, .op = o->op,
+				    .message = "its shape depends on a value that nothing makes before it");
+		}
+		evict(x, first);
+		s->next = x->segments[first];
+		x->segments[first] = s;
+	}
+	s->used = ++x->clock;
+	*out = s;
+	return segment_bind(x, s, d);
+}
+
+static void start(struct instance *x, const struct tensor *const *in)
+{
+	const struct graph *g = x->graph;
+
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		x->live[i] = g->value[i]->init;
+	for (uint32_t i = 0; i < g->nin + g->ncap; i++)
+		if (!x->live[g->in[i]])
+			x->live[g->in[i]] = in[i];
+}
+
+int instance_run(struct instance *x, const struct tensor *const *in, const struct tensor **out,
+		 struct diag *d)
+{
+	const struct graph *g = x->graph;
+
+	start(x, in);
+	for (uint32_t at = 0; at < g->norder;) {
+		struct segment *s = NULL;
+		int err = get_segment(x, at, &s, d);
+		if (!err)
+			err = segment_run(x, s, d);
+		if (err)
+			return err;
+		at = s->end;
+	}
+	for (uint32_t k = 0; k < g->nout; k++) {
+		out[k] = x->live[g->out[k]];
+		if (!out[k])
+			return FAIL(d, E_INTERNAL, .message = "an output was not made", .slot = g->out_name[k]);
+	}
+	return 0;
+}
+
+static void report_segment(const struct segment *s, const struct graph *g, struct segment_report *r)
+{
+	*r = (struct segment_report){.nsteps = s->nsteps, .slab_bytes = s->slab_bytes,
+				     .value_bytes = s->value_bytes, .workspace = s->workspace,
+				     .first = s->first, .end = s->end,
+				     .whole = s->first == 0 && s->end == g->norder};
+	struct segment *writable = (struct segment *)(uintptr_t)s;
+	struct step_report *steps = arena_new_n(&writable->arena, struct step_report, s->nsteps + 1);
+	for (uint32_t i = 0; i < s->nsteps; i++) {
+		const struct step_plan *p = &s->steps[i];
+		steps[i] = (struct step_report){
+			.from = p->step.from,
+			.op = p->reorder ? "Reorder" : op_qualified(p->step.node->op),
+			.kernel = p->reorder ? "reorder" : p->run == view_run ? "view"
+				  : (p->step.kernel->flags & K_REFERENCE) ? "reference" : "fast",
+			.reference = p->step.kernel->flags & K_REFERENCE, .dynamic = p->step.dynamic,
+			.nop = p->step.nop, .reorder = p->reorder, .workspace = p->step.workspace};
+		for (uint32_t k = 0; k < p->step.nout; k++)
+			if (p->out[k] != NO_VALUE)
+				steps[i].out_bytes += s->slots[p->out[k]].desc.bytes;
+	}
+	r->steps = steps;
+}
+
+int instance_prepare(struct instance *x, const struct tensor *const *in, struct segment_report *report,
+		     struct diag *d)
+{
+	struct segment *s = NULL;
+
+	start(x, in);
+	if (!x->graph->norder)
+		return 0;
+	int err = get_segment(x, 0, &s, d);
+	if (!err && report)
+		report_segment(s, x->graph, report);
+	return err;
+}
+
+static void sum_bytes(const struct instance *x, size_t *sum)
+{
+	for (uint32_t p = 0; p <= x->graph->norder; p++)
+		*sum += x->slabs[p].buffer.bytes;
+	for (uint32_t i = 0; i < x->graph->nnodes; i++)
+		for (uint32_t k = 0; x->bodies[i] && k < x->graph->node[i]->nsub; k++)
+			sum_bytes(((struct plan_body *)x->bodies[i][k])->instance, sum);
+}
+
+size_t instance_bytes(const struct instance *x)
+{
+	size_t sum = 0;
+
+	sum_bytes(x, &sum);
+	return sum;
+}
+
+uint64_t instance_plans(const struct instance *x)
+{
+	uint64_t sum = x->plans;
+
+	for (uint32_t i = 0; i < x->graph->nnodes; i++)
+		for (uint32_t k = 0; x->bodies[i] && k < x->graph->node[i]->nsub; k++)
+			sum += instance_plans(((struct plan_body *)x->bodies[i][k])->instance);
+	return sum;
+}

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nodes to steps for one set of shapes: infer, choose the kernel, reshape it, decide layouts and
+ * which bytes may be shared.
+ */
+#include "plan/segment.h"
+
+#include "opt/infer.h"
+
+#include <string.h>
+
+struct lower {
+	struct instance *x;
+	struct segment *s;
+	const struct graph *g;
+	struct vinfo *info;   /* by value id */
+	uint32_t *slot_of;    /* by value id: its slot as made, or NO_VALUE */
+	uint32_t *last_use;   /* by value id: last position that reads it; graph outputs: UINT32_MAX */
+	uint32_t *slot_last;  /* by slot: last position that reads its bytes (views included) */
+	uint32_t cap_last;
+	bool *inside;	      /* by value id: made by a step of this segment */
+	uint32_t at;	      /* position in the order */
+	struct diag *diag;
+};
+
+static uint32_t add_slot(struct lower *l, uint32_t value, const struct tensor *desc, enum place place)
+{
+	struct segment *s = l->s;
+
+	if (s->nslots == s->cap_slots) {
+		s->cap_slots = s->cap_slots ? 2 * s->cap_slots : 64;
+		s->slots = arena_grow(&s->arena, s->slots, s->nslots, s->cap_slots, sizeof(*s->slots));
+		l->slot_last = arena_grow(&s->arena, l->slot_last, s->nslots, s->cap_slots, sizeof(uint32_t));
+	}
+	struct slot_plan *p = &s->slots[s->nslots];
+	*p = (struct slot_plan){.value = value, .desc = *desc, .place = place, .root = s->nslots,
+				.offset = NO_OFFSET, .born = s->nsteps, .dies = s->nsteps};
+	l->slot_last[s->nslots] = l->last_use[value];
+	return s->nslots++;
+}
+
+static struct step_plan *add_step(struct lower *l)
+{
+	struct segment *s = l->s;
+
+	if (s->nsteps == s->cap_steps) {
+		s->cap_steps = s->cap_steps ? 2 * s->cap_steps : 64;
+		s->steps = arena_grow(&s->arena, s->steps, s->nsteps, s->cap_steps, sizeof(*s->steps));
+	}
+	return &s->steps[s->nsteps++];
+}
+
+/* The slot through which the segment reads a value that it does not make. */
+static uint32_t read_slot(struct lower *l, uint32_t v)
+{
+	if (v == NO_VALUE || l->slot_of[v] != NO_VALUE)
+		return v == NO_VALUE ? NO_VALUE : l->slot_of[v];
+	const struct tensor *known = l->info[v].known ? l->info[v].known : l->g->value[v]->init;
+	const struct tensor *t = known ? known : l->x->live[v];
+	return l->slot_of[v] = add_slot(l, v, t, known ? PLACE_CONST : PLACE_EXTERNAL);
+}
+
+static void add_condition(struct lower *l, uint32_t v, bool contents)
+{
+	struct segment *s = l->s;
+	const struct tensor *t = l->x->live[v];
+	struct condition *c = NULL;
+
+	for (uint32_t i = 0; i < s->nconditions && !c; i++)
+		if (s->conditions[i].value == v)
+			c = &s->conditions[i];
+	if (!c) {
+		if (s->nconditions == s->cap_conditions) {
+			s->cap_conditions = s->cap_conditions ? 2 * s->cap_conditions : 8;
+			s->conditions = arena_grow(&s->arena, s->conditions, s->nconditions,
+						   s->cap_conditions, sizeof(*s->conditions));
+		}
+		c = &s->conditions[s->nconditions++];
+		*c = (struct condition){.value = v, .type = t->type, .shape = t->shape};
+	}
+	if (contents && !c->contents)
+		c->contents = tensor_copy(&s->arena, t);
+}
+
+/* What is known before the segment's first node: constants, and what runs made so far. */
+static void start_infos(struct lower *l)
+{
+	const struct graph *g = l->g;
+
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		struct vinfo *v = &l->info[i];
+		const struct tensor *t = g->value[i]->init ? g->value[i]->init : l->x->live[i];
+		l->slot_of[i] = NO_VALUE;
+		v->type = g->value[i]->info.type;
+		v->shape = SHAPE_UNKNOWN;
+		if (!t)
+			continue;
+		v->type = t->type;
+		v->shape = t->shape;
+		v->layout = t->layout;
+		v->known = g->value[i]->init;
+	}
+}
+
+static void find_last_uses(struct lower *l)
+{
+	const struct graph *g = l->g;
+
+	for (uint32_t p = 0; p < g->norder; p++) {
+		const struct node *n = g->node[g->order[p]];
+		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+			if (n->in[i] != NO_VALUE)
+				l->last_use[n->in[i]] = p;
+	}
+	for (uint32_t i = 0; i < g->nout; i++)
+		l->last_use[g->out[i]] = UINT32_MAX;
+}
+
+enum verdict { GO, CUT_BEFORE, FAILED };
+
+static bool outputs_known(const struct lower *l, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nout; i++) {
+		if (n->out[i] == NO_VALUE)
+			continue;
+		const struct vinfo *v = &l->info[n->out[i]];
+		if (v->type.kind == V_TENSOR && !shape_known(&v->shape))
+			return false;
+		if (v->type.kind == V_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* Take the contents of the wanted inputs that a run has made; false where one is not made yet. */
+static bool consult(struct lower *l, const struct node *n, uint64_t wanted, bool *any)
+{
+	for (uint32_t i = 0; i < n->nin && i < 64; i++) {
+		uint32_t v = n->in[i];
+		if (!(wanted >> i & 1) || v == NO_VALUE || l->info[v].known)
+			continue;
+		if (l->inside[v])
+			return false;
+		if (!l->x->live[v])
+			continue;
+		add_condition(l, v, true);
+		for (uint32_t k = 0; k < l->s->nconditions; k++)
+			if (l->s->conditions[k].value == v)
+				l->info[v].known = l->s->conditions[k].contents;
+		*any = true;
+	}
+	return true;
+}
+
+static enum verdict infer_here(struct lower *l, const struct node *n, int *err)
+{
+	for (;;) {
+		struct infer c;
+		bool any = false;
+		infer_begin(&c, l->g, l->info, &l->s->arena, true, NULL, l->x->rt->cpu, l->diag);
+		c.node = n;
+		*err = infer_node(&c);
+		if (*err)
+			return FAILED;
+		if (outputs_known(l, n) || !c.wanted)
+			return GO;
+		if (!consult(l, n, c.wanted, &any))
+			return CUT_BEFORE;
+		if (!any)
+			return GO;
+	}
+}
+
+static bool all_constant(const struct lower *l, const struct node *n)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < n->nout; i++) {
+		if (n->out[i] == NO_VALUE)
+			continue;
+		if (!l->info[n->out[i]].known)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+static int unsupported(const struct lower *l, const struct node *n, const struct why *why)
+{
+	const struct vinfo *x = n->nin && n->in[0] != NO_VALUE ? &l->info[n->in[0]] : NULL;
+	struct arena *a = &l->diag->arena;
+
+	return FAIL(l->diag, E_OP_UNSUPPORTED, .node = n->origin->name, .op = n->origin->op,
+		    .expected = fmt(l->diag, "a kernel for %s-%d%s%s", op_qualified(n->op), n->op->since,
+				    x ? " with " : "", x ? type_str(a, x->type) : ""),
+		    .actual = why->text ? arena_str(a, why->text) : "none");
+}
+
+static struct node_state *state_of(struct instance *x, const struct node *n, const struct kernel *k)
+{
+	for (struct node_state *st = x->states[n->id]; st; st = st->next)
+		if (st->kernel == k)
+			return st;
+	return NULL;
+}
+
+/* create: once a node, kernel and session. */
+static int create_state(struct lower *l, struct site *site, const struct kernel *k)
+{
+	struct instance *x = l->x;
+	struct node_state *st = state_of(x, site->node, k);
+
+	if (!st) {
+		site->state = NULL;
+		int err = k->create ? k->create(site, l->diag) : 0;
+		if (err)
+			return err;
+		st = arena_new(&x->arena, struct node_state);
+		*st = (struct node_state){k, site->state, x->states[site->node->id]};
+		x->states[site->node->id] = st;
+	}
+	site->state = st->state;
+	return 0;
+}
+
+static int body_run(struct body *b, const struct tensor *const *in, uint32_t nin,
+		    const struct tensor **out, uint32_t nout, struct diag *d)
+{
+	struct plan_body *p = (struct plan_body *)b;
+
+	if (nin != p->nformal || nout != b->graph->nout)
+		return FAIL(d, E_INTERNAL, .message = "a body was called with another number of values");
+	for (uint32_t i = 0; i < nin; i++)
+		p->in[i] = in[i];
+	return instance_run(p->instance, p->in, out, d);
+}
+
+static struct body **make_bodies(struct instance *x, const struct node *n)
+{
+	static const struct body_ops ops = {body_run};
+
+	if (!n->nsub || x->bodies[n->id])
+		return x->bodies[n->id];
+	struct body **b = arena_new_n(&x->arena, struct body *, n->nsub);
+	for (uint32_t k = 0; k < n->nsub; k++) {
+		struct plan_body *p = arena_new(&x->arena, struct plan_body);
+		p->body = (struct body){&ops, n->sub[k]};
+		p->instance = instance_new(n->sub[k], x->rt);
+		p->nformal = n->sub[k]->nin;
+		p->in = arena_new_n(&x->arena, const struct tensor *, n->sub[k]->nin + n->sub[k]->ncap + 1);
+		b[k] = &p->body;
+	}
+	return x->bodies[n->id] = b;
+}
+
+/* ---- layouts -------------------------------------------------------------------------------- */
+
+/* The same value in another layout: a copy made before, or a Reorder step. */
+static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
+{
+	struct segment *s = l->s;
+	uint32_t value = s->slots[slot].value;
+
+	if (s->slots[slot].desc.layout == layout)
+		return slot;
+	for (uint32_t i = 0; i < s->nslots; i++)
+		if (s->slots[i].value == value && s->slots[i].desc.layout == layout)
+			return i;
+	struct tensor desc = s->slots[slot].desc;
+	desc.layout = layout;
+	desc.data = NULL;
+	tensor_bytes(tensor_dtype(&desc), &desc.shape, layout, &desc.bytes);
+	uint32_t copy = add_slot(l, value, &desc, PLACE_SLAB);
+	uint32_t k = s->nsteps;
+	struct step_plan *p = add_step(l);
+	p->reorder = true;
+	p->step = (struct step){.kernel = l->x->rt->backend->reorder, .nin = 1, .nout = 1,
+				.node = l->g->node[l->g->order[l->at]],
+				.from = l->g->node[l->g->order[l->at]]->origin};
+	p->run = p->step.kernel->run;
+	p->in = arena_dup(&s->arena, &slot, sizeof(slot));
+	p->out = arena_dup(&s->arena, &copy, sizeof(copy));
+	s->slots[slot].dies = k;
+	s->slots[copy].born = s->slots[copy].dies = k;
+	return copy;
+}
+
+/* Channels that do not fill the last block would be garbage to an elementwise kernel. */
+static bool dense(const struct tensor *t)
+{
+	int64_t block = t->layout == LAYOUT_BLOCK8 ? 8 : t->layout == LAYOUT_BLOCK16 ? 16 : 1;
+	return t->shape.rank < 2 || t->shape.dim[1] % block == 0;
+}
+
+/*
+ * The layout in which an elementwise step runs: that of its inputs of full shape where the others
+ * are scalars; else row-major.
+ */
+static enum layout common_layout(const struct lower *l, const struct node *n, const uint32_t *slots)
+{
+	const struct vinfo *y = NULL;
+	enum layout found = LAYOUT_ROW;
+
+	for (uint32_t i = 0; i < n->nout && !y; i++)
+		if (n->out[i] != NO_VALUE)
+			y = &l->info[n->out[i]];
+	for (uint32_t i = 0; i < n->nin; i++) {
+		if (slots[i] == NO_VALUE)
+			continue;
+		const struct tensor *t = &l->s->slots[slots[i]].desc;
+		if (tensor_count(t) == 1)
+			continue;
+		if (!y || !shape_equal(&t->shape, &y->shape) || !dense(t))
+			return LAYOUT_ROW;
+		if (found == LAYOUT_ROW)
+			found = t->layout;
+	}
+	return found;
+}
+
+/* ---- one node ------------------------------------------------------------------------------- */
+
+static bool shares_root(const struct lower *l, const struct step_plan *p, uint32_t except)
+{
+	uint32_t root = l->s->slots[p->in[except]].root;
+
+	for (uint32_t i = 0; i < p->step.nin; i++)
+		if (i != except && p->in[i] != NO_VALUE && l->s->slots[p->in[i]].root == root)
+			return true;
+	return false;
+}
+
+/* Input whose memory output `o` may take, or NO_VALUE. */
+static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, uint32_t o, size_t bytes)
+{
+	const struct segment *s = l->s;
+
+	if (!l->x->rt->config->memory_plan)
+		return NO_VALUE;
+	for (int k = 0; k < p->step.ninplace; k++) {
+		uint32_t i = p->step.inplace[k].in;
+		if (p->step.inplace[k].out != o || i >= p->step.nin || p->in[i] == NO_VALUE)
+			continue;
+		const struct slot_plan *in = &s->slots[p->in[i]];
+		const struct slot_plan *root = &s->slots[in->root];
+		if (root->place != PLACE_SLAB || in->desc.bytes != bytes || root->desc.bytes < bytes ||
+		    l->slot_last[in->root] > l->at || shares_root(l, p, i))
+			continue;
+		return p->in[i];
+	}
+	return NO_VALUE;
+}
+
+static void view_of(struct lower *l, uint32_t slot, uint32_t of)
+{
+	struct segment *s = l->s;
+	uint32_t root = s->slots[of].root;
+
+	s->slots[slot].place = PLACE_VIEW;
+	s->slots[slot].root = root;
+	if (l->slot_last[slot] > l->slot_last[root])
+		l->slot_last[root] = l->slot_last[slot];
+}
+
+/* A fixed view needs no step; one of bytes that move needs to be looked up in each run. */
+static bool fixed_bytes(const struct segment *s, uint32_t slot)
+{
+	enum place p = s->slots[s->slots[slot].root].place;
+	return (p == PLACE_SLAB || p == PLACE_CONST) && s->slots[slot].desc.type.kind == V_TENSOR &&
+	       s->slots[slot].desc.type.dtype != DT_STRING;
+}
+
+static int make_outputs(struct lower *l, const struct node *n, struct step_plan *p, uint32_t step,
+			enum layout common)
+{
+	struct segment *s = l->s;
+
+	for (uint32_t i = 0; i < n->nout; i++) {
+		uint32_t v = n->out[i];
+		p->out[i] = NO_VALUE;
+		if (v == NO_VALUE)
+			continue;
+		struct vinfo *info = &l->info[v];
+		struct tensor desc = {.type = info->type, .shape = info->shape, .layout = common};
+		bool fixed = info->type.kind == V_TENSOR && info->type.dtype != DT_STRING &&
+			     shape_known(&info->shape);
+		if (p->step.give)
+			desc.layout = p->step.give[i];
+		if (fixed && !tensor_bytes(tensor_dtype(&desc), &desc.shape, desc.layout, &desc.bytes))
+			return FAIL(l->diag, E_SIZE, .node = n->origin->name, .op = n->origin->op,
+				    .expected = "an output whose bytes can be counted",
+				    .actual = shape_str(&l->diag->arena, &desc.shape, NULL));
+		info->layout = desc.layout;
+		p->step.dynamic |= !fixed && !p->step.nop;
+		uint32_t slot = add_slot(l, v, &desc, fixed && !p->step.nop ? PLACE_SLAB : PLACE_RUN);
+		s->slots[slot].born = s->slots[slot].dies = step;
+		l->slot_of[v] = p->out[i] = slot;
+		l->inside[v] = true;
+		uint32_t with = fixed && !p->step.nop ? inplace_input(l, p, i, desc.bytes) : NO_VALUE;
+		if (with != NO_VALUE)
+			view_of(l, slot, with);
+	}
+	return 0;
+}
+
+static int lower_node(struct lower *l, const struct node *n)
+{
+	struct instance *x = l->x;
+	struct segment *s = l->s;
+	uint32_t nin = n->nin + n->ncap;
+	struct site site = {.graph = l->g, .node = n, .info = l->info, .device = x->rt->device,
+			    .config = x->rt->config, .store = x->rt->store, .node_arena = &x->arena,
+			    .plan_arena = &s->arena};
+	struct why why = {.arena = &s->arena};
+	uint32_t *in = arena_new_n(&s->arena, uint32_t, nin + 1);
+
+	for (uint32_t i = 0; i < nin; i++)
+		in[i] = read_slot(l, n->in[i]);
+	const struct kernel *k = backend_choose(x->rt->backend, &site, 0, &why);
+	if (!k)
+		return unsupported(l, n, &why);
+	int err = create_state(l, &site, k);
+	if (err)
+		return err;
+	struct step_plan p = {.run = k->run, .in = in, .out = arena_new_n(&s->arena, uint32_t, n->nout + 1)};
+	p.step = (struct step){.kernel = k, .node = n, .params = n->params, .node_state = site.state,
+			       .nin = nin, .nout = n->nout, .body = make_bodies(x, n), .from = n->origin};
+	enum layout common = (k->flags & K_ANY_LAYOUT) ? common_layout(l, n, in) : LAYOUT_ROW;
+	err = k->reshape ? k->reshape(&site, &p.step, l->diag) : 0;
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < nin; i++) {
+		if (in[i] == NO_VALUE || s->slots[in[i]].desc.type.kind != V_TENSOR)
+			continue;
+		bool full = tensor_count(&s->slots[in[i]].desc) != 1;
+		enum layout wanted = p.step.want ? p.step.want[i] : full ? common : s->slots[in[i]].desc.layout;
+		in[i] = in_layout(l, in[i], wanted);
+	}
+	uint32_t step = s->nsteps;
+	for (uint32_t i = 0; i < nin; i++)
+		if (in[i] != NO_VALUE)
+			s->slots[in[i]].dies = step;
+	err = make_outputs(l, n, &p, step, common);
+	if (err)
+		return err;
+	if (p.step.nop && n->nin && in[0] != NO_VALUE) {
+		p.run = view_run;
+		p.step.dynamic = false;
+		bool fixed = fixed_bytes(s, in[0]);
+		for (uint32_t i = 0; i < n->nout && fixed; i++) {
+			if (p.out[i] == NO_VALUE)
+				continue;
+			struct tensor *desc = &s->slots[p.out[i]].desc;
+			(void)tensor_bytes(tensor_dtype(desc), &desc->shape, LAYOUT_ROW, &desc->bytes);
+			view_of(l, p.out[i], in[0]);
+		}
+		if (fixed)
+			return 0;
+		l->slot_last[s->slots[in[0]].root] = UINT32_MAX; /* its bytes live on in the view */
+		s->slots[s->slots[in[0]].root].keep = true;
+	}
+	*add_step(l) = p;
+	return 0;
+}
+
+/* Values that the rest of the graph reads leave the segment row-major. */
+static void finish(struct lower *l)
+{
+	struct segment *s = l->s;
+	const struct graph *g = l->g;
+
+	s->end = l->at;
+	if (l->at)
+		l->at--; /* reorders below carry the last node's name */
+	s->results = arena_new_n(&s->arena, uint32_t, g->nvalues + 1);
+	for (uint32_t p = s->first; p < s->end; p++) {
+		const struct node *n = g->node[g->order[p]];
+		for (uint32_t i = 0; i < n->nout; i++) {
+			uint32_t v = n->out[i];
+			if (v == NO_VALUE || l->last_use[v] == 0 || l->last_use[v] < s->end)
+				continue;
+			uint32_t slot = read_slot(l, v);
+			if (s->slots[slot].desc.type.kind == V_TENSOR)
+				slot = in_layout(l, slot, LAYOUT_ROW);
+			s->slots[slot].keep = true;
+			s->results[s->nresults++] = slot;
+		}
+	}
+}
+
+static bool needs_cut_after(const struct lower *l, const struct node *n)
+{
+	for (uint32_t i = 0; i < n->nout; i++) {
+		if (n->out[i] == NO_VALUE)
+			continue;
+		const struct vinfo *v = &l->info[n->out[i]];
+		if (v->type.kind == V_NONE || (v->type.kind == V_TENSOR && !shape_known(&v->shape)))
+			return true;
+	}
+	return false;
+}
+
+static int lower_all(struct lower *l)
+{
+	const struct graph *g = l->g;
+	int err = 0;
+
+	for (l->at = l->s->first; l->at < g->norder; l->at++) {
+		const struct node *n = g->node[g->order[l->at]];
+		enum verdict v = infer_here(l, n, &err);
+		if (v == FAILED) {
+			diag_where(l->diag, NULL, n->origin->name, n->origin->op);
+			return err;
+		}
+		if (v == CUT_BEFORE)
+			break;
+		if (all_constant(l, n))
+			continue;
+		err = lower_node(l, n);
+		if (err) {
+			diag_where(l->diag, NULL, n->origin->name, n->origin->op);
+			return err;
+		}
+		if (needs_cut_after(l, n)) {
+			l->at++;
+			break;
+		}
+	}
+	finish(l);
+	return 0;
+}
+
+/* The plan holds for the shapes of everything that it reads from outside. */
+static void add_conditions(struct lower *l)
+{
+	for (uint32_t i = 0; i < l->g->nvalues; i++)
+		if (l->x->live[i] && !l->g->value[i]->init && l->last_use[i] >= l->s->first)
+			add_condition(l, i, false);
+}
+
+int segment_plan(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
+{
+	struct arena a = {0};
+	struct segment *s = mem_zalloc(sizeof(*s), MEM_MODEL);
+	const struct graph *g = x->graph;
+
+	if (!s)
+		return FAIL(d, E_MEMORY);
+	struct lower l = {.x = x, .s = s, .g = g, .diag = d};
+	s->first = first;
+	l.info = arena_new_n(&a, struct vinfo, g->nvalues + 1);
+	l.slot_of = arena_new_n(&a, uint32_t, g->nvalues + 1);
+	l.last_use = arena_new_n(&a, uint32_t, g->nvalues + 1);
+	l.inside = arena_new_n(&a, bool, g->nvalues + 1);
+	start_infos(&l);
+	find_last_uses(&l);
+	add_conditions(&l);
+	int err = lower_all(&l);
+	if (!err)
+		err = segment_memory(s, x->rt->config, d);
+	arena_free(&a);
+	if (err) {
+		segment_free(x, s);
+		return err;
+	}
+	x->plans++;
+	*out = s;
+	return 0;
+}
+
+void segment_free(struct instance *x, struct segment *s)
+{
+	(void)x;
+	if (!s)
+		return;
+	for (uint32_t i = 0; i < s->nsteps; i++)
+		if (s->steps[i].step.kernel->drop)
+			s->steps[i].step.kernel->drop(&s->steps[i].step);
+	binding_free(s->binding);
+	arena_free(&s->arena);
+	mem_free(s);
+}

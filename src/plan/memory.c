@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/segment.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/*
+ * Lifetimes to offsets: largest first, each at the lowest place where it meets none that lives at
+ * the same time (greedy by size, Pisarchyk & Lee 2020, arXiv:2001.03288). Workspaces are blocks
+ * that live for one step.
+ */
+struct block {
+	size_t bytes, offset;
+	uint32_t born, dies;
+	size_t *where;	/* gets the offset */
+	uint32_t index; /* of its slot or step, for messages and a stable order */
+};
+
+enum { ALIGN = 64 };
+
+static size_t rounded(size_t n)
+{
+	return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+static int larger_first(const void *a, const void *b)
+{
+	const struct block *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	if (x->born != y->born)
+		return x->born < y->born ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static bool meet(const struct block *a, const struct block *b)
+{
+	return a->born <= b->dies && b->born <= a->dies;
+}
+
+/* placed[] is kept in order of offset. */
+static size_t lowest_gap(struct block *const *placed, uint32_t n, const struct block *b)
+{
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct block *p = placed[i];
+		if (!meet(p, b))
+			continue;
+		if (p->offset >= at && p->offset - at >= b->bytes)
+			break;
+		if (p->offset + p->bytes > at)
+			at = p->offset + p->bytes;
+	}
+	return at;
+}
+
+static size_t place_all(struct block *blocks, uint32_t n, bool reuse)
+{
+	struct arena scratch = {0};
+	struct block **placed = arena_new_n(&scratch, struct block *, n + 1);
+	size_t total = 0;
+
+	if (reuse)
+		qsort(blocks, n, sizeof(*blocks), larger_first);
+	for (uint32_t k = 0; k < n; k++) {
+		struct block *b = &blocks[k];
+		b->offset = reuse ? lowest_gap(placed, k, b) : total;
+		uint32_t i = k;
+		for (; i && placed[i - 1]->offset > b->offset; i--)
+			placed[i] = placed[i - 1];
+		placed[i] = b;
+		if (b->offset + b->bytes > total)
+			total = b->offset + b->bytes;
+		*b->where = b->offset;
+	}
+	arena_free(&scratch);
+	return total;
+}
+
+/* Views lengthen the life of what they look at. */
+static void extend_roots(struct segment *s)
+{
+	for (uint32_t i = s->nslots; i-- > 0;) {
+		struct slot_plan *p = &s->slots[i];
+		if (p->place != PLACE_VIEW)
+			continue;
+		struct slot_plan *root = &s->slots[p->root];
+		if (p->dies > root->dies)
+			root->dies = p->dies;
+		root->keep |= p->keep;
+	}
+}
+
+static int over_limit(const struct segment *s, const struct run_config *config, size_t total, struct diag *d)
+{
+	const struct slot_plan *top[3] = {0};
+	const char *names = "";
+
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		const struct slot_plan *p = &s->slots[i];
+		for (int k = 0; k < 3 && p && p->place == PLACE_SLAB; k++) {
+			if (!top[k] || p->desc.bytes > top[k]->desc.bytes) {
+				const struct slot_plan *t = top[k];
+				top[k] = p;
+				p = t;
+				if (!p)
+					break;
+			}
+		}
+	}
+	for (int k = 0; k < 3 && top[k]; k++) {
+		const struct step_plan *by = &s->steps[top[k]->born];
+		names = fmt(d, "%s%s%s %zu bytes of '%s'", names, k ? "; " : "",
+			    shape_str(&d->arena, &top[k]->desc.shape, NULL), top[k]->desc.bytes,
+			    by->step.from ? by->step.from->name : "?");
+	}
+	return FAIL(d, E_MEMORY_LIMIT, .expected = fmt(d, "at most %" PRId64 " bytes", config->memory_limit),
+		    .actual = fmt(d, "%zu bytes of activations and workspace", total),
+		    .hint = fmt(d, "the largest: %s", names));
+}
+
+int segment_memory(struct segment *s, const struct run_config *config, struct diag *d)
+{
+	struct arena scratch = {0};
+	struct block *blocks = arena_new_n(&scratch, struct block, (size_t)s->nslots + s->nsteps + 1);
+	uint32_t n = 0;
+
+	extend_roots(s);
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		struct slot_plan *p = &s->slots[i];
+		if (p->place != PLACE_SLAB)
+			continue;
+		s->value_bytes += p->desc.bytes;
+		blocks[n++] = (struct block){.bytes = rounded(p->desc.bytes), .born = p->born,
+					     .dies = p->keep ? s->nsteps : p->dies, .where = &p->offset,
+					     .index = i};
+	}
+	for (uint32_t i = 0; i < s->nsteps; i++) {
+		size_t bytes = s->steps[i].step.workspace;
+		if (!bytes)
+			continue;
+		if (bytes > s->workspace)
+			s->workspace = bytes;
+		blocks[n++] = (struct block){.bytes = rounded(bytes), .born = i, .dies = i,
+					     .where = &s->steps[i].workspace_offset, .index = s->nslots + i};
+	}
+	s->slab_bytes = place_all(blocks, n, config->memory_plan);
+	arena_free(&scratch);
+	if (config->memory_limit > 0 && s->slab_bytes > (size_t)config->memory_limit)
+		return over_limit(s, config, s->slab_bytes, d);
+	return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLAN_SEGMENT_H
+#define PLAN_SEGMENT_H
+/* The insides that lower.c, memory.c, exec.c and instance.c share; see plan.h for the words. */
+#include "plan/plan.h"
+
+#define NO_OFFSET SIZE_MAX
+
+/* Where a slot's bytes come from. */
+enum place {
+	PLACE_CONST,	/* initializer, or a value known when the plan was made */
+	PLACE_EXTERNAL, /* an input of the graph, or made by an earlier segment */
+	PLACE_SLAB,	/* at an offset of the slab */
+	PLACE_VIEW,	/* the bytes of another slot, both fixed: resolved when bound */
+	PLACE_RUN,	/* only a run can tell: dynamic outputs, views of external ones */
+};
+
+/* One tensor of a segment: a value in one layout. Steps name slots, not values. */
+struct slot_plan {
+	uint32_t value;
+	struct tensor desc; /* type, shape, layout, bytes; data of constants */
+	enum place place;
+	uint32_t root;	    /* PLACE_VIEW: the slot that has the bytes; else itself */
+	size_t offset;	    /* PLACE_SLAB */
+	uint32_t born, dies; /* steps; dies NSTEPS: at the end */
+	bool keep;	    /* crosses the segment's end */
+};
+
+struct step_plan {
+	struct step step;
+	uint32_t *in, *out; /* slots, or NO_VALUE */
+	size_t workspace_offset;
+	bool reorder;
+	int (*run)(const struct call *);
+};
+
+/* What the plan holds for; checked before it is used again. */
+struct condition {
+	uint32_t value;
+	struct type type;
+	struct shape shape;
+	const struct tensor *contents; /* not NULL: the plan read the value */
+};
+
+struct segment {
+	struct arena arena;
+	uint32_t first, end; /* positions in graph->order */
+	struct condition *conditions;
+	uint32_t nconditions, cap_conditions;
+	struct slot_plan *slots;
+	uint32_t nslots, cap_slots;
+	struct step_plan *steps;
+	uint32_t nsteps, cap_steps;
+	uint32_t *results; /* slots of the values that outlive the segment */
+	uint32_t nresults;
+	size_t slab_bytes, value_bytes, workspace;
+	uint64_t used; /* clock of the LRU */
+	struct binding *binding;
+	struct segment *next;
+};
+
+/* A kernel's state for a node, kept for the session. */
+struct node_state {
+	const struct kernel *kernel;
+	void *state;
+	struct node_state *next;
+};
+
+/* A body with its captures, as kernels see it. */
+struct plan_body {
+	struct body body;
+	struct instance *instance;
+	const struct tensor **in; /* formal inputs, then captures */
+	uint32_t nformal;
+};
+
+/* Memory that the segments starting at one position share. */
+struct slab {
+	struct buffer buffer;
+};
+
+struct instance {
+	const struct graph *graph;
+	struct runtime *rt;
+	struct arena arena;
+	struct node_state **states; /* by node id */
+	struct body ***bodies;	    /* by node id, then sub index; NULL until wanted */
+	struct segment **segments;  /* by first position: cached plans, newest first */
+	struct slab *slabs;	    /* by first position */
+	const struct tensor **live; /* by value id: the current tensor, of this run */
+	struct infer_scope *scope;
+	uint64_t clock, plans;
+};
+
+/* lower.c: plan the nodes from position `first`; reads x->live. */
+int segment_plan(struct instance *x, uint32_t first, struct segment **out, struct diag *d);
+void segment_free(struct instance *x, struct segment *s);
+/* memory.c: lifetimes to offsets; fills offsets, slab_bytes, workspace offsets. */
+int segment_memory(struct segment *s, const struct run_config *config, struct diag *d);
+/* exec.c */
+int segment_bind(struct instance *x, struct segment *s, struct diag *d);
+void binding_free(struct binding *b);
+int segment_run(struct instance *x, struct segment *s, struct diag *d);
+int view_run(const struct call *c);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "cpu/cpu.h"
+#include "onnx/load.h"
+#include "opt/pipeline.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct session {
+	struct arena arena;
+	struct run_config config;
+	struct model *model;
+	struct runtime runtime;
+	struct instance *instance;
+	struct session_times times;
+	const char *why;
+};
+
+struct session *session_open(const char *path, const struct run_config *config, struct diag *d)
+{
+	struct arena a = {0};
+	struct session *s = arena_new(&a, struct session);
+	uint64_t t0 = clock_ns();
+
+	s->arena = a;
+	s->config = *config;
+	if (config->threads > 0)
+		pool_set_threads((int)config->threads);
+	struct load_options load = {.external_root = config->external_root};
+	s->model = onnx_load(path, &load, d);
+	s->times.load = clock_ns() - t0;
+	t0 = clock_ns();
+	if (!s->model || onnx_check_supported(s->model, d) ||
+	    opt_run(s->model, &cpu_backend, &s->config, d)) {
+		diag_where(d, path, NULL, NULL);
+		session_close(s);
+		return NULL;
+	}
+	s->times.optimize = clock_ns() - t0;
+	return s;
+}
+
+void session_close(struct session *s)
+{
+	if (!s)
+		return;
+	instance_free(s->instance);
+	store_free(s->runtime.store);
+	if (s->runtime.device)
+		s->runtime.backend->close(s->runtime.device);
+	onnx_unload(s->model);
+	struct arena a = s->arena;
+	arena_free(&a);
+}
+
+const struct model *session_model(const struct session *s)
+{
+	return s->model;
+}
+
+const char *session_device(const struct session *s)
+{
+	return s->runtime.backend ? s->runtime.backend->name : "none";
+}
+
+const char *session_device_why(const struct session *s)
+{
+	return s->why ? s->why : "not opened yet";
+}
+
+/* The first prepare or run: from here on a device is held. */
+static int start_device(struct session *s, struct diag *d)
+{
+	uint64_t t0 = clock_ns();
+	const char *name = s->config.device ? s->config.device : "auto";
+
+	if (s->instance)
+		return 0;
+	if (!strncmp(name, "cuda", 4))
+		return FAIL(d, E_DEVICE, .expected = fmt(d, "device %s", name),
+			    .actual = "a build without the CUDA backend");
+	s->why = strcmp(name, "cpu") ? "this build has no CUDA backend" : "asked for";
+	s->runtime = (struct runtime){.backend = &cpu_backend, .cpu = &cpu_backend, .config = &s->config,
+				      .store = store_new(), .observer = s->runtime.observer,
+				      .arena = &s->arena};
+	s->runtime.device = cpu_backend.open(0, &s->config, d);
+	if (!s->runtime.device)
+		return FAIL(d, E_DEVICE, .message = "the CPU backend did not open");
+	s->instance = instance_new(s->model->graph, &s->runtime);
+	s->times.open = clock_ns() - t0;
+	return 0;
+}
+
+/* Dims that the model names must agree between inputs: sym -> size. */
+static int check_dims(const struct session *s, const struct value *v, const struct tensor *t, int64_t *bound,
+		      struct diag *d)
+{
+	const struct shape *want = &v->info.shape;
+
+	if (want->rank < 0)
+		return 0;
+	if (want->rank != t->shape.rank)
+		return FAIL(d, E_INPUT_RANK, .slot = fmt(d, "input '%s'", v->name),
+			    .expected = shape_str(&d->arena, want, s->model->symbols),
+			    .actual = shape_str(&d->arena, &t->shape, NULL));
+	for (int i = 0; i < want->rank; i++) {
+		int64_t w = want->dim[i], n = t->shape.dim[i];
+		if (dim_is_sym(w)) {
+			int64_t *b = &bound[DIM_SYM_ID(w)];
+			if (*b < 0)
+				*b = n;
+			w = *b;
+		}
+		if (w >= 0 && w != n)
+			return FAIL(d, E_INPUT_SHAPE, .slot = fmt(d, "input '%s'", v->name),
+				    .expected = fmt(d, "%s with dimension %d = %" PRId64,
+						    shape_str(&d->arena, want, s->model->symbols), i, w),
+				    .actual = shape_str(&d->arena, &t->shape, NULL));
+	}
+	return 0;
+}
+
+static int check_inputs(const struct session *s, const struct tensor *const *in, int64_t *bound,
+			struct diag *d)
+{
+	const struct graph *g = s->model->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		if (!in[i])
+			return FAIL(d, E_INPUT_MISSING, .slot = fmt(d, "input '%s'", v->name));
+		if (v->info.type.kind != V_NONE &&
+		    (v->info.type.kind != in[i]->type.kind || v->info.type.dtype != in[i]->type.dtype))
+			return FAIL(d, E_INPUT_TYPE, .slot = fmt(d, "input '%s'", v->name),
+				    .expected = type_str(&d->arena, v->info.type),
+				    .actual = type_str(&d->arena, in[i]->type));
+		int err = in[i]->type.kind == V_TENSOR ? check_dims(s, v, in[i], bound, d) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int ready(struct session *s, const struct tensor *const *in, struct diag *d)
+{
+	int64_t few[64], *bound = few;
+	uint32_t n = s->model->nsymbols;
+
+	if (n > 64)
+		bound = mem_alloc(n * sizeof(*bound), MEM_STAGING);
+	if (!bound)
+		return FAIL(d, E_MEMORY);
+	for (uint32_t i = 0; i < n; i++)
+		bound[i] = -1;
+	int err = check_inputs(s, in, bound, d);
+	if (bound != few)
+		mem_free(bound);
+	return err ? err : start_device(s, d);
+}
+
+int session_prepare(struct session *s, const struct tensor *const *in, struct segment_report *report,
+		    struct diag *d)
+{
+	int err = ready(s, in, d);
+	uint64_t t0 = clock_ns();
+
+	if (!err)
+		err = instance_prepare(s->instance, in, report, d);
+	s->times.plan = clock_ns() - t0;
+	return err;
+}
+
+int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out, struct diag *d)
+{
+	int err = ready(s, in, d);
+	uint64_t t0 = clock_ns();
+
+	if (!err)
+		err = instance_run(s->instance, in, out, d);
+	s->times.run = clock_ns() - t0;
+	return err;
+}
+
+void session_observe(struct session *s, struct observer *o)
+{
+	s->runtime.observer = o;
+}
+
+struct session_times session_times(const struct session *s)
+{
+	return s->times;
+}

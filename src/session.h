@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SESSION_H
+#define SESSION_H
+/*
+ * A model on a device, ready to run: the only API that cmd/ and the benchmarks use.
+ *
+ *   session_open -> session_model (names, types, shapes of inputs) -> session_run ... -> session_close
+ */
+#include "config.h"
+#include "ir/graph.h"
+#include "plan/plan.h"
+
+struct session;
+
+struct session_times { /* nanoseconds */
+	uint64_t load;	   /* file to graph */
+	uint64_t optimize; /* generic passes */
+	uint64_t open;	   /* device, at the first prepare or run */
+	uint64_t plan;	   /* the newest plan: shapes, kernels, packed weights, memory */
+	uint64_t run;	   /* the newest run, plan left out */
+};
+
+/*
+ * Loads and optimizes; no device is touched and no tensor memory taken before the first prepare or run,
+ * so that inputs can be checked in between. NULL with findings in d on failure.
+ */
+struct session *session_open(const char *path, const struct run_config *config, struct diag *d);
+void session_close(struct session *s);
+
+/* The model after the generic passes; its graph's in/out are the inputs and outputs by position. */
+const struct model *session_model(const struct session *s);
+const char *session_device(const struct session *s);	 /* "cpu" */
+const char *session_device_why(const struct session *s); /* "no CUDA driver: ..." */
+
+/* Makes the plan for these inputs (types and shapes count; contents only where a shape depends on them). */
+int session_prepare(struct session *s, const struct tensor *const *in, struct segment_report *report,
+		    struct diag *d);
+/*
+ * One inference. in: a tensor for each of the graph's inputs by position, in host memory, borrowed.
+ * out: pointers to the outputs, valid until the next run or close. Every tensor is checked against
+ * the model's declared types and shapes first (E-INPUT-*).
+ */
+int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out,
+		struct diag *d);
+void session_observe(struct session *s, struct observer *o); /* NULL ends it */
+struct session_times session_times(const struct session *s);
+
+#endif

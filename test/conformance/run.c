@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs a folder of ONNX cases: KIND/CASE/model.onnx with test_data_set_N/{input,output}_K.pb,
+ * unpacked or as KIND.tar.gz. What manifest.tsv says of tolerances and flags is heeded.
+ *
+ *   run DIR [-v] [-f TEXT] [-l FILE]   -v names every case; -f only cases whose KIND/CASE has TEXT;
+ *                                      -l writes "status TAB case TAB why" lines
+ *
+ * A worker process does the cases one by one and tells of each over a pipe, so that a crash or a
+ * hang costs one case. Cases that end with exit class 3 (unsupported) count as skipped.
+ */
+#include "base/file.h"
+#include "compare.h"
+#include "onnx/tensor_pb.h"
+#include "session.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum status { PASSED, FAILED, UNSUPPORTED, CRASHED, HUNG, STATUSES };
+static const char *const status_names[STATUSES] = {"pass", "FAIL", "unsupported", "CRASH", "HANG"};
+enum { CASE_SECONDS = 60, WHY = 400 };
+
+struct test_case {
+	char *name; /* KIND/CASE */
+	struct tolerance tolerance;
+	bool random; /* compare type and shape only */
+};
+
+struct cases {
+	struct arena arena;
+	struct test_case *v;
+	size_t n, cap;
+};
+
+struct result {
+	uint32_t index;
+	uint32_t status;
+	char why[WHY];
+};
+
+/* ---- finding cases -------------------------------------------------------------------------- */
+
+static void add_case(struct cases *c, const char *name)
+{
+	if (c->n == c->cap) {
+		c->cap = c->cap ? 2 * c->cap : 1024;
+		c->v = arena_grow(&c->arena, c->v, c->n, c->cap, sizeof(*c->v));
+	}
+	c->v[c->n++] = (struct test_case){.name = arena_str(&c->arena, name), .tolerance = {1e-3, 1e-7}};
+}
+
+static void scan(struct cases *c, const char *root, const char *under, int depth)
+{
+	const char *dir = path_join(&c->arena, root, under);
+	const char *model = path_join(&c->arena, dir, "model.onnx");
+	DIR *d;
+
+	if (access(model, R_OK) == 0) {
+		add_case(c, under);
+		return;
+	}
+	d = depth < 3 ? opendir(dir) : NULL;
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (e->d_name[0] != '.' && (e->d_type == DT_DIR || e->d_type == DT_LNK || e->d_type == DT_UNKNOWN))
+			scan(c, root, *under ? path_join(&c->arena, under, e->d_name) : e->d_name, depth + 1);
+	if (d)
+		closedir(d);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct test_case *)a)->name, ((const struct test_case *)b)->name);
+}
+
+/* kind, case, ops, opset, in, bytes, out, sets, rtol, atol, flags, origin */
+static void read_manifest(struct cases *c, const char *root)
+{
+	FILE *f = fopen(path_join(&c->arena, root, "manifest.tsv"), "re");
+	char line[4096];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		char *cols[12] = {0}, *p = line;
+		for (int i = 0; i < 12 && p; i++)
+			cols[i] = strsep(&p, "\t\n");
+		if (!cols[10] || !strcmp(cols[0], "kind"))
+			continue;
+		char name[512];
+		snprintf(name, sizeof(name), "%s/%s", cols[0], cols[1]);
+		struct test_case key = {.name = name};
+		struct test_case *t = bsearch(&key, c->v, c->n, sizeof(*c->v), by_name);
+		if (!t)
+			continue;
+		t->tolerance = (struct tolerance){strtod(cols[8], NULL), strtod(cols[9], NULL)};
+		t->random = strstr(cols[10], "random") != NULL;
+	}
+	if (f)
+		fclose(f);
+}
+
+/* ---- one case ------------------------------------------------------------------------------- */
+
+struct run {
+	struct arena arena;
+	struct diag diag;
+	struct session *session;
+	const char *dir;
+};
+
+static enum status from_diag(struct run *r, char *why)
+{
+	const struct finding *f = r->diag.last;
+
+	for (const struct finding *p = r->diag.first; p; p = p->next)
+		if (p->severity == SEV_ERROR)
+			f = p;
+	if (!f) {
+		snprintf(why, WHY, "failed without a message");
+		return FAILED;
+	}
+	snprintf(why, WHY, "%s %s (%s) %s%s%s: expected %s, got %s", code_id(f->code, f->severity),
+		 f->node ? f->node : "", f->op ? f->op : "", f->slot ? f->slot : "", f->message ? " " : "",
+		 f->message ? f->message : "", f->expected ? f->expected : "-", f->actual ? f->actual : "-");
+	return f->code == E_OP_UNSUPPORTED ? UNSUPPORTED : FAILED;
+}
+
+static const struct tensor *read_pb(struct run *r, const char *dir, const char *stem, uint32_t k,
+				    struct type type)
+{
+	const char *name = arena_printf(&r->arena, "%s_%u.pb", stem, k);
+	const char *path = path_join(&r->arena, dir, name);
+
+	return access(path, R_OK) ? NULL : tensor_pb_read(path, type, &r->arena, &r->diag);
+}
+
+static enum status compare_outputs(struct run *r, const struct test_case *t, const char *set,
+				   const struct tensor *const *out, char *why)
+{
+	const struct graph *g = session_model(r->session)->graph;
+
+	for (uint32_t k = 0; k < g->nout; k++) {
+		const struct tensor *want = read_pb(r, set, "output", k, out[k]->type);
+		struct difference d;
+		if (!want)
+			return r->diag.errors ? from_diag(r, why)
+			       : (snprintf(why, WHY, "output_%u.pb is missing", k), FAILED);
+		bool same = compare_tensors(out[k], want, t->tolerance, &d);
+		if (same || (t->random && d.same_type && d.same_shape))
+			continue;
+		if (!d.same_type || !d.same_shape)
+			snprintf(why, WHY, "output %u '%s': want %s%s, got %s%s", k, g->out_name[k],
+				 type_str(&r->arena, want->type), shape_str(&r->arena, &want->shape, NULL),
+				 type_str(&r->arena, out[k]->type), shape_str(&r->arena, &out[k]->shape, NULL));
+		else
+			snprintf(why, WHY, "output %u '%s': %lld of %lld differ, first at %lld: got %.9g, want %.9g", k,
+				 g->out_name[k], (long long)d.beyond, (long long)d.count, (long long)d.first,
+				 d.got, d.want);
+		return FAILED;
+	}
+	return PASSED;
+}
+
+static enum status run_set(struct run *r, const struct test_case *t, const char *set, char *why)
+{
+	const struct graph *g = session_model(r->session)->graph;
+	const struct tensor **in = arena_new_n(&r->arena, const struct tensor *, g->nin + 1);
+	const struct tensor **out = arena_new_n(&r->arena, const struct tensor *, g->nout + 1);
+
+	for (uint32_t k = 0; k < g->nin; k++) {
+		in[k] = read_pb(r, set, "input", k, g->value[g->in[k]]->info.type);
+		if (!in[k] && !r->diag.errors)
+			return snprintf(why, WHY, "input_%u.pb is missing", k), FAILED;
+		if (!in[k])
+			return from_diag(r, why);
+	}
+	/* twice: the second run takes the cached plan */
+	for (int i = 0; i < 2; i++) {
+		if (session_run(r->session, in, out, &r->diag))
+			return from_diag(r, why);
+		enum status s = compare_outputs(r, t, set, out, why);
+		if (s != PASSED)
+			return s;
+	}
+	return PASSED;
+}
+
+static enum status run_case(const char *root, const struct test_case *t, char *why)
+{
+	static const struct run_config config = {.device = "cpu", .optimize = OPTIMIZE_FULL,
+						 .memory_plan = true, .arena = true};
+	struct run r = {0};
+	enum status s = PASSED;
+	int sets = 0;
+
+	r.dir = path_join(&r.arena, root, t->name);
+	r.session = session_open(path_join(&r.arena, r.dir, "model.onnx"), &config, &r.diag);
+	if (!r.session)
+		s = from_diag(&r, why);
+	for (int k = 0; s == PASSED; k++, sets++) {
+		const char *set = path_join(&r.arena, r.dir, arena_printf(&r.arena, "test_data_set_%d", k));
+		if (access(set, R_OK))
+			break;
+		s = run_set(&r, t, set, why);
+	}
+	if (s == PASSED && !sets)
+		s = (snprintf(why, WHY, "no data set"), FAILED);
+	session_close(r.session);
+	diag_free(&r.diag);
+	arena_free(&r.arena);
+	return s;
+}
+
+/* ---- workers -------------------------------------------------------------------------------- */
+
+static void worker(const char *root, const struct cases *c, size_t from, int fd)
+{
+	for (size_t i = from; i < c->n; i++) {
+		struct result r = {.index = (uint32_t)i, .status = STATUSES};
+		if (write(fd, &r, sizeof(r)) != sizeof(r)) /* "started" */
+			_exit(1);
+		r.status = run_case(root, &c->v[i], r.why);
+		if (write(fd, &r, sizeof(r)) != sizeof(r))
+			_exit(1);
+	}
+	exit(0); /* through the leak checker, where there is one */
+}
+
+struct tally {
+	size_t count[STATUSES];
+	bool verbose;
+	FILE *list;
+};
+
+static void tell(struct tally *t, const struct test_case *c, enum status s, const char *why)
+{
+	t->count[s]++;
+	if (t->list)
+		fprintf(t->list, "%s\t%s\t%s\n", status_names[s], c->name, why);
+	if (t->verbose || (s != PASSED && s != UNSUPPORTED))
+		printf("%-11s %s  %s\n", status_names[s], c->name, why);
+}
+
+/* Reads results until the worker ends; returns the index to go on from. */
+static size_t listen_to(int fd, pid_t pid, const struct cases *c, size_t from, struct tally *t)
+{
+	size_t next = from;
+	bool started = false;
+
+	for (;;) {
+		struct pollfd p = {fd, POLLIN, 0};
+		struct result r;
+		int ready = poll(&p, 1, CASE_SECONDS * 1000);
+		if (ready == 0) {
+			kill(pid, SIGKILL);
+			tell(t, &c->v[next], HUNG, "no answer in time");
+			return next + 1;
+		}
+		ssize_t n = read(fd, &r, sizeof(r));
+		if (n != (ssize_t)sizeof(r)) /* it ended, or died in a case */
+			break;
+		if (r.status == STATUSES) {
+			started = true;
+			continue;
+		}
+		tell(t, &c->v[r.index], (enum status)r.status, r.why);
+		next = (size_t)r.index + 1;
+		started = false;
+	}
+	if (started) {
+		tell(t, &c->v[next], CRASHED, "the process died");
+		next++;
+	}
+	return next;
+}
+
+static void run_all(const char *root, const struct cases *c, struct tally *t)
+{
+	size_t next = 0;
+
+	while (next < c->n) {
+		int fds[2], status = 0;
+		size_t before = next;
+		if (pipe(fds)) {
+			perror("pipe");
+			exit(1);
+		}
+		fflush(NULL);
+		pid_t pid = fork();
+		if (pid == 0) {
+			close(fds[0]);
+			worker(root, c, next, fds[1]);
+		}
+		close(fds[1]);
+		next = listen_to(fds[0], pid, c, next, t);
+		close(fds[0]);
+		waitpid(pid, &status, 0);
+		if (next == c->n && WIFEXITED(status) && WEXITSTATUS(status)) {
+			printf("not ok the worker ended with exit status %d\n", WEXITSTATUS(status));
+			t->count[FAILED]++;
+		}
+		if (next == before) { /* died before its first case */
+			printf("not ok the worker does not start\n");
+			t->count[CRASHED]++;
+			return;
+		}
+	}
+}
+
+/* ---- archives ------------------------------------------------------------------------------- */
+
+static int has_archives(const char *dir)
+{
+	DIR *d = opendir(dir);
+	int n = 0;
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		size_t len = strlen(e->d_name);
+		n += len > 7 && !strcmp(e->d_name + len - 7, ".tar.gz");
+	}
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static int shell(const char *script, const char *a, const char *b)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (pid == 0) {
+		execlp("sh", "sh", "-c", script, "sh", a, b, (char *)NULL);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct cases all = {0}, c = {0};
+	struct tally t = {0};
+	const char *root = NULL, *only = NULL;
+	char unpacked[] = "/tmp/conformance-XXXXXX";
+	bool temporary = false;
+
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "-v"))
+			t.verbose = true;
+		else if (!strcmp(argv[i], "-f") && i + 1 < argc)
+			only = argv[++i];
+		else if (!strcmp(argv[i], "-l") && i + 1 < argc)
+			t.list = fopen(argv[++i], "we");
+		else
+			root = argv[i];
+	}
+	if (!root) {
+		fprintf(stderr, "usage: %s DIR [-v] [-f TEXT] [-l FILE]\n", argv[0]);
+		return 2;
+	}
+	if (has_archives(root)) {
+		temporary = mkdtemp(unpacked) != NULL;
+		if (!temporary || shell("cp \"$1\"/manifest.tsv \"$2\" && "
+					"for f in \"$1\"/*.tar.gz; do tar xzf \"$f\" -C \"$2\" || exit 1; done",
+					root, unpacked)) {
+			fprintf(stderr, "cannot unpack the archives of %s: %s\n", root, strerror(errno));
+			return 1;
+		}
+		root = unpacked;
+	}
+	scan(&all, root, "", 0);
+	qsort(all.v, all.n, sizeof(*all.v), by_name);
+	read_manifest(&all, root);
+	for (size_t i = 0; i < all.n; i++) {
+		if (only && !strstr(all.v[i].name, only))
+			continue;
+		add_case(&c, all.v[i].name);
+		c.v[c.n - 1] = all.v[i];
+	}
+	run_all(root, &c, &t);
+	size_t bad = t.count[FAILED] + t.count[CRASHED] + t.count[HUNG];
+	printf("conformance: %zu passed, %zu failed, %zu skipped\n", t.count[PASSED], bad,
+	       t.count[UNSUPPORTED]);
+	if (t.list)
+		fclose(t.list);
+	if (temporary)
+		shell("rm -rf \"$1\"", unpacked, "");
+	arena_free(&all.arena);
+	arena_free(&c.arena);
+	return bad || !c.n;
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env bash
+# test/run.sh SUITE...: runs test suites and closes with one line, "N passed, N failed".
+#
+# Called by the Makefile, which sets INFER (the program), OUT (its build folder), UNIT (the unit test programs), CC,
+# BUILD and MAKE. A suite is a function below. A test is a TAP line, "ok NAME" or "not ok NAME"; a program or a step
+# counts as one of its own when it says nothing, breaks off or hangs. What failed is printed, with V=1 everything.
+# TALLY=FILE appends "PASSED FAILED SKIPPED" there in place of the closing line (make check runs make test).
+set -u -o pipefail
+shopt -s nullglob
+cd "$(dirname "$0")/.." || exit 1
+
+: "${INFER:=$PWD/build/bin/infer}" "${OUT:=build}" "${BUILD:=build}" "${UNIT:=}" "${MAKE:=make}" "${CC:=gcc}"
+# an absolute path, so that a test may change its folder
+export INFER OUT
+passed=0 failed=0 skipped=0
+log=$(mktemp) || exit 1
+trap 'rm -f "$log"' EXIT
+
+count() { # PASSED FAILED SKIPPED
+	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+}
+
+head_line() { # NAME PASSED FAILED SKIPPED
+	printf '%-28s %5d passed %4d failed %4d skipped\n' "$@"
+}
+
+tap() { # NAME COMMAND...: counts the TAP lines that the command prints
+	local name=$1 rc ok bad skip
+	shift
+	timeout -k 10 "${TEST_TIMEOUT:-1200}" "$@" >"$log" 2>&1
+	rc=$?
+	skip=$(grep -c -i '^ok .*# skip' "$log")
+	ok=$(($(grep -c '^ok ' "$log") - skip))
+	bad=$(grep -c '^not ok ' "$log")
+	if [ "$rc" != 0 ] && [ "$bad" = 0 ]; then # it broke off
+		echo "not ok $name: exit status $rc" >>"$log"
+		bad=1
+	elif [ $((ok + bad + skip)) = 0 ]; then
+		echo "not ok $name: ran no test" >>"$log"
+		bad=1
+	fi
+	head_line "$name" "$ok" "$bad" "$skip"
+	if [ -n "${V:-}" ]; then
+		sed 's/^/  /' "$log"
+	elif [ "$bad" != 0 ]; then
+		grep -v -E '^(ok |[0-9]+\.\.[0-9]+$)' "$log" | tail -n 200 | sed 's/^/  /'
+	fi
+	count "$ok" "$bad" "$skip"
+}
+
+step() { # NAME COMMAND...: one test, which passes where the command does
+	local name=$1 start=$SECONDS
+	shift
+	if timeout -k 10 "${TEST_TIMEOUT:-1200}" "$@" >"$log" 2>&1; then
+		printf '%-28s ok (%d s)\n' "$name" $((SECONDS - start))
+		[ -z "${V:-}" ] || sed 's/^/  /' "$log"
+		count 1 0 0
+	else
+		printf '%-28s FAILED\n' "$name"
+		tail -n 200 "$log" | sed 's/^/  /'
+		count 0 1 0
+	fi
+}
+
+# --- the suites of make test
+
+unit() {
+	local program
+	for program in $UNIT; do
+		tap "unit/${program##*/}" "$program"
+	done
+}
+
+cli() {
+	local file
+	for file in test/cli/*.bats; do
+		tap "${file#test/}" bats --tap "$file"
+	done
+}
+
+# The runner takes a folder of cases and closes with "conformance: N passed, N failed, N skipped".
+conformance() {
+	local runner=$OUT/conformance/run cases line
+	[ -x "$runner" ] || return 0
+	for cases in "${CONFORMANCE:-}" ../shared/conformance test/conformance/cases; do
+		[ -z "$cases" ] || [ ! -d "$cases" ] || break
+	done
+	[ -d "$cases" ] || return 0
+	timeout -k 10 "${TEST_TIMEOUT:-1800}" "$runner" "$cases" >"$log" 2>&1
+	line=$(grep -E '^conformance: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
+	if [ -z "$line" ]; then
+		echo 'conformance: the runner broke off'
+		tail -n 50 "$log" | sed 's/^/  /'
+		count 0 1 0
+		return
+	fi
+	# shellcheck disable=SC2086 # three numbers
+	set -- ${line//[!0-9 ]/}
+	head_line conformance "$1" "$2" "$3"
+	[ "$2" = 0 ] || grep -v '^conformance: ' "$log" | tail -n 200 | sed 's/^/  /'
+	count "$1" "$2" "$3"
+}
+
+# --- the suites of make check
+
+lint() {
+	local script
+	for script in test/lint/*.sh; do
+		name=${script#test/}
+		step "${name%.sh}" "$script"
+	done
+}
+
+headers() { step 'headers compile alone' "$MAKE" -k --no-print-directory check-headers DEVELOPER=1; }
+
+gcc() { step "$CC DEVELOPER=1" "$MAKE" -k --no-print-directory tests DEVELOPER=1; }
+
+clang() { step 'clang DEVELOPER=1' "$MAKE" -k --no-print-directory tests CC=clang DEVELOPER=1; }
+
+# make test once more, instrumented
+sanitize() {
+	local tally sums
+	tally=$(mktemp)
+	echo '--- the tests under AddressSanitizer and UndefinedBehaviorSanitizer'
+	TALLY=$tally UBSAN_OPTIONS=print_stacktrace=1 \
+		"$MAKE" --no-print-directory test SANITIZE=address,undefined >"$log" 2>&1
+	sums=$(awk '{p += $1; f += $2; s += $3} END {if (NR) print p, f, s}' "$tally")
+	rm -f "$tally"
+	if [ -n "$sums" ]; then
+		grep -v -E '^  (CC|LINK|PROTOC|COPY) ' "$log"
+		# shellcheck disable=SC2086 # three numbers
+		count $sums
+	else
+		echo 'the sanitizers: FAILED to build'
+		tail -n 100 "$log" | sed 's/^/  /'
+		count 0 1 0
+	fi
+}
+
+# Each fuzz target for FUZZ_SECONDS, from the seeds in test/fuzz/NAME/.
+fuzz() {
+	local target name found
+	local config=(CC=clang SANITIZE='fuzzer-no-link,address,undefined')
+	step 'fuzzers build' "$MAKE" --no-print-directory fuzzers "${config[@]}"
+	for target in "$BUILD"/clang-fuzzer-no-link-address-undefined/fuzz/*; do
+		name=${target##*/}
+		[ -f "test/fuzz/$name.c" ] || continue
+		found=$BUILD/fuzz/$name
+		mkdir -p "$found"
+		local folders=("$found") # what it finds goes into the first
+		[ ! -d "test/fuzz/$name" ] || folders+=("test/fuzz/$name")
+		step "fuzz/$name" "$target" -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048 \
+			-artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
+	done
+}
+
+for suite; do
+	case $suite in
+	unit | cli | conformance | lint | headers | gcc | clang | sanitize | fuzz) "$suite" ;;
+	*)
+		echo "test/run.sh: there is no suite '$suite'" >&2
+		exit 2
+		;;
+	esac
+done
+
+if [ -n "${TALLY:-}" ]; then
+	echo "$passed $failed $skipped" >>"$TALLY"
+else
+	[ "$skipped" = 0 ] || echo "$skipped skipped"
+	echo "$passed passed, $failed failed"
+fi
+[ "$failed" = 0 ]
