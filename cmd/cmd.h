@@ -15,6 +15,7 @@ struct command {
 	int (*run)(struct options *, struct diag *);
 	unsigned bit;	  /* CMD_* */
 	size_t least, most; /* operands */
+	const char *operand_kind; /* completion, as metavar_kind of a field */
 	const char *about;  /* the manual's DESCRIPTION; paragraphs part at empty lines */
 	const struct example *examples; /* ends with a NULL line */
 };
@@ -30,6 +31,12 @@ int cmd_completion(struct options *o, struct diag *d);
 /* Hidden: `infer __gen KIND [DIR]`, `infer __complete [-0] inputs|dims MODEL`. argv[0] is the first word after. */
 int cmd_gen(int argc, char *const *argv, struct diag *d);
 int cmd_complete(int argc, char *const *argv, struct diag *d);
+
+/* The words that complete an option's value, parted by '|'; NULL where they are not fixed. */
+const char *value_words(const struct field *f);
+/* A sample of the configuration, all of it commented out; the manual page of a command (NULL: of infer). */
+void sample_config(FILE *stream);
+void manual_page(const struct command *c, FILE *stream);
 
 /* `infer --help` (c NULL) and `infer COMMAND --help`. */
 void help_print(const struct command *c, FILE *stream);

@@ -38,14 +38,14 @@ const struct field options_table[] = {
 	 .metavar_kind = "dir", .help = "read inputs from DIR/input_K.pb, by position",
 	 .more = "The layout of the test_data_set_N folders of ONNX's own test cases and of its model zoo."},
 	{.name = "random", .type = F_LIST, OFF(random), .arg = "[NAME=]LO..HI", INPUTS, .cmds = CMD_RUN,
-	 .metavar_kind = "input", .help = "make an input's values up between LO and HI; repeatable",
+	 .metavar_kind = "name", .help = "make an input's values up between LO and HI; repeatable",
 	 .more = "Without NAME: every input that nothing else gives. Integer inputs get integers, bool inputs "
 		 "false and true. Each input that was made up is said on standard error."},
 	{.name = "seed", .type = F_INT, OFF(seed), .def = "0", .arg = "N", INPUTS, .cmds = CMD_RUN,
 	 .env = "INFER_SEED", .help = "where the made-up values start",
 	 .more = "The same seed gives the same values on every machine."},
 	{.name = "shape", .type = F_LIST, OFF(shape), .arg = "NAME=1x3x224x224", INPUTS,
-	 .cmds = CMD_RUN | CMD_INSPECT, .metavar_kind = "input",
+	 .cmds = CMD_RUN | CMD_INSPECT, .metavar_kind = "name",
 	 .help = "the shape of an input; repeatable"},
 	{.name = "dim", .type = F_LIST, OFF(dim), .arg = "NAME=N", INPUTS, .cmds = CMD_RUN | CMD_INSPECT,
 	 .metavar_kind = "dim", .help = "bind a free dimension, as batch=4; repeatable",
@@ -100,7 +100,7 @@ const struct field options_table[] = {
 
 	{.name = "device", .sh = 'd', .type = F_STRING, OFF(config.device), .def = "auto", .arg = "NAME",
 	 DEVICE, .cmds = CMD_RUN, .env = "INFER_DEVICE", .metavar_kind = "=auto|cpu",
-	 .help = "auto, cpu or cuda[:N]",
+	 .help = "where to run: auto, cpu or cuda[:N]",
 	 .more = "auto takes a usable CUDA device where this build and the machine have one, else the CPU, and "
 		 "says which and why. A device asked for by name is never replaced by another: where it "
 		 "cannot be used, the exit status is 8 and the reason is given."},
@@ -262,7 +262,8 @@ static int take_argument(struct parser *p, const struct field *f, const char *at
 	}
 	if (!next)
 		return FAIL(d, E_OPTION, .slot = fmt(d, "%s", where),
-			    .message = fmt(d, "a value is missing: %s", f->arg));
+			    .message = fmt(d, "a value is missing: %s", f->arg),
+			    .hint = fmt(d, "see infer %s --help", p->o->command->name));
 	p->next++;
 	give(p, f, next, where);
 	return 0;
@@ -272,7 +273,7 @@ static int parse_long(struct parser *p, const char *word)
 {
 	const char *equals = strchr(word, '=');
 	size_t n = equals ? (size_t)(equals - word) : strlen(word);
-	const struct field *f;
+	const struct field *f = NULL;
 	int rc = find_long(p, word, n, &f);
 
 	if (rc)
@@ -345,12 +346,15 @@ static int apply_environment(struct options *o, struct diag *d)
 	return 0;
 }
 
-static int apply_given(struct options *o, const struct given *g, struct diag *d)
+static int apply_given(struct options *o, const struct given *all, size_t k, struct diag *d)
 {
+	const struct given *g = &all[k];
 	const struct field *f = g->field;
 	char *member = (char *)o + f->off;
-	bool first = !*origin_of(o, f) || **origin_of(o, f) != '-';
+	bool first = true;
 
+	for (size_t i = 0; i < k; i++)
+		first &= all[i].field != f;
 	if (first && f->type == F_LIST)
 		*(struct texts *)(void *)member = (struct texts){NULL, 0};
 	*origin_of(o, f) = g->where;
@@ -421,7 +425,7 @@ static int apply_all(struct parser *p)
 	if (!rc)
 		rc = apply_environment(o, p->diag);
 	for (size_t i = 0; i < p->ngiven && !rc; i++)
-		rc = apply_given(o, &p->given[i], p->diag);
+		rc = apply_given(o, p->given, i, p->diag);
 	if (!rc && o->command->bit & CMD_RUN)
 		rc = check_device(o, p->diag);
 	return rc ? rc : check_operands(o, p->diag);

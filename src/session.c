@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "cpu/cpu.h"
 #include "onnx/load.h"
+#include "onnx/weights.h"
 #include "opt/pipeline.h"
 
 #include <inttypes.h>
@@ -72,6 +73,12 @@ const char *session_device_why(const struct session *s)
 	return s->why ? s->why : "not opened yet";
 }
 
+/* A packed initializer's pages in the file may leave memory. */
+static void drop_pages(void *model, const struct tensor *t)
+{
+	weights_drop(model, t);
+}
+
 /* The first prepare or run: from here on a device is held. */
 static int start_device(struct session *s, struct diag *d)
 {
@@ -85,7 +92,7 @@ static int start_device(struct session *s, struct diag *d)
 			    .actual = "a build without the CUDA backend");
 	s->why = strcmp(name, "cpu") ? "this build has no CUDA backend" : "asked for";
 	s->runtime = (struct runtime){.backend = &cpu_backend, .cpu = &cpu_backend, .config = &s->config,
-				      .store = store_new(), .observer = s->runtime.observer,
+				      .store = store_new(drop_pages, s->model), .observer = s->runtime.observer,
 				      .arena = &s->arena};
 	s->runtime.device = cpu_backend.open(0, &s->config, d);
 	if (!s->runtime.device)

@@ -19,15 +19,19 @@ struct store {
 	uint32_t n, cap;
 	size_t bytes;
 	pthread_mutex_t lock;
+	void (*packed)(void *arg, const struct tensor *t);
+	void *arg;
 };
 
-struct store *store_new(void)
+struct store *store_new(void (*packed)(void *arg, const struct tensor *t), void *arg)
 {
 	struct arena a = {0};
 	struct store *s = arena_new(&a, struct store);
 
 	s->arena = a;
 	s->by_key.arena = &s->arena;
+	s->packed = packed;
+	s->arg = arg;
 	pthread_mutex_init(&s->lock, NULL);
 	return s;
 }
@@ -80,6 +84,8 @@ const void *store_get(struct store *s, const struct tensor *t, const char *key, 
 		void *data = mem_alloc(bytes, MEM_WEIGHTS);
 		int err = data ? make(data, t, arg)
 			       : FAIL(d, E_MEMORY, .actual = fmt(d, "%zu bytes for a packed weight", bytes));
+		if (!err && s->packed)
+			s->packed(s->arg, t);
 		if (!err)
 			found = add(s, full, (size_t)n, data, bytes);
 		else

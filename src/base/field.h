@@ -69,7 +69,7 @@ struct field {
 	unsigned cmds;	    /* bit mask of subcommands */
 	const char *more;   /* man page paragraph */
 	const char *env;    /* environment variable that sets it, or NULL */
-	const char *metavar_kind; /* completion: "file", "dir", "input", "dim", "=a|b" (suggested words) or NULL */
+	const char *metavar_kind; /* completion: "file", "dir", "input" (name or file), "name" (of an input), "dim", "=a|b" (words); NULL */
 	const char *group;  /* heading in --help */
 	double min, max;    /* of a number, where min < max */
 };

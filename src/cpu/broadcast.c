@@ -88,7 +88,7 @@ bool bcast_tensors(struct bcast *b, const struct tensor *out, const struct tenso
 	if (blocked)
 		o = (struct shape){.rank = 1, .dim = {physical_count(out)}};
 	for (int k = 0; k < nin; k++) {
-		bool one = tensor_count(in[k]) == 1 && in[k]->layout == LAYOUT_ROW;
+		bool one = tensor_count(in[k]) == 1;
 		if (!one && in[k]->layout != out->layout)
 			return false;
 		size[k] = elem_size(tensor_dtype(in[k]));

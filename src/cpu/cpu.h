@@ -6,4 +6,7 @@
 
 extern const struct backend cpu_backend;
 
+/* Of Reorder steps: any layout to any other. */
+extern const struct kernel cpu_reorder;
+
 #endif

@@ -272,15 +272,14 @@ struct concat_job {
 	char *y;
 };
 
-static void concat_piece(void *arg, int64_t begin, int64_t end, int thread)
+/* Rows begin..end-1, an input at a time. */
+static void concat_band(const struct concat_job *j, int64_t begin, int64_t end)
 {
-	const struct concat_job *j = arg;
-	size_t size = j->m->size;
-	char *to = j->y + (size_t)(begin * j->v->row) * size;
+	size_t size = j->m->size, step = (size_t)j->v->row * size;
+	char *to = j->y + (size_t)begin * step;
 
-	(void)thread;
 	for (uint32_t i = 0; i < j->m->call->step->nin; i++) {
-		size_t bytes = (size_t)j->v->part[i] * size, step = (size_t)j->v->row * size;
+		size_t bytes = (size_t)j->v->part[i] * size;
 		if (!bytes)
 			continue;
 		const char *x = (const char *)move_in(j->m, i) + (size_t)begin * bytes;
@@ -289,6 +288,16 @@ static void concat_piece(void *arg, int64_t begin, int64_t end, int thread)
 			copy_run(y, x, bytes);
 		to += bytes;
 	}
+}
+
+static void concat_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct concat_job *j = arg;
+	int64_t band = move_grain(j->v->row * (int64_t)j->m->size); /* stays in the cache */
+
+	(void)thread;
+	for (int64_t k = begin; k < end; k += band)
+		concat_band(j, k, k + band < end ? k + band : end);
 }
 
 static int concat_core(struct mover *m)
@@ -302,7 +311,6 @@ static int concat_core(struct mover *m)
 	if (!j.y)
 		return -E_RUN;
 	if (v->outer > 1) {
-		/* in bands that stay in the cache: an input at a time within */
 		pool_for(v->outer, move_grain(v->row * (int64_t)m->size), concat_piece, &j);
 		return 0;
 	}

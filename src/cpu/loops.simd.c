@@ -130,6 +130,28 @@ MAP(cos, trig(x, 1))
 		}                                                                                  \
 	}
 
+#define BIN_PRELU(t, T, U) BIN(prelu_##t, T, T, a < 0 ? (T)(U)((U)a * (U)b) : a)
+BIN_PRELU(f32, float, float)
+BIN_PRELU(f64, double, double)
+BIN_PRELU(i32, int32_t, uint32_t)
+BIN_PRELU(i64, int64_t, uint64_t)
+
+BIN(first_u32, uint32_t, uint32_t, a | (b & 0)) /* nothing is below zero */
+BIN(first_u64, uint64_t, uint64_t, a | (b & 0))
+
+#define WHERE(bits)                                                                                \
+	static void where_##bits(const uint8_t *c, const void *pa, const void *pb, void *py, int64_t n) \
+	{                                                                                          \
+		const uint##bits##_t *a = pa, *b = pb;                                             \
+		uint##bits##_t *y = py;                                                            \
+		LOOP for (int64_t i = 0; i < n; i++)                                               \
+			y[i] = c[i] ? a[i] : b[i];                                                 \
+	}
+WHERE(8)
+WHERE(16)
+WHERE(32)
+WHERE(64)
+
 BIN_FLOAT(f32, float)
 BIN_FLOAT(f64, double)
 BIN_INT(i8, int8_t, uint8_t)
@@ -369,6 +391,9 @@ const struct simd V(simd_table) = {
 		ARITH(f32, DT_F32), ARITH(f64, DT_F64), ARITH(i8, DT_I8), ARITH(u8, DT_U8),
 		ARITH(i16, DT_I16), ARITH(u16, DT_U16), ARITH(i32, DT_I32), ARITH(u32, DT_U32),
 		ARITH(i64, DT_I64), ARITH(u64, DT_U64),
+		[VB_PRELU][DT_F32] = prelu_f32, [VB_PRELU][DT_F64] = prelu_f64,
+		[VB_PRELU][DT_I32] = prelu_i32, [VB_PRELU][DT_I64] = prelu_i64,
+		[VB_PRELU][DT_U32] = first_u32, [VB_PRELU][DT_U64] = first_u64,
 		[VB_DIV][DT_F32] = div_f32, [VB_DIV][DT_F64] = div_f64,
 		BITS(u8, DT_U8), BITS(u8, DT_I8), BITS(u8, DT_BOOL), BITS(u16, DT_U16),
 		BITS(u16, DT_I16), BITS(u32, DT_U32), BITS(u32, DT_I32), BITS(u64, DT_U64),
@@ -377,6 +402,7 @@ const struct simd V(simd_table) = {
 	.clip = {[DT_F32] = clip_f32, [DT_F64] = clip_f64, [DT_I8] = clip_i8, [DT_U8] = clip_u8,
 		 [DT_I16] = clip_i16, [DT_U16] = clip_u16, [DT_I32] = clip_i32,
 		 [DT_U32] = clip_u32, [DT_I64] = clip_i64, [DT_U64] = clip_u64},
+	.where = {where_8, where_16, where_32, where_64},
 	.f16_to_f32 = half_to_float,
 	.f32_to_f16 = float_to_half,
 	.bf16_to_f32 = brain_to_float,

@@ -13,7 +13,10 @@
 #include "base/dl.h"
 #include "base/pool.h"
 #include "cpu/simd.h"
+#include "ops/conv.h"
 #include "ops/fused.h"
+#include "ops/matmul.h"
+#include "ops/pool.h"
 #include "ops/window.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -22,7 +25,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_ARGS = 10, MAX_ACTIONS = 8, ALIGN = 64 };
+enum { MAX_ARGS = 10, MAX_ACTIONS = 12, ALIGN = 64 };
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
@@ -80,7 +83,7 @@ static bool usable(void)
 
 bool onednn_usable(struct why *w)
 {
-	return usable() || REFUSE(w, "%s", missing);
+	return usable() || refuse(w, "%s", missing);
 }
 
 const char *onednn_about(void)
@@ -395,6 +398,12 @@ static dnnl_memory_desc_t md_strides(struct made *m, int n, const dnnl_dim_t *di
 	return m->md[m->nmd++] = md;
 }
 
+static dnnl_memory_desc_t md_vector(struct made *m, dnnl_dim_t n)
+{
+	dnnl_dims_t dims = {n};
+	return md_tag(m, 1, dims, dnnl_a);
+}
+
 /* Row-major. */
 static dnnl_memory_desc_t md_row(struct made *m, int n, const dnnl_dim_t *dims)
 {
@@ -482,16 +491,29 @@ static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const c
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Input i as dense fp32, widened at run where its type asks for that. */
-static struct at operand(struct build *b, uint32_t i)
+/* fp32 elements that the value takes in the layout: those that pad its blocks too. */
+static int64_t stored(const struct vinfo *v, enum layout l)
+{
+	size_t bytes = 0;
+	tensor_bytes(DT_F32, &v->shape, l, &bytes);
+	return (int64_t)(bytes / sizeof(float));
+}
+
+/* Input i as fp32 in the layout it comes in, widened at run where its type asks for that. */
+static struct at operand_in(struct build *b, uint32_t i, enum layout l)
 {
 	const struct vinfo *v = site_in(b->s, i);
 	if (v->type.dtype == DT_F32)
 		return IN(i);
-	int64_t count = shape_count(&v->shape);
+	int64_t count = stored(v, l);
 	struct at to = take_work(b, f32_bytes(count));
 	add_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, count, IN(i), to);
 	return to;
+}
+
+static struct at operand(struct build *b, uint32_t i)
+{
+	return operand_in(b, i, LAYOUT_ROW);
 }
 
 struct packing {
@@ -560,8 +582,8 @@ static int weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 	size_t bytes = api.dnnl_memory_desc_get_size(to);
 	const char *key = NULL;
 	if (b->s->store && site_is_weight(b->s, i) && site_known(b->s, i))
-		key = md_text(b->s->node_arena, to,
-			      arena_printf(b->s->node_arena, "weights * %a", (double)scale));
+		key = md_text(b->s->plan_arena, to,
+			      arena_printf(b->s->plan_arena, "weights * %a", (double)scale));
 	if (key) {
 		struct packing p = {from, to, scale, b->d};
 		const void *fixed = store_get(b->s->store, site_known(b->s, i), key, bytes, pack, &p, b->d);
@@ -584,31 +606,31 @@ static int weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 }
 
 /* The output as the primitives see it: fp32; result_end rounds it where the type asks for that. */
-static struct at result(struct build *b)
+static struct at result(struct build *b, enum layout l)
 {
 	const struct vinfo *v = site_out(b->s, 0);
-	return v->type.dtype == DT_F32 ? OUT0 : take_work(b, f32_bytes(shape_count(&v->shape)));
+	return v->type.dtype == DT_F32 ? OUT0 : take_work(b, f32_bytes(stored(v, l)));
 }
 
-static void result_end(struct build *b, struct at at)
+static void result_end(struct build *b, enum layout l, struct at at)
 {
 	const struct vinfo *v = site_out(b->s, 0);
 	if (v->type.dtype != DT_F32)
-		add_convert(b, DO_NARROW, (enum dtype)v->type.dtype, shape_count(&v->shape), at, OUT0);
+		add_convert(b, DO_NARROW, (enum dtype)v->type.dtype, stored(v, l), at, OUT0);
 }
 
 /* Input i into the result's memory, for a sum: in place where the plan can have it so. */
-static void residual(struct build *b, uint32_t i, struct at to, size_t bytes)
+static void residual(struct build *b, uint32_t i, enum layout l, struct at to)
 {
 	const struct vinfo *v = site_in(b->s, i);
 	if (v->type.dtype != DT_F32) {
-		add_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, shape_count(&v->shape), IN(i), to);
+		add_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, stored(v, l), IN(i), to);
 		return;
 	}
 	struct action *a = add_action(b, DO_COPY);
 	a->at[0] = IN(i);
 	a->at[1] = to;
-	a->count = (int64_t)bytes;
+	a->count = (int64_t)f32_bytes(stored(v, l));
 	b->step->inplace[b->step->ninplace].out = 0;
 	b->step->inplace[b->step->ninplace++].in = (uint8_t)i;
 }
@@ -658,7 +680,7 @@ static int attributes(struct build *b, struct made *m)
 
 /* ---- convolution ----------------------------------------------------------------------------- */
 
-struct conv {
+struct conv_step {
 	struct window w;
 	int64_t group;
 	int act;
@@ -671,7 +693,7 @@ struct conv {
 };
 
 /* W's dims and where its elements lie; of a transposed one the first two dims change places. */
-static void conv_weights(struct conv *c, const struct shape *w)
+static void conv_weights(struct conv_step *c, const struct shape *w)
 {
 	int64_t g = c->group, n = c->w.n, kernel = window_size(&c->w), ic, oc, i_step, o_step, g_step;
 	if (c->transposed) {
@@ -703,7 +725,7 @@ static void conv_weights(struct conv *c, const struct shape *w)
 	}
 }
 
-static void conv_dims(const struct site *s, struct conv *c)
+static void conv_dims(const struct site *s, struct conv_step *c)
 {
 	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
 	c->rank = x->rank;
@@ -721,14 +743,14 @@ static void conv_dims(const struct site *s, struct conv *c)
 }
 
 /* The library's choice for these layouts of input and output (`any` where tag says so). */
-static int conv_choose(struct build *b, struct made *m, const struct conv *c, dnnl_format_tag_t tag)
+static int conv_choose(struct build *b, struct made *m, const struct conv_step *c, dnnl_format_tag_t tag)
 {
 	dnnl_memory_desc_t src = md_tag(m, c->rank, c->src, tag), dst = md_tag(m, c->rank, c->dst, tag);
 	dnnl_memory_desc_t w = md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any);
 	dnnl_memory_desc_t bias = NULL;
 	dnnl_dims_t strides, dilates, begin, end;
 	if (c->bias != UINT32_MAX)
-		bias = md_tag(m, 1, &c->dst[1], dnnl_a);
+		bias = md_vector(m, c->dst[1]);
 	memcpy(strides, c->strides, sizeof(strides));
 	memcpy(dilates, c->dilates, sizeof(dilates));
 	memcpy(begin, c->begin, sizeof(begin));
@@ -755,7 +777,7 @@ static bool is_reference(const_dnnl_primitive_desc_t pd)
 }
 
 /* Chooses, and finds our names for the chosen layouts. */
-static int conv_layouts(struct build *b, struct made *m, const struct conv *c, enum layout *src,
+static int conv_layouts(struct build *b, struct made *m, const struct conv_step *c, enum layout *src,
 			enum layout *dst)
 {
 	const struct shape *x = &site_in(b->s, 0)->shape, *y = &site_out(b->s, 0)->shape;
@@ -777,7 +799,7 @@ static int conv_layouts(struct build *b, struct made *m, const struct conv *c, e
 }
 
 /* The layouts that the plan should bring and may expect. */
-static void conv_declare(struct build *b, const struct conv *c, enum layout src, enum layout dst)
+static void conv_declare(struct build *b, const struct conv_step *c, enum layout src, enum layout dst)
 {
 	const struct vinfo *x = site_in(b->s, 0), *y = site_out(b->s, 0);
 	enum layout *want = arena_new_n(b->s->plan_arena, enum layout, b->s->node->nin);
@@ -790,15 +812,8 @@ static void conv_declare(struct build *b, const struct conv *c, enum layout src,
 	b->step->give = give;
 }
 
-/* Bytes of a value in the layout as fp32; block padding included. */
-static size_t value_bytes(const struct vinfo *v, enum layout l)
-{
-	size_t bytes = 0;
-	tensor_bytes(DT_F32, &v->shape, l, &bytes);
-	return bytes;
-}
-
-static int conv_operands(struct build *b, struct made *m, const struct conv *c, enum layout dst)
+static int conv_operands(struct build *b, struct made *m, const struct conv_step *c, enum layout src,
+			 enum layout dst)
 {
 	struct at x, w, bias = {0}, y;
 	struct action *a;
@@ -806,25 +821,25 @@ static int conv_operands(struct build *b, struct made *m, const struct conv *c, 
 	int r = weights(b, 1, given, pd_md(m->pd, dnnl_query_weights_md), 1, &w);
 	if (r)
 		return r;
-	x = operand(b, 0);
+	x = operand_in(b, 0, src);
 	if (c->bias != UINT32_MAX)
 		bias = operand(b, c->bias);
-	y = result(b);
+	y = result(b, dst);
 	if (c->sum != UINT32_MAX)
-		residual(b, c->sum, y, value_bytes(site_out(b->s, 0), dst));
+		residual(b, c->sum, dst, y);
 	r = add_primitive(b, m->pd, &a);
 	r = r ? r : add_argument(b, a, DNNL_ARG_SRC, pd_md(m->pd, dnnl_query_src_md), x);
 	r = r ? r : add_argument(b, a, DNNL_ARG_WEIGHTS, pd_md(m->pd, dnnl_query_weights_md), w);
 	if (!r && c->bias != UINT32_MAX) {
-		dnnl_memory_desc_t md = md_tag(m, 1, &c->dst[1], dnnl_a);
+		dnnl_memory_desc_t md = md_vector(m, c->dst[1]);
 		r = add_argument(b, a, DNNL_ARG_BIAS, md, bias);
 	}
 	r = r ? r : add_argument(b, a, DNNL_ARG_DST, pd_md(m->pd, dnnl_query_dst_md), y);
-	result_end(b, y);
+	result_end(b, dst, y);
 	return r;
 }
 
-static int conv_build(struct build *b, struct conv *c)
+static int conv_build(struct build *b, struct conv_step *c)
 {
 	struct made m = {0};
 	enum layout src, dst;
@@ -839,7 +854,7 @@ static int conv_build(struct build *b, struct conv *c)
 	r = r ? r : conv_layouts(b, &m, c, &src, &dst);
 	if (!r) {
 		conv_declare(b, c, src, dst);
-		r = conv_operands(b, &m, c, dst);
+		r = conv_operands(b, &m, c, src, dst);
 	}
 	made_free(&m);
 	return r ? r : build_end(b);
@@ -860,51 +875,537 @@ static bool spatial_accepts(const struct site *s, struct why *w)
 	if (!onednn_usable(w))
 		return false;
 	if (x->shape.rank < 3 || x->shape.rank > 5)
-		return REFUSE(w, "rank %d", x->shape.rank);
+		return refuse(w, "rank %d", x->shape.rank);
 	for (uint32_t i = 0; i < s->node->nin; i++)
 		if (site_in(s, i) && known_zero(&site_in(s, i)->shape))
-			return REFUSE(w, "input %u is empty", i);
+			return refuse(w, "input %u is empty", i);
 	if (known_zero(&site_out(s, 0)->shape))
-		return REFUSE(w, "the output is empty");
+		return refuse(w, "the output is empty");
 	return true;
 }
 
-/* Pads that the library takes; known when the shapes are. */
-static bool window_accepts(const struct site *s, const struct window_attrs *attrs, bool weighted,
-			   struct why *w)
+/* Pads that the library takes. */
+static bool pads_accept(const struct ints *pads, struct why *w)
 {
-	const struct ints *pads = &attrs->pads;
-	(void)s;
-	(void)weighted;
 	for (int64_t i = 0; i < pads->n; i++)
 		if (pads->v[i] < 0)
-			return REFUSE(w, "a negative pad");
+			return refuse(w, "a negative pad");
 	return true;
+}
+
+static bool nothing_to_do(const struct site *s)
+{
+	return shape_count(&site_out(s, 0)->shape) == 0;
+}
+
+/* The window of a Conv's attributes, and the rest. */
+static int conv_reshape(struct build *b, struct conv_step *c, const struct window_attrs *a)
+{
+	const struct site *s = b->s;
+	if (nothing_to_do(s))
+		return 0;
+	const char *wrong = counts_fit(s) ? window_set(&c->w, a, &site_in(s, 0)->shape,
+						       &site_in(s, 1)->shape, false, b->d)
+					  : "sizes that fit in memory";
+	if (wrong)
+		return FAIL(b->d, E_SHAPE, .expected = wrong);
+	return conv_build(b, c);
+}
+
+bool onednn_conv_accepts(const struct site *s, struct why *w)
+{
+	const struct conv *p = site_params(s);
+	return spatial_accepts(s, w) && pads_accept(&p->window.pads, w);
+}
+
+int onednn_conv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct conv *p = site_params(s);
+	struct conv_step c = {
+		.group = p->group, .bias = site_in(s, 2) ? 2 : UINT32_MAX, .sum = UINT32_MAX};
+	struct build b;
+	build_start(&b, s, step, d);
+	return conv_reshape(&b, &c, &p->window);
+}
+
+static struct window_attrs fused_window(const struct fused_conv *p)
+{
+	return (struct window_attrs){p->auto_pad, p->dilations, p->kernel_shape, p->pads, p->strides};
 }
 
 bool onednn_fused_conv_accepts(const struct site *s, struct why *w)
 {
 	const struct fused_conv *p = site_params(s);
-	struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads, p->strides};
-	return spatial_accepts(s, w) && window_accepts(s, &a, true, w);
+	return spatial_accepts(s, w) && pads_accept(&p->pads, w);
 }
 
 int onednn_fused_conv_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct fused_conv *p = site_params(s);
-	struct window_attrs a = {p->auto_pad, p->dilations, p->kernel_shape, p->pads, p->strides};
-	struct conv c = {.group = p->group,
-			 .act = p->act,
-			 .alpha = p->act_alpha,
-			 .beta = p->act_beta,
-			 .bias = site_in(s, 2) ? 2 : UINT32_MAX,
-			 .sum = site_in(s, 3) ? 3 : UINT32_MAX};
+	struct window_attrs a = fused_window(p);
+	struct conv_step c = {.group = p->group,
+			      .act = p->act,
+			      .alpha = p->act_alpha,
+			      .beta = p->act_beta,
+			      .bias = site_in(s, 2) ? 2 : UINT32_MAX,
+			      .sum = site_in(s, 3) ? 3 : UINT32_MAX};
 	struct build b;
 	build_start(&b, s, step, d);
-	if (!counts_fit(s) || !shape_count(&site_out(s, 0)->shape))
-		return 0; /* nothing to do */
-	const char *wrong = window_set(&c.w, &a, &site_in(s, 0)->shape, &site_in(s, 1)->shape, false, d);
+	return conv_reshape(&b, &c, &a);
+}
+
+bool onednn_deconv_accepts(const struct site *s, struct why *w)
+{
+	const struct conv_transpose *p = site_params(s);
+	if (!spatial_accepts(s, w) || !pads_accept(&p->window.pads, w))
+		return false;
+	/* these make the window end beyond what the library's formula gives */
+	for (int64_t i = 0; i < p->output_padding.n; i++)
+		if (p->output_padding.v[i])
+			return refuse(w, "output_padding");
+	return p->output_shape.n <= 0 || refuse(w, "output_shape");
+}
+
+int onednn_deconv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct conv_transpose *p = site_params(s);
+	struct conv_step c = {.group = p->group,
+			      .transposed = true,
+			      .bias = site_in(s, 2) ? 2 : UINT32_MAX,
+			      .sum = UINT32_MAX};
+	struct build b;
+	build_start(&b, s, step, d);
+	if (nothing_to_do(s))
+		return 0;
+	const char *wrong = counts_fit(s) ? conv_transpose_window(&c.w, p, &site_in(s, 0)->shape,
+								  &site_in(s, 1)->shape, d)
+					  : "sizes that fit in memory";
 	if (wrong)
 		return FAIL(d, E_SHAPE, .expected = wrong);
 	return conv_build(&b, &c);
 }
+
+/* ---- matrix product -------------------------------------------------------------------------- */
+
+enum { NO_INPUT = UINT8_MAX };
+
+struct product {
+	float alpha, beta;
+	bool trans_a, trans_b;
+	int act;
+	float act_alpha, act_beta;
+	uint8_t c, r; /* inputs; NO_INPUT: none */
+	/* batch dims, then rows and columns; a batch dim of 1 repeats */
+	int rank;
+	dnnl_dims_t a, a_step, b, b_step, y;
+};
+
+/* Batch dims of A and B as few as can be: those that behave alike are taken together. */
+static void product_batch(struct product *p, const struct shape *a, const struct shape *b, int n)
+{
+	int64_t as[MAX_RANK + 1], bs[MAX_RANK + 1]; /* of the merged dims, outermost first */
+	int last = -1, k = 0;
+	for (int i = 0; i < n; i++) {
+		int ia = i - n + a->rank - 2, ib = i - n + b->rank - 2;
+		int64_t da = ia < 0 ? 1 : a->dim[ia], db = ib < 0 ? 1 : b->dim[ib];
+		int kind = da == db ? 0 : da == 1 ? 1 : 2;
+		if (da == 1 && db == 1)
+			continue;
+		if (kind == last) {
+			as[k - 1] *= da;
+			bs[k - 1] *= db;
+		} else {
+			as[k] = da;
+			bs[k++] = db;
+		}
+		last = kind;
+	}
+	p->rank = k + 2;
+	for (int i = 0; i < k; i++) {
+		p->a[i] = as[i];
+		p->b[i] = bs[i];
+		p->y[i] = as[i] > bs[i] ? as[i] : bs[i];
+	}
+}
+
+/* Strides of an operand whose last two dims are rows x cols, dense, perhaps transposed. */
+static void product_steps(int rank, const dnnl_dim_t *dim, bool transposed, dnnl_dim_t *step)
+{
+	int64_t rows = dim[rank - 2], cols = dim[rank - 1], at = rows * cols;
+	step[rank - 2] = transposed ? 1 : cols;
+	step[rank - 1] = transposed ? rows : 1;
+	for (int i = rank - 3; i >= 0; i--) {
+		step[i] = at;
+		at *= dim[i];
+	}
+}
+
+static void product_dims(struct product *p, struct shape a, struct shape b)
+{
+	if (a.rank == 1)
+		a = shape_of(2, (int64_t[]){1, a.dim[0]});
+	if (b.rank == 1)
+		b = shape_of(2, (int64_t[]){b.dim[0], 1});
+	if (shape_span(&b, 0, b.rank - 2) == 1) {
+		b = shape_of(2, &b.dim[b.rank - 2]);
+		if (!p->trans_a) /* one product of all rows */
+			a = shape_of(2, (int64_t[]){shape_span(&a, 0, a.rank - 1), a.dim[a.rank - 1]});
+	}
+	int n = (a.rank > b.rank ? a.rank : b.rank) - 2;
+	product_batch(p, &a, &b, n);
+	int64_t *da = &p->a[p->rank - 2], *db = &p->b[p->rank - 2];
+	da[0] = a.dim[a.rank - (p->trans_a ? 1 : 2)];
+	da[1] = a.dim[a.rank - (p->trans_a ? 2 : 1)];
+	db[0] = b.dim[b.rank - (p->trans_b ? 1 : 2)];
+	db[1] = b.dim[b.rank - (p->trans_b ? 2 : 1)];
+	p->y[p->rank - 2] = da[0];
+	p->y[p->rank - 1] = db[1];
+	product_steps(p->rank, p->a, p->trans_a, p->a_step);
+	product_steps(p->rank, p->b, p->trans_b, p->b_step);
+}
+
+/* What becomes of C: nothing, a bias of the product, or the start of the result that is summed on. */
+enum addend { C_NONE, C_BIAS, C_SUM };
+
+static enum addend addend_kind(const struct build *b, const struct product *p)
+{
+	if (p->c == NO_INPUT || p->beta == 0)
+		return C_NONE;
+	const struct shape *c = &site_in(b->s, p->c)->shape;
+	int64_t n = p->y[p->rank - 1];
+	bool row = c->rank >= 1 && c->dim[c->rank - 1] == n && shape_count(c) == n;
+	return row && p->beta == 1 && p->alpha == 1 ? C_BIAS : C_SUM;
+}
+
+/* C, repeated over the result. */
+static void addend_expand(struct build *b, const struct product *p, struct at to)
+{
+	const struct vinfo *c = site_in(b->s, p->c), *y = site_out(b->s, 0);
+	struct at from = operand(b, p->c);
+	struct action *a = add_action(b, DO_EXPAND);
+	struct shape as = y->shape;
+	if (!as.rank)
+		as = shape_of(1, (int64_t[]){1});
+	a->at[0] = from;
+	a->at[1] = to;
+	a->count = shape_count(&as);
+	a->rank = as.rank;
+	memcpy(a->dim, as.dim, sizeof(a->dim));
+	shape_broadcast_strides(&c->shape, &as, a->stride);
+}
+
+static int product_ops(struct build *b, struct made *m, const struct product *p, enum addend c)
+{
+	if (api.dnnl_post_ops_create(&m->ops))
+		return failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
+	int r = 0;
+	if (p->alpha != 1)
+		r = add_eltwise(b, m, dnnl_eltwise_linear, p->alpha, 0);
+	if (r)
+		return r;
+	if (c == C_SUM)
+		TRY(b->d, dnnl_post_ops_append_sum(m->ops, p->beta, 0, dnnl_f32));
+	if (p->r != NO_INPUT && c == C_SUM)
+		TRY(b->d, dnnl_post_ops_append_binary(m->ops, dnnl_binary_add,
+						      md_row(m, p->rank, p->y)));
+	else if (p->r != NO_INPUT)
+		TRY(b->d, dnnl_post_ops_append_sum(m->ops, 1, 0, dnnl_f32));
+	r = add_activation(b, m, p->act, p->act_alpha, p->act_beta);
+	return r ? r : attributes(b, m);
+}
+
+static int product_choose(struct build *b, struct made *m, struct product *p, enum addend c,
+			  dnnl_memory_desc_t *bias)
+{
+	dnnl_dims_t dims;
+	bool packed = site_is_weight(b->s, 1) && b->s->store;
+	dnnl_memory_desc_t a = md_strides(m, p->rank, p->a, p->a_step), y = md_row(m, p->rank, p->y);
+	dnnl_memory_desc_t w = packed ? md_tag(m, p->rank, p->b, dnnl_format_tag_any)
+				      : md_strides(m, p->rank, p->b, p->b_step);
+	for (int i = 0; i < p->rank; i++)
+		dims[i] = i == p->rank - 1 ? p->y[i] : 1;
+	*bias = c == C_BIAS ? md_row(m, p->rank, dims) : NULL;
+	TRY(b->d, dnnl_matmul_primitive_desc_create(&m->pd, engine, a, w, *bias, y, m->attr));
+	return 0;
+}
+
+static int product_operands(struct build *b, struct made *m, struct product *p, enum addend c,
+			    const_dnnl_memory_desc_t bias_md)
+{
+	struct at a, w, bias = {0}, y, sum = {0};
+	struct action *act;
+	const_dnnl_memory_desc_t given = md_strides(m, p->rank, p->b, p->b_step);
+	int r = weights(b, 1, given, pd_md(m->pd, dnnl_query_weights_md), 1, &w);
+	if (r)
+		return r;
+	a = operand(b, 0);
+	if (c == C_BIAS)
+		bias = operand(b, p->c);
+	y = result(b, LAYOUT_ROW);
+	if (c == C_SUM) {
+		addend_expand(b, p, y);
+		if (p->r != NO_INPUT)
+			sum = operand(b, p->r);
+	} else if (p->r != NO_INPUT) {
+		residual(b, p->r, LAYOUT_ROW, y);
+	}
+	r = add_primitive(b, m->pd, &act);
+	r = r ? r : add_argument(b, act, DNNL_ARG_SRC, pd_md(m->pd, dnnl_query_src_md), a);
+	r = r ? r : add_argument(b, act, DNNL_ARG_WEIGHTS, pd_md(m->pd, dnnl_query_weights_md), w);
+	if (!r && c == C_BIAS)
+		r = add_argument(b, act, DNNL_ARG_BIAS, bias_md, bias);
+	if (!r && sum.place != AT_NONE) /* behind the sum, and behind alpha where there is one */
+		r = add_argument(b, act,
+				 DNNL_ARG_ATTR_MULTIPLE_POST_OP(p->alpha != 1 ? 2 : 1) | DNNL_ARG_SRC_1,
+				 md_row(m, p->rank, p->y), sum);
+	r = r ? r : add_argument(b, act, DNNL_ARG_DST, pd_md(m->pd, dnnl_query_dst_md), y);
+	result_end(b, LAYOUT_ROW, y);
+	return r;
+}
+
+static int product_build(struct site *s, struct step *step, struct product *p, struct diag *d)
+{
+	struct made m = {0};
+	struct build b;
+	dnnl_memory_desc_t bias;
+	build_start(&b, s, step, d);
+	if (nothing_to_do(s))
+		return 0;
+	if (!counts_fit(s))
+		return FAIL(d, E_SIZE, .expected = "sizes that fit in memory");
+	product_dims(p, site_in(s, 0)->shape, site_in(s, 1)->shape);
+	if (p->rank > DNNL_MAX_NDIMS)
+		return FAIL(d, E_RANK, .actual = fmt(d, "%d dimensions", p->rank));
+	enum addend c = addend_kind(&b, p);
+	int r = product_ops(&b, &m, p, c);
+	r = r ? r : product_choose(&b, &m, p, c, &bias);
+	r = r ? r : product_operands(&b, &m, p, c, bias);
+	made_free(&m);
+	return r ? r : build_end(&b);
+}
+
+static bool product_accepts(const struct site *s, struct why *w)
+{
+	if (!onednn_usable(w))
+		return false;
+	for (uint32_t i = 0; i < 2; i++) {
+		const struct shape *x = &site_in(s, i)->shape;
+		if (x->rank < 0)
+			return refuse(w, "unknown rank");
+		if (x->rank > 0 && known_zero(x) && !known_zero(&site_out(s, 0)->shape))
+			return refuse(w, "a sum over nothing");
+	}
+	return true;
+}
+
+bool onednn_matmul_accepts(const struct site *s, struct why *w)
+{
+	return product_accepts(s, w);
+}
+
+int onednn_matmul_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct product p = {.alpha = 1, .beta = 1, .c = NO_INPUT, .r = NO_INPUT};
+	return product_build(s, step, &p, d);
+}
+
+bool onednn_fused_gemm_accepts(const struct site *s, struct why *w)
+{
+	return product_accepts(s, w);
+}
+
+int onednn_fused_gemm_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct fused_gemm *f = site_params(s);
+	struct product p = {.alpha = f->alpha,
+			    .beta = f->beta,
+			    .trans_a = f->transA != 0,
+			    .trans_b = f->transB != 0,
+			    .act = f->act,
+			    .act_alpha = f->act_alpha,
+			    .act_beta = f->act_beta,
+			    .c = site_in(s, 2) ? 2 : NO_INPUT,
+			    .r = site_in(s, 3) ? 3 : NO_INPUT};
+	return product_build(s, step, &p, d);
+}
+
+bool onednn_gemm_accepts(const struct site *s, struct why *w)
+{
+	return product_accepts(s, w);
+}
+
+int onednn_gemm_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct gemm_params *g = site_params(s);
+	struct product p = {.alpha = g->alpha,
+			    .beta = g->beta,
+			    .trans_a = g->transA != 0,
+			    .trans_b = g->transB != 0,
+			    .c = site_in(s, 2) ? 2 : NO_INPUT,
+			    .r = NO_INPUT};
+	return product_build(s, step, &p, d);
+}
+
+/* ---- pooling --------------------------------------------------------------------------------- */
+
+static bool is_op(const struct site *s, const char *name)
+{
+	return strcmp(s->node->op->name, name) == 0;
+}
+
+static bool is_global(const struct site *s)
+{
+	return strncmp(s->node->op->name, "Global", 6) == 0;
+}
+
+/* The window of a MaxPool or AveragePool, or one over the whole image. */
+static const char *pool_window(const struct site *s, struct window *w, struct diag *d)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+	const struct pool *p = site_params(s);
+	if (!is_global(s))
+		return window_set(w, &p->window, x, NULL, p->ceil_mode != 0, d);
+	*w = (struct window){.n = x->rank - 2};
+	for (int i = 0; i < w->n; i++) {
+		w->in[i] = w->kernel[i] = x->dim[i + 2];
+		w->stride[i] = w->dilation[i] = w->out[i] = 1;
+	}
+	return NULL;
+}
+
+bool onednn_pool_accepts(const struct site *s, struct why *w)
+{
+	const struct pool *p = site_params(s);
+	struct window win;
+	if (!spatial_accepts(s, w))
+		return false;
+	if (site_out(s, 1))
+		return refuse(w, "indices are wanted");
+	if (is_global(s))
+		return true;
+	if (!pads_accept(&p->window.pads, w))
+		return false;
+	if (p->ceil_mode && is_op(s, "AveragePool"))
+		return refuse(w, "an average with ceil_mode");
+	if (pool_window(s, &win, NULL))
+		return refuse(w, "a window that does not fit");
+	for (int i = 0; i < win.n; i++)
+		if (win.begin[i] >= win.kernel[i] || win.end[i] >= win.kernel[i])
+			return refuse(w, "pads as large as the window");
+	return true;
+}
+
+static int pool_choose(struct build *b, struct made *m, const struct window *w, enum layout l)
+{
+	const struct site *s = b->s;
+	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
+	const struct pool *p = site_params(s);
+	dnnl_dims_t src, dst, stride, kernel, dilate, begin, end;
+	dnnl_alg_kind_t alg = dnnl_pooling_avg_exclude_padding;
+	if (is_op(s, "MaxPool") || is_op(s, "GlobalMaxPool"))
+		alg = dnnl_pooling_max;
+	else if (!is_global(s) && p->count_include_pad)
+		alg = dnnl_pooling_avg_include_padding;
+	for (int i = 0; i < x->rank; i++) {
+		src[i] = x->dim[i];
+		dst[i] = y->dim[i];
+	}
+	for (int i = 0; i < w->n; i++) {
+		stride[i] = w->stride[i];
+		kernel[i] = w->kernel[i];
+		dilate[i] = w->dilation[i] - 1;
+		begin[i] = w->begin[i];
+		int64_t need = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 -
+			       w->in[i] - w->begin[i];
+		end[i] = need > w->end[i] ? need : w->end[i];
+	}
+	dnnl_memory_desc_t from = md_tag(m, x->rank, src, layout_tag(l, x->rank));
+	dnnl_memory_desc_t to = md_tag(m, x->rank, dst, layout_tag(l, x->rank));
+	TRY(b->d, dnnl_pooling_forward_primitive_desc_create(&m->pd, engine, dnnl_forward_inference, alg,
+							     from, to, stride, kernel, dilate, begin, end,
+							     m->attr));
+	return 0;
+}
+
+static int pool_operands(struct build *b, struct made *m, enum layout l)
+{
+	struct action *a;
+	struct at x = operand_in(b, 0, l), y = result(b, l);
+	int r = add_primitive(b, m->pd, &a);
+	r = r ? r : add_argument(b, a, DNNL_ARG_SRC, pd_md(m->pd, dnnl_query_src_md), x);
+	r = r ? r : add_argument(b, a, DNNL_ARG_DST, pd_md(m->pd, dnnl_query_dst_md), y);
+	result_end(b, l, y);
+	return r;
+}
+
+int onednn_pool_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct shape *y = &site_out(s, 0)->shape;
+	enum layout l = site_in(s, 0)->layout;
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, 1);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	struct made m = {0};
+	struct window w;
+	struct build b;
+	build_start(&b, s, step, d);
+	want[0] = l;
+	give[0] = layouts_same(y, l, LAYOUT_ROW) ? LAYOUT_ROW : l;
+	step->want = want;
+	step->give = give;
+	const char *wrong = counts_fit(s) ? pool_window(s, &w, d) : "sizes that fit in memory";
+	if (wrong)
+		return FAIL(d, E_SHAPE, .expected = wrong);
+	if (api.dnnl_post_ops_create(&m.ops))
+		return failed(d, dnnl_out_of_memory, "dnnl_post_ops_create");
+	int r = attributes(&b, &m);
+	r = r ? r : pool_choose(&b, &m, &w, l);
+	r = r ? r : pool_operands(&b, &m, l);
+	made_free(&m);
+	return r ? r : build_end(&b);
+}
+
+#else /* HAVE_DNNL */
+
+/* Built without oneDNN's headers: every kernel refuses, and no step of it is ever made. */
+
+bool onednn_usable(struct why *w)
+{
+	return refuse(w, "built without oneDNN");
+}
+
+const char *onednn_about(void)
+{
+	return "built without oneDNN";
+}
+
+int onednn_run(const struct call *c)
+{
+	return call_fail(c, E_LIBRARY, "oneDNN", onednn_about());
+}
+
+void onednn_drop(struct step *step)
+{
+	(void)step;
+}
+
+#define ABSENT(what)                                                                               \
+	bool onednn_##what##_accepts(const struct site *s, struct why *w)                          \
+	{                                                                                          \
+		(void)s;                                                                           \
+		return onednn_usable(w);                                                           \
+	}                                                                                          \
+	int onednn_##what##_reshape(struct site *s, struct step *step, struct diag *d)             \
+	{                                                                                          \
+		(void)s;                                                                           \
+		(void)step;                                                                        \
+		return FAIL(d, E_LIBRARY, .actual = onednn_about());                               \
+	}
+ABSENT(conv)
+ABSENT(deconv)
+ABSENT(fused_conv)
+ABSENT(gemm)
+ABSENT(matmul)
+ABSENT(fused_gemm)
+ABSENT(pool)
+
+#endif

@@ -34,7 +34,7 @@ bool onednn_matmul_accepts(const struct site *s, struct why *w); /* MatMul */
 int onednn_matmul_reshape(struct site *s, struct step *step, struct diag *d);
 bool onednn_fused_gemm_accepts(const struct site *s, struct why *w); /* infer::Gemm */
 int onednn_fused_gemm_reshape(struct site *s, struct step *step, struct diag *d);
-/* MaxPool (one output), AveragePool */
+/* MaxPool (without indices), AveragePool, GlobalMaxPool, GlobalAveragePool */
 bool onednn_pool_accepts(const struct site *s, struct why *w);
 int onednn_pool_reshape(struct site *s, struct step *step, struct diag *d);
 

@@ -48,7 +48,7 @@ enum vfun {
 };
 typedef void simd_map(const float *x, float *y, int64_t n, const float *p);
 
-/* Functions of two vectors of one type; the last five give bool. */
+/* Functions of two vectors of one type; the last three give bool. */
 enum vbin {
 	VB_ADD,
 	VB_SUB,
@@ -59,6 +59,7 @@ enum vbin {
 	VB_AND, /* integers, bool */
 	VB_OR,
 	VB_XOR,
+	VB_PRELU, /* a < 0 ? a * b : a */
 	VB_EQ,
 	VB_LT,
 	VB_LE,
@@ -72,6 +73,8 @@ struct simd {
 	simd_bin *bin[VB_COUNT][DT_COUNT]; /* NULL where there is none */
 	/* clamp to lo..hi, which point at one element each; NaN stays */
 	void (*clip[DT_COUNT])(const void *x, void *y, int64_t n, const void *lo, const void *hi);
+	/* of 1, 2, 4, 8 bytes: y = c ? a : b */
+	void (*where[4])(const uint8_t *c, const void *a, const void *b, void *y, int64_t n);
 	void (*f16_to_f32)(const uint16_t *x, float *y, int64_t n);
 	void (*f32_to_f16)(const float *x, uint16_t *y, int64_t n);
 	void (*bf16_to_f32)(const uint16_t *x, float *y, int64_t n);

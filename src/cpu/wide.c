@@ -2,6 +2,7 @@
 #include "cpu/wide.h"
 
 #include "base/pool.h"
+#include "cpu/simd.h"
 
 enum { GRAIN = 1 << 15 };
 
@@ -51,7 +52,7 @@ static void widen(void *arg, int64_t begin, int64_t end, int thread)
 	const struct convert *c = arg;
 
 	(void)thread;
-	to_f32(c->type, c->from, begin, end - begin, (float *)c->to + begin);
+	simd_to_f32(c->type, c->from, begin, end - begin, (float *)c->to + begin);
 }
 
 static void narrow(void *arg, int64_t begin, int64_t end, int thread)
@@ -59,7 +60,7 @@ static void narrow(void *arg, int64_t begin, int64_t end, int thread)
 	const struct convert *c = arg;
 
 	(void)thread;
-	from_f32(c->type, (const float *)c->from + begin, end - begin, c->to, begin);
+	simd_from_f32(c->type, (const float *)c->from + begin, end - begin, c->to, begin);
 }
 
 const void *wide_in(struct scratch *s, const struct tensor *t)

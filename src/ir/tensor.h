@@ -49,6 +49,16 @@ struct tensor {
 	int device;	     /* 0: host memory; n: device n-1's */
 };
 
+/* Attributes that hold several tensors, or a type with its shape (fields F_TENSORS, F_TYPE). */
+struct tensors {
+	const struct tensor *const *v;
+	int64_t n;
+};
+struct type_attr {
+	struct type type;
+	struct shape shape; /* of a tensor; rank -1 unknown */
+};
+
 static inline enum dtype tensor_dtype(const struct tensor *t)
 {
 	return (enum dtype)t->type.dtype;

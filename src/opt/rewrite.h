@@ -36,7 +36,7 @@
  *   $axis, c.axis	the attribute of the expanded node, of the node labelled c, as a constant
  *   {act=relu}		text as on a command line
  *   {axis=$axis}, {axis=c.axis}, {alpha=1/@s*2}: from an attribute; a product of numbers,
- *			attributes and the values @s of constants of one element
+ *			attributes, values @s of constants of one element and dimensions @q[1]
  *   {...c}		first: all attributes that both have by name; later ones win
  * The outputs of the pattern must all be defined. `y = x` makes x take y's place.
  */
@@ -51,6 +51,11 @@ struct rule {
 	const char *from, *to;
 	bool (*when)(struct match *); /* NULL: always */
 	bool inexact;		      /* changes rounding: not with --optimize basic */
+	/*
+	 * Shapes to try it with: "x[2,3,8,8] w[4,3,3,3] s=0.5"; `v+[4]`: positive values; `=`: all
+	 * elements. Every name of the pattern that no statement defines, optional ones too.
+	 */
+	const char *sample;
 };
 
 /* The tables; each ends with a NULL name. */
@@ -64,7 +69,7 @@ RULE_TABLES(T)
 const struct graph *match_graph(const struct match *m);
 /* The value bound to a name; NULL where it was left out. */
 const struct value *match_value(const struct match *m, const char *name);
-const struct node *match_node(const struct match *m, const char *label);
+const struct node *match_node_of(const struct match *m, const char *label);
 /* Its info: rank -1 where left out or not known. */
 struct shape match_shape(const struct match *m, const char *name);
 int match_rank(const struct match *m, const char *name);
@@ -83,14 +88,20 @@ bool match_same_shape(const struct match *m, const char *a, const char *b);
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
-/* A parsed text; see rewrite.c. */
-struct pattern;
+struct pattern; /* a parsed text; opt/pattern.h */
+struct names;
+
+struct parsed_rule {
+	const struct rule *rule;
+	struct pattern *from, *to;
+	struct names *vars, *labels;
+};
 
 struct rewriter {
 	struct graph *graph;
-	struct arena *scratch; /* while the pass runs */
+	struct arena *arena; /* of the graph: new params, names */
 	struct diag *diag;
-	/* Called for each node that was made, in order: infers it. */
+	/* Called for each node that was made, in order: infers it into its outputs' value->info. */
 	int (*made)(void *arg, struct node *n);
 	/* Told of each rule that fired (why NULL) or was refused by its guard; NULL: nobody asks. */
 	void (*told)(void *arg, const struct rule *r, const struct node *n, const char *why);
@@ -102,28 +113,19 @@ struct rule_set {
 	struct parsed_rule *rules;
 	uint32_t n;
 };
+/* With d NULL rules that this build lacks operators for are left out; else that is an error. */
 int rules_parse(struct rule_set *set, struct arena *a, struct diag *d);
-/* One parsed rule; for tests. */
+/* One rule; for tests. */
 int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d);
 
-/* Apply the set's rules of this kind until none fires (SIMPLIFY: of that kind only; FUSE: both).
- * counts (may be NULL): by rule, how often it fired. Returns how many fired or -code. */
+/*
+ * Apply the set's rules until none fires: those of kind SIMPLIFY, or both kinds (most = FUSE);
+ * exact: none that changes rounding. counts (may be NULL): by rule, how often it fired.
+ * Returns how many fired, or -code.
+ */
 int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
 		  uint32_t *counts);
 /* Put the node's .expand in its place. */
 int rewrite_expand(struct rewriter *w, struct node *n);
-
-struct parsed_rule {
-	const struct rule *rule;
-	struct pattern *from, *to;
-};
-
-/* Tests build graphs of text: names not defined are inputs, made with graph_add_value and entered
- * into `names`/`ids` (room for max); outputs are those of the pattern. */
-struct text_value {
-	const char *name;
-	uint32_t id;
-	bool optional, constant, defined, used;
-};
 
 #endif

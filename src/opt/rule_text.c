@@ -138,29 +138,52 @@ static int parse_attrs(struct parser *s, struct term *t)
 
 static int parse_term(struct parser *s, struct term **out);
 
+/* A name that the text has had before. */
+static int known_name(struct parser *s, int *var)
+{
+	size_t n = word(s->p, false);
+
+	*var = names_find(s->vars, s->p, n);
+	if (*var == NO_VAR)
+		return fault(s, "a name of the pattern");
+	s->p += n;
+	return 0;
+}
+
+static int parse_item(struct parser *s, struct term *t)
+{
+	int r, i = t->nlist++;
+	char *end;
+
+	blanks(s);
+	t->list_var[i] = NO_VAR;
+	if (take(s, "1...")) {
+		t->fill_at = i;
+		t->list[i] = 1;
+		return known_name(s, &t->fill_var);
+	}
+	if (word(s->p, false)) { /* w[0]: a dimension */
+		r = known_name(s, &t->list_var[i]);
+		if (r || !take(s, "["))
+			return r ? r : fault(s, "'['");
+	}
+	t->list[i] = strtoll(s->p, &end, 10);
+	if (end == s->p)
+		return fault(s, "an integer");
+	s->p = end;
+	return t->list_var[i] != NO_VAR && !take(s, "]") ? fault(s, "']'") : 0;
+}
+
 static int parse_list(struct parser *s, struct term *t)
 {
 	t->kind = TERM_LIST;
 	t->fill_at = -1;
 	while (!take(s, "]")) {
-		char *end;
 		if (t->nlist == MAX_LIST || (t->nlist && !take(s, ",")))
 			return fault(s, "',' or ']'");
-		blanks(s);
-		if (take(s, "1...")) {
-			size_t n = word(s->p, false);
-			t->fill_at = t->nlist;
-			t->fill_var = names_find(s->vars, s->p, n);
-			if (t->fill_var == NO_VAR)
-				return fault(s, "a name of the pattern");
-			s->p += n;
-			t->list[t->nlist++] = 1;
-			continue;
-		}
-		t->list[t->nlist++] = strtoll(s->p, &end, 10);
-		if (end == s->p)
-			return fault(s, "an integer");
-		s->p = end;
+		int r = parse_item(s, t);
+		if (r)
+			return r;
 	}
 	return 0;
 }

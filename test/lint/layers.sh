@@ -14,6 +14,7 @@ src/backend.   2 ops
 src/eval.      2 ops
 src/store.     2 ops
 src/config.    2 ops
+src/image      2 ops
 onnx/          3 onnx
 src/opt/       3 opt
 src/cpu/       3 cpu

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `infer __gen KIND [DIR]`: what the tables say, as manual pages, completion scripts, a sample configuration. */
+#include "base/file.h"
+#include "cmd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void bash(const struct command *c, FILE *f)
+{
+	(void)c;
+	shell_script("bash", f);
+}
+
+static void zsh(const struct command *c, FILE *f)
+{
+	(void)c;
+	shell_script("zsh", f);
+}
+
+static void fish(const struct command *c, FILE *f)
+{
+	(void)c;
+	shell_script("fish", f);
+}
+
+static void yaml(const struct command *c, FILE *f)
+{
+	(void)c;
+	sample_config(f);
+}
+
+/* Written to DIR/name, or to stdout without DIR. */
+static int write_file(const char *dir, const char *name,
+		      void (*render)(const struct command *, FILE *), const struct command *c,
+		      struct diag *d)
+{
+	struct arena a = {0};
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	if (!f)
+		return FAIL(d, E_MEMORY, .message = "no memory for a page");
+	render(c, f);
+	if (fclose(f) != 0) {
+		free(text);
+		return FAIL(d, E_MEMORY, .message = "no memory for a page");
+	}
+	struct file_out *out = file_create(dir ? path_join(&a, dir, name) : "-", E_OUTPUT, d);
+	int rc = -E_OUTPUT;
+	if (out) {
+		file_write(out, text, n);
+		rc = file_commit(out, d);
+	}
+	free(text);
+	arena_free(&a);
+	return rc;
+}
+
+static int manual(const char *dir, struct diag *d)
+{
+	char name[64];
+	int rc = write_file(dir, "infer.1", manual_page, NULL, d);
+
+	for (const struct command *c = commands; c->name && !rc; c++) {
+		snprintf(name, sizeof(name), "infer-%s.1", c->name);
+		rc = write_file(dir, name, manual_page, c, d);
+	}
+	return rc;
+}
+
+int cmd_gen(int argc, char *const *argv, struct diag *d)
+{
+	static const struct {
+		const char *kind, *name;
+		void (*render)(const struct command *, FILE *);
+	} kinds[] = {
+		{"bash", "infer.bash", bash},
+		{"zsh", "_infer", zsh},
+		{"fish", "infer.fish", fish},
+		{"yaml", "default.yaml", yaml},
+	};
+	const char *kind = argc > 0 ? argv[0] : "", *dir = argc > 1 ? argv[1] : NULL;
+
+	if (strcmp(kind, "man") == 0)
+		return manual(dir, d);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(kinds[i].kind, kind) == 0)
+			return write_file(dir, kinds[i].name, kinds[i].render, NULL, d);
+	return FAIL(d, E_USAGE, .message = "__gen takes man, bash, zsh, fish or yaml, and a folder");
+}

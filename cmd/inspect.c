@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer inspect: what a model is, without running it. */
+#include "inspect.h"
+
+#include "cmd.h"
+#include "cpu/cpu.h"
+#include "dump.h"
+#include "onnx/load.h"
+#include "opt/pipeline.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The size that --dim binds the symbol to: "NAME=N", or "INPUT.NAME=N" for one input; -1: none. */
+static int64_t bound_dim(struct inspection *x, const char *input, const char *symbol, bool *used)
+{
+	size_t li = strlen(input), ls = strlen(symbol);
+
+	for (int64_t k = 0; k < x->o->dim.n; k++) {
+		const char *s = x->o->dim.v[k].s, *eq = strrchr(s, '=');
+		size_t n = eq ? (size_t)(eq - s) : 0;
+		bool plain = n == ls && !strncmp(s, symbol, ls);
+		bool full = n == li + 1 + ls && !strncmp(s, input, li) && s[li] == '.' &&
+			    !strncmp(s + li + 1, symbol, ls);
+		if (!plain && !full)
+			continue;
+		used[k] = true;
+		return strtoll(eq + 1, NULL, 10);
+	}
+	return -1;
+}
+
+static int check_dim_values(struct inspection *x, struct diag *d)
+{
+	for (int64_t k = 0; k < x->o->dim.n; k++) {
+		const char *s = x->o->dim.v[k].s, *eq = strrchr(s, '=');
+		char *end = NULL;
+		long long n = eq ? strtoll(eq + 1, &end, 10) : -1;
+		if (!eq || eq == s || !eq[1] || *end || n < 0)
+			return FAIL(d, E_OPTION, .message = "--dim wants NAME=N", .actual = fmt(d, "'%s'", s));
+	}
+	return 0;
+}
+
+/* Sizes that the user gave for free dimensions go into the inputs before anything is inferred. */
+static int bind_dims(struct inspection *x, struct diag *d)
+{
+	struct graph *g = x->model->graph;
+	bool *used = arena_new_n(&x->arena, bool, (size_t)(x->o->dim.n > 0 ? x->o->dim.n : 0) + 1);
+	int err = check_dim_values(x, d);
+
+	for (uint32_t i = 0; i < g->nin && !err; i++) {
+		struct value *v = g->value[g->in[i]];
+		for (int k = 0; k < v->info.shape.rank; k++) {
+			int64_t dim = v->info.shape.dim[k];
+			int64_t n = dim_is_sym(dim) ? bound_dim(x, v->name, x->model->symbols[DIM_SYM_ID(dim)], used)
+						    : -1;
+			if (n >= 0)
+				v->info.shape.dim[k] = n;
+		}
+	}
+	for (int64_t k = 0; k < x->o->dim.n && !err; k++)
+		if (!used[k])
+			err = FAIL(d, E_DIM, .message = "the model has no such dimension",
+				   .actual = fmt(d, "'%s'", x->o->dim.v[k].s),
+				   .hint = "infer inspect shows the names of the free dimensions");
+	return err;
+}
+
+static void gather_nodes(struct inspection *x)
+{
+	const struct graph *g = x->model->graph;
+	struct vinfo *info = arena_new_n(&x->arena, struct vinfo, g->nvalues + 1);
+
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		info[i] = g->value[i]->info;
+	x->nodes = arena_new_n(&x->arena, struct node_row, g->norder + 1);
+	x->total.known = true;
+	for (uint32_t i = 0; i < g->norder; i++) {
+		const struct node *n = g->node[g->order[i]];
+		if (n->dead)
+			continue;
+		struct cost c = report_cost(g, n, info, &x->arena);
+		x->nodes[x->nnodes++] = (struct node_row){g, n, c};
+		x->total.known &= c.known;
+		x->total.macs += c.macs;
+		x->total.flops += c.flops;
+		x->total.bytes += c.bytes;
+	}
+}
+
+/* A tensor of the input's type with free dimensions taken as 1 and no contents worth speaking of. */
+static struct tensor *blank_input(struct inspection *x, const struct value *v, struct diag *d)
+{
+	struct tensor *t = arena_new(&x->arena, struct tensor);
+
+	t->type = v->info.type;
+	t->shape = v->info.shape;
+	if (t->type.kind != V_TENSOR || t->shape.rank < 0)
+		return t->type.kind == V_TENSOR ? NULL : t;
+	for (int i = 0; i < t->shape.rank; i++) {
+		if (t->shape.dim[i] >= 0)
+			continue;
+		NOTE(d, E_DIM_DEFAULT, .slot = fmt(d, "input '%s' dimension %d", v->name, i));
+		t->shape.dim[i] = 1;
+	}
+	if (!tensor_bytes(tensor_dtype(t), &t->shape, LAYOUT_ROW, &t->bytes))
+		return NULL;
+	t->data = mem_zalloc(t->bytes + 1, MEM_STAGING);
+	return t->data ? t : NULL;
+}
+
+static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
+{
+	const struct graph *g = session_model(s)->graph;
+	const struct tensor **in = arena_new_n(&x->arena, const struct tensor *, g->nin + 1);
+	int err = 0;
+
+	for (uint32_t i = 0; i < g->nin && !err; i++) {
+		struct value v = *x->model->graph->value[x->model->graph->in[i]];
+		in[i] = blank_input(x, &v, d);
+		if (!in[i])
+			err = FAIL(d, E_INPUT_SHAPE, .slot = fmt(d, "input '%s'", v.name),
+				   .message = "its shape is not known", .hint = "bind it with --dim NAME=N");
+	}
+	struct segment_report r = {0};
+	uint64_t before = mem_count(MEM_HOST, MEM_WEIGHTS).live;
+	if (!err)
+		err = session_prepare(s, in, &r, d);
+	x->packed_bytes = (size_t)(mem_count(MEM_HOST, MEM_WEIGHTS).live - before);
+	if (!err) {
+		x->plan = r;
+		x->plan.steps = arena_dup(&x->arena, r.steps, r.nsteps * sizeof(*r.steps));
+		x->planned = true;
+	}
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (in[i] && in[i]->data)
+			mem_free((void *)(uintptr_t)in[i]->data);
+	return err;
+}
+
+static int gather(struct inspection *x, struct session **plan, struct diag *d)
+{
+	struct run_config config = x->o->config;
+	int stage = x->o->stage;
+	int err = bind_dims(x, d);
+
+	report_weights(x->model->graph, x->weights);
+	x->ops = report_ops(x->model->graph, &cpu_backend, &x->arena, &x->nops);
+	if (stage == STAGE_NONE || stage == STAGE_GRAPH)
+		config.optimize = OPTIMIZE_NONE;
+	/* what cannot be inferred is told, and the rest is shown all the same */
+	if (!err && stage != STAGE_FILE)
+		(void)opt_run(x->model, &cpu_backend, &config, d);
+	if (!err && (x->o->nodes || x->o->cost || x->o->json))
+		gather_nodes(x);
+	if (!err && (x->o->memory || stage == STAGE_PLAN)) {
+		*plan = session_open(x->path, &x->o->config, d);
+		err = *plan ? plan_memory(x, *plan, d) : -(int)E_MODEL_FORMAT;
+	}
+	return err;
+}
+
+static void print_stage(const struct inspection *x)
+{
+	if (x->o->stage == STAGE_PLAN) {
+		for (uint32_t i = 0; i < x->plan.nsteps; i++) {
+			const struct step_report *s = &x->plan.steps[i];
+			printf("%4u  %-28s %-10s %12zu bytes  %s\n", i, s->op, s->kernel, s->out_bytes,
+			       s->from ? s->from->name : "");
+		}
+		return;
+	}
+	dump_graph(stdout, x->model->graph, NULL);
+}
+
+static int inspect_model(struct inspection *x, struct diag *d)
+{
+	struct load_options load = {.external_root = x->o->config.external_root};
+	struct session *plan = NULL;
+
+	x->model = onnx_load(x->path, &load, d);
+	if (!x->model)
+		return -(int)(d->last ? d->last->code : E_MODEL_FORMAT);
+	int err = gather(x, &plan, d);
+	if (!err && x->o->json)
+		inspect_print_json(x, d);
+	else if (!err && x->o->dot)
+		dump_dot(stdout, x->model->graph);
+	else if (!err && x->o->stage != STAGE_NONE)
+		print_stage(x);
+	else if (!err)
+		inspect_print_text(x);
+	session_close(plan);
+	onnx_unload(x->model);
+	return err;
+}
+
+int cmd_inspect(struct options *o, struct diag *d)
+{
+	struct inspection x = {.o = o};
+	int err = 0;
+
+	if (o->ops && !o->noperands) {
+		inspect_print_support(o, d);
+		return 0;
+	}
+	if (!o->noperands)
+		return FAIL(d, E_USAGE, .expected = "a model", .actual = "none",
+			    .hint = "infer inspect MODEL, or infer inspect --ops");
+	x.path = o->operand[0];
+	err = inspect_model(&x, d);
+	arena_free(&x.arena);
+	return err;
+}

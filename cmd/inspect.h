@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CMD_INSPECT_H
+#define CMD_INSPECT_H
+/* What `infer inspect` found out, for its two printers. */
+#include "options.h"
+#include "output.h"
+#include "report.h"
+#include "session.h"
+
+struct node_row {
+	const struct graph *graph;
+	const struct node *node;
+	struct cost cost;
+};
+
+struct inspection {
+	struct options *o;
+	struct arena arena;
+	const char *path;
+	struct model *model;
+	struct op_count *ops;
+	size_t nops;
+	struct weight_sum weights[DT_COUNT];
+	struct node_row *nodes; /* --nodes, --cost: of the main graph, in order */
+	size_t nnodes;
+	struct cost total;
+	bool planned; /* --memory */
+	struct segment_report plan;
+	size_t packed_bytes; /* weights packed for the kernels */
+};
+
+void inspect_print_text(const struct inspection *x);
+void inspect_print_json(struct inspection *x, const struct diag *d);
+/* --ops without a model: every operator of this build. */
+void inspect_print_support(struct options *o, const struct diag *d);
+
+/* Types that the row's first slot takes; the device that runs it. */
+const char *op_types(struct arena *a, const struct op *row);
+const char *op_device(const struct op *row);
+
+/* "10.9 MB", in the arena. */
+const char *human_bytes(struct arena *a, uint64_t bytes);
+const char *human_count(struct arena *a, double n);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer: runs ONNX models and finds what is wrong with them. */
+#include "base/str.h"
+#include "cmd.h"
+#include "output.h"
+#include "version.h"
+#include "watchdog.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is(const char *word, const char *a, const char *b)
+{
+	return strcmp(word, a) == 0 || (b && strcmp(word, b) == 0);
+}
+
+static int unknown_command(const char *name, struct diag *d)
+{
+	const char *near = NULL;
+
+	if (*name == '-')
+		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' stands before the subcommand", name),
+			    .hint = "infer COMMAND [OPTION]...; see infer --help");
+	for (const struct command *c = commands; c->name; c++) {
+		const char *pair[2] = {near, c->name};
+		const char *now = str_nearest(name, pair, 2);
+		near = now ? now : near;
+	}
+	return FAIL(d, E_OPTION, .message = fmt(d, "unknown subcommand '%s'", name),
+		    .hint = near ? fmt(d, "did you mean '%s'?", near) : "see infer --help");
+}
+
+/* What stands on stdout must have arrived there. */
+static void close_stdout(struct diag *d)
+{
+	errno = 0;
+	if (fflush(stdout) != 0 || ferror(stdout))
+		FAIL(d, E_OUTPUT, .message = fmt(d, "standard output: cannot write: %s",
+						 strerror(errno ? errno : EIO)));
+}
+
+static void report(struct options *o, struct diag *d)
+{
+	struct json j;
+
+	if (o->json && !o->document) {
+		json_envelope_begin(&j, o, d);
+		json_envelope_end(&j, d);
+	}
+	size_t errors = d->errors;
+	close_stdout(d);
+	if (!o->json || d->errors > errors)
+		output_findings(o, d);
+}
+
+static void run_command(struct options *o, struct diag *d)
+{
+	if (o->help) {
+		help_print(o->command, stdout);
+		o->document = true;
+	} else if (o->version) {
+		printf("infer %s\n", INFER_VERSION);
+		o->document = true;
+	} else {
+		watchdog_start(o->command->name, o->timeout, o->json);
+		int rc = o->command->run(o, d);
+		if (rc && !d->errors)
+			FAIL(d, (enum code)-rc, .message = NULL);
+	}
+}
+
+static int subcommand(const struct command *c, int argc, char **argv)
+{
+	struct diag d = {0};
+	struct options o;
+
+	if (options_parse(&o, c, argc, argv, &d) == 0)
+		run_command(&o, &d);
+	else
+		for (int i = 0; i < argc; i++)
+			o.json |= is(argv[i], "--json", NULL);
+	report(&o, &d);
+	int status = diag_exit(&d);
+	options_free(&o);
+	diag_free(&d);
+	return status;
+}
+
+/* What has no options: help, version, what is wrong, and the hidden words. */
+static int plain(int argc, char **argv)
+{
+	struct diag d = {0};
+	struct options o = {0};
+	const char *word = argc > 1 ? argv[1] : NULL;
+	const struct command *c = argc > 2 ? command_find(argv[2]) : NULL;
+
+	if (!word) {
+		help_print(NULL, stderr);
+		return code_exit(E_USAGE);
+	}
+	if (is(word, "--version", NULL))
+		printf("infer %s\n", INFER_VERSION);
+	else if (is(word, "--help", "-h") || (is(word, "help", NULL) && (argc == 2 || c)))
+		help_print(c, stdout);
+	else if (is(word, "__gen", NULL))
+		cmd_gen(argc - 2, argv + 2, &d);
+	else if (is(word, "__complete", NULL))
+		cmd_complete(argc - 2, argv + 2, &d);
+	else
+		unknown_command(is(word, "help", NULL) ? argv[2] : word, &d);
+	report(&o, &d);
+	int status = diag_exit(&d);
+	diag_free(&d);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *c = argc > 1 ? command_find(argv[1]) : NULL;
+
+	return c ? subcommand(c, argc - 2, argv + 2) : plain(argc, argv);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "output.h"
+
+#include "cmd.h"
+#include "version.h"
+#include "watchdog.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+bool output_color(const struct options *o, FILE *stream)
+{
+	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	if (o->color != COLOR_AUTO)
+		return o->color == COLOR_ALWAYS;
+	if ((no && *no) || (terminal && strcmp(terminal, "dumb") == 0))
+		return false;
+	return isatty(fileno(stream));
+}
+
+/* The processor's name as the system says it; "" where it does not. */
+static void cpu_name(char *name, size_t size)
+{
+	char line[256];
+	FILE *f = fopen("/proc/cpuinfo", "re");
+
+	*name = '\0';
+	while (f && !*name && fgets(line, sizeof(line), f)) {
+		char *colon = strchr(line, ':');
+		if (!colon || strncmp(line, "model name", 10) != 0)
+			continue;
+		colon[strcspn(colon, "\n")] = '\0';
+		snprintf(name, size, "%s", colon + 1 + strspn(colon + 1, " "));
+	}
+	if (f)
+		fclose(f);
+}
+
+static void write_env(struct json *j)
+{
+	char cpu[128];
+	struct utsname u;
+	cpu_set_t set;
+
+	json_object(j, "env");
+	json_string(j, "infer", INFER_VERSION);
+	cpu_name(cpu, sizeof(cpu));
+	json_string(j, "cpu", *cpu ? cpu : NULL);
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		json_int(j, "cores", CPU_COUNT(&set));
+	if (uname(&u) == 0) {
+		json_string(j, "machine", u.machine);
+		json_string(j, "system", u.sysname);
+		json_string(j, "kernel", u.release);
+	}
+	json_end(j, '}');
+}
+
+void json_envelope_begin(struct json *j, struct options *o, const struct diag *d)
+{
+	watchdog_document(); /* from here on a signal must not write a second document */
+	o->document = true;
+	json_begin(j, stdout);
+	json_object(j, NULL);
+	json_string(j, "schema", "infer/1");
+	json_string(j, "command", o->command ? o->command->name : NULL);
+	json_bool(j, "ok", diag_exit(d) == 0);
+	json_int(j, "exit_code", diag_exit(d));
+	write_env(j);
+}
+
+/* A member that is left out where there is nothing to say. */
+static void text_member(struct json *j, const char *key, const char *text)
+{
+	if (text)
+		json_string(j, key, text);
+}
+
+static void write_finding(struct json *j, const struct finding *f)
+{
+	static const char *const words[] = {"note", "warning", "error"};
+	const char *hint = f->hint ? f->hint : code_hint(f->code);
+
+	json_object(j, NULL);
+	json_string(j, "id", code_id(f->code, f->severity));
+	json_string(j, "severity", words[f->severity]);
+	json_string(j, "message", f->message ? f->message : code_title(f->code));
+	if (f->model || f->node || f->op || f->slot) {
+		json_object(j, "where");
+		text_member(j, "model", f->model);
+		text_member(j, "node", f->node);
+		text_member(j, "op", f->op);
+		text_member(j, "slot", f->slot);
+		json_end(j, '}');
+	}
+	text_member(j, "expected", f->expected);
+	text_member(j, "actual", f->actual);
+	text_member(j, "hint", hint);
+	if (f->nrows) {
+		json_array(j, "rows");
+		for (size_t i = 0; i < f->nrows; i++) {
+			json_object(j, NULL);
+			json_string(j, "label", f->rows[i].label);
+			json_string(j, "text", f->rows[i].text);
+			json_end(j, '}');
+		}
+		json_end(j, ']');
+	}
+	json_end(j, '}');
+}
+
+void json_envelope_end(struct json *j, const struct diag *d)
+{
+	json_array(j, "findings");
+	for (const struct finding *f = d->first; f; f = f->next)
+		write_finding(j, f);
+	json_end(j, ']');
+	json_end(j, '}');
+	json_finish(j);
+}
+
+void output_findings(const struct options *o, const struct diag *d)
+{
+	bool color = output_color(o, stderr);
+
+	for (const struct finding *f = d->first; f; f = f->next)
+		if (!o->quiet || f->severity == SEV_ERROR)
+			finding_print(f, stderr, color);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CMD_OUTPUT_H
+#define CMD_OUTPUT_H
+/* What the subcommands' outputs have in common. */
+#include "base/json.h"
+#include "options.h"
+
+/* Whether what goes to this stream is to be colored. */
+bool output_color(const struct options *o, FILE *stream);
+
+/*
+ * The JSON document of a command. Gather everything first (ok and exit_code come first), then
+ *   json_envelope_begin(&j, o, d); ... own members ...; json_envelope_end(&j, d);
+ * A command that fails before writes nothing: main writes a document with the findings alone.
+ */
+void json_envelope_begin(struct json *j, struct options *o, const struct diag *d);
+void json_envelope_end(struct json *j, const struct diag *d);
+
+/* Findings on stderr; with --quiet the errors only. */
+void output_findings(const struct options *o, const struct diag *d);
+
+#endif

@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes to params, by the field table of the operator's row; types of values. */
+#include "onnx/loader.h"
+
+#include <inttypes.h>
+
+typedef Onnx__AttributeProto Attr;
+#define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
+
+/* What may be large is read where it lies. */
+static const struct pb_lazy attr_lazy[] = {
+	{&onnx__attribute_proto__descriptor,
+	 1u << ATTRIBUTE_T | 1u << ATTRIBUTE_G | 1u << ATTRIBUTE_FLOATS | 1u << ATTRIBUTE_INTS |
+		 1u << ATTRIBUTE_STRINGS | 1u << ATTRIBUTE_TENSORS | 1u << ATTRIBUTE_GRAPHS |
+		 1u << 13 | 1u << 15 | 1u << ATTRIBUTE_SPARSE | 1u << 23},
+	{NULL, 0},
+};
+
+static const char *type_name(int type)
+{
+	static const char *const names[] = {
+		"nothing", "a float",	"an int",     "a string",     "a tensor",
+		"a graph", "floats",	"ints",	      "strings",      "tensors",
+		"graphs",  "a sparse tensor", "sparse tensors", "a type", "types",
+	};
+	return type >= 0 && type < (int)(sizeof(names) / sizeof(*names)) ? names[type] : "something unknown";
+}
+
+static struct pb_span bytes_of(const Attr *p)
+{
+	return pb_where(&p->base);
+}
+
+/* The first IR versions say nothing of the type: it is what is there. */
+static int type_of(const Attr *p)
+{
+	static const struct {
+		uint32_t number;
+		int type;
+	} by_field[] = {
+		{ATTRIBUTE_T, TYPE(TENSOR)},	     {ATTRIBUTE_G, TYPE(GRAPH)},
+		{ATTRIBUTE_FLOATS, TYPE(FLOATS)},    {ATTRIBUTE_INTS, TYPE(INTS)},
+		{ATTRIBUTE_STRINGS, TYPE(STRINGS)},  {ATTRIBUTE_TENSORS, TYPE(TENSORS)},
+		{ATTRIBUTE_GRAPHS, TYPE(GRAPHS)},    {ATTRIBUTE_SPARSE, TYPE(SPARSE_TENSOR)},
+	};
+
+	if (p->has_type && p->type)
+		return (int)p->type;
+	if (p->has_f)
+		return TYPE(FLOAT);
+	if (p->has_i)
+		return TYPE(INT);
+	if (p->has_s)
+		return TYPE(STRING);
+	if (p->tp)
+		return TYPE(TYPE_PROTO);
+	for (size_t i = 0; i < sizeof(by_field) / sizeof(*by_field); i++)
+		if (pb_occurs(bytes_of(p), by_field[i].number))
+			return by_field[i].type;
+	return TYPE(UNDEFINED);
+}
+
+static int attr_fail(struct loader *l, struct pb_span name, const char *expected, const char *actual)
+{
+	return FAIL(l->d, E_OP_ATTRIBUTE, .slot = fmt(l->d, "attribute '%s'", span_show(l, name)),
+		    .expected = expected, .actual = actual);
+}
+
+int attr_read(struct loader *l, struct scope *s, struct arena *a, struct pb_span bytes,
+	      struct env_attr *out)
+{
+	struct pb_decoder c = pb_decoder(a, attr_lazy, bytes.n);
+	const Attr *p = pb_decode(&c, &onnx__attribute_proto__descriptor, bytes);
+
+	*out = (struct env_attr){.scope = s};
+	if (!p)
+		return FAIL(l->d, E_MODEL_FORMAT, .message = "an attribute is malformed");
+	if (!p->name || !*p->name)
+		return FAIL(l->d, E_OP_ATTRIBUTE, .expected = "an attribute with a name",
+			    .actual = "one without");
+	out->name = (struct pb_span){(const uint8_t *)p->name, strlen(p->name)};
+	if (!p->ref_attr_name || !*p->ref_attr_name) {
+		out->attr = p;
+		return 0;
+	}
+	if (!s->env)
+		return attr_fail(l, out->name, "a value",
+				 fmt(l->d, "a reference to '%s', outside of a function",
+				     p->ref_attr_name));
+	for (size_t i = 0; i < s->env->n; i++) {
+		if (span_is(s->env->v[i].name, p->ref_attr_name)) {
+			out->attr = s->env->v[i].attr;
+			out->scope = s->env->v[i].scope;
+		}
+	}
+	return 0;
+}
+
+/* ---- setters: one a type of field */
+
+struct sink {
+	struct loader *l;
+	struct scope *s; /* of the node */
+	const struct env_attr *attr;
+	const struct field *f;
+	void *to; /* the member */
+	struct bodies *bodies;
+};
+
+static int fail(const struct sink *k, const char *expected, const char *actual)
+{
+	return attr_fail(k->l, k->attr->name, expected, actual);
+}
+
+static struct weights_to tensors_to(const struct sink *k)
+{
+	struct loader *l = k->l;
+
+	return (struct weights_to){l->a, l->store, l->d,
+				   fmt(l->d, "attribute '%s'", span_show(l, k->attr->name)), false};
+}
+
+static bool in_range(const struct field *f, double v)
+{
+	return !(f->min < f->max) || (v >= f->min && v <= f->max);
+}
+
+static int range_fail(const struct sink *k, double v)
+{
+	return fail(k, fmt(k->l->d, "a number from %g to %g", k->f->min, k->f->max),
+		    fmt(k->l->d, "%g", v));
+}
+
+static int set_int(const struct sink *k)
+{
+	int64_t v = k->attr->attr->i;
+
+	if (!in_range(k->f, (double)v))
+		return range_fail(k, (double)v);
+	if (k->f->type == F_BOOL)
+		*(bool *)k->to = v != 0;
+	else
+		*(int64_t *)k->to = v;
+	return 0;
+}
+
+static int set_float(const struct sink *k)
+{
+	float v = k->attr->attr->f;
+
+	if (!in_range(k->f, (double)v))
+		return range_fail(k, (double)v);
+	if (k->f->type == F_FLOAT)
+		*(float *)k->to = v;
+	else
+		*(double *)k->to = (double)v;
+	return 0;
+}
+
+/* Index of the text among the choices "a|b|c", or -1. */
+static int choice(const char *choices, const char *text)
+{
+	size_t n = strlen(text);
+	int i = 0;
+
+	for (const char *c = choices; *c; c += *c == '|', i++) {
+		size_t m = strcspn(c, "|");
+		if (m == n && !memcmp(c, text, n))
+			return i;
+		c += m;
+	}
+	return -1;
+}
+
+static int set_string(const struct sink *k)
+{
+	ProtobufCBinaryData s = k->attr->attr->s;
+	const char *text = span_text(k->l->a, (struct pb_span){s.data, s.len});
+	int at = k->f->choices ? choice(k->f->choices, text) : 0;
+
+	if (strlen(text) != s.len)
+		return fail(k, "a text", "one with NUL bytes");
+	if (at < 0)
+		return fail(k, fmt(k->l->d, "one of %s", k->f->choices), fmt(k->l->d, "'%.100s'", text));
+	if (k->f->type == F_ENUM)
+		*(int *)k->to = at;
+	else
+		*(const char **)k->to = text;
+	return 0;
+}
+
+static int set_ints(const struct sink *k)
+{
+	struct pb_span m = bytes_of(k->attr->attr);
+	size_t n = pb_count(m, ATTRIBUTE_INTS, PB_VARINT), i = 0;
+	int64_t *v = arena_new_n(k->l->a, int64_t, n);
+	struct pb_values it = pb_values(m, ATTRIBUTE_INTS, PB_VARINT);
+	uint64_t x;
+
+	for (; i < n && pb_value(&it, &x); i++)
+		v[i] = (int64_t)x;
+	*(struct ints *)k->to = (struct ints){v, (int64_t)i};
+	return 0;
+}
+
+static int set_floats(const struct sink *k)
+{
+	struct pb_span m = bytes_of(k->attr->attr);
+	size_t n = pb_count(m, ATTRIBUTE_FLOATS, PB_FIXED32), i = 0;
+	float *v = arena_new_n(k->l->a, float, n);
+	struct pb_values it = pb_values(m, ATTRIBUTE_FLOATS, PB_FIXED32);
+	uint64_t x;
+
+	for (; i < n && pb_value(&it, &x); i++)
+		memcpy(&v[i], &x, sizeof(*v));
+	*(struct floats *)k->to = (struct floats){v, (int64_t)i};
+	return 0;
+}
+
+static int set_strings(const struct sink *k)
+{
+	struct pb_span rest = bytes_of(k->attr->attr), s;
+	size_t n = pb_occurs(rest, ATTRIBUTE_STRINGS), i = 0;
+	struct text *v = arena_new_n(k->l->a, struct text, n);
+
+	for (; i < n && pb_each(&rest, ATTRIBUTE_STRINGS, &s); i++)
+		v[i] = (struct text){span_text(k->l->a, s), s.n};
+	*(struct texts *)k->to = (struct texts){v, (int64_t)i};
+	return 0;
+}
+
+static int set_tensor(const struct sink *k)
+{
+	struct weights_to to = tensors_to(k);
+	const Attr *p = k->attr->attr;
+	struct tensor *t = NULL;
+	int rc = type_of(p) == TYPE(SPARSE_TENSOR)
+			 ? weights_sparse(&to, pb_sub(bytes_of(p), ATTRIBUTE_SPARSE, k->l->a), &t, NULL)
+			 : weights_tensor(&to, pb_sub(bytes_of(p), ATTRIBUTE_T, k->l->a), &t, NULL);
+
+	*(const struct tensor **)k->to = t;
+	return rc;
+}
+
+static int set_tensors(const struct sink *k)
+{
+	struct weights_to to = tensors_to(k);
+	struct pb_span rest = bytes_of(k->attr->attr), m;
+	size_t n = pb_occurs(rest, ATTRIBUTE_TENSORS), i = 0;
+	const struct tensor **v = arena_new_n(k->l->a, const struct tensor *, n);
+
+	for (; i < n && pb_each(&rest, ATTRIBUTE_TENSORS, &m); i++) {
+		struct tensor *t;
+		int rc = weights_tensor(&to, m, &t, NULL);
+		if (rc)
+			return rc;
+		v[i] = t;
+	}
+	*(struct tensors *)k->to = (struct tensors){v, (int64_t)i};
+	return 0;
+}
+
+static int set_type(const struct sink *k)
+{
+	struct type_attr *t = arena_new(k->l->a, struct type_attr);
+
+	if (!k->attr->attr->tp)
+		return fail(k, "a type", "none");
+	*(const struct type_attr **)k->to = t;
+	return load_type(k->l, k->attr->attr->tp, false, &t->type, &t->shape);
+}
+
+static int add_body(const struct sink *k, struct pb_span bytes)
+{
+	struct bodies *b = k->bodies;
+	struct scope *body;
+
+	if (!k->attr->scope || k->attr->scope->g != k->s->g)
+		return FAIL(k->l->d, E_MODEL_FUNCTION,
+			    .message = "a graph handed to a function is used inside another body");
+	int rc = load_graph(k->l, bytes, k->attr->scope, &body);
+	if (rc)
+		return rc;
+	if (b->n == b->cap) {
+		b->cap = b->cap ? 2 * b->cap : 2;
+		b->graph = arena_grow(&k->l->scratch, b->graph, b->n, b->cap, sizeof(*b->graph));
+		b->scope = arena_grow(&k->l->scratch, b->scope, b->n, b->cap, sizeof(*b->scope));
+	}
+	b->graph[b->n] = body->g;
+	b->scope[b->n++] = body;
+	return 0;
+}
+
+static int set_graph(const struct sink *k)
+{
+	struct pb_span m = pb_sub(bytes_of(k->attr->attr), ATTRIBUTE_G, k->l->a);
+	int rc = m.p ? add_body(k, m) : fail(k, "a graph", "none");
+
+	if (!rc && k->to)
+		*(int *)k->to = (int)k->bodies->n - 1;
+	return rc;
+}
+
+/* Bodies of an operator that nobody knows: its graphs, in the order of its attributes. */
+static int set_graphs(const struct sink *k)
+{
+	struct pb_span rest = bytes_of(k->attr->attr), m;
+	int rc = 0;
+
+	while (!rc && pb_each(&rest, ATTRIBUTE_GRAPHS, &m))
+		rc = add_body(k, m);
+	return rc;
+}
+
+static const struct setter {
+	int type;
+	int (*set)(const struct sink *);
+} setters[] = {
+	[F_BOOL] = {TYPE(INT), set_int},
+	[F_INT] = {TYPE(INT), set_int},
+	[F_SIZE] = {TYPE(INT), set_int},
+	[F_FLOAT] = {TYPE(FLOAT), set_float},
+	[F_DOUBLE] = {TYPE(FLOAT), set_float},
+	[F_DURATION] = {TYPE(FLOAT), set_float},
+	[F_STRING] = {TYPE(STRING), set_string},
+	[F_ENUM] = {TYPE(STRING), set_string},
+	[F_INTS] = {TYPE(INTS), set_ints},
+	[F_FLOATS] = {TYPE(FLOATS), set_floats},
+	[F_STRINGS] = {TYPE(STRINGS), set_strings},
+	[F_LIST] = {TYPE(STRINGS), set_strings},
+	[F_TENSOR] = {TYPE(TENSOR), set_tensor},
+	[F_TENSORS] = {TYPE(TENSORS), set_tensors},
+	[F_TYPE] = {TYPE(TYPE_PROTO), set_type},
+	[F_GRAPH] = {TYPE(GRAPH), set_graph},
+};
+
+/* ---- a node's attributes */
+
+static int set_known(struct sink *k, const struct op *row, void *params, bool *seen)
+{
+	const struct env_attr *a = k->attr;
+	const char *name = arena_strn(&k->l->scratch, (const char *)a->name.p, a->name.n);
+	const struct field *f = row->attrs ? field_find(row->attrs, name) : NULL;
+
+	if (!f) {
+		const char *near = row->attrs ? field_nearest(row->attrs, name) : NULL;
+		return FAIL(k->l->d, E_OP_ATTRIBUTE,
+			    .slot = fmt(k->l->d, "attribute '%s'", span_show(k->l, a->name)),
+			    .message = "the operator has no such attribute",
+			    .hint = near ? fmt(k->l->d, "the nearest one is '%s'", near) : NULL);
+	}
+	if (seen[f - row->attrs])
+		return fail(k, "one attribute of this name", "a second one");
+	seen[f - row->attrs] = true;
+	const struct setter *set = &setters[f->type];
+	int type = type_of(a->attr);
+	if (type != set->type && !(f->type == F_TENSOR && type == TYPE(SPARSE_TENSOR)))
+		return fail(k, type_name(set->type), type_name(type));
+	k->f = f;
+	k->to = (char *)params + f->off;
+	return set->set(k);
+}
+
+static int set_unknown(struct sink *k)
+{
+	int type = type_of(k->attr->attr);
+
+	if (type == TYPE(GRAPH))
+		return set_graph(k);
+	return type == TYPE(GRAPHS) ? set_graphs(k) : 0;
+}
+
+static int set_all(struct loader *l, struct scope *s, struct arena *tmp, const struct node_view *v,
+		   const struct op *row, void *params, struct bodies *bodies)
+{
+	struct pb_span rest = v->bytes, m;
+	size_t nfields = 0;
+
+	for (const struct field *f = row ? row->attrs : NULL; f && f->name; f++)
+		nfields++;
+	bool *seen = arena_new_n(tmp, bool, nfields);
+	while (pb_each(&rest, NODE_ATTRIBUTE, &m)) {
+		struct env_attr attr;
+		struct sink k = {.l = l, .s = s, .attr = &attr, .bodies = bodies};
+		int rc = attr_read(l, s, tmp, m, &attr);
+		if (!rc && attr.attr)
+			rc = row ? set_known(&k, row, params, seen) : set_unknown(&k);
+		if (rc)
+			return rc;
+	}
+	for (size_t i = 0; i < nfields; i++)
+		if ((row->attrs[i].flags & FIELD_REQUIRED) && !seen[i])
+			return FAIL(l->d, E_OP_ATTRIBUTE,
+				    .slot = fmt(l->d, "attribute '%s'", row->attrs[i].name),
+				    .expected = type_name(setters[row->attrs[i].type].type),
+				    .actual = "none");
+	return 0;
+}
+
+int attrs_load(struct loader *l, struct scope *s, const struct node_view *v, const struct op *row,
+	       void **params, struct bodies *bodies)
+{
+	struct arena tmp = {0};
+
+	*params = NULL;
+	if (row) {
+		*params = arena_alloc(l->a, row->params_size);
+		if (row->attrs && !field_defaults(row->attrs, *params, l->a))
+			return FAIL(l->d, E_INTERNAL, .op = row->name,
+				    .message = "a wrong default in an attribute table");
+	}
+	int rc = set_all(l, s, &tmp, v, row, *params, bodies);
+	arena_free(&tmp);
+	return rc;
+}
+
+/* ---- Constant */
+
+static struct tensor *scalar(struct arena *a, enum dtype t, const void *v, size_t size)
+{
+	struct tensor *x = tensor_new(a, t, &(struct shape){.rank = 0});
+
+	memcpy(x->data, v, size);
+	return x;
+}
+
+static struct tensor *string_list(struct arena *a, const struct texts *v)
+{
+	const char **text = arena_new_n(a, const char *, (size_t)v->n);
+	size_t *length = arena_new_n(a, size_t, (size_t)v->n);
+
+	for (int64_t i = 0; i < v->n; i++) {
+		text[i] = v->v[i].s;
+		length[i] = v->v[i].n;
+	}
+	return tensor_strings(a, &(struct shape){.rank = 1, .dim = {v->n}}, text, length);
+}
+
+static struct tensor *list(struct arena *a, enum dtype t, const void *v, int64_t n, size_t size)
+{
+	struct tensor *x = tensor_new(a, t, &(struct shape){.rank = 1, .dim = {n}});
+
+	if (n)
+		memcpy(x->data, v, (size_t)n * size);
+	return x;
+}
+
+static int constant_list(struct sink *k, struct tensor **out)
+{
+	struct ints ints = {0};
+	struct floats floats = {0};
+	struct texts texts = {0};
+	struct arena *a = k->l->a;
+
+	if (span_is(k->attr->name, "value_ints")) {
+		k->to = &ints;
+		(void)set_ints(k);
+		*out = list(a, DT_I64, ints.v, ints.n, sizeof(int64_t));
+	} else if (span_is(k->attr->name, "value_floats")) {
+		k->to = &floats;
+		(void)set_floats(k);
+		*out = list(a, DT_F32, floats.v, floats.n, sizeof(float));
+	} else {
+		k->to = &texts;
+		(void)set_strings(k);
+		*out = string_list(a, &texts);
+	}
+	return 0;
+}
+
+static int constant_value(struct sink *k, struct tensor **out)
+{
+	static const struct {
+		const char *name;
+		int type;
+	} forms[] = {
+		{"value", TYPE(TENSOR)},	 {"sparse_value", TYPE(SPARSE_TENSOR)},
+		{"value_float", TYPE(FLOAT)},	 {"value_int", TYPE(INT)},
+		{"value_string", TYPE(STRING)},	 {"value_floats", TYPE(FLOATS)},
+		{"value_ints", TYPE(INTS)},	 {"value_strings", TYPE(STRINGS)},
+	};
+	const Attr *p = k->attr->attr;
+	int type = type_of(p), form = -1;
+
+	for (int i = 0; i < 8; i++)
+		if (span_is(k->attr->name, forms[i].name))
+			form = i;
+	if (form < 0)
+		return fail(k, "value, sparse_value, value_int or the like", "another name");
+	if (type != forms[form].type)
+		return fail(k, type_name(forms[form].type), type_name(type));
+	if (form < 2) {
+		k->to = out;
+		return set_tensor(k);
+	}
+	if (form == 2)
+		*out = scalar(k->l->a, DT_F32, &p->f, sizeof(p->f));
+	else if (form == 3)
+		*out = scalar(k->l->a, DT_I64, &p->i, sizeof(p->i));
+	else if (form == 4)
+		*out = tensor_strings(k->l->a, &(struct shape){.rank = 0},
+				      (const char *const[]){(const char *)p->s.data}, &p->s.len);
+	else
+		return constant_list(k, out);
+	return 0;
+}
+
+int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v,
+		   struct tensor **out)
+{
+	struct pb_span rest = v->bytes, m;
+	struct arena tmp = {0};
+	int given = 0, rc = 0;
+
+	while (!rc && pb_each(&rest, NODE_ATTRIBUTE, &m)) {
+		struct env_attr attr;
+		struct sink k = {.l = l, .s = s, .attr = &attr};
+		rc = attr_read(l, s, &tmp, m, &attr);
+		if (!rc && attr.attr) {
+			given++;
+			rc = constant_value(&k, out);
+		}
+	}
+	arena_free(&tmp);
+	if (!rc && given != 1)
+		rc = FAIL(l->d, E_OP_ATTRIBUTE, .expected = "one value", .actual = fmt(l->d, "%d", given));
+	return rc;
+}
+
+/* ---- types */
+
+/* Like model_symbol, without its search: a file may name very many. */
+static int64_t symbol(struct loader *l, const char *name)
+{
+	struct model *m = l->m;
+	int64_t k = map_get(&l->symbol_of, name, strlen(name));
+
+	if (k < 0) {
+		if (m->nsymbols == m->cap_symbols) {
+			m->cap_symbols = m->cap_symbols ? 2 * m->cap_symbols : 16;
+			m->symbols = arena_grow(&m->arena, m->symbols, m->nsymbols, m->cap_symbols,
+						sizeof(*m->symbols));
+		}
+		k = m->nsymbols++;
+		m->symbols[k] = arena_str(&m->arena, name);
+		map_set(&l->symbol_of, m->symbols[k], strlen(name), (uint32_t)k);
+	}
+	return DIM_SYM(k);
+}
+
+/* Exporters write these for "no name": two of them need not be equal. */
+static bool says_nothing(const char *name)
+{
+	return !*name || !strcmp(name, "?") || !strcmp(name, "-1") || !strcmp(name, "None");
+}
+
+static int load_shape(struct loader *l, const Onnx__TensorShapeProto *p, bool hint, struct shape *out)
+{
+	*out = SHAPE_UNKNOWN;
+	if (!p || (hint && p->n_dim > MAX_RANK))
+		return 0;
+	if (p->n_dim > MAX_RANK)
+		return FAIL(l->d, E_RANK, .expected = fmt(l->d, "at most %d dimensions", MAX_RANK),
+			    .actual = fmt(l->d, "%zu", p->n_dim));
+	out->rank = (int32_t)p->n_dim;
+	for (size_t i = 0; i < p->n_dim; i++) {
+		const Onnx__TensorShapeProto__Dimension *d = p->dim[i];
+		int64_t dim = DIM_UNKNOWN;
+		/* Of a hint a 0 is no better than an unknown: exporters write it for that. */
+		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
+			dim = d->dim_value > 0 || (!hint && !d->dim_value) ? d->dim_value : DIM_UNKNOWN;
+		else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+			 !says_nothing(d->dim_param))
+			dim = symbol(l, d->dim_param);
+		out->dim[i] = dim;
+	}
+	return 0;
+}
+
+static bool dtype_ok(int type)
+{
+	return type > 0 && type < DT_COUNT && dtype_bits((enum dtype)type);
+}
+
+/* Whether the type can be held; *t is what can be told. */
+static bool type_chain(const Onnx__TypeProto *p, struct type *t)
+{
+	const Onnx__TypeProto *elem = NULL;
+	struct type of = {0};
+
+	*t = (struct type){0};
+	if (!p)
+		return true;
+	if (p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) {
+		int e = p->tensor_type->has_elem_type ? p->tensor_type->elem_type : 0;
+		*t = type_tensor(dtype_ok(e) ? (enum dtype)e : DT_NONE);
+		return dtype_ok(e);
+	}
+	if (p->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE) {
+		int key = p->map_type->has_key_type ? p->map_type->key_type : 0;
+		bool ok = type_chain(p->map_type->value_type, &of) && of.kind == V_TENSOR && dtype_ok(key);
+		*t = (struct type){.kind = V_MAP, .dtype = of.dtype, .key = ok ? (uint8_t)key : 0};
+		return ok;
+	}
+	if (p->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE)
+		elem = p->sequence_type->elem_type;
+	else if (p->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE)
+		elem = p->optional_type->elem_type;
+	else
+		return p->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET;
+	bool ok = type_chain(elem, &of) && !of.of_of && !(of.kind == V_MAP && of.of);
+	*t = (struct type){.kind = p->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? V_SEQUENCE
+											   : V_OPTIONAL,
+			   .dtype = of.dtype,
+			   .of = of.kind,
+			   .of_of = of.of,
+			   .key = of.key};
+	return ok;
+}
+
+int load_type(struct loader *l, const Onnx__TypeProto *p, bool hint, struct type *type,
+	      struct shape *shape)
+{
+	*shape = SHAPE_UNKNOWN;
+	if (!type_chain(p, type)) {
+		*type = (struct type){0};
+		if (hint)
+			return 0;
+		return FAIL(l->d, E_TYPE, .message = "a declared type that this build cannot hold",
+			    .expected = "a tensor, or a sequence, optional or map of tensors");
+	}
+	if (type->kind != V_TENSOR)
+		return 0;
+	return load_shape(l, p->tensor_type->shape, hint, shape);
+}

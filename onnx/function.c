@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Model-local functions: each call is replaced by the function's body. */
+#include "onnx/loader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { MAX_ATTRIBUTES = 1024, KEY = 512 };
+
+/* ---- which function a node calls */
+
+static struct pb_span last(struct pb_span m, uint32_t number)
+{
+	struct pb_span s = {0};
+
+	while (pb_each(&m, number, &s))
+		;
+	return s;
+}
+
+/* "domain\0name\0overload"; 0 where it does not fit. */
+static size_t make_key(char key[KEY], struct pb_span domain, struct pb_span name,
+		       struct pb_span overload)
+{
+	const struct pb_span parts[] = {domain, name, overload};
+	size_t n = 0;
+
+	if (domain.n > KEY || name.n > KEY || overload.n > KEY ||
+	    domain.n + name.n + overload.n + 3 > KEY)
+		return 0;
+	for (int i = 0; i < 3; i++) {
+		if (parts[i].n)
+			memcpy(key + n, parts[i].p, parts[i].n);
+		n += parts[i].n;
+		key[n++] = '\0';
+	}
+	return n;
+}
+
+static int index_function(struct loader *l, struct pb_span m, uint32_t i)
+{
+	struct function *f = &l->functions[i];
+	struct pb_span domain = last(m, FUNCTION_DOMAIN);
+	char key[KEY];
+
+	*f = (struct function){.bytes = m, .name = last(m, FUNCTION_NAME)};
+	if (span_is(domain, "ai.onnx"))
+		domain.n = 0;
+	size_t n = make_key(key, domain, f->name, last(m, FUNCTION_OVERLOAD));
+	if (!f->name.n || !n)
+		return FAIL(l->d, E_MODEL_FUNCTION, .slot = fmt(l->d, "function %" PRIu32, i),
+			    .expected = "a name", .actual = f->name.n ? "a very long one" : "none");
+	if (!map_set(&l->function_of, arena_dup(&l->scratch, key, n), n, i))
+		return FAIL(l->d, E_MODEL_FUNCTION,
+			    .slot = fmt(l->d, "function '%s'", span_show(l, f->name)),
+			    .expected = "one of this name, domain and overload",
+			    .actual = "a second one");
+	return load_opsets(l, m, FUNCTION_OPSET, &f->opsets);
+}
+
+int functions_index(struct loader *l, struct pb_span model)
+{
+	struct pb_span rest = model, m;
+	size_t n = pb_occurs(model, MODEL_FUNCTIONS);
+	uint32_t i = 0;
+
+	l->functions = arena_new_n(&l->scratch, struct function, n);
+	while (i < n && pb_each(&rest, MODEL_FUNCTIONS, &m)) {
+		int rc = index_function(l, m, i++);
+		if (rc)
+			return rc;
+	}
+	l->nfunctions = l->m->nfunctions = i;
+	return 0;
+}
+
+struct function *function_find(struct loader *l, const struct node_view *v)
+{
+	char key[KEY];
+
+	if (!l->nfunctions)
+		return NULL;
+	size_t n = make_key(key, v->domain, v->type, v->overload);
+	int64_t i = n ? map_get(&l->function_of, key, n) : -1;
+	return i < 0 ? NULL : &l->functions[i];
+}
+
+/* ---- how much a call expands to, before anything is */
+
+static int count_function(struct loader *l, struct function *f, unsigned depth);
+
+static int count_nodes(struct loader *l, struct pb_span bytes, uint32_t number, unsigned depth,
+		       uint64_t *n)
+{
+	struct pb_span rest = bytes, m, attr, g;
+
+	while (pb_each(&rest, number, &m)) {
+		struct node_view v = node_view(m, 0);
+		struct function *f = function_find(l, &v);
+		int rc = f ? count_function(l, f, depth + 1) : 0;
+		struct pb_span attrs = m;
+		*n += f ? f->nodes : 1;
+		if (*n > EXPANDED_MAX)
+			*n = EXPANDED_MAX + 1;
+		while (!rc && pb_each(&attrs, NODE_ATTRIBUTE, &attr)) {
+			struct pb_span one = attr, many = attr;
+			while (!rc && pb_each(&one, ATTRIBUTE_G, &g))
+				rc = count_nodes(l, g, GRAPH_NODE, depth, n);
+			while (!rc && pb_each(&many, ATTRIBUTE_GRAPHS, &g))
+				rc = count_nodes(l, g, GRAPH_NODE, depth, n);
+		}
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int count_function(struct loader *l, struct function *f, unsigned depth)
+{
+	const char *slot;
+	uint64_t n = 1;
+
+	if (f->nodes)
+		return 0;
+	slot = fmt(l->d, "function '%s'", span_show(l, f->name));
+	if (f->counting)
+		return FAIL(l->d, E_MODEL_FUNCTION, .slot = slot,
+			    .expected = "functions that do not call themselves",
+			    .actual = "one that does, directly or through others");
+	if (depth >= CALL_DEPTH)
+		return FAIL(l->d, E_MODEL_FUNCTION, .slot = slot,
+			    .expected = fmt(l->d, "at most %d calls in one another", CALL_DEPTH),
+			    .actual = "more");
+	f->counting = true;
+	int rc = count_nodes(l, f->bytes, FUNCTION_NODE, depth, &n);
+	f->counting = false;
+	if (!rc)
+		f->nodes = n;
+	return rc;
+}
+
+static int admit(struct loader *l, struct function *f)
+{
+	int rc = count_function(l, f, 0);
+
+	if (rc || l->calls)
+		return rc;
+	l->expanded += f->nodes;
+	if (l->expanded <= EXPANDED_MAX)
+		return 0;
+	return FAIL(l->d, E_MODEL_FUNCTION,
+		    .slot = fmt(l->d, "function '%s'", span_show(l, f->name)),
+		    .expected = fmt(l->d, "functions that expand to at most %d nodes", EXPANDED_MAX),
+		    .actual = "more");
+}
+
+/* ---- a call */
+
+static const struct env_attr *env_find(const struct env *e, struct pb_span name)
+{
+	for (size_t i = 0; i < e->n; i++)
+		if (span_same(e->v[i].name, name))
+			return &e->v[i];
+	return NULL;
+}
+
+static bool declared(const struct function *f, struct pb_span name)
+{
+	struct pb_span rest = f->bytes, s;
+
+	while (pb_each(&rest, FUNCTION_ATTRIBUTE, &s))
+		if (span_same(s, name))
+			return true;
+	for (rest = f->bytes; pb_each(&rest, FUNCTION_DEFAULTS, &s);)
+		if (span_same(last(s, 1), name))
+			return true;
+	return false;
+}
+
+/* The attributes that the body may refer to: the call's, then the function's defaults. */
+static int make_env(struct loader *l, struct scope *s, struct arena *a, const struct node_view *v,
+		    const struct function *f, struct env *env)
+{
+	struct pb_span rest = v->bytes, m;
+	size_t most = pb_occurs(v->bytes, NODE_ATTRIBUTE) + pb_occurs(f->bytes, FUNCTION_DEFAULTS);
+
+	if (most > MAX_ATTRIBUTES || pb_occurs(f->bytes, FUNCTION_ATTRIBUTE) > MAX_ATTRIBUTES)
+		return FAIL(l->d, E_MODEL_FUNCTION,
+			    .expected = fmt(l->d, "at most %d attributes", MAX_ATTRIBUTES),
+			    .actual = "more");
+	env->v = arena_new_n(a, struct env_attr, most);
+	while (pb_each(&rest, NODE_ATTRIBUTE, &m)) {
+		struct env_attr *e = &env->v[env->n];
+		int rc = attr_read(l, s, a, m, e);
+		if (!rc && !declared(f, e->name))
+			rc = FAIL(l->d, E_OP_ATTRIBUTE,
+				  .slot = fmt(l->d, "attribute '%s'", span_show(l, e->name)),
+				  .message = "the function has no such attribute");
+		if (rc)
+			return rc;
+		env->n += e->attr != NULL;
+	}
+	for (rest = f->bytes; pb_each(&rest, FUNCTION_DEFAULTS, &m);) {
+		struct env_attr *e = &env->v[env->n];
+		int rc = attr_read(l, s, a, m, e);
+		if (rc)
+			return rc;
+		e->scope = NULL;
+		env->n += e->attr && !env_find(env, e->name);
+	}
+	return 0;
+}
+
+static int bind_inputs(struct loader *l, struct scope *fs, const struct function *f,
+		       const uint32_t *in, uint32_t nin)
+{
+	struct pb_span rest = f->bytes, name;
+	uint32_t i = 0;
+
+	for (; pb_each(&rest, FUNCTION_INPUT, &name); i++)
+		if (!map_set(&fs->names, (const char *)name.p, name.n, i < nin ? in[i] : NO_VALUE))
+			return FAIL(l->d, E_MODEL_FUNCTION,
+				    .expected = "inputs of different names",
+				    .actual = fmt(l->d, "'%s' twice", span_show(l, name)));
+	if (i < nin)
+		return FAIL(l->d, E_OP_INPUTS, .slot = "inputs",
+			    .expected = fmt(l->d, "at most %" PRIu32, i),
+			    .actual = fmt(l->d, "%" PRIu32, nin));
+	return 0;
+}
+
+/* The body writes the caller's values where it can. */
+static int bind_outputs(struct loader *l, struct scope *fs, struct arena *a,
+			const struct function *f, const uint32_t *out, uint32_t nout)
+{
+	struct pb_span rest = f->bytes, *name;
+	size_t n = pb_occurs(f->bytes, FUNCTION_OUTPUT);
+
+	if (n < nout)
+		return FAIL(l->d, E_OP_INPUTS, .slot = "outputs",
+			    .expected = fmt(l->d, "at most %zu", n),
+			    .actual = fmt(l->d, "%" PRIu32, nout));
+	name = arena_new_n(a, struct pb_span, n);
+	fs->result = name;
+	fs->written = arena_new_n(a, bool, n);
+	fs->nresults = nout;
+	for (uint32_t i = 0; i < nout && pb_each(&rest, FUNCTION_OUTPUT, &name[i]); i++) {
+		if (out[i] == NO_VALUE ||
+		    map_get(&fs->names, (const char *)name[i].p, name[i].n) >= 0)
+			fs->written[i] = true; /* not by a node */
+		else
+			map_set(&fs->names, (const char *)name[i].p, name[i].n, out[i]);
+	}
+	return 0;
+}
+
+/* An output that is an input, or another output: a copy of it. */
+static void pass_on(struct loader *l, struct scope *fs, uint32_t from, uint32_t to)
+{
+	const struct op *op = op_named("Identity");
+	const char *name = arena_printf(l->a, "%sIdentity_%" PRIu32, fs->prefix, to);
+	void *params = op ? arena_alloc(l->a, op->params_size) : NULL;
+	struct node *n = graph_add_node(fs->g, op, params, &from, 1, &to, 1,
+					origin_new(l->a, name, "Identity", op ? op->since : 0));
+
+	n->type = "Identity";
+	n->version = (int)op_domain_version("");
+}
+
+static int finish_outputs(struct loader *l, struct scope *fs, const uint32_t *out, uint32_t nout)
+{
+	for (uint32_t i = 0; i < nout; i++) {
+		uint32_t id;
+		if (out[i] == NO_VALUE)
+			continue;
+		bool found = scope_find(l, fs, fs->result[i], &id) && id != NO_VALUE;
+		if (!found || (id == out[i] && !fs->written[i]))
+			return FAIL(l->d, E_MODEL_FUNCTION,
+				    .slot = fmt(l->d, "output '%s'", span_show(l, fs->result[i])),
+				    .expected = "a node that writes it", .actual = "none");
+		if (id != out[i])
+			pass_on(l, fs, id, out[i]);
+	}
+	return 0;
+}
+
+int function_call(struct loader *l, struct scope *s, const struct node_view *v, struct function *f,
+		  const uint32_t *in, uint32_t nin, const uint32_t *out, uint32_t nout)
+{
+	struct arena a = {0};
+	struct env env = {0};
+	struct scope *fs = arena_new(&l->scratch, struct scope);
+	int rc = admit(l, f);
+
+	l->calls++;
+	fs->g = s->g;
+	fs->names.arena = &l->scratch;
+	fs->opsets = f->opsets;
+	fs->env = &env;
+	fs->prefix = arena_printf(&l->scratch, "%s/", node_title(l, s, v));
+	if (!rc)
+		rc = make_env(l, s, &a, v, f, &env);
+	if (!rc)
+		rc = bind_inputs(l, fs, f, in, nin);
+	if (!rc)
+		rc = bind_outputs(l, fs, &a, f, out, nout);
+	if (!rc)
+		rc = load_declare(l, fs, f->bytes, FUNCTION_NODE);
+	if (!rc)
+		rc = load_nodes(l, fs, f->bytes, FUNCTION_NODE);
+	if (!rc)
+		rc = finish_outputs(l, fs, out, nout);
+	l->calls--;
+	arena_free(&a);
+	return rc;
+}

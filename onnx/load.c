@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+#include "base/mem.h"
+#include "onnx/loader.h"
+
+#include <inttypes.h>
+#include <sys/mman.h>
+
+enum { IR_MAX = 14, OPSETS_MAX = 256, SHOWN = 80 };
+
+const char *span_show(struct loader *l, struct pb_span s)
+{
+	if (!l->d)
+		return "";
+	return fmt(l->d, "%.*s%s", (int)(s.n < SHOWN ? s.n : SHOWN), s.n ? (const char *)s.p : "",
+		   s.n > SHOWN ? "..." : "");
+}
+
+int load_excuse(struct loader *l, int rc)
+{
+	if (!rc || !l->options->collect || rc == -E_MEMORY || l->faults >= COLLECT_MAX)
+		return rc;
+	l->faults++;
+	return 0;
+}
+
+/* ---- what the file is, where it is no model */
+
+static const char *other_file(struct pb_span f)
+{
+	static const struct {
+		size_t at;
+		const char *magic, *hint;
+	} kinds[] = {
+		{0, "version https://git-lfs", "this is a Git LFS pointer: fetch the file itself (git lfs pull)"},
+		{0, "PK\3\4", "this is a zip archive, perhaps PyTorch's own format: export the model to ONNX"},
+		{4, "ORTM", "this is ONNX Runtime's .ort format: use the .onnx file that it was made from"},
+		{4, "TFL3", "this is a TensorFlow Lite model: convert it to ONNX"},
+		{0, "\x89HDF", "this is an HDF5 file, perhaps a Keras model: convert it to ONNX"},
+		{0, "\x93NUMPY", "this is a NumPy array: it belongs to --input"},
+		{0, "\x1f\x8b", "this is a gzip file: unpack it first"},
+		{0, "<!DOCTYPE", "this is a web page: the download did not give the file"},
+		{0, "<html", "this is a web page: the download did not give the file"},
+		{0, "ftrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		size_t n = strlen(kinds[i].magic);
+		if (f.n >= kinds[i].at + n && !memcmp(f.p + kinds[i].at, kinds[i].magic, n))
+			return kinds[i].hint;
+	}
+	return NULL;
+}
+
+static int check_file(struct loader *l, struct pb_span f)
+{
+	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
+	const char *hint = other_file(f);
+
+	if (hint)
+		return FAIL(l->d, E_MODEL_FORMAT, .hint = hint);
+	if (!f.n)
+		return FAIL(l->d, E_MODEL_FORMAT, .message = "the file is empty");
+	return pb_check(&onnx__model_proto__descriptor, f, &codes, l->d);
+}
+
+/* ---- the model's own fields */
+
+/* Everything but numbers and short texts is walked. */
+static const struct pb_lazy model_lazy[] = {
+	{&onnx__model_proto__descriptor,
+	 1u << MODEL_GRAPH | 1u << MODEL_OPSET | 1u << MODEL_META | 1u << MODEL_TRAINING |
+		 1u << MODEL_FUNCTIONS | 1u << 26},
+	{NULL, 0},
+};
+
+static const char *text(const char *s)
+{
+	return s ? s : "";
+}
+
+static int load_head(struct loader *l, struct pb_span f)
+{
+	struct pb_decoder c = pb_decoder(l->a, model_lazy, f.n);
+	const Onnx__ModelProto *p = pb_decode(&c, &onnx__model_proto__descriptor, f);
+	struct model *m = l->m;
+
+	if (!p)
+		return FAIL(l->d, E_MODEL_FORMAT, .message = "the file is damaged");
+	m->ir_version = p->has_ir_version ? p->ir_version : 0;
+	m->model_version = p->has_model_version ? p->model_version : 0;
+	m->producer = text(p->producer_name);
+	m->producer_version = text(p->producer_version);
+	m->domain = text(p->domain);
+	m->doc = text(p->doc_string);
+	if (m->ir_version >= 1 && m->ir_version <= IR_MAX)
+		return 0;
+	if (!m->ir_version)
+		return FAIL(l->d, E_MODEL_FORMAT, .expected = "a model with an IR version",
+			    .actual = "none");
+	return FAIL(l->d, E_MODEL_VERSION, .slot = "IR version",
+		    .expected = fmt(l->d, "1 to %d", IR_MAX),
+		    .actual = fmt(l->d, "%" PRId64, m->ir_version));
+}
+
+static int load_meta(struct loader *l, struct pb_span f)
+{
+	struct model *m = l->m;
+	struct pb_span rest = f, s;
+
+	m->meta = arena_new_n(l->a, struct meta, pb_occurs(f, MODEL_META));
+	while (pb_each(&rest, MODEL_META, &s)) {
+		struct arena tmp = {0};
+		struct pb_decoder c = pb_decoder(&tmp, NULL, s.n);
+		const Onnx__StringStringEntryProto *p =
+			pb_decode(&c, &onnx__string_string_entry_proto__descriptor, s);
+		if (p && p->key && *p->key)
+			m->meta[m->nmeta++] = (struct meta){arena_str(l->a, p->key),
+							    arena_str(l->a, text(p->value))};
+		arena_free(&tmp);
+	}
+	return 0;
+}
+
+static int load_opset(struct loader *l, struct pb_span m, struct opset *out)
+{
+	struct arena tmp = {0};
+	struct pb_decoder c = pb_decoder(&tmp, NULL, m.n);
+	const Onnx__OperatorSetIdProto *p =
+		pb_decode(&c, &onnx__operator_set_id_proto__descriptor, m);
+	int64_t newest = op_domain_version("");
+	int rc = 0;
+
+	*out = (struct opset){.domain = ""};
+	if (p && p->domain && strcmp(p->domain, "ai.onnx"))
+		out->domain = arena_str(l->a, p->domain);
+	if (p && p->has_version)
+		out->version = p->version;
+	if (!p || out->version < 1)
+		rc = FAIL(l->d, E_MODEL_VERSION,
+			  .slot = fmt(l->d, "opset of '%s'", *out->domain ? out->domain : "ai.onnx"),
+			  .expected = "1 or more", .actual = fmt(l->d, "%" PRId64, out->version));
+	else if (!*out->domain && out->version > newest)
+		rc = FAIL(l->d, E_MODEL_VERSION, .slot = "opset of 'ai.onnx'",
+			  .expected = fmt(l->d, "at most %" PRId64, newest),
+			  .actual = fmt(l->d, "%" PRId64, out->version));
+	arena_free(&tmp);
+	return rc;
+}
+
+int load_opsets(struct loader *l, struct pb_span bytes, uint32_t number, struct opsets *out)
+{
+	size_t n = pb_occurs(bytes, number);
+	struct opset *v = arena_new_n(l->a, struct opset, n <= OPSETS_MAX ? n : 0);
+	struct pb_span rest = bytes, m;
+
+	if (n > OPSETS_MAX)
+		return FAIL(l->d, E_MODEL_FORMAT,
+			    .expected = fmt(l->d, "at most %d imported opsets", OPSETS_MAX),
+			    .actual = fmt(l->d, "%zu", n));
+	*out = (struct opsets){v, 0};
+	while (out->n < n && pb_each(&rest, number, &m)) {
+		int rc = load_opset(l, m, &v[out->n]);
+		if (rc)
+			return rc;
+		out->n++;
+	}
+	return 0;
+}
+
+/* ---- the whole */
+
+static int load_model(struct loader *l, struct pb_span f)
+{
+	struct pb_span graph;
+	struct scope *scope;
+	int rc = check_file(l, f);
+
+	l->m->file_bytes = f.n;
+	if (!rc)
+		rc = load_head(l, f);
+	if (!rc)
+		rc = load_meta(l, f);
+	if (!rc)
+		rc = load_opsets(l, f, MODEL_OPSET, &l->opsets);
+	if (rc)
+		return rc;
+	l->m->opsets = (struct opset *)(uintptr_t)l->opsets.v;
+	l->m->nopsets = l->opsets.n;
+	graph = pb_sub(f, MODEL_GRAPH, l->a);
+	if (!graph.p)
+		return FAIL(l->d, E_MODEL_FORMAT, .expected = "a model with a graph", .actual = "none",
+			    .hint = "was the file cut short?");
+	rc = functions_index(l, f);
+	if (!rc)
+		rc = load_graph(l, graph, NULL, &scope);
+	if (rc)
+		return rc;
+	l->m->graph = scope->g;
+	l->m->name = scope->g->name;
+	if (pb_occurs(f, MODEL_TRAINING))
+		NOTE(l->d, E_MODEL_GRAPH, .message = "the model's training information is ignored");
+	return 0;
+}
+
+static struct model *model_new(const char *path, struct diag *d)
+{
+	struct model *m = mem_zalloc(sizeof(*m), MEM_MODEL);
+
+	if (!m) {
+		FAIL(d, E_MEMORY, .message = "no memory for a model");
+		return NULL;
+	}
+	m->path = arena_str(&m->arena, path ? path : "");
+	m->name = m->producer = m->producer_version = m->domain = m->doc = "";
+	return m;
+}
+
+/* Every finding of this load is about this file. */
+static void say_model(struct diag *d, const struct finding *before, const char *path)
+{
+	if (!d || !path)
+		return;
+	for (struct finding *f = before ? before->next : d->first; f; f = f->next)
+		if (!f->model)
+			f->model = arena_str(&d->arena, path);
+}
+
+/*
+ * The loader reads here and there: the system should not map (and read) what lies
+ * around. Whoever reads weights reads on.
+ */
+static void reading_on(const struct file_map *f, bool on)
+{
+	if (f->mapped && f->size)
+		(void)madvise((void *)(uintptr_t)f->data, f->size, on ? MADV_NORMAL : MADV_RANDOM);
+}
+
+static struct model *load(const char *path, struct pb_span bytes, const struct load_options *options,
+			  struct diag *d)
+{
+	static const struct load_options none;
+	const struct finding *before = d ? d->last : NULL;
+	struct model *m = model_new(path, d);
+	int rc = 0;
+
+	if (!m)
+		return NULL;
+	struct loader l = {.m = m, .d = d, .a = &m->arena, .options = options ? options : &none};
+	l.function_of.arena = l.symbol_of.arena = &l.scratch;
+	l.store = weights_open(m, path, l.options->external_root);
+	if (path) {
+		struct file_map *map = weights_file(l.store);
+		rc = file_map(path, map, E_MODEL_OPEN, d);
+		bytes = (struct pb_span){map->data, map->size};
+		if (rc)
+			path = NULL; /* the message names it */
+		reading_on(map, false);
+	}
+	if (!rc)
+		rc = load_model(&l, bytes);
+	reading_on(weights_file(l.store), true);
+	arena_free(&l.scratch);
+	say_model(d, before, path);
+	if (!rc)
+		return m;
+	onnx_unload(m);
+	return NULL;
+}
+
+struct model *onnx_load(const char *path, const struct load_options *options, struct diag *d)
+{
+	return load(path, (struct pb_span){0}, options, d);
+}
+
+struct model *onnx_load_bytes(const void *bytes, size_t n, const struct load_options *options,
+			      struct diag *d)
+{
+	return load(NULL, (struct pb_span){bytes, n}, options, d);
+}
+
+void onnx_unload(struct model *m)
+{
+	if (!m)
+		return;
+	weights_close(m);
+	struct arena a = m->arena; /* the model lies outside its arena */
+	arena_free(&a);
+	mem_free(m);
+}
+
+/* ---- what this build cannot run */
+
+enum { NAMES_SHOWN = 5, GROUPS_SHOWN = 40 };
+
+struct group {
+	const struct node *node; /* the first */
+	uint32_t count;
+	const char *names;
+};
+
+struct groups {
+	struct arena arena;
+	struct map of;
+	struct group *v;
+	uint32_t n, cap, nodes;
+};
+
+static void add_unsupported(struct groups *s, const struct node *n)
+{
+	const char *key = arena_printf(&s->arena, "%s::%s-%d", n->domain, n->type, n->version);
+	int64_t at = map_get(&s->of, key, strlen(key));
+
+	if (at < 0) {
+		if (s->n == s->cap) {
+			s->cap = s->cap ? 2 * s->cap : 16;
+			s->v = arena_grow(&s->arena, s->v, s->n, s->cap, sizeof(*s->v));
+		}
+		at = s->n;
+		s->v[s->n++] = (struct group){.node = n, .names = ""};
+		map_set(&s->of, key, strlen(key), (uint32_t)at);
+	}
+	struct group *g = &s->v[at];
+	if (g->count++ < NAMES_SHOWN)
+		g->names = arena_printf(&s->arena, "%s%s'%s'", g->names, *g->names ? ", " : "",
+					n->origin->name);
+	s->nodes++;
+}
+
+static void find_unsupported(struct groups *s, const struct graph *g)
+{
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		if (n->dead)
+			continue;
+		if (!n->op)
+			add_unsupported(s, n);
+		for (uint32_t k = 0; k < n->nsub; k++)
+			find_unsupported(s, n->sub[k]);
+	}
+}
+
+/* Why there is no row: the operator is not known at all, or not at this version. */
+static const char *reason(struct diag *d, const struct node *n)
+{
+	const struct op *newest = op_newest(n->domain, n->type);
+
+	if (!newest || (newest->flags & OP_INTERNAL))
+		return op_domain_known(n->domain) ? "" : " (unknown domain)";
+	return fmt(d, " (known at version %d, but not before)", newest->since);
+}
+
+int onnx_check_supported(const struct model *m, struct diag *d)
+{
+	struct groups s = {0};
+	struct diag_row rows[GROUPS_SHOWN + 1];
+	size_t n = 0;
+	int rc = 0;
+
+	s.of.arena = &s.arena;
+	if (m->graph)
+		find_unsupported(&s, m->graph);
+	for (; n < s.n && n < GROUPS_SHOWN; n++) {
+		const struct group *g = &s.v[n];
+		const char *domain = g->node->domain;
+		rows[n].label = fmt(d, "%s%s%s-%d", domain, *domain ? "::" : "", g->node->type,
+				    g->node->version);
+		rows[n].text = fmt(d, "%" PRIu32 " node%s: %s%s%s", g->count, g->count > 1 ? "s" : "",
+				   g->names, g->count > NAMES_SHOWN ? ", ..." : "", reason(d, g->node));
+	}
+	if (s.n > n) {
+		rows[n] = (struct diag_row){"...", fmt(d, "and %zu more", s.n - n)};
+		n++;
+	}
+	if (n)
+		rc = FAIL(d, E_OP_UNSUPPORTED, .model = d ? arena_str(&d->arena, m->path) : NULL,
+			  .message = fmt(d, "%" PRIu32 " operator%s, of %" PRIu32
+					    " node%s, that this build cannot run",
+					 s.n, s.n > 1 ? "s" : "", s.nodes, s.nodes > 1 ? "s" : ""),
+			  .rows = rows, .nrows = n);
+	arena_free(&s.arena);
+	return rc;
+}

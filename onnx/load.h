@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ONNX_LOAD_H
+#define ONNX_LOAD_H
+/* Bytes of an ONNX file to a struct model. */
+#include "ir/graph.h"
+
+struct load_options {
+	const char *external_root; /* a folder that external data may lie in, too; or NULL */
+	bool collect;		   /* go on after faults of single nodes and weights, reporting each */
+};
+
+/*
+ * The model, or NULL with a finding. With `collect` a model may come back although findings were
+ * added: what was at fault is left out of it, so it may be looked at but not run.
+ * options may be NULL.
+ */
+struct model *onnx_load(const char *path, const struct load_options *options, struct diag *d);
+/* The same from memory, which must stay as long as the model. External data: only under external_root. */
+struct model *onnx_load_bytes(const void *bytes, size_t n, const struct load_options *options,
+			      struct diag *d);
+void onnx_unload(struct model *m);
+
+/* Every operator of the model that this build has no row for, in one finding. */
+int onnx_check_supported(const struct model *m, struct diag *d);
+
+#endif

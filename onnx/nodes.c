@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graphs, bodies and nodes: names to ids. */
+#include "onnx/loader.h"
+
+#include <inttypes.h>
+
+/* ---- names */
+
+static struct scope *scope_new(struct loader *l, struct graph *g, struct scope *up)
+{
+	struct scope *s = arena_new(&l->scratch, struct scope);
+
+	s->g = g;
+	s->names.arena = &l->scratch;
+	s->up = up;
+	s->opsets = up ? up->opsets : l->opsets;
+	s->env = up ? up->env : NULL;
+	s->prefix = up ? up->prefix : "";
+	return s;
+}
+
+static int64_t own_name(const struct scope *s, struct pb_span name)
+{
+	return map_get(&s->names, (const char *)name.p, name.n);
+}
+
+static void set_name(struct scope *s, struct pb_span name, uint32_t id)
+{
+	map_set(&s->names, (const char *)name.p, name.n, id);
+}
+
+static struct value *new_value(struct loader *l, struct scope *s, struct pb_span name)
+{
+	struct value *v = graph_add_value(s->g, NULL);
+
+	v->name = *s->prefix ? arena_printf(l->a, "%s%.*s", s->prefix, (int)name.n, name.p)
+			     : span_text(l->a, name);
+	set_name(s, name, v->id);
+	return v;
+}
+
+static void set_const(struct value *v, const struct tensor *t)
+{
+	v->init = t;
+	v->info.type = t->type;
+	v->info.shape = t->shape;
+	v->info.known = t;
+}
+
+/*
+ * A value of the graph around becomes one of the body's: a constant where it is
+ * one, else a capture.
+ */
+static uint32_t capture(struct loader *l, struct scope *s, uint32_t outer)
+{
+	const struct value *o = s->up->g->value[outer];
+	struct value *v = graph_add_value(s->g, NULL);
+
+	v->name = o->name;
+	v->info = o->info;
+	if (o->init) {
+		set_const(v, o->init);
+		return v->id;
+	}
+	v->is_input = true;
+	if (s->ncaptures == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 8;
+		s->captures = arena_grow(&l->scratch, s->captures, s->ncaptures, s->cap,
+					 sizeof(*s->captures));
+	}
+	s->captures[s->ncaptures++] = (struct capture){outer, v->id};
+	return v->id;
+}
+
+bool scope_find(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id)
+{
+	int64_t own = own_name(s, name);
+	uint32_t outer;
+
+	if (own >= 0) {
+		*id = (uint32_t)own;
+		return true;
+	}
+	if (!s->up || !scope_find(l, s->up, name, &outer))
+		return false;
+	*id = outer == NO_VALUE || s->g == s->up->g ? outer : capture(l, s, outer);
+	set_name(s, name, *id);
+	return true;
+}
+
+static int name_fail(struct loader *l, struct pb_span name, const char *expected, const char *actual)
+{
+	return FAIL(l->d, E_MODEL_NAME, .slot = fmt(l->d, "value '%s'", span_show(l, name)),
+		    .expected = expected, .actual = actual);
+}
+
+static int check_name(struct loader *l, struct pb_span name)
+{
+	if (name.n > UINT16_MAX)
+		return name_fail(l, name, "a name of at most 65535 bytes",
+				 fmt(l->d, "%zu", name.n));
+	if (name.n && memchr(name.p, 0, name.n))
+		return name_fail(l, name, "a name without NUL bytes", "one with");
+	return 0;
+}
+
+/* ---- initializers, inputs, declared types */
+
+static int add_initializers(struct loader *l, struct scope *s, struct pb_span bytes, bool sparse)
+{
+	struct weights_to to = {l->a, l->store, l->d, "initializer", false};
+	struct pb_span rest = bytes, m;
+
+	while (pb_each(&rest, sparse ? GRAPH_SPARSE : GRAPH_INITIALIZER, &m)) {
+		struct tensor *t = NULL;
+		struct pb_span name = {0};
+		int rc = sparse ? weights_sparse(&to, m, &t, &name) : weights_tensor(&to, m, &t, &name);
+		if (!rc)
+			rc = check_name(l, name);
+		if (!rc && !name.n)
+			rc = FAIL(l->d, E_MODEL_NAME, .slot = "initializer", .expected = "a name",
+				  .actual = "none");
+		if (!rc && own_name(s, name) >= 0)
+			rc = name_fail(l, name, "one initializer of this name", "a second one");
+		rc = load_excuse(l, rc);
+		if (rc)
+			return rc;
+		if (name.n && own_name(s, name) < 0) {
+			struct value *v = new_value(l, s, name);
+			if (t)
+				set_const(v, t);
+		}
+	}
+	return 0;
+}
+
+/* What ValueInfoProtos say besides name and type nobody asks for. */
+static const struct pb_lazy value_info_lazy[] = {
+	{&onnx__value_info_proto__descriptor, 1u << 3 | 1u << 4},
+	{NULL, 0},
+};
+
+static int read_value_info(struct loader *l, struct arena *a, struct pb_span m,
+			   const Onnx__ValueInfoProto **out, struct pb_span *name)
+{
+	struct pb_decoder c = pb_decoder(a, value_info_lazy, m.n);
+	struct pb_span rest = m;
+	const Onnx__ValueInfoProto *p = pb_decode(&c, &onnx__value_info_proto__descriptor, m);
+
+	*name = (struct pb_span){0};
+	while (pb_each(&rest, 1, name))
+		;
+	*out = p;
+	if (!p)
+		return FAIL(l->d, E_MODEL_FORMAT, .slot = "value info",
+			    .message = "the declared type of a value is malformed");
+	return check_name(l, *name);
+}
+
+static int add_input(struct loader *l, struct scope *s, struct pb_span m)
+{
+	struct arena tmp = {0};
+	const Onnx__ValueInfoProto *p;
+	struct pb_span name;
+	int rc = read_value_info(l, &tmp, m, &p, &name);
+	int64_t known = rc ? -1 : own_name(s, name);
+
+	if (!rc && !name.n)
+		rc = FAIL(l->d, E_MODEL_NAME, .slot = "graph input", .expected = "a name",
+			  .actual = "none");
+	else if (!rc && !p->type && !s->up)
+		rc = FAIL(l->d, E_MODEL_GRAPH, .slot = fmt(l->d, "input '%s'", span_show(l, name)),
+			  .expected = "a type", .actual = "none");
+	else if (!rc && known >= 0 && !s->g->value[known]->init)
+		rc = name_fail(l, name, "one input of this name", "a second one");
+	/* Up to IR version 3 initializers are listed as inputs, too. */
+	if (rc || known >= 0)
+		goto out;
+	struct value *v = new_value(l, s, name);
+	v->is_input = true;
+	s->g->in[s->g->nin++] = v->id;
+	if (p->type) {
+		rc = load_type(l, p->type, false, &v->info.type, &v->info.shape);
+		if (rc && l->d && !l->d->last->slot)
+			l->d->last->slot = fmt(l->d, "input '%s'", v->name);
+	}
+out:
+	arena_free(&tmp);
+	return rc;
+}
+
+static int add_inputs(struct loader *l, struct scope *s, struct pb_span bytes)
+{
+	struct pb_span rest = bytes, m;
+
+	s->g->in = arena_new_n(l->a, uint32_t, pb_occurs(bytes, GRAPH_INPUT));
+	while (pb_each(&rest, GRAPH_INPUT, &m)) {
+		int rc = load_excuse(l, add_input(l, s, m));
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Declared types of values that are there: hints, which inference may correct. */
+static int add_hints(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number)
+{
+	struct pb_span rest = bytes, m, name;
+	const Onnx__ValueInfoProto *p;
+
+	while (pb_each(&rest, number, &m)) {
+		struct arena tmp = {0};
+		int rc = load_excuse(l, read_value_info(l, &tmp, m, &p, &name));
+		int64_t id = p && !rc ? own_name(s, name) : -1;
+		struct value *v = id >= 0 && id != NO_VALUE ? s->g->value[id] : NULL;
+		if (v && p->type && !v->is_input && !v->init && v->info.type.kind == V_NONE)
+			(void)load_type(l, p->type, true, &v->info.type, &v->info.shape);
+		arena_free(&tmp);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int add_outputs(struct loader *l, struct scope *s, struct pb_span bytes)
+{
+	size_t n = pb_occurs(bytes, GRAPH_OUTPUT);
+	struct pb_span rest = bytes, m;
+	struct graph *g = s->g;
+
+	g->out = arena_new_n(l->a, uint32_t, n);
+	g->out_name = arena_new_n(l->a, const char *, n);
+	while (pb_each(&rest, GRAPH_OUTPUT, &m)) {
+		struct pb_span inner = m, name = {0};
+		uint32_t id = NO_VALUE;
+		int rc;
+		while (pb_each(&inner, 1, &name))
+			;
+		rc = check_name(l, name);
+		if (!rc && (!name.n || !scope_find(l, s, name, &id) || id == NO_VALUE))
+			rc = FAIL(l->d, E_MODEL_NAME,
+				  .slot = fmt(l->d, "graph output '%s'", span_show(l, name)),
+				  .expected = "the name of a value of the graph",
+				  .actual = name.n ? "one that nothing writes" : "none");
+		if (rc) {
+			rc = load_excuse(l, rc);
+			if (rc)
+				return rc;
+			continue;
+		}
+		g->value[id]->is_output = true;
+		g->out_name[g->nout] = span_text(l->a, name);
+		g->out[g->nout++] = id;
+	}
+	return 0;
+}
+
+/* ---- nodes */
+
+struct node_view node_view(struct pb_span bytes, uint32_t index)
+{
+	struct node_view v = {.bytes = bytes, .index = index};
+	struct pb_span rest = bytes;
+	struct pb_field f;
+
+	while (pb_next(&rest, &f)) {
+		if (f.wire != PB_BYTES)
+			continue;
+		v.nin += f.number == NODE_INPUT;
+		v.nout += f.number == NODE_OUTPUT;
+		if (f.number == NODE_NAME)
+			v.name = f.bytes;
+		else if (f.number == NODE_TYPE)
+			v.type = f.bytes;
+		else if (f.number == NODE_DOMAIN)
+			v.domain = f.bytes;
+		else if (f.number == NODE_OVERLOAD)
+			v.overload = f.bytes;
+	}
+	if (span_is(v.domain, "ai.onnx"))
+		v.domain.n = 0;
+	return v;
+}
+
+const char *node_title(struct loader *l, const struct scope *s, const struct node_view *v)
+{
+	struct pb_span name = v->name.n ? v->name : v->type;
+	int n = name.n < 4096 ? (int)name.n : 4096;
+
+	if (v->name.n)
+		return arena_printf(l->a, "%s%.*s", s->prefix, n, name.p);
+	return arena_printf(l->a, "%s%.*s_%" PRIu32, s->prefix, n, n ? name.p : (const uint8_t *)"",
+			    v->index);
+}
+
+/* Say which node the newest finding is about. */
+static int at_node(struct loader *l, const struct scope *s, const struct node_view *v, int rc)
+{
+	if (rc && l->d)
+		diag_where(l->d, NULL, node_title(l, s, v), span_show(l, v->type));
+	return rc;
+}
+
+static bool is_constant(struct loader *l, const struct node_view *v)
+{
+	return !v->domain.n && span_is(v->type, "Constant") && !function_find(l, v);
+}
+
+/* The name of a node's output: a new value, or one that a function's caller waits for. */
+static int declare(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id)
+{
+	int64_t known = own_name(s, name);
+	int rc = check_name(l, name);
+
+	if (rc)
+		return rc;
+	if (known < 0) {
+		*id = new_value(l, s, name)->id;
+		return 0;
+	}
+	*id = (uint32_t)known;
+	for (uint32_t k = 0; k < s->nresults; k++) {
+		if (span_same(s->result[k], name) && !s->written[k]) {
+			s->written[k] = true;
+			return 0;
+		}
+	}
+	const struct value *v = known == NO_VALUE ? NULL : s->g->value[known];
+	return name_fail(l, name, "one place that makes it",
+			 !v || v->is_input ? "a node's output that is an input, too"
+			 : v->init	   ? "a node's output that is a constant, too"
+					   : "an output of two nodes");
+}
+
+static int declare_node(struct loader *l, struct scope *s, const struct node_view *v)
+{
+	struct pb_span rest = v->bytes, name;
+	uint32_t id = NO_VALUE;
+	struct tensor *t;
+	int rc = 0;
+
+	if (!v->type.n)
+		return FAIL(l->d, E_MODEL_GRAPH, .expected = "an operator", .actual = "none");
+	while (!rc && pb_each(&rest, NODE_OUTPUT, &name))
+		if (name.n)
+			rc = declare(l, s, name, &id);
+	if (rc || !is_constant(l, v))
+		return rc;
+	if (v->nout != 1 || v->nin || id == NO_VALUE)
+		return FAIL(l->d, E_OP_INPUTS, .expected = "no input and one output",
+			    .actual = fmt(l->d, "%" PRIu32 " and %" PRIu32, v->nin, v->nout));
+	rc = attrs_constant(l, s, v, &t);
+	if (!rc)
+		set_const(s->g->value[id], t);
+	return rc;
+}
+
+int load_declare(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number)
+{
+	struct pb_span rest = bytes, m;
+	uint32_t index = 0;
+
+	while (pb_each(&rest, number, &m)) {
+		struct node_view v = node_view(m, index++);
+		int rc = load_excuse(l, at_node(l, s, &v, declare_node(l, s, &v)));
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int node_inputs(struct loader *l, struct scope *s, const struct node_view *v, uint32_t *in,
+		       uint32_t *nin)
+{
+	struct pb_span rest = v->bytes, name;
+	uint32_t n = 0, used = 0;
+
+	while (pb_each(&rest, NODE_INPUT, &name)) {
+		int rc = check_name(l, name);
+		in[n] = NO_VALUE;
+		if (!rc && name.n && !scope_find(l, s, name, &in[n]))
+			rc = FAIL(l->d, E_MODEL_NAME, .slot = fmt(l->d, "input %" PRIu32, n),
+				  .expected = "the name of a value that is there",
+				  .actual = fmt(l->d, "'%s', which nothing writes",
+						span_show(l, name)));
+		if (rc)
+			return rc;
+		if (in[n++] != NO_VALUE)
+			used = n;
+	}
+	*nin = used; /* what is left out at the end need not be said */
+	return 0;
+}
+
+/* Output ids: names were entered before. */
+static void node_outputs(const struct scope *s, const struct node_view *v, uint32_t *out,
+			 uint32_t *nout)
+{
+	struct pb_span rest = v->bytes, name;
+	uint32_t n = 0, used = 0;
+
+	while (pb_each(&rest, NODE_OUTPUT, &name)) {
+		int64_t id = name.n ? own_name(s, name) : -1;
+		out[n++] = id < 0 ? NO_VALUE : (uint32_t)id;
+		if (id >= 0 && id != NO_VALUE)
+			used = n;
+	}
+	*nout = used;
+}
+
+static void slot_limits(const struct slot *slots, uint32_t *min, uint32_t *max)
+{
+	uint32_t n = 0;
+
+	*min = *max = 0;
+	for (const struct slot *s = slots; s && s->name; s++) {
+		n++;
+		if (!s->optional)
+			*min = n;
+		*max = s->variadic ? UINT32_MAX : n;
+	}
+}
+
+static int count_fail(struct loader *l, const char *what, uint32_t min, uint32_t max, uint32_t n)
+{
+	const char *expected = min == max ? fmt(l->d, "%" PRIu32, min)
+			       : max == UINT32_MAX
+				       ? fmt(l->d, "at least %" PRIu32, min)
+				       : fmt(l->d, "%" PRIu32 " to %" PRIu32, min, max);
+
+	return FAIL(l->d, E_OP_INPUTS, .slot = what, .expected = expected,
+		    .actual = fmt(l->d, "%" PRIu32, n));
+}
+
+static int check_inputs(struct loader *l, const struct op *op, const uint32_t *in, uint32_t nin)
+{
+	uint32_t min, max, i = 0;
+
+	if (!op->in)
+		return 0;
+	slot_limits(op->in, &min, &max);
+	if (nin < min || nin > max)
+		return count_fail(l, "inputs", min, max, nin);
+	for (const struct slot *s = op->in; s->name && i < nin; s++, i++)
+		if (!s->optional && in[i] == NO_VALUE)
+			return FAIL(l->d, E_OP_INPUTS,
+				    .slot = fmt(l->d, "input %" PRIu32 " '%s'", i, s->name),
+				    .expected = "a value", .actual = "none");
+	return 0;
+}
+
+/* An output that the operator always writes needs a value, also where nobody wants it. */
+static int check_outputs(struct loader *l, struct graph *g, const struct op *op, uint32_t *out,
+			 uint32_t given, uint32_t *nout)
+{
+	uint32_t min, max, i = 0;
+
+	if (!op->out)
+		return 0;
+	slot_limits(op->out, &min, &max);
+	if (given < min || given > max)
+		return count_fail(l, "outputs", min, max, given);
+	for (const struct slot *s = op->out; s->name && i < given; s += !s->variadic, i++) {
+		if (out[i] != NO_VALUE || s->optional || (op->flags & OP_OPTIONAL_OUT))
+			continue;
+		out[i] = graph_add_value(g, NULL)->id;
+		if (*nout <= i)
+			*nout = i + 1;
+	}
+	return 0;
+}
+
+int64_t scope_version(const struct loader *l, const struct scope *s, struct pb_span domain)
+{
+	const struct opsets *lists[] = {&s->opsets, &l->opsets};
+
+	for (int k = 0; k < 2; k++)
+		for (size_t i = 0; i < lists[k]->n; i++)
+			if (span_is(domain, lists[k]->v[i].domain))
+				return lists[k]->v[i].version;
+	return !domain.n && l->m->ir_version < 3 ? 1 : 0;
+}
+
+/* Versions of domains whose last change took no operator that has a row. */
+static int64_t newest_version(const char *domain)
+{
+	static const struct opset known[] = {{"ai.onnx.ml", 5}, {"ai.onnx.preview.training", 1},
+					     {"ai.onnx.training", 1}, {"com.microsoft", 1}};
+	int64_t newest = op_domain_version(domain);
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (!strcmp(known[i].domain, domain) && known[i].version > newest)
+			newest = known[i].version;
+	return newest;
+}
+
+/* The row that the imported opset selects, or NULL. */
+static int find_row(struct loader *l, const struct scope *s, const struct node_view *v,
+		    const char *domain, const char *type, int64_t *version, const struct op **row)
+{
+	*row = NULL;
+	*version = scope_version(l, s, v->domain);
+	if (!*version)
+		return FAIL(l->d, E_MODEL_DOMAIN,
+			    .expected = fmt(l->d, "an opset_import of domain '%s'",
+					    *domain ? domain : "ai.onnx"),
+			    .actual = "none");
+	if (op_domain_known(domain) && *version > newest_version(domain))
+		return FAIL(l->d, E_MODEL_VERSION,
+			    .slot = fmt(l->d, "opset of '%s'", *domain ? domain : "ai.onnx"),
+			    .expected = fmt(l->d, "at most %" PRId64, newest_version(domain)),
+			    .actual = fmt(l->d, "%" PRId64, *version));
+	const struct op *op = op_find(domain, type, *version);
+	if (op && !(op->flags & OP_INTERNAL) && !strcmp(op->name, type))
+		*row = op;
+	return 0;
+}
+
+/* What the bodies take from around them becomes inputs of the node. */
+static uint32_t *gather_captures(struct loader *l, struct arena *tmp, const struct bodies *b,
+				 uint32_t *ncap)
+{
+	struct map seen = {.arena = tmp};
+	uint32_t total = 0, n = 0;
+
+	for (uint32_t k = 0; k < b->n; k++)
+		total += b->scope[k]->ncaptures;
+	uint32_t *caps = arena_new_n(tmp, uint32_t, total);
+	for (uint32_t k = 0; k < b->n; k++) {
+		struct scope *s = b->scope[k];
+		struct graph *g = b->graph[k];
+		g->ncap = s->ncaptures;
+		g->capture = arena_new_n(l->a, uint32_t, g->ncap);
+		g->in = arena_grow(l->a, g->in, g->nin, g->nin + g->ncap, sizeof(*g->in));
+		for (uint32_t j = 0; j < g->ncap; j++) {
+			const uint32_t *outer = &s->captures[j].outer;
+			int64_t at = map_get(&seen, (const char *)outer, sizeof(*outer));
+			if (at < 0) {
+				at = n;
+				caps[n] = *outer;
+				map_set(&seen, (const char *)outer, sizeof(*outer), n++);
+			}
+			g->capture[j] = (uint32_t)at;
+			g->in[g->nin + j] = s->captures[j].inner;
+		}
+	}
+	*ncap = n;
+	return caps;
+}
+
+static void make_node(struct loader *l, struct arena *tmp, struct scope *s,
+		      const struct node_view *v, const struct op *op, struct node *like,
+		      const struct bodies *b)
+{
+	uint32_t ncap;
+	uint32_t *caps = gather_captures(l, tmp, b, &ncap);
+	uint32_t *in = arena_grow(tmp, like->in, like->nin, like->nin + ncap, sizeof(*in));
+	const char *type = *like->domain ? arena_printf(tmp, "%s::%s", like->domain, like->type)
+					 : like->type;
+
+	if (ncap)
+		memcpy(in + like->nin, caps, ncap * sizeof(*in));
+	struct node *n = graph_add_node(s->g, op, like->params, in, like->nin + ncap, like->out,
+					like->nout,
+					origin_new(l->a, node_title(l, s, v), type, op ? op->since : 0));
+	n->nin -= ncap;
+	n->ncap = ncap;
+	n->type = like->type;
+	n->domain = like->domain;
+	n->version = like->version;
+	n->nsub = b->n;
+	if (b->n)
+		n->sub = arena_dup(l->a, b->graph, b->n * sizeof(*n->sub));
+}
+
+/* A node of an operator, in a model's graph, a body or a function that is being expanded. */
+static int load_operator(struct loader *l, struct arena *tmp, struct scope *s,
+			 const struct node_view *v, struct node *n)
+{
+	struct bodies bodies = {0};
+	const struct op *op;
+	struct op row = {0};
+	int64_t version;
+
+	if ((v->type.n && memchr(v->type.p, 0, v->type.n)) ||
+	    (v->domain.n && memchr(v->domain.p, 0, v->domain.n)))
+		return FAIL(l->d, E_MODEL_GRAPH, .message = "the operator's name holds a NUL byte");
+	n->type = span_text(l->a, v->type);
+	n->domain = v->domain.n ? span_text(l->a, v->domain) : "";
+	int rc = find_row(l, s, v, n->domain, n->type, &version, &op);
+	if (rc)
+		return rc;
+	n->version = (int)(version < INT32_MAX ? version : INT32_MAX);
+	if (op) {
+		row = op_resolved(op);
+		n->type = op->name;
+	}
+	rc = attrs_load(l, s, v, op ? &row : NULL, &n->params, &bodies);
+	if (!rc && op)
+		rc = check_inputs(l, &row, n->in, n->nin);
+	if (!rc && op)
+		rc = check_outputs(l, s->g, &row, n->out, v->nout, &n->nout);
+	if (!rc)
+		make_node(l, tmp, s, v, op, n, &bodies);
+	return rc;
+}
+
+static int load_node(struct loader *l, struct scope *s, const struct node_view *v)
+{
+	struct arena tmp = {0};
+	struct node n = {0};
+	struct function *f = function_find(l, v);
+
+	n.in = arena_new_n(&tmp, uint32_t, v->nin);
+	n.out = arena_new_n(&tmp, uint32_t, v->nout);
+	int rc = node_inputs(l, s, v, n.in, &n.nin);
+	if (!rc) {
+		node_outputs(s, v, n.out, &n.nout);
+		rc = f ? function_call(l, s, v, f, n.in, n.nin, n.out, n.nout)
+		       : load_operator(l, &tmp, s, v, &n);
+	}
+	arena_free(&tmp);
+	return rc;
+}
+
+int load_nodes(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number)
+{
+	struct pb_span rest = bytes, m;
+	uint32_t index = 0;
+
+	while (pb_each(&rest, number, &m)) {
+		struct node_view v = node_view(m, index++);
+		if (!v.type.n || is_constant(l, &v))
+			continue;
+		int rc = load_excuse(l, at_node(l, s, &v, load_node(l, s, &v)));
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int load_graph(struct loader *l, struct pb_span bytes, struct scope *up, struct scope **scope)
+{
+	struct pb_span rest = bytes, name = {0};
+
+	while (pb_each(&rest, GRAPH_NAME, &name))
+		;
+	struct graph *g = graph_new(l->a, l->m, span_text(l->a, name));
+	struct scope *s = scope_new(l, g, up);
+	int rc = add_initializers(l, s, bytes, false);
+	if (!rc)
+		rc = add_initializers(l, s, bytes, true);
+	if (!rc)
+		rc = add_inputs(l, s, bytes);
+	if (!rc)
+		rc = load_declare(l, s, bytes, GRAPH_NODE);
+	if (!rc)
+		rc = add_hints(l, s, bytes, GRAPH_OUTPUT);
+	if (!rc)
+		rc = add_hints(l, s, bytes, GRAPH_VALUE_INFO);
+	if (!rc)
+		rc = load_nodes(l, s, bytes, GRAPH_NODE);
+	if (!rc)
+		rc = add_outputs(l, s, bytes);
+	if (!rc)
+		rc = load_excuse(l, graph_sort(g, l->d));
+	*scope = s;
+	return rc;
+}

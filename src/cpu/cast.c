@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conversions of the element type. */
+#include "ops/cast.h"
+
+#include "cpu/simd.h"
+#include "cpu/util.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct how {
+	enum dtype from, to;
+	bool saturate;
+	int round_mode;
+};
+
+/* ---- between the types that C knows ---------------------------------------------------------- */
+
+typedef void cast_loop(const void *x, void *y, int64_t n);
+
+#define LOOP_CAST(name, FROM, TO, expr)                                                            \
+	static void name(const void *px, void *py, int64_t n)                                      \
+	{                                                                                          \
+		const FROM *x = px;                                                                \
+		TO *y = py;                                                                        \
+		LOOP for (int64_t i = 0; i < n; i++)                                               \
+		{                                                                                  \
+			FROM v = x[i];                                                             \
+			y[i] = (TO)(expr);                                                         \
+		}                                                                                  \
+	}
+/* A fraction is cut off; what no int holds keeps the low bits of a wider int, as C compilers do. */
+#define FROM_FLOAT(f, F)                                                                           \
+	LOOP_CAST(f##_f32, F, float, v)                                                            \
+	LOOP_CAST(f##_f64, F, double, v)                                                           \
+	LOOP_CAST(f##_i8, F, int8_t, (int32_t)v)                                                   \
+	LOOP_CAST(f##_u8, F, uint8_t, (int32_t)v)                                                  \
+	LOOP_CAST(f##_i16, F, int16_t, (int32_t)v)                                                 \
+	LOOP_CAST(f##_u16, F, uint16_t, (int32_t)v)                                                \
+	LOOP_CAST(f##_i32, F, int32_t, (int32_t)v)                                                 \
+	LOOP_CAST(f##_u32, F, uint32_t, (int64_t)v)                                                \
+	LOOP_CAST(f##_i64, F, int64_t, (int64_t)v)                                                 \
+	LOOP_CAST(f##_u64, F, uint64_t, v < 0 ? (uint64_t)(int64_t)v : (uint64_t)v)                \
+	LOOP_CAST(f##_bool, F, uint8_t, v != 0)
+#define FROM_INT(f, F)                                                                             \
+	LOOP_CAST(f##_f32, F, float, v)                                                            \
+	LOOP_CAST(f##_f64, F, double, v)                                                           \
+	LOOP_CAST(f##_8, F, uint8_t, v)                                                            \
+	LOOP_CAST(f##_16, F, uint16_t, v)                                                          \
+	LOOP_CAST(f##_32, F, uint32_t, v)                                                          \
+	LOOP_CAST(f##_64, F, uint64_t, v)                                                          \
+	LOOP_CAST(f##_bool, F, uint8_t, v != 0)
+FROM_FLOAT(f32, float)
+FROM_FLOAT(f64, double)
+FROM_INT(i8, int8_t)
+FROM_INT(u8, uint8_t)
+FROM_INT(i16, int16_t)
+FROM_INT(u16, uint16_t)
+FROM_INT(i32, int32_t)
+FROM_INT(u32, uint32_t)
+FROM_INT(i64, int64_t)
+FROM_INT(u64, uint64_t)
+/* anything but 0 in a bool is true */
+LOOP_CAST(bool_f32, uint8_t, float, v != 0)
+LOOP_CAST(bool_f64, uint8_t, double, v != 0)
+LOOP_CAST(bool_8, uint8_t, uint8_t, v != 0)
+LOOP_CAST(bool_16, uint8_t, uint16_t, v != 0)
+LOOP_CAST(bool_32, uint8_t, uint32_t, v != 0)
+LOOP_CAST(bool_64, uint8_t, uint64_t, v != 0)
+
+#define FLOAT_ROW(f)                                                                               \
+	{[DT_F32] = f##_f32, [DT_F64] = f##_f64, [DT_I8] = f##_i8, [DT_U8] = f##_u8,               \
+	 [DT_I16] = f##_i16, [DT_U16] = f##_u16, [DT_I32] = f##_i32, [DT_U32] = f##_u32,           \
+	 [DT_I64] = f##_i64, [DT_U64] = f##_u64, [DT_BOOL] = f##_bool}
+#define INT_ROW(f)                                                                                 \
+	{[DT_F32] = f##_f32, [DT_F64] = f##_f64, [DT_I8] = f##_8, [DT_U8] = f##_8,                 \
+	 [DT_I16] = f##_16, [DT_U16] = f##_16, [DT_I32] = f##_32, [DT_U32] = f##_32,               \
+	 [DT_I64] = f##_64, [DT_U64] = f##_64, [DT_BOOL] = f##_bool}
+#define bool_bool bool_8
+
+static cast_loop *const loops[DT_COUNT][DT_COUNT] = {
+	[DT_F32] = FLOAT_ROW(f32), [DT_F64] = FLOAT_ROW(f64), [DT_I8] = INT_ROW(i8),
+	[DT_U8] = INT_ROW(u8), [DT_I16] = INT_ROW(i16), [DT_U16] = INT_ROW(u16),
+	[DT_I32] = INT_ROW(i32), [DT_U32] = INT_ROW(u32), [DT_I64] = INT_ROW(i64),
+	[DT_U64] = INT_ROW(u64), [DT_BOOL] = INT_ROW(bool),
+};
+
+/* ---- narrow floats --------------------------------------------------------------------------- */
+
+/* To fp32 such that a second rounding to a shorter type gives what a single one would. */
+static float round_to_odd(double v)
+{
+	float f = (float)v;
+	uint32_t u;
+
+	if ((double)f == v || isnan(v) || isinf(f))
+		return f;
+	memcpy(&u, &f, sizeof(u));
+	if (fabs((double)f) > fabs(v))
+		u--;
+	u |= 1;
+	memcpy(&f, &u, sizeof(f));
+	return f;
+}
+
+static uint8_t to_e8m0(float v, bool saturate, int mode)
+{
+	int e;
+
+	if (isnan(v))
+		return 0xff;
+	v = fabsf(v);
+	if (isinf(v))
+		return saturate ? 0xfe : 0xff;
+	if (v < 0x1p-127f)
+		return saturate ? 0 : 0xff;
+	float m = frexpf(v, &e); /* v = m 2^e, m in 1/2 .. 1 */
+	e += 126;
+	if (mode == CAST_UP ? m > 0.5f : mode == CAST_NEAREST && m >= 0.75f)
+		e++;
+	if (e > 254)
+		return saturate ? 0xfe : 0xff;
+	return (uint8_t)e;
+}
+
+static void store_narrow(const struct how *h, const float *f, int64_t n, void *y, int64_t first)
+{
+	if (h->to == DT_F16 || h->to == DT_BF16 || h->to == DT_F4E2M1) {
+		simd_from_f32(h->to, f, n, y, first);
+		return;
+	}
+	uint8_t *o = (uint8_t *)y + first;
+	for (int64_t i = 0; i < n; i++)
+		o[i] = h->to == DT_F8E8M0 ? to_e8m0(f[i], h->saturate, h->round_mode)
+					  : f32_to_f8(h->to, f[i], h->saturate);
+}
+
+static bool narrow_float(enum dtype t)
+{
+	return computes_in_f32(t);
+}
+
+/* Through fp32, a block at a time; where the other side has a loop. */
+static void cast_through_f32(const struct how *h, const void *x, void *y, int64_t begin, int64_t end)
+{
+	float f[BLOCK];
+
+	for (int64_t n; begin < end; begin += n) {
+		n = end - begin < BLOCK ? end - begin : BLOCK;
+		if (h->from == DT_F64)
+			for (int64_t i = 0; i < n; i++)
+				f[i] = round_to_odd(((const double *)x)[begin + i]);
+		else if (narrow_float(h->from))
+			simd_to_f32(h->from, x, begin, n, f);
+		else
+			loops[h->from][DT_F32](at(x, begin * elem_size(h->from)), f, n);
+		if (narrow_float(h->to))
+			store_narrow(h, f, n, y, begin);
+		else
+			loops[DT_F32][h->to](f, at_mut(y, begin * elem_size(h->to)), n);
+	}
+}
+
+static bool has_loop(enum dtype t)
+{
+	return loops[t][DT_F32] != NULL;
+}
+
+/* What is left: elements of less than a byte. */
+static void cast_each(const struct how *h, const void *x, void *y, int64_t begin, int64_t end)
+{
+	bool whole = dtype_class(h->from) != DT_FLOAT;
+	float f;
+
+	for (int64_t i = begin; i < end; i++) {
+		if (narrow_float(h->to)) {
+			f = (float)elem_f64(h->from, x, i);
+			store_narrow(h, &f, 1, y, i);
+		} else if (whole) {
+			elem_set_i64(h->to, y, i, elem_i64(h->from, x, i));
+		} else {
+			elem_set_f64(h->to, y, i, elem_f64(h->from, x, i));
+		}
+	}
+}
+
+struct job {
+	const struct how *h;
+	const void *x;
+	void *y;
+	int64_t n;
+};
+
+/* Pieces are of eight elements, so that no two threads share a byte. */
+static void cast_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct job *j = arg;
+	const struct how *h = j->h;
+
+	(void)thread;
+	begin *= 8;
+	end = end * 8 < j->n ? end * 8 : j->n;
+	if (loops[h->from][h->to])
+		loops[h->from][h->to](at(j->x, begin * elem_size(h->from)),
+				      at_mut(j->y, begin * elem_size(h->to)), end - begin);
+	else if ((narrow_float(h->from) || has_loop(h->from)) && (narrow_float(h->to) || has_loop(h->to)))
+		cast_through_f32(h, j->x, j->y, begin, end);
+	else
+		cast_each(h, j->x, j->y, begin, end);
+}
+
+static int cast_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct how *h = arena_new(s->plan_arena, struct how);
+	bool like = s->node->op->name[4];
+	const struct cast *c = s->node->params;
+	const struct cast_like *l = s->node->params;
+
+	(void)d;
+	h->from = site_type(s, 0);
+	h->to = site_out_type(s, 0);
+	h->saturate = (like ? l->saturate : c->saturate) != 0;
+	h->round_mode = like ? l->round_mode : c->round_mode;
+	step->state = h;
+	if (dtype_bits(h->from) == dtype_bits(h->to))
+		allow_inplace(step, 0, 0);
+	return 0;
+}
+
+static int cast_run(const struct call *c)
+{
+	const struct how *h = c->step->state;
+	struct job j = {h, c->in[0]->data, c->out[0]->data, physical_count(c->in[0])};
+
+	if (h->from == h->to && h->from != DT_BOOL) {
+		if (c->in[0]->bytes && j.x != j.y)
+			memcpy(j.y, j.x, c->in[0]->bytes);
+		return 0;
+	}
+	pool_for((j.n + 7) / 8, GRAIN / 8, cast_piece, &j);
+	return 0;
+}
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+static bool any_string(const struct site *s, struct why *w)
+{
+	if (site_type(s, 0) != DT_STRING && site_out_type(s, 0) != DT_STRING)
+		return refuse(w, "no strings");
+	return true;
+}
+
+static bool no_string(const struct site *s, struct why *w)
+{
+	if (site_type(s, 0) == DT_STRING || site_out_type(s, 0) == DT_STRING)
+		return refuse(w, "strings");
+	return true;
+}
+
+enum { NUMBER_TEXT = 48 };
+
+/* What reading the text in type t gives. */
+static double read_back(enum dtype t, const char *text)
+{
+	uint64_t bits = 0;
+
+	if (t == DT_F64)
+		return strtod(text, NULL);
+	if (t == DT_F32)
+		return (double)strtof(text, NULL);
+	elem_set_f64(t, &bits, 0, (double)strtof(text, NULL));
+	return elem_f64(t, &bits, 0);
+}
+
+/* digits d.ddd and exponent e to 0.00ddd, ddd00.0 or d.dde+XX, as Python writes floats */
+static void write_float(const char *digits, int nd, int e, bool neg, char *out)
+{
+	char *p = out;
+
+	if (neg)
+		*p++ = '-';
+	if (e < -4 || e >= 16) {
+		*p++ = digits[0];
+		if (nd > 1) {
+			*p++ = '.';
+			memcpy(p, digits + 1, (size_t)nd - 1);
+			p += nd - 1;
+		}
+		snprintf(p, NUMBER_TEXT - (size_t)(p - out), "e%c%02d", e < 0 ? '-' : '+', abs(e));
+		return;
+	}
+	if (e < 0) {
+		*p++ = '0';
+		*p++ = '.';
+		for (int i = -1; i > e; i--)
+			*p++ = '0';
+		memcpy(p, digits, (size_t)nd);
+		p += nd;
+	}
+	for (int i = 0; e >= 0 && (i <= e + 1 || i < nd); i++) {
+		if (i == e + 1)
+			*p++ = '.';
+		*p++ = i < nd ? digits[i] : '0';
+	}
+	*p = 0;
+}
+
+/* The shortest text that reads back as the same number. */
+static void float_text(enum dtype t, double v, char *out)
+{
+	char text[NUMBER_TEXT], digits[24];
+	int nd = 0, precision = 0;
+
+	if (isnan(v) || isinf(v)) {
+		snprintf(out, NUMBER_TEXT, "%s", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+		return;
+	}
+	do
+		snprintf(text, sizeof(text), "%.*e", precision, fabs(v));
+	while (read_back(t, text) != fabs(v) && precision++ < 17);
+	char *e = strchr(text, 'e');
+	for (const char *p = text; p < e; p++)
+		if (*p >= '0' && *p <= '9' && nd < (int)sizeof(digits))
+			digits[nd++] = *p;
+	while (nd > 1 && digits[nd - 1] == '0')
+		nd--;
+	write_float(digits, nd, (int)strtol(e + 1, NULL, 10), signbit(v), out);
+}
+
+static void number_text(enum dtype t, const void *x, int64_t i, char *out)
+{
+	if (dtype_class(t) == DT_FLOAT)
+		float_text(t, elem_f64(t, x, i), out);
+	else if (t == DT_U64)
+		snprintf(out, NUMBER_TEXT, "%" PRIu64, ((const uint64_t *)x)[i]);
+	else
+		snprintf(out, NUMBER_TEXT, "%" PRId64, elem_i64(t, x, i));
+}
+
+static int to_strings(const struct call *c)
+{
+	const struct tensor *x = c->in[0];
+	int64_t n = tensor_count(x);
+	struct arena *a = call_values(c, 0);
+	const char **text = arena_new_n(a, const char *, (size_t)n + 1);
+	size_t *length = arena_new_n(a, size_t, (size_t)n + 1);
+	char buf[NUMBER_TEXT];
+
+	for (int64_t i = 0; i < n; i++) {
+		number_text(tensor_dtype(x), x->data, i, buf);
+		text[i] = arena_str(a, buf);
+		length[i] = strlen(buf);
+	}
+	return call_strings(c, 0, &x->shape, text, length);
+}
+
+/* Element i of type t from a text; false where it is no number. */
+static bool parse_number(enum dtype t, const char *s, void *y, int64_t i, const struct how *h)
+{
+	char *end;
+	bool whole = dtype_class(t) != DT_FLOAT;
+
+	while (*s == ' ' || *s == '\t')
+		s++;
+	if (t == DT_BOOL && (!strcasecmp(s, "true") || !strcasecmp(s, "false"))) {
+		elem_set_i64(t, y, i, !strcasecmp(s, "true"));
+		return true;
+	}
+	if (whole) {
+		errno = 0;
+		int64_t v = *s == '-' ? strtoll(s, &end, 10) : (int64_t)strtoull(s, &end, 10);
+		if (end != s && !end[strspn(end, " \t\r\n")] && !errno) {
+			elem_set_i64(t, y, i, v);
+			return true;
+		}
+	}
+	double d = strtod(s, &end);
+	if (end == s || end[strspn(end, " \t\r\n")])
+		return false;
+	float f = strtof(s, NULL);
+	if (t == DT_F32)
+		((float *)y)[i] = f;
+	else if (narrow_float(t))
+		store_narrow(h, &f, 1, y, i);
+	else
+		elem_set_f64(t, y, i, d);
+	return true;
+}
+
+static int from_strings(const struct call *c, const struct how *h)
+{
+	const struct tensor *x = c->in[0];
+	int64_t n = tensor_count(x);
+	char text[256];
+
+	for (int64_t i = 0; i < n; i++) {
+		size_t length;
+		const char *s = tensor_string(x, i, &length);
+		snprintf(text, sizeof(text), "%.*s", (int)(length < sizeof(text) ? length : sizeof(text) - 1), s);
+		if (!parse_number(h->to, text, c->out[0]->data, i, h))
+			return call_fail(c, E_VALUE, "strings that are numbers",
+					 fmt(c->diag, "\"%s\"", text));
+	}
+	return 0;
+}
+
+static int strings_run(const struct call *c)
+{
+	const struct how *h = c->step->state;
+
+	if (h->from == h->to)
+		return call_copy(c, 0, c->in[0]);
+	return h->to == DT_STRING ? to_strings(c) : from_strings(c, h);
+}
+
+static int strings_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	int err = cast_reshape(s, step, d);
+
+	step->ninplace = 0;
+	return err;
+}
+
+#define ROWS(name)                                                                                 \
+	{.op = (name), .flags = K_REFERENCE, .accepts = any_string, .reshape = strings_reshape,    \
+	 .run = strings_run},                                                                      \
+	{                                                                                          \
+		.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .accepts = no_string,           \
+		.reshape = cast_reshape, .run = cast_run                                           \
+	}
+
+const struct kernel cpu_cast[] = {ROWS("Cast"), ROWS("CastLike"), {0}};

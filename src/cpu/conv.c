@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions for every type: a blocked matrix product over the image seen as a matrix, whose
+ * rows are made while they are packed; few maps a group go without a matrix.
+ */
+#include "ops/conv.h"
+
+#include "base/pool.h"
+#include "cpu/activate.h"
+#include "cpu/conv.h"
+#include "cpu/activation.h"
+#include "cpu/gemm.h"
+#include "cpu/onednn.h"
+#include "cpu/simd.h"
+#include "cpu/wide.h"
+#include "cpu/window.h"
+#include "ops/fused.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The other way (ConvTranspose): output row of input o and tap. */
+static bool window_to(const struct window *w, int n, const int64_t *o, const int64_t *tap, int64_t *row)
+{
+	int64_t at = 0;
+
+	for (int d = 0; d < n; d++) {
+		int64_t i = o[d] * w->stride[d] - w->begin[d] + tap[d] * w->dilation[d];
+		if (i < 0 || i >= w->out[d])
+			return false;
+		at = at * w->out[d] + i;
+	}
+	*row = at;
+	return true;
+}
+
+/* Maps of a ConvTranspose whose matrix is made at once: some 256 Ki elements. */
+static int64_t transpose_chunk(int64_t kernel, int64_t inputs, int64_t maps)
+{
+	int64_t one = kernel * inputs, n = one > 0 ? (1 << 18) / one : maps;
+
+	n = n < 1 ? 1 : n;
+	return n < maps ? n : maps;
+}
+
+static size_t transpose_scratch(enum gemm_type t, int64_t kernel, int64_t inputs, int64_t maps)
+{
+	size_t col = (size_t)(transpose_chunk(kernel, inputs, maps) * kernel * inputs);
+
+	return scratch_size(gemm_scratch_one(t)) + scratch_size(col * (t == GEMM_F32 ? 4 : 8));
+}
+
+/* FusedConv's activation; of doubles too. */
+static const struct ms_conv *ms_conv_of(const struct node *n)
+{
+	return n->op->domain && !strcmp(n->op->domain, "com.microsoft") ? n->params : NULL;
+}
+
+static float act_param(const struct ms_conv *p, int64_t i)
+{
+	return p->activation_params.n > i ? p->activation_params.v[i] : NAN;
+}
+
+/* infer::Conv's own activation */
+static const struct fused_conv *fused_conv_of(const struct node *n)
+{
+	return n->op->domain && !strcmp(n->op->domain, "infer") ? n->params : NULL;
+}
+
+static void activate_f32(const struct call *call, float *y, int64_t n)
+{
+	const struct ms_conv *p = ms_conv_of(call->step->node);
+	const struct fused_conv *f = fused_conv_of(call->step->node);
+
+	if (f)
+		act_f32(f->act, f->act_alpha, f->act_beta, y, n);
+	if (p)
+		activation_f32(p->activation, act_param(p, 0), act_param(p, 1), y, n);
+}
+
+static void activate_f64(const struct call *call, double *y, int64_t n)
+{
+	const struct ms_conv *p = ms_conv_of(call->step->node);
+	const struct fused_conv *f = fused_conv_of(call->step->node);
+
+	if (f)
+		act_f64(f->act, (double)f->act_alpha, (double)f->act_beta, y, n);
+	if (p)
+		activation_f64(p->activation, act_param(p, 0), act_param(p, 1), y, n);
+}
+
+#define REAL  float
+#define GEMM  GEMM_F32
+#define FN(x) x##_f32
+#include "cpu/conv.inc"
+#undef REAL
+#undef GEMM
+#undef FN
+
+#define REAL  double
+#define GEMM  GEMM_F64
+#define FN(x) x##_f64
+#include "cpu/conv.inc"
+#undef REAL
+#undef GEMM
+#undef FN
+
+/* ---- CausalConvWithState ---------------------------------------------------------------------- */
+
+struct causal {
+	int64_t channels, length, kernel;
+	const float *x, *weight, *bias, *past;
+	float *y, *present;
+	bool silu;
+};
+
+/* The sequence with the state in front: element i of state + input. */
+static float causal_at(const struct causal *c, int64_t row, int64_t i)
+{
+	int64_t state = c->kernel - 1;
+
+	if (i >= state)
+		return c->x[row * c->length + i - state];
+	return c->past ? c->past[row * state + i] : 0;
+}
+
+static void causal_rows(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct causal *c = arg;
+
+	(void)thread;
+	for (int64_t r = begin; r < end; r++) {
+		int64_t ch = r % c->channels;
+		for (int64_t i = 0; i < c->length; i++) {
+			float sum = 0;
+			for (int64_t k = 0; k < c->kernel; k++)
+				sum += c->weight[ch * c->kernel + k] * causal_at(c, r, i + k);
+			if (c->bias)
+				sum += c->bias[ch];
+			c->y[r * c->length + i] = c->silu ? sum / (1 + expf(-sum)) : sum;
+		}
+		for (int64_t i = 0; c->present && i < c->kernel - 1; i++)
+			c->present[r * (c->kernel - 1) + i] = causal_at(c, r, c->length + i);
+	}
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------- */
+
+static enum gemm_type gemm_of(enum dtype t)
+{
+	return t == DT_F64 ? GEMM_F64 : GEMM_F32;
+}
+
+int conv_any_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	(void)d;
+	step->workspace = wide_workspace(site) +
+			  scratch_size(gemm_scratch(gemm_of((enum dtype)site_in(site, 0)->type.dtype)));
+	return 0;
+}
+
+static int window_fail(const struct call *c, const char *bad)
+{
+	return call_fail(c, E_OP_ATTRIBUTE, bad, NULL);
+}
+
+int conv_any_run(const struct call *c)
+{
+	const struct conv *p = call_params(c); /* FusedConv's begin alike */
+	struct window w;
+	const char *bad = window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
+
+	if (bad)
+		return window_fail(c, bad);
+	if (tensor_dtype(c->in[0]) == DT_F64)
+		return run_conv_f64(c, &w, p->group);
+	return run_conv_f32(c, &w, p->group);
+}
+
+static bool ms_conv_accepts(const struct site *s, struct why *why)
+{
+	const struct ms_conv *p = site_params(s);
+
+	return activation_known(p->activation) || refuse(why, "activation %s", p->activation);
+}
+
+static int transpose_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct conv_transpose *p = site_params(site);
+	const struct vinfo *x = site_in(site, 0), *weight = site_in(site, 1);
+	struct window w;
+
+	if (conv_transpose_window(&w, p, &x->shape, &weight->shape, d))
+		return 0; /* the run says it */
+	step->workspace = wide_workspace(site) +
+			  (size_t)pool_threads() * transpose_scratch(gemm_of((enum dtype)x->type.dtype),
+								     window_size(&w), window_inputs(&w),
+								     weight->shape.dim[1]);
+	return 0;
+}
+
+static int transpose_run(const struct call *c)
+{
+	const struct conv_transpose *p = call_params(c);
+	struct window w;
+	const char *bad = conv_transpose_window(&w, p, &c->in[0]->shape, &c->in[1]->shape, c->diag);
+
+	if (bad)
+		return window_fail(c, bad);
+	if (tensor_dtype(c->in[0]) == DT_F64)
+		return run_transpose_f64(c, &w, p->group);
+	return run_transpose_f32(c, &w, p->group);
+}
+
+static int deform_run(const struct call *c)
+{
+	const struct deform_conv *p = call_params(c);
+	struct window w;
+	const char *bad = window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
+
+	if (bad)
+		return window_fail(c, bad);
+	if (tensor_dtype(c->in[0]) == DT_F64)
+		return run_deform_f64(c, &w, p->group, p->offset_group);
+	return run_deform_f32(c, &w, p->group, p->offset_group);
+}
+
+static int causal_run(const struct call *c)
+{
+	const struct causal_conv *p = call_params(c);
+	struct scratch s = scratch_of(c);
+	const struct shape *x = &c->in[0]->shape;
+	struct tensor *state = c->step->nout > 1 ? c->out[1] : NULL;
+	struct causal k = {.channels = x->dim[1], .length = x->dim[2], .kernel = c->in[1]->shape.dim[2],
+			       .silu = p->activation != CAUSAL_NONE};
+
+	k.x = wide_in(&s, c->in[0]);
+	k.weight = wide_in(&s, c->in[1]);
+	k.bias = c->step->nin > 2 ? wide_in(&s, c->in[2]) : NULL;
+	k.past = c->step->nin > 3 ? wide_in(&s, c->in[3]) : NULL;
+	k.y = wide_out(&s, c->out[0]);
+	k.present = wide_out(&s, state);
+	pool_for(x->dim[0] * x->dim[1], 4, causal_rows, &k);
+	wide_done(c->out[0], k.y);
+	wide_done(state, k.present);
+	return 0;
+}
+
+/* ---- Col2Im ----------------------------------------------------------------------------------- */
+
+struct col2im_job {
+	struct window w;
+	enum dtype type;
+	int64_t kernel, outputs, image;
+	const char *x;
+	char *y;
+};
+
+/* y[to] += x[from]: sums of narrow floats are kept in y's type only between blocks that overlap. */
+static void add_elem(enum dtype t, char *y, int64_t to, const char *x, int64_t from)
+{
+	if (t == DT_F32)
+		((float *)(void *)y)[to] += ((const float *)(const void *)x)[from];
+	else if (dtype_class(t) == DT_FLOAT)
+		elem_set_f64(t, y, to, elem_f64(t, y, to) + elem_f64(t, x, from));
+	else if (t == DT_BOOL)
+		y[to] = (char)(y[to] | x[from]);
+	else
+		elem_set_i64(t, y, to,
+			     (int64_t)((uint64_t)elem_i64(t, y, to) + (uint64_t)elem_i64(t, x, from)));
+}
+
+static void col2im_planes(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct col2im_job *j = arg;
+	const struct window *w = &j->w;
+	int64_t tap[MAX_RANK], o[MAX_RANK], at;
+
+	(void)thread;
+	for (int64_t p = begin; p < end; p++)
+		for (int64_t k = 0; k < j->kernel; k++) {
+			window_split(k, w->kernel, w->n, tap);
+			memset(o, 0, sizeof(o));
+			for (int64_t i = 0; i < j->outputs; i++, window_next(o, w->out, w->n))
+				if (window_at(w, w->n, o, tap, &at))
+					add_elem(j->type, j->y, p * j->image + at, j->x,
+						 (p * j->kernel + k) * j->outputs + i);
+		}
+}
+
+static int col2im_run(const struct call *c)
+{
+	const struct col2im *p = call_params(c);
+	const struct tensor *y = c->out[0], *block = c->in[2];
+	struct shape weight = {.rank = y->shape.rank, .dim = {1, 1}};
+	struct col2im_job j = {.type = tensor_dtype(y), .x = c->in[0]->data, .y = y->data};
+	const char *bad;
+
+	for (int i = 2; i < weight.rank; i++)
+		weight.dim[i] = elem_i64(tensor_dtype(block), block->data, i - 2);
+	bad = window_set(&j.w, &p->window, &y->shape, &weight, false, c->diag);
+	if (bad)
+		return window_fail(c, bad);
+	j.kernel = window_size(&j.w);
+	j.outputs = window_outputs(&j.w);
+	j.image = window_inputs(&j.w);
+	memset(y->data, 0, y->bytes);
+	pool_for(y->shape.dim[0] * y->shape.dim[1], 1, col2im_planes, &j);
+	return 0;
+}
+
+#define COL2IM_TYPES (T_NUMERIC_BF | T_BOOL)
+
+const struct kernel cpu_conv[] = {
+	{"Conv", T_F32 | T_F16 | T_BF16, ONEDNN(conv)},
+	{"ConvTranspose", T_F32 | T_F16 | T_BF16, ONEDNN(deconv)},
+	{"Conv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, conv_any_reshape, conv_any_run, NULL, NULL},
+	{"com.microsoft::FusedConv", T_FLOATS_BF, K_REFERENCE, ms_conv_accepts, NULL, conv_any_reshape, conv_any_run,
+	 NULL, NULL},
+	{"ConvTranspose", T_FLOATS_BF, K_REFERENCE, NULL, NULL, transpose_reshape, transpose_run, NULL, NULL},
+	{"DeformConv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, conv_any_reshape, deform_run, NULL, NULL},
+	{"CausalConvWithState", T_F32 | T_F16 | T_BF16, K_REFERENCE, NULL, NULL, wide_reshape, causal_run, NULL,
+	 NULL},
+	{"Col2Im", COL2IM_TYPES, K_REFERENCE, NULL, NULL, NULL, col2im_run, NULL, NULL},
+	{0}};

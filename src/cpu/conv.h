@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CPU_CONV_H
+#define CPU_CONV_H
+#include "backend.h"
+
+/* The kernel for every float type, of Conv, FusedConv and infer::Conv alike. */
+int conv_any_reshape(struct site *site, struct step *step, struct diag *d);
+int conv_any_run(const struct call *c);
+
+#endif

@@ -1,0 +1,700 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products for every type, over the blocked product of cpu/gemm.h: fp16 and bf16 in fp32, the
+ * integers as unsigned ones, which wrap alike.
+ */
+#include "ops/matmul.h"
+
+#include "base/pool.h"
+#include "cpu/activation.h"
+#include "cpu/gemm.h"
+#include "cpu/onednn.h"
+#include "cpu/wide.h"
+
+#include <math.h>
+#include <string.h>
+
+static enum gemm_type gemm_of(enum dtype t)
+{
+	if (t == DT_F64)
+		return GEMM_F64;
+	if (t == DT_I32 || t == DT_U32)
+		return GEMM_U32;
+	return t == DT_I64 || t == DT_U64 ? GEMM_U64 : GEMM_F32;
+}
+
+static size_t gemm_elem(enum gemm_type t)
+{
+	return t == GEMM_F32 || t == GEMM_U32 ? 4 : 8;
+}
+
+/* ---- MatMul ----------------------------------------------------------------------------------- */
+
+struct batches {
+	enum gemm_type type;
+	struct gemm one; /* of batch 0 */
+	struct matmul_shape s;
+	char *scratch;
+};
+
+static void batch_at(const struct batches *b, int64_t i, struct gemm *g)
+{
+	size_t size = gemm_elem(b->type);
+	int64_t at = i, a_off = 0, b_off = 0;
+
+	*g = b->one;
+	for (int d = b->s.nbatch - 1; d >= 0; d--) {
+		int64_t o = at % b->s.batch[d];
+		at /= b->s.batch[d];
+		a_off += o * b->s.a_batch[d];
+		b_off += o * b->s.b_batch[d];
+	}
+	g->a = (const char *)b->one.a + (size_t)a_off * size;
+	g->b = (const char *)b->one.b + (size_t)b_off * size;
+	g->c = (char *)b->one.c + (size_t)(i * b->s.m * b->s.n) * size;
+}
+
+static void run_batches(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct batches *b = arg;
+	struct gemm g;
+
+	for (int64_t i = begin; i < end; i++) {
+		batch_at(b, i, &g);
+		gemm_one(b->type, &g, b->scratch + (size_t)thread * gemm_scratch_one(b->type));
+	}
+}
+
+/* Rows of a batched A that all meet one B are rows of one product. */
+static void merge_rows(struct matmul_shape *s)
+{
+	while (s->nbatch && s->b_batch[s->nbatch - 1] == 0 && s->a_batch[s->nbatch - 1] == s->m * s->a_row &&
+	       s->m > 0) {
+		s->nbatch--;
+		s->m *= s->batch[s->nbatch];
+	}
+}
+
+static void multiply(enum gemm_type t, const struct matmul_shape *shape, const void *a, const void *b, void *y,
+		     double alpha, void *scratch)
+{
+	struct batches j = {.type = t, .s = *shape, .scratch = scratch};
+	struct gemm g;
+	int64_t n = 1;
+
+	merge_rows(&j.s);
+	j.one = (struct gemm){.m = j.s.m, .n = j.s.n, .k = j.s.k, .a = a, .b = b, .a_row = j.s.a_row,
+			      .a_col = j.s.a_col, .b_row = j.s.b_row, .b_col = j.s.b_col, .c = y,
+			      .c_row = j.s.n, .alpha = alpha};
+	for (int i = 0; i < j.s.nbatch; i++)
+		n *= j.s.batch[i];
+	double work = (double)j.s.m * (double)j.s.n * (double)j.s.k;
+	if (n >= 2 * pool_threads() || work < 4096) {
+		pool_for(n, 1 + (int64_t)(32768 / (1 + work)), run_batches, &j);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		batch_at(&j, i, &g);
+		gemm_run(t, &g, scratch);
+	}
+}
+
+static int matmul_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	enum gemm_type t = gemm_of((enum dtype)site_in(site, 0)->type.dtype);
+
+	(void)d;
+	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(t));
+	return 0;
+}
+
+static int matmul_of(const struct call *c, const struct fused_matmul *f)
+{
+	enum gemm_type t = gemm_of(tensor_dtype(c->in[0]));
+	struct scratch s = scratch_of(c);
+	struct matmul_shape shape;
+	void *scratch = scratch_take(&s, gemm_scratch(t));
+	const void *a = wide_in(&s, c->in[0]), *b = wide_in(&s, c->in[1]);
+	void *y = wide_out(&s, c->out[0]);
+
+	if (!matmul_shape(&c->in[0]->shape, &c->in[1]->shape, f, &shape))
+		return call_fail(c, E_SHAPE, "matrices that fit", NULL);
+	if (tensor_count(c->out[0]) > 0)
+		multiply(t, &shape, a, b, y, f ? (double)f->alpha : 1, scratch);
+	wide_done(c->out[0], y);
+	return 0;
+}
+
+static int matmul_run(const struct call *c)
+{
+	return matmul_of(c, NULL);
+}
+
+static int fused_matmul_run(const struct call *c)
+{
+	return matmul_of(c, call_params(c));
+}
+
+/* ---- Gemm ------------------------------------------------------------------------------------- */
+
+struct bias {
+	enum dtype type; /* as computed on: f32, f64 or the integer type */
+	const void *c;
+	void *y;
+	int64_t cols, row_step, col_step;
+	double alpha, beta; /* integers only: y = alpha * y + beta * c */
+};
+
+static void fill_bias(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct bias *b = arg;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		for (int64_t j = 0; j < b->cols; j++) {
+			int64_t from = i * b->row_step + j * b->col_step, to = i * b->cols + j;
+			if (b->type == DT_F32)
+				((float *)b->y)[to] = ((const float *)b->c)[from];
+			else
+				((double *)b->y)[to] = ((const double *)b->c)[from];
+		}
+	}
+}
+
+static void integer_bias(const struct bias *b, int64_t rows)
+{
+	bool whole = b->alpha == 1 && (!b->c || b->beta == 1);
+
+	for (int64_t i = 0; i < rows && !(whole && !b->c); i++)
+		for (int64_t j = 0; j < b->cols; j++) {
+			int64_t from = i * b->row_step + j * b->col_step, to = i * b->cols + j;
+			int64_t y = elem_i64(b->type, b->y, to), c = b->c ? elem_i64(b->type, b->c, from) : 0;
+			if (whole)
+				elem_set_i64(b->type, b->y, to, (int64_t)((uint64_t)y + (uint64_t)c));
+			else
+				elem_set_f64(b->type, b->y, to, trunc(b->alpha * (double)y + b->beta * (double)c));
+		}
+}
+
+static void bias_steps(const struct shape *s, struct bias *b)
+{
+	int64_t rows = s->rank == 2 ? s->dim[0] : 1, cols = s->rank ? s->dim[s->rank - 1] : 1;
+
+	b->row_step = rows == 1 ? 0 : cols;
+	b->col_step = cols == 1 ? 0 : 1;
+}
+
+static int gemm_params_run(const struct call *c, const struct gemm_params *p, const struct fused_gemm_params *f)
+{
+	enum dtype type = tensor_dtype(c->in[0]);
+	enum gemm_type t = gemm_of(type);
+	struct scratch s = scratch_of(c);
+	const struct shape *a = &c->in[0]->shape, *b = &c->in[1]->shape;
+	const struct tensor *ct = c->step->nin > 2 && p->beta != 0 ? c->in[2] : NULL;
+	bool floats = t == GEMM_F32 || t == GEMM_F64;
+	void *scratch = scratch_take(&s, gemm_scratch(t)), *y;
+	struct gemm g = {.m = a->dim[p->transA ? 1 : 0], .k = a->dim[p->transA ? 0 : 1],
+			 .n = b->dim[p->transB ? 0 : 1], .alpha = floats ? (double)p->alpha : 1};
+	struct bias bias = {.type = t == GEMM_F32 ? DT_F32 : type, .cols = g.n, .alpha = (double)p->alpha,
+			    .beta = (double)p->beta};
+
+	g.a = wide_in(&s, c->in[0]);
+	g.b = wide_in(&s, c->in[1]);
+	bias.c = wide_in(&s, ct);
+	bias.y = g.c = y = wide_out(&s, c->out[0]);
+	g.a_row = p->transA ? 1 : g.k;
+	g.a_col = p->transA ? g.m : 1;
+	g.b_row = p->transB ? 1 : g.n;
+	g.b_col = p->transB ? g.k : 1;
+	g.c_row = g.n;
+	if (ct)
+		bias_steps(&ct->shape, &bias);
+	if (ct && floats) {
+		pool_for(g.m, 1 + 16384 / (g.n + 1), fill_bias, &bias);
+		g.beta = (double)p->beta;
+	}
+	gemm_run(t, &g, scratch);
+	if (!floats)
+		integer_bias(&bias, g.m);
+	if (f && t == GEMM_F32)
+		activation_f32(f->activation, f->activation_alpha, f->activation_beta, y, g.m * g.n);
+	else if (f && floats)
+		activation_f64(f->activation, f->activation_alpha, f->activation_beta, y, g.m * g.n);
+	wide_done(c->out[0], y);
+	return 0;
+}
+
+static int gemm_params_reference(const struct call *c)
+{
+	return gemm_params_run(c, call_params(c), NULL);
+}
+
+static int fused_gemm_run(const struct call *c)
+{
+	const struct fused_gemm_params *f = call_params(c);
+
+	return gemm_params_run(c, &f->gemm, f);
+}
+
+static bool fused_gemm_accepts(const struct site *s, struct why *why)
+{
+	const struct fused_gemm_params *p = site_params(s);
+
+	return activation_known(p->activation) || refuse(why, "activation %s", p->activation);
+}
+
+/* ---- Einsum ----------------------------------------------------------------------------------- */
+
+/*
+ * Operands are contracted from left to right. Each turn brings both into the order batch, rows,
+ * depth (columns for the right one), summing over labels that nobody needs any more, and multiplies them as
+ * matrices; the result has the labels batch, rows, columns. One last turn brings it into the
+ * order of the output. All is computed in f32, f64 or u64.
+ */
+struct operand {
+	const void *data;
+	int n; /* labels, each once, row-major unless stepped */
+	int8_t label[EINSUM_LABELS];
+	int64_t step[EINSUM_LABELS];
+};
+
+struct einsum_job {
+	struct einsum_plan plan;
+	enum gemm_type type;
+	int64_t size[EINSUM_LABELS];
+	size_t need; /* bytes of scratch; counted while at is NULL */
+	char *at, *gemm;
+	bool dry;
+};
+
+static void *einsum_take(struct einsum_job *j, int64_t count)
+{
+	size_t bytes = scratch_size((size_t)(count > 0 ? count : 1) * gemm_elem(j->type));
+	void *p = j->dry ? NULL : j->at + j->need;
+
+	j->need += bytes;
+	return p;
+}
+
+static bool has_label(const struct operand *o, int8_t l)
+{
+	for (int i = 0; i < o->n; i++)
+		if (o->label[i] == l)
+			return true;
+	return false;
+}
+
+static int64_t step_of(const struct operand *o, int8_t l)
+{
+	for (int i = 0; i < o->n; i++)
+		if (o->label[i] == l)
+			return o->step[i];
+	return 0;
+}
+
+/* Sum over `inner` labels at one place. */
+#define SUM(name, REAL)                                                                            \
+	static void name(const struct einsum_job *j, const REAL *x, const int8_t *label, const int64_t *step, \
+			 int n, REAL *sum)                                                                    \
+	{                                                                                                     \
+		if (!n) {                                                                                     \
+			*sum += *x;                                                                           \
+			return;                                                                               \
+		}                                                                                             \
+		for (int64_t i = 0; i < j->size[*label]; i++)                                                 \
+			name(j, x + i * *step, label + 1, step + 1, n - 1, sum);                              \
+	}
+SUM(sum_f32, float)
+SUM(sum_f64, double)
+SUM(sum_u64, uint64_t)
+#undef SUM
+
+struct arrange {
+	const struct einsum_job *j;
+	const struct operand *from;
+	int nkeep, nsum;
+	int8_t keep[EINSUM_LABELS], sum[EINSUM_LABELS];
+	int64_t keep_step[EINSUM_LABELS], sum_step[EINSUM_LABELS];
+	void *to;
+};
+
+static void arrange_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct arrange *a = arg;
+	const struct einsum_job *j = a->j;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		int64_t at = i, off = 0;
+		for (int d = a->nkeep - 1; d >= 0; d--) {
+			off += at % j->size[a->keep[d]] * a->keep_step[d];
+			at /= j->size[a->keep[d]];
+		}
+		if (j->type == GEMM_F32) {
+			float sum = 0;
+			sum_f32(j, (const float *)a->from->data + off, a->sum, a->sum_step, a->nsum, &sum);
+			((float *)a->to)[i] = sum;
+		} else if (j->type == GEMM_F64) {
+			double sum = 0;
+			sum_f64(j, (const double *)a->from->data + off, a->sum, a->sum_step, a->nsum, &sum);
+			((double *)a->to)[i] = sum;
+		} else {
+			uint64_t sum = 0;
+			sum_u64(j, (const uint64_t *)a->from->data + off, a->sum, a->sum_step, a->nsum, &sum);
+			((uint64_t *)a->to)[i] = sum;
+		}
+	}
+}
+
+static int64_t label_count(const struct einsum_job *j, const int8_t *label, int n)
+{
+	int64_t count = 1;
+
+	for (int i = 0; i < n; i++)
+		if (__builtin_mul_overflow(count, j->size[label[i]], &count))
+			return INT64_MAX;
+	return count;
+}
+
+/* Whether `from` already is dense in the order of `label`. */
+static bool in_order(const struct einsum_job *j, const struct operand *from, const int8_t *label, int n)
+{
+	int64_t step = 1;
+
+	if (from->n != n)
+		return false;
+	for (int i = n - 1; i >= 0; i--) {
+		if (from->label[i] != label[i] || (from->step[i] != step && j->size[label[i]] != 1))
+			return false;
+		step *= j->size[label[i]];
+	}
+	return true;
+}
+
+/* from with exactly these labels, dense, summed over its others; as it is where it is so. */
+static struct operand arranged(struct einsum_job *j, const struct operand *from, const int8_t *label, int n,
+			       void *to)
+{
+	struct arrange a = {.j = j, .from = from, .nkeep = n, .to = to};
+	struct operand r = {.n = n};
+	int64_t step = 1, count = label_count(j, label, n);
+
+	for (int i = n - 1; i >= 0; i--) {
+		r.label[i] = a.keep[i] = label[i];
+		a.keep_step[i] = step_of(from, label[i]);
+		r.step[i] = step;
+		step *= j->size[label[i]];
+	}
+	r.data = from->data;
+	if (!to && in_order(j, from, label, n))
+		return r;
+	for (int i = 0; i < from->n; i++) {
+		bool kept = false;
+		for (int k = 0; k < n; k++)
+			kept |= label[k] == from->label[i];
+		if (!kept) {
+			a.sum[a.nsum] = from->label[i];
+			a.sum_step[a.nsum++] = from->step[i];
+		}
+	}
+	if (!to)
+		a.to = einsum_take(j, count);
+	r.data = a.to;
+	if (!j->dry)
+		pool_for(count, 4096, arrange_part, &a);
+	return r;
+}
+
+/* Whether an operand after k, or the output, has the label. */
+static bool needed(const struct einsum_job *j, int k, int8_t l)
+{
+	const struct einsum_plan *p = &j->plan;
+
+	for (int i = 0; i < p->nout; i++)
+		if (p->out[i] == l)
+			return true;
+	for (k++; k < p->noperands; k++)
+		for (int i = 0; i < p->rank[k]; i++)
+			if (p->label[k][i] == l)
+				return true;
+	return false;
+}
+
+/* The product of a (all operands before k) and operand k. */
+static struct operand contract(struct einsum_job *j, const struct operand *a, const struct operand *b, int k)
+{
+	int8_t order[3][EINSUM_LABELS], out[EINSUM_LABELS];
+	int nb = 0, nm = 0, nn = 0, nk = 0;
+	int8_t batch[EINSUM_LABELS], rows[EINSUM_LABELS], cols[EINSUM_LABELS], depth[EINSUM_LABELS];
+	struct operand r = {0};
+	struct matmul_shape s = {.nbatch = 1};
+
+	for (int i = 0; i < a->n; i++) {
+		int8_t l = a->label[i];
+		if (has_label(b, l) && needed(j, k, l))
+			batch[nb++] = l;
+		else if (has_label(b, l))
+			depth[nk++] = l;
+		else if (needed(j, k, l))
+			rows[nm++] = l;
+	}
+	for (int i = 0; i < b->n; i++)
+		if (!has_label(a, b->label[i]) && needed(j, k, b->label[i]))
+			cols[nn++] = b->label[i];
+	for (int i = 0; i < nb; i++)
+		order[0][i] = order[1][i] = out[i] = batch[i];
+	for (int i = 0; i < nm; i++)
+		order[0][nb + i] = out[nb + i] = rows[i];
+	for (int i = 0; i < nk; i++)
+		order[0][nb + nm + i] = order[1][nb + i] = depth[i];
+	for (int i = 0; i < nn; i++)
+		order[1][nb + nk + i] = out[nb + nm + i] = cols[i];
+	struct operand l = arranged(j, a, order[0], nb + nm + nk, NULL);
+	struct operand m = arranged(j, b, order[1], nb + nk + nn, NULL);
+	s.batch[0] = label_count(j, batch, nb);
+	s.m = label_count(j, rows, nm);
+	s.k = label_count(j, depth, nk);
+	s.n = label_count(j, cols, nn);
+	s.a_row = s.b_row = s.k;
+	s.b_row = s.n;
+	s.a_col = s.b_col = 1;
+	s.a_batch[0] = s.m * s.k;
+	s.b_batch[0] = s.k * s.n;
+	r.n = nb + nm + nn;
+	void *y = einsum_take(j, label_count(j, out, r.n));
+	r.data = y;
+	for (int64_t i = r.n - 1, step = 1; i >= 0; i--) {
+		r.label[i] = out[i];
+		r.step[i] = step;
+		step *= j->size[out[i]];
+	}
+	if (!j->dry && s.batch[0] && s.m && s.n)
+		multiply(j->type, &s, l.data, m.data, y, 1, j->gemm);
+	return r;
+}
+
+/* An operand's labels with the steps of its dims; equal labels (a diagonal) add theirs up. */
+static struct operand operand_of(const struct einsum_job *j, int k, const struct shape *s, const void *data)
+{
+	struct operand o = {.data = data};
+	int64_t step = 1;
+
+	for (int i = s->rank - 1; i >= 0; i--) {
+		int8_t l = j->plan.label[k][i];
+		int at = 0;
+		while (at < o.n && o.label[at] != l)
+			at++;
+		if (at == o.n) {
+			o.label[o.n++] = l;
+			o.step[at] = 0;
+		}
+		o.step[at] += s->dim[i] == 1 ? 0 : step;
+		step *= s->dim[i];
+	}
+	for (int i = 0; i < o.n / 2; i++) { /* outermost first */
+		int8_t l = o.label[i];
+		int64_t t = o.step[i];
+		o.label[i] = o.label[o.n - 1 - i];
+		o.step[i] = o.step[o.n - 1 - i];
+		o.label[o.n - 1 - i] = l;
+		o.step[o.n - 1 - i] = t;
+	}
+	return o;
+}
+
+/* Integers in u64; floats by wide_in. Returns the data of operand k as computed on. */
+static const void *einsum_data(struct einsum_job *j, const struct tensor *t, struct scratch *s)
+{
+	if (j->type != GEMM_U64)
+		return wide_in(s, t);
+	int64_t n = tensor_count(t);
+	uint64_t *to = einsum_take(j, n);
+	for (int64_t i = 0; i < n; i++)
+		to[i] = (uint64_t)elem_i64(tensor_dtype(t), t->data, i);
+	return to;
+}
+
+static int einsum_setup(struct einsum_job *j, const char *equation, int n, const struct shape *const *shape,
+			enum dtype t, struct diag *d)
+{
+	int rank[EINSUM_OPERANDS];
+
+	for (int k = 0; k < n && k < EINSUM_OPERANDS; k++)
+		rank[k] = shape[k]->rank;
+	if (einsum_parse(equation, n, rank, &j->plan, d))
+		return -E_OP_ATTRIBUTE;
+	for (int i = 0; i < EINSUM_LABELS; i++)
+		j->size[i] = 1;
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < rank[k]; i++)
+			if (shape[k]->dim[i] != 1)
+				j->size[j->plan.label[k][i]] = shape[k]->dim[i];
+	j->type = dtype_class(t) != DT_FLOAT ? GEMM_U64 : t == DT_F64 ? GEMM_F64 : GEMM_F32;
+	return 0;
+}
+
+/* All of it; while dry only sizes are counted. */
+static void einsum_all(struct einsum_job *j, const struct shape *const *shape, const void *const *data, void *y)
+{
+	struct operand r = operand_of(j, 0, shape[0], data ? data[0] : NULL);
+
+	for (int k = 1; k < j->plan.noperands; k++) {
+		struct operand b = operand_of(j, k, shape[k], data ? data[k] : NULL);
+		r = contract(j, &r, &b, k);
+	}
+	if (!j->dry)
+		arranged(j, &r, j->plan.out, j->plan.nout, y);
+}
+
+static int einsum_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct einsum *p = site_params(site);
+	const struct shape *shape[EINSUM_OPERANDS];
+	struct einsum_job j = {.dry = true};
+	enum dtype t = (enum dtype)site_in(site, 0)->type.dtype;
+	int n = (int)site->node->nin;
+
+	for (int k = 0; k < n && k < EINSUM_OPERANDS; k++)
+		shape[k] = &site_in(site, (uint32_t)k)->shape;
+	if (einsum_setup(&j, p->equation, n, shape, t, d))
+		return 0; /* the run says it */
+	for (int k = 0; j.type == GEMM_U64 && k < n; k++)
+		einsum_take(&j, shape_count(shape[k]));
+	if (j.type == GEMM_U64)
+		einsum_take(&j, shape_count(&site_out(site, 0)->shape));
+	einsum_all(&j, shape, NULL, NULL);
+	if (j.need > (size_t)1 << 46)
+		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = "Einsum");
+	step->workspace = wide_workspace(site) + j.need + scratch_size(gemm_scratch(j.type));
+	return 0;
+}
+
+static int einsum_run(const struct call *c)
+{
+	const struct einsum *p = call_params(c);
+	const struct shape *shape[EINSUM_OPERANDS];
+	const void *data[EINSUM_OPERANDS];
+	struct scratch s = scratch_of(c);
+	struct einsum_job j = {0};
+	enum dtype t = tensor_dtype(c->in[0]);
+	int n = (int)c->step->nin;
+	int64_t count = tensor_count(c->out[0]);
+	void *y;
+
+	for (int k = 0; k < n && k < EINSUM_OPERANDS; k++)
+		shape[k] = &c->in[k]->shape;
+	if (einsum_setup(&j, p->equation, n, shape, t, c->diag))
+		return call_fail(c, E_OP_ATTRIBUTE, "an equation that fits the operands", p->equation);
+	j.gemm = scratch_take(&s, gemm_scratch(j.type));
+	y = j.type == GEMM_U64 ? NULL : wide_out(&s, c->out[0]);
+	if (j.type != GEMM_U64)
+		for (int k = 0; k < n; k++)
+			data[k] = einsum_data(&j, c->in[k], &s);
+	j.at = s.at;
+	if (j.type == GEMM_U64) {
+		for (int k = 0; k < n; k++)
+			data[k] = einsum_data(&j, c->in[k], &s);
+		y = einsum_take(&j, count);
+	}
+	einsum_all(&j, shape, data, y);
+	if (j.type != GEMM_U64)
+		wide_done(c->out[0], y);
+	else
+		for (int64_t i = 0; i < count; i++)
+			elem_set_i64(t, c->out[0]->data, i, (int64_t)((const uint64_t *)y)[i]);
+	return 0;
+}
+
+/* ---- Det -------------------------------------------------------------------------------------- */
+
+/* By elimination with the largest pivot; a is overwritten. */
+static double determinant(double *a, int64_t n)
+{
+	double det = 1;
+
+	for (int64_t k = 0; k < n; k++) {
+		int64_t best = k;
+		for (int64_t i = k + 1; i < n; i++)
+			if (fabs(a[i * n + k]) > fabs(a[best * n + k]))
+				best = i;
+		if (a[best * n + k] == 0)
+			return 0;
+		if (best != k)
+			det = -det;
+		for (int64_t i = k; best != k && i < n; i++) {
+			double t = a[k * n + i];
+			a[k * n + i] = a[best * n + i];
+			a[best * n + i] = t;
+		}
+		det *= a[k * n + k];
+		for (int64_t i = k + 1; i < n; i++) {
+			double f = a[i * n + k] / a[k * n + k];
+			for (int64_t l = k + 1; l < n; l++)
+				a[i * n + l] -= f * a[k * n + l];
+		}
+	}
+	return det;
+}
+
+static int64_t det_size(const struct shape *x)
+{
+	return x->dim[x->rank - 1];
+}
+
+static int det_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	int64_t n = det_size(&site_in(site, 0)->shape);
+
+	(void)d;
+	step->workspace = (size_t)pool_threads() * scratch_size((size_t)(n * n) * sizeof(double));
+	return 0;
+}
+
+struct det_job {
+	enum dtype type;
+	int64_t n;
+	const void *x;
+	void *y;
+	char *scratch;
+};
+
+static void det_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct det_job *j = arg;
+	int64_t size = j->n * j->n;
+	char *at = j->scratch + (size_t)thread * scratch_size((size_t)size * sizeof(double));
+	double *a = (double *)(void *)at;
+
+	for (int64_t i = begin; i < end; i++) {
+		for (int64_t k = 0; k < size; k++)
+			a[k] = elem_f64(j->type, j->x, i * size + k);
+		elem_set_f64(j->type, j->y, i, determinant(a, j->n));
+	}
+}
+
+static int det_run(const struct call *c)
+{
+	struct det_job j = {tensor_dtype(c->in[0]), det_size(&c->in[0]->shape), c->in[0]->data, c->out[0]->data,
+			    c->workspace};
+
+	pool_for(tensor_count(c->out[0]), 1 + 16384 / (1 + j.n * j.n * j.n), det_part, &j);
+	return 0;
+}
+
+#define T_MATMUL (T_FLOATS_BF | T_U32 | T_U64 | T_I32 | T_I64)
+#define REFERENCE(name, types, accepts, reshape, run)                                              \
+	{                                                                                          \
+		name, types, K_REFERENCE, accepts, NULL, reshape, run, NULL, NULL                  \
+	}
+
+const struct kernel cpu_matmul[] = {
+	{"MatMul", T_F32 | T_F16 | T_BF16, ONEDNN(matmul)},
+	{"Gemm", T_F32 | T_F16 | T_BF16, ONEDNN(gemm)},
+	REFERENCE("MatMul", T_MATMUL, NULL, matmul_reshape, matmul_run),
+	REFERENCE("Gemm", T_MATMUL, NULL, matmul_reshape, gemm_params_reference),
+	REFERENCE("Einsum", T_NUMERIC_BF, NULL, einsum_reshape, einsum_run),
+	REFERENCE("Det", T_FLOATS_BF, NULL, det_reshape, det_run),
+	REFERENCE("com.microsoft::FusedMatMul", T_FLOATS_BF, NULL, matmul_reshape, fused_matmul_run),
+	REFERENCE("com.microsoft::TransposeMatMul", T_FLOATS_BF, NULL, matmul_reshape, fused_matmul_run),
+	REFERENCE("com.microsoft::FusedGemm", T_FLOATS_BF, fused_gemm_accepts, matmul_reshape, fused_gemm_run),
+	{0}};

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * infer::Pointwise in fp32: every instruction runs over a block of elements that stays in the
+ * first cache. Operands of the full shape are read where they lie; those that repeat are spread
+ * into the block first. A program is made ready in reshape: registers are shared by lifetime,
+ * constants are folded into instructions that take parameters.
+ */
+#include "cpu/pointwise.h"
+
+#include "base/pool.h"
+#include "cpu/activate.h"
+#include "cpu/simd.h"
+#include "cpu/util.h"
+#include "ops/fused.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+	PIECE = 1024,	/* elements of a block */
+	WORK_GRAIN = 8192, /* elements worth a thread */
+	NO_REG = 255,
+};
+
+enum op_kind {
+	OP_SPREAD, /* input `a` into the register, widened */
+	OP_FILL,   /* a constant */
+	OP_MAP,	   /* one operand, a function of simd.h */
+	OP_BIN,	   /* two operands */
+	OP_POW,	   /* two operands */
+};
+struct op_code {
+	enum op_kind kind;
+	uint8_t fun; /* enum vfun, enum vbin */
+	uint8_t dst, a, b; /* registers; of OP_SPREAD a is the input */
+	float p[2];
+};
+
+/* How an operand walks over the output's dims, which are in the order of memory. */
+struct operand_walk {
+	bool whole; /* as long as the output, element by element */
+	int64_t step[MAX_RANK];
+};
+
+struct pointwise {
+	int rank;
+	int64_t n, dim[MAX_RANK];
+	int nin, nout;
+	struct operand_walk in[PW_MAX_IN];
+	enum dtype dtype;
+	int ncode, nreg;
+	struct op_code code[2 * PW_MAX_CODE];
+	uint8_t direct[PW_MAX_CODE + PW_MAX_IN]; /* register whose place is input k's memory: k + 1 */
+	uint8_t out_reg[PW_MAX_OUT];
+	bool ends_out; /* the last instruction makes the only output: straight into its memory */
+};
+
+/* ---- making the program ready ---------------------------------------------------------------- */
+
+/* While registers are handed out. */
+struct assign {
+	const struct fused_pointwise *f;
+	struct pointwise *p;
+	int n;				/* instructions */
+	int last[PW_MAX_CODE];		/* where the value of instruction i is read last */
+	uint8_t reg[PW_MAX_CODE];	/* its register */
+	bool used[PW_MAX_CODE + PW_MAX_IN];
+	uint8_t pinned;			/* registers below hold inputs where they lie */
+};
+
+static const int64_t *code_at(const struct assign *s, int i)
+{
+	return s->f->code.v + 4 * i;
+}
+
+static bool is_const(const struct assign *s, int64_t i, float *v)
+{
+	const int64_t *c = code_at(s, (int)i);
+	if (c[0] != PW_CONST)
+		return false;
+	*v = s->f->consts.v[c[1]];
+	return true;
+}
+
+static bool has_second(int64_t op)
+{
+	return op >= PW_ADD && op <= PW_MAX;
+}
+
+static void find_last(struct assign *s)
+{
+	for (int i = 0; i < s->n; i++) {
+		const int64_t *c = code_at(s, i);
+		s->last[i] = i;
+		if (c[0] >= PW_ADD)
+			s->last[c[1]] = i;
+		if (has_second(c[0]))
+			s->last[c[2]] = i;
+	}
+	for (int64_t i = 0; i < s->f->outs.n; i++)
+		s->last[s->f->outs.v[i]] = s->n;
+}
+
+static uint8_t take_reg(struct assign *s)
+{
+	for (int r = s->pinned; r < PW_MAX_CODE + PW_MAX_IN; r++)
+		if (!s->used[r]) {
+			s->used[r] = true;
+			if (r >= s->p->nreg)
+				s->p->nreg = r + 1;
+			return (uint8_t)r;
+		}
+	return NO_REG;
+}
+
+static void free_reg(struct assign *s, int64_t value, int now)
+{
+	if (s->last[value] == now && s->reg[value] >= s->pinned && s->reg[value] != NO_REG)
+		s->used[s->reg[value]] = false;
+}
+
+static struct op_code *emit(struct assign *s, enum op_kind kind, int fun, uint8_t a, uint8_t b)
+{
+	struct op_code *o = &s->p->code[s->p->ncode++];
+	*o = (struct op_code){.kind = kind, .fun = (uint8_t)fun, .a = a, .b = b};
+	return o;
+}
+
+/* A constant that no instruction could take as a parameter gets a register when it is read. */
+static uint8_t reg_of(struct assign *s, int64_t i)
+{
+	float v;
+	if (s->reg[i] != NO_REG || !is_const(s, i, &v))
+		return s->reg[i];
+	struct op_code *o = emit(s, OP_FILL, 0, 0, 0);
+	o->p[0] = v;
+	o->dst = s->reg[i] = take_reg(s);
+	return s->reg[i];
+}
+
+static struct op_code *emit_map(struct assign *s, int fun, int64_t a, float p0, float p1)
+{
+	struct op_code *o = emit(s, OP_MAP, fun, reg_of(s, a), 0);
+	o->p[0] = p0;
+	o->p[1] = p1;
+	return o;
+}
+
+/* An instruction of two operands, one of them a constant, as one of one; NULL where there is none. */
+static struct op_code *emit_with_const(struct assign *s, const int64_t *c)
+{
+	float v;
+	if (is_const(s, c[2], &v)) {
+		if (c[0] == PW_ADD || c[0] == PW_SUB)
+			return emit_map(s, VF_AFFINE, c[1], 1, c[0] == PW_ADD ? v : -v);
+		if (c[0] == PW_MUL)
+			return emit_map(s, VF_AFFINE, c[1], v, -0.0f);
+		if (c[0] == PW_POW && v == 2)
+			return emit_map(s, VF_SQUARE, c[1], 0, 0);
+		if (c[0] == PW_POW && v == 3)
+			return emit_map(s, VF_CUBE, c[1], 0, 0);
+	} else if (is_const(s, c[1], &v)) {
+		if (c[0] == PW_ADD || c[0] == PW_SUB)
+			return emit_map(s, VF_AFFINE, c[2], c[0] == PW_ADD ? 1 : -1, v);
+		if (c[0] == PW_MUL)
+			return emit_map(s, VF_AFFINE, c[2], v, -0.0f);
+	}
+	return NULL;
+}
+
+static struct op_code *emit_binary(struct assign *s, const int64_t *c)
+{
+	static const uint8_t fun[] = {
+		[PW_ADD] = VB_ADD, [PW_SUB] = VB_SUB, [PW_MUL] = VB_MUL,
+		[PW_DIV] = VB_DIV, [PW_MIN] = VB_MIN, [PW_MAX] = VB_MAX,
+	};
+	struct op_code *o = emit_with_const(s, c);
+	if (o)
+		return o;
+	uint8_t a = reg_of(s, c[1]), b = reg_of(s, c[2]);
+	return c[0] == PW_POW ? emit(s, OP_POW, 0, a, b) : emit(s, OP_BIN, fun[c[0]], a, b);
+}
+
+static struct op_code *emit_unary(struct assign *s, const int64_t *c)
+{
+	static const uint8_t fun[] = {
+		[PW_NEG] = VF_NEG,     [PW_ABS] = VF_ABS,     [PW_SQRT] = VF_SQRT,
+		[PW_RECIPROCAL] = VF_RECIPROCAL, [PW_EXP] = VF_EXP, [PW_LOG] = VF_LOG,
+		[PW_ERF] = VF_ERF,     [PW_FLOOR] = VF_FLOOR, [PW_CEIL] = VF_CEIL,
+		[PW_SIN] = VF_SIN,     [PW_COS] = VF_COS,
+	};
+	if (c[0] != PW_ACT)
+		return emit_map(s, fun[c[0]], c[1], 0, 0);
+	if (c[2] == ACT_NONE)
+		return emit_map(s, VF_AFFINE, c[1], 1, -0.0f);
+	const float *k = &s->f->consts.v[c[3]];
+	bool par = c[3] >= 0 && c[3] + 1 < s->f->consts.n;
+	return emit_map(s, (int)act_function((int)c[2]), c[1], par ? k[0] : 0, par ? k[1] : 0);
+}
+
+/* Inputs that are read where they lie have the registers 0..nin-1. */
+static void assign_inputs(struct assign *s)
+{
+	struct pointwise *p = s->p;
+	s->pinned = (uint8_t)p->nin;
+	p->nreg = p->nin;
+	for (int k = 0; k < p->nin; k++)
+		p->direct[k] = p->in[k].whole && p->dtype == DT_F32 ? (uint8_t)(k + 1) : 0;
+}
+
+static void assign_all(struct assign *s)
+{
+	assign_inputs(s);
+	find_last(s);
+	memset(s->reg, NO_REG, sizeof(s->reg));
+	for (int i = 0; i < s->n; i++) {
+		const int64_t *c = code_at(s, i);
+		struct op_code *o;
+		if (c[0] == PW_CONST)
+			continue;
+		if (c[0] == PW_INPUT && s->p->direct[c[1]]) {
+			s->reg[i] = (uint8_t)c[1];
+			continue;
+		}
+		if (c[0] == PW_INPUT)
+			o = emit(s, OP_SPREAD, 0, (uint8_t)c[1], 0);
+		else
+			o = has_second(c[0]) ? emit_binary(s, c) : emit_unary(s, c);
+		if (c[0] >= PW_ADD)
+			free_reg(s, c[1], i);
+		if (has_second(c[0]))
+			free_reg(s, c[2], i);
+		/* loops run in place, so that an operand's register may be the result's */
+		o->dst = s->reg[i] = take_reg(s);
+		if (s->last[i] == i)
+			free_reg(s, i, i);
+	}
+	for (int64_t i = 0; i < s->f->outs.n; i++)
+		s->p->out_reg[i] = reg_of(s, s->f->outs.v[i]);
+	struct pointwise *p = s->p;
+	p->ends_out = p->nout == 1 && p->dtype == DT_F32 && p->ncode &&
+		      p->code[p->ncode - 1].dst == p->out_reg[0];
+}
+
+/* ---- shapes and layouts ---------------------------------------------------------------------- */
+
+/* The layout in which the step runs: of an input of the full shape, where all others can go along. */
+static enum layout choose_layout(const struct site *s)
+{
+	const struct shape *y = &site_out(s, 0)->shape;
+	enum layout found = LAYOUT_ROW;
+	if (y->rank < 3 || y->rank > 5)
+		return LAYOUT_ROW;
+	for (uint32_t i = 0; i < s->node->nin; i++) {
+		const struct vinfo *v = site_in(s, i);
+		if (v && shape_equal(&v->shape, y) && found == LAYOUT_ROW)
+			found = v->layout;
+	}
+	int64_t block = found == LAYOUT_BLOCK8 ? 8 : found == LAYOUT_BLOCK16 ? 16 : 1;
+	return y->dim[1] % block ? LAYOUT_ROW : found;
+}
+
+/* The output's dims in the order of memory, and the strides of `in` (row-major) along them. */
+static int memory_order(enum layout l, const struct shape *y, const int64_t *in, int64_t *dim, int64_t *step)
+{
+	int rank = 0;
+	int64_t block = l == LAYOUT_BLOCK8 ? 8 : l == LAYOUT_BLOCK16 ? 16 : 1;
+	if (l == LAYOUT_ROW) {
+		memcpy(dim, y->dim, (size_t)y->rank * sizeof(*dim));
+		memcpy(step, in, (size_t)y->rank * sizeof(*step));
+		return y->rank;
+	}
+	dim[rank] = y->dim[0];
+	step[rank++] = in[0];
+	if (block > 1) {
+		dim[rank] = y->dim[1] / block;
+		step[rank++] = in[1] * block;
+	}
+	for (int i = 2; i < y->rank; i++) {
+		dim[rank] = y->dim[i];
+		step[rank++] = in[i];
+	}
+	dim[rank] = block > 1 ? block : y->dim[1];
+	step[rank++] = in[1];
+	return rank;
+}
+
+/* Drops dims of 1, and joins those along which every operand goes on evenly. */
+static void collapse(struct pointwise *p)
+{
+	int k = -1;
+	for (int i = 0; i < p->rank; i++) {
+		bool join = k >= 0;
+		if (p->dim[i] == 1)
+			continue;
+		for (int j = 0; j < p->nin && join; j++)
+			join = p->in[j].whole || p->in[j].step[k] == p->in[j].step[i] * p->dim[i];
+		if (!join)
+			k++;
+		p->dim[k] = join ? p->dim[k] * p->dim[i] : p->dim[i];
+		for (int j = 0; j < p->nin; j++)
+			p->in[j].step[k] = p->in[j].step[i];
+	}
+	if (k < 0)
+		p->dim[k = 0] = 1;
+	p->rank = k + 1;
+}
+
+static void walks(const struct site *s, struct pointwise *p, enum layout l)
+{
+	struct shape y = site_out(s, 0)->shape;
+	p->n = shape_count(&y);
+	if (!y.rank)
+		y = shape_of(1, (int64_t[]){1});
+	for (int j = 0; j < p->nin; j++) {
+		const struct shape *x = &site_in(s, (uint32_t)j)->shape;
+		int64_t step[MAX_RANK];
+		p->in[j].whole = shape_count(x) == p->n && (l == LAYOUT_ROW || shape_equal(x, &y));
+		shape_broadcast_strides(x, &y, step);
+		p->rank = memory_order(l, &y, step, p->dim, p->in[j].step);
+	}
+	collapse(p);
+}
+
+static void declare(struct site *s, struct step *step, enum layout l)
+{
+	const struct shape *y = &site_out(s, 0)->shape;
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, s->node->nout);
+	for (uint32_t i = 0; i < s->node->nin; i++) {
+		const struct vinfo *v = site_in(s, i);
+		bool full = shape_equal(&v->shape, y);
+		bool line = v->shape.rank >= 3 && shape_span(&v->shape, 2, v->shape.rank) == 1 &&
+			    v->layout == LAYOUT_CHANNELS_LAST;
+		want[i] = full ? l : line ? v->layout : LAYOUT_ROW;
+		if (full && s->node->nout == 1)
+			allow_inplace(step, 0, (uint8_t)i);
+	}
+	for (uint32_t i = 0; i < s->node->nout; i++)
+		give[i] = l;
+	step->want = want;
+	step->give = give;
+}
+
+int pointwise_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct fused_pointwise *f = site_params(site);
+	struct pointwise *p = arena_new(site->plan_arena, struct pointwise);
+	struct assign s = {.f = f, .p = p, .n = (int)(f->code.n / 4)};
+	(void)d;
+	step->state = p;
+	p->nin = (int)site->node->nin;
+	p->nout = (int)f->outs.n;
+	p->dtype = site_type(site, 0);
+	enum layout l = choose_layout(site);
+	walks(site, p, l);
+	declare(site, step, l);
+	assign_all(&s);
+	step->workspace = (size_t)pool_threads() * (size_t)p->nreg * PIECE * sizeof(float);
+	return 0;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+struct pointwise_job {
+	const struct pointwise *p;
+	const struct call *call;
+};
+
+/* n elements of input k from output element `first` on. */
+static void spread(const struct pointwise_job *j, int k, int64_t first, int64_t n, float *dst)
+{
+	const struct pointwise *p = j->p;
+	const struct operand_walk *w = &p->in[k];
+	const void *x = j->call->in[k]->data;
+	int64_t pos[MAX_RANK], at = 0, rest = first, last = p->rank - 1;
+	if (w->whole) {
+		simd_to_f32(p->dtype, x, first, n, dst);
+		return;
+	}
+	for (int64_t i = last; i >= 0; i--) {
+		pos[i] = rest % p->dim[i];
+		rest /= p->dim[i];
+	}
+	while (n > 0) {
+		int64_t run = p->dim[last] - pos[last];
+		run = run > n ? n : run;
+		at = 0;
+		for (int64_t i = 0; i <= last; i++)
+			at += pos[i] * w->step[i];
+		if (w->step[last] == 1) {
+			simd_to_f32(p->dtype, x, at, run, dst);
+		} else if (!w->step[last]) {
+			float v;
+			simd_to_f32(p->dtype, x, at, 1, &v);
+			for (int64_t i = 0; i < run; i++)
+				dst[i] = v;
+		} else {
+			for (int64_t i = 0; i < run; i++)
+				simd_to_f32(p->dtype, x, at + i * w->step[last], 1, dst + i);
+		}
+		dst += run;
+		n -= run;
+		pos[last] = p->dim[last] - 1; /* a run ends with its row, or is the last */
+		for (int64_t i = last; i >= 0 && ++pos[i] == p->dim[i]; i--)
+			pos[i] = 0;
+	}
+}
+
+static void fill(float *y, int64_t n, float v)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = v;
+}
+
+static void power(const float *a, const float *b, float *y, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = powf(a[i], b[i]);
+}
+
+static void run_block(const struct pointwise_job *j, int64_t first, int64_t n, float *const *reg)
+{
+	const struct pointwise *p = j->p;
+	for (int i = 0; i < p->ncode; i++) {
+		const struct op_code *o = &p->code[i];
+		float *y = p->ends_out && i == p->ncode - 1 ? (float *)j->call->out[0]->data + first
+							     : reg[o->dst];
+		if (o->kind == OP_SPREAD)
+			spread(j, o->a, first, n, y);
+		else if (o->kind == OP_FILL)
+			fill(y, n, o->p[0]);
+		else if (o->kind == OP_MAP)
+			simd()->map[o->fun](reg[o->a], y, n, o->p);
+		else if (o->kind == OP_BIN)
+			simd()->bin[o->fun][DT_F32](reg[o->a], reg[o->b], y, n);
+		else
+			power(reg[o->a], reg[o->b], y, n);
+	}
+	for (int i = 0; i < p->nout && !p->ends_out; i++) {
+		struct tensor *y = j->call->out[i];
+		if (y)
+			simd_from_f32(p->dtype, reg[p->out_reg[i]], n, y->data, first);
+	}
+}
+
+static void pointwise_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct pointwise_job *j = arg;
+	const struct pointwise *p = j->p;
+	float *reg[PW_MAX_CODE + PW_MAX_IN];
+	float *base = (float *)j->call->workspace + (size_t)thread * (size_t)p->nreg * PIECE;
+	for (int64_t at = begin; at < end; at += PIECE) {
+		int64_t n = end - at < PIECE ? end - at : PIECE;
+		for (int r = 0; r < p->nreg; r++)
+			reg[r] = p->direct[r] ? (float *)j->call->in[p->direct[r] - 1]->data + at
+					      : base + (size_t)r * PIECE;
+		run_block(j, at, n, reg);
+	}
+}
+
+int pointwise_run(const struct call *c)
+{
+	const struct pointwise *p = c->step->state;
+	struct pointwise_job j = {p, c};
+	pool_for(p->n, WORK_GRAIN, pointwise_piece, &j);
+	return 0;
+}
+
+/* ---- reference ------------------------------------------------------------------------------- */
+
+static double apply(const struct fused_pointwise *f, const int64_t *c, const double *v)
+{
+	double a = v[c[1]], b = has_second(c[0]) ? v[c[2]] : 0;
+	switch (c[0]) {
+	case PW_ADD: return a + b;
+	case PW_SUB: return a - b;
+	case PW_MUL: return a * b;
+	case PW_DIV: return a / b;
+	case PW_POW: return pow(a, b);
+	case PW_MIN: return isnan(a) || a < b ? a : b;
+	case PW_MAX: return isnan(a) || a > b ? a : b;
+	case PW_NEG: return -a;
+	case PW_ABS: return fabs(a);
+	case PW_SQRT: return sqrt(a);
+	case PW_RECIPROCAL: return 1 / a;
+	case PW_EXP: return exp(a);
+	case PW_LOG: return log(a);
+	case PW_ERF: return erf(a);
+	case PW_FLOOR: return floor(a);
+	case PW_CEIL: return ceil(a);
+	case PW_SIN: return sin(a);
+	case PW_COS: return cos(a);
+	default: break;
+	}
+	bool par = c[3] >= 0 && c[3] + 1 < f->consts.n;
+	act_f64((int)c[2], par ? (double)f->consts.v[c[3]] : 0, par ? (double)f->consts.v[c[3] + 1] : 0, &a, 1);
+	return a;
+}
+
+struct reference_job {
+	const struct call *call;
+	const struct fused_pointwise *f;
+	struct shape y;
+	int64_t step[PW_MAX_IN][MAX_RANK];
+};
+
+static void reference_element(const struct reference_job *j, int64_t i)
+{
+	double v[PW_MAX_CODE];
+	int64_t at[PW_MAX_IN] = {0}, rest = i;
+	for (int d = j->y.rank - 1; d >= 0; rest /= j->y.dim[d--])
+		for (uint32_t k = 0; k < j->call->step->nin; k++)
+			at[k] += rest % j->y.dim[d] * j->step[k][d];
+	for (int k = 0; k < (int)(j->f->code.n / 4); k++) {
+		const int64_t *c = j->f->code.v + 4 * k;
+		if (c[0] == PW_INPUT)
+			v[k] = elem_f64(tensor_dtype(j->call->in[c[1]]), j->call->in[c[1]]->data, at[c[1]]);
+		else if (c[0] == PW_CONST)
+			v[k] = (double)j->f->consts.v[c[1]];
+		else
+			v[k] = apply(j->f, c, v);
+	}
+	for (int64_t k = 0; k < j->f->outs.n; k++)
+		if (j->call->out[k])
+			elem_set_f64(tensor_dtype(j->call->out[k]), j->call->out[k]->data, i,
+				     v[j->f->outs.v[k]]);
+}
+
+static void reference_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	(void)thread;
+	for (int64_t i = begin; i < end; i++)
+		reference_element(arg, i);
+}
+
+int pointwise_reference_run(const struct call *c)
+{
+	struct reference_job j = {.call = c, .f = call_params(c), .y = c->out[0]->shape};
+	for (uint32_t k = 0; k < c->step->nin; k++)
+		shape_broadcast_strides(&c->in[k]->shape, &j.y, j.step[k]);
+	pool_for(shape_count(&j.y), 256, reference_piece, &j);
+	return 0;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/pool.h"
+
+#include "base/pool.h"
+#include "cpu/onednn.h"
+#include "cpu/simd.h"
+#include "cpu/wide.h"
+#include "cpu/window.h"
+
+#include <math.h>
+#include <string.h>
+
+enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_LP };
+
+/* Elements under output o along axis d: of the input, or of it with its pads. */
+static int64_t window_count(const struct window *w, int d, int64_t o, bool pads)
+{
+	int64_t at = o * w->stride[d] - w->begin[d], step = w->dilation[d];
+	int64_t low = pads ? -w->begin[d] : 0, high = w->in[d] + (pads ? w->end[d] : 0);
+	int64_t first = at >= low ? 0 : (low - at + step - 1) / step;
+	int64_t end = high <= at ? 0 : (high - at + step - 1) / step;
+
+	if (end > w->kernel[d])
+		end = w->kernel[d];
+	return end > first ? end - first : 0;
+}
+
+/* Row-major place in a plane to column-major: the first axis runs fastest. */
+static int64_t transposed_index(const struct window *w, int64_t at)
+{
+	int64_t o[MAX_RANK], r = 0;
+
+	window_split(at, w->in, w->n, o);
+	for (int d = w->n - 1; d >= 0; d--)
+		r = r * w->in[d] + o[d];
+	return r;
+}
+
+static float sum_f32(const float *x, int64_t n)
+{
+	return simd()->sum(x, n);
+}
+
+static double sum_f64(const double *x, int64_t n)
+{
+	double sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += x[i];
+	return sum;
+}
+
+#define FLOATING 1
+#define LEAST	 (-INFINITY)
+#define REAL	 float
+#define FN(x)	 x##_f32
+#include "cpu/pool.inc"
+#undef REAL
+#undef FN
+
+#define REAL  double
+#define FN(x) x##_f64
+#include "cpu/pool.inc"
+#undef REAL
+#undef FN
+#undef LEAST
+#undef FLOATING
+
+#define FLOATING 0
+#define LEAST	 INT8_MIN
+#define REAL	 int8_t
+#define FN(x)	 x##_i8
+#include "cpu/pool.inc"
+#undef REAL
+#undef FN
+#undef LEAST
+
+#define LEAST 0
+#define REAL  uint8_t
+#define FN(x) x##_u8
+#include "cpu/pool.inc"
+#undef REAL
+#undef FN
+#undef LEAST
+#undef FLOATING
+
+static int pool_run(const struct call *c, enum pool_kind kind)
+{
+	const struct pool *p = call_params(c);
+	struct window w;
+	const char *bad = window_set(&w, &p->window, &c->in[0]->shape, NULL, p->ceil_mode != 0, c->diag);
+	enum dtype t = tensor_dtype(c->in[0]);
+
+	if (bad)
+		return call_fail(c, E_OP_ATTRIBUTE, bad, NULL);
+	if (t == DT_F64)
+		return run_pool_f64(c, kind, p, &w);
+	if (t == DT_I8)
+		return run_pool_i8(c, kind, p, &w);
+	if (t == DT_U8)
+		return run_pool_u8(c, kind, p, &w);
+	return run_pool_f32(c, kind, p, &w);
+}
+
+static int max_run(const struct call *c)
+{
+	return pool_run(c, POOL_MAX);
+}
+
+static int average_run(const struct call *c)
+{
+	return pool_run(c, POOL_AVERAGE);
+}
+
+static int lp_run(const struct call *c)
+{
+	return pool_run(c, POOL_LP);
+}
+
+static int global_run(const struct call *c, enum pool_kind kind, double p)
+{
+	if (tensor_dtype(c->in[0]) == DT_F64)
+		return run_global_f64(c, kind, p);
+	return run_global_f32(c, kind, p);
+}
+
+static int global_max_run(const struct call *c)
+{
+	return global_run(c, POOL_MAX, 0);
+}
+
+static int global_average_run(const struct call *c)
+{
+	return global_run(c, POOL_AVERAGE, 0);
+}
+
+static int global_lp_run(const struct call *c)
+{
+	const struct global_lp *p = call_params(c);
+
+	return global_run(c, POOL_LP, p->old_p > 0 ? (double)p->old_p : (double)p->p);
+}
+
+static int max_roi_run(const struct call *c)
+{
+	return tensor_dtype(c->in[0]) == DT_F64 ? run_max_roi_f64(c) : run_max_roi_f32(c);
+}
+
+static int roi_align_run(const struct call *c)
+{
+	return tensor_dtype(c->in[0]) == DT_F64 ? run_align_f64(c) : run_align_f32(c);
+}
+
+/* ---- MaxUnpool -------------------------------------------------------------------------------- */
+
+/*
+ * The indices count in a tensor of the size that kernel, strides and pads give; output_shape may
+ * ask for a larger one, in whose first corner that lies. Where it is not larger in every
+ * dimension, they count in the output itself.
+ */
+static int unpool_run(const struct call *c)
+{
+	const struct max_unpool *p = call_params(c);
+	const struct shape *x = &c->in[0]->shape, *y = &c->out[0]->shape;
+	const int64_t *index = c->in[1]->data;
+	int64_t n = tensor_count(c->in[0]), count, at[MAX_RANK];
+	size_t size = dtype_bits(tensor_dtype(c->in[0])) / 8;
+	const char *from = c->in[0]->data;
+	char *to = c->out[0]->data;
+	struct shape space;
+	const char *bad = max_unpool_shape(p, x, &space, c->diag);
+
+	if (bad)
+		return call_fail(c, E_OP_ATTRIBUTE, bad, NULL);
+	for (int d = 0; d < y->rank; d++)
+		if (space.dim[d] > y->dim[d])
+			space = *y;
+	count = shape_count(&space);
+	memset(to, 0, c->out[0]->bytes);
+	for (int64_t i = 0; i < n; i++) {
+		int64_t k = index[i], o = 0;
+		if (k < 0 || k >= count)
+			return call_fail(c, E_VALUE, "indices within the unpooled tensor",
+					 fmt(c->diag, "%lld", (long long)k));
+		window_split(k, space.dim, space.rank, at);
+		for (int d = 0; d < y->rank; d++)
+			o = o * y->dim[d] + at[d];
+		memcpy(to + (size_t)o * size, from + (size_t)i * size, size);
+	}
+	return 0;
+}
+
+#define ROW(name, types, run)                                                                      \
+	{                                                                                          \
+		name, types, K_REFERENCE, NULL, NULL, wide_reshape, run, NULL, NULL                \
+	}
+#define FAST (T_F32 | T_F16 | T_BF16)
+
+const struct kernel cpu_pool[] = {{"MaxPool", FAST, ONEDNN(pool)},
+				  {"AveragePool", FAST, ONEDNN(pool)},
+				  {"GlobalMaxPool", FAST, ONEDNN(pool)},
+				  {"GlobalAveragePool", FAST, ONEDNN(pool)},
+				  ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),
+				  ROW("AveragePool", T_FLOATS_BF, average_run),
+				  ROW("LpPool", T_FLOATS_BF, lp_run),
+				  ROW("GlobalMaxPool", T_FLOATS_BF, global_max_run),
+				  ROW("GlobalAveragePool", T_FLOATS_BF, global_average_run),
+				  ROW("GlobalLpPool", T_FLOATS_BF, global_lp_run),
+				  ROW("MaxUnpool", T_FLOATS_BF, unpool_run),
+				  ROW("MaxRoiPool", T_FLOATS_BF, max_roi_run),
+				  ROW("RoiAlign", T_FLOATS_BF, roi_align_run),
+				  {0}};

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/sort.h"
+
+#include "base/pool.h"
+#include "cpu/move.h"
+
+/* ---- keys: unsigned numbers in the order of the elements ---------------------------------------------- */
+
+/* NaN comes last, -0 equals 0. */
+static uint64_t key_f64(double v)
+{
+	uint64_t u;
+
+	if (v != v)
+		return UINT64_MAX;
+	v += 0.0;
+	memcpy(&u, &v, sizeof(u));
+	return u >> 63 ? ~u : u | UINT64_C(1) << 63;
+}
+
+static uint32_t key_f32(float v)
+{
+	uint32_t u;
+
+	if (v != v)
+		return UINT32_MAX;
+	v += 0.0f;
+	memcpy(&u, &v, sizeof(u));
+	return u >> 31 ? ~u : u | UINT32_C(1) << 31;
+}
+
+static uint64_t key_of(enum dtype t, const void *data, int64_t i)
+{
+	if (t == DT_F32)
+		return key_f32(((const float *)data)[i]);
+	if (dtype_class(t) == DT_FLOAT)
+		return key_f64(elem_f64(t, data, i));
+	uint64_t v = (uint64_t)elem_i64(t, data, i);
+	return dtype_class(t) == DT_INT ? v ^ UINT64_C(1) << 63 : v;
+}
+
+struct item {
+	uint64_t key;
+	int64_t index;
+};
+
+/* Larger keys first, equal ones in order of their indices. */
+static inline bool before(struct item a, struct item b)
+{
+	return a.key > b.key || (a.key == b.key && a.index < b.index);
+}
+
+static void sift(struct item *v, int64_t n, int64_t i)
+{
+	struct item x = v[i];
+
+	for (int64_t k = 2 * i + 1; k < n; k = 2 * i + 1) {
+		if (k + 1 < n && before(v[k], v[k + 1]))
+			k++; /* the one that comes later rises to the top */
+		if (!before(x, v[k]))
+			break;
+		v[i] = v[k];
+		i = k;
+	}
+	v[i] = x;
+}
+
+static void heap_make(struct item *v, int64_t n)
+{
+	for (int64_t i = n / 2 - 1; i >= 0; i--)
+		sift(v, n, i);
+}
+
+/* A heap with the last on top becomes a list in order. */
+static void heap_sort(struct item *v, int64_t n)
+{
+	while (n-- > 1) {
+		struct item x = v[0];
+		v[0] = v[n];
+		v[n] = x;
+		sift(v, n, 0);
+	}
+}
+
+static struct item middle(struct item a, struct item b, struct item c)
+{
+	if (before(b, a)) {
+		struct item t = a;
+		a = b;
+		b = t;
+	}
+	return before(c, a) ? a : before(c, b) ? c : b;
+}
+
+/* Order v so that all of [0, k) come before the rest; with `all` the whole of [0, k) in order. */
+static void order(struct item *v, int64_t n, int64_t k, bool all)
+{
+	int depth = 2 * (64 - __builtin_clzll((unsigned long long)n | 1));
+
+	while (n > 24) {
+		if (!depth--) {
+			heap_make(v, n);
+			heap_sort(v, n);
+			return;
+		}
+		struct item pivot = middle(v[0], v[n / 2], v[n - 1]);
+		int64_t i = 0, j = n - 1;
+		for (;; i++, j--) {
+			while (before(v[i], pivot))
+				i++;
+			while (before(pivot, v[j]))
+				j--;
+			if (i >= j)
+				break;
+			struct item t = v[i];
+			v[i] = v[j];
+			v[j] = t;
+		}
+		/* [0, i) come no later than the pivot, [i, n) no earlier */
+		if (all && i < k) {
+			order(v, i, i, true);
+			v += i;
+			n -= i;
+			k -= i;
+		} else if (k <= i) {
+			n = i;
+		} else {
+			v += i;
+			n -= i;
+			k -= i;
+		}
+		if (k <= 0)
+			return;
+	}
+	for (int64_t i = 1; i < n; i++) {
+		struct item x = v[i];
+		int64_t j = i;
+		for (; j > 0 && before(x, v[j - 1]); j--)
+			v[j] = v[j - 1];
+		v[j] = x;
+	}
+}
+
+/* ---- TopK ----------------------------------------------------------------------------------------------- */
+
+struct topk {
+	int64_t n, k, inner, lanes;
+	bool largest, sorted;
+	int64_t room; /* items of a thread's scratch */
+};
+
+static int topk_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct topk_params *p = site_params(s);
+	const struct shape *x = &site_in(s, 0)->shape;
+	const struct vinfo *o = site_out(s, 0) ? site_out(s, 0) : site_out(s, 1);
+	int axis = axis_of(p->axis, x->rank);
+	struct topk *t = arena_new(s->plan_arena, struct topk);
+	size_t bytes;
+
+	t->n = x->dim[axis];
+	t->k = o ? o->shape.dim[axis] : 0;
+	t->inner = shape_span(x, axis + 1, x->rank);
+	t->lanes = shape_span(x, 0, axis) * t->inner;
+	t->largest = p->largest != 0;
+	t->sorted = p->sorted != 0;
+	/* few of many: a heap of k; else all are ordered */
+	t->room = t->k <= t->n / 8 ? t->k : t->n;
+	if (!size_mul((size_t)t->room + 4, (size_t)pool_threads() * sizeof(struct item), &bytes))
+		return site_fail(s, d, E_SIZE, NULL, NULL);
+	st->state = t;
+	st->workspace = bytes;
+	return 0;
+}
+
+struct topk_job {
+	const struct topk *t;
+	const struct tensor *x;
+	char *values;
+	int64_t *indices;
+	struct item *scratch;
+	size_t size;
+};
+
+static inline struct item lane_item(const struct topk_job *j, int64_t base, int64_t i)
+{
+	enum dtype t = tensor_dtype(j->x);
+	int64_t at = base + i * j->t->inner;
+	uint64_t key = t == DT_F32 ? key_f32(((const float *)j->x->data)[at]) : key_of(t, j->x->data, at);
+
+	return (struct item){j->t->largest ? key : ~key, i};
+}
+
+/* The first k of the lane, in v. */
+static void select_lane(const struct topk_job *j, int64_t base, struct item *v)
+{
+	const struct topk *t = j->t;
+	int64_t filled = t->room < t->n ? t->k : t->n;
+
+	for (int64_t i = 0; i < filled; i++)
+		v[i] = lane_item(j, base, i);
+	if (filled == t->n) {
+		order(v, t->n, t->k, true);
+		return;
+	}
+	heap_make(v, t->k);
+	for (int64_t i = filled; i < t->n && t->k; i++) {
+		struct item x = lane_item(j, base, i);
+		if (!before(x, v[0]))
+			continue;
+		v[0] = x;
+		sift(v, t->k, 0);
+	}
+	heap_sort(v, t->k);
+}
+
+static void topk_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct topk_job *j = arg;
+	const struct topk *t = j->t;
+	struct item *v = j->scratch + thread * (t->room + 4);
+
+	for (int64_t l = begin; l < end; l++) {
+		int64_t o = l / t->inner, r = l % t->inner;
+		int64_t from = o * t->n * t->inner + r, to = o * t->k * t->inner + r;
+		select_lane(j, from, v);
+		for (int64_t i = 0; i < t->k; i++, to += t->inner) {
+			int64_t at = from + v[i].index * t->inner;
+			if (j->values)
+				copy_run(j->values + (size_t)to * j->size, (const char *)j->x->data + (size_t)at * j->size,
+					 j->size);
+			if (j->indices)
+				j->indices[to] = v[i].index;
+		}
+	}
+}
+
+static int topk_run(const struct call *c)
+{
+	const struct topk *t = c->step->state;
+	const struct tensor *y = c->out[0], *i = c->step->nout > 1 ? c->out[1] : NULL;
+	struct topk_job j = {.t = t, .x = c->in[0], .values = y ? y->data : NULL, .indices = i ? i->data : NULL,
+			     .scratch = c->workspace, .size = dtype_bits(tensor_dtype(c->in[0])) / 8};
+
+	if (t->lanes && t->k)
+		pool_for(t->lanes, move_grain(16 * t->n), topk_piece, &j);
+	return 0;
+}
+
+/* ---- Unique --------------------------------------------------------------------------------------------- */
+
+/* Slices are compared element by element; an element alone is a slice of one. */
+struct slices {
+	enum dtype type;
+	const void *data; /* strings: struct text */
+	int64_t n, outer, inner;
+};
+
+static int compare_text(const struct text *a, const struct text *b)
+{
+	size_t n = a->n < b->n ? a->n : b->n;
+	int r = n ? memcmp(a->s, b->s, n) : 0;
+
+	return r ? r : (a->n > b->n) - (a->n < b->n);
+}
+
+static int compare_keys(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_elements(const struct slices *s, int64_t a, int64_t b)
+{
+	int r;
+
+	if (s->type == DT_STRING)
+		return compare_text((const struct text *)s->data + a, (const struct text *)s->data + b);
+	if (s->type == DT_C64) {
+		const float *v = s->data;
+		r = compare_keys(key_f32(v[2 * a]), key_f32(v[2 * b]));
+		return r ? r : compare_keys(key_f32(v[2 * a + 1]), key_f32(v[2 * b + 1]));
+	}
+	if (s->type == DT_C128) {
+		const double *v = s->data;
+		r = compare_keys(key_f64(v[2 * a]), key_f64(v[2 * b]));
+		return r ? r : compare_keys(key_f64(v[2 * a + 1]), key_f64(v[2 * b + 1]));
+	}
+	return compare_keys(key_of(s->type, s->data, a), key_of(s->type, s->data, b));
+}
+
+static int compare_slices(const struct slices *s, int64_t a, int64_t b)
+{
+	for (int64_t o = 0; o < s->outer; o++) {
+		for (int64_t i = 0; i < s->inner; i++) {
+			int64_t base = o * s->n * s->inner + i;
+			int r = compare_elements(s, base + a * s->inner, base + b * s->inner);
+			if (r)
+				return r;
+		}
+	}
+	return 0;
+}
+
+/* Stable merge sort of slice numbers. */
+static void sort_slices(const struct slices *s, int64_t *v, int64_t *tmp, int64_t n)
+{
+	for (int64_t width = 1; width < n; width *= 2) {
+		for (int64_t low = 0; low < n; low += 2 * width) {
+			int64_t mid = low + width < n ? low + width : n;
+			int64_t high = low + 2 * width < n ? low + 2 * width : n;
+			int64_t a = low, b = mid;
+			for (int64_t k = low; k < high; k++)
+				tmp[k] = a < mid && (b >= high || compare_slices(s, v[a], v[b]) <= 0) ? v[a++] : v[b++];
+		}
+		memcpy(v, tmp, (size_t)n * sizeof(*v));
+	}
+}
+
+struct groups {
+	int64_t n, count;
+	int64_t *order;	  /* slices, equal ones together, first occurrences first within */
+	int64_t *scratch; /* 2n more */
+	int64_t *first;	  /* per group: its first slice */
+	int64_t *total;	  /* per group */
+	int64_t *inverse; /* per slice: its group */
+};
+
+static void sort_numbers(const struct slices *s, struct groups *g)
+{
+	struct item *v = (struct item *)(void *)g->scratch;
+
+	/* order() puts larger keys first */
+	for (int64_t i = 0; i < s->n; i++)
+		v[i] = (struct item){~key_of(s->type, s->data, i), i};
+	order(v, s->n, s->n, true);
+	g->count = 0;
+	for (int64_t i = 0; i < s->n; i++) {
+		if (!i || v[i].key != v[i - 1].key) {
+			g->first[g->count] = v[i].index;
+			g->total[g->count++] = 0;
+		}
+		g->total[g->count - 1]++;
+		g->inverse[v[i].index] = g->count - 1;
+	}
+}
+
+static void group(const struct slices *s, struct groups *g)
+{
+	bool numbers = s->type != DT_STRING && dtype_class(s->type) != DT_COMPLEX;
+
+	if (numbers && s->outer * s->inner == 1) {
+		sort_numbers(s, g);
+		return;
+	}
+	for (int64_t i = 0; i < s->n; i++)
+		g->order[i] = i;
+	sort_slices(s, g->order, g->scratch, s->n);
+	g->count = 0;
+	for (int64_t i = 0; i < s->n; i++) {
+		if (!i || compare_slices(s, g->order[i - 1], g->order[i])) {
+			g->first[g->count] = g->order[i];
+			g->total[g->count++] = 0;
+		}
+		g->total[g->count - 1]++;
+		g->inverse[g->order[i]] = g->count - 1;
+	}
+}
+
+/* Renumber the groups by their first slices. */
+static void unsort(struct groups *g)
+{
+	int64_t *rank = g->order, *by_rank = g->scratch, *old = g->scratch + g->n, next = 0;
+
+	for (int64_t i = 0; i < g->count; i++)
+		rank[i] = -1;
+	for (int64_t i = 0; i < g->n; i++) {
+		int64_t k = g->inverse[i];
+		if (rank[k] < 0) {
+			by_rank[next] = k;
+			rank[k] = next++;
+		}
+		g->inverse[i] = rank[k];
+	}
+	memcpy(old, g->total, (size_t)g->count * sizeof(*old));
+	for (int64_t i = 0; i < g->count; i++)
+		g->total[i] = old[by_rank[i]];
+	memcpy(old, g->first, (size_t)g->count * sizeof(*old));
+	for (int64_t i = 0; i < g->count; i++)
+		g->first[i] = old[by_rank[i]];
+}
+
+static int give_list(const struct call *c, uint32_t i, const int64_t *v, int64_t n)
+{
+	struct shape s = {.rank = 1, .dim = {n}};
+
+	if (i >= c->step->nout || !c->out[i])
+		return 0;
+	int err = call_alloc(c, i, DT_I64, &s);
+	if (!err && n)
+		memcpy(c->out[i]->data, v, (size_t)n * sizeof(*v));
+	return err;
+}
+
+static int unique_give(struct mover *m, const struct slices *s, const struct groups *g, int axis)
+{
+	const struct call *c = m->call;
+	const struct unique_params *p = call_params(c);
+	struct shape y = p->axis == INT_ABSENT ? (struct shape){.rank = 1} : c->in[0]->shape;
+	size_t run = (size_t)s->inner * m->size;
+
+	y.dim[axis] = g->count;
+	char *to = c->out[0] ? move_out(m, 0, &y) : NULL;
+	if (c->out[0] && !to)
+		return shape_count(&y) ? -E_RUN : 0;
+	for (int64_t o = 0; to && o < s->outer; o++)
+		for (int64_t k = 0; k < g->count; k++, to += run)
+			copy_run(to, (const char *)s->data + (size_t)(o * s->n + g->first[k]) * run, run);
+	int err = give_list(c, 1, g->first, g->count);
+	if (!err)
+		err = give_list(c, 2, g->inverse, g->n);
+	return err ? err : give_list(c, 3, g->total, g->count);
+}
+
+static int unique_core(struct mover *m)
+{
+	const struct call *c = m->call;
+	const struct unique_params *p = call_params(c);
+	const struct shape *x = &c->in[0]->shape;
+	bool flat = p->axis == INT_ABSENT;
+	int axis = flat ? 0 : axis_of(p->axis, x->rank);
+	struct slices s = {.type = tensor_dtype(c->in[0]), .data = move_in(m, 0),
+			   .n = flat ? shape_count(x) : x->dim[axis], .outer = flat ? 1 : shape_span(x, 0, axis),
+			   .inner = flat ? 1 : shape_span(x, axis + 1, x->rank)};
+	struct groups g = {.n = s.n};
+	int64_t *all = mem_alloc((size_t)(s.n + 1) * 6 * sizeof(*all), MEM_WORKSPACE);
+
+	if (!all)
+		return call_fail(c, E_MEMORY, NULL, NULL);
+	g.scratch = all; /* first: items must lie aligned */
+	g.order = all + 2 * s.n;
+	g.first = all + 3 * s.n;
+	g.total = all + 4 * s.n;
+	g.inverse = all + 5 * s.n;
+	group(&s, &g);
+	if (!p->sorted)
+		unsort(&g);
+	int err = unique_give(m, &s, &g, axis);
+	mem_free(all);
+	return err;
+}
+
+static int unique_run(const struct call *c)
+{
+	return move_run(c, 0, unique_core);
+}
+
+/* ---- NonZero -------------------------------------------------------------------------------------------- */
+
+static bool element_zero(enum dtype t, const struct tensor *x, int64_t i)
+{
+	size_t n;
+
+	if (t == DT_STRING) {
+		tensor_string(x, i, &n);
+		return !n;
+	}
+	if (t == DT_C64)
+		return !(((const float *)x->data)[2 * i] != 0 || ((const float *)x->data)[2 * i + 1] != 0);
+	if (t == DT_C128)
+		return !(((const double *)x->data)[2 * i] != 0 || ((const double *)x->data)[2 * i + 1] != 0);
+	if (dtype_class(t) == DT_FLOAT)
+		return elem_f64(t, x->data, i) == 0;
+	return !elem_i64(t, x->data, i);
+}
+
+#define MARK_LOOP(type)                                                                            \
+	for (int64_t i = 0; i < n; i++)                                                            \
+	mark[i] = ((const type *)x->data)[i] != 0
+
+/* mark[i]: element first + i is not zero */
+static int64_t mark_non_zero(const struct tensor *x, uint8_t *mark)
+{
+	enum dtype t = tensor_dtype(x);
+	int64_t n = tensor_count(x), count = 0;
+
+	if (t == DT_F32)
+		MARK_LOOP(float);
+	else if (t == DT_BOOL || t == DT_U8 || t == DT_I8)
+		MARK_LOOP(uint8_t);
+	else if (t == DT_I64 || t == DT_U64)
+		MARK_LOOP(int64_t);
+	else if (t == DT_I32 || t == DT_U32)
+		MARK_LOOP(int32_t);
+	else
+		for (int64_t i = 0; i < n; i++)
+			mark[i] = !element_zero(t, x, i);
+	for (int64_t i = 0; i < n; i++)
+		count += mark[i];
+	return count;
+}
+
+/* Indices of row `at` (an odometer over all dims but the last). */
+static void non_zero_fill(const struct shape *s, const uint8_t *mark, int64_t count, int64_t *y)
+{
+	int64_t at[MAX_RANK] = {0}, last = s->dim[s->rank - 1], rows = shape_span(s, 0, s->rank - 1), k = 0;
+
+	for (int64_t r = 0; r < rows; r++, mark += last) {
+		for (int64_t i = 0; i < last; i++) {
+			if (!mark[i])
+				continue;
+			for (int d = 0; d < s->rank - 1; d++)
+				y[d * count + k] = at[d];
+			y[(s->rank - 1) * count + k++] = i;
+		}
+		for (int d = s->rank - 2; d >= 0 && ++at[d] == s->dim[d]; d--)
+			at[d] = 0;
+	}
+}
+
+static int non_zero_run(const struct call *c)
+{
+	const struct tensor *x = c->in[0];
+	int64_t n = tensor_count(x);
+	uint8_t *mark = mem_alloc((size_t)n + 1, MEM_WORKSPACE);
+	struct shape s = {.rank = 2, .dim = {x->shape.rank}};
+
+	if (!mark)
+		return call_fail(c, E_MEMORY, NULL, NULL);
+	s.dim[1] = mark_non_zero(x, mark);
+	int err = call_alloc(c, 0, DT_I64, &s);
+	if (!err && s.dim[1] && x->shape.rank)
+		non_zero_fill(&x->shape, mark, s.dim[1], c->out[0]->data);
+	mem_free(mark);
+	return err;
+}
+
+const struct kernel cpu_sort[] = {
+	{.op = "TopK", .flags = K_REFERENCE, .reshape = topk_reshape, .run = topk_run},
+	{.op = "Unique", .flags = K_REFERENCE, .run = unique_run},
+	{.op = "NonZero", .flags = K_REFERENCE, .run = non_zero_run},
+	{0}};

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators of one tensor that look at each element by itself. */
+#include "ops/unary.h"
+
+#include "cpu/rng.h"
+#include "cpu/simd.h"
+#include "cpu/util.h"
+
+#include <float.h>
+#include <string.h>
+
+enum { NPARAMS = 2 };
+
+/* How an operator computes; floats of 16 bits and less go through fp32. */
+struct how {
+	const char *op;
+	int vfun; /* enum vfun, or -1: f32 or f64 */
+	float (*f32)(float);
+	double (*f64)(double x, const double *p);
+	void (*params)(const void *params, double *p);
+	bool cheap;
+};
+
+/* ---- in double ------------------------------------------------------------------------------- */
+
+#define F64(name, expr)                                                                            \
+	static double f64_##name(double x, const double *p)                                        \
+	{                                                                                          \
+		(void)p;                                                                           \
+		return (expr);                                                                     \
+	}
+F64(abs, fabs(x))
+F64(neg, -x)
+F64(ceil, ceil(x))
+F64(floor, floor(x))
+F64(round, nearbyint(x))
+F64(sign, x > 0 ? 1 : x < 0 ? -1 : x)
+F64(sqrt, sqrt(x))
+F64(reciprocal, 1 / x)
+F64(exp, exp(x))
+F64(log, log(x))
+F64(sin, sin(x))
+F64(cos, cos(x))
+F64(tan, tan(x))
+F64(asin, asin(x))
+F64(acos, acos(x))
+F64(atan, atan(x))
+F64(sinh, sinh(x))
+F64(cosh, cosh(x))
+F64(tanh, tanh(x))
+F64(asinh, asinh(x))
+F64(acosh, acosh(x))
+F64(atanh, atanh(x))
+F64(erf, erf(x))
+F64(sigmoid, 1 / (1 + exp(-x)))
+F64(softplus, (x > 0 ? x : isnan(x) ? x : 0) + log1p(exp(-fabs(x))))
+F64(softsign, x / (1 + fabs(x)))
+F64(gelu, x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x * 0.70710678118654752440))
+F64(gelu_tanh,
+    x == -INFINITY ? -0.0 : 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
+F64(mish, x == -INFINITY ? -0.0 : x * tanh(f64_softplus(x, p)))
+F64(relu, x < 0 ? 0 : x)
+F64(leakyrelu, x < 0 ? p[0] * x : x)
+F64(elu, x < 0 ? p[0] * expm1(x) : x)
+F64(selu, p[1] * (x <= 0 ? p[0] * expm1(x) : x))
+F64(celu, x < 0 ? p[0] * expm1(x / p[0]) : x)
+F64(hardsigmoid, fmax(0, fmin(1, p[0] * x + p[1])) + (isnan(x) ? x : 0))
+F64(hardswish, x * fmax(0, fmin(1, x / 6 + 0.5)))
+F64(swish, p[0] * x == -INFINITY ? -0.0 : x / (1 + exp(-p[0] * x)))
+F64(thresholdedrelu, x > p[0] || isnan(x) ? x : 0)
+F64(shrink, x < -p[0] ? x + p[1] : x > p[0] ? x - p[1] : 0)
+F64(affine, p[0] * x + p[1])
+F64(scaledtanh, p[0] * tanh(p[1] * x))
+F64(parametricsoftplus, p[0] * f64_softplus(p[1] * x, p))
+
+/* ---- params ---------------------------------------------------------------------------------- */
+
+static void params_alpha(const void *params, double *p)
+{
+	p[0] = (double)((const struct alpha *)params)->alpha;
+}
+static void params_alpha_beta(const void *params, double *p)
+{
+	const struct alpha_beta *a = params;
+	p[0] = (double)a->alpha;
+	p[1] = (double)a->beta;
+}
+static void params_selu(const void *params, double *p)
+{
+	const struct selu *a = params;
+	p[0] = (double)a->alpha;
+	p[1] = (double)a->gamma;
+}
+static void params_shrink(const void *params, double *p)
+{
+	const struct shrink *a = params;
+	p[0] = (double)a->lambd;
+	p[1] = (double)a->bias;
+}
+static void params_hardswish(const void *params, double *p)
+{
+	(void)params;
+	p[0] = 1.0 / 6;
+	p[1] = 0.5;
+}
+static void params_scale(const void *params, double *p)
+{
+	memset(p, 0, NPARAMS * sizeof(*p));
+	p[0] = (double)*(const float *)params; /* struct scale */
+}
+
+static const struct how hows[] = {
+	{"Abs", VF_ABS, NULL, f64_abs, NULL, true},
+	{"Neg", VF_NEG, NULL, f64_neg, NULL, true},
+	{"Ceil", VF_CEIL, NULL, f64_ceil, NULL, true},
+	{"Floor", VF_FLOOR, NULL, f64_floor, NULL, true},
+	{"Round", VF_ROUND, NULL, f64_round, NULL, true},
+	{"Sign", VF_SIGN, NULL, f64_sign, NULL, true},
+	{"Sqrt", VF_SQRT, NULL, f64_sqrt, NULL, true},
+	{"Reciprocal", VF_RECIPROCAL, NULL, f64_reciprocal, NULL, true},
+	{"Exp", VF_EXP, NULL, f64_exp, NULL, false},
+	{"Log", VF_LOG, NULL, f64_log, NULL, false},
+	{"Sin", VF_SIN, NULL, f64_sin, NULL, false},
+	{"Cos", VF_COS, NULL, f64_cos, NULL, false},
+	{"Tan", -1, tanf, f64_tan, NULL, false},
+	{"Asin", -1, asinf, f64_asin, NULL, false},
+	{"Acos", -1, acosf, f64_acos, NULL, false},
+	{"Atan", -1, atanf, f64_atan, NULL, false},
+	{"Sinh", -1, sinhf, f64_sinh, NULL, false},
+	{"Cosh", -1, coshf, f64_cosh, NULL, false},
+	{"Tanh", VF_TANH, NULL, f64_tanh, NULL, false},
+	{"Asinh", -1, asinhf, f64_asinh, NULL, false},
+	{"Acosh", -1, acoshf, f64_acosh, NULL, false},
+	{"Atanh", -1, atanhf, f64_atanh, NULL, false},
+	{"Erf", VF_ERF, NULL, f64_erf, NULL, false},
+	{"Sigmoid", VF_SIGMOID, NULL, f64_sigmoid, NULL, false},
+	{"Softplus", VF_SOFTPLUS, NULL, f64_softplus, NULL, false},
+	{"Softsign", VF_SOFTSIGN, NULL, f64_softsign, NULL, true},
+	{"Gelu", VF_GELU, NULL, f64_gelu, NULL, false},
+	{"Mish", VF_MISH, NULL, f64_mish, NULL, false},
+	{"Relu", VF_RELU, NULL, f64_relu, NULL, true},
+	{"LeakyRelu", VF_LEAKYRELU, NULL, f64_leakyrelu, params_alpha, true},
+	{"Elu", VF_ELU, NULL, f64_elu, params_alpha, false},
+	{"Selu", VF_SELU, NULL, f64_selu, params_selu, false},
+	{"Celu", VF_CELU, NULL, f64_celu, params_alpha, false},
+	{"HardSigmoid", VF_HARDSIGMOID, NULL, f64_hardsigmoid, params_alpha_beta, true},
+	{"HardSwish", VF_HARDSWISH, NULL, f64_hardswish, params_hardswish, true},
+	{"Swish", VF_SWISH, NULL, f64_swish, params_alpha, false},
+	{"QuickGelu", VF_SWISH, NULL, f64_swish, params_alpha, false},
+	{"ThresholdedRelu", VF_THRESHOLDEDRELU, NULL, f64_thresholdedrelu, params_alpha, true},
+	{"Shrink", VF_SHRINK, NULL, f64_shrink, params_shrink, true},
+	{"Affine", VF_AFFINE, NULL, f64_affine, params_alpha_beta, true},
+	{"Scale", VF_AFFINE, NULL, f64_affine, params_scale, true},
+	{"ScaledTanh", -1, NULL, f64_scaledtanh, params_alpha_beta, false},
+	{"ParametricSoftplus", -1, NULL, f64_parametricsoftplus, params_alpha_beta, false},
+};
+static const struct how gelu_tanh = {"Gelu", VF_GELU_TANH, NULL, f64_gelu_tanh, NULL, false};
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+typedef void int_loop(const void *x, void *y, int64_t n);
+
+/* T: the type, U: the unsigned one that wraps */
+#define INT_LOOP(name, T, U, expr)                                                                 \
+	static void name(const void *px, void *py, int64_t n)                                      \
+	{                                                                                          \
+		const T *x = px;                                                                   \
+		T *y = py;                                                                         \
+		LOOP for (int64_t i = 0; i < n; i++)                                               \
+		{                                                                                  \
+			T v = x[i];                                                                \
+			y[i] = (T)(expr);                                                          \
+		}                                                                                  \
+	}
+#define SIGNED_LOOPS(t, T, U)                                                                      \
+	INT_LOOP(abs_##t, T, U, v < 0 ? (U)0 - (U)v : (U)v)                                        \
+	INT_LOOP(neg_##t, T, U, (U)0 - (U)v)                                                       \
+	INT_LOOP(sign_##t, T, U, (v > 0) - (v < 0))                                                \
+	INT_LOOP(relu_##t, T, U, v < 0 ? 0 : v)                                                    \
+	INT_LOOP(not_##t, T, U, ~v)
+SIGNED_LOOPS(i8, int8_t, uint8_t)
+SIGNED_LOOPS(i16, int16_t, uint16_t)
+SIGNED_LOOPS(i32, int32_t, uint32_t)
+SIGNED_LOOPS(i64, int64_t, uint64_t)
+INT_LOOP(same_u8, uint8_t, uint8_t, v)
+INT_LOOP(same_u16, uint16_t, uint16_t, v)
+INT_LOOP(same_u32, uint32_t, uint32_t, v)
+INT_LOOP(same_u64, uint64_t, uint64_t, v)
+INT_LOOP(sign_u8, uint8_t, uint8_t, v != 0)
+INT_LOOP(sign_u16, uint16_t, uint16_t, v != 0)
+INT_LOOP(sign_u32, uint32_t, uint32_t, v != 0)
+INT_LOOP(sign_u64, uint64_t, uint64_t, v != 0)
+INT_LOOP(not_bool, uint8_t, uint8_t, v == 0)
+
+#define SIGNED_ROW(f) [DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64
+#define UNSIGNED_ROW(f) [DT_U8] = f##_u8, [DT_U16] = f##_u16, [DT_U32] = f##_u32, [DT_U64] = f##_u64
+
+static const struct {
+	const char *op;
+	int_loop *loop[DT_COUNT];
+} int_ops[] = {
+	{"Abs", {SIGNED_ROW(abs), UNSIGNED_ROW(same)}},
+	{"Neg", {SIGNED_ROW(neg)}},
+	{"Sign", {SIGNED_ROW(sign), UNSIGNED_ROW(sign)}},
+	{"Relu", {SIGNED_ROW(relu)}},
+	{"BitwiseNot", {SIGNED_ROW(not), [DT_U8] = not_i8, [DT_U16] = not_i16, [DT_U32] = not_i32,
+			[DT_U64] = not_i64}},
+	{"Not", {[DT_BOOL] = not_bool}},
+};
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+struct unary {
+	const struct how *how;
+	int_loop *ints;
+	simd_map *map;
+	enum dtype t;
+	float p[NPARAMS];
+	double d[NPARAMS];
+};
+
+struct job {
+	const struct unary *u;
+	const void *x;
+	void *y;
+};
+
+static void map_f32(const struct unary *u, const float *x, float *y, int64_t n)
+{
+	if (u->map)
+		u->map(x, y, n, u->p);
+	else if (u->how->f32)
+		for (int64_t i = 0; i < n; i++)
+			y[i] = u->how->f32(x[i]);
+	else
+		for (int64_t i = 0; i < n; i++)
+			y[i] = (float)u->how->f64((double)x[i], u->d);
+}
+
+static void unary_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct job *j = arg;
+	const struct unary *u = j->u;
+	float buf[BLOCK];
+
+	(void)thread;
+	if (u->ints) {
+		int64_t size = elem_size(u->t);
+		u->ints(at(j->x, begin * size), at_mut(j->y, begin * size), end - begin);
+	} else if (u->t == DT_F32) {
+		map_f32(u, (const float *)j->x + begin, (float *)j->y + begin, end - begin);
+	} else if (computes_in_f32(u->t)) {
+		for (int64_t n; begin < end; begin += n) {
+			n = end - begin < BLOCK ? end - begin : BLOCK;
+			simd_to_f32(u->t, j->x, begin, n, buf);
+			map_f32(u, buf, buf, n);
+			simd_from_f32(u->t, buf, n, j->y, begin);
+		}
+	} else if (u->t == DT_F64) {
+		const double *x = j->x;
+		double *y = j->y;
+		for (int64_t i = begin; i < end; i++)
+			y[i] = u->how->f64(x[i], u->d);
+	} else {
+		for (int64_t i = begin; i < end; i++)
+			elem_set_f64(u->t, j->y, i, u->how->f64(elem_f64(u->t, j->x, i), u->d));
+	}
+}
+
+static const struct how *how_of(const struct node *n)
+{
+	const struct gelu *g = n->params;
+
+	if (!strcmp(n->op->name, "Gelu") && !n->op->domain && g->approximate)
+		return &gelu_tanh;
+	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
+		if (!strcmp(hows[i].op, n->op->name))
+			return &hows[i];
+	return NULL;
+}
+
+static int unary_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct unary *u = arena_new(s->plan_arena, struct unary);
+
+	(void)d;
+	u->t = site_type(s, 0);
+	u->how = how_of(s->node);
+	for (size_t i = 0; i < sizeof(int_ops) / sizeof(*int_ops); i++)
+		if (!strcmp(int_ops[i].op, s->node->op->name))
+			u->ints = int_ops[i].loop[u->t];
+	if (u->how) {
+		u->map = u->how->vfun >= 0 ? simd()->map[u->how->vfun] : NULL;
+		if (u->how->params)
+			u->how->params(s->node->params, u->d);
+		for (int i = 0; i < NPARAMS; i++)
+			u->p[i] = (float)u->d[i];
+	}
+	step->state = u;
+	allow_inplace(step, 0, 0);
+	return 0;
+}
+
+static int unary_run(const struct call *c)
+{
+	const struct unary *u = c->step->state;
+	struct job j = {u, c->in[0]->data, c->out[0]->data};
+	bool cheap = u->ints || u->how->cheap;
+
+	pool_for(physical_count(c->in[0]), cheap ? GRAIN : GRAIN_HEAVY, unary_piece, &j);
+	return 0;
+}
+
+/* ---- Clip ------------------------------------------------------------------------------------ */
+
+struct clip_job {
+	enum dtype t;
+	const void *x;
+	void *y;
+	float p[2];
+	_Alignas(8) char lo[8], hi[8];
+};
+
+/* The least or greatest number of the type. */
+static void type_limit(enum dtype t, bool high, void *out)
+{
+	if (dtype_class(t) == DT_FLOAT)
+		elem_set_f64(t, out, 0, high ? (double)INFINITY : -(double)INFINITY);
+	else if (dtype_class(t) == DT_UINT)
+		elem_set_i64(t, out, 0, high ? -1 : 0);
+	else
+		elem_set_i64(t, out, 0, high ? INT64_MAX >> (64 - dtype_bits(t))
+					     : INT64_MIN >> (64 - dtype_bits(t)));
+}
+
+static void clip_bound(const struct call *c, uint32_t i, enum dtype t, char *out)
+{
+	const struct tensor *b = i < c->step->nin ? c->in[i] : NULL;
+
+	if (b && tensor_count(b) > 0)
+		memcpy(out, b->data, (size_t)elem_size(t));
+	else
+		type_limit(t, i == 2, out);
+}
+
+static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct clip_job *j = arg;
+	int64_t size = elem_size(j->t);
+	float buf[BLOCK];
+
+	(void)thread;
+	if (j->t == DT_F32) {
+		simd()->map[VF_CLIP]((const float *)j->x + begin, (float *)j->y + begin, end - begin, j->p);
+		return;
+	}
+	if (!computes_in_f32(j->t)) {
+		simd()->clip[j->t](at(j->x, begin * size), at_mut(j->y, begin * size), end - begin,
+				   j->lo, j->hi);
+		return;
+	}
+	for (int64_t n; begin < end; begin += n) {
+		n = end - begin < BLOCK ? end - begin : BLOCK;
+		simd_to_f32(j->t, j->x, begin, n, buf);
+		simd()->map[VF_CLIP](buf, buf, n, j->p);
+		simd_from_f32(j->t, buf, n, j->y, begin);
+	}
+}
+
+static int clip_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	(void)s;
+	(void)d;
+	allow_inplace(step, 0, 0);
+	return 0;
+}
+
+static int clip_run(const struct call *c)
+{
+	struct clip_job j = {.t = tensor_dtype(c->in[0]), .x = c->in[0]->data, .y = c->out[0]->data};
+
+	clip_bound(c, 1, j.t, j.lo);
+	clip_bound(c, 2, j.t, j.hi);
+	if (dtype_class(j.t) == DT_FLOAT) {
+		j.p[0] = (float)elem_f64(j.t, j.lo, 0);
+		j.p[1] = (float)elem_f64(j.t, j.hi, 0);
+	}
+	pool_for(physical_count(c->in[0]), GRAIN, clip_piece, &j);
+	return 0;
+}
+
+/* ---- IsNaN, IsInf ---------------------------------------------------------------------------- */
+
+struct class_job {
+	enum dtype t;
+	const void *x;
+	uint8_t *y;
+	bool nan, neg, pos;
+};
+
+static bool in_class(const struct class_job *j, double v)
+{
+	return j->nan ? isnan(v) : isinf(v) && (v > 0 ? j->pos : j->neg);
+}
+
+static void class_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct class_job *j = arg;
+	const float *f = j->x;
+	const uint16_t *h = j->x;
+	uint16_t inf = j->t == DT_F16 ? 0x7c00 : 0x7f80;
+	uint8_t pos = j->pos, neg = j->neg;
+
+	(void)thread;
+	if (j->t == DT_F32 && j->nan) {
+		LOOP for (int64_t i = begin; i < end; i++)
+			j->y[i] = f[i] != f[i];
+	} else if (j->t == DT_F32) {
+		LOOP for (int64_t i = begin; i < end; i++)
+			j->y[i] = (uint8_t)((pos & (f[i] > FLT_MAX)) | (neg & (f[i] < -FLT_MAX)));
+	} else if (j->t == DT_F16 || j->t == DT_BF16) {
+		for (int64_t i = begin; i < end; i++)
+			j->y[i] = j->nan ? (h[i] & 0x7fff) > inf
+					 : (h[i] & 0x7fff) == inf && (h[i] & 0x8000 ? neg : pos);
+	} else {
+		for (int64_t i = begin; i < end; i++)
+			j->y[i] = in_class(j, elem_f64(j->t, j->x, i));
+	}
+}
+
+static int is_nan_run(const struct call *c)
+{
+	struct class_job j = {tensor_dtype(c->in[0]), c->in[0]->data, c->out[0]->data, true, false, false};
+
+	pool_for(physical_count(c->in[0]), GRAIN, class_piece, &j);
+	return 0;
+}
+
+static int is_inf_run(const struct call *c)
+{
+	const struct is_inf *p = call_params(c);
+	struct class_job j = {tensor_dtype(c->in[0]), c->in[0]->data, c->out[0]->data, false,
+			      p->detect_negative != 0, p->detect_positive != 0};
+
+	pool_for(physical_count(c->in[0]), GRAIN, class_piece, &j);
+	return 0;
+}
+
+/* ---- Identity, BitCast, Dropout -------------------------------------------------------------- */
+
+static int identity_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct vinfo *v = site_in(s, 0);
+
+	(void)d;
+	step->nop = v && v->type.kind == V_TENSOR && v->type.dtype != DT_STRING;
+	return 0;
+}
+
+static int identity_run(const struct call *c)
+{
+	if (c->in[0]->type.kind != V_TENSOR || tensor_dtype(c->in[0]) == DT_STRING)
+		return call_copy(c, 0, c->in[0]);
+	if (c->in[0]->bytes && c->out[0]->data != c->in[0]->data)
+		memcpy(c->out[0]->data, c->in[0]->data, c->in[0]->bytes);
+	return 0;
+}
+
+/* Whether input 2 says now that nothing is dropped. */
+static bool surely_off(const struct site *s)
+{
+	const struct tensor *mode = s->node->nin > 2 ? site_known(s, 2) : NULL;
+
+	return !site_in(s, 2) || (mode && tensor_count(mode) == 1 && !elem_i64(DT_BOOL, mode->data, 0));
+}
+
+static int dropout_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	(void)d;
+	step->nop = surely_off(s) && !site_out(s, 1);
+	allow_inplace(step, 0, 0);
+	return 0;
+}
+
+struct dropout_job {
+	const struct tensor *x;
+	struct tensor *y;
+	uint8_t *mask;
+	double ratio;
+	uint64_t seed;
+};
+
+static void dropout_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct dropout_job *j = arg;
+	enum dtype t = tensor_dtype(j->x);
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		bool keep = rng_unit(j->seed, (uint64_t)i) >= j->ratio;
+		double v = elem_f64(t, j->x->data, i);
+		elem_set_f64(t, j->y->data, i, keep ? v / (1 - j->ratio) : 0);
+		if (j->mask)
+			j->mask[i] = keep;
+	}
+}
+
+static int dropout_run(const struct call *c)
+{
+	const struct dropout *p = call_params(c);
+	const struct tensor *x = c->in[0];
+	const struct tensor *ratio = c->step->nin > 1 ? c->in[1] : NULL;
+	const struct tensor *mode = c->step->nin > 2 ? c->in[2] : NULL;
+	struct tensor *mask = c->step->nout > 1 ? c->out[1] : NULL;
+	bool train = mode && tensor_count(mode) == 1 && elem_i64(DT_BOOL, mode->data, 0);
+	struct dropout_job j = {x, c->out[0], mask ? mask->data : NULL, 0.5, rng_seed_int(p->seed)};
+
+	if (ratio && tensor_count(ratio) == 1)
+		j.ratio = elem_f64(tensor_dtype(ratio), ratio->data, 0);
+	if (train && j.ratio > 0) {
+		pool_for(tensor_count(x), GRAIN_HEAVY, dropout_piece, &j);
+		return 0;
+	}
+	if (x->bytes && c->out[0]->data != x->data)
+		memcpy(c->out[0]->data, x->data, x->bytes);
+	if (mask && mask->bytes)
+		memset(mask->data, p->mask_zero ? 0 : 1, mask->bytes);
+	return 0;
+}
+
+#define ROW(name) {(name), 0, K_REFERENCE | K_ANY_LAYOUT, NULL, NULL, unary_reshape, unary_run, NULL, NULL}
+
+const struct kernel cpu_unary[] = {
+	ROW("Abs"), ROW("Neg"), ROW("Ceil"), ROW("Floor"), ROW("Round"), ROW("Sign"), ROW("Sqrt"),
+	ROW("Reciprocal"), ROW("Exp"), ROW("Log"), ROW("Sin"), ROW("Cos"), ROW("Tan"), ROW("Asin"),
+	ROW("Acos"), ROW("Atan"), ROW("Sinh"), ROW("Cosh"), ROW("Tanh"), ROW("Asinh"),
+	ROW("Acosh"), ROW("Atanh"), ROW("Erf"), ROW("Relu"), ROW("LeakyRelu"), ROW("Elu"),
+	ROW("Selu"), ROW("Celu"), ROW("Sigmoid"), ROW("HardSigmoid"), ROW("HardSwish"),
+	ROW("Swish"), ROW("Softplus"), ROW("Softsign"), ROW("ThresholdedRelu"), ROW("Gelu"),
+	ROW("Mish"), ROW("Shrink"), ROW("Not"), ROW("BitwiseNot"), ROW("Affine"),
+	ROW("ScaledTanh"), ROW("ParametricSoftplus"), ROW("Scale"), ROW("com.microsoft::Gelu"),
+	ROW("com.microsoft::QuickGelu"),
+	{.op = "Clip", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = clip_reshape, .run = clip_run},
+	{.op = "IsNaN", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = is_nan_run},
+	{.op = "IsInf", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = is_inf_run},
+	{.op = "Identity", .flags = K_REFERENCE, .reshape = identity_reshape, .run = identity_run},
+	{.op = "BitCast", .flags = K_REFERENCE, .reshape = identity_reshape, .run = identity_run},
+	{.op = "Dropout", .flags = K_REFERENCE, .reshape = dropout_reshape, .run = dropout_run},
+	{0}};

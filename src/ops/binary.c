@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators of two or more tensors that broadcast, element by element. */
+#include "ops/binary.h"
+
+#include "ops/infer_util.h"
+#include "ops/unary.h"
+#include "ops/upgrade.h"
+
+#include <inttypes.h>
+
+#define T_WIDE (T_I32 | T_I64 | T_U32 | T_U64)
+
+static const struct slot ab[] = {SLOT("A", "T", T_NUMERIC_BF), SLOT("B", "T", T_NUMERIC_BF), SLOT_END};
+static const struct slot out_c[] = {SLOT("C", "T", T_NUMERIC_BF), SLOT_END};
+static const struct slot out_bool[] = {SLOT("C", NULL, T_BOOL), SLOT_END};
+static const struct slot xy[] = {SLOT("X", "T", T_UNSIGNED), SLOT("Y", "T", T_UNSIGNED), SLOT_END};
+static const struct slot out_z[] = {SLOT("Z", "T", T_UNSIGNED), SLOT_END};
+static const struct slot pow_in[] = {SLOT("X", "T", T_FLOATS_BF | T_I32 | T_I64),
+				     SLOT("Y", "T1", T_NUMERIC_BF), SLOT_END};
+static const struct slot pow_13_in[] = {SLOT("X", "T", T_FLOATS_BF | T_I32 | T_I64),
+					SLOT("Y", "T1", T_NUMERIC), SLOT_END};
+static const struct slot pow_7_in[] = {SLOT("X", "T", T_FLOATS), SLOT("Y", "T", T_FLOATS), SLOT_END};
+static const struct slot data[] = {
+	{.name = "data_0", .tvar = "T", .types = T_NUMERIC_BF, .variadic = true}, SLOT_END};
+static const struct slot many_out[] = {SLOT("result", "T", T_NUMERIC_BF), SLOT_END};
+static const struct slot prelu_in[] = {SLOT("X", "T", T_FLOATS_BF | T_WIDE),
+				       SLOT("slope", "T", T_FLOATS_BF | T_WIDE), SLOT_END};
+static const struct slot prelu_out[] = {SLOT("Y", "T", T_FLOATS_BF | T_WIDE), SLOT_END};
+static const struct slot where_in[] = {SLOT("condition", NULL, T_BOOL), SLOT("X", "T", T_ALL_OLD | T_BF16),
+				       SLOT("Y", "T", T_ALL_OLD | T_BF16), SLOT_END};
+static const struct slot where_out[] = {SLOT("output", "T", T_ALL_OLD | T_BF16), SLOT_END};
+static const struct slot swiglu_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot swiglu_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot ms_bias_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot ms_fast_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT_OPT("bias", "T", T_FLOATS_BF),
+					 SLOT_END};
+static const struct slot ms_add_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT("bias", "T", T_FLOATS_BF),
+					SLOT("skip", "T", T_FLOATS_BF), SLOT_END};
+
+static const struct field mod_attrs[] = {
+	FIELD(struct mod, fmod, F_INT, "0", "1: the result has the dividend's sign, as C's fmod"), {0}};
+static const struct field shift_attrs[] = {
+	{.name = "direction", .type = F_ENUM, .off = offsetof(struct bit_shift, direction),
+	 .choices = "LEFT|RIGHT", .flags = FIELD_REQUIRED, .help = "direction"},
+	{0}};
+static const struct field swiglu_attrs[] = {
+	FIELD(struct alpha, alpha, F_FLOAT, "1", "factor in the sigmoid"), {0}};
+
+/* ---- the broadcasting of opset 1 to 6 -------------------------------------------------------- */
+
+struct old_broadcast {
+	int64_t axis, broadcast;
+	struct ints consumed_inputs;
+};
+static const struct field broadcast_6_attrs[] = {
+	FIELD(struct old_broadcast, axis, F_INT, NULL, "where the second input's dimensions begin"),
+	FIELD(struct old_broadcast, broadcast, F_INT, "0", "whether the second input repeats"),
+	{0}};
+static const struct field broadcast_1_attrs[] = {
+	FIELD(struct old_broadcast, axis, F_INT, NULL, "where the second input's dimensions begin"),
+	FIELD(struct old_broadcast, broadcast, F_INT, "0", "whether the second input repeats"),
+	CONSUMED(struct old_broadcast),
+	{0}};
+
+/* Give input i `n` more dimensions of 1 behind its own. */
+static void append_ones(struct edit *e, uint32_t i, int rank, int n)
+{
+	int64_t axes[MAX_RANK];
+	uint32_t in[2] = {e->node->in[i]};
+
+	for (int k = 0; k < n; k++)
+		axes[k] = rank + k;
+	in[1] = edit_ints(e, axes, n);
+	node_set_in(e->graph, e->node, i, edit_before(e, "Unsqueeze", in, 2, NULL));
+}
+
+/* The second input's dimensions are those of the first from `axis` on. */
+static int upgrade_broadcast(struct edit *e)
+{
+	const struct old_broadcast *old = e->node->params;
+	int ra = edit_rank(e, 0), rb = edit_rank(e, 1);
+	int64_t axis = old->axis;
+
+	edit_params(e);
+	if (!old->broadcast || axis == INT_ABSENT)
+		return 0;
+	if (ra < 0 || rb < 0)
+		return edit_fail(e, E_OP_UNSUPPORTED, "inputs of known rank to broadcast along axis",
+				 "an unknown rank");
+	if (axis < 0)
+		axis += ra;
+	if (axis < 0 || axis + rb > ra)
+		return edit_fail(e, E_OP_ATTRIBUTE, fmt(e->diag, "axis within rank %d", ra),
+				 fmt(e->diag, "%" PRId64, old->axis));
+	if (axis + rb < ra)
+		append_ones(e, 1, rb, ra - rb - (int)axis);
+	return 0;
+}
+
+/* Below opset 7 a slope of rank 1 belongs to the channels. */
+static int upgrade_prelu(struct edit *e)
+{
+	int rx = edit_rank(e, 0), rs = edit_rank(e, 1);
+
+	edit_params(e);
+	if (rx <= 2 || rs != 1)
+		return 0;
+	const struct shape *x = &node_in(e->graph, e->node, 0)->info.shape;
+	const struct shape *s = &node_in(e->graph, e->node, 1)->info.shape;
+	/* the cases of that time broadcast as numpy does where the channels do not fit */
+	if (s->dim[0] > 1 && x->dim[1] >= 0 && x->dim[1] != s->dim[0])
+		return 0;
+	append_ones(e, 1, 1, rx - 2);
+	return 0;
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* The second input must not make the first one larger. */
+static int infer_prelu(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), y;
+	int err = infer_broadcast(c);
+
+	if (err || !infer_out(c, 0))
+		return err;
+	y = infer_out(c, 0)->shape;
+	if (shape_known(&x) && shape_known(&y) && !shape_equal(&x, &y))
+		return infer_fail(c, E_SHAPE, 1, "a slope that broadcasts to X",
+				  shape_str(&c->diag->arena, &y, NULL));
+	return infer_same(c);
+}
+
+static int infer_swiglu(struct infer *c)
+{
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1);
+
+	if (shape_known(&a) && shape_known(&b) && !shape_equal(&a, &b))
+		return infer_fail(c, E_SHAPE, 1, "the shape of A", shape_str(&c->diag->arena, &b, NULL));
+	return infer_same(c);
+}
+
+/* x [..., D] + bias [D], halves: left * gelu(right) */
+static int infer_bias_split_gelu(struct infer *c)
+{
+	struct shape s = infer_shape(c, 0);
+
+	if (s.rank > 0 && s.dim[s.rank - 1] >= 0)
+		s.dim[s.rank - 1] /= 2;
+	else if (s.rank > 0)
+		s.dim[s.rank - 1] = DIM_UNKNOWN;
+	infer_set(c, 0, infer_dtype(c, 0), &s);
+	return 0;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
+#define ARITH(name_, flags_)                                                                       \
+	{.name = (name_), .since = 14, .in = ab, .out = out_c, .types = T_NUMERIC_BF,              \
+	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE | (flags_)},                            \
+		OLD(name_, 13, T_FLOATS_BF | T_WIDE), OLD(name_, 7, T_FLOATS | T_WIDE),            \
+		{.name = (name_), .since = 6, .in = ab, .out = out_c, .types = T_FLOATS | T_WIDE,  \
+		 ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast},    \
+	{                                                                                          \
+		.name = (name_), .since = 1, .in = ab, .out = out_c, .types = T_FLOATS,            \
+		ATTRS(broadcast_1_attrs, struct old_broadcast), .upgrade = upgrade_broadcast       \
+	}
+#define COMPARE(name_, since_, types_, flags_)                                                     \
+	{.name = (name_), .since = (since_), .in = ab, .out = out_bool, .types = (types_),         \
+	 .infer = infer_broadcast_bool, .flags = OP_ELEMENTWISE | (flags_)}
+#define COMPARE_1(name_, types_)                                                                   \
+	{.name = (name_), .since = 1, .in = ab, .out = out_bool, .types = (types_),                \
+	 ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast}
+#define MANY(name_, types_)                                                                        \
+	{.name = (name_), .since = 13, .in = data, .out = many_out, .types = (types_),             \
+	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE}
+#define MANY_OLD(name_)                                                                            \
+	OLD(name_, 8, T_FLOATS), OLD(name_, 6, T_FLOATS),                                          \
+	{                                                                                          \
+		.name = (name_), .since = 1, .in = data, .out = many_out, .types = T_FLOATS,       \
+		ATTRS(upgrade_consumed_attrs, struct no_params), .upgrade = upgrade_prefix         \
+	}
+#define BITWISE(name_)                                                                             \
+	{.name = (name_), .since = 18, .in = ab, .out = out_c, .types = T_INTS,                    \
+	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE | OP_COMMUTATIVE}
+#define MICROSOFT(name_, in_, infer_)                                                              \
+	{.name = (name_), .domain = "com.microsoft", .since = 1, .in = (in_), .out = swiglu_out,   \
+	 .types = T_FLOATS_BF, .infer = (infer_), .flags = OP_ELEMENTWISE}
+
+const struct op ops_binary[] = {
+	ARITH("Add", OP_COMMUTATIVE),
+	ARITH("Sub", 0),
+	ARITH("Mul", OP_COMMUTATIVE),
+	ARITH("Div", 0),
+	{.name = "Mod", .since = 28, .in = ab, .out = out_c, .types = T_NUMERIC_BF,
+	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE, ATTRS(mod_attrs, struct mod)},
+	OLD("Mod", 13, T_NUMERIC_BF),
+	OLD("Mod", 10, T_NUMERIC),
+	{.name = "Pow", .since = 15, .in = pow_in, .out = out_c, .types = T_FLOATS_BF | T_I32 | T_I64,
+	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE},
+	{.name = "Pow", .since = 13, .in = pow_13_in, .types = T_FLOATS_BF | T_I32 | T_I64},
+	{.name = "Pow", .since = 12, .in = pow_13_in, .types = T_FLOATS | T_I32 | T_I64},
+	{.name = "Pow", .since = 7, .in = pow_7_in, .types = T_FLOATS},
+	{.name = "Pow", .since = 1, .in = pow_7_in, .out = out_c, .types = T_FLOATS,
+	 ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast},
+	MANY("Max", T_NUMERIC_BF),
+	OLD("Max", 12, T_NUMERIC),
+	MANY_OLD("Max"),
+	MANY("Min", T_NUMERIC_BF),
+	OLD("Min", 12, T_NUMERIC),
+	MANY_OLD("Min"),
+	MANY("Mean", T_FLOATS_BF),
+	MANY_OLD("Mean"),
+	MANY("Sum", T_FLOATS_BF),
+	MANY_OLD("Sum"),
+	COMPARE("And", 7, T_BOOL, OP_COMMUTATIVE),
+	COMPARE_1("And", T_BOOL),
+	COMPARE("Or", 7, T_BOOL, OP_COMMUTATIVE),
+	COMPARE_1("Or", T_BOOL),
+	COMPARE("Xor", 7, T_BOOL, OP_COMMUTATIVE),
+	COMPARE_1("Xor", T_BOOL),
+	COMPARE("Equal", 19, T_NUMERIC_BF | T_BOOL | T_STRING, OP_COMMUTATIVE),
+	OLD("Equal", 13, T_NUMERIC_BF | T_BOOL),
+	OLD("Equal", 11, T_NUMERIC | T_BOOL),
+	OLD("Equal", 7, T_BOOL | T_I32 | T_I64),
+	COMPARE_1("Equal", T_BOOL | T_I32 | T_I64),
+	COMPARE("Greater", 13, T_NUMERIC_BF, 0),
+	OLD("Greater", 9, T_NUMERIC),
+	OLD("Greater", 7, T_FLOATS),
+	COMPARE_1("Greater", T_FLOATS),
+	COMPARE("GreaterOrEqual", 16, T_NUMERIC_BF, 0),
+	OLD("GreaterOrEqual", 12, T_NUMERIC),
+	COMPARE("Less", 13, T_NUMERIC_BF, 0),
+	OLD("Less", 9, T_NUMERIC),
+	OLD("Less", 7, T_FLOATS),
+	COMPARE_1("Less", T_FLOATS),
+	COMPARE("LessOrEqual", 16, T_NUMERIC_BF, 0),
+	OLD("LessOrEqual", 12, T_NUMERIC),
+	{.name = "BitShift", .since = 28, .in = xy, .out = out_z, .types = T_INTS,
+	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE, ATTRS(shift_attrs, struct bit_shift)},
+	OLD("BitShift", 11, T_UNSIGNED),
+	BITWISE("BitwiseAnd"),
+	BITWISE("BitwiseOr"),
+	BITWISE("BitwiseXor"),
+	{.name = "Where", .since = 16, .in = where_in, .out = where_out, .types = T_ALL_OLD | T_BF16,
+	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE},
+	OLD("Where", 9, T_ALL_OLD),
+	{.name = "PRelu", .since = 16, .in = prelu_in, .out = prelu_out, .types = T_FLOATS_BF | T_WIDE,
+	 .infer = infer_prelu, .flags = OP_ELEMENTWISE},
+	OLD("PRelu", 9, T_FLOATS | T_WIDE),
+	OLD("PRelu", 7, T_FLOATS),
+	{.name = "PRelu", .since = 6, .in = prelu_in, .out = prelu_out, .types = T_FLOATS,
+	 .upgrade = upgrade_prelu},
+	{.name = "PRelu", .since = 1, .in = prelu_in, .out = prelu_out, .types = T_FLOATS,
+	 ATTRS(upgrade_consumed_attrs, struct no_params), .upgrade = upgrade_prelu},
+	{.name = "SwiGLU", .since = 28, .in = swiglu_in, .out = swiglu_out, .types = T_FLOATS_BF,
+	 .infer = infer_swiglu, .flags = OP_ELEMENTWISE, ATTRS(swiglu_attrs, struct alpha)},
+	MICROSOFT("BiasGelu", ms_bias_in, infer_broadcast),
+	MICROSOFT("FastGelu", ms_fast_in, infer_broadcast),
+	MICROSOFT("BiasAdd", ms_add_in, infer_same),
+	{.name = "BiasSplitGelu", .domain = "com.microsoft", .since = 1, .in = ms_bias_in,
+	 .out = swiglu_out, .types = T_FLOATS_BF, .infer = infer_bias_split_gelu},
+	{0}};

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/matmul.h"
+
+#include "ops/infer_util.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+static const char *dims(const struct infer *c, const struct shape *s)
+{
+	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
+}
+
+static int64_t times(int64_t a, int64_t b)
+{
+	int64_t r;
+
+	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
+}
+
+/* ---- MatMul ----------------------------------------------------------------------------------- */
+
+/* One operand as batch dims, rows, columns; strides beside. */
+struct side {
+	int nbatch;
+	int64_t batch[MAX_RANK], stride[MAX_RANK];
+	int64_t rows, cols, row_step, col_step;
+};
+
+static void take_side(const struct shape *s, bool trans, bool trans_batch, bool left, struct side *o)
+{
+	int64_t step[MAX_RANK + 1];
+	int r = s->rank, first, second;
+
+	memset(o, 0, sizeof(*o));
+	step[r] = 1;
+	for (int i = r - 1; i >= 0; i--)
+		step[i] = times(step[i + 1], s->dim[i]);
+	if (r == 1) { /* a row on the left, a column on the right */
+		o->rows = left ? 1 : s->dim[0];
+		o->cols = left ? s->dim[0] : 1;
+		o->row_step = left ? s->dim[0] : 1;
+		o->col_step = 1;
+		return;
+	}
+	first = trans_batch ? 0 : r - 2;
+	second = r - 1;
+	for (int i = 0; i < r - 1; i++)
+		if (i != first) {
+			o->batch[o->nbatch] = s->dim[i];
+			o->stride[o->nbatch++] = step[i + 1];
+		}
+	o->rows = s->dim[trans ? second : first];
+	o->cols = s->dim[trans ? first : second];
+	o->row_step = step[(trans ? second : first) + 1];
+	o->col_step = step[(trans ? first : second) + 1];
+}
+
+bool matmul_shape(const struct shape *a, const struct shape *b, const struct fused_matmul *f,
+		  struct matmul_shape *s)
+{
+	struct side l, r;
+	struct shape la = {0}, rb = {0}, batch;
+
+	memset(s, 0, sizeof(*s));
+	if (a->rank < 1 || b->rank < 1)
+		return false;
+	take_side(a, f && f->transA, f && f->transBatchA && a->rank > 2, true, &l);
+	take_side(b, f && f->transB, f && f->transBatchB && b->rank > 2, false, &r);
+	if (l.cols >= 0 && r.rows >= 0 && l.cols != r.rows)
+		return false;
+	la = shape_of(l.nbatch, l.batch);
+	rb = shape_of(r.nbatch, r.batch);
+	if (!shape_broadcast(&la, &rb, &batch))
+		return false;
+	s->nbatch = batch.rank;
+	for (int i = 0; i < batch.rank; i++) {
+		int ia = i - (batch.rank - l.nbatch), ib = i - (batch.rank - r.nbatch);
+		s->batch[i] = batch.dim[i];
+		s->a_batch[i] = ia < 0 || l.batch[ia] == 1 ? 0 : l.stride[ia];
+		s->b_batch[i] = ib < 0 || r.batch[ib] == 1 ? 0 : r.stride[ib];
+	}
+	s->m = l.rows;
+	s->n = r.cols;
+	s->k = l.cols >= 0 ? l.cols : r.rows;
+	s->a_row = l.row_step;
+	s->a_col = l.col_step;
+	s->b_row = r.row_step;
+	s->b_col = r.col_step;
+	s->out = batch;
+	if (a->rank > 1)
+		s->out.dim[s->out.rank++] = s->m;
+	if (b->rank > 1)
+		s->out.dim[s->out.rank++] = s->n;
+	return true;
+}
+
+static int matmul_common(struct infer *c, const struct fused_matmul *f)
+{
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), y = SHAPE_UNKNOWN;
+	struct matmul_shape s;
+
+	if (a.rank == 0 || b.rank == 0)
+		return infer_fail(c, E_SHAPE, a.rank == 0 ? 0 : 1, "rank 1 or more", "a scalar");
+	if (a.rank + b.rank > MAX_RANK + 2)
+		return infer_fail(c, E_RANK, 0, "ranks that fit together", dims(c, &a));
+	if (a.rank > 0 && b.rank > 0) {
+		if (!matmul_shape(&a, &b, f, &s))
+			return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "a matrix that fits %s", dims(c, &a)),
+					  dims(c, &b));
+		y = s.out;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int matmul_infer(struct infer *c)
+{
+	return matmul_common(c, NULL);
+}
+
+static int fused_matmul_infer(struct infer *c)
+{
+	return matmul_common(c, infer_params(c));
+}
+
+static int64_t matmul_macs_of(const struct infer *c, const struct fused_matmul *f)
+{
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1);
+	struct matmul_shape s;
+
+	if (a.rank < 1 || b.rank < 1 || !matmul_shape(&a, &b, f, &s))
+		return 0;
+	return times(shape_count(&s.out), s.k);
+}
+
+static int64_t matmul_macs(const struct infer *c)
+{
+	return matmul_macs_of(c, NULL);
+}
+
+static int64_t fused_matmul_macs(const struct infer *c)
+{
+	return matmul_macs_of(c, infer_params(c));
+}
+
+/* ---- Gemm ------------------------------------------------------------------------------------- */
+
+static int gemm_infer(struct infer *c)
+{
+	const struct gemm_params *p = infer_params(c); /* FusedGemm's begin alike */
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), s = infer_shape(c, 2), y = {.rank = 2}, r;
+	int64_t k;
+	int rc;
+
+	if (a.rank >= 0 && a.rank != 2)
+		return infer_fail(c, E_SHAPE, 0, "rank 2", dims(c, &a));
+	if (b.rank >= 0 && b.rank != 2)
+		return infer_fail(c, E_SHAPE, 1, "rank 2", dims(c, &b));
+	y.dim[0] = a.rank == 2 ? a.dim[p->transA ? 1 : 0] : DIM_UNKNOWN;
+	y.dim[1] = b.rank == 2 ? b.dim[p->transB ? 0 : 1] : DIM_UNKNOWN;
+	if (a.rank == 2 && b.rank == 2) {
+		rc = infer_unify(c, 1, a.dim[p->transA ? 0 : 1], b.dim[p->transB ? 1 : 0], &k);
+		if (rc)
+			return rc;
+	}
+	if (s.rank >= 0 && shape_known(&s) && shape_known(&y) &&
+	    (s.rank > 2 || !shape_broadcast(&s, &y, &r) || !shape_equal(&r, &y)))
+		return infer_fail(c, E_SHAPE, 2, fmt(c->diag, "a shape that broadcasts to %s", dims(c, &y)),
+				  dims(c, &s));
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int64_t gemm_macs(const struct infer *c)
+{
+	const struct gemm_params *p = infer_params(c);
+	const struct vinfo *y = infer_out(c, 0);
+	struct shape a = infer_shape(c, 0);
+
+	return y && a.rank == 2 ? times(shape_count(&y->shape), a.dim[p->transA ? 0 : 1]) : 0;
+}
+
+/* ---- Einsum ----------------------------------------------------------------------------------- */
+
+/* What is written for one operand: labels by letter, and how many dims its ellipsis has. */
+struct term {
+	const char *s;
+	int n; /* letters */
+	bool ellipsis;
+};
+
+/* Reads a term up to , - or the end; spaces do not count. */
+static const char *read_term(const char **text, struct term *t)
+{
+	const char *s = *text;
+
+	*t = (struct term){.s = s};
+	for (; *s && *s != ',' && *s != '-'; s++) {
+		if (isspace((unsigned char)*s))
+			continue;
+		if (*s == '.') {
+			if (strncmp(s, "...", 3) || t->ellipsis)
+				return "at most one ellipsis of three dots a term";
+			t->ellipsis = true;
+			s += 2;
+		} else if (isalpha((unsigned char)*s)) {
+			t->n++;
+		} else {
+			return "letters, commas, ... and -> only";
+		}
+	}
+	*text = s;
+	return NULL;
+}
+
+struct labels {
+	int8_t of[128]; /* by letter; -1 */
+	int count, dots; /* the most dims of an ellipsis: they are labels 0..dots-1 */
+};
+
+static int8_t label_of(struct labels *l, char letter)
+{
+	int8_t *at = &l->of[(unsigned char)letter & 127];
+
+	if (*at < 0)
+		*at = (int8_t)l->count++;
+	return *at;
+}
+
+/* Labels of a term whose ellipsis stands for `dots` dims. */
+static int place_term(const struct term *t, struct labels *l, int dots, int8_t *to)
+{
+	int n = 0, seen = 0;
+
+	for (const char *s = t->s; seen < t->n + (t->ellipsis ? 1 : 0); s++) {
+		if (*s == '.') {
+			for (int i = 0; i < dots; i++)
+				to[n++] = (int8_t)(l->dots - dots + i);
+			s += 2;
+			seen++;
+		} else if (isalpha((unsigned char)*s)) {
+			to[n++] = label_of(l, *s);
+			seen++;
+		}
+	}
+	return n;
+}
+
+/* No "->": the ellipsis, then every letter that occurs once, in alphabetical order. */
+static const char *implicit_out(struct einsum_plan *p, struct labels *l)
+{
+	int used[EINSUM_LABELS] = {0};
+
+	for (int k = 0; k < p->noperands; k++)
+		for (int i = 0; i < p->rank[k]; i++)
+			used[p->label[k][i]]++;
+	for (int i = 0; i < l->dots; i++)
+		p->out[p->nout++] = (int8_t)i;
+	for (int ch = 'A'; ch <= 'z'; ch++)
+		if (l->of[ch] >= 0 && used[l->of[ch]] == 1) {
+			if (p->nout == MAX_RANK)
+				return "at most 16 output dimensions";
+			p->out[p->nout++] = l->of[ch];
+		}
+	return NULL;
+}
+
+const char *einsum_parse(const char *equation, int noperands, const int *rank, struct einsum_plan *p,
+			 struct diag *d)
+{
+	struct term term[EINSUM_OPERANDS], out;
+	struct labels l = {.count = 0};
+	const char *s = equation ? equation : "", *bad;
+
+	memset(p, 0, sizeof(*p));
+	memset(l.of, -1, sizeof(l.of));
+	if (noperands < 1 || noperands > EINSUM_OPERANDS)
+		return fmt(d, "1 to %d operands", EINSUM_OPERANDS);
+	p->noperands = noperands;
+	for (int k = 0; k < noperands; k++) {
+		if ((bad = read_term(&s, &term[k])))
+			return bad;
+		if (k + 1 < noperands ? *s++ != ',' : *s == ',')
+			return fmt(d, "as many terms as the %d operands", noperands);
+		int dots = rank[k] - term[k].n;
+		if (dots < 0 || (dots && !term[k].ellipsis))
+			return fmt(d, "%d labels for operand %d", rank[k], k);
+		l.dots = dots > l.dots ? dots : l.dots;
+		p->rank[k] = rank[k];
+	}
+	l.count = l.dots;
+	for (int k = 0; k < noperands; k++)
+		place_term(&term[k], &l, rank[k] - term[k].n, p->label[k]);
+	if (!*s) {
+		bad = implicit_out(p, &l);
+		p->nlabels = l.count;
+		return bad;
+	}
+	if (strncmp(s, "->", 2))
+		return "-> before the output";
+	s += 2;
+	int known = l.count;
+	if ((bad = read_term(&s, &out)) || *s)
+		return bad ? bad : "one output term";
+	if (out.n + (out.ellipsis ? l.dots : 0) > MAX_RANK)
+		return "at most 16 output dimensions";
+	p->nout = place_term(&out, &l, out.ellipsis ? l.dots : 0, p->out);
+	p->nlabels = l.count;
+	if (l.count > known)
+		return "output labels that an operand has";
+	for (int i = 0; i < p->nout; i++)
+		for (int j = 0; j < i; j++)
+			if (p->out[i] == p->out[j])
+				return "each output label once";
+	return NULL;
+}
+
+static int einsum_infer(struct infer *c)
+{
+	const struct einsum *p = infer_params(c);
+	int rank[EINSUM_OPERANDS], n = (int)c->node->nin;
+	int64_t size[EINSUM_LABELS];
+	struct einsum_plan plan;
+	struct shape y = SHAPE_UNKNOWN;
+	const char *bad;
+
+	for (int k = 0; k < n && k < EINSUM_OPERANDS; k++) {
+		rank[k] = infer_shape(c, (uint32_t)k).rank;
+		if (rank[k] < 0) {
+			infer_set(c, 0, infer_dtype(c, 0), &y);
+			return 0;
+		}
+	}
+	bad = einsum_parse(p->equation, n, rank, &plan, c->diag);
+	if (bad)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, fmt(c->diag, "equation with %s", bad),
+				  fmt(c->diag, "'%s'", p->equation ? p->equation : ""));
+	for (int i = 0; i < EINSUM_LABELS; i++)
+		size[i] = 1;
+	for (int k = 0; k < n; k++) {
+		struct shape s = infer_shape(c, (uint32_t)k);
+		for (int i = 0; i < s.rank; i++) {
+			int64_t *z = &size[plan.label[k][i]], v = s.dim[i];
+			if (*z >= 0 && *z != 1 && v >= 0 && v != 1 && v != *z)
+				return infer_fail(c, E_SHAPE, k, fmt(c->diag, "dimension %d of %" PRId64, i, *z),
+						  dims(c, &s));
+			if (v != 1 && (*z == 1 || (*z < 0 && v >= 0)))
+				*z = v;
+		}
+	}
+	y.rank = plan.nout;
+	for (int i = 0; i < plan.nout; i++)
+		y.dim[i] = size[plan.out[i]];
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int64_t einsum_macs(const struct infer *c)
+{
+	const struct einsum *p = infer_params(c);
+	int rank[EINSUM_OPERANDS], n = (int)c->node->nin;
+	struct einsum_plan plan;
+	int64_t size[EINSUM_LABELS], total = 1;
+
+	for (int k = 0; k < n && k < EINSUM_OPERANDS; k++)
+		if ((rank[k] = infer_shape(c, (uint32_t)k).rank) < 0)
+			return 0;
+	if (einsum_parse(p->equation, n, rank, &plan, NULL))
+		return 0;
+	for (int i = 0; i < EINSUM_LABELS; i++)
+		size[i] = 1;
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < rank[k]; i++)
+			if (infer_shape(c, (uint32_t)k).dim[i] != 1)
+				size[plan.label[k][i]] = infer_shape(c, (uint32_t)k).dim[i];
+	for (int i = 0; i < plan.nlabels; i++)
+		total = times(total, size[i]);
+	return total < 0 ? 0 : total;
+}
+
+/* ---- Det -------------------------------------------------------------------------------------- */
+
+static int det_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), y = x;
+
+	if (x.rank >= 0) {
+		int64_t n;
+		if (x.rank < 2)
+			return infer_fail(c, E_SHAPE, 0, "rank 2 or more", dims(c, &x));
+		int rc = infer_unify(c, 0, x.dim[x.rank - 2], x.dim[x.rank - 1], &n);
+		if (rc)
+			return rc;
+		y.rank -= 2;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+#define T_MATMUL_OLD (T_FLOATS | T_U32 | T_U64 | T_I32 | T_I64)
+#define T_MATMUL     (T_MATMUL_OLD | T_BF16)
+static const struct slot matmul_in[] = {
+	{"A", "T", T_MATMUL, 0, 0, 0}, {"B", "T", T_MATMUL, 0, 0, 0}, SLOT_END};
+static const struct slot matmul_out[] = {{"Y", "T", T_MATMUL, 0, 0, 0}, SLOT_END};
+static const struct slot gemm_in[] = {{"A", "T", T_MATMUL, 0, 0, 0},
+				      {"B", "T", T_MATMUL, 0, 0, 0},
+				      {"C", "T", T_MATMUL, true, 0, 0},
+				      SLOT_END};
+static const struct slot gemm9_in[] = {{"A", "T", T_MATMUL_OLD, 0, 0, 0},
+				       {"B", "T", T_MATMUL_OLD, 0, 0, 0},
+				       {"C", "T", T_MATMUL_OLD, 0, 0, 0},
+				       SLOT_END};
+static const struct slot einsum_in[] = {{"Inputs", "T", T_NUMERIC_BF, 0, true, 0}, SLOT_END};
+static const struct slot einsum_out[] = {{"Output", "T", T_NUMERIC_BF, 0, 0, 0}, SLOT_END};
+static const struct slot det_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+static const struct slot det_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+
+#define GEMM_FIELDS(type_, prefix)                                                                 \
+	{.name = "alpha", .type = F_FLOAT, .off = offsetof(type_, prefix alpha), .def = "1",       \
+	 .help = "scale of the product"},                                                          \
+	{.name = "beta", .type = F_FLOAT, .off = offsetof(type_, prefix beta), .def = "1",         \
+	 .help = "scale of C"},                                                                    \
+	{.name = "transA", .type = F_INT, .off = offsetof(type_, prefix transA), .def = "0",       \
+	 .help = "1: A is transposed"},                                                            \
+	{.name = "transB", .type = F_INT, .off = offsetof(type_, prefix transB), .def = "0",       \
+	 .help = "1: B is transposed"}
+static const struct field gemm_attrs[] = {GEMM_FIELDS(struct gemm_params, ), {0}};
+static const struct field gemm6_attrs[] = {
+	GEMM_FIELDS(struct gemm_params, ),
+	FIELD(struct gemm_params, broadcast, F_INT, "0", "1: C is broadcast"),
+	{0}};
+static const struct field fused_gemm_attrs[] = {
+	GEMM_FIELDS(struct fused_gemm_params, gemm.),
+	FIELD(struct fused_gemm_params, activation, F_STRING, NULL, "activation behind the product"),
+	FIELD(struct fused_gemm_params, activation_alpha, F_FLOAT, NULL, "its first parameter"),
+	FIELD(struct fused_gemm_params, activation_beta, F_FLOAT, NULL, "its second parameter"),
+	FIELD(struct fused_gemm_params, activation_gamma, F_FLOAT, NULL, "its third parameter"),
+	{0}};
+static const struct field fused_matmul_attrs[] = {
+	FIELD(struct fused_matmul, alpha, F_FLOAT, "1", "scale of the product"),
+	FIELD(struct fused_matmul, transA, F_INT, "0", "1: the last two dims of A are swapped"),
+	FIELD(struct fused_matmul, transB, F_INT, "0", "1: the last two dims of B are swapped"),
+	FIELD(struct fused_matmul, transBatchA, F_INT, "0", "1: dim 0 of A goes behind the batch dims"),
+	FIELD(struct fused_matmul, transBatchB, F_INT, "0", "1: dim 0 of B goes behind the batch dims"),
+	{0}};
+static const struct field transpose_matmul_attrs[] = {
+	FIELD(struct fused_matmul, alpha, F_FLOAT, "1", "scale of the product"),
+	FIELD(struct fused_matmul, transA, F_INT, "0", "1: the last two dims of A are swapped"),
+	FIELD(struct fused_matmul, transB, F_INT, "0", "1: the last two dims of B are swapped"),
+	{0}};
+static const struct field einsum_attrs[] = {
+	FIELD_REQ(struct einsum, equation, F_STRING, "what to multiply and what to sum over"), {0}};
+
+#define GEMM_OP .params_size = sizeof(struct gemm_params), .infer = gemm_infer, .macs = gemm_macs
+
+const struct op ops_matmul[] = {
+	{.name = "MatMul", .since = 13, .in = matmul_in, .out = matmul_out, .infer = matmul_infer,
+	 .macs = matmul_macs},
+	{.name = "MatMul", .since = 9, .types = T_MATMUL_OLD},
+	{.name = "MatMul", .since = 1, .types = T_FLOATS},
+
+	{.name = "Gemm", .since = 13, .in = gemm_in, .out = matmul_out, .attrs = gemm_attrs, GEMM_OP},
+	{.name = "Gemm", .since = 11, .types = T_MATMUL_OLD},
+	{.name = "Gemm", .since = 9, .in = gemm9_in},
+	{.name = "Gemm", .since = 7, .in = gemm9_in, .types = T_FLOATS},
+	{.name = "Gemm", .since = 6, .in = gemm9_in, .types = T_FLOATS, .attrs = gemm6_attrs, GEMM_OP},
+	{.name = "Gemm", .since = 1, .in = gemm9_in, .types = T_FLOATS, .attrs = gemm6_attrs, GEMM_OP},
+
+	{.name = "Einsum", .since = 28, .in = einsum_in, .out = einsum_out, .attrs = einsum_attrs,
+	 .params_size = sizeof(struct einsum), .infer = einsum_infer, .macs = einsum_macs},
+	{.name = "Einsum", .since = 12, .types = T_NUMERIC},
+
+	{.name = "Det", .since = 22, .in = det_in, .out = det_out, .infer = det_infer},
+	{.name = "Det", .since = 11, .types = T_FLOATS},
+
+	{.name = "FusedMatMul", .domain = "com.microsoft", .since = 1, .in = matmul_in, .out = matmul_out,
+	 .attrs = fused_matmul_attrs, .params_size = sizeof(struct fused_matmul), .types = T_FLOATS_BF,
+	 .infer = fused_matmul_infer, .macs = fused_matmul_macs},
+	{.name = "TransposeMatMul", .domain = "com.microsoft", .since = 1, .in = matmul_in, .out = matmul_out,
+	 .attrs = transpose_matmul_attrs, .params_size = sizeof(struct fused_matmul), .types = T_FLOATS_BF,
+	 .infer = fused_matmul_infer, .macs = fused_matmul_macs},
+	{.name = "FusedGemm", .domain = "com.microsoft", .since = 1, .in = gemm_in, .out = matmul_out,
+	 .attrs = fused_gemm_attrs, .params_size = sizeof(struct fused_gemm_params), .types = T_FLOATS_BF,
+	 .infer = gemm_infer, .macs = gemm_macs},
+	{0}};

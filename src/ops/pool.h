@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_POOL_H
+#define OPS_POOL_H
+#include "ops/window.h"
+
+/* MaxPool, AveragePool, LpPool */
+struct pool {
+	struct window_attrs window;
+	int64_t ceil_mode;
+	int64_t count_include_pad; /* AveragePool */
+	int64_t storage_order;	   /* MaxPool: 1: Indices count column-major */
+	int64_t p;		   /* LpPool */
+	float old_p;		   /* LpPool-1's, which need not be whole; 0: p counts */
+};
+
+struct global_lp {
+	int64_t p;
+	float old_p;
+};
+
+struct max_unpool {
+	struct window_attrs window;
+};
+
+struct max_roi_pool {
+	struct ints pooled_shape;
+	float spatial_scale;
+};
+
+enum { ROI_HALF_PIXEL, ROI_OUTPUT_HALF_PIXEL };
+enum { ROI_AVG, ROI_MAX };
+struct roi_align {
+	int coordinate_transformation_mode, mode;
+	int64_t output_height, output_width, sampling_ratio;
+	float spatial_scale;
+};
+
+/* Size that MaxUnpool's kernel, strides and pads give; NULL or what is wrong. x->rank >= 2. */
+const char *max_unpool_shape(const struct max_unpool *p, const struct shape *x, struct shape *y, struct diag *d);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/resize.h"
+
+#include "ops/infer_util.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static const char *dims(const struct infer *c, const struct shape *s)
+{
+	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
+}
+
+static struct shape unknown_dims(int rank)
+{
+	struct shape s = {.rank = rank};
+
+	for (int i = 0; i < rank; i++)
+		s.dim[i] = DIM_UNKNOWN;
+	return s;
+}
+
+/* ---- Resize ----------------------------------------------------------------------------------- */
+
+static const char *resize_axes(const struct resize *p, int rank, struct resize_sizes *r, struct diag *d)
+{
+	r->rank = rank;
+	r->naxes = p->axes.n >= 0 ? (int)p->axes.n : rank;
+	for (int i = 0; i < rank; i++)
+		r->axis[i] = p->axes.n >= 0 ? -1 : i;
+	for (int64_t i = 0; i < p->axes.n; i++) {
+		int a = axis_of(p->axes.v[i], rank);
+		if (a < 0 || r->axis[a] >= 0)
+			return fmt(d, "axes within rank %d, each once", rank);
+		r->axis[a] = (int)i;
+	}
+	return NULL;
+}
+
+static const char *by_scales(const struct shape *x, const struct tensor *scales, struct resize_sizes *r,
+			     struct diag *d)
+{
+	if (tensor_count(scales) != r->naxes)
+		return fmt(d, "%d scales, not %" PRId64, r->naxes, tensor_count(scales));
+	for (int i = 0; i < r->rank; i++) {
+		float s = r->axis[i] < 0 ? 1 : (float)elem_f64(tensor_dtype(scales), scales->data, r->axis[i]);
+		float out = floorf((float)x->dim[i] * s);
+		if (!(s > 0) || !(out < 0x1p40f))
+			return fmt(d, "scales over 0 and outputs of a size that can be, not %g", (double)s);
+		r->scale[i] = (double)s;
+		r->out[i] = r->axis[i] < 0 ? x->dim[i] : (int64_t)out;
+	}
+	return NULL;
+}
+
+static const char *by_sizes(const struct resize *p, const struct shape *x, const struct tensor *sizes,
+			    struct resize_sizes *r, struct diag *d)
+{
+	bool smaller = p->keep_aspect_ratio_policy == POLICY_NOT_LARGER;
+	double all = 0;
+	bool first = true;
+
+	if (tensor_count(sizes) != r->naxes)
+		return fmt(d, "%d sizes, not %" PRId64, r->naxes, tensor_count(sizes));
+	for (int i = 0; i < r->rank; i++) {
+		r->out[i] = r->axis[i] < 0 ? x->dim[i] : elem_i64(tensor_dtype(sizes), sizes->data, r->axis[i]);
+		if (r->out[i] < 0 || r->out[i] >= INT64_C(1) << 40)
+			return fmt(d, "sizes of at least 0, not %" PRId64, r->out[i]);
+		r->scale[i] = x->dim[i] ? (double)r->out[i] / (double)x->dim[i] : 1;
+		if (r->axis[i] >= 0) {
+			all = first || (smaller ? r->scale[i] < all : r->scale[i] > all) ? r->scale[i] : all;
+			first = false;
+		}
+	}
+	if (p->keep_aspect_ratio_policy == POLICY_STRETCH)
+		return NULL;
+	for (int i = 0; i < r->rank; i++)
+		if (r->axis[i] >= 0) {
+			r->scale[i] = all;
+			r->out[i] = (int64_t)floor(all * (double)x->dim[i] + 0.5);
+		}
+	return NULL;
+}
+
+const char *resize_sizes(const struct resize *p, const struct shape *x, const struct tensor *scales,
+			 const struct tensor *sizes, struct resize_sizes *r, struct diag *d)
+{
+	const char *bad = resize_axes(p, x->rank, r, d);
+
+	if (bad)
+		return bad;
+	if (sizes && tensor_count(sizes) == 0 && x->rank)
+		sizes = NULL;
+	if (scales && tensor_count(scales) == 0 && (x->rank || sizes))
+		scales = NULL;
+	if (!scales == !sizes)
+		return "either scales or sizes";
+	return scales ? by_scales(x, scales, r, d) : by_sizes(p, x, sizes, r, d);
+}
+
+/* An input that is left out or known to be empty. */
+static bool absent(const struct infer *c, uint32_t i)
+{
+	const struct vinfo *v = infer_in(c, i);
+
+	return !v || (v->shape.rank == 1 && v->shape.dim[0] == 0) || (v->known && tensor_count(v->known) == 0);
+}
+
+static int resize_infer(struct infer *c)
+{
+	const struct resize *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), y = unknown_dims(x.rank), ints;
+	bool has_scales = !absent(c, 2), has_sizes = !absent(c, 3);
+	const struct tensor *scales = has_scales ? infer_value(c, 2) : NULL;
+	const struct tensor *sizes = has_sizes && !has_scales ? infer_value(c, 3) : NULL;
+	struct resize_sizes r;
+
+	if (has_scales && has_sizes)
+		return infer_fail(c, E_OP_INPUTS, -1, "either scales or sizes", "both");
+	if (!has_scales && !has_sizes && x.rank > 0)
+		return infer_fail(c, E_OP_INPUTS, -1, "either scales or sizes", "neither");
+	if (x.rank >= 0 && shape_known(&x) && (scales || sizes)) {
+		const char *bad = resize_sizes(p, &x, scales, sizes, &r, c->diag);
+		if (bad)
+			return infer_fail(c, E_VALUE, scales ? 2 : 3, bad, NULL);
+		y = shape_of(x.rank, r.out);
+	} else if (x.rank >= 0 && !resize_axes(p, x.rank, &r, NULL)) {
+		bool have = has_sizes && !has_scales && p->keep_aspect_ratio_policy == POLICY_STRETCH &&
+			    infer_ints(c, 3, &ints) && ints.rank == r.naxes;
+		for (int i = 0; i < x.rank; i++) {
+			double s = scales && r.axis[i] >= 0 && tensor_count(scales) == r.naxes
+					   ? elem_f64(DT_F32, scales->data, r.axis[i])
+					   : 0;
+			if (r.axis[i] < 0 || s == 1)
+				y.dim[i] = x.dim[i];
+			else if (s > 0 && x.dim[i] >= 0)
+				y.dim[i] = (int64_t)floorf((float)x.dim[i] * (float)s);
+			else if (have)
+				y.dim[i] = ints.dim[r.axis[i]];
+		}
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int old_resize(struct edit *e, const struct resize *old, uint32_t scales)
+{
+	uint32_t in[3] = {e->node->in[0], NO_VALUE, scales};
+	struct resize *p = edit_become(e, "Resize");
+
+	p->mode = old->mode == RESIZE_BILINEAR ? RESIZE_LINEAR : old->mode;
+	p->coordinate_transformation_mode = COORD_ASYMMETRIC;
+	p->nearest_mode = NEAREST_SIMPLE;
+	node_set_ins(e->graph, e->node, in, 3);
+	return 0;
+}
+
+/* Resize-10, Upsample-9: scales are input 1. */
+static int resize10_upgrade(struct edit *e)
+{
+	return old_resize(e, e->node->params, e->node->nin > 1 ? e->node->in[1] : NO_VALUE);
+}
+
+static uint32_t scales_const(struct edit *e, const float *v, int64_t n)
+{
+	struct shape s = shape_of(1, &n);
+	struct tensor *t = tensor_new(e->graph->arena, DT_F32, &s);
+
+	for (int64_t i = 0; i < n; i++)
+		elem_set_f64(DT_F32, t->data, i, (double)v[i]);
+	return graph_add_const(e->graph, "", t)->id;
+}
+
+static int upsample7_upgrade(struct edit *e)
+{
+	const struct resize *old = e->node->params;
+
+	return old_resize(e, old, scales_const(e, old->scales.v, old->scales.n < 0 ? 0 : old->scales.n));
+}
+
+static int upsample1_upgrade(struct edit *e)
+{
+	const struct resize *old = e->node->params;
+	const float v[4] = {1, 1, old->height_scale, old->width_scale};
+
+	return old_resize(e, old, scales_const(e, v, 4));
+}
+
+/* ---- GridSample ------------------------------------------------------------------------------- */
+
+static int grid_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), g = infer_shape(c, 1), y = SHAPE_UNKNOWN;
+	int rc;
+
+	if (x.rank >= 0 && x.rank < 3)
+		return infer_fail(c, E_SHAPE, 0, "rank 3 or more", dims(c, &x));
+	if (x.rank >= 0 && g.rank >= 0 && x.rank != g.rank)
+		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank %d", x.rank), dims(c, &g));
+	if (g.rank >= 3 && g.dim[g.rank - 1] >= 0 && g.dim[g.rank - 1] != g.rank - 2)
+		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "a last dimension of %d", g.rank - 2), dims(c, &g));
+	if (x.rank >= 0 || g.rank >= 0) {
+		y = unknown_dims(x.rank >= 0 ? x.rank : g.rank);
+		y.dim[0] = x.rank >= 0 ? x.dim[0] : g.dim[0];
+		if (x.rank >= 0)
+			y.dim[1] = x.dim[1];
+		if (x.rank >= 0 && g.rank >= 0 && (rc = infer_unify(c, 1, x.dim[0], g.dim[0], &y.dim[0])))
+			return rc;
+		for (int i = 2; g.rank >= 0 && i < y.rank; i++)
+			y.dim[i] = g.dim[i - 1];
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int affine_infer(struct infer *c)
+{
+	struct shape t = infer_shape(c, 0), s = infer_shape(c, 1), size, y = SHAPE_UNKNOWN;
+	int n = t.rank == 3 && t.dim[1] >= 0 ? (int)(t.dim[1] < 4 ? t.dim[1] : 4) : -1;
+
+	if (t.rank >= 0 && t.rank != 3)
+		return infer_fail(c, E_SHAPE, 0, "rank 3", dims(c, &t));
+	if (n >= 0 && (n < 2 || n > 3 || (t.dim[2] >= 0 && t.dim[2] != n + 1)))
+		return infer_fail(c, E_SHAPE, 0, "[N, 2, 3] or [N, 3, 4]", dims(c, &t));
+	if (s.rank == 1 && s.dim[0] >= 0 && n >= 0 && s.dim[0] != n + 2)
+		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "%d sizes", n + 2), dims(c, &s));
+	if (infer_ints(c, 1, &size) && (size.rank == 4 || size.rank == 5)) {
+		y.rank = size.rank;
+		y.dim[0] = size.dim[0];
+		for (int i = 2; i < size.rank; i++)
+			y.dim[i - 1] = size.dim[i];
+		y.dim[size.rank - 1] = size.rank - 2;
+		if (c->concrete && !shape_known(&y))
+			return infer_fail(c, E_VALUE, 1, "sizes of at least 0", NULL);
+		if (t.rank == 3 && t.dim[0] >= 0 && y.dim[0] >= 0 && t.dim[0] != y.dim[0])
+			return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "%" PRId64 " matrices", y.dim[0]), dims(c, &t));
+	} else if (n >= 0) {
+		y = unknown_dims(n + 2);
+		y.dim[n + 1] = n;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
+static int decoder_infer(struct infer *c)
+{
+	const struct image_decoder *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), y = unknown_dims(3);
+
+	if (x.rank >= 0 && x.rank != 1)
+		return infer_fail(c, E_SHAPE, 0, "rank 1", dims(c, &x));
+	y.dim[2] = p->pixel_format == PIXEL_GRAYSCALE ? 1 : 3;
+	infer_set(c, 0, DT_U8, &y);
+	return 0;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+#define T_RESIZE (T_ALL_OLD | T_BF16)
+static const struct slot resize_in[] = {{"X", "T", T_RESIZE, 0, 0, 0},
+					{"roi", "T2", T_FLOATS, true, 0, 0},
+					{"scales", NULL, T_F32, true, 0, 0},
+					{"sizes", NULL, T_I64, true, 0, 0},
+					SLOT_END};
+static const struct slot resize11_in[] = {{"X", "T", T_ALL_OLD, 0, 0, 0},
+					  {"roi", "T2", T_FLOATS, true, 0, 0},
+					  {"scales", NULL, T_F32, true, 0, 0},
+					  {"sizes", NULL, T_I64, true, 0, 0},
+					  SLOT_END};
+static const struct slot resize10_in[] = {
+	{"X", "T", T_ALL_OLD, 0, 0, 0}, {"scales", NULL, T_F32, 0, 0, 0}, SLOT_END};
+static const struct slot upsample7_in[] = {{"X", "T", T_ALL_OLD, 0, 0, 0}, SLOT_END};
+static const struct slot resize_out[] = {{"Y", "T", T_RESIZE, 0, 0, 0}, SLOT_END};
+static const struct slot grid_in[] = {
+	{"X", "T", T_RESIZE, 0, 0, 0}, {"grid", "T2", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+static const struct slot grid20_in[] = {
+	{"X", "T", T_ALL_OLD, 0, 0, 0}, {"grid", "T2", T_FLOATS, 0, 0, 0}, SLOT_END};
+static const struct slot affine_in[] = {
+	{"theta", "T", T_FLOATS_BF, 0, 0, 0}, {"size", NULL, T_I64, 0, 0, 0}, SLOT_END};
+static const struct slot affine_out[] = {{"grid", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+static const struct slot decoder_in[] = {{"encoded_stream", NULL, T_U8, 0, 0, 0}, SLOT_END};
+static const struct slot decoder_out[] = {{"image", NULL, T_U8, 0, 0, 0}, SLOT_END};
+
+#define ENUM(type_, member, def_, choices_, help_)                                                 \
+	{.name = #member, .type = F_ENUM, .off = offsetof(type_, member), .def = (def_),           \
+	 .choices = (choices_), .help = (help_)}
+#define RESIZE_MODE                                                                                \
+	ENUM(struct resize, mode, "nearest", "nearest|linear|cubic|bilinear", "how values are interpolated")
+#define RESIZE_11_FIELDS                                                                           \
+	RESIZE_MODE,                                                                               \
+	ENUM(struct resize, coordinate_transformation_mode, "half_pixel",                          \
+	     "half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|"        \
+	     "tf_half_pixel_for_nn|tf_crop_and_resize",                                            \
+	     "where an output element lies in the input"),                                         \
+	ENUM(struct resize, nearest_mode, "round_prefer_floor",                                    \
+	     "round_prefer_floor|round_prefer_ceil|floor|ceil", "which element is the nearest"),   \
+	FIELD(struct resize, cubic_coeff_a, F_FLOAT, "-0.75", "coefficient of cubic interpolation"),\
+	FIELD(struct resize, exclude_outside, F_INT, "0", "1: weights outside the input are 0"),   \
+	FIELD(struct resize, extrapolation_value, F_FLOAT, "0", "value outside the region")
+static const struct field resize_attrs[] = {
+	RESIZE_11_FIELDS,
+	FIELD(struct resize, antialias, F_INT, "0", "1: widen the filter where the output is smaller"),
+	FIELD(struct resize, axes, F_INTS, NULL, "axes that roi, scales and sizes speak of"),
+	ENUM(struct resize, keep_aspect_ratio_policy, "stretch", "stretch|not_larger|not_smaller",
+	     "how sizes are meant"),
+	{0}};
+static const struct field resize10_attrs[] = {RESIZE_MODE, {0}};
+static const struct field upsample7_attrs[] = {
+	RESIZE_MODE,
+	{.name = "scales", .type = F_FLOATS, .off = offsetof(struct resize, scales), .flags = FIELD_REQUIRED,
+	 .help = "scale of each axis"},
+	{0}};
+static const struct field upsample1_attrs[] = {
+	RESIZE_MODE,
+	FIELD_REQ(struct resize, height_scale, F_FLOAT, "scale of axis 2"),
+	FIELD_REQ(struct resize, width_scale, F_FLOAT, "scale of axis 3"),
+	{0}};
+static const struct field grid_attrs[] = {
+	ENUM(struct grid_sample, mode, "linear", "linear|nearest|cubic|bilinear|bicubic", "interpolation"),
+	ENUM(struct grid_sample, padding_mode, "zeros", "zeros|border|reflection", "what lies outside"),
+	FIELD(struct grid_sample, align_corners, F_INT, "0", "1: -1 and 1 are the corners' centres"),
+	{0}};
+static const struct field affine_attrs[] = {
+	FIELD(struct affine_grid, align_corners, F_INT, "0", "1: -1 and 1 are the corners' centres"), {0}};
+static const struct field decoder_attrs[] = {
+	ENUM(struct image_decoder, pixel_format, "RGB", "RGB|BGR|Grayscale", "order of the channels"), {0}};
+
+#define RESIZE_OP .params_size = sizeof(struct resize)
+
+const struct op ops_resize[] = {
+	{.name = "Resize", .since = 19, .in = resize_in, .out = resize_out, .attrs = resize_attrs, RESIZE_OP,
+	 .infer = resize_infer},
+	{.name = "Resize", .since = 18},
+	{.name = "Resize", .since = 13},
+	{.name = "Resize", .since = 11, .in = resize11_in, .types = T_ALL_OLD},
+	{.name = "Resize", .since = 10, .in = resize10_in, .types = T_ALL_OLD, .attrs = resize10_attrs, RESIZE_OP,
+	 .upgrade = resize10_upgrade},
+
+	{.name = "Upsample", .since = 9, .in = resize10_in, .out = resize_out, .types = T_ALL_OLD,
+	 .attrs = resize10_attrs, RESIZE_OP, .infer = resize_infer, .upgrade = resize10_upgrade},
+	{.name = "Upsample", .since = 7, .in = upsample7_in, .out = resize_out, .types = T_ALL_OLD,
+	 .attrs = upsample7_attrs, RESIZE_OP, .upgrade = upsample7_upgrade},
+	{.name = "Upsample", .since = 1, .in = upsample7_in, .out = resize_out, .types = T_ALL_OLD,
+	 .attrs = upsample1_attrs, RESIZE_OP, .upgrade = upsample1_upgrade},
+
+	{.name = "GridSample", .since = 22, .in = grid_in, .out = resize_out, .attrs = grid_attrs,
+	 .params_size = sizeof(struct grid_sample), .infer = grid_infer},
+	{.name = "GridSample", .since = 20, .in = grid20_in, .types = T_ALL_OLD},
+	{.name = "GridSample", .since = 16, .in = grid20_in, .types = T_ALL_OLD},
+
+	{.name = "AffineGrid", .since = 20, .in = affine_in, .out = affine_out, .attrs = affine_attrs,
+	 .params_size = sizeof(struct affine_grid), .infer = affine_infer},
+
+	{.name = "ImageDecoder", .since = 20, .in = decoder_in, .out = decoder_out, .attrs = decoder_attrs,
+	 .params_size = sizeof(struct image_decoder), .infer = decoder_infer},
+	{0}};

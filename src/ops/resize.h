@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_RESIZE_H
+#define OPS_RESIZE_H
+#include "ops/op.h"
+
+enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC, RESIZE_BILINEAR /* old name of linear */ };
+enum resize_coordinate {
+	COORD_HALF_PIXEL,
+	COORD_HALF_PIXEL_SYMMETRIC,
+	COORD_PYTORCH_HALF_PIXEL,
+	COORD_ALIGN_CORNERS,
+	COORD_ASYMMETRIC,
+	COORD_TF_HALF_PIXEL_FOR_NN, /* opset 11 and 12 */
+	COORD_TF_CROP_AND_RESIZE
+};
+enum resize_nearest {
+	NEAREST_PREFER_FLOOR,
+	NEAREST_PREFER_CEIL,
+	NEAREST_FLOOR,
+	NEAREST_CEIL,
+	NEAREST_SIMPLE /* Resize-10 and Upsample: ceil where it gets smaller, else floor */
+};
+enum resize_policy { POLICY_STRETCH, POLICY_NOT_LARGER, POLICY_NOT_SMALLER };
+
+struct resize {
+	int mode, coordinate_transformation_mode, nearest_mode, keep_aspect_ratio_policy;
+	int64_t antialias, exclude_outside;
+	float cubic_coeff_a, extrapolation_value;
+	struct ints axes;
+	/* Upsample-7 and -1 */
+	struct floats scales;
+	float height_scale, width_scale;
+};
+
+/* What inputs scales and sizes come to for an input of known shape: per axis. */
+struct resize_sizes {
+	int rank;
+	int64_t out[MAX_RANK];
+	double scale[MAX_RANK]; /* that coordinates are divided by */
+	int axis[MAX_RANK];	/* position in roi, scales and sizes; -1: left as it is */
+	int naxes;
+};
+/* scales or sizes is NULL (or has no elements). NULL or what is wrong. */
+const char *resize_sizes(const struct resize *p, const struct shape *x, const struct tensor *scales,
+			 const struct tensor *sizes, struct resize_sizes *r, struct diag *d);
+
+enum { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC, GRID_BILINEAR, GRID_BICUBIC };
+enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
+struct grid_sample {
+	int mode, padding_mode;
+	int64_t align_corners;
+};
+
+struct affine_grid {
+	int64_t align_corners;
+};
+
+enum { PIXEL_RGB, PIXEL_BGR, PIXEL_GRAYSCALE };
+struct image_decoder {
+	int pixel_format;
+};
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_SLICE_H
+#define OPS_SLICE_H
+#include "ops/ints.h"
+
+struct split_params {
+	int64_t axis;
+	int64_t num_outputs; /* INT_ABSENT */
+};
+enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
+struct pad_params {
+	int mode; /* enum pad_mode */
+};
+struct trilu_params {
+	int64_t upper;
+};
+struct reverse_sequence_params {
+	int64_t batch_axis, time_axis;
+};
+struct center_crop_pad_params {
+	struct ints axes;
+};
+struct crop_params {
+	struct ints border, scale;
+};
+
+/* One dimension of Slice: the elements from, from + step, ... (len of them) of dim; step is not 0. */
+void slice_dim(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t *from, int64_t *len);
+
+/* What Slice takes per dimension of its input. */
+struct slice_spec {
+	int64_t from[MAX_RANK], step[MAX_RANK], len[MAX_RANK];
+};
+/*
+ * From the lists (axes, steps: NULL where left out) and the input's shape, which is known. NULL,
+ * or what is wrong in words.
+ */
+const char *slice_spec(const struct shape *x, const struct int_list *starts, const struct int_list *ends,
+		       const struct int_list *axes, const struct int_list *steps, struct slice_spec *out);
+
+/* Elements that output k of n outputs takes of dim; -1 where it does not fit. */
+int64_t split_part(int64_t dim, int64_t n, int64_t k);
+
+/* Begin and end of each dimension from pads and axes (NULL: all); false where they do not fit. */
+bool pad_spec(int rank, const struct int_list *pads, const struct int_list *axes, int64_t *begin, int64_t *end);
+
+#endif

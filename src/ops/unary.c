@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators of one tensor that look at each element by itself. */
+#include "ops/unary.h"
+
+#include "ops/infer_util.h"
+#include "ops/upgrade.h"
+
+#include <inttypes.h>
+
+static const struct slot x[] = {SLOT("X", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot y[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot y_bool[] = {SLOT("Y", "T2", T_BOOL), SLOT_END};
+static const struct slot x1[] = {SLOT("X", "T", T_FLOATS_BF | T_F8), SLOT_END};
+
+#define NEWEST(name_, since_, types_)                                                              \
+	.name = (name_), .since = (since_), .in = x, .out = y, .types = (types_),                  \
+	.infer = infer_same, .flags = OP_ELEMENTWISE
+#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+/* opset 1: the attribute consumed_inputs, otherwise the same */
+#define FIRST(name_)                                                                               \
+	{.name = (name_), .since = 1, .types = T_FLOATS, .in = x, .out = y,                        \
+	 .attrs = upgrade_consumed_attrs, .params_size = sizeof(struct no_params),                 \
+	 .upgrade = upgrade_prefix}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+#define ALPHA(var, struct_, def, help)                                                             \
+	static const struct field var[] = {FIELD(struct_, alpha, F_FLOAT, def, help), {0}};
+#define ALPHA_OLD(var, struct_, def)                                                               \
+	struct struct_ {                                                                           \
+		float alpha;                                                                       \
+		struct ints consumed_inputs;                                                       \
+	};                                                                                         \
+	static const struct field var[] = {                                                        \
+		FIELD(struct struct_, alpha, F_FLOAT, def, "slope"), CONSUMED(struct struct_), {0}};
+
+ALPHA(leaky_attrs, struct alpha, "0.01", "slope below zero")
+ALPHA(elu_attrs, struct alpha, "1", "scale below zero")
+ALPHA(thresholded_attrs, struct alpha, "1", "threshold")
+ALPHA(swish_attrs, struct alpha, "1", "factor in the sigmoid")
+ALPHA(quick_gelu_attrs, struct alpha, "1.702", "factor in the sigmoid")
+ALPHA_OLD(leaky_1_attrs, leaky_1, "0.01")
+ALPHA_OLD(elu_1_attrs, elu_1, "1")
+
+static const struct field selu_attrs[] = {
+	FIELD(struct selu, alpha, F_FLOAT, "1.67326319217681884765625", "scale of the exponential"),
+	FIELD(struct selu, gamma, F_FLOAT, "1.05070102214813232421875", "scale of all"),
+	{0}};
+struct selu_1 {
+	struct selu now;
+	struct ints consumed_inputs;
+};
+static const struct field selu_1_attrs[] = {
+	{.name = "alpha", .type = F_FLOAT, .off = offsetof(struct selu_1, now.alpha), .def = "1.6732",
+	 .help = "scale of the exponential"},
+	{.name = "gamma", .type = F_FLOAT, .off = offsetof(struct selu_1, now.gamma), .def = "1.0507",
+	 .help = "scale of all"},
+	CONSUMED(struct selu_1),
+	{0}};
+
+static const struct field hard_sigmoid_attrs[] = {
+	FIELD(struct alpha_beta, alpha, F_FLOAT, "0.2", "slope"),
+	FIELD(struct alpha_beta, beta, F_FLOAT, "0.5", "offset"),
+	{0}};
+struct hard_sigmoid_1 {
+	struct alpha_beta now;
+	struct ints consumed_inputs;
+};
+static const struct field hard_sigmoid_1_attrs[] = {
+	{.name = "alpha", .type = F_FLOAT, .off = offsetof(struct hard_sigmoid_1, now.alpha),
+	 .def = "0.2", .help = "slope"},
+	{.name = "beta", .type = F_FLOAT, .off = offsetof(struct hard_sigmoid_1, now.beta),
+	 .def = "0.5", .help = "offset"},
+	CONSUMED(struct hard_sigmoid_1),
+	{0}};
+
+static const struct field gelu_attrs[] = {
+	{.name = "approximate", .type = F_ENUM, .off = offsetof(struct gelu, approximate),
+	 .def = "none", .choices = "none|tanh", .help = "formula"},
+	{0}};
+static const struct field shrink_attrs[] = {
+	FIELD(struct shrink, lambd, F_FLOAT, "0.5", "threshold"),
+	FIELD(struct shrink, bias, F_FLOAT, "0", "taken from what passes"),
+	{0}};
+
+/* ---- Clip ------------------------------------------------------------------------------------ */
+
+static const struct slot clip_in[] = {SLOT("input", "T", T_NUMERIC_BF),
+				      SLOT_OPT("min", "T", T_NUMERIC_BF),
+				      SLOT_OPT("max", "T", T_NUMERIC_BF),
+				      SLOT_END};
+static const struct slot clip_out[] = {SLOT("output", "T", T_NUMERIC_BF), SLOT_END};
+static const struct slot clip_6_in[] = {SLOT("input", "T", T_FLOATS), SLOT_END};
+static const struct slot clip_6_out[] = {SLOT("output", "T", T_FLOATS), SLOT_END};
+
+struct clip_6 {
+	float min, max;
+	struct ints consumed_inputs;
+};
+static const struct field clip_6_attrs[] = {
+	FIELD(struct clip_6, min, F_FLOAT, "-3.402823466e+38", "lower bound"),
+	FIELD(struct clip_6, max, F_FLOAT, "3.402823466e+38", "upper bound"),
+	{0}};
+static const struct field clip_1_attrs[] = {
+	FIELD(struct clip_6, min, F_FLOAT, NULL, "lower bound"),
+	FIELD(struct clip_6, max, F_FLOAT, NULL, "upper bound"),
+	CONSUMED(struct clip_6),
+	{0}};
+
+static int upgrade_clip(struct edit *e)
+{
+	const struct clip_6 *old = e->node->params;
+	enum dtype t = edit_dtype(e, 0);
+
+	edit_params(e);
+	if (t == DT_NONE)
+		t = DT_F32;
+	if (!isnan(old->min))
+		edit_const_scalar(e, 1, (double)old->min, t);
+	else if (!isnan(old->max))
+		node_set_in(e->graph, e->node, 1, NO_VALUE);
+	if (!isnan(old->max))
+		edit_const_scalar(e, 2, (double)old->max, t);
+	return 0;
+}
+
+static int infer_clip(struct infer *c)
+{
+	for (uint32_t i = 1; i < 3; i++) {
+		struct shape s = infer_shape(c, i);
+		if (infer_in(c, i) && s.rank > 0 && shape_known(&s) && shape_count(&s) != 1)
+			return infer_fail(c, E_SHAPE, (int)i, "a scalar",
+					  fmt(c->diag, "rank %d", s.rank));
+	}
+	return infer_same(c);
+}
+
+/* ---- Dropout --------------------------------------------------------------------------------- */
+
+static const struct slot dropout_in[] = {SLOT("data", "T", T_FLOATS_BF | T_F8),
+					 SLOT_OPT("ratio", "T1", T_FLOATS_BF | T_F8),
+					 SLOT_OPT("training_mode", "T2", T_BOOL),
+					 SLOT_END};
+static const struct slot dropout_out[] = {SLOT("output", "T", T_FLOATS_BF | T_F8),
+					  SLOT_OPT("mask", NULL, T_BOOL),
+					  SLOT_END};
+static const struct slot dropout_1_in[] = {SLOT("data", "T", T_FLOATS), SLOT_END};
+static const struct field dropout_attrs[] = {
+	FIELD(struct dropout, seed, F_INT, NULL, "of the random numbers"), {0}};
+
+struct dropout_1 {
+	float ratio;
+	int64_t is_test;
+	struct ints consumed_inputs;
+};
+static const struct field dropout_7_attrs[] = {
+	FIELD(struct dropout_1, ratio, F_FLOAT, "0.5", "part that is dropped"), {0}};
+static const struct field dropout_1_attrs[] = {
+	FIELD(struct dropout_1, ratio, F_FLOAT, "0.5", "part that is dropped"),
+	FIELD(struct dropout_1, is_test, F_INT, "0", "not 0: nothing is dropped"),
+	CONSUMED(struct dropout_1),
+	{0}};
+
+static int upgrade_dropout(struct edit *e)
+{
+	const struct dropout_1 *old = e->node->params;
+	struct dropout *now = edit_params(e);
+	enum dtype t = edit_dtype(e, 0);
+	bool train = e->old->since < 7 && !old->is_test;
+	struct shape scalar = {0};
+
+	now->mask_zero = true;
+	if (train) {
+		struct tensor *yes = tensor_new(e->graph->arena, DT_BOOL, &scalar);
+		elem_set_i64(DT_BOOL, yes->data, 0, 1);
+		edit_const_scalar(e, 1, (double)old->ratio, DT_F32);
+		node_set_in(e->graph, e->node, 2, graph_add_const(e->graph, "", yes)->id);
+	}
+	/* the mask had the data's type */
+	if (e->old->since < 10 && node_out(e->graph, e->node, 1)) {
+		int64_t *to;
+		void *params;
+		edit_after(e, 1, "Cast", NULL, 0, &params);
+		to = params; /* struct cast begins with `to` */
+		*to = t == DT_NONE ? DT_F32 : t;
+	}
+	return 0;
+}
+
+static int infer_dropout(struct infer *c)
+{
+	struct shape s = infer_shape(c, 0);
+
+	infer_set(c, 0, infer_dtype(c, 0), &s);
+	infer_set(c, 1, DT_BOOL, &s);
+	return 0;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static int infer_bool(struct infer *c)
+{
+	return infer_same_as(c, DT_BOOL);
+}
+
+static const struct field is_inf_attrs[] = {
+	FIELD(struct is_inf, detect_negative, F_INT, "1", "whether -inf counts"),
+	FIELD(struct is_inf, detect_positive, F_INT, "1", "whether inf counts"),
+	{0}};
+
+static const struct slot identity_in[] = {SLOT("input", "T", T_ALL | T_SEQ | T_OPT), SLOT_END};
+static const struct slot identity_out[] = {SLOT("output", "T", T_ALL | T_SEQ | T_OPT), SLOT_END};
+
+static int infer_identity(struct infer *c)
+{
+	const struct vinfo *a = infer_in(c, 0);
+	struct vinfo *b = infer_out(c, 0);
+
+	if (a && b) {
+		b->type = a->type;
+		b->shape = a->shape;
+		b->known = a->known;
+		b->ints = a->ints;
+	}
+	return 0;
+}
+
+#define T_BITS (T_ALL & ~T_STRING)
+static const struct slot bit_cast_in[] = {SLOT("input", "T1", T_BITS), SLOT_END};
+static const struct slot bit_cast_out[] = {SLOT("output", NULL, T_BITS), SLOT_END};
+static const struct field bit_cast_attrs[] = {
+	FIELD_REQ(struct bit_cast, to, F_INT, "element type of the output"), {0}};
+
+static int infer_bit_cast(struct infer *c)
+{
+	const struct bit_cast *p = infer_params(c);
+	enum dtype from = infer_dtype(c, 0), to = (enum dtype)p->to;
+
+	if (p->to <= 0 || p->to >= DT_COUNT || !(T_BIT(to) & T_BITS))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "to: a type other than string",
+				  fmt(c->diag, "%" PRId64, p->to));
+	if (from && dtype_bits(from) != dtype_bits(to))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "to: a type as wide as the input's",
+				  fmt(c->diag, "%s for %s", dtype_name(to), dtype_name(from)));
+	return infer_same_as(c, to);
+}
+
+/* ---- operators that opset 1 had as experiments ----------------------------------------------- */
+
+static const struct field affine_attrs[] = {
+	FIELD(struct alpha_beta, alpha, F_FLOAT, "1", "factor"),
+	FIELD(struct alpha_beta, beta, F_FLOAT, "0", "summand"),
+	{0}};
+static const struct field scaled_attrs[] = {
+	FIELD(struct alpha_beta, alpha, F_FLOAT, "1", "outer factor"),
+	FIELD(struct alpha_beta, beta, F_FLOAT, "1", "inner factor"),
+	{0}};
+struct scale {
+	float scale;
+};
+static const struct field scale_attrs[] = {FIELD(struct scale, scale, F_FLOAT, "1", "factor"), {0}};
+
+struct image_scaler {
+	float scale;
+	struct floats bias;
+};
+static const struct field image_scaler_attrs[] = {
+	FIELD(struct image_scaler, scale, F_FLOAT, "1", "factor"),
+	FIELD(struct image_scaler, bias, F_FLOATS, NULL, "summand of each channel"),
+	{0}};
+
+static uint32_t float_const(struct edit *e, enum dtype t, const struct shape *s, const float *v, int64_t n)
+{
+	struct tensor *k = tensor_new(e->graph->arena, t, s);
+
+	for (int64_t i = 0; i < n; i++)
+		elem_set_f64(t, k->data, i, (double)v[i]);
+	return graph_add_const(e->graph, "", k)->id;
+}
+
+/* x * scale + bias of the channel */
+static int upgrade_image_scaler(struct edit *e)
+{
+	const struct image_scaler *old = e->node->params;
+	enum dtype t = edit_dtype(e, 0) ? edit_dtype(e, 0) : DT_F32;
+	struct shape scalar = {0}, channel = {.rank = 3, .dim = {old->bias.n, 1, 1}};
+	uint32_t in[2] = {e->node->in[0], float_const(e, t, &scalar, &old->scale, 1)};
+
+	if (old->bias.n <= 0) {
+		edit_become(e, "Mul");
+		node_set_ins(e->graph, e->node, in, 2);
+		return 0;
+	}
+	in[0] = edit_before(e, "Mul", in, 2, NULL);
+	in[1] = float_const(e, t, &channel, old->bias.v, old->bias.n);
+	edit_become(e, "Add");
+	node_set_ins(e->graph, e->node, in, 2);
+	return 0;
+}
+
+struct crop {
+	struct ints border, scale;
+};
+static const struct field crop_attrs[] = {
+	FIELD(struct crop, border, F_INTS, NULL, "left, top, right, bottom"),
+	FIELD(struct crop, scale, F_INTS, NULL, "height and width of what is kept"),
+	{0}};
+
+static int upgrade_crop(struct edit *e)
+{
+	const struct crop *old = e->node->params;
+	const int64_t *b = old->border.v, axes[2] = {2, 3};
+	uint32_t in[4] = {e->node->in[0]};
+
+	if (old->border.n != 4)
+		return edit_fail(e, E_OP_ATTRIBUTE, "border: four numbers",
+				 fmt(e->diag, "%" PRId64, old->border.n));
+	int64_t start[2] = {b[1], b[0]};
+	int64_t stop[2] = {b[3] ? -b[3] : INT64_MAX, b[2] ? -b[2] : INT64_MAX};
+	if (old->scale.n == 2) {
+		stop[0] = start[0] + old->scale.v[0];
+		stop[1] = start[1] + old->scale.v[1];
+	}
+	in[1] = edit_ints(e, start, 2);
+	in[2] = edit_ints(e, stop, 2);
+	in[3] = edit_ints(e, axes, 2);
+	edit_become(e, "Slice");
+	node_set_ins(e->graph, e->node, in, 4);
+	return 0;
+}
+
+#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
+
+const struct op ops_unary[] = {
+	{NEWEST("Abs", 13, T_NUMERIC_BF)},
+	OLD("Abs", 6, T_NUMERIC),
+	FIRST("Abs"),
+	{NEWEST("Neg", 13, T_FLOATS_BF | T_SIGNED)},
+	OLD("Neg", 6, T_FLOATS | T_SIGNED),
+	FIRST("Neg"),
+	{NEWEST("Ceil", 13, T_FLOATS_BF)},
+	OLD("Ceil", 6, T_FLOATS),
+	FIRST("Ceil"),
+	{NEWEST("Floor", 13, T_FLOATS_BF)},
+	OLD("Floor", 6, T_FLOATS),
+	FIRST("Floor"),
+	{NEWEST("Round", 22, T_FLOATS_BF)},
+	OLD("Round", 11, T_FLOATS),
+	{NEWEST("Sign", 13, T_NUMERIC_BF)},
+	OLD("Sign", 9, T_NUMERIC),
+	{NEWEST("Sqrt", 13, T_FLOATS_BF)},
+	OLD("Sqrt", 6, T_FLOATS),
+	FIRST("Sqrt"),
+	{NEWEST("Exp", 13, T_FLOATS_BF)},
+	OLD("Exp", 6, T_FLOATS),
+	FIRST("Exp"),
+	{NEWEST("Log", 13, T_FLOATS_BF)},
+	OLD("Log", 6, T_FLOATS),
+	FIRST("Log"),
+	{NEWEST("Reciprocal", 13, T_FLOATS_BF)},
+	OLD("Reciprocal", 6, T_FLOATS),
+	FIRST("Reciprocal"),
+	{NEWEST("Sin", 22, T_FLOATS_BF)},
+	OLD("Sin", 7, T_FLOATS),
+	{NEWEST("Cos", 22, T_FLOATS_BF)},
+	OLD("Cos", 7, T_FLOATS),
+	{NEWEST("Tan", 22, T_FLOATS_BF)},
+	OLD("Tan", 7, T_FLOATS),
+	{NEWEST("Asin", 22, T_FLOATS_BF)},
+	OLD("Asin", 7, T_FLOATS),
+	{NEWEST("Acos", 22, T_FLOATS_BF)},
+	OLD("Acos", 7, T_FLOATS),
+	{NEWEST("Atan", 22, T_FLOATS_BF)},
+	OLD("Atan", 7, T_FLOATS),
+	{NEWEST("Sinh", 22, T_FLOATS_BF)},
+	OLD("Sinh", 9, T_FLOATS),
+	{NEWEST("Cosh", 22, T_FLOATS_BF)},
+	OLD("Cosh", 9, T_FLOATS),
+	{NEWEST("Tanh", 13, T_FLOATS_BF)},
+	OLD("Tanh", 6, T_FLOATS),
+	FIRST("Tanh"),
+	{NEWEST("Asinh", 22, T_FLOATS_BF)},
+	OLD("Asinh", 9, T_FLOATS),
+	{NEWEST("Acosh", 22, T_FLOATS_BF)},
+	OLD("Acosh", 9, T_FLOATS),
+	{NEWEST("Atanh", 22, T_FLOATS_BF)},
+	OLD("Atanh", 9, T_FLOATS),
+	{NEWEST("Erf", 13, T_NUMERIC_BF)},
+	OLD("Erf", 9, T_NUMERIC),
+	{NEWEST("Relu", 14, T_FLOATS_BF | T_SIGNED)},
+	OLD("Relu", 13, T_FLOATS_BF),
+	OLD("Relu", 6, T_FLOATS),
+	FIRST("Relu"),
+	{NEWEST("LeakyRelu", 16, T_FLOATS_BF), ATTRS(leaky_attrs, struct alpha)},
+	OLD("LeakyRelu", 6, T_FLOATS),
+	{.name = "LeakyRelu", .since = 1, .types = T_FLOATS, ATTRS(leaky_1_attrs, struct leaky_1),
+	 .upgrade = upgrade_prefix},
+	{NEWEST("Elu", 22, T_FLOATS_BF), ATTRS(elu_attrs, struct alpha)},
+	OLD("Elu", 6, T_FLOATS),
+	{.name = "Elu", .since = 1, .types = T_FLOATS, ATTRS(elu_1_attrs, struct elu_1),
+	 .upgrade = upgrade_prefix},
+	{NEWEST("Selu", 22, T_FLOATS_BF), ATTRS(selu_attrs, struct selu)},
+	OLD("Selu", 6, T_FLOATS),
+	{.name = "Selu", .since = 1, .types = T_FLOATS, ATTRS(selu_1_attrs, struct selu_1),
+	 .upgrade = upgrade_prefix},
+	{NEWEST("Celu", 28, T_FLOATS_BF), ATTRS(elu_attrs, struct alpha)},
+	OLD("Celu", 12, T_F32),
+	{NEWEST("Sigmoid", 13, T_FLOATS_BF)},
+	OLD("Sigmoid", 6, T_FLOATS),
+	FIRST("Sigmoid"),
+	{NEWEST("HardSigmoid", 22, T_FLOATS_BF), ATTRS(hard_sigmoid_attrs, struct alpha_beta)},
+	OLD("HardSigmoid", 6, T_FLOATS),
+	{.name = "HardSigmoid", .since = 1, .types = T_FLOATS,
+	 ATTRS(hard_sigmoid_1_attrs, struct hard_sigmoid_1), .upgrade = upgrade_prefix},
+	{NEWEST("HardSwish", 22, T_FLOATS_BF)},
+	OLD("HardSwish", 14, T_FLOATS),
+	{NEWEST("Swish", 24, T_FLOATS_BF), ATTRS(swish_attrs, struct alpha)},
+	{NEWEST("Softplus", 22, T_FLOATS_BF)},
+	OLD("Softplus", 1, T_FLOATS),
+	{NEWEST("Softsign", 22, T_FLOATS_BF)},
+	OLD("Softsign", 1, T_FLOATS),
+	{NEWEST("ThresholdedRelu", 22, T_FLOATS_BF), ATTRS(thresholded_attrs, struct alpha)},
+	OLD("ThresholdedRelu", 10, T_FLOATS),
+	OLD("ThresholdedRelu", 1, T_FLOATS),
+	{NEWEST("Gelu", 20, T_FLOATS_BF), ATTRS(gelu_attrs, struct gelu)},
+	{NEWEST("Mish", 22, T_FLOATS_BF)},
+	OLD("Mish", 18, T_FLOATS),
+	{NEWEST("Shrink", 9, T_NUMERIC), ATTRS(shrink_attrs, struct shrink)},
+	{.name = "Clip", .since = 13, .in = clip_in, .out = clip_out, .types = T_NUMERIC_BF,
+	 .infer = infer_clip, .flags = OP_ELEMENTWISE},
+	OLD("Clip", 12, T_NUMERIC),
+	OLD("Clip", 11, T_FLOATS),
+	{.name = "Clip", .since = 6, .in = clip_6_in, .out = clip_6_out, .types = T_FLOATS,
+	 ATTRS(clip_6_attrs, struct clip_6), .upgrade = upgrade_clip},
+	{.name = "Clip", .since = 1, .in = clip_6_in, .out = clip_6_out, .types = T_FLOATS,
+	 ATTRS(clip_1_attrs, struct clip_6), .upgrade = upgrade_clip},
+	{NEWEST("Not", 1, T_BOOL)},
+	{NEWEST("BitwiseNot", 18, T_INTS)},
+	{.name = "IsNaN", .since = 20, .in = x1, .out = y_bool, .types = T_FLOATS_BF | T_F8,
+	 .infer = infer_bool, .flags = OP_ELEMENTWISE},
+	OLD("IsNaN", 13, T_FLOATS_BF),
+	OLD("IsNaN", 9, T_FLOATS),
+	{.name = "IsInf", .since = 20, .in = x1, .out = y_bool, .types = T_FLOATS_BF | T_F8,
+	 .infer = infer_bool, .flags = OP_ELEMENTWISE, ATTRS(is_inf_attrs, struct is_inf)},
+	OLD("IsInf", 10, T_F32 | T_F64),
+	{.name = "Identity", .since = 25, .in = identity_in, .out = identity_out,
+	 .types = T_ALL | T_SEQ | T_OPT, .infer = infer_identity, .flags = OP_VIEW},
+	OLD("Identity", 24, (T_ALL & ~T_2BIT) | T_SEQ | T_OPT),
+	OLD("Identity", 23, (T_ALL & ~(T_2BIT | T_F8E8M0)) | T_SEQ | T_OPT),
+	OLD("Identity", 21, (T_ALL & ~(T_2BIT | T_F8E8M0 | T_F4)) | T_SEQ | T_OPT),
+	OLD("Identity", 19, T_ALL_OLD | T_BF16 | T_F8 | T_SEQ | T_OPT),
+	OLD("Identity", 16, T_ALL_OLD | T_BF16 | T_SEQ | T_OPT),
+	OLD("Identity", 14, T_ALL_OLD | T_BF16 | T_SEQ),
+	OLD("Identity", 13, T_ALL_OLD | T_BF16),
+	OLD("Identity", 1, T_ALL_OLD),
+	{.name = "Dropout", .since = 22, .in = dropout_in, .out = dropout_out,
+	 .types = T_FLOATS_BF | T_F8, ATTRS(dropout_attrs, struct dropout), .infer = infer_dropout,
+	 .flags = OP_RANDOM | OP_OPTIONAL_OUT},
+	OLD("Dropout", 13, T_FLOATS_BF),
+	OLD("Dropout", 12, T_FLOATS),
+	{.name = "Dropout", .since = 10, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
+	 ATTRS(dropout_7_attrs, struct dropout_1), .upgrade = upgrade_dropout},
+	{.name = "Dropout", .since = 7, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
+	 ATTRS(dropout_7_attrs, struct dropout_1), .upgrade = upgrade_dropout},
+	{.name = "Dropout", .since = 6, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
+	 ATTRS(dropout_1_attrs, struct dropout_1), .upgrade = upgrade_dropout},
+	{.name = "Dropout", .since = 1, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
+	 ATTRS(dropout_1_attrs, struct dropout_1), .upgrade = upgrade_dropout},
+	{.name = "BitCast", .since = 26, .in = bit_cast_in, .out = bit_cast_out,
+	 ATTRS(bit_cast_attrs, struct bit_cast), .infer = infer_bit_cast, .flags = OP_VIEW},
+	{NEWEST("Affine", 1, T_FLOATS), ATTRS(affine_attrs, struct alpha_beta)},
+	{NEWEST("ScaledTanh", 1, T_FLOATS), ATTRS(scaled_attrs, struct alpha_beta)},
+	{NEWEST("ParametricSoftplus", 1, T_FLOATS), ATTRS(scaled_attrs, struct alpha_beta)},
+	{NEWEST("Scale", 1, T_FLOATS), ATTRS(scale_attrs, struct scale)},
+	{NEWEST("ImageScaler", 1, T_FLOATS), ATTRS(image_scaler_attrs, struct image_scaler),
+	 .upgrade = upgrade_image_scaler},
+	{.name = "Crop", .since = 1, .in = x, .out = y, .types = T_FLOATS,
+	 ATTRS(crop_attrs, struct crop), .infer = infer_same, .upgrade = upgrade_crop},
+	{.name = "Gelu", .domain = "com.microsoft", .since = 1, .in = x, .out = y,
+	 .types = T_FLOATS_BF, .infer = infer_same, .flags = OP_ELEMENTWISE},
+	{.name = "QuickGelu", .domain = "com.microsoft", .since = 1, .in = x, .out = y,
+	 .types = T_FLOATS_BF, ATTRS(quick_gelu_attrs, struct alpha), .infer = infer_same,
+	 .flags = OP_ELEMENTWISE},
+	{0}};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_UNARY_H
+#define OPS_UNARY_H
+#include "base/field.h"
+
+struct alpha { /* LeakyRelu, Elu, Celu, ThresholdedRelu, Swish, QuickGelu, SwiGLU */
+	float alpha;
+};
+struct alpha_beta { /* HardSigmoid; opset 1: Affine, ScaledTanh, ParametricSoftplus */
+	float alpha, beta;
+};
+struct selu {
+	float alpha, gamma;
+};
+struct gelu {
+	int approximate; /* 0 none, 1 tanh */
+};
+struct shrink {
+	float lambd, bias;
+};
+struct is_inf {
+	int64_t detect_negative, detect_positive;
+};
+struct dropout {
+	int64_t seed;	/* INT_ABSENT: any */
+	bool mask_zero; /* below opset 12 the mask was all zero in inference */
+};
+struct bit_cast {
+	int64_t to;
+};
+
+#endif

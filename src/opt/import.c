@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opt/optimizer.h"
+
+#include <string.h>
+
+enum { MAX_UPGRADES = 16 };
+
+/* ---- what is known of a graph's values ------------------------------------------------------- */
+
+struct graph_info *opt_info(struct optimizer *o, const struct graph *g)
+{
+	struct graph_info *x = o->graphs;
+
+	while (x && x->graph != g)
+		x = x->next;
+	if (!x) {
+		x = arena_new(&o->scratch, struct graph_info);
+		x->graph = g;
+		x->next = o->graphs;
+		o->graphs = x;
+		infer_begin(&x->c, g, NULL, g->arena, false, o->model, o->cpu, o->diag);
+	}
+	if (g->nvalues > x->cap) {
+		x->cap = 2 * g->nvalues;
+		x->info = arena_grow(&o->scratch, x->info, x->n, x->cap, sizeof(*x->info));
+	}
+	for (; x->n < g->nvalues; x->n++) {
+		const struct value *v = g->value[x->n];
+		x->info[x->n] = v->info;
+		if (v->init)
+			x->info[x->n] = (struct vinfo){.type = v->init->type,
+						       .shape = v->init->shape,
+						       .known = v->init};
+		g->value[x->n]->info = x->info[x->n];
+	}
+	x->c.info = x->info;
+	return x;
+}
+
+void opt_set_const(struct optimizer *o, struct graph *g, struct value *v, const struct tensor *t)
+{
+	struct graph_info *x = opt_info(o, g);
+
+	v->init = t;
+	v->info = (struct vinfo){.type = t->type, .shape = t->shape, .known = t};
+	x->info[v->id] = v->info;
+}
+
+/* Where inference cannot tell, what the file declares stands. */
+static void take_declared(struct vinfo *v, const struct vinfo *declared)
+{
+	if (v->type.kind == V_NONE)
+		v->type = declared->type;
+	if (v->shape.rank < 0)
+		v->shape = declared->shape;
+	if (v->shape.rank != declared->shape.rank)
+		return;
+	for (int i = 0; i < v->shape.rank; i++)
+		if (v->shape.dim[i] == DIM_UNKNOWN)
+			v->shape.dim[i] = declared->shape.dim[i];
+}
+
+static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, void *arg);
+
+int opt_infer_node(struct optimizer *o, struct graph *g, struct node *n)
+{
+	struct graph_info *x = opt_info(o, g);
+	struct infer_env *env = x->c.body_ctx;
+	int r;
+
+	if (n->nsub)
+		opt_sync_captures(o, g, n);
+	env->prepare = prepare_body;
+	env->arg = o;
+	x->c.node = n;
+	r = infer_node(&x->c);
+	if (r)
+		return r;
+	for (uint32_t i = 0; i < n->nout; i++) {
+		struct value *v = node_out(g, n, i);
+		if (!v)
+			continue;
+		take_declared(&x->info[v->id], &v->info);
+		v->info = x->info[v->id];
+	}
+	return 0;
+}
+
+static int made_node(void *arg, struct node *n)
+{
+	struct made *m = arg;
+	return opt_infer_node(m->o, m->g, n);
+}
+
+static void told(void *arg, const struct rule *r, const struct node *n, const char *why)
+{
+	struct optimizer *o = ((struct made *)arg)->o;
+	struct opt_note *note;
+
+	if (!o->report || !o->report->explain)
+		return;
+	note = arena_new(&o->model->arena, struct opt_note);
+	*note = (struct opt_note){r->name, n->origin ? n->origin->name : "", why, NULL};
+	if (o->report->last)
+		o->report->last->next = note;
+	else
+		o->report->first = note;
+	o->report->last = note;
+}
+
+struct rewriter opt_rewriter(struct made *m)
+{
+	return (struct rewriter){.graph = m->g,
+				 .arena = m->g->arena,
+				 .diag = m->o->diag,
+				 .made = made_node,
+				 .told = told,
+				 .arg = m};
+}
+
+/* ---- captures -------------------------------------------------------------------------------- */
+
+void opt_sync_captures(struct optimizer *o, struct graph *g, struct node *n)
+{
+	opt_info(o, g);
+	for (uint32_t k = 0; k < n->nsub; k++) {
+		struct graph *s = n->sub[k];
+		struct graph_info *x = opt_info(o, s);
+		for (uint32_t j = 0; j < s->ncap; j++) {
+			struct value *inner = s->value[s->in[s->nin + j]];
+			const struct value *outer = g->value[n->in[n->nin + s->capture[j]]];
+			if (outer->init) {
+				opt_set_const(o, s, inner, outer->init);
+				continue;
+			}
+			inner->info = outer->info;
+			x->info[inner->id] = outer->info;
+		}
+	}
+}
+
+static void drop_use(struct value *v, uint32_t node)
+{
+	for (uint32_t i = 0; i < v->nusers; i++) {
+		if (v->users[i] == node) {
+			v->users[i] = v->users[--v->nusers];
+			return;
+		}
+	}
+}
+
+/* Whether a body still needs what it captures as its value v. */
+static bool needed(const struct graph *s, const struct value *v)
+{
+	if (v->init)
+		return false;
+	for (uint32_t i = 0; i < s->nout; i++)
+		if (s->out[i] == v->id)
+			return true;
+	return v->nusers > 0;
+}
+
+int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n)
+{
+	uint32_t *now = arena_new_n(&o->scratch, uint32_t, n->ncap + 1);
+	uint32_t kept = 0, dropped;
+
+	for (uint32_t k = 0; k < n->nsub; k++) {
+		struct graph *s = n->sub[k];
+		uint32_t left = 0;
+		for (uint32_t j = 0; j < s->ncap; j++) {
+			if (!needed(s, s->value[s->in[s->nin + j]]))
+				continue;
+			s->in[s->nin + left] = s->in[s->nin + j];
+			s->capture[left++] = s->capture[j];
+			now[s->capture[left - 1]] = 1;
+		}
+		s->ncap = left;
+	}
+	for (uint32_t c = 0; c < n->ncap; c++) {
+		uint32_t id = n->in[n->nin + c];
+		bool keep = now[c];
+		now[c] = kept;
+		if (keep)
+			n->in[n->nin + kept++] = id;
+		else
+			drop_use(g->value[id], n->id);
+	}
+	dropped = n->ncap - kept;
+	n->ncap = kept;
+	for (uint32_t k = 0; k < n->nsub; k++)
+		for (uint32_t j = 0; j < n->sub[k]->ncap; j++)
+			n->sub[k]->capture[j] = now[n->sub[k]->capture[j]];
+	return (int)dropped;
+}
+
+/* ---- import ---------------------------------------------------------------------------------- */
+
+/* What of a formal input holds for every turn of a loop: type and rank. */
+static void take_formal(struct value *v, const struct vinfo *in)
+{
+	struct vinfo f = *in;
+
+	f.known = NULL;
+	f.ints = NULL;
+	for (int i = 0; i < f.shape.rank; i++)
+		f.shape.dim[i] = DIM_UNKNOWN;
+	take_declared(&v->info, &f);
+}
+
+/* A body is imported when its owner is inferred: by then its inputs are known. */
+static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, void *arg)
+{
+	struct optimizer *o = arg;
+	struct graph *s = c->node->sub[k];
+
+	if (opt_info(o, s)->imported)
+		return 0;
+	for (uint32_t i = 0; in && i < s->nin; i++) {
+		struct value *v = s->value[s->in[i]];
+		take_formal(v, &in[i]);
+		opt_info(o, s)->info[v->id] = v->info;
+	}
+	int r = pass_import(o, s);
+	return r < 0 ? r : 0;
+}
+
+static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
+{
+	struct op old;
+	int r, done = 0;
+
+	for (int i = 0; i < MAX_UPGRADES; i++) {
+		const struct op *newest = op_named(op_qualified(n->op)), *before = n->op;
+		if (n->op == newest)
+			return done;
+		old = op_resolved(n->op);
+		if (!old.upgrade) {
+			n->op = newest;
+			return done;
+		}
+		struct edit e = {.graph = g, .node = n, .old = before, .diag = o->diag};
+		r = old.upgrade(&e);
+		if (r) {
+			diag_where(o->diag, NULL, n->origin->name, n->origin->op);
+			return r;
+		}
+		if (n->op == before)
+			n->op = newest;
+		done++;
+	}
+	return done;
+}
+
+static bool inputs_done(const struct graph *g, const struct node *n, const bool *done, uint32_t first,
+			uint32_t self)
+{
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct value *v = node_in(g, n, i);
+		uint32_t p = v ? v->producer : NO_NODE;
+		if (p == NO_NODE)
+			continue;
+		if ((p >= first && !done[p - first + 1]) || (p == self && !done[0]))
+			return false;
+	}
+	return true;
+}
+
+/* The node and what its upgrade put around it (ids from first on), in the order of their edges. */
+static int infer_around(struct optimizer *o, struct graph *g, struct node *n, uint32_t first)
+{
+	uint32_t count = g->nnodes - first + 1, left = count;
+	bool *done = arena_new_n(&o->scratch, bool, count);
+
+	while (left) {
+		uint32_t before = left;
+		for (uint32_t k = 0; k < count; k++) {
+			struct node *x = k ? g->node[first + k - 1] : n;
+			if (done[k] || !inputs_done(g, x, done, first, n->id))
+				continue;
+			int r = x->dead ? 0 : opt_infer_node(o, g, x);
+			if (r)
+				return r;
+			done[k] = true;
+			left--;
+		}
+		if (left == before)
+			return FAIL(o->diag, E_INTERNAL, .node = n->origin->name, .op = n->origin->op,
+				    .message = "an upgrade that made a cycle");
+	}
+	return 0;
+}
+
+/* All operators without a row in one message. */
+static int check_supported(struct optimizer *o, const struct graph *g)
+{
+	const char *list = "";
+	int missing = 0;
+
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		if (n->dead || n->op)
+			continue;
+		if (missing++ < 16)
+			list = fmt(o->diag, "%s%s%s%s-%d (%s)", list, *list ? ", " : "",
+				   n->domain && *n->domain ? fmt(o->diag, "%s::", n->domain) : "", n->type,
+				   n->version, n->origin->name);
+	}
+	if (!missing)
+		return 0;
+	return FAIL(o->diag, E_OP_UNSUPPORTED, .message = fmt(o->diag, "%d node(s) of operators that this build cannot run", missing),
+		    .actual = list);
+}
+
+int pass_import(struct optimizer *o, struct graph *g)
+{
+	struct graph_info *x = opt_info(o, g);
+	int changes = 0, r = check_supported(o, g);
+
+	x->imported = true;
+	if (!r)
+		r = graph_sort(g, o->diag);
+	const uint32_t *order = g->order;
+	uint32_t n = g->norder;
+	for (uint32_t i = 0; !r && i < n; i++) {
+		struct node *node = g->node[order[i]];
+		uint32_t first = g->nnodes;
+		r = upgrade(o, g, node);
+		if (r < 0)
+			return r;
+		changes += r;
+		r = infer_around(o, g, node, first);
+	}
+	/* a body that its operator's shape function did not ask about */
+	for (uint32_t i = 0; !r && i < g->nnodes; i++)
+		for (uint32_t k = 0; !r && !g->node[i]->dead && k < g->node[i]->nsub; k++)
+			if (!opt_info(o, g->node[i]->sub[k])->imported)
+				r = pass_import(o, g->node[i]->sub[k]);
+	if (!r)
+		r = graph_sort(g, o->diag);
+	return r < 0 ? r : changes;
+}
+
+int pass_infer(struct optimizer *o, struct graph *g)
+{
+	int r = graph_sort(g, o->diag);
+
+	for (uint32_t i = 0; !r && i < g->norder; i++)
+		r = opt_infer_node(o, g, g->node[g->order[i]]);
+	return r;
+}

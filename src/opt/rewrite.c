@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opt/pattern.h"
+
+#include <string.h>
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+static void mark_uses(const struct pattern *p, const struct term *t, bool *used)
+{
+	if (t->kind == TERM_NAME && p->defined[t->var] != NO_VAR)
+		used[p->defined[t->var]] = true;
+	for (uint32_t i = 0; i < t->nargs; i++)
+		mark_uses(p, t->args[i], used);
+}
+
+/* Which statement defines what, and which are roots: those that no other uses. */
+static void index_pattern(struct pattern *p)
+{
+	bool used[MAX_NAMES] = {0};
+
+	for (int i = 0; i < MAX_NAMES; i++)
+		p->defined[i] = NO_VAR;
+	for (int k = 0; k < p->n; k++) {
+		for (uint32_t i = 0; i < p->statements[k].nouts; i++) {
+			int var = p->statements[k].outs[i];
+			if (var == NO_VAR)
+				continue;
+			p->defined[var] = k;
+			p->output[var] = i;
+		}
+	}
+	for (int k = 0; k < p->n; k++)
+		mark_uses(p, p->statements[k].expr, used);
+	for (int k = 0; k < p->n; k++)
+		p->root[k] = !used[k];
+}
+
+int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d)
+{
+	int err;
+
+	*out = (struct parsed_rule){.rule = r,
+				    .vars = arena_new(a, struct names),
+				    .labels = arena_new(a, struct names)};
+	err = text_parse(r->from, out->vars, out->labels, a, r->name, &out->from, d);
+	if (err)
+		return err;
+	index_pattern(out->from);
+	if (out->from->n < 1 || out->from->n > MAX_NAMES || !out->from->root[out->from->n - 1])
+		return FAIL(d, E_INTERNAL, .op = r->name, .message = "a pattern whose last statement is no root");
+	return text_parse(r->to, out->vars, out->labels, a, r->name, &out->to, d);
+}
+
+#define T(name) rules_##name,
+static const struct rule *const tables[] = {RULE_TABLES(T)};
+#undef T
+
+int rules_parse(struct rule_set *set, struct arena *a, struct diag *d)
+{
+	size_t ntables = sizeof(tables) / sizeof(*tables);
+	uint32_t max = 0;
+
+	for (size_t t = 0; t < ntables; t++)
+		for (const struct rule *r = tables[t]; r->name; r++)
+			max++;
+	*set = (struct rule_set){arena_new_n(a, struct parsed_rule, max), 0};
+	for (size_t t = 0; t < ntables; t++) {
+		for (const struct rule *r = tables[t]; r->name; r++) {
+			int err = rule_parse(r, a, &set->rules[set->n], d);
+			if (!err)
+				set->n++;
+			else if (d)
+				return err;
+		}
+	}
+	return 0;
+}
+
+/* ---- the engine ------------------------------------------------------------------------------ */
+
+/* Try one rule at one node: 1 where it fired, 0, or -code. */
+static int apply(struct rewriter *w, struct match *m, const struct parsed_rule *r, struct node *n)
+{
+	int fired = 0;
+
+	if (match_rule(m, w, r, n))
+		fired = match_build(m);
+	if (w->told && fired >= 0 && (fired || m->why))
+		w->told(w->arg, r->rule, n, fired ? NULL : m->why);
+	return fired;
+}
+
+static int visit(struct rewriter *w, struct match *m, const struct rule_set *set, enum rule_kind most,
+		 bool exact, struct node *n, uint32_t *counts)
+{
+	for (uint32_t i = 0; i < set->n && !n->dead; i++) {
+		const struct rule *r = set->rules[i].rule;
+		int fired;
+
+		if (r->kind > most || (exact && r->inexact))
+			continue;
+		m->why = NULL;
+		fired = apply(w, m, &set->rules[i], n);
+		if (fired > 0 && counts)
+			counts[i]++;
+		if (fired)
+			return fired;
+	}
+	return 0;
+}
+
+int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
+		  uint32_t *counts)
+{
+	struct arena scratch = {0};
+	struct match *m = arena_new(&scratch, struct match);
+	int total = 0, r = 0, fired;
+
+	do {
+		fired = 0;
+		r = graph_sort(w->graph, w->diag);
+		uint32_t n = w->graph->norder;
+		const uint32_t *order = w->graph->order;
+		for (uint32_t i = 0; r >= 0 && i < n; i++) {
+			struct node *x = w->graph->node[order[i]];
+			if (x->dead || !x->op)
+				continue;
+			r = visit(w, m, set, most, exact, x, counts);
+			fired += r > 0;
+		}
+		total += fired;
+	} while (r >= 0 && fired && total < 1000000);
+	arena_free(&scratch);
+	return r < 0 ? r : total;
+}

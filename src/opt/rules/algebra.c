@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rewrites that take away: what does nothing, or undoes itself. */
+#include "opt/rules/guards.h"
+
+/* The result has x's type and surely x's shape. */
+static bool same(struct match *m)
+{
+	if (match_dtype(m, "x") != match_dtype(m, "y") || !match_dtype(m, "x"))
+		return match_why(m, "the types differ or are not known");
+	return match_same_shape(m, "x", "y") || match_why(m, "the shapes are not surely equal");
+}
+
+static bool same_type(struct match *m)
+{
+	return match_dtype(m, "x") && match_dtype(m, "x") == match_dtype(m, "y");
+}
+
+static bool forward(const struct match *m, const char *steps)
+{
+	const struct tensor *t = match_const(m, steps);
+
+	if (!match_value(m, steps))
+		return true;
+	for (int64_t i = 0; t && i < tensor_count(t); i++)
+		if (elem_i64(tensor_dtype(t), t->data, i) != 1)
+			return false;
+	return t != NULL;
+}
+
+static bool whole_slice(struct match *m)
+{
+	return forward(m, "st") && same(m);
+}
+
+/* The second Reshape takes nothing from its input's dims. */
+static bool plain_target(struct match *m)
+{
+	const struct tensor *t = match_const(m, "s");
+
+	if (!t)
+		return match_why(m, "the shape is not constant");
+	for (int64_t i = 0; i < tensor_count(t); i++)
+		if (elem_i64(tensor_dtype(t), t->data, i) == 0)
+			return match_why(m, "a dimension is copied from the input");
+	return true;
+}
+
+static bool inverse_perms(struct match *m)
+{
+	struct ints a = match_ints(m, "a", "perm"), b = match_ints(m, "b", "perm");
+
+	if (a.n < 0 || a.n != b.n)
+		return a.n < 0 && b.n < 0; /* reversed twice */
+	for (int64_t i = 0; i < a.n; i++)
+		if (b.v[i] < 0 || b.v[i] >= a.n || a.v[b.v[i]] != i)
+			return false;
+	return true;
+}
+
+static bool identity_perm(struct match *m)
+{
+	struct ints p = match_ints(m, "t", "perm");
+
+	for (int64_t i = 0; i < p.n; i++)
+		if (p.v[i] != i)
+			return false;
+	return p.n >= 0;
+}
+
+static bool not_training(struct match *m)
+{
+	const struct tensor *t = match_const(m, "t");
+
+	if (match_value(m, "t") && (!t || elem_i64(tensor_dtype(t), t->data, 0)))
+		return match_why(m, "it may be training");
+	return same_type(m);
+}
+
+static bool floats_one_number(struct match *m)
+{
+	double v;
+
+	if (!is_float(m, "x"))
+		return false;
+	return match_number(m, "a", &v) || match_number(m, "b", &v) ||
+	       match_why(m, "two constants that would broadcast");
+}
+
+static bool broadcasts_anyway(struct match *m)
+{
+	return match_same_shape(m, "x", "y") || match_why(m, "the shapes are not surely equal");
+}
+
+/* All axes behind the first two are reduced, the dims stay. */
+static bool spatial_mean(struct match *m)
+{
+	const struct tensor *t = match_const(m, "axes");
+	struct shape x = match_shape(m, "x");
+	uint32_t mask = 0;
+
+	if (!t || x.rank < 3 || x.rank > 5 || tensor_count(t) != x.rank - 2 || !is_fusable(m, "x"))
+		return false;
+	for (int64_t i = 0; i < tensor_count(t); i++) {
+		int a = axis_of(elem_i64(tensor_dtype(t), t->data, i), x.rank);
+		if (a < 2)
+			return false;
+		mask |= 1u << a;
+	}
+	return mask == ((1u << x.rank) - 1) - 3;
+}
+
+#define EXPANDED(op)                                                                               \
+	{.name = "expand-before-" #op, .kind = SIMPLIFY, .from = "y = " #op "(x, Expand(z, s))",   \
+	 .to = "y = " #op "(x, z)", .when = broadcasts_anyway, .sample = "x[2,3] z[1,3] s=[2,3]"}
+
+const struct rule rules_algebra[] = {
+	{"identity", SIMPLIFY, "y = Identity(x)", "y = x", same_type, .sample = "x[2,3]"},
+	{"cast-same", SIMPLIFY, "y = Cast(x)", "y = x", same_type},
+	{"cast-like-same", SIMPLIFY, "y = CastLike(x, z)", "y = x", same_type, .sample = "x[2] z[2]"},
+	{"dropout", SIMPLIFY, "y, _ = Dropout(x, r?, t?)", "y = x", not_training, .sample = "x[2,3] r=0.5 t=false"},
+	{"concat-one", SIMPLIFY, "y = Concat(x)", "y = x", same_type, .sample = "x[2,3]"},
+	{"expand-same", SIMPLIFY, "y = Expand(x, s)", "y = x", same, .sample = "x[2,3] s=[1,3]"},
+	{"tile-same", SIMPLIFY, "y = Tile(x, s)", "y = x", same, .sample = "x[2,3] s=[1,1]"},
+	{"slice-all", SIMPLIFY, "y = Slice(x, b, e, a?, st?)", "y = x", whole_slice,
+	 .sample = "x[2,3] b=[0] e=[9] a=[1] st=[1]"},
+	{"pad-none", SIMPLIFY, "y = Pad(x, p, v?, a?)", "y = x", same, .sample = "x[2,3] p=[0,0,0,0] v=1.5 a=[0,1]"},
+	{"reshape-same", SIMPLIFY, "y = Reshape(x, s)", "y = x", same, .sample = "x[2,3] s=[2,-1]"},
+	{"squeeze-none", SIMPLIFY, "y = Squeeze(x, a?)", "y = x", same},
+	{"flatten-same", SIMPLIFY, "y = Flatten(x)", "y = x", same, .sample = "x[2,3]"},
+	{"reshape-reshape", SIMPLIFY, "y = r: Reshape(Reshape(x, _s), s)", "y = Reshape(x, s) {...r}", plain_target,
+	 .sample = "x[2,6] _s=[3,4] s=[4,-1]"},
+	{"reshape-squeeze", SIMPLIFY, "y = r: Reshape(Squeeze(x, a?), s)", "y = Reshape(x, s) {...r}", plain_target,
+	 .sample = "x[2,1,6] a=[1] s=[4,-1]"},
+	{"reshape-unsqueeze", SIMPLIFY, "y = r: Reshape(Unsqueeze(x, a), s)", "y = Reshape(x, s) {...r}", plain_target,
+	 .sample = "x[2,6] a=[1] s=[4,-1]"},
+	{"reshape-flatten", SIMPLIFY, "y = r: Reshape(Flatten(x), s)", "y = Reshape(x, s) {...r}", plain_target,
+	 .sample = "x[2,3,2] s=[4,-1]"},
+	{"squeeze-unsqueeze", SIMPLIFY, "y = Squeeze(Unsqueeze(x, a), b)", "y = x", same, .sample = "x[2,3] a=[1] b=[1]"},
+	{"transpose-transpose", SIMPLIFY, "y = b: Transpose(a: Transpose(x))", "y = x", inverse_perms, .sample = "x[2,3]"},
+	{"transpose-none", SIMPLIFY, "y = t: Transpose(x)", "y = x", identity_perm},
+	{"add-zero", SIMPLIFY, "y = Add(x, 0)", "y = x", same, .sample = "x[2,3]"},
+	{"sub-zero", SIMPLIFY, "y = Sub(x, 0)", "y = x", same, .sample = "x[2,3]"},
+	{"mul-one", SIMPLIFY, "y = Mul(x, 1)", "y = x", same, .sample = "x[2,3]"},
+	{"div-one", SIMPLIFY, "y = Div(x, 1)", "y = x", same, .sample = "x[2,3]"},
+	{"pow-one", SIMPLIFY, "y = Pow(x, 1)", "y = x", same, .sample = "x+[2,3]"},
+	{"mul-mul", SIMPLIFY, "y = Mul(Mul(x, #a), #b)", "y = Mul(x, Mul(a, b))", floats_one_number, true,
+	 .sample = "x[2,3] a[3] b=0.5"},
+	{"add-add", SIMPLIFY, "y = Add(Add(x, #a), #b)", "y = Add(x, Add(a, b))", floats_one_number, true,
+	 .sample = "x[2,3] a[3] b=0.5"},
+	{"div-mul", SIMPLIFY, "y = Mul(Div(x, #a), #b)", "y = Mul(x, Div(b, a))", floats_one_number, true,
+	 .sample = "x[2,3] a+[3] b=0.5"},
+	EXPANDED(Add), EXPANDED(Sub), EXPANDED(Mul), EXPANDED(Div),
+	{"sub-expanded", SIMPLIFY, "y = Sub(Expand(z, s), x)", "y = Sub(z, x)", broadcasts_anyway,
+	 .sample = "x[2,3] z[1,3] s=[2,3]"},
+	{"mean-spatial", SIMPLIFY, "y = ReduceMean(x, #axes) {keepdims=1}", "y = GlobalAveragePool(x)", spatial_mean, true,
+	 .sample = "x[2,3,4,4] axes=[-1,-2]"},
+	{0}};

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention as exporters write it out. First the core, softmax(q k^T) v on 4-D heads, becomes
+ * infer::Attention; then scales, transposes, the splitting and merging of heads go into it.
+ */
+#include "opt/rules/guards.h"
+
+/* Heads are known, q and k^T have rank 4, and the mask does not make the scores larger. */
+static bool core(struct match *m)
+{
+	struct shape s = match_shape(m, "s"), t = match_shape(m, "t");
+
+	if (!is_fusable(m, "q"))
+		return match_why(m, "a type that is not fused");
+	if (match_rank(m, "q") != 4 || match_rank(m, "k") != 4 || match_rank(m, "v") != 4)
+		return match_why(m, "not of rank 4");
+	if (dim_at(m, "q", 1) < 1 || dim_at(m, "k", 1) != dim_at(m, "q", 1) || dim_at(m, "v", 1) != dim_at(m, "q", 1))
+		return match_why(m, "the number of heads is not known or differs");
+	for (int i = 0; s.rank == 4 && t.rank == 4 && i < 4; i++)
+		if (!dims_equal(s.dim[i], t.dim[i]) && s.dim[i] >= 0)
+			return match_why(m, "the mask is larger than the scores");
+	return true;
+}
+
+static bool core_scaled(struct match *m)
+{
+	double v;
+	return match_number(m, "c", &v) && core(m);
+}
+
+static bool scalar(struct match *m)
+{
+	double v;
+	return match_number(m, "s", &v);
+}
+
+/* x [B,S,H*D] was split into heads [B,S,H,D]. */
+static bool heads(struct match *m, const char *x, const char *h, double count)
+{
+	if (match_rank(m, x) != 3 || match_rank(m, h) != 4 || !dims_equal(dim_at(m, x, 0), dim_at(m, h, 0)) ||
+	    !dims_equal(dim_at(m, x, 1), dim_at(m, h, 1)))
+		return match_why(m, "batch or sequence change");
+	return (double)dim_at(m, h, 2) == count && dim_at(m, h, 3) > 0;
+}
+
+static double count_heads(const struct match *m)
+{
+	return match_attr(m, "a", "num_heads", 0);
+}
+
+static bool split_q(struct match *m)
+{
+	return heads(m, "q", "h", count_heads(m));
+}
+
+static bool split_k(struct match *m)
+{
+	return heads(m, "k", "h", count_heads(m));
+}
+
+static bool split_v(struct match *m)
+{
+	return heads(m, "v", "h", count_heads(m));
+}
+
+/* y [B,S,H*D] was merged from [B,S,H,D]. */
+static bool merged(struct match *m)
+{
+	struct shape h = match_shape(m, "h"), y = match_shape(m, "y");
+
+	if (h.rank != 4 || y.rank != 3 || !dims_equal(h.dim[0], y.dim[0]) || !dims_equal(h.dim[1], y.dim[1]))
+		return match_why(m, "batch or sequence change");
+	return h.dim[2] > 0 && h.dim[3] > 0 && y.dim[2] == h.dim[2] * h.dim[3];
+}
+
+/* The heads are merged, and batch and sequence with them: a reshape of the merged stays. */
+static bool merged_rows(struct match *m)
+{
+	struct shape h = match_shape(m, "h"), y = match_shape(m, "y");
+
+	return h.rank == 4 && y.rank == 2 && h.dim[2] > 0 && h.dim[3] > 0 && y.dim[1] == h.dim[2] * h.dim[3];
+}
+
+/* x [B,S,3*H*D] was cut into q, k and v [B,H,S,D] each, through [B,S,3,H,D]. */
+static bool packed(struct match *m)
+{
+	struct shape x = match_shape(m, "x"), f = match_shape(m, "f");
+
+	if (x.rank != 3 || f.rank != 5 || f.dim[2] != 3 || (double)f.dim[3] != count_heads(m) || f.dim[4] < 1)
+		return match_why(m, "not three times heads");
+	return (dims_equal(x.dim[1], f.dim[1]) || dims_equal(x.dim[0], f.dim[0])) &&
+	       x.dim[2] == 3 * f.dim[3] * f.dim[4] && match_attr(m, "a", "kv_heads", 0) == 0;
+}
+
+/* x was split into thirds of rank 3. */
+static bool thirds(struct match *m)
+{
+	int64_t n = dim_at(m, "x", 2);
+
+	return match_rank(m, "x") == 3 && n > 0 && dim_at(m, "q", 2) == n / 3 && dim_at(m, "k", 2) == n / 3 &&
+	       dim_at(m, "v", 2) == n / 3 && n % 3 == 0 && match_attr(m, "a", "kv_heads", 0) == 0;
+}
+
+/* k^T through rank 3: [B,H,T,D] -> [B*H,T,D] -> [B*H,D,T] -> [B,H,D,T]. */
+static bool through_rank3(struct match *m)
+{
+	struct shape x = match_shape(m, "x"), f = match_shape(m, "f"), y = match_shape(m, "y");
+
+	if (x.rank != 4 || f.rank != 3 || y.rank != 4)
+		return false;
+	return dims_equal(x.dim[0], y.dim[0]) && dims_equal(x.dim[1], y.dim[1]) && dims_equal(x.dim[2], y.dim[3]) &&
+	       dims_equal(x.dim[3], y.dim[2]) && dims_equal(f.dim[1], x.dim[2]) && dims_equal(f.dim[2], x.dim[3]);
+}
+
+/* Where(mask, scores, -huge) is scores + Where(mask, 0, -huge) as far as fp32 can tell. */
+static bool huge(struct match *m)
+{
+	double v;
+	return match_number(m, "n", &v) && v <= -1e9 && core_scaled(m);
+}
+
+#define ATT "infer::Attention(q, k, v, m) {num_heads=@q[1], k_transposed=1, merged=0"
+#define ATT0 "infer::Attention(q, k, v) {num_heads=@q[1], k_transposed=1, merged=0"
+#define Q    "q[2,3,5,4] k[2,3,4,6] v[2,3,6,4]"
+#define M    Q " m[2,1,5,6]"
+#define DOT  "s = MatMul(q, k); "
+#define SAFE "p = Softmax(t) {axis=-1}; y = MatMul(Where(IsNaN(p), 0, p), v)"
+#define PLAIN "y = MatMul(Softmax(t) {axis=-1}, v)"
+/* With t from the scores s, in the plain form and in the one that turns NaN into 0. */
+#define CORE(n, text, to_, guard, sample_)                                                         \
+	{.name = "attention-" n, .kind = FUSE, .from = DOT text PLAIN, .to = "y = " to_ "}",       \
+	 .when = guard, .inexact = true, .sample = sample_},                                       \
+	{                                                                                          \
+		.name = "attention-safe-" n, .kind = FUSE, .from = DOT text SAFE,                  \
+		.to = "y = " to_ ", safe=1}", .when = guard, .inexact = true, .sample = sample_    \
+	}
+
+#define SPLIT(n, perm_k)                                                                           \
+	"f = Reshape(x, z); h = Transpose(f) {perm=[2,0,3,1,4]}; " n
+
+#define A(in) "y = a: infer::Attention(" in ")"
+
+const struct rule rules_attention[] = {
+	CORE("mul-mask", "t = Add(Mul(s, #c), m); ", ATT ", scale=@c*1", core_scaled, M " c=0.5"),
+	CORE("div-mask", "t = Add(Div(s, #c), m); ", ATT ", scale=1/@c", core_scaled, M " c=2"),
+	CORE("mask", "t = Add(s, m); ", ATT ", scale=1", core, M),
+	CORE("mul", "t = Mul(s, #c); ", ATT0 ", scale=@c*1", core_scaled, Q " c=0.5"),
+	CORE("div", "t = Div(s, #c); ", ATT0 ", scale=1/@c", core_scaled, Q " c=2"),
+	{"attention", FUSE, "s = MatMul(q, k); y = MatMul(Softmax(s) {axis=-1}, v)", "y = " ATT0 ", scale=1}", core, true,
+	 .sample = Q},
+	{"attention-where-div", FUSE, DOT "t = Where(b, Div(s, #c), #n); " PLAIN,
+	 "y = infer::Attention(q, k, v, Where(b, 0, n)) {num_heads=@q[1], k_transposed=1, merged=0, scale=1/@c}", huge,
+	 true},
+	{"attention-scaled-q", FUSE, A("Mul(q, #s), k, v, m?"),
+	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale*@s}", scalar, true,
+	 .sample = NULL},
+	{"attention-scaled-k", FUSE, A("q, Mul(k, #s), v, m?"),
+	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale*@s}", scalar, true,
+	 .sample = NULL},
+	{"attention-divided-q", FUSE, A("Div(q, #s), k, v, m?"),
+	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale/@s}", scalar, true,
+	 .sample = NULL},
+	{"attention-divided-k", FUSE, A("q, Div(k, #s), v, m?"),
+	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale/@s}", scalar, true,
+	 .sample = NULL},
+	{"transpose-through-rank3", FUSE, "f = Reshape(x, s); y = Reshape(Transpose(f) {perm=[0,2,1]}, z)",
+	 "y = Transpose(x) {perm=[0,1,3,2]}", through_rank3, .sample = "x[2,3,4,5] s=[6,4,5] z=[2,3,5,4]"},
+	{"attention-k-transposed", FUSE,
+	 "y = a: infer::Attention(q, Transpose(k) {perm=[0,1,3,2]}, v, m?) {k_transposed=1}",
+	 "y = infer::Attention(q, k, v, m) {...a, k_transposed=0}", NULL},
+	{"attention-k-permuted", FUSE,
+	 "y = a: infer::Attention(q, Transpose(k) {perm=[0,2,3,1]}, v, m?) {k_transposed=1}",
+	 "y = infer::Attention(q, Transpose(k) {perm=[0,2,1,3]}, v, m) {...a, k_transposed=0}", NULL},
+	{"attention-merge", FUSE,
+	 "h = Transpose(a: infer::Attention(q, k?, v?, m?) {merged=0}) {perm=[0,2,1,3]}; y = Reshape(h, z)",
+	 "y = infer::Attention(q, k, v, m) {...a, merged=1}", merged},
+	{"attention-merge-rows", FUSE,
+	 "h = Transpose(a: infer::Attention(q, k?, v?, m?) {merged=0}) {perm=[0,2,1,3]}; y = Reshape(h, z)",
+	 "y = Reshape(infer::Attention(q, k, v, m) {...a, merged=1}, z)", merged_rows},
+	{"attention-split-q", FUSE,
+	 "h = Reshape(q, z); " A("Transpose(h) {perm=[0,2,1,3]}, k, v, m?"),
+	 "y = infer::Attention(q, k, v, m) {...a}", split_q},
+	{"attention-split-k", FUSE,
+	 "h = Reshape(k, z); " A("q, Transpose(h) {perm=[0,2,1,3]}, v, m?") " {k_transposed=0}",
+	 "y = infer::Attention(q, k, v, m) {...a}", split_k},
+	{"attention-split-v", FUSE,
+	 "h = Reshape(v, z); " A("q, k, Transpose(h) {perm=[0,2,1,3]}, m?"),
+	 "y = infer::Attention(q, k, v, m) {...a}", split_v},
+	{"attention-thirds", FUSE, "q, k, v = Split(x, s?) {axis=2}; " A("q, k, v, m?"),
+	 "y = infer::Attention(x, _, _, m) {...a}", thirds},
+	{"attention-packed-split", FUSE,
+	 SPLIT("q, k, v = Split(h, s?) {axis=0}; ", ) A("Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?")
+	 " {k_transposed=0}",
+	 "y = infer::Attention(x, _, _, m) {...a}", packed},
+	{"attention-packed-slice", FUSE,
+	 SPLIT("q = Slice(h, [0], [1], [0], s0?); k = Slice(h, [1], [2], [0], s1?); v = Slice(h, [2], [3], [0], s2?); ", )
+	 A("Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?") " {k_transposed=0}",
+	 "y = infer::Attention(x, _, _, m) {...a}", packed},
+	{"attention-packed-gather", FUSE,
+	 SPLIT("q = Gather(h, 0) {axis=0}; k = Gather(h, 1) {axis=0}; v = Gather(h, 2) {axis=0}; ", )
+	 A("q, k, v, m?") " {k_transposed=0}",
+	 "y = infer::Attention(x, _, _, m) {...a}", packed},
+	{0}};

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions: scales and shifts go into the weights, sums and activations behind. */
+#include "opt/rules/guards.h"
+
+static bool fusable(struct match *m)
+{
+	return is_fusable(m, "x") || match_why(m, "a type that is not fused");
+}
+
+/* o has one element, or one a channel of x in dimension 1. */
+static bool per_channel(const struct match *m, const char *o, int64_t channels, int rank)
+{
+	const struct tensor *t = match_const(m, o);
+	int64_t n = t ? tensor_count(t) : 0;
+	int at;
+
+	if (!t || t->shape.rank > rank || n != channels)
+		return false;
+	at = t->shape.rank - rank + 1; /* where dimension 1 of x is in o's shape */
+	return at >= 0 && t->shape.dim[at] == n;
+}
+
+static bool channel_scale(struct match *m)
+{
+	return fusable(m) && per_channel(m, "s", dim_at(m, "w", 0), match_rank(m, "y"));
+}
+
+static bool channel_shift(struct match *m)
+{
+	return fusable(m) && per_channel(m, "o", dim_at(m, "w", 0), match_rank(m, "y"));
+}
+
+static bool scalar_scale(struct match *m)
+{
+	double v;
+	return fusable(m) && match_number(m, "s", &v);
+}
+
+static bool scalar_shift(struct match *m)
+{
+	double v;
+	return fusable(m) && match_number(m, "o", &v);
+}
+
+/* A shift before the convolution goes into the bias where no padding is beside it. */
+static bool shift_before(struct match *m)
+{
+	return scalar_shift(m) && (match_attr(m, "c", "auto_pad", 0) == 0 || match_attr(m, "c", "auto_pad", 0) == 3) &&
+	       all_zero(match_ints(m, "c", "pads"));
+}
+
+static bool ungrouped(struct match *m)
+{
+	return is_float(m, "x") && match_attr(m, "c", "group", 1) == 1;
+}
+
+static bool deconv_shift(struct match *m)
+{
+	return ungrouped(m) && per_channel(m, "o", dim_at(m, "w", 1), match_rank(m, "y"));
+}
+
+/* The other summand has the shape of the convolution's result, and is no constant. */
+static bool residual(struct match *m)
+{
+	if (!fusable(m) || match_const(m, "r"))
+		return false;
+	return match_same_shape(m, "r", "t") || match_why(m, "the summands differ in shape");
+}
+
+static bool bounds(struct match *m)
+{
+	double v;
+
+	return fusable(m) && (!match_value(m, "lo") || match_number(m, "lo", &v)) &&
+	       (!match_value(m, "hi") || match_number(m, "hi", &v));
+}
+
+#define X  "x[2,4,6,6] w[8,4,3,3]"
+#define XB X " b[8]"
+#define XR XB " r[2,8,4,4]"
+#define CONV "infer::Conv(x, w, b?, r?) {act=none}"
+#define TO   "infer::Conv(x, w, b, r) {...c, "
+
+#define ACT(op, how)                                                                               \
+	{.name = "conv-" #op, .kind = FUSE, .from = "y = a: " #op "(c: " CONV ")",                 \
+	 .to = "y = " TO how "}", .when = fusable, .sample = XR}
+
+const struct rule rules_conv[] = {
+	{"conv", FUSE, "y = c: Conv(x, w, b?)", "y = infer::Conv(x, w, b) {...c}", fusable, .sample = XB},
+	{"conv-batchnorm", FUSE,
+	 "y, _, _ = n: BatchNormalization(c: infer::Conv(x, #w, #b) {act=none}, #s, #o, #m, #v) {training_mode=0}",
+	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = infer::Conv(x, Mul(w, Reshape(k, [-1, 1...w])), "
+	 "Add(Mul(Sub(b, m), k), o)) {...c}", fusable, true, .sample = XB " s[8] o[8] m[8] v+[8]"},
+	{"conv-batchnorm-nobias", FUSE,
+	 "y, _, _ = n: BatchNormalization(c: infer::Conv(x, #w) {act=none}, #s, #o, #m, #v) {training_mode=0}",
+	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = infer::Conv(x, Mul(w, Reshape(k, [-1, 1...w])), "
+	 "Sub(o, Mul(m, k))) {...c}", fusable, true, .sample = X " s[8] o[8] m[8] v+[8]"},
+	{"deconv-batchnorm", FUSE,
+	 "y, _, _ = n: BatchNormalization(c: ConvTranspose(x, #w, #b), #s, #o, #m, #v) {training_mode=0}",
+	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = ConvTranspose(x, Mul(w, Reshape(k, [1, -1, 1...w])), "
+	 "Add(Mul(Sub(b, m), k), o)) {...c}", ungrouped, true,
+	 .sample = "x[2,4,6,6] w[4,8,3,3] b[8] s[8] o[8] m[8] v+[8]"},
+	{"deconv-batchnorm-nobias", FUSE,
+	 "y, _, _ = n: BatchNormalization(c: ConvTranspose(x, #w), #s, #o, #m, #v) {training_mode=0}",
+	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = ConvTranspose(x, Mul(w, Reshape(k, [1, -1, 1...w])), "
+	 "Sub(o, Mul(m, k))) {...c}", ungrouped, true, .sample = "x[2,4,6,6] w[4,8,3,3] s[8] o[8] m[8] v+[8]"},
+	{"deconv-add", FUSE, "y = Add(c: ConvTranspose(x, #w), #o)",
+	 "y = ConvTranspose(x, w, Reshape(o, [-1])) {...c}", deconv_shift, .sample = "x[2,4,6,6] w[4,8,3,3] o[8,1,1]"},
+	{"conv-mul-channel", FUSE, "y = Mul(c: infer::Conv(x, #w) {act=none}, #s)",
+	 "y = infer::Conv(x, Mul(w, Reshape(s, [-1, 1...w]))) {...c}", channel_scale, true, .sample = X " s[8,1,1]"},
+	{"conv-mul-channel-bias", FUSE, "y = Mul(c: infer::Conv(x, #w, #b) {act=none}, #s)",
+	 "k = Reshape(s, [-1]); y = infer::Conv(x, Mul(w, Reshape(s, [-1, 1...w])), Mul(b, k)) {...c}",
+	 channel_scale, true, .sample = XB " s[1,8,1,1]"},
+	{"conv-mul-scalar", FUSE, "y = Mul(c: infer::Conv(x, #w) {act=none}, #s)",
+	 "y = infer::Conv(x, Mul(w, s)) {...c}", scalar_scale, true, .sample = X " s=0.7"},
+	{"conv-mul-scalar-bias", FUSE, "y = Mul(c: infer::Conv(x, #w, #b) {act=none}, #s)",
+	 "y = infer::Conv(x, Mul(w, s), Mul(b, s)) {...c}", scalar_scale, true, .sample = XB " s=0.7"},
+	{"conv-add-channel", FUSE, "y = Add(c: infer::Conv(x, #w) {act=none}, #o)",
+	 "y = infer::Conv(x, w, Reshape(o, [-1])) {...c}", channel_shift, .sample = X " o[8,1,1]"},
+	{"conv-add-channel-bias", FUSE, "y = Add(c: infer::Conv(x, #w, #b) {act=none}, #o)",
+	 "y = infer::Conv(x, w, Add(b, Reshape(o, [-1]))) {...c}", channel_shift, true, .sample = XB " o[1,8,1,1]"},
+	{"conv-add-scalar", FUSE, "y = Add(c: infer::Conv(x, #w) {act=none}, #o)",
+	 "y = infer::Conv(x, w, Expand(o, [w[0]])) {...c}", scalar_shift, .sample = X " o=0.7"},
+	{"conv-add-scalar-bias", FUSE, "y = Add(c: infer::Conv(x, #w, #b) {act=none}, #o)",
+	 "y = infer::Conv(x, w, Add(b, o)) {...c}", scalar_shift, true, .sample = XB " o=0.7"},
+	{"mul-conv", FUSE, "y = c: infer::Conv(Mul(x, #s), #w, b?, r?)",
+	 "y = infer::Conv(x, Mul(w, s), b, r) {...c}", scalar_scale, true, .sample = XR " s=0.7"},
+	{"add-conv", FUSE, "y = c: infer::Conv(Add(x, #o), #w, #b, r?)",
+	 "y = infer::Conv(x, w, Add(b, Mul(Reshape(ReduceSum(Reshape(w, [0, -1]), [1]), [-1]), o)), r) {...c}",
+	 shift_before, true, .sample = XR " o=0.7"},
+	{"conv-residual", FUSE, "t = c: infer::Conv(x, w, b?) {act=none}; y = Add(t, r)",
+	 "y = infer::Conv(x, w, b, r) {...c}", residual, true, .sample = XR},
+	ACT(Relu, "act=relu"),
+	ACT(Sigmoid, "act=sigmoid"),
+	ACT(Tanh, "act=tanh"),
+	ACT(HardSigmoid, "act=hardsigmoid, act_alpha=a.alpha, act_beta=a.beta"),
+	ACT(HardSwish, "act=hardswish, act_alpha=1/6, act_beta=0.5"),
+	ACT(LeakyRelu, "act=leakyrelu, act_alpha=a.alpha"),
+	ACT(Elu, "act=elu, act_alpha=a.alpha"),
+	ACT(Softplus, "act=softplus"),
+	ACT(Mish, "act=mish"),
+	{"conv-gelu", FUSE, "y = Gelu(c: " CONV ") {approximate=none}", "y = " TO "act=gelu}", fusable, .sample = XR},
+	{"conv-gelu-tanh", FUSE, "y = Gelu(c: " CONV ") {approximate=tanh}", "y = " TO "act=gelutanh}", fusable,
+	 .sample = XR},
+	{"conv-swish", FUSE, "y = a: Swish(c: " CONV ")", "y = " TO "act=silu, act_alpha=a.alpha}", fusable, .sample = XR},
+	{"conv-clip", FUSE, "y = Clip(c: " CONV ", #lo, #hi)", "y = " TO "act=clip, act_alpha=@lo*1, act_beta=@hi*1}",
+	 bounds, .sample = XR " lo=-0.5 hi=0.5"},
+	{"conv-clip-low", FUSE, "y = Clip(c: " CONV ", #lo, _)", "y = " TO "act=clip, act_alpha=@lo*1, act_beta=inf}",
+	 bounds, .sample = XR " lo=-0.5"},
+	{0}};

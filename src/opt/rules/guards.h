@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPT_RULES_GUARDS_H
+#define OPT_RULES_GUARDS_H
+/* What the guards of several tables ask. */
+#include "opt/rewrite.h"
+
+/* Whether the value has a type that the fused operators compute in. */
+static inline bool is_fusable(const struct match *m, const char *name)
+{
+	enum dtype t = match_dtype(m, name);
+	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+static inline bool is_float(const struct match *m, const char *name)
+{
+	return is_fusable(m, name) || match_dtype(m, name) == DT_F64;
+}
+
+/* Size of dimension i (from the end where negative), a symbol, or DIM_UNKNOWN. */
+static inline int64_t dim_at(const struct match *m, const char *name, int i)
+{
+	struct shape s = match_shape(m, name);
+
+	if (i < 0)
+		i += s.rank;
+	return i >= 0 && i < s.rank ? s.dim[i] : DIM_UNKNOWN;
+}
+
+/* Whether two dims are surely equal. */
+static inline bool dims_equal(int64_t a, int64_t b)
+{
+	return a == b && a != DIM_UNKNOWN;
+}
+
+static inline bool all_zero(struct ints l)
+{
+	for (int64_t i = 0; i < l.n; i++)
+		if (l.v[i])
+			return false;
+	return true;
+}
+
+#endif

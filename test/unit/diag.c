@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/diag.h"
+
+#include "unit.h"
+
+#include <stdlib.h>
+
+static char *printed(const struct diag *d)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	diag_print(d, f, false);
+	fclose(f);
+	return text;
+}
+
+static void a_finding_is_kept_and_printed(void)
+{
+	struct diag d = {0};
+	int rc = FAIL(&d, E_SHAPE, .node = "fc1", .op = "MatMul", .slot = "input B",
+		      .expected = fmt(&d, "dim 0 = %d", 128), .actual = "64", .hint = "turn it round");
+	char *text = printed(&d);
+
+	CHECK_INT(rc, -E_SHAPE);
+	CHECK_INT(d.errors, 1);
+	CHECK_STR(text, "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not fit: expected dim 0 = 128, got 64\n"
+			"  hint: turn it round\n");
+	free(text);
+	diag_free(&d);
+}
+
+static void rows_replace_expected_and_hint(void)
+{
+	struct diag d = {0};
+	struct diag_row rows[] = {{"model expects", "f32 [1]"}, {"try", "less"}};
+
+	FAIL(&d, E_INPUT_BYTES, .message = "it does not fit", .rows = rows, .nrows = 2);
+	rows[0].text = "changed afterwards";
+	char *text = printed(&d);
+	CHECK_STR(text, "error[E-INPUT-BYTES]: it does not fit\n  model expects  f32 [1]\n  try            less\n");
+	free(text);
+	diag_free(&d);
+}
+
+static void ids_say_the_severity(void)
+{
+	CHECK_STR(code_id(E_DIM_DEFAULT, SEV_WARNING), "W-DIM-DEFAULT");
+	CHECK_STR(code_id(E_DIM_DEFAULT, SEV_NOTE), "N-DIM-DEFAULT");
+	CHECK_STR(code_id(E_MODEL_OPEN, SEV_ERROR), "E-MODEL-OPEN");
+}
+
+static void ids_are_unique_and_have_a_class(void)
+{
+	for (int c = 1; c < E_COUNT; c++) {
+		int status = code_exit((enum code)c);
+		CHECK((status >= 1 && status <= 9) || status == 124 || status == 130);
+		CHECK(code_title((enum code)c) && *code_title((enum code)c));
+		for (int k = 1; k < c; k++)
+			CHECK(strcmp(code_id((enum code)c, SEV_ERROR), code_id((enum code)k, SEV_ERROR)) != 0);
+	}
+}
+
+static void the_lowest_class_counts(void)
+{
+	struct diag d = {0};
+
+	CHECK_INT(diag_exit(&d), 0);
+	WARN(&d, E_OPTION, .message = "only a warning");
+	CHECK_INT(diag_exit(&d), 0);
+	FAIL(&d, E_INPUT_BYTES, .message = "a");
+	CHECK_INT(diag_exit(&d), 4);
+	FAIL(&d, E_SHAPE, .message = "b");
+	FAIL(&d, E_DEVICE, .message = "c");
+	CHECK_INT(diag_exit(&d), 3);
+	CHECK_INT(d.errors, 3);
+	CHECK_INT(d.warnings, 1);
+	diag_free(&d);
+}
+
+static void where_fills_what_is_empty(void)
+{
+	struct diag d = {0};
+
+	FAIL(&d, E_SHAPE, .node = "own");
+	diag_where(&d, "m.onnx", "other", "Conv");
+	CHECK_STR(d.last->node, "own");
+	CHECK_STR(d.last->model, "m.onnx");
+	CHECK_STR(d.last->op, "Conv");
+	diag_free(&d);
+	diag_where(&d, "nothing", "to", "fill");
+	diag_where(NULL, "nothing", "to", "fill");
+}
+
+static void without_a_diag_the_code_remains(void)
+{
+	struct diag *none = NULL;
+
+	CHECK_INT(FAIL(none, E_TYPE, .message = fmt(none, "%d", 1)), -E_TYPE);
+}
+
+int main(void)
+{
+	UNIT(a_finding_is_kept_and_printed);
+	UNIT(rows_replace_expected_and_hint);
+	UNIT(ids_say_the_severity);
+	UNIT(ids_are_unique_and_have_a_class);
+	UNIT(the_lowest_class_counts);
+	UNIT(where_fills_what_is_empty);
+	UNIT(without_a_diag_the_code_remains);
+	return unit_end();
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include "unit.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+static char *text;
+static size_t length;
+
+static struct json start(void)
+{
+	struct json j;
+
+	free(text);
+	text = NULL;
+	json_begin(&j, open_memstream(&text, &length));
+	return j;
+}
+
+static const char *end(struct json *j)
+{
+	fclose(j->stream);
+	return text;
+}
+
+static void a_document(void)
+{
+	struct json j = start();
+
+	json_object(&j, NULL);
+	json_string(&j, "a", "b");
+	json_array(&j, "numbers");
+	json_int(&j, NULL, -1);
+	json_number(&j, NULL, 0.5);
+	json_bool(&j, NULL, true);
+	json_end(&j, ']');
+	json_array(&j, "objects");
+	json_object(&j, NULL);
+	json_int(&j, "x", 1);
+	json_end(&j, '}');
+	json_object(&j, NULL);
+	json_end(&j, '}');
+	json_end(&j, ']');
+	json_array(&j, "empty");
+	json_end(&j, ']');
+	json_null(&j, "none");
+	json_end(&j, '}');
+	json_finish(&j);
+	CHECK_STR(end(&j), "{\n  \"a\": \"b\",\n  \"numbers\": [-1, 0.5, true],\n  \"objects\": [\n    {\n"
+			   "      \"x\": 1\n    },\n    {}\n  ],\n  \"empty\": [],\n  \"none\": null\n}\n");
+}
+
+static const char *string(const char *s, size_t n)
+{
+	struct json j = start();
+
+	json_string_n(&j, NULL, s, n);
+	return end(&j);
+}
+
+static void strings_are_escaped(void)
+{
+	CHECK_STR(string("a\"\\\n\t\x01\x7f", 7), "\"a\\\"\\\\\\n\\t\\u0001\\u007f\"");
+	CHECK_STR(string("a\0b", 3), "\"a\\u0000b\"");
+	CHECK_STR(string("\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80", 9), "\"\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80\"");
+}
+
+#define FFFD "\xef\xbf\xbd"
+static void bad_utf8_is_replaced(void)
+{
+	CHECK_STR(string("a\xff" "b", 3), "\"a" FFFD "b\"");
+	CHECK_STR(string("\xc0\x80", 2), "\"" FFFD FFFD "\"");	     /* overlong */
+	CHECK_STR(string("\xe0\x80\x80", 3), "\"" FFFD FFFD FFFD "\""); /* overlong */
+	CHECK_STR(string("\xed\xa0\x80", 3), "\"" FFFD FFFD FFFD "\""); /* a surrogate */
+	CHECK_STR(string("\xf4\x90\x80\x80", 4), "\"" FFFD FFFD FFFD FFFD "\"");
+	CHECK_STR(string("x\xe6\xbc", 3), "\"x" FFFD FFFD "\""); /* cut short */
+}
+
+static const char *number(double v)
+{
+	struct json j = start();
+
+	json_number(&j, NULL, v);
+	return end(&j);
+}
+
+static void numbers_read_back(void)
+{
+	static const double values[] = {0, -0.0, 0.1, 1.0 / 3, DBL_MAX, DBL_MIN, 5e-324, 1e21, 123456789};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		CHECK(strtod(number(values[i]), NULL) == values[i]);
+	CHECK_STR(number(0.1), "0.1");
+	CHECK_STR(number(NAN), "\"NaN\"");
+	CHECK_STR(number(-INFINITY), "\"-Infinity\"");
+	struct json j = start();
+	json_float(&j, NULL, 0.1f);
+	CHECK_STR(end(&j), "0.1");
+	j = start();
+	json_int(&j, NULL, INT64_MIN);
+	CHECK_STR(end(&j), "-9223372036854775808");
+	j = start();
+	json_uint(&j, NULL, UINT64_MAX);
+	CHECK_STR(end(&j), "18446744073709551615");
+}
+
+int main(void)
+{
+	UNIT(a_document);
+	UNIT(strings_are_escaped);
+	UNIT(bad_utf8_is_replaced);
+	UNIT(numbers_read_back);
+	free(text);
+	return unit_end();
+}
