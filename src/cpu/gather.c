@@ -525,7 +525,7 @@ static void gather_tuples(void *arg, int64_t begin, int64_t end, int thread)
 {
 	struct tuples_job *j = arg;
 	size_t run = (size_t)j->t->run * j->size;
-	int64_t which;
+	int64_t which = 0;
 
 	(void)thread;
 	for (int64_t k = begin; k < end; k++) {
@@ -572,7 +572,7 @@ static int scatter_nd_core(struct mover *m)
 	const int64_t *index = c->in[1]->data;
 	char *y = move_out(m, 0, &c->out[0]->shape);
 	size_t run = (size_t)t->run * m->size;
-	int64_t which, total = tensor_count(c->in[0]);
+	int64_t which = 0, total = tensor_count(c->in[0]);
 	enum dtype type = tensor_dtype(c->in[0]);
 
 	if (!total)
@@ -599,7 +599,7 @@ static int scatter_nd_packed(const struct call *c)
 {
 	const struct scatter_params *p = call_params(c);
 	const struct tuples *t = c->step->state;
-	int64_t which;
+	int64_t which = 0;
 
 	move_bytes(c->out[0]->data, c->in[0]->data, c->in[0]->bytes);
 	for (int64_t k = 0; k < t->count; k++) {

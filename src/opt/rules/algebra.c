@@ -115,7 +115,7 @@ static bool spatial_mean(struct match *m)
 
 const struct rule rules_algebra[] = {
 	{"identity", SIMPLIFY, "y = Identity(x)", "y = x", same_type, .sample = "x[2,3]"},
-	{"cast-same", SIMPLIFY, "y = Cast(x)", "y = x", same_type},
+	{"cast-same", SIMPLIFY, "y = Cast(x)", "y = x", same_type, .sample = "x[2,3]; y = Cast(x) {to=1}"},
 	{"cast-like-same", SIMPLIFY, "y = CastLike(x, z)", "y = x", same_type, .sample = "x[2] z[2]"},
 	{"dropout", SIMPLIFY, "y, _ = Dropout(x, r?, t?)", "y = x", not_training, .sample = "x[2,3] r=0.5 t=false"},
 	{"concat-one", SIMPLIFY, "y = Concat(x)", "y = x", same_type, .sample = "x[2,3]"},
@@ -125,7 +125,7 @@ const struct rule rules_algebra[] = {
 	 .sample = "x[2,3] b=[0] e=[9] a=[1] st=[1]"},
 	{"pad-none", SIMPLIFY, "y = Pad(x, p, v?, a?)", "y = x", same, .sample = "x[2,3] p=[0,0,0,0] v=1.5 a=[0,1]"},
 	{"reshape-same", SIMPLIFY, "y = Reshape(x, s)", "y = x", same, .sample = "x[2,3] s=[2,-1]"},
-	{"squeeze-none", SIMPLIFY, "y = Squeeze(x, a?)", "y = x", same},
+	{"squeeze-none", SIMPLIFY, "y = Squeeze(x, a?)", "y = x", same, .sample = "x[2,3]; y = Squeeze(x)"},
 	{"flatten-same", SIMPLIFY, "y = Flatten(x)", "y = x", same, .sample = "x[2,3]"},
 	{"reshape-reshape", SIMPLIFY, "y = r: Reshape(Reshape(x, _s), s)", "y = Reshape(x, s) {...r}", plain_target,
 	 .sample = "x[2,6] _s=[3,4] s=[4,-1]"},
@@ -137,7 +137,7 @@ const struct rule rules_algebra[] = {
 	 .sample = "x[2,3,2] s=[4,-1]"},
 	{"squeeze-unsqueeze", SIMPLIFY, "y = Squeeze(Unsqueeze(x, a), b)", "y = x", same, .sample = "x[2,3] a=[1] b=[1]"},
 	{"transpose-transpose", SIMPLIFY, "y = b: Transpose(a: Transpose(x))", "y = x", inverse_perms, .sample = "x[2,3]"},
-	{"transpose-none", SIMPLIFY, "y = t: Transpose(x)", "y = x", identity_perm},
+	{"transpose-none", SIMPLIFY, "y = t: Transpose(x)", "y = x", identity_perm, .sample = "x[2,3]; y = Transpose(x) {perm=[0,1]}"},
 	{"add-zero", SIMPLIFY, "y = Add(x, 0)", "y = x", same, .sample = "x[2,3]"},
 	{"sub-zero", SIMPLIFY, "y = Sub(x, 0)", "y = x", same, .sample = "x[2,3]"},
 	{"mul-one", SIMPLIFY, "y = Mul(x, 1)", "y = x", same, .sample = "x[2,3]"},

@@ -16,6 +16,8 @@ static bool core(struct match *m)
 		return match_why(m, "not of rank 4");
 	if (dim_at(m, "q", 1) < 1 || dim_at(m, "k", 1) != dim_at(m, "q", 1) || dim_at(m, "v", 1) != dim_at(m, "q", 1))
 		return match_why(m, "the number of heads is not known or differs");
+	if (t.rank > 4)
+		return match_why(m, "the mask is larger than the scores");
 	for (int i = 0; s.rank == 4 && t.rank == 4 && i < 4; i++)
 		if (!dims_equal(s.dim[i], t.dim[i]) && s.dim[i] >= 0)
 			return match_why(m, "the mask is larger than the scores");
@@ -135,8 +137,14 @@ static bool huge(struct match *m)
 		.to = "y = " to_ ", safe=1}", .when = guard, .inexact = true, .sample = sample_    \
 	}
 
-#define SPLIT(n, perm_k)                                                                           \
-	"f = Reshape(x, z); h = Transpose(f) {perm=[2,0,3,1,4]}; " n
+#define CUT "f = Reshape(x, z); h = Transpose(f) {perm=[2,0,3,1,4]}; "
+#define KSAMPLE(perm, k)                                                                           \
+	"q[2,3,5,4] " k " v[2,3,6,4] m[2,1,5,6]; "                                                 \
+	"y = infer::Attention(q, Transpose(k) {perm=" perm "}, v, m) {num_heads=3, k_transposed=1}"
+#define M0 "q[2,3,5,4] k[2,3,6,4] v[2,3,6,4] m[2,1,5,6]"
+#define MERGED                                                                                     \
+	"y = Reshape(Transpose(infer::Attention(q, k, v, m) {num_heads=3, merged=0}) {perm=[0,2,1,3]}, z)"
+#define PACKED "x[2,5,36] z=[2,5,3,3,4]; " CUT
 
 #define A(in) "y = a: infer::Attention(" in ")"
 
@@ -150,54 +158,65 @@ const struct rule rules_attention[] = {
 	 .sample = Q},
 	{"attention-where-div", FUSE, DOT "t = Where(b, Div(s, #c), #n); " PLAIN,
 	 "y = infer::Attention(q, k, v, Where(b, 0, n)) {num_heads=@q[1], k_transposed=1, merged=0, scale=1/@c}", huge,
-	 true},
+	 true, .sample = Q " b[2,1,5,6]:bool c=2 n=-1e30"},
 	{"attention-scaled-q", FUSE, A("Mul(q, #s), k, v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale*@s}", scalar, true,
-	 .sample = NULL},
+	 .sample = M " s=0.5; y = infer::Attention(Mul(q, s), k, v, m) {num_heads=3, k_transposed=1, merged=0}"},
 	{"attention-scaled-k", FUSE, A("q, Mul(k, #s), v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale*@s}", scalar, true,
-	 .sample = NULL},
+	 .sample = M " s=0.5; y = infer::Attention(q, Mul(k, s), v, m) {num_heads=3, k_transposed=1, merged=0}"},
 	{"attention-divided-q", FUSE, A("Div(q, #s), k, v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale/@s}", scalar, true,
-	 .sample = NULL},
+	 .sample = M " s=0.5; y = infer::Attention(Div(q, s), k, v, m) {num_heads=3, k_transposed=1, merged=0}"},
 	{"attention-divided-k", FUSE, A("q, Div(k, #s), v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale/@s}", scalar, true,
-	 .sample = NULL},
+	 .sample = M " s=0.5; y = infer::Attention(q, Div(k, s), v, m) {num_heads=3, k_transposed=1, merged=0}"},
 	{"transpose-through-rank3", FUSE, "f = Reshape(x, s); y = Reshape(Transpose(f) {perm=[0,2,1]}, z)",
 	 "y = Transpose(x) {perm=[0,1,3,2]}", through_rank3, .sample = "x[2,3,4,5] s=[6,4,5] z=[2,3,5,4]"},
 	{"attention-k-transposed", FUSE,
 	 "y = a: infer::Attention(q, Transpose(k) {perm=[0,1,3,2]}, v, m?) {k_transposed=1}",
-	 "y = infer::Attention(q, k, v, m) {...a, k_transposed=0}", NULL},
+	 "y = infer::Attention(q, k, v, m) {...a, k_transposed=0}", .sample = KSAMPLE("[0,1,3,2]", "k[2,3,6,4]")},
 	{"attention-k-permuted", FUSE,
 	 "y = a: infer::Attention(q, Transpose(k) {perm=[0,2,3,1]}, v, m?) {k_transposed=1}",
-	 "y = infer::Attention(q, Transpose(k) {perm=[0,2,1,3]}, v, m) {...a, k_transposed=0}", NULL},
+	 "y = infer::Attention(q, Transpose(k) {perm=[0,2,1,3]}, v, m) {...a, k_transposed=0}", .sample = KSAMPLE("[0,2,3,1]", "k[2,6,3,4]")},
 	{"attention-merge", FUSE,
 	 "h = Transpose(a: infer::Attention(q, k?, v?, m?) {merged=0}) {perm=[0,2,1,3]}; y = Reshape(h, z)",
-	 "y = infer::Attention(q, k, v, m) {...a, merged=1}", merged},
+	 "y = infer::Attention(q, k, v, m) {...a, merged=1}", merged, .sample = M0 " z=[2,5,-1]; " MERGED},
 	{"attention-merge-rows", FUSE,
 	 "h = Transpose(a: infer::Attention(q, k?, v?, m?) {merged=0}) {perm=[0,2,1,3]}; y = Reshape(h, z)",
-	 "y = Reshape(infer::Attention(q, k, v, m) {...a, merged=1}, z)", merged_rows},
+	 "y = Reshape(infer::Attention(q, k, v, m) {...a, merged=1}, z)", merged_rows, .sample = M0 " z=[10,12]; " MERGED},
 	{"attention-split-q", FUSE,
 	 "h = Reshape(q, z); " A("Transpose(h) {perm=[0,2,1,3]}, k, v, m?"),
-	 "y = infer::Attention(q, k, v, m) {...a}", split_q},
+	 "y = infer::Attention(q, k, v, m) {...a}", split_q,
+	 .sample = "q[2,5,12] z=[2,5,3,4] k[2,3,6,4] v[2,3,6,4]; y = infer::Attention(Transpose(Reshape(q, z)) "
+	 "{perm=[0,2,1,3]}, k, v) {num_heads=3}"},
 	{"attention-split-k", FUSE,
 	 "h = Reshape(k, z); " A("q, Transpose(h) {perm=[0,2,1,3]}, v, m?") " {k_transposed=0}",
-	 "y = infer::Attention(q, k, v, m) {...a}", split_k},
+	 "y = infer::Attention(q, k, v, m) {...a}", split_k,
+	 .sample = "q[2,3,5,4] k[2,6,12] z=[2,6,3,4] v[2,3,6,4]; y = infer::Attention(q, Transpose(Reshape(k, z)) "
+	 "{perm=[0,2,1,3]}, v) {num_heads=3}"},
 	{"attention-split-v", FUSE,
 	 "h = Reshape(v, z); " A("q, k, Transpose(h) {perm=[0,2,1,3]}, m?"),
-	 "y = infer::Attention(q, k, v, m) {...a}", split_v},
+	 "y = infer::Attention(q, k, v, m) {...a}", split_v,
+	 .sample = "q[2,3,5,4] k[2,3,6,4] v[2,6,12] z=[2,6,3,4]; y = infer::Attention(q, k, Transpose(Reshape(v, z)) "
+	 "{perm=[0,2,1,3]}) {num_heads=3}"},
 	{"attention-thirds", FUSE, "q, k, v = Split(x, s?) {axis=2}; " A("q, k, v, m?"),
-	 "y = infer::Attention(x, _, _, m) {...a}", thirds},
+	 "y = infer::Attention(x, _, _, m) {...a}", thirds,
+	 .sample = "x[2,5,36] s=[12,12,12]; q, k, v = Split(x, s) {axis=2}; y = infer::Attention(q, k, v) {num_heads=3}"},
 	{"attention-packed-split", FUSE,
-	 SPLIT("q, k, v = Split(h, s?) {axis=0}; ", ) A("Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?")
+	 CUT "q, k, v = Split(h, s?) {axis=0}; " A("Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?")
 	 " {k_transposed=0}",
-	 "y = infer::Attention(x, _, _, m) {...a}", packed},
+	 "y = infer::Attention(x, _, _, m) {...a}", packed,
+	 .sample = PACKED "q, k, v = Split(h, [1,1,1]) {axis=0}; y = infer::Attention(Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0])) {num_heads=3}"},
 	{"attention-packed-slice", FUSE,
-	 SPLIT("q = Slice(h, [0], [1], [0], s0?); k = Slice(h, [1], [2], [0], s1?); v = Slice(h, [2], [3], [0], s2?); ", )
+	 CUT "q = Slice(h, [0], [1], [0], s0?); k = Slice(h, [1], [2], [0], s1?); v = Slice(h, [2], [3], [0], s2?); "
 	 A("Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?") " {k_transposed=0}",
-	 "y = infer::Attention(x, _, _, m) {...a}", packed},
+	 "y = infer::Attention(x, _, _, m) {...a}", packed,
+	 .sample = PACKED "y = infer::Attention(Squeeze(Slice(h, [0], [1], [0]), [0]), Squeeze(Slice(h, [1], [2], [0]), [0]), "
+	 "Squeeze(Slice(h, [2], [3], [0]), [0])) {num_heads=3}"},
 	{"attention-packed-gather", FUSE,
-	 SPLIT("q = Gather(h, 0) {axis=0}; k = Gather(h, 1) {axis=0}; v = Gather(h, 2) {axis=0}; ", )
+	 CUT "q = Gather(h, 0) {axis=0}; k = Gather(h, 1) {axis=0}; v = Gather(h, 2) {axis=0}; "
 	 A("q, k, v, m?") " {k_transposed=0}",
-	 "y = infer::Attention(x, _, _, m) {...a}", packed},
+	 "y = infer::Attention(x, _, _, m) {...a}", packed,
+	 .sample = PACKED "y = infer::Attention(Gather(h, 0) {axis=0}, Gather(h, 1) {axis=0}, Gather(h, 2) {axis=0}) {num_heads=3}"},
 	{0}};
