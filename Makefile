@@ -106,8 +106,8 @@ endif
 
 # --- sources
 
-SRC := $(sort $(wildcard cmd/*.c src/*.c src/*/*.c onnx/*.c gpu/*.c))
-HDR := $(sort $(wildcard cmd/*.h src/*.h src/*/*.h onnx/*.h gpu/*.h))
+SRC := $(sort $(wildcard cmd/*.c src/*.c src/*/*.c src/*/*/*.c onnx/*.c gpu/*.c))
+HDR := $(sort $(wildcard cmd/*.h src/*.h src/*/*.h src/*/*/*.h onnx/*.h gpu/*.h))
 
 # X.simd.c is compiled once for each instruction set level; the table to use is chosen when the program runs.
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
@@ -233,10 +233,13 @@ check-headers: $(HDR:%=alone/%)
 $(HDR:%=alone/%): alone/%: $(GEN)/onnx.pb-c.h
 	@$(CC) $(WARN) $(FLAGS_C) -fsyntax-only -include $* -x c /dev/null
 
-# Short runs of the speed comparison; bench/ tells how to make the long ones.
+# Compares speed and memory with ONNX Runtime (pip install onnxruntime): make bench MODELS='a.onnx b.onnx'
+$(OUT)/bench/%: $(OBJ)/bench/%.o $(PARTS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK))
 .PHONY: bench
-bench: all
-	bench/run.sh $(INFER)
+bench: $(OUT)/bench/latency
+	bench/compare.py --latency $(OUT)/bench/latency $(MODELS)
 
 # --- what is made from the tables of the program, and committed
 

@@ -13,10 +13,10 @@ struct command {
 	const char *synopsis; /* what follows "infer NAME" */
 	/* 0 or -code, with what is wrong in the diag. Data go to stdout, messages to stderr. */
 	int (*run)(struct options *, struct diag *);
-	unsigned bit;	  /* CMD_* */
-	size_t least, most; /* operands */
+	unsigned bit;		  /* CMD_* */
+	size_t least, most;	  /* operands */
 	const char *operand_kind; /* completion, as metavar_kind of a field */
-	const char *about;  /* the manual's DESCRIPTION; paragraphs part at empty lines */
+	const char *about;	  /* the manual's DESCRIPTION; paragraphs part at empty lines */
 	const struct example *examples; /* ends with a NULL line */
 };
 

@@ -56,7 +56,8 @@ static void program_help(FILE *f)
 	for (const struct command *c = commands; c->name; c++)
 		fprintf(f, "  %-12s %s\n", c->name, c->summary);
 	fputs("\n`infer COMMAND --help' lists the options of a command, infer(1) the exit codes and what "
-	      "each\nmessage means. `infer --version' says the version.\n", f);
+	      "each\nmessage means. `infer --version' says the version.\n",
+	      f);
 }
 
 void help_print(const struct command *c, FILE *f)

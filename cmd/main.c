@@ -36,8 +36,9 @@ static void close_stdout(struct diag *d)
 {
 	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout))
-		FAIL(d, E_OUTPUT, .message = fmt(d, "standard output: cannot write: %s",
-						 strerror(errno ? errno : EIO)));
+		FAIL(d, E_OUTPUT,
+		     .message = fmt(d, "standard output: cannot write: %s",
+				    strerror(errno ? errno : EIO)));
 }
 
 static void report(struct options *o, struct diag *d)
@@ -66,7 +67,7 @@ static void run_command(struct options *o, struct diag *d)
 		watchdog_start(o->command->name, o->timeout, o->json);
 		int rc = o->command->run(o, d);
 		if (rc && !d->errors)
-			FAIL(d, (enum code)-rc, .message = NULL);
+			FAIL(d, (enum code) - rc, .message = NULL);
 	}
 }
 

@@ -254,7 +254,8 @@ static void command_page(const struct command *c, FILE *f)
 	options(c, f);
 	environment(c->bit, f);
 	fputs(".SH EXIT STATUS\n", f);
-	prose("0 where all went well; infer(1) lists the others and what each message means.", ".PP", f);
+	prose("0 where all went well; infer(1) lists the others and what each message means.",
+	      ".PP", f);
 	fputs(".SH EXAMPLES\n", f);
 	examples(c, true, f);
 	see_also(c, f);
@@ -264,7 +265,8 @@ static void command_page(const struct command *c, FILE *f)
 static void program_page(FILE *f)
 {
 	title("infer", f);
-	fputs(".SH NAME\ninfer \\- run ONNX models and find what is wrong with them\n.SH SYNOPSIS\n", f);
+	fputs(".SH NAME\ninfer \\- run ONNX models and find what is wrong with them\n.SH SYNOPSIS\n",
+	      f);
 	for (const struct command *c = commands; c->name; c++) {
 		if (c != commands)
 			fputs(".br\n", f);
@@ -325,7 +327,10 @@ static void yaml_row(const struct field *row, FILE *f)
 	}
 	fprintf(f, "\n#%s:%s%s\n", row->name,
 		row->def || row->type == F_LIST || row->type == F_BOOL ? " " : "",
-		row->def ? row->def : row->type == F_LIST ? "[]" : row->type == F_BOOL ? "off" : "");
+		row->def	      ? row->def
+		: row->type == F_LIST ? "[]"
+		: row->type == F_BOOL ? "off"
+				      : "");
 }
 
 void sample_config(FILE *f)

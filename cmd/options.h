@@ -33,19 +33,19 @@ struct options {
 	size_t noperands;
 
 	/* inputs; lists hold the texts as given */
-	struct texts input;  /* [NAME=]FILE[,KEY=VALUE...] */
-	struct texts random; /* [NAME=]LO..HI */
-	struct texts shape;  /* NAME=1x3x224x224 */
-	struct texts dim;    /* NAME=N or INPUT.NAME=N */
+	struct texts input;   /* [NAME=]FILE[,KEY=VALUE...] */
+	struct texts random;  /* [NAME=]LO..HI */
+	struct texts shape;   /* NAME=1x3x224x224 */
+	struct texts dim;     /* NAME=N or INPUT.NAME=N */
 	const char *data_set; /* NULL: none */
 	int64_t seed;
 	bool strict; /* free dimensions must be bound */
 
 	/* outputs */
-	const char *save; /* folder; NULL: nothing is written */
-	int save_format;  /* enum save_format */
-	int64_t print;	  /* the first N values of each output; 0: all; INT_ABSENT: none */
-	int64_t top;	  /* K best along the last axis; 0: none */
+	const char *save;   /* folder; NULL: nothing is written */
+	int save_format;    /* enum save_format */
+	int64_t print;	    /* the first N values of each output; 0: all; INT_ABSENT: none */
+	int64_t top;	    /* K best along the last axis; 0: none */
 	const char *decode; /* "ctc" or "ctc:blank=N"; NULL */
 	const char *labels; /* FILE or "meta:KEY"; NULL */
 

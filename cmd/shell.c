@@ -50,7 +50,7 @@ static void single_quoted(const char *s, FILE *f)
 			fputc(*s, f);
 }
 
-#define EACH_COMMAND(c)	   for (const struct command *c = commands; c->name; c++)
+#define EACH_COMMAND(c) for (const struct command *c = commands; c->name; c++)
 #define EACH_OPTION(row, c)                                                                        \
 	for (const struct field *row = options_table; row->name; row++)                            \
 		if (row->cmds & (c)->bit)
@@ -190,7 +190,7 @@ static void bash_command(const struct command *c, FILE *f)
 {
 	fprintf(f, "\t%s)\n\t\toptions='", c->name);
 	EACH_OPTION(row, c)
-		fprintf(f, "%s--%s", row == options_table ? "" : " ", row->name);
+	fprintf(f, "%s--%s", row == options_table ? "" : " ", row->name);
 	fputs("'\n\t\toperand='", f);
 	words(c->operand_kind, " ", f);
 	fputs("'\n\t\t;;\n", f);
@@ -198,7 +198,8 @@ static void bash_command(const struct command *c, FILE *f)
 
 static void bash_options(const struct command *c, FILE *f)
 {
-	EACH_OPTION(row, c) {
+	EACH_OPTION(row, c)
+	{
 		if (!row->arg)
 			continue;
 		fprintf(f, "\t%s:--%s", c->name, row->name);
@@ -217,16 +218,17 @@ static void bash_script(FILE *f)
 	      "_infer_commands() {\n\techo '",
 	      f);
 	EACH_COMMAND(c)
-		fprintf(f, "%s%s", c == commands ? "" : " ", c->name);
-	fputs("'\n}\n\n_infer_command() { # COMMAND: sets options and the kind of its operand\n\tcase $1 in\n", f);
+	fprintf(f, "%s%s", c == commands ? "" : " ", c->name);
+	fputs("'\n}\n\n_infer_command() { # COMMAND: sets options and the kind of its operand\n\tcase $1 in\n",
+	      f);
 	EACH_COMMAND(c)
-		bash_command(c, f);
+	bash_command(c, f);
 	fputs("\t*) return 1 ;;\n\tesac\n}\n\n"
 	      "_infer_option() { # COMMAND OPTION: sets the kind of its value; false where it takes none\n"
 	      "\tcase $1:$2 in\n",
 	      f);
 	EACH_COMMAND(c)
-		bash_options(c, f);
+	bash_options(c, f);
 	fputs("\t*) return 1 ;;\n\tesac\n}\n\n", f);
 	fputs(bash_engine, f);
 }
@@ -364,16 +366,18 @@ static void zsh_script(FILE *f)
 	fputs("#compdef infer\n# Completion of infer for zsh. Written by `infer __gen zsh'.\n\n"
 	      "_infer_commands() {\n\tlocal -a list=(\n",
 	      f);
-	EACH_COMMAND(c) {
+	EACH_COMMAND(c)
+	{
 		fprintf(f, "\t\t'%s:", c->name);
 		single_quoted(c->summary, f);
 		fputs("'\n", f);
 	}
 	fputs("\t)\n\t_describe command list\n}\n\n", f);
-	EACH_COMMAND(c) {
+	EACH_COMMAND(c)
+	{
 		fprintf(f, "_infer-%s() {\n\t_arguments -s -S : \\\n", c->name);
 		EACH_OPTION(row, c)
-			zsh_option(row, f);
+		zsh_option(row, f);
 		fputs("\t\t'1:operand:", f);
 		zsh_action(c->operand_kind, *c->operand_kind == '=' ? c->operand_kind + 1 : NULL, f);
 		fputs("'\n}\n\n", f);
@@ -466,7 +470,8 @@ static void fish_script(FILE *f)
 	      "complete -c infer -n __infer_no_command -s h -l help -d 'show help'\n"
 	      "complete -c infer -n __infer_no_command -l version -d 'show the version'\n",
 	      f);
-	EACH_COMMAND(c) {
+	EACH_COMMAND(c)
+	{
 		fprintf(f, "\ncomplete -c infer -n __infer_no_command -a %s -d ", c->name);
 		fish_quoted(c->summary, f);
 		fprintf(f, "\ncomplete -c infer -n '__infer_is %s'", c->name);
@@ -478,7 +483,7 @@ static void fish_script(FILE *f)
 			fputs(" -F\n", f);
 		}
 		EACH_OPTION(row, c)
-			fish_option(c, row, f);
+		fish_option(c, row, f);
 	}
 }
 

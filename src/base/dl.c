@@ -13,8 +13,8 @@
 static void note(struct dl *lib, const char *what, const char *why)
 {
 	size_t used = strlen(lib->tried), room = sizeof(lib->tried) - used;
-	int n = snprintf(lib->tried + used, room, "%s%s%s%s", used ? "; " : "", what, why ? ": " : "",
-			 why ? why : "");
+	int n = snprintf(lib->tried + used, room, "%s%s%s%s", used ? "; " : "", what,
+			 why ? ": " : "", why ? why : "");
 
 	if (n < 0 || (size_t)n >= room)
 		lib->tried[used] = '\0';
@@ -30,8 +30,8 @@ static void remember_path(struct dl *lib, const char *name, void *symbol)
 }
 
 /* Opens one file and fills the table; false where it is not there or lacks a symbol. */
-static bool try_file(struct dl *lib, const char *name, const struct dl_symbol *symbols, void **table,
-		     size_t n)
+static bool try_file(struct dl *lib, const char *name, const struct dl_symbol *symbols,
+		     void **table, size_t n)
 {
 	void *first = NULL, *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 
@@ -97,8 +97,8 @@ static bool try_soname(struct dl *lib, const char *soname, const struct dl_symbo
 	return try_file(lib, soname, symbols, table, n);
 }
 
-int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols, void **table,
-	    size_t n, struct diag *d)
+int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols,
+	    void **table, size_t n, struct diag *d)
 {
 	*lib = (struct dl){0};
 	for (size_t i = 0; sonames[i]; i++)

@@ -16,11 +16,11 @@ struct dl_symbol {
 };
 struct dl {
 	void *handle;
-	char path[512]; /* what was opened */
+	char path[512];	  /* what was opened */
 	char tried[1024]; /* what was looked for and where, for the message */
 };
 /* Opens the first of sonames (NULL ends) that can be; fills table[i] with symbols[i]. */
-int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols, void **table,
-	    size_t n, struct diag *d);
+int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols,
+	    void **table, size_t n, struct diag *d);
 
 #endif

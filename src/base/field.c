@@ -60,12 +60,14 @@ struct unit {
 	double factor;
 };
 static const struct unit sizes[] = {
-	{"", 1},	  {"B", 1},	    {"K", 0x1p10},    {"KiB", 0x1p10},  {"KB", 1e3},	 {"kB", 1e3},
-	{"k", 0x1p10},	  {"M", 0x1p20},    {"MiB", 0x1p20},  {"MB", 1e6},	{"G", 0x1p30},	 {"GiB", 0x1p30},
-	{"GB", 1e9},	  {"T", 0x1p40},    {"TiB", 0x1p40},  {"TB", 1e12},	{NULL, 0},
+	{"", 1},       {"B", 1},	{"K", 0x1p10}, {"KiB", 0x1p10}, {"KB", 1e3},
+	{"kB", 1e3},   {"k", 0x1p10},	{"M", 0x1p20}, {"MiB", 0x1p20}, {"MB", 1e6},
+	{"G", 0x1p30}, {"GiB", 0x1p30}, {"GB", 1e9},   {"T", 0x1p40},	{"TiB", 0x1p40},
+	{"TB", 1e12},  {NULL, 0},
 };
 static const struct unit durations[] = {
-	{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"m", 60}, {"min", 60}, {"h", 3600}, {NULL, 0},
+	{"", 1},   {"s", 1},	{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9},
+	{"m", 60}, {"min", 60}, {"h", 3600},  {NULL, 0},
 };
 
 /* Leading white space is strtod's habit, not ours. */
@@ -337,8 +339,8 @@ const char *field_takes(const struct field *f, struct arena *a)
 	return takes_number(f, what[f->type] ? what[f->type] : "a value of the model", a);
 }
 
-int field_set(const struct field *f, void *obj, const char *text, const char *where, struct arena *a,
-	      struct diag *d)
+int field_set(const struct field *f, void *obj, const char *text, const char *where,
+	      struct arena *a, struct diag *d)
 {
 	const char *near = NULL;
 

@@ -62,24 +62,29 @@ struct field {
 	unsigned flags;	     /* FIELD_* */
 	const char *choices; /* F_ENUM: "auto|cpu|cuda"; F_STRING: allowed values or NULL */
 	/* options only */
-	char sh;	    /* short option letter or 0 */
+	char sh; /* short option letter or 0 */
 	/* Name of the argument in --help: "FILE"; "[N]": may be left out, then `implied` is meant; NULL: none. */
 	const char *arg;
-	const char *implied; /* value of an optional argument that is left out */
-	unsigned cmds;	    /* bit mask of subcommands */
-	const char *more;   /* man page paragraph */
-	const char *env;    /* environment variable that sets it, or NULL */
+	const char *implied;	  /* value of an optional argument that is left out */
+	unsigned cmds;		  /* bit mask of subcommands */
+	const char *more;	  /* man page paragraph */
+	const char *env;	  /* environment variable that sets it, or NULL */
 	const char *metavar_kind; /* completion: "file", "dir", "input" (name or file), "name" (of an input), "dim", "=a|b" (words); NULL */
-	const char *group;  /* heading in --help */
-	double min, max;    /* of a number, where min < max */
+	const char *group;	  /* heading in --help */
+	double min, max;	  /* of a number, where min < max */
 };
 
 /* A row for an attribute: FIELD(struct softmax, axis, F_INT, "-1", "axis to sum over"). */
 #define FIELD(type_, member, ftype_, def_, help_)                                                  \
-	{.name = #member, .type = (ftype_), .off = offsetof(type_, member), .def = (def_), .help = (help_)}
+	{                                                                                          \
+		.name = #member, .type = (ftype_), .off = offsetof(type_, member), .def = (def_),  \
+		.help = (help_)                                                                    \
+	}
 #define FIELD_REQ(type_, member, ftype_, help_)                                                    \
-	{.name = #member, .type = (ftype_), .off = offsetof(type_, member), .help = (help_),       \
-	 .flags = FIELD_REQUIRED}
+	{                                                                                          \
+		.name = #member, .type = (ftype_), .off = offsetof(type_, member),                 \
+		.help = (help_), .flags = FIELD_REQUIRED                                           \
+	}
 
 /* Set every field of obj to its default (allocating from a); false only for a wrong table. */
 bool field_defaults(const struct field *table, void *obj, struct arena *a);
@@ -87,8 +92,8 @@ bool field_defaults(const struct field *table, void *obj, struct arena *a);
  * Parse text into the field; F_LIST: adds one. where names the origin for the error ("--device",
  * "x.yaml:7: device"). Strings are copied to the arena. E-OPTION where the text does not fit.
  */
-int field_set(const struct field *f, void *obj, const char *text, const char *where, struct arena *a,
-	      struct diag *d);
+int field_set(const struct field *f, void *obj, const char *text, const char *where,
+	      struct arena *a, struct diag *d);
 /* The value as field_set would take it; NULL where it is absent or not to be said in text. */
 const char *field_print(const struct field *f, const void *obj, struct arena *a);
 const struct field *field_find(const struct field *table, const char *name);

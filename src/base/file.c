@@ -44,7 +44,8 @@ static int read_stream(int fd, const char *path, struct file_map *m, enum code c
 			if (!q) {
 				if (p)
 					munmap(p, cap);
-				return FAIL(d, E_MEMORY, .message = fmt(d, "no memory to read %s", path));
+				return FAIL(d, E_MEMORY,
+					    .message = fmt(d, "no memory to read %s", path));
 			}
 			p = q;
 			cap = bigger;
@@ -283,8 +284,8 @@ int file_commit(struct file_out *f, struct diag *d)
 		if (f->temp)
 			unlink(f->temp);
 		errno = f->error;
-		rc = file_fail(strcmp(f->path, "-") == 0 ? "standard output" : f->path, "cannot write",
-			       f->code, d);
+		rc = file_fail(strcmp(f->path, "-") == 0 ? "standard output" : f->path,
+			       "cannot write", f->code, d);
 	}
 	out_free(f);
 	return rc;

@@ -20,7 +20,8 @@ void json_begin(struct json *j, FILE *stream);
 void json_object(struct json *j, const char *key); /* key NULL inside arrays and at the top */
 void json_array(struct json *j, const char *key);
 void json_end(struct json *j, char close); /* '}' or ']' */
-void json_string(struct json *j, const char *key, const char *value); /* NULL: null; invalid UTF-8 is replaced */
+void json_string(struct json *j, const char *key,
+		 const char *value); /* NULL: null; invalid UTF-8 is replaced */
 void json_string_n(struct json *j, const char *key, const char *value, size_t n);
 void json_int(struct json *j, const char *key, int64_t value);
 void json_uint(struct json *j, const char *key, uint64_t value);

@@ -80,7 +80,11 @@ const char *str_seconds(struct arena *a, double s)
 		s *= 1000;
 		u++;
 	}
-	return arena_printf(a, "%.*f %s", fabs(s) >= 99.95 ? 0 : fabs(s) >= 9.995 ? 1 : 2, s, units[u]);
+	return arena_printf(a, "%.*f %s",
+			    fabs(s) >= 99.95   ? 0
+			    : fabs(s) >= 9.995 ? 1
+					       : 2,
+			    s, units[u]);
 }
 
 const char *str_double(struct arena *a, double v)
@@ -154,9 +158,11 @@ const char *str_nearest(const char *meant, const char *const *names, size_t n)
 		if (!names[i])
 			continue;
 		far = str_distance(meant, names[i]);
-		/* What was typed so far, or more than there is, is nearer than it looks. */
-		if (len >= 2 && (str_starts(names[i], meant) || str_starts(meant, names[i])))
+		/* The beginning of a name, or a name with something behind it, is nearer than it looks. */
+		if (len >= 2 && str_starts(names[i], meant))
 			far = least(far, 1);
+		else if (len >= 2 && str_starts(meant, names[i]))
+			far = least(far, 2);
 		if (far < least_far && far < strlen(names[i])) {
 			least_far = far;
 			best = names[i];

@@ -17,11 +17,11 @@ void str_add_n(struct str *b, const char *s, size_t n);
 void str_addf(struct str *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *str_get(const struct str *b); /* "" where nothing was added */
 
-const char *str_count(struct arena *a, int64_t n);    /* "1,228,800" */
-const char *str_bytes(struct arena *a, int64_t n);    /* "435.6 MiB", "12 bytes" */
-const char *str_seconds(struct arena *a, double s);   /* "12.3 ms", "4.56 s" */
-const char *str_float(struct arena *a, float v);      /* shortest that reads back the same */
-const char *str_double(struct arena *a, double v);    /* the same; "nan", "inf" */
+const char *str_count(struct arena *a, int64_t n);  /* "1,228,800" */
+const char *str_bytes(struct arena *a, int64_t n);  /* "435.6 MiB", "12 bytes" */
+const char *str_seconds(struct arena *a, double s); /* "12.3 ms", "4.56 s" */
+const char *str_float(struct arena *a, float v);    /* shortest that reads back the same */
+const char *str_double(struct arena *a, double v);  /* the same; "nan", "inf" */
 bool str_starts(const char *s, const char *prefix);
 
 /* Edit distance: insertions, deletions, substitutions and swaps of neighbours. */

@@ -42,8 +42,8 @@ static int next_event(struct reader *r)
 	if (!yaml_parser_parse(&r->parser, &r->event)) {
 		const char *problem = r->parser.problem ? r->parser.problem : "cannot be read";
 		size_t line = r->parser.problem_mark.line;
-		return config_fail(r, (unsigned)line + 1, fmt(r->diag, "no valid YAML: %s", problem),
-				   NULL);
+		return config_fail(r, (unsigned)line + 1,
+				   fmt(r->diag, "no valid YAML: %s", problem), NULL);
 	}
 	r->held = true;
 	return 0;
@@ -73,8 +73,8 @@ static int set_value(struct reader *r, const struct field *f, const char *value,
 
 	if (!value)
 		return config_fail(r, line, "a value holds a NUL character", NULL);
-	int rc = field_set(f, r->obj, value, arena_printf(r->arena, "%s: %s", where, f->name), r->arena,
-			   r->diag);
+	int rc = field_set(f, r->obj, value, arena_printf(r->arena, "%s: %s", where, f->name),
+			   r->arena, r->diag);
 	if (rc) {
 		if (r->diag)
 			r->diag->last->code = E_CONFIG;
@@ -87,7 +87,8 @@ static int set_value(struct reader *r, const struct field *f, const char *value,
 
 static int not_scalar(struct reader *r, const struct field *f)
 {
-	return config_fail(r, event_line(r), fmt(r->diag, "%s takes a single value here", f->name), NULL);
+	return config_fail(r, event_line(r), fmt(r->diag, "%s takes a single value here", f->name),
+			   NULL);
 }
 
 /* key: [a, b]: each an item of a list; of other list types joined by commas. */
@@ -138,7 +139,8 @@ static int read_mapping(struct reader *r, const struct field *f)
 		if (r->event.type != YAML_SCALAR_EVENT)
 			return not_scalar(r, f);
 		const char *value = scalar(r);
-		rc = set_value(r, f, name && value ? arena_printf(r->arena, "%s=%s", name, value) : NULL,
+		rc = set_value(r, f,
+			       name && value ? arena_printf(r->arena, "%s=%s", name, value) : NULL,
 			       line);
 		if (rc)
 			return rc;
@@ -215,7 +217,8 @@ static int read_documents(struct reader *r)
 		int rc = next_event(r);
 		if (rc || r->event.type == YAML_STREAM_END_EVENT)
 			return rc;
-		if (r->event.type == YAML_STREAM_START_EVENT || r->event.type == YAML_DOCUMENT_END_EVENT)
+		if (r->event.type == YAML_STREAM_START_EVENT ||
+		    r->event.type == YAML_DOCUMENT_END_EVENT)
 			continue;
 		if (r->event.type == YAML_DOCUMENT_START_EVENT) {
 			if (seen)
@@ -229,12 +232,19 @@ static int read_documents(struct reader *r)
 	}
 }
 
-int yaml_load(const char *path, const struct field *table, unsigned refused, void *obj, yaml_seen *seen,
-	      void *ctx, struct arena *a, struct diag *d)
+int yaml_load(const char *path, const struct field *table, unsigned refused, void *obj,
+	      yaml_seen *seen, void *ctx, struct arena *a, struct diag *d)
 {
 	struct file_map m;
-	struct reader r = {.path = path, .table = table, .refused = refused, .obj = obj, .seen = seen,
-			   .ctx = ctx, .keys.arena = a, .arena = a, .diag = d};
+	struct reader r = {.path = path,
+			   .table = table,
+			   .refused = refused,
+			   .obj = obj,
+			   .seen = seen,
+			   .ctx = ctx,
+			   .keys.arena = a,
+			   .arena = a,
+			   .diag = d};
 	int rc = file_map(path, &m, E_CONFIG, d);
 
 	if (rc)

@@ -14,7 +14,7 @@ typedef void yaml_seen(void *ctx, const struct field *f, const char *where);
  * Set fields of obj from the file. Only rows for which no bit of `refused` is in their flags may be
  * set. Errors are E-CONFIG with FILE:LINE. seen may be NULL.
  */
-int yaml_load(const char *path, const struct field *table, unsigned refused, void *obj, yaml_seen *seen,
-	      void *ctx, struct arena *a, struct diag *d);
+int yaml_load(const char *path, const struct field *table, unsigned refused, void *obj,
+	      yaml_seen *seen, void *ctx, struct arena *a, struct diag *d);
 
 #endif

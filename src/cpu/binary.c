@@ -5,6 +5,7 @@
 #include "cpu/broadcast.h"
 #include "cpu/simd.h"
 #include "cpu/util.h"
+#include "cpu/pointwise.h"
 #include "ops/unary.h"
 
 #include <math.h>
@@ -688,7 +689,12 @@ static int bias_split_gelu_run(const struct call *c)
 #define MANY(name)                                                                                 \
 	{.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = many_reshape, .run = many_run}
 
+#define IMAGE(name)                                                                                \
+	{.op = (name), .types = T_F32 | T_F16 | T_BF16, .accepts = pointwise_binary_accepts,       \
+	 .reshape = pointwise_binary_reshape, .run = pointwise_run}
+
 const struct kernel cpu_binary[] = {
+	IMAGE("Add"), IMAGE("Sub"), IMAGE("Mul"), IMAGE("Div"),
 	PLAIN("Add"), PLAIN("Sub"), PLAIN("Mul"), PLAIN("Div"), PLAIN("Mod"), PLAIN("And"),
 	PLAIN("Or"), PLAIN("Xor"), PLAIN("Equal"), PLAIN("Greater"), PLAIN("GreaterOrEqual"),
 	PLAIN("Less"), PLAIN("LessOrEqual"), PLAIN("BitShift"), PLAIN("BitwiseAnd"),

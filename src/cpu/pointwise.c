@@ -342,12 +342,10 @@ static void declare(struct site *s, struct step *step, enum layout l)
 	step->give = give;
 }
 
-int pointwise_reshape(struct site *site, struct step *step, struct diag *d)
+static int make_ready(struct site *site, struct step *step, const struct fused_pointwise *f)
 {
-	const struct fused_pointwise *f = site_params(site);
 	struct pointwise *p = arena_new(site->plan_arena, struct pointwise);
 	struct assign s = {.f = f, .p = p, .n = (int)(f->code.n / 4)};
-	(void)d;
 	step->state = p;
 	p->nin = (int)site->node->nin;
 	p->nout = (int)f->outs.n;
@@ -358,6 +356,36 @@ int pointwise_reshape(struct site *site, struct step *step, struct diag *d)
 	assign_all(&s);
 	step->workspace = (size_t)pool_threads() * (size_t)p->nreg * PIECE * sizeof(float);
 	return 0;
+}
+
+int pointwise_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	(void)d;
+	return make_ready(site, step, site_params(site));
+}
+
+bool pointwise_binary_accepts(const struct site *s, struct why *w)
+{
+	const struct shape *y = &site_out(s, 0)->shape;
+	if (s->node->nin != 2 || choose_layout(s) == LAYOUT_ROW)
+		return refuse(w, "no image in a layout of its own");
+	for (uint32_t i = 0; i < 2; i++)
+		if (!shape_equal(&site_in(s, i)->shape, y))
+			return true;
+	return refuse(w, "both are of one shape");
+}
+
+int pointwise_binary_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	static const char *const names[] = {"Add", "Sub", "Mul", "Div"};
+	static const int64_t outs[] = {2}, ops[] = {PW_ADD, PW_SUB, PW_MUL, PW_DIV};
+	int64_t code[] = {PW_INPUT, 0, 0, 0, PW_INPUT, 1, 0, 0, PW_ADD, 0, 1, 0};
+	struct fused_pointwise f = {.code = {code, 12}, .consts = {NULL, 0}, .outs = {outs, 1}};
+	(void)d;
+	for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++)
+		if (!strcmp(site->node->op->name, names[i]))
+			code[8] = ops[i];
+	return make_ready(site, step, &f);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

@@ -202,7 +202,7 @@ uint8_t f32_to_f4(float v)
 	float a = fabsf(v);
 
 	if (isnan(v))
-		return 7;
+		return 8; /* the type has no NaN; ml_dtypes, ONNX's reference, makes it -0 */
 	for (uint8_t i = 0; i < 7; i++) /* ties go to the even code */
 		if (a > limits[i] || (a == limits[i] && (i & 1)))
 			code = (uint8_t)(i + 1);

@@ -115,7 +115,7 @@ static int resize_infer(struct infer *c)
 	const struct tensor *sizes = has_sizes && !has_scales ? infer_value(c, 3) : NULL;
 	struct resize_sizes r;
 
-	if (has_scales && has_sizes)
+	if (has_scales && has_sizes && c->concrete)
 		return infer_fail(c, E_OP_INPUTS, -1, "either scales or sizes", "both");
 	if (!has_scales && !has_sizes && x.rank > 0)
 		return infer_fail(c, E_OP_INPUTS, -1, "either scales or sizes", "neither");

@@ -20,13 +20,15 @@ static void a_finding_is_kept_and_printed(void)
 {
 	struct diag d = {0};
 	int rc = FAIL(&d, E_SHAPE, .node = "fc1", .op = "MatMul", .slot = "input B",
-		      .expected = fmt(&d, "dim 0 = %d", 128), .actual = "64", .hint = "turn it round");
+		      .expected = fmt(&d, "dim 0 = %d", 128), .actual = "64",
+		      .hint = "turn it round");
 	char *text = printed(&d);
 
 	CHECK_INT(rc, -E_SHAPE);
 	CHECK_INT(d.errors, 1);
-	CHECK_STR(text, "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not fit: expected dim 0 = 128, got 64\n"
-			"  hint: turn it round\n");
+	CHECK_STR(text,
+		  "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not fit: expected dim 0 = 128, got 64\n"
+		  "  hint: turn it round\n");
 	free(text);
 	diag_free(&d);
 }
@@ -39,7 +41,8 @@ static void rows_replace_expected_and_hint(void)
 	FAIL(&d, E_INPUT_BYTES, .message = "it does not fit", .rows = rows, .nrows = 2);
 	rows[0].text = "changed afterwards";
 	char *text = printed(&d);
-	CHECK_STR(text, "error[E-INPUT-BYTES]: it does not fit\n  model expects  f32 [1]\n  try            less\n");
+	CHECK_STR(text,
+		  "error[E-INPUT-BYTES]: it does not fit\n  model expects  f32 [1]\n  try            less\n");
 	free(text);
 	diag_free(&d);
 }
@@ -58,7 +61,8 @@ static void ids_are_unique_and_have_a_class(void)
 		CHECK((status >= 1 && status <= 9) || status == 124 || status == 130);
 		CHECK(code_title((enum code)c) && *code_title((enum code)c));
 		for (int k = 1; k < c; k++)
-			CHECK(strcmp(code_id((enum code)c, SEV_ERROR), code_id((enum code)k, SEV_ERROR)) != 0);
+			CHECK(strcmp(code_id((enum code)c, SEV_ERROR),
+				     code_id((enum code)k, SEV_ERROR)) != 0);
 	}
 }
 

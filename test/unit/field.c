@@ -27,7 +27,11 @@ static const struct field table[] = {
 	FIELD(struct all, t, F_DURATION, "200ms", ""),
 	FIELD(struct all, s, F_STRING, NULL, ""),
 	{.name = "word", .type = F_STRING, .off = offsetof(struct all, word), .def = "b", .choices = "a|b"},
-	{.name = "e", .type = F_ENUM, .off = offsetof(struct all, e), .def = "two", .choices = "one|two|three"},
+	{.name = "e",
+	 .type = F_ENUM,
+	 .off = offsetof(struct all, e),
+	 .def = "two",
+	 .choices = "one|two|three"},
 	FIELD(struct all, ints, F_INTS, "1,-2,3", ""),
 	FIELD(struct all, floats, F_FLOATS, NULL, ""),
 	FIELD(struct all, strings, F_STRINGS, "x,y", ""),
@@ -69,7 +73,8 @@ static void a_wrong_default_is_told(void)
 
 static void numbers_are_read_whole(void)
 {
-	static const char *const bad[] = {"", " 1", "1x", "1.5", "6", "-6", "99999999999999999999", "nan"};
+	static const char *const bad[] = {
+		"", " 1", "1x", "1.5", "6", "-6", "99999999999999999999", "nan"};
 	struct all x = {0};
 
 	CHECK(put(&x, "n", "5") == 0 && x.n == 5);
@@ -86,9 +91,16 @@ static void sizes_have_units(void)
 	static const struct {
 		const char *text;
 		int64_t bytes;
-	} good[] = {{"0", 0}, {"12", 12}, {"4K", 4096}, {"2MiB", 2 << 20}, {"1.5G", 3LL << 29},
-		    {"10MB", 10000000}, {"3 GiB", 3LL << 30}, {"9223372036854775807", INT64_MAX}};
-	static const char *const bad[] = {"-1", "4Q", "K", "", "1e30", "inf", "99999999999999999999"};
+	} good[] = {{"0", 0},
+		    {"12", 12},
+		    {"4K", 4096},
+		    {"2MiB", 2 << 20},
+		    {"1.5G", 3LL << 29},
+		    {"10MB", 10000000},
+		    {"3 GiB", 3LL << 30},
+		    {"9223372036854775807", INT64_MAX}};
+	static const char *const bad[] = {
+		"-1", "4Q", "K", "", "1e30", "inf", "99999999999999999999"};
 	struct all x = {0};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {

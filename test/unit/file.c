@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* mkdtemp, pipe2 */
 #include "base/file.h"
 
+#include "base/clock.h"
 #include "base/dl.h"
 #include "base/mem.h"
 #include "unit.h"
@@ -205,7 +206,8 @@ static void paths_are_parted(void)
 
 static void libraries_are_looked_for(void)
 {
-	static const char *const math[] = {"libinfer_none.so.1", "libm.so.6", NULL}, *const none[] = {"libinfer_none.so.1", NULL};
+	static const char *const math[] = {"libinfer_none.so.1", "libm.so.6", NULL},
+				 *const none[] = {"libinfer_none.so.1", NULL};
 	static const struct dl_symbol symbols[] = {{"cos", true}, {"infer_no_such", false}};
 	static const struct dl_symbol missing[] = {{"infer_no_such", true}};
 	void *table[2] = {NULL, NULL};
@@ -220,6 +222,15 @@ static void libraries_are_looked_for(void)
 	CHECK_INT(dl_open(&lib, &math[1], missing, table, 1, &d), -E_LIBRARY);
 	CHECK(strstr(d.last->actual, "it has no symbol infer_no_such"));
 	diag_free(&d);
+}
+
+static void time_passes(void)
+{
+	uint64_t start = clock_ns(), age = clock_since_exec();
+
+	CHECK(age > 0 && age < UINT64_C(600000000000));
+	CHECK(clock_since_exec() >= age);
+	CHECK(clock_ns() >= start);
 }
 
 int main(void)
@@ -238,6 +249,7 @@ int main(void)
 	UNIT(folders_are_made);
 	UNIT(paths_are_parted);
 	UNIT(libraries_are_looked_for);
+	UNIT(time_passes);
 	arena_free(&arena);
 	return rmdir(dir) != 0 || unit_end();
 }

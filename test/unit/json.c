@@ -49,8 +49,9 @@ static void a_document(void)
 	json_null(&j, "none");
 	json_end(&j, '}');
 	json_finish(&j);
-	CHECK_STR(end(&j), "{\n  \"a\": \"b\",\n  \"numbers\": [-1, 0.5, true],\n  \"objects\": [\n    {\n"
-			   "      \"x\": 1\n    },\n    {}\n  ],\n  \"empty\": [],\n  \"none\": null\n}\n");
+	CHECK_STR(end(&j),
+		  "{\n  \"a\": \"b\",\n  \"numbers\": [-1, 0.5, true],\n  \"objects\": [\n    {\n"
+		  "      \"x\": 1\n    },\n    {}\n  ],\n  \"empty\": [],\n  \"none\": null\n}\n");
 }
 
 static const char *string(const char *s, size_t n)
@@ -65,14 +66,18 @@ static void strings_are_escaped(void)
 {
 	CHECK_STR(string("a\"\\\n\t\x01\x7f", 7), "\"a\\\"\\\\\\n\\t\\u0001\\u007f\"");
 	CHECK_STR(string("a\0b", 3), "\"a\\u0000b\"");
-	CHECK_STR(string("\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80", 9), "\"\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80\"");
+	CHECK_STR(string("\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80", 9),
+		  "\"\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80\"");
 }
 
 #define FFFD "\xef\xbf\xbd"
 static void bad_utf8_is_replaced(void)
 {
-	CHECK_STR(string("a\xff" "b", 3), "\"a" FFFD "b\"");
-	CHECK_STR(string("\xc0\x80", 2), "\"" FFFD FFFD "\"");	     /* overlong */
+	CHECK_STR(string("a\xff"
+			 "b",
+			 3),
+		  "\"a" FFFD "b\"");
+	CHECK_STR(string("\xc0\x80", 2), "\"" FFFD FFFD "\"");		/* overlong */
 	CHECK_STR(string("\xe0\x80\x80", 3), "\"" FFFD FFFD FFFD "\""); /* overlong */
 	CHECK_STR(string("\xed\xa0\x80", 3), "\"" FFFD FFFD FFFD "\""); /* a surrogate */
 	CHECK_STR(string("\xf4\x90\x80\x80", 4), "\"" FFFD FFFD FFFD FFFD "\"");
@@ -89,7 +94,8 @@ static const char *number(double v)
 
 static void numbers_read_back(void)
 {
-	static const double values[] = {0, -0.0, 0.1, 1.0 / 3, DBL_MAX, DBL_MIN, 5e-324, 1e21, 123456789};
+	static const double values[] = {0,	 -0.0,	 0.1,  1.0 / 3,	 DBL_MAX,
+					DBL_MIN, 5e-324, 1e21, 123456789};
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
 		CHECK(strtod(number(values[i]), NULL) == values[i]);

@@ -19,28 +19,43 @@ static const struct {
 #undef FAMILY
 };
 
+static void tables_are_well_formed(void)
+{
+	struct diag d = {0};
+
+	CHECK(op_selfcheck(&d) == 0);
+	diag_print(&d, stdout, false);
+	diag_free(&d);
+}
+
 static void kernels_name_operators(void)
 {
 	for (size_t f = 0; f < sizeof(tables) / sizeof(*tables); f++) {
 		for (const struct kernel *k = tables[f].kernels; k->op; k++) {
-			CHECK(op_named(k->op) != NULL, "cpu_%s: kernel for %s, which no row describes",
-			      tables[f].family, k->op);
-			CHECK(k->run != NULL, "cpu_%s: the kernel for %s has no run", tables[f].family, k->op);
+			if (!CHECK(op_named(k->op) != NULL) || !CHECK(k->run != NULL))
+				printf("# cpu_%s: %s\n", tables[f].family, k->op);
 		}
 	}
+}
+
+static bool newest(const struct op *op)
+{
+	return op == op_named(op_qualified(op));
 }
 
 static int has_kernel(const struct op *op, void *arg)
 {
 	(void)arg;
-	if (op != op_named(op_qualified(op))) /* an old version: it is upgraded */
-		return 0;
-	bool runs = op->expand || backend_kernel(&cpu_backend, op, 0);
-	CHECK(runs, "%s has neither a CPU kernel nor an expansion", op_qualified(op));
+	if (newest(op) && !CHECK(op->expand || backend_kernel(&cpu_backend, op, 0)))
+		printf("# %s has neither a CPU kernel nor an expansion\n", op_qualified(op));
 	return 0;
 }
 
-/* The last kernel of an operator is the reference: it takes every type that its row allows. */
+static void operators_have_kernels(void)
+{
+	op_each(has_kernel, NULL);
+}
+
 static int reference_last(const struct op *op, void *arg)
 {
 	const struct kernel *last = NULL;
@@ -48,21 +63,21 @@ static int reference_last(const struct op *op, void *arg)
 	(void)arg;
 	for (unsigned k = 0; backend_kernel(&cpu_backend, op, k); k++)
 		last = backend_kernel(&cpu_backend, op, k);
-	if (last && op == op_named(op_qualified(op)))
-		CHECK(last->flags & K_REFERENCE, "the last kernel of %s is no reference", op_qualified(op));
+	if (last && newest(op) && !CHECK(last->flags & K_REFERENCE))
+		printf("# the last kernel of %s is no reference\n", op_qualified(op));
 	return 0;
+}
+
+static void references_come_last(void)
+{
+	op_each(reference_last, NULL);
 }
 
 int main(void)
 {
-	struct diag d = {0};
-
-	op_selfcheck(&d);
-	diag_print(&d, stderr, false);
-	CHECK(!d.errors, "the operator tables are well formed");
-	diag_free(&d);
-	kernels_name_operators();
-	op_each(has_kernel, NULL);
-	op_each(reference_last, NULL);
-	return unit_done();
+	UNIT(tables_are_well_formed);
+	UNIT(kernels_name_operators);
+	UNIT(operators_have_kernels);
+	UNIT(references_come_last);
+	return unit_end();
 }

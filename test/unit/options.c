@@ -145,7 +145,8 @@ static void help_needs_nothing_else(void)
 static void precedence(void)
 {
 	char path[] = "/tmp/infer-unit-XXXXXX", line[128];
-	static const char text[] = "device: cpu\nthreads: 2\nseed: 5\ninput: [a, b]\ndim: {batch: 2}\nnodes: on\nverbose: 2\n";
+	static const char text[] =
+		"device: cpu\nthreads: 2\nseed: 5\ninput: [a, b]\ndim: {batch: 2}\nnodes: on\nverbose: 2\n";
 	int fd = mkstemp(path);
 
 	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
@@ -190,9 +191,10 @@ static void commands_have_a_page(void)
 
 int main(void)
 {
-	static const char *const variables[] = {"INFER_CONFIG", "INFER_DEVICE", "INFER_THREADS", "INFER_SEED",
-						"INFER_OPTIMIZE", "INFER_COLOR", "INFER_TIMEOUT",
-						"INFER_MEMORY_LIMIT", "INFER_EXTERNAL_ROOT", "INFER_PRECISION"};
+	static const char *const variables[] = {
+		"INFER_CONFIG",	       "INFER_DEVICE",	 "INFER_THREADS", "INFER_SEED",
+		"INFER_OPTIMIZE",      "INFER_COLOR",	 "INFER_TIMEOUT", "INFER_MEMORY_LIMIT",
+		"INFER_EXTERNAL_ROOT", "INFER_PRECISION"};
 
 	for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++)
 		unsetenv(variables[i]);

@@ -65,7 +65,8 @@ static const char *refusal(const char *text)
 static void values_are_set(void)
 {
 	CHECK_INT(load("# a comment\nflag: yes\nn: -7\ns: 'it''s # text'\nints: [1, 2]\n"
-		       "list:\n  - a b\n  - \"c\\td\"\n"), 0);
+		       "list:\n  - a b\n  - \"c\\td\"\n"),
+		  0);
 	CHECK(x.flag && x.n == -7);
 	CHECK_STR(x.s, "it's # text");
 	CHECK(x.ints.n == 2 && x.ints.v[1] == 2);
@@ -115,7 +116,8 @@ static void errors_have_a_line(void)
 
 static void no_yaml_is_refused(void)
 {
-	static const char *const bad[] = {"a: b: c\n", "s: 'open\n", "n: 1\n\tflag: on\n", "\xff\xfe\xff", "s: \x01"};
+	static const char *const bad[] = {"a: b: c\n", "s: 'open\n", "n: 1\n\tflag: on\n",
+					  "\xff\xfe\xff", "s: \x01"};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		if (!CHECK(load(bad[i]) == -E_CONFIG))

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares infer with ONNX Runtime: latency, process start to result, peak memory, outputs.
+
+usage: compare.py [--latency PROGRAM] [--threads N] [--rounds N] [--what latency,process] MODEL...
+
+The two take turns, a short burst each, in processes of their own; a ratio is the median over the
+rounds of (median of our burst / median of theirs). Below 1 we are faster or smaller. The peer is
+the onnxruntime of this Python. With --steps, what each step of ours takes instead.
+"""
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+PEER = r"""
+import sys, time, numpy as np, onnxruntime as ort
+model, threads, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+o = ort.SessionOptions()
+o.intra_op_num_threads = threads
+s = ort.InferenceSession(model, o, providers=['CPUExecutionProvider'])
+feed = {}
+for a in sys.argv[4:]:
+    name, dtype, dims, path = a.split('|')
+    feed[name] = np.fromfile(path, dtype).reshape([int(d) for d in dims.split('x')] if dims else [])
+y = s.run(None, feed)
+print('ready', flush=True)
+if out:
+    y[0].tofile(out)
+for line in sys.stdin:
+    if line.startswith('run'):
+        t = []
+        for _ in range(int(line.split()[1])):
+            t0 = time.perf_counter(); s.run(None, feed); t.append((time.perf_counter() - t0) * 1e3)
+        print(*t, flush=True)
+    else:
+        break
+"""
+
+KINDS = {"tensor(float)": "f4", "tensor(int64)": "i8", "tensor(int32)": "i4", "tensor(float16)": "f2",
+         "tensor(bool)": "?", "tensor(uint8)": "u1", "tensor(double)": "f8"}
+
+
+def describe(model, dims):
+    """(name, numpy type, shape, array) of each input; free dimensions are 1 unless given."""
+    import onnxruntime as ort
+    o = ort.SessionOptions()
+    o.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model, o, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(1)
+    inputs = []
+    for i in session.get_inputs():
+        shape = [d if isinstance(d, int) and d > 0 else dims.get(d, dims.get(i.name, 1)) for d in i.shape]
+        kind = KINDS[i.type]
+        if kind[0] == "f":
+            a = rng.standard_normal(shape).astype(kind)
+        else:
+            a = rng.integers(0, 2 if "mask" in i.name else 1000, shape).astype(kind)
+            if "mask" in i.name:
+                a[...] = 1
+        inputs.append((i.name, kind, shape, a))
+    return inputs
+
+
+class Server:
+    def __init__(self, command):
+        self.start = time.perf_counter()
+        self.p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.first = self.p.stdout.readline()
+        self.ready = (time.perf_counter() - self.start) * 1e3
+        if not self.first.startswith("ready"):
+            raise SystemExit(f"{command[0]} did not start")
+
+    def ask(self, line):
+        self.p.stdin.write(line + "\n")
+        self.p.stdin.flush()
+        return self.p.stdout.readline()
+
+    def burst(self, n):
+        return statistics.median(float(x) for x in self.ask(f"run {n}").split())
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.wait()
+
+
+def latency(ours, theirs, rounds):
+    a, b = Server(ours), Server(theirs)
+    n = max(3, min(40, int(150 / max(b.burst(3), 0.05))))
+    a.burst(n), b.burst(n)
+    pairs = []
+    for k in range(rounds):
+        first, second = (a, b) if k % 2 else (b, a)
+        x, y = first.burst(n), second.burst(n)
+        pairs.append((x, y) if k % 2 else (y, x))
+    a.close(), b.close()
+    return pairs
+
+
+def process(command):
+    """ms from start to the end of the process, and its peak memory in MiB."""
+    t0 = time.perf_counter()
+    p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(p.pid, 0)
+    if status:
+        raise SystemExit(f"{command[0]} failed")
+    return (time.perf_counter() - t0) * 1e3, usage.ru_maxrss / 1024
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    ap.add_argument("--latency", default="build/bench/latency", help="our program (make bench makes it)")
+    ap.add_argument("--threads", type=int, default=2)
+    ap.add_argument("--rounds", type=int, default=9)
+    ap.add_argument("--what", default="latency,process")
+    ap.add_argument("--dim", action="append", default=[], metavar="NAME=N")
+    ap.add_argument("--steps", type=int, default=0, metavar="N", help="show the slowest N steps")
+    ap.add_argument("model", nargs="+")
+    args = ap.parse_args()
+    dims = {k: int(v) for k, v in (d.split("=") for d in args.dim)}
+    dims.setdefault("seq", 128)
+    ok = True
+    print(f"{'model':32} {'what':9} {'ours':>9} {'ONNX RT':>9} {'ratio':>6}")
+    for model in args.model:
+        name = os.path.basename(model)
+        with tempfile.TemporaryDirectory() as tmp:
+            inputs = describe(model, dims)
+            mine, peer = [args.latency, model, str(args.threads)], []
+            for k, (inp, kind, shape, a) in enumerate(inputs):
+                path = os.path.join(tmp, f"{k}.raw")
+                a.tofile(path)
+                text = "x".join(map(str, shape))
+                mine.append(f"{path}:{text}")
+                peer.append(f"{inp}|{kind}|{text}|{path}")
+            reference = os.path.join(tmp, "ref.raw")
+            theirs = lambda out: [sys.executable, "-c", PEER, model, str(args.threads), out, *peer]
+            if args.steps:
+                show_steps(mine, args.steps)
+                continue
+            ok &= check(mine, theirs(reference), reference, tmp, name)
+            if "latency" in args.what:
+                pairs = latency(mine, theirs(""), args.rounds)
+                report(name, "ms", pairs)
+            if "process" in args.what:
+                runs = [(process(mine), process(theirs(""))) for _ in range(max(3, args.rounds // 2))]
+                report(name, "start ms", [(a[0], b[0]) for a, b in runs])
+                report(name, "peak MiB", [(a[1], b[1]) for a, b in runs])
+    return 0 if ok else 1
+
+
+def check(mine, theirs, reference, tmp, name):
+    """Our first output against theirs: largest difference over largest value."""
+    process(theirs)
+    out = os.path.join(tmp, "out.raw")
+    a = Server(mine)
+    a.ask(f"out {out}")
+    a.close()
+    kind = "f2" if ".ts16" in name or "fp16" in name else "f4"
+    y, ref = np.fromfile(out, kind).astype("f8"), np.fromfile(reference, kind).astype("f8")
+    worst = np.abs(y - ref).max() / max(np.abs(ref).max(), 1e-30) if y.shape == ref.shape else np.inf
+    print(f"{name:32} {'error':9} {worst:9.2g}", flush=True)
+    return worst <= (3e-2 if kind == "f2" else 1e-3)
+
+
+def show_steps(mine, n):
+    a = Server(mine)
+    a.burst(5)
+    a.p.stdin.write("steps 20\n")
+    a.p.stdin.flush()
+    total, by_op, shown = 0.0, {}, 0
+    while (line := a.p.stdout.readline().rstrip("\n")) != "end":
+        ms = float(line.split()[0])
+        op = " ".join(line[8:40].split()[:1])
+        total += ms
+        count, t = by_op.get(op, (0, 0.0))
+        by_op[op] = (count + 1, t + ms)
+        if (shown := shown + 1) <= n:
+            print(line)
+    print(f"{total:8.4f} in all")
+    for op, (count, t) in sorted(by_op.items(), key=lambda x: -x[1][1]):
+        print(f"{t:8.4f} {count:4} {op}")
+    a.close()
+
+
+def report(name, what, pairs):
+    ours, theirs = (statistics.median(p[k] for p in pairs) for k in (0, 1))
+    ratio = statistics.median(a / b for a, b in pairs)
+    print(f"{name:32} {what:9} {ours:9.2f} {theirs:9.2f} {ratio:6.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.exit(main())

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Resize is separable: a table of taps (elements and weights) for each place along each axis that
+ * changes, then one pass an axis. Floats in fp32 (f64 in f64), integers in f64, rounded once;
+ * nearest copies elements of any type.
+ */
+#include "ops/resize.h"
+
+#include "base/pool.h"
+#include "cpu/wide.h"
+
+#include <math.h>
+#include <string.h>
+
+struct taps {
+	int64_t in, out, n; /* n taps for each of out places; 0: the axis stays */
+	int64_t *index;
+	double *weight;
+	bool *outside;
+};
+
+struct resize_job {
+	int rank, changed;
+	int64_t in[MAX_RANK], out[MAX_RANK];
+	struct taps taps[MAX_RANK];
+};
+
+static int64_t span(const int64_t *size, int from, int to)
+{
+	int64_t n = 1;
+
+	for (int i = from; i < to; i++)
+		n *= size[i];
+	return n;
+}
+
+/* ---- taps ------------------------------------------------------------------------------------- */
+
+struct axis {
+	const struct resize *p;
+	int64_t in, out;
+	double scale, roi0, roi1;
+};
+
+/* Where output place o lies in the input; *outside for the cropping mode. */
+static double coordinate(const struct axis *a, int64_t o, bool *outside)
+{
+	double x = (double)o, in = (double)a->in, width = a->scale * in, at;
+
+	switch (a->p->coordinate_transformation_mode) {
+	case COORD_ALIGN_CORNERS:
+		return width == 1 ? 0 : x * (in - 1) / (width - 1);
+	case COORD_ASYMMETRIC:
+		return x / a->scale;
+	case COORD_PYTORCH_HALF_PIXEL:
+		return a->out > 1 ? (x + 0.5) / a->scale - 0.5 : 0;
+	case COORD_HALF_PIXEL_SYMMETRIC:
+		return in / 2 * (1 - (double)a->out / width) + (x + 0.5) / a->scale - 0.5;
+	case COORD_TF_HALF_PIXEL_FOR_NN:
+		return (x + 0.5) / a->scale;
+	case COORD_TF_CROP_AND_RESIZE:
+		if (width == 1)
+			at = 0.5 * (a->roi0 + a->roi1) * (in - 1);
+		else
+			at = a->roi0 * (in - 1) + x * (a->roi1 - a->roi0) * (in - 1) / (width - 1);
+		*outside = !(at >= 0 && at <= in - 1);
+		return at;
+	default:
+		return (x + 0.5) / a->scale - 0.5;
+	}
+}
+
+static double nearest(const struct axis *a, double x)
+{
+	double f = floor(x);
+
+	switch (a->p->nearest_mode) {
+	case NEAREST_PREFER_CEIL:
+		return x - f < 0.5 ? f : f + 1;
+	case NEAREST_FLOOR:
+		return f;
+	case NEAREST_CEIL:
+		return ceil(x);
+	case NEAREST_SIMPLE:
+		return a->scale < 1 ? ceil(x) : f;
+	default:
+		return x - f <= 0.5 ? f : f + 1;
+	}
+}
+
+static double cubic_weight(double x, double a)
+{
+	x = fabs(x);
+	if (x <= 1)
+		return ((a + 2) * x - (a + 3)) * x * x + 1;
+	return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+static bool is_linear(const struct resize *p)
+{
+	return p->mode == RESIZE_LINEAR || p->mode == RESIZE_BILINEAR;
+}
+
+/* Taps a place has; scale at least what it will be in the run. */
+static int64_t tap_count(const struct resize *p, double scale)
+{
+	double s = p->antialias && scale < 1 ? scale : 1;
+
+	if (p->mode == RESIZE_NEAREST)
+		return 1;
+	return 2 * (int64_t)ceil((is_linear(p) ? 1 : 2) / s);
+}
+
+/* n elements from `first` on around x, weighted by the filter; s stretches it. */
+static void weigh(const struct axis *a, double x, int64_t n, int64_t *index, double *weight)
+{
+	double s = a->p->antialias && a->scale < 1 ? a->scale : 1, base = floor(x), sum = 0, kept = 0;
+	int64_t first = (int64_t)base - n / 2 + 1;
+
+	for (int64_t k = 0; k < n; k++) {
+		double d = ((double)(first + k) - x) * s;
+		weight[k] = is_linear(a->p) ? fmax(0, 1 - fabs(d)) : cubic_weight(d, (double)a->p->cubic_coeff_a);
+		sum += weight[k];
+		if (a->p->exclude_outside && (first + k < 0 || first + k >= a->in))
+			weight[k] = 0;
+		kept += weight[k];
+	}
+	if (a->p->exclude_outside)
+		sum = kept;
+	else if (s == 1)
+		sum = 1;
+	for (int64_t k = 0; k < n; k++) {
+		int64_t i = first + k;
+		weight[k] = sum != 0 ? weight[k] / sum : 0;
+		index[k] = i < 0 ? 0 : i >= a->in ? a->in - 1 : i;
+	}
+}
+
+static void fill_taps(const struct axis *a, struct taps *t)
+{
+	for (int64_t o = 0; o < t->out; o++) {
+		bool outside = false;
+		double x = coordinate(a, o, &outside);
+		int64_t *index = t->index + o * t->n;
+		double *weight = t->weight + o * t->n;
+		if (!(fabs(x) < 1e15))
+			x = 0;
+		t->outside[o] = outside;
+		if (a->p->mode != RESIZE_NEAREST) {
+			weigh(a, x, t->n, index, weight);
+			continue;
+		}
+		double i = nearest(a, x);
+		index[0] = i < 0 ? 0 : i >= (double)a->in ? a->in - 1 : (int64_t)i;
+		weight[0] = 1;
+	}
+}
+
+/* Whether axis d changes at all. */
+static bool changes(const struct resize *p, const struct resize_sizes *r, const struct shape *x, int d)
+{
+	bool crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
+
+	return r->axis[d] >= 0 && (crop || r->out[d] != x->dim[d] || r->scale[d] != 1);
+}
+
+/* Room for the taps of an axis, as the sizes alone tell. */
+static size_t taps_bytes(const struct resize *p, int64_t in, int64_t out)
+{
+	double scale = in > 0 && out > 0 ? ((double)out - 0.5) / (double)in : 1;
+	size_t n = (size_t)tap_count(p, scale) * (size_t)out;
+
+	return scratch_size(n * sizeof(int64_t)) + scratch_size(n * sizeof(double)) + scratch_size((size_t)out);
+}
+
+static double roi_at(const struct tensor *roi, int64_t i, double absent)
+{
+	return roi && i < tensor_count(roi) ? elem_f64(tensor_dtype(roi), roi->data, i) : absent;
+}
+
+static int make_taps(const struct call *c, const struct resize *p, const struct resize_sizes *r,
+		     struct scratch *s, struct resize_job *j)
+{
+	const struct shape *x = &c->in[0]->shape;
+	const struct tensor *roi = c->step->nin > 1 ? c->in[1] : NULL;
+
+	j->rank = x->rank;
+	for (int d = 0; d < x->rank; d++) {
+		struct axis a = {.p = p, .in = x->dim[d], .out = r->out[d], .scale = r->scale[d]};
+		struct taps *t = &j->taps[d];
+		char *end = s->at + taps_bytes(p, x->dim[d], r->out[d]);
+		j->in[d] = t->in = x->dim[d];
+		j->out[d] = t->out = r->out[d];
+		if (!changes(p, r, x, d)) {
+			s->at = end;
+			continue;
+		}
+		a.roi0 = roi_at(roi, r->axis[d], 0);
+		a.roi1 = roi_at(roi, r->axis[d] + r->naxes, 1);
+		t->n = tap_count(p, a.scale);
+		size_t n = (size_t)(t->n * t->out);
+		if (scratch_size(n * sizeof(int64_t)) + scratch_size(n * sizeof(double)) +
+			    scratch_size((size_t)t->out) > taps_bytes(p, x->dim[d], r->out[d]))
+			return call_fail(c, E_VALUE, "scales that fit the output's size", NULL);
+		t->index = scratch_take(s, n * sizeof(int64_t));
+		t->weight = scratch_take(s, n * sizeof(double));
+		t->outside = scratch_take(s, (size_t)t->out);
+		s->at = end;
+		fill_taps(&a, t);
+		j->changed++;
+	}
+	return 0;
+}
+
+/* Elements of the largest intermediate result. */
+static int64_t largest_half(const struct shape *x, const struct shape *y)
+{
+	int64_t most = 0, size[MAX_RANK];
+
+	for (int i = 0; i < x->rank; i++)
+		size[i] = x->dim[i];
+	for (int d = x->rank - 1; d >= 0; d--) {
+		size[d] = y->dim[d];
+		int64_t n = span(size, 0, x->rank);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+#define REAL  float
+#define FN(x) x##_f32
+struct grid_job {
+	int n, mode, padding;
+	bool align;
+	int64_t channels, inputs, outputs, in[MAX_RANK], step[MAX_RANK];
+	const float *grid32;
+	const double *grid64;
+	const void *x;
+	void *y;
+};
+#include "cpu/resize.inc"
+#undef REAL
+#undef FN
+#define REAL  double
+#define FN(x) x##_f64
+#include "cpu/resize.inc"
+#undef REAL
+#undef FN
+
+/* ---- types ------------------------------------------------------------------------------------ */
+
+static bool in_f32(enum dtype t)
+{
+	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+/* Integers as doubles; floats as wide_in. */
+static const void *real_in(struct scratch *s, const struct tensor *t)
+{
+	enum dtype d = tensor_dtype(t);
+	int64_t n = tensor_count(t);
+	double *to;
+
+	if (dtype_class(d) == DT_FLOAT)
+		return wide_in(s, t);
+	to = scratch_take(s, (size_t)n * sizeof(double));
+	for (int64_t i = 0; i < n; i++)
+		to[i] = elem_f64(d, t->data, i);
+	return to;
+}
+
+static void *real_out(struct scratch *s, const struct tensor *t)
+{
+	if (dtype_class(tensor_dtype(t)) == DT_FLOAT)
+		return wide_out(s, t);
+	return scratch_take(s, (size_t)tensor_count(t) * sizeof(double));
+}
+
+/* Rounded, and kept within the type. */
+static void real_done(const struct tensor *t, const void *from)
+{
+	enum dtype d = tensor_dtype(t);
+	int64_t n = tensor_count(t);
+	unsigned bits = dtype_bits(d);
+	bool is_signed = dtype_class(d) == DT_INT;
+	double low = is_signed ? -ldexp(1, (int)bits - 1) : 0, high = ldexp(1, (int)bits - (is_signed ? 1 : 0));
+
+	if (dtype_class(d) == DT_FLOAT) {
+		wide_done(t, from);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++) {
+		double v = rint(((const double *)from)[i]);
+		if (d == DT_BOOL)
+			((uint8_t *)t->data)[i] = v != 0;
+		else if (!(v < high))
+			elem_set_i64(d, t->data, i, is_signed ? (int64_t)((UINT64_C(1) << (bits - 1)) - 1) : -1);
+		else if (v >= 0x1p63)
+			elem_set_i64(d, t->data, i, (int64_t)(uint64_t)v);
+		else
+			elem_set_i64(d, t->data, i, (int64_t)(v < low ? low : v));
+	}
+}
+
+static size_t real_bytes(enum dtype t, const struct shape *s)
+{
+	if (dtype_class(t) == DT_FLOAT)
+		return wide_bytes(t, s);
+	return scratch_size((size_t)shape_count(s) * sizeof(double));
+}
+
+/* ---- nearest ---------------------------------------------------------------------------------- */
+
+struct nearest_job {
+	const struct resize_job *j;
+	const char *x;
+	char *y;
+	int axes; /* the first ones, walked; the rest is a block */
+	int64_t block;
+	size_t size;
+};
+
+static void copy_line(const struct nearest_job *n, const struct taps *t, const char *from, char *to, int64_t step)
+{
+	size_t bytes = n->size * (size_t)n->block;
+
+	for (int64_t o = 0; o < t->out; o++, to += bytes)
+		memcpy(to, from + (size_t)((t->n ? t->index[o] : o) * step) * n->size, bytes);
+}
+
+static void gather_32(const uint32_t *from, const int64_t *index, int64_t n, uint32_t *to)
+{
+	for (int64_t i = 0; i < n; i++)
+		to[i] = from[index[i]];
+}
+
+/* Lines along the last walked axis. */
+static void nearest_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct nearest_job *n = arg;
+	const struct resize_job *j = n->j;
+	int last = n->axes - 1;
+
+	(void)thread;
+	for (int64_t r = begin; r < end; r++) {
+		int64_t at = r, from = 0, step = n->block;
+		const struct taps *t = &j->taps[last];
+		step *= j->in[last];
+		for (int d = last - 1; d >= 0; d--) {
+			int64_t o = at % j->out[d];
+			at /= j->out[d];
+			from += (j->taps[d].n ? j->taps[d].index[o] : o) * step;
+			step *= j->in[d];
+		}
+		const char *x = n->x + (size_t)from * n->size;
+		char *y = n->y + (size_t)(r * t->out * n->block) * n->size;
+		if (n->size == 4 && n->block == 1 && t->n)
+			gather_32((const uint32_t *)(const void *)x, t->index, t->out, (uint32_t *)(void *)y);
+		else
+			copy_line(n, t, x, y, n->block);
+	}
+}
+
+static void run_nearest(const struct resize_job *j, const void *x, void *y, size_t size)
+{
+	struct nearest_job n = {.j = j, .x = x, .y = y, .axes = j->rank, .block = 1, .size = size};
+
+	while (n.axes > 1 && !j->taps[n.axes - 1].n)
+		n.block *= j->out[--n.axes];
+	if (!j->rank)
+		memcpy(y, x, size);
+	else
+		pool_for(span(j->out, 0, n.axes - 1), 1 + 8192 / (1 + n.block * j->out[n.axes - 1]), nearest_part, &n);
+}
+
+/* Strings: their references are picked like elements; the text is copied by the executor. */
+static int nearest_strings(const struct call *c, const struct resize_job *j, struct scratch *s)
+{
+	const struct tensor *x = c->in[0];
+	struct shape shape = shape_of(j->rank, j->out);
+	int64_t n = shape_count(&shape);
+	struct str_ref *ref = scratch_take(s, (size_t)n * sizeof(*ref));
+	const char **text = scratch_take(s, (size_t)n * sizeof(*text));
+	size_t *length = scratch_take(s, (size_t)n * sizeof(*length));
+
+	run_nearest(j, x->data, ref, sizeof(*ref));
+	for (int64_t i = 0; i < n; i++) {
+		text[i] = x->blob + ref[i].offset;
+		length[i] = (size_t)ref[i].length;
+	}
+	return call_strings(c, 0, &shape, text, length);
+}
+
+/* ---- Resize ----------------------------------------------------------------------------------- */
+
+static bool resize_accepts(const struct site *site, struct why *why)
+{
+	const struct resize *p = site_params(site);
+	enum dtype t = (enum dtype)site_in(site, 0)->type.dtype;
+
+	if (p->mode != RESIZE_NEAREST && (T_BIT(t) & (T_STRING | T_COMPLEX)))
+		return refuse(why, "interpolation of %s", dtype_name(t));
+	if (p->mode == RESIZE_NEAREST && p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE &&
+	    (T_BIT(t) & (T_STRING | T_COMPLEX)))
+		return refuse(why, "extrapolation of %s", dtype_name(t));
+	return true;
+}
+
+static int resize_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct resize *p = site_params(site);
+	const struct vinfo *x = site_in(site, 0), *y = site_out(site, 0);
+	enum dtype t = (enum dtype)x->type.dtype;
+	size_t elem = in_f32(t) ? sizeof(float) : sizeof(double);
+	size_t half = scratch_size((size_t)largest_half(&x->shape, &y->shape) * elem);
+	int64_t count = shape_count(&y->shape);
+
+	(void)d;
+	for (int i = 0; i < x->shape.rank; i++)
+		step->workspace += taps_bytes(p, x->shape.dim[i], y->shape.dim[i]);
+	if (t == DT_STRING)
+		step->workspace += 3 * scratch_size((size_t)count * sizeof(struct str_ref));
+	else if (p->mode != RESIZE_NEAREST || p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE)
+		step->workspace += real_bytes(t, &x->shape) + real_bytes(t, &y->shape) + 2 * half;
+	return 0;
+}
+
+static int resize_real(const struct call *c, const struct resize *p, const struct resize_job *j, struct scratch *s)
+{
+	enum dtype t = tensor_dtype(c->in[0]);
+	bool narrow = in_f32(t), crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
+	size_t half = (size_t)largest_half(&c->in[0]->shape, &c->out[0]->shape) * (narrow ? 4 : 8);
+	const void *x = real_in(s, c->in[0]);
+	void *y = real_out(s, c->out[0]);
+	void *halves[2];
+
+	halves[0] = scratch_take(s, half);
+	halves[1] = scratch_take(s, half);
+	if (narrow) {
+		interpolate_f32(j, x, y, (float *[2]){halves[0], halves[1]});
+		if (crop)
+			extrapolate_f32(j, p->extrapolation_value, y);
+	} else {
+		interpolate_f64(j, x, y, (double *[2]){halves[0], halves[1]});
+		if (crop)
+			extrapolate_f64(j, (double)p->extrapolation_value, y);
+	}
+	real_done(c->out[0], y);
+	return 0;
+}
+
+static int resize_run(const struct call *c)
+{
+	const struct resize *p = call_params(c);
+	const struct tensor *scales = c->step->nin > 2 ? c->in[2] : NULL;
+	const struct tensor *sizes = c->step->nin > 3 ? c->in[3] : NULL;
+	struct scratch s = scratch_of(c);
+	struct resize_job j = {0};
+	struct resize_sizes r;
+	const char *bad = resize_sizes(p, &c->in[0]->shape, scales, sizes, &r, c->diag);
+	struct shape y;
+	int rc;
+
+	if (bad)
+		return call_fail(c, E_VALUE, bad, NULL);
+	y = shape_of(r.rank, r.out);
+	if (!shape_equal(&y, &c->out[0]->shape))
+		return call_fail(c, E_VALUE, "scales or sizes as they were planned", NULL);
+	if (shape_count(&y) == 0)
+		return 0;
+	if (tensor_count(c->in[0]) == 0)
+		return call_fail(c, E_SHAPE, "an input with elements", NULL);
+	rc = make_taps(c, p, &r, &s, &j);
+	if (rc)
+		return rc;
+	if (tensor_dtype(c->in[0]) == DT_STRING)
+		return nearest_strings(c, &j, &s);
+	if (p->mode == RESIZE_NEAREST && p->coordinate_transformation_mode != COORD_TF_CROP_AND_RESIZE) {
+		run_nearest(&j, c->in[0]->data, c->out[0]->data, dtype_bits(tensor_dtype(c->in[0])) / 8);
+		return 0;
+	}
+	return resize_real(c, p, &j, &s);
+}
+
+/* ---- GridSample ------------------------------------------------------------------------------- */
+
+static bool grid_accepts(const struct site *site, struct why *why)
+{
+	enum dtype t = (enum dtype)site_in(site, 0)->type.dtype;
+
+	if (T_BIT(t) & (T_STRING | T_COMPLEX))
+		return refuse(why, "sampling of %s", dtype_name(t));
+	return true;
+}
+
+static int grid_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct vinfo *x = site_in(site, 0), *g = site_in(site, 1), *y = site_out(site, 0);
+
+	(void)d;
+	step->workspace = real_bytes((enum dtype)x->type.dtype, &x->shape) +
+			  real_bytes((enum dtype)g->type.dtype, &g->shape) +
+			  real_bytes((enum dtype)y->type.dtype, &y->shape);
+	return 0;
+}
+
+static int grid_run(const struct call *c)
+{
+	const struct grid_sample *p = call_params(c);
+	const struct tensor *x = c->in[0], *g = c->in[1], *y = c->out[0];
+	struct scratch s = scratch_of(c);
+	struct grid_job j = {.n = x->shape.rank - 2, .padding = p->padding_mode, .align = p->align_corners != 0,
+			     .channels = x->shape.dim[1], .inputs = 1, .outputs = 1};
+	const void *grid;
+
+	if (tensor_count(y) == 0)
+		return 0;
+	if (tensor_count(x) == 0)
+		return call_fail(c, E_SHAPE, "an input with elements", NULL);
+	j.mode = p->mode == GRID_BILINEAR ? GRID_LINEAR : p->mode == GRID_BICUBIC ? GRID_CUBIC : p->mode;
+	for (int d = j.n - 1; d >= 0; d--) {
+		j.in[d] = x->shape.dim[d + 2];
+		j.step[d] = j.inputs;
+		j.inputs *= j.in[d];
+		j.outputs *= y->shape.dim[d + 2];
+	}
+	grid = wide_in(&s, g);
+	if (tensor_dtype(g) == DT_F64)
+		j.grid64 = grid;
+	else
+		j.grid32 = grid;
+	j.x = real_in(&s, x);
+	j.y = real_out(&s, y);
+	pool_for(x->shape.dim[0] * j.outputs, 64, in_f32(tensor_dtype(x)) ? grid_part_f32 : grid_part_f64, &j);
+	real_done(y, j.y);
+	return 0;
+}
+
+/* ---- AffineGrid ------------------------------------------------------------------------------- */
+
+static double grid_place(int64_t i, int64_t n, bool align)
+{
+	if (align)
+		return n > 1 ? 2 * (double)i / (double)(n - 1) - 1 : 0;
+	return (2 * (double)i + 1) / (double)n - 1;
+}
+
+static int affine_run(const struct call *c)
+{
+	const struct affine_grid *p = call_params(c);
+	const struct tensor *theta = c->in[0], *y = c->out[0];
+	int n = y->shape.rank - 2;
+	int64_t places = shape_span(&y->shape, 1, n + 1);
+	enum dtype t = tensor_dtype(theta);
+
+	for (int64_t i = 0; i < y->shape.dim[0] * places; i++) {
+		double at[4];
+		int64_t rest = i % places, m = i / places * n * (n + 1);
+		for (int d = n - 1; d >= 0; d--) { /* x is the last axis */
+			int64_t size = y->shape.dim[d + 1];
+			at[n - 1 - d] = grid_place(rest % size, size, p->align_corners != 0);
+			rest /= size;
+		}
+		at[n] = 1;
+		for (int r = 0; r < n; r++) {
+			double sum = 0;
+			for (int k = 0; k <= n; k++)
+				sum += elem_f64(t, theta->data, m + r * (n + 1) + k) * at[k];
+			elem_set_f64(t, y->data, i * n + r, sum);
+		}
+	}
+	return 0;
+}
+
+const struct kernel cpu_resize[] = {
+	{"Resize", T_ALL_OLD | T_BF16, K_REFERENCE, resize_accepts, NULL, resize_reshape, resize_run, NULL, NULL},
+	{"GridSample", T_ALL_OLD | T_BF16, K_REFERENCE, grid_accepts, NULL, grid_reshape, grid_run, NULL, NULL},
+	{"AffineGrid", T_FLOATS_BF, K_REFERENCE, NULL, NULL, NULL, affine_run, NULL, NULL},
+	{0}};

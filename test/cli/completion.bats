@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# The completion scripts complete, and never run what a model's names say.
+
+setup() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	T=$(mktemp -d)
+	mkdir "$T/bin" "$T/w" "$T/w/out"
+	ln -s "$INFER" "$T/bin/infer"
+	cd "$T/w"
+	# inputs images [batch,3], "my input" [seq len], w (an initializer), "$(touch pwned)" [2]
+	base64 -d >model.onnx <<-'END'
+		CAg66QEKGQoGaW1hZ2VzEgF5GgJuMSIISWRlbnRpdHkKGwoIbXkgaW5wdXQSAXoaAm4yIghJZGVudGl0eRIBZyoNCAEQASIEAACA
+		P0IBd1odCgZpbWFnZXMSEwoRCAESDQoHEgViYXRjaAoCCANaHQoIbXkgaW5wdXQSEQoPCAESCwoJEgdzZXEgbGVuWg8KAXcSCgoI
+		CAESBAoCCAFaHAoOJCh0b3VjaCBwd25lZCkSCgoICAESBAoCCAJiGAoBeRITChEIARINCgcSBWJhdGNoCgIIA2IWCgF6EhEKDwgB
+		EgsKCRIHc2VxIGxlbkIECgAQEQ==
+	END
+	touch 'a b.png'
+}
+
+teardown() {
+	cd /
+	rm -rf "$T"
+}
+
+# What bash completes, one a line, for the words it would make of the line: the last one is the current.
+bash_completes() {
+	PATH=$T/bin:$PATH bash -c '
+		source <(infer completion bash)
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+		_infer "$1"
+		((${#COMPREPLY[@]} == 0)) || printf "%s\n" "${COMPREPLY[@]}"' bash "$@"
+}
+
+same() { # EXPECTED GOT
+	[ "$1" = "$2" ] || {
+		printf 'expected: %q\ngot:      %q\n' "$1" "$2"
+		false
+	}
+}
+
+@test "the scripts are those that make gen writes" {
+	for shell in bash zsh fish; do
+		same "$("$INFER" __gen $shell)" "$("$INFER" completion $shell)"
+	done
+}
+
+@test "names of inputs and dimensions" {
+	same $'images\nmy input\n$(touch pwned)' "$("$INFER" __complete inputs model.onnx)"
+	same $'batch\nseq len' "$("$INFER" __complete dims model.onnx)"
+	same 3 "$("$INFER" __complete -0 inputs model.onnx | tr -dc '\0' | wc -c)"
+}
+
+@test "bash: subcommands, options, values" {
+	same $'run' "$(bash_completes infer r)"
+	same $'inspect' "$(bash_completes infer i)"
+	same $'--save\n--save-format' "$(bash_completes infer run --sa)"
+	same $'npy\nnpz' "$(bash_completes infer run m --save-format n)"
+	same $'npy\nnpz' "$(bash_completes infer run m --save-format = n)"
+	same $'bash\nzsh\nfish' "$(bash_completes infer completion '')"
+	same $'out' "$(bash_completes infer run -o '')"
+	same '' "$(bash_completes infer bogus '')"
+	same '' "$(bash_completes infer run m --top '')"
+}
+
+@test "bash: names of inputs and dimensions, quoted" {
+	same $'batch=\nseq\\ len=' "$(bash_completes infer run model.onnx --dim '')"
+	same $'seq\\ len=' "$(bash_completes infer run model.onnx --dim 'seq\ l')"
+	same $'images=' "$(bash_completes infer run model.onnx --shape im)"
+	same '\$\(touch\ pwned\)=' "$(bash_completes infer run model.onnx --random '$')"
+	same $'a\\ b.png' "$(bash_completes infer run model.onnx --input images = a)"
+	same $'a\\ b.png' "$(bash_completes infer run model.onnx --input = images = a)"
+	same '' "$(bash_completes infer run none.onnx --dim '')"
+	[ ! -e pwned ]
+}
+
+@test "bash: the script passes bash -n and completes twice in one shell" {
+	"$INFER" completion bash >s
+	bash -n s
+	same $'run\nrun' "$(bash_completes infer r; bash_completes infer r)"
+}
+
+@test "zsh: the script loads" {
+	command -v zsh >/dev/null || skip "no zsh"
+	"$INFER" completion zsh >_infer
+	zsh -n _infer
+	run zsh -f -c 'autoload -U compinit; compinit -u -D; source ./_infer; print ${_comps[infer]}'
+	same _infer "$output"
+	run zsh -f -c 'fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; print ${_comps[infer]}'
+	same _infer "$output"
+}
+
+@test "fish: the script completes" {
+	command -v fish >/dev/null || skip "no fish"
+	fish_completes() {
+		PATH=$T/bin:$PATH HOME=$T fish -N -c 'infer completion fish | source; complete -C $argv[1]' -- "$1" | cut -f 1
+	}
+	same $'--save\n--save-format' "$(fish_completes 'infer run --sa')"
+	same $'npy\nnpz' "$(fish_completes 'infer run m --save-format n')"
+	same $'batch=\nseq len=' "$(fish_completes 'infer run model.onnx --dim ')"
+	same $'images=a b.png' "$(fish_completes 'infer run model.onnx --input images=a')"
+	[ ! -e pwned ]
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# Where an option's value comes from: default, file, environment, command line.
+
+setup() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	T=$(mktemp -d)
+	unset INFER_CONFIG INFER_DEVICE INFER_THREADS INFER_OPTIMIZE
+	cd "$T"
+}
+
+teardown() {
+	cd /
+	rm -rf "$T"
+}
+
+config() { # TEXT: expects it to be refused with the rest of the arguments
+	printf '%b' "$1" >c.yaml
+	shift
+	run "$INFER" run model.onnx --config c.yaml
+	echo "$output"
+	[ "$status" -eq 2 ]
+	[[ $output == "error[E-CONFIG]: $1"* ]]
+}
+
+@test "errors name file and line" {
+	config '# first\n\ndevise: cpu\n' "c.yaml:3: unknown option 'devise'"
+	[[ $output == *"did you mean 'device'?"* ]]
+	config 'threads: many\n' "c.yaml:1: threads: wrong value: expected an integer from 0 to 1024, got 'many'"
+	config 'seed: 1\ndevice: gpu\n' "c.yaml:2: device: no device is called 'gpu'"
+	config 'seed: [1\n' "c.yaml:"
+	config 'seed: 1\nseed: 2\n' "c.yaml:2: seed: given twice"
+}
+
+@test "a file that is not there" {
+	run "$INFER" run model.onnx --config none.yaml
+	[ "$status" -eq 2 ]
+	[[ $output == *"none.yaml: cannot open"* ]]
+}
+
+# A later source hides a wrong value of an earlier one only where the value itself can be read; which source
+# wins is told by the origin in the message.
+@test "the environment overrides the file, the command line both" {
+	printf 'device: gpu1\n' >c.yaml
+	run "$INFER" run model.onnx --config c.yaml
+	[[ $output == *"c.yaml:1: device: no device is called 'gpu1'"* ]]
+	INFER_DEVICE=gpu2 run "$INFER" run model.onnx --config c.yaml
+	[[ $output == *"INFER_DEVICE: device: no device is called 'gpu2'"* ]]
+	INFER_DEVICE=gpu2 run "$INFER" run model.onnx --config c.yaml --device gpu3
+	[[ $output == *"--device: no device is called 'gpu3'"* ]]
+	INFER_CONFIG=c.yaml run "$INFER" run model.onnx
+	[[ $output == *"c.yaml:1: device: no device is called 'gpu1'"* ]]
+}
+
+@test "options of other subcommands may stand in the file" {
+	printf 'nodes: on\ndevice: gpu1\n' >c.yaml
+	run "$INFER" run model.onnx --config c.yaml
+	[[ $output == *"c.yaml:2: device"* ]]
+	run "$INFER" completion bash --config c.yaml
+	[ "$status" -eq 0 ]
+}
+
+@test "the sample configuration is valid, as it stands and with every line taken in" {
+	"$INFER" __gen yaml >sample.yaml
+	sed 's/^#\([a-z]\)/\1/' sample.yaml >all.yaml
+	run "$INFER" completion bash --config sample.yaml
+	[ "$status" -eq 0 ]
+	run "$INFER" completion bash --config all.yaml -q
+	echo "$output" | head -n 3
+	[ "$status" -eq 0 ]
+	grep -q '^threads: 0$' all.yaml
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# --help, --version, the manual pages.
+
+setup() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	T=$(mktemp -d)
+}
+
+teardown() {
+	rm -rf "$T"
+}
+
+# The long options of a command, from the completion script.
+options_of() {
+	"$INFER" completion bash | sed -n "/^\t$1)/,/;;/s/^\t\toptions='\(.*\)'/\1/p"
+}
+
+@test "help of each command lists every option" {
+	for command in run inspect completion; do
+		run "$INFER" $command --help
+		[ "$status" -eq 0 ]
+		[[ $output == "infer $command: "* ]]
+		options=$(options_of $command)
+		[[ $options == *--help* ]]
+		for option in $options; do
+			grep -qE -- " $option( |\$)" <<<"$output" || {
+				echo "$command --help lacks $option"
+				false
+			}
+		done
+	done
+}
+
+@test "-h, help COMMAND and --help say the same" {
+	a=$("$INFER" run --help)
+	[ "$a" = "$("$INFER" run -h)" ]
+	[ "$a" = "$("$INFER" help run)" ]
+	[ "$a" = "$("$INFER" run model.onnx --help)" ]
+}
+
+@test "help of the program lists the commands" {
+	run "$INFER" --help
+	[ "$status" -eq 0 ]
+	for command in run inspect completion; do
+		grep -q "^  $command " <<<"$output"
+	done
+}
+
+@test "without a word: help on stderr and status 2" {
+	"$INFER" >"$T/out" 2>"$T/err" || status=$?
+	[ "$status" -eq 2 ]
+	[ ! -s "$T/out" ]
+	grep -q '^usage: infer COMMAND' "$T/err"
+}
+
+@test "version" {
+	run "$INFER" --version
+	[ "$status" -eq 0 ]
+	[[ $output =~ ^infer\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+	[ "$output" = "$("$INFER" run --version)" ]
+}
+
+@test "help that cannot be written is an error" {
+	[ -e /dev/full ] || skip "no /dev/full"
+	run bash -c '"$0" --help >/dev/full' "$INFER"
+	[ "$status" -eq 4 ]
+	[[ $output == *"standard output: cannot write"* ]]
+}
+
+@test "help lines are at most 100 columns, examples apart" {
+	for command in run inspect completion; do
+		! "$INFER" $command --help | sed '/^Examples:/,$d' | grep -E '.{101}'
+	done
+}
+
+@test "every option has its place in the manual" {
+	"$INFER" __gen man "$T"
+	for command in run inspect completion; do
+		for option in $(options_of $command); do
+			grep -qF -- "\\fB${option//-/\\-}\\fR" "$T/infer-$command.1"
+		done
+	done
+}
+
+@test "every message has its place in the manual" {
+	"$INFER" __gen man "$T"
+	for id in E-USAGE E-MODEL-TRUNCATED E-INPUT-BYTES E-TIMEOUT; do
+		grep -qF -- "\\fB${id//-/\\-}\\fR (" "$T/infer.1"
+	done
+}
+
+@test "the manual pages are well formed (mandoc)" {
+	command -v mandoc >/dev/null || skip "no mandoc"
+	"$INFER" __gen man "$T"
+	for page in "$T"/*.1; do
+		run mandoc -T lint -W warning "$page"
+		echo "$output"
+		[ "$status" -eq 0 ]
+	done
+}
+
+@test "the manual pages render without a warning (man)" {
+	command -v man >/dev/null && command -v groff >/dev/null || skip "no man or groff"
+	man --version >/dev/null 2>&1 || skip "another man"
+	"$INFER" __gen man "$T"
+	for page in "$T"/*.1; do
+		LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$page" 2>"$T/err" >"$T/text"
+		cat "$T/err"
+		[ ! -s "$T/err" ]
+		grep -q 'EXAMPLES' "$T/text"
+	done
+}

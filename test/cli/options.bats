@@ -1,0 +1,115 @@
+#!/usr/bin/env bats
+# What is wrong on the command line is said, with the nearest that would be right; exit status 2.
+
+setup() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	T=$(mktemp -d)
+	unset "${!INFER_@}" 2>/dev/null || true
+}
+
+# `unset` above takes INFER_* only.
+wrong() { # EXPECTED COMMAND...
+	local expected=$1
+	shift
+	run "$INFER" "$@"
+	echo "$output"
+	[ "$status" -eq 2 ]
+	[[ $output == *"$expected"* ]]
+}
+
+teardown() {
+	rm -rf "$T"
+}
+
+@test "an unknown subcommand names the nearest" {
+	wrong "did you mean 'inspect'?" inpsect m.onnx
+	wrong "unknown subcommand 'elephant'" elephant
+}
+
+@test "an unknown option names the nearest" {
+	wrong "did you mean '--device'?" run m.onnx --devise cpu
+	wrong "did you mean '--save-format'?" run m.onnx --save-fromat=npy
+	wrong "unknown option '-z'" run m.onnx -z
+}
+
+@test "an option of another subcommand says where it belongs" {
+	wrong "it belongs to infer inspect" run m.onnx --nodes
+	wrong "it belongs to infer run" inspect m.onnx --top 5
+}
+
+@test "an unknown value names the nearest" {
+	wrong "did you mean 'basic'?" run m.onnx --optimize=basci
+	wrong "expected one of none, basic, full, got 'x'" run m.onnx --optimize x
+	wrong "expected an integer from 0 to 1024, got '-1'" run m.onnx --threads -1
+	wrong "expected a size such as 512MiB, got '12Q'" run m.onnx --memory-limit 12Q
+	wrong "did you mean 'bash'?" completion bsh
+}
+
+@test "a missing value and a missing or surplus operand" {
+	wrong "--device: a value is missing" run m.onnx --device
+	wrong "needs an operand" run
+	wrong "'n.onnx' is one operand too many" run m.onnx n.onnx
+}
+
+@test "an ambiguous beginning of a name" {
+	wrong "it may mean --memory-plan or --memory-limit" run m.onnx --memory-=1
+}
+
+@test "options before the subcommand" {
+	wrong "stands before the subcommand" --json run m.onnx
+}
+
+@test "messages go to stderr, and with --json into one document on stdout" {
+	"$INFER" run m.onnx --devise >"$T/out" 2>"$T/err" || true
+	[ ! -s "$T/out" ]
+	grep -q '^error\[E-OPTION\]' "$T/err"
+	"$INFER" run m.onnx --json --devise >"$T/out" 2>"$T/err" || status=$?
+	[ "$status" -eq 2 ]
+	[ ! -s "$T/err" ]
+	grep -q '"schema": "infer/1"' "$T/out"
+	grep -q '"exit_code": 2' "$T/out"
+	grep -q '"id": "E-OPTION"' "$T/out"
+	! command -v python3 >/dev/null || python3 -m json.tool "$T/out" >/dev/null
+}
+
+@test "color only where it is asked for or a terminal is there" {
+	"$INFER" run 2>"$T/err" || true
+	! grep -q $'\033' "$T/err"
+	INFER_COLOR=always "$INFER" run --bogus 2>"$T/err" || true
+	INFER_COLOR=always "$INFER" run a b 2>"$T/err" || true
+	grep -q $'\033' "$T/err"
+	"$INFER" run a b --color always 2>"$T/err" || true
+	grep -q $'\033' "$T/err"
+	INFER_COLOR=always "$INFER" run a b --color=never 2>"$T/err" || true
+	! grep -q $'\033' "$T/err"
+}
+
+@test "a time limit ends with 124, also while standard input does not end" {
+	mkfifo "$T/pipe"
+	sleep 20 3>&- >"$T/pipe" &
+	writer=$!
+	run "$INFER" inspect "$T/pipe" --timeout 200ms
+	kill "$writer"
+	echo "$output"
+	[ "$status" -eq 124 ]
+	[[ $output == *"error[E-TIMEOUT]: not done within the 0.2 s"* ]]
+}
+
+@test "an interrupt ends with 130" {
+	mkfifo "$T/pipe"
+	sleep 20 3>&- >"$T/pipe" &
+	writer=$!
+	# a job in the background would ignore interrupts: `timeout' sends it to one in the foreground
+	run timeout -s INT 0.3 "$INFER" inspect "$T/pipe" --json
+	kill "$writer"
+	echo "$output"
+	[ "$status" -eq 124 ] # what timeout(1) says itself
+	[[ $output == *"error[E-INTERRUPTED]"* ]]
+	[[ $output == *'"exit_code": 130'* ]]
+	mkfifo "$T/pipe2"
+	sleep 20 3>&- >"$T/pipe2" &
+	writer=$!
+	run timeout --preserve-status -s INT 0.3 "$INFER" inspect "$T/pipe2"
+	kill "$writer"
+	[ "$status" -eq 130 ]
+}
