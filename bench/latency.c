@@ -7,6 +7,7 @@
  *   steps N    the same, observed: time, operator and node of each step, slowest first
  *   out FILE   the last run's first output as raw bytes
  *   memory     VmHWM and VmRSS in KiB
+ *   times      ms of load, optimize, open, plan and the newest run
  *
  * It answers each line, "ready MS" first (time from process start), so that a driver can take turns.
  */
@@ -101,6 +102,13 @@ static void print_memory(void)
 	printf("\n");
 }
 
+static void print_times(const struct session *s)
+{
+	struct session_times t = session_times(s);
+	printf("load %.2f optimize %.2f open %.2f plan %.2f run %.2f\n", (double)t.load / 1e6,
+	       (double)t.optimize / 1e6, (double)t.open / 1e6, (double)t.plan / 1e6, (double)t.run / 1e6);
+}
+
 static int run_many(struct session *s, const struct tensor *const *in, const struct tensor **out, long n,
 		    bool quiet, struct diag *d)
 {
@@ -161,6 +169,8 @@ static int serve(struct session *s, const struct tensor *const *in, const struct
 			err = save(out[0], line + 4);
 		else if (!strcmp(line, "memory"))
 			print_memory();
+		else if (!strcmp(line, "times"))
+			print_times(s);
 		else
 			break;
 		fflush(stdout);

@@ -165,6 +165,10 @@ static void environment(unsigned cmds, FILE *f)
 		 "Folders, parted by colons, in which optional libraries (oneDNN, the picture decoders) are "
 		 "looked for first.",
 		 f);
+	if (cmds & CMD_RUN)
+		variable("INFER_OPENMP",
+			 "Where it is system, oneDNN uses the system's libgomp in place of infer's own threads.",
+			 f);
 	variable("NO_COLOR", "Where it is set, nothing is colored unless --color=always says so.", f);
 	arena_free(&a);
 }

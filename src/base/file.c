@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* mremap, O_TMPFILE */
 #include "base/file.h"
 
 #include "base/mem.h"

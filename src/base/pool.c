@@ -10,7 +10,6 @@
  *
  * The pool is one for the process, as its cores are; that is why its state is static.
  */
-#define _GNU_SOURCE
 #include "base/pool.h"
 
 #include "base/clock.h"

@@ -10,22 +10,23 @@ static const struct {
 	const char *name;
 	enum vfun fun;
 	float p[2]; /* defaults */
+	int count;  /* of parameters */
 } acts[] = {
-	{"Relu", VF_RELU, {0, 0}},
-	{"Tanh", VF_TANH, {0, 0}},
-	{"Sigmoid", VF_SIGMOID, {0, 0}},
-	{"Affine", VF_AFFINE, {1, 0}},
-	{"LeakyRelu", VF_LEAKYRELU, {0.01f, 0}},
-	{"ThresholdedRelu", VF_THRESHOLDEDRELU, {1, 0}},
-	{"HardSigmoid", VF_HARDSIGMOID, {0.2f, 0.5f}},
-	{"Elu", VF_ELU, {1, 0}},
-	{"Softsign", VF_SOFTSIGN, {0, 0}},
-	{"Softplus", VF_SOFTPLUS, {0, 0}},
-	{"Clip", VF_CLIP, {-INFINITY, INFINITY}},
-	{"HardSwish", VF_HARDSWISH, {1.0f / 6, 0.5f}},
-	{"ScaledTanh", VF_COUNT, {1, 1}}, /* alpha * tanh(beta * x) */
-	{"Gelu", VF_GELU, {0, 0}},
-	{"Swish", VF_SWISH, {1, 0}},
+	{"Relu", VF_RELU, {0, 0}, 0},
+	{"Tanh", VF_TANH, {0, 0}, 0},
+	{"Sigmoid", VF_SIGMOID, {0, 0}, 0},
+	{"Affine", VF_AFFINE, {1, 0}, 2},
+	{"LeakyRelu", VF_LEAKYRELU, {0.01f, 0}, 1},
+	{"ThresholdedRelu", VF_THRESHOLDEDRELU, {1, 0}, 1},
+	{"HardSigmoid", VF_HARDSIGMOID, {0.2f, 0.5f}, 2},
+	{"Elu", VF_ELU, {1, 0}, 1},
+	{"Softsign", VF_SOFTSIGN, {0, 0}, 0},
+	{"Softplus", VF_SOFTPLUS, {0, 0}, 0},
+	{"Clip", VF_CLIP, {-INFINITY, INFINITY}, 2},
+	{"HardSwish", VF_HARDSWISH, {1.0f / 6, 0.5f}, 2},
+	{"ScaledTanh", VF_COUNT, {1, 1}, 2}, /* alpha * tanh(beta * x) */
+	{"Gelu", VF_GELU, {0, 0}, 0},
+	{"Swish", VF_SWISH, {1, 0}, 1},
 };
 enum { NACTS = sizeof(acts) / sizeof(*acts) };
 
@@ -43,21 +44,45 @@ bool activation_known(const char *name)
 	return !name || !*name || find(name) < NACTS;
 }
 
-void activation_f32(const char *name, float alpha, float beta, float *y, int64_t n)
+int activation_params(const char *name)
 {
-	int k = name && *name ? find(name) : NACTS;
-	float p[2];
+	int k = find(name);
 
-	if (k == NACTS)
+	return k < NACTS ? acts[k].count : -1;
+}
+
+struct activation activation_of(const char *name, float alpha, float beta)
+{
+	struct activation a = {.kind = name && *name ? find(name) : -1};
+
+	if (a.kind >= NACTS)
+		a.kind = -1;
+	if (a.kind >= 0) {
+		a.alpha = isnan(alpha) ? acts[a.kind].p[0] : alpha;
+		a.beta = isnan(beta) ? acts[a.kind].p[1] : beta;
+	}
+	return a;
+}
+
+void activation_run_f32(const struct activation *a, float *y, int64_t n)
+{
+	float p[2] = {a->alpha, a->beta};
+
+	if (a->kind < 0)
 		return;
-	p[0] = isnan(alpha) ? acts[k].p[0] : alpha;
-	p[1] = isnan(beta) ? acts[k].p[1] : beta;
-	if (acts[k].fun != VF_COUNT) {
-		simd()->map[acts[k].fun](y, y, n, p);
+	if (acts[a->kind].fun != VF_COUNT) {
+		simd()->map[acts[a->kind].fun](y, y, n, p);
 		return;
 	}
 	for (int64_t i = 0; i < n; i++)
 		y[i] = p[0] * tanhf(p[1] * y[i]);
+}
+
+void activation_f32(const char *name, float alpha, float beta, float *y, int64_t n)
+{
+	struct activation a = activation_of(name, alpha, beta);
+
+	activation_run_f32(&a, y, n);
 }
 
 static double one_f64(enum vfun f, double a, double b, double x)
@@ -93,14 +118,17 @@ static double one_f64(enum vfun f, double a, double b, double x)
 	return a * tanh(b * x); /* ScaledTanh */
 }
 
+void activation_run_f64(const struct activation *a, double *y, int64_t n)
+{
+	if (a->kind < 0)
+		return;
+	for (int64_t i = 0; i < n; i++)
+		y[i] = one_f64(acts[a->kind].fun, (double)a->alpha, (double)a->beta, y[i]);
+}
+
 void activation_f64(const char *name, float alpha, float beta, double *y, int64_t n)
 {
-	int k = name && *name ? find(name) : NACTS;
+	struct activation a = activation_of(name, alpha, beta);
 
-	if (k == NACTS)
-		return;
-	alpha = isnan(alpha) ? acts[k].p[0] : alpha;
-	beta = isnan(beta) ? acts[k].p[1] : beta;
-	for (int64_t i = 0; i < n; i++)
-		y[i] = one_f64(acts[k].fun, (double)alpha, (double)beta, y[i]);
+	activation_run_f64(&a, y, n);
 }

@@ -227,8 +227,7 @@ static int64_t largest_half(const struct shape *x, const struct shape *y)
 	return most;
 }
 
-#define REAL  float
-#define FN(x) x##_f32
+/* GridSample; exactly one of the grids is there. */
 struct grid_job {
 	int n, mode, padding;
 	bool align;
@@ -238,6 +237,9 @@ struct grid_job {
 	const void *x;
 	void *y;
 };
+
+#define REAL  float
+#define FN(x) x##_f32
 #include "cpu/resize.inc"
 #undef REAL
 #undef FN

@@ -314,7 +314,7 @@ static int build_term(struct build *b, const struct term *t, uint32_t *out)
 static enum dtype result_type(const struct build *b)
 {
 	const struct node *n = b->m->self ? b->m->self : b->m->matched[0];
-	return n->nout ? dtype_of(b, n->out[0]) : DT_NONE;
+	return n && n->nout ? dtype_of(b, n->out[0]) : DT_NONE;
 }
 
 static int build_args(struct build *b, const struct term *t, uint32_t *in)
@@ -393,10 +393,12 @@ static int build_statements(struct build *b)
 
 	for (int k = 0; !r && k < p->n; k++) {
 		const struct statement *s = &p->statements[k];
-		uint32_t out[16];
-		r = s->expr->kind == TERM_OP ? build_op(b, s->expr, out, s->nouts)
+		uint32_t out[16], nouts = s->nouts;
+		while (nouts > 1 && s->outs[nouts - 1] == NO_VAR)
+			nouts--;
+		r = s->expr->kind == TERM_OP ? build_op(b, s->expr, out, nouts)
 					     : build_term(b, s->expr, out);
-		for (uint32_t i = 0; !r && i < s->nouts; i++) {
+		for (uint32_t i = 0; !r && i < nouts; i++) {
 			if (s->outs[i] == NO_VAR)
 				continue;
 			b->value[s->outs[i]] = out[i];
@@ -537,6 +539,33 @@ int match_build(struct match *m)
 	}
 	r = check_outputs(&b, true);
 	remove_matched(&b);
+	return r;
+}
+
+/* ---- a text by itself ------------------------------------------------------------------------ */
+
+int text_build(struct rewriter *w, const char *text, struct names *vars, uint32_t *value)
+{
+	struct names labels = {0};
+	struct rule rule = {.name = "text"};
+	struct parsed_rule parsed = {.rule = &rule, .vars = vars, .labels = &labels};
+	struct match *m = arena_new(w->arena, struct match);
+	struct build b = {.m = m, .w = w, .g = w->graph, .labels = &labels};
+	int given = vars->n;
+	int r = text_parse(text, vars, &labels, w->arena, "text", &parsed.to, w->diag);
+
+	if (r)
+		return r;
+	m->w = w;
+	m->rule = &parsed;
+	b.origin = origin_new(w->arena, "text", "text", 0);
+	b.first = w->graph->nnodes;
+	for (int i = 0; i < vars->n; i++) {
+		b.bound[i] = i < given;
+		b.value[i] = i < given ? value[i] : NO_VALUE;
+	}
+	r = build_statements(&b);
+	memcpy(value, b.value, sizeof(b.value));
 	return r;
 }
 

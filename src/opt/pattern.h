@@ -95,6 +95,11 @@ int match_build(struct match *m);
 /* Parse one text; names are entered into vars and labels. where: for messages. */
 int text_parse(const char *text, struct names *vars, struct names *labels, struct arena *a,
 	       const char *where, struct pattern **out, struct diag *d);
+/*
+ * Add the nodes of a text to the graph. value (MAX_NAMES of them): of the names that vars has
+ * when it is called; afterwards of those that the text defines, too.
+ */
+int text_build(struct rewriter *w, const char *text, struct names *vars, uint32_t *value);
 int names_find(const struct names *n, const char *name, size_t length);
 
 #endif

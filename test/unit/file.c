@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* mkdtemp, pipe2 */
 #include "base/file.h"
 
 #include "base/clock.h"

@@ -118,7 +118,7 @@ const struct rule rules_algebra[] = {
 	{"cast-same", SIMPLIFY, "y = Cast(x)", "y = x", same_type, .sample = "x[2,3]; y = Cast(x) {to=1}"},
 	{"cast-like-same", SIMPLIFY, "y = CastLike(x, z)", "y = x", same_type, .sample = "x[2] z[2]"},
 	{"dropout", SIMPLIFY, "y, _ = Dropout(x, r?, t?)", "y = x", not_training, .sample = "x[2,3] r=0.5 t=false"},
-	{"concat-one", SIMPLIFY, "y = Concat(x)", "y = x", same_type, .sample = "x[2,3]"},
+	{"concat-one", SIMPLIFY, "y = Concat(x)", "y = x", same_type, .sample = "x[2,3]; y = Concat(x) {axis=0}"},
 	{"expand-same", SIMPLIFY, "y = Expand(x, s)", "y = x", same, .sample = "x[2,3] s=[1,3]"},
 	{"tile-same", SIMPLIFY, "y = Tile(x, s)", "y = x", same, .sample = "x[2,3] s=[1,1]"},
 	{"slice-all", SIMPLIFY, "y = Slice(x, b, e, a?, st?)", "y = x", whole_slice,

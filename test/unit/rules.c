@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every rewrite rule by itself: its left side is built and run on random inputs with the CPU's
+ * kernels, then the rule is applied and the result run again; both must agree.
+ */
+#include "base/hash.h"
+#include "base/str.h"
+#include "cpu/cpu.h"
+#include "opt/optimizer.h"
+#include "opt/pattern.h"
+#include "test/unit/unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct trial {
+	struct arena arena;
+	struct diag diag;
+	struct model model;
+	struct run_config config;
+	struct optimizer o;
+	struct graph *g;
+	struct names vars;
+	uint32_t value[MAX_NAMES];
+	const struct tensor *input[MAX_NAMES]; /* by var, of inputs */
+	uint32_t seed;
+};
+
+static double uniform(struct trial *t)
+{
+	t->seed = t->seed * 1664525u + 1013904223u;
+	return (double)(t->seed >> 8) / (double)(1 << 24) * 2 - 1;
+}
+
+static void start(struct trial *t)
+{
+	memset(t, 0, sizeof(*t));
+	t->seed = 7;
+	t->config.optimize = OPTIMIZE_FULL;
+	t->g = graph_new(&t->arena, &t->model, "trial");
+	t->model.graph = t->g;
+	t->o = (struct optimizer){.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
+}
+
+static void finish(struct trial *t)
+{
+	arena_free(&t->o.scratch);
+	arena_free(&t->model.arena);
+	arena_free(&t->arena);
+	diag_free(&t->diag);
+}
+
+/* ---- samples: "x[2,3] v+[8] b[2]:bool s=0.5 z=[2,-1] t=false" -------------------------------- */
+
+static struct tensor *list(struct trial *t, const char **p)
+{
+	int64_t v[16], n = 0;
+
+	for (*p += 1; **p != ']'; *p += **p == ',') {
+		char *end;
+		v[n++] = strtoll(*p, &end, 10);
+		*p = end;
+	}
+	*p += 1;
+	return tensor_i64(&t->arena, 1, v, n);
+}
+
+static struct tensor *number(struct trial *t, const char **p)
+{
+	struct shape s = {.rank = 0};
+	bool is_false = str_starts(*p, "false");
+	struct tensor *x = tensor_new(&t->arena, is_false ? DT_BOOL : DT_F32, &s);
+	char *end;
+
+	if (is_false) {
+		*p += 5;
+		return x;
+	}
+	elem_set_f64(DT_F32, x->data, 0, strtod(*p, &end));
+	*p = end;
+	return x;
+}
+
+static struct tensor *random_tensor(struct trial *t, const char **p, bool positive)
+{
+	struct shape s = {.rank = 0};
+	enum dtype type = DT_F32;
+	struct tensor *x;
+
+	for (*p += 1; **p != ']'; *p += **p == ',') {
+		char *end;
+		s.dim[s.rank++] = strtoll(*p, &end, 10);
+		*p = end;
+	}
+	*p += 1;
+	if (str_starts(*p, ":bool")) {
+		type = DT_BOOL;
+		*p += 5;
+	}
+	x = tensor_new(&t->arena, type, &s);
+	for (int64_t i = 0; i < tensor_count(x); i++) {
+		double v = uniform(t);
+		if (type == DT_BOOL)
+			v = v > 0 ? 1 : 0;
+		else
+			v = positive ? fabs(v) + 0.1 : 2 * v;
+		elem_set_f64(type, x->data, i, v);
+	}
+	return x;
+}
+
+/* Whether the rule's left side says #name (then it is a constant). */
+static bool says(const char *text, const char *name, char before, char after)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = strstr(text, name); p; p = strstr(p + 1, name)) {
+		bool whole = p == text || !(p[-1] == '_' || (p[-1] >= 'a' && p[-1] <= 'z'));
+		if (before && (p == text || p[-1] != before))
+			continue;
+		if (whole && (after ? p[n] == after : !(p[n] >= 'a' && p[n] <= 'z')))
+			return true;
+	}
+	return false;
+}
+
+static void enter(struct trial *t, const char *name, struct tensor *x, bool constant)
+{
+	struct value *v = constant ? graph_add_const(t->g, name, x) : graph_add_value(t->g, name);
+
+	v->info.type = x->type;
+	v->info.shape = x->shape;
+	v->is_input = !constant;
+	t->value[t->vars.n] = v->id;
+	t->input[t->vars.n] = x;
+	t->vars.name[t->vars.n++] = arena_str(&t->arena, name);
+}
+
+/* The values of a sample; returns the text of the left side. */
+static const char *enter_sample(struct trial *t, const struct rule *r, bool optional)
+{
+	const char *p = r->sample;
+
+	while (*p && *p != ';') {
+		char name[32];
+		size_t n = strcspn(p, "+[=");
+		if (*p == ' ') {
+			p++;
+			continue;
+		}
+		snprintf(name, sizeof(name), "%.*s", (int)n, p);
+		p += n;
+		bool positive = *p == '+', given = *p == '=';
+		p += positive || given;
+		struct tensor *x = !given ? random_tensor(t, &p, positive) : *p == '[' ? list(t, &p) : number(t, &p);
+		if (optional || !says(r->from, name, 0, '?'))
+			enter(t, name, x, given || says(r->from, name, '#', 0));
+	}
+	return *p ? p + 1 : r->from;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* Evaluate every node; the outputs' tensors. */
+static bool run(struct trial *t, const struct tensor **out)
+{
+	const struct tensor **at = arena_new_n(&t->arena, const struct tensor *, t->g->nvalues);
+
+	for (uint32_t i = 0; i < t->g->nvalues; i++)
+		at[i] = t->g->value[i]->init;
+	for (int i = 0; i < t->vars.n; i++)
+		if (t->input[i])
+			at[t->value[i]] = t->input[i];
+	if (graph_sort(t->g, &t->diag))
+		return false;
+	for (uint32_t i = 0; i < t->g->norder; i++) {
+		const struct node *n = t->g->node[t->g->order[i]];
+		const struct tensor *in[16];
+		struct tensor *res[16] = {0};
+		for (uint32_t k = 0; k < n->nin; k++)
+			in[k] = n->in[k] == NO_VALUE ? NULL : at[n->in[k]];
+		if (eval_node(&cpu_backend, t->g, n, in, res, &t->arena, &t->diag))
+			return false;
+		for (uint32_t k = 0; k < n->nout; k++)
+			if (n->out[k] != NO_VALUE)
+				at[n->out[k]] = res[k];
+	}
+	for (uint32_t i = 0; i < t->g->nout; i++)
+		out[i] = at[t->g->out[i]];
+	return true;
+}
+
+static bool agree(const struct tensor *a, const struct tensor *b)
+{
+	if (!a || !b || !type_equal(a->type, b->type) || !shape_equal(&a->shape, &b->shape))
+		return false;
+	for (int64_t i = 0; i < tensor_count(a); i++) {
+		double x = elem_f64(tensor_dtype(a), a->data, i), y = elem_f64(tensor_dtype(b), b->data, i);
+		if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= 2e-5 + 1e-4 * fabs(x))) {
+			printf("# element %lld: %.9g and %.9g\n", (long long)i, x, y);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The outputs are the pattern's: what its roots define, by the names of the text. */
+static void set_outputs(struct trial *t, const struct parsed_rule *r)
+{
+	const struct pattern *p = r->from;
+
+	t->g->out = arena_new_n(&t->arena, uint32_t, 16);
+	t->g->out_name = arena_new_n(&t->arena, const char *, 16);
+	for (int k = 0; k < p->n; k++) {
+		for (uint32_t i = 0; p->root[k] && i < p->statements[k].nouts; i++) {
+			int var = p->statements[k].outs[i];
+			if (var == NO_VAR)
+				continue;
+			const char *name = r->vars->name[var];
+			uint32_t id = t->value[names_find(&t->vars, name, strlen(name))];
+			/* a node behind it, so that the rule may make it an input or a constant */
+			uint32_t end = graph_add_value(t->g, name)->id;
+			struct node *n = graph_add_node(t->g, op_named("Identity"), NULL, &id, 1, &end, 1,
+							origin_new(&t->arena, "out", "Identity", 0));
+			t->g->value[end]->is_output = true;
+			t->g->out_name[t->g->nout] = name;
+			t->g->out[t->g->nout++] = end;
+			opt_infer_node(&t->o, t->g, n);
+		}
+	}
+}
+
+static bool try(const struct rule *r, bool optional)
+{
+	struct trial t;
+	struct parsed_rule parsed;
+	const struct tensor *left[16], *right[16];
+	bool ok = false;
+
+	start(&t);
+	struct made made = {&t.o, t.g};
+	struct rewriter w = opt_rewriter(&made);
+	const char *text = enter_sample(&t, r, optional);
+	if (rule_parse(r, &t.arena, &parsed, &t.diag) || text_build(&w, text, &t.vars, t.value))
+		goto out;
+	set_outputs(&t, &parsed);
+	if (!run(&t, left))
+		goto out;
+	struct rule_set one = {&parsed, 1};
+	uint32_t fired = 0;
+	if (rewrite_graph(&w, &one, FUSE, false, &fired) < 0)
+		goto out;
+	ok = unit_check(fired > 0, "the rule fires", r->name, 0) && run(&t, right);
+	for (uint32_t i = 0; ok && i < t.g->nout; i++)
+		ok = unit_check(agree(left[i], right[i]), "both sides agree", r->name, (int)i);
+out:
+	if (!ok) {
+		diag_print(&t.diag, stdout, false);
+		unit_check(false, optional ? "with what is optional" : "without", r->name, 0);
+	}
+	finish(&t);
+	return ok;
+}
+
+#define T(name) rules_##name,
+static const struct rule *const tables[] = {RULE_TABLES(T)};
+#undef T
+
+static void each(void (*f)(const struct rule *))
+{
+	for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++)
+		for (const struct rule *r = tables[t]; r->name; r++)
+			f(r);
+}
+
+static void parse_one(const struct rule *r)
+{
+	struct arena a = {0};
+	struct diag d = {0};
+	struct parsed_rule parsed;
+
+	if (!unit_check(rule_parse(r, &a, &parsed, &d) == 0, r->from, r->name, 0))
+		diag_print(&d, stdout, false);
+	unit_check(r->sample != NULL, "a sample", r->name, 0);
+	arena_free(&a);
+	diag_free(&d);
+}
+
+static void try_one(const struct rule *r)
+{
+	if (!r->sample)
+		return;
+	bool ok = try(r, true);
+	if (ok && strchr(r->from, '?') && !strchr(r->sample, ';'))
+		try(r, false);
+}
+
+static void rules_can_be_read(void)
+{
+	each(parse_one);
+}
+
+static void sides_agree(void)
+{
+	each(try_one);
+}
+
+static void names_differ(void)
+{
+	struct arena a = {0};
+	struct map seen = {.arena = &a};
+
+	for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++)
+		for (const struct rule *r = tables[t]; r->name; r++)
+			unit_check(map_set(&seen, r->name, strlen(r->name), 0), "a name of its own", r->name, 0);
+	arena_free(&a);
+}
+
+int main(void)
+{
+	UNIT(rules_can_be_read);
+	UNIT(names_differ);
+	UNIT(sides_agree);
+	return unit_end();
+}
