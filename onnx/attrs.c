@@ -112,12 +112,9 @@ static int fail(const struct sink *k, const char *expected, const char *actual)
 	return attr_fail(k->l, k->attr->name, expected, actual);
 }
 
-static struct weights_to tensors_to(const struct sink *k)
+static const char *what(const struct sink *k)
 {
-	struct loader *l = k->l;
-
-	return (struct weights_to){l->a, l->store, l->d,
-				   fmt(l->d, "attribute '%s'", span_show(l, k->attr->name)), false};
+	return fmt(k->l->d, "attribute '%s'", span_show(k->l, k->attr->name));
 }
 
 static bool in_range(const struct field *f, double v)
@@ -231,12 +228,11 @@ static int set_strings(const struct sink *k)
 
 static int set_tensor(const struct sink *k)
 {
-	struct weights_to to = tensors_to(k);
 	const Attr *p = k->attr->attr;
+	bool sparse = type_of(p) == TYPE(SPARSE_TENSOR);
+	struct pb_span m = pb_sub(bytes_of(p), sparse ? ATTRIBUTE_SPARSE : ATTRIBUTE_T, k->l->a);
 	struct tensor *t = NULL;
-	int rc = type_of(p) == TYPE(SPARSE_TENSOR)
-			 ? weights_sparse(&to, pb_sub(bytes_of(p), ATTRIBUTE_SPARSE, k->l->a), &t, NULL)
-			 : weights_tensor(&to, pb_sub(bytes_of(p), ATTRIBUTE_T, k->l->a), &t, NULL);
+	int rc = load_tensor(k->l, m, sparse, what(k), &t, NULL);
 
 	*(const struct tensor **)k->to = t;
 	return rc;
@@ -244,14 +240,13 @@ static int set_tensor(const struct sink *k)
 
 static int set_tensors(const struct sink *k)
 {
-	struct weights_to to = tensors_to(k);
 	struct pb_span rest = bytes_of(k->attr->attr), m;
 	size_t n = pb_occurs(rest, ATTRIBUTE_TENSORS), i = 0;
 	const struct tensor **v = arena_new_n(k->l->a, const struct tensor *, n);
 
 	for (; i < n && pb_each(&rest, ATTRIBUTE_TENSORS, &m); i++) {
 		struct tensor *t;
-		int rc = weights_tensor(&to, m, &t, NULL);
+		int rc = load_tensor(k->l, m, false, what(k), &t, NULL);
 		if (rc)
 			return rc;
 		v[i] = t;

@@ -405,7 +405,7 @@ struct pb_decoder pb_decoder(struct arena *a, const struct pb_lazy *lazy, size_t
 {
 	size_t left;
 
-	if (!size_mul(n, 16, &left) || !size_add(left, 4u << 20, &left))
+	if (!size_mul(n, 2, &left) || !size_add(left, 1u << 20, &left))
 		left = SIZE_MAX;
 	return (struct pb_decoder){.arena = a, .lazy = lazy, .left = left};
 }

@@ -85,30 +85,61 @@ struct function *function_find(struct loader *l, const struct node_view *v)
 	return i < 0 ? NULL : &l->functions[i];
 }
 
-/* ---- how much a call expands to, before anything is */
+/* ---- what a call costs, before anything is expanded */
 
 static int count_function(struct loader *l, struct function *f, unsigned depth);
 
-static int count_nodes(struct loader *l, struct pb_span bytes, uint32_t number, unsigned depth,
-		       uint64_t *n)
+static void add_cost(uint64_t *sum, uint64_t cost)
 {
-	struct pb_span rest = bytes, m, attr, g;
+	if (__builtin_add_overflow(*sum, cost, sum))
+		*sum = UINT64_MAX;
+}
 
+/* Of walking over a message: each of its fields, some times. */
+static uint64_t walk_cost(struct pb_span m)
+{
+	struct pb_field f;
+	uint64_t n = 0;
+
+	while (pb_next(&m, &f))
+		n += 8;
+	return n;
+}
+
+static int count_nodes(struct loader *l, struct pb_span bytes, uint32_t number, unsigned depth,
+		       uint64_t *sum);
+
+/* An attribute is copied at each call, but for tensors, which calls share; bodies count as nodes do. */
+static int count_attribute(struct loader *l, struct pb_span attr, unsigned depth, uint64_t *sum)
+{
+	struct pb_span rest = attr;
+	struct pb_field f;
+	int rc = 0;
+
+	while (!rc && pb_next(&rest, &f)) {
+		if (f.number == ATTRIBUTE_G || f.number == ATTRIBUTE_GRAPHS)
+			rc = count_nodes(l, f.bytes, GRAPH_NODE, depth, sum);
+		else if (f.number != ATTRIBUTE_T && f.number != ATTRIBUTE_TENSORS &&
+			 f.number != ATTRIBUTE_SPARSE)
+			add_cost(sum, 8 + f.bytes.n * 8);
+	}
+	return rc;
+}
+
+static int count_nodes(struct loader *l, struct pb_span bytes, uint32_t number, unsigned depth,
+		       uint64_t *sum)
+{
+	struct pb_span rest = bytes, m;
+
+	add_cost(sum, walk_cost(bytes));
 	while (pb_each(&rest, number, &m)) {
 		struct node_view v = node_view(m, 0);
 		struct function *f = function_find(l, &v);
+		struct pb_span attrs = m, attr;
 		int rc = f ? count_function(l, f, depth + 1) : 0;
-		struct pb_span attrs = m;
-		*n += f ? f->nodes : 1;
-		if (*n > EXPANDED_MAX)
-			*n = EXPANDED_MAX + 1;
-		while (!rc && pb_each(&attrs, NODE_ATTRIBUTE, &attr)) {
-			struct pb_span one = attr, many = attr;
-			while (!rc && pb_each(&one, ATTRIBUTE_G, &g))
-				rc = count_nodes(l, g, GRAPH_NODE, depth, n);
-			while (!rc && pb_each(&many, ATTRIBUTE_GRAPHS, &g))
-				rc = count_nodes(l, g, GRAPH_NODE, depth, n);
-		}
+		add_cost(sum, (f ? f->cost : EXPANDED_NODE) + walk_cost(m));
+		while (!rc && pb_each(&attrs, NODE_ATTRIBUTE, &attr))
+			rc = count_attribute(l, attr, depth, sum);
 		if (rc)
 			return rc;
 	}
@@ -118,9 +149,9 @@ static int count_nodes(struct loader *l, struct pb_span bytes, uint32_t number, 
 static int count_function(struct loader *l, struct function *f, unsigned depth)
 {
 	const char *slot;
-	uint64_t n = 1;
+	uint64_t sum = EXPANDED_NODE;
 
-	if (f->nodes)
+	if (f->cost)
 		return 0;
 	slot = fmt(l->d, "function '%s'", span_show(l, f->name));
 	if (f->counting)
@@ -132,10 +163,10 @@ static int count_function(struct loader *l, struct function *f, unsigned depth)
 			    .expected = fmt(l->d, "at most %d calls in one another", CALL_DEPTH),
 			    .actual = "more");
 	f->counting = true;
-	int rc = count_nodes(l, f->bytes, FUNCTION_NODE, depth, &n);
+	int rc = count_nodes(l, f->bytes, FUNCTION_NODE, depth, &sum);
 	f->counting = false;
 	if (!rc)
-		f->nodes = n;
+		f->cost = sum;
 	return rc;
 }
 
@@ -145,13 +176,13 @@ static int admit(struct loader *l, struct function *f)
 
 	if (rc || l->calls)
 		return rc;
-	l->expanded += f->nodes;
-	if (l->expanded <= EXPANDED_MAX)
+	add_cost(&l->expanded, f->cost);
+	if (l->expanded <= EXPANDED_BASE + 8 * (uint64_t)l->m->file_bytes)
 		return 0;
 	return FAIL(l->d, E_MODEL_FUNCTION,
 		    .slot = fmt(l->d, "function '%s'", span_show(l, f->name)),
-		    .expected = fmt(l->d, "functions that expand to at most %d nodes", EXPANDED_MAX),
-		    .actual = "more");
+		    .expected = "functions that expand to a graph of bearable size",
+		    .actual = "more nodes than that");
 }
 
 /* ---- a call */
@@ -284,6 +315,16 @@ static int finish_outputs(struct loader *l, struct scope *fs, const uint32_t *ou
 	return 0;
 }
 
+/* "caller/", of which the end is kept where it gets long. */
+static const char *prefix(struct loader *l, const struct scope *s, const struct node_view *v)
+{
+	const char *title = node_title(l, s, v);
+	size_t n = strlen(title);
+
+	return n <= TITLE ? arena_printf(&l->scratch, "%s/", title)
+			  : arena_printf(&l->scratch, "...%s/", title + n - TITLE);
+}
+
 int function_call(struct loader *l, struct scope *s, const struct node_view *v, struct function *f,
 		  const uint32_t *in, uint32_t nin, const uint32_t *out, uint32_t nout)
 {
@@ -297,7 +338,7 @@ int function_call(struct loader *l, struct scope *s, const struct node_view *v, 
 	fs->names.arena = &l->scratch;
 	fs->opsets = f->opsets;
 	fs->env = &env;
-	fs->prefix = arena_printf(&l->scratch, "%s/", node_title(l, s, v));
+	fs->prefix = prefix(l, s, v);
 	if (!rc)
 		rc = make_env(l, s, &a, v, f, &env);
 	if (!rc)

@@ -24,6 +24,31 @@ int load_excuse(struct loader *l, int rc)
 	return 0;
 }
 
+int load_tensor(struct loader *l, struct pb_span m, bool sparse, const char *what,
+		struct tensor **out, struct pb_span *name)
+{
+	struct weights_to to = {l->a, l->store, l->d, what, false};
+	const char *key = l->calls ? arena_dup(&l->scratch, &m.p, sizeof(m.p)) : NULL;
+	int64_t known = key ? map_get(&l->tensor_of, key, sizeof(m.p)) : -1;
+	int rc;
+
+	if (known >= 0 && !name) {
+		*out = l->tensors[known];
+		return 0;
+	}
+	rc = sparse ? weights_sparse(&to, m, out, name) : weights_tensor(&to, m, out, name);
+	if (rc || !key)
+		return rc;
+	if (l->ntensors == l->cap_tensors) {
+		l->cap_tensors = l->cap_tensors ? 2 * l->cap_tensors : 16;
+		l->tensors = arena_grow(&l->scratch, l->tensors, l->ntensors, l->cap_tensors,
+					sizeof(*l->tensors));
+	}
+	l->tensors[l->ntensors] = *out;
+	map_set(&l->tensor_of, key, sizeof(m.p), l->ntensors++);
+	return 0;
+}
+
 /* ---- what the file is, where it is no model */
 
 static const char *other_file(struct pb_span f)
@@ -247,7 +272,7 @@ static struct model *load(const char *path, struct pb_span bytes, const struct l
 	if (!m)
 		return NULL;
 	struct loader l = {.m = m, .d = d, .a = &m->arena, .options = options ? options : &none};
-	l.function_of.arena = l.symbol_of.arena = &l.scratch;
+	l.function_of.arena = l.symbol_of.arena = l.tensor_of.arena = &l.scratch;
 	l.store = weights_open(m, path, l.options->external_root);
 	if (path) {
 		struct file_map *map = weights_file(l.store);

@@ -51,7 +51,9 @@ enum {
 
 enum {
 	CALL_DEPTH = 64,	    /* functions that call one another */
-	EXPANDED_MAX = 2 * 1000 * 1000, /* nodes that functions may expand to in all */
+	EXPANDED_NODE = 256,	    /* what a node costs that a function expands to, besides its bytes */
+	EXPANDED_BASE = 64 << 20,   /* what functions may cost in all, and 8 times the file */
+	TITLE = 256,		    /* bytes of a name that are kept of one that is made up */
 	COLLECT_MAX = 200,	    /* findings after which `collect` gives up */
 };
 
@@ -64,7 +66,7 @@ struct opsets {
 struct function {
 	struct pb_span bytes, name;
 	struct opsets opsets;
-	uint64_t nodes; /* that it expands to; 0: not counted yet */
+	uint64_t cost; /* of what it expands to; 0: not counted yet */
 	bool counting;
 };
 
@@ -113,7 +115,10 @@ struct loader {
 	struct map symbol_of;	/* dim_param to number */
 	struct weights *store;
 	unsigned calls; /* function calls one in another */
-	uint64_t expanded;
+	uint64_t expanded; /* cost so far */
+	struct map tensor_of; /* in functions: where a tensor lies in the file to its place in tensors */
+	struct tensor **tensors;
+	uint32_t ntensors, cap_tensors;
 	size_t faults; /* gone over, with `collect` */
 };
 
@@ -149,6 +154,9 @@ static inline const char *span_text(struct arena *a, struct pb_span s)
 const char *span_show(struct loader *l, struct pb_span s);
 /* Whether to go on after a fault (`collect`): 0, else rc. */
 int load_excuse(struct loader *l, int rc);
+/* A tensor of the file; in functions one that was read before is not read anew. */
+int load_tensor(struct loader *l, struct pb_span m, bool sparse, const char *what,
+		struct tensor **out, struct pb_span *name);
 /* Imported opsets of a model or function (field `number`); E-MODEL-VERSION for one of the future. */
 int load_opsets(struct loader *l, struct pb_span bytes, uint32_t number, struct opsets *out);
 

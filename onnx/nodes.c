@@ -33,7 +33,8 @@ static struct value *new_value(struct loader *l, struct scope *s, struct pb_span
 {
 	struct value *v = graph_add_value(s->g, NULL);
 
-	v->name = *s->prefix ? arena_printf(l->a, "%s%.*s", s->prefix, (int)name.n, name.p)
+	v->name = *s->prefix ? arena_printf(l->a, "%s%.*s", s->prefix,
+					    (int)(name.n < TITLE ? name.n : TITLE), name.p)
 			     : span_text(l->a, name);
 	set_name(s, name, v->id);
 	return v;
@@ -108,13 +109,12 @@ static int check_name(struct loader *l, struct pb_span name)
 
 static int add_initializers(struct loader *l, struct scope *s, struct pb_span bytes, bool sparse)
 {
-	struct weights_to to = {l->a, l->store, l->d, "initializer", false};
 	struct pb_span rest = bytes, m;
 
 	while (pb_each(&rest, sparse ? GRAPH_SPARSE : GRAPH_INITIALIZER, &m)) {
 		struct tensor *t = NULL;
 		struct pb_span name = {0};
-		int rc = sparse ? weights_sparse(&to, m, &t, &name) : weights_tensor(&to, m, &t, &name);
+		int rc = load_tensor(l, m, sparse, "initializer", &t, &name);
 		if (!rc)
 			rc = check_name(l, name);
 		if (!rc && !name.n)
@@ -285,7 +285,7 @@ struct node_view node_view(struct pb_span bytes, uint32_t index)
 const char *node_title(struct loader *l, const struct scope *s, const struct node_view *v)
 {
 	struct pb_span name = v->name.n ? v->name : v->type;
-	int n = name.n < 4096 ? (int)name.n : 4096;
+	int n = name.n < TITLE ? (int)name.n : TITLE;
 
 	if (v->name.n)
 		return arena_printf(l->a, "%s%.*s", s->prefix, n, name.p);

@@ -257,6 +257,36 @@ struct tensor *tensor_pb_read(const char *path, struct type expect, struct arena
 	return t;
 }
 
+enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_RAW = 9 };
+
+int tensor_pb_head(const void *bytes, size_t n, struct tensor *head, struct diag *d)
+{
+	static const struct pb_codes codes = {E_INPUT_FORMAT, E_INPUT_FORMAT, E_INPUT_FORMAT};
+	struct pb_span m = {bytes, n}, rest = m, raw;
+	uint64_t type, dim;
+	int rc = pb_check(&onnx__tensor_proto__descriptor, m, &codes, d);
+
+	if (rc)
+		return rc;
+	*head = (struct tensor){0};
+	type = number(m, TENSOR_TYPE);
+	if (!type || type >= DT_COUNT)
+		return FAIL(d, E_INPUT_FORMAT, .expected = "an element type that ONNX has",
+			    .actual = fmt(d, "number %" PRIu64, type));
+	head->type = type_tensor((enum dtype)type);
+	struct pb_values v = pb_values(m, TENSOR_DIMS, PB_VARINT);
+	while (pb_value(&v, &dim)) {
+		if (head->shape.rank == MAX_RANK || (int64_t)dim < 0)
+			return FAIL(d, E_INPUT_FORMAT, .message = "its dims are too many or negative");
+		head->shape.dim[head->shape.rank++] = (int64_t)dim;
+	}
+	while (pb_each(&rest, TENSOR_RAW, &raw)) {
+		head->data = (void *)(uintptr_t)raw.p;
+		head->bytes = raw.n;
+	}
+	return 0;
+}
+
 /* ---- writing: protobuf-c's structs, which point to the value's own bytes */
 
 static ProtobufCBinaryData binary(const void *p, size_t n)

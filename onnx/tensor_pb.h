@@ -12,6 +12,11 @@
 struct tensor *tensor_pb_read(const char *path, struct type expect, struct arena *a, struct diag *d);
 struct tensor *tensor_pb_parse(const void *bytes, size_t n, struct type expect, struct arena *a,
 			       struct diag *d);
+/*
+ * A TensorProto's type and shape, and where its raw_data lie, if it has such: nothing is copied, and
+ * the data are not checked against the shape. 0 or -code.
+ */
+int tensor_pb_head(const void *bytes, size_t n, struct tensor *head, struct diag *d);
 /* Written whole or not at all; name may be NULL. */
 int tensor_pb_write(const char *path, const struct tensor *t, const char *name, struct diag *d);
 

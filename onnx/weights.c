@@ -29,7 +29,8 @@ enum { UNALIGNED_FINE = 0 };
 #endif
 
 enum { SMALL = 4096 };			    /* data up to here go into the arena */
-static const size_t DENSE_MAX = (size_t)1 << 30; /* bytes that a sparse tensor may grow to */
+/* Sparse tensors may grow by this much, and to so many times their bytes: no file is a bomb. */
+enum { DENSE_BASE = 32 << 20, DENSE_TIMES = 64 };
 
 /* ---- the store */
 
@@ -54,6 +55,7 @@ struct weights {
 	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, resolved */
 	const char *dir;	      /* the model's folder as given */
 	int nroots;
+	size_t dense, sparse; /* bytes of sparse tensors: made, and in the file */
 };
 
 static void add_root(struct weights *w, const char *dir)
@@ -656,6 +658,16 @@ static int scatter(const struct weights_to *to, struct pb_span name, const struc
 	return 0;
 }
 
+static bool may_grow(struct weights *w, size_t from, size_t bytes)
+{
+	struct weights none = {0};
+
+	if (!w)
+		w = &none;
+	return size_add(w->sparse, from, &w->sparse) && size_add(w->dense, bytes, &w->dense) &&
+	       w->dense <= DENSE_BASE + w->sparse * DENSE_TIMES;
+}
+
 int weights_sparse(const struct weights_to *to, struct pb_span m, struct tensor **out,
 		   struct pb_span *name)
 {
@@ -675,8 +687,8 @@ int weights_sparse(const struct weights_to *to, struct pb_span m, struct tensor 
 		goto out;
 	dense->type = values->type;
 	if (!tensor_bytes(tensor_dtype(values), &dense->shape, LAYOUT_ROW, &dense->bytes) ||
-	    dense->bytes > DENSE_MAX) {
-		rc = tensor_fail(to, E_SIZE, own, "a dense size of at most 1 GiB",
+	    !may_grow(to->store, m.n, dense->bytes)) {
+		rc = tensor_fail(to, E_SIZE, own, "a sparse tensor that is not that much sparser",
 				 to->d ? shape_str(&to->d->arena, &dense->shape, NULL) : NULL);
 		goto out;
 	}

@@ -137,7 +137,7 @@ static inline const void *call_params(const struct call *c)
  * afterwards. For string outputs the blob is made with call_strings.
  */
 int call_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s);
-/* Output i (string tensor or host value) starts anew: an arena for its contents, cleared of the last run's. */
+/* The arena for the contents of output i (string tensor or host value); emptied before the step runs again. */
 struct arena *call_values(const struct call *c, uint32_t i);
 /* Make output i this string tensor; text is copied. The shape must be known (dynamic: any). */
 int call_strings(const struct call *c, uint32_t i, const struct shape *s, const char *const *text,

@@ -367,7 +367,7 @@ enum code input_fit(const struct want *w, const struct item *it, const struct in
 	if (raw && k->shape.rank < 0 && w->dtype != DT_STRING && dtype_bits(f->from) < 8 &&
 	    shape_known(&w->shape) && raw_holds(it, f->from, &w->shape))
 		f->count = shape_count(&w->shape);
-	if (raw && !k->format && f->from == DT_STRING)
+	if (raw && f->from == DT_STRING)
 		return refuse(f, E_INPUT_FORMAT, "raw bytes are no strings");
 	if (k->shape.rank >= 0) {
 		f->file = k->shape;

@@ -114,12 +114,7 @@ static void stack_clear(struct stack *s, enum dtype t)
 	s->used = 0;
 }
 
-/* Elements lie a byte each where they are packed, as struct text where they are strings. */
-static size_t element_size(enum dtype t)
-{
-	return t == DT_STRING ? sizeof(struct text) : dtype_bits(t) < 8 ? 1 : dtype_bits(t) / 8;
-}
-
+/* Elements lie spread, see move.h. */
 static void stack_write(struct stack *s, char *to, const struct tensor *t)
 {
 	struct text *v = (struct text *)(void *)to;
@@ -136,7 +131,7 @@ static void stack_write(struct stack *s, char *to, const struct tensor *t)
 		for (int64_t i = 0; i < n; i++)
 			to[i] = (char)(p[i / per] >> (i % per * bits) & ((1u << bits) - 1));
 	} else if (n) {
-		memcpy(to, t->data, (size_t)n * element_size(s->type));
+		memcpy(to, t->data, (size_t)n * move_size(s->type));
 	}
 }
 
@@ -153,7 +148,7 @@ static int stack_push(const struct call *c, struct stack *s, const struct tensor
 				     c->diag ? shape_str(&c->diag->arena, &s->each, NULL) : ""),
 				 c->diag ? shape_str(&c->diag->arena, &t->shape, NULL) : "");
 	size_t bytes, want;
-	if (!size_mul((size_t)s->size, element_size(s->type), &bytes) || !size_add(s->used, bytes, &want))
+	if (!size_mul((size_t)s->size, move_size(s->type), &bytes) || !size_add(s->used, bytes, &want))
 		return call_fail(c, E_SIZE, NULL, NULL);
 	if (want > s->room || !s->data) {
 		size_t room = want > 2 * s->room ? want : 2 * s->room;
@@ -172,44 +167,6 @@ static int stack_push(const struct call *c, struct stack *s, const struct tensor
 	return 0;
 }
 
-/* Elements in their final order, a byte or more each, into the tensor. */
-static int stack_store(const struct call *c, uint32_t i, const struct stack *s, const struct shape *shape,
-		       const char *data)
-{
-	int64_t n = shape_count(shape);
-	int err;
-
-	if (s->type == DT_STRING) {
-		const struct text *v = (const struct text *)(const void *)data;
-		const char **text = mem_alloc((size_t)n * sizeof(*text) + 1, MEM_WORKSPACE);
-		size_t *length = mem_alloc((size_t)n * sizeof(*length) + 1, MEM_WORKSPACE);
-		for (int64_t k = 0; text && length && k < n; k++) {
-			text[k] = v[k].s;
-			length[k] = v[k].n;
-		}
-		err = text && length ? call_strings(c, i, shape, text, length) : call_fail(c, E_MEMORY, NULL, NULL);
-		mem_free(text);
-		mem_free(length);
-		return err;
-	}
-	err = call_alloc(c, i, s->type, shape);
-	if (err || !n)
-		return err;
-	unsigned bits = dtype_bits(s->type), per = bits < 8 ? 8 / bits : 1;
-	if (bits >= 8) {
-		memcpy(c->out[i]->data, data, (size_t)n * bits / 8);
-		return 0;
-	}
-	uint8_t *to = c->out[i]->data;
-	for (int64_t k = 0; k < n; k += per) {
-		unsigned b = 0;
-		for (unsigned j = 0; j < per && k + j < n; j++)
-			b |= (unsigned)(uint8_t)data[k + j] << j * bits;
-		to[k / per] = (uint8_t)b;
-	}
-	return 0;
-}
-
 /* Lead dims of the stack: as they were pushed; the last of them moves to `axis`, reversed where asked. */
 static int stack_arrange(const struct call *c, uint32_t i, const struct stack *s, const struct shape *each,
 			 const int64_t *lead, int nlead, int axis, bool reverse)
@@ -217,7 +174,7 @@ static int stack_arrange(const struct call *c, uint32_t i, const struct stack *s
 	struct shape out = {.rank = each->rank + nlead};
 	int64_t from[MAX_RANK], to[MAX_RANK], dense[MAX_RANK], outer = nlead > 1 ? lead[0] : 1;
 	int64_t turns = lead[nlead - 1], size = shape_count(each);
-	size_t esize = element_size(s->type);
+	size_t esize = move_size(s->type);
 	struct shape inner = {.rank = each->rank + 1};
 	struct strided v;
 
@@ -237,7 +194,7 @@ static int stack_arrange(const struct call *c, uint32_t i, const struct stack *s
 			out.dim[k + 1] = inner.dim[k];
 	}
 	if ((axis == 0 && !reverse) || !shape_count(&out))
-		return stack_store(c, i, s, &out, s->data);
+		return move_pack(c, i, s->type, &out, s->data);
 	char *tmp = mem_alloc(s->used + 1, MEM_WORKSPACE);
 	if (!tmp)
 		return call_fail(c, E_MEMORY, NULL, NULL);
@@ -248,7 +205,7 @@ static int stack_arrange(const struct call *c, uint32_t i, const struct stack *s
 		size_t first = reverse ? (size_t)((turns - 1) * size) * esize : 0;
 		strided_copy(&v, s->data + at + first, tmp + at, esize);
 	}
-	int err = stack_store(c, i, s, &out, tmp);
+	int err = move_pack(c, i, s->type, &out, tmp);
 	mem_free(tmp);
 	return err;
 }
@@ -396,7 +353,7 @@ static int loop_run(const struct call *c)
 	const struct tensor *m = c->step->nin > 0 && c->step->node->nin > 0 ? c->in[0] : NULL;
 	const struct tensor *cond = c->step->node->nin > 1 ? c->in[1] : NULL;
 	int64_t turns = INT64_MAX;
-	bool go = true, next;
+	bool go = true, next = true;
 
 	if ((m && tensor_count(m) != 1) || (cond && tensor_count(cond) != 1))
 		return call_fail(c, E_VALUE, "one trip count and one condition", NULL);

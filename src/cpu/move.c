@@ -11,26 +11,33 @@ static bool is_spread(enum dtype t)
 	return t == DT_STRING || dtype_bits(t) < 8;
 }
 
-/* A string tensor as (pointer, length), a packed one as a byte an element. */
-static void *spread(const struct tensor *t)
+size_t move_size(enum dtype t)
+{
+	return t == DT_STRING ? sizeof(struct text) : dtype_bits(t) < 8 ? 1 : dtype_bits(t) / 8;
+}
+
+void *move_spread(const struct tensor *t)
 {
 	int64_t n = tensor_count(t);
-	size_t bytes, size = tensor_dtype(t) == DT_STRING ? sizeof(struct text) : 1;
+	enum dtype type = tensor_dtype(t);
+	unsigned bits = dtype_bits(type), per = bits && bits < 8 ? 8 / bits : 1;
+	size_t bytes;
 
-	if (n < 0 || !size_mul((size_t)n, size, &bytes))
+	if (n < 0 || !size_mul((size_t)n, move_size(type), &bytes))
 		return NULL;
 	void *p = mem_alloc(bytes + 1, MEM_WORKSPACE);
 	if (!p)
 		return NULL;
-	if (tensor_dtype(t) == DT_STRING) {
+	if (type == DT_STRING) {
 		struct text *v = p;
 		for (int64_t i = 0; i < n; i++)
 			v[i].s = tensor_string(t, i, &v[i].n);
-	} else {
+	} else if (bits < 8) {
 		const uint8_t *src = t->data;
-		unsigned bits = dtype_bits(tensor_dtype(t)), per = 8 / bits;
 		for (int64_t i = 0; i < n; i++)
 			((uint8_t *)p)[i] = (uint8_t)(src[i / per] >> (i % per * bits) & ((1u << bits) - 1));
+	} else if (bytes) {
+		memcpy(p, t->data, bytes);
 	}
 	return p;
 }
@@ -52,26 +59,58 @@ static int pack_strings(const struct call *c, uint32_t i, const struct shape *s,
 	return err;
 }
 
-static int pack(const struct mover *m, uint32_t i, enum dtype t)
+static void pack_bits(enum dtype t, const uint8_t *src, int64_t n, uint8_t *dst)
 {
-	const struct call *c = m->call;
-	int64_t n = shape_count(&m->shape[i]);
-
-	if (t == DT_STRING)
-		return pack_strings(c, i, &m->shape[i], m->out[i]);
-	int err = out_ready(c, i, t, &m->shape[i]);
-	if (err)
-		return err;
-	uint8_t *dst = c->out[i]->data;
-	const uint8_t *src = m->out[i];
 	unsigned bits = dtype_bits(t), per = 8 / bits;
+
 	for (int64_t k = 0; k < n; k += per) {
 		unsigned b = 0;
 		for (unsigned j = 0; j < per && k + j < n; j++)
 			b |= (unsigned)src[k + j] << j * bits;
 		dst[k / per] = (uint8_t)b;
 	}
+}
+
+int move_pack(const struct call *c, uint32_t i, enum dtype t, const struct shape *s, const void *data)
+{
+	int64_t n = shape_count(s);
+
+	if (t == DT_STRING)
+		return pack_strings(c, i, s, data);
+	int err = call_alloc(c, i, t, s);
+	if (err || !n)
+		return err;
+	if (dtype_bits(t) < 8)
+		pack_bits(t, data, n, c->out[i]->data);
+	else
+		move_bytes(c->out[i]->data, data, (size_t)n * dtype_bits(t) / 8);
 	return 0;
+}
+
+struct tensor *move_tensor(struct arena *a, enum dtype t, const struct shape *s, const void *data)
+{
+	struct tensor *x = tensor_new(a, t, s);
+	int64_t n = shape_count(s);
+
+	if (!x)
+		return NULL;
+	if (t == DT_STRING) {
+		const struct text *v = data;
+		struct str_ref *ref = x->data;
+		for (int64_t i = 0; i < n; i++) {
+			ref[i] = (struct str_ref){x->blob_bytes, v[i].n};
+			x->blob_bytes += v[i].n;
+		}
+		x->blob = arena_alloc(a, x->blob_bytes + 1);
+		for (int64_t i = 0; i < n; i++)
+			if (v[i].n)
+				memcpy(x->blob + ref[i].offset, v[i].s, v[i].n);
+	} else if (dtype_bits(t) < 8) {
+		pack_bits(t, data, n, x->data);
+	} else if (n) {
+		memcpy(x->data, data, (size_t)n * dtype_bits(t) / 8);
+	}
+	return x;
 }
 
 int out_ready(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
@@ -79,7 +118,7 @@ int out_ready(const struct call *c, uint32_t i, enum dtype t, const struct shape
 	return c->step->dynamic ? call_alloc(c, i, t, s) : 0;
 }
 
-static int move_spread(struct mover *m, enum dtype t, int (*core)(struct mover *))
+static int run_spread(struct mover *m, enum dtype t, int (*core)(struct mover *))
 {
 	const struct call *c = m->call;
 	uint32_t nin = c->step->nin, nout = c->step->nout;
@@ -92,11 +131,11 @@ static int move_spread(struct mover *m, enum dtype t, int (*core)(struct mover *
 	m->in = all;
 	m->out = all + nin;
 	m->shape = (void *)(all + nin + nout);
-	m->size = t == DT_STRING ? sizeof(struct text) : 1;
+	m->size = move_size(t);
 	for (uint32_t i = 0; i < nin && !err; i++) {
 		if (!c->in[i] || c->in[i]->type.kind != V_TENSOR || tensor_dtype(c->in[i]) != t)
 			continue;
-		m->in[i] = spread(c->in[i]);
+		m->in[i] = move_spread(c->in[i]);
 		if (!m->in[i])
 			err = call_fail(c, E_MEMORY, NULL, NULL);
 	}
@@ -104,7 +143,7 @@ static int move_spread(struct mover *m, enum dtype t, int (*core)(struct mover *
 		err = core(m);
 	for (uint32_t i = 0; i < nout && !err; i++)
 		if (m->out[i])
-			err = pack(m, i, t);
+			err = move_pack(c, i, t, &m->shape[i], m->out[i]);
 	for (uint32_t i = 0; i < nin + nout; i++)
 		mem_free(all[i]);
 	mem_free(all);
@@ -116,7 +155,7 @@ int move_run(const struct call *c, uint32_t like, int (*core)(struct mover *))
 	enum dtype t = tensor_dtype(c->in[like]);
 	struct mover m = {.call = c, .size = dtype_bits(t) / 8};
 
-	return is_spread(t) ? move_spread(&m, t, core) : core(&m);
+	return is_spread(t) ? run_spread(&m, t, core) : core(&m);
 }
 
 const void *move_in(const struct mover *m, uint32_t i)

@@ -20,6 +20,17 @@ int move_run(const struct call *c, uint32_t like, int (*core)(struct mover *));
 const void *move_in(const struct mover *m, uint32_t i);
 /* Memory of output i for this shape, which is given it where the step is dynamic; NULL: failed. */
 void *move_out(struct mover *m, uint32_t i, const struct shape *s);
+/*
+ * A string tensor's elements as struct text, a packed one's as a byte each; others as they are. In
+ * memory of the caller's (mem_free); NULL: refused.
+ */
+void *move_spread(const struct tensor *t);
+/* Bytes of an element when spread. */
+size_t move_size(enum dtype t);
+/* Make output i of what lies spread (plain types: as it is). */
+int move_pack(const struct call *c, uint32_t i, enum dtype t, const struct shape *s, const void *data);
+/* A tensor in the arena from spread elements; NULL: a size overflows. */
+struct tensor *move_tensor(struct arena *a, enum dtype t, const struct shape *s, const void *data);
 /* The same for a plain output of a dynamic step: call_alloc where that is wanted. */
 int out_ready(const struct call *c, uint32_t i, enum dtype t, const struct shape *s);
 

@@ -125,6 +125,9 @@ static int infer_arg(struct infer *c)
 #define REDUCE(name_)                                                                              \
 	AXES_INPUT(name_, 18, T_RED), AXES_ATTR(name_, 13, T_RED), AXES_ATTR(name_, 11, T_RED_1),  \
 		AXES_ATTR(name_, 1, T_RED_1)
+#define REDUCE_LOG(name_)                                                                          \
+	AXES_INPUT(name_, 28, T_RED), OLD(name_, 18, T_RED), AXES_ATTR(name_, 13, T_RED),          \
+		AXES_ATTR(name_, 11, T_RED_1), AXES_ATTR(name_, 1, T_RED_1)
 #define REDUCE_MAX(name_)                                                                          \
 	AXES_INPUT(name_, 20, T_MAX_13 | T_BOOL), OLD(name_, 18, T_MAX_13),                        \
 		AXES_ATTR(name_, 13, T_MAX_13), AXES_ATTR(name_, 12, T_MAX_12),                    \
@@ -147,8 +150,8 @@ const struct op ops_reduce[] = {
 	REDUCE("ReduceProd"),
 	REDUCE("ReduceL1"),
 	REDUCE("ReduceL2"),
-	REDUCE("ReduceLogSum"),
-	REDUCE("ReduceLogSumExp"),
+	REDUCE_LOG("ReduceLogSum"),
+	REDUCE_LOG("ReduceLogSumExp"),
 	REDUCE("ReduceSumSquare"),
 	ARG("ArgMax"),
 	ARG("ArgMin"),

@@ -52,10 +52,40 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 static struct arena *moving_values(const struct call *c, uint32_t i)
 {
 	struct binding *b = c->owner;
-	struct moving *m = &b->moving[c->out[i] - b->tensors];
 
-	arena_free(&m->values);
-	return &m->values;
+	return &b->moving[c->out[i] - b->tensors].values;
+}
+
+/* Before a dynamic step: the last run's strings and items go. */
+static void forget_values(const struct call *c)
+{
+	struct binding *b = c->owner;
+
+	for (uint32_t i = 0; i < c->step->nout; i++)
+		if (c->out[i])
+			arena_free(&b->moving[c->out[i] - b->tensors].values);
+}
+
+/* Captures of bodies are inputs of the step: hand them to the bodies before it runs. */
+static void bind_captures(const struct call *c)
+{
+	const struct node *n = c->step->node;
+
+	for (uint32_t k = 0; c->step->body && k < n->nsub; k++) {
+		struct plan_body *p = (struct plan_body *)c->step->body[k];
+		for (uint32_t j = 0; j < n->sub[k]->ncap; j++)
+			p->in[p->nformal + j] = c->in[n->nin + n->sub[k]->capture[j]];
+	}
+}
+
+/* What a step needs besides its pointers; most need nothing. */
+static void before_step(struct call *c, struct diag *d)
+{
+	c->diag = d;
+	if (c->step->dynamic)
+		forget_values(c);
+	if (c->step->body)
+		bind_captures(c);
 }
 
 int view_run(const struct call *c)
@@ -170,25 +200,11 @@ static int failed(const struct call *c, int err)
 	return err;
 }
 
-/* Captures of bodies are inputs of the step: hand them to the bodies before it runs. */
-static void bind_captures(const struct call *c)
-{
-	const struct node *n = c->step->node;
-
-	for (uint32_t k = 0; c->step->body && k < n->nsub; k++) {
-		struct plan_body *p = (struct plan_body *)c->step->body[k];
-		for (uint32_t j = 0; j < n->sub[k]->ncap; j++)
-			p->in[p->nformal + j] = c->in[n->nin + n->sub[k]->capture[j]];
-	}
-}
-
 static int exec_plain(struct binding *b, struct diag *d)
 {
 	for (uint32_t i = 0; i < b->s->nsteps; i++) {
 		struct call *c = &b->calls[i];
-		c->diag = d;
-		if (c->step->body)
-			bind_captures(c);
+		before_step(c, d);
 		int err = b->s->steps[i].run(c);
 		if (err)
 			return failed(c, err);
@@ -200,9 +216,7 @@ static int exec_observed(struct binding *b, struct observer *o, struct diag *d)
 {
 	for (uint32_t i = 0; i < b->s->nsteps; i++) {
 		struct call *c = &b->calls[i];
-		c->diag = d;
-		if (c->step->body)
-			bind_captures(c);
+		before_step(c, d);
 		o->begin(o, c->step, c);
 		int err = b->s->steps[i].run(c);
 		o->end(o, c->step, c);

@@ -215,7 +215,7 @@ static void attr_graph(struct w *node, const char *name, struct w g)
 	w_msg(node, 5, a);
 }
 
-static void attr_tensor(struct w *node, const char *name, struct w t)
+__attribute__((unused)) static void attr_tensor(struct w *node, const char *name, struct w t)
 {
 	struct w a = m_attr(name, A_TENSOR);
 

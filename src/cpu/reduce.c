@@ -1,0 +1,924 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions. The shape is collapsed until kept and reduced dimensions alternate. Where the last
+ * one is reduced, an output is a sum over runs; where it is kept, rows are added to rows. Where
+ * there are few outputs, the outermost reduced dimension is split and the parts are combined in
+ * a fixed order, so that the result does not depend on the number of threads.
+ */
+#include "ops/reduce.h"
+
+#include "cpu/simd.h"
+#include "cpu/util.h"
+
+#include <math.h>
+#include <string.h>
+
+enum kind { A_SUM, A_ABS, A_SQUARE, A_PROD, A_MAX, A_MIN, A_EXP };
+enum {
+	COLUMNS = 512,	  /* outputs that a task of rows keeps */
+	FLUSH = 128,	  /* rows added in fp32 before the sum goes to double */
+	PARTS = 4096,	  /* partial results in the workspace */
+	MAX_SPLIT = 64,
+};
+
+union acc {
+	double d;
+	int64_t i;
+};
+
+struct reduction {
+	const char *op;
+	enum kind kind;
+	bool mean, root, log;
+};
+static const struct reduction reductions[] = {
+	{"ReduceSum", A_SUM, false, false, false},
+	{"ReduceMean", A_SUM, true, false, false},
+	{"ReduceMax", A_MAX, false, false, false},
+	{"ReduceMin", A_MIN, false, false, false},
+	{"ReduceProd", A_PROD, false, false, false},
+	{"ReduceL1", A_ABS, false, false, false},
+	{"ReduceL2", A_SQUARE, false, true, false},
+	{"ReduceSumSquare", A_SQUARE, false, false, false},
+	{"ReduceLogSum", A_SUM, false, false, true},
+	{"ReduceLogSumExp", A_EXP, false, false, true},
+};
+
+/* One type's loops: a run into one accumulator, rows of n elements into n of them. */
+struct loops;
+
+struct plan {
+	const struct reduction *r;
+	const struct loops *loops;
+	enum dtype t;
+	enum kind kind; /* of this phase */
+	const void *x;
+	void *y;
+	int nk, nr;			       /* kept and reduced dims, outermost first */
+	int64_t kdim[MAX_RANK], kstep[MAX_RANK]; /* kept; without the innermost where that is last */
+	int64_t rdim[MAX_RANK], rstep[MAX_RANK];
+	bool inner_kept;
+	int64_t inner;	  /* of the last dimension */
+	int64_t outputs;  /* in all */
+	int64_t count;	  /* elements an output is made of */
+	int64_t splits, blocks, columns;
+	union acc *part;  /* splits * outputs; NULL: written at once */
+	const double *max; /* A_EXP in parts: the greatest of each output */
+};
+
+struct loops {
+	void (*run)(const struct plan *p, int64_t off, int64_t n, double max, union acc *a);
+	void (*rows)(const struct plan *p, int64_t off, int64_t rows, int64_t step, int64_t n,
+		     const double *max, union acc *a);
+	bool whole; /* accumulators are integers */
+};
+
+/* ---- floats that compute in fp32 ------------------------------------------------------------- */
+
+static inline double combine(enum kind k, double a, double b)
+{
+	if (k == A_PROD)
+		return a * b;
+	if (k == A_MAX)
+		return a > b || isnan(a) ? a : b;
+	if (k == A_MIN)
+		return a < b || isnan(a) ? a : b;
+	return a + b;
+}
+
+/* n elements from off on as floats: themselves, or converted into buf (n <= BLOCK). */
+static const float *fetch(const struct plan *p, int64_t off, int64_t n, float *buf)
+{
+	if (p->t == DT_F32)
+		return (const float *)p->x + off;
+	simd_to_f32(p->t, p->x, off, n, buf);
+	return buf;
+}
+
+static float product(const float *x, int64_t n)
+{
+	float r = 1;
+
+	for (int64_t i = 0; i < n; i++)
+		r *= x[i];
+	return r;
+}
+
+static float run_f32(enum kind k, const float *x, int64_t n, double max)
+{
+	const struct simd *s = simd();
+
+	switch (k) {
+	case A_SUM: return s->sum(x, n);
+	case A_ABS: return s->sum_abs(x, n);
+	case A_SQUARE: return s->sum_square(x, n);
+	case A_PROD: return product(x, n);
+	case A_MAX: return s->max(x, n);
+	case A_MIN: return s->min(x, n);
+	case A_EXP: return s->sum_exp(x, n, (float)max);
+	}
+	return 0;
+}
+
+static void f32_run(const struct plan *p, int64_t off, int64_t n, double max, union acc *a)
+{
+	float buf[BLOCK];
+	int64_t most = p->t == DT_F32 ? 1 << 16 : BLOCK;
+
+	for (int64_t m; n > 0; off += m, n -= m) {
+		m = n < most ? n : most;
+		const float *x = fetch(p, off, m, buf);
+		a->d = combine(p->kind, a->d, (double)run_f32(p->kind, x, m, max));
+	}
+}
+
+/* What a row adds: the elements, or a function of them in buf. */
+static const float *row_terms(const struct plan *p, const float *x, int64_t n, const float *max, float *buf)
+{
+	const struct simd *s = simd();
+
+	if (p->kind == A_ABS) {
+		s->map[VF_ABS](x, buf, n, NULL);
+	} else if (p->kind == A_SQUARE) {
+		s->map[VF_SQUARE](x, buf, n, NULL);
+	} else if (p->kind == A_EXP) {
+		s->bin[VB_SUB][DT_F32](x, max, buf, n);
+		s->map[VF_EXP](buf, buf, n, NULL);
+	} else {
+		return x;
+	}
+	return buf;
+}
+
+static void f32_rows(const struct plan *p, int64_t off, int64_t rows, int64_t step, int64_t n,
+		     const double *max, union acc *a)
+{
+	static const enum vbin bins[] = {[A_SUM] = VB_ADD, [A_ABS] = VB_ADD, [A_SQUARE] = VB_ADD,
+					 [A_PROD] = VB_MUL, [A_MAX] = VB_MAX, [A_MIN] = VB_MIN,
+					 [A_EXP] = VB_ADD};
+	simd_bin *add = simd()->bin[bins[p->kind]][DT_F32];
+	float sum[COLUMNS], buf[COLUMNS], term[COLUMNS], fmax_[COLUMNS];
+
+	for (int64_t i = 0; max && i < n; i++)
+		fmax_[i] = (float)max[i];
+	for (int64_t r = 0; r < rows;) {
+		int64_t stop = r + FLUSH < rows ? r + FLUSH : rows;
+		const float *x = row_terms(p, fetch(p, off + r * step, n, buf), n, fmax_, term);
+		memcpy(sum, x, (size_t)n * sizeof(float));
+		for (r++; r < stop; r++) {
+			x = row_terms(p, fetch(p, off + r * step, n, buf), n, fmax_, term);
+			add(sum, x, sum, n);
+		}
+		for (int64_t i = 0; i < n; i++)
+			a[i].d = combine(p->kind, a[i].d, (double)sum[i]);
+	}
+}
+
+/* ---- f64 ------------------------------------------------------------------------------------- */
+
+static inline double term_f64(enum kind k, double v, double max)
+{
+	return k == A_ABS ? fabs(v) : k == A_SQUARE ? v * v : k == A_EXP ? exp(v - max) : v;
+}
+
+static void f64_run(const struct plan *p, int64_t off, int64_t n, double max, union acc *a)
+{
+	const double *x = (const double *)p->x + off;
+	double s[4] = {a->d, 0, 0, 0};
+	int64_t i = 0;
+
+	if (p->kind == A_SUM || p->kind == A_ABS || p->kind == A_SQUARE) {
+		for (; i + 4 <= n; i += 4)
+			for (int k = 0; k < 4; k++)
+				s[k] += term_f64(p->kind, x[i + k], 0);
+		s[0] = (s[0] + s[1]) + (s[2] + s[3]);
+	}
+	for (; i < n; i++)
+		s[0] = combine(p->kind, s[0], term_f64(p->kind, x[i], max));
+	a->d = s[0];
+}
+
+static void f64_rows(const struct plan *p, int64_t off, int64_t rows, int64_t step, int64_t n,
+		     const double *max, union acc *a)
+{
+	for (int64_t r = 0; r < rows; r++) {
+		const double *x = (const double *)p->x + off + r * step;
+		if (p->kind == A_SUM)
+			for (int64_t i = 0; i < n; i++)
+				a[i].d += x[i];
+		else
+			for (int64_t i = 0; i < n; i++)
+				a[i].d = combine(p->kind, a[i].d,
+						 term_f64(p->kind, x[i], max ? max[i] : 0));
+	}
+}
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+/* The accumulator's bits wrap; ACC and V are an accumulator and an element, T its type. */
+#define INT_STEP(k, T, ACC, V)                                                                     \
+	((k) == A_SUM	 ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V))                              \
+	 : (k) == A_ABS	 ? (int64_t)((uint64_t)(ACC) + ((V) <= 0 ? 0 - (uint64_t)(V) : (uint64_t)(V))) \
+	 : (k) == A_SQUARE ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V) * (uint64_t)(V))            \
+	 : (k) == A_PROD ? (int64_t)((uint64_t)(ACC) * (uint64_t)(V))                              \
+	 : (k) == A_MAX	 ? (int64_t)((T)(ACC) > (V) ? (T)(ACC) : (V))                              \
+			 : (int64_t)((T)(ACC) < (V) ? (T)(ACC) : (V)))
+#define INT_CASES(T, BODY)                                                                         \
+	switch (p->kind) {                                                                         \
+	case A_SUM: BODY(A_SUM, T) break;                                                          \
+	case A_ABS: BODY(A_ABS, T) break;                                                          \
+	case A_SQUARE: BODY(A_SQUARE, T) break;                                                    \
+	case A_PROD: BODY(A_PROD, T) break;                                                        \
+	case A_MAX: BODY(A_MAX, T) break;                                                          \
+	case A_MIN:                                                                                \
+	case A_EXP: BODY(A_MIN, T) break;                                                          \
+	}
+#define INT_RUN(k, T)                                                                              \
+	for (int64_t i = 0; i < n; i++)                                                            \
+		s = INT_STEP(k, T, s, x[i]);
+#define INT_ROW(k, T)                                                                              \
+	for (int64_t i = 0; i < n; i++)                                                            \
+		a[i].i = INT_STEP(k, T, a[i].i, x[i]);
+#define INT_LOOPS(t, T)                                                                            \
+	static void t##_run(const struct plan *p, int64_t off, int64_t n, double max, union acc *a) \
+	{                                                                                          \
+		const T *x = (const T *)p->x + off;                                                \
+		int64_t s = a->i;                                                                  \
+		(void)max;                                                                         \
+		INT_CASES(T, INT_RUN)                                                              \
+		a->i = s;                                                                          \
+	}                                                                                          \
+	static void t##_rows(const struct plan *p, int64_t off, int64_t rows, int64_t step,        \
+			     int64_t n, const double *max, union acc *a)                           \
+	{                                                                                          \
+		(void)max;                                                                         \
+		for (int64_t r = 0; r < rows; r++) {                                               \
+			const T *x = (const T *)p->x + off + r * step;                             \
+			INT_CASES(T, INT_ROW)                                                      \
+		}                                                                                  \
+	}
+INT_LOOPS(i8, int8_t)
+INT_LOOPS(u8, uint8_t)
+INT_LOOPS(i32, int32_t)
+INT_LOOPS(u32, uint32_t)
+INT_LOOPS(i64, int64_t)
+INT_LOOPS(u64, uint64_t)
+
+/* What no loop knows, and the exponentials of integers: element by element, in double. */
+static void any_run(const struct plan *p, int64_t off, int64_t n, double max, union acc *a)
+{
+	for (int64_t i = 0; i < n; i++)
+		a->d = combine(p->kind, a->d, term_f64(p->kind, elem_f64(p->t, p->x, off + i), max));
+}
+static void any_rows(const struct plan *p, int64_t off, int64_t rows, int64_t step, int64_t n,
+		     const double *max, union acc *a)
+{
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t i = 0; i < n; i++)
+			any_run(p, off + r * step + i, 1, max ? max[i] : 0, &a[i]);
+}
+
+static const struct loops loops_f32 = {f32_run, f32_rows, false};
+static const struct loops loops_f64 = {f64_run, f64_rows, false};
+static const struct loops loops_any = {any_run, any_rows, false};
+static const struct loops loops_int[DT_COUNT] = {
+	[DT_I8] = {i8_run, i8_rows, true},    [DT_U8] = {u8_run, u8_rows, true},
+	[DT_BOOL] = {u8_run, u8_rows, true},  [DT_I32] = {i32_run, i32_rows, true},
+	[DT_U32] = {u32_run, u32_rows, true}, [DT_I64] = {i64_run, i64_rows, true},
+	[DT_U64] = {u64_run, u64_rows, true},
+};
+
+static const struct loops *choose_loops(enum dtype t, enum kind k)
+{
+	if (computes_in_f32(t) || t == DT_F32)
+		return &loops_f32;
+	if (t == DT_F64)
+		return &loops_f64;
+	if (k != A_EXP && loops_int[t].run)
+		return &loops_int[t];
+	return &loops_any;
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+static union acc start_value(const struct plan *p)
+{
+	union acc a = {.d = 0};
+	unsigned bits = dtype_bits(p->t);
+	bool sign = dtype_class(p->t) == DT_INT;
+
+	if (!p->loops->whole) {
+		a.d = p->kind == A_PROD ? 1 : p->kind == A_MAX ? -(double)INFINITY : p->kind == A_MIN ? (double)INFINITY : 0;
+		return a;
+	}
+	a.i = p->kind == A_PROD;
+	if (p->kind == A_MAX)
+		a.i = sign ? INT64_MIN >> (64 - bits) : 0;
+	if (p->kind == A_MIN)
+		a.i = sign ? INT64_MAX >> (64 - bits) : (int64_t)(UINT64_MAX >> (64 - bits));
+	if (p->kind == A_MIN && p->t == DT_BOOL)
+		a.i = 1;
+	return a;
+}
+
+/* Offsets of element k of nested dims. */
+static int64_t offset_at(const int64_t *dim, const int64_t *step, int n, int64_t k)
+{
+	int64_t off = 0;
+
+	for (int i = n - 1; i >= 0; i--) {
+		off += k % dim[i] * step[i];
+		k /= dim[i];
+	}
+	return off;
+}
+
+static int64_t product_of(const int64_t *dim, int n)
+{
+	int64_t r = 1;
+
+	for (int i = 0; i < n; i++)
+		r *= dim[i];
+	return r;
+}
+
+/* exp(x - max): an infinite greatest element would give NaN. */
+static double finite_max(double max)
+{
+	return isinf(max) ? 0 : max;
+}
+
+static void store_result(const struct plan *p, int64_t o, union acc a, double max)
+{
+	const struct reduction *r = p->r;
+
+	if (p->loops->whole && !r->root && !r->log) {
+		int64_t v = a.i;
+		if (r->mean && p->t == DT_U64)
+			v = p->count ? (int64_t)((uint64_t)v / (uint64_t)p->count) : 0;
+		else if (r->mean)
+			v = p->count ? v / p->count : 0;
+		elem_set_i64(p->t, p->y, o, v);
+		return;
+	}
+	double d = !p->loops->whole ? a.d : p->t == DT_U64 ? (double)(uint64_t)a.i : (double)a.i;
+	if (r->mean)
+		d /= (double)p->count;
+	if (r->root)
+		d = sqrt(d);
+	if (r->log)
+		d = log(d);
+	if (r->kind == A_EXP)
+		d += max;
+	elem_set_f64(p->t, p->y, o, d);
+}
+
+/* Two partial results to one. */
+static union acc combine_acc(const struct plan *p, union acc a, union acc b)
+{
+	if (!p->loops->whole)
+		a.d = combine(p->kind, a.d, b.d);
+	else if (p->kind == A_PROD)
+		a.i = (int64_t)((uint64_t)a.i * (uint64_t)b.i);
+	else if (p->kind != A_MAX && p->kind != A_MIN)
+		a.i = (int64_t)((uint64_t)a.i + (uint64_t)b.i);
+	else if ((p->kind == A_MAX) != (p->t == DT_U64 ? (uint64_t)a.i > (uint64_t)b.i : a.i > b.i))
+		a = b;
+	return a;
+}
+
+static void keep_or_store(const struct plan *p, int64_t o, int64_t split, union acc a, double max)
+{
+	if (p->part)
+		p->part[split * p->outputs + o] = a;
+	else
+		store_result(p, o, a, max);
+}
+
+/* The reduced range of a split: a piece of the outermost reduced dimension. */
+static void split_range(const struct plan *p, int64_t split, int64_t whole, int64_t *from, int64_t *to)
+{
+	*from = whole * split / p->splits;
+	*to = whole * (split + 1) / p->splits;
+}
+
+/* All runs of one output. Runs: the reduced dims but the last; that is the run. */
+static void reduce_runs(const struct plan *p, int64_t base, int64_t split, double max, union acc *a)
+{
+	int64_t from, to, runs = product_of(p->rdim, p->nr - 1);
+
+	if (p->nr == 1) { /* a single run: split that */
+		split_range(p, split, p->inner, &from, &to);
+		p->loops->run(p, base + from, to - from, max, a);
+		return;
+	}
+	split_range(p, split, runs, &from, &to);
+	for (int64_t k = from; k < to; k++)
+		p->loops->run(p, base + offset_at(p->rdim, p->rstep, p->nr - 1, k), p->inner, max, a);
+}
+
+/* Outputs whose last dimension is reduced. */
+static void inner_reduced(const struct plan *p, int64_t o, int64_t split)
+{
+	int64_t base = offset_at(p->kdim, p->kstep, p->nk, o);
+	double max = p->max ? p->max[o] : 0;
+	union acc a = start_value(p);
+
+	if (p->kind == A_EXP && !p->max) {
+		struct plan q = *p;
+		union acc m;
+		q.kind = A_MAX;
+		q.max = NULL;
+		m = start_value(&q);
+		reduce_runs(&q, base, split, 0, &m);
+		max = finite_max(m.d);
+	}
+	reduce_runs(p, base, split, max, &a);
+	keep_or_store(p, o, split, a, max);
+}
+
+/*
+ * Rows base.. of n columns. The innermost reduced dim gives rows that lie one behind the other
+ * when n is the whole inner dimension: short ones are then taken several at once.
+ */
+static void reduce_rows(const struct plan *p, int64_t base, int64_t n, int64_t split, const double *max,
+			union acc *a)
+{
+	int64_t last = p->nr - 1, from = 0, to = 1, outer = product_of(p->rdim, p->nr - 1);
+	int64_t row0 = 0, row1 = p->rdim[last], step = p->rstep[last];
+	int64_t fold = n == p->inner && step == n && n < COLUMNS / 4 && p->kind != A_EXP ? COLUMNS / n : 1;
+	union acc wide[COLUMNS], start = start_value(p);
+
+	if (p->nr > 1)
+		split_range(p, split, outer, &from, &to);
+	else
+		split_range(p, split, p->rdim[0], &row0, &row1);
+	for (int64_t k = from; k < to; k++) {
+		int64_t off = base + offset_at(p->rdim, p->rstep, p->nr - 1, k) + row0 * step;
+		int64_t rows = row1 - row0, folded = fold > 1 ? rows / fold : 0;
+		if (folded) {
+			for (int64_t i = 0; i < fold * n; i++)
+				wide[i] = start;
+			p->loops->rows(p, off, folded, fold * step, fold * n, NULL, wide);
+			for (int64_t i = 0; i < fold * n; i++)
+				a[i % n] = combine_acc(p, a[i % n], wide[i]);
+		}
+		if (rows > folded * fold)
+			p->loops->rows(p, off + folded * fold * step, rows - folded * fold, step, n, max, a);
+	}
+}
+
+/* A block of the last, kept, dimension of one outer kept index. */
+static void inner_kept(const struct plan *p, int64_t task, int64_t split)
+{
+	int64_t row = task / p->blocks, c = task % p->blocks * p->columns;
+	int64_t n = p->inner - c < p->columns ? p->inner - c : p->columns;
+	int64_t base = offset_at(p->kdim, p->kstep, p->nk, row) + c, o = row * p->inner + c;
+	union acc a[COLUMNS], start = start_value(p);
+	double max[COLUMNS];
+
+	if (p->kind == A_EXP) {
+		struct plan q = *p;
+		q.kind = A_MAX;
+		for (int64_t i = 0; i < n; i++)
+			a[i] = start_value(&q);
+		if (!p->max)
+			reduce_rows(&q, base, n, split, NULL, a);
+		for (int64_t i = 0; i < n; i++)
+			max[i] = p->max ? p->max[o + i] : finite_max(a[i].d);
+	}
+	for (int64_t i = 0; i < n; i++)
+		a[i] = start;
+	reduce_rows(p, base, n, split, max, a);
+	for (int64_t i = 0; i < n; i++)
+		keep_or_store(p, o + i, split, a[i], p->kind == A_EXP ? max[i] : 0);
+}
+
+static void reduce_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct plan *p = arg;
+
+	(void)thread;
+	for (int64_t k = begin; k < end; k++) {
+		int64_t task = k / p->splits, split = k % p->splits;
+		if (p->inner_kept)
+			inner_kept(p, task, split);
+		else
+			inner_reduced(p, task, split);
+	}
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+/* Kept and reduced dims in turn. mask: which are reduced. */
+static void collapse(struct plan *p, const struct shape *s, uint32_t mask)
+{
+	int64_t dim[MAX_RANK];
+	bool red[MAX_RANK];
+	int n = 0;
+
+	for (int i = 0; i < s->rank; i++) {
+		bool r = mask & 1u << i;
+		if (s->dim[i] == 1)
+			continue;
+		if (n && red[n - 1] == r) {
+			dim[n - 1] *= s->dim[i];
+			continue;
+		}
+		dim[n] = s->dim[i];
+		red[n++] = r;
+	}
+	if (!n) { /* one element: a run of one */
+		dim[0] = 1;
+		red[0] = true;
+		n = 1;
+	}
+	p->inner = dim[n - 1];
+	p->inner_kept = !red[n - 1];
+	p->count = p->outputs = 1;
+	int64_t step = 1;
+	int64_t steps[MAX_RANK];
+	for (int i = n - 1; i >= 0; i--) {
+		steps[i] = step;
+		step *= dim[i];
+	}
+	for (int i = 0; i < n; i++) {
+		if (red[i]) {
+			p->rdim[p->nr] = dim[i];
+			p->rstep[p->nr++] = steps[i];
+			p->count *= dim[i];
+		} else {
+			p->outputs *= dim[i];
+			if (i == n - 1)
+				continue;
+			p->kdim[p->nk] = dim[i];
+			p->kstep[p->nk++] = steps[i];
+		}
+	}
+	if (!p->nr) { /* nothing reduced: each element is a run of one row */
+		p->rdim[0] = 1;
+		p->rstep[0] = p->inner;
+		p->nr = 1;
+	}
+}
+
+/* Tasks, and splits of the reduced range where those would be too few. */
+static void divide(struct plan *p)
+{
+	int64_t want = 4 * pool_threads(), tasks = p->outputs;
+	int64_t length = p->nr > 1 ? product_of(p->rdim, p->nr - 1) : p->inner_kept ? p->rdim[0] : p->inner;
+
+	p->splits = p->blocks = 1;
+	if (p->inner_kept) {
+		p->columns = COLUMNS;
+		p->blocks = (p->inner + COLUMNS - 1) / COLUMNS;
+		tasks = product_of(p->kdim, p->nk) * p->blocks;
+	}
+	/* by size alone, so that every machine adds in the same order */
+	if (p->outputs * p->count < 2 * GRAIN || tasks >= (want > 16 ? want : 16))
+		return;
+	int64_t splits = MAX_SPLIT / tasks;
+	int64_t most = PARTS / p->outputs;
+	if (splits > most)
+		splits = most;
+	if (splits > length)
+		splits = length;
+	p->splits = splits > 1 ? splits : 1;
+}
+
+static void run_tasks(struct plan *p)
+{
+	int64_t tasks = p->inner_kept ? product_of(p->kdim, p->nk) * p->blocks : p->outputs;
+	int64_t each = p->outputs * p->count / (tasks * p->splits > 0 ? tasks * p->splits : 1);
+
+	pool_for(tasks * p->splits, rows_grain(GRAIN / 2, each), reduce_piece, p);
+}
+
+/* Parts of each output to one. */
+static union acc gather_parts(const struct plan *p, int64_t o)
+{
+	union acc a = p->part[o];
+
+	for (int64_t s = 1; s < p->splits; s++)
+		a = combine_acc(p, a, p->part[s * p->outputs + o]);
+	return a;
+}
+
+static void reduce_split(struct plan *p, void *workspace)
+{
+	double *max = (double *)workspace + PARTS;
+
+	p->part = workspace;
+	if (p->kind == A_EXP) {
+		p->kind = A_MAX;
+		run_tasks(p);
+		for (int64_t o = 0; o < p->outputs; o++)
+			max[o] = finite_max(gather_parts(p, o).d);
+		p->kind = A_EXP;
+		p->max = max;
+	}
+	run_tasks(p);
+	for (int64_t o = 0; o < p->outputs; o++)
+		store_result(p, o, gather_parts(p, o), p->max ? max[o] : 0);
+}
+
+static int axes_mask(const struct call *c, uint32_t *mask)
+{
+	const struct reduce *r = call_params(c);
+	const struct tensor *axes = c->step->nin > 1 ? c->in[1] : NULL;
+	int64_t n = axes ? tensor_count(axes) : 0;
+
+	*mask = n || r->noop_with_empty_axes ? 0 : ~0u;
+	for (int64_t i = 0; i < n; i++) {
+		int a = axis_of(elem_i64(DT_I64, axes->data, i), c->in[0]->shape.rank);
+		if (a < 0)
+			return call_fail(c, E_VALUE, fmt(c->diag, "axes within rank %d", c->in[0]->shape.rank),
+					 fmt(c->diag, "%" PRId64, elem_i64(DT_I64, axes->data, i)));
+		*mask |= 1u << a;
+	}
+	return 0;
+}
+
+/* Reduction of nothing: the start value, as if it were a sum. */
+static void reduce_nothing(struct plan *p, int64_t outputs)
+{
+	p->count = 0;
+	for (int64_t o = 0; o < outputs; o++)
+		store_result(p, o, start_value(p), 0);
+}
+
+static int reduce_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	(void)s;
+	(void)d;
+	for (size_t i = 0; i < sizeof(reductions) / sizeof(*reductions); i++)
+		if (!strcmp(reductions[i].op, s->node->op->name))
+			step->state = arena_dup(s->plan_arena, &reductions[i], sizeof(reductions[i]));
+	step->workspace = 2 * PARTS * sizeof(union acc);
+	return 0;
+}
+
+static int reduce_run(const struct call *c)
+{
+	const struct reduction *r = c->step->state;
+	const struct tensor *x = c->in[0];
+	struct plan p = {.r = r, .t = tensor_dtype(x), .kind = r->kind, .x = x->data, .y = c->out[0]->data};
+	uint32_t mask;
+	int err = axes_mask(c, &mask);
+
+	if (err)
+		return err;
+	p.loops = choose_loops(p.t, p.kind);
+	if (tensor_count(x) == 0) {
+		reduce_nothing(&p, tensor_count(c->out[0]));
+		return 0;
+	}
+	collapse(&p, &x->shape, mask);
+	divide(&p);
+	if (p.splits > 1)
+		reduce_split(&p, c->workspace);
+	else
+		run_tasks(&p);
+	return 0;
+}
+
+/* ---- ArgMax, ArgMin -------------------------------------------------------------------------- */
+
+struct arg_job {
+	enum dtype t;
+	const void *x;
+	int64_t *y;
+	struct axis_split s;
+	bool min, last;
+};
+
+/* Whether b takes the place of a; NaN is before everything, as numpy has it. */
+static inline bool better(double a, double b, bool min, bool last)
+{
+	if (isnan(a))
+		return last && isnan(b);
+	if (isnan(b))
+		return true;
+	return min ? b < a || (last && b == a) : b > a || (last && b == a);
+}
+
+#define ARG_RUN(t, T)                                                                              \
+	static void arg_##t(const struct arg_job *j, int64_t o)                                    \
+	{                                                                                          \
+		int64_t inner = j->s.inner;                                                        \
+		const T *x = (const T *)j->x + o * j->s.n * inner;                                 \
+		int64_t *y = j->y + o * inner;                                                     \
+		for (int64_t i = 0; i < inner; i++)                                                \
+			y[i] = 0;                                                                  \
+		for (int64_t k = 1; k < j->s.n; k++) {                                             \
+			for (int64_t i = 0; i < inner; i++) {                                      \
+				T a = x[y[i] * inner + i], b = x[k * inner + i];                   \
+				bool take = j->min ? b < a : b > a;                                \
+				y[i] = take || (j->last && a == b) ? k : y[i];                     \
+			}                                                                          \
+		}                                                                                  \
+	}
+ARG_RUN(i8, int8_t)
+ARG_RUN(u8, uint8_t)
+ARG_RUN(i16, int16_t)
+ARG_RUN(u16, uint16_t)
+ARG_RUN(i32, int32_t)
+ARG_RUN(u32, uint32_t)
+ARG_RUN(i64, int64_t)
+ARG_RUN(u64, uint64_t)
+
+static void (*const arg_ints[DT_COUNT])(const struct arg_job *, int64_t) = {
+	[DT_I8] = arg_i8,   [DT_U8] = arg_u8,	[DT_I16] = arg_i16, [DT_U16] = arg_u16,
+	[DT_I32] = arg_i32, [DT_U32] = arg_u32, [DT_I64] = arg_i64, [DT_U64] = arg_u64,
+};
+
+/* A dense run of fp32: first the greatest, then where it is. */
+static int64_t arg_run_f32(const struct arg_job *j, const float *x, int64_t n)
+{
+	float m = j->min ? simd()->min(x, n) : simd()->max(x, n);
+
+	if (j->last) {
+		for (int64_t i = n - 1; i > 0; i--)
+			if (x[i] == m || (isnan(m) && isnan(x[i])))
+				return i;
+		return 0;
+	}
+	for (int64_t i = 0; i < n; i++)
+		if (x[i] == m || (isnan(m) && isnan(x[i])))
+			return i;
+	return 0;
+}
+
+/* Columns of floats: the best of each so far. */
+static void arg_columns(const struct arg_job *j, int64_t o)
+{
+	enum { WIDTH = 256 };
+	float best[WIDTH], row[WIDTH];
+	int64_t inner = j->s.inner, base = o * j->s.n * inner;
+
+	for (int64_t c = 0, w; c < inner; c += w) {
+		int64_t *y = j->y + o * inner + c;
+		w = inner - c < WIDTH ? inner - c : WIDTH;
+		simd_to_f32(j->t, j->x, base + c, w, best);
+		memset(y, 0, (size_t)w * sizeof(*y));
+		for (int64_t k = 1; k < j->s.n; k++) {
+			simd_to_f32(j->t, j->x, base + k * inner + c, w, row);
+			for (int64_t i = 0; i < w; i++) {
+				bool take = (j->min ? row[i] < best[i] : row[i] > best[i]) ||
+					    (isnan(row[i]) && !isnan(best[i])) ||
+					    (j->last && (row[i] == best[i] ||
+							 (isnan(row[i]) && isnan(best[i]))));
+				take &= !isnan(best[i]) || (j->last && isnan(row[i]));
+				best[i] = take ? row[i] : best[i];
+				y[i] = take ? k : y[i];
+			}
+		}
+	}
+}
+
+static void arg_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct arg_job *j = arg;
+	int64_t n = j->s.n, inner = j->s.inner;
+
+	(void)thread;
+	for (int64_t o = begin; o < end; o++) {
+		if (arg_ints[j->t]) {
+			arg_ints[j->t](j, o);
+		} else if (j->t == DT_F32 && inner == 1) {
+			j->y[o] = arg_run_f32(j, (const float *)j->x + o * n, n);
+		} else if (j->t == DT_F32 || computes_in_f32(j->t)) {
+			arg_columns(j, o);
+		} else {
+			for (int64_t i = 0; i < inner; i++) {
+				int64_t at_ = o * n * inner + i, best = 0;
+				for (int64_t k = 1; k < n; k++)
+					if (better(elem_f64(j->t, j->x, at_ + best * inner),
+						   elem_f64(j->t, j->x, at_ + k * inner), j->min, j->last))
+						best = k;
+				j->y[o * inner + i] = best;
+			}
+		}
+	}
+}
+
+static int arg_reduce_run(const struct call *c)
+{
+	const struct arg_reduce *p = call_params(c);
+	const struct tensor *x = c->in[0];
+	int axis = x->shape.rank ? axis_of(p->axis, x->shape.rank) : 0;
+	struct arg_job j = {tensor_dtype(x), x->data, c->out[0]->data, split_at(&x->shape, axis),
+			    !strcmp(c->step->node->op->name, "ArgMin"), p->select_last_index != 0};
+
+	if (tensor_count(c->out[0]) == 0)
+		return 0;
+	if (j.s.n == 0)
+		return call_fail(c, E_SHAPE, "elements along the axis", "none");
+	pool_for(j.s.outer, rows_grain(GRAIN, j.s.n * j.s.inner), arg_piece, &j);
+	return 0;
+}
+
+/* ---- CumSum, CumProd ------------------------------------------------------------------------- */
+
+struct cum_job {
+	enum dtype t;
+	const void *x;
+	void *y;
+	struct axis_split s;
+	bool exclusive, reverse, prod;
+};
+
+/* Rows of `inner` elements, each the one before and the next element. */
+#define CUM(t, T, U)                                                                               \
+	static void cum_##t(const struct cum_job *j, int64_t o)                                    \
+	{                                                                                          \
+		int64_t n = j->s.n, inner = j->s.inner, step = j->reverse ? -inner : inner;        \
+		int64_t at_ = o * n * inner + (j->reverse ? (n - 1) * inner : 0);                  \
+		const T *x = (const T *)j->x + at_;                                                \
+		T *y = (T *)j->y + at_, one = j->prod ? 1 : 0;                                     \
+		for (int64_t k = 0; k < n; k++, x += step, y += step) {                            \
+			const T *before = y - step, *add = j->exclusive ? x - step : x;            \
+			for (int64_t i = 0; i < inner; i++) {                                      \
+				T a = k ? before[i] : one, b = one;                                \
+				if (k || !j->exclusive)                                            \
+					b = add[i];                                                \
+				y[i] = (T)(j->prod ? (U)((U)a * (U)b) : (U)((U)a + (U)b));         \
+			}                                                                          \
+		}                                                                                  \
+	}
+CUM(f32, float, float)
+CUM(f64, double, double)
+CUM(i32, int32_t, uint32_t)
+CUM(u32, uint32_t, uint32_t)
+CUM(i64, int64_t, uint64_t)
+CUM(u64, uint64_t, uint64_t)
+
+/* Narrow floats: the sum stays in fp32, each output is rounded once. */
+static void cum_narrow(const struct cum_job *j, int64_t o)
+{
+	int64_t n = j->s.n, inner = j->s.inner;
+
+	for (int64_t i = 0; i < inner; i++) {
+		float sum = j->prod ? 1 : 0;
+		for (int64_t k = 0; k < n; k++) {
+			int64_t at_ = (o * n + (j->reverse ? n - 1 - k : k)) * inner + i;
+			float v = (float)elem_f64(j->t, j->x, at_), next = j->prod ? sum * v : sum + v;
+			elem_set_f64(j->t, j->y, at_, (double)(j->exclusive ? sum : next));
+			sum = next;
+		}
+	}
+}
+
+static void cum_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	static void (*const f[DT_COUNT])(const struct cum_job *, int64_t) = {
+		[DT_F32] = cum_f32, [DT_F64] = cum_f64, [DT_I32] = cum_i32,
+		[DT_U32] = cum_u32, [DT_I64] = cum_i64, [DT_U64] = cum_u64,
+	};
+	const struct cum_job *j = arg;
+
+	(void)thread;
+	for (int64_t o = begin; o < end; o++)
+		(f[j->t] ? f[j->t] : cum_narrow)(j, o);
+}
+
+static int cumulate_run(const struct call *c)
+{
+	const struct cumulate *p = call_params(c);
+	const struct tensor *x = c->in[0], *a = c->in[1];
+	int64_t which = tensor_count(a) == 1 ? elem_i64(tensor_dtype(a), a->data, 0) : INT64_MAX;
+	int axis = axis_of(which, x->shape.rank);
+	struct cum_job j = {.t = tensor_dtype(x), .x = x->data, .y = c->out[0]->data,
+			    .exclusive = p->exclusive != 0, .reverse = p->reverse != 0,
+			    .prod = !strcmp(c->step->node->op->name, "CumProd")};
+
+	if (!x->shape.rank && (which == 0 || which == -1))
+		axis = 0;
+	if (axis < 0)
+		return call_fail(c, E_VALUE, fmt(c->diag, "one axis within rank %d", x->shape.rank),
+				 fmt(c->diag, "%" PRId64, which));
+	j.s = split_at(&x->shape, axis);
+	if (tensor_count(x) > 0)
+		pool_for(j.s.outer, rows_grain(GRAIN, j.s.n * j.s.inner), cum_piece, &j);
+	return 0;
+}
+
+#define REDUCE(name)                                                                               \
+	{.op = (name), .flags = K_REFERENCE, .reshape = reduce_reshape, .run = reduce_run}
+
+const struct kernel cpu_reduce[] = {
+	REDUCE("ReduceSum"),
+	REDUCE("ReduceMean"),
+	REDUCE("ReduceMax"),
+	REDUCE("ReduceMin"),
+	REDUCE("ReduceProd"),
+	REDUCE("ReduceL1"),
+	REDUCE("ReduceL2"),
+	REDUCE("ReduceSumSquare"),
+	REDUCE("ReduceLogSum"),
+	REDUCE("ReduceLogSumExp"),
+	{.op = "ArgMax", .flags = K_REFERENCE, .run = arg_reduce_run},
+	{.op = "ArgMin", .flags = K_REFERENCE, .run = arg_reduce_run},
+	{.op = "CumSum", .flags = K_REFERENCE, .run = cumulate_run},
+	{.op = "CumProd", .flags = K_REFERENCE, .run = cumulate_run},
+	{0}};

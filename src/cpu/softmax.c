@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Softmax, LogSoftmax, Hardmax along one dimension. */
+#include "ops/softmax.h"
+
+#include "cpu/simd.h"
+#include "cpu/util.h"
+
+#include <math.h>
+#include <string.h>
+
+enum kind { SOFT, LOG, HARD };
+enum {
+	ROW = 4096,   /* elements of a row of narrow floats that fit on the stack */
+	COLUMNS = 256 /* columns at once where the dimension is not the last */
+};
+
+struct job {
+	enum kind kind;
+	enum dtype t;
+	const void *x;
+	void *y;
+	struct axis_split s;
+	int64_t blocks; /* of columns */
+	float *scratch; /* a row a thread */
+};
+
+/* Index of the first greatest element. */
+static int64_t first_max(const float *x, int64_t n, float max)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (x[i] == max || isnan(x[i]))
+			return i;
+	return 0;
+}
+
+static void row_f32(enum kind k, const float *x, float *y, int64_t n)
+{
+	const struct simd *s = simd();
+	float max = s->max(x, n);
+
+	if (k == SOFT) {
+		s->scale_shift(y, y, n, 1 / s->exp_sum(x, y, n, max), 0);
+	} else if (k == LOG) {
+		float sum = logf(s->sum_exp(x, n, max));
+		s->normalize(x, y, n, max, 1, NULL, NULL);
+		s->scale_shift(y, y, n, 1, -sum);
+	} else {
+		int64_t at_ = first_max(x, n, max);
+		memset(y, 0, (size_t)n * sizeof(*y));
+		y[at_] = 1;
+	}
+}
+
+/* One line of doubles, `step` apart. */
+static void line_f64(enum kind k, const double *x, double *y, int64_t n, int64_t step)
+{
+	double max = x[0], sum = 0;
+	int64_t best = 0;
+
+	for (int64_t i = 1; i < n; i++) {
+		if (x[i * step] > max || isnan(x[i * step])) {
+			best = isnan(max) ? best : i;
+			max = isnan(max) ? max : x[i * step];
+		}
+	}
+	for (int64_t i = 0; i < n && k != HARD; i++)
+		sum += exp(x[i * step] - max);
+	for (int64_t i = 0; i < n; i++) {
+		double v = x[i * step] - max;
+		y[i * step] = k == SOFT ? exp(v) / sum : k == LOG ? v - log(sum) : i == best;
+	}
+}
+
+/* w columns of n rows that are `inner` apart; three passes over the rows. */
+static void columns(const struct job *j, int64_t base, int64_t w)
+{
+	const struct simd *s = simd();
+	float max[COLUMNS], sum[COLUMNS], row[COLUMNS];
+	int64_t best[COLUMNS] = {0}, n = j->s.n, inner = j->s.inner;
+
+	simd_to_f32(j->t, j->x, base, w, max);
+	for (int64_t k = 1; k < n; k++) {
+		simd_to_f32(j->t, j->x, base + k * inner, w, row);
+		if (j->kind == HARD)
+			for (int64_t i = 0; i < w; i++)
+				best[i] = row[i] > max[i] || (isnan(row[i]) && !isnan(max[i])) ? k : best[i];
+		s->bin[VB_MAX][DT_F32](max, row, max, w);
+	}
+	memset(sum, 0, sizeof(sum));
+	for (int64_t k = 0; k < n && j->kind != HARD; k++) {
+		simd_to_f32(j->t, j->x, base + k * inner, w, row);
+		s->bin[VB_SUB][DT_F32](row, max, row, w);
+		s->map[VF_EXP](row, row, w, NULL);
+		s->bin[VB_ADD][DT_F32](sum, row, sum, w);
+		if (j->t == DT_F32 && j->kind == SOFT)
+			simd_from_f32(j->t, row, w, j->y, base + k * inner);
+	}
+	s->map[j->kind == LOG ? VF_LOG : VF_RECIPROCAL](sum, sum, w, NULL);
+	for (int64_t k = 0; k < n; k++) {
+		bool done = j->t == DT_F32 && j->kind == SOFT;
+		simd_to_f32(j->t, done ? j->y : j->x, base + k * inner, w, row);
+		if (!done)
+			s->bin[VB_SUB][DT_F32](row, max, row, w);
+		if (j->kind == SOFT && !done)
+			s->map[VF_EXP](row, row, w, NULL);
+		if (j->kind == HARD)
+			for (int64_t i = 0; i < w; i++)
+				row[i] = best[i] == k;
+		else
+			s->bin[j->kind == LOG ? VB_SUB : VB_MUL][DT_F32](row, sum, row, w);
+		simd_from_f32(j->t, row, w, j->y, base + k * inner);
+	}
+}
+
+static void softmax_task(const struct job *j, int64_t task, int thread)
+{
+	int64_t n = j->s.n, inner = j->s.inner, o = task / j->blocks, c = task % j->blocks * COLUMNS;
+	int64_t base = o * n * inner + c, w = inner - c < COLUMNS ? inner - c : COLUMNS;
+	float stack[ROW], *row = n <= ROW ? stack : j->scratch + thread * n;
+
+	if (j->t == DT_F64) {
+		for (int64_t i = 0; i < w; i++)
+			line_f64(j->kind, (const double *)j->x + base + i, (double *)j->y + base + i, n, inner);
+	} else if (inner > 1) {
+		columns(j, base, w);
+	} else if (j->t == DT_F32) {
+		row_f32(j->kind, (const float *)j->x + base, (float *)j->y + base, n);
+	} else {
+		simd_to_f32(j->t, j->x, base, n, row);
+		row_f32(j->kind, row, row, n);
+		simd_from_f32(j->t, row, n, j->y, base);
+	}
+}
+
+static void softmax_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	for (int64_t k = begin; k < end; k++)
+		softmax_task(arg, k, thread);
+}
+
+static struct axis_split split_of(const struct shape *s, int64_t axis)
+{
+	return split_at(s, s->rank ? axis_of(axis, s->rank) : 0);
+}
+
+static int softmax_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct softmax *p = s->node->params;
+	const struct vinfo *x = site_in(s, 0);
+	struct axis_split a = split_of(&x->shape, p->axis);
+	size_t bytes = 0;
+
+	if (computes_in_f32(site_type(s, 0)) && a.inner == 1 && a.n > ROW &&
+	    !size_mul((size_t)a.n * sizeof(float), (size_t)pool_threads(), &bytes))
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = s->node->origin->op);
+	step->workspace = bytes;
+	if (strcmp(s->node->op->name, "Hardmax"))
+		allow_inplace(step, 0, 0);
+	return 0;
+}
+
+static int softmax_run(const struct call *c)
+{
+	const struct softmax *p = call_params(c);
+	const struct tensor *x = c->in[0];
+	char first = c->step->node->op->name[0];
+	struct job j = {.kind = first == 'S' ? SOFT : first == 'L' ? LOG : HARD, .t = tensor_dtype(x),
+			.x = x->data, .y = c->out[0]->data, .s = split_of(&x->shape, p->axis),
+			.scratch = c->workspace};
+
+	if (tensor_count(x) == 0)
+		return 0;
+	j.blocks = (j.s.inner + COLUMNS - 1) / COLUMNS;
+	int64_t each = j.s.n * (j.s.inner < COLUMNS ? j.s.inner : COLUMNS);
+	pool_for(j.s.outer * j.blocks, rows_grain(GRAIN_HEAVY, each), softmax_piece, &j);
+	return 0;
+}
+
+#define KERNEL(name)                                                                               \
+	{.op = (name), .flags = K_REFERENCE, .reshape = softmax_reshape, .run = softmax_run}
+
+const struct kernel cpu_softmax[] = {KERNEL("Softmax"), KERNEL("LogSoftmax"), KERNEL("Hardmax"), {0}};

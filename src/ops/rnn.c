@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/rnn.h"
+
+#include "ops/infer_util.h"
+
+#include <inttypes.h>
+
+static const char *dims(const struct infer *c, const struct shape *s)
+{
+	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
+}
+
+/* Input i, where it is there and known, has these dims (below 0: any). */
+static int expect(const struct infer *c, uint32_t i, int rank, const int64_t *want)
+{
+	struct shape s = infer_shape(c, i), w = shape_of(rank, want);
+
+	if (s.rank < 0)
+		return 0;
+	bool bad = s.rank != rank;
+	for (int k = 0; !bad && k < rank; k++)
+		bad = s.dim[k] >= 0 && want[k] >= 0 && s.dim[k] != want[k];
+	return bad ? infer_fail(c, E_SHAPE, (int)i, dims(c, &w), dims(c, &s)) : 0;
+}
+
+static int rnn_common(struct infer *c, int gates)
+{
+	const struct rnn *p = infer_params(c);
+	struct shape x = infer_shape(c, RNN_X), r = infer_shape(c, RNN_R), w = infer_shape(c, RNN_W);
+	int64_t n = rnn_directions(p), hidden = p->hidden_size > 0 ? p->hidden_size : DIM_UNKNOWN, wide;
+	int64_t seq = DIM_UNKNOWN, batch = DIM_UNKNOWN, input = DIM_UNKNOWN;
+	bool last = p->layout != 0;
+	enum dtype t = infer_dtype(c, RNN_X);
+	int rc;
+
+	if (x.rank >= 0 && x.rank != 3)
+		return infer_fail(c, E_SHAPE, RNN_X, "rank 3", dims(c, &x));
+	if (x.rank == 3) {
+		seq = x.dim[last ? 1 : 0];
+		batch = x.dim[last ? 0 : 1];
+		input = x.dim[2];
+	}
+	if (hidden < 0 && r.rank == 3)
+		hidden = r.dim[2];
+	if (hidden < 0 && w.rank == 3 && w.dim[1] >= 0)
+		hidden = w.dim[1] / gates;
+	wide = hidden >= 0 && hidden < INT64_C(1) << 40 ? gates * hidden : DIM_UNKNOWN;
+	int64_t both = wide < 0 ? DIM_UNKNOWN : 2 * wide, peep = wide < 0 ? DIM_UNKNOWN : 3 * hidden;
+	const int64_t state[3] = {last ? batch : n, last ? n : batch, hidden};
+	if ((rc = expect(c, RNN_W, 3, (int64_t[]){n, wide, input})) ||
+	    (rc = expect(c, RNN_R, 3, (int64_t[]){n, wide, hidden})) ||
+	    (rc = expect(c, RNN_B, 2, (int64_t[]){n, both})) ||
+	    (rc = expect(c, RNN_LENS, 1, (int64_t[]){batch})) || (rc = expect(c, RNN_H0, 3, state)) ||
+	    (gates == 4 && (rc = expect(c, RNN_C0, 3, state))) ||
+	    (gates == 4 && (rc = expect(c, RNN_P, 2, (int64_t[]){n, peep}))))
+		return rc;
+	struct shape y = shape_of(4, (int64_t[]){seq, n, batch, hidden});
+	if (last)
+		y = shape_of(4, (int64_t[]){batch, seq, n, hidden});
+	struct shape s = shape_of(3, state);
+	infer_set(c, RNN_Y, t, &y);
+	infer_set(c, RNN_YH, t, &s);
+	if (gates == 4)
+		infer_set(c, RNN_YC, t, &s);
+	return 0;
+}
+
+static int rnn_infer(struct infer *c)
+{
+	return rnn_common(c, 1);
+}
+
+static int gru_infer(struct infer *c)
+{
+	return rnn_common(c, 3);
+}
+
+static int lstm_infer(struct infer *c)
+{
+	return rnn_common(c, 4);
+}
+
+static int64_t rnn_macs(const struct infer *c)
+{
+	struct shape x = infer_shape(c, RNN_X), w = infer_shape(c, RNN_W), r = infer_shape(c, RNN_R);
+	int64_t weights = shape_count(&w) + shape_count(&r), steps, macs;
+
+	if (x.rank != 3 || weights < 0 || x.dim[0] < 0 || x.dim[1] < 0)
+		return 0;
+	return __builtin_mul_overflow(x.dim[0], x.dim[1], &steps) || __builtin_mul_overflow(steps, weights, &macs)
+		       ? 0
+		       : macs;
+}
+
+#define F T_FLOATS_BF
+static const struct slot rnn_in[] = {{"X", "T", F, 0, 0, 0},
+				     {"W", "T", F, 0, 0, 0},
+				     {"R", "T", F, 0, 0, 0},
+				     {"B", "T", F, true, 0, 0},
+				     {"sequence_lens", NULL, T_I32, true, 0, 0},
+				     {"initial_h", "T", F, true, 0, 0},
+				     SLOT_END};
+static const struct slot rnn_out[] = {{"Y", "T", F, true, 0, 0}, {"Y_h", "T", F, true, 0, 0}, SLOT_END};
+static const struct slot lstm_in[] = {{"X", "T", F, 0, 0, 0},
+				      {"W", "T", F, 0, 0, 0},
+				      {"R", "T", F, 0, 0, 0},
+				      {"B", "T", F, true, 0, 0},
+				      {"sequence_lens", NULL, T_I32, true, 0, 0},
+				      {"initial_h", "T", F, true, 0, 0},
+				      {"initial_c", "T", F, true, 0, 0},
+				      {"P", "T", F, true, 0, 0},
+				      SLOT_END};
+static const struct slot lstm_out[] = {
+	{"Y", "T", F, true, 0, 0}, {"Y_h", "T", F, true, 0, 0}, {"Y_c", "T", F, true, 0, 0}, SLOT_END};
+
+#define RNN_FIELDS                                                                                 \
+	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"), \
+	FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),             \
+	FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),             \
+	FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),             \
+	{.name = "direction", .type = F_ENUM, .off = offsetof(struct rnn, direction),              \
+	 .def = "forward", .choices = "forward|reverse|bidirectional|foward",                      \
+	 .help = "which way the sequence is read"},                                                \
+	FIELD(struct rnn, hidden_size, F_INT, "0", "size of the state")
+#define LAYOUT FIELD(struct rnn, layout, F_INT, "0", "1: the batch comes first")
+#define OLD FIELD(struct rnn, output_sequence, F_INT, "0", "whether the sequence is put out")
+#define LBR FIELD(struct rnn, linear_before_reset, F_INT, "0", "1: the reset gate comes after the product")
+#define FORGET FIELD(struct rnn, input_forget, F_INT, "0", "1: couple the input and forget gates")
+static const struct field rnn_attrs[] = {RNN_FIELDS, LAYOUT, {0}};
+static const struct field rnn7_attrs[] = {RNN_FIELDS, {0}};
+static const struct field rnn1_attrs[] = {RNN_FIELDS, OLD, {0}};
+static const struct field gru_attrs[] = {RNN_FIELDS, LAYOUT, LBR, {0}};
+static const struct field gru7_attrs[] = {RNN_FIELDS, LBR, {0}};
+static const struct field gru3_attrs[] = {RNN_FIELDS, LBR, OLD, {0}};
+static const struct field gru1_attrs[] = {RNN_FIELDS, OLD, {0}};
+static const struct field lstm_attrs[] = {RNN_FIELDS, LAYOUT, FORGET, {0}};
+static const struct field lstm7_attrs[] = {RNN_FIELDS, FORGET, {0}};
+static const struct field lstm1_attrs[] = {RNN_FIELDS, FORGET, OLD, {0}};
+
+#define P .params_size = sizeof(struct rnn)
+
+const struct op ops_rnn[] = {
+	{.name = "RNN", .since = 22, .in = rnn_in, .out = rnn_out, .attrs = rnn_attrs, P, .infer = rnn_infer,
+	 .macs = rnn_macs, .flags = OP_OPTIONAL_OUT},
+	{.name = "RNN", .since = 14, .types = T_FLOATS},
+	{.name = "RNN", .since = 7, .types = T_FLOATS, .attrs = rnn7_attrs, P},
+	{.name = "RNN", .since = 1, .types = T_FLOATS, .attrs = rnn1_attrs, P},
+
+	{.name = "GRU", .since = 22, .in = rnn_in, .out = rnn_out, .attrs = gru_attrs, P, .infer = gru_infer,
+	 .macs = rnn_macs, .flags = OP_OPTIONAL_OUT},
+	{.name = "GRU", .since = 14, .types = T_FLOATS},
+	{.name = "GRU", .since = 7, .types = T_FLOATS, .attrs = gru7_attrs, P},
+	{.name = "GRU", .since = 3, .types = T_FLOATS, .attrs = gru3_attrs, P},
+	{.name = "GRU", .since = 1, .types = T_FLOATS, .attrs = gru1_attrs, P},
+
+	{.name = "LSTM", .since = 22, .in = lstm_in, .out = lstm_out, .attrs = lstm_attrs, P, .infer = lstm_infer,
+	 .macs = rnn_macs, .flags = OP_OPTIONAL_OUT},
+	{.name = "LSTM", .since = 14, .types = T_FLOATS},
+	{.name = "LSTM", .since = 7, .types = T_FLOATS, .attrs = lstm7_attrs, P},
+	{.name = "LSTM", .since = 1, .types = T_FLOATS, .attrs = lstm1_attrs, P},
+	{0}};

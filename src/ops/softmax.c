@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Softmax and its like. */
+#include "ops/softmax.h"
+
+#include "ops/infer_util.h"
+#include "ops/layout.h"
+
+static const struct slot in[] = {SLOT("input", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot out[] = {SLOT("output", "T", T_FLOATS_BF), SLOT_END};
+static const struct field attrs[] = {
+	FIELD(struct softmax, axis, F_INT, "-1", "dimension along which the elements sum to 1"), {0}};
+static const struct field old_attrs[] = {
+	FIELD(struct softmax, axis, F_INT, "1", "first of the dimensions that are taken as one"), {0}};
+
+/*
+ * Below opset 13 all dimensions from axis on were one: flatten, softmax along the last, and back.
+ */
+static int upgrade_flat(struct edit *e)
+{
+	int64_t axis = ((const struct softmax *)e->node->params)->axis;
+	int rank = edit_rank(e, 0);
+	uint32_t x = e->node->in[0], shape;
+	struct softmax *now = edit_params(e);
+	void *params;
+
+	now->axis = -1;
+	if (rank > 0 && (axis == rank - 1 || axis == -1))
+		return 0;
+	shape = edit_before(e, "Shape", &x, 1, NULL);
+	node_set_in(e->graph, e->node, 0, edit_before(e, "Flatten", &x, 1, &params));
+	((struct flatten_params *)params)->axis = axis;
+	edit_after(e, 0, "Reshape", &shape, 1, NULL);
+	return 0;
+}
+
+static int infer_softmax(struct infer *c)
+{
+	const struct softmax *p = infer_params(c);
+	struct shape x = infer_shape(c, 0);
+	int axis, err = 0;
+
+	if (x.rank > 0 || (p->axis != 0 && p->axis != -1))
+		err = infer_axis(c, 0, p->axis, &axis);
+	return err ? err : infer_same(c);
+}
+
+#define ATTRS(table) .attrs = (table), .params_size = sizeof(struct softmax)
+#define ROWS(name_)                                                                                \
+	{.name = (name_), .since = 13, .in = in, .out = out, .types = T_FLOATS_BF, ATTRS(attrs),   \
+	 .infer = infer_softmax},                                                                  \
+		{.name = (name_), .since = 11, .in = in, .out = out, .types = T_FLOATS,            \
+		 ATTRS(old_attrs), .upgrade = upgrade_flat},                                       \
+	{                                                                                          \
+		.name = (name_), .since = 1, .in = in, .out = out, .types = T_FLOATS,              \
+		ATTRS(old_attrs), .upgrade = upgrade_flat                                          \
+	}
+
+const struct op ops_softmax[] = {ROWS("Softmax"), ROWS("LogSoftmax"), ROWS("Hardmax"), {0}};

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_SOFTMAX_H
+#define OPS_SOFTMAX_H
+#include "base/field.h"
+
+struct softmax { /* Softmax, LogSoftmax, Hardmax */
+	int64_t axis;
+};
+
+#endif

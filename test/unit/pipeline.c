@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The passes on small graphs made of text: what they leave, and that numbers stay. */
+#include "cpu/cpu.h"
+#include "opt/optimizer.h"
+#include "opt/pattern.h"
+#include "test/unit/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+struct trial {
+	struct model model;
+	struct diag diag;
+	struct run_config config;
+	struct optimizer o;
+	struct graph *g;
+	struct names vars;
+	uint32_t value[MAX_NAMES];
+};
+
+static void start(struct trial *t)
+{
+	memset(t, 0, sizeof(*t));
+	t->config.optimize = OPTIMIZE_FULL;
+	t->g = t->model.graph = graph_new(&t->model.arena, &t->model, "trial");
+	t->g->in = arena_new_n(&t->model.arena, uint32_t, 8);
+	t->g->out = arena_new_n(&t->model.arena, uint32_t, 8);
+	t->g->out_name = arena_new_n(&t->model.arena, const char *, 8);
+	t->o = (struct optimizer){.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
+}
+
+static void finish(struct trial *t)
+{
+	if (t->diag.errors)
+		diag_print(&t->diag, stdout, false);
+	arena_free(&t->o.scratch);
+	arena_free(&t->model.arena);
+	diag_free(&t->diag);
+}
+
+static void named(struct trial *t, const char *name, uint32_t id)
+{
+	t->value[t->vars.n] = id;
+	t->vars.name[t->vars.n++] = name;
+}
+
+static void input(struct trial *t, const char *name, enum dtype type, struct shape s)
+{
+	struct value *v = graph_add_value(t->g, name);
+
+	v->info.type = type_tensor(type);
+	v->info.shape = s;
+	v->is_input = true;
+	t->g->in[t->g->nin++] = v->id;
+	named(t, name, v->id);
+}
+
+/* A constant of one dimension, elements 1, 2, 3... times a factor. */
+static void weight(struct trial *t, const char *name, int64_t n, double by)
+{
+	struct tensor *x = tensor_new(&t->model.arena, DT_F32, &(struct shape){.rank = 1, .dim = {n}});
+
+	for (int64_t i = 0; i < n; i++)
+		elem_set_f64(DT_F32, x->data, i, by * (double)(i + 1));
+	named(t, name, graph_add_const(t->g, name, x)->id);
+}
+
+static bool text(struct trial *t, const char *nodes, const char *output)
+{
+	struct made made = {&t->o, t->g};
+	struct rewriter w = opt_rewriter(&made);
+	int k;
+
+	if (!CHECK(text_build(&w, nodes, &t->vars, t->value) == 0))
+		return false;
+	k = names_find(&t->vars, output, strlen(output));
+	if (!CHECK(k != NO_VAR))
+		return false;
+	t->g->out_name[t->g->nout] = output;
+	t->g->out[t->g->nout++] = t->value[k];
+	t->g->value[t->value[k]]->is_output = true;
+	return true;
+}
+
+static uint32_t live(const struct trial *t, const char *op)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < t->g->nnodes; i++)
+		n += !t->g->node[i]->dead && (!op || t->g->node[i]->op == op_named(op));
+	return n;
+}
+
+static struct tensor *ramp(struct arena *a, struct shape s)
+{
+	struct tensor *x = tensor_new(a, DT_F32, &s);
+
+	for (int64_t i = 0; i < tensor_count(x); i++)
+		elem_set_f64(DT_F32, x->data, i, sin((double)i) * 3);
+	return x;
+}
+
+/* Output 0 with every input a ramp. */
+static const struct tensor *run(struct trial *t)
+{
+	struct arena *a = &t->model.arena;
+	const struct tensor **at = arena_new_n(a, const struct tensor *, t->g->nvalues);
+
+	for (uint32_t i = 0; i < t->g->nvalues; i++)
+		at[i] = t->g->value[i]->init;
+	for (uint32_t i = 0; i < t->g->nin; i++)
+		at[t->g->in[i]] = ramp(a, t->g->value[t->g->in[i]]->info.shape);
+	if (!CHECK(graph_sort(t->g, &t->diag) == 0))
+		return NULL;
+	for (uint32_t i = 0; i < t->g->norder; i++) {
+		const struct node *n = t->g->node[t->g->order[i]];
+		const struct tensor *in[16];
+		struct tensor *out[16] = {0};
+		for (uint32_t k = 0; k < n->nin; k++)
+			in[k] = n->in[k] == NO_VALUE ? NULL : at[n->in[k]];
+		if (!CHECK(eval_node(&cpu_backend, t->g, n, in, out, a, &t->diag) == 0))
+			return NULL;
+		for (uint32_t k = 0; k < n->nout; k++)
+			if (n->out[k] != NO_VALUE)
+				at[n->out[k]] = out[k];
+	}
+	return at[t->g->out[0]];
+}
+
+static void check_same(const struct tensor *a, const struct tensor *b)
+{
+	if (!CHECK(a && b && shape_equal(&a->shape, &b->shape)))
+		return;
+	for (int64_t i = 0; i < tensor_count(a); i++) {
+		double x = elem_f64(DT_F32, a->data, i), y = elem_f64(DT_F32, b->data, i);
+		if (!CHECK(fabs(x - y) <= 1e-5 + 1e-5 * fabs(x)))
+			return;
+	}
+}
+
+/* Before and after the whole pipeline; what is left is the caller's to look at. */
+static void optimize(struct trial *t)
+{
+	const struct tensor *before = run(t);
+	CHECK_INT(opt_run(&t->model, &cpu_backend, &t->config, &t->diag), 0);
+	check_same(before, run(t));
+}
+
+#define SHAPE(...) shape_of(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
+
+static void constants_fold(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3));
+	weight(&t, "a", 3, 1);
+	weight(&t, "b", 3, 2);
+	if (text(&t, "y = Add(x, Mul(a, Add(b, 1)))", "y"))
+		optimize(&t);
+	CHECK_INT(live(&t, "Mul"), 0);
+	CHECK_INT(live(&t, NULL), 1);
+	finish(&t);
+}
+
+static void shapes_of_known_dims_fold(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3, 4));
+	if (text(&t, "y = Reshape(x, Concat(Gather(Shape(x), [1]), [-1]) {axis=0})", "y"))
+		optimize(&t);
+	CHECK_INT(live(&t, "Shape"), 0);
+	CHECK_INT(live(&t, NULL), 1);
+	finish(&t);
+}
+
+static void symbols_stay(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 3));
+	if (text(&t, "y = Shape(x)", "y"))
+		CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
+	CHECK_INT(live(&t, "Shape"), 1);
+	finish(&t);
+}
+
+static void equal_nodes_merge(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3));
+	t.config.optimize = OPTIMIZE_BASIC;
+	if (text(&t, "y = Mul(Exp(x), Exp(x))", "y"))
+		optimize(&t);
+	CHECK_INT(live(&t, "Exp"), 1);
+	finish(&t);
+}
+
+static void dead_nodes_go(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3));
+	t.config.optimize = OPTIMIZE_NONE;
+	if (text(&t, "z = Exp(x); y = Neg(x)", "y"))
+		optimize(&t);
+	CHECK_INT(live(&t, NULL), 1);
+	finish(&t);
+}
+
+static void chains_become_pointwise(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3, 5));
+	input(&t, "z", DT_F32, SHAPE(3, 1));
+	weight(&t, "a", 5, 0.25);
+	if (text(&t, "t = Sub(Mul(x, a), z); y = Add(Tanh(t), Mul(Abs(t), 0.5))", "y"))
+		optimize(&t);
+	CHECK_INT(live(&t, "infer::Pointwise"), 1);
+	CHECK_INT(live(&t, NULL), 1);
+	finish(&t);
+}
+
+/* What is smaller than the result is not computed again for each element. */
+static void small_parts_stay_outside(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3, 5));
+	input(&t, "z", DT_F32, SHAPE(3, 1));
+	if (text(&t, "y = Mul(Relu(x), Exp(z))", "y"))
+		optimize(&t);
+	CHECK_INT(live(&t, "Exp"), 1);
+	CHECK_INT(live(&t, "infer::Pointwise"), 1);
+	finish(&t);
+}
+
+static void used_values_stay(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3));
+	if (text(&t, "t = Exp(x); y = Abs(t)", "t") && text(&t, "u = Neg(x)", "y"))
+		optimize(&t);
+	CHECK_INT(live(&t, "infer::Pointwise"), 0);
+	finish(&t);
+}
+
+static void none_changes_no_numbers(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3));
+	t.config.optimize = OPTIMIZE_NONE;
+	if (text(&t, "y = Mul(Mul(x, 2), 3)", "y"))
+		optimize(&t);
+	CHECK_INT(live(&t, "Mul"), 2);
+	finish(&t);
+}
+
+int main(void)
+{
+	UNIT(constants_fold);
+	UNIT(shapes_of_known_dims_fold);
+	UNIT(symbols_stay);
+	UNIT(equal_nodes_merge);
+	UNIT(dead_nodes_go);
+	UNIT(chains_become_pointwise);
+	UNIT(small_parts_stay_outside);
+	UNIT(used_values_stay);
+	UNIT(none_changes_no_numbers);
+	return unit_end();
+}
