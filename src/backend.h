@@ -109,6 +109,7 @@ struct step {
 	} inplace[MAX_INPLACE];	   /* < out may lie on in's memory where in dies here and sizes agree */
 	uint8_t ninplace;	   /* < */
 	bool nop;		   /* < nothing to run: every output is a view of input 0 */
+	uint64_t unread;	   /* < inputs (bit i < 64) that run does not read: packed, or folded into state */
 	bool dynamic;		   /* some output's shape is known only after it ran: call_alloc */
 	uint32_t nin, nout;
 	struct body **body; /* of a control-flow node, by sub index */

@@ -51,6 +51,7 @@ void session_close(struct session *s)
 		return;
 	instance_free(s->instance);
 	store_free(s->runtime.store);
+	uploads_free(&s->runtime);
 	if (s->runtime.device)
 		s->runtime.backend->close(s->runtime.device);
 	onnx_unload(s->model);
@@ -95,6 +96,7 @@ static int start_device(struct session *s, struct diag *d)
 				      .store = store_new(drop_pages, s->model), .observer = s->runtime.observer,
 				      .arena = &s->arena};
 	s->runtime.device = cpu_backend.open(0, &s->config, d);
+	s->runtime.host = s->runtime.device;
 	if (!s->runtime.device)
 		return FAIL(d, E_DEVICE, .message = "the CPU backend did not open");
 	s->instance = instance_new(s->model->graph, &s->runtime);

@@ -321,13 +321,14 @@ static int build_args(struct build *b, const struct term *t, uint32_t *in)
 {
 	int r = 0;
 
+	for (uint32_t i = 0; i < t->nargs; i++)
+		in[i] = NO_VALUE;
 	for (uint32_t i = 0; !r && i < t->nargs; i++)
 		if (!is_literal(t->args[i]))
 			r = build_term(b, t->args[i], &in[i]);
 	for (uint32_t i = 0; !r && i < t->nargs; i++) {
 		if (!is_literal(t->args[i]))
 			continue;
-		in[i] = NO_VALUE;
 		enum dtype type = literal_type(b, t->ops[0], i, in, t->nargs, result_type(b));
 		r = literal(b, t->args[i], type, &in[i]);
 	}

@@ -80,6 +80,25 @@ static void evaluate(struct infer *c)
 	arena_free(&scratch);
 }
 
+/* Elements that a shape function told, all of them sizes, are a value. */
+static void take_ints(struct infer *c)
+{
+	for (uint32_t i = 0; i < c->node->nout; i++) {
+		struct vinfo *v = infer_out(c, i);
+		struct tensor *t;
+
+		if (!v || v->known || !v->ints || !shape_known(v->ints) || v->type.kind != V_TENSOR)
+			continue;
+		if (!shape_known(&v->shape) || shape_count(&v->shape) != v->ints->rank || v->shape.rank > 1 ||
+		    (v->type.dtype != DT_I64 && v->type.dtype != DT_I32))
+			continue;
+		t = tensor_new(c->arena, (enum dtype)v->type.dtype, &v->shape);
+		for (int k = 0; k < v->ints->rank; k++)
+			elem_set_i64(tensor_dtype(t), t->data, k, v->ints->dim[k]);
+		v->known = t;
+	}
+}
+
 /* ---- one node -------------------------------------------------------------------------------- */
 
 static int check_sizes(struct infer *c)
@@ -124,6 +143,7 @@ int infer_node(struct infer *c)
 		diag_where(c->diag, NULL, n->origin->name, n->origin->op);
 		return r;
 	}
+	take_ints(c);
 	if (env && env->cpu && can_evaluate(c))
 		evaluate(c);
 	return 0;

@@ -109,12 +109,14 @@ static int visit(struct rewriter *w, struct match *m, const struct rule_set *set
 	return 0;
 }
 
+enum { MAX_SWEEPS = 200 }; /* rules that undo one another must not hang the program */
+
 int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
 		  uint32_t *counts)
 {
 	struct arena scratch = {0};
 	struct match *m = arena_new(&scratch, struct match);
-	int total = 0, r = 0, fired;
+	int total = 0, r = 0, fired, sweeps = 0;
 
 	do {
 		fired = 0;
@@ -129,7 +131,7 @@ int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind
 			fired += r > 0;
 		}
 		total += fired;
-	} while (r >= 0 && fired && total < 1000000);
+	} while (r >= 0 && fired && ++sweeps < MAX_SWEEPS);
 	arena_free(&scratch);
 	return r < 0 ? r : total;
 }

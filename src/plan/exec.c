@@ -5,8 +5,7 @@
 
 /* Memory of an output whose size only a run tells; kept for the next run. */
 struct moving {
-	void *data;
-	size_t room;
+	struct buffer buffer;
 	struct arena values; /* blobs and items */
 };
 
@@ -14,7 +13,8 @@ struct binding {
 	struct arena arena;
 	struct instance *x;
 	struct segment *s;
-	const void *base; /* of the slab that the pointers below are into */
+	const void *base[PLACES]; /* of the slabs that the pointers below are into */
+	bool resolved;
 	struct tensor *tensors;	    /* by slot */
 	struct moving *moving;	    /* by slot */
 	struct call *calls;	    /* by step */
@@ -37,15 +37,19 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 		out->bytes = bytes;
 		return 0;
 	}
-	if (m->room < bytes || !m->data) {
-		void *data = mem_alloc(bytes ? bytes : 1, MEM_ACTIVATIONS);
-		if (!data)
-			return call_fail(c, E_MEMORY, NULL, fmt(c->diag, "%zu bytes refused", bytes));
-		mem_free(m->data);
-		m->data = data;
-		m->room = bytes;
+	int device = out->device;
+	if (m->buffer.bytes < bytes || !m->buffer.ptr) {
+		const struct backend *backend = backend_at(b->x->rt, device);
+		struct device *on = device_at(b->x->rt, device);
+		if (m->buffer.ptr)
+			backend->free(on, &m->buffer);
+		m->buffer = (struct buffer){0};
+		int err = backend->alloc(on, bytes, MEM_ACTIVATIONS, &m->buffer, c->diag);
+		if (err)
+			return err;
 	}
-	*out = (struct tensor){.type = type_tensor(t), .shape = *s, .data = m->data, .bytes = bytes};
+	*out = (struct tensor){.type = type_tensor(t), .shape = *s, .data = m->buffer.ptr, .bytes = bytes,
+			       .device = device};
 	return 0;
 }
 
@@ -105,14 +109,24 @@ int view_run(const struct call *c)
 	return 0;
 }
 
-static void resolve(struct binding *b, const char *base)
+int copy_run(const struct call *c)
+{
+	struct binding *b = c->owner;
+	const struct runtime *rt = b->x->rt;
+	const struct tensor *in = c->in[0];
+	struct tensor *out = c->out[0];
+
+	return rt->backend->copy(c->stream, out->data, out->device, in->data, in->device, out->bytes, c->diag);
+}
+
+static void resolve(struct binding *b, const struct slab *slab)
 {
 	struct segment *s = b->s;
 
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		const struct slot_plan *p = &s->slots[i], *root = &s->slots[p->root];
 		if (root->place == PLACE_SLAB) {
-			b->tensors[i].data = (void *)(uintptr_t)(base + root->offset);
+			b->tensors[i].data = (char *)slab->buffer[root->desc.device].ptr + root->offset;
 		} else if (root->place == PLACE_CONST && p->place == PLACE_VIEW) {
 			b->tensors[i].data = root->desc.data;
 			b->tensors[i].blob = root->desc.blob;
@@ -120,8 +134,11 @@ static void resolve(struct binding *b, const char *base)
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		if (s->steps[i].step.workspace)
-			b->calls[i].workspace = (void *)(uintptr_t)(base + s->steps[i].workspace_offset);
-	b->base = base;
+			b->calls[i].workspace = (char *)slab->buffer[s->steps[i].device].ptr +
+						s->steps[i].workspace_offset;
+	for (int i = 0; i < PLACES; i++)
+		b->base[i] = slab->buffer[i].ptr;
+	b->resolved = true;
 }
 
 static void make_call(struct binding *b, uint32_t k)
@@ -135,7 +152,7 @@ static void make_call(struct binding *b, uint32_t k)
 	for (uint32_t i = 0; i < p->step.nout; i++)
 		out[i] = p->out[i] == NO_VALUE ? NULL : &b->tensors[p->out[i]];
 	b->calls[k] = (struct call){.step = &p->step, .in = in, .out = out, .owner = b,
-				    .alloc = moving_alloc, .values = moving_values};
+				    .stream = b->x->rt->stream, .alloc = moving_alloc, .values = moving_values};
 }
 
 static struct binding *binding_new(struct instance *x, struct segment *s)
@@ -165,29 +182,42 @@ void binding_free(struct binding *b)
 	if (!b)
 		return;
 	for (uint32_t i = 0; i < b->s->nslots; i++) {
-		mem_free(b->moving[i].data);
+		int device = b->tensors[i].device;
+		if (b->moving[i].buffer.ptr)
+			backend_at(b->x->rt, device)->free(device_at(b->x->rt, device), &b->moving[i].buffer);
 		arena_free(&b->moving[i].values);
 	}
 	struct arena a = b->arena;
 	arena_free(&a);
 }
 
+static int grow_slab(struct instance *x, struct slab *slab, int device, size_t bytes, struct diag *d)
+{
+	const struct backend *backend = backend_at(x->rt, device);
+	struct buffer *b = &slab->buffer[device];
+
+	if (b->bytes >= bytes)
+		return 0;
+	if (b->ptr)
+		backend->free(device_at(x->rt, device), b);
+	*b = (struct buffer){0};
+	return backend->alloc(device_at(x->rt, device), bytes, MEM_ACTIVATIONS, b, d);
+}
+
 int segment_bind(struct instance *x, struct segment *s, struct diag *d)
 {
 	struct slab *slab = &x->slabs[s->first];
-	const struct backend *backend = x->rt->backend;
 
-	if (slab->buffer.bytes < s->slab_bytes) {
-		backend->free(x->rt->device, &slab->buffer);
-		slab->buffer = (struct buffer){0};
-		int err = backend->alloc(x->rt->device, s->slab_bytes, MEM_ACTIVATIONS, &slab->buffer, d);
+	for (int i = 0; i < PLACES; i++) {
+		int err = grow_slab(x, slab, i, s->slab_bytes[i], d);
 		if (err)
 			return err;
 	}
 	if (!s->binding)
 		s->binding = binding_new(x, s);
-	if (s->binding->base != slab->buffer.ptr || !s->binding->base)
-		resolve(s->binding, slab->buffer.ptr);
+	if (!s->binding->resolved || s->binding->base[HOST] != slab->buffer[HOST].ptr ||
+	    s->binding->base[DEVICE] != slab->buffer[DEVICE].ptr)
+		resolve(s->binding, slab);
 	return 0;
 }
 
@@ -235,6 +265,8 @@ int segment_run(struct instance *x, struct segment *s, struct diag *d)
 		b->tensors[slot] = *x->live[s->slots[slot].value];
 	}
 	int err = x->rt->observer ? exec_observed(b, x->rt->observer, d) : exec_plain(b, d);
+	if (!err && s->waits)
+		err = x->rt->backend->wait(x->rt->stream, d);
 	for (uint32_t i = 0; i < s->nresults && !err; i++)
 		x->live[s->slots[s->results[i]].value] = &b->tensors[s->results[i]];
 	return err;

@@ -29,7 +29,9 @@ static void free_segments(struct instance *x)
 			x->segments[p] = s->next;
 			segment_free(x, s);
 		}
-		x->rt->backend->free(x->rt->device, &x->slabs[p].buffer);
+		for (int i = 0; i < PLACES; i++)
+			if (x->slabs[p].buffer[i].ptr)
+				backend_at(x->rt, i)->free(device_at(x->rt, i), &x->slabs[p].buffer[i]);
 	}
 }
 
@@ -49,16 +51,27 @@ void instance_free(struct instance *x)
 	arena_free(&a);
 }
 
+/* Contents on the device are fetched to be compared. */
+static bool same_contents(const struct instance *x, const struct tensor *t, const struct tensor *want)
+{
+	struct arena a = {0};
+	const struct tensor *host = on_host(x->rt, t, &a, NULL);
+	bool same = host && tensor_same(host, want);
+
+	arena_free(&a);
+	return same;
+}
+
 static bool holds(const struct instance *x, const struct segment *s)
 {
 	for (uint32_t i = 0; i < s->nconditions; i++) {
 		const struct condition *c = &s->conditions[i];
 		const struct tensor *t = x->live[c->value];
-		if (!t || !type_equal(t->type, c->type))
+		if (!t || !type_equal(t->type, c->type) || t->device != c->device)
 			return false;
 		if (t->type.kind == V_TENSOR && !shape_equal(&t->shape, &c->shape))
 			return false;
-		if (c->contents && !tensor_same(t, c->contents))
+		if (c->contents && !same_contents(x, t, c->contents))
 			return false;
 	}
 	return true;
@@ -147,9 +160,11 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 	return 0;
 }
 
-static void report_segment(const struct segment *s, const struct graph *g, struct segment_report *r)
+static void report_segment(const struct runtime *rt, const struct segment *s, const struct graph *g,
+			   struct segment_report *r)
 {
-	*r = (struct segment_report){.nsteps = s->nsteps, .slab_bytes = s->slab_bytes,
+	*r = (struct segment_report){.nsteps = s->nsteps, .slab_bytes = s->slab_bytes[has_device(rt)],
+				     .host_bytes = has_device(rt) ? s->slab_bytes[HOST] : 0,
 				     .value_bytes = s->value_bytes, .workspace = s->workspace,
 				     .first = s->first, .end = s->end,
 				     .whole = s->first == 0 && s->end == g->norder};
@@ -159,11 +174,13 @@ static void report_segment(const struct segment *s, const struct graph *g, struc
 		const struct step_plan *p = &s->steps[i];
 		steps[i] = (struct step_report){
 			.from = p->step.from,
-			.op = p->reorder ? "Reorder" : op_qualified(p->step.node->op),
-			.kernel = p->reorder ? "reorder" : p->run == view_run ? "view"
+			.op = p->copy ? "Copy" : p->reorder ? "Reorder" : op_qualified(p->step.node->op),
+			.kernel = p->copy ? "copy" : p->reorder ? "reorder" : p->run == view_run ? "view"
 				  : (p->step.kernel->flags & K_REFERENCE) ? "reference" : "fast",
-			.reference = p->step.kernel->flags & K_REFERENCE, .dynamic = p->step.dynamic,
-			.nop = p->step.nop, .reorder = p->reorder, .workspace = p->step.workspace};
+			.reference = !p->copy && (p->step.kernel->flags & K_REFERENCE),
+			.dynamic = p->step.dynamic, .nop = p->step.nop, .reorder = p->reorder, .copy = p->copy,
+			.host = has_device(rt) && p->device == HOST && !p->copy && p->run != view_run,
+			.workspace = p->step.workspace};
 		for (uint32_t k = 0; k < p->step.nout; k++)
 			if (p->out[k] != NO_VALUE)
 				steps[i].out_bytes += s->slots[p->out[k]].desc.bytes;
@@ -181,14 +198,14 @@ int instance_prepare(struct instance *x, const struct tensor *const *in, struct 
 		return 0;
 	int err = get_segment(x, 0, &s, d);
 	if (!err && report)
-		report_segment(s, x->graph, report);
+		report_segment(x->rt, s, x->graph, report);
 	return err;
 }
 
 static void sum_bytes(const struct instance *x, size_t *sum)
 {
 	for (uint32_t p = 0; p <= x->graph->norder; p++)
-		*sum += x->slabs[p].buffer.bytes;
+		*sum += x->slabs[p].buffer[HOST].bytes + x->slabs[p].buffer[DEVICE].bytes;
 	for (uint32_t i = 0; i < x->graph->nnodes; i++)
 		for (uint32_t k = 0; x->bodies[i] && k < x->graph->node[i]->nsub; k++)
 			sum_bytes(((struct plan_body *)x->bodies[i][k])->instance, sum);

@@ -76,10 +76,12 @@ static void add_condition(struct lower *l, uint32_t v, bool contents)
 						   s->cap_conditions, sizeof(*s->conditions));
 		}
 		c = &s->conditions[s->nconditions++];
-		*c = (struct condition){.value = v, .type = t->type, .shape = t->shape};
+		*c = (struct condition){.value = v, .type = t->type, .shape = t->shape, .device = t->device};
 	}
-	if (contents && !c->contents)
-		c->contents = tensor_copy(&s->arena, t);
+	if (contents && !c->contents) {
+		const struct tensor *host = on_host(l->x->rt, t, &s->arena, l->diag);
+		c->contents = host && host == t ? tensor_copy(&s->arena, t) : host;
+	}
 }
 
 /* What is known before the segment's first node: constants, and what runs made so far. */
@@ -143,6 +145,7 @@ static bool consult(struct lower *l, const struct node *n, uint64_t wanted, bool
 			return false;
 		if (!l->x->live[v])
 			continue;
+		/* a value on the device waits for the steps that make it: they are of earlier segments */
 		add_condition(l, v, true);
 		for (uint32_t k = 0; k < l->s->nconditions; k++)
 			if (l->s->conditions[k].value == v)
@@ -255,6 +258,22 @@ static struct body **make_bodies(struct instance *x, const struct node *n)
 
 /* ---- layouts -------------------------------------------------------------------------------- */
 
+/* A step that makes the same value anew, elsewhere or otherwise: one input, one output in the slab. */
+static struct step_plan *moving_step(struct lower *l, uint32_t slot, const struct tensor *desc)
+{
+	struct segment *s = l->s;
+	const struct node *n = l->g->node[l->g->order[l->at]];
+	uint32_t out = add_slot(l, s->slots[slot].value, desc, PLACE_SLAB), k = s->nsteps;
+	struct step_plan *p = add_step(l);
+
+	p->step = (struct step){.nin = 1, .nout = 1, .node = n, .from = n->origin};
+	p->in = arena_dup(&s->arena, &slot, sizeof(slot));
+	p->out = arena_dup(&s->arena, &out, sizeof(out));
+	s->slots[slot].dies = k;
+	s->slots[out].born = s->slots[out].dies = k;
+	return p;
+}
+
 /* The same value in another layout: a copy made before, or a Reorder step. */
 static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
 {
@@ -264,25 +283,54 @@ static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
 	if (s->slots[slot].desc.layout == layout)
 		return slot;
 	for (uint32_t i = 0; i < s->nslots; i++)
-		if (s->slots[i].value == value && s->slots[i].desc.layout == layout)
+		if (s->slots[i].value == value && s->slots[i].desc.layout == layout &&
+		    s->slots[i].desc.device == s->slots[slot].desc.device)
 			return i;
 	struct tensor desc = s->slots[slot].desc;
 	desc.layout = layout;
 	desc.data = NULL;
 	tensor_bytes(tensor_dtype(&desc), &desc.shape, layout, &desc.bytes);
-	uint32_t copy = add_slot(l, value, &desc, PLACE_SLAB);
-	uint32_t k = s->nsteps;
-	struct step_plan *p = add_step(l);
+	struct step_plan *p = moving_step(l, slot, &desc);
+	const struct kernel *reorder = backend_at(l->x->rt, has_device(l->x->rt) ? desc.device : HOST)->reorder;
 	p->reorder = true;
-	p->step = (struct step){.kernel = l->x->rt->backend->reorder, .nin = 1, .nout = 1,
-				.node = l->g->node[l->g->order[l->at]],
-				.from = l->g->node[l->g->order[l->at]]->origin};
-	p->run = p->step.kernel->run;
-	p->in = arena_dup(&s->arena, &slot, sizeof(slot));
-	p->out = arena_dup(&s->arena, &copy, sizeof(copy));
-	s->slots[slot].dies = k;
-	s->slots[copy].born = s->slots[copy].dies = k;
-	return copy;
+	p->step.kernel = reorder;
+	p->run = reorder->run;
+	p->device = desc.device;
+	return *p->out;
+}
+
+/* The same value on the host or on the device: as it is, a copy made before, or a Copy step. */
+static int at_place(struct lower *l, uint32_t *slot, int device)
+{
+	struct segment *s = l->s;
+	struct tensor desc = s->slots[*slot].desc;
+
+	if (desc.device == device)
+		return 0;
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		if (s->slots[i].value == s->slots[*slot].value && s->slots[i].desc.device == device &&
+		    s->slots[i].desc.layout == desc.layout) {
+			*slot = i;
+			return 0;
+		}
+	}
+	if (device == DEVICE && s->slots[*slot].place == PLACE_CONST) {
+		struct tensor there;
+		int err = upload(l->x->rt, &desc, &there, l->diag);
+		if (!err)
+			*slot = add_slot(l, s->slots[*slot].value, &there, PLACE_CONST);
+		return err;
+	}
+	desc.device = device;
+	desc.data = NULL;
+	struct step_plan *p = moving_step(l, *slot, &desc);
+	p->copy = true;
+	p->step.kernel = l->x->rt->backend->reorder; /* for its flags; it has nothing to drop */
+	p->run = copy_run;
+	p->device = DEVICE;
+	s->waits |= device == HOST;
+	*slot = *p->out;
+	return 0;
 }
 
 /* Channels that do not fill the last block would be garbage to an elementwise kernel. */
@@ -344,6 +392,7 @@ static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, 
 		const struct slot_plan *in = &s->slots[p->in[i]];
 		const struct slot_plan *root = &s->slots[in->root];
 		if (root->place != PLACE_SLAB || in->desc.bytes != bytes || root->desc.bytes < bytes ||
+		    in->desc.device != p->device ||
 		    l->slot_last[in->root] > l->at || shares_root(l, p, i))
 			continue;
 		return p->in[i];
@@ -381,7 +430,8 @@ static int make_outputs(struct lower *l, const struct node *n, struct step_plan 
 		if (v == NO_VALUE)
 			continue;
 		struct vinfo *info = &l->info[v];
-		struct tensor desc = {.type = info->type, .shape = info->shape, .layout = common};
+		struct tensor desc = {.type = info->type, .shape = info->shape, .layout = common,
+				      .device = p->device};
 		bool fixed = info->type.kind == V_TENSOR && info->type.dtype != DT_STRING &&
 			     shape_known(&info->shape);
 		if (p->step.give)
@@ -403,39 +453,78 @@ static int make_outputs(struct lower *l, const struct node *n, struct step_plan 
 	return 0;
 }
 
+/* The session's device first; what it does not take, host values above all, runs on the host. */
+static const struct kernel *choose(struct lower *l, struct site *site, int *device, struct why *why)
+{
+	struct runtime *rt = l->x->rt;
+	const struct kernel *k = NULL;
+
+	if (has_device(rt)) {
+		site->device = rt->device;
+		k = backend_choose(rt->backend, site, 0, why);
+		*device = k && !(k->flags & K_HOST) ? DEVICE : HOST;
+	}
+	if (k)
+		return k;
+	*device = HOST;
+	site->device = device_at(rt, HOST);
+	return backend_choose(rt->cpu, site, 0, why);
+}
+
+/* Each input in the layout and at the place where the step reads it. */
+static int move_inputs(struct lower *l, const struct node *n, struct step_plan *p, enum layout common)
+{
+	struct segment *s = l->s;
+	uint32_t *in = p->in;
+
+	for (uint32_t i = 0; i < p->step.nin; i++) {
+		if (in[i] == NO_VALUE || s->slots[in[i]].desc.type.kind != V_TENSOR)
+			continue;
+		bool unread = i < 64 && (p->step.unread >> i & 1);
+		bool full = tensor_count(&s->slots[in[i]].desc) != 1;
+		enum layout wanted = p->step.want ? p->step.want[i] : full ? common : s->slots[in[i]].desc.layout;
+		if (!unread)
+			in[i] = in_layout(l, in[i], wanted);
+		/* what bodies capture stays where it is: their own plans move it if they must */
+		if (unread || i >= n->nin || !has_device(l->x->rt) || p->step.nop)
+			continue;
+		int err = at_place(l, &in[i], p->device);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 static int lower_node(struct lower *l, const struct node *n)
 {
 	struct instance *x = l->x;
 	struct segment *s = l->s;
 	uint32_t nin = n->nin + n->ncap;
-	struct site site = {.graph = l->g, .node = n, .info = l->info, .device = x->rt->device,
-			    .config = x->rt->config, .store = x->rt->store, .node_arena = &x->arena,
-			    .plan_arena = &s->arena};
+	struct site site = {.graph = l->g, .node = n, .info = l->info, .config = x->rt->config,
+			    .store = x->rt->store, .node_arena = &x->arena, .plan_arena = &s->arena};
+	int device = HOST;
 	struct why why = {.arena = &s->arena};
 	uint32_t *in = arena_new_n(&s->arena, uint32_t, nin + 1);
 
 	for (uint32_t i = 0; i < nin; i++)
 		in[i] = read_slot(l, n->in[i]);
-	const struct kernel *k = backend_choose(x->rt->backend, &site, 0, &why);
+	const struct kernel *k = choose(l, &site, &device, &why);
 	if (!k)
 		return unsupported(l, n, &why);
 	int err = create_state(l, &site, k);
 	if (err)
 		return err;
-	struct step_plan p = {.run = k->run, .in = in, .out = arena_new_n(&s->arena, uint32_t, n->nout + 1)};
+	struct step_plan p = {.run = k->run, .in = in, .device = device,
+			      .out = arena_new_n(&s->arena, uint32_t, n->nout + 1)};
 	p.step = (struct step){.kernel = k, .node = n, .params = n->params, .node_state = site.state,
 			       .nin = nin, .nout = n->nout, .body = make_bodies(x, n), .from = n->origin};
 	enum layout common = (k->flags & K_ANY_LAYOUT) ? common_layout(l, n, in) : LAYOUT_ROW;
 	err = k->reshape ? k->reshape(&site, &p.step, l->diag) : 0;
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < nin; i++) {
-		if (in[i] == NO_VALUE || s->slots[in[i]].desc.type.kind != V_TENSOR)
-			continue;
-		bool full = tensor_count(&s->slots[in[i]].desc) != 1;
-		enum layout wanted = p.step.want ? p.step.want[i] : full ? common : s->slots[in[i]].desc.layout;
-		in[i] = in_layout(l, in[i], wanted);
-	}
+	err = move_inputs(l, n, &p, common);
+	if (err)
+		return err;
 	uint32_t step = s->nsteps;
 	for (uint32_t i = 0; i < nin; i++)
 		if (in[i] != NO_VALUE)
@@ -444,6 +533,9 @@ static int lower_node(struct lower *l, const struct node *n)
 	if (err)
 		return err;
 	if (p.step.nop && n->nin && in[0] != NO_VALUE) {
+		for (uint32_t i = 0; i < n->nout; i++)
+			if (p.out[i] != NO_VALUE)
+				s->slots[p.out[i]].desc.device = s->slots[in[0]].desc.device;
 		p.run = view_run;
 		p.step.dynamic = false;
 		bool fixed = fixed_bytes(s, in[0]);
@@ -464,7 +556,7 @@ static int lower_node(struct lower *l, const struct node *n)
 }
 
 /* Values that the rest of the graph reads leave the segment row-major. */
-static void finish(struct lower *l)
+static int finish(struct lower *l)
 {
 	struct segment *s = l->s;
 	const struct graph *g = l->g;
@@ -482,10 +574,17 @@ static void finish(struct lower *l)
 			uint32_t slot = read_slot(l, v);
 			if (s->slots[slot].desc.type.kind == V_TENSOR)
 				slot = in_layout(l, slot, LAYOUT_ROW);
+			/* what the caller gets lies on the host */
+			if (g->value[v]->is_output && has_device(l->x->rt)) {
+				int err = at_place(l, &slot, HOST);
+				if (err)
+					return err;
+			}
 			s->slots[slot].keep = true;
 			s->results[s->nresults++] = slot;
 		}
 	}
+	return 0;
 }
 
 static bool needs_cut_after(const struct lower *l, const struct node *n)
@@ -526,8 +625,7 @@ static int lower_all(struct lower *l)
 			break;
 		}
 	}
-	finish(l);
-	return 0;
+	return finish(l);
 }
 
 /* The plan holds for the shapes of everything that it reads from outside. */
@@ -574,7 +672,7 @@ void segment_free(struct instance *x, struct segment *s)
 	if (!s)
 		return;
 	for (uint32_t i = 0; i < s->nsteps; i++)
-		if (s->steps[i].step.kernel->drop)
+		if (!s->steps[i].copy && !s->steps[i].reorder && s->steps[i].step.kernel->drop)
 			s->steps[i].step.kernel->drop(&s->steps[i].step);
 	binding_free(s->binding);
 	arena_free(&s->arena);

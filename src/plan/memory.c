@@ -11,6 +11,7 @@
  */
 struct block {
 	size_t bytes, offset;
+	int device;
 	uint32_t born, dies;
 	size_t *where;	/* gets the offset */
 	uint32_t index; /* of its slot or step, for messages and a stable order */
@@ -36,7 +37,7 @@ static int larger_first(const void *a, const void *b)
 
 static bool meet(const struct block *a, const struct block *b)
 {
-	return a->born <= b->dies && b->born <= a->dies;
+	return a->device == b->device && a->born <= b->dies && b->born <= a->dies;
 }
 
 /* placed[] is kept in order of offset. */
@@ -56,27 +57,25 @@ static size_t lowest_gap(struct block *const *placed, uint32_t n, const struct b
 	return at;
 }
 
-static size_t place_all(struct block *blocks, uint32_t n, bool reuse)
+static void place_all(struct block *blocks, uint32_t n, bool reuse, size_t *total)
 {
 	struct arena scratch = {0};
 	struct block **placed = arena_new_n(&scratch, struct block *, n + 1);
-	size_t total = 0;
 
 	if (reuse)
 		qsort(blocks, n, sizeof(*blocks), larger_first);
 	for (uint32_t k = 0; k < n; k++) {
 		struct block *b = &blocks[k];
-		b->offset = reuse ? lowest_gap(placed, k, b) : total;
+		b->offset = reuse ? lowest_gap(placed, k, b) : total[b->device];
 		uint32_t i = k;
 		for (; i && placed[i - 1]->offset > b->offset; i--)
 			placed[i] = placed[i - 1];
 		placed[i] = b;
-		if (b->offset + b->bytes > total)
-			total = b->offset + b->bytes;
+		if (b->offset + b->bytes > total[b->device])
+			total[b->device] = b->offset + b->bytes;
 		*b->where = b->offset;
 	}
 	arena_free(&scratch);
-	return total;
 }
 
 /* Views lengthen the life of what they look at. */
@@ -133,7 +132,7 @@ int segment_memory(struct segment *s, const struct run_config *config, struct di
 		if (p->place != PLACE_SLAB)
 			continue;
 		s->value_bytes += p->desc.bytes;
-		blocks[n++] = (struct block){.bytes = rounded(p->desc.bytes), .born = p->born,
+		blocks[n++] = (struct block){.bytes = rounded(p->desc.bytes), .device = p->desc.device, .born = p->born,
 					     .dies = p->keep ? s->nsteps : p->dies, .where = &p->offset,
 					     .index = i};
 	}
@@ -143,12 +142,13 @@ int segment_memory(struct segment *s, const struct run_config *config, struct di
 			continue;
 		if (bytes > s->workspace)
 			s->workspace = bytes;
-		blocks[n++] = (struct block){.bytes = rounded(bytes), .born = i, .dies = i,
+		blocks[n++] = (struct block){.bytes = rounded(bytes), .device = s->steps[i].device, .born = i, .dies = i,
 					     .where = &s->steps[i].workspace_offset, .index = s->nslots + i};
 	}
-	s->slab_bytes = place_all(blocks, n, config->memory_plan);
+	place_all(blocks, n, config->memory_plan, s->slab_bytes);
 	arena_free(&scratch);
-	if (config->memory_limit > 0 && s->slab_bytes > (size_t)config->memory_limit)
-		return over_limit(s, config, s->slab_bytes, d);
+	for (int i = 0; i < PLACES; i++)
+		if (config->memory_limit > 0 && s->slab_bytes[i] > (size_t)config->memory_limit)
+			return over_limit(s, config, s->slab_bytes[i], d);
 	return 0;
 }

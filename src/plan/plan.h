@@ -27,9 +27,12 @@ struct observer {
 
 /* What a session and all its instances share. */
 struct runtime {
-	const struct backend *backend; /* where nodes run */
-	const struct backend *cpu;     /* for folding and shape arithmetic */
-	struct device *device;
+	const struct backend *backend; /* where nodes run; those it does not take run on the host */
+	const struct backend *cpu;     /* the host; the same as `backend` in a session without a device */
+	struct device *device;	       /* of backend */
+	struct device *host;	       /* of cpu */
+	struct stream *stream;	       /* of device; NULL on the host */
+	struct uploads *uploads;       /* initializers copied to the device; upload.c's */
 	const struct run_config *config;
 	struct store *store;
 	struct observer *observer; /* NULL: plain runs */
@@ -41,13 +44,15 @@ struct step_report {
 	const struct origin *from;
 	const char *op;	    /* operator that runs, qualified */
 	const char *kernel; /* "reorder", "reference" or the operator's fast kernel: see kernel flags */
-	bool reference, dynamic, nop, reorder;
+	bool reference, dynamic, nop, reorder, copy;
+	bool host; /* runs on the host although the session has a device */
 	size_t out_bytes, workspace;
 };
 struct segment_report {
 	uint32_t nsteps;
 	const struct step_report *steps;
-	size_t slab_bytes;   /* activations and workspace together */
+	size_t slab_bytes;   /* activations and workspace together, on the session's device */
+	size_t host_bytes;   /* the same for steps on the host of a session with a device */
 	size_t value_bytes;  /* sum of all values, as without reuse */
 	size_t workspace;    /* largest of a step */
 	uint32_t first, end; /* positions in the graph's order */
@@ -71,6 +76,8 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 /* Makes (or finds) the first segment for these inputs without running it. */
 int instance_prepare(struct instance *x, const struct tensor *const *in, struct segment_report *report,
 		     struct diag *d);
+
+void uploads_free(struct runtime *rt);
 
 /* Bytes that the instance's slabs take now. */
 size_t instance_bytes(const struct instance *x);

@@ -25,12 +25,15 @@ struct slot_plan {
 	uint32_t born, dies; /* steps; dies NSTEPS: at the end */
 	bool keep;	    /* crosses the segment's end */
 };
+/* desc.device of a slot: where its bytes are. Slabs are kept apart by it. */
+enum { HOST = 0, DEVICE = 1, PLACES = 2 };
 
 struct step_plan {
 	struct step step;
 	uint32_t *in, *out; /* slots, or NO_VALUE */
 	size_t workspace_offset;
-	bool reorder;
+	int device; /* HOST or DEVICE: where it runs */
+	bool reorder, copy;
 	int (*run)(const struct call *);
 };
 
@@ -39,6 +42,7 @@ struct condition {
 	uint32_t value;
 	struct type type;
 	struct shape shape;
+	int device;
 	const struct tensor *contents; /* not NULL: the plan read the value */
 };
 
@@ -53,7 +57,8 @@ struct segment {
 	uint32_t nsteps, cap_steps;
 	uint32_t *results; /* slots of the values that outlive the segment */
 	uint32_t nresults;
-	size_t slab_bytes, value_bytes, workspace;
+	size_t slab_bytes[PLACES], value_bytes, workspace;
+	bool waits; /* has steps on the device and results on the host */
 	uint64_t used; /* clock of the LRU */
 	struct binding *binding;
 	struct segment *next;
@@ -76,7 +81,7 @@ struct plan_body {
 
 /* Memory that the segments starting at one position share. */
 struct slab {
-	struct buffer buffer;
+	struct buffer buffer[PLACES];
 };
 
 struct instance {
@@ -102,5 +107,24 @@ int segment_bind(struct instance *x, struct segment *s, struct diag *d);
 void binding_free(struct binding *b);
 int segment_run(struct instance *x, struct segment *s, struct diag *d);
 int view_run(const struct call *c);
+int copy_run(const struct call *c);
+
+/* upload.c: the device's copy of an initializer, made once a session. */
+int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device, struct diag *d);
+/* The value in host memory: itself, or a copy in the arena. NULL with a finding. */
+const struct tensor *on_host(struct runtime *rt, const struct tensor *t, struct arena *a, struct diag *d);
+
+static inline bool has_device(const struct runtime *rt)
+{
+	return rt->backend != rt->cpu;
+}
+static inline const struct backend *backend_at(const struct runtime *rt, int device)
+{
+	return device == DEVICE ? rt->backend : rt->cpu;
+}
+static inline struct device *device_at(const struct runtime *rt, int device)
+{
+	return device == DEVICE || !has_device(rt) ? rt->device : rt->host;
+}
 
 #endif

@@ -1,0 +1,858 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "input.h"
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "input_impl.h"
+#include "input_random.h"
+#include "onnx/tensor_pb.h"
+#include "ops/op.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum how { FROM_NOWHERE, FROM_FILE, FROM_RANDOM };
+
+struct input {
+	struct input_info info;
+	const struct value *value;
+	struct shape shape; /* declared, with what is bound put in */
+	enum how how;
+	struct source *source;
+	struct fit fit;
+	struct range range;
+	struct tensor tensor;
+	void *owned; /* memory of its own, from mem_alloc */
+};
+
+struct bound {
+	int64_t size;	/* -1: free */
+	const char *by; /* "--dim batch=4", "input 'x' (x.npy)" */
+};
+
+struct input_set {
+	struct arena arena;
+	const struct model *model;
+	const struct input_request *request;
+	struct input *in;
+	const struct tensor **tensors;
+	const char **names;
+	uint32_t n;
+	struct bound *symbol; /* by number */
+	struct source *sources; /* opened files, linked by next */
+	struct opened *opened;
+};
+
+/* A file is opened once, also where an archive holds several inputs. */
+struct opened {
+	struct file_map map;
+	struct opened *next;
+};
+
+/* ---- names and dimensions */
+
+static int find_input(const struct input_set *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		if (!strcmp(s->names[i], name))
+			return (int)i;
+	return -1;
+}
+
+static int no_input(const struct input_set *s, const char *option, const char *name, struct diag *d)
+{
+	const char *near = str_nearest(name, s->names, s->n);
+	const char *all = d ? input_names(&d->arena, s->names, s->n) : "";
+
+	return FAIL(d, E_INPUT_NAME, .slot = option, .message = fmt(d, "the model has no input '%s'", name),
+		    .hint = near ? fmt(d, "did you mean '%s'? its inputs are %s", near, all)
+				 : fmt(d, "its inputs are %s", all));
+}
+
+static const char *symbol_name(const struct input_set *s, int64_t dim)
+{
+	return dim_is_sym(dim) ? s->model->symbols[DIM_SYM_ID(dim)] : NULL;
+}
+
+/* "batch", or "x.0" for what the model gives no name. */
+static const char *dim_name(struct input_set *s, const struct input *in, int i)
+{
+	const char *name = symbol_name(s, in->value->info.shape.dim[i]);
+
+	return name && *name != '?' ? name : arena_printf(&s->arena, "%s.%d", in->info.name, i);
+}
+
+/* Puts a symbol's size into every shape that has it. */
+static void spread(struct input_set *s, int64_t dim)
+{
+	for (uint32_t k = 0; k < s->n; k++)
+		for (int i = 0; i < s->in[k].shape.rank; i++)
+			if (s->in[k].shape.dim[i] == dim)
+				s->in[k].shape.dim[i] = s->symbol[DIM_SYM_ID(dim)].size;
+}
+
+/* Binds dimension i of an input. False where it has another size already. */
+static bool bind(struct input_set *s, struct input *in, int i, int64_t size, const char *by)
+{
+	int64_t dim = in->shape.dim[i];
+
+	if (dim >= 0)
+		return dim == size;
+	if (!dim_is_sym(dim)) {
+		in->shape.dim[i] = size;
+		return true;
+	}
+	s->symbol[DIM_SYM_ID(dim)] = (struct bound){size, by};
+	spread(s, dim);
+	return true;
+}
+
+/* Who bound the dimension, where somebody did. */
+static const char *bound_by(const struct input_set *s, const struct input *in, int i)
+{
+	int64_t dim = in->value->info.shape.rank < 0 ? 0 : in->value->info.shape.dim[i];
+
+	return dim_is_sym(dim) ? s->symbol[DIM_SYM_ID(dim)].by : NULL;
+}
+
+static int parse_size(const char *text, int64_t *v, const char *option, struct diag *d)
+{
+	char *end;
+
+	*v = strtoll(text, &end, 10);
+	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
+		return FAIL(d, E_DIM, .slot = option, .expected = "a size, 0 or more",
+			    .actual = fmt(d, "'%s'", text));
+	return 0;
+}
+
+/* Names of the free dimensions, as --dim takes them. */
+static const char **dim_names(struct input_set *s, size_t *n)
+{
+	size_t room = s->model->nsymbols;
+
+	*n = 0;
+	for (uint32_t k = 0; k < s->n; k++)
+		room += (size_t)(s->in[k].shape.rank < 0 ? 0 : s->in[k].shape.rank) * 2;
+	const char **names = arena_new_n(&s->arena, const char *, room + 1);
+	for (uint32_t k = 0; k < s->n; k++)
+		for (int i = 0; i < s->in[k].shape.rank; i++) {
+			if (s->in[k].value->info.shape.dim[i] >= 0)
+				continue;
+			const char *name = dim_name(s, &s->in[k], i);
+			size_t seen = 0;
+			while (seen < *n && strcmp(names[seen], name))
+				seen++;
+			if (seen == *n)
+				names[(*n)++] = name;
+		}
+	return names;
+}
+
+/* Which dimension of the input "batch" or "0" means; -1. */
+static int find_dim(const struct input_set *s, const struct input *in, const char *name)
+{
+	const struct shape *shape = &in->value->info.shape;
+	char *end;
+	long k = strtol(name, &end, 10);
+
+	for (int i = 0; i < shape->rank; i++) {
+		const char *symbol = symbol_name(s, shape->dim[i]);
+		if (symbol && !strcmp(symbol, name))
+			return i;
+	}
+	return *name && !*end && k >= 0 && k < shape->rank ? (int)k : -1;
+}
+
+static int bad_dim(struct input_set *s, const char *option, const char *name, struct diag *d)
+{
+	size_t n;
+	const char **names = dim_names(s, &n), *near = str_nearest(name, names, n);
+	const char *all = d && n ? input_names(&d->arena, names, n) : "none";
+
+	return FAIL(d, E_DIM, .slot = option,
+		    .message = fmt(d, "the model's inputs have no free dimension '%s'", name),
+		    .hint = near ? fmt(d, "did you mean '%s'? free are %s", near, all)
+				 : fmt(d, "free are: %s", all));
+}
+
+static int bind_dim(struct input_set *s, const char *text, struct diag *d)
+{
+	const char *option = arena_printf(&s->arena, "--dim %s", text), *eq = strrchr(text, '=');
+	const char *rest = NULL;
+	int64_t size;
+
+	if (!eq || eq == text)
+		return FAIL(d, E_DIM, .slot = option, .expected = "NAME=N or INPUT.NAME=N",
+			    .actual = fmt(d, "'%s'", text));
+	const char *name = arena_strn(&s->arena, text, (size_t)(eq - text));
+	int rc = parse_size(eq + 1, &size, option, d);
+	if (rc)
+		return rc;
+	int which = spec_name(name, ".", s->names, s->n, &rest), at = -1;
+	struct input *in = which >= 0 ? &s->in[which] : NULL;
+	if (in)
+		at = find_dim(s, in, rest);
+	for (uint32_t k = 0; at < 0 && k < s->n; k++)
+		for (int i = 0; at < 0 && i < s->in[k].value->info.shape.rank; i++) {
+			const char *symbol = symbol_name(s, s->in[k].value->info.shape.dim[i]);
+			if (symbol && !strcmp(symbol, name)) {
+				in = &s->in[k];
+				at = i;
+			}
+		}
+	if (at < 0)
+		return bad_dim(s, option, name, d);
+	int64_t was = in->shape.dim[at];
+	if (bind(s, in, at, size, option))
+		return 0;
+	const char *by = bound_by(s, in, at);
+	return FAIL(d, E_DIM, .slot = option,
+		    .message = fmt(d, "dimension %d of input '%s' is %" PRId64 "%s%s", at, in->info.name,
+				   was, by ? " by " : " in the model", by ? by : ""));
+}
+
+static int bind_shape(struct input_set *s, const char *text, struct diag *d)
+{
+	const char *option = arena_printf(&s->arena, "--shape %s", text), *rest = text;
+	int which = spec_name(text, "=:", s->names, s->n, &rest);
+	struct shape shape;
+
+	if (which < 0 && s->n == 1 && !strchr(text, '='))
+		which = 0;
+	if (which < 0)
+		return no_input(s, option, fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
+	struct input *in = &s->in[which];
+	if (!parse_shape(rest, &shape))
+		return FAIL(d, E_DIM, .slot = option, .expected = "NAME=1x3x224x224",
+			    .actual = fmt(d, "'%s'", rest));
+	if (in->shape.rank < 0)
+		in->shape = shape;
+	bool fits = in->shape.rank == shape.rank;
+	for (int i = 0; fits && i < shape.rank; i++)
+		fits = bind(s, in, i, shape.dim[i], option);
+	if (fits)
+		return 0;
+	return FAIL(d, in->shape.rank == shape.rank ? E_INPUT_SHAPE : E_INPUT_RANK, .slot = option,
+		    .message = fmt(d, "input '%s'", in->info.name),
+		    .expected = d ? shape_str(&d->arena, &in->value->info.shape, s->model->symbols) : "",
+		    .actual = d ? shape_str(&d->arena, &shape, NULL) : "");
+}
+
+static int bind_options(struct input_set *s, struct diag *d)
+{
+	const struct input_request *r = s->request;
+	int rc = 0;
+
+	for (int64_t i = 0; !rc && i < r->dim.n; i++)
+		rc = bind_dim(s, r->dim.v[i].s, d);
+	for (int64_t i = 0; !rc && i < r->shape.n; i++)
+		rc = bind_shape(s, r->shape.v[i].s, d);
+	return rc;
+}
+
+/* ---- where the inputs come from */
+
+static struct source *new_source(struct input_set *s, const char *file)
+{
+	struct source *x = arena_new(&s->arena, struct source);
+
+	x->spec = (struct input_spec){.text = file, .file = file, .file_as_given = file,
+				      .keys_text = "", .keys = NO_KEYS};
+	return x;
+}
+
+static int open_file(struct input_set *s, struct source *x, struct diag *d)
+{
+	struct opened *o = arena_new(&s->arena, struct opened);
+	int rc = file_map(x->spec.file, &o->map, E_INPUT_OPEN, d);
+
+	if (rc)
+		return rc;
+	o->next = s->opened;
+	s->opened = o;
+	x->map = o->map;
+	return 0;
+}
+
+static int give(struct input_set *s, int which, struct source *x, struct diag *d)
+{
+	struct input *in = &s->in[which];
+
+	if (in->source)
+		return FAIL(d, E_INPUT_NAME, .message = fmt(d, "input '%s' is given twice", in->info.name),
+			    .expected = "one file", .actual = fmt(d, "%s and %s", in->source->spec.file,
+								   x->spec.file));
+	in->how = FROM_FILE;
+	in->source = x;
+	return 0;
+}
+
+static enum io_kind kind_of(const struct source *x)
+{
+	return x->spec.keys.format >= 0 ? (enum io_kind)x->spec.keys.format
+					: io_kind_of(x->spec.file, x->map.data, x->map.size);
+}
+
+/* An archive without a name: its members' names are the inputs'. "arr_0" is numpy's first. */
+static int give_members(struct input_set *s, struct source *x, struct diag *d)
+{
+	struct zip z;
+	int rc = zip_open(x->map.data, x->map.size, x->spec.file, &s->arena, &z, d);
+
+	for (size_t i = 0; !rc && i < z.n; i++) {
+		int which = find_input(s, z.entry[i].name);
+		char *end = NULL;
+		if (which < 0 && str_starts(z.entry[i].name, "arr_")) {
+			unsigned long k = strtoul(z.entry[i].name + 4, &end, 10);
+			which = !*end && end != z.entry[i].name + 4 && k < s->n ? (int)k : -1;
+		}
+		if (which < 0 && z.n == 1 && s->n == 1)
+			which = 0;
+		if (which < 0)
+			return no_input(s, fmt(d, "%s", x->spec.file), z.entry[i].name, d);
+		struct source *member = arena_dup(&s->arena, x, sizeof(*x));
+		member->member = &z.entry[i];
+		rc = give(s, which, member, d);
+	}
+	return rc;
+}
+
+static int give_file(struct input_set *s, const char *text, struct diag *d)
+{
+	struct source *x = arena_new(&s->arena, struct source);
+	int rc = spec_parse(text, s->names, s->n, &x->spec, &s->arena, d);
+
+	rc = rc ? rc : open_file(s, x, d);
+	if (rc)
+		return rc;
+	if (x->spec.name)
+		return give(s, find_input(s, x->spec.name), x, d);
+	if (kind_of(x) == IO_NPZ)
+		return give_members(s, x, d);
+	if (s->n == 1)
+		return give(s, 0, x, d);
+	return FAIL(d, E_INPUT_NAME,
+		    .message = fmt(d, "'%s' does not say which input it is for", x->spec.file),
+		    .hint = s->n ? fmt(d, "write --input NAME=%s; the model's inputs are %s", text,
+				       d ? input_names(&d->arena, s->names, s->n) : "")
+				 : "the model has no inputs");
+}
+
+static int give_data_set(struct input_set *s, struct diag *d)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		const char *name = arena_printf(&s->arena, "input_%" PRIu32 ".pb", i);
+		struct source *x = new_source(s, path_join(&s->arena, s->request->data_set, name));
+		if (s->in[i].source)
+			continue;
+		int rc = open_file(s, x, d);
+		if (rc) {
+			if (d && d->last)
+				d->last->slot = fmt(d, "input '%s'", s->in[i].info.name);
+			return rc;
+		}
+		x->spec.keys.format = IO_PB;
+		give(s, (int)i, x, d);
+	}
+	return 0;
+}
+
+static int give_random(struct input_set *s, struct diag *d)
+{
+	const struct input_request *r = s->request;
+
+	/* those for one input first */
+	for (int pass = 0; pass < 2; pass++)
+		for (int64_t i = 0; i < r->random.n; i++) {
+			const char *text = r->random.v[i].s, *rest = text;
+			const char *option = arena_printf(&s->arena, "--random %s", text);
+			int which = spec_name(text, "=:", s->names, s->n, &rest);
+			struct range range = {.named = which >= 0};
+			if (which < 0 && strchr(text, '='))
+				return no_input(s, option,
+						fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
+			if (!parse_range(rest, &range.lo, &range.hi))
+				return FAIL(d, E_INPUT_KEY, .slot = option, .expected = "[NAME=]LO..HI",
+					    .actual = fmt(d, "'%s'", text));
+			if ((which >= 0) != (pass == 0))
+				continue;
+			for (uint32_t k = 0; k < s->n; k++)
+				if ((which < 0 || k == (uint32_t)which) &&
+				    s->in[k].how == FROM_NOWHERE) {
+					s->in[k].how = FROM_RANDOM;
+					s->in[k].range = range;
+				}
+		}
+	return 0;
+}
+
+static int give_all(struct input_set *s, struct diag *d)
+{
+	const struct input_request *r = s->request;
+	int rc = 0;
+
+	for (int64_t i = 0; !rc && i < r->input.n; i++)
+		rc = give_file(s, r->input.v[i].s, d);
+	if (!rc && r->data_set)
+		rc = give_data_set(s, d);
+	if (!rc)
+		rc = give_random(s, d);
+	for (uint32_t i = 0; !rc && i < s->n; i++)
+		if (s->in[i].how == FROM_NOWHERE)
+			rc = FAIL(d, E_INPUT_MISSING, .slot = fmt(d, "input '%s'", s->in[i].info.name),
+				  .expected = fmt(d, "%s %s", type_str(&s->arena, s->in[i].info.type),
+						  shape_str(&s->arena, &s->in[i].shape,
+							    s->model->symbols)),
+				  .actual = "nothing");
+	return rc;
+}
+
+/* ---- do they fit */
+
+static struct want want_of(const struct input *in)
+{
+	return (struct want){.name = in->info.name, .dtype = (enum dtype)in->info.type.dtype,
+			     .shape = in->shape};
+}
+
+/* The size that a dimension has elsewhere, where that is what does not fit. */
+static void because(struct input_set *s, const struct input *in, struct mismatch *m)
+{
+	const struct shape *file = &m->fit->shape;
+
+	if (file->rank != in->shape.rank)
+		return;
+	for (int i = 0; i < file->rank; i++) {
+		const char *by = bound_by(s, in, i);
+		if (by && file->dim[i] != in->shape.dim[i]) {
+			m->because_label = dim_name(s, in, i);
+			m->because = arena_printf(&s->arena, "%" PRId64 ", by %s", in->shape.dim[i], by);
+			return;
+		}
+	}
+}
+
+static int mismatch(struct input_set *s, struct input *in, const struct want *w, struct diag *d)
+{
+	struct mismatch m = {.model = s->model, .want = w, .source = in->source, .fit = &in->fit,
+			     .named = s->n > 1};
+
+	because(s, in, &m);
+	return input_explain(&m, d);
+}
+
+static const char *source_text(struct input_set *s, const struct input *in)
+{
+	const struct source *x = in->source;
+	const struct fit *f = &in->fit;
+	struct str b = {.arena = &s->arena};
+
+	str_add(&b, !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file);
+	if (x->member)
+		str_addf(&b, " (%s)", x->member->name);
+	if (x->item.picture)
+		str_addf(&b, " (%s, %" PRId64 " x %" PRId64 ")", x->item.picture, x->item.shape.dim[1],
+			 x->item.shape.dim[0]);
+	if (f->pixels && (f->src.w != f->dst.w || f->src.h != f->dst.h))
+		str_addf(&b, ", resized to %" PRId64 " x %" PRId64, f->dst.w, f->dst.h);
+	if (in->info.type.kind == V_TENSOR && f->from != (enum dtype)in->info.type.dtype)
+		str_addf(&b, ", from %s", dtype_name(f->from));
+	return str_get(&b);
+}
+
+/* Dimensions that the file's data bind; one that its size alone told is said. */
+static void bind_fit(struct input_set *s, struct input *in, struct diag *d)
+{
+	const char *by = arena_printf(&s->arena, "input '%s' (%s)", in->info.name, in->source->spec.file);
+
+	if (in->shape.rank < 0)
+		in->shape = in->fit.shape;
+	for (int i = 0; i < in->shape.rank; i++) {
+		if (in->shape.dim[i] >= 0)
+			continue;
+		if (in->fit.derived == i)
+			NOTE(d, E_DIM,
+			     .message = fmt(d, "%s = %" PRId64 ", from the size of %s", dim_name(s, in, i),
+					    in->fit.shape.dim[i], in->source->spec.file));
+		bind(s, in, i, in->fit.shape.dim[i], by);
+	}
+	in->info.shape = in->shape;
+}
+
+static int plan_file(struct input_set *s, struct input *in, struct diag *d)
+{
+	struct source *x = in->source;
+	const char *what = x->spec.file;
+	int rc = source_head(x, x->member ? IO_NPZ : kind_of(x), what, in->info.name, in->info.type,
+			     &s->arena, d);
+
+	if (rc)
+		return rc;
+	if (in->info.type.kind != V_TENSOR) {
+		if (x->item.kind != IO_PB)
+			return FAIL(d, E_INPUT_FORMAT, .slot = fmt(d, "input '%s'", in->info.name),
+				    .message = fmt(d, "it is a %s, which only a .pb file holds",
+						   type_str(&s->arena, in->info.type)),
+				    .expected = "a .pb file", .actual = io_kind_name(x->item.kind));
+		in->info.source = source_text(s, in);
+		return 0;
+	}
+	struct want w = want_of(in);
+	bool odd = x->item.kind == IO_RAW && x->spec.keys.format != IO_RAW && x->item.bytes >= 10 &&
+		   !memcmp(x->item.data, "\x93NUMPY", 6);
+	if (input_fit(&w, &x->item, &x->spec.keys, &in->fit) || odd) {
+		in->fit.code = in->fit.code ? in->fit.code : E_INPUT_FORMAT;
+		return mismatch(s, in, &w, d);
+	}
+	bind_fit(s, in, d);
+	in->info.source = source_text(s, in);
+	return 0;
+}
+
+/* What nothing binds is 1. */
+static int bind_rest(struct input_set *s, struct input *in, struct diag *d)
+{
+	if (in->shape.rank < 0)
+		return FAIL(d, E_DIM, .slot = fmt(d, "input '%s'", in->info.name),
+			    .message = "the model leaves even its rank open",
+			    .hint = fmt(d, "give --shape %s=...", in->info.name));
+	for (int i = 0; i < in->shape.rank; i++) {
+		if (in->shape.dim[i] >= 0)
+			continue;
+		const char *name = dim_name(s, in, i), *hint = fmt(d, "bind it with --dim %s=N", name);
+		const char *text = fmt(d, "nothing binds the free dimension '%s' of input '%s'%s", name,
+				       in->info.name, s->request->strict ? "" : "; it is taken as 1");
+		if (s->request->strict)
+			return FAIL(d, E_DIM_DEFAULT, .message = text, .hint = hint);
+		WARN(d, E_DIM_DEFAULT, .message = text, .hint = hint);
+		bind(s, in, i, 1, "default");
+	}
+	return 0;
+}
+
+static int plan_random(struct input_set *s, struct input *in, struct diag *d)
+{
+	if (in->info.type.kind != V_TENSOR)
+		return FAIL(d, E_INPUT_MISSING, .slot = fmt(d, "input '%s'", in->info.name),
+			    .message = fmt(d, "values of type %s are not made up",
+					   type_str(&s->arena, in->info.type)),
+			    .hint = "give it as a .pb file");
+	int rc = bind_rest(s, in, d);
+	if (rc)
+		return rc;
+	random_choose(&in->range, s->model->graph, in->value);
+	in->info.made_up = true;
+	in->info.shape = in->shape;
+	in->info.source = random_text(&in->range, s->request->seed, (enum dtype)in->info.type.dtype,
+				      &s->arena);
+	return 0;
+}
+
+/* Whether the file says its shape by itself: those bind dimensions for the others. */
+static bool says_shape(const struct input *in)
+{
+	enum io_kind k = kind_of(in->source);
+
+	return in->source->member || k == IO_NPY || k == IO_NPZ || k == IO_PB || k == IO_IMAGE ||
+	       k == IO_JSON || in->source->spec.keys.shape.rank >= 0;
+}
+
+static int plan_all(struct input_set *s, struct diag *d)
+{
+	int rc = 0;
+
+	for (int pass = 0; pass < 3; pass++)
+		for (uint32_t i = 0; i < s->n; i++) {
+			struct input *in = &s->in[i];
+			int one = 0;
+			if (in->how == FROM_FILE && pass == !says_shape(in))
+				one = plan_file(s, in, d);
+			else if (in->how == FROM_RANDOM && pass == 2 && !rc)
+				one = plan_random(s, in, d);
+			rc = rc ? rc : one; /* every file that does not fit is told */
+		}
+	return rc;
+}
+
+static struct input_set *new_set(const struct model *m, const struct input_request *r)
+{
+	struct arena a = {0};
+	struct input_set *s = arena_new(&a, struct input_set);
+	const struct graph *g = m->graph;
+
+	s->arena = a;
+	s->model = m;
+	s->request = r;
+	s->n = g->nin;
+	s->in = arena_new_n(&s->arena, struct input, s->n + 1);
+	s->tensors = arena_new_n(&s->arena, const struct tensor *, s->n + 1);
+	s->names = arena_new_n(&s->arena, const char *, s->n + 1);
+	s->symbol = arena_new_n(&s->arena, struct bound, m->nsymbols + 1);
+	for (uint32_t i = 0; i < m->nsymbols; i++)
+		s->symbol[i].size = -1;
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct value *v = g->value[g->in[i]];
+		struct input *in = &s->in[i];
+		in->value = v;
+		in->shape = v->info.shape;
+		in->info = (struct input_info){.name = v->name, .type = v->info.type,
+					       .shape = v->info.shape};
+		s->names[i] = v->name;
+	}
+	return s;
+}
+
+struct input_set *input_plan(const struct model *m, const struct input_request *r, struct diag *d)
+{
+	struct input_set *s = new_set(m, r);
+	int rc = bind_options(s, d);
+
+	rc = rc ? rc : give_all(s, d);
+	rc = rc ? rc : plan_all(s, d);
+	if (!rc)
+		return s;
+	input_free(s);
+	return NULL;
+}
+
+int input_shapes(const struct model *m, const struct input_request *r, struct shape *shapes,
+		 struct diag *d)
+{
+	struct input_set *s = new_set(m, r);
+	int rc = bind_options(s, d);
+
+	for (uint32_t i = 0; i < s->n; i++)
+		shapes[i] = s->in[i].shape;
+	input_free(s);
+	return rc;
+}
+
+/* ---- making the tensors */
+
+static int no_memory(const struct input *in, struct diag *d)
+{
+	return FAIL(d, E_MEMORY, .slot = fmt(d, "input '%s'", in->info.name));
+}
+
+/* Memory for the tensor of an input. */
+static int make_room(struct input *in, struct diag *d)
+{
+	size_t bytes;
+
+	if (!tensor_bytes(tensor_dtype(&in->tensor), &in->shape, LAYOUT_ROW, &bytes))
+		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
+	in->owned = mem_alloc(bytes ? bytes : 1, MEM_STAGING);
+	if (!in->owned)
+		return no_memory(in, d);
+	in->tensor.data = in->owned;
+	in->tensor.bytes = bytes;
+	return 0;
+}
+
+/* Elements where the file has them, or converted ones. */
+static int from_elements(struct input *in, const unsigned char *p, struct diag *d)
+{
+	const struct fit *f = &in->fit;
+	size_t size = dtype_bits(f->from) / 8, bytes;
+
+	if (!tensor_bytes(f->from, &in->shape, LAYOUT_ROW, &bytes))
+		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
+	bool aligned = !size || (uintptr_t)p % (size > 8 ? 8 : size) == 0;
+	if (!f->convert && !f->pixels && aligned) {
+		in->tensor.data = (void *)(uintptr_t)p; /* borrowed; nobody writes to an input */
+		in->tensor.bytes = bytes;
+		return 0;
+	}
+	unsigned char *copy = NULL;
+	if (!aligned && (f->convert || f->pixels)) {
+		copy = mem_alloc(bytes, MEM_STAGING);
+		if (!copy)
+			return no_memory(in, d);
+		p = memcpy(copy, p, bytes);
+	}
+	int rc = make_room(in, d);
+	if (!rc && f->pixels) {
+		struct pixels src = f->src, dst = f->dst;
+		const struct input_keys *k = &in->source->spec.keys;
+		src.data = (void *)(uintptr_t)p;
+		dst.data = in->tensor.data;
+		rc = pixels_convert(&src, &dst, &k->resize, k->order, &k->math, d);
+	} else if (!rc && f->convert) {
+		elements_convert(f->from, p, tensor_dtype(&in->tensor), in->tensor.data,
+				 shape_count(&in->shape), &in->source->spec.keys.math, f->channel,
+				 f->channels);
+	} else if (!rc && bytes) {
+		memcpy(in->tensor.data, p, bytes);
+	}
+	mem_free(copy);
+	return rc;
+}
+
+static int read_image(struct input *in, struct diag *d)
+{
+	const struct file_map *m = &in->source->map;
+	struct image im;
+	int rc = image_decode(m->data, m->size, &im, E_INPUT_FORMAT, d);
+
+	if (rc) {
+		if (d && d->last && !d->last->model)
+			d->last->model = fmt(d, "%s", in->source->spec.file);
+		return rc;
+	}
+	rc = make_room(in, d);
+	if (!rc) {
+		struct pixels src = in->fit.src, dst = in->fit.dst;
+		const struct input_keys *k = &in->source->spec.keys;
+		src.data = im.pixels;
+		dst.data = in->tensor.data;
+		rc = pixels_convert(&src, &dst, &k->resize, k->order, &k->math, d);
+	}
+	image_free(&im);
+	return rc;
+}
+
+/* An archive's member, unpacked where it has to be; .npy files begin with their head. */
+static int read_numpy(struct input_set *s, struct input *in, struct diag *d)
+{
+	const struct source *x = in->source;
+	const unsigned char *p = x->map.data;
+	unsigned char *unpacked = NULL;
+	int rc = 0;
+
+	if (x->member) {
+		unpacked = x->member->deflated ? mem_alloc((size_t)x->member->size, MEM_STAGING) : NULL;
+		if (x->member->deflated && !unpacked)
+			return no_memory(in, d);
+		p = unpacked ? unpacked : x->member->data;
+		rc = zip_read(x->member, (void *)(uintptr_t)p, d);
+	}
+	if (!rc && in->fit.from == DT_STRING) {
+		struct npy h;
+		rc = npy_head(p, x->item.header + x->item.bytes, x->spec.file, &h, d);
+		struct tensor *t = rc ? NULL : npy_strings(&h, p + h.data, &s->arena);
+		if (!rc && !t)
+			rc = no_memory(in, d);
+		if (t) {
+			in->tensor = *t;
+			in->tensor.shape = in->shape;
+		}
+	} else if (!rc) {
+		rc = from_elements(in, p + x->item.header, d);
+	}
+	bool borrowed = unpacked && !rc && !in->owned && in->fit.from != DT_STRING;
+	if (borrowed)
+		in->owned = unpacked;
+	else
+		mem_free(unpacked);
+	return rc;
+}
+
+static int read_pb(struct input_set *s, struct input *in, struct diag *d)
+{
+	const struct source *x = in->source;
+
+	if (x->item.data)
+		return from_elements(in, x->item.data, d);
+	struct tensor *t = tensor_pb_parse(x->map.data, x->map.size, in->info.type, &s->arena, d);
+	if (!t) {
+		if (d && d->last && !d->last->model)
+			d->last->model = fmt(d, "%s", x->spec.file);
+		return d && d->last ? -(int)d->last->code : -E_INPUT_FORMAT;
+	}
+	if (t->type.kind != V_TENSOR || tensor_dtype(t) == DT_STRING) {
+		in->tensor = *t;
+		if (t->type.kind == V_TENSOR)
+			in->tensor.shape = in->shape;
+		return 0;
+	}
+	return from_elements(in, t->data, d);
+}
+
+static int read_text(struct input_set *s, struct input *in, struct diag *d)
+{
+	const struct source *x = in->source;
+	enum dtype want = (enum dtype)in->info.type.dtype;
+	struct tensor *t = text_read(x->item.kind, (const char *)x->map.data, x->map.size, want,
+				     &in->fit.shape, &s->arena);
+
+	if (!t)
+		return no_memory(in, d);
+	if (in->fit.convert || in->fit.pixels)
+		return from_elements(in, t->data, d);
+	in->tensor = *t;
+	return 0;
+}
+
+static int read_random(struct input_set *s, struct input *in, struct diag *d)
+{
+	if ((enum dtype)in->info.type.dtype == DT_STRING) {
+		struct tensor *t = random_strings(&in->range, s->request->seed, in->info.name, &in->shape,
+						  &s->arena);
+		if (!t)
+			return no_memory(in, d);
+		in->tensor = *t;
+		return 0;
+	}
+	int rc = make_room(in, d);
+	if (!rc)
+		random_fill(&in->range, s->request->seed, in->info.name, &in->tensor);
+	return rc;
+}
+
+static int read_one(struct input_set *s, struct input *in, struct diag *d)
+{
+	in->tensor = (struct tensor){.type = in->info.type, .shape = in->shape};
+	if (in->how == FROM_RANDOM)
+		return read_random(s, in, d);
+	enum io_kind kind = in->source->item.kind;
+	if (kind == IO_IMAGE)
+		return read_image(in, d);
+	if (kind == IO_NPY || kind == IO_NPZ)
+		return read_numpy(s, in, d);
+	if (kind == IO_PB)
+		return read_pb(s, in, d);
+	if (kind == IO_RAW)
+		return from_elements(in, in->source->item.data, d);
+	return read_text(s, in, d);
+}
+
+int input_read(struct input_set *s, struct diag *d)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		int rc = read_one(s, &s->in[i], d);
+		if (rc)
+			return rc;
+		s->in[i].info.tensor = s->tensors[i] = &s->in[i].tensor;
+	}
+	return 0;
+}
+
+const struct tensor *const *input_tensors(const struct input_set *s)
+{
+	return s->tensors;
+}
+
+uint32_t input_count(const struct input_set *s)
+{
+	return s->n;
+}
+
+const struct input_info *input_info(const struct input_set *s, uint32_t i)
+{
+	return &s->in[i].info;
+}
+
+void input_free(struct input_set *s)
+{
+	if (!s)
+		return;
+	for (uint32_t i = 0; i < s->n; i++)
+		mem_free(s->in[i].owned);
+	for (struct opened *o = s->opened; o; o = o->next)
+		file_unmap(&o->map);
+	struct arena a = s->arena;
+	arena_free(&a);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_ATTENTION_H
+#define OPS_ATTENTION_H
+#include "ops/op.h"
+
+/* Attention (ai.onnx) */
+struct attention {
+	int64_t is_causal, q_num_heads, kv_num_heads, qk_matmul_output_mode, softmax_precision;
+	int64_t left_window_size, right_window_size; /* -1: no bound */
+	float scale, softcap;			     /* scale NAN: 1 / sqrt(head size) */
+};
+enum { ATT_Q, ATT_K, ATT_V, ATT_MASK, ATT_PAST_K, ATT_PAST_V, ATT_NONPAD };
+
+/* ai.onnx.preview::FlexAttention: bodies as indices into node->sub, -1 absent */
+struct flex_attention {
+	float scale;
+	int score_mod, prob_mod;
+	int64_t softmax_precision;
+};
+
+enum { RULE_LINEAR, RULE_GATED, RULE_DELTA, RULE_GATED_DELTA };
+struct linear_attention {
+	int64_t q_num_heads, kv_num_heads, chunk_size;
+	float scale;
+	int update_rule;
+};
+enum { LIN_Q, LIN_K, LIN_V, LIN_PAST, LIN_DECAY, LIN_BETA };
+
+/* RotaryEmbedding of both domains */
+struct rotary {
+	int64_t interleaved, num_heads, rotary_embedding_dim;
+	int64_t is_packed_batching;
+	float scale;
+};
+
+/* com.microsoft::Attention */
+struct ms_attention {
+	int64_t num_heads, unidirectional, do_rotary, rotary_embedding_dim, past_present_share_buffer;
+	struct ints qkv_hidden_sizes;
+	float mask_filter_value, scale;
+};
+enum { MSA_X, MSA_W, MSA_B, MSA_MASK, MSA_PAST, MSA_BIAS, MSA_PAST_LEN };
+
+/* com.microsoft::MultiHeadAttention */
+struct multi_head {
+	int64_t num_heads, unidirectional;
+	float mask_filter_value, scale;
+};
+enum { MHA_Q, MHA_K, MHA_V, MHA_BIAS, MHA_PADDING, MHA_ATT_BIAS, MHA_PAST_K, MHA_PAST_V, MHA_PAST_LEN, MHA_CACHE };
+
+/* com.microsoft::GroupQueryAttention */
+struct group_query {
+	int64_t num_heads, kv_num_heads, local_window_size, do_rotary, rotary_interleaved, smooth_softmax;
+	int64_t qk_output, kv_cache_bit_width, sliding_window_cache, causal;
+	float scale, softcap, qk_norm_epsilon;
+	const char *k_quant_type, *v_quant_type;
+};
+enum {
+	GQA_Q,
+	GQA_K,
+	GQA_V,
+	GQA_PAST_K,
+	GQA_PAST_V,
+	GQA_SEQLENS,
+	GQA_TOTAL,
+	GQA_COS,
+	GQA_SIN,
+	GQA_POSITION,
+	GQA_BIAS,
+	GQA_SINK,
+	GQA_K_SCALE,
+	GQA_V_SCALE,
+	GQA_Q_NORM,
+	GQA_K_NORM
+};
+
+#endif
