@@ -187,6 +187,10 @@ $(OUT)/conformance/run: $(CONFORMANCE_SRC:%.c=$(OBJ)/%.o) $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
 
+$(OUT)/random/driver: $(OBJ)/test/random/driver.o $(PARTS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK))
+
 $(OUT)/fuzz/%: $(OBJ)/test/fuzz/%.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK) -fsanitize=fuzzer)

@@ -1,15 +1,196 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* infer run: inputs, one inference, outputs. */
+#include "base/clock.h"
+#include "base/file.h"
 #include "cmd.h"
-#include "onnx/load.h"
+#include "io.h"
+#include "output.h"
+#include "summary.h"
+
+#include <string.h>
+
+struct run {
+	struct options *o;
+	struct diag *d;
+	struct arena arena;
+	struct session *session;
+	struct input_set *inputs;
+	struct output *outputs;
+	size_t noutputs;
+	struct summary summary;
+	/* what was asked for on stdout */
+	int64_t blank;
+	struct labels labels;
+	struct decoded decoded;
+	struct ranked *ranked;
+	size_t nranked;
+};
+
+static void at(struct run *r, enum moment m)
+{
+	r->summary.rss[m] = rss_now();
+}
+
+/* Everything that can be refused before anything is computed. */
+static int prepare(struct run *r)
+{
+	struct options *o = r->o;
+	int rc = o->decode ? decode_parse(o->decode, &r->blank, r->d) : 0;
+
+	if (!rc && o->save)
+		rc = io_probe_folder(o->save, r->d);
+	if (rc)
+		return rc;
+	r->session = session_open(o->operand[0], &o->config, r->d);
+	if (!r->session)
+		return r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
+	at(r, AFTER_LOAD);
+	const struct model *m = session_model(r->session);
+	const struct input_request request = {.input = o->input, .random = o->random, .shape = o->shape,
+					      .dim = o->dim, .data_set = o->data_set, .seed = o->seed,
+					      .strict = o->strict};
+	if (o->labels)
+		rc = labels_load(o->labels, m, &r->labels, &r->arena, r->d);
+	if (rc)
+		return rc;
+	r->inputs = input_plan(m, &request, r->d);
+	rc = r->inputs ? input_read(r->inputs, r->d) : r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
+	at(r, AFTER_INPUTS);
+	return rc;
+}
+
+static int execute(struct run *r)
+{
+	const struct graph *g = session_model(r->session)->graph;
+	const struct tensor *const *in = input_tensors(r->inputs);
+	const struct tensor **out = arena_new_n(&r->arena, const struct tensor *, g->nout + 1);
+	struct segment_report report;
+	uint64_t start = clock_ns();
+	int rc = session_prepare(r->session, in, &report, r->d);
+
+	r->summary.prepare = clock_ns() - start;
+	at(r, AFTER_PREPARE);
+	start = clock_ns();
+	if (!rc)
+		rc = session_run(r->session, in, out, r->d);
+	r->summary.first_run = clock_ns() - start;
+	at(r, AFTER_RUN);
+	if (rc)
+		return rc;
+	r->noutputs = g->nout;
+	r->outputs = arena_new_n(&r->arena, struct output, g->nout + 1);
+	for (uint32_t i = 0; i < g->nout; i++)
+		r->outputs[i] = (struct output){.name = g->out_name[i], .tensor = out[i]};
+	return 0;
+}
+
+static int interpret(struct run *r)
+{
+	const struct options *o = r->o;
+	int rc = 0;
+
+	r->ranked = arena_new_n(&r->arena, struct ranked, r->noutputs + 1);
+	if (o->top > 0)
+		rc = rank_outputs(r->outputs, r->noutputs, o->top, &r->labels, r->ranked, &r->nranked,
+				  &r->arena, r->d);
+	if (!rc && o->decode)
+		rc = decode_ctc(r->outputs, r->noutputs, r->blank, &r->labels, &r->decoded, &r->arena,
+				r->d);
+	return rc;
+}
+
+static int save(struct run *r)
+{
+	const struct options *o = r->o;
+	struct io_output *list = arena_new_n(&r->arena, struct io_output, r->noutputs + 1);
+	const char **paths = arena_new_n(&r->arena, const char *, r->noutputs + 1);
+
+	if (!o->save)
+		return 0;
+	for (size_t i = 0; i < r->noutputs; i++)
+		list[i] = (struct io_output){r->outputs[i].name, r->outputs[i].tensor};
+	int rc = io_save(o->save, (enum io_format)o->save_format, list, r->noutputs, paths, &r->arena, r->d);
+	for (size_t i = 0; i < r->noutputs; i++)
+		r->outputs[i].path = paths[i];
+	return rc;
+}
+
+static void write_outputs(struct run *r, struct json *j)
+{
+	const struct options *o = r->o;
+
+	json_array(j, "outputs");
+	for (size_t i = 0; i < r->noutputs; i++) {
+		const struct output *out = &r->outputs[i];
+		json_object(j, NULL);
+		summary_json_tensor(j, out->name, out->tensor ? out->tensor->type : (struct type){0},
+				    out->tensor);
+		if (out->path)
+			json_string(j, "path", out->path);
+		if (o->print != INT_ABSENT)
+			json_values(j, "values", out->tensor, o->print);
+		for (size_t k = 0; k < r->nranked; k++)
+			if (r->ranked[k].output == out)
+				json_ranked(j, &r->ranked[k], &r->labels);
+		if (o->decode && !strcmp(out->name, r->decoded.output)) {
+			json_array(j, "text");
+			for (size_t k = 0; k < r->decoded.n; k++)
+				json_string(j, NULL, r->decoded.text[k]);
+			json_end(j, ']');
+		}
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
+static void write_document(struct run *r)
+{
+	struct json j;
+
+	json_envelope_begin(&j, r->o, r->d);
+	summary_json(&r->summary, &j);
+	write_outputs(r, &j);
+	json_envelope_end(&j, r->d);
+}
+
+static void print(struct run *r)
+{
+	const struct options *o = r->o;
+
+	if (!o->quiet)
+		summary_print(&r->summary, stderr);
+	if (o->print != INT_ABSENT)
+		print_outputs(r->outputs, r->noutputs, o->print, stdout);
+	for (size_t i = 0; i < r->nranked; i++)
+		print_ranked(&r->ranked[i], &r->labels, stdout);
+	for (size_t i = 0; i < r->decoded.n; i++)
+		printf("%s\n", r->decoded.text[i]);
+}
 
 int cmd_run(struct options *o, struct diag *d)
 {
-	struct load_options options = {.external_root = o->config.external_root};
-	struct model *m = onnx_load(o->operand[0], &options, d);
+	struct run r = {.o = o, .d = d};
 
-	if (!m)
-		return -(int)d->last->code;
-	fprintf(stderr, "%s: %u inputs, %u outputs\n", o->operand[0], m->graph->nin, m->graph->nout);
-	onnx_unload(m);
-	return 0;
+	at(&r, AT_START);
+	int rc = prepare(&r);
+	rc = rc ? rc : execute(&r);
+	rc = rc ? rc : interpret(&r);
+	rc = rc ? rc : save(&r);
+	if (!rc) {
+		r.summary.session = r.session;
+		r.summary.inputs = r.inputs;
+		r.summary.outputs = r.outputs;
+		r.summary.noutputs = r.noutputs;
+		r.summary.path = o->operand[0];
+		r.summary.times = session_times(r.session);
+		r.summary.total = clock_since_exec();
+		if (o->json)
+			write_document(&r);
+		else
+			print(&r);
+	}
+	input_free(r.inputs);
+	session_close(r.session);
+	arena_free(&r.arena);
+	return rc;
 }

@@ -19,11 +19,12 @@ static const struct pb_lazy attr_lazy[] = {
 static const char *type_name(int type)
 {
 	static const char *const names[] = {
-		"nothing", "a float",	"an int",     "a string",     "a tensor",
-		"a graph", "floats",	"ints",	      "strings",      "tensors",
-		"graphs",  "a sparse tensor", "sparse tensors", "a type", "types",
+		"nothing", "a float",	      "an int",		"a string", "a tensor",
+		"a graph", "floats",	      "ints",		"strings",  "tensors",
+		"graphs",  "a sparse tensor", "sparse tensors", "a type",   "types",
 	};
-	return type >= 0 && type < (int)(sizeof(names) / sizeof(*names)) ? names[type] : "something unknown";
+	return type >= 0 && type < (int)(sizeof(names) / sizeof(*names)) ? names[type]
+									 : "something unknown";
 }
 
 static struct pb_span bytes_of(const Attr *p)
@@ -38,10 +39,10 @@ static int type_of(const Attr *p)
 		uint32_t number;
 		int type;
 	} by_field[] = {
-		{ATTRIBUTE_T, TYPE(TENSOR)},	     {ATTRIBUTE_G, TYPE(GRAPH)},
-		{ATTRIBUTE_FLOATS, TYPE(FLOATS)},    {ATTRIBUTE_INTS, TYPE(INTS)},
-		{ATTRIBUTE_STRINGS, TYPE(STRINGS)},  {ATTRIBUTE_TENSORS, TYPE(TENSORS)},
-		{ATTRIBUTE_GRAPHS, TYPE(GRAPHS)},    {ATTRIBUTE_SPARSE, TYPE(SPARSE_TENSOR)},
+		{ATTRIBUTE_T, TYPE(TENSOR)},	    {ATTRIBUTE_G, TYPE(GRAPH)},
+		{ATTRIBUTE_FLOATS, TYPE(FLOATS)},   {ATTRIBUTE_INTS, TYPE(INTS)},
+		{ATTRIBUTE_STRINGS, TYPE(STRINGS)}, {ATTRIBUTE_TENSORS, TYPE(TENSORS)},
+		{ATTRIBUTE_GRAPHS, TYPE(GRAPHS)},   {ATTRIBUTE_SPARSE, TYPE(SPARSE_TENSOR)},
 	};
 
 	if (p->has_type && p->type)
@@ -84,9 +85,9 @@ int attr_read(struct loader *l, struct scope *s, struct arena *a, struct pb_span
 		return 0;
 	}
 	if (!s->env)
-		return attr_fail(l, out->name, "a value",
-				 fmt(l->d, "a reference to '%s', outside of a function",
-				     p->ref_attr_name));
+		return attr_fail(
+			l, out->name, "a value",
+			fmt(l->d, "a reference to '%s', outside of a function", p->ref_attr_name));
 	for (size_t i = 0; i < s->env->n; i++) {
 		if (span_is(s->env->v[i].name, p->ref_attr_name)) {
 			out->attr = s->env->v[i].attr;
@@ -178,7 +179,8 @@ static int set_string(const struct sink *k)
 	if (strlen(text) != s.len)
 		return fail(k, "a text", "one with NUL bytes");
 	if (at < 0)
-		return fail(k, fmt(k->l->d, "one of %s", k->f->choices), fmt(k->l->d, "'%.100s'", text));
+		return fail(k, fmt(k->l->d, "one of %s", k->f->choices),
+			    fmt(k->l->d, "'%.100s'", text));
 	if (k->f->type == F_ENUM)
 		*(int *)k->to = at;
 	else
@@ -469,10 +471,10 @@ static int constant_value(struct sink *k, struct tensor **out)
 		const char *name;
 		int type;
 	} forms[] = {
-		{"value", TYPE(TENSOR)},	 {"sparse_value", TYPE(SPARSE_TENSOR)},
-		{"value_float", TYPE(FLOAT)},	 {"value_int", TYPE(INT)},
-		{"value_string", TYPE(STRING)},	 {"value_floats", TYPE(FLOATS)},
-		{"value_ints", TYPE(INTS)},	 {"value_strings", TYPE(STRINGS)},
+		{"value", TYPE(TENSOR)},	{"sparse_value", TYPE(SPARSE_TENSOR)},
+		{"value_float", TYPE(FLOAT)},	{"value_int", TYPE(INT)},
+		{"value_string", TYPE(STRING)}, {"value_floats", TYPE(FLOATS)},
+		{"value_ints", TYPE(INTS)},	{"value_strings", TYPE(STRINGS)},
 	};
 	const Attr *p = k->attr->attr;
 	int type = type_of(p), form = -1;
@@ -500,8 +502,7 @@ static int constant_value(struct sink *k, struct tensor **out)
 	return 0;
 }
 
-int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v,
-		   struct tensor **out)
+int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v, struct tensor **out)
 {
 	struct pb_span rest = v->bytes, m;
 	struct arena tmp = {0};
@@ -518,7 +519,8 @@ int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v,
 	}
 	arena_free(&tmp);
 	if (!rc && given != 1)
-		rc = FAIL(l->d, E_OP_ATTRIBUTE, .expected = "one value", .actual = fmt(l->d, "%d", given));
+		rc = FAIL(l->d, E_OP_ATTRIBUTE, .expected = "one value",
+			  .actual = fmt(l->d, "%d", given));
 	return rc;
 }
 
@@ -563,7 +565,8 @@ static int load_shape(struct loader *l, const Onnx__TensorShapeProto *p, bool hi
 		int64_t dim = DIM_UNKNOWN;
 		/* Of a hint a 0 is no better than an unknown: exporters write it for that. */
 		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
-			dim = d->dim_value > 0 || (!hint && !d->dim_value) ? d->dim_value : DIM_UNKNOWN;
+			dim = d->dim_value > 0 || (!hint && !d->dim_value) ? d->dim_value
+									   : DIM_UNKNOWN;
 		else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
 			 !says_nothing(d->dim_param))
 			dim = symbol(l, d->dim_param);
@@ -593,7 +596,8 @@ static bool type_chain(const Onnx__TypeProto *p, struct type *t)
 	}
 	if (p->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE) {
 		int key = p->map_type->has_key_type ? p->map_type->key_type : 0;
-		bool ok = type_chain(p->map_type->value_type, &of) && of.kind == V_TENSOR && dtype_ok(key);
+		bool ok = type_chain(p->map_type->value_type, &of) && of.kind == V_TENSOR &&
+			  dtype_ok(key);
 		*t = (struct type){.kind = V_MAP, .dtype = of.dtype, .key = ok ? (uint8_t)key : 0};
 		return ok;
 	}
@@ -604,8 +608,9 @@ static bool type_chain(const Onnx__TypeProto *p, struct type *t)
 	else
 		return p->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET;
 	bool ok = type_chain(elem, &of) && !of.of_of && !(of.kind == V_MAP && of.of);
-	*t = (struct type){.kind = p->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? V_SEQUENCE
-											   : V_OPTIONAL,
+	*t = (struct type){.kind = p->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE
+					   ? V_SEQUENCE
+					   : V_OPTIONAL,
 			   .dtype = of.dtype,
 			   .of = of.kind,
 			   .of_of = of.of,

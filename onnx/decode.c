@@ -229,22 +229,28 @@ static enum pb_wire wire_of(ProtobufCType type)
 static size_t size_of(ProtobufCType type)
 {
 	static const uint8_t sizes[] = {
-		[PROTOBUF_C_TYPE_INT32] = 4,	[PROTOBUF_C_TYPE_SINT32] = 4,
-		[PROTOBUF_C_TYPE_SFIXED32] = 4, [PROTOBUF_C_TYPE_INT64] = 8,
-		[PROTOBUF_C_TYPE_SINT64] = 8,	[PROTOBUF_C_TYPE_SFIXED64] = 8,
-		[PROTOBUF_C_TYPE_UINT32] = 4,	[PROTOBUF_C_TYPE_FIXED32] = 4,
-		[PROTOBUF_C_TYPE_UINT64] = 8,	[PROTOBUF_C_TYPE_FIXED64] = 8,
-		[PROTOBUF_C_TYPE_FLOAT] = 4,	[PROTOBUF_C_TYPE_DOUBLE] = 8,
+		[PROTOBUF_C_TYPE_INT32] = 4,
+		[PROTOBUF_C_TYPE_SINT32] = 4,
+		[PROTOBUF_C_TYPE_SFIXED32] = 4,
+		[PROTOBUF_C_TYPE_INT64] = 8,
+		[PROTOBUF_C_TYPE_SINT64] = 8,
+		[PROTOBUF_C_TYPE_SFIXED64] = 8,
+		[PROTOBUF_C_TYPE_UINT32] = 4,
+		[PROTOBUF_C_TYPE_FIXED32] = 4,
+		[PROTOBUF_C_TYPE_UINT64] = 8,
+		[PROTOBUF_C_TYPE_FIXED64] = 8,
+		[PROTOBUF_C_TYPE_FLOAT] = 4,
+		[PROTOBUF_C_TYPE_DOUBLE] = 8,
 		[PROTOBUF_C_TYPE_BOOL] = sizeof(protobuf_c_boolean),
-		[PROTOBUF_C_TYPE_ENUM] = 4,	[PROTOBUF_C_TYPE_STRING] = sizeof(char *),
+		[PROTOBUF_C_TYPE_ENUM] = 4,
+		[PROTOBUF_C_TYPE_STRING] = sizeof(char *),
 		[PROTOBUF_C_TYPE_BYTES] = sizeof(ProtobufCBinaryData),
 		[PROTOBUF_C_TYPE_MESSAGE] = sizeof(void *),
 	};
 	return sizes[type];
 }
 
-static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessageDescriptor *desc,
-						uint32_t number)
+static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessageDescriptor *desc, uint32_t number)
 {
 	for (unsigned i = 0; i < desc->n_fields; i++)
 		if (desc->fields[i].id == number)
@@ -287,8 +293,9 @@ static const char *place(const struct checker *c, const uint8_t *at)
 
 static const char *wire_name(uint32_t wire)
 {
-	static const char *const names[] = {"a varint", "64 bits", "bytes", "a group",
-					    "a group",	"32 bits", "nothing known", "nothing known"};
+	static const char *const names[] = {"a varint",	     "64 bits",	     "bytes",
+					    "a group",	     "a group",	     "32 bits",
+					    "nothing known", "nothing known"};
 	return names[wire & 7];
 }
 

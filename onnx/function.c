@@ -179,8 +179,7 @@ static int admit(struct loader *l, struct function *f)
 	add_cost(&l->expanded, f->cost);
 	if (l->expanded <= EXPANDED_BASE + 8 * (uint64_t)l->m->file_bytes)
 		return 0;
-	return FAIL(l->d, E_MODEL_FUNCTION,
-		    .slot = fmt(l->d, "function '%s'", span_show(l, f->name)),
+	return FAIL(l->d, E_MODEL_FUNCTION, .slot = fmt(l->d, "function '%s'", span_show(l, f->name)),
 		    .expected = "functions that expand to a graph of bearable size",
 		    .actual = "more nodes than that");
 }
@@ -250,8 +249,7 @@ static int bind_inputs(struct loader *l, struct scope *fs, const struct function
 
 	for (; pb_each(&rest, FUNCTION_INPUT, &name); i++)
 		if (!map_set(&fs->names, (const char *)name.p, name.n, i < nin ? in[i] : NO_VALUE))
-			return FAIL(l->d, E_MODEL_FUNCTION,
-				    .expected = "inputs of different names",
+			return FAIL(l->d, E_MODEL_FUNCTION, .expected = "inputs of different names",
 				    .actual = fmt(l->d, "'%s' twice", span_show(l, name)));
 	if (i < nin)
 		return FAIL(l->d, E_OP_INPUTS, .slot = "inputs",
@@ -276,8 +274,7 @@ static int bind_outputs(struct loader *l, struct scope *fs, struct arena *a,
 	fs->written = arena_new_n(a, bool, n);
 	fs->nresults = nout;
 	for (uint32_t i = 0; i < nout && pb_each(&rest, FUNCTION_OUTPUT, &name[i]); i++) {
-		if (out[i] == NO_VALUE ||
-		    map_get(&fs->names, (const char *)name[i].p, name[i].n) >= 0)
+		if (out[i] == NO_VALUE || map_get(&fs->names, (const char *)name[i].p, name[i].n) >= 0)
 			fs->written[i] = true; /* not by a node */
 		else
 			map_set(&fs->names, (const char *)name[i].p, name[i].n, out[i]);

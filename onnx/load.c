@@ -57,9 +57,12 @@ static const char *other_file(struct pb_span f)
 		size_t at;
 		const char *magic, *hint;
 	} kinds[] = {
-		{0, "version https://git-lfs", "this is a Git LFS pointer: fetch the file itself (git lfs pull)"},
-		{0, "PK\3\4", "this is a zip archive, perhaps PyTorch's own format: export the model to ONNX"},
-		{4, "ORTM", "this is ONNX Runtime's .ort format: use the .onnx file that it was made from"},
+		{0, "version https://git-lfs",
+		 "this is a Git LFS pointer: fetch the file itself (git lfs pull)"},
+		{0, "PK\3\4",
+		 "this is a zip archive, perhaps PyTorch's own format: export the model to ONNX"},
+		{4, "ORTM",
+		 "this is ONNX Runtime's .ort format: use the .onnx file that it was made from"},
 		{4, "TFL3", "this is a TensorFlow Lite model: convert it to ONNX"},
 		{0, "\x89HDF", "this is an HDF5 file, perhaps a Keras model: convert it to ONNX"},
 		{0, "\x93NUMPY", "this is a NumPy array: it belongs to --input"},
@@ -93,9 +96,9 @@ static int check_file(struct loader *l, struct pb_span f)
 
 /* Everything but numbers and short texts is walked. */
 static const struct pb_lazy model_lazy[] = {
-	{&onnx__model_proto__descriptor,
-	 1u << MODEL_GRAPH | 1u << MODEL_OPSET | 1u << MODEL_META | 1u << MODEL_TRAINING |
-		 1u << MODEL_FUNCTIONS | 1u << 26},
+	{&onnx__model_proto__descriptor, 1u << MODEL_GRAPH | 1u << MODEL_OPSET | 1u << MODEL_META |
+						 1u << MODEL_TRAINING | 1u << MODEL_FUNCTIONS |
+						 1u << 26},
 	{NULL, 0},
 };
 
@@ -214,8 +217,8 @@ static int load_model(struct loader *l, struct pb_span f)
 	l->m->nopsets = l->opsets.n;
 	graph = pb_sub(f, MODEL_GRAPH, l->a);
 	if (!graph.p)
-		return FAIL(l->d, E_MODEL_FORMAT, .expected = "a model with a graph", .actual = "none",
-			    .hint = "was the file cut short?");
+		return FAIL(l->d, E_MODEL_FORMAT, .expected = "a model with a graph",
+			    .actual = "none", .hint = "was the file cut short?");
 	rc = functions_index(l, f);
 	if (!rc)
 		rc = load_graph(l, graph, NULL, &scope);
@@ -261,8 +264,8 @@ static void reading_on(const struct file_map *f, bool on)
 		(void)madvise((void *)(uintptr_t)f->data, f->size, on ? MADV_NORMAL : MADV_RANDOM);
 }
 
-static struct model *load(const char *path, struct pb_span bytes, const struct load_options *options,
-			  struct diag *d)
+static struct model *load(const char *path, struct pb_span bytes,
+			  const struct load_options *options, struct diag *d)
 {
 	static const struct load_options none;
 	const struct finding *before = d ? d->last : NULL;
@@ -390,8 +393,9 @@ int onnx_check_supported(const struct model *m, struct diag *d)
 		const char *domain = g->node->domain;
 		rows[n].label = fmt(d, "%s%s%s-%d", domain, *domain ? "::" : "", g->node->type,
 				    g->node->version);
-		rows[n].text = fmt(d, "%" PRIu32 " node%s: %s%s%s", g->count, g->count > 1 ? "s" : "",
-				   g->names, g->count > NAMES_SHOWN ? ", ..." : "", reason(d, g->node));
+		rows[n].text =
+			fmt(d, "%" PRIu32 " node%s: %s%s%s", g->count, g->count > 1 ? "s" : "",
+			    g->names, g->count > NAMES_SHOWN ? ", ..." : "", reason(d, g->node));
 	}
 	if (s.n > n) {
 		rows[n] = (struct diag_row){"...", fmt(d, "and %zu more", s.n - n)};
@@ -399,8 +403,9 @@ int onnx_check_supported(const struct model *m, struct diag *d)
 	}
 	if (n)
 		rc = FAIL(d, E_OP_UNSUPPORTED, .model = d ? arena_str(&d->arena, m->path) : NULL,
-			  .message = fmt(d, "%" PRIu32 " operator%s, of %" PRIu32
-					    " node%s, that this build cannot run",
+			  .message = fmt(d,
+					 "%" PRIu32 " operator%s, of %" PRIu32
+					 " node%s, that this build cannot run",
 					 s.n, s.n > 1 ? "s" : "", s.nodes, s.nodes > 1 ? "s" : ""),
 			  .rows = rows, .nrows = n);
 	arena_free(&s.arena);

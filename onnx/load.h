@@ -6,7 +6,7 @@
 
 struct load_options {
 	const char *external_root; /* a folder that external data may lie in, too; or NULL */
-	bool collect;		   /* go on after faults of single nodes and weights, reporting each */
+	bool collect; /* go on after faults of single nodes and weights, reporting each */
 };
 
 /*

@@ -50,11 +50,11 @@ enum {
 };
 
 enum {
-	CALL_DEPTH = 64,	    /* functions that call one another */
-	EXPANDED_NODE = 256,	    /* what a node costs that a function expands to, besides its bytes */
-	EXPANDED_BASE = 64 << 20,   /* what functions may cost in all, and 8 times the file */
-	TITLE = 256,		    /* bytes of a name that are kept of one that is made up */
-	COLLECT_MAX = 200,	    /* findings after which `collect` gives up */
+	CALL_DEPTH = 64,     /* functions that call one another */
+	EXPANDED_NODE = 256, /* what a node costs that a function expands to, besides its bytes */
+	EXPANDED_BASE = 64 << 20, /* what functions may cost in all, and 8 times the file */
+	TITLE = 256,		  /* bytes of a name that are kept of one that is made up */
+	COLLECT_MAX = 200,	  /* findings after which `collect` gives up */
 };
 
 struct opsets {
@@ -89,11 +89,11 @@ struct capture {
 /* Names as they are seen in one graph, body or function. */
 struct scope {
 	struct graph *g;
-	struct map names;	/* to value ids; NO_VALUE: known, but left out */
-	struct scope *up;	/* the graph around a body; NULL: none is seen */
+	struct map names; /* to value ids; NO_VALUE: known, but left out */
+	struct scope *up; /* the graph around a body; NULL: none is seen */
 	struct opsets opsets;
-	const struct env *env;	/* in a function: its attributes */
-	const char *prefix;	/* of names: "caller/" in a function, else "" */
+	const struct env *env; /* in a function: its attributes */
+	const char *prefix;    /* of names: "caller/" in a function, else "" */
 	struct capture *captures;
 	uint32_t ncaptures, cap;
 	/* of a function: its outputs, whose values the caller has made */
@@ -114,7 +114,7 @@ struct loader {
 	struct map function_of; /* domain, name, overload */
 	struct map symbol_of;	/* dim_param to number */
 	struct weights *store;
-	unsigned calls; /* function calls one in another */
+	unsigned calls;	   /* function calls one in another */
 	uint64_t expanded; /* cost so far */
 	struct map tensor_of; /* in functions: where a tensor lies in the file to its place in tensors */
 	struct tensor **tensors;
@@ -184,8 +184,7 @@ int attr_read(struct loader *l, struct scope *s, struct arena *a, struct pb_span
 int attrs_load(struct loader *l, struct scope *s, const struct node_view *v, const struct op *row,
 	       void **params, struct bodies *bodies);
 /* The value of a Constant node. */
-int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v,
-		   struct tensor **out);
+int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v, struct tensor **out);
 /* A TypeProto; what cannot be told (hint: or cannot be held) stays unknown. */
 int load_type(struct loader *l, const Onnx__TypeProto *p, bool hint, struct type *type,
 	      struct shape *shape);

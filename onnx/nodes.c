@@ -98,8 +98,7 @@ static int name_fail(struct loader *l, struct pb_span name, const char *expected
 static int check_name(struct loader *l, struct pb_span name)
 {
 	if (name.n > UINT16_MAX)
-		return name_fail(l, name, "a name of at most 65535 bytes",
-				 fmt(l->d, "%zu", name.n));
+		return name_fail(l, name, "a name of at most 65535 bytes", fmt(l->d, "%zu", name.n));
 	if (name.n && memchr(name.p, 0, name.n))
 		return name_fail(l, name, "a name without NUL bytes", "one with");
 	return 0;
@@ -423,10 +422,9 @@ static void slot_limits(const struct slot *slots, uint32_t *min, uint32_t *max)
 
 static int count_fail(struct loader *l, const char *what, uint32_t min, uint32_t max, uint32_t n)
 {
-	const char *expected = min == max ? fmt(l->d, "%" PRIu32, min)
-			       : max == UINT32_MAX
-				       ? fmt(l->d, "at least %" PRIu32, min)
-				       : fmt(l->d, "%" PRIu32 " to %" PRIu32, min, max);
+	const char *expected = min == max	   ? fmt(l->d, "%" PRIu32, min)
+			       : max == UINT32_MAX ? fmt(l->d, "at least %" PRIu32, min)
+						   : fmt(l->d, "%" PRIu32 " to %" PRIu32, min, max);
 
 	return FAIL(l->d, E_OP_INPUTS, .slot = what, .expected = expected,
 		    .actual = fmt(l->d, "%" PRIu32, n));
@@ -484,8 +482,10 @@ int64_t scope_version(const struct loader *l, const struct scope *s, struct pb_s
 /* Versions of domains whose last change took no operator that has a row. */
 static int64_t newest_version(const char *domain)
 {
-	static const struct opset known[] = {{"ai.onnx.ml", 5}, {"ai.onnx.preview.training", 1},
-					     {"ai.onnx.training", 1}, {"com.microsoft", 1}};
+	static const struct opset known[] = {{"ai.onnx.ml", 5},
+					     {"ai.onnx.preview.training", 1},
+					     {"ai.onnx.training", 1},
+					     {"com.microsoft", 1}};
 	int64_t newest = op_domain_version(domain);
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
@@ -548,21 +548,20 @@ static uint32_t *gather_captures(struct loader *l, struct arena *tmp, const stru
 	return caps;
 }
 
-static void make_node(struct loader *l, struct arena *tmp, struct scope *s,
-		      const struct node_view *v, const struct op *op, struct node *like,
-		      const struct bodies *b)
+static void make_node(struct loader *l, struct arena *tmp, struct scope *s, const struct node_view *v,
+		      const struct op *op, struct node *like, const struct bodies *b)
 {
 	uint32_t ncap;
 	uint32_t *caps = gather_captures(l, tmp, b, &ncap);
 	uint32_t *in = arena_grow(tmp, like->in, like->nin, like->nin + ncap, sizeof(*in));
-	const char *type = *like->domain ? arena_printf(tmp, "%s::%s", like->domain, like->type)
-					 : like->type;
+	const char *type =
+		*like->domain ? arena_printf(tmp, "%s::%s", like->domain, like->type) : like->type;
 
 	if (ncap)
 		memcpy(in + like->nin, caps, ncap * sizeof(*in));
-	struct node *n = graph_add_node(s->g, op, like->params, in, like->nin + ncap, like->out,
-					like->nout,
-					origin_new(l->a, node_title(l, s, v), type, op ? op->since : 0));
+	struct node *n =
+		graph_add_node(s->g, op, like->params, in, like->nin + ncap, like->out, like->nout,
+			       origin_new(l->a, node_title(l, s, v), type, op ? op->since : 0));
 	n->nin -= ncap;
 	n->ncap = ncap;
 	n->type = like->type;

@@ -45,10 +45,16 @@ static struct type element_type(struct type t)
 static struct type holder_type(enum vkind kind, const struct tensor *x, struct type expect)
 {
 	if (!x)
-		return (struct type){.kind = (uint8_t)kind, .of = expect.of, .of_of = expect.of_of,
-				     .dtype = expect.dtype, .key = expect.key};
-	return (struct type){.kind = (uint8_t)kind, .of = x->type.kind, .of_of = x->type.of,
-			     .dtype = x->type.dtype, .key = x->type.key};
+		return (struct type){.kind = (uint8_t)kind,
+				     .of = expect.of,
+				     .of_of = expect.of_of,
+				     .dtype = expect.dtype,
+				     .key = expect.key};
+	return (struct type){.kind = (uint8_t)kind,
+			     .of = x->type.kind,
+			     .of_of = x->type.of,
+			     .dtype = x->type.dtype,
+			     .key = x->type.key};
 }
 
 /* The last number of the field, or 0. */
@@ -67,8 +73,8 @@ static int read_element(struct reader *r, struct pb_span m, uint32_t field, stru
 			struct tensor **out)
 {
 	static const uint8_t kinds[] = {
-		[SEQUENCE_TENSORS] = V_TENSOR,	     [SEQUENCE_SPARSE] = V_TENSOR,
-		[SEQUENCE_SEQUENCES] = V_SEQUENCE,   [SEQUENCE_MAPS] = V_MAP,
+		[SEQUENCE_TENSORS] = V_TENSOR,	   [SEQUENCE_SPARSE] = V_TENSOR,
+		[SEQUENCE_SEQUENCES] = V_SEQUENCE, [SEQUENCE_MAPS] = V_MAP,
 		[SEQUENCE_OPTIONALS] = V_OPTIONAL,
 	};
 

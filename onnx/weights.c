@@ -28,7 +28,7 @@ enum { UNALIGNED_FINE = 1 };
 enum { UNALIGNED_FINE = 0 };
 #endif
 
-enum { SMALL = 4096 };			    /* data up to here go into the arena */
+enum { SMALL = 4096 }; /* data up to here go into the arena */
 /* Sparse tensors may grow by this much, and to so many times their bytes: no file is a bomb. */
 enum { DENSE_BASE = 32 << 20, DENSE_TIMES = 64 };
 
@@ -341,8 +341,8 @@ static int external_data(const struct weights_to *to, const Onnx__TensorProto *p
 				   fmt(to->d, "a length of %" PRIu64, length));
 	if (offset > map->size || length > map->size - offset)
 		return tensor_fail(to, E_WEIGHT_EXTERNAL, name,
-				   fmt(to->d, "%" PRIu64 " bytes at offset %" PRIu64 " of '%s'", length,
-				       offset, location),
+				   fmt(to->d, "%" PRIu64 " bytes at offset %" PRIu64 " of '%s'",
+				       length, offset, location),
 				   fmt(to->d, "a file of %zu bytes", map->size));
 	return place(to, t, map->data + offset);
 }
@@ -362,10 +362,10 @@ enum {
 
 /* Numbers are read where they lie; texts that nobody asks for are not read. */
 static const struct pb_lazy lazy[] = {
-	{&onnx__tensor_proto__descriptor,
-	 1u << F_DIMS | 1u << F_FLOATS_DATA | 1u << F_INT32_DATA | 1u << F_STRING_DATA |
-		 1u << F_INT64_DATA | 1u << F_NAME | 1u << F_DOUBLE_DATA | 1u << F_UINT64_DATA |
-		 1u << 12 | 1u << 16},
+	{&onnx__tensor_proto__descriptor, 1u << F_DIMS | 1u << F_FLOATS_DATA | 1u << F_INT32_DATA |
+						  1u << F_STRING_DATA | 1u << F_INT64_DATA |
+						  1u << F_NAME | 1u << F_DOUBLE_DATA |
+						  1u << F_UINT64_DATA | 1u << 12 | 1u << 16},
 	{NULL, 0},
 };
 
@@ -450,9 +450,7 @@ static int typed_data(const struct weights_to *to, struct pb_span m, const struc
 	unsigned bits = dtype_bits(type);
 	size_t n = (size_t)tensor_count(t);
 	bool each = bits < 8 && have == n && have != t->bytes;
-	size_t want = bits < 8 && !each ? t->bytes
-		      : dtype_class(type) == DT_COMPLEX ? 2 * n
-							: n;
+	size_t want = bits < 8 && !each ? t->bytes : dtype_class(type) == DT_COMPLEX ? 2 * n : n;
 
 	if (have != want)
 		return tensor_fail(to, E_WEIGHT_SIZE, name, fmt(to->d, "%zu numbers", want),

@@ -21,11 +21,11 @@ struct weights;
 
 /* Where tensors go and how their faults are told. */
 struct weights_to {
-	struct arena *arena;	/* of struct tensor and small data */
-	struct weights *store;	/* NULL: all data are copied into the arena */
+	struct arena *arena;   /* of struct tensor and small data */
+	struct weights *store; /* NULL: all data are copied into the arena */
 	struct diag *d;
-	const char *what;	/* "initializer", "attribute 'value'", ... */
-	bool is_input;		/* faults are an input's, not a model's */
+	const char *what; /* "initializer", "attribute 'value'", ... */
+	bool is_input;	  /* faults are an input's, not a model's */
 };
 
 /* A TensorProto. *name (may be NULL) gets its name, where it lies. */

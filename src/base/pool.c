@@ -2,8 +2,13 @@
 /*
  * Our thread pool, and the OpenMP runtime that libdnnl sees.
  *
- * A team is the caller and workers 1..n-1. Each worker waits for its own ticket; the caller waits
- * for the count of those still at work. Whoever waits spins for a bound of its own and then sleeps
+ * A team is the caller and workers 1..n-1. Each worker waits for its own ticket, and claims its part
+ * of the job when it sees it; the caller, its own part done, claims and does the parts that no
+ * worker has begun (one that sleeps, or whose core is busy), and waits for the rest. That is safe
+ * with barriers inside a job: a caller that is done has passed all those that concern it, and in any
+ * other it stands for the worker whose part it does.
+ *
+ * Whoever waits spins for a bound of its own and then sleeps
  * on a futex. The bound follows what waiting would have cost: it doubles after a wait that spinning
  * for the longest bound would have caught, and halves after one that it would not, so that a busy
  * machine gets its cores back and a quiet one pays no system call.
@@ -45,7 +50,8 @@ struct flag {
 };
 
 struct worker {
-	struct flag ticket; /* one more for each job it takes part in */
+	struct flag ticket; /* number of the newest job that has a part for it */
+	_Atomic uint32_t claimed; /* the newest whose part somebody does */
 	pthread_t thread;
 };
 
@@ -62,7 +68,7 @@ static struct {
 	int started;			   /* workers 1..started exist */
 	_Atomic int threads;		   /* 0: not set yet */
 	struct job job;
-	struct flag pending;	/* workers still in the job */
+	struct flag pending;	/* parts of the job that are not done, the caller's own apart */
 	struct flag barrier;	/* its value is the phase */
 	_Atomic uint32_t arrived; /* threads in the barrier */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -165,6 +171,19 @@ static void team_leave(void)
 	self.depth--;
 }
 
+/* Whether the part of the worker's job number `ticket` is ours to do. */
+static bool claim(struct worker *w, uint32_t ticket)
+{
+	uint32_t before = ticket - 1;
+	return atomic_compare_exchange_strong(&w->claimed, &before, ticket);
+}
+
+static void part_done(void)
+{
+	if (atomic_fetch_sub(&pool.pending.value, 1) == 1)
+		flag_wake(&pool.pending, 1);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -172,13 +191,14 @@ static void *work(void *arg)
 	uint32_t seen = 0;
 	for (;;) {
 		flag_wait(&w->ticket, seen);
-		seen++;
-		struct job job = pool.job;
+		seen = atomic_load(&w->ticket.value);
+		if (!claim(w, seen))
+			continue;
+		struct job job = pool.job; /* it stays until the part is done */
 		team_enter(thread, job.threads);
 		job.fn(job.arg, thread);
 		team_leave();
-		if (atomic_fetch_sub(&pool.pending.value, 1) == 1)
-			flag_wake(&pool.pending, 1);
+		part_done();
 	}
 	return NULL;
 }
@@ -223,9 +243,25 @@ static int team_start(void (*fn)(void *, int), void *arg, int threads)
 	return threads;
 }
 
+/* The parts that no worker has begun. */
+static void do_unclaimed(void)
+{
+	struct job job = pool.job;
+	for (int i = 1; i < job.threads; i++) {
+		struct worker *w = &pool.worker[i];
+		uint32_t ticket = atomic_load_explicit(&w->ticket.value, memory_order_relaxed);
+		if (!claim(w, ticket))
+			continue;
+		self.team[0] = (struct team_state){.thread = i, .threads = job.threads};
+		job.fn(job.arg, i);
+		part_done();
+	}
+}
+
 static void team_end(void)
 {
 	uint32_t left;
+	do_unclaimed();
 	while ((left = atomic_load_explicit(&pool.pending.value, memory_order_acquire)) != 0)
 		flag_wait(&pool.pending, left);
 	team_leave();

@@ -25,7 +25,7 @@ static void softmax_f32(float *x, int64_t n, bool safe)
 		return;
 	}
 	sum = simd()->exp_sum(x, x, n, max);
-	simd()->scale_shift(x, x, n, 1 / sum, 0);
+	simd()->scale_shift(x, x, n, 0, 1 / sum, 0);
 }
 
 static void softmax_f64(double *x, int64_t n, bool safe)

@@ -345,10 +345,10 @@ static void normalize(const float *x, float *y, int64_t n, float mean, float sca
 	}
 }
 
-static void scale_shift(const float *x, float *y, int64_t n, float scale, float shift)
+static void scale_shift(const float *x, float *y, int64_t n, float center, float scale, float shift)
 {
 	LOOP for (int64_t i = 0; i < n; i++)
-		y[i] = x[i] * scale + shift;
+		y[i] = (x[i] - center) * scale + shift;
 }
 
 static void bias_map(const float *x, const float *b, float *y, int64_t n, enum vfun f)

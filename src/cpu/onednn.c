@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/dl.h"
 #include "base/pool.h"
+#include "cpu/pack.h"
 #include "cpu/simd.h"
 #include "ops/conv.h"
 #include "ops/fused.h"
@@ -548,20 +549,62 @@ static int reorder_now(const struct packing *p, const void *src, void *dst)
 	return s ? failed(p->d, s, "packing weights") : 0;
 }
 
+/* What pack_f32 is told of the two layouts; false where it cannot do them. */
+static bool pack_plan(const struct packing *p, struct pack *out)
+{
+	const dnnl_dims_t *dims = NULL, *from = NULL, *to = NULL, *padded = NULL, *blks = NULL, *idxs = NULL;
+	dnnl_format_kind_t kind = dnnl_format_kind_undef;
+	int blocked = 0;
+	api.dnnl_memory_desc_query(p->to, dnnl_query_format_kind, &kind);
+	if (kind != dnnl_blocked)
+		return false;
+	api.dnnl_memory_desc_query(p->to, dnnl_query_ndims_s32, &out->rank);
+	api.dnnl_memory_desc_query(p->to, dnnl_query_dims, &dims);
+	api.dnnl_memory_desc_query(p->to, dnnl_query_padded_dims, &padded);
+	api.dnnl_memory_desc_query(p->to, dnnl_query_strides, &to);
+	api.dnnl_memory_desc_query(p->to, dnnl_query_inner_nblks_s32, &out->blocks);
+	api.dnnl_memory_desc_query(p->to, dnnl_query_inner_blks, &blks);
+	api.dnnl_memory_desc_query(p->to, dnnl_query_inner_idxs, &idxs);
+	api.dnnl_memory_desc_query(p->from, dnnl_query_strides, &from);
+	api.dnnl_memory_desc_query(p->from, dnnl_query_inner_nblks_s32, &blocked);
+	if (out->rank > PACK_MAX || out->blocks > PACK_BLOCKS || blocked || !dims || !padded || !to || !from)
+		return false;
+	for (int i = 0; i < out->rank; i++) {
+		out->dim[i] = (*dims)[i];
+		out->from[i] = (*from)[i];
+		out->to[i] = (*to)[i];
+		out->padded |= (*padded)[i] != (*dims)[i];
+	}
+	for (int i = 0; i < out->blocks; i++) {
+		out->block[i] = (*blks)[i];
+		out->block_dim[i] = (int)(*idxs)[i];
+	}
+	out->bytes = api.dnnl_memory_desc_get_size(p->to);
+	return true;
+}
+
+static int pack_now(const struct packing *p, const float *src, void *dst)
+{
+	struct pack plan = {0};
+	if (pack_plan(p, &plan) && pack_f32(&plan, src, dst))
+		return 0;
+	return reorder_now(p, src, dst);
+}
+
 /* For store_get: t in the layout `to`, as fp32, times scale. */
 static int pack(void *dst, const struct tensor *t, void *arg)
 {
 	const struct packing *p = arg;
 	int64_t count = tensor_count(t);
 	if (tensor_dtype(t) == DT_F32 && p->scale == 1)
-		return reorder_now(p, t->data, dst);
+		return pack_now(p, t->data, dst);
 	float *wide = mem_alloc(f32_bytes(count), MEM_STAGING);
 	if (!wide)
 		return FAIL(p->d, E_MEMORY, .actual = fmt(p->d, "%zu bytes", f32_bytes(count)));
 	simd_to_f32(tensor_dtype(t), t->data, 0, count, wide);
 	for (int64_t i = 0; p->scale != 1 && i < count; i++)
 		wide[i] *= p->scale;
-	int r = reorder_now(p, wide, dst);
+	int r = pack_now(p, wide, dst);
 	mem_free(wide);
 	return r;
 }

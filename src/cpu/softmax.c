@@ -39,11 +39,9 @@ static void row_f32(enum kind k, const float *x, float *y, int64_t n)
 	float max = s->max(x, n);
 
 	if (k == SOFT) {
-		s->scale_shift(y, y, n, 1 / s->exp_sum(x, y, n, max), 0);
+		s->scale_shift(y, y, n, 0, 1 / s->exp_sum(x, y, n, max), 0);
 	} else if (k == LOG) {
-		float sum = logf(s->sum_exp(x, n, max));
-		s->normalize(x, y, n, max, 1, NULL, NULL);
-		s->scale_shift(y, y, n, 1, -sum);
+		s->scale_shift(x, y, n, max, 1, -logf(s->sum_exp(x, n, max)));
 	} else {
 		int64_t at_ = first_max(x, n, max);
 		memset(y, 0, (size_t)n * sizeof(*y));

@@ -367,7 +367,8 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-static int clip_reshape(struct site *s, struct step *step, struct diag *d)
+/* Output 0 may lie on input 0. */
+static int inplace_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	(void)s;
 	(void)d;
@@ -540,10 +541,10 @@ const struct kernel cpu_unary[] = {
 	ROW("Mish"), ROW("Shrink"), ROW("Not"), ROW("BitwiseNot"), ROW("Affine"),
 	ROW("ScaledTanh"), ROW("ParametricSoftplus"), ROW("Scale"), ROW("com.microsoft::Gelu"),
 	ROW("com.microsoft::QuickGelu"),
-	{.op = "Clip", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = clip_reshape, .run = clip_run},
+	{.op = "Clip", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = inplace_reshape, .run = clip_run},
 	{.op = "IsNaN", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = is_nan_run},
 	{.op = "IsInf", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = is_inf_run},
 	{.op = "Identity", .flags = K_REFERENCE, .reshape = identity_reshape, .run = identity_run},
-	{.op = "BitCast", .flags = K_REFERENCE, .reshape = identity_reshape, .run = identity_run},
+	{.op = "BitCast", .flags = K_REFERENCE, .reshape = inplace_reshape, .run = identity_run},
 	{.op = "Dropout", .flags = K_REFERENCE, .reshape = dropout_reshape, .run = dropout_run},
 	{0}};

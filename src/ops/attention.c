@@ -480,7 +480,6 @@ static const struct field attention_attrs[] = {
 	FIELD(struct attention, left_window_size, F_INT, "-1", "keys seen before the query; -1: all"),
 	FIELD(struct attention, right_window_size, F_INT, "-1", "keys seen behind the query; -1: all"),
 	{0}};
-static const struct field attention24_attrs[] = {ATT24_FIELDS, {0}};
 static const struct field flex_attrs[] = {
 	FIELD(struct flex_attention, scale, F_FLOAT, NULL, "of Q K^T; absent: 1 / sqrt(head size)"),
 	FIELD(struct flex_attention, score_mod, F_GRAPH, NULL, "changes the scores"),
@@ -545,9 +544,8 @@ const struct op ops_attention[] = {
 	{.name = "Attention", .since = 25, .in = attention_in, .out = attention_out, .attrs = attention_attrs,
 	 .params_size = sizeof(struct attention), .infer = attention_infer, .macs = attention_macs,
 	 .flags = OP_OPTIONAL_OUT},
-	{.name = "Attention", .since = 24, .attrs = attention24_attrs, .params_size = sizeof(struct attention)},
-	{.name = "Attention", .since = 23, .in = attention23_in, .attrs = attention24_attrs,
-	 .params_size = sizeof(struct attention)},
+	{.name = "Attention", .since = 24},
+	{.name = "Attention", .since = 23, .in = attention23_in},
 
 	{.name = "FlexAttention", .domain = "ai.onnx.preview", .since = 1, .in = flex_in, .out = flex_out,
 	 .attrs = flex_attrs, .params_size = sizeof(struct flex_attention), .infer = flex_infer,

@@ -467,7 +467,7 @@ const struct op ops_unary[] = {
 	{.name = "Dropout", .since = 1, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
 	 ATTRS(dropout_1_attrs, struct dropout_1), .upgrade = upgrade_dropout},
 	{.name = "BitCast", .since = 26, .in = bit_cast_in, .out = bit_cast_out,
-	 ATTRS(bit_cast_attrs, struct bit_cast), .infer = infer_bit_cast, .flags = OP_VIEW},
+	 ATTRS(bit_cast_attrs, struct bit_cast), .infer = infer_bit_cast, .flags = OP_ELEMENTWISE},
 	{NEWEST("Affine", 1, T_FLOATS), ATTRS(affine_attrs, struct alpha_beta)},
 	{NEWEST("ScaledTanh", 1, T_FLOATS), ATTRS(scaled_attrs, struct alpha_beta)},
 	{NEWEST("ParametricSoftplus", 1, T_FLOATS), ATTRS(scaled_attrs, struct alpha_beta)},

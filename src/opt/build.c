@@ -364,6 +364,10 @@ static int add_node(struct build *b, const struct term *t, const uint32_t *in, u
 		if (r)
 			return r;
 	}
+	const struct rule *rule = b->m->rule->rule;
+	const struct pattern *to = b->m->rule->to;
+	if (rule->adjust && to->statements[to->n - 1].expr == t)
+		rule->adjust(b->m, params, b->w->arena);
 	while (nin && in[nin - 1] == NO_VALUE)
 		nin--;
 	for (uint32_t i = 0; i < nout; i++)

@@ -232,10 +232,8 @@ static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
 
 	for (int i = 0; i < MAX_UPGRADES; i++) {
 		const struct op *newest = op_named(op_qualified(n->op)), *before = n->op;
-		if (n->op == newest)
-			return done;
 		old = op_resolved(n->op);
-		if (!old.upgrade) {
+		if (!old.upgrade) { /* the newest row of an operator that was replaced has one too */
 			n->op = newest;
 			return done;
 		}
@@ -245,9 +243,11 @@ static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
 			diag_where(o->diag, NULL, n->origin->name, n->origin->op);
 			return r;
 		}
-		if (n->op == before)
-			n->op = newest;
 		done++;
+		if (n->op == before) {
+			n->op = newest;
+			return done;
+		}
 	}
 	return done;
 }

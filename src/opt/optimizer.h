@@ -51,6 +51,7 @@ int pass_import(struct optimizer *o, struct graph *g);
 int pass_infer(struct optimizer *o, struct graph *g);
 int pass_expand(struct optimizer *o, struct graph *g);
 int pass_fold(struct optimizer *o, struct graph *g);
+int pass_fold_weights(struct optimizer *o, struct graph *g);
 int pass_cse(struct optimizer *o, struct graph *g);
 int pass_simplify(struct optimizer *o, struct graph *g);
 int pass_fuse(struct optimizer *o, struct graph *g);

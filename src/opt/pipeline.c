@@ -11,7 +11,7 @@ const struct opt_pass opt_passes[] = {
 	{"simplify", "rules that take away", pass_simplify, OPTIMIZE_BASIC},
 	{"fold again", "constants the rules made", pass_fold, OPTIMIZE_BASIC},
 	{"fuse", "rules that join nodes", pass_fuse, OPTIMIZE_BASIC},
-	{"fold weights", "scales and biases that went into weights", pass_fold, OPTIMIZE_BASIC},
+	{"fold weights", "scales and biases that went into weights", pass_fold_weights, OPTIMIZE_BASIC},
 	{"cse again", "equal nodes and constants become one", pass_cse, OPTIMIZE_BASIC},
 	{"dce", "what nothing uses goes", pass_dce, OPTIMIZE_NONE},
 	{"pointwise", "chains of elementwise nodes become one pass", pass_pointwise, OPTIMIZE_FULL},

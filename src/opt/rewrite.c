@@ -109,6 +109,22 @@ static int visit(struct rewriter *w, struct match *m, const struct rule_set *set
 	return 0;
 }
 
+/* What became useless would count as a use of what it takes. */
+static void remove_useless(struct graph *g)
+{
+	for (uint32_t i = g->norder; i-- > 0;) {
+		struct node *n = g->node[g->order[i]];
+		bool used = false;
+
+		for (uint32_t k = 0; k < n->nout && !used; k++) {
+			const struct value *v = node_out(g, n, k);
+			used = v && (v->nusers || v->is_output);
+		}
+		if (!used && !n->dead)
+			graph_remove_node(g, n);
+	}
+}
+
 enum { MAX_SWEEPS = 200 }; /* rules that undo one another must not hang the program */
 
 int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
@@ -121,6 +137,9 @@ int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind
 	do {
 		fired = 0;
 		r = graph_sort(w->graph, w->diag);
+		if (r < 0)
+			break;
+		remove_useless(w->graph);
 		uint32_t n = w->graph->norder;
 		const uint32_t *order = w->graph->order;
 		for (uint32_t i = 0; r >= 0 && i < n; i++) {

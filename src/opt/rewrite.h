@@ -56,6 +56,8 @@ struct rule {
 	 * elements. Every name of the pattern that no statement defines, optional ones too.
 	 */
 	const char *sample;
+	/* What text cannot say of the attributes of the last statement's node; they are set so far. */
+	void (*adjust)(const struct match *, void *params, struct arena *);
 };
 
 /* The tables; each ends with a NULL name. */

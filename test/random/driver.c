@@ -55,7 +55,7 @@ static void tell_failure(const struct diag *d)
 		printf("fail 1 - failed without a message");
 		return;
 	}
-	printf("fail %d %s ", diag_exit_code(d), code_id(f->code, f->severity));
+	printf("fail %d %s ", diag_exit(d), code_id(f->code, f->severity));
 	const char *part[] = {f->node, f->op, f->slot, f->message, f->expected, f->actual};
 	static const char *const before[] = {"node ", "op ", "slot ", "", "expected ", "got "};
 	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
@@ -98,8 +98,11 @@ static int second_run_differs(struct run *r, const char *dir)
 		struct file_map a = {0}, b = {0};
 		const char *first = path_join(&r->arena, dir, arena_printf(&r->arena, "output_%u.pb", k));
 		const char *second = path_join(&r->arena, dir, arena_printf(&r->arena, "again_%u.pb", k));
-		bool same = !file_map(&a, first, &r->diag) && !file_map(&b, second, &r->diag) &&
-			    a.size == b.size && (!a.size || !memcmp(a.data, b.data, a.size));
+		bool same = !file_map(first, &a, E_INPUT_OPEN, &r->diag) &&
+			    !file_map(second, &b, E_INPUT_OPEN, &r->diag) && a.size == b.size &&
+			    (!a.size || !memcmp(a.data, b.data, a.size));
+		file_unmap(&a);
+		file_unmap(&b);
 		if (!same)
 			return (int)k;
 		unlink(second);

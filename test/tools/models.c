@@ -61,6 +61,7 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "--list"))
 		return write_cases(argv[1]) || write_around(argv[1]);
 	for (int i = 0; i < MODEL_CASES; i++)
-		printf("%s %s\n", model_cases[i].name, *model_cases[i].code ? model_cases[i].code : "-");
+		printf("%s %s\n", model_cases[i].name,
+		       *model_cases[i].code ? model_cases[i].code : "-");
 	return 0;
 }

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Each file uses some of these. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+
 /* ---- a message that grows */
 
 struct w {
@@ -79,7 +82,19 @@ static void w_msg(struct w *w, unsigned field, struct w inner)
 
 /* ---- parts of a model */
 
-enum { F32 = 1, U8 = 2, I8 = 3, I32 = 6, I64 = 7, STRING = 8, BOOL = 9, F16 = 10, F64 = 11, U4 = 21, I4 = 22 };
+enum {
+	F32 = 1,
+	U8 = 2,
+	I8 = 3,
+	I32 = 6,
+	I64 = 7,
+	STRING = 8,
+	BOOL = 9,
+	F16 = 10,
+	F64 = 11,
+	U4 = 21,
+	I4 = 22
+};
 
 struct dims {
 	int n;
@@ -153,8 +168,8 @@ static void m_entry(struct w *t, const char *key, const char *value)
 	w_msg(t, 13, e);
 }
 
-static struct w m_external(const char *name, struct dims dims, const char *location, const char *offset,
-			   const char *length)
+static struct w m_external(const char *name, struct dims dims, const char *location,
+			   const char *offset, const char *length)
 {
 	struct w t = m_tensor(name, F32, dims);
 
@@ -215,7 +230,7 @@ static void attr_graph(struct w *node, const char *name, struct w g)
 	w_msg(node, 5, a);
 }
 
-__attribute__((unused)) static void attr_tensor(struct w *node, const char *name, struct w t)
+static void attr_tensor(struct w *node, const char *name, struct w t)
 {
 	struct w a = m_attr(name, A_TENSOR);
 
@@ -463,7 +478,8 @@ static void bad_text(struct w *m)
 
 static void bad_lfs(struct w *m)
 {
-	static const char text[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+	static const char text[] =
+		"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
 	w_put(m, text, sizeof(text) - 1);
 }
 
@@ -755,8 +771,8 @@ static void bad_overflow_bytes(struct w *m)
 
 static void bad_weight_rank(struct w *m)
 {
-	with_weight(m, m_raw("w", F32,
-			     DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), "1234", 4));
+	with_weight(m, m_raw("w", F32, DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+			     "1234", 4));
 }
 
 static void bad_short_raw(struct w *m)
@@ -1015,8 +1031,9 @@ static void chain(struct w *m, int levels, int calls)
 		for (int k = 0; k < calls; k++) {
 			snprintf(in, sizeof(in), "u%d", k);
 			snprintf(out, sizeof(out), "u%d", k + 1);
-			w_msg(&f, 7, i < levels ? m_call(next, "", in, k + 1 < calls ? out : "r")
-						: m_node("Relu", in, k + 1 < calls ? out : "r"));
+			w_msg(&f, 7,
+			      i < levels ? m_call(next, "", in, k + 1 < calls ? out : "r")
+					 : m_node("Relu", in, k + 1 < calls ? out : "r"));
 		}
 		if (i)
 			w_msg(m, 25, f);
@@ -1184,8 +1201,14 @@ static const struct model_case {
 	void (*make)(struct w *);
 	const char *code;
 } model_cases[] = {
-#define GOOD(name) {#name, good_##name, ""}
-#define BAD(name, code) {#name, bad_##name, code}
+#define GOOD(name)                                                                                 \
+	{                                                                                          \
+#name, good_##name, ""                                                             \
+	}
+#define BAD(name, code)                                                                            \
+	{                                                                                          \
+#name, bad_##name, code                                                            \
+	}
 	{"good", good, ""},
 	GOOD(initializer),
 	GOOD(ir3),

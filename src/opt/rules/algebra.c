@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewrites that take away: what does nothing, or undoes itself. */
+#include "ops/layout.h"
 #include "opt/rules/guards.h"
 
 /* The result has x's type and surely x's shape. */
@@ -55,6 +56,23 @@ static bool inverse_perms(struct match *m)
 		if (b.v[i] < 0 || b.v[i] >= a.n || a.v[b.v[i]] != i)
 			return false;
 	return true;
+}
+
+static bool both_perms(struct match *m)
+{
+	struct ints a = match_ints(m, "a", "perm"), b = match_ints(m, "b", "perm");
+	return a.n >= 0 && a.n == b.n && a.n <= MAX_RANK;
+}
+
+static void compose(const struct match *m, void *params, struct arena *a)
+{
+	struct ints first = match_ints(m, "a", "perm"), then = match_ints(m, "b", "perm");
+	struct transpose_params *p = params;
+	int64_t *perm = arena_new_n(a, int64_t, (size_t)first.n);
+
+	for (int64_t i = 0; i < first.n; i++)
+		perm[i] = first.v[then.v[i]];
+	p->perm = (struct ints){perm, first.n};
 }
 
 static bool identity_perm(struct match *m)
@@ -137,6 +155,8 @@ const struct rule rules_algebra[] = {
 	 .sample = "x[2,3,2] s=[4,-1]"},
 	{"squeeze-unsqueeze", SIMPLIFY, "y = Squeeze(Unsqueeze(x, a), b)", "y = x", same, .sample = "x[2,3] a=[1] b=[1]"},
 	{"transpose-transpose", SIMPLIFY, "y = b: Transpose(a: Transpose(x))", "y = x", inverse_perms, .sample = "x[2,3]"},
+	{"transpose-compose", SIMPLIFY, "y = b: Transpose(a: Transpose(x))", "y = Transpose(x)", both_perms,
+	 .sample = "x[2,3,4]; y = Transpose(Transpose(x) {perm=[1,2,0]}) {perm=[2,1,0]}", .adjust = compose},
 	{"transpose-none", SIMPLIFY, "y = t: Transpose(x)", "y = x", identity_perm, .sample = "x[2,3]; y = Transpose(x) {perm=[0,1]}"},
 	{"add-zero", SIMPLIFY, "y = Add(x, 0)", "y = x", same, .sample = "x[2,3]"},
 	{"sub-zero", SIMPLIFY, "y = Sub(x, 0)", "y = x", same, .sample = "x[2,3]"},

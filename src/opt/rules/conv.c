@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions: scales and shifts go into the weights, sums and activations behind. */
+#include "ops/fused.h"
 #include "opt/rules/guards.h"
 
 static bool fusable(struct match *m)
@@ -75,6 +76,41 @@ static bool bounds(struct match *m)
 	       (!match_value(m, "hi") || match_number(m, "hi", &v));
 }
 
+/* Zeros put around the spatial dims of a convolution's input are padding of its own. */
+static bool zero_pads(struct match *m)
+{
+	const struct tensor *t = match_const(m, "p");
+	double v = 0, how = match_attr(m, "c", "auto_pad", 0);
+	int rank = match_rank(m, "x");
+
+	if (!fusable(m) || !t || rank < 3 || tensor_count(t) != 2 * rank || (how != FUSED_NOTSET && how != FUSED_VALID))
+		return false;
+	if (match_value(m, "v") && (!match_number(m, "v", &v) || v != 0))
+		return match_why(m, "the padding is not known to be zero");
+	for (int i = 0; i < 2 * rank; i++) {
+		int64_t n = elem_i64(tensor_dtype(t), t->data, i);
+		if (n < 0 || (n && i % rank < 2))
+			return match_why(m, "it cuts, or pads batch or channels");
+	}
+	return true;
+}
+
+static void add_pads(const struct match *m, void *params, struct arena *a)
+{
+	const struct tensor *t = match_const(m, "p");
+	struct fused_conv *c = params;
+	int rank = match_rank(m, "x"), spatial = rank - 2;
+	int64_t *pads = arena_new_n(a, int64_t, 2 * (size_t)spatial);
+
+	for (int i = 0; i < 2 * spatial; i++) {
+		int at = i < spatial ? 2 + i : rank + 2 + i - spatial;
+		bool own = c->auto_pad == FUSED_NOTSET && i < c->pads.n;
+		pads[i] = elem_i64(tensor_dtype(t), t->data, at) + (own ? c->pads.v[i] : 0);
+	}
+	c->auto_pad = FUSED_NOTSET;
+	c->pads = (struct ints){pads, 2 * spatial};
+}
+
 #define X  "x[2,4,6,6] w[8,4,3,3]"
 #define XB X " b[8]"
 #define XR XB " r[2,8,4,4]"
@@ -128,6 +164,9 @@ const struct rule rules_conv[] = {
 	{"add-conv", FUSE, "y = c: infer::Conv(Add(x, #o), #w, #b, r?)",
 	 "y = infer::Conv(x, w, Add(b, Mul(Reshape(ReduceSum(Reshape(w, [0, -1]), [1]), [-1]), o)), r) {...c}",
 	 shift_before, true, .sample = XR " o=0.7"},
+	{"pad-conv", FUSE, "y = c: infer::Conv(Pad(x, #p, v?) {mode=constant}, w, b?, r?)",
+	 "y = infer::Conv(x, w, b, r) {...c}", zero_pads,
+	 .sample = "x[2,4,3,4] w[8,4,3,3] p=[0,0,1,0,0,0,2,2] v=0 b[8] r[2,8,4,4]", .adjust = add_pads},
 	{"conv-residual", FUSE, "t = c: infer::Conv(x, w, b?) {act=none}; y = Add(t, r)",
 	 "y = infer::Conv(x, w, b, r) {...c}", residual, true, .sample = XR},
 	ACT(Relu, "act=relu"),

@@ -13,6 +13,11 @@ static bool weight(struct match *m)
 	return fusable(m) && match_rank(m, "b") == 2 && match_rank(m, "a") >= 2;
 }
 
+static bool matrix(struct match *m)
+{
+	return fusable(m) && match_rank(m, "b") == 2 && match_rank(m, "a") >= 2;
+}
+
 /* c is a vector of the last dimension (leading ones may stand before it). */
 static bool bias(struct match *m)
 {
@@ -77,6 +82,12 @@ const struct rule rules_matmul[] = {
 	{"gemm", FUSE, "y = g: Gemm(a, b, c?)", "y = infer::Gemm(a, b, c) {...g}", fusable,
 	 .sample = "a[3,4] b[4,5] c[5]"},
 	{"matmul-weight", FUSE, "y = MatMul(a, #b)", "y = infer::Gemm(a, b)", weight, .sample = S},
+	{"matmul-transposed", FUSE, "y = MatMul(a, Transpose(#b) {perm=[1,0]})", "y = infer::Gemm(a, b) {transB=1}", matrix,
+	 .sample = "a[2,3,4] b[5,4]"},
+	{"gemm-transposed", FUSE, "y = g: infer::Gemm(a, Transpose(#b) {perm=[1,0]}, c?, r?) {transB=0}",
+	 "y = infer::Gemm(a, b, c, r) {...g, transB=1}", matrix, .sample = "a[2,3,4] b[5,4] c[5] r[2,3,5]"},
+	{"gemm-transposed-back", FUSE, "y = g: infer::Gemm(a, Transpose(#b) {perm=[1,0]}, c?, r?) {transB=1}",
+	 "y = infer::Gemm(a, b, c, r) {...g, transB=0}", matrix, .sample = "a[2,3,4] b[4,5] c[5] r[2,3,5]"},
 	{"gemm-reshaped", FUSE, "u = Reshape(a, s); t = g: infer::Gemm(u, b, c?); y = Reshape(t, z)",
 	 "y = infer::Gemm(a, b, c) {...g}", rows_only, .sample = "a[2,3,4] s=[6,4] b[4,5] c[5] z=[2,3,5]"},
 	{"gemm-bias", FUSE, "t = g: infer::Gemm(a, b) {act=none}; y = Add(t, #c)",

@@ -1,0 +1,933 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/quant.h"
+
+#include "base/pool.h"
+#include "cpu/igemm.h"
+#include "cpu/move.h"
+#include "cpu/simd.h"
+#include "ops/matmul.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { CHUNK = 1024 };
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline int64_t int8_at(const void *p, bool is_signed, int64_t i)
+{
+	return is_signed ? ((const int8_t *)p)[i] : ((const uint8_t *)p)[i];
+}
+
+/* ---- rows of x that share a scale, or have one each ------------------------------------------------------ */
+
+struct rows {
+	struct granularity g;
+	int64_t count, length; /* of the longest */
+	int64_t total;
+};
+
+/* Row r: where it lies in x, its length, its scale and the step from element to element. */
+static inline void row_at(const struct rows *v, int64_t r, int64_t *at, int64_t *n, int64_t *scale, int64_t *step)
+{
+	const struct granularity *g = &v->g;
+
+	*n = v->length;
+	*at = r * v->length;
+	*step = 0;
+	if (g->kind == QUANT_TENSOR) {
+		*n = lesser(v->length, v->total - *at);
+		*scale = 0;
+	} else if (g->kind == QUANT_AXIS) {
+		*scale = g->inner > 1 ? r % g->dim : 0;
+		*step = g->inner > 1 ? 0 : 1;
+	} else if (g->inner > 1) {
+		*scale = (r / g->dim * g->blocks + r % g->dim / g->block) * g->inner;
+		*step = 1;
+	} else {
+		int64_t o = r / g->blocks, b = r % g->blocks;
+		*at = o * g->dim + b * g->block;
+		*n = lesser(g->block, g->dim - b * g->block);
+		*scale = r;
+	}
+}
+
+static int rows_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct quantize_params *p = site_params(s);
+	struct rows *v = arena_new(s->plan_arena, struct rows);
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct granularity *g = &v->g;
+	const char *bad = granularity_set(g, x, &site_in(s, 1)->shape, p->axis, p->block_size);
+
+	if (bad)
+		return site_fail(s, d, E_SHAPE, bad, NULL);
+	v->total = shape_count(x);
+	st->state = v;
+	if (!v->total)
+		return 0;
+	if (g->kind == QUANT_TENSOR) {
+		v->length = 16 * CHUNK;
+		v->count = (v->total + v->length - 1) / v->length;
+	} else if (g->inner > 1) {
+		v->length = g->inner;
+		v->count = g->outer * g->dim;
+	} else if (g->kind == QUANT_AXIS) {
+		v->length = g->dim;
+		v->count = g->outer;
+	} else {
+		v->length = g->block;
+		v->count = g->outer * g->blocks;
+	}
+	return 0;
+}
+
+struct quant_job {
+	const struct rows *v;
+	const struct tensor *x, *scale, *zero;
+	struct tensor *y;
+	enum dtype precision;
+	bool saturate;
+};
+
+static int64_t grain_rows(const struct quant_job *j)
+{
+	/* packed elements of two rows may share a byte */
+	if (dtype_bits(tensor_dtype(j->y)) < 8)
+		return INT64_MAX;
+	return j->v->length >= 16384 ? 1 : 16384 / j->v->length + 1;
+}
+
+static void int_range(enum dtype t, float *low, float *high)
+{
+	int bits = (int)dtype_bits(t);
+
+	*low = dtype_class(t) == DT_INT ? -ldexpf(1, bits - 1) : 0;
+	*high = dtype_class(t) == DT_INT ? ldexpf(1, bits - 1) - 1 : ldexpf(1, bits) - 1;
+}
+
+static float narrowed(enum dtype t, float v)
+{
+	return t == DT_F16 ? f16_to_f32(f32_to_f16(v)) : t == DT_BF16 ? bf16_to_f32(f32_to_bf16(v)) : v;
+}
+
+static float scale_at(const struct tensor *t, int64_t i)
+{
+	return (float)elem_f64(tensor_dtype(t), t->data, i);
+}
+
+/* n elements from `at`, whose scales are scale + i * step. */
+static void quantize_run(const struct quant_job *j, int64_t at, int64_t n, int64_t scale, int64_t step)
+{
+	enum dtype t = tensor_dtype(j->y);
+	bool is_float = dtype_class(t) == DT_FLOAT;
+	float x[CHUNK], low, high, s = scale_at(j->scale, scale);
+	float z = j->zero ? scale_at(j->zero, scale) : 0;
+
+	to_f32(tensor_dtype(j->x), j->x->data, at, n, x);
+	int_range(t, &low, &high);
+	for (int64_t i = 0; i < n; i++) {
+		if (step) {
+			s = scale_at(j->scale, scale + i * step);
+			z = j->zero ? scale_at(j->zero, scale + i * step) : 0;
+		}
+		float q = narrowed(j->precision, x[i] / s);
+		if (is_float) {
+			q += z;
+			if (dtype_bits(t) == 8)
+				((uint8_t *)j->y->data)[at + i] = f32_to_f8(t, q, j->saturate);
+			else
+				elem_set_f64(t, j->y->data, at + i, (double)q);
+			continue;
+		}
+		q = rintf(q) + z;
+		q = q >= low ? q : low; /* NaN too */
+		q = q <= high ? q : high;
+		elem_set_i64(t, j->y->data, at + i, (int64_t)q);
+	}
+}
+
+static void quantize_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct quant_job *j = arg;
+	enum dtype t = tensor_dtype(j->y);
+	bool quick = (t == DT_U8 || t == DT_I8) && tensor_dtype(j->x) == DT_F32 && j->precision == DT_F32;
+	int64_t at, n, scale, step;
+
+	(void)thread;
+	for (int64_t r = begin; r < end; r++) {
+		row_at(j->v, r, &at, &n, &scale, &step);
+		if (quick && !step) {
+			int32_t z = j->zero ? (int32_t)int8_at(j->zero->data, t == DT_I8, scale) : 0;
+			igemm_kernels()->quantize((const float *)j->x->data + at, (uint8_t *)j->y->data + at, n,
+						  scale_at(j->scale, scale), z, t == DT_I8 ? -128 : 0,
+						  t == DT_I8 ? 127 : 255);
+			continue;
+		}
+		for (int64_t i = 0; i < n; i += CHUNK)
+			quantize_run(j, at + i, lesser(CHUNK, n - i), scale + i * step, step);
+	}
+}
+
+static int quantize_run_step(const struct call *c)
+{
+	const struct quantize_params *p = call_params(c);
+	struct quant_job j = {.v = c->step->state, .x = c->in[0], .scale = c->in[1],
+			      .zero = c->step->node->nin > 2 ? c->in[2] : NULL, .y = c->out[0],
+			      .saturate = p->saturate != 0};
+
+	j.precision = p->precision ? (enum dtype)p->precision : tensor_dtype(j.scale);
+	if (j.precision != DT_F16 && j.precision != DT_BF16)
+		j.precision = DT_F32;
+	if (j.v->total)
+		pool_for(j.v->count, grain_rows(&j), quantize_piece, &j);
+	return 0;
+}
+
+static void dequantize_run(const struct quant_job *j, int64_t at, int64_t n, int64_t scale, int64_t step)
+{
+	enum dtype t = tensor_dtype(j->x);
+	bool is_float = dtype_class(t) == DT_FLOAT;
+	float y[CHUNK], s = scale_at(j->scale, scale), zf = 0;
+	int64_t z = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		if (step || !i) {
+			s = scale_at(j->scale, scale + i * step);
+			if (j->zero && is_float)
+				zf = scale_at(j->zero, scale + i * step);
+			else if (j->zero)
+				z = elem_i64(t, j->zero->data, scale + i * step);
+		}
+		y[i] = (is_float ? (float)elem_f64(t, j->x->data, at + i) - zf :
+				   (float)(elem_i64(t, j->x->data, at + i) - z)) * s;
+	}
+	from_f32(tensor_dtype(j->y), y, n, j->y->data, at);
+}
+
+static void dequantize_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct quant_job *j = arg;
+	enum dtype t = tensor_dtype(j->x);
+	bool quick = (t == DT_U8 || t == DT_I8) && tensor_dtype(j->y) == DT_F32;
+	int64_t at, n, scale, step;
+
+	(void)thread;
+	for (int64_t r = begin; r < end; r++) {
+		row_at(j->v, r, &at, &n, &scale, &step);
+		if (quick && !step) {
+			int32_t z = j->zero ? (int32_t)int8_at(j->zero->data, t == DT_I8, scale) : 0;
+			float s = scale_at(j->scale, scale), *y = (float *)j->y->data + at;
+			if (t == DT_U8)
+				igemm_kernels()->dequantize_u8((const uint8_t *)j->x->data + at, y, n, s, z);
+			else
+				igemm_kernels()->dequantize_i8((const int8_t *)j->x->data + at, y, n, s, z);
+			continue;
+		}
+		for (int64_t i = 0; i < n; i += CHUNK)
+			dequantize_run(j, at + i, lesser(CHUNK, n - i), scale + i * step, step);
+	}
+}
+
+static int dequantize_run_step(const struct call *c)
+{
+	struct quant_job j = {.v = c->step->state, .x = c->in[0], .scale = c->in[1],
+			      .zero = c->step->node->nin > 2 ? c->in[2] : NULL, .y = c->out[0]};
+
+	if (j.v->total)
+		pool_for(j.v->count, grain_rows(&j), dequantize_piece, &j);
+	return 0;
+}
+
+/* ---- DynamicQuantizeLinear ----------------------------------------------------------------------------------- */
+
+struct range_job {
+	const float *x;
+	uint8_t *y;
+	float low[64], high[64];
+	float scale;
+	int32_t zero;
+};
+
+static void range_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	struct range_job *j = arg;
+	float low = simd()->min(j->x + begin, end - begin), high = simd()->max(j->x + begin, end - begin);
+
+	j->low[thread & 63] = fminf(j->low[thread & 63], low);
+	j->high[thread & 63] = fmaxf(j->high[thread & 63], high);
+}
+
+static void dynamic_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct range_job *j = arg;
+
+	(void)thread;
+	igemm_kernels()->quantize(j->x + begin, j->y + begin, end - begin, j->scale, j->zero, 0, 255);
+}
+
+static int dynamic_run(const struct call *c)
+{
+	struct range_job j = {.x = c->in[0]->data, .y = c->out[0] ? c->out[0]->data : NULL};
+	int64_t n = tensor_count(c->in[0]);
+	float low = 0, high = 0;
+
+	/* more threads than slots would race */
+	if (pool_threads() > 64)
+		range_piece(&j, 0, n, 0);
+	else
+		pool_for(n, 1 << 15, range_piece, &j);
+	for (int i = 0; i < 64; i++) {
+		low = fminf(low, j.low[i]);
+		high = fmaxf(high, j.high[i]);
+	}
+	j.scale = low == high ? 1 : (high - low) / 255.0f;
+	float zero = rintf(0 - low / j.scale);
+	j.zero = (int32_t)(zero >= 0 ? (zero <= 255 ? zero : 255) : 0);
+	if (c->out[0])
+		pool_for(n, 1 << 15, dynamic_piece, &j);
+	if (c->out[1])
+		*(float *)c->out[1]->data = j.scale;
+	if (c->out[2])
+		*(uint8_t *)c->out[2]->data = (uint8_t)j.zero;
+	return 0;
+}
+
+/* ---- what becomes of an integer sum ---------------------------------------------------------------------------- */
+
+/*
+ * int32: as it is. Float: sum * scale + bias. Quantized: rounded, zero point added, clamped. The
+ * factor is ascale * bscale (/ yscale), each one number, or one a row (a) or a column (b).
+ */
+struct finish {
+	enum dtype type; /* of the output */
+	const struct tensor *ascale, *bscale, *yscale, *yzero, *bias;
+	const int32_t *add; /* per column: added to the sum */
+	int64_t add_row, add_col; /* steps of add */
+	float alpha;
+	bool by_row; /* scales of b, and add, go by rows (convolutions) */
+	int64_t first_row, first_col, rows, cols; /* of the whole matrix, where scales count on over batches */
+};
+
+static float scale_of(const struct tensor *t, int64_t i, int64_t n, int64_t batch_first)
+{
+	int64_t count = tensor_count(t);
+
+	if (count == 1)
+		return scale_at(t, 0);
+	return scale_at(t, count == n ? i : batch_first + i);
+}
+
+static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols, const int32_t *sums, void *out,
+		      int64_t at)
+{
+	float low = 0, high = 0, as, ys = 1, z = 0;
+
+	if (f->type == DT_I32) {
+		memcpy((int32_t *)out + at, sums, (size_t)cols * sizeof(*sums));
+		return;
+	}
+	as = f->alpha * scale_of(f->ascale, m, f->rows, f->first_row);
+	if (f->yscale)
+		ys = scale_of(f->yscale, m, f->rows, f->first_row);
+	if (f->yzero)
+		z = scale_of(f->yzero, m, f->rows, f->first_row);
+	int_range(f->type, &low, &high);
+	for (int64_t i = 0; i < cols; i++) {
+		int64_t b = f->by_row ? m : n0 + i;
+		float bs = scale_of(f->bscale, b, f->by_row ? f->rows : f->cols, f->first_col);
+		int32_t sum = sums[i];
+		if (f->add)
+			sum = (int32_t)((uint32_t)sum + (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
+		if (f->type == DT_F32) {
+			float v = (float)sum * (as * bs);
+			((float *)out)[at + i] = f->bias ? v + scale_at(f->bias, n0 + i) : v;
+			continue;
+		}
+		float q = rintf((float)sum * (as * bs / ys)) + z;
+		q = q >= low ? q : low;
+		q = q <= high ? q : high;
+		elem_set_i64(f->type, out, at + i, (int64_t)q);
+	}
+}
+
+/* ---- matrix products ------------------------------------------------------------------------------------------- */
+
+struct product {
+	struct matmul_shape s;
+	uint32_t a, b, za, zb; /* inputs */
+	size_t scratch;	       /* of igemm; the widened A follows */
+};
+
+struct product_job {
+	const struct product *p;
+	const char *b;
+	bool b_signed;
+	const struct tensor *zb;
+	int64_t zb_first; /* of this batch */
+	struct finish f;
+	void *y;
+	int64_t y_first;
+};
+
+static int64_t zero_of(const struct tensor *z, int64_t i, int64_t n, int64_t first)
+{
+	if (!z)
+		return 0;
+	int64_t count = tensor_count(z);
+	bool is_signed = tensor_dtype(z) == DT_I8;
+	return int8_at(z->data, is_signed, count == 1 ? 0 : count == n ? i : first + i);
+}
+
+static void pack_matrix(const void *arg, int64_t n0, int64_t count, int16_t *panel)
+{
+	const struct product_job *j = arg;
+	const struct matmul_shape *s = &j->p->s;
+
+	for (int64_t i = 0; i < count; i++) {
+		int64_t z = zero_of(j->zb, n0 + i, s->n, j->zb_first);
+		const char *b = j->b + (n0 + i) * s->b_col;
+		for (int64_t k = 0; k < s->k; k++) {
+			int64_t v = j->b_signed ? *(const int8_t *)(b + k * s->b_row) : *(const uint8_t *)(b + k * s->b_row);
+			panel[(k >> 1) * 2 * IGEMM_NR + 2 * i + (k & 1)] = (int16_t)(v - z);
+		}
+	}
+}
+
+static void store_matrix(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols, const int32_t *sums,
+			 int64_t ld)
+{
+	const struct product_job *j = arg;
+
+	for (int64_t r = 0; r < rows; r++)
+		store_row(&j->f, m + r, n, cols, sums + r * ld, j->y, j->y_first + (m + r) * j->p->s.n + n);
+}
+
+static void widen(int16_t *to, const struct matmul_shape *s, const char *a, bool is_signed, const struct tensor *za,
+		  int64_t first)
+{
+	int64_t depth = igemm_depth(s->k);
+
+	for (int64_t m = 0; m < s->m; m++) {
+		int64_t z = zero_of(za, m, s->m, first);
+		for (int64_t k = 0; k < s->k; k++) {
+			const char *p = a + m * s->a_row + k * s->a_col;
+			int64_t v = is_signed ? *(const int8_t *)p : *(const uint8_t *)p;
+			to[m * depth + k] = (int16_t)(v - z);
+		}
+		if (depth > s->k)
+			to[m * depth + s->k] = 0;
+	}
+}
+
+static int product_prepare(struct site *s, struct step *st, struct diag *d, struct product *p)
+{
+	size_t wide;
+
+	p->scratch = igemm_scratch(p->s.k);
+	if (!size_mul((size_t)p->s.m, (size_t)igemm_depth(p->s.k) * sizeof(int16_t), &wide) ||
+	    !size_add(wide, p->scratch, &st->workspace))
+		return site_fail(s, d, E_SIZE, NULL, NULL);
+	st->state = p;
+	return 0;
+}
+
+static int product_reshape(struct site *s, struct step *st, struct diag *d, uint32_t a, uint32_t b, uint32_t za,
+			   uint32_t zb)
+{
+	struct product *p = arena_new(s->plan_arena, struct product);
+
+	p->a = a;
+	p->b = b;
+	p->za = za;
+	p->zb = zb;
+	if (!matmul_shape(&site_in(s, a)->shape, &site_in(s, b)->shape, NULL, &p->s))
+		return site_fail(s, d, E_SHAPE, "matrices that can be multiplied", NULL);
+	return product_prepare(s, st, d, p);
+}
+
+static const struct tensor *optional_in(const struct call *c, uint32_t i)
+{
+	return i < c->step->node->nin ? c->in[i] : NULL;
+}
+
+/* All batches; f says what becomes of the sums. */
+static int product_run(const struct call *c, const struct finish *f)
+{
+	const struct product *p = c->step->state;
+	const struct matmul_shape *s = &p->s;
+	const struct tensor *a = c->in[p->a], *b = c->in[p->b];
+	struct product_job j = {.p = p, .b_signed = tensor_dtype(b) == DT_I8, .zb = optional_in(c, p->zb), .f = *f,
+				.y = c->out[0]->data};
+	int16_t *wide = (int16_t *)(void *)((char *)c->workspace + p->scratch);
+	struct igemm g = {s->m, s->n, s->k, wide, pack_matrix, store_matrix, &j};
+	int64_t batches = 1, at[MAX_RANK] = {0};
+
+	for (int i = 0; i < s->nbatch; i++)
+		batches *= s->batch[i];
+	j.f.rows = s->m;
+	j.f.cols = s->n;
+	for (int64_t k = 0; k < batches; k++) {
+		int64_t ao = 0, bo = 0;
+		for (int i = 0; i < s->nbatch; i++) {
+			ao += at[i] * s->a_batch[i];
+			bo += at[i] * s->b_batch[i];
+		}
+		j.b = (const char *)b->data + bo;
+		j.zb_first = j.f.first_col = k * s->n;
+		j.f.first_row = k * s->m;
+		j.y_first = k * s->m * s->n;
+		widen(wide, s, (const char *)a->data + ao, tensor_dtype(a) == DT_I8, optional_in(c, p->za), k * s->m);
+		igemm_run(&g, c->workspace);
+		for (int i = s->nbatch - 1; i >= 0 && ++at[i] == s->batch[i]; i--)
+			at[i] = 0;
+	}
+	return 0;
+}
+
+static int matmul_integer_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	return product_reshape(s, st, d, 0, 1, 2, 3);
+}
+
+static int matmul_integer_run(const struct call *c)
+{
+	return product_run(c, &(struct finish){.type = DT_I32});
+}
+
+static int to_float_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	return product_reshape(s, st, d, 0, 1, 4, 5);
+}
+
+static int to_float_run(const struct call *c)
+{
+	return product_run(c, &(struct finish){.type = DT_F32, .alpha = 1, .ascale = c->in[2], .bscale = c->in[3],
+					       .bias = optional_in(c, 6)});
+}
+
+static bool qlinear_int(const struct site *s, struct why *w)
+{
+	uint64_t q8 = T_U8 | T_I8;
+
+	if (!(T_BIT(site_in(s, 0)->type.dtype) & q8) || !(T_BIT(site_in(s, 3)->type.dtype) & q8) ||
+	    !(T_BIT(site_in(s, 7)->type.dtype) & q8))
+		return refuse(w, "8-bit integers only");
+	return true;
+}
+
+static int qlinear_matmul_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	return product_reshape(s, st, d, 0, 3, 2, 5);
+}
+
+static int qlinear_matmul_run(const struct call *c)
+{
+	return product_run(c, &(struct finish){.type = tensor_dtype(c->out[0]), .alpha = 1, .ascale = c->in[1],
+					       .bscale = c->in[4], .yscale = c->in[6], .yzero = c->in[7]});
+}
+
+/* Any 8-bit type, floats too: element by element. */
+static int qlinear_reference_run(const struct call *c)
+{
+	const struct product *p = c->step->state;
+	const struct matmul_shape *s = &p->s;
+	const struct tensor *a = c->in[0], *b = c->in[3], *za = c->in[2], *zb = c->in[5], *ys = c->in[6], *yz = c->in[7];
+	enum dtype t = tensor_dtype(c->out[0]);
+	int64_t total = tensor_count(c->out[0]), mn = s->m * s->n;
+	float low, high;
+
+	int_range(t, &low, &high);
+	for (int64_t o = 0; o < total; o++) {
+		int64_t k = o / mn, m = o % mn / s->n, n = o % s->n, ao = 0, bo = 0, rest = k;
+		double sum = 0;
+		for (int i = s->nbatch - 1; i >= 0; i--) {
+			ao += rest % s->batch[i] * s->a_batch[i];
+			bo += rest % s->batch[i] * s->b_batch[i];
+			rest /= s->batch[i];
+		}
+		float az = scale_of(za, m, s->m, k * s->m), bz = scale_of(zb, n, s->n, k * s->n);
+		for (int64_t i = 0; i < s->k; i++)
+			sum += (elem_f64(tensor_dtype(a), a->data, ao + m * s->a_row + i * s->a_col) - (double)az) *
+			       (elem_f64(tensor_dtype(b), b->data, bo + i * s->b_row + n * s->b_col) - (double)bz);
+		float scale = scale_of(c->in[1], m, s->m, k * s->m) * scale_of(c->in[4], n, s->n, k * s->n) /
+			      scale_of(ys, m, s->m, k * s->m);
+		float v = (float)sum * scale, z = scale_of(yz, m, s->m, k * s->m);
+		if (dtype_class(t) == DT_FLOAT) {
+			((uint8_t *)c->out[0]->data)[o] = f32_to_f8(t, v + z, true);
+			continue;
+		}
+		v = rintf(v) + z;
+		v = v >= low ? v : low;
+		elem_set_i64(t, c->out[0]->data, o, (int64_t)(v <= high ? v : high));
+	}
+	return 0;
+}
+
+/* ---- QGemm ------------------------------------------------------------------------------------------------------- */
+
+static int qgemm_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct qgemm_params *q = site_params(s);
+	const struct shape *a = &site_in(s, 0)->shape, *b = &site_in(s, 3)->shape;
+	const struct vinfo *add = site_in(s, 6);
+	struct product *p = arena_new(s->plan_arena, struct product);
+	struct shape y = site_out(s, 0)->shape, full;
+
+	*p = (struct product){.a = 0, .b = 3, .za = 2, .zb = 5};
+	p->s = (struct matmul_shape){.out = y, .m = y.dim[0], .n = y.dim[1], .k = a->dim[!q->transA],
+				     .a_row = q->transA ? 1 : a->dim[1], .a_col = q->transA ? a->dim[1] : 1,
+				     .b_row = q->transB ? 1 : b->dim[1], .b_col = q->transB ? b->dim[1] : 1};
+	if (add && (!shape_broadcast(&add->shape, &y, &full) || !shape_equal(&full, &y)))
+		return site_fail(s, d, E_SHAPE, "C that broadcasts to the product", NULL);
+	return product_prepare(s, st, d, p);
+}
+
+static int qgemm_run(const struct call *c)
+{
+	const struct qgemm_params *q = call_params(c);
+	const struct tensor *add = optional_in(c, 6);
+	struct finish f = {.type = tensor_dtype(c->out[0]), .alpha = q->alpha, .ascale = c->in[1], .bscale = c->in[4],
+			   .yscale = optional_in(c, 7), .yzero = optional_in(c, 8)};
+	int64_t st[MAX_RANK] = {0};
+
+	if (add) {
+		shape_broadcast_strides(&add->shape, &c->out[0]->shape, st);
+		f.add = add->data;
+		f.add_row = st[0];
+		f.add_col = st[1];
+	}
+	return product_run(c, &f);
+}
+
+/* ---- convolutions -------------------------------------------------------------------------------------------------- */
+
+struct int_conv {
+	struct window w;
+	int64_t n, channels, group, features; /* channels and features of a group */
+	int64_t k, pixels, inputs;
+	size_t scratch;
+	uint32_t x, wt, zx, zw;
+};
+
+struct conv_job {
+	const struct int_conv *v;
+	const char *x; /* of one image and group */
+	bool is_signed;
+	int64_t zero;
+	struct finish f;
+	void *y;
+	int64_t y_first, m_first;
+};
+
+static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint32_t x, uint32_t wt, uint32_t zx,
+			   uint32_t zw)
+{
+	const struct int_conv_params *p = site_params(s);
+	struct int_conv *v = arena_new(s->plan_arena, struct int_conv);
+	const struct shape *xs = &site_in(s, x)->shape, *ws = &site_in(s, wt)->shape;
+	const char *bad = window_set(&v->w, &p->window, xs, ws, false, d);
+	size_t wide;
+
+	if (bad)
+		return site_fail(s, d, E_SHAPE, bad, NULL);
+	v->x = x;
+	v->wt = wt;
+	v->zx = zx;
+	v->zw = zw;
+	v->n = xs->dim[0];
+	v->group = p->group;
+	v->channels = ws->dim[1];
+	v->features = ws->dim[0] / p->group;
+	v->k = v->channels * window_size(&v->w);
+	v->pixels = window_outputs(&v->w);
+	v->inputs = window_inputs(&v->w);
+	v->scratch = igemm_scratch(v->k);
+	if (!size_mul((size_t)ws->dim[0], (size_t)igemm_depth(v->k) * sizeof(int16_t), &wide) ||
+	    !size_add(wide, v->scratch, &st->workspace))
+		return site_fail(s, d, E_SIZE, NULL, NULL);
+	st->state = v;
+	return 0;
+}
+
+/* One output pixel's window as a column of B. */
+static void pack_pixel(const struct conv_job *j, int64_t pixel, int64_t column, int16_t *panel)
+{
+	const struct int_conv *v = j->v;
+	const struct window *w = &v->w;
+	int64_t origin[MAX_RANK], at[MAX_RANK] = {0}, size = window_size(w), rest = pixel;
+
+	for (int i = w->n - 1; i >= 0; i--) {
+		origin[i] = rest % w->out[i] * w->stride[i] - w->begin[i];
+		rest /= w->out[i];
+	}
+	for (int64_t e = 0; e < size; e++) {
+		int64_t offset = 0;
+		bool inside = true;
+		for (int i = 0; i < w->n; i++) {
+			int64_t p = origin[i] + at[i] * w->dilation[i];
+			inside &= p >= 0 && p < w->in[i];
+			offset = offset * w->in[i] + p;
+		}
+		for (int64_t c = 0; inside && c < v->channels; c++) {
+			int64_t k = c * size + e;
+			panel[(k >> 1) * 2 * IGEMM_NR + 2 * column + (k & 1)] =
+				(int16_t)(int8_at(j->x, j->is_signed, c * v->inputs + offset) - j->zero);
+		}
+		for (int i = w->n - 1; i >= 0 && ++at[i] == w->kernel[i]; i--)
+			at[i] = 0;
+	}
+}
+
+static void pack_pixels(const void *arg, int64_t n0, int64_t count, int16_t *panel)
+{
+	for (int64_t i = 0; i < count; i++)
+		pack_pixel(arg, n0 + i, i, panel);
+}
+
+static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols, const int32_t *sums,
+			 int64_t ld)
+{
+	const struct conv_job *j = arg;
+
+	for (int64_t r = 0; r < rows; r++)
+		store_row(&j->f, j->m_first + m + r, n, cols, sums + r * ld, j->y,
+			  j->y_first + (m + r) * j->v->pixels + n);
+}
+
+static int conv_run_as(const struct call *c, const struct finish *f)
+{
+	const struct int_conv *v = c->step->state;
+	const struct tensor *x = c->in[v->x], *wt = c->in[v->wt], *zx = optional_in(c, v->zx);
+	struct conv_job j = {.v = v, .is_signed = tensor_dtype(x) == DT_I8, .f = *f, .y = c->out[0]->data};
+	int16_t *wide = (int16_t *)(void *)((char *)c->workspace + v->scratch);
+	int64_t depth = igemm_depth(v->k), features = v->features * v->group;
+	struct matmul_shape ws = {.m = features, .k = v->k, .a_row = v->k, .a_col = 1};
+
+	if (zx && tensor_count(zx) != 1)
+		return call_fail(c, E_SHAPE, "one zero point of x", NULL);
+	j.zero = zx ? int8_at(zx->data, j.is_signed, 0) : 0;
+	j.f.by_row = true;
+	j.f.rows = features;
+	widen(wide, &ws, wt->data, tensor_dtype(wt) == DT_I8, optional_in(c, v->zw), 0);
+	for (int64_t i = 0; i < v->n; i++) {
+		for (int64_t g = 0; g < v->group; g++) {
+			struct igemm m = {v->features, v->pixels, v->k, wide + g * v->features * depth, pack_pixels,
+					  store_pixels, &j};
+			j.x = (const char *)x->data + (i * v->group + g) * v->channels * v->inputs;
+			j.m_first = g * v->features;
+			j.y_first = (i * features + g * v->features) * v->pixels;
+			igemm_run(&m, c->workspace);
+		}
+	}
+	return 0;
+}
+
+static int conv_integer_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	return conv_reshape_as(s, st, d, 0, 1, 2, 3);
+}
+
+static int conv_integer_run(const struct call *c)
+{
+	return conv_run_as(c, &(struct finish){.type = DT_I32});
+}
+
+static bool qlinear_conv_accepts(const struct site *s, struct why *w)
+{
+	const struct int_conv_params *p = site_params(s);
+
+	return !p->channels_last || refuse(w, "channels_last");
+}
+
+static int qlinear_conv_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	return conv_reshape_as(s, st, d, 0, 3, 2, 5);
+}
+
+static int qlinear_conv_run(const struct call *c)
+{
+	const struct tensor *bias = optional_in(c, 8);
+	struct finish f = {.type = tensor_dtype(c->out[0]), .alpha = 1, .ascale = c->in[1], .bscale = c->in[4],
+			   .yscale = c->in[6], .yzero = c->in[7], .add = bias ? bias->data : NULL, .add_row = 1};
+
+	return conv_run_as(c, &f);
+}
+
+/* ---- MatMulNBits ------------------------------------------------------------------------------------------------------ */
+
+struct nbits {
+	int64_t rows, blocks, blob; /* of A; of a column of B; bytes of a block */
+};
+
+struct nbits_job {
+	const struct call *c;
+	const struct matmul_nbits_params *p;
+	const struct nbits *v;
+	const float *a; /* widened */
+	float *columns; /* one a thread */
+};
+
+static int nbits_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct matmul_nbits_params *p = site_params(s);
+	const struct shape *a = &site_in(s, 0)->shape;
+	struct nbits *v = arena_new(s->plan_arena, struct nbits);
+	const struct vinfo *z = site_in(s, 3);
+
+	v->rows = shape_span(a, 0, a->rank - 1);
+	v->blocks = (p->K + p->block_size - 1) / p->block_size;
+	v->blob = p->block_size * p->bits / 8;
+	if (shape_count(&site_in(s, 1)->shape) != p->N * v->blocks * v->blob ||
+	    shape_count(&site_in(s, 2)->shape) != p->N * v->blocks)
+		return site_fail(s, d, E_SHAPE, "B and scales as K, N, bits and block_size say", NULL);
+	int64_t zeros = z && z->type.dtype == DT_U8 ? (v->blocks * p->bits + 7) / 8 : v->blocks;
+	if (z && shape_count(&z->shape) != p->N * zeros)
+		return site_fail(s, d, E_SHAPE, "one zero point a block", NULL);
+	if (site_in(s, 4) && shape_count(&site_in(s, 4)->shape) < p->K)
+		return site_fail(s, d, E_SHAPE, "g_idx of K elements", NULL);
+	st->workspace = ((size_t)v->rows + (size_t)pool_threads()) * (size_t)p->K * sizeof(float);
+	st->state = v;
+	return 0;
+}
+
+static inline int packed_at(const uint8_t *p, int64_t i, int64_t bits)
+{
+	int64_t per = 8 / bits;
+	return p[i / per] >> (i % per * bits) & ((1 << bits) - 1);
+}
+
+/* Column n of B. */
+static void nbits_column(const struct nbits_job *j, int64_t n, float *b)
+{
+	const struct call *c = j->c;
+	const struct matmul_nbits_params *p = j->p;
+	const struct nbits *v = j->v;
+	const uint8_t *w = (const uint8_t *)c->in[1]->data + n * v->blocks * v->blob;
+	const struct tensor *z = optional_in(c, 3), *order = optional_in(c, 4);
+	int64_t zero_bytes = (v->blocks * p->bits + 7) / 8, block = -1;
+	float scale = 0, zero = 0;
+
+	for (int64_t k = 0; k < p->K; k++) {
+		int64_t g = order ? ((const int32_t *)order->data)[k] : k / p->block_size;
+		if (g < 0 || g >= v->blocks)
+			g = 0; /* checked before the run */
+		if (g != block) {
+			block = g;
+			scale = scale_at(c->in[2], n * v->blocks + g);
+			if (!z)
+				zero = (float)(1 << (p->bits - 1));
+			else if (tensor_dtype(z) == DT_U8)
+				zero = (float)packed_at((const uint8_t *)z->data + n * zero_bytes, g, p->bits);
+			else
+				zero = scale_at(z, n * v->blocks + g);
+		}
+		b[k] = ((float)packed_at(w, k, p->bits) - zero) * scale;
+	}
+}
+
+static void nbits_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct nbits_job *j = arg;
+	const struct matmul_nbits_params *p = j->p;
+	const struct tensor *bias = optional_in(j->c, 5);
+	struct tensor *y = j->c->out[0];
+	float *b = j->columns + thread * p->K;
+
+	for (int64_t n = begin; n < end; n++) {
+		nbits_column(j, n, b);
+		for (int64_t m = 0; m < j->v->rows; m++) {
+			float v = simd()->dot(j->a + m * p->K, b, p->K);
+			if (bias)
+				v += scale_at(bias, n);
+			from_f32(tensor_dtype(y), &v, 1, y->data, m * p->N + n);
+		}
+	}
+}
+
+static int nbits_run(const struct call *c)
+{
+	const struct matmul_nbits_params *p = call_params(c);
+	const struct nbits *v = c->step->state;
+	struct nbits_job j = {.c = c, .p = p, .v = v, .a = c->in[0]->data};
+	const struct tensor *order = optional_in(c, 4);
+	float *wide = (float *)c->workspace + (size_t)pool_threads() * (size_t)p->K;
+
+	for (int64_t k = 0; order && k < p->K; k++) {
+		int32_t g = ((const int32_t *)order->data)[k];
+		if (g < 0 || g >= v->blocks)
+			return call_fail(c, E_VALUE, "groups within the blocks", NULL);
+	}
+	if (tensor_dtype(c->in[0]) != DT_F32) {
+		to_f32(tensor_dtype(c->in[0]), c->in[0]->data, 0, v->rows * p->K, wide);
+		j.a = wide;
+	}
+	j.columns = c->workspace;
+	if (v->rows)
+		pool_for(p->N, 1 + (1 << 14) / p->K, nbits_piece, &j);
+	return 0;
+}
+
+/* ---- QLinearConcat -------------------------------------------------------------------------------------------------------- */
+
+static int qconcat_run(const struct call *c)
+{
+	const struct qconcat_params *p = call_params(c);
+	const struct shape *ys = &c->out[0]->shape;
+	int axis = axis_of(p->axis, ys->rank);
+	enum dtype yt = tensor_dtype(c->out[0]);
+	float low, high, scale = scale_at(c->in[0], 0), zero = scale_at(c->in[1], 0);
+	int64_t outer = shape_span(ys, 0, axis), row = shape_span(ys, axis, ys->rank), at = 0;
+
+	int_range(yt, &low, &high);
+	for (uint32_t i = 2; i + 2 < c->step->node->nin; i += 3) {
+		const struct tensor *x = c->in[i];
+		enum dtype t = tensor_dtype(x);
+		int64_t part = shape_span(&x->shape, axis, ys->rank);
+		float xs = scale_at(c->in[i + 1], 0), xz = scale_at(c->in[i + 2], 0);
+		uint8_t table[256];
+		for (int k = 0; k < 256; k++) {
+			float v = (float)(t == DT_I8 ? (int8_t)k : k);
+			v = rintf((v - xz) * xs / scale) + zero;
+			v = v >= low ? v : low;
+			v = v <= high ? v : high;
+			table[k] = (uint8_t)(int)v;
+		}
+		for (int64_t o = 0; o < outer; o++) {
+			const uint8_t *from = (const uint8_t *)x->data + o * part;
+			uint8_t *to = (uint8_t *)c->out[0]->data + o * row + at;
+			for (int64_t k = 0; k < part; k++)
+				to[k] = table[from[k]];
+		}
+		at += part;
+	}
+	return 0;
+}
+
+const struct kernel cpu_quant[] = {
+	{.op = "QuantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = quantize_run_step},
+	{.op = "com.microsoft::QuantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape,
+	 .run = quantize_run_step},
+	{.op = "DequantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = dequantize_run_step},
+	{.op = "com.microsoft::DequantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape,
+	 .run = dequantize_run_step},
+	{.op = "DynamicQuantizeLinear", .flags = K_REFERENCE, .run = dynamic_run},
+	{.op = "MatMulInteger", .flags = K_REFERENCE, .reshape = matmul_integer_reshape,
+	 .run = matmul_integer_run},
+	{.op = "com.microsoft::MatMulIntegerToFloat", .flags = K_REFERENCE, .reshape = to_float_reshape,
+	 .run = to_float_run},
+	{.op = "QLinearMatMul", .accepts = qlinear_int, .reshape = qlinear_matmul_reshape,
+	 .run = qlinear_matmul_run},
+	{.op = "QLinearMatMul", .flags = K_REFERENCE, .reshape = qlinear_matmul_reshape,
+	 .run = qlinear_reference_run},
+	{.op = "com.microsoft::QGemm", .flags = K_REFERENCE, .reshape = qgemm_reshape, .run = qgemm_run},
+	{.op = "ConvInteger", .flags = K_REFERENCE, .reshape = conv_integer_reshape, .run = conv_integer_run},
+	{.op = "QLinearConv", .flags = K_REFERENCE, .reshape = qlinear_conv_reshape, .run = qlinear_conv_run},
+	{.op = "com.microsoft::QLinearConv", .flags = K_REFERENCE, .accepts = qlinear_conv_accepts,
+	 .reshape = qlinear_conv_reshape, .run = qlinear_conv_run},
+	{.op = "com.microsoft::MatMulNBits", .flags = K_REFERENCE, .reshape = nbits_reshape, .run = nbits_run},
+	{.op = "com.microsoft::QLinearConcat", .flags = K_REFERENCE, .run = qconcat_run},
+	{0}};

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Normalizations. */
+#include "ops/norm.h"
+
+#include "ops/infer_util.h"
+#include "ops/upgrade.h"
+
+#include <inttypes.h>
+
+#define T_FB T_FLOATS_BF
+
+/* ---- BatchNormalization ---------------------------------------------------------------------- */
+
+static const struct slot bn_in[] = {SLOT("X", "T", T_FB), SLOT("scale", "T1", T_FB), SLOT("B", "T1", T_FB),
+				    SLOT("input_mean", "T2", T_FB), SLOT("input_var", "T2", T_FB), SLOT_END};
+static const struct slot bn_out[] = {SLOT("Y", "T", T_FB), SLOT_OPT("running_mean", "T2", T_FB),
+				     SLOT_OPT("running_var", "T2", T_FB), SLOT_END};
+static const struct slot bn_14_in[] = {SLOT("X", "T", T_FB), SLOT("scale", "T", T_FB), SLOT("B", "T", T_FB),
+				       SLOT("input_mean", "U", T_FB), SLOT("input_var", "U", T_FB), SLOT_END};
+static const struct slot bn_14_out[] = {SLOT("Y", "T", T_FB), SLOT_OPT("running_mean", "U", T_FB),
+					SLOT_OPT("running_var", "U", T_FB), SLOT_END};
+static const struct slot bn_9_in[] = {SLOT("X", "T", T_FLOATS), SLOT("scale", "T", T_FLOATS),
+				      SLOT("B", "T", T_FLOATS), SLOT("mean", "T", T_FLOATS),
+				      SLOT("var", "T", T_FLOATS), SLOT_END};
+static const struct slot bn_9_out[] = {SLOT("Y", "T", T_FLOATS), SLOT_OPT("mean", "T", T_FLOATS),
+				       SLOT_OPT("var", "T", T_FLOATS), SLOT_OPT("saved_mean", "T", T_FLOATS),
+				       SLOT_OPT("saved_var", "T", T_FLOATS), SLOT_END};
+
+#define EPSILON(type_)	FIELD(type_, epsilon, F_FLOAT, "1e-05", "keeps the root from zero")
+#define MOMENTUM(type_) FIELD(type_, momentum, F_FLOAT, "0.9", "weight of the old running values")
+
+static const struct field bn_attrs[] = {
+	EPSILON(struct batch_norm),
+	MOMENTUM(struct batch_norm),
+	FIELD(struct batch_norm, training_mode, F_INT, "0", "1: by the statistics of X"),
+	{0}};
+
+struct bn_old {
+	float epsilon, momentum;
+	int64_t spatial, is_test;
+	struct ints consumed_inputs;
+};
+static const struct field bn_9_attrs[] = {EPSILON(struct bn_old), MOMENTUM(struct bn_old), {0}};
+static const struct field bn_7_attrs[] = {
+	EPSILON(struct bn_old),
+	MOMENTUM(struct bn_old),
+	FIELD(struct bn_old, spatial, F_INT, "1", "0: statistics of each element, not each channel"),
+	{0}};
+static const struct field bn_1_attrs[] = {
+	EPSILON(struct bn_old),
+	MOMENTUM(struct bn_old),
+	FIELD(struct bn_old, spatial, F_INT, "1", "0: statistics of each element, not each channel"),
+	FIELD(struct bn_old, is_test, F_INT, "0", "1: by the statistics given"),
+	CONSUMED(struct bn_old),
+	{0}};
+
+/* (X - mean) / sqrt(var + epsilon) * scale + B, all of the shape of one element of the batch */
+static int upgrade_per_element(struct edit *e, float epsilon)
+{
+	const uint32_t *in = e->node->in;
+	uint32_t x = in[0], scale = in[1], bias = in[2], mean = in[3], var = in[4];
+	struct shape scalar = {0};
+	struct tensor *eps = tensor_new(e->graph->arena, edit_dtype(e, 4) ? edit_dtype(e, 4) : DT_F32, &scalar);
+
+	elem_set_f64(tensor_dtype(eps), eps->data, 0, (double)epsilon);
+	uint32_t sum[2] = {var, graph_add_const(e->graph, "", eps)->id}, root[1], diff[2] = {x, mean};
+	root[0] = edit_before(e, "Add", sum, 2, NULL);
+	root[0] = edit_before(e, "Sqrt", root, 1, NULL);
+	uint32_t quotient[2] = {edit_before(e, "Sub", diff, 2, NULL), root[0]};
+	uint32_t product[2] = {edit_before(e, "Div", quotient, 2, NULL), scale};
+	uint32_t last[2] = {edit_before(e, "Mul", product, 2, NULL), bias};
+	edit_become(e, "Add");
+	node_set_ins(e->graph, e->node, last, 2);
+	e->node->nout = 1;
+	return 0;
+}
+
+static int upgrade_batch_norm(struct edit *e)
+{
+	const struct bn_old *old = e->node->params;
+	bool old_spatial = e->old->since < 9, train = false;
+
+	/* more than one output asks for training; is_test overrules it */
+	for (uint32_t i = 1; i < e->node->nout; i++)
+		train |= node_out(e->graph, e->node, i) != NULL;
+	if (e->old->since < 7 && old->is_test)
+		train = false;
+	for (uint32_t i = train ? 3 : 1; i < e->node->nout; i++) {
+		const struct value *v = node_out(e->graph, e->node, i);
+		if (v && (v->nusers || v->is_output))
+			return edit_fail(e, E_OP_UNSUPPORTED, "outputs Y, mean and var", "saved_mean or saved_var");
+	}
+	if (old_spatial && !old->spatial) {
+		if (train)
+			return edit_fail(e, E_OP_UNSUPPORTED, "spatial=0 in inference", "training");
+		return upgrade_per_element(e, old->epsilon);
+	}
+	struct batch_norm *now = edit_params(e);
+	now->epsilon = old->epsilon;
+	now->momentum = old->momentum;
+	now->training_mode = train;
+	if (e->node->nout > (train ? 3u : 1u))
+		e->node->nout = train ? 3 : 1;
+	return 0;
+}
+
+/* Input i is a vector with an element for each channel of X. */
+static int check_channels(const struct infer *c, uint32_t i, int64_t channels)
+{
+	struct shape s = infer_shape(c, i);
+	int64_t same;
+
+	if (!infer_in(c, i) || s.rank < 0)
+		return 0;
+	if (s.rank != 1)
+		return infer_fail(c, E_SHAPE, (int)i, "rank 1", fmt(c->diag, "rank %d", s.rank));
+	return infer_unify(c, (int)i, channels, s.dim[0], &same);
+}
+
+static int infer_batch_norm(struct infer *c)
+{
+	const struct batch_norm *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), m = infer_shape(c, 3);
+	int64_t channels = x.rank == 1 ? 1 : x.rank > 1 ? x.dim[1] : DIM_UNKNOWN;
+	int err = 0;
+
+	for (uint32_t i = 1; !err && i < 5; i++)
+		err = check_channels(c, i, channels);
+	if (err)
+		return err;
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	if (!p->training_mode && (infer_out(c, 1) || infer_out(c, 2)))
+		return infer_fail(c, E_OP_INPUTS, -1, "one output without training_mode", "more");
+	infer_set(c, 1, infer_dtype(c, 3), &m);
+	infer_set(c, 2, infer_dtype(c, 3), &m);
+	return 0;
+}
+
+/* ---- InstanceNormalization, GroupNormalization ----------------------------------------------- */
+
+static const struct slot in_in[] = {SLOT("input", "T", T_FB), SLOT("scale", "T", T_FB), SLOT("B", "T", T_FB),
+				    SLOT_END};
+static const struct slot in_out[] = {SLOT("output", "T", T_FB), SLOT_END};
+static const struct field in_attrs[] = {EPSILON(struct epsilon), {0}};
+struct in_1 {
+	float epsilon;
+	struct ints consumed_inputs;
+};
+static const struct field in_1_attrs[] = {EPSILON(struct in_1), CONSUMED(struct in_1), {0}};
+
+static int infer_instance_norm(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0);
+	int err = 0;
+
+	if (x.rank >= 0 && x.rank < 2)
+		return infer_fail(c, E_SHAPE, 0, "rank 2 and more", fmt(c->diag, "rank %d", x.rank));
+	for (uint32_t i = 1; !err && i < 3; i++)
+		err = check_channels(c, i, x.rank > 1 ? x.dim[1] : DIM_UNKNOWN);
+	return err ? err : infer_same(c);
+}
+
+static const struct field gn_attrs[] = {
+	EPSILON(struct group_norm),
+	FIELD_REQ(struct group_norm, num_groups, F_INT, "groups that the channels fall into"),
+	FIELD(struct group_norm, stash_type, F_INT, "1", "type that is computed in"),
+	{0}};
+
+static int infer_group_norm(struct infer *c)
+{
+	const struct group_norm *p = infer_params(c);
+	struct shape x = infer_shape(c, 0);
+
+	if (x.rank >= 0 && x.rank < 2)
+		return infer_fail(c, E_SHAPE, 0, "rank 2 and more", fmt(c->diag, "rank %d", x.rank));
+	if (p->num_groups < 1 || (x.rank > 1 && x.dim[1] >= 0 && x.dim[1] % p->num_groups))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_groups that divides the channels",
+				  fmt(c->diag, "%" PRId64, p->num_groups));
+	for (uint32_t i = 1; i < 3; i++) {
+		struct shape s = infer_shape(c, i);
+		/* of opset 18: an element a group */
+		if (s.rank == 1 && s.dim[0] >= 0 && x.rank > 1 && x.dim[1] >= 0 && s.dim[0] != x.dim[1] &&
+		    s.dim[0] != p->num_groups)
+			return infer_fail(c, E_SHAPE, (int)i, "an element a channel",
+					  fmt(c->diag, "%" PRId64, s.dim[0]));
+	}
+	return infer_same(c);
+}
+
+static const struct slot ms_gn_in[] = {SLOT("X", "T", T_FB), SLOT("gamma", "M", T_FB), SLOT("beta", "M", T_FB),
+				       SLOT_END};
+static const struct slot ms_gn_out[] = {SLOT("Y", "T", T_FB), SLOT_END};
+static const struct field ms_gn_attrs[] = {
+	EPSILON(struct ms_group_norm),
+	FIELD_REQ(struct ms_group_norm, groups, F_INT, "groups that the channels fall into"),
+	FIELD_REQ(struct ms_group_norm, activation, F_INT, "1: SiLU behind it"),
+	FIELD(struct ms_group_norm, channels_last, F_INT, "1", "whether channels are the last dimension"),
+	{0}};
+
+/* ---- LayerNormalization and its like --------------------------------------------------------- */
+
+static const struct slot ln_in[] = {SLOT("X", "T", T_FB), SLOT("Scale", "T", T_FB), SLOT_OPT("B", "T", T_FB),
+				    SLOT_END};
+static const struct slot ln_out[] = {SLOT("Y", "T", T_FB), SLOT_OPT("Mean", NULL, T_F32 | T_BF16 | T_F64),
+				     SLOT_OPT("InvStdDev", NULL, T_F32 | T_BF16 | T_F64), SLOT_END};
+static const struct slot rms_in[] = {SLOT("X", "T", T_FB), SLOT("scale", "V", T_FB), SLOT_END};
+static const struct slot rms_out[] = {SLOT("Y", "V", T_FB), SLOT_END};
+static const struct slot simplified_out[] = {SLOT("Y", "V", T_FB),
+					     SLOT_OPT("inv_std_var", NULL, T_F32 | T_F64), SLOT_END};
+static const struct field ln_attrs[] = {
+	FIELD(struct layer_norm, axis, F_INT, "-1", "first of the dimensions that are normalized"),
+	EPSILON(struct layer_norm),
+	FIELD(struct layer_norm, stash_type, F_INT, "1", "type of the statistics"),
+	{0}};
+
+static int infer_layer_norm(struct infer *c)
+{
+	const struct layer_norm *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), m = x;
+	enum dtype t = infer_dtype(c, 0), stash = (enum dtype)p->stash_type;
+	const struct vinfo *y = infer_out(c, 0);
+	int axis, err = infer_axis(c, 0, p->axis, &axis);
+
+	if (err)
+		return err;
+	for (int i = axis < 0 ? 0 : axis; i < m.rank; i++)
+		m.dim[i] = 1;
+	if (stash != DT_BF16 && stash != DT_F16 && stash != DT_F64)
+		stash = DT_F32;
+	if (t == DT_F64)
+		stash = DT_F64;
+	infer_set(c, 0, y && y->type.dtype ? (enum dtype)y->type.dtype : t, &x);
+	infer_set(c, 1, stash, &m);
+	infer_set(c, 2, stash, &m);
+	return 0;
+}
+
+static const struct slot skip_in[] = {SLOT("input", "T", T_FB), SLOT("skip", "T", T_FB), SLOT("gamma", "T", T_FB),
+				      SLOT_OPT("beta", "T", T_FB), SLOT_OPT("bias", "T", T_FB), SLOT_END};
+static const struct slot skip_simple_in[] = {SLOT("input", "T", T_FB), SLOT("skip", "T", T_FB),
+					     SLOT("gamma", "T", T_FB), SLOT_OPT("bias", "T", T_FB), SLOT_END};
+static const struct slot skip_out[] = {SLOT("output", "T", T_FB), SLOT_OPT("mean", NULL, T_F32 | T_F64),
+				       SLOT_OPT("inv_std_var", NULL, T_F32 | T_F64),
+				       SLOT_OPT("input_skip_bias_sum", "T", T_FB), SLOT_END};
+static const struct field skip_attrs[] = {
+	FIELD(struct epsilon, epsilon, F_FLOAT, "1e-12", "keeps the root from zero"), {0}};
+
+static int infer_skip(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), m = x;
+
+	if (m.rank > 0)
+		m.dim[m.rank - 1] = 1;
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	infer_set(c, 1, DT_F32, &m);
+	infer_set(c, 2, DT_F32, &m);
+	infer_set(c, 3, infer_dtype(c, 0), &x);
+	return 0;
+}
+
+static const struct slot embed_in[] = {
+	SLOT("input_ids", "T1", T_I32),		      SLOT_OPT("segment_ids", "T1", T_I32),
+	SLOT("word_embedding", "T", T_FB),	      SLOT("position_embedding", "T", T_FB),
+	SLOT_OPT("segment_embedding", "T", T_FB),     SLOT("gamma", "T", T_FB),
+	SLOT("beta", "T", T_FB),		      SLOT_OPT("mask", "T1", T_I32),
+	SLOT_OPT("position_ids", "T1", T_I32),	      SLOT_END};
+static const struct slot embed_out[] = {SLOT("output", "T", T_FB), SLOT_OPT("mask_index", NULL, T_I32),
+					SLOT_OPT("embedding_sum", "T", T_FB), SLOT_END};
+static const struct field embed_attrs[] = {
+	FIELD(struct embed_norm, epsilon, F_FLOAT, "1e-12", "keeps the root from zero"),
+	FIELD(struct embed_norm, mask_index_type, F_INT, "0", "kind of mask_index"),
+	{0}};
+
+static int infer_embed(struct infer *c)
+{
+	struct shape ids = infer_shape(c, 0), w = infer_shape(c, 2);
+	struct shape y = {.rank = 3, .dim = {DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN}}, m = {.rank = 1};
+
+	if (ids.rank >= 0 && ids.rank != 2)
+		return infer_fail(c, E_SHAPE, 0, "rank 2", fmt(c->diag, "rank %d", ids.rank));
+	if (w.rank >= 0 && w.rank != 2)
+		return infer_fail(c, E_SHAPE, 2, "rank 2", fmt(c->diag, "rank %d", w.rank));
+	if (ids.rank == 2) {
+		y.dim[0] = ids.dim[0];
+		y.dim[1] = ids.dim[1];
+	}
+	if (w.rank == 2)
+		y.dim[2] = w.dim[1];
+	m.dim[0] = y.dim[0];
+	enum dtype t = infer_dtype(c, 2);
+	infer_set(c, 0, t, &y);
+	infer_set(c, 1, DT_I32, &m);
+	infer_set(c, 2, t, &y);
+	return 0;
+}
+
+/* ---- LRN, MeanVarianceNormalization, LpNormalization ----------------------------------------- */
+
+static const struct slot x_in[] = {SLOT("X", "T", T_FB), SLOT_END};
+static const struct slot y_out[] = {SLOT("Y", "T", T_FB), SLOT_END};
+static const struct field lrn_attrs[] = {
+	FIELD_REQ(struct lrn, size, F_INT, "channels that are summed over"),
+	FIELD(struct lrn, alpha, F_FLOAT, "0.0001", "factor of the sum"),
+	FIELD(struct lrn, beta, F_FLOAT, "0.75", "exponent"),
+	FIELD(struct lrn, bias, F_FLOAT, "1", "summand"),
+	{0}};
+static const struct field mvn_attrs[] = {
+	FIELD(struct mvn, axes, F_INTS, "0,2,3", "dimensions that are normalized over"), {0}};
+struct mvn_1 {
+	struct ints axes;
+	int64_t across_channels, normalize_variance;
+};
+static const struct field mvn_1_attrs[] = {
+	FIELD(struct mvn_1, axes, F_INTS, NULL, "dimensions that are normalized over"),
+	FIELD(struct mvn_1, across_channels, F_INT, "0", "whether over channels too"),
+	FIELD(struct mvn_1, normalize_variance, F_INT, "1", "whether the variance becomes 1"),
+	{0}};
+static const struct field lp_attrs[] = {
+	FIELD(struct lp_norm, axis, F_INT, "-1", "dimension that is normalized"),
+	FIELD(struct lp_norm, p, F_INT, "2", "1 or 2: which norm"),
+	{0}};
+
+static int upgrade_mvn(struct edit *e)
+{
+	static const int64_t channel[] = {0, 2, 3}, all[] = {0, 1, 2, 3};
+	const struct mvn_1 *old = e->node->params;
+	struct mvn *now = edit_params(e);
+
+	if (!old->normalize_variance)
+		return edit_fail(e, E_OP_UNSUPPORTED, "normalize_variance=1", "0");
+	if (old->axes.n > 0)
+		now->axes = old->axes;
+	else
+		now->axes = old->across_channels ? (struct ints){all, 4} : (struct ints){channel, 3};
+	return 0;
+}
+
+static int infer_mvn(struct infer *c)
+{
+	const struct mvn *p = infer_params(c);
+	int axis, err = 0;
+
+	for (int64_t i = 0; !err && i < p->axes.n; i++)
+		err = infer_axis(c, 0, p->axes.v[i], &axis);
+	return err ? err : infer_same(c);
+}
+
+static int infer_lrn(struct infer *c)
+{
+	const struct lrn *p = infer_params(c);
+	struct shape x = infer_shape(c, 0);
+
+	if (p->size < 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "size: at least 1", fmt(c->diag, "%" PRId64, p->size));
+	if (x.rank >= 0 && x.rank < 2)
+		return infer_fail(c, E_SHAPE, 0, "rank 2 and more", fmt(c->diag, "rank %d", x.rank));
+	return infer_same(c);
+}
+
+static int infer_lp(struct infer *c)
+{
+	const struct lp_norm *p = infer_params(c);
+	int axis, err = infer_axis(c, 0, p->axis, &axis);
+
+	if (!err && p->p != 1 && p->p != 2)
+		err = infer_fail(c, E_OP_ATTRIBUTE, -1, "p: 1 or 2", fmt(c->diag, "%" PRId64, p->p));
+	return err ? err : infer_same(c);
+}
+
+#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
+#define BN_OLD(since_, table)                                                                      \
+	{.name = "BatchNormalization", .since = (since_), .in = bn_9_in, .out = bn_9_out,          \
+	 .types = T_FLOATS, ATTRS(table, struct bn_old), .upgrade = upgrade_batch_norm}
+#define MICROSOFT .domain = "com.microsoft", .since = 1
+
+const struct op ops_norm[] = {
+	{.name = "BatchNormalization", .since = 15, .in = bn_in, .out = bn_out, .types = T_FB,
+	 ATTRS(bn_attrs, struct batch_norm), .infer = infer_batch_norm, .flags = OP_OPTIONAL_OUT},
+	{.name = "BatchNormalization", .since = 14, .in = bn_14_in, .out = bn_14_out, .types = T_FB},
+	BN_OLD(9, bn_9_attrs),
+	BN_OLD(7, bn_7_attrs),
+	BN_OLD(6, bn_1_attrs),
+	BN_OLD(1, bn_1_attrs),
+	{.name = "InstanceNormalization", .since = 22, .in = in_in, .out = in_out, .types = T_FB,
+	 ATTRS(in_attrs, struct epsilon), .infer = infer_instance_norm},
+	OLD("InstanceNormalization", 6, T_FLOATS),
+	{.name = "InstanceNormalization", .since = 1, .in = in_in, .out = in_out, .types = T_FLOATS,
+	 ATTRS(in_1_attrs, struct in_1), .upgrade = upgrade_prefix},
+	{.name = "GroupNormalization", .since = 21, .in = in_in, .out = in_out, .types = T_FB,
+	 ATTRS(gn_attrs, struct group_norm), .infer = infer_group_norm},
+	OLD("GroupNormalization", 18, T_FB),
+	{.name = "LayerNormalization", .since = 17, .in = ln_in, .out = ln_out, .types = T_FB,
+	 ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm, .flags = OP_OPTIONAL_OUT},
+	/* ONNX Runtime's own, in ONNX's domain before ONNX had it */
+	OLD("LayerNormalization", 1, T_FB),
+	{.name = "SimplifiedLayerNormalization", .since = 1, .in = rms_in, .out = simplified_out,
+	 .types = T_FB, ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "RMSNormalization", .since = 23, .in = rms_in, .out = rms_out, .types = T_FB,
+	 ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm},
+	{.name = "LRN", .since = 13, .in = x_in, .out = y_out, .types = T_FB, ATTRS(lrn_attrs, struct lrn),
+	 .infer = infer_lrn},
+	OLD("LRN", 1, T_FLOATS),
+	{.name = "MeanVarianceNormalization", .since = 13, .in = x_in, .out = y_out, .types = T_FB,
+	 ATTRS(mvn_attrs, struct mvn), .infer = infer_mvn},
+	OLD("MeanVarianceNormalization", 9, T_FLOATS),
+	{.name = "MeanVarianceNormalization", .since = 1, .in = x_in, .out = y_out, .types = T_FLOATS,
+	 ATTRS(mvn_1_attrs, struct mvn_1), .upgrade = upgrade_mvn},
+	{.name = "LpNormalization", .since = 22, .in = x_in, .out = y_out, .types = T_FB,
+	 ATTRS(lp_attrs, struct lp_norm), .infer = infer_lp},
+	OLD("LpNormalization", 1, T_FLOATS),
+	{.name = "LayerNormalization", MICROSOFT, .in = ln_in, .out = ln_out, .types = T_FB,
+	 ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm, .flags = OP_OPTIONAL_OUT},
+	{.name = "SimplifiedLayerNormalization", MICROSOFT, .in = rms_in, .out = simplified_out,
+	 .types = T_FB, ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "SkipLayerNormalization", MICROSOFT, .in = skip_in, .out = skip_out, .types = T_FB,
+	 ATTRS(skip_attrs, struct epsilon), .infer = infer_skip, .flags = OP_OPTIONAL_OUT},
+	{.name = "SkipSimplifiedLayerNormalization", MICROSOFT, .in = skip_simple_in, .out = skip_out,
+	 .types = T_FB, ATTRS(skip_attrs, struct epsilon), .infer = infer_skip, .flags = OP_OPTIONAL_OUT},
+	{.name = "EmbedLayerNormalization", MICROSOFT, .in = embed_in, .out = embed_out,
+	 ATTRS(embed_attrs, struct embed_norm), .infer = infer_embed, .flags = OP_OPTIONAL_OUT},
+	{.name = "GroupNorm", MICROSOFT, .in = ms_gn_in, .out = ms_gn_out, .types = T_FB,
+	 ATTRS(ms_gn_attrs, struct ms_group_norm), .infer = infer_same},
+	{0}};

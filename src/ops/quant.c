@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quantized operators of ONNX and of com.microsoft. */
+#include "ops/quant.h"
+
+#include "ops/infer_util.h"
+#include "ops/ints.h"
+#include "ops/matmul.h"
+
+#include <inttypes.h>
+
+/* ---- QuantizeLinear, DequantizeLinear ---------------------------------------------------------------- */
+
+static const char *blocked(struct granularity *g, const struct shape *x, const struct shape *scale, int axis,
+			   int64_t block)
+{
+	for (int i = 0; i < x->rank; i++)
+		if (i != axis && scale->dim[i] != x->dim[i])
+			return "scale must have x's sizes but for the axis";
+	g->kind = QUANT_BLOCK;
+	g->block = block;
+	g->blocks = scale->dim[axis];
+	if (g->blocks != x->dim[axis] / block + (x->dim[axis] % block != 0))
+		return "scale must have one element a block along the axis";
+	return NULL;
+}
+
+const char *granularity_set(struct granularity *g, const struct shape *x, const struct shape *scale, int64_t axis,
+			    int64_t block_size)
+{
+	int64_t n = shape_count(scale);
+	int a = axis_of(axis, x->rank);
+
+	*g = (struct granularity){.kind = QUANT_TENSOR, .outer = 1, .dim = 1, .inner = shape_count(x)};
+	if (block_size < 0)
+		return "block_size is negative";
+	if (n == 1 && !block_size)
+		return NULL;
+	if (a < 0)
+		return "axis lies outside the rank";
+	g->outer = shape_span(x, 0, a);
+	g->dim = x->dim[a];
+	g->inner = shape_span(x, a + 1, x->rank);
+	if (block_size) {
+		if (scale->rank != x->rank)
+			return "scale must have x's rank where block_size is given";
+		return blocked(g, x, scale, a, block_size);
+	}
+	g->kind = QUANT_AXIS;
+	if (scale->rank != 1)
+		return "scale must be a scalar or a list";
+	return n == g->dim ? NULL : "scale must have one element for each along the axis";
+}
+
+/* Scale (input 1) and zero point (input 2) fit x. */
+static int quantize_shapes(struct infer *c)
+{
+	const struct quantize_params *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), s = infer_shape(c, 1), z = infer_shape(c, 2);
+	struct granularity g;
+
+	if (shape_known(&x) && shape_known(&s)) {
+		const char *bad = granularity_set(&g, &x, &s, p->axis, p->block_size);
+		if (bad)
+			return infer_fail(c, E_SHAPE, 1, bad, c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+	}
+	if (shape_known(&s) && shape_known(&z) && shape_count(&s) != shape_count(&z))
+		return infer_fail(c, E_SHAPE, 2, "the scale's shape",
+				  c->diag ? shape_str(&c->diag->arena, &z, NULL) : "");
+	return 0;
+}
+
+static int quantize_infer(struct infer *c)
+{
+	const struct quantize_params *p = infer_params(c);
+	const struct vinfo *z = infer_in(c, 2);
+	enum dtype t = z && z->type.dtype ? (enum dtype)z->type.dtype : DT_NONE;
+	struct shape x = infer_shape(c, 0);
+
+	if (p->output_dtype && (p->output_dtype < 0 || p->output_dtype >= DT_COUNT ||
+				(t && p->output_dtype != (int64_t)t)))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "output_dtype as y_zero_point's",
+				  fmt(c->diag, "%" PRId64, p->output_dtype));
+	if (!t && !z)
+		t = p->output_dtype ? (enum dtype)p->output_dtype : DT_U8;
+	infer_set(c, 0, t, &x);
+	return quantize_shapes(c);
+}
+
+static int dequantize_infer(struct infer *c)
+{
+	const struct quantize_params *p = infer_params(c);
+	enum dtype t = infer_dtype(c, 1);
+	struct shape x = infer_shape(c, 0);
+
+	if (p->output_dtype && (p->output_dtype < 0 || p->output_dtype >= DT_COUNT ||
+				!(T_BIT(p->output_dtype) & (T_F32 | T_F16 | T_BF16))))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "output_dtype of a float type",
+				  fmt(c->diag, "%" PRId64, p->output_dtype));
+	if (p->output_dtype)
+		t = (enum dtype)p->output_dtype;
+	else if (t == DT_F8E8M0)
+		t = DT_F32;
+	infer_set(c, 0, t, &x);
+	return quantize_shapes(c);
+}
+
+static int dynamic_quantize_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0), scalar = {0};
+
+	infer_set(c, 0, DT_U8, &x);
+	infer_set(c, 1, DT_F32, &scalar);
+	infer_set(c, 2, DT_U8, &scalar);
+	return 0;
+}
+
+/* ---- products --------------------------------------------------------------------------------------------- */
+
+static int product(struct infer *c, uint32_t ia, uint32_t ib, enum dtype t)
+{
+	struct shape a = infer_shape(c, ia), b = infer_shape(c, ib);
+	struct matmul_shape s;
+
+	if (a.rank < 0 || b.rank < 0) {
+		infer_set(c, 0, t, &SHAPE_UNKNOWN);
+		return 0;
+	}
+	if (!a.rank || !b.rank || !matmul_shape(&a, &b, NULL, &s))
+		return infer_fail(c, E_SHAPE, (int)ib,
+				  fmt(c->diag, "a matrix that %s can be multiplied by",
+				      c->diag ? shape_str(&c->diag->arena, &a, NULL) : ""),
+				  c->diag ? shape_str(&c->diag->arena, &b, NULL) : "");
+	infer_set(c, 0, t, &s.out);
+	return 0;
+}
+
+static int matmul_integer_infer(struct infer *c)
+{
+	return product(c, 0, 1, DT_I32);
+}
+
+static int matmul_to_float_infer(struct infer *c)
+{
+	return product(c, 0, 1, infer_dtype(c, 2));
+}
+
+static int qlinear_matmul_infer(struct infer *c)
+{
+	return product(c, 0, 3, infer_dtype(c, 7));
+}
+
+static int64_t product_macs(const struct infer *c, uint32_t ia, uint32_t ib)
+{
+	struct shape a = infer_shape(c, ia), b = infer_shape(c, ib), y = infer_shape(c, 0);
+	struct matmul_shape s;
+
+	(void)y;
+	if (a.rank < 1 || b.rank < 1 || !matmul_shape(&a, &b, NULL, &s))
+		return 0;
+	int64_t n = shape_count(&s.out), macs;
+	return n < 0 || __builtin_mul_overflow(n, s.k, &macs) ? 0 : macs;
+}
+
+static int64_t matmul_integer_macs(const struct infer *c)
+{
+	return product_macs(c, 0, 1);
+}
+
+static int64_t qlinear_matmul_macs(const struct infer *c)
+{
+	return product_macs(c, 0, 3);
+}
+
+static int qgemm_infer(struct infer *c)
+{
+	const struct qgemm_params *p = infer_params(c);
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 3), out = {.rank = 2};
+	const struct vinfo *zero = infer_in(c, 8);
+	int64_t k;
+
+	if (a.rank < 0 || b.rank < 0) {
+		out = SHAPE_UNKNOWN;
+	} else {
+		if (a.rank != 2 || b.rank != 2)
+			return infer_fail(c, E_SHAPE, a.rank != 2 ? 0 : 3, "rank 2", "another");
+		int err = infer_unify(c, 3, a.dim[!p->transA], b.dim[p->transB != 0], &k);
+		if (err)
+			return err;
+		out.dim[0] = a.dim[p->transA != 0];
+		out.dim[1] = b.dim[!p->transB];
+	}
+	infer_set(c, 0, !infer_in(c, 7) ? DT_F32 : zero ? (enum dtype)zero->type.dtype : infer_dtype(c, 0), &out);
+	return 0;
+}
+
+static int matmul_nbits_infer(struct infer *c)
+{
+	const struct matmul_nbits_params *p = infer_params(c);
+	struct shape a = infer_shape(c, 0);
+	int64_t k;
+
+	if (p->K < 1 || p->N < 1 || (p->bits != 2 && p->bits != 4 && p->bits != 8) || p->block_size < 16 ||
+	    (p->block_size & (p->block_size - 1)))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "K, N above 0, bits 2, 4 or 8, block_size a power of 2 from 16", NULL);
+	if (a.rank >= 0) {
+		if (!a.rank)
+			return infer_fail(c, E_SHAPE, 0, "rank 1 or more", "a scalar");
+		int err = infer_unify(c, 0, p->K, a.dim[a.rank - 1], &k);
+		if (err)
+			return err;
+		a.dim[a.rank - 1] = p->N;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &a);
+	return 0;
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------------------------- */
+
+static int conv_shape(struct infer *c, uint32_t iw, enum dtype t)
+{
+	const struct int_conv_params *p = infer_params(c);
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, iw), y = x;
+	struct window win;
+
+	if (x.rank >= 0 && w.rank >= 0) {
+		if (x.rank < 3 || w.rank != x.rank)
+			return infer_fail(c, E_SHAPE, (int)iw, fmt(c->diag, "rank %d, 3 or more", x.rank),
+					  fmt(c->diag, "rank %d", w.rank));
+		const char *bad = window_set(&win, &p->window, &x, &w, false, c->diag);
+		if (bad)
+			return infer_fail(c, E_SHAPE, 0, bad, NULL);
+		if (p->group < 1 || (w.dim[0] >= 0 && w.dim[0] % p->group) ||
+		    (x.dim[1] >= 0 && w.dim[1] >= 0 && w.dim[1] * p->group != x.dim[1]))
+			return infer_fail(c, E_SHAPE, (int)iw,
+					  fmt(c->diag, "channels of x in %" PRId64 " groups", p->group), NULL);
+		y.dim[1] = w.dim[0];
+		for (int i = 0; i < win.n; i++)
+			y.dim[2 + i] = win.out[i];
+	}
+	infer_set(c, 0, t, &y);
+	return 0;
+}
+
+static int conv_integer_infer(struct infer *c)
+{
+	return conv_shape(c, 1, DT_I32);
+}
+
+static int qlinear_conv_infer(struct infer *c)
+{
+	return conv_shape(c, 3, infer_dtype(c, 7));
+}
+
+/* ---- QLinearConcat: scale and zero point of Y, then triples --------------------------------------------------- */
+
+static int qconcat_infer(struct infer *c)
+{
+	const struct qconcat_params *p = infer_params(c);
+	struct shape y = infer_shape(c, 2);
+	bool over = false;
+	int axis;
+
+	if (c->node->nin < 5 || (c->node->nin - 2) % 3)
+		return infer_fail(c, E_OP_INPUTS, -1, "a scale, a zero point and triples",
+				  fmt(c->diag, "%u inputs", c->node->nin));
+	int err = infer_axis(c, 2, p->axis, &axis);
+	for (uint32_t i = 5; i < c->node->nin && !err && y.rank >= 0; i += 3) {
+		struct shape x = infer_shape(c, i);
+		if (x.rank < 0)
+			y = x;
+		else if (x.rank != y.rank)
+			err = infer_fail(c, E_SHAPE, (int)i, fmt(c->diag, "rank %d", y.rank), NULL);
+		for (int k = 0; k < x.rank && !err && y.rank >= 0; k++) {
+			if (k == axis)
+				y.dim[k] = dim_add(y.dim[k], x.dim[k], &over);
+			else
+				err = infer_unify(c, (int)i, y.dim[k], x.dim[k], &y.dim[k]);
+		}
+	}
+	if (!err)
+		infer_set(c, 0, infer_dtype(c, 1), &y);
+	return err ? err : over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
+}
+
+static bool channels_first(const struct graph *g, const struct node *n)
+{
+	(void)g;
+	return !((const struct qglobal_params *)n->params)->channels_last;
+}
+
+static bool pool_channels_first(const struct graph *g, const struct node *n)
+{
+	(void)g;
+	return !((const struct qpool_params *)n->params)->channels_last;
+}
+
+/* Below opset 13 Softmax runs over all dims from the axis on; the same where that is the last. */
+static bool softmax_last(const struct graph *g, const struct node *n)
+{
+	const struct qsoftmax_params *p = n->params;
+	const struct value *x = node_in(g, n, 0);
+
+	return p->opset >= 13 || p->axis == -1 || (x && x->info.shape.rank > 0 && p->axis == x->info.shape.rank - 1);
+}
+
+/* ---- the rows ------------------------------------------------------------------------------------------------------ */
+
+#define T_Q8 (T_U8 | T_I8)
+#define T_Q10 (T_U8 | T_I8)
+#define T_Q19 (T_Q10 | T_F8)
+#define T_Q21 (T_Q19 | T_U16 | T_I16 | T_4BIT)
+#define T_Q23 (T_Q21 | T_F4)
+#define T_Q25 (T_Q23 | T_2BIT)
+#define T_WIDE (T_F32 | T_F16 | T_BF16)
+
+static const struct slot quantize_in[] = {
+	{.name = "x", .tvar = "T1", .types = T_WIDE | T_I32 | T_F64},
+	{.name = "y_scale", .tvar = "T2", .types = T_WIDE | T_I32 | T_F8E8M0 | T_F64},
+	{.name = "y_zero_point", .tvar = "T", .types = T_Q25, .optional = true},
+	SLOT_END};
+static const struct slot quantize_out[] = {{.name = "y", .tvar = "T", .types = T_Q25}, SLOT_END};
+static const struct slot dequantize_in[] = {
+	{.name = "x", .tvar = "T", .types = T_Q25 | T_I32},
+	{.name = "x_scale", .tvar = "T2", .types = T_WIDE | T_F8E8M0},
+	{.name = "x_zero_point", .tvar = "T", .types = T_Q25 | T_I32, .optional = true},
+	SLOT_END};
+static const struct slot dequantize_out[] = {{.name = "y", .types = T_WIDE}, SLOT_END};
+static const struct slot dynamic_in[] = {{.name = "x", .types = T_F32}, SLOT_END};
+static const struct slot dynamic_out[] = {{.name = "y", .types = T_U8},
+					  {.name = "y_scale", .types = T_F32},
+					  {.name = "y_zero_point", .types = T_U8},
+					  SLOT_END};
+static const struct slot matmul_integer_in[] = {{.name = "A", .tvar = "T1", .types = T_Q8},
+						{.name = "B", .tvar = "T2", .types = T_Q8},
+						{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
+						{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+						SLOT_END};
+static const struct slot i32_out[] = {{.name = "y", .types = T_I32}, SLOT_END};
+static const struct slot conv_integer_in[] = {{.name = "x", .tvar = "T1", .types = T_Q8},
+					      {.name = "w", .tvar = "T2", .types = T_Q8},
+					      {.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
+					      {.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+					      SLOT_END};
+static const struct slot qlinear_conv_in[] = {{.name = "x", .tvar = "T1", .types = T_Q8},
+					      {.name = "x_scale", .types = T_F32},
+					      {.name = "x_zero_point", .tvar = "T1", .types = T_Q8},
+					      {.name = "w", .tvar = "T2", .types = T_Q8},
+					      {.name = "w_scale", .types = T_F32},
+					      {.name = "w_zero_point", .tvar = "T2", .types = T_Q8},
+					      {.name = "y_scale", .types = T_F32},
+					      {.name = "y_zero_point", .tvar = "T3", .types = T_Q8},
+					      {.name = "B", .types = T_I32, .optional = true},
+					      SLOT_END};
+static const struct slot q8_out[] = {{.name = "y", .tvar = "T3", .types = T_Q8}, SLOT_END};
+static const struct slot qlinear_matmul_in[] = {
+	{.name = "a", .tvar = "T1", .types = T_Q19},	    {.name = "a_scale", .tvar = "TS", .types = T_WIDE},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q19}, {.name = "b", .tvar = "T2", .types = T_Q19},
+	{.name = "b_scale", .tvar = "TS", .types = T_WIDE}, {.name = "b_zero_point", .tvar = "T2", .types = T_Q19},
+	{.name = "y_scale", .tvar = "TS", .types = T_WIDE}, {.name = "y_zero_point", .tvar = "T3", .types = T_Q19},
+	SLOT_END};
+static const struct slot qlinear_matmul10_in[] = {
+	{.name = "a", .tvar = "T1", .types = T_Q8},  {.name = "a_scale", .types = T_F32},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8}, {.name = "b", .tvar = "T2", .types = T_Q8},
+	{.name = "b_scale", .types = T_F32},	     {.name = "b_zero_point", .tvar = "T2", .types = T_Q8},
+	{.name = "y_scale", .types = T_F32},	     {.name = "y_zero_point", .tvar = "T3", .types = T_Q8},
+	SLOT_END};
+static const struct slot qlinear_matmul_out[] = {{.name = "y", .tvar = "T3", .types = T_Q19}, SLOT_END};
+
+/* com.microsoft */
+static const struct slot to_float_in[] = {{.name = "A", .tvar = "T1", .types = T_Q8},
+					  {.name = "B", .tvar = "T2", .types = T_Q8},
+					  {.name = "a_scale", .tvar = "T3", .types = T_F32},
+					  {.name = "b_scale", .tvar = "T3", .types = T_F32},
+					  {.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
+					  {.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+					  {.name = "bias", .tvar = "T3", .types = T_F32, .optional = true},
+					  SLOT_END};
+static const struct slot float_out[] = {{.name = "Y", .types = T_F32}, SLOT_END};
+static const struct slot dynamic_matmul_in[] = {
+	{.name = "A", .types = T_F32},
+	{.name = "B", .tvar = "T2", .types = T_Q8},
+	{.name = "b_scale", .types = T_F32},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	{.name = "bias", .types = T_F32, .optional = true},
+	SLOT_END};
+static const struct slot qgemm_in[] = {{.name = "A", .tvar = "TA", .types = T_Q8},
+				       {.name = "a_scale", .types = T_F32},
+				       {.name = "a_zero_point", .tvar = "TA", .types = T_Q8, .optional = true},
+				       {.name = "B", .tvar = "TB", .types = T_Q8},
+				       {.name = "b_scale", .types = T_F32},
+				       {.name = "b_zero_point", .tvar = "TB", .types = T_Q8, .optional = true},
+				       {.name = "C", .types = T_I32, .optional = true},
+				       {.name = "y_scale", .types = T_F32, .optional = true},
+				       {.name = "y_zero_point", .types = T_Q8, .optional = true},
+				       SLOT_END};
+static const struct slot qgemm_out[] = {{.name = "Y", .types = T_Q8 | T_F32}, SLOT_END};
+static const struct slot nbits_in[] = {{.name = "A", .tvar = "T1", .types = T_WIDE},
+				       {.name = "B", .types = T_U8},
+				       {.name = "scales", .types = T_WIDE},
+				       {.name = "zero_points", .types = T_U8 | T_WIDE, .optional = true},
+				       {.name = "g_idx", .types = T_I32, .optional = true},
+				       {.name = "bias", .tvar = "T1", .types = T_WIDE, .optional = true},
+				       SLOT_END};
+static const struct slot nbits_out[] = {{.name = "Y", .tvar = "T1", .types = T_WIDE}, SLOT_END};
+static const struct slot qbinary_in[] = {{.name = "A", .tvar = "T", .types = T_Q8},
+					 {.name = "A_scale", .types = T_F32},
+					 {.name = "A_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+					 {.name = "B", .tvar = "T", .types = T_Q8},
+					 {.name = "B_scale", .types = T_F32},
+					 {.name = "B_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+					 {.name = "C_scale", .types = T_F32},
+					 {.name = "C_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+					 SLOT_END};
+static const struct slot qbinary_out[] = {{.name = "C", .tvar = "T", .types = T_Q8}, SLOT_END};
+static const struct slot qunary_in[] = {{.name = "X", .tvar = "T", .types = T_Q8},
+					{.name = "X_scale", .types = T_F32},
+					{.name = "X_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+					{.name = "Y_scale", .types = T_F32},
+					{.name = "Y_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+					SLOT_END};
+static const struct slot qunary_out[] = {{.name = "Y", .tvar = "T", .types = T_Q8}, SLOT_END};
+static const struct slot qwhere_in[] = {{.name = "condition", .types = T_BOOL},
+					{.name = "X", .tvar = "T", .types = T_Q8},
+					{.name = "x_scale", .types = T_F32},
+					{.name = "x_zero_point", .tvar = "T", .types = T_Q8},
+					{.name = "Y", .tvar = "T", .types = T_Q8},
+					{.name = "y_scale", .types = T_F32},
+					{.name = "y_zero_point", .tvar = "T", .types = T_Q8},
+					{.name = "z_scale", .types = T_F32},
+					{.name = "z_zero_point", .tvar = "T", .types = T_Q8},
+					SLOT_END};
+static const struct slot qwhere_out[] = {{.name = "Z", .tvar = "T", .types = T_Q8}, SLOT_END};
+static const struct slot qconcat_in[] = {
+	{.name = "Y_scale", .types = T_F32},
+	{.name = "Y_zero_point", .types = T_Q8},
+	{.name = "inputs", .types = T_Q8 | T_F32, .variadic = true, .heterogeneous = true},
+	SLOT_END};
+static const struct slot qattention_in[] = {{.name = "input", .tvar = "T1", .types = T_Q8},
+					    {.name = "weight", .tvar = "T2", .types = T_Q8},
+					    {.name = "bias", .types = T_F32},
+					    {.name = "input_scale", .types = T_F32},
+					    {.name = "weight_scale", .types = T_F32},
+					    {.name = "mask_index", .types = T_I32, .optional = true},
+					    {.name = "input_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
+					    {.name = "weight_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+					    {.name = "past", .types = T_F32, .optional = true},
+					    SLOT_END};
+static const struct slot qattention_out[] = {{.name = "output", .types = T_F32},
+					     {.name = "present", .types = T_F32, .optional = true},
+					     SLOT_END};
+
+#define Q_FIELD(member, def_, help_) FIELD(struct quantize_params, member, F_INT, def_, help_)
+static const struct field quantize_attrs[] = {
+	Q_FIELD(axis, "1", "axis of the scales"),
+	Q_FIELD(block_size, "0", "elements that share a scale; 0: no blocks"),
+	Q_FIELD(output_dtype, "0", "element type of y"),
+	Q_FIELD(precision, "0", "type in which x is divided"),
+	Q_FIELD(saturate, "1", "for float8: to the largest number"),
+	{0}};
+static const struct field dequantize_attrs[] = {
+	Q_FIELD(axis, "1", "axis of the scales"),
+	Q_FIELD(block_size, "0", "elements that share a scale; 0: no blocks"),
+	Q_FIELD(output_dtype, "0", "element type of y"),
+	{0}};
+static const struct field conv_attrs[] = {
+	WINDOW_FIELDS(struct int_conv_params),
+	FIELD(struct int_conv_params, group, F_INT, "1", "groups of channels"),
+	{0}};
+static const struct field ms_conv_attrs[] = {
+	WINDOW_FIELDS(struct int_conv_params),
+	FIELD(struct int_conv_params, group, F_INT, "1", "groups of channels"),
+	FIELD(struct int_conv_params, channels_last, F_INT, "0", "channels lie last"),
+	{0}};
+static const struct field qgemm_attrs[] = {
+	FIELD(struct qgemm_params, alpha, F_FLOAT, "1", "factor of the product"),
+	FIELD(struct qgemm_params, transA, F_INT, "0", "A is transposed"),
+	FIELD(struct qgemm_params, transB, F_INT, "0", "B is transposed"),
+	{0}};
+static const struct field nbits_attrs[] = {
+	FIELD_REQ(struct matmul_nbits_params, K, F_INT, "rows of B"),
+	FIELD_REQ(struct matmul_nbits_params, N, F_INT, "columns of B"),
+	FIELD(struct matmul_nbits_params, bits, F_INT, "4", "bits of a weight"),
+	FIELD_REQ(struct matmul_nbits_params, block_size, F_INT, "weights that share a scale"),
+	FIELD(struct matmul_nbits_params, accuracy_level, F_INT, "0", "a hint that is not needed"),
+	{0}};
+static const struct field qconcat_attrs[] = {
+	FIELD_REQ(struct qconcat_params, axis, F_INT, "axis to concatenate along"),
+	{0}};
+static const struct field qleaky_attrs[] = {FIELD(struct qleaky_params, alpha, F_FLOAT, "0.01", "slope"), {0}};
+static const struct field qpool_attrs[] = {
+	WINDOW_FIELDS(struct qpool_params),
+	FIELD(struct qpool_params, ceil_mode, F_INT, "0", "round the output size up"),
+	FIELD(struct qpool_params, count_include_pad, F_INT, "0", "padding counts"),
+	FIELD(struct qpool_params, channels_last, F_INT, "0", "channels lie last"),
+	{0}};
+static const struct field qglobal_attrs[] = {
+	FIELD(struct qglobal_params, channels_last, F_INT, "0", "channels lie last"),
+	{0}};
+static const struct field qsoftmax_attrs[] = {
+	FIELD(struct qsoftmax_params, axis, F_INT, "-1", "axis"),
+	FIELD_REQ(struct qsoftmax_params, opset, F_INT, "opset whose Softmax is meant"),
+	{0}};
+static const struct field qattention_attrs[] = {
+	FIELD_REQ(struct qattention_params, num_heads, F_INT, "attention heads"),
+	FIELD(struct qattention_params, unidirectional, F_INT, "0", "see the left only"),
+	FIELD(struct qattention_params, do_rotary, F_INT, "0", "rotary positions"),
+	FIELD(struct qattention_params, past_present_share_buffer, F_INT, "0", "memory hint"),
+	FIELD(struct qattention_params, mask_filter_value, F_FLOAT, "-10000", "what hides"),
+	FIELD(struct qattention_params, scale, F_FLOAT, "0", "factor of the scores"),
+	{0}};
+
+#define MS .domain = "com.microsoft", .since = 1
+#define QUANTIZE                                                                                   \
+	.in = quantize_in, .out = quantize_out, .attrs = quantize_attrs,                           \
+	.params_size = sizeof(struct quantize_params), .infer = quantize_infer
+#define DEQUANTIZE                                                                                 \
+	.in = dequantize_in, .out = dequantize_out, .attrs = dequantize_attrs,                     \
+	.params_size = sizeof(struct quantize_params), .infer = dequantize_infer
+#define OLD_TYPES(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define CONV_SIZE .params_size = sizeof(struct int_conv_params)
+
+const struct op ops_quant[] = {
+	{.name = "QuantizeLinear", .since = 28, QUANTIZE},
+	OLD_TYPES("QuantizeLinear", 25, T_Q25),
+	OLD_TYPES("QuantizeLinear", 24, T_Q23),
+	OLD_TYPES("QuantizeLinear", 23, T_Q23),
+	OLD_TYPES("QuantizeLinear", 21, T_Q21),
+	OLD_TYPES("QuantizeLinear", 19, T_Q19),
+	OLD_TYPES("QuantizeLinear", 13, T_Q10),
+	OLD_TYPES("QuantizeLinear", 10, T_Q10),
+	{.name = "DequantizeLinear", .since = 25, DEQUANTIZE},
+	OLD_TYPES("DequantizeLinear", 24, T_Q23 | T_I32),
+	OLD_TYPES("DequantizeLinear", 23, T_Q23 | T_I32),
+	OLD_TYPES("DequantizeLinear", 21, T_Q21 | T_I32),
+	OLD_TYPES("DequantizeLinear", 19, T_Q19 | T_I32),
+	OLD_TYPES("DequantizeLinear", 13, T_Q10 | T_I32),
+	OLD_TYPES("DequantizeLinear", 10, T_Q10 | T_I32),
+	{.name = "DynamicQuantizeLinear", .since = 11, .in = dynamic_in, .out = dynamic_out,
+	 .infer = dynamic_quantize_infer},
+	{.name = "MatMulInteger", .since = 10, .in = matmul_integer_in, .out = i32_out,
+	 .infer = matmul_integer_infer, .macs = matmul_integer_macs},
+	{.name = "QLinearMatMul", .since = 21, .in = qlinear_matmul_in, .out = qlinear_matmul_out,
+	 .infer = qlinear_matmul_infer, .macs = qlinear_matmul_macs},
+	{.name = "QLinearMatMul", .since = 10, .in = qlinear_matmul10_in},
+	{.name = "ConvInteger", .since = 10, .in = conv_integer_in, .out = i32_out, .attrs = conv_attrs,
+	 CONV_SIZE, .infer = conv_integer_infer},
+	{.name = "QLinearConv", .since = 10, .in = qlinear_conv_in, .out = q8_out, .attrs = conv_attrs,
+	 CONV_SIZE, .infer = qlinear_conv_infer},
+	{.name = "QLinearConv", MS, .in = qlinear_conv_in, .out = q8_out, .attrs = ms_conv_attrs,
+	 CONV_SIZE, .infer = qlinear_conv_infer},
+	{.name = "QuantizeLinear", MS, QUANTIZE},
+	{.name = "DequantizeLinear", MS, DEQUANTIZE},
+	{.name = "MatMulIntegerToFloat", MS, .in = to_float_in, .out = float_out,
+	 .infer = matmul_to_float_infer, .macs = matmul_integer_macs},
+	{.name = "DynamicQuantizeMatMul", MS, .in = dynamic_matmul_in, .out = float_out,
+	 .expand = "aq, as, az = DynamicQuantizeLinear(A); "
+		   "Y = com.microsoft::MatMulIntegerToFloat(aq, B, as, b_scale, az, b_zero_point?, bias?)"},
+	{.name = "QGemm", MS, .in = qgemm_in, .out = qgemm_out, .attrs = qgemm_attrs,
+	 .params_size = sizeof(struct qgemm_params), .infer = qgemm_infer},
+	{.name = "MatMulNBits", MS, .in = nbits_in, .out = nbits_out, .attrs = nbits_attrs,
+	 .params_size = sizeof(struct matmul_nbits_params), .infer = matmul_nbits_infer},
+	{.name = "QLinearAdd", MS, .in = qbinary_in, .out = qbinary_out,
+	 .expand = "C = QuantizeLinear(Add(DequantizeLinear(A, A_scale, A_zero_point?), "
+		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
+	{.name = "QLinearMul", MS, .in = qbinary_in, .out = qbinary_out,
+	 .expand = "C = QuantizeLinear(Mul(DequantizeLinear(A, A_scale, A_zero_point?), "
+		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
+	{.name = "QLinearSigmoid", MS, .in = qunary_in, .out = qunary_out,
+	 .expand = "Y = QuantizeLinear(Sigmoid(DequantizeLinear(X, X_scale, X_zero_point?)), "
+		   "Y_scale, Y_zero_point?)"},
+	{.name = "QLinearLeakyRelu", MS, .in = qunary_in, .out = qunary_out, .attrs = qleaky_attrs,
+	 .params_size = sizeof(struct qleaky_params),
+	 .expand = "Y = QuantizeLinear(LeakyRelu(DequantizeLinear(X, X_scale, X_zero_point?)) "
+		   "{alpha=$alpha}, Y_scale, Y_zero_point?)"},
+	{.name = "QLinearGlobalAveragePool", MS, .in = qunary_in, .out = qunary_out, .attrs = qglobal_attrs,
+	 .params_size = sizeof(struct qglobal_params),
+	 .expand = "Y = QuantizeLinear(GlobalAveragePool(DequantizeLinear(X, X_scale, X_zero_point?)), "
+		   "Y_scale, Y_zero_point?)",
+	 .expand_when = channels_first},
+	{.name = "QLinearAveragePool", MS, .in = qunary_in, .out = qunary_out, .attrs = qpool_attrs,
+	 .params_size = sizeof(struct qpool_params),
+	 .expand = "Y = QuantizeLinear(AveragePool(DequantizeLinear(X, X_scale, X_zero_point?)) "
+		   "{auto_pad=$auto_pad, kernel_shape=$kernel_shape, pads=$pads, strides=$strides, "
+		   "ceil_mode=$ceil_mode, count_include_pad=$count_include_pad}, Y_scale, Y_zero_point?)",
+	 .expand_when = pool_channels_first},
+	{.name = "QLinearSoftmax", MS, .in = qunary_in, .out = qunary_out, .attrs = qsoftmax_attrs,
+	 .params_size = sizeof(struct qsoftmax_params),
+	 .expand = "Y = QuantizeLinear(Softmax(DequantizeLinear(X, X_scale, X_zero_point?)) "
+		   "{axis=$axis}, Y_scale, Y_zero_point?)",
+	 .expand_when = softmax_last},
+	{.name = "QLinearWhere", MS, .in = qwhere_in, .out = qwhere_out,
+	 .expand = "Z = QuantizeLinear(Where(condition, DequantizeLinear(X, x_scale, x_zero_point), "
+		   "DequantizeLinear(Y, y_scale, y_zero_point)), z_scale, z_zero_point)"},
+	{.name = "QLinearConcat", MS, .in = qconcat_in, .out = q8_out, .attrs = qconcat_attrs,
+	 .params_size = sizeof(struct qconcat_params), .infer = qconcat_infer},
+	{.name = "QAttention", MS, .in = qattention_in, .out = qattention_out, .attrs = qattention_attrs,
+	 .params_size = sizeof(struct qattention_params),
+	 .expand = "output, present = com.microsoft::Attention("
+		   "DequantizeLinear(input, input_scale, input_zero_point?), "
+		   "DequantizeLinear(weight, weight_scale, weight_zero_point?) {axis=1}, bias, mask_index?, past?) "
+		   "{num_heads=$num_heads, unidirectional=$unidirectional, do_rotary=$do_rotary, "
+		   "mask_filter_value=$mask_filter_value, scale=$scale}"},
+	{0}};

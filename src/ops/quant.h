@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_QUANT_H
+#define OPS_QUANT_H
+#include "ops/window.h"
+
+struct quantize_params { /* QuantizeLinear, DequantizeLinear */
+	int64_t axis, block_size, output_dtype, precision, saturate;
+};
+struct int_conv_params { /* ConvInteger, QLinearConv */
+	struct window_attrs window;
+	int64_t group, channels_last;
+};
+struct qgemm_params {
+	float alpha;
+	int64_t transA, transB;
+};
+struct matmul_nbits_params {
+	int64_t K, N, bits, block_size, accuracy_level;
+};
+struct qconcat_params {
+	int64_t axis;
+};
+struct qleaky_params {
+	float alpha;
+};
+struct qpool_params {
+	struct window_attrs window;
+	int64_t ceil_mode, count_include_pad, channels_last;
+};
+struct qglobal_params {
+	int64_t channels_last;
+};
+struct qsoftmax_params {
+	int64_t axis, opset;
+};
+struct qattention_params {
+	int64_t num_heads, unidirectional, do_rotary, past_present_share_buffer;
+	float mask_filter_value, scale;
+};
+
+/* How scales lie over x. */
+struct granularity {
+	enum { QUANT_TENSOR, QUANT_AXIS, QUANT_BLOCK } kind;
+	int64_t outer, dim, inner; /* around the axis */
+	int64_t block, blocks;
+};
+/* NULL or what is wrong; shapes are known. */
+const char *granularity_set(struct granularity *g, const struct shape *x, const struct shape *scale, int64_t axis,
+			    int64_t block_size);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SUMMARY_H
+#define SUMMARY_H
+/* What a run was: model, device, inputs, outputs, times, memory. As lines for people, and as JSON. */
+#include "input.h"
+#include "result.h"
+#include "session.h"
+
+/* Resident memory of this process, in bytes; 0 where the system does not say. */
+struct rss {
+	uint64_t now, peak;
+};
+struct rss rss_now(void);
+
+enum moment { AT_START, AFTER_LOAD, AFTER_INPUTS, AFTER_PREPARE, AFTER_RUN, MOMENTS };
+
+struct summary {
+	const struct session *session;
+	const struct input_set *inputs;
+	const struct output *outputs;
+	size_t noutputs;
+	const char *path; /* of the model, as given */
+	struct rss rss[MOMENTS];
+	struct session_times times;
+	uint64_t first_run; /* nanoseconds: plan left out */
+	uint64_t prepare;   /* device, shapes, kernels, packed weights, memory plan */
+	uint64_t total;	    /* since exec */
+};
+
+void summary_print(const struct summary *s, FILE *stream);
+/* Members model, device, inputs, times, memory of the open object. */
+void summary_json(const struct summary *s, struct json *j);
+/* Name, type, shape, statistics of one output: members of the open object. */
+void summary_json_tensor(struct json *j, const char *name, struct type type, const struct tensor *t);
+
+#endif
