@@ -315,7 +315,7 @@ static int finish_outputs(struct loader *l, struct scope *fs, const uint32_t *ou
 /* "caller/", of which the end is kept where it gets long. */
 static const char *prefix(struct loader *l, const struct scope *s, const struct node_view *v)
 {
-	const char *title = node_title(l, s, v);
+	const char *title = node_title(&l->scratch, s, v);
 	size_t n = strlen(title);
 
 	return n <= TITLE ? arena_printf(&l->scratch, "%s/", title)

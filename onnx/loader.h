@@ -171,7 +171,7 @@ bool scope_find(struct loader *l, struct scope *s, struct pb_span name, uint32_t
 /* Version of the domain that the scope imports, or 0. */
 int64_t scope_version(const struct loader *l, const struct scope *s, struct pb_span domain);
 /* A name for the node: its own, or OP_K; with the scope's prefix. */
-const char *node_title(struct loader *l, const struct scope *s, const struct node_view *v);
+const char *node_title(struct arena *a, const struct scope *s, const struct node_view *v);
 
 /* attrs.c */
 /*

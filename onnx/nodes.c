@@ -281,14 +281,14 @@ struct node_view node_view(struct pb_span bytes, uint32_t index)
 	return v;
 }
 
-const char *node_title(struct loader *l, const struct scope *s, const struct node_view *v)
+const char *node_title(struct arena *a, const struct scope *s, const struct node_view *v)
 {
 	struct pb_span name = v->name.n ? v->name : v->type;
 	int n = name.n < TITLE ? (int)name.n : TITLE;
 
 	if (v->name.n)
-		return arena_printf(l->a, "%s%.*s", s->prefix, n, name.p);
-	return arena_printf(l->a, "%s%.*s_%" PRIu32, s->prefix, n, n ? name.p : (const uint8_t *)"",
+		return arena_printf(a, "%s%.*s", s->prefix, n, name.p);
+	return arena_printf(a, "%s%.*s_%" PRIu32, s->prefix, n, n ? name.p : (const uint8_t *)"",
 			    v->index);
 }
 
@@ -296,7 +296,7 @@ const char *node_title(struct loader *l, const struct scope *s, const struct nod
 static int at_node(struct loader *l, const struct scope *s, const struct node_view *v, int rc)
 {
 	if (rc && l->d)
-		diag_where(l->d, NULL, node_title(l, s, v), span_show(l, v->type));
+		diag_where(l->d, NULL, node_title(&l->scratch, s, v), span_show(l, v->type));
 	return rc;
 }
 
@@ -561,7 +561,7 @@ static void make_node(struct loader *l, struct arena *tmp, struct scope *s, cons
 		memcpy(in + like->nin, caps, ncap * sizeof(*in));
 	struct node *n =
 		graph_add_node(s->g, op, like->params, in, like->nin + ncap, like->out, like->nout,
-			       origin_new(l->a, node_title(l, s, v), type, op ? op->since : 0));
+			       origin_new(l->a, node_title(tmp, s, v), type, op ? op->since : 0));
 	n->nin -= ncap;
 	n->ncap = ncap;
 	n->type = like->type;

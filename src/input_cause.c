@@ -35,7 +35,8 @@ static bool typical_float(double v, double least, double most)
 static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 {
 	size_t size = dtype_bits(t) / 8, n = size ? bytes / size : 0, step = n / SAMPLES + 1;
-	size_t good = 0, seen = 0;
+	size_t good = 0, seen = 0, logs = 0;
+	double sum = 0, squares = 0;
 	unsigned char one[16];
 
 	if (!p || !n)
@@ -55,12 +56,24 @@ static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 		else
 			ok = true;
 		good += ok;
+		if (ok && v != 0) {
+			double bits = log2(fabs(v));
+			sum += bits;
+			squares += bits * bits;
+			logs++;
+		}
 	}
 	double part = (double)good / (double)seen;
-	if (dtype_class(t) == DT_FLOAT && t != DT_F16)
+	if (t == DT_F16 || t == DT_BF16) {
+		/* Each taken for the other still looks finite, but spreads over 8 times more or fewer exponents. */
+		double mean = logs ? sum / (double)logs : 0;
+		double spread = logs ? sqrt(fmax(squares / (double)logs - mean * mean, 0)) : 0;
+		return spread > 0 ? part * (1 - 0.05 * fmin(fabs(log2(spread / 1.5)), 4)) : part * 0.9;
+	}
+	if (dtype_class(t) == DT_FLOAT)
 		return part;
 	/* plain numbers are believed only where nothing better fits the size */
-	return part * (t == DT_U8 ? 0.9 : t == DT_F16 ? 0.95 : t == DT_BOOL && part == 1 ? 0.95 : 0.8);
+	return part * (t == DT_U8 ? 0.9 : t == DT_BOOL && part == 1 ? 0.95 : 0.8);
 }
 
 /* Mean step between neighbours in x of one channel, for an order of axes. */
@@ -158,12 +171,12 @@ static const char *layout_word(enum axes a, bool batch, bool *known)
 	return batch ? "an NCHW image" : "a CHW image without batch axis";
 }
 
-/* Another order of axes, channels or size. rank: of the file's shape; 0: it says none. */
-static bool guess_layout(struct guesser *g, const char *layout)
+/* Another order of axes or of channels; with `resize`, another size as well. */
+static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 {
-	static const struct {
+	const struct {
 		bool order, resize;
-	} ways[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+	} ways[] = {{false, resize}, {true, resize}};
 	struct saved start = save(g);
 	enum axes axes;
 	int64_t c, h, w;
@@ -245,28 +258,40 @@ static const char *type_note(struct guesser *g, enum dtype have)
 			    dtype_name(g->m->want->dtype));
 }
 
-/* A file that says its type and shape. */
-static bool guess_typed(struct guesser *g)
+static bool guess_type_and_shape(struct guesser *g)
 {
 	static const char *const layouts[] = {"nhwc", "nchw", "hwc", "chw"};
 	enum dtype have = g->item->dtype, want = g->m->want->dtype;
 	int rank = g->item->shape.rank;
 	bool other = have != want && have != DT_NONE, image = g->item->kind == IO_IMAGE;
 
-	if (other && !image && !g->keys.dtype) {
+	if (other && !image && !g->keys.dtype)
 		add(g, "dtype", dtype_name(have));
-		scale_pixels(g, have);
-	}
 	if (other && works(g))
 		return says(g, have, &g->item->shape, type_note(g, have));
 	if (image)
-		return guess_layout(g, NULL);
+		return guess_layout(g, NULL, false) || guess_layout(g, NULL, true);
 	if (guess_shape(g, false))
 		return true;
-	for (size_t i = 0; i < 4; i++)
-		if (!g->keys.layout && rank == (int)strlen(layouts[i]) && guess_layout(g, layouts[i]))
+	for (int resize = 0; resize <= 1; resize++) {
+		for (size_t i = 0; i < 4; i++)
+			if (!g->keys.layout && rank == (int)strlen(layouts[i]) &&
+			    guess_layout(g, layouts[i], resize))
+				return true;
+		if (!resize && guess_shape(g, true))
 			return true;
-	return guess_shape(g, true);
+	}
+	return false;
+}
+
+/* A file that says its type and shape. */
+static bool guess_typed(struct guesser *g)
+{
+	bool ok = guess_type_and_shape(g);
+
+	if (ok && g->item->kind != IO_IMAGE && g->keys.dtype && !g->m->source->spec.keys.dtype)
+		scale_pixels(g, g->item->dtype);
+	return ok;
 }
 
 /* Pixels of other channels than the model's in a raw file: their shape must be said. */
@@ -427,6 +452,28 @@ static void read_plainly(struct guesser *g)
 		g->reads = f->why;
 }
 
+/* "--dim batch=N --dim h=N": all of the free ones. */
+static const char *bind_all(const struct guesser *g)
+{
+	const struct want *w = g->m->want;
+	struct str b = {.arena = g->a};
+
+	for (int i = 0; i < w->shape.rank; i++) {
+		int64_t dim = w->shape.dim[i];
+		const char *name = dim_is_sym(dim) ? g->m->model->symbols[DIM_SYM_ID(dim)] : "?";
+		bool seen = false;
+		for (int k = 0; k < i; k++)
+			seen |= dim_is_sym(dim) && w->shape.dim[k] == dim;
+		if (dim >= 0 || seen)
+			continue;
+		if (*name == '?')
+			str_addf(&b, "%s--dim %s.%d=N", b.n ? " " : "", w->name, i);
+		else
+			str_addf(&b, "%s--dim %s=N", b.n ? " " : "", name);
+	}
+	return arena_printf(g->a, "%s (all of them, or all but one)", str_get(&b));
+}
+
 static const char *cure(const struct guesser *g)
 {
 	const struct item *it = g->item;
@@ -442,7 +489,7 @@ static const char *cure(const struct guesser *g)
 	if (g->m->fit->code == E_DIM)
 		return g->m->want->shape.rank < 0
 			       ? "--input FILE,shape=..."
-			       : "binding the free dimensions: --dim NAME=N or --shape INPUT=...";
+			       : bind_all(g);
 	return NULL;
 }
 
@@ -530,8 +577,6 @@ static struct row have_row(struct guesser *g)
 		r.what = arena_printf(g->a, "%s%s%s%s", type, *type ? " " : "",
 				      shape_str(g->a, &it->shape, NULL),
 				      it->picture ? arena_printf(g->a, " (%s)", it->picture) : "");
-		if (it->kind == IO_IMAGE)
-			return r;
 	}
 	bool text = it->kind == IO_TEXT || it->kind == IO_JSON;
 	if (it->shape.rank >= 0 || text)
@@ -539,7 +584,7 @@ static struct row have_row(struct guesser *g)
 					  f->count == 1 ? "" : "s");
 	if (text)
 		return r;
-	if (!bytes && it->dtype && it->dtype != DT_STRING)
+	if ((!bytes || it->kind == IO_IMAGE) && it->dtype && it->dtype != DT_STRING)
 		dtype_bytes(it->dtype, f->count, &bytes);
 	r.bytes = arena_printf(g->a, "%s bytes", str_count(g->a, (int64_t)bytes));
 	if (it->kind == IO_RAW && shape_known(&g->m->want->shape) &&

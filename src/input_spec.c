@@ -190,8 +190,7 @@ int keys_set(struct input_keys *k, const char *key, const char *value, struct di
 	}
 	if (!set(k, key, value))
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "input key '%s'", key),
-			    .expected = takes(key), .actual = fmt(d, "'%s'", value),
-			    .hint = "");
+			    .expected = takes(key), .actual = fmt(d, "'%s'", value));
 	return 0;
 }
 

@@ -140,6 +140,21 @@ void arena_free(struct arena *a)
 	*a = (struct arena){0};
 }
 
+void arena_take(struct arena *to, struct arena *from)
+{
+	struct arena_chunk *last = from->chunks;
+
+	while (last && last->next)
+		last = last->next;
+	if (last && to->chunks) { /* behind the chunk that `to` allocates from */
+		last->next = to->chunks->next;
+		to->chunks->next = from->chunks;
+	} else if (last) {
+		*to = *from;
+	}
+	*from = (struct arena){0};
+}
+
 size_t arena_bytes(const struct arena *a)
 {
 	size_t sum = 0;

@@ -37,6 +37,8 @@ char *arena_vprintf(struct arena *a, const char *fmt, va_list ap)
 
 /* Give everything back. The arena may be used again. */
 void arena_free(struct arena *a);
+/* What `from` holds becomes to's; `from` is empty afterwards. */
+void arena_take(struct arena *to, struct arena *from);
 /* Bytes the arena holds of the system. */
 size_t arena_bytes(const struct arena *a);
 

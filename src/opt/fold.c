@@ -10,6 +10,20 @@
  */
 enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4 };
 
+/* While a graph is folded: results that nothing but folded nodes uses are given back. */
+struct folding {
+	struct optimizer *o;
+	struct graph *g;
+	struct temporary **of; /* by value id; NULL: not ours */
+	bool all;
+};
+
+/* The outputs of one evaluated node, in memory of their own. */
+struct temporary {
+	struct arena arena;
+	uint32_t left; /* outputs that are still needed */
+};
+
 static bool inputs_constant(const struct graph *g, const struct node *n, size_t *bytes)
 {
 	for (uint32_t i = 0; i < n->nin; i++) {
@@ -70,27 +84,73 @@ static bool alias(struct graph *g, const struct node *n)
 	return true;
 }
 
-/* 1 where the outputs are known now. */
-static int evaluate(struct optimizer *o, struct graph *g, struct node *n)
+/* Run the node in memory of its own, which its outputs share. */
+static bool run(struct folding *f, const struct node *n)
 {
-	const struct tensor **in = arena_new_n(&o->scratch, const struct tensor *, n->nin + 1);
-	struct tensor **out = arena_new_n(&o->scratch, struct tensor *, n->nout + 1);
+	struct arena *scratch = &f->o->scratch;
+	const struct tensor **in = arena_new_n(scratch, const struct tensor *, n->nin + 1);
+	struct tensor **out = arena_new_n(scratch, struct tensor *, n->nout + 1);
+	struct temporary *t = arena_new(scratch, struct temporary);
+
+	for (uint32_t i = 0; i < n->nin; i++)
+		in[i] = node_in(f->g, n, i) ? node_in(f->g, n, i)->init : NULL;
+	/* what cannot be evaluated stays, and says why when it runs */
+	if (eval_node(f->o->cpu, f->g, n, in, out, &t->arena, NULL)) {
+		arena_free(&t->arena);
+		return false;
+	}
+	for (uint32_t i = 0; i < n->nout; i++) {
+		struct value *v = node_out(f->g, n, i);
+		if (!v || !out[i])
+			continue;
+		v->info.known = out[i];
+		f->of[v->id] = t;
+		t->left++;
+	}
+	return true;
+}
+
+/* Whether the outputs are known now. */
+static bool evaluate(struct folding *f, struct node *n)
+{
+	struct graph *g = f->g;
 	size_t bytes = 0;
 
 	if (outputs_known(g, n) || alias(g, n))
-		return 1;
+		return true;
 	if (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES) || !inputs_constant(g, n, &bytes) ||
 	    !within_budget(g, n, bytes))
-		return 0;
-	for (uint32_t i = 0; i < n->nin; i++)
-		in[i] = node_in(g, n, i) ? node_in(g, n, i)->init : NULL;
-	/* what cannot be evaluated stays, and says why when it runs */
-	if (eval_node(o->cpu, g, n, in, out, g->arena, NULL))
-		return 0;
-	for (uint32_t i = 0; i < n->nout; i++)
-		if (node_out(g, n, i) && out[i])
-			node_out(g, n, i)->info.known = out[i];
-	return outputs_known(g, n);
+		return false;
+	return run(f, n) && outputs_known(g, n);
+}
+
+/* A result that nobody uses any more. */
+static void release(struct folding *f, uint32_t id)
+{
+	struct temporary *t = f->of[id];
+	struct value *v = f->g->value[id];
+
+	if (!t || v->nusers || v->is_output)
+		return;
+	f->of[id] = NULL;
+	v->init = v->info.known = NULL;
+	opt_info(f->o, f->g)->info[id].known = NULL;
+	if (--t->left == 0)
+		arena_free(&t->arena);
+}
+
+/* The node's outputs are constants; it goes. */
+static void settle(struct folding *f, struct node *n)
+{
+	for (uint32_t k = 0; k < n->nout; k++) {
+		struct value *v = node_out(f->g, n, k);
+		if (v)
+			opt_set_const(f->o, f->g, v, v->info.known);
+	}
+	graph_remove_node(f->g, n);
+	for (uint32_t k = 0; k < n->nin; k++)
+		if (n->in[k] != NO_VALUE)
+			release(f, n->in[k]);
 }
 
 /*
@@ -114,20 +174,19 @@ static bool left_to_rules(const struct graph *g, const struct node *n)
 
 static int fold(struct optimizer *o, struct graph *g, bool all)
 {
+	struct folding f = {o, g, arena_new_n(&o->scratch, struct temporary *, g->nvalues), all};
 	int changes = 0, r = graph_sort(g, o->diag);
 
 	for (uint32_t i = 0; !r && i < g->norder; i++) {
 		struct node *n = g->node[g->order[i]];
-		if (n->nsub || (!all && left_to_rules(g, n)) || !evaluate(o, g, n))
+		if (n->nsub || (!all && left_to_rules(g, n)) || !evaluate(&f, n))
 			continue;
-		for (uint32_t k = 0; k < n->nout; k++) {
-			struct value *v = node_out(g, n, k);
-			if (v)
-				opt_set_const(o, g, v, v->info.known);
-		}
-		graph_remove_node(g, n);
+		settle(&f, n);
 		changes++;
 	}
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		if (f.of[i])
+			arena_take(g->arena, &f.of[i]->arena);
 	return r ? r : changes;
 }
 

@@ -73,7 +73,7 @@ def raw(name, a):
     np.ascontiguousarray(a).tofile(name)
 
 
-chw = rgb.transpose(2, 0, 1)[None].astype(np.float32)
+chw = np.ascontiguousarray(rgb.transpose(2, 0, 1)[None].astype(np.float32))
 raw("rgb.f32", chw)                       # what an RGB picture is to pic.onnx
 raw("bgr.f32", chw[:, ::-1])
 raw("palette.f32", palette.transpose(2, 0, 1)[None].astype(np.float32))
@@ -110,6 +110,7 @@ raw("hwc.u8.bin", rgb)
 raw("rgba.u8.bin", np.dstack([rgb, alpha]))
 raw("chw.f64.bin", chw.astype(np.float64) / 255)
 raw("chw.f16.bin", (chw / 255).astype(np.float16))
+raw("chw.bf16.bin", ((chw / 255).view(np.uint32) >> 16).astype(np.uint16))
 raw("chw.u8.bin", rgb.transpose(2, 0, 1))
 raw("short.bin", chw.reshape(-1)[:900])
 np.save("fits.npy", chw)
@@ -134,7 +135,7 @@ with open("head.npy", "wb") as f:
 
 # the example of the manual: 640 x 640, as packed as a smooth picture is
 yy, xx = np.mgrid[0:640, 0:640]
-big = np.stack([xx // 3, yy // 3, 255 - (xx + yy) // 6], -1).astype(np.uint8)
+big = np.stack([xx // 3, yy // 64 * 9, 255 - xx // 3], -1).astype(np.uint8)
 with gzip.GzipFile("img.bin.gz", "wb", mtime=0) as f:
     f.write(big.tobytes())
 same("yolo", T.FLOAT, [1, 3, 640, 640], x="images")

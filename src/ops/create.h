@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_CREATE_H
+#define OPS_CREATE_H
+#include "base/field.h"
+
+struct tensor;
+
+struct constant_of_shape {
+	const struct tensor *value; /* one element; NULL: f32 0 */
+};
+struct constant_fill {
+	int64_t dtype, input_as_shape;
+	float value;
+	struct ints shape, extra_shape;
+};
+struct eye_like {
+	int64_t dtype, k; /* dtype INT_ABSENT: the input's */
+};
+struct range_params {
+	int64_t stash_type;
+};
+/* RandomNormal: a mean, b scale; RandomUniform: a low, b high; both with Like, too */
+struct random {
+	struct ints shape;
+	int64_t dtype;
+	float seed, a, b;
+};
+struct bernoulli {
+	int64_t dtype;
+	float seed;
+};
+struct multinomial {
+	int64_t dtype, sample_size;
+	float seed;
+};
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_DETECT_H
+#define OPS_DETECT_H
+#include "ops/op.h"
+
+struct nms {
+	int64_t center_point_box; /* 0: corners; 1: centre and size */
+};
+enum { NMS_BOXES, NMS_SCORES, NMS_MAX, NMS_IOU, NMS_SCORE };
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/signal.h"
+
+#include "ops/infer_util.h"
+
+#include <inttypes.h>
+
+static const char *dims(const struct infer *c, const struct shape *s)
+{
+	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
+}
+
+/* Input i as one number; DIM_UNKNOWN where it is not known. */
+static int64_t number(struct infer *c, uint32_t i)
+{
+	struct shape v;
+
+	return infer_ints(c, i, &v) && v.rank == 1 && v.dim[0] >= 0 ? v.dim[0] : DIM_UNKNOWN;
+}
+
+static int negative(const struct infer *c, uint32_t i, const struct tensor *t)
+{
+	int64_t v = t && tensor_count(t) == 1 ? elem_i64(tensor_dtype(t), t->data, 0) : 0;
+
+	return v < 0 ? infer_fail(c, E_VALUE, (int)i, "at least 0", fmt(c->diag, "%" PRId64, v)) : 0;
+}
+
+/* ---- DFT -------------------------------------------------------------------------------------- */
+
+static int dft_infer(struct infer *c)
+{
+	const struct dft *p = infer_params(c);
+	struct shape x = infer_shape(c, DFT_X), y = x;
+	const struct tensor *at = infer_in(c, DFT_AXIS) ? infer_value(c, DFT_AXIS) : NULL;
+	int64_t axis = -2, length;
+	int a, rc;
+
+	if (x.rank < 0 || (infer_in(c, DFT_AXIS) && !at)) {
+		for (int i = 0; i < y.rank; i++)
+			y.dim[i] = DIM_UNKNOWN;
+		infer_set(c, 0, infer_dtype(c, DFT_X), &y);
+		return 0;
+	}
+	if (x.rank < 2 || (x.dim[x.rank - 1] >= 0 && x.dim[x.rank - 1] != 1 && x.dim[x.rank - 1] != 2))
+		return infer_fail(c, E_SHAPE, DFT_X, "rank 2 or more and a last dimension of 1 or 2", dims(c, &x));
+	if (at)
+		axis = elem_i64(tensor_dtype(at), at->data, 0);
+	a = axis_of(axis, x.rank);
+	if (a < 0 || a == x.rank - 1)
+		return infer_fail(c, E_VALUE, DFT_AXIS, fmt(c->diag, "an axis before the last one of rank %d", x.rank),
+				  fmt(c->diag, "%" PRId64, axis));
+	if (infer_in(c, DFT_LENGTH)) {
+		length = number(c, DFT_LENGTH);
+		if ((rc = negative(c, DFT_LENGTH, infer_in(c, DFT_LENGTH)->known)))
+			return rc;
+	} else {
+		length = x.dim[a];
+		if (p->inverse && p->onesided && length > 0)
+			length = 2 * (length - 1);
+	}
+	y.dim[a] = length;
+	if (p->onesided && !p->inverse)
+		y.dim[a] = length >= 0 ? length / 2 + 1 : DIM_UNKNOWN;
+	y.dim[x.rank - 1] = p->onesided && p->inverse ? 1 : 2;
+	infer_set(c, 0, infer_dtype(c, DFT_X), &y);
+	return 0;
+}
+
+static int dft17_upgrade(struct edit *e)
+{
+	const struct dft *old = e->node->params;
+	struct dft *p = edit_params(e);
+
+	p->inverse = old->inverse;
+	p->onesided = old->onesided;
+	if (e->node->nin < 2)
+		node_set_in(e->graph, e->node, 1, NO_VALUE);
+	edit_const_scalar(e, DFT_AXIS, (double)old->axis, DT_I64);
+	return 0;
+}
+
+/* ---- STFT ------------------------------------------------------------------------------------- */
+
+static int stft_infer(struct infer *c)
+{
+	const struct stft *p = infer_params(c);
+	struct shape x = infer_shape(c, STFT_X), w = infer_shape(c, STFT_WINDOW);
+	struct shape y = shape_of(4, (int64_t[]){DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN, 2});
+	int64_t step = number(c, STFT_STEP), length = DIM_UNKNOWN;
+
+	if (x.rank >= 0 && x.rank != 2 && (x.rank != 3 || (x.dim[2] >= 0 && x.dim[2] != 1 && x.dim[2] != 2)))
+		return infer_fail(c, E_SHAPE, STFT_X, "[batch, length, 1 or 2]", dims(c, &x));
+	if (infer_in(c, STFT_LENGTH))
+		length = number(c, STFT_LENGTH);
+	else if (infer_in(c, STFT_WINDOW))
+		length = w.rank == 1 ? w.dim[0] : DIM_UNKNOWN;
+	else if (x.rank >= 2)
+		length = x.dim[1];
+	if (step == 0 || length == 0)
+		return infer_fail(c, E_VALUE, STFT_STEP, "a frame step and length of at least 1", "0");
+	if (x.rank >= 2) {
+		y.dim[0] = x.dim[0];
+		if (x.dim[1] >= 0 && length > 0 && step > 0)
+			y.dim[1] = x.dim[1] < length ? 0 : 1 + (x.dim[1] - length) / step;
+	}
+	if (length > 0)
+		y.dim[2] = p->onesided ? length / 2 + 1 : length;
+	infer_set(c, 0, infer_dtype(c, STFT_X), &y);
+	return 0;
+}
+
+/* ---- windows ---------------------------------------------------------------------------------- */
+
+static int output_type(const struct infer *c, int64_t t)
+{
+	if (t < 1 || t >= DT_COUNT || !(T_BIT(t) & T_NUMERIC_BF))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "output_datatype of a number's type",
+				  fmt(c->diag, "%" PRId64, t));
+	return 0;
+}
+
+static int window_infer(struct infer *c)
+{
+	const struct signal_window *p = infer_params(c);
+	int64_t n = number(c, 0);
+	struct shape y = shape_of(1, &n);
+	int rc = output_type(c, p->output_datatype);
+
+	if (!rc && infer_in(c, 0))
+		rc = negative(c, 0, infer_in(c, 0)->known);
+	if (!rc)
+		infer_set(c, 0, (enum dtype)p->output_datatype, &y);
+	return rc;
+}
+
+static int mel_infer(struct infer *c)
+{
+	const struct mel *p = infer_params(c);
+	int64_t bins = number(c, 0), length = number(c, 1);
+	struct shape y = shape_of(2, (int64_t[]){length >= 0 ? length / 2 + 1 : DIM_UNKNOWN, bins});
+	int rc = output_type(c, p->output_datatype);
+
+	for (uint32_t i = 0; !rc && i < 3; i++)
+		if (infer_in(c, i))
+			rc = negative(c, i, infer_in(c, i)->known);
+	if (!rc)
+		infer_set(c, 0, (enum dtype)p->output_datatype, &y);
+	return rc;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+#define T_SIZE (T_I32 | T_I64)
+static const struct slot dft_in[] = {{"input", "T", T_FLOATS_BF, 0, 0, 0},
+				     {"dft_length", "T2", T_SIZE, true, 0, 0},
+				     {"axis", NULL, T_I64, true, 0, 0},
+				     SLOT_END};
+static const struct slot dft17_in[] = {
+	{"input", "T", T_FLOATS_BF, 0, 0, 0}, {"dft_length", "T2", T_SIZE, true, 0, 0}, SLOT_END};
+static const struct slot dft_out[] = {{"output", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
+static const struct slot stft_in[] = {{"signal", "T", T_FLOATS_BF, 0, 0, 0},
+				      {"frame_step", "T2", T_SIZE, 0, 0, 0},
+				      {"window", "T", T_FLOATS_BF, true, 0, 0},
+				      {"frame_length", "T2", T_SIZE, true, 0, 0},
+				      SLOT_END};
+static const struct slot window_in[] = {{"size", "T1", T_SIZE, 0, 0, 0}, SLOT_END};
+static const struct slot window_out[] = {{"output", NULL, T_NUMERIC_BF, 0, 0, 0}, SLOT_END};
+static const struct slot mel_in[] = {{"num_mel_bins", "T1", T_SIZE, 0, 0, 0},
+				     {"dft_length", "T1", T_SIZE, 0, 0, 0},
+				     {"sample_rate", "T1", T_SIZE, 0, 0, 0},
+				     {"lower_edge_hertz", "T2", T_FLOATS_BF, 0, 0, 0},
+				     {"upper_edge_hertz", "T2", T_FLOATS_BF, 0, 0, 0},
+				     SLOT_END};
+
+#define DFT_FIELDS                                                                                 \
+	FIELD(struct dft, inverse, F_INT, "0", "1: back from frequencies"),                        \
+	FIELD(struct dft, onesided, F_INT, "0", "1: of a real signal, the half that says all")
+static const struct field dft_attrs[] = {DFT_FIELDS, {0}};
+static const struct field dft17_attrs[] = {DFT_FIELDS, FIELD(struct dft, axis, F_INT, "1", "the axis"), {0}};
+static const struct field stft_attrs[] = {
+	FIELD(struct stft, onesided, F_INT, "1", "1: of a real signal, the half that says all"), {0}};
+static const struct field window_attrs[] = {
+	FIELD(struct signal_window, periodic, F_INT, "1", "0: symmetric"),
+	FIELD(struct signal_window, output_datatype, F_INT, "1", "element type of the output"),
+	{0}};
+static const struct field mel_attrs[] = {
+	FIELD(struct mel, output_datatype, F_INT, "1", "element type of the output"), {0}};
+
+#define WINDOW(name_)                                                                              \
+	{                                                                                          \
+		.name = (name_), .since = 17, .in = window_in, .out = window_out, .attrs = window_attrs, \
+		.params_size = sizeof(struct signal_window), .infer = window_infer                 \
+	}
+
+const struct op ops_signal[] = {
+	{.name = "DFT", .since = 20, .in = dft_in, .out = dft_out, .attrs = dft_attrs,
+	 .params_size = sizeof(struct dft), .infer = dft_infer},
+	{.name = "DFT", .since = 17, .in = dft17_in, .attrs = dft17_attrs, .params_size = sizeof(struct dft),
+	 .upgrade = dft17_upgrade},
+	{.name = "STFT", .since = 17, .in = stft_in, .out = dft_out, .attrs = stft_attrs,
+	 .params_size = sizeof(struct stft), .infer = stft_infer},
+	WINDOW("HannWindow"),
+	WINDOW("HammingWindow"),
+	WINDOW("BlackmanWindow"),
+	{.name = "MelWeightMatrix", .since = 17, .in = mel_in, .out = window_out, .attrs = mel_attrs,
+	 .params_size = sizeof(struct mel), .infer = mel_infer},
+	{0}};
