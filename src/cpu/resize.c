@@ -8,6 +8,7 @@
 
 #include "base/pool.h"
 #include "cpu/wide.h"
+#include "image.h"
 
 #include <math.h>
 #include <string.h>
@@ -42,32 +43,42 @@ struct axis {
 	double scale, roi0, roi1;
 };
 
-/* Where output place o lies in the input; *outside for the cropping mode. */
+/*
+ * Where output place o lies in the input; *outside for the cropping mode. In fp32, like the scales:
+ * what is halfway between two elements for a scale of 0.6 is so in fp32 only.
+ */
 static double coordinate(const struct axis *a, int64_t o, bool *outside)
 {
-	double x = (double)o, in = (double)a->in, width = a->scale * in, at;
+	float x = (float)o, in = (float)a->in, scale = (float)a->scale, width = (float)(a->scale * (double)a->in), at;
 
 	switch (a->p->coordinate_transformation_mode) {
 	case COORD_ALIGN_CORNERS:
-		return width == 1 ? 0 : x * (in - 1) / (width - 1);
+		at = width == 1 ? 0 : x * (in - 1) / (width - 1);
+		break;
 	case COORD_ASYMMETRIC:
-		return x / a->scale;
+		at = x / scale;
+		break;
 	case COORD_PYTORCH_HALF_PIXEL:
-		return a->out > 1 ? (x + 0.5) / a->scale - 0.5 : 0;
+		at = a->out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
+		break;
 	case COORD_HALF_PIXEL_SYMMETRIC:
-		return in / 2 * (1 - (double)a->out / width) + (x + 0.5) / a->scale - 0.5;
+		at = in / 2 * (1 - (float)a->out / width) + (x + 0.5f) / scale - 0.5f;
+		break;
 	case COORD_TF_HALF_PIXEL_FOR_NN:
-		return (x + 0.5) / a->scale;
+		at = (x + 0.5f) / scale;
+		break;
 	case COORD_TF_CROP_AND_RESIZE:
 		if (width == 1)
-			at = 0.5 * (a->roi0 + a->roi1) * (in - 1);
+			at = 0.5f * (float)(a->roi0 + a->roi1) * (in - 1);
 		else
-			at = a->roi0 * (in - 1) + x * (a->roi1 - a->roi0) * (in - 1) / (width - 1);
+			at = (float)a->roi0 * (in - 1) +
+			     x * (float)(a->roi1 - a->roi0) * (in - 1) / (width - 1);
 		*outside = !(at >= 0 && at <= in - 1);
-		return at;
+		break;
 	default:
-		return (x + 0.5) / a->scale - 0.5;
+		at = (x + 0.5f) / scale - 0.5f;
 	}
+	return (double)at;
 }
 
 static double nearest(const struct axis *a, double x)
@@ -574,8 +585,50 @@ static int affine_run(const struct call *c)
 	return 0;
 }
 
+/* ---- ImageDecoder ----------------------------------------------------------------------------- */
+
+/* Sample c (0..2: red, green, blue) of pixel i, in 8 bits; gray stands for all three. */
+static unsigned sample(const struct image *im, int64_t i, int c)
+{
+	int64_t at = i * im->channels + (im->channels < 3 ? 0 : c);
+
+	return im->bits == 16 ? ((const uint16_t *)(const void *)im->pixels)[at] >> 8 : im->pixels[at];
+}
+
+static unsigned gray(const struct image *im, int64_t i)
+{
+	if (im->channels < 3)
+		return sample(im, i, 0);
+	/* ITU-R 601: 0.299, 0.587, 0.114 in 1/65536 */
+	return (sample(im, i, 0) * 19595 + sample(im, i, 1) * 38470 + sample(im, i, 2) * 7471 + 0x8000) >> 16;
+}
+
+static int decoder_run(const struct call *c)
+{
+	const struct image_decoder *p = call_params(c);
+	struct image im = {0};
+	int channels = p->pixel_format == PIXEL_GRAYSCALE ? 1 : 3;
+	int rc = image_decode(c->in[0]->data, (size_t)tensor_count(c->in[0]), &im, E_VALUE, c->diag);
+
+	if (rc)
+		return rc;
+	struct shape y = shape_of(3, (int64_t[]){im.height, im.width, channels});
+	rc = call_alloc(c, 0, DT_U8, &y);
+	uint8_t *to = rc ? NULL : c->out[0]->data;
+	for (int64_t i = 0; to && i < im.height * im.width; i++) {
+		if (channels == 1)
+			*to++ = (uint8_t)gray(&im, i);
+		else
+			for (int k = 0; k < 3; k++)
+				*to++ = (uint8_t)sample(&im, i, p->pixel_format == PIXEL_BGR ? 2 - k : k);
+	}
+	image_free(&im);
+	return rc;
+}
+
 const struct kernel cpu_resize[] = {
 	{"Resize", T_ALL_OLD | T_BF16, K_REFERENCE, resize_accepts, NULL, resize_reshape, resize_run, NULL, NULL},
 	{"GridSample", T_ALL_OLD | T_BF16, K_REFERENCE, grid_accepts, NULL, grid_reshape, grid_run, NULL, NULL},
 	{"AffineGrid", T_FLOATS_BF, K_REFERENCE, NULL, NULL, NULL, affine_run, NULL, NULL},
+	{"ImageDecoder", T_U8, K_REFERENCE, NULL, NULL, NULL, decoder_run, NULL, NULL},
 	{0}};

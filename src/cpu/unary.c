@@ -529,6 +529,31 @@ static int dropout_run(const struct call *c)
 	return 0;
 }
 
+/* ---- ImageScaler ----------------------------------------------------------------------------- */
+
+static void image_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct call *c = arg;
+	const struct image_scaler *p = call_params(c);
+	const struct shape *s = &c->in[0]->shape;
+	enum dtype t = tensor_dtype(c->in[0]);
+	int64_t inner = s->rank > 2 ? shape_span(s, 2, s->rank) : 1;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		double bias = p->bias.n > 0 ? (double)p->bias.v[i / inner % p->bias.n] : 0;
+		elem_set_f64(t, c->out[0]->data, i, elem_f64(t, c->in[0]->data, i) * (double)p->scale + bias);
+	}
+}
+
+static int image_scaler_run(const struct call *c)
+{
+	struct call copy = *c;
+
+	pool_for(tensor_count(c->in[0]), GRAIN, image_piece, &copy);
+	return 0;
+}
+
 #define ROW(name) {(name), 0, K_REFERENCE | K_ANY_LAYOUT, NULL, NULL, unary_reshape, unary_run, NULL, NULL}
 
 const struct kernel cpu_unary[] = {
@@ -546,5 +571,6 @@ const struct kernel cpu_unary[] = {
 	{.op = "IsInf", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = is_inf_run},
 	{.op = "Identity", .flags = K_REFERENCE, .reshape = identity_reshape, .run = identity_run},
 	{.op = "BitCast", .flags = K_REFERENCE, .reshape = inplace_reshape, .run = identity_run},
+	{.op = "ImageScaler", .flags = K_REFERENCE, .run = image_scaler_run},
 	{.op = "Dropout", .flags = K_REFERENCE, .reshape = dropout_reshape, .run = dropout_run},
 	{0}};

@@ -260,73 +260,20 @@ struct scale {
 };
 static const struct field scale_attrs[] = {FIELD(struct scale, scale, F_FLOAT, "1", "factor"), {0}};
 
-struct image_scaler {
-	float scale;
-	struct floats bias;
-};
 static const struct field image_scaler_attrs[] = {
 	FIELD(struct image_scaler, scale, F_FLOAT, "1", "factor"),
 	FIELD(struct image_scaler, bias, F_FLOATS, NULL, "summand of each channel"),
 	{0}};
 
-static uint32_t float_const(struct edit *e, enum dtype t, const struct shape *s, const float *v, int64_t n)
+static int infer_image_scaler(struct infer *c)
 {
-	struct tensor *k = tensor_new(e->graph->arena, t, s);
+	const struct image_scaler *p = infer_params(c);
+	struct shape s = infer_shape(c, 0);
 
-	for (int64_t i = 0; i < n; i++)
-		elem_set_f64(t, k->data, i, (double)v[i]);
-	return graph_add_const(e->graph, "", k)->id;
-}
-
-/* x * scale + bias of the channel */
-static int upgrade_image_scaler(struct edit *e)
-{
-	const struct image_scaler *old = e->node->params;
-	enum dtype t = edit_dtype(e, 0) ? edit_dtype(e, 0) : DT_F32;
-	struct shape scalar = {0}, channel = {.rank = 3, .dim = {old->bias.n, 1, 1}};
-	uint32_t in[2] = {e->node->in[0], float_const(e, t, &scalar, &old->scale, 1)};
-
-	if (old->bias.n <= 0) {
-		edit_become(e, "Mul");
-		node_set_ins(e->graph, e->node, in, 2);
-		return 0;
-	}
-	in[0] = edit_before(e, "Mul", in, 2, NULL);
-	in[1] = float_const(e, t, &channel, old->bias.v, old->bias.n);
-	edit_become(e, "Add");
-	node_set_ins(e->graph, e->node, in, 2);
-	return 0;
-}
-
-struct crop {
-	struct ints border, scale;
-};
-static const struct field crop_attrs[] = {
-	FIELD(struct crop, border, F_INTS, NULL, "left, top, right, bottom"),
-	FIELD(struct crop, scale, F_INTS, NULL, "height and width of what is kept"),
-	{0}};
-
-static int upgrade_crop(struct edit *e)
-{
-	const struct crop *old = e->node->params;
-	const int64_t *b = old->border.v, axes[2] = {2, 3};
-	uint32_t in[4] = {e->node->in[0]};
-
-	if (old->border.n != 4)
-		return edit_fail(e, E_OP_ATTRIBUTE, "border: four numbers",
-				 fmt(e->diag, "%" PRId64, old->border.n));
-	int64_t start[2] = {b[1], b[0]};
-	int64_t stop[2] = {b[3] ? -b[3] : INT64_MAX, b[2] ? -b[2] : INT64_MAX};
-	if (old->scale.n == 2) {
-		stop[0] = start[0] + old->scale.v[0];
-		stop[1] = start[1] + old->scale.v[1];
-	}
-	in[1] = edit_ints(e, start, 2);
-	in[2] = edit_ints(e, stop, 2);
-	in[3] = edit_ints(e, axes, 2);
-	edit_become(e, "Slice");
-	node_set_ins(e->graph, e->node, in, 4);
-	return 0;
+	if (p->bias.n > 0 && s.rank >= 0 && (s.rank < 2 || (s.dim[1] >= 0 && s.dim[1] != p->bias.n)))
+		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "%" PRId64 " channels", p->bias.n),
+				  shape_str(&c->diag->arena, &s, NULL));
+	return infer_same(c);
 }
 
 #define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
@@ -472,10 +419,8 @@ const struct op ops_unary[] = {
 	{NEWEST("ScaledTanh", 1, T_FLOATS), ATTRS(scaled_attrs, struct alpha_beta)},
 	{NEWEST("ParametricSoftplus", 1, T_FLOATS), ATTRS(scaled_attrs, struct alpha_beta)},
 	{NEWEST("Scale", 1, T_FLOATS), ATTRS(scale_attrs, struct scale)},
-	{NEWEST("ImageScaler", 1, T_FLOATS), ATTRS(image_scaler_attrs, struct image_scaler),
-	 .upgrade = upgrade_image_scaler},
-	{.name = "Crop", .since = 1, .in = x, .out = y, .types = T_FLOATS,
-	 ATTRS(crop_attrs, struct crop), .infer = infer_same, .upgrade = upgrade_crop},
+	{.name = "ImageScaler", .since = 1, .in = x, .out = y, .types = T_FLOATS,
+	 ATTRS(image_scaler_attrs, struct image_scaler), .infer = infer_image_scaler},
 	{.name = "Gelu", .domain = "com.microsoft", .since = 1, .in = x, .out = y,
 	 .types = T_FLOATS_BF, .infer = infer_same, .flags = OP_ELEMENTWISE},
 	{.name = "QuickGelu", .domain = "com.microsoft", .since = 1, .in = x, .out = y,

@@ -25,6 +25,10 @@ struct dropout {
 	int64_t seed;	/* INT_ABSENT: any */
 	bool mask_zero; /* below opset 12 the mask was all zero in inference */
 };
+struct image_scaler {
+	float scale;
+	struct floats bias; /* of each channel; none: 0 */
+};
 struct bit_cast {
 	int64_t to;
 };

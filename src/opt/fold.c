@@ -67,8 +67,9 @@ static bool outputs_known(const struct graph *g, const struct node *n)
 }
 
 /* A view of a constant is that constant under another shape: its bytes may lie in the model's file. */
-static bool alias(struct graph *g, const struct node *n)
+static bool alias(struct folding *f, const struct node *n)
 {
+	struct graph *g = f->g;
 	const struct value *x = node_in(g, n, 0);
 	struct value *y = node_out(g, n, 0);
 	struct tensor *t;
@@ -81,6 +82,9 @@ static bool alias(struct graph *g, const struct node *n)
 	t = arena_dup(g->arena, x->init, sizeof(*x->init));
 	t->shape = y->info.shape;
 	y->info.known = t;
+	f->of[y->id] = f->of[x->id];
+	if (f->of[x->id])
+		f->of[x->id]->left++;
 	return true;
 }
 
@@ -95,7 +99,10 @@ static bool run(struct folding *f, const struct node *n)
 	for (uint32_t i = 0; i < n->nin; i++)
 		in[i] = node_in(f->g, n, i) ? node_in(f->g, n, i)->init : NULL;
 	/* what cannot be evaluated stays, and says why when it runs */
-	if (eval_node(f->o->cpu, f->g, n, in, out, &t->arena, NULL)) {
+	struct diag quiet = {0};
+	int r = eval_node(f->o->cpu, f->g, n, in, out, &t->arena, &quiet);
+	diag_free(&quiet);
+	if (r) {
 		arena_free(&t->arena);
 		return false;
 	}
@@ -116,7 +123,7 @@ static bool evaluate(struct folding *f, struct node *n)
 	struct graph *g = f->g;
 	size_t bytes = 0;
 
-	if (outputs_known(g, n) || alias(g, n))
+	if (outputs_known(g, n) || alias(f, n))
 		return true;
 	if (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES) || !inputs_constant(g, n, &bytes) ||
 	    !within_budget(g, n, bytes))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opt/optimizer.h"
+#include "opt/params.h"
 
 #include <string.h>
 
@@ -73,8 +74,11 @@ int opt_infer_node(struct optimizer *o, struct graph *g, struct node *n)
 	env->prepare = prepare_body;
 	env->arg = o;
 	x->c.node = n;
+	struct diag quiet = {0};
+	x->c.diag = x->tolerant ? &quiet : o->diag;
 	r = infer_node(&x->c);
-	if (r)
+	diag_free(&quiet);
+	if (r && !x->tolerant)
 		return r;
 	for (uint32_t i = 0; i < n->nout; i++) {
 		struct value *v = node_out(g, n, i);
@@ -208,6 +212,15 @@ static void take_formal(struct value *v, const struct vinfo *in)
 	take_declared(&v->info, &f);
 }
 
+/*
+ * A branch that is not taken may be wrong for the shapes at hand: what does not fit there is no
+ * fault until it runs.
+ */
+static bool is_choice(const struct node *n)
+{
+	return !strcmp(n->op->name, "If");
+}
+
 /* A body is imported when its owner is inferred: by then its inputs are known. */
 static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, void *arg)
 {
@@ -216,6 +229,7 @@ static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, voi
 
 	if (opt_info(o, s)->imported)
 		return 0;
+	opt_info(o, s)->tolerant = opt_info(o, c->graph)->tolerant || is_choice(c->node);
 	for (uint32_t i = 0; in && i < s->nin; i++) {
 		struct value *v = s->value[s->in[i]];
 		take_formal(v, &in[i]);
@@ -312,6 +326,122 @@ static int check_supported(struct optimizer *o, const struct graph *g)
 		    .actual = list);
 }
 
+static int import_node(struct optimizer *o, struct graph *g, struct node *n);
+
+/* ---- an If whose condition is known ---------------------------------------------------------- */
+
+/* The body that is taken, or NULL where only the run can tell. */
+static struct graph *taken_branch(const struct graph *g, const struct node *n)
+{
+	const struct value *c = n->op && !strcmp(n->op->name, "If") && n->nsub == 2 ? node_in(g, n, 0) : NULL;
+	const struct tensor *t = c ? (c->init ? c->init : c->info.known) : NULL;
+
+	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1)
+		return NULL;
+	int k = elem_i64(DT_BOOL, t->data, 0) ? 0 : 1;
+	const struct field *f = params_field(n->op, k ? "else_branch" : "then_branch");
+	double sub;
+	if (f && params_number(f, n->params, &sub) && sub >= 0 && sub < n->nsub)
+		k = (int)sub;
+	return n->sub[k];
+}
+
+/* Values of a body as values of the graph that takes it in. */
+static uint32_t *map_values(struct optimizer *o, struct graph *g, const struct node *n, const struct graph *s)
+{
+	uint32_t *id = arena_new_n(&o->scratch, uint32_t, s->nvalues + 1);
+
+	for (uint32_t i = 0; i < s->nvalues; i++)
+		id[i] = NO_VALUE;
+	for (uint32_t j = 0; j < s->ncap; j++)
+		id[s->in[s->nin + j]] = n->in[n->nin + s->capture[j]];
+	for (uint32_t i = 0; i < s->nvalues; i++) {
+		const struct value *v = s->value[i];
+		if (id[i] != NO_VALUE)
+			continue;
+		struct value *w = v->init ? graph_add_const(g, v->name, v->init) : graph_add_value(g, v->name);
+		if (!v->init)
+			w->info = v->info;
+		id[i] = w->id;
+	}
+	return id;
+}
+
+static struct node *copy_node(struct optimizer *o, struct graph *g, const struct node *n, const uint32_t *id)
+{
+	uint32_t *in = arena_new_n(&o->scratch, uint32_t, n->nin + n->ncap + 1);
+	uint32_t *out = arena_new_n(&o->scratch, uint32_t, n->nout + 1);
+	struct node *c;
+
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+		in[i] = n->in[i] == NO_VALUE ? NO_VALUE : id[n->in[i]];
+	for (uint32_t i = 0; i < n->nout; i++)
+		out[i] = n->out[i] == NO_VALUE ? NO_VALUE : id[n->out[i]];
+	c = graph_add_node(g, n->op, n->params, in, n->nin + n->ncap, out, n->nout, n->origin);
+	c->nin = n->nin;
+	c->ncap = n->ncap;
+	c->sub = n->sub;
+	c->nsub = n->nsub;
+	c->type = n->type;
+	c->domain = n->domain;
+	c->version = n->version;
+	return c;
+}
+
+/* An output of the graph stays the output of a node. */
+static int take_output(struct optimizer *o, struct graph *g, const struct node *n, uint32_t k, uint32_t with)
+{
+	const struct value *old = g->value[n->out[k]];
+
+	if (old->is_output && (g->value[with]->producer == NO_NODE || g->value[with]->is_output)) {
+		const struct op *op = op_named("Identity");
+		uint32_t out = graph_add_value(g, old->name)->id;
+		struct node *id = graph_add_node(g, op, params_new(op, g->arena), &with, 1, &out, 1, n->origin);
+		id->type = op->name;
+		id->version = op->since;
+		int r = opt_infer_node(o, g, id);
+		if (r)
+			return r;
+		with = out;
+	}
+	graph_replace(g, n->out[k], with);
+	return 0;
+}
+
+static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, struct graph *s)
+{
+	int r = graph_sort(s, o->diag);
+	uint32_t *id = r ? NULL : map_values(o, g, n, s);
+
+	for (uint32_t i = 0; !r && i < s->norder; i++)
+		r = import_node(o, g, copy_node(o, g, s->node[s->order[i]], id));
+	for (uint32_t k = 0; r >= 0 && k < n->nout && k < s->nout; k++)
+		if (n->out[k] != NO_VALUE)
+			r = take_output(o, g, n, k, id[s->out[k]]);
+	if (r >= 0)
+		graph_remove_node(g, n);
+	return r;
+}
+
+/* ---- a graph --------------------------------------------------------------------------------- */
+
+static int import_node(struct optimizer *o, struct graph *g, struct node *n)
+{
+	struct graph *branch = taken_branch(g, n);
+	uint32_t first = g->nnodes;
+	int changes, r;
+
+	if (branch)
+		return inline_branch(o, g, n, branch);
+	if (!n->op)
+		return FAIL(o->diag, E_OP_UNSUPPORTED, .node = n->origin->name, .op = n->type);
+	changes = upgrade(o, g, n);
+	if (changes < 0)
+		return changes;
+	r = infer_around(o, g, n, first);
+	return r ? r : changes;
+}
+
 int pass_import(struct optimizer *o, struct graph *g)
 {
 	struct graph_info *x = opt_info(o, g);
@@ -322,21 +452,18 @@ int pass_import(struct optimizer *o, struct graph *g)
 		r = graph_sort(g, o->diag);
 	const uint32_t *order = g->order;
 	uint32_t n = g->norder;
-	for (uint32_t i = 0; !r && i < n; i++) {
-		struct node *node = g->node[order[i]];
-		uint32_t first = g->nnodes;
-		r = upgrade(o, g, node);
-		if (r < 0)
-			return r;
-		changes += r;
-		r = infer_around(o, g, node, first);
+	for (uint32_t i = 0; r >= 0 && i < n; i++) {
+		r = import_node(o, g, g->node[order[i]]);
+		changes += r > 0 ? r : 0;
 	}
+	if (r > 0)
+		r = 0;
 	/* a body that its operator's shape function did not ask about */
-	for (uint32_t i = 0; !r && i < g->nnodes; i++)
-		for (uint32_t k = 0; !r && !g->node[i]->dead && k < g->node[i]->nsub; k++)
+	for (uint32_t i = 0; r >= 0 && i < g->nnodes; i++)
+		for (uint32_t k = 0; r >= 0 && !g->node[i]->dead && k < g->node[i]->nsub; k++)
 			if (!opt_info(o, g->node[i]->sub[k])->imported)
 				r = pass_import(o, g->node[i]->sub[k]);
-	if (!r)
+	if (r >= 0)
 		r = graph_sort(g, o->diag);
 	return r < 0 ? r : changes;
 }

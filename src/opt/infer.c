@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opt/infer.h"
 
+#include <string.h>
+
 enum { KNOWN_BYTES = 64 << 10 }; /* of inputs, and of outputs, that are evaluated while inferring */
 
 static struct vinfo nothing(void)
@@ -63,11 +65,12 @@ static void evaluate(struct infer *c)
 	struct arena scratch = {0};
 	const struct tensor **in = arena_new_n(&scratch, const struct tensor *, n->nin + 1);
 	struct tensor **out = arena_new_n(&scratch, struct tensor *, n->nout + 1);
+	struct diag quiet = {0};
 
 	for (uint32_t i = 0; i < n->nin; i++)
 		in[i] = infer_in(c, i) ? infer_in(c, i)->known : NULL;
 	/* what fails here fails again, with its reason, when the node runs */
-	if (!eval_node(env->cpu, c->graph, n, in, out, c->arena, NULL)) {
+	if (!eval_node(env->cpu, c->graph, n, in, out, c->arena, &quiet)) {
 		for (uint32_t i = 0; i < n->nout; i++) {
 			struct vinfo *v = infer_out(c, i);
 			if (!v || !out[i])
@@ -77,6 +80,7 @@ static void evaluate(struct infer *c)
 			v->ints = NULL;
 		}
 	}
+	diag_free(&quiet);
 	arena_free(&scratch);
 }
 
@@ -161,7 +165,8 @@ static bool all_known(const struct infer *c)
 	return true;
 }
 
-static int run_graph(struct infer *c, const struct graph *g, bool concrete)
+/* may_fail: a branch that may not be taken; what does not fit in it is left unknown. */
+static int run_graph(struct infer *c, const struct graph *g, bool concrete, bool may_fail)
 {
 	for (uint32_t i = 0; i < g->norder; i++) {
 		int r;
@@ -170,7 +175,7 @@ static int run_graph(struct infer *c, const struct graph *g, bool concrete)
 		/* behind what only the run can tell, a body is inferred as far as it goes */
 		c->concrete = concrete && all_known(c);
 		r = infer_node(c);
-		if (r)
+		if (r && !may_fail)
 			return r;
 	}
 	return 0;
@@ -207,7 +212,13 @@ static int infer_body(struct infer *c, uint32_t k, const struct vinfo *in, struc
 		b.info[g->in[i]] = formal(g->value[g->in[i]], in ? &in[i] : NULL);
 	for (uint32_t j = 0; j < g->ncap; j++)
 		b.info[g->in[g->nin + j]] = c->info[n->in[n->nin + g->capture[j]]];
-	r = run_graph(&b, g, c->concrete);
+	/* a branch may not be taken: its faults are told when it is planned */
+	bool choice = !strcmp(n->op->name, "If");
+	struct diag quiet = {0};
+	if (choice)
+		b.diag = &quiet;
+	r = run_graph(&b, g, c->concrete, choice);
+	diag_free(&quiet);
 	for (uint32_t i = 0; !r && i < g->nout; i++)
 		out[i] = b.info[g->out[i]];
 	return r;
@@ -237,5 +248,5 @@ int infer_graph(const struct graph *g, struct vinfo *info, struct arena *a, bool
 	struct infer c;
 
 	infer_begin(&c, g, info, a, concrete, m, cpu, d);
-	return run_graph(&c, g, concrete);
+	return run_graph(&c, g, concrete, false);
 }

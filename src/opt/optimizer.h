@@ -13,6 +13,7 @@ struct graph_info {
 	uint32_t n, cap; /* values entered; room */
 	struct infer c;
 	bool imported;
+	bool tolerant; /* a branch that may not be taken: what does not fit is left unknown */
 	struct graph_info *next;
 };
 

@@ -42,6 +42,21 @@ static void finish(struct trial *t)
 	diag_free(&t->diag);
 }
 
+/* What nothing uses is an output. */
+static void outputs(struct trial *t)
+{
+	t->g->out = arena_new_n(&t->model.arena, uint32_t, MAX_NAMES);
+	t->g->out_name = arena_new_n(&t->model.arena, const char *, MAX_NAMES);
+	for (int i = 3; i < t->vars.n; i++) {
+		struct value *v = t->g->value[t->value[i]];
+		if (v->nusers)
+			continue;
+		v->is_output = true;
+		t->g->out_name[t->g->nout] = t->vars.name[i];
+		t->g->out[t->g->nout++] = v->id;
+	}
+}
+
 /* How often the rule fires on the graph of a text, whose output is y. */
 static int fires(const char *nodes, const char *from, const char *to)
 {
@@ -56,8 +71,7 @@ static int fires(const char *nodes, const char *from, const char *to)
 	if (text_build(&w, nodes, &t.vars, t.value) == 0 &&
 	    rule_parse(&rule, &t.model.arena, &parsed, &t.diag) == 0) {
 		struct rule_set one = {&parsed, 1};
-		int k = names_find(&t.vars, "y", 1);
-		t.g->value[t.value[k]]->is_output = true;
+		outputs(&t);
 		n = rewrite_graph(&w, &one, FUSE, false, NULL);
 	}
 	if (n < 0)

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/text.h"
+
+#include "base/hash.h"
+#include "base/re.h"
+#include "cpu/move.h"
+
+#include <inttypes.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <wctype.h>
+
+/* ---- StringNormalizer ------------------------------------------------------------------------------ */
+
+struct normalizer {
+	locale_t locale;
+	const struct string_normalizer_params *p;
+	struct map stop; /* as they are compared */
+};
+
+/* The string in another case. */
+static struct text change_case(struct arena *a, locale_t locale, struct text t, enum case_change how)
+{
+	if (how == CASE_NONE)
+		return t;
+	char *out = arena_alloc(a, 4 * t.n + 1);
+	size_t n = 0, len;
+	for (const char *p = t.s, *end = t.s + t.n; p < end; p += len) {
+		uint32_t c = utf8_get(p, end, &len);
+		if (len == 1 && c >= 0x80) {
+			out[n++] = *p; /* no UTF-8: as it is */
+			continue;
+		}
+		if (c < 0x80 || !locale) {
+			bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
+			c += how == CASE_LOWER && upper ? 32u : how == CASE_UPPER && lower ? -32u : 0;
+		} else {
+			c = (uint32_t)(how == CASE_LOWER ? towlower_l((wint_t)c, locale) : towupper_l((wint_t)c, locale));
+		}
+		n += utf8_put(c, out + n);
+	}
+	return (struct text){out, n};
+}
+
+static int normalizer_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	struct normalizer *v = arena_new(s->plan_arena, struct normalizer);
+
+	(void)d;
+	v->p = site_params(s);
+	v->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	v->stop.arena = s->plan_arena;
+	for (int64_t i = 0; i < v->p->stopwords.n; i++) {
+		struct text w = v->p->stopwords.v[i];
+		if (!v->p->is_case_sensitive)
+			w = change_case(s->plan_arena, v->locale, w, CASE_LOWER);
+		map_set(&v->stop, w.s, w.n, 1);
+	}
+	st->state = v;
+	return 0;
+}
+
+static void normalizer_drop(struct step *st)
+{
+	struct normalizer *v = st->state;
+
+	if (v && v->locale)
+		freelocale(v->locale);
+	st->state = NULL;
+}
+
+static int normalizer_run(const struct call *c)
+{
+	const struct normalizer *v = c->step->state;
+	const struct tensor *x = c->in[0];
+	int64_t n = tensor_count(x), kept = 0;
+	struct arena a = {0};
+	struct text *out = arena_new_n(&a, struct text, (size_t)n + 1);
+	struct shape s = x->shape;
+
+	for (int64_t i = 0; i < n; i++) {
+		struct text t, key;
+		t.s = tensor_string(x, i, &t.n);
+		key = v->p->is_case_sensitive ? t : change_case(&a, v->locale, t, CASE_LOWER);
+		if (v->p->stopwords.n > 0 && map_get(&v->stop, key.s, key.n) >= 0)
+			continue;
+		out[kept++] = change_case(&a, v->locale, t, (enum case_change)v->p->case_change_action);
+	}
+	if (!kept)
+		out[kept++] = (struct text){"", 0}; /* nothing left: one empty string */
+	if (!s.rank)
+		s.rank = 1;
+	s.dim[s.rank - 1] = kept;
+	int err = move_pack(c, 0, DT_STRING, &s, out);
+	arena_free(&a);
+	return err;
+}
+
+/* ---- StringConcat, RegexFullMatch ------------------------------------------------------------------- */
+
+static int concat_run(const struct call *c)
+{
+	const struct tensor *x = c->in[0], *y = c->in[1];
+	struct shape s;
+	struct arena a = {0};
+	int64_t sx[MAX_RANK], sy[MAX_RANK], at[MAX_RANK] = {0}, ix = 0, iy = 0;
+
+	if (!shape_broadcast(&x->shape, &y->shape, &s))
+		return call_fail(c, E_SHAPE, "shapes that broadcast", NULL);
+	shape_broadcast_strides(&x->shape, &s, sx);
+	shape_broadcast_strides(&y->shape, &s, sy);
+	int64_t n = shape_count(&s);
+	struct text *out = arena_new_n(&a, struct text, (size_t)n + 1);
+	for (int64_t k = 0; k < n; k++) {
+		size_t lx, ly;
+		const char *tx = tensor_string(x, ix, &lx), *ty = tensor_string(y, iy, &ly);
+		char *t = arena_alloc(&a, lx + ly + 1);
+		if (lx)
+			memcpy(t, tx, lx);
+		if (ly)
+			memcpy(t + lx, ty, ly);
+		out[k] = (struct text){t, lx + ly};
+		for (int i = s.rank - 1; i >= 0; i--) {
+			ix += sx[i];
+			iy += sy[i];
+			if (++at[i] < s.dim[i])
+				break;
+			ix -= sx[i] * s.dim[i];
+			iy -= sy[i] * s.dim[i];
+			at[i] = 0;
+		}
+	}
+	int err = move_pack(c, 0, DT_STRING, &s, out);
+	arena_free(&a);
+	return err;
+}
+
+static int regex_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct regex_params *p = site_params(s);
+	const struct re *re = re_compile(p->pattern, strlen(p->pattern), s->plan_arena, d);
+
+	if (!re)
+		return -E_OP_ATTRIBUTE;
+	st->workspace = re_scratch(re);
+	st->state = (void *)(uintptr_t)re;
+	return 0;
+}
+
+static int regex_run(const struct call *c)
+{
+	const struct tensor *x = c->in[0];
+	uint8_t *y = c->out[0]->data;
+
+	for (int64_t i = 0, n = tensor_count(x); i < n; i++) {
+		size_t len;
+		const char *t = tensor_string(x, i, &len);
+		y[i] = re_full_match(c->step->state, t, len, c->workspace);
+	}
+	return 0;
+}
+
+/* ---- StringSplit -------------------------------------------------------------------------------------- */
+
+/* Bytes of the white space at p; 0: none. */
+static size_t space_at(const char *p, const char *end)
+{
+	size_t n;
+
+	if (p >= end)
+		return 0;
+	uint32_t c = utf8_get(p, end, &n);
+	if (n == 1 && c >= 0x80)
+		return 0;
+	bool space = (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+		     (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
+		     c == 0x3000;
+	return space ? n : 0;
+}
+
+struct pieces {
+	struct arena *arena;
+	struct text *v;
+	size_t n, cap;
+};
+
+static void add_piece(struct pieces *s, const char *from, const char *to)
+{
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? 2 * s->cap : 64;
+		s->v = arena_grow(s->arena, s->v, s->n, cap, sizeof(*s->v));
+		s->cap = cap;
+	}
+	s->v[s->n++] = (struct text){from, (size_t)(to - from)};
+}
+
+static void split_space(struct pieces *s, struct text t, int64_t limit)
+{
+	const char *p = t.s, *end = t.s + t.n;
+	int64_t made = 0;
+
+	for (;;) {
+		for (size_t n; (n = space_at(p, end)) > 0;)
+			p += n;
+		if (p >= end)
+			return;
+		if (made++ == limit) {
+			add_piece(s, p, end);
+			return;
+		}
+		const char *from = p;
+		while (p < end && !space_at(p, end)) {
+			size_t n;
+			utf8_get(p, end, &n);
+			p += n;
+		}
+		add_piece(s, from, p);
+	}
+}
+
+static void split_at(struct pieces *s, struct text t, const char *mark, int64_t limit)
+{
+	size_t n = strlen(mark);
+	const char *p = t.s, *from = p, *end = t.s + t.n;
+	int64_t made = 0;
+
+	while (made < limit && (size_t)(end - p) >= n) {
+		if (memcmp(p, mark, n) != 0) {
+			p++;
+			continue;
+		}
+		add_piece(s, from, p);
+		p += n;
+		from = p;
+		made++;
+	}
+	add_piece(s, from, end);
+}
+
+/* Rows of equal length, filled up with empty strings. */
+static int split_give(const struct call *c, const struct pieces *s, const int64_t *counts)
+{
+	const struct tensor *x = c->in[0];
+	struct shape y = x->shape;
+	int64_t n = tensor_count(x), most = 0;
+	size_t k = 0, room;
+
+	for (int64_t i = 0; i < n; i++)
+		most = counts[i] > most ? counts[i] : most;
+	y.dim[y.rank++] = most;
+	if (c->step->nout > 1 && c->out[1]) {
+		int err = call_alloc(c, 1, DT_I64, &x->shape);
+		if (err)
+			return err;
+		if (n)
+			memcpy(c->out[1]->data, counts, (size_t)n * sizeof(*counts));
+	}
+	if (!c->out[0])
+		return 0;
+	if (!size_mul((size_t)n, (size_t)most, &room))
+		return call_fail(c, E_SIZE, NULL, NULL);
+	struct text *out = arena_new_n(s->arena, struct text, room + 1);
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t j = 0; j < counts[i]; j++)
+			out[i * most + j] = s->v[k++];
+	return move_pack(c, 0, DT_STRING, &y, out);
+}
+
+static int split_run(const struct call *c)
+{
+	const struct string_split_params *p = call_params(c);
+	const struct tensor *x = c->in[0];
+	int64_t n = tensor_count(x), limit = p->maxsplit == INT_ABSENT || p->maxsplit < 0 ? INT64_MAX : p->maxsplit;
+	struct arena a = {0};
+	struct pieces s = {.arena = &a};
+	int64_t *counts = arena_new_n(&a, int64_t, (size_t)n + 1);
+
+	for (int64_t i = 0; i < n; i++) {
+		struct text t;
+		size_t before = s.n;
+		t.s = tensor_string(x, i, &t.n);
+		if (p->delimiter && *p->delimiter)
+			split_at(&s, t, p->delimiter, limit);
+		else
+			split_space(&s, t, limit);
+		counts[i] = (int64_t)(s.n - before);
+	}
+	int err = split_give(c, &s, counts);
+	arena_free(&a);
+	return err;
+}
+
+/* ---- TfIdfVectorizer -------------------------------------------------------------------------------------- */
+
+struct tfidf {
+	struct map grams; /* by the n-gram's elements, see key */
+	size_t room;	  /* longest key of numbers */
+};
+
+/* The key of an n-gram: its length, then each element (strings: with their lengths). */
+static size_t key_number(char *key, size_t at, int64_t v)
+{
+	memcpy(key + at, &v, sizeof(v));
+	return at + sizeof(v);
+}
+
+static char *key_texts(struct arena *a, const struct text *const *t, int64_t n, size_t *length)
+{
+	size_t bytes = (size_t)(n + 1) * sizeof(int64_t), at;
+
+	for (int64_t i = 0; i < n; i++)
+		bytes += t[i]->n;
+	char *key = arena_alloc(a, bytes);
+	at = key_number(key, 0, n);
+	for (int64_t i = 0; i < n; i++) {
+		at = key_number(key, at, (int64_t)t[i]->n);
+		if (t[i]->n)
+			memcpy(key + at, t[i]->s, t[i]->n);
+		at += t[i]->n;
+	}
+	*length = at;
+	return key;
+}
+
+static void enter_gram(struct tfidf *v, const struct tfidf_params *p, struct arena *a, int64_t first, int64_t n,
+		       uint32_t id, bool strings)
+{
+	size_t length;
+	char *key;
+
+	if (strings) {
+		const struct text **t = arena_new_n(a, const struct text *, (size_t)n);
+		for (int64_t i = 0; i < n; i++)
+			t[i] = &p->pool_strings.v[first + i];
+		key = key_texts(a, t, n, &length);
+	} else {
+		key = arena_alloc(a, (size_t)(n + 1) * sizeof(int64_t));
+		length = key_number(key, 0, n);
+		for (int64_t i = 0; i < n; i++)
+			length = key_number(key, length, p->pool_int64s.v[first + i]);
+	}
+	map_set(&v->grams, key, length, id);
+}
+
+static int tfidf_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct tfidf_params *p = site_params(s);
+	struct tfidf *v = arena_new(s->plan_arena, struct tfidf);
+	bool strings = site_in(s, 0)->type.dtype == DT_STRING;
+	int64_t total = strings ? p->pool_strings.n : p->pool_int64s.n, id = 0;
+
+	if (total < 0)
+		return site_fail(s, d, E_OP_ATTRIBUTE, "a pool of the input's type", "none");
+	v->grams.arena = s->plan_arena;
+	for (int64_t n = 1; n <= p->ngram_counts.n; n++) {
+		int64_t from = p->ngram_counts.v[n - 1];
+		int64_t to = n < p->ngram_counts.n ? p->ngram_counts.v[n] : total;
+		if (from < 0 || to < from || to > total || (to - from) % n)
+			return site_fail(s, d, E_OP_ATTRIBUTE, "ngram_counts that divide the pool", NULL);
+		for (; from < to; from += n, id++) {
+			if (id >= p->ngram_indexes.n || (p->weights.n >= 0 && id >= p->weights.n))
+				return site_fail(s, d, E_OP_ATTRIBUTE, "an index and a weight for each n-gram", NULL);
+			if (n >= p->min_gram_length && n <= p->max_gram_length)
+				enter_gram(v, p, s->plan_arena, from, n, (uint32_t)id, strings);
+		}
+	}
+	st->state = v;
+	return 0;
+}
+
+/* Count the n-gram of x that begins at i, its elements `step` apart. */
+static void count_gram(const struct call *c, const struct tensor *x, int64_t i, int64_t n, int64_t step, float *y,
+		       struct arena *a, char *buffer)
+{
+	const struct tfidf_params *p = call_params(c);
+	const struct tfidf *v = c->step->state;
+	size_t length;
+	char *key = buffer;
+
+	if (tensor_dtype(x) == DT_STRING) {
+		struct text *t = arena_new_n(a, struct text, (size_t)n);
+		const struct text **list = arena_new_n(a, const struct text *, (size_t)n);
+		for (int64_t k = 0; k < n; k++) {
+			t[k].s = tensor_string(x, i + k * step, &t[k].n);
+			list[k] = &t[k];
+		}
+		key = key_texts(a, list, n, &length);
+	} else {
+		length = key_number(key, 0, n);
+		for (int64_t k = 0; k < n; k++)
+			length = key_number(key, length, elem_i64(tensor_dtype(x), x->data, i + k * step));
+	}
+	int64_t id = map_get(&v->grams, key, length);
+	if (id < 0)
+		return;
+	float w = p->weights.n >= 0 ? p->weights.v[id] : 1;
+	float *at = &y[p->ngram_indexes.v[id]];
+	if (p->mode == TFIDF_TF)
+		*at += 1;
+	else if (p->mode == TFIDF_IDF)
+		*at = w;
+	else
+		*at += w;
+}
+
+static int tfidf_run(const struct call *c)
+{
+	const struct tfidf_params *p = call_params(c);
+	const struct tensor *x = c->in[0];
+	const struct shape *s = &c->out[0]->shape;
+	int64_t columns = s->dim[s->rank - 1], rows = x->shape.rank == 2 ? x->shape.dim[0] : 1;
+	int64_t len = rows ? tensor_count(x) / rows : 0, longest = p->max_gram_length < len ? p->max_gram_length : len;
+	float *y = c->out[0]->data;
+	struct arena a = {0};
+	char *buffer = arena_alloc(&a, (size_t)(longest + 1) * sizeof(int64_t));
+
+	memset(y, 0, (size_t)(rows * columns) * sizeof(*y));
+	for (int64_t r = 0; r < rows; r++, y += columns) {
+		for (int64_t step = 1; step <= p->max_skip_count + 1 && step <= (len ? len : 1); step++) {
+			/* single elements skip nothing: once */
+			int64_t n = p->min_gram_length > 1 || step == 1 ? p->min_gram_length : 2;
+			for (; n <= longest; n++)
+				for (int64_t i = 0; i + step * (n - 1) < len; i++)
+					count_gram(c, x, r * len + i, n, step, y, &a, buffer);
+		}
+	}
+	arena_free(&a);
+	return 0;
+}
+
+const struct kernel cpu_text[] = {
+	{.op = "StringNormalizer", .flags = K_REFERENCE, .reshape = normalizer_reshape, .run = normalizer_run,
+	 .drop = normalizer_drop},
+	{.op = "StringConcat", .flags = K_REFERENCE, .run = concat_run},
+	{.op = "StringSplit", .flags = K_REFERENCE, .run = split_run},
+	{.op = "RegexFullMatch", .flags = K_REFERENCE, .reshape = regex_reshape, .run = regex_run},
+	{.op = "TfIdfVectorizer", .flags = K_REFERENCE, .reshape = tfidf_reshape, .run = tfidf_run},
+	{0}};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPS_TEXT_H
+#define OPS_TEXT_H
+#include "base/field.h"
+
+enum case_change { CASE_NONE, CASE_LOWER, CASE_UPPER };
+struct string_normalizer_params {
+	int case_change_action; /* enum case_change */
+	int64_t is_case_sensitive;
+	const char *locale;
+	struct texts stopwords;
+};
+struct string_split_params {
+	const char *delimiter; /* NULL or "": whitespace */
+	int64_t maxsplit;      /* INT_ABSENT: no limit */
+};
+struct regex_params {
+	const char *pattern;
+};
+enum tfidf_mode { TFIDF_TF, TFIDF_IDF, TFIDF_TFIDF };
+struct tfidf_params {
+	int64_t max_gram_length, max_skip_count, min_gram_length;
+	int mode; /* enum tfidf_mode */
+	struct ints ngram_counts, ngram_indexes, pool_int64s;
+	struct texts pool_strings;
+	struct floats weights;
+};
+
+#endif

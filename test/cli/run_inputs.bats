@@ -1,0 +1,188 @@
+#!/usr/bin/env bats
+# infer run: every kind of input, every key, every way to bind a dimension.
+# test/tools/make_run_data.py wrote the files; most models give back what they get.
+
+setup_file() {
+	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/maxdiff" "$BATS_TEST_DIRNAME/../tools/maxdiff.c" -lm
+	gunzip -c "$BATS_TEST_DIRNAME/../data/run/img.bin.gz" >"$BATS_FILE_TMPDIR/img.bin"
+}
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	out=$BATS_TEST_TMPDIR/out
+}
+
+# gives WANTED MODEL OPTION...: the one output's bytes are those of the file
+gives() {
+	local want=$1
+	shift
+	rm -rf "$out"
+	"$INFER" run "$@" -q -o "$out" --save-format bin
+	cmp "$out"/*.bin "$want"
+}
+
+# close_to LIMIT WANTED MODEL OPTION...: the output, of f32, differs by LIMIT at most
+close_to() {
+	local limit=$1 want=$2 diff
+	shift 2
+	rm -rf "$out"
+	"$INFER" run "$@" -q -o "$out" --save-format bin
+	diff=$("$BATS_FILE_TMPDIR/maxdiff" "$out"/*.bin "$want")
+	awk -v d="$diff" -v l="$limit" 'BEGIN {exit !(d <= l)}' || { echo "differs by $diff"; return 1; }
+}
+
+prints() { # WANTED MODEL OPTION...: stdout, whatever stderr says
+	local want=$1 got
+	shift
+	got=$("$INFER" run "$@" 2>/dev/null)
+	[ "$got" = "$want" ] || { printf 'got:\n%s\n' "$got"; return 1; }
+}
+
+@test "pictures of each format: the same pixels, in the model's type and order of axes" {
+	for f in rgb.png rgb.bmp rgb.ppm text.ppm; do gives rgb.f32 pic.onnx --input $f; done
+}
+
+@test "JPEG" { gives jpg.f32 pic.onnx --input rgb.jpg; }
+@test "WebP" { gives rgb.f32 pic.onnx --input rgb.webp; }
+@test "TIFF" { gives rgb.f32 pic.onnx --input rgb.tiff; }
+@test "JPEG 2000" { gives rgb.f32 pic.onnx --input rgb.jp2; }
+@test "a PNG with a palette" { gives palette.f32 pic.onnx --input palette.png; }
+
+@test "gray pictures: PNG, PGM, and 16 bits" {
+	gives gray.f32 grays.onnx --input gray.png
+	gives gray.f32 grays.onnx --input gray.pgm
+	gives deep.u16 wide.onnx --input deep.png
+}
+
+@test "a picture for a model that takes NHWC, as bytes and as floats" {
+	gives hwc.u8.bin bytes.onnx --input rgb.png
+	"$INFER" run nhwc.onnx --input rgb.png -q -o "$out" --save-format bin
+	[ "$(stat -c %s "$out/y.bin")" = 4608 ]
+}
+
+@test "order=bgr, and the ways from RGBA and gray" {
+	gives bgr.f32 pic.onnx --input rgb.png,order=bgr
+	gives rgb.f32 pic.onnx --input rgba.png,order=rgb
+	"$INFER" run pic.onnx --input gray.png,order=rgb -q
+	"$INFER" run grays.onnx --input rgb.png,order=gray -q
+}
+
+@test "resize is bilinear with half-pixel centres; then scale, mean and std" {
+	close_to 2e-6 resized.f32 free.onnx \
+		--input rgb.png,resize=13x10,scale=1/255,mean=0.485/0.456/0.406,std=0.229/0.224/0.225
+}
+
+@test "letterbox keeps the aspect, centres and pads" {
+	close_to 2e-6 letterbox.f32 free.onnx --input rgb.png,order=bgr,resize=letterbox:32x32,pad=114,scale=1/255
+}
+
+@test "one side of resize given: the other keeps the aspect" {
+	run -0 "$INFER" run free.onnx --input rgb.png,resize=x8
+	[[ $output = *"x f32 [1,3,8,12]"* ]]
+	run -0 "$INFER" run free.onnx --input rgb.png,resize=48x
+	[[ $output = *"x f32 [1,3,32,48]"* ]]
+}
+
+@test "raw files: as they are, and with dtype, layout, shape and scale" {
+	gives rgb.f32 pic.onnx --input images=rgb.f32,format=raw
+	gives rgb.f32 pic.onnx --input images=hwc.u8.bin,dtype=u8,layout=hwc
+	gives rgb.f32 pic.onnx --input images=chw.u8.bin,dtype=u8
+	gives rgb.f32 pic.onnx --input images=chw.f64.bin,dtype=f64,scale=255
+	gives rgb.f32 pic.onnx --input images=rgba.u8.bin,dtype=u8,layout=hwc,shape=16x24x4,order=rgb
+}
+
+@test "the example of the manual works as its message says" {
+	"$INFER" run yolo.onnx --input images="$BATS_FILE_TMPDIR/img.bin",dtype=u8,layout=hwc,scale=1/255 -q
+}
+
+@test ".npy: as it is, another type, another layout, another shape" {
+	gives rgb.f32 pic.onnx --input fits.npy
+	gives rgb.f32 pic.onnx --input images:fits.npy
+	gives rgb.f32 pic.onnx --input images=f64.npy,dtype=f64
+	gives rgb.f32 pic.onnx --input images=f64.npy,dtype=f32
+	gives rgb.f32 pic.onnx --input nhwc.npy,layout=nhwc
+	gives rgb.f32 pic.onnx --input hwc.npy,dtype=u8,layout=hwc
+	gives rgb.f32 pic.onnx --input chw.npy,shape=1x3x16x24
+	gives rgb.f32 pic.onnx --input npy.bin,format=npy
+}
+
+@test "standard input: its kind is told from the content" {
+	gives rgb.f32 pic.onnx --input - <fits.npy
+	gives rgb.f32 pic.onnx --input images=-,dtype=u8,layout=hwc <hwc.u8.bin
+	gives rgb.f32 pic.onnx --input - <rgb.png
+	cat a.json | prints $'sum f32 [2,4]\n0 2 4 6\n8 10 12 14\ndiff f32 [2,4]\n0 0 0 0\n0 0 0 0' \
+		two.onnx --input a=- --input b=a.npy --print
+}
+
+sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
+
+@test ".npz: keys are names; stored, deflated and zip64" {
+	for f in ab.npz ab_packed.npz ab64.npz; do prints "$sums" two.onnx --input $f --print; done
+	prints "$sums" two.onnx --input a=ab.npz --input b=ab_packed.npz --print
+}
+
+@test "--data-set reads input_K.pb by position" {
+	prints "$sums" two.onnx --data-set set --print
+}
+
+@test "a sequence from a .pb file" {
+	prints $'y f32 [4,4]\n0 1 2 3\n4 5 6 7\n1 1 1 1\n1 1 1 1' seq.onnx --input s.pb --print
+}
+
+@test "text, JSON and .npy for strings and small tensors" {
+	prints $'y string [4]\n"plain" "two words" "" "ümläut"' words.onnx --input words.txt --print
+	prints $'y string [3]\n"a\\"b" "é😀" ""' words.onnx --input words.json --print
+	prints $'y string [2]\n"plain" "ümläut"' words.onnx --input words.npy --print
+	prints $'sum f32 [2,4]\n0 2 4 6\n8 10 12 14\ndiff f32 [2,4]\n0 0 0 0\n0 0 0 0' \
+		two.onnx --input a=a.txt --input b=a.json --print
+	printf '[3, -4, 1e2]' | prints $'y i64 [3]\n3 -4 100' ints.onnx --input - --print
+}
+
+@test "--random: the same seed the same values; ids and masks are sensible integers" {
+	"$INFER" run two.onnx --random -1..1 --seed 7 --dim n=3 --print >one 2>/dev/null || true
+	run -0 "$INFER" run ids.onnx --random 0..1 --dim batch=2 --dim seq=5
+	[[ $output = *"input_ids i64 [2,5]"*"random integers 0..6 (ids), seed 0"* ]]
+	[[ $output = *"attention_mask i64 [2,5]"*"made up: all ones (a mask)"* ]]
+	a=$("$INFER" run two.onnx --random -1..1 --seed 7 --dim n=3 --print 2>/dev/null)
+	b=$("$INFER" run two.onnx --random -1..1 --seed 7 --dim n=3 --print 2>/dev/null)
+	c=$("$INFER" run two.onnx --random -1..1 --seed 8 --dim n=3 --print 2>/dev/null)
+	[ "$a" = "$b" ]
+	[ "$a" != "$c" ]
+	rm -f one
+}
+
+@test "--random NAME=LO..HI is for one input" {
+	run -0 "$INFER" run two.onnx --input a=a.npy --random b=5..5 --print
+	[[ $output = *$'diff f32 [2,4]\n-5 -4 -3 -2'* ]]
+}
+
+@test "free dimensions: from the file, from --dim, from --shape, from another input" {
+	run -0 "$INFER" run batch.onnx --input images=hwc.u8.bin,dtype=u8,layout=hwc
+	[[ $output = *"note[N-DIM]: batch = 1, from the size of hwc.u8.bin"* ]]
+	run -0 "$INFER" run two.onnx --random 0..1 --dim n=3
+	[[ $output = *"a f32 [3,4]"* ]]
+	run -0 "$INFER" run two.onnx --random 0..1 --dim a.n=3
+	[[ $output = *"b f32 [3,4]"* ]]
+	run -0 "$INFER" run two.onnx --random 0..1 --dim b.0=3
+	[[ $output = *"a f32 [3,4]"* ]]
+	run -0 "$INFER" run two.onnx --random 0..1 --shape a=3x4
+	[[ $output = *"b f32 [3,4]"* ]]
+	run -0 "$INFER" run two.onnx --input a=a.bin --random 0..1
+	[[ $output = *"b f32 [2,4]"* ]]
+	run -0 "$INFER" run free.onnx --input x=hwc.u8.bin,dtype=u8,layout=hwc --dim h=16 --dim batch=1
+	[[ $output = *"x f32 [1,3,16,24]"* ]]
+}
+
+@test "a free dimension that nothing binds is 1, with a warning; with --strict an error" {
+	run -0 "$INFER" run two.onnx --random 0..1
+	[[ $output = *"warning[W-DIM-DEFAULT]"*"'n'"*"taken as 1"* ]]
+	run -4 "$INFER" run two.onnx --random 0..1 --strict
+	[[ $output = *"error[E-DIM-DEFAULT]"*"--dim n=N"* ]]
+}
+
+@test "a 0-sized dimension and a scalar" {
+	run -0 "$INFER" run two.onnx --random 0..1 --dim n=0
+	[[ $output = *"sum f32 [0,4], 0 bytes"* ]]
+	printf 2.5 | prints $'y f32 []\n2.5' scalar.onnx --input - --print
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env bats
+# infer run: files, values, best classes, text, the summary, JSON.
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	bats_require_minimum_version 1.5.0
+	out=$BATS_TEST_TMPDIR/out
+}
+
+@test "every format can be read back as an input" {
+	for f in npy pb json bin; do
+		"$INFER" run pic.onnx --input rgb.png -q -o "$out" --save-format $f
+		file=$(ls "$out"/*."$f")
+		"$INFER" run pic.onnx --input images="$file" -q -o "$out/again" --save-format bin
+		cmp "$out/again/y.bin" rgb.f32
+	done
+	[ -e "$out/output_0.pb" ]
+	"$INFER" run two.onnx --data-set set -q -o "$out" --save-format npz
+	cp "$out/outputs.npz" "$out/in.npz"
+	run -4 "$INFER" run two.onnx --input "$out/in.npz"
+	[[ $output = *"no input 'sum'"* ]]
+}
+
+@test "png shows a picture as it was" {
+	"$INFER" run bytes.onnx --input rgb.png -q -o "$out" --save-format png
+	"$INFER" run bytes.onnx --input "$out/y.png" -q -o "$out" --save-format bin
+	cmp "$out/y.bin" hwc.u8.bin
+	run -4 "$INFER" run ctc.onnx --input ctc.npy -q -o "$out" --save-format png --dim t=14
+	[ "$status" = 0 ] || [[ $output = *"E-OUTPUT"* ]]
+}
+
+@test "strings, and types numpy does not know" {
+	"$INFER" run words.onnx --input words.txt -q -o "$out"
+	run -0 --separate-stderr "$INFER" run words.onnx --input "$out/y.npy" --print
+	[ "$output" = $'y string [4]\n"plain" "two words" "" "ümläut"' ]
+	run -0 "$INFER" run many.onnx --random 1..1 -o "$out"
+	[[ $output = *"numpy has no type bf16: 'y' is written as f32"* ]]
+	run -4 "$INFER" run words.onnx --input words.txt -o "$out" --save-format bin
+	[[ $output = *"E-OUTPUT"*"strings"* ]]
+}
+
+@test "a folder that cannot be written is told before anything runs" {
+	run -4 --separate-stderr "$INFER" run nofile.onnx -o words.txt/x
+	[[ $stderr = "error[E-OUTPUT]: "*"words.txt/x"* ]]
+	run -4 --separate-stderr "$INFER" run pic.onnx --input rgb.png -o /proc/nowhere
+	[[ $stderr = "error[E-OUTPUT]: /proc/nowhere"* ]]
+}
+
+@test "a full disk: nothing half written is left" {
+	mkdir "$out"
+	ln -s /dev/full "$out/y.npy"
+	run -4 --separate-stderr "$INFER" run pic.onnx --input rgb.png -o "$out"
+	[[ $stderr = *"E-OUTPUT"*"No space left"* ]]
+	run -4 bash -c "'$INFER' run two.onnx --data-set set --print 2>&1 >/dev/full"
+	[[ $output = *"E-OUTPUT"*"No space left"* ]]
+	rm "$out/y.npy"
+	run bash -c "ulimit -f 1; trap '' XFSZ; '$INFER' run pic.onnx --input rgb.png -o '$out' 2>&1"
+	[ "$status" = 4 ]
+	[[ $output = *"E-OUTPUT"* ]]
+	[ -z "$(ls -A "$out")" ]
+}
+
+@test "--print N stops after N values of each output" {
+	run -0 --separate-stderr "$INFER" run two.onnx --data-set set --print=3
+	[ "$output" = $'sum f32 [2,4]\n1 2 3\n... 3 of 8 values\ndiff f32 [2,4]\n-1 0 1\n... 3 of 8 values' ]
+	run -0 --separate-stderr "$INFER" run nan.onnx --input nan.npy --print=0
+	[ "$output" = $'y f32 [4]\n1 nan inf 3' ]
+}
+
+@test "--top ranks the last axis, NaN last, with labels" {
+	run -0 --separate-stderr "$INFER" run classes.onnx --input classes.npy --top 3 --labels classes.txt
+	[ "$(awk '{print $1, $2, $3}' <<<"$output")" = $'y [0] \n1 0.7 dog\n2 0.15 bird\n0 0.1 cat\ny [1] \n3 6 fish\n0 5 cat\n2 5 bird' ]
+	run -4 --separate-stderr "$INFER" run classes.onnx --input classes.npy --top 3 --labels labels3.txt
+	[[ $stderr = *"E-LABELS"*"expected 4 labels, got 3"* ]]
+}
+
+@test "--decode ctc: repeats are merged, blanks dropped; blank and space as labels leave them" {
+	decode() { "$INFER" run ctc.onnx --decode "$@" 2>/dev/null; }
+	[ "$(decode ctc --input ctc.npy --labels meta:character)" = "hello h" ]
+	[ "$(decode ctc --input ctc.npy --labels labels4.txt)" = "hello h" ]
+	[ "$(decode ctc --input ctc.npy --labels labels5.txt)" = "hello!h" ]
+	[ "$(decode ctc --input ctc.npy --labels labels6.txt)" = "hello!h" ]
+	[ "$(decode ctc:blank=5 --input ctc_last.npy --labels labels5.txt)" = "hello!h" ]
+	[ "$(decode ctc --input ctc.npy)" = "1 2 3 3 4 5 1" ]
+	for n in 3 7; do
+		run -4 "$INFER" run ctc.onnx --input ctc.npy --decode ctc --labels labels$n.txt
+		[[ $output = *"E-LABELS"*"$n labels"* ]]
+	done
+	run -4 "$INFER" run ctc.onnx --input ctc.npy --decode ctc --labels meta:characters
+	[[ $output = *"did you mean 'meta:character'"* ]]
+	run -2 "$INFER" run ctc.onnx --input ctc.npy --decode beam
+	run -4 "$INFER" run ctc.onnx --input ctc.npy --decode ctc:blank=6
+}
+
+@test "the summary: model, device, inputs, outputs, times, memory, on stderr" {
+	run -0 --separate-stderr "$INFER" run nan.onnx --input nan.npy
+	[ -z "$output" ]
+	for word in model device input output times memory; do [[ $'\n'$stderr = *$'\n'"$word "* ]]; done
+	[[ $stderr = *"y f32 [4], 16 bytes; min 1, max 3, mean 2, 1 NaN, 1 infinite"* ]]
+	run -0 --separate-stderr "$INFER" run nan.onnx --input nan.npy -q
+	[ -z "$stderr" ]
+}
+
+@test "--json is one document with all of it" {
+	run -0 --separate-stderr "$INFER" run ctc.onnx --input ctc.npy --decode ctc --top 2 --print=2 \
+		--labels labels6.txt --json
+	[ -z "$stderr" ]
+	for key in schema command ok exit_code env model device inputs times memory outputs findings values top text; do
+		[[ $output = *"\"$key\": "* ]] || { echo "no $key"; return 1; }
+	done
+	[[ $output = *'"schema": "infer/1"'* ]]
+	[[ $output = *'"hello!h"'* ]]
+}
+
+@test "names of outputs become names of files" {
+	"$INFER" run two.onnx --data-set set -q -o "$out"
+	[ "$(ls "$out")" = $'diff.npy\nsum.npy' ]
+}

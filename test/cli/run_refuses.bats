@@ -1,0 +1,185 @@
+#!/usr/bin/env bats
+# infer run: inputs that do not fit are refused with exit 4, what was expected, what is there, the
+# likeliest cause, and an option that makes it work.
+
+setup_file() {
+	gunzip -c "$BATS_TEST_DIRNAME/../data/run/img.bin.gz" >"$BATS_FILE_TMPDIR/img.bin"
+}
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	bats_require_minimum_version 1.5.0
+}
+
+# refuses CODE TEXT OPTION...: exit 4, error[CODE], TEXT somewhere, nothing on stdout
+refuses() {
+	local code=$1 text=$2
+	shift 2
+	run -4 --separate-stderr "$INFER" run "$@"
+	[ -z "$output" ]
+	[[ $stderr = "error[$code]: "* ]] || { echo "$stderr"; return 1; }
+	[[ $stderr = *"$text"* ]] || { echo "$stderr"; return 1; }
+}
+
+# The option that the message proposes, in the last row; it must work.
+follow() { # MODEL
+	local hint
+	hint=$(sed -n 's/^  try  *\(--input .*\)/\1/p' <<<"$stderr")
+	[ -n "$hint" ] || { echo "$stderr"; return 1; }
+	eval "$INFER run $1 $hint -q"
+}
+
+@test "the message of the manual, to the letter" {
+	cd "$BATS_FILE_TMPDIR"
+	run -4 --separate-stderr "$INFER" run "$BATS_TEST_DIRNAME/../data/run/yolo.onnx" --input images=img.bin
+	want="error[E-INPUT-BYTES]: input 'images' does not fit the model; nothing was read into it
+  model expects  f32 [1,3,640,640]  1,228,800 elements  4,915,200 bytes
+  img.bin has                                           1,228,800 bytes (25.0 %)
+  reads as       u8 [640,640,3] (an HWC image without batch axis)
+  try            --input images=img.bin,dtype=u8,layout=hwc,scale=1/255"
+	[ "$stderr" = "$want" ] || { echo "$stderr"; return 1; }
+}
+
+@test "bytes for floats: HWC and CHW are told apart by the bytes" {
+	refuses E-INPUT-BYTES "u8 [16,24,3] (an HWC image without batch axis)" pic.onnx --input images=hwc.u8.bin
+	follow pic.onnx
+	refuses E-INPUT-BYTES "u8 [1,3,16,24] (u8 where the model takes f32)" pic.onnx --input images=chw.u8.bin
+	follow pic.onnx
+}
+
+@test "other types in raw files: f64, f16, bf16" {
+	for t in f64 f16 bf16; do
+		refuses E-INPUT-BYTES "reads as "*"$t [1,3,16,24] ($t where the model takes f32)" \
+			pic.onnx --input images=chw.$t.bin || {
+			[[ $stderr = *"$t [1,3,16,24] ($t where the model takes f32)"* ]]
+		}
+		follow pic.onnx
+	done
+}
+
+@test "RGBA: raw, .npy and PNG" {
+	for f in rgba.u8.bin rgba.npy rgba.png; do
+		run -4 --separate-stderr "$INFER" run pic.onnx --input images=$f
+		[[ $stderr = *"u8 [16,24,4] (an RGBA image)"* ]]
+		follow pic.onnx
+	done
+}
+
+@test "a gray picture for an RGB model" {
+	refuses E-INPUT-SHAPE "a gray image" pic.onnx --input gray.png
+	follow pic.onnx
+}
+
+@test "a picture of another size" {
+	refuses E-INPUT-SHAPE "[1,3,640,640]" yolo.onnx --input rgb.png
+	follow yolo.onnx
+}
+
+@test "a file cut short: raw, .npy" {
+	refuses E-INPUT-BYTES "a file cut short: 1,008 of 4,608 bytes are missing" pic.onnx --input images=short.bin
+	refuses E-INPUT-BYTES "a file cut short: 1,736 of 4,608 bytes of elements are missing" pic.onnx --input cut.npy
+	refuses E-INPUT-FORMAT "cut short in its header" pic.onnx --input head.npy
+}
+
+@test "pictures cut short, and no pictures" {
+	for f in rgb.png rgb.jpg rgb.bmp rgb.ppm rgb.webp rgb.tiff rgb.jp2; do
+		head -c 400 $f >"$BATS_TEST_TMPDIR/$f"
+		run -4 --separate-stderr "$INFER" run pic.onnx --input "$BATS_TEST_TMPDIR/$f"
+		[[ $stderr = "error[E-INPUT-FORMAT]: "*"$f"*"cut short"* ]] ||
+			[[ $stderr = "error[E-INPUT-FORMAT]: "*"$f"*"damaged"* ]] || { echo "$stderr"; return 1; }
+	done
+	cp words.txt "$BATS_TEST_TMPDIR/no.png"
+	refuses E-INPUT-FORMAT "no picture" pic.onnx --input "$BATS_TEST_TMPDIR/no.png"
+}
+
+@test "a picture that claims to be huge is refused by its head" {
+	printf 'P6\n60000 60000\n255\n' >"$BATS_TEST_TMPDIR/huge.ppm"
+	refuses E-INPUT-FORMAT "60000 x 60000" free.onnx --input "$BATS_TEST_TMPDIR/huge.ppm"
+}
+
+@test "an .npy header in a raw file" {
+	refuses E-INPUT-BYTES "an .npy file, with a header of 128 bytes" pic.onnx --input images=npy.bin
+	follow pic.onnx
+}
+
+@test "Fortran order and big-endian data" {
+	refuses E-INPUT-FORMAT "Fortran order" pic.onnx --input fortran.npy
+	[[ $stderr = *ascontiguousarray* ]]
+	refuses E-INPUT-FORMAT "big-endian" pic.onnx --input big.npy
+	[[ $stderr = *newbyteorder* ]]
+	refuses E-INPUT-TYPE "a type that ONNX has not" pic.onnx --input objects.npy
+}
+
+@test ".npy of another type, rank, size, layout" {
+	refuses E-INPUT-TYPE "f64 where the model takes f32" pic.onnx --input f64.npy
+	follow pic.onnx
+	refuses E-INPUT-RANK "no batch axis" pic.onnx --input chw.npy
+	follow pic.onnx
+	refuses E-INPUT-SHAPE "[1,3,8,8]" pic.onnx --input other.npy
+	follow pic.onnx
+	refuses E-INPUT-LAYOUT "an NHWC image" pic.onnx --input nhwc.npy
+	follow pic.onnx
+	refuses E-INPUT-TYPE "an HWC image without batch axis" pic.onnx --input hwc.npy
+	follow pic.onnx
+	refuses E-INPUT-RANK "as many elements in another shape" pic.onnx --input flat.npy
+	follow pic.onnx
+}
+
+@test "a dimension that another input has bound: who did" {
+	refuses E-INPUT-SHAPE "2, by input 'a' (a.npy)" two.onnx --input a=a.npy --input b=b3.npy
+	refuses E-DIM "is 4 by --dim a.n=4" two.onnx --random 0..1 --dim a.n=4 --dim n=5
+}
+
+@test "names: of inputs, keys, dimensions, and what is near" {
+	refuses E-INPUT-NAME "did you mean 'images'" pic.onnx --input image=fits.npy
+	refuses E-INPUT-KEY "did you mean 'dtype'" pic.onnx --input fits.npy,dtpe=u8
+	refuses E-INPUT-KEY "got 'u7'" pic.onnx --input fits.npy,dtype=u7
+	refuses E-DIM "free are: 'n'" two.onnx --random 0..1 --dim m=3
+	refuses E-DIM "did you mean 'batch'" ids.onnx --random 0..1 --dim bach=3
+	refuses E-INPUT-NAME "'a' and 'b'" two.onnx --input a.npy
+	refuses E-INPUT-NAME "given twice" two.onnx --input a=a.npy --input a=a.bin --input b=a.npy
+	refuses E-INPUT-NAME "did you mean" two.onnx --random aa=0..1
+}
+
+@test "inputs that are missing: a file, an input, a data set" {
+	refuses E-INPUT-OPEN "nofile.npy" pic.onnx --input nofile.npy
+	refuses E-INPUT-MISSING "input 'b'" two.onnx --input a=a.npy
+	refuses E-INPUT-OPEN "nodir/input_0.pb" two.onnx --data-set nodir
+	refuses E-INPUT-OPEN "Is a directory" pic.onnx --input images=set
+}
+
+@test "counts, ranges and kinds of elements in text" {
+	printf '1 2 3' | refuses E-INPUT-BYTES "3 elements" two.onnx --input a=- --input b=a.npy ||
+		[[ $stderr = *"3 elements"* ]]
+	printf '[1, 2.5, 3]' >"$BATS_TEST_TMPDIR/x.json"
+	refuses E-INPUT-FORMAT "at '2.5, 3]'" ints.onnx --input "$BATS_TEST_TMPDIR/x.json"
+	printf '[[1, 2], [3]]' >"$BATS_TEST_TMPDIR/x.json"
+	refuses E-INPUT-FORMAT "different lengths" two.onnx --input a="$BATS_TEST_TMPDIR/x.json" --input b=a.npy
+	refuses E-INPUT-FORMAT "words.txt, line 1, at 'plain'" ints.onnx --input words.txt
+	refuses E-INPUT-TYPE "string" words.onnx --input a.npy
+}
+
+@test "values that are no tensor come from .pb files only" {
+	refuses E-INPUT-FORMAT "seq(f32)" seq.onnx --input a.npy
+	refuses E-INPUT-MISSING "seq(f32)" seq.onnx --random 0..1
+}
+
+@test "damaged archives" {
+	head -c 300 ab.npz >"$BATS_TEST_TMPDIR/x.npz"
+	refuses E-INPUT-FORMAT "no valid .npz archive" two.onnx --input "$BATS_TEST_TMPDIR/x.npz"
+	cp ab.npz "$BATS_TEST_TMPDIR/x.npz"
+	printf '\377' | dd of="$BATS_TEST_TMPDIR/x.npz" bs=1 seek=170 conv=notrunc 2>/dev/null
+	refuses E-INPUT-FORMAT "member 'a' is damaged" two.onnx --input "$BATS_TEST_TMPDIR/x.npz"
+	refuses E-INPUT-NAME "no input 'a'" pic.onnx --input ab.npz
+}
+
+@test "more than one free dimension in a raw file: what to bind" {
+	refuses E-DIM "--dim batch=N --dim h=N --dim w=N" free.onnx --input x=hwc.u8.bin
+}
+
+@test "with --json the finding is in the document, on stdout" {
+	run -4 --separate-stderr "$INFER" run pic.onnx --input images=hwc.u8.bin --json
+	[[ $output = *'"exit_code": 4'*'"id": "E-INPUT-BYTES"'*'"label": "reads as"'* ]]
+	[ -z "$stderr" ]
+}

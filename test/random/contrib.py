@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes of the domain com.microsoft; ONNX Runtime is their oracle."""
+
+import numpy as np
+
+from graph import NUMPY, Skip, Value
+from network import scale, window
+from recipe import recipe as any_recipe
+
+COMMON = ("float", "float16", "double")
+FULL = ("float", "float16")
+
+
+def recipe(*names):
+    return any_recipe(*names, domain="com.microsoft")
+
+
+@recipe("Gelu", "QuickGelu", "FastGelu")
+def gelu(c):
+    x = c.any("T", lo=1, among=FULL)
+    return dict(X=x, bias=c.maybe(lambda: c.any("T", shape=[x.shape[-1]])), alpha=c.maybe(lambda: c.num(0.5, 2)))
+
+
+@recipe("BiasGelu")
+def bias_gelu(c):
+    x = c.any("T", lo=1, among=FULL)
+    return dict(A=x, B=c.any("T", shape=[x.shape[-1]]))
+
+
+@recipe("FusedMatMul", "TransposeMatMul")
+def fused_matmul(c):
+    ta, tb = c.int(0, 1), c.int(0, 1)
+    t = c.pick("T", ("float",))
+    batch = c.dims(0, 2, False, 3)
+    m, k, n = c.dim(1, 6), c.dim(1, 6), c.dim(1, 6)
+    ba = bb = 0
+    if len(batch) and c.schema.name == "FusedMatMul":
+        ba, bb = c.int(0, 1), c.int(0, 1)
+    def lay(rows, cols, trans, trans_batch):
+        a = [cols, rows] if trans else [rows, cols]
+        return batch + a if not trans_batch else [a[0]] + batch + [a[1]]
+    return dict(A=c.any("T", shape=lay(m, k, ta, ba)), B=c.fresh(t, lay(k, n, tb, bb)), transA=ta, transB=tb, transBatchA=ba or None, transBatchB=bb or None,
+                alpha=c.maybe(lambda: c.num(-2, 2)))
+
+
+@recipe("FusedGemm")
+def fused_gemm(c):
+    t = c.pick("T", ("float",))
+    ta, tb = c.int(0, 1), c.int(0, 1)
+    m, k, n = c.dim(1, 6), c.dim(1, 6), c.dim(1, 6)
+    act = c.maybe(lambda: c.choice(["Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Elu", "Softplus", "Softsign"]), 0.8)
+    return dict(A=c.any("T", shape=[k, m] if ta else [m, k]), B=c.fresh(t, [n, k] if tb else [k, n]), C=c.maybe(lambda: c.fresh(t, c.within([m, n]))),
+                transA=ta, transB=tb, alpha=c.maybe(lambda: c.num(-2, 2)), beta=c.maybe(lambda: c.num(-2, 2)), activation=act,
+                activation_alpha=c.num(0.1, 0.5) if act in ("LeakyRelu", "HardSigmoid", "Elu") else None,
+                activation_beta=c.num(0.1, 0.5) if act == "HardSigmoid" else None)
+
+
+@recipe("FusedConv")
+def fused_conv(c):
+    a, space = window(c, 2)
+    t = c.pick("T", ("float",))
+    group = c.choice([1, 1, 2])
+    per, m = c.dim(1, 3), c.dim(1, 3) * group
+    act = c.choice(["Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip"])
+    params = {"LeakyRelu": [0.1], "HardSigmoid": [0.2, 0.5], "Clip": [-0.5, 0.75]}.get(act)
+    return dict(a, X=c.any("T", shape=[c.dim(1, 2), group * per] + space), W=c.fresh(t, [m, per] + a["kernel_shape"], const=True),
+                B=c.maybe(lambda: c.fresh(t, [m], const=True)), group=group, activation=act, activation_params=params)
+
+
+@recipe("BiasAdd", "BiasSplitGelu", "GroupNorm")
+def gpu_only(c):
+    raise Skip("no oracle on the CPU")
+
+
+@recipe("BiasSoftmax")
+def bias_softmax(c):
+    b, n, s, t = c.dim(1, 2), c.dim(1, 3), c.dim(1, 4), c.dim(1, 5)
+    kind = c.pick("T", ("float",))
+    inner = c.int(0, 1)
+    return dict(data=c.fresh(kind, [b, n, s, t]), bias=c.fresh(kind, [b, 1, s, t] if not inner else [1, 1, s, t]), axis=3, is_inner_broadcast=inner)
+
+
+@recipe("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+def skip_layer_norm(c):
+    t = c.pick("T", FULL)
+    b, s, h = c.dim(1, 3), c.dim(1, 4), c.dim(1, 8)
+    shape = [b, s, h] if c.flag(0.8) else [b * s, h]
+    skip = shape if c.flag(0.8) or len(shape) == 2 else c.choice([[1, s, h], [s, h]])
+    outs = c.choice([1, 4])
+    return dict(input=c.any("T", shape=shape), skip=c.fresh(t, skip), gamma=c.fresh(t, [h]), beta=c.maybe(lambda: c.fresh(t, [h])),
+                bias=c.maybe(lambda: c.fresh(t, [h])), epsilon=c.maybe(lambda: c.num(1e-5, 0.1)), _only=[0, 3] if outs == 4 else [0], _tol=10,
+                _atol=1e-5 if t == "float" else 4e-3)
+
+
+@recipe("SimplifiedLayerNormalization")
+def simplified(c):
+    raise Skip("of ai.onnx")
+
+
+@recipe("EmbedLayerNormalization")
+def embed(c):
+    t = c.pick("T", ("float",))
+    b, s, h, v = c.dim(1, 2), c.dim(1, 4), c.dim(1, 6), 7
+    ids = lambda top: Value(c.rng.integers(0, top, (b, s)).astype(np.int32))
+    seg = c.flag(0.7)
+    return dict(input_ids=ids(v), segment_ids=ids(2) if seg else None, word_embedding=c.fresh(t, [v, h], const=True), position_embedding=c.fresh(t, [s + 2, h], const=True),
+                segment_embedding=c.fresh(t, [2, h], const=True) if seg else None, gamma=c.fresh(t, [h]), beta=c.fresh(t, [h]),
+                mask=c.maybe(lambda: Value((np.arange(s)[None] < c.rng.integers(1, s + 1, (b, 1))).astype(np.int32))),
+                position_ids=c.maybe(lambda: ids(s + 2), 0.3), epsilon=c.maybe(lambda: c.num(1e-5, 0.1)), _nout=c.choice([2, 3]), _tol=10, _atol=1e-5)
+
+
+def lengths(c, b, total):
+    """key masks in the forms that ONNX Runtime takes: lengths or a raw mask"""
+    if c.flag():
+        return Value(c.rng.integers(1, total + 1, b).astype(np.int32))
+    m = np.arange(total)[None] < c.rng.integers(1, total + 1, (b, 1))
+    return Value(m.astype(np.int32))
+
+
+@recipe("Attention")
+def attention(c):
+    t = c.pick("T", ("float",))
+    b, s, n, h, width = c.dim(1, 2), c.dim(1, 4), c.int(1, 3), c.int(1, 4), c.dim(1, 6)
+    past = c.dim(1, 3) if c.flag(0.3) else 0
+    total = s + past
+    mask = c.maybe(lambda: lengths(c, b, total) if c.flag(0.7) else Value((c.rng.random((b, s, total)) < 0.7).astype(np.int32)))
+    hv = h if past or c.flag(0.7) else c.int(1, 4)
+    sizes = [n * h, n * h, n * hv] if hv != h or c.flag(0.2) else None
+    return dict(input=c.any("T", shape=[b, s, width]), weights=c.fresh(t, [width, 2 * n * h + n * hv]), bias=c.fresh(t, [2 * n * h + n * hv]), mask_index=mask,
+                past=c.fresh(t, [2, b, n, past, h]) if past else None, num_heads=n, unidirectional=c.maybe(lambda: c.int(0, 1)), qkv_hidden_sizes=sizes,
+                attention_bias=c.maybe(lambda: c.fresh(t, [c.choice([1, b]), c.choice([1, n]), s, total]), 0.3), scale=c.maybe(lambda: c.num(0.1, 1), 0.3),
+                _nout=2 if past or c.flag(0.3) and hv == h else 1, _tol=10, _atol=1e-5)
+
+
+@recipe("MultiHeadAttention")
+def multi_head(c):
+    t = c.pick("T", ("float",))
+    b, s, l, n, h, hv = c.dim(1, 2), c.dim(1, 4), c.dim(1, 5), c.int(1, 3), c.int(1, 4), c.int(1, 4)
+    kind = c.int(0, 3)
+    past = c.dim(1, 3) if kind == 0 and c.flag(0.3) else 0
+    got = {}
+    if kind == 0:
+        got = dict(query=c.any("T", shape=[b, s, n * h]), key=c.fresh(t, [b, l, n * h]), value=c.fresh(t, [b, l, n * hv]))
+    elif kind == 1:  # cross attention with heads apart
+        got = dict(query=c.any("T", shape=[b, s, n * h]), key=c.fresh(t, [b, n, l, h]), value=c.fresh(t, [b, n, l, hv]))
+    elif kind == 2:
+        got = dict(query=c.any("T", shape=[b, s, n * h]), key=c.fresh(t, [b, l, n, 2, h]))
+        hv = h
+    else:
+        l, hv = s, h
+        got = dict(query=c.fresh(t, [b, s, n, 3, h]))
+    if past:
+        got.update(past_key=c.fresh(t, [b, n, past, h]), past_value=c.fresh(t, [b, n, past, hv]))
+    total = l + past
+    bias = c.maybe(lambda: c.fresh(t, [2 * n * h + n * hv])) if kind == 0 else None
+    return dict(got, bias=bias, num_heads=n, key_padding_mask=c.maybe(lambda: lengths(c, b, total), 0.4) if kind == 0 else None,
+                attention_bias=c.maybe(lambda: c.fresh(t, [c.choice([1, b]), c.choice([1, n]), s, total]), 0.3), scale=c.maybe(lambda: c.num(0.1, 1), 0.3),
+                unidirectional=c.maybe(lambda: c.int(0, 1), 0.3), _nout=3 if past else 1, _tol=10, _atol=1e-5)
+
+
+@recipe("GroupQueryAttention")
+def group_query(c):
+    t = c.pick("T", ("float",))
+    c.bound["T_CACHE"] = t
+    b, kvn, h = c.dim(1, 2), c.int(1, 2), 16 if c.flag() else 8
+    n = kvn * c.int(1, 3)
+    prompt = c.flag()
+    rotary = c.maybe(lambda: 1, 0.4)
+    if rotary:
+        h = 16
+    s, past = (c.dim(1, 5), 0) if prompt else (1, c.int(1, 4))
+    total = s + past
+    if prompt:
+        lens = np.full(b, total - 1)
+    else:
+        lens = np.full(b, total - 1)
+    top = total + 2
+    packed = c.flag(0.25)
+    return dict(query=c.any("T", shape=[b, s, (n + 2 * kvn) * h]) if packed else c.any("T", shape=[b, s, n * h]), key=None if packed else c.fresh(t, [b, s, kvn * h]),
+                value=None if packed else c.fresh(t, [b, s, kvn * h]), past_key=c.fresh(t, [b, kvn, past, h]), past_value=c.fresh(t, [b, kvn, past, h]),
+                seqlens_k=Value(lens.astype(np.int32)), total_sequence_length=Value(np.asarray(total, np.int32), const=True), num_heads=n, kv_num_heads=kvn,
+                do_rotary=rotary, cos_cache=c.fresh(t, [top, h // 2]) if rotary else None, sin_cache=c.fresh(t, [top, h // 2]) if rotary else None,
+                rotary_interleaved=c.maybe(lambda: c.int(0, 1)) if rotary else None, scale=c.maybe(lambda: c.num(0.1, 1), 0.3), softcap=c.maybe(lambda: c.num(1, 5), 0.3),
+                local_window_size=c.maybe(lambda: c.int(1, 4), 0.3), smooth_softmax=c.maybe(1, 0.2), _nout=3, _tol=10, _atol=1e-5)
+
+
+@recipe("RotaryEmbedding")
+def rotary(c):
+    t = c.pick("T", FULL)
+    b, n, s, h = c.dim(1, 2), c.int(1, 3), c.dim(1, 4), 2 * c.int(1, 4)
+    four = c.flag()
+    d = c.maybe(lambda: 2 * c.int(1, h // 2), 0.2) if not four else None
+    top = s + 3
+    ids = Value(np.asarray([c.int(0, 3)], np.int64)) if c.flag() else Value(c.rng.integers(0, top, (b, s)).astype(np.int64))
+    return dict(input=c.any("T", shape=[b, n, s, h] if four else [b, s, n * h]), position_ids=ids, cos_cache=c.fresh(t, [top, (d or h) // 2]),
+                sin_cache=c.fresh(t, [top, (d or h) // 2]), num_heads=n if d else None, rotary_embedding_dim=d, interleaved=c.maybe(lambda: c.int(0, 1)), _tol=4)
+
+
+@recipe("MatMulNBits")
+def matmul_nbits(c):
+    t = c.pick("T1", FULL)
+    bits = c.choice([4, 4, 4, 8])
+    block = c.choice([16, 32, 64])
+    k, n = c.int(1, 80), c.int(1, 9)
+    blocks = -(-k // block)
+    kind = c.int(0, 2)
+    zero = None
+    if kind == 1:
+        zero = Value(c.rng.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8), const=True)
+    elif kind == 2 and bits == 4:
+        zero = Value(c.rng.uniform(0, 15, n * blocks).astype(NUMPY[t]), const=True)
+    return dict(A=c.any("T1", shape=c.dims(1, 2, False) + [k]), B=Value(c.rng.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8), const=True),
+                scales=scale(c, [n * blocks], t), zero_points=zero, bias=c.maybe(lambda: c.fresh(t, [n], const=True), 0.3), K=k, N=n, bits=bits, block_size=block,
+                accuracy_level=c.maybe(lambda: c.int(0, 1), 0.3), _tol=10, _atol=1e-5 if t == "float" else 2e-2)
+
+
+# --- quantised
+
+
+@recipe("QLinearAdd", "QLinearMul")
+def qlinear_binary(c):
+    t = c.pick("T")
+    shape = c.dims()
+    z = lambda: c.maybe(lambda: c.fresh(t, [], const=True), 0.8)
+    return dict(A=c.any("T", shape=shape), A_scale=scale(c), A_zero_point=z(), B=c.fresh(t, c.partner(shape)), B_scale=scale(c), B_zero_point=z(),
+                C_scale=scale(c, high=1), C_zero_point=z(), _quant=1)
+
+
+@recipe("QLinearLeakyRelu", "QLinearSigmoid")
+def qlinear_unary(c):
+    t = c.pick("T")
+    return dict(X=c.any("T"), X_scale=scale(c), X_zero_point=c.maybe(lambda: c.fresh(t, [], const=True), 0.8), Y_scale=scale(c), Y_zero_point=c.maybe(lambda: c.fresh(t, [], const=True), 0.8),
+                alpha=c.maybe(lambda: c.num(0, 0.5)), _quant=1)
+
+
+@recipe("QLinearSoftmax")
+def qlinear_softmax(c):
+    t = c.pick("T")
+    x = c.any("T", lo=1, hi=4, zero=False)
+    return dict(X=x, X_scale=scale(c), x_zero_point=c.fresh(t, [], const=True), x_scale=scale(c), y_scale=Value(np.float32(1 / 256), const=True), axis=c.axis(x.data.ndim),
+                y_zero_point=Value(np.asarray(0 if t == "uint8" else -128, NUMPY[t]), const=True), opset=13, _quant=2)
+
+
+@recipe("QLinearGlobalAveragePool")
+def qlinear_global(c):
+    t = c.pick("T")
+    x = c.any("T", lo=4, hi=4, zero=False)
+    last = c.int(0, 1)
+    return dict(X=x, x_scale=scale(c), x_zero_point=c.fresh(t, [], const=True), y_scale=scale(c), y_zero_point=c.fresh(t, [], const=True), channels_last=last, _quant=1)
+
+
+@recipe("QLinearAveragePool")
+def qlinear_pool(c):
+    t = c.pick("T")
+    a, space = window(c, 2, dilate=False)
+    last = c.int(0, 1)
+    n, ch = c.dim(1, 2), c.dim(1, 3)
+    return dict(a, X=c.fresh(t, [n] + space + [ch] if last else [n, ch] + space), x_scale=scale(c), x_zero_point=c.maybe(lambda: c.fresh(t, [], const=True)), y_scale=scale(c),
+                y_zero_point=c.maybe(lambda: c.fresh(t, [], const=True)), channels_last=last, count_include_pad=c.maybe(lambda: c.int(0, 1)), _quant=1)
+
+
+@recipe("NhwcMaxPool")
+def nhwc_max_pool(c):
+    a, space = window(c, 2)
+    return dict(a, x=c.any("T", shape=[c.dim(1, 2)] + space + [c.dim(1, 4)]))
+
+
+@recipe("QLinearConcat")
+def qlinear_concat(c):
+    t = c.pick("T8")
+    shape = c.dims(1, 3, False)
+    axis = c.int(0, len(shape) - 1)
+    got = []
+    for _ in range(c.int(1, 3)):
+        shape[axis] = c.dim(1, 4)
+        got += [c.fresh(t, shape), scale(c), c.fresh(t, [], const=True)]
+    return dict(Y_scale=scale(c), Y_zero_point=c.fresh(t, [], const=True), inputs=got, axis=axis, _quant=1)
+
+
+@recipe("QLinearWhere")
+def qlinear_where(c):
+    t = c.pick("T")
+    shape = c.dims()
+    z = lambda: c.fresh(t, [], const=True)
+    return dict(condition=c.fresh("bool", shape), X=c.any("T", shape=shape), x_scale=scale(c), x_zero_point=z(), Y=c.fresh(t, c.within(shape)), y_scale=scale(c), y_zero_point=z(),
+                z_scale=scale(c), z_zero_point=z(), _quant=1)
+
+
+@recipe("QLinearReduceMean")
+def no_kernel(c):
+    raise Skip("no oracle")
+
+
+@recipe("QLinearConv")
+def qlinear_conv(c):
+    a, space = window(c, 2)
+    t = c.pick("T1")
+    c.bound["T3"] = t
+    tw = c.pick("T2", ("int8",) if t == "int8" else None)
+    last = c.int(0, 1)
+    n, ch, m = c.dim(1, 2), c.dim(1, 3), c.dim(1, 3)
+    return dict(a, x=c.fresh(t, [n] + space + [ch] if last else [n, ch] + space), x_scale=scale(c), x_zero_point=c.fresh(t, [], const=True), w=c.fresh(tw, [m, ch] + a["kernel_shape"], const=True),
+                w_scale=scale(c), w_zero_point=c.fresh(tw, [], const=True), y_scale=scale(c, high=2), y_zero_point=c.fresh(t, [], const=True), B=c.maybe(lambda: c.fresh("int32", [m], const=True)),
+                channels_last=last, _quant=1)
+
+
+@recipe("QGemm")
+def qgemm(c):
+    ta, tb = c.pick("TA"), c.pick("TB")
+    if ta == "int8":
+        tb = "int8"
+    a, b = c.int(0, 1), c.int(0, 1)
+    m, k, n = c.dim(1, 5), c.dim(1, 6), c.dim(1, 5)
+    many = c.flag(0.3)
+    quant = c.flag()
+    zb = c.fresh(tb, [n] if many else [], const=True)
+    return dict(A=c.fresh(ta, [k, m] if a else [m, k]), a_scale=scale(c), a_zero_point=c.fresh(ta, [], const=True), B=c.fresh(tb, [n, k] if b else [k, n]), b_scale=scale(c, [n] if many else []),
+                b_zero_point=zb, C=c.maybe(lambda: c.fresh("int32", [n])), y_scale=scale(c, high=2) if quant else None, y_zero_point=c.fresh(ta, [], const=True) if quant else None,
+                transA=a, transB=b, alpha=c.maybe(lambda: c.num(0.5, 2)), _quant=1)
+
+
+@recipe("DynamicQuantizeMatMul")
+def dynamic_quantize_matmul(c):
+    tb = c.pick("T2")
+    k, n = c.dim(1, 8), c.dim(1, 6)
+    many = c.flag(0.4)
+    return dict(A=c.any("T1", shape=c.dims(1, 2, False) + [k]), B=c.fresh(tb, [k, n], const=c.flag(0.8)), b_scale=scale(c, [n] if many else []),
+                b_zero_point=c.maybe(lambda: c.fresh(tb, [n] if many else [], const=True)), bias=c.maybe(lambda: c.fresh("float", [n])), _tol=10, _atol=1e-4)
+
+
+@recipe("MatMulIntegerToFloat")
+def matmul_integer_to_float(c):
+    ta, tb, tf = c.pick("T1"), c.pick("T2"), c.pick("T3", ("float",))
+    k, n = c.dim(1, 8), c.dim(1, 6)
+    many = c.flag(0.4)
+    return dict(A=c.fresh(ta, c.dims(1, 2, False) + [k]), B=c.fresh(tb, [k, n]), a_scale=scale(c), b_scale=scale(c, [n] if many else []), a_zero_point=c.maybe(lambda: c.fresh(ta, [])),
+                b_zero_point=c.maybe(lambda: c.fresh(tb, [n] if many else [])), bias=c.maybe(lambda: c.fresh(tf, [n])))
+
+
+@recipe("QAttention")
+def qattention(c):
+    t = c.pick("T1")
+    tw = c.pick("T2")
+    b, s, n, h, width = c.dim(1, 2), c.dim(1, 4), c.int(1, 3), c.int(1, 4), c.dim(1, 6)
+    past = c.dim(1, 3) if c.flag(0.3) else 0
+    return dict(input=c.fresh(t, [b, s, width]), weight=c.fresh(tw, [width, 3 * n * h], const=c.flag(0.7)), bias=c.fresh("float", [3 * n * h]), input_scale=scale(c), weight_scale=scale(c),
+                mask_index=c.maybe(lambda: lengths(c, b, s + past)), input_zero_point=c.fresh(t, [], const=True), weight_zero_point=c.fresh(tw, [], const=True),
+                past=c.fresh("float", [2, b, n, past, h]) if past else None, num_heads=n, unidirectional=c.maybe(lambda: c.int(0, 1)), _nout=2 if past else 1, _tol=10, _atol=1e-5)
+
+
+@recipe("DynamicQuantizeLSTM")
+def dynamic_quantize_lstm(c):
+    s, b, i, h = c.dim(1, 3), c.dim(1, 2), c.dim(1, 4), c.dim(1, 4)
+    way = c.maybe(lambda: c.choice(["forward", "reverse", "bidirectional"]))
+    d = 2 if way == "bidirectional" else 1
+    t2 = c.pick("T2")
+    many = c.flag(0.4)
+    q = [d, 4 * h] if many else [d]
+    z = lambda: Value(np.zeros(q, NUMPY[t2]) if t2 == "int8" else np.full(q, 100, np.uint8), const=True)
+    return dict(X=c.fresh("float", [s, b, i]), W=c.fresh(t2, [d, i, 4 * h], const=True), R=c.fresh(t2, [d, h, 4 * h], const=True), B=c.maybe(lambda: c.fresh("float", [d, 8 * h], const=True)),
+                W_scale=scale(c, q), W_zero_point=z(), R_scale=scale(c, q), R_zero_point=z(), hidden_size=h, direction=way, initial_h=c.maybe(lambda: c.fresh("float", [d, b, h])),
+                initial_c=c.maybe(lambda: c.fresh("float", [d, b, h])), _tol=10, _atol=1e-4)
+
+
+@recipe("QuantizeLinear")
+def quantize(c):
+    t = c.pick("T1", ("float",))
+    out = c.pick("T2", ("int8", "uint8", "int16", "uint16"))
+    return dict(x=c.any("T1"), y_scale=scale(c, high=1), y_zero_point=c.fresh(out, [], const=True), _quant=1, _t=t)
+
+
+@recipe("DequantizeLinear")
+def dequantize(c):
+    x = c.any("T1", among=("int8", "uint8", "int16", "uint16", "int32"))
+    c.bound["T2"] = "float"
+    return dict(x=x, x_scale=scale(c), x_zero_point=c.maybe(lambda: c.fresh(x.type, [], const=True)) if x.type != "int32" else None)
+
+
+# --- the rest
+
+
+@recipe("Inverse")
+def inverse(c):
+    n = c.dim(1, 4)
+    t = c.pick("T", ("float", "double"))
+    a = c.array(t, c.dims(0, 2, False) + [n, n]) + 3 * np.eye(n)
+    return dict(X=Value(a.astype(NUMPY[t])), _tol=10, _atol=1e-4)
+
+
+@recipe("CDist")
+def cdist(c):
+    t = c.pick("T")
+    k = c.dim(1, 5)
+    return dict(A=c.fresh(t, [c.dim(1, 5), k]), B=c.fresh(t, [c.dim(1, 5), k]), metric=c.choice(["euclidean", "sqeuclidean"]), _tol=10, _atol=1e-4)
+
+
+@recipe("Trilu")
+def trilu(c):
+    return dict(X=c.any("T", lo=2, hi=4, among=("float", "double", "int64")), k=c.maybe(lambda: Value(np.asarray(c.int(-3, 3), np.int64))), upper=c.maybe(lambda: c.int(0, 1)))
+
+
+@recipe("Unique")
+def unique(c):
+    return dict(x=c.fresh("float", [c.int(1, 6)]), _nout=3)
+
+
+@recipe("ExpandDims")
+def expand_dims(c):
+    x = c.any("T", among=("float", "int64", "int32"))
+    return dict(X=x, axis=Value(np.asarray(c.int(-x.data.ndim - 1, x.data.ndim), np.int32), const=True))
+
+
+@recipe("GatherND")
+def gather_nd(c):
+    x = c.any("T", lo=1, zero=False, among=("float", "int64"))
+    k = c.int(1, x.data.ndim)
+    return dict(data=x, indices=Value(np.stack([c.rng.integers(0, d, 3) for d in x.shape[:k]], -1).astype(np.int64)))
+
+
+@recipe("Pad")
+def pad(c):
+    x = c.any("T", lo=1, zero=False, among=("float",))
+    return dict(data=x, pads=Value(c.rng.integers(0, 3, 2 * x.data.ndim).astype(np.int64), const=True), value=c.maybe(lambda: c.fresh(x.type, [1])))
+
+
+@recipe("GridSample")
+def grid_sample(c):
+    t = c.pick("T1", ("float",))
+    b = c.dim(1, 2)
+    c.bound["T2"] = t
+    return dict(X=c.fresh(t, [b, c.dim(1, 2), c.int(1, 4), c.int(1, 4)]), Grid=Value(c.rng.uniform(-1.3, 1.3, (b, 3, 2, 2)).astype(np.float32)),
+                mode=c.maybe(lambda: c.choice(["bilinear", "nearest", "bicubic"])), padding_mode=c.maybe(lambda: c.choice(["zeros", "border", "reflection"])), align_corners=c.maybe(lambda: c.int(0, 1)), _tol=10)
