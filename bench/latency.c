@@ -106,11 +106,12 @@ static void print_times(const struct session *s)
 {
 	struct session_times t = session_times(s);
 	printf("load %.2f optimize %.2f open %.2f plan %.2f run %.2f\n", (double)t.load / 1e6,
-	       (double)t.optimize / 1e6, (double)t.open / 1e6, (double)t.plan / 1e6, (double)t.run / 1e6);
+	       (double)t.optimize / 1e6, (double)t.open / 1e6, (double)t.plan / 1e6,
+	       (double)t.run / 1e6);
 }
 
-static int run_many(struct session *s, const struct tensor *const *in, const struct tensor **out, long n,
-		    bool quiet, struct diag *d)
+static int run_many(struct session *s, const struct tensor *const *in, const struct tensor **out,
+		    long n, bool quiet, struct diag *d)
 {
 	for (long i = 0; i < n; i++) {
 		uint64_t t0 = clock_ns();
@@ -125,8 +126,8 @@ static int run_many(struct session *s, const struct tensor *const *in, const str
 	return 0;
 }
 
-static int run_steps(struct session *s, const struct tensor *const *in, const struct tensor **out, long n,
-		     struct diag *d)
+static int run_steps(struct session *s, const struct tensor *const *in, const struct tensor **out,
+		     long n, struct diag *d)
 {
 	struct steps p = {.observer = {.begin = step_begin, .end = step_end}};
 	session_observe(s, &p.observer);
@@ -137,7 +138,8 @@ static int run_steps(struct session *s, const struct tensor *const *in, const st
 	for (size_t i = 0; i < p.n; i++) {
 		const struct step *st = p.stat[i].step;
 		printf("%8.4f %-24s%s %s\n", (double)p.stat[i].ns / 1e6 / (double)n, st->kernel->op,
-		       st->kernel->flags & K_REFERENCE ? " (reference)" : "", st->from ? st->from->name : "");
+		       st->kernel->flags & K_REFERENCE ? " (reference)" : "",
+		       st->from ? st->from->name : "");
 	}
 	printf("end\n");
 	free(p.stat);
@@ -183,7 +185,8 @@ int main(int argc, char **argv)
 	struct diag d = {0};
 	struct tensor input[MAX_INPUTS] = {0};
 	const struct tensor *in[MAX_INPUTS], *out[64];
-	struct run_config config = {.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
+	struct run_config config = {
+		.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
 	if (argc < 3 || argc - 3 > MAX_INPUTS) {
 		fprintf(stderr, "usage: latency MODEL THREADS [FILE:DIMS]...\n");
 		return 2;
@@ -194,7 +197,8 @@ int main(int argc, char **argv)
 	const struct graph *g = s ? session_model(s)->graph : NULL;
 	for (int i = 3; s && i < argc; i++) {
 		in[i - 3] = &input[i - 3];
-		if ((uint32_t)(i - 3) >= g->nin || read_input(&input[i - 3], g->value[g->in[i - 3]], argv[i]))
+		if ((uint32_t)(i - 3) >= g->nin ||
+		    read_input(&input[i - 3], g->value[g->in[i - 3]], argv[i]))
 			err = 1;
 	}
 	if (!err && (g->nin != (uint32_t)(argc - 3) || g->nout > 64)) {

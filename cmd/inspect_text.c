@@ -222,7 +222,8 @@ const char *op_device(const struct op *row)
 
 	if (backend_kernel(&cpu_backend, newest, 0))
 		return "cpu";
-	return newest->expand ? "cpu (expands)" : "none";
+	/* an upgrade of the newest row turns the operator into another one (Upsample) */
+	return newest->expand || newest->upgrade ? "cpu (expands)" : "none";
 }
 
 struct support {

@@ -18,6 +18,7 @@ struct run {
 	struct output *outputs;
 	size_t noutputs;
 	struct summary summary;
+	uint64_t start;
 	/* what was asked for on stdout */
 	int64_t blank;
 	struct labels labels;
@@ -169,7 +170,7 @@ static void print(struct run *r)
 
 int cmd_run(struct options *o, struct diag *d)
 {
-	struct run r = {.o = o, .d = d};
+	struct run r = {.o = o, .d = d, .start = clock_ns()};
 
 	at(&r, AT_START);
 	int rc = prepare(&r);
@@ -183,7 +184,9 @@ int cmd_run(struct options *o, struct diag *d)
 		r.summary.noutputs = r.noutputs;
 		r.summary.path = o->operand[0];
 		r.summary.times = session_times(r.session);
-		r.summary.total = clock_since_exec();
+		/* the system knows when the process began to 10 ms only */
+		uint64_t total = clock_since_exec(), here = clock_ns() - r.start;
+		r.summary.total = total > here ? total : here;
 		if (o->json)
 			write_document(&r);
 		else

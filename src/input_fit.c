@@ -157,6 +157,8 @@ static enum code derive_pixels(const struct want *w, const struct input_keys *k,
 		enum code code = derive(&s, f->count, &f->file, &derived, &why);
 		if (code == E_OK) {
 			f->dst.axes = target;
+			for (int i = 0; i < w->shape.rank; i++)
+				f->derived = w->shape.dim[i] < 0 ? i : f->derived;
 			return E_OK;
 		}
 		first = code;

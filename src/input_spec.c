@@ -245,7 +245,7 @@ static char *last_key(char *text)
 			comma[1 + n] = '=';
 			return known ? comma : NULL;
 		}
-		if (strspn(comma + 1, "0123456789") != n)
+		if (strspn(comma + 1, "0123456789,") != n)
 			return NULL;
 		*comma = '\1'; /* looked at: not the start of a key */
 		char *before = strrchr(text, ',');
@@ -308,9 +308,8 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	int i = spec_name(work, "=:", names, n, &s->file);
 	if (i >= 0)
 		s->name = names[i];
-	else if (odd_name(work, names, n, d))
-		return -E_INPUT_NAME;
 	if (!*s->file)
 		return FAIL(d, E_INPUT_OPEN, .message = fmt(d, "'%s' names no file", text));
-	return odd_key(s->file, d);
+	int rc = odd_key(s->file, d);
+	return rc || s->name ? rc : odd_name(work, names, n, d);
 }

@@ -283,6 +283,24 @@ int rank_outputs(const struct output *out, size_t n, int64_t k, const struct lab
 
 /* ---- printing */
 
+/* In quotes, so that where a string ends is seen. */
+static void print_string(const char *s, size_t n, FILE *stream)
+{
+	static const char from[] = "\n\t\r\"\\", into[] = "ntr\"\\";
+
+	fputc('"', stream);
+	for (size_t i = 0; i < n; i++) {
+		const char *k = s[i] ? strchr(from, s[i]) : NULL;
+		if (k)
+			fprintf(stream, "\\%c", into[k - from]);
+		else if ((unsigned char)s[i] < ' ')
+			fprintf(stream, "\\u%04x", (unsigned)s[i]);
+		else
+			fputc(s[i], stream);
+	}
+	fputc('"', stream);
+}
+
 static void print_element(const struct tensor *t, int64_t i, FILE *stream)
 {
 	enum dtype type = tensor_dtype(t);
@@ -291,7 +309,7 @@ static void print_element(const struct tensor *t, int64_t i, FILE *stream)
 	if (type == DT_STRING) {
 		size_t n;
 		const char *s = tensor_string(t, i, &n);
-		fprintf(stream, "\"%.*s\"", (int)n, s);
+		print_string(s, n, stream);
 	} else if (dtype_class(type) == DT_COMPLEX) {
 		enum dtype part = type == DT_C64 ? DT_F32 : DT_F64;
 		fprintf(stream, "%.9g%+.9gi", elem_f64(part, t->data, 2 * i),

@@ -79,7 +79,7 @@ static void print_model(const struct summary *s, FILE *stream)
 	for (size_t i = 0; i < m->nopsets; i++)
 		fprintf(stream, ", %s%sopset %" PRId64, m->opsets[i].domain, *m->opsets[i].domain ? " " : "",
 			m->opsets[i].version);
-	fprintf(stream, ", %" PRIu32 " nodes, %s\n", m->graph->norder,
+	fprintf(stream, ", %" PRIu32 " node%s, %s\n", m->graph->norder, m->graph->norder == 1 ? "" : "s",
 		str_bytes(&a, (int64_t)(m->file_bytes + m->external_bytes)));
 	fprintf(stream, "%-7s %s: %s\n", "device", session_device(s->session),
 		session_device_why(s->session));

@@ -34,11 +34,11 @@
 
 enum {
 	MAX_THREADS = 512,
-	LINE = 64,		 /* bytes of a cache line */
-	SPIN_MAX = 250 * 1000,	 /* ns */
+	LINE = 64,	       /* bytes of a cache line */
+	SPIN_MAX = 250 * 1000, /* ns */
 	SPIN_MIN = 2 * 1000,
-	SPIN_LOOK = 16,		 /* pauses between two looks at the clock */
-	PIECES = 4,		 /* pieces a thread of pool_for, to even out unequal speed */
+	SPIN_LOOK = 16, /* pauses between two looks at the clock */
+	PIECES = 4,	/* pieces a thread of pool_for, to even out unequal speed */
 	STACK_BYTES = 2 << 20,
 	MAX_NEST = 8,
 };
@@ -50,7 +50,7 @@ struct flag {
 };
 
 struct worker {
-	struct flag ticket; /* number of the newest job that has a part for it */
+	struct flag ticket;	  /* number of the newest job that has a part for it */
 	_Atomic uint32_t claimed; /* the newest whose part somebody does */
 	pthread_t thread;
 };
@@ -63,13 +63,13 @@ struct job {
 };
 
 static struct {
-	pthread_mutex_t lock; /* held by the thread whose job runs */
+	pthread_mutex_t lock;		   /* held by the thread whose job runs */
 	struct worker worker[MAX_THREADS]; /* [0] is the caller's, unused */
 	int started;			   /* workers 1..started exist */
 	_Atomic int threads;		   /* 0: not set yet */
 	struct job job;
-	struct flag pending;	/* parts of the job that are not done, the caller's own apart */
-	struct flag barrier;	/* its value is the phase */
+	struct flag pending;	  /* parts of the job that are not done, the caller's own apart */
+	struct flag barrier;	  /* its value is the phase */
 	_Atomic uint32_t arrived; /* threads in the barrier */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -377,9 +377,10 @@ struct libgomp {
 	void (*set_num_threads)(int);
 };
 static const char *const libgomp_names[] = {
-	"GOMP_parallel",	 "GOMP_parallel_start", "GOMP_parallel_end",	"GOMP_barrier",
-	"GOMP_loop_static_start", "GOMP_loop_static_next", "GOMP_loop_end",	"GOMP_loop_end_nowait",
-	"omp_get_max_threads",	 "omp_get_num_threads", "omp_get_thread_num",	"omp_in_parallel",
+	"GOMP_parallel",       "GOMP_parallel_start",	 "GOMP_parallel_end",
+	"GOMP_barrier",	       "GOMP_loop_static_start", "GOMP_loop_static_next",
+	"GOMP_loop_end",       "GOMP_loop_end_nowait",	 "omp_get_max_threads",
+	"omp_get_num_threads", "omp_get_thread_num",	 "omp_in_parallel",
 	"omp_set_num_threads",
 };
 static struct libgomp libgomp;
@@ -422,7 +423,8 @@ EXPORT void GOMP_parallel_start(omp_body *body, void *data, unsigned threads);
 EXPORT void GOMP_parallel_end(void);
 EXPORT void GOMP_parallel(omp_body *body, void *data, unsigned threads, unsigned flags);
 EXPORT void GOMP_barrier(void);
-EXPORT bool GOMP_loop_static_start(long begin, long end, long step, long chunk, long *first, long *last);
+EXPORT bool GOMP_loop_static_start(long begin, long end, long step, long chunk, long *first,
+				   long *last);
 EXPORT bool GOMP_loop_static_next(long *first, long *last);
 EXPORT void GOMP_loop_end(void);
 EXPORT void GOMP_loop_end_nowait(void);

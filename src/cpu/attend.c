@@ -13,7 +13,9 @@ enum { SCORES = 96 << 10 }; /* elements of a block's scores, about: what stays i
 /* Keys that query i sees, before any mask. */
 static int64_t keys_seen(const struct attend *a, int64_t i)
 {
-	int64_t n = a->causal == 0 ? a->keys : a->causal == 1 ? i + 1 : i + 1 + a->keys - a->queries;
+	int64_t n = a->causal == 0   ? a->keys
+		    : a->causal == 1 ? i + 1
+				     : i + 1 + a->keys - a->queries;
 	return n < 0 ? 0 : n > a->keys ? a->keys : n;
 }
 

@@ -70,15 +70,15 @@ static void cpu_close(struct device *device)
 	(void)device;
 }
 
-static int cpu_alloc(struct device *device, size_t bytes, enum mem_purpose purpose, struct buffer *b,
-		     struct diag *d)
+static int cpu_alloc(struct device *device, size_t bytes, enum mem_purpose purpose,
+		     struct buffer *b, struct diag *d)
 {
 	(void)device;
 	b->ptr = mem_alloc(bytes ? bytes : 1, purpose);
 	b->bytes = bytes;
 	if (!b->ptr)
-		return FAIL(d, E_MEMORY, .actual = fmt(d, "%zu bytes for %s", bytes,
-						       mem_purpose_name(purpose)));
+		return FAIL(d, E_MEMORY,
+			    .actual = fmt(d, "%zu bytes for %s", bytes, mem_purpose_name(purpose)));
 	return 0;
 }
 

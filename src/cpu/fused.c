@@ -32,7 +32,7 @@ struct product {
 	struct shape y; /* batch dims, rows, columns */
 	int64_t m, n, k, batches;
 	int64_t a_step[MAX_RANK], b_step[MAX_RANK]; /* of the batch dims, in elements */
-	int64_t c_step[MAX_RANK];		     /* of C along y */
+	int64_t c_step[MAX_RANK];		    /* of C along y */
 	const void *a, *b, *c, *r;
 	void *out;
 };
@@ -108,12 +108,19 @@ static void product_batch(const struct product *p, int64_t i, void *scratch)
 		b_at += rest % p->y.dim[d] * p->b_step[d];
 	}
 	struct gemm g = {
-		.m = p->m, .n = p->n, .k = p->k,
-		.a = at(p->a, a_at * p->m * p->k * size), .b = at(p->b, b_at * p->k * p->n * size),
-		.a_row = f->transA ? 1 : p->k, .a_col = f->transA ? p->m : 1,
-		.b_row = f->transB ? 1 : p->n, .b_col = f->transB ? p->k : 1,
-		.c = at_mut(p->out, i * p->m * p->n * size), .c_row = p->n,
-		.alpha = (double)f->alpha, .beta = p->c || p->r ? 1 : 0,
+		.m = p->m,
+		.n = p->n,
+		.k = p->k,
+		.a = at(p->a, a_at * p->m * p->k * size),
+		.b = at(p->b, b_at * p->k * p->n * size),
+		.a_row = f->transA ? 1 : p->k,
+		.a_col = f->transA ? p->m : 1,
+		.b_row = f->transB ? 1 : p->n,
+		.b_col = f->transB ? p->k : 1,
+		.c = at_mut(p->out, i * p->m * p->n * size),
+		.c_row = p->n,
+		.alpha = (double)f->alpha,
+		.beta = p->c || p->r ? 1 : 0,
 	};
 	if (g.beta != 0)
 		product_start(p, i);
@@ -123,7 +130,8 @@ static void product_batch(const struct product *p, int64_t i, void *scratch)
 static int gemm_any_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	(void)d;
-	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(gemm_of(site_type(site, 0))));
+	step->workspace =
+		wide_workspace(site) + scratch_size(gemm_scratch(gemm_of(site_type(site, 0))));
 	return 0;
 }
 
@@ -144,7 +152,8 @@ static int gemm_any_run(const struct call *c)
 	for (int64_t i = 0; i < p.batches; i++)
 		product_batch(&p, i, s.at);
 	if (p.f64)
-		act_f64(f->act, (double)f->act_alpha, (double)f->act_beta, p.out, tensor_count(c->out[0]));
+		act_f64(f->act, (double)f->act_alpha, (double)f->act_beta, p.out,
+			tensor_count(c->out[0]));
 	else
 		act_f32(f->act, f->act_alpha, f->act_beta, p.out, tensor_count(c->out[0]));
 	wide_done(c->out[0], p.out);
@@ -164,15 +173,19 @@ static struct attend_view view_of(const struct shape *s, int64_t size, int64_t c
 }
 
 /* Sizes and strides; data are filled in by the run. x: shapes of the inputs, NULL: left out. */
-static void attend_shapes(struct attend *a, const struct fused_attention *p, const struct shape *const *x,
-			  const struct shape *y)
+static void attend_shapes(struct attend *a, const struct fused_attention *p,
+			  const struct shape *const *x, const struct shape *y)
 {
 	const struct shape *q = x[0], *k = x[1] ? x[1] : q, *v = x[1] ? x[2] : q;
 	*a = (struct attend){
-		.batch = q->dim[0], .heads = p->num_heads,
+		.batch = q->dim[0],
+		.heads = p->num_heads,
 		.kv_heads = p->kv_heads > 0 ? p->kv_heads : p->num_heads,
-		.queries = q->dim[q->rank - 2], .keys = k->dim[k->rank - (p->k_transposed ? 1 : 2)],
-		.scale = p->scale, .causal = (int)p->causal, .safe = p->safe != 0,
+		.queries = q->dim[q->rank - 2],
+		.keys = k->dim[k->rank - (p->k_transposed ? 1 : 2)],
+		.scale = p->scale,
+		.causal = (int)p->causal,
+		.safe = p->safe != 0,
 	};
 	a->size = q->rank == 4 ? q->dim[3] : q->dim[2] / p->num_heads / (x[1] ? 1 : 3);
 	a->vsize = !x[1] ? a->size : v->rank == 4 ? v->dim[3] : v->dim[2] / a->kv_heads;
@@ -182,7 +195,8 @@ static void attend_shapes(struct attend *a, const struct fused_attention *p, con
 	a->y = view_of(y, a->vsize, y->rank == 3 ? y->dim[2] : 0);
 	a->k_col = p->k_transposed ? 1 : 0;
 	if (x[3]) {
-		struct shape scores = shape_of(4, (int64_t[]){a->batch, a->heads, a->queries, a->keys});
+		struct shape scores =
+			shape_of(4, (int64_t[]){a->batch, a->heads, a->queries, a->keys});
 		shape_broadcast_strides(x[3], &scores, a->mask_step);
 	}
 }
@@ -264,7 +278,8 @@ static void norm_rows_f64(void *arg, int64_t begin, int64_t end, int thread)
 	const double *scale = j->scale, *bias = j->bias;
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
-		const double *x = (const double *)j->x + i * j->n, *r = (const double *)j->r + i * j->n;
+		const double *x = (const double *)j->x + i * j->n,
+			     *r = (const double *)j->r + i * j->n;
 		double *y = (double *)j->y + i * j->n, *s = j->sum ? (double *)j->sum + i * j->n : y;
 		double mean = 0, var = 0;
 		for (int64_t k = 0; k < j->n; k++)
@@ -318,7 +333,8 @@ const struct kernel cpu_fused[] = {
 	{"infer::Gemm", T_FLOATS_BF, K_REFERENCE, .reshape = gemm_any_reshape, .run = gemm_any_run},
 	{"infer::Attention", T_FLOATS_BF, K_REFERENCE, .accepts = attention_accepts,
 	 .reshape = attention_reshape, .run = attention_run},
-	{"infer::AddLayerNorm", T_FLOATS_BF, K_REFERENCE, .reshape = addnorm_reshape, .run = addnorm_run},
+	{"infer::AddLayerNorm", T_FLOATS_BF, K_REFERENCE, .reshape = addnorm_reshape,
+	 .run = addnorm_run},
 	{"infer::Pointwise", FAST, .reshape = pointwise_reshape, .run = pointwise_run},
 	{"infer::Pointwise", T_FLOATS_BF, K_REFERENCE, .run = pointwise_reference_run},
 	{0}};

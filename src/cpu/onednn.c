@@ -63,7 +63,8 @@ static void library_open(void)
 	memcpy(&api, table, sizeof(api));
 	const dnnl_version_t *v = api.dnnl_version();
 	if (v->major != 3) {
-		snprintf(about, sizeof(about), "%.400s is version %d, 3 is needed", lib.path, v->major);
+		snprintf(about, sizeof(about), "%.400s is version %d, 3 is needed", lib.path,
+			 v->major);
 		return;
 	}
 	if (api.dnnl_engine_create(&engine, dnnl_cpu, 0) ||
@@ -71,7 +72,8 @@ static void library_open(void)
 		snprintf(about, sizeof(about), "%.400s makes no CPU engine", lib.path);
 		return;
 	}
-	snprintf(about, sizeof(about), "oneDNN %d.%d.%d (%.400s)", v->major, v->minor, v->patch, lib.path);
+	snprintf(about, sizeof(about), "oneDNN %d.%d.%d (%.400s)", v->major, v->minor, v->patch,
+		 lib.path);
 	missing = NULL;
 }
 
@@ -95,9 +97,13 @@ const char *onednn_about(void)
 
 static const char *status_text(dnnl_status_t s)
 {
-	static const char *const text[] = {"success",	   "out of memory", "invalid arguments",
-					   "unimplemented", "last implementation reached",
-					   "runtime error", "not required"};
+	static const char *const text[] = {"success",
+					   "out of memory",
+					   "invalid arguments",
+					   "unimplemented",
+					   "last implementation reached",
+					   "runtime error",
+					   "not required"};
 	return (size_t)s < sizeof(text) / sizeof(text[0]) ? text[s] : "unknown status";
 }
 
@@ -105,7 +111,8 @@ static const char *status_text(dnnl_status_t s)
 static int failed(struct diag *d, dnnl_status_t s, const char *what)
 {
 	return FAIL(d, s == dnnl_out_of_memory ? E_MEMORY : E_LIBRARY,
-		    .message = "oneDNN refused a call", .actual = fmt(d, "%s: %s", what, status_text(s)));
+		    .message = "oneDNN refused a call",
+		    .actual = fmt(d, "%s: %s", what, status_text(s)));
 }
 
 #define TRY(d, call)                                                                               \
@@ -251,7 +258,8 @@ static void expand(const struct action *a, const float *from, float *to)
 static int run_primitive(const struct call *c, const struct program *p, const struct action *a)
 {
 	for (uint32_t i = 0; i < a->n; i++) {
-		dnnl_status_t s = api.dnnl_memory_set_data_handle(a->arg[i].memory, address(c, p, &a->at[i]));
+		dnnl_status_t s =
+			api.dnnl_memory_set_data_handle(a->arg[i].memory, address(c, p, &a->at[i]));
 		if (s != dnnl_success)
 			return failed(c->diag, s, "dnnl_memory_set_data_handle");
 	}
@@ -552,7 +560,8 @@ static int reorder_now(const struct packing *p, const void *src, void *dst)
 /* What pack_f32 is told of the two layouts; false where it cannot do them. */
 static bool pack_plan(const struct packing *p, struct pack *out)
 {
-	const dnnl_dims_t *dims = NULL, *from = NULL, *to = NULL, *padded = NULL, *blks = NULL, *idxs = NULL;
+	const dnnl_dims_t *dims = NULL, *from = NULL, *to = NULL, *padded = NULL, *blks = NULL,
+			  *idxs = NULL;
 	dnnl_format_kind_t kind = dnnl_format_kind_undef;
 	int blocked = 0;
 	api.dnnl_memory_desc_query(p->to, dnnl_query_format_kind, &kind);
@@ -567,7 +576,8 @@ static bool pack_plan(const struct packing *p, struct pack *out)
 	api.dnnl_memory_desc_query(p->to, dnnl_query_inner_idxs, &idxs);
 	api.dnnl_memory_desc_query(p->from, dnnl_query_strides, &from);
 	api.dnnl_memory_desc_query(p->from, dnnl_query_inner_nblks_s32, &blocked);
-	if (out->rank > PACK_MAX || out->blocks > PACK_BLOCKS || blocked || !dims || !padded || !to || !from)
+	if (out->rank > PACK_MAX || out->blocks > PACK_BLOCKS || blocked || !dims || !padded ||
+	    !to || !from)
 		return false;
 	for (int i = 0; i < out->rank; i++) {
 		out->dim[i] = (*dims)[i];
@@ -629,7 +639,8 @@ static int weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 			      arena_printf(b->s->plan_arena, "weights * %a", (double)scale));
 	if (key) {
 		struct packing p = {from, to, scale, b->d};
-		const void *fixed = store_get(b->s->store, site_known(b->s, i), key, bytes, pack, &p, b->d);
+		const void *fixed =
+			store_get(b->s->store, site_known(b->s, i), key, bytes, pack, &p, b->d);
 		*out = (struct at){.place = AT_FIXED, .fixed = fixed};
 		return fixed ? 0 : -E_MEMORY;
 	}
@@ -639,7 +650,8 @@ static int weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 	struct action *a;
 	struct made m = {0};
 	struct at packed = take_work(b, bytes);
-	dnnl_status_t s = api.dnnl_reorder_primitive_desc_create(&m.pd, from, engine, to, engine, NULL);
+	dnnl_status_t s =
+		api.dnnl_reorder_primitive_desc_create(&m.pd, from, engine, to, engine, NULL);
 	int r = s ? failed(b->d, s, "reorder of weights") : add_primitive(b, m.pd, &a);
 	r = r ? r : add_argument(b, a, DNNL_ARG_FROM, from, *out);
 	r = r ? r : add_argument(b, a, DNNL_ARG_TO, to, packed);
@@ -786,9 +798,11 @@ static void conv_dims(const struct site *s, struct conv_step *c)
 }
 
 /* The library's choice for these layouts of input and output (`any` where tag says so). */
-static int conv_choose(struct build *b, struct made *m, const struct conv_step *c, dnnl_format_tag_t tag)
+static int conv_choose(struct build *b, struct made *m, const struct conv_step *c,
+		       dnnl_format_tag_t tag)
 {
-	dnnl_memory_desc_t src = md_tag(m, c->rank, c->src, tag), dst = md_tag(m, c->rank, c->dst, tag);
+	dnnl_memory_desc_t src = md_tag(m, c->rank, c->src, tag),
+			   dst = md_tag(m, c->rank, c->dst, tag);
 	dnnl_memory_desc_t w = md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any);
 	dnnl_memory_desc_t bias = NULL;
 	dnnl_dims_t strides, dilates, begin, end;
@@ -803,12 +817,12 @@ static int conv_choose(struct build *b, struct made *m, const struct conv_step *
 	m->pd = NULL;
 	if (c->transposed)
 		TRY(b->d, dnnl_deconvolution_forward_primitive_desc_create(
-				  &m->pd, engine, dnnl_forward_inference, dnnl_deconvolution_direct, src, w,
-				  bias, dst, strides, dilates, begin, end, m->attr));
+				  &m->pd, engine, dnnl_forward_inference, dnnl_deconvolution_direct,
+				  src, w, bias, dst, strides, dilates, begin, end, m->attr));
 	else
 		TRY(b->d, dnnl_convolution_forward_primitive_desc_create(
-				  &m->pd, engine, dnnl_forward_inference, dnnl_convolution_direct, src, w,
-				  bias, dst, strides, dilates, begin, end, m->attr));
+				  &m->pd, engine, dnnl_forward_inference, dnnl_convolution_direct,
+				  src, w, bias, dst, strides, dilates, begin, end, m->attr));
 	return 0;
 }
 
@@ -820,8 +834,8 @@ static bool is_reference(const_dnnl_primitive_desc_t pd)
 }
 
 /* Chooses, and finds our names for the chosen layouts. */
-static int conv_layouts(struct build *b, struct made *m, const struct conv_step *c, enum layout *src,
-			enum layout *dst)
+static int conv_layouts(struct build *b, struct made *m, const struct conv_step *c,
+			enum layout *src, enum layout *dst)
 {
 	const struct shape *x = &site_in(b->s, 0)->shape, *y = &site_out(b->s, 0)->shape;
 	int r = conv_choose(b, m, c, dnnl_format_tag_any);
@@ -855,12 +869,13 @@ static void conv_declare(struct build *b, const struct conv_step *c, enum layout
 	b->step->give = give;
 }
 
-static int conv_operands(struct build *b, struct made *m, const struct conv_step *c, enum layout src,
-			 enum layout dst)
+static int conv_operands(struct build *b, struct made *m, const struct conv_step *c,
+			 enum layout src, enum layout dst)
 {
 	struct at x, w, bias = {0}, y;
 	struct action *a;
-	dnnl_memory_desc_t given = md_strides(m, c->rank + (c->group > 1), c->weights, c->weight_strides);
+	dnnl_memory_desc_t given =
+		md_strides(m, c->rank + (c->group > 1), c->weights, c->weight_strides);
 	int r = weights(b, 1, given, pd_md(m->pd, dnnl_query_weights_md), 1, &w);
 	if (r)
 		return r;
@@ -1149,8 +1164,8 @@ static int product_ops(struct build *b, struct made *m, const struct product *p,
 	if (c == C_SUM)
 		TRY(b->d, dnnl_post_ops_append_sum(m->ops, p->beta, 0, dnnl_f32));
 	if (p->r != NO_INPUT && c == C_SUM)
-		TRY(b->d, dnnl_post_ops_append_binary(m->ops, dnnl_binary_add,
-						      md_row(m, p->rank, p->y)));
+		TRY(b->d,
+		    dnnl_post_ops_append_binary(m->ops, dnnl_binary_add, md_row(m, p->rank, p->y)));
 	else if (p->r != NO_INPUT)
 		TRY(b->d, dnnl_post_ops_append_sum(m->ops, 1, 0, dnnl_f32));
 	r = add_activation(b, m, p->act, p->act_alpha, p->act_beta);
@@ -1358,15 +1373,15 @@ static int pool_choose(struct build *b, struct made *m, const struct window *w, 
 		kernel[i] = w->kernel[i];
 		dilate[i] = w->dilation[i] - 1;
 		begin[i] = w->begin[i];
-		int64_t need = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 -
-			       w->in[i] - w->begin[i];
+		int64_t need = (w->out[i] - 1) * w->stride[i] +
+			       (w->kernel[i] - 1) * w->dilation[i] + 1 - w->in[i] - w->begin[i];
 		end[i] = need > w->end[i] ? need : w->end[i];
 	}
 	dnnl_memory_desc_t from = md_tag(m, x->rank, src, layout_tag(l, x->rank));
 	dnnl_memory_desc_t to = md_tag(m, x->rank, dst, layout_tag(l, x->rank));
-	TRY(b->d, dnnl_pooling_forward_primitive_desc_create(&m->pd, engine, dnnl_forward_inference, alg,
-							     from, to, stride, kernel, dilate, begin, end,
-							     m->attr));
+	TRY(b->d, dnnl_pooling_forward_primitive_desc_create(&m->pd, engine, dnnl_forward_inference,
+							     alg, from, to, stride, kernel, dilate,
+							     begin, end, m->attr));
 	return 0;
 }
 

@@ -14,7 +14,7 @@
 #include "backend.h"
 
 #define ONEDNN(what)                                                                               \
-	.accepts = onednn_##what##_accepts, .reshape = onednn_##what##_reshape, .run = onednn_run,  \
+	.accepts = onednn_##what##_accepts, .reshape = onednn_##what##_reshape, .run = onednn_run, \
 	.drop = onednn_drop
 
 /* Whether libdnnl can be used here; why not is said. */

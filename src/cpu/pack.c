@@ -86,7 +86,8 @@ static void fill_columns(const struct pack *p, int inner, struct column *c, int6
 static void copy_tile(const struct pack_job *j, int64_t tile, int64_t first, int64_t end)
 {
 	const struct pack *p = j->p;
-	int64_t i0 = tile * j->tile, n = p->dim[j->inner] - i0 < j->tile ? p->dim[j->inner] - i0 : j->tile;
+	int64_t i0 = tile * j->tile,
+		n = p->dim[j->inner] - i0 < j->tile ? p->dim[j->inner] - i0 : j->tile;
 	int64_t step = p->from[j->inner];
 	const float *src = j->src + i0 * step;
 	float *dst = j->dst + term(p, j->inner, i0);

@@ -22,7 +22,7 @@ struct pack {
 	int blocks;
 	int64_t block[PACK_BLOCKS];
 	int block_dim[PACK_BLOCKS];
-	bool padded; /* the target has more elements than the source: they become zero */
+	bool padded;  /* the target has more elements than the source: they become zero */
 	size_t bytes; /* of the target */
 };
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-	PIECE = 1024,	/* elements of a block */
+	PIECE = 1024,	   /* elements of a block */
 	WORK_GRAIN = 8192, /* elements worth a thread */
 	NO_REG = 255,
 };
@@ -31,7 +31,7 @@ enum op_kind {
 };
 struct op_code {
 	enum op_kind kind;
-	uint8_t fun; /* enum vfun, enum vbin */
+	uint8_t fun;	   /* enum vfun, enum vbin */
 	uint8_t dst, a, b; /* registers; of OP_SPREAD a is the input */
 	float p[2];
 };
@@ -61,11 +61,11 @@ struct pointwise {
 struct assign {
 	const struct fused_pointwise *f;
 	struct pointwise *p;
-	int n;				/* instructions */
-	int last[PW_MAX_CODE];		/* where the value of instruction i is read last */
-	uint8_t reg[PW_MAX_CODE];	/* its register */
+	int n;			  /* instructions */
+	int last[PW_MAX_CODE];	  /* where the value of instruction i is read last */
+	uint8_t reg[PW_MAX_CODE]; /* its register */
 	bool used[PW_MAX_CODE + PW_MAX_IN];
-	uint8_t pinned;			/* registers below hold inputs where they lie */
+	uint8_t pinned; /* registers below hold inputs where they lie */
 };
 
 static const int64_t *code_at(const struct assign *s, int i)
@@ -184,10 +184,12 @@ static struct op_code *emit_binary(struct assign *s, const int64_t *c)
 static struct op_code *emit_unary(struct assign *s, const int64_t *c)
 {
 	static const uint8_t fun[] = {
-		[PW_NEG] = VF_NEG,     [PW_ABS] = VF_ABS,     [PW_SQRT] = VF_SQRT,
-		[PW_RECIPROCAL] = VF_RECIPROCAL, [PW_EXP] = VF_EXP, [PW_LOG] = VF_LOG,
-		[PW_ERF] = VF_ERF,     [PW_FLOOR] = VF_FLOOR, [PW_CEIL] = VF_CEIL,
-		[PW_SIN] = VF_SIN,     [PW_COS] = VF_COS,
+		[PW_NEG] = VF_NEG,   [PW_ABS] = VF_ABS,
+		[PW_SQRT] = VF_SQRT, [PW_RECIPROCAL] = VF_RECIPROCAL,
+		[PW_EXP] = VF_EXP,   [PW_LOG] = VF_LOG,
+		[PW_ERF] = VF_ERF,   [PW_FLOOR] = VF_FLOOR,
+		[PW_CEIL] = VF_CEIL, [PW_SIN] = VF_SIN,
+		[PW_COS] = VF_COS,
 	};
 	if (c[0] != PW_ACT)
 		return emit_map(s, fun[c[0]], c[1], 0, 0);
@@ -261,7 +263,8 @@ static enum layout choose_layout(const struct site *s)
 }
 
 /* The output's dims in the order of memory, and the strides of `in` (row-major) along them. */
-static int memory_order(enum layout l, const struct shape *y, const int64_t *in, int64_t *dim, int64_t *step)
+static int memory_order(enum layout l, const struct shape *y, const int64_t *in, int64_t *dim,
+			int64_t *step)
 {
 	int rank = 0;
 	int64_t block = l == LAYOUT_BLOCK8 ? 8 : l == LAYOUT_BLOCK16 ? 16 : 1;
@@ -453,7 +456,7 @@ static void run_block(const struct pointwise_job *j, int64_t first, int64_t n, f
 	for (int i = 0; i < p->ncode; i++) {
 		const struct op_code *o = &p->code[i];
 		float *y = p->ends_out && i == p->ncode - 1 ? (float *)j->call->out[0]->data + first
-							     : reg[o->dst];
+							    : reg[o->dst];
 		if (o->kind == OP_SPREAD)
 			spread(j, o->a, first, n, y);
 		else if (o->kind == OP_FILL)
@@ -522,7 +525,8 @@ static double apply(const struct fused_pointwise *f, const int64_t *c, const dou
 	default: break;
 	}
 	bool par = c[3] >= 0 && c[3] + 1 < f->consts.n;
-	act_f64((int)c[2], par ? (double)f->consts.v[c[3]] : 0, par ? (double)f->consts.v[c[3] + 1] : 0, &a, 1);
+	act_f64((int)c[2], par ? (double)f->consts.v[c[3]] : 0,
+		par ? (double)f->consts.v[c[3] + 1] : 0, &a, 1);
 	return a;
 }
 
@@ -543,7 +547,8 @@ static void reference_element(const struct reference_job *j, int64_t i)
 	for (int k = 0; k < (int)(j->f->code.n / 4); k++) {
 		const int64_t *c = j->f->code.v + 4 * k;
 		if (c[0] == PW_INPUT)
-			v[k] = elem_f64(tensor_dtype(j->call->in[c[1]]), j->call->in[c[1]]->data, at[c[1]]);
+			v[k] = elem_f64(tensor_dtype(j->call->in[c[1]]), j->call->in[c[1]]->data,
+					at[c[1]]);
 		else if (c[0] == PW_CONST)
 			v[k] = (double)j->f->consts.v[c[1]];
 		else

@@ -59,8 +59,8 @@ static void copy_chunks(const struct view *from, const struct view *to, int64_t 
 		t = out[2], out[2] = out[3], out[3] = t;
 	}
 	strided_set(&s, 4, n, in, out);
-	strided_copy(&s, src + (size_t)channel_at(from, c) * size, dst + (size_t)channel_at(to, c) * size,
-		     size);
+	strided_copy(&s, src + (size_t)channel_at(from, c) * size,
+		     dst + (size_t)channel_at(to, c) * size, size);
 }
 
 static int reorder_run(const struct call *c)
@@ -72,8 +72,8 @@ static int reorder_run(const struct call *c)
 		move_bytes(y->data, x->data, y->bytes);
 		return 0;
 	}
-	struct view from = {x->shape.dim[0], x->shape.dim[1], shape_span(&x->shape, 2, x->shape.rank),
-			    x->layout};
+	struct view from = {x->shape.dim[0], x->shape.dim[1],
+			    shape_span(&x->shape, 2, x->shape.rank), x->layout};
 	struct view to = from;
 	to.layout = y->layout;
 	int64_t a = block_of(from.layout), b = block_of(to.layout);

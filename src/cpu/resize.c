@@ -24,6 +24,8 @@ struct resize_job {
 	int rank, changed;
 	int64_t in[MAX_RANK], out[MAX_RANK];
 	struct taps taps[MAX_RANK];
+	bool whole;	  /* round every pass, to low..high */
+	double low, high;
 };
 
 static int64_t span(const int64_t *size, int from, int to)
@@ -289,25 +291,38 @@ static void *real_out(struct scratch *s, const struct tensor *t)
 	return scratch_take(s, (size_t)tensor_count(t) * sizeof(double));
 }
 
-/* Rounded, and kept within the type. */
-static void real_done(const struct tensor *t, const void *from)
+/* The range of an integer type. */
+static void integer_range(enum dtype d, double *low, double *high)
+{
+	int bits = (int)dtype_bits(d);
+	bool is_signed = dtype_class(d) == DT_INT;
+
+	*low = is_signed ? -ldexp(1, bits - 1) : 0;
+	*high = d == DT_BOOL ? 1 : ldexp(1, bits - (is_signed ? 1 : 0)) - 1;
+}
+
+/*
+ * Into the type, kept within its range. What the specification leaves open for integers is done as
+ * others do it: linear interpolation drops the fraction, everything else rounds.
+ */
+static void real_done(const struct tensor *t, const void *from, bool drop)
 {
 	enum dtype d = tensor_dtype(t);
 	int64_t n = tensor_count(t);
-	unsigned bits = dtype_bits(d);
-	bool is_signed = dtype_class(d) == DT_INT;
-	double low = is_signed ? -ldexp(1, (int)bits - 1) : 0, high = ldexp(1, (int)bits - (is_signed ? 1 : 0));
+	double low, high;
 
 	if (dtype_class(d) == DT_FLOAT) {
 		wide_done(t, from);
 		return;
 	}
+	integer_range(d, &low, &high);
 	for (int64_t i = 0; i < n; i++) {
-		double v = rint(((const double *)from)[i]);
+		double v = ((const double *)from)[i];
+		v = drop && d != DT_BOOL ? trunc(v) : rint(v);
 		if (d == DT_BOOL)
 			((uint8_t *)t->data)[i] = v != 0;
-		else if (!(v < high))
-			elem_set_i64(d, t->data, i, is_signed ? (int64_t)((UINT64_C(1) << (bits - 1)) - 1) : -1);
+		else if (!(v < high)) /* 2^63 - 1 and 2^64 - 1 are no doubles */
+			elem_set_i64(d, t->data, i, d == DT_U64 ? -1 : d == DT_I64 ? INT64_MAX : (int64_t)high);
 		else if (v >= 0x1p63)
 			elem_set_i64(d, t->data, i, (int64_t)(uint64_t)v);
 		else
@@ -438,7 +453,7 @@ static int resize_reshape(struct site *site, struct step *step, struct diag *d)
 	return 0;
 }
 
-static int resize_real(const struct call *c, const struct resize *p, const struct resize_job *j, struct scratch *s)
+static int resize_real(const struct call *c, const struct resize *p, struct resize_job *j, struct scratch *s)
 {
 	enum dtype t = tensor_dtype(c->in[0]);
 	bool narrow = in_f32(t), crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
@@ -447,6 +462,8 @@ static int resize_real(const struct call *c, const struct resize *p, const struc
 	void *y = real_out(s, c->out[0]);
 	void *halves[2];
 
+	j->whole = p->antialias && dtype_class(t) != DT_FLOAT;
+	integer_range(t, &j->low, &j->high);
 	halves[0] = scratch_take(s, half);
 	halves[1] = scratch_take(s, half);
 	if (narrow) {
@@ -458,7 +475,7 @@ static int resize_real(const struct call *c, const struct resize *p, const struc
 		if (crop)
 			extrapolate_f64(j, (double)p->extrapolation_value, y);
 	}
-	real_done(c->out[0], y);
+	real_done(c->out[0], y, is_linear(p) && !p->antialias);
 	return 0;
 }
 
@@ -545,7 +562,7 @@ static int grid_run(const struct call *c)
 	j.x = real_in(&s, x);
 	j.y = real_out(&s, y);
 	pool_for(x->shape.dim[0] * j.outputs, 64, in_f32(tensor_dtype(x)) ? grid_part_f32 : grid_part_f64, &j);
-	real_done(y, j.y);
+	real_done(y, j.y, true);
 	return 0;
 }
 

@@ -28,6 +28,8 @@ static const struct slot prelu_in[] = {SLOT("X", "T", T_FLOATS_BF | T_WIDE),
 static const struct slot prelu_out[] = {SLOT("Y", "T", T_FLOATS_BF | T_WIDE), SLOT_END};
 static const struct slot where_in[] = {SLOT("condition", NULL, T_BOOL), SLOT("X", "T", T_ALL_OLD | T_BF16),
 				       SLOT("Y", "T", T_ALL_OLD | T_BF16), SLOT_END};
+static const struct slot where_9_in[] = {SLOT("condition", NULL, T_BOOL), SLOT("X", "T", T_ALL_OLD),
+					 SLOT("Y", "T", T_ALL_OLD), SLOT_END};
 static const struct slot where_out[] = {SLOT("output", "T", T_ALL_OLD | T_BF16), SLOT_END};
 static const struct slot swiglu_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot swiglu_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
@@ -244,9 +246,9 @@ const struct op ops_binary[] = {
 	BITWISE("BitwiseAnd"),
 	BITWISE("BitwiseOr"),
 	BITWISE("BitwiseXor"),
-	{.name = "Where", .since = 16, .in = where_in, .out = where_out, .types = T_ALL_OLD | T_BF16,
+	{.name = "Where", .since = 16, .in = where_in, .out = where_out,
 	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE},
-	OLD("Where", 9, T_ALL_OLD),
+	{.name = "Where", .since = 9, .in = where_9_in},
 	{.name = "PRelu", .since = 16, .in = prelu_in, .out = prelu_out, .types = T_FLOATS_BF | T_WIDE,
 	 .infer = infer_prelu, .flags = OP_ELEMENTWISE},
 	OLD("PRelu", 9, T_FLOATS | T_WIDE),

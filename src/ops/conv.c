@@ -173,10 +173,11 @@ const char *conv_transpose_window(struct window *w, const struct conv_transpose 
 				return "output_shape without negative numbers";
 			transpose_pads(w, i, full - w->out[i], p->window.auto_pad == PAD_SAME_UPPER);
 		} else if (w->in[i] < 0 || w->kernel[i] < 0) {
-			w->out[i] = same && w->stride[i] == 1 ? w->in[i] : DIM_UNKNOWN;
-		} else if (same) {
-			w->out[i] = w->in[i] * w->stride[i];
-			transpose_pads(w, i, full - w->out[i], p->window.auto_pad == PAD_SAME_UPPER);
+			w->out[i] = same && w->stride[i] == 1 && p->output_padding.n <= 0 ? w->in[i] : DIM_UNKNOWN;
+		} else if (same) { /* in * stride, but nothing negative is cut off */
+			transpose_pads(w, i, full - w->in[i] * w->stride[i],
+				       p->window.auto_pad == PAD_SAME_UPPER);
+			w->out[i] = full - w->begin[i] - w->end[i];
 		} else {
 			w->out[i] = full - w->begin[i] - w->end[i];
 			if (w->out[i] < 0)

@@ -194,7 +194,7 @@ static int infer_range(struct infer *c)
 
 static const struct slot no_in[] = {SLOT_END};
 static const struct slot random_out[] = {SLOT("output", "T", T_FB), SLOT_END};
-static const struct slot like_in[] = {SLOT("input", "T1", T_ALL_OLD | T_BF16), SLOT_END};
+static const struct slot like_in[] = {SLOT("input", "T", T_ALL_OLD | T_BF16), SLOT_END};
 static const struct slot like_out[] = {SLOT("output", NULL, T_FB), SLOT_END};
 
 #define SEED(type_) FIELD(type_, seed, F_FLOAT, NULL, "of the random numbers; absent: new ones each time")
@@ -311,10 +311,10 @@ const struct op ops_create[] = {
 	RANDOM("RandomUniform", no_in, random_out, uniform_attrs, infer_random),
 	{.name = "RandomNormalLike", .since = 22, .in = like_in, .out = like_out,
 	 ATTRS(normal_like_attrs, struct random), .infer = infer_random_like, .flags = OP_RANDOM},
-	OLD("RandomNormalLike", 1, 0),
+	OLD("RandomNormalLike", 1, T_ALL_OLD),
 	{.name = "RandomUniformLike", .since = 22, .in = like_in, .out = like_out,
 	 ATTRS(uniform_like_attrs, struct random), .infer = infer_random_like, .flags = OP_RANDOM},
-	OLD("RandomUniformLike", 1, 0),
+	OLD("RandomUniformLike", 1, T_ALL_OLD),
 	{.name = "Bernoulli", .since = 22, .in = bernoulli_in, .out = bernoulli_out, .types = T_FB,
 	 ATTRS(bernoulli_attrs, struct bernoulli), .infer = infer_bernoulli, .flags = OP_RANDOM},
 	OLD("Bernoulli", 15, T_FLOATS),

@@ -48,10 +48,10 @@ static int64_t conv_out(const struct fused_conv *p, int i, int spatial, int64_t 
 	int64_t stride = list_at(&p->strides, i, 1), dilation = list_at(&p->dilations, i, 1);
 	int64_t begin = 0, end = 0;
 
-	if (in < 0 || kernel < 0)
+	if (kernel < 0)
 		return DIM_UNKNOWN;
 	if (p->auto_pad == FUSED_SAME_UPPER || p->auto_pad == FUSED_SAME_LOWER)
-		return stride < 1 ? 0 : (in - 1) / stride + 1;
+		return in < 0 ? (stride == 1 ? in : DIM_UNKNOWN) : stride < 1 ? 0 : (in - 1) / stride + 1;
 	if (p->auto_pad == FUSED_NOTSET) {
 		begin = list_at(&p->pads, i, 0);
 		end = list_at(&p->pads, i + spatial, 0);

@@ -185,6 +185,10 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 {
 	int64_t span, room;
 
+	/* padded to keep its size, whatever that is */
+	if (dim_is_sym(in) && stride == 1 && !__builtin_mul_overflow(kernel - 1, dilation, &span) &&
+	    !__builtin_add_overflow(begin, end, &room) && kernel > 0 && span == room)
+		return in;
 	if (in < 0)
 		return DIM_UNKNOWN;
 	/* hostile attributes: anything that overflows gives an impossible size, which the caller reports */

@@ -340,8 +340,8 @@ const struct op ops_resize[] = {
 	 .attrs = resize10_attrs, RESIZE_OP, .infer = resize_infer, .upgrade = resize10_upgrade},
 	{.name = "Upsample", .since = 7, .in = upsample7_in, .out = resize_out, .types = T_ALL_OLD,
 	 .attrs = upsample7_attrs, RESIZE_OP, .upgrade = upsample7_upgrade},
-	{.name = "Upsample", .since = 1, .in = upsample7_in, .out = resize_out, .types = T_ALL_OLD,
-	 .attrs = upsample1_attrs, RESIZE_OP, .upgrade = upsample1_upgrade},
+	{.name = "Upsample", .since = 1, .in = upsample7_in, .out = resize_out,
+	 .types = T_BOOL | T_I32 | T_I64 | T_FLOATS, .attrs = upsample1_attrs, RESIZE_OP, .upgrade = upsample1_upgrade},
 
 	{.name = "GridSample", .since = 22, .in = grid_in, .out = resize_out, .attrs = grid_attrs,
 	 .params_size = sizeof(struct grid_sample), .infer = grid_infer},

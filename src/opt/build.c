@@ -540,7 +540,9 @@ int match_build(struct match *m)
 		r = check_outputs(&b, false);
 	if (r <= 0) {
 		undo(&b);
-		return r;
+		if (r)
+			m->why = "the replacement cannot be made";
+		return 0;
 	}
 	r = check_outputs(&b, true);
 	remove_matched(&b);

@@ -61,6 +61,19 @@ static void take_declared(struct vinfo *v, const struct vinfo *declared)
 			v->shape.dim[i] = declared->shape.dim[i];
 }
 
+/*
+ * A dimension that cannot be told gets a name of its own, so that what depends on it is known to
+ * agree. Not in bodies: there a value has another size in every turn.
+ */
+static void name_unknown(struct optimizer *o, const struct graph *g, struct vinfo *v)
+{
+	if (g != o->model->graph)
+		return;
+	for (int i = 0; i < v->shape.rank; i++)
+		if (v->shape.dim[i] == DIM_UNKNOWN)
+			v->shape.dim[i] = model_new_dim(o->model);
+}
+
 static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, void *arg);
 
 int opt_infer_node(struct optimizer *o, struct graph *g, struct node *n)
@@ -85,6 +98,7 @@ int opt_infer_node(struct optimizer *o, struct graph *g, struct node *n)
 		if (!v)
 			continue;
 		take_declared(&x->info[v->id], &v->info);
+		name_unknown(o, g, &x->info[v->id]);
 		v->info = x->info[v->id];
 	}
 	return 0;
@@ -448,6 +462,8 @@ int pass_import(struct optimizer *o, struct graph *g)
 	int changes = 0, r = check_supported(o, g);
 
 	x->imported = true;
+	for (uint32_t i = 0; i < g->nin; i++)
+		name_unknown(o, g, &x->info[g->in[i]]);
 	if (!r)
 		r = graph_sort(g, o->diag);
 	const uint32_t *order = g->order;

@@ -46,9 +46,42 @@ static const struct tensor *constant_of(const struct match *m, uint32_t id)
 	return !v ? NULL : v->init ? v->init : v->info.known;
 }
 
-static bool near(double a, double b)
+enum { CONSTANT_NODES = 64 }; /* looked at, at most: constants are folded from time to time */
+
+/* Whether a value is a constant, or will be one: what rules make of constants is folded later. */
+static bool made_of_constants(const struct match *m, uint32_t id, int *left)
 {
-	return a == b || fabs(a - b) <= 1e-4 * fabs(b);
+	const struct value *v = value_of(m, id);
+	const struct node *n;
+
+	if (!v || v->init)
+		return v != NULL;
+	if (v->producer == NO_NODE || --*left < 0)
+		return false;
+	n = m->w->graph->node[v->producer];
+	if (n->op->flags & (OP_RANDOM | OP_CONTROL) || !n->nin)
+		return false;
+	for (uint32_t i = 0; i < n->nin; i++)
+		if (n->in[i] != NO_VALUE && !made_of_constants(m, n->in[i], left))
+			return false;
+	return true;
+}
+
+static bool will_be_constant(const struct match *m, uint32_t id)
+{
+	int left = CONSTANT_NODES;
+	return made_of_constants(m, id, &left);
+}
+
+/* A number of a narrow type is as near as its rounding lets it be. */
+static double tolerance(enum dtype t)
+{
+	return t == DT_BF16 ? 1e-2 : t == DT_F16 ? 1e-3 : 1e-4;
+}
+
+static bool near(double a, double b, double rtol)
+{
+	return a == b || fabs(a - b) <= rtol * fabs(b);
 }
 
 static bool is_number(const struct tensor *t)
@@ -93,7 +126,7 @@ static bool attr_is(const struct match *m, const struct node *n, const struct at
 		if (*end)
 			return false;
 		int rank = !strcmp(a->name, "axis") && x ? x->info.shape.rank : -1;
-		return near(v, w) || (rank > 0 && fabs(v - w) == (double)rank);
+		return near(v, w, 1e-4) || (rank > 0 && fabs(v - w) == (double)rank);
 	}
 	/* through a copy that has the text's value */
 	struct arena scratch = {0};
@@ -185,7 +218,7 @@ static bool match_name(struct match *m, const struct term *t, uint32_t id)
 	}
 	if (id == NO_VALUE && !t->optional)
 		return false;
-	if (t->constant && id != NO_VALUE && !value_of(m, id)->init)
+	if (t->constant && id != NO_VALUE && !will_be_constant(m, id))
 		return false;
 	if (m->bound[t->var])
 		return m->value[t->var] == id;
@@ -204,7 +237,8 @@ static bool match_term(struct match *m, const struct term *t, const struct node 
 		return id == NO_VALUE;
 	if (t->kind == TERM_NUMBER) {
 		const struct tensor *c = constant_of(m, id);
-		return is_number(c) && near(elem_f64(tensor_dtype(c), c->data, 0), t->number);
+		return is_number(c) && near(elem_f64(tensor_dtype(c), c->data, 0), t->number,
+					    tolerance(tensor_dtype(c)));
 	}
 	if (t->kind == TERM_LIST)
 		return id != NO_VALUE && match_list(m, t, user, i);
@@ -341,6 +375,8 @@ bool match_rule(struct match *m, struct rewriter *w, const struct parsed_rule *r
 	m->nchoices = 0;
 	m->self = NULL;
 	m->why = NULL;
+	if (n->nout && n->out[0] != NO_VALUE && will_be_constant(m, n->out[0]))
+		return false; /* folding makes more of it */
 	for (int tries = 0; tries < 256; tries++) {
 		if (try(m, n))
 			return true;

@@ -87,8 +87,8 @@ struct match {
 /* Lay the rule's pattern over n as the root of its last statement. */
 bool match_rule(struct match *m, struct rewriter *w, const struct parsed_rule *r, struct node *n);
 /*
- * Make the replacement: 1 where it stands, 0 where it would not have had the type and shape of
- * what it replaces (m->why), or -code.
+ * Make the replacement: 1 where it stands; 0 where it cannot be made or would not have had the
+ * type and shape of what it replaces (m->why): the graph is as before.
  */
 int match_build(struct match *m);
 

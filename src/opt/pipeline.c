@@ -12,6 +12,9 @@ const struct opt_pass opt_passes[] = {
 	{"fold again", "constants the rules made", pass_fold, OPTIMIZE_BASIC},
 	{"fuse", "rules that join nodes", pass_fuse, OPTIMIZE_BASIC},
 	{"fold weights", "scales and biases that went into weights", pass_fold_weights, OPTIMIZE_BASIC},
+	{"infer again", "what the rules made is better known", pass_infer, OPTIMIZE_BASIC},
+	{"fuse again", "rules that waited for a constant's value", pass_fuse, OPTIMIZE_BASIC},
+	{"fold weights", "what they made of constants", pass_fold_weights, OPTIMIZE_BASIC},
 	{"cse again", "equal nodes and constants become one", pass_cse, OPTIMIZE_BASIC},
 	{"dce", "what nothing uses goes", pass_dce, OPTIMIZE_NONE},
 	{"pointwise", "chains of elementwise nodes become one pass", pass_pointwise, OPTIMIZE_FULL},
@@ -22,9 +25,16 @@ const struct opt_pass opt_passes[] = {
 static int rules(struct optimizer *o, struct graph *g, enum rule_kind most)
 {
 	struct made made = {o, g};
-	struct rewriter w = opt_rewriter(&made);
+	struct diag quiet = {0}, *loud = o->diag;
+	int r;
 
-	return rewrite_graph(&w, &o->rules, most, o->config->optimize < OPTIMIZE_FULL, o->fired);
+	/* a replacement that cannot be made is not: nothing that the model's owner must know */
+	o->diag = &quiet;
+	struct rewriter w = opt_rewriter(&made);
+	r = rewrite_graph(&w, &o->rules, most, o->config->optimize < OPTIMIZE_FULL, o->fired);
+	o->diag = loud;
+	diag_free(&quiet);
+	return r < 0 ? FAIL(loud, E_INTERNAL, .message = "the rewritten graph cannot be sorted") : r;
 }
 
 int pass_simplify(struct optimizer *o, struct graph *g)

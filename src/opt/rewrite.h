@@ -14,7 +14,7 @@
  *
  * In a pattern:
  *   name		any value; the same name twice is the same value
- *   #name		an initializer
+ *   #name		a constant, or what will be one once constants are folded
  *   name?		may be left out (an argument that the node does not have binds nothing)
  *   label: Op(...)	names the node, for attributes and guards
  *   !Op(...)		its output may have other uses: the node then stays for them
@@ -76,7 +76,7 @@ const struct node *match_node_of(const struct match *m, const char *label);
 struct shape match_shape(const struct match *m, const char *name);
 int match_rank(const struct match *m, const char *name);
 enum dtype match_dtype(const struct match *m, const char *name);
-/* The initializer (or otherwise known value) of a name, or NULL. */
+/* The value of a constant (NULL: not known yet, or no constant). */
 const struct tensor *match_const(const struct match *m, const char *name);
 /* The single element of a constant; false where it is none. */
 bool match_number(const struct match *m, const char *name, double *v);

@@ -10,6 +10,7 @@ setup_file() {
 setup() {
 	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
 	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	bats_require_minimum_version 1.5.0
 	out=$BATS_TEST_TMPDIR/out
 }
 
@@ -140,7 +141,6 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 }
 
 @test "--random: the same seed the same values; ids and masks are sensible integers" {
-	"$INFER" run two.onnx --random -1..1 --seed 7 --dim n=3 --print >one 2>/dev/null || true
 	run -0 "$INFER" run ids.onnx --random 0..1 --dim batch=2 --dim seq=5
 	[[ $output = *"input_ids i64 [2,5]"*"random integers 0..6 (ids), seed 0"* ]]
 	[[ $output = *"attention_mask i64 [2,5]"*"made up: all ones (a mask)"* ]]
@@ -149,7 +149,6 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	c=$("$INFER" run two.onnx --random -1..1 --seed 8 --dim n=3 --print 2>/dev/null)
 	[ "$a" = "$b" ]
 	[ "$a" != "$c" ]
-	rm -f one
 }
 
 @test "--random NAME=LO..HI is for one input" {

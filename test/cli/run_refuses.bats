@@ -50,10 +50,8 @@ follow() { # MODEL
 
 @test "other types in raw files: f64, f16, bf16" {
 	for t in f64 f16 bf16; do
-		refuses E-INPUT-BYTES "reads as "*"$t [1,3,16,24] ($t where the model takes f32)" \
-			pic.onnx --input images=chw.$t.bin || {
-			[[ $stderr = *"$t [1,3,16,24] ($t where the model takes f32)"* ]]
-		}
+		refuses E-INPUT-BYTES "$t [1,3,16,24] ($t where the model takes f32)" \
+			pic.onnx --input images=chw.$t.bin
 		follow pic.onnx
 	done
 }
@@ -139,7 +137,7 @@ follow() { # MODEL
 	refuses E-DIM "did you mean 'batch'" ids.onnx --random 0..1 --dim bach=3
 	refuses E-INPUT-NAME "'a' and 'b'" two.onnx --input a.npy
 	refuses E-INPUT-NAME "given twice" two.onnx --input a=a.npy --input a=a.bin --input b=a.npy
-	refuses E-INPUT-NAME "did you mean" two.onnx --random aa=0..1
+	refuses E-INPUT-NAME "'a' and 'b'" two.onnx --random aa=0..1
 }
 
 @test "inputs that are missing: a file, an input, a data set" {
@@ -150,8 +148,8 @@ follow() { # MODEL
 }
 
 @test "counts, ranges and kinds of elements in text" {
-	printf '1 2 3' | refuses E-INPUT-BYTES "3 elements" two.onnx --input a=- --input b=a.npy ||
-		[[ $stderr = *"3 elements"* ]]
+	printf '1 2 3' >"$BATS_TEST_TMPDIR/x.txt"
+	refuses E-INPUT-BYTES "3 elements" two.onnx --input a="$BATS_TEST_TMPDIR/x.txt" --input b=a.npy
 	printf '[1, 2.5, 3]' >"$BATS_TEST_TMPDIR/x.json"
 	refuses E-INPUT-FORMAT "at '2.5, 3]'" ints.onnx --input "$BATS_TEST_TMPDIR/x.json"
 	printf '[[1, 2], [3]]' >"$BATS_TEST_TMPDIR/x.json"

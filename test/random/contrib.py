@@ -150,6 +150,8 @@ def multi_head(c):
         l, hv = s, h
         got = dict(query=c.fresh(t, [b, s, n, 3, h]))
     if past:
+        hv = h
+        got["value"] = c.fresh(t, [b, l, n * h])
         got.update(past_key=c.fresh(t, [b, n, past, h]), past_value=c.fresh(t, [b, n, past, hv]))
     total = l + past
     bias = c.maybe(lambda: c.fresh(t, [2 * n * h + n * hv])) if kind == 0 else None
@@ -221,7 +223,7 @@ def matmul_nbits(c):
 def qlinear_binary(c):
     t = c.pick("T")
     shape = c.dims()
-    z = lambda: c.maybe(lambda: c.fresh(t, [], const=True), 0.8)
+    z = lambda: c.fresh(t, [], const=True)
     return dict(A=c.any("T", shape=shape), A_scale=scale(c), A_zero_point=z(), B=c.fresh(t, c.partner(shape)), B_scale=scale(c), B_zero_point=z(),
                 C_scale=scale(c, high=1), C_zero_point=z(), _quant=1)
 
@@ -339,7 +341,7 @@ def matmul_integer_to_float(c):
 
 @recipe("QAttention")
 def qattention(c):
-    t = c.pick("T1")
+    t = c.pick("T1", ("uint8",))
     tw = c.pick("T2")
     b, s, n, h, width = c.dim(1, 2), c.dim(1, 4), c.int(1, 3), c.int(1, 4), c.dim(1, 6)
     past = c.dim(1, 3) if c.flag(0.3) else 0

@@ -129,8 +129,7 @@ def loop(c):
     start = c.maybe(lambda: Value(np.asarray(True if c.flag(0.9) else False), const=c.flag(0.4)))
     if grow and outer:
         raise Skip("captures do not fit")
-    return dict(M=m, cond=start, v_initial=[x] + [c.fresh(t, shape) for _ in range(carried - 1)], body=body, _nout=carried + scans, _captures=outer,
-                _zero_scan=trip == 0)
+    return dict(M=m, cond=start, v_initial=[x] + [c.fresh(t, shape) for _ in range(carried - 1)], body=body, _nout=carried + scans, _captures=outer)
 
 
 def _broadcasts(small, big):

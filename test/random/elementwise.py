@@ -43,9 +43,9 @@ def isinf(c):
                 detect_positive=c.maybe(lambda: c.int(0, 1)))
 
 
-def _alphas(*names, slot="X", **ranges):
+def _alphas(*names, slot="X", data="special", **ranges):
     def wrap(c):
-        got = {slot: c.any(slot, data="special")}
+        got = {slot: c.any(slot, data=data)}
         for k, (lo, hi) in ranges.items():
             got[k] = c.maybe(lambda lo=lo, hi=hi: c.num(lo, hi), 0.6)
         return got
@@ -58,7 +58,7 @@ _alphas("LeakyRelu", "ThresholdedRelu", alpha=(-0.5, 1.5))
 _alphas("Selu", alpha=(0.5, 2), gamma=(0.5, 2))
 _alphas("HardSigmoid", alpha=(0.05, 1), beta=(-1, 1))
 _alphas("HardSwish", "Mish", "Swish", alpha=(-1, 2))
-_alphas("Shrink", slot="input", bias=(-1, 1), lambd=(0, 1))
+_alphas("Shrink", slot="input", data="normal", bias=(-1, 1), lambd=(0, 1))
 _alphas("ScaledTanh", "ParametricSoftplus", alpha=(0.5, 2), beta=(0.5, 2))
 
 

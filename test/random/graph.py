@@ -54,6 +54,8 @@ class Value:
     def __init__(self, data, name=None, const=None, elem=None, optional=False, rank=None, volatile=False):
         self.data, self.name, self.const, self.optional, self.volatile = data, name, const, optional, volatile
         self.rank = rank
+        if isinstance(data, np.generic):
+            self.data = data = np.asarray(data)
         if elem is None:
             first = data[0] if isinstance(data, list) else data
             elem = type_of(first) if isinstance(first, np.ndarray) else "float"
@@ -154,7 +156,7 @@ class Slot:
 
 class Schema:
     def __init__(self, s, theirs):
-        self.name, self.domain, self.since = s.name, s.domain, s.since_version
+        self.name, self.domain, self.since = s.name, s.domain or "ai.onnx", s.since_version
         kind = (lambda f: f.typeStr) if theirs else (lambda f: f.type_str)
         self.inputs = [Slot(f.name, f.option, kind(f)) for f in s.inputs]
         self.outputs = [Slot(f.name, f.option, kind(f)) for f in s.outputs]

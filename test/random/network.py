@@ -20,6 +20,8 @@ def window(c, n, top=3, size=None, dilate=True, pads=True):
     auto = c.maybe(lambda: c.choice(AUTO_PAD), 0.4)
     if auto in ("SAME_UPPER", "SAME_LOWER") and dilations and any(d > 1 for d in dilations):
         dilations = None
+    if auto in ("SAME_UPPER", "SAME_LOWER") and strides and any(s > k for s, k in zip(strides, kernel)):
+        strides = None  # negative padding
     extent = [(k - 1) * (dilations[i] if dilations else 1) + 1 for i, k in enumerate(kernel)]
     padding = None
     if auto in (None, "NOTSET") and pads and c.flag():
@@ -205,7 +207,7 @@ def col2im(c):
 
 @recipe("LRN")
 def lrn(c):
-    return dict(X=c.any("T", lo=3, hi=4, zero=False), size=c.choice([1, 3, 5]), alpha=c.maybe(lambda: c.num(0.001, 0.5)), beta=c.maybe(lambda: c.num(0.3, 1)),
+    return dict(X=c.any("T", lo=4, hi=4, zero=False), size=c.choice([1, 3, 5]), alpha=c.maybe(lambda: c.num(0.001, 0.5)), beta=c.maybe(lambda: c.num(0.3, 1)),
                 bias=c.maybe(lambda: c.num(0.8, 2)))
 
 
@@ -259,7 +261,8 @@ def resize(c):
                 nearest_mode=c.maybe(lambda: c.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])) if mode == "nearest" else None,
                 cubic_coeff_a=c.maybe(lambda: c.choice([-0.5, -0.75])) if mode == "cubic" else None,
                 exclude_outside=c.maybe(lambda: c.int(0, 1), 0.3) if mode == "cubic" else None,
-                antialias=c.maybe(lambda: c.int(0, 1), 0.4) if mode != "nearest" and how != "tf_crop_and_resize" and (down or c.flag()) else None, _tol=10)
+                antialias=c.maybe(lambda: c.int(0, 1), 0.4) if mode != "nearest" and how != "tf_crop_and_resize" and (down or c.flag()) else None,
+                _tol=1000 if x.type == "double" else 10)
 
 
 @recipe("Upsample")
@@ -444,7 +447,7 @@ def recurrent(c):
                 B=c.maybe(lambda: c.fresh(t, [d, 2 * gates * h], const=c.flag(0.8))), sequence_lens=lens, initial_h=c.maybe(lambda: c.fresh(t, hs)),
                 initial_c=c.maybe(lambda: c.fresh(t, hs)), P=c.maybe(lambda: c.fresh(t, [d, 3 * h]), 0.3), hidden_size=h, direction=way, layout=layout,
                 activations=acts, activation_alpha=alpha, activation_beta=beta, clip=clip, linear_before_reset=c.maybe(lambda: c.int(0, 1)),
-                input_forget=c.maybe(lambda: c.int(0, 1), 0.2), _ref=not odd and clip is None and d == 1 and way != "reverse", _tol=10)
+                input_forget=c.maybe(lambda: c.int(0, 1), 0.2), _ref=not odd and clip is None and d == 1 and way != "reverse", _tol=10, _finite=True)
 
 
 # --- quantisation

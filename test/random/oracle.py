@@ -42,10 +42,44 @@ def with_types(model, types):
     return model
 
 
+def opsets_to_ask(nodes, opset):
+    """ONNX Runtime lacks some newer versions that added types only: an older one with the same signature will do."""
+    got = []
+    if any(a.type == onnx.AttributeProto.GRAPH for n in nodes for a in n.attribute):
+        return [opset] if opset <= NEWEST else []
+    domains = {n.domain for n in nodes} - {"", "ai.onnx"}
+    if domains:
+        return [min(opset, NEWEST)]
+    now = [onnx.defs.get_schema(n.op_type, opset, "") for n in nodes]
+    since = max(s.since_version for s in now)
+    if since <= NEWEST:
+        got.append(min(opset, NEWEST))
+    before = since - 1
+    if since >= 21 and before >= 7:
+        old = [onnx.defs.get_schema(n.op_type, before, "") for n in nodes]
+        if all([i.name for i in a.inputs] == [i.name for i in b.inputs] and set(a.attributes) == set(b.attributes) for a, b in zip(now, old)):
+            got.append(before)
+    return got
+
+
 def run_ort(nodes, inputs, names, opset, ml, types):
+    why = ["opset is newer than ONNX Runtime"]
+    try:
+        asked = opsets_to_ask(nodes, opset)
+    except onnx.defs.SchemaError:
+        asked = [opset]
+    for version in asked:
+        try:
+            return run_ort_at(nodes, inputs, names, version, ml, types)
+        except Refused as e:
+            why.append(str(e))
+            if "NOT_IMPLEMENTED" not in str(e):
+                break
+    raise Refused(why[-1])
+
+
+def run_ort_at(nodes, inputs, names, opset, ml, types):
     import onnxruntime as ort
-    if opset > NEWEST:
-        raise Refused("opset is newer than ONNX Runtime")
     feeds, inits = [], []
     for v in inputs:
         (inits if v.tensor and (v.const or exotic(v.type)) else feeds).append(v)
@@ -68,7 +102,7 @@ def run_ort(nodes, inputs, names, opset, ml, types):
         s = ort.InferenceSession(model.SerializeToString(), o, providers=["CPUExecutionProvider"])
         r = ort.RunOptions()
         r.log_severity_level = 4
-        got = s.run(fetch, {v.name: v.data for v in feeds}, r)
+        got = s.run(fetch, {v.name: np.asarray(v.data) if v.tensor else v.data for v in feeds}, r)
     except Exception as e:  # pylint: disable=broad-except
         raise Refused(f"onnxruntime: {e}") from e
     return [np.asarray(g).astype(NUMPY[back[i]]) if i in back else g for i, g in enumerate(got)]
@@ -123,6 +157,8 @@ def to_value(name, got, types):
             elem = BY_NUMBER.get(inner.tensor_type.elem_type) if inner.HasField("tensor_type") else None
         elif t.HasField("tensor_type"):
             elem = BY_NUMBER.get(t.tensor_type.elem_type)
+    if optional and isinstance(got, list) and t.HasField("tensor_type") and len(got) == 1:
+        got = got[0]  # the reference wraps it
     if isinstance(got, (list, tuple)):
         got = [np.asarray(g) if not isinstance(g, dict) else g for g in got]
         got = [g.astype(object) if isinstance(g, np.ndarray) and g.dtype.kind in "US" else g for g in got]

@@ -188,7 +188,7 @@ def tile(c):
 @recipe("Expand")
 def expand(c):
     x = c.any("T")
-    return dict(input=x, shape=c.ints_value([d if c.flag(0.8) or x.data.ndim < 1 else 1 for d in c.partner(x.shape)]))
+    return dict(input=x, shape=c.ints_value(c.partner(x.shape)))
 
 
 @recipe("DepthToSpace")
@@ -341,6 +341,10 @@ def compress(c):
 @recipe("OneHot")
 def onehot(c):
     kinds = [k for k in ("T1", "T2", "T3")]
+    if c.flag(0.8):  # what ONNX Runtime has
+        one, two, three = c.choice([("int64", "int64", "int64"), ("float", "int64", "int64"), ("int64", "int64", "float"), ("int64", "int32", "float"),
+                                    ("float", "float", "float"), ("int32", "int32", "int32"), ("int32", "float", "float"), ("int64", "float", "int64")])
+        c.bound.update(T1=one, T2=two, T3=three)
     t1 = c.pick(kinds[0], ("int64", "int32", "float"))
     depth = c.int(1, 5)
     x = c.rng.integers(-depth if c.opset >= 11 else 0, depth + (1 if c.flag(0.2) else 0), c.dims(0, 3))
@@ -419,7 +423,8 @@ def string_normalizer(c):
     words = ["Monday", "tuesday", "THE", "the", "a", "\u00c9t\u00e9", ""]
     shape = [c.int(1, 5)] if c.flag() else [1, c.int(1, 5)]
     return dict(X=strings(c, shape, words), case_change_action=c.maybe(lambda: c.choice(["LOWER", "UPPER", "NONE"])),
-                is_case_sensitive=c.maybe(lambda: c.int(0, 1)), stopwords=c.maybe(lambda: ["the", "a"]))
+                is_case_sensitive=c.maybe(lambda: c.int(0, 1)), stopwords=c.maybe(lambda: ["the", "a"]),
+                locale=c.choice(["C.UTF-8", ""]), _ref=False)
 
 
 @recipe("RegexFullMatch")

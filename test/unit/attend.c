@@ -45,14 +45,15 @@ static int64_t seen(const struct attend *a, int64_t i)
 static double score(const struct attend *a, int64_t b, int64_t h, int64_t i, int64_t t)
 {
 	int64_t kv = h / (a->heads / a->kv_heads), at = b * a->mask_step[0] + h * a->mask_step[1] +
-						       i * a->mask_step[2] + t * a->mask_step[3];
+							i * a->mask_step[2] + t * a->mask_step[3];
 	double sum = 0;
 	if (t >= seen(a, i))
 		return -INFINITY;
 	for (int64_t d = 0; d < a->size; d++)
 		sum += get(a, a->q.data, b * a->q.batch + h * a->q.head + i * a->q.row + d) *
-		       get(a, a->k.data, b * a->k.batch + kv * a->k.head +
-						 (a->k_col ? d * a->k.row + t : t * a->k.row + d));
+		       get(a, a->k.data,
+			   b * a->k.batch + kv * a->k.head +
+				   (a->k_col ? d * a->k.row + t : t * a->k.row + d));
 	sum *= (double)a->scale;
 	if (a->mask && a->mask_bool)
 		return ((const uint8_t *)a->mask)[at] ? sum : -INFINITY;
@@ -78,9 +79,12 @@ static double expected(const struct attend *a, int64_t b, int64_t h, int64_t i, 
 static void test(const char *name, struct attend *a, size_t nq, size_t nk, size_t nv, size_t ny)
 {
 	a->q.data = filled(nq, a->f64);
-	a->k.data = nk ? filled(nk, a->f64) : (const char *)a->q.data + (size_t)(a->heads * a->size) * 4;
-	a->v.data = nv ? filled(nv, a->f64) : (const char *)a->q.data + (size_t)(2 * a->heads * a->size) * 4;
-	void *y = filled(ny, a->f64), *scratch = aligned_alloc(64, (attend_scratch(a) + 63) / 64 * 64);
+	a->k.data = nk ? filled(nk, a->f64)
+		       : (const char *)a->q.data + (size_t)(a->heads * a->size) * 4;
+	a->v.data = nv ? filled(nv, a->f64)
+		       : (const char *)a->q.data + (size_t)(2 * a->heads * a->size) * 4;
+	void *y = filled(ny, a->f64),
+	     *scratch = aligned_alloc(64, (attend_scratch(a) + 63) / 64 * 64);
 	double worst = 0;
 	a->y.data = y;
 	attend_run(a, scratch);
@@ -89,8 +93,11 @@ static void test(const char *name, struct attend *a, size_t nq, size_t nk, size_
 			for (int64_t i = 0; i < a->queries; i++)
 				for (int64_t d = 0; d < a->vsize; d += 3) {
 					double want = expected(a, b, h, i, d);
-					double got = get(a, y, b * a->y.batch + h * a->y.head + i * a->y.row + d);
-					double diff = isnan(want) && isnan(got) ? 0 : fabs(got - want);
+					double got = get(a, y,
+							 b * a->y.batch + h * a->y.head +
+								 i * a->y.row + d);
+					double diff =
+						isnan(want) && isnan(got) ? 0 : fabs(got - want);
 					if (!(diff <= worst))
 						worst = diff;
 				}
@@ -109,22 +116,37 @@ static void test(const char *name, struct attend *a, size_t nq, size_t nk, size_
 /* q, k and v packed side by side, as one product makes them */
 static struct attend packed(int64_t batch, int64_t heads, int64_t rows, int64_t size)
 {
-	struct attend_view v = {.batch = rows * 3 * heads * size, .head = size, .row = 3 * heads * size};
-	return (struct attend){.batch = batch, .heads = heads, .kv_heads = heads, .queries = rows,
-			       .keys = rows, .size = size, .vsize = size, .q = v, .k = v, .v = v,
+	struct attend_view v = {
+		.batch = rows * 3 * heads * size, .head = size, .row = 3 * heads * size};
+	return (struct attend){.batch = batch,
+			       .heads = heads,
+			       .kv_heads = heads,
+			       .queries = rows,
+			       .keys = rows,
+			       .size = size,
+			       .vsize = size,
+			       .q = v,
+			       .k = v,
+			       .v = v,
 			       .y = {.batch = rows * heads * size, .head = size, .row = heads * size},
 			       .scale = 0.25f};
 }
 
-static struct attend separate(int64_t batch, int64_t heads, int64_t kv, int64_t queries, int64_t keys,
-			      int64_t size, int64_t vsize)
+static struct attend separate(int64_t batch, int64_t heads, int64_t kv, int64_t queries,
+			      int64_t keys, int64_t size, int64_t vsize)
 {
-	return (struct attend){.batch = batch, .heads = heads, .kv_heads = kv, .queries = queries,
-			       .keys = keys, .size = size, .vsize = vsize,
+	return (struct attend){.batch = batch,
+			       .heads = heads,
+			       .kv_heads = kv,
+			       .queries = queries,
+			       .keys = keys,
+			       .size = size,
+			       .vsize = vsize,
 			       .q = {NULL, heads * queries * size, queries * size, size},
 			       .k = {NULL, kv * keys * size, keys * size, size},
 			       .v = {NULL, kv * keys * vsize, keys * vsize, vsize},
-			       .y = {NULL, heads * queries * vsize, queries * vsize, vsize}, .scale = 0.5f};
+			       .y = {NULL, heads * queries * vsize, queries * vsize, vsize},
+			       .scale = 0.5f};
 }
 
 int main(void)
@@ -147,13 +169,14 @@ int main(void)
 	a.mask = mask;
 	a.mask_step[0] = T;
 	a.mask_step[3] = 1;
-	test("with a mask of keys", &a, 2 * 4 * Q * 12, 2 * 2 * T * 12, 2 * 2 * T * 20, 2 * 4 * Q * 20);
+	test("with a mask of keys", &a, 2 * 4 * Q * 12, 2 * 2 * T * 12, 2 * 2 * T * 20,
+	     2 * 4 * Q * 20);
 	a.mask = mask_bool;
 	a.mask_bool = true;
 	a.mask_step[0] = 0;
 	a.mask_step[2] = T;
-	test("with a mask of bool, a row of it empty", &a, 2 * 4 * Q * 12, 2 * 2 * T * 12, 2 * 2 * T * 20,
-	     2 * 4 * Q * 20);
+	test("with a mask of bool, a row of it empty", &a, 2 * 4 * Q * 12, 2 * 2 * T * 12,
+	     2 * 2 * T * 20, 2 * 4 * Q * 20);
 	a.safe = true;
 	test("the same, safe", &a, 2 * 4 * Q * 12, 2 * 2 * T * 12, 2 * 2 * T * 20, 2 * 4 * Q * 20);
 	a = separate(1, 2, 1, Q, T, 12, 20);

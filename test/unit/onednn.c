@@ -28,8 +28,8 @@ struct test {
 	const char *name, *op;
 	enum dtype type;
 	int nin;
-	struct shape in[MAX_IN]; /* rank -1: left out */
-	bool weight[MAX_IN];	 /* an initializer */
+	struct shape in[MAX_IN];    /* rank -1: left out */
+	bool weight[MAX_IN];	    /* an initializer */
 	enum layout layout[MAX_IN]; /* in which the plan would have it */
 	bool bool_mask;
 	int nout;
@@ -51,7 +51,8 @@ static struct tensor *make_input(struct bench *b, const struct test *t, int i)
 	enum dtype type = t->bool_mask && i == 3 ? DT_BOOL : t->type;
 	struct tensor *x = tensor_new(&b->arena, type, &t->in[i]);
 	for (int64_t k = 0; k < tensor_count(x); k++)
-		elem_set_f64(type, x->data, k, type == DT_BOOL ? random_value() > -0.5f : random_value());
+		elem_set_f64(type, x->data, k,
+			     type == DT_BOOL ? random_value() > -0.5f : random_value());
 	return x;
 }
 
@@ -71,8 +72,8 @@ static void setup(struct bench *b, const struct test *t, void *params)
 	int nout = t->nout ? t->nout : 1;
 	for (int i = 0; i < nout; i++)
 		out[i] = graph_add_value(b->graph, "")->id;
-	b->node = graph_add_node(b->graph, op_named(t->op), params, in, (uint32_t)t->nin, out, (uint32_t)nout,
-				 origin_new(&b->arena, t->name, t->op, 1));
+	b->node = graph_add_node(b->graph, op_named(t->op), params, in, (uint32_t)t->nin, out,
+				 (uint32_t)nout, origin_new(&b->arena, t->name, t->op, 1));
 	b->info = arena_new_n(&b->arena, struct vinfo, b->graph->nvalues);
 	for (int i = 0; i < t->nin; i++) {
 		if (!b->in[i])
@@ -83,8 +84,12 @@ static void setup(struct bench *b, const struct test *t, void *params)
 		v->known = t->weight[i] ? b->in[i] : NULL;
 		v->layout = t->layout[i];
 	}
-	struct infer c = {.graph = b->graph, .node = b->node, .info = b->info, .arena = &b->arena,
-			  .diag = &b->diag, .concrete = true};
+	struct infer c = {.graph = b->graph,
+			  .node = b->node,
+			  .info = b->info,
+			  .arena = &b->arena,
+			  .diag = &b->diag,
+			  .concrete = true};
 	for (int i = 0; i < nout; i++)
 		b->info[out[i]].type = type_tensor(t->type);
 	if (op_resolved(b->node->op).infer(&c))
@@ -110,8 +115,12 @@ static struct tensor *in_layout(struct arena *a, const struct tensor *x, enum la
 /* The first output by this kernel, row-major; NULL where it refuses. twice: the plan runs again. */
 static struct tensor *run(struct bench *b, const struct kernel *k, bool inplace)
 {
-	struct site site = {.graph = b->graph, .node = b->node, .info = b->info, .store = b->store,
-			    .node_arena = &b->arena, .plan_arena = &b->arena};
+	struct site site = {.graph = b->graph,
+			    .node = b->node,
+			    .info = b->info,
+			    .store = b->store,
+			    .node_arena = &b->arena,
+			    .plan_arena = &b->arena};
 	struct why why = {.arena = &b->arena};
 	const struct tensor *in[MAX_IN] = {NULL};
 	struct tensor *out[2] = {NULL};
@@ -119,8 +128,12 @@ static struct tensor *run(struct bench *b, const struct kernel *k, bool inplace)
 		printf("# %s refuses: %s\n", k->op, why.text);
 		return NULL;
 	}
-	struct step step = {.kernel = k, .node = b->node, .params = b->node->params, .nin = b->node->nin,
-			    .nout = b->node->nout, .from = b->node->origin};
+	struct step step = {.kernel = k,
+			    .node = b->node,
+			    .params = b->node->params,
+			    .nin = b->node->nin,
+			    .nout = b->node->nout,
+			    .from = b->node->origin};
 	if (k->reshape && k->reshape(&site, &step, &b->diag))
 		goto failed;
 	for (uint32_t i = 0; i < step.nin; i++)
@@ -128,7 +141,8 @@ static struct tensor *run(struct bench *b, const struct kernel *k, bool inplace)
 			in[i] = in_layout(&b->arena, b->in[i], step.want ? step.want[i] : LAYOUT_ROW);
 	for (uint32_t i = 0; i < step.nout; i++) {
 		struct tensor *y = out[i] = arena_new(&b->arena, struct tensor);
-		*y = (struct tensor){.type = site_out(&site, i)->type, .shape = site_out(&site, i)->shape,
+		*y = (struct tensor){.type = site_out(&site, i)->type,
+				     .shape = site_out(&site, i)->shape,
 				     .layout = step.give ? step.give[i] : LAYOUT_ROW};
 		if (!tensor_bytes(tensor_dtype(y), &y->shape, y->layout, &y->bytes))
 			goto failed;
@@ -136,7 +150,10 @@ static struct tensor *run(struct bench *b, const struct kernel *k, bool inplace)
 	}
 	if (inplace && step.ninplace)
 		out[step.inplace[0].out]->data = in[step.inplace[0].in]->data;
-	struct call c = {.step = &step, .in = in, .out = out, .diag = &b->diag,
+	struct call c = {.step = &step,
+			 .in = in,
+			 .out = out,
+			 .diag = &b->diag,
 			 .workspace = mem_alloc(step.workspace + 1, MEM_WORKSPACE)};
 	int err = k->run(&c);
 	mem_free(c.workspace);
@@ -154,7 +171,8 @@ static double tolerance(enum dtype t)
 	return t == DT_F16 ? 2e-3 : t == DT_BF16 ? 1.6e-2 : 1e-4;
 }
 
-static void compare(const struct test *t, const struct tensor *y, const struct tensor *ref, const char *how)
+static void compare(const struct test *t, const struct tensor *y, const struct tensor *ref,
+		    const char *how)
 {
 	double worst = 0, scale = 1e-3;
 	for (int64_t i = 0; i < tensor_count(ref); i++) {
@@ -166,8 +184,8 @@ static void compare(const struct test *t, const struct tensor *y, const struct t
 			scale = fabs(b);
 	}
 	bool ok = worst <= tolerance(t->type) * scale;
-	printf("%sok %s %s%s # %.2g of %.2g\n", ok ? "" : "not ", t->name, dtype_name(t->type), how, worst,
-	       scale);
+	printf("%sok %s %s%s # %.2g of %.2g\n", ok ? "" : "not ", t->name, dtype_name(t->type), how,
+	       worst, scale);
 	bad += !ok;
 	checked++;
 }
@@ -201,7 +219,7 @@ static void test(const struct test *t, void *params)
 
 #define S(...)                                                                                     \
 	{                                                                                          \
-		.rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = {__VA_ARGS__}   \
+		.rank = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .dim = { __VA_ARGS__ } \
 	}
 #define NONE                                                                                       \
 	{                                                                                          \
@@ -212,10 +230,21 @@ static const struct ints absent = {.n = -1};
 static void convolutions(enum dtype type)
 {
 	static const int64_t two[] = {2, 2}, one[] = {1, 1, 1, 1}, three[] = {3, 3, 3, 3};
-	struct fused_conv p = {.dilations = absent, .kernel_shape = absent, .pads = {one, 4},
-			       .strides = absent, .group = 1, .act = ACT_RELU};
-	struct test t = {"conv 3x3 bias relu", "infer::Conv", type, 4,
-			 {S(1, 32, 14, 14), S(48, 32, 3, 3), S(48), NONE}, {0, 1, 1, 0}, {0}, 0, 0};
+	struct fused_conv p = {.dilations = absent,
+			       .kernel_shape = absent,
+			       .pads = {one, 4},
+			       .strides = absent,
+			       .group = 1,
+			       .act = ACT_RELU};
+	struct test t = {"conv 3x3 bias relu",
+			 "infer::Conv",
+			 type,
+			 4,
+			 {S(1, 32, 14, 14), S(48, 32, 3, 3), S(48), NONE},
+			 {0, 1, 1, 0},
+			 {0},
+			 0,
+			 0};
 	test(&t, &p);
 	t.name = "conv 3x3 bias sum hardswish, channels last";
 	t.layout[0] = LAYOUT_CHANNELS_LAST;
@@ -224,80 +253,200 @@ static void convolutions(enum dtype type)
 	p.act_alpha = 1.0f / 6;
 	p.act_beta = 0.5f;
 	test(&t, &p);
-	t = (struct test){"conv 7x7 stride 2 of 3 channels", "infer::Conv", type, 2,
-			  {S(2, 3, 33, 31), S(20, 3, 7, 7)}, {0, 1}, {0}, 0, 0};
+	t = (struct test){"conv 7x7 stride 2 of 3 channels",
+			  "infer::Conv",
+			  type,
+			  2,
+			  {S(2, 3, 33, 31), S(20, 3, 7, 7)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
 	p.pads.v = three;
 	p.strides = (struct ints){two, 2};
 	p.act = ACT_SILU;
 	p.act_alpha = 1;
 	test(&t, &p);
-	t = (struct test){"depthwise", "infer::Conv", type, 3,
-			  {S(1, 40, 15, 15), S(40, 1, 3, 3), S(40)}, {0, 1, 1}, {0}, 0, 0};
+	t = (struct test){
+		"depthwise", "infer::Conv", type, 3, {S(1, 40, 15, 15), S(40, 1, 3, 3), S(40)},
+		{0, 1, 1},   {0},	    0,	  0};
 	p.pads.v = one;
 	p.group = 40;
 	p.act = ACT_CLIP;
 	p.act_alpha = 0;
 	p.act_beta = 6;
 	test(&t, &p);
-	t = (struct test){"groups, dilated, weights that are no initializer", "infer::Conv", type, 2,
-			  {S(1, 12, 17, 9), S(18, 4, 3, 3)}, {0}, {0}, 0, 0};
+	t = (struct test){"groups, dilated, weights that are no initializer",
+			  "infer::Conv",
+			  type,
+			  2,
+			  {S(1, 12, 17, 9), S(18, 4, 3, 3)},
+			  {0},
+			  {0},
+			  0,
+			  0};
 	p.group = 3;
 	p.dilations = (struct ints){two, 2};
 	p.pads = absent;
 	p.act = ACT_NONE;
 	test(&t, &p);
-	p = (struct fused_conv){.auto_pad = FUSED_SAME_UPPER, .dilations = absent, .kernel_shape = absent,
-				.pads = absent, .strides = absent, .group = 1, .act = ACT_GELU};
-	t = (struct test){"conv of rank 3, SAME", "infer::Conv", type, 3,
-			  {S(2, 16, 50), S(24, 16, 4), S(24)}, {0, 1, 1}, {0}, 0, 0};
+	p = (struct fused_conv){.auto_pad = FUSED_SAME_UPPER,
+				.dilations = absent,
+				.kernel_shape = absent,
+				.pads = absent,
+				.strides = absent,
+				.group = 1,
+				.act = ACT_GELU};
+	t = (struct test){"conv of rank 3, SAME",
+			  "infer::Conv",
+			  type,
+			  3,
+			  {S(2, 16, 50), S(24, 16, 4), S(24)},
+			  {0, 1, 1},
+			  {0},
+			  0,
+			  0};
 	test(&t, &p);
-	t = (struct test){"conv of rank 5", "infer::Conv", type, 3,
-			  {S(1, 16, 5, 6, 7), S(8, 16, 2, 3, 2), S(8)}, {0, 1, 1}, {0}, 0, 0};
+	t = (struct test){"conv of rank 5",
+			  "infer::Conv",
+			  type,
+			  3,
+			  {S(1, 16, 5, 6, 7), S(8, 16, 2, 3, 2), S(8)},
+			  {0, 1, 1},
+			  {0},
+			  0,
+			  0};
 	test(&t, &p);
-	t = (struct test){"conv 1x1 of a blocked image", "infer::Conv", type, 3,
-			  {S(1, 20, 6, 6), S(8, 20, 1, 1), S(8)}, {0, 1, 1}, {LAYOUT_BLOCK16}, 0, 0};
+	t = (struct test){"conv 1x1 of a blocked image",
+			  "infer::Conv",
+			  type,
+			  3,
+			  {S(1, 20, 6, 6), S(8, 20, 1, 1), S(8)},
+			  {0, 1, 1},
+			  {LAYOUT_BLOCK16},
+			  0,
+			  0};
 	test(&t, &p);
 }
 
 static void products(enum dtype type)
 {
 	struct fused_gemm p = {.alpha = 1, .beta = 1, .act = ACT_GELU};
-	struct test t = {"product, bias, gelu", "infer::Gemm", type, 3,
-			 {S(2, 9, 64), S(64, 48), S(48)}, {0, 1, 1}, {0}, 0, 0};
+	struct test t = {"product, bias, gelu",
+			 "infer::Gemm",
+			 type,
+			 3,
+			 {S(2, 9, 64), S(64, 48), S(48)},
+			 {0, 1, 1},
+			 {0},
+			 0,
+			 0};
 	test(&t, &p);
-	t = (struct test){"product, bias, sum", "infer::Gemm", type, 4,
-			  {S(2, 9, 64), S(64, 48), S(48), S(2, 9, 48)}, {0, 1, 1}, {0}, 0, 0};
+	t = (struct test){"product, bias, sum",
+			  "infer::Gemm",
+			  type,
+			  4,
+			  {S(2, 9, 64), S(64, 48), S(48), S(2, 9, 48)},
+			  {0, 1, 1},
+			  {0},
+			  0,
+			  0};
 	p.act = ACT_NONE;
 	test(&t, &p);
-	t = (struct test){"product with alpha, beta, transposed weights", "infer::Gemm", type, 4,
-			  {S(7, 33), S(20, 33), S(20), S(7, 20)}, {0, 1, 1}, {0}, 0, 0};
+	t = (struct test){"product with alpha, beta, transposed weights",
+			  "infer::Gemm",
+			  type,
+			  4,
+			  {S(7, 33), S(20, 33), S(20), S(7, 20)},
+			  {0, 1, 1},
+			  {0},
+			  0,
+			  0};
 	p = (struct fused_gemm){.alpha = 0.5f, .beta = 2, .transB = 1, .act = ACT_RELU};
 	test(&t, &p);
-	t = (struct test){"product with a column C, transposed A", "infer::Gemm", type, 3,
-			  {S(33, 7), S(33, 20), S(7, 1)}, {0, 1}, {0}, 0, 0};
+	t = (struct test){"product with a column C, transposed A",
+			  "infer::Gemm",
+			  type,
+			  3,
+			  {S(33, 7), S(33, 20), S(7, 1)},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
 	p = (struct fused_gemm){.alpha = 1, .beta = 1, .transA = 1};
 	test(&t, &p);
-	t = (struct test){"batches that repeat", "infer::Gemm", type, 2,
-			  {S(2, 1, 3, 5, 8), S(4, 1, 8, 6)}, {0}, {0}, 0, 0};
+	t = (struct test){"batches that repeat",
+			  "infer::Gemm",
+			  type,
+			  2,
+			  {S(2, 1, 3, 5, 8), S(4, 1, 8, 6)},
+			  {0},
+			  {0},
+			  0,
+			  0};
 	p = (struct fused_gemm){.alpha = 1, .beta = 1};
 	test(&t, &p);
-	t = (struct test){"batches of weights, scalar C", "infer::Gemm", type, 3,
-			  {S(3, 5, 8), S(3, 8, 6), {.rank = 0}}, {0, 1}, {0}, 0, 0};
+	t = (struct test){"batches of weights, scalar C",
+			  "infer::Gemm",
+			  type,
+			  3,
+			  {S(3, 5, 8), S(3, 8, 6), {.rank = 0}},
+			  {0, 1},
+			  {0},
+			  0,
+			  0};
 	test(&t, &p);
-	t = (struct test){"vector by matrix", "infer::Gemm", type, 2, {S(8), S(3, 8, 6)}, {0}, {0}, 0, 0};
+	t = (struct test){
+		"vector by matrix", "infer::Gemm", type, 2, {S(8), S(3, 8, 6)}, {0}, {0}, 0, 0};
 	test(&t, &p);
-	t = (struct test){"matrix by vector", "infer::Gemm", type, 2, {S(5, 8), S(8)}, {0, 1}, {0}, 0, 0};
+	t = (struct test){
+		"matrix by vector", "infer::Gemm", type, 2, {S(5, 8), S(8)}, {0, 1}, {0}, 0, 0};
 	test(&t, &p);
 }
 
 static void pointwise(enum dtype type)
 {
 	static const int64_t outs[] = {6};
-	static const int64_t code[] = {PW_INPUT, 0, 0, 0, PW_INPUT, 1, 0, 0, PW_ADD, 0, 1, 0, PW_CONST, 0, 0, 0,
-				       PW_MUL,	 2, 3, 0, PW_ACT, 4, ACT_HARDSWISH, 1, PW_SUB, 5, 0, 0};
+	static const int64_t code[] = {PW_INPUT,
+				       0,
+				       0,
+				       0,
+				       PW_INPUT,
+				       1,
+				       0,
+				       0,
+				       PW_ADD,
+				       0,
+				       1,
+				       0,
+				       PW_CONST,
+				       0,
+				       0,
+				       0,
+				       PW_MUL,
+				       2,
+				       3,
+				       0,
+				       PW_ACT,
+				       4,
+				       ACT_HARDSWISH,
+				       1,
+				       PW_SUB,
+				       5,
+				       0,
+				       0};
 	static const float consts[] = {1.5f, 1.0f / 6, 0.5f};
-	struct fused_pointwise p = {.code = {code, 28}, .consts = {consts, 3}, .outs = {outs, 1}, .expr = "x"};
-	struct test t = {"pointwise", "infer::Pointwise", type, 2, {S(2, 40, 9, 9), S(2, 40, 9, 9)}, {0}, {0}, 0, 0};
+	struct fused_pointwise p = {
+		.code = {code, 28}, .consts = {consts, 3}, .outs = {outs, 1}, .expr = "x"};
+	struct test t = {"pointwise",
+			 "infer::Pointwise",
+			 type,
+			 2,
+			 {S(2, 40, 9, 9), S(2, 40, 9, 9)},
+			 {0},
+			 {0},
+			 0,
+			 0};
 	test(&t, &p);
 	t.name = "pointwise, channels last";
 	t.layout[0] = LAYOUT_CHANNELS_LAST;

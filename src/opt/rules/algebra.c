@@ -116,7 +116,7 @@ static bool spatial_mean(struct match *m)
 	struct shape x = match_shape(m, "x");
 	uint32_t mask = 0;
 
-	if (!t || x.rank < 3 || x.rank > 5 || tensor_count(t) != x.rank - 2 || !is_fusable(m, "x"))
+	if (!t || x.rank < 4 || x.rank > 5 || tensor_count(t) != x.rank - 2 || !is_fusable(m, "x"))
 		return false;
 	for (int64_t i = 0; i < tensor_count(t); i++) {
 		int a = axis_of(elem_i64(tensor_dtype(t), t->data, i), x.rank);
@@ -163,15 +163,15 @@ const struct rule rules_algebra[] = {
 	{"mul-one", SIMPLIFY, "y = Mul(x, 1)", "y = x", same, .sample = "x[2,3]"},
 	{"div-one", SIMPLIFY, "y = Div(x, 1)", "y = x", same, .sample = "x[2,3]"},
 	{"pow-one", SIMPLIFY, "y = Pow(x, 1)", "y = x", same, .sample = "x+[2,3]"},
-	{"mul-mul", SIMPLIFY, "y = Mul(Mul(x, #a), #b)", "y = Mul(x, Mul(a, b))", floats_one_number, true,
+	{"mul-mul", FUSE, "y = Mul(Mul(x, #a), #b)", "y = Mul(x, Mul(a, b))", floats_one_number, true,
 	 .sample = "x[2,3] a[3] b=0.5"},
-	{"add-add", SIMPLIFY, "y = Add(Add(x, #a), #b)", "y = Add(x, Add(a, b))", floats_one_number, true,
+	{"add-add", FUSE, "y = Add(Add(x, #a), #b)", "y = Add(x, Add(a, b))", floats_one_number, true,
 	 .sample = "x[2,3] a[3] b=0.5"},
-	{"div-mul", SIMPLIFY, "y = Mul(Div(x, #a), #b)", "y = Mul(x, Div(b, a))", floats_one_number, true,
+	{"div-mul", FUSE, "y = Mul(Div(x, #a), #b)", "y = Mul(x, Div(b, a))", floats_one_number, true,
 	 .sample = "x[2,3] a+[3] b=0.5"},
 	EXPANDED(Add), EXPANDED(Sub), EXPANDED(Mul), EXPANDED(Div),
 	{"sub-expanded", SIMPLIFY, "y = Sub(Expand(z, s), x)", "y = Sub(z, x)", broadcasts_anyway,
 	 .sample = "x[2,3] z[1,3] s=[2,3]"},
-	{"mean-spatial", SIMPLIFY, "y = ReduceMean(x, #axes) {keepdims=1}", "y = GlobalAveragePool(x)", spatial_mean, true,
+	{"mean-spatial", FUSE, "y = ReduceMean(x, #axes) {keepdims=1}", "y = GlobalAveragePool(x)", spatial_mean, true,
 	 .sample = "x[2,3,4,4] axes=[-1,-2]"},
 	{0}};

@@ -30,6 +30,12 @@ static bool layer_norm(struct match *m)
 	return true;
 }
 
+static bool shift(struct match *m)
+{
+	return is_fusable(m, "x") && match_rank(m, "b") == 1 && match_rank(m, "s") == 1 &&
+	       dims_equal(dim_at(m, "b", 0), dim_at(m, "s", 0));
+}
+
 static bool rms_norm(struct match *m)
 {
 	double v;
@@ -61,6 +67,8 @@ const struct rule rules_norm[] = {
 	LAYER_NORM("scale-first", MEAN VAR("Mul(d, d)") "y = Add(Mul(d, Mul(Reciprocal(Sqrt(Add(q, #e))), #s)), #b)"),
 	{"layernorm-noshift", FUSE, MEAN VAR("Pow(d, 2)") "y = Mul(Div(d, Sqrt(Add(q, #e))), #s)",
 	 "y = LayerNormalization(x, s) {axis=-1, epsilon=@e*1}", layer_norm, true, .sample = SAMPLE},
+	{"layernorm-shift", FUSE, "y = Add(n: LayerNormalization(x, s), #b)", "y = LayerNormalization(x, s, b) {...n}", shift,
+	 true, .sample = "x[2,3,8] s[8] b[8]"},
 	{"rmsnorm-div", FUSE, "y = Mul(Div(x, Sqrt(Add(ReduceMean(Pow(x, 2), #a) {keepdims=1}, #e))), #s)",
 	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true, .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
 	{"rmsnorm-reciprocal", FUSE,
