@@ -1025,20 +1025,20 @@ static void gqa_append(const struct att *a, const float *past, int64_t past_room
 		for (int64_t h = 0; h < a->kv_heads; h++) {
 			int64_t at = b * a->kv_heads + h, used = starts[b];
 			float *y = to + at * a->keys * a->size;
-			if (past)
-				memcpy(y, past + at * past_room * a->size,
-				       (size_t)((past_room < a->keys ? past_room : a->keys) * a->size) * sizeof(float));
+			if (past && used > 0)
+				memcpy(y, past + at * past_room * a->size, (size_t)(used * a->size) * sizeof(float));
 			for (int64_t r = 0; r < a->queries && used + r < a->keys; r++)
 				memcpy(y + (used + r) * a->size, x->data + b * x->batch + h * x->head + r * x->row,
 				       (size_t)a->size * sizeof(float));
 			int64_t end = used + a->queries;
-			if (!past && end < a->keys)
+			if (end < a->keys)
 				memset(y + end * a->size, 0, (size_t)((a->keys - end) * a->size) * sizeof(float));
 		}
 }
 
 /* The first prompt may be shorter than the queries there are: what is beyond is padding. */
-static int gqa_lengths(const struct call *c, const struct att *a, int64_t total, int64_t *valid, int64_t *starts)
+static int gqa_lengths(const struct call *c, const struct att *a, int64_t total, int64_t past_room, int64_t *valid,
+		       int64_t *starts)
 {
 	const struct tensor *lens = c->in[GQA_SEQLENS];
 	bool prompt = a->queries == total;
@@ -1048,7 +1048,7 @@ static int gqa_lengths(const struct call *c, const struct att *a, int64_t total,
 	for (int64_t b = 0; b < a->batch; b++) {
 		valid[b] = (int64_t)((const int32_t *)lens->data)[b] + 1;
 		starts[b] = prompt ? 0 : valid[b] - a->queries;
-		if (valid[b] < 0 || valid[b] > a->keys || starts[b] < 0)
+		if (valid[b] < 0 || valid[b] > a->keys || starts[b] < 0 || starts[b] > past_room)
 			return call_fail(c, E_VALUE, "seqlens_k that fit the cache", NULL);
 	}
 	return 0;
@@ -1072,7 +1072,7 @@ static int gqa_run(const struct call *c)
 	a->mode = p->qk_output == 2 ? 3 : 0;
 	int64_t *valid = scratch_take(&s, (size_t)a->batch * sizeof(int64_t));
 	int64_t *starts = scratch_take(&s, (size_t)a->batch * sizeof(int64_t));
-	if ((rc = gqa_lengths(c, a, total, valid, starts)))
+	if ((rc = gqa_lengths(c, a, total, past_room, valid, starts)))
 		return rc;
 	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) * (size_t)pool_threads());
 	const float *q = wide_in(&s, c->in[GQA_Q]);

@@ -60,9 +60,20 @@ static double floor_mod(double a, double b)
 		return copysign(0, b);
 	return (r < 0) != (b < 0) ? r + b : r;
 }
+/* fmodf by one division in double, which is exact where the quotient is not too long. */
+static inline float quick_fmodf(float a, float b)
+{
+	double x = (double)fabsf(a), y = (double)fabsf(b), q = x / y;
+
+	if (!(q < 0x1p28)) /* too long, or not a number */
+		return fmodf(a, b);
+	double r = x - (double)(int64_t)q * y;
+	r = r < 0 ? r + y : r; /* the quotient was rounded up to a whole number */
+	return copysignf((float)r, a);
+}
 static float floor_modf(float a, float b)
 {
-	float r = fmodf(a, b);
+	float r = quick_fmodf(a, b);
 
 	if (r == 0)
 		return copysignf(0, b);
@@ -70,7 +81,7 @@ static float floor_modf(float a, float b)
 }
 BIN(mod_f32, float, float, float, floor_modf(a, b))
 BIN(mod_f64, double, double, double, floor_mod(a, b))
-BIN(fmod_f32, float, float, float, fmodf(a, b))
+BIN(fmod_f32, float, float, float, quick_fmodf(a, b))
 BIN(fmod_f64, double, double, double, fmod(a, b))
 BIN(pow_f32, float, float, float, powf(a, b))
 BIN(pow_f64, double, double, double, pow(a, b))

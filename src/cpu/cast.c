@@ -149,6 +149,14 @@ static void cast_through_f32(const struct how *h, const void *x, void *y, int64_
 {
 	float f[BLOCK];
 
+	if (h->to == DT_F32) {
+		simd_to_f32(h->from, x, begin, end - begin, (float *)y + begin);
+		return;
+	}
+	if (h->from == DT_F32) {
+		store_narrow(h, (const float *)x + begin, end - begin, y, begin);
+		return;
+	}
 	for (int64_t n; begin < end; begin += n) {
 		n = end - begin < BLOCK ? end - begin : BLOCK;
 		if (h->from == DT_F64)

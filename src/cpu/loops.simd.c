@@ -65,18 +65,47 @@ MAP(cube, x * x * x)
 /* Where the reduction by pi/2 would lose digits, the library's functions take over. */
 static inline vf trig(vf x, int add)
 {
-	vf y = v_sincos(x, add);
+	vf y = add == 2 ? v_tan(x) : v_sincos(x, add);
 	if (v_any(v_le(v_abs(x), v_set(8192.0f))) && !v_any(v_lt(v_set(8192.0f), v_abs(x))) &&
 	    !v_any(v_isnan(x)))
 		return y;
 	float in[VW], out[VW];
 	v_store(in, x);
 	for (int i = 0; i < VW; i++)
-		out[i] = add ? cosf(in[i]) : sinf(in[i]);
+		out[i] = add == 2 ? tanf(in[i]) : add ? cosf(in[i]) : sinf(in[i]);
 	return v_load(out);
 }
 MAP(sin, trig(x, 0))
 MAP(cos, trig(x, 1))
+MAP(tan, trig(x, 2))
+MAP(asin, v_asin(x))
+MAP(acos, v_acos(x))
+MAP(atan, v_atan(x))
+MAP(sinh, v_sinh(x))
+MAP(cosh, v_cosh(x))
+MAP(asinh, v_asinh(x))
+MAP(acosh, v_acosh(x))
+MAP(atanh, v_atanh(x))
+
+static void is_nan(const float *x, uint8_t *y, int64_t n)
+{
+	LOOP for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] != x[i];
+}
+static void is_inf(const float *x, uint8_t *y, int64_t n, bool neg, bool pos)
+{
+	uint32_t a = pos ? 0x7f800000u : 0xff800000u, b = neg ? 0xff800000u : 0x7f800000u;
+	if (!pos && !neg) {
+		memset(y, 0, (size_t)n);
+		return;
+	}
+	LOOP for (int64_t i = 0; i < n; i++)
+	{
+		uint32_t u;
+		memcpy(&u, &x[i], sizeof(u));
+		y[i] = (uint8_t)((u == a) | (u == b));
+	}
+}
 
 /* ---- two inputs ----------------------------------------------------------------------------- */
 
@@ -377,7 +406,9 @@ const struct simd V(simd_table) = {
 		[VF_ABS] = map_abs, [VF_NEG] = map_neg, [VF_CEIL] = map_ceil,
 		[VF_FLOOR] = map_floor, [VF_ROUND] = map_round, [VF_SIGN] = map_sign,
 		[VF_SQRT] = map_sqrt, [VF_RECIPROCAL] = map_reciprocal, [VF_EXP] = map_exp,
-		[VF_LOG] = map_log, [VF_SIN] = map_sin, [VF_COS] = map_cos, [VF_TANH] = map_tanh,
+		[VF_LOG] = map_log, [VF_SIN] = map_sin, [VF_COS] = map_cos, [VF_TAN] = map_tan, [VF_ASIN] = map_asin,
+		[VF_ACOS] = map_acos, [VF_ATAN] = map_atan, [VF_SINH] = map_sinh, [VF_COSH] = map_cosh,
+		[VF_ASINH] = map_asinh, [VF_ACOSH] = map_acosh, [VF_ATANH] = map_atanh, [VF_TANH] = map_tanh,
 		[VF_ERF] = map_erf, [VF_SIGMOID] = map_sigmoid, [VF_SOFTPLUS] = map_softplus,
 		[VF_SOFTSIGN] = map_softsign, [VF_GELU] = map_gelu, [VF_GELU_TANH] = map_gelu_tanh,
 		[VF_MISH] = map_mish, [VF_RELU] = map_relu, [VF_CLIP] = map_clip,
@@ -403,6 +434,8 @@ const struct simd V(simd_table) = {
 		 [DT_I16] = clip_i16, [DT_U16] = clip_u16, [DT_I32] = clip_i32,
 		 [DT_U32] = clip_u32, [DT_I64] = clip_i64, [DT_U64] = clip_u64},
 	.where = {where_8, where_16, where_32, where_64},
+	.is_nan = is_nan,
+	.is_inf = is_inf,
 	.f16_to_f32 = half_to_float,
 	.f32_to_f16 = float_to_half,
 	.bf16_to_f32 = brain_to_float,

@@ -318,7 +318,10 @@ static void real_done(const struct tensor *t, const void *from, bool drop)
 	integer_range(d, &low, &high);
 	for (int64_t i = 0; i < n; i++) {
 		double v = ((const double *)from)[i];
-		v = drop && d != DT_BOOL ? trunc(v) : rint(v);
+		if (drop && d != DT_BOOL) /* the nearest float first: 93.9999999 is meant to be 94 */
+			v = trunc(fabs(v) < 0x1p23 ? (double)(float)v : v);
+		else
+			v = rint(v);
 		if (d == DT_BOOL)
 			((uint8_t *)t->data)[i] = v != 0;
 		else if (!(v < high)) /* 2^63 - 1 and 2^64 - 1 are no doubles */

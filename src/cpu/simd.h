@@ -22,6 +22,15 @@ enum vfun {
 	VF_LOG,
 	VF_SIN,
 	VF_COS,
+	VF_TAN,
+	VF_ASIN,
+	VF_ACOS,
+	VF_ATAN,
+	VF_SINH,
+	VF_COSH,
+	VF_ASINH,
+	VF_ACOSH,
+	VF_ATANH,
 	VF_TANH,
 	VF_ERF,
 	VF_SIGMOID,
@@ -75,6 +84,9 @@ struct simd {
 	void (*clip[DT_COUNT])(const void *x, void *y, int64_t n, const void *lo, const void *hi);
 	/* of 1, 2, 4, 8 bytes: y = c ? a : b */
 	void (*where[4])(const uint8_t *c, const void *a, const void *b, void *y, int64_t n);
+	/* of fp32, to bool */
+	void (*is_nan)(const float *x, uint8_t *y, int64_t n);
+	void (*is_inf)(const float *x, uint8_t *y, int64_t n, bool neg, bool pos);
 	void (*f16_to_f32)(const uint16_t *x, float *y, int64_t n);
 	void (*f32_to_f16)(const float *x, uint16_t *y, int64_t n);
 	void (*bf16_to_f32)(const uint16_t *x, float *y, int64_t n);

@@ -6,7 +6,7 @@
 #include "cpu/simd.h"
 #include "cpu/util.h"
 
-#include <float.h>
+#include <math.h>
 #include <string.h>
 
 enum { NPARAMS = 2 };
@@ -14,8 +14,7 @@ enum { NPARAMS = 2 };
 /* How an operator computes; floats of 16 bits and less go through fp32. */
 struct how {
 	const char *op;
-	int vfun; /* enum vfun, or -1: f32 or f64 */
-	float (*f32)(float);
+	int vfun; /* enum vfun, or -1: through f64 */
 	double (*f64)(double x, const double *p);
 	void (*params)(const void *params, double *p);
 	bool cheap;
@@ -110,51 +109,51 @@ static void params_scale(const void *params, double *p)
 }
 
 static const struct how hows[] = {
-	{"Abs", VF_ABS, NULL, f64_abs, NULL, true},
-	{"Neg", VF_NEG, NULL, f64_neg, NULL, true},
-	{"Ceil", VF_CEIL, NULL, f64_ceil, NULL, true},
-	{"Floor", VF_FLOOR, NULL, f64_floor, NULL, true},
-	{"Round", VF_ROUND, NULL, f64_round, NULL, true},
-	{"Sign", VF_SIGN, NULL, f64_sign, NULL, true},
-	{"Sqrt", VF_SQRT, NULL, f64_sqrt, NULL, true},
-	{"Reciprocal", VF_RECIPROCAL, NULL, f64_reciprocal, NULL, true},
-	{"Exp", VF_EXP, NULL, f64_exp, NULL, false},
-	{"Log", VF_LOG, NULL, f64_log, NULL, false},
-	{"Sin", VF_SIN, NULL, f64_sin, NULL, false},
-	{"Cos", VF_COS, NULL, f64_cos, NULL, false},
-	{"Tan", -1, tanf, f64_tan, NULL, false},
-	{"Asin", -1, asinf, f64_asin, NULL, false},
-	{"Acos", -1, acosf, f64_acos, NULL, false},
-	{"Atan", -1, atanf, f64_atan, NULL, false},
-	{"Sinh", -1, sinhf, f64_sinh, NULL, false},
-	{"Cosh", -1, coshf, f64_cosh, NULL, false},
-	{"Tanh", VF_TANH, NULL, f64_tanh, NULL, false},
-	{"Asinh", -1, asinhf, f64_asinh, NULL, false},
-	{"Acosh", -1, acoshf, f64_acosh, NULL, false},
-	{"Atanh", -1, atanhf, f64_atanh, NULL, false},
-	{"Erf", VF_ERF, NULL, f64_erf, NULL, false},
-	{"Sigmoid", VF_SIGMOID, NULL, f64_sigmoid, NULL, false},
-	{"Softplus", VF_SOFTPLUS, NULL, f64_softplus, NULL, false},
-	{"Softsign", VF_SOFTSIGN, NULL, f64_softsign, NULL, true},
-	{"Gelu", VF_GELU, NULL, f64_gelu, NULL, false},
-	{"Mish", VF_MISH, NULL, f64_mish, NULL, false},
-	{"Relu", VF_RELU, NULL, f64_relu, NULL, true},
-	{"LeakyRelu", VF_LEAKYRELU, NULL, f64_leakyrelu, params_alpha, true},
-	{"Elu", VF_ELU, NULL, f64_elu, params_alpha, false},
-	{"Selu", VF_SELU, NULL, f64_selu, params_selu, false},
-	{"Celu", VF_CELU, NULL, f64_celu, params_alpha, false},
-	{"HardSigmoid", VF_HARDSIGMOID, NULL, f64_hardsigmoid, params_alpha_beta, true},
-	{"HardSwish", VF_HARDSWISH, NULL, f64_hardswish, params_hardswish, true},
-	{"Swish", VF_SWISH, NULL, f64_swish, params_alpha, false},
-	{"QuickGelu", VF_SWISH, NULL, f64_swish, params_alpha, false},
-	{"ThresholdedRelu", VF_THRESHOLDEDRELU, NULL, f64_thresholdedrelu, params_alpha, true},
-	{"Shrink", VF_SHRINK, NULL, f64_shrink, params_shrink, true},
-	{"Affine", VF_AFFINE, NULL, f64_affine, params_alpha_beta, true},
-	{"Scale", VF_AFFINE, NULL, f64_affine, params_scale, true},
-	{"ScaledTanh", -1, NULL, f64_scaledtanh, params_alpha_beta, false},
-	{"ParametricSoftplus", -1, NULL, f64_parametricsoftplus, params_alpha_beta, false},
+	{"Abs", VF_ABS, f64_abs, NULL, true},
+	{"Neg", VF_NEG, f64_neg, NULL, true},
+	{"Ceil", VF_CEIL, f64_ceil, NULL, true},
+	{"Floor", VF_FLOOR, f64_floor, NULL, true},
+	{"Round", VF_ROUND, f64_round, NULL, true},
+	{"Sign", VF_SIGN, f64_sign, NULL, true},
+	{"Sqrt", VF_SQRT, f64_sqrt, NULL, true},
+	{"Reciprocal", VF_RECIPROCAL, f64_reciprocal, NULL, true},
+	{"Exp", VF_EXP, f64_exp, NULL, false},
+	{"Log", VF_LOG, f64_log, NULL, false},
+	{"Sin", VF_SIN, f64_sin, NULL, false},
+	{"Cos", VF_COS, f64_cos, NULL, false},
+	{"Tan", VF_TAN, f64_tan, NULL, false},
+	{"Asin", VF_ASIN, f64_asin, NULL, false},
+	{"Acos", VF_ACOS, f64_acos, NULL, false},
+	{"Atan", VF_ATAN, f64_atan, NULL, false},
+	{"Sinh", VF_SINH, f64_sinh, NULL, false},
+	{"Cosh", VF_COSH, f64_cosh, NULL, false},
+	{"Tanh", VF_TANH, f64_tanh, NULL, false},
+	{"Asinh", VF_ASINH, f64_asinh, NULL, false},
+	{"Acosh", VF_ACOSH, f64_acosh, NULL, false},
+	{"Atanh", VF_ATANH, f64_atanh, NULL, false},
+	{"Erf", VF_ERF, f64_erf, NULL, false},
+	{"Sigmoid", VF_SIGMOID, f64_sigmoid, NULL, false},
+	{"Softplus", VF_SOFTPLUS, f64_softplus, NULL, false},
+	{"Softsign", VF_SOFTSIGN, f64_softsign, NULL, true},
+	{"Gelu", VF_GELU, f64_gelu, NULL, false},
+	{"Mish", VF_MISH, f64_mish, NULL, false},
+	{"Relu", VF_RELU, f64_relu, NULL, true},
+	{"LeakyRelu", VF_LEAKYRELU, f64_leakyrelu, params_alpha, true},
+	{"Elu", VF_ELU, f64_elu, params_alpha, false},
+	{"Selu", VF_SELU, f64_selu, params_selu, false},
+	{"Celu", VF_CELU, f64_celu, params_alpha, false},
+	{"HardSigmoid", VF_HARDSIGMOID, f64_hardsigmoid, params_alpha_beta, true},
+	{"HardSwish", VF_HARDSWISH, f64_hardswish, params_hardswish, true},
+	{"Swish", VF_SWISH, f64_swish, params_alpha, false},
+	{"QuickGelu", VF_SWISH, f64_swish, params_alpha, false},
+	{"ThresholdedRelu", VF_THRESHOLDEDRELU, f64_thresholdedrelu, params_alpha, true},
+	{"Shrink", VF_SHRINK, f64_shrink, params_shrink, true},
+	{"Affine", VF_AFFINE, f64_affine, params_alpha_beta, true},
+	{"Scale", VF_AFFINE, f64_affine, params_scale, true},
+	{"ScaledTanh", -1, f64_scaledtanh, params_alpha_beta, false},
+	{"ParametricSoftplus", -1, f64_parametricsoftplus, params_alpha_beta, false},
 };
-static const struct how gelu_tanh = {"Gelu", VF_GELU_TANH, NULL, f64_gelu_tanh, NULL, false};
+static const struct how gelu_tanh = {"Gelu", VF_GELU_TANH, f64_gelu_tanh, NULL, false};
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
@@ -229,9 +228,6 @@ static void map_f32(const struct unary *u, const float *x, float *y, int64_t n)
 {
 	if (u->map)
 		u->map(x, y, n, u->p);
-	else if (u->how->f32)
-		for (int64_t i = 0; i < n; i++)
-			y[i] = u->how->f32(x[i]);
 	else
 		for (int64_t i = 0; i < n; i++)
 			y[i] = (float)u->how->f64((double)x[i], u->d);
@@ -410,19 +406,16 @@ static void class_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const float *f = j->x;
 	const uint16_t *h = j->x;
 	uint16_t inf = j->t == DT_F16 ? 0x7c00 : 0x7f80;
-	uint8_t pos = j->pos, neg = j->neg;
 
 	(void)thread;
 	if (j->t == DT_F32 && j->nan) {
-		LOOP for (int64_t i = begin; i < end; i++)
-			j->y[i] = f[i] != f[i];
+		simd()->is_nan(f + begin, j->y + begin, end - begin);
 	} else if (j->t == DT_F32) {
-		LOOP for (int64_t i = begin; i < end; i++)
-			j->y[i] = (uint8_t)((pos & (f[i] > FLT_MAX)) | (neg & (f[i] < -FLT_MAX)));
+		simd()->is_inf(f + begin, j->y + begin, end - begin, j->neg, j->pos);
 	} else if (j->t == DT_F16 || j->t == DT_BF16) {
 		for (int64_t i = begin; i < end; i++)
 			j->y[i] = j->nan ? (h[i] & 0x7fff) > inf
-					 : (h[i] & 0x7fff) == inf && (h[i] & 0x8000 ? neg : pos);
+					 : (h[i] & 0x7fff) == inf && (h[i] & 0x8000 ? j->neg : j->pos);
 	} else {
 		for (int64_t i = begin; i < end; i++)
 			j->y[i] = in_class(j, elem_f64(j->t, j->x, i));

@@ -209,18 +209,21 @@ static inline vf v_sigmoid(vf x)
 {
 	return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
 }
+/* A ratio of polynomials in x^2; beyond 9.02 the result is 1 in fp32. */
 static inline vf v_tanh(vf x)
 {
-	vf a = v_abs(x), s = x * x;
-	vf p = v_set(2.15763575e-3f);
-	p = v_fma(p, s, v_set(-8.19508638e-3f));
-	p = v_fma(p, s, v_set(2.17087492e-2f));
-	p = v_fma(p, s, v_set(-5.3948462e-2f));
-	p = v_fma(p, s, v_set(0.133332223f));
-	p = v_fma(p, s, v_set(-0.333333313f));
-	p = v_fma(p * s, x, x);
-	vf big = v_set(1.0f) - v_set(2.0f) / (v_exp(a + a) + v_set(1.0f));
-	return v_sel(v_lt(a, v_set(0.625f)), p, v_copysign(big, x));
+	vf c = v_copysign(v_min(v_set(9.02f), v_abs(x)), x), s = c * c;
+	vf p = v_set(1.33178386e-8f), q = v_set(7.76152342e-7f);
+	p = v_fma(p, s, v_set(2.05826246e-5f));
+	q = v_fma(q, s, v_set(3.28300959e-4f));
+	p = v_fma(p, s, v_set(3.49398472e-3f));
+	q = v_fma(q, s, v_set(2.58708866e-2f));
+	p = v_fma(p, s, v_set(0.13379677f));
+	q = v_fma(q, s, v_set(0.467129924f));
+	p = v_fma(p, s, v_set(1.0f));
+	q = v_fma(q, s, v_set(1.0f));
+	p = c * (p / q);
+	return v_sel(v_lt(v_set(1.0f), v_abs(p)), v_copysign(v_set(1.0f), x), p);
 }
 static inline vf v_softplus(vf x)
 {
@@ -308,6 +311,104 @@ static inline vf v_sincos(vf x, int add)
 	vi odd = -(q & 1), sign = (q & 2) << 30;
 	vi bits = ((vi)b & odd) | ((vi)a & ~odd);
 	return (vf)(bits ^ sign);
+}
+
+/* tan of |x| <= 8192 */
+static inline vf v_tan(vf x)
+{
+	vf c = v_sincos(x, 1);
+	return v_sincos(x, 0) / c;
+}
+
+/* asin of 0 <= x <= 1/2 */
+static inline vf v_asin_small(vf x)
+{
+	vf s = x * x;
+	vf p = v_set(3.76014747e-2f);
+	p = v_fma(p, s, v_set(1.43743651e-2f));
+	p = v_fma(p, s, v_set(3.18259411e-2f));
+	p = v_fma(p, s, v_set(4.45145741e-2f));
+	p = v_fma(p, s, v_set(7.50051811e-2f));
+	p = v_fma(p, s, v_set(0.166666597f));
+	return v_fma(p * s, x, x);
+}
+static inline vf v_asin(vf x)
+{
+	vf a = v_abs(x), half = v_set(0.5f);
+	vm big = v_lt(half, a);
+	vf t = v_sel(big, v_sqrt((v_set(1.0f) - a) * half), a), y = v_asin_small(t);
+	y = v_sel(big, v_fma(v_set(-2.0f), y, v_set(1.57079633f)), y);
+	return v_copysign(y, x);
+}
+static inline vf v_acos(vf x)
+{
+	vf a = v_abs(x), half = v_set(0.5f);
+	vm big = v_lt(half, a);
+	vf t = v_sel(big, v_sqrt((v_set(1.0f) - a) * half), a), y = v_asin_small(t), twice = y + y;
+	vf far = v_sel(v_lt(x, v_set(0)), v_set(3.14159265f) - twice, twice);
+	return v_sel(big, far, v_set(1.57079633f) - v_copysign(y, x));
+}
+static inline vf v_atan(vf x)
+{
+	vf a = v_abs(x);
+	vm big = v_lt(v_set(1.0f), a);
+	vf t = v_sel(big, v_set(1.0f) / a, a), s = t * t;
+	vf p = v_set(-1.79122353e-3f);
+	p = v_fma(p, s, v_set(1.09034106e-2f));
+	p = v_fma(p, s, v_set(-3.11559234e-2f));
+	p = v_fma(p, s, v_set(5.7934247e-2f));
+	p = v_fma(p, s, v_set(-8.40198547e-2f));
+	p = v_fma(p, s, v_set(0.109516382f));
+	p = v_fma(p, s, v_set(-0.142641246f));
+	p = v_fma(p, s, v_set(0.199985355f));
+	p = v_fma(p, s, v_set(-0.333332986f));
+	p = v_fma(p * s, t, t);
+	return v_copysign(v_sel(big, v_set(1.57079633f) - p, p), x);
+}
+
+/* e^|x| / 2 without overflow before its time */
+static inline vf v_half_exp(vf a)
+{
+	vf h = v_exp(a * v_set(0.5f));
+	return v_set(0.5f) * h * h;
+}
+static inline vf v_sinh(vf x)
+{
+	vf a = v_abs(x), s = x * x, u = v_half_exp(a);
+	vf p = v_set(2.79153824e-6f);
+	p = v_fma(p, s, v_set(1.984142e-4f));
+	p = v_fma(p, s, v_set(8.33331607e-3f));
+	p = v_fma(p, s, v_set(0.166666672f));
+	p = v_fma(p * s, x, x);
+	return v_sel(v_lt(a, v_set(1.0f)), p, v_copysign(u - v_set(0.25f) / u, x));
+}
+static inline vf v_cosh(vf x)
+{
+	vf u = v_half_exp(v_abs(x));
+	return u + v_set(0.25f) / u;
+}
+static inline vf v_log1p(vf x)
+{
+	vf u = v_set(1.0f) + x, c = (x - (u - v_set(1.0f))) / u;
+	return v_log(u) + v_sel(v_lt(v_abs(c), v_set(1.0f)), c, v_set(0));
+}
+static inline vf v_asinh(vf x)
+{
+	vf a = v_abs(x), one = v_set(1.0f), s = a * a;
+	vf y = v_log1p(a + s / (one + v_sqrt(s + one)));
+	y = v_sel(v_lt(v_set(1e18f), a), v_log(a) + v_set(0.693147181f), y);
+	return v_copysign(y, x);
+}
+static inline vf v_acosh(vf x)
+{
+	vf t = x - v_set(1.0f);
+	vf y = v_log1p(t + v_sqrt(v_fma(t, t, t + t)));
+	return v_sel(v_lt(v_set(1e18f), x), v_log(x) + v_set(0.693147181f), y);
+}
+static inline vf v_atanh(vf x)
+{
+	vf a = v_abs(x);
+	return v_copysign(v_set(0.5f) * v_log1p((a + a) / (v_set(1.0f) - a)), x);
 }
 
 /* Sum and greatest of the lanes. */

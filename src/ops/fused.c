@@ -5,9 +5,15 @@
 
 #include <inttypes.h>
 
-#define T_FUSED	 T_FLOATS_BF
-#define SLOT_X(n) {.name = (n), .tvar = "T", .types = T_FUSED}
-#define SLOT_O(n) {.name = (n), .tvar = "T", .types = T_FUSED, .optional = true}
+#define T_FUSED T_FLOATS_BF
+#define SLOT_X(n)                                                                                  \
+	{                                                                                          \
+		.name = (n), .tvar = "T", .types = T_FUSED                                         \
+	}
+#define SLOT_O(n)                                                                                  \
+	{                                                                                          \
+		.name = (n), .tvar = "T", .types = T_FUSED, .optional = true                       \
+	}
 
 static const struct slot out_y[] = {SLOT_X("Y"), SLOT_END};
 
@@ -51,7 +57,9 @@ static int64_t conv_out(const struct fused_conv *p, int i, int spatial, int64_t 
 	if (kernel < 0)
 		return DIM_UNKNOWN;
 	if (p->auto_pad == FUSED_SAME_UPPER || p->auto_pad == FUSED_SAME_LOWER)
-		return in < 0 ? (stride == 1 ? in : DIM_UNKNOWN) : stride < 1 ? 0 : (in - 1) / stride + 1;
+		return in < 0	    ? (stride == 1 ? in : DIM_UNKNOWN)
+		       : stride < 1 ? 0
+				    : (in - 1) / stride + 1;
 	if (p->auto_pad == FUSED_NOTSET) {
 		begin = list_at(&p->pads, i, 0);
 		end = list_at(&p->pads, i + spatial, 0);
@@ -185,8 +193,11 @@ static int64_t macs_gemm(const struct infer *c)
 /* ---- Attention ------------------------------------------------------------------------------- */
 
 static const struct slot in_attention[] = {
-	SLOT_X("Q"), SLOT_O("K"), SLOT_O("V"),
-	{.name = "mask", .tvar = "M", .types = T_FUSED | T_BOOL, .optional = true}, SLOT_END};
+	SLOT_X("Q"),
+	SLOT_O("K"),
+	SLOT_O("V"),
+	{.name = "mask", .tvar = "M", .types = T_FUSED | T_BOOL, .optional = true},
+	SLOT_END};
 
 static const struct field attrs_attention[] = {
 	FIELD_REQ(struct fused_attention, num_heads, F_INT, "heads of Q"),
@@ -226,11 +237,11 @@ static int infer_attention(struct infer *c)
 	}
 	if (q.rank < 3 || q.rank > 4 || v.rank < 3 || v.rank > 4 || (packed && q.rank != 3))
 		return infer_fail(c, E_SHAPE, 0, "rank 3 or 4", fmt(c->diag, "rank %d", q.rank));
-	size = packed ? dim_div(q.dim[2], 3 * heads)
-		      : v.rank == 4 ? v.dim[3] : dim_div(v.dim[2], kv);
+	size = packed	     ? dim_div(q.dim[2], 3 * heads)
+	       : v.rank == 4 ? v.dim[3]
+			     : dim_div(v.dim[2], kv);
 	if (p->merged)
-		y = shape_of(3, (int64_t[]){q.dim[0], q.dim[q.rank - 2],
-					    dim_mul(heads, size)});
+		y = shape_of(3, (int64_t[]){q.dim[0], q.dim[q.rank - 2], dim_mul(heads, size)});
 	else
 		y = shape_of(4, (int64_t[]){q.dim[0], heads, q.dim[q.rank - 2], size});
 	infer_set(c, 0, infer_dtype(c, 0), &y);

@@ -24,8 +24,8 @@ static int fault(const struct build *b, const char *what)
 {
 	const struct rule *r = b->m->rule->rule;
 
-	return FAIL(b->w->diag, E_INTERNAL, .node = b->origin ? b->origin->name : NULL, .op = r->name,
-		    .message = "a rewrite that cannot be made", .actual = what);
+	return FAIL(b->w->diag, E_INTERNAL, .node = b->origin ? b->origin->name : NULL,
+		    .op = r->name, .message = "a rewrite that cannot be made", .actual = what);
 }
 
 static enum dtype dtype_of(const struct build *b, uint32_t id)
@@ -140,7 +140,8 @@ static bool product(const struct build *b, const char *p, double *v)
 	return true;
 }
 
-static int set_attr(const struct build *b, const struct op *op, void *params, const struct attr_text *t)
+static int set_attr(const struct build *b, const struct op *op, void *params,
+		    const struct attr_text *t)
 {
 	const struct field *f = t->name ? params_field(op, t->name) : NULL;
 	double v;
@@ -178,12 +179,13 @@ static bool is_literal(const struct term *t)
 /* The only type in a mask, or DT_NONE. */
 static enum dtype only_type(uint64_t mask)
 {
-	return mask && !(mask & (mask - 1)) && mask < T_SEQ ? (enum dtype)__builtin_ctzll(mask) : DT_NONE;
+	return mask && !(mask & (mask - 1)) && mask < T_SEQ ? (enum dtype)__builtin_ctzll(mask)
+							    : DT_NONE;
 }
 
 /* Element type of a constant in slot i of op, whose other inputs are made. */
-static enum dtype literal_type(const struct build *b, const struct op *op, uint32_t i, const uint32_t *in,
-			       uint32_t nin, enum dtype otherwise)
+static enum dtype literal_type(const struct build *b, const struct op *op, uint32_t i,
+			       const uint32_t *in, uint32_t nin, enum dtype otherwise)
 {
 	const struct slot *slots = op_resolved(op).in, *s = slot_at(slots, i);
 	enum dtype t;
@@ -352,7 +354,8 @@ static bool vanishes(const struct term *t, const uint32_t *in, uint32_t *instead
 	return gone;
 }
 
-static int add_node(struct build *b, const struct term *t, const uint32_t *in, uint32_t *out, uint32_t nout)
+static int add_node(struct build *b, const struct term *t, const uint32_t *in, uint32_t *out,
+		    uint32_t nout)
 {
 	const struct op *op = t->ops[0];
 	void *params = params_new(op, b->w->arena);
@@ -586,7 +589,8 @@ static void enter_slots(struct names *vars, const struct slot *slots)
 }
 
 /* Outputs by slot name; where input and output share one (X -> X), the text's last word counts. */
-static int take_outputs(struct build *b, struct node *n, const struct slot *slots, const struct names *vars)
+static int take_outputs(struct build *b, struct node *n, const struct slot *slots,
+			const struct names *vars)
 {
 	for (uint32_t i = 0; i < n->nout; i++) {
 		const struct slot *s = slot_at(slots, i);
@@ -599,7 +603,8 @@ static int take_outputs(struct build *b, struct node *n, const struct slot *slot
 		const char *why = differs(b, n->out[i], new);
 		if (why && b->g->value[n->out[i]]->is_output && b->g->value[new]->producer < b->first) {
 			/* an output of the graph keeps a node of its own */
-			struct term id = {.kind = TERM_OP, .ops = {op_named("Identity")}, .nops = 1, .nargs = 1};
+			struct term id = {
+				.kind = TERM_OP, .ops = {op_named("Identity")}, .nops = 1, .nargs = 1};
 			uint32_t from = new;
 			int r = add_node(b, &id, &from, &new, 1);
 			if (r)

@@ -75,7 +75,8 @@ static uint64_t hash_node(const struct node *n)
 static bool same_node(const struct node *a, const struct node *b)
 {
 	return a->op == b->op && a->nin == b->nin && a->nout == b->nout &&
-	       !memcmp(a->in, b->in, a->nin * sizeof(*a->in)) && params_same(a->op, a->params, b->params);
+	       !memcmp(a->in, b->in, a->nin * sizeof(*a->in)) &&
+	       params_same(a->op, a->params, b->params);
 }
 
 /* Take over b's outputs; false where both are outputs of the graph. */

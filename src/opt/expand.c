@@ -30,7 +30,8 @@ int pass_expand(struct optimizer *o, struct graph *g)
 		if (n->dead || !n->op || !expands(o, g, n))
 			continue;
 		if (++changes > 1000000)
-			return FAIL(o->diag, E_INTERNAL, .op = n->op->name, .message = "an operator that expands to itself");
+			return FAIL(o->diag, E_INTERNAL, .op = n->op->name,
+				    .message = "an operator that expands to itself");
 		r = rewrite_expand(&w, n);
 		if (r) {
 			diag_where(o->diag, NULL, n->origin->name, n->origin->op);

@@ -125,8 +125,8 @@ static bool evaluate(struct folding *f, struct node *n)
 
 	if (outputs_known(g, n) || alias(f, n))
 		return true;
-	if (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES) || !inputs_constant(g, n, &bytes) ||
-	    !within_budget(g, n, bytes))
+	if (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES) ||
+	    !inputs_constant(g, n, &bytes) || !within_budget(g, n, bytes))
 		return false;
 	return run(f, n) && outputs_known(g, n);
 }
@@ -172,7 +172,8 @@ static bool left_to_rules(const struct graph *g, const struct node *n)
 		return false;
 	for (uint32_t i = 0; i < y->nusers; i++) {
 		const struct node *u = g->node[y->users[i]];
-		bool product = u->op && (!strcmp(u->op->name, "MatMul") || !strcmp(u->op->name, "Gemm"));
+		bool product =
+			u->op && (!strcmp(u->op->name, "MatMul") || !strcmp(u->op->name, "Gemm"));
 		if (!product || node_in(g, u, 1) != y)
 			return false;
 	}

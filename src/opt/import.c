@@ -29,9 +29,8 @@ struct graph_info *opt_info(struct optimizer *o, const struct graph *g)
 		const struct value *v = g->value[x->n];
 		x->info[x->n] = v->info;
 		if (v->init)
-			x->info[x->n] = (struct vinfo){.type = v->init->type,
-						       .shape = v->init->shape,
-						       .known = v->init};
+			x->info[x->n] = (struct vinfo){
+				.type = v->init->type, .shape = v->init->shape, .known = v->init};
 		g->value[x->n]->info = x->info[x->n];
 	}
 	x->c.info = x->info;
@@ -280,8 +279,8 @@ static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
 	return done;
 }
 
-static bool inputs_done(const struct graph *g, const struct node *n, const bool *done, uint32_t first,
-			uint32_t self)
+static bool inputs_done(const struct graph *g, const struct node *n, const bool *done,
+			uint32_t first, uint32_t self)
 {
 	for (uint32_t i = 0; i < n->nin; i++) {
 		const struct value *v = node_in(g, n, i);
@@ -313,8 +312,8 @@ static int infer_around(struct optimizer *o, struct graph *g, struct node *n, ui
 			left--;
 		}
 		if (left == before)
-			return FAIL(o->diag, E_INTERNAL, .node = n->origin->name, .op = n->origin->op,
-				    .message = "an upgrade that made a cycle");
+			return FAIL(o->diag, E_INTERNAL, .node = n->origin->name,
+				    .op = n->origin->op, .message = "an upgrade that made a cycle");
 	}
 	return 0;
 }
@@ -331,12 +330,14 @@ static int check_supported(struct optimizer *o, const struct graph *g)
 			continue;
 		if (missing++ < 16)
 			list = fmt(o->diag, "%s%s%s%s-%d (%s)", list, *list ? ", " : "",
-				   n->domain && *n->domain ? fmt(o->diag, "%s::", n->domain) : "", n->type,
-				   n->version, n->origin->name);
+				   n->domain && *n->domain ? fmt(o->diag, "%s::", n->domain) : "",
+				   n->type, n->version, n->origin->name);
 	}
 	if (!missing)
 		return 0;
-	return FAIL(o->diag, E_OP_UNSUPPORTED, .message = fmt(o->diag, "%d node(s) of operators that this build cannot run", missing),
+	return FAIL(o->diag, E_OP_UNSUPPORTED,
+		    .message = fmt(o->diag, "%d node(s) of operators that this build cannot run",
+				   missing),
 		    .actual = list);
 }
 
@@ -347,7 +348,8 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n);
 /* The body that is taken, or NULL where only the run can tell. */
 static struct graph *taken_branch(const struct graph *g, const struct node *n)
 {
-	const struct value *c = n->op && !strcmp(n->op->name, "If") && n->nsub == 2 ? node_in(g, n, 0) : NULL;
+	const struct value *c =
+		n->op && !strcmp(n->op->name, "If") && n->nsub == 2 ? node_in(g, n, 0) : NULL;
 	const struct tensor *t = c ? (c->init ? c->init : c->info.known) : NULL;
 
 	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1)
@@ -361,7 +363,8 @@ static struct graph *taken_branch(const struct graph *g, const struct node *n)
 }
 
 /* Values of a body as values of the graph that takes it in. */
-static uint32_t *map_values(struct optimizer *o, struct graph *g, const struct node *n, const struct graph *s)
+static uint32_t *map_values(struct optimizer *o, struct graph *g, const struct node *n,
+			    const struct graph *s)
 {
 	uint32_t *id = arena_new_n(&o->scratch, uint32_t, s->nvalues + 1);
 
@@ -373,7 +376,8 @@ static uint32_t *map_values(struct optimizer *o, struct graph *g, const struct n
 		const struct value *v = s->value[i];
 		if (id[i] != NO_VALUE)
 			continue;
-		struct value *w = v->init ? graph_add_const(g, v->name, v->init) : graph_add_value(g, v->name);
+		struct value *w = v->init ? graph_add_const(g, v->name, v->init)
+					  : graph_add_value(g, v->name);
 		if (!v->init)
 			w->info = v->info;
 		id[i] = w->id;
@@ -381,7 +385,8 @@ static uint32_t *map_values(struct optimizer *o, struct graph *g, const struct n
 	return id;
 }
 
-static struct node *copy_node(struct optimizer *o, struct graph *g, const struct node *n, const uint32_t *id)
+static struct node *copy_node(struct optimizer *o, struct graph *g, const struct node *n,
+			      const uint32_t *id)
 {
 	uint32_t *in = arena_new_n(&o->scratch, uint32_t, n->nin + n->ncap + 1);
 	uint32_t *out = arena_new_n(&o->scratch, uint32_t, n->nout + 1);
@@ -403,37 +408,40 @@ static struct node *copy_node(struct optimizer *o, struct graph *g, const struct
 }
 
 /* An output of the graph stays the output of a node. */
-static int take_output(struct optimizer *o, struct graph *g, const struct node *n, uint32_t k, uint32_t with)
+static void take_output(struct graph *g, const struct node *n, uint32_t k, uint32_t with)
 {
 	const struct value *old = g->value[n->out[k]];
 
 	if (old->is_output && (g->value[with]->producer == NO_NODE || g->value[with]->is_output)) {
 		const struct op *op = op_named("Identity");
 		uint32_t out = graph_add_value(g, old->name)->id;
-		struct node *id = graph_add_node(g, op, params_new(op, g->arena), &with, 1, &out, 1, n->origin);
+		struct node *id = graph_add_node(g, op, params_new(op, g->arena), &with, 1, &out, 1,
+						 n->origin);
 		id->type = op->name;
 		id->version = op->since;
-		int r = opt_infer_node(o, g, id);
-		if (r)
-			return r;
 		with = out;
 	}
 	graph_replace(g, n->out[k], with);
-	return 0;
 }
 
+/* The branch's nodes are all there before the first is imported: one of them may be such an If itself. */
 static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, struct graph *s)
 {
 	int r = graph_sort(s, o->diag);
-	uint32_t *id = r ? NULL : map_values(o, g, n, s);
 
-	for (uint32_t i = 0; !r && i < s->norder; i++)
-		r = import_node(o, g, copy_node(o, g, s->node[s->order[i]], id));
-	for (uint32_t k = 0; r >= 0 && k < n->nout && k < s->nout; k++)
+	if (r)
+		return r;
+	uint32_t *id = map_values(o, g, n, s), first = g->nnodes;
+	for (uint32_t i = 0; i < s->norder; i++)
+		copy_node(o, g, s->node[s->order[i]], id);
+	for (uint32_t k = 0; k < n->nout && k < s->nout; k++)
 		if (n->out[k] != NO_VALUE)
-			r = take_output(o, g, n, k, id[s->out[k]]);
-	if (r >= 0)
-		graph_remove_node(g, n);
+			take_output(g, n, k, id[s->out[k]]);
+	graph_remove_node(g, n);
+	uint32_t end = g->nnodes;
+	for (uint32_t i = first; r >= 0 && i < end; i++)
+		if (!g->node[i]->dead)
+			r = import_node(o, g, g->node[i]);
 	return r;
 }
 

@@ -93,8 +93,8 @@ static void take_ints(struct infer *c)
 
 		if (!v || v->known || !v->ints || !shape_known(v->ints) || v->type.kind != V_TENSOR)
 			continue;
-		if (!shape_known(&v->shape) || shape_count(&v->shape) != v->ints->rank || v->shape.rank > 1 ||
-		    (v->type.dtype != DT_I64 && v->type.dtype != DT_I32))
+		if (!shape_known(&v->shape) || shape_count(&v->shape) != v->ints->rank ||
+		    v->shape.rank > 1 || (v->type.dtype != DT_I64 && v->type.dtype != DT_I32))
 			continue;
 		t = tensor_new(c->arena, (enum dtype)v->type.dtype, &v->shape);
 		for (int k = 0; k < v->ints->rank; k++)
@@ -114,9 +114,11 @@ static int check_sizes(struct infer *c)
 
 		if (!v || v->type.kind != V_TENSOR || !shape_known(&v->shape))
 			continue;
-		if (v->type.dtype && !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
-			return infer_fail(c, E_SIZE, -1, "a size that can be addressed",
-					  shape_str(c->diag ? &c->diag->arena : c->arena, &v->shape, NULL));
+		if (v->type.dtype &&
+		    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
+			return infer_fail(
+				c, E_SIZE, -1, "a size that can be addressed",
+				shape_str(c->diag ? &c->diag->arena : c->arena, &v->shape, NULL));
 	}
 	return 0;
 }

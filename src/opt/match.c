@@ -67,7 +67,7 @@ static bool made_of_constants(const struct match *m, uint32_t id, int *left)
 	return true;
 }
 
-static bool will_be_constant(const struct match *m, uint32_t id)
+bool will_be_constant(const struct match *m, uint32_t id)
 {
 	int left = CONSTANT_NODES;
 	return made_of_constants(m, id, &left);
@@ -375,8 +375,6 @@ bool match_rule(struct match *m, struct rewriter *w, const struct parsed_rule *r
 	m->nchoices = 0;
 	m->self = NULL;
 	m->why = NULL;
-	if (n->nout && n->out[0] != NO_VALUE && will_be_constant(m, n->out[0]))
-		return false; /* folding makes more of it */
 	for (int tries = 0; tries < 256; tries++) {
 		if (try(m, n))
 			return true;

@@ -26,14 +26,22 @@ const struct field *params_field(const struct op *op, const char *name)
 static size_t field_size(enum ftype t)
 {
 	static const size_t size[] = {
-		[F_BOOL] = sizeof(bool),	   [F_INT] = sizeof(int64_t),
-		[F_FLOAT] = sizeof(float),	   [F_DOUBLE] = sizeof(double),
-		[F_STRING] = sizeof(char *),	   [F_ENUM] = sizeof(int),
-		[F_SIZE] = sizeof(int64_t),	   [F_DURATION] = sizeof(double),
-		[F_INTS] = sizeof(struct ints),	   [F_FLOATS] = sizeof(struct floats),
-		[F_STRINGS] = sizeof(struct texts), [F_LIST] = sizeof(struct texts),
-		[F_TENSOR] = sizeof(void *),	   [F_TENSORS] = 0,
-		[F_TYPE] = 0,			   [F_GRAPH] = sizeof(int),
+		[F_BOOL] = sizeof(bool),
+		[F_INT] = sizeof(int64_t),
+		[F_FLOAT] = sizeof(float),
+		[F_DOUBLE] = sizeof(double),
+		[F_STRING] = sizeof(char *),
+		[F_ENUM] = sizeof(int),
+		[F_SIZE] = sizeof(int64_t),
+		[F_DURATION] = sizeof(double),
+		[F_INTS] = sizeof(struct ints),
+		[F_FLOATS] = sizeof(struct floats),
+		[F_STRINGS] = sizeof(struct texts),
+		[F_LIST] = sizeof(struct texts),
+		[F_TENSOR] = sizeof(void *),
+		[F_TENSORS] = 0,
+		[F_TYPE] = 0,
+		[F_GRAPH] = sizeof(int),
 	};
 	return size[t];
 }
@@ -92,7 +100,8 @@ uint64_t params_hash(const struct op *op, const void *p, uint64_t seed)
 	struct op r = op_resolved(op);
 
 	for (const struct field *f = r.attrs; f && f->name; f++) {
-		bool flat = f->type == F_BOOL || f->type == F_INT || f->type == F_FLOAT || f->type == F_ENUM;
+		bool flat = f->type == F_BOOL || f->type == F_INT || f->type == F_FLOAT ||
+			    f->type == F_ENUM;
 		if (flat)
 			seed = hash_bytes(at(f, p), field_size(f->type), seed);
 		if (f->type == F_INTS) {
@@ -124,7 +133,8 @@ bool params_copy_field(const struct field *to, void *obj, const struct field *fr
 	if (absent(from, src))
 		return true; /* keeps its own default */
 	if (to->type == from->type && size &&
-	    (to->type != F_ENUM || to->choices == from->choices || !strcmp(to->choices, from->choices))) {
+	    (to->type != F_ENUM || to->choices == from->choices ||
+	     !strcmp(to->choices, from->choices))) {
 		memcpy((char *)obj + to->off, at(from, src), size);
 		return true;
 	}
@@ -133,7 +143,8 @@ bool params_copy_field(const struct field *to, void *obj, const struct field *fr
 	return params_set(to, obj, field_print(from, src, a), a);
 }
 
-void params_copy(const struct op *to, void *obj, const struct op *from, const void *src, struct arena *a)
+void params_copy(const struct op *to, void *obj, const struct op *from, const void *src,
+		 struct arena *a)
 {
 	struct op r = op_resolved(from);
 

@@ -14,7 +14,8 @@ uint64_t params_hash(const struct op *op, const void *p, uint64_t seed);
 bool params_copy_field(const struct field *to, void *obj, const struct field *from, const void *src,
 		       struct arena *a);
 /* All attributes that both have by name and that src has. */
-void params_copy(const struct op *to, void *obj, const struct op *from, const void *src, struct arena *a);
+void params_copy(const struct op *to, void *obj, const struct op *from, const void *src,
+		 struct arena *a);
 /* Numeric attribute (bool, int, enum's index, float, double); false where absent. */
 bool params_number(const struct field *f, const void *obj, double *v);
 bool params_set_number(const struct field *f, void *obj, double v);

@@ -35,7 +35,7 @@ struct term {
 	double number;
 	int64_t list[MAX_LIST];
 	int nlist, fill_at, fill_var; /* fill_at < 0: none */
-	int list_var[MAX_LIST];	      /* list[i] is the number of a dimension of this value; NO_VAR: it is itself */
+	int list_var[MAX_LIST]; /* list[i] is the number of a dimension of this value; NO_VAR: it is itself */
 	const char *attr;
 };
 
@@ -84,6 +84,8 @@ struct match {
 	const char *why;
 };
 
+/* Whether a value is made of constants only (m->w is enough of m). */
+bool will_be_constant(const struct match *m, uint32_t id);
 /* Lay the rule's pattern over n as the root of its last statement. */
 bool match_rule(struct match *m, struct rewriter *w, const struct parsed_rule *r, struct node *n);
 /*

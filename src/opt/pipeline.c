@@ -4,7 +4,8 @@
 #include <string.h>
 
 const struct opt_pass opt_passes[] = {
-	{"import", "old versions become the newest meaning; types and shapes", pass_import, OPTIMIZE_NONE},
+	{"import", "old versions become the newest meaning; types and shapes", pass_import,
+	 OPTIMIZE_NONE},
 	{"expand", "operators without a kernel become others", pass_expand, OPTIMIZE_NONE},
 	{"fold", "what is known before the run is a constant", pass_fold, OPTIMIZE_NONE},
 	{"cse", "equal nodes and constants become one", pass_cse, OPTIMIZE_BASIC},

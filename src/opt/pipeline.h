@@ -8,7 +8,7 @@ struct optimizer;
 struct opt_pass {
 	const char *name, *about;
 	int (*run)(struct optimizer *, struct graph *); /* how much it changed, or -code */
-	int level; /* enum optimize from which it runs */
+	int level;					/* enum optimize from which it runs */
 };
 /* In the order they run; ends with a NULL name. */
 extern const struct opt_pass opt_passes[];
@@ -21,11 +21,11 @@ struct opt_note {
 
 /* What happened; texts are the model's. */
 struct opt_report {
-	bool explain;	    /* in: keep notes */
-	int changes[16];    /* by pass */
+	bool explain;	 /* in: keep notes */
+	int changes[16]; /* by pass */
 	uint32_t nrules;
-	const char **rule;  /* names, in order */
-	uint32_t *fired;    /* by rule */
+	const char **rule; /* names, in order */
+	uint32_t *fired;   /* by rule */
 	struct opt_note *first, *last;
 };
 

@@ -56,10 +56,12 @@ static const struct form forms[] = {
 	{0}};
 enum { NFORMS = sizeof(forms) / sizeof(*forms) - 1 };
 
-static const char *const act_names[] = {"none", "relu", "clip", "sigmoid", "silu", "hardsigmoid", "hardswish",
-					"gelu", "gelutanh", "tanh", "leakyrelu", "elu", "softplus", "mish"};
-static const char *const pw_names[] = {"", "", "+", "-", "*", "/", "pow", "min", "max", "-", "abs", "sqrt",
-				       "1/", "exp", "log", "erf", "floor", "ceil", "sin", "cos", ""};
+static const char *const act_names[] = {"none",	       "relu",	    "clip",	"sigmoid",  "silu",
+					"hardsigmoid", "hardswish", "gelu",	"gelutanh", "tanh",
+					"leakyrelu",   "elu",	    "softplus", "mish"};
+static const char *const pw_names[] = {"",    "",    "+",     "-",    "*",    "/",   "pow",
+				       "min", "max", "-",     "abs",  "sqrt", "1/",  "exp",
+				       "log", "erf", "floor", "ceil", "sin",  "cos", ""};
 
 struct group {
 	struct optimizer *o;
@@ -234,7 +236,9 @@ static int64_t operand(struct group *x, uint32_t id)
 	if (k >= 0)
 		return x->made[k];
 	if (is_scalar(v) && v->info.shape.rank <= 1 && x->nconsts < 2 * PW_MAX_CODE)
-		return emit(x, PW_CONST, constant(x, (float)elem_f64(tensor_dtype(v->init), v->init->data, 0)), 0, 0);
+		return emit(x, PW_CONST,
+			    constant(x, (float)elem_f64(tensor_dtype(v->init), v->init->data, 0)),
+			    0, 0);
 	for (uint32_t i = 0; i < x->nin; i++)
 		if (x->in[i] == id)
 			return emit(x, PW_INPUT, i, 0, 0);
@@ -367,15 +371,18 @@ static int put(struct group *x)
 	*outs = x->ncode - 1;
 	x->expr = (struct str){.arena = a};
 	write_expr(x);
-	p->code = (struct ints){arena_dup(a, x->code, (size_t)x->ncode * 4 * sizeof(*x->code)), 4 * x->ncode};
-	p->consts = (struct floats){arena_dup(a, x->consts, (size_t)x->nconsts * sizeof(*x->consts)), x->nconsts};
+	p->code = (struct ints){arena_dup(a, x->code, (size_t)x->ncode * 4 * sizeof(*x->code)),
+				4 * x->ncode};
+	p->consts = (struct floats){arena_dup(a, x->consts, (size_t)x->nconsts * sizeof(*x->consts)),
+				    x->nconsts};
 	p->outs = (struct ints){outs, 1};
 	p->expr = str_get(&x->expr);
 	for (uint32_t i = 0; i < x->n; i++)
 		origins[i] = x->node[x->n - 1 - i]->origin;
 	for (uint32_t i = 0; i < x->n; i++)
 		graph_remove_node(x->g, x->node[i]);
-	n = graph_add_node(x->g, op, p, x->in, x->nin, &out, 1, origin_fused(a, origins[0]->op, origins, x->n));
+	n = graph_add_node(x->g, op, p, x->in, x->nin, &out, 1,
+			   origin_fused(a, origins[0]->op, origins, x->n));
 	n->type = op->name;
 	n->domain = op->domain;
 	n->version = op->since;
@@ -388,7 +395,8 @@ int pass_pointwise(struct optimizer *o, struct graph *g)
 	int changes = 0, r = graph_sort(g, o->diag);
 	uint32_t nodes = g->nnodes, n = g->norder;
 	const uint32_t *order = g->order;
-	bool *taken = arena_new_n(&o->scratch, bool, 2 * (size_t)nodes + 1); /* a group makes one node of two or more */
+	bool *taken = arena_new_n(&o->scratch, bool,
+				  2 * (size_t)nodes + 1); /* a group makes one node of two or more */
 	uint32_t *place = arena_new_n(&o->scratch, uint32_t, nodes + 1);
 
 	x->o = o;

@@ -39,15 +39,15 @@ int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, s
 {
 	int err;
 
-	*out = (struct parsed_rule){.rule = r,
-				    .vars = arena_new(a, struct names),
-				    .labels = arena_new(a, struct names)};
+	*out = (struct parsed_rule){
+		.rule = r, .vars = arena_new(a, struct names), .labels = arena_new(a, struct names)};
 	err = text_parse(r->from, out->vars, out->labels, a, r->name, &out->from, d);
 	if (err)
 		return err;
 	index_pattern(out->from);
 	if (out->from->n < 1 || out->from->n > MAX_NAMES || !out->from->root[out->from->n - 1])
-		return FAIL(d, E_INTERNAL, .op = r->name, .message = "a pattern whose last statement is no root");
+		return FAIL(d, E_INTERNAL, .op = r->name,
+			    .message = "a pattern whose last statement is no root");
 	return text_parse(r->to, out->vars, out->labels, a, r->name, &out->to, d);
 }
 
@@ -90,17 +90,54 @@ static int apply(struct rewriter *w, struct match *m, const struct parsed_rule *
 	return fired;
 }
 
-static int visit(struct rewriter *w, struct match *m, const struct rule_set *set, enum rule_kind most,
-		 bool exact, struct node *n, uint32_t *counts)
-{
-	for (uint32_t i = 0; i < set->n && !n->dead; i++) {
-		const struct rule *r = set->rules[i].rule;
-		int fired;
+/* Rules by the operator at their root, in the order of the set. */
+enum { BUCKETS = 256 };
+struct rule_index {
+	uint32_t head[BUCKETS]; /* entry + 1; 0 ends */
+	struct {
+		uint32_t rule, next;
+	} * entry;
+	uint32_t n;
+};
 
-		if (r->kind > most || (exact && r->inexact))
+static uint32_t bucket(const struct op *op)
+{
+	return (uint32_t)(((uintptr_t)op / sizeof(*op) * 2654435761u) >> 7) % BUCKETS;
+}
+
+static struct rule_index *index_rules(const struct rule_set *set, enum rule_kind most, bool exact,
+				      struct arena *a)
+{
+	struct rule_index *x = arena_new(a, struct rule_index);
+
+	x->entry = arena_array(a, (size_t)set->n * MAX_ALTERNATIVES + 1, sizeof(*x->entry));
+	for (uint32_t i = set->n; i-- > 0;) {
+		const struct pattern *p = set->rules[i].from;
+		const struct term *root = p->statements[p->n - 1].expr;
+		if (set->rules[i].rule->kind > most || (exact && set->rules[i].rule->inexact))
 			continue;
+		for (int k = 0; k < root->nops; k++) {
+			uint32_t *head = &x->head[bucket(root->ops[k])];
+			x->entry[x->n].rule = i;
+			x->entry[x->n].next = *head;
+			*head = ++x->n;
+		}
+	}
+	return x;
+}
+
+static int visit(struct rewriter *w, struct match *m, const struct rule_set *set,
+		 const struct rule_index *x, struct node *n, uint32_t *counts)
+{
+	uint32_t e = x->head[bucket(n->op)];
+
+	m->w = w;
+	if (!e || (n->nout && n->out[0] != NO_VALUE && will_be_constant(m, n->out[0])))
+		return 0; /* of constants, folding makes more */
+	for (; e && !n->dead; e = x->entry[e - 1].next) {
+		uint32_t i = x->entry[e - 1].rule;
 		m->why = NULL;
-		fired = apply(w, m, &set->rules[i], n);
+		int fired = apply(w, m, &set->rules[i], n);
 		if (fired > 0 && counts)
 			counts[i]++;
 		if (fired)
@@ -132,6 +169,7 @@ int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind
 {
 	struct arena scratch = {0};
 	struct match *m = arena_new(&scratch, struct match);
+	const struct rule_index *x = index_rules(set, most, exact, &scratch);
 	int total = 0, r = 0, fired, sweeps = 0;
 
 	do {
@@ -143,10 +181,10 @@ int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind
 		uint32_t n = w->graph->norder;
 		const uint32_t *order = w->graph->order;
 		for (uint32_t i = 0; r >= 0 && i < n; i++) {
-			struct node *x = w->graph->node[order[i]];
-			if (x->dead || !x->op)
+			struct node *node = w->graph->node[order[i]];
+			if (node->dead || !node->op)
 				continue;
-			r = visit(w, m, set, most, exact, x, counts);
+			r = visit(w, m, set, x, node, counts);
 			fired += r > 0;
 		}
 		total += fired;

@@ -355,8 +355,13 @@ static int parse_statement(struct parser *s, struct statement *st)
 int text_parse(const char *text, struct names *vars, struct names *labels, struct arena *a,
 	       const char *where, struct pattern **out, struct diag *d)
 {
-	struct parser s = {.text = text, .p = text, .vars = vars, .labels = labels, .arena = a,
-			   .where = where, .diag = d};
+	struct parser s = {.text = text,
+			   .p = text,
+			   .vars = vars,
+			   .labels = labels,
+			   .arena = a,
+			   .where = where,
+			   .diag = d};
 	struct pattern *p = *out = arena_new(a, struct pattern);
 	int max = 1;
 

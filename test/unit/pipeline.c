@@ -2,6 +2,7 @@
 /* The passes on small graphs made of text: what they leave, and that numbers stay. */
 #include "cpu/cpu.h"
 #include "opt/optimizer.h"
+#include "opt/params.h"
 #include "opt/pattern.h"
 #include "test/unit/unit.h"
 
@@ -26,7 +27,8 @@ static void start(struct trial *t)
 	t->g->in = arena_new_n(&t->model.arena, uint32_t, 8);
 	t->g->out = arena_new_n(&t->model.arena, uint32_t, 8);
 	t->g->out_name = arena_new_n(&t->model.arena, const char *, 8);
-	t->o = (struct optimizer){.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
+	t->o = (struct optimizer){
+		.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
 }
 
 static void finish(struct trial *t)
@@ -58,7 +60,8 @@ static void input(struct trial *t, const char *name, enum dtype type, struct sha
 /* A constant of one dimension, elements 1, 2, 3... times a factor. */
 static void weight(struct trial *t, const char *name, int64_t n, double by)
 {
-	struct tensor *x = tensor_new(&t->model.arena, DT_F32, &(struct shape){.rank = 1, .dim = {n}});
+	struct tensor *x =
+		tensor_new(&t->model.arena, DT_F32, &(struct shape){.rank = 1, .dim = {n}});
 
 	for (int64_t i = 0; i < n; i++)
 		elem_set_f64(DT_F32, x->data, i, by * (double)(i + 1));
@@ -146,7 +149,8 @@ static void optimize(struct trial *t)
 	check_same(before, run(t));
 }
 
-#define SHAPE(...) shape_of(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
+#define SHAPE(...)                                                                                 \
+	shape_of(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__})
 
 static void constants_fold(void)
 {
@@ -269,8 +273,102 @@ static void none_changes_no_numbers(void)
 	finish(&t);
 }
 
+/* y = If(c) {Neg(x)} {Transpose(x), which does not fit}, with x captured. */
+static void make_if(struct trial *t, uint32_t cond)
+{
+	static const char *const texts[] = {"b = Neg(x)", "b = Add(Concat(x, x) {axis=1}, x)"};
+	struct arena *a = &t->model.arena;
+	struct graph *g = t->g, *sub[2];
+	uint32_t x = t->value[0], y;
+
+	for (int k = 0; k < 2; k++) {
+		struct trial body = *t;
+		body.g = sub[k] = graph_new(a, &t->model, "body");
+		memset(&body.vars, 0, sizeof(body.vars));
+		struct value *v = graph_add_value(sub[k], "x");
+		v->info = g->value[x]->info;
+		named(&body, "x", v->id);
+		sub[k]->in = arena_dup(a, &v->id, sizeof(v->id));
+		sub[k]->ncap = 1;
+		sub[k]->capture = arena_new(a, uint32_t);
+		sub[k]->out = arena_new_n(a, uint32_t, 1);
+		sub[k]->out_name = arena_new_n(a, const char *, 1);
+		/* without inference: the second does not fit */
+		struct rewriter w = {.graph = sub[k], .arena = a, .diag = &t->diag};
+		CHECK(text_build(&w, texts[k], &body.vars, body.value) == 0);
+		sub[k]->out[sub[k]->nout++] = body.value[names_find(&body.vars, "b", 1)];
+		sub[k]->value[sub[k]->out[0]]->is_output = true;
+	}
+	y = graph_add_value(g, "y")->id;
+	struct node *n = graph_add_node(g, op_named("If"), params_new(op_named("If"), a), (uint32_t[]){cond, x}, 2,
+					&y, 1, origin_new(a, "if", "If", 0));
+	n->type = "If";
+	n->nin = n->ncap = 1;
+	n->sub = arena_dup(a, sub, sizeof(sub));
+	n->nsub = 2;
+	params_set_number(params_field(n->op, "then_branch"), n->params, 0);
+	params_set_number(params_field(n->op, "else_branch"), n->params, 1);
+	g->out_name[g->nout] = "y";
+	g->out[g->nout++] = y;
+	g->value[y]->is_output = true;
+}
+
+static void known_branches_are_inlined(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3));
+	struct tensor *yes = tensor_new(&t.model.arena, DT_BOOL, &(struct shape){.rank = 0});
+	elem_set_i64(DT_BOOL, yes->data, 0, 1);
+	make_if(&t, graph_add_const(t.g, "c", yes)->id);
+	CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
+	CHECK_INT(live(&t, "If"), 0);
+	CHECK_INT(live(&t, "Neg"), 1);
+	CHECK_INT(live(&t, NULL), 1);
+	finish(&t);
+}
+
+/* A branch that does not fit is no fault before it is taken. */
+static void unknown_branches_stay(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(2, 3));
+	input(&t, "c", DT_BOOL, SHAPE(1));
+	make_if(&t, t.value[1]);
+	CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
+	CHECK_INT(live(&t, "If"), 1);
+	finish(&t);
+}
+
+/* What a body captures and is constant becomes the body's own. */
+static void constant_captures_leave(void)
+{
+	struct trial t;
+	const struct node *n = NULL;
+
+	start(&t);
+	weight(&t, "x", 3, 1);
+	input(&t, "c", DT_BOOL, SHAPE(1));
+	make_if(&t, t.value[1]);
+	CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
+	for (uint32_t i = 0; i < t.g->nnodes; i++)
+		if (!t.g->node[i]->dead)
+			n = t.g->node[i];
+	if (CHECK(n && n->nsub == 2)) {
+		CHECK_INT(n->ncap, 0);
+		CHECK_INT(n->sub[0]->ncap, 0);
+	}
+	finish(&t);
+}
+
 int main(void)
 {
+	UNIT(known_branches_are_inlined);
+	UNIT(unknown_branches_stay);
+	UNIT(constant_captures_leave);
 	UNIT(constants_fold);
 	UNIT(shapes_of_known_dims_fold);
 	UNIT(symbols_stay);

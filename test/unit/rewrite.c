@@ -21,12 +21,14 @@ static void start(struct trial *t)
 {
 	memset(t, 0, sizeof(*t));
 	t->g = t->model.graph = graph_new(&t->model.arena, &t->model, "trial");
-	t->o = (struct optimizer){.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
+	t->o = (struct optimizer){
+		.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
 	for (int i = 0; i < 3; i++) {
 		static const char *const names[] = {"x", "z", "k"};
 		struct shape s = {.rank = 2, .dim = {2, 3}};
-		struct value *v = i == 2 ? graph_add_const(t->g, "k", tensor_new(&t->model.arena, DT_F32, &s))
-					 : graph_add_value(t->g, names[i]);
+		struct value *v =
+			i == 2 ? graph_add_const(t->g, "k", tensor_new(&t->model.arena, DT_F32, &s))
+			       : graph_add_value(t->g, names[i]);
 		v->info.type = type_tensor(DT_F32);
 		v->info.shape = s;
 		v->is_input = i < 2;
@@ -110,7 +112,8 @@ static void orders_of_commutative_inputs(void)
 {
 	CHECK_INT(fires("y = Add(Exp(x), z)", "y = Add(a, Exp(b))", "y = Sub(a, b)"), 1);
 	CHECK_INT(fires("y = Sub(Exp(x), z)", "y = Sub(a, Exp(b))", "y = Add(a, b)"), 0);
-	CHECK_INT(fires("y = Mul(Add(x, Exp(z)), x)", "y = Mul(a, Add(Exp(b), a))", "y = Sub(a, b)"), 1);
+	CHECK_INT(fires("y = Mul(Add(x, Exp(z)), x)", "y = Mul(a, Add(Exp(b), a))", "y = Sub(a, b)"),
+		  1);
 }
 
 static void one_value_twice(void)
@@ -123,7 +126,9 @@ static void uses_outside(void)
 {
 	CHECK_INT(fires("t = Exp(x); u = Neg(t); y = Abs(t)", "y = Abs(Exp(a))", "y = Neg(a)"), 0);
 	CHECK_INT(fires("t = Exp(x); u = Neg(t); y = Abs(t)", "y = Abs(!Exp(a))", "y = Neg(a)"), 1);
-	CHECK_INT(fires("t = Exp(x); y = Mul(t, Neg(t))", "t = Exp(a); y = Mul(t, Neg(t))", "y = Abs(a)"), 1);
+	CHECK_INT(fires("t = Exp(x); y = Mul(t, Neg(t))", "t = Exp(a); y = Mul(t, Neg(t))",
+			"y = Abs(a)"),
+		  1);
 }
 
 static void constants(void)
@@ -138,9 +143,13 @@ static void constants(void)
 
 static void attributes(void)
 {
-	CHECK_INT(fires("y = LeakyRelu(x) {alpha=0.3}", "y = LeakyRelu(a) {alpha=0.3}", "y = Neg(a)"), 1);
-	CHECK_INT(fires("y = LeakyRelu(x) {alpha=0.4}", "y = LeakyRelu(a) {alpha=0.3}", "y = Neg(a)"), 0);
-	CHECK_INT(fires("y = Concat(x, z) {axis=1}", "y = Concat(a, b) {axis=-1}", "y = Concat(b, a) {axis=1}"), 200);
+	CHECK_INT(fires("y = LeakyRelu(x) {alpha=0.3}", "y = LeakyRelu(a) {alpha=0.3}", "y = Neg(a)"),
+		  1);
+	CHECK_INT(fires("y = LeakyRelu(x) {alpha=0.4}", "y = LeakyRelu(a) {alpha=0.3}", "y = Neg(a)"),
+		  0);
+	CHECK_INT(fires("y = Concat(x, z) {axis=1}", "y = Concat(a, b) {axis=-1}",
+			"y = Concat(b, a) {axis=1}"),
+		  200);
 }
 
 /* A replacement of another shape is taken back. */
@@ -153,7 +162,8 @@ static void wrong_shapes(void)
 static void several_roots(void)
 {
 	CHECK_INT(fires("t = Exp(x); u = Neg(x); y = Add(t, u)", "b = Exp(a); c = Neg(a)",
-			"b = Exp(Abs(a)); c = Abs(Abs(a))"), 1);
+			"b = Exp(Abs(a)); c = Abs(Abs(a))"),
+		  1);
 }
 
 int main(void)

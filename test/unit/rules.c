@@ -40,7 +40,8 @@ static void start(struct trial *t)
 	t->config.optimize = OPTIMIZE_FULL;
 	t->g = graph_new(&t->arena, &t->model, "trial");
 	t->model.graph = t->g;
-	t->o = (struct optimizer){.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
+	t->o = (struct optimizer){
+		.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
 }
 
 static void finish(struct trial *t)
@@ -153,7 +154,9 @@ static const char *enter_sample(struct trial *t, const struct rule *r, bool opti
 		p += n;
 		bool positive = *p == '+', given = *p == '=';
 		p += positive || given;
-		struct tensor *x = !given ? random_tensor(t, &p, positive) : *p == '[' ? list(t, &p) : number(t, &p);
+		struct tensor *x = !given      ? random_tensor(t, &p, positive)
+				   : *p == '[' ? list(t, &p)
+					       : number(t, &p);
 		if (optional || !says(r->from, name, 0, '?'))
 			enter(t, name, x, given || says(r->from, name, '#', 0));
 	}
@@ -196,7 +199,8 @@ static bool agree(const struct tensor *a, const struct tensor *b)
 	if (!a || !b || !type_equal(a->type, b->type) || !shape_equal(&a->shape, &b->shape))
 		return false;
 	for (int64_t i = 0; i < tensor_count(a); i++) {
-		double x = elem_f64(tensor_dtype(a), a->data, i), y = elem_f64(tensor_dtype(b), b->data, i);
+		double x = elem_f64(tensor_dtype(a), a->data, i),
+		       y = elem_f64(tensor_dtype(b), b->data, i);
 		if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= 2e-5 + 1e-4 * fabs(x))) {
 			printf("# element %lld: %.9g and %.9g\n", (long long)i, x, y);
 			return false;
@@ -221,8 +225,9 @@ static void set_outputs(struct trial *t, const struct parsed_rule *r)
 			uint32_t id = t->value[names_find(&t->vars, name, strlen(name))];
 			/* a node behind it, so that the rule may make it an input or a constant */
 			uint32_t end = graph_add_value(t->g, name)->id;
-			struct node *n = graph_add_node(t->g, op_named("Identity"), NULL, &id, 1, &end, 1,
-							origin_new(&t->arena, "out", "Identity", 0));
+			struct node *n =
+				graph_add_node(t->g, op_named("Identity"), NULL, &id, 1, &end, 1,
+					       origin_new(&t->arena, "out", "Identity", 0));
 			t->g->value[end]->is_output = true;
 			t->g->out_name[t->g->nout] = name;
 			t->g->out[t->g->nout++] = end;
@@ -313,7 +318,8 @@ static void names_differ(void)
 
 	for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++)
 		for (const struct rule *r = tables[t]; r->name; r++)
-			unit_check(map_set(&seen, r->name, strlen(r->name), 0), "a name of its own", r->name, 0);
+			unit_check(map_set(&seen, r->name, strlen(r->name), 0), "a name of its own",
+				   r->name, 0);
 	arena_free(&a);
 }
 

@@ -14,7 +14,8 @@ static bool core(struct match *m)
 		return match_why(m, "a type that is not fused");
 	if (match_rank(m, "q") != 4 || match_rank(m, "k") != 4 || match_rank(m, "v") != 4)
 		return match_why(m, "not of rank 4");
-	if (dim_at(m, "q", 1) < 1 || dim_at(m, "k", 1) != dim_at(m, "q", 1) || dim_at(m, "v", 1) != dim_at(m, "q", 1))
+	if (dim_at(m, "q", 1) < 1 || dim_at(m, "k", 1) != dim_at(m, "q", 1) ||
+	    dim_at(m, "v", 1) != dim_at(m, "q", 1))
 		return match_why(m, "the number of heads is not known or differs");
 	if (t.rank > 4)
 		return match_why(m, "the mask is larger than the scores");
@@ -39,7 +40,8 @@ static bool scalar(struct match *m)
 /* x [B,S,H*D] was split into heads [B,S,H,D]. */
 static bool heads(struct match *m, const char *x, const char *h, double count)
 {
-	if (match_rank(m, x) != 3 || match_rank(m, h) != 4 || !dims_equal(dim_at(m, x, 0), dim_at(m, h, 0)) ||
+	if (match_rank(m, x) != 3 || match_rank(m, h) != 4 ||
+	    !dims_equal(dim_at(m, x, 0), dim_at(m, h, 0)) ||
 	    !dims_equal(dim_at(m, x, 1), dim_at(m, h, 1)))
 		return match_why(m, "batch or sequence change");
 	return (double)dim_at(m, h, 2) == count && dim_at(m, h, 3) > 0;
@@ -70,7 +72,8 @@ static bool merged(struct match *m)
 {
 	struct shape h = match_shape(m, "h"), y = match_shape(m, "y");
 
-	if (h.rank != 4 || y.rank != 3 || !dims_equal(h.dim[0], y.dim[0]) || !dims_equal(h.dim[1], y.dim[1]))
+	if (h.rank != 4 || y.rank != 3 || !dims_equal(h.dim[0], y.dim[0]) ||
+	    !dims_equal(h.dim[1], y.dim[1]))
 		return match_why(m, "batch or sequence change");
 	return h.dim[2] > 0 && h.dim[3] > 0 && y.dim[2] == h.dim[2] * h.dim[3];
 }
@@ -80,7 +83,8 @@ static bool merged_rows(struct match *m)
 {
 	struct shape h = match_shape(m, "h"), y = match_shape(m, "y");
 
-	return h.rank == 4 && y.rank == 2 && h.dim[2] > 0 && h.dim[3] > 0 && y.dim[1] == h.dim[2] * h.dim[3];
+	return h.rank == 4 && y.rank == 2 && h.dim[2] > 0 && h.dim[3] > 0 &&
+	       y.dim[1] == h.dim[2] * h.dim[3];
 }
 
 /* x [B,S,3*H*D] was cut into q, k and v [B,H,S,D] each, through [B,S,3,H,D]. */
@@ -88,7 +92,8 @@ static bool packed(struct match *m)
 {
 	struct shape x = match_shape(m, "x"), f = match_shape(m, "f");
 
-	if (x.rank != 3 || f.rank != 5 || f.dim[2] != 3 || (double)f.dim[3] != count_heads(m) || f.dim[4] < 1)
+	if (x.rank != 3 || f.rank != 5 || f.dim[2] != 3 || (double)f.dim[3] != count_heads(m) ||
+	    f.dim[4] < 1)
 		return match_why(m, "not three times heads");
 	return (dims_equal(x.dim[1], f.dim[1]) || dims_equal(x.dim[0], f.dim[0])) &&
 	       x.dim[2] == 3 * f.dim[3] * f.dim[4] && match_attr(m, "a", "kv_heads", 0) == 0;
@@ -99,8 +104,9 @@ static bool thirds(struct match *m)
 {
 	int64_t n = dim_at(m, "x", 2);
 
-	return match_rank(m, "x") == 3 && n > 0 && dim_at(m, "q", 2) == n / 3 && dim_at(m, "k", 2) == n / 3 &&
-	       dim_at(m, "v", 2) == n / 3 && n % 3 == 0 && match_attr(m, "a", "kv_heads", 0) == 0;
+	return match_rank(m, "x") == 3 && n > 0 && dim_at(m, "q", 2) == n / 3 &&
+	       dim_at(m, "k", 2) == n / 3 && dim_at(m, "v", 2) == n / 3 && n % 3 == 0 &&
+	       match_attr(m, "a", "kv_heads", 0) == 0;
 }
 
 /* k^T through rank 3: [B,H,T,D] -> [B*H,T,D] -> [B*H,D,T] -> [B,H,D,T]. */
@@ -110,8 +116,9 @@ static bool through_rank3(struct match *m)
 
 	if (x.rank != 4 || f.rank != 3 || y.rank != 4)
 		return false;
-	return dims_equal(x.dim[0], y.dim[0]) && dims_equal(x.dim[1], y.dim[1]) && dims_equal(x.dim[2], y.dim[3]) &&
-	       dims_equal(x.dim[3], y.dim[2]) && dims_equal(f.dim[1], x.dim[2]) && dims_equal(f.dim[2], x.dim[3]);
+	return dims_equal(x.dim[0], y.dim[0]) && dims_equal(x.dim[1], y.dim[1]) &&
+	       dims_equal(x.dim[2], y.dim[3]) && dims_equal(x.dim[3], y.dim[2]) &&
+	       dims_equal(f.dim[1], x.dim[2]) && dims_equal(f.dim[2], x.dim[3]);
 }
 
 /* Where(mask, scores, -huge) is scores + Where(mask, 0, -huge) as far as fp32 can tell. */
@@ -121,17 +128,22 @@ static bool huge(struct match *m)
 	return match_number(m, "n", &v) && v <= -1e9 && core_scaled(m);
 }
 
-#define ATT "infer::Attention(q, k, v, m) {num_heads=@q[1], k_transposed=1, merged=0"
-#define ATT0 "infer::Attention(q, k, v) {num_heads=@q[1], k_transposed=1, merged=0"
-#define Q    "q[2,3,5,4] k[2,3,4,6] v[2,3,6,4]"
-#define M    Q " m[2,1,5,6]"
-#define DOT  "s = MatMul(q, k); "
-#define SAFE "p = Softmax(t) {axis=-1}; y = MatMul(Where(IsNaN(p), 0, p), v)"
+#define ATT   "infer::Attention(q, k, v, m) {num_heads=@q[1], k_transposed=1, merged=0"
+#define ATT0  "infer::Attention(q, k, v) {num_heads=@q[1], k_transposed=1, merged=0"
+#define Q     "q[2,3,5,4] k[2,3,4,6] v[2,3,6,4]"
+#define M     Q " m[2,1,5,6]"
+#define DOT   "s = MatMul(q, k); "
+#define SAFE  "p = Softmax(t) {axis=-1}; y = MatMul(Where(IsNaN(p), 0, p), v)"
 #define PLAIN "y = MatMul(Softmax(t) {axis=-1}, v)"
 /* With t from the scores s, in the plain form and in the one that turns NaN into 0. */
 #define CORE(n, text, to_, guard, sample_)                                                         \
-	{.name = "attention-" n, .kind = FUSE, .from = DOT text PLAIN, .to = "y = " to_ "}",       \
-	 .when = guard, .inexact = true, .sample = sample_},                                       \
+	{.name = "attention-" n,                                                                   \
+	 .kind = FUSE,                                                                             \
+	 .from = DOT text PLAIN,                                                                   \
+	 .to = "y = " to_ "}",                                                                     \
+	 .when = guard,                                                                            \
+	 .inexact = true,                                                                          \
+	 .sample = sample_},                                                                       \
 	{                                                                                          \
 		.name = "attention-safe-" n, .kind = FUSE, .from = DOT text SAFE,                  \
 		.to = "y = " to_ ", safe=1}", .when = guard, .inexact = true, .sample = sample_    \
@@ -154,69 +166,81 @@ const struct rule rules_attention[] = {
 	CORE("mask", "t = Add(s, m); ", ATT ", scale=1", core, M),
 	CORE("mul", "t = Mul(s, #c); ", ATT0 ", scale=@c*1", core_scaled, Q " c=0.5"),
 	CORE("div", "t = Div(s, #c); ", ATT0 ", scale=1/@c", core_scaled, Q " c=2"),
-	{"attention", FUSE, "s = MatMul(q, k); y = MatMul(Softmax(s) {axis=-1}, v)", "y = " ATT0 ", scale=1}", core, true,
-	 .sample = Q},
+	{"attention", FUSE, "s = MatMul(q, k); y = MatMul(Softmax(s) {axis=-1}, v)",
+	 "y = " ATT0 ", scale=1}", core, true, .sample = Q},
 	{"attention-where-div", FUSE, DOT "t = Where(b, Div(s, #c), #n); " PLAIN,
-	 "y = infer::Attention(q, k, v, Where(b, 0, n)) {num_heads=@q[1], k_transposed=1, merged=0, scale=1/@c}", huge,
-	 true, .sample = Q " b[2,1,5,6]:bool c=2 n=-1e30"},
+	 "y = infer::Attention(q, k, v, Where(b, 0, n)) {num_heads=@q[1], k_transposed=1, merged=0, scale=1/@c}",
+	 huge, true, .sample = Q " b[2,1,5,6]:bool c=2 n=-1e30"},
 	{"attention-scaled-q", FUSE, A("Mul(q, #s), k, v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale*@s}", scalar, true,
-	 .sample = M " s=0.5; y = infer::Attention(Mul(q, s), k, v, m) {num_heads=3, k_transposed=1, merged=0}"},
+	 .sample = M
+	 " s=0.5; y = infer::Attention(Mul(q, s), k, v, m) {num_heads=3, k_transposed=1, merged=0}"},
 	{"attention-scaled-k", FUSE, A("q, Mul(k, #s), v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale*@s}", scalar, true,
-	 .sample = M " s=0.5; y = infer::Attention(q, Mul(k, s), v, m) {num_heads=3, k_transposed=1, merged=0}"},
+	 .sample = M
+	 " s=0.5; y = infer::Attention(q, Mul(k, s), v, m) {num_heads=3, k_transposed=1, merged=0}"},
 	{"attention-divided-q", FUSE, A("Div(q, #s), k, v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale/@s}", scalar, true,
-	 .sample = M " s=0.5; y = infer::Attention(Div(q, s), k, v, m) {num_heads=3, k_transposed=1, merged=0}"},
+	 .sample = M
+	 " s=0.5; y = infer::Attention(Div(q, s), k, v, m) {num_heads=3, k_transposed=1, merged=0}"},
 	{"attention-divided-k", FUSE, A("q, Div(k, #s), v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a, scale=a.scale/@s}", scalar, true,
-	 .sample = M " s=0.5; y = infer::Attention(q, Div(k, s), v, m) {num_heads=3, k_transposed=1, merged=0}"},
-	{"transpose-through-rank3", FUSE, "f = Reshape(x, s); y = Reshape(Transpose(f) {perm=[0,2,1]}, z)",
-	 "y = Transpose(x) {perm=[0,1,3,2]}", through_rank3, .sample = "x[2,3,4,5] s=[6,4,5] z=[2,3,5,4]"},
+	 .sample = M
+	 " s=0.5; y = infer::Attention(q, Div(k, s), v, m) {num_heads=3, k_transposed=1, merged=0}"},
+	{"transpose-through-rank3", FUSE,
+	 "f = Reshape(x, s); y = Reshape(Transpose(f) {perm=[0,2,1]}, z)",
+	 "y = Transpose(x) {perm=[0,1,3,2]}", through_rank3,
+	 .sample = "x[2,3,4,5] s=[6,4,5] z=[2,3,5,4]"},
 	{"attention-k-transposed", FUSE,
 	 "y = a: infer::Attention(q, Transpose(k) {perm=[0,1,3,2]}, v, m?) {k_transposed=1}",
-	 "y = infer::Attention(q, k, v, m) {...a, k_transposed=0}", .sample = KSAMPLE("[0,1,3,2]", "k[2,3,6,4]")},
+	 "y = infer::Attention(q, k, v, m) {...a, k_transposed=0}",
+	 .sample = KSAMPLE("[0,1,3,2]", "k[2,3,6,4]")},
 	{"attention-k-permuted", FUSE,
 	 "y = a: infer::Attention(q, Transpose(k) {perm=[0,2,3,1]}, v, m?) {k_transposed=1}",
-	 "y = infer::Attention(q, Transpose(k) {perm=[0,2,1,3]}, v, m) {...a, k_transposed=0}", .sample = KSAMPLE("[0,2,3,1]", "k[2,6,3,4]")},
+	 "y = infer::Attention(q, Transpose(k) {perm=[0,2,1,3]}, v, m) {...a, k_transposed=0}",
+	 .sample = KSAMPLE("[0,2,3,1]", "k[2,6,3,4]")},
 	{"attention-merge", FUSE,
 	 "h = Transpose(a: infer::Attention(q, k?, v?, m?) {merged=0}) {perm=[0,2,1,3]}; y = Reshape(h, z)",
-	 "y = infer::Attention(q, k, v, m) {...a, merged=1}", merged, .sample = M0 " z=[2,5,-1]; " MERGED},
+	 "y = infer::Attention(q, k, v, m) {...a, merged=1}", merged,
+	 .sample = M0 " z=[2,5,-1]; " MERGED},
 	{"attention-merge-rows", FUSE,
 	 "h = Transpose(a: infer::Attention(q, k?, v?, m?) {merged=0}) {perm=[0,2,1,3]}; y = Reshape(h, z)",
-	 "y = Reshape(infer::Attention(q, k, v, m) {...a, merged=1}, z)", merged_rows, .sample = M0 " z=[10,12]; " MERGED},
-	{"attention-split-q", FUSE,
-	 "h = Reshape(q, z); " A("Transpose(h) {perm=[0,2,1,3]}, k, v, m?"),
+	 "y = Reshape(infer::Attention(q, k, v, m) {...a, merged=1}, z)", merged_rows,
+	 .sample = M0 " z=[10,12]; " MERGED},
+	{"attention-split-q", FUSE, "h = Reshape(q, z); " A("Transpose(h) {perm=[0,2,1,3]}, k, v, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a}", split_q,
 	 .sample = "q[2,5,12] z=[2,5,3,4] k[2,3,6,4] v[2,3,6,4]; y = infer::Attention(Transpose(Reshape(q, z)) "
-	 "{perm=[0,2,1,3]}, k, v) {num_heads=3}"},
+		   "{perm=[0,2,1,3]}, k, v) {num_heads=3}"},
 	{"attention-split-k", FUSE,
 	 "h = Reshape(k, z); " A("q, Transpose(h) {perm=[0,2,1,3]}, v, m?") " {k_transposed=0}",
 	 "y = infer::Attention(q, k, v, m) {...a}", split_k,
 	 .sample = "q[2,3,5,4] k[2,6,12] z=[2,6,3,4] v[2,3,6,4]; y = infer::Attention(q, Transpose(Reshape(k, z)) "
-	 "{perm=[0,2,1,3]}, v) {num_heads=3}"},
-	{"attention-split-v", FUSE,
-	 "h = Reshape(v, z); " A("q, k, Transpose(h) {perm=[0,2,1,3]}, m?"),
+		   "{perm=[0,2,1,3]}, v) {num_heads=3}"},
+	{"attention-split-v", FUSE, "h = Reshape(v, z); " A("q, k, Transpose(h) {perm=[0,2,1,3]}, m?"),
 	 "y = infer::Attention(q, k, v, m) {...a}", split_v,
 	 .sample = "q[2,3,5,4] k[2,3,6,4] v[2,6,12] z=[2,6,3,4]; y = infer::Attention(q, k, Transpose(Reshape(v, z)) "
-	 "{perm=[0,2,1,3]}) {num_heads=3}"},
+		   "{perm=[0,2,1,3]}) {num_heads=3}"},
 	{"attention-thirds", FUSE, "q, k, v = Split(x, s?) {axis=2}; " A("q, k, v, m?"),
 	 "y = infer::Attention(x, _, _, m) {...a}", thirds,
 	 .sample = "x[2,5,36] s=[12,12,12]; q, k, v = Split(x, s) {axis=2}; y = infer::Attention(q, k, v) {num_heads=3}"},
 	{"attention-packed-split", FUSE,
-	 CUT "q, k, v = Split(h, s?) {axis=0}; " A("Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?")
-	 " {k_transposed=0}",
+	 CUT "q, k, v = Split(h, s?) {axis=0}; " A(
+		 "Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?") " {k_transposed=0}",
 	 "y = infer::Attention(x, _, _, m) {...a}", packed,
-	 .sample = PACKED "q, k, v = Split(h, [1,1,1]) {axis=0}; y = infer::Attention(Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0])) {num_heads=3}"},
+	 .sample = PACKED
+	 "q, k, v = Split(h, [1,1,1]) {axis=0}; y = infer::Attention(Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0])) {num_heads=3}"},
 	{"attention-packed-slice", FUSE,
-	 CUT "q = Slice(h, [0], [1], [0], s0?); k = Slice(h, [1], [2], [0], s1?); v = Slice(h, [2], [3], [0], s2?); "
-	 A("Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?") " {k_transposed=0}",
+	 CUT
+	 "q = Slice(h, [0], [1], [0], s0?); k = Slice(h, [1], [2], [0], s1?); v = Slice(h, [2], [3], [0], s2?); " A(
+		 "Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?") " {k_transposed=0}",
 	 "y = infer::Attention(x, _, _, m) {...a}", packed,
-	 .sample = PACKED "y = infer::Attention(Squeeze(Slice(h, [0], [1], [0]), [0]), Squeeze(Slice(h, [1], [2], [0]), [0]), "
+	 .sample = PACKED
+	 "y = infer::Attention(Squeeze(Slice(h, [0], [1], [0]), [0]), Squeeze(Slice(h, [1], [2], [0]), [0]), "
 	 "Squeeze(Slice(h, [2], [3], [0]), [0])) {num_heads=3}"},
 	{"attention-packed-gather", FUSE,
-	 CUT "q = Gather(h, 0) {axis=0}; k = Gather(h, 1) {axis=0}; v = Gather(h, 2) {axis=0}; "
-	 A("q, k, v, m?") " {k_transposed=0}",
+	 CUT "q = Gather(h, 0) {axis=0}; k = Gather(h, 1) {axis=0}; v = Gather(h, 2) {axis=0}; " A(
+		 "q, k, v, m?") " {k_transposed=0}",
 	 "y = infer::Attention(x, _, _, m) {...a}", packed,
-	 .sample = PACKED "y = infer::Attention(Gather(h, 0) {axis=0}, Gather(h, 1) {axis=0}, Gather(h, 2) {axis=0}) {num_heads=3}"},
+	 .sample = PACKED
+	 "y = infer::Attention(Gather(h, 0) {axis=0}, Gather(h, 1) {axis=0}, Gather(h, 2) {axis=0}) {num_heads=3}"},
 	{0}};

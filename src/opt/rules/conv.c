@@ -46,7 +46,8 @@ static bool scalar_shift(struct match *m)
 /* A shift before the convolution goes into the bias where no padding is beside it. */
 static bool shift_before(struct match *m)
 {
-	return scalar_shift(m) && (match_attr(m, "c", "auto_pad", 0) == 0 || match_attr(m, "c", "auto_pad", 0) == 3) &&
+	return scalar_shift(m) &&
+	       (match_attr(m, "c", "auto_pad", 0) == 0 || match_attr(m, "c", "auto_pad", 0) == 3) &&
 	       all_zero(match_ints(m, "c", "pads"));
 }
 
@@ -83,7 +84,8 @@ static bool zero_pads(struct match *m)
 	double v = 0, how = match_attr(m, "c", "auto_pad", 0);
 	int rank = match_rank(m, "x");
 
-	if (!fusable(m) || !t || rank < 3 || tensor_count(t) != 2 * rank || (how != FUSED_NOTSET && how != FUSED_VALID))
+	if (!fusable(m) || !t || rank < 3 || tensor_count(t) != 2 * rank ||
+	    (how != FUSED_NOTSET && how != FUSED_VALID))
 		return false;
 	if (match_value(m, "v") && (!match_number(m, "v", &v) || v != 0))
 		return match_why(m, "the padding is not known to be zero");
@@ -111,39 +113,47 @@ static void add_pads(const struct match *m, void *params, struct arena *a)
 	c->pads = (struct ints){pads, 2 * spatial};
 }
 
-#define X  "x[2,4,6,6] w[8,4,3,3]"
-#define XB X " b[8]"
-#define XR XB " r[2,8,4,4]"
+#define X    "x[2,4,6,6] w[8,4,3,3]"
+#define XB   X " b[8]"
+#define XR   XB " r[2,8,4,4]"
 #define CONV "infer::Conv(x, w, b?, r?) {act=none}"
 #define TO   "infer::Conv(x, w, b, r) {...c, "
 
 #define ACT(op, how)                                                                               \
-	{.name = "conv-" #op, .kind = FUSE, .from = "y = a: " #op "(c: " CONV ")",                 \
-	 .to = "y = " TO how "}", .when = fusable, .sample = XR}
+	{                                                                                          \
+		.name = "conv-" #op, .kind = FUSE, .from = "y = a: " #op "(c: " CONV ")",          \
+		.to = "y = " TO how "}", .when = fusable, .sample = XR                             \
+	}
 
 const struct rule rules_conv[] = {
-	{"conv", FUSE, "y = c: Conv(x, w, b?)", "y = infer::Conv(x, w, b) {...c}", fusable, .sample = XB},
+	{"conv", FUSE, "y = c: Conv(x, w, b?)", "y = infer::Conv(x, w, b) {...c}", fusable,
+	 .sample = XB},
 	{"conv-batchnorm", FUSE,
 	 "y, _, _ = n: BatchNormalization(c: infer::Conv(x, #w, #b) {act=none}, #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = infer::Conv(x, Mul(w, Reshape(k, [-1, 1...w])), "
-	 "Add(Mul(Sub(b, m), k), o)) {...c}", fusable, true, .sample = XB " s[8] o[8] m[8] v+[8]"},
+	 "Add(Mul(Sub(b, m), k), o)) {...c}",
+	 fusable, true, .sample = XB " s[8] o[8] m[8] v+[8]"},
 	{"conv-batchnorm-nobias", FUSE,
 	 "y, _, _ = n: BatchNormalization(c: infer::Conv(x, #w) {act=none}, #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = infer::Conv(x, Mul(w, Reshape(k, [-1, 1...w])), "
-	 "Sub(o, Mul(m, k))) {...c}", fusable, true, .sample = X " s[8] o[8] m[8] v+[8]"},
+	 "Sub(o, Mul(m, k))) {...c}",
+	 fusable, true, .sample = X " s[8] o[8] m[8] v+[8]"},
 	{"deconv-batchnorm", FUSE,
 	 "y, _, _ = n: BatchNormalization(c: ConvTranspose(x, #w, #b), #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = ConvTranspose(x, Mul(w, Reshape(k, [1, -1, 1...w])), "
-	 "Add(Mul(Sub(b, m), k), o)) {...c}", ungrouped, true,
-	 .sample = "x[2,4,6,6] w[4,8,3,3] b[8] s[8] o[8] m[8] v+[8]"},
+	 "Add(Mul(Sub(b, m), k), o)) {...c}",
+	 ungrouped, true, .sample = "x[2,4,6,6] w[4,8,3,3] b[8] s[8] o[8] m[8] v+[8]"},
 	{"deconv-batchnorm-nobias", FUSE,
 	 "y, _, _ = n: BatchNormalization(c: ConvTranspose(x, #w), #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); y = ConvTranspose(x, Mul(w, Reshape(k, [1, -1, 1...w])), "
-	 "Sub(o, Mul(m, k))) {...c}", ungrouped, true, .sample = "x[2,4,6,6] w[4,8,3,3] s[8] o[8] m[8] v+[8]"},
+	 "Sub(o, Mul(m, k))) {...c}",
+	 ungrouped, true, .sample = "x[2,4,6,6] w[4,8,3,3] s[8] o[8] m[8] v+[8]"},
 	{"deconv-add", FUSE, "y = Add(c: ConvTranspose(x, #w), #o)",
-	 "y = ConvTranspose(x, w, Reshape(o, [-1])) {...c}", deconv_shift, .sample = "x[2,4,6,6] w[4,8,3,3] o[8,1,1]"},
+	 "y = ConvTranspose(x, w, Reshape(o, [-1])) {...c}", deconv_shift,
+	 .sample = "x[2,4,6,6] w[4,8,3,3] o[8,1,1]"},
 	{"conv-mul-channel", FUSE, "y = Mul(c: infer::Conv(x, #w) {act=none}, #s)",
-	 "y = infer::Conv(x, Mul(w, Reshape(s, [-1, 1...w]))) {...c}", channel_scale, true, .sample = X " s[8,1,1]"},
+	 "y = infer::Conv(x, Mul(w, Reshape(s, [-1, 1...w]))) {...c}", channel_scale, true,
+	 .sample = X " s[8,1,1]"},
 	{"conv-mul-channel-bias", FUSE, "y = Mul(c: infer::Conv(x, #w, #b) {act=none}, #s)",
 	 "k = Reshape(s, [-1]); y = infer::Conv(x, Mul(w, Reshape(s, [-1, 1...w])), Mul(b, k)) {...c}",
 	 channel_scale, true, .sample = XB " s[1,8,1,1]"},
@@ -154,7 +164,8 @@ const struct rule rules_conv[] = {
 	{"conv-add-channel", FUSE, "y = Add(c: infer::Conv(x, #w) {act=none}, #o)",
 	 "y = infer::Conv(x, w, Reshape(o, [-1])) {...c}", channel_shift, .sample = X " o[8,1,1]"},
 	{"conv-add-channel-bias", FUSE, "y = Add(c: infer::Conv(x, #w, #b) {act=none}, #o)",
-	 "y = infer::Conv(x, w, Add(b, Reshape(o, [-1]))) {...c}", channel_shift, true, .sample = XB " o[1,8,1,1]"},
+	 "y = infer::Conv(x, w, Add(b, Reshape(o, [-1]))) {...c}", channel_shift, true,
+	 .sample = XB " o[1,8,1,1]"},
 	{"conv-add-scalar", FUSE, "y = Add(c: infer::Conv(x, #w) {act=none}, #o)",
 	 "y = infer::Conv(x, w, Expand(o, [w[0]])) {...c}", scalar_shift, .sample = X " o=0.7"},
 	{"conv-add-scalar-bias", FUSE, "y = Add(c: infer::Conv(x, #w, #b) {act=none}, #o)",
@@ -166,7 +177,8 @@ const struct rule rules_conv[] = {
 	 shift_before, true, .sample = XR " o=0.7"},
 	{"pad-conv", FUSE, "y = c: infer::Conv(Pad(x, #p, v?) {mode=constant}, w, b?, r?)",
 	 "y = infer::Conv(x, w, b, r) {...c}", zero_pads,
-	 .sample = "x[2,4,3,4] w[8,4,3,3] p=[0,0,1,0,0,0,2,2] v=0 b[8] r[2,8,4,4]", .adjust = add_pads},
+	 .sample = "x[2,4,3,4] w[8,4,3,3] p=[0,0,1,0,0,0,2,2] v=0 b[8] r[2,8,4,4]",
+	 .adjust = add_pads},
 	{"conv-residual", FUSE, "t = c: infer::Conv(x, w, b?) {act=none}; y = Add(t, r)",
 	 "y = infer::Conv(x, w, b, r) {...c}", residual, true, .sample = XR},
 	ACT(Relu, "act=relu"),
@@ -178,12 +190,15 @@ const struct rule rules_conv[] = {
 	ACT(Elu, "act=elu, act_alpha=a.alpha"),
 	ACT(Softplus, "act=softplus"),
 	ACT(Mish, "act=mish"),
-	{"conv-gelu", FUSE, "y = Gelu(c: " CONV ") {approximate=none}", "y = " TO "act=gelu}", fusable, .sample = XR},
-	{"conv-gelu-tanh", FUSE, "y = Gelu(c: " CONV ") {approximate=tanh}", "y = " TO "act=gelutanh}", fusable,
-	 .sample = XR},
-	{"conv-swish", FUSE, "y = a: Swish(c: " CONV ")", "y = " TO "act=silu, act_alpha=a.alpha}", fusable, .sample = XR},
-	{"conv-clip", FUSE, "y = Clip(c: " CONV ", #lo, #hi)", "y = " TO "act=clip, act_alpha=@lo*1, act_beta=@hi*1}",
-	 bounds, .sample = XR " lo=-0.5 hi=0.5"},
-	{"conv-clip-low", FUSE, "y = Clip(c: " CONV ", #lo, _)", "y = " TO "act=clip, act_alpha=@lo*1, act_beta=inf}",
-	 bounds, .sample = XR " lo=-0.5"},
+	{"conv-gelu", FUSE, "y = Gelu(c: " CONV ") {approximate=none}", "y = " TO "act=gelu}",
+	 fusable, .sample = XR},
+	{"conv-gelu-tanh", FUSE, "y = Gelu(c: " CONV ") {approximate=tanh}",
+	 "y = " TO "act=gelutanh}", fusable, .sample = XR},
+	{"conv-swish", FUSE, "y = a: Swish(c: " CONV ")", "y = " TO "act=silu, act_alpha=a.alpha}",
+	 fusable, .sample = XR},
+	{"conv-clip", FUSE, "y = Clip(c: " CONV ", #lo, #hi)",
+	 "y = " TO "act=clip, act_alpha=@lo*1, act_beta=@hi*1}", bounds,
+	 .sample = XR " lo=-0.5 hi=0.5"},
+	{"conv-clip-low", FUSE, "y = Clip(c: " CONV ", #lo, _)",
+	 "y = " TO "act=clip, act_alpha=@lo*1, act_beta=inf}", bounds, .sample = XR " lo=-0.5"},
 	{0}};

@@ -26,7 +26,8 @@ static bool bias(struct match *m)
 
 	if (!fusable(m) || !t || n < 0 || t->shape.rank < 1)
 		return false;
-	return (tensor_count(t) == n && t->shape.dim[t->shape.rank - 1] == n && t->shape.rank <= match_rank(m, "t")) ||
+	return (tensor_count(t) == n && t->shape.dim[t->shape.rank - 1] == n &&
+		t->shape.rank <= match_rank(m, "t")) ||
 	       match_why(m, "the summand is no vector of the last dimension");
 }
 
@@ -42,7 +43,8 @@ static bool rows_only(struct match *m)
 {
 	struct shape a = match_shape(m, "a"), y = match_shape(m, "y"), t = match_shape(m, "t");
 
-	if (!fusable(m) || match_attr(m, "g", "transA", 0) != 0 || match_rank(m, "b") != 2 || t.rank != 2)
+	if (!fusable(m) || match_attr(m, "g", "transA", 0) != 0 || match_rank(m, "b") != 2 ||
+	    t.rank != 2)
 		return false;
 	if (a.rank < 2 || a.rank != y.rank || !dims_equal(a.dim[a.rank - 1], dim_at(m, "u", 1)) ||
 	    !dims_equal(y.dim[y.rank - 1], t.dim[1]))
@@ -65,39 +67,47 @@ static bool column_scale(struct match *m)
 	struct shape s = match_shape(m, "s");
 	int64_t n = dim_at(m, "b", -1);
 
-	return fusable(m) && match_rank(m, "b") == 2 && match_attr(m, "g", "transB", 0) == 0 && s.rank == 3 &&
-	       s.dim[1] == 1 && s.dim[2] == 1 && s.dim[0] == n && match_rank(m, "c") == 1;
+	return fusable(m) && match_rank(m, "b") == 2 && match_attr(m, "g", "transB", 0) == 0 &&
+	       s.rank == 3 && s.dim[1] == 1 && s.dim[2] == 1 && s.dim[0] == n &&
+	       match_rank(m, "c") == 1;
 }
 
-#define S "a[2,3,4] b[4,5]"
-#define SC S " c[5]"
-#define SR SC " r[2,3,5]"
+#define S    "a[2,3,4] b[4,5]"
+#define SC   S " c[5]"
+#define SR   SC " r[2,3,5]"
 #define GEMM "infer::Gemm(a, b, c?, r?) {act=none}"
 #define TO   "infer::Gemm(a, b, c, r) {...g, "
 #define ACT(op, how)                                                                               \
-	{.name = "gemm-" #op, .kind = FUSE, .from = "y = f: " #op "(g: " GEMM ")",                 \
-	 .to = "y = " TO how "}", .when = fusable, .sample = SR}
+	{                                                                                          \
+		.name = "gemm-" #op, .kind = FUSE, .from = "y = f: " #op "(g: " GEMM ")",          \
+		.to = "y = " TO how "}", .when = fusable, .sample = SR                             \
+	}
 
 const struct rule rules_matmul[] = {
 	{"gemm", FUSE, "y = g: Gemm(a, b, c?)", "y = infer::Gemm(a, b, c) {...g}", fusable,
 	 .sample = "a[3,4] b[4,5] c[5]"},
 	{"matmul-weight", FUSE, "y = MatMul(a, #b)", "y = infer::Gemm(a, b)", weight, .sample = S},
-	{"matmul-transposed", FUSE, "y = MatMul(a, Transpose(#b) {perm=[1,0]})", "y = infer::Gemm(a, b) {transB=1}", matrix,
-	 .sample = "a[2,3,4] b[5,4]"},
-	{"gemm-transposed", FUSE, "y = g: infer::Gemm(a, Transpose(#b) {perm=[1,0]}, c?, r?) {transB=0}",
-	 "y = infer::Gemm(a, b, c, r) {...g, transB=1}", matrix, .sample = "a[2,3,4] b[5,4] c[5] r[2,3,5]"},
-	{"gemm-transposed-back", FUSE, "y = g: infer::Gemm(a, Transpose(#b) {perm=[1,0]}, c?, r?) {transB=1}",
-	 "y = infer::Gemm(a, b, c, r) {...g, transB=0}", matrix, .sample = "a[2,3,4] b[4,5] c[5] r[2,3,5]"},
+	{"matmul-transposed", FUSE, "y = MatMul(a, Transpose(#b) {perm=[1,0]})",
+	 "y = infer::Gemm(a, b) {transB=1}", matrix, .sample = "a[2,3,4] b[5,4]"},
+	{"gemm-transposed", FUSE,
+	 "y = g: infer::Gemm(a, Transpose(#b) {perm=[1,0]}, c?, r?) {transB=0}",
+	 "y = infer::Gemm(a, b, c, r) {...g, transB=1}", matrix,
+	 .sample = "a[2,3,4] b[5,4] c[5] r[2,3,5]"},
+	{"gemm-transposed-back", FUSE,
+	 "y = g: infer::Gemm(a, Transpose(#b) {perm=[1,0]}, c?, r?) {transB=1}",
+	 "y = infer::Gemm(a, b, c, r) {...g, transB=0}", matrix,
+	 .sample = "a[2,3,4] b[4,5] c[5] r[2,3,5]"},
 	{"gemm-reshaped", FUSE, "u = Reshape(a, s); t = g: infer::Gemm(u, b, c?); y = Reshape(t, z)",
-	 "y = infer::Gemm(a, b, c) {...g}", rows_only, .sample = "a[2,3,4] s=[6,4] b[4,5] c[5] z=[2,3,5]"},
+	 "y = infer::Gemm(a, b, c) {...g}", rows_only,
+	 .sample = "a[2,3,4] s=[6,4] b[4,5] c[5] z=[2,3,5]"},
 	{"gemm-bias", FUSE, "t = g: infer::Gemm(a, b) {act=none}; y = Add(t, #c)",
 	 "y = infer::Gemm(a, b, Reshape(c, [-1])) {...g}", bias, true, .sample = SC},
 	{"gemm-residual", FUSE, "t = g: infer::Gemm(a, b, c?) {act=none}; y = Add(t, r)",
 	 "y = infer::Gemm(a, b, c, r) {...g}", residual, true, .sample = SR},
 	{"gemm-layer-scale", FUSE,
 	 "y = Mul(t: Transpose(g: infer::Gemm(a, #b, #c) {act=none}) {perm=[0,3,1,2]}, #s)",
-	 "k = Reshape(s, [-1]); y = Transpose(infer::Gemm(a, Mul(b, k), Mul(c, k)) {...g}) {...t}", column_scale, true,
-	 .sample = "a[2,3,3,4] b[4,5] c[5] s[5,1,1]"},
+	 "k = Reshape(s, [-1]); y = Transpose(infer::Gemm(a, Mul(b, k), Mul(c, k)) {...g}) {...t}",
+	 column_scale, true, .sample = "a[2,3,3,4] b[4,5] c[5] s[5,1,1]"},
 	ACT(Relu, "act=relu"),
 	ACT(Sigmoid, "act=sigmoid"),
 	ACT(Tanh, "act=tanh"),
@@ -107,11 +117,13 @@ const struct rule rules_matmul[] = {
 	ACT(Elu, "act=elu, act_alpha=f.alpha"),
 	ACT(Softplus, "act=softplus"),
 	ACT(Mish, "act=mish"),
-	{"gemm-gelu", FUSE, "y = Gelu(g: " GEMM ") {approximate=none}", "y = " TO "act=gelu}", fusable, .sample = SR},
-	{"gemm-gelu-tanh", FUSE, "y = Gelu(g: " GEMM ") {approximate=tanh}", "y = " TO "act=gelutanh}", fusable,
-	 .sample = SR},
-	{"gemm-swish", FUSE, "y = f: Swish(g: " GEMM ")", "y = " TO "act=silu, act_alpha=f.alpha}", fusable,
-	 .sample = SR},
-	{"gemm-clip", FUSE, "y = Clip(g: " GEMM ", #lo, #hi)", "y = " TO "act=clip, act_alpha=@lo*1, act_beta=@hi*1}",
-	 bounds, .sample = SR " lo=-0.5 hi=0.5"},
+	{"gemm-gelu", FUSE, "y = Gelu(g: " GEMM ") {approximate=none}", "y = " TO "act=gelu}",
+	 fusable, .sample = SR},
+	{"gemm-gelu-tanh", FUSE, "y = Gelu(g: " GEMM ") {approximate=tanh}",
+	 "y = " TO "act=gelutanh}", fusable, .sample = SR},
+	{"gemm-swish", FUSE, "y = f: Swish(g: " GEMM ")", "y = " TO "act=silu, act_alpha=f.alpha}",
+	 fusable, .sample = SR},
+	{"gemm-clip", FUSE, "y = Clip(g: " GEMM ", #lo, #hi)",
+	 "y = " TO "act=clip, act_alpha=@lo*1, act_beta=@hi*1}", bounds,
+	 .sample = SR " lo=-0.5 hi=0.5"},
 	{0}};

@@ -40,7 +40,8 @@ static bool rms_norm(struct match *m)
 {
 	double v;
 
-	return is_fusable(m, "x") && match_number(m, "e", &v) && last_axis(m, "a") && match_rank(m, "s") == 1;
+	return is_fusable(m, "x") && match_number(m, "e", &v) && last_axis(m, "a") &&
+	       match_rank(m, "s") == 1;
 }
 
 /* Where no convolution takes it, a normalization with known statistics is a scale and a shift. */
@@ -49,31 +50,40 @@ static bool alone(struct match *m)
 	return is_fusable(m, "x") && match_rank(m, "x") >= 2 && !match_value(m, "x")->is_output;
 }
 
-#define MEAN "u = ReduceMean(x, #a) {keepdims=1}; d = Sub(x, u); "
-#define MEAN2 "u = ReduceMean(x, #a) {keepdims=1}; d = Sub(x, u); f = Sub(x, u); "
+#define MEAN	    "u = ReduceMean(x, #a) {keepdims=1}; d = Sub(x, u); "
+#define MEAN2	    "u = ReduceMean(x, #a) {keepdims=1}; d = Sub(x, u); f = Sub(x, u); "
 #define VAR(square) "q = ReduceMean(" square ", #c) {keepdims=1}; "
-#define SAMPLE "x[2,3,8] a=[-1] c=[-1] e=1e-5 s[8]"
-#define TO_LN "y = LayerNormalization(x, s, b) {axis=-1, epsilon=@e*1}"
+#define SAMPLE	    "x[2,3,8] a=[-1] c=[-1] e=1e-5 s[8]"
+#define TO_LN	    "y = LayerNormalization(x, s, b) {axis=-1, epsilon=@e*1}"
 #define LAYER_NORM(n, text)                                                                        \
-	{.name = "layernorm-" n, .kind = FUSE, .from = text, .to = TO_LN, .when = layer_norm,      \
-	 .inexact = true, .sample = SAMPLE " b[8]"}
+	{                                                                                          \
+		.name = "layernorm-" n, .kind = FUSE, .from = text, .to = TO_LN,                   \
+		.when = layer_norm, .inexact = true, .sample = SAMPLE " b[8]"                      \
+	}
 
 const struct rule rules_norm[] = {
 	LAYER_NORM("pow", MEAN VAR("Pow(d, 2)") "y = Add(Mul(Div(d, Sqrt(Add(q, #e))), #s), #b)"),
 	LAYER_NORM("mul", MEAN VAR("Mul(d, d)") "y = Add(Mul(Div(d, Sqrt(Add(q, #e))), #s), #b)"),
-	LAYER_NORM("pow-twice", MEAN2 VAR("Pow(f, 2)") "y = Add(Mul(Div(d, Sqrt(Add(q, #e))), #s), #b)"),
-	LAYER_NORM("reciprocal", MEAN VAR("Mul(d, d)") "y = Add(Mul(Mul(d, Reciprocal(Sqrt(Add(q, #e)))), #s), #b)"),
-	LAYER_NORM("reciprocal-pow", MEAN VAR("Pow(d, 2)") "y = Add(Mul(Mul(d, Reciprocal(Sqrt(Add(q, #e)))), #s), #b)"),
-	LAYER_NORM("scale-first", MEAN VAR("Mul(d, d)") "y = Add(Mul(d, Mul(Reciprocal(Sqrt(Add(q, #e))), #s)), #b)"),
+	LAYER_NORM("pow-twice",
+		   MEAN2 VAR("Pow(f, 2)") "y = Add(Mul(Div(d, Sqrt(Add(q, #e))), #s), #b)"),
+	LAYER_NORM("reciprocal",
+		   MEAN VAR("Mul(d, d)") "y = Add(Mul(Mul(d, Reciprocal(Sqrt(Add(q, #e)))), #s), #b)"),
+	LAYER_NORM("reciprocal-pow",
+		   MEAN VAR("Pow(d, 2)") "y = Add(Mul(Mul(d, Reciprocal(Sqrt(Add(q, #e)))), #s), #b)"),
+	LAYER_NORM("scale-first",
+		   MEAN VAR("Mul(d, d)") "y = Add(Mul(d, Mul(Reciprocal(Sqrt(Add(q, #e))), #s)), #b)"),
 	{"layernorm-noshift", FUSE, MEAN VAR("Pow(d, 2)") "y = Mul(Div(d, Sqrt(Add(q, #e))), #s)",
 	 "y = LayerNormalization(x, s) {axis=-1, epsilon=@e*1}", layer_norm, true, .sample = SAMPLE},
-	{"layernorm-shift", FUSE, "y = Add(n: LayerNormalization(x, s), #b)", "y = LayerNormalization(x, s, b) {...n}", shift,
-	 true, .sample = "x[2,3,8] s[8] b[8]"},
-	{"rmsnorm-div", FUSE, "y = Mul(Div(x, Sqrt(Add(ReduceMean(Pow(x, 2), #a) {keepdims=1}, #e))), #s)",
-	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true, .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
+	{"layernorm-shift", FUSE, "y = Add(n: LayerNormalization(x, s), #b)",
+	 "y = LayerNormalization(x, s, b) {...n}", shift, true, .sample = "x[2,3,8] s[8] b[8]"},
+	{"rmsnorm-div", FUSE,
+	 "y = Mul(Div(x, Sqrt(Add(ReduceMean(Pow(x, 2), #a) {keepdims=1}, #e))), #s)",
+	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true,
+	 .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
 	{"rmsnorm-reciprocal", FUSE,
 	 "y = Mul(Mul(x, Reciprocal(Sqrt(Add(ReduceMean(Pow(x, 2), #a) {keepdims=1}, #e)))), #s)",
-	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true, .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
+	 "y = RMSNormalization(x, s) {axis=-1, epsilon=@e*1}", rms_norm, true,
+	 .sample = "x[2,3,8] a=[-1] e=1e-5 s[8]"},
 	{"batchnorm-affine", FUSE,
 	 "y, _, _ = n: BatchNormalization(x, #s, #o, #m, #v) {training_mode=0}",
 	 "k = Div(s, Sqrt(Add(v, n.epsilon))); "
