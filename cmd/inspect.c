@@ -5,66 +5,22 @@
 #include "cmd.h"
 #include "cpu/cpu.h"
 #include "dump.h"
+#include "input.h"
 #include "onnx/load.h"
 #include "opt/pipeline.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* The size that --dim binds the symbol to: "NAME=N", or "INPUT.NAME=N" for one input; -1: none. */
-static int64_t bound_dim(struct inspection *x, const char *input, const char *symbol, bool *used)
-{
-	size_t li = strlen(input), ls = strlen(symbol);
-
-	for (int64_t k = 0; k < x->o->dim.n; k++) {
-		const char *s = x->o->dim.v[k].s, *eq = strrchr(s, '=');
-		size_t n = eq ? (size_t)(eq - s) : 0;
-		bool plain = n == ls && !strncmp(s, symbol, ls);
-		bool full = n == li + 1 + ls && !strncmp(s, input, li) && s[li] == '.' &&
-			    !strncmp(s + li + 1, symbol, ls);
-		if (!plain && !full)
-			continue;
-		used[k] = true;
-		return strtoll(eq + 1, NULL, 10);
-	}
-	return -1;
-}
-
-static int check_dim_values(struct inspection *x, struct diag *d)
-{
-	for (int64_t k = 0; k < x->o->dim.n; k++) {
-		const char *s = x->o->dim.v[k].s, *eq = strrchr(s, '=');
-		char *end = NULL;
-		long long n = eq ? strtoll(eq + 1, &end, 10) : -1;
-		if (!eq || eq == s || !eq[1] || *end || n < 0)
-			return FAIL(d, E_OPTION, .message = "--dim wants NAME=N", .actual = fmt(d, "'%s'", s));
-	}
-	return 0;
-}
 
 /* Sizes that the user gave for free dimensions go into the inputs before anything is inferred. */
 static int bind_dims(struct inspection *x, struct diag *d)
 {
 	struct graph *g = x->model->graph;
-	bool *used = arena_new_n(&x->arena, bool, (size_t)(x->o->dim.n > 0 ? x->o->dim.n : 0) + 1);
-	int err = check_dim_values(x, d);
+	const struct input_request request = {.dim = x->o->dim, .shape = x->o->shape};
+	struct shape *shapes = arena_new_n(&x->arena, struct shape, g->nin + 1);
+	int err = input_shapes(x->model, &request, shapes, d);
 
-	for (uint32_t i = 0; i < g->nin && !err; i++) {
-		struct value *v = g->value[g->in[i]];
-		for (int k = 0; k < v->info.shape.rank; k++) {
-			int64_t dim = v->info.shape.dim[k];
-			int64_t n = dim_is_sym(dim) ? bound_dim(x, v->name, x->model->symbols[DIM_SYM_ID(dim)], used)
-						    : -1;
-			if (n >= 0)
-				v->info.shape.dim[k] = n;
-		}
-	}
-	for (int64_t k = 0; k < x->o->dim.n && !err; k++)
-		if (!used[k])
-			err = FAIL(d, E_DIM, .message = "the model has no such dimension",
-				   .actual = fmt(d, "'%s'", x->o->dim.v[k].s),
-				   .hint = "infer inspect shows the names of the free dimensions");
+	for (uint32_t i = 0; i < g->nin && !err; i++)
+		if (g->value[g->in[i]]->info.type.kind == V_TENSOR)
+			g->value[g->in[i]]->info.shape = shapes[i];
 	return err;
 }
 
@@ -210,6 +166,8 @@ int cmd_inspect(struct options *o, struct diag *d)
 		return FAIL(d, E_USAGE, .expected = "a model", .actual = "none",
 			    .hint = "infer inspect MODEL, or infer inspect --ops");
 	x.path = o->operand[0];
+	if (inspect_is_tensor(x.path))
+		return inspect_tensor(o, x.path, d);
 	err = inspect_model(&x, d);
 	arena_free(&x.arena);
 	return err;

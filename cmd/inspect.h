@@ -34,6 +34,10 @@ void inspect_print_json(struct inspection *x, const struct diag *d);
 /* --ops without a model: every operator of this build. */
 void inspect_print_support(struct options *o, const struct diag *d);
 
+/* .npy, .npz and .pb by their extension. */
+bool inspect_is_tensor(const char *path);
+int inspect_tensor(struct options *o, const char *path, struct diag *d);
+
 /* Types that the row's first slot takes; the device that runs it. */
 const char *op_types(struct arena *a, const struct op *row);
 const char *op_device(const struct op *row);

@@ -100,7 +100,7 @@ static void print_operators(const struct inspection *x)
 		total += x->ops[i].count;
 		missing += x->ops[i].cpu ? 0 : x->ops[i].count;
 	}
-	printf("operators   %u nodes, %zu kinds, ", total, x->nops);
+	printf("operators   %s, %s, ", str_count(&a, total, "node"), str_count(&a, x->nops, "kind"));
 	if (missing)
 		printf("%u nodes not supported\n", missing);
 	else

@@ -47,15 +47,21 @@ static int prepare(struct run *r)
 		return r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
 	at(r, AFTER_LOAD);
 	const struct model *m = session_model(r->session);
-	const struct input_request request = {.input = o->input, .random = o->random, .shape = o->shape,
-					      .dim = o->dim, .data_set = o->data_set, .seed = o->seed,
+	const struct input_request request = {.input = o->input,
+					      .random = o->random,
+					      .shape = o->shape,
+					      .dim = o->dim,
+					      .data_set = o->data_set,
+					      .seed = o->seed,
 					      .strict = o->strict};
 	if (o->labels)
 		rc = labels_load(o->labels, m, &r->labels, &r->arena, r->d);
 	if (rc)
 		return rc;
 	r->inputs = input_plan(m, &request, r->d);
-	rc = r->inputs ? input_read(r->inputs, r->d) : r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
+	rc = r->inputs	  ? input_read(r->inputs, r->d)
+	     : r->d->last ? -(int)r->d->last->code
+			  : -E_INTERNAL;
 	at(r, AFTER_INPUTS);
 	return rc;
 }
@@ -92,11 +98,11 @@ static int interpret(struct run *r)
 
 	r->ranked = arena_new_n(&r->arena, struct ranked, r->noutputs + 1);
 	if (o->top > 0)
-		rc = rank_outputs(r->outputs, r->noutputs, o->top, &r->labels, r->ranked, &r->nranked,
-				  &r->arena, r->d);
+		rc = rank_outputs(r->outputs, r->noutputs, o->top, &r->labels, r->ranked,
+				  &r->nranked, &r->arena, r->d);
 	if (!rc && o->decode)
-		rc = decode_ctc(r->outputs, r->noutputs, r->blank, &r->labels, &r->decoded, &r->arena,
-				r->d);
+		rc = decode_ctc(r->outputs, r->noutputs, r->blank, &r->labels, &r->decoded,
+				&r->arena, r->d);
 	return rc;
 }
 
@@ -110,7 +116,8 @@ static int save(struct run *r)
 		return 0;
 	for (size_t i = 0; i < r->noutputs; i++)
 		list[i] = (struct io_output){r->outputs[i].name, r->outputs[i].tensor};
-	int rc = io_save(o->save, (enum io_format)o->save_format, list, r->noutputs, paths, &r->arena, r->d);
+	int rc = io_save(o->save, (enum io_format)o->save_format, list, r->noutputs, paths,
+			 &r->arena, r->d);
 	for (size_t i = 0; i < r->noutputs; i++)
 		r->outputs[i].path = paths[i];
 	return rc;
@@ -124,8 +131,8 @@ static void write_outputs(struct run *r, struct json *j)
 	for (size_t i = 0; i < r->noutputs; i++) {
 		const struct output *out = &r->outputs[i];
 		json_object(j, NULL);
-		summary_json_tensor(j, out->name, out->tensor ? out->tensor->type : (struct type){0},
-				    out->tensor);
+		summary_json_tensor(j, out->name,
+				    out->tensor ? out->tensor->type : (struct type){0}, out->tensor);
 		if (out->path)
 			json_string(j, "path", out->path);
 		if (o->print != INT_ABSENT)
@@ -133,12 +140,8 @@ static void write_outputs(struct run *r, struct json *j)
 		for (size_t k = 0; k < r->nranked; k++)
 			if (r->ranked[k].output == out)
 				json_ranked(j, &r->ranked[k], &r->labels);
-		if (o->decode && !strcmp(out->name, r->decoded.output)) {
-			json_array(j, "text");
-			for (size_t k = 0; k < r->decoded.n; k++)
-				json_string(j, NULL, r->decoded.text[k]);
-			json_end(j, ']');
-		}
+		if (o->decode && !strcmp(out->name, r->decoded.output))
+			json_decoded(j, &r->decoded);
 		json_end(j, '}');
 	}
 	json_end(j, ']');
@@ -156,12 +159,10 @@ static void write_document(struct run *r)
 
 static void print(struct run *r)
 {
-	const struct options *o = r->o;
-
-	if (!o->quiet)
+	if (!r->o->quiet)
 		summary_print(&r->summary, stderr);
-	if (o->print != INT_ABSENT)
-		print_outputs(r->outputs, r->noutputs, o->print, stdout);
+	if (r->o->print != INT_ABSENT)
+		print_outputs(r->outputs, r->noutputs, r->o->print, stdout);
 	for (size_t i = 0; i < r->nranked; i++)
 		print_ranked(&r->ranked[i], &r->labels, stdout);
 	for (size_t i = 0; i < r->decoded.n; i++)
@@ -184,9 +185,7 @@ int cmd_run(struct options *o, struct diag *d)
 		r.summary.noutputs = r.noutputs;
 		r.summary.path = o->operand[0];
 		r.summary.times = session_times(r.session);
-		/* the system knows when the process began to 10 ms only */
-		uint64_t total = clock_since_exec(), here = clock_ns() - r.start;
-		r.summary.total = total > here ? total : here;
+		r.summary.total = summary_total(r.start);
 		if (o->json)
 			write_document(&r);
 		else

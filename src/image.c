@@ -85,8 +85,8 @@ enum image_kind image_kind(const void *data, size_t n)
 int image_fail(const struct image_job *job, const char *what, const char *hint)
 {
 	return FAIL(job->d, job->code,
-		    .message = fmt(job->d, "this %s %s", image_kind_name(image_kind(job->data, job->size)),
-				   what),
+		    .message = fmt(job->d, "this %s %s",
+				   image_kind_name(image_kind(job->data, job->size)), what),
 		    .hint = hint);
 }
 
@@ -115,19 +115,19 @@ int image_room(const struct image_job *job)
  */
 #define FUNCTION(f) __typeof__(f) *f;
 #define SYMBOL(f)   {#f, true},
-#define LIBRARY(name, list)                                                                        \
-	union name {                                                                               \
-		struct {                                                                           \
-			list(FUNCTION)                                                             \
-		};                                                                                 \
+#define LIBRARY(name, list)                                                                         \
+	union name {                                                                                \
+		struct {                                                                            \
+			list(FUNCTION)                                                              \
+		};                                                                                  \
 		void *table[sizeof((struct dl_symbol[]){list(SYMBOL)}) / sizeof(struct dl_symbol)]; \
-	};                                                                                         \
-	static int open_##name(union name *l, const char *const *sonames, struct diag *d)          \
-	{                                                                                          \
-		static const struct dl_symbol symbols[] = {list(SYMBOL)};                          \
-		struct dl lib;                                                                     \
-		return dl_open(&lib, sonames, symbols, l->table,                                   \
-			       sizeof(symbols) / sizeof(*symbols), d);                             \
+	};                                                                                          \
+	static int open_##name(union name *l, const char *const *sonames, struct diag *d)           \
+	{                                                                                           \
+		static const struct dl_symbol symbols[] = {list(SYMBOL)};                           \
+		struct dl lib;                                                                      \
+		return dl_open(&lib, sonames, symbols, l->table,                                    \
+			       sizeof(symbols) / sizeof(*symbols), d);                              \
 	}
 
 /* ---- PNG */
@@ -360,8 +360,8 @@ static int jpeg_rows(struct jpeg_job *p, unsigned char *inks)
 
 	p->f.jpeg_start_decompress(&p->c);
 	while (p->c.output_scanline < p->c.output_height) {
-		unsigned char *row =
-			im->pixels + (size_t)p->c.output_scanline * (size_t)(im->width * im->channels);
+		unsigned char *row = im->pixels + (size_t)p->c.output_scanline *
+							  (size_t)(im->width * im->channels);
 		JSAMPROW to = inks ? inks : row;
 		p->f.jpeg_read_scanlines(&p->c, &to, 1);
 		if (inks)
@@ -378,8 +378,11 @@ static int jpeg_steps(struct jpeg_job *p)
 	p->f.jpeg_read_header(&p->c, TRUE);
 	bool inks = p->c.num_components == 4, gray = p->c.num_components == 1;
 	p->c.out_color_space = inks ? JCS_CMYK : gray ? JCS_GRAYSCALE : JCS_RGB;
-	*im = (struct image){.kind = IMAGE_JPEG, .width = p->c.image_width, .height = p->c.image_height,
-			     .channels = gray ? 1 : 3, .bits = 8};
+	*im = (struct image){.kind = IMAGE_JPEG,
+			     .width = p->c.image_width,
+			     .height = p->c.image_height,
+			     .channels = gray ? 1 : 3,
+			     .bits = 8};
 	int rc = image_room(p->job);
 	if (rc || p->job->head)
 		return rc;
@@ -395,7 +398,10 @@ static int decode_jpeg(const struct image_job *job)
 #if JPEG_LIB_VERSION >= 80
 		"libjpeg.so.8",
 #endif
-		"libjpeg.so.62", "libjpeg.so", NULL};
+		"libjpeg.so.62",
+		"libjpeg.so",
+		NULL
+	};
 	struct jpeg_job p = {.job = job};
 	int rc = open_jpeg_lib(&p.f, sonames, job->d);
 
@@ -432,8 +438,9 @@ static int decode_webp(const struct image_job *job)
 	VP8StatusCode status =
 		f.WebPGetFeaturesInternal(job->data, job->size, &have, WEBP_DECODER_ABI_VERSION);
 	if (status != VP8_STATUS_OK)
-		return image_fail(job, status == VP8_STATUS_NOT_ENOUGH_DATA ? "is cut short" : "is damaged",
-				  NULL);
+		return image_fail(
+			job, status == VP8_STATUS_NOT_ENOUGH_DATA ? "is cut short" : "is damaged",
+			NULL);
 	if (have.has_animation)
 		return image_fail(job, "is an animation", "save one of its pictures");
 	*im = (struct image){.kind = IMAGE_WEBP, .width = have.width, .height = have.height, .bits = 8};
@@ -526,7 +533,8 @@ static int tiff_head(const struct image_job *job, const union tiff_lib *f, TIFF 
 	if (!f->TIFFGetField(t, TIFFTAG_EXTRASAMPLES, &nextra, &extra))
 		nextra = 0;
 	if (bits > 8)
-		return image_fail(job, fmt(job->d, "has %d bits a sample, which is not supported", bits),
+		return image_fail(job,
+				  fmt(job->d, "has %d bits a sample, which is not supported", bits),
 				  "save it with 8 bits a sample, or as a 16-bit PNG");
 	bool gray = photo == PHOTOMETRIC_MINISBLACK || photo == PHOTOMETRIC_MINISWHITE;
 	int color = gray ? 1 : 3, own = gray ? 1 : photo == PHOTOMETRIC_SEPARATED ? 4 : 3;
@@ -568,8 +576,8 @@ static int decode_tiff(const struct image_job *job)
 	/* its messages would go to stderr; ours say enough */
 	f.TIFFSetErrorHandler(NULL);
 	f.TIFFSetWarningHandler(NULL);
-	TIFF *t = f.TIFFClientOpen("picture", "rm", &file, tiff_read, tiff_write, tiff_seek, tiff_close,
-				   tiff_size, NULL, NULL);
+	TIFF *t = f.TIFFClientOpen("picture", "rm", &file, tiff_read, tiff_write, tiff_seek,
+				   tiff_close, tiff_size, NULL, NULL);
 	if (!t)
 		return image_fail(job, "is damaged or cut short", NULL);
 	rc = tiff_head(job, &f, t);
@@ -675,7 +683,9 @@ static int jp2_pixels(const struct image_job *job, const opj_image_t *from)
 		if (!comp->data || (int64_t)comp->w != im->width || (int64_t)comp->h != im->height)
 			return image_fail(job, "is damaged or cut short", NULL);
 		for (size_t i = 0; i < n; i++) {
-			int64_t v = comp->data[i] < 0 ? 0 : comp->data[i] > most ? most : comp->data[i];
+			int64_t v = comp->data[i] < 0	   ? 0
+				    : comp->data[i] > most ? most
+							   : comp->data[i];
 			v = (v * top + most / 2) / most;
 			uint16_t wide = (uint16_t)v;
 			if (im->bits == 16)
@@ -765,15 +775,16 @@ __attribute__((unused)) static int missing(const struct image_job *job)
 
 static int no_picture(const struct image_job *job)
 {
-	return FAIL(job->d, job->code, .message = "this is no picture of a kind that is read",
-		    .hint = "PNG, JPEG, BMP, PNM (.ppm, .pgm, .pbm), WebP, TIFF and JPEG 2000 are read");
+	return FAIL(
+		job->d, job->code, .message = "this is no picture of a kind that is read",
+		.hint = "PNG, JPEG, BMP, PNM (.ppm, .pgm, .pbm), WebP, TIFF and JPEG 2000 are read");
 }
 
 static int decode(const void *p, size_t n, bool head, struct image *im, enum code code, struct diag *d)
 {
 	static int (*const decoders[IMAGE_KINDS])(const struct image_job *) = {
-		[IMAGE_NONE] = no_picture, [IMAGE_PNG] = decode_png,   [IMAGE_JPEG] = decode_jpeg,
-		[IMAGE_BMP] = image_bmp,   [IMAGE_PNM] = image_pnm,    [IMAGE_WEBP] = decode_webp,
+		[IMAGE_NONE] = no_picture,  [IMAGE_PNG] = decode_png, [IMAGE_JPEG] = decode_jpeg,
+		[IMAGE_BMP] = image_bmp,    [IMAGE_PNM] = image_pnm,  [IMAGE_WEBP] = decode_webp,
 		[IMAGE_TIFF] = decode_tiff, [IMAGE_JP2] = decode_jp2,
 	};
 	struct image_job job = {.data = p, .size = n, .im = im, .head = head, .code = code, .d = d};

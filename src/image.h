@@ -48,7 +48,7 @@ int image_decode(const void *p, size_t n, struct image *im, enum code code, stru
 void image_free(struct image *im);
 
 /* Writes 8-bit pixels as PNG through put(). Returns 0 or -code (memory). */
-int image_write_png(const struct image *im, void (*put)(void *to, const void *p, size_t n), void *to,
-		    struct diag *d);
+int image_write_png(const struct image *im, void (*put)(void *to, const void *p, size_t n),
+		    void *to, struct diag *d);
 
 #endif

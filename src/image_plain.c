@@ -84,7 +84,8 @@ static int bmp_head(const struct image_job *job, struct bmp *b)
 	bool deep = b->bpp == 16 || b->bpp == 32;
 	if (!(plain || (fields && deep)) ||
 	    !(deep || b->bpp == 1 || b->bpp == 4 || b->bpp == 8 || b->bpp == 24))
-		return image_fail(job, "is compressed in a way that is not supported", "save it as PNG");
+		return image_fail(job, "is compressed in a way that is not supported",
+				  "save it as PNG");
 	*job->im = (struct image){.kind = IMAGE_BMP, .width = width, .height = height, .bits = 8};
 	job->im->channels = 3;
 	if (deep) {
@@ -121,7 +122,8 @@ static void bmp_row(const struct bmp *b, const unsigned char *src, const struct 
 		if (b->bpp <= 8) {
 			uint32_t per = 8 / b->bpp, shift = 8 - b->bpp * (1 + (uint32_t)(x % per));
 			uint32_t k = (uint32_t)src[x / per] >> shift & ((1u << b->bpp) - 1);
-			const unsigned char *e = b->palette + (size_t)(k < b->colors ? k : 0) * b->entry;
+			const unsigned char *e =
+				b->palette + (size_t)(k < b->colors ? k : 0) * b->entry;
 			for (int i = 0; i < c; i++)
 				dst[i] = e[c == 1 ? 0 : 2 - i];
 		} else if (b->bpp == 24) {
@@ -244,13 +246,16 @@ int image_pnm(const struct image_job *job)
 		return image_fail(job, "has no valid header", NULL);
 	if (!text && s.p++ >= s.end)
 		return image_fail(job, "is cut short", NULL);
-	*job->im = (struct image){.kind = IMAGE_PNM, .width = w, .height = h, .bits = most > 255 ? 16 : 8};
+	*job->im = (struct image){
+		.kind = IMAGE_PNM, .width = w, .height = h, .bits = most > 255 ? 16 : 8};
 	job->im->channels = kind % 3 ? 1 : 3;
 	int rc = image_room(job);
 	if (rc)
 		return rc;
 	size_t n = (size_t)(w * h * job->im->channels);
-	size_t need = kind == 4 ? ((size_t)w + 7) / 8 * (size_t)h : text ? n : n * (most > 255 ? 2 : 1);
+	size_t need = kind == 4 ? ((size_t)w + 7) / 8 * (size_t)h
+		      : text	? n
+				: n * (most > 255 ? 2 : 1);
 	if (need > (size_t)(s.end - s.p))
 		return image_fail(job, "is cut short", NULL);
 	if (job->head)
@@ -289,8 +294,8 @@ static void png_chunk(const char *type, const unsigned char *p, size_t n,
 	put(to, word, 4);
 }
 
-int image_write_png(const struct image *im, void (*put)(void *to, const void *p, size_t n), void *to,
-		    struct diag *d)
+int image_write_png(const struct image *im, void (*put)(void *to, const void *p, size_t n),
+		    void *to, struct diag *d)
 {
 	static const unsigned char types[] = {0, 0, 4, 2, 6};
 	size_t row = (size_t)im->width * (size_t)im->channels, raw = (row + 1) * (size_t)im->height;

@@ -1,55 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "input.h"
 
-#include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "input_impl.h"
-#include "input_random.h"
-#include "onnx/tensor_pb.h"
-#include "ops/op.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum how { FROM_NOWHERE, FROM_FILE, FROM_RANDOM };
-
-struct input {
-	struct input_info info;
-	const struct value *value;
-	struct shape shape; /* declared, with what is bound put in */
-	enum how how;
-	struct source *source;
-	struct fit fit;
-	struct range range;
-	struct tensor tensor;
-	void *owned; /* memory of its own, from mem_alloc */
-};
-
-struct bound {
-	int64_t size;	/* -1: free */
-	const char *by; /* "--dim batch=4", "input 'x' (x.npy)" */
-};
-
-struct input_set {
-	struct arena arena;
-	const struct model *model;
-	const struct input_request *request;
-	struct input *in;
-	const struct tensor **tensors;
-	const char **names;
-	uint32_t n;
-	struct bound *symbol; /* by number */
-	struct source *sources; /* opened files, linked by next */
-	struct opened *opened;
-};
-
-/* A file is opened once, also where an archive holds several inputs. */
-struct opened {
-	struct file_map map;
-	struct opened *next;
-};
 
 /* ---- names and dimensions */
 
@@ -66,7 +24,8 @@ static int no_input(const struct input_set *s, const char *option, const char *n
 	const char *near = str_nearest(name, s->names, s->n);
 	const char *all = d ? input_names(&d->arena, s->names, s->n) : "";
 
-	return FAIL(d, E_INPUT_NAME, .slot = option, .message = fmt(d, "the model has no input '%s'", name),
+	return FAIL(d, E_INPUT_NAME, .slot = fmt(d, "%s", option),
+		    .message = fmt(d, "the model has no input '%s'", name),
 		    .hint = near ? fmt(d, "did you mean '%s'? its inputs are %s", near, all)
 				 : fmt(d, "its inputs are %s", all));
 }
@@ -123,7 +82,7 @@ static int parse_size(const char *text, int64_t *v, const char *option, struct d
 
 	*v = strtoll(text, &end, 10);
 	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
-		return FAIL(d, E_DIM, .slot = option, .expected = "a size, 0 or more",
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .expected = "a size, 0 or more",
 			    .actual = fmt(d, "'%s'", text));
 	return 0;
 }
@@ -172,7 +131,7 @@ static int bad_dim(struct input_set *s, const char *option, const char *name, st
 	const char **names = dim_names(s, &n), *near = str_nearest(name, names, n);
 	const char *all = d && n ? input_names(&d->arena, names, n) : "none";
 
-	return FAIL(d, E_DIM, .slot = option,
+	return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
 		    .message = fmt(d, "the model's inputs have no free dimension '%s'", name),
 		    .hint = near ? fmt(d, "did you mean '%s'? free are %s", near, all)
 				 : fmt(d, "free are: %s", all));
@@ -185,8 +144,8 @@ static int bind_dim(struct input_set *s, const char *text, struct diag *d)
 	int64_t size;
 
 	if (!eq || eq == text)
-		return FAIL(d, E_DIM, .slot = option, .expected = "NAME=N or INPUT.NAME=N",
-			    .actual = fmt(d, "'%s'", text));
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
+			    .expected = "NAME=N or INPUT.NAME=N", .actual = fmt(d, "'%s'", text));
 	const char *name = arena_strn(&s->arena, text, (size_t)(eq - text));
 	int rc = parse_size(eq + 1, &size, option, d);
 	if (rc)
@@ -209,9 +168,9 @@ static int bind_dim(struct input_set *s, const char *text, struct diag *d)
 	if (bind(s, in, at, size, option))
 		return 0;
 	const char *by = bound_by(s, in, at);
-	return FAIL(d, E_DIM, .slot = option,
-		    .message = fmt(d, "dimension %d of input '%s' is %" PRId64 "%s%s", at, in->info.name,
-				   was, by ? " by " : " in the model", by ? by : ""));
+	return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
+		    .message = fmt(d, "dimension %d of input '%s' is %" PRId64 "%s%s", at,
+				   in->info.name, was, by ? " by " : " in the model", by ? by : ""));
 }
 
 static int bind_shape(struct input_set *s, const char *text, struct diag *d)
@@ -226,7 +185,7 @@ static int bind_shape(struct input_set *s, const char *text, struct diag *d)
 		return no_input(s, option, fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
 	struct input *in = &s->in[which];
 	if (!parse_shape(rest, &shape))
-		return FAIL(d, E_DIM, .slot = option, .expected = "NAME=1x3x224x224",
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .expected = "NAME=1x3x224x224",
 			    .actual = fmt(d, "'%s'", rest));
 	if (in->shape.rank < 0)
 		in->shape = shape;
@@ -235,9 +194,10 @@ static int bind_shape(struct input_set *s, const char *text, struct diag *d)
 		fits = bind(s, in, i, shape.dim[i], option);
 	if (fits)
 		return 0;
-	return FAIL(d, in->shape.rank == shape.rank ? E_INPUT_SHAPE : E_INPUT_RANK, .slot = option,
-		    .message = fmt(d, "input '%s'", in->info.name),
-		    .expected = d ? shape_str(&d->arena, &in->value->info.shape, s->model->symbols) : "",
+	return FAIL(d, in->shape.rank == shape.rank ? E_INPUT_SHAPE : E_INPUT_RANK,
+		    .slot = fmt(d, "%s", option), .message = fmt(d, "input '%s'", in->info.name),
+		    .expected = d ? shape_str(&d->arena, &in->value->info.shape, s->model->symbols)
+				  : "",
 		    .actual = d ? shape_str(&d->arena, &shape, NULL) : "");
 }
 
@@ -259,8 +219,8 @@ static struct source *new_source(struct input_set *s, const char *file)
 {
 	struct source *x = arena_new(&s->arena, struct source);
 
-	x->spec = (struct input_spec){.text = file, .file = file, .file_as_given = file,
-				      .keys_text = "", .keys = NO_KEYS};
+	x->spec = (struct input_spec){
+		.text = file, .file = file, .file_as_given = file, .keys_text = "", .keys = NO_KEYS};
 	return x;
 }
 
@@ -282,9 +242,10 @@ static int give(struct input_set *s, int which, struct source *x, struct diag *d
 	struct input *in = &s->in[which];
 
 	if (in->source)
-		return FAIL(d, E_INPUT_NAME, .message = fmt(d, "input '%s' is given twice", in->info.name),
-			    .expected = "one file", .actual = fmt(d, "%s and %s", in->source->spec.file,
-								   x->spec.file));
+		return FAIL(d, E_INPUT_NAME,
+			    .message = fmt(d, "input '%s' is given twice", in->info.name),
+			    .expected = "one file",
+			    .actual = fmt(d, "%s and %s", in->source->spec.file, x->spec.file));
 	in->how = FROM_FILE;
 	in->source = x;
 	return 0;
@@ -375,7 +336,8 @@ static int give_random(struct input_set *s, struct diag *d)
 				return no_input(s, option,
 						fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
 			if (!parse_range(rest, &range.lo, &range.hi))
-				return FAIL(d, E_INPUT_KEY, .slot = option, .expected = "[NAME=]LO..HI",
+				return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "%s", option),
+					    .expected = "[NAME=]LO..HI",
 					    .actual = fmt(d, "'%s'", text));
 			if ((which >= 0) != (pass == 0))
 				continue;
@@ -402,10 +364,11 @@ static int give_all(struct input_set *s, struct diag *d)
 		rc = give_random(s, d);
 	for (uint32_t i = 0; !rc && i < s->n; i++)
 		if (s->in[i].how == FROM_NOWHERE)
-			rc = FAIL(d, E_INPUT_MISSING, .slot = fmt(d, "input '%s'", s->in[i].info.name),
-				  .expected = fmt(d, "%s %s", type_str(&s->arena, s->in[i].info.type),
-						  shape_str(&s->arena, &s->in[i].shape,
-							    s->model->symbols)),
+			rc = FAIL(d, E_INPUT_MISSING,
+				  .slot = fmt(d, "input '%s'", s->in[i].info.name),
+				  .expected = fmt(
+					  d, "%s %s", type_str(&s->arena, s->in[i].info.type),
+					  shape_str(&s->arena, &s->in[i].shape, s->model->symbols)),
 				  .actual = "nothing");
 	return rc;
 }
@@ -414,12 +377,12 @@ static int give_all(struct input_set *s, struct diag *d)
 
 static struct want want_of(const struct input *in)
 {
-	return (struct want){.name = in->info.name, .dtype = (enum dtype)in->info.type.dtype,
-			     .shape = in->shape};
+	return (struct want){
+		.name = in->info.name, .dtype = (enum dtype)in->info.type.dtype, .shape = in->shape};
 }
 
 /* The size that a dimension has elsewhere, where that is what does not fit. */
-static void because(struct input_set *s, const struct input *in, struct mismatch *m)
+static void because(struct input_set *s, const struct input *in, struct mismatch *m, struct diag *d)
 {
 	const struct shape *file = &m->fit->shape;
 
@@ -428,8 +391,8 @@ static void because(struct input_set *s, const struct input *in, struct mismatch
 	for (int i = 0; i < file->rank; i++) {
 		const char *by = bound_by(s, in, i);
 		if (by && file->dim[i] != in->shape.dim[i]) {
-			m->because_label = dim_name(s, in, i);
-			m->because = arena_printf(&s->arena, "%" PRId64 ", by %s", in->shape.dim[i], by);
+			m->because_label = fmt(d, "%s", dim_name(s, in, i));
+			m->because = fmt(d, "%" PRId64 ", by %s", in->shape.dim[i], by);
 			return;
 		}
 	}
@@ -437,10 +400,10 @@ static void because(struct input_set *s, const struct input *in, struct mismatch
 
 static int mismatch(struct input_set *s, struct input *in, const struct want *w, struct diag *d)
 {
-	struct mismatch m = {.model = s->model, .want = w, .source = in->source, .fit = &in->fit,
-			     .named = s->n > 1};
+	struct mismatch m = {
+		.model = s->model, .want = w, .source = in->source, .fit = &in->fit, .named = s->n > 1};
 
-	because(s, in, &m);
+	because(s, in, &m, d);
 	return input_explain(&m, d);
 }
 
@@ -454,8 +417,8 @@ static const char *source_text(struct input_set *s, const struct input *in)
 	if (x->member)
 		str_addf(&b, " (%s)", x->member->name);
 	if (x->item.picture)
-		str_addf(&b, " (%s, %" PRId64 " x %" PRId64 ")", x->item.picture, x->item.shape.dim[1],
-			 x->item.shape.dim[0]);
+		str_addf(&b, " (%s, %" PRId64 " x %" PRId64 ")", x->item.picture,
+			 x->item.shape.dim[1], x->item.shape.dim[0]);
 	if (f->pixels && (f->src.w != f->dst.w || f->src.h != f->dst.h))
 		str_addf(&b, ", resized to %" PRId64 " x %" PRId64, f->dst.w, f->dst.h);
 	if (in->info.type.kind == V_TENSOR && f->from != (enum dtype)in->info.type.dtype)
@@ -466,7 +429,8 @@ static const char *source_text(struct input_set *s, const struct input *in)
 /* Dimensions that the file's data bind; one that its size alone told is said. */
 static void bind_fit(struct input_set *s, struct input *in, struct diag *d)
 {
-	const char *by = arena_printf(&s->arena, "input '%s' (%s)", in->info.name, in->source->spec.file);
+	const char *by =
+		arena_printf(&s->arena, "input '%s' (%s)", in->info.name, in->source->spec.file);
 
 	if (in->shape.rank < 0)
 		in->shape = in->fit.shape;
@@ -475,8 +439,9 @@ static void bind_fit(struct input_set *s, struct input *in, struct diag *d)
 			continue;
 		if (in->fit.derived == i)
 			NOTE(d, E_DIM,
-			     .message = fmt(d, "%s = %" PRId64 ", from the size of %s", dim_name(s, in, i),
-					    in->fit.shape.dim[i], in->source->spec.file));
+			     .message = fmt(d, "%s = %" PRId64 ", from the size of %s",
+					    dim_name(s, in, i), in->fit.shape.dim[i],
+					    in->source->spec.file));
 		bind(s, in, i, in->fit.shape.dim[i], by);
 	}
 	in->info.shape = in->shape;
@@ -522,9 +487,11 @@ static int bind_rest(struct input_set *s, struct input *in, struct diag *d)
 	for (int i = 0; i < in->shape.rank; i++) {
 		if (in->shape.dim[i] >= 0)
 			continue;
-		const char *name = dim_name(s, in, i), *hint = fmt(d, "bind it with --dim %s=N", name);
-		const char *text = fmt(d, "nothing binds the free dimension '%s' of input '%s'%s", name,
-				       in->info.name, s->request->strict ? "" : "; it is taken as 1");
+		const char *name = dim_name(s, in, i),
+			   *hint = fmt(d, "bind it with --dim %s=N", name);
+		const char *text =
+			fmt(d, "nothing binds the free dimension '%s' of input '%s'%s", name,
+			    in->info.name, s->request->strict ? "" : "; it is taken as 1");
 		if (s->request->strict)
 			return FAIL(d, E_DIM_DEFAULT, .message = text, .hint = hint);
 		WARN(d, E_DIM_DEFAULT, .message = text, .hint = hint);
@@ -598,8 +565,8 @@ static struct input_set *new_set(const struct model *m, const struct input_reque
 		struct input *in = &s->in[i];
 		in->value = v;
 		in->shape = v->info.shape;
-		in->info = (struct input_info){.name = v->name, .type = v->info.type,
-					       .shape = v->info.shape};
+		in->info = (struct input_info){
+			.name = v->name, .type = v->info.type, .shape = v->info.shape};
 		s->names[i] = v->name;
 	}
 	return s;
@@ -628,206 +595,6 @@ int input_shapes(const struct model *m, const struct input_request *r, struct sh
 		shapes[i] = s->in[i].shape;
 	input_free(s);
 	return rc;
-}
-
-/* ---- making the tensors */
-
-static int no_memory(const struct input *in, struct diag *d)
-{
-	return FAIL(d, E_MEMORY, .slot = fmt(d, "input '%s'", in->info.name));
-}
-
-/* Memory for the tensor of an input. */
-static int make_room(struct input *in, struct diag *d)
-{
-	size_t bytes;
-
-	if (!tensor_bytes(tensor_dtype(&in->tensor), &in->shape, LAYOUT_ROW, &bytes))
-		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
-	in->owned = mem_alloc(bytes ? bytes : 1, MEM_STAGING);
-	if (!in->owned)
-		return no_memory(in, d);
-	in->tensor.data = in->owned;
-	in->tensor.bytes = bytes;
-	return 0;
-}
-
-/* Elements where the file has them, or converted ones. */
-static int from_elements(struct input *in, const unsigned char *p, struct diag *d)
-{
-	const struct fit *f = &in->fit;
-	size_t size = dtype_bits(f->from) / 8, bytes;
-
-	if (!tensor_bytes(f->from, &in->shape, LAYOUT_ROW, &bytes))
-		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
-	bool aligned = !size || (uintptr_t)p % (size > 8 ? 8 : size) == 0;
-	if (!f->convert && !f->pixels && aligned) {
-		in->tensor.data = (void *)(uintptr_t)p; /* borrowed; nobody writes to an input */
-		in->tensor.bytes = bytes;
-		return 0;
-	}
-	unsigned char *copy = NULL;
-	if (!aligned && (f->convert || f->pixels)) {
-		copy = mem_alloc(bytes, MEM_STAGING);
-		if (!copy)
-			return no_memory(in, d);
-		p = memcpy(copy, p, bytes);
-	}
-	int rc = make_room(in, d);
-	if (!rc && f->pixels) {
-		struct pixels src = f->src, dst = f->dst;
-		const struct input_keys *k = &in->source->spec.keys;
-		src.data = (void *)(uintptr_t)p;
-		dst.data = in->tensor.data;
-		rc = pixels_convert(&src, &dst, &k->resize, k->order, &k->math, d);
-	} else if (!rc && f->convert) {
-		elements_convert(f->from, p, tensor_dtype(&in->tensor), in->tensor.data,
-				 shape_count(&in->shape), &in->source->spec.keys.math, f->channel,
-				 f->channels);
-	} else if (!rc && bytes) {
-		memcpy(in->tensor.data, p, bytes);
-	}
-	mem_free(copy);
-	return rc;
-}
-
-static int read_image(struct input *in, struct diag *d)
-{
-	const struct file_map *m = &in->source->map;
-	struct image im;
-	int rc = image_decode(m->data, m->size, &im, E_INPUT_FORMAT, d);
-
-	if (rc) {
-		if (d && d->last && !d->last->model)
-			d->last->model = fmt(d, "%s", in->source->spec.file);
-		return rc;
-	}
-	rc = make_room(in, d);
-	if (!rc) {
-		struct pixels src = in->fit.src, dst = in->fit.dst;
-		const struct input_keys *k = &in->source->spec.keys;
-		src.data = im.pixels;
-		dst.data = in->tensor.data;
-		rc = pixels_convert(&src, &dst, &k->resize, k->order, &k->math, d);
-	}
-	image_free(&im);
-	return rc;
-}
-
-/* An archive's member, unpacked where it has to be; .npy files begin with their head. */
-static int read_numpy(struct input_set *s, struct input *in, struct diag *d)
-{
-	const struct source *x = in->source;
-	const unsigned char *p = x->map.data;
-	unsigned char *unpacked = NULL;
-	int rc = 0;
-
-	if (x->member) {
-		unpacked = x->member->deflated ? mem_alloc((size_t)x->member->size, MEM_STAGING) : NULL;
-		if (x->member->deflated && !unpacked)
-			return no_memory(in, d);
-		p = unpacked ? unpacked : x->member->data;
-		rc = zip_read(x->member, (void *)(uintptr_t)p, d);
-	}
-	if (!rc && in->fit.from == DT_STRING) {
-		struct npy h;
-		rc = npy_head(p, x->item.header + x->item.bytes, x->spec.file, &h, d);
-		struct tensor *t = rc ? NULL : npy_strings(&h, p + h.data, &s->arena);
-		if (!rc && !t)
-			rc = no_memory(in, d);
-		if (t) {
-			in->tensor = *t;
-			in->tensor.shape = in->shape;
-		}
-	} else if (!rc) {
-		rc = from_elements(in, p + x->item.header, d);
-	}
-	bool borrowed = unpacked && !rc && !in->owned && in->fit.from != DT_STRING;
-	if (borrowed)
-		in->owned = unpacked;
-	else
-		mem_free(unpacked);
-	return rc;
-}
-
-static int read_pb(struct input_set *s, struct input *in, struct diag *d)
-{
-	const struct source *x = in->source;
-
-	if (x->item.data)
-		return from_elements(in, x->item.data, d);
-	struct tensor *t = tensor_pb_parse(x->map.data, x->map.size, in->info.type, &s->arena, d);
-	if (!t) {
-		if (d && d->last && !d->last->model)
-			d->last->model = fmt(d, "%s", x->spec.file);
-		return d && d->last ? -(int)d->last->code : -E_INPUT_FORMAT;
-	}
-	if (t->type.kind != V_TENSOR || tensor_dtype(t) == DT_STRING) {
-		in->tensor = *t;
-		if (t->type.kind == V_TENSOR)
-			in->tensor.shape = in->shape;
-		return 0;
-	}
-	return from_elements(in, t->data, d);
-}
-
-static int read_text(struct input_set *s, struct input *in, struct diag *d)
-{
-	const struct source *x = in->source;
-	enum dtype want = (enum dtype)in->info.type.dtype;
-	struct tensor *t = text_read(x->item.kind, (const char *)x->map.data, x->map.size, want,
-				     &in->fit.shape, &s->arena);
-
-	if (!t)
-		return no_memory(in, d);
-	if (in->fit.convert || in->fit.pixels)
-		return from_elements(in, t->data, d);
-	in->tensor = *t;
-	return 0;
-}
-
-static int read_random(struct input_set *s, struct input *in, struct diag *d)
-{
-	if ((enum dtype)in->info.type.dtype == DT_STRING) {
-		struct tensor *t = random_strings(&in->range, s->request->seed, in->info.name, &in->shape,
-						  &s->arena);
-		if (!t)
-			return no_memory(in, d);
-		in->tensor = *t;
-		return 0;
-	}
-	int rc = make_room(in, d);
-	if (!rc)
-		random_fill(&in->range, s->request->seed, in->info.name, &in->tensor);
-	return rc;
-}
-
-static int read_one(struct input_set *s, struct input *in, struct diag *d)
-{
-	in->tensor = (struct tensor){.type = in->info.type, .shape = in->shape};
-	if (in->how == FROM_RANDOM)
-		return read_random(s, in, d);
-	enum io_kind kind = in->source->item.kind;
-	if (kind == IO_IMAGE)
-		return read_image(in, d);
-	if (kind == IO_NPY || kind == IO_NPZ)
-		return read_numpy(s, in, d);
-	if (kind == IO_PB)
-		return read_pb(s, in, d);
-	if (kind == IO_RAW)
-		return from_elements(in, in->source->item.data, d);
-	return read_text(s, in, d);
-}
-
-int input_read(struct input_set *s, struct diag *d)
-{
-	for (uint32_t i = 0; i < s->n; i++) {
-		int rc = read_one(s, &s->in[i], d);
-		if (rc)
-			return rc;
-		s->in[i].info.tensor = s->tensors[i] = &s->in[i].tensor;
-	}
-	return 0;
 }
 
 const struct tensor *const *input_tensors(const struct input_set *s)

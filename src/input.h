@@ -13,10 +13,10 @@
 #include "ir/graph.h"
 
 struct input_request {
-	struct texts input;  /* [NAME=]FILE[,KEY=VALUE...] */
-	struct texts random; /* [NAME=]LO..HI */
-	struct texts shape;  /* NAME=1x3x224x224 */
-	struct texts dim;    /* NAME=N, INPUT.NAME=N */
+	struct texts input;   /* [NAME=]FILE[,KEY=VALUE...] */
+	struct texts random;  /* [NAME=]LO..HI */
+	struct texts shape;   /* NAME=1x3x224x224 */
+	struct texts dim;     /* NAME=N, INPUT.NAME=N */
 	const char *data_set; /* folder with input_K.pb; or NULL */
 	int64_t seed;
 	bool strict; /* free dimensions must be bound */
@@ -26,8 +26,8 @@ struct input_request {
 struct input_info {
 	const char *name;
 	struct type type;
-	struct shape shape;  /* of a tensor, once planned */
-	const char *source;  /* "line.png: RGB 240 x 41, resized to 281 x 48"; "random -1..1, seed 0" */
+	struct shape shape; /* of a tensor, once planned */
+	const char *source; /* "line.png: RGB 240 x 41, resized to 281 x 48"; "random -1..1, seed 0" */
 	const struct tensor *tensor; /* once read */
 	bool made_up;
 };

@@ -15,9 +15,9 @@
 struct guesser {
 	const struct mismatch *m;
 	struct arena *a;
-	const struct item *item;  /* as it is looked at now: a raw file may turn out to be an .npy */
-	struct input_keys keys;	  /* as given, and what was guessed */
-	struct str added;	  /* keys to add, as text */
+	const struct item *item; /* as it is looked at now: a raw file may turn out to be an .npy */
+	struct input_keys keys;	 /* as given, and what was guessed */
+	struct str added;	 /* keys to add, as text */
 	const char *reads, *note; /* what the file then is */
 	struct fit fit;
 };
@@ -68,7 +68,8 @@ static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 		/* Each taken for the other still looks finite, but spreads over 8 times more or fewer exponents. */
 		double mean = logs ? sum / (double)logs : 0;
 		double spread = logs ? sqrt(fmax(squares / (double)logs - mean * mean, 0)) : 0;
-		return spread > 0 ? part * (1 - 0.05 * fmin(fabs(log2(spread / 1.5)), 4)) : part * 0.9;
+		return spread > 0 ? part * (1 - 0.05 * fmin(fabs(log2(spread / 1.5)), 4))
+				  : part * 0.9;
 	}
 	if (dtype_class(t) == DT_FLOAT)
 		return part;
@@ -77,7 +78,8 @@ static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 }
 
 /* Mean step between neighbours in x of one channel, for an order of axes. */
-static double roughness(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c, bool last)
+static double roughness(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c,
+			bool last)
 {
 	size_t size = dtype_bits(t) / 8;
 	int64_t rows = h < 64 ? h : 64, seen = 0;
@@ -101,7 +103,8 @@ static double roughness(enum dtype t, const unsigned char *p, int64_t h, int64_t
 /* Whether the elements are pixels side by side rather than one plane a channel. */
 static bool looks_hwc(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c)
 {
-	return p && dtype_bits(t) >= 8 && roughness(t, p, h, w, c, true) < roughness(t, p, h, w, c, false);
+	return p && dtype_bits(t) >= 8 &&
+	       roughness(t, p, h, w, c, true) < roughness(t, p, h, w, c, false);
 }
 
 /* ---- guesses */
@@ -199,7 +202,8 @@ static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 		enum axes from = layout ? g->keys.layout : AXES_HWC;
 		const char *note = layout_word(from, g->fit.file.rank == 4, &known);
 		if (ways[i].resize)
-			note = arena_printf(g->a, "%s of another size", image_channels_name((int)g->fit.src.c));
+			note = arena_printf(g->a, "%s of another size",
+					    image_channels_name((int)g->fit.src.c));
 		else if (ways[i].order)
 			note = arena_printf(g->a, "%s%s%s", g->fit.src.c == 4 ? "an " : "a ",
 					    image_channels_name((int)g->fit.src.c), " image");
@@ -245,7 +249,7 @@ static bool guess_shape(struct guesser *g, bool anything)
 		back(g, start);
 		return false;
 	}
-	const char *note = anything		     ? "as many elements in another shape"
+	const char *note = anything ? "as many elements in another shape"
 			   : have->rank + 1 == want->rank && have->dim[0] != 1 ? "no batch axis"
 			   : have->rank < want->rank ? "axes of size 1 are missing"
 						     : "axes of size 1 too many";
@@ -326,8 +330,8 @@ static bool guess_pixels(struct guesser *g, enum dtype t)
 	int64_t c, h, w;
 	struct saved start = save(g);
 
-	if (!want_image(g->m->want, &axes, &c, &h, &w) || c == 1 || h < 2 || w < 2 || axes_last(axes) ||
-	    g->keys.layout || !looks_hwc(t, g->item->data, h, w, c))
+	if (!want_image(g->m->want, &axes, &c, &h, &w) || c == 1 || h < 2 || w < 2 ||
+	    axes_last(axes) || g->keys.layout || !looks_hwc(t, g->item->data, h, w, c))
 		return false;
 	add(g, "layout", "hwc");
 	if (!works(g)) {
@@ -396,9 +400,10 @@ static bool guess_other_kind(struct guesser *g, struct item *npy)
 		g->added.n = 0;
 		return says(g, npy->dtype, &npy->shape, "an .npy file");
 	}
-	if (image_kind(it->data, it->bytes) && !image_head(it->data, it->bytes, &im, E_INPUT_FORMAT, NULL)) {
-		*npy = (struct item){.kind = IO_IMAGE, .count = -1,
-				     .dtype = im.bits == 16 ? DT_U16 : DT_U8};
+	if (image_kind(it->data, it->bytes) &&
+	    !image_head(it->data, it->bytes, &im, E_INPUT_FORMAT, NULL)) {
+		*npy = (struct item){
+			.kind = IO_IMAGE, .count = -1, .dtype = im.bits == 16 ? DT_U16 : DT_U8};
 		npy->shape = shape_of(3, (int64_t[]){im.height, im.width, im.channels});
 		const char *note = arena_printf(g->a, "a %s picture", image_kind_name(im.kind));
 		g->item = npy;
@@ -428,7 +433,8 @@ static void read_plainly(struct guesser *g)
 		return;
 	}
 	if (it->need > it->bytes) {
-		g->reads = arena_printf(g->a, "a file cut short: %s of %s bytes of elements are missing",
+		g->reads = arena_printf(g->a,
+					"a file cut short: %s of %s bytes of elements are missing",
 					str_count(g->a, (int64_t)(it->need - it->bytes)),
 					str_count(g->a, (int64_t)it->need));
 		return;
@@ -487,9 +493,7 @@ static const char *cure(const struct guesser *g)
 	if (g->reads && str_starts(g->reads, "a file cut short"))
 		return "copying or making the file again";
 	if (g->m->fit->code == E_DIM)
-		return g->m->want->shape.rank < 0
-			       ? "--input FILE,shape=..."
-			       : bind_all(g);
+		return g->m->want->shape.rank < 0 ? "--input FILE,shape=..." : bind_all(g);
 	return NULL;
 }
 
@@ -501,7 +505,8 @@ static const char *quote(struct arena *a, const char *s)
 	bool plain = *s != '\0';
 
 	for (const char *p = s; *p; p++)
-		plain &= isalnum((unsigned char)*p) || strchr("_-./=,:+@%", *p) || (unsigned char)*p >= 0x80;
+		plain &= isalnum((unsigned char)*p) || strchr("_-./=,:+@%", *p) ||
+			 (unsigned char)*p >= 0x80;
 	if (plain)
 		return s;
 	str_add(&b, "'");
@@ -553,13 +558,15 @@ static struct row want_row(struct guesser *g)
 		int64_t dim = s.dim[free];
 		times = arena_printf(g->a, "%s x ",
 				     dim_is_sym(dim) && g->m->model->symbols
-					     ? g->m->model->symbols[DIM_SYM_ID(dim)] : "?");
+					     ? g->m->model->symbols[DIM_SYM_ID(dim)]
+					     : "?");
 		s.dim[free] = 1;
 	}
 	int64_t n = shape_count(&s);
 	if (n < 0 || !dtype_bytes(w->dtype, n, &bytes))
 		return r;
-	r.elements = arena_printf(g->a, "%s%s element%s", times, str_count(g->a, n), n == 1 ? "" : "s");
+	r.elements =
+		arena_printf(g->a, "%s%s element%s", times, str_count(g->a, n), n == 1 ? "" : "s");
 	if (w->dtype != DT_STRING)
 		r.bytes = arena_printf(g->a, "%s%s bytes", times, str_count(g->a, (int64_t)bytes));
 	return r;
@@ -589,7 +596,8 @@ static struct row have_row(struct guesser *g)
 	r.bytes = arena_printf(g->a, "%s bytes", str_count(g->a, (int64_t)bytes));
 	if (it->kind == IO_RAW && shape_known(&g->m->want->shape) &&
 	    dtype_bytes(g->m->want->dtype, shape_count(&g->m->want->shape), &want) && want)
-		r.bytes = arena_printf(g->a, "%s (%.1f %%)", r.bytes, 100.0 * (double)bytes / (double)want);
+		r.bytes = arena_printf(g->a, "%s (%.1f %%)", r.bytes,
+				       100.0 * (double)bytes / (double)want);
 	return r;
 }
 
@@ -605,7 +613,8 @@ static const char *join(struct arena *a, const struct row *r, const struct row *
 {
 	struct str b = {.arena = a};
 	int what = (int)strlen(r->what), w2 = (int)strlen(other->what), most = what > w2 ? what : w2;
-	int e = (int)strlen(r->elements), e2 = (int)strlen(other->elements), elements = e > e2 ? e : e2;
+	int e = (int)strlen(r->elements), e2 = (int)strlen(other->elements),
+	    elements = e > e2 ? e : e2;
 	int bytes = width(r->bytes) > width(other->bytes) ? width(r->bytes) : width(other->bytes);
 
 	str_addf(&b, "%-*s", most, r->what);
@@ -641,9 +650,9 @@ static int report(struct guesser *g, bool guessed, struct diag *d)
 		rows[n++] = (struct diag_row){g->m->because_label, g->m->because};
 	rows[n++] = (struct diag_row){arena_printf(g->a, "%s has", file), join(g->a, &have, &want)};
 	if (g->reads)
-		rows[n++] = (struct diag_row){"reads as", g->note ? arena_printf(g->a, "%s (%s)", g->reads,
-										 g->note)
-								  : g->reads};
+		rows[n++] = (struct diag_row){
+			"reads as",
+			g->note ? arena_printf(g->a, "%s (%s)", g->reads, g->note) : g->reads};
 	const char *fix = guessed && g->added.n ? hint_text(g) : cure(g);
 	if (fix)
 		rows[n++] = (struct diag_row){"try", fix};
@@ -664,12 +673,16 @@ int input_explain(const struct mismatch *m, struct diag *d)
 	if (m->fit->code == E_INPUT_KEY)
 		return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "input '%s'", m->want->name),
 			    .message = m->fit->why);
-	struct guesser g = {.m = m, .a = &d->arena, .item = &m->source->item,
-			    .keys = m->source->spec.keys, .added.arena = &d->arena};
+	struct guesser g = {.m = m,
+			    .a = &d->arena,
+			    .item = &m->source->item,
+			    .keys = m->source->spec.keys,
+			    .added.arena = &d->arena};
 	bool typed = g.item->dtype != DT_NONE || g.item->shape.rank >= 0;
 	bool broken = g.item->fortran || g.item->big_endian || g.item->need > g.item->bytes ||
 		      g.item->descr || g.item->count >= 0;
-	bool guessed = !broken && (guess_other_kind(&g, &other) || (typed ? guess_typed(&g) : guess_raw(&g)));
+	bool guessed = !broken &&
+		       (guess_other_kind(&g, &other) || (typed ? guess_typed(&g) : guess_raw(&g)));
 	if (g.item->count >= 0 && g.item->shape.rank >= 0)
 		guessed = guess_typed(&g);
 	if (!guessed) {

@@ -139,7 +139,8 @@ static enum code derive_pixels(const struct want *w, const struct input_keys *k,
 	enum code first = E_INPUT_BYTES;
 
 	if (k->resize.given)
-		return refuse(f, E_INPUT_KEY, "resize needs shape= for a file that does not say its own");
+		return refuse(f, E_INPUT_KEY,
+			      "resize needs shape= for a file that does not say its own");
 	if (w->shape.rank != 3 && w->shape.rank != 4)
 		return refuse(f, E_INPUT_KEY, "layout is for inputs of rank 3 or 4");
 	for (int last = 0; last <= 1; last++) {
@@ -169,8 +170,8 @@ static enum code derive_pixels(const struct want *w, const struct input_keys *k,
 	return refuse(f, first, f->why);
 }
 
-static enum code place_target(const struct want *w, const struct item *it, const struct input_keys *k,
-			      struct fit *f)
+static enum code place_target(const struct want *w, const struct item *it,
+			      const struct input_keys *k, struct fit *f)
 {
 	struct pixels *t = &f->dst;
 	int rank = w->shape.rank < 0 ? 4 : w->shape.rank;
@@ -352,12 +353,13 @@ enum code input_fit(const struct want *w, const struct item *it, const struct in
 {
 	bool raw = it->kind == IO_RAW;
 
-	*f = (struct fit){.shape = SHAPE_UNKNOWN, .file = it->shape, .derived = -1, .channel = 1,
-			  .channels = 1};
+	*f = (struct fit){
+		.shape = SHAPE_UNKNOWN, .file = it->shape, .derived = -1, .channel = 1, .channels = 1};
 	enum code type = fit_type(w, it, k, f);
 	f->count = count_elements(it, f->from);
 	if (it->fortran)
-		return refuse(f, E_INPUT_FORMAT, "its elements are in Fortran order (column by column)");
+		return refuse(f, E_INPUT_FORMAT,
+			      "its elements are in Fortran order (column by column)");
 	if (it->big_endian)
 		return refuse(f, E_INPUT_FORMAT, "its elements are big-endian");
 	if (it->descr && !it->void_type)

@@ -4,6 +4,7 @@
 /* Shared by the files of input.h. */
 #include "image.h"
 #include "input.h"
+#include "input_random.h"
 #include "io.h"
 #include "pixels.h"
 
@@ -18,8 +19,7 @@ struct input_keys {
 	struct shape shape; /* rank -1 */
 	int format;	    /* enum io_kind; -1 */
 };
-#define NO_KEYS                                                                                    \
-	((struct input_keys){.shape.rank = -1, .format = -1, .math.scale = 1})
+#define NO_KEYS ((struct input_keys){.shape.rank = -1, .format = -1, .math.scale = 1})
 
 struct input_spec {
 	const char *text; /* as given */
@@ -40,7 +40,7 @@ int keys_set(struct input_keys *k, const char *key, const char *value, struct di
 /* "1x3x224x224" ("" or "scalar": rank 0); false where it is none. */
 bool parse_shape(const char *text, struct shape *s);
 bool parse_range(const char *text, double *lo, double *hi);
-const char *shape_key(struct arena *a, const struct shape *s); /* "1x3x224x224" */
+const char *shape_key(struct arena *a, const struct shape *s);		      /* "1x3x224x224" */
 const char *input_names(struct arena *a, const char *const *names, size_t n); /* "'a', 'b' and 'c'" */
 
 /* ---- what a file holds and a model wants (input_fit.c) */
@@ -53,29 +53,29 @@ struct want {
 
 struct item {
 	enum io_kind kind;
-	enum dtype dtype;   /* DT_NONE: the file does not say */
-	struct shape shape; /* rank -1: the file does not say; of a picture [h,w,c] */
-	int64_t count;	    /* elements of text; else -1 */
+	enum dtype dtype;	   /* DT_NONE: the file does not say */
+	struct shape shape;	   /* rank -1: the file does not say; of a picture [h,w,c] */
+	int64_t count;		   /* elements of text; else -1 */
 	const unsigned char *data; /* elements as they lie in the file; NULL: not plainly */
 	size_t bytes;		   /* of elements, that are there */
 	size_t need;		   /* as the head says; of raw files the same */
 	size_t header;		   /* bytes before the elements */
 	bool fortran, big_endian;
-	bool void_type; /* numpy knows no name for the type: it is what the model takes */
-	const char *descr; /* numpy's name of a type that ONNX has not; or NULL */
+	bool void_type;	     /* numpy knows no name for the type: it is what the model takes */
+	const char *descr;   /* numpy's name of a type that ONNX has not; or NULL */
 	const char *picture; /* "PNG, RGBA" */
 };
 
 /* How an item becomes the tensor that is wanted; or why not. */
 struct fit {
-	enum code code; /* E_OK: it fits */
-	const char *why; /* literal; may be NULL */
-	struct shape shape; /* of the tensor */
-	enum dtype from;    /* type of the file's elements */
-	struct shape file;  /* the file's shape, as read */
-	bool pixels;	    /* through pixels_convert */
-	bool convert;	    /* through elements_convert */
-	struct pixels src, dst; /* sizes and axes, without data */
+	enum code code;		   /* E_OK: it fits */
+	const char *why;	   /* literal; may be NULL */
+	struct shape shape;	   /* of the tensor */
+	enum dtype from;	   /* type of the file's elements */
+	struct shape file;	   /* the file's shape, as read */
+	bool pixels;		   /* through pixels_convert */
+	bool convert;		   /* through elements_convert */
+	struct pixels src, dst;	   /* sizes and axes, without data */
 	int64_t channel, channels; /* for arithmetic by channel without axes */
 	int64_t count;		   /* elements that the file holds; -1: not a whole number */
 	int derived;		   /* dimension that was taken from the count of elements; -1 */
@@ -102,6 +102,45 @@ int source_head(struct source *s, enum io_kind kind, const char *what, const cha
 		struct type type, struct arena *a, struct diag *d);
 int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, struct item *it,
 	     struct arena *a, struct diag *d);
+
+/* ---- all of a model's inputs (input.c, input_read.c) */
+
+enum how { FROM_NOWHERE, FROM_FILE, FROM_RANDOM };
+
+struct input {
+	struct input_info info;
+	const struct value *value;
+	struct shape shape; /* declared, with what is bound put in */
+	enum how how;
+	struct source *source;
+	struct fit fit;
+	struct range range;
+	struct tensor tensor;
+	void *owned; /* memory of its own, from mem_alloc */
+};
+
+struct bound {
+	int64_t size;	/* -1: free */
+	const char *by; /* "--dim batch=4", "input 'x' (x.npy)" */
+};
+
+struct input_set {
+	struct arena arena;
+	const struct model *model;
+	const struct input_request *request;
+	struct input *in;
+	const struct tensor **tensors;
+	const char **names;
+	uint32_t n;
+	struct bound *symbol; /* by number */
+	struct opened *opened;
+};
+
+/* A file is opened once, also where an archive holds several inputs. */
+struct opened {
+	struct file_map map;
+	struct opened *next;
+};
 
 /* ---- messages (input_cause.c) */
 

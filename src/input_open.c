@@ -20,9 +20,15 @@ int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, s
 
 	if (rc)
 		return rc;
-	*it = (struct item){.kind = IO_NPY, .dtype = h.dtype, .shape = h.shape, .count = -1,
-			    .need = h.bytes, .header = h.data, .bytes = total - h.data,
-			    .fortran = h.fortran, .big_endian = h.big_endian,
+	*it = (struct item){.kind = IO_NPY,
+			    .dtype = h.dtype,
+			    .shape = h.shape,
+			    .count = -1,
+			    .need = h.bytes,
+			    .header = h.data,
+			    .bytes = total - h.data,
+			    .fortran = h.fortran,
+			    .big_endian = h.big_endian,
 			    .void_type = h.kind == 'V'};
 	if (h.dtype == DT_NONE)
 		it->descr = arena_str(a, h.descr);
@@ -46,8 +52,7 @@ static int head_npz(struct source *s, const char *what, const char *input, struc
 		const char **names = arena_new_n(a, const char *, z.n + 1);
 		for (size_t i = 0; i < z.n; i++)
 			names[i] = z.entry[i].name;
-		return FAIL(d, E_INPUT_NAME,
-			    .message = fmt(d, "%s has no member '%s'", what, input),
+		return FAIL(d, E_INPUT_NAME, .message = fmt(d, "%s has no member '%s'", what, input),
 			    .hint = z.n ? fmt(d, "its members are %s", input_names(a, names, z.n))
 					: "it is empty");
 	}
@@ -104,7 +109,8 @@ static int head_image(struct source *s, const char *what, struct arena *a, struc
 			d->last->model = arena_str(&d->arena, what);
 		return rc;
 	}
-	s->item = (struct item){.kind = IO_IMAGE, .dtype = im.bits == 16 ? DT_U16 : DT_U8, .count = -1};
+	s->item =
+		(struct item){.kind = IO_IMAGE, .dtype = im.bits == 16 ? DT_U16 : DT_U8, .count = -1};
 	s->item.shape = shape_of(3, (int64_t[]){im.height, im.width, im.channels});
 	s->item.picture = arena_printf(a, "%s, %s", image_kind_name(im.kind),
 				       image_channels_name(im.channels));

@@ -102,7 +102,9 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 
 const char *random_text(const struct range *r, int64_t seed, enum dtype t, struct arena *a)
 {
-	const char *what = t == DT_STRING ? "random words" : t == DT_BOOL ? "random" : "random integers";
+	const char *what = t == DT_STRING ? "random words"
+			   : t == DT_BOOL ? "random"
+					  : "random integers";
 
 	if (r->kind == RANGE_ONES)
 		return "made up: all ones (a mask)";
@@ -112,8 +114,8 @@ const char *random_text(const struct range *r, int64_t seed, enum dtype t, struc
 		return "made up: 0, 1, 2, ... (positions)";
 	if (t == DT_STRING || (t == DT_BOOL && !r->named))
 		return arena_printf(a, "%s, seed %" PRId64, what, seed);
-	return arena_printf(a, "%s %g..%g%s, seed %" PRId64, whole(t) ? what : "random", r->lo, r->hi,
-			    r->kind == RANGE_IDS ? " (ids)" : "", seed);
+	return arena_printf(a, "%s %g..%g%s, seed %" PRId64, whole(t) ? what : "random", r->lo,
+			    r->hi, r->kind == RANGE_IDS ? " (ids)" : "", seed);
 }
 
 static int64_t integer(const struct range *r, uint64_t *state)
@@ -142,7 +144,8 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 		else if (r->kind == RANGE_ZERO)
 			elem_set_i64(type, t->data, i, 0);
 		else if (r->kind == RANGE_COUNT)
-			elem_set_i64(type, t->data, i, i % last < (int64_t)r->hi ? i % last : (int64_t)r->hi);
+			elem_set_i64(type, t->data, i,
+				     i % last < (int64_t)r->hi ? i % last : (int64_t)r->hi);
 		else if (type == DT_BOOL && !r->named)
 			elem_set_i64(type, t->data, i, (int64_t)(next(&state) >> 63));
 		else if (whole(type))

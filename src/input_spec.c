@@ -81,8 +81,8 @@ bool parse_range(const char *s, double *lo, double *hi)
 {
 	const char *dots = strstr(s, "..");
 
-	return dots && number(s, (size_t)(dots - s), lo) && number(dots + 2, strlen(dots + 2), hi) &&
-	       *lo <= *hi;
+	return dots && number(s, (size_t)(dots - s), lo) &&
+	       number(dots + 2, strlen(dots + 2), hi) && *lo <= *hi;
 }
 
 const char *shape_key(struct arena *a, const struct shape *s)
@@ -237,20 +237,18 @@ static bool is_word(const char *s, size_t n)
 /* The last ",KEY=VALUE" of a known key, or NULL. A shape's value may hold commas itself. */
 static char *last_key(char *text)
 {
-	for (char *comma = strrchr(text, ','); comma;) {
-		size_t n = strcspn(comma + 1, "=");
-		if (comma[1 + n] == '=') {
-			comma[1 + n] = '\0';
-			bool known = takes(comma + 1) != NULL;
-			comma[1 + n] = '=';
-			return known ? comma : NULL;
+	for (char *p = text + strlen(text); p > text;) {
+		if (*--p != ',')
+			continue;
+		size_t n = strcspn(p + 1, "=");
+		if (p[1 + n] == '=') {
+			p[1 + n] = '\0';
+			bool known = takes(p + 1) != NULL;
+			p[1 + n] = '=';
+			return known ? p : NULL;
 		}
-		if (strspn(comma + 1, "0123456789,") != n)
+		if (strspn(p + 1, "0123456789,") != n)
 			return NULL;
-		*comma = '\1'; /* looked at: not the start of a key */
-		char *before = strrchr(text, ',');
-		*comma = ',';
-		comma = before;
 	}
 	return NULL;
 }
@@ -280,7 +278,8 @@ static int odd_name(const char *file, const char *const *names, size_t n, struct
 	return FAIL(d, E_INPUT_NAME, .message = fmt(d, "the model has no input '%s'", given),
 		    .hint = near ? fmt(d, "did you mean '%s'? its inputs are %s", near,
 				       d ? input_names(&d->arena, names, n) : "")
-				 : fmt(d, "its inputs are %s", d ? input_names(&d->arena, names, n) : ""));
+				 : fmt(d, "its inputs are %s",
+				       d ? input_names(&d->arena, names, n) : ""));
 }
 
 int spec_parse(const char *text, const char *const *names, size_t n, struct input_spec *s,

@@ -10,13 +10,13 @@
 #include "ir/tensor.h"
 
 enum io_kind {
-	IO_RAW,	  /* bare elements */
+	IO_RAW, /* bare elements */
 	IO_NPY,
 	IO_NPZ,
-	IO_PB,	  /* TensorProto, SequenceProto or OptionalProto */
+	IO_PB, /* TensorProto, SequenceProto or OptionalProto */
 	IO_IMAGE,
-	IO_TEXT,  /* numbers, or a string a line */
-	IO_JSON,  /* nested arrays, or {"dtype", "shape", "data"} */
+	IO_TEXT, /* numbers, or a string a line */
+	IO_JSON, /* nested arrays, or {"dtype", "shape", "data"} */
 	IO_KINDS
 };
 const char *io_kind_name(enum io_kind k); /* "an .npy file" */
@@ -31,10 +31,10 @@ struct npy {
 	enum dtype dtype; /* DT_NONE: a type numpy has and ONNX has not, or a void type (see size) */
 	struct shape shape;
 	bool fortran, big_endian; /* false where they make no difference */
-	char kind;    /* numpy's letter: 'f', 'U', 'V', 'O', ... */
-	size_t size;  /* bytes of an element */
-	size_t bytes; /* that all elements take */
-	size_t data;  /* offset of the first element */
+	char kind;		  /* numpy's letter: 'f', 'U', 'V', 'O', ... */
+	size_t size;		  /* bytes of an element */
+	size_t bytes;		  /* that all elements take */
+	size_t data;		  /* offset of the first element */
 	char descr[32];
 };
 /* The head of an .npy file or member; p may hold no more than the head. E-INPUT-FORMAT. */
@@ -48,14 +48,15 @@ struct zip_entry {
 	const char *name; /* without ".npy" */
 	bool deflated;
 	uint32_t crc;
-	uint64_t packed, size; /* bytes in the archive, and unpacked */
+	uint64_t packed, size;	   /* bytes in the archive, and unpacked */
 	const unsigned char *data; /* packed bytes */
 };
 struct zip {
 	struct zip_entry *entry;
 	size_t n;
 };
-int zip_open(const void *p, size_t n, const char *what, struct arena *a, struct zip *z, struct diag *d);
+int zip_open(const void *p, size_t n, const char *what, struct arena *a, struct zip *z,
+	     struct diag *d);
 /* The first bytes of a member (at most n): how many there are. */
 size_t zip_peek(const struct zip_entry *e, void *to, size_t n);
 /* All of a member's bytes to `to`, which has room for e->size; the checksum must agree. */

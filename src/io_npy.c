@@ -111,9 +111,10 @@ static void descr_type(struct npy *h)
 		unsigned size;
 		enum dtype t;
 	} types[] = {
-		{'f', 2, DT_F16}, {'f', 4, DT_F32}, {'f', 8, DT_F64}, {'i', 1, DT_I8},	{'i', 2, DT_I16},
-		{'i', 4, DT_I32}, {'i', 8, DT_I64}, {'u', 1, DT_U8},  {'u', 2, DT_U16}, {'u', 4, DT_U32},
-		{'u', 8, DT_U64}, {'b', 1, DT_BOOL}, {'?', 1, DT_BOOL}, {'c', 8, DT_C64}, {'c', 16, DT_C128},
+		{'f', 2, DT_F16},  {'f', 4, DT_F32}, {'f', 8, DT_F64},	 {'i', 1, DT_I8},
+		{'i', 2, DT_I16},  {'i', 4, DT_I32}, {'i', 8, DT_I64},	 {'u', 1, DT_U8},
+		{'u', 2, DT_U16},  {'u', 4, DT_U32}, {'u', 8, DT_U64},	 {'b', 1, DT_BOOL},
+		{'?', 1, DT_BOOL}, {'c', 8, DT_C64}, {'c', 16, DT_C128},
 	};
 	const char *s = h->descr;
 	bool big = *s == '>';
@@ -315,7 +316,8 @@ static int zip_member(const struct zip_reader *r, uint64_t *at, struct arena *a,
 	if (r->n < 46 || *at > r->n - 46 || le32(r->p + *at) != 0x02014b50)
 		return bad_zip(r, "its directory is damaged");
 	const unsigned char *c = r->p + *at;
-	size_t name = le16(c + 28), extra = le16(c + 30), comment = le16(c + 32), left = r->n - *at - 46;
+	size_t name = le16(c + 28), extra = le16(c + 30), comment = le16(c + 32),
+	       left = r->n - *at - 46;
 	if (name + extra + comment > left)
 		return bad_zip(r, "its directory is cut short");
 	uint32_t method = le16(c + 10), flags = le16(c + 8);
@@ -371,7 +373,8 @@ static size_t inflate_some(const struct zip_entry *e, void *to, size_t n, bool *
 	s.next_out = to;
 	/* a spare byte at the end shows whether there is more than should be */
 	while (rc == Z_OK && out) {
-		uInt a = in < 1u << 30 ? (uInt)in : 1u << 30, b = out < 1u << 30 ? (uInt)out : 1u << 30;
+		uInt a = in < 1u << 30 ? (uInt)in : 1u << 30,
+		     b = out < 1u << 30 ? (uInt)out : 1u << 30;
 		s.avail_in = a;
 		s.avail_out = b;
 		rc = inflate(&s, Z_NO_FLUSH);

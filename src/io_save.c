@@ -54,9 +54,10 @@ static const char *descr(enum dtype t, enum dtype *as)
 		enum dtype t;
 		const char *descr;
 	} own[] = {
-		{DT_F32, "<f4"}, {DT_F64, "<f8"}, {DT_F16, "<f2"}, {DT_I8, "|i1"},   {DT_I16, "<i2"},
-		{DT_I32, "<i4"}, {DT_I64, "<i8"}, {DT_U8, "|u1"},  {DT_U16, "<u2"},  {DT_U32, "<u4"},
-		{DT_U64, "<u8"}, {DT_BOOL, "|b1"}, {DT_C64, "<c8"}, {DT_C128, "<c16"},
+		{DT_F32, "<f4"}, {DT_F64, "<f8"},   {DT_F16, "<f2"}, {DT_I8, "|i1"},
+		{DT_I16, "<i2"}, {DT_I32, "<i4"},   {DT_I64, "<i8"}, {DT_U8, "|u1"},
+		{DT_U16, "<u2"}, {DT_U32, "<u4"},   {DT_U64, "<u8"}, {DT_BOOL, "|b1"},
+		{DT_C64, "<c8"}, {DT_C128, "<c16"},
 	};
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
@@ -122,7 +123,10 @@ static const char *npy_dict(struct arena *a, const char *type, const struct shap
 
 	str_addf(&b, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
 	for (int i = 0; i < s->rank; i++)
-		str_addf(&b, "%" PRId64 "%s", s->dim[i], s->rank == 1 ? "," : i + 1 < s->rank ? ", " : "");
+		str_addf(&b, "%" PRId64 "%s", s->dim[i],
+			 s->rank == 1	   ? ","
+			 : i + 1 < s->rank ? ", "
+					   : "");
 	str_add(&b, "), }");
 	while ((10 + b.n + 1) % 64)
 		str_add(&b, " ");
@@ -137,8 +141,8 @@ static const char *npy_dict(struct arena *a, const char *type, const struct shap
 }
 
 /* What an .npy file of the tensor holds. */
-static int npy_make(const struct tensor *t, const char *name, struct arena *a, struct npy_image *out,
-		    struct diag *d)
+static int npy_make(const struct tensor *t, const char *name, struct arena *a,
+		    struct npy_image *out, struct diag *d)
 {
 	enum dtype type = tensor_dtype(t), as = type;
 	const char *text = type == DT_STRING ? NULL : descr(type, &as);
@@ -155,8 +159,8 @@ static int npy_make(const struct tensor *t, const char *name, struct arena *a, s
 		out->bytes = wide->bytes;
 	} else if (!text) {
 		NOTE(d, E_OUTPUT,
-		     .message = fmt(d, "numpy has no type %s: '%s' is written as %s", dtype_name(type),
-				    name, dtype_name(as)));
+		     .message = fmt(d, "numpy has no type %s: '%s' is written as %s",
+				    dtype_name(type), name, dtype_name(as)));
 		text = descr(as, &as);
 		out->bytes = (size_t)n * (dtype_bits(as) / 8);
 		out->owned = mem_alloc(out->bytes + 1, MEM_STAGING);
@@ -190,7 +194,7 @@ static void le(struct str *b, uint64_t v, int bytes)
 /* What local and central heads share; the sizes stand in the extra field. */
 static void zip_fields(struct str *b, uint32_t crc, size_t name)
 {
-	le(b, 45, 2); /* version that knows zip64 */
+	le(b, 45, 2);	 /* version that knows zip64 */
 	le(b, 0x800, 2); /* names are UTF-8 */
 	le(b, 0, 2);	 /* stored */
 	le(b, 0, 2);
@@ -355,7 +359,8 @@ static bool as_picture(const struct tensor *t, int64_t *c, int64_t *h, int64_t *
 	*c = *last ? d[2] : d[0];
 	*h = *last ? d[0] : d[1];
 	*w = *last ? d[1] : d[2];
-	return *c <= 4 && *h <= IMAGE_MAX_SIDE && *w <= IMAGE_MAX_SIDE && *h * *w * *c <= IMAGE_MAX_BYTES;
+	return *c <= 4 && *h <= IMAGE_MAX_SIDE && *w <= IMAGE_MAX_SIDE &&
+	       *h * *w * *c <= IMAGE_MAX_BYTES;
 }
 
 /* Bytes as they are; 0 to 1 times 255; anything else stretched from its smallest to its largest. */
@@ -396,8 +401,7 @@ static int png_file(struct file_out *f, const struct tensor *t, const char *name
 	bool last;
 
 	if (!as_picture(t, &c, &im.height, &im.width, &last))
-		return FAIL(d, E_OUTPUT,
-			    .message = fmt(d, "output '%s' is no picture", name),
+		return FAIL(d, E_OUTPUT, .message = fmt(d, "output '%s' is no picture", name),
 			    .expected = "[h,w], or 1 to 4 channels of it",
 			    .actual = d ? shape_str(&d->arena, &t->shape, NULL) : "",
 			    .hint = "save it as npy");
@@ -431,8 +435,8 @@ static int bin_file(struct file_out *f, const struct tensor *t, const char *name
 	return 0;
 }
 
-static int write_file(const char *path, enum io_format format, const struct tensor *t, const char *name,
-		      struct arena *a, struct diag *d)
+static int write_file(const char *path, enum io_format format, const struct tensor *t,
+		      const char *name, struct arena *a, struct diag *d)
 {
 	struct npy_image npy = {0};
 	struct file_out *f;
@@ -483,7 +487,8 @@ static size_t count_parts(const struct tensor *t)
 	return n;
 }
 
-static void add_parts(const struct tensor *t, const char *name, struct part *to, size_t *n, struct arena *a)
+static void add_parts(const struct tensor *t, const char *name, struct part *to, size_t *n,
+		      struct arena *a)
 {
 	if (!t || t->type.kind == V_NONE)
 		return;
@@ -503,8 +508,8 @@ static void add_parts(const struct tensor *t, const char *name, struct part *to,
 }
 
 /* A path that no other output of this run has. */
-static const char *own_path(struct map *taken, const char *dir, const char *name, const char *ending,
-			    struct arena *a)
+static const char *own_path(struct map *taken, const char *dir, const char *name,
+			    const char *ending, struct arena *a)
 {
 	const char *base = io_file_name(a, name), *path;
 
@@ -515,8 +520,8 @@ static const char *own_path(struct map *taken, const char *dir, const char *name
 	}
 }
 
-static int save_npz(const char *dir, const struct part *parts, size_t n, const char **path, struct arena *a,
-		    struct diag *d)
+static int save_npz(const char *dir, const struct part *parts, size_t n, const char **path,
+		    struct arena *a, struct diag *d)
 {
 	struct zip_writer z = {.directory.arena = a};
 	int rc = 0;
@@ -549,7 +554,8 @@ static int save_parts(const char *dir, enum io_format format, const struct io_ou
 
 	add_parts(out->tensor, out->name, parts, &n, a);
 	if (!n)
-		NOTE(d, E_OUTPUT, .message = fmt(d, "output '%s' is empty; no file is written", out->name));
+		NOTE(d, E_OUTPUT,
+		     .message = fmt(d, "output '%s' is empty; no file is written", out->name));
 	for (size_t i = 0; !rc && i < n; i++) {
 		const char *file = own_path(taken, dir, parts[i].name, endings[format], a);
 		rc = write_file(file, format, parts[i].t, parts[i].name, a, d);

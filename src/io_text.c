@@ -25,7 +25,7 @@ struct walk {
 	size_t *length;
 	struct arena *scratch;
 	/* JSON */
-	struct shape dims; /* -1: not closed yet */
+	struct shape dims;    /* -1: not closed yet */
 	int64_t at[MAX_RANK]; /* elements so far, by depth */
 	int flat;	      /* depth of the first scalar; -1: none seen */
 	const char *error;
@@ -126,7 +126,8 @@ static bool put_string(struct walk *w, const char *p, size_t n, int64_t i)
 static bool walk_lines(struct walk *w)
 {
 	while (w->p < w->end) {
-		const char *nl = memchr(w->p, '\n', (size_t)(w->end - w->p)), *stop = nl ? nl : w->end;
+		const char *nl = memchr(w->p, '\n', (size_t)(w->end - w->p)),
+			   *stop = nl ? nl : w->end;
 		size_t n = (size_t)(stop - w->p);
 		if (n && w->p[n - 1] == '\r')
 			n--;
@@ -147,7 +148,8 @@ static bool walk_numbers(struct walk *w)
 			w->p = nl ? nl : w->end;
 		} else {
 			const char *from = w->p;
-			while (w->p < w->end && !isspace((unsigned char)*w->p) && !strchr(",;#", *w->p))
+			while (w->p < w->end && !isspace((unsigned char)*w->p) &&
+			       !strchr(",;#", *w->p))
 				w->p++;
 			if (!put_number(w, from, (size_t)(w->p - from), w->head->count)) {
 				w->p = from;
@@ -223,7 +225,9 @@ static size_t escape(struct walk *w, char *to)
 		int low = hex4(w->p + 2);
 		if (low >= 0xdc00 && low < 0xe000) {
 			w->p += 6;
-			return utf8(0x10000u + (((uint32_t)u - 0xd800) << 10) + ((uint32_t)low - 0xdc00), to);
+			return utf8(0x10000u + (((uint32_t)u - 0xd800) << 10) +
+					    ((uint32_t)low - 0xdc00),
+				    to);
 		}
 	}
 	return utf8(u >= 0xd800 && u < 0xe000 ? 0xfffd : (uint32_t)u, to);
@@ -372,7 +376,9 @@ static bool json_member(struct walk *w, struct shape *shape, bool *data)
 		return json_value(w);
 	}
 	if (!take(w, '"') || !json_text(w, &s, &len))
-		return fail(w, "only \"dtype\", \"shape\", \"data\" and members that are strings are known");
+		return fail(
+			w,
+			"only \"dtype\", \"shape\", \"data\" and members that are strings are known");
 	if (n == 5 && !memcmp(key, "dtype", 5)) {
 		char name[32];
 		snprintf(name, sizeof(name), "%.*s", (int)(len < 31 ? len : 31), s);
@@ -433,8 +439,13 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 	      struct text_head *h, struct diag *d)
 {
 	struct arena scratch = {0};
-	struct walk w = {.p = p, .start = p, .end = p + n, .want = want, .head = h,
-			 .scratch = &scratch, .flat = -1};
+	struct walk w = {.p = p,
+			 .start = p,
+			 .end = p + n,
+			 .want = want,
+			 .head = h,
+			 .scratch = &scratch,
+			 .flat = -1};
 
 	*h = (struct text_head){.shape = SHAPE_UNKNOWN};
 	bool ok = walk(&w, kind);
@@ -445,8 +456,9 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 	while (w.p + shown < w.end && shown < 24 && !iscntrl((unsigned char)w.p[shown]))
 		shown++;
 	return FAIL(d, E_INPUT_FORMAT,
-		    .message = fmt(d, "%s, line %" PRId64 ", at '%.*s': %s", what, line_of(&w), shown,
-				   w.p < w.end ? w.p : "", w.error ? w.error : "this cannot be read"));
+		    .message =
+			    fmt(d, "%s, line %" PRId64 ", at '%.*s': %s", what, line_of(&w), shown,
+				w.p < w.end ? w.p : "", w.error ? w.error : "this cannot be read"));
 }
 
 struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype want,
@@ -454,8 +466,13 @@ struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype 
 {
 	struct arena scratch = {0};
 	struct text_head h = {.shape = SHAPE_UNKNOWN};
-	struct walk w = {.p = p, .start = p, .end = p + n, .want = want, .head = &h,
-			 .scratch = &scratch, .flat = -1};
+	struct walk w = {.p = p,
+			 .start = p,
+			 .end = p + n,
+			 .want = want,
+			 .head = &h,
+			 .scratch = &scratch,
+			 .flat = -1};
 	size_t count = (size_t)shape_count(s) + 1;
 	struct tensor *t = NULL;
 

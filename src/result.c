@@ -46,7 +46,7 @@ static int labels_meta(const char *key, const struct model *m, struct labels *ou
 		str_addf(&all, "%s'%s'", i ? ", " : "", keys[i]);
 	const char *near = str_nearest(key, keys, m->nmeta);
 	return FAIL(d, E_LABELS, .message = fmt(d, "the model's metadata have no '%s'", key),
-		    .hint = near	 ? fmt(d, "did you mean 'meta:%s'?", near)
+		    .hint = near       ? fmt(d, "did you mean 'meta:%s'?", near)
 			    : m->nmeta ? fmt(d, "they have %s", str_get(&all))
 				       : "it has no metadata: give the labels as a file");
 }
@@ -102,8 +102,8 @@ static bool as_steps(const struct tensor *t, struct steps *s)
 	int r = t->shape.rank;
 	if (r < 2 || r > 3 || dim[r - 1] < 2)
 		return false;
-	*s = (struct steps){.t = t, .batch = r == 3 ? dim[0] : 1, .steps = dim[r - 2],
-			    .classes = dim[r - 1]};
+	*s = (struct steps){
+		.t = t, .batch = r == 3 ? dim[0] : 1, .steps = dim[r - 2], .classes = dim[r - 1]};
 	/* speech models put time first: seen where only that axis is long */
 	if (r == 3 && dim[1] == 1 && dim[0] > 1) {
 		s->time_first = true;
@@ -172,8 +172,11 @@ static int no_text(const struct output *out, size_t n, const struct labels *l, i
 
 	if (classes >= 0)
 		return FAIL(d, E_LABELS, .message = "the labels do not fit the classes",
-			    .expected = fmt(d, "%" PRId64 " classes to have as many labels, or one or two fewer "
-					       "(the blank; the blank and a space)", classes),
+			    .expected = fmt(d,
+					    "%" PRId64
+					    " classes to have as many labels, or one or two fewer "
+					    "(the blank; the blank and a space)",
+					    classes),
 			    .actual = fmt(d, "%zu labels", l->n));
 	for (size_t i = 0; i < n; i++)
 		str_addf(&all, "%s%s %s", i ? ", " : "", out[i].name,
@@ -249,7 +252,8 @@ static void rank_one(const struct output *out, int64_t classes, int64_t k, struc
 	double *value = arena_new_n(a, double, (size_t)(rows * k));
 	for (int64_t row = 0; row < rows; row++) {
 		for (int64_t c = 0; c < classes; c++)
-			s[c] = (struct scored){elem_f64(tensor_dtype(t), t->data, row * classes + c), c};
+			s[c] = (struct scored){elem_f64(tensor_dtype(t), t->data, row * classes + c),
+					       c};
 		qsort(s, (size_t)classes, sizeof(*s), best_first);
 		for (int64_t i = 0; i < k; i++) {
 			index[row * k + i] = s[i].index;
@@ -278,7 +282,8 @@ int rank_outputs(const struct output *out, size_t n, int64_t k, const struct lab
 	if (seen < 0)
 		return FAIL(d, E_LABELS, .message = "no output has a last axis of classes to rank");
 	return FAIL(d, E_LABELS, .message = "the labels do not fit the classes",
-		    .expected = fmt(d, "%" PRId64 " labels", seen), .actual = fmt(d, "%zu", labels->n));
+		    .expected = fmt(d, "%" PRId64 " labels", seen),
+		    .actual = fmt(d, "%zu", labels->n));
 }
 
 /* ---- printing */
@@ -332,7 +337,8 @@ static void print_tensor(const char *name, const struct tensor *t, int64_t limit
 	int64_t n = tensor_count(t), shown = limit && limit < n ? limit : n;
 	int64_t row = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
 
-	fprintf(stream, "%s %s %s\n", name, dtype_name(tensor_dtype(t)), shape_str(&a, &t->shape, NULL));
+	fprintf(stream, "%s %s %s\n", name, dtype_name(tensor_dtype(t)),
+		shape_str(&a, &t->shape, NULL));
 	for (int64_t i = 0; i < shown; i++) {
 		print_element(t, i, stream);
 		fputc(i + 1 == shown || (i + 1) % row == 0 ? '\n' : ' ', stream);
@@ -446,5 +452,13 @@ void json_ranked(struct json *j, const struct ranked *r, const struct labels *la
 		}
 		json_end(j, ']');
 	}
+	json_end(j, ']');
+}
+
+void json_decoded(struct json *j, const struct decoded *t)
+{
+	json_array(j, "text");
+	for (size_t i = 0; i < t->n; i++)
+		json_string(j, NULL, t->text[i]);
 	json_end(j, ']');
 }

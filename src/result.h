@@ -59,6 +59,7 @@ int rank_outputs(const struct output *out, size_t n, int64_t k, const struct lab
 void print_outputs(const struct output *out, size_t n, int64_t limit, FILE *stream);
 void print_ranked(const struct ranked *r, const struct labels *labels, FILE *stream);
 void json_values(struct json *j, const char *key, const struct tensor *t, int64_t limit);
+void json_decoded(struct json *j, const struct decoded *t);
 void json_ranked(struct json *j, const struct ranked *r, const struct labels *labels);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "summary.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "report.h"
@@ -26,6 +27,13 @@ struct rss rss_now(void)
 	return r;
 }
 
+uint64_t summary_total(uint64_t start)
+{
+	uint64_t total = clock_since_exec(), here = clock_ns() - start;
+
+	return total > here ? total : here;
+}
+
 static bool has_numbers(const struct tensor *t)
 {
 	return t && t->type.kind == V_TENSOR && tensor_dtype(t) != DT_STRING && tensor_count(t) > 0;
@@ -48,8 +56,8 @@ static const char *numbers(const struct tensor *t, struct arena *a)
 	return str_get(&b);
 }
 
-static void print_tensor(const char *role, const char *name, const struct tensor *t, const char *origin,
-			 FILE *stream)
+static void print_tensor(const char *role, const char *name, const struct tensor *t,
+			 const char *origin, FILE *stream)
 {
 	struct arena a = {0};
 
@@ -77,9 +85,10 @@ static void print_model(const struct summary *s, FILE *stream)
 
 	fprintf(stream, "%-7s %s: IR %" PRId64, "model", s->path, m->ir_version);
 	for (size_t i = 0; i < m->nopsets; i++)
-		fprintf(stream, ", %s%sopset %" PRId64, m->opsets[i].domain, *m->opsets[i].domain ? " " : "",
-			m->opsets[i].version);
-	fprintf(stream, ", %" PRIu32 " node%s, %s\n", m->graph->norder, m->graph->norder == 1 ? "" : "s",
+		fprintf(stream, ", %s%sopset %" PRId64, m->opsets[i].domain,
+			*m->opsets[i].domain ? " " : "", m->opsets[i].version);
+	fprintf(stream, ", %" PRIu32 " node%s, %s\n", m->graph->norder,
+		m->graph->norder == 1 ? "" : "s",
 		str_bytes(&a, (int64_t)(m->file_bytes + m->external_bytes)));
 	fprintf(stream, "%-7s %s: %s\n", "device", session_device(s->session),
 		session_device_why(s->session));
@@ -102,7 +111,8 @@ static void print_memory(const struct summary *s, FILE *stream)
 	struct arena a = {0};
 	struct str b = {.arena = &a};
 
-	fprintf(stream, "%-7s resident %s %s", "memory", str_bytes(&a, (int64_t)s->rss[0].now), after[0]);
+	fprintf(stream, "%-7s resident %s %s", "memory", str_bytes(&a, (int64_t)s->rss[0].now),
+		after[0]);
 	for (int i = 1; i < MOMENTS; i++) {
 		int64_t delta = (int64_t)s->rss[i].now - (int64_t)s->rss[i - 1].now;
 		fprintf(stream, ", %s%s %s", delta < 0 ? "-" : "+",
@@ -115,7 +125,8 @@ static void print_memory(const struct summary *s, FILE *stream)
 		for (int p = 0; p < MEM_PURPOSES; p++) {
 			struct mem_count c = mem_count((enum mem_kind)kind, (enum mem_purpose)p);
 			if (c.peak)
-				str_addf(&b, "%s%s %s", b.n ? ", " : "", mem_purpose_name((enum mem_purpose)p),
+				str_addf(&b, "%s%s %s", b.n ? ", " : "",
+					 mem_purpose_name((enum mem_purpose)p),
 					 str_bytes(&a, (int64_t)c.peak));
 		}
 		if (b.n)
@@ -134,7 +145,8 @@ void summary_print(const struct summary *s, FILE *stream)
 		print_tensor("input", in->name, in->tensor, in->source, stream);
 	}
 	for (size_t i = 0; i < s->noutputs; i++)
-		print_tensor("output", s->outputs[i].name, s->outputs[i].tensor, s->outputs[i].path, stream);
+		print_tensor("output", s->outputs[i].name, s->outputs[i].tensor, s->outputs[i].path,
+			     stream);
 	fprintf(stream, "%-7s load %s, prepare %s, first run %s; %s since the start\n", "times",
 		seconds(&a, load_time(s)), seconds(&a, s->prepare), seconds(&a, s->first_run),
 		seconds(&a, s->total));

@@ -27,6 +27,8 @@ struct summary {
 	uint64_t total;	    /* since exec */
 };
 
+/* Nanoseconds since exec, which the system knows to 10 ms only, but no less than since `start` (clock_ns). */
+uint64_t summary_total(uint64_t start);
 void summary_print(const struct summary *s, FILE *stream);
 /* Members model, device, inputs, times, memory of the open object. */
 void summary_json(const struct summary *s, struct json *j);

@@ -137,6 +137,12 @@ static float scale_or(float scale, int64_t size)
 	return isnan(scale) ? 1 / sqrtf((float)(size > 0 ? size : 1)) : scale;
 }
 
+/* com.microsoft's operators say 0 for the usual one. */
+static float ms_scale(float scale, int64_t size)
+{
+	return scale_or(scale == 0 ? NAN : scale, size);
+}
+
 static enum gemm_type gemm_of(enum dtype t)
 {
 	return t == DT_F64 ? GEMM_F64 : GEMM_F32;
@@ -703,7 +709,7 @@ static int ms_attention_run(const struct call *c)
 
 	ms_attention_sizes(p, &c->in[MSA_X]->shape, &c->in[MSA_W]->shape, past ? &past->shape : NULL, a);
 	int64_t wide = c->in[MSA_W]->shape.dim[1], have = a->keys - a->queries, hidden = a->heads * a->size;
-	a->scale = scale_or(p->scale, a->size);
+	a->scale = ms_scale(p->scale, a->size);
 	a->offset = have;
 	a->hidden = p->mask_filter_value;
 	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) * (size_t)pool_threads());
@@ -860,8 +866,8 @@ static int mha_run(const struct call *c)
 
 	mha_sizes(p, &c->in[MHA_Q]->shape, key ? &key->shape : NULL, value ? &value->shape : NULL,
 		  past ? &past->shape : NULL, a, &f);
-	a->scale = scale_or(p->scale, a->size);
-	a->offset = a->keys - a->queries;
+	a->scale = ms_scale(p->scale, a->size);
+	a->offset = past ? past->shape.dim[2] : 0;
 	a->hidden = p->mask_filter_value;
 	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) * (size_t)pool_threads());
 	mha_views(c, &f, &k, &s);
@@ -1067,7 +1073,7 @@ static int gqa_run(const struct call *c)
 
 	gqa_sizes(p, &c->in[GQA_Q]->shape, packed,
 		  gqa_room(present ? &present->shape : NULL, past ? &past->shape : NULL, total), a);
-	a->scale = scale_or(p->scale == 0 ? NAN : p->scale, a->size);
+	a->scale = ms_scale(p->scale, a->size);
 	a->left = p->local_window_size > 0 ? p->local_window_size - 1 : -1;
 	a->mode = p->qk_output == 2 ? 3 : 0;
 	int64_t *valid = scratch_take(&s, (size_t)a->batch * sizeof(int64_t));

@@ -65,7 +65,7 @@ static inline float quick_fmodf(float a, float b)
 {
 	double x = (double)fabsf(a), y = (double)fabsf(b), q = x / y;
 
-	if (!(q < 0x1p28)) /* too long, or not a number */
+	if (!(q < 0x1p28) || isinf(b)) /* too long, or not a number */
 		return fmodf(a, b);
 	double r = x - (double)(int64_t)q * y;
 	r = r < 0 ? r + y : r; /* the quotient was rounded up to a whole number */
@@ -111,7 +111,7 @@ static void bias_gelu_tanh(const void *a, const void *b, void *y, int64_t n)
 }
 static double gelu(double x)
 {
-	return x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x * 0.70710678118654752440);
+	return 0.5 * x * erfc(-x * 0.70710678118654752440);
 }
 static double gelu_tanh(double x)
 {

@@ -32,6 +32,16 @@ size_t gemm_scratch(enum gemm_type t)
 	return gemm_scratch_one(t) * (size_t)pool_threads();
 }
 
+size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k)
+{
+	return (size_t)((n + 63) / 64 * 64 * k) * element(t) + 64;
+}
+
+void gemm_pack(enum gemm_type t, const struct gemm *g, void *to)
+{
+	kernels()->pack[t](g, to);
+}
+
 void gemm_one(enum gemm_type t, const struct gemm *g, void *scratch)
 {
 	struct gemm_piece p = {.g = g, .m1 = g->m, .n1 = g->n, .scratch = scratch};

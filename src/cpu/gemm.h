@@ -28,7 +28,13 @@ struct gemm {
 	 */
 	void (*row)(const void *arg, int64_t k, int64_t n, int64_t count, void *dst);
 	const void *arg;
+	/* Not NULL: B as gemm_pack made it, for products that share it; b is still looked at for few rows. */
+	const void *packed;
 };
+
+/* B in the order the inner loop wants it: bytes it takes, and making it (of n, k, b and its steps). */
+size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k);
+void gemm_pack(enum gemm_type t, const struct gemm *g, void *to);
 
 /* Scratch of one thread, and of all of them. */
 size_t gemm_scratch_one(enum gemm_type t);
@@ -47,6 +53,7 @@ struct gemm_piece {
 };
 struct gemm_kernels {
 	void (*piece[GEMM_TYPES])(const struct gemm_piece *);
+	void (*pack[GEMM_TYPES])(const struct gemm *, void *to);
 };
 enum { GEMM_MC = 120, GEMM_KC = 256, GEMM_NC = 512, GEMM_PAD = 64 };
 extern const struct gemm_kernels gemm_kernels_v0, gemm_kernels_v2, gemm_kernels_v3, gemm_kernels_v4;

@@ -80,4 +80,5 @@ typedef uint64_t vec_u64 __attribute__((vector_size(BYTES)));
 
 #define NAME2(level) gemm_kernels_v##level
 #define NAME1(level) NAME2(level)
-const struct gemm_kernels NAME1(SIMD_LEVEL) = {.piece = {piece_f32, piece_f64, piece_u32, piece_u64}};
+const struct gemm_kernels NAME1(SIMD_LEVEL) = {.piece = {piece_f32, piece_f64, piece_u32, piece_u64},
+						   .pack = {pack_f32, pack_f64, pack_u32, pack_u64}};

@@ -2,6 +2,7 @@
 #include "ops/layout.h"
 
 #include "base/pool.h"
+#include "cpu/cpu.h"
 #include "cpu/move.h"
 #include "ops/ints.h"
 
@@ -361,6 +362,8 @@ const struct kernel cpu_layout[] = {
 	{.op = "Flatten", .flags = K_REFERENCE, .reshape = view_reshape, .run = view_run},
 	{.op = "Squeeze", .flags = K_REFERENCE, .reshape = view_reshape, .run = view_run},
 	{.op = "Unsqueeze", .flags = K_REFERENCE, .reshape = view_reshape, .run = view_run},
+	{.op = "Transpose", .accepts = transpose_view_accepts, .reshape = transpose_view_reshape,
+	 .run = transpose_view_run},
 	{.op = "Transpose", .flags = K_REFERENCE, .reshape = transpose_reshape, .run = transpose_run},
 	{.op = "Expand", .flags = K_REFERENCE, .reshape = expand_reshape, .run = copy_run_step},
 	{.op = "Tile", .flags = K_REFERENCE, .reshape = tile_reshape, .run = tile_run},

@@ -289,39 +289,41 @@ static float dot(const float *a, const float *b, int64_t n)
 	return s;
 }
 
-static inline vf keep_max(vf acc, vf x)
+/* The greatest of sign * x, in four chains; NaN where one is among them. */
+static inline float greatest(const float *x, int64_t n, float sign)
 {
-	return v_sel(v_isnan(acc), acc, v_max(acc, x)); /* v_max gives x where x is NaN */
+	vf m0 = v_set(-INFINITY), m1 = m0, m2 = m0, m3 = m0, f = v_set(sign), a, b, c, d;
+	vm nan = v_isnan(m0);
+	int64_t i = 0;
+	float m;
+
+	for (; i + 4 * VW <= n; i += 4 * VW) {
+		a = f * v_load(x + i);
+		b = f * v_load(x + i + VW);
+		c = f * v_load(x + i + 2 * VW);
+		d = f * v_load(x + i + 3 * VW);
+		nan = v_or(nan, v_or(v_isnan(a + b), v_isnan(c + d)));
+		m0 = v_max(a, m0); /* the second where either is NaN */
+		m1 = v_max(b, m1);
+		m2 = v_max(c, m2);
+		m3 = v_max(d, m3);
+	}
+	m = v_hmax(v_max(v_max(m0, m1), v_max(m2, m3)));
+	if (v_any(nan)) /* or inf - inf: look again */
+		i = 0;
+	for (; i < n; i++)
+		m = sign * x[i] > m || x[i] != x[i] ? sign * x[i] : m;
+	return m;
 }
 
 static float run_max(const float *x, int64_t n)
 {
-	vf m0 = v_set(-INFINITY), m1 = m0;
-	int64_t i = 0;
-
-	for (; i + 2 * VW <= n; i += 2 * VW) {
-		m0 = keep_max(m0, v_load(x + i));
-		m1 = keep_max(m1, v_load(x + i + VW));
-	}
-	float m = v_hmax(keep_max(m1, m0));
-	for (; i < n; i++)
-		m = x[i] > m || x[i] != x[i] ? x[i] : m;
-	return m;
+	return greatest(x, n, 1);
 }
 
 static float run_min(const float *x, int64_t n)
 {
-	vf m0 = v_set(-INFINITY), m1 = m0;
-	int64_t i = 0;
-
-	for (; i + 2 * VW <= n; i += 2 * VW) {
-		m0 = keep_max(m0, -v_load(x + i));
-		m1 = keep_max(m1, -v_load(x + i + VW));
-	}
-	float m = -v_hmax(keep_max(m1, m0));
-	for (; i < n; i++)
-		m = x[i] < m || x[i] != x[i] ? x[i] : m;
-	return m;
+	return -greatest(x, n, -1);
 }
 
 /* y = exp(x - max) where y is not NULL; returns the sum */

@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "cpu/activation.h"
 #include "cpu/gemm.h"
+#include "cpu/simd.h"
 #include "cpu/onednn.h"
 #include "cpu/wide.h"
 
@@ -292,22 +293,65 @@ static int64_t step_of(const struct operand *o, int8_t l)
 	return 0;
 }
 
-/* Sum over `inner` labels at one place. */
-#define SUM(name, REAL)                                                                            \
-	static void name(const struct einsum_job *j, const REAL *x, const int8_t *label, const int64_t *step, \
-			 int n, REAL *sum)                                                                    \
-	{                                                                                                     \
-		if (!n) {                                                                                     \
-			*sum += *x;                                                                           \
-			return;                                                                               \
-		}                                                                                             \
-		for (int64_t i = 0; i < j->size[*label]; i++)                                                 \
-			name(j, x + i * *step, label + 1, step + 1, n - 1, sum);                              \
+/*
+ * y[0..n) += x at every place of the summed labels; x's elements are `xs` apart. Along the
+ * innermost summed label the adding is done here, so that short rows of results cost little.
+ */
+#define ADD_ALL(name, REAL, total)                                                                 \
+	static void name(const struct einsum_job *j, const REAL *x, int64_t xs, const int8_t *label, \
+			 const int64_t *step, int nsum, REAL *y, int64_t n)                         \
+	{                                                                                           \
+		if (nsum > 1) {                                                                     \
+			for (int64_t i = 0; i < j->size[*label]; i++)                               \
+				name(j, x + i * *step, xs, label + 1, step + 1, nsum - 1, y, n);    \
+			return;                                                                     \
+		}                                                                                   \
+		int64_t count = nsum ? j->size[*label] : 1, s = nsum ? *step : 0;                   \
+		if (nsum && s == 1 && (xs != 1 || n < 8)) {                                         \
+			for (int64_t k = 0; k < n; k++)                                             \
+				y[k] += total(x + k * xs, count);                                   \
+			return;                                                                     \
+		}                                                                                   \
+		for (int64_t i = 0; i < count; i++, x += s) {                                       \
+			if (xs == 1)                                                                \
+				for (int64_t k = 0; k < n; k++)                                     \
+					y[k] += x[k];                                               \
+			else                                                                        \
+				for (int64_t k = 0; k < n; k++)                                     \
+					y[k] += x[k * xs];                                          \
+		}                                                                                   \
 	}
-SUM(sum_f32, float)
-SUM(sum_f64, double)
-SUM(sum_u64, uint64_t)
-#undef SUM
+
+static float total_f32(const float *x, int64_t n)
+{
+	return simd()->sum(x, n);
+}
+
+static double total_f64(const double *x, int64_t n)
+{
+	double s[4] = {0};
+	int64_t k = 0;
+
+	for (; k + 4 <= n; k += 4)
+		for (int i = 0; i < 4; i++)
+			s[i] += x[k + i];
+	for (; k < n; k++)
+		s[0] += x[k];
+	return s[0] + s[1] + (s[2] + s[3]);
+}
+
+static uint64_t total_u64(const uint64_t *x, int64_t n)
+{
+	uint64_t sum = 0;
+
+	for (int64_t k = 0; k < n; k++)
+		sum += x[k];
+	return sum;
+}
+ADD_ALL(add_all_f32, float, total_f32)
+ADD_ALL(add_all_f64, double, total_f64)
+ADD_ALL(add_all_u64, uint64_t, total_u64)
+#undef ADD_ALL
 
 struct arrange {
 	const struct einsum_job *j;
@@ -318,31 +362,32 @@ struct arrange {
 	void *to;
 };
 
+/* Pieces of rows along the last label that is kept. */
 static void arrange_part(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct arrange *a = arg;
 	const struct einsum_job *j = a->j;
+	int last = a->nkeep - 1;
+	int64_t row = last >= 0 ? j->size[a->keep[last]] : 1, xs = last >= 0 ? a->keep_step[last] : 0;
 
 	(void)thread;
-	for (int64_t i = begin; i < end; i++) {
-		int64_t at = i, off = 0;
-		for (int d = a->nkeep - 1; d >= 0; d--) {
+	for (int64_t i = begin; i < end;) {
+		int64_t at = i / row, off = i % row * xs, n = row - i % row < end - i ? row - i % row : end - i;
+		for (int d = last - 1; d >= 0; d--) {
 			off += at % j->size[a->keep[d]] * a->keep_step[d];
 			at /= j->size[a->keep[d]];
 		}
-		if (j->type == GEMM_F32) {
-			float sum = 0;
-			sum_f32(j, (const float *)a->from->data + off, a->sum, a->sum_step, a->nsum, &sum);
-			((float *)a->to)[i] = sum;
-		} else if (j->type == GEMM_F64) {
-			double sum = 0;
-			sum_f64(j, (const double *)a->from->data + off, a->sum, a->sum_step, a->nsum, &sum);
-			((double *)a->to)[i] = sum;
-		} else {
-			uint64_t sum = 0;
-			sum_u64(j, (const uint64_t *)a->from->data + off, a->sum, a->sum_step, a->nsum, &sum);
-			((uint64_t *)a->to)[i] = sum;
-		}
+		size_t size = gemm_elem(j->type);
+		const void *x = (const char *)a->from->data + off * (int64_t)size;
+		void *y = (char *)a->to + i * (int64_t)size;
+		memset(y, 0, (size_t)n * size);
+		if (j->type == GEMM_F32)
+			add_all_f32(j, x, xs, a->sum, a->sum_step, a->nsum, y, n);
+		else if (j->type == GEMM_F64)
+			add_all_f64(j, x, xs, a->sum, a->sum_step, a->nsum, y, n);
+		else
+			add_all_u64(j, x, xs, a->sum, a->sum_step, a->nsum, y, n);
+		i += n;
 	}
 }
 
@@ -400,9 +445,29 @@ static struct operand arranged(struct einsum_job *j, const struct operand *from,
 	if (!to)
 		a.to = einsum_take(j, count);
 	r.data = a.to;
+	int64_t work = label_count(j, a.sum, a.nsum);
 	if (!j->dry)
-		pool_for(count, 4096, arrange_part, &a);
+		pool_for(count, 1 + 16384 / (work > 0 ? work : 1), arrange_part, &a);
 	return r;
+}
+
+/* Whether the labels, in this order, are one dimension: *step apart (0: of no extent). */
+static bool one_step(const struct einsum_job *j, const struct operand *o, const int8_t *label, int n, int64_t *step)
+{
+	int64_t want = -1;
+
+	*step = 0;
+	for (int i = n - 1; i >= 0; i--) {
+		int64_t size = j->size[label[i]], s = step_of(o, label[i]);
+		if (size == 1)
+			continue;
+		if (want < 0)
+			*step = s;
+		else if (s != want)
+			return false;
+		want = s * size;
+	}
+	return true;
 }
 
 /* Whether an operand after k, or the output, has the label. */
@@ -427,7 +492,7 @@ static struct operand contract(struct einsum_job *j, const struct operand *a, co
 	int nb = 0, nm = 0, nn = 0, nk = 0;
 	int8_t batch[EINSUM_LABELS], rows[EINSUM_LABELS], cols[EINSUM_LABELS], depth[EINSUM_LABELS];
 	struct operand r = {0};
-	struct matmul_shape s = {.nbatch = 1};
+	struct matmul_shape s = {0};
 
 	for (int i = 0; i < a->n; i++) {
 		int8_t l = a->label[i];
@@ -449,17 +514,28 @@ static struct operand contract(struct einsum_job *j, const struct operand *a, co
 		order[0][nb + nm + i] = order[1][nb + i] = depth[i];
 	for (int i = 0; i < nn; i++)
 		order[1][nb + nk + i] = out[nb + nm + i] = cols[i];
-	struct operand l = arranged(j, a, order[0], nb + nm + nk, NULL);
-	struct operand m = arranged(j, b, order[1], nb + nk + nn, NULL);
-	s.batch[0] = label_count(j, batch, nb);
+	struct operand l = *a, m = *b;
+	s.nbatch = nb;
+	for (int i = 0; i < nb; i++)
+		s.batch[i] = j->size[batch[i]];
 	s.m = label_count(j, rows, nm);
 	s.k = label_count(j, depth, nk);
 	s.n = label_count(j, cols, nn);
-	s.a_row = s.b_row = s.k;
-	s.b_row = s.n;
-	s.a_col = s.b_col = 1;
-	s.a_batch[0] = s.m * s.k;
-	s.b_batch[0] = s.k * s.n;
+	/* as it lies, where rows, columns and depth are each one step apart */
+	if (a->n != nb + nm + nk || !one_step(j, a, rows, nm, &s.a_row) || !one_step(j, a, depth, nk, &s.a_col)) {
+		l = arranged(j, a, order[0], nb + nm + nk, NULL);
+		s.a_row = s.k;
+		s.a_col = 1;
+	}
+	if (b->n != nb + nk + nn || !one_step(j, b, depth, nk, &s.b_row) || !one_step(j, b, cols, nn, &s.b_col)) {
+		m = arranged(j, b, order[1], nb + nk + nn, NULL);
+		s.b_row = s.n;
+		s.b_col = 1;
+	}
+	for (int i = 0; i < nb; i++) {
+		s.a_batch[i] = step_of(&l, batch[i]);
+		s.b_batch[i] = step_of(&m, batch[i]);
+	}
 	r.n = nb + nm + nn;
 	void *y = einsum_take(j, label_count(j, out, r.n));
 	r.data = y;
@@ -468,7 +544,7 @@ static struct operand contract(struct einsum_job *j, const struct operand *a, co
 		r.step[i] = step;
 		step *= j->size[out[i]];
 	}
-	if (!j->dry && s.batch[0] && s.m && s.n)
+	if (!j->dry && label_count(j, out, r.n) > 0)
 		multiply(j->type, &s, l.data, m.data, y, 1, j->gemm);
 	return r;
 }
@@ -667,7 +743,8 @@ static void det_part(void *arg, int64_t begin, int64_t end, int thread)
 
 	for (int64_t i = begin; i < end; i++) {
 		for (int64_t k = 0; k < size; k++)
-			a[k] = elem_f64(j->type, j->x, i * size + k);
+			a[k] = j->type == DT_F32 ? (double)((const float *)j->x)[i * size + k]
+						 : elem_f64(j->type, j->x, i * size + k);
 		elem_set_f64(j->type, j->y, i, determinant(a, j->n));
 	}
 }

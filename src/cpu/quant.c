@@ -736,13 +736,6 @@ static int conv_integer_run(const struct call *c)
 	return conv_run_as(c, &(struct finish){.type = DT_I32});
 }
 
-static bool qlinear_conv_accepts(const struct site *s, struct why *w)
-{
-	const struct int_conv_params *p = site_params(s);
-
-	return !p->channels_last || refuse(w, "channels_last");
-}
-
 static int qlinear_conv_reshape(struct site *s, struct step *st, struct diag *d)
 {
 	return conv_reshape_as(s, st, d, 0, 3, 2, 5);
@@ -926,8 +919,7 @@ const struct kernel cpu_quant[] = {
 	{.op = "com.microsoft::QGemm", .flags = K_REFERENCE, .reshape = qgemm_reshape, .run = qgemm_run},
 	{.op = "ConvInteger", .flags = K_REFERENCE, .reshape = conv_integer_reshape, .run = conv_integer_run},
 	{.op = "QLinearConv", .flags = K_REFERENCE, .reshape = qlinear_conv_reshape, .run = qlinear_conv_run},
-	{.op = "com.microsoft::QLinearConv", .flags = K_REFERENCE, .accepts = qlinear_conv_accepts,
-	 .reshape = qlinear_conv_reshape, .run = qlinear_conv_run},
+	{.op = "com.microsoft::QLinearConv", .flags = K_REFERENCE, .reshape = qlinear_conv_reshape, .run = qlinear_conv_run},
 	{.op = "com.microsoft::MatMulNBits", .flags = K_REFERENCE, .reshape = nbits_reshape, .run = nbits_run},
 	{.op = "com.microsoft::QLinearConcat", .flags = K_REFERENCE, .run = qconcat_run},
 	{0}};

@@ -5,6 +5,7 @@
  */
 #include "cpu/cpu.h"
 #include "cpu/move.h"
+#include "ops/layout.h"
 
 #include <string.h>
 
@@ -92,3 +93,50 @@ static int reorder_run(const struct call *c)
 }
 
 const struct kernel cpu_reorder = {.op = "Reorder", .run = reorder_run};
+
+/* ---- transposes that change nothing in memory ------------------------------------------------- */
+
+/* Whether perm takes the channels to the end (NCHW to NHWC), or from there to dimension 1. */
+static bool channels_move(const struct transpose_params *p, int rank, bool last)
+{
+	if (p->perm.n != rank || rank < 3 || rank > 5 || p->perm.v[0] != 0)
+		return false;
+	for (int i = 1; i < rank; i++) {
+		int from = last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
+		if (p->perm.v[i] != from && p->perm.v[i] + rank != from)
+			return false;
+	}
+	return true;
+}
+
+bool transpose_view_accepts(const struct site *s, struct why *w)
+{
+	const struct transpose_params *p = site_params(s);
+	const struct vinfo *x = site_in(s, 0);
+	if (x->type.kind != V_TENSOR || dtype_bits((enum dtype)x->type.dtype) < 8 || x->type.dtype == DT_STRING)
+		return refuse(w, "no plain elements");
+	if (channels_move(p, x->shape.rank, true) && x->layout == LAYOUT_CHANNELS_LAST)
+		return true;
+	return (channels_move(p, x->shape.rank, false) && x->layout == LAYOUT_ROW) ||
+	       refuse(w, "elements move");
+}
+
+/* The same bytes, seen with other dims in another layout. */
+int transpose_view_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	enum layout *want = arena_new_n(s->plan_arena, enum layout, 1);
+	enum layout *give = arena_new_n(s->plan_arena, enum layout, 1);
+	(void)d;
+	want[0] = site_in(s, 0)->layout;
+	give[0] = want[0] == LAYOUT_ROW ? LAYOUT_CHANNELS_LAST : LAYOUT_ROW;
+	step->want = want;
+	step->give = give;
+	step->nop = true;
+	return 0;
+}
+
+int transpose_view_run(const struct call *c)
+{
+	move_bytes(c->out[0]->data, c->in[0]->data, c->out[0]->bytes);
+	return 0;
+}

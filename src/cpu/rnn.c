@@ -21,6 +21,14 @@ struct rnn_size {
 	int64_t seq, batch, input, hidden;
 };
 
+enum { PACK_BATCH = 4 };
+
+/* Bytes of the packed first product of a step: room for all gates. */
+static size_t pack_first(enum gemm_type t, int gates, int64_t hidden)
+{
+	return scratch_size(gemm_packed_bytes(t, gates * hidden, hidden));
+}
+
 #define REAL  float
 #define GEMM  GEMM_F32
 #define FN(x) x##_f32
@@ -112,6 +120,7 @@ static int rnn_reshape(struct site *site, struct step *step, struct diag *d)
 	(void)d;
 	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(f64 ? GEMM_F64 : GEMM_F32)) +
 			  scratch_size(steps * wide) + scratch_size((size_t)z.batch * wide) + 3 * state;
+	step->workspace += 2 * pack_first(f64 ? GEMM_F64 : GEMM_F32, z.gates, z.hidden);
 	if (p->layout)
 		step->workspace += scratch_size(steps * (size_t)z.input * elem);
 	return 0;

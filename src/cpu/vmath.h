@@ -62,6 +62,7 @@ static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
 static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 static inline vm v_isnan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 static inline vf v_sel(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
+static inline vm v_or(vm a, vm b) { return a | b; }
 static inline int v_any(vm m) { return m != 0; }
 #elif SIMD_LEVEL == 3
 static inline vf v_set(float c) { return _mm256_set1_ps(c); }
@@ -77,6 +78,7 @@ static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
 static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 static inline vm v_isnan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline vf v_sel(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
+static inline vm v_or(vm a, vm b) { return _mm256_or_ps(a, b); }
 static inline int v_any(vm m) { return _mm256_movemask_ps(m) != 0; }
 #else
 static inline vf v_set(float c) { return (vf){c, c, c, c}; }
@@ -86,6 +88,7 @@ static inline vm v_le(vf a, vf b) { return (vm)(a <= b); }
 static inline vm v_eq(vf a, vf b) { return (vm)(a == b); }
 static inline vm v_isnan(vf a) { return (vm)(a != a); }
 static inline vf v_sel(vm m, vf a, vf b) { return (vf)(((vi)a & m) | ((vi)b & ~m)); }
+static inline vm v_or(vm a, vm b) { return a | b; }
 static inline int v_any(vm m) { return (m[0] | m[1] | m[2] | m[3]) != 0; }
 #if SIMD_LEVEL == 2
 static inline vf v_min(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
@@ -269,28 +272,25 @@ static inline vf v_gelu(vf x)
 	vf tail = half * v_erfc_big(a);
 	vf phi = v_sel(v_lt(t, v_set(0)), tail, v_set(1.0f) - tail);
 	phi = v_sel(v_lt(a, v_set(0.9375f)), v_fma(half, v_erf_small(t), half), phi);
-	/* -inf times 0 would be NaN */
-	return v_sel(v_eq(x, v_set(-INFINITY)), v_set(-0.0f), x * phi);
+	return x * phi;
 }
 static inline vf v_gelu_tanh(vf x)
 {
 	/* 1 + tanh(u) = 2 sigmoid(2u) */
 	vf u = x * v_fma(x * x, v_set(0.0356774081f), v_set(0.797884561f));
-	vf y = x * v_sigmoid(u + u);
-	return v_sel(v_eq(x, v_set(-INFINITY)), v_set(-0.0f), y);
+	return x * v_sigmoid(u + u);
 }
 /* x tanh(log(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2) */
 static inline vf v_mish(vf x)
 {
 	vf e = v_exp(v_min(v_set(30.0f), x)), n = e * (e + v_set(2.0f));
 	vf y = x * (n / (n + v_set(2.0f)));
-	return v_sel(v_lt(v_set(30.0f), x), x, v_sel(v_eq(x, v_set(-INFINITY)), v_set(-0.0f), y));
+	return v_sel(v_lt(v_set(30.0f), x), x, y);
 }
 /* x sigmoid(alpha x) */
 static inline vf v_swish(vf x, vf alpha)
 {
-	vf y = x * v_sigmoid(alpha * x);
-	return v_sel(v_isnan(y), v_sel(v_isnan(x), x, v_set(-0.0f)), y);
+	return x * v_sigmoid(alpha * x);
 }
 
 /* sin (add 0) or cos (add 1) of |x| <= 8192 */

@@ -227,8 +227,6 @@ static int infer_layer_norm(struct infer *c)
 		m.dim[i] = 1;
 	if (stash != DT_BF16 && stash != DT_F16 && stash != DT_F64)
 		stash = DT_F32;
-	if (t == DT_F64)
-		stash = DT_F64;
 	infer_set(c, 0, y && y->type.dtype ? (enum dtype)y->type.dtype : t, &x);
 	infer_set(c, 1, stash, &m);
 	infer_set(c, 2, stash, &m);

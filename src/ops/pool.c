@@ -2,6 +2,7 @@
 #include "ops/pool.h"
 
 #include "ops/infer_util.h"
+#include "ops/upgrade.h"
 
 #include <inttypes.h>
 
@@ -181,6 +182,8 @@ static int roi_align_upgrade(struct edit *e)
 static const struct slot max_in[] = {{"X", "T", T_MAXPOOL, 0, 0, 0}, SLOT_END};
 static const struct slot max_out[] = {
 	{"Y", "T", T_MAXPOOL, 0, 0, 0}, {"Indices", NULL, T_I64, true, 0, 0}, SLOT_END};
+static const struct slot nhwc_in[] = {{"x", "T", T_I8 | T_U8, 0, 0, 0}, SLOT_END};
+static const struct slot nhwc_out[] = {{"y", "T", T_I8 | T_U8, 0, 0, 0}, SLOT_END};
 static const struct slot one_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
 static const struct slot one_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
 static const struct slot unpool_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
@@ -198,6 +201,7 @@ static const struct slot roi_align_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
 #define POOL_FIELDS                                                                                \
 	WINDOW_FIELDS(struct pool),                                                                \
 	FIELD(struct pool, ceil_mode, F_INT, "0", "1: round the output size up")
+static const struct field nhwc_attrs[] = {POOL_FIELDS, {0}};
 static const struct field max_attrs[] = {
 	POOL_FIELDS, FIELD(struct pool, storage_order, F_INT, "0", "1: Indices count column-major"), {0}};
 static const struct field average_attrs[] = {
@@ -236,9 +240,21 @@ static const struct field roi_align_attrs[] = {
 	{0}};
 static const struct field roi_align10_attrs[] = {ROI_FIELDS, {0}};
 
+/* com.microsoft's NhwcMaxPool is MaxPool between Transposes. */
+static int nhwc_upgrade(struct edit *e)
+{
+	const struct pool old = *(const struct pool *)e->node->params;
+	struct pool *now = edit_become(e, "MaxPool");
+
+	*now = old;
+	return edit_channels_first(e);
+}
+
 #define POOL_OP .params_size = sizeof(struct pool), .infer = pool_infer
 
 const struct op ops_pool[] = {
+	{.name = "NhwcMaxPool", .domain = "com.microsoft", .since = 1, .in = nhwc_in, .out = nhwc_out,
+	 .attrs = nhwc_attrs, POOL_OP, .upgrade = nhwc_upgrade},
 	{.name = "MaxPool", .since = 22, .in = max_in, .out = max_out, .attrs = max_attrs, POOL_OP,
 	 .flags = OP_OPTIONAL_OUT},
 	{.name = "MaxPool", .since = 12, .types = T_FLOATS | T_I8 | T_U8},

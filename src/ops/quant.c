@@ -5,6 +5,7 @@
 #include "ops/infer_util.h"
 #include "ops/ints.h"
 #include "ops/matmul.h"
+#include "ops/upgrade.h"
 
 #include <inttypes.h>
 
@@ -283,16 +284,50 @@ static int qconcat_infer(struct infer *c)
 	return err ? err : over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
 }
 
-static bool channels_first(const struct graph *g, const struct node *n)
+/* ---- upgrades of com.microsoft's ---------------------------------------------------------------------------------- */
+
+/* A zero point of the output that is left out is 0 of the input's type, not of QuantizeLinear's default. */
+static void fill_zero_point(struct edit *e, uint32_t i)
 {
-	(void)g;
-	return !((const struct qglobal_params *)n->params)->channels_last;
+	if ((i >= e->node->nin || e->node->in[i] == NO_VALUE) && edit_dtype(e, 0) == DT_I8)
+		edit_const_scalar(e, i, 0, DT_I8);
 }
 
-static bool pool_channels_first(const struct graph *g, const struct node *n)
+static int qunary_upgrade(struct edit *e)
 {
-	(void)g;
-	return !((const struct qpool_params *)n->params)->channels_last;
+	fill_zero_point(e, 4);
+	return 0;
+}
+
+static int qbinary_upgrade(struct edit *e)
+{
+	fill_zero_point(e, 7);
+	return 0;
+}
+
+static int take_channels_first(struct edit *e, int64_t *channels_last)
+{
+	bool last = *channels_last != 0;
+
+	*channels_last = 0;
+	return last ? edit_channels_first(e) : 0;
+}
+
+static int qconv_upgrade(struct edit *e)
+{
+	return take_channels_first(e, &((struct int_conv_params *)e->node->params)->channels_last);
+}
+
+static int qpool_upgrade(struct edit *e)
+{
+	fill_zero_point(e, 4);
+	return take_channels_first(e, &((struct qpool_params *)e->node->params)->channels_last);
+}
+
+static int qglobal_upgrade(struct edit *e)
+{
+	fill_zero_point(e, 4);
+	return take_channels_first(e, &((struct qglobal_params *)e->node->params)->channels_last);
 }
 
 /* Below opset 13 Softmax runs over all dims from the axis on; the same where that is the last. */
@@ -548,7 +583,7 @@ const struct op ops_quant[] = {
 	{.name = "QLinearConv", .since = 10, .in = qlinear_conv_in, .out = q8_out, .attrs = conv_attrs,
 	 CONV_SIZE, .infer = qlinear_conv_infer},
 	{.name = "QLinearConv", MS, .in = qlinear_conv_in, .out = q8_out, .attrs = ms_conv_attrs,
-	 CONV_SIZE, .infer = qlinear_conv_infer},
+	 CONV_SIZE, .infer = qlinear_conv_infer, .upgrade = qconv_upgrade},
 	{.name = "QuantizeLinear", MS, QUANTIZE},
 	{.name = "DequantizeLinear", MS, DEQUANTIZE},
 	{.name = "MatMulIntegerToFloat", MS, .in = to_float_in, .out = float_out,
@@ -560,35 +595,35 @@ const struct op ops_quant[] = {
 	 .params_size = sizeof(struct qgemm_params), .infer = qgemm_infer},
 	{.name = "MatMulNBits", MS, .in = nbits_in, .out = nbits_out, .attrs = nbits_attrs,
 	 .params_size = sizeof(struct matmul_nbits_params), .infer = matmul_nbits_infer},
-	{.name = "QLinearAdd", MS, .in = qbinary_in, .out = qbinary_out,
+	{.name = "QLinearAdd", MS, .in = qbinary_in, .out = qbinary_out, .upgrade = qbinary_upgrade,
 	 .expand = "C = QuantizeLinear(Add(DequantizeLinear(A, A_scale, A_zero_point?), "
 		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
-	{.name = "QLinearMul", MS, .in = qbinary_in, .out = qbinary_out,
+	{.name = "QLinearMul", MS, .in = qbinary_in, .out = qbinary_out, .upgrade = qbinary_upgrade,
 	 .expand = "C = QuantizeLinear(Mul(DequantizeLinear(A, A_scale, A_zero_point?), "
 		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
-	{.name = "QLinearSigmoid", MS, .in = qunary_in, .out = qunary_out,
+	{.name = "QLinearSigmoid", MS, .in = qunary_in, .out = qunary_out, .upgrade = qunary_upgrade,
 	 .expand = "Y = QuantizeLinear(Sigmoid(DequantizeLinear(X, X_scale, X_zero_point?)), "
 		   "Y_scale, Y_zero_point?)"},
 	{.name = "QLinearLeakyRelu", MS, .in = qunary_in, .out = qunary_out, .attrs = qleaky_attrs,
-	 .params_size = sizeof(struct qleaky_params),
+	 .params_size = sizeof(struct qleaky_params), .upgrade = qunary_upgrade,
 	 .expand = "Y = QuantizeLinear(LeakyRelu(DequantizeLinear(X, X_scale, X_zero_point?)) "
 		   "{alpha=$alpha}, Y_scale, Y_zero_point?)"},
 	{.name = "QLinearGlobalAveragePool", MS, .in = qunary_in, .out = qunary_out, .attrs = qglobal_attrs,
 	 .params_size = sizeof(struct qglobal_params),
 	 .expand = "Y = QuantizeLinear(GlobalAveragePool(DequantizeLinear(X, X_scale, X_zero_point?)), "
 		   "Y_scale, Y_zero_point?)",
-	 .expand_when = channels_first},
+	 .upgrade = qglobal_upgrade},
 	{.name = "QLinearAveragePool", MS, .in = qunary_in, .out = qunary_out, .attrs = qpool_attrs,
 	 .params_size = sizeof(struct qpool_params),
 	 .expand = "Y = QuantizeLinear(AveragePool(DequantizeLinear(X, X_scale, X_zero_point?)) "
 		   "{auto_pad=$auto_pad, kernel_shape=$kernel_shape, pads=$pads, strides=$strides, "
 		   "ceil_mode=$ceil_mode, count_include_pad=$count_include_pad}, Y_scale, Y_zero_point?)",
-	 .expand_when = pool_channels_first},
+	 .upgrade = qpool_upgrade},
 	{.name = "QLinearSoftmax", MS, .in = qunary_in, .out = qunary_out, .attrs = qsoftmax_attrs,
 	 .params_size = sizeof(struct qsoftmax_params),
 	 .expand = "Y = QuantizeLinear(Softmax(DequantizeLinear(X, X_scale, X_zero_point?)) "
 		   "{axis=$axis}, Y_scale, Y_zero_point?)",
-	 .expand_when = softmax_last},
+	 .expand_when = softmax_last, .upgrade = qunary_upgrade},
 	{.name = "QLinearWhere", MS, .in = qwhere_in, .out = qwhere_out,
 	 .expand = "Z = QuantizeLinear(Where(condition, DequantizeLinear(X, x_scale, x_zero_point), "
 		   "DequantizeLinear(Y, y_scale, y_zero_point)), z_scale, z_zero_point)"},

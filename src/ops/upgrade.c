@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/upgrade.h"
 
+#include "ops/layout.h"
+
 #include <string.h>
 
 const struct field upgrade_consumed_attrs[] = {CONSUMED(struct no_params), {0}};
@@ -19,4 +21,29 @@ int upgrade_prefix(struct edit *e)
 uint32_t edit_ints(struct edit *e, const int64_t *v, int64_t n)
 {
 	return graph_add_const(e->graph, "", tensor_i64(e->graph->arena, 1, v, n))->id;
+}
+
+/* The dimension that lies first after the batch goes last, or back. */
+static void channels_perm(struct transpose_params *p, int rank, bool to_first, struct arena *a)
+{
+	int64_t *perm = arena_new_n(a, int64_t, rank);
+
+	for (int i = 1; i < rank; i++)
+		perm[i] = to_first ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
+	p->perm = (struct ints){.v = perm, .n = rank};
+}
+
+int edit_channels_first(struct edit *e)
+{
+	int rank = edit_rank(e, 0);
+	uint32_t in = e->node->in[0];
+	void *params;
+
+	if (rank < 2)
+		return edit_fail(e, E_OP_UNSUPPORTED, "a known rank of two or more with channels last", NULL);
+	node_set_in(e->graph, e->node, 0, edit_before(e, "Transpose", &in, 1, &params));
+	channels_perm(params, rank, true, e->graph->arena);
+	edit_after(e, 0, "Transpose", NULL, 0, &params);
+	channels_perm(params, rank, false, e->graph->arena);
+	return 0;
 }

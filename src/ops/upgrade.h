@@ -13,6 +13,11 @@ extern const struct field upgrade_consumed_attrs[];
 
 /* The old params begin with the newest: what follows them is dropped. */
 int upgrade_prefix(struct edit *e);
+/*
+ * Channels that lie last: the node gets Transposes around it, from and to that layout, for input 0 and
+ * output 0. Its own rank must be known.
+ */
+int edit_channels_first(struct edit *e);
 /* A value as a new constant of int64s of rank 1. */
 uint32_t edit_ints(struct edit *e, const int64_t *v, int64_t n);
 

@@ -188,7 +188,7 @@ bool params_set_number(const struct field *f, void *obj, double v)
 		*(float *)p = (float)v;
 	else if (f->type == F_DOUBLE || f->type == F_DURATION)
 		*(double *)p = v;
-	else if (f->type == F_ENUM)
+	else if (f->type == F_ENUM || f->type == F_GRAPH)
 		*(int *)p = (int)lround(v);
 	else
 		return false;

@@ -101,10 +101,13 @@ int view_run(const struct call *c)
 		if (!out)
 			continue;
 		struct shape planned = out->shape;
+		enum layout layout = out->layout;
 		*out = *in;
 		out->arena = NULL;
-		if (in->type.kind == V_TENSOR)
+		if (in->type.kind == V_TENSOR) {
 			out->shape = planned;
+			out->layout = layout;
+		}
 	}
 	return 0;
 }

@@ -24,7 +24,8 @@ static void put32(unsigned char *p, unsigned v)
 }
 
 /* A BMP's heads for w x h pixels of bpp bits; returns the offset of the pixels. */
-static size_t bmp_head(unsigned char *p, int w, int h, unsigned bpp, unsigned compression, unsigned colors)
+static size_t bmp_head(unsigned char *p, int w, int h, unsigned bpp, unsigned compression,
+		       unsigned colors)
 {
 	size_t extra = compression == 3 ? 12 : 0, at = 54 + extra + colors * 4;
 
@@ -41,7 +42,8 @@ static size_t bmp_head(unsigned char *p, int w, int h, unsigned bpp, unsigned co
 	return at;
 }
 
-static bool pixels_are(const void *file, size_t n, int channels, const unsigned char *want, size_t nwant)
+static bool pixels_are(const void *file, size_t n, int channels, const unsigned char *want,
+		       size_t nwant)
 {
 	struct image im;
 	struct diag d = {0};
@@ -63,7 +65,7 @@ static void bmp_kinds(void)
 	memcpy(f + at, "\3\2\1\6\5\4\0\0\11\10\7\14\13\12\0\0", 16);
 	CHECK(pixels_are(f, at + 16, 3, (const unsigned char *)"\7\10\11\12\13\14\1\2\3\4\5\6", 12));
 	CHECK(pixels_are(f, at + 14, 3, (const unsigned char *)"\7\10\11", 3)); /* no padding at the end */
-	put32(f + 22, (unsigned)-2); /* from the top */
+	put32(f + 22, (unsigned)-2);						/* from the top */
 	CHECK(pixels_are(f, at + 16, 3, (const unsigned char *)"\1\2\3\4\5\6\7\10\11\12\13\14", 12));
 
 	at = bmp_head(f, 3, 1, 1, 0, 2); /* black and white */
@@ -92,7 +94,8 @@ static void bmp_kinds(void)
 
 static void pnm_kinds(void)
 {
-#define PNM(text, c, want, n) CHECK(pixels_are(text, sizeof(text) - 1, c, (const unsigned char *)(want), n))
+#define PNM(text, c, want, n)                                                                      \
+	CHECK(pixels_are(text, sizeof(text) - 1, c, (const unsigned char *)(want), n))
 	PNM("P1\n3 1\n101", 1, "\0\377\0", 3);
 	PNM("P2 # c\n2 1 100\n0 100", 1, "\0\377", 2);
 	PNM("P3\n1 1\n255\n1 2 3", 3, "\1\2\3", 3);
@@ -134,8 +137,9 @@ static void hostile_heads(void)
 /* Damaged pictures end in a finding or in pixels, never in a fault: for the sanitizers. */
 static void damaged_files(void)
 {
-	static const char *const files[] = {"rgb.png", "palette.png", "deep.png", "rgb.jpg",  "rgb.bmp",
-					    "rgb.ppm", "text.ppm",    "rgb.webp", "rgb.tiff", "rgb.jp2"};
+	static const char *const files[] = {"rgb.png",	"palette.png", "deep.png", "rgb.jpg",
+					    "rgb.bmp",	"rgb.ppm",     "text.ppm", "rgb.webp",
+					    "rgb.tiff", "rgb.jp2"};
 	unsigned seed = 1;
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
@@ -166,8 +170,8 @@ static void damaged_files(void)
 
 static void heads_agree(void)
 {
-	static const char *const files[] = {"rgb.png", "rgba.png", "deep.png", "rgb.jpg", "rgb.bmp",
-					    "rgb.webp", "rgb.tiff", "rgb.jp2"};
+	static const char *const files[] = {"rgb.png", "rgba.png", "deep.png", "rgb.jpg",
+					    "rgb.bmp", "rgb.webp", "rgb.tiff", "rgb.jp2"};
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
 		char path[64];
@@ -229,8 +233,8 @@ static void conversions(void)
 {
 	static const enum dtype types[] = {DT_U8, DT_F32, DT_F16, DT_I64, DT_F64};
 	const struct resize none = {0};
-	const struct arithmetic math = {.given = true, .scale = 0.5, .mean = {1, 2, 3}, .nmean = 3,
-					.std = {2}, .nstd = 1};
+	const struct arithmetic math = {
+		.given = true, .scale = 0.5, .mean = {1, 2, 3}, .nmean = 3, .std = {2}, .nstd = 1};
 	unsigned char src[2 * 3 * 3], to[2 * 3 * 3 * 8];
 
 	for (size_t i = 0; i < sizeof(src); i++)
@@ -243,10 +247,15 @@ static void conversions(void)
 			for (int y = 0; y < 2; y++)
 				for (int x = 0; x < 3; x++)
 					for (int c = 0; c < 3; c++) {
-						int at = last ? (y * 3 + x) * 3 + c : (c * 2 + y) * 3 + x;
-						double want = (src[(y * 3 + x) * 3 + 2 - c] * 0.5 - (c + 1)) / 2;
+						int at = last ? (y * 3 + x) * 3 + c
+							      : (c * 2 + y) * 3 + x;
+						double want = (src[(y * 3 + x) * 3 + 2 - c] * 0.5 -
+							       (c + 1)) /
+							      2;
 						if (types[k] == DT_U8 || types[k] == DT_I64)
-							want = nearbyint(want < 0 && types[k] == DT_U8 ? 0 : want);
+							want = nearbyint(want < 0 && types[k] == DT_U8
+										 ? 0
+										 : want);
 						CHECK(fabs(elem_f64(types[k], to, at) - want) < 0.05);
 					}
 		}
@@ -255,7 +264,8 @@ static void conversions(void)
 static void exact_integers(void)
 {
 	int64_t src[6] = {INT64_MAX, INT64_MIN, 1, 2, 3, (int64_t)1 << 60}, to[6];
-	struct pixels a = {DT_I64, AXES_HWC, 1, 3, 1, 2, src}, b = {DT_I64, AXES_NCHW, 1, 3, 1, 2, to};
+	struct pixels a = {DT_I64, AXES_HWC, 1, 3, 1, 2, src},
+		      b = {DT_I64, AXES_NCHW, 1, 3, 1, 2, to};
 	const struct resize none = {0};
 	const struct arithmetic math = {.scale = 1};
 

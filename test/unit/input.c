@@ -27,7 +27,8 @@ static void specs(void)
 	CHECK_STR(s.name, "a,b");
 	CHECK_STR(s.file, "f,1.npy");
 	CHECK_STR(s.keys_text, "dtype=u8,shape=1,2,3,scale=1/255");
-	CHECK(s.keys.dtype == DT_U8 && s.keys.shape.rank == 3 && fabs(s.keys.math.scale - 1 / 255.0) < 1e-12);
+	CHECK(s.keys.dtype == DT_U8 && s.keys.shape.rank == 3 &&
+	      fabs(s.keys.math.scale - 1 / 255.0) < 1e-12);
 	CHECK_INT(parse("long.name:0:f.npy,mean=1/2/3,std=4", &s, &a), 0);
 	CHECK_STR(s.name, "long.name:0");
 	CHECK(s.keys.math.nmean == 3 && s.keys.math.mean[2] == 3 && s.keys.math.nstd == 1);
@@ -42,16 +43,33 @@ static void specs(void)
 static void keys(void)
 {
 	static const char *const good[][2] = {
-		{"dtype", "float32"}, {"layout", "nhwc"}, {"order", "bgr"}, {"resize", "x48"}, {"resize", "48x"},
-		{"resize", "letterbox:640x480"}, {"pad", "-1.5"}, {"mean", "0.1/.2/3e-1"}, {"scale", "1/255"},
-		{"shape", "1x3x4"}, {"shape", "scalar"}, {"shape", "0x3"}, {"format", "raw"},
+		{"dtype", "float32"}, {"layout", "nhwc"},      {"order", "bgr"},
+		{"resize", "x48"},    {"resize", "48x"},       {"resize", "letterbox:640x480"},
+		{"pad", "-1.5"},      {"mean", "0.1/.2/3e-1"}, {"scale", "1/255"},
+		{"shape", "1x3x4"},   {"shape", "scalar"},     {"shape", "0x3"},
+		{"format", "raw"},
 	};
 	static const char *const bad[][2] = {
-		{"dtype", "u7"}, {"layout", "hcw"}, {"order", "rbg"}, {"resize", "48"}, {"resize", "x"},
-		{"resize", "0x4"}, {"resize", "letterbox:x4"}, {"resize", "99999999x1"}, {"pad", "x"},
-		{"mean", "1//2"}, {"mean", ""}, {"std", "0"}, {"std", "1/0/1"}, {"scale", "1/0"},
-		{"scale", "nan"}, {"shape", "1x"}, {"shape", "-1x2"}, {"shape", "9999999999x9999999999x9"},
-		{"format", "gif"}, {"color", "red"},
+		{"dtype", "u7"},
+		{"layout", "hcw"},
+		{"order", "rbg"},
+		{"resize", "48"},
+		{"resize", "x"},
+		{"resize", "0x4"},
+		{"resize", "letterbox:x4"},
+		{"resize", "99999999x1"},
+		{"pad", "x"},
+		{"mean", "1//2"},
+		{"mean", ""},
+		{"std", "0"},
+		{"std", "1/0/1"},
+		{"scale", "1/0"},
+		{"scale", "nan"},
+		{"shape", "1x"},
+		{"shape", "-1x2"},
+		{"shape", "9999999999x9999999999x9"},
+		{"format", "gif"},
+		{"color", "red"},
 	};
 	struct input_keys k = NO_KEYS;
 
@@ -69,7 +87,8 @@ static struct want want4(int64_t n, int64_t c, int64_t h, int64_t w)
 
 static struct item raw(size_t bytes)
 {
-	return (struct item){.kind = IO_RAW, .shape = SHAPE_UNKNOWN, .count = -1, .bytes = bytes, .need = bytes};
+	return (struct item){
+		.kind = IO_RAW, .shape = SHAPE_UNKNOWN, .count = -1, .bytes = bytes, .need = bytes};
 }
 
 static struct item typed(enum dtype t, int rank, const int64_t *dims)
@@ -158,7 +177,9 @@ static void random_values(void)
 {
 	float a[64], b[64];
 	struct range r = {.lo = -1, .hi = 1};
-	struct tensor t = {.type = type_tensor(DT_F32), .shape = {.rank = 1, .dim = {64}}, .data = a,
+	struct tensor t = {.type = type_tensor(DT_F32),
+			   .shape = {.rank = 1, .dim = {64}},
+			   .data = a,
 			   .bytes = sizeof(a)};
 	double sum = 0;
 
@@ -175,7 +196,9 @@ static void random_values(void)
 	CHECK(fabs(sum) < 20);
 	int64_t v[64];
 	r = (struct range){.lo = 2.5, .hi = 4, .named = true};
-	t = (struct tensor){.type = type_tensor(DT_I64), .shape = {.rank = 1, .dim = {64}}, .data = v,
+	t = (struct tensor){.type = type_tensor(DT_I64),
+			    .shape = {.rank = 1, .dim = {64}},
+			    .data = v,
 			    .bytes = sizeof(v)};
 	random_fill(&r, 1, "x", &t);
 	for (int i = 0; i < 64; i++)

@@ -25,7 +25,8 @@ static void npy_heads(void)
 	struct npy h;
 
 	for (int v = 1; v <= 3; v++) {
-		CHECK_INT(head("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", v, &h), 0);
+		CHECK_INT(head("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", v, &h),
+			  0);
 		CHECK(h.dtype == DT_F32 && h.shape.rank == 2 && h.shape.dim[1] == 3 && h.bytes == 24);
 	}
 	CHECK_INT(head("{\"shape\":(5,),\"fortran_order\":True,\"descr\":\">i8\"}", 1, &h), 0);
@@ -34,7 +35,9 @@ static void npy_heads(void)
 	CHECK(h.dtype == DT_BOOL && h.fortran && !h.big_endian);
 	CHECK_INT(head("{'descr': '<U5', 'fortran_order': False, 'shape': ()}", 1, &h), 0);
 	CHECK(h.dtype == DT_STRING && h.size == 20 && h.shape.rank == 0 && h.bytes == 20);
-	CHECK_INT(head("{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (3,)}", 1, &h), 0);
+	CHECK_INT(head("{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (3,)}",
+		       1, &h),
+		  0);
 	CHECK(h.dtype == DT_NONE);
 	CHECK_STR(h.descr, "structured");
 	CHECK_INT(head("{'descr': '<V2', 'fortran_order': False, 'shape': (3,)}", 1, &h), 0);
@@ -45,7 +48,11 @@ static void npy_bad_heads(void)
 {
 	struct npy h;
 	static const char *const bad[] = {
-		"", "{", "{}", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
+		"",
+		"{",
+		"{}",
+		"{'descr': '<f4'}",
+		"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
 		"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,)}",
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
 		"{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999999999999,)}",
@@ -114,7 +121,8 @@ static struct tensor *parse(enum io_kind kind, const char *s, enum dtype want, s
 {
 	if (text_scan(kind, s, strlen(s), "x", want, h, NULL))
 		return NULL;
-	struct shape shape = h->shape.rank >= 0 ? h->shape : (struct shape){.rank = 1, .dim = {h->count}};
+	struct shape shape =
+		h->shape.rank >= 0 ? h->shape : (struct shape){.rank = 1, .dim = {h->count}};
 	return text_read(kind, s, strlen(s), want, &shape, a);
 }
 
@@ -126,7 +134,8 @@ static void texts(void)
 
 	CHECK(t && h.shape.rank == 2 && h.shape.dim[0] == 2 && h.count == 4);
 	CHECK(t && ((float *)t->data)[1] == 2.5f && ((float *)t->data)[3] != ((float *)t->data)[3]);
-	t = parse(IO_JSON, "{\"dtype\": \"i64\", \"shape\": [1, 2], \"data\": [9223372036854775807, -9223372036854775808]}",
+	t = parse(IO_JSON,
+		  "{\"dtype\": \"i64\", \"shape\": [1, 2], \"data\": [9223372036854775807, -9223372036854775808]}",
 		  DT_I64, &a, &h);
 	CHECK(t && h.dtype == DT_I64 && h.shape.rank == 2 && ((int64_t *)t->data)[1] == INT64_MIN);
 	t = parse(IO_JSON, "18446744073709551615", DT_U64, &a, &h);
@@ -149,9 +158,26 @@ static void bad_texts(void)
 {
 	struct arena a = {0};
 	struct text_head h;
-	static const char *const bad[] = {"", "[", "[1", "[1,", "[1 2]", "[[1], 2]", "[1, [2]]", "[[1], [2, 3]]",
-					  "]", "[1]]", "{\"data\" [1]}", "{\"shape\": [2], \"data\": [1]}", "{}",
-					  "[\"a]", "[1e]", "[0x10]", "[nul]", "[\"\\x\"]", "[--1]", "[1,,2]",
+	static const char *const bad[] = {"",
+					  "[",
+					  "[1",
+					  "[1,",
+					  "[1 2]",
+					  "[[1], 2]",
+					  "[1, [2]]",
+					  "[[1], [2, 3]]",
+					  "]",
+					  "[1]]",
+					  "{\"data\" [1]}",
+					  "{\"shape\": [2], \"data\": [1]}",
+					  "{}",
+					  "[\"a]",
+					  "[1e]",
+					  "[0x10]",
+					  "[nul]",
+					  "[\"\\x\"]",
+					  "[--1]",
+					  "[1,,2]",
 					  "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]"};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
@@ -198,7 +224,9 @@ static void saving(void)
 	struct arena a = {0};
 	struct diag d = {0};
 	float v[6] = {1, 2, 3, 4, 5, 6};
-	struct tensor t = {.type = type_tensor(DT_F32), .shape = {.rank = 2, .dim = {2, 3}}, .data = v,
+	struct tensor t = {.type = type_tensor(DT_F32),
+			   .shape = {.rank = 2, .dim = {2, 3}},
+			   .data = v,
 			   .bytes = sizeof(v)};
 	struct io_output out[] = {{"a/b", &t}, {"a:b", &t}};
 	const char *paths[2];

@@ -75,6 +75,17 @@ static void compose(const struct match *m, void *params, struct arena *a)
 	p->perm = (struct ints){perm, first.n};
 }
 
+/* Both are moved alike: the sum may be. */
+static bool same_perms(struct match *m)
+{
+	struct ints a = match_ints(m, "a", "perm"), b = match_ints(m, "b", "perm");
+
+	for (int64_t i = 0; a.n == b.n && i < a.n; i++)
+		if (a.v[i] != b.v[i])
+			return false;
+	return a.n == b.n && match_rank(m, "t") == match_rank(m, "u") && match_rank(m, "t") > 0;
+}
+
 static bool identity_perm(struct match *m)
 {
 	struct ints p = match_ints(m, "t", "perm");
@@ -175,6 +186,8 @@ const struct rule rules_algebra[] = {
 	{"mul-one", SIMPLIFY, "y = Mul(x, 1)", "y = x", same, .sample = "x[2,3]"},
 	{"div-one", SIMPLIFY, "y = Div(x, 1)", "y = x", same, .sample = "x[2,3]"},
 	{"pow-one", SIMPLIFY, "y = Pow(x, 1)", "y = x", same, .sample = "x+[2,3]"},
+	{"add-transposes", FUSE, "y = Add(a: Transpose(t), b: !Transpose(u))",
+	 "y = Transpose(Add(t, u)) {...a}", same_perms, .sample = "t[2,3] u[2,3]"},
 	{"mul-mul", FUSE, "y = Mul(Mul(x, #a), #b)", "y = Mul(x, Mul(a, b))", floats_one_number,
 	 true, .sample = "x[2,3] a[3] b=0.5"},
 	{"add-add", FUSE, "y = Add(Add(x, #a), #b)", "y = Add(x, Add(a, b))", floats_one_number,

@@ -5,6 +5,8 @@
  */
 #include "opt/rules/guards.h"
 
+enum { JOINED_BYTES = 1 << 20 };
+
 /* Heads are known, q and k^T have rank 4, and the mask does not make the scores larger. */
 static bool core(struct match *m)
 {
@@ -149,6 +151,23 @@ static bool huge(struct match *m)
 		.to = "y = " to_ ", safe=1}", .when = guard, .inexact = true, .sample = sample_    \
 	}
 
+/* Small weights are joined: one product instead of three (of large ones the copy costs more memory than it is worth). */
+static bool joins(struct match *m)
+{
+	struct shape w = match_shape(m, "w");
+	int64_t bytes = shape_count(&w) < 0 ? 0 : shape_count(&w) * 4;
+
+	if (!is_fusable(m, "x") || match_rank(m, "x") != 3 || w.rank != 2 || bytes < 1 ||
+	    bytes > JOINED_BYTES)
+		return match_why(m, "large weights, or not of rank 2");
+	return match_same_shape(m, "w", "u") && match_same_shape(m, "w", "t") &&
+	       match_rank(m, "b") == 1 && match_same_shape(m, "b", "c") &&
+	       match_same_shape(m, "b", "d") && dim_at(m, "b", 0) == w.dim[1] &&
+	       match_attr(m, "a", "kv_heads", 0) == 0;
+}
+
+#define LINEAR(w, b)                                                                               \
+	"infer::Gemm(x, #" w ", #" b ") {act=none, alpha=1, beta=1, transA=0, transB=0}"
 #define CUT "f = Reshape(x, z); h = Transpose(f) {perm=[2,0,3,1,4]}; "
 #define KSAMPLE(perm, k)                                                                           \
 	"q[2,3,5,4] " k " v[2,3,6,4] m[2,1,5,6]; "                                                 \
@@ -223,6 +242,12 @@ const struct rule rules_attention[] = {
 	{"attention-thirds", FUSE, "q, k, v = Split(x, s?) {axis=2}; " A("q, k, v, m?"),
 	 "y = infer::Attention(x, _, _, m) {...a}", thirds,
 	 .sample = "x[2,5,36] s=[12,12,12]; q, k, v = Split(x, s) {axis=2}; y = infer::Attention(q, k, v) {num_heads=3}"},
+	{"attention-join-qkv", FUSE,
+	 A(LINEAR("w", "b") ", " LINEAR("u", "c") ", " LINEAR("t", "d") ", m?"),
+	 "y = infer::Attention(infer::Gemm(x, Concat(w, u, t) {axis=1}, Concat(b, c, d) {axis=0}), _, _, m) {...a}",
+	 joins,
+	 .sample = "x[2,5,6] w[6,12] b[12] u[6,12] c[12] t[6,12] d[12]; y = infer::Attention("
+		   "infer::Gemm(x, w, b), infer::Gemm(x, u, c), infer::Gemm(x, t, d)) {num_heads=3}"},
 	{"attention-packed-split", FUSE,
 	 CUT "q, k, v = Split(h, s?) {axis=0}; " A(
 		 "Squeeze(q, [0]), Squeeze(k, [0]), Squeeze(v, [0]), m?") " {k_transposed=0}",

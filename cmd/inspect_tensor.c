@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer inspect TENSOR: what a .npy, .npz or .pb file holds. */
+#include "cmd.h"
+#include "inspect.h"
+#include "io.h"
+#include "onnx/tensor_pb.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct found {
+	struct options *o;
+	struct json *json; /* NULL: text */
+	struct arena *arena;
+};
+
+/* Where the channels lie, as far as the sizes tell: pictures have 1, 3 or 4. */
+static const char *likely_layout(const struct shape *s)
+{
+	int r = s->rank;
+	if (r != 3 && r != 4)
+		return NULL;
+	int64_t first = s->dim[r - 3], last = s->dim[r - 1];
+	bool front = first == 1 || first == 3 || first == 4, back = last == 1 || last == 3 || last == 4;
+
+	if (front == back)
+		return NULL;
+	return front ? (r == 4 ? "NCHW" : "CHW") : (r == 4 ? "NHWC" : "HWC");
+}
+
+static void print_tensor(const struct found *f, const char *name, const struct tensor *t, const char *note)
+{
+	struct statistics s = report_statistics(t);
+	const char *layout = likely_layout(&t->shape);
+
+	printf("%s  %s %s  %" PRId64 " elements, %s%s%s\n", name, dtype_name(tensor_dtype(t)),
+	       shape_str(f->arena, &t->shape, NULL), s.count, human_bytes(f->arena, t->bytes), *note ? ", " : "",
+	       note);
+	if (tensor_dtype(t) == DT_STRING)
+		return;
+	printf("  min %g, max %g, mean %g, std %g; %" PRId64 " zeros, %" PRId64 " NaN, %" PRId64 " Inf\n", s.min,
+	       s.max, s.mean, s.std, s.zeros, s.nans, s.infs);
+	if (layout)
+		printf("  likely layout %s\n", layout);
+}
+
+static void write_tensor(const struct found *f, const char *name, const struct tensor *t, const char *note)
+{
+	struct json *j = f->json;
+	const char *layout = likely_layout(&t->shape);
+
+	json_object(j, NULL);
+	json_string(j, "name", name);
+	json_string(j, "type", dtype_name(tensor_dtype(t)));
+	json_array(j, "shape");
+	for (int i = 0; i < t->shape.rank; i++)
+		json_int(j, NULL, t->shape.dim[i]);
+	json_end(j, ']');
+	json_int(j, "bytes", (int64_t)t->bytes);
+	if (*note)
+		json_string(j, "note", note);
+	if (tensor_dtype(t) != DT_STRING) {
+		struct statistics s = report_statistics(t);
+		json_number(j, "min", s.min);
+		json_number(j, "max", s.max);
+		json_number(j, "mean", s.mean);
+		json_number(j, "std", s.std);
+		json_int(j, "zeros", s.zeros);
+		json_int(j, "nan", s.nans);
+		json_int(j, "inf", s.infs);
+	}
+	json_string(j, "likely_layout", layout);
+	json_end(j, '}');
+}
+
+static void tell(const struct found *f, const char *name, const struct tensor *t, const char *note)
+{
+	if (f->json)
+		write_tensor(f, name, t, note);
+	else
+		print_tensor(f, name, t, note);
+}
+
+static int tell_npy(const struct found *f, const char *name, const unsigned char *p, size_t n, struct diag *d)
+{
+	struct npy h;
+	int err = npy_head(p, n, name, &h, d);
+
+	if (err)
+		return err;
+	const char *note = h.fortran ? "Fortran order" : h.big_endian ? "big-endian" : "";
+	if (h.kind == 'U' || h.kind == 'S') {
+		const struct tensor *t = npy_strings(&h, p, f->arena);
+		if (!t)
+			return FAIL(d, E_INPUT_FORMAT, .slot = name);
+		tell(f, name, t, note);
+		return 0;
+	}
+	if (h.dtype == DT_NONE || h.big_endian)
+		return FAIL(d, E_INPUT_FORMAT, .slot = name, .expected = "a little-endian type that ONNX has",
+			    .actual = fmt(d, "numpy's '%s'", h.descr));
+	if (n < h.data || n - h.data < h.bytes)
+		return FAIL(d, E_INPUT_BYTES, .slot = name, .expected = fmt(d, "%zu bytes of elements", h.bytes),
+			    .actual = fmt(d, "%zu: the file is cut short", n < h.data ? 0 : n - h.data));
+	struct tensor t = {.type = type_tensor(h.dtype), .shape = h.shape, .bytes = h.bytes};
+	/* a copy where the elements are not aligned in the file */
+	t.data = arena_dup(f->arena, p + h.data, h.bytes);
+	tell(f, name, &t, note);
+	return 0;
+}
+
+static int tell_npz(const struct found *f, const char *path, const struct file_map *m, struct diag *d)
+{
+	struct zip z;
+	int err = zip_open(m->data, m->size, path, f->arena, &z, d);
+
+	for (size_t i = 0; i < z.n && !err; i++) {
+		unsigned char *p = mem_alloc(z.entry[i].size + 1, MEM_STAGING);
+		err = p ? zip_read(&z.entry[i], p, d) : FAIL(d, E_MEMORY, .slot = z.entry[i].name);
+		if (!err)
+			err = tell_npy(f, z.entry[i].name, p, z.entry[i].size, d);
+		mem_free(p);
+	}
+	return err;
+}
+
+static int tell_file(const struct found *f, const char *path, struct diag *d)
+{
+	struct file_map m;
+	int err = file_map(path, &m, E_INPUT_OPEN, d);
+
+	if (err)
+		return err;
+	enum io_kind kind = io_kind_of(path, m.data, m.size);
+	if (kind == IO_NPY) {
+		err = tell_npy(f, path_base(path), m.data, m.size, d);
+	} else if (kind == IO_NPZ) {
+		err = tell_npz(f, path, &m, d);
+	} else {
+		const struct tensor *t = tensor_pb_read(path, type_tensor(DT_NONE), f->arena, d);
+		err = t ? 0 : -(int)E_INPUT_FORMAT;
+		if (t)
+			tell(f, path_base(path), t, "");
+	}
+	file_unmap(&m);
+	return err;
+}
+
+bool inspect_is_tensor(const char *path)
+{
+	const char *ext = path_ext(path);
+
+	return !strcmp(ext, ".npy") || !strcmp(ext, ".npz") || !strcmp(ext, ".pb");
+}
+
+int inspect_tensor(struct options *o, const char *path, struct diag *d)
+{
+	struct arena a = {0};
+	struct json j;
+	struct found f = {.o = o, .arena = &a, .json = o->json ? &j : NULL};
+	FILE *sink = NULL;
+	int err;
+
+	if (!o->json) {
+		err = tell_file(&f, path, d);
+		arena_free(&a);
+		return err;
+	}
+	/* the document says first how it ended: read the file once for that alone */
+	sink = fopen("/dev/null", "we");
+	if (!sink)
+		return FAIL(d, E_INTERNAL, .message = "/dev/null cannot be opened");
+	json_begin(&j, sink);
+	json_array(&j, NULL);
+	err = tell_file(&f, path, d);
+	json_end(&j, ']');
+	fclose(sink);
+	if (!err) {
+		json_envelope_begin(&j, o, d);
+		json_array(&j, "tensors");
+		(void)tell_file(&f, path, d);
+		json_end(&j, ']');
+		json_envelope_end(&j, d);
+	}
+	arena_free(&a);
+	return err;
+}
