@@ -100,7 +100,7 @@ static void print_operators(const struct inspection *x)
 		total += x->ops[i].count;
 		missing += x->ops[i].cpu ? 0 : x->ops[i].count;
 	}
-	printf("operators   %s, %s, ", str_count(&a, total, "node"), str_count(&a, x->nops, "kind"));
+	printf("operators   %u node%s, %zu kind%s, ", total, total == 1 ? "" : "s", x->nops, x->nops == 1 ? "" : "s");
 	if (missing)
 		printf("%u nodes not supported\n", missing);
 	else

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- names and dimensions */
 
@@ -302,20 +303,33 @@ static int give_file(struct input_set *s, const char *text, struct diag *d)
 				 : "the model has no inputs");
 }
 
+/* input_K.pb as ONNX's test cases have it; or input_K.npy, as people save it. */
+static struct source *data_set_source(struct input_set *s, uint32_t i)
+{
+	const char *dir = s->request->data_set;
+	const char *pb =
+		path_join(&s->arena, dir, arena_printf(&s->arena, "input_%" PRIu32 ".pb", i));
+	const char *npy =
+		path_join(&s->arena, dir, arena_printf(&s->arena, "input_%" PRIu32 ".npy", i));
+	bool other = access(pb, F_OK) != 0 && access(npy, F_OK) == 0;
+	struct source *x = new_source(s, other ? npy : pb);
+
+	x->spec.keys.format = other ? IO_NPY : IO_PB;
+	return x;
+}
+
 static int give_data_set(struct input_set *s, struct diag *d)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
-		const char *name = arena_printf(&s->arena, "input_%" PRIu32 ".pb", i);
-		struct source *x = new_source(s, path_join(&s->arena, s->request->data_set, name));
 		if (s->in[i].source)
 			continue;
+		struct source *x = data_set_source(s, i);
 		int rc = open_file(s, x, d);
 		if (rc) {
 			if (d && d->last)
 				d->last->slot = fmt(d, "input '%s'", s->in[i].info.name);
 			return rc;
 		}
-		x->spec.keys.format = IO_PB;
 		give(s, (int)i, x, d);
 	}
 	return 0;

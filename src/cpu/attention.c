@@ -20,6 +20,7 @@ struct att {
 	int64_t batch, heads, kv_heads, queries, keys, size, vsize;
 	float scale, softcap;
 	bool causal;
+	bool last_sees_all; /* causal says nothing of the last query */
 	int64_t left, right;   /* window; -1: no bound */
 	int64_t offset;	       /* position of query 0 */
 	const int64_t *offsets; /* of each batch, instead */
@@ -41,7 +42,7 @@ static void att_range(const struct att *a, int64_t b, int64_t i, int64_t *first,
 	*end = a->keys;
 	if (a->right >= 0 && p + a->right + 1 < *end)
 		*end = p + a->right + 1;
-	if (a->causal && p + 1 < *end)
+	if (a->causal && p + 1 < *end && !(a->last_sees_all && i + 1 == a->queries))
 		*end = p + 1;
 }
 
@@ -868,6 +869,7 @@ static int mha_run(const struct call *c)
 		  past ? &past->shape : NULL, a, &f);
 	a->scale = ms_scale(p->scale, a->size);
 	a->offset = past ? past->shape.dim[2] : 0;
+	a->last_sees_all = true; /* as in ONNX Runtime: it counts where there are more keys than queries */
 	a->hidden = p->mask_filter_value;
 	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) * (size_t)pool_threads());
 	mha_views(c, &f, &k, &s);

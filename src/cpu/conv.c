@@ -250,42 +250,53 @@ static int causal_run(const struct call *c)
 
 struct col2im_job {
 	struct window w;
-	enum dtype type;
 	int64_t kernel, outputs, image;
-	const char *x;
-	char *y;
+	const void *x;
+	void *y;
 };
 
-/* y[to] += x[from]: sums of narrow floats are kept in y's type only between blocks that overlap. */
-static void add_elem(enum dtype t, char *y, int64_t to, const char *x, int64_t from)
-{
-	if (t == DT_F32)
-		((float *)(void *)y)[to] += ((const float *)(const void *)x)[from];
-	else if (dtype_class(t) == DT_FLOAT)
-		elem_set_f64(t, y, to, elem_f64(t, y, to) + elem_f64(t, x, from));
-	else if (t == DT_BOOL)
-		y[to] = (char)(y[to] | x[from]);
-	else
-		elem_set_i64(t, y, to,
-			     (int64_t)((uint64_t)elem_i64(t, y, to) + (uint64_t)elem_i64(t, x, from)));
-}
+/* One plane: every tap's rows are added where they came from. */
+#define COL2IM(name, T)                                                                            \
+	static void name(void *arg, int64_t begin, int64_t end, int thread)                        \
+	{                                                                                          \
+		const struct col2im_job *j = arg;                                                  \
+		const struct window *w = &j->w;                                                    \
+		int d = w->n - 1;                                                                  \
+		int64_t tap[MAX_RANK], o[MAX_RANK], at, from, count, last = w->out[d], s = w->stride[d]; \
+                                                                                                   \
+		(void)thread;                                                                      \
+		for (int64_t k = begin * j->kernel; k < end * j->kernel; k++) {                    \
+			T *y = (T *)j->y + k / j->kernel * j->image;                               \
+			const T *x = (const T *)j->x + k * j->outputs;                             \
+			window_split(k % j->kernel, w->kernel, w->n, tap);                         \
+			window_run(w, d, tap[d], &from, &count);                                   \
+			memset(o, 0, sizeof(o));                                                   \
+			for (int64_t r = 0; r < j->outputs; r += last, window_next(o, w->out, d)) { \
+				if (!window_at(w, d, o, tap, &at))                                 \
+					continue;                                                  \
+				at = at * w->in[d] + from * s - w->begin[d] + tap[d] * w->dilation[d]; \
+				for (int64_t i = 0; i < count; i++)                                \
+					y[at + i * s] = (T)(y[at + i * s] + x[r + from + i]);      \
+			}                                                                          \
+		}                                                                                  \
+	}
+COL2IM(col2im_f32, float)
+COL2IM(col2im_f64, double)
+COL2IM(col2im_8, uint8_t)
+COL2IM(col2im_16, uint16_t)
+COL2IM(col2im_32, uint32_t)
+COL2IM(col2im_64, uint64_t)
+COL2IM(col2im_bool, bool)
+#undef COL2IM
 
-static void col2im_planes(void *arg, int64_t begin, int64_t end, int thread)
+/* Integers wrap, so the unsigned ones do for all; narrow floats are summed in fp32. */
+static pool_fn *col2im_of(enum dtype t)
 {
-	const struct col2im_job *j = arg;
-	const struct window *w = &j->w;
-	int64_t tap[MAX_RANK], o[MAX_RANK], at;
-
-	(void)thread;
-	for (int64_t p = begin; p < end; p++)
-		for (int64_t k = 0; k < j->kernel; k++) {
-			window_split(k, w->kernel, w->n, tap);
-			memset(o, 0, sizeof(o));
-			for (int64_t i = 0; i < j->outputs; i++, window_next(o, w->out, w->n))
-				if (window_at(w, w->n, o, tap, &at))
-					add_elem(j->type, j->y, p * j->image + at, j->x,
-						 (p * j->kernel + k) * j->outputs + i);
-		}
+	if (t == DT_BOOL)
+		return col2im_bool;
+	if (dtype_class(t) == DT_FLOAT)
+		return t == DT_F64 ? col2im_f64 : col2im_f32;
+	return dtype_bits(t) == 8 ? col2im_8 : dtype_bits(t) == 16 ? col2im_16 : dtype_bits(t) == 32 ? col2im_32 : col2im_64;
 }
 
 static int col2im_run(const struct call *c)
@@ -293,7 +304,9 @@ static int col2im_run(const struct call *c)
 	const struct col2im *p = call_params(c);
 	const struct tensor *y = c->out[0], *block = c->in[2];
 	struct shape weight = {.rank = y->shape.rank, .dim = {1, 1}};
-	struct col2im_job j = {.type = tensor_dtype(y), .x = c->in[0]->data, .y = y->data};
+	struct scratch s = scratch_of(c);
+	struct col2im_job j = {.x = wide_in(&s, c->in[0]), .y = wide_out(&s, y)};
+	enum dtype t = tensor_dtype(y);
 	const char *bad;
 
 	for (int i = 2; i < weight.rank; i++)
@@ -304,8 +317,10 @@ static int col2im_run(const struct call *c)
 	j.kernel = window_size(&j.w);
 	j.outputs = window_outputs(&j.w);
 	j.image = window_inputs(&j.w);
-	memset(y->data, 0, y->bytes);
-	pool_for(y->shape.dim[0] * y->shape.dim[1], 1, col2im_planes, &j);
+	memset(j.y, 0, j.y == y->data ? y->bytes : (size_t)tensor_count(y) * sizeof(float));
+	if (j.outputs > 0)
+		pool_for(y->shape.dim[0] * y->shape.dim[1], 1, col2im_of(t), &j);
+	wide_done(y, j.y);
 	return 0;
 }
 
@@ -321,5 +336,5 @@ const struct kernel cpu_conv[] = {
 	{"DeformConv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, conv_any_reshape, deform_run, NULL, NULL},
 	{"CausalConvWithState", T_F32 | T_F16 | T_BF16, K_REFERENCE, NULL, NULL, wide_reshape, causal_run, NULL,
 	 NULL},
-	{"Col2Im", COL2IM_TYPES, K_REFERENCE, NULL, NULL, NULL, col2im_run, NULL, NULL},
+	{"Col2Im", COL2IM_TYPES, K_REFERENCE, NULL, NULL, wide_reshape, col2im_run, NULL, NULL},
 	{0}};

@@ -146,6 +146,17 @@ static int max_roi_run(const struct call *c)
 	return tensor_dtype(c->in[0]) == DT_F64 ? run_max_roi_f64(c) : run_max_roi_f32(c);
 }
 
+static int roi_align_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct shape *x = &site_in(site, 0)->shape;
+
+	if (x->dim[2] > 0 && x->dim[3] > INT32_MAX / x->dim[2])
+		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = "RoiAlign");
+	step->workspace = wide_workspace(site) +
+			  scratch_size((size_t)pool_threads() * ALIGN_TAPS_f64 * sizeof(struct tap_f64));
+	return 0;
+}
+
 static int roi_align_run(const struct call *c)
 {
 	return tensor_dtype(c->in[0]) == DT_F64 ? run_align_f64(c) : run_align_f32(c);
@@ -208,5 +219,6 @@ const struct kernel cpu_pool[] = {{"MaxPool", FAST, ONEDNN(pool)},
 				  ROW("GlobalLpPool", T_FLOATS_BF, global_lp_run),
 				  ROW("MaxUnpool", T_FLOATS_BF, unpool_run),
 				  ROW("MaxRoiPool", T_FLOATS_BF, max_roi_run),
-				  ROW("RoiAlign", T_FLOATS_BF, roi_align_run),
+				  {"RoiAlign", T_FLOATS_BF, K_REFERENCE, NULL, NULL, roi_align_reshape,
+				   roi_align_run, NULL, NULL},
 				  {0}};

@@ -240,6 +240,8 @@ static int64_t largest_half(const struct shape *x, const struct shape *y)
 	return most;
 }
 
+enum { GRID_TAPS = 256 }; /* of one place: four axes of four, or eight of two */
+
 /* GridSample; exactly one of the grids is there. */
 struct grid_job {
 	int n, mode, padding;
@@ -521,8 +523,13 @@ static bool grid_accepts(const struct site *site, struct why *why)
 {
 	enum dtype t = (enum dtype)site_in(site, 0)->type.dtype;
 
+	int n = site_in(site, 0)->shape.rank - 2;
+	int mode = ((const struct grid_sample *)site_params(site))->mode;
+
 	if (T_BIT(t) & (T_STRING | T_COMPLEX))
 		return refuse(why, "sampling of %s", dtype_name(t));
+	if (n > 8 || (n > 4 && (mode == GRID_CUBIC || mode == GRID_BICUBIC)))
+		return refuse(why, "sampling in %d dimensions", n);
 	return true;
 }
 

@@ -226,7 +226,7 @@ static int window_run(const struct call *c, double a0, double a1, double a2)
 	int64_t size = tensor_count(y), n = p->periodic ? size : size - 1;
 
 	for (int64_t k = 0; k < size; k++) {
-		double angle = n > 0 ? 2 * PI * (double)k / (double)n : 0;
+		double angle = 2 * PI * (double)k / (double)n; /* NaN for the one element of size 1, as the function says */
 		put_number(tensor_dtype(y), y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
 	}
 	return 0;

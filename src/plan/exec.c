@@ -213,8 +213,11 @@ int segment_bind(struct instance *x, struct segment *s, struct diag *d)
 
 	for (int i = 0; i < PLACES; i++) {
 		int err = grow_slab(x, slab, i, s->slab_bytes[i], d);
-		if (err)
+		if (err) {
+			if (d && d->last && !d->last->hint)
+				d->last->hint = segment_largest(s, d);
 			return err;
+		}
 	}
 	if (!s->binding)
 		s->binding = binding_new(x, s);

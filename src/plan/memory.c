@@ -92,21 +92,19 @@ static void extend_roots(struct segment *s)
 	}
 }
 
-static int over_limit(const struct segment *s, const struct run_config *config, size_t total, struct diag *d)
+const char *segment_largest(const struct segment *s, struct diag *d)
 {
 	const struct slot_plan *top[3] = {0};
 	const char *names = "";
 
 	for (uint32_t i = 0; i < s->nslots; i++) {
-		const struct slot_plan *p = &s->slots[i];
-		for (int k = 0; k < 3 && p && p->place == PLACE_SLAB; k++) {
-			if (!top[k] || p->desc.bytes > top[k]->desc.bytes) {
-				const struct slot_plan *t = top[k];
-				top[k] = p;
-				p = t;
-				if (!p)
-					break;
-			}
+		const struct slot_plan *p = s->slots[i].place == PLACE_SLAB ? &s->slots[i] : NULL;
+		for (int k = 0; k < 3 && p; k++) {
+			if (top[k] && p->desc.bytes <= top[k]->desc.bytes)
+				continue;
+			const struct slot_plan *pushed = top[k];
+			top[k] = p;
+			p = pushed;
 		}
 	}
 	for (int k = 0; k < 3 && top[k]; k++) {
@@ -115,9 +113,14 @@ static int over_limit(const struct segment *s, const struct run_config *config, 
 			    shape_str(&d->arena, &top[k]->desc.shape, NULL), top[k]->desc.bytes,
 			    by->step.from ? by->step.from->name : "?");
 	}
+	return fmt(d, "the largest: %s", names);
+}
+
+static int over_limit(const struct segment *s, const struct run_config *config, size_t total, struct diag *d)
+{
 	return FAIL(d, E_MEMORY_LIMIT, .expected = fmt(d, "at most %" PRId64 " bytes", config->memory_limit),
 		    .actual = fmt(d, "%zu bytes of activations and workspace", total),
-		    .hint = fmt(d, "the largest: %s", names));
+		    .hint = segment_largest(s, d));
 }
 
 int segment_memory(struct segment *s, const struct run_config *config, struct diag *d)

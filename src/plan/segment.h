@@ -102,6 +102,8 @@ int segment_plan(struct instance *x, uint32_t first, struct segment **out, struc
 void segment_free(struct instance *x, struct segment *s);
 /* memory.c: lifetimes to offsets; fills offsets, slab_bytes, workspace offsets. */
 int segment_memory(struct segment *s, const struct run_config *config, struct diag *d);
+/* The values that take most, for messages. */
+const char *segment_largest(const struct segment *s, struct diag *d);
 /* exec.c */
 int segment_bind(struct instance *x, struct segment *s, struct diag *d);
 void binding_free(struct binding *b);

@@ -72,6 +72,21 @@ static bool column_scale(struct match *m)
 	       match_rank(m, "c") == 1;
 }
 
+/*
+ * A product whose result is turned to channels first and added to a convolution's: added before,
+ * the sum goes into the product, and what follows in the same manner cancels the turning back.
+ */
+static bool channels_residual(struct match *m)
+{
+	const struct graph *g = match_graph(m);
+	const struct value *t = match_value(m, "t"), *r = match_value(m, "r");
+
+	if (t->producer == NO_NODE || r->producer == NO_NODE || t->nusers != 1)
+		return false;
+	return g->node[t->producer]->op == op_named("infer::Gemm") &&
+	       g->node[r->producer]->op == op_named("infer::Conv") && match_same_shape(m, "r", "y");
+}
+
 #define S    "a[2,3,4] b[4,5]"
 #define SC   S " c[5]"
 #define SR   SC " r[2,3,5]"
@@ -108,6 +123,10 @@ const struct rule rules_matmul[] = {
 	 "y = Mul(t: Transpose(g: infer::Gemm(a, #b, #c) {act=none}) {perm=[0,3,1,2]}, #s)",
 	 "k = Reshape(s, [-1]); y = Transpose(infer::Gemm(a, Mul(b, k), Mul(c, k)) {...g}) {...t}",
 	 column_scale, true, .sample = "a[2,3,3,4] b[4,5] c[5] s[5,1,1]"},
+	{"gemm-channels-residual", FUSE, "y = Add(a: Transpose(t) {perm=[0,3,1,2]}, r)",
+	 "y = Transpose(Add(t, Transpose(r) {perm=[0,2,3,1]})) {...a}", channels_residual, true,
+	 .sample = "p[2,3,3,4] q[4,5] x[2,2,3,3] w[5,2,1,1]; "
+		   "y = Add(Transpose(infer::Gemm(p, q)) {perm=[0,3,1,2]}, infer::Conv(x, w))"},
 	ACT(Relu, "act=relu"),
 	ACT(Sigmoid, "act=sigmoid"),
 	ACT(Tanh, "act=tanh"),
