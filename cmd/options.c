@@ -33,9 +33,10 @@ const struct field options_table[] = {
 		 ".bmp and .ppm pictures, .txt or .json for strings and small tensors, - for standard "
 		 "input.\n\n"
 		 "Keys: dtype=u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool, layout=nchw|nhwc|chw|hwc, "
-		 "order=rgb|bgr, resize=WxH|Wx|xH|letterbox:WxH (one side given: the other keeps the "
-		 "aspect), pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224. Nothing is "
-		 "converted unless a key asks for it; of a picture, only the type and the order of the axes "
+		 "order=rgb|bgr|gray, resize=WxH|Wx|xH|letterbox:WxH (one side given: the other keeps the "
+		 "aspect), pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224, "
+		 "format=npy|npz|pb|raw|image|txt|json (where the name misleads). Nothing is converted "
+		 "unless a key asks for it; of a picture, only the type and the order of the axes "
 		 "follow the model's input by themselves. A picture becomes (pixel x scale - mean) / std, "
 		 "after order; resize is bilinear with half-pixel centres; letterbox keeps the aspect, "
 		 "centres, and fills with pad."},
@@ -47,7 +48,8 @@ const struct field options_table[] = {
 	 .cmds = CMD_RUN,
 	 .metavar_kind = "dir",
 	 .help = "read inputs from DIR/input_K.pb, by position",
-	 .more = "The layout of the test_data_set_N folders of ONNX's own test cases and of its model zoo."},
+	 .more = "The layout of the test_data_set_N folders of ONNX's own test cases and of its model zoo. "
+		 "input_K.npy is taken where there is no input_K.pb."},
 	{.name = "random",
 	 .type = F_LIST,
 	 OFF(random),

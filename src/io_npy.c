@@ -54,7 +54,10 @@ static bool quoted(struct dict *s, char *to, size_t room)
 		if (n + 1 < room)
 			to[n++] = *s->p;
 	to[n] = '\0';
-	return s->p++ < s->end;
+	if (s->p >= s->end)
+		return false;
+	s->p++;
+	return true;
 }
 
 static bool dims(struct dict *s, struct shape *shape)

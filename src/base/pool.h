@@ -12,7 +12,10 @@
 /* fn(arg, begin, end) for a piece of 0..n; thread is 0..pool_threads()-1. */
 typedef void pool_fn(void *arg, int64_t begin, int64_t end, int thread);
 
-/* Threads that take part, the caller included; 0: one per core allowed by the affinity mask. */
+/*
+ * Threads that take part, the caller included; 0: one per core allowed by the affinity mask. For the
+ * whole process, and before the first plan is made: plans have scratch for as many.
+ */
 void pool_set_threads(int threads);
 int pool_threads(void);
 

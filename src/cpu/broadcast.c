@@ -180,6 +180,8 @@ static void gather_run(void *dst, const void *src, int64_t m, int64_t step, int6
 {
 	if (step == 1 && m > 8)
 		memcpy(dst, src, (size_t)(m * size));
+	else if (step == 0)
+		fill(dst, src, m, size);
 	else if (size == 4)
 		GATHER(uint32_t);
 	else if (size == 8)
@@ -243,18 +245,36 @@ static void run_long(const struct bcast_job *j, int64_t begin, int64_t end)
 	}
 }
 
+/* Whether operand k is its last dimension again and again. */
+static bool periodic(const struct bcast *b, int k)
+{
+	for (int i = 0; i < b->rank - 1; i++)
+		if (b->step[k][i])
+			return false;
+	return b->step[k][b->rank - 1] == 1;
+}
+
 /* Inner runs are short: gather what is not as long as the output. */
 static void run_short(const struct bcast_job *j, int64_t begin, int64_t end)
 {
 	const struct bcast *b = j->b;
-	_Alignas(64) char buf[BCAST_MAX][SPREAD * 16];
-	int64_t pos[MAX_RANK];
+	_Alignas(64) char buf[BCAST_MAX][(SPREAD + SHORT_RUN) * 16];
+	int64_t pos[MAX_RANK], start[MAX_RANK] = {0}, period = b->dim[b->rank - 1];
 	const void *in[BCAST_MAX];
 
+	/* what repeats is laid out once, with room to begin anywhere in the period */
+	for (int k = 0; k < b->nin; k++)
+		if (periodic(b, k))
+			gather(b, k, j->in[k], start, b->n < SPREAD + period ? b->n : SPREAD + period, buf[k]);
 	odometer_start(b, begin, pos);
 	while (begin < end) {
 		int64_t n = end - begin < SPREAD ? end - begin : SPREAD;
 		for (int k = 0; k < b->nin; k++) {
+			if (periodic(b, k)) {
+				in[k] = buf[k] + begin % period * b->size[k];
+				if (b->n >= SPREAD + period)
+					continue;
+			}
 			if (b->whole[k]) {
 				in[k] = at(j->in[k], begin * b->size[k]);
 				continue;

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+/* k * k of any length fits */
+__extension__ typedef unsigned __int128 wide;
+
 #define TWO_PI 6.28318530717958647692
 
 static int64_t power_of_two(int64_t n)
@@ -82,7 +85,7 @@ void fft_init(struct fft *f, int64_t n, bool inverse, void *tables)
 	f->filter = (struct complex64 *)(void *)(at + room(n));
 	memset(f->filter, 0, (size_t)f->m * sizeof(*f->filter));
 	for (int64_t k = 0; k < n; k++) {
-		int64_t square = (int64_t)((unsigned __int128)k * (uint64_t)k % (uint64_t)(2 * n));
+		int64_t square = (int64_t)((wide)k * (uint64_t)k % (uint64_t)(2 * n));
 		double a = TWO_PI / 2 * (double)square / (double)n;
 		f->chirp[k] = (struct complex64){cos(a), inverse ? sin(a) : -sin(a)};
 		struct complex64 back = {f->chirp[k].re, -f->chirp[k].im};

@@ -63,6 +63,28 @@ static void log_sums(const struct job *j, int64_t base, int64_t w, double *out)
 		out[i] = (double)max[i] + log((double)sum[i]);
 }
 
+/* The same of a dense row. */
+static double log_sum_row(const struct job *j, int64_t base)
+{
+	const struct simd *s = simd();
+	enum dtype t = tensor_dtype(j->x);
+	float buf[BLOCK], max = -INFINITY;
+	double sum = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (int64_t i = 0, n; i < j->classes; i += n) {
+			const float *x = t == DT_F32 ? (const float *)j->x->data + base + i : buf;
+			n = j->classes - i < BLOCK ? j->classes - i : BLOCK;
+			if (x == buf)
+				simd_to_f32(t, j->x->data, base + i, n, buf);
+			float m = pass ? max : s->max(x, n);
+			max = m > max || isnan(m) ? m : max;
+			sum += pass ? (double)s->sum_exp(x, n, max) : 0;
+		}
+	}
+	return (double)max + log(sum);
+}
+
 static void loss_task(const struct job *j, int64_t task)
 {
 	int64_t n = task / j->blocks, first = task % j->blocks * COLUMNS;
@@ -71,7 +93,9 @@ static void loss_task(const struct job *j, int64_t task)
 	double lse[COLUMNS] = {0};
 	enum dtype t = tensor_dtype(j->x);
 
-	if (j->softmax)
+	if (j->softmax && j->inner == 1 && t != DT_F64)
+		lse[0] = log_sum_row(j, base);
+	else if (j->softmax)
 		log_sums(j, base, w, lse);
 	for (int64_t k = 0; j->log_prob && k < j->classes; k++)
 		for (int64_t i = 0; i < w; i++) {

@@ -64,10 +64,14 @@ static void channel_vector(const struct channel_job *j, int64_t begin, int64_t e
 		int64_t c = begin % j->channels, n = j->channels - c;
 		n = n < end - begin ? n : end - begin;
 		n = n < BLOCK ? n : BLOCK;
-		simd_to_f32(j->t, j->x, begin, n, a);
+		const float *x = j->t == DT_F32 ? (const float *)j->x + begin : a;
+		float *y = j->t == DT_F32 ? (float *)j->y + begin : a;
+		if (x == a)
+			simd_to_f32(j->t, j->x, begin, n, a);
 		LOOP for (int64_t i = 0; i < n; i++)
-			a[i] = (a[i] - j->mean[c + i]) * j->scale[c + i] + j->shift[c + i];
-		simd_from_f32(j->t, a, n, j->y, begin);
+			y[i] = (x[i] - j->mean[c + i]) * j->scale[c + i] + j->shift[c + i];
+		if (y == a)
+			simd_from_f32(j->t, a, n, j->y, begin);
 		begin += n;
 	}
 }

@@ -26,7 +26,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_ARGS = 10, MAX_ACTIONS = 12, ALIGN = 64 };
+enum { MAX_ARGS = 10, MAX_ACTIONS = 12, ALIGN = 64, KEY_MAX = 400 };
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
@@ -488,7 +488,7 @@ static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const c
 	if (!padded || !strides)
 		return NULL; /* opaque: cannot be shared */
 	char text[1024];
-	int at = snprintf(text, sizeof(text), "onednn %s", use);
+	int at = snprintf(text, sizeof(text), "%s", use);
 	for (int i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, " %" PRId64 "/%" PRId64,
 			       (*padded)[i], (*strides)[i]);
@@ -619,6 +619,16 @@ static int pack(void *dst, const struct tensor *t, void *arg)
 	return r;
 }
 
+/* Both layouts: one initializer may be used as it is and transposed. */
+static const char *weights_key(struct arena *a, const_dnnl_memory_desc_t from,
+			       const_dnnl_memory_desc_t to, float scale)
+{
+	const char *f = md_text(a, from, "as"), *t = md_text(a, to, "to");
+	if (!f || !t || strlen(f) + strlen(t) > KEY_MAX)
+		return NULL;
+	return arena_printf(a, "onednn * %a %s %s", (double)scale, f, t);
+}
+
 /*
  * Input i, whose elements lie as `from` says, in the layout `to`: packed once into the session's
  * store where it is a weight, else at each run. scale is for weights only.
@@ -635,8 +645,7 @@ static int weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 	size_t bytes = api.dnnl_memory_desc_get_size(to);
 	const char *key = NULL;
 	if (b->s->store && site_is_weight(b->s, i) && site_known(b->s, i))
-		key = md_text(b->s->plan_arena, to,
-			      arena_printf(b->s->plan_arena, "weights * %a", (double)scale));
+		key = weights_key(b->s->plan_arena, from, to, scale);
 	if (key) {
 		struct packing p = {from, to, scale, b->d};
 		const void *fixed =
@@ -1350,6 +1359,12 @@ bool onednn_pool_accepts(const struct site *s, struct why *w)
 	for (int i = 0; i < win.n; i++)
 		if (win.begin[i] >= win.kernel[i] || win.end[i] >= win.kernel[i])
 			return refuse(w, "pads as large as the window");
+	/* the library's plain loops are slower than ours */
+	for (int i = 0; i < win.n; i++)
+		if (win.dilation[i] > 1)
+			return refuse(w, "a dilated window");
+	if (site_in(s, 0)->layout == LAYOUT_ROW && site_in(s, 0)->shape.dim[1] < 16)
+		return refuse(w, "few channels");
 	return true;
 }
 

@@ -19,6 +19,7 @@ enum {
 	FLUSH = 128,	  /* rows added in fp32 before the sum goes to double */
 	PARTS = 4096,	  /* partial results in the workspace */
 	MAX_SPLIT = 64,
+	SMALL = 48,	  /* elements of a row that a plain loop adds */
 };
 
 union acc {
@@ -62,6 +63,7 @@ struct plan {
 	int64_t outputs;  /* in all */
 	int64_t count;	  /* elements an output is made of */
 	int64_t splits, blocks, columns;
+	bool small; /* dense rows of a few fp32 */
 	union acc *part;  /* splits * outputs; NULL: written at once */
 	const double *max; /* A_EXP in parts: the greatest of each output */
 };
@@ -220,19 +222,26 @@ static void f64_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 	((k) == A_SUM	 ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V))                              \
 	 : (k) == A_ABS	 ? (int64_t)((uint64_t)(ACC) + ((V) <= 0 ? 0 - (uint64_t)(V) : (uint64_t)(V))) \
 	 : (k) == A_SQUARE ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V) * (uint64_t)(V))            \
-	 : (k) == A_PROD ? (int64_t)((uint64_t)(ACC) * (uint64_t)(V))                              \
-	 : (k) == A_MAX	 ? (int64_t)((T)(ACC) > (V) ? (T)(ACC) : (V))                              \
-			 : (int64_t)((T)(ACC) < (V) ? (T)(ACC) : (V)))
+			 : (int64_t)((uint64_t)(ACC) * (uint64_t)(V)))
 #define INT_CASES(T, BODY)                                                                         \
 	switch (p->kind) {                                                                         \
 	case A_SUM: BODY(A_SUM, T) break;                                                          \
 	case A_ABS: BODY(A_ABS, T) break;                                                          \
 	case A_SQUARE: BODY(A_SQUARE, T) break;                                                    \
 	case A_PROD: BODY(A_PROD, T) break;                                                        \
-	case A_MAX: BODY(A_MAX, T) break;                                                          \
+	case A_MAX: {BODY##_MOST(T, >)} break;                                                       \
 	case A_MIN:                                                                                \
-	case A_EXP: BODY(A_MIN, T) break;                                                          \
+	case A_EXP: {BODY##_MOST(T, <)} break;                                                       \
 	}
+/* in the type itself, which vectors compare best */
+#define INT_RUN_MOST(T, OP)                                                                        \
+	T m = (T)s;                                                                                \
+	for (int64_t i = 0; i < n; i++)                                                            \
+		m = m OP x[i] ? m : x[i];                                                          \
+	s = (int64_t)m;
+#define INT_ROW_MOST(T, OP)                                                                        \
+	for (int64_t i = 0; i < n; i++)                                                            \
+		a[i].i = (T)a[i].i OP x[i] ? a[i].i : (int64_t)x[i];
 #define INT_RUN(k, T)                                                                              \
 	for (int64_t i = 0; i < n; i++)                                                            \
 		s = INT_STEP(k, T, s, x[i]);
@@ -494,11 +503,53 @@ static void inner_kept(const struct plan *p, int64_t task, int64_t split)
 		keep_or_store(p, o + i, split, a[i], p->kind == A_EXP ? max[i] : 0);
 }
 
+/* Short dense rows of fp32: the processor works at several of them at once. */
+#define SMALL_ROWS(START, STEP)                                                                    \
+	for (int64_t o = begin; o < end; o++) {                                                    \
+		const float *x = (const float *)p->x + o * n;                                      \
+		float s = (START);                                                                 \
+		for (int64_t i = 0; i < n; i++)                                                    \
+			s = (STEP);                                                                \
+		store_small(p, o, s);                                                              \
+	}
+
+static inline void store_small(const struct plan *p, int64_t o, float s)
+{
+	double d = (double)s;
+
+	if (p->r->mean)
+		d /= (double)p->count;
+	if (p->r->root)
+		d = sqrt(d);
+	if (p->r->log)
+		d = log(d);
+	((float *)p->y)[o] = (float)d;
+}
+
+static void small_rows(const struct plan *p, int64_t begin, int64_t end)
+{
+	int64_t n = p->inner;
+
+	switch (p->kind) {
+	case A_SUM: SMALL_ROWS(0, s + x[i]) break;
+	case A_ABS: SMALL_ROWS(0, s + fabsf(x[i])) break;
+	case A_SQUARE: SMALL_ROWS(0, s + x[i] * x[i]) break;
+	case A_PROD: SMALL_ROWS(1, s * x[i]) break;
+	case A_MAX: SMALL_ROWS(-INFINITY, s > x[i] || isnan(s) ? s : x[i]) break;
+	case A_MIN: SMALL_ROWS(INFINITY, s < x[i] || isnan(s) ? s : x[i]) break;
+	case A_EXP: break;
+	}
+}
+
 static void reduce_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct plan *p = arg;
 
 	(void)thread;
+	if (p->small) {
+		small_rows(p, begin, end);
+		return;
+	}
 	for (int64_t k = begin; k < end; k++) {
 		int64_t task = k / p->splits, split = k % p->splits;
 		if (p->inner_kept)
@@ -675,6 +726,8 @@ static int reduce_run(const struct call *c)
 	}
 	collapse(&p, &x->shape, mask);
 	divide(&p);
+	p.small = p.t == DT_F32 && !p.inner_kept && p.nr == 1 && p.nk <= 1 && p.inner <= SMALL &&
+		  p.splits == 1 && p.kind != A_EXP;
 	if (p.splits > 1)
 		reduce_split(&p, c->workspace);
 	else
@@ -703,11 +756,29 @@ static inline bool better(double a, double b, bool min, bool last)
 }
 
 #define ARG_RUN(t, T)                                                                              \
+	static int64_t arg_run_##t(const struct arg_job *j, const T *x)                            \
+	{                                                                                          \
+		T best = x[0];                                                                     \
+		int64_t at_ = 0, n = j->s.n;                                                       \
+		for (int64_t k = 1; k < n; k++)                                                    \
+			best = (j->min ? x[k] < best : x[k] > best) ? x[k] : best;                 \
+		if (j->last)                                                                       \
+			for (at_ = n - 1; x[at_] != best; at_--)                                   \
+				;                                                                  \
+		else                                                                               \
+			while (x[at_] != best)                                                     \
+				at_++;                                                             \
+		return at_;                                                                        \
+	}                                                                                          \
 	static void arg_##t(const struct arg_job *j, int64_t o)                                    \
 	{                                                                                          \
 		int64_t inner = j->s.inner;                                                        \
 		const T *x = (const T *)j->x + o * j->s.n * inner;                                 \
 		int64_t *y = j->y + o * inner;                                                     \
+		if (inner == 1) {                                                                  \
+			*y = arg_run_##t(j, x);                                                    \
+			return;                                                                    \
+		}                                                                                  \
 		for (int64_t i = 0; i < inner; i++)                                                \
 			y[i] = 0;                                                                  \
 		for (int64_t k = 1; k < j->s.n; k++) {                                             \
@@ -835,7 +906,14 @@ struct cum_job {
 		int64_t n = j->s.n, inner = j->s.inner, step = j->reverse ? -inner : inner;        \
 		int64_t at_ = o * n * inner + (j->reverse ? (n - 1) * inner : 0);                  \
 		const T *x = (const T *)j->x + at_;                                                \
-		T *y = (T *)j->y + at_, one = j->prod ? 1 : 0;                                     \
+		T *y = (T *)j->y + at_, one = j->prod ? 1 : 0, sum = one;                          \
+		for (int64_t k = 0; k < n && inner == 1; k++, x += step, y += step) {              \
+			T v = *x, next = (T)(j->prod ? (U)((U)sum * (U)v) : (U)((U)sum + (U)v));   \
+			*y = j->exclusive ? sum : next;                                            \
+			sum = next;                                                                \
+		}                                                                                  \
+		if (inner == 1)                                                                    \
+			return;                                                                    \
 		for (int64_t k = 0; k < n; k++, x += step, y += step) {                            \
 			const T *before = y - step, *add = j->exclusive ? x - step : x;            \
 			for (int64_t i = 0; i < inner; i++) {                                      \

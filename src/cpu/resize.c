@@ -18,10 +18,12 @@ struct taps {
 	int64_t *index;
 	double *weight;
 	bool *outside;
+	bool twice; /* every element two times */
 };
 
 struct resize_job {
 	int rank, changed;
+	int order[MAX_RANK]; /* of the axes that change */
 	int64_t in[MAX_RANK], out[MAX_RANK];
 	struct taps taps[MAX_RANK];
 	bool whole;	  /* round every pass, to low..high */
@@ -167,6 +169,9 @@ static void fill_taps(const struct axis *a, struct taps *t)
 		index[0] = i < 0 ? 0 : i >= (double)a->in ? a->in - 1 : (int64_t)i;
 		weight[0] = 1;
 	}
+	t->twice = t->n == 1 && t->out == 2 * t->in;
+	for (int64_t o = 0; t->twice && o < t->out; o++)
+		t->twice = t->index[o] == o / 2;
 }
 
 /* Whether axis d changes at all. */
@@ -184,6 +189,26 @@ static size_t taps_bytes(const struct resize *p, int64_t in, int64_t out)
 	size_t n = (size_t)tap_count(p, scale) * (size_t)out;
 
 	return scratch_size(n * sizeof(int64_t)) + scratch_size(n * sizeof(double)) + scratch_size((size_t)out);
+}
+
+/* Antialiased integers are rounded after every pass, the last axis first. */
+static bool passes_round(const struct resize *p, enum dtype t)
+{
+	return p->antialias && dtype_class(t) != DT_FLOAT;
+}
+
+/*
+ * What gets smaller first, and from the first axis on; then what grows, from the last axis on.
+ * fixed: all from the last axis on. Of j only in and out, and the taps' n, are looked at.
+ */
+static void set_order(struct resize_job *j, bool fixed)
+{
+	for (int d = 0; d < j->rank && !fixed; d++)
+		if (j->taps[d].n && j->out[d] < j->in[d])
+			j->order[j->changed++] = d;
+	for (int d = j->rank - 1; d >= 0; d--)
+		if (j->taps[d].n && (fixed || j->out[d] >= j->in[d]))
+			j->order[j->changed++] = d;
 }
 
 static double roi_at(const struct tensor *roi, int64_t i, double absent)
@@ -220,21 +245,26 @@ static int make_taps(const struct call *c, const struct resize *p, const struct 
 		t->outside = scratch_take(s, (size_t)t->out);
 		s->at = end;
 		fill_taps(&a, t);
-		j->changed++;
 	}
+	set_order(j, passes_round(p, tensor_dtype(c->in[0])));
 	return 0;
 }
 
 /* Elements of the largest intermediate result. */
-static int64_t largest_half(const struct shape *x, const struct shape *y)
+static int64_t largest_half(const struct shape *x, const struct shape *y, bool fixed)
 {
-	int64_t most = 0, size[MAX_RANK];
+	struct resize_job j = {.rank = x->rank};
+	int64_t most = 0;
 
-	for (int i = 0; i < x->rank; i++)
-		size[i] = x->dim[i];
-	for (int d = x->rank - 1; d >= 0; d--) {
-		size[d] = y->dim[d];
-		int64_t n = span(size, 0, x->rank);
+	for (int d = 0; d < x->rank; d++) {
+		j.in[d] = x->dim[d];
+		j.out[d] = y->dim[d];
+		j.taps[d].n = 1;
+	}
+	set_order(&j, fixed);
+	for (int k = 0; k < j.changed; k++) {
+		j.in[j.order[k]] = j.out[j.order[k]];
+		int64_t n = span(j.in, 0, j.rank);
 		most = n > most ? n : most;
 	}
 	return most;
@@ -266,31 +296,63 @@ struct grid_job {
 
 /* ---- types ------------------------------------------------------------------------------------ */
 
+/* Floats of up to 32 bits, and integers that fp32 holds exactly; all else goes in f64. */
 static bool in_f32(enum dtype t)
 {
-	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+	return t == DT_F32 || t == DT_F16 || t == DT_BF16 || (dtype_class(t) != DT_FLOAT && dtype_bits(t) <= 16);
 }
 
-/* Integers as doubles; floats as wide_in. */
+static size_t real_bytes(enum dtype t, const struct shape *s)
+{
+	if (dtype_class(t) == DT_FLOAT)
+		return wide_bytes(t, s);
+	return scratch_size((size_t)shape_count(s) * (in_f32(t) ? sizeof(float) : sizeof(double)));
+}
+
+struct whole {
+	const struct tensor *t;
+	void *real; /* f32 or f64 */
+	bool drop;
+	double low, high;
+};
+
+static void whole_in(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct whole *w = arg;
+	enum dtype d = tensor_dtype(w->t);
+
+	(void)thread;
+	if (d == DT_U8)
+		for (int64_t i = begin; i < end; i++)
+			((float *)w->real)[i] = ((const uint8_t *)w->t->data)[i];
+	else if (in_f32(d))
+		for (int64_t i = begin; i < end; i++)
+			((float *)w->real)[i] = (float)elem_i64(d, w->t->data, i);
+	else
+		for (int64_t i = begin; i < end; i++)
+			((double *)w->real)[i] = elem_f64(d, w->t->data, i);
+}
+
+/* Integers as f32 or f64; floats as wide_in. */
 static const void *real_in(struct scratch *s, const struct tensor *t)
 {
 	enum dtype d = tensor_dtype(t);
-	int64_t n = tensor_count(t);
-	double *to;
+	struct whole w = {.t = t};
 
 	if (dtype_class(d) == DT_FLOAT)
 		return wide_in(s, t);
-	to = scratch_take(s, (size_t)n * sizeof(double));
-	for (int64_t i = 0; i < n; i++)
-		to[i] = elem_f64(d, t->data, i);
-	return to;
+	w.real = scratch_take(s, (size_t)tensor_count(t) * (in_f32(d) ? sizeof(float) : sizeof(double)));
+	pool_for(tensor_count(t), 8192, whole_in, &w);
+	return w.real;
 }
 
 static void *real_out(struct scratch *s, const struct tensor *t)
 {
-	if (dtype_class(tensor_dtype(t)) == DT_FLOAT)
+	enum dtype d = tensor_dtype(t);
+
+	if (dtype_class(d) == DT_FLOAT)
 		return wide_out(s, t);
-	return scratch_take(s, (size_t)tensor_count(t) * sizeof(double));
+	return scratch_take(s, (size_t)tensor_count(t) * (in_f32(d) ? sizeof(float) : sizeof(double)));
 }
 
 /* The range of an integer type. */
@@ -303,43 +365,55 @@ static void integer_range(enum dtype d, double *low, double *high)
 	*high = d == DT_BOOL ? 1 : ldexp(1, bits - (is_signed ? 1 : 0)) - 1;
 }
 
-/*
- * Into the type, kept within its range. What the specification leaves open for integers is done as
- * others do it: linear interpolation drops the fraction, everything else rounds.
- */
-static void real_done(const struct tensor *t, const void *from, bool drop)
+static void set_whole(enum dtype d, void *data, int64_t i, double v, double low, double high)
 {
-	enum dtype d = tensor_dtype(t);
-	int64_t n = tensor_count(t);
-	double low, high;
+	if (!(v < high)) /* 2^63 - 1 and 2^64 - 1 are no doubles */
+		elem_set_i64(d, data, i, d == DT_U64 ? -1 : d == DT_I64 ? INT64_MAX : (int64_t)high);
+	else if (v >= 0x1p63)
+		elem_set_i64(d, data, i, (int64_t)(uint64_t)v);
+	else
+		elem_set_i64(d, data, i, (int64_t)(v < low ? low : v));
+}
 
-	if (dtype_class(d) == DT_FLOAT) {
-		wide_done(t, from);
-		return;
-	}
-	integer_range(d, &low, &high);
-	for (int64_t i = 0; i < n; i++) {
-		double v = ((const double *)from)[i];
-		if (drop && d != DT_BOOL) /* the nearest float first: 93.9999999 is meant to be 94 */
+static void whole_out(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct whole *w = arg;
+	enum dtype d = tensor_dtype(w->t);
+	const float *narrow = in_f32(d) ? w->real : NULL;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		if (d == DT_U8 && w->drop) {
+			float f = narrow[i] < 0 ? 0 : narrow[i] > 255 ? 255 : narrow[i];
+			((uint8_t *)w->t->data)[i] = (uint8_t)(int)f;
+			continue;
+		}
+		double v = narrow ? (double)narrow[i] : ((const double *)w->real)[i];
+		if (w->drop && d != DT_BOOL) /* the nearest float first: 93.9999999 is meant to be 94 */
 			v = trunc(fabs(v) < 0x1p23 ? (double)(float)v : v);
 		else
 			v = rint(v);
 		if (d == DT_BOOL)
-			((uint8_t *)t->data)[i] = v != 0;
-		else if (!(v < high)) /* 2^63 - 1 and 2^64 - 1 are no doubles */
-			elem_set_i64(d, t->data, i, d == DT_U64 ? -1 : d == DT_I64 ? INT64_MAX : (int64_t)high);
-		else if (v >= 0x1p63)
-			elem_set_i64(d, t->data, i, (int64_t)(uint64_t)v);
+			((uint8_t *)w->t->data)[i] = v != 0;
 		else
-			elem_set_i64(d, t->data, i, (int64_t)(v < low ? low : v));
+			set_whole(d, w->t->data, i, v, w->low, w->high);
 	}
 }
 
-static size_t real_bytes(enum dtype t, const struct shape *s)
+/*
+ * Into the type, kept within its range. What the specification leaves open for integers is done as
+ * others do it: linear interpolation drops the fraction, everything else rounds.
+ */
+static void real_done(const struct tensor *t, void *from, bool drop)
 {
-	if (dtype_class(t) == DT_FLOAT)
-		return wide_bytes(t, s);
-	return scratch_size((size_t)shape_count(s) * sizeof(double));
+	struct whole w = {.t = t, .real = from, .drop = drop};
+
+	if (dtype_class(tensor_dtype(t)) == DT_FLOAT) {
+		wide_done(t, from);
+		return;
+	}
+	integer_range(tensor_dtype(t), &w.low, &w.high);
+	pool_for(tensor_count(t), 8192, whole_out, &w);
 }
 
 /* ---- nearest ---------------------------------------------------------------------------------- */
@@ -361,24 +435,29 @@ static void copy_line(const struct nearest_job *n, const struct taps *t, const c
 		memcpy(to, from + (size_t)((t->n ? t->index[o] : o) * step) * n->size, bytes);
 }
 
-static void gather_32(const uint32_t *from, const int64_t *index, int64_t n, uint32_t *to)
+static void gather_32(const uint32_t *from, const struct taps *t, uint32_t *to)
 {
-	for (int64_t i = 0; i < n; i++)
-		to[i] = from[index[i]];
+	if (t->twice)
+		for (int64_t i = 0; i < t->in; i++)
+			to[2 * i] = to[2 * i + 1] = from[i];
+	else
+		for (int64_t i = 0; i < t->out; i++)
+			to[i] = from[t->index[i]];
 }
 
-/* Lines along the last walked axis. */
+/* Lines along the last walked axis; one that comes again is copied. */
 static void nearest_part(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct nearest_job *n = arg;
 	const struct resize_job *j = n->j;
 	int last = n->axes - 1;
+	const struct taps *t = &j->taps[last];
+	size_t line = (size_t)(t->out * n->block) * n->size;
+	int64_t before = -1;
 
 	(void)thread;
 	for (int64_t r = begin; r < end; r++) {
-		int64_t at = r, from = 0, step = n->block;
-		const struct taps *t = &j->taps[last];
-		step *= j->in[last];
+		int64_t at = r, from = 0, step = n->block * j->in[last];
 		for (int d = last - 1; d >= 0; d--) {
 			int64_t o = at % j->out[d];
 			at /= j->out[d];
@@ -386,11 +465,14 @@ static void nearest_part(void *arg, int64_t begin, int64_t end, int thread)
 			step *= j->in[d];
 		}
 		const char *x = n->x + (size_t)from * n->size;
-		char *y = n->y + (size_t)(r * t->out * n->block) * n->size;
-		if (n->size == 4 && n->block == 1 && t->n)
-			gather_32((const uint32_t *)(const void *)x, t->index, t->out, (uint32_t *)(void *)y);
+		char *y = n->y + (size_t)r * line;
+		if (from == before)
+			memcpy(y, y - line, line);
+		else if (n->size == 4 && n->block == 1 && t->n)
+			gather_32((const uint32_t *)(const void *)x, t, (uint32_t *)(void *)y);
 		else
 			copy_line(n, t, x, y, n->block);
+		before = from;
 	}
 }
 
@@ -445,7 +527,7 @@ static int resize_reshape(struct site *site, struct step *step, struct diag *d)
 	const struct vinfo *x = site_in(site, 0), *y = site_out(site, 0);
 	enum dtype t = (enum dtype)x->type.dtype;
 	size_t elem = in_f32(t) ? sizeof(float) : sizeof(double);
-	size_t half = scratch_size((size_t)largest_half(&x->shape, &y->shape) * elem);
+	size_t half = scratch_size((size_t)largest_half(&x->shape, &y->shape, passes_round(p, t)) * elem);
 	int64_t count = shape_count(&y->shape);
 
 	(void)d;
@@ -462,12 +544,12 @@ static int resize_real(const struct call *c, const struct resize *p, struct resi
 {
 	enum dtype t = tensor_dtype(c->in[0]);
 	bool narrow = in_f32(t), crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
-	size_t half = (size_t)largest_half(&c->in[0]->shape, &c->out[0]->shape) * (narrow ? 4 : 8);
+	size_t half = (size_t)largest_half(&c->in[0]->shape, &c->out[0]->shape, passes_round(p, t)) * (narrow ? 4 : 8);
 	const void *x = real_in(s, c->in[0]);
 	void *y = real_out(s, c->out[0]);
 	void *halves[2];
 
-	j->whole = p->antialias && dtype_class(t) != DT_FLOAT;
+	j->whole = passes_round(p, t);
 	integer_range(t, &j->low, &j->high);
 	halves[0] = scratch_take(s, half);
 	halves[1] = scratch_take(s, half);

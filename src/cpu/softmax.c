@@ -11,7 +11,9 @@
 enum kind { SOFT, LOG, HARD };
 enum {
 	ROW = 4096,   /* elements of a row of narrow floats that fit on the stack */
-	COLUMNS = 256 /* columns at once where the dimension is not the last */
+	COLUMNS = 256, /* columns at once where the dimension is not the last */
+	NARROW = 16,   /* fewer columns are gathered one by one */
+	SHORT = 64,    /* elements of a row that are not worth vectors */
 };
 
 struct job {
@@ -47,6 +49,48 @@ static void row_f32(enum kind k, const float *x, float *y, int64_t n)
 		memset(y, 0, (size_t)n * sizeof(*y));
 		y[at_] = 1;
 	}
+}
+
+/* Many short rows: the exponentials of all of them at once. */
+static void short_rows(enum kind k, const float *x, float *y, int64_t rows, int64_t n)
+{
+	const struct simd *s = simd();
+	float e[BLOCK];
+
+	for (int64_t r0 = 0, m; r0 < rows; r0 += m, x += m * n, y += m * n) {
+		m = BLOCK / n < rows - r0 ? BLOCK / n : rows - r0;
+		for (int64_t r = 0; r < m; r++) {
+			const float *v = x + r * n;
+			float max = v[0];
+			for (int64_t i = 1; i < n; i++)
+				max = max > v[i] || isnan(max) ? max : v[i];
+			for (int64_t i = 0; i < n; i++)
+				y[r * n + i] = e[r * n + i] = v[i] - max;
+		}
+		s->map[VF_EXP](e, e, m * n, NULL);
+		for (int64_t r = 0; r < m; r++) {
+			float sum = 0, by;
+			for (int64_t i = 0; i < n; i++)
+				sum += e[r * n + i];
+			by = k == SOFT ? 1 / sum : logf(sum);
+			for (int64_t i = 0; i < n; i++)
+				y[r * n + i] = k == SOFT ? e[r * n + i] * by : y[r * n + i] - by;
+		}
+	}
+}
+
+/* A line of elements `inner` apart, by way of a dense row. */
+static void gathered(const struct job *j, int64_t base, float *row)
+{
+	int64_t n = j->s.n, inner = j->s.inner;
+	const float *x = (const float *)j->x + base;
+	float *y = (float *)j->y + base;
+
+	for (int64_t i = 0; i < n; i++)
+		row[i] = x[i * inner];
+	row_f32(j->kind, row, row, n);
+	for (int64_t i = 0; i < n; i++)
+		y[i * inner] = row[i];
 }
 
 /* One line of doubles, `step` apart. */
@@ -119,6 +163,9 @@ static void softmax_task(const struct job *j, int64_t task, int thread)
 	if (j->t == DT_F64) {
 		for (int64_t i = 0; i < w; i++)
 			line_f64(j->kind, (const double *)j->x + base + i, (double *)j->y + base + i, n, inner);
+	} else if (j->t == DT_F32 && inner > 1 && inner < NARROW && n <= ROW) {
+		for (int64_t i = 0; i < w; i++)
+			gathered(j, base + i, stack);
 	} else if (inner > 1) {
 		columns(j, base, w);
 	} else if (j->t == DT_F32) {
@@ -132,8 +179,15 @@ static void softmax_task(const struct job *j, int64_t task, int thread)
 
 static void softmax_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
+	const struct job *j = arg;
+	int64_t n = j->s.n;
+
+	if (j->t == DT_F32 && j->s.inner == 1 && n <= SHORT && j->kind != HARD) {
+		short_rows(j->kind, (const float *)j->x + begin * n, (float *)j->y + begin * n, end - begin, n);
+		return;
+	}
 	for (int64_t k = begin; k < end; k++)
-		softmax_task(arg, k, thread);
+		softmax_task(j, k, thread);
 }
 
 static struct axis_split split_of(const struct shape *s, int64_t axis)

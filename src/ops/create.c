@@ -147,19 +147,22 @@ static const struct slot range_out[] = {SLOT("output", "T", T_RANGE | T_F16 | T_
 static const struct field range_attrs[] = {
 	FIELD(struct range_params, stash_type, F_INT, "1", "type that narrow floats compute in"), {0}};
 
+/* int64 differences do not overflow in it */
+__extension__ typedef __int128 wide;
+
 /* Elements of start, start + delta, ... below limit; -1 where that is no number. */
 static int64_t range_length(const struct tensor *start, const struct tensor *limit, const struct tensor *delta)
 {
 	enum dtype t = tensor_dtype(start);
 
 	if (dtype_class(t) != DT_FLOAT) {
-		__int128 d = elem_i64(t, delta->data, 0);
-		__int128 span = (__int128)elem_i64(t, limit->data, 0) - elem_i64(t, start->data, 0);
+		wide d = elem_i64(t, delta->data, 0);
+		wide span = (wide)elem_i64(t, limit->data, 0) - elem_i64(t, start->data, 0);
 		if (!d)
 			return -1;
 		if ((span > 0) != (d > 0) || !span)
 			return 0;
-		__int128 n = (span + d + (d > 0 ? -1 : 1)) / d;
+		wide n = (span + d + (d > 0 ? -1 : 1)) / d;
 		return n > INT64_MAX ? -1 : (int64_t)n;
 	}
 	double n = ceil((elem_f64(t, limit->data, 0) - elem_f64(t, start->data, 0)) / elem_f64(t, delta->data, 0));

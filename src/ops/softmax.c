@@ -29,7 +29,8 @@ static int upgrade_flat(struct edit *e)
 	shape = edit_before(e, "Shape", &x, 1, NULL);
 	node_set_in(e->graph, e->node, 0, edit_before(e, "Flatten", &x, 1, &params));
 	((struct flatten_params *)params)->axis = axis;
-	edit_after(e, 0, "Reshape", &shape, 1, NULL);
+	edit_after(e, 0, "Reshape", &shape, 1, &params);
+	((struct reshape_params *)params)->allowzero = 1;
 	return 0;
 }
 

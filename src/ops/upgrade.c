@@ -26,7 +26,7 @@ uint32_t edit_ints(struct edit *e, const int64_t *v, int64_t n)
 /* The dimension that lies first after the batch goes last, or back. */
 static void channels_perm(struct transpose_params *p, int rank, bool to_first, struct arena *a)
 {
-	int64_t *perm = arena_new_n(a, int64_t, rank);
+	int64_t *perm = arena_new_n(a, int64_t, (size_t)rank);
 
 	for (int i = 1; i < rank; i++)
 		perm[i] = to_first ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);

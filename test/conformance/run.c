@@ -147,9 +147,12 @@ static enum status compare_outputs(struct run *r, const struct test_case *t, con
 	for (uint32_t k = 0; k < g->nout; k++) {
 		const struct tensor *want = read_pb(r, set, "output", k, out[k]->type);
 		struct difference d;
-		if (!want)
-			return r->diag.errors ? from_diag(r, why)
-			       : (snprintf(why, WHY, "output_%u.pb is missing", k), FAILED);
+		if (!want && r->diag.errors)
+			return from_diag(r, why);
+		if (!want) {
+			snprintf(why, WHY, "output_%u.pb is missing", k);
+			return FAILED;
+		}
 		bool same = compare_tensors(out[k], want, t->tolerance, &d);
 		if (same || (t->random && d.same_type && d.same_shape))
 			continue;
@@ -174,8 +177,10 @@ static enum status run_set(struct run *r, const struct test_case *t, const char 
 
 	for (uint32_t k = 0; k < g->nin; k++) {
 		in[k] = read_pb(r, set, "input", k, g->value[g->in[k]]->info.type);
-		if (!in[k] && !r->diag.errors)
-			return snprintf(why, WHY, "input_%u.pb is missing", k), FAILED;
+		if (!in[k] && !r->diag.errors) {
+			snprintf(why, WHY, "input_%u.pb is missing", k);
+			return FAILED;
+		}
 		if (!in[k])
 			return from_diag(r, why);
 	}
@@ -208,8 +213,10 @@ static enum status run_case(const char *root, const struct test_case *t, char *w
 			break;
 		s = run_set(&r, t, set, why);
 	}
-	if (s == PASSED && !sets)
-		s = (snprintf(why, WHY, "no data set"), FAILED);
+	if (s == PASSED && !sets) {
+		snprintf(why, WHY, "no data set");
+		s = FAILED;
+	}
 	session_close(r.session);
 	diag_free(&r.diag);
 	arena_free(&r.arena);

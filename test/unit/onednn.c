@@ -479,15 +479,86 @@ static void pointwise(enum dtype type)
 	test(&t, &p);
 }
 
+/* One square initializer used as it is and transposed: two packed forms. */
+static void shared_weights(void)
+{
+	struct fused_gemm p = {.alpha = 1, .beta = 1};
+	struct test t = {"square weights", "infer::Gemm", DT_F32, 2, {S(3, 64), S(64, 64)},
+			 {0, 1},	   {0},		  0,	  0};
+	struct bench b;
+	struct tensor *y[2];
+	setup(&b, &t, &p);
+	const struct kernel *fast = backend_kernel(&cpu_backend, b.node->op, 0);
+	for (int i = 0; i < 2; i++) {
+		p.transB = i;
+		y[i] = run(&b, fast, false);
+	}
+	if (y[0] && y[1]) {
+		bool differ = memcmp(y[0]->data, y[1]->data, y[0]->bytes) != 0;
+		printf("%sok packed weights are told apart by how they are used\n",
+		       differ ? "" : "not ");
+		bad += !differ;
+	}
+	store_free(b.store);
+	diag_free(&b.diag);
+	arena_free(&b.arena);
+}
+
+/* infer::AddLayerNorm has one kernel: against a plain loop. */
+static void norms(enum dtype type)
+{
+	struct fused_addnorm p = {.epsilon = 1e-5f};
+	enum { ROWS = 5, N = 50 };
+	struct test t = {"add and normalize",
+			 "infer::AddLayerNorm",
+			 type,
+			 4,
+			 {S(ROWS, N), S(ROWS, N), S(N), S(N)},
+			 {0, 0, 1, 1},
+			 {0},
+			 0,
+			 2};
+	struct bench b;
+	setup(&b, &t, &p);
+	struct tensor *y = run(&b, backend_kernel(&cpu_backend, b.node->op, 0), false), *want;
+	want = tensor_new(&b.arena, type, &b.in[0]->shape);
+	for (int r = 0; r < ROWS; r++) {
+		double s[N], mean = 0, var = 0;
+		for (int i = 0; i < N; i++) {
+			s[i] = elem_f64(type, b.in[0]->data, r * N + i) +
+			       elem_f64(type, b.in[1]->data, r * N + i);
+			mean += s[i] / N;
+		}
+		for (int i = 0; i < N; i++)
+			var += (s[i] - mean) * (s[i] - mean) / N;
+		for (int i = 0; i < N; i++)
+			elem_set_f64(type, want->data, r * N + i,
+				     (s[i] - mean) / sqrt(var + (double)p.epsilon) *
+						     elem_f64(type, b.in[2]->data, i) +
+					     elem_f64(type, b.in[3]->data, i));
+	}
+	if (y) {
+		compare(&t, y, want, "");
+	} else {
+		printf("not ok %s\n", t.name);
+		bad++;
+	}
+	store_free(b.store);
+	diag_free(&b.diag);
+	arena_free(&b.arena);
+}
+
 int main(void)
 {
 	pool_set_threads(2);
+	shared_weights();
 	printf("# %s\n", onednn_about());
 	static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
 	for (int i = 0; i < 3; i++) {
 		convolutions(types[i]);
 		products(types[i]);
 		pointwise(types[i]);
+		norms(types[i]);
 	}
 	if (!checked) {
 		printf("not ok nothing was compared\n");
