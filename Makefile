@@ -68,6 +68,18 @@ else
 HAVE_DNNL := 0
 endif
 
+# CUDA: the backend is built where nvcc is (CUDA=DIR names its folder; CUDA=no leaves it out). Kernels are
+# compiled for the architectures in GPU_ARCHS; a release has them all: make GPU_ARCHS='80 90 100 120'.
+CUDA ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
+GPU_ARCHS ?= 90
+ifneq ($(wildcard $(CUDA)/include/cublasLt.h),)
+HAVE_CUDA := 1
+CUDA_CFLAGS := -isystem $(CUDA)/include
+GPU_CU := $(sort $(wildcard gpu/kernels/*.cu))
+else
+HAVE_CUDA := 0
+endif
+
 # --- flags: CPPFLAGS, CFLAGS and LDFLAGS are the user's and come last
 
 WARN := -Wall -Wextra
@@ -92,7 +104,7 @@ HARDEN_LD += -pie -Wl,-z,relro,-z,now
 
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
 FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
-	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CPPFLAGS) $(CFLAGS)
+	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(CPPFLAGS) $(CFLAGS)
 # libdnnl finds the thread pool's GOMP and omp symbols in the program, and lies beside it (lib/infer: installed).
 FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
 	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' \
@@ -107,7 +119,7 @@ endif
 # --- sources
 
 SRC := $(sort $(wildcard cmd/*.c src/*.c src/*/*.c src/*/*/*.c onnx/*.c gpu/*.c))
-HDR := $(sort $(wildcard cmd/*.h src/*.h src/*/*.h src/*/*/*.h onnx/*.h gpu/*.h))
+HDR := $(sort $(wildcard cmd/*.h src/*.h src/*/*.h src/*/*/*.h onnx/*.h gpu/*.h gpu/*/*.h))
 
 # X.simd.c is compiled once for each instruction set level; the table to use is chosen when the program runs.
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
@@ -120,7 +132,7 @@ SIMD_SRC := $(filter %.simd.c,$(SRC))
 
 OBJS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(SIMD_SRC),$(SRC))) \
 	$(foreach l,$(SIMD_LEVELS),$(patsubst %.c,$(OBJ)/%.v$(l).o,$(SIMD_SRC))) \
-	$(OBJ)/onnx.pb-c.o
+	$(OBJ)/onnx.pb-c.o $(if $(filter 1,$(HAVE_CUDA)),$(OBJ)/gpu_images.o)
 PARTS := $(filter-out $(OBJ)/cmd/main.o,$(OBJS))
 
 UNIT_SRC := $(sort $(wildcard test/unit/*.c))
@@ -167,6 +179,27 @@ ifndef SANITIZE
 $(OBJ)/src/cpu/%: KERNEL_FLAGS := -O3 -fno-math-errno -fno-trapping-math
 endif
 
+# Kernels of the GPU, one image a file, all of them inside the program.
+GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(OUT)/gpu/%.fatbin)
+$(OUT)/gpu/%.fatbin: gpu/kernels/%.cu $(wildcard gpu/kernels/*.h gpu/kernels/*.cuh) $(OUT)/gpu/archs
+	@mkdir -p $(@D)
+	$(call say,NVCC,$(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -Igpu/kernels \
+		$(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -o $@ $<)
+ifneq ($(strip $(GPU_ARCHS)),$(file <$(OUT)/gpu/archs))
+$(shell mkdir -p $(OUT)/gpu)$(file >$(OUT)/gpu/archs,$(strip $(GPU_ARCHS)))
+endif
+$(OUT)/gpu/archs: ;
+$(GEN)/gpu_images.c: $(GPU_FATBIN)
+	@mkdir -p $(@D)
+	@{ echo '#include "gpu/kernels/image.h"'; for f in $(GPU_CU:gpu/kernels/%.cu=%); do \
+		echo "__asm__(\".section .rodata\\n.balign 16\\ngpu_image_$$f:\\n.incbin \\\"$(OUT)/gpu/$$f.fatbin\\\"\\n.previous\");"; \
+		echo "extern const unsigned char gpu_image_$$f[];"; done; \
+		echo 'const struct gpu_image gpu_images[] = {'; \
+		for f in $(GPU_CU:gpu/kernels/%.cu=%); do echo "{\"$$f\", gpu_image_$$f},"; done; echo '{0}};'; } >$@
+$(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
+
 # What protoc-c writes is not ours: no warnings.
 $(OBJ)/onnx.pb-c.o: $(GEN)/onnx.pb-c.c $(OUT)/flags
 	@mkdir -p $(@D)
@@ -211,7 +244,7 @@ $(MODEL):
 
 # --- tests: test/run.sh runs suites and closes with one line, "N passed, N failed"
 
-RUN_TESTS = CC='$(CC)' OUT=$(OUT) BUILD=$(BUILD) INFER=$(abspath $(INFER)) UNIT='$(UNIT)' MAKE='$(MAKE)' test/run.sh
+RUN_TESTS = CC='$(CC)' OUT=$(OUT) BUILD=$(BUILD) DEPS=$(DEPS) INFER=$(abspath $(INFER)) UNIT='$(UNIT)' MAKE='$(MAKE)' test/run.sh
 
 .PHONY: test test-unit test-cli test-conformance lint check
 test: all $(UNIT) $(CONFORMANCE)
@@ -224,12 +257,22 @@ test-conformance: all $(CONFORMANCE)
 	@+$(RUN_TESTS) conformance
 lint: all
 	@+$(RUN_TESTS) lint
-check: all
-	@+$(RUN_TESTS) lint headers gcc clang sanitize fuzz
+check: all $(OUT)/random/driver
+	@+$(RUN_TESTS) lint headers gcc clang sanitize fuzz random
+
+# Random graphs against ONNX Runtime and onnx.reference: make test-random SEED=7 SECONDS=600
+.PHONY: test-random
+test-random: all $(OUT)/random/driver
+	@+RANDOM_SEED=$(or $(SEED),1) RANDOM_SECONDS=$(or $(SECONDS),60) $(RUN_TESTS) random
 
 .PHONY: tests fuzzers
 tests: all $(UNIT) $(CONFORMANCE)
 fuzzers: $(FUZZ)
+
+# On a machine with a GPU: DIR holds the conformance cases.
+.PHONY: test-gpu
+test-gpu: all $(UNIT) $(CONFORMANCE)
+	@OUT=$(OUT) INFER=$(abspath $(INFER)) test/gpu/run.sh
 
 # Each header compiles alone.
 .PHONY: check-headers $(HDR:%=alone/%)
@@ -241,7 +284,10 @@ $(HDR:%=alone/%): alone/%: $(GEN)/onnx.pb-c.h
 $(OUT)/bench/%: $(OBJ)/bench/%.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
-.PHONY: bench
+.PHONY: bench bench-ops
+# each operator on about a million elements: make bench-ops MATCH=Softmax
+bench-ops: $(OUT)/bench/ops
+	PYTHONPATH=$(DEPS)/python bench/ops.py --driver $(OUT)/bench/ops --match '$(MATCH)'
 bench: $(OUT)/bench/latency
 	bench/compare.py --latency $(OUT)/bench/latency $(MODELS)
 
@@ -320,7 +366,8 @@ help:
 	@echo 'lint, check-headers, tidy, format, compile_commands.json'
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
-	@echo 'bench             compare speed'
+	@echo 'test-random       random graphs against ONNX Runtime; SEED= SECONDS='
+	@echo 'bench, bench-ops  compare the speed of models, of single operators'
 	@echo 'clean, distclean  remove what was built; also what make deps fetched'
 
 endif

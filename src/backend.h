@@ -169,6 +169,7 @@ struct device_info {
 struct buffer {
 	void *ptr;
 	size_t bytes;
+	enum mem_purpose purpose; /* of the backend's: what alloc was told */
 };
 
 struct backend {

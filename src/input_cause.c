@@ -345,6 +345,21 @@ static bool guess_pixels(struct guesser *g, enum dtype t)
 		    one ? "an HWC image without batch axis" : "HWC images");
 }
 
+/* How much the file looks like some, but not all, items of a batch, in the type that is wanted. */
+static double whole_items(const struct guesser *g)
+{
+	const struct want *w = g->m->want;
+	size_t expect;
+
+	if (w->shape.rank < 2 || w->shape.dim[0] < 2 || !shape_known(&w->shape) ||
+	    !dtype_bytes(w->dtype, shape_count(&w->shape), &expect) || !expect)
+		return 0;
+	expect /= (size_t)w->shape.dim[0];
+	if (!g->item->bytes || !expect || g->item->bytes % expect)
+		return 0;
+	return looks_like(w->dtype, g->item->data, g->item->bytes);
+}
+
 /* A raw file: the type whose elements fit the count, and of several the one that the bytes look like. */
 static bool guess_raw(struct guesser *g)
 {
@@ -352,7 +367,7 @@ static bool guess_raw(struct guesser *g)
 					   DT_I8,  DT_I16, DT_U16, DT_U32, DT_U64, DT_BOOL};
 	struct saved start = save(g);
 	enum dtype best = DT_NONE;
-	double score = 0.7;
+	double score = fmax(0.7, whole_items(g));
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types) && !g->keys.dtype; i++) {
 		g->keys.dtype = types[i];
@@ -420,6 +435,27 @@ static bool guess_other_kind(struct guesser *g, struct item *npy)
 
 /* ---- what needs no guess */
 
+/* A raw file of another size than the wanted one, by itself no sign of anything but that. */
+static void read_count(struct guesser *g, size_t expect)
+{
+	const struct shape *s = &g->m->want->shape;
+	size_t have = g->item->bytes, batch = s->rank > 1 && s->dim[0] > 1 ? (size_t)s->dim[0] : 1;
+
+	if (have && have < expect && have % (expect / batch) == 0)
+		g->reads =
+			arena_printf(g->a, "%zu of a batch of %zu", have / (expect / batch), batch);
+	else if (have < expect)
+		g->reads = arena_printf(g->a, "a file cut short: %s of %s bytes are missing",
+					str_count(g->a, (int64_t)(expect - have)),
+					str_count(g->a, (int64_t)expect));
+	else if (have > expect && have % expect == 0)
+		g->reads = arena_printf(g->a, "%zu tensors of this shape, one behind the other",
+					have / expect);
+	else if (have > expect)
+		g->reads = arena_printf(g->a, "a file with %s bytes too many",
+					str_count(g->a, (int64_t)(have - expect)));
+}
+
 static void read_plainly(struct guesser *g)
 {
 	const struct item *it = g->item;
@@ -442,13 +478,7 @@ static void read_plainly(struct guesser *g)
 	if (it->kind != IO_RAW || g->keys.shape.rank >= 0)
 		want = shape_count(&g->keys.shape);
 	if (it->kind == IO_RAW && want > 0 && dtype_bytes(f->from, want, &expect)) {
-		if (it->bytes < expect)
-			g->reads = arena_printf(g->a, "a file cut short: %s of %s bytes are missing",
-						str_count(g->a, (int64_t)(expect - it->bytes)),
-						str_count(g->a, (int64_t)expect));
-		else if (it->bytes > expect)
-			g->reads = arena_printf(g->a, "a file with %s bytes too many",
-						str_count(g->a, (int64_t)(it->bytes - expect)));
+		read_count(g, expect);
 		return;
 	}
 	if (it->kind == IO_RAW && size && it->bytes % size)

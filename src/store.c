@@ -77,8 +77,8 @@ static void region_open(struct region *r)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 	r->size = pages > 0 ? ((size_t)pages * (size_t)page + HUGE - 1) / HUGE * HUGE : HUGE;
-	void *p = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		       -1, 0);
+	void *p = mmap(NULL, r->size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return;
 	r->base = p;
@@ -141,7 +141,8 @@ const void *store_get(struct store *s, const struct tensor *t, const char *key, 
 		if (alone)
 			data = mem_alloc(bytes, MEM_WEIGHTS);
 		int err = data ? make(data, t, arg)
-			       : FAIL(d, E_MEMORY, .actual = fmt(d, "%zu bytes for a packed weight", bytes));
+			       : FAIL(d, E_MEMORY,
+				      .actual = fmt(d, "%zu bytes for a packed weight", bytes));
 		if (!err && s->packed)
 			s->packed(s->arg, t);
 		if (!err)

@@ -154,9 +154,28 @@ fuzz() {
 	done
 }
 
+# Random graphs of a fixed seed against the oracles that `make deps-dev` brings (left out where they are not there).
+random() {
+	local python=${DEPS:-$BUILD/deps}/python ops
+	if [ ! -d "$python/onnxruntime" ]; then
+		echo 'random                       left out: make deps-dev brings its oracles'
+		count 0 0 1
+		return
+	fi
+	ops=$(mktemp)
+	if ! "$INFER" inspect --ops --json >"$ops"; then
+		count 0 1 0
+		return
+	fi
+	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap random python3 test/random/random_test.py --tap \
+		--driver "$OUT/random/driver" --ops "$ops" --keep "$OUT/random/failed" \
+		--seed "${RANDOM_SEED:-1}" --seconds "${RANDOM_SECONDS:-60}"
+	rm -f "$ops"
+}
+
 for suite; do
 	case $suite in
-	unit | cli | conformance | lint | headers | gcc | clang | sanitize | fuzz) "$suite" ;;
+	unit | cli | conformance | lint | headers | gcc | clang | sanitize | fuzz | random) "$suite" ;;
 	*)
 		echo "test/run.sh: there is no suite '$suite'" >&2
 		exit 2

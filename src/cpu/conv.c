@@ -212,6 +212,21 @@ static int transpose_run(const struct call *c)
 	return run_transpose_f32(c, &w, p->group);
 }
 
+static int deform_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	const struct deform_conv *p = site_params(site);
+	const struct vinfo *x = site_in(site, 0), *w = site_in(site, 1), *y = site_out(site, 0);
+	enum gemm_type t = gemm_of((enum dtype)x->type.dtype);
+	int64_t samples = p->offset_group * shape_span(&w->shape, 2, 4) * shape_span(&y->shape, 2, 4);
+
+	if (x->shape.dim[3] > 0 && x->shape.dim[2] > INT32_MAX / x->shape.dim[3])
+		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = "DeformConv");
+	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(t)) +
+			  scratch_size((size_t)samples * (t == GEMM_F64 ? sizeof(struct sample_f64)
+									: sizeof(struct sample_f32)));
+	return 0;
+}
+
 static int deform_run(const struct call *c)
 {
 	const struct deform_conv *p = call_params(c);
@@ -333,7 +348,7 @@ const struct kernel cpu_conv[] = {
 	{"com.microsoft::FusedConv", T_FLOATS_BF, K_REFERENCE, ms_conv_accepts, NULL, conv_any_reshape, conv_any_run,
 	 NULL, NULL},
 	{"ConvTranspose", T_FLOATS_BF, K_REFERENCE, NULL, NULL, transpose_reshape, transpose_run, NULL, NULL},
-	{"DeformConv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, conv_any_reshape, deform_run, NULL, NULL},
+	{"DeformConv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, deform_reshape, deform_run, NULL, NULL},
 	{"CausalConvWithState", T_F32 | T_F16 | T_BF16, K_REFERENCE, NULL, NULL, wide_reshape, causal_run, NULL,
 	 NULL},
 	{"Col2Im", COL2IM_TYPES, K_REFERENCE, NULL, NULL, wide_reshape, col2im_run, NULL, NULL},

@@ -935,6 +935,17 @@ static bool known_zero(const struct shape *s)
 	return false;
 }
 
+/* Generated code counts elements in 32 bits here and there. */
+static bool sizes_accept(const struct site *s, struct why *w)
+{
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		if (site_in(s, i) && shape_count(&site_in(s, i)->shape) > INT32_MAX)
+			return refuse(w, "input %u has more than 2^31 elements", i);
+	if (shape_count(&site_out(s, 0)->shape) > INT32_MAX)
+		return refuse(w, "the output has more than 2^31 elements");
+	return true;
+}
+
 /* What conv, deconv and pooling ask of their first two inputs. */
 static bool spatial_accepts(const struct site *s, struct why *w)
 {
@@ -948,7 +959,7 @@ static bool spatial_accepts(const struct site *s, struct why *w)
 			return refuse(w, "input %u is empty", i);
 	if (known_zero(&site_out(s, 0)->shape))
 		return refuse(w, "the output is empty");
-	return true;
+	return sizes_accept(s, w);
 }
 
 /* Pads that the library takes. */
@@ -1262,7 +1273,7 @@ static bool product_accepts(const struct site *s, struct why *w)
 		if (x->rank > 0 && known_zero(x) && !known_zero(&site_out(s, 0)->shape))
 			return refuse(w, "a sum over nothing");
 	}
-	return true;
+	return sizes_accept(s, w);
 }
 
 bool onednn_matmul_accepts(const struct site *s, struct why *w)

@@ -51,6 +51,7 @@ struct loops;
 struct plan {
 	const struct reduction *r;
 	const struct loops *loops;
+	const struct simd *simd;
 	enum dtype t;
 	enum kind kind; /* of this phase */
 	const void *x;
@@ -106,11 +107,11 @@ static float product(const float *x, int64_t n)
 	return r;
 }
 
-static float run_f32(enum kind k, const float *x, int64_t n, double max)
+static float run_f32(const struct plan *p, const float *x, int64_t n, double max)
 {
-	const struct simd *s = simd();
+	const struct simd *s = p->simd;
 
-	switch (k) {
+	switch (p->kind) {
 	case A_SUM: return s->sum(x, n);
 	case A_ABS: return s->sum_abs(x, n);
 	case A_SQUARE: return s->sum_square(x, n);
@@ -130,14 +131,14 @@ static void f32_run(const struct plan *p, int64_t off, int64_t n, double max, un
 	for (int64_t m; n > 0; off += m, n -= m) {
 		m = n < most ? n : most;
 		const float *x = fetch(p, off, m, buf);
-		a->d = combine(p->kind, a->d, (double)run_f32(p->kind, x, m, max));
+		a->d = combine(p->kind, a->d, (double)run_f32(p, x, m, max));
 	}
 }
 
 /* What a row adds: the elements, or a function of them in buf. */
 static const float *row_terms(const struct plan *p, const float *x, int64_t n, const float *max, float *buf)
 {
-	const struct simd *s = simd();
+	const struct simd *s = p->simd;
 
 	if (p->kind == A_ABS) {
 		s->map[VF_ABS](x, buf, n, NULL);
@@ -158,7 +159,7 @@ static void f32_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 	static const enum vbin bins[] = {[A_SUM] = VB_ADD, [A_ABS] = VB_ADD, [A_SQUARE] = VB_ADD,
 					 [A_PROD] = VB_MUL, [A_MAX] = VB_MAX, [A_MIN] = VB_MIN,
 					 [A_EXP] = VB_ADD};
-	simd_bin *add = simd()->bin[bins[p->kind]][DT_F32];
+	simd_bin *add = p->simd->bin[bins[p->kind]][DT_F32];
 	float sum[COLUMNS], buf[COLUMNS], term[COLUMNS], fmax_[COLUMNS];
 
 	for (int64_t i = 0; max && i < n; i++)
@@ -422,6 +423,14 @@ static void reduce_runs(const struct plan *p, int64_t base, int64_t split, doubl
 		return;
 	}
 	split_range(p, split, runs, &from, &to);
+	if (p->nr == 2 && p->t == DT_F32) { /* many short runs: no detours */
+		double d = a->d;
+		const float *x = (const float *)p->x + base;
+		for (int64_t k = from; k < to; k++)
+			d = combine(p->kind, d, (double)run_f32(p, x + k * p->rstep[0], p->inner, max));
+		a->d = d;
+		return;
+	}
 	for (int64_t k = from; k < to; k++)
 		p->loops->run(p, base + offset_at(p->rdim, p->rstep, p->nr - 1, k), p->inner, max, a);
 }
@@ -508,9 +517,12 @@ static void inner_kept(const struct plan *p, int64_t task, int64_t split)
 	for (int64_t o = begin; o < end; o++) {                                                    \
 		const float *x = (const float *)p->x + o * n;                                      \
 		float s = (START);                                                                 \
-		for (int64_t i = 0; i < n; i++)                                                    \
+		int nan = 0;                                                                       \
+		for (int64_t i = 0; i < n; i++) {                                                  \
 			s = (STEP);                                                                \
-		store_small(p, o, s);                                                              \
+			nan |= x[i] != x[i];                                                       \
+		}                                                                                  \
+		store_small(p, o, nan ? NAN : s);                                                  \
 	}
 
 static inline void store_small(const struct plan *p, int64_t o, float s)
@@ -535,8 +547,8 @@ static void small_rows(const struct plan *p, int64_t begin, int64_t end)
 	case A_ABS: SMALL_ROWS(0, s + fabsf(x[i])) break;
 	case A_SQUARE: SMALL_ROWS(0, s + x[i] * x[i]) break;
 	case A_PROD: SMALL_ROWS(1, s * x[i]) break;
-	case A_MAX: SMALL_ROWS(-INFINITY, s > x[i] || isnan(s) ? s : x[i]) break;
-	case A_MIN: SMALL_ROWS(INFINITY, s < x[i] || isnan(s) ? s : x[i]) break;
+	case A_MAX: SMALL_ROWS(-INFINITY, s > x[i] ? s : x[i]) break;
+	case A_MIN: SMALL_ROWS(INFINITY, s < x[i] ? s : x[i]) break;
 	case A_EXP: break;
 	}
 }
@@ -713,7 +725,7 @@ static int reduce_run(const struct call *c)
 {
 	const struct reduction *r = c->step->state;
 	const struct tensor *x = c->in[0];
-	struct plan p = {.r = r, .t = tensor_dtype(x), .kind = r->kind, .x = x->data, .y = c->out[0]->data};
+	struct plan p = {.r = r, .t = tensor_dtype(x), .kind = r->kind, .x = x->data, .y = c->out[0]->data, .simd = simd()};
 	uint32_t mask;
 	int err = axes_mask(c, &mask);
 

@@ -113,7 +113,8 @@ bool transpose_view_accepts(const struct site *s, struct why *w)
 {
 	const struct transpose_params *p = site_params(s);
 	const struct vinfo *x = site_in(s, 0);
-	if (x->type.kind != V_TENSOR || dtype_bits((enum dtype)x->type.dtype) < 8 || x->type.dtype == DT_STRING)
+	if (x->type.kind != V_TENSOR || dtype_bits((enum dtype)x->type.dtype) < 8 ||
+	    x->type.dtype == DT_STRING)
 		return refuse(w, "no plain elements");
 	if (channels_move(p, x->shape.rank, true) && x->layout == LAYOUT_CHANNELS_LAST)
 		return true;

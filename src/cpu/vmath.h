@@ -411,23 +411,30 @@ static inline vf v_atanh(vf x)
 	return v_copysign(v_set(0.5f) * v_log1p((a + a) / (v_set(1.0f) - a)), x);
 }
 
-/* Sum and greatest of the lanes. */
+/* Sum and greatest of the lanes (no NaN among them). */
+#if SIMD_LEVEL == 4
+static inline float v_hsum(vf v) { return _mm512_reduce_add_ps(v); }
+static inline float v_hmax(vf v) { return _mm512_reduce_max_ps(v); }
+#elif SIMD_LEVEL == 3
 static inline float v_hsum(vf v)
 {
-	float t[VW];
-	v_store(t, v);
-	for (int w = VW / 2; w; w /= 2)
-		for (int i = 0; i < w; i++)
-			t[i] += t[i + w];
-	return t[0];
+	__m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+	h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+	return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
 }
 static inline float v_hmax(vf v)
 {
-	float t[VW];
-	v_store(t, v);
-	for (int i = 1; i < VW; i++)
-		t[0] = t[i] > t[0] || t[i] != t[i] ? t[i] : t[0];
-	return t[0];
+	__m128 h = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+	h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+	return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
 }
+#else
+static inline float v_hsum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+static inline float v_hmax(vf v)
+{
+	float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+	return a > b ? a : b;
+}
+#endif
 
 #endif

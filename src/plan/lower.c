@@ -314,7 +314,9 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 			return 0;
 		}
 	}
-	if (device == DEVICE && s->slots[*slot].place == PLACE_CONST) {
+	/* what is known for these shapes only dies with the plan: it is no initializer */
+	if (device == DEVICE && s->slots[*slot].place == PLACE_CONST &&
+	    l->g->value[s->slots[*slot].value]->init) {
 		struct tensor there;
 		int err = upload(l->x->rt, &desc, &there, l->diag);
 		if (!err)

@@ -74,6 +74,15 @@ follow() { # MODEL
 	follow yolo.onnx
 }
 
+@test "a part of a batch, more than one tensor, bytes too many" {
+	head -c 16 a.bin >"$BATS_TEST_TMPDIR/x.bin"
+	refuses E-INPUT-BYTES "1 of a batch of 2" classes.onnx --input "$BATS_TEST_TMPDIR/x.bin"
+	cat rgb.f32 rgb.f32 rgb.f32 >"$BATS_TEST_TMPDIR/x.bin"
+	refuses E-INPUT-BYTES "3 tensors of this shape" pic.onnx --input "$BATS_TEST_TMPDIR/x.bin"
+	printf 'xyz' >>"$BATS_TEST_TMPDIR/x.bin"
+	refuses E-INPUT-BYTES "a file with 9,219 bytes too many" pic.onnx --input "$BATS_TEST_TMPDIR/x.bin"
+}
+
 @test "a file cut short: raw, .npy" {
 	refuses E-INPUT-BYTES "a file cut short: 1,008 of 4,608 bytes are missing" pic.onnx --input images=short.bin
 	refuses E-INPUT-BYTES "a file cut short: 1,736 of 4,608 bytes of elements are missing" pic.onnx --input cut.npy

@@ -159,6 +159,8 @@ def to_value(name, got, types):
             elem = BY_NUMBER.get(t.tensor_type.elem_type)
     if optional and isinstance(got, list) and t.HasField("tensor_type") and len(got) == 1:
         got = got[0]  # the reference wraps it
+    if optional and isinstance(got, list) and t.HasField("sequence_type") and len(got) == 1 and isinstance(got[0], list):
+        got = got[0]
     if isinstance(got, (list, tuple)):
         got = [np.asarray(g) if not isinstance(g, dict) else g for g in got]
         got = [g.astype(object) if isinstance(g, np.ndarray) and g.dtype.kind in "US" else g for g in got]

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// One element at a time: of one tensor, of two and more that broadcast, and from type to type.
+#include "common.cuh"
+
+template <typename C> __device__ inline C unary_float(int op, const double *q, C x)
+{
+	const C a = (C)q[0], b = (C)q[1];
+	switch (op) {
+	case U_ABS: return fabs(x);
+	case U_NEG: return -x;
+	case U_CEIL: return ceil(x);
+	case U_FLOOR: return floor(x);
+	case U_ROUND: return rint(x);
+	case U_SIGN: return x > 0 ? C(1) : x < 0 ? C(-1) : x;
+	case U_SQRT: return sqrt(x);
+	case U_RECIPROCAL: return C(1) / x;
+	case U_EXP: return exp(x);
+	case U_LOG: return log(x);
+	case U_SIN: return sin(x);
+	case U_COS: return cos(x);
+	case U_TAN: return tan(x);
+	case U_ASIN: return asin(x);
+	case U_ACOS: return acos(x);
+	case U_ATAN: return atan(x);
+	case U_SINH: return sinh(x);
+	case U_COSH: return cosh(x);
+	case U_TANH: return tanh(x);
+	case U_ASINH: return asinh(x);
+	case U_ACOSH: return acosh(x);
+	case U_ATANH: return atanh(x);
+	case U_ERF: return erf(x);
+	case U_SIGMOID: return C(1) / (C(1) + exp(-x));
+	case U_SOFTPLUS: return softplus(x);
+	case U_SOFTSIGN: return x / (C(1) + fabs(x));
+	case U_GELU: return gelu(x);
+	case U_GELU_TANH: return gelu_tanh(x);
+	case U_MISH: return x * tanh(softplus(x));
+	case U_RELU: return x < 0 ? C(0) : x;
+	case U_LEAKYRELU: return x < 0 ? a * x : x;
+	case U_ELU: return x < 0 ? a * expm1(x) : x;
+	case U_SELU: return b * (x <= 0 ? a * expm1(x) : x);
+	case U_CELU: return x < 0 ? a * expm1(x / a) : x;
+	case U_HARDSIGMOID: return clamp01(a * x + b);
+	case U_HARDSWISH: return x * clamp01(x / C(6) + C(0.5));
+	case U_SWISH: return x / (C(1) + exp(-a * x));
+	case U_THRESHOLDEDRELU: return x > a ? x : C(0);
+	case U_SHRINK: return x < -a ? x + b : x > a ? x - b : C(0);
+	case U_AFFINE: return a * x + b;
+	case U_SCALEDTANH: return a * tanh(b * x);
+	case U_PARAMETRICSOFTPLUS: return a * softplus(b * x);
+	default: return x;
+	}
+}
+
+template <typename T> __device__ inline T unary_int(int op, const double *q, T x)
+{
+	switch (op) {
+	case U_ABS: return Is<T>::sign && x < 0 ? (T)(0 - (u64)x) : x;
+	case U_NEG: return (T)(0 - (u64)x);
+	case U_SIGN: return (T)((x > 0) - (Is<T>::sign && x < 0));
+	case U_RELU: return Is<T>::sign && x < 0 ? 0 : x;
+	case U_NOT: return x == 0;
+	case U_BITNOT: return (T)~x;
+	default: return (T)unary_float<double>(op, q, (double)x);
+	}
+}
+
+template <typename T> __device__ inline void unary(const gpu_map &p)
+{
+	const T *x = (const T *)p.x;
+	T *y = (T *)p.y;
+	EACH(i, p.n)
+	{
+		if constexpr (Is<T>::floating)
+			y[i] = down<T>(unary_float(p.op, p.p, up(x[i])));
+		else
+			y[i] = unary_int(p.op, p.p, x[i]);
+	}
+}
+
+// Bounds lie on the device; a null one does not bound.
+template <typename T> __device__ inline void clip(const gpu_map &p)
+{
+	const T *x = (const T *)p.x;
+	T *y = (T *)p.y;
+	EACH(i, p.n)
+	{
+		auto v = up(x[i]);
+		if (p.lo && v < up(*(const T *)p.lo))
+			v = up(*(const T *)p.lo);
+		if (p.hi && v > up(*(const T *)p.hi))
+			v = up(*(const T *)p.hi);
+		y[i] = down<T>(v);
+	}
+}
+
+template <typename T> __device__ inline T int_pow(T a, int64_t b)
+{
+	u64 r = 1, base = (u64)(int64_t)a;
+	if (b < 0)
+		return a == T(1) ? T(1) : Is<T>::sign && a == T(-1) ? (b & 1 ? T(-1) : T(1)) : T(0);
+	for (; b; b >>= 1, base *= base)
+		if (b & 1)
+			r *= base;
+	return (T)r;
+}
+
+template <typename C> __device__ inline C floor_mod(C a, C b)
+{
+	C r = fmod(a, b);
+	if (r == 0)
+		return copysign(C(0), b);
+	return (r < 0) != (b < 0) ? r + b : r;
+}
+
+template <typename C> __device__ inline C binary_float(int op, C a, C b)
+{
+	switch (op) {
+	case B_ADD: return a + b;
+	case B_SUB: return a - b;
+	case B_MUL: return a * b;
+	case B_DIV: return a / b;
+	case B_MAX: return isnan(a) || a > b ? a : b;
+	case B_MIN: return isnan(a) || a < b ? a : b;
+	case B_POW: return pow(a, b);
+	case B_MOD: return floor_mod(a, b);
+	case B_FMOD: return fmod(a, b);
+	case B_PRELU: return a < 0 ? a * b : a;
+	case B_BIASGELU: return gelu(a + b);
+	case B_BIASGELU_TANH: return gelu_tanh(a + b);
+	default: return a;
+	}
+}
+
+template <typename T> __device__ inline T binary_int(int op, T a, T b)
+{
+	const bool minus = Is<T>::sign && b == (T)-1;
+	const int bits = 8 * sizeof(T);
+	switch (op) {
+	case B_ADD: return (T)((u64)a + (u64)b);
+	case B_SUB: return (T)((u64)a - (u64)b);
+	case B_MUL: return (T)((u64)a * (u64)b);
+	case B_DIV: return b == 0 ? T(0) : minus ? (T)(0 - (u64)a) : (T)(a / b);
+	case B_MAX: return a > b ? a : b;
+	case B_MIN: return a < b ? a : b;
+	case B_POW: return int_pow(a, (int64_t)b);
+	case B_FMOD: return b == 0 || minus ? T(0) : (T)(a % b);
+	case B_MOD: {
+		T r = b == 0 || minus ? T(0) : (T)(a % b);
+		return Is<T>::sign && r && (r < 0) != (b < 0) ? (T)(r + b) : r;
+	}
+	case B_AND: return a & b;
+	case B_OR: return a | b;
+	case B_XOR: return a ^ b;
+	case B_SHL: return (u64)b >= bits ? T(0) : (T)((u64)a << (int)b);
+	case B_SHR: return (u64)b >= bits ? (T)(Is<T>::sign && a < 0 ? -1 : 0) : (T)(a >> (int)b);
+	case B_PRELU: return Is<T>::sign && a < 0 ? (T)((u64)a * (u64)b) : a;
+	default: return a;
+	}
+}
+
+template <typename T> __device__ inline void binary(const gpu_binary_job &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t at[2];
+		walk<2>(p.d, p.step, i, at);
+		T a = ((const T *)p.a)[at[0]], b = ((const T *)p.b)[at[1]];
+		if constexpr (Is<T>::floating)
+			((T *)p.y)[i] = down<T>(binary_float(p.op, up(a), up(b)));
+		else
+			((T *)p.y)[i] = binary_int(p.op, a, b);
+	}
+}
+
+template <typename C> __device__ inline bool compared(int op, C a, C b)
+{
+	switch (op) {
+	case B_EQ: return a == b;
+	case B_LT: return a < b;
+	case B_LE: return a <= b;
+	case B_GT: return a > b;
+	case B_GE: return a >= b;
+	case B_AND: return a != C(0) && b != C(0);
+	case B_OR: return a != C(0) || b != C(0);
+	default: return (a != C(0)) != (b != C(0));
+	}
+}
+
+template <typename T> __device__ inline void compare(const gpu_binary_job &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t at[2];
+		walk<2>(p.d, p.step, i, at);
+		((u8 *)p.y)[i] = compared(p.op, up(((const T *)p.a)[at[0]]), up(((const T *)p.b)[at[1]]));
+	}
+}
+
+template <typename T> __device__ inline void nary(const gpu_nary &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t at[GPU_MANY];
+		walk<GPU_MANY>(p.d, p.step, i, at);
+		auto v = up(((const T *)p.in[0])[at[0]]);
+		for (int k = 1; k < p.nin; k++) {
+			auto w = up(((const T *)p.in[k])[at[k]]);
+			if constexpr (Is<T>::floating)
+				v = binary_float(p.op, v, w);
+			else
+				v = binary_int(p.op, v, w);
+		}
+		if constexpr (Is<T>::floating)
+			v *= (typename Wide<T>::type)p.scale;
+		((T *)p.y)[i] = down<T>(v);
+	}
+}
+
+template <typename T> __device__ inline void where(const gpu_where &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t at[3];
+		walk<3>(p.d, p.step, i, at);
+		((T *)p.y)[i] = p.c[at[0]] ? ((const T *)p.a)[at[1]] : ((const T *)p.b)[at[2]];
+	}
+}
+
+// From a type to every type: floats to integers cut off, integers wrap.
+template <typename V> __device__ inline void store(int to, void *y, int64_t i, V v)
+{
+	switch (to) {
+	case 1: ((f32 *)y)[i] = (f32)v; break;
+	case 2: ((u8 *)y)[i] = (u8)(i64)v; break;
+	case 3: ((i8 *)y)[i] = (i8)(i64)v; break;
+	case 4: ((u16 *)y)[i] = (u16)(i64)v; break;
+	case 5: ((i16 *)y)[i] = (i16)(i64)v; break;
+	case 6: ((i32 *)y)[i] = (i32)(i64)v; break;
+	case 7: ((i64 *)y)[i] = (i64)v; break;
+	case 9: ((u8 *)y)[i] = v != V(0); break;
+	case 10: ((f16 *)y)[i] = down<f16>(v); break;
+	case 11: ((f64 *)y)[i] = (f64)v; break;
+	case 12: ((u32 *)y)[i] = (u32)(i64)v; break;
+	case 13: ((u64 *)y)[i] = (u64)v; break;
+	case 16: ((bf16 *)y)[i] = down<bf16>(v); break;
+	}
+}
+
+template <typename T> __device__ inline void cast(const gpu_map &p)
+{
+	EACH(i, p.n)
+	{
+		if constexpr (sizeof(T) == 8 || Is<T>::floating)
+			store(p.to, p.y, i, up(((const T *)p.x)[i]));
+		else
+			store(p.to, p.y, i, (i64)((const T *)p.x)[i]);
+	}
+}
+
+template <typename T> __device__ inline void is_class(const gpu_map &p)
+{
+	EACH(i, p.n)
+	{
+		auto v = up(((const T *)p.x)[i]);
+		((u8 *)p.y)[i] = p.op ? isinf(v) && (v > 0 ? p.p[1] != 0 : p.p[0] != 0) : isnan(v);
+	}
+}
+
+#define FLOATS(X) X(f32) X(f16) X(bf16) X(f64)
+#define NUMBERS(X) FLOATS(X) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64)
+#define KERNELS(T)                                                                                                     \
+	extern "C" __global__ void unary_##T(const gpu_map p) { unary<T>(p); }                                         \
+	extern "C" __global__ void clip_##T(const gpu_map p) { clip<T>(p); }                                           \
+	extern "C" __global__ void binary_##T(const gpu_binary_job p) { binary<T>(p); }                                \
+	extern "C" __global__ void compare_##T(const gpu_binary_job p) { compare<T>(p); }                              \
+	extern "C" __global__ void nary_##T(const gpu_nary p) { nary<T>(p); }                                          \
+	extern "C" __global__ void cast_##T(const gpu_map p) { cast<T>(p); }
+NUMBERS(KERNELS)
+#define CLASS(T) extern "C" __global__ void class_##T(const gpu_map p) { is_class<T>(p); }
+FLOATS(CLASS)
+extern "C" __global__ void where_1(const gpu_where p) { where<u8>(p); }
+extern "C" __global__ void where_2(const gpu_where p) { where<u16>(p); }
+extern "C" __global__ void where_4(const gpu_where p) { where<u32>(p); }
+extern "C" __global__ void where_8(const gpu_where p) { where<u64>(p); }

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_KERNELS_PARAMS_H
+#define GPU_KERNELS_PARAMS_H
+/* What kernels are handed: one struct each, by value; read by C and by CUDA. */
+#include <stdint.h>
+
+enum { GPU_DIMS = 12, GPU_MANY = 8 };
+
+enum gpu_unary {
+	U_ABS, U_NEG, U_CEIL, U_FLOOR, U_ROUND, U_SIGN, U_SQRT, U_RECIPROCAL, U_EXP, U_LOG, U_SIN, U_COS, U_TAN,
+	U_ASIN, U_ACOS, U_ATAN, U_SINH, U_COSH, U_TANH, U_ASINH, U_ACOSH, U_ATANH, U_ERF, U_SIGMOID, U_SOFTPLUS,
+	U_SOFTSIGN, U_GELU, U_GELU_TANH, U_MISH, U_RELU, U_LEAKYRELU, U_ELU, U_SELU, U_CELU, U_HARDSIGMOID,
+	U_HARDSWISH, U_SWISH, U_THRESHOLDEDRELU, U_SHRINK, U_AFFINE, U_SCALEDTANH, U_PARAMETRICSOFTPLUS, U_CLIP,
+	U_NOT, U_BITNOT
+};
+enum gpu_binary {
+	B_ADD, B_SUB, B_MUL, B_DIV, B_MAX, B_MIN, B_POW, B_MOD, B_FMOD, B_AND, B_OR, B_XOR, B_SHL, B_SHR, B_PRELU,
+	B_BIASGELU, B_BIASGELU_TANH, B_EQ, B_LT, B_LE, B_GT, B_GE
+};
+enum gpu_reduce {
+	R_SUM, R_MEAN, R_MAX, R_MIN, R_PROD, R_L1, R_L2, R_SUMSQUARE, R_LOGSUM, R_LOGSUMEXP, R_ARGMAX, R_ARGMIN,
+	R_ARGMAX_LAST, R_ARGMIN_LAST
+};
+
+/* An index space and up to GPU_MANY walks through memory, in elements; right-aligned dims collapsed. */
+struct gpu_dims {
+	int rank;
+	int64_t dim[GPU_DIMS];
+};
+
+struct gpu_map {
+	const void *x;
+	void *y;
+	int64_t n;
+	int op, from, to; /* types as ONNX numbers them */
+	double p[2];
+	const void *lo, *hi; /* Clip: may be null */
+};
+
+struct gpu_binary_job {
+	const void *a, *b;
+	void *y;
+	int64_t n;
+	int op, tb;
+	struct gpu_dims d;
+	int64_t step[2][GPU_DIMS];
+};
+
+struct gpu_nary {
+	const void *in[GPU_MANY];
+	void *y;
+	int64_t n;
+	int op, nin;
+	double scale;
+	struct gpu_dims d;
+	int64_t step[GPU_MANY][GPU_DIMS];
+};
+
+struct gpu_where {
+	const uint8_t *c;
+	const void *a, *b;
+	void *y;
+	int64_t n;
+	struct gpu_dims d;
+	int64_t step[3][GPU_DIMS];
+};
+
+/* Copies between strided views. */
+struct gpu_strided {
+	const void *x;
+	void *y;
+	int64_t n;
+	struct gpu_dims d;
+	int64_t xs[GPU_DIMS], ys[GPU_DIMS];
+};
+
+struct gpu_pad {
+	const void *x, *value; /* value: null: zero */
+	void *y;
+	int64_t n;
+	int rank, mode; /* enum pad_mode */
+	int64_t xd[GPU_DIMS], yd[GPU_DIMS], begin[GPU_DIMS];
+};
+
+struct gpu_gather {
+	const void *x, *index, *update;
+	void *y;
+	int64_t n, outer, dim, inner, count; /* count: indices */
+	int wide; /* indices are 64 bits */
+	int rank, k, reduction;
+	int64_t xs[GPU_DIMS], id[GPU_DIMS], xd[GPU_DIMS];
+	int axis;
+	uint64_t *fault, who;
+};
+
+struct gpu_trilu {
+	const void *x;
+	void *y;
+	int64_t n, rows, cols, k;
+	int upper;
+};
+
+struct gpu_reduce_job {
+	const void *x;
+	void *y;
+	int64_t n, m; /* outputs, elements of each */
+	int op;
+	struct gpu_dims keep, red;
+	int64_t ks[GPU_DIMS], rs[GPU_DIMS];
+};
+
+struct gpu_line { /* softmax, cumulative sums: outer x n x inner */
+	const void *x;
+	void *y;
+	int64_t outer, n, inner;
+	int op, reverse, exclusive;
+};
+
+struct gpu_norm { /* rows of n: y = (x - mean) / sqrt(var + eps) * scale + bias */
+	const void *x, *add, *add2, *scale, *bias;
+	void *y, *sum;
+	void *mean, *inv; /* may be null */
+	int64_t rows, n, period, per_row, inner;
+	int rms, stat64;
+	double epsilon;
+};
+
+struct gpu_batch { /* per channel */
+	const void *x, *scale, *bias, *mean, *var;
+	void *y;
+	int64_t n, channels, inner;
+	double epsilon;
+};
+
+struct gpu_gemm {
+	const void *a, *b, *c, *r;
+	void *y;
+	int64_t m, n, k;
+	int64_t a_row, a_col, b_row, b_col, c_row, c_col;
+	struct gpu_dims batch;
+	int64_t as[GPU_DIMS], bs[GPU_DIMS], cs[GPU_DIMS];
+	double alpha, beta, act_alpha, act_beta;
+	int act;
+};
+
+enum { GPU_SPACE = 3 };
+struct gpu_conv {
+	const void *x, *w, *b, *r;
+	void *y;
+	int64_t batch, group, cin, cout; /* channels of a group */
+	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE], dilation[GPU_SPACE],
+		begin[GPU_SPACE];
+	int64_t image, pixels, window; /* products */
+	double act_alpha, act_beta;
+	int act;
+};
+
+struct gpu_pool {
+	const void *x;
+	void *y;
+	int64_t *index;
+	int64_t n, planes;
+	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE], dilation[GPU_SPACE],
+		begin[GPU_SPACE], end[GPU_SPACE];
+	int kind, count_pad, column_major; /* 0 max, 1 average, 2 lp */
+	double p;
+};
+
+enum { GPU_CODE = 64, GPU_CONSTS = 64, GPU_PW_IN = 8, GPU_PW_OUT = 4, GPU_PW_DIMS = 6 };
+struct gpu_pointwise {
+	const void *in[GPU_PW_IN];
+	void *out[GPU_PW_OUT];
+	int64_t n;
+	int ncode, nout;
+	int rank;
+	int64_t dim[GPU_PW_DIMS];
+	int64_t step[GPU_PW_IN][GPU_PW_DIMS];
+	uint8_t code[GPU_CODE][4];
+	float consts[GPU_CONSTS];
+	uint8_t outs[GPU_PW_OUT];
+};
+
+struct gpu_attention {
+	const void *q, *k, *v, *mask;
+	void *y;
+	int64_t batch, heads, kv_heads, s, t, d, dv;
+	int64_t qs[3], ks[3], vs[3], ys[3]; /* batch, head, position; elements of a head are kd apart */
+	int64_t kd;
+	int64_t ms[4];
+	int mask_bool, causal, safe;
+	double scale;
+};
+
+struct gpu_quantize {
+	const void *x, *scale, *zero;
+	void *y;
+	int64_t n, outer, dim, inner, block, blocks; /* block 0: per axis; dim 0: per tensor */
+	int from, to, has_zero;
+};
+
+#endif

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/trees.h"
+
+#include "base/hash.h"
+#include "base/pool.h"
+#include "cpu/move.h"
+
+#include <math.h>
+
+enum mode { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF };
+
+struct tree_node {
+	double value;
+	int64_t feature, yes, no; /* nodes */
+	int64_t first, count;	  /* of a leaf: weights; of MEMBER: members */
+	uint8_t mode;
+	bool nan_yes;
+};
+
+struct weight {
+	int64_t target, next; /* next: of the same leaf, or -1 */
+	double value;
+};
+
+struct forest {
+	struct tree_node *node;
+	int64_t nnodes, *root, nroots, targets, features; /* features: at least so many are read */
+	struct weight *weight;
+	double *member;
+	double *base; /* per target, or NULL */
+	int64_t nbase;
+	enum tree_aggregate aggregate;
+	enum post_transform post;
+	bool binary;	   /* two labels, weights for one */
+	bool all_positive;
+};
+
+/* ---- building ----------------------------------------------------------------------------------------- */
+
+static int bad(const struct site *s, struct diag *d, const char *expected)
+{
+	return site_fail(s, d, E_OP_ATTRIBUTE, expected, NULL);
+}
+
+/* Element i of the tensor form where it is given, else of the list. */
+static double number_at(const struct tensor *t, const struct floats *f, int64_t i)
+{
+	return t ? elem_f64(tensor_dtype(t), t->data, i) : (double)f->v[i];
+}
+
+static int64_t number_count(const struct tensor *t, const struct floats *f)
+{
+	return t ? tensor_count(t) : f->n < 0 ? 0 : f->n;
+}
+
+static int mode_of(const struct text *t)
+{
+	static const char *const names[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ",
+					    "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
+
+	for (int i = 0; i < (int)(sizeof(names) / sizeof(*names)); i++)
+		if (t->n == strlen(names[i]) && !memcmp(t->s, names[i], t->n))
+			return i;
+	return -1;
+}
+
+struct node_key {
+	int64_t tree, node;
+};
+
+static int64_t find_node(const struct map *m, int64_t tree, int64_t node)
+{
+	struct node_key k = {tree, node};
+	return map_get(m, (const char *)&k, sizeof(k));
+}
+
+static int read_nodes(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f, struct map *m)
+{
+	int64_t n = p->nodes_nodeids.n, values = number_count(p->nodes_values_as_tensor, &p->nodes_values);
+	struct node_key *keys;
+
+	if (n < 1 || n >= UINT32_MAX || p->nodes_treeids.n != n || p->nodes_featureids.n != n ||
+	    p->nodes_modes.n != n || p->nodes_truenodeids.n != n || p->nodes_falsenodeids.n != n || values != n ||
+	    (p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.n != n))
+		return bad(s, d, "nodes_* of one length");
+	f->nnodes = n;
+	f->node = arena_new_n(s->node_arena, struct tree_node, (size_t)n);
+	keys = arena_new_n(s->node_arena, struct node_key, (size_t)n);
+	for (int64_t i = 0; i < n; i++) {
+		int mode = mode_of(&p->nodes_modes.v[i]);
+		keys[i] = (struct node_key){p->nodes_treeids.v[i], p->nodes_nodeids.v[i]};
+		if (!map_set(m, (const char *)&keys[i], sizeof(keys[i]), (uint32_t)i))
+			return bad(s, d, "node ids that are unique in their tree");
+		if (mode < 0 || mode == MEMBER || (mode != LEAF && p->nodes_featureids.v[i] < 0))
+			return bad(s, d, "known nodes_modes and nodes_featureids of 0 or more");
+		f->node[i] = (struct tree_node){
+			.value = number_at(p->nodes_values_as_tensor, &p->nodes_values, i),
+			.feature = p->nodes_featureids.v[i], .mode = (uint8_t)mode, .first = -1,
+			.nan_yes = p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.v[i]};
+		if (mode != LEAF && f->node[i].feature >= f->features)
+			f->features = f->node[i].feature + 1;
+	}
+	return 0;
+}
+
+/* Children by id; what is nobody's child is a root. */
+static int link_nodes(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f,
+		      const struct map *m)
+{
+	bool *child = arena_new_n(s->node_arena, bool, (size_t)f->nnodes);
+
+	for (int64_t i = 0; i < f->nnodes; i++) {
+		struct tree_node *n = &f->node[i];
+		if (n->mode == LEAF)
+			continue;
+		n->yes = find_node(m, p->nodes_treeids.v[i], p->nodes_truenodeids.v[i]);
+		n->no = find_node(m, p->nodes_treeids.v[i], p->nodes_falsenodeids.v[i]);
+		if (n->yes < 0 || n->no < 0)
+			return bad(s, d, "branches that lead to nodes of their tree");
+		child[n->yes] = child[n->no] = true;
+	}
+	f->root = arena_new_n(s->node_arena, int64_t, (size_t)f->nnodes);
+	for (int64_t i = 0; i < f->nnodes; i++)
+		if (!child[i])
+			f->root[f->nroots++] = i;
+	return f->nroots ? 0 : bad(s, d, "trees with a root");
+}
+
+static int read_weights(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f,
+			const struct map *m)
+{
+	int64_t n = p->leaf_ids.n;
+
+	if (n < 1 || p->leaf_treeids.n != n || p->leaf_nodeids.n != n ||
+	    number_count(p->leaf_weights_as_tensor, &p->leaf_weights) != n)
+		return bad(s, d, "weights, their ids, trees and nodes of one length");
+	f->weight = arena_new_n(s->node_arena, struct weight, (size_t)n);
+	f->all_positive = true;
+	for (int64_t i = n - 1; i >= 0; i--) { /* each goes in front: from the back, so that they end in order */
+		int64_t at = find_node(m, p->leaf_treeids.v[i], p->leaf_nodeids.v[i]);
+		if (at < 0)
+			return bad(s, d, "weights of nodes that there are");
+		if (p->leaf_ids.v[i] < 0 || p->leaf_ids.v[i] >= f->targets)
+			return bad(s, d, "weights of targets that there are");
+		f->weight[i] = (struct weight){p->leaf_ids.v[i], f->node[at].first,
+					       number_at(p->leaf_weights_as_tensor, &p->leaf_weights, i)};
+		f->node[at].first = i;
+		f->all_positive &= f->weight[i].value >= 0;
+	}
+	return 0;
+}
+
+static int forest_create(struct site *s, struct diag *d, int64_t targets, struct forest **out)
+{
+	const struct tree_params *p = site_params(s);
+	struct forest *f = arena_new(s->node_arena, struct forest);
+	struct map m = {.arena = s->node_arena};
+	int err;
+
+	f->targets = targets;
+	f->aggregate = (enum tree_aggregate)p->aggregate_function;
+	f->post = (enum post_transform)p->post_transform;
+	f->nbase = number_count(p->base_values_as_tensor, &p->base_values);
+	f->base = arena_new_n(s->node_arena, double, (size_t)f->nbase + 1);
+	for (int64_t i = 0; i < f->nbase; i++)
+		f->base[i] = number_at(p->base_values_as_tensor, &p->base_values, i);
+	err = read_nodes(s, d, p, f, &m);
+	if (!err)
+		err = link_nodes(s, d, p, f, &m);
+	if (!err)
+		err = read_weights(s, d, p, f, &m);
+	*out = f;
+	s->state = f;
+	return err;
+}
+
+int tree_regressor_create(struct site *s, struct diag *d)
+{
+	const struct tree_params *p = site_params(s);
+	struct forest *f;
+
+	return forest_create(s, d, p->n_targets == INT_ABSENT ? 1 : p->n_targets, &f);
+}
+
+int tree_classifier_create(struct site *s, struct diag *d)
+{
+	const struct tree_params *p = site_params(s);
+	bool one = true;
+	struct forest *f;
+	int64_t n = p->classlabels_strings.n > 0 ? p->classlabels_strings.n : p->classlabels_int64s.n;
+	int err = forest_create(s, d, n, &f);
+
+	if (err)
+		return err;
+	f->aggregate = TREE_SUM;
+	for (int64_t i = 1; i < p->leaf_ids.n; i++)
+		one &= p->leaf_ids.v[i] == p->leaf_ids.v[0];
+	f->binary = n == 2 && one;
+	return 0;
+}
+
+/* ---- TreeEnsemble: interior nodes first, then the leaves as nodes ------------------------------------------ */
+
+static int64_t branch(const struct ints *leaf, const struct ints *id, int64_t i, int64_t nodes, int64_t leaves)
+{
+	int64_t k = id->v[i], limit = leaf->v[i] ? leaves : nodes;
+
+	return k < 0 || k >= limit ? -1 : leaf->v[i] ? nodes + k : k;
+}
+
+static int ensemble_nodes(struct site *s, struct diag *d, const struct ensemble_params *p, struct forest *f)
+{
+	int64_t n = p->nodes_featureids.n, leaves = p->leaf_targetids.n, at = 0;
+	int64_t members = p->membership_values ? tensor_count(p->membership_values) : 0;
+
+	f->member = arena_new_n(s->node_arena, double, (size_t)members + 1);
+	for (int64_t i = 0; i < members; i++)
+		f->member[i] = elem_f64(tensor_dtype(p->membership_values), p->membership_values->data, i);
+	for (int64_t i = 0; i < n; i++) {
+		struct tree_node *v = &f->node[i];
+		int64_t mode = elem_i64(tensor_dtype(p->nodes_modes), p->nodes_modes->data, i);
+		*v = (struct tree_node){
+			.value = elem_f64(tensor_dtype(p->nodes_splits), p->nodes_splits->data, i),
+			.feature = p->nodes_featureids.v[i], .mode = (uint8_t)mode, .first = -1,
+			.yes = branch(&p->nodes_trueleafs, &p->nodes_truenodeids, i, n, leaves),
+			.no = branch(&p->nodes_falseleafs, &p->nodes_falsenodeids, i, n, leaves),
+			.nan_yes = p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.v[i]};
+		if (mode < LEQ || mode > MEMBER || v->feature < 0 || v->yes < 0 || v->no < 0)
+			return bad(s, d, "known modes, features and branches");
+		if (v->feature >= f->features)
+			f->features = v->feature + 1;
+		if (mode != MEMBER)
+			continue;
+		v->first = at;
+		while (at < members && !isnan(f->member[at]))
+			at++;
+		v->count = at - v->first;
+		at++;
+	}
+	for (int64_t i = 0; i < leaves; i++) {
+		f->node[n + i] = (struct tree_node){.mode = LEAF, .first = i};
+		f->weight[i] = (struct weight){p->leaf_targetids.v[i], -1,
+					       elem_f64(tensor_dtype(p->leaf_weights), p->leaf_weights->data, i)};
+		if (f->weight[i].target < 0 || f->weight[i].target >= f->targets)
+			return bad(s, d, "leaf_targetids below n_targets");
+	}
+	return 0;
+}
+
+int ensemble_create(struct site *s, struct diag *d)
+{
+	const struct ensemble_params *p = site_params(s);
+	struct forest *f = arena_new(s->node_arena, struct forest);
+	int64_t n = p->nodes_featureids.n, leaves = p->leaf_targetids.n;
+
+	if (n < 1 || leaves < 1 || p->nodes_falseleafs.n != n || p->nodes_falsenodeids.n != n ||
+	    p->nodes_trueleafs.n != n || p->nodes_truenodeids.n != n || tensor_count(p->nodes_modes) != n ||
+	    tensor_count(p->nodes_splits) != n || tensor_count(p->leaf_weights) != leaves || p->tree_roots.n < 1 ||
+	    (p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.n != n))
+		return bad(s, d, "nodes_* of one length, leaf_* of one length, and roots");
+	f->targets = p->n_targets == INT_ABSENT ? 1 : p->n_targets;
+	f->aggregate = (enum tree_aggregate)p->aggregate_function;
+	f->post = (enum post_transform)p->post_transform;
+	f->nnodes = n + leaves;
+	f->node = arena_new_n(s->node_arena, struct tree_node, (size_t)f->nnodes);
+	f->weight = arena_new_n(s->node_arena, struct weight, (size_t)leaves);
+	f->nroots = p->tree_roots.n;
+	f->root = arena_new_n(s->node_arena, int64_t, (size_t)f->nroots);
+	for (int64_t i = 0; i < f->nroots; i++) {
+		f->root[i] = p->tree_roots.v[i];
+		if (f->root[i] < 0 || f->root[i] >= n)
+			return bad(s, d, "tree_roots among the nodes");
+	}
+	s->state = f;
+	return ensemble_nodes(s, d, p, f);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
+
+static bool is_member(const struct forest *f, const struct tree_node *n, double x)
+{
+	for (int64_t i = 0; i < n->count; i++)
+		if (f->member[n->first + i] == x)
+			return true;
+	return false;
+}
+
+static bool holds(const struct forest *f, const struct tree_node *n, double x)
+{
+	if (n->nan_yes && isnan(x))
+		return true;
+	switch ((enum mode)n->mode) {
+	case LEQ: return x <= n->value;
+	case LT: return x < n->value;
+	case GTE: return x >= n->value;
+	case GT: return x > n->value;
+	case EQ: return x == n->value;
+	case NEQ: return x != n->value;
+	case MEMBER: return is_member(f, n, x);
+	case LEAF: break;
+	}
+	return false;
+}
+
+/* The leaf of one tree; NULL: its branches run in a circle. */
+static const struct tree_node *descend(const struct forest *f, int64_t root, const struct tensor *x, int64_t at)
+{
+	const struct tree_node *n = &f->node[root];
+
+	for (int64_t steps = 0; n->mode != LEAF; steps++) {
+		if (steps > f->nnodes)
+			return NULL;
+		n = &f->node[holds(f, n, elem_f64(tensor_dtype(x), x->data, at + n->feature)) ? n->yes : n->no];
+	}
+	return n;
+}
+
+static void add_leaf(const struct forest *f, const struct tree_node *leaf, double *score, bool *has)
+{
+	for (int64_t i = leaf->first; i >= 0; i = f->weight[i].next) {
+		const struct weight *w = &f->weight[i];
+		double *s = &score[w->target];
+		if (f->aggregate == TREE_MIN)
+			*s = !has[w->target] || w->value < *s ? w->value : *s;
+		else if (f->aggregate == TREE_MAX)
+			*s = !has[w->target] || w->value > *s ? w->value : *s;
+		else
+			*s += w->value;
+		has[w->target] = true;
+	}
+}
+
+static bool score_row(const struct forest *f, const struct tensor *x, int64_t at, double *score, bool *has)
+{
+	for (int64_t t = 0; t < f->targets; t++) {
+		score[t] = 0;
+		has[t] = false;
+	}
+	for (int64_t r = 0; r < f->nroots; r++) {
+		const struct tree_node *leaf = descend(f, f->root[r], x, at);
+		if (!leaf)
+			return false;
+		add_leaf(f, leaf, score, has);
+	}
+	return true;
+}
+
+/* Scratch of a run: scores and marks of one row, and the row's results. */
+struct row_room {
+	double *score;
+	float *out;
+	int64_t *label; /* all rows */
+	bool *has;
+	void *all;
+};
+
+static bool room_make(struct row_room *r, int64_t targets, int64_t rows)
+{
+	size_t n = (size_t)targets + 2;
+	char *p = mem_alloc(n * (sizeof(double) + sizeof(float) + sizeof(bool)) + ((size_t)rows + 1) * sizeof(int64_t),
+			    MEM_WORKSPACE);
+
+	r->all = p;
+	if (!p)
+		return false;
+	r->score = (double *)(void *)p;
+	r->label = (int64_t *)(void *)(r->score + n);
+	r->out = (float *)(void *)(r->label + rows + 1);
+	r->has = (bool *)(void *)(r->out + n);
+	return true;
+}
+
+static int check_width(const struct call *c, const struct forest *f, int64_t width)
+{
+	return f->features <= width ? 0 :
+				      call_fail(c, E_SHAPE, fmt(c->diag, "%lld features", (long long)f->features),
+						fmt(c->diag, "%lld", (long long)width));
+}
+
+int tree_regressor_run(const struct call *c)
+{
+	const struct forest *f = c->step->node_state;
+	const struct tensor *x = c->in[0];
+	struct tensor *y = c->out[0];
+	int64_t rows, width;
+	struct row_room m;
+	int err;
+
+	ml_rows(x, &rows, &width);
+	err = check_width(c, f, width);
+	if (err)
+		return err;
+	if (!room_make(&m, f->targets, 0))
+		return call_fail(c, E_MEMORY, NULL, NULL);
+	for (int64_t r = 0; r < rows && !err; r++) {
+		if (!score_row(f, x, r * width, m.score, m.has)) {
+			err = call_fail(c, E_OP_ATTRIBUTE, "trees", "branches that run in a circle");
+			break;
+		}
+		for (int64_t t = 0; t < f->targets; t++) {
+			double v = f->aggregate == TREE_AVERAGE ? m.score[t] / (double)f->nroots : m.score[t];
+			v += f->nbase == f->targets ? f->base[t] : f->nbase == 1 && f->targets == 1 ? f->base[0] : 0;
+			m.out[t] = (float)v;
+			m.score[t] = v;
+		}
+		/* a double result without transform keeps its digits */
+		if (f->post != POST_NONE) {
+			post_apply(f->post, m.out, f->targets);
+			for (int64_t t = 0; t < f->targets; t++)
+				m.score[t] = (double)m.out[t];
+		}
+		for (int64_t t = 0; t < f->targets; t++)
+			elem_set_f64(tensor_dtype(y), y->data, r * f->targets + t, m.score[t]);
+	}
+	mem_free(m.all);
+	return err;
+}
+
+static int64_t best_of(const double *v, int64_t n)
+{
+	int64_t best = 0;
+
+	for (int64_t i = 1; i < n; i++)
+		if (v[i] > v[best])
+			best = i;
+	return best;
+}
+
+/* Label and scores of one row. */
+static int64_t classify(const struct forest *f, double *score, float *out)
+{
+	int64_t n = f->targets;
+
+	if (f->binary) {
+		/* the weights are for one class: it is the second, whichever their id */
+		double s = score[0] + score[1];
+		s += f->nbase == 2 ? f->base[1] : f->nbase == 1 ? f->base[0] : 0;
+		post_pair(f->post, (float)s, !f->all_positive, out);
+		return f->all_positive ? s > 0.5 : s > 0;
+	}
+	for (int64_t t = 0; t < n; t++) {
+		score[t] += f->nbase == n ? f->base[t] : 0;
+		out[t] = (float)score[t];
+	}
+	post_apply(f->post, out, n);
+	return best_of(score, n);
+}
+
+int tree_classifier_run(const struct call *c)
+{
+	const struct tree_params *p = call_params(c);
+	const struct forest *f = c->step->node_state;
+	const struct tensor *x = c->in[0];
+	struct tensor *z = c->step->nout > 1 ? c->out[1] : NULL;
+	int64_t rows, width;
+	struct row_room m;
+
+	ml_rows(x, &rows, &width);
+	int err = check_width(c, f, width);
+	if (err)
+		return err;
+	struct shape s = {.rank = 2, .dim = {rows, f->targets}};
+	if (z)
+		err = out_ready(c, 1, DT_F32, &s);
+	if (err)
+		return err;
+	if (!room_make(&m, f->targets, rows))
+		return call_fail(c, E_MEMORY, NULL, NULL);
+	for (int64_t r = 0; r < rows && !err; r++) {
+		if (!score_row(f, x, r * width, m.score, m.has))
+			err = call_fail(c, E_OP_ATTRIBUTE, "trees", "branches that run in a circle");
+		else
+			m.label[r] = classify(f, m.score, m.out);
+		if (z && !err)
+			memcpy((float *)z->data + r * f->targets, m.out, (size_t)f->targets * sizeof(float));
+	}
+	if (!err)
+		err = ml_labels(c, &p->classlabels_strings, &p->classlabels_int64s, m.label, rows);
+	mem_free(m.all);
+	return err;
+}
