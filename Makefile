@@ -183,7 +183,7 @@ endif
 GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(OUT)/gpu/%.fatbin)
 $(OUT)/gpu/%.fatbin: gpu/kernels/%.cu $(wildcard gpu/kernels/*.h gpu/kernels/*.cuh) $(OUT)/gpu/archs
 	@mkdir -p $(@D)
-	$(call say,NVCC,$(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -Igpu/kernels \
+	$(call say,NVCC,$(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Igpu/kernels \
 		$(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -o $@ $<)
 ifneq ($(strip $(GPU_ARCHS)),$(file <$(OUT)/gpu/archs))
 $(shell mkdir -p $(OUT)/gpu)$(file >$(OUT)/gpu/archs,$(strip $(GPU_ARCHS)))
@@ -192,7 +192,7 @@ $(OUT)/gpu/archs: ;
 $(GEN)/gpu_images.c: $(GPU_FATBIN)
 	@mkdir -p $(@D)
 	@{ echo '#include "gpu/kernels/image.h"'; for f in $(GPU_CU:gpu/kernels/%.cu=%); do \
-		echo "__asm__(\".section .rodata\\n.balign 16\\ngpu_image_$$f:\\n.incbin \\\"$(OUT)/gpu/$$f.fatbin\\\"\\n.previous\");"; \
+		printf '%s\n' "__asm__(\".section .rodata\\n.balign 16\\ngpu_image_$$f:\\n.incbin \\\"$(OUT)/gpu/$$f.fatbin\\\"\\n.previous\");"; \
 		echo "extern const unsigned char gpu_image_$$f[];"; done; \
 		echo 'const struct gpu_image gpu_images[] = {'; \
 		for f in $(GPU_CU:gpu/kernels/%.cu=%); do echo "{\"$$f\", gpu_image_$$f},"; done; echo '{0}};'; } >$@
@@ -312,6 +312,7 @@ datadir := $(DESTDIR)$(PREFIX)/share
 
 # FILE@FOLDER of everything that is installed as data
 DATA := $(foreach f,$(sort $(wildcard man/*.1)),$(f)@$(datadir)/man/man1) \
+	$(foreach f,$(sort $(wildcard man/*.7)),$(f)@$(datadir)/man/man7) \
 	$(foreach f,$(sort $(wildcard configs/*.yaml)),$(f)@$(datadir)/infer/configs) \
 	completions/_infer@$(datadir)/zsh/site-functions \
 	completions/infer.fish@$(datadir)/fish/vendor_completions.d \

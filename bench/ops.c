@@ -77,6 +77,13 @@ static void run_many(struct bench *b, long n)
 	printf("\n");
 }
 
+static void step_begin(struct observer *o, const struct step *s, const struct call *c)
+{
+	(void)o;
+	(void)s;
+	(void)c;
+}
+
 static void step_end(struct observer *o, const struct step *s, const struct call *c)
 {
 	(void)o;
@@ -87,7 +94,7 @@ static void step_end(struct observer *o, const struct step *s, const struct call
 
 static void show_steps(struct bench *b)
 {
-	struct observer o = {.end = step_end};
+	struct observer o = {.begin = step_begin, .end = step_end};
 
 	session_observe(b->session, &o);
 	if (session_run(b->session, b->in, b->out, &b->diag))

@@ -41,6 +41,9 @@ void manual_page(const struct command *c, FILE *stream);
 /* `infer --help` (c NULL) and `infer COMMAND --help`. */
 void help_print(const struct command *c, FILE *stream);
 
+/* infer-operators(7): operators, versions, types, devices. */
+void operators_page(FILE *f);
+
 /* The completion script for a shell ("bash", "zsh", "fish"); false where there is none. */
 bool shell_script(const char *shell, FILE *stream);
 

@@ -58,6 +58,12 @@ static int write_file(const char *dir, const char *name,
 	return rc;
 }
 
+static void operators(const struct command *c, FILE *f)
+{
+	(void)c;
+	operators_page(f);
+}
+
 static int manual(const char *dir, struct diag *d)
 {
 	char name[64];
@@ -67,7 +73,7 @@ static int manual(const char *dir, struct diag *d)
 		snprintf(name, sizeof(name), "infer-%s.1", c->name);
 		rc = write_file(dir, name, manual_page, c, d);
 	}
-	return rc;
+	return rc ? rc : write_file(dir, "infer-operators.7", operators, NULL, d);
 }
 
 int cmd_gen(int argc, char *const *argv, struct diag *d)

@@ -232,7 +232,7 @@ static void see_also(const struct command *self, FILE *f)
 		fprintf(f, "%s.BR infer\\-%s (1)", first ? "" : " ,\n", c->name);
 		first = false;
 	}
-	fputc('\n', f);
+	fputs(" ,\n.BR infer\\-operators (7)\n", f);
 }
 
 /* ---- pages */

@@ -4,11 +4,13 @@
 #include "base/clock.h"
 #include "base/pool.h"
 #include "cpu/cpu.h"
+#include "gpu/cuda.h"
 #include "onnx/load.h"
 #include "onnx/weights.h"
 #include "opt/pipeline.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct session {
@@ -52,8 +54,10 @@ void session_close(struct session *s)
 	instance_free(s->instance);
 	store_free(s->runtime.store);
 	uploads_free(&s->runtime);
-	if (s->runtime.device)
+	if (s->runtime.device && s->runtime.device != s->runtime.host)
 		s->runtime.backend->close(s->runtime.device);
+	if (s->runtime.host)
+		cpu_backend.close(s->runtime.host);
 	onnx_unload(s->model);
 	struct arena a = s->arena;
 	arena_free(&a);
@@ -80,6 +84,48 @@ static void drop_pages(void *model, const struct tensor *t)
 	weights_drop(model, t);
 }
 
+/* "cuda" and "cuda:1": a device by name, which nothing replaces. */
+static int open_cuda(struct session *s, const char *name, struct diag *d)
+{
+	char *end = NULL;
+	long ordinal = name[4] == ':' ? strtol(name + 5, &end, 10) : 0;
+
+	if (end && (*end || end == name + 5 || ordinal < 0 || ordinal > 1 << 16))
+		return FAIL(d, E_DEVICE, .expected = "cuda or cuda:N", .actual = fmt(d, "%s", name));
+	struct device *device = cuda_backend.open((int)ordinal, &s->config, d);
+	if (!device)
+		return -E_DEVICE;
+	s->runtime.backend = &cuda_backend;
+	s->runtime.device = device;
+	s->runtime.stream = cuda_stream(device);
+	return 0;
+}
+
+/* Why `auto` did not take a GPU, in a few words that live as long as the session. */
+static const char *reason(struct session *s, const struct diag *why)
+{
+	const struct finding *f = why->first;
+	const char *what = f ? f->message ? f->message : code_title(f->code) : "no reason given";
+
+	return arena_printf(&s->arena, "no usable GPU: %s", what);
+}
+
+static int choose_device(struct session *s, const char *name, struct diag *d)
+{
+	struct diag why = {0};
+
+	s->why = "asked for";
+	if (!strcmp(name, "cpu"))
+		return 0;
+	if (strcmp(name, "auto") != 0)
+		return open_cuda(s, name, d);
+	s->why = "auto found it";
+	if (open_cuda(s, "cuda", &why))
+		s->why = reason(s, &why);
+	diag_free(&why);
+	return 0;
+}
+
 /* The first prepare or run: from here on a device is held. */
 static int start_device(struct session *s, struct diag *d)
 {
@@ -88,17 +134,16 @@ static int start_device(struct session *s, struct diag *d)
 
 	if (s->instance)
 		return 0;
-	if (!strncmp(name, "cuda", 4))
-		return FAIL(d, E_DEVICE, .expected = fmt(d, "device %s", name),
-			    .actual = "a build without the CUDA backend");
-	s->why = strcmp(name, "cpu") ? "this build has no CUDA backend" : "asked for";
 	s->runtime = (struct runtime){.backend = &cpu_backend, .cpu = &cpu_backend, .config = &s->config,
 				      .store = store_new(drop_pages, s->model), .observer = s->runtime.observer,
 				      .arena = &s->arena};
-	s->runtime.device = cpu_backend.open(0, &s->config, d);
-	s->runtime.host = s->runtime.device;
-	if (!s->runtime.device)
+	s->runtime.host = cpu_backend.open(0, &s->config, d);
+	if (!s->runtime.host)
 		return FAIL(d, E_DEVICE, .message = "the CPU backend did not open");
+	s->runtime.device = s->runtime.host;
+	int err = choose_device(s, name, d);
+	if (err)
+		return err;
 	s->instance = instance_new(s->model->graph, &s->runtime);
 	s->times.open = clock_ns() - t0;
 	return 0;

@@ -82,7 +82,7 @@ struct gpu_pad {
 	int64_t xd[GPU_DIMS], yd[GPU_DIMS], begin[GPU_DIMS];
 };
 
-struct gpu_gather {
+struct gpu_gather_job {
 	const void *x, *index, *update;
 	void *y;
 	int64_t n, outer, dim, inner, count; /* count: indices */
@@ -144,7 +144,7 @@ struct gpu_gemm {
 };
 
 enum { GPU_SPACE = 3 };
-struct gpu_conv {
+struct gpu_conv_job {
 	const void *x, *w, *b, *r;
 	void *y;
 	int64_t batch, group, cin, cout; /* channels of a group */
@@ -155,7 +155,7 @@ struct gpu_conv {
 	int act;
 };
 
-struct gpu_pool {
+struct gpu_pool_job {
 	const void *x;
 	void *y;
 	int64_t *index;
@@ -180,7 +180,7 @@ struct gpu_pointwise {
 	uint8_t outs[GPU_PW_OUT];
 };
 
-struct gpu_attention {
+struct gpu_attention_job {
 	const void *q, *k, *v, *mask;
 	void *y;
 	int64_t batch, heads, kv_heads, s, t, d, dv;

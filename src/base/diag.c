@@ -44,14 +44,30 @@ int code_exit(enum code code)
 	return codes[code].exit;
 }
 
+/* A finding outlives the model that it is about: it holds its own text. */
+static struct finding *keep(struct arena *a, const struct finding *f)
+{
+	struct finding *copy = arena_dup(a, f, sizeof(*f));
+	const char **text[] = {&copy->model,	&copy->node,	 &copy->op,	&copy->slot,
+			       &copy->message, &copy->expected, &copy->actual, &copy->hint};
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(*text); i++)
+		*text[i] = arena_str(a, *text[i]);
+	if (f->nrows) {
+		struct diag_row *rows = arena_dup(a, f->rows, f->nrows * sizeof(*f->rows));
+		for (size_t i = 0; i < f->nrows; i++)
+			rows[i] = (struct diag_row){arena_str(a, rows[i].label), arena_str(a, rows[i].text)};
+		copy->rows = rows;
+	}
+	copy->next = NULL;
+	return copy;
+}
+
 int diag_add(struct diag *d, const struct finding *f)
 {
 	if (!d)
 		return -(int)f->code;
-	struct finding *copy = arena_dup(&d->arena, f, sizeof(*f));
-	if (f->nrows)
-		copy->rows = arena_dup(&d->arena, f->rows, f->nrows * sizeof(*f->rows));
-	copy->next = NULL;
+	struct finding *copy = keep(&d->arena, f);
 	if (d->last)
 		d->last->next = copy;
 	else

@@ -20,16 +20,16 @@ struct att {
 	int64_t batch, heads, kv_heads, queries, keys, size, vsize;
 	float scale, softcap;
 	bool causal;
-	bool last_sees_all; /* causal says nothing of the last query */
-	int64_t left, right;   /* window; -1: no bound */
-	int64_t offset;	       /* position of query 0 */
+	bool last_sees_all;	/* causal says nothing of the last query */
+	int64_t left, right;	/* window; -1: no bound */
+	int64_t offset;		/* position of query 0 */
 	const int64_t *offsets; /* of each batch, instead */
-	const int64_t *valid;  /* of each batch: keys that count; NULL: all */
+	const int64_t *valid;	/* of each batch: keys that count; NULL: all */
 	int64_t mask_step[ATT_MASKS][4], mask_keys[ATT_MASKS];
 	const uint8_t *hide; /* 0: the key is hidden */
 	int64_t hide_step[4], hide_keys;
-	float hidden;	/* what a hidden key's score gets added; -inf: it is out */
-	int mode;	/* what qk is: 0 product, 1 capped, 2 masked, 3 probabilities */
+	float hidden;	  /* what a hidden key's score gets added; -inf: it is out */
+	int mode;	  /* what qk is: 0 product, 1 capped, 2 masked, 3 probabilities */
 	enum dtype round; /* scores and probabilities go through this type */
 };
 
@@ -50,7 +50,8 @@ static size_t att_scratch_one(enum gemm_type t, int64_t queries, int64_t keys)
 {
 	size_t rows = (size_t)(queries < ATT_BLOCK ? queries : ATT_BLOCK);
 
-	return scratch_size(gemm_scratch_one(t)) + scratch_size(rows * (size_t)keys * (t == GEMM_F64 ? 8 : 4));
+	return scratch_size(gemm_scratch_one(t)) +
+	       scratch_size(rows * (size_t)keys * (t == GEMM_F64 ? 8 : 4));
 }
 
 static const struct tensor *att_in(const struct call *c, uint32_t i)
@@ -167,7 +168,8 @@ static void attention_sizes(const struct attention *p, const struct shape *q, co
 static int attention_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	const struct attention *p = site_params(site);
-	const struct vinfo *q = site_in(site, ATT_Q), *k = site_in(site, ATT_K), *v = site_in(site, ATT_V);
+	const struct vinfo *q = site_in(site, ATT_Q), *k = site_in(site, ATT_K),
+			   *v = site_in(site, ATT_V);
 	const struct vinfo *past = site_in(site, ATT_PAST_K), *mask = site_in(site, ATT_MASK);
 	enum gemm_type t = gemm_of((enum dtype)q->type.dtype);
 	size_t elem = t == GEMM_F64 ? 8 : 4;
@@ -175,11 +177,13 @@ static int attention_reshape(struct site *site, struct step *step, struct diag *
 
 	(void)d;
 	attention_sizes(p, &q->shape, &k->shape, &v->shape, past ? &past->shape : NULL, &a);
-	step->workspace = wide_workspace(site) + 2 * scratch_size((size_t)a.batch * sizeof(int64_t)) +
-			  scratch_size(att_scratch_one(t, a.queries, a.keys) * (size_t)pool_threads());
+	step->workspace =
+		wide_workspace(site) + 2 * scratch_size((size_t)a.batch * sizeof(int64_t)) +
+		scratch_size(att_scratch_one(t, a.queries, a.keys) * (size_t)pool_threads());
 	if (past)
-		step->workspace += scratch_size((size_t)(a.batch * a.kv_heads * a.keys * a.size) * elem) +
-				   scratch_size((size_t)(a.batch * a.kv_heads * a.keys * a.vsize) * elem);
+		step->workspace +=
+			scratch_size((size_t)(a.batch * a.kv_heads * a.keys * a.size) * elem) +
+			scratch_size((size_t)(a.batch * a.kv_heads * a.keys * a.vsize) * elem);
 	if (mask)
 		step->workspace += scratch_size((size_t)shape_count(&mask->shape) * elem);
 	return 0;
@@ -188,9 +192,14 @@ static int attention_reshape(struct site *site, struct step *step, struct diag *
 static int attention_run(const struct call *c)
 {
 	const struct attention *p = call_params(c);
-	const struct tensor *past = att_in(c, ATT_PAST_K), *mask = att_in(c, ATT_MASK), *pad = att_in(c, ATT_NONPAD);
-	struct att a = {.softcap = p->softcap, .causal = p->is_causal != 0, .left = p->left_window_size,
-			.right = p->right_window_size, .hidden = -INFINITY, .mode = (int)p->qk_matmul_output_mode};
+	const struct tensor *past = att_in(c, ATT_PAST_K), *mask = att_in(c, ATT_MASK),
+			    *pad = att_in(c, ATT_NONPAD);
+	struct att a = {.softcap = p->softcap,
+			.causal = p->is_causal != 0,
+			.left = p->left_window_size,
+			.right = p->right_window_size,
+			.hidden = -INFINITY,
+			.mode = (int)p->qk_matmul_output_mode};
 	struct scratch s = scratch_of(c);
 
 	attention_sizes(p, &c->in[ATT_Q]->shape, &c->in[ATT_K]->shape, &c->in[ATT_V]->shape,
@@ -220,12 +229,14 @@ static int attention_run(const struct call *c)
 	}
 	if (tensor_count(c->out[0]) == 0 && a.keys == 0)
 		return 0;
-	return tensor_dtype(c->in[ATT_Q]) == DT_F64 ? run_attention_f64(c, &a, &s) : run_attention_f32(c, &a, &s);
+	return tensor_dtype(c->in[ATT_Q]) == DT_F64 ? run_attention_f64(c, &a, &s)
+						    : run_attention_f32(c, &a, &s);
 }
 
 static bool attention_accepts(const struct site *s, struct why *why)
 {
-	enum dtype q = (enum dtype)site_in(s, ATT_Q)->type.dtype, v = (enum dtype)site_in(s, ATT_V)->type.dtype;
+	enum dtype q = (enum dtype)site_in(s, ATT_Q)->type.dtype,
+		   v = (enum dtype)site_in(s, ATT_V)->type.dtype;
 
 	if ((q == DT_F64) != (v == DT_F64))
 		return refuse(why, "f64 and %s together", dtype_name(q == DT_F64 ? v : q));
@@ -234,7 +245,8 @@ static bool attention_accepts(const struct site *s, struct why *why)
 
 /* ---- FlexAttention ---------------------------------------------------------------------------- */
 
-static void flex_sizes(const struct shape *q, const struct shape *k, const struct shape *v, struct att *a)
+static void flex_sizes(const struct shape *q, const struct shape *k, const struct shape *v,
+		       struct att *a)
 {
 	a->batch = q->dim[0];
 	a->heads = q->dim[1];
@@ -272,12 +284,14 @@ static int flex_reshape(struct site *site, struct step *step, struct diag *d)
 	(void)d;
 	flex_sizes(&q->shape, &site_in(site, 1)->shape, &site_in(site, 2)->shape, &a);
 	scores = scratch_size((size_t)(a.batch * a.heads * a.queries * a.keys) * (f64 ? 8 : 4));
-	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(f64 ? GEMM_F64 : GEMM_F32)) + 2 * scores;
+	step->workspace = wide_workspace(site) +
+			  scratch_size(gemm_scratch(f64 ? GEMM_F64 : GEMM_F32)) + 2 * scores;
 	return 0;
 }
 
 /* Body k (or none) on the scores, in place; narrow: room for them in a half type. */
-static int flex_body(const struct call *c, int k, enum dtype t, const struct att *a, void *score, void *narrow)
+static int flex_body(const struct call *c, int k, enum dtype t, const struct att *a, void *score,
+		     void *narrow)
 {
 	struct tensor x = {.type = type_tensor(t)};
 	const struct tensor *in = &x, *out = NULL;
@@ -392,7 +406,8 @@ static void linear_step(const struct linear *l, int64_t b, int64_t h, int64_t t,
 static void linear_heads(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct linear *l = arg;
-	float *read = (float *)(void *)(l->scratch + (size_t)thread * scratch_size((size_t)l->vsize * sizeof(float)));
+	float *read = (float *)(void *)(l->scratch + (size_t)thread * scratch_size((size_t)l->vsize *
+										   sizeof(float)));
 
 	for (int64_t i = begin; i < end; i++)
 		for (int64_t t = 0; t < l->length; t++)
@@ -405,9 +420,12 @@ static int64_t linear_vsize(const struct linear_attention *p, const struct shape
 	return v->dim[2] / p->kv_num_heads;
 }
 
-static size_t linear_state(const struct linear_attention *p, const struct shape *q, const struct shape *v)
+static size_t linear_state(const struct linear_attention *p, const struct shape *q,
+			   const struct shape *v)
 {
-	return (size_t)(q->dim[0] * p->kv_num_heads * (q->dim[2] / p->q_num_heads) * linear_vsize(p, v)) * sizeof(float);
+	return (size_t)(q->dim[0] * p->kv_num_heads * (q->dim[2] / p->q_num_heads) *
+			linear_vsize(p, v)) *
+	       sizeof(float);
 }
 
 static int linear_reshape(struct site *site, struct step *step, struct diag *d)
@@ -416,8 +434,9 @@ static int linear_reshape(struct site *site, struct step *step, struct diag *d)
 	const struct shape *q = &site_in(site, LIN_Q)->shape, *v = &site_in(site, LIN_V)->shape;
 
 	(void)d;
-	step->workspace = wide_workspace(site) + scratch_size(linear_state(p, q, v)) +
-			  scratch_size((size_t)linear_vsize(p, v) * sizeof(float)) * (size_t)pool_threads();
+	step->workspace =
+		wide_workspace(site) + scratch_size(linear_state(p, q, v)) +
+		scratch_size((size_t)linear_vsize(p, v) * sizeof(float)) * (size_t)pool_threads();
 	return 0;
 }
 
@@ -425,9 +444,13 @@ static int linear_run(const struct call *c)
 {
 	const struct linear_attention *p = call_params(c);
 	const struct shape *q = &c->in[LIN_Q]->shape, *v = &c->in[LIN_V]->shape;
-	const struct tensor *decay = att_in(c, LIN_DECAY), *beta = att_in(c, LIN_BETA), *past = att_in(c, LIN_PAST);
+	const struct tensor *decay = att_in(c, LIN_DECAY), *beta = att_in(c, LIN_BETA),
+			    *past = att_in(c, LIN_PAST);
 	struct scratch s = scratch_of(c);
-	struct linear l = {.p = p, .batch = q->dim[0], .length = q->dim[1], .size = q->dim[2] / p->q_num_heads,
+	struct linear l = {.p = p,
+			   .batch = q->dim[0],
+			   .length = q->dim[1],
+			   .size = q->dim[2] / p->q_num_heads,
 			   .vsize = linear_vsize(p, v)};
 	size_t bytes = linear_state(p, q, v);
 
@@ -437,7 +460,8 @@ static int linear_run(const struct call *c)
 	    (beta && l.beta_heads != 1 && l.beta_heads != p->kv_num_heads))
 		return call_fail(c, E_SHAPE, "decay and beta that fit the heads", NULL);
 	l.scale = p->scale != 0 ? p->scale : scale_or(NAN, l.size);
-	l.scratch = scratch_take(&s, scratch_size((size_t)l.vsize * sizeof(float)) * (size_t)pool_threads());
+	l.scratch = scratch_take(&s, scratch_size((size_t)l.vsize * sizeof(float)) *
+					     (size_t)pool_threads());
 	l.state = scratch_take(&s, bytes);
 	l.q = wide_in(&s, c->in[LIN_Q]);
 	l.k = wide_in(&s, c->in[LIN_K]);
@@ -467,10 +491,10 @@ struct turn {
 	float *y;
 	int64_t batches, length, heads, size, turned; /* size of a head; elements of it that turn */
 	int64_t batch, row, head;
-	const float *cos, *sin; /* rows of turned / 2 */
-	const int64_t *position; /* NULL: row b * length + s of the caches */
+	const float *cos, *sin;		      /* rows of turned / 2 */
+	const int64_t *position;	      /* NULL: row b * length + s of the caches */
 	int64_t position_batch, position_row; /* strides */
-	int64_t start;		 /* added where position is NULL and `counted` */
+	int64_t start;			      /* added where position is NULL and `counted` */
 	bool interleaved, counted;
 	const int64_t *starts; /* per batch, instead of start */
 };
@@ -498,13 +522,15 @@ static void turn_part(void *arg, int64_t begin, int64_t end, int thread)
 			const float *x = t->x + at;
 			float *y = t->y + at;
 			for (int64_t k = 0; k < half; k++) {
-				int64_t p = t->interleaved ? 2 * k : k, q = t->interleaved ? 2 * k + 1 : k + half;
+				int64_t p = t->interleaved ? 2 * k : k,
+					q = t->interleaved ? 2 * k + 1 : k + half;
 				float u = x[p], v = x[q];
 				y[p] = co[k] * u - si[k] * v;
 				y[q] = si[k] * u + co[k] * v;
 			}
 			if (y != x)
-				memcpy(y + t->turned, x + t->turned, (size_t)(t->size - t->turned) * sizeof(float));
+				memcpy(y + t->turned, x + t->turned,
+				       (size_t)(t->size - t->turned) * sizeof(float));
 		}
 	}
 }
@@ -527,7 +553,8 @@ static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t positio
 	const struct tensor *x = c->in[0], *cos = c->in[cos_at], *sin = c->in[cos_at + 1];
 	const struct tensor *position = att_in(c, position_at);
 	struct scratch s = scratch_of(c);
-	int64_t half = cos->shape.dim[cos->shape.rank - 1], n = p->num_heads, hidden = x->shape.dim[x->shape.rank - 1];
+	int64_t half = cos->shape.dim[cos->shape.rank - 1], n = p->num_heads,
+		hidden = x->shape.dim[x->shape.rank - 1];
 	struct turn t = {.batches = x->shape.dim[0], .interleaved = p->interleaved != 0};
 
 	if (x->shape.rank == 4) {
@@ -541,7 +568,8 @@ static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t positio
 		t.length = x->shape.dim[1];
 	}
 	t.turned = p->rotary_embedding_dim > 0 ? p->rotary_embedding_dim : t.size;
-	if (t.size < 1 || t.turned > t.size || t.turned != 2 * half || t.heads * t.size != (x->shape.rank == 4 ? t.heads : 1) * hidden)
+	if (t.size < 1 || t.turned > t.size || t.turned != 2 * half ||
+	    t.heads * t.size != (x->shape.rank == 4 ? t.heads : 1) * hidden)
 		return call_fail(c, E_SHAPE, "caches and heads that fit the input", NULL);
 	t.batch = t.heads * t.length * t.size;
 	t.head = x->shape.rank == 4 ? t.length * t.size : t.size;
@@ -609,9 +637,12 @@ static void ms_mask(const struct tensor *mask, const struct att *a, float filter
 					bool starts = mask->shape.dim[0] == 2 * a->batch;
 					see = j < m[b] && (!starts || j >= m[a->batch + b]);
 				} else if (rank == 2) {
-					see = j < mask->shape.dim[1] ? m[b * mask->shape.dim[1] + j] > 0 : true;
+					see = j < mask->shape.dim[1]
+						      ? m[b * mask->shape.dim[1] + j] > 0
+						      : true;
 				} else if (rank == 3) {
-					see = m[(b * mask->shape.dim[1] + i) * mask->shape.dim[2] + j] > 0;
+					see = m[(b * mask->shape.dim[1] + i) * mask->shape.dim[2] + j] >
+					      0;
 				} else {
 					int64_t most = mask->shape.dim[3];
 					see = m[(b * most + past + i) * most + j] > 0;
@@ -653,8 +684,8 @@ static void bias_steps(const struct tensor *bias, struct att *a)
 
 /* ---- com.microsoft::Attention ----------------------------------------------------------------- */
 
-static void ms_attention_sizes(const struct ms_attention *p, const struct shape *x, const struct shape *w,
-			       const struct shape *past, struct att *a)
+static void ms_attention_sizes(const struct ms_attention *p, const struct shape *x,
+			       const struct shape *w, const struct shape *past, struct att *a)
 {
 	int64_t third = w->dim[1] / 3;
 
@@ -669,16 +700,19 @@ static void ms_attention_sizes(const struct ms_attention *p, const struct shape 
 static int ms_attention_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	const struct ms_attention *p = site_params(site);
-	const struct vinfo *x = site_in(site, MSA_X), *w = site_in(site, MSA_W), *past = site_in(site, MSA_PAST);
+	const struct vinfo *x = site_in(site, MSA_X), *w = site_in(site, MSA_W),
+			   *past = site_in(site, MSA_PAST);
 	struct att a = {0};
 
 	(void)d;
 	ms_attention_sizes(p, &x->shape, &w->shape, past ? &past->shape : NULL, &a);
-	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(GEMM_F32)) +
-			  scratch_size(att_scratch_one(GEMM_F32, a.queries, a.keys) * (size_t)pool_threads()) +
-			  scratch_size((size_t)(a.batch * a.queries * w->shape.dim[1]) * sizeof(float)) +
-			  2 * scratch_size((size_t)(a.batch * a.heads * a.keys * (a.size + a.vsize)) * sizeof(float)) +
-			  scratch_size((size_t)(a.batch * a.queries * a.keys) * sizeof(float));
+	step->workspace =
+		wide_workspace(site) + scratch_size(gemm_scratch(GEMM_F32)) +
+		scratch_size(att_scratch_one(GEMM_F32, a.queries, a.keys) * (size_t)pool_threads()) +
+		scratch_size((size_t)(a.batch * a.queries * w->shape.dim[1]) * sizeof(float)) +
+		2 * scratch_size((size_t)(a.batch * a.heads * a.keys * (a.size + a.vsize)) *
+				 sizeof(float)) +
+		scratch_size((size_t)(a.batch * a.queries * a.keys) * sizeof(float));
 	return 0;
 }
 
@@ -689,9 +723,18 @@ static float *project(const struct call *c, const struct att *a, struct scratch 
 	void *scratch = scratch_take(s, gemm_scratch(GEMM_F32));
 	float *qkv = scratch_take(s, (size_t)(rows * wide) * sizeof(float));
 	const float *bias = wide_in(s, att_in(c, MSA_B));
-	struct gemm m = {.m = rows, .n = wide, .k = c->in[MSA_X]->shape.dim[2], .a = wide_in(s, c->in[MSA_X]),
-			 .a_col = 1, .b = wide_in(s, c->in[MSA_W]), .b_row = wide, .b_col = 1, .c = qkv,
-			 .c_row = wide, .alpha = 1, .beta = bias ? 1 : 0};
+	struct gemm m = {.m = rows,
+			 .n = wide,
+			 .k = c->in[MSA_X]->shape.dim[2],
+			 .a = wide_in(s, c->in[MSA_X]),
+			 .a_col = 1,
+			 .b = wide_in(s, c->in[MSA_W]),
+			 .b_row = wide,
+			 .b_col = 1,
+			 .c = qkv,
+			 .c_row = wide,
+			 .alpha = 1,
+			 .beta = bias ? 1 : 0};
 
 	m.a_row = m.k;
 	for (int64_t r = 0; bias && r < rows; r++)
@@ -703,17 +746,21 @@ static float *project(const struct call *c, const struct att *a, struct scratch 
 static int ms_attention_run(const struct call *c)
 {
 	const struct ms_attention *p = call_params(c);
-	const struct tensor *past = att_in(c, MSA_PAST), *mask = att_in(c, MSA_MASK), *bias = att_in(c, MSA_BIAS);
+	const struct tensor *past = att_in(c, MSA_PAST), *mask = att_in(c, MSA_MASK),
+			    *bias = att_in(c, MSA_BIAS);
 	struct scratch s = scratch_of(c);
 	struct core_f32 k = {.a = {.left = -1, .right = -1, .causal = p->unidirectional != 0}};
 	struct att *a = &k.a;
 
-	ms_attention_sizes(p, &c->in[MSA_X]->shape, &c->in[MSA_W]->shape, past ? &past->shape : NULL, a);
-	int64_t wide = c->in[MSA_W]->shape.dim[1], have = a->keys - a->queries, hidden = a->heads * a->size;
+	ms_attention_sizes(p, &c->in[MSA_X]->shape, &c->in[MSA_W]->shape,
+			   past ? &past->shape : NULL, a);
+	int64_t wide = c->in[MSA_W]->shape.dim[1], have = a->keys - a->queries,
+		hidden = a->heads * a->size;
 	a->scale = ms_scale(p->scale, a->size);
 	a->offset = have;
 	a->hidden = p->mask_filter_value;
-	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) * (size_t)pool_threads());
+	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) *
+					     (size_t)pool_threads());
 	const float *qkv = project(c, a, &s);
 	k.q = (struct att_view_f32){qkv, a->queries * wide, a->size, wide};
 	k.k = (struct att_view_f32){qkv + hidden, a->queries * wide, a->size, wide};
@@ -722,19 +769,22 @@ static int ms_attention_run(const struct call *c)
 	if (past || present) {
 		const float *old = wide_in(&s, past);
 		size_t kv = (size_t)(a->batch * a->heads * a->keys);
-		float *key = present ? present : scratch_take(&s, kv * (size_t)(a->size + a->vsize) * sizeof(float));
+		float *key =
+			present ? present
+				: scratch_take(&s, kv * (size_t)(a->size + a->vsize) * sizeof(float));
 		float *value = key + kv * (size_t)a->size;
 		append_f32(a, old, have, have, &k.k, a->queries, a->size, key, a->keys);
-		append_f32(a, old ? old + a->batch * a->heads * have * a->size : NULL, have, have, &k.v, a->queries,
-			   a->vsize, value, a->keys);
+		append_f32(a, old ? old + a->batch * a->heads * have * a->size : NULL, have, have,
+			   &k.v, a->queries, a->vsize, value, a->keys);
 		k.k = view_of_f32(key, a->heads, a->keys, a->size, false);
 		k.v = view_of_f32(value, a->heads, a->keys, a->vsize, false);
 	}
 	if (mask) {
 		if (!ms_mask_fits(mask, a))
 			return call_fail(c, E_SHAPE, "a mask_index of a known form", NULL);
-		float *m = scratch_take(&s, (size_t)(a->batch * (mask->shape.rank > 2 ? a->queries : 1) * a->keys) *
-						    sizeof(float));
+		float *m = scratch_take(
+			&s, (size_t)(a->batch * (mask->shape.rank > 2 ? a->queries : 1) * a->keys) *
+				    sizeof(float));
 		ms_mask(mask, a, p->mask_filter_value, m);
 		ms_mask_steps(mask, a);
 		k.mask[0] = m;
@@ -774,9 +824,11 @@ struct mha_form {
 };
 
 static void mha_sizes(const struct multi_head *p, const struct shape *q, const struct shape *k,
-		      const struct shape *v, const struct shape *past, struct att *a, struct mha_form *f)
+		      const struct shape *v, const struct shape *past, struct att *a,
+		      struct mha_form *f)
 {
-	*f = (struct mha_form){.packed_qkv = q->rank == 5, .packed_kv = k && k->rank == 5,
+	*f = (struct mha_form){.packed_qkv = q->rank == 5,
+			       .packed_kv = k && k->rank == 5,
 			       .heads_first = k && k->rank == 4};
 	a->batch = q->dim[0];
 	a->queries = q->dim[1];
@@ -805,24 +857,26 @@ static int mha_reshape(struct site *site, struct step *step, struct diag *d)
 	mha_sizes(p, shape_at(site, MHA_Q), shape_at(site, MHA_K), shape_at(site, MHA_V),
 		  shape_at(site, MHA_PAST_K), &a, &f);
 	size_t kv = (size_t)(a.batch * a.heads * a.keys);
-	step->workspace = wide_workspace(site) +
-			  scratch_size(att_scratch_one(GEMM_F32, a.queries, a.keys) * (size_t)pool_threads()) +
-			  scratch_size((size_t)(a.batch * a.heads * a.queries * a.size) * sizeof(float)) +
-			  2 * scratch_size(kv * (size_t)a.size * sizeof(float)) +
-			  2 * scratch_size(kv * (size_t)a.vsize * sizeof(float)) +
-			  scratch_size((size_t)(a.batch * a.queries * a.keys) * sizeof(float));
+	step->workspace =
+		wide_workspace(site) +
+		scratch_size(att_scratch_one(GEMM_F32, a.queries, a.keys) * (size_t)pool_threads()) +
+		scratch_size((size_t)(a.batch * a.heads * a.queries * a.size) * sizeof(float)) +
+		2 * scratch_size(kv * (size_t)a.size * sizeof(float)) +
+		2 * scratch_size(kv * (size_t)a.vsize * sizeof(float)) +
+		scratch_size((size_t)(a.batch * a.queries * a.keys) * sizeof(float));
 	return 0;
 }
 
 /* A copy of what x views with the bias of its heads added, dense and heads first. */
-static struct att_view_f32 with_bias(const struct att *a, const struct att_view_f32 *x, const float *bias,
-				     int64_t rows, int64_t size, struct scratch *s)
+static struct att_view_f32 with_bias(const struct att *a, const struct att_view_f32 *x,
+				     const float *bias, int64_t rows, int64_t size, struct scratch *s)
 {
 	float *to = scratch_take(s, (size_t)(a->batch * a->heads * rows * size) * sizeof(float));
 
 	for (int64_t bh = 0; bh < a->batch * a->heads; bh++)
 		for (int64_t r = 0; r < rows; r++) {
-			const float *from = x->data + bh / a->heads * x->batch + bh % a->heads * x->head + r * x->row;
+			const float *from = x->data + bh / a->heads * x->batch +
+					    bh % a->heads * x->head + r * x->row;
 			float *y = to + (bh * rows + r) * size;
 			for (int64_t i = 0; i < size; i++)
 				y[i] = from[i] + bias[bh % a->heads * size + i];
@@ -830,7 +884,8 @@ static struct att_view_f32 with_bias(const struct att *a, const struct att_view_
 	return view_of_f32(to, a->heads, rows, size, false);
 }
 
-static void mha_views(const struct call *c, const struct mha_form *f, struct core_f32 *k, struct scratch *s)
+static void mha_views(const struct call *c, const struct mha_form *f, struct core_f32 *k,
+		      struct scratch *s)
 {
 	const struct att *a = &k->a;
 	const float *q = wide_in(s, c->in[MHA_Q]), *key = wide_in(s, att_in(c, MHA_K));
@@ -858,7 +913,8 @@ static void mha_views(const struct call *c, const struct mha_form *f, struct cor
 static int mha_run(const struct call *c)
 {
 	const struct multi_head *p = call_params(c);
-	const struct tensor *key = att_in(c, MHA_K), *value = att_in(c, MHA_V), *past = att_in(c, MHA_PAST_K);
+	const struct tensor *key = att_in(c, MHA_K), *value = att_in(c, MHA_V),
+			    *past = att_in(c, MHA_PAST_K);
 	const struct tensor *mask = att_in(c, MHA_PADDING), *att_bias = att_in(c, MHA_ATT_BIAS);
 	struct scratch s = scratch_of(c);
 	struct core_f32 k = {.a = {.left = -1, .right = -1, .causal = p->unidirectional != 0}};
@@ -869,9 +925,11 @@ static int mha_run(const struct call *c)
 		  past ? &past->shape : NULL, a, &f);
 	a->scale = ms_scale(p->scale, a->size);
 	a->offset = past ? past->shape.dim[2] : 0;
-	a->last_sees_all = true; /* as in ONNX Runtime: it counts where there are more keys than queries */
+	a->last_sees_all =
+		true; /* as in ONNX Runtime: it counts where there are more keys than queries */
 	a->hidden = p->mask_filter_value;
-	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) * (size_t)pool_threads());
+	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) *
+					     (size_t)pool_threads());
 	mha_views(c, &f, &k, &s);
 	const float *bias = wide_in(&s, att_in(c, MHA_BIAS));
 	if (bias) {
@@ -889,13 +947,16 @@ static int mha_run(const struct call *c)
 		append_f32(a, wide_in(&s, past), have, have, &k.k, f.rows, a->size, to, a->keys);
 		k.k = view_of_f32(to, a->heads, a->keys, a->size, false);
 		to = pv ? pv : scratch_take(&s, kv * (size_t)a->vsize * sizeof(float));
-		append_f32(a, wide_in(&s, att_in(c, MHA_PAST_V)), have, have, &k.v, f.rows, a->vsize, to, a->keys);
+		append_f32(a, wide_in(&s, att_in(c, MHA_PAST_V)), have, have, &k.v, f.rows,
+			   a->vsize, to, a->keys);
 		k.v = view_of_f32(to, a->heads, a->keys, a->vsize, false);
 	}
 	if (mask) {
-		if (!ms_mask_fits(mask, a) && !(mask->shape.rank == 1 && mask->shape.dim[0] == 3 * a->batch + 2))
+		if (!ms_mask_fits(mask, a) &&
+		    !(mask->shape.rank == 1 && mask->shape.dim[0] == 3 * a->batch + 2))
 			return call_fail(c, E_SHAPE, "a key_padding_mask of a known form", NULL);
-		float *m = scratch_take(&s, (size_t)(a->batch * a->queries * a->keys) * sizeof(float));
+		float *m =
+			scratch_take(&s, (size_t)(a->batch * a->queries * a->keys) * sizeof(float));
 		ms_mask(mask, a, p->mask_filter_value, m);
 		ms_mask_steps(mask, a);
 		k.mask[0] = m;
@@ -930,7 +991,8 @@ static bool mha_accepts(const struct site *s, struct why *why)
 
 /* ---- com.microsoft::GroupQueryAttention ------------------------------------------------------- */
 
-static void gqa_sizes(const struct group_query *p, const struct shape *q, bool packed, int64_t room, struct att *a)
+static void gqa_sizes(const struct group_query *p, const struct shape *q, bool packed, int64_t room,
+		      struct att *a)
 {
 	a->batch = q->dim[0];
 	a->queries = q->dim[1];
@@ -950,7 +1012,8 @@ static int64_t gqa_room(const struct shape *present, const struct shape *past, i
 static int gqa_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	const struct group_query *p = site_params(site);
-	const struct vinfo *q = site_in(site, GQA_Q), *present = site_out(site, 1), *total = site_in(site, GQA_TOTAL);
+	const struct vinfo *q = site_in(site, GQA_Q), *present = site_out(site, 1),
+			   *total = site_in(site, GQA_TOTAL);
 	int64_t n = total->known ? elem_i64(DT_I32, total->known->data, 0) : 0;
 	int64_t room = gqa_room(present ? &present->shape : NULL, shape_at(site, GQA_PAST_K), n);
 	struct att a = {0};
@@ -958,11 +1021,13 @@ static int gqa_reshape(struct site *site, struct step *step, struct diag *d)
 	(void)d;
 	gqa_sizes(p, &q->shape, !site_in(site, GQA_K), room, &a);
 	size_t kv = scratch_size((size_t)(a.batch * a.kv_heads * room * a.size) * sizeof(float));
-	step->workspace = wide_workspace(site) + 4 * kv +
-			  scratch_size(att_scratch_one(GEMM_F32, a.queries, room) * (size_t)pool_threads()) +
-			  scratch_size((size_t)(a.batch * a.queries * (a.heads + 2 * a.kv_heads) * a.size) * sizeof(float)) +
-			  2 * scratch_size((size_t)a.batch * sizeof(int64_t)) +
-			  scratch_size((size_t)a.heads * sizeof(float));
+	step->workspace =
+		wide_workspace(site) + 4 * kv +
+		scratch_size(att_scratch_one(GEMM_F32, a.queries, room) * (size_t)pool_threads()) +
+		scratch_size((size_t)(a.batch * a.queries * (a.heads + 2 * a.kv_heads) * a.size) *
+			     sizeof(float)) +
+		2 * scratch_size((size_t)a.batch * sizeof(int64_t)) +
+		scratch_size((size_t)a.heads * sizeof(float));
 	return 0;
 }
 
@@ -1002,8 +1067,14 @@ static int gqa_operand(const struct call *c, struct core_f32 *k, struct att_view
 	struct gqa_turn g = {.epsilon = p->qk_norm_epsilon, .norm = wide_in(s, att_in(c, norm))};
 	struct turn *t = &g.t;
 
-	*t = (struct turn){.y = to, .batches = a->batch, .length = a->queries, .heads = heads, .size = a->size,
-			   .interleaved = p->rotary_interleaved != 0, .counted = true, .starts = starts};
+	*t = (struct turn){.y = to,
+			   .batches = a->batch,
+			   .length = a->queries,
+			   .heads = heads,
+			   .size = a->size,
+			   .interleaved = p->rotary_interleaved != 0,
+			   .counted = true,
+			   .starts = starts};
 	t->head = a->queries * a->size;
 	t->batch = heads * t->head;
 	t->row = a->size;
@@ -1026,27 +1097,30 @@ static int gqa_operand(const struct call *c, struct core_f32 *k, struct att_view
 }
 
 /* Present: the past's first keys of each batch, then the new ones, the rest zero. */
-static void gqa_append(const struct att *a, const float *past, int64_t past_room, const int64_t *starts,
-		       const struct att_view_f32 *x, float *to)
+static void gqa_append(const struct att *a, const float *past, int64_t past_room,
+		       const int64_t *starts, const struct att_view_f32 *x, float *to)
 {
 	for (int64_t b = 0; b < a->batch; b++)
 		for (int64_t h = 0; h < a->kv_heads; h++) {
 			int64_t at = b * a->kv_heads + h, used = starts[b];
 			float *y = to + at * a->keys * a->size;
 			if (past && used > 0)
-				memcpy(y, past + at * past_room * a->size, (size_t)(used * a->size) * sizeof(float));
+				memcpy(y, past + at * past_room * a->size,
+				       (size_t)(used * a->size) * sizeof(float));
 			for (int64_t r = 0; r < a->queries && used + r < a->keys; r++)
-				memcpy(y + (used + r) * a->size, x->data + b * x->batch + h * x->head + r * x->row,
+				memcpy(y + (used + r) * a->size,
+				       x->data + b * x->batch + h * x->head + r * x->row,
 				       (size_t)a->size * sizeof(float));
 			int64_t end = used + a->queries;
 			if (end < a->keys)
-				memset(y + end * a->size, 0, (size_t)((a->keys - end) * a->size) * sizeof(float));
+				memset(y + end * a->size, 0,
+				       (size_t)((a->keys - end) * a->size) * sizeof(float));
 		}
 }
 
 /* The first prompt may be shorter than the queries there are: what is beyond is padding. */
-static int gqa_lengths(const struct call *c, const struct att *a, int64_t total, int64_t past_room, int64_t *valid,
-		       int64_t *starts)
+static int gqa_lengths(const struct call *c, const struct att *a, int64_t total, int64_t past_room,
+		       int64_t *valid, int64_t *starts)
 {
 	const struct tensor *lens = c->in[GQA_SEQLENS];
 	bool prompt = a->queries == total;
@@ -1062,14 +1136,36 @@ static int gqa_lengths(const struct call *c, const struct att *a, int64_t total,
 	return 0;
 }
 
+/* q, k and v where the inputs have them: side by side, or packed in one. */
+static void gqa_views(const struct call *c, bool packed, struct core_f32 *k, struct scratch *s)
+{
+	const struct att *a = &k->a;
+	const float *q = wide_in(s, c->in[GQA_Q]);
+	int64_t wide = (packed ? a->heads + 2 * a->kv_heads : a->heads) * a->size;
+	k->q = (struct att_view_f32){q, a->queries * wide, a->size, wide};
+	if (packed) {
+		k->k = (struct att_view_f32){q + a->heads * a->size, a->queries * wide, a->size, wide};
+		k->v = (struct att_view_f32){q + (a->heads + a->kv_heads) * a->size,
+					     a->queries * wide, a->size, wide};
+	} else {
+		k->k = view_of_f32(wide_in(s, c->in[GQA_K]), a->kv_heads, a->queries, a->size, true);
+		k->v = view_of_f32(wide_in(s, c->in[GQA_V]), a->kv_heads, a->queries, a->size, true);
+	}
+}
+
 static int gqa_run(const struct call *c)
 {
 	const struct group_query *p = call_params(c);
-	const struct tensor *past = att_in(c, GQA_PAST_K), *present = att_out(c, 1), *bias = att_in(c, GQA_BIAS);
+	const struct tensor *past = att_in(c, GQA_PAST_K), *present = att_out(c, 1),
+			    *bias = att_in(c, GQA_BIAS);
 	bool packed = !att_in(c, GQA_K);
-	int64_t total = *(const int32_t *)c->in[GQA_TOTAL]->data, past_room = past ? past->shape.dim[2] : 0;
+	int64_t total = *(const int32_t *)c->in[GQA_TOTAL]->data,
+		past_room = past ? past->shape.dim[2] : 0;
 	struct scratch s = scratch_of(c);
-	struct core_f32 k = {.a = {.right = -1, .causal = p->causal != 0, .softcap = p->softcap, .hidden = -INFINITY}};
+	struct core_f32 k = {.a = {.right = -1,
+				   .causal = p->causal != 0,
+				   .softcap = p->softcap,
+				   .hidden = -INFINITY}};
 	struct att *a = &k.a;
 	int rc;
 
@@ -1082,17 +1178,9 @@ static int gqa_run(const struct call *c)
 	int64_t *starts = scratch_take(&s, (size_t)a->batch * sizeof(int64_t));
 	if ((rc = gqa_lengths(c, a, total, past_room, valid, starts)))
 		return rc;
-	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) * (size_t)pool_threads());
-	const float *q = wide_in(&s, c->in[GQA_Q]);
-	int64_t wide = (packed ? a->heads + 2 * a->kv_heads : a->heads) * a->size;
-	k.q = (struct att_view_f32){q, a->queries * wide, a->size, wide};
-	if (packed) {
-		k.k = (struct att_view_f32){q + a->heads * a->size, a->queries * wide, a->size, wide};
-		k.v = (struct att_view_f32){q + (a->heads + a->kv_heads) * a->size, a->queries * wide, a->size, wide};
-	} else {
-		k.k = view_of_f32(wide_in(&s, c->in[GQA_K]), a->kv_heads, a->queries, a->size, true);
-		k.v = view_of_f32(wide_in(&s, c->in[GQA_V]), a->kv_heads, a->queries, a->size, true);
-	}
+	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) *
+					     (size_t)pool_threads());
+	gqa_views(c, packed, &k, &s);
 	size_t each = (size_t)(a->batch * a->queries * a->size) * sizeof(float);
 	float *turned = scratch_take(&s, each * (size_t)(a->heads + a->kv_heads));
 	if ((rc = gqa_operand(c, &k, &k.q, a->heads, GQA_Q_NORM, starts, turned, &s)) ||
@@ -1115,7 +1203,8 @@ static int gqa_run(const struct call *c)
 	}
 	k.sink = wide_in(&s, att_in(c, GQA_SINK));
 	if (!k.sink && p->smooth_softmax == 1)
-		k.sink = memset(scratch_take(&s, (size_t)a->heads * sizeof(float)), 0, (size_t)a->heads * sizeof(float));
+		k.sink = memset(scratch_take(&s, (size_t)a->heads * sizeof(float)), 0,
+				(size_t)a->heads * sizeof(float));
 	k.y = wide_out(&s, c->out[0]);
 	k.y_row = a->heads * a->size;
 	k.y_head = a->size;
@@ -1135,7 +1224,8 @@ static bool gqa_accepts(const struct site *s, struct why *why)
 
 	if (site_out(s, 3))
 		return refuse(why, "output_qk");
-	if (p->kv_cache_bit_width || site_in(s, GQA_K_SCALE) || site_in(s, GQA_V_SCALE) || p->sliding_window_cache)
+	if (p->kv_cache_bit_width || site_in(s, GQA_K_SCALE) || site_in(s, GQA_V_SCALE) ||
+	    p->sliding_window_cache)
 		return refuse(why, "a quantized or circular cache");
 	return true;
 }
@@ -1151,7 +1241,8 @@ const struct kernel cpu_attention[] = {
 	REFERENCE("LinearAttention", NF, NULL, linear_reshape, linear_run),
 	REFERENCE("RotaryEmbedding", NF, NULL, wide_reshape, rotary_run),
 	REFERENCE("com.microsoft::RotaryEmbedding", NF, ms_rotary_accepts, wide_reshape, ms_rotary_run),
-	REFERENCE("com.microsoft::Attention", NF, ms_attention_accepts, ms_attention_reshape, ms_attention_run),
+	REFERENCE("com.microsoft::Attention", NF, ms_attention_accepts, ms_attention_reshape,
+		  ms_attention_run),
 	REFERENCE("com.microsoft::MultiHeadAttention", NF, mha_accepts, mha_reshape, mha_run),
 	REFERENCE("com.microsoft::GroupQueryAttention", NF, gqa_accepts, gqa_reshape, gqa_run),
 	{0}};

@@ -154,8 +154,9 @@ static enum gemm_type gemm_of(enum dtype t)
 int conv_any_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	(void)d;
-	step->workspace = wide_workspace(site) +
-			  scratch_size(gemm_scratch(gemm_of((enum dtype)site_in(site, 0)->type.dtype)));
+	step->workspace =
+		wide_workspace(site) +
+		scratch_size(gemm_scratch(gemm_of((enum dtype)site_in(site, 0)->type.dtype)));
 	return 0;
 }
 
@@ -168,7 +169,8 @@ int conv_any_run(const struct call *c)
 {
 	const struct conv *p = call_params(c); /* FusedConv's begin alike */
 	struct window w;
-	const char *bad = window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
+	const char *bad =
+		window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
 
 	if (bad)
 		return window_fail(c, bad);
@@ -192,10 +194,11 @@ static int transpose_reshape(struct site *site, struct step *step, struct diag *
 
 	if (conv_transpose_window(&w, p, &x->shape, &weight->shape, d))
 		return 0; /* the run says it */
-	step->workspace = wide_workspace(site) +
-			  (size_t)pool_threads() * transpose_scratch(gemm_of((enum dtype)x->type.dtype),
-								     window_size(&w), window_inputs(&w),
-								     weight->shape.dim[1]);
+	step->workspace =
+		wide_workspace(site) +
+		(size_t)pool_threads() * transpose_scratch(gemm_of((enum dtype)x->type.dtype),
+							   window_size(&w), window_inputs(&w),
+							   weight->shape.dim[1]);
 	return 0;
 }
 
@@ -231,7 +234,8 @@ static int deform_run(const struct call *c)
 {
 	const struct deform_conv *p = call_params(c);
 	struct window w;
-	const char *bad = window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
+	const char *bad =
+		window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
 
 	if (bad)
 		return window_fail(c, bad);
@@ -246,8 +250,10 @@ static int causal_run(const struct call *c)
 	struct scratch s = scratch_of(c);
 	const struct shape *x = &c->in[0]->shape;
 	struct tensor *state = c->step->nout > 1 ? c->out[1] : NULL;
-	struct causal k = {.channels = x->dim[1], .length = x->dim[2], .kernel = c->in[1]->shape.dim[2],
-			       .silu = p->activation != CAUSAL_NONE};
+	struct causal k = {.channels = x->dim[1],
+			   .length = x->dim[2],
+			   .kernel = c->in[1]->shape.dim[2],
+			   .silu = p->activation != CAUSAL_NONE};
 
 	k.x = wide_in(&s, c->in[0]);
 	k.weight = wide_in(&s, c->in[1]);
@@ -271,29 +277,31 @@ struct col2im_job {
 };
 
 /* One plane: every tap's rows are added where they came from. */
-#define COL2IM(name, T)                                                                            \
-	static void name(void *arg, int64_t begin, int64_t end, int thread)                        \
-	{                                                                                          \
-		const struct col2im_job *j = arg;                                                  \
-		const struct window *w = &j->w;                                                    \
-		int d = w->n - 1;                                                                  \
-		int64_t tap[MAX_RANK], o[MAX_RANK], at, from, count, last = w->out[d], s = w->stride[d]; \
-                                                                                                   \
-		(void)thread;                                                                      \
-		for (int64_t k = begin * j->kernel; k < end * j->kernel; k++) {                    \
-			T *y = (T *)j->y + k / j->kernel * j->image;                               \
-			const T *x = (const T *)j->x + k * j->outputs;                             \
-			window_split(k % j->kernel, w->kernel, w->n, tap);                         \
-			window_run(w, d, tap[d], &from, &count);                                   \
-			memset(o, 0, sizeof(o));                                                   \
+#define COL2IM(name, T)                                                                             \
+	static void name(void *arg, int64_t begin, int64_t end, int thread)                         \
+	{                                                                                           \
+		const struct col2im_job *j = arg;                                                   \
+		const struct window *w = &j->w;                                                     \
+		int d = w->n - 1;                                                                   \
+		int64_t tap[MAX_RANK], o[MAX_RANK], at, from, count, last = w->out[d],              \
+								     s = w->stride[d];              \
+                                                                                                    \
+		(void)thread;                                                                       \
+		for (int64_t k = begin * j->kernel; k < end * j->kernel; k++) {                     \
+			T *y = (T *)j->y + k / j->kernel * j->image;                                \
+			const T *x = (const T *)j->x + k * j->outputs;                              \
+			window_split(k % j->kernel, w->kernel, w->n, tap);                          \
+			window_run(w, d, tap[d], &from, &count);                                    \
+			memset(o, 0, sizeof(o));                                                    \
 			for (int64_t r = 0; r < j->outputs; r += last, window_next(o, w->out, d)) { \
-				if (!window_at(w, d, o, tap, &at))                                 \
-					continue;                                                  \
-				at = at * w->in[d] + from * s - w->begin[d] + tap[d] * w->dilation[d]; \
-				for (int64_t i = 0; i < count; i++)                                \
-					y[at + i * s] = (T)(y[at + i * s] + x[r + from + i]);      \
-			}                                                                          \
-		}                                                                                  \
+				if (!window_at(w, d, o, tap, &at))                                  \
+					continue;                                                   \
+				at = at * w->in[d] + from * s - w->begin[d] +                       \
+				     tap[d] * w->dilation[d];                                       \
+				for (int64_t i = 0; i < count; i++)                                 \
+					y[at + i * s] = (T)(y[at + i * s] + x[r + from + i]);       \
+			}                                                                           \
+		}                                                                                   \
 	}
 COL2IM(col2im_f32, float)
 COL2IM(col2im_f64, double)
@@ -311,7 +319,10 @@ static pool_fn *col2im_of(enum dtype t)
 		return col2im_bool;
 	if (dtype_class(t) == DT_FLOAT)
 		return t == DT_F64 ? col2im_f64 : col2im_f32;
-	return dtype_bits(t) == 8 ? col2im_8 : dtype_bits(t) == 16 ? col2im_16 : dtype_bits(t) == 32 ? col2im_32 : col2im_64;
+	return dtype_bits(t) == 8    ? col2im_8
+	       : dtype_bits(t) == 16 ? col2im_16
+	       : dtype_bits(t) == 32 ? col2im_32
+				     : col2im_64;
 }
 
 static int col2im_run(const struct call *c)
@@ -345,11 +356,12 @@ const struct kernel cpu_conv[] = {
 	{"Conv", T_F32 | T_F16 | T_BF16, ONEDNN(conv)},
 	{"ConvTranspose", T_F32 | T_F16 | T_BF16, ONEDNN(deconv)},
 	{"Conv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, conv_any_reshape, conv_any_run, NULL, NULL},
-	{"com.microsoft::FusedConv", T_FLOATS_BF, K_REFERENCE, ms_conv_accepts, NULL, conv_any_reshape, conv_any_run,
+	{"com.microsoft::FusedConv", T_FLOATS_BF, K_REFERENCE, ms_conv_accepts, NULL,
+	 conv_any_reshape, conv_any_run, NULL, NULL},
+	{"ConvTranspose", T_FLOATS_BF, K_REFERENCE, NULL, NULL, transpose_reshape, transpose_run,
 	 NULL, NULL},
-	{"ConvTranspose", T_FLOATS_BF, K_REFERENCE, NULL, NULL, transpose_reshape, transpose_run, NULL, NULL},
 	{"DeformConv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, deform_reshape, deform_run, NULL, NULL},
-	{"CausalConvWithState", T_F32 | T_F16 | T_BF16, K_REFERENCE, NULL, NULL, wide_reshape, causal_run, NULL,
-	 NULL},
+	{"CausalConvWithState", T_F32 | T_F16 | T_BF16, K_REFERENCE, NULL, NULL, wide_reshape,
+	 causal_run, NULL, NULL},
 	{"Col2Im", COL2IM_TYPES, K_REFERENCE, NULL, NULL, wide_reshape, col2im_run, NULL, NULL},
 	{0}};

@@ -12,10 +12,10 @@ struct nms_job {
 	int64_t classes, n, most;
 	float iou, score;
 	bool center, filter;
-	int32_t *picked;  /* [batches * classes, most] */
-	int64_t *count;	  /* of each */
-	int32_t *heaps;	  /* [threads, n] */
-	float *corners;	  /* [batches, n, 5]: y0, x0, y1, x1, area */
+	int32_t *picked; /* [batches * classes, most] */
+	int64_t *count;	 /* of each */
+	int32_t *heaps;	 /* [threads, n] */
+	float *corners;	 /* [batches, n, 5]: y0, x0, y1, x1, area */
 };
 
 /* Whether box a comes before b: greater score, or the same and an earlier place. */
@@ -111,14 +111,16 @@ static int64_t most_of(const struct tensor *max, int64_t n)
 
 static int nms_reshape(struct site *site, struct step *step, struct diag *d)
 {
-	const struct shape *b = &site_in(site, NMS_BOXES)->shape, *s = &site_in(site, NMS_SCORES)->shape;
+	const struct shape *b = &site_in(site, NMS_BOXES)->shape,
+			   *s = &site_in(site, NMS_SCORES)->shape;
 	const struct tensor *max = site_known(site, NMS_MAX);
 	size_t n = (size_t)b->dim[1], each = (size_t)(s->dim[0] * s->dim[1]);
 	size_t most = max ? (size_t)most_of(max, b->dim[1]) : n;
 
 	if (n > INT32_MAX)
 		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = "NonMaxSuppression");
-	step->workspace = scratch_size(each * most * sizeof(int32_t)) + scratch_size(each * sizeof(int64_t)) +
+	step->workspace = scratch_size(each * most * sizeof(int32_t)) +
+			  scratch_size(each * sizeof(int64_t)) +
 			  scratch_size((size_t)pool_threads() * n * sizeof(int32_t)) +
 			  scratch_size((size_t)b->dim[0] * n * 5 * sizeof(float));
 	return 0;
@@ -138,9 +140,13 @@ static int nms_run(const struct call *c)
 	const struct tensor *score = NMS_SCORE < c->step->nin ? c->in[NMS_SCORE] : NULL;
 	struct scratch s = scratch_of(c);
 	int64_t each = ss->dim[0] * ss->dim[1], total = 0;
-	struct nms_job j = {.boxes = c->in[NMS_BOXES]->data, .scores = c->in[NMS_SCORES]->data,
-			    .classes = ss->dim[1], .n = b->dim[1], .iou = scalar_or(c, NMS_IOU, 0),
-			    .score = scalar_or(c, NMS_SCORE, 0), .center = p->center_point_box != 0};
+	struct nms_job j = {.boxes = c->in[NMS_BOXES]->data,
+			    .scores = c->in[NMS_SCORES]->data,
+			    .classes = ss->dim[1],
+			    .n = b->dim[1],
+			    .iou = scalar_or(c, NMS_IOU, 0),
+			    .score = scalar_or(c, NMS_SCORE, 0),
+			    .center = p->center_point_box != 0};
 
 	j.filter = score && tensor_count(score);
 	j.most = most_of(NMS_MAX < c->step->nin ? c->in[NMS_MAX] : NULL, j.n);

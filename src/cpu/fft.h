@@ -14,10 +14,10 @@ struct complex64 {
 };
 
 struct fft {
-	int64_t n;	       /* length of the transform */
-	int64_t m;	       /* power of two that is worked with */
-	struct complex64 *turn;  /* m / 2 roots of unity */
-	struct complex64 *chirp; /* n; NULL where n is a power of two */
+	int64_t n;		  /* length of the transform */
+	int64_t m;		  /* power of two that is worked with */
+	struct complex64 *turn;	  /* m / 2 roots of unity */
+	struct complex64 *chirp;  /* n; NULL where n is a power of two */
 	struct complex64 *filter; /* m: transform of the chirp */
 };
 

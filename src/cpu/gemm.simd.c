@@ -37,11 +37,11 @@ typedef uint64_t vec_u64 __attribute__((vector_size(BYTES)));
 #endif
 #define SPLAT(x) ((x) - (VEC){0})
 
-#define REAL	float
-#define VEC	vec_f32
-#define LANES	(BYTES / 4)
-#define FMA	FMA_F32
-#define FN(x)	x##_f32
+#define REAL  float
+#define VEC   vec_f32
+#define LANES (BYTES / 4)
+#define FMA   FMA_F32
+#define FN(x) x##_f32
 #include "cpu/gemm.inc"
 #undef REAL
 #undef VEC
@@ -49,11 +49,11 @@ typedef uint64_t vec_u64 __attribute__((vector_size(BYTES)));
 #undef FMA
 #undef FN
 
-#define REAL	double
-#define VEC	vec_f64
-#define LANES	(BYTES / 8)
-#define FMA	FMA_F64
-#define FN(x)	x##_f64
+#define REAL  double
+#define VEC   vec_f64
+#define LANES (BYTES / 8)
+#define FMA   FMA_F64
+#define FN(x) x##_f64
 #include "cpu/gemm.inc"
 #undef REAL
 #undef VEC
@@ -72,13 +72,13 @@ typedef uint64_t vec_u64 __attribute__((vector_size(BYTES)));
 #undef LANES
 #undef FN
 
-#define REAL	uint64_t
-#define VEC	vec_u64
-#define LANES	(BYTES / 8)
-#define FN(x)	x##_u64
+#define REAL  uint64_t
+#define VEC   vec_u64
+#define LANES (BYTES / 8)
+#define FN(x) x##_u64
 #include "cpu/gemm.inc"
 
 #define NAME2(level) gemm_kernels_v##level
 #define NAME1(level) NAME2(level)
 const struct gemm_kernels NAME1(SIMD_LEVEL) = {.piece = {piece_f32, piece_f64, piece_u32, piece_u64},
-						   .pack = {pack_f32, pack_f64, pack_u32, pack_u64}};
+					       .pack = {pack_f32, pack_f64, pack_u32, pack_u64}};

@@ -18,12 +18,9 @@
 		int64_t i = 0;                                                                     \
 		for (; i + VW <= n; i += VW)                                                       \
 			v_store(y + i, one_##name(v_load(x + i), a, b));                           \
-		if (i < n) {                                                                       \
-			float t[VW] = {0};                                                         \
-			memcpy(t, x + i, (size_t)(n - i) * sizeof(float));                         \
-			v_store(t, one_##name(v_load(t), a, b));                                   \
-			memcpy(y + i, t, (size_t)(n - i) * sizeof(float));                         \
-		}                                                                                  \
+		if (i < n)                                                                         \
+			v_store_part(y + i, n - i,                                                 \
+				     one_##name(v_load_part(x + i, n - i, v_set(1)), a, b));       \
 	}
 
 #define ZERO v_set(0)
@@ -240,13 +237,12 @@ static void float_to_brain(const float *x, uint16_t *y, int64_t n)
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 
-/* sum of term(x), over vectors in four chains; rest: the term of a scalar v */
-#define SUM(name, params, term, rest)                                                              \
+/* sum of term(v), v from x, over vectors in four chains; none: an element whose term is 0 */
+#define SUM(name, params, term, none)                                                              \
 	static float name params                                                                   \
 	{                                                                                          \
 		vf s0 = ZERO, s1 = ZERO, s2 = ZERO, s3 = ZERO, v;                                  \
 		int64_t i = 0;                                                                     \
-		float s;                                                                           \
 		for (; i + 4 * VW <= n; i += 4 * VW) {                                             \
 			v = v_load(x + i);                                                         \
 			s0 += term;                                                                \
@@ -261,18 +257,16 @@ static void float_to_brain(const float *x, uint16_t *y, int64_t n)
 			v = v_load(x + i);                                                         \
 			s0 += term;                                                                \
 		}                                                                                  \
-		s = v_hsum((s0 + s1) + (s2 + s3));                                                 \
-		for (; i < n; i++) {                                                               \
-			float e = x[i];                                                            \
-			s += rest;                                                                 \
+		if (i < n) {                                                                       \
+			v = v_load_part(x + i, n - i, v_set(none));                                \
+			s1 += term;                                                                \
 		}                                                                                  \
-		return s;                                                                          \
+		return v_hsum((s0 + s1) + (s2 + s3));                                              \
 	}
-SUM(sum, (const float *x, int64_t n), v, e)
-SUM(sum_abs, (const float *x, int64_t n), v_abs(v), fabsf(e))
-SUM(sum_square, (const float *x, int64_t n), v * v, e * e)
-SUM(sum_deviation, (const float *x, int64_t n, float mean), (v - v_set(mean)) * (v - v_set(mean)),
-    (e - mean) * (e - mean))
+SUM(sum, (const float *x, int64_t n), v, 0)
+SUM(sum_abs, (const float *x, int64_t n), v_abs(v), 0)
+SUM(sum_square, (const float *x, int64_t n), v * v, 0)
+SUM(sum_deviation, (const float *x, int64_t n, float mean), (v - v_set(mean)) * (v - v_set(mean)), mean)
 
 static float dot(const float *a, const float *b, int64_t n)
 {
@@ -308,11 +302,15 @@ static inline float greatest(const float *x, int64_t n, float sign)
 		m2 = v_max(c, m2);
 		m3 = v_max(d, m3);
 	}
+	for (; i < n; i += VW) {
+		a = n - i < VW ? v_load_part(x + i, n - i, f * v_set(-INFINITY)) : v_load(x + i);
+		nan = v_or(nan, v_isnan(a));
+		m0 = v_max(f * a, m0);
+	}
 	m = v_hmax(v_max(v_max(m0, m1), v_max(m2, m3)));
-	if (v_any(nan)) /* or inf - inf: look again */
-		i = 0;
-	for (; i < n; i++)
-		m = sign * x[i] > m || x[i] != x[i] ? sign * x[i] : m;
+	if (v_any(nan)) /* a NaN, or inf - inf: look again */
+		for (i = 0; i < n; i++)
+			m = sign * x[i] > m || x[i] != x[i] ? sign * x[i] : m;
 	return m;
 }
 
@@ -338,19 +336,13 @@ static inline float exp_run(const float *x, float *y, int64_t n, float max)
 			v_store(y + i, e);
 		s += e;
 	}
-	float r = v_hsum(s);
 	if (i < n) {
-		float t[VW];
-		for (int k = 0; k < VW; k++)
-			t[k] = i + k < n ? x[i + k] : -INFINITY;
-		v_store(t, v_exp(v_load(t) - m));
-		for (int k = 0; i + k < n; k++) {
-			r += t[k];
-			if (y)
-				y[i + k] = t[k];
-		}
+		e = v_exp(v_load_part(x + i, n - i, v_set(-INFINITY)) - m);
+		if (y)
+			v_store_part(y + i, n - i, e);
+		s += e;
 	}
-	return r;
+	return v_hsum(s);
 }
 static float exp_sum(const float *x, float *y, int64_t n, float max)
 {

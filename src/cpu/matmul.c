@@ -69,24 +69,33 @@ static void run_batches(void *arg, int64_t begin, int64_t end, int thread)
 /* Rows of a batched A that all meet one B are rows of one product. */
 static void merge_rows(struct matmul_shape *s)
 {
-	while (s->nbatch && s->b_batch[s->nbatch - 1] == 0 && s->a_batch[s->nbatch - 1] == s->m * s->a_row &&
-	       s->m > 0) {
+	while (s->nbatch && s->b_batch[s->nbatch - 1] == 0 &&
+	       s->a_batch[s->nbatch - 1] == s->m * s->a_row && s->m > 0) {
 		s->nbatch--;
 		s->m *= s->batch[s->nbatch];
 	}
 }
 
-static void multiply(enum gemm_type t, const struct matmul_shape *shape, const void *a, const void *b, void *y,
-		     double alpha, void *scratch)
+static void multiply(enum gemm_type t, const struct matmul_shape *shape, const void *a,
+		     const void *b, void *y, double alpha, void *scratch)
 {
 	struct batches j = {.type = t, .s = *shape, .scratch = scratch};
 	struct gemm g;
 	int64_t n = 1;
 
 	merge_rows(&j.s);
-	j.one = (struct gemm){.m = j.s.m, .n = j.s.n, .k = j.s.k, .a = a, .b = b, .a_row = j.s.a_row,
-			      .a_col = j.s.a_col, .b_row = j.s.b_row, .b_col = j.s.b_col, .c = y,
-			      .c_row = j.s.n, .alpha = alpha};
+	j.one = (struct gemm){.m = j.s.m,
+			      .n = j.s.n,
+			      .k = j.s.k,
+			      .a = a,
+			      .b = b,
+			      .a_row = j.s.a_row,
+			      .a_col = j.s.a_col,
+			      .b_row = j.s.b_row,
+			      .b_col = j.s.b_col,
+			      .c = y,
+			      .c_row = j.s.n,
+			      .alpha = alpha};
 	for (int i = 0; i < j.s.nbatch; i++)
 		n *= j.s.batch[i];
 	double work = (double)j.s.m * (double)j.s.n * (double)j.s.k;
@@ -169,11 +178,13 @@ static void integer_bias(const struct bias *b, int64_t rows)
 	for (int64_t i = 0; i < rows && !(whole && !b->c); i++)
 		for (int64_t j = 0; j < b->cols; j++) {
 			int64_t from = i * b->row_step + j * b->col_step, to = i * b->cols + j;
-			int64_t y = elem_i64(b->type, b->y, to), c = b->c ? elem_i64(b->type, b->c, from) : 0;
+			int64_t y = elem_i64(b->type, b->y, to),
+				c = b->c ? elem_i64(b->type, b->c, from) : 0;
 			if (whole)
 				elem_set_i64(b->type, b->y, to, (int64_t)((uint64_t)y + (uint64_t)c));
 			else
-				elem_set_f64(b->type, b->y, to, trunc(b->alpha * (double)y + b->beta * (double)c));
+				elem_set_f64(b->type, b->y, to,
+					     trunc(b->alpha * (double)y + b->beta * (double)c));
 		}
 }
 
@@ -185,7 +196,8 @@ static void bias_steps(const struct shape *s, struct bias *b)
 	b->col_step = cols == 1 ? 0 : 1;
 }
 
-static int gemm_params_run(const struct call *c, const struct gemm_params *p, const struct fused_gemm_params *f)
+static int gemm_params_run(const struct call *c, const struct gemm_params *p,
+			   const struct fused_gemm_params *f)
 {
 	enum dtype type = tensor_dtype(c->in[0]);
 	enum gemm_type t = gemm_of(type);
@@ -194,9 +206,13 @@ static int gemm_params_run(const struct call *c, const struct gemm_params *p, co
 	const struct tensor *ct = c->step->nin > 2 && p->beta != 0 ? c->in[2] : NULL;
 	bool floats = t == GEMM_F32 || t == GEMM_F64;
 	void *scratch = scratch_take(&s, gemm_scratch(t)), *y;
-	struct gemm g = {.m = a->dim[p->transA ? 1 : 0], .k = a->dim[p->transA ? 0 : 1],
-			 .n = b->dim[p->transB ? 0 : 1], .alpha = floats ? (double)p->alpha : 1};
-	struct bias bias = {.type = t == GEMM_F32 ? DT_F32 : type, .cols = g.n, .alpha = (double)p->alpha,
+	struct gemm g = {.m = a->dim[p->transA ? 1 : 0],
+			 .k = a->dim[p->transA ? 0 : 1],
+			 .n = b->dim[p->transB ? 0 : 1],
+			 .alpha = floats ? (double)p->alpha : 1};
+	struct bias bias = {.type = t == GEMM_F32 ? DT_F32 : type,
+			    .cols = g.n,
+			    .alpha = (double)p->alpha,
 			    .beta = (double)p->beta};
 
 	g.a = wide_in(&s, c->in[0]);
@@ -298,28 +314,28 @@ static int64_t step_of(const struct operand *o, int8_t l)
  * innermost summed label the adding is done here, so that short rows of results cost little.
  */
 #define ADD_ALL(name, REAL, total)                                                                 \
-	static void name(const struct einsum_job *j, const REAL *x, int64_t xs, const int8_t *label, \
-			 const int64_t *step, int nsum, REAL *y, int64_t n)                         \
-	{                                                                                           \
-		if (nsum > 1) {                                                                     \
-			for (int64_t i = 0; i < j->size[*label]; i++)                               \
-				name(j, x + i * *step, xs, label + 1, step + 1, nsum - 1, y, n);    \
-			return;                                                                     \
-		}                                                                                   \
-		int64_t count = nsum ? j->size[*label] : 1, s = nsum ? *step : 0;                   \
-		if (nsum && s == 1 && (xs != 1 || n < 8)) {                                         \
-			for (int64_t k = 0; k < n; k++)                                             \
-				y[k] += total(x + k * xs, count);                                   \
-			return;                                                                     \
-		}                                                                                   \
-		for (int64_t i = 0; i < count; i++, x += s) {                                       \
-			if (xs == 1)                                                                \
-				for (int64_t k = 0; k < n; k++)                                     \
-					y[k] += x[k];                                               \
-			else                                                                        \
-				for (int64_t k = 0; k < n; k++)                                     \
-					y[k] += x[k * xs];                                          \
-		}                                                                                   \
+	static void name(const struct einsum_job *j, const REAL *x, int64_t xs,                    \
+			 const int8_t *label, const int64_t *step, int nsum, REAL *y, int64_t n)   \
+	{                                                                                          \
+		if (nsum > 1) {                                                                    \
+			for (int64_t i = 0; i < j->size[*label]; i++)                              \
+				name(j, x + i * *step, xs, label + 1, step + 1, nsum - 1, y, n);   \
+			return;                                                                    \
+		}                                                                                  \
+		int64_t count = nsum ? j->size[*label] : 1, s = nsum ? *step : 0;                  \
+		if (nsum && s == 1 && (xs != 1 || n < 8)) {                                        \
+			for (int64_t k = 0; k < n; k++)                                            \
+				y[k] += total(x + k * xs, count);                                  \
+			return;                                                                    \
+		}                                                                                  \
+		for (int64_t i = 0; i < count; i++, x += s) {                                      \
+			if (xs == 1)                                                               \
+				for (int64_t k = 0; k < n; k++)                                    \
+					y[k] += x[k];                                              \
+			else                                                                       \
+				for (int64_t k = 0; k < n; k++)                                    \
+					y[k] += x[k * xs];                                         \
+		}                                                                                  \
 	}
 
 static float total_f32(const float *x, int64_t n)
@@ -372,7 +388,8 @@ static void arrange_part(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t i = begin; i < end;) {
-		int64_t at = i / row, off = i % row * xs, n = row - i % row < end - i ? row - i % row : end - i;
+		int64_t at = i / row, off = i % row * xs,
+			n = row - i % row < end - i ? row - i % row : end - i;
 		for (int d = last - 1; d >= 0; d--) {
 			off += at % j->size[a->keep[d]] * a->keep_step[d];
 			at /= j->size[a->keep[d]];
@@ -402,7 +419,8 @@ static int64_t label_count(const struct einsum_job *j, const int8_t *label, int 
 }
 
 /* Whether `from` already is dense in the order of `label`. */
-static bool in_order(const struct einsum_job *j, const struct operand *from, const int8_t *label, int n)
+static bool in_order(const struct einsum_job *j, const struct operand *from, const int8_t *label,
+		     int n)
 {
 	int64_t step = 1;
 
@@ -417,8 +435,8 @@ static bool in_order(const struct einsum_job *j, const struct operand *from, con
 }
 
 /* from with exactly these labels, dense, summed over its others; as it is where it is so. */
-static struct operand arranged(struct einsum_job *j, const struct operand *from, const int8_t *label, int n,
-			       void *to)
+static struct operand arranged(struct einsum_job *j, const struct operand *from,
+			       const int8_t *label, int n, void *to)
 {
 	struct arrange a = {.j = j, .from = from, .nkeep = n, .to = to};
 	struct operand r = {.n = n};
@@ -452,7 +470,8 @@ static struct operand arranged(struct einsum_job *j, const struct operand *from,
 }
 
 /* Whether the labels, in this order, are one dimension: *step apart (0: of no extent). */
-static bool one_step(const struct einsum_job *j, const struct operand *o, const int8_t *label, int n, int64_t *step)
+static bool one_step(const struct einsum_job *j, const struct operand *o, const int8_t *label,
+		     int n, int64_t *step)
 {
 	int64_t want = -1;
 
@@ -486,7 +505,8 @@ static bool needed(const struct einsum_job *j, int k, int8_t l)
 }
 
 /* The product of a (all operands before k) and operand k. */
-static struct operand contract(struct einsum_job *j, const struct operand *a, const struct operand *b, int k)
+static struct operand contract(struct einsum_job *j, const struct operand *a,
+			       const struct operand *b, int k)
 {
 	int8_t order[3][EINSUM_LABELS], out[EINSUM_LABELS];
 	int nb = 0, nm = 0, nn = 0, nk = 0;
@@ -522,12 +542,14 @@ static struct operand contract(struct einsum_job *j, const struct operand *a, co
 	s.k = label_count(j, depth, nk);
 	s.n = label_count(j, cols, nn);
 	/* as it lies, where rows, columns and depth are each one step apart */
-	if (a->n != nb + nm + nk || !one_step(j, a, rows, nm, &s.a_row) || !one_step(j, a, depth, nk, &s.a_col)) {
+	if (a->n != nb + nm + nk || !one_step(j, a, rows, nm, &s.a_row) ||
+	    !one_step(j, a, depth, nk, &s.a_col)) {
 		l = arranged(j, a, order[0], nb + nm + nk, NULL);
 		s.a_row = s.k;
 		s.a_col = 1;
 	}
-	if (b->n != nb + nk + nn || !one_step(j, b, depth, nk, &s.b_row) || !one_step(j, b, cols, nn, &s.b_col)) {
+	if (b->n != nb + nk + nn || !one_step(j, b, depth, nk, &s.b_row) ||
+	    !one_step(j, b, cols, nn, &s.b_col)) {
 		m = arranged(j, b, order[1], nb + nk + nn, NULL);
 		s.b_row = s.n;
 		s.b_col = 1;
@@ -550,7 +572,8 @@ static struct operand contract(struct einsum_job *j, const struct operand *a, co
 }
 
 /* An operand's labels with the steps of its dims; equal labels (a diagonal) add theirs up. */
-static struct operand operand_of(const struct einsum_job *j, int k, const struct shape *s, const void *data)
+static struct operand operand_of(const struct einsum_job *j, int k, const struct shape *s,
+				 const void *data)
 {
 	struct operand o = {.data = data};
 	int64_t step = 1;
@@ -590,8 +613,8 @@ static const void *einsum_data(struct einsum_job *j, const struct tensor *t, str
 	return to;
 }
 
-static int einsum_setup(struct einsum_job *j, const char *equation, int n, const struct shape *const *shape,
-			enum dtype t, struct diag *d)
+static int einsum_setup(struct einsum_job *j, const char *equation, int n,
+			const struct shape *const *shape, enum dtype t, struct diag *d)
 {
 	int rank[EINSUM_OPERANDS];
 
@@ -610,7 +633,8 @@ static int einsum_setup(struct einsum_job *j, const char *equation, int n, const
 }
 
 /* All of it; while dry only sizes are counted. */
-static void einsum_all(struct einsum_job *j, const struct shape *const *shape, const void *const *data, void *y)
+static void einsum_all(struct einsum_job *j, const struct shape *const *shape,
+		       const void *const *data, void *y)
 {
 	struct operand r = operand_of(j, 0, shape[0], data ? data[0] : NULL);
 
@@ -751,8 +775,8 @@ static void det_part(void *arg, int64_t begin, int64_t end, int thread)
 
 static int det_run(const struct call *c)
 {
-	struct det_job j = {tensor_dtype(c->in[0]), det_size(&c->in[0]->shape), c->in[0]->data, c->out[0]->data,
-			    c->workspace};
+	struct det_job j = {tensor_dtype(c->in[0]), det_size(&c->in[0]->shape), c->in[0]->data,
+			    c->out[0]->data, c->workspace};
 
 	pool_for(tensor_count(c->out[0]), 1 + 16384 / (1 + j.n * j.n * j.n), det_part, &j);
 	return 0;
@@ -772,6 +796,8 @@ const struct kernel cpu_matmul[] = {
 	REFERENCE("Einsum", T_NUMERIC_BF, NULL, einsum_reshape, einsum_run),
 	REFERENCE("Det", T_FLOATS_BF, NULL, det_reshape, det_run),
 	REFERENCE("com.microsoft::FusedMatMul", T_FLOATS_BF, NULL, matmul_reshape, fused_matmul_run),
-	REFERENCE("com.microsoft::TransposeMatMul", T_FLOATS_BF, NULL, matmul_reshape, fused_matmul_run),
-	REFERENCE("com.microsoft::FusedGemm", T_FLOATS_BF, fused_gemm_accepts, matmul_reshape, fused_gemm_run),
+	REFERENCE("com.microsoft::TransposeMatMul", T_FLOATS_BF, NULL, matmul_reshape,
+		  fused_matmul_run),
+	REFERENCE("com.microsoft::FusedGemm", T_FLOATS_BF, fused_gemm_accepts, matmul_reshape,
+		  fused_gemm_run),
 	{0}};

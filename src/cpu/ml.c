@@ -58,9 +58,9 @@ void post_pair(enum post_transform how, float s, bool mixed, float *out)
 {
 	if (how == POST_PROBIT)
 		s = probit(s);
-	out[0] = mixed && how != POST_LOGISTIC ? -s : 1 - s;
+	out[0] = mixed ? -s : 1 - s;
 	out[1] = s;
-	if (mixed && how == POST_LOGISTIC) {
+	if (how == POST_LOGISTIC) {
 		out[0] = logistic(-s);
 		out[1] = logistic(s);
 	}

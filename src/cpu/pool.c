@@ -88,7 +88,8 @@ static int pool_run(const struct call *c, enum pool_kind kind)
 {
 	const struct pool *p = call_params(c);
 	struct window w;
-	const char *bad = window_set(&w, &p->window, &c->in[0]->shape, NULL, p->ceil_mode != 0, c->diag);
+	const char *bad =
+		window_set(&w, &p->window, &c->in[0]->shape, NULL, p->ceil_mode != 0, c->diag);
 	enum dtype t = tensor_dtype(c->in[0]);
 
 	if (bad)
@@ -152,8 +153,9 @@ static int roi_align_reshape(struct site *site, struct step *step, struct diag *
 
 	if (x->dim[2] > 0 && x->dim[3] > INT32_MAX / x->dim[2])
 		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = "RoiAlign");
-	step->workspace = wide_workspace(site) +
-			  scratch_size((size_t)pool_threads() * ALIGN_TAPS_f64 * sizeof(struct tap_f64));
+	step->workspace =
+		wide_workspace(site) +
+		scratch_size((size_t)pool_threads() * ALIGN_TAPS_f64 * sizeof(struct tap_f64));
 	return 0;
 }
 
@@ -219,6 +221,6 @@ const struct kernel cpu_pool[] = {{"MaxPool", FAST, ONEDNN(pool)},
 				  ROW("GlobalLpPool", T_FLOATS_BF, global_lp_run),
 				  ROW("MaxUnpool", T_FLOATS_BF, unpool_run),
 				  ROW("MaxRoiPool", T_FLOATS_BF, max_roi_run),
-				  {"RoiAlign", T_FLOATS_BF, K_REFERENCE, NULL, NULL, roi_align_reshape,
-				   roi_align_run, NULL, NULL},
+				  {"RoiAlign", T_FLOATS_BF, K_REFERENCE, NULL, NULL,
+				   roi_align_reshape, roi_align_run, NULL, NULL},
 				  {0}};

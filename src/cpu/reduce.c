@@ -517,12 +517,9 @@ static void inner_kept(const struct plan *p, int64_t task, int64_t split)
 	for (int64_t o = begin; o < end; o++) {                                                    \
 		const float *x = (const float *)p->x + o * n;                                      \
 		float s = (START);                                                                 \
-		int nan = 0;                                                                       \
-		for (int64_t i = 0; i < n; i++) {                                                  \
+		for (int64_t i = 0; i < n; i++)                                                    \
 			s = (STEP);                                                                \
-			nan |= x[i] != x[i];                                                       \
-		}                                                                                  \
-		store_small(p, o, nan ? NAN : s);                                                  \
+		store_small(p, o, s);                                                              \
 	}
 
 static inline void store_small(const struct plan *p, int64_t o, float s)
@@ -547,8 +544,13 @@ static void small_rows(const struct plan *p, int64_t begin, int64_t end)
 	case A_ABS: SMALL_ROWS(0, s + fabsf(x[i])) break;
 	case A_SQUARE: SMALL_ROWS(0, s + x[i] * x[i]) break;
 	case A_PROD: SMALL_ROWS(1, s * x[i]) break;
-	case A_MAX: SMALL_ROWS(-INFINITY, s > x[i] ? s : x[i]) break;
-	case A_MIN: SMALL_ROWS(INFINITY, s < x[i] ? s : x[i]) break;
+	case A_MAX:
+	case A_MIN:
+		for (int64_t o = begin; o < end; o++) {
+			const float *x = (const float *)p->x + o * n;
+			((float *)p->y)[o] = p->kind == A_MAX ? p->simd->max(x, n) : p->simd->min(x, n);
+		}
+		break;
 	case A_EXP: break;
 	}
 }

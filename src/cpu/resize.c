@@ -26,7 +26,7 @@ struct resize_job {
 	int order[MAX_RANK]; /* of the axes that change */
 	int64_t in[MAX_RANK], out[MAX_RANK];
 	struct taps taps[MAX_RANK];
-	bool whole;	  /* round every pass, to low..high */
+	bool whole; /* round every pass, to low..high */
 	double low, high;
 };
 
@@ -53,24 +53,17 @@ struct axis {
  */
 static double coordinate(const struct axis *a, int64_t o, bool *outside)
 {
-	float x = (float)o, in = (float)a->in, scale = (float)a->scale, width = (float)(a->scale * (double)a->in), at;
+	float x = (float)o, in = (float)a->in, scale = (float)a->scale,
+	      width = (float)(a->scale * (double)a->in), at;
 
 	switch (a->p->coordinate_transformation_mode) {
-	case COORD_ALIGN_CORNERS:
-		at = width == 1 ? 0 : x * (in - 1) / (width - 1);
-		break;
-	case COORD_ASYMMETRIC:
-		at = x / scale;
-		break;
-	case COORD_PYTORCH_HALF_PIXEL:
-		at = a->out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
-		break;
+	case COORD_ALIGN_CORNERS: at = width == 1 ? 0 : x * (in - 1) / (width - 1); break;
+	case COORD_ASYMMETRIC: at = x / scale; break;
+	case COORD_PYTORCH_HALF_PIXEL: at = a->out > 1 ? (x + 0.5f) / scale - 0.5f : 0; break;
 	case COORD_HALF_PIXEL_SYMMETRIC:
 		at = in / 2 * (1 - (float)a->out / width) + (x + 0.5f) / scale - 0.5f;
 		break;
-	case COORD_TF_HALF_PIXEL_FOR_NN:
-		at = (x + 0.5f) / scale;
-		break;
+	case COORD_TF_HALF_PIXEL_FOR_NN: at = (x + 0.5f) / scale; break;
 	case COORD_TF_CROP_AND_RESIZE:
 		if (width == 1)
 			at = 0.5f * (float)(a->roi0 + a->roi1) * (in - 1);
@@ -79,8 +72,7 @@ static double coordinate(const struct axis *a, int64_t o, bool *outside)
 			     x * (float)(a->roi1 - a->roi0) * (in - 1) / (width - 1);
 		*outside = !(at >= 0 && at <= in - 1);
 		break;
-	default:
-		at = (x + 0.5f) / scale - 0.5f;
+	default: at = (x + 0.5f) / scale - 0.5f;
 	}
 	return (double)at;
 }
@@ -90,16 +82,11 @@ static double nearest(const struct axis *a, double x)
 	double f = floor(x);
 
 	switch (a->p->nearest_mode) {
-	case NEAREST_PREFER_CEIL:
-		return x - f < 0.5 ? f : f + 1;
-	case NEAREST_FLOOR:
-		return f;
-	case NEAREST_CEIL:
-		return ceil(x);
-	case NEAREST_SIMPLE:
-		return a->scale < 1 ? ceil(x) : f;
-	default:
-		return x - f <= 0.5 ? f : f + 1;
+	case NEAREST_PREFER_CEIL: return x - f < 0.5 ? f : f + 1;
+	case NEAREST_FLOOR: return f;
+	case NEAREST_CEIL: return ceil(x);
+	case NEAREST_SIMPLE: return a->scale < 1 ? ceil(x) : f;
+	default: return x - f <= 0.5 ? f : f + 1;
 	}
 }
 
@@ -134,7 +121,8 @@ static void weigh(const struct axis *a, double x, int64_t n, int64_t *index, dou
 
 	for (int64_t k = 0; k < n; k++) {
 		double d = ((double)(first + k) - x) * s;
-		weight[k] = is_linear(a->p) ? fmax(0, 1 - fabs(d)) : cubic_weight(d, (double)a->p->cubic_coeff_a);
+		weight[k] = is_linear(a->p) ? fmax(0, 1 - fabs(d))
+					    : cubic_weight(d, (double)a->p->cubic_coeff_a);
 		sum += weight[k];
 		if (a->p->exclude_outside && (first + k < 0 || first + k >= a->in))
 			weight[k] = 0;
@@ -188,7 +176,8 @@ static size_t taps_bytes(const struct resize *p, int64_t in, int64_t out)
 	double scale = in > 0 && out > 0 ? ((double)out - 0.5) / (double)in : 1;
 	size_t n = (size_t)tap_count(p, scale) * (size_t)out;
 
-	return scratch_size(n * sizeof(int64_t)) + scratch_size(n * sizeof(double)) + scratch_size((size_t)out);
+	return scratch_size(n * sizeof(int64_t)) + scratch_size(n * sizeof(double)) +
+	       scratch_size((size_t)out);
 }
 
 /* Antialiased integers are rounded after every pass, the last axis first. */
@@ -238,7 +227,8 @@ static int make_taps(const struct call *c, const struct resize *p, const struct 
 		t->n = tap_count(p, a.scale);
 		size_t n = (size_t)(t->n * t->out);
 		if (scratch_size(n * sizeof(int64_t)) + scratch_size(n * sizeof(double)) +
-			    scratch_size((size_t)t->out) > taps_bytes(p, x->dim[d], r->out[d]))
+			    scratch_size((size_t)t->out) >
+		    taps_bytes(p, x->dim[d], r->out[d]))
 			return call_fail(c, E_VALUE, "scales that fit the output's size", NULL);
 		t->index = scratch_take(s, n * sizeof(int64_t));
 		t->weight = scratch_take(s, n * sizeof(double));
@@ -299,7 +289,8 @@ struct grid_job {
 /* Floats of up to 32 bits, and integers that fp32 holds exactly; all else goes in f64. */
 static bool in_f32(enum dtype t)
 {
-	return t == DT_F32 || t == DT_F16 || t == DT_BF16 || (dtype_class(t) != DT_FLOAT && dtype_bits(t) <= 16);
+	return t == DT_F32 || t == DT_F16 || t == DT_BF16 ||
+	       (dtype_class(t) != DT_FLOAT && dtype_bits(t) <= 16);
 }
 
 static size_t real_bytes(enum dtype t, const struct shape *s)
@@ -341,7 +332,8 @@ static const void *real_in(struct scratch *s, const struct tensor *t)
 
 	if (dtype_class(d) == DT_FLOAT)
 		return wide_in(s, t);
-	w.real = scratch_take(s, (size_t)tensor_count(t) * (in_f32(d) ? sizeof(float) : sizeof(double)));
+	w.real = scratch_take(s, (size_t)tensor_count(t) *
+					 (in_f32(d) ? sizeof(float) : sizeof(double)));
 	pool_for(tensor_count(t), 8192, whole_in, &w);
 	return w.real;
 }
@@ -368,7 +360,10 @@ static void integer_range(enum dtype d, double *low, double *high)
 static void set_whole(enum dtype d, void *data, int64_t i, double v, double low, double high)
 {
 	if (!(v < high)) /* 2^63 - 1 and 2^64 - 1 are no doubles */
-		elem_set_i64(d, data, i, d == DT_U64 ? -1 : d == DT_I64 ? INT64_MAX : (int64_t)high);
+		elem_set_i64(d, data, i,
+			     d == DT_U64   ? -1
+			     : d == DT_I64 ? INT64_MAX
+					   : (int64_t)high);
 	else if (v >= 0x1p63)
 		elem_set_i64(d, data, i, (int64_t)(uint64_t)v);
 	else
@@ -427,7 +422,8 @@ struct nearest_job {
 	size_t size;
 };
 
-static void copy_line(const struct nearest_job *n, const struct taps *t, const char *from, char *to, int64_t step)
+static void copy_line(const struct nearest_job *n, const struct taps *t, const char *from, char *to,
+		      int64_t step)
 {
 	size_t bytes = n->size * (size_t)n->block;
 
@@ -485,7 +481,8 @@ static void run_nearest(const struct resize_job *j, const void *x, void *y, size
 	if (!j->rank)
 		memcpy(y, x, size);
 	else
-		pool_for(span(j->out, 0, n.axes - 1), 1 + 8192 / (1 + n.block * j->out[n.axes - 1]), nearest_part, &n);
+		pool_for(span(j->out, 0, n.axes - 1), 1 + 8192 / (1 + n.block * j->out[n.axes - 1]),
+			 nearest_part, &n);
 }
 
 /* Strings: their references are picked like elements; the text is copied by the executor. */
@@ -515,7 +512,8 @@ static bool resize_accepts(const struct site *site, struct why *why)
 
 	if (p->mode != RESIZE_NEAREST && (T_BIT(t) & (T_STRING | T_COMPLEX)))
 		return refuse(why, "interpolation of %s", dtype_name(t));
-	if (p->mode == RESIZE_NEAREST && p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE &&
+	if (p->mode == RESIZE_NEAREST &&
+	    p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE &&
 	    (T_BIT(t) & (T_STRING | T_COMPLEX)))
 		return refuse(why, "extrapolation of %s", dtype_name(t));
 	return true;
@@ -527,7 +525,8 @@ static int resize_reshape(struct site *site, struct step *step, struct diag *d)
 	const struct vinfo *x = site_in(site, 0), *y = site_out(site, 0);
 	enum dtype t = (enum dtype)x->type.dtype;
 	size_t elem = in_f32(t) ? sizeof(float) : sizeof(double);
-	size_t half = scratch_size((size_t)largest_half(&x->shape, &y->shape, passes_round(p, t)) * elem);
+	size_t half =
+		scratch_size((size_t)largest_half(&x->shape, &y->shape, passes_round(p, t)) * elem);
 	int64_t count = shape_count(&y->shape);
 
 	(void)d;
@@ -535,16 +534,19 @@ static int resize_reshape(struct site *site, struct step *step, struct diag *d)
 		step->workspace += taps_bytes(p, x->shape.dim[i], y->shape.dim[i]);
 	if (t == DT_STRING)
 		step->workspace += 3 * scratch_size((size_t)count * sizeof(struct str_ref));
-	else if (p->mode != RESIZE_NEAREST || p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE)
+	else if (p->mode != RESIZE_NEAREST ||
+		 p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE)
 		step->workspace += real_bytes(t, &x->shape) + real_bytes(t, &y->shape) + 2 * half;
 	return 0;
 }
 
-static int resize_real(const struct call *c, const struct resize *p, struct resize_job *j, struct scratch *s)
+static int resize_real(const struct call *c, const struct resize *p, struct resize_job *j,
+		       struct scratch *s)
 {
 	enum dtype t = tensor_dtype(c->in[0]);
 	bool narrow = in_f32(t), crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
-	size_t half = (size_t)largest_half(&c->in[0]->shape, &c->out[0]->shape, passes_round(p, t)) * (narrow ? 4 : 8);
+	size_t half = (size_t)largest_half(&c->in[0]->shape, &c->out[0]->shape, passes_round(p, t)) *
+		      (narrow ? 4 : 8);
 	const void *x = real_in(s, c->in[0]);
 	void *y = real_out(s, c->out[0]);
 	void *halves[2];
@@ -592,8 +594,10 @@ static int resize_run(const struct call *c)
 		return rc;
 	if (tensor_dtype(c->in[0]) == DT_STRING)
 		return nearest_strings(c, &j, &s);
-	if (p->mode == RESIZE_NEAREST && p->coordinate_transformation_mode != COORD_TF_CROP_AND_RESIZE) {
-		run_nearest(&j, c->in[0]->data, c->out[0]->data, dtype_bits(tensor_dtype(c->in[0])) / 8);
+	if (p->mode == RESIZE_NEAREST &&
+	    p->coordinate_transformation_mode != COORD_TF_CROP_AND_RESIZE) {
+		run_nearest(&j, c->in[0]->data, c->out[0]->data,
+			    dtype_bits(tensor_dtype(c->in[0])) / 8);
 		return 0;
 	}
 	return resize_real(c, p, &j, &s);
@@ -631,15 +635,21 @@ static int grid_run(const struct call *c)
 	const struct grid_sample *p = call_params(c);
 	const struct tensor *x = c->in[0], *g = c->in[1], *y = c->out[0];
 	struct scratch s = scratch_of(c);
-	struct grid_job j = {.n = x->shape.rank - 2, .padding = p->padding_mode, .align = p->align_corners != 0,
-			     .channels = x->shape.dim[1], .inputs = 1, .outputs = 1};
+	struct grid_job j = {.n = x->shape.rank - 2,
+			     .padding = p->padding_mode,
+			     .align = p->align_corners != 0,
+			     .channels = x->shape.dim[1],
+			     .inputs = 1,
+			     .outputs = 1};
 	const void *grid;
 
 	if (tensor_count(y) == 0)
 		return 0;
 	if (tensor_count(x) == 0)
 		return call_fail(c, E_SHAPE, "an input with elements", NULL);
-	j.mode = p->mode == GRID_BILINEAR ? GRID_LINEAR : p->mode == GRID_BICUBIC ? GRID_CUBIC : p->mode;
+	j.mode = p->mode == GRID_BILINEAR  ? GRID_LINEAR
+		 : p->mode == GRID_BICUBIC ? GRID_CUBIC
+					   : p->mode;
 	for (int d = j.n - 1; d >= 0; d--) {
 		j.in[d] = x->shape.dim[d + 2];
 		j.step[d] = j.inputs;
@@ -653,7 +663,8 @@ static int grid_run(const struct call *c)
 		j.grid32 = grid;
 	j.x = real_in(&s, x);
 	j.y = real_out(&s, y);
-	pool_for(x->shape.dim[0] * j.outputs, 64, in_f32(tensor_dtype(x)) ? grid_part_f32 : grid_part_f64, &j);
+	pool_for(x->shape.dim[0] * j.outputs, 64,
+		 in_f32(tensor_dtype(x)) ? grid_part_f32 : grid_part_f64, &j);
 	real_done(y, j.y, true);
 	return 0;
 }
@@ -701,7 +712,8 @@ static unsigned sample(const struct image *im, int64_t i, int c)
 {
 	int64_t at = i * im->channels + (im->channels < 3 ? 0 : c);
 
-	return im->bits == 16 ? ((const uint16_t *)(const void *)im->pixels)[at] >> 8 : im->pixels[at];
+	return im->bits == 16 ? ((const uint16_t *)(const void *)im->pixels)[at] >> 8
+			      : im->pixels[at];
 }
 
 static unsigned gray(const struct image *im, int64_t i)
@@ -709,7 +721,9 @@ static unsigned gray(const struct image *im, int64_t i)
 	if (im->channels < 3)
 		return sample(im, i, 0);
 	/* ITU-R 601: 0.299, 0.587, 0.114 in 1/65536 */
-	return (sample(im, i, 0) * 19595 + sample(im, i, 1) * 38470 + sample(im, i, 2) * 7471 + 0x8000) >> 16;
+	return (sample(im, i, 0) * 19595 + sample(im, i, 1) * 38470 + sample(im, i, 2) * 7471 +
+		0x8000) >>
+	       16;
 }
 
 static int decoder_run(const struct call *c)
@@ -729,15 +743,18 @@ static int decoder_run(const struct call *c)
 			*to++ = (uint8_t)gray(&im, i);
 		else
 			for (int k = 0; k < 3; k++)
-				*to++ = (uint8_t)sample(&im, i, p->pixel_format == PIXEL_BGR ? 2 - k : k);
+				*to++ = (uint8_t)sample(&im, i,
+							p->pixel_format == PIXEL_BGR ? 2 - k : k);
 	}
 	image_free(&im);
 	return rc;
 }
 
 const struct kernel cpu_resize[] = {
-	{"Resize", T_ALL_OLD | T_BF16, K_REFERENCE, resize_accepts, NULL, resize_reshape, resize_run, NULL, NULL},
-	{"GridSample", T_ALL_OLD | T_BF16, K_REFERENCE, grid_accepts, NULL, grid_reshape, grid_run, NULL, NULL},
+	{"Resize", T_ALL_OLD | T_BF16, K_REFERENCE, resize_accepts, NULL, resize_reshape,
+	 resize_run, NULL, NULL},
+	{"GridSample", T_ALL_OLD | T_BF16, K_REFERENCE, grid_accepts, NULL, grid_reshape, grid_run,
+	 NULL, NULL},
 	{"AffineGrid", T_FLOATS_BF, K_REFERENCE, NULL, NULL, NULL, affine_run, NULL, NULL},
 	{"ImageDecoder", T_U8, K_REFERENCE, NULL, NULL, NULL, decoder_run, NULL, NULL},
 	{0}};

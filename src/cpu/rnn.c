@@ -88,7 +88,8 @@ static void take_functions(const struct rnn *p, enum cell c, struct activation *
 	for (int k = 0; k < each * rnn_directions(p); k++) {
 		const char *name = function_name(p, c, k);
 		int count = activation_params(name);
-		float alpha = count > 0 && a < p->activation_alpha.n ? p->activation_alpha.v[a++] : NAN;
+		float alpha =
+			count > 0 && a < p->activation_alpha.n ? p->activation_alpha.v[a++] : NAN;
 		float beta = count > 1 && b < p->activation_beta.n ? p->activation_beta.v[b++] : NAN;
 		act[k / each * 3 + k % each] = activation_of(name, alpha, beta);
 	}
@@ -101,7 +102,8 @@ static bool rnn_accepts(const struct site *site, struct why *why)
 	int n = functions(c) * rnn_directions(p);
 
 	if (p->activations.n > 0 && p->activations.n < n)
-		return refuse(why, "%lld activations where there should be %d", (long long)p->activations.n, n);
+		return refuse(why, "%lld activations where there should be %d",
+			      (long long)p->activations.n, n);
 	for (int k = 0; k < n; k++)
 		if (!activation_known(function_name(p, c, k)))
 			return refuse(why, "activation %s", function_name(p, c, k));
@@ -118,8 +120,9 @@ static int rnn_reshape(struct site *site, struct step *step, struct diag *d)
 	size_t wide = (size_t)(z.gates * z.hidden) * elem, steps = (size_t)(z.seq * z.batch);
 
 	(void)d;
-	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(f64 ? GEMM_F64 : GEMM_F32)) +
-			  scratch_size(steps * wide) + scratch_size((size_t)z.batch * wide) + 3 * state;
+	step->workspace =
+		wide_workspace(site) + scratch_size(gemm_scratch(f64 ? GEMM_F64 : GEMM_F32)) +
+		scratch_size(steps * wide) + scratch_size((size_t)z.batch * wide) + 3 * state;
 	step->workspace += 2 * pack_first(f64 ? GEMM_F64 : GEMM_F32, z.gates, z.hidden);
 	if (p->layout)
 		step->workspace += scratch_size(steps * (size_t)z.input * elem);
@@ -146,8 +149,8 @@ static int rnn_run(const struct call *c)
 	return 0;
 }
 
-#define ROW(name)                                                                                  \
-	{                                                                                          \
+#define ROW(name)                                                                                   \
+	{                                                                                           \
 		name, T_FLOATS_BF, K_REFERENCE, rnn_accepts, NULL, rnn_reshape, rnn_run, NULL, NULL \
 	}
 const struct kernel cpu_rnn[] = {ROW("RNN"), ROW("GRU"), ROW("LSTM"), {0}};

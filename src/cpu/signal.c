@@ -23,7 +23,8 @@ static int64_t number(const struct tensor *t, int64_t absent)
 /* Real and imaginary part of complex (or real, parts 1) element i. */
 static struct complex64 take(enum dtype t, const void *x, int64_t i, int64_t parts)
 {
-	return (struct complex64){elem_f64(t, x, i * parts), parts == 2 ? elem_f64(t, x, i * 2 + 1) : 0};
+	return (struct complex64){elem_f64(t, x, i * parts),
+				  parts == 2 ? elem_f64(t, x, i * 2 + 1) : 0};
 }
 
 static void put(enum dtype t, void *y, int64_t i, struct complex64 v, int64_t parts)
@@ -55,7 +56,8 @@ static void dft_line(const struct dft_job *j, int64_t line, struct complex64 *v,
 		bool flip = j->mirror && k > n / 2;
 		if (flip)
 			from = n - k;
-		v[k] = from < j->in ? take(j->type, j->x, (outer * j->in + from) * j->inner + i, j->in_parts)
+		v[k] = from < j->in ? take(j->type, j->x, (outer * j->in + from) * j->inner + i,
+					   j->in_parts)
 				    : (struct complex64){0, 0};
 		if (flip)
 			v[k].im = -v[k].im;
@@ -100,7 +102,8 @@ static int dft_reshape(struct site *site, struct step *step, struct diag *d)
 	for (int i = 0; i < y->rank - 1; i++) /* whichever axis it will be */
 		most = y->dim[i] > most ? y->dim[i] : most;
 	most = longest(most, p->onesided && !p->inverse);
-	step->workspace = scratch_size(fft_table_bytes(most)) + (size_t)pool_threads() * line_bytes(most);
+	step->workspace =
+		scratch_size(fft_table_bytes(most)) + (size_t)pool_threads() * line_bytes(most);
 	return 0;
 }
 
@@ -109,7 +112,9 @@ static int dft_run(const struct call *c)
 	const struct dft *p = call_params(c);
 	const struct shape *x = &c->in[DFT_X]->shape, *y = &c->out[0]->shape;
 	struct scratch s = scratch_of(c);
-	struct dft_job j = {.type = tensor_dtype(c->in[DFT_X]), .inverse = p->inverse != 0, .x = c->in[DFT_X]->data,
+	struct dft_job j = {.type = tensor_dtype(c->in[DFT_X]),
+			    .inverse = p->inverse != 0,
+			    .x = c->in[DFT_X]->data,
 			    .y = c->out[0]->data};
 	int a = axis_of(number(input(c, DFT_AXIS), -2), x->rank);
 	int64_t length;
@@ -141,7 +146,8 @@ static int dft_run(const struct call *c)
 struct stft_job {
 	struct fft fft;
 	enum dtype type, window_type;
-	int64_t length, step, frames, bins, parts, taps; /* of the signal; taps: elements of the window */
+	int64_t length, step, frames, bins, parts,
+		taps; /* of the signal; taps: elements of the window */
 	const void *x, *window;
 	void *y;
 	char *work;
@@ -157,7 +163,9 @@ static void stft_part(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t f = begin; f < end; f++) { /* batch, frame */
 		int64_t from = f / j->frames * j->length, at = f % j->frames * j->step;
 		for (int64_t k = 0; k < j->fft.n; k++) {
-			double w = !j->window ? 1 : k < j->taps ? elem_f64(j->window_type, j->window, k) : 0;
+			double w = !j->window	 ? 1
+				   : k < j->taps ? elem_f64(j->window_type, j->window, k)
+						 : 0;
 			v[k] = (struct complex64){0, 0};
 			if (at + k < j->length && k < j->taps)
 				v[k] = take(j->type, j->x, from + at + k, j->parts);
@@ -176,7 +184,8 @@ static int stft_reshape(struct site *site, struct step *step, struct diag *d)
 	int64_t most = longest(site_out(site, 0)->shape.dim[2], p->onesided != 0);
 
 	(void)d;
-	step->workspace = scratch_size(fft_table_bytes(most)) + (size_t)pool_threads() * line_bytes(most);
+	step->workspace =
+		scratch_size(fft_table_bytes(most)) + (size_t)pool_threads() * line_bytes(most);
 	return 0;
 }
 
@@ -185,8 +194,12 @@ static int stft_run(const struct call *c)
 	const struct stft *p = call_params(c);
 	const struct tensor *x = c->in[STFT_X], *w = input(c, STFT_WINDOW), *y = c->out[0];
 	struct scratch s = scratch_of(c);
-	struct stft_job j = {.type = tensor_dtype(x), .length = x->shape.dim[1], .frames = y->shape.dim[1],
-			     .bins = y->shape.dim[2], .x = x->data, .y = y->data};
+	struct stft_job j = {.type = tensor_dtype(x),
+			     .length = x->shape.dim[1],
+			     .frames = y->shape.dim[1],
+			     .bins = y->shape.dim[2],
+			     .x = x->data,
+			     .y = y->data};
 	int64_t length;
 
 	j.parts = x->shape.rank == 3 ? x->shape.dim[2] : 1;
@@ -226,7 +239,8 @@ static int window_run(const struct call *c, double a0, double a1, double a2)
 	int64_t size = tensor_count(y), n = p->periodic ? size : size - 1;
 
 	for (int64_t k = 0; k < size; k++) {
-		double angle = 2 * PI * (double)k / (double)n; /* NaN for the one element of size 1, as the function says */
+		double angle = 2 * PI * (double)k /
+			       (double)n; /* NaN for the one element of size 1, as the function says */
 		put_number(tensor_dtype(y), y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
 	}
 	return 0;
@@ -258,7 +272,8 @@ static double mel_of(const struct tensor *hertz)
 	return (double)(2595 * log10f(1 + (float)f / 700));
 }
 
-static void mel_weight(const struct tensor *y, int64_t bins, int64_t rows, int64_t row, int64_t bin, double v)
+static void mel_weight(const struct tensor *y, int64_t bins, int64_t rows, int64_t row, int64_t bin,
+		       double v)
 {
 	if (row >= 0 && row < rows)
 		put_number(tensor_dtype(y), y->data, row * bins + bin, v);
@@ -299,11 +314,10 @@ static int mel_run(const struct call *c)
 	{                                                                                          \
 		name, types, K_REFERENCE, NULL, NULL, reshape, run, NULL, NULL                     \
 	}
-const struct kernel cpu_signal[] = {
-	REFERENCE("DFT", T_FLOATS_BF, dft_reshape, dft_run),
-	REFERENCE("STFT", T_FLOATS_BF, stft_reshape, stft_run),
-	REFERENCE("HannWindow", 0, NULL, hann_run),
-	REFERENCE("HammingWindow", 0, NULL, hamming_run),
-	REFERENCE("BlackmanWindow", 0, NULL, blackman_run),
-	REFERENCE("MelWeightMatrix", 0, NULL, mel_run),
-	{0}};
+const struct kernel cpu_signal[] = {REFERENCE("DFT", T_FLOATS_BF, dft_reshape, dft_run),
+				    REFERENCE("STFT", T_FLOATS_BF, stft_reshape, stft_run),
+				    REFERENCE("HannWindow", 0, NULL, hann_run),
+				    REFERENCE("HammingWindow", 0, NULL, hamming_run),
+				    REFERENCE("BlackmanWindow", 0, NULL, blackman_run),
+				    REFERENCE("MelWeightMatrix", 0, NULL, mel_run),
+				    {0}};

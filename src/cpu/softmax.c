@@ -61,9 +61,7 @@ static void short_rows(enum kind k, const float *x, float *y, int64_t rows, int6
 		m = BLOCK / n < rows - r0 ? BLOCK / n : rows - r0;
 		for (int64_t r = 0; r < m; r++) {
 			const float *v = x + r * n;
-			float max = v[0]; /* a NaN that it passes over comes back with the sum */
-			for (int64_t i = 1; i < n; i++)
-				max = max > v[i] ? max : v[i];
+			float max = s->max(v, n);
 			for (int64_t i = 0; i < n; i++)
 				y[r * n + i] = e[r * n + i] = v[i] - max;
 		}

@@ -32,6 +32,7 @@ struct forest {
 	enum tree_aggregate aggregate;
 	enum post_transform post;
 	bool binary;	   /* two labels, weights for one */
+	bool second;	   /* binary: that one is the second, so that both have a score */
 	bool all_positive;
 };
 
@@ -196,6 +197,7 @@ int tree_classifier_create(struct site *s, struct diag *d)
 	for (int64_t i = 1; i < p->leaf_ids.n; i++)
 		one &= p->leaf_ids.v[i] == p->leaf_ids.v[0];
 	f->binary = n == 2 && one;
+	f->second = f->binary && p->leaf_ids.n && p->leaf_ids.v[0] == 1;
 	return 0;
 }
 
@@ -403,8 +405,8 @@ int tree_regressor_run(const struct call *c)
 			m.out[t] = (float)v;
 			m.score[t] = v;
 		}
-		/* a double result without transform keeps its digits */
-		if (f->post != POST_NONE) {
+		/* A double result without transform keeps its digits; of a single number there is only the probit. */
+		if (f->post == POST_PROBIT || (f->post != POST_NONE && f->targets > 1)) {
 			post_apply(f->post, m.out, f->targets);
 			for (int64_t t = 0; t < f->targets; t++)
 				m.score[t] = (double)m.out[t];
@@ -416,7 +418,7 @@ int tree_regressor_run(const struct call *c)
 	return err;
 }
 
-static int64_t best_of(const double *v, int64_t n)
+static int64_t best_of(const float *v, int64_t n)
 {
 	int64_t best = 0;
 
@@ -435,15 +437,21 @@ static int64_t classify(const struct forest *f, double *score, float *out)
 		/* the weights are for one class: it is the second, whichever their id */
 		double s = score[0] + score[1];
 		s += f->nbase == 2 ? f->base[1] : f->nbase == 1 ? f->base[0] : 0;
-		post_pair(f->post, (float)s, !f->all_positive, out);
-		return f->all_positive ? s > 0.5 : s > 0;
+		float one = (float)s; /* in float: 0.3 + 0.2 is not above 0.5 */
+		if (f->second) {
+			out[0] = f->nbase == 2 ? f->base[0] : 0;
+			out[1] = one;
+			post_apply(f->post, out, n);
+		} else {
+			post_pair(f->post, one, !f->all_positive, out);
+		}
+		return f->all_positive ? one > 0.5f : one > 0;
 	}
-	for (int64_t t = 0; t < n; t++) {
-		score[t] += f->nbase == n ? f->base[t] : 0;
-		out[t] = (float)score[t];
-	}
+	for (int64_t t = 0; t < n; t++)
+		out[t] = (float)(score[t] + (f->nbase == n ? f->base[t] : 0));
+	int64_t best = best_of(out, n);
 	post_apply(f->post, out, n);
-	return best_of(score, n);
+	return best;
 }
 
 int tree_classifier_run(const struct call *c)

@@ -116,6 +116,43 @@ static inline vf v_floor(vf a) { return v_roundto(a, _MM_FROUND_TO_NEG_INF | _MM
 static inline vf v_ceil(vf a) { return v_roundto(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
 #endif
 
+/* n < VW elements, `fill` in the other lanes; and the first n lanes. */
+#if SIMD_LEVEL == 4
+static inline vf v_load_part(const float *p, int64_t n, vf fill)
+{
+	return _mm512_mask_loadu_ps(fill, (__mmask16)((1u << n) - 1), p);
+}
+static inline void v_store_part(float *p, int64_t n, vf v)
+{
+	_mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+}
+#elif SIMD_LEVEL == 3
+static inline __m256i v_first(int64_t n)
+{
+	__m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+	return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane);
+}
+static inline vf v_load_part(const float *p, int64_t n, vf fill)
+{
+	__m256i m = v_first(n);
+	return _mm256_blendv_ps(fill, _mm256_maskload_ps(p, m), (__m256)m);
+}
+static inline void v_store_part(float *p, int64_t n, vf v)
+{
+	_mm256_maskstore_ps(p, v_first(n), v);
+}
+#else
+static inline vf v_load_part(const float *p, int64_t n, vf fill)
+{
+	memcpy(&fill, p, (size_t)n * sizeof(float));
+	return fill;
+}
+static inline void v_store_part(float *p, int64_t n, vf v)
+{
+	memcpy(p, &v, (size_t)n * sizeof(float));
+}
+#endif
+
 static inline vi v_seti(int32_t c)
 {
 	return (vi){0} + c;

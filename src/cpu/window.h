@@ -24,7 +24,8 @@ static inline void window_next(int64_t *at, const int64_t *size, int n)
 }
 
 /* Input place (over the first n axes) that output o and kernel element tap meet; false: padding. */
-static inline bool window_at(const struct window *w, int n, const int64_t *o, const int64_t *tap, int64_t *place)
+static inline bool window_at(const struct window *w, int n, const int64_t *o, const int64_t *tap,
+			     int64_t *place)
 {
 	int64_t at = 0;
 

@@ -70,10 +70,12 @@ static int attention_heads(const struct infer *c, const struct attention *p)
 		if (s.rank >= 0 && s.rank != 3 && s.rank != 4)
 			return shape_fail(c, i, "rank 3 or 4", &s);
 		if (s.rank == 3 && n < 1)
-			return infer_fail(c, E_OP_ATTRIBUTE, -1, "q_num_heads and kv_num_heads for inputs of rank 3",
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  "q_num_heads and kv_num_heads for inputs of rank 3",
 					  "none");
 		if (s.rank == 3 && s.dim[2] >= 0 && s.dim[2] % n)
-			return shape_fail(c, i, fmt(c->diag, "a size that %" PRId64 " heads divide", n), &s);
+			return shape_fail(
+				c, i, fmt(c->diag, "a size that %" PRId64 " heads divide", n), &s);
 	}
 	return 0;
 }
@@ -81,7 +83,8 @@ static int attention_heads(const struct infer *c, const struct attention *p)
 static int attention_infer(struct infer *c)
 {
 	const struct attention *p = infer_params(c);
-	struct shape q = infer_shape(c, ATT_Q), k = infer_shape(c, ATT_K), v = infer_shape(c, ATT_V), y;
+	struct shape q = infer_shape(c, ATT_Q), k = infer_shape(c, ATT_K),
+		     v = infer_shape(c, ATT_V), y;
 	struct shape past = infer_shape(c, ATT_PAST_K), mask = infer_shape(c, ATT_MASK), r;
 	struct heads hq, hk, hv;
 	int64_t total, n;
@@ -93,8 +96,10 @@ static int attention_infer(struct infer *c)
 	heads_of(&k, p->kv_num_heads, &hk);
 	heads_of(&v, p->kv_num_heads, &hv);
 	if (!infer_in(c, ATT_PAST_K) != !infer_in(c, ATT_PAST_V))
-		return infer_fail(c, E_OP_INPUTS, -1, "past_key and past_value together", "one of them");
-	if ((rc = infer_unify(c, ATT_K, hq.size, hk.size, &n)) || (rc = infer_unify(c, ATT_V, hk.n, hv.n, &n)) ||
+		return infer_fail(c, E_OP_INPUTS, -1, "past_key and past_value together",
+				  "one of them");
+	if ((rc = infer_unify(c, ATT_K, hq.size, hk.size, &n)) ||
+	    (rc = infer_unify(c, ATT_V, hk.n, hv.n, &n)) ||
 	    (rc = infer_unify(c, ATT_V, hk.length, hv.length, &n)) ||
 	    (rc = infer_unify(c, ATT_K, hq.batch, hk.batch, &n)) ||
 	    (rc = infer_unify(c, ATT_V, hq.batch, hv.batch, &n)))
@@ -110,7 +115,9 @@ static int attention_infer(struct infer *c)
 		mask.dim[mask.rank - 1] = total;
 	if (mask.rank >= 0 && shape_known(&score) && shape_known(&mask) &&
 	    (!shape_broadcast(&mask, &score, &r) || !shape_equal(&r, &score)))
-		return shape_fail(c, ATT_MASK, fmt(c->diag, "a shape that broadcasts to %s", dims(c, &score)), &mask);
+		return shape_fail(c, ATT_MASK,
+				  fmt(c->diag, "a shape that broadcasts to %s", dims(c, &score)),
+				  &mask);
 	if (!known)
 		y = SHAPE_UNKNOWN;
 	else if (q.rank == 4)
@@ -137,7 +144,8 @@ static int64_t attention_macs(const struct infer *c)
 	    !heads_of(&v, p->kv_num_heads, &hv))
 		return 0;
 	int64_t keys = past.rank == 4 ? plus(hk.length, past.dim[2]) : hk.length;
-	int64_t n = times(times(times(hq.batch, hq.n), times(hq.length, keys)), plus(hq.size, hv.size));
+	int64_t n =
+		times(times(times(hq.batch, hq.n), times(hq.length, keys)), plus(hq.size, hv.size));
 	return n < 0 ? 0 : n;
 }
 
@@ -157,14 +165,19 @@ static int flex_infer(struct infer *c)
 			return shape_fail(c, (int)i, "rank 4", &s);
 	}
 	if (q.rank == 4 && k.rank == 4 && v.rank == 4) {
-		if ((rc = infer_unify(c, 1, q.dim[0], k.dim[0], &n)) || (rc = infer_unify(c, 2, q.dim[0], v.dim[0], &n)) ||
-		    (rc = infer_unify(c, 1, q.dim[3], k.dim[3], &n)) || (rc = infer_unify(c, 2, k.dim[1], v.dim[1], &n)) ||
+		if ((rc = infer_unify(c, 1, q.dim[0], k.dim[0], &n)) ||
+		    (rc = infer_unify(c, 2, q.dim[0], v.dim[0], &n)) ||
+		    (rc = infer_unify(c, 1, q.dim[3], k.dim[3], &n)) ||
+		    (rc = infer_unify(c, 2, k.dim[1], v.dim[1], &n)) ||
 		    (rc = infer_unify(c, 2, k.dim[2], v.dim[2], &n)))
 			return rc;
 		if (q.dim[1] >= 0 && k.dim[1] >= 0 && (k.dim[1] == 0 || q.dim[1] % k.dim[1]))
-			return shape_fail(c, 1, fmt(c->diag, "heads that divide %" PRId64, q.dim[1]), &k);
+			return shape_fail(c, 1,
+					  fmt(c->diag, "heads that divide %" PRId64, q.dim[1]), &k);
 	}
-	struct vinfo score = {.type = type_tensor(t == DT_F64 ? DT_F64 : DT_F32), .shape = SHAPE_UNKNOWN}, out;
+	struct vinfo score = {.type = type_tensor(t == DT_F64 ? DT_F64 : DT_F32),
+			      .shape = SHAPE_UNKNOWN},
+		     out;
 	if (p->softmax_precision > 0 && p->softmax_precision < DT_COUNT)
 		score.type = type_tensor((enum dtype)p->softmax_precision);
 	if (q.rank == 4 && k.rank == 4)
@@ -173,13 +186,16 @@ static int flex_infer(struct infer *c)
 	for (int i = 0; i < 2; i++) {
 		if (body[i] < 0)
 			continue;
-		const struct graph *g = (uint32_t)body[i] < c->node->nsub ? c->node->sub[body[i]] : NULL;
+		const struct graph *g =
+			(uint32_t)body[i] < c->node->nsub ? c->node->sub[body[i]] : NULL;
 		if (!g || g->nin != 1 || g->nout != 1)
-			return infer_fail(c, E_OP_ATTRIBUTE, -1, "bodies of one input and one output", NULL);
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  "bodies of one input and one output", NULL);
 		rc = c->body(c, (uint32_t)body[i], &score, &out);
 		if (rc)
 			return rc;
-		if (shape_known(&out.shape) && shape_known(&score.shape) && !shape_equal(&out.shape, &score.shape))
+		if (shape_known(&out.shape) && shape_known(&score.shape) &&
+		    !shape_equal(&out.shape, &score.shape))
 			return infer_fail(c, E_SHAPE, -1, dims(c, &score.shape), dims(c, &out.shape));
 	}
 	y = q;
@@ -205,7 +221,8 @@ static int64_t flex_macs(const struct infer *c)
 static int linear_infer(struct infer *c)
 {
 	const struct linear_attention *p = infer_params(c);
-	struct shape q = infer_shape(c, LIN_Q), v = infer_shape(c, LIN_V), s = infer_shape(c, LIN_PAST), y = q;
+	struct shape q = infer_shape(c, LIN_Q), v = infer_shape(c, LIN_V),
+		     s = infer_shape(c, LIN_PAST), y = q;
 	bool gated = p->update_rule == RULE_GATED || p->update_rule == RULE_GATED_DELTA;
 	bool delta = p->update_rule == RULE_DELTA || p->update_rule == RULE_GATED_DELTA;
 	int64_t hk = p->kv_num_heads, hq = p->q_num_heads;
@@ -216,7 +233,8 @@ static int linear_infer(struct infer *c)
 	for (uint32_t i = 0; i < 3; i++) {
 		struct shape x = infer_shape(c, i);
 		if (x.rank >= 0 && (x.rank != 3 || (x.dim[2] >= 0 && x.dim[2] % (i ? hk : hq))))
-			return shape_fail(c, (int)i, "rank 3 and a last dimension that the heads divide", &x);
+			return shape_fail(c, (int)i,
+					  "rank 3 and a last dimension that the heads divide", &x);
 	}
 	if (gated != (infer_in(c, LIN_DECAY) != NULL) || delta != (infer_in(c, LIN_BETA) != NULL))
 		return infer_fail(c, E_OP_INPUTS, -1, "decay and beta as update_rule has them", NULL);
@@ -228,7 +246,8 @@ static int linear_infer(struct infer *c)
 	if (y.rank == 3)
 		y.dim[2] = times(state.dim[3], hq);
 	infer_set(c, 0, infer_dtype(c, LIN_Q), &y);
-	infer_set(c, 1, infer_in(c, LIN_PAST) ? infer_dtype(c, LIN_PAST) : infer_dtype(c, LIN_Q), &state);
+	infer_set(c, 1, infer_in(c, LIN_PAST) ? infer_dtype(c, LIN_PAST) : infer_dtype(c, LIN_Q),
+		  &state);
 	return 0;
 }
 
@@ -274,29 +293,34 @@ static int rotary23_infer(struct infer *c)
 static int ms_attention_infer(struct infer *c)
 {
 	const struct ms_attention *p = infer_params(c);
-	struct shape x = infer_shape(c, MSA_X), w = infer_shape(c, MSA_W), y = x, s = infer_shape(c, MSA_PAST);
+	struct shape x = infer_shape(c, MSA_X), w = infer_shape(c, MSA_W), y = x,
+		     s = infer_shape(c, MSA_PAST);
 	int64_t v = w.rank == 2 ? over(w.dim[1], 3) : DIM_UNKNOWN;
 
 	if (x.rank >= 0 && x.rank != 3)
 		return shape_fail(c, MSA_X, "rank 3", &x);
-	if (w.rank >= 0 && (w.rank != 2 || (x.rank == 3 && x.dim[2] >= 0 && w.dim[0] >= 0 && w.dim[0] != x.dim[2])))
+	if (w.rank >= 0 &&
+	    (w.rank != 2 || (x.rank == 3 && x.dim[2] >= 0 && w.dim[0] >= 0 && w.dim[0] != x.dim[2])))
 		return shape_fail(c, MSA_W, "[input size, sizes of q, k and v]", &w);
 	if (p->num_heads < 1)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads of at least 1", NULL);
 	if (p->qkv_hidden_sizes.n == 3) {
 		const int64_t *z = p->qkv_hidden_sizes.v;
 		v = z[2];
-		if (z[0] < 1 || z[0] != z[1] || z[2] < 1 || z[0] % p->num_heads || z[2] % p->num_heads ||
+		if (z[0] < 1 || z[0] != z[1] || z[2] < 1 || z[0] % p->num_heads ||
+		    z[2] % p->num_heads ||
 		    (w.rank == 2 && w.dim[1] >= 0 && w.dim[1] != z[0] + z[1] + z[2]))
-			return infer_fail(c, E_OP_ATTRIBUTE, -1, "qkv_hidden_sizes that fit the weights", NULL);
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  "qkv_hidden_sizes that fit the weights", NULL);
 	} else if (w.rank == 2 && w.dim[1] >= 0 && w.dim[1] % (3 * p->num_heads)) {
 		return shape_fail(c, MSA_W, "columns for q, k and v of every head", &w);
 	}
 	if (y.rank == 3)
 		y.dim[2] = v;
 	infer_set(c, 0, infer_dtype(c, MSA_X), &y);
-	struct shape present = shape_of(5, (int64_t[]){2, x.rank == 3 ? x.dim[0] : DIM_UNKNOWN, p->num_heads,
-						       x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, over(v, p->num_heads)});
+	struct shape present =
+		shape_of(5, (int64_t[]){2, x.rank == 3 ? x.dim[0] : DIM_UNKNOWN, p->num_heads,
+					x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, over(v, p->num_heads)});
 	if (infer_in(c, MSA_PAST)) {
 		if (s.rank >= 0 && s.rank != 5)
 			return shape_fail(c, MSA_PAST, "rank 5", &s);
@@ -311,7 +335,8 @@ static int ms_attention_infer(struct infer *c)
 static int mha_infer(struct infer *c)
 {
 	const struct multi_head *p = infer_params(c);
-	struct shape q = infer_shape(c, MHA_Q), k = infer_shape(c, MHA_K), v = infer_shape(c, MHA_V), y;
+	struct shape q = infer_shape(c, MHA_Q), k = infer_shape(c, MHA_K),
+		     v = infer_shape(c, MHA_V), y;
 	struct shape past = infer_shape(c, MHA_PAST_K);
 	int64_t batch, length, keys, size, vsize, n = p->num_heads;
 
@@ -337,7 +362,9 @@ static int mha_infer(struct infer *c)
 			return shape_fail(c, MHA_K, "rank 3, 4 or 5", &k);
 		keys = k.rank == 4 ? k.dim[2] : k.rank >= 3 ? k.dim[1] : DIM_UNKNOWN;
 		if (infer_in(c, MHA_V))
-			vsize = v.rank == 4 ? v.dim[3] : v.rank == 3 ? over(v.dim[2], n) : DIM_UNKNOWN;
+			vsize = v.rank == 4   ? v.dim[3]
+				: v.rank == 3 ? over(v.dim[2], n)
+					      : DIM_UNKNOWN;
 	}
 	if (infer_in(c, MHA_PAST_K) && !infer_in(c, MHA_PAST_LEN))
 		keys = past.rank == 4 ? plus(keys, past.dim[2]) : DIM_UNKNOWN;
@@ -377,7 +404,8 @@ static int gqa_infer(struct infer *c)
 		room = have >= 0 && total >= 0 ? (have > total ? have : total) : DIM_UNKNOWN;
 	}
 	y = four(batch, kv, room, size);
-	enum dtype cache = infer_in(c, GQA_PAST_K) ? infer_dtype(c, GQA_PAST_K) : infer_dtype(c, GQA_Q);
+	enum dtype cache =
+		infer_in(c, GQA_PAST_K) ? infer_dtype(c, GQA_PAST_K) : infer_dtype(c, GQA_Q);
 	infer_set(c, 1, cache, &y);
 	infer_set(c, 2, cache, &y);
 	y = four(batch, n, length, total);
@@ -387,30 +415,43 @@ static int gqa_infer(struct infer *c)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-#define F  T_FLOATS_BF
-#define NF (T_F32 | T_F16 | T_BF16)
-#define U  (T_NUMERIC_BF | T_BOOL)
+#define F   T_FLOATS_BF
+#define NF  (T_F32 | T_F16 | T_BF16)
+#define U   (T_NUMERIC_BF | T_BOOL)
 #define OPT true, 0, 0
 #define REQ 0, 0, 0
-static const struct slot attention_in[] = {
-	{"Q", "T", F, REQ},	     {"K", "T", F, REQ},	  {"V", "T2", F, REQ},
-	{"attn_mask", "U", U, OPT},  {"past_key", "T", F, OPT},	  {"past_value", "T2", F, OPT},
-	{"nonpad_kv_seqlen", NULL, T_I64, OPT}, SLOT_END};
-static const struct slot attention23_in[] = {
-	{"Q", "T", F, REQ},	    {"K", "T", F, REQ},	      {"V", "T2", F, REQ},
-	{"attn_mask", "U", U, OPT}, {"past_key", "T", F, OPT}, {"past_value", "T2", F, OPT}, SLOT_END};
+static const struct slot attention_in[] = {{"Q", "T", F, REQ},
+					   {"K", "T", F, REQ},
+					   {"V", "T2", F, REQ},
+					   {"attn_mask", "U", U, OPT},
+					   {"past_key", "T", F, OPT},
+					   {"past_value", "T2", F, OPT},
+					   {"nonpad_kv_seqlen", NULL, T_I64, OPT},
+					   SLOT_END};
+static const struct slot attention23_in[] = {{"Q", "T", F, REQ},
+					     {"K", "T", F, REQ},
+					     {"V", "T2", F, REQ},
+					     {"attn_mask", "U", U, OPT},
+					     {"past_key", "T", F, OPT},
+					     {"past_value", "T2", F, OPT},
+					     SLOT_END};
 static const struct slot attention_out[] = {{"Y", "T", F, REQ},
 					    {"present_key", "T", F, OPT},
 					    {"present_value", "T2", F, OPT},
 					    {"qk_matmul_output", "T", F, OPT},
 					    SLOT_END};
-static const struct slot flex_in[] = {{"Q", "T1", F, REQ}, {"K", "T1", F, REQ}, {"V", "T1", F, REQ}, SLOT_END};
+static const struct slot flex_in[] = {
+	{"Q", "T1", F, REQ}, {"K", "T1", F, REQ}, {"V", "T1", F, REQ}, SLOT_END};
 static const struct slot flex_out[] = {{"Y", "T1", F, REQ}, SLOT_END};
-static const struct slot linear_in[] = {{"query", "T", NF, REQ},      {"key", "T", NF, REQ},
-					{"value", "T", NF, REQ},      {"past_state", "S", NF, OPT},
-					{"decay", "T", NF, OPT},      {"beta", "T", NF, OPT},
+static const struct slot linear_in[] = {{"query", "T", NF, REQ},
+					{"key", "T", NF, REQ},
+					{"value", "T", NF, REQ},
+					{"past_state", "S", NF, OPT},
+					{"decay", "T", NF, OPT},
+					{"beta", "T", NF, OPT},
 					SLOT_END};
-static const struct slot linear_out[] = {{"output", "T", NF, REQ}, {"present_state", "S", NF, OPT}, SLOT_END};
+static const struct slot linear_out[] = {
+	{"output", "T", NF, REQ}, {"present_state", "S", NF, OPT}, SLOT_END};
 static const struct slot rotary_in[] = {{"X", "T", NF, REQ},
 					{"cos_cache", "T", NF, REQ},
 					{"sin_cache", "T", NF, REQ},
@@ -423,11 +464,16 @@ static const struct slot ms_rotary_in[] = {{"input", "T", NF, REQ},
 					   {"sin_cache", "T", NF, REQ},
 					   SLOT_END};
 static const struct slot ms_rotary_out[] = {{"output", "T", NF, REQ}, SLOT_END};
-static const struct slot ms_attention_in[] = {
-	{"input", "T", NF, REQ},	       {"weights", "T", NF, REQ}, {"bias", "T", NF, OPT},
-	{"mask_index", NULL, T_I32, OPT},      {"past", "T", NF, OPT},	  {"attention_bias", "T", NF, OPT},
-	{"past_sequence_length", NULL, T_I32, OPT}, SLOT_END};
-static const struct slot ms_attention_out[] = {{"output", "T", NF, REQ}, {"present", "T", NF, OPT}, SLOT_END};
+static const struct slot ms_attention_in[] = {{"input", "T", NF, REQ},
+					      {"weights", "T", NF, REQ},
+					      {"bias", "T", NF, OPT},
+					      {"mask_index", NULL, T_I32, OPT},
+					      {"past", "T", NF, OPT},
+					      {"attention_bias", "T", NF, OPT},
+					      {"past_sequence_length", NULL, T_I32, OPT},
+					      SLOT_END};
+static const struct slot ms_attention_out[] = {
+	{"output", "T", NF, REQ}, {"present", "T", NF, OPT}, SLOT_END};
 static const struct slot mha_in[] = {{"query", "T", NF, REQ},
 				     {"key", "T", NF, OPT},
 				     {"value", "T", NF, OPT},
@@ -469,12 +515,15 @@ static const struct slot gqa_out[] = {{"output", "T", NF, REQ},
 
 #define ATT24_FIELDS                                                                               \
 	FIELD(struct attention, is_causal, F_INT, "0", "1: a query sees no later keys"),           \
-	FIELD(struct attention, q_num_heads, F_INT, "0", "heads of Q of rank 3"),                  \
-	FIELD(struct attention, kv_num_heads, F_INT, "0", "heads of K and V of rank 3"),           \
-	FIELD(struct attention, qk_matmul_output_mode, F_INT, "0", "what qk_matmul_output is"),    \
-	FIELD(struct attention, softmax_precision, F_INT, "0", "element type of the softmax"),     \
-	FIELD(struct attention, scale, F_FLOAT, NULL, "of Q K^T; absent: 1 / sqrt(head size)"),    \
-	FIELD(struct attention, softcap, F_FLOAT, "0", "bound of the scores; 0: none")
+		FIELD(struct attention, q_num_heads, F_INT, "0", "heads of Q of rank 3"),          \
+		FIELD(struct attention, kv_num_heads, F_INT, "0", "heads of K and V of rank 3"),   \
+		FIELD(struct attention, qk_matmul_output_mode, F_INT, "0",                         \
+		      "what qk_matmul_output is"),                                                 \
+		FIELD(struct attention, softmax_precision, F_INT, "0",                             \
+		      "element type of the softmax"),                                              \
+		FIELD(struct attention, scale, F_FLOAT, NULL,                                      \
+		      "of Q K^T; absent: 1 / sqrt(head size)"),                                    \
+		FIELD(struct attention, softcap, F_FLOAT, "0", "bound of the scores; 0: none")
 static const struct field attention_attrs[] = {
 	ATT24_FIELDS,
 	FIELD(struct attention, left_window_size, F_INT, "-1", "keys seen before the query; -1: all"),
@@ -491,13 +540,18 @@ static const struct field linear_attrs[] = {
 	FIELD_REQ(struct linear_attention, kv_num_heads, F_INT, "heads of key and value"),
 	FIELD(struct linear_attention, chunk_size, F_INT, "64", "a hint"),
 	FIELD(struct linear_attention, scale, F_FLOAT, "0", "of the output; 0: 1 / sqrt(key size)"),
-	{.name = "update_rule", .type = F_ENUM, .off = offsetof(struct linear_attention, update_rule),
-	 .def = "gated_delta", .choices = "linear|gated|delta|gated_delta", .help = "how the state changes"},
+	{.name = "update_rule",
+	 .type = F_ENUM,
+	 .off = offsetof(struct linear_attention, update_rule),
+	 .def = "gated_delta",
+	 .choices = "linear|gated|delta|gated_delta",
+	 .help = "how the state changes"},
 	{0}};
 #define ROTARY_FIELDS                                                                              \
 	FIELD(struct rotary, interleaved, F_INT, "0", "1: pairs lie side by side"),                \
-	FIELD(struct rotary, num_heads, F_INT, "0", "heads of an input of rank 3"),                \
-	FIELD(struct rotary, rotary_embedding_dim, F_INT, "0", "elements of a head that turn; 0: all")
+		FIELD(struct rotary, num_heads, F_INT, "0", "heads of an input of rank 3"),        \
+		FIELD(struct rotary, rotary_embedding_dim, F_INT, "0",                             \
+		      "elements of a head that turn; 0: all")
 static const struct field rotary_attrs[] = {ROTARY_FIELDS, {0}};
 static const struct field ms_rotary_attrs[] = {
 	ROTARY_FIELDS,
@@ -509,7 +563,8 @@ static const struct field ms_attention_attrs[] = {
 	FIELD(struct ms_attention, unidirectional, F_INT, "0", "1: a query sees no later keys"),
 	FIELD(struct ms_attention, do_rotary, F_INT, "0", "1: turn q and k"),
 	FIELD(struct ms_attention, rotary_embedding_dim, F_INT, "0", "elements of a head that turn"),
-	FIELD(struct ms_attention, past_present_share_buffer, F_INT, "0", "1: present is past's buffer"),
+	FIELD(struct ms_attention, past_present_share_buffer, F_INT, "0",
+	      "1: present is past's buffer"),
 	FIELD(struct ms_attention, qkv_hidden_sizes, F_INTS, NULL, "sizes of q, k and v"),
 	FIELD(struct ms_attention, mask_filter_value, F_FLOAT, "-10000", "score of what is masked"),
 	FIELD(struct ms_attention, scale, F_FLOAT, NULL, "of Q K^T; absent: 1 / sqrt(head size)"),
@@ -523,7 +578,8 @@ static const struct field mha_attrs[] = {
 static const struct field gqa_attrs[] = {
 	FIELD_REQ(struct group_query, num_heads, F_INT, "heads of the query"),
 	FIELD_REQ(struct group_query, kv_num_heads, F_INT, "heads of key and value"),
-	FIELD(struct group_query, local_window_size, F_INT, "-1", "keys seen before the query; -1: all"),
+	FIELD(struct group_query, local_window_size, F_INT, "-1",
+	      "keys seen before the query; -1: all"),
 	FIELD(struct group_query, do_rotary, F_INT, "0", "1: turn q and k"),
 	FIELD(struct group_query, rotary_interleaved, F_INT, "0", "1: pairs lie side by side"),
 	FIELD(struct group_query, smooth_softmax, F_INT, "-1", "1: the softmax has one more score, 0"),
@@ -540,30 +596,76 @@ static const struct field gqa_attrs[] = {
 
 #define MS .domain = "com.microsoft", .since = 1
 
-const struct op ops_attention[] = {
-	{.name = "Attention", .since = 25, .in = attention_in, .out = attention_out, .attrs = attention_attrs,
-	 .params_size = sizeof(struct attention), .infer = attention_infer, .macs = attention_macs,
-	 .flags = OP_OPTIONAL_OUT},
-	{.name = "Attention", .since = 24},
-	{.name = "Attention", .since = 23, .in = attention23_in},
+const struct op ops_attention[] = {{.name = "Attention",
+				    .since = 25,
+				    .in = attention_in,
+				    .out = attention_out,
+				    .attrs = attention_attrs,
+				    .params_size = sizeof(struct attention),
+				    .infer = attention_infer,
+				    .macs = attention_macs,
+				    .flags = OP_OPTIONAL_OUT},
+				   {.name = "Attention", .since = 24},
+				   {.name = "Attention", .since = 23, .in = attention23_in},
 
-	{.name = "FlexAttention", .domain = "ai.onnx.preview", .since = 1, .in = flex_in, .out = flex_out,
-	 .attrs = flex_attrs, .params_size = sizeof(struct flex_attention), .infer = flex_infer,
-	 .macs = flex_macs, .flags = OP_CONTROL},
+				   {.name = "FlexAttention",
+				    .domain = "ai.onnx.preview",
+				    .since = 1,
+				    .in = flex_in,
+				    .out = flex_out,
+				    .attrs = flex_attrs,
+				    .params_size = sizeof(struct flex_attention),
+				    .infer = flex_infer,
+				    .macs = flex_macs,
+				    .flags = OP_CONTROL},
 
-	{.name = "LinearAttention", .since = 27, .in = linear_in, .out = linear_out, .attrs = linear_attrs,
-	 .params_size = sizeof(struct linear_attention), .infer = linear_infer, .macs = linear_macs,
-	 .flags = OP_OPTIONAL_OUT},
+				   {.name = "LinearAttention",
+				    .since = 27,
+				    .in = linear_in,
+				    .out = linear_out,
+				    .attrs = linear_attrs,
+				    .params_size = sizeof(struct linear_attention),
+				    .infer = linear_infer,
+				    .macs = linear_macs,
+				    .flags = OP_OPTIONAL_OUT},
 
-	{.name = "RotaryEmbedding", .since = 23, .in = rotary_in, .out = rotary_out, .attrs = rotary_attrs,
-	 .params_size = sizeof(struct rotary), .infer = rotary23_infer},
+				   {.name = "RotaryEmbedding",
+				    .since = 23,
+				    .in = rotary_in,
+				    .out = rotary_out,
+				    .attrs = rotary_attrs,
+				    .params_size = sizeof(struct rotary),
+				    .infer = rotary23_infer},
 
-	{.name = "RotaryEmbedding", MS, .in = ms_rotary_in, .out = ms_rotary_out, .attrs = ms_rotary_attrs,
-	 .params_size = sizeof(struct rotary), .infer = rotary_infer},
-	{.name = "Attention", MS, .in = ms_attention_in, .out = ms_attention_out, .attrs = ms_attention_attrs,
-	 .params_size = sizeof(struct ms_attention), .infer = ms_attention_infer, .flags = OP_OPTIONAL_OUT},
-	{.name = "MultiHeadAttention", MS, .in = mha_in, .out = mha_out, .attrs = mha_attrs,
-	 .params_size = sizeof(struct multi_head), .infer = mha_infer, .flags = OP_OPTIONAL_OUT},
-	{.name = "GroupQueryAttention", MS, .in = gqa_in, .out = gqa_out, .attrs = gqa_attrs,
-	 .params_size = sizeof(struct group_query), .infer = gqa_infer, .flags = OP_OPTIONAL_OUT},
-	{0}};
+				   {.name = "RotaryEmbedding",
+				    MS,
+				    .in = ms_rotary_in,
+				    .out = ms_rotary_out,
+				    .attrs = ms_rotary_attrs,
+				    .params_size = sizeof(struct rotary),
+				    .infer = rotary_infer},
+				   {.name = "Attention",
+				    MS,
+				    .in = ms_attention_in,
+				    .out = ms_attention_out,
+				    .attrs = ms_attention_attrs,
+				    .params_size = sizeof(struct ms_attention),
+				    .infer = ms_attention_infer,
+				    .flags = OP_OPTIONAL_OUT},
+				   {.name = "MultiHeadAttention",
+				    MS,
+				    .in = mha_in,
+				    .out = mha_out,
+				    .attrs = mha_attrs,
+				    .params_size = sizeof(struct multi_head),
+				    .infer = mha_infer,
+				    .flags = OP_OPTIONAL_OUT},
+				   {.name = "GroupQueryAttention",
+				    MS,
+				    .in = gqa_in,
+				    .out = gqa_out,
+				    .attrs = gqa_attrs,
+				    .params_size = sizeof(struct group_query),
+				    .infer = gqa_infer,
+				    .flags = OP_OPTIONAL_OUT},
+				   {0}};

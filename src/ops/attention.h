@@ -46,11 +46,23 @@ struct multi_head {
 	int64_t num_heads, unidirectional;
 	float mask_filter_value, scale;
 };
-enum { MHA_Q, MHA_K, MHA_V, MHA_BIAS, MHA_PADDING, MHA_ATT_BIAS, MHA_PAST_K, MHA_PAST_V, MHA_PAST_LEN, MHA_CACHE };
+enum {
+	MHA_Q,
+	MHA_K,
+	MHA_V,
+	MHA_BIAS,
+	MHA_PADDING,
+	MHA_ATT_BIAS,
+	MHA_PAST_K,
+	MHA_PAST_V,
+	MHA_PAST_LEN,
+	MHA_CACHE
+};
 
 /* com.microsoft::GroupQueryAttention */
 struct group_query {
-	int64_t num_heads, kv_num_heads, local_window_size, do_rotary, rotary_interleaved, smooth_softmax;
+	int64_t num_heads, kv_num_heads, local_window_size, do_rotary, rotary_interleaved,
+		smooth_softmax;
 	int64_t qk_output, kv_cache_bit_width, sliding_window_cache, causal;
 	float scale, softcap, qk_norm_epsilon;
 	const char *k_quant_type, *v_quant_type;

@@ -33,8 +33,8 @@ static bool too_small(const struct window *w)
 }
 
 /* Channels C of X against [M, C/group, ...] weights; bias [M]. */
-static int check_channels(const struct infer *c, int64_t group, const struct shape *x, const struct shape *w,
-			  int bias)
+static int check_channels(const struct infer *c, int64_t group, const struct shape *x,
+			  const struct shape *w, int bias)
 {
 	struct shape b = bias > 0 ? infer_shape(c, (uint32_t)bias) : SHAPE_UNKNOWN;
 
@@ -46,13 +46,17 @@ static int check_channels(const struct infer *c, int64_t group, const struct sha
 	if (x->rank >= 3 && w->rank >= 0) {
 		int64_t want = times(w->dim[1], group);
 		if (want >= 0 && x->dim[1] >= 0 && x->dim[1] != want)
-			return shape_fail(c, 0, fmt(c->diag, "%" PRId64 " channels in dimension 1", want), x);
+			return shape_fail(
+				c, 0, fmt(c->diag, "%" PRId64 " channels in dimension 1", want), x);
 	}
 	if (w->rank >= 0 && w->dim[0] >= 0 && w->dim[0] % group)
-		return shape_fail(c, 1, fmt(c->diag, "dimension 0 to be a multiple of group %" PRId64, group), w);
+		return shape_fail(
+			c, 1, fmt(c->diag, "dimension 0 to be a multiple of group %" PRId64, group),
+			w);
 	if (b.rank >= 0 && (b.rank != 1 || (w->rank >= 0 && w->dim[0] >= 0 && b.dim[0] >= 0 &&
 					    b.dim[0] != w->dim[0])))
-		return shape_fail(c, bias, fmt(c->diag, "one number for each of the outputs' channels"), &b);
+		return shape_fail(c, bias,
+				  fmt(c->diag, "one number for each of the outputs' channels"), &b);
 	return 0;
 }
 
@@ -114,8 +118,8 @@ static int deform_infer(struct infer *c)
 	y = infer_out(c, 0) ? infer_out(c, 0)->shape : SHAPE_UNKNOWN;
 	for (uint32_t i = 2; i <= 4; i += 2) { /* offset, mask */
 		struct shape s = infer_shape(c, i), w = infer_shape(c, 1);
-		if (s.rank < 0 || y.rank < 0 || w.rank < 0 || !shape_known(&s) || !shape_known(&y) ||
-		    !shape_known(&w))
+		if (s.rank < 0 || y.rank < 0 || w.rank < 0 || !shape_known(&s) ||
+		    !shape_known(&y) || !shape_known(&w))
 			continue;
 		int64_t k = times(times(w.dim[2], w.dim[3]), p->offset_group * (i == 2 ? 2 : 1));
 		struct shape want = shape_of(4, (int64_t[]){y.dim[0], k, y.dim[2], y.dim[3]});
@@ -145,8 +149,8 @@ static void transpose_pads(struct window *w, int i, int64_t total, bool upper)
 	w->end[i] = total - w->begin[i];
 }
 
-const char *conv_transpose_window(struct window *w, const struct conv_transpose *p, const struct shape *x,
-				  const struct shape *weight, struct diag *d)
+const char *conv_transpose_window(struct window *w, const struct conv_transpose *p,
+				  const struct shape *x, const struct shape *weight, struct diag *d)
 {
 	int n = x->rank - 2, skip = 0;
 	const char *bad = window_lists(w, &p->window, n, weight, d);
@@ -165,15 +169,19 @@ const char *conv_transpose_window(struct window *w, const struct conv_transpose 
 		w->in[i] = x->dim[i + 2];
 		if (extra < 0 || extra >= INT64_C(1) << 31 || w->in[i] >= INT64_C(1) << 31)
 			return "sizes below 2^31";
-		full = w->in[i] < 0 || w->kernel[i] < 0 ? DIM_UNKNOWN
-			: w->stride[i] * (w->in[i] - 1) + extra + (w->kernel[i] - 1) * w->dilation[i] + 1;
+		full = w->in[i] < 0 || w->kernel[i] < 0
+			       ? DIM_UNKNOWN
+			       : w->stride[i] * (w->in[i] - 1) + extra +
+					 (w->kernel[i] - 1) * w->dilation[i] + 1;
 		if (p->output_shape.n > 0) {
 			w->out[i] = p->output_shape.v[i + skip];
 			if (w->out[i] < 0)
 				return "output_shape without negative numbers";
 			transpose_pads(w, i, full - w->out[i], p->window.auto_pad == PAD_SAME_UPPER);
 		} else if (w->in[i] < 0 || w->kernel[i] < 0) {
-			w->out[i] = same && w->stride[i] == 1 && p->output_padding.n <= 0 ? w->in[i] : DIM_UNKNOWN;
+			w->out[i] = same && w->stride[i] == 1 && p->output_padding.n <= 0
+					    ? w->in[i]
+					    : DIM_UNKNOWN;
 		} else if (same) { /* in * stride, but nothing negative is cut off */
 			transpose_pads(w, i, full - w->in[i] * w->stride[i],
 				       p->window.auto_pad == PAD_SAME_UPPER);
@@ -190,7 +198,8 @@ const char *conv_transpose_window(struct window *w, const struct conv_transpose 
 static int transpose_infer(struct infer *c)
 {
 	const struct conv_transpose *p = infer_params(c);
-	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2), y = SHAPE_UNKNOWN;
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2),
+		     y = SHAPE_UNKNOWN;
 	struct window win;
 	int64_t m = w.rank >= 2 ? times(w.dim[1], p->group) : DIM_UNKNOWN;
 
@@ -202,9 +211,11 @@ static int transpose_infer(struct infer *c)
 	if (w.rank >= 0 && w.rank < 3)
 		return shape_fail(c, 1, "weights of rank 3 or more", &w);
 	if (x.rank >= 0 && w.rank >= 0 && x.dim[1] >= 0 && w.dim[0] >= 0 && x.dim[1] != w.dim[0])
-		return shape_fail(c, 0, fmt(c->diag, "%" PRId64 " channels in dimension 1", w.dim[0]), &x);
+		return shape_fail(c, 0,
+				  fmt(c->diag, "%" PRId64 " channels in dimension 1", w.dim[0]), &x);
 	if (x.rank >= 0 && x.dim[1] >= 0 && x.dim[1] % p->group)
-		return shape_fail(c, 0, fmt(c->diag, "channels that group %" PRId64 " divides", p->group), &x);
+		return shape_fail(
+			c, 0, fmt(c->diag, "channels that group %" PRId64 " divides", p->group), &x);
 	if (b.rank >= 0 && (b.rank != 1 || (m >= 0 && b.dim[0] >= 0 && b.dim[0] != m)))
 		return shape_fail(c, 2, "one number for each of the output's channels", &b);
 	if (x.rank >= 0) {
@@ -232,7 +243,8 @@ static int64_t transpose_macs(const struct infer *c)
 
 static int causal_infer(struct infer *c)
 {
-	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2), s = infer_shape(c, 3);
+	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2),
+		     s = infer_shape(c, 3);
 	struct shape state = {.rank = 3, .dim = {DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN}};
 
 	if (x.rank >= 0 && x.rank != 3)
@@ -250,7 +262,8 @@ static int causal_infer(struct infer *c)
 	}
 	if (w.rank == 3 && w.dim[2] > 0)
 		state.dim[2] = w.dim[2] - 1;
-	if (s.rank >= 0 && (s.rank != 3 || (shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))))
+	if (s.rank >= 0 &&
+	    (s.rank != 3 || (shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))))
 		return shape_fail(c, 3, dims_text(c, &state), &s);
 	infer_set(c, 0, infer_dtype(c, 0), &x);
 	infer_set(c, 1, infer_dtype(c, 0), &state);
@@ -307,9 +320,11 @@ static int col2im_infer(struct infer *c)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
 		positions = window_outputs(&w);
 		if (x.dim[1] >= 0 && x.dim[1] % size)
-			return shape_fail(c, 0, fmt(c->diag, "dimension 1 a multiple of %" PRId64, size), &x);
+			return shape_fail(
+				c, 0, fmt(c->diag, "dimension 1 a multiple of %" PRId64, size), &x);
 		if (x.dim[2] >= 0 && x.dim[2] != positions)
-			return shape_fail(c, 0, fmt(c->diag, "dimension 2 of %" PRId64, positions), &x);
+			return shape_fail(c, 0, fmt(c->diag, "dimension 2 of %" PRId64, positions),
+					  &x);
 		y.dim[1] = x.dim[1] >= 0 ? x.dim[1] / size : DIM_UNKNOWN;
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);
@@ -318,20 +333,20 @@ static int col2im_infer(struct infer *c)
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-static const struct slot conv_in[] = {
-	{"X", "T", T_FLOATS_BF, 0, 0, 0}, {"W", "T", T_FLOATS_BF, 0, 0, 0}, {"B", "T", T_FLOATS_BF, true, 0, 0}, SLOT_END};
+static const struct slot conv_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
+				      {"W", "T", T_FLOATS_BF, 0, 0, 0},
+				      {"B", "T", T_FLOATS_BF, true, 0, 0},
+				      SLOT_END};
 static const struct slot ms_conv_in[] = {{"X", "T", T_FLOATS, 0, 0, 0},
 					 {"W", "T", T_FLOATS, 0, 0, 0},
 					 {"B", "T", T_FLOATS, true, 0, 0},
 					 {"Z", "T", T_FLOATS, true, 0, 0},
 					 SLOT_END};
 static const struct slot conv_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
-static const struct slot deform_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
-					{"W", "T", T_FLOATS_BF, 0, 0, 0},
-					{"offset", "T", T_FLOATS_BF, 0, 0, 0},
-					{"B", "T", T_FLOATS_BF, true, 0, 0},
-					{"mask", "T", T_FLOATS_BF, true, 0, 0},
-					SLOT_END};
+static const struct slot deform_in[] = {
+	{"X", "T", T_FLOATS_BF, 0, 0, 0},	{"W", "T", T_FLOATS_BF, 0, 0, 0},
+	{"offset", "T", T_FLOATS_BF, 0, 0, 0},	{"B", "T", T_FLOATS_BF, true, 0, 0},
+	{"mask", "T", T_FLOATS_BF, true, 0, 0}, SLOT_END};
 #define T_CAUSAL (T_F32 | T_F16 | T_BF16)
 static const struct slot causal_in[] = {{"input", "T", T_CAUSAL, 0, 0, 0},
 					{"weight", "T", T_CAUSAL, 0, 0, 0},
@@ -361,7 +376,8 @@ static const struct field transpose_attrs[] = {
 	WINDOW_FIELDS(struct conv_transpose),
 	FIELD(struct conv_transpose, group, F_INT, "1", "groups that the channels are divided into"),
 	FIELD(struct conv_transpose, output_padding, F_INTS, NULL, "added at the end of each axis"),
-	FIELD(struct conv_transpose, output_shape, F_INTS, NULL, "output size of each axis; pads follow"),
+	FIELD(struct conv_transpose, output_shape, F_INTS, NULL,
+	      "output size of each axis; pads follow"),
 	{0}};
 static const struct field deform_attrs[] = {
 	WINDOW_FIELD(struct deform_conv, dilations, F_INTS, NULL, "distance of the kernel's elements"),
@@ -384,29 +400,63 @@ static const struct field col2im_attrs[] = {
 	WINDOW_FIELD(struct col2im, strides, F_INTS, NULL, "step of the block"),
 	{0}};
 
-const struct op ops_conv[] = {
-	{.name = "Conv", .since = 22, .in = conv_in, .out = conv_out, .attrs = conv_attrs,
-	 .params_size = sizeof(struct conv), .infer = conv_infer, .macs = conv_macs},
-	{.name = "Conv", .since = 11, .types = T_FLOATS},
-	{.name = "Conv", .since = 1, .types = T_FLOATS},
+const struct op ops_conv[] = {{.name = "Conv",
+			       .since = 22,
+			       .in = conv_in,
+			       .out = conv_out,
+			       .attrs = conv_attrs,
+			       .params_size = sizeof(struct conv),
+			       .infer = conv_infer,
+			       .macs = conv_macs},
+			      {.name = "Conv", .since = 11, .types = T_FLOATS},
+			      {.name = "Conv", .since = 1, .types = T_FLOATS},
 
-	{.name = "ConvTranspose", .since = 22, .in = conv_in, .out = conv_out, .attrs = transpose_attrs,
-	 .params_size = sizeof(struct conv_transpose), .infer = transpose_infer, .macs = transpose_macs},
-	{.name = "ConvTranspose", .since = 11, .types = T_FLOATS},
-	{.name = "ConvTranspose", .since = 1, .types = T_FLOATS},
+			      {.name = "ConvTranspose",
+			       .since = 22,
+			       .in = conv_in,
+			       .out = conv_out,
+			       .attrs = transpose_attrs,
+			       .params_size = sizeof(struct conv_transpose),
+			       .infer = transpose_infer,
+			       .macs = transpose_macs},
+			      {.name = "ConvTranspose", .since = 11, .types = T_FLOATS},
+			      {.name = "ConvTranspose", .since = 1, .types = T_FLOATS},
 
-	{.name = "DeformConv", .since = 22, .in = deform_in, .out = conv_out, .attrs = deform_attrs,
-	 .params_size = sizeof(struct deform_conv), .infer = deform_infer, .macs = conv_macs},
-	{.name = "DeformConv", .since = 19, .types = T_FLOATS},
+			      {.name = "DeformConv",
+			       .since = 22,
+			       .in = deform_in,
+			       .out = conv_out,
+			       .attrs = deform_attrs,
+			       .params_size = sizeof(struct deform_conv),
+			       .infer = deform_infer,
+			       .macs = conv_macs},
+			      {.name = "DeformConv", .since = 19, .types = T_FLOATS},
 
-	{.name = "CausalConvWithState", .since = 27, .in = causal_in, .out = causal_out, .attrs = causal_attrs,
-	 .params_size = sizeof(struct causal_conv), .infer = causal_infer, .flags = OP_OPTIONAL_OUT,
-	 .macs = causal_macs},
+			      {.name = "CausalConvWithState",
+			       .since = 27,
+			       .in = causal_in,
+			       .out = causal_out,
+			       .attrs = causal_attrs,
+			       .params_size = sizeof(struct causal_conv),
+			       .infer = causal_infer,
+			       .flags = OP_OPTIONAL_OUT,
+			       .macs = causal_macs},
 
-	{.name = "Col2Im", .since = 18, .in = col2im_in, .out = col2im_out, .attrs = col2im_attrs,
-	 .params_size = sizeof(struct col2im), .infer = col2im_infer},
+			      {.name = "Col2Im",
+			       .since = 18,
+			       .in = col2im_in,
+			       .out = col2im_out,
+			       .attrs = col2im_attrs,
+			       .params_size = sizeof(struct col2im),
+			       .infer = col2im_infer},
 
-	{.name = "FusedConv", .domain = "com.microsoft", .since = 1, .in = ms_conv_in, .out = conv_out,
-	 .attrs = ms_conv_attrs, .params_size = sizeof(struct ms_conv), .infer = ms_conv_infer,
-	 .macs = conv_macs},
-	{0}};
+			      {.name = "FusedConv",
+			       .domain = "com.microsoft",
+			       .since = 1,
+			       .in = ms_conv_in,
+			       .out = conv_out,
+			       .attrs = ms_conv_attrs,
+			       .params_size = sizeof(struct ms_conv),
+			       .infer = ms_conv_infer,
+			       .macs = conv_macs},
+			      {0}};

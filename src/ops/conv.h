@@ -42,7 +42,7 @@ struct col2im {
  * ConvTranspose: in and out of the window swap their parts: w->in is X's, w->out the output's;
  * begin and end are what is cut off. NULL or what is wrong.
  */
-const char *conv_transpose_window(struct window *w, const struct conv_transpose *p, const struct shape *x,
-				  const struct shape *weight, struct diag *d);
+const char *conv_transpose_window(struct window *w, const struct conv_transpose *p,
+				  const struct shape *x, const struct shape *weight, struct diag *d);
 
 #endif

@@ -34,8 +34,12 @@ static const struct slot nms_out[] = {{"selected_indices", NULL, T_I64, 0, 0, 0}
 static const struct field nms_attrs[] = {
 	FIELD(struct nms, center_point_box, F_INT, "0", "1: boxes are centre and size"), {0}};
 
-const struct op ops_detect[] = {
-	{.name = "NonMaxSuppression", .since = 11, .in = nms_in, .out = nms_out, .attrs = nms_attrs,
-	 .params_size = sizeof(struct nms), .infer = nms_infer},
-	{.name = "NonMaxSuppression", .since = 10},
-	{0}};
+const struct op ops_detect[] = {{.name = "NonMaxSuppression",
+				 .since = 11,
+				 .in = nms_in,
+				 .out = nms_out,
+				 .attrs = nms_attrs,
+				 .params_size = sizeof(struct nms),
+				 .infer = nms_infer},
+				{.name = "NonMaxSuppression", .since = 10},
+				{0}};

@@ -107,7 +107,8 @@ static int matmul_common(struct infer *c, const struct fused_matmul *f)
 		return infer_fail(c, E_RANK, 0, "ranks that fit together", dims(c, &a));
 	if (a.rank > 0 && b.rank > 0) {
 		if (!matmul_shape(&a, &b, f, &s))
-			return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "a matrix that fits %s", dims(c, &a)),
+			return infer_fail(c, E_SHAPE, 1,
+					  fmt(c->diag, "a matrix that fits %s", dims(c, &a)),
 					  dims(c, &b));
 		y = s.out;
 	}
@@ -150,7 +151,8 @@ static int64_t fused_matmul_macs(const struct infer *c)
 static int gemm_infer(struct infer *c)
 {
 	const struct gemm_params *p = infer_params(c); /* FusedGemm's begin alike */
-	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), s = infer_shape(c, 2), y = {.rank = 2}, r;
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), s = infer_shape(c, 2),
+		     y = {.rank = 2}, r;
 	int64_t k;
 	int rc;
 
@@ -167,7 +169,8 @@ static int gemm_infer(struct infer *c)
 	}
 	if (s.rank >= 0 && shape_known(&s) && shape_known(&y) &&
 	    (s.rank > 2 || !shape_broadcast(&s, &y, &r) || !shape_equal(&r, &y)))
-		return infer_fail(c, E_SHAPE, 2, fmt(c->diag, "a shape that broadcasts to %s", dims(c, &y)),
+		return infer_fail(c, E_SHAPE, 2,
+				  fmt(c->diag, "a shape that broadcasts to %s", dims(c, &y)),
 				  dims(c, &s));
 	infer_set(c, 0, infer_dtype(c, 0), &y);
 	return 0;
@@ -216,7 +219,7 @@ static const char *read_term(const char **text, struct term *t)
 }
 
 struct labels {
-	int8_t of[128]; /* by letter; -1 */
+	int8_t of[128];	 /* by letter; -1 */
 	int count, dots; /* the most dims of an ellipsis: they are labels 0..dots-1 */
 };
 
@@ -267,8 +270,8 @@ static const char *implicit_out(struct einsum_plan *p, struct labels *l)
 	return NULL;
 }
 
-const char *einsum_parse(const char *equation, int noperands, const int *rank, struct einsum_plan *p,
-			 struct diag *d)
+const char *einsum_parse(const char *equation, int noperands, const int *rank,
+			 struct einsum_plan *p, struct diag *d)
 {
 	struct term term[EINSUM_OPERANDS], out;
 	struct labels l = {.count = 0};
@@ -344,7 +347,8 @@ static int einsum_infer(struct infer *c)
 		for (int i = 0; i < s.rank; i++) {
 			int64_t *z = &size[plan.label[k][i]], v = s.dim[i];
 			if (*z >= 0 && *z != 1 && v >= 0 && v != 1 && v != *z)
-				return infer_fail(c, E_SHAPE, k, fmt(c->diag, "dimension %d of %" PRId64, i, *z),
+				return infer_fail(c, E_SHAPE, k,
+						  fmt(c->diag, "dimension %d of %" PRId64, i, *z),
 						  dims(c, &s));
 			if (v != 1 && (*z == 1 || (*z < 0 && v >= 0)))
 				*z = v;
@@ -420,14 +424,25 @@ static const struct slot det_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END}
 static const struct slot det_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
 
 #define GEMM_FIELDS(type_, prefix)                                                                 \
-	{.name = "alpha", .type = F_FLOAT, .off = offsetof(type_, prefix alpha), .def = "1",       \
+	{.name = "alpha",                                                                          \
+	 .type = F_FLOAT,                                                                          \
+	 .off = offsetof(type_, prefix alpha),                                                     \
+	 .def = "1",                                                                               \
 	 .help = "scale of the product"},                                                          \
-	{.name = "beta", .type = F_FLOAT, .off = offsetof(type_, prefix beta), .def = "1",         \
-	 .help = "scale of C"},                                                                    \
-	{.name = "transA", .type = F_INT, .off = offsetof(type_, prefix transA), .def = "0",       \
-	 .help = "1: A is transposed"},                                                            \
-	{.name = "transB", .type = F_INT, .off = offsetof(type_, prefix transB), .def = "0",       \
-	 .help = "1: B is transposed"}
+		{.name = "beta",                                                                   \
+		 .type = F_FLOAT,                                                                  \
+		 .off = offsetof(type_, prefix beta),                                              \
+		 .def = "1",                                                                       \
+		 .help = "scale of C"},                                                            \
+		{.name = "transA",                                                                 \
+		 .type = F_INT,                                                                    \
+		 .off = offsetof(type_, prefix transA),                                            \
+		 .def = "0",                                                                       \
+		 .help = "1: A is transposed"},                                                    \
+	{                                                                                          \
+		.name = "transB", .type = F_INT, .off = offsetof(type_, prefix transB),            \
+		.def = "0", .help = "1: B is transposed"                                           \
+	}
 static const struct field gemm_attrs[] = {GEMM_FIELDS(struct gemm_params, ), {0}};
 static const struct field gemm6_attrs[] = {
 	GEMM_FIELDS(struct gemm_params, ),
@@ -458,7 +473,11 @@ static const struct field einsum_attrs[] = {
 #define GEMM_OP .params_size = sizeof(struct gemm_params), .infer = gemm_infer, .macs = gemm_macs
 
 const struct op ops_matmul[] = {
-	{.name = "MatMul", .since = 13, .in = matmul_in, .out = matmul_out, .infer = matmul_infer,
+	{.name = "MatMul",
+	 .since = 13,
+	 .in = matmul_in,
+	 .out = matmul_out,
+	 .infer = matmul_infer,
 	 .macs = matmul_macs},
 	{.name = "MatMul", .since = 9, .types = T_MATMUL_OLD},
 	{.name = "MatMul", .since = 1, .types = T_FLOATS},
@@ -470,20 +489,47 @@ const struct op ops_matmul[] = {
 	{.name = "Gemm", .since = 6, .in = gemm9_in, .types = T_FLOATS, .attrs = gemm6_attrs, GEMM_OP},
 	{.name = "Gemm", .since = 1, .in = gemm9_in, .types = T_FLOATS, .attrs = gemm6_attrs, GEMM_OP},
 
-	{.name = "Einsum", .since = 28, .in = einsum_in, .out = einsum_out, .attrs = einsum_attrs,
-	 .params_size = sizeof(struct einsum), .infer = einsum_infer, .macs = einsum_macs},
+	{.name = "Einsum",
+	 .since = 28,
+	 .in = einsum_in,
+	 .out = einsum_out,
+	 .attrs = einsum_attrs,
+	 .params_size = sizeof(struct einsum),
+	 .infer = einsum_infer,
+	 .macs = einsum_macs},
 	{.name = "Einsum", .since = 12, .types = T_NUMERIC},
 
 	{.name = "Det", .since = 22, .in = det_in, .out = det_out, .infer = det_infer},
 	{.name = "Det", .since = 11, .types = T_FLOATS},
 
-	{.name = "FusedMatMul", .domain = "com.microsoft", .since = 1, .in = matmul_in, .out = matmul_out,
-	 .attrs = fused_matmul_attrs, .params_size = sizeof(struct fused_matmul), .types = T_FLOATS_BF,
-	 .infer = fused_matmul_infer, .macs = fused_matmul_macs},
-	{.name = "TransposeMatMul", .domain = "com.microsoft", .since = 1, .in = matmul_in, .out = matmul_out,
-	 .attrs = transpose_matmul_attrs, .params_size = sizeof(struct fused_matmul), .types = T_FLOATS_BF,
-	 .infer = fused_matmul_infer, .macs = fused_matmul_macs},
-	{.name = "FusedGemm", .domain = "com.microsoft", .since = 1, .in = gemm_in, .out = matmul_out,
-	 .attrs = fused_gemm_attrs, .params_size = sizeof(struct fused_gemm_params), .types = T_FLOATS_BF,
-	 .infer = gemm_infer, .macs = gemm_macs},
+	{.name = "FusedMatMul",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = matmul_in,
+	 .out = matmul_out,
+	 .attrs = fused_matmul_attrs,
+	 .params_size = sizeof(struct fused_matmul),
+	 .types = T_FLOATS_BF,
+	 .infer = fused_matmul_infer,
+	 .macs = fused_matmul_macs},
+	{.name = "TransposeMatMul",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = matmul_in,
+	 .out = matmul_out,
+	 .attrs = transpose_matmul_attrs,
+	 .params_size = sizeof(struct fused_matmul),
+	 .types = T_FLOATS_BF,
+	 .infer = fused_matmul_infer,
+	 .macs = fused_matmul_macs},
+	{.name = "FusedGemm",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = gemm_in,
+	 .out = matmul_out,
+	 .attrs = fused_gemm_attrs,
+	 .params_size = sizeof(struct fused_gemm_params),
+	 .types = T_FLOATS_BF,
+	 .infer = gemm_infer,
+	 .macs = gemm_macs},
 	{0}};

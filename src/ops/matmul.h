@@ -53,7 +53,7 @@ struct einsum_plan {
 	int8_t out[MAX_RANK];
 };
 /* NULL or what is wrong. */
-const char *einsum_parse(const char *equation, int noperands, const int *rank, struct einsum_plan *p,
-			 struct diag *d);
+const char *einsum_parse(const char *equation, int noperands, const int *rank,
+			 struct einsum_plan *p, struct diag *d);
 
 #endif

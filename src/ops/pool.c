@@ -8,7 +8,8 @@
 
 static int shape_fail(const struct infer *c, int slot, const char *expected, const struct shape *actual)
 {
-	return infer_fail(c, E_SHAPE, slot, expected, c->diag ? shape_str(&c->diag->arena, actual, NULL) : "");
+	return infer_fail(c, E_SHAPE, slot, expected,
+			  c->diag ? shape_str(&c->diag->arena, actual, NULL) : "");
 }
 
 static int pool_infer(struct infer *c)
@@ -25,7 +26,8 @@ static int pool_infer(struct infer *c)
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, bad, NULL);
 		for (int i = 0; i < w.n; i++) {
 			if (w.in[i] > 0 && w.out[i] == 0)
-				return shape_fail(c, 0, "an input, with its pads, as large as the window", &x);
+				return shape_fail(
+					c, 0, "an input, with its pads, as large as the window", &x);
 			y.dim[i + 2] = w.out[i];
 		}
 	}
@@ -66,7 +68,8 @@ static int global_lp_upgrade(struct edit *e)
 
 /* ---- MaxUnpool -------------------------------------------------------------------------------- */
 
-const char *max_unpool_shape(const struct max_unpool *p, const struct shape *x, struct shape *y, struct diag *d)
+const char *max_unpool_shape(const struct max_unpool *p, const struct shape *x, struct shape *y,
+			     struct diag *d)
 {
 	struct window w;
 	const char *bad = window_lists(&w, &p->window, x->rank - 2, NULL, d);
@@ -161,7 +164,8 @@ static int roi_align_infer(struct infer *c)
 	const struct roi_align *p = infer_params(c);
 	struct shape r = infer_shape(c, 1), b = infer_shape(c, 2);
 
-	if (b.rank >= 0 && (b.rank != 1 || (r.rank == 2 && r.dim[0] >= 0 && b.dim[0] >= 0 && b.dim[0] != r.dim[0])))
+	if (b.rank >= 0 &&
+	    (b.rank != 1 || (r.rank == 2 && r.dim[0] >= 0 && b.dim[0] >= 0 && b.dim[0] != r.dim[0])))
 		return shape_fail(c, 2, "one index for each region", &b);
 	return region_infer(c, p->output_height, p->output_width, 4);
 }
@@ -200,22 +204,30 @@ static const struct slot roi_align_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0},
 
 #define POOL_FIELDS                                                                                \
 	WINDOW_FIELDS(struct pool),                                                                \
-	FIELD(struct pool, ceil_mode, F_INT, "0", "1: round the output size up")
+		FIELD(struct pool, ceil_mode, F_INT, "0", "1: round the output size up")
 static const struct field nhwc_attrs[] = {POOL_FIELDS, {0}};
 static const struct field max_attrs[] = {
-	POOL_FIELDS, FIELD(struct pool, storage_order, F_INT, "0", "1: Indices count column-major"), {0}};
+	POOL_FIELDS,
+	FIELD(struct pool, storage_order, F_INT, "0", "1: Indices count column-major"),
+	{0}};
 static const struct field average_attrs[] = {
-	POOL_FIELDS, FIELD(struct pool, count_include_pad, F_INT, "0", "1: the average counts padding"), {0}};
+	POOL_FIELDS,
+	FIELD(struct pool, count_include_pad, F_INT, "0", "1: the average counts padding"),
+	{0}};
 static const struct field lp_attrs[] = {
 	POOL_FIELDS, FIELD(struct pool, p, F_INT, "2", "the norm"), {0}};
 static const struct field lp1_attrs[] = {
 	POOL_FIELDS,
 	{.name = "p", .type = F_FLOAT, .off = offsetof(struct pool, old_p), .def = "2", .help = "the norm"},
 	{0}};
-static const struct field global_lp_attrs[] = {FIELD(struct global_lp, p, F_INT, "2", "the norm"), {0}};
-static const struct field global_lp1_attrs[] = {
-	{.name = "p", .type = F_FLOAT, .off = offsetof(struct global_lp, old_p), .def = "2", .help = "the norm"},
-	{0}};
+static const struct field global_lp_attrs[] = {FIELD(struct global_lp, p, F_INT, "2", "the norm"),
+					       {0}};
+static const struct field global_lp1_attrs[] = {{.name = "p",
+						 .type = F_FLOAT,
+						 .off = offsetof(struct global_lp, old_p),
+						 .def = "2",
+						 .help = "the norm"},
+						{0}};
 static const struct field unpool_attrs[] = {
 	WINDOW_FIELD(struct max_unpool, kernel_shape, F_INTS, NULL, "size of the window"),
 	WINDOW_FIELD(struct max_unpool, pads, F_INTS, NULL, "begin of each axis, then end of each"),
@@ -223,20 +235,30 @@ static const struct field unpool_attrs[] = {
 	{0}};
 static const struct field max_roi_attrs[] = {
 	FIELD_REQ(struct max_roi_pool, pooled_shape, F_INTS, "height and width of the output"),
-	FIELD(struct max_roi_pool, spatial_scale, F_FLOAT, "1", "from the regions' scale to the input's"),
+	FIELD(struct max_roi_pool, spatial_scale, F_FLOAT, "1",
+	      "from the regions' scale to the input's"),
 	{0}};
 #define ROI_FIELDS                                                                                 \
-	{.name = "mode", .type = F_ENUM, .off = offsetof(struct roi_align, mode), .def = "avg",    \
-	 .choices = "avg|max", .help = "how the samples of a bin become one number"},              \
-	FIELD(struct roi_align, output_height, F_INT, "1", "height of the output"),                \
-	FIELD(struct roi_align, output_width, F_INT, "1", "width of the output"),                  \
-	FIELD(struct roi_align, sampling_ratio, F_INT, "0", "samples a bin and axis; 0: as fits"), \
-	FIELD(struct roi_align, spatial_scale, F_FLOAT, "1", "from the regions' scale to the input's")
+	{.name = "mode",                                                                           \
+	 .type = F_ENUM,                                                                           \
+	 .off = offsetof(struct roi_align, mode),                                                  \
+	 .def = "avg",                                                                             \
+	 .choices = "avg|max",                                                                     \
+	 .help = "how the samples of a bin become one number"},                                    \
+		FIELD(struct roi_align, output_height, F_INT, "1", "height of the output"),        \
+		FIELD(struct roi_align, output_width, F_INT, "1", "width of the output"),          \
+		FIELD(struct roi_align, sampling_ratio, F_INT, "0",                                \
+		      "samples a bin and axis; 0: as fits"),                                       \
+		FIELD(struct roi_align, spatial_scale, F_FLOAT, "1",                               \
+		      "from the regions' scale to the input's")
 static const struct field roi_align_attrs[] = {
 	ROI_FIELDS,
-	{.name = "coordinate_transformation_mode", .type = F_ENUM,
-	 .off = offsetof(struct roi_align, coordinate_transformation_mode), .def = "half_pixel",
-	 .choices = "half_pixel|output_half_pixel", .help = "whether coordinates are shifted by -0.5"},
+	{.name = "coordinate_transformation_mode",
+	 .type = F_ENUM,
+	 .off = offsetof(struct roi_align, coordinate_transformation_mode),
+	 .def = "half_pixel",
+	 .choices = "half_pixel|output_half_pixel",
+	 .help = "whether coordinates are shifted by -0.5"},
 	{0}};
 static const struct field roi_align10_attrs[] = {ROI_FIELDS, {0}};
 
@@ -253,9 +275,20 @@ static int nhwc_upgrade(struct edit *e)
 #define POOL_OP .params_size = sizeof(struct pool), .infer = pool_infer
 
 const struct op ops_pool[] = {
-	{.name = "NhwcMaxPool", .domain = "com.microsoft", .since = 1, .in = nhwc_in, .out = nhwc_out,
-	 .attrs = nhwc_attrs, POOL_OP, .upgrade = nhwc_upgrade},
-	{.name = "MaxPool", .since = 22, .in = max_in, .out = max_out, .attrs = max_attrs, POOL_OP,
+	{.name = "NhwcMaxPool",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = nhwc_in,
+	 .out = nhwc_out,
+	 .attrs = nhwc_attrs,
+	 POOL_OP,
+	 .upgrade = nhwc_upgrade},
+	{.name = "MaxPool",
+	 .since = 22,
+	 .in = max_in,
+	 .out = max_out,
+	 .attrs = max_attrs,
+	 POOL_OP,
 	 .flags = OP_OPTIONAL_OUT},
 	{.name = "MaxPool", .since = 12, .types = T_FLOATS | T_I8 | T_U8},
 	{.name = "MaxPool", .since = 11, .types = T_FLOATS},
@@ -274,31 +307,63 @@ const struct op ops_pool[] = {
 	{.name = "LpPool", .since = 18, .types = T_FLOATS},
 	{.name = "LpPool", .since = 11, .types = T_FLOATS},
 	{.name = "LpPool", .since = 2, .types = T_FLOATS},
-	{.name = "LpPool", .since = 1, .attrs = lp1_attrs, .params_size = sizeof(struct pool), .types = T_FLOATS,
+	{.name = "LpPool",
+	 .since = 1,
+	 .attrs = lp1_attrs,
+	 .params_size = sizeof(struct pool),
+	 .types = T_FLOATS,
 	 .upgrade = lp_upgrade},
 
 	{.name = "GlobalAveragePool", .since = 22, .in = one_in, .out = one_out, .infer = global_infer},
 	{.name = "GlobalAveragePool", .since = 1, .types = T_FLOATS},
 	{.name = "GlobalMaxPool", .since = 22, .in = one_in, .out = one_out, .infer = global_infer},
 	{.name = "GlobalMaxPool", .since = 1, .types = T_FLOATS},
-	{.name = "GlobalLpPool", .since = 22, .in = one_in, .out = one_out, .attrs = global_lp_attrs,
-	 .params_size = sizeof(struct global_lp), .infer = global_infer},
+	{.name = "GlobalLpPool",
+	 .since = 22,
+	 .in = one_in,
+	 .out = one_out,
+	 .attrs = global_lp_attrs,
+	 .params_size = sizeof(struct global_lp),
+	 .infer = global_infer},
 	{.name = "GlobalLpPool", .since = 2, .types = T_FLOATS},
-	{.name = "GlobalLpPool", .since = 1, .attrs = global_lp1_attrs, .params_size = sizeof(struct global_lp),
-	 .types = T_FLOATS, .upgrade = global_lp_upgrade},
+	{.name = "GlobalLpPool",
+	 .since = 1,
+	 .attrs = global_lp1_attrs,
+	 .params_size = sizeof(struct global_lp),
+	 .types = T_FLOATS,
+	 .upgrade = global_lp_upgrade},
 
-	{.name = "MaxUnpool", .since = 22, .in = unpool_in, .out = unpool_out, .attrs = unpool_attrs,
-	 .params_size = sizeof(struct max_unpool), .infer = unpool_infer},
+	{.name = "MaxUnpool",
+	 .since = 22,
+	 .in = unpool_in,
+	 .out = unpool_out,
+	 .attrs = unpool_attrs,
+	 .params_size = sizeof(struct max_unpool),
+	 .infer = unpool_infer},
 	{.name = "MaxUnpool", .since = 11, .types = T_FLOATS},
 	{.name = "MaxUnpool", .since = 9, .types = T_FLOATS},
 
-	{.name = "MaxRoiPool", .since = 22, .in = max_roi_in, .out = one_out, .attrs = max_roi_attrs,
-	 .params_size = sizeof(struct max_roi_pool), .infer = max_roi_infer},
+	{.name = "MaxRoiPool",
+	 .since = 22,
+	 .in = max_roi_in,
+	 .out = one_out,
+	 .attrs = max_roi_attrs,
+	 .params_size = sizeof(struct max_roi_pool),
+	 .infer = max_roi_infer},
 	{.name = "MaxRoiPool", .since = 1, .types = T_FLOATS},
 
-	{.name = "RoiAlign", .since = 22, .in = roi_align_in, .out = one_out, .attrs = roi_align_attrs,
-	 .params_size = sizeof(struct roi_align), .infer = roi_align_infer},
+	{.name = "RoiAlign",
+	 .since = 22,
+	 .in = roi_align_in,
+	 .out = one_out,
+	 .attrs = roi_align_attrs,
+	 .params_size = sizeof(struct roi_align),
+	 .infer = roi_align_infer},
 	{.name = "RoiAlign", .since = 16, .types = T_FLOATS},
-	{.name = "RoiAlign", .since = 10, .attrs = roi_align10_attrs, .params_size = sizeof(struct roi_align),
-	 .types = T_FLOATS, .upgrade = roi_align_upgrade},
+	{.name = "RoiAlign",
+	 .since = 10,
+	 .attrs = roi_align10_attrs,
+	 .params_size = sizeof(struct roi_align),
+	 .types = T_FLOATS,
+	 .upgrade = roi_align_upgrade},
 	{0}};

@@ -36,6 +36,7 @@ struct roi_align {
 };
 
 /* Size that MaxUnpool's kernel, strides and pads give; NULL or what is wrong. x->rank >= 2. */
-const char *max_unpool_shape(const struct max_unpool *p, const struct shape *x, struct shape *y, struct diag *d);
+const char *max_unpool_shape(const struct max_unpool *p, const struct shape *x, struct shape *y,
+			     struct diag *d);
 
 #endif

@@ -22,7 +22,8 @@ static struct shape unknown_dims(int rank)
 
 /* ---- Resize ----------------------------------------------------------------------------------- */
 
-static const char *resize_axes(const struct resize *p, int rank, struct resize_sizes *r, struct diag *d)
+static const char *resize_axes(const struct resize *p, int rank, struct resize_sizes *r,
+			       struct diag *d)
 {
 	r->rank = rank;
 	r->naxes = p->axes.n >= 0 ? (int)p->axes.n : rank;
@@ -37,24 +38,27 @@ static const char *resize_axes(const struct resize *p, int rank, struct resize_s
 	return NULL;
 }
 
-static const char *by_scales(const struct shape *x, const struct tensor *scales, struct resize_sizes *r,
-			     struct diag *d)
+static const char *by_scales(const struct shape *x, const struct tensor *scales,
+			     struct resize_sizes *r, struct diag *d)
 {
 	if (tensor_count(scales) != r->naxes)
 		return fmt(d, "%d scales, not %" PRId64, r->naxes, tensor_count(scales));
 	for (int i = 0; i < r->rank; i++) {
-		float s = r->axis[i] < 0 ? 1 : (float)elem_f64(tensor_dtype(scales), scales->data, r->axis[i]);
+		float s = r->axis[i] < 0
+				  ? 1
+				  : (float)elem_f64(tensor_dtype(scales), scales->data, r->axis[i]);
 		float out = floorf((float)x->dim[i] * s);
 		if (!(s > 0) || !(out < 0x1p40f))
-			return fmt(d, "scales over 0 and outputs of a size that can be, not %g", (double)s);
+			return fmt(d, "scales over 0 and outputs of a size that can be, not %g",
+				   (double)s);
 		r->scale[i] = (double)s;
 		r->out[i] = r->axis[i] < 0 ? x->dim[i] : (int64_t)out;
 	}
 	return NULL;
 }
 
-static const char *by_sizes(const struct resize *p, const struct shape *x, const struct tensor *sizes,
-			    struct resize_sizes *r, struct diag *d)
+static const char *by_sizes(const struct resize *p, const struct shape *x,
+			    const struct tensor *sizes, struct resize_sizes *r, struct diag *d)
 {
 	bool smaller = p->keep_aspect_ratio_policy == POLICY_NOT_LARGER;
 	double all = 0;
@@ -63,12 +67,15 @@ static const char *by_sizes(const struct resize *p, const struct shape *x, const
 	if (tensor_count(sizes) != r->naxes)
 		return fmt(d, "%d sizes, not %" PRId64, r->naxes, tensor_count(sizes));
 	for (int i = 0; i < r->rank; i++) {
-		r->out[i] = r->axis[i] < 0 ? x->dim[i] : elem_i64(tensor_dtype(sizes), sizes->data, r->axis[i]);
+		r->out[i] = r->axis[i] < 0 ? x->dim[i]
+					   : elem_i64(tensor_dtype(sizes), sizes->data, r->axis[i]);
 		if (r->out[i] < 0 || r->out[i] >= INT64_C(1) << 40)
 			return fmt(d, "sizes of at least 0, not %" PRId64, r->out[i]);
 		r->scale[i] = x->dim[i] ? (double)r->out[i] / (double)x->dim[i] : 1;
 		if (r->axis[i] >= 0) {
-			all = first || (smaller ? r->scale[i] < all : r->scale[i] > all) ? r->scale[i] : all;
+			all = first || (smaller ? r->scale[i] < all : r->scale[i] > all)
+				      ? r->scale[i]
+				      : all;
 			first = false;
 		}
 	}
@@ -103,7 +110,8 @@ static bool absent(const struct infer *c, uint32_t i)
 {
 	const struct vinfo *v = infer_in(c, i);
 
-	return !v || (v->shape.rank == 1 && v->shape.dim[0] == 0) || (v->known && tensor_count(v->known) == 0);
+	return !v || (v->shape.rank == 1 && v->shape.dim[0] == 0) ||
+	       (v->known && tensor_count(v->known) == 0);
 }
 
 static int resize_infer(struct infer *c)
@@ -125,7 +133,8 @@ static int resize_infer(struct infer *c)
 			return infer_fail(c, E_VALUE, scales ? 2 : 3, bad, NULL);
 		y = shape_of(x.rank, r.out);
 	} else if (x.rank >= 0 && !resize_axes(p, x.rank, &r, NULL)) {
-		bool have = has_sizes && !has_scales && p->keep_aspect_ratio_policy == POLICY_STRETCH &&
+		bool have = has_sizes && !has_scales &&
+			    p->keep_aspect_ratio_policy == POLICY_STRETCH &&
 			    infer_ints(c, 3, &ints) && ints.rank == r.naxes;
 		for (int i = 0; i < x.rank; i++) {
 			double s = scales && r.axis[i] >= 0 && tensor_count(scales) == r.naxes
@@ -175,7 +184,8 @@ static int upsample7_upgrade(struct edit *e)
 {
 	const struct resize *old = e->node->params;
 
-	return old_resize(e, old, scales_const(e, old->scales.v, old->scales.n < 0 ? 0 : old->scales.n));
+	return old_resize(e, old,
+			  scales_const(e, old->scales.v, old->scales.n < 0 ? 0 : old->scales.n));
 }
 
 static int upsample1_upgrade(struct edit *e)
@@ -198,13 +208,15 @@ static int grid_infer(struct infer *c)
 	if (x.rank >= 0 && g.rank >= 0 && x.rank != g.rank)
 		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank %d", x.rank), dims(c, &g));
 	if (g.rank >= 3 && g.dim[g.rank - 1] >= 0 && g.dim[g.rank - 1] != g.rank - 2)
-		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "a last dimension of %d", g.rank - 2), dims(c, &g));
+		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "a last dimension of %d", g.rank - 2),
+				  dims(c, &g));
 	if (x.rank >= 0 || g.rank >= 0) {
 		y = unknown_dims(x.rank >= 0 ? x.rank : g.rank);
 		y.dim[0] = x.rank >= 0 ? x.dim[0] : g.dim[0];
 		if (x.rank >= 0)
 			y.dim[1] = x.dim[1];
-		if (x.rank >= 0 && g.rank >= 0 && (rc = infer_unify(c, 1, x.dim[0], g.dim[0], &y.dim[0])))
+		if (x.rank >= 0 && g.rank >= 0 &&
+		    (rc = infer_unify(c, 1, x.dim[0], g.dim[0], &y.dim[0])))
 			return rc;
 		for (int i = 2; g.rank >= 0 && i < y.rank; i++)
 			y.dim[i] = g.dim[i - 1];
@@ -233,7 +245,9 @@ static int affine_infer(struct infer *c)
 		if (c->concrete && !shape_known(&y))
 			return infer_fail(c, E_VALUE, 1, "sizes of at least 0", NULL);
 		if (t.rank == 3 && t.dim[0] >= 0 && y.dim[0] >= 0 && t.dim[0] != y.dim[0])
-			return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "%" PRId64 " matrices", y.dim[0]), dims(c, &t));
+			return infer_fail(c, E_SHAPE, 0,
+					  fmt(c->diag, "%" PRId64 " matrices", y.dim[0]),
+					  dims(c, &t));
 	} else if (n >= 0) {
 		y = unknown_dims(n + 2);
 		y.dim[n + 1] = n;
@@ -282,21 +296,27 @@ static const struct slot decoder_in[] = {{"encoded_stream", NULL, T_U8, 0, 0, 0}
 static const struct slot decoder_out[] = {{"image", NULL, T_U8, 0, 0, 0}, SLOT_END};
 
 #define ENUM(type_, member, def_, choices_, help_)                                                 \
-	{.name = #member, .type = F_ENUM, .off = offsetof(type_, member), .def = (def_),           \
-	 .choices = (choices_), .help = (help_)}
+	{                                                                                          \
+		.name = #member, .type = F_ENUM, .off = offsetof(type_, member), .def = (def_),    \
+		.choices = (choices_), .help = (help_)                                             \
+	}
 #define RESIZE_MODE                                                                                \
-	ENUM(struct resize, mode, "nearest", "nearest|linear|cubic|bilinear", "how values are interpolated")
-#define RESIZE_11_FIELDS                                                                           \
-	RESIZE_MODE,                                                                               \
-	ENUM(struct resize, coordinate_transformation_mode, "half_pixel",                          \
-	     "half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|"        \
-	     "tf_half_pixel_for_nn|tf_crop_and_resize",                                            \
-	     "where an output element lies in the input"),                                         \
-	ENUM(struct resize, nearest_mode, "round_prefer_floor",                                    \
-	     "round_prefer_floor|round_prefer_ceil|floor|ceil", "which element is the nearest"),   \
-	FIELD(struct resize, cubic_coeff_a, F_FLOAT, "-0.75", "coefficient of cubic interpolation"),\
-	FIELD(struct resize, exclude_outside, F_INT, "0", "1: weights outside the input are 0"),   \
-	FIELD(struct resize, extrapolation_value, F_FLOAT, "0", "value outside the region")
+	ENUM(struct resize, mode, "nearest", "nearest|linear|cubic|bilinear",                      \
+	     "how values are interpolated")
+#define RESIZE_11_FIELDS                                                                            \
+	RESIZE_MODE,                                                                                \
+		ENUM(struct resize, coordinate_transformation_mode, "half_pixel",                   \
+		     "half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|" \
+		     "tf_half_pixel_for_nn|tf_crop_and_resize",                                     \
+		     "where an output element lies in the input"),                                  \
+		ENUM(struct resize, nearest_mode, "round_prefer_floor",                             \
+		     "round_prefer_floor|round_prefer_ceil|floor|ceil",                             \
+		     "which element is the nearest"),                                               \
+		FIELD(struct resize, cubic_coeff_a, F_FLOAT, "-0.75",                               \
+		      "coefficient of cubic interpolation"),                                        \
+		FIELD(struct resize, exclude_outside, F_INT, "0",                                   \
+		      "1: weights outside the input are 0"),                                        \
+		FIELD(struct resize, extrapolation_value, F_FLOAT, "0", "value outside the region")
 static const struct field resize_attrs[] = {
 	RESIZE_11_FIELDS,
 	FIELD(struct resize, antialias, F_INT, "0", "1: widen the filter where the output is smaller"),
@@ -305,52 +325,101 @@ static const struct field resize_attrs[] = {
 	     "how sizes are meant"),
 	{0}};
 static const struct field resize10_attrs[] = {RESIZE_MODE, {0}};
-static const struct field upsample7_attrs[] = {
-	RESIZE_MODE,
-	{.name = "scales", .type = F_FLOATS, .off = offsetof(struct resize, scales), .flags = FIELD_REQUIRED,
-	 .help = "scale of each axis"},
-	{0}};
+static const struct field upsample7_attrs[] = {RESIZE_MODE,
+					       {.name = "scales",
+						.type = F_FLOATS,
+						.off = offsetof(struct resize, scales),
+						.flags = FIELD_REQUIRED,
+						.help = "scale of each axis"},
+					       {0}};
 static const struct field upsample1_attrs[] = {
 	RESIZE_MODE,
 	FIELD_REQ(struct resize, height_scale, F_FLOAT, "scale of axis 2"),
 	FIELD_REQ(struct resize, width_scale, F_FLOAT, "scale of axis 3"),
 	{0}};
 static const struct field grid_attrs[] = {
-	ENUM(struct grid_sample, mode, "linear", "linear|nearest|cubic|bilinear|bicubic", "interpolation"),
+	ENUM(struct grid_sample, mode, "linear", "linear|nearest|cubic|bilinear|bicubic",
+	     "interpolation"),
 	ENUM(struct grid_sample, padding_mode, "zeros", "zeros|border|reflection", "what lies outside"),
 	FIELD(struct grid_sample, align_corners, F_INT, "0", "1: -1 and 1 are the corners' centres"),
 	{0}};
-static const struct field affine_attrs[] = {
-	FIELD(struct affine_grid, align_corners, F_INT, "0", "1: -1 and 1 are the corners' centres"), {0}};
-static const struct field decoder_attrs[] = {
-	ENUM(struct image_decoder, pixel_format, "RGB", "RGB|BGR|Grayscale", "order of the channels"), {0}};
+static const struct field affine_attrs[] = {FIELD(struct affine_grid, align_corners, F_INT, "0",
+						  "1: -1 and 1 are the corners' centres"),
+					    {0}};
+static const struct field decoder_attrs[] = {ENUM(struct image_decoder, pixel_format, "RGB",
+						  "RGB|BGR|Grayscale", "order of the channels"),
+					     {0}};
 
 #define RESIZE_OP .params_size = sizeof(struct resize)
 
 const struct op ops_resize[] = {
-	{.name = "Resize", .since = 19, .in = resize_in, .out = resize_out, .attrs = resize_attrs, RESIZE_OP,
+	{.name = "Resize",
+	 .since = 19,
+	 .in = resize_in,
+	 .out = resize_out,
+	 .attrs = resize_attrs,
+	 RESIZE_OP,
 	 .infer = resize_infer},
 	{.name = "Resize", .since = 18},
 	{.name = "Resize", .since = 13},
 	{.name = "Resize", .since = 11, .in = resize11_in, .types = T_ALL_OLD},
-	{.name = "Resize", .since = 10, .in = resize10_in, .types = T_ALL_OLD, .attrs = resize10_attrs, RESIZE_OP,
+	{.name = "Resize",
+	 .since = 10,
+	 .in = resize10_in,
+	 .types = T_ALL_OLD,
+	 .attrs = resize10_attrs,
+	 RESIZE_OP,
 	 .upgrade = resize10_upgrade},
 
-	{.name = "Upsample", .since = 9, .in = resize10_in, .out = resize_out, .types = T_ALL_OLD,
-	 .attrs = resize10_attrs, RESIZE_OP, .infer = resize_infer, .upgrade = resize10_upgrade},
-	{.name = "Upsample", .since = 7, .in = upsample7_in, .out = resize_out, .types = T_ALL_OLD,
-	 .attrs = upsample7_attrs, RESIZE_OP, .upgrade = upsample7_upgrade},
-	{.name = "Upsample", .since = 1, .in = upsample7_in, .out = resize_out,
-	 .types = T_BOOL | T_I32 | T_I64 | T_FLOATS, .attrs = upsample1_attrs, RESIZE_OP, .upgrade = upsample1_upgrade},
+	{.name = "Upsample",
+	 .since = 9,
+	 .in = resize10_in,
+	 .out = resize_out,
+	 .types = T_ALL_OLD,
+	 .attrs = resize10_attrs,
+	 RESIZE_OP,
+	 .infer = resize_infer,
+	 .upgrade = resize10_upgrade},
+	{.name = "Upsample",
+	 .since = 7,
+	 .in = upsample7_in,
+	 .out = resize_out,
+	 .types = T_ALL_OLD,
+	 .attrs = upsample7_attrs,
+	 RESIZE_OP,
+	 .upgrade = upsample7_upgrade},
+	{.name = "Upsample",
+	 .since = 1,
+	 .in = upsample7_in,
+	 .out = resize_out,
+	 .types = T_BOOL | T_I32 | T_I64 | T_FLOATS,
+	 .attrs = upsample1_attrs,
+	 RESIZE_OP,
+	 .upgrade = upsample1_upgrade},
 
-	{.name = "GridSample", .since = 22, .in = grid_in, .out = resize_out, .attrs = grid_attrs,
-	 .params_size = sizeof(struct grid_sample), .infer = grid_infer},
+	{.name = "GridSample",
+	 .since = 22,
+	 .in = grid_in,
+	 .out = resize_out,
+	 .attrs = grid_attrs,
+	 .params_size = sizeof(struct grid_sample),
+	 .infer = grid_infer},
 	{.name = "GridSample", .since = 20, .in = grid20_in, .types = T_ALL_OLD},
 	{.name = "GridSample", .since = 16, .in = grid20_in, .types = T_ALL_OLD},
 
-	{.name = "AffineGrid", .since = 20, .in = affine_in, .out = affine_out, .attrs = affine_attrs,
-	 .params_size = sizeof(struct affine_grid), .infer = affine_infer},
+	{.name = "AffineGrid",
+	 .since = 20,
+	 .in = affine_in,
+	 .out = affine_out,
+	 .attrs = affine_attrs,
+	 .params_size = sizeof(struct affine_grid),
+	 .infer = affine_infer},
 
-	{.name = "ImageDecoder", .since = 20, .in = decoder_in, .out = decoder_out, .attrs = decoder_attrs,
-	 .params_size = sizeof(struct image_decoder), .infer = decoder_infer},
+	{.name = "ImageDecoder",
+	 .since = 20,
+	 .in = decoder_in,
+	 .out = decoder_out,
+	 .attrs = decoder_attrs,
+	 .params_size = sizeof(struct image_decoder),
+	 .infer = decoder_infer},
 	{0}};

@@ -3,7 +3,12 @@
 #define OPS_RESIZE_H
 #include "ops/op.h"
 
-enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC, RESIZE_BILINEAR /* old name of linear */ };
+enum resize_mode {
+	RESIZE_NEAREST,
+	RESIZE_LINEAR,
+	RESIZE_CUBIC,
+	RESIZE_BILINEAR /* old name of linear */
+};
 enum resize_coordinate {
 	COORD_HALF_PIXEL,
 	COORD_HALF_PIXEL_SYMMETRIC,

@@ -27,7 +27,8 @@ static int rnn_common(struct infer *c, int gates)
 {
 	const struct rnn *p = infer_params(c);
 	struct shape x = infer_shape(c, RNN_X), r = infer_shape(c, RNN_R), w = infer_shape(c, RNN_W);
-	int64_t n = rnn_directions(p), hidden = p->hidden_size > 0 ? p->hidden_size : DIM_UNKNOWN, wide;
+	int64_t n = rnn_directions(p), hidden = p->hidden_size > 0 ? p->hidden_size : DIM_UNKNOWN,
+		wide;
 	int64_t seq = DIM_UNKNOWN, batch = DIM_UNKNOWN, input = DIM_UNKNOWN;
 	bool last = p->layout != 0;
 	enum dtype t = infer_dtype(c, RNN_X);
@@ -87,7 +88,8 @@ static int64_t rnn_macs(const struct infer *c)
 
 	if (x.rank != 3 || weights < 0 || x.dim[0] < 0 || x.dim[1] < 0)
 		return 0;
-	return __builtin_mul_overflow(x.dim[0], x.dim[1], &steps) || __builtin_mul_overflow(steps, weights, &macs)
+	return __builtin_mul_overflow(x.dim[0], x.dim[1], &steps) ||
+			       __builtin_mul_overflow(steps, weights, &macs)
 		       ? 0
 		       : macs;
 }
@@ -115,16 +117,21 @@ static const struct slot lstm_out[] = {
 
 #define RNN_FIELDS                                                                                 \
 	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"), \
-	FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),             \
-	FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),             \
-	FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),             \
-	{.name = "direction", .type = F_ENUM, .off = offsetof(struct rnn, direction),              \
-	 .def = "forward", .choices = "forward|reverse|bidirectional|foward",                      \
-	 .help = "which way the sequence is read"},                                                \
-	FIELD(struct rnn, hidden_size, F_INT, "0", "size of the state")
+		FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),     \
+		FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),     \
+		FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),     \
+		{.name = "direction",                                                              \
+		 .type = F_ENUM,                                                                   \
+		 .off = offsetof(struct rnn, direction),                                           \
+		 .def = "forward",                                                                 \
+		 .choices = "forward|reverse|bidirectional|foward",                                \
+		 .help = "which way the sequence is read"},                                        \
+		FIELD(struct rnn, hidden_size, F_INT, "0", "size of the state")
 #define LAYOUT FIELD(struct rnn, layout, F_INT, "0", "1: the batch comes first")
-#define OLD FIELD(struct rnn, output_sequence, F_INT, "0", "whether the sequence is put out")
-#define LBR FIELD(struct rnn, linear_before_reset, F_INT, "0", "1: the reset gate comes after the product")
+#define OLD    FIELD(struct rnn, output_sequence, F_INT, "0", "whether the sequence is put out")
+#define LBR                                                                                        \
+	FIELD(struct rnn, linear_before_reset, F_INT, "0",                                         \
+	      "1: the reset gate comes after the product")
 #define FORGET FIELD(struct rnn, input_forget, F_INT, "0", "1: couple the input and forget gates")
 static const struct field rnn_attrs[] = {RNN_FIELDS, LAYOUT, {0}};
 static const struct field rnn7_attrs[] = {RNN_FIELDS, {0}};
@@ -139,23 +146,43 @@ static const struct field lstm1_attrs[] = {RNN_FIELDS, FORGET, OLD, {0}};
 
 #define P .params_size = sizeof(struct rnn)
 
-const struct op ops_rnn[] = {
-	{.name = "RNN", .since = 22, .in = rnn_in, .out = rnn_out, .attrs = rnn_attrs, P, .infer = rnn_infer,
-	 .macs = rnn_macs, .flags = OP_OPTIONAL_OUT},
-	{.name = "RNN", .since = 14, .types = T_FLOATS},
-	{.name = "RNN", .since = 7, .types = T_FLOATS, .attrs = rnn7_attrs, P},
-	{.name = "RNN", .since = 1, .types = T_FLOATS, .attrs = rnn1_attrs, P},
+const struct op ops_rnn[] = {{.name = "RNN",
+			      .since = 22,
+			      .in = rnn_in,
+			      .out = rnn_out,
+			      .attrs = rnn_attrs,
+			      P,
+			      .infer = rnn_infer,
+			      .macs = rnn_macs,
+			      .flags = OP_OPTIONAL_OUT},
+			     {.name = "RNN", .since = 14, .types = T_FLOATS},
+			     {.name = "RNN", .since = 7, .types = T_FLOATS, .attrs = rnn7_attrs, P},
+			     {.name = "RNN", .since = 1, .types = T_FLOATS, .attrs = rnn1_attrs, P},
 
-	{.name = "GRU", .since = 22, .in = rnn_in, .out = rnn_out, .attrs = gru_attrs, P, .infer = gru_infer,
-	 .macs = rnn_macs, .flags = OP_OPTIONAL_OUT},
-	{.name = "GRU", .since = 14, .types = T_FLOATS},
-	{.name = "GRU", .since = 7, .types = T_FLOATS, .attrs = gru7_attrs, P},
-	{.name = "GRU", .since = 3, .types = T_FLOATS, .attrs = gru3_attrs, P},
-	{.name = "GRU", .since = 1, .types = T_FLOATS, .attrs = gru1_attrs, P},
+			     {.name = "GRU",
+			      .since = 22,
+			      .in = rnn_in,
+			      .out = rnn_out,
+			      .attrs = gru_attrs,
+			      P,
+			      .infer = gru_infer,
+			      .macs = rnn_macs,
+			      .flags = OP_OPTIONAL_OUT},
+			     {.name = "GRU", .since = 14, .types = T_FLOATS},
+			     {.name = "GRU", .since = 7, .types = T_FLOATS, .attrs = gru7_attrs, P},
+			     {.name = "GRU", .since = 3, .types = T_FLOATS, .attrs = gru3_attrs, P},
+			     {.name = "GRU", .since = 1, .types = T_FLOATS, .attrs = gru1_attrs, P},
 
-	{.name = "LSTM", .since = 22, .in = lstm_in, .out = lstm_out, .attrs = lstm_attrs, P, .infer = lstm_infer,
-	 .macs = rnn_macs, .flags = OP_OPTIONAL_OUT},
-	{.name = "LSTM", .since = 14, .types = T_FLOATS},
-	{.name = "LSTM", .since = 7, .types = T_FLOATS, .attrs = lstm7_attrs, P},
-	{.name = "LSTM", .since = 1, .types = T_FLOATS, .attrs = lstm1_attrs, P},
-	{0}};
+			     {.name = "LSTM",
+			      .since = 22,
+			      .in = lstm_in,
+			      .out = lstm_out,
+			      .attrs = lstm_attrs,
+			      P,
+			      .infer = lstm_infer,
+			      .macs = rnn_macs,
+			      .flags = OP_OPTIONAL_OUT},
+			     {.name = "LSTM", .since = 14, .types = T_FLOATS},
+			     {.name = "LSTM", .since = 7, .types = T_FLOATS, .attrs = lstm7_attrs, P},
+			     {.name = "LSTM", .since = 1, .types = T_FLOATS, .attrs = lstm1_attrs, P},
+			     {0}};

@@ -42,12 +42,14 @@ static int dft_infer(struct infer *c)
 		return 0;
 	}
 	if (x.rank < 2 || (x.dim[x.rank - 1] >= 0 && x.dim[x.rank - 1] != 1 && x.dim[x.rank - 1] != 2))
-		return infer_fail(c, E_SHAPE, DFT_X, "rank 2 or more and a last dimension of 1 or 2", dims(c, &x));
+		return infer_fail(c, E_SHAPE, DFT_X,
+				  "rank 2 or more and a last dimension of 1 or 2", dims(c, &x));
 	if (at)
 		axis = elem_i64(tensor_dtype(at), at->data, 0);
 	a = axis_of(axis, x.rank);
 	if (a < 0 || a == x.rank - 1)
-		return infer_fail(c, E_VALUE, DFT_AXIS, fmt(c->diag, "an axis before the last one of rank %d", x.rank),
+		return infer_fail(c, E_VALUE, DFT_AXIS,
+				  fmt(c->diag, "an axis before the last one of rank %d", x.rank),
 				  fmt(c->diag, "%" PRId64, axis));
 	if (infer_in(c, DFT_LENGTH)) {
 		length = number(c, DFT_LENGTH);
@@ -88,7 +90,8 @@ static int stft_infer(struct infer *c)
 	struct shape y = shape_of(4, (int64_t[]){DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN, 2});
 	int64_t step = number(c, STFT_STEP), length = DIM_UNKNOWN;
 
-	if (x.rank >= 0 && x.rank != 2 && (x.rank != 3 || (x.dim[2] >= 0 && x.dim[2] != 1 && x.dim[2] != 2)))
+	if (x.rank >= 0 && x.rank != 2 &&
+	    (x.rank != 3 || (x.dim[2] >= 0 && x.dim[2] != 1 && x.dim[2] != 2)))
 		return infer_fail(c, E_SHAPE, STFT_X, "[batch, length, 1 or 2]", dims(c, &x));
 	if (infer_in(c, STFT_LENGTH))
 		length = number(c, STFT_LENGTH);
@@ -174,9 +177,10 @@ static const struct slot mel_in[] = {{"num_mel_bins", "T1", T_SIZE, 0, 0, 0},
 
 #define DFT_FIELDS                                                                                 \
 	FIELD(struct dft, inverse, F_INT, "0", "1: back from frequencies"),                        \
-	FIELD(struct dft, onesided, F_INT, "0", "1: of a real signal, the half that says all")
+		FIELD(struct dft, onesided, F_INT, "0", "1: of a real signal, the half that says all")
 static const struct field dft_attrs[] = {DFT_FIELDS, {0}};
-static const struct field dft17_attrs[] = {DFT_FIELDS, FIELD(struct dft, axis, F_INT, "1", "the axis"), {0}};
+static const struct field dft17_attrs[] = {
+	DFT_FIELDS, FIELD(struct dft, axis, F_INT, "1", "the axis"), {0}};
 static const struct field stft_attrs[] = {
 	FIELD(struct stft, onesided, F_INT, "1", "1: of a real signal, the half that says all"), {0}};
 static const struct field window_attrs[] = {
@@ -188,20 +192,39 @@ static const struct field mel_attrs[] = {
 
 #define WINDOW(name_)                                                                              \
 	{                                                                                          \
-		.name = (name_), .since = 17, .in = window_in, .out = window_out, .attrs = window_attrs, \
-		.params_size = sizeof(struct signal_window), .infer = window_infer                 \
+		.name = (name_), .since = 17, .in = window_in, .out = window_out,                  \
+		.attrs = window_attrs, .params_size = sizeof(struct signal_window),                \
+		.infer = window_infer                                                              \
 	}
 
-const struct op ops_signal[] = {
-	{.name = "DFT", .since = 20, .in = dft_in, .out = dft_out, .attrs = dft_attrs,
-	 .params_size = sizeof(struct dft), .infer = dft_infer},
-	{.name = "DFT", .since = 17, .in = dft17_in, .attrs = dft17_attrs, .params_size = sizeof(struct dft),
-	 .upgrade = dft17_upgrade},
-	{.name = "STFT", .since = 17, .in = stft_in, .out = dft_out, .attrs = stft_attrs,
-	 .params_size = sizeof(struct stft), .infer = stft_infer},
-	WINDOW("HannWindow"),
-	WINDOW("HammingWindow"),
-	WINDOW("BlackmanWindow"),
-	{.name = "MelWeightMatrix", .since = 17, .in = mel_in, .out = window_out, .attrs = mel_attrs,
-	 .params_size = sizeof(struct mel), .infer = mel_infer},
-	{0}};
+const struct op ops_signal[] = {{.name = "DFT",
+				 .since = 20,
+				 .in = dft_in,
+				 .out = dft_out,
+				 .attrs = dft_attrs,
+				 .params_size = sizeof(struct dft),
+				 .infer = dft_infer},
+				{.name = "DFT",
+				 .since = 17,
+				 .in = dft17_in,
+				 .attrs = dft17_attrs,
+				 .params_size = sizeof(struct dft),
+				 .upgrade = dft17_upgrade},
+				{.name = "STFT",
+				 .since = 17,
+				 .in = stft_in,
+				 .out = dft_out,
+				 .attrs = stft_attrs,
+				 .params_size = sizeof(struct stft),
+				 .infer = stft_infer},
+				WINDOW("HannWindow"),
+				WINDOW("HammingWindow"),
+				WINDOW("BlackmanWindow"),
+				{.name = "MelWeightMatrix",
+				 .since = 17,
+				 .in = mel_in,
+				 .out = window_out,
+				 .attrs = mel_attrs,
+				 .params_size = sizeof(struct mel),
+				 .infer = mel_infer},
+				{0}};

@@ -8,8 +8,8 @@
 /* What sizes and pads may be: keeps every sum and product of two of them in range. */
 #define LIMIT (INT64_C(1) << 31)
 
-static const char *take_list(int64_t *to, const struct ints *v, int n, int64_t absent, int64_t least,
-			     const char *name, struct diag *d)
+static const char *take_list(int64_t *to, const struct ints *v, int n, int64_t absent,
+			     int64_t least, const char *name, struct diag *d)
 {
 	if (v->n >= 0 && v->n != n && v->n)
 		return fmt(d, "%s of %d numbers, not %" PRId64, name, n, v->n);

@@ -18,18 +18,22 @@ struct window_attrs {
 
 /* Rows for the attributes of a params struct that holds a struct window_attrs named `window`. */
 #define WINDOW_FIELD(type_, member, ftype_, def_, help_)                                           \
-	{.name = #member, .type = (ftype_), .off = offsetof(type_, window.member), .def = (def_),  \
-	 .help = (help_)}
+	{                                                                                          \
+		.name = #member, .type = (ftype_), .off = offsetof(type_, window.member),          \
+		.def = (def_), .help = (help_)                                                     \
+	}
 #define WINDOW_AUTO_PAD(type_)                                                                     \
-	{.name = "auto_pad", .type = F_ENUM, .off = offsetof(type_, window.auto_pad),              \
-	 .def = "NOTSET", .choices = AUTO_PAD_CHOICES,                                             \
-	 .help = "how to pad: as pads say, or so that the output is input / stride"}
-#define WINDOW_FIELDS(type_)                                                                       \
-	WINDOW_AUTO_PAD(type_),                                                                    \
-	WINDOW_FIELD(type_, dilations, F_INTS, NULL, "distance of the window's elements"),         \
-	WINDOW_FIELD(type_, kernel_shape, F_INTS, NULL, "size of the window"),                     \
-	WINDOW_FIELD(type_, pads, F_INTS, NULL, "begin of each axis, then end of each axis"),      \
-	WINDOW_FIELD(type_, strides, F_INTS, NULL, "step of the window")
+	{                                                                                          \
+		.name = "auto_pad", .type = F_ENUM, .off = offsetof(type_, window.auto_pad),       \
+		.def = "NOTSET", .choices = AUTO_PAD_CHOICES,                                      \
+		.help = "how to pad: as pads say, or so that the output is input / stride"         \
+	}
+#define WINDOW_FIELDS(type_)                                                                          \
+	WINDOW_AUTO_PAD(type_),                                                                       \
+		WINDOW_FIELD(type_, dilations, F_INTS, NULL, "distance of the window's elements"),    \
+		WINDOW_FIELD(type_, kernel_shape, F_INTS, NULL, "size of the window"),                \
+		WINDOW_FIELD(type_, pads, F_INTS, NULL, "begin of each axis, then end of each axis"), \
+		WINDOW_FIELD(type_, strides, F_INTS, NULL, "step of the window")
 
 /* One window; everything per spatial axis. Unknown sizes (input shape not known) are below 0. */
 struct window {

@@ -3,14 +3,17 @@
  * Runs a folder of ONNX cases: KIND/CASE/model.onnx with test_data_set_N/{input,output}_K.pb,
  * unpacked or as KIND.tar.gz. What manifest.tsv says of tolerances and flags is heeded.
  *
- *   run DIR [-v] [-f TEXT] [-l FILE]   -v names every case; -f only cases whose KIND/CASE has TEXT;
+ *   run DIR [-v] [-f TEXT] [-l FILE] [-d DEVICE]
+ *                                      -v names every case; -f only cases whose KIND/CASE has TEXT;
  *                                      -l writes "status TAB case TAB why" lines
+ *                                      -d runs on this device (cpu); -l then names what ran on the host
  *
  * A worker process does the cases one by one and tells of each over a pipe, so that a crash or a
  * hang costs one case. Cases that end with exit class 3 (unsupported) count as skipped.
  */
 #include "base/file.h"
 #include "compare.h"
+#include "gpu/cuda.h"
 #include "onnx/tensor_pb.h"
 #include "session.h"
 
@@ -18,6 +21,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -111,7 +115,28 @@ struct run {
 	struct diag diag;
 	struct session *session;
 	const char *dir;
+	struct observer watch;
+	char *why;
 };
+
+/* Names, once each, the operators that run on the host of a session with a device. */
+static void note_host(struct observer *o, const struct step *step, const struct call *c)
+{
+	struct run *r = (struct run *)((char *)o - offsetof(struct run, watch));
+	const char *op = op_qualified(step->node->op);
+	size_t used = strlen(r->why);
+	bool host = step->nout && c->out[0] && c->out[0]->device == 0;
+
+	if (!host || step->nop || step->kernel == cuda_backend.reorder || strstr(r->why, op) ||
+	    used + strlen(op) + 8 >= WHY)
+		return;
+	snprintf(r->why + used, WHY - used, "%s%s", used ? " " : "host: ", op);
+}
+
+static void note_nothing(struct observer *o, const struct step *step, const struct call *c)
+{
+	(void)o, (void)step, (void)c;
+}
 
 static enum status from_diag(struct run *r, char *why)
 {
@@ -195,11 +220,10 @@ static enum status run_set(struct run *r, const struct test_case *t, const char 
 	return PASSED;
 }
 
-static enum status run_case(const char *root, const struct test_case *t, char *why)
+static enum status run_case(const char *root, const struct test_case *t, const char *device, char *why)
 {
-	static const struct run_config config = {.device = "cpu", .optimize = OPTIMIZE_FULL,
-						 .memory_plan = true, .arena = true};
-	struct run r = {0};
+	struct run_config config = {.device = device, .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
+	struct run r = {.watch = {.begin = note_host, .end = note_nothing}, .why = why};
 	enum status s = PASSED;
 	int sets = 0;
 
@@ -207,6 +231,8 @@ static enum status run_case(const char *root, const struct test_case *t, char *w
 	r.session = session_open(path_join(&r.arena, r.dir, "model.onnx"), &config, &r.diag);
 	if (!r.session)
 		s = from_diag(&r, why);
+	else if (strcmp(device, "cpu") != 0)
+		session_observe(r.session, &r.watch);
 	for (int k = 0; s == PASSED; k++, sets++) {
 		const char *set = path_join(&r.arena, r.dir, arena_printf(&r.arena, "test_data_set_%d", k));
 		if (access(set, R_OK))
@@ -225,13 +251,13 @@ static enum status run_case(const char *root, const struct test_case *t, char *w
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
-static void worker(const char *root, const struct cases *c, size_t from, int fd)
+static void worker(const char *root, const struct cases *c, size_t from, const char *device, int fd)
 {
 	for (size_t i = from; i < c->n; i++) {
 		struct result r = {.index = (uint32_t)i, .status = STATUSES};
 		if (write(fd, &r, sizeof(r)) != sizeof(r)) /* "started" */
 			_exit(1);
-		r.status = run_case(root, &c->v[i], r.why);
+		r.status = run_case(root, &c->v[i], device, r.why);
 		if (write(fd, &r, sizeof(r)) != sizeof(r))
 			_exit(1);
 	}
@@ -240,6 +266,7 @@ static void worker(const char *root, const struct cases *c, size_t from, int fd)
 
 struct tally {
 	size_t count[STATUSES];
+	size_t wholly; /* passed without a step on the host */
 	bool verbose;
 	FILE *list;
 };
@@ -249,6 +276,7 @@ static void tell(struct tally *t, const struct test_case *c, enum status s, cons
 	t->count[s]++;
 	if (t->list)
 		fprintf(t->list, "%s\t%s\t%s\n", status_names[s], c->name, why);
+	t->wholly += s == PASSED && !*why;
 	if (t->verbose || (s != PASSED && s != UNSUPPORTED))
 		printf("%-11s %s  %s\n", status_names[s], c->name, why);
 }
@@ -286,7 +314,7 @@ static size_t listen_to(int fd, pid_t pid, const struct cases *c, size_t from, s
 	return next;
 }
 
-static void run_all(const char *root, const struct cases *c, struct tally *t)
+static void run_all(const char *root, const struct cases *c, const char *device, struct tally *t)
 {
 	size_t next = 0;
 
@@ -301,7 +329,7 @@ static void run_all(const char *root, const struct cases *c, struct tally *t)
 		pid_t pid = fork();
 		if (pid == 0) {
 			close(fds[0]);
-			worker(root, c, next, fds[1]);
+			worker(root, c, next, device, fds[1]);
 		}
 		close(fds[1]);
 		next = listen_to(fds[0], pid, c, next, t);
@@ -352,7 +380,7 @@ int main(int argc, char **argv)
 {
 	struct cases all = {0}, c = {0};
 	struct tally t = {0};
-	const char *root = NULL, *only = NULL;
+	const char *root = NULL, *only = NULL, *device = "cpu";
 	char unpacked[] = "/tmp/conformance-XXXXXX";
 	bool temporary = false;
 
@@ -363,11 +391,13 @@ int main(int argc, char **argv)
 			only = argv[++i];
 		else if (!strcmp(argv[i], "-l") && i + 1 < argc)
 			t.list = fopen(argv[++i], "we");
+		else if (!strcmp(argv[i], "-d") && i + 1 < argc)
+			device = argv[++i];
 		else
 			root = argv[i];
 	}
 	if (!root) {
-		fprintf(stderr, "usage: %s DIR [-v] [-f TEXT] [-l FILE]\n", argv[0]);
+		fprintf(stderr, "usage: %s DIR [-v] [-f TEXT] [-l FILE] [-d DEVICE]\n", argv[0]);
 		return 2;
 	}
 	if (has_archives(root)) {
@@ -389,10 +419,12 @@ int main(int argc, char **argv)
 		add_case(&c, all.v[i].name);
 		c.v[c.n - 1] = all.v[i];
 	}
-	run_all(root, &c, &t);
+	run_all(root, &c, device, &t);
 	size_t bad = t.count[FAILED] + t.count[CRASHED] + t.count[HUNG];
 	printf("conformance: %zu passed, %zu failed, %zu skipped\n", t.count[PASSED], bad,
 	       t.count[UNSUPPORTED]);
+	if (strcmp(device, "cpu") != 0)
+		printf("on %s: %zu of those passed ran wholly there\n", device, t.wholly);
 	if (t.list)
 		fclose(t.list);
 	if (temporary)

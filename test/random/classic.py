@@ -191,7 +191,7 @@ def tree_regressor(c):
     cols, leaves = _tree(c, c.int(1, 3), k, _modes(c))
     return dict(cols, X=_features(c, c.pick("T", ("float", "double", "int64", "int32")), [c.dim(1, 5), k]), n_targets=n, target_treeids=[l[0] for l in leaves], target_nodeids=[l[1] for l in leaves],
                 target_ids=[c.int(0, n - 1) for _ in leaves], target_weights=[c.num(-1, 1) for _ in leaves], aggregate_function=c.maybe(lambda: c.choice(["SUM", "AVERAGE", "MIN", "MAX"])),
-                base_values=c.maybe(lambda: [c.num(-1, 1) for _ in range(n)], 0.3), post_transform=c.maybe(lambda: c.choice(POST[:4]), 0.4))
+                _ref=False, base_values=c.maybe(lambda: [c.num(-1, 1) for _ in range(n)], 0.3), post_transform=c.maybe(lambda: c.choice(POST[:4]), 0.4))
 
 
 @recipe("TreeEnsembleClassifier")
@@ -201,7 +201,7 @@ def tree_classifier(c):
     classes = max(n, 2)
     got = dict(cols, X=_features(c, c.pick("T1", ("float", "double", "int64", "int32")), [c.dim(1, 5), k]), class_treeids=[l[0] for l in leaves], class_nodeids=[l[1] for l in leaves],
                class_ids=[c.int(0, n - 1) for _ in leaves], class_weights=[c.num(0, 1) for _ in leaves], post_transform=c.maybe(lambda: c.choice(POST[:4]), 0.4),
-               base_values=c.maybe(lambda: [c.num(-1, 1) for _ in range(n)], 0.2), _nout=2)
+               base_values=c.maybe(lambda: [c.num(-1, 1) for _ in range(n)], 0.2), _nout=2, _ref=False)
     if c.flag():
         return dict(got, classlabels_int64s=list(range(3, 3 + classes)))
     return dict(got, classlabels_strings=["a", "b", "c", "d"][:classes])

@@ -125,8 +125,8 @@ def from_tensor_proto(t):
 
 def from_map_proto(m):
     keys = [k.decode() for k in m.string_keys] if m.string_keys else list(m.keys)
-    return dict(zip(keys, from_tensor_proto(m.values.tensor_values[0]).ravel().tolist()
-                    if m.values.tensor_values else []))
+    values = [v for t in m.values.tensor_values for v in from_tensor_proto(t).ravel().tolist()]
+    return dict(zip(keys, values))
 
 
 def from_pb(raw, like):

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators of two or more tensors that broadcast, element by element. */
+#include "gpu/util.h"
+#include "ops/binary.h"
+
+static const struct {
+	const char *op;
+	int how;
+} hows[] = {
+	{"Add", B_ADD}, {"Sub", B_SUB}, {"Mul", B_MUL}, {"Div", B_DIV}, {"Max", B_MAX}, {"Min", B_MIN},
+	{"Sum", B_ADD}, {"Mean", B_ADD}, {"And", B_AND}, {"Or", B_OR}, {"Xor", B_XOR}, {"BitwiseAnd", B_AND},
+	{"BitwiseOr", B_OR}, {"BitwiseXor", B_XOR}, {"Equal", B_EQ}, {"Less", B_LT}, {"LessOrEqual", B_LE},
+	{"Greater", B_GT}, {"GreaterOrEqual", B_GE}, {"PRelu", B_PRELU}, {"BiasGelu", B_BIASGELU}, {"Pow", B_POW},
+};
+
+static int how_of(const struct node *n)
+{
+	if (!strcmp(n->op->name, "BitShift"))
+		return ((const struct bit_shift *)n->params)->direction ? B_SHR : B_SHL;
+	if (!strcmp(n->op->name, "Mod"))
+		return ((const struct mod *)n->params)->fmod ? B_FMOD : B_MOD;
+	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
+		if (!strcmp(hows[i].op, n->op->name))
+			return hows[i].how;
+	return B_ADD;
+}
+
+struct binary {
+	void *fn;
+	struct gpu_binary_job job;
+};
+
+static bool fill_binary(const struct site *s, struct binary *b)
+{
+	const struct shape *in[2] = {&site_in(s, 0)->shape, &site_in(s, 1)->shape};
+	const struct shape *out = &site_out(s, 0)->shape;
+
+	b->job.op = how_of(s->node);
+	b->job.n = gpu_count(out);
+	return gpu_broadcast(out, 2, in, &b->job.d, b->job.step);
+}
+
+static bool binary_accepts(const struct site *s, struct why *w)
+{
+	struct binary b = {0};
+
+	if (!site_in(s, 0) || !site_in(s, 1) || gpu_type(s, 0) != gpu_type(s, 1))
+		return refuse(w, "inputs of two types");
+	return fill_binary(s, &b) || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+static int binary_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct binary *b = arena_new(s->plan_arena, struct binary);
+	bool compares = gpu_out_type(s, 0) == DT_BOOL;
+
+	fill_binary(s, b);
+	b->fn = gpu_typed(s, "elementwise", compares ? "compare" : "binary", gpu_type(s, 0), d);
+	step->state = b;
+	if (!compares) {
+		gpu_inplace(step, 0, 0);
+		gpu_inplace(step, 0, 1);
+	}
+	return b->fn ? 0 : -E_DEVICE;
+}
+
+static int binary_run(const struct call *c)
+{
+	const struct binary *b = c->step->state;
+	struct gpu_binary_job job = b->job;
+
+	job.a = gpu_data(c, 0);
+	job.b = gpu_data(c, 1);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, b->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+/* ---- Max, Min, Sum, Mean --------------------------------------------------------------------- */
+
+struct nary {
+	void *fn;
+	struct gpu_nary job;
+};
+
+static bool fill_nary(const struct site *s, struct nary *n)
+{
+	const struct shape *in[GPU_MANY], *out = &site_out(s, 0)->shape;
+
+	n->job.nin = (int)s->node->nin;
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		in[i] = &site_in(s, i)->shape;
+	n->job.op = how_of(s->node);
+	n->job.scale = strcmp(s->node->op->name, "Mean") ? 1.0 : 1.0 / n->job.nin;
+	n->job.n = gpu_count(out);
+	return gpu_broadcast(out, n->job.nin, in, &n->job.d, n->job.step);
+}
+
+static bool nary_accepts(const struct site *s, struct why *w)
+{
+	struct nary n = {0};
+
+	if (s->node->nin > GPU_MANY)
+		return refuse(w, "more than %d inputs", GPU_MANY);
+	return fill_nary(s, &n) || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+static int nary_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct nary *n = arena_new(s->plan_arena, struct nary);
+
+	fill_nary(s, n);
+	n->fn = gpu_typed(s, "elementwise", "nary", gpu_type(s, 0), d);
+	step->state = n;
+	return n->fn ? 0 : -E_DEVICE;
+}
+
+static int nary_run(const struct call *c)
+{
+	const struct nary *n = c->step->state;
+	struct gpu_nary job = n->job;
+
+	for (int k = 0; k < job.nin; k++)
+		job.in[k] = gpu_data(c, (uint32_t)k);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, n->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+/* ---- Where ----------------------------------------------------------------------------------- */
+
+struct where {
+	void *fn;
+	struct gpu_where job;
+};
+
+static bool fill_where(const struct site *s, struct where *w)
+{
+	const struct shape *in[3], *out = &site_out(s, 0)->shape;
+
+	for (uint32_t i = 0; i < 3; i++)
+		in[i] = &site_in(s, i)->shape;
+	w->job.n = gpu_count(out);
+	return gpu_broadcast(out, 3, in, &w->job.d, w->job.step);
+}
+
+static bool where_accepts(const struct site *s, struct why *why)
+{
+	struct where w = {0};
+	int64_t size = gpu_size(gpu_type(s, 1));
+
+	if (!(T_BIT(gpu_type(s, 1)) & T_MOVED) || size > 8)
+		return refuse(why, "no kernel for %s", dtype_name(gpu_type(s, 1)));
+	return fill_where(s, &w) || refuse(why, "more than %d dimensions", GPU_DIMS);
+}
+
+static int where_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct where *w = arena_new(s->plan_arena, struct where);
+
+	fill_where(s, w);
+	w->fn = gpu_sized(s, "elementwise", "where", gpu_type(s, 1), d);
+	step->state = w;
+	return w->fn ? 0 : -E_DEVICE;
+}
+
+static int where_run(const struct call *c)
+{
+	const struct where *w = c->step->state;
+	struct gpu_where job = w->job;
+
+	job.c = gpu_data(c, 0);
+	job.a = gpu_data(c, 1);
+	job.b = gpu_data(c, 2);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, w->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+#define ROW(name, types_)                                                                          \
+	{.op = (name), .types = (types_), .accepts = binary_accepts, .reshape = binary_reshape, .run = binary_run}
+#define MANY(name)                                                                                 \
+	{.op = (name), .types = T_NUMBERS, .accepts = nary_accepts, .reshape = nary_reshape, .run = nary_run}
+
+const struct kernel gpu_binary[] = {
+	ROW("Add", T_NUMBERS), ROW("Sub", T_NUMBERS), ROW("Mul", T_NUMBERS), ROW("Div", T_NUMBERS),
+	ROW("Mod", T_NUMBERS), ROW("And", T_BOOL), ROW("Or", T_BOOL), ROW("Xor", T_BOOL),
+	ROW("Equal", T_NUMBERS | T_BOOL), ROW("Greater", T_NUMBERS), ROW("GreaterOrEqual", T_NUMBERS),
+	ROW("Less", T_NUMBERS), ROW("LessOrEqual", T_NUMBERS), ROW("BitShift", T_UNSIGNED),
+	ROW("BitwiseAnd", T_INTS), ROW("BitwiseOr", T_INTS), ROW("BitwiseXor", T_INTS), ROW("PRelu", T_NUMBERS),
+	ROW("com.microsoft::BiasGelu", T_FLOATING), ROW("Pow", T_FLOATING | T_I32 | T_I64),
+	MANY("Max"), MANY("Min"), MANY("Sum"), MANY("Mean"),
+	{.op = "Where", .accepts = where_accepts, .reshape = where_reshape, .run = where_run},
+	{0}};

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products, convolutions, pooling, attention: plain and for every type; libraries are faster where
+// they take a case.
+#include "common.cuh"
+
+enum { TILE = 64, DEPTH = 16, EACH_THREAD = 4 };
+
+// One tile of A and one of B into shared memory, 16 x 16 threads of 4 x 4 results each.
+template <typename C, typename LoadA, typename LoadB>
+__device__ inline void tile_product(int64_t k, LoadA a_at, LoadB b_at, C acc[EACH_THREAD][EACH_THREAD])
+{
+	__shared__ C as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
+	const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+
+	for (int64_t k0 = 0; k0 < k; k0 += DEPTH) {
+		for (int e = threadIdx.x; e < TILE * DEPTH; e += 256) {
+			as[e % DEPTH][e / DEPTH] = a_at(e / DEPTH, k0 + e % DEPTH);
+			bs[e / TILE][e % TILE] = b_at(k0 + e / TILE, e % TILE);
+		}
+		__syncthreads();
+		for (int d = 0; d < DEPTH; d++)
+			for (int i = 0; i < EACH_THREAD; i++)
+				for (int j = 0; j < EACH_THREAD; j++)
+					acc[i][j] += as[d][ty + 16 * i] * bs[d][tx + 16 * j];
+		__syncthreads();
+	}
+}
+
+template <typename T> __device__ inline void gemm(const gpu_gemm &p)
+{
+	typedef typename Wide<T>::type C;
+	int64_t z = blockIdx.z, r0 = blockIdx.y * (int64_t)TILE, c0 = blockIdx.x * (int64_t)TILE;
+	const T *a = (const T *)p.a + walk1(p.batch, p.as, z), *b = (const T *)p.b + walk1(p.batch, p.bs, z);
+	const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+	C acc[EACH_THREAD][EACH_THREAD] = {};
+
+	tile_product<C>(
+		p.k,
+		[&](int64_t i, int64_t k) {
+			i += r0;
+			return i < p.m && k < p.k ? (C)up(a[i * p.a_row + k * p.a_col]) : C(0);
+		},
+		[&](int64_t k, int64_t j) {
+			j += c0;
+			return j < p.n && k < p.k ? (C)up(b[k * p.b_row + j * p.b_col]) : C(0);
+		},
+		acc);
+	for (int i = 0; i < EACH_THREAD; i++)
+		for (int j = 0; j < EACH_THREAD; j++) {
+			int64_t row = r0 + ty + 16 * i, col = c0 + tx + 16 * j;
+			if (row >= p.m || col >= p.n)
+				continue;
+			int64_t at = (z * p.m + row) * p.n + col;
+			C v = acc[i][j];
+			if constexpr (Is<T>::floating) {
+				v *= (C)p.alpha;
+				if (p.c)
+					v += (C)p.beta * up(((const T *)p.c)[walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col]);
+				if (p.r)
+					v += up(((const T *)p.r)[at]);
+				if (p.act)
+					v = activate(p.act, (C)p.act_alpha, (C)p.act_beta, v);
+			} else {
+				if (p.c)
+					v += ((const T *)p.c)[walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col];
+			}
+			((T *)p.y)[at] = down<T>(v);
+		}
+}
+
+// Bias, residual, activation of what a library left in y, which is p.n wide.
+template <typename T> __device__ inline void epilogue(const gpu_gemm &p)
+{
+	typedef typename Wide<T>::type C;
+	EACH(at, p.k)
+	{
+		int64_t col = at % p.n, row = at / p.n % p.m, z = at / p.n / p.m;
+		C v = up(((const T *)p.y)[at]);
+		if (p.c)
+			v += (C)p.beta * up(((const T *)p.c)[walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col]);
+		if (p.r)
+			v += up(((const T *)p.r)[at]);
+		((T *)p.y)[at] = down<T>(activate(p.act, (C)p.act_alpha, (C)p.act_beta, v));
+	}
+}
+
+template <typename T> __device__ inline void conv_end(const gpu_conv_job &p, int64_t channel, int64_t at, typename Wide<T>::type v)
+{
+	typedef typename Wide<T>::type C;
+	if (p.b)
+		v += up(((const T *)p.b)[channel]);
+	if (p.r)
+		v += up(((const T *)p.r)[at]);
+	if (p.act)
+		v = activate(p.act, (C)p.act_alpha, (C)p.act_beta, v);
+	((T *)p.y)[at] = down<T>(v);
+}
+
+// Offset in the image that window element k of output pixel o sees, or -1.
+__device__ inline int64_t seen(const gpu_conv_job &p, int64_t o, int64_t k)
+{
+	int64_t at = 0, step = 1;
+	for (int s = GPU_SPACE - 1; s >= 0; s--) {
+		int64_t c = o % p.out[s] * p.stride[s] - p.begin[s] + k % p.kernel[s] * p.dilation[s];
+		if (c < 0 || c >= p.in[s])
+			return -1;
+		at += c * step;
+		step *= p.in[s];
+		o /= p.out[s];
+		k /= p.kernel[s];
+	}
+	return at;
+}
+
+// As a product: weights [cout, cin * window] by patches [cin * window, pixels]; z: image and group.
+template <typename T> __device__ inline void conv(const gpu_conv_job &p)
+{
+	typedef typename Wide<T>::type C;
+	int64_t g = blockIdx.z % p.group, n = blockIdx.z / p.group, k = p.cin * p.window;
+	int64_t r0 = blockIdx.y * (int64_t)TILE, c0 = blockIdx.x * (int64_t)TILE;
+	const T *x = (const T *)p.x + (n * p.group + g) * p.cin * p.image, *w = (const T *)p.w + g * p.cout * k;
+	const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+	C acc[EACH_THREAD][EACH_THREAD] = {};
+
+	tile_product<C>(
+		k,
+		[&](int64_t i, int64_t e) {
+			i += r0;
+			return i < p.cout && e < k ? (C)up(w[i * k + e]) : C(0);
+		},
+		[&](int64_t e, int64_t o) {
+			o += c0;
+			if (o >= p.pixels || e >= k)
+				return C(0);
+			int64_t at = seen(p, o, e % p.window);
+			return at < 0 ? C(0) : (C)up(x[e / p.window * p.image + at]);
+		},
+		acc);
+	for (int i = 0; i < EACH_THREAD; i++)
+		for (int j = 0; j < EACH_THREAD; j++) {
+			int64_t channel = r0 + ty + 16 * i, o = c0 + tx + 16 * j;
+			if (channel < p.cout && o < p.pixels)
+				conv_end<T>(p, g * p.cout + channel,
+					    ((n * p.group + g) * p.cout + channel) * p.pixels + o, acc[i][j]);
+		}
+}
+
+// One thread an output: for groups of few channels.
+template <typename T> __device__ inline void direct(const gpu_conv_job &p)
+{
+	typedef typename Wide<T>::type C;
+	EACH(at, p.batch * p.group * p.cout * p.pixels)
+	{
+		int64_t o = at % p.pixels, channel = at / p.pixels % (p.group * p.cout), n = at / p.pixels / (p.group * p.cout);
+		int64_t g = channel / p.cout;
+		const T *x = (const T *)p.x + (n * p.group + g) * p.cin * p.image, *w = (const T *)p.w + channel * p.cin * p.window;
+		C sum = 0;
+		for (int64_t k = 0; k < p.window; k++) {
+			int64_t s = seen(p, o, k);
+			for (int64_t c = 0; c < p.cin && s >= 0; c++)
+				sum += (C)up(x[c * p.image + s]) * (C)up(w[c * p.window + k]);
+		}
+		conv_end<T>(p, channel, at, sum);
+	}
+}
+
+template <typename T> __device__ inline void pool(const gpu_pool_job &p)
+{
+	typedef typename Wide<T>::type C;
+	EACH(i, p.n)
+	{
+		int64_t rest = i, first[GPU_SPACE], image = p.in[0] * p.in[1] * p.in[2], padded = 1, count = 0, best = 0;
+		for (int s = GPU_SPACE - 1; s >= 0; s--) {
+			first[s] = rest % p.out[s] * p.stride[s] - p.begin[s];
+			rest /= p.out[s];
+			int64_t w = 0; // elements that lie within the padded image
+			for (int64_t k = 0; k < p.kernel[s]; k++)
+				w += first[s] + k * p.dilation[s] < p.in[s] + p.end[s];
+			padded *= w;
+		}
+		const T *x = (const T *)p.x + rest * image;
+		C v = p.kind ? C(0) : -(C)INFINITY;
+		for (int64_t a = 0; a < p.kernel[0]; a++)
+			for (int64_t b = 0; b < p.kernel[1]; b++)
+				for (int64_t c = 0; c < p.kernel[2]; c++) {
+					int64_t d = first[0] + a * p.dilation[0], h = first[1] + b * p.dilation[1],
+						w = first[2] + c * p.dilation[2];
+					if (d < 0 || h < 0 || w < 0 || d >= p.in[0] || h >= p.in[1] || w >= p.in[2])
+						continue;
+					int64_t at = (d * p.in[1] + h) * p.in[2] + w;
+					C e = up(x[at]);
+					if (p.kind == 2)
+						v += pow(fabs(e), (C)p.p);
+					else if (p.kind == 1)
+						v += e;
+					else if (!count || e > v || e != e) {
+						v = e;
+						best = p.column_major ? d + p.in[0] * (h + p.in[1] * w) : at;
+					}
+					count++;
+				}
+		if (p.kind == 1)
+			v /= (C)(p.count_pad ? padded : count);
+		if (p.kind == 2)
+			v = pow(v, C(1) / (C)p.p);
+		((T *)p.y)[i] = down<T>(v);
+		if (p.index)
+			p.index[i] = rest * image + best;
+	}
+}
+
+// Attention of one query: a block a row, its scores in shared memory.
+template <typename T> __device__ inline void attention(const gpu_attention_job &p)
+{
+	typedef typename Wide<T>::type C;
+	extern __shared__ double shared[];
+	C *score = (C *)shared;
+	int64_t i = blockIdx.x % p.s, h = blockIdx.x / p.s % p.heads, b = blockIdx.x / p.s / p.heads;
+	int64_t kh = h / (p.heads / p.kv_heads);
+	const T *q = (const T *)p.q + b * p.qs[0] + h * p.qs[1] + i * p.qs[2];
+	const T *k = (const T *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const T *)p.v + b * p.vs[0] + kh * p.vs[1];
+	T *y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + i * p.ys[2];
+	C max = -(C)INFINITY, sum = 0;
+
+	for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
+		C s = 0;
+		for (int64_t e = 0; e < p.d; e++)
+			s += (C)up(q[e]) * (C)up(k[j * p.ks[2] + e * p.kd]);
+		s *= (C)p.scale;
+		if (p.mask) {
+			int64_t at = b * p.ms[0] + h * p.ms[1] + i * p.ms[2] + j * p.ms[3];
+			if (p.mask_bool)
+				s = ((const u8 *)p.mask)[at] ? s : -(C)INFINITY;
+			else
+				s += up(((const T *)p.mask)[at]);
+		}
+		if (p.causal && j > i + (p.causal == 2 ? p.t - p.s : 0))
+			s = -(C)INFINITY;
+		score[j] = s;
+		max = s != s || s > max ? s : max;
+	}
+	max = block_all(max, [](C a, C c) { return a != a || a > c ? a : c; });
+	for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
+		score[j] = p.safe && max == -(C)INFINITY ? C(0) : exp(score[j] - max);
+		sum += score[j];
+	}
+	sum = block_all(sum, [](C a, C c) { return a + c; });
+	__syncthreads();
+	for (int64_t e = threadIdx.x; e < p.dv; e += blockDim.x) {
+		C o = 0;
+		for (int64_t j = 0; j < p.t; j++)
+			o += score[j] * (C)up(v[j * p.vs[2] + e]);
+		y[e] = down<T>(p.safe && sum == 0 ? C(0) : o / sum);
+	}
+}
+
+// A program over broadcasting inputs, interpreted.
+template <typename C> __device__ inline C pw_step(int op, C a, C b, const uint8_t *in, const float *consts)
+{
+	switch (op) {
+	case 2: return a + b;
+	case 3: return a - b;
+	case 4: return a * b;
+	case 5: return a / b;
+	case 6: return pow(a, b);
+	case 7: return isnan(a) || a < b ? a : b;
+	case 8: return isnan(a) || a > b ? a : b;
+	case 9: return -a;
+	case 10: return fabs(a);
+	case 11: return sqrt(a);
+	case 12: return C(1) / a;
+	case 13: return exp(a);
+	case 14: return log(a);
+	case 15: return erf(a);
+	case 16: return floor(a);
+	case 17: return ceil(a);
+	case 18: return sin(a);
+	case 19: return cos(a);
+	default: return activate(in[2], (C)consts[in[3]], (C)consts[in[3] + 1], a);
+	}
+}
+
+template <typename T> __device__ inline void pointwise(const gpu_pointwise &p)
+{
+	typedef typename Wide<T>::type C;
+	EACH(i, p.n)
+	{
+		C v[GPU_CODE];
+		int64_t at[GPU_PW_IN] = {}, rest = i;
+		for (int r = p.rank - 1; r >= 0; r--) {
+			int64_t c = rest % p.dim[r];
+			rest /= p.dim[r];
+			for (int k = 0; k < GPU_PW_IN; k++)
+				at[k] += c * p.step[k][r];
+		}
+		for (int k = 0; k < p.ncode; k++) {
+			const uint8_t *in = p.code[k];
+			if (in[0] == 0)
+				v[k] = up(((const T *)p.in[in[1]])[at[in[1]]]);
+			else if (in[0] == 1)
+				v[k] = (C)p.consts[in[1]];
+			else
+				v[k] = pw_step<C>(in[0], v[in[1]], in[0] < 9 ? v[in[2]] : C(0), in, p.consts);
+		}
+		for (int k = 0; k < p.nout; k++)
+			((T *)p.out[k])[i] = down<T>(v[p.outs[k]]);
+	}
+}
+
+#define FLOATS(X) X(f32) X(f16) X(bf16) X(f64)
+#define GEMM(T) extern "C" __global__ void __launch_bounds__(256) gemm_##T(const gpu_gemm p) { gemm<T>(p); }
+#define KERNELS(T)                                                                                                     \
+	GEMM(T)                                                                                                        \
+	extern "C" __global__ void epilogue_##T(const gpu_gemm p) { epilogue<T>(p); }                                  \
+	extern "C" __global__ void __launch_bounds__(256) conv_##T(const gpu_conv_job p) { conv<T>(p); }                   \
+	extern "C" __global__ void direct_##T(const gpu_conv_job p) { direct<T>(p); }                                      \
+	extern "C" __global__ void pool_##T(const gpu_pool_job p) { pool<T>(p); }                                          \
+	extern "C" __global__ void attention_##T(const gpu_attention_job p) { attention<T>(p); }                           \
+	extern "C" __global__ void pointwise_##T(const gpu_pointwise p) { pointwise<T>(p); }
+FLOATS(KERNELS)
+GEMM(i32) GEMM(i64) GEMM(u32) GEMM(u64)

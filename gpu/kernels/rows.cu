@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work along dimensions: reductions, softmax, normalisation, running sums, quantisation.
+#include "common.cuh"
+
+// What sums are kept in.
+template <typename T> struct Sum { typedef int64_t type; };
+template <> struct Sum<f32> { typedef float type; };
+template <> struct Sum<f16> { typedef float type; };
+template <> struct Sum<bf16> { typedef float type; };
+template <> struct Sum<f64> { typedef double type; };
+template <> struct Sum<u64> { typedef uint64_t type; };
+
+struct Add {
+	template <typename C> __device__ C operator()(C a, C b) const { return a + b; }
+};
+struct Mul {
+	template <typename C> __device__ C operator()(C a, C b) const { return a * b; }
+};
+struct Max {
+	template <typename C> __device__ C operator()(C a, C b) const { return a != a || a > b ? a : b; }
+};
+struct Min {
+	template <typename C> __device__ C operator()(C a, C b) const { return a != a || a < b ? a : b; }
+};
+
+template <typename C> __device__ inline C lowest()
+{
+	if constexpr (Is<C>::floating)
+		return -(C)INFINITY;
+	else
+		return Is<C>::sign ? (C)INT64_MIN : C(0);
+}
+template <typename C> __device__ inline C highest()
+{
+	if constexpr (Is<C>::floating)
+		return (C)INFINITY;
+	else
+		return Is<C>::sign ? (C)INT64_MAX : (C)UINT64_MAX;
+}
+
+template <typename C> __device__ inline C mapped(int op, C v)
+{
+	if (op == R_L1)
+		return v < C(0) ? -v : v;
+	return op == R_L2 || op == R_SUMSQUARE ? v * v : v;
+}
+
+template <typename C> __device__ inline C finished(int op, C v, int64_t m)
+{
+	if (op == R_MEAN)
+		return v / (C)m;
+	if (op == R_L2)
+		return (C)sqrt((double)v);
+	return op == R_LOGSUM ? (C)log((double)v) : v;
+}
+
+// One block an output.
+template <typename T> __device__ inline void reduce(const gpu_reduce_job &p)
+{
+	typedef typename Sum<T>::type C;
+	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {
+		const T *x = (const T *)p.x + walk1(p.keep, p.ks, o);
+		C v = p.op == R_PROD ? C(1) : p.op == R_MAX || p.op == R_LOGSUMEXP ? lowest<C>()
+		      : p.op == R_MIN ? highest<C>() : C(0);
+		for (int64_t k = threadIdx.x; k < p.m; k += blockDim.x) {
+			C e = (C)up(x[walk1(p.red, p.rs, k)]);
+			if (p.op == R_MAX || p.op == R_LOGSUMEXP)
+				v = Max()(v, e);
+			else if (p.op == R_MIN)
+				v = Min()(v, e);
+			else if (p.op == R_PROD)
+				v *= e;
+			else
+				v += mapped(p.op, e);
+		}
+		if (p.op == R_MAX || p.op == R_LOGSUMEXP)
+			v = block_all(v, Max());
+		else if (p.op == R_MIN)
+			v = block_all(v, Min());
+		else if (p.op == R_PROD)
+			v = block_all(v, Mul());
+		else
+			v = block_all(v, Add());
+		if (p.op == R_LOGSUMEXP) {
+			double max = (double)v, sum = 0;
+			bool bounded = isfinite(max);
+			for (int64_t k = threadIdx.x; k < p.m; k += blockDim.x)
+				sum += exp((double)up(x[walk1(p.red, p.rs, k)]) - (bounded ? max : 0.0));
+			sum = block_all(sum, Add());
+			v = (C)(log(sum) + (bounded ? max : 0.0));
+		} else {
+			v = finished(p.op, v, p.m);
+		}
+		if (threadIdx.x == 0)
+			((T *)p.y)[o] = down<T>(v);
+	}
+}
+
+// Where the greatest or least is; one warp an output.
+template <typename T> __device__ inline void arg(const gpu_reduce_job &p)
+{
+	const bool least = p.op == R_ARGMIN || p.op == R_ARGMIN_LAST, last = p.op >= R_ARGMAX_LAST;
+	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {
+		const T *x = (const T *)p.x + walk1(p.keep, p.ks, o);
+		int64_t best = -1;
+		auto v = up(x[0]);
+		for (int64_t k = threadIdx.x; k < p.m; k += 32) {
+			auto e = up(x[walk1(p.red, p.rs, k)]);
+			bool more = least ? e < v : e > v;
+			if (best < 0 || more || e != e && v == v || last && e == v) {
+				best = k;
+				v = e;
+			}
+		}
+		for (int s = 16; s; s >>= 1) {
+			int64_t other = __shfl_xor_sync(0xffffffffu, best, s);
+			auto w = __shfl_xor_sync(0xffffffffu, v, s);
+			bool more = least ? w < v : w > v, same = w == v || w != w && v != v;
+			bool nan = w != w && v == v, keep = v != v && w == w;
+			if (other >= 0 && !keep && (best < 0 || more || nan || same && (last ? other > best : other < best))) {
+				best = other;
+				v = w;
+			}
+		}
+		if (threadIdx.x == 0)
+			((int64_t *)p.y)[o] = best;
+	}
+}
+
+// op 0 softmax, 1 log, 2 hard; one block a line
+template <typename T> __device__ inline void softmax(const gpu_line &p)
+{
+	typedef typename Wide<T>::type C;
+	for (int64_t l = blockIdx.x; l < p.outer * p.inner; l += gridDim.x) {
+		int64_t base = l / p.inner * p.n * p.inner + l % p.inner;
+		const T *x = (const T *)p.x + base;
+		T *y = (T *)p.y + base;
+		C max = -(C)INFINITY, sum = 0;
+		for (int64_t k = threadIdx.x; k < p.n; k += blockDim.x)
+			max = Max()(max, (C)up(x[k * p.inner]));
+		max = block_all(max, Max());
+		if (p.op == 2) {
+			double first = 1e18;
+			for (int64_t k = threadIdx.x; k < p.n; k += blockDim.x)
+				if (up(x[k * p.inner]) == max && (double)k < first)
+					first = (double)k;
+			first = block_all(first, Min());
+			for (int64_t k = threadIdx.x; k < p.n; k += blockDim.x)
+				y[k * p.inner] = down<T>((C)(k == (int64_t)first));
+			continue;
+		}
+		for (int64_t k = threadIdx.x; k < p.n; k += blockDim.x)
+			sum += exp(up(x[k * p.inner]) - max);
+		sum = block_all(sum, Add());
+		for (int64_t k = threadIdx.x; k < p.n; k += blockDim.x) {
+			C v = up(x[k * p.inner]) - max;
+			y[k * p.inner] = down<T>(p.op ? v - log(sum) : exp(v) / sum);
+		}
+	}
+}
+
+// Running sums (op 0) and products; one thread a line.
+template <typename T> __device__ inline void cumulate(const gpu_line &p)
+{
+	typedef typename Wide<T>::type C;
+	EACH(l, p.outer * p.inner)
+	{
+		int64_t base = l / p.inner * p.n * p.inner + l % p.inner;
+		C sum = p.op ? C(1) : C(0);
+		for (int64_t k = 0; k < p.n; k++) {
+			int64_t at = base + (p.reverse ? p.n - 1 - k : k) * p.inner;
+			C v = up(((const T *)p.x)[at]), next = p.op ? sum * v : sum + v;
+			((T *)p.y)[at] = down<T>(p.exclusive ? sum : next);
+			sum = next;
+		}
+	}
+}
+
+template <typename T> __device__ inline typename Wide<T>::type norm_in(const gpu_norm &p, int64_t at, int64_t i)
+{
+	auto v = up(((const T *)p.x)[at]);
+	if (p.add)
+		v += up(((const T *)p.add)[at]);
+	if (p.add2)
+		v += up(((const T *)p.add2)[i]);
+	return v;
+}
+
+template <typename T> __device__ inline void norm(const gpu_norm &p)
+{
+	typedef typename Wide<T>::type C;
+	for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
+		C mean = 0, var = 0;
+		for (int64_t i = threadIdx.x; i < p.n && !p.rms; i += blockDim.x)
+			mean += norm_in<T>(p, r * p.n + i, i);
+		if (!p.rms)
+			mean = block_all(mean, Add()) / (C)p.n;
+		for (int64_t i = threadIdx.x; i < p.n; i += blockDim.x) {
+			C v = norm_in<T>(p, r * p.n + i, i) - mean;
+			var += v * v;
+		}
+		var = block_all(var, Add()) / (C)p.n;
+		C inv = C(1) / sqrt(var + (C)p.epsilon);
+		for (int64_t i = threadIdx.x; i < p.n; i += blockDim.x) {
+			int64_t at = r * p.n + i, c = r % p.period * p.per_row + i / p.inner;
+			C v = norm_in<T>(p, at, i);
+			if (p.sum)
+				((T *)p.sum)[at] = down<T>(v);
+			v = (v - mean) * inv;
+			if (p.scale)
+				v *= up(((const T *)p.scale)[c]);
+			if (p.bias)
+				v += up(((const T *)p.bias)[c]);
+			((T *)p.y)[at] = down<T>(v);
+		}
+		if (threadIdx.x == 0 && p.mean)
+			((float *)p.mean)[r] = (float)mean;
+		if (threadIdx.x == 0 && p.inv)
+			((float *)p.inv)[r] = (float)inv;
+	}
+}
+
+template <typename T> __device__ inline void batch(const gpu_batch &p)
+{
+	typedef typename Wide<T>::type C;
+	EACH(i, p.n)
+	{
+		int64_t c = i / p.inner % p.channels;
+		C v = up(((const T *)p.x)[i]) - up(((const T *)p.mean)[c]);
+		v *= up(((const T *)p.scale)[c]) / sqrt(up(((const T *)p.var)[c]) + (C)p.epsilon);
+		((T *)p.y)[i] = down<T>(v + up(((const T *)p.bias)[c]));
+	}
+}
+
+__device__ inline int64_t scale_at(const gpu_quantize &p, int64_t i)
+{
+	if (!p.dim)
+		return 0;
+	int64_t k = i / p.inner % p.dim;
+	return p.block ? (i / p.inner / p.dim * p.blocks + k / p.block) * p.inner + i % p.inner : k;
+}
+
+template <typename Q> __device__ inline void quantize(const gpu_quantize &p)
+{
+	const float lo = Is<Q>::sign ? -(float)(1u << (8 * sizeof(Q) - 1)) : 0.0f;
+	const float hi = (float)((1u << (8 * sizeof(Q) - Is<Q>::sign)) - 1);
+	EACH(i, p.n)
+	{
+		int64_t k = scale_at(p, i);
+		float x = p.from == 1 ? ((const f32 *)p.x)[i] : p.from == 10 ? up(((const f16 *)p.x)[i]) : up(((const bf16 *)p.x)[i]);
+		float s = p.from == 1 ? ((const f32 *)p.scale)[k] : p.from == 10 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
+		float v = rintf(x / s) + (p.zero ? (float)((const Q *)p.zero)[k] : 0.0f);
+		((Q *)p.y)[i] = (Q)(v < lo ? lo : v > hi ? hi : v);
+	}
+}
+
+template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t k = scale_at(p, i);
+		float s = p.to == 1 ? ((const f32 *)p.scale)[k] : p.to == 10 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
+		float v = (float)((i64)((const Q *)p.x)[i] - (p.zero ? (i64)((const Q *)p.zero)[k] : 0)) * s;
+		if (p.to == 1)
+			((f32 *)p.y)[i] = v;
+		else if (p.to == 10)
+			((f16 *)p.y)[i] = down<f16>(v);
+		else
+			((bf16 *)p.y)[i] = down<bf16>(v);
+	}
+}
+
+#define FLOATS(X) X(f32) X(f16) X(bf16) X(f64)
+#define NUMBERS(X) FLOATS(X) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64)
+#define ANY(T)                                                                                                         \
+	extern "C" __global__ void reduce_##T(const gpu_reduce_job p) { reduce<T>(p); }                                \
+	extern "C" __global__ void arg_##T(const gpu_reduce_job p) { arg<T>(p); }                                      \
+	extern "C" __global__ void cumulate_##T(const gpu_line p) { cumulate<T>(p); }
+#define FLOATING(T)                                                                                                    \
+	extern "C" __global__ void softmax_##T(const gpu_line p) { softmax<T>(p); }                                    \
+	extern "C" __global__ void norm_##T(const gpu_norm p) { norm<T>(p); }                                          \
+	extern "C" __global__ void batch_##T(const gpu_batch p) { batch<T>(p); }
+#define QUANT(T)                                                                                                       \
+	extern "C" __global__ void quantize_##T(const gpu_quantize p) { quantize<T>(p); }                              \
+	extern "C" __global__ void dequantize_##T(const gpu_quantize p) { dequantize<T>(p); }
+NUMBERS(ANY)
+FLOATS(FLOATING)
+QUANT(i8) QUANT(u8) QUANT(i16) QUANT(u16)
+extern "C" __global__ void dequantize_i32(const gpu_quantize p) { dequantize<i32>(p); }

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/reduce.h"
+
+#include "gpu/util.h"
+#include "ops/ints.h"
+
+static const struct {
+	const char *op;
+	int how;
+} hows[] = {
+	{"ReduceSum", R_SUM}, {"ReduceMean", R_MEAN}, {"ReduceMax", R_MAX}, {"ReduceMin", R_MIN},
+	{"ReduceProd", R_PROD}, {"ReduceL1", R_L1}, {"ReduceL2", R_L2}, {"ReduceSumSquare", R_SUMSQUARE},
+	{"ReduceLogSum", R_LOGSUM}, {"ReduceLogSumExp", R_LOGSUMEXP},
+};
+
+struct reduction {
+	void *fn;
+	struct gpu_reduce_job job;
+};
+
+/* Parts x at the axes of the mask. */
+static bool fill(const struct shape *x, uint32_t mask, struct gpu_reduce_job *j)
+{
+	int64_t own[MAX_RANK], dim[2][MAX_RANK], step[2][1][MAX_RANK];
+	int n[2] = {0, 0};
+
+	gpu_strides(x, own);
+	j->n = j->m = 1;
+	for (int r = 0; r < x->rank; r++) {
+		int k = mask >> r & 1;
+		dim[k][n[k]] = x->dim[r];
+		step[k][0][n[k]++] = own[r];
+		*(k ? &j->m : &j->n) *= x->dim[r];
+	}
+	return gpu_collapse(n[0], dim[0], 1, step[0], &j->keep, &j->ks) &&
+	       gpu_collapse(n[1], dim[1], 1, step[1], &j->red, &j->rs);
+}
+
+static bool axes_of(const struct site *s, uint32_t *mask)
+{
+	const struct reduce *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	const struct tensor *t = site_known(s, 1);
+	struct int_list l = {0};
+
+	if (site_in(s, 1) && (!t || !list_of(t, &l)))
+		return false;
+	*mask = 0;
+	for (int i = 0; i < l.n; i++)
+		*mask |= 1u << axis_of(l.v[i], x->rank);
+	if (!l.n && !p->noop_with_empty_axes)
+		*mask = (1u << x->rank) - 1;
+	return true;
+}
+
+static bool reduce_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_reduce_job j = {0};
+	uint32_t mask;
+
+	if (!axes_of(s, &mask))
+		return refuse(w, "axes that only the run knows");
+	return fill(&site_in(s, 0)->shape, mask, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+static int reduce_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct reduction *r = arena_new(s->plan_arena, struct reduction);
+	uint32_t mask;
+
+	axes_of(s, &mask);
+	fill(&site_in(s, 0)->shape, mask, &r->job);
+	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
+		if (!strcmp(hows[i].op, s->node->op->name))
+			r->job.op = hows[i].how;
+	r->fn = gpu_typed(s, "rows", "reduce", gpu_type(s, 0), d);
+	step->state = r;
+	step->unread = 2;
+	return r->fn ? 0 : -E_DEVICE;
+}
+
+static struct gpu_grid grid_of(int64_t blocks, int64_t each)
+{
+	unsigned threads = each <= 32 ? 32 : each <= 128 ? 128 : 256;
+	return (struct gpu_grid){(unsigned)(blocks > 1 << 20 ? 1 << 20 : blocks), 1, 1, threads, 0};
+}
+
+static int reduce_run(const struct call *c)
+{
+	const struct reduction *r = c->step->state;
+	struct gpu_reduce_job job = r->job;
+	bool finds = job.op >= R_ARGMAX;
+
+	job.x = gpu_data(c, 0);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, r->fn, grid_of(job.n, finds ? 32 : job.m), &job, sizeof(job)) : 0;
+}
+
+static int arg_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct arg_reduce *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct reduction *r = arena_new(s->plan_arena, struct reduction);
+
+	fill(x, 1u << axis_of(p->axis, x->rank), &r->job);
+	r->job.op = (strcmp(s->node->op->name, "ArgMin") ? R_ARGMAX : R_ARGMIN) +
+		    (p->select_last_index ? R_ARGMAX_LAST - R_ARGMAX : 0);
+	r->fn = gpu_typed(s, "rows", "arg", gpu_type(s, 0), d);
+	step->state = r;
+	return r->fn ? 0 : -E_DEVICE;
+}
+
+static bool arg_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_reduce_job j = {0};
+	const struct shape *x = &site_in(s, 0)->shape;
+
+	if (!x->rank || !gpu_count(x))
+		return refuse(w, "a scalar, or nothing");
+	return fill(x, 1, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+struct line {
+	void *fn;
+	struct gpu_line job;
+};
+
+static bool cumulate_accepts(const struct site *s, struct why *w)
+{
+	const struct tensor *t = site_known(s, 1);
+
+	if (!t || tensor_count(t) != 1 || !site_in(s, 0)->shape.rank ||
+	    axis_of(elem_i64(tensor_dtype(t), t->data, 0), site_in(s, 0)->shape.rank) < 0)
+		return refuse(w, "an axis that only the run knows");
+	return true;
+}
+
+static int cumulate_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct cumulate *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	const struct tensor *t = site_known(s, 1);
+	struct line *l = arena_new(s->plan_arena, struct line);
+	int axis = axis_of(elem_i64(tensor_dtype(t), t->data, 0), x->rank);
+
+	l->job = (struct gpu_line){.outer = shape_span(x, 0, axis), .n = x->dim[axis],
+				   .inner = shape_span(x, axis + 1, x->rank), .reverse = p->reverse != 0,
+				   .exclusive = p->exclusive != 0, .op = !strcmp(s->node->op->name, "CumProd")};
+	l->fn = gpu_typed(s, "rows", "cumulate", gpu_type(s, 0), d);
+	step->state = l;
+	step->unread = 2;
+	return l->fn ? 0 : -E_DEVICE;
+}
+
+static int cumulate_run(const struct call *c)
+{
+	const struct line *l = c->step->state;
+	struct gpu_line job = l->job;
+
+	job.x = gpu_data(c, 0);
+	job.y = gpu_out(c, 0);
+	int64_t lines = job.outer * job.inner;
+
+	return lines > 0 && job.n > 0 ? gpu_launch(c, l->fn, gpu_grid(lines), &job, sizeof(job)) : 0;
+}
+
+#define ROW(name) {.op = (name), .types = T_NUMBERS, .accepts = reduce_accepts, .reshape = reduce_reshape, .run = reduce_run}
+
+const struct kernel gpu_reduce[] = {
+	ROW("ReduceSum"), ROW("ReduceMean"), ROW("ReduceMax"), ROW("ReduceMin"), ROW("ReduceProd"), ROW("ReduceL1"),
+	ROW("ReduceL2"), ROW("ReduceSumSquare"), ROW("ReduceLogSum"), ROW("ReduceLogSumExp"),
+	{.op = "ArgMax", .types = T_NUMBERS, .accepts = arg_accepts, .reshape = arg_reshape, .run = reduce_run},
+	{.op = "ArgMin", .types = T_NUMBERS, .accepts = arg_accepts, .reshape = arg_reshape, .run = reduce_run},
+	{.op = "CumSum", .types = T_NUMBERS, .accepts = cumulate_accepts, .reshape = cumulate_reshape,
+	 .run = cumulate_run},
+	{.op = "CumProd", .types = T_NUMBERS, .accepts = cumulate_accepts, .reshape = cumulate_reshape,
+	 .run = cumulate_run},
+	{0}};
