@@ -15,7 +15,7 @@ const char *op_types(struct arena *a, const struct op *row)
 
 	for (int t = 1; t < DT_COUNT; t++)
 		if (mask & T_BIT(t))
-			text = arena_printf(a, "%s%s%s", text, *text ? "," : "", dtype_name((enum dtype)t));
+			text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", dtype_name((enum dtype)t));
 	return text;
 }
 
@@ -121,7 +121,7 @@ void operators_page(FILE *f)
 	fputs(".SH NAME\ninfer\\-operators \\- the ONNX operators that infer runs\n.SH DESCRIPTION\n", f);
 	fputs("A model's opset selects the version of an operator with the greatest number that is not above it.\n"
 	      "What an operator is computed on is said for this build; \"cpu (expands)\" means that others express it.\n"
-	      ".SH OPERATORS\n", f);
+	      ".SH OPERATORS\n.ad l\n", f);
 	op_each(print_page_row, &p);
 	end_operator(&p);
 	fputs(".SH SEE ALSO\n.BR infer (1),\n.BR infer\\-inspect (1)\n", f);
