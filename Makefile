@@ -180,19 +180,19 @@ $(OBJ)/src/cpu/%: KERNEL_FLAGS := -O3 -fno-math-errno -fno-trapping-math
 endif
 
 # Kernels of the GPU, one image a file, all of them inside the program.
-GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(OUT)/gpu/%.fatbin)
-$(OUT)/gpu/%.fatbin: gpu/kernels/%.cu $(wildcard gpu/kernels/*.h gpu/kernels/*.cuh) $(OUT)/gpu/archs
+GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin)
+$(BUILD)/gpu/%.fatbin: gpu/kernels/%.cu $(wildcard gpu/kernels/*.h gpu/kernels/*.cuh) $(BUILD)/gpu/archs
 	@mkdir -p $(@D)
 	$(call say,NVCC,$(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Igpu/kernels \
 		$(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -o $@ $<)
-ifneq ($(strip $(GPU_ARCHS)),$(file <$(OUT)/gpu/archs))
-$(shell mkdir -p $(OUT)/gpu)$(file >$(OUT)/gpu/archs,$(strip $(GPU_ARCHS)))
+ifneq ($(strip $(GPU_ARCHS)),$(file <$(BUILD)/gpu/archs))
+$(shell mkdir -p $(BUILD)/gpu)$(file >$(BUILD)/gpu/archs,$(strip $(GPU_ARCHS)))
 endif
-$(OUT)/gpu/archs: ;
+$(BUILD)/gpu/archs: ;
 $(GEN)/gpu_images.c: $(GPU_FATBIN)
 	@mkdir -p $(@D)
 	@{ echo '#include "gpu/kernels/image.h"'; for f in $(GPU_CU:gpu/kernels/%.cu=%); do \
-		printf '%s\n' "__asm__(\".section .rodata\\n.balign 16\\ngpu_image_$$f:\\n.incbin \\\"$(OUT)/gpu/$$f.fatbin\\\"\\n.previous\");"; \
+		printf '%s\n' "__asm__(\".section .rodata\\n.balign 16\\ngpu_image_$$f:\\n.incbin \\\"$(BUILD)/gpu/$$f.fatbin\\\"\\n.previous\");"; \
 		echo "extern const unsigned char gpu_image_$$f[];"; done; \
 		echo 'const struct gpu_image gpu_images[] = {'; \
 		for f in $(GPU_CU:gpu/kernels/%.cu=%); do echo "{\"$$f\", gpu_image_$$f},"; done; echo '{0}};'; } >$@
@@ -269,7 +269,7 @@ test-random: all $(OUT)/random/driver
 tests: all $(UNIT) $(CONFORMANCE)
 fuzzers: $(FUZZ)
 
-# On a machine with a GPU: DIR holds the conformance cases.
+# On a machine with a GPU; CASES=DIR names the conformance cases.
 .PHONY: test-gpu
 test-gpu: all $(UNIT) $(CONFORMANCE)
 	@OUT=$(OUT) INFER=$(abspath $(INFER)) test/gpu/run.sh
@@ -363,6 +363,7 @@ help:
 	@echo 'deps, deps-dev    install and fetch what the build needs; what make check needs'
 	@echo 'demo              read the text of a picture'
 	@echo 'test              unit tests, command line tests, conformance; test-unit, test-cli, test-conformance'
+	@echo 'test-gpu          what wants a GPU: the conformance cases on cuda'
 	@echo 'check             lints, gcc and clang with DEVELOPER=1, the tests under ASan and UBSan, brief fuzzing'
 	@echo 'lint, check-headers, tidy, format, compile_commands.json'
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'

@@ -105,7 +105,10 @@ static void show_steps(struct bench *b)
 
 int main(int argc, char **argv)
 {
-	struct bench b = {.config = {.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true}};
+	struct bench b = {.config = {.device = "cpu",
+				     .optimize = OPTIMIZE_FULL,
+				     .memory_plan = true,
+				     .arena = true}};
 	char line[LINE], model[LINE], dir[LINE];
 
 	b.config.threads = argc > 1 ? strtol(argv[1], NULL, 10) : 2;

@@ -26,6 +26,7 @@ const struct command *command_find(const char *name);
 
 int cmd_run(struct options *o, struct diag *d);
 int cmd_inspect(struct options *o, struct diag *d);
+int cmd_doctor(struct options *o, struct diag *d);
 int cmd_completion(struct options *o, struct diag *d);
 
 /* Hidden: `infer __gen KIND [DIR]`, `infer __complete [-0] inputs|dims MODEL`. argv[0] is the first word after. */

@@ -28,6 +28,12 @@ static const struct example inspect_examples[] = {
 	{NULL, NULL},
 };
 
+static const struct example doctor_examples[] = {
+	{"What this machine offers:", "infer doctor"},
+	{"The same for a program:", "infer doctor --json"},
+	{NULL, NULL},
+};
+
 static const struct example completion_examples[] = {
 	{"For this shell only:", "source <(infer completion bash)"},
 	{"For every new shell of a user:",
@@ -69,6 +75,20 @@ const struct command commands[] = {
 			 "infinite elements, and the likely layout; of a report that another command wrote "
 			 "with --json, what that says.",
 		.examples = inspect_examples,
+	},
+	{
+		.name = "doctor",
+		.summary = "tell which devices and libraries are there, and why others are not",
+		.synopsis = "[OPTION]...",
+		.run = cmd_doctor,
+		.bit = CMD_DOCTOR,
+		.operand_kind = "none",
+		.least = 0,
+		.most = 0,
+		.about = "Lists the devices a model can run on, and the libraries that are opened when they are "
+			 "wanted: the CUDA driver, NVML, cuBLASLt, cuDNN, NVRTC, oneDNN, and those that read "
+			 "pictures. Each comes with its version and path, or with where it was looked for.",
+		.examples = doctor_examples,
 	},
 	{
 		.name = "completion",

@@ -217,7 +217,7 @@ const struct field options_table[] = {
 	 DEVICE,
 	 .cmds = CMD_RUN,
 	 .env = "INFER_DEVICE",
-	 .metavar_kind = "=auto|cpu",
+	 .metavar_kind = "=auto|cpu|cuda",
 	 .help = "where to run: auto, cpu or cuda[:N]",
 	 .more = "auto takes a usable CUDA device where this build and the machine have one, else the CPU, and "
 		 "says which and why. A device asked for by name is never replaced by another: where it "

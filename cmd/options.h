@@ -15,7 +15,8 @@ enum {
 	CMD_RUN = 1,
 	CMD_INSPECT = 2,
 	CMD_COMPLETION = 4,
-	CMD_ALL = CMD_RUN | CMD_INSPECT | CMD_COMPLETION,
+	CMD_DOCTOR = 64,
+	CMD_ALL = CMD_RUN | CMD_INSPECT | CMD_COMPLETION | CMD_DOCTOR,
 };
 
 /* Bit of struct field.flags: not to be set by a configuration file. */

@@ -2,7 +2,7 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect completion'
+	echo 'run inspect doctor completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
@@ -14,6 +14,10 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 	inspect)
 		options=' --shape --dim --nodes --weights --cost --memory --stage --ops --dot --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
+		;;
+	doctor)
+		options=' --json --config --timeout --color --verbose --quiet --help --version'
+		operand='none'
 		;;
 	completion)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
@@ -37,7 +41,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	run:--top) kind='none' ;;
 	run:--decode) kind='=ctc' ;;
 	run:--labels) kind='file' ;;
-	run:--device | run:-d) kind='=auto cpu' ;;
+	run:--device | run:-d) kind='=auto cpu cuda' ;;
 	run:--precision) kind='=fp32' ;;
 	run:--threads | run:-t) kind='none' ;;
 	run:--optimize) kind='=none basic full' ;;
@@ -57,6 +61,9 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	inspect:--config) kind='file' ;;
 	inspect:--timeout) kind='none' ;;
 	inspect:--color) kind='=auto always never' ;;
+	doctor:--config) kind='file' ;;
+	doctor:--timeout) kind='none' ;;
+	doctor:--color) kind='=auto always never' ;;
 	completion:--config) kind='file' ;;
 	completion:--timeout) kind='none' ;;
 	completion:--color) kind='=auto always never' ;;

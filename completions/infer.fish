@@ -52,7 +52,7 @@ complete -c infer -n '__infer_is run' -l print -d 'print the first N values of e
 complete -c infer -n '__infer_is run' -l top -x -d 'print the K largest values along the last axis'
 complete -c infer -n '__infer_is run' -l decode -x -a 'ctc' -d 'print the text that an output spells'
 complete -c infer -n '__infer_is run' -l labels -r -F -d 'names of the classes, one a line, or from the model\'s metadata'
-complete -c infer -n '__infer_is run' -l device -s d -x -a 'auto cpu' -d 'where to run: auto, cpu or cuda[:N]'
+complete -c infer -n '__infer_is run' -l device -s d -x -a 'auto cpu cuda' -d 'where to run: auto, cpu or cuda[:N]'
 complete -c infer -n '__infer_is run' -l precision -x -a 'fp32' -d 'what float tensors may be computed in'
 complete -c infer -n '__infer_is run' -l threads -s t -x -d 'threads to compute with; 0: one a core'
 complete -c infer -n '__infer_is run' -l optimize -x -a 'none basic full' -d 'how far the graph is rewritten before it runs'
@@ -91,6 +91,17 @@ complete -c infer -n '__infer_is inspect' -l verbose -s v -d 'say more; repeatab
 complete -c infer -n '__infer_is inspect' -l quiet -s q -d 'say nothing but errors on standard error'
 complete -c infer -n '__infer_is inspect' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is inspect' -l version -d 'show the version'
+
+complete -c infer -n __infer_no_command -a doctor -d 'tell which devices and libraries are there, and why others are not'
+complete -c infer -n '__infer_is doctor' -F
+complete -c infer -n '__infer_is doctor' -l json -d 'one JSON document on standard output'
+complete -c infer -n '__infer_is doctor' -l config -r -F -d 'read options from a YAML file'
+complete -c infer -n '__infer_is doctor' -l timeout -x -d 'end with status 124 after this time; 0: never'
+complete -c infer -n '__infer_is doctor' -l color -x -a 'auto always never' -d 'color in messages'
+complete -c infer -n '__infer_is doctor' -l verbose -s v -d 'say more; repeatable'
+complete -c infer -n '__infer_is doctor' -l quiet -s q -d 'say nothing but errors on standard error'
+complete -c infer -n '__infer_is doctor' -l help -s h -d 'show this help'
+complete -c infer -n '__infer_is doctor' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a completion -d 'print the completion script of a shell'
 complete -c infer -n '__infer_is completion' -a 'bash zsh fish'

@@ -7,7 +7,7 @@
 
 #if HAVE_CUDA
 
-enum { MIN_DRIVER = 12000, MIN_CUBLASLT = 120000, MIN_CUDNN = 90100 };
+enum { MIN_DRIVER = 12000 };
 
 #define TEXT_(x) #x
 #define TEXT(x)	 TEXT_(x)
@@ -41,9 +41,8 @@ static const char *const nvml_names[] = {"libnvidia-ml.so.1", NULL};
 /* The table of opened libraries: filled once, under the lock, and kept until the program ends. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	struct dl cuda, cublaslt;
+	struct dl cuda;
 	struct cuda_api cuda_api;
-	struct cublaslt_api cublaslt_api;
 } opened;
 
 static int check_driver(const struct cuda_api *api, struct diag *d)
@@ -73,20 +72,6 @@ const struct cuda_api *cuda_api(struct diag *d)
 	if (!err)
 		err = check_driver(&opened.cuda_api, d);
 	return err ? NULL : &opened.cuda_api;
-}
-
-const struct cublaslt_api *cublaslt_api(struct diag *d)
-{
-	int err = 0;
-
-	pthread_mutex_lock(&lock);
-	if (!opened.cublaslt.handle)
-		err = dl_open(&opened.cublaslt, cublaslt_names, cublaslt_symbols, (void **)&opened.cublaslt_api,
-			      COUNT(cublaslt_symbols), d);
-	pthread_mutex_unlock(&lock);
-	if (!err && opened.cublaslt_api.p_cublasLtGetVersion() < MIN_CUBLASLT)
-		err = FAIL(d, E_LIBRARY, .message = fmt(d, "%s is too old", opened.cublaslt.path));
-	return err ? NULL : &opened.cublaslt_api;
 }
 
 /* ---- for doctor ------------------------------------------------------------------------------ */
@@ -129,7 +114,7 @@ void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
 	} libs[LIBRARIES] = {
 		{"CUDA driver", "everything on a GPU", cuda_names, cuda_symbols, COUNT(cuda_symbols)},
 		{"NVML", "names the driver", nvml_names, nvml_symbols, COUNT(nvml_symbols)},
-		{"cuBLASLt", "matrix products; own kernels without it", cublaslt_names, cublaslt_symbols,
+		{"cuBLASLt", "not used yet: own kernels do matrix products", cublaslt_names, cublaslt_symbols,
 		 COUNT(cublaslt_symbols)},
 		{"cuDNN", "not used yet: own kernels do convolutions", cudnn_names, cudnn_symbols,
 		 COUNT(cudnn_symbols)},

@@ -36,9 +36,8 @@ struct nvml_api {
 };
 #undef SYM
 
-/* Each is opened at the first call; NULL with a finding where it is missing or too old. */
+/* Opened at the first call; NULL with a finding where it is missing or too old. */
 const struct cuda_api *cuda_api(struct diag *d);
-const struct cublaslt_api *cublaslt_api(struct diag *d);
 #endif
 
 /* What doctor tells of a library. */

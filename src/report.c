@@ -41,7 +41,7 @@ static void count_node(const struct graph *g, const struct node *n, void *arg)
 		}
 		const struct op *op = n->op ? op_named(op_qualified(n->op)) : NULL;
 		t->v[t->n] = (struct op_count){.name = n->origin->op, .since = n->origin->since,
-					       .cpu = op && (op->expand || backend_kernel(t->cpu, op, 0))};
+					       .cpu = op && (op->expand || op->upgrade || backend_kernel(t->cpu, op, 0))};
 		map_set(&t->by_name, key, strlen(key), (uint32_t)t->n);
 		k = (int64_t)t->n++;
 	}

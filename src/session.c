@@ -21,6 +21,8 @@ struct session {
 	struct instance *instance;
 	struct session_times times;
 	const char *why;
+	int64_t *bound; /* sizes of the model's symbols, while inputs are checked */
+	uint32_t nbound;
 };
 
 struct session *session_open(const char *path, const struct run_config *config, struct diag *d)
@@ -201,18 +203,15 @@ static int check_inputs(const struct session *s, const struct tensor *const *in,
 
 static int ready(struct session *s, const struct tensor *const *in, struct diag *d)
 {
-	int64_t few[64], *bound = few;
 	uint32_t n = s->model->nsymbols;
 
-	if (n > 64)
-		bound = mem_alloc(n * sizeof(*bound), MEM_STAGING);
-	if (!bound)
-		return FAIL(d, E_MEMORY);
+	if (n > s->nbound) { /* once: a run allocates nothing */
+		s->bound = arena_new_n(&s->arena, int64_t, n);
+		s->nbound = n;
+	}
 	for (uint32_t i = 0; i < n; i++)
-		bound[i] = -1;
-	int err = check_inputs(s, in, bound, d);
-	if (bound != few)
-		mem_free(bound);
+		s->bound[i] = -1;
+	int err = check_inputs(s, in, s->bound, d);
 	return err ? err : start_device(s, d);
 }
 

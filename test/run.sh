@@ -79,26 +79,31 @@ cli() {
 }
 
 # The runner takes a folder of cases and closes with "conformance: N passed, N failed, N skipped".
-conformance() {
-	local runner=$OUT/conformance/run cases line
-	[ -x "$runner" ] || return 0
-	for cases in "${CONFORMANCE:-}" ../shared/conformance test/conformance/cases; do
-		[ -z "$cases" ] || [ ! -d "$cases" ] || break
-	done
-	[ -d "$cases" ] || return 0
-	timeout -k 10 "${TEST_TIMEOUT:-1800}" "$runner" "$cases" >"$log" 2>&1
+conformance_of() { # NAME FOLDER
+	local name=$1 line
+	timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" "$2" >"$log" 2>&1
 	line=$(grep -E '^conformance: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
 	if [ -z "$line" ]; then
-		echo 'conformance: the runner broke off'
+		echo "$name: the runner broke off"
 		tail -n 50 "$log" | sed 's/^/  /'
 		count 0 1 0
 		return
 	fi
 	# shellcheck disable=SC2086 # three numbers
 	set -- ${line//[!0-9 ]/}
-	head_line conformance "$1" "$2" "$3"
+	head_line "$name" "$1" "$2" "$3"
 	[ "$2" = 0 ] || grep -v '^conformance: ' "$log" | tail -n 200 | sed 's/^/  /'
 	count "$1" "$2" "$3"
+}
+
+conformance() {
+	local cases
+	[ -x "$OUT/conformance/run" ] || return 0
+	for cases in "${CONFORMANCE:-}" ../shared/conformance test/conformance/cases; do
+		[ -z "$cases" ] || [ ! -d "$cases" ] || break
+	done
+	[ ! -d "$cases" ] || conformance_of conformance "$cases"
+	conformance_of 'conformance/random' test/random/cases
 }
 
 # --- the suites of make check

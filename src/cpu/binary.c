@@ -157,18 +157,32 @@ static const struct how hows[] = {
 	{"PRelu", VB_PRELU, false, false, false, {NULL}},
 	{"BiasGelu", -1, false, false, true, {[DT_F32] = bias_gelu, [DT_F64] = bias_gelu_f64}},
 	{"FastGelu", -1, false, false, true, {[DT_F32] = bias_gelu_tanh, [DT_F64] = bias_gelu_tanh_f64}},
-	{"Pow", -1, false, false, true,
+	{"Pow",
+	 -1,
+	 false,
+	 false,
+	 true,
 	 {[DT_F32] = pow_f32, [DT_F64] = pow_f64, [DT_I32] = pow_i32, [DT_I64] = pow_i64}},
 };
 static const struct how shift_left = {"", -1, false, false, false, {ALL_INTS(shl)}};
 static const struct how shift_right = {"", -1, false, false, false, {ALL_INTS(shr)}};
 static const struct how fmod_how = {
 	"", -1, false, false, true, {ALL_INTS(fmod), [DT_F32] = fmod_f32, [DT_F64] = fmod_f64}};
-static const struct how mod_how = {
-	"", -1, false, false, true,
-	{[DT_I8] = mod_i8, [DT_I16] = mod_i16, [DT_I32] = mod_i32, [DT_I64] = mod_i64,
-	 [DT_U8] = fmod_u8, [DT_U16] = fmod_u16, [DT_U32] = fmod_u32, [DT_U64] = fmod_u64,
-	 [DT_F32] = mod_f32, [DT_F64] = mod_f64}};
+static const struct how mod_how = {"",
+				   -1,
+				   false,
+				   false,
+				   true,
+				   {[DT_I8] = mod_i8,
+				    [DT_I16] = mod_i16,
+				    [DT_I32] = mod_i32,
+				    [DT_I64] = mod_i64,
+				    [DT_U8] = fmod_u8,
+				    [DT_U16] = fmod_u16,
+				    [DT_U32] = fmod_u32,
+				    [DT_U64] = fmod_u64,
+				    [DT_F32] = mod_f32,
+				    [DT_F64] = mod_f64}};
 
 static const struct how *how_of(const struct node *n)
 {
@@ -184,7 +198,7 @@ static const struct how *how_of(const struct node *n)
 
 struct binary {
 	const struct how *how;
-	simd_bin *loop;	      /* on type `with` */
+	simd_bin *loop;	       /* on type `with` */
 	enum dtype ta, tb, to; /* of the inputs and the output */
 	enum dtype with;
 	int64_t grain;
@@ -309,8 +323,7 @@ static void pow_mixed(void *arg, const void *const *in, void *out, int64_t n)
 	const struct binary *b = arg;
 
 	for (int64_t i = 0; i < n; i++)
-		elem_set_f64(b->ta, out, i,
-			     pow(elem_f64(b->ta, in[0], i), elem_f64(b->tb, in[1], i)));
+		elem_set_f64(b->ta, out, i, pow(elem_f64(b->ta, in[0], i), elem_f64(b->tb, in[1], i)));
 }
 
 /* x to a constant whole exponent */
@@ -377,7 +390,8 @@ static int many_reshape(struct site *s, struct step *step, struct diag *d)
 	if (b->with != b->ta && y) {
 		size_t bytes;
 		if (!tensor_bytes(DT_F32, &y->shape, LAYOUT_BLOCK16, &bytes))
-			return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = s->node->origin->op);
+			return FAIL(d, E_SIZE, .node = s->node->origin->name,
+				    .op = s->node->origin->op);
 		step->workspace = bytes;
 	}
 	allow_inplace(step, 0, 0);
@@ -688,37 +702,71 @@ static int bias_split_gelu_run(const struct call *c)
 	struct split_job j = {c->in[0], c->in[1], c->out[0]->data, d / 2};
 
 	if (d % 2 || tensor_count(c->in[1]) != d)
-		return call_fail(c, E_SHAPE, "an even last dimension and a bias as long", "other sizes");
+		return call_fail(c, E_SHAPE, "an even last dimension and a bias as long",
+				 "other sizes");
 	if (d)
 		pool_for(tensor_count(c->in[0]) / d, rows_grain(GRAIN_HEAVY, d), split_gelu_piece, &j);
 	return 0;
 }
 
 #define PLAIN(name)                                                                                \
-	{.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .accepts = plain_types,                \
-	 .reshape = binary_reshape, .run = binary_run}
+	{                                                                                          \
+		.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .accepts = plain_types,         \
+		.reshape = binary_reshape, .run = binary_run                                       \
+	}
 #define MANY(name)                                                                                 \
-	{.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = many_reshape, .run = many_run}
+	{                                                                                          \
+		.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = many_reshape,        \
+		.run = many_run                                                                    \
+	}
 
-#define IMAGE(name)                                                                                \
-	{.op = (name), .types = T_F32 | T_F16 | T_BF16, .accepts = pointwise_binary_accepts,       \
-	 .reshape = pointwise_binary_reshape, .run = pointwise_run}
+#define IMAGE(name)                                                                                 \
+	{                                                                                           \
+		.op = (name), .types = T_F32 | T_F16 | T_BF16, .accepts = pointwise_binary_accepts, \
+		.reshape = pointwise_binary_reshape, .run = pointwise_run                           \
+	}
 
 const struct kernel cpu_binary[] = {
-	IMAGE("Add"), IMAGE("Sub"), IMAGE("Mul"), IMAGE("Div"),
-	PLAIN("Add"), PLAIN("Sub"), PLAIN("Mul"), PLAIN("Div"), PLAIN("Mod"), PLAIN("And"),
-	PLAIN("Or"), PLAIN("Xor"), PLAIN("Equal"), PLAIN("Greater"), PLAIN("GreaterOrEqual"),
-	PLAIN("Less"), PLAIN("LessOrEqual"), PLAIN("BitShift"), PLAIN("BitwiseAnd"),
-	PLAIN("BitwiseOr"), PLAIN("BitwiseXor"), PLAIN("PRelu"), PLAIN("com.microsoft::BiasGelu"),
+	IMAGE("Add"),
+	IMAGE("Sub"),
+	IMAGE("Mul"),
+	IMAGE("Div"),
+	PLAIN("Add"),
+	PLAIN("Sub"),
+	PLAIN("Mul"),
+	PLAIN("Div"),
+	PLAIN("Mod"),
+	PLAIN("And"),
+	PLAIN("Or"),
+	PLAIN("Xor"),
+	PLAIN("Equal"),
+	PLAIN("Greater"),
+	PLAIN("GreaterOrEqual"),
+	PLAIN("Less"),
+	PLAIN("LessOrEqual"),
+	PLAIN("BitShift"),
+	PLAIN("BitwiseAnd"),
+	PLAIN("BitwiseOr"),
+	PLAIN("BitwiseXor"),
+	PLAIN("PRelu"),
+	PLAIN("com.microsoft::BiasGelu"),
 	{.op = "Pow", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = binary_reshape, .run = pow_run},
-	MANY("Max"), MANY("Min"), MANY("Sum"), MANY("Mean"),
-	{.op = "Equal", .types = T_STRING, .flags = K_REFERENCE, .accepts = string_types,
+	MANY("Max"),
+	MANY("Min"),
+	MANY("Sum"),
+	MANY("Mean"),
+	{.op = "Equal",
+	 .types = T_STRING,
+	 .flags = K_REFERENCE,
+	 .accepts = string_types,
 	 .run = equal_strings_run},
 	{.op = "Where", .flags = K_REFERENCE, .accepts = string_types, .run = where_strings_run},
 	{.op = "Where", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = where_reshape, .run = where_run},
 	{.op = "SwiGLU", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = swiglu_run},
-	{.op = "com.microsoft::FastGelu", .flags = K_REFERENCE | K_ANY_LAYOUT,
-	 .reshape = binary_reshape, .run = fast_gelu_run},
+	{.op = "com.microsoft::FastGelu",
+	 .flags = K_REFERENCE | K_ANY_LAYOUT,
+	 .reshape = binary_reshape,
+	 .run = fast_gelu_run},
 	{.op = "com.microsoft::BiasAdd", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = bias_add_run},
 	{.op = "com.microsoft::BiasSplitGelu", .flags = K_REFERENCE, .run = bias_split_gelu_run},
 	{0}};

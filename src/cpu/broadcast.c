@@ -195,7 +195,8 @@ static void gather_run(void *dst, const void *src, int64_t m, int64_t step, int6
 }
 
 /* Elements pos .. pos + n of operand k, in the output's order. */
-static void gather(const struct bcast *b, int k, const void *src, const int64_t *start, int64_t n, void *dst)
+static void gather(const struct bcast *b, int k, const void *src, const int64_t *start, int64_t n,
+		   void *dst)
 {
 	int64_t pos[MAX_RANK], last = b->rank - 1;
 
@@ -204,8 +205,8 @@ static void gather(const struct bcast *b, int k, const void *src, const int64_t 
 		int64_t m = b->dim[last] - pos[last];
 		if (m > n - done)
 			m = n - done;
-		gather_run(at_mut(dst, done * b->size[k]), at(src, offset_of(b, k, pos) * b->size[k]), m,
-			   b->step[k][last], b->size[k]);
+		gather_run(at_mut(dst, done * b->size[k]), at(src, offset_of(b, k, pos) * b->size[k]),
+			   m, b->step[k][last], b->size[k]);
 		advance(b, pos, m);
 		done += m;
 	}
@@ -265,7 +266,8 @@ static void run_short(const struct bcast_job *j, int64_t begin, int64_t end)
 	/* what repeats is laid out once, with room to begin anywhere in the period */
 	for (int k = 0; k < b->nin; k++)
 		if (periodic(b, k))
-			gather(b, k, j->in[k], start, b->n < SPREAD + period ? b->n : SPREAD + period, buf[k]);
+			gather(b, k, j->in[k], start,
+			       b->n < SPREAD + period ? b->n : SPREAD + period, buf[k]);
 	odometer_start(b, begin, pos);
 	while (begin < end) {
 		int64_t n = end - begin < SPREAD ? end - begin : SPREAD;
@@ -299,8 +301,8 @@ static void bcast_piece(void *arg, int64_t begin, int64_t end, int thread)
 		run_short(j, begin, end);
 }
 
-void bcast_run(const struct bcast *b, const void *const *in, void *out, int64_t grain, bcast_loop *loop,
-	       void *arg)
+void bcast_run(const struct bcast *b, const void *const *in, void *out, int64_t grain,
+	       bcast_loop *loop, void *arg)
 {
 	struct bcast_job j = {b, in, out, loop, arg};
 

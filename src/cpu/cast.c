@@ -73,20 +73,24 @@ LOOP_CAST(bool_32, uint8_t, uint32_t, v != 0)
 LOOP_CAST(bool_64, uint8_t, uint64_t, v != 0)
 
 #define FLOAT_ROW(f)                                                                               \
-	{[DT_F32] = f##_f32, [DT_F64] = f##_f64, [DT_I8] = f##_i8, [DT_U8] = f##_u8,               \
-	 [DT_I16] = f##_i16, [DT_U16] = f##_u16, [DT_I32] = f##_i32, [DT_U32] = f##_u32,           \
-	 [DT_I64] = f##_i64, [DT_U64] = f##_u64, [DT_BOOL] = f##_bool}
+	{                                                                                          \
+		[DT_F32] = f##_f32, [DT_F64] = f##_f64, [DT_I8] = f##_i8, [DT_U8] = f##_u8,        \
+		[DT_I16] = f##_i16, [DT_U16] = f##_u16, [DT_I32] = f##_i32, [DT_U32] = f##_u32,    \
+		[DT_I64] = f##_i64, [DT_U64] = f##_u64, [DT_BOOL] = f##_bool                       \
+	}
 #define INT_ROW(f)                                                                                 \
-	{[DT_F32] = f##_f32, [DT_F64] = f##_f64, [DT_I8] = f##_8, [DT_U8] = f##_8,                 \
-	 [DT_I16] = f##_16, [DT_U16] = f##_16, [DT_I32] = f##_32, [DT_U32] = f##_32,               \
-	 [DT_I64] = f##_64, [DT_U64] = f##_64, [DT_BOOL] = f##_bool}
+	{                                                                                          \
+		[DT_F32] = f##_f32, [DT_F64] = f##_f64, [DT_I8] = f##_8, [DT_U8] = f##_8,          \
+		[DT_I16] = f##_16, [DT_U16] = f##_16, [DT_I32] = f##_32, [DT_U32] = f##_32,        \
+		[DT_I64] = f##_64, [DT_U64] = f##_64, [DT_BOOL] = f##_bool                         \
+	}
 #define bool_bool bool_8
 
 static cast_loop *const loops[DT_COUNT][DT_COUNT] = {
 	[DT_F32] = FLOAT_ROW(f32), [DT_F64] = FLOAT_ROW(f64), [DT_I8] = INT_ROW(i8),
-	[DT_U8] = INT_ROW(u8), [DT_I16] = INT_ROW(i16), [DT_U16] = INT_ROW(u16),
-	[DT_I32] = INT_ROW(i32), [DT_U32] = INT_ROW(u32), [DT_I64] = INT_ROW(i64),
-	[DT_U64] = INT_ROW(u64), [DT_BOOL] = INT_ROW(bool),
+	[DT_U8] = INT_ROW(u8),	   [DT_I16] = INT_ROW(i16),   [DT_U16] = INT_ROW(u16),
+	[DT_I32] = INT_ROW(i32),   [DT_U32] = INT_ROW(u32),   [DT_I64] = INT_ROW(i64),
+	[DT_U64] = INT_ROW(u64),   [DT_BOOL] = INT_ROW(bool),
 };
 
 /* ---- narrow floats --------------------------------------------------------------------------- */
@@ -215,7 +219,8 @@ static void cast_piece(void *arg, int64_t begin, int64_t end, int thread)
 	if (loops[h->from][h->to])
 		loops[h->from][h->to](at(j->x, begin * elem_size(h->from)),
 				      at_mut(j->y, begin * elem_size(h->to)), end - begin);
-	else if ((narrow_float(h->from) || has_loop(h->from)) && (narrow_float(h->to) || has_loop(h->to)))
+	else if ((narrow_float(h->from) || has_loop(h->from)) &&
+		 (narrow_float(h->to) || has_loop(h->to)))
 		cast_through_f32(h, j->x, j->y, begin, end);
 	else
 		cast_each(h, j->x, j->y, begin, end);
@@ -408,7 +413,8 @@ static int from_strings(const struct call *c, const struct how *h)
 	for (int64_t i = 0; i < n; i++) {
 		size_t length;
 		const char *s = tensor_string(x, i, &length);
-		snprintf(text, sizeof(text), "%.*s", (int)(length < sizeof(text) ? length : sizeof(text) - 1), s);
+		snprintf(text, sizeof(text), "%.*s",
+			 (int)(length < sizeof(text) ? length : sizeof(text) - 1), s);
 		if (!parse_number(h->to, text, c->out[0]->data, i, h))
 			return call_fail(c, E_VALUE, "strings that are numbers",
 					 fmt(c->diag, "\"%s\"", text));
@@ -434,7 +440,10 @@ static int strings_reshape(struct site *s, struct step *step, struct diag *d)
 }
 
 #define ROWS(name)                                                                                 \
-	{.op = (name), .flags = K_REFERENCE, .accepts = any_string, .reshape = strings_reshape,    \
+	{.op = (name),                                                                             \
+	 .flags = K_REFERENCE,                                                                     \
+	 .accepts = any_string,                                                                    \
+	 .reshape = strings_reshape,                                                               \
 	 .run = strings_run},                                                                      \
 	{                                                                                          \
 		.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .accepts = no_string,           \

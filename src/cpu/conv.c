@@ -336,7 +336,8 @@ static int col2im_run(const struct call *c)
 	const char *bad;
 
 	for (int i = 2; i < weight.rank; i++)
-		weight.dim[i] = elem_i64(tensor_dtype(block), block->data, i - 2);
+		if ((weight.dim[i] = elem_i64(tensor_dtype(block), block->data, i - 2)) < 1)
+			return window_fail(c, "a block of at least 1");
 	bad = window_set(&j.w, &p->window, &y->shape, &weight, false, c->diag);
 	if (bad)
 		return window_fail(c, bad);

@@ -109,8 +109,9 @@ static void range_piece(void *arg, int64_t begin, int64_t end, int thread)
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
 		if (dtype_class(j->t) != DT_FLOAT)
-			elem_set_i64(j->t, j->y, i,
-				     (int64_t)((uint64_t)j->istart + (uint64_t)i * (uint64_t)j->idelta));
+			elem_set_i64(
+				j->t, j->y, i,
+				(int64_t)((uint64_t)j->istart + (uint64_t)i * (uint64_t)j->idelta));
 		else if (j->t == DT_F32)
 			((float *)j->y)[i] = (float)j->start + (float)i * (float)j->delta;
 		else
@@ -121,7 +122,8 @@ static void range_piece(void *arg, int64_t begin, int64_t end, int thread)
 static int range_run(const struct call *c)
 {
 	const struct tensor *s = c->in[0], *d = c->in[2];
-	struct range_job j = {.t = tensor_dtype(s), .y = c->out[0]->data,
+	struct range_job j = {.t = tensor_dtype(s),
+			      .y = c->out[0]->data,
 			      .start = elem_f64(tensor_dtype(s), s->data, 0),
 			      .delta = elem_f64(tensor_dtype(d), d->data, 0),
 			      .istart = elem_i64(tensor_dtype(s), s->data, 0),
@@ -151,7 +153,8 @@ static void random_piece(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t i = begin; i < end; i++) {
 		double v;
 		if (j->p)
-			v = rng_unit(j->seed, (uint64_t)i) < elem_f64(tensor_dtype(j->p), j->p->data, i);
+			v = rng_unit(j->seed, (uint64_t)i) <
+			    elem_f64(tensor_dtype(j->p), j->p->data, i);
 		else if (j->normal)
 			v = j->a + j->b * rng_normal(j->seed, (uint64_t)i);
 		else
@@ -164,7 +167,10 @@ static int random_run(const struct call *c)
 {
 	const struct random *p = call_params(c);
 	struct tensor *y = c->out[0];
-	struct random_job j = {.t = tensor_dtype(y), .y = y->data, .a = (double)p->a, .b = (double)p->b,
+	struct random_job j = {.t = tensor_dtype(y),
+			       .y = y->data,
+			       .a = (double)p->a,
+			       .b = (double)p->b,
 			       .seed = rng_seed_float(p->seed),
 			       .normal = !strncmp(c->step->node->op->name, "RandomNormal", 12)};
 
@@ -177,7 +183,8 @@ static int bernoulli_run(const struct call *c)
 {
 	const struct bernoulli *p = call_params(c);
 	struct tensor *y = c->out[0];
-	struct random_job j = {.t = tensor_dtype(y), .y = y->data, .seed = rng_seed_float(p->seed), .p = c->in[0]};
+	struct random_job j = {
+		.t = tensor_dtype(y), .y = y->data, .seed = rng_seed_float(p->seed), .p = c->in[0]};
 
 	if (tensor_count(y) > 0)
 		pool_for(tensor_count(y), GRAIN_HEAVY, random_piece, &j);

@@ -58,9 +58,8 @@ static void group(const struct job *j, int64_t n0, int16_t *panels, int32_t *sum
 		g->pack(g->arg, n0 + c, cols - c < IGEMM_NR ? cols - c : IGEMM_NR, panels + (size_t)p * panel);
 	for (int64_t m = 0; m < g->m; m += IGEMM_MC) {
 		int64_t rows = g->m - m < IGEMM_MC ? g->m - m : IGEMM_MC;
-		for (int64_t c = 0, p = 0; c < cols; c += IGEMM_NR, p++)
-			j->k->panel(g->a + m * depth, depth, panels + (size_t)p * panel, depth / 2, rows, sums + c,
-				    width);
+		j->k->panels(g->a + m * depth, depth, panels, depth / 2, (cols + IGEMM_NR - 1) / IGEMM_NR, rows, sums,
+			     width);
 		g->store(g->arg, m, rows, n0, cols, sums, width);
 	}
 }

@@ -46,18 +46,18 @@ MAP(gelu_tanh, v_gelu_tanh(x))
 MAP(mish, v_mish(x))
 MAP(relu, v_max(ZERO, x))
 MAP(clip, v_min(b, v_max(a, x)))
-MAP(leakyrelu, v_sel(v_lt(x, ZERO), a * x, x))
-MAP(elu, v_sel(v_lt(x, ZERO), a * v_expm1_neg(x), x))
-MAP(selu, b * v_sel(v_le(x, ZERO), a * v_expm1_neg(x), x))
-MAP(celu, v_sel(v_lt(x, ZERO), a * v_expm1_neg(v_min(ZERO, x / a)), x))
+MAP(leakyrelu, v_sel(v_lt(x, ZERO), a *x, x))
+MAP(elu, v_sel(v_lt(x, ZERO), a *v_expm1_neg(x), x))
+MAP(selu, b *v_sel(v_le(x, ZERO), a *v_expm1_neg(x), x))
+MAP(celu, v_sel(v_lt(x, ZERO), a *v_expm1_neg(v_min(ZERO, x / a)), x))
 MAP(hardsigmoid, v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
-MAP(hardswish, x * v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
+MAP(hardswish, x *v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
 MAP(swish, v_swish(x, a))
 MAP(thresholdedrelu, v_sel(v_lt(a, x), x, ZERO))
 MAP(shrink, v_sel(v_lt(x, -a), x + b, v_sel(v_lt(a, x), x - b, ZERO)))
 MAP(affine, v_fma(a, x, b))
-MAP(square, x * x)
-MAP(cube, x * x * x)
+MAP(square, x *x)
+MAP(cube, x *x *x)
 
 /* Where the reduction by pi/2 would lose digits, the library's functions take over. */
 static inline vf trig(vf x, int add)
@@ -86,8 +86,7 @@ MAP(atanh, v_atanh(x))
 
 static void is_nan(const float *x, uint8_t *y, int64_t n)
 {
-	LOOP for (int64_t i = 0; i < n; i++)
-		y[i] = x[i] != x[i];
+	LOOP for (int64_t i = 0; i < n; i++) y[i] = x[i] != x[i];
 }
 static void is_inf(const float *x, uint8_t *y, int64_t n, bool neg, bool pos)
 {
@@ -125,9 +124,9 @@ static void is_inf(const float *x, uint8_t *y, int64_t n, bool neg, bool pos)
 	BIN(max_##t, T, T, a > b ? a : b)                                                          \
 	BIN(min_##t, T, T, a < b ? a : b)                                                          \
 	BIN_COMPARE(t, T)                                                                          \
-	CLIP(t, T, v < lo ? lo : v, v > hi ? hi : v)
+	CLIP(t, T, v<lo ? lo : v, v> hi ? hi : v)
 #define BIN_BITS(t, T)                                                                             \
-	BIN(and_##t, T, T, a & b)                                                                  \
+	BIN(and_##t, T, T, a &b)                                                                   \
 	BIN(or_##t, T, T, a | b)                                                                   \
 	BIN(xor_##t, T, T, a ^ b)
 #define BIN_COMPARE(t, T)                                                                          \
@@ -137,23 +136,23 @@ static void is_inf(const float *x, uint8_t *y, int64_t n, bool neg, bool pos)
 #define BIN_FLOAT(t, T)                                                                            \
 	BIN(add_##t, T, T, a + b)                                                                  \
 	BIN(sub_##t, T, T, a - b)                                                                  \
-	BIN(mul_##t, T, T, a * b)                                                                  \
+	BIN(mul_##t, T, T, a *b)                                                                   \
 	BIN(div_##t, T, T, a / b)                                                                  \
-	BIN(max_##t, T, T, ((a > b) | (a != a)) ? a : b)                                             \
-	BIN(min_##t, T, T, ((a < b) | (a != a)) ? a : b)                                             \
+	BIN(max_##t, T, T, ((a > b) | (a != a)) ? a : b)                                           \
+	BIN(min_##t, T, T, ((a < b) | (a != a)) ? a : b)                                           \
 	BIN_COMPARE(t, T)                                                                          \
-	CLIP(t, T, v < lo ? lo : v, v > hi ? hi : v)
-#define CLIP(t, T, raise, lower)                                                                   \
+	CLIP(t, T, v<lo ? lo : v, v> hi ? hi : v)
+#define CLIP(t, T, raise, lower)                                                                    \
 	static void clip_##t(const void *px, void *py, int64_t n, const void *plo, const void *phi) \
-	{                                                                                          \
-		const T *x = px, lo = *(const T *)plo, hi = *(const T *)phi;                       \
-		T *y = py;                                                                         \
-		LOOP for (int64_t i = 0; i < n; i++)                                               \
-		{                                                                                  \
-			T v = x[i];                                                                \
-			v = raise;                                                                 \
-			y[i] = lower;                                                              \
-		}                                                                                  \
+	{                                                                                           \
+		const T *x = px, lo = *(const T *)plo, hi = *(const T *)phi;                        \
+		T *y = py;                                                                          \
+		LOOP for (int64_t i = 0; i < n; i++)                                                \
+		{                                                                                   \
+			T v = x[i];                                                                 \
+			v = raise;                                                                  \
+			y[i] = lower;                                                               \
+		}                                                                                   \
 	}
 
 #define BIN_PRELU(t, T, U) BIN(prelu_##t, T, T, a < 0 ? (T)(U)((U)a * (U)b) : a)
@@ -166,12 +165,12 @@ BIN(first_u32, uint32_t, uint32_t, a | (b & 0)) /* nothing is below zero */
 BIN(first_u64, uint64_t, uint64_t, a | (b & 0))
 
 #define WHERE(bits)                                                                                \
-	static void where_##bits(const uint8_t *c, const void *pa, const void *pb, void *py, int64_t n) \
+	static void where_##bits(const uint8_t *c, const void *pa, const void *pb, void *py,       \
+				 int64_t n)                                                        \
 	{                                                                                          \
 		const uint##bits##_t *a = pa, *b = pb;                                             \
 		uint##bits##_t *y = py;                                                            \
-		LOOP for (int64_t i = 0; i < n; i++)                                               \
-			y[i] = c[i] ? a[i] : b[i];                                                 \
+		LOOP for (int64_t i = 0; i < n; i++) y[i] = c[i] ? a[i] : b[i];                    \
 	}
 WHERE(8)
 WHERE(16)
@@ -211,8 +210,8 @@ static void float_to_half(const float *x, uint16_t *y, int64_t n)
 	int64_t i = 0;
 #if SIMD_LEVEL >= 3
 	for (; i + 8 <= n; i += 8)
-		_mm_storeu_si128((void *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i),
-								  _MM_FROUND_TO_NEAREST_INT));
+		_mm_storeu_si128((void *)(y + i),
+				 _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
 	for (; i < n; i++)
 		y[i] = f32_to_f16(x[i]);
@@ -220,8 +219,7 @@ static void float_to_half(const float *x, uint16_t *y, int64_t n)
 
 static void brain_to_float(const uint16_t *x, float *y, int64_t n)
 {
-	LOOP for (int64_t i = 0; i < n; i++)
-		y[i] = bf16_to_f32(x[i]);
+	LOOP for (int64_t i = 0; i < n; i++) y[i] = bf16_to_f32(x[i]);
 }
 
 static void float_to_brain(const float *x, uint16_t *y, int64_t n)
@@ -265,7 +263,7 @@ static void float_to_brain(const float *x, uint16_t *y, int64_t n)
 	}
 SUM(sum, (const float *x, int64_t n), v, 0)
 SUM(sum_abs, (const float *x, int64_t n), v_abs(v), 0)
-SUM(sum_square, (const float *x, int64_t n), v * v, 0)
+SUM(sum_square, (const float *x, int64_t n), v *v, 0)
 SUM(sum_deviation, (const float *x, int64_t n, float mean), (v - v_set(mean)) * (v - v_set(mean)), mean)
 
 static float dot(const float *a, const float *b, int64_t n)
@@ -357,21 +355,17 @@ static void normalize(const float *x, float *y, int64_t n, float mean, float sca
 		      const float *b)
 {
 	if (w && b) {
-		LOOP for (int64_t i = 0; i < n; i++)
-			y[i] = (x[i] - mean) * scale * w[i] + b[i];
+		LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * w[i] + b[i];
 	} else if (w) {
-		LOOP for (int64_t i = 0; i < n; i++)
-			y[i] = (x[i] - mean) * scale * w[i];
+		LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * w[i];
 	} else {
-		LOOP for (int64_t i = 0; i < n; i++)
-			y[i] = (x[i] - mean) * scale;
+		LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale;
 	}
 }
 
 static void scale_shift(const float *x, float *y, int64_t n, float center, float scale, float shift)
 {
-	LOOP for (int64_t i = 0; i < n; i++)
-		y[i] = (x[i] - center) * scale + shift;
+	LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - center) * scale + shift;
 }
 
 static void bias_map(const float *x, const float *b, float *y, int64_t n, enum vfun f)
@@ -385,9 +379,9 @@ static void bias_map(const float *x, const float *b, float *y, int64_t n, enum v
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-#define ARITH(t, T) [VB_ADD][T] = add_##t, [VB_SUB][T] = sub_##t, [VB_MUL][T] = mul_##t,           \
-	[VB_MAX][T] = max_##t, [VB_MIN][T] = min_##t, [VB_EQ][T] = eq_##t, [VB_LT][T] = lt_##t,    \
-	[VB_LE][T] = le_##t
+#define ARITH(t, T)                                                                                 \
+	[VB_ADD][T] = add_##t, [VB_SUB][T] = sub_##t, [VB_MUL][T] = mul_##t, [VB_MAX][T] = max_##t, \
+	[VB_MIN][T] = min_##t, [VB_EQ][T] = eq_##t, [VB_LT][T] = lt_##t, [VB_LE][T] = le_##t
 #define BITS(t, T) [VB_AND][T] = and_##t, [VB_OR][T] = or_##t, [VB_XOR][T] = xor_##t
 
 #define V_STR2(x) #x
@@ -396,37 +390,93 @@ static void bias_map(const float *x, const float *b, float *y, int64_t n, enum v
 extern const struct simd V(simd_table);
 const struct simd V(simd_table) = {
 	.name = "x86-64-v" V_STR(SIMD_LEVEL),
-	.map = {
-		[VF_ABS] = map_abs, [VF_NEG] = map_neg, [VF_CEIL] = map_ceil,
-		[VF_FLOOR] = map_floor, [VF_ROUND] = map_round, [VF_SIGN] = map_sign,
-		[VF_SQRT] = map_sqrt, [VF_RECIPROCAL] = map_reciprocal, [VF_EXP] = map_exp,
-		[VF_LOG] = map_log, [VF_SIN] = map_sin, [VF_COS] = map_cos, [VF_TAN] = map_tan, [VF_ASIN] = map_asin,
-		[VF_ACOS] = map_acos, [VF_ATAN] = map_atan, [VF_SINH] = map_sinh, [VF_COSH] = map_cosh,
-		[VF_ASINH] = map_asinh, [VF_ACOSH] = map_acosh, [VF_ATANH] = map_atanh, [VF_TANH] = map_tanh,
-		[VF_ERF] = map_erf, [VF_SIGMOID] = map_sigmoid, [VF_SOFTPLUS] = map_softplus,
-		[VF_SOFTSIGN] = map_softsign, [VF_GELU] = map_gelu, [VF_GELU_TANH] = map_gelu_tanh,
-		[VF_MISH] = map_mish, [VF_RELU] = map_relu, [VF_CLIP] = map_clip,
-		[VF_LEAKYRELU] = map_leakyrelu, [VF_ELU] = map_elu, [VF_SELU] = map_selu,
-		[VF_CELU] = map_celu, [VF_HARDSIGMOID] = map_hardsigmoid,
-		[VF_HARDSWISH] = map_hardswish, [VF_SWISH] = map_swish,
-		[VF_THRESHOLDEDRELU] = map_thresholdedrelu, [VF_SHRINK] = map_shrink,
-		[VF_AFFINE] = map_affine, [VF_SQUARE] = map_square, [VF_CUBE] = map_cube,
-	},
-	.bin = {
-		ARITH(f32, DT_F32), ARITH(f64, DT_F64), ARITH(i8, DT_I8), ARITH(u8, DT_U8),
-		ARITH(i16, DT_I16), ARITH(u16, DT_U16), ARITH(i32, DT_I32), ARITH(u32, DT_U32),
-		ARITH(i64, DT_I64), ARITH(u64, DT_U64),
-		[VB_PRELU][DT_F32] = prelu_f32, [VB_PRELU][DT_F64] = prelu_f64,
-		[VB_PRELU][DT_I32] = prelu_i32, [VB_PRELU][DT_I64] = prelu_i64,
-		[VB_PRELU][DT_U32] = first_u32, [VB_PRELU][DT_U64] = first_u64,
-		[VB_DIV][DT_F32] = div_f32, [VB_DIV][DT_F64] = div_f64,
-		BITS(u8, DT_U8), BITS(u8, DT_I8), BITS(u8, DT_BOOL), BITS(u16, DT_U16),
-		BITS(u16, DT_I16), BITS(u32, DT_U32), BITS(u32, DT_I32), BITS(u64, DT_U64),
-		BITS(u64, DT_I64), [VB_EQ][DT_BOOL] = eq_u8,
-	},
-	.clip = {[DT_F32] = clip_f32, [DT_F64] = clip_f64, [DT_I8] = clip_i8, [DT_U8] = clip_u8,
-		 [DT_I16] = clip_i16, [DT_U16] = clip_u16, [DT_I32] = clip_i32,
-		 [DT_U32] = clip_u32, [DT_I64] = clip_i64, [DT_U64] = clip_u64},
+	.map =
+		{
+			[VF_ABS] = map_abs,
+			[VF_NEG] = map_neg,
+			[VF_CEIL] = map_ceil,
+			[VF_FLOOR] = map_floor,
+			[VF_ROUND] = map_round,
+			[VF_SIGN] = map_sign,
+			[VF_SQRT] = map_sqrt,
+			[VF_RECIPROCAL] = map_reciprocal,
+			[VF_EXP] = map_exp,
+			[VF_LOG] = map_log,
+			[VF_SIN] = map_sin,
+			[VF_COS] = map_cos,
+			[VF_TAN] = map_tan,
+			[VF_ASIN] = map_asin,
+			[VF_ACOS] = map_acos,
+			[VF_ATAN] = map_atan,
+			[VF_SINH] = map_sinh,
+			[VF_COSH] = map_cosh,
+			[VF_ASINH] = map_asinh,
+			[VF_ACOSH] = map_acosh,
+			[VF_ATANH] = map_atanh,
+			[VF_TANH] = map_tanh,
+			[VF_ERF] = map_erf,
+			[VF_SIGMOID] = map_sigmoid,
+			[VF_SOFTPLUS] = map_softplus,
+			[VF_SOFTSIGN] = map_softsign,
+			[VF_GELU] = map_gelu,
+			[VF_GELU_TANH] = map_gelu_tanh,
+			[VF_MISH] = map_mish,
+			[VF_RELU] = map_relu,
+			[VF_CLIP] = map_clip,
+			[VF_LEAKYRELU] = map_leakyrelu,
+			[VF_ELU] = map_elu,
+			[VF_SELU] = map_selu,
+			[VF_CELU] = map_celu,
+			[VF_HARDSIGMOID] = map_hardsigmoid,
+			[VF_HARDSWISH] = map_hardswish,
+			[VF_SWISH] = map_swish,
+			[VF_THRESHOLDEDRELU] = map_thresholdedrelu,
+			[VF_SHRINK] = map_shrink,
+			[VF_AFFINE] = map_affine,
+			[VF_SQUARE] = map_square,
+			[VF_CUBE] = map_cube,
+		},
+	.bin =
+		{
+			ARITH(f32, DT_F32),
+			ARITH(f64, DT_F64),
+			ARITH(i8, DT_I8),
+			ARITH(u8, DT_U8),
+			ARITH(i16, DT_I16),
+			ARITH(u16, DT_U16),
+			ARITH(i32, DT_I32),
+			ARITH(u32, DT_U32),
+			ARITH(i64, DT_I64),
+			ARITH(u64, DT_U64),
+			[VB_PRELU][DT_F32] = prelu_f32,
+			[VB_PRELU][DT_F64] = prelu_f64,
+			[VB_PRELU][DT_I32] = prelu_i32,
+			[VB_PRELU][DT_I64] = prelu_i64,
+			[VB_PRELU][DT_U32] = first_u32,
+			[VB_PRELU][DT_U64] = first_u64,
+			[VB_DIV][DT_F32] = div_f32,
+			[VB_DIV][DT_F64] = div_f64,
+			BITS(u8, DT_U8),
+			BITS(u8, DT_I8),
+			BITS(u8, DT_BOOL),
+			BITS(u16, DT_U16),
+			BITS(u16, DT_I16),
+			BITS(u32, DT_U32),
+			BITS(u32, DT_I32),
+			BITS(u64, DT_U64),
+			BITS(u64, DT_I64),
+			[VB_EQ][DT_BOOL] = eq_u8,
+		},
+	.clip = {[DT_F32] = clip_f32,
+		 [DT_F64] = clip_f64,
+		 [DT_I8] = clip_i8,
+		 [DT_U8] = clip_u8,
+		 [DT_I16] = clip_i16,
+		 [DT_U16] = clip_u16,
+		 [DT_I32] = clip_i32,
+		 [DT_U32] = clip_u32,
+		 [DT_I64] = clip_i64,
+		 [DT_U64] = clip_u64},
 	.where = {where_8, where_16, where_32, where_64},
 	.is_nan = is_nan,
 	.is_inf = is_inf,

@@ -105,7 +105,8 @@ static void loss_task(const struct job *j, int64_t task)
 	for (int64_t i = 0; i < w; i++) {
 		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, at_ + i);
 		double weight = ignored(j, class) ? 0 : j->weight ? element(j->weight, class) : 1;
-		double v = ignored(j, class) ? 0 : element(j->x, base + class * j->inner + i) - lse[i];
+		double v =
+			ignored(j, class) ? 0 : element(j->x, base + class * j->inner + i) - lse[i];
 		j->mass[at_ + i] = weight;
 		j->loss[at_ + i] = ignored(j, class) ? 0 : -v * weight;
 	}
@@ -124,9 +125,10 @@ static int check_classes(const struct job *j)
 	for (int64_t i = 0; i < tensor_count(j->target); i++) {
 		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, i);
 		if (!ignored(j, class) && (class < 0 || class >= j->classes))
-			return call_fail(j->call, E_VALUE,
-					 fmt(j->call->diag, "classes from 0 to %" PRId64, j->classes - 1),
-					 fmt(j->call->diag, "%" PRId64, class));
+			return call_fail(
+				j->call, E_VALUE,
+				fmt(j->call->diag, "classes from 0 to %" PRId64, j->classes - 1),
+				fmt(j->call->diag, "%" PRId64, class));
 	}
 	if (j->weight && tensor_count(j->weight) != j->classes)
 		return call_fail(j->call, E_SHAPE, "a weight a class",
@@ -147,12 +149,18 @@ static int loss_run(const struct call *c)
 {
 	const struct tensor *x = c->in[0];
 	int64_t n = tensor_count(c->in[1]);
-	struct job j = {.call = c, .p = call_params(c), .x = x, .target = c->in[1],
-			.weight = c->step->nin > 2 ? c->in[2] : NULL, .y = c->out[0],
+	struct job j = {.call = c,
+			.p = call_params(c),
+			.x = x,
+			.target = c->in[1],
+			.weight = c->step->nin > 2 ? c->in[2] : NULL,
+			.y = c->out[0],
 			.log_prob = c->step->nout > 1 ? c->out[1] : NULL,
-			.softmax = c->step->node->op->name[0] == 'S', .classes = x->shape.dim[1],
+			.softmax = c->step->node->op->name[0] == 'S',
+			.classes = x->shape.dim[1],
 			.inner = x->shape.rank > 2 ? shape_span(&x->shape, 2, x->shape.rank) : 1,
-			.loss = c->workspace, .mass = (double *)c->workspace + n};
+			.loss = c->workspace,
+			.mass = (double *)c->workspace + n};
 	enum dtype t = tensor_dtype(x);
 	double sum = 0, mass = 0;
 	int err = check_classes(&j);
@@ -161,8 +169,8 @@ static int loss_run(const struct call *c)
 		return err;
 	j.blocks = (j.inner + COLUMNS - 1) / COLUMNS;
 	if (n > 0)
-		pool_for(x->shape.dim[0] * j.blocks, rows_grain(GRAIN_HEAVY, j.classes * j.inner), loss_piece,
-			 &j);
+		pool_for(x->shape.dim[0] * j.blocks, rows_grain(GRAIN_HEAVY, j.classes * j.inner),
+			 loss_piece, &j);
 	for (int64_t i = 0; i < n; i++) {
 		sum += j.loss[i];
 		mass += j.mass[i];
@@ -174,6 +182,10 @@ static int loss_run(const struct call *c)
 	return 0;
 }
 
-#define KERNEL(name) {.op = (name), .flags = K_REFERENCE, .reshape = loss_reshape, .run = loss_run}
+#define KERNEL(name)                                                                               \
+	{                                                                                          \
+		.op = (name), .flags = K_REFERENCE, .reshape = loss_reshape, .run = loss_run       \
+	}
 
-const struct kernel cpu_loss[] = {KERNEL("NegativeLogLikelihoodLoss"), KERNEL("SoftmaxCrossEntropyLoss"), {0}};
+const struct kernel cpu_loss[] = {
+	KERNEL("NegativeLogLikelihoodLoss"), KERNEL("SoftmaxCrossEntropyLoss"), {0}};

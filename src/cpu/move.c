@@ -357,6 +357,84 @@ static inline void tile4(const uint32_t *a, int64_t as, uint32_t *b, int64_t bs)
 	memcpy(b + 3 * bs, &r3, 16);
 }
 
+typedef uint16_t v8u16 __attribute__((vector_size(16)));
+typedef uint8_t v16u8 __attribute__((vector_size(16)));
+
+/* Interleave the low or the high halves of two vectors of 2, 4 or 8 byte lanes. */
+#define LOW16(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH16(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW32(a, b)  __builtin_shufflevector(a, b, 0, 1, 8, 9, 2, 3, 10, 11)
+#define HIGH32(a, b) __builtin_shufflevector(a, b, 4, 5, 12, 13, 6, 7, 14, 15)
+#define LOW64(a, b)  __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define HIGH64(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+
+/* 8 x 8 elements of two bytes. */
+static inline void tile8x2(const uint16_t *a, int64_t as, uint16_t *b, int64_t bs)
+{
+	v8u16 r[8], t[8];
+
+	for (int i = 0; i < 8; i++)
+		memcpy(&r[i], a + i * as, 16);
+	for (int i = 0; i < 4; i++) {
+		t[2 * i] = LOW16(r[2 * i], r[2 * i + 1]);
+		t[2 * i + 1] = HIGH16(r[2 * i], r[2 * i + 1]);
+	}
+	for (int i = 0; i < 2; i++) {
+		r[4 * i] = LOW32(t[4 * i], t[4 * i + 2]);
+		r[4 * i + 1] = HIGH32(t[4 * i], t[4 * i + 2]);
+		r[4 * i + 2] = LOW32(t[4 * i + 1], t[4 * i + 3]);
+		r[4 * i + 3] = HIGH32(t[4 * i + 1], t[4 * i + 3]);
+	}
+	for (int i = 0; i < 4; i++) {
+		t[2 * i] = LOW64(r[i], r[i + 4]);
+		t[2 * i + 1] = HIGH64(r[i], r[i + 4]);
+	}
+	for (int i = 0; i < 8; i++)
+		memcpy(b + i * bs, &t[i], 16);
+}
+
+/* 8 x 8 elements of a byte: rows joined by pairs are 8 x 4 elements of two, and so on. */
+static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
+{
+	v16u8 r[8] = {{0}};
+	v8u16 p[4], q[4];
+	uint64_t out[8];
+
+	for (int i = 0; i < 8; i++)
+		memcpy(&r[i], a + i * as, 8);
+	for (int i = 0; i < 4; i++)
+		p[i] = (v8u16)__builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
+						      6, 22, 7, 23);
+	for (int i = 0; i < 2; i++) {
+		q[2 * i] = LOW16(p[2 * i], p[2 * i + 1]);
+		q[2 * i + 1] = HIGH16(p[2 * i], p[2 * i + 1]);
+	}
+	p[0] = LOW32(q[0], q[2]);
+	p[1] = HIGH32(q[0], q[2]);
+	p[2] = LOW32(q[1], q[3]);
+	p[3] = HIGH32(q[1], q[3]);
+	memcpy(out, p, sizeof(out));
+	for (int i = 0; i < 8; i++)
+		memcpy(b + i * bs, &out[i], 8);
+}
+
+#define SMALL_TILES(type, tile)                                                                    \
+	do {                                                                                       \
+		const type *a = src;                                                               \
+		type *b = dst;                                                                     \
+		int64_t x8 = nx & ~(int64_t)7, y8 = ny & ~(int64_t)7;                              \
+		for (int64_t x = 0; x < x8; x += 8) {                                              \
+			for (int64_t y = 0; y < y8; y += 8)                                        \
+				tile(a + y * is + x, is, b + x * os + y, os);                      \
+			for (int64_t y = y8; y < ny; y++)                                          \
+				for (int64_t i = x; i < x + 8; i++)                                \
+					b[i * os + y] = a[y * is + i];                             \
+		}                                                                                  \
+		for (int64_t x = x8; x < nx; x++)                                                  \
+			for (int64_t y = 0; y < ny; y++)                                           \
+				b[x * os + y] = a[y * is + x];                                     \
+	} while (0)
+
 #define TILE_LOOP(type)                                                                            \
 	do {                                                                                       \
 		const type *a = src;                                                               \
@@ -386,15 +464,15 @@ static void block(const void *src, void *dst, int64_t nx, int64_t ny, int64_t is
 	} else if (size == 8) {
 		TILE_LOOP(uint64_t);
 	} else if (size == 2) {
-		TILE_LOOP(uint16_t);
+		SMALL_TILES(uint16_t, tile8x2);
 	} else if (size == 1) {
-		TILE_LOOP(uint8_t);
+		SMALL_TILES(uint8_t, tile8x1);
 	} else {
 		TILE_LOOP(struct wide);
 	}
 }
 
-enum { TILE_X = 32, TILE_Y = 32 };
+enum { TILE_X = 64, TILE_Y = 32 };
 
 /* Pieces are blocks of TILE_X along the tiled dim, for every index of the other dims. */
 static void tile_piece(void *arg, int64_t begin, int64_t end, int thread)

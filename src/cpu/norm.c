@@ -14,7 +14,8 @@ static double scalar_of(const struct tensor *t, int64_t i)
 }
 
 /* Scratch for each thread: `floats` of them. */
-static int want_scratch(struct site *s, struct step *step, struct diag *d, int64_t shared, int64_t floats)
+static int want_scratch(struct site *s, struct step *step, struct diag *d, int64_t shared,
+			int64_t floats)
 {
 	size_t bytes, more;
 
@@ -43,8 +44,8 @@ static void channel_run(const struct channel_job *j, int64_t off, int64_t n, int
 	float buf[BLOCK];
 
 	if (j->t == DT_F32) {
-		s->scale_shift((const float *)j->x + off, (float *)j->y + off, n, j->mean[c], j->scale[c],
-			       j->shift[c]);
+		s->scale_shift((const float *)j->x + off, (float *)j->y + off, n, j->mean[c],
+			       j->scale[c], j->shift[c]);
 		return;
 	}
 	for (int64_t m; n > 0; off += m, n -= m) {
@@ -68,8 +69,8 @@ static void channel_vector(const struct channel_job *j, int64_t begin, int64_t e
 		float *y = j->t == DT_F32 ? (float *)j->y + begin : a;
 		if (x == a)
 			simd_to_f32(j->t, j->x, begin, n, a);
-		LOOP for (int64_t i = 0; i < n; i++)
-			y[i] = (x[i] - j->mean[c + i]) * j->scale[c + i] + j->shift[c + i];
+		LOOP for (int64_t i = 0; i < n; i++) y[i] =
+			(x[i] - j->mean[c + i]) * j->scale[c + i] + j->shift[c + i];
 		if (y == a)
 			simd_from_f32(j->t, a, n, j->y, begin);
 		begin += n;
@@ -84,8 +85,9 @@ static void channel_piece(void *arg, int64_t begin, int64_t end, int thread)
 	if (j->t == DT_F64) {
 		for (int64_t i = begin; i < end; i++) {
 			int64_t c = i / j->inner % j->channels;
-			((double *)j->y)[i] = (((const double *)j->x)[i] - j->dmean[c]) * j->dscale[c] +
-					      j->dshift[c];
+			((double *)j->y)[i] =
+				(((const double *)j->x)[i] - j->dmean[c]) * j->dscale[c] +
+				j->dshift[c];
 		}
 		return;
 	}
@@ -141,7 +143,8 @@ static void stats_piece(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t c = begin; c < end; c++) {
 		double sum = 0, square = 0;
 		for (int64_t b = 0; b < j->batch; b++)
-			sum += run_sum(j->t, j->x, (b * j->channels + c) * j->inner, j->inner, 0, false);
+			sum += run_sum(j->t, j->x, (b * j->channels + c) * j->inner, j->inner, 0,
+				       false);
 		j->mean[c] = sum / n;
 		for (int64_t b = 0; b < j->batch; b++)
 			square += run_sum(j->t, j->x, (b * j->channels + c) * j->inner, j->inner,
@@ -180,10 +183,11 @@ static int batch_norm_run(const struct call *c)
 	const struct batch_norm *p = call_params(c);
 	const struct tensor *x = c->in[0];
 	int64_t n = channels_of(&x->shape), total = tensor_count(x);
-	double *mean = c->workspace, *scale = mean + n, *shift = scale + n, *m = shift + n, *v = m + n;
+	double *mean = c->workspace, *scale = mean + n, *shift = scale + n, *m = shift + n,
+	       *v = m + n;
 	float *f = (float *)(v + n);
-	struct channel_job j = {tensor_dtype(x), x->data, c->out[0]->data, n, 1, f, f + n, f + 2 * n,
-				mean,		 scale,	  shift};
+	struct channel_job j = {tensor_dtype(x), x->data, c->out[0]->data, n,	 1, f, f + n,
+				f + 2 * n,	 mean,	  scale,	   shift};
 
 	if (x->shape.rank > 2)
 		j.inner = shape_span(&x->shape, 2, x->shape.rank);
@@ -191,7 +195,8 @@ static int batch_norm_run(const struct call *c)
 		return 0;
 	for (uint32_t i = 1; i < 5; i++)
 		if (tensor_count(c->in[i]) != n)
-			return call_fail(c, E_SHAPE, fmt(c->diag, "%" PRId64 " elements a channel vector", n),
+			return call_fail(c, E_SHAPE,
+					 fmt(c->diag, "%" PRId64 " elements a channel vector", n),
 					 fmt(c->diag, "%" PRId64, tensor_count(c->in[i])));
 	if (p->training_mode) {
 		struct stats_job s = {j.t, x->data, total / (n * j.inner), n, j.inner, m, v};
@@ -268,8 +273,8 @@ static void group_piece(void *arg, int64_t begin, int64_t end, int thread)
 		double inverse = 1 / sqrt(var + j->epsilon);
 		for (int64_t k = 0; k < j->per; k++) {
 			int64_t c = j->per_group ? g % j->groups : g % j->groups * j->per + k;
-			group_channel(j, g * n + k * j->inner, mean, inverse * scalar_of(j->scale, c),
-				      scalar_of(j->bias, c));
+			group_channel(j, g * n + k * j->inner, mean,
+				      inverse * scalar_of(j->scale, c), scalar_of(j->bias, c));
 		}
 	}
 }
@@ -291,7 +296,8 @@ static int run_groups(const struct call *c, struct group_job *j, int64_t channel
 	j->per_group = tensor_count(j->scale) != channels;
 	int64_t want = j->per_group ? j->groups : channels;
 	if (tensor_count(j->scale) != want || tensor_count(j->bias) != want)
-		return call_fail(c, E_SHAPE, fmt(c->diag, "%" PRId64 " scales and biases", want), "others");
+		return call_fail(c, E_SHAPE, fmt(c->diag, "%" PRId64 " scales and biases", want),
+				 "others");
 	int64_t n = j->per * j->inner;
 	pool_for(tensor_count(x) / n, rows_grain(GRAIN / 2, n), group_piece, j);
 	return 0;
@@ -316,7 +322,8 @@ static int group_norm_run(const struct call *c)
 {
 	const struct group_norm *p = call_params(c);
 	const struct shape *s = &c->in[0]->shape;
-	struct group_job j = {.groups = p->num_groups, .inner = inner_of(s), .epsilon = (double)p->epsilon};
+	struct group_job j = {
+		.groups = p->num_groups, .inner = inner_of(s), .epsilon = (double)p->epsilon};
 
 	return run_groups(c, &j, channels_of(s));
 }
@@ -349,7 +356,8 @@ static void nhwc_piece(void *arg, int64_t begin, int64_t end, int thread)
 		double mean = sum / n, inverse = 1 / sqrt(square / n + j->epsilon);
 		for (int64_t i = 0; i < j->pixels * per; i++) {
 			int64_t at_ = base + i / per * j->channels + i % per, c = c0 + i % per;
-			double v = (elem_f64(t, x->data, at_) - mean) * inverse * scalar_of(j->c->in[1], c) +
+			double v = (elem_f64(t, x->data, at_) - mean) * inverse *
+					   scalar_of(j->c->in[1], c) +
 				   scalar_of(j->c->in[2], c);
 			elem_set_f64(t, y->data, at_, j->silu ? v / (1 + exp(-v)) : v);
 		}
@@ -362,18 +370,24 @@ static int ms_group_norm_run(const struct call *c)
 	const struct shape *s = &c->in[0]->shape;
 
 	if (!p->channels_last) {
-		struct group_job j = {.groups = p->groups, .inner = inner_of(s),
-				      .epsilon = (double)p->epsilon, .silu = p->activation != 0};
+		struct group_job j = {.groups = p->groups,
+				      .inner = inner_of(s),
+				      .epsilon = (double)p->epsilon,
+				      .silu = p->activation != 0};
 		return run_groups(c, &j, channels_of(s));
 	}
-	struct nhwc_job j = {c, shape_span(s, 1, s->rank - 1), s->dim[s->rank - 1], p->groups,
-			     p->activation != 0, (double)p->epsilon};
+	struct nhwc_job j = {c,
+			     shape_span(s, 1, s->rank - 1),
+			     s->dim[s->rank - 1],
+			     p->groups,
+			     p->activation != 0,
+			     (double)p->epsilon};
 	if (tensor_count(c->in[0]) == 0)
 		return 0;
 	if (p->groups < 1 || j.channels % p->groups || tensor_count(c->in[1]) != j.channels ||
 	    tensor_count(c->in[2]) != j.channels)
-		return call_fail(c, E_SHAPE, "groups that divide the channels, gamma and beta as many",
-				 "others");
+		return call_fail(c, E_SHAPE,
+				 "groups that divide the channels, gamma and beta as many", "others");
 	pool_for(s->dim[0] * p->groups, 1, nhwc_piece, &j);
 	return 0;
 }
@@ -527,7 +541,8 @@ static int run_rows(const struct call *c, struct rows *r, int64_t rows, const st
 	float *room = c->workspace;
 
 	if ((w && tensor_count(w) != r->n) || (b && tensor_count(b) != r->n))
-		return call_fail(c, E_SHAPE, fmt(c->diag, "a scale and a bias of %" PRId64 " elements", r->n),
+		return call_fail(c, E_SHAPE,
+				 fmt(c->diag, "a scale and a bias of %" PRId64 " elements", r->n),
 				 "others");
 	r->scratch = room + 4 * r->n;
 	if (with == DT_F64) {
@@ -573,8 +588,8 @@ static int layer_norm_reshape(struct site *s, struct step *step, struct diag *d)
 }
 
 /* Scale or bias as one row of n: itself, or broadcast along the normalized dims. */
-static const struct tensor *as_row(const struct call *c, const struct tensor *t, int axis, int64_t n,
-				   struct tensor *copy, float *room)
+static const struct tensor *as_row(const struct call *c, const struct tensor *t, int axis,
+				   int64_t n, struct tensor *copy, float *room)
 {
 	const struct shape *x = &c->in[0]->shape;
 	struct shape tail = {.rank = x->rank - axis};
@@ -593,7 +608,8 @@ static const struct tensor *as_row(const struct call *c, const struct tensor *t,
 	if (lead != 1)
 		return t;
 	shape_broadcast_strides(&own, &tail, strides);
-	*copy = (struct tensor){.type = type_tensor(DT_F32), .shape = {.rank = 1, .dim = {n}}, .data = room};
+	*copy = (struct tensor){
+		.type = type_tensor(DT_F32), .shape = {.rank = 1, .dim = {n}}, .data = room};
 	for (int64_t i = 0; i < n; i++) {
 		int64_t off = 0, k = i;
 		for (int d = tail.rank - 1; d >= 0; d--) {
@@ -618,7 +634,8 @@ static int apply_affine(const struct call *c, const struct tensor *w, const stru
 		if (!both[k])
 			continue;
 		if (!shape_broadcast(&y->shape, &both[k]->shape, &s) || !shape_equal(&s, &y->shape))
-			return call_fail(c, E_SHAPE, "a scale and a bias that broadcast to X", "others");
+			return call_fail(c, E_SHAPE, "a scale and a bias that broadcast to X",
+					 "others");
 		shape_broadcast_strides(&both[k]->shape, &y->shape, strides[k]);
 	}
 	for (int64_t i = 0; i < n; i++) {
@@ -644,8 +661,13 @@ static int layer_norm_run(const struct call *c)
 	bool layer = !strcmp(c->step->node->op->name, "LayerNormalization");
 	int axis = axis_of(p->axis, x->shape.rank);
 	int64_t n = row_length(&x->shape, p->axis);
-	struct rows r = {.t = tensor_dtype(x), .ty = tensor_dtype(c->out[0]), .x = x->data,
-			 .rms = !layer, .n = n, .epsilon = (double)p->epsilon, .y = c->out[0]->data};
+	struct rows r = {.t = tensor_dtype(x),
+			 .ty = tensor_dtype(c->out[0]),
+			 .x = x->data,
+			 .rms = !layer,
+			 .n = n,
+			 .epsilon = (double)p->epsilon,
+			 .y = c->out[0]->data};
 	struct tensor wcopy, bcopy;
 	float *room = (float *)c->workspace + 4 * n + (int64_t)pool_threads() * n;
 
@@ -681,16 +703,25 @@ static int skip_norm_run(const struct call *c)
 	const struct tensor *x = c->in[0], *skip = c->in[1];
 	bool rms = !strcmp(c->step->node->op->name, "SkipSimplifiedLayerNormalization");
 	const struct tensor *bias = input(c, rms ? 3 : 4);
-	struct rows r = {.t = tensor_dtype(x), .ty = tensor_dtype(x), .x = x->data, .skip = skip->data,
-			 .bias = bias ? bias->data : NULL, .rms = rms, .n = row_length(&x->shape, -1),
-			 .epsilon = (double)p->epsilon, .y = c->out[0]->data, .mean = output(c, 1),
-			 .inverse = output(c, 2), .sum = output(c, 3)};
+	struct rows r = {.t = tensor_dtype(x),
+			 .ty = tensor_dtype(x),
+			 .x = x->data,
+			 .skip = skip->data,
+			 .bias = bias ? bias->data : NULL,
+			 .rms = rms,
+			 .n = row_length(&x->shape, -1),
+			 .epsilon = (double)p->epsilon,
+			 .y = c->out[0]->data,
+			 .mean = output(c, 1),
+			 .inverse = output(c, 2),
+			 .sum = output(c, 3)};
 
 	if (tensor_count(x) == 0)
 		return 0;
-	if (tensor_count(skip) == 0 || tensor_count(skip) % r.n || tensor_count(x) % tensor_count(skip) ||
-	    (bias && tensor_count(bias) != r.n))
-		return call_fail(c, E_SHAPE, "a skip that repeats over the input and a bias of one row",
+	if (tensor_count(skip) == 0 || tensor_count(skip) % r.n ||
+	    tensor_count(x) % tensor_count(skip) || (bias && tensor_count(bias) != r.n))
+		return call_fail(c, E_SHAPE,
+				 "a skip that repeats over the input and a bias of one row",
 				 "other shapes");
 	r.skip_rows = tensor_count(skip) / r.n;
 	return run_rows(c, &r, tensor_count(x) / r.n, c->in[2], rms ? NULL : input(c, 3));
@@ -746,18 +777,25 @@ static int embed_run(const struct call *c)
 	const struct embed_norm *p = call_params(c);
 	const struct tensor *ids = c->in[0];
 	int64_t n = c->in[2]->shape.dim[1], rows = tensor_count(ids);
-	struct rows r = {.t = tensor_dtype(c->in[2]), .ty = tensor_dtype(c->in[2]), .n = n,
-			 .epsilon = (double)p->epsilon, .y = c->out[0]->data, .sum = output(c, 2),
-			 .gather = embed_row, .call = c, .tables = input(c, 1) && c->in[4] ? 3 : 2};
+	struct rows r = {.t = tensor_dtype(c->in[2]),
+			 .ty = tensor_dtype(c->in[2]),
+			 .n = n,
+			 .epsilon = (double)p->epsilon,
+			 .y = c->out[0]->data,
+			 .sum = output(c, 2),
+			 .gather = embed_row,
+			 .call = c,
+			 .tables = input(c, 1) && c->in[4] ? 3 : 2};
 
 	for (int64_t row = 0; row < rows; row++) {
 		for (int k = 0; k < r.tables; k++) {
 			const struct tensor *table = NULL;
 			int64_t at_ = embed_row(&r, row, k, &table);
 			if (at_ < 0 || at_ >= table->shape.dim[0] || tensor_count(table) % n)
-				return call_fail(c, E_VALUE,
-						 fmt(c->diag, "ids below %" PRId64, table->shape.dim[0]),
-						 fmt(c->diag, "%" PRId64, at_));
+				return call_fail(
+					c, E_VALUE,
+					fmt(c->diag, "ids below %" PRId64, table->shape.dim[0]),
+					fmt(c->diag, "%" PRId64, at_));
 		}
 	}
 	mask_index(c);
@@ -839,7 +877,8 @@ static void lrn_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t k = begin; k < end; k++) {
-		int64_t first = k % blocks * WIDTH, w = j->inner - first < WIDTH ? j->inner - first : WIDTH;
+		int64_t first = k % blocks * WIDTH,
+			w = j->inner - first < WIDTH ? j->inner - first : WIDTH;
 		if (tensor_dtype(j->x) == DT_F64)
 			lrn_f64(j, k / blocks, first, w);
 		else
@@ -854,8 +893,8 @@ static int lrn_run(const struct call *c)
 
 	if (tensor_count(x) == 0)
 		return 0;
-	pool_for(x->shape.dim[0] * ((j.inner + 127) / 128), rows_grain(GRAIN_HEAVY, 128 * j.channels),
-		 lrn_piece, &j);
+	pool_for(x->shape.dim[0] * ((j.inner + 127) / 128),
+		 rows_grain(GRAIN_HEAVY, 128 * j.channels), lrn_piece, &j);
 	return 0;
 }
 
@@ -909,7 +948,8 @@ static int lp_run(const struct call *c)
 {
 	const struct lp_norm *p = call_params(c);
 	const struct tensor *x = c->in[0];
-	struct lp_job j = {x, c->out[0], split_at(&x->shape, axis_of(p->axis, x->shape.rank)), p->p == 1};
+	struct lp_job j = {x, c->out[0], split_at(&x->shape, axis_of(p->axis, x->shape.rank)),
+			   p->p == 1};
 
 	if (tensor_count(x) > 0)
 		pool_for(j.s.outer, rows_grain(GRAIN, j.s.n * j.s.inner), lp_piece, &j);
@@ -948,14 +988,15 @@ static void mvn_piece(void *arg, int64_t begin, int64_t end, int thread)
 		int64_t base = place(j->kdim, j->kstep, j->nk, o);
 		double sum = 0, square = 0;
 		for (int64_t k = 0; k < j->runs; k++)
-			sum += run_sum(t, j->x->data, base + place(j->rdim, j->rstep, j->nr, k), j->run, 0,
-				       false);
+			sum += run_sum(t, j->x->data, base + place(j->rdim, j->rstep, j->nr, k),
+				       j->run, 0, false);
 		for (int64_t k = 0; k < j->runs; k++)
-			square += run_sum(t, j->x->data, base + place(j->rdim, j->rstep, j->nr, k), j->run,
-					  sum / n, true);
+			square += run_sum(t, j->x->data, base + place(j->rdim, j->rstep, j->nr, k),
+					  j->run, sum / n, true);
 		double mean = sum / n, scale = 1 / (sqrt(square / n) + 1e-9);
 		for (int64_t k = 0; k < j->runs; k++) {
-			struct group_job g = {.t = t, .x = j->x->data, .y = j->y->data, .inner = j->run};
+			struct group_job g = {
+				.t = t, .x = j->x->data, .y = j->y->data, .inner = j->run};
 			group_channel(&g, base + place(j->rdim, j->rstep, j->nr, k), mean, scale, 0);
 		}
 	}
@@ -1000,28 +1041,47 @@ static int mvn_run(const struct call *c)
 }
 
 const struct kernel cpu_norm[] = {
-	{.op = "BatchNormalization", .flags = K_REFERENCE, .reshape = batch_norm_reshape,
+	{.op = "BatchNormalization",
+	 .flags = K_REFERENCE,
+	 .reshape = batch_norm_reshape,
 	 .run = batch_norm_run},
 	{.op = "InstanceNormalization", .flags = K_REFERENCE, .run = instance_norm_run},
 	{.op = "GroupNormalization", .flags = K_REFERENCE, .run = group_norm_run},
-	{.op = "LayerNormalization", .flags = K_REFERENCE, .reshape = layer_norm_reshape,
+	{.op = "LayerNormalization",
+	 .flags = K_REFERENCE,
+	 .reshape = layer_norm_reshape,
 	 .run = layer_norm_run},
-	{.op = "RMSNormalization", .flags = K_REFERENCE, .reshape = layer_norm_reshape,
+	{.op = "RMSNormalization",
+	 .flags = K_REFERENCE,
+	 .reshape = layer_norm_reshape,
 	 .run = layer_norm_run},
-	{.op = "SimplifiedLayerNormalization", .flags = K_REFERENCE, .reshape = layer_norm_reshape,
+	{.op = "SimplifiedLayerNormalization",
+	 .flags = K_REFERENCE,
+	 .reshape = layer_norm_reshape,
 	 .run = layer_norm_run},
 	{.op = "LRN", .flags = K_REFERENCE, .run = lrn_run},
 	{.op = "MeanVarianceNormalization", .flags = K_REFERENCE, .run = mvn_run},
 	{.op = "LpNormalization", .flags = K_REFERENCE, .run = lp_run},
-	{.op = "com.microsoft::LayerNormalization", .flags = K_REFERENCE,
-	 .reshape = layer_norm_reshape, .run = layer_norm_run},
-	{.op = "com.microsoft::SimplifiedLayerNormalization", .flags = K_REFERENCE,
-	 .reshape = layer_norm_reshape, .run = layer_norm_run},
-	{.op = "com.microsoft::SkipLayerNormalization", .flags = K_REFERENCE, .reshape = skip_reshape,
+	{.op = "com.microsoft::LayerNormalization",
+	 .flags = K_REFERENCE,
+	 .reshape = layer_norm_reshape,
+	 .run = layer_norm_run},
+	{.op = "com.microsoft::SimplifiedLayerNormalization",
+	 .flags = K_REFERENCE,
+	 .reshape = layer_norm_reshape,
+	 .run = layer_norm_run},
+	{.op = "com.microsoft::SkipLayerNormalization",
+	 .flags = K_REFERENCE,
+	 .reshape = skip_reshape,
 	 .run = skip_norm_run},
-	{.op = "com.microsoft::SkipSimplifiedLayerNormalization", .flags = K_REFERENCE,
-	 .reshape = skip_reshape, .run = skip_norm_run},
-	{.op = "com.microsoft::EmbedLayerNormalization", .flags = K_REFERENCE, .accepts = not_f64,
-	 .reshape = embed_reshape, .run = embed_run},
+	{.op = "com.microsoft::SkipSimplifiedLayerNormalization",
+	 .flags = K_REFERENCE,
+	 .reshape = skip_reshape,
+	 .run = skip_norm_run},
+	{.op = "com.microsoft::EmbedLayerNormalization",
+	 .flags = K_REFERENCE,
+	 .accepts = not_f64,
+	 .reshape = embed_reshape,
+	 .run = embed_run},
 	{.op = "com.microsoft::GroupNorm", .flags = K_REFERENCE, .run = ms_group_norm_run},
 	{0}};

@@ -4,6 +4,7 @@
 #include "base/pool.h"
 #include "cpu/igemm.h"
 #include "cpu/move.h"
+#include "cpu/nbits.h"
 #include "cpu/simd.h"
 #include "ops/matmul.h"
 
@@ -187,6 +188,22 @@ static int quantize_run_step(const struct call *c)
 	return 0;
 }
 
+/* 8-bit integers whose scales are fp32, one an element. */
+static void dequantize_each(const struct quant_job *j, int64_t at, int64_t n, int64_t scale)
+{
+	const float *s = (const float *)j->scale->data + scale;
+	float *y = (float *)j->y->data + at;
+	const char *x = (const char *)j->x->data + at;
+	const char *z = j->zero ? (const char *)j->zero->data + scale : NULL;
+
+	if (tensor_dtype(j->x) == DT_U8)
+		for (int64_t i = 0; i < n; i++)
+			y[i] = (float)((uint8_t)x[i] - (z ? (uint8_t)z[i] : 0)) * s[i];
+	else
+		for (int64_t i = 0; i < n; i++)
+			y[i] = (float)((int8_t)x[i] - (z ? (int8_t)z[i] : 0)) * s[i];
+}
+
 static void dequantize_run(const struct quant_job *j, int64_t at, int64_t n, int64_t scale, int64_t step)
 {
 	enum dtype t = tensor_dtype(j->x);
@@ -225,6 +242,10 @@ static void dequantize_piece(void *arg, int64_t begin, int64_t end, int thread)
 				igemm_kernels()->dequantize_u8((const uint8_t *)j->x->data + at, y, n, s, z);
 			else
 				igemm_kernels()->dequantize_i8((const int8_t *)j->x->data + at, y, n, s, z);
+			continue;
+		}
+		if (quick && step == 1 && tensor_dtype(j->scale) == DT_F32) {
+			dequantize_each(j, at, n, scale);
 			continue;
 		}
 		for (int64_t i = 0; i < n; i += CHUNK)
@@ -321,37 +342,47 @@ static float scale_of(const struct tensor *t, int64_t i, int64_t n, int64_t batc
 	return scale_at(t, count == n ? i : batch_first + i);
 }
 
+/* The factors of a row's sums: one a column, or one for all; *step: 1 or 0. */
+static void row_scales(const struct finish *f, int64_t m, int64_t n0, int64_t cols, float *scale, int *step)
+{
+	float as = f->alpha * scale_of(f->ascale, m, f->rows, f->first_row);
+	float ys = f->yscale ? scale_of(f->yscale, m, f->rows, f->first_row) : 1;
+
+	*step = !f->by_row && tensor_count(f->bscale) > 1;
+	for (int64_t i = 0; i < (*step ? cols : 1); i++) {
+		int64_t b = f->by_row ? m : n0 + i;
+		scale[i] = as * scale_of(f->bscale, b, f->by_row ? f->rows : f->cols, f->first_col) / ys;
+	}
+}
+
 static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols, const int32_t *sums, void *out,
 		      int64_t at)
 {
-	float low = 0, high = 0, as, ys = 1, z = 0;
+	int32_t added[IGEMM_NR * IGEMM_GROUP];
+	float scale[IGEMM_NR * IGEMM_GROUP];
+	int step;
 
 	if (f->type == DT_I32) {
 		memcpy((int32_t *)out + at, sums, (size_t)cols * sizeof(*sums));
 		return;
 	}
-	as = f->alpha * scale_of(f->ascale, m, f->rows, f->first_row);
-	if (f->yscale)
-		ys = scale_of(f->yscale, m, f->rows, f->first_row);
-	if (f->yzero)
-		z = scale_of(f->yzero, m, f->rows, f->first_row);
-	int_range(f->type, &low, &high);
-	for (int64_t i = 0; i < cols; i++) {
-		int64_t b = f->by_row ? m : n0 + i;
-		float bs = scale_of(f->bscale, b, f->by_row ? f->rows : f->cols, f->first_col);
-		int32_t sum = sums[i];
-		if (f->add)
-			sum = (int32_t)((uint32_t)sum + (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
-		if (f->type == DT_F32) {
-			float v = (float)sum * (as * bs);
-			((float *)out)[at + i] = f->bias ? v + scale_at(f->bias, n0 + i) : v;
-			continue;
-		}
-		float q = rintf((float)sum * (as * bs / ys)) + z;
-		q = q >= low ? q : low;
-		q = q <= high ? q : high;
-		elem_set_i64(f->type, out, at + i, (int64_t)q);
+	for (int64_t i = 0; i < cols && f->add; i++)
+		added[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
+	if (f->add)
+		sums = added;
+	row_scales(f, m, n0, cols, scale, &step);
+	if (f->type == DT_F32) {
+		float *y = (float *)out + at;
+		for (int64_t i = 0; i < cols; i++)
+			y[i] = (float)sums[i] * scale[i * step];
+		for (int64_t i = 0; i < cols && f->bias; i++)
+			y[i] += scale_at(f->bias, n0 + i);
+		return;
 	}
+	bool is_signed = f->type == DT_I8;
+	int32_t z = f->yzero ? (int32_t)scale_of(f->yzero, m, f->rows, f->first_row) : 0;
+	igemm_kernels()->requantize(sums, (uint8_t *)out + at, cols, scale, step, z, is_signed ? -128 : 0,
+				    is_signed ? 127 : 255);
 }
 
 /* ---- matrix products ------------------------------------------------------------------------------------------- */
@@ -386,14 +417,19 @@ static void pack_matrix(const void *arg, int64_t n0, int64_t count, int16_t *pan
 {
 	const struct product_job *j = arg;
 	const struct matmul_shape *s = &j->p->s;
+	int16_t zero[IGEMM_NR];
 
-	for (int64_t i = 0; i < count; i++) {
-		int64_t z = zero_of(j->zb, n0 + i, s->n, j->zb_first);
-		const char *b = j->b + (n0 + i) * s->b_col;
-		for (int64_t k = 0; k < s->k; k++) {
-			int64_t v = j->b_signed ? *(const int8_t *)(b + k * s->b_row) : *(const uint8_t *)(b + k * s->b_row);
-			panel[(k >> 1) * 2 * IGEMM_NR + 2 * i + (k & 1)] = (int16_t)(v - z);
-		}
+	for (int64_t i = 0; i < count; i++)
+		zero[i] = (int16_t)zero_of(j->zb, n0 + i, s->n, j->zb_first);
+	if (s->b_col == 1 && count == IGEMM_NR) {
+		igemm_kernels()->pack(j->b + n0, s->b_row, s->k, j->b_signed, zero, panel);
+		return;
+	}
+	for (int64_t k = 0; k < s->k; k++) {
+		const char *b = j->b + n0 * s->b_col + k * s->b_row;
+		int16_t *to = panel + (k >> 1) * 2 * IGEMM_NR + (k & 1);
+		for (int64_t i = 0; i < count; i++)
+			to[2 * i] = (int16_t)(int8_at(b, j->b_signed, i * s->b_col) - zero[i]);
 	}
 }
 
@@ -406,21 +442,44 @@ static void store_matrix(const void *arg, int64_t m, int64_t rows, int64_t n, in
 		store_row(&j->f, m + r, n, cols, sums + r * ld, j->y, j->y_first + (m + r) * j->p->s.n + n);
 }
 
+struct widen_job {
+	int16_t *to;
+	const struct matmul_shape *s;
+	const char *a;
+	bool is_signed;
+	const struct tensor *za;
+	int64_t first;
+};
+
+static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct widen_job *j = arg;
+	const struct matmul_shape *s = j->s;
+	int64_t depth = igemm_depth(s->k);
+
+	(void)thread;
+	for (int64_t m = begin; m < end; m++) {
+		int16_t z = (int16_t)zero_of(j->za, m, s->m, j->first), *to = j->to + m * depth;
+		const char *a = j->a + m * s->a_row;
+		if (s->a_col == 1 && j->is_signed)
+			igemm_kernels()->widen_i8((const int8_t *)a, s->k, z, to);
+		else if (s->a_col == 1)
+			igemm_kernels()->widen_u8((const uint8_t *)a, s->k, z, to);
+		else
+			for (int64_t k = 0; k < s->k; k++)
+				to[k] = (int16_t)(int8_at(a, j->is_signed, k * s->a_col) - z);
+		if (depth > s->k)
+			to[s->k] = 0;
+	}
+}
+
 static void widen(int16_t *to, const struct matmul_shape *s, const char *a, bool is_signed, const struct tensor *za,
 		  int64_t first)
 {
-	int64_t depth = igemm_depth(s->k);
+	struct widen_job j = {to, s, a, is_signed, za, first};
 
-	for (int64_t m = 0; m < s->m; m++) {
-		int64_t z = zero_of(za, m, s->m, first);
-		for (int64_t k = 0; k < s->k; k++) {
-			const char *p = a + m * s->a_row + k * s->a_col;
-			int64_t v = is_signed ? *(const int8_t *)p : *(const uint8_t *)p;
-			to[m * depth + k] = (int16_t)(v - z);
-		}
-		if (depth > s->k)
-			to[m * depth + s->k] = 0;
-	}
+	if (s->m > 0)
+		pool_for(s->m, 1 + (1 << 15) / (s->k + 1), widen_piece, &j);
 }
 
 static int product_prepare(struct site *s, struct step *st, struct diag *d, struct product *p)
@@ -653,39 +712,72 @@ static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint
 	return 0;
 }
 
-/* One output pixel's window as a column of B. */
-static void pack_pixel(const struct conv_job *j, int64_t pixel, int64_t column, int16_t *panel)
-{
-	const struct int_conv *v = j->v;
-	const struct window *w = &v->w;
-	int64_t origin[MAX_RANK], at[MAX_RANK] = {0}, size = window_size(w), rest = pixel;
+enum { TAPS = 32 }; /* that are prepared at once */
 
-	for (int i = w->n - 1; i >= 0; i--) {
-		origin[i] = rest % w->out[i] * w->stride[i] - w->begin[i];
-		rest /= w->out[i];
+/* Where taps of pixels lie in their channel, or -1; run: one after the other. */
+struct taps {
+	int64_t n;
+	int32_t offset[TAPS][IGEMM_NR];
+	bool run[TAPS];
+};
+
+/* Taps e0..e0+n-1 of pixel n0 + i. */
+static void taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int64_t i, struct taps *t)
+{
+	int64_t origin[MAX_RANK], at[MAX_RANK], rest = e0;
+
+	for (int d = w->n - 1; d >= 0; d--) {
+		origin[d] = pixel % w->out[d] * w->stride[d] - w->begin[d];
+		pixel /= w->out[d];
+		at[d] = rest % w->kernel[d];
+		rest /= w->kernel[d];
 	}
-	for (int64_t e = 0; e < size; e++) {
-		int64_t offset = 0;
+	for (int64_t e = 0; e < t->n; e++) {
+		int64_t o = 0;
 		bool inside = true;
-		for (int i = 0; i < w->n; i++) {
-			int64_t p = origin[i] + at[i] * w->dilation[i];
-			inside &= p >= 0 && p < w->in[i];
-			offset = offset * w->in[i] + p;
+		for (int d = 0; d < w->n; d++) {
+			int64_t p = origin[d] + at[d] * w->dilation[d];
+			inside &= p >= 0 && p < w->in[d];
+			o = o * w->in[d] + p;
 		}
-		for (int64_t c = 0; inside && c < v->channels; c++) {
-			int64_t k = c * size + e;
-			panel[(k >> 1) * 2 * IGEMM_NR + 2 * column + (k & 1)] =
-				(int16_t)(int8_at(j->x, j->is_signed, c * v->inputs + offset) - j->zero);
-		}
-		for (int i = w->n - 1; i >= 0 && ++at[i] == w->kernel[i]; i--)
-			at[i] = 0;
+		t->offset[e][i] = inside ? (int32_t)o : -1;
+		t->run[e] = inside && (!i || (t->run[e] && t->offset[e][i - 1] == (int32_t)o - 1));
+		for (int d = w->n - 1; d >= 0 && ++at[d] == w->kernel[d]; d--)
+			at[d] = 0;
 	}
+}
+
+/* One row of B: what a tap of a channel reads for the pixels. */
+static void pack_tap(const char *x, bool is_signed, int64_t zero, const int32_t *offset, bool run, int64_t count,
+		     int16_t *to)
+{
+	if (run && is_signed)
+		for (int64_t i = 0; i < count; i++)
+			to[2 * i] = (int16_t)(((const int8_t *)x)[offset[0] + i] - zero);
+	else if (run)
+		for (int64_t i = 0; i < count; i++)
+			to[2 * i] = (int16_t)(((const uint8_t *)x)[offset[0] + i] - zero);
+	else
+		for (int64_t i = 0; i < count; i++)
+			to[2 * i] = offset[i] < 0 ? 0 : (int16_t)(int8_at(x, is_signed, offset[i]) - zero);
 }
 
 static void pack_pixels(const void *arg, int64_t n0, int64_t count, int16_t *panel)
 {
-	for (int64_t i = 0; i < count; i++)
-		pack_pixel(arg, n0 + i, i, panel);
+	const struct conv_job *j = arg;
+	const struct int_conv *v = j->v;
+	int64_t size = window_size(&v->w);
+	struct taps t;
+
+	for (int64_t e0 = 0; e0 < size; e0 += t.n) {
+		t.n = lesser(TAPS, size - e0);
+		for (int64_t i = 0; i < count; i++)
+			taps_of_pixel(&v->w, e0, n0 + i, i, &t);
+		for (int64_t c = 0; c < v->channels; c++)
+			for (int64_t e = 0, k = c * size + e0; e < t.n; e++, k++)
+				pack_tap(j->x + c * v->inputs, j->is_signed, j->zero, t.offset[e], t.run[e], count,
+					 panel + (k >> 1) * 2 * IGEMM_NR + (k & 1));
+	}
 }
 
 static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols, const int32_t *sums,
@@ -748,120 +840,6 @@ static int qlinear_conv_run(const struct call *c)
 			   .yscale = c->in[6], .yzero = c->in[7], .add = bias ? bias->data : NULL, .add_row = 1};
 
 	return conv_run_as(c, &f);
-}
-
-/* ---- MatMulNBits ------------------------------------------------------------------------------------------------------ */
-
-struct nbits {
-	int64_t rows, blocks, blob; /* of A; of a column of B; bytes of a block */
-};
-
-struct nbits_job {
-	const struct call *c;
-	const struct matmul_nbits_params *p;
-	const struct nbits *v;
-	const float *a; /* widened */
-	float *columns; /* one a thread */
-};
-
-static int nbits_reshape(struct site *s, struct step *st, struct diag *d)
-{
-	const struct matmul_nbits_params *p = site_params(s);
-	const struct shape *a = &site_in(s, 0)->shape;
-	struct nbits *v = arena_new(s->plan_arena, struct nbits);
-	const struct vinfo *z = site_in(s, 3);
-
-	v->rows = shape_span(a, 0, a->rank - 1);
-	v->blocks = (p->K + p->block_size - 1) / p->block_size;
-	v->blob = p->block_size * p->bits / 8;
-	if (shape_count(&site_in(s, 1)->shape) != p->N * v->blocks * v->blob ||
-	    shape_count(&site_in(s, 2)->shape) != p->N * v->blocks)
-		return site_fail(s, d, E_SHAPE, "B and scales as K, N, bits and block_size say", NULL);
-	int64_t zeros = z && z->type.dtype == DT_U8 ? (v->blocks * p->bits + 7) / 8 : v->blocks;
-	if (z && shape_count(&z->shape) != p->N * zeros)
-		return site_fail(s, d, E_SHAPE, "one zero point a block", NULL);
-	if (site_in(s, 4) && shape_count(&site_in(s, 4)->shape) < p->K)
-		return site_fail(s, d, E_SHAPE, "g_idx of K elements", NULL);
-	st->workspace = ((size_t)v->rows + (size_t)pool_threads()) * (size_t)p->K * sizeof(float);
-	st->state = v;
-	return 0;
-}
-
-static inline int packed_at(const uint8_t *p, int64_t i, int64_t bits)
-{
-	int64_t per = 8 / bits;
-	return p[i / per] >> (i % per * bits) & ((1 << bits) - 1);
-}
-
-/* Column n of B. */
-static void nbits_column(const struct nbits_job *j, int64_t n, float *b)
-{
-	const struct call *c = j->c;
-	const struct matmul_nbits_params *p = j->p;
-	const struct nbits *v = j->v;
-	const uint8_t *w = (const uint8_t *)c->in[1]->data + n * v->blocks * v->blob;
-	const struct tensor *z = optional_in(c, 3), *order = optional_in(c, 4);
-	int64_t zero_bytes = (v->blocks * p->bits + 7) / 8, block = -1;
-	float scale = 0, zero = 0;
-
-	for (int64_t k = 0; k < p->K; k++) {
-		int64_t g = order ? ((const int32_t *)order->data)[k] : k / p->block_size;
-		if (g < 0 || g >= v->blocks)
-			g = 0; /* checked before the run */
-		if (g != block) {
-			block = g;
-			scale = scale_at(c->in[2], n * v->blocks + g);
-			if (!z)
-				zero = (float)(1 << (p->bits - 1));
-			else if (tensor_dtype(z) == DT_U8)
-				zero = (float)packed_at((const uint8_t *)z->data + n * zero_bytes, g, p->bits);
-			else
-				zero = scale_at(z, n * v->blocks + g);
-		}
-		b[k] = ((float)packed_at(w, k, p->bits) - zero) * scale;
-	}
-}
-
-static void nbits_piece(void *arg, int64_t begin, int64_t end, int thread)
-{
-	const struct nbits_job *j = arg;
-	const struct matmul_nbits_params *p = j->p;
-	const struct tensor *bias = optional_in(j->c, 5);
-	struct tensor *y = j->c->out[0];
-	float *b = j->columns + thread * p->K;
-
-	for (int64_t n = begin; n < end; n++) {
-		nbits_column(j, n, b);
-		for (int64_t m = 0; m < j->v->rows; m++) {
-			float v = simd()->dot(j->a + m * p->K, b, p->K);
-			if (bias)
-				v += scale_at(bias, n);
-			from_f32(tensor_dtype(y), &v, 1, y->data, m * p->N + n);
-		}
-	}
-}
-
-static int nbits_run(const struct call *c)
-{
-	const struct matmul_nbits_params *p = call_params(c);
-	const struct nbits *v = c->step->state;
-	struct nbits_job j = {.c = c, .p = p, .v = v, .a = c->in[0]->data};
-	const struct tensor *order = optional_in(c, 4);
-	float *wide = (float *)c->workspace + (size_t)pool_threads() * (size_t)p->K;
-
-	for (int64_t k = 0; order && k < p->K; k++) {
-		int32_t g = ((const int32_t *)order->data)[k];
-		if (g < 0 || g >= v->blocks)
-			return call_fail(c, E_VALUE, "groups within the blocks", NULL);
-	}
-	if (tensor_dtype(c->in[0]) != DT_F32) {
-		to_f32(tensor_dtype(c->in[0]), c->in[0]->data, 0, v->rows * p->K, wide);
-		j.a = wide;
-	}
-	j.columns = c->workspace;
-	if (v->rows)
-		pool_for(p->N, 1 + (1 << 14) / p->K, nbits_piece, &j);
-	return 0;
 }
 
 /* ---- QLinearConcat -------------------------------------------------------------------------------------------------------- */

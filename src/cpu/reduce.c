@@ -15,11 +15,11 @@
 
 enum kind { A_SUM, A_ABS, A_SQUARE, A_PROD, A_MAX, A_MIN, A_EXP };
 enum {
-	COLUMNS = 512,	  /* outputs that a task of rows keeps */
-	FLUSH = 128,	  /* rows added in fp32 before the sum goes to double */
-	PARTS = 4096,	  /* partial results in the workspace */
+	COLUMNS = 512, /* outputs that a task of rows keeps */
+	FLUSH = 128,   /* rows added in fp32 before the sum goes to double */
+	PARTS = 4096,  /* partial results in the workspace */
 	MAX_SPLIT = 64,
-	SMALL = 48,	  /* elements of a row that a plain loop adds */
+	SMALL = 48, /* elements of a row that a plain loop adds */
 };
 
 union acc {
@@ -56,16 +56,16 @@ struct plan {
 	enum kind kind; /* of this phase */
 	const void *x;
 	void *y;
-	int nk, nr;			       /* kept and reduced dims, outermost first */
+	int nk, nr;				 /* kept and reduced dims, outermost first */
 	int64_t kdim[MAX_RANK], kstep[MAX_RANK]; /* kept; without the innermost where that is last */
 	int64_t rdim[MAX_RANK], rstep[MAX_RANK];
 	bool inner_kept;
-	int64_t inner;	  /* of the last dimension */
-	int64_t outputs;  /* in all */
-	int64_t count;	  /* elements an output is made of */
+	int64_t inner;	 /* of the last dimension */
+	int64_t outputs; /* in all */
+	int64_t count;	 /* elements an output is made of */
 	int64_t splits, blocks, columns;
-	bool small; /* dense rows of a few fp32 */
-	union acc *part;  /* splits * outputs; NULL: written at once */
+	bool small;	   /* dense rows of a few fp32 */
+	union acc *part;   /* splits * outputs; NULL: written at once */
 	const double *max; /* A_EXP in parts: the greatest of each output */
 };
 
@@ -136,7 +136,8 @@ static void f32_run(const struct plan *p, int64_t off, int64_t n, double max, un
 }
 
 /* What a row adds: the elements, or a function of them in buf. */
-static const float *row_terms(const struct plan *p, const float *x, int64_t n, const float *max, float *buf)
+static const float *row_terms(const struct plan *p, const float *x, int64_t n, const float *max,
+			      float *buf)
 {
 	const struct simd *s = p->simd;
 
@@ -156,9 +157,9 @@ static const float *row_terms(const struct plan *p, const float *x, int64_t n, c
 static void f32_rows(const struct plan *p, int64_t off, int64_t rows, int64_t step, int64_t n,
 		     const double *max, union acc *a)
 {
-	static const enum vbin bins[] = {[A_SUM] = VB_ADD, [A_ABS] = VB_ADD, [A_SQUARE] = VB_ADD,
-					 [A_PROD] = VB_MUL, [A_MAX] = VB_MAX, [A_MIN] = VB_MIN,
-					 [A_EXP] = VB_ADD};
+	static const enum vbin bins[] = {
+		[A_SUM] = VB_ADD, [A_ABS] = VB_ADD, [A_SQUARE] = VB_ADD, [A_PROD] = VB_MUL,
+		[A_MAX] = VB_MAX, [A_MIN] = VB_MIN, [A_EXP] = VB_ADD};
 	simd_bin *add = p->simd->bin[bins[p->kind]][DT_F32];
 	float sum[COLUMNS], buf[COLUMNS], term[COLUMNS], fmax_[COLUMNS];
 
@@ -220,19 +221,24 @@ static void f64_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 
 /* The accumulator's bits wrap; ACC and V are an accumulator and an element, T its type. */
 #define INT_STEP(k, T, ACC, V)                                                                     \
-	((k) == A_SUM	 ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V))                              \
-	 : (k) == A_ABS	 ? (int64_t)((uint64_t)(ACC) + ((V) <= 0 ? 0 - (uint64_t)(V) : (uint64_t)(V))) \
+	((k) == A_SUM ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V))                                 \
+	 : (k) == A_ABS                                                                            \
+		 ? (int64_t)((uint64_t)(ACC) + ((V) <= 0 ? 0 - (uint64_t)(V) : (uint64_t)(V)))     \
 	 : (k) == A_SQUARE ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V) * (uint64_t)(V))            \
-			 : (int64_t)((uint64_t)(ACC) * (uint64_t)(V)))
+			   : (int64_t)((uint64_t)(ACC) * (uint64_t)(V)))
 #define INT_CASES(T, BODY)                                                                         \
 	switch (p->kind) {                                                                         \
 	case A_SUM: BODY(A_SUM, T) break;                                                          \
 	case A_ABS: BODY(A_ABS, T) break;                                                          \
 	case A_SQUARE: BODY(A_SQUARE, T) break;                                                    \
 	case A_PROD: BODY(A_PROD, T) break;                                                        \
-	case A_MAX: {BODY##_MOST(T, >)} break;                                                       \
+	case A_MAX: {                                                                              \
+		BODY##_MOST(T, >)                                                                  \
+	} break;                                                                                   \
 	case A_MIN:                                                                                \
-	case A_EXP: {BODY##_MOST(T, <)} break;                                                       \
+	case A_EXP: {                                                                              \
+		BODY##_MOST(T, <)                                                                  \
+	} break;                                                                                   \
 	}
 /* in the type itself, which vectors compare best */
 #define INT_RUN_MOST(T, OP)                                                                        \
@@ -249,23 +255,23 @@ static void f64_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 #define INT_ROW(k, T)                                                                              \
 	for (int64_t i = 0; i < n; i++)                                                            \
 		a[i].i = INT_STEP(k, T, a[i].i, x[i]);
-#define INT_LOOPS(t, T)                                                                            \
+#define INT_LOOPS(t, T)                                                                             \
 	static void t##_run(const struct plan *p, int64_t off, int64_t n, double max, union acc *a) \
-	{                                                                                          \
-		const T *x = (const T *)p->x + off;                                                \
-		int64_t s = a->i;                                                                  \
-		(void)max;                                                                         \
-		INT_CASES(T, INT_RUN)                                                              \
-		a->i = s;                                                                          \
-	}                                                                                          \
-	static void t##_rows(const struct plan *p, int64_t off, int64_t rows, int64_t step,        \
-			     int64_t n, const double *max, union acc *a)                           \
-	{                                                                                          \
-		(void)max;                                                                         \
-		for (int64_t r = 0; r < rows; r++) {                                               \
-			const T *x = (const T *)p->x + off + r * step;                             \
-			INT_CASES(T, INT_ROW)                                                      \
-		}                                                                                  \
+	{                                                                                           \
+		const T *x = (const T *)p->x + off;                                                 \
+		int64_t s = a->i;                                                                   \
+		(void)max;                                                                          \
+		INT_CASES(T, INT_RUN)                                                               \
+		a->i = s;                                                                           \
+	}                                                                                           \
+	static void t##_rows(const struct plan *p, int64_t off, int64_t rows, int64_t step,         \
+			     int64_t n, const double *max, union acc *a)                            \
+	{                                                                                           \
+		(void)max;                                                                          \
+		for (int64_t r = 0; r < rows; r++) {                                                \
+			const T *x = (const T *)p->x + off + r * step;                              \
+			INT_CASES(T, INT_ROW)                                                       \
+		}                                                                                   \
 	}
 INT_LOOPS(i8, int8_t)
 INT_LOOPS(u8, uint8_t)
@@ -318,7 +324,10 @@ static union acc start_value(const struct plan *p)
 	bool sign = dtype_class(p->t) == DT_INT;
 
 	if (!p->loops->whole) {
-		a.d = p->kind == A_PROD ? 1 : p->kind == A_MAX ? -(double)INFINITY : p->kind == A_MIN ? (double)INFINITY : 0;
+		a.d = p->kind == A_PROD	 ? 1
+		      : p->kind == A_MAX ? -(double)INFINITY
+		      : p->kind == A_MIN ? (double)INFINITY
+					 : 0;
 		return a;
 	}
 	a.i = p->kind == A_PROD;
@@ -427,7 +436,8 @@ static void reduce_runs(const struct plan *p, int64_t base, int64_t split, doubl
 		double d = a->d;
 		const float *x = (const float *)p->x + base;
 		for (int64_t k = from; k < to; k++)
-			d = combine(p->kind, d, (double)run_f32(p, x + k * p->rstep[0], p->inner, max));
+			d = combine(p->kind, d,
+				    (double)run_f32(p, x + k * p->rstep[0], p->inner, max));
 		a->d = d;
 		return;
 	}
@@ -459,12 +469,13 @@ static void inner_reduced(const struct plan *p, int64_t o, int64_t split)
  * Rows base.. of n columns. The innermost reduced dim gives rows that lie one behind the other
  * when n is the whole inner dimension: short ones are then taken several at once.
  */
-static void reduce_rows(const struct plan *p, int64_t base, int64_t n, int64_t split, const double *max,
-			union acc *a)
+static void reduce_rows(const struct plan *p, int64_t base, int64_t n, int64_t split,
+			const double *max, union acc *a)
 {
 	int64_t last = p->nr - 1, from = 0, to = 1, outer = product_of(p->rdim, p->nr - 1);
 	int64_t row0 = 0, row1 = p->rdim[last], step = p->rstep[last];
-	int64_t fold = n == p->inner && step == n && n < COLUMNS / 4 && p->kind != A_EXP ? COLUMNS / n : 1;
+	int64_t fold =
+		n == p->inner && step == n && n < COLUMNS / 4 && p->kind != A_EXP ? COLUMNS / n : 1;
 	union acc wide[COLUMNS], start = start_value(p);
 
 	if (p->nr > 1)
@@ -482,7 +493,8 @@ static void reduce_rows(const struct plan *p, int64_t base, int64_t n, int64_t s
 				a[i % n] = combine_acc(p, a[i % n], wide[i]);
 		}
 		if (rows > folded * fold)
-			p->loops->rows(p, off + folded * fold * step, rows - folded * fold, step, n, max, a);
+			p->loops->rows(p, off + folded * fold * step, rows - folded * fold, step, n,
+				       max, a);
 	}
 }
 
@@ -548,7 +560,8 @@ static void small_rows(const struct plan *p, int64_t begin, int64_t end)
 	case A_MIN:
 		for (int64_t o = begin; o < end; o++) {
 			const float *x = (const float *)p->x + o * n;
-			((float *)p->y)[o] = p->kind == A_MAX ? p->simd->max(x, n) : p->simd->min(x, n);
+			((float *)p->y)[o] =
+				p->kind == A_MAX ? p->simd->max(x, n) : p->simd->min(x, n);
 		}
 		break;
 	case A_EXP: break;
@@ -631,7 +644,9 @@ static void collapse(struct plan *p, const struct shape *s, uint32_t mask)
 static void divide(struct plan *p)
 {
 	int64_t want = 4 * pool_threads(), tasks = p->outputs;
-	int64_t length = p->nr > 1 ? product_of(p->rdim, p->nr - 1) : p->inner_kept ? p->rdim[0] : p->inner;
+	int64_t length = p->nr > 1	 ? product_of(p->rdim, p->nr - 1)
+			 : p->inner_kept ? p->rdim[0]
+					 : p->inner;
 
 	p->splits = p->blocks = 1;
 	if (p->inner_kept) {
@@ -697,7 +712,8 @@ static int axes_mask(const struct call *c, uint32_t *mask)
 	for (int64_t i = 0; i < n; i++) {
 		int a = axis_of(elem_i64(DT_I64, axes->data, i), c->in[0]->shape.rank);
 		if (a < 0)
-			return call_fail(c, E_VALUE, fmt(c->diag, "axes within rank %d", c->in[0]->shape.rank),
+			return call_fail(c, E_VALUE,
+					 fmt(c->diag, "axes within rank %d", c->in[0]->shape.rank),
 					 fmt(c->diag, "%" PRId64, elem_i64(DT_I64, axes->data, i)));
 		*mask |= 1u << a;
 	}
@@ -727,7 +743,12 @@ static int reduce_run(const struct call *c)
 {
 	const struct reduction *r = c->step->state;
 	const struct tensor *x = c->in[0];
-	struct plan p = {.r = r, .t = tensor_dtype(x), .kind = r->kind, .x = x->data, .y = c->out[0]->data, .simd = simd()};
+	struct plan p = {.r = r,
+			 .t = tensor_dtype(x),
+			 .kind = r->kind,
+			 .x = x->data,
+			 .y = c->out[0]->data,
+			 .simd = simd()};
 	uint32_t mask;
 	int err = axes_mask(c, &mask);
 
@@ -879,7 +900,8 @@ static void arg_piece(void *arg, int64_t begin, int64_t end, int thread)
 				int64_t at_ = o * n * inner + i, best = 0;
 				for (int64_t k = 1; k < n; k++)
 					if (better(elem_f64(j->t, j->x, at_ + best * inner),
-						   elem_f64(j->t, j->x, at_ + k * inner), j->min, j->last))
+						   elem_f64(j->t, j->x, at_ + k * inner), j->min,
+						   j->last))
 						best = k;
 				j->y[o * inner + i] = best;
 			}
@@ -892,8 +914,12 @@ static int arg_reduce_run(const struct call *c)
 	const struct arg_reduce *p = call_params(c);
 	const struct tensor *x = c->in[0];
 	int axis = x->shape.rank ? axis_of(p->axis, x->shape.rank) : 0;
-	struct arg_job j = {tensor_dtype(x), x->data, c->out[0]->data, split_at(&x->shape, axis),
-			    !strcmp(c->step->node->op->name, "ArgMin"), p->select_last_index != 0};
+	struct arg_job j = {tensor_dtype(x),
+			    x->data,
+			    c->out[0]->data,
+			    split_at(&x->shape, axis),
+			    !strcmp(c->step->node->op->name, "ArgMin"),
+			    p->select_last_index != 0};
 
 	if (tensor_count(c->out[0]) == 0)
 		return 0;
@@ -954,7 +980,8 @@ static void cum_narrow(const struct cum_job *j, int64_t o)
 		float sum = j->prod ? 1 : 0;
 		for (int64_t k = 0; k < n; k++) {
 			int64_t at_ = (o * n + (j->reverse ? n - 1 - k : k)) * inner + i;
-			float v = (float)elem_f64(j->t, j->x, at_), next = j->prod ? sum * v : sum + v;
+			float v = (float)elem_f64(j->t, j->x, at_),
+			      next = j->prod ? sum * v : sum + v;
 			elem_set_f64(j->t, j->y, at_, (double)(j->exclusive ? sum : next));
 			sum = next;
 		}
@@ -980,8 +1007,11 @@ static int cumulate_run(const struct call *c)
 	const struct tensor *x = c->in[0], *a = c->in[1];
 	int64_t which = tensor_count(a) == 1 ? elem_i64(tensor_dtype(a), a->data, 0) : INT64_MAX;
 	int axis = axis_of(which, x->shape.rank);
-	struct cum_job j = {.t = tensor_dtype(x), .x = x->data, .y = c->out[0]->data,
-			    .exclusive = p->exclusive != 0, .reverse = p->reverse != 0,
+	struct cum_job j = {.t = tensor_dtype(x),
+			    .x = x->data,
+			    .y = c->out[0]->data,
+			    .exclusive = p->exclusive != 0,
+			    .reverse = p->reverse != 0,
 			    .prod = !strcmp(c->step->node->op->name, "CumProd")};
 
 	if (!x->shape.rank && (which == 0 || which == -1))
@@ -996,21 +1026,22 @@ static int cumulate_run(const struct call *c)
 }
 
 #define REDUCE(name)                                                                               \
-	{.op = (name), .flags = K_REFERENCE, .reshape = reduce_reshape, .run = reduce_run}
+	{                                                                                          \
+		.op = (name), .flags = K_REFERENCE, .reshape = reduce_reshape, .run = reduce_run   \
+	}
 
-const struct kernel cpu_reduce[] = {
-	REDUCE("ReduceSum"),
-	REDUCE("ReduceMean"),
-	REDUCE("ReduceMax"),
-	REDUCE("ReduceMin"),
-	REDUCE("ReduceProd"),
-	REDUCE("ReduceL1"),
-	REDUCE("ReduceL2"),
-	REDUCE("ReduceSumSquare"),
-	REDUCE("ReduceLogSum"),
-	REDUCE("ReduceLogSumExp"),
-	{.op = "ArgMax", .flags = K_REFERENCE, .run = arg_reduce_run},
-	{.op = "ArgMin", .flags = K_REFERENCE, .run = arg_reduce_run},
-	{.op = "CumSum", .flags = K_REFERENCE, .run = cumulate_run},
-	{.op = "CumProd", .flags = K_REFERENCE, .run = cumulate_run},
-	{0}};
+const struct kernel cpu_reduce[] = {REDUCE("ReduceSum"),
+				    REDUCE("ReduceMean"),
+				    REDUCE("ReduceMax"),
+				    REDUCE("ReduceMin"),
+				    REDUCE("ReduceProd"),
+				    REDUCE("ReduceL1"),
+				    REDUCE("ReduceL2"),
+				    REDUCE("ReduceSumSquare"),
+				    REDUCE("ReduceLogSum"),
+				    REDUCE("ReduceLogSumExp"),
+				    {.op = "ArgMax", .flags = K_REFERENCE, .run = arg_reduce_run},
+				    {.op = "ArgMin", .flags = K_REFERENCE, .run = arg_reduce_run},
+				    {.op = "CumSum", .flags = K_REFERENCE, .run = cumulate_run},
+				    {.op = "CumProd", .flags = K_REFERENCE, .run = cumulate_run},
+				    {0}};

@@ -102,10 +102,11 @@ struct simd {
 	float (*dot)(const float *a, const float *b, int64_t n);
 	float (*exp_sum)(const float *x, float *y, int64_t n, float max); /* y = exp(x - max); their sum */
 	/* y = (x - mean) * scale, then y * w + b where w, b are not NULL */
-	void (*normalize)(const float *x, float *y, int64_t n, float mean, float scale, const float *w,
-			  const float *b);
+	void (*normalize)(const float *x, float *y, int64_t n, float mean, float scale,
+			  const float *w, const float *b);
 	/* y = (x - center) * scale + shift */
-	void (*scale_shift)(const float *x, float *y, int64_t n, float center, float scale, float shift);
+	void (*scale_shift)(const float *x, float *y, int64_t n, float center, float scale,
+			    float shift);
 	/* y = act(a + b) for the gelus */
 	void (*bias_map)(const float *x, const float *b, float *y, int64_t n, enum vfun f);
 };

@@ -10,7 +10,7 @@
 
 enum kind { SOFT, LOG, HARD };
 enum {
-	ROW = 4096,   /* elements of a row of narrow floats that fit on the stack */
+	ROW = 4096,    /* elements of a row of narrow floats that fit on the stack */
 	COLUMNS = 256, /* columns at once where the dimension is not the last */
 	NARROW = 16,   /* fewer columns are gathered one by one */
 	SHORT = 64,    /* elements of a row that are not worth vectors */
@@ -123,7 +123,9 @@ static void columns(const struct job *j, int64_t base, int64_t w)
 		simd_to_f32(j->t, j->x, base + k * inner, w, row);
 		if (j->kind == HARD)
 			for (int64_t i = 0; i < w; i++)
-				best[i] = row[i] > max[i] || (isnan(row[i]) && !isnan(max[i])) ? k : best[i];
+				best[i] = row[i] > max[i] || (isnan(row[i]) && !isnan(max[i]))
+						  ? k
+						  : best[i];
 		s->bin[VB_MAX][DT_F32](max, row, max, w);
 	}
 	memset(sum, 0, sizeof(sum));
@@ -160,7 +162,8 @@ static void softmax_task(const struct job *j, int64_t task, int thread)
 
 	if (j->t == DT_F64) {
 		for (int64_t i = 0; i < w; i++)
-			line_f64(j->kind, (const double *)j->x + base + i, (double *)j->y + base + i, n, inner);
+			line_f64(j->kind, (const double *)j->x + base + i,
+				 (double *)j->y + base + i, n, inner);
 	} else if (j->t == DT_F32 && inner > 1 && inner < NARROW && n <= ROW) {
 		for (int64_t i = 0; i < w; i++)
 			gathered(j, base + i, stack);
@@ -181,7 +184,8 @@ static void softmax_piece(void *arg, int64_t begin, int64_t end, int thread)
 	int64_t n = j->s.n;
 
 	if (j->t == DT_F32 && j->s.inner == 1 && n <= SHORT && j->kind != HARD) {
-		short_rows(j->kind, (const float *)j->x + begin * n, (float *)j->y + begin * n, end - begin, n);
+		short_rows(j->kind, (const float *)j->x + begin * n, (float *)j->y + begin * n,
+			   end - begin, n);
 		return;
 	}
 	for (int64_t k = begin; k < end; k++)
@@ -214,8 +218,13 @@ static int softmax_run(const struct call *c)
 	const struct softmax *p = call_params(c);
 	const struct tensor *x = c->in[0];
 	char first = c->step->node->op->name[0];
-	struct job j = {.kind = first == 'S' ? SOFT : first == 'L' ? LOG : HARD, .t = tensor_dtype(x),
-			.x = x->data, .y = c->out[0]->data, .s = split_of(&x->shape, p->axis),
+	struct job j = {.kind = first == 'S'   ? SOFT
+				: first == 'L' ? LOG
+					       : HARD,
+			.t = tensor_dtype(x),
+			.x = x->data,
+			.y = c->out[0]->data,
+			.s = split_of(&x->shape, p->axis),
 			.scratch = c->workspace};
 
 	if (tensor_count(x) == 0)
@@ -227,6 +236,8 @@ static int softmax_run(const struct call *c)
 }
 
 #define KERNEL(name)                                                                               \
-	{.op = (name), .flags = K_REFERENCE, .reshape = softmax_reshape, .run = softmax_run}
+	{                                                                                          \
+		.op = (name), .flags = K_REFERENCE, .reshape = softmax_reshape, .run = softmax_run \
+	}
 
 const struct kernel cpu_softmax[] = {KERNEL("Softmax"), KERNEL("LogSoftmax"), KERNEL("Hardmax"), {0}};

@@ -147,6 +147,7 @@ struct topk {
 	int64_t n, k, inner, lanes;
 	bool largest, sorted;
 	int64_t room; /* items of a thread's scratch */
+	int64_t parts; /* few long lanes: each is cut so often; else 0 */
 };
 
 static int topk_reshape(struct site *s, struct step *st, struct diag *d)
@@ -166,6 +167,8 @@ static int topk_reshape(struct site *s, struct step *st, struct diag *d)
 	t->sorted = p->sorted != 0;
 	/* few of many: a heap of k; else all are ordered */
 	t->room = t->k <= t->n / 8 ? t->k : t->n;
+	if (t->lanes < pool_threads() && t->room == t->k && t->k < t->n && t->n / pool_threads() > 8 * (t->k + 1024))
+		t->parts = pool_threads();
 	if (!size_mul((size_t)t->room + 4, (size_t)pool_threads() * sizeof(struct item), &bytes))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
 	st->state = t;
@@ -180,6 +183,7 @@ struct topk_job {
 	int64_t *indices;
 	struct item *scratch;
 	size_t size;
+	int64_t lane; /* that is cut in parts */
 };
 
 static inline struct item lane_item(const struct topk_job *j, int64_t base, int64_t i)
@@ -191,27 +195,80 @@ static inline struct item lane_item(const struct topk_job *j, int64_t base, int6
 	return (struct item){j->t->largest ? key : ~key, i};
 }
 
-/* The first k of the lane, in v. */
-static void select_lane(const struct topk_job *j, int64_t base, struct item *v)
+typedef float v4f __attribute__((vector_size(16)));
+typedef int32_t v4i __attribute__((vector_size(16)));
+
+/* Whether one of 16 floats may come before `top`, the last of the heap; NaN always may. */
+static inline bool may_enter(const float *x, float top, bool largest)
+{
+	v4f a[4], t = {top, top, top, top};
+	v4i m = {0};
+	uint64_t w[2];
+
+	memcpy(a, x, sizeof(a));
+	for (int k = 0; k < 4; k++)
+		m |= largest ? ~(a[k] <= t) : ~(a[k] >= t);
+	memcpy(w, &m, sizeof(w));
+	return w[0] | w[1];
+}
+
+/* Elements from..to-1 of the lane go through a heap of k that is full. */
+static void heap_scan(const struct topk_job *j, int64_t base, struct item *v, int64_t from, int64_t to)
 {
 	const struct topk *t = j->t;
-	int64_t filled = t->room < t->n ? t->k : t->n;
+	const float *x = t->inner == 1 && tensor_dtype(j->x) == DT_F32 ? (const float *)j->x->data + base : NULL;
 
-	for (int64_t i = 0; i < filled; i++)
-		v[i] = lane_item(j, base, i);
-	if (filled == t->n) {
-		order(v, t->n, t->k, true);
-		return;
-	}
-	heap_make(v, t->k);
-	for (int64_t i = filled; i < t->n && t->k; i++) {
-		struct item x = lane_item(j, base, i);
-		if (!before(x, v[0]))
+	for (int64_t i = from; i < to; i++) {
+		while (x && i + 16 <= to && !may_enter(x + i, x[v[0].index], t->largest))
+			i += 16;
+		if (i >= to)
+			break;
+		struct item e = lane_item(j, base, i);
+		if (!before(e, v[0]))
 			continue;
-		v[0] = x;
+		v[0] = e;
 		sift(v, t->k, 0);
 	}
+}
+
+/* The first k of elements from..to-1 of the lane (at least k of them), in v, which has room for all or k. */
+static void select_lane(const struct topk_job *j, int64_t base, struct item *v, int64_t from, int64_t to)
+{
+	const struct topk *t = j->t;
+	int64_t filled = t->room < t->n ? t->k : to - from;
+
+	for (int64_t i = 0; i < filled; i++)
+		v[i] = lane_item(j, base, from + i);
+	if (filled == to - from) {
+		order(v, filled, t->k, true);
+		return;
+	}
+	if (!t->k)
+		return;
+	heap_make(v, t->k);
+	heap_scan(j, base, v, from + filled, to);
 	heap_sort(v, t->k);
+}
+
+static void topk_store(const struct topk_job *j, int64_t lane, const struct item *v)
+{
+	const struct topk *t = j->t;
+	int64_t o = lane / t->inner, r = lane % t->inner;
+	int64_t from = o * t->n * t->inner + r, to = o * t->k * t->inner + r;
+
+	for (int64_t i = 0; i < t->k; i++, to += t->inner) {
+		int64_t at = from + v[i].index * t->inner;
+		if (j->values)
+			copy_run(j->values + (size_t)to * j->size, (const char *)j->x->data + (size_t)at * j->size,
+				 j->size);
+		if (j->indices)
+			j->indices[to] = v[i].index;
+	}
+}
+
+static int64_t lane_base(const struct topk *t, int64_t lane)
+{
+	return lane / t->inner * t->n * t->inner + lane % t->inner;
 }
 
 static void topk_piece(void *arg, int64_t begin, int64_t end, int thread)
@@ -221,18 +278,21 @@ static void topk_piece(void *arg, int64_t begin, int64_t end, int thread)
 	struct item *v = j->scratch + thread * (t->room + 4);
 
 	for (int64_t l = begin; l < end; l++) {
-		int64_t o = l / t->inner, r = l % t->inner;
-		int64_t from = o * t->n * t->inner + r, to = o * t->k * t->inner + r;
-		select_lane(j, from, v);
-		for (int64_t i = 0; i < t->k; i++, to += t->inner) {
-			int64_t at = from + v[i].index * t->inner;
-			if (j->values)
-				copy_run(j->values + (size_t)to * j->size, (const char *)j->x->data + (size_t)at * j->size,
-					 j->size);
-			if (j->indices)
-				j->indices[to] = v[i].index;
-		}
+		select_lane(j, lane_base(t, l), v, 0, t->n);
+		topk_store(j, l, v);
 	}
+}
+
+/* Parts begin..end-1 of one long lane. */
+static void part_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct topk_job *j = arg;
+	const struct topk *t = j->t;
+
+	(void)thread;
+	for (int64_t p = begin; p < end; p++)
+		select_lane(j, lane_base(t, j->lane), j->scratch + p * t->k, t->n * p / t->parts,
+			    t->n * (p + 1) / t->parts);
 }
 
 static int topk_run(const struct call *c)
@@ -242,8 +302,17 @@ static int topk_run(const struct call *c)
 	struct topk_job j = {.t = t, .x = c->in[0], .values = y ? y->data : NULL, .indices = i ? i->data : NULL,
 			     .scratch = c->workspace, .size = dtype_bits(tensor_dtype(c->in[0])) / 8};
 
-	if (t->lanes && t->k)
+	if (!t->lanes || !t->k)
+		return 0;
+	if (!t->parts) {
 		pool_for(t->lanes, move_grain(16 * t->n), topk_piece, &j);
+		return 0;
+	}
+	for (j.lane = 0; j.lane < t->lanes; j.lane++) {
+		pool_for(t->parts, 1, part_piece, &j);
+		order(j.scratch, t->parts * t->k, t->k, true);
+		topk_store(&j, j.lane, j.scratch);
+	}
 	return 0;
 }
 
@@ -325,6 +394,37 @@ struct groups {
 	int64_t *inverse; /* per slice: its group */
 };
 
+/*
+ * Stable, by the bytes of the keys that are not all equal; tmp: n items more. The result lies in v.
+ * Larger keys first, as order() has it.
+ */
+static void radix(struct item *v, struct item *tmp, int64_t n)
+{
+	int64_t count[8][256] = {{0}};
+	struct item *from = v, *to = tmp;
+
+	for (int64_t i = 0; i < n; i++)
+		for (int b = 0; b < 8; b++)
+			count[b][(uint8_t)(~v[i].key >> 8 * b)]++;
+	for (int b = 0; b < 8; b++) {
+		int64_t at = 0;
+		if (count[b][(uint8_t)(~from[0].key >> 8 * b)] == n)
+			continue;
+		for (int k = 0; k < 256; k++) {
+			int64_t c = count[b][k];
+			count[b][k] = at;
+			at += c;
+		}
+		for (int64_t i = 0; i < n; i++)
+			to[count[b][(uint8_t)(~from[i].key >> 8 * b)]++] = from[i];
+		struct item *t = from;
+		from = to;
+		to = t;
+	}
+	if (from != v)
+		memcpy(v, from, (size_t)n * sizeof(*v));
+}
+
 static void sort_numbers(const struct slices *s, struct groups *g)
 {
 	struct item *v = (struct item *)(void *)g->scratch;
@@ -332,7 +432,10 @@ static void sort_numbers(const struct slices *s, struct groups *g)
 	/* order() puts larger keys first */
 	for (int64_t i = 0; i < s->n; i++)
 		v[i] = (struct item){~key_of(s->type, s->data, i), i};
-	order(v, s->n, s->n, true);
+	if (s->n > 1024)
+		radix(v, (struct item *)(void *)g->order, s->n); /* order and first lie together, not used yet */
+	else
+		order(v, s->n, s->n, true);
 	g->count = 0;
 	for (int64_t i = 0; i < s->n; i++) {
 		if (!i || v[i].key != v[i - 1].key) {

@@ -439,7 +439,7 @@ static int64_t classify(const struct forest *f, double *score, float *out)
 		s += f->nbase == 2 ? f->base[1] : f->nbase == 1 ? f->base[0] : 0;
 		float one = (float)s; /* in float: 0.3 + 0.2 is not above 0.5 */
 		if (f->second) {
-			out[0] = f->nbase == 2 ? f->base[0] : 0;
+			out[0] = f->nbase == 2 ? (float)f->base[0] : 0;
 			out[1] = one;
 			post_apply(f->post, out, n);
 		} else {

@@ -55,19 +55,18 @@ F64(sigmoid, 1 / (1 + exp(-x)))
 F64(softplus, (x > 0 ? x : isnan(x) ? x : 0) + log1p(exp(-fabs(x))))
 F64(softsign, x / (1 + fabs(x)))
 F64(gelu, 0.5 * x * erfc(-x * 0.70710678118654752440))
-F64(gelu_tanh,
-    0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
-F64(mish, x * tanh(f64_softplus(x, p)))
+F64(gelu_tanh, 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
+F64(mish, x *tanh(f64_softplus(x, p)))
 F64(relu, x < 0 ? 0 : x)
 F64(leakyrelu, x < 0 ? p[0] * x : x)
 F64(elu, x < 0 ? p[0] * expm1(x) : x)
 F64(selu, p[1] * (x <= 0 ? p[0] * expm1(x) : x))
 F64(celu, x < 0 ? p[0] * expm1(x / p[0]) : x)
 F64(hardsigmoid, fmax(0, fmin(1, p[0] * x + p[1])) + (isnan(x) ? x : 0))
-F64(hardswish, x * fmax(0, fmin(1, x / 6 + 0.5)))
+F64(hardswish, x *fmax(0, fmin(1, x / 6 + 0.5)))
 F64(swish, x / (1 + exp(-p[0] * x)))
 F64(thresholdedrelu, x > p[0] ? x : 0)
-F64(shrink, x < -p[0] ? x + p[1] : x > p[0] ? x - p[1] : 0)
+F64(shrink, x<-p[0] ? x + p[1] : x> p[0] ? x - p[1] : 0)
 F64(affine, p[0] * x + p[1])
 F64(scaledtanh, p[0] * tanh(p[1] * x))
 F64(parametricsoftplus, p[0] * f64_softplus(p[1] * x, p))
@@ -191,7 +190,7 @@ INT_LOOP(sign_u32, uint32_t, uint32_t, v != 0)
 INT_LOOP(sign_u64, uint64_t, uint64_t, v != 0)
 INT_LOOP(not_bool, uint8_t, uint8_t, v == 0)
 
-#define SIGNED_ROW(f) [DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64
+#define SIGNED_ROW(f)	[DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64
 #define UNSIGNED_ROW(f) [DT_U8] = f##_u8, [DT_U16] = f##_u16, [DT_U32] = f##_u32, [DT_U64] = f##_u64
 
 static const struct {
@@ -202,8 +201,8 @@ static const struct {
 	{"Neg", {SIGNED_ROW(neg)}},
 	{"Sign", {SIGNED_ROW(sign), UNSIGNED_ROW(sign)}},
 	{"Relu", {SIGNED_ROW(relu)}},
-	{"BitwiseNot", {SIGNED_ROW(not), [DT_U8] = not_i8, [DT_U16] = not_i16, [DT_U32] = not_i32,
-			[DT_U64] = not_i64}},
+	{"BitwiseNot",
+	 {SIGNED_ROW(not ), [DT_U8] = not_i8, [DT_U16] = not_i16, [DT_U32] = not_i32, [DT_U64] = not_i64}},
 	{"Not", {[DT_BOOL] = not_bool}},
 };
 
@@ -325,8 +324,9 @@ static void type_limit(enum dtype t, bool high, void *out)
 	else if (dtype_class(t) == DT_UINT)
 		elem_set_i64(t, out, 0, high ? -1 : 0);
 	else
-		elem_set_i64(t, out, 0, high ? INT64_MAX >> (64 - dtype_bits(t))
-					     : INT64_MIN >> (64 - dtype_bits(t)));
+		elem_set_i64(t, out, 0,
+			     high ? INT64_MAX >> (64 - dtype_bits(t))
+				  : INT64_MIN >> (64 - dtype_bits(t)));
 }
 
 static void clip_bound(const struct call *c, uint32_t i, enum dtype t, char *out)
@@ -347,7 +347,8 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	if (j->t == DT_F32) {
-		simd()->map[VF_CLIP]((const float *)j->x + begin, (float *)j->y + begin, end - begin, j->p);
+		simd()->map[VF_CLIP]((const float *)j->x + begin, (float *)j->y + begin,
+				     end - begin, j->p);
 		return;
 	}
 	if (!computes_in_f32(j->t)) {
@@ -415,7 +416,8 @@ static void class_piece(void *arg, int64_t begin, int64_t end, int thread)
 	} else if (j->t == DT_F16 || j->t == DT_BF16) {
 		for (int64_t i = begin; i < end; i++)
 			j->y[i] = j->nan ? (h[i] & 0x7fff) > inf
-					 : (h[i] & 0x7fff) == inf && (h[i] & 0x8000 ? j->neg : j->pos);
+					 : (h[i] & 0x7fff) == inf &&
+						   (h[i] & 0x8000 ? j->neg : j->pos);
 	} else {
 		for (int64_t i = begin; i < end; i++)
 			j->y[i] = in_class(j, elem_f64(j->t, j->x, i));
@@ -424,7 +426,8 @@ static void class_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 static int is_nan_run(const struct call *c)
 {
-	struct class_job j = {tensor_dtype(c->in[0]), c->in[0]->data, c->out[0]->data, true, false, false};
+	struct class_job j = {
+		tensor_dtype(c->in[0]), c->in[0]->data, c->out[0]->data, true, false, false};
 
 	pool_for(physical_count(c->in[0]), GRAIN, class_piece, &j);
 	return 0;
@@ -433,7 +436,8 @@ static int is_nan_run(const struct call *c)
 static int is_inf_run(const struct call *c)
 {
 	const struct is_inf *p = call_params(c);
-	struct class_job j = {tensor_dtype(c->in[0]), c->in[0]->data, c->out[0]->data, false,
+	struct class_job j = {tensor_dtype(c->in[0]),  c->in[0]->data,
+			      c->out[0]->data,	       false,
 			      p->detect_negative != 0, p->detect_positive != 0};
 
 	pool_for(physical_count(c->in[0]), GRAIN, class_piece, &j);
@@ -465,7 +469,8 @@ static bool surely_off(const struct site *s)
 {
 	const struct tensor *mode = s->node->nin > 2 ? site_known(s, 2) : NULL;
 
-	return !site_in(s, 2) || (mode && tensor_count(mode) == 1 && !elem_i64(DT_BOOL, mode->data, 0));
+	return !site_in(s, 2) ||
+	       (mode && tensor_count(mode) == 1 && !elem_i64(DT_BOOL, mode->data, 0));
 }
 
 static int dropout_reshape(struct site *s, struct step *step, struct diag *d)
@@ -535,7 +540,8 @@ static void image_piece(void *arg, int64_t begin, int64_t end, int thread)
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
 		double bias = p->bias.n > 0 ? (double)p->bias.v[i / inner % p->bias.n] : 0;
-		elem_set_f64(t, c->out[0]->data, i, elem_f64(t, c->in[0]->data, i) * (double)p->scale + bias);
+		elem_set_f64(t, c->out[0]->data, i,
+			     elem_f64(t, c->in[0]->data, i) * (double)p->scale + bias);
 	}
 }
 
@@ -547,17 +553,58 @@ static int image_scaler_run(const struct call *c)
 	return 0;
 }
 
-#define ROW(name) {(name), 0, K_REFERENCE | K_ANY_LAYOUT, NULL, NULL, unary_reshape, unary_run, NULL, NULL}
+#define ROW(name)                                                                                  \
+	{                                                                                          \
+		(name), 0, K_REFERENCE | K_ANY_LAYOUT, NULL, NULL, unary_reshape, unary_run, NULL, \
+			NULL                                                                       \
+	}
 
 const struct kernel cpu_unary[] = {
-	ROW("Abs"), ROW("Neg"), ROW("Ceil"), ROW("Floor"), ROW("Round"), ROW("Sign"), ROW("Sqrt"),
-	ROW("Reciprocal"), ROW("Exp"), ROW("Log"), ROW("Sin"), ROW("Cos"), ROW("Tan"), ROW("Asin"),
-	ROW("Acos"), ROW("Atan"), ROW("Sinh"), ROW("Cosh"), ROW("Tanh"), ROW("Asinh"),
-	ROW("Acosh"), ROW("Atanh"), ROW("Erf"), ROW("Relu"), ROW("LeakyRelu"), ROW("Elu"),
-	ROW("Selu"), ROW("Celu"), ROW("Sigmoid"), ROW("HardSigmoid"), ROW("HardSwish"),
-	ROW("Swish"), ROW("Softplus"), ROW("Softsign"), ROW("ThresholdedRelu"), ROW("Gelu"),
-	ROW("Mish"), ROW("Shrink"), ROW("Not"), ROW("BitwiseNot"), ROW("Affine"),
-	ROW("ScaledTanh"), ROW("ParametricSoftplus"), ROW("Scale"), ROW("com.microsoft::Gelu"),
+	ROW("Abs"),
+	ROW("Neg"),
+	ROW("Ceil"),
+	ROW("Floor"),
+	ROW("Round"),
+	ROW("Sign"),
+	ROW("Sqrt"),
+	ROW("Reciprocal"),
+	ROW("Exp"),
+	ROW("Log"),
+	ROW("Sin"),
+	ROW("Cos"),
+	ROW("Tan"),
+	ROW("Asin"),
+	ROW("Acos"),
+	ROW("Atan"),
+	ROW("Sinh"),
+	ROW("Cosh"),
+	ROW("Tanh"),
+	ROW("Asinh"),
+	ROW("Acosh"),
+	ROW("Atanh"),
+	ROW("Erf"),
+	ROW("Relu"),
+	ROW("LeakyRelu"),
+	ROW("Elu"),
+	ROW("Selu"),
+	ROW("Celu"),
+	ROW("Sigmoid"),
+	ROW("HardSigmoid"),
+	ROW("HardSwish"),
+	ROW("Swish"),
+	ROW("Softplus"),
+	ROW("Softsign"),
+	ROW("ThresholdedRelu"),
+	ROW("Gelu"),
+	ROW("Mish"),
+	ROW("Shrink"),
+	ROW("Not"),
+	ROW("BitwiseNot"),
+	ROW("Affine"),
+	ROW("ScaledTanh"),
+	ROW("ParametricSoftplus"),
+	ROW("Scale"),
+	ROW("com.microsoft::Gelu"),
 	ROW("com.microsoft::QuickGelu"),
 	{.op = "Clip", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = inplace_reshape, .run = clip_run},
 	{.op = "IsNaN", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = is_nan_run},

@@ -15,9 +15,9 @@
 #endif
 
 enum {
-	GRAIN = 32 << 10,     /* elements of cheap work worth a thread */
+	GRAIN = 32 << 10,      /* elements of cheap work worth a thread */
 	GRAIN_HEAVY = 4 << 10, /* of exp and its like */
-	BLOCK = 1024,	      /* elements converted at once */
+	BLOCK = 1024,	       /* elements converted at once */
 };
 
 /* Bytes of one element of a type of at least eight bits. */
@@ -32,7 +32,8 @@ static inline int64_t physical_count(const struct tensor *t)
 	size_t bytes;
 	enum dtype d = tensor_dtype(t);
 
-	if (t->layout == LAYOUT_ROW || dtype_bits(d) < 8 || !tensor_bytes(d, &t->shape, t->layout, &bytes))
+	if (t->layout == LAYOUT_ROW || dtype_bits(d) < 8 ||
+	    !tensor_bytes(d, &t->shape, t->layout, &bytes))
 		return tensor_count(t);
 	return (int64_t)bytes / elem_size(d);
 }

@@ -35,6 +35,7 @@ typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vm __attribute__((vector_size(16)));
 #endif
 typedef int32_t vi __attribute__((vector_size(4 * VW)));
+typedef uint32_t vu __attribute__((vector_size(4 * VW))); /* wraps */
 
 static inline vf v_load(const float *p)
 {
@@ -48,72 +49,234 @@ static inline void v_store(float *p, vf v)
 }
 
 #if SIMD_LEVEL == 4
-static inline vf v_set(float c) { return _mm512_set1_ps(c); }
-static inline vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vf v_set(float c)
+{
+	return _mm512_set1_ps(c);
+}
+static inline vf v_fma(vf a, vf b, vf c)
+{
+	return _mm512_fmadd_ps(a, b, c);
+}
 /* the second where either is NaN */
-static inline vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
-static inline vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
-static inline vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+static inline vf v_min(vf a, vf b)
+{
+	return _mm512_min_ps(a, b);
+}
+static inline vf v_max(vf a, vf b)
+{
+	return _mm512_max_ps(a, b);
+}
+static inline vf v_sqrt(vf a)
+{
+	return _mm512_sqrt_ps(a);
+}
 #define v_roundto(a, mode) _mm512_roundscale_ps((a), (mode))
-static inline vi v_toi(vf a) { return (vi)_mm512_cvtps_epi32(a); }
-static inline vf v_tof(vi a) { return _mm512_cvtepi32_ps((__m512i)a); }
-static inline vm v_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
-static inline vm v_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
-static inline vm v_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
-static inline vm v_isnan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
-static inline vf v_sel(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
-static inline vm v_or(vm a, vm b) { return a | b; }
-static inline int v_any(vm m) { return m != 0; }
+static inline vi v_toi(vf a)
+{
+	return (vi)_mm512_cvtps_epi32(a);
+}
+static inline vf v_tof(vi a)
+{
+	return _mm512_cvtepi32_ps((__m512i)a);
+}
+static inline vm v_lt(vf a, vf b)
+{
+	return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+static inline vm v_le(vf a, vf b)
+{
+	return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+}
+static inline vm v_eq(vf a, vf b)
+{
+	return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+}
+static inline vm v_isnan(vf a)
+{
+	return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+}
+static inline vf v_sel(vm m, vf a, vf b)
+{
+	return _mm512_mask_blend_ps(m, b, a);
+}
+static inline vm v_or(vm a, vm b)
+{
+	return a | b;
+}
+static inline int v_any(vm m)
+{
+	return m != 0;
+}
 #elif SIMD_LEVEL == 3
-static inline vf v_set(float c) { return _mm256_set1_ps(c); }
-static inline vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
-static inline vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
-static inline vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+static inline vf v_set(float c)
+{
+	return _mm256_set1_ps(c);
+}
+static inline vf v_fma(vf a, vf b, vf c)
+{
+	return _mm256_fmadd_ps(a, b, c);
+}
+static inline vf v_min(vf a, vf b)
+{
+	return _mm256_min_ps(a, b);
+}
+static inline vf v_max(vf a, vf b)
+{
+	return _mm256_max_ps(a, b);
+}
+static inline vf v_sqrt(vf a)
+{
+	return _mm256_sqrt_ps(a);
+}
 #define v_roundto(a, mode) _mm256_round_ps((a), (mode))
-static inline vi v_toi(vf a) { return (vi)_mm256_cvtps_epi32(a); }
-static inline vf v_tof(vi a) { return _mm256_cvtepi32_ps((__m256i)a); }
-static inline vm v_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
-static inline vm v_le(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
-static inline vm v_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
-static inline vm v_isnan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
-static inline vf v_sel(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
-static inline vm v_or(vm a, vm b) { return _mm256_or_ps(a, b); }
-static inline int v_any(vm m) { return _mm256_movemask_ps(m) != 0; }
+static inline vi v_toi(vf a)
+{
+	return (vi)_mm256_cvtps_epi32(a);
+}
+static inline vf v_tof(vi a)
+{
+	return _mm256_cvtepi32_ps((__m256i)a);
+}
+static inline vm v_lt(vf a, vf b)
+{
+	return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+static inline vm v_le(vf a, vf b)
+{
+	return _mm256_cmp_ps(a, b, _CMP_LE_OQ);
+}
+static inline vm v_eq(vf a, vf b)
+{
+	return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
+}
+static inline vm v_isnan(vf a)
+{
+	return _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
+}
+static inline vf v_sel(vm m, vf a, vf b)
+{
+	return _mm256_blendv_ps(b, a, m);
+}
+static inline vm v_or(vm a, vm b)
+{
+	return _mm256_or_ps(a, b);
+}
+static inline int v_any(vm m)
+{
+	return _mm256_movemask_ps(m) != 0;
+}
 #else
-static inline vf v_set(float c) { return (vf){c, c, c, c}; }
-static inline vf v_fma(vf a, vf b, vf c) { return a * b + c; }
-static inline vm v_lt(vf a, vf b) { return (vm)(a < b); }
-static inline vm v_le(vf a, vf b) { return (vm)(a <= b); }
-static inline vm v_eq(vf a, vf b) { return (vm)(a == b); }
-static inline vm v_isnan(vf a) { return (vm)(a != a); }
-static inline vf v_sel(vm m, vf a, vf b) { return (vf)(((vi)a & m) | ((vi)b & ~m)); }
-static inline vm v_or(vm a, vm b) { return a | b; }
-static inline int v_any(vm m) { return (m[0] | m[1] | m[2] | m[3]) != 0; }
+static inline vf v_set(float c)
+{
+	return (vf){c, c, c, c};
+}
+static inline vf v_fma(vf a, vf b, vf c)
+{
+	return a * b + c;
+}
+static inline vm v_lt(vf a, vf b)
+{
+	return (vm)(a < b);
+}
+static inline vm v_le(vf a, vf b)
+{
+	return (vm)(a <= b);
+}
+static inline vm v_eq(vf a, vf b)
+{
+	return (vm)(a == b);
+}
+static inline vm v_isnan(vf a)
+{
+	return (vm)(a != a);
+}
+static inline vf v_sel(vm m, vf a, vf b)
+{
+	return (vf)(((vi)a & m) | ((vi)b & ~m));
+}
+static inline vm v_or(vm a, vm b)
+{
+	return a | b;
+}
+static inline int v_any(vm m)
+{
+	return (m[0] | m[1] | m[2] | m[3]) != 0;
+}
 #if SIMD_LEVEL == 2
-static inline vf v_min(vf a, vf b) { return (vf)_mm_min_ps((__m128)a, (__m128)b); }
-static inline vf v_max(vf a, vf b) { return (vf)_mm_max_ps((__m128)a, (__m128)b); }
-static inline vf v_sqrt(vf a) { return (vf)_mm_sqrt_ps((__m128)a); }
+static inline vf v_min(vf a, vf b)
+{
+	return (vf)_mm_min_ps((__m128)a, (__m128)b);
+}
+static inline vf v_max(vf a, vf b)
+{
+	return (vf)_mm_max_ps((__m128)a, (__m128)b);
+}
+static inline vf v_sqrt(vf a)
+{
+	return (vf)_mm_sqrt_ps((__m128)a);
+}
 #define v_roundto(a, mode) ((vf)_mm_round_ps((__m128)(a), (mode)))
-static inline vi v_toi(vf a) { return (vi)_mm_cvtps_epi32((__m128)a); }
-static inline vf v_tof(vi a) { return (vf)_mm_cvtepi32_ps((__m128i)a); }
+static inline vi v_toi(vf a)
+{
+	return (vi)_mm_cvtps_epi32((__m128)a);
+}
+static inline vf v_tof(vi a)
+{
+	return (vf)_mm_cvtepi32_ps((__m128i)a);
+}
 #else
-static inline vf v_min(vf a, vf b) { return v_sel(v_lt(a, b), a, b); }
-static inline vf v_max(vf a, vf b) { return v_sel(v_lt(b, a), a, b); }
-static inline vf v_sqrt(vf a) { return (vf){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])}; }
-static inline vf v_rint(vf a) { return (vf){rintf(a[0]), rintf(a[1]), rintf(a[2]), rintf(a[3])}; }
-static inline vf v_floor(vf a) { return (vf){floorf(a[0]), floorf(a[1]), floorf(a[2]), floorf(a[3])}; }
-static inline vf v_ceil(vf a) { return (vf){ceilf(a[0]), ceilf(a[1]), ceilf(a[2]), ceilf(a[3])}; }
-static inline int32_t v_toi1(float a) { return a > -2e9f && a < 2e9f ? (int32_t)rintf(a) : INT32_MIN; }
-static inline vi v_toi(vf a) { return (vi){v_toi1(a[0]), v_toi1(a[1]), v_toi1(a[2]), v_toi1(a[3])}; }
-static inline vf v_tof(vi a) { return (vf){(float)a[0], (float)a[1], (float)a[2], (float)a[3]}; }
+static inline vf v_min(vf a, vf b)
+{
+	return v_sel(v_lt(a, b), a, b);
+}
+static inline vf v_max(vf a, vf b)
+{
+	return v_sel(v_lt(b, a), a, b);
+}
+static inline vf v_sqrt(vf a)
+{
+	return (vf){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
+}
+static inline vf v_rint(vf a)
+{
+	return (vf){rintf(a[0]), rintf(a[1]), rintf(a[2]), rintf(a[3])};
+}
+static inline vf v_floor(vf a)
+{
+	return (vf){floorf(a[0]), floorf(a[1]), floorf(a[2]), floorf(a[3])};
+}
+static inline vf v_ceil(vf a)
+{
+	return (vf){ceilf(a[0]), ceilf(a[1]), ceilf(a[2]), ceilf(a[3])};
+}
+static inline int32_t v_toi1(float a)
+{
+	return a > -2e9f && a < 2e9f ? (int32_t)rintf(a) : INT32_MIN;
+}
+static inline vi v_toi(vf a)
+{
+	return (vi){v_toi1(a[0]), v_toi1(a[1]), v_toi1(a[2]), v_toi1(a[3])};
+}
+static inline vf v_tof(vi a)
+{
+	return (vf){(float)a[0], (float)a[1], (float)a[2], (float)a[3]};
+}
 #endif
 #endif
 
 #if SIMD_LEVEL >= 2
-static inline vf v_rint(vf a) { return v_roundto(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-static inline vf v_floor(vf a) { return v_roundto(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-static inline vf v_ceil(vf a) { return v_roundto(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+static inline vf v_rint(vf a)
+{
+	return v_roundto(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline vf v_floor(vf a)
+{
+	return v_roundto(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+static inline vf v_ceil(vf a)
+{
+	return v_roundto(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
 #endif
 
 /* n < VW elements, `fill` in the other lanes; and the first n lanes. */
@@ -169,7 +332,7 @@ static inline vf v_copysign(vf mag, vf sign)
 /* 2^n for n in -126..127 */
 static inline vf v_pow2(vi n)
 {
-	return (vf)((n + 127) << 23);
+	return (vf)(((vu)n + 127u) << 23);
 }
 
 /* r - ln 2 of exp's argument: *n whole, |r| <= ln 2 / 2; x within -150..150 */
@@ -215,8 +378,9 @@ static inline vf v_expm1_neg(vf x)
 /* log of a positive normal number */
 static inline vf v_log_normal(vf x, vf e0)
 {
-	vi i = (vi)x, e = (i - 0x3f3504f3) >> 23; /* mantissa in sqrt(1/2) .. sqrt(2) */
-	vf f = (vf)(i - (e << 23)) - v_set(1.0f), z = f * f, n = v_tof(e) + e0;
+	vu i = (vu)x;
+	vi e = (vi)(i - 0x3f3504f3u) >> 23; /* mantissa in sqrt(1/2) .. sqrt(2) */
+	vf f = (vf)(i - ((vu)e << 23)) - v_set(1.0f), z = f * f, n = v_tof(e) + e0;
 	vf p = v_set(-7.63745829e-2f);
 	p = v_fma(p, f, v_set(0.127647385f));
 	p = v_fma(p, f, v_set(-0.13160409f));
@@ -232,7 +396,8 @@ static inline vf v_log_normal(vf x, vf e0)
 static inline vf v_log(vf x)
 {
 	vm tiny = v_lt(x, v_set(1.17549435e-38f));
-	vf r = v_log_normal(v_sel(tiny, x * v_set(8388608.0f), x), v_sel(tiny, v_set(-23.0f), v_set(0)));
+	vf r = v_log_normal(v_sel(tiny, x * v_set(8388608.0f), x),
+			    v_sel(tiny, v_set(-23.0f), v_set(0)));
 	r = v_sel(v_eq(x, v_set(INFINITY)), x, r);
 	r = v_sel(v_eq(x, v_set(0)), v_set(-INFINITY), r);
 	r = v_sel(v_lt(x, v_set(0)), v_set(NAN), r);
@@ -334,7 +499,7 @@ static inline vf v_swish(vf x, vf alpha)
 static inline vf v_sincos(vf x, int add)
 {
 	vf n = v_rint(x * v_set(0.636619772f));
-	vi q = v_toi(n) + add;
+	vu q = (vu)v_toi(n) + (vu)v_seti(add);
 	vf r = v_fma(n, v_set(-1.5703125f), x);
 	r = v_fma(n, v_set(-4.83751297e-4f), r);
 	r = v_fma(n, v_set(-7.54979013e-8f), r);
@@ -345,8 +510,8 @@ static inline vf v_sincos(vf x, int add)
 	vf b = v_fma(v_set(2.44327421e-5f), s, v_set(-1.38873118e-3f));
 	b = v_fma(b, s, v_set(4.16666456e-2f));
 	b = v_fma(b * s, s, v_fma(s, v_set(-0.5f), v_set(1.0f)));
-	vi odd = -(q & 1), sign = (q & 2) << 30;
-	vi bits = ((vi)b & odd) | ((vi)a & ~odd);
+	vu odd = 0u - (q & 1u), sign = (q & 2u) << 30;
+	vu bits = ((vu)b & odd) | ((vu)a & ~odd);
 	return (vf)(bits ^ sign);
 }
 
@@ -450,8 +615,14 @@ static inline vf v_atanh(vf x)
 
 /* Sum and greatest of the lanes (no NaN among them). */
 #if SIMD_LEVEL == 4
-static inline float v_hsum(vf v) { return _mm512_reduce_add_ps(v); }
-static inline float v_hmax(vf v) { return _mm512_reduce_max_ps(v); }
+static inline float v_hsum(vf v)
+{
+	return _mm512_reduce_add_ps(v);
+}
+static inline float v_hmax(vf v)
+{
+	return _mm512_reduce_max_ps(v);
+}
 #elif SIMD_LEVEL == 3
 static inline float v_hsum(vf v)
 {
@@ -466,7 +637,10 @@ static inline float v_hmax(vf v)
 	return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
 }
 #else
-static inline float v_hsum(vf v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+static inline float v_hsum(vf v)
+{
+	return (v[0] + v[2]) + (v[1] + v[3]);
+}
 static inline float v_hmax(vf v)
 {
 	float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];

@@ -26,25 +26,32 @@ static const struct slot many_out[] = {SLOT("result", "T", T_NUMERIC_BF), SLOT_E
 static const struct slot prelu_in[] = {SLOT("X", "T", T_FLOATS_BF | T_WIDE),
 				       SLOT("slope", "T", T_FLOATS_BF | T_WIDE), SLOT_END};
 static const struct slot prelu_out[] = {SLOT("Y", "T", T_FLOATS_BF | T_WIDE), SLOT_END};
-static const struct slot where_in[] = {SLOT("condition", NULL, T_BOOL), SLOT("X", "T", T_ALL_OLD | T_BF16),
+static const struct slot where_in[] = {SLOT("condition", NULL, T_BOOL),
+				       SLOT("X", "T", T_ALL_OLD | T_BF16),
 				       SLOT("Y", "T", T_ALL_OLD | T_BF16), SLOT_END};
 static const struct slot where_9_in[] = {SLOT("condition", NULL, T_BOOL), SLOT("X", "T", T_ALL_OLD),
 					 SLOT("Y", "T", T_ALL_OLD), SLOT_END};
 static const struct slot where_out[] = {SLOT("output", "T", T_ALL_OLD | T_BF16), SLOT_END};
-static const struct slot swiglu_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF), SLOT_END};
+static const struct slot swiglu_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF),
+					SLOT_END};
 static const struct slot swiglu_out[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot ms_bias_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot ms_fast_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT_OPT("bias", "T", T_FLOATS_BF),
+static const struct slot ms_bias_in[] = {SLOT("A", "T", T_FLOATS_BF), SLOT("B", "T", T_FLOATS_BF),
 					 SLOT_END};
+static const struct slot ms_fast_in[] = {SLOT("X", "T", T_FLOATS_BF),
+					 SLOT_OPT("bias", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot ms_add_in[] = {SLOT("X", "T", T_FLOATS_BF), SLOT("bias", "T", T_FLOATS_BF),
 					SLOT("skip", "T", T_FLOATS_BF), SLOT_END};
 
 static const struct field mod_attrs[] = {
-	FIELD(struct mod, fmod, F_INT, "0", "1: the result has the dividend's sign, as C's fmod"), {0}};
-static const struct field shift_attrs[] = {
-	{.name = "direction", .type = F_ENUM, .off = offsetof(struct bit_shift, direction),
-	 .choices = "LEFT|RIGHT", .flags = FIELD_REQUIRED, .help = "direction"},
+	FIELD(struct mod, fmod, F_INT, "0", "1: the result has the dividend's sign, as C's fmod"),
 	{0}};
+static const struct field shift_attrs[] = {{.name = "direction",
+					    .type = F_ENUM,
+					    .off = offsetof(struct bit_shift, direction),
+					    .choices = "LEFT|RIGHT",
+					    .flags = FIELD_REQUIRED,
+					    .help = "direction"},
+					   {0}};
 static const struct field swiglu_attrs[] = {
 	FIELD(struct alpha, alpha, F_FLOAT, "1", "factor in the sigmoid"), {0}};
 
@@ -87,8 +94,8 @@ static int upgrade_broadcast(struct edit *e)
 	if (!old->broadcast || axis == INT_ABSENT)
 		return 0;
 	if (ra < 0 || rb < 0)
-		return edit_fail(e, E_OP_UNSUPPORTED, "inputs of known rank to broadcast along axis",
-				 "an unknown rank");
+		return edit_fail(e, E_OP_UNSUPPORTED,
+				 "inputs of known rank to broadcast along axis", "an unknown rank");
 	if (axis < 0)
 		axis += ra;
 	if (axis < 0 || axis + rb > ra)
@@ -138,7 +145,8 @@ static int infer_swiglu(struct infer *c)
 	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1);
 
 	if (shape_known(&a) && shape_known(&b) && !shape_equal(&a, &b))
-		return infer_fail(c, E_SHAPE, 1, "the shape of A", shape_str(&c->diag->arena, &b, NULL));
+		return infer_fail(c, E_SHAPE, 1, "the shape of A",
+				  shape_str(&c->diag->arena, &b, NULL));
 	return infer_same(c);
 }
 
@@ -157,27 +165,46 @@ static int infer_bias_split_gelu(struct infer *c)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD(name_, since_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 #define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
 #define ARITH(name_, flags_)                                                                       \
-	{.name = (name_), .since = 14, .in = ab, .out = out_c, .types = T_NUMERIC_BF,              \
-	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE | (flags_)},                            \
+	{.name = (name_),                                                                          \
+	 .since = 14,                                                                              \
+	 .in = ab,                                                                                 \
+	 .out = out_c,                                                                             \
+	 .types = T_NUMERIC_BF,                                                                    \
+	 .infer = infer_broadcast,                                                                 \
+	 .flags = OP_ELEMENTWISE | (flags_)},                                                      \
 		OLD(name_, 13, T_FLOATS_BF | T_WIDE), OLD(name_, 7, T_FLOATS | T_WIDE),            \
-		{.name = (name_), .since = 6, .in = ab, .out = out_c, .types = T_FLOATS | T_WIDE,  \
-		 ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast},    \
+		{.name = (name_),                                                                  \
+		 .since = 6,                                                                       \
+		 .in = ab,                                                                         \
+		 .out = out_c,                                                                     \
+		 .types = T_FLOATS | T_WIDE,                                                       \
+		 ATTRS(broadcast_6_attrs, struct old_broadcast),                                   \
+		 .upgrade = upgrade_broadcast},                                                    \
 	{                                                                                          \
 		.name = (name_), .since = 1, .in = ab, .out = out_c, .types = T_FLOATS,            \
 		ATTRS(broadcast_1_attrs, struct old_broadcast), .upgrade = upgrade_broadcast       \
 	}
 #define COMPARE(name_, since_, types_, flags_)                                                     \
-	{.name = (name_), .since = (since_), .in = ab, .out = out_bool, .types = (types_),         \
-	 .infer = infer_broadcast_bool, .flags = OP_ELEMENTWISE | (flags_)}
+	{                                                                                          \
+		.name = (name_), .since = (since_), .in = ab, .out = out_bool, .types = (types_),  \
+		.infer = infer_broadcast_bool, .flags = OP_ELEMENTWISE | (flags_)                  \
+	}
 #define COMPARE_1(name_, types_)                                                                   \
-	{.name = (name_), .since = 1, .in = ab, .out = out_bool, .types = (types_),                \
-	 ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast}
+	{                                                                                          \
+		.name = (name_), .since = 1, .in = ab, .out = out_bool, .types = (types_),         \
+		ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast       \
+	}
 #define MANY(name_, types_)                                                                        \
-	{.name = (name_), .since = 13, .in = data, .out = many_out, .types = (types_),             \
-	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE}
+	{                                                                                          \
+		.name = (name_), .since = 13, .in = data, .out = many_out, .types = (types_),      \
+		.infer = infer_broadcast, .flags = OP_ELEMENTWISE                                  \
+	}
 #define MANY_OLD(name_)                                                                            \
 	OLD(name_, 8, T_FLOATS), OLD(name_, 6, T_FLOATS),                                          \
 	{                                                                                          \
@@ -185,28 +212,48 @@ static int infer_bias_split_gelu(struct infer *c)
 		ATTRS(upgrade_consumed_attrs, struct no_params), .upgrade = upgrade_prefix         \
 	}
 #define BITWISE(name_)                                                                             \
-	{.name = (name_), .since = 18, .in = ab, .out = out_c, .types = T_INTS,                    \
-	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE | OP_COMMUTATIVE}
-#define MICROSOFT(name_, in_, infer_)                                                              \
-	{.name = (name_), .domain = "com.microsoft", .since = 1, .in = (in_), .out = swiglu_out,   \
-	 .types = T_FLOATS_BF, .infer = (infer_), .flags = OP_ELEMENTWISE}
+	{                                                                                          \
+		.name = (name_), .since = 18, .in = ab, .out = out_c, .types = T_INTS,             \
+		.infer = infer_broadcast, .flags = OP_ELEMENTWISE | OP_COMMUTATIVE                 \
+	}
+#define MICROSOFT(name_, in_, infer_)                                                               \
+	{                                                                                           \
+		.name = (name_), .domain = "com.microsoft", .since = 1, .in = (in_),                \
+		.out = swiglu_out, .types = T_FLOATS_BF, .infer = (infer_), .flags = OP_ELEMENTWISE \
+	}
 
 const struct op ops_binary[] = {
 	ARITH("Add", OP_COMMUTATIVE),
 	ARITH("Sub", 0),
 	ARITH("Mul", OP_COMMUTATIVE),
 	ARITH("Div", 0),
-	{.name = "Mod", .since = 28, .in = ab, .out = out_c, .types = T_NUMERIC_BF,
-	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE, ATTRS(mod_attrs, struct mod)},
+	{.name = "Mod",
+	 .since = 28,
+	 .in = ab,
+	 .out = out_c,
+	 .types = T_NUMERIC_BF,
+	 .infer = infer_broadcast,
+	 .flags = OP_ELEMENTWISE,
+	 ATTRS(mod_attrs, struct mod)},
 	OLD("Mod", 13, T_NUMERIC_BF),
 	OLD("Mod", 10, T_NUMERIC),
-	{.name = "Pow", .since = 15, .in = pow_in, .out = out_c, .types = T_FLOATS_BF | T_I32 | T_I64,
-	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE},
+	{.name = "Pow",
+	 .since = 15,
+	 .in = pow_in,
+	 .out = out_c,
+	 .types = T_FLOATS_BF | T_I32 | T_I64,
+	 .infer = infer_broadcast,
+	 .flags = OP_ELEMENTWISE},
 	{.name = "Pow", .since = 13, .in = pow_13_in, .types = T_FLOATS_BF | T_I32 | T_I64},
 	{.name = "Pow", .since = 12, .in = pow_13_in, .types = T_FLOATS | T_I32 | T_I64},
 	{.name = "Pow", .since = 7, .in = pow_7_in, .types = T_FLOATS},
-	{.name = "Pow", .since = 1, .in = pow_7_in, .out = out_c, .types = T_FLOATS,
-	 ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast},
+	{.name = "Pow",
+	 .since = 1,
+	 .in = pow_7_in,
+	 .out = out_c,
+	 .types = T_FLOATS,
+	 ATTRS(broadcast_6_attrs, struct old_broadcast),
+	 .upgrade = upgrade_broadcast},
 	MANY("Max", T_NUMERIC_BF),
 	OLD("Max", 12, T_NUMERIC),
 	MANY_OLD("Max"),
@@ -240,28 +287,63 @@ const struct op ops_binary[] = {
 	COMPARE_1("Less", T_FLOATS),
 	COMPARE("LessOrEqual", 16, T_NUMERIC_BF, 0),
 	OLD("LessOrEqual", 12, T_NUMERIC),
-	{.name = "BitShift", .since = 28, .in = xy, .out = out_z, .types = T_INTS,
-	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE, ATTRS(shift_attrs, struct bit_shift)},
+	{.name = "BitShift",
+	 .since = 28,
+	 .in = xy,
+	 .out = out_z,
+	 .types = T_INTS,
+	 .infer = infer_broadcast,
+	 .flags = OP_ELEMENTWISE,
+	 ATTRS(shift_attrs, struct bit_shift)},
 	OLD("BitShift", 11, T_UNSIGNED),
 	BITWISE("BitwiseAnd"),
 	BITWISE("BitwiseOr"),
 	BITWISE("BitwiseXor"),
-	{.name = "Where", .since = 16, .in = where_in, .out = where_out,
-	 .infer = infer_broadcast, .flags = OP_ELEMENTWISE},
+	{.name = "Where",
+	 .since = 16,
+	 .in = where_in,
+	 .out = where_out,
+	 .infer = infer_broadcast,
+	 .flags = OP_ELEMENTWISE},
 	{.name = "Where", .since = 9, .in = where_9_in},
-	{.name = "PRelu", .since = 16, .in = prelu_in, .out = prelu_out, .types = T_FLOATS_BF | T_WIDE,
-	 .infer = infer_prelu, .flags = OP_ELEMENTWISE},
+	{.name = "PRelu",
+	 .since = 16,
+	 .in = prelu_in,
+	 .out = prelu_out,
+	 .types = T_FLOATS_BF | T_WIDE,
+	 .infer = infer_prelu,
+	 .flags = OP_ELEMENTWISE},
 	OLD("PRelu", 9, T_FLOATS | T_WIDE),
 	OLD("PRelu", 7, T_FLOATS),
-	{.name = "PRelu", .since = 6, .in = prelu_in, .out = prelu_out, .types = T_FLOATS,
+	{.name = "PRelu",
+	 .since = 6,
+	 .in = prelu_in,
+	 .out = prelu_out,
+	 .types = T_FLOATS,
 	 .upgrade = upgrade_prelu},
-	{.name = "PRelu", .since = 1, .in = prelu_in, .out = prelu_out, .types = T_FLOATS,
-	 ATTRS(upgrade_consumed_attrs, struct no_params), .upgrade = upgrade_prelu},
-	{.name = "SwiGLU", .since = 28, .in = swiglu_in, .out = swiglu_out, .types = T_FLOATS_BF,
-	 .infer = infer_swiglu, .flags = OP_ELEMENTWISE, ATTRS(swiglu_attrs, struct alpha)},
+	{.name = "PRelu",
+	 .since = 1,
+	 .in = prelu_in,
+	 .out = prelu_out,
+	 .types = T_FLOATS,
+	 ATTRS(upgrade_consumed_attrs, struct no_params),
+	 .upgrade = upgrade_prelu},
+	{.name = "SwiGLU",
+	 .since = 28,
+	 .in = swiglu_in,
+	 .out = swiglu_out,
+	 .types = T_FLOATS_BF,
+	 .infer = infer_swiglu,
+	 .flags = OP_ELEMENTWISE,
+	 ATTRS(swiglu_attrs, struct alpha)},
 	MICROSOFT("BiasGelu", ms_bias_in, infer_broadcast),
 	MICROSOFT("FastGelu", ms_fast_in, infer_broadcast),
 	MICROSOFT("BiasAdd", ms_add_in, infer_same),
-	{.name = "BiasSplitGelu", .domain = "com.microsoft", .since = 1, .in = ms_bias_in,
-	 .out = swiglu_out, .types = T_FLOATS_BF, .infer = infer_bias_split_gelu},
+	{.name = "BiasSplitGelu",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = ms_bias_in,
+	 .out = swiglu_out,
+	 .types = T_FLOATS_BF,
+	 .infer = infer_bias_split_gelu},
 	{0}};

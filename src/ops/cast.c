@@ -18,22 +18,26 @@
 
 static const struct slot cast_in[] = {SLOT("input", "T", T_CAST), SLOT_END};
 static const struct slot cast_out[] = {SLOT("output", NULL, T_CAST), SLOT_END};
-static const struct slot like_in[] = {SLOT("input", "T", T_CAST), SLOT("target_type", "T2", T_CAST), SLOT_END};
+static const struct slot like_in[] = {SLOT("input", "T", T_CAST), SLOT("target_type", "T2", T_CAST),
+				      SLOT_END};
 static const struct slot like_out[] = {SLOT("output", "T2", T_CAST), SLOT_END};
 
 #define ROUND(in_)                                                                                 \
-	{.name = "round_mode", .type = F_ENUM, .off = offsetof(in_, round_mode), .def = "up",     \
-	 .choices = "up|down|nearest", .help = "how powers of two (float8e8m0) are rounded"}
+	{                                                                                          \
+		.name = "round_mode", .type = F_ENUM, .off = offsetof(in_, round_mode),            \
+		.def = "up", .choices = "up|down|nearest",                                         \
+		.help = "how powers of two (float8e8m0) are rounded"                               \
+	}
 
 static const struct field cast_attrs[] = {
 	FIELD_REQ(struct cast, to, F_INT, "element type of the output"),
 	FIELD(struct cast, saturate, F_INT, "1", "float8: what is too large becomes the largest"),
 	ROUND(struct cast),
 	{0}};
-static const struct field like_attrs[] = {
-	FIELD(struct cast_like, saturate, F_INT, "1", "float8: what is too large becomes the largest"),
-	ROUND(struct cast_like),
-	{0}};
+static const struct field like_attrs[] = {FIELD(struct cast_like, saturate, F_INT, "1",
+						"float8: what is too large becomes the largest"),
+					  ROUND(struct cast_like),
+					  {0}};
 
 /* Opset 1 to 5 named the type. */
 struct cast_1 {
@@ -78,27 +82,47 @@ static int infer_cast_like(struct infer *c)
 	return infer_same_as(c, infer_dtype(c, 1));
 }
 
-#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD(name_, since_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 
-const struct op ops_cast[] = {
-	{.name = "Cast", .since = 25, .in = cast_in, .out = cast_out, .types = T_CAST,
-	 .attrs = cast_attrs, .params_size = sizeof(struct cast), .infer = infer_cast,
-	 .flags = OP_ELEMENTWISE},
-	OLD("Cast", 24, T_CAST_24),
-	OLD("Cast", 23, T_CAST_23),
-	OLD("Cast", 21, T_CAST_21),
-	OLD("Cast", 19, T_CAST_19),
-	OLD("Cast", 13, T_CAST_13),
-	OLD("Cast", 9, T_CAST_9),
-	OLD("Cast", 6, T_NUMERIC | T_BOOL),
-	{.name = "Cast", .since = 1, .in = cast_in, .out = cast_out, .types = T_NUMERIC | T_BOOL,
-	 .attrs = cast_1_attrs, .params_size = sizeof(struct cast_1), .upgrade = upgrade_cast},
-	{.name = "CastLike", .since = 25, .in = like_in, .out = like_out, .types = T_CAST,
-	 .attrs = like_attrs, .params_size = sizeof(struct cast_like), .infer = infer_cast_like,
-	 .flags = OP_ELEMENTWISE},
-	OLD("CastLike", 24, T_CAST_24),
-	OLD("CastLike", 23, T_CAST_23),
-	OLD("CastLike", 21, T_CAST_21),
-	OLD("CastLike", 19, T_CAST_19),
-	OLD("CastLike", 15, T_CAST_13),
-	{0}};
+const struct op ops_cast[] = {{.name = "Cast",
+			       .since = 25,
+			       .in = cast_in,
+			       .out = cast_out,
+			       .types = T_CAST,
+			       .attrs = cast_attrs,
+			       .params_size = sizeof(struct cast),
+			       .infer = infer_cast,
+			       .flags = OP_ELEMENTWISE},
+			      OLD("Cast", 24, T_CAST_24),
+			      OLD("Cast", 23, T_CAST_23),
+			      OLD("Cast", 21, T_CAST_21),
+			      OLD("Cast", 19, T_CAST_19),
+			      OLD("Cast", 13, T_CAST_13),
+			      OLD("Cast", 9, T_CAST_9),
+			      OLD("Cast", 6, T_NUMERIC | T_BOOL),
+			      {.name = "Cast",
+			       .since = 1,
+			       .in = cast_in,
+			       .out = cast_out,
+			       .types = T_NUMERIC | T_BOOL,
+			       .attrs = cast_1_attrs,
+			       .params_size = sizeof(struct cast_1),
+			       .upgrade = upgrade_cast},
+			      {.name = "CastLike",
+			       .since = 25,
+			       .in = like_in,
+			       .out = like_out,
+			       .types = T_CAST,
+			       .attrs = like_attrs,
+			       .params_size = sizeof(struct cast_like),
+			       .infer = infer_cast_like,
+			       .flags = OP_ELEMENTWISE},
+			      OLD("CastLike", 24, T_CAST_24),
+			      OLD("CastLike", 23, T_CAST_23),
+			      OLD("CastLike", 21, T_CAST_21),
+			      OLD("CastLike", 19, T_CAST_19),
+			      OLD("CastLike", 15, T_CAST_13),
+			      {0}};

@@ -17,7 +17,8 @@ static bool is_type(int64_t t, uint64_t mask)
 
 static int bad_dtype(const struct infer *c, int64_t t)
 {
-	return infer_fail(c, E_OP_ATTRIBUTE, -1, "dtype: a type the operator makes", fmt(c->diag, "%" PRId64, t));
+	return infer_fail(c, E_OP_ATTRIBUTE, -1, "dtype: a type the operator makes",
+			  fmt(c->diag, "%" PRId64, t));
 }
 
 static int bad_dim(const struct infer *c, int slot, int64_t dim)
@@ -30,8 +31,9 @@ static int bad_dim(const struct infer *c, int slot, int64_t dim)
 #define T_OLD_CONST (T_NUMERIC | T_BOOL)
 static const struct slot cos_in[] = {SLOT("input", NULL, T_I64), SLOT_END};
 static const struct slot cos_out[] = {SLOT("output", NULL, T_ALL & ~(T_STRING | T_COMPLEX)), SLOT_END};
-static const struct field cos_attrs[] = {
-	FIELD(struct constant_of_shape, value, F_TENSOR, NULL, "one element: what fills the output"), {0}};
+static const struct field cos_attrs[] = {FIELD(struct constant_of_shape, value, F_TENSOR, NULL,
+					       "one element: what fills the output"),
+					 {0}};
 
 /* The shape that integer input i says; unknown where it is not known. */
 static int shape_from(struct infer *c, uint32_t i, struct shape *out)
@@ -72,7 +74,8 @@ static int infer_constant_of_shape(struct infer *c)
 	enum dtype t = p->value ? tensor_dtype(p->value) : DT_F32;
 	infer_set(c, 0, t, &y);
 	/* a small list of integers whose length is known */
-	if ((t == DT_I64 || t == DT_I32) && p->value && y.rank == 1 && y.dim[0] >= 0 && y.dim[0] <= MAX_RANK) {
+	if ((t == DT_I64 || t == DT_I32) && p->value && y.rank == 1 && y.dim[0] >= 0 &&
+	    y.dim[0] <= MAX_RANK) {
 		struct int_list l = {.n = (int)y.dim[0], .exact = true};
 		for (int i = 0; i < l.n; i++)
 			l.v[i] = elem_i64(t, p->value->data, 0);
@@ -108,7 +111,8 @@ static int infer_constant_fill(struct infer *c)
 	}
 	for (int64_t i = 0; i < p->extra_shape.n && y.rank >= 0; i++) {
 		if (y.rank >= MAX_RANK)
-			return infer_fail(c, E_RANK, -1, fmt(c->diag, "rank up to %d", MAX_RANK), "more");
+			return infer_fail(c, E_RANK, -1, fmt(c->diag, "rank up to %d", MAX_RANK),
+					  "more");
 		y.dim[y.rank++] = p->extra_shape.v[i];
 	}
 	infer_set(c, 0, (enum dtype)p->dtype, &y);
@@ -151,7 +155,8 @@ static const struct field range_attrs[] = {
 __extension__ typedef __int128 wide;
 
 /* Elements of start, start + delta, ... below limit; -1 where that is no number. */
-static int64_t range_length(const struct tensor *start, const struct tensor *limit, const struct tensor *delta)
+static int64_t range_length(const struct tensor *start, const struct tensor *limit,
+			    const struct tensor *delta)
 {
 	enum dtype t = tensor_dtype(start);
 
@@ -165,7 +170,8 @@ static int64_t range_length(const struct tensor *start, const struct tensor *lim
 		wide n = (span + d + (d > 0 ? -1 : 1)) / d;
 		return n > INT64_MAX ? -1 : (int64_t)n;
 	}
-	double n = ceil((elem_f64(t, limit->data, 0) - elem_f64(t, start->data, 0)) / elem_f64(t, delta->data, 0));
+	double n = ceil((elem_f64(t, limit->data, 0) - elem_f64(t, start->data, 0)) /
+			elem_f64(t, delta->data, 0));
 	if (isnan(n) || n > 0x1p62)
 		return -1;
 	return n > 0 ? (int64_t)n : 0;
@@ -187,7 +193,8 @@ static int infer_range(struct infer *c)
 	if (all) {
 		y.dim[0] = range_length(v[0], v[1], v[2]);
 		if (y.dim[0] < 0)
-			return infer_fail(c, E_VALUE, 2, "a delta that reaches the limit", "0 or not a number");
+			return infer_fail(c, E_VALUE, 2, "a delta that reaches the limit",
+					  "0 or not a number");
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);
 	return 0;
@@ -200,10 +207,13 @@ static const struct slot random_out[] = {SLOT("output", "T", T_FB), SLOT_END};
 static const struct slot like_in[] = {SLOT("input", "T", T_ALL_OLD | T_BF16), SLOT_END};
 static const struct slot like_out[] = {SLOT("output", NULL, T_FB), SLOT_END};
 
-#define SEED(type_) FIELD(type_, seed, F_FLOAT, NULL, "of the random numbers; absent: new ones each time")
+#define SEED(type_)                                                                                \
+	FIELD(type_, seed, F_FLOAT, NULL, "of the random numbers; absent: new ones each time")
 #define RANDOM_FIELD(name_, member_, def_, help_)                                                  \
-	{.name = (name_), .type = F_FLOAT, .off = offsetof(struct random, member_), .def = (def_), \
-	 .help = (help_)}
+	{                                                                                          \
+		.name = (name_), .type = F_FLOAT, .off = offsetof(struct random, member_),         \
+		.def = (def_), .help = (help_)                                                     \
+	}
 #define NORMAL_FIELDS                                                                              \
 	RANDOM_FIELD("mean", a, "0", "mean"), RANDOM_FIELD("scale", b, "1", "standard deviation"), \
 		SEED(struct random)
@@ -228,7 +238,8 @@ static int infer_random(struct infer *c)
 	if (!is_type(p->dtype, T_FB))
 		return bad_dtype(c, p->dtype);
 	if (p->shape.n < 0 || p->shape.n > MAX_RANK)
-		return infer_fail(c, E_RANK, -1, fmt(c->diag, "a shape of rank up to %d", MAX_RANK), "another");
+		return infer_fail(c, E_RANK, -1, fmt(c->diag, "a shape of rank up to %d", MAX_RANK),
+				  "another");
 	y = shape_of((int)p->shape.n, p->shape.v);
 	for (int i = 0; i < y.rank; i++)
 		if (y.dim[i] < 0)
@@ -287,41 +298,89 @@ static int infer_multinomial(struct infer *c)
 	return 0;
 }
 
-#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD(name_, since_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 #define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
 #define RANDOM(name_, in_, out_, table, infer_)                                                    \
-	{.name = (name_), .since = 22, .in = (in_), .out = (out_), ATTRS(table, struct random),    \
-	 .infer = (infer_), .flags = OP_RANDOM},                                                   \
+	{.name = (name_),                                                                          \
+	 .since = 22,                                                                              \
+	 .in = (in_),                                                                              \
+	 .out = (out_),                                                                            \
+	 ATTRS(table, struct random),                                                              \
+	 .infer = (infer_),                                                                        \
+	 .flags = OP_RANDOM},                                                                      \
 		OLD(name_, 1, T_FLOATS)
 
 const struct op ops_create[] = {
-	{.name = "ConstantOfShape", .since = 25, .in = cos_in, .out = cos_out,
-	 ATTRS(cos_attrs, struct constant_of_shape), .infer = infer_constant_of_shape},
+	{.name = "ConstantOfShape",
+	 .since = 25,
+	 .in = cos_in,
+	 .out = cos_out,
+	 ATTRS(cos_attrs, struct constant_of_shape),
+	 .infer = infer_constant_of_shape},
 	OLD("ConstantOfShape", 24, 0),
 	OLD("ConstantOfShape", 23, 0),
 	OLD("ConstantOfShape", 21, 0),
 	OLD("ConstantOfShape", 20, 0),
 	OLD("ConstantOfShape", 9, 0),
-	{.name = "ConstantFill", .since = 1, .in = fill_in, .out = fill_out,
-	 ATTRS(fill_attrs, struct constant_fill), .infer = infer_constant_fill},
-	{.name = "EyeLike", .since = 22, .in = eye_in, .out = eye_out, .types = T_EYE,
-	 ATTRS(eye_attrs, struct eye_like), .infer = infer_eye},
+	{.name = "ConstantFill",
+	 .since = 1,
+	 .in = fill_in,
+	 .out = fill_out,
+	 ATTRS(fill_attrs, struct constant_fill),
+	 .infer = infer_constant_fill},
+	{.name = "EyeLike",
+	 .since = 22,
+	 .in = eye_in,
+	 .out = eye_out,
+	 .types = T_EYE,
+	 ATTRS(eye_attrs, struct eye_like),
+	 .infer = infer_eye},
 	OLD("EyeLike", 9, T_OLD_CONST),
-	{.name = "Range", .since = 27, .in = range_in, .out = range_out, .types = T_RANGE | T_F16 | T_BF16,
-	 ATTRS(range_attrs, struct range_params), .infer = infer_range},
+	{.name = "Range",
+	 .since = 27,
+	 .in = range_in,
+	 .out = range_out,
+	 .types = T_RANGE | T_F16 | T_BF16,
+	 ATTRS(range_attrs, struct range_params),
+	 .infer = infer_range},
 	OLD("Range", 11, T_RANGE),
 	RANDOM("RandomNormal", no_in, random_out, normal_attrs, infer_random),
 	RANDOM("RandomUniform", no_in, random_out, uniform_attrs, infer_random),
-	{.name = "RandomNormalLike", .since = 22, .in = like_in, .out = like_out,
-	 ATTRS(normal_like_attrs, struct random), .infer = infer_random_like, .flags = OP_RANDOM},
+	{.name = "RandomNormalLike",
+	 .since = 22,
+	 .in = like_in,
+	 .out = like_out,
+	 ATTRS(normal_like_attrs, struct random),
+	 .infer = infer_random_like,
+	 .flags = OP_RANDOM},
 	OLD("RandomNormalLike", 1, T_ALL_OLD),
-	{.name = "RandomUniformLike", .since = 22, .in = like_in, .out = like_out,
-	 ATTRS(uniform_like_attrs, struct random), .infer = infer_random_like, .flags = OP_RANDOM},
+	{.name = "RandomUniformLike",
+	 .since = 22,
+	 .in = like_in,
+	 .out = like_out,
+	 ATTRS(uniform_like_attrs, struct random),
+	 .infer = infer_random_like,
+	 .flags = OP_RANDOM},
 	OLD("RandomUniformLike", 1, T_ALL_OLD),
-	{.name = "Bernoulli", .since = 22, .in = bernoulli_in, .out = bernoulli_out, .types = T_FB,
-	 ATTRS(bernoulli_attrs, struct bernoulli), .infer = infer_bernoulli, .flags = OP_RANDOM},
+	{.name = "Bernoulli",
+	 .since = 22,
+	 .in = bernoulli_in,
+	 .out = bernoulli_out,
+	 .types = T_FB,
+	 ATTRS(bernoulli_attrs, struct bernoulli),
+	 .infer = infer_bernoulli,
+	 .flags = OP_RANDOM},
 	OLD("Bernoulli", 15, T_FLOATS),
-	{.name = "Multinomial", .since = 22, .in = bernoulli_in, .out = multinomial_out, .types = T_FB,
-	 ATTRS(multinomial_attrs, struct multinomial), .infer = infer_multinomial, .flags = OP_RANDOM},
+	{.name = "Multinomial",
+	 .since = 22,
+	 .in = bernoulli_in,
+	 .out = multinomial_out,
+	 .types = T_FB,
+	 ATTRS(multinomial_attrs, struct multinomial),
+	 .infer = infer_multinomial,
+	 .flags = OP_RANDOM},
 	OLD("Multinomial", 7, T_FLOATS),
 	{0}};

@@ -4,16 +4,22 @@
 
 #include "ops/infer_util.h"
 
-static const struct slot nll_in[] = {SLOT("input", "T", T_FLOATS_BF), SLOT("target", "Tind", T_I32 | T_I64),
+static const struct slot nll_in[] = {SLOT("input", "T", T_FLOATS_BF),
+				     SLOT("target", "Tind", T_I32 | T_I64),
 				     SLOT_OPT("weight", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot nll_out[] = {SLOT("loss", "T", T_FLOATS_BF), SLOT_END};
-static const struct slot sce_in[] = {SLOT("scores", "T", T_FLOATS_BF), SLOT("labels", "Tind", T_I32 | T_I64),
+static const struct slot sce_in[] = {SLOT("scores", "T", T_FLOATS_BF),
+				     SLOT("labels", "Tind", T_I32 | T_I64),
 				     SLOT_OPT("weights", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot sce_out[] = {SLOT("output", "T", T_FLOATS_BF),
 				      SLOT_OPT("log_prob", "T", T_FLOATS_BF), SLOT_END};
 static const struct field attrs[] = {
-	{.name = "reduction", .type = F_ENUM, .off = offsetof(struct loss, reduction), .def = "mean",
-	 .choices = "none|sum|mean", .help = "what becomes of the single losses"},
+	{.name = "reduction",
+	 .type = F_ENUM,
+	 .off = offsetof(struct loss, reduction),
+	 .def = "mean",
+	 .choices = "none|sum|mean",
+	 .help = "what becomes of the single losses"},
 	FIELD(struct loss, ignore_index, F_INT, NULL, "class that does not count"),
 	{0}};
 
@@ -43,14 +49,27 @@ static int infer_loss(struct infer *c)
 }
 
 #define ATTRS .attrs = attrs, .params_size = sizeof(struct loss)
-#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD(name_, since_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 
-const struct op ops_loss[] = {
-	{.name = "NegativeLogLikelihoodLoss", .since = 22, .in = nll_in, .out = nll_out,
-	 .types = T_FLOATS_BF, ATTRS, .infer = infer_loss},
-	OLD("NegativeLogLikelihoodLoss", 13, T_FLOATS),
-	OLD("NegativeLogLikelihoodLoss", 12, T_FLOATS),
-	{.name = "SoftmaxCrossEntropyLoss", .since = 13, .in = sce_in, .out = sce_out,
-	 .types = T_FLOATS_BF, ATTRS, .infer = infer_loss, .flags = OP_OPTIONAL_OUT},
-	OLD("SoftmaxCrossEntropyLoss", 12, T_FLOATS),
-	{0}};
+const struct op ops_loss[] = {{.name = "NegativeLogLikelihoodLoss",
+			       .since = 22,
+			       .in = nll_in,
+			       .out = nll_out,
+			       .types = T_FLOATS_BF,
+			       ATTRS,
+			       .infer = infer_loss},
+			      OLD("NegativeLogLikelihoodLoss", 13, T_FLOATS),
+			      OLD("NegativeLogLikelihoodLoss", 12, T_FLOATS),
+			      {.name = "SoftmaxCrossEntropyLoss",
+			       .since = 13,
+			       .in = sce_in,
+			       .out = sce_out,
+			       .types = T_FLOATS_BF,
+			       ATTRS,
+			       .infer = infer_loss,
+			       .flags = OP_OPTIONAL_OUT},
+			      OLD("SoftmaxCrossEntropyLoss", 12, T_FLOATS),
+			      {0}};

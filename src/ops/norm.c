@@ -11,20 +11,25 @@
 
 /* ---- BatchNormalization ---------------------------------------------------------------------- */
 
-static const struct slot bn_in[] = {SLOT("X", "T", T_FB), SLOT("scale", "T1", T_FB), SLOT("B", "T1", T_FB),
-				    SLOT("input_mean", "T2", T_FB), SLOT("input_var", "T2", T_FB), SLOT_END};
+static const struct slot bn_in[] = {SLOT("X", "T", T_FB),	   SLOT("scale", "T1", T_FB),
+				    SLOT("B", "T1", T_FB),	   SLOT("input_mean", "T2", T_FB),
+				    SLOT("input_var", "T2", T_FB), SLOT_END};
 static const struct slot bn_out[] = {SLOT("Y", "T", T_FB), SLOT_OPT("running_mean", "T2", T_FB),
 				     SLOT_OPT("running_var", "T2", T_FB), SLOT_END};
-static const struct slot bn_14_in[] = {SLOT("X", "T", T_FB), SLOT("scale", "T", T_FB), SLOT("B", "T", T_FB),
-				       SLOT("input_mean", "U", T_FB), SLOT("input_var", "U", T_FB), SLOT_END};
+static const struct slot bn_14_in[] = {SLOT("X", "T", T_FB),	     SLOT("scale", "T", T_FB),
+				       SLOT("B", "T", T_FB),	     SLOT("input_mean", "U", T_FB),
+				       SLOT("input_var", "U", T_FB), SLOT_END};
 static const struct slot bn_14_out[] = {SLOT("Y", "T", T_FB), SLOT_OPT("running_mean", "U", T_FB),
 					SLOT_OPT("running_var", "U", T_FB), SLOT_END};
-static const struct slot bn_9_in[] = {SLOT("X", "T", T_FLOATS), SLOT("scale", "T", T_FLOATS),
-				      SLOT("B", "T", T_FLOATS), SLOT("mean", "T", T_FLOATS),
+static const struct slot bn_9_in[] = {SLOT("X", "T", T_FLOATS),	  SLOT("scale", "T", T_FLOATS),
+				      SLOT("B", "T", T_FLOATS),	  SLOT("mean", "T", T_FLOATS),
 				      SLOT("var", "T", T_FLOATS), SLOT_END};
-static const struct slot bn_9_out[] = {SLOT("Y", "T", T_FLOATS), SLOT_OPT("mean", "T", T_FLOATS),
-				       SLOT_OPT("var", "T", T_FLOATS), SLOT_OPT("saved_mean", "T", T_FLOATS),
-				       SLOT_OPT("saved_var", "T", T_FLOATS), SLOT_END};
+static const struct slot bn_9_out[] = {SLOT("Y", "T", T_FLOATS),
+				       SLOT_OPT("mean", "T", T_FLOATS),
+				       SLOT_OPT("var", "T", T_FLOATS),
+				       SLOT_OPT("saved_mean", "T", T_FLOATS),
+				       SLOT_OPT("saved_var", "T", T_FLOATS),
+				       SLOT_END};
 
 #define EPSILON(type_)	FIELD(type_, epsilon, F_FLOAT, "1e-05", "keeps the root from zero")
 #define MOMENTUM(type_) FIELD(type_, momentum, F_FLOAT, "0.9", "weight of the old running values")
@@ -41,11 +46,11 @@ struct bn_old {
 	struct ints consumed_inputs;
 };
 static const struct field bn_9_attrs[] = {EPSILON(struct bn_old), MOMENTUM(struct bn_old), {0}};
-static const struct field bn_7_attrs[] = {
-	EPSILON(struct bn_old),
-	MOMENTUM(struct bn_old),
-	FIELD(struct bn_old, spatial, F_INT, "1", "0: statistics of each element, not each channel"),
-	{0}};
+static const struct field bn_7_attrs[] = {EPSILON(struct bn_old),
+					  MOMENTUM(struct bn_old),
+					  FIELD(struct bn_old, spatial, F_INT, "1",
+						"0: statistics of each element, not each channel"),
+					  {0}};
 static const struct field bn_1_attrs[] = {
 	EPSILON(struct bn_old),
 	MOMENTUM(struct bn_old),
@@ -60,7 +65,8 @@ static int upgrade_per_element(struct edit *e, float epsilon)
 	const uint32_t *in = e->node->in;
 	uint32_t x = in[0], scale = in[1], bias = in[2], mean = in[3], var = in[4];
 	struct shape scalar = {0};
-	struct tensor *eps = tensor_new(e->graph->arena, edit_dtype(e, 4) ? edit_dtype(e, 4) : DT_F32, &scalar);
+	struct tensor *eps =
+		tensor_new(e->graph->arena, edit_dtype(e, 4) ? edit_dtype(e, 4) : DT_F32, &scalar);
 
 	elem_set_f64(tensor_dtype(eps), eps->data, 0, (double)epsilon);
 	uint32_t sum[2] = {var, graph_add_const(e->graph, "", eps)->id}, root[1], diff[2] = {x, mean};
@@ -88,7 +94,8 @@ static int upgrade_batch_norm(struct edit *e)
 	for (uint32_t i = train ? 3 : 1; i < e->node->nout; i++) {
 		const struct value *v = node_out(e->graph, e->node, i);
 		if (v && (v->nusers || v->is_output))
-			return edit_fail(e, E_OP_UNSUPPORTED, "outputs Y, mean and var", "saved_mean or saved_var");
+			return edit_fail(e, E_OP_UNSUPPORTED, "outputs Y, mean and var",
+					 "saved_mean or saved_var");
 	}
 	if (old_spatial && !old->spatial) {
 		if (train)
@@ -138,8 +145,8 @@ static int infer_batch_norm(struct infer *c)
 
 /* ---- InstanceNormalization, GroupNormalization ----------------------------------------------- */
 
-static const struct slot in_in[] = {SLOT("input", "T", T_FB), SLOT("scale", "T", T_FB), SLOT("B", "T", T_FB),
-				    SLOT_END};
+static const struct slot in_in[] = {SLOT("input", "T", T_FB), SLOT("scale", "T", T_FB),
+				    SLOT("B", "T", T_FB), SLOT_END};
 static const struct slot in_out[] = {SLOT("output", "T", T_FB), SLOT_END};
 static const struct field in_attrs[] = {EPSILON(struct epsilon), {0}};
 struct in_1 {
@@ -179,29 +186,31 @@ static int infer_group_norm(struct infer *c)
 	for (uint32_t i = 1; i < 3; i++) {
 		struct shape s = infer_shape(c, i);
 		/* of opset 18: an element a group */
-		if (s.rank == 1 && s.dim[0] >= 0 && x.rank > 1 && x.dim[1] >= 0 && s.dim[0] != x.dim[1] &&
-		    s.dim[0] != p->num_groups)
+		if (s.rank == 1 && s.dim[0] >= 0 && x.rank > 1 && x.dim[1] >= 0 &&
+		    s.dim[0] != x.dim[1] && s.dim[0] != p->num_groups)
 			return infer_fail(c, E_SHAPE, (int)i, "an element a channel",
 					  fmt(c->diag, "%" PRId64, s.dim[0]));
 	}
 	return infer_same(c);
 }
 
-static const struct slot ms_gn_in[] = {SLOT("X", "T", T_FB), SLOT("gamma", "M", T_FB), SLOT("beta", "M", T_FB),
-				       SLOT_END};
+static const struct slot ms_gn_in[] = {SLOT("X", "T", T_FB), SLOT("gamma", "M", T_FB),
+				       SLOT("beta", "M", T_FB), SLOT_END};
 static const struct slot ms_gn_out[] = {SLOT("Y", "T", T_FB), SLOT_END};
 static const struct field ms_gn_attrs[] = {
 	EPSILON(struct ms_group_norm),
 	FIELD_REQ(struct ms_group_norm, groups, F_INT, "groups that the channels fall into"),
 	FIELD_REQ(struct ms_group_norm, activation, F_INT, "1: SiLU behind it"),
-	FIELD(struct ms_group_norm, channels_last, F_INT, "1", "whether channels are the last dimension"),
+	FIELD(struct ms_group_norm, channels_last, F_INT, "1",
+	      "whether channels are the last dimension"),
 	{0}};
 
 /* ---- LayerNormalization and its like --------------------------------------------------------- */
 
-static const struct slot ln_in[] = {SLOT("X", "T", T_FB), SLOT("Scale", "T", T_FB), SLOT_OPT("B", "T", T_FB),
-				    SLOT_END};
-static const struct slot ln_out[] = {SLOT("Y", "T", T_FB), SLOT_OPT("Mean", NULL, T_F32 | T_BF16 | T_F64),
+static const struct slot ln_in[] = {SLOT("X", "T", T_FB), SLOT("Scale", "T", T_FB),
+				    SLOT_OPT("B", "T", T_FB), SLOT_END};
+static const struct slot ln_out[] = {SLOT("Y", "T", T_FB),
+				     SLOT_OPT("Mean", NULL, T_F32 | T_BF16 | T_F64),
 				     SLOT_OPT("InvStdDev", NULL, T_F32 | T_BF16 | T_F64), SLOT_END};
 static const struct slot rms_in[] = {SLOT("X", "T", T_FB), SLOT("scale", "V", T_FB), SLOT_END};
 static const struct slot rms_out[] = {SLOT("Y", "V", T_FB), SLOT_END};
@@ -233,11 +242,14 @@ static int infer_layer_norm(struct infer *c)
 	return 0;
 }
 
-static const struct slot skip_in[] = {SLOT("input", "T", T_FB), SLOT("skip", "T", T_FB), SLOT("gamma", "T", T_FB),
-				      SLOT_OPT("beta", "T", T_FB), SLOT_OPT("bias", "T", T_FB), SLOT_END};
+static const struct slot skip_in[] = {SLOT("input", "T", T_FB),	   SLOT("skip", "T", T_FB),
+				      SLOT("gamma", "T", T_FB),	   SLOT_OPT("beta", "T", T_FB),
+				      SLOT_OPT("bias", "T", T_FB), SLOT_END};
 static const struct slot skip_simple_in[] = {SLOT("input", "T", T_FB), SLOT("skip", "T", T_FB),
-					     SLOT("gamma", "T", T_FB), SLOT_OPT("bias", "T", T_FB), SLOT_END};
-static const struct slot skip_out[] = {SLOT("output", "T", T_FB), SLOT_OPT("mean", NULL, T_F32 | T_F64),
+					     SLOT("gamma", "T", T_FB), SLOT_OPT("bias", "T", T_FB),
+					     SLOT_END};
+static const struct slot skip_out[] = {SLOT("output", "T", T_FB),
+				       SLOT_OPT("mean", NULL, T_F32 | T_F64),
 				       SLOT_OPT("inv_std_var", NULL, T_F32 | T_F64),
 				       SLOT_OPT("input_skip_bias_sum", "T", T_FB), SLOT_END};
 static const struct field skip_attrs[] = {
@@ -256,13 +268,18 @@ static int infer_skip(struct infer *c)
 	return 0;
 }
 
-static const struct slot embed_in[] = {
-	SLOT("input_ids", "T1", T_I32),		      SLOT_OPT("segment_ids", "T1", T_I32),
-	SLOT("word_embedding", "T", T_FB),	      SLOT("position_embedding", "T", T_FB),
-	SLOT_OPT("segment_embedding", "T", T_FB),     SLOT("gamma", "T", T_FB),
-	SLOT("beta", "T", T_FB),		      SLOT_OPT("mask", "T1", T_I32),
-	SLOT_OPT("position_ids", "T1", T_I32),	      SLOT_END};
-static const struct slot embed_out[] = {SLOT("output", "T", T_FB), SLOT_OPT("mask_index", NULL, T_I32),
+static const struct slot embed_in[] = {SLOT("input_ids", "T1", T_I32),
+				       SLOT_OPT("segment_ids", "T1", T_I32),
+				       SLOT("word_embedding", "T", T_FB),
+				       SLOT("position_embedding", "T", T_FB),
+				       SLOT_OPT("segment_embedding", "T", T_FB),
+				       SLOT("gamma", "T", T_FB),
+				       SLOT("beta", "T", T_FB),
+				       SLOT_OPT("mask", "T1", T_I32),
+				       SLOT_OPT("position_ids", "T1", T_I32),
+				       SLOT_END};
+static const struct slot embed_out[] = {SLOT("output", "T", T_FB),
+					SLOT_OPT("mask_index", NULL, T_I32),
 					SLOT_OPT("embedding_sum", "T", T_FB), SLOT_END};
 static const struct field embed_attrs[] = {
 	FIELD(struct embed_norm, epsilon, F_FLOAT, "1e-12", "keeps the root from zero"),
@@ -349,7 +366,8 @@ static int infer_lrn(struct infer *c)
 	struct shape x = infer_shape(c, 0);
 
 	if (p->size < 1)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "size: at least 1", fmt(c->diag, "%" PRId64, p->size));
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "size: at least 1",
+				  fmt(c->diag, "%" PRId64, p->size));
 	if (x.rank >= 0 && x.rank < 2)
 		return infer_fail(c, E_SHAPE, 0, "rank 2 and more", fmt(c->diag, "rank %d", x.rank));
 	return infer_same(c);
@@ -365,60 +383,155 @@ static int infer_lp(struct infer *c)
 	return err ? err : infer_same(c);
 }
 
-#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD(name_, since_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 #define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
 #define BN_OLD(since_, table)                                                                      \
-	{.name = "BatchNormalization", .since = (since_), .in = bn_9_in, .out = bn_9_out,          \
-	 .types = T_FLOATS, ATTRS(table, struct bn_old), .upgrade = upgrade_batch_norm}
+	{                                                                                          \
+		.name = "BatchNormalization", .since = (since_), .in = bn_9_in, .out = bn_9_out,   \
+		.types = T_FLOATS, ATTRS(table, struct bn_old), .upgrade = upgrade_batch_norm      \
+	}
 #define MICROSOFT .domain = "com.microsoft", .since = 1
 
 const struct op ops_norm[] = {
-	{.name = "BatchNormalization", .since = 15, .in = bn_in, .out = bn_out, .types = T_FB,
-	 ATTRS(bn_attrs, struct batch_norm), .infer = infer_batch_norm, .flags = OP_OPTIONAL_OUT},
+	{.name = "BatchNormalization",
+	 .since = 15,
+	 .in = bn_in,
+	 .out = bn_out,
+	 .types = T_FB,
+	 ATTRS(bn_attrs, struct batch_norm),
+	 .infer = infer_batch_norm,
+	 .flags = OP_OPTIONAL_OUT},
 	{.name = "BatchNormalization", .since = 14, .in = bn_14_in, .out = bn_14_out, .types = T_FB},
 	BN_OLD(9, bn_9_attrs),
 	BN_OLD(7, bn_7_attrs),
 	BN_OLD(6, bn_1_attrs),
 	BN_OLD(1, bn_1_attrs),
-	{.name = "InstanceNormalization", .since = 22, .in = in_in, .out = in_out, .types = T_FB,
-	 ATTRS(in_attrs, struct epsilon), .infer = infer_instance_norm},
+	{.name = "InstanceNormalization",
+	 .since = 22,
+	 .in = in_in,
+	 .out = in_out,
+	 .types = T_FB,
+	 ATTRS(in_attrs, struct epsilon),
+	 .infer = infer_instance_norm},
 	OLD("InstanceNormalization", 6, T_FLOATS),
-	{.name = "InstanceNormalization", .since = 1, .in = in_in, .out = in_out, .types = T_FLOATS,
-	 ATTRS(in_1_attrs, struct in_1), .upgrade = upgrade_prefix},
-	{.name = "GroupNormalization", .since = 21, .in = in_in, .out = in_out, .types = T_FB,
-	 ATTRS(gn_attrs, struct group_norm), .infer = infer_group_norm},
+	{.name = "InstanceNormalization",
+	 .since = 1,
+	 .in = in_in,
+	 .out = in_out,
+	 .types = T_FLOATS,
+	 ATTRS(in_1_attrs, struct in_1),
+	 .upgrade = upgrade_prefix},
+	{.name = "GroupNormalization",
+	 .since = 21,
+	 .in = in_in,
+	 .out = in_out,
+	 .types = T_FB,
+	 ATTRS(gn_attrs, struct group_norm),
+	 .infer = infer_group_norm},
 	OLD("GroupNormalization", 18, T_FB),
-	{.name = "LayerNormalization", .since = 17, .in = ln_in, .out = ln_out, .types = T_FB,
-	 ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm, .flags = OP_OPTIONAL_OUT},
+	{.name = "LayerNormalization",
+	 .since = 17,
+	 .in = ln_in,
+	 .out = ln_out,
+	 .types = T_FB,
+	 ATTRS(ln_attrs, struct layer_norm),
+	 .infer = infer_layer_norm,
+	 .flags = OP_OPTIONAL_OUT},
 	/* ONNX Runtime's own, in ONNX's domain before ONNX had it */
 	OLD("LayerNormalization", 1, T_FB),
-	{.name = "SimplifiedLayerNormalization", .since = 1, .in = rms_in, .out = simplified_out,
-	 .types = T_FB, ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm,
+	{.name = "SimplifiedLayerNormalization",
+	 .since = 1,
+	 .in = rms_in,
+	 .out = simplified_out,
+	 .types = T_FB,
+	 ATTRS(ln_attrs, struct layer_norm),
+	 .infer = infer_layer_norm,
 	 .flags = OP_OPTIONAL_OUT},
-	{.name = "RMSNormalization", .since = 23, .in = rms_in, .out = rms_out, .types = T_FB,
-	 ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm},
-	{.name = "LRN", .since = 13, .in = x_in, .out = y_out, .types = T_FB, ATTRS(lrn_attrs, struct lrn),
+	{.name = "RMSNormalization",
+	 .since = 23,
+	 .in = rms_in,
+	 .out = rms_out,
+	 .types = T_FB,
+	 ATTRS(ln_attrs, struct layer_norm),
+	 .infer = infer_layer_norm},
+	{.name = "LRN",
+	 .since = 13,
+	 .in = x_in,
+	 .out = y_out,
+	 .types = T_FB,
+	 ATTRS(lrn_attrs, struct lrn),
 	 .infer = infer_lrn},
 	OLD("LRN", 1, T_FLOATS),
-	{.name = "MeanVarianceNormalization", .since = 13, .in = x_in, .out = y_out, .types = T_FB,
-	 ATTRS(mvn_attrs, struct mvn), .infer = infer_mvn},
+	{.name = "MeanVarianceNormalization",
+	 .since = 13,
+	 .in = x_in,
+	 .out = y_out,
+	 .types = T_FB,
+	 ATTRS(mvn_attrs, struct mvn),
+	 .infer = infer_mvn},
 	OLD("MeanVarianceNormalization", 9, T_FLOATS),
-	{.name = "MeanVarianceNormalization", .since = 1, .in = x_in, .out = y_out, .types = T_FLOATS,
-	 ATTRS(mvn_1_attrs, struct mvn_1), .upgrade = upgrade_mvn},
-	{.name = "LpNormalization", .since = 22, .in = x_in, .out = y_out, .types = T_FB,
-	 ATTRS(lp_attrs, struct lp_norm), .infer = infer_lp},
+	{.name = "MeanVarianceNormalization",
+	 .since = 1,
+	 .in = x_in,
+	 .out = y_out,
+	 .types = T_FLOATS,
+	 ATTRS(mvn_1_attrs, struct mvn_1),
+	 .upgrade = upgrade_mvn},
+	{.name = "LpNormalization",
+	 .since = 22,
+	 .in = x_in,
+	 .out = y_out,
+	 .types = T_FB,
+	 ATTRS(lp_attrs, struct lp_norm),
+	 .infer = infer_lp},
 	OLD("LpNormalization", 1, T_FLOATS),
-	{.name = "LayerNormalization", MICROSOFT, .in = ln_in, .out = ln_out, .types = T_FB,
-	 ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm, .flags = OP_OPTIONAL_OUT},
-	{.name = "SimplifiedLayerNormalization", MICROSOFT, .in = rms_in, .out = simplified_out,
-	 .types = T_FB, ATTRS(ln_attrs, struct layer_norm), .infer = infer_layer_norm,
+	{.name = "LayerNormalization",
+	 MICROSOFT,
+	 .in = ln_in,
+	 .out = ln_out,
+	 .types = T_FB,
+	 ATTRS(ln_attrs, struct layer_norm),
+	 .infer = infer_layer_norm,
 	 .flags = OP_OPTIONAL_OUT},
-	{.name = "SkipLayerNormalization", MICROSOFT, .in = skip_in, .out = skip_out, .types = T_FB,
-	 ATTRS(skip_attrs, struct epsilon), .infer = infer_skip, .flags = OP_OPTIONAL_OUT},
-	{.name = "SkipSimplifiedLayerNormalization", MICROSOFT, .in = skip_simple_in, .out = skip_out,
-	 .types = T_FB, ATTRS(skip_attrs, struct epsilon), .infer = infer_skip, .flags = OP_OPTIONAL_OUT},
-	{.name = "EmbedLayerNormalization", MICROSOFT, .in = embed_in, .out = embed_out,
-	 ATTRS(embed_attrs, struct embed_norm), .infer = infer_embed, .flags = OP_OPTIONAL_OUT},
-	{.name = "GroupNorm", MICROSOFT, .in = ms_gn_in, .out = ms_gn_out, .types = T_FB,
-	 ATTRS(ms_gn_attrs, struct ms_group_norm), .infer = infer_same},
+	{.name = "SimplifiedLayerNormalization",
+	 MICROSOFT,
+	 .in = rms_in,
+	 .out = simplified_out,
+	 .types = T_FB,
+	 ATTRS(ln_attrs, struct layer_norm),
+	 .infer = infer_layer_norm,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "SkipLayerNormalization",
+	 MICROSOFT,
+	 .in = skip_in,
+	 .out = skip_out,
+	 .types = T_FB,
+	 ATTRS(skip_attrs, struct epsilon),
+	 .infer = infer_skip,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "SkipSimplifiedLayerNormalization",
+	 MICROSOFT,
+	 .in = skip_simple_in,
+	 .out = skip_out,
+	 .types = T_FB,
+	 ATTRS(skip_attrs, struct epsilon),
+	 .infer = infer_skip,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "EmbedLayerNormalization",
+	 MICROSOFT,
+	 .in = embed_in,
+	 .out = embed_out,
+	 ATTRS(embed_attrs, struct embed_norm),
+	 .infer = infer_embed,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "GroupNorm",
+	 MICROSOFT,
+	 .in = ms_gn_in,
+	 .out = ms_gn_out,
+	 .types = T_FB,
+	 ATTRS(ms_gn_attrs, struct ms_group_norm),
+	 .infer = infer_same},
 	{0}};

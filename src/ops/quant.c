@@ -608,16 +608,18 @@ const struct op ops_quant[] = {
 	 .params_size = sizeof(struct qleaky_params), .upgrade = qunary_upgrade,
 	 .expand = "Y = QuantizeLinear(LeakyRelu(DequantizeLinear(X, X_scale, X_zero_point?)) "
 		   "{alpha=$alpha}, Y_scale, Y_zero_point?)"},
+	/* pools: averages of the integers are exact, so that ties round as they should */
 	{.name = "QLinearGlobalAveragePool", MS, .in = qunary_in, .out = qunary_out, .attrs = qglobal_attrs,
 	 .params_size = sizeof(struct qglobal_params),
-	 .expand = "Y = QuantizeLinear(GlobalAveragePool(DequantizeLinear(X, X_scale, X_zero_point?)), "
-		   "Y_scale, Y_zero_point?)",
+	 .expand = "Y = QuantizeLinear(GlobalAveragePool(DequantizeLinear(X, Div(X_scale, X_scale), "
+		   "X_zero_point?)), Div(Y_scale, X_scale), Y_zero_point?)",
 	 .upgrade = qglobal_upgrade},
 	{.name = "QLinearAveragePool", MS, .in = qunary_in, .out = qunary_out, .attrs = qpool_attrs,
 	 .params_size = sizeof(struct qpool_params),
-	 .expand = "Y = QuantizeLinear(AveragePool(DequantizeLinear(X, X_scale, X_zero_point?)) "
+	 .expand = "Y = QuantizeLinear(AveragePool(DequantizeLinear(X, Div(X_scale, X_scale), X_zero_point?)) "
 		   "{auto_pad=$auto_pad, kernel_shape=$kernel_shape, pads=$pads, strides=$strides, "
-		   "ceil_mode=$ceil_mode, count_include_pad=$count_include_pad}, Y_scale, Y_zero_point?)",
+		   "ceil_mode=$ceil_mode, count_include_pad=$count_include_pad}, Div(Y_scale, X_scale), "
+		   "Y_zero_point?)",
 	 .upgrade = qpool_upgrade},
 	{.name = "QLinearSoftmax", MS, .in = qunary_in, .out = qunary_out, .attrs = qsoftmax_attrs,
 	 .params_size = sizeof(struct qsoftmax_params),

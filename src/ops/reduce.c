@@ -12,11 +12,13 @@
 #define T_MAX_12 (T_RED_1 | T_I8 | T_U8)
 #define T_MAX_13 (T_RED | T_I8 | T_U8)
 
-static const struct slot reduce_in[] = {SLOT("data", "T", T_RED), SLOT_OPT("axes", NULL, T_I64), SLOT_END};
+static const struct slot reduce_in[] = {SLOT("data", "T", T_RED), SLOT_OPT("axes", NULL, T_I64),
+					SLOT_END};
 static const struct slot reduce_1_in[] = {SLOT("data", "T", T_RED), SLOT_END};
 static const struct slot reduce_out[] = {SLOT("reduced", "T", T_RED), SLOT_END};
 static const struct slot arg_out[] = {SLOT("reduced", NULL, T_I64), SLOT_END};
-static const struct slot cumulate_in[] = {SLOT("x", "T", T_RED), SLOT("axis", NULL, T_I32 | T_I64), SLOT_END};
+static const struct slot cumulate_in[] = {SLOT("x", "T", T_RED), SLOT("axis", NULL, T_I32 | T_I64),
+					  SLOT_END};
 static const struct slot cumulate_out[] = {SLOT("y", "T", T_RED), SLOT_END};
 
 static const struct field reduce_attrs[] = {
@@ -34,7 +36,8 @@ static const struct field reduce_1_attrs[] = {
 static const struct field arg_attrs[] = {
 	FIELD(struct arg_reduce, axis, F_INT, "0", "dimension to search"),
 	FIELD(struct arg_reduce, keepdims, F_INT, "1", "whether the dimension stays, with size 1"),
-	FIELD(struct arg_reduce, select_last_index, F_INT, "0", "of equal ones: 1 the last, 0 the first"),
+	FIELD(struct arg_reduce, select_last_index, F_INT, "0",
+	      "of equal ones: 1 the last, 0 the first"),
 	{0}};
 static const struct field cumulate_attrs[] = {
 	FIELD(struct cumulate, exclusive, F_INT, "0", "1: without the element itself"),
@@ -115,13 +118,20 @@ static int infer_arg(struct infer *c)
 }
 
 #define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
-#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD(name_, since_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 #define AXES_INPUT(name_, since_, types_)                                                          \
-	{.name = (name_), .since = (since_), .in = reduce_in, .out = reduce_out, .types = (types_), \
-	 ATTRS(reduce_attrs, struct reduce), .infer = infer_reduce}
+	{                                                                                          \
+		.name = (name_), .since = (since_), .in = reduce_in, .out = reduce_out,            \
+		.types = (types_), ATTRS(reduce_attrs, struct reduce), .infer = infer_reduce       \
+	}
 #define AXES_ATTR(name_, since_, types_)                                                           \
-	{.name = (name_), .since = (since_), .in = reduce_1_in, .out = reduce_out,                 \
-	 .types = (types_), ATTRS(reduce_1_attrs, struct reduce_1), .upgrade = upgrade_axes}
+	{                                                                                          \
+		.name = (name_), .since = (since_), .in = reduce_1_in, .out = reduce_out,          \
+		.types = (types_), ATTRS(reduce_1_attrs, struct reduce_1), .upgrade = upgrade_axes \
+	}
 #define REDUCE(name_)                                                                              \
 	AXES_INPUT(name_, 18, T_RED), AXES_ATTR(name_, 13, T_RED), AXES_ATTR(name_, 11, T_RED_1),  \
 		AXES_ATTR(name_, 1, T_RED_1)
@@ -133,29 +143,35 @@ static int infer_arg(struct infer *c)
 		AXES_ATTR(name_, 13, T_MAX_13), AXES_ATTR(name_, 12, T_MAX_12),                    \
 		AXES_ATTR(name_, 11, T_RED_1), AXES_ATTR(name_, 1, T_RED_1)
 #define ARG(name_)                                                                                 \
-	{.name = (name_), .since = 13, .in = reduce_1_in, .out = arg_out, .types = T_NUMERIC_BF,   \
-	 ATTRS(arg_attrs, struct arg_reduce), .infer = infer_arg},                                 \
+	{.name = (name_),                                                                          \
+	 .since = 13,                                                                              \
+	 .in = reduce_1_in,                                                                        \
+	 .out = arg_out,                                                                           \
+	 .types = T_NUMERIC_BF,                                                                    \
+	 ATTRS(arg_attrs, struct arg_reduce),                                                      \
+	 .infer = infer_arg},                                                                      \
 		OLD(name_, 12, T_NUMERIC), OLD(name_, 11, T_NUMERIC), OLD(name_, 1, T_NUMERIC)
 #define CUMULATE(name_, since_, types_)                                                            \
-	{.name = (name_), .since = (since_), .in = cumulate_in, .out = cumulate_out,               \
-	 .types = (types_), ATTRS(cumulate_attrs, struct cumulate), .infer = infer_same}
+	{                                                                                          \
+		.name = (name_), .since = (since_), .in = cumulate_in, .out = cumulate_out,        \
+		.types = (types_), ATTRS(cumulate_attrs, struct cumulate), .infer = infer_same     \
+	}
 
-const struct op ops_reduce[] = {
-	AXES_INPUT("ReduceSum", 13, T_RED),
-	AXES_ATTR("ReduceSum", 11, T_RED_1),
-	AXES_ATTR("ReduceSum", 1, T_RED_1),
-	REDUCE("ReduceMean"),
-	REDUCE_MAX("ReduceMax"),
-	REDUCE_MAX("ReduceMin"),
-	REDUCE("ReduceProd"),
-	REDUCE("ReduceL1"),
-	REDUCE("ReduceL2"),
-	REDUCE_LOG("ReduceLogSum"),
-	REDUCE_LOG("ReduceLogSumExp"),
-	REDUCE("ReduceSumSquare"),
-	ARG("ArgMax"),
-	ARG("ArgMin"),
-	CUMULATE("CumSum", 14, T_RED),
-	OLD("CumSum", 11, T_F32 | T_F64 | T_WIDE),
-	CUMULATE("CumProd", 26, T_RED),
-	{0}};
+const struct op ops_reduce[] = {AXES_INPUT("ReduceSum", 13, T_RED),
+				AXES_ATTR("ReduceSum", 11, T_RED_1),
+				AXES_ATTR("ReduceSum", 1, T_RED_1),
+				REDUCE("ReduceMean"),
+				REDUCE_MAX("ReduceMax"),
+				REDUCE_MAX("ReduceMin"),
+				REDUCE("ReduceProd"),
+				REDUCE("ReduceL1"),
+				REDUCE("ReduceL2"),
+				REDUCE_LOG("ReduceLogSum"),
+				REDUCE_LOG("ReduceLogSumExp"),
+				REDUCE("ReduceSumSquare"),
+				ARG("ArgMax"),
+				ARG("ArgMin"),
+				CUMULATE("CumSum", 14, T_RED),
+				OLD("CumSum", 11, T_F32 | T_F64 | T_WIDE),
+				CUMULATE("CumProd", 26, T_RED),
+				{0}};

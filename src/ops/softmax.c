@@ -47,10 +47,20 @@ static int infer_softmax(struct infer *c)
 
 #define ATTRS(table) .attrs = (table), .params_size = sizeof(struct softmax)
 #define ROWS(name_)                                                                                \
-	{.name = (name_), .since = 13, .in = in, .out = out, .types = T_FLOATS_BF, ATTRS(attrs),   \
+	{.name = (name_),                                                                          \
+	 .since = 13,                                                                              \
+	 .in = in,                                                                                 \
+	 .out = out,                                                                               \
+	 .types = T_FLOATS_BF,                                                                     \
+	 ATTRS(attrs),                                                                             \
 	 .infer = infer_softmax},                                                                  \
-		{.name = (name_), .since = 11, .in = in, .out = out, .types = T_FLOATS,            \
-		 ATTRS(old_attrs), .upgrade = upgrade_flat},                                       \
+		{.name = (name_),                                                                  \
+		 .since = 11,                                                                      \
+		 .in = in,                                                                         \
+		 .out = out,                                                                       \
+		 .types = T_FLOATS,                                                                \
+		 ATTRS(old_attrs),                                                                 \
+		 .upgrade = upgrade_flat},                                                         \
 	{                                                                                          \
 		.name = (name_), .since = 1, .in = in, .out = out, .types = T_FLOATS,              \
 		ATTRS(old_attrs), .upgrade = upgrade_flat                                          \

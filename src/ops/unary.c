@@ -15,12 +15,17 @@ static const struct slot x1[] = {SLOT("X", "T", T_FLOATS_BF | T_F8), SLOT_END};
 #define NEWEST(name_, since_, types_)                                                              \
 	.name = (name_), .since = (since_), .in = x, .out = y, .types = (types_),                  \
 	.infer = infer_same, .flags = OP_ELEMENTWISE
-#define OLD(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD(name_, since_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 /* opset 1: the attribute consumed_inputs, otherwise the same */
 #define FIRST(name_)                                                                               \
-	{.name = (name_), .since = 1, .types = T_FLOATS, .in = x, .out = y,                        \
-	 .attrs = upgrade_consumed_attrs, .params_size = sizeof(struct no_params),                 \
-	 .upgrade = upgrade_prefix}
+	{                                                                                          \
+		.name = (name_), .since = 1, .types = T_FLOATS, .in = x, .out = y,                 \
+		.attrs = upgrade_consumed_attrs, .params_size = sizeof(struct no_params),          \
+		.upgrade = upgrade_prefix                                                          \
+	}
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
@@ -31,8 +36,9 @@ static const struct slot x1[] = {SLOT("X", "T", T_FLOATS_BF | T_F8), SLOT_END};
 		float alpha;                                                                       \
 		struct ints consumed_inputs;                                                       \
 	};                                                                                         \
-	static const struct field var[] = {                                                        \
-		FIELD(struct struct_, alpha, F_FLOAT, def, "slope"), CONSUMED(struct struct_), {0}};
+	static const struct field var[] = {FIELD(struct struct_, alpha, F_FLOAT, def, "slope"),    \
+					   CONSUMED(struct struct_),                               \
+					   {0}};
 
 ALPHA(leaky_attrs, struct alpha, "0.01", "slope below zero")
 ALPHA(elu_attrs, struct alpha, "1", "scale below zero")
@@ -50,13 +56,18 @@ struct selu_1 {
 	struct selu now;
 	struct ints consumed_inputs;
 };
-static const struct field selu_1_attrs[] = {
-	{.name = "alpha", .type = F_FLOAT, .off = offsetof(struct selu_1, now.alpha), .def = "1.6732",
-	 .help = "scale of the exponential"},
-	{.name = "gamma", .type = F_FLOAT, .off = offsetof(struct selu_1, now.gamma), .def = "1.0507",
-	 .help = "scale of all"},
-	CONSUMED(struct selu_1),
-	{0}};
+static const struct field selu_1_attrs[] = {{.name = "alpha",
+					     .type = F_FLOAT,
+					     .off = offsetof(struct selu_1, now.alpha),
+					     .def = "1.6732",
+					     .help = "scale of the exponential"},
+					    {.name = "gamma",
+					     .type = F_FLOAT,
+					     .off = offsetof(struct selu_1, now.gamma),
+					     .def = "1.0507",
+					     .help = "scale of all"},
+					    CONSUMED(struct selu_1),
+					    {0}};
 
 static const struct field hard_sigmoid_attrs[] = {
 	FIELD(struct alpha_beta, alpha, F_FLOAT, "0.2", "slope"),
@@ -66,18 +77,26 @@ struct hard_sigmoid_1 {
 	struct alpha_beta now;
 	struct ints consumed_inputs;
 };
-static const struct field hard_sigmoid_1_attrs[] = {
-	{.name = "alpha", .type = F_FLOAT, .off = offsetof(struct hard_sigmoid_1, now.alpha),
-	 .def = "0.2", .help = "slope"},
-	{.name = "beta", .type = F_FLOAT, .off = offsetof(struct hard_sigmoid_1, now.beta),
-	 .def = "0.5", .help = "offset"},
-	CONSUMED(struct hard_sigmoid_1),
-	{0}};
+static const struct field hard_sigmoid_1_attrs[] = {{.name = "alpha",
+						     .type = F_FLOAT,
+						     .off = offsetof(struct hard_sigmoid_1, now.alpha),
+						     .def = "0.2",
+						     .help = "slope"},
+						    {.name = "beta",
+						     .type = F_FLOAT,
+						     .off = offsetof(struct hard_sigmoid_1, now.beta),
+						     .def = "0.5",
+						     .help = "offset"},
+						    CONSUMED(struct hard_sigmoid_1),
+						    {0}};
 
-static const struct field gelu_attrs[] = {
-	{.name = "approximate", .type = F_ENUM, .off = offsetof(struct gelu, approximate),
-	 .def = "none", .choices = "none|tanh", .help = "formula"},
-	{0}};
+static const struct field gelu_attrs[] = {{.name = "approximate",
+					   .type = F_ENUM,
+					   .off = offsetof(struct gelu, approximate),
+					   .def = "none",
+					   .choices = "none|tanh",
+					   .help = "formula"},
+					  {0}};
 static const struct field shrink_attrs[] = {
 	FIELD(struct shrink, lambd, F_FLOAT, "0.5", "threshold"),
 	FIELD(struct shrink, bias, F_FLOAT, "0", "taken from what passes"),
@@ -87,8 +106,7 @@ static const struct field shrink_attrs[] = {
 
 static const struct slot clip_in[] = {SLOT("input", "T", T_NUMERIC_BF),
 				      SLOT_OPT("min", "T", T_NUMERIC_BF),
-				      SLOT_OPT("max", "T", T_NUMERIC_BF),
-				      SLOT_END};
+				      SLOT_OPT("max", "T", T_NUMERIC_BF), SLOT_END};
 static const struct slot clip_out[] = {SLOT("output", "T", T_NUMERIC_BF), SLOT_END};
 static const struct slot clip_6_in[] = {SLOT("input", "T", T_FLOATS), SLOT_END};
 static const struct slot clip_6_out[] = {SLOT("output", "T", T_FLOATS), SLOT_END};
@@ -101,11 +119,10 @@ static const struct field clip_6_attrs[] = {
 	FIELD(struct clip_6, min, F_FLOAT, "-3.402823466e+38", "lower bound"),
 	FIELD(struct clip_6, max, F_FLOAT, "3.402823466e+38", "upper bound"),
 	{0}};
-static const struct field clip_1_attrs[] = {
-	FIELD(struct clip_6, min, F_FLOAT, NULL, "lower bound"),
-	FIELD(struct clip_6, max, F_FLOAT, NULL, "upper bound"),
-	CONSUMED(struct clip_6),
-	{0}};
+static const struct field clip_1_attrs[] = {FIELD(struct clip_6, min, F_FLOAT, NULL, "lower bound"),
+					    FIELD(struct clip_6, max, F_FLOAT, NULL, "upper bound"),
+					    CONSUMED(struct clip_6),
+					    {0}};
 
 static int upgrade_clip(struct edit *e)
 {
@@ -139,11 +156,9 @@ static int infer_clip(struct infer *c)
 
 static const struct slot dropout_in[] = {SLOT("data", "T", T_FLOATS_BF | T_F8),
 					 SLOT_OPT("ratio", "T1", T_FLOATS_BF | T_F8),
-					 SLOT_OPT("training_mode", "T2", T_BOOL),
-					 SLOT_END};
+					 SLOT_OPT("training_mode", "T2", T_BOOL), SLOT_END};
 static const struct slot dropout_out[] = {SLOT("output", "T", T_FLOATS_BF | T_F8),
-					  SLOT_OPT("mask", NULL, T_BOOL),
-					  SLOT_END};
+					  SLOT_OPT("mask", NULL, T_BOOL), SLOT_END};
 static const struct slot dropout_1_in[] = {SLOT("data", "T", T_FLOATS), SLOT_END};
 static const struct field dropout_attrs[] = {
 	FIELD(struct dropout, seed, F_INT, NULL, "of the random numbers"), {0}};
@@ -247,10 +262,9 @@ static int infer_bit_cast(struct infer *c)
 
 /* ---- operators that opset 1 had as experiments ----------------------------------------------- */
 
-static const struct field affine_attrs[] = {
-	FIELD(struct alpha_beta, alpha, F_FLOAT, "1", "factor"),
-	FIELD(struct alpha_beta, beta, F_FLOAT, "0", "summand"),
-	{0}};
+static const struct field affine_attrs[] = {FIELD(struct alpha_beta, alpha, F_FLOAT, "1", "factor"),
+					    FIELD(struct alpha_beta, beta, F_FLOAT, "0", "summand"),
+					    {0}};
 static const struct field scaled_attrs[] = {
 	FIELD(struct alpha_beta, alpha, F_FLOAT, "1", "outer factor"),
 	FIELD(struct alpha_beta, beta, F_FLOAT, "1", "inner factor"),
@@ -340,15 +354,24 @@ const struct op ops_unary[] = {
 	FIRST("Relu"),
 	{NEWEST("LeakyRelu", 16, T_FLOATS_BF), ATTRS(leaky_attrs, struct alpha)},
 	OLD("LeakyRelu", 6, T_FLOATS),
-	{.name = "LeakyRelu", .since = 1, .types = T_FLOATS, ATTRS(leaky_1_attrs, struct leaky_1),
+	{.name = "LeakyRelu",
+	 .since = 1,
+	 .types = T_FLOATS,
+	 ATTRS(leaky_1_attrs, struct leaky_1),
 	 .upgrade = upgrade_prefix},
 	{NEWEST("Elu", 22, T_FLOATS_BF), ATTRS(elu_attrs, struct alpha)},
 	OLD("Elu", 6, T_FLOATS),
-	{.name = "Elu", .since = 1, .types = T_FLOATS, ATTRS(elu_1_attrs, struct elu_1),
+	{.name = "Elu",
+	 .since = 1,
+	 .types = T_FLOATS,
+	 ATTRS(elu_1_attrs, struct elu_1),
 	 .upgrade = upgrade_prefix},
 	{NEWEST("Selu", 22, T_FLOATS_BF), ATTRS(selu_attrs, struct selu)},
 	OLD("Selu", 6, T_FLOATS),
-	{.name = "Selu", .since = 1, .types = T_FLOATS, ATTRS(selu_1_attrs, struct selu_1),
+	{.name = "Selu",
+	 .since = 1,
+	 .types = T_FLOATS,
+	 ATTRS(selu_1_attrs, struct selu_1),
 	 .upgrade = upgrade_prefix},
 	{NEWEST("Celu", 28, T_FLOATS_BF), ATTRS(elu_attrs, struct alpha)},
 	OLD("Celu", 12, T_F32),
@@ -357,8 +380,11 @@ const struct op ops_unary[] = {
 	FIRST("Sigmoid"),
 	{NEWEST("HardSigmoid", 22, T_FLOATS_BF), ATTRS(hard_sigmoid_attrs, struct alpha_beta)},
 	OLD("HardSigmoid", 6, T_FLOATS),
-	{.name = "HardSigmoid", .since = 1, .types = T_FLOATS,
-	 ATTRS(hard_sigmoid_1_attrs, struct hard_sigmoid_1), .upgrade = upgrade_prefix},
+	{.name = "HardSigmoid",
+	 .since = 1,
+	 .types = T_FLOATS,
+	 ATTRS(hard_sigmoid_1_attrs, struct hard_sigmoid_1),
+	 .upgrade = upgrade_prefix},
 	{NEWEST("HardSwish", 22, T_FLOATS_BF)},
 	OLD("HardSwish", 14, T_FLOATS),
 	{NEWEST("Swish", 24, T_FLOATS_BF), ATTRS(swish_attrs, struct alpha)},
@@ -373,25 +399,56 @@ const struct op ops_unary[] = {
 	{NEWEST("Mish", 22, T_FLOATS_BF)},
 	OLD("Mish", 18, T_FLOATS),
 	{NEWEST("Shrink", 9, T_NUMERIC), ATTRS(shrink_attrs, struct shrink)},
-	{.name = "Clip", .since = 13, .in = clip_in, .out = clip_out, .types = T_NUMERIC_BF,
-	 .infer = infer_clip, .flags = OP_ELEMENTWISE},
+	{.name = "Clip",
+	 .since = 13,
+	 .in = clip_in,
+	 .out = clip_out,
+	 .types = T_NUMERIC_BF,
+	 .infer = infer_clip,
+	 .flags = OP_ELEMENTWISE},
 	OLD("Clip", 12, T_NUMERIC),
 	OLD("Clip", 11, T_FLOATS),
-	{.name = "Clip", .since = 6, .in = clip_6_in, .out = clip_6_out, .types = T_FLOATS,
-	 ATTRS(clip_6_attrs, struct clip_6), .upgrade = upgrade_clip},
-	{.name = "Clip", .since = 1, .in = clip_6_in, .out = clip_6_out, .types = T_FLOATS,
-	 ATTRS(clip_1_attrs, struct clip_6), .upgrade = upgrade_clip},
+	{.name = "Clip",
+	 .since = 6,
+	 .in = clip_6_in,
+	 .out = clip_6_out,
+	 .types = T_FLOATS,
+	 ATTRS(clip_6_attrs, struct clip_6),
+	 .upgrade = upgrade_clip},
+	{.name = "Clip",
+	 .since = 1,
+	 .in = clip_6_in,
+	 .out = clip_6_out,
+	 .types = T_FLOATS,
+	 ATTRS(clip_1_attrs, struct clip_6),
+	 .upgrade = upgrade_clip},
 	{NEWEST("Not", 1, T_BOOL)},
 	{NEWEST("BitwiseNot", 18, T_INTS)},
-	{.name = "IsNaN", .since = 20, .in = x1, .out = y_bool, .types = T_FLOATS_BF | T_F8,
-	 .infer = infer_bool, .flags = OP_ELEMENTWISE},
+	{.name = "IsNaN",
+	 .since = 20,
+	 .in = x1,
+	 .out = y_bool,
+	 .types = T_FLOATS_BF | T_F8,
+	 .infer = infer_bool,
+	 .flags = OP_ELEMENTWISE},
 	OLD("IsNaN", 13, T_FLOATS_BF),
 	OLD("IsNaN", 9, T_FLOATS),
-	{.name = "IsInf", .since = 20, .in = x1, .out = y_bool, .types = T_FLOATS_BF | T_F8,
-	 .infer = infer_bool, .flags = OP_ELEMENTWISE, ATTRS(is_inf_attrs, struct is_inf)},
+	{.name = "IsInf",
+	 .since = 20,
+	 .in = x1,
+	 .out = y_bool,
+	 .types = T_FLOATS_BF | T_F8,
+	 .infer = infer_bool,
+	 .flags = OP_ELEMENTWISE,
+	 ATTRS(is_inf_attrs, struct is_inf)},
 	OLD("IsInf", 10, T_F32 | T_F64),
-	{.name = "Identity", .since = 25, .in = identity_in, .out = identity_out,
-	 .types = T_ALL | T_SEQ | T_OPT, .infer = infer_identity, .flags = OP_VIEW},
+	{.name = "Identity",
+	 .since = 25,
+	 .in = identity_in,
+	 .out = identity_out,
+	 .types = T_ALL | T_SEQ | T_OPT,
+	 .infer = infer_identity,
+	 .flags = OP_VIEW},
 	OLD("Identity", 24, (T_ALL & ~T_2BIT) | T_SEQ | T_OPT),
 	OLD("Identity", 23, (T_ALL & ~(T_2BIT | T_F8E8M0)) | T_SEQ | T_OPT),
 	OLD("Identity", 21, (T_ALL & ~(T_2BIT | T_F8E8M0 | T_F4)) | T_SEQ | T_OPT),
@@ -400,30 +457,77 @@ const struct op ops_unary[] = {
 	OLD("Identity", 14, T_ALL_OLD | T_BF16 | T_SEQ),
 	OLD("Identity", 13, T_ALL_OLD | T_BF16),
 	OLD("Identity", 1, T_ALL_OLD),
-	{.name = "Dropout", .since = 22, .in = dropout_in, .out = dropout_out,
-	 .types = T_FLOATS_BF | T_F8, ATTRS(dropout_attrs, struct dropout), .infer = infer_dropout,
+	{.name = "Dropout",
+	 .since = 22,
+	 .in = dropout_in,
+	 .out = dropout_out,
+	 .types = T_FLOATS_BF | T_F8,
+	 ATTRS(dropout_attrs, struct dropout),
+	 .infer = infer_dropout,
 	 .flags = OP_RANDOM | OP_OPTIONAL_OUT},
 	OLD("Dropout", 13, T_FLOATS_BF),
 	OLD("Dropout", 12, T_FLOATS),
-	{.name = "Dropout", .since = 10, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
-	 ATTRS(dropout_7_attrs, struct dropout_1), .upgrade = upgrade_dropout},
-	{.name = "Dropout", .since = 7, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
-	 ATTRS(dropout_7_attrs, struct dropout_1), .upgrade = upgrade_dropout},
-	{.name = "Dropout", .since = 6, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
-	 ATTRS(dropout_1_attrs, struct dropout_1), .upgrade = upgrade_dropout},
-	{.name = "Dropout", .since = 1, .in = dropout_1_in, .out = dropout_out, .types = T_FLOATS,
-	 ATTRS(dropout_1_attrs, struct dropout_1), .upgrade = upgrade_dropout},
-	{.name = "BitCast", .since = 26, .in = bit_cast_in, .out = bit_cast_out,
-	 ATTRS(bit_cast_attrs, struct bit_cast), .infer = infer_bit_cast, .flags = OP_ELEMENTWISE},
+	{.name = "Dropout",
+	 .since = 10,
+	 .in = dropout_1_in,
+	 .out = dropout_out,
+	 .types = T_FLOATS,
+	 ATTRS(dropout_7_attrs, struct dropout_1),
+	 .upgrade = upgrade_dropout},
+	{.name = "Dropout",
+	 .since = 7,
+	 .in = dropout_1_in,
+	 .out = dropout_out,
+	 .types = T_FLOATS,
+	 ATTRS(dropout_7_attrs, struct dropout_1),
+	 .upgrade = upgrade_dropout},
+	{.name = "Dropout",
+	 .since = 6,
+	 .in = dropout_1_in,
+	 .out = dropout_out,
+	 .types = T_FLOATS,
+	 ATTRS(dropout_1_attrs, struct dropout_1),
+	 .upgrade = upgrade_dropout},
+	{.name = "Dropout",
+	 .since = 1,
+	 .in = dropout_1_in,
+	 .out = dropout_out,
+	 .types = T_FLOATS,
+	 ATTRS(dropout_1_attrs, struct dropout_1),
+	 .upgrade = upgrade_dropout},
+	{.name = "BitCast",
+	 .since = 26,
+	 .in = bit_cast_in,
+	 .out = bit_cast_out,
+	 ATTRS(bit_cast_attrs, struct bit_cast),
+	 .infer = infer_bit_cast,
+	 .flags = OP_ELEMENTWISE},
 	{NEWEST("Affine", 1, T_FLOATS), ATTRS(affine_attrs, struct alpha_beta)},
 	{NEWEST("ScaledTanh", 1, T_FLOATS), ATTRS(scaled_attrs, struct alpha_beta)},
 	{NEWEST("ParametricSoftplus", 1, T_FLOATS), ATTRS(scaled_attrs, struct alpha_beta)},
 	{NEWEST("Scale", 1, T_FLOATS), ATTRS(scale_attrs, struct scale)},
-	{.name = "ImageScaler", .since = 1, .in = x, .out = y, .types = T_FLOATS,
-	 ATTRS(image_scaler_attrs, struct image_scaler), .infer = infer_image_scaler},
-	{.name = "Gelu", .domain = "com.microsoft", .since = 1, .in = x, .out = y,
-	 .types = T_FLOATS_BF, .infer = infer_same, .flags = OP_ELEMENTWISE},
-	{.name = "QuickGelu", .domain = "com.microsoft", .since = 1, .in = x, .out = y,
-	 .types = T_FLOATS_BF, ATTRS(quick_gelu_attrs, struct alpha), .infer = infer_same,
+	{.name = "ImageScaler",
+	 .since = 1,
+	 .in = x,
+	 .out = y,
+	 .types = T_FLOATS,
+	 ATTRS(image_scaler_attrs, struct image_scaler),
+	 .infer = infer_image_scaler},
+	{.name = "Gelu",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = x,
+	 .out = y,
+	 .types = T_FLOATS_BF,
+	 .infer = infer_same,
+	 .flags = OP_ELEMENTWISE},
+	{.name = "QuickGelu",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = x,
+	 .out = y,
+	 .types = T_FLOATS_BF,
+	 ATTRS(quick_gelu_attrs, struct alpha),
+	 .infer = infer_same,
 	 .flags = OP_ELEMENTWISE},
 	{0}};

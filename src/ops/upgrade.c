@@ -40,7 +40,8 @@ int edit_channels_first(struct edit *e)
 	void *params;
 
 	if (rank < 2)
-		return edit_fail(e, E_OP_UNSUPPORTED, "a known rank of two or more with channels last", NULL);
+		return edit_fail(e, E_OP_UNSUPPORTED,
+				 "a known rank of two or more with channels last", NULL);
 	node_set_in(e->graph, e->node, 0, edit_before(e, "Transpose", &in, 1, &params));
 	channels_perm(params, rank, true, e->graph->arena);
 	edit_after(e, 0, "Transpose", NULL, 0, &params);

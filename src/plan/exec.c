@@ -60,14 +60,29 @@ static struct arena *moving_values(const struct call *c, uint32_t i)
 	return &b->moving[c->out[i] - b->tensors].values;
 }
 
-/* Before a dynamic step: the last run's strings and items go. */
+/* Before a dynamic step: the last run's strings, items and shapes go. */
 static void forget_values(const struct call *c)
 {
 	struct binding *b = c->owner;
 
-	for (uint32_t i = 0; i < c->step->nout; i++)
-		if (c->out[i])
-			arena_free(&b->moving[c->out[i] - b->tensors].values);
+	for (uint32_t i = 0; i < c->step->nout; i++) {
+		if (!c->out[i])
+			continue;
+		ptrdiff_t slot = c->out[i] - b->tensors;
+		arena_free(&b->moving[slot].values);
+		if (b->s->slots[slot].place == PLACE_RUN)
+			c->out[i]->shape = b->s->slots[slot].desc.shape;
+	}
+}
+
+/* A kernel that leaves a shape open must not be believed. */
+static int after_step(const struct call *c)
+{
+	for (uint32_t i = 0; c->step->dynamic && i < c->step->nout; i++)
+		if (c->out[i] && c->out[i]->type.kind == V_TENSOR && !shape_known(&c->out[i]->shape))
+			return call_fail(c, E_SHAPE, "an output whose shape follows from the inputs",
+					 shape_str(&c->diag->arena, &c->out[i]->shape, NULL));
+	return 0;
 }
 
 /* Captures of bodies are inputs of the step: hand them to the bodies before it runs. */
@@ -242,6 +257,8 @@ static int exec_plain(struct binding *b, struct diag *d)
 		struct call *c = &b->calls[i];
 		before_step(c, d);
 		int err = b->s->steps[i].run(c);
+		if (!err)
+			err = after_step(c);
 		if (err)
 			return failed(c, err);
 	}
@@ -256,6 +273,8 @@ static int exec_observed(struct binding *b, struct observer *o, struct diag *d)
 		o->begin(o, c->step, c);
 		int err = b->s->steps[i].run(c);
 		o->end(o, c->step, c);
+		if (!err)
+			err = after_step(c);
 		if (err)
 			return failed(c, err);
 	}

@@ -253,6 +253,9 @@ static enum status run_case(const char *root, const struct test_case *t, const c
 
 static void worker(const char *root, const struct cases *c, size_t from, const char *device, int fd)
 {
+	/* held to the end, so that each case need not make the device's context anew */
+	struct device *held = strcmp(device, "cpu") ? cuda_backend.open(0, NULL, NULL) : NULL;
+
 	for (size_t i = from; i < c->n; i++) {
 		struct result r = {.index = (uint32_t)i, .status = STATUSES};
 		if (write(fd, &r, sizeof(r)) != sizeof(r)) /* "started" */
@@ -261,6 +264,8 @@ static void worker(const char *root, const struct cases *c, size_t from, const c
 		if (write(fd, &r, sizeof(r)) != sizeof(r))
 			_exit(1);
 	}
+	if (held)
+		cuda_backend.close(held);
 	exit(0); /* through the leak checker, where there is one */
 }
 

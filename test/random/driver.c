@@ -73,8 +73,8 @@ static int read_inputs(struct run *r, const char *dir)
 
 	for (uint32_t k = 0; k < g->nin; k++) {
 		const char *name = arena_printf(&r->arena, "input_%u.pb", k);
-		r->in[k] = tensor_pb_read(path_join(&r->arena, dir, name), g->value[g->in[k]]->info.type,
-					  &r->arena, &r->diag);
+		r->in[k] = tensor_pb_read(path_join(&r->arena, dir, name),
+					  g->value[g->in[k]]->info.type, &r->arena, &r->diag);
 		if (!r->in[k])
 			return -1;
 	}
@@ -96,8 +96,10 @@ static int second_run_differs(struct run *r, const char *dir)
 {
 	for (uint32_t k = 0; k < r->graph->nout; k++) {
 		struct file_map a = {0}, b = {0};
-		const char *first = path_join(&r->arena, dir, arena_printf(&r->arena, "output_%u.pb", k));
-		const char *second = path_join(&r->arena, dir, arena_printf(&r->arena, "again_%u.pb", k));
+		const char *first =
+			path_join(&r->arena, dir, arena_printf(&r->arena, "output_%u.pb", k));
+		const char *second =
+			path_join(&r->arena, dir, arena_printf(&r->arena, "again_%u.pb", k));
 		bool same = !file_map(first, &a, E_INPUT_OPEN, &r->diag) &&
 			    !file_map(second, &b, E_INPUT_OPEN, &r->diag) && a.size == b.size &&
 			    (!a.size || !memcmp(a.data, b.data, a.size));
@@ -168,8 +170,11 @@ static void in_child(const struct options *o, const char *model, const char *in,
 
 int main(int argc, char **argv)
 {
-	struct options o = {.config = {.device = "cpu", .optimize = OPTIMIZE_FULL, .threads = 1,
-				       .memory_plan = true, .arena = true},
+	struct options o = {.config = {.device = "cpu",
+				       .optimize = OPTIMIZE_FULL,
+				       .threads = 1,
+				       .memory_plan = true,
+				       .arena = true},
 			    .seconds = 20};
 	char line[LINE], model[LINE], in[LINE], out[LINE];
 

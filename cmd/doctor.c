@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer doctor: which devices and libraries are there, which are missing, and why. */
+#include "base/json.h"
+#include "cmd.h"
+#include "cpu/cpu.h"
+#include "gpu/api.h"
+#include "gpu/cuda.h"
+
+#include <inttypes.h>
+
+enum { MOST = 16 };
+
+struct health {
+	struct diag why; /* why there is no GPU, and the strings below */
+	struct device_info cpu;
+	struct device_facts gpu[MOST];
+	int ngpu;
+	struct library_info libraries[LIBRARIES + 6];
+	int nlibraries;
+};
+
+/* Opened the way that the program opens it when it is wanted. */
+static void look_for(struct health *h, const char *name, const char *use, const char *const *sonames)
+{
+	struct library_info *i = &h->libraries[h->nlibraries++];
+	struct dl lib;
+
+	*i = (struct library_info){.name = name, .use = use};
+	i->found = !dl_open(&lib, sonames, NULL, NULL, 0, NULL);
+	if (i->found)
+		snprintf(i->path, sizeof(i->path), "%s", lib.path);
+	else
+		i->why = fmt(&h->why, "%s", lib.tried);
+}
+
+static void examine(struct health *h)
+{
+	static const char *const dnnl[] = {"libdnnl.so.3", NULL}, *const png[] = {"libpng16.so.16", NULL},
+				 *const jpeg[] = {"libjpeg.so.8", "libjpeg.so.62", NULL},
+				 *const webp[] = {"libwebp.so.7", NULL},
+				 *const tiff[] = {"libtiff.so.6", "libtiff.so.5", NULL},
+				 *const jp2[] = {"libopenjp2.so.7", NULL};
+
+	cpu_backend.probe(&h->cpu, 1, NULL);
+	h->ngpu = gpu_devices(h->gpu, MOST, &h->why);
+	libraries_probe(h->libraries, &h->why);
+	h->nlibraries = LIBRARIES;
+	look_for(h, "oneDNN", "the fast kernels of the CPU; plain ones without it", dnnl);
+	look_for(h, "libpng", "PNG pictures", png);
+	look_for(h, "libjpeg", "JPEG pictures", jpeg);
+	look_for(h, "libwebp", "WebP pictures", webp);
+	look_for(h, "libtiff", "TIFF pictures", tiff);
+	look_for(h, "OpenJPEG", "JPEG 2000 pictures", jp2);
+}
+
+static const char *no_gpu(const struct health *h)
+{
+	const struct finding *f = h->why.first;
+
+	return f ? f->message ? f->message : code_title(f->code) : "none found";
+}
+
+static void print_text(const struct health *h)
+{
+	printf("cpu       %s, %.1f GiB of memory\n", h->cpu.name, (double)h->cpu.memory / (1 << 30));
+	for (int k = 0; k < h->ngpu; k++)
+		printf("cuda:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n", k,
+		       h->gpu[k].name, (double)h->gpu[k].memory / (1 << 30), h->gpu[k].major, h->gpu[k].minor,
+		       h->gpu[k].processors);
+	if (!h->ngpu) {
+		printf("cuda      missing: %s\n", no_gpu(h));
+		if (h->why.first && h->why.first->actual)
+			printf("          %s\n", h->why.first->actual);
+	}
+	for (int k = 0; k < h->nlibraries; k++) {
+		const struct library_info *i = &h->libraries[k];
+		if (i->found)
+			printf("%-12s %s%s%s  (%s)\n", i->name, i->version, *i->version ? "  " : "", i->path, i->use);
+		else
+			printf("%-12s missing: %s\n", i->name, i->why);
+	}
+}
+
+static void print_json(const struct health *h)
+{
+	struct json j;
+
+	json_begin(&j, stdout);
+	json_object(&j, NULL);
+	json_string(&j, "schema", "infer/1");
+	json_string(&j, "command", "doctor");
+	json_array(&j, "devices");
+	json_object(&j, NULL);
+	json_string(&j, "device", "cpu");
+	json_string(&j, "name", h->cpu.name);
+	json_uint(&j, "memory_bytes", h->cpu.memory);
+	json_end(&j, '}');
+	for (int k = 0; k < h->ngpu; k++) {
+		char name[32];
+		snprintf(name, sizeof(name), "cuda:%d", k);
+		json_object(&j, NULL);
+		json_string(&j, "device", name);
+		json_string(&j, "name", h->gpu[k].name);
+		json_uint(&j, "memory_bytes", h->gpu[k].memory);
+		json_int(&j, "compute_major", h->gpu[k].major);
+		json_int(&j, "compute_minor", h->gpu[k].minor);
+		json_int(&j, "multiprocessors", h->gpu[k].processors);
+		json_end(&j, '}');
+	}
+	json_end(&j, ']');
+	json_string(&j, "cuda_missing", h->ngpu ? NULL : no_gpu(h));
+	json_array(&j, "libraries");
+	for (int k = 0; k < h->nlibraries; k++) {
+		const struct library_info *i = &h->libraries[k];
+		json_object(&j, NULL);
+		json_string(&j, "name", i->name);
+		json_bool(&j, "found", i->found);
+		json_string(&j, "path", i->found ? i->path : NULL);
+		json_string(&j, "version", *i->version ? i->version : NULL);
+		json_string(&j, "missing", i->why);
+		json_end(&j, '}');
+	}
+	json_end(&j, ']');
+	json_end(&j, '}');
+	json_finish(&j);
+}
+
+/* It tells; what is missing is no failure of its own. */
+int cmd_doctor(struct options *o, struct diag *d)
+{
+	struct health h = {0};
+
+	(void)d;
+	examine(&h);
+	if (o->json)
+		print_json(&h);
+	else
+		print_text(&h);
+	diag_free(&h.why);
+	return 0;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CPU_NBITS_H
+#define CPU_NBITS_H
+/* com.microsoft::MatMulNBits: weights of 2, 4 or 8 bits in blocks that share a scale. */
+#include "backend.h"
+
+int nbits_reshape(struct site *s, struct step *st, struct diag *d);
+int nbits_run(const struct call *c);
+
+#endif
