@@ -64,9 +64,9 @@ static void print_text(const struct health *h)
 {
 	printf("cpu       %s, %.1f GiB of memory\n", h->cpu.name, (double)h->cpu.memory / (1 << 30));
 	for (int k = 0; k < h->ngpu; k++)
-		printf("cuda:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n", k,
-		       h->gpu[k].name, (double)h->gpu[k].memory / (1 << 30), h->gpu[k].major, h->gpu[k].minor,
-		       h->gpu[k].processors);
+		printf("cuda:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n",
+		       k, h->gpu[k].name, (double)h->gpu[k].memory / (1 << 30), h->gpu[k].major,
+		       h->gpu[k].minor, h->gpu[k].processors);
 	if (!h->ngpu) {
 		printf("cuda      missing: %s\n", no_gpu(h));
 		if (h->why.first && h->why.first->actual)
@@ -75,7 +75,8 @@ static void print_text(const struct health *h)
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
 		if (i->found)
-			printf("%-12s %s%s%s  (%s)\n", i->name, i->version, *i->version ? "  " : "", i->path, i->use);
+			printf("%-12s %s%s%s  (%s)\n", i->name, i->version, *i->version ? "  " : "",
+			       i->path, i->use);
 		else
 			printf("%-12s missing: %s\n", i->name, i->why);
 	}

@@ -9,7 +9,6 @@
 #include "onnx/load.h"
 #include "opt/pipeline.h"
 
-
 /* Sizes that the user gave for free dimensions go into the inputs before anything is inferred. */
 static int bind_dims(struct inspection *x, struct diag *d)
 {
@@ -78,7 +77,8 @@ static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 		in[i] = blank_input(x, &v, d);
 		if (!in[i])
 			err = FAIL(d, E_INPUT_SHAPE, .slot = fmt(d, "input '%s'", v.name),
-				   .message = "its shape is not known", .hint = "bind it with --dim NAME=N");
+				   .message = "its shape is not known",
+				   .hint = "bind it with --dim NAME=N");
 	}
 	struct segment_report r = {0};
 	uint64_t before = mem_count(MEM_HOST, MEM_WEIGHTS).live;
@@ -123,8 +123,8 @@ static void print_stage(const struct inspection *x)
 	if (x->o->stage == STAGE_PLAN) {
 		for (uint32_t i = 0; i < x->plan.nsteps; i++) {
 			const struct step_report *s = &x->plan.steps[i];
-			printf("%4u  %-28s %-10s %12zu bytes  %s\n", i, s->op, s->kernel, s->out_bytes,
-			       s->from ? s->from->name : "");
+			printf("%4u  %-28s %-10s %12zu bytes  %s\n", i, s->op, s->kernel,
+			       s->out_bytes, s->from ? s->from->name : "");
 		}
 		return;
 	}

@@ -3,7 +3,8 @@
 
 #include "dump.h"
 
-static void write_port(const struct inspection *x, struct json *j, const char *name, const struct vinfo *v)
+static void write_port(const struct inspection *x, struct json *j, const char *name,
+		       const struct vinfo *v)
 {
 	struct arena a = {0};
 
@@ -17,7 +18,8 @@ static void write_port(const struct inspection *x, struct json *j, const char *n
 			if (n >= 0)
 				json_int(j, NULL, n);
 			else
-				json_string(j, NULL, dim_is_sym(n) ? x->model->symbols[DIM_SYM_ID(n)] : "?");
+				json_string(j, NULL,
+					    dim_is_sym(n) ? x->model->symbols[DIM_SYM_ID(n)] : "?");
 		}
 		json_end(j, ']');
 	}
@@ -39,7 +41,8 @@ static void write_head(const struct inspection *x, struct json *j)
 	json_string(j, "graph", m->graph->name);
 	json_object(j, "opsets");
 	for (size_t i = 0; i < m->nopsets; i++)
-		json_int(j, *m->opsets[i].domain ? m->opsets[i].domain : "ai.onnx", m->opsets[i].version);
+		json_int(j, *m->opsets[i].domain ? m->opsets[i].domain : "ai.onnx",
+			 m->opsets[i].version);
 	json_end(j, '}');
 	json_object(j, "metadata");
 	for (size_t i = 0; i < m->nmeta; i++)

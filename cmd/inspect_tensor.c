@@ -21,30 +21,34 @@ static const char *likely_layout(const struct shape *s)
 	if (r != 3 && r != 4)
 		return NULL;
 	int64_t first = s->dim[r - 3], last = s->dim[r - 1];
-	bool front = first == 1 || first == 3 || first == 4, back = last == 1 || last == 3 || last == 4;
+	bool front = first == 1 || first == 3 || first == 4,
+	     back = last == 1 || last == 3 || last == 4;
 
 	if (front == back)
 		return NULL;
 	return front ? (r == 4 ? "NCHW" : "CHW") : (r == 4 ? "NHWC" : "HWC");
 }
 
-static void print_tensor(const struct found *f, const char *name, const struct tensor *t, const char *note)
+static void print_tensor(const struct found *f, const char *name, const struct tensor *t,
+			 const char *note)
 {
 	struct statistics s = report_statistics(t);
 	const char *layout = likely_layout(&t->shape);
 
 	printf("%s  %s %s  %" PRId64 " elements, %s%s%s\n", name, dtype_name(tensor_dtype(t)),
-	       shape_str(f->arena, &t->shape, NULL), s.count, human_bytes(f->arena, t->bytes), *note ? ", " : "",
-	       note);
+	       shape_str(f->arena, &t->shape, NULL), s.count, human_bytes(f->arena, t->bytes),
+	       *note ? ", " : "", note);
 	if (tensor_dtype(t) == DT_STRING)
 		return;
-	printf("  min %g, max %g, mean %g, std %g; %" PRId64 " zeros, %" PRId64 " NaN, %" PRId64 " Inf\n", s.min,
-	       s.max, s.mean, s.std, s.zeros, s.nans, s.infs);
+	printf("  min %g, max %g, mean %g, std %g; %" PRId64 " zeros, %" PRId64 " NaN, %" PRId64
+	       " Inf\n",
+	       s.min, s.max, s.mean, s.std, s.zeros, s.nans, s.infs);
 	if (layout)
 		printf("  likely layout %s\n", layout);
 }
 
-static void write_tensor(const struct found *f, const char *name, const struct tensor *t, const char *note)
+static void write_tensor(const struct found *f, const char *name, const struct tensor *t,
+			 const char *note)
 {
 	struct json *j = f->json;
 	const char *layout = likely_layout(&t->shape);
@@ -81,7 +85,8 @@ static void tell(const struct found *f, const char *name, const struct tensor *t
 		print_tensor(f, name, t, note);
 }
 
-static int tell_npy(const struct found *f, const char *name, const unsigned char *p, size_t n, struct diag *d)
+static int tell_npy(const struct found *f, const char *name, const unsigned char *p, size_t n,
+		    struct diag *d)
 {
 	struct npy h;
 	int err = npy_head(p, n, name, &h, d);
@@ -97,11 +102,14 @@ static int tell_npy(const struct found *f, const char *name, const unsigned char
 		return 0;
 	}
 	if (h.dtype == DT_NONE || h.big_endian)
-		return FAIL(d, E_INPUT_FORMAT, .slot = name, .expected = "a little-endian type that ONNX has",
+		return FAIL(d, E_INPUT_FORMAT, .slot = name,
+			    .expected = "a little-endian type that ONNX has",
 			    .actual = fmt(d, "numpy's '%s'", h.descr));
 	if (n < h.data || n - h.data < h.bytes)
-		return FAIL(d, E_INPUT_BYTES, .slot = name, .expected = fmt(d, "%zu bytes of elements", h.bytes),
-			    .actual = fmt(d, "%zu: the file is cut short", n < h.data ? 0 : n - h.data));
+		return FAIL(d, E_INPUT_BYTES, .slot = name,
+			    .expected = fmt(d, "%zu bytes of elements", h.bytes),
+			    .actual = fmt(d, "%zu: the file is cut short",
+					  n < h.data ? 0 : n - h.data));
 	struct tensor t = {.type = type_tensor(h.dtype), .shape = h.shape, .bytes = h.bytes};
 	/* a copy where the elements are not aligned in the file */
 	t.data = arena_dup(f->arena, p + h.data, h.bytes);

@@ -10,12 +10,16 @@
 const char *op_types(struct arena *a, const struct op *row)
 {
 	struct op r = op_resolved(row);
-	uint64_t mask = row->types ? row->types : r.in && r.in->name ? r.in->types : r.out ? r.out->types : 0;
+	uint64_t mask = row->types	     ? row->types
+			: r.in && r.in->name ? r.in->types
+			: r.out		     ? r.out->types
+					     : 0;
 	const char *text = "";
 
 	for (int t = 1; t < DT_COUNT; t++)
 		if (mask & T_BIT(t))
-			text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", dtype_name((enum dtype)t));
+			text = arena_printf(a, "%s%s%s", text, *text ? ", " : "",
+					    dtype_name((enum dtype)t));
 	return text;
 }
 
@@ -65,7 +69,8 @@ void inspect_print_support(struct options *o, const struct diag *d)
 		json_envelope_begin(&j, o, d);
 		json_array(&j, "operators");
 	} else {
-		printf("%-40s %4s  %-14s %s\n", "operator", "since", "device", "types of the first input");
+		printf("%-40s %4s  %-14s %s\n", "operator", "since", "device",
+		       "types of the first input");
 	}
 	op_each(print_support_row, &s);
 	if (o->json) {
@@ -102,12 +107,13 @@ static int print_page_row(const struct op *op, void *arg)
 	if (op->flags & OP_INTERNAL || (op->domain && !strcmp(op->domain, "infer")))
 		return 0;
 	if (!is_newest(op)) {
-		p->versions = arena_printf(&p->arena, "%s, %d", p->versions ? p->versions : "", op->since);
+		p->versions =
+			arena_printf(&p->arena, "%s, %d", p->versions ? p->versions : "", op->since);
 		return 0;
 	}
 	end_operator(p);
-	fprintf(p->f, ".TP\n.B %s\nOn %s. Types of the first input: %s.\n", op_qualified(op), op_device(op),
-		op_types(&p->arena, op));
+	fprintf(p->f, ".TP\n.B %s\nOn %s. Types of the first input: %s.\n", op_qualified(op),
+		op_device(op), op_types(&p->arena, op));
 	p->versions = arena_printf(&p->arena, "%d", op->since);
 	return 0;
 }
@@ -116,12 +122,16 @@ void operators_page(FILE *f)
 {
 	struct page p = {.f = f};
 
-	fputs(".\\\" Written by `infer __gen man'; the sources are the operator tables in src/ops/.\n", f);
-	fprintf(f, ".TH INFER-OPERATORS 7 \"%s\" \"infer %s\" \"Operators\"\n", INFER_DATE, INFER_VERSION);
-	fputs(".SH NAME\ninfer\\-operators \\- the ONNX operators that infer runs\n.SH DESCRIPTION\n", f);
+	fputs(".\\\" Written by `infer __gen man'; the sources are the operator tables in src/ops/.\n",
+	      f);
+	fprintf(f, ".TH INFER-OPERATORS 7 \"%s\" \"infer %s\" \"Operators\"\n", INFER_DATE,
+		INFER_VERSION);
+	fputs(".SH NAME\ninfer\\-operators \\- the ONNX operators that infer runs\n.SH DESCRIPTION\n",
+	      f);
 	fputs("A model's opset selects the version of an operator with the greatest number that is not above it.\n"
 	      "What an operator is computed on is said for this build; \"cpu (expands)\" means that others express it.\n"
-	      ".SH OPERATORS\n.ad l\n", f);
+	      ".SH OPERATORS\n.ad l\n",
+	      f);
 	op_each(print_page_row, &p);
 	end_operator(&p);
 	fputs(".SH SEE ALSO\n.BR infer (1),\n.BR infer\\-inspect (1)\n", f);

@@ -9,8 +9,8 @@
 
 enum { MIN_DRIVER = 12000 };
 
-#define TEXT_(x) #x
-#define TEXT(x)	 TEXT_(x)
+#define TEXT_(x)	 #x
+#define TEXT(x)		 TEXT_(x)
 #define SYM(f, required) {TEXT(f), required},
 static const struct dl_symbol cuda_symbols[] = {
 #include "gpu/cuda.def"
@@ -35,7 +35,8 @@ static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
 					  "/usr/local/cuda/lib64/libnvrtc.so", NULL};
 static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
 					     "/usr/local/cuda/lib64/libcublasLt.so", NULL};
-static const char *const cudnn_names[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9", NULL};
+static const char *const cudnn_names[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9",
+					  NULL};
 static const char *const nvml_names[] = {"libnvidia-ml.so.1", NULL};
 
 /* The table of opened libraries: filled once, under the lock, and kept until the program ends. */
@@ -50,8 +51,10 @@ static int check_driver(const struct cuda_api *api, struct diag *d)
 	int version = 0;
 
 	if (api->p_cuDriverGetVersion(&version) || version < MIN_DRIVER)
-		return FAIL(d, E_LIBRARY, .message = fmt(d, "the CUDA driver %s is too old", opened.cuda.path),
-			    .expected = fmt(d, "CUDA %d.%d or newer", MIN_DRIVER / 1000, MIN_DRIVER % 1000 / 10),
+		return FAIL(d, E_LIBRARY,
+			    .message = fmt(d, "the CUDA driver %s is too old", opened.cuda.path),
+			    .expected = fmt(d, "CUDA %d.%d or newer", MIN_DRIVER / 1000,
+					    MIN_DRIVER % 1000 / 10),
 			    .actual = fmt(d, "CUDA %d.%d", version / 1000, version % 1000 / 10));
 	return 0;
 }
@@ -78,7 +81,8 @@ const struct cuda_api *cuda_api(struct diag *d)
 
 static void version_text(struct library_info *i, size_t v, size_t major, size_t minor)
 {
-	snprintf(i->version, sizeof(i->version), "%zu.%zu.%zu", v / major, v % major / minor, v % minor);
+	snprintf(i->version, sizeof(i->version), "%zu.%zu.%zu", v / major, v % major / minor,
+		 v % minor);
 }
 
 static void version_of(int k, void *const *table, struct library_info *i)
@@ -88,7 +92,8 @@ static void version_of(int k, void *const *table, struct library_info *i)
 	if (k == 0) {
 		const struct cuda_api *a = (const void *)table;
 		if (!a->p_cuDriverGetVersion(&major))
-			snprintf(i->version, sizeof(i->version), "CUDA %d.%d", major / 1000, major % 1000 / 10);
+			snprintf(i->version, sizeof(i->version), "CUDA %d.%d", major / 1000,
+				 major % 1000 / 10);
 	} else if (k == 1) {
 		const struct nvml_api *a = (const void *)table;
 		char text[40] = "";
@@ -96,9 +101,12 @@ static void version_of(int k, void *const *table, struct library_info *i)
 			snprintf(i->version, sizeof(i->version), "driver %s", text);
 		a->p_nvmlShutdown();
 	} else if (k == 2) {
-		version_text(i, ((const struct cublaslt_api *)(const void *)table)->p_cublasLtGetVersion(), 10000, 100);
+		version_text(
+			i, ((const struct cublaslt_api *)(const void *)table)->p_cublasLtGetVersion(),
+			10000, 100);
 	} else if (k == 3) {
-		version_text(i, ((const struct cudnn_api *)(const void *)table)->p_cudnnGetVersion(), 10000, 100);
+		version_text(i, ((const struct cudnn_api *)(const void *)table)->p_cudnnGetVersion(),
+			     10000, 100);
 	} else if (!((const struct nvrtc_api *)(const void *)table)->p_nvrtcVersion(&major, &minor)) {
 		snprintf(i->version, sizeof(i->version), "%d.%d", major, minor);
 	}
@@ -114,18 +122,19 @@ void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
 	} libs[LIBRARIES] = {
 		{"CUDA driver", "everything on a GPU", cuda_names, cuda_symbols, COUNT(cuda_symbols)},
 		{"NVML", "names the driver", nvml_names, nvml_symbols, COUNT(nvml_symbols)},
-		{"cuBLASLt", "not used yet: own kernels do matrix products", cublaslt_names, cublaslt_symbols,
-		 COUNT(cublaslt_symbols)},
+		{"cuBLASLt", "not used yet: own kernels do matrix products", cublaslt_names,
+		 cublaslt_symbols, COUNT(cublaslt_symbols)},
 		{"cuDNN", "not used yet: own kernels do convolutions", cudnn_names, cudnn_symbols,
 		 COUNT(cudnn_symbols)},
-		{"NVRTC", "not used yet: pointwise groups are interpreted", nvrtc_names, nvrtc_symbols,
-		 COUNT(nvrtc_symbols)},
+		{"NVRTC", "not used yet: pointwise groups are interpreted", nvrtc_names,
+		 nvrtc_symbols, COUNT(nvrtc_symbols)},
 	};
 	for (int k = 0; k < LIBRARIES; k++) {
 		void *table[64] = {0};
 		struct dl lib;
 		out[k] = (struct library_info){.name = libs[k].name, .use = libs[k].use};
-		out[k].found = !dl_open(&lib, libs[k].sonames, libs[k].symbols, table, libs[k].n, NULL);
+		out[k].found =
+			!dl_open(&lib, libs[k].sonames, libs[k].symbols, table, libs[k].n, NULL);
 		snprintf(out[k].path, sizeof(out[k].path), "%s", lib.path);
 		if (out[k].found)
 			version_of(k, table, &out[k]);
@@ -138,11 +147,13 @@ void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
 
 void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
 {
-	static const char *const names[LIBRARIES] = {"CUDA driver", "NVML", "cuBLASLt", "cuDNN", "NVRTC"};
+	static const char *const names[LIBRARIES] = {"CUDA driver", "NVML", "cuBLASLt", "cuDNN",
+						     "NVRTC"};
 
 	(void)d;
 	for (int k = 0; k < LIBRARIES; k++)
-		out[k] = (struct library_info){.name = names[k], .use = "", .why = "this build has no CUDA backend"};
+		out[k] = (struct library_info){
+			.name = names[k], .use = "", .why = "this build has no CUDA backend"};
 }
 
 #endif

@@ -7,10 +7,17 @@ static const struct {
 	const char *op;
 	int how;
 } hows[] = {
-	{"Add", B_ADD}, {"Sub", B_SUB}, {"Mul", B_MUL}, {"Div", B_DIV}, {"Max", B_MAX}, {"Min", B_MIN},
-	{"Sum", B_ADD}, {"Mean", B_ADD}, {"And", B_AND}, {"Or", B_OR}, {"Xor", B_XOR}, {"BitwiseAnd", B_AND},
-	{"BitwiseOr", B_OR}, {"BitwiseXor", B_XOR}, {"Equal", B_EQ}, {"Less", B_LT}, {"LessOrEqual", B_LE},
-	{"Greater", B_GT}, {"GreaterOrEqual", B_GE}, {"PRelu", B_PRELU}, {"BiasGelu", B_BIASGELU}, {"Pow", B_POW},
+	{"Add", B_ADD},		  {"Sub", B_SUB},
+	{"Mul", B_MUL},		  {"Div", B_DIV},
+	{"Max", B_MAX},		  {"Min", B_MIN},
+	{"Sum", B_ADD},		  {"Mean", B_ADD},
+	{"And", B_AND},		  {"Or", B_OR},
+	{"Xor", B_XOR},		  {"BitwiseAnd", B_AND},
+	{"BitwiseOr", B_OR},	  {"BitwiseXor", B_XOR},
+	{"Equal", B_EQ},	  {"Less", B_LT},
+	{"LessOrEqual", B_LE},	  {"Greater", B_GT},
+	{"GreaterOrEqual", B_GE}, {"PRelu", B_PRELU},
+	{"BiasGelu", B_BIASGELU}, {"Pow", B_POW},
 };
 
 static int how_of(const struct node *n)
@@ -175,17 +182,40 @@ static int where_run(const struct call *c)
 }
 
 #define ROW(name, types_)                                                                          \
-	{.op = (name), .types = (types_), .accepts = binary_accepts, .reshape = binary_reshape, .run = binary_run}
+	{                                                                                          \
+		.op = (name), .types = (types_), .accepts = binary_accepts,                        \
+		.reshape = binary_reshape, .run = binary_run                                       \
+	}
 #define MANY(name)                                                                                 \
-	{.op = (name), .types = T_NUMBERS, .accepts = nary_accepts, .reshape = nary_reshape, .run = nary_run}
+	{                                                                                          \
+		.op = (name), .types = T_NUMBERS, .accepts = nary_accepts,                         \
+		.reshape = nary_reshape, .run = nary_run                                           \
+	}
 
 const struct kernel gpu_binary[] = {
-	ROW("Add", T_NUMBERS), ROW("Sub", T_NUMBERS), ROW("Mul", T_NUMBERS), ROW("Div", T_NUMBERS),
-	ROW("Mod", T_NUMBERS), ROW("And", T_BOOL), ROW("Or", T_BOOL), ROW("Xor", T_BOOL),
-	ROW("Equal", T_NUMBERS | T_BOOL), ROW("Greater", T_NUMBERS), ROW("GreaterOrEqual", T_NUMBERS),
-	ROW("Less", T_NUMBERS), ROW("LessOrEqual", T_NUMBERS), ROW("BitShift", T_UNSIGNED),
-	ROW("BitwiseAnd", T_INTS), ROW("BitwiseOr", T_INTS), ROW("BitwiseXor", T_INTS), ROW("PRelu", T_NUMBERS),
-	ROW("com.microsoft::BiasGelu", T_FLOATING), ROW("Pow", T_FLOATING | T_I32 | T_I64),
-	MANY("Max"), MANY("Min"), MANY("Sum"), MANY("Mean"),
+	ROW("Add", T_NUMBERS),
+	ROW("Sub", T_NUMBERS),
+	ROW("Mul", T_NUMBERS),
+	ROW("Div", T_NUMBERS),
+	ROW("Mod", T_NUMBERS),
+	ROW("And", T_BOOL),
+	ROW("Or", T_BOOL),
+	ROW("Xor", T_BOOL),
+	ROW("Equal", T_NUMBERS | T_BOOL),
+	ROW("Greater", T_NUMBERS),
+	ROW("GreaterOrEqual", T_NUMBERS),
+	ROW("Less", T_NUMBERS),
+	ROW("LessOrEqual", T_NUMBERS),
+	ROW("BitShift", T_UNSIGNED),
+	ROW("BitwiseAnd", T_INTS),
+	ROW("BitwiseOr", T_INTS),
+	ROW("BitwiseXor", T_INTS),
+	ROW("PRelu", T_NUMBERS),
+	ROW("com.microsoft::BiasGelu", T_FLOATING),
+	ROW("Pow", T_FLOATING | T_I32 | T_I64),
+	MANY("Max"),
+	MANY("Min"),
+	MANY("Sum"),
+	MANY("Mean"),
 	{.op = "Where", .accepts = where_accepts, .reshape = where_reshape, .run = where_run},
 	{0}};

@@ -36,5 +36,8 @@ static int cast_run(const struct call *c)
 }
 
 #define ROW(name)                                                                                  \
-	{.op = (name), .types = T_NUMBERS | T_BOOL, .accepts = cast_accepts, .reshape = cast_reshape, .run = cast_run}
+	{                                                                                          \
+		.op = (name), .types = T_NUMBERS | T_BOOL, .accepts = cast_accepts,                \
+		.reshape = cast_reshape, .run = cast_run                                           \
+	}
 const struct kernel gpu_cast[] = {ROW("Cast"), ROW("CastLike"), {0}};

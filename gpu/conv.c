@@ -26,7 +26,8 @@ static const char *fill(const struct site *s, struct conv_state *c)
 	if (fused) {
 		const struct fused_conv *f = s->node->params;
 		j->group = f->group;
-		j->act = f->act, j->act_alpha = (double)f->act_alpha, j->act_beta = (double)f->act_beta;
+		j->act = f->act, j->act_alpha = (double)f->act_alpha,
+		j->act_beta = (double)f->act_beta;
 	} else {
 		j->group = ((const struct conv *)s->node->params)->group;
 	}
@@ -73,7 +74,8 @@ int gpu_conv_run(const struct call *c)
 	const struct conv_state *s = c->step->state;
 	struct gpu_conv_job job = s->job;
 	int64_t n = job.batch * job.group * job.cout * job.pixels;
-	struct gpu_grid g = {(unsigned)((job.pixels + TILE - 1) / TILE), (unsigned)((job.cout + TILE - 1) / TILE),
+	struct gpu_grid g = {(unsigned)((job.pixels + TILE - 1) / TILE),
+			     (unsigned)((job.cout + TILE - 1) / TILE),
 			     (unsigned)(job.batch * job.group), 256, 0};
 
 	job.x = gpu_data(c, 0);
@@ -84,7 +86,9 @@ int gpu_conv_run(const struct call *c)
 	return n ? gpu_launch(c, s->fn, s->direct ? gpu_grid(n) : g, &job, sizeof(job)) : 0;
 }
 
-const struct kernel gpu_conv[] = {
-	{.op = "Conv", .types = T_FLOATING, .accepts = gpu_conv_accepts, .reshape = gpu_conv_reshape,
-	 .run = gpu_conv_run},
-	{0}};
+const struct kernel gpu_conv[] = {{.op = "Conv",
+				   .types = T_FLOATING,
+				   .accepts = gpu_conv_accepts,
+				   .reshape = gpu_conv_reshape,
+				   .run = gpu_conv_run},
+				  {0}};

@@ -23,7 +23,10 @@ struct gpu_grid gpu_grid(int64_t n)
 {
 	int64_t blocks = (n + 255) / 256;
 
-	return (struct gpu_grid){(unsigned)(blocks < 1 ? 1 : blocks > 1 << 20 ? 1 << 20 : blocks), 1, 1, 256, 0};
+	return (struct gpu_grid){(unsigned)(blocks < 1	       ? 1
+					    : blocks > 1 << 20 ? 1 << 20
+							       : blocks),
+				 1, 1, 256, 0};
 }
 
 #if HAVE_CUDA
@@ -69,7 +72,8 @@ static const char *error_text(const struct cuda_api *api, CUresult r, struct dia
 
 static bool is_sticky(CUresult r)
 {
-	return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT || r == CUDA_ERROR_ASSERT ||
+	return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT ||
+	       r == CUDA_ERROR_ASSERT ||
 	       (r >= CUDA_ERROR_HARDWARE_STACK_ERROR && r <= CUDA_ERROR_LAUNCH_FAILED) ||
 	       r == CUDA_ERROR_ECC_UNCORRECTABLE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
@@ -80,7 +84,8 @@ static int failed(struct device *dev, CUresult r, const char *what, struct diag 
 		dev->lost = true;
 	return FAIL(d, E_RUN, .message = fmt(d, "%s failed on cuda:%d", what, dev->ordinal),
 		    .actual = error_text(dev->api, r, d),
-		    .hint = is_sticky(r) ? "the device's context is lost; --sync launch names the node" : NULL);
+		    .hint = is_sticky(r) ? "the device's context is lost; --sync launch names the node"
+					 : NULL);
 }
 
 /* Our context for the time of a call: others in the process may have theirs current. */
@@ -90,7 +95,8 @@ static int enter(struct device *dev, bool *pushed, struct diag *d)
 
 	*pushed = false;
 	if (dev->lost)
-		return FAIL(d, E_RUN, .message = fmt(d, "cuda:%d was lost by an earlier error", dev->ordinal));
+		return FAIL(d, E_RUN,
+			    .message = fmt(d, "cuda:%d was lost by an earlier error", dev->ordinal));
 	if (!dev->api->p_cuCtxGetCurrent(&now) && now == dev->context)
 		return 0;
 	CUresult r = dev->api->p_cuCtxPushCurrent(dev->context);
@@ -202,11 +208,14 @@ static struct device *cuda_open(int ordinal, const struct run_config *config, st
 	if (!n)
 		return NULL;
 	if (ordinal < 0 || ordinal >= n) {
-		FAIL(d, E_DEVICE, .expected = fmt(d, "cuda:0 to cuda:%d", n - 1), .actual = fmt(d, "cuda:%d", ordinal));
+		FAIL(d, E_DEVICE, .expected = fmt(d, "cuda:0 to cuda:%d", n - 1),
+		     .actual = fmt(d, "cuda:%d", ordinal));
 		return NULL;
 	}
 	struct device *dev = arena_new(&a, struct device);
-	*dev = (struct device){.api = cuda_api(d), .ordinal = ordinal, .arena = a,
+	*dev = (struct device){.api = cuda_api(d),
+			       .ordinal = ordinal,
+			       .arena = a,
 			       .blocking = config && config->sync != SYNC_ASYNC};
 	dev->functions.arena = &dev->arena;
 	dev->stream.device = dev;
@@ -245,7 +254,8 @@ static int cuda_alloc(struct device *dev, size_t bytes, enum mem_purpose purpose
 	if (r == CUDA_ERROR_OUT_OF_MEMORY)
 		return FAIL(d, E_MEMORY, .message = fmt(d, "cuda:%d refused memory", dev->ordinal),
 			    .expected = fmt(d, "%zu bytes for %s", bytes, mem_purpose_name(purpose)),
-			    .actual = fmt(d, "%zu of %zu bytes free; %s", unused, total, error_text(dev->api, r, d)));
+			    .actual = fmt(d, "%zu of %zu bytes free; %s", unused, total,
+					  error_text(dev->api, r, d)));
 	if (r)
 		return failed(dev, r, "taking memory", d);
 	*b = (struct buffer){(void *)(uintptr_t)p, bytes, purpose};
@@ -276,8 +286,8 @@ static int check_fault(struct device *dev, struct diag *d)
 		return 0;
 	*dev->fault = 0;
 	const struct origin *o = (const struct origin *)(uintptr_t)who;
-	return FAIL(d, E_VALUE, .node = o->name, .op = o->op, .expected = "indices within the dimension",
-		    .actual = "one outside of it");
+	return FAIL(d, E_VALUE, .node = o->name, .op = o->op,
+		    .expected = "indices within the dimension", .actual = "one outside of it");
 }
 
 static int wait_stream(struct device *dev, struct diag *d)
@@ -287,8 +297,8 @@ static int wait_stream(struct device *dev, struct diag *d)
 	return r ? failed(dev, r, "the work queued before", d) : check_fault(dev, d);
 }
 
-static int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device, size_t bytes,
-		     struct diag *d)
+static int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
+		     size_t bytes, struct diag *d)
 {
 	struct device *dev = s->device;
 	const struct cuda_api *api = dev->api;
@@ -342,7 +352,8 @@ static CUresult load(struct device *dev, const char *file, CUlibrary *out)
 	for (const struct gpu_image *m = gpu_images; m->name; m++) {
 		if (strcmp(m->name, file) || dev->nloaded == MAX_IMAGES)
 			continue;
-		CUresult r = dev->api->p_cuLibraryLoadData(out, m->data, NULL, NULL, 0, NULL, NULL, 0);
+		CUresult r =
+			dev->api->p_cuLibraryLoadData(out, m->data, NULL, NULL, 0, NULL, NULL, 0);
 		if (!r)
 			dev->loaded[dev->nloaded++] = (struct loaded){*out, m};
 		return r;
@@ -375,14 +386,16 @@ void *gpu_kernel(const struct site *s, const char *file, const char *name, struc
 	CUresult r = find(dev, file, name, &f);
 	leave(dev, pushed);
 	if (r) {
-		FAIL(d, E_DEVICE, .message = fmt(d, "kernel %s of this build cannot be used on cuda:%d", name, dev->ordinal),
+		FAIL(d, E_DEVICE,
+		     .message = fmt(d, "kernel %s of this build cannot be used on cuda:%d", name,
+				    dev->ordinal),
 		     .actual = error_text(dev->api, r, d));
 		return NULL;
 	}
 	if (dev->nfunctions == dev->cap_functions) {
 		dev->cap_functions = dev->cap_functions ? 2 * dev->cap_functions : 64;
-		dev->function = arena_grow(&dev->arena, dev->function, dev->nfunctions, dev->cap_functions,
-					   sizeof(CUfunction));
+		dev->function = arena_grow(&dev->arena, dev->function, dev->nfunctions,
+					   dev->cap_functions, sizeof(CUfunction));
 	}
 	map_set(&dev->functions, arena_str(&dev->arena, name), strlen(name), dev->nfunctions);
 	return dev->function[dev->nfunctions++] = f;
@@ -398,8 +411,8 @@ int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *pa
 
 	if (err)
 		return err;
-	CUresult r = dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1, g.shared, c->stream->stream,
-						NULL, extra);
+	CUresult r = dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1, g.shared,
+						c->stream->stream, NULL, extra);
 	if (r)
 		err = failed(dev, r, "a launch", c->diag);
 	else if (dev->blocking)
@@ -425,7 +438,8 @@ static const char without[] = "infer was built without CUDA";
 int gpu_devices(struct device_facts *out, int max, struct diag *why)
 {
 	(void)out, (void)max;
-	FAIL(why, E_DEVICE, .message = without, .hint = "build it where nvcc and the CUDA headers are");
+	FAIL(why, E_DEVICE, .message = without,
+	     .hint = "build it where nvcc and the CUDA headers are");
 	return 0;
 }
 
@@ -459,8 +473,8 @@ static void cuda_free(struct device *dev, struct buffer *b)
 	(void)dev, (void)b;
 }
 
-static int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device, size_t bytes,
-		     struct diag *d)
+static int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
+		     size_t bytes, struct diag *d)
 {
 	(void)s, (void)dst, (void)dst_device, (void)src, (void)src_device, (void)bytes;
 	return FAIL(d, E_DEVICE, .message = without);

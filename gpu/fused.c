@@ -24,9 +24,13 @@ static int addnorm_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_norm_state *n = arena_new(s->plan_arena, struct gpu_norm_state);
 	int64_t row = x->rank ? x->dim[x->rank - 1] : 1;
 
-	*n = (struct gpu_norm_state){.add = 1, .add2 = -1, .scale = 2, .bias = 3, .mean = -1, .inv = -1, .sum = 1};
-	n->job = (struct gpu_norm){.rows = x->rank ? shape_span(x, 0, x->rank - 1) : 1, .n = row, .period = 1,
-				   .inner = 1, .epsilon = (double)p->epsilon};
+	*n = (struct gpu_norm_state){
+		.add = 1, .add2 = -1, .scale = 2, .bias = 3, .mean = -1, .inv = -1, .sum = 1};
+	n->job = (struct gpu_norm){.rows = x->rank ? shape_span(x, 0, x->rank - 1) : 1,
+				   .n = row,
+				   .period = 1,
+				   .inner = 1,
+				   .epsilon = (double)p->epsilon};
 	return gpu_norm_set(s, step, n, d);
 }
 
@@ -139,7 +143,8 @@ static void strides_of(int rank, int64_t heads, int64_t len, int64_t d, int64_t 
 static const char *fill_attention(const struct site *s, struct attention *a)
 {
 	const struct fused_attention *p = s->node->params;
-	const struct vinfo *q = site_in(s, 0), *k = site_in(s, 1), *v = site_in(s, 2), *mask = site_in(s, 3);
+	const struct vinfo *q = site_in(s, 0), *k = site_in(s, 1), *v = site_in(s, 2),
+			   *mask = site_in(s, 3);
 	struct gpu_attention_job *j = &a->job;
 	int64_t size = gpu_size(gpu_type(s, 0));
 	bool four = q->shape.rank == 4;
@@ -226,13 +231,18 @@ static int attention_run(const struct call *c)
 }
 
 #define ROW(name, how, run_)                                                                       \
-	{.op = (name), .types = T_FLOATING, .accepts = how##_accepts, .reshape = how##_reshape, .run = run_}
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .accepts = how##_accepts,                       \
+		.reshape = how##_reshape, .run = run_                                              \
+	}
 
-const struct kernel gpu_fused[] = {
-	{.op = "infer::Conv", .types = T_FLOATING, .accepts = gpu_conv_accepts, .reshape = gpu_conv_reshape,
-	 .run = gpu_conv_run},
-	ROW("infer::Gemm", gemm, gpu_product_run),
-	ROW("infer::Attention", attention, attention_run),
-	ROW("infer::AddLayerNorm", addnorm, gpu_norm_run),
-	ROW("infer::Pointwise", pointwise, pointwise_run),
-	{0}};
+const struct kernel gpu_fused[] = {{.op = "infer::Conv",
+				    .types = T_FLOATING,
+				    .accepts = gpu_conv_accepts,
+				    .reshape = gpu_conv_reshape,
+				    .run = gpu_conv_run},
+				   ROW("infer::Gemm", gemm, gpu_product_run),
+				   ROW("infer::Attention", attention, attention_run),
+				   ROW("infer::AddLayerNorm", addnorm, gpu_norm_run),
+				   ROW("infer::Pointwise", pointwise, pointwise_run),
+				   {0}};

@@ -8,7 +8,8 @@ struct gather {
 	struct gpu_gather_job job;
 };
 
-static int finish(struct site *s, struct step *step, struct gather *g, const char *kernel, struct diag *d)
+static int finish(struct site *s, struct step *step, struct gather *g, const char *kernel,
+		  struct diag *d)
 {
 	g->job.wide = gpu_type(s, 1) == DT_I64;
 	g->job.who = (uint64_t)(uintptr_t)s->node->origin;
@@ -122,10 +123,15 @@ static int nd_reshape(struct site *s, struct step *step, struct diag *d)
 }
 
 #define ROW(name, how, takes)                                                                      \
-	{.op = (name), .types = T_MOVED, .accepts = takes, .reshape = how##_reshape, .run = gather_run}
+	{                                                                                          \
+		.op = (name), .types = T_MOVED, .accepts = takes, .reshape = how##_reshape,        \
+		.run = gather_run                                                                  \
+	}
 
-const struct kernel gpu_gather[] = {
-	ROW("Gather", gather, index_types), ROW("GatherElements", along, along_accepts),
-	ROW("GatherND", nd, nd_accepts), ROW("ScatterElements", along, along_accepts),
-	ROW("Scatter", along, along_accepts), ROW("ScatterND", nd, nd_accepts),
-	{0}};
+const struct kernel gpu_gather[] = {ROW("Gather", gather, index_types),
+				    ROW("GatherElements", along, along_accepts),
+				    ROW("GatherND", nd, nd_accepts),
+				    ROW("ScatterElements", along, along_accepts),
+				    ROW("Scatter", along, along_accepts),
+				    ROW("ScatterND", nd, nd_accepts),
+				    {0}};

@@ -134,13 +134,25 @@ static int concat_reshape(struct site *s, struct step *step, struct diag *d)
 	return m->fn ? 0 : -E_DEVICE;
 }
 
-#define VIEW(name) {.op = (name), .types = T_MOVED, .reshape = gpu_view_reshape, .run = gpu_view_run}
+#define VIEW(name)                                                                                 \
+	{                                                                                          \
+		.op = (name), .types = T_MOVED, .reshape = gpu_view_reshape, .run = gpu_view_run   \
+	}
 #define MOVE(name, how)                                                                            \
-	{.op = (name), .types = T_MOVED, .accepts = how##_accepts, .reshape = how##_reshape, .run = gpu_moves_run}
+	{                                                                                          \
+		.op = (name), .types = T_MOVED, .accepts = how##_accepts,                          \
+		.reshape = how##_reshape, .run = gpu_moves_run                                     \
+	}
 
 const struct kernel gpu_layout[] = {
-	VIEW("Reshape"), VIEW("Flatten"), VIEW("Squeeze"), VIEW("Unsqueeze"),
-	MOVE("Transpose", transpose), MOVE("Expand", expand), MOVE("Tile", tile),
-	MOVE("DepthToSpace", depth_to_space), MOVE("SpaceToDepth", space_to_depth),
+	VIEW("Reshape"),
+	VIEW("Flatten"),
+	VIEW("Squeeze"),
+	VIEW("Unsqueeze"),
+	MOVE("Transpose", transpose),
+	MOVE("Expand", expand),
+	MOVE("Tile", tile),
+	MOVE("DepthToSpace", depth_to_space),
+	MOVE("SpaceToDepth", space_to_depth),
 	{.op = "Concat", .types = T_MOVED, .reshape = concat_reshape, .run = gpu_moves_run},
 	{0}};

@@ -67,8 +67,8 @@ int gpu_product_run(const struct call *c)
 
 	for (int r = 0; r < job.batch.rank; r++)
 		batch *= job.batch.dim[r];
-	struct gpu_grid g = {(unsigned)((job.n + TILE - 1) / TILE), (unsigned)((job.m + TILE - 1) / TILE),
-			     (unsigned)batch, 256, 0};
+	struct gpu_grid g = {(unsigned)((job.n + TILE - 1) / TILE),
+			     (unsigned)((job.m + TILE - 1) / TILE), (unsigned)batch, 256, 0};
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.c = gpu_data(c, 2);
@@ -83,10 +83,12 @@ static struct fused_gemm as_fused(const struct site *s)
 
 	if (!strcmp(s->node->op->name, "Gemm")) {
 		const struct gemm_params *p = s->node->params;
-		f = (struct fused_gemm){.alpha = p->alpha, .beta = p->beta, .transA = p->transA, .transB = p->transB};
+		f = (struct fused_gemm){
+			.alpha = p->alpha, .beta = p->beta, .transA = p->transA, .transB = p->transB};
 	} else if (strcmp(s->node->op->name, "MatMul") != 0) {
 		const struct fused_matmul *p = s->node->params;
-		f = (struct fused_gemm){.alpha = p->alpha, .beta = 1, .transA = p->transA, .transB = p->transB};
+		f = (struct fused_gemm){
+			.alpha = p->alpha, .beta = 1, .transA = p->transA, .transB = p->transB};
 	}
 	return f;
 }
@@ -110,7 +112,13 @@ static int reshape(struct site *s, struct step *step, struct diag *d)
 }
 
 #define T_PRODUCT (T_FLOATING | T_I32 | T_I64 | T_U32 | T_U64)
-#define ROW(name, types_) {.op = (name), .types = (types_), .accepts = accepts, .reshape = reshape, .run = gpu_product_run}
-const struct kernel gpu_matmul[] = {
-	ROW("MatMul", T_PRODUCT), ROW("Gemm", T_PRODUCT), ROW("com.microsoft::FusedMatMul", T_FLOATING),
-	ROW("com.microsoft::TransposeMatMul", T_FLOATING), {0}};
+#define ROW(name, types_)                                                                          \
+	{                                                                                          \
+		.op = (name), .types = (types_), .accepts = accepts, .reshape = reshape,           \
+		.run = gpu_product_run                                                             \
+	}
+const struct kernel gpu_matmul[] = {ROW("MatMul", T_PRODUCT),
+				    ROW("Gemm", T_PRODUCT),
+				    ROW("com.microsoft::FusedMatMul", T_FLOATING),
+				    ROW("com.microsoft::TransposeMatMul", T_FLOATING),
+				    {0}};

@@ -24,7 +24,10 @@ int gpu_norm_run(const struct call *c)
 	const struct gpu_norm_state *n = c->step->state;
 	struct gpu_norm job = n->job;
 	struct gpu_grid g = {(unsigned)(job.rows > 1 << 20 ? 1 << 20 : job.rows), 1, 1,
-			     job.n <= 32 ? 32 : job.n <= 256 ? 128 : 256, 0};
+			     job.n <= 32    ? 32
+			     : job.n <= 256 ? 128
+					    : 256,
+			     0};
 
 	job.x = gpu_data(c, 0);
 	job.add = input(c, n->add);
@@ -49,8 +52,10 @@ static bool layer_accepts(const struct site *s, struct why *w)
 		return refuse(w, "an axis beyond the rank");
 	int64_t n = shape_span(x, axis, x->rank);
 	for (uint32_t i = 1; i < 3; i++)
-		if (site_in(s, i) && (shape_count(&site_in(s, i)->shape) != n || gpu_type(s, i) != gpu_type(s, 0)))
-			return refuse(w, "a scale or bias that is not as long as a row, or of another type");
+		if (site_in(s, i) &&
+		    (shape_count(&site_in(s, i)->shape) != n || gpu_type(s, i) != gpu_type(s, 0)))
+			return refuse(
+				w, "a scale or bias that is not as long as a row, or of another type");
 	for (uint32_t i = 1; i < 3; i++)
 		if (site_out(s, i) && gpu_out_type(s, i) != DT_F32)
 			return refuse(w, "statistics of %s", dtype_name(gpu_out_type(s, i)));
@@ -65,10 +70,19 @@ static int layer_reshape(struct site *s, struct step *step, struct diag *d)
 	int axis = axis_of(p->axis, x->rank);
 	bool rms = strcmp(s->node->op->name, "LayerNormalization") != 0;
 
-	*n = (struct gpu_norm_state){.add = -1, .add2 = -1, .scale = 1, .bias = 2, .mean = rms ? -1 : 1,
-				     .inv = rms ? 1 : 2, .sum = -1};
-	n->job = (struct gpu_norm){.rows = shape_span(x, 0, axis), .n = shape_span(x, axis, x->rank), .period = 1,
-				   .inner = 1, .rms = rms, .epsilon = (double)p->epsilon};
+	*n = (struct gpu_norm_state){.add = -1,
+				     .add2 = -1,
+				     .scale = 1,
+				     .bias = 2,
+				     .mean = rms ? -1 : 1,
+				     .inv = rms ? 1 : 2,
+				     .sum = -1};
+	n->job = (struct gpu_norm){.rows = shape_span(x, 0, axis),
+				   .n = shape_span(x, axis, x->rank),
+				   .period = 1,
+				   .inner = 1,
+				   .rms = rms,
+				   .epsilon = (double)p->epsilon};
 	return gpu_norm_set(s, step, n, d);
 }
 
@@ -81,7 +95,9 @@ static bool channels_accepts(const struct site *s, struct why *w)
 	for (uint32_t i = 1; i < 3; i++)
 		if (!site_in(s, i) || shape_count(&site_in(s, i)->shape) != x->dim[1] ||
 		    gpu_type(s, i) != gpu_type(s, 0))
-			return refuse(w, "a scale or bias that is not as long as the channels, or of another type");
+			return refuse(
+				w,
+				"a scale or bias that is not as long as the channels, or of another type");
 	return true;
 }
 
@@ -97,9 +113,13 @@ static int channels_reshape(struct site *s, struct step *step, struct diag *d)
 	if (grouped)
 		groups = q->num_groups;
 	int64_t each = groups > 0 ? x->dim[1] / groups : 0;
-	*n = (struct gpu_norm_state){.add = -1, .add2 = -1, .scale = 1, .bias = 2, .mean = -1, .inv = -1, .sum = -1};
-	n->job = (struct gpu_norm){.rows = x->dim[0] * groups, .n = each * spatial, .period = groups,
-				   .per_row = each, .inner = spatial,
+	*n = (struct gpu_norm_state){
+		.add = -1, .add2 = -1, .scale = 1, .bias = 2, .mean = -1, .inv = -1, .sum = -1};
+	n->job = (struct gpu_norm){.rows = x->dim[0] * groups,
+				   .n = each * spatial,
+				   .period = groups,
+				   .per_row = each,
+				   .inner = spatial,
 				   .epsilon = (double)(grouped ? q->epsilon : e->epsilon)};
 	return gpu_norm_set(s, step, n, d);
 }
@@ -110,10 +130,12 @@ static bool skip_accepts(const struct site *s, struct why *w)
 	const struct shape *x = &site_in(s, 0)->shape;
 	uint32_t first = 2;
 
-	if (!site_in(s, 1) || !shape_equal(x, &site_in(s, 1)->shape) || site_out(s, 1) || site_out(s, 2))
+	if (!site_in(s, 1) || !shape_equal(x, &site_in(s, 1)->shape) || site_out(s, 1) ||
+	    site_out(s, 2))
 		return refuse(w, "a skip of another shape, or statistics");
 	for (uint32_t i = first; i < s->node->nin; i++)
-		if (site_in(s, i) && (!x->rank || shape_count(&site_in(s, i)->shape) != x->dim[x->rank - 1]))
+		if (site_in(s, i) &&
+		    (!x->rank || shape_count(&site_in(s, i)->shape) != x->dim[x->rank - 1]))
 			return refuse(w, "a scale or bias that is not as long as a row");
 	return true;
 }
@@ -125,10 +147,19 @@ static int skip_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_norm_state *n = arena_new(s->plan_arena, struct gpu_norm_state);
 	bool rms = !strcmp(s->node->op->name, "SkipSimplifiedLayerNormalization");
 
-	*n = (struct gpu_norm_state){.add = 1, .scale = 2, .bias = rms ? -1 : 3, .add2 = rms ? 3 : 4, .mean = -1,
-				     .inv = -1, .sum = 3};
-	n->job = (struct gpu_norm){.rows = shape_span(x, 0, x->rank - 1), .n = x->dim[x->rank - 1], .period = 1,
-				   .inner = 1, .rms = rms, .epsilon = (double)p->epsilon};
+	*n = (struct gpu_norm_state){.add = 1,
+				     .scale = 2,
+				     .bias = rms ? -1 : 3,
+				     .add2 = rms ? 3 : 4,
+				     .mean = -1,
+				     .inv = -1,
+				     .sum = 3};
+	n->job = (struct gpu_norm){.rows = shape_span(x, 0, x->rank - 1),
+				   .n = x->dim[x->rank - 1],
+				   .period = 1,
+				   .inner = 1,
+				   .rms = rms,
+				   .epsilon = (double)p->epsilon};
 	return gpu_norm_set(s, step, n, d);
 }
 
@@ -155,7 +186,8 @@ static int batch_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct batch *b = arena_new(s->plan_arena, struct batch);
 
-	b->job = (struct gpu_batch){.n = gpu_count(x), .channels = x->rank > 1 ? x->dim[1] : 1,
+	b->job = (struct gpu_batch){.n = gpu_count(x),
+				    .channels = x->rank > 1 ? x->dim[1] : 1,
 				    .inner = x->rank > 2 ? shape_span(x, 2, x->rank) : 1,
 				    .epsilon = (double)p->epsilon};
 	b->fn = gpu_typed(s, "rows", "batch", gpu_type(s, 0), d);
@@ -179,14 +211,23 @@ static int batch_run(const struct call *c)
 }
 
 #define ROW(name, how)                                                                             \
-	{.op = (name), .types = T_FLOATING, .accepts = how##_accepts, .reshape = how##_reshape, .run = gpu_norm_run}
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .accepts = how##_accepts,                       \
+		.reshape = how##_reshape, .run = gpu_norm_run                                      \
+	}
 
-const struct kernel gpu_norm[] = {
-	{.op = "BatchNormalization", .types = T_FLOATING, .accepts = batch_accepts, .reshape = batch_reshape,
-	 .run = batch_run},
-	ROW("InstanceNormalization", channels), ROW("GroupNormalization", channels),
-	ROW("LayerNormalization", layer), ROW("RMSNormalization", layer), ROW("SimplifiedLayerNormalization", layer),
-	ROW("com.microsoft::LayerNormalization", layer), ROW("com.microsoft::SimplifiedLayerNormalization", layer),
-	ROW("com.microsoft::SkipLayerNormalization", skip),
-	ROW("com.microsoft::SkipSimplifiedLayerNormalization", skip),
-	{0}};
+const struct kernel gpu_norm[] = {{.op = "BatchNormalization",
+				   .types = T_FLOATING,
+				   .accepts = batch_accepts,
+				   .reshape = batch_reshape,
+				   .run = batch_run},
+				  ROW("InstanceNormalization", channels),
+				  ROW("GroupNormalization", channels),
+				  ROW("LayerNormalization", layer),
+				  ROW("RMSNormalization", layer),
+				  ROW("SimplifiedLayerNormalization", layer),
+				  ROW("com.microsoft::LayerNormalization", layer),
+				  ROW("com.microsoft::SimplifiedLayerNormalization", layer),
+				  ROW("com.microsoft::SkipLayerNormalization", skip),
+				  ROW("com.microsoft::SkipSimplifiedLayerNormalization", skip),
+				  {0}};

@@ -80,8 +80,14 @@ static int global_reshape(struct site *s, struct step *step, struct diag *d)
 	struct global_state *c = arena_new(s->plan_arena, struct global_state);
 	int64_t rows = shape_span(x, 0, 2), n = shape_span(x, 2, x->rank);
 
-	c->job = (struct gpu_reduce_job){.n = rows, .m = n, .op = strcmp(s->node->op->name, "GlobalMaxPool") ? R_MEAN : R_MAX,
-					 .keep = {1, {rows}}, .red = {1, {n}}, .ks = {n}, .rs = {1}};
+	c->job = (struct gpu_reduce_job){.n = rows,
+					 .m = n,
+					 .op = strcmp(s->node->op->name, "GlobalMaxPool") ? R_MEAN
+											  : R_MAX,
+					 .keep = {1, {rows}},
+					 .red = {1, {n}},
+					 .ks = {n},
+					 .rs = {1}};
 	c->fn = gpu_typed(s, "rows", "reduce", gpu_type(s, 0), d);
 	step->state = c;
 	return c->fn ? 0 : -E_DEVICE;
@@ -91,15 +97,24 @@ static int global_run(const struct call *c)
 {
 	const struct global_state *s = c->step->state;
 	struct gpu_reduce_job job = s->job;
-	struct gpu_grid g = {(unsigned)(job.n > 1 << 20 ? 1 << 20 : job.n), 1, 1, job.m <= 32 ? 32 : 128, 0};
+	struct gpu_grid g = {(unsigned)(job.n > 1 << 20 ? 1 << 20 : job.n), 1, 1,
+			     job.m <= 32 ? 32 : 128, 0};
 
 	job.x = gpu_data(c, 0);
 	job.y = gpu_out(c, 0);
 	return job.n ? gpu_launch(c, s->fn, g, &job, sizeof(job)) : 0;
 }
 
-#define ROW(name) {.op = (name), .types = T_FLOATING, .accepts = pool_accepts, .reshape = pool_reshape, .run = pool_run}
-#define GLOBAL(name) {.op = (name), .types = T_FLOATING, .reshape = global_reshape, .run = global_run}
+#define ROW(name)                                                                                  \
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .accepts = pool_accepts,                        \
+		.reshape = pool_reshape, .run = pool_run                                           \
+	}
+#define GLOBAL(name)                                                                               \
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .reshape = global_reshape, .run = global_run    \
+	}
 
-const struct kernel gpu_pool[] = {ROW("MaxPool"), ROW("AveragePool"), ROW("LpPool"), GLOBAL("GlobalAveragePool"),
+const struct kernel gpu_pool[] = {ROW("MaxPool"),	   ROW("AveragePool"),
+				  ROW("LpPool"),	   GLOBAL("GlobalAveragePool"),
 				  GLOBAL("GlobalMaxPool"), {0}};

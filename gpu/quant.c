@@ -17,14 +17,16 @@ static const char *fill(const struct site *s, struct quant_state *q)
 	bool down = !strcmp(s->node->op->name, "QuantizeLinear");
 	struct granularity g;
 
-	enum dtype wide = down ? gpu_type(s, 0) : gpu_out_type(s, 0), small = down ? gpu_out_type(s, 0) : gpu_type(s, 0);
+	enum dtype wide = down ? gpu_type(s, 0) : gpu_out_type(s, 0),
+		   small = down ? gpu_out_type(s, 0) : gpu_type(s, 0);
 	if (!(T_BIT(wide) & T_HALVES) || gpu_type(s, 1) != wide || (down && p->precision))
 		return "scales of another type";
 	if (!(T_BIT(small) & (T_I8 | T_U8 | T_I16 | T_U16 | (down ? 0 : T_I32))))
 		return "no kernel for this narrow type";
 	if (granularity_set(&g, x, &site_in(s, 1)->shape, p->axis, p->block_size))
 		return "scales that do not fit";
-	q->job = (struct gpu_quantize){.n = gpu_count(x), .from = (int)gpu_type(s, 0), .to = (int)gpu_out_type(s, 0)};
+	q->job = (struct gpu_quantize){
+		.n = gpu_count(x), .from = (int)gpu_type(s, 0), .to = (int)gpu_out_type(s, 0)};
 	if (g.kind != QUANT_TENSOR) {
 		q->job.dim = g.dim;
 		q->job.inner = g.inner;
@@ -50,7 +52,8 @@ static int quant_reshape(struct site *s, struct step *step, struct diag *d)
 	bool down = !strcmp(s->node->op->name, "QuantizeLinear");
 
 	fill(s, q);
-	q->fn = gpu_typed(s, "rows", down ? "quantize" : "dequantize", down ? gpu_out_type(s, 0) : gpu_type(s, 0), d);
+	q->fn = gpu_typed(s, "rows", down ? "quantize" : "dequantize",
+			  down ? gpu_out_type(s, 0) : gpu_type(s, 0), d);
 	step->state = q;
 	return q->fn ? 0 : -E_DEVICE;
 }
@@ -67,8 +70,14 @@ static int quant_run(const struct call *c)
 	return job.n ? gpu_launch(c, q->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
-const struct kernel gpu_quant[] = {
-	{.op = "QuantizeLinear", .types = T_HALVES, .accepts = quant_accepts, .reshape = quant_reshape, .run = quant_run},
-	{.op = "DequantizeLinear", .types = T_I8 | T_U8 | T_I16 | T_U16 | T_I32, .accepts = quant_accepts,
-	 .reshape = quant_reshape, .run = quant_run},
-	{0}};
+const struct kernel gpu_quant[] = {{.op = "QuantizeLinear",
+				    .types = T_HALVES,
+				    .accepts = quant_accepts,
+				    .reshape = quant_reshape,
+				    .run = quant_run},
+				   {.op = "DequantizeLinear",
+				    .types = T_I8 | T_U8 | T_I16 | T_U16 | T_I32,
+				    .accepts = quant_accepts,
+				    .reshape = quant_reshape,
+				    .run = quant_run},
+				   {0}};

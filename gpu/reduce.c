@@ -8,8 +8,10 @@ static const struct {
 	const char *op;
 	int how;
 } hows[] = {
-	{"ReduceSum", R_SUM}, {"ReduceMean", R_MEAN}, {"ReduceMax", R_MAX}, {"ReduceMin", R_MIN},
-	{"ReduceProd", R_PROD}, {"ReduceL1", R_L1}, {"ReduceL2", R_L2}, {"ReduceSumSquare", R_SUMSQUARE},
+	{"ReduceSum", R_SUM},	    {"ReduceMean", R_MEAN},
+	{"ReduceMax", R_MAX},	    {"ReduceMin", R_MIN},
+	{"ReduceProd", R_PROD},	    {"ReduceL1", R_L1},
+	{"ReduceL2", R_L2},	    {"ReduceSumSquare", R_SUMSQUARE},
 	{"ReduceLogSum", R_LOGSUM}, {"ReduceLogSumExp", R_LOGSUMEXP},
 };
 
@@ -60,7 +62,8 @@ static bool reduce_accepts(const struct site *s, struct why *w)
 
 	if (!axes_of(s, &mask))
 		return refuse(w, "axes that only the run knows");
-	return fill(&site_in(s, 0)->shape, mask, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
+	return fill(&site_in(s, 0)->shape, mask, &j) ||
+	       refuse(w, "more than %d dimensions", GPU_DIMS);
 }
 
 static int reduce_reshape(struct site *s, struct step *step, struct diag *d)
@@ -93,7 +96,8 @@ static int reduce_run(const struct call *c)
 
 	job.x = gpu_data(c, 0);
 	job.y = gpu_out(c, 0);
-	return job.n ? gpu_launch(c, r->fn, grid_of(job.n, finds ? 32 : job.m), &job, sizeof(job)) : 0;
+	return job.n ? gpu_launch(c, r->fn, grid_of(job.n, finds ? 32 : job.m), &job, sizeof(job))
+		     : 0;
 }
 
 static int arg_reshape(struct site *s, struct step *step, struct diag *d)
@@ -143,9 +147,12 @@ static int cumulate_reshape(struct site *s, struct step *step, struct diag *d)
 	struct line *l = arena_new(s->plan_arena, struct line);
 	int axis = axis_of(elem_i64(tensor_dtype(t), t->data, 0), x->rank);
 
-	l->job = (struct gpu_line){.outer = shape_span(x, 0, axis), .n = x->dim[axis],
-				   .inner = shape_span(x, axis + 1, x->rank), .reverse = p->reverse != 0,
-				   .exclusive = p->exclusive != 0, .op = !strcmp(s->node->op->name, "CumProd")};
+	l->job = (struct gpu_line){.outer = shape_span(x, 0, axis),
+				   .n = x->dim[axis],
+				   .inner = shape_span(x, axis + 1, x->rank),
+				   .reverse = p->reverse != 0,
+				   .exclusive = p->exclusive != 0,
+				   .op = !strcmp(s->node->op->name, "CumProd")};
 	l->fn = gpu_typed(s, "rows", "cumulate", gpu_type(s, 0), d);
 	step->state = l;
 	step->unread = 2;
@@ -164,15 +171,40 @@ static int cumulate_run(const struct call *c)
 	return lines > 0 && job.n > 0 ? gpu_launch(c, l->fn, gpu_grid(lines), &job, sizeof(job)) : 0;
 }
 
-#define ROW(name) {.op = (name), .types = T_NUMBERS, .accepts = reduce_accepts, .reshape = reduce_reshape, .run = reduce_run}
+#define ROW(name)                                                                                  \
+	{                                                                                          \
+		.op = (name), .types = T_NUMBERS, .accepts = reduce_accepts,                       \
+		.reshape = reduce_reshape, .run = reduce_run                                       \
+	}
 
-const struct kernel gpu_reduce[] = {
-	ROW("ReduceSum"), ROW("ReduceMean"), ROW("ReduceMax"), ROW("ReduceMin"), ROW("ReduceProd"), ROW("ReduceL1"),
-	ROW("ReduceL2"), ROW("ReduceSumSquare"), ROW("ReduceLogSum"), ROW("ReduceLogSumExp"),
-	{.op = "ArgMax", .types = T_NUMBERS, .accepts = arg_accepts, .reshape = arg_reshape, .run = reduce_run},
-	{.op = "ArgMin", .types = T_NUMBERS, .accepts = arg_accepts, .reshape = arg_reshape, .run = reduce_run},
-	{.op = "CumSum", .types = T_NUMBERS, .accepts = cumulate_accepts, .reshape = cumulate_reshape,
-	 .run = cumulate_run},
-	{.op = "CumProd", .types = T_NUMBERS, .accepts = cumulate_accepts, .reshape = cumulate_reshape,
-	 .run = cumulate_run},
-	{0}};
+const struct kernel gpu_reduce[] = {ROW("ReduceSum"),
+				    ROW("ReduceMean"),
+				    ROW("ReduceMax"),
+				    ROW("ReduceMin"),
+				    ROW("ReduceProd"),
+				    ROW("ReduceL1"),
+				    ROW("ReduceL2"),
+				    ROW("ReduceSumSquare"),
+				    ROW("ReduceLogSum"),
+				    ROW("ReduceLogSumExp"),
+				    {.op = "ArgMax",
+				     .types = T_NUMBERS,
+				     .accepts = arg_accepts,
+				     .reshape = arg_reshape,
+				     .run = reduce_run},
+				    {.op = "ArgMin",
+				     .types = T_NUMBERS,
+				     .accepts = arg_accepts,
+				     .reshape = arg_reshape,
+				     .run = reduce_run},
+				    {.op = "CumSum",
+				     .types = T_NUMBERS,
+				     .accepts = cumulate_accepts,
+				     .reshape = cumulate_reshape,
+				     .run = cumulate_run},
+				    {.op = "CumProd",
+				     .types = T_NUMBERS,
+				     .accepts = cumulate_accepts,
+				     .reshape = cumulate_reshape,
+				     .run = cumulate_run},
+				    {0}};

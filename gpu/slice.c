@@ -69,13 +69,14 @@ static int split_reshape(struct site *s, struct step *step, struct diag *d)
 		const struct vinfo *y = site_out(s, i);
 		struct gpu_piece *p = &m->piece[m->count];
 		if (!y)
-			return FAIL(d, E_OP_INPUTS, .expected = "every output of Split", .actual = "one left out");
+			return FAIL(d, E_OP_INPUTS, .expected = "every output of Split",
+				    .actual = "one left out");
 		int64_t run = y->shape.dim[axis] * inner;
 		m->count++;
 		p->out = i;
 		p->from = at * inner * size;
-		gpu_piece(p, 2, (int64_t[]){shape_span(x, 0, axis), run}, (int64_t[]){x->dim[axis] * inner, 1},
-			  (int64_t[]){run, 1});
+		gpu_piece(p, 2, (int64_t[]){shape_span(x, 0, axis), run},
+			  (int64_t[]){x->dim[axis] * inner, 1}, (int64_t[]){run, 1});
 		at += y->shape.dim[axis];
 	}
 	m->fn = gpu_sized(s, "move", "strided", gpu_type(s, 0), d);
@@ -169,9 +170,12 @@ static int trilu_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct shape *x = &site_in(s, 0)->shape;
 	const struct tensor *k = site_known(s, 1);
 
-	p->job = (struct gpu_trilu){.n = gpu_count(x), .rows = x->dim[x->rank - 2], .cols = x->dim[x->rank - 1],
+	p->job = (struct gpu_trilu){.n = gpu_count(x),
+				    .rows = x->dim[x->rank - 2],
+				    .cols = x->dim[x->rank - 1],
 				    .k = k ? elem_i64(tensor_dtype(k), k->data, 0) : 0,
-				    .upper = ((const struct trilu_params *)s->node->params)->upper != 0};
+				    .upper = ((const struct trilu_params *)s->node->params)->upper !=
+					     0};
 	p->fn = gpu_sized(s, "move", "trilu", gpu_type(s, 0), d);
 	step->state = p;
 	step->unread = 2;
@@ -189,8 +193,20 @@ static int trilu_run(const struct call *c)
 }
 
 const struct kernel gpu_slice[] = {
-	{.op = "Slice", .types = T_MOVED, .accepts = slice_accepts, .reshape = slice_reshape, .run = gpu_moves_run},
-	{.op = "Split", .types = T_MOVED, .accepts = split_accepts, .reshape = split_reshape, .run = gpu_moves_run},
+	{.op = "Slice",
+	 .types = T_MOVED,
+	 .accepts = slice_accepts,
+	 .reshape = slice_reshape,
+	 .run = gpu_moves_run},
+	{.op = "Split",
+	 .types = T_MOVED,
+	 .accepts = split_accepts,
+	 .reshape = split_reshape,
+	 .run = gpu_moves_run},
 	{.op = "Pad", .types = T_MOVED, .accepts = pad_accepts, .reshape = pad_reshape, .run = pad_run},
-	{.op = "Trilu", .types = T_MOVED, .accepts = trilu_accepts, .reshape = trilu_reshape, .run = trilu_run},
+	{.op = "Trilu",
+	 .types = T_MOVED,
+	 .accepts = trilu_accepts,
+	 .reshape = trilu_reshape,
+	 .run = trilu_run},
 	{0}};

@@ -16,7 +16,12 @@ static int softmax_reshape(struct site *s, struct step *step, struct diag *d)
 	int axis = x->rank ? axis_of(p->axis, x->rank) : 0;
 	char first = s->node->op->name[0];
 
-	l->job = (struct gpu_line){.outer = 1, .n = 1, .inner = 1, .op = first == 'S' ? 0 : first == 'L' ? 1 : 2};
+	l->job = (struct gpu_line){.outer = 1,
+				   .n = 1,
+				   .inner = 1,
+				   .op = first == 'S'	? 0
+					 : first == 'L' ? 1
+							: 2};
 	if (x->rank) {
 		l->job.outer = shape_span(x, 0, axis);
 		l->job.n = x->dim[axis];
@@ -34,12 +39,18 @@ static int softmax_run(const struct call *c)
 	struct gpu_line job = l->job;
 	int64_t lines = job.outer * job.inner;
 	struct gpu_grid g = {(unsigned)(lines > 1 << 20 ? 1 << 20 : lines), 1, 1,
-			     job.n <= 32 ? 32 : job.n <= 256 ? 128 : 256, 0};
+			     job.n <= 32    ? 32
+			     : job.n <= 256 ? 128
+					    : 256,
+			     0};
 
 	job.x = gpu_data(c, 0);
 	job.y = gpu_out(c, 0);
 	return lines > 0 && job.n > 0 ? gpu_launch(c, l->fn, g, &job, sizeof(job)) : 0;
 }
 
-#define ROW(name) {.op = (name), .types = T_FLOATING, .reshape = softmax_reshape, .run = softmax_run}
+#define ROW(name)                                                                                  \
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .reshape = softmax_reshape, .run = softmax_run  \
+	}
 const struct kernel gpu_softmax[] = {ROW("Softmax"), ROW("LogSoftmax"), ROW("Hardmax"), {0}};

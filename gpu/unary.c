@@ -7,18 +7,51 @@ static const struct {
 	const char *op;
 	int how, nparams; /* floats that the params begin with */
 } hows[] = {
-	{"Abs", U_ABS, 0}, {"Neg", U_NEG, 0}, {"Ceil", U_CEIL, 0}, {"Floor", U_FLOOR, 0},
-	{"Round", U_ROUND, 0}, {"Sign", U_SIGN, 0}, {"Sqrt", U_SQRT, 0}, {"Reciprocal", U_RECIPROCAL, 0},
-	{"Exp", U_EXP, 0}, {"Log", U_LOG, 0}, {"Sin", U_SIN, 0}, {"Cos", U_COS, 0}, {"Tan", U_TAN, 0},
-	{"Asin", U_ASIN, 0}, {"Acos", U_ACOS, 0}, {"Atan", U_ATAN, 0}, {"Sinh", U_SINH, 0},
-	{"Cosh", U_COSH, 0}, {"Tanh", U_TANH, 0}, {"Asinh", U_ASINH, 0}, {"Acosh", U_ACOSH, 0},
-	{"Atanh", U_ATANH, 0}, {"Erf", U_ERF, 0}, {"Sigmoid", U_SIGMOID, 0}, {"Softplus", U_SOFTPLUS, 0},
-	{"Softsign", U_SOFTSIGN, 0}, {"Gelu", U_GELU, 0}, {"Mish", U_MISH, 0}, {"Relu", U_RELU, 0},
-	{"LeakyRelu", U_LEAKYRELU, 1}, {"Elu", U_ELU, 1}, {"Selu", U_SELU, 2}, {"Celu", U_CELU, 1},
-	{"HardSigmoid", U_HARDSIGMOID, 2}, {"HardSwish", U_HARDSWISH, 0}, {"Swish", U_SWISH, 1},
-	{"QuickGelu", U_SWISH, 1}, {"ThresholdedRelu", U_THRESHOLDEDRELU, 1}, {"Shrink", U_SHRINK, 2},
-	{"Affine", U_AFFINE, 2}, {"Scale", U_AFFINE, 1}, {"ScaledTanh", U_SCALEDTANH, 2},
-	{"ParametricSoftplus", U_PARAMETRICSOFTPLUS, 2}, {"Not", U_NOT, 0}, {"BitwiseNot", U_BITNOT, 0},
+	{"Abs", U_ABS, 0},
+	{"Neg", U_NEG, 0},
+	{"Ceil", U_CEIL, 0},
+	{"Floor", U_FLOOR, 0},
+	{"Round", U_ROUND, 0},
+	{"Sign", U_SIGN, 0},
+	{"Sqrt", U_SQRT, 0},
+	{"Reciprocal", U_RECIPROCAL, 0},
+	{"Exp", U_EXP, 0},
+	{"Log", U_LOG, 0},
+	{"Sin", U_SIN, 0},
+	{"Cos", U_COS, 0},
+	{"Tan", U_TAN, 0},
+	{"Asin", U_ASIN, 0},
+	{"Acos", U_ACOS, 0},
+	{"Atan", U_ATAN, 0},
+	{"Sinh", U_SINH, 0},
+	{"Cosh", U_COSH, 0},
+	{"Tanh", U_TANH, 0},
+	{"Asinh", U_ASINH, 0},
+	{"Acosh", U_ACOSH, 0},
+	{"Atanh", U_ATANH, 0},
+	{"Erf", U_ERF, 0},
+	{"Sigmoid", U_SIGMOID, 0},
+	{"Softplus", U_SOFTPLUS, 0},
+	{"Softsign", U_SOFTSIGN, 0},
+	{"Gelu", U_GELU, 0},
+	{"Mish", U_MISH, 0},
+	{"Relu", U_RELU, 0},
+	{"LeakyRelu", U_LEAKYRELU, 1},
+	{"Elu", U_ELU, 1},
+	{"Selu", U_SELU, 2},
+	{"Celu", U_CELU, 1},
+	{"HardSigmoid", U_HARDSIGMOID, 2},
+	{"HardSwish", U_HARDSWISH, 0},
+	{"Swish", U_SWISH, 1},
+	{"QuickGelu", U_SWISH, 1},
+	{"ThresholdedRelu", U_THRESHOLDEDRELU, 1},
+	{"Shrink", U_SHRINK, 2},
+	{"Affine", U_AFFINE, 2},
+	{"Scale", U_AFFINE, 1},
+	{"ScaledTanh", U_SCALEDTANH, 2},
+	{"ParametricSoftplus", U_PARAMETRICSOFTPLUS, 2},
+	{"Not", U_NOT, 0},
+	{"BitwiseNot", U_BITNOT, 0},
 };
 
 struct unary {
@@ -39,7 +72,8 @@ static int unary_reshape(struct site *s, struct step *step, struct diag *d)
 		for (int k = 0; k < hows[i].nparams; k++)
 			u->job.p[k] = (double)p[k];
 	}
-	if (u->job.op == U_GELU && !s->node->op->domain && ((const struct gelu *)s->node->params)->approximate)
+	if (u->job.op == U_GELU && !s->node->op->domain &&
+	    ((const struct gelu *)s->node->params)->approximate)
 		u->job.op = U_GELU_TANH;
 	u->job.n = gpu_count(&site_in(s, 0)->shape);
 	u->fn = gpu_typed(s, "elementwise", "unary", gpu_type(s, 0), d);
@@ -102,27 +136,75 @@ static bool dropout_accepts(const struct site *s, struct why *w)
 {
 	const struct tensor *mode = s->node->nin > 2 ? site_known(s, 2) : NULL;
 
-	if (site_out(s, 1) || (site_in(s, 2) && (!mode || tensor_count(mode) != 1 || elem_i64(DT_BOOL, mode->data, 0))))
+	if (site_out(s, 1) ||
+	    (site_in(s, 2) && (!mode || tensor_count(mode) != 1 || elem_i64(DT_BOOL, mode->data, 0))))
 		return refuse(w, "training, or a mask");
 	return true;
 }
 
-#define ROW(name) {.op = (name), .types = T_FLOATING, .reshape = unary_reshape, .run = unary_run}
-#define WHOLE(name, types_) {.op = (name), .types = (types_), .reshape = unary_reshape, .run = unary_run}
+#define ROW(name)                                                                                  \
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .reshape = unary_reshape, .run = unary_run      \
+	}
+#define WHOLE(name, types_)                                                                        \
+	{                                                                                          \
+		.op = (name), .types = (types_), .reshape = unary_reshape, .run = unary_run        \
+	}
 
 const struct kernel gpu_unary[] = {
-	WHOLE("Abs", T_NUMBERS), WHOLE("Neg", T_FLOATING | T_SIGNED), ROW("Ceil"), ROW("Floor"), ROW("Round"),
-	WHOLE("Sign", T_NUMBERS), ROW("Sqrt"), ROW("Reciprocal"), ROW("Exp"), ROW("Log"), ROW("Sin"), ROW("Cos"),
-	ROW("Tan"), ROW("Asin"), ROW("Acos"), ROW("Atan"), ROW("Sinh"), ROW("Cosh"), ROW("Tanh"), ROW("Asinh"),
-	ROW("Acosh"), ROW("Atanh"), WHOLE("Erf", T_NUMBERS), WHOLE("Relu", T_FLOATING | T_SIGNED), ROW("LeakyRelu"),
-	ROW("Elu"), ROW("Selu"), ROW("Celu"), ROW("Sigmoid"), ROW("HardSigmoid"), ROW("HardSwish"), ROW("Swish"),
-	ROW("Softplus"), ROW("Softsign"), ROW("ThresholdedRelu"), ROW("Gelu"), ROW("Mish"), WHOLE("Shrink", T_NUMBERS),
-	WHOLE("Not", T_BOOL), WHOLE("BitwiseNot", T_INTS), ROW("Affine"), ROW("ScaledTanh"), ROW("ParametricSoftplus"),
-	ROW("Scale"), ROW("com.microsoft::Gelu"), ROW("com.microsoft::QuickGelu"),
+	WHOLE("Abs", T_NUMBERS),
+	WHOLE("Neg", T_FLOATING | T_SIGNED),
+	ROW("Ceil"),
+	ROW("Floor"),
+	ROW("Round"),
+	WHOLE("Sign", T_NUMBERS),
+	ROW("Sqrt"),
+	ROW("Reciprocal"),
+	ROW("Exp"),
+	ROW("Log"),
+	ROW("Sin"),
+	ROW("Cos"),
+	ROW("Tan"),
+	ROW("Asin"),
+	ROW("Acos"),
+	ROW("Atan"),
+	ROW("Sinh"),
+	ROW("Cosh"),
+	ROW("Tanh"),
+	ROW("Asinh"),
+	ROW("Acosh"),
+	ROW("Atanh"),
+	WHOLE("Erf", T_NUMBERS),
+	WHOLE("Relu", T_FLOATING | T_SIGNED),
+	ROW("LeakyRelu"),
+	ROW("Elu"),
+	ROW("Selu"),
+	ROW("Celu"),
+	ROW("Sigmoid"),
+	ROW("HardSigmoid"),
+	ROW("HardSwish"),
+	ROW("Swish"),
+	ROW("Softplus"),
+	ROW("Softsign"),
+	ROW("ThresholdedRelu"),
+	ROW("Gelu"),
+	ROW("Mish"),
+	WHOLE("Shrink", T_NUMBERS),
+	WHOLE("Not", T_BOOL),
+	WHOLE("BitwiseNot", T_INTS),
+	ROW("Affine"),
+	ROW("ScaledTanh"),
+	ROW("ParametricSoftplus"),
+	ROW("Scale"),
+	ROW("com.microsoft::Gelu"),
+	ROW("com.microsoft::QuickGelu"),
 	{.op = "Clip", .types = T_NUMBERS, .reshape = clip_reshape, .run = clip_run},
 	{.op = "IsNaN", .types = T_FLOATING, .reshape = class_reshape, .run = unary_run},
 	{.op = "IsInf", .types = T_FLOATING, .reshape = class_reshape, .run = unary_run},
 	{.op = "Identity", .types = T_MOVED, .reshape = gpu_view_reshape, .run = gpu_view_run},
-	{.op = "Dropout", .types = T_FLOATING, .accepts = dropout_accepts, .reshape = gpu_view_reshape,
+	{.op = "Dropout",
+	 .types = T_FLOATING,
+	 .accepts = dropout_accepts,
+	 .reshape = gpu_view_reshape,
 	 .run = gpu_view_run},
 	{0}};

@@ -13,7 +13,8 @@ enum dtype gpu_out_type(const struct site *s, uint32_t i)
 	return v ? (enum dtype)v->type.dtype : DT_NONE;
 }
 
-void *gpu_typed(const struct site *s, const char *file, const char *prefix, enum dtype t, struct diag *d)
+void *gpu_typed(const struct site *s, const char *file, const char *prefix, enum dtype t,
+		struct diag *d)
 {
 	char name[64];
 
@@ -21,7 +22,8 @@ void *gpu_typed(const struct site *s, const char *file, const char *prefix, enum
 	return gpu_kernel(s, file, name, d);
 }
 
-void *gpu_sized(const struct site *s, const char *file, const char *prefix, enum dtype t, struct diag *d)
+void *gpu_sized(const struct site *s, const char *file, const char *prefix, enum dtype t,
+		struct diag *d)
 {
 	char name[64];
 
@@ -53,8 +55,8 @@ static bool joins(const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK], int 
 	return true;
 }
 
-bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK], struct gpu_dims *d,
-		  int64_t (*out)[GPU_DIMS])
+bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK],
+		  struct gpu_dims *d, int64_t (*out)[GPU_DIMS])
 {
 	int64_t kept[MAX_RANK];
 	int n = 0, at[MAX_RANK];
@@ -80,8 +82,8 @@ bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_R
 	return true;
 }
 
-bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in, struct gpu_dims *d,
-		   int64_t (*step)[GPU_DIMS])
+bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in,
+		   struct gpu_dims *d, int64_t (*step)[GPU_DIMS])
 {
 	int64_t wide[GPU_MANY][MAX_RANK] = {{0}};
 

@@ -10,7 +10,7 @@
 #define T_FLOATING (T_F32 | T_F16 | T_BF16 | T_F64)
 #define T_NUMBERS  (T_FLOATING | T_INTS)
 /* what can be moved: elements of 1, 2, 4, 8 or 16 bytes */
-#define T_MOVED	   (T_ALL & ~(T_STRING | T_4BIT | T_F4 | T_2BIT))
+#define T_MOVED (T_ALL & ~(T_STRING | T_4BIT | T_F4 | T_2BIT))
 
 enum dtype gpu_type(const struct site *s, uint32_t i);
 enum dtype gpu_out_type(const struct site *s, uint32_t i);
@@ -19,18 +19,20 @@ static inline int64_t gpu_size(enum dtype t)
 	return (int64_t)dtype_bits(t) / 8;
 }
 /* "PREFIX_f32": bool is u8 */
-void *gpu_typed(const struct site *s, const char *file, const char *prefix, enum dtype t, struct diag *d);
+void *gpu_typed(const struct site *s, const char *file, const char *prefix, enum dtype t,
+		struct diag *d);
 /* "PREFIX_4": by the size of an element */
-void *gpu_sized(const struct site *s, const char *file, const char *prefix, enum dtype t, struct diag *d);
+void *gpu_sized(const struct site *s, const char *file, const char *prefix, enum dtype t,
+		struct diag *d);
 /* Elements of output i, or of a shape: 0 where it cannot be counted. */
 int64_t gpu_count(const struct shape *s);
 
 /* dims and nwalk walks over them, joined where they lie together; false where more than GPU_DIMS are left. */
-bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK], struct gpu_dims *d,
-		  int64_t (*out)[GPU_DIMS]);
+bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK],
+		  struct gpu_dims *d, int64_t (*out)[GPU_DIMS]);
 /* Inputs that broadcast to out. */
-bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in, struct gpu_dims *d,
-		   int64_t (*step)[GPU_DIMS]);
+bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in,
+		   struct gpu_dims *d, int64_t (*step)[GPU_DIMS]);
 /* Row-major strides, 1 counts as any size. */
 void gpu_strides(const struct shape *s, int64_t *strides);
 
@@ -62,7 +64,8 @@ struct gpu_moves {
 	struct gpu_piece *piece;
 };
 /* A piece of these dims and strides in elements of `size` bytes; false where it has too many dims. */
-bool gpu_piece(struct gpu_piece *p, int rank, const int64_t *dim, const int64_t *xs, const int64_t *ys);
+bool gpu_piece(struct gpu_piece *p, int rank, const int64_t *dim, const int64_t *xs,
+	       const int64_t *ys);
 int gpu_moves_run(const struct call *c);
 /* Output 0 has the bytes of input 0: rows that need no step. */
 int gpu_view_reshape(struct site *s, struct step *step, struct diag *d);

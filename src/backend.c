@@ -88,7 +88,8 @@ int call_fail(const struct call *c, enum code code, const char *expected, const 
 enum { MAX_BACKENDS = 4 };
 
 #define FAMILY(name) +1
-enum { NFAMILIES = 0
+enum {
+	NFAMILIES = 0
 #include "ops/families.def"
 };
 #undef FAMILY

@@ -99,18 +99,18 @@ struct step {
 	const struct kernel *kernel;
 	const struct node *node;
 	const void *params;
-	void *node_state;	   /* what create left */
-	void *state;		   /* < the kernel's own, in plan_arena or released by drop */
-	size_t workspace;	   /* < bytes of scratch wanted while it runs */
-	const enum layout *want;   /* < per input: wanted layout; NULL: all LAYOUT_ROW (or K_ANY_LAYOUT) */
-	const enum layout *give;   /* < per output; NULL: LAYOUT_ROW */
+	void *node_state;	 /* what create left */
+	void *state;		 /* < the kernel's own, in plan_arena or released by drop */
+	size_t workspace;	 /* < bytes of scratch wanted while it runs */
+	const enum layout *want; /* < per input: wanted layout; NULL: all LAYOUT_ROW (or K_ANY_LAYOUT) */
+	const enum layout *give; /* < per output; NULL: LAYOUT_ROW */
 	struct {
 		uint8_t out, in;
-	} inplace[MAX_INPLACE];	   /* < out may lie on in's memory where in dies here and sizes agree */
-	uint8_t ninplace;	   /* < */
-	bool nop;		   /* < nothing to run: every output is a view of input 0 */
-	uint64_t unread;	   /* < inputs (bit i < 64) that run does not read: packed, or folded into state */
-	bool dynamic;		   /* some output's shape is known only after it ran: call_alloc */
+	} inplace[MAX_INPLACE]; /* < out may lie on in's memory where in dies here and sizes agree */
+	uint8_t ninplace;	/* < */
+	bool nop;		/* < nothing to run: every output is a view of input 0 */
+	uint64_t unread; /* < inputs (bit i < 64) that run does not read: packed, or folded into state */
+	bool dynamic; /* some output's shape is known only after it ran: call_alloc */
 	uint32_t nin, nout;
 	struct body **body; /* of a control-flow node, by sub index */
 	const struct origin *from;
@@ -149,14 +149,14 @@ int call_copy(const struct call *c, uint32_t i, const struct tensor *t);
 int call_fail(const struct call *c, enum code code, const char *expected, const char *actual);
 
 struct kernel {
-	const char *op;	 /* "Softmax", "com.microsoft::Gelu", "infer::Conv" */
-	uint64_t types;	 /* of input 0 (of output 0 where there is no input): T_*; 0: any */
-	unsigned flags;	 /* K_* */
+	const char *op; /* "Softmax", "com.microsoft::Gelu", "infer::Conv" */
+	uint64_t types; /* of input 0 (of output 0 where there is no input): T_*; 0: any */
+	unsigned flags; /* K_* */
 	bool (*accepts)(const struct site *, struct why *); /* NULL: always */
 	int (*create)(struct site *, struct diag *);	    /* NULL: none; leaves site->state */
 	int (*reshape)(struct site *, struct step *, struct diag *); /* NULL: none */
 	int (*run)(const struct call *);
-	void (*drop)(struct step *);  /* NULL: nothing to release of step->state */
+	void (*drop)(struct step *);	/* NULL: nothing to release of step->state */
 	void (*drop_node)(void *state); /* NULL: nothing to release of create's state */
 };
 
@@ -181,8 +181,8 @@ struct backend {
 	int (*alloc)(struct device *, size_t bytes, enum mem_purpose, struct buffer *, struct diag *);
 	void (*free)(struct device *, struct buffer *);
 	/* dst and src device memory or host memory as the flags of the two say; NULL: memcpy */
-	int (*copy)(struct stream *, void *dst, int dst_device, const void *src, int src_device, size_t bytes,
-		    struct diag *);
+	int (*copy)(struct stream *, void *dst, int dst_device, const void *src, int src_device,
+		    size_t bytes, struct diag *);
 	/* one table a family, in the order of families.def */
 	const struct kernel *const *families;
 	/* Convert input 0 to output 0's layout: the kernel of Reorder steps. */

@@ -13,7 +13,8 @@ static void differ(struct difference *d, int64_t i, double got, double want)
 	}
 }
 
-static void compare_number(struct difference *d, int64_t i, double got, double want, struct tolerance t)
+static void compare_number(struct difference *d, int64_t i, double got, double want,
+			   struct tolerance t)
 {
 	if (isnan(got) || isnan(want) || isinf(got) || isinf(want)) {
 		if (!(isnan(got) && isnan(want)) && !(got == want))
@@ -33,17 +34,18 @@ static void compare_number(struct difference *d, int64_t i, double got, double w
 }
 
 /* A complex element is two numbers. */
-static void compare_complex(struct difference *d, const struct tensor *got, const struct tensor *want,
-			    int64_t n, struct tolerance t)
+static void compare_complex(struct difference *d, const struct tensor *got,
+			    const struct tensor *want, int64_t n, struct tolerance t)
 {
 	enum dtype part = tensor_dtype(want) == DT_C64 ? DT_F32 : DT_F64;
 
 	for (int64_t i = 0; i < 2 * n; i++)
-		compare_number(d, i / 2, elem_f64(part, got->data, i), elem_f64(part, want->data, i), t);
+		compare_number(d, i / 2, elem_f64(part, got->data, i),
+			       elem_f64(part, want->data, i), t);
 }
 
-static void compare_strings(struct difference *d, const struct tensor *got, const struct tensor *want,
-			    int64_t n)
+static void compare_strings(struct difference *d, const struct tensor *got,
+			    const struct tensor *want, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
 		size_t lg, lw;
@@ -93,7 +95,8 @@ static void compare_parts(const struct tensor *got, const struct tensor *want, s
 					       elem_f64(type, want->data, i), t);
 	} else {
 		for (int64_t i = 0; i < n; i++)
-			compare_number(d, i, elem_f64(type, got->data, i), elem_f64(type, want->data, i), t);
+			compare_number(d, i, elem_f64(type, got->data, i),
+				       elem_f64(type, want->data, i), t);
 	}
 }
 

@@ -11,10 +11,10 @@ struct tolerance {
 struct difference {
 	bool same_type, same_shape; /* of all parts, sequences' elements included */
 	int64_t count;		    /* elements compared */
-	int64_t beyond;		    /* elements over the tolerance, NaN against number, unequal strings */
-	int64_t first;		    /* index of the first of these; -1 */
-	double got, want;	    /* its values */
-	double max_abs, max_want;   /* largest |got - want|; largest finite |want| */
+	int64_t beyond;	  /* elements over the tolerance, NaN against number, unequal strings */
+	int64_t first;	  /* index of the first of these; -1 */
+	double got, want; /* its values */
+	double max_abs, max_want; /* largest |got - want|; largest finite |want| */
 	double dot, norm_got, norm_want;
 };
 

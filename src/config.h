@@ -14,10 +14,10 @@ struct run_config {
 	const char *device; /* "auto", "cpu", "cuda", "cuda:1" as given */
 	int precision;	    /* enum precision */
 	int sync;	    /* enum sync_mode */
-	int optimize;	    /* enum optimize: none: only what is needed to run; basic: exact rewrites; full: all */
-	int64_t threads;    /* 0: one a core */
-	bool memory_plan;   /* off: each value its own memory */
-	bool arena;	    /* off: no reuse between plans */
+	int optimize; /* enum optimize: none: only what is needed to run; basic: exact rewrites; full: all */
+	int64_t threads;      /* 0: one a core */
+	bool memory_plan;     /* off: each value its own memory */
+	bool arena;	      /* off: no reuse between plans */
 	int64_t memory_limit; /* bytes; 0: none */
 	const char *external_root;
 };

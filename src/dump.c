@@ -19,7 +19,8 @@ const char *dump_value(struct arena *a, const struct graph *g, uint32_t v, const
 	const char *const *symbols = g->model ? g->model->symbols : NULL;
 	const char *shape = i->type.kind == V_TENSOR ? shape_str(a, &i->shape, symbols) : "";
 
-	return arena_printf(a, "%s: %s%s%s", dump_name(a, g, v), type_str(a, i->type), *shape ? " " : "", shape);
+	return arena_printf(a, "%s: %s%s%s", dump_name(a, g, v), type_str(a, i->type),
+			    *shape ? " " : "", shape);
 }
 
 static bool is_default(const struct field *f, const void *params, struct arena *a)
@@ -37,11 +38,13 @@ const char *dump_params(struct arena *a, const struct node *n)
 	const char *text = "";
 
 	for (const struct field *f = op.attrs; f && f->name && n->params; f++) {
-		if (f->type == F_GRAPH || f->type == F_TENSOR || f->type == F_TENSORS || f->type == F_TYPE)
+		if (f->type == F_GRAPH || f->type == F_TENSOR || f->type == F_TENSORS ||
+		    f->type == F_TYPE)
 			continue;
 		if (is_default(f, n->params, a))
 			continue;
-		text = arena_printf(a, "%s%s%s=%s", text, *text ? ", " : "", f->name, field_print(f, n->params, a));
+		text = arena_printf(a, "%s%s%s=%s", text, *text ? ", " : "", f->name,
+				    field_print(f, n->params, a));
 	}
 	return *text ? arena_printf(a, " {%s}", text) : "";
 }
@@ -52,15 +55,20 @@ static void indent(FILE *f, int depth)
 		fputs("  ", f);
 }
 
-static void dump_node(FILE *f, const struct graph *g, const struct node *n, const struct vinfo *info, int depth,
-		      struct arena *a)
+static void dump_node(FILE *f, const struct graph *g, const struct node *n,
+		      const struct vinfo *info, int depth, struct arena *a)
 {
 	indent(f, depth);
 	for (uint32_t i = 0; i < n->nout; i++)
-		fprintf(f, "%s%s", i ? ", " : "", n->out[i] == NO_VALUE ? "_" : dump_value(a, g, n->out[i], info));
+		fprintf(f, "%s%s", i ? ", " : "",
+			n->out[i] == NO_VALUE ? "_" : dump_value(a, g, n->out[i], info));
 	fprintf(f, " = %s(", n->op ? op_qualified(n->op) : n->type);
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
-		fprintf(f, "%s%s", i == n->nin && n->ncap ? "; captures " : i ? ", " : "", dump_name(a, g, n->in[i]));
+		fprintf(f, "%s%s",
+			i == n->nin && n->ncap ? "; captures "
+			: i		       ? ", "
+					       : "",
+			dump_name(a, g, n->in[i]));
 	fprintf(f, ")%s", dump_params(a, n));
 	fprintf(f, "  # %s", n->origin->name);
 	for (uint32_t i = 1; i < n->origin->nfused; i++)
@@ -75,7 +83,10 @@ static void dump_body(FILE *f, const struct graph *g, const struct vinfo *info, 
 	indent(f, depth);
 	fprintf(f, "graph %s(", *g->name ? g->name : "main");
 	for (uint32_t i = 0; i < g->nin + g->ncap; i++)
-		fprintf(f, "%s%s", i == g->nin && g->ncap ? "; captures " : i ? ", " : "",
+		fprintf(f, "%s%s",
+			i == g->nin && g->ncap ? "; captures "
+			: i		       ? ", "
+					       : "",
 			dump_value(&a, g, g->in[i], info));
 	fputs(") {\n", f);
 	for (uint32_t i = 0; i < g->norder; i++) {
@@ -146,7 +157,8 @@ void dump_dot(FILE *f, const struct graph *g)
 	for (uint32_t i = 0; i < g->norder; i++) {
 		const struct node *n = g->node[g->order[i]];
 		fprintf(f, "  n%u [label=", n->id);
-		dot_string(f, arena_printf(&a, "%s  %s", n->op ? op_qualified(n->op) : n->type, n->origin->name));
+		dot_string(f, arena_printf(&a, "%s  %s", n->op ? op_qualified(n->op) : n->type,
+					   n->origin->name));
 		fputs("];\n", f);
 		dot_edges(f, g, n, &a);
 		arena_free(&a);

@@ -46,7 +46,8 @@ static void make_graph(struct eval *e, const struct graph *g, const struct node 
 	for (uint32_t i = 0; i < n->nin; i++)
 		ids[i] = in[i] ? graph_add_const(e->graph, "", in[i])->id : NO_VALUE;
 	for (uint32_t i = 0; i < n->nout; i++)
-		ids[n->nin + i] = n->out[i] == NO_VALUE ? NO_VALUE : graph_add_value(e->graph, "")->id;
+		ids[n->nin + i] =
+			n->out[i] == NO_VALUE ? NO_VALUE : graph_add_value(e->graph, "")->id;
 	e->info = arena_new_n(&e->work, struct vinfo, e->graph->nvalues + 1);
 	for (uint32_t i = 0; i < e->graph->nvalues; i++)
 		e->info[i] = e->graph->value[i]->info;
@@ -54,17 +55,27 @@ static void make_graph(struct eval *e, const struct graph *g, const struct node 
 
 static int infer_now(struct eval *e, struct diag *d)
 {
-	struct infer c = {.graph = e->graph, .node = &e->node, .info = e->info, .arena = &e->work,
-			  .diag = d, .concrete = true};
+	struct infer c = {.graph = e->graph,
+			  .node = &e->node,
+			  .info = e->info,
+			  .arena = &e->work,
+			  .diag = d,
+			  .concrete = true};
 	int err = infer_types(&c);
 
-	return err ? err : op_resolved(e->node.op).infer ? op_resolved(e->node.op).infer(&c) : -(int)E_OP_UNSUPPORTED;
+	return err			       ? err
+	       : op_resolved(e->node.op).infer ? op_resolved(e->node.op).infer(&c)
+					       : -(int)E_OP_UNSUPPORTED;
 }
 
 static int make_outputs(struct eval *e, const struct kernel *k, struct diag *d)
 {
-	e->step = (struct step){.kernel = k, .node = &e->node, .params = e->node.params,
-				.from = e->node.origin, .nin = e->node.nin, .nout = e->node.nout};
+	e->step = (struct step){.kernel = k,
+				.node = &e->node,
+				.params = e->node.params,
+				.from = e->node.origin,
+				.nin = e->node.nin,
+				.nout = e->node.nout};
 	e->out = arena_new_n(&e->work, struct tensor *, e->node.nout + 1);
 	for (uint32_t i = 0; i < e->node.nout; i++) {
 		const struct vinfo *v = site_out(&e->site, i);
@@ -99,8 +110,14 @@ static int run_kernel(struct eval *e, const struct tensor *const *in, struct dia
 		if (!scratch)
 			err = FAIL(d, E_MEMORY);
 	}
-	struct call call = {.step = &e->step, .in = in, .out = e->out, .workspace = scratch, .diag = d,
-			    .owner = e, .alloc = eval_alloc, .values = eval_values};
+	struct call call = {.step = &e->step,
+			    .in = in,
+			    .out = e->out,
+			    .workspace = scratch,
+			    .diag = d,
+			    .owner = e,
+			    .alloc = eval_alloc,
+			    .values = eval_values};
 	if (!err && e->step.nop && e->out[0]) {
 		struct shape planned = e->out[0]->shape;
 		*e->out[0] = *tensor_copy(e->result, in[0]);
@@ -127,8 +144,12 @@ int eval_node(const struct backend *cpu, const struct graph *g, const struct nod
 
 	make_graph(&e, g, n, in);
 	err = infer_now(&e, d);
-	e.site = (struct site){.graph = e.graph, .node = &e.node, .info = e.info, .config = &config,
-			       .node_arena = &e.work, .plan_arena = &e.work};
+	e.site = (struct site){.graph = e.graph,
+			       .node = &e.node,
+			       .info = e.info,
+			       .config = &config,
+			       .node_arena = &e.work,
+			       .plan_arena = &e.work};
 	/* the reference kernel: nothing to pack for one run */
 	const struct kernel *k = NULL;
 	for (unsigned i = 0; !err; i++) {

@@ -7,14 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-void report_each(const struct graph *g, void (*f)(const struct graph *, const struct node *, void *), void *arg)
+void report_each(const struct graph *g,
+		 void (*f)(const struct graph *, const struct node *, void *), void *arg)
 {
 	for (uint32_t i = 0; i < g->nnodes; i++) {
 		const struct node *n = g->node[i];
 		if (n->dead)
 			continue;
 		f(g, n, arg);
-		for (uint32_t k = 0; k < n->nsub; k++) /* bodies nest at most 64 deep: the loader sees to it */
+		for (uint32_t k = 0; k < n->nsub;
+		     k++) /* bodies nest at most 64 deep: the loader sees to it */
 			report_each(n->sub[k], f, arg);
 	}
 }
@@ -40,8 +42,10 @@ static void count_node(const struct graph *g, const struct node *n, void *arg)
 			t->v = arena_grow(t->arena, t->v, t->n, t->cap, sizeof(*t->v));
 		}
 		const struct op *op = n->op ? op_named(op_qualified(n->op)) : NULL;
-		t->v[t->n] = (struct op_count){.name = n->origin->op, .since = n->origin->since,
-					       .cpu = op && (op->expand || op->upgrade || backend_kernel(t->cpu, op, 0))};
+		t->v[t->n] = (struct op_count){
+			.name = n->origin->op,
+			.since = n->origin->since,
+			.cpu = op && (op->expand || op->upgrade || backend_kernel(t->cpu, op, 0))};
 		map_set(&t->by_name, key, strlen(key), (uint32_t)t->n);
 		k = (int64_t)t->n++;
 	}
@@ -58,7 +62,8 @@ static int most_first(const void *a, const void *b)
 	return c ? c : x->since - y->since;
 }
 
-struct op_count *report_ops(const struct graph *g, const struct backend *cpu, struct arena *a, size_t *n)
+struct op_count *report_ops(const struct graph *g, const struct backend *cpu, struct arena *a,
+			    size_t *n)
 {
 	struct op_table t = {.arena = a, .cpu = cpu, .by_name = {.arena = a}};
 
@@ -97,13 +102,15 @@ void report_weights(const struct graph *g, struct weight_sum *sums)
 
 struct statistics report_statistics(const struct tensor *t)
 {
-	struct statistics s = {.count = tensor_count(t), .min = NAN, .max = NAN, .mean = NAN, .std = NAN};
+	struct statistics s = {
+		.count = tensor_count(t), .min = NAN, .max = NAN, .mean = NAN, .std = NAN};
 	enum dtype type = tensor_dtype(t);
 	double sum = 0, squares = 0, shift = 0;
 	int64_t finite = 0;
 
 	for (int64_t i = 0; i < s.count; i++) {
-		double v = type == DT_F32 ? (double)((const float *)t->data)[i] : elem_f64(type, t->data, i);
+		double v = type == DT_F32 ? (double)((const float *)t->data)[i]
+					  : elem_f64(type, t->data, i);
 		s.zeros += v == 0;
 		s.nans += isnan(v) != 0;
 		s.infs += isinf(v) != 0;
@@ -132,12 +139,14 @@ static bool add_bytes(int64_t *sum, const struct vinfo *v)
 
 	if (!v || v->type.kind != V_TENSOR)
 		return true;
-	if (!shape_known(&v->shape) || !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
+	if (!shape_known(&v->shape) ||
+	    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
 		return false;
 	return !__builtin_add_overflow(*sum, (int64_t)bytes, sum);
 }
 
-struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info, struct arena *a)
+struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
+			struct arena *a)
 {
 	struct infer c = {.graph = g, .node = n, .info = info, .arena = a};
 	struct cost r = {.known = true};

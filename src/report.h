@@ -9,10 +9,11 @@ struct op_count {
 	const char *name; /* qualified */
 	int since;	  /* of the row that the imported opset selects; 0: no row */
 	uint32_t count;
-	bool cpu;	  /* a kernel or an expansion runs it */
+	bool cpu; /* a kernel or an expansion runs it */
 };
 /* By count, bodies included; n gets the number. In the arena. */
-struct op_count *report_ops(const struct graph *g, const struct backend *cpu, struct arena *a, size_t *n);
+struct op_count *report_ops(const struct graph *g, const struct backend *cpu, struct arena *a,
+			    size_t *n);
 
 struct weight_sum {
 	enum dtype dtype;
@@ -35,9 +36,11 @@ struct cost {
 	bool known;    /* false: a shape is not known */
 };
 /* info: by value id, with shapes as far as known. */
-struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info, struct arena *a);
+struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
+			struct arena *a);
 
 /* Nodes of a graph and all bodies below it: f(graph, node, arg). */
-void report_each(const struct graph *g, void (*f)(const struct graph *, const struct node *, void *), void *arg);
+void report_each(const struct graph *g,
+		 void (*f)(const struct graph *, const struct node *, void *), void *arg);
 
 #endif

@@ -136,8 +136,11 @@ static int start_device(struct session *s, struct diag *d)
 
 	if (s->instance)
 		return 0;
-	s->runtime = (struct runtime){.backend = &cpu_backend, .cpu = &cpu_backend, .config = &s->config,
-				      .store = store_new(drop_pages, s->model), .observer = s->runtime.observer,
+	s->runtime = (struct runtime){.backend = &cpu_backend,
+				      .cpu = &cpu_backend,
+				      .config = &s->config,
+				      .store = store_new(drop_pages, s->model),
+				      .observer = s->runtime.observer,
 				      .arena = &s->arena};
 	s->runtime.host = cpu_backend.open(0, &s->config, d);
 	if (!s->runtime.host)
@@ -152,8 +155,8 @@ static int start_device(struct session *s, struct diag *d)
 }
 
 /* Dims that the model names must agree between inputs: sym -> size. */
-static int check_dims(const struct session *s, const struct value *v, const struct tensor *t, int64_t *bound,
-		      struct diag *d)
+static int check_dims(const struct session *s, const struct value *v, const struct tensor *t,
+		      int64_t *bound, struct diag *d)
 {
 	const struct shape *want = &v->info.shape;
 
@@ -174,7 +177,8 @@ static int check_dims(const struct session *s, const struct value *v, const stru
 		if (w >= 0 && w != n)
 			return FAIL(d, E_INPUT_SHAPE, .slot = fmt(d, "input '%s'", v->name),
 				    .expected = fmt(d, "%s with dimension %d = %" PRId64,
-						    shape_str(&d->arena, want, s->model->symbols), i, w),
+						    shape_str(&d->arena, want, s->model->symbols),
+						    i, w),
 				    .actual = shape_str(&d->arena, &t->shape, NULL));
 	}
 	return 0;
@@ -189,8 +193,8 @@ static int check_inputs(const struct session *s, const struct tensor *const *in,
 		const struct value *v = g->value[g->in[i]];
 		if (!in[i])
 			return FAIL(d, E_INPUT_MISSING, .slot = fmt(d, "input '%s'", v->name));
-		if (v->info.type.kind != V_NONE &&
-		    (v->info.type.kind != in[i]->type.kind || v->info.type.dtype != in[i]->type.dtype))
+		if (v->info.type.kind != V_NONE && (v->info.type.kind != in[i]->type.kind ||
+						    v->info.type.dtype != in[i]->type.dtype))
 			return FAIL(d, E_INPUT_TYPE, .slot = fmt(d, "input '%s'", v->name),
 				    .expected = type_str(&d->arena, v->info.type),
 				    .actual = type_str(&d->arena, in[i]->type));
@@ -215,8 +219,8 @@ static int ready(struct session *s, const struct tensor *const *in, struct diag 
 	return err ? err : start_device(s, d);
 }
 
-int session_prepare(struct session *s, const struct tensor *const *in, struct segment_report *report,
-		    struct diag *d)
+int session_prepare(struct session *s, const struct tensor *const *in,
+		    struct segment_report *report, struct diag *d)
 {
 	int err = ready(s, in, d);
 	uint64_t t0 = clock_ns();
@@ -227,7 +231,8 @@ int session_prepare(struct session *s, const struct tensor *const *in, struct se
 	return err;
 }
 
-int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out, struct diag *d)
+int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out,
+		struct diag *d)
 {
 	int err = ready(s, in, d);
 	uint64_t t0 = clock_ns();

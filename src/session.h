@@ -12,7 +12,7 @@
 
 struct session;
 
-struct session_times { /* nanoseconds */
+struct session_times {	   /* nanoseconds */
 	uint64_t load;	   /* file to graph */
 	uint64_t optimize; /* generic passes */
 	uint64_t open;	   /* device, at the first prepare or run */
@@ -33,8 +33,8 @@ const char *session_device(const struct session *s);	 /* "cpu" */
 const char *session_device_why(const struct session *s); /* "no CUDA driver: ..." */
 
 /* Makes the plan for these inputs (types and shapes count; contents only where a shape depends on them). */
-int session_prepare(struct session *s, const struct tensor *const *in, struct segment_report *report,
-		    struct diag *d);
+int session_prepare(struct session *s, const struct tensor *const *in,
+		    struct segment_report *report, struct diag *d);
 /*
  * One inference. in: a tensor for each of the graph's inputs by position, in host memory, borrowed.
  * out: pointers to the outputs, valid until the next run or close. Every tensor is checked against

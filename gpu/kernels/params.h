@@ -7,19 +7,91 @@
 enum { GPU_DIMS = 12, GPU_MANY = 8 };
 
 enum gpu_unary {
-	U_ABS, U_NEG, U_CEIL, U_FLOOR, U_ROUND, U_SIGN, U_SQRT, U_RECIPROCAL, U_EXP, U_LOG, U_SIN, U_COS, U_TAN,
-	U_ASIN, U_ACOS, U_ATAN, U_SINH, U_COSH, U_TANH, U_ASINH, U_ACOSH, U_ATANH, U_ERF, U_SIGMOID, U_SOFTPLUS,
-	U_SOFTSIGN, U_GELU, U_GELU_TANH, U_MISH, U_RELU, U_LEAKYRELU, U_ELU, U_SELU, U_CELU, U_HARDSIGMOID,
-	U_HARDSWISH, U_SWISH, U_THRESHOLDEDRELU, U_SHRINK, U_AFFINE, U_SCALEDTANH, U_PARAMETRICSOFTPLUS, U_CLIP,
-	U_NOT, U_BITNOT
+	U_ABS,
+	U_NEG,
+	U_CEIL,
+	U_FLOOR,
+	U_ROUND,
+	U_SIGN,
+	U_SQRT,
+	U_RECIPROCAL,
+	U_EXP,
+	U_LOG,
+	U_SIN,
+	U_COS,
+	U_TAN,
+	U_ASIN,
+	U_ACOS,
+	U_ATAN,
+	U_SINH,
+	U_COSH,
+	U_TANH,
+	U_ASINH,
+	U_ACOSH,
+	U_ATANH,
+	U_ERF,
+	U_SIGMOID,
+	U_SOFTPLUS,
+	U_SOFTSIGN,
+	U_GELU,
+	U_GELU_TANH,
+	U_MISH,
+	U_RELU,
+	U_LEAKYRELU,
+	U_ELU,
+	U_SELU,
+	U_CELU,
+	U_HARDSIGMOID,
+	U_HARDSWISH,
+	U_SWISH,
+	U_THRESHOLDEDRELU,
+	U_SHRINK,
+	U_AFFINE,
+	U_SCALEDTANH,
+	U_PARAMETRICSOFTPLUS,
+	U_CLIP,
+	U_NOT,
+	U_BITNOT
 };
 enum gpu_binary {
-	B_ADD, B_SUB, B_MUL, B_DIV, B_MAX, B_MIN, B_POW, B_MOD, B_FMOD, B_AND, B_OR, B_XOR, B_SHL, B_SHR, B_PRELU,
-	B_BIASGELU, B_BIASGELU_TANH, B_EQ, B_LT, B_LE, B_GT, B_GE
+	B_ADD,
+	B_SUB,
+	B_MUL,
+	B_DIV,
+	B_MAX,
+	B_MIN,
+	B_POW,
+	B_MOD,
+	B_FMOD,
+	B_AND,
+	B_OR,
+	B_XOR,
+	B_SHL,
+	B_SHR,
+	B_PRELU,
+	B_BIASGELU,
+	B_BIASGELU_TANH,
+	B_EQ,
+	B_LT,
+	B_LE,
+	B_GT,
+	B_GE
 };
 enum gpu_reduce {
-	R_SUM, R_MEAN, R_MAX, R_MIN, R_PROD, R_L1, R_L2, R_SUMSQUARE, R_LOGSUM, R_LOGSUMEXP, R_ARGMAX, R_ARGMIN,
-	R_ARGMAX_LAST, R_ARGMIN_LAST
+	R_SUM,
+	R_MEAN,
+	R_MAX,
+	R_MIN,
+	R_PROD,
+	R_L1,
+	R_L2,
+	R_SUMSQUARE,
+	R_LOGSUM,
+	R_LOGSUMEXP,
+	R_ARGMAX,
+	R_ARGMIN,
+	R_ARGMAX_LAST,
+	R_ARGMIN_LAST
 };
 
 /* An index space and up to GPU_MANY walks through memory, in elements; right-aligned dims collapsed. */
@@ -86,7 +158,7 @@ struct gpu_gather_job {
 	const void *x, *index, *update;
 	void *y;
 	int64_t n, outer, dim, inner, count; /* count: indices */
-	int wide; /* indices are 64 bits */
+	int wide;			     /* indices are 64 bits */
 	int rank, k, reduction;
 	int64_t xs[GPU_DIMS], id[GPU_DIMS], xd[GPU_DIMS];
 	int axis;
@@ -148,8 +220,8 @@ struct gpu_conv_job {
 	const void *x, *w, *b, *r;
 	void *y;
 	int64_t batch, group, cin, cout; /* channels of a group */
-	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE], dilation[GPU_SPACE],
-		begin[GPU_SPACE];
+	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
+		dilation[GPU_SPACE], begin[GPU_SPACE];
 	int64_t image, pixels, window; /* products */
 	double act_alpha, act_beta;
 	int act;
@@ -160,8 +232,8 @@ struct gpu_pool_job {
 	void *y;
 	int64_t *index;
 	int64_t n, planes;
-	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE], dilation[GPU_SPACE],
-		begin[GPU_SPACE], end[GPU_SPACE];
+	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
+		dilation[GPU_SPACE], begin[GPU_SPACE], end[GPU_SPACE];
 	int kind, count_pad, column_major; /* 0 max, 1 average, 2 lp */
 	double p;
 };

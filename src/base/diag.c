@@ -48,7 +48,7 @@ int code_exit(enum code code)
 static struct finding *keep(struct arena *a, const struct finding *f)
 {
 	struct finding *copy = arena_dup(a, f, sizeof(*f));
-	const char **text[] = {&copy->model,	&copy->node,	 &copy->op,	&copy->slot,
+	const char **text[] = {&copy->model,   &copy->node,	&copy->op,     &copy->slot,
 			       &copy->message, &copy->expected, &copy->actual, &copy->hint};
 
 	for (size_t i = 0; i < sizeof(text) / sizeof(*text); i++)
@@ -56,7 +56,8 @@ static struct finding *keep(struct arena *a, const struct finding *f)
 	if (f->nrows) {
 		struct diag_row *rows = arena_dup(a, f->rows, f->nrows * sizeof(*f->rows));
 		for (size_t i = 0; i < f->nrows; i++)
-			rows[i] = (struct diag_row){arena_str(a, rows[i].label), arena_str(a, rows[i].text)};
+			rows[i] = (struct diag_row){arena_str(a, rows[i].label),
+						    arena_str(a, rows[i].text)};
 		copy->rows = rows;
 	}
 	copy->next = NULL;
@@ -119,10 +120,11 @@ static void print_where(const struct finding *f, FILE *s)
 	if (f->model)
 		fprintf(s, "%s: ", f->model);
 	if (f->node && f->op)
-		fprintf(s, "node '%s' (%s)%s%s: ", f->node, f->op, f->slot ? " " : "", f->slot ? f->slot : "");
+		fprintf(s, "node '%s' (%s)%s%s: ", f->node, f->op, f->slot ? " " : "",
+			f->slot ? f->slot : "");
 	else if (f->node || f->op)
-		fprintf(s, "%s '%s'%s%s: ", f->node ? "node" : "operator", f->node ? f->node : f->op,
-			f->slot ? " " : "", f->slot ? f->slot : "");
+		fprintf(s, "%s '%s'%s%s: ", f->node ? "node" : "operator",
+			f->node ? f->node : f->op, f->slot ? " " : "", f->slot ? f->slot : "");
 	else if (f->slot)
 		fprintf(s, "%s: ", f->slot);
 }

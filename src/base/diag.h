@@ -37,7 +37,7 @@ struct finding {
 	const char *model, *node, *op, *slot; /* where in the model; each may be NULL */
 	const char *message;		      /* NULL: the code's title */
 	const char *expected, *actual, *hint; /* hint NULL: the code's */
-	const struct diag_row *rows;	      /* optional table shown instead of expected/actual/hint */
+	const struct diag_row *rows; /* optional table shown instead of expected/actual/hint */
 	size_t nrows;
 	const char *file; /* where in us */
 	int line;

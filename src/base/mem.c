@@ -18,15 +18,14 @@ static struct {
 
 void mem_note(enum mem_kind kind, enum mem_purpose purpose, int64_t bytes)
 {
-	uint64_t now = atomic_fetch_add(&counts[kind][purpose].live, (uint64_t)bytes) +
-		       (uint64_t)bytes;
+	uint64_t now =
+		atomic_fetch_add(&counts[kind][purpose].live, (uint64_t)bytes) + (uint64_t)bytes;
 
 	if (bytes <= 0)
 		return;
 	atomic_fetch_add(&counts[kind][purpose].calls, 1);
 	uint64_t peak = atomic_load(&counts[kind][purpose].peak);
-	while (now > peak &&
-	       !atomic_compare_exchange_weak(&counts[kind][purpose].peak, &peak, now))
+	while (now > peak && !atomic_compare_exchange_weak(&counts[kind][purpose].peak, &peak, now))
 		;
 }
 
@@ -83,7 +82,7 @@ uint64_t mem_calls(void)
 
 const char *mem_purpose_name(enum mem_purpose purpose)
 {
-	static const char *const names[MEM_PURPOSES] = {"model",   "weights", "activations", "workspace",
-							"staging", "context", "code"};
+	static const char *const names[MEM_PURPOSES] = {
+		"model", "weights", "activations", "workspace", "staging", "context", "code"};
 	return (unsigned)purpose < MEM_PURPOSES ? names[purpose] : "?";
 }

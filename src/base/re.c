@@ -6,7 +6,11 @@
 uint32_t utf8_get(const char *p, const char *end, size_t *n)
 {
 	const unsigned char *s = (const unsigned char *)p;
-	size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf8 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc0 ? 2 : 1;
+	size_t len = s[0] < 0x80		   ? 1
+		     : s[0] >= 0xf0 && s[0] < 0xf8 ? 4
+		     : s[0] >= 0xe0		   ? 3
+		     : s[0] >= 0xc0		   ? 2
+						   : 1;
 	uint32_t c = len == 1 ? s[0] : s[0] & (0xffu >> (len + 1));
 
 	*n = 1;
@@ -38,8 +42,18 @@ size_t utf8_put(uint32_t c, char *out)
 
 enum { MAX_PROGRAM = 100000, MAX_REPEAT = 1000, MAX_NEST = 200, MAX_CHAR = 0x10ffff };
 
-enum opcode { RE_SET, RE_SPLIT, RE_JUMP, RE_BEGIN_TEXT, RE_END_TEXT, RE_BEGIN_LINE, RE_END_LINE, RE_WORD, RE_NOT_WORD,
-	      RE_MATCH };
+enum opcode {
+	RE_SET,
+	RE_SPLIT,
+	RE_JUMP,
+	RE_BEGIN_TEXT,
+	RE_END_TEXT,
+	RE_BEGIN_LINE,
+	RE_END_LINE,
+	RE_WORD,
+	RE_NOT_WORD,
+	RE_MATCH
+};
 
 struct range {
 	uint32_t low, high;
@@ -118,13 +132,15 @@ static void set_join(struct arena *a, struct set *s, const struct set *t)
 /* Letters match both cases (of ASCII, Latin-1, Greek and Cyrillic, where they lie 32 apart). */
 static void set_fold(struct arena *a, struct set *s)
 {
-	static const struct range upper[] = {{'A', 'Z'}, {0xc0, 0xd6}, {0xd8, 0xde}, {0x391, 0x3a9}, {0x410, 0x42f}};
+	static const struct range upper[] = {
+		{'A', 'Z'}, {0xc0, 0xd6}, {0xd8, 0xde}, {0x391, 0x3a9}, {0x410, 0x42f}};
 	int n = s->n;
 
 	for (int i = 0; i < n; i++) {
 		for (size_t k = 0; k < sizeof(upper) / sizeof(*upper); k++) {
 			struct range r = s->v[i], u = upper[k];
-			uint32_t low = r.low > u.low ? r.low : u.low, high = r.high < u.high ? r.high : u.high;
+			uint32_t low = r.low > u.low ? r.low : u.low,
+				 high = r.high < u.high ? r.high : u.high;
 			if (low <= high)
 				set_add(a, s, low + 32, high + 32);
 			low = r.low > u.low + 32 ? r.low : u.low + 32;
@@ -173,7 +189,8 @@ struct parser {
 static struct frag fail(struct parser *s, const char *what)
 {
 	if (!s->failed)
-		FAIL(s->diag, E_OP_ATTRIBUTE, .expected = "a regular expression in RE2's syntax", .actual = what);
+		FAIL(s->diag, E_OP_ATTRIBUTE, .expected = "a regular expression in RE2's syntax",
+		     .actual = what);
 	s->failed = true;
 	return (struct frag){0, -1};
 }
@@ -281,7 +298,9 @@ static bool perl_class(struct parser *s, char letter, struct set *out)
 
 static int hex(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+	return c >= '0' && c <= '9'			? c - '0'
+	       : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+							: -1;
 }
 
 /* What follows "\x". */
@@ -333,9 +352,19 @@ static bool char_escape(struct parser *s, uint32_t *c)
 
 static const struct {
 	const char *name, *ranges; /* pairs of characters */
-} posix[] = {{"alnum", "09AZaz"}, {"alpha", "AZaz"}, {"ascii", "\1\177"}, {"blank", "\t\t  "},
-	     {"cntrl", "\1\37\177\177"}, {"digit", "09"}, {"graph", "!~"}, {"lower", "az"}, {"print", " ~"},
-	     {"punct", "!/:@[`{~"}, {"space", "\t\r  "}, {"upper", "AZ"}, {"word", "09AZ__az"},
+} posix[] = {{"alnum", "09AZaz"},
+	     {"alpha", "AZaz"},
+	     {"ascii", "\1\177"},
+	     {"blank", "\t\t  "},
+	     {"cntrl", "\1\37\177\177"},
+	     {"digit", "09"},
+	     {"graph", "!~"},
+	     {"lower", "az"},
+	     {"print", " ~"},
+	     {"punct", "!/:@[`{~"},
+	     {"space", "\t\r  "},
+	     {"upper", "AZ"},
+	     {"word", "09AZ__az"},
 	     {"xdigit", "09AFaf"}};
 
 /* "[:alpha:]" at p; true where it was one. */
@@ -347,7 +376,8 @@ static bool posix_class(struct parser *s, struct set *out)
 	p += negate;
 	for (size_t i = 0; i < sizeof(posix) / sizeof(*posix); i++) {
 		size_t n = strlen(posix[i].name);
-		if ((size_t)(s->end - p) < n + 2 || memcmp(p, posix[i].name, n) != 0 || memcmp(p + n, ":]", 2) != 0)
+		if ((size_t)(s->end - p) < n + 2 || memcmp(p, posix[i].name, n) != 0 ||
+		    memcmp(p + n, ":]", 2) != 0)
 			continue;
 		struct set c = {0};
 		for (const char *r = posix[i].ranges; *r; r += 2)
@@ -477,7 +507,8 @@ static struct frag parse_quote(struct parser *s)
 {
 	struct frag f = empty(s);
 
-	while (s->p < s->end && !(s->end - s->p > 1 && s->p[0] == '\\' && s->p[1] == 'E') && !s->failed) {
+	while (s->p < s->end && !(s->end - s->p > 1 && s->p[0] == '\\' && s->p[1] == 'E') &&
+	       !s->failed) {
 		struct set set = {0};
 		size_t n;
 		uint32_t c = utf8_get(s->p, s->end, &n);
@@ -508,7 +539,10 @@ static struct frag parse_escape(struct parser *s)
 	case 'b': s->p++; return single(s, RE_WORD);
 	case 'B': s->p++; return single(s, RE_NOT_WORD);
 	case 'Q': s->p++; return parse_quote(s);
-	case 'C': s->p++; set_add(s->arena, &set, 0, MAX_CHAR); return from_set(s, &set);
+	case 'C':
+		s->p++;
+		set_add(s->arena, &set, 0, MAX_CHAR);
+		return from_set(s, &set);
 	default: break;
 	}
 	if (!char_escape(s, &c))
@@ -560,7 +594,8 @@ static bool parse_counts(struct parser *s, int *low, int *high)
 		p++;
 		*high = -1;
 		if (p < s->end && *p >= '0' && *p <= '9')
-			for (*high = 0; p < s->end && *p >= '0' && *p <= '9' && *high <= MAX_REPEAT; p++)
+			for (*high = 0; p < s->end && *p >= '0' && *p <= '9' && *high <= MAX_REPEAT;
+			     p++)
 				*high = *high * 10 + (*p - '0');
 	}
 	if (p >= s->end || *p != '}')
@@ -595,7 +630,8 @@ static struct frag again(struct parser *s, const char *from, const char *to)
 	return f;
 }
 
-static struct frag counted(struct parser *s, struct frag first, const char *from, const char *to, int low, int high)
+static struct frag counted(struct parser *s, struct frag first, const char *from, const char *to,
+			   int low, int high)
 {
 	struct frag f = low ? first : empty(s);
 

@@ -28,7 +28,6 @@
 
 /* A divisor of 0 gives 0, as numpy does; the least number by -1 wraps. */
 #define SIGNED(t, T, U)                                                                            \
-	BIN(div_##t, T, T, T, b == 0 ? 0 : b == -1 ? (T)(U)((U)0 - (U)a) : a / b)                  \
 	BIN(fmod_##t, T, T, T, b == 0 || b == -1 ? 0 : a % b)                                      \
 	static T floor_mod_##t(T a, T b)                                                           \
 	{                                                                                          \
@@ -39,7 +38,6 @@
 	BIN(shl_##t, T, T, T, (U)b >= 8 * sizeof(T) ? (U)0 : (U)((U)a << b))                       \
 	BIN(shr_##t, T, T, T, (U)b >= 8 * sizeof(T) ? (a < 0 ? -1 : 0) : a >> b)
 #define UNSIGNED(t, T)                                                                             \
-	BIN(div_##t, T, T, T, b == 0 ? 0 : a / b)                                                  \
 	BIN(fmod_##t, T, T, T, b == 0 ? 0 : a % b)                                                 \
 	BIN(shl_##t, T, T, T, b >= 8 * sizeof(T) ? 0 : a << b)                                     \
 	BIN(shr_##t, T, T, T, b >= 8 * sizeof(T) ? 0 : a >> b)
@@ -51,6 +49,8 @@ UNSIGNED(u8, uint8_t)
 UNSIGNED(u16, uint16_t)
 UNSIGNED(u32, uint32_t)
 UNSIGNED(u64, uint64_t)
+BIN(div_i64, int64_t, int64_t, int64_t, b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b)
+BIN(div_u64, uint64_t, uint64_t, uint64_t, b == 0 ? 0 : a / b)
 
 static double floor_mod(double a, double b)
 {
@@ -138,7 +138,7 @@ static const struct how hows[] = {
 	{"Add", VB_ADD, false, false, false, {NULL}},
 	{"Sub", VB_SUB, false, false, false, {NULL}},
 	{"Mul", VB_MUL, false, false, false, {NULL}},
-	{"Div", VB_DIV, false, false, false, {ALL_INTS(div)}},
+	{"Div", VB_DIV, false, false, false, {[DT_I64] = div_i64, [DT_U64] = div_u64}},
 	{"Max", VB_MAX, false, false, false, {NULL}},
 	{"Min", VB_MIN, false, false, false, {NULL}},
 	{"Sum", VB_ADD, false, false, false, {NULL}},

@@ -29,7 +29,8 @@ static int hold(const struct call *c, struct held *h, const struct tensor *t)
 		h->data = mem_alloc(h->room, MEM_ACTIVATIONS);
 		if (!h->data) {
 			h->room = 0;
-			return call_fail(c, E_MEMORY, NULL, fmt(c->diag, "%zu bytes refused", t->bytes));
+			return call_fail(c, E_MEMORY, NULL,
+					 fmt(c->diag, "%zu bytes refused", t->bytes));
 		}
 	}
 	h->value = *t;
@@ -51,7 +52,7 @@ static void held_free(struct held *h)
 struct carried {
 	uint32_t n;
 	struct held *held[2];
-	int now; /* which the body reads next */
+	int now;			 /* which the body reads next */
 	const struct tensor **in, **out; /* of the body */
 };
 
@@ -91,7 +92,7 @@ static int carried_turn(const struct call *c, struct carried *s, uint32_t at, ui
 
 struct stack {
 	enum dtype type;
-	struct shape each; /* rank -1: none yet */
+	struct shape each;   /* rank -1: none yet */
 	int64_t count, size; /* tensors; elements of one */
 	char *data;
 	size_t used, room;
@@ -168,8 +169,9 @@ static int stack_push(const struct call *c, struct stack *s, const struct tensor
 }
 
 /* Lead dims of the stack: as they were pushed; the last of them moves to `axis`, reversed where asked. */
-static int stack_arrange(const struct call *c, uint32_t i, const struct stack *s, const struct shape *each,
-			 const int64_t *lead, int nlead, int axis, bool reverse)
+static int stack_arrange(const struct call *c, uint32_t i, const struct stack *s,
+			 const struct shape *each, const int64_t *lead, int nlead, int axis,
+			 bool reverse)
 {
 	struct shape out = {.rank = each->rank + nlead};
 	int64_t from[MAX_RANK], to[MAX_RANK], dense[MAX_RANK], outer = nlead > 1 ? lead[0] : 1;
@@ -241,8 +243,10 @@ static int if_run(const struct call *c)
 	uint32_t nout = c->step->nout;
 
 	if (tensor_count(cond) != 1)
-		return call_fail(c, E_VALUE, "one condition", fmt(c->diag, "%" PRId64, tensor_count(cond)));
-	struct body *b = c->step->body[*(const uint8_t *)cond->data ? p->then_branch : p->else_branch];
+		return call_fail(c, E_VALUE, "one condition",
+				 fmt(c->diag, "%" PRId64, tensor_count(cond)));
+	struct body *b =
+		c->step->body[*(const uint8_t *)cond->data ? p->then_branch : p->else_branch];
 	int err = b->ops->run(b, NULL, 0, out, nout, c->diag);
 	for (uint32_t i = 0; i < nout && !err; i++)
 		if (c->out[i])
@@ -275,8 +279,8 @@ static void loop_drop(struct step *st)
 	st->state = NULL;
 }
 
-static void loop_scalar(struct tensor *t, const struct graph *g, uint32_t formal, enum dtype type, void *data,
-			size_t bytes)
+static void loop_scalar(struct tensor *t, const struct graph *g, uint32_t formal, enum dtype type,
+			void *data, size_t bytes)
 {
 	const struct shape *s = &g->value[g->in[formal]]->info.shape;
 
@@ -340,7 +344,8 @@ static int loop_results(const struct call *c, struct loop *l)
 		struct stack *s = &l->scan[i];
 		if (!c->out[n + i])
 			continue;
-		err = stack_arrange(c, n + i, s, s->count ? &s->each : &l->planned[i], &s->count, 1, 0, false);
+		err = stack_arrange(c, n + i, s, s->count ? &s->each : &l->planned[i], &s->count, 1,
+				    0, false);
 	}
 	return err;
 }
@@ -471,7 +476,8 @@ static int scanned_start(const struct call *c, struct scanned *v, const struct t
 	unsigned bits = dtype_bits(t), per = 8 / bits;
 	char *wide = v->copy + n;
 	for (int64_t i = 0; i < n; i++)
-		wide[i] = (char)(((const uint8_t *)x->data)[i / per] >> (i % per * bits) & ((1u << bits) - 1));
+		wide[i] = (char)(((const uint8_t *)x->data)[i / per] >> (i % per * bits) &
+				 ((1u << bits) - 1));
 	strided_copy(&v->view, wide, v->copy, 1);
 	return 0;
 }
@@ -500,8 +506,8 @@ static const struct tensor *scanned_at(struct scanned *v, const struct tensor *x
 	return &v->slice;
 }
 
-static void scan_outputs(struct site *s, struct scan *v, uint32_t n, int nlead, const struct ints *axes,
-			 const struct ints *directions)
+static void scan_outputs(struct site *s, struct scan *v, uint32_t n, int nlead,
+			 const struct ints *axes, const struct ints *directions)
 {
 	v->out = arena_new_n(s->plan_arena, struct stack, v->nout + 1);
 	v->planned = arena_new_n(s->plan_arena, struct shape, v->nout + 1);
@@ -550,13 +556,14 @@ static int scan_start(const struct call *c, struct scan *v, uint32_t at)
 			return err;
 	}
 	for (uint32_t i = 0; i < v->nout; i++)
-		stack_clear(&v->out[i], c->out[v->state.n + i] ? tensor_dtype(c->out[v->state.n + i]) : DT_NONE);
+		stack_clear(&v->out[i],
+			    c->out[v->state.n + i] ? tensor_dtype(c->out[v->state.n + i]) : DT_NONE);
 	return 0;
 }
 
 /* Turn t of batch b, which has `turns` of them; at: the first of the node's inputs that are the body's. */
-static int scan_turn(const struct call *c, struct scan *v, struct body *b, uint32_t at, int64_t batch, int64_t t,
-		     int64_t turns)
+static int scan_turn(const struct call *c, struct scan *v, struct body *b, uint32_t at,
+		     int64_t batch, int64_t t, int64_t turns)
 {
 	const struct graph *g = b->graph;
 	struct carried *s = &v->state;
@@ -588,7 +595,8 @@ static int scan_run(const struct call *c)
 			err = call_copy(c, i, v->state.in[i]);
 	for (uint32_t i = 0; i < v->nout && !err; i++)
 		if (c->out[n + i])
-			err = stack_arrange(c, n + i, &v->out[i], v->out[i].count ? &v->out[i].each : &v->planned[i],
+			err = stack_arrange(c, n + i, &v->out[i],
+					    v->out[i].count ? &v->out[i].each : &v->planned[i],
 					    &v->out[i].count, 1, v->axis[i], v->reverse[i]);
 	return err;
 }
@@ -597,7 +605,7 @@ static int scan_run(const struct call *c)
 
 /* A state of all batches: one slice of each is carried. */
 struct batched {
-	struct scan scan; /* first: dropped as one */
+	struct scan scan;      /* first: dropped as one */
 	struct scanned *first; /* the states' initial values, by batch */
 	struct stack *last;
 };
@@ -654,7 +662,8 @@ static int batched_pad(const struct call *c, struct scan *v, int64_t from)
 		if (!dtype_bytes(s->type, s->size, &bytes))
 			return call_fail(c, E_SIZE, NULL, NULL);
 		void *zero = mem_zalloc(bytes + 1, MEM_WORKSPACE);
-		struct tensor t = {.type = type_tensor(s->type), .shape = s->each, .data = zero, .bytes = bytes};
+		struct tensor t = {
+			.type = type_tensor(s->type), .shape = s->each, .data = zero, .bytes = bytes};
 		int err = zero ? 0 : call_fail(c, E_MEMORY, NULL, NULL);
 		for (int64_t k = from; k < v->turns && !err; k++)
 			err = stack_push(c, s, &t);
@@ -703,12 +712,14 @@ static int batched_run(const struct call *c)
 		err = batched_one(c, b, k);
 	for (uint32_t i = 0; i < n && !err; i++)
 		if (c->out[i])
-			err = stack_arrange(c, i, &b->last[i], v->batch ? &b->last[i].each : &b->first[i].each,
+			err = stack_arrange(c, i, &b->last[i],
+					    v->batch ? &b->last[i].each : &b->first[i].each,
 					    &b->last[i].count, 1, 0, false);
 	int64_t lead[2] = {v->batch, v->turns};
 	for (uint32_t i = 0; i < v->nout && !err; i++)
 		if (c->out[n + i])
-			err = stack_arrange(c, n + i, &v->out[i], v->out[i].count ? &v->out[i].each : &v->planned[i],
+			err = stack_arrange(c, n + i, &v->out[i],
+					    v->out[i].count ? &v->out[i].each : &v->planned[i],
 					    lead, 2, 0, false);
 	return err;
 }
@@ -767,7 +778,10 @@ const struct kernel cpu_control[] = {
 	{.op = "If", .flags = K_REFERENCE, .reshape = if_reshape, .run = if_run},
 	{.op = "Loop", .flags = K_REFERENCE, .reshape = loop_reshape, .run = loop_run, .drop = loop_drop},
 	{.op = "Scan", .flags = K_REFERENCE, .reshape = scan_reshape, .run = scan_run, .drop = scan_drop},
-	{.op = "infer::BatchedScan", .flags = K_REFERENCE, .reshape = batched_reshape, .run = batched_run,
+	{.op = "infer::BatchedScan",
+	 .flags = K_REFERENCE,
+	 .reshape = batched_reshape,
+	 .run = batched_run,
 	 .drop = batched_drop},
 	{.op = "SequenceMap", .flags = K_REFERENCE, .reshape = map_reshape, .run = map_run},
 	{0}};

@@ -94,8 +94,10 @@ static int gather_core(struct mover *m)
 	const struct gather_params *p = call_params(c);
 	const struct shape *x = &c->in[0]->shape, *y = &c->out[0]->shape;
 	int axis = axis_of(p->axis, x->rank);
-	struct gather_job j = {.index = c->in[1]->data, .wide = tensor_dtype(c->in[1]) == DT_I64,
-			       .n = x->dim[axis], .count = tensor_count(c->in[1]),
+	struct gather_job j = {.index = c->in[1]->data,
+			       .wide = tensor_dtype(c->in[1]) == DT_I64,
+			       .n = x->dim[axis],
+			       .count = tensor_count(c->in[1]),
 			       .run = (size_t)shape_span(x, axis + 1, x->rank) * m->size,
 			       .y = move_out(m, 0, y)};
 	int64_t bad = first_bad(j.index, j.wide, j.count, j.n);
@@ -121,7 +123,7 @@ static int gather_run(const struct call *c)
 /* How positions of the indices map to the data. */
 struct along {
 	int rank, axis;
-	int64_t n; /* size of the data's axis */
+	int64_t n;				 /* size of the data's axis */
 	int64_t dim[MAX_RANK], stride[MAX_RANK]; /* of the indices; of the data */
 	int64_t rows, last;
 	bool wide;
@@ -133,7 +135,8 @@ static int along_reshape(struct site *s, struct step *st, struct diag *d)
 	struct along *a = arena_new(s->plan_arena, struct along);
 	int64_t axis = ((const struct gather_params *)site_params(s))->axis;
 
-	_Static_assert(offsetof(struct gather_params, axis) == offsetof(struct scatter_params, axis), "axis first");
+	_Static_assert(offsetof(struct gather_params, axis) == offsetof(struct scatter_params, axis),
+		       "axis first");
 	(void)d;
 	a->rank = x->rank;
 	a->axis = axis_of(axis, x->rank);
@@ -213,7 +216,8 @@ static void gather_along(void *arg, int64_t begin, int64_t end, int thread)
 					return;
 				}
 				copy_run(j->y + (size_t)at * j->size,
-					 j->x + (size_t)(base + i * step + k * hop) * j->size, j->size);
+					 j->x + (size_t)(base + i * step + k * hop) * j->size,
+					 j->size);
 			}
 		}
 	}
@@ -223,7 +227,10 @@ static int gather_elements_core(struct mover *m)
 {
 	const struct call *c = m->call;
 	const struct along *a = c->step->state;
-	struct along_job j = {.a = a, .index = c->in[1]->data, .size = m->size, .bad = -1,
+	struct along_job j = {.a = a,
+			      .index = c->in[1]->data,
+			      .size = m->size,
+			      .bad = -1,
 			      .y = move_out(m, 0, &c->out[0]->shape)};
 
 	if (!a->rows || !a->last)
@@ -299,7 +306,8 @@ static void reduce_any(enum dtype t, int how, void *a, int64_t i, const void *b,
 	} else if (cls == DT_FLOAT) {
 		elem_set_f64(t, a, i, reduce_f64(how, elem_f64(t, a, i), elem_f64(t, b, k)));
 	} else {
-		elem_set_i64(t, a, i, reduce_i64(how, cls == DT_UINT, elem_i64(t, a, i), elem_i64(t, b, k)));
+		elem_set_i64(t, a, i,
+			     reduce_i64(how, cls == DT_UINT, elem_i64(t, a, i), elem_i64(t, b, k)));
 	}
 }
 
@@ -345,7 +353,8 @@ static void scatter_row(struct scatter_job *s, int64_t r)
 {
 	struct along_job *j = &s->j;
 	const struct along *a = j->a;
-	int64_t step = a->stride[a->axis], hop = a->axis == a->rank - 1 ? 0 : 1, base = along_base(a, r);
+	int64_t step = a->stride[a->axis], hop = a->axis == a->rank - 1 ? 0 : 1,
+		base = along_base(a, r);
 
 	if (s->how == SCATTER_NONE && j->size == 4) {
 		SCATTER_LOOP(uint32_t);
@@ -406,7 +415,8 @@ static int scatter_elements_core(struct mover *m)
 	/* rows meet only along the axis: groups of those from the axis on are apart */
 	for (int i = a->axis; i < a->rank - 1; i++)
 		s.group *= a->dim[i];
-	pool_for(a->rows / s.group, move_grain(a->last * s.group * (int64_t)m->size), scatter_piece, &s);
+	pool_for(a->rows / s.group, move_grain(a->last * s.group * (int64_t)m->size), scatter_piece,
+		 &s);
 	return s.j.bad < 0 ? 0 : index_fail(c, index_at(s.j.index, a->wide, s.j.bad), a->n);
 }
 
@@ -547,7 +557,10 @@ static int gather_nd_core(struct mover *m)
 {
 	const struct call *c = m->call;
 	const struct tuples *t = c->step->state;
-	struct tuples_job j = {.t = t, .index = c->in[1]->data, .size = m->size, .bad = -1,
+	struct tuples_job j = {.t = t,
+			       .index = c->in[1]->data,
+			       .size = m->size,
+			       .bad = -1,
 			       .y = move_out(m, 0, &c->out[0]->shape)};
 
 	if (!shape_count(&c->out[0]->shape))
@@ -606,8 +619,8 @@ static int scatter_nd_packed(const struct call *c)
 		int64_t at = tuple_at(t, c->in[1]->data, k, &which);
 		if (at < 0)
 			return tuple_fail(c, t, c->in[1]->data, which);
-		reduce_span(tensor_dtype(c->in[0]), p->reduction, c->out[0]->data, at, c->in[2]->data, k * t->run,
-			    t->run);
+		reduce_span(tensor_dtype(c->in[0]), p->reduction, c->out[0]->data, at,
+			    c->in[2]->data, k * t->run, t->run);
 	}
 	return 0;
 }
@@ -630,7 +643,8 @@ static int one_hot_core(struct mover *m)
 	const struct tensor *x = c->in[0];
 	const struct shape *s = &c->out[0]->shape;
 	int axis = axis_of(p->axis, s->rank);
-	int64_t depth = s->dim[axis], inner = shape_span(s, axis + 1, s->rank), total = shape_count(s);
+	int64_t depth = s->dim[axis], inner = shape_span(s, axis + 1, s->rank),
+		total = shape_count(s);
 	const char *values = move_in(m, 2);
 	char *y = move_out(m, 0, s);
 
@@ -669,7 +683,8 @@ static int compress_core(struct mover *m)
 	int axis = flat ? 0 : axis_of(p->axis, x->rank);
 	struct shape s = flat ? (struct shape){.rank = 1} : *x;
 	int64_t n = flat ? shape_count(x) : x->dim[axis], given = tensor_count(c->in[1]), kept = 0;
-	int64_t outer = flat ? 1 : shape_span(x, 0, axis), inner = flat ? 1 : shape_span(x, axis + 1, x->rank);
+	int64_t outer = flat ? 1 : shape_span(x, 0, axis),
+		inner = flat ? 1 : shape_span(x, axis + 1, x->rank);
 	size_t run = (size_t)inner * m->size;
 
 	for (int64_t k = 0; k < n && k < given; k++)
@@ -707,7 +722,8 @@ static int tensor_scatter_core(struct mover *m)
 	const int64_t *at = c->step->nin > 2 && c->in[2] ? c->in[2]->data : NULL;
 	int axis = axis_of(p->axis, x->rank);
 	int64_t room = x->dim[axis], len = u->dim[axis];
-	int64_t between = shape_span(x, 1, axis), run = shape_span(x, axis + 1, x->rank) * (int64_t)m->size;
+	int64_t between = shape_span(x, 1, axis),
+		run = shape_span(x, axis + 1, x->rank) * (int64_t)m->size;
 	char *y = move_out(m, 0, x);
 
 	if (!shape_count(x))
@@ -750,13 +766,19 @@ const struct kernel cpu_gather[] = {
 	{.op = "Gather", .flags = K_REFERENCE, .run = gather_run},
 	{.op = "GatherElements", .flags = K_REFERENCE, .reshape = along_reshape, .run = gather_elements_run},
 	{.op = "GatherND", .flags = K_REFERENCE, .reshape = gather_nd_reshape, .run = gather_nd_run},
-	{.op = "ScatterElements", .flags = K_REFERENCE, .reshape = scatter_elements_reshape,
+	{.op = "ScatterElements",
+	 .flags = K_REFERENCE,
+	 .reshape = scatter_elements_reshape,
 	 .run = scatter_elements_run},
-	{.op = "Scatter", .flags = K_REFERENCE, .reshape = scatter_elements_reshape,
+	{.op = "Scatter",
+	 .flags = K_REFERENCE,
+	 .reshape = scatter_elements_reshape,
 	 .run = scatter_elements_run},
 	{.op = "ScatterND", .flags = K_REFERENCE, .reshape = scatter_nd_reshape, .run = scatter_nd_run},
 	{.op = "OneHot", .flags = K_REFERENCE, .run = one_hot_run},
 	{.op = "Compress", .flags = K_REFERENCE, .run = compress_run},
-	{.op = "TensorScatter", .flags = K_REFERENCE, .reshape = tensor_scatter_reshape,
+	{.op = "TensorScatter",
+	 .flags = K_REFERENCE,
+	 .reshape = tensor_scatter_reshape,
 	 .run = tensor_scatter_run},
 	{0}};

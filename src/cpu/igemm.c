@@ -12,7 +12,8 @@ const struct igemm_kernels *igemm_kernels(void)
 	    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512vl"))
 		return &igemm_kernels_v4;
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	    __builtin_cpu_supports("bmi2"))
 		return &igemm_kernels_v3;
 	return &igemm_kernels_v2;
 #else
@@ -55,11 +56,12 @@ static void group(const struct job *j, int64_t n0, int16_t *panels, int32_t *sum
 
 	memset(panels, 0, panel * IGEMM_GROUP * sizeof(*panels));
 	for (int64_t c = 0, p = 0; c < cols; c += IGEMM_NR, p++)
-		g->pack(g->arg, n0 + c, cols - c < IGEMM_NR ? cols - c : IGEMM_NR, panels + (size_t)p * panel);
+		g->pack(g->arg, n0 + c, cols - c < IGEMM_NR ? cols - c : IGEMM_NR,
+			panels + (size_t)p * panel);
 	for (int64_t m = 0; m < g->m; m += IGEMM_MC) {
 		int64_t rows = g->m - m < IGEMM_MC ? g->m - m : IGEMM_MC;
-		j->k->panels(g->a + m * depth, depth, panels, depth / 2, (cols + IGEMM_NR - 1) / IGEMM_NR, rows, sums,
-			     width);
+		j->k->panels(g->a + m * depth, depth, panels, depth / 2,
+			     (cols + IGEMM_NR - 1) / IGEMM_NR, rows, sums, width);
 		g->store(g->arg, m, rows, n0, cols, sums, width);
 	}
 }
@@ -81,5 +83,6 @@ void igemm_run(const struct igemm *g, void *scratch)
 	int64_t width = IGEMM_NR * IGEMM_GROUP, work = g->m * g->k * width;
 
 	if (g->m > 0 && g->n > 0)
-		pool_for((g->n + width - 1) / width, work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1, piece, &j);
+		pool_for((g->n + width - 1) / width,
+			 work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1, piece, &j);
 }

@@ -19,8 +19,8 @@ struct igemm {
 	 */
 	void (*pack)(const void *arg, int64_t n, int64_t count, int16_t *panel);
 	/* Sums of rows m..m+rows-1, columns n..n+cols-1; rows of `sums` are ld apart. */
-	void (*store)(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols, const int32_t *sums,
-		      int64_t ld);
+	void (*store)(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
+		      const int32_t *sums, int64_t ld);
 	const void *arg;
 };
 
@@ -35,15 +35,17 @@ void igemm_run(const struct igemm *g, void *scratch);
 /* ---- loops in several instruction sets: igemm.simd.c ---- */
 struct igemm_kernels {
 	/* c[m][n * IGEMM_NR] = a (rows lda apart) times n panels of k2 pairs, which follow each other */
-	void (*panels)(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n, int64_t m,
-		       int32_t *c, int64_t ldc);
+	void (*panels)(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n,
+		       int64_t m, int32_t *c, int64_t ldc);
 	/* k rows of IGEMM_NR bytes, row apart, less zero[IGEMM_NR], as a panel */
-	void (*pack)(const void *b, int64_t row, int64_t k, int is_signed, const int16_t *zero, int16_t *panel);
+	void (*pack)(const void *b, int64_t row, int64_t k, int is_signed, const int16_t *zero,
+		     int16_t *panel);
 	/* y = clamp(round(x * scale) + zero), low byte; scales are step (0 or 1) apart */
-	void (*requantize)(const int32_t *x, void *y, int64_t n, const float *scale, int step, int32_t zero,
-			   int32_t low, int32_t high);
+	void (*requantize)(const int32_t *x, void *y, int64_t n, const float *scale, int step,
+			   int32_t zero, int32_t low, int32_t high);
 	/* y = clamp(round(x / scale) + zero), low byte */
-	void (*quantize)(const float *x, void *y, int64_t n, float scale, int32_t zero, int32_t low, int32_t high);
+	void (*quantize)(const float *x, void *y, int64_t n, float scale, int32_t zero, int32_t low,
+			 int32_t high);
 	/* y = (x - zero) * scale */
 	void (*dequantize_u8)(const uint8_t *x, float *y, int64_t n, float scale, int32_t zero);
 	void (*dequantize_i8)(const int8_t *x, float *y, int64_t n, float scale, int32_t zero);
@@ -54,9 +56,11 @@ struct igemm_kernels {
 	 * Sum over blocks of scale[b] times the products with nibbles: a has a block's elements for the
 	 * low nibbles of its blob bytes (a multiple of 8), then those for the high ones.
 	 */
-	float (*nibbles)(const float *a, const uint8_t *w, const float *scale, int64_t blocks, int64_t blob);
+	float (*nibbles)(const float *a, const uint8_t *w, const float *scale, int64_t blocks,
+			 int64_t blob);
 };
-extern const struct igemm_kernels igemm_kernels_v0, igemm_kernels_v2, igemm_kernels_v3, igemm_kernels_v4;
+extern const struct igemm_kernels igemm_kernels_v0, igemm_kernels_v2, igemm_kernels_v3,
+	igemm_kernels_v4;
 const struct igemm_kernels *igemm_kernels(void);
 
 #endif

@@ -9,32 +9,32 @@
 #endif
 
 #if SIMD_LEVEL >= 4
-#define VEC	    __m512i
-#define LANES	    16
-#define LOAD(p)	    _mm512_loadu_si512(p)
-#define STORE(p, v) _mm512_storeu_si512(p, v)
+#define VEC	      __m512i
+#define LANES	      16
+#define LOAD(p)	      _mm512_loadu_si512(p)
+#define STORE(p, v)   _mm512_storeu_si512(p, v)
 #define MADD(a, b, c) _mm512_add_epi32(c, _mm512_madd_epi16(a, b))
-#define SPLAT(x)    _mm512_set1_epi32(x)
-#define ZERO	    _mm512_setzero_si512()
-#define ROWS	    8
+#define SPLAT(x)      _mm512_set1_epi32(x)
+#define ZERO	      _mm512_setzero_si512()
+#define ROWS	      8
 #elif SIMD_LEVEL == 3
-#define VEC	    __m256i
-#define LANES	    8
-#define LOAD(p)	    _mm256_loadu_si256((const __m256i *)(p))
-#define STORE(p, v) _mm256_storeu_si256((__m256i *)(p), v)
+#define VEC	      __m256i
+#define LANES	      8
+#define LOAD(p)	      _mm256_loadu_si256((const __m256i *)(p))
+#define STORE(p, v)   _mm256_storeu_si256((__m256i *)(p), v)
 #define MADD(a, b, c) _mm256_add_epi32(c, _mm256_madd_epi16(a, b))
-#define SPLAT(x)    _mm256_set1_epi32(x)
-#define ZERO	    _mm256_setzero_si256()
-#define ROWS	    4
+#define SPLAT(x)      _mm256_set1_epi32(x)
+#define ZERO	      _mm256_setzero_si256()
+#define ROWS	      4
 #elif SIMD_LEVEL == 2
-#define VEC	    __m128i
-#define LANES	    4
-#define LOAD(p)	    _mm_loadu_si128((const __m128i *)(p))
-#define STORE(p, v) _mm_storeu_si128((__m128i *)(p), v)
+#define VEC	      __m128i
+#define LANES	      4
+#define LOAD(p)	      _mm_loadu_si128((const __m128i *)(p))
+#define STORE(p, v)   _mm_storeu_si128((__m128i *)(p), v)
 #define MADD(a, b, c) _mm_add_epi32(c, _mm_madd_epi16(a, b))
-#define SPLAT(x)    _mm_set1_epi32(x)
-#define ZERO	    _mm_setzero_si128()
-#define ROWS	    2
+#define SPLAT(x)      _mm_set1_epi32(x)
+#define ZERO	      _mm_setzero_si128()
+#define ROWS	      2
 #endif
 
 /* One row at a time, for what the vectors leave. */
@@ -56,7 +56,8 @@ enum { TOGETHER = LANES == 16 ? 2 : 1 };
 /* ROWS rows by `n` panels (1 or TOGETHER, a constant where this is inlined). */
 #define ROWS_VEC(name, attribute, madd)                                                            \
 	attribute static inline __attribute__((always_inline)) void name(                          \
-		const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int n, int32_t *c, int64_t ldc) \
+		const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int n, int32_t *c,    \
+		int64_t ldc)                                                                       \
 	{                                                                                          \
 		VEC sum[ROWS][TOGETHER * VECS];                                                    \
 		for (int r = 0; r < ROWS; r++)                                                     \
@@ -65,7 +66,8 @@ enum { TOGETHER = LANES == 16 ? 2 : 1 };
 		for (int64_t k = 0; k < k2; k++, a += 2, b += 2 * IGEMM_NR) {                      \
 			VEC y[TOGETHER * VECS];                                                    \
 			for (int v = 0; v < n * VECS; v++)                                         \
-				y[v] = LOAD(b + v / VECS * 2 * IGEMM_NR * k2 + 2 * LANES * (v % VECS)); \
+				y[v] = LOAD(b + v / VECS * 2 * IGEMM_NR * k2 +                     \
+					    2 * LANES * (v % VECS));                               \
 			for (int r = 0; r < ROWS; r++) {                                           \
 				int32_t pair;                                                      \
 				memcpy(&pair, a + r * lda, sizeof(pair));                          \
@@ -80,29 +82,32 @@ enum { TOGETHER = LANES == 16 ? 2 : 1 };
 	}
 
 #define PANELS(name, attribute, rows)                                                              \
-	attribute static void name(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n, int64_t m, \
-				   int32_t *c, int64_t ldc)                                        \
+	attribute static void name(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2,    \
+				   int64_t n, int64_t m, int32_t *c, int64_t ldc)                  \
 	{                                                                                          \
 		const int64_t panel = 2 * IGEMM_NR * k2;                                           \
 		int64_t i = 0;                                                                     \
 		for (; i + ROWS <= m; i += ROWS) {                                                 \
 			int64_t p = 0;                                                             \
 			for (; p + TOGETHER <= n; p += TOGETHER)                                   \
-				rows(a + i * lda, lda, b + p * panel, k2, TOGETHER, c + i * ldc + p * IGEMM_NR, ldc); \
+				rows(a + i * lda, lda, b + p * panel, k2, TOGETHER,                \
+				     c + i * ldc + p * IGEMM_NR, ldc);                             \
 			for (; p < n; p++)                                                         \
-				rows(a + i * lda, lda, b + p * panel, k2, 1, c + i * ldc + p * IGEMM_NR, ldc); \
+				rows(a + i * lda, lda, b + p * panel, k2, 1,                       \
+				     c + i * ldc + p * IGEMM_NR, ldc);                             \
 		}                                                                                  \
 		rest_rows(a + i * lda, lda, b, k2, n, m - i, c + i * ldc, ldc);                    \
 	}
 #endif
 
 /* Rows that are left after whole strips. */
-static void rest_rows(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n, int64_t m, int32_t *c,
-		      int64_t ldc)
+static void rest_rows(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n,
+		      int64_t m, int32_t *c, int64_t ldc)
 {
 	for (int64_t i = 0; i < m; i++)
 		for (int64_t p = 0; p < n; p++)
-			row_plain(a + i * lda, b + p * 2 * IGEMM_NR * k2, k2, c + i * ldc + p * IGEMM_NR);
+			row_plain(a + i * lda, b + p * 2 * IGEMM_NR * k2, k2,
+				  c + i * ldc + p * IGEMM_NR);
 }
 
 #if SIMD_LEVEL >= 4
@@ -114,8 +119,8 @@ PANELS(panels_plain, , rows_plain)
 ROWS_VEC(rows_vnni, VNNI, DPWSSD)
 PANELS(panels_vnni, VNNI, rows_vnni)
 
-static void panels(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n, int64_t m, int32_t *c,
-		   int64_t ldc)
+static void panels(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n,
+		   int64_t m, int32_t *c, int64_t ldc)
 {
 	if (__builtin_cpu_supports("avx512vnni"))
 		panels_vnni(a, lda, b, k2, n, m, c, ldc);
@@ -126,21 +131,23 @@ static void panels(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, 
 ROWS_VEC(rows_vec, , MADD)
 PANELS(panels, , rows_vec)
 #else
-static void panels(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n, int64_t m, int32_t *c,
-		   int64_t ldc)
+static void panels(const int16_t *a, int64_t lda, const int16_t *b, int64_t k2, int64_t n,
+		   int64_t m, int32_t *c, int64_t ldc)
 {
 	rest_rows(a, lda, b, k2, n, m, c, ldc);
 }
 #endif
 
-static void pack(const void *bytes, int64_t row, int64_t k, int is_signed, const int16_t *zero, int16_t *out)
+static void pack(const void *bytes, int64_t row, int64_t k, int is_signed, const int16_t *zero,
+		 int16_t *out)
 {
 	const uint8_t *b = bytes;
 	int64_t i = 0;
 
 #if SIMD_LEVEL >= 2
 	__m128i z0 = _mm_loadu_si128((const __m128i *)(const void *)zero);
-	__m128i z1 = _mm_loadu_si128((const __m128i *)(const void *)(zero + 8)), none = _mm_setzero_si128();
+	__m128i z1 = _mm_loadu_si128((const __m128i *)(const void *)(zero + 8)),
+		none = _mm_setzero_si128();
 	for (; i + 2 <= k; i += 2, out += 2 * IGEMM_NR) {
 		__m128i r0 = _mm_loadu_si128((const __m128i *)(const void *)(b + i * row));
 		__m128i r1 = _mm_loadu_si128((const __m128i *)(const void *)(b + (i + 1) * row));
@@ -166,8 +173,8 @@ static void pack(const void *bytes, int64_t row, int64_t k, int is_signed, const
 	}
 }
 
-static void requantize(const int32_t *x, void *out, int64_t n, const float *scale, int step, int32_t zero, int32_t low,
-		       int32_t high)
+static void requantize(const int32_t *x, void *out, int64_t n, const float *scale, int step,
+		       int32_t zero, int32_t low, int32_t high)
 {
 	float lo = (float)(low - zero), hi = (float)(high - zero);
 	uint8_t *y = out;
@@ -180,12 +187,14 @@ static void requantize(const int32_t *x, void *out, int64_t n, const float *scal
 		__m128i v[4];
 		for (int k = 0; k < 4; k++) {
 			__m128i sum = _mm_loadu_si128((const __m128i *)(const void *)(x + i + 4 * k));
-			__m128 q = _mm_mul_ps(_mm_cvtepi32_ps(sum), step ? _mm_loadu_ps(scale + i + 4 * k) : one);
+			__m128 q = _mm_mul_ps(_mm_cvtepi32_ps(sum),
+					      step ? _mm_loadu_ps(scale + i + 4 * k) : one);
 			q = _mm_min_ps(_mm_max_ps(q, l), h); /* max gives l for NaN */
 			v[k] = _mm_and_si128(_mm_add_epi32(_mm_cvtps_epi32(q), z), byte);
 		}
-		_mm_storeu_si128((__m128i *)(void *)(y + i), _mm_packus_epi16(_mm_packs_epi32(v[0], v[1]),
-									      _mm_packs_epi32(v[2], v[3])));
+		_mm_storeu_si128(
+			(__m128i *)(void *)(y + i),
+			_mm_packus_epi16(_mm_packs_epi32(v[0], v[1]), _mm_packs_epi32(v[2], v[3])));
 	}
 #endif
 	for (; i < n; i++) {
@@ -205,7 +214,8 @@ static inline int32_t quantize_one(float x, float scale, float low, float high)
 	return (int32_t)rintf(q);
 }
 
-static void quantize(const float *x, void *out, int64_t n, float scale, int32_t zero, int32_t low, int32_t high)
+static void quantize(const float *x, void *out, int64_t n, float scale, int32_t zero, int32_t low,
+		     int32_t high)
 {
 	float lo = (float)(low - zero), hi = (float)(high - zero);
 	uint8_t *y = out;
@@ -230,8 +240,9 @@ static void quantize(const float *x, void *out, int64_t n, float scale, int32_t 
 			q = _mm_min_ps(_mm_max_ps(q, l), h); /* max gives l for NaN */
 			v[k] = _mm_and_si128(_mm_add_epi32(_mm_cvtps_epi32(q), z), byte);
 		}
-		_mm_storeu_si128((__m128i *)(void *)(y + i), _mm_packus_epi16(_mm_packs_epi32(v[0], v[1]),
-									      _mm_packs_epi32(v[2], v[3])));
+		_mm_storeu_si128(
+			(__m128i *)(void *)(y + i),
+			_mm_packus_epi16(_mm_packs_epi32(v[0], v[1]), _mm_packs_epi32(v[2], v[3])));
 	}
 #endif
 	for (; i < n; i++)
@@ -246,7 +257,8 @@ static void dequantize_u8(const uint8_t *x, float *y, int64_t n, float scale, in
 	__m256 s = _mm256_set1_ps(scale);
 	__m256i z = _mm256_set1_epi32(zero);
 	for (; i + 8 <= n; i += 8) {
-		__m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + i)));
+		__m256i v =
+			_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + i)));
 		_mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(v, z)), s));
 	}
 #endif
@@ -262,7 +274,8 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 	__m256 s = _mm256_set1_ps(scale);
 	__m256i z = _mm256_set1_epi32(zero);
 	for (; i + 8 <= n; i += 8) {
-		__m256i v = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + i)));
+		__m256i v =
+			_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + i)));
 		_mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(v, z)), s));
 	}
 #endif
@@ -270,11 +283,11 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 		y[i] = (float)(x[i] - zero) * scale;
 }
 
-#define WIDEN(name, type)                                                                                              \
-	static void name(const type *x, int64_t n, int16_t zero, int16_t *restrict y)                                  \
-	{                                                                                                              \
-		for (int64_t i = 0; i < n; i++)                                                                        \
-			y[i] = (int16_t)(x[i] - zero);                                                                 \
+#define WIDEN(name, type)                                                                          \
+	static void name(const type *x, int64_t n, int16_t zero, int16_t *restrict y)              \
+	{                                                                                          \
+		for (int64_t i = 0; i < n; i++)                                                    \
+			y[i] = (int16_t)(x[i] - zero);                                             \
 	}
 WIDEN(widen_u8, uint8_t)
 WIDEN(widen_i8, int8_t)
@@ -297,7 +310,8 @@ static float nibbles(const float *a, const uint8_t *w, const float *scale, int64
 	for (int64_t b = 0; b < blocks; b++, w += blob, a += 2 * blob) {
 		__m256 even = _mm256_setzero_ps(), odd = even;
 		for (int64_t i = 0; i < blob; i += 8) {
-			__m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(w + i)));
+			__m256i v = _mm256_cvtepu8_epi32(
+				_mm_loadl_epi64((const __m128i *)(const void *)(w + i)));
 			__m256 l = _mm256_cvtepi32_ps(_mm256_and_si256(v, low));
 			__m256 h = _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 4));
 			even = _mm256_fmadd_ps(l, _mm256_loadu_ps(a + i), even);
@@ -322,5 +336,6 @@ static float nibbles(const float *a, const uint8_t *w, const float *scale, int64
 
 #define NAME_(level) igemm_kernels_v##level
 #define NAME(level)  NAME_(level)
-const struct igemm_kernels NAME(SIMD_LEVEL) = {panels,	  pack,	    requantize, quantize, dequantize_u8,
-					       dequantize_i8, widen_u8, widen_i8,   nibbles};
+const struct igemm_kernels NAME(SIMD_LEVEL) = {panels,	 pack,		requantize,
+					       quantize, dequantize_u8, dequantize_i8,
+					       widen_u8, widen_i8,	nibbles};

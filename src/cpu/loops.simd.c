@@ -192,6 +192,58 @@ BIN_BITS(u16, uint16_t)
 BIN_BITS(u32, uint32_t)
 BIN_BITS(u64, uint64_t)
 
+/* An integer quotient by way of double, in which it is exact; by 0 it is 0. */
+#define BIN_DIV(t, T) BIN(div_##t, T, T, (int64_t)((double)a / (double)(b ? b : 1)) * (b != 0))
+BIN_DIV(i8, int8_t)
+BIN_DIV(u8, uint8_t)
+BIN_DIV(i16, int16_t)
+BIN_DIV(u16, uint16_t)
+BIN_DIV(i32, int32_t)
+BIN_DIV(u32, uint32_t)
+
+/* ---- one integer ----------------------------------------------------------------------------- */
+
+/* T: the type, U: the unsigned one that wraps */
+#define INT_MAP(name, T, U, expr)                                                                  \
+	static void name(const void *px, void *py, int64_t n)                                      \
+	{                                                                                          \
+		const T *x = px;                                                                   \
+		T *y = py;                                                                         \
+		LOOP for (int64_t i = 0; i < n; i++)                                               \
+		{                                                                                  \
+			T v = x[i];                                                                \
+			y[i] = (T)(expr);                                                          \
+		}                                                                                  \
+	}
+#define SIGNED_MAPS(t, T, U)                                                                       \
+	INT_MAP(intabs_##t, T, U, v < 0 ? (U)0 - (U)v : (U)v)                                      \
+	INT_MAP(intneg_##t, T, U, (U)0 - (U)v)                                                     \
+	INT_MAP(intsign_##t, T, U, (v > 0) - (v < 0))                                              \
+	INT_MAP(intrelu_##t, T, U, v < 0 ? 0 : v)                                                  \
+	INT_MAP(intnot_##t, T, U, ~v)
+#define UNSIGNED_MAPS(t, T)                                                                        \
+	INT_MAP(same_##t, T, T, v)                                                                 \
+	INT_MAP(intsign_##t, T, T, v != 0)
+SIGNED_MAPS(i8, int8_t, uint8_t)
+SIGNED_MAPS(i16, int16_t, uint16_t)
+SIGNED_MAPS(i32, int32_t, uint32_t)
+SIGNED_MAPS(i64, int64_t, uint64_t)
+UNSIGNED_MAPS(u8, uint8_t)
+UNSIGNED_MAPS(u16, uint16_t)
+UNSIGNED_MAPS(u32, uint32_t)
+UNSIGNED_MAPS(u64, uint64_t)
+INT_MAP(not_bool, uint8_t, uint8_t, v == 0)
+
+#define SIGNED_ROW(f)	[DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64
+#define UNSIGNED_ROW(f) [DT_U8] = f##_u8, [DT_U16] = f##_u16, [DT_U32] = f##_u32, [DT_U64] = f##_u64
+#define INT_MAPS                                                                                             \
+	{                                                                                                    \
+		[VI_ABS] = {SIGNED_ROW(intabs), UNSIGNED_ROW(same)}, [VI_NEG] = {SIGNED_ROW(intneg)},        \
+		[VI_SIGN] = {SIGNED_ROW(intsign), UNSIGNED_ROW(intsign)}, [VI_RELU] = {SIGNED_ROW(intrelu)}, \
+		[VI_NOT] = {SIGNED_ROW(intnot),	   [DT_U8] = intnot_i8,	  [DT_U16] = intnot_i16,             \
+			    [DT_U32] = intnot_i32, [DT_U64] = intnot_i64, [DT_BOOL] = not_bool},             \
+	}
+
 /* ---- conversions ---------------------------------------------------------------------------- */
 
 static void half_to_float(const uint16_t *x, float *y, int64_t n)
@@ -390,6 +442,7 @@ static void bias_map(const float *x, const float *b, float *y, int64_t n, enum v
 extern const struct simd V(simd_table);
 const struct simd V(simd_table) = {
 	.name = "x86-64-v" V_STR(SIMD_LEVEL),
+	.ints = INT_MAPS,
 	.map =
 		{
 			[VF_ABS] = map_abs,
@@ -456,6 +509,12 @@ const struct simd V(simd_table) = {
 			[VB_PRELU][DT_U64] = first_u64,
 			[VB_DIV][DT_F32] = div_f32,
 			[VB_DIV][DT_F64] = div_f64,
+			[VB_DIV][DT_I8] = div_i8,
+			[VB_DIV][DT_U8] = div_u8,
+			[VB_DIV][DT_I16] = div_i16,
+			[VB_DIV][DT_U16] = div_u16,
+			[VB_DIV][DT_I32] = div_i32,
+			[VB_DIV][DT_U32] = div_u32,
 			BITS(u8, DT_U8),
 			BITS(u8, DT_I8),
 			BITS(u8, DT_BOOL),

@@ -72,8 +72,8 @@ void ml_rows(const struct tensor *x, int64_t *rows, int64_t *width)
 	*width = x->shape.rank ? x->shape.dim[x->shape.rank - 1] : 1;
 }
 
-int ml_labels(const struct call *c, const struct texts *strings, const struct ints *ints, const int64_t *which,
-	      int64_t n)
+int ml_labels(const struct call *c, const struct texts *strings, const struct ints *ints,
+	      const int64_t *which, int64_t n)
 {
 	struct shape s = {.rank = 1, .dim = {n}};
 	int err = 0;
@@ -127,7 +127,8 @@ static int extractor_core(struct mover *m)
 
 	for (int64_t i = 0; i < n; i++)
 		if (index[i] < 0 || index[i] >= width)
-			return call_fail(c, E_VALUE, fmt(c->diag, "indices from 0 to %" PRId64, width - 1),
+			return call_fail(c, E_VALUE,
+					 fmt(c->diag, "indices from 0 to %" PRId64, width - 1),
 					 fmt(c->diag, "%" PRId64, index[i]));
 	if (!rows || !n)
 		return 0;
@@ -166,7 +167,8 @@ static int scaler_run(const struct call *c)
 		int64_t k = i % width;
 		float v = (float)elem_f64(tensor_dtype(x), x->data, i);
 		v -= p->offset.n > 0 ? p->offset.v[p->offset.n > 1 ? k : 0] : 0;
-		((float *)c->out[0]->data)[i] = v * (p->scale.n > 0 ? p->scale.v[p->scale.n > 1 ? k : 0] : 1);
+		((float *)c->out[0]->data)[i] =
+			v * (p->scale.n > 0 ? p->scale.v[p->scale.n > 1 ? k : 0] : 1);
 	}
 	return 0;
 }
@@ -178,7 +180,9 @@ static void normalize_row(int norm, float *y, int64_t n)
 	float by = norm == NORM_MAX ? -INFINITY : 0;
 
 	for (int64_t i = 0; i < n; i++)
-		by = norm == NORM_MAX ? fmaxf(by, y[i]) : norm == NORM_L1 ? by + fabsf(y[i]) : by + y[i] * y[i];
+		by = norm == NORM_MAX  ? fmaxf(by, y[i])
+		     : norm == NORM_L1 ? by + fabsf(y[i])
+				       : by + y[i] * y[i];
 	if (by == 0)
 		return;
 	if (norm == NORM_L2)
@@ -215,7 +219,8 @@ static int imputer_run(const struct call *c)
 		if (is_float) {
 			double v = elem_f64(t, x->data, i);
 			bool hit = nan ? isnan(v) : v == (double)p->replaced_value_float;
-			elem_set_f64(t, c->out[0]->data, i, hit ? (double)f->v[f->n > 1 ? i % width : 0] : v);
+			elem_set_f64(t, c->out[0]->data, i,
+				     hit ? (double)f->v[f->n > 1 ? i % width : 0] : v);
 		} else {
 			int64_t v = elem_i64(t, x->data, i);
 			bool hit = v == p->replaced_value_int64;
@@ -247,7 +252,7 @@ static int feature_run(const struct call *c)
 /* ---- look-ups: LabelEncoder, CategoryMapper, OneHotEncoder ------------------------------------------------------ */
 
 struct lookup {
-	struct map map; /* key bytes -> position */
+	struct map map;	 /* key bytes -> position */
 	enum dtype type; /* of the keys */
 };
 
@@ -297,8 +302,8 @@ static struct tensor *list_tensor(struct arena *a, enum dtype t, int64_t n, cons
 }
 
 /* The list that is given, as a tensor; the element type goes by `t` where several may be. */
-static struct tensor *given_list(struct arena *a, enum dtype t, const struct texts *s, const struct ints *i,
-				 const struct floats *f)
+static struct tensor *given_list(struct arena *a, enum dtype t, const struct texts *s,
+				 const struct ints *i, const struct floats *f)
 {
 	if (s->n >= 0 && (t == DT_NONE || t == DT_STRING))
 		return list_tensor(a, DT_STRING, s->n, s->v);
@@ -314,10 +319,13 @@ struct encoder {
 	const struct tensor *values, *other; /* by position; for what is not found */
 };
 
-static struct tensor *one_value(struct arena *a, enum dtype t, double number, int64_t integer, const char *string)
+static struct tensor *one_value(struct arena *a, enum dtype t, double number, int64_t integer,
+				const char *string)
 {
 	struct text s = text_of(string);
-	struct tensor *x = list_tensor(a, t == DT_STRING ? DT_STRING : t, 1, t == DT_STRING ? (const void *)&s : "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+	struct tensor *x =
+		list_tensor(a, t == DT_STRING ? DT_STRING : t, 1,
+			    t == DT_STRING ? (const void *)&s : "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
 
 	if (x && t != DT_STRING) {
 		if (dtype_class(t) == DT_FLOAT)
@@ -333,11 +341,14 @@ static int label_reshape(struct site *s, struct step *st, struct diag *d)
 	const struct label_params *p = site_params(s);
 	struct encoder *e = arena_new(s->plan_arena, struct encoder);
 	enum dtype t = (enum dtype)site_in(s, 0)->type.dtype;
-	const struct tensor *keys = p->keys_tensor && tensor_dtype(p->keys_tensor) == t ? p->keys_tensor : NULL;
+	const struct tensor *keys =
+		p->keys_tensor && tensor_dtype(p->keys_tensor) == t ? p->keys_tensor : NULL;
 
 	if (!keys)
-		keys = given_list(s->plan_arena, t, &p->keys_strings, &p->keys_int64s, &p->keys_floats);
-	e->values = given_list(s->plan_arena, DT_NONE, &p->values_strings, &p->values_int64s, &p->values_floats);
+		keys = given_list(s->plan_arena, t, &p->keys_strings, &p->keys_int64s,
+				  &p->keys_floats);
+	e->values = given_list(s->plan_arena, DT_NONE, &p->values_strings, &p->values_int64s,
+			       &p->values_floats);
 	if (!e->values)
 		e->values = p->values_tensor;
 	if (!keys || !e->values)
@@ -347,7 +358,8 @@ static int label_reshape(struct site *s, struct step *st, struct diag *d)
 	if (!e->other && p->values_tensor)
 		e->other = one_value(s->plan_arena, v, -0.0, -1, "_Unused");
 	if (!e->other)
-		e->other = one_value(s->plan_arena, v, (double)p->default_float, p->default_int64, p->default_string);
+		e->other = one_value(s->plan_arena, v, (double)p->default_float, p->default_int64,
+				     p->default_string);
 	lookup_fill(&e->keys, s->plan_arena, keys);
 	st->state = e;
 	return 0;
@@ -357,13 +369,15 @@ static int category_reshape(struct site *s, struct step *st, struct diag *d)
 {
 	const struct category_params *p = site_params(s);
 	struct encoder *e = arena_new(s->plan_arena, struct encoder);
-	struct tensor *strings = list_tensor(s->plan_arena, DT_STRING, p->cats_strings.n, p->cats_strings.v);
+	struct tensor *strings =
+		list_tensor(s->plan_arena, DT_STRING, p->cats_strings.n, p->cats_strings.v);
 	struct tensor *ints = list_tensor(s->plan_arena, DT_I64, p->cats_int64s.n, p->cats_int64s.v);
 	bool from_string = site_in(s, 0)->type.dtype == DT_STRING;
 
 	(void)d;
 	e->values = from_string ? ints : strings;
-	e->other = one_value(s->plan_arena, tensor_dtype(e->values), 0, p->default_int64, p->default_string);
+	e->other = one_value(s->plan_arena, tensor_dtype(e->values), 0, p->default_int64,
+			     p->default_string);
 	lookup_fill(&e->keys, s->plan_arena, from_string ? strings : ints);
 	st->state = e;
 	return 0;
@@ -388,7 +402,8 @@ static int encode_run(const struct call *c)
 			struct text *to = (struct text *)(void *)all + i;
 			to->s = tensor_string(from, k, &to->n);
 		} else {
-			copy_run(all + (size_t)i * size, (const char *)from->data + (size_t)k * size, size);
+			copy_run(all + (size_t)i * size,
+				 (const char *)from->data + (size_t)k * size, size);
 		}
 	}
 	int err = move_pack(c, 0, t, &x->shape, all);
@@ -402,7 +417,8 @@ static int one_hot_reshape(struct site *s, struct step *st, struct diag *d)
 	struct lookup *l = arena_new(s->plan_arena, struct lookup);
 
 	(void)d;
-	lookup_fill(l, s->plan_arena, given_list(s->plan_arena, DT_NONE, &p->cats_strings, &p->cats_int64s, NULL));
+	lookup_fill(l, s->plan_arena,
+		    given_list(s->plan_arena, DT_NONE, &p->cats_strings, &p->cats_int64s, NULL));
 	st->state = l;
 	return 0;
 }
@@ -422,14 +438,15 @@ static int one_hot_run(const struct call *c)
 		if (t == DT_STRING) {
 			k = lookup_find(l, x, i);
 		} else { /* numbers are cut to integers */
-			int64_t v = dtype_class(t) == DT_FLOAT ? (int64_t)elem_f64(t, x->data, i) :
-								 elem_i64(t, x->data, i);
+			int64_t v = dtype_class(t) == DT_FLOAT ? (int64_t)elem_f64(t, x->data, i)
+							       : elem_i64(t, x->data, i);
 			k = map_get(&l->map, (const char *)&v, sizeof(v));
 		}
 		if (k >= 0)
 			y[k] = 1;
 		else if (!p->zeros)
-			return call_fail(c, E_VALUE, "a known category", fmt(c->diag, "element %" PRId64, i));
+			return call_fail(c, E_VALUE, "a known category",
+					 fmt(c->diag, "element %" PRId64, i));
 	}
 	return 0;
 }
@@ -488,7 +505,8 @@ static int cast_map_run(const struct call *c)
 		if (p->map_form)
 			at = keys[k];
 		if (at < 0 || at >= length)
-			err = call_fail(c, E_VALUE, fmt(c->diag, "keys from 0 to %" PRId64, length - 1),
+			err = call_fail(c, E_VALUE,
+					fmt(c->diag, "keys from 0 to %" PRId64, length - 1),
 					fmt(c->diag, "%" PRId64, at));
 		else
 			cast_value(&a, x->items[1], k, t, all + (size_t)at * size);
@@ -506,7 +524,8 @@ static int dict_reshape(struct site *s, struct step *st, struct diag *d)
 
 	(void)d;
 	lookup_fill(l, s->plan_arena,
-		    given_list(s->plan_arena, DT_NONE, &p->string_vocabulary, &p->int64_vocabulary, NULL));
+		    given_list(s->plan_arena, DT_NONE, &p->string_vocabulary, &p->int64_vocabulary,
+			       NULL));
 	st->state = l;
 	return 0;
 }
@@ -534,7 +553,8 @@ static int dict_run(const struct call *c)
 			struct text *to = (struct text *)(void *)all + at;
 			to->s = tensor_string(x->items[1], k, &to->n);
 		} else {
-			copy_run(all + (size_t)at * size, (const char *)x->items[1]->data + (size_t)k * size, size);
+			copy_run(all + (size_t)at * size,
+				 (const char *)x->items[1]->data + (size_t)k * size, size);
 		}
 	}
 	int err = move_pack(c, 0, t, &s, all);
@@ -555,10 +575,13 @@ static int zip_map_run(const struct call *c)
 	s.dim[0] = width;
 	*y = (struct tensor){.type = t, .arena = a, .nitems = (size_t)rows};
 	y->items = arena_new_n(a, struct tensor *, (size_t)rows + 1);
-	struct tensor *keys = given_list(a, DT_NONE, &p->classlabels_strings, &p->classlabels_int64s, NULL);
+	struct tensor *keys =
+		given_list(a, DT_NONE, &p->classlabels_strings, &p->classlabels_int64s, NULL);
 	for (int64_t r = 0; r < rows; r++) {
 		struct tensor *m = arena_new(a, struct tensor);
-		*m = (struct tensor){.type = {.kind = V_MAP, .dtype = t.dtype, .key = t.key}, .arena = a, .nitems = 2};
+		*m = (struct tensor){.type = {.kind = V_MAP, .dtype = t.dtype, .key = t.key},
+				     .arena = a,
+				     .nitems = 2};
 		m->items = arena_new_n(a, struct tensor *, 2);
 		m->items[0] = tensor_copy(a, keys);
 		m->items[1] = move_tensor(a, DT_F32, &s, (const float *)c->in[0]->data + r * width);
@@ -569,10 +592,12 @@ static int zip_map_run(const struct call *c)
 
 /* ---- LinearClassifier, LinearRegressor --------------------------------------------------------------------------- */
 
-static void linear_scores(const struct linear_params *p, const float *x, int64_t width, int64_t n, float *out)
+static void linear_scores(const struct linear_params *p, const float *x, int64_t width, int64_t n,
+			  float *out)
 {
 	for (int64_t k = 0; k < n; k++)
-		out[k] = dot(x, p->coefficients.v + k * width, width) + (p->intercepts.n > k ? p->intercepts.v[k] : 0);
+		out[k] = dot(x, p->coefficients.v + k * width, width) +
+			 (p->intercepts.n > k ? p->intercepts.v[k] : 0);
 }
 
 static int64_t best_of(const float *v, int64_t n)
@@ -589,16 +614,18 @@ static int linear_width(const struct call *c, int64_t n, int64_t width)
 {
 	const struct linear_params *p = call_params(c);
 
-	return p->coefficients.n == n * width ? 0 :
-						call_fail(c, E_SHAPE,
-							  fmt(c->diag, "%" PRId64 " features", n ? p->coefficients.n / n : 0),
-							  fmt(c->diag, "%" PRId64, width));
+	return p->coefficients.n == n * width
+		       ? 0
+		       : call_fail(c, E_SHAPE,
+				   fmt(c->diag, "%" PRId64 " features", n ? p->coefficients.n / n : 0),
+				   fmt(c->diag, "%" PRId64, width));
 }
 
 /* A float vector for one row of X, and labels for all rows. */
 static float *row_room(int64_t width, int64_t scores, int64_t rows, int64_t **label, float **out)
 {
-	size_t n = (size_t)(rows + 1) * sizeof(int64_t) + (size_t)(width + scores + 2) * sizeof(float);
+	size_t n =
+		(size_t)(rows + 1) * sizeof(int64_t) + (size_t)(width + scores + 2) * sizeof(float);
 	char *p = mem_alloc(n, MEM_WORKSPACE);
 
 	if (!p)
@@ -612,7 +639,8 @@ static int linear_classifier_run(const struct call *c)
 {
 	const struct linear_params *p = call_params(c);
 	bool strings = p->classlabels_strings.n > 0;
-	int64_t labels = strings ? p->classlabels_strings.n : p->classlabels_ints.n, rows, width, *label;
+	int64_t labels = strings ? p->classlabels_strings.n : p->classlabels_ints.n, rows, width,
+		*label;
 	int64_t n = p->intercepts.n > 0 ? p->intercepts.n : labels;
 	struct tensor *z = c->step->nout > 1 ? c->out[1] : NULL;
 	bool pair = n == 1 && labels == 2;
@@ -693,8 +721,8 @@ struct svm {
 	const struct svm_params *p;
 	int64_t classes, vectors, width, pairs;
 	bool prob;
-	float *k;	 /* kernels, by vector */
-	float *pair;	 /* decisions, by pair of classes */
+	float *k;    /* kernels, by vector */
+	float *pair; /* decisions, by pair of classes */
 	int64_t *votes;
 	double *q, *qp, *est; /* pairwise probabilities and what estimates take */
 };
@@ -713,9 +741,11 @@ static void decide(const struct svm *v, const float *x)
 		for (int64_t j = i + 1; j < v->classes; j++) {
 			double sum = 0;
 			for (int64_t m = 0; m < p->vectors_per_class.v[i]; m++)
-				sum += (double)p->coefficients.v[(j - 1) * v->vectors + si + m] * (double)v->k[si + m];
+				sum += (double)p->coefficients.v[(j - 1) * v->vectors + si + m] *
+				       (double)v->k[si + m];
 			for (int64_t m = 0; m < p->vectors_per_class.v[j]; m++)
-				sum += (double)p->coefficients.v[i * v->vectors + sj + m] * (double)v->k[sj + m];
+				sum += (double)p->coefficients.v[i * v->vectors + sj + m] *
+				       (double)v->k[sj + m];
 			sum += (double)p->rho.v[at];
 			v->pair[at++] = (float)sum;
 			v->votes[sum > 0 ? i : j]++;
@@ -756,7 +786,8 @@ static void couple(const struct svm *v, const double *r)
 		for (int64_t t = 0; t < n; t++) {
 			double diff = (pqp - qp[t]) / q[t * n + t];
 			p[t] += diff;
-			pqp = (pqp + diff * (diff * q[t * n + t] + 2 * qp[t])) / (1 + diff) / (1 + diff);
+			pqp = (pqp + diff * (diff * q[t * n + t] + 2 * qp[t])) / (1 + diff) /
+			      (1 + diff);
 			for (int64_t j = 0; j < n; j++) {
 				qp[j] = (qp[j] + diff * q[t * n + j]) / (1 + diff);
 				p[j] /= 1 + diff;
@@ -834,12 +865,13 @@ static int64_t total_vectors(const struct svm_params *p)
 	return n;
 }
 
-static int svm_rows(const struct call *c, struct svm *v, const struct tensor *x, int64_t rows, int64_t scores,
-		    struct arena *a)
+static int svm_rows(const struct call *c, struct svm *v, const struct tensor *x, int64_t rows,
+		    int64_t scores, struct arena *a)
 {
 	struct tensor *z = c->step->nout > 1 ? c->out[1] : NULL;
 	int64_t n = v->classes, *label = arena_new_n(a, int64_t, (size_t)rows + 1);
-	float *row = arena_new_n(a, float, (size_t)v->width + 1), *out = arena_new_n(a, float, (size_t)(scores + 2));
+	float *row = arena_new_n(a, float, (size_t)v->width + 1),
+	      *out = arena_new_n(a, float, (size_t)(scores + 2));
 	double *r = arena_new_n(a, double, (size_t)(n * n + 1));
 	struct shape s = {.rank = 2, .dim = {rows, scores}};
 	int err = z ? out_ready(c, 1, DT_F32, &s) : 0;
@@ -856,7 +888,8 @@ static int svm_rows(const struct call *c, struct svm *v, const struct tensor *x,
 		if (z)
 			memcpy((float *)z->data + i * scores, out, (size_t)scores * sizeof(float));
 	}
-	return err ? err : ml_labels(c, &v->p->classlabels_strings, &v->p->classlabels_ints, label, rows);
+	return err ? err
+		   : ml_labels(c, &v->p->classlabels_strings, &v->p->classlabels_ints, label, rows);
 }
 
 static int svm_classifier_run(const struct call *c)
@@ -888,7 +921,8 @@ static int svm_regressor_run(const struct call *c)
 
 	ml_rows(c->in[0], &rows, &width);
 	if (width != want)
-		return call_fail(c, E_SHAPE, fmt(c->diag, "%" PRId64 " features", want), fmt(c->diag, "%" PRId64, width));
+		return call_fail(c, E_SHAPE, fmt(c->diag, "%" PRId64 " features", want),
+				 fmt(c->diag, "%" PRId64, width));
 	float *x = row_room(width, 0, 0, &label, &out);
 	if (!x)
 		return call_fail(c, E_MEMORY, NULL, NULL);
@@ -897,7 +931,8 @@ static int svm_regressor_run(const struct call *c)
 		row_f32(c->in[0], r * width, width, x);
 		for (int64_t m = 0; m < n; m++)
 			sum += (double)p->coefficients.v[m] *
-			       (double)kernel(p, x, p->support_vectors.v + m * width, width, p->kernel_type);
+			       (double)kernel(p, x, p->support_vectors.v + m * width, width,
+					      p->kernel_type);
 		if (!n)
 			sum += (double)kernel(p, x, p->coefficients.v, width, SVM_LINEAR);
 		y[r] = p->one_class ? (sum > 0 ? 1.0f : -1.0f) : (float)sum;

@@ -35,7 +35,8 @@ void *move_spread(const struct tensor *t)
 	} else if (bits < 8) {
 		const uint8_t *src = t->data;
 		for (int64_t i = 0; i < n; i++)
-			((uint8_t *)p)[i] = (uint8_t)(src[i / per] >> (i % per * bits) & ((1u << bits) - 1));
+			((uint8_t *)p)[i] =
+				(uint8_t)(src[i / per] >> (i % per * bits) & ((1u << bits) - 1));
 	} else if (bytes) {
 		memcpy(p, t->data, bytes);
 	}
@@ -53,7 +54,8 @@ static int pack_strings(const struct call *c, uint32_t i, const struct shape *s,
 		text[k] = v[k].s ? v[k].s : "";
 		length[k] = v[k].n;
 	}
-	err = text && length ? call_strings(c, i, s, text, length) : call_fail(c, E_MEMORY, NULL, NULL);
+	err = text && length ? call_strings(c, i, s, text, length)
+			     : call_fail(c, E_MEMORY, NULL, NULL);
 	mem_free(text);
 	mem_free(length);
 	return err;
@@ -170,15 +172,16 @@ void *move_out(struct mover *m, uint32_t i, const struct shape *s)
 	size_t bytes;
 
 	if (!m->in) {
-		enum dtype t = c->out[i] && c->out[i]->type.dtype ? tensor_dtype(c->out[i]) :
-				       like			      ? tensor_dtype(like) :
-									DT_NONE;
+		enum dtype t = c->out[i] && c->out[i]->type.dtype ? tensor_dtype(c->out[i])
+			       : like				  ? tensor_dtype(like)
+								  : DT_NONE;
 		return out_ready(c, i, t, s) ? NULL : c->out[i]->data;
 	}
 	if (m->out[i])
 		return m->out[i];
 	int64_t n = shape_count(s);
-	if (n < 0 || !size_mul((size_t)n, m->size, &bytes) || !(m->out[i] = mem_zalloc(bytes + 1, MEM_WORKSPACE))) {
+	if (n < 0 || !size_mul((size_t)n, m->size, &bytes) ||
+	    !(m->out[i] = mem_zalloc(bytes + 1, MEM_WORKSPACE))) {
 		call_fail(c, E_MEMORY, NULL, NULL);
 		return NULL;
 	}
@@ -280,13 +283,14 @@ struct job {
 	const char *in;
 	char *out;
 	size_t size;
-	int dims;    /* leading dims that the pool walks over */
+	int dims;      /* leading dims that the pool walks over */
 	int64_t block; /* tile job: elements of the tiled dimension a piece takes */
 	int64_t blocks;
 };
 
 /* Offsets of iteration k over the first `dims` dims, without dim `skip`. */
-static void locate(const struct strided *s, int dims, int skip, int64_t k, int64_t *at, int64_t *in, int64_t *out)
+static void locate(const struct strided *s, int dims, int skip, int64_t k, int64_t *at, int64_t *in,
+		   int64_t *out)
 {
 	*in = *out = 0;
 	for (int i = dims - 1; i >= 0; i--) {
@@ -309,8 +313,8 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
 	(void)thread;
 	locate(s, last, -1, begin, at, &in, &out);
 	for (int64_t k = begin; k < end; k++) {
-		row(j->out + out * (int64_t)j->size, j->in + in * (int64_t)j->size, s->n[last], s->in[last],
-		    s->out[last], j->size);
+		row(j->out + out * (int64_t)j->size, j->in + in * (int64_t)j->size, s->n[last],
+		    s->in[last], s->out[last], j->size);
 		for (int i = last - 1; i >= 0; i--) {
 			in += s->in[i];
 			out += s->out[i];
@@ -345,8 +349,10 @@ static inline void tile4(const uint32_t *a, int64_t as, uint32_t *b, int64_t bs)
 	memcpy(&r1, a + as, 16);
 	memcpy(&r2, a + 2 * as, 16);
 	memcpy(&r3, a + 3 * as, 16);
-	v4u32 t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
-	v4u32 t2 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+	v4u32 t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5),
+	      t1 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+	v4u32 t2 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7),
+	      t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
 	r0 = __builtin_shufflevector(t0, t1, 0, 1, 4, 5);
 	r1 = __builtin_shufflevector(t0, t1, 2, 3, 6, 7);
 	r2 = __builtin_shufflevector(t2, t3, 0, 1, 4, 5);
@@ -403,8 +409,8 @@ static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 	for (int i = 0; i < 8; i++)
 		memcpy(&r[i], a + i * as, 8);
 	for (int i = 0; i < 4; i++)
-		p[i] = (v8u16)__builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
-						      6, 22, 7, 23);
+		p[i] = (v8u16)__builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 16, 1, 17, 2, 18,
+						      3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 	for (int i = 0; i < 2; i++) {
 		q[2 * i] = LOW16(p[2 * i], p[2 * i + 1]);
 		q[2 * i + 1] = HIGH16(p[2 * i], p[2 * i + 1]);
@@ -445,7 +451,8 @@ static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 	} while (0)
 
 /* b[x][y] = a[y][x] for a small block: x dense in the input, y in the output. */
-static void block(const void *src, void *dst, int64_t nx, int64_t ny, int64_t is, int64_t os, size_t size)
+static void block(const void *src, void *dst, int64_t nx, int64_t ny, int64_t is, int64_t os,
+		  size_t size)
 {
 	if (size == 4) {
 		const uint32_t *a = src;
@@ -553,6 +560,6 @@ bool site_list(const struct site *s, uint32_t i, struct int_list *out)
 int site_fail(const struct site *s, struct diag *d, enum code code, const char *expected,
 	      const char *actual)
 {
-	return FAIL(d, code, .node = s->node->origin->name, .op = s->node->origin->op, .expected = expected,
-		    .actual = actual);
+	return FAIL(d, code, .node = s->node->origin->name, .op = s->node->origin->op,
+		    .expected = expected, .actual = actual);
 }

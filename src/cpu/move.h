@@ -9,9 +9,9 @@
 
 struct mover {
 	const struct call *call;
-	size_t size;  /* bytes of an element */
-	void **in;    /* per input: spread copy, or NULL: the tensor's data are used */
-	void **out;   /* per output: spread buffer, or NULL */
+	size_t size;	     /* bytes of an element */
+	void **in;	     /* per input: spread copy, or NULL: the tensor's data are used */
+	void **out;	     /* per output: spread buffer, or NULL */
 	struct shape *shape; /* per output: of a spread buffer */
 };
 
@@ -39,7 +39,7 @@ struct strided {
 	int rank;
 	int64_t n[MAX_RANK], in[MAX_RANK], out[MAX_RANK];
 	int64_t total; /* elements; 0: nothing to do */
-	int tile;      /* dimension that is dense in the input while the last is dense in the output; -1 */
+	int tile; /* dimension that is dense in the input while the last is dense in the output; -1 */
 };
 /* Drops dims of 1 and joins those that lie together in both views. */
 void strided_set(struct strided *s, int rank, const int64_t *n, const int64_t *in, const int64_t *out);

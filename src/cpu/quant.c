@@ -32,7 +32,8 @@ struct rows {
 };
 
 /* Row r: where it lies in x, its length, its scale and the step from element to element. */
-static inline void row_at(const struct rows *v, int64_t r, int64_t *at, int64_t *n, int64_t *scale, int64_t *step)
+static inline void row_at(const struct rows *v, int64_t r, int64_t *at, int64_t *n, int64_t *scale,
+			  int64_t *step)
 {
 	const struct granularity *g = &v->g;
 
@@ -112,7 +113,9 @@ static void int_range(enum dtype t, float *low, float *high)
 
 static float narrowed(enum dtype t, float v)
 {
-	return t == DT_F16 ? f16_to_f32(f32_to_f16(v)) : t == DT_BF16 ? bf16_to_f32(f32_to_bf16(v)) : v;
+	return t == DT_F16    ? f16_to_f32(f32_to_f16(v))
+	       : t == DT_BF16 ? bf16_to_f32(f32_to_bf16(v))
+			      : v;
 }
 
 static float scale_at(const struct tensor *t, int64_t i)
@@ -155,7 +158,8 @@ static void quantize_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct quant_job *j = arg;
 	enum dtype t = tensor_dtype(j->y);
-	bool quick = (t == DT_U8 || t == DT_I8) && tensor_dtype(j->x) == DT_F32 && j->precision == DT_F32;
+	bool quick = (t == DT_U8 || t == DT_I8) && tensor_dtype(j->x) == DT_F32 &&
+		     j->precision == DT_F32;
 	int64_t at, n, scale, step;
 
 	(void)thread;
@@ -163,9 +167,10 @@ static void quantize_piece(void *arg, int64_t begin, int64_t end, int thread)
 		row_at(j->v, r, &at, &n, &scale, &step);
 		if (quick && !step) {
 			int32_t z = j->zero ? (int32_t)int8_at(j->zero->data, t == DT_I8, scale) : 0;
-			igemm_kernels()->quantize((const float *)j->x->data + at, (uint8_t *)j->y->data + at, n,
-						  scale_at(j->scale, scale), z, t == DT_I8 ? -128 : 0,
-						  t == DT_I8 ? 127 : 255);
+			igemm_kernels()->quantize((const float *)j->x->data + at,
+						  (uint8_t *)j->y->data + at, n,
+						  scale_at(j->scale, scale), z,
+						  t == DT_I8 ? -128 : 0, t == DT_I8 ? 127 : 255);
 			continue;
 		}
 		for (int64_t i = 0; i < n; i += CHUNK)
@@ -176,8 +181,11 @@ static void quantize_piece(void *arg, int64_t begin, int64_t end, int thread)
 static int quantize_run_step(const struct call *c)
 {
 	const struct quantize_params *p = call_params(c);
-	struct quant_job j = {.v = c->step->state, .x = c->in[0], .scale = c->in[1],
-			      .zero = c->step->node->nin > 2 ? c->in[2] : NULL, .y = c->out[0],
+	struct quant_job j = {.v = c->step->state,
+			      .x = c->in[0],
+			      .scale = c->in[1],
+			      .zero = c->step->node->nin > 2 ? c->in[2] : NULL,
+			      .y = c->out[0],
 			      .saturate = p->saturate != 0};
 
 	j.precision = p->precision ? (enum dtype)p->precision : tensor_dtype(j.scale);
@@ -204,7 +212,8 @@ static void dequantize_each(const struct quant_job *j, int64_t at, int64_t n, in
 			y[i] = (float)((int8_t)x[i] - (z ? (int8_t)z[i] : 0)) * s[i];
 }
 
-static void dequantize_run(const struct quant_job *j, int64_t at, int64_t n, int64_t scale, int64_t step)
+static void dequantize_run(const struct quant_job *j, int64_t at, int64_t n, int64_t scale,
+			   int64_t step)
 {
 	enum dtype t = tensor_dtype(j->x);
 	bool is_float = dtype_class(t) == DT_FLOAT;
@@ -219,8 +228,9 @@ static void dequantize_run(const struct quant_job *j, int64_t at, int64_t n, int
 			else if (j->zero)
 				z = elem_i64(t, j->zero->data, scale + i * step);
 		}
-		y[i] = (is_float ? (float)elem_f64(t, j->x->data, at + i) - zf :
-				   (float)(elem_i64(t, j->x->data, at + i) - z)) * s;
+		y[i] = (is_float ? (float)elem_f64(t, j->x->data, at + i) - zf
+				 : (float)(elem_i64(t, j->x->data, at + i) - z)) *
+		       s;
 	}
 	from_f32(tensor_dtype(j->y), y, n, j->y->data, at);
 }
@@ -239,9 +249,11 @@ static void dequantize_piece(void *arg, int64_t begin, int64_t end, int thread)
 			int32_t z = j->zero ? (int32_t)int8_at(j->zero->data, t == DT_I8, scale) : 0;
 			float s = scale_at(j->scale, scale), *y = (float *)j->y->data + at;
 			if (t == DT_U8)
-				igemm_kernels()->dequantize_u8((const uint8_t *)j->x->data + at, y, n, s, z);
+				igemm_kernels()->dequantize_u8((const uint8_t *)j->x->data + at, y,
+							       n, s, z);
 			else
-				igemm_kernels()->dequantize_i8((const int8_t *)j->x->data + at, y, n, s, z);
+				igemm_kernels()->dequantize_i8((const int8_t *)j->x->data + at, y,
+							       n, s, z);
 			continue;
 		}
 		if (quick && step == 1 && tensor_dtype(j->scale) == DT_F32) {
@@ -255,8 +267,11 @@ static void dequantize_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 static int dequantize_run_step(const struct call *c)
 {
-	struct quant_job j = {.v = c->step->state, .x = c->in[0], .scale = c->in[1],
-			      .zero = c->step->node->nin > 2 ? c->in[2] : NULL, .y = c->out[0]};
+	struct quant_job j = {.v = c->step->state,
+			      .x = c->in[0],
+			      .scale = c->in[1],
+			      .zero = c->step->node->nin > 2 ? c->in[2] : NULL,
+			      .y = c->out[0]};
 
 	if (j.v->total)
 		pool_for(j.v->count, grain_rows(&j), dequantize_piece, &j);
@@ -276,7 +291,8 @@ struct range_job {
 static void range_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	struct range_job *j = arg;
-	float low = simd()->min(j->x + begin, end - begin), high = simd()->max(j->x + begin, end - begin);
+	float low = simd()->min(j->x + begin, end - begin),
+	      high = simd()->max(j->x + begin, end - begin);
 
 	j->low[thread & 63] = fminf(j->low[thread & 63], low);
 	j->high[thread & 63] = fmaxf(j->high[thread & 63], high);
@@ -326,11 +342,12 @@ static int dynamic_run(const struct call *c)
 struct finish {
 	enum dtype type; /* of the output */
 	const struct tensor *ascale, *bscale, *yscale, *yzero, *bias;
-	const int32_t *add; /* per column: added to the sum */
+	const int32_t *add;	  /* per column: added to the sum */
 	int64_t add_row, add_col; /* steps of add */
 	float alpha;
 	bool by_row; /* scales of b, and add, go by rows (convolutions) */
-	int64_t first_row, first_col, rows, cols; /* of the whole matrix, where scales count on over batches */
+	int64_t first_row, first_col, rows,
+		cols; /* of the whole matrix, where scales count on over batches */
 };
 
 static float scale_of(const struct tensor *t, int64_t i, int64_t n, int64_t batch_first)
@@ -343,7 +360,8 @@ static float scale_of(const struct tensor *t, int64_t i, int64_t n, int64_t batc
 }
 
 /* The factors of a row's sums: one a column, or one for all; *step: 1 or 0. */
-static void row_scales(const struct finish *f, int64_t m, int64_t n0, int64_t cols, float *scale, int *step)
+static void row_scales(const struct finish *f, int64_t m, int64_t n0, int64_t cols, float *scale,
+		       int *step)
 {
 	float as = f->alpha * scale_of(f->ascale, m, f->rows, f->first_row);
 	float ys = f->yscale ? scale_of(f->yscale, m, f->rows, f->first_row) : 1;
@@ -351,12 +369,13 @@ static void row_scales(const struct finish *f, int64_t m, int64_t n0, int64_t co
 	*step = !f->by_row && tensor_count(f->bscale) > 1;
 	for (int64_t i = 0; i < (*step ? cols : 1); i++) {
 		int64_t b = f->by_row ? m : n0 + i;
-		scale[i] = as * scale_of(f->bscale, b, f->by_row ? f->rows : f->cols, f->first_col) / ys;
+		scale[i] = as *
+			   scale_of(f->bscale, b, f->by_row ? f->rows : f->cols, f->first_col) / ys;
 	}
 }
 
-static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols, const int32_t *sums, void *out,
-		      int64_t at)
+static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols,
+		      const int32_t *sums, void *out, int64_t at)
 {
 	int32_t added[IGEMM_NR * IGEMM_GROUP];
 	float scale[IGEMM_NR * IGEMM_GROUP];
@@ -367,7 +386,8 @@ static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t col
 		return;
 	}
 	for (int64_t i = 0; i < cols && f->add; i++)
-		added[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
+		added[i] = (int32_t)((uint32_t)sums[i] +
+				     (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
 	if (f->add)
 		sums = added;
 	row_scales(f, m, n0, cols, scale, &step);
@@ -381,8 +401,8 @@ static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t col
 	}
 	bool is_signed = f->type == DT_I8;
 	int32_t z = f->yzero ? (int32_t)scale_of(f->yzero, m, f->rows, f->first_row) : 0;
-	igemm_kernels()->requantize(sums, (uint8_t *)out + at, cols, scale, step, z, is_signed ? -128 : 0,
-				    is_signed ? 127 : 255);
+	igemm_kernels()->requantize(sums, (uint8_t *)out + at, cols, scale, step, z,
+				    is_signed ? -128 : 0, is_signed ? 127 : 255);
 }
 
 /* ---- matrix products ------------------------------------------------------------------------------------------- */
@@ -433,13 +453,14 @@ static void pack_matrix(const void *arg, int64_t n0, int64_t count, int16_t *pan
 	}
 }
 
-static void store_matrix(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols, const int32_t *sums,
-			 int64_t ld)
+static void store_matrix(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
+			 const int32_t *sums, int64_t ld)
 {
 	const struct product_job *j = arg;
 
 	for (int64_t r = 0; r < rows; r++)
-		store_row(&j->f, m + r, n, cols, sums + r * ld, j->y, j->y_first + (m + r) * j->p->s.n + n);
+		store_row(&j->f, m + r, n, cols, sums + r * ld, j->y,
+			  j->y_first + (m + r) * j->p->s.n + n);
 }
 
 struct widen_job {
@@ -473,8 +494,8 @@ static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-static void widen(int16_t *to, const struct matmul_shape *s, const char *a, bool is_signed, const struct tensor *za,
-		  int64_t first)
+static void widen(int16_t *to, const struct matmul_shape *s, const char *a, bool is_signed,
+		  const struct tensor *za, int64_t first)
 {
 	struct widen_job j = {to, s, a, is_signed, za, first};
 
@@ -494,8 +515,8 @@ static int product_prepare(struct site *s, struct step *st, struct diag *d, stru
 	return 0;
 }
 
-static int product_reshape(struct site *s, struct step *st, struct diag *d, uint32_t a, uint32_t b, uint32_t za,
-			   uint32_t zb)
+static int product_reshape(struct site *s, struct step *st, struct diag *d, uint32_t a, uint32_t b,
+			   uint32_t za, uint32_t zb)
 {
 	struct product *p = arena_new(s->plan_arena, struct product);
 
@@ -519,7 +540,10 @@ static int product_run(const struct call *c, const struct finish *f)
 	const struct product *p = c->step->state;
 	const struct matmul_shape *s = &p->s;
 	const struct tensor *a = c->in[p->a], *b = c->in[p->b];
-	struct product_job j = {.p = p, .b_signed = tensor_dtype(b) == DT_I8, .zb = optional_in(c, p->zb), .f = *f,
+	struct product_job j = {.p = p,
+				.b_signed = tensor_dtype(b) == DT_I8,
+				.zb = optional_in(c, p->zb),
+				.f = *f,
 				.y = c->out[0]->data};
 	int16_t *wide = (int16_t *)(void *)((char *)c->workspace + p->scratch);
 	struct igemm g = {s->m, s->n, s->k, wide, pack_matrix, store_matrix, &j};
@@ -539,7 +563,8 @@ static int product_run(const struct call *c, const struct finish *f)
 		j.zb_first = j.f.first_col = k * s->n;
 		j.f.first_row = k * s->m;
 		j.y_first = k * s->m * s->n;
-		widen(wide, s, (const char *)a->data + ao, tensor_dtype(a) == DT_I8, optional_in(c, p->za), k * s->m);
+		widen(wide, s, (const char *)a->data + ao, tensor_dtype(a) == DT_I8,
+		      optional_in(c, p->za), k * s->m);
 		igemm_run(&g, c->workspace);
 		for (int i = s->nbatch - 1; i >= 0 && ++at[i] == s->batch[i]; i--)
 			at[i] = 0;
@@ -564,7 +589,10 @@ static int to_float_reshape(struct site *s, struct step *st, struct diag *d)
 
 static int to_float_run(const struct call *c)
 {
-	return product_run(c, &(struct finish){.type = DT_F32, .alpha = 1, .ascale = c->in[2], .bscale = c->in[3],
+	return product_run(c, &(struct finish){.type = DT_F32,
+					       .alpha = 1,
+					       .ascale = c->in[2],
+					       .bscale = c->in[3],
 					       .bias = optional_in(c, 6)});
 }
 
@@ -585,8 +613,12 @@ static int qlinear_matmul_reshape(struct site *s, struct step *st, struct diag *
 
 static int qlinear_matmul_run(const struct call *c)
 {
-	return product_run(c, &(struct finish){.type = tensor_dtype(c->out[0]), .alpha = 1, .ascale = c->in[1],
-					       .bscale = c->in[4], .yscale = c->in[6], .yzero = c->in[7]});
+	return product_run(c, &(struct finish){.type = tensor_dtype(c->out[0]),
+					       .alpha = 1,
+					       .ascale = c->in[1],
+					       .bscale = c->in[4],
+					       .yscale = c->in[6],
+					       .yzero = c->in[7]});
 }
 
 /* Any 8-bit type, floats too: element by element. */
@@ -594,7 +626,8 @@ static int qlinear_reference_run(const struct call *c)
 {
 	const struct product *p = c->step->state;
 	const struct matmul_shape *s = &p->s;
-	const struct tensor *a = c->in[0], *b = c->in[3], *za = c->in[2], *zb = c->in[5], *ys = c->in[6], *yz = c->in[7];
+	const struct tensor *a = c->in[0], *b = c->in[3], *za = c->in[2], *zb = c->in[5],
+			    *ys = c->in[6], *yz = c->in[7];
 	enum dtype t = tensor_dtype(c->out[0]);
 	int64_t total = tensor_count(c->out[0]), mn = s->m * s->n;
 	float low, high;
@@ -610,10 +643,12 @@ static int qlinear_reference_run(const struct call *c)
 		}
 		float az = scale_of(za, m, s->m, k * s->m), bz = scale_of(zb, n, s->n, k * s->n);
 		for (int64_t i = 0; i < s->k; i++)
-			sum += (elem_f64(tensor_dtype(a), a->data, ao + m * s->a_row + i * s->a_col) - (double)az) *
-			       (elem_f64(tensor_dtype(b), b->data, bo + i * s->b_row + n * s->b_col) - (double)bz);
-		float scale = scale_of(c->in[1], m, s->m, k * s->m) * scale_of(c->in[4], n, s->n, k * s->n) /
-			      scale_of(ys, m, s->m, k * s->m);
+			sum += (elem_f64(tensor_dtype(a), a->data, ao + m * s->a_row + i * s->a_col) -
+				(double)az) *
+			       (elem_f64(tensor_dtype(b), b->data, bo + i * s->b_row + n * s->b_col) -
+				(double)bz);
+		float scale = scale_of(c->in[1], m, s->m, k * s->m) *
+			      scale_of(c->in[4], n, s->n, k * s->n) / scale_of(ys, m, s->m, k * s->m);
 		float v = (float)sum * scale, z = scale_of(yz, m, s->m, k * s->m);
 		if (dtype_class(t) == DT_FLOAT) {
 			((uint8_t *)c->out[0]->data)[o] = f32_to_f8(t, v + z, true);
@@ -637,9 +672,14 @@ static int qgemm_reshape(struct site *s, struct step *st, struct diag *d)
 	struct shape y = site_out(s, 0)->shape, full;
 
 	*p = (struct product){.a = 0, .b = 3, .za = 2, .zb = 5};
-	p->s = (struct matmul_shape){.out = y, .m = y.dim[0], .n = y.dim[1], .k = a->dim[!q->transA],
-				     .a_row = q->transA ? 1 : a->dim[1], .a_col = q->transA ? a->dim[1] : 1,
-				     .b_row = q->transB ? 1 : b->dim[1], .b_col = q->transB ? b->dim[1] : 1};
+	p->s = (struct matmul_shape){.out = y,
+				     .m = y.dim[0],
+				     .n = y.dim[1],
+				     .k = a->dim[!q->transA],
+				     .a_row = q->transA ? 1 : a->dim[1],
+				     .a_col = q->transA ? a->dim[1] : 1,
+				     .b_row = q->transB ? 1 : b->dim[1],
+				     .b_col = q->transB ? b->dim[1] : 1};
 	if (add && (!shape_broadcast(&add->shape, &y, &full) || !shape_equal(&full, &y)))
 		return site_fail(s, d, E_SHAPE, "C that broadcasts to the product", NULL);
 	return product_prepare(s, st, d, p);
@@ -649,8 +689,12 @@ static int qgemm_run(const struct call *c)
 {
 	const struct qgemm_params *q = call_params(c);
 	const struct tensor *add = optional_in(c, 6);
-	struct finish f = {.type = tensor_dtype(c->out[0]), .alpha = q->alpha, .ascale = c->in[1], .bscale = c->in[4],
-			   .yscale = optional_in(c, 7), .yzero = optional_in(c, 8)};
+	struct finish f = {.type = tensor_dtype(c->out[0]),
+			   .alpha = q->alpha,
+			   .ascale = c->in[1],
+			   .bscale = c->in[4],
+			   .yscale = optional_in(c, 7),
+			   .yzero = optional_in(c, 8)};
 	int64_t st[MAX_RANK] = {0};
 
 	if (add) {
@@ -682,8 +726,8 @@ struct conv_job {
 	int64_t y_first, m_first;
 };
 
-static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint32_t x, uint32_t wt, uint32_t zx,
-			   uint32_t zw)
+static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint32_t x, uint32_t wt,
+			   uint32_t zx, uint32_t zw)
 {
 	const struct int_conv_params *p = site_params(s);
 	struct int_conv *v = arena_new(s->plan_arena, struct int_conv);
@@ -748,8 +792,8 @@ static void taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int
 }
 
 /* One row of B: what a tap of a channel reads for the pixels. */
-static void pack_tap(const char *x, bool is_signed, int64_t zero, const int32_t *offset, bool run, int64_t count,
-		     int16_t *to)
+static void pack_tap(const char *x, bool is_signed, int64_t zero, const int32_t *offset, bool run,
+		     int64_t count, int16_t *to)
 {
 	if (run && is_signed)
 		for (int64_t i = 0; i < count; i++)
@@ -759,7 +803,9 @@ static void pack_tap(const char *x, bool is_signed, int64_t zero, const int32_t 
 			to[2 * i] = (int16_t)(((const uint8_t *)x)[offset[0] + i] - zero);
 	else
 		for (int64_t i = 0; i < count; i++)
-			to[2 * i] = offset[i] < 0 ? 0 : (int16_t)(int8_at(x, is_signed, offset[i]) - zero);
+			to[2 * i] = offset[i] < 0
+					    ? 0
+					    : (int16_t)(int8_at(x, is_signed, offset[i]) - zero);
 }
 
 static void pack_pixels(const void *arg, int64_t n0, int64_t count, int16_t *panel)
@@ -775,13 +821,13 @@ static void pack_pixels(const void *arg, int64_t n0, int64_t count, int16_t *pan
 			taps_of_pixel(&v->w, e0, n0 + i, i, &t);
 		for (int64_t c = 0; c < v->channels; c++)
 			for (int64_t e = 0, k = c * size + e0; e < t.n; e++, k++)
-				pack_tap(j->x + c * v->inputs, j->is_signed, j->zero, t.offset[e], t.run[e], count,
-					 panel + (k >> 1) * 2 * IGEMM_NR + (k & 1));
+				pack_tap(j->x + c * v->inputs, j->is_signed, j->zero, t.offset[e],
+					 t.run[e], count, panel + (k >> 1) * 2 * IGEMM_NR + (k & 1));
 	}
 }
 
-static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols, const int32_t *sums,
-			 int64_t ld)
+static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
+			 const int32_t *sums, int64_t ld)
 {
 	const struct conv_job *j = arg;
 
@@ -794,7 +840,8 @@ static int conv_run_as(const struct call *c, const struct finish *f)
 {
 	const struct int_conv *v = c->step->state;
 	const struct tensor *x = c->in[v->x], *wt = c->in[v->wt], *zx = optional_in(c, v->zx);
-	struct conv_job j = {.v = v, .is_signed = tensor_dtype(x) == DT_I8, .f = *f, .y = c->out[0]->data};
+	struct conv_job j = {
+		.v = v, .is_signed = tensor_dtype(x) == DT_I8, .f = *f, .y = c->out[0]->data};
 	int16_t *wide = (int16_t *)(void *)((char *)c->workspace + v->scratch);
 	int64_t depth = igemm_depth(v->k), features = v->features * v->group;
 	struct matmul_shape ws = {.m = features, .k = v->k, .a_row = v->k, .a_col = 1};
@@ -807,8 +854,9 @@ static int conv_run_as(const struct call *c, const struct finish *f)
 	widen(wide, &ws, wt->data, tensor_dtype(wt) == DT_I8, optional_in(c, v->zw), 0);
 	for (int64_t i = 0; i < v->n; i++) {
 		for (int64_t g = 0; g < v->group; g++) {
-			struct igemm m = {v->features, v->pixels, v->k, wide + g * v->features * depth, pack_pixels,
-					  store_pixels, &j};
+			struct igemm m = {
+				v->features, v->pixels,	   v->k, wide + g * v->features * depth,
+				pack_pixels, store_pixels, &j};
 			j.x = (const char *)x->data + (i * v->group + g) * v->channels * v->inputs;
 			j.m_first = g * v->features;
 			j.y_first = (i * features + g * v->features) * v->pixels;
@@ -836,68 +884,216 @@ static int qlinear_conv_reshape(struct site *s, struct step *st, struct diag *d)
 static int qlinear_conv_run(const struct call *c)
 {
 	const struct tensor *bias = optional_in(c, 8);
-	struct finish f = {.type = tensor_dtype(c->out[0]), .alpha = 1, .ascale = c->in[1], .bscale = c->in[4],
-			   .yscale = c->in[6], .yzero = c->in[7], .add = bias ? bias->data : NULL, .add_row = 1};
+	struct finish f = {.type = tensor_dtype(c->out[0]),
+			   .alpha = 1,
+			   .ascale = c->in[1],
+			   .bscale = c->in[4],
+			   .yscale = c->in[6],
+			   .yzero = c->in[7],
+			   .add = bias ? bias->data : NULL,
+			   .add_row = 1};
 
 	return conv_run_as(c, &f);
 }
 
 /* ---- QLinearConcat -------------------------------------------------------------------------------------------------------- */
 
+struct qconcat_job {
+	const uint8_t *x;
+	uint8_t *y;
+	int64_t part, row;    /* elements of a row of x, of y */
+	const uint8_t *table; /* NULL: as they are */
+};
+
+/* Elements begin..end-1 of x. */
+static void qconcat_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct qconcat_job *j = arg;
+
+	(void)thread;
+	for (int64_t i = begin; i < end;) {
+		int64_t o = i / j->part, k = i % j->part, n = lesser(j->part - k, end - i);
+		const uint8_t *x = j->x + i;
+		uint8_t *y = j->y + o * j->row + k;
+		if (!j->table)
+			memcpy(y, x, (size_t)n);
+		for (int64_t e = 0; e < n && j->table; e++)
+			y[e] = j->table[x[e]];
+		i += n;
+	}
+}
+
+/* What each of the 256 codes becomes; false: itself. */
+static bool requantize_table(const struct tensor *x, const struct tensor *xs,
+			     const struct tensor *xz, const struct call *c, uint8_t *table)
+{
+	enum dtype t = tensor_dtype(x), yt = tensor_dtype(c->out[0]);
+	float low, high, scale = scale_at(c->in[0], 0), zero = scale_at(c->in[1], 0);
+	float from = scale_at(xs, 0), from_zero = scale_at(xz, 0);
+
+	if (t == yt && from == scale && from_zero == zero)
+		return false;
+	int_range(yt, &low, &high);
+	for (int k = 0; k < 256; k++) {
+		float v = (float)(t == DT_I8 ? (int8_t)k : k);
+		v = rintf((v - from_zero) * from / scale) + zero;
+		v = v >= low ? v : low;
+		v = v <= high ? v : high;
+		table[k] = (uint8_t)(int)v;
+	}
+	return true;
+}
+
 static int qconcat_run(const struct call *c)
 {
 	const struct qconcat_params *p = call_params(c);
 	const struct shape *ys = &c->out[0]->shape;
 	int axis = axis_of(p->axis, ys->rank);
-	enum dtype yt = tensor_dtype(c->out[0]);
-	float low, high, scale = scale_at(c->in[0], 0), zero = scale_at(c->in[1], 0);
-	int64_t outer = shape_span(ys, 0, axis), row = shape_span(ys, axis, ys->rank), at = 0;
+	uint8_t table[256], *y = c->out[0]->data;
 
-	int_range(yt, &low, &high);
 	for (uint32_t i = 2; i + 2 < c->step->node->nin; i += 3) {
 		const struct tensor *x = c->in[i];
-		enum dtype t = tensor_dtype(x);
-		int64_t part = shape_span(&x->shape, axis, ys->rank);
-		float xs = scale_at(c->in[i + 1], 0), xz = scale_at(c->in[i + 2], 0);
-		uint8_t table[256];
-		for (int k = 0; k < 256; k++) {
-			float v = (float)(t == DT_I8 ? (int8_t)k : k);
-			v = rintf((v - xz) * xs / scale) + zero;
-			v = v >= low ? v : low;
-			v = v <= high ? v : high;
-			table[k] = (uint8_t)(int)v;
-		}
-		for (int64_t o = 0; o < outer; o++) {
-			const uint8_t *from = (const uint8_t *)x->data + o * part;
-			uint8_t *to = (uint8_t *)c->out[0]->data + o * row + at;
-			for (int64_t k = 0; k < part; k++)
-				to[k] = table[from[k]];
-		}
-		at += part;
+		struct qconcat_job j = {.x = x->data,
+					.y = y,
+					.part = shape_span(&x->shape, axis, ys->rank),
+					.row = shape_span(ys, axis, ys->rank)};
+		if (requantize_table(x, c->in[i + 1], c->in[i + 2], c, table))
+			j.table = table;
+		pool_for(tensor_count(x), MOVE_GRAIN, qconcat_piece, &j);
+		y += j.part;
 	}
+	return 0;
+}
+
+/* ---- QLinearGlobalAveragePool ---------------------------------------------------------------------------------------------- */
+
+struct qglobal_job {
+	const uint8_t *x;
+	struct tensor *y;
+	int64_t pixels, channels;
+	bool last, is_signed;
+	float scale;
+	int32_t zero_x, zero_y;
+};
+
+/* Sum of n bytes as they are, eight at a time. */
+static int64_t sum_bytes(const uint8_t *x, int64_t n)
+{
+	const uint64_t even = UINT64_C(0x00ff00ff00ff00ff), words = UINT64_C(0x0000ffff0000ffff);
+	int64_t sum = 0, i = 0;
+
+	while (n - i >= 8) {
+		uint64_t lanes = 0;
+		for (int k = 0; k < 128 && n - i >= 8; k++, i += 8) { /* 16-bit lanes hold 128 pairs */
+			uint64_t v;
+			memcpy(&v, x + i, 8);
+			lanes += (v & even) + (v >> 8 & even);
+		}
+		lanes = (lanes & words) + (lanes >> 16 & words);
+		sum += (int64_t)(lanes & UINT32_MAX) + (int64_t)(lanes >> 32);
+	}
+	for (; i < n; i++)
+		sum += x[i];
+	return sum;
+}
+
+static int64_t sum_channel(const struct qglobal_job *j, int64_t k)
+{
+	int64_t sum = 0, flip = j->is_signed ? 128 : 0;
+	const uint8_t *x = j->x + (j->last ? k / j->channels * j->pixels * j->channels + k % j->channels
+					   : k * j->pixels);
+
+	if (!j->last && !j->is_signed)
+		return sum_bytes(x, j->pixels);
+	for (int64_t i = 0, step = j->last ? j->channels : 1; i < j->pixels; i++)
+		sum += (x[i * step] ^ flip) - flip;
+	return sum;
+}
+
+static void qglobal_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct qglobal_job *j = arg;
+	float low, high;
+
+	(void)thread;
+	int_range(tensor_dtype(j->y), &low, &high);
+	for (int64_t k = begin; k < end; k++) {
+		int64_t sum = sum_channel(j, k) - j->pixels * j->zero_x;
+		float q = rintf((float)sum * j->scale) + (float)j->zero_y;
+		q = q >= low ? q : low;
+		q = q <= high ? q : high;
+		elem_set_i64(tensor_dtype(j->y), j->y->data, k, (int64_t)q);
+	}
+}
+
+static int qglobal_run(const struct call *c)
+{
+	const struct qglobal_params *p = call_params(c);
+	const struct tensor *x = c->in[0], *zx = c->in[2], *zy = optional_in(c, 4);
+	const struct shape *s = &x->shape;
+	int last = p->channels_last ? s->rank - 1 : 1;
+	struct qglobal_job j = {.x = x->data,
+				.y = c->out[0],
+				.channels = s->dim[last],
+				.last = p->channels_last != 0,
+				.is_signed = tensor_dtype(x) == DT_I8};
+
+	j.pixels = p->channels_last ? shape_span(s, 1, last) : shape_span(s, 2, s->rank);
+	j.scale = scale_at(c->in[1], 0) / (scale_at(c->in[3], 0) * (float)j.pixels);
+	j.zero_x = zx ? (int32_t)int8_at(zx->data, j.is_signed, 0) : 0;
+	j.zero_y = zy ? (int32_t)int8_at(zy->data, tensor_dtype(zy) == DT_I8, 0) : 0;
+	pool_for(tensor_count(c->out[0]), move_grain(j.pixels), qglobal_piece, &j);
 	return 0;
 }
 
 const struct kernel cpu_quant[] = {
 	{.op = "QuantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = quantize_run_step},
-	{.op = "com.microsoft::QuantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape,
+	{.op = "com.microsoft::QuantizeLinear",
+	 .flags = K_REFERENCE,
+	 .reshape = rows_reshape,
 	 .run = quantize_run_step},
-	{.op = "DequantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = dequantize_run_step},
-	{.op = "com.microsoft::DequantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape,
+	{.op = "DequantizeLinear",
+	 .flags = K_REFERENCE,
+	 .reshape = rows_reshape,
+	 .run = dequantize_run_step},
+	{.op = "com.microsoft::DequantizeLinear",
+	 .flags = K_REFERENCE,
+	 .reshape = rows_reshape,
 	 .run = dequantize_run_step},
 	{.op = "DynamicQuantizeLinear", .flags = K_REFERENCE, .run = dynamic_run},
-	{.op = "MatMulInteger", .flags = K_REFERENCE, .reshape = matmul_integer_reshape,
+	{.op = "MatMulInteger",
+	 .flags = K_REFERENCE,
+	 .reshape = matmul_integer_reshape,
 	 .run = matmul_integer_run},
-	{.op = "com.microsoft::MatMulIntegerToFloat", .flags = K_REFERENCE, .reshape = to_float_reshape,
+	{.op = "com.microsoft::MatMulIntegerToFloat",
+	 .flags = K_REFERENCE,
+	 .reshape = to_float_reshape,
 	 .run = to_float_run},
-	{.op = "QLinearMatMul", .accepts = qlinear_int, .reshape = qlinear_matmul_reshape,
+	{.op = "QLinearMatMul",
+	 .accepts = qlinear_int,
+	 .reshape = qlinear_matmul_reshape,
 	 .run = qlinear_matmul_run},
-	{.op = "QLinearMatMul", .flags = K_REFERENCE, .reshape = qlinear_matmul_reshape,
+	{.op = "QLinearMatMul",
+	 .flags = K_REFERENCE,
+	 .reshape = qlinear_matmul_reshape,
 	 .run = qlinear_reference_run},
 	{.op = "com.microsoft::QGemm", .flags = K_REFERENCE, .reshape = qgemm_reshape, .run = qgemm_run},
-	{.op = "ConvInteger", .flags = K_REFERENCE, .reshape = conv_integer_reshape, .run = conv_integer_run},
-	{.op = "QLinearConv", .flags = K_REFERENCE, .reshape = qlinear_conv_reshape, .run = qlinear_conv_run},
-	{.op = "com.microsoft::QLinearConv", .flags = K_REFERENCE, .reshape = qlinear_conv_reshape, .run = qlinear_conv_run},
-	{.op = "com.microsoft::MatMulNBits", .flags = K_REFERENCE, .reshape = nbits_reshape, .run = nbits_run},
+	{.op = "ConvInteger",
+	 .flags = K_REFERENCE,
+	 .reshape = conv_integer_reshape,
+	 .run = conv_integer_run},
+	{.op = "QLinearConv",
+	 .flags = K_REFERENCE,
+	 .reshape = qlinear_conv_reshape,
+	 .run = qlinear_conv_run},
+	{.op = "com.microsoft::QLinearConv",
+	 .flags = K_REFERENCE,
+	 .reshape = qlinear_conv_reshape,
+	 .run = qlinear_conv_run},
+	{.op = "com.microsoft::MatMulNBits",
+	 .flags = K_REFERENCE,
+	 .reshape = nbits_reshape,
+	 .run = nbits_run},
 	{.op = "com.microsoft::QLinearConcat", .flags = K_REFERENCE, .run = qconcat_run},
+	{.op = "com.microsoft::QLinearGlobalAveragePool", .flags = K_REFERENCE, .run = qglobal_run},
 	{0}};

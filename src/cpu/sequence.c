@@ -45,13 +45,17 @@ static int position(const struct call *c, uint32_t i, int64_t n, int64_t missing
 
 	*out = missing;
 	if (!p)
-		return missing >= 0 && missing < n ? 0 : call_fail(c, E_VALUE, "a sequence with elements", "an empty one");
+		return missing >= 0 && missing < n
+			       ? 0
+			       : call_fail(c, E_VALUE, "a sequence with elements", "an empty one");
 	if (tensor_count(p) != 1)
-		return call_fail(c, E_VALUE, "one position", fmt(c->diag, "%" PRId64, tensor_count(p)));
+		return call_fail(c, E_VALUE, "one position",
+				 fmt(c->diag, "%" PRId64, tensor_count(p)));
 	int64_t k = elem_i64(tensor_dtype(p), p->data, 0);
 	*out = k < 0 ? k + n : k;
 	if (*out < 0 || *out >= n)
-		return call_fail(c, E_VALUE, fmt(c->diag, "a position from %" PRId64 " to %" PRId64, -n, n - 1),
+		return call_fail(c, E_VALUE,
+				 fmt(c->diag, "a position from %" PRId64 " to %" PRId64, -n, n - 1),
 				 fmt(c->diag, "%" PRId64, k));
 	return 0;
 }
@@ -91,14 +95,15 @@ static int insert_run(const struct call *c)
 		return call_fail(c, E_VALUE, "one position", NULL);
 	k = p ? elem_i64(tensor_dtype(p), p->data, 0) : n;
 	if (k < -n || k > n)
-		return call_fail(c, E_VALUE, fmt(c->diag, "a position from %" PRId64 " to %" PRId64, -n, n),
+		return call_fail(c, E_VALUE,
+				 fmt(c->diag, "a position from %" PRId64 " to %" PRId64, -n, n),
 				 fmt(c->diag, "%" PRId64, k));
 	k += k < 0 ? n : 0;
 	struct tensor *y = fresh(c, s->nitems + 1);
 	for (size_t i = 0; i < y->nitems; i++)
-		y->items[i] = i < (size_t)k    ? s->items[i] :
-			      i > (size_t)k    ? s->items[i - 1] :
-						 tensor_copy(y->arena, c->in[1]);
+		y->items[i] = i < (size_t)k   ? s->items[i]
+			      : i > (size_t)k ? s->items[i - 1]
+					      : tensor_copy(y->arena, c->in[1]);
 	return 0;
 }
 
@@ -126,7 +131,8 @@ static int concat_shape(const struct call *c, struct shape *y, int *axis)
 		return call_fail(c, E_RANK, NULL, NULL);
 	*axis = axis_of(p->axis, y->rank + (p->new_axis != 0));
 	if (*axis < 0)
-		return call_fail(c, E_OP_ATTRIBUTE, "an axis within the rank", fmt(c->diag, "%" PRId64, p->axis));
+		return call_fail(c, E_OP_ATTRIBUTE, "an axis within the rank",
+				 fmt(c->diag, "%" PRId64, p->axis));
 	if (p->new_axis) {
 		for (int k = y->rank++; k > *axis; k--)
 			y->dim[k] = y->dim[k - 1];
@@ -141,7 +147,8 @@ static int concat_shape(const struct call *c, struct shape *y, int *axis)
 			return call_fail(c, E_SHAPE,
 					 c->diag ? shape_str(&c->diag->arena, first, NULL) : "",
 					 c->diag ? shape_str(&c->diag->arena, x, NULL) : "");
-		if (!p->new_axis && __builtin_add_overflow(y->dim[*axis], x->dim[*axis], &y->dim[*axis]))
+		if (!p->new_axis &&
+		    __builtin_add_overflow(y->dim[*axis], x->dim[*axis], &y->dim[*axis]))
 			return call_fail(c, E_SIZE, NULL, NULL);
 	}
 	return 0;
@@ -215,7 +222,8 @@ static int split_parts(const struct call *c, struct parts *p, int64_t dim)
 	if (!s->shape.rank) {
 		p->even = elem_i64(tensor_dtype(s), s->data, 0);
 		if (p->even < 1)
-			return call_fail(c, E_VALUE, "parts of 1 or more", fmt(c->diag, "%" PRId64, p->even));
+			return call_fail(c, E_VALUE, "parts of 1 or more",
+					 fmt(c->diag, "%" PRId64, p->even));
 		p->n = (size_t)(dim / p->even + (dim % p->even != 0));
 		return 0;
 	}
@@ -232,8 +240,8 @@ static int split_parts(const struct call *c, struct parts *p, int64_t dim)
 	return 0;
 }
 
-static int split_part(const struct call *c, struct tensor *y, const struct parts *p, size_t k, int64_t from,
-		      const char *x)
+static int split_part(const struct call *c, struct tensor *y, const struct parts *p, size_t k,
+		      int64_t from, const char *x)
 {
 	const struct shape *s = &c->in[0]->shape;
 	struct shape part = *s;
@@ -248,7 +256,8 @@ static int split_part(const struct call *c, struct tensor *y, const struct parts
 	if (!data)
 		return call_fail(c, E_MEMORY, NULL, NULL);
 	for (int64_t o = 0; o < outer && run; o++)
-		memcpy(data + (size_t)o * run, x + (size_t)o * step + (size_t)(from * inner) * size, run);
+		memcpy(data + (size_t)o * run, x + (size_t)o * step + (size_t)(from * inner) * size,
+		       run);
 	if (p->squeeze) {
 		part.rank--;
 		for (int i = p->axis; i < part.rank; i++)

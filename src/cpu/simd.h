@@ -62,7 +62,7 @@ enum vbin {
 	VB_ADD,
 	VB_SUB,
 	VB_MUL,
-	VB_DIV, /* floats only */
+	VB_DIV, /* floats, integers of up to 32 bits: by 0 gives 0 */
 	VB_MAX, /* NaN wins */
 	VB_MIN,
 	VB_AND, /* integers, bool */
@@ -76,8 +76,13 @@ enum vbin {
 };
 typedef void simd_bin(const void *a, const void *b, void *y, int64_t n);
 
+/* Functions of one integer; those that have none for a type are NULL. Of a bool: VI_NOT. */
+enum vint { VI_ABS, VI_NEG, VI_SIGN, VI_RELU, VI_NOT, VI_COUNT };
+typedef void simd_int(const void *x, void *y, int64_t n);
+
 struct simd {
 	const char *name;
+	simd_int *ints[VI_COUNT][DT_COUNT];
 	simd_map *map[VF_COUNT];
 	simd_bin *bin[VB_COUNT][DT_COUNT]; /* NULL where there is none */
 	/* clamp to lo..hi, which point at one element each; NaN stays */

@@ -71,8 +71,8 @@ static int slice_reshape(struct site *s, struct step *st, struct diag *d)
 	bool has_axes = site_in(s, 3), has_steps = site_in(s, 4);
 	const char *bad = NULL;
 
-	if (!site_list(s, 1, &l[0]) || !site_list(s, 2, &l[1]) || (has_axes && !site_list(s, 3, &l[2])) ||
-	    (has_steps && !site_list(s, 4, &l[3])))
+	if (!site_list(s, 1, &l[0]) || !site_list(s, 2, &l[1]) ||
+	    (has_axes && !site_list(s, 3, &l[2])) || (has_steps && !site_list(s, 4, &l[3])))
 		return site_fail(s, d, E_INTERNAL, "known starts, ends, axes and steps", NULL);
 	bad = slice_spec(x, &l[0], &l[1], has_axes ? &l[2] : NULL, has_steps ? &l[3] : NULL, &spec);
 	if (bad)
@@ -128,9 +128,9 @@ static int split_reshape(struct site *s, struct step *st, struct diag *d)
 	if (site_in(s, 1) && !sizes && !site_list(s, 1, &l))
 		return site_fail(s, d, E_INTERNAL, "known sizes", NULL);
 	for (uint32_t k = 0; k < s->node->nout; k++) {
-		int64_t n = sizes	   ? elem_i64(tensor_dtype(sizes), sizes->data, k) :
-			    site_in(s, 1) ? l.v[k] :
-					    split_part(dim, s->node->nout, k);
+		int64_t n = sizes	    ? elem_i64(tensor_dtype(sizes), sizes->data, k)
+			    : site_in(s, 1) ? l.v[k]
+					    : split_part(dim, s->node->nout, k);
 		v->from[k] = at * inner;
 		v->part[k] = n * inner;
 		at += n;
@@ -238,7 +238,8 @@ static int64_t pad_source(const struct pad *p, int i, int64_t o)
 	return p->low[i] + k;
 }
 
-static void pad_set(struct pad *p, const struct shape *x, const struct shape *y, const int64_t *begin, int mode)
+static void pad_set(struct pad *p, const struct shape *x, const struct shape *y,
+		    const int64_t *begin, int mode)
 {
 	int last = x->rank - 1;
 
@@ -363,7 +364,8 @@ static int pad_core(struct mover *m)
 	const struct call *c = m->call;
 	const struct pad *p = c->step->state;
 	const struct tensor *v = c->step->nin > 2 && p->mode == PAD_CONSTANT ? c->in[2] : NULL;
-	struct pad_job j = {.p = p, .size = m->size, .value = zero, .y = move_out(m, 0, &c->out[0]->shape)};
+	struct pad_job j = {
+		.p = p, .size = m->size, .value = zero, .y = move_out(m, 0, &c->out[0]->shape)};
 
 	if (v && tensor_count(v) > 0)
 		j.value = move_in(m, 2);
@@ -424,8 +426,11 @@ static int trilu_core(struct mover *m)
 	const struct trilu_params *p = call_params(c);
 	const struct shape *s = &c->in[0]->shape;
 	const struct tensor *k = c->step->nin > 1 ? c->in[1] : NULL;
-	struct trilu_job j = {.size = m->size, .rows = s->dim[s->rank - 2], .cols = s->dim[s->rank - 1],
-			      .upper = p->upper != 0, .y = move_out(m, 0, s)};
+	struct trilu_job j = {.size = m->size,
+			      .rows = s->dim[s->rank - 2],
+			      .cols = s->dim[s->rank - 1],
+			      .upper = p->upper != 0,
+			      .y = move_out(m, 0, s)};
 
 	if (k && tensor_count(k) != 1)
 		return call_fail(c, E_VALUE, "one k", "another count");
@@ -474,8 +479,11 @@ static int reverse_core(struct mover *m)
 	const struct call *c = m->call;
 	const struct reverse_sequence_params *p = call_params(c);
 	const struct shape *s = &c->in[0]->shape;
-	struct reverse_job j = {.d0 = s->dim[0], .d1 = s->dim[1], .time_first = p->time_axis == 0,
-				.lens = c->in[1]->data, .y = move_out(m, 0, s)};
+	struct reverse_job j = {.d0 = s->dim[0],
+				.d1 = s->dim[1],
+				.time_first = p->time_axis == 0,
+				.lens = c->in[1]->data,
+				.y = move_out(m, 0, s)};
 	int64_t time = j.time_first ? j.d0 : j.d1, batch = j.time_first ? j.d1 : j.d0;
 
 	if (!shape_count(s))
@@ -484,7 +492,8 @@ static int reverse_core(struct mover *m)
 		return -E_RUN;
 	for (int64_t i = 0; i < batch; i++)
 		if (j.lens[i] < 0 || j.lens[i] > time)
-			return call_fail(c, E_VALUE, fmt(c->diag, "lengths of 0 to %lld", (long long)time),
+			return call_fail(c, E_VALUE,
+					 fmt(c->diag, "lengths of 0 to %lld", (long long)time),
 					 fmt(c->diag, "%lld", (long long)j.lens[i]));
 	j.x = move_in(m, 0);
 	j.bytes = (size_t)shape_span(s, 2, s->rank) * m->size;

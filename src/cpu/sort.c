@@ -146,7 +146,7 @@ static void order(struct item *v, int64_t n, int64_t k, bool all)
 struct topk {
 	int64_t n, k, inner, lanes;
 	bool largest, sorted;
-	int64_t room; /* items of a thread's scratch */
+	int64_t room;  /* items of a thread's scratch */
 	int64_t parts; /* few long lanes: each is cut so often; else 0 */
 };
 
@@ -167,7 +167,8 @@ static int topk_reshape(struct site *s, struct step *st, struct diag *d)
 	t->sorted = p->sorted != 0;
 	/* few of many: a heap of k; else all are ordered */
 	t->room = t->k <= t->n / 8 ? t->k : t->n;
-	if (t->lanes < pool_threads() && t->room == t->k && t->k < t->n && t->n / pool_threads() > 8 * (t->k + 1024))
+	if (t->lanes < pool_threads() && t->room == t->k && t->k < t->n &&
+	    t->n / pool_threads() > 8 * (t->k + 1024))
 		t->parts = pool_threads();
 	if (!size_mul((size_t)t->room + 4, (size_t)pool_threads() * sizeof(struct item), &bytes))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
@@ -190,7 +191,8 @@ static inline struct item lane_item(const struct topk_job *j, int64_t base, int6
 {
 	enum dtype t = tensor_dtype(j->x);
 	int64_t at = base + i * j->t->inner;
-	uint64_t key = t == DT_F32 ? key_f32(((const float *)j->x->data)[at]) : key_of(t, j->x->data, at);
+	uint64_t key =
+		t == DT_F32 ? key_f32(((const float *)j->x->data)[at]) : key_of(t, j->x->data, at);
 
 	return (struct item){j->t->largest ? key : ~key, i};
 }
@@ -216,23 +218,31 @@ static inline bool may_enter(const float *x, float top, bool largest)
 static void heap_scan(const struct topk_job *j, int64_t base, struct item *v, int64_t from, int64_t to)
 {
 	const struct topk *t = j->t;
-	const float *x = t->inner == 1 && tensor_dtype(j->x) == DT_F32 ? (const float *)j->x->data + base : NULL;
+	const float *x = t->inner == 1 && tensor_dtype(j->x) == DT_F32
+				 ? (const float *)j->x->data + base
+				 : NULL;
+	struct item last = v[0];
 
-	for (int64_t i = from; i < to; i++) {
-		while (x && i + 16 <= to && !may_enter(x + i, x[v[0].index], t->largest))
-			i += 16;
-		if (i >= to)
-			break;
-		struct item e = lane_item(j, base, i);
-		if (!before(e, v[0]))
+	for (int64_t i = from; i < to;) {
+		int64_t stop = i + 16 < to ? i + 16 : to;
+		if (x && stop - i == 16 && !may_enter(x + i, x[last.index], t->largest)) {
+			i = stop;
 			continue;
-		v[0] = e;
-		sift(v, t->k, 0);
+		}
+		for (; i < stop; i++) {
+			struct item e = lane_item(j, base, i);
+			if (e.key <= last.key) /* equal ones are further back */
+				continue;
+			v[0] = e;
+			sift(v, t->k, 0);
+			last = v[0];
+		}
 	}
 }
 
 /* The first k of elements from..to-1 of the lane (at least k of them), in v, which has room for all or k. */
-static void select_lane(const struct topk_job *j, int64_t base, struct item *v, int64_t from, int64_t to)
+static void select_lane(const struct topk_job *j, int64_t base, struct item *v, int64_t from,
+			int64_t to)
 {
 	const struct topk *t = j->t;
 	int64_t filled = t->room < t->n ? t->k : to - from;
@@ -259,8 +269,8 @@ static void topk_store(const struct topk_job *j, int64_t lane, const struct item
 	for (int64_t i = 0; i < t->k; i++, to += t->inner) {
 		int64_t at = from + v[i].index * t->inner;
 		if (j->values)
-			copy_run(j->values + (size_t)to * j->size, (const char *)j->x->data + (size_t)at * j->size,
-				 j->size);
+			copy_run(j->values + (size_t)to * j->size,
+				 (const char *)j->x->data + (size_t)at * j->size, j->size);
 		if (j->indices)
 			j->indices[to] = v[i].index;
 	}
@@ -299,8 +309,12 @@ static int topk_run(const struct call *c)
 {
 	const struct topk *t = c->step->state;
 	const struct tensor *y = c->out[0], *i = c->step->nout > 1 ? c->out[1] : NULL;
-	struct topk_job j = {.t = t, .x = c->in[0], .values = y ? y->data : NULL, .indices = i ? i->data : NULL,
-			     .scratch = c->workspace, .size = dtype_bits(tensor_dtype(c->in[0])) / 8};
+	struct topk_job j = {.t = t,
+			     .x = c->in[0],
+			     .values = y ? y->data : NULL,
+			     .indices = i ? i->data : NULL,
+			     .scratch = c->workspace,
+			     .size = dtype_bits(tensor_dtype(c->in[0])) / 8};
 
 	if (!t->lanes || !t->k)
 		return 0;
@@ -343,7 +357,8 @@ static int compare_elements(const struct slices *s, int64_t a, int64_t b)
 	int r;
 
 	if (s->type == DT_STRING)
-		return compare_text((const struct text *)s->data + a, (const struct text *)s->data + b);
+		return compare_text((const struct text *)s->data + a,
+				    (const struct text *)s->data + b);
 	if (s->type == DT_C64) {
 		const float *v = s->data;
 		r = compare_keys(key_f32(v[2 * a]), key_f32(v[2 * b]));
@@ -379,7 +394,9 @@ static void sort_slices(const struct slices *s, int64_t *v, int64_t *tmp, int64_
 			int64_t high = low + 2 * width < n ? low + 2 * width : n;
 			int64_t a = low, b = mid;
 			for (int64_t k = low; k < high; k++)
-				tmp[k] = a < mid && (b >= high || compare_slices(s, v[a], v[b]) <= 0) ? v[a++] : v[b++];
+				tmp[k] = a < mid && (b >= high || compare_slices(s, v[a], v[b]) <= 0)
+						 ? v[a++]
+						 : v[b++];
 		}
 		memcpy(v, tmp, (size_t)n * sizeof(*v));
 	}
@@ -433,7 +450,8 @@ static void sort_numbers(const struct slices *s, struct groups *g)
 	for (int64_t i = 0; i < s->n; i++)
 		v[i] = (struct item){~key_of(s->type, s->data, i), i};
 	if (s->n > 1024)
-		radix(v, (struct item *)(void *)g->order, s->n); /* order and first lie together, not used yet */
+		radix(v, (struct item *)(void *)g->order,
+		      s->n); /* order and first lie together, not used yet */
 	else
 		order(v, s->n, s->n, true);
 	g->count = 0;
@@ -517,7 +535,8 @@ static int unique_give(struct mover *m, const struct slices *s, const struct gro
 		return shape_count(&y) ? -E_RUN : 0;
 	for (int64_t o = 0; to && o < s->outer; o++)
 		for (int64_t k = 0; k < g->count; k++, to += run)
-			copy_run(to, (const char *)s->data + (size_t)(o * s->n + g->first[k]) * run, run);
+			copy_run(to, (const char *)s->data + (size_t)(o * s->n + g->first[k]) * run,
+				 run);
 	int err = give_list(c, 1, g->first, g->count);
 	if (!err)
 		err = give_list(c, 2, g->inverse, g->n);
@@ -531,8 +550,10 @@ static int unique_core(struct mover *m)
 	const struct shape *x = &c->in[0]->shape;
 	bool flat = p->axis == INT_ABSENT;
 	int axis = flat ? 0 : axis_of(p->axis, x->rank);
-	struct slices s = {.type = tensor_dtype(c->in[0]), .data = move_in(m, 0),
-			   .n = flat ? shape_count(x) : x->dim[axis], .outer = flat ? 1 : shape_span(x, 0, axis),
+	struct slices s = {.type = tensor_dtype(c->in[0]),
+			   .data = move_in(m, 0),
+			   .n = flat ? shape_count(x) : x->dim[axis],
+			   .outer = flat ? 1 : shape_span(x, 0, axis),
 			   .inner = flat ? 1 : shape_span(x, axis + 1, x->rank)};
 	struct groups g = {.n = s.n};
 	int64_t *all = mem_alloc((size_t)(s.n + 1) * 6 * sizeof(*all), MEM_WORKSPACE);
@@ -568,9 +589,11 @@ static bool element_zero(enum dtype t, const struct tensor *x, int64_t i)
 		return !n;
 	}
 	if (t == DT_C64)
-		return !(((const float *)x->data)[2 * i] != 0 || ((const float *)x->data)[2 * i + 1] != 0);
+		return !(((const float *)x->data)[2 * i] != 0 ||
+			 ((const float *)x->data)[2 * i + 1] != 0);
 	if (t == DT_C128)
-		return !(((const double *)x->data)[2 * i] != 0 || ((const double *)x->data)[2 * i + 1] != 0);
+		return !(((const double *)x->data)[2 * i] != 0 ||
+			 ((const double *)x->data)[2 * i + 1] != 0);
 	if (dtype_class(t) == DT_FLOAT)
 		return elem_f64(t, x->data, i) == 0;
 	return !elem_i64(t, x->data, i);
@@ -605,7 +628,8 @@ static int64_t mark_non_zero(const struct tensor *x, uint8_t *mark)
 /* Indices of row `at` (an odometer over all dims but the last). */
 static void non_zero_fill(const struct shape *s, const uint8_t *mark, int64_t count, int64_t *y)
 {
-	int64_t at[MAX_RANK] = {0}, last = s->dim[s->rank - 1], rows = shape_span(s, 0, s->rank - 1), k = 0;
+	int64_t at[MAX_RANK] = {0}, last = s->dim[s->rank - 1],
+		rows = shape_span(s, 0, s->rank - 1), k = 0;
 
 	for (int64_t r = 0; r < rows; r++, mark += last) {
 		for (int64_t i = 0; i < last; i++) {

@@ -33,9 +33,12 @@ static struct text change_case(struct arena *a, locale_t locale, struct text t, 
 		}
 		if (c < 0x80 || !locale) {
 			bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
-			c += how == CASE_LOWER && upper ? 32u : how == CASE_UPPER && lower ? -32u : 0;
+			c += how == CASE_LOWER && upper	  ? 32u
+			     : how == CASE_UPPER && lower ? -32u
+							  : 0;
 		} else {
-			c = (uint32_t)(how == CASE_LOWER ? towlower_l((wint_t)c, locale) : towupper_l((wint_t)c, locale));
+			c = (uint32_t)(how == CASE_LOWER ? towlower_l((wint_t)c, locale)
+							 : towupper_l((wint_t)c, locale));
 		}
 		n += utf8_put(c, out + n);
 	}
@@ -84,7 +87,8 @@ static int normalizer_run(const struct call *c)
 		key = v->p->is_case_sensitive ? t : change_case(&a, v->locale, t, CASE_LOWER);
 		if (v->p->stopwords.n > 0 && map_get(&v->stop, key.s, key.n) >= 0)
 			continue;
-		out[kept++] = change_case(&a, v->locale, t, (enum case_change)v->p->case_change_action);
+		out[kept++] =
+			change_case(&a, v->locale, t, (enum case_change)v->p->case_change_action);
 	}
 	if (!kept)
 		out[kept++] = (struct text){"", 0}; /* nothing left: one empty string */
@@ -172,9 +176,9 @@ static size_t space_at(const char *p, const char *end)
 	uint32_t c = utf8_get(p, end, &n);
 	if (n == 1 && c >= 0x80)
 		return 0;
-	bool space = (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-		     (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
-		     c == 0x3000;
+	bool space = (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+		     c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+		     c == 0x202f || c == 0x205f || c == 0x3000;
 	return space ? n : 0;
 }
 
@@ -270,7 +274,8 @@ static int split_run(const struct call *c)
 {
 	const struct string_split_params *p = call_params(c);
 	const struct tensor *x = c->in[0];
-	int64_t n = tensor_count(x), limit = p->maxsplit == INT_ABSENT || p->maxsplit < 0 ? INT64_MAX : p->maxsplit;
+	int64_t n = tensor_count(x),
+		limit = p->maxsplit == INT_ABSENT || p->maxsplit < 0 ? INT64_MAX : p->maxsplit;
 	struct arena a = {0};
 	struct pieces s = {.arena = &a};
 	int64_t *counts = arena_new_n(&a, int64_t, (size_t)n + 1);
@@ -322,8 +327,8 @@ static char *key_texts(struct arena *a, const struct text *const *t, int64_t n, 
 	return key;
 }
 
-static void enter_gram(struct tfidf *v, const struct tfidf_params *p, struct arena *a, int64_t first, int64_t n,
-		       uint32_t id, bool strings)
+static void enter_gram(struct tfidf *v, const struct tfidf_params *p, struct arena *a,
+		       int64_t first, int64_t n, uint32_t id, bool strings)
 {
 	size_t length;
 	char *key;
@@ -356,10 +361,12 @@ static int tfidf_reshape(struct site *s, struct step *st, struct diag *d)
 		int64_t from = p->ngram_counts.v[n - 1];
 		int64_t to = n < p->ngram_counts.n ? p->ngram_counts.v[n] : total;
 		if (from < 0 || to < from || to > total || (to - from) % n)
-			return site_fail(s, d, E_OP_ATTRIBUTE, "ngram_counts that divide the pool", NULL);
+			return site_fail(s, d, E_OP_ATTRIBUTE, "ngram_counts that divide the pool",
+					 NULL);
 		for (; from < to; from += n, id++) {
 			if (id >= p->ngram_indexes.n || (p->weights.n >= 0 && id >= p->weights.n))
-				return site_fail(s, d, E_OP_ATTRIBUTE, "an index and a weight for each n-gram", NULL);
+				return site_fail(s, d, E_OP_ATTRIBUTE,
+						 "an index and a weight for each n-gram", NULL);
 			if (n >= p->min_gram_length && n <= p->max_gram_length)
 				enter_gram(v, p, s->plan_arena, from, n, (uint32_t)id, strings);
 		}
@@ -369,8 +376,8 @@ static int tfidf_reshape(struct site *s, struct step *st, struct diag *d)
 }
 
 /* Count the n-gram of x that begins at i, its elements `step` apart. */
-static void count_gram(const struct call *c, const struct tensor *x, int64_t i, int64_t n, int64_t step, float *y,
-		       struct arena *a, char *buffer)
+static void count_gram(const struct call *c, const struct tensor *x, int64_t i, int64_t n,
+		       int64_t step, float *y, struct arena *a, char *buffer)
 {
 	const struct tfidf_params *p = call_params(c);
 	const struct tfidf *v = c->step->state;
@@ -388,7 +395,8 @@ static void count_gram(const struct call *c, const struct tensor *x, int64_t i, 
 	} else {
 		length = key_number(key, 0, n);
 		for (int64_t k = 0; k < n; k++)
-			length = key_number(key, length, elem_i64(tensor_dtype(x), x->data, i + k * step));
+			length = key_number(key, length,
+					    elem_i64(tensor_dtype(x), x->data, i + k * step));
 	}
 	int64_t id = map_get(&v->grams, key, length);
 	if (id < 0)
@@ -409,14 +417,16 @@ static int tfidf_run(const struct call *c)
 	const struct tensor *x = c->in[0];
 	const struct shape *s = &c->out[0]->shape;
 	int64_t columns = s->dim[s->rank - 1], rows = x->shape.rank == 2 ? x->shape.dim[0] : 1;
-	int64_t len = rows ? tensor_count(x) / rows : 0, longest = p->max_gram_length < len ? p->max_gram_length : len;
+	int64_t len = rows ? tensor_count(x) / rows : 0,
+		longest = p->max_gram_length < len ? p->max_gram_length : len;
 	float *y = c->out[0]->data;
 	struct arena a = {0};
 	char *buffer = arena_alloc(&a, (size_t)(longest + 1) * sizeof(int64_t));
 
 	memset(y, 0, (size_t)(rows * columns) * sizeof(*y));
 	for (int64_t r = 0; r < rows; r++, y += columns) {
-		for (int64_t step = 1; step <= p->max_skip_count + 1 && step <= (len ? len : 1); step++) {
+		for (int64_t step = 1; step <= p->max_skip_count + 1 && step <= (len ? len : 1);
+		     step++) {
 			/* single elements skip nothing: once */
 			int64_t n = p->min_gram_length > 1 || step == 1 ? p->min_gram_length : 2;
 			for (; n <= longest; n++)
@@ -429,7 +439,10 @@ static int tfidf_run(const struct call *c)
 }
 
 const struct kernel cpu_text[] = {
-	{.op = "StringNormalizer", .flags = K_REFERENCE, .reshape = normalizer_reshape, .run = normalizer_run,
+	{.op = "StringNormalizer",
+	 .flags = K_REFERENCE,
+	 .reshape = normalizer_reshape,
+	 .run = normalizer_run,
 	 .drop = normalizer_drop},
 	{.op = "StringConcat", .flags = K_REFERENCE, .run = concat_run},
 	{.op = "StringSplit", .flags = K_REFERENCE, .run = split_run},

@@ -38,7 +38,8 @@ static int adagrad_run(const struct call *c)
 	start(c, &u);
 	double r = u.rate / (1 + (double)u.turn * (double)p->decay_factor);
 	for (uint32_t k = 0; k < n; k++) {
-		const struct tensor *x = c->in[2 + k], *g = c->in[2 + n + k], *h = c->in[2 + 2 * n + k];
+		const struct tensor *x = c->in[2 + k], *g = c->in[2 + n + k],
+				    *h = c->in[2 + 2 * n + k];
 		for (int64_t i = 0, count = tensor_count(x); i < count; i++) {
 			double grad = (double)p->norm_coefficient * get(x, i) + get(g, i);
 			double sum = get(h, i) + grad * grad;
@@ -85,7 +86,8 @@ static int momentum_run(const struct call *c)
 	start(c, &u);
 	double beta = u.turn > 0 ? (double)p->beta : 1; /* always 1 at first */
 	for (uint32_t k = 0; k < n; k++) {
-		const struct tensor *x = c->in[2 + k], *g = c->in[2 + n + k], *v = c->in[2 + 2 * n + k];
+		const struct tensor *x = c->in[2 + k], *g = c->in[2 + n + k],
+				    *v = c->in[2 + 2 * n + k];
 		for (int64_t i = 0, count = tensor_count(x); i < count; i++) {
 			double grad = (double)p->norm_coefficient * get(x, i) + get(g, i);
 			double vn = alpha * get(v, i) + beta * grad;
@@ -98,8 +100,7 @@ static int momentum_run(const struct call *c)
 }
 
 #define TRAINING(name_) .op = "ai.onnx.preview.training::" name_, .flags = K_REFERENCE
-const struct kernel cpu_training[] = {
-	{TRAINING("Adagrad"), .run = adagrad_run},
-	{TRAINING("Adam"), .run = adam_run},
-	{TRAINING("Momentum"), .run = momentum_run},
-	{0}};
+const struct kernel cpu_training[] = {{TRAINING("Adagrad"), .run = adagrad_run},
+				      {TRAINING("Adam"), .run = adam_run},
+				      {TRAINING("Momentum"), .run = momentum_run},
+				      {0}};

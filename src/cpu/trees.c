@@ -31,8 +31,8 @@ struct forest {
 	int64_t nbase;
 	enum tree_aggregate aggregate;
 	enum post_transform post;
-	bool binary;	   /* two labels, weights for one */
-	bool second;	   /* binary: that one is the second, so that both have a score */
+	bool binary; /* two labels, weights for one */
+	bool second; /* binary: that one is the second, so that both have a score */
 	bool all_positive;
 };
 
@@ -56,8 +56,9 @@ static int64_t number_count(const struct tensor *t, const struct floats *f)
 
 static int mode_of(const struct text *t)
 {
-	static const char *const names[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ",
-					    "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
+	static const char *const names[] = {"BRANCH_LEQ",    "BRANCH_LT", "BRANCH_GTE",
+					    "BRANCH_GT",     "BRANCH_EQ", "BRANCH_NEQ",
+					    "BRANCH_MEMBER", "LEAF"};
 
 	for (int i = 0; i < (int)(sizeof(names) / sizeof(*names)); i++)
 		if (t->n == strlen(names[i]) && !memcmp(t->s, names[i], t->n))
@@ -75,13 +76,16 @@ static int64_t find_node(const struct map *m, int64_t tree, int64_t node)
 	return map_get(m, (const char *)&k, sizeof(k));
 }
 
-static int read_nodes(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f, struct map *m)
+static int read_nodes(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f,
+		      struct map *m)
 {
-	int64_t n = p->nodes_nodeids.n, values = number_count(p->nodes_values_as_tensor, &p->nodes_values);
+	int64_t n = p->nodes_nodeids.n,
+		values = number_count(p->nodes_values_as_tensor, &p->nodes_values);
 	struct node_key *keys;
 
 	if (n < 1 || n >= UINT32_MAX || p->nodes_treeids.n != n || p->nodes_featureids.n != n ||
-	    p->nodes_modes.n != n || p->nodes_truenodeids.n != n || p->nodes_falsenodeids.n != n || values != n ||
+	    p->nodes_modes.n != n || p->nodes_truenodeids.n != n || p->nodes_falsenodeids.n != n ||
+	    values != n ||
 	    (p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.n != n))
 		return bad(s, d, "nodes_* of one length");
 	f->nnodes = n;
@@ -96,8 +100,11 @@ static int read_nodes(struct site *s, struct diag *d, const struct tree_params *
 			return bad(s, d, "known nodes_modes and nodes_featureids of 0 or more");
 		f->node[i] = (struct tree_node){
 			.value = number_at(p->nodes_values_as_tensor, &p->nodes_values, i),
-			.feature = p->nodes_featureids.v[i], .mode = (uint8_t)mode, .first = -1,
-			.nan_yes = p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.v[i]};
+			.feature = p->nodes_featureids.v[i],
+			.mode = (uint8_t)mode,
+			.first = -1,
+			.nan_yes = p->nodes_missing_value_tracks_true.n > 0 &&
+				   p->nodes_missing_value_tracks_true.v[i]};
 		if (mode != LEAF && f->node[i].feature >= f->features)
 			f->features = f->node[i].feature + 1;
 	}
@@ -127,8 +134,8 @@ static int link_nodes(struct site *s, struct diag *d, const struct tree_params *
 	return f->nroots ? 0 : bad(s, d, "trees with a root");
 }
 
-static int read_weights(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f,
-			const struct map *m)
+static int read_weights(struct site *s, struct diag *d, const struct tree_params *p,
+			struct forest *f, const struct map *m)
 {
 	int64_t n = p->leaf_ids.n;
 
@@ -137,14 +144,16 @@ static int read_weights(struct site *s, struct diag *d, const struct tree_params
 		return bad(s, d, "weights, their ids, trees and nodes of one length");
 	f->weight = arena_new_n(s->node_arena, struct weight, (size_t)n);
 	f->all_positive = true;
-	for (int64_t i = n - 1; i >= 0; i--) { /* each goes in front: from the back, so that they end in order */
+	for (int64_t i = n - 1; i >= 0;
+	     i--) { /* each goes in front: from the back, so that they end in order */
 		int64_t at = find_node(m, p->leaf_treeids.v[i], p->leaf_nodeids.v[i]);
 		if (at < 0)
 			return bad(s, d, "weights of nodes that there are");
 		if (p->leaf_ids.v[i] < 0 || p->leaf_ids.v[i] >= f->targets)
 			return bad(s, d, "weights of targets that there are");
-		f->weight[i] = (struct weight){p->leaf_ids.v[i], f->node[at].first,
-					       number_at(p->leaf_weights_as_tensor, &p->leaf_weights, i)};
+		f->weight[i] =
+			(struct weight){p->leaf_ids.v[i], f->node[at].first,
+					number_at(p->leaf_weights_as_tensor, &p->leaf_weights, i)};
 		f->node[at].first = i;
 		f->all_positive &= f->weight[i].value >= 0;
 	}
@@ -203,30 +212,36 @@ int tree_classifier_create(struct site *s, struct diag *d)
 
 /* ---- TreeEnsemble: interior nodes first, then the leaves as nodes ------------------------------------------ */
 
-static int64_t branch(const struct ints *leaf, const struct ints *id, int64_t i, int64_t nodes, int64_t leaves)
+static int64_t branch(const struct ints *leaf, const struct ints *id, int64_t i, int64_t nodes,
+		      int64_t leaves)
 {
 	int64_t k = id->v[i], limit = leaf->v[i] ? leaves : nodes;
 
 	return k < 0 || k >= limit ? -1 : leaf->v[i] ? nodes + k : k;
 }
 
-static int ensemble_nodes(struct site *s, struct diag *d, const struct ensemble_params *p, struct forest *f)
+static int ensemble_nodes(struct site *s, struct diag *d, const struct ensemble_params *p,
+			  struct forest *f)
 {
 	int64_t n = p->nodes_featureids.n, leaves = p->leaf_targetids.n, at = 0;
 	int64_t members = p->membership_values ? tensor_count(p->membership_values) : 0;
 
 	f->member = arena_new_n(s->node_arena, double, (size_t)members + 1);
 	for (int64_t i = 0; i < members; i++)
-		f->member[i] = elem_f64(tensor_dtype(p->membership_values), p->membership_values->data, i);
+		f->member[i] =
+			elem_f64(tensor_dtype(p->membership_values), p->membership_values->data, i);
 	for (int64_t i = 0; i < n; i++) {
 		struct tree_node *v = &f->node[i];
 		int64_t mode = elem_i64(tensor_dtype(p->nodes_modes), p->nodes_modes->data, i);
 		*v = (struct tree_node){
 			.value = elem_f64(tensor_dtype(p->nodes_splits), p->nodes_splits->data, i),
-			.feature = p->nodes_featureids.v[i], .mode = (uint8_t)mode, .first = -1,
+			.feature = p->nodes_featureids.v[i],
+			.mode = (uint8_t)mode,
+			.first = -1,
 			.yes = branch(&p->nodes_trueleafs, &p->nodes_truenodeids, i, n, leaves),
 			.no = branch(&p->nodes_falseleafs, &p->nodes_falsenodeids, i, n, leaves),
-			.nan_yes = p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.v[i]};
+			.nan_yes = p->nodes_missing_value_tracks_true.n > 0 &&
+				   p->nodes_missing_value_tracks_true.v[i]};
 		if (mode < LEQ || mode > MEMBER || v->feature < 0 || v->yes < 0 || v->no < 0)
 			return bad(s, d, "known modes, features and branches");
 		if (v->feature >= f->features)
@@ -241,8 +256,9 @@ static int ensemble_nodes(struct site *s, struct diag *d, const struct ensemble_
 	}
 	for (int64_t i = 0; i < leaves; i++) {
 		f->node[n + i] = (struct tree_node){.mode = LEAF, .first = i};
-		f->weight[i] = (struct weight){p->leaf_targetids.v[i], -1,
-					       elem_f64(tensor_dtype(p->leaf_weights), p->leaf_weights->data, i)};
+		f->weight[i] = (struct weight){
+			p->leaf_targetids.v[i], -1,
+			elem_f64(tensor_dtype(p->leaf_weights), p->leaf_weights->data, i)};
 		if (f->weight[i].target < 0 || f->weight[i].target >= f->targets)
 			return bad(s, d, "leaf_targetids below n_targets");
 	}
@@ -256,8 +272,9 @@ int ensemble_create(struct site *s, struct diag *d)
 	int64_t n = p->nodes_featureids.n, leaves = p->leaf_targetids.n;
 
 	if (n < 1 || leaves < 1 || p->nodes_falseleafs.n != n || p->nodes_falsenodeids.n != n ||
-	    p->nodes_trueleafs.n != n || p->nodes_truenodeids.n != n || tensor_count(p->nodes_modes) != n ||
-	    tensor_count(p->nodes_splits) != n || tensor_count(p->leaf_weights) != leaves || p->tree_roots.n < 1 ||
+	    p->nodes_trueleafs.n != n || p->nodes_truenodeids.n != n ||
+	    tensor_count(p->nodes_modes) != n || tensor_count(p->nodes_splits) != n ||
+	    tensor_count(p->leaf_weights) != leaves || p->tree_roots.n < 1 ||
 	    (p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.n != n))
 		return bad(s, d, "nodes_* of one length, leaf_* of one length, and roots");
 	f->targets = p->n_targets == INT_ABSENT ? 1 : p->n_targets;
@@ -305,14 +322,16 @@ static bool holds(const struct forest *f, const struct tree_node *n, double x)
 }
 
 /* The leaf of one tree; NULL: its branches run in a circle. */
-static const struct tree_node *descend(const struct forest *f, int64_t root, const struct tensor *x, int64_t at)
+static const struct tree_node *descend(const struct forest *f, int64_t root, const struct tensor *x,
+				       int64_t at)
 {
 	const struct tree_node *n = &f->node[root];
 
 	for (int64_t steps = 0; n->mode != LEAF; steps++) {
 		if (steps > f->nnodes)
 			return NULL;
-		n = &f->node[holds(f, n, elem_f64(tensor_dtype(x), x->data, at + n->feature)) ? n->yes : n->no];
+		n = &f->node[holds(f, n, elem_f64(tensor_dtype(x), x->data, at + n->feature)) ? n->yes
+											      : n->no];
 	}
 	return n;
 }
@@ -332,7 +351,8 @@ static void add_leaf(const struct forest *f, const struct tree_node *leaf, doubl
 	}
 }
 
-static bool score_row(const struct forest *f, const struct tensor *x, int64_t at, double *score, bool *has)
+static bool score_row(const struct forest *f, const struct tensor *x, int64_t at, double *score,
+		      bool *has)
 {
 	for (int64_t t = 0; t < f->targets; t++) {
 		score[t] = 0;
@@ -359,7 +379,8 @@ struct row_room {
 static bool room_make(struct row_room *r, int64_t targets, int64_t rows)
 {
 	size_t n = (size_t)targets + 2;
-	char *p = mem_alloc(n * (sizeof(double) + sizeof(float) + sizeof(bool)) + ((size_t)rows + 1) * sizeof(int64_t),
+	char *p = mem_alloc(n * (sizeof(double) + sizeof(float) + sizeof(bool)) +
+				    ((size_t)rows + 1) * sizeof(int64_t),
 			    MEM_WORKSPACE);
 
 	r->all = p;
@@ -374,9 +395,10 @@ static bool room_make(struct row_room *r, int64_t targets, int64_t rows)
 
 static int check_width(const struct call *c, const struct forest *f, int64_t width)
 {
-	return f->features <= width ? 0 :
-				      call_fail(c, E_SHAPE, fmt(c->diag, "%lld features", (long long)f->features),
-						fmt(c->diag, "%lld", (long long)width));
+	return f->features <= width
+		       ? 0
+		       : call_fail(c, E_SHAPE, fmt(c->diag, "%lld features", (long long)f->features),
+				   fmt(c->diag, "%lld", (long long)width));
 }
 
 int tree_regressor_run(const struct call *c)
@@ -400,8 +422,11 @@ int tree_regressor_run(const struct call *c)
 			break;
 		}
 		for (int64_t t = 0; t < f->targets; t++) {
-			double v = f->aggregate == TREE_AVERAGE ? m.score[t] / (double)f->nroots : m.score[t];
-			v += f->nbase == f->targets ? f->base[t] : f->nbase == 1 && f->targets == 1 ? f->base[0] : 0;
+			double v = f->aggregate == TREE_AVERAGE ? m.score[t] / (double)f->nroots
+								: m.score[t];
+			v += f->nbase == f->targets		? f->base[t]
+			     : f->nbase == 1 && f->targets == 1 ? f->base[0]
+								: 0;
 			m.out[t] = (float)v;
 			m.score[t] = v;
 		}
@@ -480,7 +505,8 @@ int tree_classifier_run(const struct call *c)
 		else
 			m.label[r] = classify(f, m.score, m.out);
 		if (z && !err)
-			memcpy((float *)z->data + r * f->targets, m.out, (size_t)f->targets * sizeof(float));
+			memcpy((float *)z->data + r * f->targets, m.out,
+			       (size_t)f->targets * sizeof(float));
 	}
 	if (!err)
 		err = ml_labels(c, &p->classlabels_strings, &p->classlabels_int64s, m.label, rows);

@@ -18,7 +18,7 @@ void post_pair(enum post_transform how, float score, bool mixed, float *out);
 /* Rows of X and features of each: a list is one row. */
 void ml_rows(const struct tensor *x, int64_t *rows, int64_t *width);
 /* Labels by class index into output 0, where it is wanted. */
-int ml_labels(const struct call *c, const struct texts *strings, const struct ints *ints, const int64_t *which,
-	      int64_t n);
+int ml_labels(const struct call *c, const struct texts *strings, const struct ints *ints,
+	      const int64_t *which, int64_t n);
 
 #endif

@@ -156,61 +156,19 @@ static const struct how gelu_tanh = {"Gelu", VF_GELU_TANH, f64_gelu_tanh, NULL, 
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-typedef void int_loop(const void *x, void *y, int64_t n);
-
-/* T: the type, U: the unsigned one that wraps */
-#define INT_LOOP(name, T, U, expr)                                                                 \
-	static void name(const void *px, void *py, int64_t n)                                      \
-	{                                                                                          \
-		const T *x = px;                                                                   \
-		T *y = py;                                                                         \
-		LOOP for (int64_t i = 0; i < n; i++)                                               \
-		{                                                                                  \
-			T v = x[i];                                                                \
-			y[i] = (T)(expr);                                                          \
-		}                                                                                  \
-	}
-#define SIGNED_LOOPS(t, T, U)                                                                      \
-	INT_LOOP(abs_##t, T, U, v < 0 ? (U)0 - (U)v : (U)v)                                        \
-	INT_LOOP(neg_##t, T, U, (U)0 - (U)v)                                                       \
-	INT_LOOP(sign_##t, T, U, (v > 0) - (v < 0))                                                \
-	INT_LOOP(relu_##t, T, U, v < 0 ? 0 : v)                                                    \
-	INT_LOOP(not_##t, T, U, ~v)
-SIGNED_LOOPS(i8, int8_t, uint8_t)
-SIGNED_LOOPS(i16, int16_t, uint16_t)
-SIGNED_LOOPS(i32, int32_t, uint32_t)
-SIGNED_LOOPS(i64, int64_t, uint64_t)
-INT_LOOP(same_u8, uint8_t, uint8_t, v)
-INT_LOOP(same_u16, uint16_t, uint16_t, v)
-INT_LOOP(same_u32, uint32_t, uint32_t, v)
-INT_LOOP(same_u64, uint64_t, uint64_t, v)
-INT_LOOP(sign_u8, uint8_t, uint8_t, v != 0)
-INT_LOOP(sign_u16, uint16_t, uint16_t, v != 0)
-INT_LOOP(sign_u32, uint32_t, uint32_t, v != 0)
-INT_LOOP(sign_u64, uint64_t, uint64_t, v != 0)
-INT_LOOP(not_bool, uint8_t, uint8_t, v == 0)
-
-#define SIGNED_ROW(f)	[DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64
-#define UNSIGNED_ROW(f) [DT_U8] = f##_u8, [DT_U16] = f##_u16, [DT_U32] = f##_u32, [DT_U64] = f##_u64
-
 static const struct {
 	const char *op;
-	int_loop *loop[DT_COUNT];
+	enum vint f;
 } int_ops[] = {
-	{"Abs", {SIGNED_ROW(abs), UNSIGNED_ROW(same)}},
-	{"Neg", {SIGNED_ROW(neg)}},
-	{"Sign", {SIGNED_ROW(sign), UNSIGNED_ROW(sign)}},
-	{"Relu", {SIGNED_ROW(relu)}},
-	{"BitwiseNot",
-	 {SIGNED_ROW(not ), [DT_U8] = not_i8, [DT_U16] = not_i16, [DT_U32] = not_i32, [DT_U64] = not_i64}},
-	{"Not", {[DT_BOOL] = not_bool}},
+	{"Abs", VI_ABS},   {"Neg", VI_NEG},	   {"Sign", VI_SIGN},
+	{"Relu", VI_RELU}, {"BitwiseNot", VI_NOT}, {"Not", VI_NOT},
 };
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 struct unary {
 	const struct how *how;
-	int_loop *ints;
+	simd_int *ints;
 	simd_map *map;
 	enum dtype t;
 	float p[NPARAMS];
@@ -283,7 +241,7 @@ static int unary_reshape(struct site *s, struct step *step, struct diag *d)
 	u->how = how_of(s->node);
 	for (size_t i = 0; i < sizeof(int_ops) / sizeof(*int_ops); i++)
 		if (!strcmp(int_ops[i].op, s->node->op->name))
-			u->ints = int_ops[i].loop[u->t];
+			u->ints = simd()->ints[int_ops[i].f][u->t];
 	if (u->how) {
 		u->map = u->how->vfun >= 0 ? simd()->map[u->how->vfun] : NULL;
 		if (u->how->params)

@@ -17,9 +17,9 @@ enum dtype {
 
 enum dtype_class { DT_FLOAT, DT_INT, DT_UINT, DT_COMPLEX, DT_OTHER };
 
-const char *dtype_name(enum dtype t);	    /* "f32"; "?" for an unknown number */
+const char *dtype_name(enum dtype t);	   /* "f32"; "?" for an unknown number */
 const char *dtype_onnx_name(enum dtype t); /* "float", as ONNX writes tensor(float) */
-unsigned dtype_bits(enum dtype t);	    /* of one element; 0 for an unknown number */
+unsigned dtype_bits(enum dtype t);	   /* of one element; 0 for an unknown number */
 enum dtype_class dtype_class(enum dtype t);
 enum dtype dtype_parse(const char *name); /* "f32" or "float"/"float32"; DT_NONE where unknown */
 
@@ -27,49 +27,48 @@ enum dtype dtype_parse(const char *name); /* "f32" or "float"/"float32"; DT_NONE
 bool dtype_bytes(enum dtype t, int64_t count, size_t *bytes);
 
 /* Type masks: one bit a dtype, four for what holds it. */
-#define T_BIT(t)   (UINT64_C(1) << (t))
-#define T_SEQ	   (UINT64_C(1) << 40)
-#define T_OPT	   (UINT64_C(1) << 41)
-#define T_MAP	   (UINT64_C(1) << 42)
-#define T_F32	   T_BIT(DT_F32)
-#define T_F64	   T_BIT(DT_F64)
-#define T_F16	   T_BIT(DT_F16)
-#define T_BF16	   T_BIT(DT_BF16)
-#define T_BOOL	   T_BIT(DT_BOOL)
-#define T_STRING   T_BIT(DT_STRING)
-#define T_I8	   T_BIT(DT_I8)
-#define T_I16	   T_BIT(DT_I16)
-#define T_I32	   T_BIT(DT_I32)
-#define T_I64	   T_BIT(DT_I64)
-#define T_U8	   T_BIT(DT_U8)
-#define T_U16	   T_BIT(DT_U16)
-#define T_U32	   T_BIT(DT_U32)
-#define T_U64	   T_BIT(DT_U64)
-#define T_SIGNED   (T_I8 | T_I16 | T_I32 | T_I64)
-#define T_UNSIGNED (T_U8 | T_U16 | T_U32 | T_U64)
-#define T_INTS	   (T_SIGNED | T_UNSIGNED)
-#define T_FLOATS   (T_F16 | T_F32 | T_F64)	  /* what early opsets call float types */
-#define T_FLOATS_BF (T_FLOATS | T_BF16)
-#define T_NUMERIC  (T_INTS | T_FLOATS)
+#define T_BIT(t)     (UINT64_C(1) << (t))
+#define T_SEQ	     (UINT64_C(1) << 40)
+#define T_OPT	     (UINT64_C(1) << 41)
+#define T_MAP	     (UINT64_C(1) << 42)
+#define T_F32	     T_BIT(DT_F32)
+#define T_F64	     T_BIT(DT_F64)
+#define T_F16	     T_BIT(DT_F16)
+#define T_BF16	     T_BIT(DT_BF16)
+#define T_BOOL	     T_BIT(DT_BOOL)
+#define T_STRING     T_BIT(DT_STRING)
+#define T_I8	     T_BIT(DT_I8)
+#define T_I16	     T_BIT(DT_I16)
+#define T_I32	     T_BIT(DT_I32)
+#define T_I64	     T_BIT(DT_I64)
+#define T_U8	     T_BIT(DT_U8)
+#define T_U16	     T_BIT(DT_U16)
+#define T_U32	     T_BIT(DT_U32)
+#define T_U64	     T_BIT(DT_U64)
+#define T_SIGNED     (T_I8 | T_I16 | T_I32 | T_I64)
+#define T_UNSIGNED   (T_U8 | T_U16 | T_U32 | T_U64)
+#define T_INTS	     (T_SIGNED | T_UNSIGNED)
+#define T_FLOATS     (T_F16 | T_F32 | T_F64) /* what early opsets call float types */
+#define T_FLOATS_BF  (T_FLOATS | T_BF16)
+#define T_NUMERIC    (T_INTS | T_FLOATS)
 #define T_NUMERIC_BF (T_NUMERIC | T_BF16)
-#define T_COMPLEX  (T_BIT(DT_C64) | T_BIT(DT_C128))
-#define T_F8                                                                                       \
-	(T_BIT(DT_F8E4M3FN) | T_BIT(DT_F8E4M3FNUZ) | T_BIT(DT_F8E5M2) | T_BIT(DT_F8E5M2FNUZ))
-#define T_F8E8M0   T_BIT(DT_F8E8M0)
-#define T_4BIT	   (T_BIT(DT_U4) | T_BIT(DT_I4))
-#define T_F4	   T_BIT(DT_F4E2M1)
-#define T_2BIT	   (T_BIT(DT_U2) | T_BIT(DT_I2))
+#define T_COMPLEX    (T_BIT(DT_C64) | T_BIT(DT_C128))
+#define T_F8	     (T_BIT(DT_F8E4M3FN) | T_BIT(DT_F8E4M3FNUZ) | T_BIT(DT_F8E5M2) | T_BIT(DT_F8E5M2FNUZ))
+#define T_F8E8M0     T_BIT(DT_F8E8M0)
+#define T_4BIT	     (T_BIT(DT_U4) | T_BIT(DT_I4))
+#define T_F4	     T_BIT(DT_F4E2M1)
+#define T_2BIT	     (T_BIT(DT_U2) | T_BIT(DT_I2))
 /* every tensor type, as of the newest opset */
 #define T_ALL                                                                                      \
 	(T_NUMERIC_BF | T_BOOL | T_STRING | T_COMPLEX | T_F8 | T_F8E8M0 | T_4BIT | T_F4 | T_2BIT)
 /* every tensor type of opsets below 13 */
 #define T_ALL_OLD (T_NUMERIC | T_BOOL | T_STRING | T_COMPLEX)
 /* every tensor type as of the opset */
-#define T_ALL_13  (T_ALL_OLD | T_BF16)
-#define T_ALL_19  (T_ALL_13 | T_F8)
-#define T_ALL_21  (T_ALL_19 | T_4BIT)
-#define T_ALL_23  (T_ALL_21 | T_F4)
-#define T_ALL_24  (T_ALL_23 | T_F8E8M0)
+#define T_ALL_13 (T_ALL_OLD | T_BF16)
+#define T_ALL_19 (T_ALL_13 | T_F8)
+#define T_ALL_21 (T_ALL_19 | T_4BIT)
+#define T_ALL_23 (T_ALL_21 | T_F4)
+#define T_ALL_24 (T_ALL_23 | T_F8E8M0)
 
 /*
  * Conversions of one number. Narrowing rounds half to even; overflow goes to

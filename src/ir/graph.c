@@ -19,7 +19,8 @@ struct value *graph_add_value(struct graph *g, const char *name)
 {
 	if (g->nvalues == g->cap_values) {
 		g->cap_values = g->cap_values ? 2 * g->cap_values : 64;
-		g->value = arena_grow(g->arena, g->value, g->nvalues, g->cap_values, sizeof(*g->value));
+		g->value =
+			arena_grow(g->arena, g->value, g->nvalues, g->cap_values, sizeof(*g->value));
 	}
 	struct value *v = arena_new(g->arena, struct value);
 	v->id = g->nvalues;
@@ -294,6 +295,7 @@ const struct origin *origin_fused(struct arena *a, const char *op, const struct 
 		for (uint32_t j = 0; j < of[i]->nfused; j++)
 			all[k++] = of[i]->fused[j];
 	}
-	*o = (struct origin){.name = n ? of[0]->name : "", .op = arena_str(a, op), .fused = all, .nfused = total};
+	*o = (struct origin){
+		.name = n ? of[0]->name : "", .op = arena_str(a, op), .fused = all, .nfused = total};
 	return o;
 }

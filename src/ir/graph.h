@@ -34,11 +34,11 @@ struct vinfo {
 
 struct value {
 	uint32_t id;
-	uint32_t producer; /* node id; NO_NODE for inputs and initializers */
-	const char *name;  /* "" where the model gives none */
+	uint32_t producer;	   /* node id; NO_NODE for inputs and initializers */
+	const char *name;	   /* "" where the model gives none */
 	const struct tensor *init; /* initializer or folded constant */
-	struct vinfo info; /* generic: as far as it holds for all shapes */
-	uint32_t *users;   /* node ids, one entry a use (captures too) */
+	struct vinfo info;	   /* generic: as far as it holds for all shapes */
+	uint32_t *users;	   /* node ids, one entry a use (captures too) */
 	uint32_t nusers, cap;
 	bool is_input, is_output;
 };
@@ -136,7 +136,8 @@ uint32_t model_symbol(struct model *m, const char *name);
 int64_t model_new_dim(struct model *m);
 const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since);
 /* Origin of a node that stands for several. */
-const struct origin *origin_fused(struct arena *a, const char *op, const struct origin *const *of, uint32_t n);
+const struct origin *origin_fused(struct arena *a, const char *op, const struct origin *const *of,
+				  uint32_t n);
 
 static inline struct value *node_in(const struct graph *g, const struct node *n, uint32_t i)
 {

@@ -25,10 +25,10 @@ struct type {
 
 /* Where the elements lie in memory. Any but ROW is for ranks 3..5 with channels in dimension 1. */
 enum layout {
-	LAYOUT_ROW,	 /* as the dims say */
+	LAYOUT_ROW,	      /* as the dims say */
 	LAYOUT_CHANNELS_LAST, /* N, spatial..., C */
-	LAYOUT_BLOCK8,	 /* N, C/8, spatial..., 8; channels padded with zeros */
-	LAYOUT_BLOCK16,	 /* N, C/16, spatial..., 16 */
+	LAYOUT_BLOCK8,	      /* N, C/8, spatial..., 8; channels padded with zeros */
+	LAYOUT_BLOCK16,	      /* N, C/16, spatial..., 16 */
 };
 
 struct str_ref {
@@ -39,9 +39,9 @@ struct tensor {
 	struct type type;
 	enum layout layout;
 	struct shape shape; /* always known; of a tensor only */
-	void *data;	    /* NULL where it has no bytes yet; may be read-only (initializers are mapped) */
-	size_t bytes;	    /* of data */
-	char *blob;	    /* strings only */
+	void *data; /* NULL where it has no bytes yet; may be read-only (initializers are mapped) */
+	size_t bytes; /* of data */
+	char *blob;   /* strings only */
 	size_t blob_bytes;
 	struct tensor **items; /* sequence, optional (0 or 1): elements; map: keys, values */
 	size_t nitems;

@@ -34,7 +34,8 @@ static bool merge(struct vinfo *a, const struct vinfo *b)
 /* A value that changes from turn to turn: its type and shape only. */
 static struct vinfo variable(const struct vinfo *v)
 {
-	return v ? (struct vinfo){.type = v->type, .shape = v->shape} : (struct vinfo){.shape = SHAPE_UNKNOWN};
+	return v ? (struct vinfo){.type = v->type, .shape = v->shape}
+		 : (struct vinfo){.shape = SHAPE_UNKNOWN};
 }
 
 static void set_out(struct infer *c, uint32_t i, const struct vinfo *v)
@@ -53,7 +54,8 @@ static const struct graph *body_of(const struct infer *c, int k)
 	return k >= 0 && (uint32_t)k < c->node->nsub ? c->node->sub[k] : NULL;
 }
 
-static int body_counts(const struct infer *c, const struct graph *g, const char *what, uint32_t want, uint32_t have)
+static int body_counts(const struct infer *c, const struct graph *g, const char *what,
+		       uint32_t want, uint32_t have)
 {
 	if (!g)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "a body", "none");
@@ -97,10 +99,11 @@ static int if_infer(struct infer *c)
 			o = cond.v[0] ? o : e;
 		else
 			merge(&o, &e);
-		if (o.type.kind == V_TENSOR && e.type.kind == V_TENSOR && o.type.dtype != e.type.dtype && !known &&
-		    o.type.dtype && e.type.dtype)
+		if (o.type.kind == V_TENSOR && e.type.kind == V_TENSOR &&
+		    o.type.dtype != e.type.dtype && !known && o.type.dtype && e.type.dtype)
 			return infer_fail(c, E_TYPE, -1, "branches of the same type",
-					  fmt(c->diag, "%s and %s", dtype_name((enum dtype)o.type.dtype),
+					  fmt(c->diag, "%s and %s",
+					      dtype_name((enum dtype)o.type.dtype),
 					      dtype_name((enum dtype)e.type.dtype)));
 		set_out(c, i, &o);
 	}
@@ -113,8 +116,8 @@ static int if_infer(struct infer *c)
  * Body k until what is carried (in[at..at+n), out[oat..oat+n)) keeps type and shape; dims that
  * change become unknown, so this ends.
  */
-static int settle(struct infer *c, uint32_t k, struct vinfo *in, uint32_t at, struct vinfo *out, uint32_t oat,
-		  uint32_t n)
+static int settle(struct infer *c, uint32_t k, struct vinfo *in, uint32_t at, struct vinfo *out,
+		  uint32_t oat, uint32_t n)
 {
 	for (bool again = true; again;) {
 		int err = c->body(c, k, in, out);
@@ -144,15 +147,16 @@ static int64_t loop_turns(const struct infer *c, const struct vinfo *cond_out)
 	const struct vinfo *m = infer_in(c, 0), *cond = infer_in(c, 1);
 	struct int_list l;
 
-	if (cond && (!cond->known || !list_of(cond->known, &l) || l.n != 1 || !l.v[0] || !cond_out->known ||
-		     !list_of(cond_out->known, &l) || l.n != 1 || !l.v[0]))
+	if (cond && (!cond->known || !list_of(cond->known, &l) || l.n != 1 || !l.v[0] ||
+		     !cond_out->known || !list_of(cond_out->known, &l) || l.n != 1 || !l.v[0]))
 		return DIM_UNKNOWN;
 	if (!m || !m->known || !list_of(m->known, &l) || l.n != 1)
 		return DIM_UNKNOWN;
 	return l.v[0] < 0 ? 0 : l.v[0];
 }
 
-static int scan_out(struct infer *c, uint32_t i, const struct vinfo *element, int64_t axis, int64_t turns)
+static int scan_out(struct infer *c, uint32_t i, const struct vinfo *element, int64_t axis,
+		    int64_t turns)
 {
 	struct vinfo o = variable(element);
 
@@ -162,7 +166,8 @@ static int scan_out(struct infer *c, uint32_t i, const struct vinfo *element, in
 	if (o.shape.rank >= 0) {
 		int a = axis_of(axis, o.shape.rank + 1);
 		if (a < 0)
-			return infer_fail(c, E_OP_ATTRIBUTE, -1, fmt(c->diag, "an axis within rank %d", o.shape.rank + 1),
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  fmt(c->diag, "an axis within rank %d", o.shape.rank + 1),
 					  fmt(c->diag, "%" PRId64, axis));
 		for (int k = o.shape.rank++; k > a; k--)
 			o.shape.dim[k] = o.shape.dim[k - 1];
@@ -181,7 +186,8 @@ static int loop_infer(struct infer *c)
 	int err = body_counts(c, g, "inputs", n + 2, g ? g->nin : 0);
 
 	if (!err && (g->nout < n + 1 || c->node->nout > g->nout - 1))
-		err = infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "a body of %u outputs", c->node->nout + 1),
+		err = infer_fail(c, E_OP_INPUTS, -1,
+				 fmt(c->diag, "a body of %u outputs", c->node->nout + 1),
 				 fmt(c->diag, "%u", g->nout));
 	if (err)
 		return err;
@@ -221,7 +227,8 @@ static int scan_lists(const struct infer *c, const struct scan_params *p, uint32
 
 	for (int i = 0; i < 2; i++)
 		if ((in[i]->n >= 0 && in[i]->n != m) || (out[i]->n >= 0 && out[i]->n < k))
-			return infer_fail(c, E_OP_ATTRIBUTE, -1, "axes and directions for each input and output",
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  "axes and directions for each input and output",
 					  "another count");
 	return 0;
 }
@@ -234,7 +241,8 @@ static int scan_slice(const struct infer *c, uint32_t i, int64_t axis, struct vi
 		return 0;
 	int a = axis_of(axis, v->shape.rank);
 	if (a < 0)
-		return infer_fail(c, E_OP_ATTRIBUTE, (int)i, fmt(c->diag, "an axis within rank %d", v->shape.rank),
+		return infer_fail(c, E_OP_ATTRIBUTE, (int)i,
+				  fmt(c->diag, "an axis within rank %d", v->shape.rank),
 				  fmt(c->diag, "%" PRId64, axis));
 	int err = infer_unify(c, (int)i, *turns, v->shape.dim[a], turns);
 	v->shape.rank--;
@@ -253,7 +261,8 @@ static int scan_infer(struct infer *c)
 	if (err)
 		return err;
 	if (m < 1 || m > c->node->nin)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, fmt(c->diag, "num_scan_inputs from 1 to %u", c->node->nin),
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "num_scan_inputs from 1 to %u", c->node->nin),
 				  fmt(c->diag, "%" PRId64, m));
 	uint32_t n = c->node->nin - (uint32_t)m;
 	err = body_counts(c, g, "outputs", c->node->nout, g->nout);
@@ -268,21 +277,23 @@ static int scan_infer(struct infer *c)
 	for (uint32_t i = 0; i < n; i++)
 		in[i] = variable(infer_in(c, i));
 	for (uint32_t i = n; i < c->node->nin && !err; i++)
-		err = scan_slice(c, i, p->scan_input_axes.n < 0 ? 0 : p->scan_input_axes.v[i - n], &in[i], &turns);
+		err = scan_slice(c, i, p->scan_input_axes.n < 0 ? 0 : p->scan_input_axes.v[i - n],
+				 &in[i], &turns);
 	if (!err)
 		err = settle(c, (uint32_t)p->body, in, 0, out, 0, n);
 	for (uint32_t i = 0; i < n && !err; i++)
 		set_out(c, i, &in[i]);
 	for (uint32_t i = n; i < c->node->nout && !err; i++)
-		err = scan_out(c, i, &out[i], p->scan_output_axes.n < 0 ? 0 : p->scan_output_axes.v[i - n], turns);
+		err = scan_out(c, i, &out[i],
+			       p->scan_output_axes.n < 0 ? 0 : p->scan_output_axes.v[i - n], turns);
 	return err;
 }
 
 /* ---- Scan of opset 8 ---------------------------------------------------------------------------------------- */
 
 /* Take dims 0 (batch) and, of what is scanned, 1 off. */
-static int batched_slice(const struct infer *c, uint32_t i, bool scanned, struct vinfo *v, int64_t *batch,
-			 int64_t *turns)
+static int batched_slice(const struct infer *c, uint32_t i, bool scanned, struct vinfo *v,
+			 int64_t *batch, int64_t *turns)
 {
 	int drop = scanned ? 2 : 1, err;
 
@@ -312,7 +323,8 @@ static int batched_scan_infer(struct infer *c)
 	if (!err)
 		err = body_counts(c, g, "outputs", c->node->nout, g->nout);
 	if (!err && (m < 1 || m > nin || (p->directions.n >= 0 && p->directions.n != m)))
-		err = infer_fail(c, E_OP_ATTRIBUTE, -1, "num_scan_inputs and directions that fit the inputs", NULL);
+		err = infer_fail(c, E_OP_ATTRIBUTE, -1,
+				 "num_scan_inputs and directions that fit the inputs", NULL);
 	uint32_t n = nin - (uint32_t)m;
 	if (!err && c->node->nout < n)
 		err = infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at least %u outputs", n), NULL);
@@ -362,7 +374,8 @@ static int sequence_map_infer(struct infer *c)
 		const struct vinfo *v = infer_in(c, i);
 		in[i] = variable(v);
 		if (v && v->type.kind == V_SEQUENCE) {
-			in[i].type = (struct type){.kind = v->type.of, .of = v->type.of_of, .dtype = v->type.dtype};
+			in[i].type = (struct type){
+				.kind = v->type.of, .of = v->type.of_of, .dtype = v->type.dtype};
 			in[i].shape = SHAPE_UNKNOWN;
 		}
 	}
@@ -370,7 +383,8 @@ static int sequence_map_infer(struct infer *c)
 	for (uint32_t i = 0; i < g->nout && !err; i++) {
 		struct vinfo *o = infer_out(c, i);
 		if (o)
-			o->type = (struct type){.kind = V_SEQUENCE, .of = V_TENSOR, .dtype = out[i].type.dtype};
+			o->type = (struct type){
+				.kind = V_SEQUENCE, .of = V_TENSOR, .dtype = out[i].type.dtype};
 	}
 	return err;
 }
@@ -387,23 +401,33 @@ static const struct slot loop_in[] = {
 	{.name = "cond", .types = T_BOOL, .optional = true},
 	{.name = "v_initial", .types = T_ANY, .variadic = true, .heterogeneous = true, .optional = true},
 	SLOT_END};
-static const struct slot loop_out[] = {
-	{.name = "v_final_and_scan_outputs", .types = T_ANY, .variadic = true, .heterogeneous = true, .optional = true},
-	SLOT_END};
-static const struct slot scan_in[] = {
-	{.name = "initial_state_and_scan_inputs", .types = T_ALL, .variadic = true, .heterogeneous = true},
-	SLOT_END};
-static const struct slot scan8_in[] = {
-	{.name = "sequence_lens", .types = T_I64, .optional = true},
-	{.name = "initial_state_and_scan_inputs", .types = T_ALL, .variadic = true, .heterogeneous = true},
-	SLOT_END};
+static const struct slot loop_out[] = {{.name = "v_final_and_scan_outputs",
+					.types = T_ANY,
+					.variadic = true,
+					.heterogeneous = true,
+					.optional = true},
+				       SLOT_END};
+static const struct slot scan_in[] = {{.name = "initial_state_and_scan_inputs",
+				       .types = T_ALL,
+				       .variadic = true,
+				       .heterogeneous = true},
+				      SLOT_END};
+static const struct slot scan8_in[] = {{.name = "sequence_lens", .types = T_I64, .optional = true},
+				       {.name = "initial_state_and_scan_inputs",
+					.types = T_ALL,
+					.variadic = true,
+					.heterogeneous = true},
+				       SLOT_END};
 static const struct slot scan_outs[] = {
 	{.name = "final_state_and_scan_outputs", .types = T_ALL, .variadic = true, .heterogeneous = true},
 	SLOT_END};
-static const struct slot map_in[] = {
-	{.name = "input_sequence", .types = T_ALL | T_SEQ},
-	{.name = "additional_inputs", .types = T_ALL | T_SEQ, .variadic = true, .heterogeneous = true, .optional = true},
-	SLOT_END};
+static const struct slot map_in[] = {{.name = "input_sequence", .types = T_ALL | T_SEQ},
+				     {.name = "additional_inputs",
+				      .types = T_ALL | T_SEQ,
+				      .variadic = true,
+				      .heterogeneous = true,
+				      .optional = true},
+				     SLOT_END};
 static const struct slot map_out[] = {
 	{.name = "out_sequence", .types = T_ALL | T_SEQ, .variadic = true, .heterogeneous = true},
 	SLOT_END};
@@ -412,48 +436,102 @@ static const struct field if_attrs[] = {
 	FIELD_REQ(struct if_params, else_branch, F_GRAPH, "what runs where cond is false"),
 	FIELD_REQ(struct if_params, then_branch, F_GRAPH, "what runs where cond is true"),
 	{0}};
-static const struct field loop_attrs[] = {FIELD_REQ(struct loop_params, body, F_GRAPH, "what a turn runs"), {0}};
+static const struct field loop_attrs[] = {
+	FIELD_REQ(struct loop_params, body, F_GRAPH, "what a turn runs"), {0}};
 static const struct field scan_attrs[] = {
 	FIELD_REQ(struct scan_params, body, F_GRAPH, "what a turn runs"),
 	FIELD_REQ(struct scan_params, num_scan_inputs, F_INT, "how many of the inputs are scanned"),
-	FIELD(struct scan_params, scan_input_axes, F_INTS, NULL, "axis of each scanned input; default 0"),
+	FIELD(struct scan_params, scan_input_axes, F_INTS, NULL,
+	      "axis of each scanned input; default 0"),
 	FIELD(struct scan_params, scan_input_directions, F_INTS, NULL, "1: from the end"),
-	FIELD(struct scan_params, scan_output_axes, F_INTS, NULL, "axis of each scan output; default 0"),
+	FIELD(struct scan_params, scan_output_axes, F_INTS, NULL,
+	      "axis of each scan output; default 0"),
 	FIELD(struct scan_params, scan_output_directions, F_INTS, NULL, "1: prepend"),
 	{0}};
 static const struct field batched_attrs[] = {
 	FIELD_REQ(struct batched_scan_params, body, F_GRAPH, "what a turn runs"),
-	FIELD_REQ(struct batched_scan_params, num_scan_inputs, F_INT, "how many of the inputs are scanned"),
+	FIELD_REQ(struct batched_scan_params, num_scan_inputs, F_INT,
+		  "how many of the inputs are scanned"),
 	FIELD(struct batched_scan_params, directions, F_INTS, NULL, "1: from the end"),
 	{0}};
 static const struct field map_attrs[] = {
-	FIELD_REQ(struct sequence_map_params, body, F_GRAPH, "what runs for each element"),
-	{0}};
+	FIELD_REQ(struct sequence_map_params, body, F_GRAPH, "what runs for each element"), {0}};
 
-#define OLD(name_, since_) {.name = (name_), .since = (since_)}
+#define OLD(name_, since_)                                                                         \
+	{                                                                                          \
+		.name = (name_), .since = (since_)                                                 \
+	}
 
 /* Old versions differ in the types of what flows through, which the slots do not tell apart by version. */
-const struct op ops_control[] = {
-	{.name = "If", .since = 25, .in = if_in, .out = if_out, .attrs = if_attrs,
-	 .params_size = sizeof(struct if_params), .infer = if_infer, .flags = OP_CONTROL},
-	OLD("If", 24), OLD("If", 23), OLD("If", 21), OLD("If", 19), OLD("If", 16), OLD("If", 13),
-	OLD("If", 11), OLD("If", 1),
-	{.name = "Loop", .since = 25, .in = loop_in, .out = loop_out, .attrs = loop_attrs,
-	 .params_size = sizeof(struct loop_params), .infer = loop_infer,
-	 .flags = OP_CONTROL | OP_OPTIONAL_OUT},
-	OLD("Loop", 24), OLD("Loop", 23), OLD("Loop", 21), OLD("Loop", 19), OLD("Loop", 16),
-	OLD("Loop", 13), OLD("Loop", 11), OLD("Loop", 1),
-	{.name = "Scan", .since = 25, .in = scan_in, .out = scan_outs, .attrs = scan_attrs,
-	 .params_size = sizeof(struct scan_params), .infer = scan_infer,
-	 .flags = OP_CONTROL | OP_OPTIONAL_OUT},
-	OLD("Scan", 24), OLD("Scan", 23), OLD("Scan", 21), OLD("Scan", 19), OLD("Scan", 16),
-	OLD("Scan", 11), OLD("Scan", 9),
-	{.name = "Scan", .since = 8, .in = scan8_in, .out = scan_outs, .attrs = batched_attrs,
-	 .params_size = sizeof(struct batched_scan_params), .upgrade = scan8_upgrade},
-	{.name = "BatchedScan", .domain = "infer", .since = 1, .in = scan8_in, .out = scan_outs,
-	 .attrs = batched_attrs, .params_size = sizeof(struct batched_scan_params),
-	 .infer = batched_scan_infer, .flags = OP_CONTROL | OP_OPTIONAL_OUT | OP_INTERNAL},
-	{.name = "SequenceMap", .since = 17, .in = map_in, .out = map_out, .attrs = map_attrs,
-	 .params_size = sizeof(struct sequence_map_params), .infer = sequence_map_infer,
-	 .flags = OP_CONTROL | OP_HOST_VALUES | OP_OPTIONAL_OUT},
-	{0}};
+const struct op ops_control[] = {{.name = "If",
+				  .since = 25,
+				  .in = if_in,
+				  .out = if_out,
+				  .attrs = if_attrs,
+				  .params_size = sizeof(struct if_params),
+				  .infer = if_infer,
+				  .flags = OP_CONTROL},
+				 OLD("If", 24),
+				 OLD("If", 23),
+				 OLD("If", 21),
+				 OLD("If", 19),
+				 OLD("If", 16),
+				 OLD("If", 13),
+				 OLD("If", 11),
+				 OLD("If", 1),
+				 {.name = "Loop",
+				  .since = 25,
+				  .in = loop_in,
+				  .out = loop_out,
+				  .attrs = loop_attrs,
+				  .params_size = sizeof(struct loop_params),
+				  .infer = loop_infer,
+				  .flags = OP_CONTROL | OP_OPTIONAL_OUT},
+				 OLD("Loop", 24),
+				 OLD("Loop", 23),
+				 OLD("Loop", 21),
+				 OLD("Loop", 19),
+				 OLD("Loop", 16),
+				 OLD("Loop", 13),
+				 OLD("Loop", 11),
+				 OLD("Loop", 1),
+				 {.name = "Scan",
+				  .since = 25,
+				  .in = scan_in,
+				  .out = scan_outs,
+				  .attrs = scan_attrs,
+				  .params_size = sizeof(struct scan_params),
+				  .infer = scan_infer,
+				  .flags = OP_CONTROL | OP_OPTIONAL_OUT},
+				 OLD("Scan", 24),
+				 OLD("Scan", 23),
+				 OLD("Scan", 21),
+				 OLD("Scan", 19),
+				 OLD("Scan", 16),
+				 OLD("Scan", 11),
+				 OLD("Scan", 9),
+				 {.name = "Scan",
+				  .since = 8,
+				  .in = scan8_in,
+				  .out = scan_outs,
+				  .attrs = batched_attrs,
+				  .params_size = sizeof(struct batched_scan_params),
+				  .upgrade = scan8_upgrade},
+				 {.name = "BatchedScan",
+				  .domain = "infer",
+				  .since = 1,
+				  .in = scan8_in,
+				  .out = scan_outs,
+				  .attrs = batched_attrs,
+				  .params_size = sizeof(struct batched_scan_params),
+				  .infer = batched_scan_infer,
+				  .flags = OP_CONTROL | OP_OPTIONAL_OUT | OP_INTERNAL},
+				 {.name = "SequenceMap",
+				  .since = 17,
+				  .in = map_in,
+				  .out = map_out,
+				  .attrs = map_attrs,
+				  .params_size = sizeof(struct sequence_map_params),
+				  .infer = sequence_map_infer,
+				  .flags = OP_CONTROL | OP_HOST_VALUES | OP_OPTIONAL_OUT},
+				 {0}};

@@ -52,12 +52,13 @@ int edit_rank(const struct edit *e, uint32_t i)
 	return v ? v->info.shape.rank : -1;
 }
 
-uint32_t edit_before(struct edit *e, const char *qualified, const uint32_t *in, uint32_t nin, void **params)
+uint32_t edit_before(struct edit *e, const char *qualified, const uint32_t *in, uint32_t nin,
+		     void **params)
 {
 	const struct op *op = op_named(qualified);
 	uint32_t out = graph_add_value(e->graph, "")->id;
-	struct node *n = graph_add_node(e->graph, op, default_params(e->graph, op), in, nin, &out, 1,
-					e->node->origin);
+	struct node *n = graph_add_node(e->graph, op, default_params(e->graph, op), in, nin, &out,
+					1, e->node->origin);
 
 	n->type = op->name;
 	n->version = op->since;
@@ -78,8 +79,8 @@ struct node *edit_after(struct edit *e, uint32_t k, const char *qualified, const
 	in[0] = mid;
 	if (nextra)
 		memcpy(in + 1, extra, nextra * sizeof(*in));
-	struct node *n = graph_add_node(e->graph, op, default_params(e->graph, op), in, nextra + 1, &out, 1,
-					e->node->origin);
+	struct node *n = graph_add_node(e->graph, op, default_params(e->graph, op), in, nextra + 1,
+					&out, 1, e->node->origin);
 	n->type = op->name;
 	n->version = op->since;
 	if (params)

@@ -9,7 +9,8 @@
 
 static int rank_fail(const struct infer *c)
 {
-	return infer_fail(c, E_RANK, -1, fmt(c->diag, "a result of at most %d dimensions", MAX_RANK), "more");
+	return infer_fail(c, E_RANK, -1,
+			  fmt(c->diag, "a result of at most %d dimensions", MAX_RANK), "more");
 }
 
 /* ---- Gather -------------------------------------------------------------------------------------- */
@@ -63,11 +64,14 @@ static int elements_check(const struct infer *c, int axis)
 	if (x.rank < 0 || i.rank < 0)
 		return 0;
 	if (x.rank != i.rank)
-		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank %d", x.rank), fmt(c->diag, "rank %d", i.rank));
+		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank %d", x.rank),
+				  fmt(c->diag, "rank %d", i.rank));
 	for (int k = 0; k < x.rank; k++)
 		if (k != axis && x.dim[k] >= 0 && i.dim[k] > x.dim[k])
-			return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "at most %" PRId64 " in dimension %d", x.dim[k], k),
-					  fmt(c->diag, "%" PRId64, i.dim[k]));
+			return infer_fail(
+				c, E_SHAPE, 1,
+				fmt(c->diag, "at most %" PRId64 " in dimension %d", x.dim[k], k),
+				fmt(c->diag, "%" PRId64, i.dim[k]));
 	return 0;
 }
 
@@ -105,9 +109,10 @@ static int gather_nd_infer(struct infer *c)
 		int64_t q = i.dim[i.rank - 1];
 		if (q >= 0) {
 			if (q < 1 || q > x.rank - b)
-				return infer_fail(c, E_SHAPE, 1,
-						  fmt(c->diag, "index tuples of 1 to %d", x.rank - (int)b),
-						  fmt(c->diag, "%" PRId64, q));
+				return infer_fail(
+					c, E_SHAPE, 1,
+					fmt(c->diag, "index tuples of 1 to %d", x.rank - (int)b),
+					fmt(c->diag, "%" PRId64, q));
 			if (i.rank - 1 + x.rank - b - q > MAX_RANK)
 				return rank_fail(c);
 			out.rank = 0;
@@ -145,7 +150,8 @@ static int scatter_elements_infer(struct infer *c)
 	if (!err)
 		err = elements_check(c, axis);
 	if (!err && i.rank >= 0 && u.rank >= 0 && i.rank != u.rank)
-		err = infer_fail(c, E_SHAPE, 2, fmt(c->diag, "rank %d", i.rank), fmt(c->diag, "rank %d", u.rank));
+		err = infer_fail(c, E_SHAPE, 2, fmt(c->diag, "rank %d", i.rank),
+				 fmt(c->diag, "rank %d", u.rank));
 	for (int k = 0; !err && k < i.rank && u.rank >= 0; k++) {
 		int64_t n;
 		err = infer_unify(c, 2, i.dim[k], u.dim[k], &n);
@@ -164,7 +170,8 @@ static int scatter_nd_infer(struct infer *c)
 	if (x.rank >= 0 && i.rank >= 0) {
 		int64_t q = i.rank ? i.dim[i.rank - 1] : 0;
 		if (!x.rank || !i.rank || (q >= 0 && q > x.rank))
-			return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "index tuples of at most %d", x.rank),
+			return infer_fail(c, E_SHAPE, 1,
+					  fmt(c->diag, "index tuples of at most %d", x.rank),
 					  fmt(c->diag, "%" PRId64, q));
 		if (q >= 0 && u.rank >= 0 && u.rank != i.rank - 1 + x.rank - q)
 			return infer_fail(c, E_SHAPE, 2,
@@ -224,7 +231,8 @@ static int one_hot_infer(struct infer *c)
 		if (i.rank + 1 > MAX_RANK)
 			return rank_fail(c);
 		if (a < 0)
-			return infer_fail(c, E_OP_ATTRIBUTE, -1, fmt(c->diag, "axis within rank %d", i.rank + 1),
+			return infer_fail(c, E_OP_ATTRIBUTE, -1,
+					  fmt(c->diag, "axis within rank %d", i.rank + 1),
 					  fmt(c->diag, "axis %" PRId64, p->axis));
 		out.rank = i.rank + 1;
 		for (int k = 0; k < out.rank; k++)
@@ -232,7 +240,8 @@ static int one_hot_infer(struct infer *c)
 		if (infer_list(c, 1, &depth)) {
 			if (depth.n != 1 || (depth.exact && depth.v[0] < 1))
 				return infer_fail(c, E_VALUE, 1, "one depth of 1 or more",
-						  fmt(c->diag, "%" PRId64, depth.n == 1 ? depth.v[0] : depth.n));
+						  fmt(c->diag, "%" PRId64,
+						      depth.n == 1 ? depth.v[0] : depth.n));
 			out.dim[a] = depth.v[0];
 			if (c->concrete && !depth.exact)
 				infer_value(c, 1);
@@ -245,9 +254,11 @@ static int one_hot_infer(struct infer *c)
 static int compress_infer(struct infer *c)
 {
 	const struct compress_params *p = infer_params(c);
-	struct shape x = infer_shape(c, 0), out = {.rank = 1, .dim = {DIM_UNKNOWN}}, cond = infer_shape(c, 1);
+	struct shape x = infer_shape(c, 0), out = {.rank = 1, .dim = {DIM_UNKNOWN}},
+		     cond = infer_shape(c, 1);
 	const struct vinfo *v = infer_in(c, 1);
-	int64_t count = DIM_UNKNOWN, limit = p->axis == INT_ABSENT && x.rank >= 0 ? dim_product(&x, 0, x.rank) : -1;
+	int64_t count = DIM_UNKNOWN,
+		limit = p->axis == INT_ABSENT && x.rank >= 0 ? dim_product(&x, 0, x.rank) : -1;
 	int axis = 0;
 
 	if (cond.rank >= 0 && cond.rank != 1)
@@ -283,12 +294,14 @@ static int tensor_scatter_infer(struct infer *c)
 	if (axis == 0)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "an axis other than the batch's", "axis 0");
 	if (x.rank >= 0 && u.rank >= 0 && x.rank != u.rank)
-		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank %d", x.rank), fmt(c->diag, "rank %d", u.rank));
+		return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank %d", x.rank),
+				  fmt(c->diag, "rank %d", u.rank));
 	for (int k = 0; k < x.rank && u.rank >= 0 && !err; k++)
 		if (k != axis)
 			err = infer_unify(c, 1, x.dim[k], u.dim[k], &n);
 	if (!err && x.rank > 0 && u.rank >= 0 && x.dim[axis] >= 0 && u.dim[axis] > x.dim[axis])
-		err = infer_fail(c, E_SHAPE, 1, fmt(c->diag, "at most %" PRId64 " in dimension %d", x.dim[axis], axis),
+		err = infer_fail(c, E_SHAPE, 1,
+				 fmt(c->diag, "at most %" PRId64 " in dimension %d", x.dim[axis], axis),
 				 fmt(c->diag, "%" PRId64, u.dim[axis]));
 	if (!err && w.rank >= 0 && w.rank != 1)
 		err = infer_fail(c, E_SHAPE, 2, "rank 1", fmt(c->diag, "rank %d", w.rank));
@@ -328,17 +341,21 @@ static const struct slot tensor_scatter_in[] = {
 	{.name = "update", .tvar = "T", .types = T_ALL},
 	{.name = "write_indices", .types = T_I64, .optional = true},
 	SLOT_END};
-static const struct slot present_out[] = {{.name = "present_cache", .tvar = "T", .types = T_ALL}, SLOT_END};
+static const struct slot present_out[] = {{.name = "present_cache", .tvar = "T", .types = T_ALL},
+					  SLOT_END};
 
-static const struct field gather_attrs[] = {FIELD(struct gather_params, axis, F_INT, "0", "axis to gather along"),
-					    {0}};
-static const struct field gather_nd_attrs[] = {
-	FIELD(struct gather_nd_params, batch_dims, F_INT, "0", "leading dims that indices and data share"),
-	{0}};
+static const struct field gather_attrs[] = {
+	FIELD(struct gather_params, axis, F_INT, "0", "axis to gather along"), {0}};
+static const struct field gather_nd_attrs[] = {FIELD(struct gather_nd_params, batch_dims, F_INT, "0",
+						     "leading dims that indices and data share"),
+					       {0}};
 static const struct field no_attrs[] = {{0}};
 #define REDUCTION(choices_)                                                                        \
-	{.name = "reduction", .type = F_ENUM, .off = offsetof(struct scatter_params, reduction),   \
-	 .def = "none", .choices = choices_, .help = "what to do with the value that is there"}
+	{                                                                                          \
+		.name = "reduction", .type = F_ENUM,                                               \
+		.off = offsetof(struct scatter_params, reduction), .def = "none",                  \
+		.choices = choices_, .help = "what to do with the value that is there"             \
+	}
 #define SCATTER_AXIS FIELD(struct scatter_params, axis, F_INT, "0", "axis to scatter along")
 static const struct field scatter_attrs[] = {SCATTER_AXIS, REDUCTION("none|add|mul|max|min"), {0}};
 static const struct field scatter16_attrs[] = {SCATTER_AXIS, REDUCTION("none|add|mul"), {0}};
@@ -346,63 +363,157 @@ static const struct field scatter11_attrs[] = {SCATTER_AXIS, {0}};
 static const struct field scatter_nd_attrs[] = {REDUCTION("none|add|mul|max|min"), {0}};
 static const struct field scatter_nd16_attrs[] = {REDUCTION("none|add|mul"), {0}};
 static const struct field one_hot_attrs[] = {
-	FIELD(struct one_hot_params, axis, F_INT, "-1", "axis that is added"),
-	{0}};
+	FIELD(struct one_hot_params, axis, F_INT, "-1", "axis that is added"), {0}};
 static const struct field compress_attrs[] = {
-	FIELD(struct compress_params, axis, F_INT, NULL, "axis; default: input flattened"),
-	{0}};
+	FIELD(struct compress_params, axis, F_INT, NULL, "axis; default: input flattened"), {0}};
 static const struct field tensor_scatter_attrs[] = {
 	FIELD(struct tensor_scatter_params, axis, F_INT, "-2", "axis of the sequence"),
-	{.name = "mode", .type = F_ENUM, .off = offsetof(struct tensor_scatter_params, mode), .def = "linear",
-	 .choices = "linear|circular", .help = "whether writing wraps around at the end"},
+	{.name = "mode",
+	 .type = F_ENUM,
+	 .off = offsetof(struct tensor_scatter_params, mode),
+	 .def = "linear",
+	 .choices = "linear|circular",
+	 .help = "whether writing wraps around at the end"},
 	{0}};
 
-#define OLD_TYPES(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD_TYPES(name_, since_, types_)                                                           \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 #define SCATTER_SIZE .params_size = sizeof(struct scatter_params)
 
-const struct op ops_gather[] = {
-	{.name = "Gather", .since = 13, .in = gather_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = gather_attrs, .params_size = sizeof(struct gather_params), .infer = gather_infer},
-	OLD_TYPES("Gather", 11, T_ALL_OLD),
-	OLD_TYPES("Gather", 1, T_ALL_OLD),
-	{.name = "GatherElements", .since = 13, .in = gather_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = gather_attrs, .params_size = sizeof(struct gather_params),
-	 .infer = gather_elements_infer},
-	OLD_TYPES("GatherElements", 11, T_ALL_OLD),
-	{.name = "GatherND", .since = 13, .in = gather_nd_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = gather_nd_attrs, .params_size = sizeof(struct gather_nd_params),
-	 .infer = gather_nd_infer},
-	OLD_TYPES("GatherND", 12, T_ALL_OLD),
-	{.name = "GatherND", .since = 11, .in = gather_nd_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = no_attrs, .upgrade = gather_nd_old},
-	{.name = "ScatterElements", .since = 18, .in = scatter_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = scatter_attrs, SCATTER_SIZE, .infer = scatter_elements_infer},
-	{.name = "ScatterElements", .since = 16, .in = scatter_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = scatter16_attrs, SCATTER_SIZE, .upgrade = scatter_keep},
-	{.name = "ScatterElements", .since = 13, .in = scatter_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = scatter11_attrs, SCATTER_SIZE, .upgrade = scatter_keep_axis},
-	{.name = "ScatterElements", .since = 11, .in = scatter_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = scatter11_attrs, SCATTER_SIZE, .upgrade = scatter_keep_axis},
-	/* the old name of ScatterElements; deprecated since 11 */
-	{.name = "Scatter", .since = 9, .in = scatter_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = scatter11_attrs, SCATTER_SIZE, .infer = scatter_elements_infer},
-	{.name = "ScatterND", .since = 18, .in = scatter_nd_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = scatter_nd_attrs, SCATTER_SIZE, .infer = scatter_nd_infer},
-	{.name = "ScatterND", .since = 16, .in = scatter_nd_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = scatter_nd16_attrs, SCATTER_SIZE, .upgrade = scatter_keep},
-	{.name = "ScatterND", .since = 13, .in = scatter_nd_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = no_attrs, SCATTER_SIZE, .upgrade = scatter_nd_old},
-	{.name = "ScatterND", .since = 11, .in = scatter_nd_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = no_attrs, SCATTER_SIZE, .upgrade = scatter_nd_old},
-	{.name = "OneHot", .since = 28, .in = one_hot_in, .out = output_out, .attrs = one_hot_attrs,
-	 .params_size = sizeof(struct one_hot_params), .infer = one_hot_infer},
-	OLD_TYPES("OneHot", 11, T_ALL_OLD),
-	OLD_TYPES("OneHot", 9, T_ALL_OLD),
-	{.name = "Compress", .since = 28, .in = compress_in, .out = output_out, .attrs = compress_attrs,
-	 .params_size = sizeof(struct compress_params), .infer = compress_infer},
-	OLD_TYPES("Compress", 11, T_ALL_OLD),
-	OLD_TYPES("Compress", 9, T_ALL_OLD),
-	{.name = "TensorScatter", .since = 24, .in = tensor_scatter_in, .out = present_out,
-	 .types = T_ALL_24, .attrs = tensor_scatter_attrs,
-	 .params_size = sizeof(struct tensor_scatter_params), .infer = tensor_scatter_infer},
-	{0}};
+const struct op ops_gather[] = {{.name = "Gather",
+				 .since = 13,
+				 .in = gather_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = gather_attrs,
+				 .params_size = sizeof(struct gather_params),
+				 .infer = gather_infer},
+				OLD_TYPES("Gather", 11, T_ALL_OLD),
+				OLD_TYPES("Gather", 1, T_ALL_OLD),
+				{.name = "GatherElements",
+				 .since = 13,
+				 .in = gather_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = gather_attrs,
+				 .params_size = sizeof(struct gather_params),
+				 .infer = gather_elements_infer},
+				OLD_TYPES("GatherElements", 11, T_ALL_OLD),
+				{.name = "GatherND",
+				 .since = 13,
+				 .in = gather_nd_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = gather_nd_attrs,
+				 .params_size = sizeof(struct gather_nd_params),
+				 .infer = gather_nd_infer},
+				OLD_TYPES("GatherND", 12, T_ALL_OLD),
+				{.name = "GatherND",
+				 .since = 11,
+				 .in = gather_nd_in,
+				 .out = output_out,
+				 .types = T_ALL_OLD,
+				 .attrs = no_attrs,
+				 .upgrade = gather_nd_old},
+				{.name = "ScatterElements",
+				 .since = 18,
+				 .in = scatter_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = scatter_attrs,
+				 SCATTER_SIZE,
+				 .infer = scatter_elements_infer},
+				{.name = "ScatterElements",
+				 .since = 16,
+				 .in = scatter_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = scatter16_attrs,
+				 SCATTER_SIZE,
+				 .upgrade = scatter_keep},
+				{.name = "ScatterElements",
+				 .since = 13,
+				 .in = scatter_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = scatter11_attrs,
+				 SCATTER_SIZE,
+				 .upgrade = scatter_keep_axis},
+				{.name = "ScatterElements",
+				 .since = 11,
+				 .in = scatter_in,
+				 .out = output_out,
+				 .types = T_ALL_OLD,
+				 .attrs = scatter11_attrs,
+				 SCATTER_SIZE,
+				 .upgrade = scatter_keep_axis},
+				/* the old name of ScatterElements; deprecated since 11 */
+				{.name = "Scatter",
+				 .since = 9,
+				 .in = scatter_in,
+				 .out = output_out,
+				 .types = T_ALL_OLD,
+				 .attrs = scatter11_attrs,
+				 SCATTER_SIZE,
+				 .infer = scatter_elements_infer},
+				{.name = "ScatterND",
+				 .since = 18,
+				 .in = scatter_nd_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = scatter_nd_attrs,
+				 SCATTER_SIZE,
+				 .infer = scatter_nd_infer},
+				{.name = "ScatterND",
+				 .since = 16,
+				 .in = scatter_nd_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = scatter_nd16_attrs,
+				 SCATTER_SIZE,
+				 .upgrade = scatter_keep},
+				{.name = "ScatterND",
+				 .since = 13,
+				 .in = scatter_nd_in,
+				 .out = output_out,
+				 .types = T_ALL_13,
+				 .attrs = no_attrs,
+				 SCATTER_SIZE,
+				 .upgrade = scatter_nd_old},
+				{.name = "ScatterND",
+				 .since = 11,
+				 .in = scatter_nd_in,
+				 .out = output_out,
+				 .types = T_ALL_OLD,
+				 .attrs = no_attrs,
+				 SCATTER_SIZE,
+				 .upgrade = scatter_nd_old},
+				{.name = "OneHot",
+				 .since = 28,
+				 .in = one_hot_in,
+				 .out = output_out,
+				 .attrs = one_hot_attrs,
+				 .params_size = sizeof(struct one_hot_params),
+				 .infer = one_hot_infer},
+				OLD_TYPES("OneHot", 11, T_ALL_OLD),
+				OLD_TYPES("OneHot", 9, T_ALL_OLD),
+				{.name = "Compress",
+				 .since = 28,
+				 .in = compress_in,
+				 .out = output_out,
+				 .attrs = compress_attrs,
+				 .params_size = sizeof(struct compress_params),
+				 .infer = compress_infer},
+				OLD_TYPES("Compress", 11, T_ALL_OLD),
+				OLD_TYPES("Compress", 9, T_ALL_OLD),
+				{.name = "TensorScatter",
+				 .since = 24,
+				 .in = tensor_scatter_in,
+				 .out = present_out,
+				 .types = T_ALL_24,
+				 .attrs = tensor_scatter_attrs,
+				 .params_size = sizeof(struct tensor_scatter_params),
+				 .infer = tensor_scatter_infer},
+				{0}};

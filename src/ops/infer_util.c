@@ -87,7 +87,8 @@ static const char *slot_name(const struct infer *c, int slot)
 	return fmt(c->diag, "input %d '%s'", slot, s[k].name);
 }
 
-int infer_fail(const struct infer *c, enum code code, int slot, const char *expected, const char *actual)
+int infer_fail(const struct infer *c, enum code code, int slot, const char *expected,
+	       const char *actual)
 {
 	return FAIL(c->diag, code, .node = c->node->origin->name, .op = c->node->origin->op,
 		    .slot = slot_name(c, slot), .expected = expected, .actual = actual);
@@ -166,7 +167,8 @@ int infer_axis(const struct infer *c, uint32_t i, int64_t axis, int *out)
 		return 0;
 	*out = axis_of(axis, s.rank);
 	if (*out < 0)
-		return infer_fail(c, E_OP_ATTRIBUTE, (int)i, fmt(c->diag, "axis within rank %d", s.rank),
+		return infer_fail(c, E_OP_ATTRIBUTE, (int)i,
+				  fmt(c->diag, "axis within rank %d", s.rank),
 				  fmt(c->diag, "axis %" PRId64, axis));
 	return 0;
 }
@@ -192,7 +194,8 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 	if (in < 0)
 		return DIM_UNKNOWN;
 	/* hostile attributes: anything that overflows gives an impossible size, which the caller reports */
-	if (kernel < 1 || stride < 1 || dilation < 1 || __builtin_mul_overflow(kernel - 1, dilation, &span) ||
+	if (kernel < 1 || stride < 1 || dilation < 1 ||
+	    __builtin_mul_overflow(kernel - 1, dilation, &span) ||
 	    __builtin_add_overflow(in, begin, &room) || __builtin_add_overflow(room, end, &room) ||
 	    __builtin_sub_overflow(room, span + 1, &room))
 		return 0;

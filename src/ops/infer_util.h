@@ -27,8 +27,17 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 		 int64_t end, bool ceil);
 
 /* Slots that repeat: use as `.in = slots_X` etc. Types are the newest ones. */
-#define SLOT(name_, tvar_, types_)     {.name = (name_), .tvar = (tvar_), .types = (types_)}
-#define SLOT_OPT(name_, tvar_, types_) {.name = (name_), .tvar = (tvar_), .types = (types_), .optional = true}
-#define SLOT_END		       {0}
+#define SLOT(name_, tvar_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .tvar = (tvar_), .types = (types_)                                \
+	}
+#define SLOT_OPT(name_, tvar_, types_)                                                             \
+	{                                                                                          \
+		.name = (name_), .tvar = (tvar_), .types = (types_), .optional = true              \
+	}
+#define SLOT_END                                                                                   \
+	{                                                                                          \
+		0                                                                                  \
+	}
 
 #endif

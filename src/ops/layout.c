@@ -13,8 +13,8 @@
  * The dimension that -1 stands for. Equal symbols of input and target cancel; `taken` has a bit
  * for the input dims that the target took over with a 0, `given` one for these in the target.
  */
-static int64_t reshape_rest(const struct shape *in, const struct shape *to, int hole, uint32_t taken,
-			    uint32_t given, bool *bad)
+static int64_t reshape_rest(const struct shape *in, const struct shape *to, int hole,
+			    uint32_t taken, uint32_t given, bool *bad)
 {
 	int64_t have = 1, want = 1, sym = 0;
 	uint32_t used = given;
@@ -81,10 +81,12 @@ static int reshape_target(struct infer *c, const struct shape *in, const struct 
 			hole = i;
 			holes++;
 		} else if (l->v[i] < -1 && l->exact) {
-			return infer_fail(c, E_VALUE, 1, "sizes, 0 or -1", fmt(c->diag, "%" PRId64, l->v[i]));
+			return infer_fail(c, E_VALUE, 1, "sizes, 0 or -1",
+					  fmt(c->diag, "%" PRId64, l->v[i]));
 		} else if (!l->v[i] && !p->allowzero) {
 			if (in->rank >= 0 && i >= in->rank)
-				return infer_fail(c, E_VALUE, 1, fmt(c->diag, "0 only below rank %d", in->rank),
+				return infer_fail(c, E_VALUE, 1,
+						  fmt(c->diag, "0 only below rank %d", in->rank),
 						  fmt(c->diag, "0 at dimension %d", i));
 			out->dim[i] = in->rank < 0 ? DIM_UNKNOWN : in->dim[i];
 			if (in->rank >= 0) {
@@ -159,7 +161,8 @@ static int flatten_infer(struct infer *c)
 	if (in.rank >= 0) {
 		int64_t a = p->axis < 0 ? p->axis + in.rank : p->axis;
 		if (a < 0 || a > in.rank)
-			return infer_fail(c, E_OP_ATTRIBUTE, 0, fmt(c->diag, "axis within rank %d", in.rank),
+			return infer_fail(c, E_OP_ATTRIBUTE, 0,
+					  fmt(c->diag, "axis within rank %d", in.rank),
 					  fmt(c->diag, "axis %" PRId64, p->axis));
 		out.dim[0] = dim_product(&in, 0, (int)a);
 		out.dim[1] = dim_product(&in, (int)a, in.rank);
@@ -244,7 +247,8 @@ static int transpose_infer(struct infer *c)
 	uint32_t mask;
 
 	if (p->perm.n >= 0 && in.rank >= 0 && p->perm.n != in.rank)
-		return infer_fail(c, E_OP_ATTRIBUTE, 0, fmt(c->diag, "rank %" PRId64 ", as perm has", p->perm.n),
+		return infer_fail(c, E_OP_ATTRIBUTE, 0,
+				  fmt(c->diag, "rank %" PRId64 ", as perm has", p->perm.n),
 				  fmt(c->diag, "rank %d", in.rank));
 	if (in.rank < 0 && p->perm.n >= 0 && p->perm.n <= MAX_RANK) {
 		out.rank = (int)p->perm.n;
@@ -280,7 +284,8 @@ static int expand_infer(struct infer *c)
 			/* -1 is no size, but exporters write it for "as it is" */
 			to.dim[i] = l.exact && l.v[i] == -1 ? 1 : l.v[i];
 			if (l.exact && l.v[i] < -1)
-				return infer_fail(c, E_VALUE, 1, "sizes", fmt(c->diag, "%" PRId64, l.v[i]));
+				return infer_fail(c, E_VALUE, 1, "sizes",
+						  fmt(c->diag, "%" PRId64, l.v[i]));
 		}
 	} else if (n.rank == 1 && n.dim[0] >= 0 && n.dim[0] <= MAX_RANK) {
 		to.rank = (int)n.dim[0];
@@ -339,11 +344,13 @@ static const struct field no_attrs[] = {{0}};
 static int tile1_upgrade(struct edit *e)
 {
 	int rank = edit_rank(e, 0);
-	const struct value *tiles = node_in(e->graph, e->node, 1), *axis = node_in(e->graph, e->node, 2);
+	const struct value *tiles = node_in(e->graph, e->node, 1),
+			   *axis = node_in(e->graph, e->node, 2);
 
-	if (rank < 0 || !tiles || !axis || !tiles->init || !axis->init || tensor_count(tiles->init) != 1 ||
-	    tensor_count(axis->init) != 1)
-		return edit_fail(e, E_OP_UNSUPPORTED, "constant tiles and axis, and a known rank", "other");
+	if (rank < 0 || !tiles || !axis || !tiles->init || !axis->init ||
+	    tensor_count(tiles->init) != 1 || tensor_count(axis->init) != 1)
+		return edit_fail(e, E_OP_UNSUPPORTED, "constant tiles and axis, and a known rank",
+				 "other");
 	int64_t rep[MAX_RANK];
 	int64_t n = elem_i64(tensor_dtype(tiles->init), tiles->init->data, 0);
 	int a = axis_of(elem_i64(tensor_dtype(axis->init), axis->init->data, 0), rank);
@@ -470,7 +477,8 @@ static int depth_shape(struct infer *c, int64_t *b, struct shape *s)
 	if (s->rank >= 0 && s->rank != 4)
 		return infer_fail(c, E_SHAPE, 0, "rank 4", fmt(c->diag, "rank %d", s->rank));
 	if (*b < 1 || *b > 1 << 20)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "blocksize of 1 or more", fmt(c->diag, "%" PRId64, *b));
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "blocksize of 1 or more",
+				  fmt(c->diag, "%" PRId64, *b));
 	return 0;
 }
 
@@ -523,12 +531,10 @@ static int space_to_depth_infer(struct infer *c)
 static const struct slot data_in[] = {{.name = "data", .tvar = "T", .types = T_ALL}, SLOT_END};
 static const struct slot input_in[] = {{.name = "input", .tvar = "T", .types = T_ALL}, SLOT_END};
 static const struct slot output_out[] = {{.name = "output", .tvar = "T", .types = T_ALL}, SLOT_END};
-static const struct slot reshape_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
-					 {.name = "shape", .types = T_I64},
-					 SLOT_END};
-static const struct slot expand_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
-					{.name = "shape", .types = T_I64},
-					SLOT_END};
+static const struct slot reshape_in[] = {
+	{.name = "data", .tvar = "T", .types = T_ALL}, {.name = "shape", .types = T_I64}, SLOT_END};
+static const struct slot expand_in[] = {
+	{.name = "input", .tvar = "T", .types = T_ALL}, {.name = "shape", .types = T_I64}, SLOT_END};
 static const struct slot tile_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
 				      {.name = "repeats", .types = T_I64},
 				      SLOT_END};
@@ -539,46 +545,46 @@ static const struct slot tile1_in[] = {{.name = "input", .tvar = "T", .types = T
 static const struct slot squeeze_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
 					 {.name = "axes", .types = T_I64, .optional = true},
 					 SLOT_END};
-static const struct slot unsqueeze_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
-					   {.name = "axes", .types = T_I64},
-					   SLOT_END};
-static const struct slot concat_in[] = {{.name = "inputs", .tvar = "T", .types = T_ALL, .variadic = true},
-					SLOT_END};
+static const struct slot unsqueeze_in[] = {
+	{.name = "data", .tvar = "T", .types = T_ALL}, {.name = "axes", .types = T_I64}, SLOT_END};
+static const struct slot concat_in[] = {
+	{.name = "inputs", .tvar = "T", .types = T_ALL, .variadic = true}, SLOT_END};
 static const struct slot i64_out[] = {{.name = "shape", .types = T_I64}, SLOT_END};
 static const struct slot size_out[] = {{.name = "size", .types = T_I64}, SLOT_END};
 
-static const struct field reshape_attrs[] = {
-	FIELD(struct reshape_params, allowzero, F_INT, "0", "0 in shape means 0, not the input's size"),
-	{0}};
+static const struct field reshape_attrs[] = {FIELD(struct reshape_params, allowzero, F_INT, "0",
+						   "0 in shape means 0, not the input's size"),
+					     {0}};
 static const struct field reshape1_attrs[] = {
 	FIELD(struct reshape1_params, consumed_inputs, F_INTS, NULL, "legacy"),
 	FIELD(struct reshape1_params, shape, F_INTS, NULL, "new shape"),
 	{0}};
 static const struct field flatten_attrs[] = {
-	FIELD(struct flatten_params, axis, F_INT, "1", "first axis of the second dimension"),
-	{0}};
+	FIELD(struct flatten_params, axis, F_INT, "1", "first axis of the second dimension"), {0}};
 static const struct field transpose_attrs[] = {
-	FIELD(struct transpose_params, perm, F_INTS, NULL, "input axis of each output axis; default reversed"),
+	FIELD(struct transpose_params, perm, F_INTS, NULL,
+	      "input axis of each output axis; default reversed"),
 	{0}};
 static const struct field axes_attrs[] = {FIELD(struct axes_params, axes, F_INTS, NULL, "axes"), {0}};
 static const struct field concat_attrs[] = {
-	FIELD_REQ(struct concat_params, axis, F_INT, "axis to concatenate along"),
-	{0}};
+	FIELD_REQ(struct concat_params, axis, F_INT, "axis to concatenate along"), {0}};
 static const struct field concat1_attrs[] = {
-	FIELD(struct concat_params, axis, F_INT, "1", "axis to concatenate along"),
-	{0}};
+	FIELD(struct concat_params, axis, F_INT, "1", "axis to concatenate along"), {0}};
 static const struct field shape_attrs[] = {
 	FIELD(struct shape_params, start, F_INT, "0", "first axis"),
 	FIELD(struct shape_params, end, F_INT, NULL, "axis to stop before"),
 	{0}};
 static const struct field depth_attrs[] = {
 	FIELD_REQ(struct depth_params, blocksize, F_INT, "edge of a block"),
-	{.name = "mode", .type = F_ENUM, .off = offsetof(struct depth_params, mode), .def = "DCR",
-	 .choices = "DCR|CRD", .help = "order of depth, column and row"},
+	{.name = "mode",
+	 .type = F_ENUM,
+	 .off = offsetof(struct depth_params, mode),
+	 .def = "DCR",
+	 .choices = "DCR|CRD",
+	 .help = "order of depth, column and row"},
 	{0}};
 static const struct field depth1_attrs[] = {
-	FIELD_REQ(struct depth_params, blocksize, F_INT, "edge of a block"),
-	{0}};
+	FIELD_REQ(struct depth_params, blocksize, F_INT, "edge of a block"), {0}};
 
 static int concat1_upgrade(struct edit *e)
 {
@@ -596,25 +602,55 @@ static int depth1_upgrade(struct edit *e)
 	return 0;
 }
 
-#define OLD_TYPES(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD_TYPES(name_, since_, types_)                                                           \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 
 const struct op ops_layout[] = {
-	{.name = "Reshape", .since = 25, .in = reshape_in, .out = output_out, .attrs = reshape_attrs,
-	 .params_size = sizeof(struct reshape_params), .infer = reshape_infer, .flags = OP_VIEW},
+	{.name = "Reshape",
+	 .since = 25,
+	 .in = reshape_in,
+	 .out = output_out,
+	 .attrs = reshape_attrs,
+	 .params_size = sizeof(struct reshape_params),
+	 .infer = reshape_infer,
+	 .flags = OP_VIEW},
 	OLD_TYPES("Reshape", 24, T_ALL_24),
 	OLD_TYPES("Reshape", 23, T_ALL_23),
 	OLD_TYPES("Reshape", 21, T_ALL_21),
 	OLD_TYPES("Reshape", 19, T_ALL_19),
 	OLD_TYPES("Reshape", 14, T_ALL_13),
-	{.name = "Reshape", .since = 13, .in = reshape_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = no_attrs, .upgrade = upgrade_defaults},
-	{.name = "Reshape", .since = 5, .in = reshape_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = no_attrs, .upgrade = upgrade_defaults},
-	{.name = "Reshape", .since = 1, .in = data_in, .out = output_out, .types = T_FLOATS,
-	 .attrs = reshape1_attrs, .params_size = sizeof(struct reshape1_params),
+	{.name = "Reshape",
+	 .since = 13,
+	 .in = reshape_in,
+	 .out = output_out,
+	 .types = T_ALL_13,
+	 .attrs = no_attrs,
+	 .upgrade = upgrade_defaults},
+	{.name = "Reshape",
+	 .since = 5,
+	 .in = reshape_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 .attrs = no_attrs,
+	 .upgrade = upgrade_defaults},
+	{.name = "Reshape",
+	 .since = 1,
+	 .in = data_in,
+	 .out = output_out,
+	 .types = T_FLOATS,
+	 .attrs = reshape1_attrs,
+	 .params_size = sizeof(struct reshape1_params),
 	 .upgrade = reshape1_upgrade},
-	{.name = "Flatten", .since = 25, .in = input_in, .out = output_out, .attrs = flatten_attrs,
-	 .params_size = sizeof(struct flatten_params), .infer = flatten_infer, .flags = OP_VIEW},
+	{.name = "Flatten",
+	 .since = 25,
+	 .in = input_in,
+	 .out = output_out,
+	 .attrs = flatten_attrs,
+	 .params_size = sizeof(struct flatten_params),
+	 .infer = flatten_infer,
+	 .flags = OP_VIEW},
 	OLD_TYPES("Flatten", 24, T_ALL_24),
 	OLD_TYPES("Flatten", 23, T_ALL_23),
 	OLD_TYPES("Flatten", 21, T_ALL_21),
@@ -622,59 +658,129 @@ const struct op ops_layout[] = {
 	OLD_TYPES("Flatten", 11, T_ALL_OLD),
 	OLD_TYPES("Flatten", 9, T_ALL_OLD),
 	OLD_TYPES("Flatten", 1, T_FLOATS),
-	{.name = "Squeeze", .since = 25, .in = squeeze_in, .out = output_out, .infer = squeeze_infer,
+	{.name = "Squeeze",
+	 .since = 25,
+	 .in = squeeze_in,
+	 .out = output_out,
+	 .infer = squeeze_infer,
 	 .flags = OP_VIEW},
 	OLD_TYPES("Squeeze", 24, T_ALL_24),
 	OLD_TYPES("Squeeze", 23, T_ALL_23),
 	OLD_TYPES("Squeeze", 21, T_ALL_21),
 	OLD_TYPES("Squeeze", 13, T_ALL_13),
-	{.name = "Squeeze", .since = 11, .in = data_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = axes_attrs, .params_size = sizeof(struct axes_params), .upgrade = axes_upgrade},
-	{.name = "Squeeze", .since = 1, .in = data_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = axes_attrs, .params_size = sizeof(struct axes_params), .upgrade = axes_upgrade},
-	{.name = "Unsqueeze", .since = 25, .in = unsqueeze_in, .out = output_out,
-	 .infer = unsqueeze_infer, .flags = OP_VIEW},
+	{.name = "Squeeze",
+	 .since = 11,
+	 .in = data_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 .attrs = axes_attrs,
+	 .params_size = sizeof(struct axes_params),
+	 .upgrade = axes_upgrade},
+	{.name = "Squeeze",
+	 .since = 1,
+	 .in = data_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 .attrs = axes_attrs,
+	 .params_size = sizeof(struct axes_params),
+	 .upgrade = axes_upgrade},
+	{.name = "Unsqueeze",
+	 .since = 25,
+	 .in = unsqueeze_in,
+	 .out = output_out,
+	 .infer = unsqueeze_infer,
+	 .flags = OP_VIEW},
 	OLD_TYPES("Unsqueeze", 24, T_ALL_24),
 	OLD_TYPES("Unsqueeze", 23, T_ALL_23),
 	OLD_TYPES("Unsqueeze", 21, T_ALL_21),
 	OLD_TYPES("Unsqueeze", 13, T_ALL_13),
-	{.name = "Unsqueeze", .since = 11, .in = data_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = axes_attrs, .params_size = sizeof(struct axes_params), .upgrade = axes_upgrade},
-	{.name = "Unsqueeze", .since = 1, .in = data_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = axes_attrs, .params_size = sizeof(struct axes_params), .upgrade = axes_upgrade},
-	{.name = "Transpose", .since = 25, .in = data_in, .out = output_out, .attrs = transpose_attrs,
-	 .params_size = sizeof(struct transpose_params), .infer = transpose_infer},
+	{.name = "Unsqueeze",
+	 .since = 11,
+	 .in = data_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 .attrs = axes_attrs,
+	 .params_size = sizeof(struct axes_params),
+	 .upgrade = axes_upgrade},
+	{.name = "Unsqueeze",
+	 .since = 1,
+	 .in = data_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 .attrs = axes_attrs,
+	 .params_size = sizeof(struct axes_params),
+	 .upgrade = axes_upgrade},
+	{.name = "Transpose",
+	 .since = 25,
+	 .in = data_in,
+	 .out = output_out,
+	 .attrs = transpose_attrs,
+	 .params_size = sizeof(struct transpose_params),
+	 .infer = transpose_infer},
 	OLD_TYPES("Transpose", 24, T_ALL_24),
 	OLD_TYPES("Transpose", 23, T_ALL_23),
 	OLD_TYPES("Transpose", 21, T_ALL_21),
 	OLD_TYPES("Transpose", 13, T_ALL_13),
 	OLD_TYPES("Transpose", 1, T_ALL_OLD),
-	{.name = "Expand", .since = 13, .in = expand_in, .out = output_out, .types = T_ALL_13,
+	{.name = "Expand",
+	 .since = 13,
+	 .in = expand_in,
+	 .out = output_out,
+	 .types = T_ALL_13,
 	 .infer = expand_infer},
 	OLD_TYPES("Expand", 8, T_ALL_OLD),
-	{.name = "Tile", .since = 13, .in = tile_in, .out = output_out, .types = T_ALL_13,
-	 .infer = tile_infer},
+	{.name = "Tile", .since = 13, .in = tile_in, .out = output_out, .types = T_ALL_13, .infer = tile_infer},
 	OLD_TYPES("Tile", 6, T_ALL_OLD),
-	{.name = "Tile", .since = 1, .in = tile1_in, .out = output_out, .attrs = no_attrs,
+	{.name = "Tile",
+	 .since = 1,
+	 .in = tile1_in,
+	 .out = output_out,
+	 .attrs = no_attrs,
 	 .upgrade = tile1_upgrade},
-	{.name = "Concat", .since = 13, .in = concat_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = concat_attrs, .params_size = sizeof(struct concat_params), .infer = concat_infer},
+	{.name = "Concat",
+	 .since = 13,
+	 .in = concat_in,
+	 .out = output_out,
+	 .types = T_ALL_13,
+	 .attrs = concat_attrs,
+	 .params_size = sizeof(struct concat_params),
+	 .infer = concat_infer},
 	OLD_TYPES("Concat", 11, T_ALL_OLD),
 	OLD_TYPES("Concat", 4, T_ALL_OLD),
-	{.name = "Concat", .since = 1, .in = concat_in, .out = output_out, .types = T_FLOATS,
-	 .attrs = concat1_attrs, .params_size = sizeof(struct concat_params),
+	{.name = "Concat",
+	 .since = 1,
+	 .in = concat_in,
+	 .out = output_out,
+	 .types = T_FLOATS,
+	 .attrs = concat1_attrs,
+	 .params_size = sizeof(struct concat_params),
 	 .upgrade = concat1_upgrade},
-	{.name = "Shape", .since = 25, .in = data_in, .out = i64_out, .attrs = shape_attrs,
-	 .params_size = sizeof(struct shape_params), .infer = shape_infer},
+	{.name = "Shape",
+	 .since = 25,
+	 .in = data_in,
+	 .out = i64_out,
+	 .attrs = shape_attrs,
+	 .params_size = sizeof(struct shape_params),
+	 .infer = shape_infer},
 	OLD_TYPES("Shape", 24, T_ALL_24),
 	OLD_TYPES("Shape", 23, T_ALL_23),
 	OLD_TYPES("Shape", 21, T_ALL_21),
 	OLD_TYPES("Shape", 19, T_ALL_19),
 	OLD_TYPES("Shape", 15, T_ALL_13),
-	{.name = "Shape", .since = 13, .in = data_in, .out = i64_out, .types = T_ALL_13,
-	 .attrs = no_attrs, .upgrade = upgrade_defaults},
-	{.name = "Shape", .since = 1, .in = data_in, .out = i64_out, .types = T_ALL_OLD,
-	 .attrs = no_attrs, .upgrade = upgrade_defaults},
+	{.name = "Shape",
+	 .since = 13,
+	 .in = data_in,
+	 .out = i64_out,
+	 .types = T_ALL_13,
+	 .attrs = no_attrs,
+	 .upgrade = upgrade_defaults},
+	{.name = "Shape",
+	 .since = 1,
+	 .in = data_in,
+	 .out = i64_out,
+	 .types = T_ALL_OLD,
+	 .attrs = no_attrs,
+	 .upgrade = upgrade_defaults},
 	{.name = "Size", .since = 25, .in = data_in, .out = size_out, .infer = size_infer},
 	OLD_TYPES("Size", 24, T_ALL_24),
 	OLD_TYPES("Size", 23, T_ALL_23),
@@ -682,16 +788,44 @@ const struct op ops_layout[] = {
 	OLD_TYPES("Size", 19, T_ALL_19),
 	OLD_TYPES("Size", 13, T_ALL_13),
 	OLD_TYPES("Size", 1, T_ALL_OLD),
-	{.name = "DepthToSpace", .since = 28, .in = input_in, .out = output_out, .attrs = depth_attrs,
-	 .params_size = sizeof(struct depth_params), .infer = depth_to_space_infer},
+	{.name = "DepthToSpace",
+	 .since = 28,
+	 .in = input_in,
+	 .out = output_out,
+	 .attrs = depth_attrs,
+	 .params_size = sizeof(struct depth_params),
+	 .infer = depth_to_space_infer},
 	OLD_TYPES("DepthToSpace", 13, T_ALL_13),
 	OLD_TYPES("DepthToSpace", 11, T_ALL_OLD),
-	{.name = "DepthToSpace", .since = 1, .in = input_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = depth1_attrs, .params_size = sizeof(struct depth_params), .upgrade = depth1_upgrade},
-	{.name = "SpaceToDepth", .since = 28, .in = input_in, .out = output_out, .attrs = depth_attrs,
-	 .params_size = sizeof(struct depth_params), .infer = space_to_depth_infer},
-	{.name = "SpaceToDepth", .since = 13, .in = input_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = depth1_attrs, .params_size = sizeof(struct depth_params), .upgrade = depth1_upgrade},
-	{.name = "SpaceToDepth", .since = 1, .in = input_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = depth1_attrs, .params_size = sizeof(struct depth_params), .upgrade = depth1_upgrade},
+	{.name = "DepthToSpace",
+	 .since = 1,
+	 .in = input_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 .attrs = depth1_attrs,
+	 .params_size = sizeof(struct depth_params),
+	 .upgrade = depth1_upgrade},
+	{.name = "SpaceToDepth",
+	 .since = 28,
+	 .in = input_in,
+	 .out = output_out,
+	 .attrs = depth_attrs,
+	 .params_size = sizeof(struct depth_params),
+	 .infer = space_to_depth_infer},
+	{.name = "SpaceToDepth",
+	 .since = 13,
+	 .in = input_in,
+	 .out = output_out,
+	 .types = T_ALL_13,
+	 .attrs = depth1_attrs,
+	 .params_size = sizeof(struct depth_params),
+	 .upgrade = depth1_upgrade},
+	{.name = "SpaceToDepth",
+	 .since = 1,
+	 .in = input_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 .attrs = depth1_attrs,
+	 .params_size = sizeof(struct depth_params),
+	 .upgrade = depth1_upgrade},
 	{0}};

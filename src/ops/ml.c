@@ -98,11 +98,14 @@ static int dict_infer(struct infer *c)
 	const struct dict_params *p = infer_params(c);
 	const struct vinfo *x = infer_in(c, 0);
 	bool strings = p->string_vocabulary.n >= 0;
-	struct shape y = {.rank = 2, .dim = {1, strings ? p->string_vocabulary.n : p->int64_vocabulary.n}};
-	int err = need(c, strings != (p->int64_vocabulary.n >= 0), "one of int64_vocabulary and string_vocabulary");
+	struct shape y = {.rank = 2,
+			  .dim = {1, strings ? p->string_vocabulary.n : p->int64_vocabulary.n}};
+	int err = need(c, strings != (p->int64_vocabulary.n >= 0),
+		       "one of int64_vocabulary and string_vocabulary");
 
 	if (!err && x && x->type.kind == V_MAP && (x->type.key == DT_STRING) != strings)
-		err = infer_fail(c, E_TYPE, 0, "keys of the vocabulary's type", dtype_name((enum dtype)x->type.key));
+		err = infer_fail(c, E_TYPE, 0, "keys of the vocabulary's type",
+				 dtype_name((enum dtype)x->type.key));
 	if (!err)
 		infer_set(c, 0, infer_dtype(c, 0), &y);
 	return err;
@@ -118,7 +121,8 @@ static int feature_infer(struct infer *c)
 	for (uint32_t i = 0; i < c->node->nin; i++) {
 		struct shape s = infer_shape(c, i);
 		int64_t n = rows_of(&s);
-		int64_t width = s.rank < 0 ? DIM_UNKNOWN : dim_product(&s, s.rank < 2 ? 0 : 1, s.rank);
+		int64_t width =
+			s.rank < 0 ? DIM_UNKNOWN : dim_product(&s, s.rank < 2 ? 0 : 1, s.rank);
 		if (p->inputdimensions.n > i)
 			width = p->inputdimensions.v[i];
 		int err = infer_unify(c, (int)i, rows, n, &rows);
@@ -137,47 +141,52 @@ static int imputer_infer(struct infer *c)
 	const struct imputer_params *p = infer_params(c);
 	struct shape x = infer_shape(c, 0);
 	enum dtype t = infer_dtype(c, 0);
-	int64_t n = dtype_class(t) == DT_FLOAT ? p->imputed_value_floats.n : p->imputed_value_int64s.n;
+	int64_t n =
+		dtype_class(t) == DT_FLOAT ? p->imputed_value_floats.n : p->imputed_value_int64s.n;
 
 	if (t == DT_NONE || x.rank < 1)
 		return infer_same(c);
 	int64_t width = x.dim[x.rank - 1];
-	int err = need(c, n == 1 || n == width || (n > 0 && width < 0), "imputed values of X's type, one or one a feature");
+	int err = need(c, n == 1 || n == width || (n > 0 && width < 0),
+		       "imputed values of X's type, one or one a feature");
 	return err ? err : infer_same(c);
 }
 
 static enum dtype label_type(const struct label_params *p)
 {
-	return p->values_strings.n >= 0	 ? DT_STRING :
-	       p->values_int64s.n >= 0	 ? DT_I64 :
-	       p->values_floats.n >= 0	 ? DT_F32 :
-	       p->values_tensor		 ? tensor_dtype(p->values_tensor) :
-					   DT_NONE;
+	return p->values_strings.n >= 0	 ? DT_STRING
+	       : p->values_int64s.n >= 0 ? DT_I64
+	       : p->values_floats.n >= 0 ? DT_F32
+	       : p->values_tensor	 ? tensor_dtype(p->values_tensor)
+					 : DT_NONE;
 }
 
 static int64_t label_values(const struct label_params *p)
 {
-	return p->values_strings.n >= 0	 ? p->values_strings.n :
-	       p->values_int64s.n >= 0	 ? p->values_int64s.n :
-	       p->values_floats.n >= 0	 ? p->values_floats.n :
-					   tensor_count(p->values_tensor);
+	return p->values_strings.n >= 0	 ? p->values_strings.n
+	       : p->values_int64s.n >= 0 ? p->values_int64s.n
+	       : p->values_floats.n >= 0 ? p->values_floats.n
+					 : tensor_count(p->values_tensor);
 }
 
 static int label_infer(struct infer *c)
 {
 	const struct label_params *p = infer_params(c);
 	enum dtype t = infer_dtype(c, 0), y = label_type(p);
-	int64_t keys = p->keys_tensor && tensor_dtype(p->keys_tensor) == t ? tensor_count(p->keys_tensor) :
-		       t == DT_STRING					   ? p->keys_strings.n :
-		       t == DT_I64					   ? p->keys_int64s.n :
-		       t == DT_F32					   ? p->keys_floats.n :
-									     -1;
+	int64_t keys = p->keys_tensor && tensor_dtype(p->keys_tensor) == t
+			       ? tensor_count(p->keys_tensor)
+		       : t == DT_STRING ? p->keys_strings.n
+		       : t == DT_I64	? p->keys_int64s.n
+		       : t == DT_F32	? p->keys_floats.n
+					: -1;
 	int err = need(c, y != DT_NONE, "values_*");
 
 	if (!err && t != DT_NONE)
 		err = need(c, keys == label_values(p), "keys_* of X's type, as many as values_*");
 	if (!err && p->default_tensor)
-		err = need(c, tensor_dtype(p->default_tensor) == y && tensor_count(p->default_tensor) == 1,
+		err = need(c,
+			   tensor_dtype(p->default_tensor) == y &&
+				   tensor_count(p->default_tensor) == 1,
 			   "default_tensor of one element of the values' type");
 	return err ? err : infer_same_as(c, y);
 }
@@ -199,8 +208,9 @@ static int linear_classifier_infer(struct infer *c)
 static int linear_regressor_infer(struct infer *c)
 {
 	const struct linear_params *p = infer_params(c);
-	int err = need(c, p->targets > 0 && size_of(p->coefficients.n) % p->targets == 0 &&
-				  (p->intercepts.n < 0 || p->intercepts.n == p->targets),
+	int err = need(c,
+		       p->targets > 0 && size_of(p->coefficients.n) % p->targets == 0 &&
+			       (p->intercepts.n < 0 || p->intercepts.n == p->targets),
 		       "coefficients and intercepts for each target");
 
 	if (!err)
@@ -224,7 +234,8 @@ static int one_hot_infer(struct infer *c)
 	int err = need(c, strings || p->cats_int64s.n >= 0, "cats_int64s or cats_strings");
 
 	if (!err)
-		err = need(c, !infer_dtype(c, 0) || (infer_dtype(c, 0) == DT_STRING) == strings, "categories of X's type");
+		err = need(c, !infer_dtype(c, 0) || (infer_dtype(c, 0) == DT_STRING) == strings,
+			   "categories of X's type");
 	if (y.rank == MAX_RANK)
 		return infer_fail(c, E_RANK, 0, fmt(c->diag, "at most %d", MAX_RANK - 1), NULL);
 	if (y.rank >= 0)
@@ -257,7 +268,8 @@ static int svm_classifier_infer(struct infer *c)
 	int64_t pairs = n * (n - 1) / 2;
 	bool ok = n > 0 && n < 65536 && p->prob_a.n == p->prob_b.n && size_of(p->coefficients.n) > 0;
 	if (vectors)
-		ok = ok && p->vectors_per_class.n == n && size_of(p->support_vectors.n) % vectors == 0 &&
+		ok = ok && p->vectors_per_class.n == n &&
+		     size_of(p->support_vectors.n) % vectors == 0 &&
 		     p->coefficients.n >= (n - 1) * vectors && size_of(p->rho.n) >= pairs &&
 		     (!prob || p->prob_a.n >= pairs);
 	else
@@ -269,8 +281,9 @@ static int svm_classifier_infer(struct infer *c)
 static int svm_regressor_infer(struct infer *c)
 {
 	const struct svm_params *p = infer_params(c);
-	bool ok = size_of(p->rho.n) > 0 && (p->n_supports <= 0 || (size_of(p->support_vectors.n) % p->n_supports == 0 &&
-								     p->coefficients.n >= p->n_supports));
+	bool ok = size_of(p->rho.n) > 0 &&
+		  (p->n_supports <= 0 || (size_of(p->support_vectors.n) % p->n_supports == 0 &&
+					  p->coefficients.n >= p->n_supports));
 	int err = need(c, ok, "vectors, coefficients and rho that fit");
 
 	if (!err)
@@ -305,8 +318,9 @@ static int ensemble_infer(struct infer *c)
 {
 	const struct ensemble_params *p = infer_params(c);
 	int64_t n = p->n_targets == INT_ABSENT ? 1 : p->n_targets;
-	int err = need(c, n > 0 && p->aggregate_function >= 0 && p->aggregate_function <= TREE_MAX &&
-				  p->post_transform >= 0 && p->post_transform <= POST_PROBIT,
+	int err = need(c,
+		       n > 0 && p->aggregate_function >= 0 && p->aggregate_function <= TREE_MAX &&
+			       p->post_transform >= 0 && p->post_transform <= POST_PROBIT,
 		       "n_targets, aggregate_function and post_transform within their ranges");
 
 	if (!err)
@@ -330,7 +344,9 @@ static int zip_map_infer(struct infer *c)
 		err = infer_fail(c, E_SHAPE, 0, fmt(c->diag, "%" PRId64 " columns, one a label", n),
 				 fmt(c->diag, "%" PRId64, x.dim[x.rank - 1]));
 	if (o)
-		o->type = (struct type){.kind = V_SEQUENCE, .of = V_MAP, .dtype = DT_F32,
+		o->type = (struct type){.kind = V_SEQUENCE,
+					.of = V_MAP,
+					.dtype = DT_F32,
 					.key = strings ? DT_STRING : DT_I64};
 	return err;
 }
@@ -366,22 +382,23 @@ static int label1_upgrade(struct edit *e)
 
 /* ---- the rows ---------------------------------------------------------------------------------------------- */
 
-#define T_NUM	(T_F32 | T_F64 | T_I64 | T_I32)
-#define T_MAPS	(T_MAP | T_F32 | T_F64 | T_I64 | T_STRING)
+#define T_NUM  (T_F32 | T_F64 | T_I64 | T_I32)
+#define T_MAPS (T_MAP | T_F32 | T_F64 | T_I64 | T_STRING)
 static const struct slot x_num[] = {{.name = "X", .tvar = "T", .types = T_NUM}, SLOT_END};
 static const struct slot y_num[] = {{.name = "Y", .tvar = "T", .types = T_NUM}, SLOT_END};
 static const struct slot y_float[] = {{.name = "Y", .types = T_F32}, SLOT_END};
 static const struct slot x_map[] = {{.name = "X", .types = T_MAPS}, SLOT_END};
-static const struct slot y_any[] = {{.name = "Y", .types = T_F32 | T_F64 | T_I64 | T_STRING}, SLOT_END};
+static const struct slot y_any[] = {{.name = "Y", .types = T_F32 | T_F64 | T_I64 | T_STRING},
+				    SLOT_END};
 static const struct slot extractor_in[] = {{.name = "X", .tvar = "T", .types = T_NUM | T_STRING},
 					   {.name = "Y", .types = T_I64},
 					   SLOT_END};
-static const struct slot extractor_out[] = {{.name = "Z", .tvar = "T", .types = T_NUM | T_STRING}, SLOT_END};
+static const struct slot extractor_out[] = {{.name = "Z", .tvar = "T", .types = T_NUM | T_STRING},
+					    SLOT_END};
 static const struct slot category_in[] = {{.name = "X", .types = T_STRING | T_I64}, SLOT_END};
 static const struct slot category_out[] = {{.name = "Y", .types = T_STRING | T_I64}, SLOT_END};
 static const struct slot feature_in[] = {
-	{.name = "X", .types = T_NUM, .variadic = true, .heterogeneous = true},
-	SLOT_END};
+	{.name = "X", .types = T_NUM, .variadic = true, .heterogeneous = true}, SLOT_END};
 #define T_LABEL (T_STRING | T_I64 | T_F32 | T_F64 | T_I16 | T_I32)
 static const struct slot label_in[] = {{.name = "X", .tvar = "T", .types = T_LABEL}, SLOT_END};
 static const struct slot label_out[] = {{.name = "Y", .types = T_LABEL}, SLOT_END};
@@ -395,16 +412,25 @@ static const struct slot zip_in[] = {{.name = "X", .types = T_F32}, SLOT_END};
 static const struct slot zip_out[] = {{.name = "Z", .types = T_SEQ | T_F32}, SLOT_END};
 
 #define POST(type_)                                                                                \
-	{.name = "post_transform", .type = F_ENUM, .off = offsetof(type_, post_transform), .def = "NONE", \
-	 .choices = POST_CHOICES, .help = "what is done to the scores"}
+	{                                                                                          \
+		.name = "post_transform", .type = F_ENUM, .off = offsetof(type_, post_transform),  \
+		.def = "NONE", .choices = POST_CHOICES, .help = "what is done to the scores"       \
+	}
 static const struct field binarizer_attrs[] = {
-	FIELD(struct binarizer_params, threshold, F_FLOAT, "0", "what is above becomes 1"),
-	{0}};
+	FIELD(struct binarizer_params, threshold, F_FLOAT, "0", "what is above becomes 1"), {0}};
 static const struct field cast_map_attrs[] = {
-	{.name = "cast_to", .type = F_ENUM, .off = offsetof(struct cast_map_params, cast_to), .def = "TO_FLOAT",
-	 .choices = "TO_FLOAT|TO_STRING|TO_INT64", .help = "element type of the result"},
-	{.name = "map_form", .type = F_ENUM, .off = offsetof(struct cast_map_params, map_form), .def = "DENSE",
-	 .choices = "DENSE|SPARSE", .help = "whether keys are positions"},
+	{.name = "cast_to",
+	 .type = F_ENUM,
+	 .off = offsetof(struct cast_map_params, cast_to),
+	 .def = "TO_FLOAT",
+	 .choices = "TO_FLOAT|TO_STRING|TO_INT64",
+	 .help = "element type of the result"},
+	{.name = "map_form",
+	 .type = F_ENUM,
+	 .off = offsetof(struct cast_map_params, map_form),
+	 .def = "DENSE",
+	 .choices = "DENSE|SPARSE",
+	 .help = "whether keys are positions"},
 	FIELD(struct cast_map_params, max_map, F_INT, "1", "length of a sparse result"),
 	{0}};
 static const struct field category_attrs[] = {
@@ -418,8 +444,7 @@ static const struct field dict_attrs[] = {
 	FIELD(struct dict_params, string_vocabulary, F_STRINGS, NULL, "keys in order"),
 	{0}};
 static const struct field feature_attrs[] = {
-	FIELD(struct feature_params, inputdimensions, F_INTS, NULL, "columns of each input"),
-	{0}};
+	FIELD(struct feature_params, inputdimensions, F_INTS, NULL, "columns of each input"), {0}};
 static const struct field imputer_attrs[] = {
 	FIELD(struct imputer_params, imputed_value_floats, F_FLOATS, NULL, "what stands instead"),
 	FIELD(struct imputer_params, imputed_value_int64s, F_INTS, NULL, "what stands instead"),
@@ -428,10 +453,14 @@ static const struct field imputer_attrs[] = {
 	{0}};
 #define LABEL(member, type_, def_, help_) FIELD(struct label_params, member, type_, def_, help_)
 static const struct field label_attrs[] = {
-	LABEL(keys_floats, F_FLOATS, NULL, "keys"),	  LABEL(values_floats, F_FLOATS, NULL, "values"),
-	LABEL(keys_int64s, F_INTS, NULL, "keys"),	  LABEL(values_int64s, F_INTS, NULL, "values"),
-	LABEL(keys_strings, F_STRINGS, NULL, "keys"),	  LABEL(values_strings, F_STRINGS, NULL, "values"),
-	LABEL(keys_tensor, F_TENSOR, NULL, "keys"),	  LABEL(values_tensor, F_TENSOR, NULL, "values"),
+	LABEL(keys_floats, F_FLOATS, NULL, "keys"),
+	LABEL(values_floats, F_FLOATS, NULL, "values"),
+	LABEL(keys_int64s, F_INTS, NULL, "keys"),
+	LABEL(values_int64s, F_INTS, NULL, "values"),
+	LABEL(keys_strings, F_STRINGS, NULL, "keys"),
+	LABEL(values_strings, F_STRINGS, NULL, "values"),
+	LABEL(keys_tensor, F_TENSOR, NULL, "keys"),
+	LABEL(values_tensor, F_TENSOR, NULL, "values"),
 	LABEL(default_tensor, F_TENSOR, NULL, "value of an unknown key"),
 	LABEL(default_float, F_FLOAT, "-0.0", "value of an unknown key"),
 	LABEL(default_int64, F_INT, "-1", "value of an unknown key"),
@@ -456,14 +485,18 @@ static const struct field linear_regressor_attrs[] = {
 	FIELD(struct linear_params, targets, F_INT, "1", "number of results"),
 	POST(struct linear_params),
 	{0}};
-static const struct field normalizer_attrs[] = {
-	{.name = "norm", .type = F_ENUM, .off = offsetof(struct normalizer_params, norm), .def = "MAX",
-	 .choices = "MAX|L1|L2", .help = "which norm a row gets"},
-	{0}};
+static const struct field normalizer_attrs[] = {{.name = "norm",
+						 .type = F_ENUM,
+						 .off = offsetof(struct normalizer_params, norm),
+						 .def = "MAX",
+						 .choices = "MAX|L1|L2",
+						 .help = "which norm a row gets"},
+						{0}};
 static const struct field one_hot_attrs[] = {
 	FIELD(struct one_hot_encoder_params, cats_int64s, F_INTS, NULL, "categories"),
 	FIELD(struct one_hot_encoder_params, cats_strings, F_STRINGS, NULL, "categories"),
-	FIELD(struct one_hot_encoder_params, zeros, F_INT, "1", "an unknown category gives zeros, not an error"),
+	FIELD(struct one_hot_encoder_params, zeros, F_INT, "1",
+	      "an unknown category gives zeros, not an error"),
 	{0}};
 static const struct field scaler_attrs[] = {
 	FIELD(struct scaler_params, offset, F_FLOATS, NULL, "subtracted first"),
@@ -471,8 +504,11 @@ static const struct field scaler_attrs[] = {
 	{0}};
 #define SVM(member, type_, def_, help_) FIELD(struct svm_params, member, type_, def_, help_)
 #define SVM_KERNEL                                                                                 \
-	{.name = "kernel_type", .type = F_ENUM, .off = offsetof(struct svm_params, kernel_type),   \
-	 .def = "LINEAR", .choices = "LINEAR|POLY|RBF|SIGMOID", .help = "kernel"}
+	{                                                                                          \
+		.name = "kernel_type", .type = F_ENUM,                                             \
+		.off = offsetof(struct svm_params, kernel_type), .def = "LINEAR",                  \
+		.choices = "LINEAR|POLY|RBF|SIGMOID", .help = "kernel"                             \
+	}
 static const struct field svm_classifier_attrs[] = {
 	SVM(classlabels_ints, F_INTS, NULL, "labels"),
 	SVM(classlabels_strings, F_STRINGS, NULL, "labels"),
@@ -483,7 +519,9 @@ static const struct field svm_classifier_attrs[] = {
 	SVM(rho, F_FLOATS, NULL, "biases"),
 	SVM(support_vectors, F_FLOATS, NULL, "vectors"),
 	SVM(vectors_per_class, F_INTS, NULL, "how many of each class"),
-	SVM_KERNEL, POST(struct svm_params), {0}};
+	SVM_KERNEL,
+	POST(struct svm_params),
+	{0}};
 static const struct field svm_regressor_attrs[] = {
 	SVM(coefficients, F_FLOATS, NULL, "weights of the vectors"),
 	SVM(kernel_params, F_FLOATS, NULL, "gamma, coef0, degree"),
@@ -491,21 +529,30 @@ static const struct field svm_regressor_attrs[] = {
 	SVM(one_class, F_INT, "0", "whether the result is 1 or -1"),
 	SVM(rho, F_FLOATS, NULL, "bias"),
 	SVM(support_vectors, F_FLOATS, NULL, "vectors"),
-	SVM_KERNEL, POST(struct svm_params), {0}};
+	SVM_KERNEL,
+	POST(struct svm_params),
+	{0}};
 #define TREE(member, type_, help_) FIELD(struct tree_params, member, type_, NULL, help_)
 #define LEAF(name_, member, type_, help_)                                                          \
-	{.name = (name_), .type = (type_), .off = offsetof(struct tree_params, member), .help = (help_)}
+	{                                                                                          \
+		.name = (name_), .type = (type_), .off = offsetof(struct tree_params, member),     \
+		.help = (help_)                                                                    \
+	}
 #define TREE_NODES                                                                                 \
-	TREE(nodes_treeids, F_INTS, "tree of each node"), TREE(nodes_nodeids, F_INTS, "its id in the tree"), \
-	TREE(nodes_featureids, F_INTS, "feature that is compared"),                                \
-	TREE(nodes_truenodeids, F_INTS, "node where it holds"),                                    \
-	TREE(nodes_falsenodeids, F_INTS, "node where it does not"),                                \
-	TREE(nodes_missing_value_tracks_true, F_INTS, "where NaN goes"),                           \
-	TREE(nodes_modes, F_STRINGS, "comparison"), TREE(nodes_values, F_FLOATS, "what is compared with"), \
-	TREE(nodes_hitrates, F_FLOATS, "popularity"),                                              \
-	TREE(nodes_values_as_tensor, F_TENSOR, "what is compared with"),                           \
-	TREE(nodes_hitrates_as_tensor, F_TENSOR, "popularity"), TREE(base_values, F_FLOATS, "added to the results"), \
-	TREE(base_values_as_tensor, F_TENSOR, "added to the results"), POST(struct tree_params)
+	TREE(nodes_treeids, F_INTS, "tree of each node"),                                          \
+		TREE(nodes_nodeids, F_INTS, "its id in the tree"),                                 \
+		TREE(nodes_featureids, F_INTS, "feature that is compared"),                        \
+		TREE(nodes_truenodeids, F_INTS, "node where it holds"),                            \
+		TREE(nodes_falsenodeids, F_INTS, "node where it does not"),                        \
+		TREE(nodes_missing_value_tracks_true, F_INTS, "where NaN goes"),                   \
+		TREE(nodes_modes, F_STRINGS, "comparison"),                                        \
+		TREE(nodes_values, F_FLOATS, "what is compared with"),                             \
+		TREE(nodes_hitrates, F_FLOATS, "popularity"),                                      \
+		TREE(nodes_values_as_tensor, F_TENSOR, "what is compared with"),                   \
+		TREE(nodes_hitrates_as_tensor, F_TENSOR, "popularity"),                            \
+		TREE(base_values, F_FLOATS, "added to the results"),                               \
+		TREE(base_values_as_tensor, F_TENSOR, "added to the results"),                     \
+		POST(struct tree_params)
 static const struct field tree_classifier_attrs[] = {
 	TREE_NODES,
 	LEAF("class_treeids", leaf_treeids, F_INTS, "tree of each weight"),
@@ -524,11 +571,16 @@ static const struct field tree_regressor_attrs[] = {
 	LEAF("target_weights", leaf_weights, F_FLOATS, "weights"),
 	LEAF("target_weights_as_tensor", leaf_weights_as_tensor, F_TENSOR, "weights"),
 	TREE(n_targets, F_INT, "number of results"),
-	{.name = "aggregate_function", .type = F_ENUM, .off = offsetof(struct tree_params, aggregate_function),
-	 .def = "SUM", .choices = "AVERAGE|SUM|MIN|MAX", .help = "how trees are joined"},
+	{.name = "aggregate_function",
+	 .type = F_ENUM,
+	 .off = offsetof(struct tree_params, aggregate_function),
+	 .def = "SUM",
+	 .choices = "AVERAGE|SUM|MIN|MAX",
+	 .help = "how trees are joined"},
 	{0}};
-#define ENSEMBLE(member, type_, def_, help_) FIELD(struct ensemble_params, member, type_, def_, help_)
-#define ENSEMBLE_REQ(member, type_, help_)   FIELD_REQ(struct ensemble_params, member, type_, help_)
+#define ENSEMBLE(member, type_, def_, help_)                                                       \
+	FIELD(struct ensemble_params, member, type_, def_, help_)
+#define ENSEMBLE_REQ(member, type_, help_) FIELD_REQ(struct ensemble_params, member, type_, help_)
 static const struct field ensemble_attrs[] = {
 	ENSEMBLE(aggregate_function, F_INT, "1", "0 average, 1 sum, 2 min, 3 max"),
 	ENSEMBLE(post_transform, F_INT, "0", "0 none, 1 softmax, 2 logistic, 3 softmax_zero, 4 probit"),
@@ -553,34 +605,47 @@ static const struct field zip_attrs[] = {
 	{0}};
 
 #define ML(name_, since_, in_, out_, infer_)                                                       \
-	.name = (name_), .domain = "ai.onnx.ml", .since = (since_), .in = (in_), .out = (out_), .infer = (infer_)
+	.name = (name_), .domain = "ai.onnx.ml", .since = (since_), .in = (in_), .out = (out_),    \
+	.infer = (infer_)
 #define PARAMS(type_, attrs_) .attrs = (attrs_), .params_size = sizeof(type_)
-#define HOST .flags = OP_HOST_VALUES
-#define MANY .flags = OP_HOST_VALUES | OP_OPTIONAL_OUT
+#define HOST		      .flags = OP_HOST_VALUES
+#define MANY		      .flags = OP_HOST_VALUES | OP_OPTIONAL_OUT
 
 const struct op ops_ml[] = {
 	{ML("ArrayFeatureExtractor", 1, extractor_in, extractor_out, extractor_infer)},
-	{ML("Binarizer", 1, x_num, y_num, same_infer), PARAMS(struct binarizer_params, binarizer_attrs)},
-	{ML("CastMap", 1, x_map, y_any, cast_map_infer), PARAMS(struct cast_map_params, cast_map_attrs), HOST},
+	{ML("Binarizer", 1, x_num, y_num, same_infer),
+	 PARAMS(struct binarizer_params, binarizer_attrs)},
+	{ML("CastMap", 1, x_map, y_any, cast_map_infer),
+	 PARAMS(struct cast_map_params, cast_map_attrs), HOST},
 	{ML("CategoryMapper", 1, category_in, category_out, category_infer),
 	 PARAMS(struct category_params, category_attrs), HOST},
-	{ML("DictVectorizer", 1, x_map, y_any, dict_infer), PARAMS(struct dict_params, dict_attrs), HOST},
-	{ML("FeatureVectorizer", 1, feature_in, y_float, feature_infer), PARAMS(struct feature_params, feature_attrs)},
+	{ML("DictVectorizer", 1, x_map, y_any, dict_infer), PARAMS(struct dict_params, dict_attrs),
+	 HOST},
+	{ML("FeatureVectorizer", 1, feature_in, y_float, feature_infer),
+	 PARAMS(struct feature_params, feature_attrs)},
 	{ML("Imputer", 1, x_num, y_num, imputer_infer), PARAMS(struct imputer_params, imputer_attrs)},
-	{ML("LabelEncoder", 4, label_in, label_out, label_infer), PARAMS(struct label_params, label_attrs), HOST},
+	{ML("LabelEncoder", 4, label_in, label_out, label_infer),
+	 PARAMS(struct label_params, label_attrs), HOST},
 	{.name = "LabelEncoder", .domain = "ai.onnx.ml", .since = 2, .types = T_STRING | T_I64 | T_F32},
-	{.name = "LabelEncoder", .domain = "ai.onnx.ml", .since = 1, .in = category_in, .out = category_out,
-	 PARAMS(struct label1_params, label1_attrs), .upgrade = label1_upgrade},
+	{.name = "LabelEncoder",
+	 .domain = "ai.onnx.ml",
+	 .since = 1,
+	 .in = category_in,
+	 .out = category_out,
+	 PARAMS(struct label1_params, label1_attrs),
+	 .upgrade = label1_upgrade},
 	{ML("LinearClassifier", 1, x_num, classifier_out, linear_classifier_infer),
 	 PARAMS(struct linear_params, linear_classifier_attrs), MANY},
 	{ML("LinearRegressor", 1, x_num, y_float, linear_regressor_infer),
 	 PARAMS(struct linear_params, linear_regressor_attrs)},
-	{ML("Normalizer", 1, x_num, y_float, normalizer_infer), PARAMS(struct normalizer_params, normalizer_attrs)},
+	{ML("Normalizer", 1, x_num, y_float, normalizer_infer),
+	 PARAMS(struct normalizer_params, normalizer_attrs)},
 	{ML("OneHotEncoder", 1, one_hot_in, y_float, one_hot_infer),
 	 PARAMS(struct one_hot_encoder_params, one_hot_attrs), HOST},
 	{ML("SVMClassifier", 1, x_num, classifier_out, svm_classifier_infer),
 	 PARAMS(struct svm_params, svm_classifier_attrs), MANY},
-	{ML("SVMRegressor", 1, x_num, y_float, svm_regressor_infer), PARAMS(struct svm_params, svm_regressor_attrs)},
+	{ML("SVMRegressor", 1, x_num, y_float, svm_regressor_infer),
+	 PARAMS(struct svm_params, svm_regressor_attrs)},
 	{ML("Scaler", 1, x_num, y_float, scaler_infer), PARAMS(struct scaler_params, scaler_attrs)},
 	{ML("TreeEnsemble", 5, ensemble_in, ensemble_out, ensemble_infer),
 	 PARAMS(struct ensemble_params, ensemble_attrs)},
@@ -591,5 +656,6 @@ const struct op ops_ml[] = {
 	{ML("TreeEnsembleRegressor", 3, x_num, y_float, tree_regressor_infer),
 	 PARAMS(struct tree_params, tree_regressor_attrs)},
 	{.name = "TreeEnsembleRegressor", .domain = "ai.onnx.ml", .since = 1},
-	{ML("ZipMap", 1, zip_in, zip_out, zip_map_infer), PARAMS(struct zip_map_params, zip_attrs), HOST},
+	{ML("ZipMap", 1, zip_in, zip_out, zip_map_infer), PARAMS(struct zip_map_params, zip_attrs),
+	 HOST},
 	{0}};

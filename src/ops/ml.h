@@ -72,11 +72,14 @@ struct svm_params { /* classifier and regressor */
 	int64_t n_supports, one_class;
 };
 struct tree_params { /* TreeEnsembleClassifier, TreeEnsembleRegressor: class_X or target_X is leaf_X */
-	struct ints nodes_treeids, nodes_nodeids, nodes_featureids, nodes_truenodeids, nodes_falsenodeids;
-	struct ints nodes_missing_value_tracks_true, leaf_treeids, leaf_nodeids, leaf_ids, classlabels_int64s;
+	struct ints nodes_treeids, nodes_nodeids, nodes_featureids, nodes_truenodeids,
+		nodes_falsenodeids;
+	struct ints nodes_missing_value_tracks_true, leaf_treeids, leaf_nodeids, leaf_ids,
+		classlabels_int64s;
 	struct texts nodes_modes, classlabels_strings;
 	struct floats nodes_values, nodes_hitrates, leaf_weights, base_values;
-	const struct tensor *nodes_values_as_tensor, *nodes_hitrates_as_tensor, *leaf_weights_as_tensor;
+	const struct tensor *nodes_values_as_tensor, *nodes_hitrates_as_tensor,
+		*leaf_weights_as_tensor;
 	const struct tensor *base_values_as_tensor;
 	int64_t n_targets;
 	int aggregate_function, post_transform;
@@ -85,7 +88,8 @@ struct ensemble_params { /* TreeEnsemble */
 	int64_t aggregate_function, post_transform, n_targets;
 	struct ints leaf_targetids, nodes_falseleafs, nodes_falsenodeids, nodes_featureids;
 	struct ints nodes_missing_value_tracks_true, nodes_trueleafs, nodes_truenodeids, tree_roots;
-	const struct tensor *leaf_weights, *membership_values, *nodes_hitrates, *nodes_modes, *nodes_splits;
+	const struct tensor *leaf_weights, *membership_values, *nodes_hitrates, *nodes_modes,
+		*nodes_splits;
 };
 struct zip_map_params {
 	struct ints classlabels_int64s;

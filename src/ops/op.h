@@ -25,18 +25,18 @@
 struct slot {
 	const char *name;
 	const char *tvar; /* type variable: equal ones must have equal types; NULL: fixed by `types` */
-	uint64_t types;	  /* T_* */
+	uint64_t types; /* T_* */
 	bool optional;
 	bool variadic;	    /* the last slot only: one or more (optional: none or more) */
 	bool heterogeneous; /* variadic: each of its own type */
 };
 
 enum op_flags {
-	OP_COMMUTATIVE = 1,   /* rules match both orders of two inputs */
-	OP_RANDOM = 2,	      /* not deterministic: never folded, never shared */
-	OP_VIEW = 4,	      /* output 0 has the bytes of input 0 (Reshape, Squeeze, Identity) */
-	OP_ELEMENTWISE = 8,   /* output element i depends on inputs' elements at i (broadcast) only */
-	OP_CONTROL = 16,      /* has bodies */
+	OP_COMMUTATIVE = 1, /* rules match both orders of two inputs */
+	OP_RANDOM = 2,	    /* not deterministic: never folded, never shared */
+	OP_VIEW = 4,	    /* output 0 has the bytes of input 0 (Reshape, Squeeze, Identity) */
+	OP_ELEMENTWISE = 8, /* output element i depends on inputs' elements at i (broadcast) only */
+	OP_CONTROL = 16,    /* has bodies */
 	OP_HOST_VALUES = 32,  /* works on strings, sequences, optionals, maps: host only */
 	OP_INTERNAL = 64,     /* made by the optimizer; no file may name it */
 	OP_OPTIONAL_OUT = 128 /* kernels must write only the outputs that are not NO_VALUE */
@@ -101,11 +101,11 @@ int op_selfcheck(struct diag *d);
 struct infer {
 	const struct graph *graph;
 	const struct node *node;
-	struct vinfo *info; /* by value id */
+	struct vinfo *info;  /* by value id */
 	struct arena *arena; /* for known values: the product's */
 	struct diag *diag;
 	bool concrete;
-	uint64_t wanted; /* inputs (bit i) whose value was asked for and is not known */
+	uint64_t wanted;     /* inputs (bit i) whose value was asked for and is not known */
 	struct model *model; /* for fresh symbols; NULL when concrete */
 	/* Inference of body k: in: its formal inputs, out: its outputs. */
 	int (*body)(struct infer *, uint32_t k, const struct vinfo *in, struct vinfo *out);
@@ -130,7 +130,8 @@ bool infer_ints(struct infer *c, uint32_t i, struct shape *out);
 void infer_set(struct infer *c, uint32_t i, enum dtype t, const struct shape *s);
 void infer_set_ints(struct infer *c, uint32_t i, const struct shape *ints); /* what its elements are */
 /* FAIL with the node's names filled in; slot is "input 1 'B'" made from the row. */
-int infer_fail(const struct infer *c, enum code code, int slot, const char *expected, const char *actual);
+int infer_fail(const struct infer *c, enum code code, int slot, const char *expected,
+	       const char *actual);
 
 /*
  * Before a shape function: counts of inputs and outputs, types against the slots, and the element
@@ -164,7 +165,8 @@ int edit_rank(const struct edit *e, uint32_t i);
 /* Turn the node into another operator (newest row), with its default params, which are returned. */
 void *edit_become(struct edit *e, const char *qualified);
 /* A node before e->node with one new output, whose id is returned; *params gets its default params. */
-uint32_t edit_before(struct edit *e, const char *qualified, const uint32_t *in, uint32_t nin, void **params);
+uint32_t edit_before(struct edit *e, const char *qualified, const uint32_t *in, uint32_t nin,
+		     void **params);
 /*
  * A node after e->node that takes over its output k: the old node gets a fresh output value
  * and the new node's input 0 is that. extra inputs follow. *params gets its default params.

@@ -11,8 +11,8 @@
 
 /* ---- QuantizeLinear, DequantizeLinear ---------------------------------------------------------------- */
 
-static const char *blocked(struct granularity *g, const struct shape *x, const struct shape *scale, int axis,
-			   int64_t block)
+static const char *blocked(struct granularity *g, const struct shape *x, const struct shape *scale,
+			   int axis, int64_t block)
 {
 	for (int i = 0; i < x->rank; i++)
 		if (i != axis && scale->dim[i] != x->dim[i])
@@ -25,8 +25,8 @@ static const char *blocked(struct granularity *g, const struct shape *x, const s
 	return NULL;
 }
 
-const char *granularity_set(struct granularity *g, const struct shape *x, const struct shape *scale, int64_t axis,
-			    int64_t block_size)
+const char *granularity_set(struct granularity *g, const struct shape *x, const struct shape *scale,
+			    int64_t axis, int64_t block_size)
 {
 	int64_t n = shape_count(scale);
 	int a = axis_of(axis, x->rank);
@@ -62,7 +62,8 @@ static int quantize_shapes(struct infer *c)
 	if (shape_known(&x) && shape_known(&s)) {
 		const char *bad = granularity_set(&g, &x, &s, p->axis, p->block_size);
 		if (bad)
-			return infer_fail(c, E_SHAPE, 1, bad, c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
+			return infer_fail(c, E_SHAPE, 1, bad,
+					  c->diag ? shape_str(&c->diag->arena, &s, NULL) : "");
 	}
 	if (shape_known(&s) && shape_known(&z) && shape_count(&s) != shape_count(&z))
 		return infer_fail(c, E_SHAPE, 2, "the scale's shape",
@@ -190,7 +191,11 @@ static int qgemm_infer(struct infer *c)
 		out.dim[0] = a.dim[p->transA != 0];
 		out.dim[1] = b.dim[!p->transB];
 	}
-	infer_set(c, 0, !infer_in(c, 7) ? DT_F32 : zero ? (enum dtype)zero->type.dtype : infer_dtype(c, 0), &out);
+	infer_set(c, 0,
+		  !infer_in(c, 7) ? DT_F32
+		  : zero	  ? (enum dtype)zero->type.dtype
+				  : infer_dtype(c, 0),
+		  &out);
 	return 0;
 }
 
@@ -200,10 +205,11 @@ static int matmul_nbits_infer(struct infer *c)
 	struct shape a = infer_shape(c, 0);
 	int64_t k;
 
-	if (p->K < 1 || p->N < 1 || (p->bits != 2 && p->bits != 4 && p->bits != 8) || p->block_size < 16 ||
-	    (p->block_size & (p->block_size - 1)))
+	if (p->K < 1 || p->N < 1 || (p->bits != 2 && p->bits != 4 && p->bits != 8) ||
+	    p->block_size < 16 || (p->block_size & (p->block_size - 1)))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1,
-				  "K, N above 0, bits 2, 4 or 8, block_size a power of 2 from 16", NULL);
+				  "K, N above 0, bits 2, 4 or 8, block_size a power of 2 from 16",
+				  NULL);
 	if (a.rank >= 0) {
 		if (!a.rank)
 			return infer_fail(c, E_SHAPE, 0, "rank 1 or more", "a scalar");
@@ -226,15 +232,17 @@ static int conv_shape(struct infer *c, uint32_t iw, enum dtype t)
 
 	if (x.rank >= 0 && w.rank >= 0) {
 		if (x.rank < 3 || w.rank != x.rank)
-			return infer_fail(c, E_SHAPE, (int)iw, fmt(c->diag, "rank %d, 3 or more", x.rank),
+			return infer_fail(c, E_SHAPE, (int)iw,
+					  fmt(c->diag, "rank %d, 3 or more", x.rank),
 					  fmt(c->diag, "rank %d", w.rank));
 		const char *bad = window_set(&win, &p->window, &x, &w, false, c->diag);
 		if (bad)
 			return infer_fail(c, E_SHAPE, 0, bad, NULL);
 		if (p->group < 1 || (w.dim[0] >= 0 && w.dim[0] % p->group) ||
 		    (x.dim[1] >= 0 && w.dim[1] >= 0 && w.dim[1] * p->group != x.dim[1]))
-			return infer_fail(c, E_SHAPE, (int)iw,
-					  fmt(c->diag, "channels of x in %" PRId64 " groups", p->group), NULL);
+			return infer_fail(
+				c, E_SHAPE, (int)iw,
+				fmt(c->diag, "channels of x in %" PRId64 " groups", p->group), NULL);
 		y.dim[1] = w.dim[0];
 		for (int i = 0; i < win.n; i++)
 			y.dim[2 + i] = win.out[i];
@@ -336,17 +344,18 @@ static bool softmax_last(const struct graph *g, const struct node *n)
 	const struct qsoftmax_params *p = n->params;
 	const struct value *x = node_in(g, n, 0);
 
-	return p->opset >= 13 || p->axis == -1 || (x && x->info.shape.rank > 0 && p->axis == x->info.shape.rank - 1);
+	return p->opset >= 13 || p->axis == -1 ||
+	       (x && x->info.shape.rank > 0 && p->axis == x->info.shape.rank - 1);
 }
 
 /* ---- the rows ------------------------------------------------------------------------------------------------------ */
 
-#define T_Q8 (T_U8 | T_I8)
-#define T_Q10 (T_U8 | T_I8)
-#define T_Q19 (T_Q10 | T_F8)
-#define T_Q21 (T_Q19 | T_U16 | T_I16 | T_4BIT)
-#define T_Q23 (T_Q21 | T_F4)
-#define T_Q25 (T_Q23 | T_2BIT)
+#define T_Q8   (T_U8 | T_I8)
+#define T_Q10  (T_U8 | T_I8)
+#define T_Q19  (T_Q10 | T_F8)
+#define T_Q21  (T_Q19 | T_U16 | T_I16 | T_4BIT)
+#define T_Q23  (T_Q21 | T_F4)
+#define T_Q25  (T_Q23 | T_2BIT)
 #define T_WIDE (T_F32 | T_F16 | T_BF16)
 
 static const struct slot quantize_in[] = {
@@ -366,17 +375,19 @@ static const struct slot dynamic_out[] = {{.name = "y", .types = T_U8},
 					  {.name = "y_scale", .types = T_F32},
 					  {.name = "y_zero_point", .types = T_U8},
 					  SLOT_END};
-static const struct slot matmul_integer_in[] = {{.name = "A", .tvar = "T1", .types = T_Q8},
-						{.name = "B", .tvar = "T2", .types = T_Q8},
-						{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-						{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-						SLOT_END};
+static const struct slot matmul_integer_in[] = {
+	{.name = "A", .tvar = "T1", .types = T_Q8},
+	{.name = "B", .tvar = "T2", .types = T_Q8},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	SLOT_END};
 static const struct slot i32_out[] = {{.name = "y", .types = T_I32}, SLOT_END};
-static const struct slot conv_integer_in[] = {{.name = "x", .tvar = "T1", .types = T_Q8},
-					      {.name = "w", .tvar = "T2", .types = T_Q8},
-					      {.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-					      {.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-					      SLOT_END};
+static const struct slot conv_integer_in[] = {
+	{.name = "x", .tvar = "T1", .types = T_Q8},
+	{.name = "w", .tvar = "T2", .types = T_Q8},
+	{.name = "x_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
+	{.name = "w_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	SLOT_END};
 static const struct slot qlinear_conv_in[] = {{.name = "x", .tvar = "T1", .types = T_Q8},
 					      {.name = "x_scale", .types = T_F32},
 					      {.name = "x_zero_point", .tvar = "T1", .types = T_Q8},
@@ -389,28 +400,38 @@ static const struct slot qlinear_conv_in[] = {{.name = "x", .tvar = "T1", .types
 					      SLOT_END};
 static const struct slot q8_out[] = {{.name = "y", .tvar = "T3", .types = T_Q8}, SLOT_END};
 static const struct slot qlinear_matmul_in[] = {
-	{.name = "a", .tvar = "T1", .types = T_Q19},	    {.name = "a_scale", .tvar = "TS", .types = T_WIDE},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q19}, {.name = "b", .tvar = "T2", .types = T_Q19},
-	{.name = "b_scale", .tvar = "TS", .types = T_WIDE}, {.name = "b_zero_point", .tvar = "T2", .types = T_Q19},
-	{.name = "y_scale", .tvar = "TS", .types = T_WIDE}, {.name = "y_zero_point", .tvar = "T3", .types = T_Q19},
+	{.name = "a", .tvar = "T1", .types = T_Q19},
+	{.name = "a_scale", .tvar = "TS", .types = T_WIDE},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q19},
+	{.name = "b", .tvar = "T2", .types = T_Q19},
+	{.name = "b_scale", .tvar = "TS", .types = T_WIDE},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q19},
+	{.name = "y_scale", .tvar = "TS", .types = T_WIDE},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q19},
 	SLOT_END};
 static const struct slot qlinear_matmul10_in[] = {
-	{.name = "a", .tvar = "T1", .types = T_Q8},  {.name = "a_scale", .types = T_F32},
-	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8}, {.name = "b", .tvar = "T2", .types = T_Q8},
-	{.name = "b_scale", .types = T_F32},	     {.name = "b_zero_point", .tvar = "T2", .types = T_Q8},
-	{.name = "y_scale", .types = T_F32},	     {.name = "y_zero_point", .tvar = "T3", .types = T_Q8},
+	{.name = "a", .tvar = "T1", .types = T_Q8},
+	{.name = "a_scale", .types = T_F32},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8},
+	{.name = "b", .tvar = "T2", .types = T_Q8},
+	{.name = "b_scale", .types = T_F32},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8},
+	{.name = "y_scale", .types = T_F32},
+	{.name = "y_zero_point", .tvar = "T3", .types = T_Q8},
 	SLOT_END};
-static const struct slot qlinear_matmul_out[] = {{.name = "y", .tvar = "T3", .types = T_Q19}, SLOT_END};
+static const struct slot qlinear_matmul_out[] = {{.name = "y", .tvar = "T3", .types = T_Q19},
+						 SLOT_END};
 
 /* com.microsoft */
-static const struct slot to_float_in[] = {{.name = "A", .tvar = "T1", .types = T_Q8},
-					  {.name = "B", .tvar = "T2", .types = T_Q8},
-					  {.name = "a_scale", .tvar = "T3", .types = T_F32},
-					  {.name = "b_scale", .tvar = "T3", .types = T_F32},
-					  {.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-					  {.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-					  {.name = "bias", .tvar = "T3", .types = T_F32, .optional = true},
-					  SLOT_END};
+static const struct slot to_float_in[] = {
+	{.name = "A", .tvar = "T1", .types = T_Q8},
+	{.name = "B", .tvar = "T2", .types = T_Q8},
+	{.name = "a_scale", .tvar = "T3", .types = T_F32},
+	{.name = "b_scale", .tvar = "T3", .types = T_F32},
+	{.name = "a_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
+	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	{.name = "bias", .tvar = "T3", .types = T_F32, .optional = true},
+	SLOT_END};
 static const struct slot float_out[] = {{.name = "Y", .types = T_F32}, SLOT_END};
 static const struct slot dynamic_matmul_in[] = {
 	{.name = "A", .types = T_F32},
@@ -419,41 +440,45 @@ static const struct slot dynamic_matmul_in[] = {
 	{.name = "b_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
 	{.name = "bias", .types = T_F32, .optional = true},
 	SLOT_END};
-static const struct slot qgemm_in[] = {{.name = "A", .tvar = "TA", .types = T_Q8},
-				       {.name = "a_scale", .types = T_F32},
-				       {.name = "a_zero_point", .tvar = "TA", .types = T_Q8, .optional = true},
-				       {.name = "B", .tvar = "TB", .types = T_Q8},
-				       {.name = "b_scale", .types = T_F32},
-				       {.name = "b_zero_point", .tvar = "TB", .types = T_Q8, .optional = true},
-				       {.name = "C", .types = T_I32, .optional = true},
-				       {.name = "y_scale", .types = T_F32, .optional = true},
-				       {.name = "y_zero_point", .types = T_Q8, .optional = true},
-				       SLOT_END};
+static const struct slot qgemm_in[] = {
+	{.name = "A", .tvar = "TA", .types = T_Q8},
+	{.name = "a_scale", .types = T_F32},
+	{.name = "a_zero_point", .tvar = "TA", .types = T_Q8, .optional = true},
+	{.name = "B", .tvar = "TB", .types = T_Q8},
+	{.name = "b_scale", .types = T_F32},
+	{.name = "b_zero_point", .tvar = "TB", .types = T_Q8, .optional = true},
+	{.name = "C", .types = T_I32, .optional = true},
+	{.name = "y_scale", .types = T_F32, .optional = true},
+	{.name = "y_zero_point", .types = T_Q8, .optional = true},
+	SLOT_END};
 static const struct slot qgemm_out[] = {{.name = "Y", .types = T_Q8 | T_F32}, SLOT_END};
-static const struct slot nbits_in[] = {{.name = "A", .tvar = "T1", .types = T_WIDE},
-				       {.name = "B", .types = T_U8},
-				       {.name = "scales", .types = T_WIDE},
-				       {.name = "zero_points", .types = T_U8 | T_WIDE, .optional = true},
-				       {.name = "g_idx", .types = T_I32, .optional = true},
-				       {.name = "bias", .tvar = "T1", .types = T_WIDE, .optional = true},
-				       SLOT_END};
+static const struct slot nbits_in[] = {
+	{.name = "A", .tvar = "T1", .types = T_WIDE},
+	{.name = "B", .types = T_U8},
+	{.name = "scales", .types = T_WIDE},
+	{.name = "zero_points", .types = T_U8 | T_WIDE, .optional = true},
+	{.name = "g_idx", .types = T_I32, .optional = true},
+	{.name = "bias", .tvar = "T1", .types = T_WIDE, .optional = true},
+	SLOT_END};
 static const struct slot nbits_out[] = {{.name = "Y", .tvar = "T1", .types = T_WIDE}, SLOT_END};
-static const struct slot qbinary_in[] = {{.name = "A", .tvar = "T", .types = T_Q8},
-					 {.name = "A_scale", .types = T_F32},
-					 {.name = "A_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-					 {.name = "B", .tvar = "T", .types = T_Q8},
-					 {.name = "B_scale", .types = T_F32},
-					 {.name = "B_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-					 {.name = "C_scale", .types = T_F32},
-					 {.name = "C_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-					 SLOT_END};
+static const struct slot qbinary_in[] = {
+	{.name = "A", .tvar = "T", .types = T_Q8},
+	{.name = "A_scale", .types = T_F32},
+	{.name = "A_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "B", .tvar = "T", .types = T_Q8},
+	{.name = "B_scale", .types = T_F32},
+	{.name = "B_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "C_scale", .types = T_F32},
+	{.name = "C_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	SLOT_END};
 static const struct slot qbinary_out[] = {{.name = "C", .tvar = "T", .types = T_Q8}, SLOT_END};
-static const struct slot qunary_in[] = {{.name = "X", .tvar = "T", .types = T_Q8},
-					{.name = "X_scale", .types = T_F32},
-					{.name = "X_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-					{.name = "Y_scale", .types = T_F32},
-					{.name = "Y_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
-					SLOT_END};
+static const struct slot qunary_in[] = {
+	{.name = "X", .tvar = "T", .types = T_Q8},
+	{.name = "X_scale", .types = T_F32},
+	{.name = "X_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	{.name = "Y_scale", .types = T_F32},
+	{.name = "Y_zero_point", .tvar = "T", .types = T_Q8, .optional = true},
+	SLOT_END};
 static const struct slot qunary_out[] = {{.name = "Y", .tvar = "T", .types = T_Q8}, SLOT_END};
 static const struct slot qwhere_in[] = {{.name = "condition", .types = T_BOOL},
 					{.name = "X", .tvar = "T", .types = T_Q8},
@@ -471,16 +496,17 @@ static const struct slot qconcat_in[] = {
 	{.name = "Y_zero_point", .types = T_Q8},
 	{.name = "inputs", .types = T_Q8 | T_F32, .variadic = true, .heterogeneous = true},
 	SLOT_END};
-static const struct slot qattention_in[] = {{.name = "input", .tvar = "T1", .types = T_Q8},
-					    {.name = "weight", .tvar = "T2", .types = T_Q8},
-					    {.name = "bias", .types = T_F32},
-					    {.name = "input_scale", .types = T_F32},
-					    {.name = "weight_scale", .types = T_F32},
-					    {.name = "mask_index", .types = T_I32, .optional = true},
-					    {.name = "input_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
-					    {.name = "weight_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
-					    {.name = "past", .types = T_F32, .optional = true},
-					    SLOT_END};
+static const struct slot qattention_in[] = {
+	{.name = "input", .tvar = "T1", .types = T_Q8},
+	{.name = "weight", .tvar = "T2", .types = T_Q8},
+	{.name = "bias", .types = T_F32},
+	{.name = "input_scale", .types = T_F32},
+	{.name = "weight_scale", .types = T_F32},
+	{.name = "mask_index", .types = T_I32, .optional = true},
+	{.name = "input_zero_point", .tvar = "T1", .types = T_Q8, .optional = true},
+	{.name = "weight_zero_point", .tvar = "T2", .types = T_Q8, .optional = true},
+	{.name = "past", .types = T_F32, .optional = true},
+	SLOT_END};
 static const struct slot qattention_out[] = {{.name = "output", .types = T_F32},
 					     {.name = "present", .types = T_F32, .optional = true},
 					     SLOT_END};
@@ -520,9 +546,9 @@ static const struct field nbits_attrs[] = {
 	FIELD(struct matmul_nbits_params, accuracy_level, F_INT, "0", "a hint that is not needed"),
 	{0}};
 static const struct field qconcat_attrs[] = {
-	FIELD_REQ(struct qconcat_params, axis, F_INT, "axis to concatenate along"),
-	{0}};
-static const struct field qleaky_attrs[] = {FIELD(struct qleaky_params, alpha, F_FLOAT, "0.01", "slope"), {0}};
+	FIELD_REQ(struct qconcat_params, axis, F_INT, "axis to concatenate along"), {0}};
+static const struct field qleaky_attrs[] = {
+	FIELD(struct qleaky_params, alpha, F_FLOAT, "0.01", "slope"), {0}};
 static const struct field qpool_attrs[] = {
 	WINDOW_FIELDS(struct qpool_params),
 	FIELD(struct qpool_params, ceil_mode, F_INT, "0", "round the output size up"),
@@ -530,8 +556,7 @@ static const struct field qpool_attrs[] = {
 	FIELD(struct qpool_params, channels_last, F_INT, "0", "channels lie last"),
 	{0}};
 static const struct field qglobal_attrs[] = {
-	FIELD(struct qglobal_params, channels_last, F_INT, "0", "channels lie last"),
-	{0}};
+	FIELD(struct qglobal_params, channels_last, F_INT, "0", "channels lie last"), {0}};
 static const struct field qsoftmax_attrs[] = {
 	FIELD(struct qsoftmax_params, axis, F_INT, "-1", "axis"),
 	FIELD_REQ(struct qsoftmax_params, opset, F_INT, "opset whose Softmax is meant"),
@@ -552,7 +577,10 @@ static const struct field qattention_attrs[] = {
 #define DEQUANTIZE                                                                                 \
 	.in = dequantize_in, .out = dequantize_out, .attrs = dequantize_attrs,                     \
 	.params_size = sizeof(struct quantize_params), .infer = dequantize_infer
-#define OLD_TYPES(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD_TYPES(name_, since_, types_)                                                           \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 #define CONV_SIZE .params_size = sizeof(struct int_conv_params)
 
 const struct op ops_quant[] = {
@@ -571,67 +599,153 @@ const struct op ops_quant[] = {
 	OLD_TYPES("DequantizeLinear", 19, T_Q19 | T_I32),
 	OLD_TYPES("DequantizeLinear", 13, T_Q10 | T_I32),
 	OLD_TYPES("DequantizeLinear", 10, T_Q10 | T_I32),
-	{.name = "DynamicQuantizeLinear", .since = 11, .in = dynamic_in, .out = dynamic_out,
+	{.name = "DynamicQuantizeLinear",
+	 .since = 11,
+	 .in = dynamic_in,
+	 .out = dynamic_out,
 	 .infer = dynamic_quantize_infer},
-	{.name = "MatMulInteger", .since = 10, .in = matmul_integer_in, .out = i32_out,
-	 .infer = matmul_integer_infer, .macs = matmul_integer_macs},
-	{.name = "QLinearMatMul", .since = 21, .in = qlinear_matmul_in, .out = qlinear_matmul_out,
-	 .infer = qlinear_matmul_infer, .macs = qlinear_matmul_macs},
+	{.name = "MatMulInteger",
+	 .since = 10,
+	 .in = matmul_integer_in,
+	 .out = i32_out,
+	 .infer = matmul_integer_infer,
+	 .macs = matmul_integer_macs},
+	{.name = "QLinearMatMul",
+	 .since = 21,
+	 .in = qlinear_matmul_in,
+	 .out = qlinear_matmul_out,
+	 .infer = qlinear_matmul_infer,
+	 .macs = qlinear_matmul_macs},
 	{.name = "QLinearMatMul", .since = 10, .in = qlinear_matmul10_in},
-	{.name = "ConvInteger", .since = 10, .in = conv_integer_in, .out = i32_out, .attrs = conv_attrs,
-	 CONV_SIZE, .infer = conv_integer_infer},
-	{.name = "QLinearConv", .since = 10, .in = qlinear_conv_in, .out = q8_out, .attrs = conv_attrs,
-	 CONV_SIZE, .infer = qlinear_conv_infer},
-	{.name = "QLinearConv", MS, .in = qlinear_conv_in, .out = q8_out, .attrs = ms_conv_attrs,
-	 CONV_SIZE, .infer = qlinear_conv_infer, .upgrade = qconv_upgrade},
+	{.name = "ConvInteger",
+	 .since = 10,
+	 .in = conv_integer_in,
+	 .out = i32_out,
+	 .attrs = conv_attrs,
+	 CONV_SIZE,
+	 .infer = conv_integer_infer},
+	{.name = "QLinearConv",
+	 .since = 10,
+	 .in = qlinear_conv_in,
+	 .out = q8_out,
+	 .attrs = conv_attrs,
+	 CONV_SIZE,
+	 .infer = qlinear_conv_infer},
+	{.name = "QLinearConv",
+	 MS,
+	 .in = qlinear_conv_in,
+	 .out = q8_out,
+	 .attrs = ms_conv_attrs,
+	 CONV_SIZE,
+	 .infer = qlinear_conv_infer,
+	 .upgrade = qconv_upgrade},
 	{.name = "QuantizeLinear", MS, QUANTIZE},
 	{.name = "DequantizeLinear", MS, DEQUANTIZE},
-	{.name = "MatMulIntegerToFloat", MS, .in = to_float_in, .out = float_out,
-	 .infer = matmul_to_float_infer, .macs = matmul_integer_macs},
-	{.name = "DynamicQuantizeMatMul", MS, .in = dynamic_matmul_in, .out = float_out,
+	{.name = "MatMulIntegerToFloat",
+	 MS,
+	 .in = to_float_in,
+	 .out = float_out,
+	 .infer = matmul_to_float_infer,
+	 .macs = matmul_integer_macs},
+	{.name = "DynamicQuantizeMatMul",
+	 MS,
+	 .in = dynamic_matmul_in,
+	 .out = float_out,
 	 .expand = "aq, as, az = DynamicQuantizeLinear(A); "
 		   "Y = com.microsoft::MatMulIntegerToFloat(aq, B, as, b_scale, az, b_zero_point?, bias?)"},
-	{.name = "QGemm", MS, .in = qgemm_in, .out = qgemm_out, .attrs = qgemm_attrs,
-	 .params_size = sizeof(struct qgemm_params), .infer = qgemm_infer},
-	{.name = "MatMulNBits", MS, .in = nbits_in, .out = nbits_out, .attrs = nbits_attrs,
-	 .params_size = sizeof(struct matmul_nbits_params), .infer = matmul_nbits_infer},
-	{.name = "QLinearAdd", MS, .in = qbinary_in, .out = qbinary_out, .upgrade = qbinary_upgrade,
+	{.name = "QGemm",
+	 MS,
+	 .in = qgemm_in,
+	 .out = qgemm_out,
+	 .attrs = qgemm_attrs,
+	 .params_size = sizeof(struct qgemm_params),
+	 .infer = qgemm_infer},
+	{.name = "MatMulNBits",
+	 MS,
+	 .in = nbits_in,
+	 .out = nbits_out,
+	 .attrs = nbits_attrs,
+	 .params_size = sizeof(struct matmul_nbits_params),
+	 .infer = matmul_nbits_infer},
+	{.name = "QLinearAdd",
+	 MS,
+	 .in = qbinary_in,
+	 .out = qbinary_out,
+	 .upgrade = qbinary_upgrade,
 	 .expand = "C = QuantizeLinear(Add(DequantizeLinear(A, A_scale, A_zero_point?), "
 		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
-	{.name = "QLinearMul", MS, .in = qbinary_in, .out = qbinary_out, .upgrade = qbinary_upgrade,
+	{.name = "QLinearMul",
+	 MS,
+	 .in = qbinary_in,
+	 .out = qbinary_out,
+	 .upgrade = qbinary_upgrade,
 	 .expand = "C = QuantizeLinear(Mul(DequantizeLinear(A, A_scale, A_zero_point?), "
 		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
-	{.name = "QLinearSigmoid", MS, .in = qunary_in, .out = qunary_out, .upgrade = qunary_upgrade,
+	{.name = "QLinearSigmoid",
+	 MS,
+	 .in = qunary_in,
+	 .out = qunary_out,
+	 .upgrade = qunary_upgrade,
 	 .expand = "Y = QuantizeLinear(Sigmoid(DequantizeLinear(X, X_scale, X_zero_point?)), "
 		   "Y_scale, Y_zero_point?)"},
-	{.name = "QLinearLeakyRelu", MS, .in = qunary_in, .out = qunary_out, .attrs = qleaky_attrs,
-	 .params_size = sizeof(struct qleaky_params), .upgrade = qunary_upgrade,
+	{.name = "QLinearLeakyRelu",
+	 MS,
+	 .in = qunary_in,
+	 .out = qunary_out,
+	 .attrs = qleaky_attrs,
+	 .params_size = sizeof(struct qleaky_params),
+	 .upgrade = qunary_upgrade,
 	 .expand = "Y = QuantizeLinear(LeakyRelu(DequantizeLinear(X, X_scale, X_zero_point?)) "
 		   "{alpha=$alpha}, Y_scale, Y_zero_point?)"},
 	/* pools: averages of the integers are exact, so that ties round as they should */
-	{.name = "QLinearGlobalAveragePool", MS, .in = qunary_in, .out = qunary_out, .attrs = qglobal_attrs,
+	{.name = "QLinearGlobalAveragePool",
+	 MS,
+	 .in = qunary_in,
+	 .out = qunary_out,
+	 .attrs = qglobal_attrs,
 	 .params_size = sizeof(struct qglobal_params),
 	 .expand = "Y = QuantizeLinear(GlobalAveragePool(DequantizeLinear(X, Div(X_scale, X_scale), "
 		   "X_zero_point?)), Div(Y_scale, X_scale), Y_zero_point?)",
 	 .upgrade = qglobal_upgrade},
-	{.name = "QLinearAveragePool", MS, .in = qunary_in, .out = qunary_out, .attrs = qpool_attrs,
+	{.name = "QLinearAveragePool",
+	 MS,
+	 .in = qunary_in,
+	 .out = qunary_out,
+	 .attrs = qpool_attrs,
 	 .params_size = sizeof(struct qpool_params),
 	 .expand = "Y = QuantizeLinear(AveragePool(DequantizeLinear(X, Div(X_scale, X_scale), X_zero_point?)) "
 		   "{auto_pad=$auto_pad, kernel_shape=$kernel_shape, pads=$pads, strides=$strides, "
 		   "ceil_mode=$ceil_mode, count_include_pad=$count_include_pad}, Div(Y_scale, X_scale), "
 		   "Y_zero_point?)",
 	 .upgrade = qpool_upgrade},
-	{.name = "QLinearSoftmax", MS, .in = qunary_in, .out = qunary_out, .attrs = qsoftmax_attrs,
+	{.name = "QLinearSoftmax",
+	 MS,
+	 .in = qunary_in,
+	 .out = qunary_out,
+	 .attrs = qsoftmax_attrs,
 	 .params_size = sizeof(struct qsoftmax_params),
 	 .expand = "Y = QuantizeLinear(Softmax(DequantizeLinear(X, X_scale, X_zero_point?)) "
 		   "{axis=$axis}, Y_scale, Y_zero_point?)",
-	 .expand_when = softmax_last, .upgrade = qunary_upgrade},
-	{.name = "QLinearWhere", MS, .in = qwhere_in, .out = qwhere_out,
+	 .expand_when = softmax_last,
+	 .upgrade = qunary_upgrade},
+	{.name = "QLinearWhere",
+	 MS,
+	 .in = qwhere_in,
+	 .out = qwhere_out,
 	 .expand = "Z = QuantizeLinear(Where(condition, DequantizeLinear(X, x_scale, x_zero_point), "
 		   "DequantizeLinear(Y, y_scale, y_zero_point)), z_scale, z_zero_point)"},
-	{.name = "QLinearConcat", MS, .in = qconcat_in, .out = q8_out, .attrs = qconcat_attrs,
-	 .params_size = sizeof(struct qconcat_params), .infer = qconcat_infer},
-	{.name = "QAttention", MS, .in = qattention_in, .out = qattention_out, .attrs = qattention_attrs,
+	{.name = "QLinearConcat",
+	 MS,
+	 .in = qconcat_in,
+	 .out = q8_out,
+	 .attrs = qconcat_attrs,
+	 .params_size = sizeof(struct qconcat_params),
+	 .infer = qconcat_infer},
+	{.name = "QAttention",
+	 MS,
+	 .in = qattention_in,
+	 .out = qattention_out,
+	 .attrs = qattention_attrs,
 	 .params_size = sizeof(struct qattention_params),
 	 .expand = "output, present = com.microsoft::Attention("
 		   "DequantizeLinear(input, input_scale, input_zero_point?), "

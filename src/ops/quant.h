@@ -45,7 +45,7 @@ struct granularity {
 	int64_t block, blocks;
 };
 /* NULL or what is wrong; shapes are known. */
-const char *granularity_set(struct granularity *g, const struct shape *x, const struct shape *scale, int64_t axis,
-			    int64_t block_size);
+const char *granularity_set(struct granularity *g, const struct shape *x, const struct shape *scale,
+			    int64_t axis, int64_t block_size);
 
 #endif

@@ -211,7 +211,8 @@ static int check_row(const struct op *op, void *arg)
 	if (!r.in || !r.out)
 		return FAIL(d, E_INTERNAL, .op = op->name, .message = "a row without slots");
 	if (op == e->first && !r.infer && !r.expand)
-		return FAIL(d, E_INTERNAL, .op = op->name, .message = "a newest row without shape function");
+		return FAIL(d, E_INTERNAL, .op = op->name,
+			    .message = "a newest row without shape function");
 	if (op != e->first && (op - 1)->since <= op->since)
 		return FAIL(d, E_INTERNAL, .op = op->name, .message = "versions are not newest first");
 	for (const struct field *f = r.attrs; f && f->name; f++)
@@ -220,7 +221,8 @@ static int check_row(const struct op *op, void *arg)
 				    .message = "an attribute outside its params");
 	for (uint32_t i = 0; i < index_.count; i++)
 		if (&index_.entries[i] != e && same_op(index_.entries[i].first, op))
-			return FAIL(d, E_INTERNAL, .op = op->name, .message = "rows of one operator lie apart");
+			return FAIL(d, E_INTERNAL, .op = op->name,
+				    .message = "rows of one operator lie apart");
 	return 0;
 }
 

@@ -51,7 +51,8 @@ static int empty_infer(struct infer *c)
 	int64_t t = p->dtype == INT_ABSENT ? DT_F32 : p->dtype;
 
 	if (t < 1 || t >= DT_COUNT || !dtype_bits((enum dtype)t))
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "an element type", fmt(c->diag, "dtype %" PRId64, t));
+		return infer_fail(c, E_OP_ATTRIBUTE, -1, "an element type",
+				  fmt(c->diag, "dtype %" PRId64, t));
 	set_type(c, 0, sequence_of((enum dtype)t));
 	return 0;
 }
@@ -82,8 +83,8 @@ static int insert_infer(struct infer *c)
 	const struct vinfo *s = infer_in(c, 0), *t = infer_in(c, 1);
 	int err = same_sequence_infer(c);
 
-	if (!err && s && t && s->type.kind == V_SEQUENCE && t->type.kind == V_TENSOR && s->type.dtype &&
-	    t->type.dtype && s->type.dtype != t->type.dtype)
+	if (!err && s && t && s->type.kind == V_SEQUENCE && t->type.kind == V_TENSOR &&
+	    s->type.dtype && t->type.dtype && s->type.dtype != t->type.dtype)
 		err = infer_fail(c, E_TYPE, 1, dtype_name((enum dtype)s->type.dtype),
 				 dtype_name((enum dtype)t->type.dtype));
 	if (!err && infer_out(c, 0) && !infer_out(c, 0)->type.dtype && t)
@@ -108,7 +109,8 @@ static int concat_infer(struct infer *c)
 	int err = want_sequence(c, 0);
 
 	if (!err && p->new_axis != 0 && p->new_axis != 1)
-		err = infer_fail(c, E_OP_ATTRIBUTE, -1, "new_axis of 0 or 1", fmt(c->diag, "%" PRId64, p->new_axis));
+		err = infer_fail(c, E_OP_ATTRIBUTE, -1, "new_axis of 0 or 1",
+				 fmt(c->diag, "%" PRId64, p->new_axis));
 	if (!err && v)
 		infer_set(c, 0, (enum dtype)v->type.dtype, &SHAPE_UNKNOWN);
 	return err;
@@ -132,7 +134,12 @@ static int optional_infer(struct infer *c)
 
 	if (!v && !p->type)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "an input, or a type", "neither");
-	set_type(c, 0, (struct type){.kind = V_OPTIONAL, .of = t.kind, .of_of = t.of, .dtype = t.dtype, .key = t.key});
+	set_type(c, 0,
+		 (struct type){.kind = V_OPTIONAL,
+			       .of = t.kind,
+			       .of_of = t.of,
+			       .dtype = t.dtype,
+			       .key = t.key});
 	return 0;
 }
 
@@ -164,13 +171,13 @@ static int get_infer(struct infer *c)
 #define T_S	(T_ALL | T_SEQ)
 #define T_O	(T_ALL | T_SEQ | T_OPT | T_MAP)
 static const struct slot none_in[] = {SLOT_END};
-static const struct slot tensors_in[] = {{.name = "inputs", .tvar = "T", .types = T_ALL, .variadic = true}, SLOT_END};
+static const struct slot tensors_in[] = {
+	{.name = "inputs", .tvar = "T", .types = T_ALL, .variadic = true}, SLOT_END};
 static const struct slot tensor_out[] = {{.name = "tensor", .types = T_ALL}, SLOT_END};
 static const struct slot sequence_in[] = {{.name = "input_sequence", .types = T_S}, SLOT_END};
 static const struct slot sequence_out[] = {{.name = "output_sequence", .types = T_S}, SLOT_END};
-static const struct slot at_in[] = {{.name = "input_sequence", .types = T_S},
-				    {.name = "position", .types = T_INDEX},
-				    SLOT_END};
+static const struct slot at_in[] = {
+	{.name = "input_sequence", .types = T_S}, {.name = "position", .types = T_INDEX}, SLOT_END};
 static const struct slot erase_in[] = {{.name = "input_sequence", .types = T_S},
 				       {.name = "position", .types = T_INDEX, .optional = true},
 				       SLOT_END};
@@ -188,41 +195,96 @@ static const struct slot get_in[] = {{.name = "input", .types = T_O}, SLOT_END};
 static const struct slot has_out[] = {{.name = "output", .types = T_BOOL}, SLOT_END};
 
 static const struct field empty_attrs[] = {
-	FIELD(struct sequence_empty_params, dtype, F_INT, NULL, "element type; default float"),
-	{0}};
+	FIELD(struct sequence_empty_params, dtype, F_INT, NULL, "element type; default float"), {0}};
 static const struct field concat_attrs[] = {
-	FIELD_REQ(struct concat_from_sequence_params, axis, F_INT, "axis to concatenate along, or to add"),
+	FIELD_REQ(struct concat_from_sequence_params, axis, F_INT,
+		  "axis to concatenate along, or to add"),
 	FIELD(struct concat_from_sequence_params, new_axis, F_INT, "0", "1: stack along a new axis"),
 	{0}};
 static const struct field split_attrs[] = {
 	FIELD(struct split_to_sequence_params, axis, F_INT, "0", "axis to split"),
 	FIELD(struct split_to_sequence_params, keepdims, F_INT, "1", "0: parts of 1 lose the axis"),
 	{0}};
-static const struct field optional_attrs[] = {
-	FIELD(struct optional_params, type, F_TYPE, NULL, "type of the element where there is none"),
-	{0}};
+static const struct field optional_attrs[] = {FIELD(struct optional_params, type, F_TYPE, NULL,
+						    "type of the element where there is none"),
+					      {0}};
 
 #define HOST .flags = OP_HOST_VALUES
 
 const struct op ops_sequence[] = {
-	{.name = "SequenceConstruct", .since = 11, .in = tensors_in, .out = sequence_out, .infer = construct_infer, HOST},
-	{.name = "SequenceEmpty", .since = 11, .in = none_in, .out = sequence_out, .attrs = empty_attrs,
-	 .params_size = sizeof(struct sequence_empty_params), .infer = empty_infer, HOST},
+	{.name = "SequenceConstruct",
+	 .since = 11,
+	 .in = tensors_in,
+	 .out = sequence_out,
+	 .infer = construct_infer,
+	 HOST},
+	{.name = "SequenceEmpty",
+	 .since = 11,
+	 .in = none_in,
+	 .out = sequence_out,
+	 .attrs = empty_attrs,
+	 .params_size = sizeof(struct sequence_empty_params),
+	 .infer = empty_infer,
+	 HOST},
 	{.name = "SequenceAt", .since = 11, .in = at_in, .out = tensor_out, .infer = at_infer, HOST},
-	{.name = "SequenceErase", .since = 11, .in = erase_in, .out = sequence_out, .infer = same_sequence_infer, HOST},
-	{.name = "SequenceInsert", .since = 11, .in = insert_in, .out = sequence_out, .infer = insert_infer, HOST},
-	{.name = "SequenceLength", .since = 11, .in = sequence_in, .out = length_out, .infer = length_infer, HOST},
-	{.name = "ConcatFromSequence", .since = 11, .in = sequence_in, .out = tensor_out, .attrs = concat_attrs,
-	 .params_size = sizeof(struct concat_from_sequence_params), .infer = concat_infer, HOST},
-	{.name = "SplitToSequence", .since = 24, .in = split_in, .out = sequence_out, .types = T_ALL_13,
-	 .attrs = split_attrs, .params_size = sizeof(struct split_to_sequence_params), .infer = split_infer, HOST},
+	{.name = "SequenceErase",
+	 .since = 11,
+	 .in = erase_in,
+	 .out = sequence_out,
+	 .infer = same_sequence_infer,
+	 HOST},
+	{.name = "SequenceInsert",
+	 .since = 11,
+	 .in = insert_in,
+	 .out = sequence_out,
+	 .infer = insert_infer,
+	 HOST},
+	{.name = "SequenceLength",
+	 .since = 11,
+	 .in = sequence_in,
+	 .out = length_out,
+	 .infer = length_infer,
+	 HOST},
+	{.name = "ConcatFromSequence",
+	 .since = 11,
+	 .in = sequence_in,
+	 .out = tensor_out,
+	 .attrs = concat_attrs,
+	 .params_size = sizeof(struct concat_from_sequence_params),
+	 .infer = concat_infer,
+	 HOST},
+	{.name = "SplitToSequence",
+	 .since = 24,
+	 .in = split_in,
+	 .out = sequence_out,
+	 .types = T_ALL_13,
+	 .attrs = split_attrs,
+	 .params_size = sizeof(struct split_to_sequence_params),
+	 .infer = split_infer,
+	 HOST},
 	{.name = "SplitToSequence", .since = 11, .types = T_ALL_OLD},
-	{.name = "Optional", .since = 15, .in = optional_in, .out = optional_out, .attrs = optional_attrs,
-	 .params_size = sizeof(struct optional_params), .infer = optional_infer, HOST},
-	{.name = "OptionalHasElement", .since = 28, .in = optional_in, .out = has_out, .infer = has_infer, HOST},
+	{.name = "Optional",
+	 .since = 15,
+	 .in = optional_in,
+	 .out = optional_out,
+	 .attrs = optional_attrs,
+	 .params_size = sizeof(struct optional_params),
+	 .infer = optional_infer,
+	 HOST},
+	{.name = "OptionalHasElement",
+	 .since = 28,
+	 .in = optional_in,
+	 .out = has_out,
+	 .infer = has_infer,
+	 HOST},
 	{.name = "OptionalHasElement", .since = 18},
 	{.name = "OptionalHasElement", .since = 15, .in = get_in},
-	{.name = "OptionalGetElement", .since = 28, .in = get_in, .out = optional_out, .infer = get_infer, HOST},
+	{.name = "OptionalGetElement",
+	 .since = 28,
+	 .in = get_in,
+	 .out = optional_out,
+	 .infer = get_infer,
+	 HOST},
 	{.name = "OptionalGetElement", .since = 18},
 	{.name = "OptionalGetElement", .since = 15},
 	{0}};

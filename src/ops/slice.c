@@ -65,8 +65,9 @@ static const char *slice_counts(const struct int_list *starts, const struct int_
 	return NULL;
 }
 
-const char *slice_spec(const struct shape *x, const struct int_list *starts, const struct int_list *ends,
-		       const struct int_list *axes, const struct int_list *steps, struct slice_spec *out)
+const char *slice_spec(const struct shape *x, const struct int_list *starts,
+		       const struct int_list *ends, const struct int_list *axes,
+		       const struct int_list *steps, struct slice_spec *out)
 {
 	const char *bad = slice_counts(starts, ends, axes, steps);
 	uint32_t seen = 0;
@@ -91,8 +92,8 @@ const char *slice_spec(const struct shape *x, const struct int_list *starts, con
 }
 
 /* Output dim of one sliced axis where sizes or bounds may be symbols. */
-static int64_t slice_sym(int64_t dim, const struct int_list *starts, const struct int_list *ends, int k,
-			 int64_t step)
+static int64_t slice_sym(int64_t dim, const struct int_list *starts, const struct int_list *ends,
+			 int k, int64_t step)
 {
 	int64_t from, len, start = starts->v[k], end = ends->v[k];
 	bool start_known = starts->exact || start >= 0, end_known = ends->exact || end >= 0;
@@ -123,8 +124,8 @@ static void slice_ints(struct infer *c, const struct slice_spec *s)
 	infer_give_ints(c, 0, &out);
 }
 
-static int slice_known(struct infer *c, const struct shape *x, const struct int_list *l, bool has_axes,
-		       bool has_steps)
+static int slice_known(struct infer *c, const struct shape *x, const struct int_list *l,
+		       bool has_axes, bool has_steps)
 {
 	const struct int_list *axes = has_axes ? &l[2] : NULL, *steps = has_steps ? &l[3] : NULL;
 	struct shape out = *x;
@@ -155,7 +156,8 @@ static int slice_infer(struct infer *c)
 	struct shape x = infer_shape(c, 0), out = unknown_dims(x.rank);
 	struct int_list l[4];
 	bool has_axes = infer_in(c, 3), has_steps = infer_in(c, 4);
-	bool starts = infer_list(c, 1, &l[0]), ends = infer_list(c, 2, &l[1]); /* both: both are wanted */
+	bool starts = infer_list(c, 1, &l[0]),
+	     ends = infer_list(c, 2, &l[1]); /* both: both are wanted */
 	bool bounds = starts && ends;
 	bool axes = !has_axes || infer_exact(c, 3, &l[2]);
 	bool steps = !has_steps || infer_list(c, 4, &l[3]);
@@ -206,15 +208,19 @@ int64_t split_part(int64_t dim, int64_t n, int64_t k)
 	return k < n - 1 ? chunk : dim - chunk * (n - 1);
 }
 
-static int split_sizes(struct infer *c, struct shape *out, int axis, int64_t dim, const struct int_list *l)
+static int split_sizes(struct infer *c, struct shape *out, int axis, int64_t dim,
+		       const struct int_list *l)
 {
 	int64_t sum = 0;
 
 	if (l->n != (int)c->node->nout)
-		return infer_fail(c, E_VALUE, 1, fmt(c->diag, "%u sizes, one an output", c->node->nout),
+		return infer_fail(c, E_VALUE, 1,
+				  fmt(c->diag, "%u sizes, one an output", c->node->nout),
 				  fmt(c->diag, "%d", l->n));
 	for (int k = 0; k < l->n; k++) {
-		out->dim[axis] = l->exact ? l->v[k] : l->v[k] >= 0 || dim_is_sym(l->v[k]) ? l->v[k] : DIM_UNKNOWN;
+		out->dim[axis] = l->exact			       ? l->v[k]
+				 : l->v[k] >= 0 || dim_is_sym(l->v[k]) ? l->v[k]
+								       : DIM_UNKNOWN;
 		if (l->exact && (l->v[k] < 0 || __builtin_add_overflow(sum, l->v[k], &sum)))
 			return infer_fail(c, E_VALUE, 1, "sizes", fmt(c->diag, "%" PRId64, l->v[k]));
 		infer_set(c, (uint32_t)k, infer_dtype(c, 0), out);
@@ -231,7 +237,8 @@ static int split_equal(struct infer *c, struct shape *out, int axis, int64_t dim
 	int64_t n = p->num_outputs == INT_ABSENT ? c->node->nout : p->num_outputs;
 
 	if (n != c->node->nout)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, fmt(c->diag, "num_outputs = %u", c->node->nout),
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  fmt(c->diag, "num_outputs = %u", c->node->nout),
 				  fmt(c->diag, "%" PRId64, n));
 	if (p->num_outputs == INT_ABSENT && dim >= 0 && dim % n)
 		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "a multiple of %" PRId64, n),
@@ -239,7 +246,8 @@ static int split_equal(struct infer *c, struct shape *out, int axis, int64_t dim
 	for (uint32_t k = 0; k < c->node->nout; k++) {
 		out->dim[axis] = dim < 0 ? (n == 1 ? dim : DIM_UNKNOWN) : split_part(dim, n, k);
 		if (dim >= 0 && out->dim[axis] < 0)
-			return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "enough for %" PRId64 " parts", n),
+			return infer_fail(c, E_SHAPE, 0,
+					  fmt(c->diag, "enough for %" PRId64 " parts", n),
 					  fmt(c->diag, "%" PRId64, dim));
 		infer_set(c, k, infer_dtype(c, 0), out);
 	}
@@ -270,7 +278,8 @@ static int split_infer(struct infer *c)
 		return split_sizes(c, &out, axis, x.dim[axis], &l);
 	}
 	if (t && tensor_count(t) != c->node->nout)
-		return infer_fail(c, E_VALUE, 1, fmt(c->diag, "%u sizes, one an output", c->node->nout), NULL);
+		return infer_fail(c, E_VALUE, 1,
+				  fmt(c->diag, "%u sizes, one an output", c->node->nout), NULL);
 	for (uint32_t k = 0; k < c->node->nout; k++) {
 		out.dim[axis] = t ? elem_i64(tensor_dtype(t), t->data, k) : DIM_UNKNOWN;
 		if (t && out.dim[axis] < 0)
@@ -305,7 +314,8 @@ static int split1_upgrade(struct edit *e)
 
 	if (v && old->split.n < 0) {
 		if (!v->init || n > MAX_INTS)
-			return edit_fail(e, E_OP_UNSUPPORTED, "constant sizes", "a computed input 'split'");
+			return edit_fail(e, E_OP_UNSUPPORTED, "constant sizes",
+					 "a computed input 'split'");
 		for (int64_t k = 0; k < n; k++)
 			sizes[k] = (int64_t)elem_f64(tensor_dtype(v->init), v->init->data, k);
 		split2_upgrade(e);
@@ -325,7 +335,8 @@ static int split13_upgrade(struct edit *e)
 
 /* ---- Pad --------------------------------------------------------------------------------------- */
 
-bool pad_spec(int rank, const struct int_list *pads, const struct int_list *axes, int64_t *begin, int64_t *end)
+bool pad_spec(int rank, const struct int_list *pads, const struct int_list *axes, int64_t *begin,
+	      int64_t *end)
 {
 	int n = axes ? axes->n : rank;
 
@@ -362,11 +373,13 @@ static int pad_dim(const struct infer *c, int i, int64_t begin, int64_t end, int
 	if (__builtin_add_overflow(n, begin, &out) || __builtin_add_overflow(out, end, &out))
 		return infer_fail(c, E_SIZE, 1, NULL, NULL);
 	if (out < 0)
-		return infer_fail(c, E_VALUE, 1, fmt(c->diag, "at most %" PRId64 " cut off dimension %d", n, i),
+		return infer_fail(c, E_VALUE, 1,
+				  fmt(c->diag, "at most %" PRId64 " cut off dimension %d", n, i),
 				  fmt(c->diag, "pads %" PRId64 " and %" PRId64, begin, end));
 	core = n + lesser(begin, 0) + lesser(end, 0);
 	if (p->mode != PAD_CONSTANT && core <= 0 && out > 0)
-		return infer_fail(c, E_VALUE, 1, fmt(c->diag, "something to repeat in dimension %d", i), "nothing");
+		return infer_fail(c, E_VALUE, 1,
+				  fmt(c->diag, "something to repeat in dimension %d", i), "nothing");
 	*dim = out;
 	return 0;
 }
@@ -438,10 +451,11 @@ static int reverse_sequence_infer(struct infer *c)
 	struct shape x = infer_shape(c, 0), l = infer_shape(c, 1);
 	int64_t n;
 
-	if (p->batch_axis == p->time_axis || p->batch_axis < 0 || p->batch_axis > 1 || p->time_axis < 0 ||
-	    p->time_axis > 1)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "batch_axis and time_axis 0 and 1, or 1 and 0",
-				  fmt(c->diag, "%" PRId64 " and %" PRId64, p->batch_axis, p->time_axis));
+	if (p->batch_axis == p->time_axis || p->batch_axis < 0 || p->batch_axis > 1 ||
+	    p->time_axis < 0 || p->time_axis > 1)
+		return infer_fail(
+			c, E_OP_ATTRIBUTE, -1, "batch_axis and time_axis 0 and 1, or 1 and 0",
+			fmt(c->diag, "%" PRId64 " and %" PRId64, p->batch_axis, p->time_axis));
 	if (x.rank >= 0 && x.rank < 2)
 		return infer_fail(c, E_SHAPE, 0, "rank 2 or more", fmt(c->diag, "rank %d", x.rank));
 	if (l.rank >= 0 && l.rank != 1)
@@ -469,11 +483,13 @@ static int center_crop_pad_infer(struct infer *c)
 		if (err)
 			return err;
 		if (to.n != axes.n)
-			return infer_fail(c, E_VALUE, 1, fmt(c->diag, "%d sizes", axes.n), fmt(c->diag, "%d", to.n));
+			return infer_fail(c, E_VALUE, 1, fmt(c->diag, "%d sizes", axes.n),
+					  fmt(c->diag, "%d", to.n));
 		out = x;
 		for (int k = 0; k < axes.n; k++) {
 			if (to.exact && to.v[k] < 0)
-				return infer_fail(c, E_VALUE, 1, "sizes", fmt(c->diag, "%" PRId64, to.v[k]));
+				return infer_fail(c, E_VALUE, 1, "sizes",
+						  fmt(c->diag, "%" PRId64, to.v[k]));
 			out.dim[axes.v[k]] = to.v[k];
 		}
 		if (c->concrete && !to.exact)
@@ -497,7 +513,8 @@ static int crop_infer(struct infer *c)
 		/* border: left, top, right, bottom */
 		int64_t b = p->border.v[1 - i], e = p->border.v[3 - i], dim = x.dim[2 + i];
 		if (b < 0 || e < 0 || b > INT32_MAX || e > INT32_MAX || (scaled && p->scale.v[i] < 0))
-			return infer_fail(c, E_OP_ATTRIBUTE, -1, "borders and sizes of 0 or more", NULL);
+			return infer_fail(c, E_OP_ATTRIBUTE, -1, "borders and sizes of 0 or more",
+					  NULL);
 		out.dim[2 + i] = scaled ? p->scale.v[i] : dim < 0 ? DIM_UNKNOWN : dim - b - e;
 		if (dim >= 0 && (out.dim[2 + i] < 0 || out.dim[2 + i] > dim - b))
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, "a window inside the input", NULL);
@@ -512,15 +529,15 @@ static const struct slot data_in[] = {{.name = "data", .tvar = "T", .types = T_A
 static const struct slot input_in[] = {{.name = "input", .tvar = "T", .types = T_ALL}, SLOT_END};
 static const struct slot output_out[] = {{.name = "output", .tvar = "T", .types = T_ALL}, SLOT_END};
 static const struct slot outputs_out[] = {
-	{.name = "outputs", .tvar = "T", .types = T_ALL, .variadic = true},
-	SLOT_END};
+	{.name = "outputs", .tvar = "T", .types = T_ALL, .variadic = true}, SLOT_END};
 #define T_INDEX (T_I32 | T_I64)
-static const struct slot slice_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
-				       {.name = "starts", .tvar = "Tind", .types = T_INDEX},
-				       {.name = "ends", .tvar = "Tind", .types = T_INDEX},
-				       {.name = "axes", .tvar = "Tind", .types = T_INDEX, .optional = true},
-				       {.name = "steps", .tvar = "Tind", .types = T_INDEX, .optional = true},
-				       SLOT_END};
+static const struct slot slice_in[] = {
+	{.name = "data", .tvar = "T", .types = T_ALL},
+	{.name = "starts", .tvar = "Tind", .types = T_INDEX},
+	{.name = "ends", .tvar = "Tind", .types = T_INDEX},
+	{.name = "axes", .tvar = "Tind", .types = T_INDEX, .optional = true},
+	{.name = "steps", .tvar = "Tind", .types = T_INDEX, .optional = true},
+	SLOT_END};
 static const struct slot dynamic_slice_in[] = {
 	{.name = "data", .tvar = "T", .types = T_ALL},
 	{.name = "starts", .tvar = "Tind", .types = T_INDEX},
@@ -530,18 +547,21 @@ static const struct slot dynamic_slice_in[] = {
 static const struct slot split_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
 				       {.name = "split", .types = T_I64, .optional = true},
 				       SLOT_END};
-static const struct slot split1_in[] = {{.name = "input", .tvar = "T", .types = T_FLOATS},
-					{.name = "split", .tvar = "T", .types = T_FLOATS, .optional = true},
-					SLOT_END};
-static const struct slot pad_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
-				     {.name = "pads", .types = T_I64},
-				     {.name = "constant_value", .tvar = "T", .types = T_ALL, .optional = true},
-				     {.name = "axes", .types = T_INDEX, .optional = true},
-				     SLOT_END};
-static const struct slot pad13_in[] = {{.name = "data", .tvar = "T", .types = T_ALL},
-				       {.name = "pads", .types = T_I64},
-				       {.name = "constant_value", .tvar = "T", .types = T_ALL, .optional = true},
-				       SLOT_END};
+static const struct slot split1_in[] = {
+	{.name = "input", .tvar = "T", .types = T_FLOATS},
+	{.name = "split", .tvar = "T", .types = T_FLOATS, .optional = true},
+	SLOT_END};
+static const struct slot pad_in[] = {
+	{.name = "data", .tvar = "T", .types = T_ALL},
+	{.name = "pads", .types = T_I64},
+	{.name = "constant_value", .tvar = "T", .types = T_ALL, .optional = true},
+	{.name = "axes", .types = T_INDEX, .optional = true},
+	SLOT_END};
+static const struct slot pad13_in[] = {
+	{.name = "data", .tvar = "T", .types = T_ALL},
+	{.name = "pads", .types = T_I64},
+	{.name = "constant_value", .tvar = "T", .types = T_ALL, .optional = true},
+	SLOT_END};
 static const struct slot trilu_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
 				       {.name = "k", .types = T_I64, .optional = true},
 				       SLOT_END};
@@ -562,90 +582,184 @@ static const struct field split_attrs[] = {
 	FIELD(struct split_params, num_outputs, F_INT, NULL, "number of parts"),
 	{0}};
 static const struct field split13_attrs[] = {
-	FIELD(struct split_params, axis, F_INT, "0", "axis to split"),
-	{0}};
+	FIELD(struct split_params, axis, F_INT, "0", "axis to split"), {0}};
 static const struct field split2_attrs[] = {
 	FIELD(struct split2_params, axis, F_INT, "0", "axis to split"),
 	FIELD(struct split2_params, split, F_INTS, NULL, "sizes of the parts"),
 	{0}};
 #define PAD_MODES "constant|reflect|edge|wrap"
-static const struct field pad_attrs[] = {
-	{.name = "mode", .type = F_ENUM, .off = offsetof(struct pad_params, mode), .def = "constant",
-	 .choices = PAD_MODES, .help = "what to pad with"},
-	{0}};
+static const struct field pad_attrs[] = {{.name = "mode",
+					  .type = F_ENUM,
+					  .off = offsetof(struct pad_params, mode),
+					  .def = "constant",
+					  .choices = PAD_MODES,
+					  .help = "what to pad with"},
+					 {0}};
 static const struct field pad2_attrs[] = {
-	{.name = "mode", .type = F_ENUM, .off = offsetof(struct pad2_params, mode), .def = "constant",
-	 .choices = PAD_MODES, .help = "what to pad with"},
+	{.name = "mode",
+	 .type = F_ENUM,
+	 .off = offsetof(struct pad2_params, mode),
+	 .def = "constant",
+	 .choices = PAD_MODES,
+	 .help = "what to pad with"},
 	FIELD_REQ(struct pad2_params, pads, F_INTS, "begin of each axis, then end of each axis"),
 	FIELD(struct pad2_params, value, F_FLOAT, "0", "constant"),
 	{0}};
-static const struct field pad1_attrs[] = {
-	{.name = "mode", .type = F_ENUM, .off = offsetof(struct pad2_params, mode), .def = "constant",
-	 .choices = PAD_MODES, .help = "what to pad with"},
-	{.name = "paddings", .type = F_INTS, .off = offsetof(struct pad2_params, pads),
-	 .help = "begin of each axis, then end of each axis", .flags = FIELD_REQUIRED},
-	FIELD(struct pad2_params, value, F_FLOAT, "0", "constant"),
-	{0}};
+static const struct field pad1_attrs[] = {{.name = "mode",
+					   .type = F_ENUM,
+					   .off = offsetof(struct pad2_params, mode),
+					   .def = "constant",
+					   .choices = PAD_MODES,
+					   .help = "what to pad with"},
+					  {.name = "paddings",
+					   .type = F_INTS,
+					   .off = offsetof(struct pad2_params, pads),
+					   .help = "begin of each axis, then end of each axis",
+					   .flags = FIELD_REQUIRED},
+					  FIELD(struct pad2_params, value, F_FLOAT, "0", "constant"),
+					  {0}};
 static const struct field trilu_attrs[] = {
-	FIELD(struct trilu_params, upper, F_INT, "1", "keep the upper triangle"),
-	{0}};
+	FIELD(struct trilu_params, upper, F_INT, "1", "keep the upper triangle"), {0}};
 static const struct field reverse_attrs[] = {
 	FIELD(struct reverse_sequence_params, batch_axis, F_INT, "1", "axis of the batch"),
 	FIELD(struct reverse_sequence_params, time_axis, F_INT, "0", "axis that is reversed"),
 	{0}};
-static const struct field center_attrs[] = {
-	FIELD(struct center_crop_pad_params, axes, F_INTS, NULL, "axes that shape is for; default all"),
-	{0}};
+static const struct field center_attrs[] = {FIELD(struct center_crop_pad_params, axes, F_INTS, NULL,
+						  "axes that shape is for; default all"),
+					    {0}};
 static const struct field crop_attrs[] = {
 	FIELD(struct crop_params, border, F_INTS, NULL, "left, top, right, bottom"),
 	FIELD(struct crop_params, scale, F_INTS, NULL, "height, width"),
 	{0}};
 
-#define OLD_TYPES(name_, since_, types_) {.name = (name_), .since = (since_), .types = (types_)}
+#define OLD_TYPES(name_, since_, types_)                                                           \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
 
-const struct op ops_slice[] = {
-	{.name = "Slice", .since = 13, .in = slice_in, .out = output_out, .types = T_ALL_13,
-	 .infer = slice_infer},
-	OLD_TYPES("Slice", 11, T_ALL_OLD),
-	OLD_TYPES("Slice", 10, T_ALL_OLD),
-	{.name = "Slice", .since = 1, .in = data_in, .out = output_out, .types = T_ALL_OLD,
-	 .attrs = slice1_attrs, .params_size = sizeof(struct slice1_params), .upgrade = slice1_upgrade},
-	/* experimental below opset 10: Slice without steps */
-	{.name = "DynamicSlice", .since = 1, .in = dynamic_slice_in, .out = output_out,
-	 .types = T_ALL_OLD, .infer = slice_infer},
-	{.name = "Split", .since = 18, .in = split_in, .out = outputs_out, .types = T_ALL_13,
-	 .attrs = split_attrs, .params_size = sizeof(struct split_params), .infer = split_infer,
-	 .flags = OP_OPTIONAL_OUT},
-	{.name = "Split", .since = 13, .in = split_in, .out = outputs_out, .types = T_ALL_13,
-	 .attrs = split13_attrs, .params_size = sizeof(struct split_params), .upgrade = split13_upgrade},
-	{.name = "Split", .since = 11, .in = input_in, .out = outputs_out, .types = T_ALL_OLD,
-	 .attrs = split2_attrs, .params_size = sizeof(struct split2_params), .upgrade = split2_upgrade},
-	{.name = "Split", .since = 2, .in = input_in, .out = outputs_out, .types = T_ALL_OLD,
-	 .attrs = split2_attrs, .params_size = sizeof(struct split2_params), .upgrade = split2_upgrade},
-	{.name = "Split", .since = 1, .in = split1_in, .out = outputs_out, .attrs = split2_attrs,
-	 .params_size = sizeof(struct split2_params), .upgrade = split1_upgrade},
-	{.name = "Pad", .since = 25, .in = pad_in, .out = output_out, .attrs = pad_attrs,
-	 .params_size = sizeof(struct pad_params), .infer = pad_infer},
-	OLD_TYPES("Pad", 24, T_ALL_24),
-	OLD_TYPES("Pad", 23, T_ALL_23),
-	OLD_TYPES("Pad", 21, T_ALL_21),
-	OLD_TYPES("Pad", 19, T_ALL_13),
-	OLD_TYPES("Pad", 18, T_ALL_13),
-	{.name = "Pad", .since = 13, .in = pad13_in, .types = T_ALL_13},
-	{.name = "Pad", .since = 11, .in = pad13_in, .types = T_NUMERIC},
-	{.name = "Pad", .since = 2, .in = data_in, .out = output_out, .types = T_FLOATS,
-	 .attrs = pad2_attrs, .params_size = sizeof(struct pad2_params), .upgrade = pad2_upgrade},
-	{.name = "Pad", .since = 1, .in = data_in, .out = output_out, .types = T_FLOATS,
-	 .attrs = pad1_attrs, .params_size = sizeof(struct pad2_params), .upgrade = pad2_upgrade},
-	{.name = "Trilu", .since = 14, .in = trilu_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = trilu_attrs, .params_size = sizeof(struct trilu_params), .infer = trilu_infer},
-	{.name = "ReverseSequence", .since = 28, .in = reverse_in, .out = output_out,
-	 .attrs = reverse_attrs, .params_size = sizeof(struct reverse_sequence_params),
-	 .infer = reverse_sequence_infer},
-	OLD_TYPES("ReverseSequence", 10, T_ALL_OLD),
-	{.name = "CenterCropPad", .since = 18, .in = center_in, .out = output_out, .types = T_ALL_13,
-	 .attrs = center_attrs, .params_size = sizeof(struct center_crop_pad_params),
-	 .infer = center_crop_pad_infer},
-	{.name = "Crop", .since = 1, .in = input_in, .out = output_out, .types = T_FLOATS,
-	 .attrs = crop_attrs, .params_size = sizeof(struct crop_params), .infer = crop_infer},
-	{0}};
+const struct op ops_slice[] = {{.name = "Slice",
+				.since = 13,
+				.in = slice_in,
+				.out = output_out,
+				.types = T_ALL_13,
+				.infer = slice_infer},
+			       OLD_TYPES("Slice", 11, T_ALL_OLD),
+			       OLD_TYPES("Slice", 10, T_ALL_OLD),
+			       {.name = "Slice",
+				.since = 1,
+				.in = data_in,
+				.out = output_out,
+				.types = T_ALL_OLD,
+				.attrs = slice1_attrs,
+				.params_size = sizeof(struct slice1_params),
+				.upgrade = slice1_upgrade},
+			       /* experimental below opset 10: Slice without steps */
+			       {.name = "DynamicSlice",
+				.since = 1,
+				.in = dynamic_slice_in,
+				.out = output_out,
+				.types = T_ALL_OLD,
+				.infer = slice_infer},
+			       {.name = "Split",
+				.since = 18,
+				.in = split_in,
+				.out = outputs_out,
+				.types = T_ALL_13,
+				.attrs = split_attrs,
+				.params_size = sizeof(struct split_params),
+				.infer = split_infer,
+				.flags = OP_OPTIONAL_OUT},
+			       {.name = "Split",
+				.since = 13,
+				.in = split_in,
+				.out = outputs_out,
+				.types = T_ALL_13,
+				.attrs = split13_attrs,
+				.params_size = sizeof(struct split_params),
+				.upgrade = split13_upgrade},
+			       {.name = "Split",
+				.since = 11,
+				.in = input_in,
+				.out = outputs_out,
+				.types = T_ALL_OLD,
+				.attrs = split2_attrs,
+				.params_size = sizeof(struct split2_params),
+				.upgrade = split2_upgrade},
+			       {.name = "Split",
+				.since = 2,
+				.in = input_in,
+				.out = outputs_out,
+				.types = T_ALL_OLD,
+				.attrs = split2_attrs,
+				.params_size = sizeof(struct split2_params),
+				.upgrade = split2_upgrade},
+			       {.name = "Split",
+				.since = 1,
+				.in = split1_in,
+				.out = outputs_out,
+				.attrs = split2_attrs,
+				.params_size = sizeof(struct split2_params),
+				.upgrade = split1_upgrade},
+			       {.name = "Pad",
+				.since = 25,
+				.in = pad_in,
+				.out = output_out,
+				.attrs = pad_attrs,
+				.params_size = sizeof(struct pad_params),
+				.infer = pad_infer},
+			       OLD_TYPES("Pad", 24, T_ALL_24),
+			       OLD_TYPES("Pad", 23, T_ALL_23),
+			       OLD_TYPES("Pad", 21, T_ALL_21),
+			       OLD_TYPES("Pad", 19, T_ALL_13),
+			       OLD_TYPES("Pad", 18, T_ALL_13),
+			       {.name = "Pad", .since = 13, .in = pad13_in, .types = T_ALL_13},
+			       {.name = "Pad", .since = 11, .in = pad13_in, .types = T_NUMERIC},
+			       {.name = "Pad",
+				.since = 2,
+				.in = data_in,
+				.out = output_out,
+				.types = T_FLOATS,
+				.attrs = pad2_attrs,
+				.params_size = sizeof(struct pad2_params),
+				.upgrade = pad2_upgrade},
+			       {.name = "Pad",
+				.since = 1,
+				.in = data_in,
+				.out = output_out,
+				.types = T_FLOATS,
+				.attrs = pad1_attrs,
+				.params_size = sizeof(struct pad2_params),
+				.upgrade = pad2_upgrade},
+			       {.name = "Trilu",
+				.since = 14,
+				.in = trilu_in,
+				.out = output_out,
+				.types = T_ALL_13,
+				.attrs = trilu_attrs,
+				.params_size = sizeof(struct trilu_params),
+				.infer = trilu_infer},
+			       {.name = "ReverseSequence",
+				.since = 28,
+				.in = reverse_in,
+				.out = output_out,
+				.attrs = reverse_attrs,
+				.params_size = sizeof(struct reverse_sequence_params),
+				.infer = reverse_sequence_infer},
+			       OLD_TYPES("ReverseSequence", 10, T_ALL_OLD),
+			       {.name = "CenterCropPad",
+				.since = 18,
+				.in = center_in,
+				.out = output_out,
+				.types = T_ALL_13,
+				.attrs = center_attrs,
+				.params_size = sizeof(struct center_crop_pad_params),
+				.infer = center_crop_pad_infer},
+			       {.name = "Crop",
+				.since = 1,
+				.in = input_in,
+				.out = output_out,
+				.types = T_FLOATS,
+				.attrs = crop_attrs,
+				.params_size = sizeof(struct crop_params),
+				.infer = crop_infer},
+			       {0}};

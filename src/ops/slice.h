@@ -35,13 +35,15 @@ struct slice_spec {
  * From the lists (axes, steps: NULL where left out) and the input's shape, which is known. NULL,
  * or what is wrong in words.
  */
-const char *slice_spec(const struct shape *x, const struct int_list *starts, const struct int_list *ends,
-		       const struct int_list *axes, const struct int_list *steps, struct slice_spec *out);
+const char *slice_spec(const struct shape *x, const struct int_list *starts,
+		       const struct int_list *ends, const struct int_list *axes,
+		       const struct int_list *steps, struct slice_spec *out);
 
 /* Elements that output k of n outputs takes of dim; -1 where it does not fit. */
 int64_t split_part(int64_t dim, int64_t n, int64_t k);
 
 /* Begin and end of each dimension from pads and axes (NULL: all); false where they do not fit. */
-bool pad_spec(int rank, const struct int_list *pads, const struct int_list *axes, int64_t *begin, int64_t *end);
+bool pad_spec(int rank, const struct int_list *pads, const struct int_list *axes, int64_t *begin,
+	      int64_t *end);
 
 #endif

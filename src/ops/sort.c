@@ -23,7 +23,8 @@ static int topk_infer(struct infer *c)
 		out.dim[axis] = DIM_UNKNOWN;
 		if (infer_list(c, 1, &k)) {
 			if (k.n != 1 || (k.exact && (k.v[0] < 0 || (dim >= 0 && k.v[0] > dim))))
-				return infer_fail(c, E_VALUE, 1, fmt(c->diag, "one K from 0 to %" PRId64, dim),
+				return infer_fail(c, E_VALUE, 1,
+						  fmt(c->diag, "one K from 0 to %" PRId64, dim),
 						  fmt(c->diag, "%" PRId64, k.n == 1 ? k.v[0] : k.n));
 			out.dim[axis] = k.v[0];
 			if (c->concrete && !k.exact)
@@ -97,9 +98,8 @@ static int non_zero_infer(struct infer *c)
 
 /* ---- the rows ------------------------------------------------------------------------------------- */
 
-static const struct slot topk_in[] = {{.name = "X", .tvar = "T", .types = T_NUMERIC_BF},
-				      {.name = "K", .types = T_I64},
-				      SLOT_END};
+static const struct slot topk_in[] = {
+	{.name = "X", .tvar = "T", .types = T_NUMERIC_BF}, {.name = "K", .types = T_I64}, SLOT_END};
 static const struct slot topk1_in[] = {{.name = "X", .tvar = "T", .types = T_FLOATS}, SLOT_END};
 static const struct slot topk_out[] = {
 	{.name = "Values", .tvar = "T", .types = T_NUMERIC_BF, .optional = true},
@@ -129,18 +129,45 @@ static const struct field unique_attrs[] = {
 	FIELD(struct unique_params, sorted, F_INT, "1", "in order, else as they come"),
 	{0}};
 
-const struct op ops_sort[] = {
-	{.name = "TopK", .since = 24, .in = topk_in, .out = topk_out, .attrs = topk_attrs,
-	 .params_size = sizeof(struct topk_params), .infer = topk_infer, .flags = OP_OPTIONAL_OUT},
-	{.name = "TopK", .since = 11, .types = T_NUMERIC},
-	{.name = "TopK", .since = 10, .in = topk_in, .out = topk_out, .types = T_FLOATS,
-	 .attrs = topk10_attrs, .params_size = sizeof(struct topk_params), .upgrade = topk10_upgrade},
-	{.name = "TopK", .since = 1, .in = topk1_in, .out = topk_out, .types = T_FLOATS,
-	 .attrs = topk1_attrs, .params_size = sizeof(struct topk1_params), .upgrade = topk1_upgrade},
-	{.name = "Unique", .since = 28, .in = x_in, .out = unique_out, .attrs = unique_attrs,
-	 .params_size = sizeof(struct unique_params), .infer = unique_infer, .flags = OP_OPTIONAL_OUT},
-	{.name = "Unique", .since = 11, .types = T_ALL_OLD},
-	{.name = "NonZero", .since = 13, .in = x_in, .out = non_zero_out, .types = T_ALL_13,
-	 .infer = non_zero_infer},
-	{.name = "NonZero", .since = 9, .types = T_ALL_OLD},
-	{0}};
+const struct op ops_sort[] = {{.name = "TopK",
+			       .since = 24,
+			       .in = topk_in,
+			       .out = topk_out,
+			       .attrs = topk_attrs,
+			       .params_size = sizeof(struct topk_params),
+			       .infer = topk_infer,
+			       .flags = OP_OPTIONAL_OUT},
+			      {.name = "TopK", .since = 11, .types = T_NUMERIC},
+			      {.name = "TopK",
+			       .since = 10,
+			       .in = topk_in,
+			       .out = topk_out,
+			       .types = T_FLOATS,
+			       .attrs = topk10_attrs,
+			       .params_size = sizeof(struct topk_params),
+			       .upgrade = topk10_upgrade},
+			      {.name = "TopK",
+			       .since = 1,
+			       .in = topk1_in,
+			       .out = topk_out,
+			       .types = T_FLOATS,
+			       .attrs = topk1_attrs,
+			       .params_size = sizeof(struct topk1_params),
+			       .upgrade = topk1_upgrade},
+			      {.name = "Unique",
+			       .since = 28,
+			       .in = x_in,
+			       .out = unique_out,
+			       .attrs = unique_attrs,
+			       .params_size = sizeof(struct unique_params),
+			       .infer = unique_infer,
+			       .flags = OP_OPTIONAL_OUT},
+			      {.name = "Unique", .since = 11, .types = T_ALL_OLD},
+			      {.name = "NonZero",
+			       .since = 13,
+			       .in = x_in,
+			       .out = non_zero_out,
+			       .types = T_ALL_13,
+			       .infer = non_zero_infer},
+			      {.name = "NonZero", .since = 9, .types = T_ALL_OLD},
+			      {0}};

@@ -25,7 +25,8 @@ static int split_infer(struct infer *c)
 	struct shape x = infer_shape(c, 0), y = x;
 
 	if (x.rank == MAX_RANK)
-		return infer_fail(c, E_RANK, 0, fmt(c->diag, "at most %d", MAX_RANK - 1), fmt(c->diag, "%d", x.rank));
+		return infer_fail(c, E_RANK, 0, fmt(c->diag, "at most %d", MAX_RANK - 1),
+				  fmt(c->diag, "%d", x.rank));
 	if (x.rank >= 0)
 		y.dim[y.rank++] = DIM_UNKNOWN;
 	infer_set(c, 0, DT_STRING, &y);
@@ -60,12 +61,14 @@ static int tfidf_infer(struct infer *c)
 		if (p->ngram_indexes.v[i] >= columns)
 			columns = p->ngram_indexes.v[i] + 1;
 	}
-	if (p->min_gram_length < 1 || p->max_gram_length < p->min_gram_length || p->max_skip_count < 0 ||
-	    p->max_gram_length > INT32_MAX || p->max_skip_count > INT32_MAX)
-		return infer_fail(c, E_OP_ATTRIBUTE, -1, "gram lengths of 1 or more, in order, and skips", NULL);
+	if (p->min_gram_length < 1 || p->max_gram_length < p->min_gram_length ||
+	    p->max_skip_count < 0 || p->max_gram_length > INT32_MAX || p->max_skip_count > INT32_MAX)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "gram lengths of 1 or more, in order, and skips", NULL);
 	if (x.rank >= 0) {
 		if (x.rank > 2)
-			return infer_fail(c, E_SHAPE, 0, "rank 1 or 2", fmt(c->diag, "rank %d", x.rank));
+			return infer_fail(c, E_SHAPE, 0, "rank 1 or 2",
+					  fmt(c->diag, "rank %d", x.rank));
 		y.rank = x.rank ? x.rank : 1;
 		y.dim[y.rank - 1] = columns;
 	}
@@ -79,22 +82,27 @@ static const struct slot xy_in[] = {{.name = "X", .tvar = "T", .types = T_STRING
 				    {.name = "Y", .tvar = "T", .types = T_STRING},
 				    SLOT_END};
 static const struct slot z_out[] = {{.name = "Z", .tvar = "T", .types = T_STRING}, SLOT_END};
-static const struct slot split_out[] = {{.name = "Y", .types = T_STRING},
-					{.name = "Z", .types = T_I64, .optional = true},
-					SLOT_END};
+static const struct slot split_out[] = {
+	{.name = "Y", .types = T_STRING}, {.name = "Z", .types = T_I64, .optional = true}, SLOT_END};
 static const struct slot bool_out[] = {{.name = "Y", .types = T_BOOL}, SLOT_END};
 static const struct slot tfidf_in[] = {{.name = "X", .types = T_STRING | T_I32 | T_I64}, SLOT_END};
 static const struct slot float_out[] = {{.name = "Y", .types = T_F32}, SLOT_END};
 
 static const struct field normalizer_attrs[] = {
-	{.name = "case_change_action", .type = F_ENUM, .def = "NONE", .choices = "NONE|LOWER|UPPER",
-	 .off = offsetof(struct string_normalizer_params, case_change_action), .help = "case of the result"},
-	FIELD(struct string_normalizer_params, is_case_sensitive, F_INT, "0", "stopwords match by case"),
+	{.name = "case_change_action",
+	 .type = F_ENUM,
+	 .def = "NONE",
+	 .choices = "NONE|LOWER|UPPER",
+	 .off = offsetof(struct string_normalizer_params, case_change_action),
+	 .help = "case of the result"},
+	FIELD(struct string_normalizer_params, is_case_sensitive, F_INT, "0",
+	      "stopwords match by case"),
 	FIELD(struct string_normalizer_params, locale, F_STRING, NULL, "locale of the case rules"),
 	FIELD(struct string_normalizer_params, stopwords, F_STRINGS, NULL, "words to leave out"),
 	{0}};
 static const struct field split_attrs[] = {
-	FIELD(struct string_split_params, delimiter, F_STRING, NULL, "what to split at; default whitespace"),
+	FIELD(struct string_split_params, delimiter, F_STRING, NULL,
+	      "what to split at; default whitespace"),
 	FIELD(struct string_split_params, maxsplit, F_INT, NULL, "splits at most"),
 	{0}};
 static const struct field regex_attrs[] = {
@@ -102,10 +110,15 @@ static const struct field regex_attrs[] = {
 	{0}};
 static const struct field tfidf_attrs[] = {
 	FIELD_REQ(struct tfidf_params, max_gram_length, F_INT, "longest n-gram"),
-	FIELD_REQ(struct tfidf_params, max_skip_count, F_INT, "elements left out between two of an n-gram"),
+	FIELD_REQ(struct tfidf_params, max_skip_count, F_INT,
+		  "elements left out between two of an n-gram"),
 	FIELD_REQ(struct tfidf_params, min_gram_length, F_INT, "shortest n-gram"),
-	{.name = "mode", .type = F_ENUM, .off = offsetof(struct tfidf_params, mode), .flags = FIELD_REQUIRED,
-	 .choices = "TF|IDF|TFIDF", .help = "counts, weights or both"},
+	{.name = "mode",
+	 .type = F_ENUM,
+	 .off = offsetof(struct tfidf_params, mode),
+	 .flags = FIELD_REQUIRED,
+	 .choices = "TF|IDF|TFIDF",
+	 .help = "counts, weights or both"},
 	FIELD_REQ(struct tfidf_params, ngram_counts, F_INTS, "where in the pool each length begins"),
 	FIELD_REQ(struct tfidf_params, ngram_indexes, F_INTS, "output column of each n-gram"),
 	FIELD(struct tfidf_params, pool_int64s, F_INTS, NULL, "n-grams of numbers"),
@@ -113,17 +126,41 @@ static const struct field tfidf_attrs[] = {
 	FIELD(struct tfidf_params, weights, F_FLOATS, NULL, "weight of each n-gram"),
 	{0}};
 
-const struct op ops_text[] = {
-	{.name = "StringNormalizer", .since = 10, .in = x_in, .out = y_out, .attrs = normalizer_attrs,
-	 .params_size = sizeof(struct string_normalizer_params), .infer = normalizer_infer,
-	 .flags = OP_HOST_VALUES},
-	{.name = "StringConcat", .since = 20, .in = xy_in, .out = z_out, .infer = concat_infer,
-	 .flags = OP_HOST_VALUES},
-	{.name = "StringSplit", .since = 20, .in = x_in, .out = split_out, .attrs = split_attrs,
-	 .params_size = sizeof(struct string_split_params), .infer = split_infer,
-	 .flags = OP_HOST_VALUES | OP_OPTIONAL_OUT},
-	{.name = "RegexFullMatch", .since = 20, .in = x_in, .out = bool_out, .attrs = regex_attrs,
-	 .params_size = sizeof(struct regex_params), .infer = regex_infer, .flags = OP_HOST_VALUES},
-	{.name = "TfIdfVectorizer", .since = 9, .in = tfidf_in, .out = float_out, .attrs = tfidf_attrs,
-	 .params_size = sizeof(struct tfidf_params), .infer = tfidf_infer},
-	{0}};
+const struct op ops_text[] = {{.name = "StringNormalizer",
+			       .since = 10,
+			       .in = x_in,
+			       .out = y_out,
+			       .attrs = normalizer_attrs,
+			       .params_size = sizeof(struct string_normalizer_params),
+			       .infer = normalizer_infer,
+			       .flags = OP_HOST_VALUES},
+			      {.name = "StringConcat",
+			       .since = 20,
+			       .in = xy_in,
+			       .out = z_out,
+			       .infer = concat_infer,
+			       .flags = OP_HOST_VALUES},
+			      {.name = "StringSplit",
+			       .since = 20,
+			       .in = x_in,
+			       .out = split_out,
+			       .attrs = split_attrs,
+			       .params_size = sizeof(struct string_split_params),
+			       .infer = split_infer,
+			       .flags = OP_HOST_VALUES | OP_OPTIONAL_OUT},
+			      {.name = "RegexFullMatch",
+			       .since = 20,
+			       .in = x_in,
+			       .out = bool_out,
+			       .attrs = regex_attrs,
+			       .params_size = sizeof(struct regex_params),
+			       .infer = regex_infer,
+			       .flags = OP_HOST_VALUES},
+			      {.name = "TfIdfVectorizer",
+			       .since = 9,
+			       .in = tfidf_in,
+			       .out = float_out,
+			       .attrs = tfidf_attrs,
+			       .params_size = sizeof(struct tfidf_params),
+			       .infer = tfidf_infer},
+			      {0}};

@@ -13,8 +13,8 @@ struct tape {
 	struct edit *e;
 	uint32_t nvalues, nnodes; /* before anything was added */
 	uint32_t *grad;		  /* by value: the derivative of y, or NO_VALUE */
-	uint32_t *uses;		  /* by node: edges from nodes between xs and y that are not gone through */
-	bool *between;		  /* by node */
+	uint32_t *uses; /* by node: edges from nodes between xs and y that are not gone through */
+	bool *between;	/* by node */
 	uint32_t *queue, head, tail;
 };
 
@@ -53,7 +53,8 @@ static int unbroadcast(struct tape *t, uint32_t g, uint32_t x, uint32_t y, uint3
 	if (xs->rank >= 0 && shape_equal(xs, ys) && shape_known(xs))
 		return 0;
 	if (!shape_known(xs) || !shape_known(ys))
-		return edit_fail(t->e, E_OP_UNSUPPORTED, "known shapes where a gradient is taken", "free dimensions");
+		return edit_fail(t->e, E_OP_UNSUPPORTED, "known shapes where a gradient is taken",
+				 "free dimensions");
 	for (int i = 0; i < ys->rank; i++) {
 		int k = i - (ys->rank - xs->rank);
 		if (k < 0 || xs->dim[k] != ys->dim[i])
@@ -158,13 +159,20 @@ static int binary(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
 		return give(t, n, i, made(t, "Mul", g, i ? a : b));
 	if (!strcmp(op, "Div"))
 		return give(t, n, i,
-			    i ? made(t, "Neg", made(t, "Mul", g, made(t, "Div", y, b)), NO_VALUE) : made(t, "Div", g, b));
+			    i ? made(t, "Neg", made(t, "Mul", g, made(t, "Div", y, b)), NO_VALUE)
+			      : made(t, "Div", g, b));
 	if (!strcmp(op, "Pow") && i)
-		return give(t, n, i, made(t, "Mul", g, made(t, "Mul", y, made(t, "Log", a, NO_VALUE))));
+		return give(t, n, i,
+			    made(t, "Mul", g, made(t, "Mul", y, made(t, "Log", a, NO_VALUE))));
 	if (!strcmp(op, "Pow"))
-		return give(t, n, i, made(t, "Mul", g, made(t, "Mul", b, made(t, "Pow", a, made(t, "Sub", b, scalar(t, 1, type))))));
+		return give(t, n, i,
+			    made(t, "Mul", g,
+				 made(t, "Mul", b,
+				      made(t, "Pow", a, made(t, "Sub", b, scalar(t, 1, type))))));
 	if (!strcmp(op, "MatMul") && info(t, a)->shape.rank >= 2 && info(t, b)->shape.rank >= 2)
-		return give(t, n, i, i ? made(t, "MatMul", swapped(t, a), g) : made(t, "MatMul", g, swapped(t, b)));
+		return give(t, n, i,
+			    i ? made(t, "MatMul", swapped(t, a), g)
+			      : made(t, "MatMul", g, swapped(t, b)));
 	return edit_fail(t->e, E_OP_UNSUPPORTED, "operators whose derivative is known", op);
 }
 
@@ -174,8 +182,8 @@ static int derive(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
 
 	if (!strcmp(op, "Identity") || !strcmp(op, "Sum"))
 		return give(t, n, i, g);
-	if (!strcmp(op, "Reshape") || !strcmp(op, "Transpose") || !strcmp(op, "Squeeze") || !strcmp(op, "Unsqueeze") ||
-	    !strcmp(op, "Flatten"))
+	if (!strcmp(op, "Reshape") || !strcmp(op, "Transpose") || !strcmp(op, "Squeeze") ||
+	    !strcmp(op, "Unsqueeze") || !strcmp(op, "Flatten"))
 		return i ? 0 : give_moved(t, n, g);
 	if (n->nin == 2)
 		return binary(t, n, i, g);
@@ -203,7 +211,8 @@ static void mark(struct tape *t, uint32_t y, const bool *stop)
 	while (t->head < t->tail) {
 		const struct node *n = t->e->graph->node[t->queue[t->head++]];
 		for (uint32_t i = 0; i < n->nin; i++) {
-			uint32_t p = n->in[i] == NO_VALUE || stop[n->in[i]] ? NO_NODE : producer(t, n->in[i]);
+			uint32_t p = n->in[i] == NO_VALUE || stop[n->in[i]] ? NO_NODE
+									    : producer(t, n->in[i]);
 			if (p == NO_NODE)
 				continue;
 			t->uses[p]++;
@@ -236,7 +245,8 @@ static void reach(const struct tape *t, const bool *stop, bool *wanted)
 static int walk_back(struct tape *t, uint32_t y, const bool *stop, const bool *wanted)
 {
 	uint32_t first = stop[y] ? NO_NODE : producer(t, y);
-	uint32_t *ready = arena_new_n(t->e->graph->arena, uint32_t, t->nnodes + 1), head = 0, tail = 0;
+	uint32_t *ready = arena_new_n(t->e->graph->arena, uint32_t, t->nnodes + 1), head = 0,
+		 tail = 0;
 
 	if (first != NO_NODE)
 		ready[tail++] = first;
@@ -244,7 +254,8 @@ static int walk_back(struct tape *t, uint32_t y, const bool *stop, const bool *w
 		const struct node *n = t->e->graph->node[ready[head++]];
 		uint32_t g = n->nout == 1 ? t->grad[n->out[0]] : NO_VALUE;
 		if (wanted[n->id] && n->nout != 1)
-			return edit_fail(t->e, E_OP_UNSUPPORTED, "operators whose derivative is known", n->op->name);
+			return edit_fail(t->e, E_OP_UNSUPPORTED,
+					 "operators whose derivative is known", n->op->name);
 		for (uint32_t i = 0; i < n->nin; i++) {
 			uint32_t v = n->in[i], p = v == NO_VALUE ? NO_NODE : producer(t, v);
 			bool need = v != NO_VALUE && (stop[v] || (p != NO_NODE && wanted[p]));
@@ -289,16 +300,20 @@ static int gradient_upgrade(struct edit *e)
 	struct graph *g = e->graph;
 	struct arena *a = g->arena;
 	struct tape t = {.e = e, .nvalues = g->nvalues, .nnodes = g->nnodes};
-	uint32_t y = p->y ? named(g, p->y, strlen(p->y)) : NO_VALUE, nxs = p->xs.n > 0 ? (uint32_t)p->xs.n : 0;
+	uint32_t y = p->y ? named(g, p->y, strlen(p->y)) : NO_VALUE,
+		 nxs = p->xs.n > 0 ? (uint32_t)p->xs.n : 0;
 	uint32_t *xs = arena_new_n(a, uint32_t, nxs + 1);
-	bool *stop = arena_new_n(a, bool, g->nvalues + 1), *wanted = arena_new_n(a, bool, g->nnodes + 1);
+	bool *stop = arena_new_n(a, bool, g->nvalues + 1),
+	     *wanted = arena_new_n(a, bool, g->nnodes + 1);
 
 	if (y == NO_VALUE || !nxs || e->node->nin < nxs || e->node->nout > nxs)
-		return edit_fail(e, E_OP_ATTRIBUTE, "y and xs that name values of the graph", "others");
+		return edit_fail(e, E_OP_ATTRIBUTE, "y and xs that name values of the graph",
+				 "others");
 	for (uint32_t i = 0; i < nxs; i++) {
 		xs[i] = named(g, p->xs.v[i].s, p->xs.v[i].n);
 		if (xs[i] == NO_VALUE || xs[i] != e->node->in[i])
-			return edit_fail(e, E_OP_UNSUPPORTED, "inputs that are the values named by xs", "others");
+			return edit_fail(e, E_OP_UNSUPPORTED,
+					 "inputs that are the values named by xs", "others");
 		stop[xs[i]] = true;
 	}
 	t.grad = arena_new_n(a, uint32_t, g->nvalues + 1);
@@ -309,7 +324,8 @@ static int gradient_upgrade(struct edit *e)
 		t.grad[i] = NO_VALUE;
 	mark(&t, y, stop);
 	reach(&t, stop, wanted);
-	t.grad[y] = made(&t, "Expand", scalar(&t, 1, (enum dtype)info(&t, y)->type.dtype), made(&t, "Shape", y, NO_VALUE));
+	t.grad[y] = made(&t, "Expand", scalar(&t, 1, (enum dtype)info(&t, y)->type.dtype),
+			 made(&t, "Shape", y, NO_VALUE));
 	int err = walk_back(&t, y, stop, wanted);
 	if (!err)
 		give_outputs(&t, xs, nxs);
@@ -333,7 +349,8 @@ static int update_infer(struct infer *c, uint32_t groups)
 	uint32_t n = c->node->nin < 2 ? 0 : (c->node->nin - 2) / groups;
 
 	if (!n || c->node->nin != 2 + n * groups || c->node->nout != n * (groups - 1))
-		return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "R, T and %u tensors a variable", groups),
+		return infer_fail(c, E_OP_INPUTS, -1,
+				  fmt(c->diag, "R, T and %u tensors a variable", groups),
 				  fmt(c->diag, "%u inputs, %u outputs", c->node->nin, c->node->nout));
 	for (uint32_t i = 0; i < c->node->nout; i++) {
 		uint32_t from = 2 + i % n;
@@ -343,7 +360,8 @@ static int update_infer(struct infer *c, uint32_t groups)
 	for (uint32_t i = 0; i < n * groups; i++) {
 		struct shape x = infer_shape(c, 2 + i % n), s = infer_shape(c, 2 + i);
 		if (shape_known(&x) && shape_known(&s) && !shape_equal(&x, &s))
-			return infer_fail(c, E_SHAPE, (int)(2 + i), "the shape of the variable", "another");
+			return infer_fail(c, E_SHAPE, (int)(2 + i), "the shape of the variable",
+					  "another");
 	}
 	return 0;
 }
@@ -359,19 +377,17 @@ static int adam_infer(struct infer *c)
 }
 
 #define T_FLOAT (T_F32 | T_F64)
-static const struct slot update_in[] = {{.name = "R", .types = T_FLOAT},
-					{.name = "T", .types = T_I64},
-					{.name = "inputs", .types = T_FLOAT, .variadic = true, .heterogeneous = true},
-					SLOT_END};
+static const struct slot update_in[] = {
+	{.name = "R", .types = T_FLOAT},
+	{.name = "T", .types = T_I64},
+	{.name = "inputs", .types = T_FLOAT, .variadic = true, .heterogeneous = true},
+	SLOT_END};
 static const struct slot update_out[] = {
-	{.name = "outputs", .types = T_FLOAT, .variadic = true, .heterogeneous = true},
-	SLOT_END};
+	{.name = "outputs", .types = T_FLOAT, .variadic = true, .heterogeneous = true}, SLOT_END};
 static const struct slot gradient_in[] = {
-	{.name = "Inputs", .types = T_ALL, .variadic = true, .heterogeneous = true},
-	SLOT_END};
+	{.name = "Inputs", .types = T_ALL, .variadic = true, .heterogeneous = true}, SLOT_END};
 static const struct slot gradient_out[] = {
-	{.name = "Outputs", .types = T_FLOATS, .variadic = true, .heterogeneous = true},
-	SLOT_END};
+	{.name = "Outputs", .types = T_FLOATS, .variadic = true, .heterogeneous = true}, SLOT_END};
 
 static const struct field adagrad_attrs[] = {
 	FIELD(struct adagrad_params, decay_factor, F_FLOAT, "0", "decay of the learning rate"),
@@ -389,8 +405,12 @@ static const struct field momentum_attrs[] = {
 	FIELD_REQ(struct momentum_params, alpha, F_FLOAT, "decay of the momentum"),
 	FIELD_REQ(struct momentum_params, beta, F_FLOAT, "factor of the gradient"),
 	FIELD_REQ(struct momentum_params, norm_coefficient, F_FLOAT, "regularization"),
-	{.name = "mode", .type = F_ENUM, .off = offsetof(struct momentum_params, mode), .flags = FIELD_REQUIRED,
-	 .choices = "standard|nesterov", .help = "which momentum"},
+	{.name = "mode",
+	 .type = F_ENUM,
+	 .off = offsetof(struct momentum_params, mode),
+	 .flags = FIELD_REQUIRED,
+	 .choices = "standard|nesterov",
+	 .help = "which momentum"},
 	{0}};
 static const struct field gradient_attrs[] = {
 	FIELD_REQ(struct gradient_params, xs, F_STRINGS, "what is differentiated by"),
@@ -399,7 +419,8 @@ static const struct field gradient_attrs[] = {
 	{0}};
 
 #define TRAINING(name_, in_, out_, infer_)                                                         \
-	.name = (name_), .domain = "ai.onnx.preview.training", .since = 1, .in = (in_), .out = (out_), .infer = (infer_)
+	.name = (name_), .domain = "ai.onnx.preview.training", .since = 1, .in = (in_),            \
+	.out = (out_), .infer = (infer_)
 
 const struct op ops_training[] = {
 	{TRAINING("Adagrad", update_in, update_out, adagrad_infer), .attrs = adagrad_attrs,

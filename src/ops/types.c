@@ -40,8 +40,8 @@ static int check_counts(const struct infer *c, const struct op *op)
 	for (const struct slot *s = op->in; s->name; s++) {
 		bool missing = most_in >= n->nin || n->in[most_in] == NO_VALUE;
 		if (!s->optional && missing && !(s->variadic && n->nin > most_in))
-			return infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "input %u '%s'", most_in, s->name),
-					  "none");
+			return infer_fail(c, E_OP_INPUTS, -1,
+					  fmt(c->diag, "input %u '%s'", most_in, s->name), "none");
 		many_in |= s->variadic;
 		most_in++;
 	}
@@ -74,15 +74,17 @@ static int check_input(const struct infer *c, const struct op *op, uint32_t i, s
 		return 0;
 	uint64_t mask = op->types && s->tvar && !strcmp(s->tvar, "T") ? op->types : s->types;
 	if (mask && !type_in(v->type, mask))
-		return infer_fail(c, E_TYPE, (int)i, fmt(c->diag, "a type that %s-%d takes", op->name, op->since),
+		return infer_fail(c, E_TYPE, (int)i,
+				  fmt(c->diag, "a type that %s-%d takes", op->name, op->since),
 				  type_str(a, v->type));
 	if (!s->tvar || s->heterogeneous)
 		return 0;
 	struct type *t = bound(b, s->tvar);
 	if (t && !agree(*t, v->type))
-		return infer_fail(c, E_TYPE, (int)i,
-				  fmt(c->diag, "%s as the other inputs of type %s", type_str(a, *t), s->tvar),
-				  type_str(a, v->type));
+		return infer_fail(
+			c, E_TYPE, (int)i,
+			fmt(c->diag, "%s as the other inputs of type %s", type_str(a, *t), s->tvar),
+			type_str(a, v->type));
 	if (!t && b->n < MAX_TVARS) {
 		b->tvar[b->n] = s->tvar;
 		b->slot[b->n] = (int)i;

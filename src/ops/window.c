@@ -16,8 +16,8 @@ static const char *take_list(int64_t *to, const struct ints *v, int n, int64_t a
 	for (int i = 0; i < n; i++) {
 		to[i] = v->n > 0 ? v->v[i] : absent;
 		if (to[i] < least || to[i] >= LIMIT)
-			return fmt(d, "%s from %" PRId64 " to %" PRId64 ", not %" PRId64, name, least,
-				   LIMIT - 1, to[i]);
+			return fmt(d, "%s from %" PRId64 " to %" PRId64 ", not %" PRId64, name,
+				   least, LIMIT - 1, to[i]);
 	}
 	return NULL;
 }

@@ -15,10 +15,10 @@ struct binding {
 	struct segment *s;
 	const void *base[PLACES]; /* of the slabs that the pointers below are into */
 	bool resolved;
-	struct tensor *tensors;	    /* by slot */
-	struct moving *moving;	    /* by slot */
-	struct call *calls;	    /* by step */
-	uint32_t *external;	    /* slots filled at the start of each run */
+	struct tensor *tensors; /* by slot */
+	struct moving *moving;	/* by slot */
+	struct call *calls;	/* by step */
+	uint32_t *external;	/* slots filled at the start of each run */
 	uint32_t nexternal;
 };
 
@@ -48,7 +48,10 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 		if (err)
 			return err;
 	}
-	*out = (struct tensor){.type = type_tensor(t), .shape = *s, .data = m->buffer.ptr, .bytes = bytes,
+	*out = (struct tensor){.type = type_tensor(t),
+			       .shape = *s,
+			       .data = m->buffer.ptr,
+			       .bytes = bytes,
 			       .device = device};
 	return 0;
 }
@@ -134,7 +137,8 @@ int copy_run(const struct call *c)
 	const struct tensor *in = c->in[0];
 	struct tensor *out = c->out[0];
 
-	return rt->backend->copy(c->stream, out->data, out->device, in->data, in->device, out->bytes, c->diag);
+	return rt->backend->copy(c->stream, out->data, out->device, in->data, in->device,
+				 out->bytes, c->diag);
 }
 
 static void resolve(struct binding *b, const struct slab *slab)
@@ -144,7 +148,8 @@ static void resolve(struct binding *b, const struct slab *slab)
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		const struct slot_plan *p = &s->slots[i], *root = &s->slots[p->root];
 		if (root->place == PLACE_SLAB) {
-			b->tensors[i].data = (char *)slab->buffer[root->desc.device].ptr + root->offset;
+			b->tensors[i].data =
+				(char *)slab->buffer[root->desc.device].ptr + root->offset;
 		} else if (root->place == PLACE_CONST && p->place == PLACE_VIEW) {
 			b->tensors[i].data = root->desc.data;
 			b->tensors[i].blob = root->desc.blob;
@@ -169,8 +174,13 @@ static void make_call(struct binding *b, uint32_t k)
 		in[i] = p->in[i] == NO_VALUE ? NULL : &b->tensors[p->in[i]];
 	for (uint32_t i = 0; i < p->step.nout; i++)
 		out[i] = p->out[i] == NO_VALUE ? NULL : &b->tensors[p->out[i]];
-	b->calls[k] = (struct call){.step = &p->step, .in = in, .out = out, .owner = b,
-				    .stream = b->x->rt->stream, .alloc = moving_alloc, .values = moving_values};
+	b->calls[k] = (struct call){.step = &p->step,
+				    .in = in,
+				    .out = out,
+				    .owner = b,
+				    .stream = b->x->rt->stream,
+				    .alloc = moving_alloc,
+				    .values = moving_values};
 }
 
 static struct binding *binding_new(struct instance *x, struct segment *s)
@@ -202,7 +212,8 @@ void binding_free(struct binding *b)
 	for (uint32_t i = 0; i < b->s->nslots; i++) {
 		int device = b->tensors[i].device;
 		if (b->moving[i].buffer.ptr)
-			backend_at(b->x->rt, device)->free(device_at(b->x->rt, device), &b->moving[i].buffer);
+			backend_at(b->x->rt, device)
+				->free(device_at(b->x->rt, device), &b->moving[i].buffer);
 		arena_free(&b->moving[i].values);
 	}
 	struct arena a = b->arena;

@@ -31,7 +31,8 @@ static void free_segments(struct instance *x)
 		}
 		for (int i = 0; i < PLACES; i++)
 			if (x->slabs[p].buffer[i].ptr)
-				backend_at(x->rt, i)->free(device_at(x->rt, i), &x->slabs[p].buffer[i]);
+				backend_at(x->rt, i)->free(device_at(x->rt, i),
+							   &x->slabs[p].buffer[i]);
 	}
 }
 
@@ -114,8 +115,10 @@ static int get_segment(struct instance *x, uint32_t first, struct segment **out,
 		if (s->end == first && first < x->graph->norder) {
 			const struct origin *o = x->graph->node[x->graph->order[first]]->origin;
 			segment_free(x, s);
-			return FAIL(d, E_SHAPE, .node = o->name, .op = o->op,
-				    .message = "its shape depends on a value that nothing makes before it");
+			return FAIL(
+				d, E_SHAPE, .node = o->name, .op = o->op,
+				.message =
+					"its shape depends on a value that nothing makes before it");
 		}
 		evict(x, first);
 		s->next = x->segments[first];
@@ -155,7 +158,8 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 	for (uint32_t k = 0; k < g->nout; k++) {
 		out[k] = x->live[g->out[k]];
 		if (!out[k])
-			return FAIL(d, E_INTERNAL, .message = "an output was not made", .slot = g->out_name[k]);
+			return FAIL(d, E_INTERNAL, .message = "an output was not made",
+				    .slot = g->out_name[k]);
 	}
 	return 0;
 }
@@ -163,10 +167,13 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 static void report_segment(const struct runtime *rt, const struct segment *s, const struct graph *g,
 			   struct segment_report *r)
 {
-	*r = (struct segment_report){.nsteps = s->nsteps, .slab_bytes = s->slab_bytes[has_device(rt)],
+	*r = (struct segment_report){.nsteps = s->nsteps,
+				     .slab_bytes = s->slab_bytes[has_device(rt)],
 				     .host_bytes = has_device(rt) ? s->slab_bytes[HOST] : 0,
-				     .value_bytes = s->value_bytes, .workspace = s->workspace,
-				     .first = s->first, .end = s->end,
+				     .value_bytes = s->value_bytes,
+				     .workspace = s->workspace,
+				     .first = s->first,
+				     .end = s->end,
 				     .whole = s->first == 0 && s->end == g->norder};
 	struct segment *writable = (struct segment *)(uintptr_t)s;
 	struct step_report *steps = arena_new_n(&writable->arena, struct step_report, s->nsteps + 1);
@@ -174,11 +181,19 @@ static void report_segment(const struct runtime *rt, const struct segment *s, co
 		const struct step_plan *p = &s->steps[i];
 		steps[i] = (struct step_report){
 			.from = p->step.from,
-			.op = p->copy ? "Copy" : p->reorder ? "Reorder" : op_qualified(p->step.node->op),
-			.kernel = p->copy ? "copy" : p->reorder ? "reorder" : p->run == view_run ? "view"
-				  : (p->step.kernel->flags & K_REFERENCE) ? "reference" : "fast",
+			.op = p->copy	   ? "Copy"
+			      : p->reorder ? "Reorder"
+					   : op_qualified(p->step.node->op),
+			.kernel = p->copy				  ? "copy"
+				  : p->reorder				  ? "reorder"
+				  : p->run == view_run			  ? "view"
+				  : (p->step.kernel->flags & K_REFERENCE) ? "reference"
+									  : "fast",
 			.reference = !p->copy && (p->step.kernel->flags & K_REFERENCE),
-			.dynamic = p->step.dynamic, .nop = p->step.nop, .reorder = p->reorder, .copy = p->copy,
+			.dynamic = p->step.dynamic,
+			.nop = p->step.nop,
+			.reorder = p->reorder,
+			.copy = p->copy,
 			.host = has_device(rt) && p->device == HOST && !p->copy && p->run != view_run,
 			.workspace = p->step.workspace};
 		for (uint32_t k = 0; k < p->step.nout; k++)
@@ -188,8 +203,8 @@ static void report_segment(const struct runtime *rt, const struct segment *s, co
 	r->steps = steps;
 }
 
-int instance_prepare(struct instance *x, const struct tensor *const *in, struct segment_report *report,
-		     struct diag *d)
+int instance_prepare(struct instance *x, const struct tensor *const *in,
+		     struct segment_report *report, struct diag *d)
 {
 	struct segment *s = NULL;
 

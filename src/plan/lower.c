@@ -13,13 +13,13 @@ struct lower {
 	struct instance *x;
 	struct segment *s;
 	const struct graph *g;
-	struct vinfo *info;   /* by value id */
-	uint32_t *slot_of;    /* by value id: its slot as made, or NO_VALUE */
-	uint32_t *last_use;   /* by value id: last position that reads it; graph outputs: UINT32_MAX */
-	uint32_t *slot_last;  /* by slot: last position that reads its bytes (views included) */
+	struct vinfo *info; /* by value id */
+	uint32_t *slot_of;  /* by value id: its slot as made, or NO_VALUE */
+	uint32_t *last_use; /* by value id: last position that reads it; graph outputs: UINT32_MAX */
+	uint32_t *slot_last; /* by slot: last position that reads its bytes (views included) */
 	uint32_t cap_last;
-	bool *inside;	      /* by value id: made by a step of this segment */
-	uint32_t at;	      /* position in the order */
+	bool *inside; /* by value id: made by a step of this segment */
+	uint32_t at;  /* position in the order */
 	struct diag *diag;
 };
 
@@ -29,12 +29,19 @@ static uint32_t add_slot(struct lower *l, uint32_t value, const struct tensor *d
 
 	if (s->nslots == s->cap_slots) {
 		s->cap_slots = s->cap_slots ? 2 * s->cap_slots : 64;
-		s->slots = arena_grow(&s->arena, s->slots, s->nslots, s->cap_slots, sizeof(*s->slots));
-		l->slot_last = arena_grow(&s->arena, l->slot_last, s->nslots, s->cap_slots, sizeof(uint32_t));
+		s->slots =
+			arena_grow(&s->arena, s->slots, s->nslots, s->cap_slots, sizeof(*s->slots));
+		l->slot_last = arena_grow(&s->arena, l->slot_last, s->nslots, s->cap_slots,
+					  sizeof(uint32_t));
 	}
 	struct slot_plan *p = &s->slots[s->nslots];
-	*p = (struct slot_plan){.value = value, .desc = *desc, .place = place, .root = s->nslots,
-				.offset = NO_OFFSET, .born = s->nsteps, .dies = s->nsteps};
+	*p = (struct slot_plan){.value = value,
+				.desc = *desc,
+				.place = place,
+				.root = s->nslots,
+				.offset = NO_OFFSET,
+				.born = s->nsteps,
+				.dies = s->nsteps};
 	l->slot_last[s->nslots] = l->last_use[value];
 	return s->nslots++;
 }
@@ -45,7 +52,8 @@ static struct step_plan *add_step(struct lower *l)
 
 	if (s->nsteps == s->cap_steps) {
 		s->cap_steps = s->cap_steps ? 2 * s->cap_steps : 64;
-		s->steps = arena_grow(&s->arena, s->steps, s->nsteps, s->cap_steps, sizeof(*s->steps));
+		s->steps =
+			arena_grow(&s->arena, s->steps, s->nsteps, s->cap_steps, sizeof(*s->steps));
 	}
 	return &s->steps[s->nsteps++];
 }
@@ -76,7 +84,8 @@ static void add_condition(struct lower *l, uint32_t v, bool contents)
 						   s->cap_conditions, sizeof(*s->conditions));
 		}
 		c = &s->conditions[s->nconditions++];
-		*c = (struct condition){.value = v, .type = t->type, .shape = t->shape, .device = t->device};
+		*c = (struct condition){
+			.value = v, .type = t->type, .shape = t->shape, .device = t->device};
 	}
 	if (contents && !c->contents) {
 		const struct tensor *host = on_host(l->x->rt, t, &s->arena, l->diag);
@@ -194,8 +203,8 @@ static int unsupported(const struct lower *l, const struct node *n, const struct
 	struct arena *a = &l->diag->arena;
 
 	return FAIL(l->diag, E_OP_UNSUPPORTED, .node = n->origin->name, .op = n->origin->op,
-		    .expected = fmt(l->diag, "a kernel for %s-%d%s%s", op_qualified(n->op), n->op->since,
-				    x ? " with " : "", x ? type_str(a, x->type) : ""),
+		    .expected = fmt(l->diag, "a kernel for %s-%d%s%s", op_qualified(n->op),
+				    n->op->since, x ? " with " : "", x ? type_str(a, x->type) : ""),
 		    .actual = why->text ? arena_str(a, why->text) : "none");
 }
 
@@ -232,7 +241,8 @@ static int body_run(struct body *b, const struct tensor *const *in, uint32_t nin
 	struct plan_body *p = (struct plan_body *)b;
 
 	if (nin != p->nformal || nout != b->graph->nout)
-		return FAIL(d, E_INTERNAL, .message = "a body was called with another number of values");
+		return FAIL(d, E_INTERNAL,
+			    .message = "a body was called with another number of values");
 	for (uint32_t i = 0; i < nin; i++)
 		p->in[i] = in[i];
 	return instance_run(p->instance, p->in, out, d);
@@ -250,7 +260,8 @@ static struct body **make_bodies(struct instance *x, const struct node *n)
 		p->body = (struct body){&ops, n->sub[k]};
 		p->instance = instance_new(n->sub[k], x->rt);
 		p->nformal = n->sub[k]->nin;
-		p->in = arena_new_n(&x->arena, const struct tensor *, n->sub[k]->nin + n->sub[k]->ncap + 1);
+		p->in = arena_new_n(&x->arena, const struct tensor *,
+				    n->sub[k]->nin + n->sub[k]->ncap + 1);
 		b[k] = &p->body;
 	}
 	return x->bodies[n->id] = b;
@@ -291,7 +302,8 @@ static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
 	desc.data = NULL;
 	tensor_bytes(tensor_dtype(&desc), &desc.shape, layout, &desc.bytes);
 	struct step_plan *p = moving_step(l, slot, &desc);
-	const struct kernel *reorder = backend_at(l->x->rt, has_device(l->x->rt) ? desc.device : HOST)->reorder;
+	const struct kernel *reorder =
+		backend_at(l->x->rt, has_device(l->x->rt) ? desc.device : HOST)->reorder;
 	p->reorder = true;
 	p->step.kernel = reorder;
 	p->run = reorder->run;
@@ -308,8 +320,8 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 	if (desc.device == device)
 		return 0;
 	for (uint32_t i = 0; i < s->nslots; i++) {
-		if (s->slots[i].value == s->slots[*slot].value && s->slots[i].desc.device == device &&
-		    s->slots[i].desc.layout == desc.layout) {
+		if (s->slots[i].value == s->slots[*slot].value &&
+		    s->slots[i].desc.device == device && s->slots[i].desc.layout == desc.layout) {
 			*slot = i;
 			return 0;
 		}
@@ -381,7 +393,8 @@ static bool shares_root(const struct lower *l, const struct step_plan *p, uint32
 }
 
 /* Input whose memory output `o` may take, or NO_VALUE. */
-static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, uint32_t o, size_t bytes)
+static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, uint32_t o,
+			      size_t bytes)
 {
 	const struct segment *s = l->s;
 
@@ -393,8 +406,8 @@ static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, 
 			continue;
 		const struct slot_plan *in = &s->slots[p->in[i]];
 		const struct slot_plan *root = &s->slots[in->root];
-		if (root->place != PLACE_SLAB || in->desc.bytes != bytes || root->desc.bytes < bytes ||
-		    in->desc.device != p->device ||
+		if (root->place != PLACE_SLAB || in->desc.bytes != bytes ||
+		    root->desc.bytes < bytes || in->desc.device != p->device ||
 		    l->slot_last[in->root] > l->at || shares_root(l, p, i))
 			continue;
 		return p->in[i];
@@ -432,7 +445,9 @@ static int make_outputs(struct lower *l, const struct node *n, struct step_plan 
 		if (v == NO_VALUE)
 			continue;
 		struct vinfo *info = &l->info[v];
-		struct tensor desc = {.type = info->type, .shape = info->shape, .layout = common,
+		struct tensor desc = {.type = info->type,
+				      .shape = info->shape,
+				      .layout = common,
 				      .device = p->device};
 		bool fixed = info->type.kind == V_TENSOR && info->type.dtype != DT_STRING &&
 			     shape_known(&info->shape);
@@ -484,7 +499,9 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 			continue;
 		bool unread = i < 64 && (p->step.unread >> i & 1);
 		bool full = tensor_count(&s->slots[in[i]].desc) != 1;
-		enum layout wanted = p->step.want ? p->step.want[i] : full ? common : s->slots[in[i]].desc.layout;
+		enum layout wanted = p->step.want ? p->step.want[i]
+				     : full	  ? common
+						  : s->slots[in[i]].desc.layout;
 		if (!unread)
 			in[i] = in_layout(l, in[i], wanted);
 		/* what bodies capture stays where it is: their own plans move it if they must */
@@ -502,8 +519,13 @@ static int lower_node(struct lower *l, const struct node *n)
 	struct instance *x = l->x;
 	struct segment *s = l->s;
 	uint32_t nin = n->nin + n->ncap;
-	struct site site = {.graph = l->g, .node = n, .info = l->info, .config = x->rt->config,
-			    .store = x->rt->store, .node_arena = &x->arena, .plan_arena = &s->arena};
+	struct site site = {.graph = l->g,
+			    .node = n,
+			    .info = l->info,
+			    .config = x->rt->config,
+			    .store = x->rt->store,
+			    .node_arena = &x->arena,
+			    .plan_arena = &s->arena};
 	int device = HOST;
 	struct why why = {.arena = &s->arena};
 	uint32_t *in = arena_new_n(&s->arena, uint32_t, nin + 1);
@@ -516,10 +538,18 @@ static int lower_node(struct lower *l, const struct node *n)
 	int err = create_state(l, &site, k);
 	if (err)
 		return err;
-	struct step_plan p = {.run = k->run, .in = in, .device = device,
+	struct step_plan p = {.run = k->run,
+			      .in = in,
+			      .device = device,
 			      .out = arena_new_n(&s->arena, uint32_t, n->nout + 1)};
-	p.step = (struct step){.kernel = k, .node = n, .params = n->params, .node_state = site.state,
-			       .nin = nin, .nout = n->nout, .body = make_bodies(x, n), .from = n->origin};
+	p.step = (struct step){.kernel = k,
+			       .node = n,
+			       .params = n->params,
+			       .node_state = site.state,
+			       .nin = nin,
+			       .nout = n->nout,
+			       .body = make_bodies(x, n),
+			       .from = n->origin};
 	enum layout common = (k->flags & K_ANY_LAYOUT) ? common_layout(l, n, in) : LAYOUT_ROW;
 	err = k->reshape ? k->reshape(&site, &p.step, l->diag) : 0;
 	if (err)

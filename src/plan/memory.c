@@ -116,9 +116,11 @@ const char *segment_largest(const struct segment *s, struct diag *d)
 	return fmt(d, "the largest: %s", names);
 }
 
-static int over_limit(const struct segment *s, const struct run_config *config, size_t total, struct diag *d)
+static int over_limit(const struct segment *s, const struct run_config *config, size_t total,
+		      struct diag *d)
 {
-	return FAIL(d, E_MEMORY_LIMIT, .expected = fmt(d, "at most %" PRId64 " bytes", config->memory_limit),
+	return FAIL(d, E_MEMORY_LIMIT,
+		    .expected = fmt(d, "at most %" PRId64 " bytes", config->memory_limit),
 		    .actual = fmt(d, "%zu bytes of activations and workspace", total),
 		    .hint = segment_largest(s, d));
 }
@@ -135,8 +137,11 @@ int segment_memory(struct segment *s, const struct run_config *config, struct di
 		if (p->place != PLACE_SLAB)
 			continue;
 		s->value_bytes += p->desc.bytes;
-		blocks[n++] = (struct block){.bytes = rounded(p->desc.bytes), .device = p->desc.device, .born = p->born,
-					     .dies = p->keep ? s->nsteps : p->dies, .where = &p->offset,
+		blocks[n++] = (struct block){.bytes = rounded(p->desc.bytes),
+					     .device = p->desc.device,
+					     .born = p->born,
+					     .dies = p->keep ? s->nsteps : p->dies,
+					     .where = &p->offset,
 					     .index = i};
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++) {
@@ -145,8 +150,12 @@ int segment_memory(struct segment *s, const struct run_config *config, struct di
 			continue;
 		if (bytes > s->workspace)
 			s->workspace = bytes;
-		blocks[n++] = (struct block){.bytes = rounded(bytes), .device = s->steps[i].device, .born = i, .dies = i,
-					     .where = &s->steps[i].workspace_offset, .index = s->nslots + i};
+		blocks[n++] = (struct block){.bytes = rounded(bytes),
+					     .device = s->steps[i].device,
+					     .born = i,
+					     .dies = i,
+					     .where = &s->steps[i].workspace_offset,
+					     .index = s->nslots + i};
 	}
 	place_all(blocks, n, config->memory_plan, s->slab_bytes);
 	arena_free(&scratch);

@@ -28,11 +28,11 @@ struct observer {
 /* What a session and all its instances share. */
 struct runtime {
 	const struct backend *backend; /* where nodes run; those it does not take run on the host */
-	const struct backend *cpu;     /* the host; the same as `backend` in a session without a device */
-	struct device *device;	       /* of backend */
-	struct device *host;	       /* of cpu */
-	struct stream *stream;	       /* of device; NULL on the host */
-	struct uploads *uploads;       /* initializers copied to the device; upload.c's */
+	const struct backend *cpu; /* the host; the same as `backend` in a session without a device */
+	struct device *device;	   /* of backend */
+	struct device *host;	   /* of cpu */
+	struct stream *stream;	   /* of device; NULL on the host */
+	struct uploads *uploads;   /* initializers copied to the device; upload.c's */
 	const struct run_config *config;
 	struct store *store;
 	struct observer *observer; /* NULL: plain runs */
@@ -74,8 +74,8 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 		 struct diag *d);
 
 /* Makes (or finds) the first segment for these inputs without running it. */
-int instance_prepare(struct instance *x, const struct tensor *const *in, struct segment_report *report,
-		     struct diag *d);
+int instance_prepare(struct instance *x, const struct tensor *const *in,
+		     struct segment_report *report, struct diag *d);
 
 void uploads_free(struct runtime *rt);
 

@@ -20,10 +20,10 @@ struct slot_plan {
 	uint32_t value;
 	struct tensor desc; /* type, shape, layout, bytes; data of constants */
 	enum place place;
-	uint32_t root;	    /* PLACE_VIEW: the slot that has the bytes; else itself */
-	size_t offset;	    /* PLACE_SLAB */
+	uint32_t root;	     /* PLACE_VIEW: the slot that has the bytes; else itself */
+	size_t offset;	     /* PLACE_SLAB */
 	uint32_t born, dies; /* steps; dies NSTEPS: at the end */
-	bool keep;	    /* crosses the segment's end */
+	bool keep;	     /* crosses the segment's end */
 };
 /* desc.device of a slot: where its bytes are. Slabs are kept apart by it. */
 enum { HOST = 0, DEVICE = 1, PLACES = 2 };
@@ -58,7 +58,7 @@ struct segment {
 	uint32_t *results; /* slots of the values that outlive the segment */
 	uint32_t nresults;
 	size_t slab_bytes[PLACES], value_bytes, workspace;
-	bool waits; /* has steps on the device and results on the host */
+	bool waits;    /* has steps on the device and results on the host */
 	uint64_t used; /* clock of the LRU */
 	struct binding *binding;
 	struct segment *next;
@@ -114,7 +114,8 @@ int copy_run(const struct call *c);
 /* upload.c: the device's copy of an initializer, made once a session. */
 int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device, struct diag *d);
 /* The value in host memory: itself, or a copy in the arena. NULL with a finding. */
-const struct tensor *on_host(struct runtime *rt, const struct tensor *t, struct arena *a, struct diag *d);
+const struct tensor *on_host(struct runtime *rt, const struct tensor *t, struct arena *a,
+			     struct diag *d);
 
 static inline bool has_device(const struct runtime *rt)
 {

@@ -66,7 +66,8 @@ void uploads_free(struct runtime *rt)
 	rt->uploads = NULL;
 }
 
-const struct tensor *on_host(struct runtime *rt, const struct tensor *t, struct arena *a, struct diag *d)
+const struct tensor *on_host(struct runtime *rt, const struct tensor *t, struct arena *a,
+			     struct diag *d)
 {
 	if (t->device == HOST)
 		return t;

@@ -57,7 +57,8 @@ static void add_case(struct cases *c, const char *name)
 		c->cap = c->cap ? 2 * c->cap : 1024;
 		c->v = arena_grow(&c->arena, c->v, c->n, c->cap, sizeof(*c->v));
 	}
-	c->v[c->n++] = (struct test_case){.name = arena_str(&c->arena, name), .tolerance = {1e-3, 1e-7}};
+	c->v[c->n++] =
+		(struct test_case){.name = arena_str(&c->arena, name), .tolerance = {1e-3, 1e-7}};
 }
 
 static void scan(struct cases *c, const char *root, const char *under, int depth)
@@ -72,8 +73,10 @@ static void scan(struct cases *c, const char *root, const char *under, int depth
 	}
 	d = depth < 3 ? opendir(dir) : NULL;
 	for (struct dirent *e; d && (e = readdir(d));)
-		if (e->d_name[0] != '.' && (e->d_type == DT_DIR || e->d_type == DT_LNK || e->d_type == DT_UNKNOWN))
-			scan(c, root, *under ? path_join(&c->arena, under, e->d_name) : e->d_name, depth + 1);
+		if (e->d_name[0] != '.' &&
+		    (e->d_type == DT_DIR || e->d_type == DT_LNK || e->d_type == DT_UNKNOWN))
+			scan(c, root, *under ? path_join(&c->arena, under, e->d_name) : e->d_name,
+			     depth + 1);
 	if (d)
 		closedir(d);
 }
@@ -150,8 +153,9 @@ static enum status from_diag(struct run *r, char *why)
 		return FAILED;
 	}
 	snprintf(why, WHY, "%s %s (%s) %s%s%s: expected %s, got %s", code_id(f->code, f->severity),
-		 f->node ? f->node : "", f->op ? f->op : "", f->slot ? f->slot : "", f->message ? " " : "",
-		 f->message ? f->message : "", f->expected ? f->expected : "-", f->actual ? f->actual : "-");
+		 f->node ? f->node : "", f->op ? f->op : "", f->slot ? f->slot : "",
+		 f->message ? " " : "", f->message ? f->message : "",
+		 f->expected ? f->expected : "-", f->actual ? f->actual : "-");
 	return f->code == E_OP_UNSUPPORTED ? UNSUPPORTED : FAILED;
 }
 
@@ -183,12 +187,15 @@ static enum status compare_outputs(struct run *r, const struct test_case *t, con
 			continue;
 		if (!d.same_type || !d.same_shape)
 			snprintf(why, WHY, "output %u '%s': want %s%s, got %s%s", k, g->out_name[k],
-				 type_str(&r->arena, want->type), shape_str(&r->arena, &want->shape, NULL),
-				 type_str(&r->arena, out[k]->type), shape_str(&r->arena, &out[k]->shape, NULL));
+				 type_str(&r->arena, want->type),
+				 shape_str(&r->arena, &want->shape, NULL),
+				 type_str(&r->arena, out[k]->type),
+				 shape_str(&r->arena, &out[k]->shape, NULL));
 		else
-			snprintf(why, WHY, "output %u '%s': %lld of %lld differ, first at %lld: got %.9g, want %.9g", k,
-				 g->out_name[k], (long long)d.beyond, (long long)d.count, (long long)d.first,
-				 d.got, d.want);
+			snprintf(why, WHY,
+				 "output %u '%s': %lld of %lld differ, first at %lld: got %.9g, want %.9g",
+				 k, g->out_name[k], (long long)d.beyond, (long long)d.count,
+				 (long long)d.first, d.got, d.want);
 		return FAILED;
 	}
 	return PASSED;
@@ -222,7 +229,8 @@ static enum status run_set(struct run *r, const struct test_case *t, const char 
 
 static enum status run_case(const char *root, const struct test_case *t, const char *device, char *why)
 {
-	struct run_config config = {.device = device, .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
+	struct run_config config = {
+		.device = device, .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
 	struct run r = {.watch = {.begin = note_host, .end = note_nothing}, .why = why};
 	enum status s = PASSED;
 	int sets = 0;
@@ -234,7 +242,8 @@ static enum status run_case(const char *root, const struct test_case *t, const c
 	else if (strcmp(device, "cpu") != 0)
 		session_observe(r.session, &r.watch);
 	for (int k = 0; s == PASSED; k++, sets++) {
-		const char *set = path_join(&r.arena, r.dir, arena_printf(&r.arena, "test_data_set_%d", k));
+		const char *set =
+			path_join(&r.arena, r.dir, arena_printf(&r.arena, "test_data_set_%d", k));
 		if (access(set, R_OK))
 			break;
 		s = run_set(&r, t, set, why);
@@ -407,10 +416,12 @@ int main(int argc, char **argv)
 	}
 	if (has_archives(root)) {
 		temporary = mkdtemp(unpacked) != NULL;
-		if (!temporary || shell("cp \"$1\"/manifest.tsv \"$2\" && "
-					"for f in \"$1\"/*.tar.gz; do tar xzf \"$f\" -C \"$2\" || exit 1; done",
-					root, unpacked)) {
-			fprintf(stderr, "cannot unpack the archives of %s: %s\n", root, strerror(errno));
+		if (!temporary ||
+		    shell("cp \"$1\"/manifest.tsv \"$2\" && "
+			  "for f in \"$1\"/*.tar.gz; do tar xzf \"$f\" -C \"$2\" || exit 1; done",
+			  root, unpacked)) {
+			fprintf(stderr, "cannot unpack the archives of %s: %s\n", root,
+				strerror(errno));
 			return 1;
 		}
 		root = unpacked;

@@ -441,13 +441,14 @@ def recurrent(c):
         alpha = [c.num(0.1, 0.9) for a in acts if a in takes_alpha] or None
         beta = [c.num(0.1, 0.9) for a in acts if a in takes_beta] or None
     lens = c.maybe(lambda: Value(c.rng.integers(1, s + 1, b).astype(np.int32), const=c.flag()), 0.3)
-    odd = lens is not None or acts is not None
+    forget = c.maybe(lambda: c.int(0, 1), 0.2)
+    odd = lens is not None or acts is not None or forget
     clip = c.maybe(lambda: c.num(0.5, 3), 0.2)
     return dict(X=c.any("T", shape=xs), W=c.fresh(t, [d, gates * h, i], const=c.flag(0.8)), R=c.fresh(t, [d, gates * h, h], const=c.flag(0.8)),
                 B=c.maybe(lambda: c.fresh(t, [d, 2 * gates * h], const=c.flag(0.8))), sequence_lens=lens, initial_h=c.maybe(lambda: c.fresh(t, hs)),
                 initial_c=c.maybe(lambda: c.fresh(t, hs)), P=c.maybe(lambda: c.fresh(t, [d, 3 * h]), 0.3), hidden_size=h, direction=way, layout=layout,
                 activations=acts, activation_alpha=alpha, activation_beta=beta, clip=clip, linear_before_reset=c.maybe(lambda: c.int(0, 1)),
-                input_forget=c.maybe(lambda: c.int(0, 1), 0.2), _ref=not odd and clip is None and d == 1 and way != "reverse", _tol=10, _finite=True)
+                input_forget=forget, _ref=not odd and clip is None and d == 1 and way != "reverse", _tol=10, _finite=True)
 
 
 # --- quantisation

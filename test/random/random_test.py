@@ -439,7 +439,7 @@ class Explained:
                 continue
             slots = {f.name: v for f, v in zip(m.schema.inputs, by_slot(m))}
             names = dict(a={x.name: helper.get_attribute_value(x) for x in m.node.attribute}, x=slots, opset=g.opset, since=m.schema.since, word=word, text=text, agrees=agrees,
-                         np=np, set=set, max=max, min=min, y=[v.data for v in m.outputs], any=any, all=all, len=len, FLOATS=FLOATS)
+                         np=np, set=set, max=max, min=min, y=[v.data for v in m.outputs], any=any, all=all, len=len, float=float, object=object, FLOATS=FLOATS)
             try:
                 if eval(self.condition, {"__builtins__": {}}, names):  # pylint: disable=eval-used
                     return True

@@ -50,19 +50,22 @@ static void rows_replace_expected_and_hint(void)
 static void a_finding_outlives_what_it_names(void)
 {
 	struct diag d = {0};
-	char node[] = "fc1", op[] = "MatMul", slot[] = "input B", want[] = "1", got[] = "2", hint[] = "less";
+	char node[] = "fc1", op[] = "MatMul", slot[] = "input B", want[] = "1", got[] = "2",
+	     hint[] = "less";
 	char label[] = "try", text[] = "more";
 	struct diag_row row = {label, text};
 	char *const all[] = {node, op, slot, want, got, hint, label, text};
 
-	FAIL(&d, E_SHAPE, .node = node, .op = op, .slot = slot, .expected = want, .actual = got, .hint = hint);
+	FAIL(&d, E_SHAPE, .node = node, .op = op, .slot = slot, .expected = want, .actual = got,
+	     .hint = hint);
 	FAIL(&d, E_INPUT_BYTES, .message = want, .rows = &row, .nrows = 1);
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		all[i][0] = 'X';
 	char *shown = printed(&d);
-	CHECK_STR(shown, "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not fit: expected 1, got 2\n"
-			 "  hint: less\n"
-			 "error[E-INPUT-BYTES]: 1\n  try  more\n");
+	CHECK_STR(shown,
+		  "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not fit: expected 1, got 2\n"
+		  "  hint: less\n"
+		  "error[E-INPUT-BYTES]: 1\n  try  more\n");
 	free(shown);
 	diag_free(&d);
 }

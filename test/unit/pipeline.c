@@ -300,8 +300,9 @@ static void make_if(struct trial *t, uint32_t cond)
 		sub[k]->value[sub[k]->out[0]]->is_output = true;
 	}
 	y = graph_add_value(g, "y")->id;
-	struct node *n = graph_add_node(g, op_named("If"), params_new(op_named("If"), a), (uint32_t[]){cond, x}, 2,
-					&y, 1, origin_new(a, "if", "If", 0));
+	struct node *n =
+		graph_add_node(g, op_named("If"), params_new(op_named("If"), a),
+			       (uint32_t[]){cond, x}, 2, &y, 1, origin_new(a, "if", "If", 0));
 	n->type = "If";
 	n->nin = n->ncap = 1;
 	n->sub = arena_dup(a, sub, sizeof(sub));

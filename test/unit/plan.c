@@ -54,8 +54,11 @@ static bool finish(struct bench *b, uint32_t out)
 	b->g->nout = 1;
 	b->g->value[out]->is_output = true;
 	bool ok = !graph_sort(b->g, &b->d) && !opt_run(&b->model, &cpu_backend, &config, &b->d);
-	b->rt = (struct runtime){.backend = &cpu_backend, .cpu = &cpu_backend, .config = &config,
-				 .store = store_new(NULL, NULL), .arena = &b->model.arena};
+	b->rt = (struct runtime){.backend = &cpu_backend,
+				 .cpu = &cpu_backend,
+				 .config = &config,
+				 .store = store_new(NULL, NULL),
+				 .arena = &b->model.arena};
 	b->rt.device = cpu_backend.open(0, &config, &b->d);
 	b->x = instance_new(b->g, &b->rt);
 	return ok;
@@ -73,7 +76,9 @@ static void end(struct bench *b)
 
 static const struct tensor *run(struct bench *b, int64_t rows, float *data)
 {
-	struct tensor x = {.type = type_tensor(DT_F32), .shape = {2, {rows, 4}}, .data = data,
+	struct tensor x = {.type = type_tensor(DT_F32),
+			   .shape = {2, {rows, 4}},
+			   .data = data,
 			   .bytes = (size_t)rows * 16};
 	const struct tensor *in = &x, *out = NULL;
 
@@ -91,7 +96,8 @@ static void a_chain_runs_in_place(void)
 	t = node(&b, "Abs", &t, 1);
 	t = node(&b, "Neg", &t, 1);
 	CHECK(finish(&b, t));
-	struct tensor x = {.type = type_tensor(DT_F32), .shape = {2, {2, 4}}, .data = data, .bytes = 32};
+	struct tensor x = {
+		.type = type_tensor(DT_F32), .shape = {2, {2, 4}}, .data = data, .bytes = 32};
 	const struct tensor *in = &x;
 	CHECK(!instance_prepare(b.x, &in, &r, &b.d));
 	CHECK_INT(r.slab_bytes, 64); /* one block of 32 bytes, rounded up */

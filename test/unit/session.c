@@ -52,7 +52,8 @@ static void a_model_of_many_dimensions_allocates_once(void)
 	struct diag d = {0};
 	struct run_config config = {.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true};
 	float x[6] = {-1, 2, -3, 4, -5, 6}, one = 1;
-	struct tensor tx = {.type = type_tensor(DT_F32), .shape = {2, {2, 3}}, .data = x, .bytes = sizeof(x)};
+	struct tensor tx = {
+		.type = type_tensor(DT_F32), .shape = {2, {2, 3}}, .data = x, .bytes = sizeof(x)};
 	struct tensor t1 = {.type = type_tensor(DT_F32),
 			    .shape = {RANK, {1, 1, 1, 1, 1, 1, 1, 1}},
 			    .data = &one,
@@ -88,9 +89,12 @@ static void a_negative_block_is_refused(void)
 	struct run_config config = {.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true};
 	float x[25] = {0};
 	int64_t image[2] = {5, 5}, block[2] = {-(INT64_C(1) << 62), 1};
-	struct tensor tx = {.type = type_tensor(DT_F32), .shape = {3, {1, 5, 5}}, .data = x, .bytes = sizeof(x)};
-	struct tensor ti = {.type = type_tensor(DT_I64), .shape = {1, {2}}, .data = image, .bytes = sizeof(image)};
-	struct tensor tb = {.type = type_tensor(DT_I64), .shape = {1, {2}}, .data = block, .bytes = sizeof(block)};
+	struct tensor tx = {
+		.type = type_tensor(DT_F32), .shape = {3, {1, 5, 5}}, .data = x, .bytes = sizeof(x)};
+	struct tensor ti = {
+		.type = type_tensor(DT_I64), .shape = {1, {2}}, .data = image, .bytes = sizeof(image)};
+	struct tensor tb = {
+		.type = type_tensor(DT_I64), .shape = {1, {2}}, .data = block, .bytes = sizeof(block)};
 	const struct tensor *in[3] = {&tx, &ti, &tb}, *y = NULL;
 	struct w m = {0}, g = {0};
 	int fd = mkstemp(path);
