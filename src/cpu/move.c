@@ -365,6 +365,7 @@ static inline void tile4(const uint32_t *a, int64_t as, uint32_t *b, int64_t bs)
 
 typedef uint16_t v8u16 __attribute__((vector_size(16)));
 typedef uint8_t v16u8 __attribute__((vector_size(16)));
+typedef uint64_t v2u64 __attribute__((vector_size(16)));
 
 /* Interleave the low or the high halves of two vectors of 2, 4 or 8 byte lanes. */
 #define LOW16(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
@@ -402,12 +403,14 @@ static inline void tile8x2(const uint16_t *a, int64_t as, uint16_t *b, int64_t b
 /* 8 x 8 elements of a byte: rows joined by pairs are 8 x 4 elements of two, and so on. */
 static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 {
-	v16u8 r[8] = {{0}};
+	v16u8 r[8];
 	v8u16 p[4], q[4];
-	uint64_t out[8];
 
-	for (int i = 0; i < 8; i++)
-		memcpy(&r[i], a + i * as, 8);
+	for (int i = 0; i < 8; i++) {
+		uint64_t w;
+		memcpy(&w, a + i * as, 8);
+		r[i] = (v16u8)(v2u64){w, 0};
+	}
 	for (int i = 0; i < 4; i++)
 		p[i] = (v8u16)__builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 16, 1, 17, 2, 18,
 						      3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -419,9 +422,10 @@ static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 	p[1] = HIGH32(q[0], q[2]);
 	p[2] = LOW32(q[1], q[3]);
 	p[3] = HIGH32(q[1], q[3]);
-	memcpy(out, p, sizeof(out));
-	for (int i = 0; i < 8; i++)
-		memcpy(b + i * bs, &out[i], 8);
+	for (int i = 0; i < 8; i++) {
+		uint64_t w = ((v2u64)p[i / 2])[i % 2];
+		memcpy(b + i * bs, &w, 8);
+	}
 }
 
 #define SMALL_TILES(type, tile)                                                                    \

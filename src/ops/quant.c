@@ -292,6 +292,19 @@ static int qconcat_infer(struct infer *c)
 	return err ? err : over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
 }
 
+static int qglobal_infer(struct infer *c)
+{
+	const struct qglobal_params *p = infer_params(c);
+	struct shape x = infer_shape(c, 0);
+
+	if (x.rank >= 0 && x.rank < 3)
+		return infer_fail(c, E_SHAPE, 0, "rank 3 or more", fmt(c->diag, "rank %d", x.rank));
+	for (int i = p->channels_last ? 1 : 2; i < (p->channels_last ? x.rank - 1 : x.rank); i++)
+		x.dim[i] = 1;
+	infer_set(c, 0, infer_dtype(c, 0), &x);
+	return 0;
+}
+
 /* ---- upgrades of com.microsoft's ---------------------------------------------------------------------------------- */
 
 /* A zero point of the output that is left out is 0 of the input's type, not of QuantizeLinear's default. */
@@ -330,12 +343,6 @@ static int qpool_upgrade(struct edit *e)
 {
 	fill_zero_point(e, 4);
 	return take_channels_first(e, &((struct qpool_params *)e->node->params)->channels_last);
-}
-
-static int qglobal_upgrade(struct edit *e)
-{
-	fill_zero_point(e, 4);
-	return take_channels_first(e, &((struct qglobal_params *)e->node->params)->channels_last);
 }
 
 /* Below opset 13 Softmax runs over all dims from the axis on; the same where that is the last. */
@@ -697,16 +704,15 @@ const struct op ops_quant[] = {
 	 .upgrade = qunary_upgrade,
 	 .expand = "Y = QuantizeLinear(LeakyRelu(DequantizeLinear(X, X_scale, X_zero_point?)) "
 		   "{alpha=$alpha}, Y_scale, Y_zero_point?)"},
-	/* pools: averages of the integers are exact, so that ties round as they should */
 	{.name = "QLinearGlobalAveragePool",
 	 MS,
 	 .in = qunary_in,
 	 .out = qunary_out,
 	 .attrs = qglobal_attrs,
 	 .params_size = sizeof(struct qglobal_params),
-	 .expand = "Y = QuantizeLinear(GlobalAveragePool(DequantizeLinear(X, Div(X_scale, X_scale), "
-		   "X_zero_point?)), Div(Y_scale, X_scale), Y_zero_point?)",
-	 .upgrade = qglobal_upgrade},
+	 .infer = qglobal_infer,
+	 .upgrade = qunary_upgrade},
+	/* averages of the integers are exact, so that ties round as they should */
 	{.name = "QLinearAveragePool",
 	 MS,
 	 .in = qunary_in,

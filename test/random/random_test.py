@@ -300,7 +300,7 @@ class Tester:
     def sensitive(self, g, made):
         """Whether rounding errors inside the graph would make such a difference with the oracle alone."""
         rng = np.random.default_rng(1)
-        for _ in range(3):
+        for _ in range(8):
             env = {}
             for m in made:
                 inputs = [env.get(v.name, v) for v in {v.name: v for v in m.inputs + m.notes.get("_captures", [])}.values()]

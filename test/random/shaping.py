@@ -296,7 +296,7 @@ def scatter_elements(c):
     if c.opset >= 11:
         index = np.where(c.rng.random(index.shape) < 0.3, index - x.shape[axis], index)
     t = c.choice(["int32", "int64"])
-    if x.type in ("bool", "string"):
+    if x.type in ("bool", "string") or x.type.startswith("complex"):
         reduction = None if reduction != "none" else reduction
     return dict(data=x, indices=Value(index.astype(NUMPY[t])), updates=c.any("T", shape=shape), axis=axis, reduction=reduction)
 
@@ -306,7 +306,7 @@ def scatter_nd(c):
     x = c.any("T", lo=1, zero=False)
     k = c.int(1, x.data.ndim)
     reductions = ["none"] + (["add", "mul"] if c.opset >= 16 else []) + (["max", "min"] if c.opset >= 18 else [])
-    reduction = c.maybe(lambda: c.choice(reductions)) if x.type not in ("bool", "string") else None
+    reduction = c.maybe(lambda: c.choice(reductions)) if x.type not in ("bool", "string", "complex64", "complex128") else None
     total = elements(x.shape[:k])
     n = c.int(1, min(total, 4)) if c.flag(0.9) else 0
     flat = c.rng.permutation(total)[:n] if reduction in (None, "none") else c.rng.integers(0, total, n)
