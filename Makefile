@@ -86,7 +86,7 @@ WARN := -Wall -Wextra
 ifdef DEVELOPER
 WARN += -Werror -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
 	-Wvla -Wundef -Wformat=2 -Wcast-qual -Wwrite-strings -Wpointer-arith \
-	$(if $(findstring clang,$(CC)),-Wno-gnu-zero-variadic-macro-arguments)
+	$(if $(findstring clang,$(CC)),-Wno-gnu-zero-variadic-macro-arguments -Wno-pass-failed)
 endif
 
 ifdef SANITIZE

@@ -107,6 +107,14 @@ static void range_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct range_job *j = arg;
 
 	(void)thread;
+	if (j->t == DT_I64 || j->t == DT_I32) {
+		uint64_t v = (uint64_t)j->istart + (uint64_t)begin * (uint64_t)j->idelta;
+		for (int64_t i = begin; i < end && j->t == DT_I64; i++, v += (uint64_t)j->idelta)
+			((uint64_t *)j->y)[i] = v;
+		for (int64_t i = begin; i < end && j->t == DT_I32; i++, v += (uint64_t)j->idelta)
+			((uint32_t *)j->y)[i] = (uint32_t)v;
+		return;
+	}
 	for (int64_t i = begin; i < end; i++) {
 		if (dtype_class(j->t) != DT_FLOAT)
 			elem_set_i64(

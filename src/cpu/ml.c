@@ -663,9 +663,9 @@ static int linear_classifier_run(const struct call *c)
 		linear_scores(p, x, width, n, out);
 		label[r] = n > 1 ? best_of(out, n) : out[0] > 0 && labels > 1;
 		if (pair)
-			post_pair(p->post_transform, out[0], false, out);
+			post_pair((enum post_transform)p->post_transform, out[0], false, out);
 		else
-			post_apply(p->post_transform, out, n);
+			post_apply((enum post_transform)p->post_transform, out, n);
 		if (z)
 			memcpy((float *)z->data + r * s.dim[1], out, (size_t)s.dim[1] * sizeof(float));
 	}
@@ -691,7 +691,7 @@ static int linear_regressor_run(const struct call *c)
 		row_f32(c->in[0], r * width, width, x);
 		linear_scores(p, x, width, p->targets, y);
 		if (p->targets > 1 || p->post_transform == POST_PROBIT)
-			post_apply(p->post_transform, y, p->targets);
+			post_apply((enum post_transform)p->post_transform, y, p->targets);
 	}
 	mem_free(label);
 	return 0;

@@ -166,6 +166,16 @@ static int roi_align_run(const struct call *c)
 
 /* ---- MaxUnpool -------------------------------------------------------------------------------- */
 
+static int64_t unpool_place(const struct shape *space, const struct shape *y, int64_t k)
+{
+	int64_t at[MAX_RANK], o = 0;
+
+	window_split(k, space->dim, space->rank, at);
+	for (int d = 0; d < y->rank; d++)
+		o = o * y->dim[d] + at[d];
+	return o;
+}
+
 /*
  * The indices count in a tensor of the size that kernel, strides and pads give; output_shape may
  * ask for a larger one, in whose first corner that lies. Where it is not larger in every
@@ -176,7 +186,7 @@ static int unpool_run(const struct call *c)
 	const struct max_unpool *p = call_params(c);
 	const struct shape *x = &c->in[0]->shape, *y = &c->out[0]->shape;
 	const int64_t *index = c->in[1]->data;
-	int64_t n = tensor_count(c->in[0]), count, at[MAX_RANK];
+	int64_t n = tensor_count(c->in[0]), count;
 	size_t size = dtype_bits(tensor_dtype(c->in[0])) / 8;
 	const char *from = c->in[0]->data;
 	char *to = c->out[0]->data;
@@ -189,16 +199,19 @@ static int unpool_run(const struct call *c)
 		if (space.dim[d] > y->dim[d])
 			space = *y;
 	count = shape_count(&space);
+	bool whole = shape_equal(&space, y);
 	memset(to, 0, c->out[0]->bytes);
 	for (int64_t i = 0; i < n; i++) {
-		int64_t k = index[i], o = 0;
+		int64_t k = index[i], o = k;
 		if (k < 0 || k >= count)
 			return call_fail(c, E_VALUE, "indices within the unpooled tensor",
 					 fmt(c->diag, "%lld", (long long)k));
-		window_split(k, space.dim, space.rank, at);
-		for (int d = 0; d < y->rank; d++)
-			o = o * y->dim[d] + at[d];
-		memcpy(to + (size_t)o * size, from + (size_t)i * size, size);
+		if (!whole)
+			o = unpool_place(&space, y, k);
+		if (size == 4)
+			((uint32_t *)(void *)to)[o] = ((const uint32_t *)(const void *)from)[i];
+		else
+			memcpy(to + (size_t)o * size, from + (size_t)i * size, size);
 	}
 	return 0;
 }

@@ -98,11 +98,21 @@ static const float *fetch(const struct plan *p, int64_t off, int64_t n, float *b
 	return buf;
 }
 
+/* In lanes: one chain of products would wait for each. */
 static float product(const float *x, int64_t n)
 {
-	float r = 1;
+	enum { LANES = 32 };
+	float lane[LANES], r = 1;
+	int64_t i = 0;
 
-	for (int64_t i = 0; i < n; i++)
+	for (int k = 0; k < LANES; k++)
+		lane[k] = 1;
+	for (; i + LANES <= n; i += LANES)
+		for (int k = 0; k < LANES; k++)
+			lane[k] *= x[i + k];
+	for (int k = 0; k < LANES; k++)
+		r *= lane[k];
+	for (; i < n; i++)
 		r *= x[i];
 	return r;
 }

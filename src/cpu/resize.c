@@ -678,30 +678,62 @@ static double grid_place(int64_t i, int64_t n, bool align)
 	return (2 * (double)i + 1) / (double)n - 1;
 }
 
+struct affine_job {
+	const struct tensor *theta, *y;
+	bool align;
+	int n; /* spatial dimensions */
+};
+
+/* One line along the last axis, which is x. */
+static void affine_line(const struct affine_job *j, int64_t line)
+{
+	const struct shape *s = &j->y->shape;
+	enum dtype t = tensor_dtype(j->theta);
+	int n = j->n;
+	int64_t width = s->dim[n], rest = line;
+	double start[3], step[3], at[3];
+
+	for (int d = n - 2; d >= 0; d--) {
+		at[n - 1 - d] = grid_place(rest % s->dim[d + 1], s->dim[d + 1], j->align);
+		rest /= s->dim[d + 1];
+	}
+	for (int r = 0; r < n; r++) {
+		int64_t m = (rest * n + r) * (n + 1);
+		step[r] = elem_f64(t, j->theta->data, m);
+		start[r] = elem_f64(t, j->theta->data, m + n);
+		for (int k = 1; k < n; k++)
+			start[r] += elem_f64(t, j->theta->data, m + k) * at[k];
+	}
+	double first = grid_place(0, width, j->align), last = grid_place(width - 1, width, j->align);
+	double by = width > 1 ? (last - first) / (double)(width - 1) : 0;
+	float *y = (float *)j->y->data + line * width * n;
+	for (int64_t i = 0; i < width && t == DT_F32 && n == 2; i++) {
+		double x = first + (double)i * by;
+		y[2 * i] = (float)(start[0] + step[0] * x);
+		y[2 * i + 1] = (float)(start[1] + step[1] * x);
+	}
+	for (int64_t i = 0; i < width * n && !(t == DT_F32 && n == 2); i++) {
+		double x = first + (double)(i / n) * by;
+		elem_set_f64(t, j->y->data, line * width * n + i, start[i % n] + step[i % n] * x);
+	}
+}
+
+static void affine_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	(void)thread;
+	for (int64_t i = begin; i < end; i++)
+		affine_line(arg, i);
+}
+
 static int affine_run(const struct call *c)
 {
 	const struct affine_grid *p = call_params(c);
-	const struct tensor *theta = c->in[0], *y = c->out[0];
-	int n = y->shape.rank - 2;
-	int64_t places = shape_span(&y->shape, 1, n + 1);
-	enum dtype t = tensor_dtype(theta);
+	const struct tensor *y = c->out[0];
+	struct affine_job j = {c->in[0], y, p->align_corners != 0, y->shape.rank - 2};
+	int64_t width = y->shape.dim[j.n];
 
-	for (int64_t i = 0; i < y->shape.dim[0] * places; i++) {
-		double at[4];
-		int64_t rest = i % places, m = i / places * n * (n + 1);
-		for (int d = n - 1; d >= 0; d--) { /* x is the last axis */
-			int64_t size = y->shape.dim[d + 1];
-			at[n - 1 - d] = grid_place(rest % size, size, p->align_corners != 0);
-			rest /= size;
-		}
-		at[n] = 1;
-		for (int r = 0; r < n; r++) {
-			double sum = 0;
-			for (int k = 0; k <= n; k++)
-				sum += elem_f64(t, theta->data, m + r * (n + 1) + k) * at[k];
-			elem_set_f64(t, y->data, i * n + r, sum);
-		}
-	}
+	if (tensor_count(y))
+		pool_for(shape_span(&y->shape, 0, j.n), 1 + 4096 / width, affine_piece, &j);
 	return 0;
 }
 
