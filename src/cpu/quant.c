@@ -9,7 +9,7 @@
 #include "ops/matmul.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 enum { CHUNK = 1024 };
 
@@ -758,14 +758,28 @@ static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint
 
 enum { TAPS = 32 }; /* that are prepared at once */
 
-/* Where taps of pixels lie in their channel, or -1; run: one after the other. */
+/* What a tap reads for the pixels of a panel: runs of elements; between them it lies in the padding. */
+struct run {
+	int32_t from; /* in the channel */
+	int16_t to, n;
+};
 struct taps {
 	int64_t n;
-	int32_t offset[TAPS][IGEMM_NR];
-	bool run[TAPS];
+	int runs[TAPS];
+	struct run run[TAPS][IGEMM_NR];
 };
 
-/* Taps e0..e0+n-1 of pixel n0 + i. */
+static void add_tap(struct taps *t, int64_t tap, int64_t from, int64_t to)
+{
+	struct run *last = t->runs[tap] ? &t->run[tap][t->runs[tap] - 1] : NULL;
+
+	if (last && last->from + last->n == from && last->to + last->n == to)
+		last->n++;
+	else
+		t->run[tap][t->runs[tap]++] = (struct run){(int32_t)from, (int16_t)to, 1};
+}
+
+/* Taps e0..e0+n-1 of a pixel, column i. */
 static void taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int64_t i, struct taps *t)
 {
 	int64_t origin[MAX_RANK], at[MAX_RANK], rest = e0;
@@ -784,28 +798,49 @@ static void taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int
 			inside &= p >= 0 && p < w->in[d];
 			o = o * w->in[d] + p;
 		}
-		t->offset[e][i] = inside ? (int32_t)o : -1;
-		t->run[e] = inside && (!i || (t->run[e] && t->offset[e][i - 1] == (int32_t)o - 1));
+		if (inside)
+			add_tap(t, e, o, i);
 		for (int d = w->n - 1; d >= 0 && ++at[d] == w->kernel[d]; d--)
 			at[d] = 0;
 	}
 }
 
-/* One row of B: what a tap of a channel reads for the pixels. */
-static void pack_tap(const char *x, bool is_signed, int64_t zero, const int32_t *offset, bool run,
-		     int64_t count, int16_t *to)
+/* What a tap of a channel reads for the pixels: bytes, the zero point in the padding. */
+static void read_tap(const uint8_t *x, const struct taps *t, int64_t tap, uint8_t zero, uint8_t *to)
 {
-	if (run && is_signed)
-		for (int64_t i = 0; i < count; i++)
-			to[2 * i] = (int16_t)(((const int8_t *)x)[offset[0] + i] - zero);
-	else if (run)
-		for (int64_t i = 0; i < count; i++)
-			to[2 * i] = (int16_t)(((const uint8_t *)x)[offset[0] + i] - zero);
-	else
-		for (int64_t i = 0; i < count; i++)
-			to[2 * i] = offset[i] < 0
-					    ? 0
-					    : (int16_t)(int8_at(x, is_signed, offset[i]) - zero);
+	const struct run *run = t->run[tap];
+
+	if (t->runs[tap] == 1 && run->n == IGEMM_NR) {
+		memcpy(to, x + run->from, IGEMM_NR);
+		return;
+	}
+	memset(to, zero, IGEMM_NR);
+	for (int r = 0; r < t->runs[tap]; r++)
+		for (int i = 0; i < run[r].n; i++)
+			to[run[r].to + i] = x[run[r].from + i];
+}
+
+/* All taps at hand: rows of bytes in the order of k, some at a time. */
+static void pack_channels(const struct conv_job *j, const struct taps *t, int16_t *panel)
+{
+	enum { ROWS = 64 };
+	uint8_t rows[ROWS][IGEMM_NR];
+	int16_t zero[IGEMM_NR];
+	int64_t k = 0, first = 0;
+
+	for (int i = 0; i < IGEMM_NR; i++)
+		zero[i] = (int16_t)j->zero;
+	for (int64_t c = 0; c < j->v->channels; c++) {
+		const uint8_t *x = (const uint8_t *)j->x + c * j->v->inputs;
+		for (int64_t e = 0; e < t->n; e++) {
+			read_tap(x, t, e, (uint8_t)j->zero, rows[k++ - first]);
+			if (k - first < ROWS && k < j->v->k)
+				continue;
+			igemm_kernels()->pack(rows, IGEMM_NR, k - first, j->is_signed, zero,
+					      panel + (first >> 1) * 2 * IGEMM_NR);
+			first = k;
+		}
+	}
 }
 
 static void pack_pixels(const void *arg, int64_t n0, int64_t count, int16_t *panel)
@@ -813,16 +848,28 @@ static void pack_pixels(const void *arg, int64_t n0, int64_t count, int16_t *pan
 	const struct conv_job *j = arg;
 	const struct int_conv *v = j->v;
 	int64_t size = window_size(&v->w);
+	uint8_t row[IGEMM_NR];
 	struct taps t;
 
 	for (int64_t e0 = 0; e0 < size; e0 += t.n) {
 		t.n = lesser(TAPS, size - e0);
+		memset(t.runs, 0, sizeof(t.runs));
 		for (int64_t i = 0; i < count; i++)
 			taps_of_pixel(&v->w, e0, n0 + i, i, &t);
-		for (int64_t c = 0; c < v->channels; c++)
-			for (int64_t e = 0, k = c * size + e0; e < t.n; e++, k++)
-				pack_tap(j->x + c * v->inputs, j->is_signed, j->zero, t.offset[e],
-					 t.run[e], count, panel + (k >> 1) * 2 * IGEMM_NR + (k & 1));
+		if (t.n == size) {
+			pack_channels(j, &t, panel);
+			return;
+		}
+		for (int64_t c = 0; c < v->channels; c++) {
+			for (int64_t e = 0, k = c * size + e0; e < t.n; e++, k++) {
+				int16_t *to = panel + (k >> 1) * 2 * IGEMM_NR + (k & 1);
+				read_tap((const uint8_t *)j->x + c * v->inputs, &t, e,
+					 (uint8_t)j->zero, row);
+				for (int64_t i = 0; i < count; i++)
+					to[2 * i] =
+						(int16_t)(int8_at(row, j->is_signed, i) - j->zero);
+			}
+		}
 	}
 }
 
