@@ -4,6 +4,7 @@
 #   V=1                         show the commands
 #   DEVELOPER=1                 the full warning profile, and a warning is an error
 #   SANITIZE=address,undefined  instrument; CC=clang another compiler. Both build in a folder of their own
+#   FAULTS=1                    the fault-injection build, for tests of `infer check`; in a folder of its own, too
 #   BUILD=DIR                   build there instead of in build/
 # config.mak, where it exists, may set any of these.
 
@@ -40,7 +41,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 comma := ,
-CONFIG := $(filter-out gcc cc,$(notdir $(lastword $(CC)))) $(subst $(comma),-,$(SANITIZE))
+CONFIG := $(filter-out gcc cc,$(notdir $(lastword $(CC)))) $(subst $(comma),-,$(SANITIZE)) $(if $(FAULTS),faults)
 OUT := $(BUILD)$(if $(strip $(CONFIG)),/$(subst $() $(),-,$(strip $(CONFIG))))
 OBJ := $(OUT)/obj
 GEN := $(OUT)/gen
@@ -105,7 +106,7 @@ HARDEN_LD += -pie -Wl,-z,relro,-z,now
 
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell pkg-config --cflags $(PACKAGES) 2>/dev/null))
 FLAGS_C = -std=gnu17 -D_GNU_SOURCE -ffp-contract=off -fvisibility=hidden -fno-common $(HARDEN) $(SANITIZE_FLAGS) \
-	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(CPPFLAGS) $(CFLAGS)
+	-Isrc -I. -isystem $(GEN) $(PKG_CFLAGS) $(DNNL_CFLAGS) -DHAVE_DNNL=$(HAVE_DNNL) $(CUDA_CFLAGS) -DHAVE_CUDA=$(HAVE_CUDA) $(if $(FAULTS),-DFAULTS) $(CPPFLAGS) $(CFLAGS)
 # libdnnl finds the thread pool's GOMP and omp symbols in the program, and lies beside it (lib/infer: installed).
 FLAGS_LD = $(HARDEN_LD) $(SANITIZE_FLAGS) -Wl,--as-needed \
 	-Wl,--export-dynamic-symbol='GOMP_*' -Wl,--export-dynamic-symbol='omp_*' \
@@ -121,6 +122,9 @@ endif
 
 SRC := $(sort $(wildcard cmd/*.c src/*.c src/*/*.c src/*/*/*.c onnx/*.c gpu/*.c))
 HDR := $(sort $(wildcard cmd/*.h src/*.h src/*/*.h src/*/*/*.h onnx/*.h gpu/*.h gpu/*/*.h))
+ifeq ($(wildcard $(CUDA)/include/cupti.h),)
+HDR := $(filter-out gpu/inject/inject.h,$(HDR))
+endif
 
 # X.simd.c is compiled once for each instruction set level; the table to use is chosen when the program runs.
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
@@ -201,6 +205,17 @@ $(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
 
+# The library that `check -- COMMAND` injects into another program: libc alone, inside the program like the kernels.
+WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)
+$(BUILD)/lib/libinfer-watch.so: $(wildcard gpu/inject/*.[ch])
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -D_GNU_SOURCE -fvisibility=hidden -fno-common -I. $(CUDA_CFLAGS) \
+		-Wl$(comma)-z$(comma)defs -o $@ $(filter %.c,$^))
+ifneq ($(WATCH_LIB),)
+$(OBJ)/gpu/watch.o: KERNEL_OPT = -DWATCH_LIBRARY='"$(WATCH_LIB)"'
+$(OBJ)/gpu/watch.o: $(WATCH_LIB)
+endif
+
 # What protoc-c writes is not ours: no warnings.
 $(OBJ)/onnx.pb-c.o: $(GEN)/onnx.pb-c.c $(OUT)/flags
 	@mkdir -p $(@D)
@@ -261,10 +276,10 @@ lint: all
 check: all $(OUT)/random/driver
 	@+$(RUN_TESTS) lint headers gcc clang sanitize fuzz random
 
-# Random graphs against ONNX Runtime and onnx.reference: make test-random SEED=7 SECONDS=600
+# Random graphs against ONNX Runtime and onnx.reference: make test-random SEED=7 GRAPHS=10000, or SECONDS=600
 .PHONY: test-random
 test-random: all $(OUT)/random/driver
-	@+RANDOM_SEED=$(or $(SEED),1) RANDOM_SECONDS=$(or $(SECONDS),60) $(RUN_TESTS) random
+	@+RANDOM_SEED=$(or $(SEED),1) RANDOM_GRAPHS=$(or $(GRAPHS),3000) RANDOM_SECONDS=$(SECONDS) TEST_TIMEOUT=86400 $(RUN_TESTS) random
 
 .PHONY: tests fuzzers
 tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/bench/ops
@@ -369,7 +384,7 @@ help:
 	@echo 'lint, check-headers, tidy, format, compile_commands.json'
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'
 	@echo 'install, uninstall   PREFIX=$(PREFIX) DESTDIR='
-	@echo 'test-random       random graphs against ONNX Runtime; SEED= SECONDS='
+	@echo 'test-random       random graphs against ONNX Runtime; SEED= GRAPHS= SECONDS='
 	@echo 'bench, bench-ops  compare the speed of models, of single operators'
 	@echo 'clean, distclean  remove what was built; also what make deps fetched'
 

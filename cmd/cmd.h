@@ -26,7 +26,12 @@ const struct command *command_find(const char *name);
 
 int cmd_run(struct options *o, struct diag *d);
 int cmd_inspect(struct options *o, struct diag *d);
+int cmd_profile(struct options *o, struct diag *d);
+int cmd_check(struct options *o, struct diag *d);
+int cmd_cache(struct options *o, struct diag *d);
 int cmd_doctor(struct options *o, struct diag *d);
+/* infer check -- COMMAND and infer check --pid PID; o->status becomes the program's. */
+int watch_command(struct options *o, struct diag *d);
 int cmd_completion(struct options *o, struct diag *d);
 
 /* Hidden: `infer __gen KIND [DIR]`, `infer __complete [-0] inputs|dims MODEL`. argv[0] is the first word after. */

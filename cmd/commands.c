@@ -28,9 +28,39 @@ static const struct example inspect_examples[] = {
 	{NULL, NULL},
 };
 
+static const struct example profile_examples[] = {
+	{"How long a run takes:", "infer profile model.onnx"},
+	{"Which nodes the time goes to:", "infer profile model.onnx --nodes --top 20"},
+	{"Latency over batch sizes, as a page:",
+	 "infer profile model.onnx --shapes-sweep batch=1..16 --export sweep.html"},
+	{"CPU against GPU, and threads:",
+	 "infer profile model.onnx --compare-device cpu,cuda --threads 1,2,4"},
+	{"A gate for continuous integration:",
+	 "infer profile model.onnx --baseline main.json --fail-above 5%"},
+	{"A trace to look at in Perfetto:", "infer profile model.onnx --trace trace.json"},
+	{NULL, NULL},
+};
+
+static const struct example check_examples[] = {
+	{"Whether a model is sound, with inputs made up:", "infer check model.onnx"},
+	{"Everything that applies, as a page, too:", "infer check model.onnx --all --html report.html"},
+	{"Whether an input fits, and whether the outputs are those of the reference:",
+	 "infer check model.onnx --data-set test_data_set_0"},
+	{"Whether memory keeps growing, over all batch sizes to 16:",
+	 "infer check model.onnx --leak --shapes-sweep batch=1..16"},
+	{"Where the GPU's numbers leave the CPU's:", "infer check model.onnx --compare cpu,cuda"},
+	{NULL, NULL},
+};
+
 static const struct example doctor_examples[] = {
 	{"What this machine offers:", "infer doctor"},
 	{"The same for a program:", "infer doctor --json"},
+	{NULL, NULL},
+};
+
+static const struct example cache_examples[] = {
+	{"What tuning left on disk:", "infer cache ls"},
+	{"Start anew:", "infer cache clear"},
 	{NULL, NULL},
 };
 
@@ -77,6 +107,45 @@ const struct command commands[] = {
 		.examples = inspect_examples,
 	},
 	{
+		.name = "profile",
+		.summary = "measure where time and memory go; compare; a verdict for CI",
+		.synopsis = "MODEL [OPTION]...",
+		.run = cmd_profile,
+		.bit = CMD_PROFILE,
+		.operand_kind = "file",
+		.least = 1,
+		.most = 1,
+		.about = "Runs the model again and again and tells how long it takes: loading, preparing, the "
+			 "first run, the first run of each new shape, and the steady state, with percentiles. "
+			 "Outliers and unstable clocks are warned of. Inputs that are not given are made up.\n\n"
+			 "--nodes tells the time of each node, of which a fused one names those it stands for. "
+			 "Memory is told by phase and purpose. Sweeps over shapes and comparisons of devices and "
+			 "settings make one table. With a baseline it says whether the model became slower or "
+			 "bigger, so that a machine's noise is no alarm, and which nodes did.\n\n"
+			 "The report goes to standard output, messages and a progress bar to standard error. "
+			 "Interrupted, it tells what was gathered so far.",
+		.examples = profile_examples,
+	},
+	{
+		.name = "check",
+		.summary = "find what is wrong with a model, its inputs, its numbers, its memory, its device",
+		.synopsis = "MODEL [OPTION]...",
+		.run = cmd_check,
+		.bit = CMD_CHECK,
+		.operand_kind = "file",
+		.least = 1,
+		.most = 1,
+		.about = "Looks for what is wrong and says it as findings, each with a stable id, the node or "
+			 "input it is about, what was expected and found, and what would cure it. Without an "
+			 "option: the model beyond its schema, what the device supports, every input against "
+			 "the model, one run, and outputs that are finite and not all zero. Inputs that are not "
+			 "given are made up.\n\n"
+			 "The report goes to standard output, one line a check, findings below; with --json it "
+			 "is one document. The exit status is that of the lowest class among the errors; "
+			 "warnings and notes do not change it.",
+		.examples = check_examples,
+	},
+	{
 		.name = "doctor",
 		.summary = "tell which devices and libraries are there, and why others are not",
 		.synopsis = "[OPTION]...",
@@ -89,6 +158,20 @@ const struct command commands[] = {
 			 "wanted: the CUDA driver, NVML, cuBLASLt, cuDNN, NVRTC, oneDNN, and those that read "
 			 "pictures. Each comes with its version and path, or with where it was looked for.",
 		.examples = doctor_examples,
+	},
+	{
+		.name = "cache",
+		.summary = "list or clear what tuning for a GPU left on disk",
+		.synopsis = "ls|clear [OPTION]...",
+		.run = cmd_cache,
+		.bit = CMD_CACHE,
+		.operand_kind = "=ls|clear",
+		.least = 1,
+		.most = 1,
+		.about = "Which kernels are the fastest on a GPU is found out by trying, and kept on disk, with "
+			 "plans and compiled kernels: a folder for each GPU and driver. ls tells what is there; "
+			 "clear removes it, which costs nothing but the time to find it out again.",
+		.examples = cache_examples,
 	},
 	{
 		.name = "completion",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer: runs ONNX models and finds what is wrong with them. */
 #include "base/str.h"
+#include "blame.h"
 #include "cmd.h"
 #include "output.h"
 #include "version.h"
@@ -55,7 +56,7 @@ static void report(struct options *o, struct diag *d)
 		output_findings(o, d);
 }
 
-static void run_command(struct options *o, struct diag *d)
+static void run_command(struct options *o, char **argv, struct diag *d)
 {
 	if (o->help) {
 		help_print(o->command, stdout);
@@ -65,9 +66,11 @@ static void run_command(struct options *o, struct diag *d)
 		o->document = true;
 	} else {
 		watchdog_start(o->command->name, o->timeout, o->json);
+		blame_begin(o);
 		int rc = o->command->run(o, d);
 		if (rc && !d->errors)
 			FAIL(d, (enum code) - rc, .message = NULL);
+		blame_end(o, argv, d);
 	}
 }
 
@@ -77,12 +80,16 @@ static int subcommand(const struct command *c, int argc, char **argv)
 	struct options o;
 
 	if (options_parse(&o, c, argc, argv, &d) == 0)
-		run_command(&o, &d);
+		run_command(&o, argv - 2, &d);
 	else
 		for (int i = 0; i < argc; i++)
 			o.json |= is(argv[i], "--json", NULL);
 	report(&o, &d);
 	int status = diag_exit(&d);
+	if (!status || o.status_stands)
+		status = o.status;
+	else if (c->bit == CMD_CHECK && o.after_dashes && o.watch.error_exit != INT_ABSENT)
+		status = (int)o.watch.error_exit;
 	options_free(&o);
 	diag_free(&d);
 	return status;

@@ -8,6 +8,7 @@
  * To add an option: a member here, a row in options.c. Nothing else.
  */
 #include "base/field.h"
+#include "check.h"
 #include "config.h"
 
 /* Bits of struct field.cmds. */
@@ -15,8 +16,12 @@ enum {
 	CMD_RUN = 1,
 	CMD_INSPECT = 2,
 	CMD_COMPLETION = 4,
+	CMD_PROFILE = 8,
+	CMD_CHECK = 16,
+	CMD_CACHE = 32,
 	CMD_DOCTOR = 64,
-	CMD_ALL = CMD_RUN | CMD_INSPECT | CMD_COMPLETION | CMD_DOCTOR,
+	CMD_RUNS = CMD_RUN | CMD_PROFILE | CMD_CHECK, /* those that run a model */
+	CMD_ALL = CMD_RUNS | CMD_INSPECT | CMD_COMPLETION | CMD_CACHE | CMD_DOCTOR,
 };
 
 /* Bit of struct field.flags: not to be set by a configuration file. */
@@ -24,6 +29,8 @@ enum { OPTION_COMMAND_LINE = 256 };
 
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 enum save_format { SAVE_NPY, SAVE_NPZ, SAVE_PB, SAVE_BIN, SAVE_JSON, SAVE_PNG };
+enum transfers { TRANSFERS_INCLUDE, TRANSFERS_EXCLUDE, TRANSFERS_SPLIT };
+enum node_sort { SORT_TIME, SORT_ORDER, SORT_MEMORY };
 enum stage { STAGE_NONE = -1, STAGE_FILE, STAGE_GRAPH, STAGE_OPT, STAGE_PLAN };
 
 struct command;
@@ -32,6 +39,7 @@ struct options {
 	struct run_config config;
 	const char *const *operand; /* MODEL and whatever else is no option */
 	size_t noperands;
+	bool after_dashes; /* the first operand stands behind -- */
 
 	/* inputs; lists hold the texts as given */
 	struct texts input;   /* [NAME=]FILE[,KEY=VALUE...] */
@@ -54,6 +62,39 @@ struct options {
 	bool nodes, weights, cost, memory, ops, dot;
 	int stage; /* enum stage */
 
+	/* profile */
+	int64_t iterations; /* INT_ABSENT: as many as the duration holds */
+	double duration;    /* seconds; NAN: not given */
+	const char *warmup; /* "10" runs or "200ms" */
+	struct floats percentile;
+	int transfers; /* enum transfers */
+	int sort;      /* enum node_sort */
+	const char *trace;
+	struct texts exports;
+	const char *save_baseline, *baseline;
+	const char *fail_above, *fail_above_memory; /* "5%", "1MiB"; NULL: not given */
+	bool force;
+	const char *compare_device;
+	int64_t sessions, streams;
+	/* lists of values where an option got several: axes of a comparison */
+	struct texts threads_axis, sessions_axis, streams_axis, plan_axis, arena_axis, optimize_axis,
+		precision_axis, graph_axis;
+
+	struct texts sweep;	    /* DIM=A..B[:STEP] */
+	const char *html;	    /* a page of the report; NULL: none */
+	struct check_options check; /* its sweep, html and save are those above */
+
+	/* check -- COMMAND */
+	struct {
+		int64_t pid; /* INT_ABSENT: none */
+		double interval; /* seconds; NAN: none */
+		int errors;	 /* enum report_errors */
+		int64_t error_exit; /* INT_ABSENT: that of the class */
+		const char *suppressions;
+	} watch;
+
+	bool no_blame; /* see blame.h */
+
 	/* every command */
 	bool help, version, quiet, json;
 	int64_t verbose; /* 0, 1, 2 */
@@ -65,6 +106,8 @@ struct options {
 	const struct command *command;
 	const char **origin; /* by row of the table: "--device", "INFER_DEVICE", "x.yaml:7"; NULL: default */
 	struct arena arena;
+	int status;	    /* where there are no errors: that of the program of check -- COMMAND */
+	bool status_stands; /* and where there are: the program could not be run */
 	bool document; /* the JSON document was written: see output.h */
 };
 

@@ -60,17 +60,22 @@ static void write_env(struct json *j)
 	json_end(j, '}');
 }
 
-void json_envelope_begin(struct json *j, struct options *o, const struct diag *d)
+void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d)
 {
-	watchdog_document(); /* from here on a signal must not write a second document */
-	o->document = true;
-	json_begin(j, stdout);
+	json_begin(j, stream);
 	json_object(j, NULL);
 	json_string(j, "schema", "infer/1");
 	json_string(j, "command", o->command ? o->command->name : NULL);
 	json_bool(j, "ok", diag_exit(d) == 0);
 	json_int(j, "exit_code", diag_exit(d));
 	write_env(j);
+}
+
+void json_envelope_begin(struct json *j, struct options *o, const struct diag *d)
+{
+	watchdog_document(); /* from here on a signal must not write a second document */
+	o->document = true;
+	json_document_begin(j, stdout, o, d);
 }
 
 /* A member that is left out where there is nothing to say. */
@@ -80,7 +85,7 @@ static void text_member(struct json *j, const char *key, const char *text)
 		json_string(j, key, text);
 }
 
-static void write_finding(struct json *j, const struct finding *f)
+void json_finding(struct json *j, const struct finding *f)
 {
 	static const char *const words[] = {"note", "warning", "error"};
 	const char *hint = f->hint ? f->hint : code_hint(f->code);
@@ -117,7 +122,7 @@ void json_envelope_end(struct json *j, const struct diag *d)
 {
 	json_array(j, "findings");
 	for (const struct finding *f = d->first; f; f = f->next)
-		write_finding(j, f);
+		json_finding(j, f);
 	json_end(j, ']');
 	json_end(j, '}');
 	json_finish(j);

@@ -13,8 +13,13 @@ bool output_color(const struct options *o, FILE *stream);
  *   json_envelope_begin(&j, o, d); ... own members ...; json_envelope_end(&j, d);
  * A command that fails before writes nothing: main writes a document with the findings alone.
  */
+/* The same to a file; what goes to stdout is not touched. */
+void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d);
 void json_envelope_begin(struct json *j, struct options *o, const struct diag *d);
 void json_envelope_end(struct json *j, const struct diag *d);
+
+/* One finding as an object of an array. */
+void json_finding(struct json *j, const struct finding *f);
 
 /* Findings on stderr; with --quiet the errors only. */
 void output_findings(const struct options *o, const struct diag *d);

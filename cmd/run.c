@@ -30,6 +30,8 @@ struct run {
 static void at(struct run *r, enum moment m)
 {
 	r->summary.rss[m] = rss_now();
+	if (r->session)
+		r->summary.device[m] = session_device_used(r->session);
 }
 
 /* Everything that can be refused before anything is computed. */

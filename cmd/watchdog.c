@@ -16,11 +16,14 @@
  */
 struct farewell {
 	int signal, status;
-	char message[192];
-	char document[512];
+	char id[32], text[160];
+	char head[256], finding[256]; /* of the document */
 };
 static struct farewell farewells[3];
 static volatile sig_atomic_t write_document;
+static volatile sig_atomic_t soft, caught; /* see watchdog_soft; the signal */
+static const char *volatile at_node, *volatile at_op;
+static const char *volatile gathered_text, *volatile gathered_findings;
 
 static void say(int fd, const char *text)
 {
@@ -35,15 +38,81 @@ static void say(int fd, const char *text)
 	}
 }
 
+/* A name inside a string of the document: what would need an escape becomes a question mark. */
+static void say_plain(int fd, const char *text)
+{
+	char one[2] = "";
+
+	for (; *text; text++) {
+		*one = *text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? '?' : *text;
+		say(fd, one);
+	}
+}
+
+static void say_message(const struct farewell *f)
+{
+	const char *node = at_node, *op = at_op;
+
+	say(STDERR_FILENO, "error[");
+	say(STDERR_FILENO, f->id);
+	say(STDERR_FILENO, "]: ");
+	if (node) {
+		say(STDERR_FILENO, "node '");
+		say(STDERR_FILENO, node);
+		say(STDERR_FILENO, "' (");
+		say(STDERR_FILENO, op ? op : "?");
+		say(STDERR_FILENO, "): ");
+	}
+	say(STDERR_FILENO, f->text);
+	say(STDERR_FILENO, node ? "; this node was running\n" : "\n");
+}
+
+static void say_document(const struct farewell *f)
+{
+	const char *node = at_node, *op = at_op, *more = gathered_findings;
+
+	say(STDOUT_FILENO, f->head);
+	if (more)
+		say(STDOUT_FILENO, more);
+	say(STDOUT_FILENO, f->finding);
+	if (node) {
+		say(STDOUT_FILENO, ",\n      \"where\": {\n        \"node\": \"");
+		say_plain(STDOUT_FILENO, node);
+		say(STDOUT_FILENO, "\",\n        \"op\": \"");
+		say_plain(STDOUT_FILENO, op ? op : "?");
+		say(STDOUT_FILENO, "\"\n      }");
+	}
+	say(STDOUT_FILENO, "\n    }\n  ]\n}\n");
+}
+
+/* The first time, where the command asked for it: it ends by itself, within five seconds. */
+static bool catch_softly(int number)
+{
+	static const struct itimerval grace = {.it_value.tv_sec = 5};
+
+	if (!soft || caught || (number != SIGINT && number != SIGALRM))
+		return false;
+	caught = number;
+	if (number == SIGALRM)
+		setitimer(ITIMER_REAL, &grace, NULL);
+	return true;
+}
+
 static void on_signal(int number)
 {
+	if (catch_softly(number))
+		return;
 	for (size_t i = 0; i < sizeof(farewells) / sizeof(*farewells); i++) {
-		if (farewells[i].signal != number)
+		const struct farewell *f = &farewells[i];
+		const char *text = gathered_text;
+		if (f->signal != number)
 			continue;
-		say(STDERR_FILENO, farewells[i].message);
+		if (text && !write_document)
+			say(STDOUT_FILENO, text);
+		say_message(f);
 		if (write_document)
-			say(STDOUT_FILENO, farewells[i].document);
-		_exit(farewells[i].status);
+			say_document(f);
+		_exit(f->status);
 	}
 }
 
@@ -54,12 +123,15 @@ static void prepare(struct farewell *f, int number, enum code code, const char *
 
 	f->signal = number;
 	f->status = code_exit(code);
-	snprintf(f->message, sizeof(f->message), "error[%s]: %s\n", code_id(code, SEV_ERROR), text);
-	snprintf(f->document, sizeof(f->document),
+	snprintf(f->id, sizeof(f->id), "%s", code_id(code, SEV_ERROR));
+	snprintf(f->text, sizeof(f->text), "%s", text);
+	snprintf(f->head, sizeof(f->head),
 		 "{\n  \"schema\": \"infer/1\",\n  \"command\": \"%s\",\n  \"ok\": false,\n"
-		 "  \"exit_code\": %d,\n  \"env\": {},\n  \"findings\": [\n    {\n      \"id\": \"%s\",\n"
-		 "      \"severity\": \"error\",\n      \"message\": \"%s\"\n    }\n  ]\n}\n",
-		 command, f->status, code_id(code, SEV_ERROR), text);
+		 "  \"exit_code\": %d,\n  \"env\": {},\n  \"findings\": [\n",
+		 command, f->status);
+	snprintf(f->finding, sizeof(f->finding),
+		 "    {\n      \"id\": \"%s\",\n      \"severity\": \"error\",\n      \"message\": \"%s\"",
+		 f->id, text);
 	/* A shell's background job ignores interrupts, and so do we then. */
 	if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN && number == SIGINT)
 		return;
@@ -96,4 +168,26 @@ void watchdog_start(const char *command, double seconds, bool json)
 void watchdog_document(void)
 {
 	write_document = 0;
+}
+
+void watchdog_at(const char *node, const char *op)
+{
+	at_op = op;
+	at_node = node;
+}
+
+void watchdog_gathered(const char *text, const char *findings)
+{
+	gathered_text = text;
+	gathered_findings = findings;
+}
+
+void watchdog_soft(void)
+{
+	soft = 1;
+}
+
+enum code watchdog_caught(void)
+{
+	return caught == SIGINT ? E_INTERRUPTED : caught == SIGALRM ? E_TIMEOUT : E_OK;
 }

@@ -4,10 +4,23 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { L_CUDA, L_NVML, L_CUBLASLT, L_CUDNN, L_NVRTC };
+
+static const char *const library_names[LIBRARIES] = {"CUDA driver", "NVML", "cuBLASLt", "cuDNN",
+						     "NVRTC"};
+static const char *const library_uses[LIBRARIES] = {"everything on a GPU", "names the driver",
+						    "matrix products", "convolutions, attention",
+						    "compiles pointwise groups"};
+static const char *const library_losses[LIBRARIES] = {
+	"models run on the CPU", "the driver's release has no name",
+	"own kernels do matrix products, slower", "own kernels do convolutions and attention, slower",
+	"pointwise groups are interpreted by an own kernel, slower"};
 
 #if HAVE_CUDA
 
-enum { MIN_DRIVER = 12000 };
+enum { MIN_DRIVER = 12000, MIN_CUDNN = 90100, MAX_FOLDERS = 32 };
 
 #define TEXT_(x)	 #x
 #define TEXT(x)		 TEXT_(x)
@@ -31,115 +44,318 @@ static const struct dl_symbol nvml_symbols[] = {
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
 static const char *const cuda_names[] = {"libcuda.so.1", NULL};
-static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
-					  "/usr/local/cuda/lib64/libnvrtc.so", NULL};
-static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
-					     "/usr/local/cuda/lib64/libcublasLt.so", NULL};
-static const char *const cudnn_names[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9",
-					  NULL};
+static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
+static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
 static const char *const nvml_names[] = {"libnvidia-ml.so.1", NULL};
 
-/* The table of opened libraries: filled once, under the lock, and kept until the program ends. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Opened libraries: filled once each, under its lock, and kept until the program ends. */
+struct library {
+	pthread_mutex_t lock;
+	bool tried, good;
+	struct dl dl;
+};
 static struct {
-	struct dl cuda;
-	struct cuda_api cuda_api;
-} opened;
+	struct library library[LIBRARIES];
+	struct cuda_api cuda;
+	struct nvml_api nvml;
+	struct cublaslt_api cublaslt;
+	struct cudnn_api cudnn;
+	struct nvrtc_api nvrtc;
+	pthread_once_t folders_once;
+	char folder_text[MAX_FOLDERS][512];
+	const char *folders[MAX_FOLDERS + 1];
+	int nfolders;
+	int driver; /* CUDA version of the driver: 13000; 0 where there is none */
+} opened = {.library = {{.lock = PTHREAD_MUTEX_INITIALIZER},
+			{.lock = PTHREAD_MUTEX_INITIALIZER},
+			{.lock = PTHREAD_MUTEX_INITIALIZER},
+			{.lock = PTHREAD_MUTEX_INITIALIZER},
+			{.lock = PTHREAD_MUTEX_INITIALIZER}},
+	    .folders_once = PTHREAD_ONCE_INIT};
 
-static int check_driver(const struct cuda_api *api, struct diag *d)
+/* ---- where toolkits and wheels put libraries ---------------------------------------------------- */
+
+static void add_folder(const char *base, size_t len, const char *rest)
 {
+	if (!base || !len || opened.nfolders == MAX_FOLDERS)
+		return;
+	char *to = opened.folder_text[opened.nfolders];
+	int n = snprintf(to, sizeof(*opened.folder_text), "%.*s%s", (int)len, base, rest);
+
+	if (n < 0 || (size_t)n >= sizeof(*opened.folder_text))
+		return;
+	for (int i = 0; i < opened.nfolders; i++)
+		if (!strcmp(opened.folders[i], to))
+			return;
+	opened.folders[opened.nfolders++] = to;
+}
+
+static void add_under(const char *base, const char *rest)
+{
+	if (base)
+		add_folder(base, strlen(base), rest);
+}
+
+/* Python's folders: the wheels nvidia-* have the libraries at nvidia/NAME/lib. */
+static void add_pythons(void)
+{
+	static const char wheels[] = "/lib/python3*/site-packages/nvidia/*/lib";
+	const char *path = getenv("PATH");
+	char python[512];
+
+	add_under(getenv("VIRTUAL_ENV"), wheels);
+	add_under(getenv("CONDA_PREFIX"), wheels);
+	for (const char *p = path; p && *p;) {
+		size_t len = strcspn(p, ":");
+		int n = snprintf(python, sizeof(python), "%.*s/python3", (int)len, p);
+		if (n > 0 && (size_t)n < sizeof(python) && len > 4 && access(python, X_OK) == 0 &&
+		    !strncmp(p + len - 4, "/bin", 4))
+			add_folder(p, len - 4, wheels);
+		p += len + (p[len] == ':');
+	}
+	add_under(getenv("HOME"), "/.local/lib/python3*/site-packages/nvidia/*/lib");
+	add_under("/usr/local", "/lib/python3*/dist-packages/nvidia/*/lib");
+	add_under("/usr", "/lib/python3/dist-packages/nvidia/*/lib");
+}
+
+static void find_folders(void)
+{
+	static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH"};
+
+	for (int i = 0; i < 2; i++)
+		add_under(getenv(variables[i]), "/lib64");
+	add_under(getenv("CONDA_PREFIX"), "/lib");
+	add_under("/usr/local/cuda", "/lib64");
+	add_under("/usr/local", "/cuda-1[2-9]*/lib64");
+	add_under("/opt/cuda", "/lib64");
+	add_pythons();
+}
+
+/* ---- versions ----------------------------------------------------------------------------------- */
+
+/* "9.19.0" of 91900 */
+static void dotted(char *out, size_t room, size_t version, size_t major, size_t minor)
+{
+	snprintf(out, room, "%zu.%zu.%zu", version / major, version % major / minor, version % minor);
+}
+
+static void cuda_dotted(char *out, size_t room, int version)
+{
+	snprintf(out, room, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
+static bool driver_suits(void *const *table, char *found, size_t room)
+{
+	const struct cuda_api *api = (const void *)table;
 	int version = 0;
 
-	if (api->p_cuDriverGetVersion(&version) || version < MIN_DRIVER)
-		return FAIL(d, E_LIBRARY,
-			    .message = fmt(d, "the CUDA driver %s is too old", opened.cuda.path),
-			    .expected = fmt(d, "CUDA %d.%d or newer", MIN_DRIVER / 1000,
-					    MIN_DRIVER % 1000 / 10),
-			    .actual = fmt(d, "CUDA %d.%d", version / 1000, version % 1000 / 10));
-	return 0;
+	if (api->p_cuDriverGetVersion(&version)) {
+		snprintf(found, room, "the driver does not tell its version");
+		return false;
+	}
+	cuda_dotted(found, room, version);
+	opened.driver = version;
+	return version >= MIN_DRIVER;
+}
+
+/* A library made for a newer major version of CUDA than the driver's does not run with it. */
+static bool made_for_driver(int cuda, char *found, size_t room)
+{
+	size_t used = strlen(found);
+
+	if (!opened.driver || cuda / 1000 <= opened.driver / 1000)
+		return true;
+	snprintf(found + used, room - used, ", made for CUDA %d; the driver is of CUDA %d.%d",
+		 cuda / 1000, opened.driver / 1000, opened.driver % 1000 / 10);
+	return false;
+}
+
+static bool cublaslt_suits(void *const *table, char *found, size_t room)
+{
+	const struct cublaslt_api *api = (const void *)table;
+	size_t version = api->p_cublasLtGetVersion();
+
+	dotted(found, room, version, 10000, 100);
+	return made_for_driver((int)(version / 10000 * 1000), found, room) && version >= 120000;
+}
+
+static bool nvrtc_suits(void *const *table, char *found, size_t room)
+{
+	const struct nvrtc_api *api = (const void *)table;
+	int major = 0, minor = 0;
+
+	if (api->p_nvrtcVersion(&major, &minor))
+		return false;
+	snprintf(found, room, "%d.%d", major, minor);
+	return major >= 12 && made_for_driver(major * 1000, found, room);
+}
+
+static bool cudnn_suits(void *const *table, char *found, size_t room)
+{
+	const struct cudnn_api *api = (const void *)table;
+	size_t version = api->p_cudnnGetVersion();
+
+	dotted(found, room, version, 10000, 100);
+	if (version < MIN_CUDNN || !made_for_driver((int)api->p_cudnnGetCudartVersion(), found, room))
+		return false;
+	/* its parts are files of their own, which must be there and of the same version */
+	int status = (int)api->p_cudnnGraphVersionCheck();
+	size_t used = strlen(found);
+	if (status)
+		snprintf(found + used, room - used,
+			 "; its part libcudnn_graph.so.9 is missing or of another version (status %d)",
+			 status);
+	return !status;
+}
+
+static bool nvml_suits(void *const *table, char *found, size_t room)
+{
+	(void)table;
+	*found = '\0', (void)room;
+	return true;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------ */
+
+struct recipe {
+	const char *const *sonames;
+	const struct dl_symbol *symbols;
+	void *table;
+	size_t n;
+	bool (*suits)(void *const *table, char *found, size_t room);
+	bool folders; /* may lie in a toolkit's or a wheel's folder */
+	const char *expected;
+};
+
+static const struct recipe recipes[LIBRARIES] = {
+	[L_CUDA] = {cuda_names, cuda_symbols, &opened.cuda, COUNT(cuda_symbols), driver_suits,
+		    false, "a driver of CUDA 12.0 (release 525) or newer"},
+	[L_NVML] = {nvml_names, nvml_symbols, &opened.nvml, COUNT(nvml_symbols), nvml_suits, false,
+		    NULL},
+	[L_CUBLASLT] = {cublaslt_names, cublaslt_symbols, &opened.cublaslt, COUNT(cublaslt_symbols),
+			cublaslt_suits, true, "cuBLASLt 12 or 13, no newer than the driver"},
+	[L_CUDNN] = {cudnn_names, cudnn_symbols, &opened.cudnn, COUNT(cudnn_symbols), cudnn_suits,
+		     true, "cuDNN 9.1 or newer, all its parts of one version"},
+	[L_NVRTC] = {nvrtc_names, nvrtc_symbols, &opened.nvrtc, COUNT(nvrtc_symbols), nvrtc_suits,
+		     true, "NVRTC 12 or 13, no newer than the driver"},
+};
+
+static void open_library(struct library *l, const struct recipe *r)
+{
+	struct dl_search search = {.suits = r->suits, .expected = r->expected};
+
+	if (r->folders) {
+		pthread_once(&opened.folders_once, find_folders);
+		search.folders = opened.folders;
+	}
+	l->good = !dl_find(&l->dl, r->sonames, &search, r->symbols, r->table, r->n, NULL);
+	l->tried = true;
+}
+
+/* True where it is there; else false with a finding. */
+static bool library(int k, struct diag *d)
+{
+	struct library *l = &opened.library[k];
+
+	pthread_mutex_lock(&l->lock);
+	if (!l->tried)
+		open_library(l, &recipes[k]);
+	pthread_mutex_unlock(&l->lock);
+	if (l->good)
+		return true;
+	FAIL(d, E_LIBRARY,
+	     .message = fmt(d, "no usable %s: %s was looked for", library_names[k],
+			    recipes[k].sonames[0]),
+	     .expected = recipes[k].expected, .actual = fmt(d, "%s", l->dl.tried),
+	     .hint = "install it, or name its folder in INFER_LIBRARY_PATH; infer doctor tells more");
+	return false;
 }
 
 const struct cuda_api *cuda_api(struct diag *d)
 {
-	int err = 0;
-
-	pthread_mutex_lock(&lock);
-	if (!opened.cuda.handle) {
-		err = dl_open(&opened.cuda, cuda_names, cuda_symbols, (void **)&opened.cuda_api,
-			      COUNT(cuda_symbols), d);
-		/* modules load their kernels when they are first used: seconds and memory less */
-		if (!err)
-			setenv("CUDA_MODULE_LOADING", "LAZY", 0);
-	}
-	pthread_mutex_unlock(&lock);
-	if (!err)
-		err = check_driver(&opened.cuda_api, d);
-	return err ? NULL : &opened.cuda_api;
+	if (!library(L_CUDA, d))
+		return NULL;
+	return &opened.cuda;
 }
 
-/* ---- for doctor ------------------------------------------------------------------------------ */
-
-static void version_text(struct library_info *i, size_t v, size_t major, size_t minor)
+const struct cublaslt_api *cublaslt_api(struct diag *d)
 {
-	snprintf(i->version, sizeof(i->version), "%zu.%zu.%zu", v / major, v % major / minor,
-		 v % minor);
+	return cuda_api(d) && library(L_CUBLASLT, d) ? &opened.cublaslt : NULL;
 }
 
-static void version_of(int k, void *const *table, struct library_info *i)
+const struct cudnn_api *cudnn_api(struct diag *d)
+{
+	return cuda_api(d) && library(L_CUDNN, d) ? &opened.cudnn : NULL;
+}
+
+const struct nvrtc_api *nvrtc_api(struct diag *d)
+{
+	return library(L_NVRTC, d) ? &opened.nvrtc : NULL;
+}
+
+const struct nvml_api *nvml_api(struct diag *d)
+{
+	return library(L_NVML, d) ? &opened.nvml : NULL;
+}
+
+/* ---- for doctor and for keys -------------------------------------------------------------------- */
+
+static void version_of(int k, char *out, size_t room)
 {
 	int major = 0, minor = 0;
+	char text[40] = "";
 
-	if (k == 0) {
-		const struct cuda_api *a = (const void *)table;
-		if (!a->p_cuDriverGetVersion(&major))
-			snprintf(i->version, sizeof(i->version), "CUDA %d.%d", major / 1000,
-				 major % 1000 / 10);
-	} else if (k == 1) {
-		const struct nvml_api *a = (const void *)table;
-		char text[40] = "";
-		if (!a->p_nvmlInit_v2() && !a->p_nvmlSystemGetDriverVersion(text, sizeof(text)))
-			snprintf(i->version, sizeof(i->version), "driver %s", text);
-		a->p_nvmlShutdown();
-	} else if (k == 2) {
-		version_text(
-			i, ((const struct cublaslt_api *)(const void *)table)->p_cublasLtGetVersion(),
-			10000, 100);
-	} else if (k == 3) {
-		version_text(i, ((const struct cudnn_api *)(const void *)table)->p_cudnnGetVersion(),
-			     10000, 100);
-	} else if (!((const struct nvrtc_api *)(const void *)table)->p_nvrtcVersion(&major, &minor)) {
-		snprintf(i->version, sizeof(i->version), "%d.%d", major, minor);
+	*out = '\0';
+	if (k == L_CUDA) {
+		cuda_dotted(out, room, opened.driver);
+	} else if (k == L_NVML) {
+		if (!opened.nvml.p_nvmlInit_v2() &&
+		    !opened.nvml.p_nvmlSystemGetDriverVersion(text, sizeof(text)))
+			snprintf(out, room, "driver %s", text);
+		opened.nvml.p_nvmlShutdown();
+	} else if (k == L_CUBLASLT) {
+		dotted(out, room, opened.cublaslt.p_cublasLtGetVersion(), 10000, 100);
+	} else if (k == L_CUDNN) {
+		dotted(out, room, opened.cudnn.p_cudnnGetVersion(), 10000, 100);
+	} else if (!opened.nvrtc.p_nvrtcVersion(&major, &minor)) {
+		snprintf(out, room, "%d.%d", major, minor);
 	}
 }
 
 void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
 {
-	static const struct {
-		const char *name, *use;
-		const char *const *sonames;
-		const struct dl_symbol *symbols;
-		size_t n;
-	} libs[LIBRARIES] = {
-		{"CUDA driver", "everything on a GPU", cuda_names, cuda_symbols, COUNT(cuda_symbols)},
-		{"NVML", "names the driver", nvml_names, nvml_symbols, COUNT(nvml_symbols)},
-		{"cuBLASLt", "not used yet: own kernels do matrix products", cublaslt_names,
-		 cublaslt_symbols, COUNT(cublaslt_symbols)},
-		{"cuDNN", "not used yet: own kernels do convolutions", cudnn_names, cudnn_symbols,
-		 COUNT(cudnn_symbols)},
-		{"NVRTC", "not used yet: pointwise groups are interpreted", nvrtc_names,
-		 nvrtc_symbols, COUNT(nvrtc_symbols)},
-	};
 	for (int k = 0; k < LIBRARIES; k++) {
-		void *table[64] = {0};
-		struct dl lib;
-		out[k] = (struct library_info){.name = libs[k].name, .use = libs[k].use};
-		out[k].found =
-			!dl_open(&lib, libs[k].sonames, libs[k].symbols, table, libs[k].n, NULL);
-		snprintf(out[k].path, sizeof(out[k].path), "%s", lib.path);
+		const struct library *l = &opened.library[k];
+		out[k] = (struct library_info){.name = library_names[k],
+					       .use = library_uses[k],
+					       .without = library_losses[k]};
+		out[k].found = library(k, NULL);
+		snprintf(out[k].path, sizeof(out[k].path), "%s", l->dl.path);
 		if (out[k].found)
-			version_of(k, table, &out[k]);
+			version_of(k, out[k].version, sizeof(out[k].version));
+		else if (recipes[k].expected)
+			out[k].why = fmt(d, "%s is wanted; %s", recipes[k].expected, l->dl.tried);
 		else
-			out[k].why = fmt(d, "%s", lib.tried);
+			out[k].why = fmt(d, "%s", l->dl.tried);
+	}
+}
+
+void libraries_versions(char *out, size_t bytes)
+{
+	size_t used = 0;
+
+	*out = '\0';
+	for (int k = 0; k < LIBRARIES; k++) {
+		char version[64];
+		if (k == L_NVML || !opened.library[k].good)
+			continue;
+		version_of(k, version, sizeof(version));
+		int n = snprintf(out + used, bytes - used, "%s%s %s", used ? ", " : "",
+				 library_names[k], version);
+		if (n < 0 || (size_t)n >= bytes - used)
+			return;
+		used += (size_t)n;
 	}
 }
 
@@ -147,13 +363,18 @@ void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
 
 void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
 {
-	static const char *const names[LIBRARIES] = {"CUDA driver", "NVML", "cuBLASLt", "cuDNN",
-						     "NVRTC"};
-
 	(void)d;
 	for (int k = 0; k < LIBRARIES; k++)
-		out[k] = (struct library_info){
-			.name = names[k], .use = "", .why = "this build has no CUDA backend"};
+		out[k] = (struct library_info){.name = library_names[k],
+					       .use = library_uses[k],
+					       .without = library_losses[k],
+					       .why = "this build has no CUDA backend"};
+}
+
+void libraries_versions(char *out, size_t bytes)
+{
+	if (bytes)
+		*out = '\0';
 }
 
 #endif

@@ -3,7 +3,8 @@
 #define GPU_API_H
 /*
  * The libraries of NVIDIA's that the backend calls, opened when they are first wanted. The only header
- * that includes CUDA's. A build without them (HAVE_CUDA 0) has none of this.
+ * that includes CUDA's. A build without them (HAVE_CUDA 0) has none of this; HAVE_CUDNN tells whether
+ * the build found cuDNN's headers too.
  */
 #include "base/dl.h"
 
@@ -12,11 +13,35 @@
 #include <cuda.h>
 #include <nvrtc.h>
 
-/* Few functions: declared here, so that the build does not want the headers. */
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#define HAVE_CUDNN 1
+#else
+#define HAVE_CUDNN 0
 size_t cudnnGetVersion(void);
+size_t cudnnGetCudartVersion(void);
+int cudnnGraphVersionCheck(void);
+#endif
+
+/* Few functions: declared here, so that the build does not want the headers. */
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 int nvmlSystemGetDriverVersion(char *version, unsigned length);
+typedef struct nvmlDevice_st *nvmlDevice_t;
+typedef struct {
+	unsigned pid;
+	unsigned long long usedGpuMemory;
+	unsigned gpuInstanceId, computeInstanceId;
+} nvmlProcessInfo_t;
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *);
+int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
+int nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
+
+/* New headers give these names to functions that a driver of 12.0 has not: its own ones do as well. */
+#undef cuCtxCreate
+#undef cuEventElapsedTime
+CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice);
+CUresult cuEventElapsedTime(float *, CUevent, CUevent);
 
 #define SYM(f, required) __typeof__(&f) p_##f;
 struct cuda_api {
@@ -36,13 +61,23 @@ struct nvml_api {
 };
 #undef SYM
 
-/* Opened at the first call; NULL with a finding where it is missing or too old. */
+/*
+ * Opened at the first call, by any thread; NULL with a finding (E-LIBRARY) that names what was looked for,
+ * where, which version was found and which is wanted. A failure is remembered: nothing is searched twice.
+ */
 const struct cuda_api *cuda_api(struct diag *d);
+const struct cublaslt_api *cublaslt_api(struct diag *d);
+const struct cudnn_api *cudnn_api(struct diag *d);
+const struct nvrtc_api *nvrtc_api(struct diag *d);
+const struct nvml_api *nvml_api(struct diag *d);
+#else
+#define HAVE_CUDNN 0
 #endif
 
 /* What doctor tells of a library. */
 struct library_info {
 	const char *name, *use;
+	const char *without; /* what is lost where it is missing */
 	bool found;
 	char path[512], version[64];
 	const char *why; /* where it is missing: what was looked for */
@@ -50,5 +85,7 @@ struct library_info {
 enum { LIBRARIES = 5 };
 /* Fills all; strings live in d's arena. */
 void libraries_probe(struct library_info out[LIBRARIES], struct diag *d);
+/* "driver CUDA 13.0, cuBLASLt 13.1.1": versions of those opened so far, as cache keys and reports want them. */
+void libraries_versions(char *out, size_t bytes);
 
 #endif

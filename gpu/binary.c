@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators of two or more tensors that broadcast, element by element. */
-#include "gpu/util.h"
+#include "gpu/job.h"
+#include "gpu/layouts.h"
 #include "ops/binary.h"
 
 static const struct {
@@ -37,14 +38,14 @@ struct binary {
 	struct gpu_binary_job job;
 };
 
-static bool fill_binary(const struct site *s, struct binary *b)
+static bool fill_binary(const struct site *s, struct binary *b, enum layout layout)
 {
 	const struct shape *in[2] = {&site_in(s, 0)->shape, &site_in(s, 1)->shape};
 	const struct shape *out = &site_out(s, 0)->shape;
 
 	b->job.op = how_of(s->node);
 	b->job.n = gpu_count(out);
-	return gpu_broadcast(out, 2, in, &b->job.d, b->job.step);
+	return gpu_broadcast_as(layout, out, 2, in, &b->job.d, b->job.step);
 }
 
 static bool binary_accepts(const struct site *s, struct why *w)
@@ -53,7 +54,7 @@ static bool binary_accepts(const struct site *s, struct why *w)
 
 	if (!site_in(s, 0) || !site_in(s, 1) || gpu_type(s, 0) != gpu_type(s, 1))
 		return refuse(w, "inputs of two types");
-	return fill_binary(s, &b) || refuse(w, "more than %d dimensions", GPU_DIMS);
+	return fill_binary(s, &b, LAYOUT_ROW) || refuse(w, "more than %d dimensions", GPU_DIMS);
 }
 
 static int binary_reshape(struct site *s, struct step *step, struct diag *d)
@@ -61,7 +62,7 @@ static int binary_reshape(struct site *s, struct step *step, struct diag *d)
 	struct binary *b = arena_new(s->plan_arena, struct binary);
 	bool compares = gpu_out_type(s, 0) == DT_BOOL;
 
-	fill_binary(s, b);
+	fill_binary(s, b, gpu_elementwise_layout(s, step));
 	b->fn = gpu_typed(s, "elementwise", compares ? "compare" : "binary", gpu_type(s, 0), d);
 	step->state = b;
 	if (!compares) {
@@ -89,7 +90,7 @@ struct nary {
 	struct gpu_nary job;
 };
 
-static bool fill_nary(const struct site *s, struct nary *n)
+static bool fill_nary(const struct site *s, struct nary *n, enum layout layout)
 {
 	const struct shape *in[GPU_MANY], *out = &site_out(s, 0)->shape;
 
@@ -99,7 +100,7 @@ static bool fill_nary(const struct site *s, struct nary *n)
 	n->job.op = how_of(s->node);
 	n->job.scale = strcmp(s->node->op->name, "Mean") ? 1.0 : 1.0 / n->job.nin;
 	n->job.n = gpu_count(out);
-	return gpu_broadcast(out, n->job.nin, in, &n->job.d, n->job.step);
+	return gpu_broadcast_as(layout, out, n->job.nin, in, &n->job.d, n->job.step);
 }
 
 static bool nary_accepts(const struct site *s, struct why *w)
@@ -108,14 +109,14 @@ static bool nary_accepts(const struct site *s, struct why *w)
 
 	if (s->node->nin > GPU_MANY)
 		return refuse(w, "more than %d inputs", GPU_MANY);
-	return fill_nary(s, &n) || refuse(w, "more than %d dimensions", GPU_DIMS);
+	return fill_nary(s, &n, LAYOUT_ROW) || refuse(w, "more than %d dimensions", GPU_DIMS);
 }
 
 static int nary_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct nary *n = arena_new(s->plan_arena, struct nary);
 
-	fill_nary(s, n);
+	fill_nary(s, n, gpu_elementwise_layout(s, step));
 	n->fn = gpu_typed(s, "elementwise", "nary", gpu_type(s, 0), d);
 	step->state = n;
 	return n->fn ? 0 : -E_DEVICE;
@@ -139,14 +140,14 @@ struct where {
 	struct gpu_where job;
 };
 
-static bool fill_where(const struct site *s, struct where *w)
+static bool fill_where(const struct site *s, struct where *w, enum layout layout)
 {
 	const struct shape *in[3], *out = &site_out(s, 0)->shape;
 
 	for (uint32_t i = 0; i < 3; i++)
 		in[i] = &site_in(s, i)->shape;
 	w->job.n = gpu_count(out);
-	return gpu_broadcast(out, 3, in, &w->job.d, w->job.step);
+	return gpu_broadcast_as(layout, out, 3, in, &w->job.d, w->job.step);
 }
 
 static bool where_accepts(const struct site *s, struct why *why)
@@ -156,14 +157,14 @@ static bool where_accepts(const struct site *s, struct why *why)
 
 	if (!(T_BIT(gpu_type(s, 1)) & T_MOVED) || size > 8)
 		return refuse(why, "no kernel for %s", dtype_name(gpu_type(s, 1)));
-	return fill_where(s, &w) || refuse(why, "more than %d dimensions", GPU_DIMS);
+	return fill_where(s, &w, LAYOUT_ROW) || refuse(why, "more than %d dimensions", GPU_DIMS);
 }
 
 static int where_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct where *w = arena_new(s->plan_arena, struct where);
 
-	fill_where(s, w);
+	fill_where(s, w, gpu_elementwise_layout(s, step));
 	w->fn = gpu_sized(s, "elementwise", "where", gpu_type(s, 1), d);
 	step->state = w;
 	return w->fn ? 0 : -E_DEVICE;
@@ -181,6 +182,37 @@ static int where_run(const struct call *c)
 	return job.n ? gpu_launch(c, w->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
+/* ---- two types ------------------------------------------------------------------------------- */
+
+static bool fill_mixed(const struct site *s, struct gpu_binary_any *j)
+{
+	const struct shape *in[2] = {&site_in(s, 0)->shape, &site_in(s, 1)->shape};
+	const struct shape *out = &site_out(s, 0)->shape;
+
+	j->n = gpu_count(out);
+	return gpu_broadcast(out, 2, in, &j->d, j->step);
+}
+
+static bool mixed_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_binary_any j = {.n = 0};
+
+	if (!(T_BIT(gpu_type(s, 1)) & T_NUMBERS))
+		return refuse(w, "%s", dtype_name(gpu_type(s, 1)));
+	return fill_mixed(s, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+static int mixed_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_binary_any job = {.n = 0};
+	bool power = !strcmp(s->node->op->name, "Pow");
+
+	fill_mixed(s, &job);
+	if (!power)
+		job.alpha = (double)*(const float *)s->node->params;
+	return job.n ? GPU_TASK(s, step, "slice", power ? "power_any" : "swiglu", &job, job.n, d) : 0;
+}
+
 #define ROW(name, types_)                                                                          \
 	{                                                                                          \
 		.op = (name), .types = (types_), .accepts = binary_accepts,                        \
@@ -195,6 +227,11 @@ static int where_run(const struct call *c)
 const struct kernel gpu_binary[] = {
 	ROW("Add", T_NUMBERS),
 	ROW("Sub", T_NUMBERS),
+	{.op = "Mul",
+	 .types = T_F32 | T_F16 | T_BF16,
+	 .accepts = gpu_scale_accepts,
+	 .reshape = gpu_scale_reshape,
+	 .run = gpu_scale_run},
 	ROW("Mul", T_NUMBERS),
 	ROW("Div", T_NUMBERS),
 	ROW("Mod", T_NUMBERS),
@@ -206,13 +243,23 @@ const struct kernel gpu_binary[] = {
 	ROW("GreaterOrEqual", T_NUMBERS),
 	ROW("Less", T_NUMBERS),
 	ROW("LessOrEqual", T_NUMBERS),
-	ROW("BitShift", T_UNSIGNED),
+	ROW("BitShift", T_INTS),
 	ROW("BitwiseAnd", T_INTS),
 	ROW("BitwiseOr", T_INTS),
 	ROW("BitwiseXor", T_INTS),
 	ROW("PRelu", T_NUMBERS),
 	ROW("com.microsoft::BiasGelu", T_FLOATING),
 	ROW("Pow", T_FLOATING | T_I32 | T_I64),
+	{.op = "Pow",
+	 .types = T_NUMBERS,
+	 .accepts = mixed_accepts,
+	 .reshape = mixed_reshape,
+	 .run = gpu_tasks_run},
+	{.op = "SwiGLU",
+	 .types = T_FLOATING,
+	 .accepts = mixed_accepts,
+	 .reshape = mixed_reshape,
+	 .run = gpu_tasks_run},
 	MANY("Max"),
 	MANY("Min"),
 	MANY("Sum"),

@@ -1,14 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions, channels last where a faster kernel takes them: depthwise windows and single pixels by
+ * kernels of ours, the rest by cuDNN; what that does not take, by a plain kernel of ours.
+ */
 #include "ops/conv.h"
 
+#include "gpu/convplan.h"
+#include "gpu/kernels/conv.h"
+#include "gpu/layouts.h"
+#include "gpu/packed.h"
 #include "gpu/product.h"
+#include "gpu/sample.h"
 
-enum { TILE = 64, MOST = 65535, FEW = 16 };
+enum { TILE = 64, MOST = 65535, FEW = 16, POINT_WORK = 1 << 24, ALIGN = 256 };
+enum how { OWN, DEPTHWISE, POINT, LIBRARY };
 
 struct conv_state {
+	enum how how;
+	struct device *device;
 	void *fn;
 	bool direct;
-	struct gpu_conv_job job;
+	struct gpu_conv_job job; /* geometry; of OWN the job */
+	struct gpu_depthwise depthwise;
+	struct gpu_point point;
+	/* weights in the form that is read: packed once, or in each run where they are no weights */
+	const void *weight;
+	void *weight_fn;
+	struct gpu_pack weight_pack;
+	struct gpu_flip weight_flip;
+	size_t weight_at; /* in the workspace */
+	/* library */
+	struct conv_plan *plan;
+	void *pack_fn;
+	struct gpu_pack pack;
+	bool pack4, flips;
+	size_t x_at, plan_at;
+	const void *zeros;
 };
 
 static const char *fill(const struct site *s, struct conv_state *c)
@@ -59,19 +86,380 @@ bool gpu_conv_accepts(const struct site *s, struct why *w)
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-int gpu_conv_reshape(struct site *s, struct step *step, struct diag *d)
-{
-	struct conv_state *c = arena_new(s->plan_arena, struct conv_state);
+/* ---- weights in another form ------------------------------------------------------------------ */
 
-	fill(s, c);
-	c->fn = gpu_typed(s, "product", c->direct ? "direct" : "conv", gpu_type(s, 0), d);
-	step->state = c;
+static int pack(const struct call *c, void *fn, const struct gpu_pack *pack, bool fours,
+		const void *x, void *y)
+{
+	struct gpu_pack job = *pack;
+
+	job.x = x;
+	job.y = y;
+	return gpu_launch(c, fn, gpu_grid(fours ? job.n / 4 : job.n), &job, sizeof(job));
+}
+
+static int make_weight(const struct call *c, void *dst, const void *src, void *arg)
+{
+	const struct conv_state *s = arg;
+
+	return s->flips ? gpu_flip_run(c, s->weight_fn, s->weight_flip, src, dst)
+			: pack(c, s->weight_fn, &s->weight_pack, false, src, dst);
+}
+
+/* Packed for the session; or in each run, into the workspace. */
+static int take_weight(struct site *s, struct step *step, struct conv_state *c, const char *form,
+		       size_t bytes, struct diag *d)
+{
+	if (!c->weight_fn)
+		return -E_DEVICE;
+	if (site_is_weight(s, 1)) {
+		c->weight = gpu_packed(s, 1, form, bytes, make_weight, c, d);
+		step->unread |= 2;
+		return c->weight ? 0 : -E_DEVICE;
+	}
+	c->weight_at = step->workspace;
+	step->workspace += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+	return 0;
+}
+
+/* The weights as the kernel reads them; packs them first where that is not done. 0 or -code. */
+static int give_weight(const struct call *c, const struct conv_state *s, const void **w)
+{
+	if (s->weight || !s->weight_fn) {
+		*w = s->weight ? s->weight : gpu_data(c, 1);
+		return 0;
+	}
+	void *to = (char *)c->workspace + s->weight_at;
+	struct conv_state copy = *s;
+	*w = to;
+	return make_weight(c, to, gpu_data(c, 1), &copy);
+}
+
+/* ---- depthwise -------------------------------------------------------------------------------- */
+
+static bool small(const struct conv_state *c)
+{
+	const struct gpu_conv_job *j = &c->job;
+	int64_t channels = j->group * (j->cin > j->cout ? j->cin : j->cout);
+
+	if (j->begin[0] < 0 || j->begin[1] < 0 || j->begin[2] < 0)
+		return false;
+	return j->batch < INT32_MAX && j->batch * channels * j->image < INT32_MAX &&
+	       j->batch * channels * j->pixels < INT32_MAX;
+}
+
+static bool is_depthwise(const struct conv_state *c)
+{
+	const struct gpu_conv_job *j = &c->job;
+
+	return j->group > 1 && j->cin == 1 && j->cout == 1 && j->in[0] == 1 && j->kernel[0] == 1 &&
+	       j->out[0] == 1 && small(c);
+}
+
+/* Outputs of a row that a thread makes: several where there is work enough for all processors. */
+static void depthwise_kernel(const struct site *s, struct conv_state *c, char *name, size_t room)
+{
+	struct gpu_depthwise *p = &c->depthwise;
+	int vector = (int)(16 / gpu_size(gpu_type(s, 0)));
+	int k = p->kernel[0], st = p->stride[0], width = 1;
+	bool whole = p->channels % vector == 0;
+	bool square = k == p->kernel[1] && st == p->stride[1] && (k == 3 || k == 5 || k == 7) &&
+		      st <= 2 && p->dilation[0] == 1 && p->dilation[1] == 1;
+
+	p->n = (int64_t)p->batch * p->out[0] * p->out[1] * p->channels / (whole ? vector : 1);
+	if (!whole || !square) {
+		snprintf(name, room, "depthwise_any_%s", whole ? "v" : "1");
+		return;
+	}
+	int most = st == 1 ? 4 : 2;
+	if (p->n / most >= (int64_t)cuda_facts(s->device)->processors * 512)
+		width = most;
+	p->n = (int64_t)p->batch * p->out[0] * ((p->out[1] + width - 1) / width) * p->channels / vector;
+	snprintf(name, room, "depthwise_%d_%d_%d", k, st, width);
+}
+
+static int depthwise_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
+{
+	const struct gpu_conv_job *j = &c->job;
+	struct gpu_depthwise *p = &c->depthwise;
+	enum layout *want, *give;
+	char name[64];
+
+	*p = (struct gpu_depthwise){.batch = (int)j->batch,
+				    .channels = (int)j->group,
+				    .act = j->act,
+				    .alpha = (float)j->act_alpha,
+				    .beta = (float)j->act_beta};
+	for (int i = 0; i < 2; i++) {
+		p->in[i] = (int)j->in[1 + i];
+		p->out[i] = (int)j->out[1 + i];
+		p->kernel[i] = (int)j->kernel[1 + i];
+		p->stride[i] = (int)j->stride[1 + i];
+		p->dilation[i] = (int)j->dilation[1 + i];
+		p->begin[i] = (int)j->begin[1 + i];
+	}
+	depthwise_kernel(s, c, name, sizeof(name));
+	c->fn = gpu_typed(s, "conv", name, gpu_type(s, 0), d);
+	gpu_layouts(s, step, &want, &give);
+	want[0] = gpu_channels_last(&site_in(s, 0)->shape);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	if (site_in(s, 3))
+		want[3] = give[0];
+	c->flips = true;
+	c->weight_flip = (struct gpu_flip){.batch = 1, .rows = j->group, .cols = j->window};
+	c->weight_fn = gpu_sized(s, "conv", "flip", gpu_type(s, 0), d);
+	int err = take_weight(s, step, c, "depthwise",
+			      (size_t)(j->group * j->window * gpu_size(gpu_type(s, 0))), d);
+	return c->fn ? err : -E_DEVICE;
+}
+
+static int depthwise_run(const struct call *c, const struct conv_state *s)
+{
+	struct gpu_depthwise job = s->depthwise;
+	int err = give_weight(c, s, &job.w);
+	unsigned blocks = (unsigned)((job.n + 127) / 128);
+
+	job.x = gpu_data(c, 0);
+	job.b = gpu_data(c, 2);
+	job.r = gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return err ? err
+		   : gpu_launch(c, s->fn, (struct gpu_grid){blocks, 1, 1, 128, 0}, &job, sizeof(job));
+}
+
+/* ---- one pixel: a matrix by a vector ----------------------------------------------------------- */
+
+static bool is_point(const struct conv_state *c)
+{
+	const struct gpu_conv_job *j = &c->job;
+
+	return j->group == 1 && j->image == 1 && j->pixels == 1 && j->window == 1 &&
+	       j->batch <= MOST && j->cin <= POINT_WORK && j->cout <= POINT_WORK &&
+	       j->batch * j->cout <= POINT_WORK / j->cin;
+}
+
+static int point_reshape(struct site *s, struct conv_state *c, struct diag *d)
+{
+	const struct gpu_conv_job *j = &c->job;
+
+	c->point = (struct gpu_point){.batch = (int)j->batch,
+				      .cin = (int)j->cin,
+				      .cout = (int)j->cout,
+				      .act = j->act,
+				      .alpha = (float)j->act_alpha,
+				      .beta = (float)j->act_beta};
+	c->fn = gpu_typed(s, "conv", "point", gpu_type(s, 0), d);
 	return c->fn ? 0 : -E_DEVICE;
 }
 
-int gpu_conv_run(const struct call *c)
+static int point_run(const struct call *c, const struct conv_state *s)
 {
-	const struct conv_state *s = c->step->state;
+	struct gpu_point job = s->point;
+	struct gpu_grid g = {(unsigned)((job.cout + 3) / 4), (unsigned)job.batch, 1, 128, 0};
+
+	job.x = gpu_data(c, 0);
+	job.w = gpu_data(c, 1);
+	job.b = gpu_data(c, 2);
+	job.r = gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return gpu_launch(c, s->fn, g, &job, sizeof(job));
+}
+
+/* ---- the library ------------------------------------------------------------------------------ */
+
+/* Windows that stand side by side: a pixel's channels are then the window's elements. */
+static bool is_patch(const struct gpu_conv_job *j, const int64_t *end)
+{
+	bool yes = j->window > 1 && j->group == 1 && j->in[0] == 1 && j->kernel[0] == 1;
+
+	for (int i = 0; i < GPU_SPACE; i++)
+		yes = yes && j->kernel[i] == j->stride[i] && !j->begin[i] && end[i] <= 0 &&
+		      j->dilation[i] == 1;
+	return yes;
+}
+
+static void fill_case(const struct site *s, const struct conv_state *c, struct conv_case *k)
+{
+	const struct gpu_conv_job *j = &c->job;
+	bool flat = j->in[0] == 1 && j->kernel[0] == 1 && j->out[0] == 1 && !j->begin[0];
+
+	memset(k, 0, sizeof(*k));
+	k->type = gpu_type(s, 0);
+	k->n = flat ? 2 : 3;
+	k->act = j->act;
+	k->alpha = (float)j->act_alpha;
+	k->beta = (float)j->act_beta;
+	k->residual = site_in(s, 3) != NULL;
+	k->bias = site_in(s, 2) || k->act || k->residual;
+	k->strict = k->type == DT_F32 && s->config->precision != PRECISION_TF32;
+	k->batch = j->batch;
+	k->group = j->group;
+	k->cin = j->cin * j->group;
+	k->cout = j->cout * j->group;
+	for (int i = 0; i < GPU_SPACE; i++) {
+		k->in[i] = j->in[i];
+		k->out[i] = j->out[i];
+		k->kernel[i] = j->kernel[i];
+		k->stride[i] = j->stride[i];
+		k->dilation[i] = j->dilation[i];
+		k->begin[i] = j->begin[i];
+		/* what the window reaches beyond the input; less than nothing is left out of the sum */
+		k->end[i] = (j->out[i] - 1) * j->stride[i] + (j->kernel[i] - 1) * j->dilation[i] + 1 -
+			    j->in[i] - j->begin[i];
+		if (k->end[i] < 0)
+			k->end[i] = 0;
+	}
+}
+
+/* The window's elements as channels, or three channels made four; x in whatever layout it comes. */
+static int pack_reshape(struct site *s, struct step *step, struct conv_state *c, struct conv_case *k,
+			bool patch, struct diag *d)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+	int64_t st[MAX_RANK], size = gpu_size(k->type);
+	struct gpu_pack *p = &c->pack;
+	bool row = x->rank == 3;
+
+	gpu_layout_strides(x, site_in(s, 0)->layout, st);
+	*p = (struct gpu_pack){.channels = (int)k->cin,
+			       .room = patch ? (int)k->cin : 4,
+			       .xs = {st[0], st[1], row ? 0 : st[2], st[row ? 2 : 3]}};
+	for (int i = 0; i < 2; i++) {
+		p->kernel[i] = patch ? (int)k->kernel[1 + i] : 1;
+		p->step[i] = p->kernel[i];
+		p->out[i] = patch ? (int)k->out[1 + i] : (int)k->in[1 + i];
+	}
+	int64_t channels = (int64_t)p->room * p->kernel[0] * p->kernel[1];
+	p->n = k->batch * p->out[0] * p->out[1] * channels;
+	c->pack4 = !patch;
+	c->pack_fn = gpu_sized(s, "conv", patch ? "pack" : "pack4", k->type, d);
+	c->x_at = step->workspace;
+	step->workspace += ((size_t)(p->n * size) + ALIGN - 1) / ALIGN * ALIGN;
+	k->cin = channels;
+	for (int i = 0; patch && i < GPU_SPACE; i++) {
+		k->in[i] = k->out[i];
+		k->kernel[i] = k->stride[i] = 1;
+		k->end[i] = 0;
+	}
+	return c->pack_fn ? 0 : -E_DEVICE;
+}
+
+/* [cout][cin][window] to [cout][window][room] */
+static int weight_reshape(struct site *s, struct step *step, struct conv_state *c, int64_t room,
+			  struct diag *d)
+{
+	const struct gpu_conv_job *j = &c->job;
+	int64_t size = gpu_size(gpu_type(s, 0)), rows = j->kernel[0] * j->kernel[1];
+	struct gpu_pack *p = &c->weight_pack;
+	char form[64];
+
+	if (j->window == 1 && room == j->cin)
+		return 0; /* as it is */
+	*p = (struct gpu_pack){.channels = (int)j->cin,
+			       .room = (int)room,
+			       .kernel = {1, 1},
+			       .step = {1, 1},
+			       .out = {(int)rows, (int)j->kernel[2]},
+			       .xs = {j->cin * j->window, j->window, j->kernel[2], 1}};
+	p->n = j->cout * j->group * j->window * room;
+	c->weight_fn = gpu_sized(s, "conv", "pack", gpu_type(s, 0), d);
+	snprintf(form, sizeof(form), "last %d", (int)room);
+	return take_weight(s, step, c, form, (size_t)(p->n * size), d);
+}
+
+/* 1: cuDNN does not take it. */
+static int library_reshape(struct site *s, struct step *step, struct conv_state *c, struct why *why,
+			   struct diag *d)
+{
+	struct conv_case k;
+	enum layout *want, *give;
+	int err = 0;
+
+	fill_case(s, c, &k);
+	bool patch = is_patch(&c->job, k.end) && k.cin * c->job.window < 1 << 20;
+	bool pad = !patch && k.n == 2 && k.group == 1 && k.cin < 4;
+	int64_t room = pad ? 4 : c->job.cin;
+	if (patch || pad)
+		err = pack_reshape(s, step, c, &k, patch, d);
+	if (err)
+		return err;
+	c->plan = conv_plan_get(s->device, &k, why);
+	if (!c->plan)
+		return 1;
+	c->device = s->device;
+	err = weight_reshape(s, step, c, room, d);
+	if (!err && k.bias && !site_in(s, 2)) {
+		c->zeros = gpu_zeros(s, (size_t)(k.cout * 8), d);
+		err = c->zeros ? 0 : -E_DEVICE;
+	}
+	gpu_layouts(s, step, &want, &give);
+	want[0] = patch || pad ? site_in(s, 0)->layout : gpu_channels_last(&site_in(s, 0)->shape);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	if (k.residual)
+		want[3] = give[0];
+	c->plan_at = step->workspace;
+	step->workspace += dn_plan_workspace(c->plan->plan);
+	return err;
+}
+
+static int library_run(const struct call *c, const struct conv_state *s)
+{
+	struct conv_args a = {.x = gpu_data(c, 0),
+			      .b = s->zeros ? s->zeros : gpu_data(c, 2),
+			      .r = gpu_data(c, 3),
+			      .y = gpu_out(c, 0),
+			      .workspace = (char *)c->workspace + s->plan_at};
+	int err = give_weight(c, s, &a.w);
+
+	if (!err && s->pack_fn) {
+		void *packed = (char *)c->workspace + s->x_at;
+		err = pack(c, s->pack_fn, &s->pack, s->pack4, a.x, packed);
+		a.x = packed;
+	}
+	return err ? err : conv_plan_run(c, s->plan, &a);
+}
+
+/* ---- which of them ---------------------------------------------------------------------------- */
+
+static int own_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
+{
+	c->how = OWN;
+	c->weight = NULL;
+	c->weight_fn = NULL;
+	step->want = step->give = NULL;
+	step->unread = 0;
+	step->workspace = 0;
+	c->fn = gpu_typed(s, "product", c->direct ? "direct" : "conv", gpu_type(s, 0), d);
+	return c->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_conv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct conv_state *c = arena_new(s->plan_arena, struct conv_state);
+	bool shorter = gpu_type(s, 0) != DT_F64;
+	struct why why = {.arena = s->plan_arena};
+	int err = 1;
+
+	fill(s, c);
+	step->state = c;
+	if (!shorter || gpu_count(&site_out(s, 0)->shape) == 0 ||
+	    gpu_count(&site_in(s, 0)->shape) == 0 || !small(c))
+		return own_reshape(s, step, c, d);
+	if (is_depthwise(c)) {
+		c->how = DEPTHWISE;
+		return depthwise_reshape(s, step, c, d);
+	}
+	if (is_point(c)) {
+		c->how = POINT;
+		return point_reshape(s, c, d);
+	}
+	c->how = LIBRARY;
+	err = library_reshape(s, step, c, &why, d);
+	return err == 1 ? own_reshape(s, step, c, d) : err;
+}
+
+static int own_run(const struct call *c, const struct conv_state *s)
+{
 	struct gpu_conv_job job = s->job;
 	int64_t n = job.batch * job.group * job.cout * job.pixels;
 	struct gpu_grid g = {(unsigned)((job.pixels + TILE - 1) / TILE),
@@ -86,9 +474,28 @@ int gpu_conv_run(const struct call *c)
 	return n ? gpu_launch(c, s->fn, s->direct ? gpu_grid(n) : g, &job, sizeof(job)) : 0;
 }
 
+int gpu_conv_run(const struct call *c)
+{
+	static int (*const runs[])(const struct call *, const struct conv_state *) = {
+		own_run, depthwise_run, point_run, library_run};
+	const struct conv_state *s = c->step->state;
+
+	return runs[s->how](c, s);
+}
+
+void gpu_conv_drop(struct step *step)
+{
+	struct conv_state *s = step->state;
+
+	if (s && s->plan)
+		conv_plan_put(s->device, s->plan);
+}
+
 const struct kernel gpu_conv[] = {{.op = "Conv",
 				   .types = T_FLOATING,
 				   .accepts = gpu_conv_accepts,
 				   .reshape = gpu_conv_reshape,
-				   .run = gpu_conv_run},
-				  {0}};
+				   .run = gpu_conv_run,
+				   .drop = gpu_conv_drop},
+				  GPU_CONV_ROWS,
+				   {0}};

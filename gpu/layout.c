@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views, and copies between strided views. */
-#include "gpu/util.h"
+#include "gpu/layouts.h"
 #include "ops/layout.h"
 
 #define MAKE(name)                                                                                 \
@@ -34,6 +34,37 @@ static bool transpose(const struct site *s, struct gpu_piece *p)
 	return gpu_piece(p, x->rank, y->dim, xs, ys);
 }
 MAKE(transpose)
+
+/* From and to channels last a transpose is the same bytes under another name: perms 0,2,3,1 and 0,3,1,2. */
+static int turn_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct transpose_params *t = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	int rank = x->rank;
+	bool to_last = t->perm.n == rank && rank >= 3 && rank <= 5, from_last = to_last;
+	enum layout *want, *give;
+
+	for (int r = 0; r < rank && (to_last || from_last); r++) {
+		int p = axis_of(t->perm.v[r], rank);
+		to_last = to_last && p == (r == 0 ? 0 : r == rank - 1 ? 1 : r + 1);
+		from_last = from_last && p == (r == 0 ? 0 : r == 1 ? rank - 1 : r - 1);
+	}
+	if (!(to_last && gpu_is_last(s, 0)) && !from_last)
+		return transpose_reshape(s, step, d);
+	gpu_layouts(s, step, &want, &give);
+	if (to_last && gpu_is_last(s, 0))
+		want[0] = LAYOUT_CHANNELS_LAST;
+	else
+		give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	step->nop = true;
+	step->unread = ~UINT64_C(1);
+	return 0;
+}
+
+static int turn_run(const struct call *c)
+{
+	return c->step->nop ? gpu_view_run(c) : gpu_moves_run(c);
+}
 
 static bool expand(const struct site *s, struct gpu_piece *p)
 {
@@ -109,13 +140,32 @@ static bool space_to_depth(const struct site *s, struct gpu_piece *p)
 }
 MAKE(space_to_depth)
 
+/* Channels beside channels, channels last: where an input lies so. */
+static bool concat_last(struct site *s, struct step *step, int axis)
+{
+	bool any = false;
+	enum layout *want, *give;
+
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		any |= gpu_is_last(s, i);
+	if (axis != 1 || !any)
+		return false;
+	gpu_layouts(s, step, &want, &give);
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		want[i] = gpu_channels_last(&site_in(s, i)->shape);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	return true;
+}
+
 static int concat_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct concat_params *q = s->node->params;
 	const struct shape *y = &site_out(s, 0)->shape;
 	struct gpu_moves *m = arena_new(s->plan_arena, struct gpu_moves);
+	bool last = concat_last(s, step, axis_of(q->axis, y->rank));
 	int axis = axis_of(q->axis, y->rank);
-	int64_t at = 0, inner = shape_span(y, axis + 1, y->rank), size = gpu_size(gpu_type(s, 0));
+	int64_t at = 0, inner = last ? 1 : shape_span(y, axis + 1, y->rank),
+		size = gpu_size(gpu_type(s, 0));
 
 	m->count = (int)s->node->nin;
 	m->piece = arena_new_n(s->plan_arena, struct gpu_piece, s->node->nin + 1);
@@ -125,7 +175,8 @@ static int concat_reshape(struct site *s, struct step *step, struct diag *d)
 		int64_t run = x->dim[axis] * inner;
 		p->in = i;
 		p->to = at * inner * size;
-		gpu_piece(p, 2, (int64_t[]){shape_span(x, 0, axis), run}, (int64_t[]){run, 1},
+		int64_t outer = last ? x->dim[0] * shape_span(x, 2, x->rank) : shape_span(x, 0, axis);
+		gpu_piece(p, 2, (int64_t[]){outer, run}, (int64_t[]){run, 1},
 			  (int64_t[]){y->dim[axis] * inner, 1});
 		at += x->dim[axis];
 	}
@@ -149,7 +200,11 @@ const struct kernel gpu_layout[] = {
 	VIEW("Flatten"),
 	VIEW("Squeeze"),
 	VIEW("Unsqueeze"),
-	MOVE("Transpose", transpose),
+	{.op = "Transpose",
+	 .types = T_MOVED,
+	 .accepts = transpose_accepts,
+	 .reshape = turn_reshape,
+	 .run = turn_run},
 	MOVE("Expand", expand),
 	MOVE("Tile", tile),
 	MOVE("DepthToSpace", depth_to_space),

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/product.h"
 
+#include "gpu/blaslt.h"
+#include "gpu/sample.h"
+
 enum { TILE = 64, MOST_Y = 65535 };
+
+struct own_product {
+	void *fn;
+	struct gpu_gemm job;
+};
 
 /* y = act(alpha * op(A) * op(B) + beta * C + R); what is wrong, or NULL */
 static const char *fill(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
@@ -32,11 +40,19 @@ static const char *fill(const struct site *s, const struct fused_gemm *f, struct
 	j->a_row = q.a_row, j->a_col = q.a_col, j->b_row = q.b_row, j->b_col = q.b_col;
 	j->alpha = (double)f->alpha, j->beta = (double)f->beta;
 	j->act = f->act, j->act_alpha = (double)f->act_alpha, j->act_beta = (double)f->act_beta;
-	int64_t batch = 1;
-	for (int r = 0; r < j->batch.rank; r++)
-		batch *= j->batch.dim[r];
-	return batch > MOST_Y || (q.m + TILE - 1) / TILE > MOST_Y ? "too many rows" : NULL;
+	return NULL;
 }
+
+static int64_t batches(const struct gpu_gemm *j)
+{
+	int64_t n = 1;
+
+	for (int r = 0; r < j->batch.rank; r++)
+		n *= j->batch.dim[r];
+	return n;
+}
+
+/* ---- our own kernel -------------------------------------------------------------------------- */
 
 bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
 {
@@ -46,12 +62,14 @@ bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struc
 
 	if (whole && (j.alpha < 1 || j.alpha > 1 || j.beta < 1 || j.beta > 1))
 		return refuse(w, "factors of integers");
+	if (!bad && (batches(&j) > MOST_Y || (j.m + TILE - 1) / TILE > MOST_Y))
+		bad = "too many rows";
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
 int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
 {
-	struct gpu_product *p = arena_new(s->plan_arena, struct gpu_product);
+	struct own_product *p = arena_new(s->plan_arena, struct own_product);
 
 	fill(s, f, &p->job);
 	p->fn = gpu_typed(s, "product", "gemm", gpu_type(s, 0), d);
@@ -61,14 +79,12 @@ int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step 
 
 int gpu_product_run(const struct call *c)
 {
-	const struct gpu_product *p = c->step->state;
+	const struct own_product *p = c->step->state;
 	struct gpu_gemm job = p->job;
-	int64_t batch = 1;
-
-	for (int r = 0; r < job.batch.rank; r++)
-		batch *= job.batch.dim[r];
+	int64_t batch = batches(&job);
 	struct gpu_grid g = {(unsigned)((job.n + TILE - 1) / TILE),
 			     (unsigned)((job.m + TILE - 1) / TILE), (unsigned)batch, 256, 0};
+
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.c = gpu_data(c, 2);
@@ -76,6 +92,218 @@ int gpu_product_run(const struct call *c)
 	job.y = gpu_out(c, 0);
 	return job.m > 0 && job.n > 0 && batch > 0 ? gpu_launch(c, p->fn, g, &job, sizeof(job)) : 0;
 }
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+/* Products that differ in where their operands start are launched one by one, up to so many. */
+enum { MOST_LAUNCHES = 64 };
+
+/* What the library does of a product, and what is left for the kernel behind it. */
+struct library_form {
+	struct blaslt_job job;
+	int64_t launches;
+	bool c_is_bias, c_is_matrix, r_is_matrix; /* who takes C and R: else the kernel behind */
+	bool behind;
+	struct gpu_gemm left;
+};
+struct library_product {
+	struct library_form form;
+	struct blaslt_product *lt;
+	void *fn; /* of the kernel behind; NULL: none */
+	size_t size; /* of an element */
+};
+
+/* Element (i, j) lies at i * row + j * col: stored by rows, or (trans) by columns, `ld` apart. */
+static bool stored(int64_t row, int64_t col, int64_t rows, int64_t cols, int32_t *trans, int64_t *ld)
+{
+	*trans = !(cols == 1 || col == 1);
+	if (*trans && !(rows == 1 || row == 1))
+		return false;
+	if (*trans)
+		*ld = cols == 1 || col < rows ? rows : col;
+	else
+		*ld = rows == 1 || row < cols ? cols : row;
+	return *trans ? cols == 1 || col >= rows : rows == 1 || row >= cols;
+}
+
+static bool constant_rows(const struct gpu_gemm *g)
+{
+	for (int r = 0; r < g->batch.rank; r++)
+		if (g->cs[r])
+			return false;
+	return (g->c_row == 0 || g->m == 1) && (g->c_col == 1 || g->n == 1);
+}
+
+static bool is_one(double v)
+{
+	return v >= 1 && v <= 1;
+}
+
+/* Who adds C and R: the library one vector and one matrix, the kernel behind what is left. */
+static void share_sums(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
+{
+	bool c = site_in(s, 2) != NULL, r = site_in(s, 3) != NULL, f64 = l->job.type == DT_F64;
+
+	l->c_is_bias = c && is_one(g->beta) && !f64 && constant_rows(g);
+	l->r_is_matrix = r;
+	l->c_is_matrix = c && !l->c_is_bias && !r && g->c_col == 1 && g->c_row >= g->n &&
+			 g->batch.rank <= 1;
+	l->left = *g;
+	l->behind = c && !l->c_is_bias && !l->c_is_matrix;
+	l->job.bias = l->c_is_bias;
+	l->job.residual = l->r_is_matrix || l->c_is_matrix;
+	l->job.ldr = l->c_is_matrix ? g->c_row : g->n;
+	l->job.step_r = l->c_is_matrix ? (g->batch.rank ? g->cs[0] : 0) : g->m * g->n;
+	l->job.beta = l->c_is_matrix ? g->beta : 1;
+}
+
+/* The library's GELU is the one with tanh: as good as the other where numbers are rounded coarser. */
+static void share_act(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
+{
+	enum dtype t = (enum dtype)l->job.type;
+	bool coarse = t == DT_F16 || t == DT_BF16 || l->job.tf32;
+	bool gelu = g->act == ACT_GELU_TANH || (g->act == ACT_GELU && coarse);
+
+	(void)s;
+	if (!l->behind && t != DT_F64 && g->act == ACT_RELU)
+		l->job.act = BLASLT_RELU;
+	else if (!l->behind && t != DT_F64 && gelu)
+		l->job.act = BLASLT_GELU;
+	else if (g->act != ACT_NONE)
+		l->behind = true;
+	else if (!l->behind)
+		return;
+	if (!l->behind)
+		l->left.act = ACT_NONE;
+	l->left.k = batches(g) * g->m * g->n;
+}
+
+/* Batches that follow each other and share B are rows of one product. */
+static void fold_batch(const struct gpu_gemm *g, struct library_form *l)
+{
+	struct blaslt_job *j = &l->job;
+	bool rows = !j->trans_a && j->step_b == 0 && j->step_a == j->m * j->lda;
+
+	if (g->batch.rank != 1 || !rows || (l->c_is_matrix && j->step_r != j->m * j->ldr))
+		return;
+	j->m *= j->batch;
+	j->batch = 1;
+	j->step_a = j->step_r = j->step_y = 0;
+}
+
+static const char *library_form(const struct site *s, const struct fused_gemm *f,
+				struct library_form *l)
+{
+	struct gpu_gemm g = {0};
+	const char *bad = fill(s, f, &g);
+	struct blaslt_job *j = &l->job;
+	int last = g.batch.rank - 1;
+
+	if (bad)
+		return bad;
+	*l = (struct library_form){.launches = 1};
+	j->type = (int32_t)gpu_type(s, 0);
+	j->tf32 = j->type == DT_F32 && s->config && s->config->precision == PRECISION_TF32;
+	j->m = g.m, j->n = g.n, j->k = g.k;
+	j->ldy = g.n;
+	j->alpha = g.alpha;
+	j->batch = last < 0 ? 1 : g.batch.dim[last];
+	j->step_a = last < 0 ? 0 : g.as[last];
+	j->step_b = last < 0 ? 0 : g.bs[last];
+	j->step_y = g.m * g.n;
+	for (int r = 0; r < last; r++)
+		l->launches *= g.batch.dim[r];
+	if (l->launches < 1 || l->launches > MOST_LAUNCHES)
+		return "too many batches that lie apart";
+	if (!stored(g.a_row, g.a_col, g.m, g.k, &j->trans_a, &j->lda) ||
+	    !stored(g.b_row, g.b_col, g.k, g.n, &j->trans_b, &j->ldb))
+		return "an operand that is stored neither by rows nor by columns";
+	share_sums(s, &g, l);
+	share_act(s, &g, l);
+	fold_batch(&g, l);
+	if (j->batch == 1)
+		j->step_a = j->step_b = j->step_r = j->step_y = 0;
+	return NULL;
+}
+
+bool gpu_library_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
+{
+	struct library_form l;
+	const char *bad = library_form(s, f, &l);
+
+	return bad ? refuse(w, "%s", bad) : blaslt_takes(s, &l.job, w);
+}
+
+int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
+{
+	struct library_product *p = arena_new(s->plan_arena, struct library_product);
+
+	library_form(s, f, &p->form);
+	p->size = (size_t)gpu_size(gpu_type(s, 0));
+	p->lt = blaslt_product(s, &p->form.job, &step->workspace, d);
+	if (p->form.behind)
+		p->fn = gpu_typed(s, "product", "epilogue", gpu_type(s, 0), d);
+	step->state = p;
+	if (p->form.r_is_matrix)
+		gpu_inplace(step, 0, 3);
+	return p->lt && (p->fn || !p->form.behind) ? 0 : -E_LIBRARY;
+}
+
+/* Bytes that operand `at` starts behind the first, of launch i. */
+static size_t start_of(const struct library_product *p, const int64_t *step, int64_t i)
+{
+	const struct gpu_dims *b = &p->form.left.batch;
+	int64_t at = 0;
+
+	for (int r = b->rank - 2; r >= 0; r--) {
+		at += i % b->dim[r] * step[r];
+		i /= b->dim[r];
+	}
+	return (size_t)at * p->size;
+}
+
+static int behind(const struct call *c, const struct library_product *p)
+{
+	struct gpu_gemm job = p->form.left;
+
+	job.c = p->form.c_is_bias || p->form.c_is_matrix ? NULL : gpu_data(c, 2);
+	job.r = p->form.r_is_matrix ? NULL : gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return gpu_launch(c, p->fn, gpu_grid(job.k), &job, sizeof(job));
+}
+
+int gpu_library_run(const struct call *c)
+{
+	const struct library_product *p = c->step->state;
+	const struct gpu_gemm *g = &p->form.left;
+	size_t y_step = (size_t)(p->form.job.batch * g->m * g->n) * p->size;
+	const char *r = gpu_data(c, p->form.c_is_matrix ? 2 : 3);
+	int err = 0;
+
+	for (int64_t i = 0; i < p->form.launches && !err; i++) {
+		struct blaslt_args x = {
+			.a = (const char *)gpu_data(c, 0) + start_of(p, g->as, i),
+			.b = (const char *)gpu_data(c, 1) + start_of(p, g->bs, i),
+			.bias = gpu_data(c, 2),
+			.r = r ? r + (size_t)i * y_step : NULL,
+			.y = (char *)gpu_out(c, 0) + (size_t)i * y_step,
+			.workspace = c->workspace,
+			.workspace_bytes = c->step->workspace,
+		};
+		err = blaslt_run(c, p->lt, &x);
+	}
+	return err || !p->fn ? err : behind(c, p);
+}
+
+void gpu_library_drop(struct step *step)
+{
+	struct library_product *p = step->state;
+
+	if (p)
+		blaslt_drop(p->lt);
+}
+
+/* ---- MatMul, Gemm ---------------------------------------------------------------------------- */
 
 static struct fused_gemm as_fused(const struct site *s)
 {
@@ -93,32 +321,61 @@ static struct fused_gemm as_fused(const struct site *s)
 	return f;
 }
 
-static bool accepts(const struct site *s, struct why *w)
+static bool plain(const struct site *s, struct why *w)
 {
-	const struct fused_gemm f = as_fused(s);
-	bool plain = !strcmp(s->node->op->name, "MatMul") || !strcmp(s->node->op->name, "Gemm");
 	const struct fused_matmul *p = s->node->params;
 
-	if (!plain && (p->transBatchA || p->transBatchB))
-		return refuse(w, "batches transposed");
-	return gpu_product_accepts(s, &f, w);
+	if (!strcmp(s->node->op->name, "MatMul") || !strcmp(s->node->op->name, "Gemm"))
+		return true;
+	return !(p->transBatchA || p->transBatchB) || refuse(w, "batches transposed");
 }
 
-static int reshape(struct site *s, struct step *step, struct diag *d)
+static bool own_accepts(const struct site *s, struct why *w)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return plain(s, w) && gpu_product_accepts(s, &f, w);
+}
+
+static int own_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct fused_gemm f = as_fused(s);
 
 	return gpu_product_reshape(s, &f, step, d);
 }
 
+static bool library_accepts(const struct site *s, struct why *w)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return plain(s, w) && gpu_library_accepts(s, &f, w);
+}
+
+static int library_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return gpu_library_reshape(s, &f, step, d);
+}
+
 #define T_PRODUCT (T_FLOATING | T_I32 | T_I64 | T_U32 | T_U64)
-#define ROW(name, types_)                                                                          \
+#define LIBRARY(name)                                                                              \
 	{                                                                                          \
-		.op = (name), .types = (types_), .accepts = accepts, .reshape = reshape,           \
+		.op = (name), .types = T_FLOATING, .accepts = library_accepts,                     \
+		.reshape = library_reshape, .run = gpu_library_run, .drop = gpu_library_drop       \
+	}
+#define OWN(name, types_)                                                                          \
+	{                                                                                          \
+		.op = (name), .types = (types_), .accepts = own_accepts, .reshape = own_reshape,   \
 		.run = gpu_product_run                                                             \
 	}
-const struct kernel gpu_matmul[] = {ROW("MatMul", T_PRODUCT),
-				    ROW("Gemm", T_PRODUCT),
-				    ROW("com.microsoft::FusedMatMul", T_FLOATING),
-				    ROW("com.microsoft::TransposeMatMul", T_FLOATING),
-				    {0}};
+const struct kernel gpu_matmul[] = {LIBRARY("MatMul"),
+				    OWN("MatMul", T_PRODUCT),
+				    LIBRARY("Gemm"),
+				    OWN("Gemm", T_PRODUCT),
+				    LIBRARY("com.microsoft::FusedMatMul"),
+				    OWN("com.microsoft::FusedMatMul", T_FLOATING),
+				    LIBRARY("com.microsoft::TransposeMatMul"),
+				    OWN("com.microsoft::TransposeMatMul", T_FLOATING),
+				    GPU_MATMUL_ROWS,
+				   {0}};

@@ -2,11 +2,49 @@
 #include "gpu/norm.h"
 
 #include "ops/norm.h"
+#include "gpu/sample.h"
+
+bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
+		  struct gpu_rows *out)
+{
+	int64_t vector = t == DT_F64 || n % (16 / gpu_size(t)) ? 1 : 16 / gpu_size(t);
+	int64_t pieces = n / vector, each = vector == 1 ? 8 : 32 / vector; /* pieces a thread holds */
+	int64_t threads = (pieces + 31) / 32 * 32;
+
+	/* a thread or two more pieces rather than a block of many */
+	while (threads > 128 && threads * each / 2 >= pieces)
+		threads = (threads / 2 + 31) / 32 * 32;
+	if (t == DT_F64 || n < 1 || rows < 1 || rows > INT32_MAX || threads > 512 ||
+	    threads * each < pieces)
+		return false;
+	unsigned block = threads == 32 ? 128 : (unsigned)threads;
+	out->threads = (int)threads;
+	out->grid = (struct gpu_grid){
+		(unsigned)(threads == 32 ? (rows + 3) / 4 : rows), 1, 1, block, 0};
+	snprintf(name, 64, "%s%s_%s", prefix, vector == 1 ? "_any_row" : "_row", dtype_name(t));
+	return true;
+}
 
 int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, struct diag *d)
 {
-	n->fn = gpu_typed(s, "rows", "norm", gpu_type(s, 0), d);
+	struct gpu_norm *j = &n->job;
+	struct gpu_rows fit;
+	char name[64];
+
 	step->state = n;
+	if (j->period == 1 && j->inner == 1 &&
+	    gpu_rows_fit(j->rows, j->n, gpu_type(s, 0), "norm", name, &fit)) {
+		n->grid = fit.grid;
+		j->row_threads = fit.threads;
+		n->fn = gpu_kernel(s, "rows", name, d);
+		return n->fn ? 0 : -E_DEVICE;
+	}
+	n->grid = (struct gpu_grid){(unsigned)(j->rows > 1 << 20 ? 1 << 20 : j->rows), 1, 1,
+				    j->n <= 32	  ? 32
+				    : j->n <= 256 ? 128
+						  : 256,
+				    0};
+	n->fn = gpu_typed(s, "rows", "norm", gpu_type(s, 0), d);
 	return n->fn ? 0 : -E_DEVICE;
 }
 
@@ -23,11 +61,6 @@ int gpu_norm_run(const struct call *c)
 {
 	const struct gpu_norm_state *n = c->step->state;
 	struct gpu_norm job = n->job;
-	struct gpu_grid g = {(unsigned)(job.rows > 1 << 20 ? 1 << 20 : job.rows), 1, 1,
-			     job.n <= 32    ? 32
-			     : job.n <= 256 ? 128
-					    : 256,
-			     0};
 
 	job.x = gpu_data(c, 0);
 	job.add = input(c, n->add);
@@ -38,7 +71,7 @@ int gpu_norm_run(const struct call *c)
 	job.mean = output(c, n->mean);
 	job.inv = output(c, n->inv);
 	job.sum = output(c, n->sum);
-	return job.rows > 0 && job.n > 0 ? gpu_launch(c, n->fn, g, &job, sizeof(job)) : 0;
+	return job.rows > 0 && job.n > 0 ? gpu_launch(c, n->fn, n->grid, &job, sizeof(job)) : 0;
 }
 
 /* Scale and bias as long as a row. */
@@ -230,4 +263,5 @@ const struct kernel gpu_norm[] = {{.op = "BatchNormalization",
 				  ROW("com.microsoft::SimplifiedLayerNormalization", layer),
 				  ROW("com.microsoft::SkipLayerNormalization", skip),
 				  ROW("com.microsoft::SkipSimplifiedLayerNormalization", skip),
-				  {0}};
+				  GPU_NORM_ROWS,
+				   {0}};

@@ -6,15 +6,19 @@
 #include "ops/fused.h"
 #include "ops/matmul.h"
 
-struct gpu_product {
-	void *fn;
-	struct gpu_gemm job;
-};
+/* By our own kernel: every type and form. */
 bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w);
 int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d);
 int gpu_product_run(const struct call *c);
 
+/* By cuBLASLt, with our own kernel behind it for what the library cannot do after the product. */
+bool gpu_library_accepts(const struct site *s, const struct fused_gemm *f, struct why *w);
+int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d);
+int gpu_library_run(const struct call *c);
+void gpu_library_drop(struct step *step);
+
 bool gpu_conv_accepts(const struct site *s, struct why *w);
 int gpu_conv_reshape(struct site *s, struct step *step, struct diag *d);
 int gpu_conv_run(const struct call *c);
+void gpu_conv_drop(struct step *step);
 #endif

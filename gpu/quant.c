@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/quant.h"
 
-#include "gpu/util.h"
+#include "gpu/job.h"
+#include "ops/matmul.h"
 
 #define T_HALVES (T_F32 | T_F16 | T_BF16)
 
@@ -70,6 +71,199 @@ static int quant_run(const struct call *c)
 	return job.n ? gpu_launch(c, q->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
+/* ---- every other type ------------------------------------------------------------------------ */
+
+static const char *fill_any(const struct site *s, struct gpu_quant_any *j)
+{
+	const struct quantize_params *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	bool down = !strcmp(s->node->op->name, "QuantizeLinear");
+	struct granularity g;
+
+	if (granularity_set(&g, x, &site_in(s, 1)->shape, p->axis, p->block_size))
+		return "scales that do not fit";
+	if (!down && !(T_BIT(gpu_out_type(s, 0)) & T_HALVES))
+		return "an output that is no float";
+	j->n = gpu_count(x);
+	if (g.kind != QUANT_TENSOR) {
+		j->dim = g.dim;
+		j->inner = g.inner;
+	}
+	if (g.kind == QUANT_BLOCK) {
+		j->block = g.block;
+		j->blocks = g.blocks;
+	}
+	j->saturate = p->saturate != 0;
+	j->precision = (int)(p->precision ? (enum dtype)p->precision : gpu_type(s, 1));
+	return NULL;
+}
+
+static bool any_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_quant_any j = {0};
+	const char *bad = fill_any(s, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+static int any_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	bool down = !strcmp(s->node->op->name, "QuantizeLinear");
+	struct gpu_quant_any job = {0};
+
+	fill_any(s, &job);
+	return job.n ? GPU_TASK(s, step, "quant", down ? "quantize_any" : "dequantize_any", &job,
+				job.n, d)
+		     : 0;
+}
+
+static int dynamic_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_dynamic_quant job = {.n = gpu_count(&site_in(s, 0)->shape)}, ranges = job;
+	struct gpu_grid grid = gpu_grid(job.n);
+
+	if (grid.x > GPU_RANGE_BLOCKS)
+		grid.x = GPU_RANGE_BLOCKS;
+	ranges.n = grid.x;
+	gpu_room(step, GPU_RANGE_BLOCKS * 2 * sizeof(float));
+	int err = gpu_task_add(s, step, "quant", "dynamic_range", &job, sizeof(job), grid, d);
+	if (!err)
+		err = gpu_task_add(s, step, "quant", "dynamic_scale", &ranges, sizeof(ranges),
+				   gpu_blocks(1, GPU_RANGE_BLOCKS), d);
+	return err || !site_out(s, 0) || !job.n
+		       ? err
+		       : GPU_TASK(s, step, "quant", "dynamic_write", &job, job.n, d);
+}
+
+/* ---- products of integers -------------------------------------------------------------------- */
+
+#define T_8BIT (T_U8 | T_I8)
+
+static const struct {
+	const char *op;
+	struct gpu_qslots q;
+} products[] = {
+	/* a, b, their zero points and scales, the output's; added before and after scaling */
+	{"MatMulInteger", {0, 1, 2, 3, -1, -1, -1, -1, -1, -1}},
+	{"ConvInteger", {0, 1, 2, 3, -1, -1, -1, -1, -1, -1}},
+	{"QLinearMatMul", {0, 3, 2, 5, 1, 4, 6, 7, -1, -1}},
+	{"QLinearConv", {0, 3, 2, 5, 1, 4, 6, 7, 8, -1}},
+	{"MatMulIntegerToFloat", {0, 1, 4, 5, 2, 3, -1, -1, -1, 6}},
+};
+
+static struct gpu_qslots slots_of(const struct site *s)
+{
+	for (size_t i = 0; i < sizeof(products) / sizeof(*products); i++)
+		if (!strcmp(products[i].op, s->node->op->name))
+			return products[i].q;
+	return products[0].q;
+}
+
+static void counts_of(const struct site *s, int64_t *count)
+{
+	for (uint32_t i = 0; i < GPU_IN; i++)
+		count[i] = site_in(s, i) ? gpu_count(&site_in(s, i)->shape) : 0;
+}
+
+static bool product_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_qslots q = slots_of(s);
+	struct matmul_shape m;
+
+	if (!matmul_shape(&site_in(s, (uint32_t)q.a)->shape, &site_in(s, (uint32_t)q.b)->shape, NULL,
+			  &m))
+		return refuse(w, "matrices that do not fit");
+	return m.nbatch <= GPU_DIMS || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+static int product_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_int_product job = {.q = slots_of(s), .alpha = 1, .batches = 1};
+	struct matmul_shape m;
+	uint64_t both = T_BIT(gpu_type(s, (uint32_t)job.q.a)) | T_BIT(gpu_type(s, (uint32_t)job.q.b));
+
+	matmul_shape(&site_in(s, (uint32_t)job.q.a)->shape, &site_in(s, (uint32_t)job.q.b)->shape,
+		     NULL, &m);
+	counts_of(s, job.count);
+	job.m = m.m, job.n = m.n, job.k = m.k;
+	job.a_row = m.a_row, job.a_col = m.a_col;
+	job.b_row = m.b_row, job.b_col = m.b_col;
+	job.batch.rank = m.nbatch;
+	for (int i = 0; i < m.nbatch; i++) {
+		job.batches *= m.batch[i];
+		job.batch.dim[i] = m.batch[i];
+		job.bs[0][i] = m.a_batch[i];
+		job.bs[1][i] = m.b_batch[i];
+	}
+	if (!job.m || !job.n || !job.batches)
+		return 0;
+	struct gpu_grid g = {(unsigned)((job.n + 31) / 32), (unsigned)((job.m + 31) / 32),
+			     (unsigned)(job.batches > 65535 ? 65535 : job.batches), 256, 0};
+	return gpu_task_add(s, step, "quant",
+			    both & ~(uint64_t)T_8BIT ? "int_product_f8" : "int_product_i32", &job,
+			    sizeof(job), g, d);
+}
+
+static const char *fill_int_conv(const struct site *s, struct gpu_int_conv *j)
+{
+	const struct int_conv_params *p = s->node->params;
+	j->q = slots_of(s);
+	const struct shape *x = &site_in(s, (uint32_t)j->q.a)->shape,
+			   *weight = &site_in(s, (uint32_t)j->q.b)->shape;
+	struct window w = {0};
+
+	if (p->channels_last || x->rank < 3 || x->rank > 2 + GPU_SPACE)
+		return "no window of one to three dimensions";
+	if (window_set(&w, &p->window, x, weight, false, NULL))
+		return "a window that does not fit";
+	counts_of(s, j->count);
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	j->group = p->group;
+	j->cin = weight->dim[1];
+	j->cout = weight->dim[0] / p->group;
+	for (int i = 0; i < GPU_SPACE; i++) {
+		int k = i - (GPU_SPACE - w.n);
+		j->in[i] = k < 0 ? 1 : w.in[k];
+		j->out[i] = k < 0 ? 1 : w.out[k];
+		j->kernel[i] = k < 0 ? 1 : w.kernel[k];
+		j->stride[i] = k < 0 ? 1 : w.stride[k];
+		j->dilation[i] = k < 0 ? 1 : w.dilation[k];
+		j->begin[i] = k < 0 ? 0 : w.begin[k];
+	}
+	return NULL;
+}
+
+static bool int_conv_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_int_conv j = {.n = 0};
+	const char *bad = fill_int_conv(s, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_int_conv job = {.n = 0};
+
+	fill_int_conv(s, &job);
+	return job.n ? GPU_TASK(s, step, "quant", "int_conv", &job, job.n, d) : 0;
+}
+
+#define PRODUCT(name)                                                                              \
+	{                                                                                          \
+		.op = (name), .types = T_8BIT | T_F8, .accepts = product_accepts,                  \
+		.reshape = product_reshape, .run = gpu_tasks_run                                   \
+	}
+#define CONV(name)                                                                                 \
+	{                                                                                          \
+		.op = (name), .types = T_8BIT, .accepts = int_conv_accepts,                        \
+		.reshape = int_conv_reshape, .run = gpu_tasks_run                                  \
+	}
+#define ANY(name)                                                                                  \
+	{                                                                                          \
+		.op = (name), .accepts = any_accepts, .reshape = any_reshape, .run = gpu_tasks_run \
+	}
+
 const struct kernel gpu_quant[] = {{.op = "QuantizeLinear",
 				    .types = T_HALVES,
 				    .accepts = quant_accepts,
@@ -80,4 +274,15 @@ const struct kernel gpu_quant[] = {{.op = "QuantizeLinear",
 				    .accepts = quant_accepts,
 				    .reshape = quant_reshape,
 				    .run = quant_run},
+				   ANY("QuantizeLinear"),
+				   ANY("DequantizeLinear"),
+				   {.op = "DynamicQuantizeLinear",
+				    .types = T_F32,
+				    .reshape = dynamic_reshape,
+				    .run = gpu_tasks_run},
+				   PRODUCT("MatMulInteger"),
+				   PRODUCT("QLinearMatMul"),
+				   PRODUCT("com.microsoft::MatMulIntegerToFloat"),
+				   CONV("ConvInteger"),
+				   CONV("QLinearConv"),
 				   {0}};

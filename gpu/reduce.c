@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/reduce.h"
 
-#include "gpu/util.h"
+#include "gpu/job.h"
 #include "ops/ints.h"
 
 static const struct {
@@ -171,6 +171,34 @@ static int cumulate_run(const struct call *c)
 	return lines > 0 && job.n > 0 ? gpu_launch(c, l->fn, gpu_grid(lines), &job, sizeof(job)) : 0;
 }
 
+/* Along an axis that only the run knows. */
+static bool anywhere_accepts(const struct site *s, struct why *w)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+
+	return (x->rank > 0 && x->rank <= GPU_DIMS && gpu_count(&site_in(s, 1)->shape) == 1) ||
+	       refuse(w, "a scalar, or more than %d dimensions", GPU_DIMS);
+}
+
+static int anywhere_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct cumulate *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct gpu_cumulate job = {.n = gpu_count(x),
+				   .rank = x->rank,
+				   .reverse = p->reverse != 0,
+				   .exclusive = p->exclusive != 0,
+				   .product = !strcmp(s->node->op->name, "CumProd")};
+
+	memcpy(job.dim, x->dim, (size_t)x->rank * sizeof(*x->dim));
+	return job.n ? GPU_TASK(s, step, "reduce", "cumulate_any", &job, job.n, d) : 0;
+}
+
+#define ANYWHERE(name)                                                                             \
+	{                                                                                          \
+		.op = (name), .types = T_NUMBERS, .accepts = anywhere_accepts,                     \
+		.reshape = anywhere_reshape, .run = gpu_tasks_run                                  \
+	}
 #define ROW(name)                                                                                  \
 	{                                                                                          \
 		.op = (name), .types = T_NUMBERS, .accepts = reduce_accepts,                       \
@@ -181,6 +209,16 @@ const struct kernel gpu_reduce[] = {ROW("ReduceSum"),
 				    ROW("ReduceMean"),
 				    ROW("ReduceMax"),
 				    ROW("ReduceMin"),
+				    {.op = "ReduceMax",
+				     .types = T_BOOL,
+				     .accepts = reduce_accepts,
+				     .reshape = reduce_reshape,
+				     .run = reduce_run},
+				    {.op = "ReduceMin",
+				     .types = T_BOOL,
+				     .accepts = reduce_accepts,
+				     .reshape = reduce_reshape,
+				     .run = reduce_run},
 				    ROW("ReduceProd"),
 				    ROW("ReduceL1"),
 				    ROW("ReduceL2"),
@@ -207,4 +245,6 @@ const struct kernel gpu_reduce[] = {ROW("ReduceSum"),
 				     .accepts = cumulate_accepts,
 				     .reshape = cumulate_reshape,
 				     .run = cumulate_run},
+				    ANYWHERE("CumSum"),
+				    ANYWHERE("CumProd"),
 				    {0}};

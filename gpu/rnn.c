@@ -1,5 +1,172 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No kernels yet: these operators run on the host. */
-#include "backend.h"
+/* Recurrent layers: a launch a step, two for a GRU. */
+#include "ops/rnn.h"
 
-const struct kernel gpu_rnn[] = {{0}};
+#include "gpu/job.h"
+
+#include <math.h>
+#include <strings.h>
+
+enum { CELL_RNN, CELL_GRU, CELL_LSTM };
+
+/* Numbered as kernels/rnn.cu has them. */
+static const struct {
+	const char *name;
+	float p[2]; /* defaults */
+	int count;  /* of parameters */
+} acts[] = {
+	{"Relu", {0, 0}, 0},	    {"Tanh", {0, 0}, 0},
+	{"Sigmoid", {0, 0}, 0},	    {"Affine", {1, 0}, 2},
+	{"LeakyRelu", {0.01f, 0}, 1}, {"ThresholdedRelu", {1, 0}, 1},
+	{"HardSigmoid", {0.2f, 0.5f}, 2}, {"Elu", {1, 0}, 1},
+	{"Softsign", {0, 0}, 0},    {"Softplus", {0, 0}, 0},
+	{"Clip", {-INFINITY, INFINITY}, 2}, {"HardSwish", {1.0f / 6, 0.5f}, 2},
+	{"ScaledTanh", {1, 1}, 2},  {"Gelu", {0, 0}, 0},
+	{"Swish", {1, 0}, 1},
+};
+enum { NACTS = sizeof(acts) / sizeof(*acts) };
+
+static int find(const char *name)
+{
+	int k = 0;
+
+	while (k < NACTS && strcasecmp(name, acts[k].name))
+		k++;
+	return k;
+}
+
+static int cell_of(const struct site *s)
+{
+	const char *name = s->node->op->name;
+
+	return !strcmp(name, "LSTM") ? CELL_LSTM : !strcmp(name, "GRU") ? CELL_GRU : CELL_RNN;
+}
+
+static int functions(int cell)
+{
+	return cell == CELL_LSTM ? 3 : cell == CELL_GRU ? 2 : 1;
+}
+
+/* Name of function k; the cell's own where the model names none. */
+static const char *function_name(const struct rnn *p, int cell, int k)
+{
+	if (k < p->activations.n)
+		return p->activations.v[k].s;
+	return cell == CELL_RNN || k % functions(cell) ? "Tanh" : "Sigmoid";
+}
+
+static bool rnn_accepts(const struct site *s, struct why *w)
+{
+	const struct rnn *p = s->node->params;
+	int cell = cell_of(s), n = functions(cell) * rnn_directions(p);
+
+	if (p->activations.n > 0 && p->activations.n < n)
+		return refuse(w, "%lld activations where there should be %d",
+			      (long long)p->activations.n, n);
+	for (int k = 0; k < n; k++)
+		if (find(function_name(p, cell, k)) == NACTS)
+			return refuse(w, "activation %s", function_name(p, cell, k));
+	return true;
+}
+
+/* alphas and betas go to the functions that have such, in order */
+static void take_functions(const struct rnn *p, struct gpu_rnn *j)
+{
+	int64_t a = 0, b = 0;
+	int each = functions(j->cell);
+
+	for (int k = 0; k < each * j->dirs; k++) {
+		int f = find(function_name(p, j->cell, k)), at = k / each * 3 + k % each;
+		j->act[at] = f;
+		j->alpha[at] = acts[f].count > 0 && a < p->activation_alpha.n
+				       ? p->activation_alpha.v[a++]
+				       : acts[f].p[0];
+		j->beta[at] = acts[f].count > 1 && b < p->activation_beta.n
+				      ? p->activation_beta.v[b++]
+				      : acts[f].p[1];
+	}
+}
+
+static void fill(const struct site *s, struct step *step, struct gpu_rnn *j)
+{
+	const struct rnn *p = s->node->params;
+	const struct shape *x = &site_in(s, RNN_X)->shape;
+	size_t size = gpu_type(s, 0) == DT_F64 ? 8 : 4;
+
+	j->cell = cell_of(s);
+	j->gates = j->cell == CELL_LSTM ? 4 : j->cell == CELL_GRU ? 3 : 1;
+	j->dirs = rnn_directions(p);
+	j->reverse = p->direction == RNN_REVERSE;
+	j->layout = p->layout != 0;
+	j->seq = x->dim[p->layout ? 1 : 0];
+	j->batch = x->dim[p->layout ? 0 : 1];
+	j->input = x->dim[2];
+	j->hidden = site_in(s, RNN_R)->shape.dim[2];
+	j->clipped = !isnan(p->clip);
+	j->clip = j->clipped ? (double)p->clip : 0;
+	j->input_forget = j->cell == CELL_LSTM && p->input_forget;
+	j->linear_before_reset = j->cell == CELL_GRU && p->linear_before_reset;
+	take_functions(p, j);
+	size_t state = (size_t)(j->dirs * j->batch * j->hidden) * size;
+	j->at_xg = (int64_t)gpu_room(step, (size_t)(j->seq * j->gates) * state);
+	j->at_h[0] = (int64_t)gpu_room(step, state);
+	j->at_h[1] = (int64_t)gpu_room(step, state);
+	j->at_c = (int64_t)gpu_room(step, state);
+	j->at_rh = (int64_t)gpu_room(step, state);
+}
+
+static int add(struct site *s, struct step *step, const struct gpu_rnn *j, const char *kernel,
+	       struct gpu_grid grid, struct diag *d)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s_%s", kernel, dtype_name(gpu_type(s, 0)));
+	return gpu_task_add(s, step, "rnn", name, j, sizeof(*j), grid, d);
+}
+
+/* The step's launch; what differs between steps is set when it runs. */
+static int rnn_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_rnn job = {0};
+	char kernel[16];
+
+	fill(s, step, &job);
+	int64_t state = job.dirs * job.batch * job.hidden,
+		wide = (job.gates * job.hidden + 31) / 32, rows = (job.seq * job.batch + 31) / 32;
+	struct gpu_grid inputs = {(unsigned)(rows < 1 ? 1 : rows > 1 << 16 ? 1 << 16 : rows),
+				  (unsigned)wide, (unsigned)job.dirs, 256, 0};
+	if (!state)
+		return 0;
+	snprintf(kernel, sizeof(kernel), "rnn_step%d", job.cell);
+	int err = add(s, step, &job, "rnn_inputs", inputs, d);
+	if (!err)
+		err = add(s, step, &job, "rnn_start", gpu_grid(state), d);
+	if (!err)
+		err = add(s, step, &job, kernel, gpu_blocks((state + 3) / 4, 128), d);
+	return err ? err : add(s, step, &job, "rnn_end", gpu_grid(state), d);
+}
+
+static int rnn_run(const struct call *c)
+{
+	const struct gpu_tasks *t = c->step->state;
+	struct gpu_rnn job;
+	int err = 0;
+
+	if (!t)
+		return 0;
+	for (int i = 0; i < 2 && !err; i++)
+		err = gpu_task_launch(c, &t->v[i]);
+	memcpy(&job, t->v[2].job, sizeof(job));
+	gpu_io_fill(c, &job.io);
+	for (job.step = 0; job.step < job.seq && !err; job.step++, job.now = !job.now)
+		for (job.part = 0; job.part < (job.cell == CELL_GRU ? 2 : 1) && !err; job.part++)
+			err = gpu_launch(c, t->v[2].fn, t->v[2].grid, &job, sizeof(job));
+	return err ? err : gpu_launch(c, t->v[3].fn, t->v[3].grid, &job, sizeof(job));
+}
+
+#define ROW(name)                                                                                  \
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .accepts = rnn_accepts, .reshape = rnn_reshape, \
+		.run = rnn_run                                                                     \
+	}
+const struct kernel gpu_rnn[] = {ROW("RNN"), ROW("GRU"), ROW("LSTM"), {0}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of a tensor, padding, triangles. */
-#include "gpu/util.h"
+#include "gpu/job.h"
 #include "ops/slice.h"
 
 static bool list(const struct site *s, uint32_t i, struct int_list *l)
@@ -152,16 +152,14 @@ static int pad_run(const struct call *c)
 
 struct trilu_state {
 	void *fn;
+	bool reads; /* k, which only the run knows */
 	struct gpu_trilu job;
 };
 
 static bool trilu_accepts(const struct site *s, struct why *w)
 {
-	const struct tensor *k = site_known(s, 1);
-
-	if (site_in(s, 1) && (!k || tensor_count(k) != 1))
-		return refuse(w, "a diagonal that only the run knows");
-	return true;
+	return !site_in(s, 1) || gpu_count(&site_in(s, 1)->shape) == 1 ||
+	       refuse(w, "more than one diagonal");
 }
 
 static int trilu_reshape(struct site *s, struct step *step, struct diag *d)
@@ -177,8 +175,9 @@ static int trilu_reshape(struct site *s, struct step *step, struct diag *d)
 				    .upper = ((const struct trilu_params *)s->node->params)->upper !=
 					     0};
 	p->fn = gpu_sized(s, "move", "trilu", gpu_type(s, 0), d);
+	p->reads = site_in(s, 1) && !k;
 	step->state = p;
-	step->unread = 2;
+	step->unread = p->reads ? 0 : 2;
 	return p->fn ? 0 : -E_DEVICE;
 }
 
@@ -188,8 +187,73 @@ static int trilu_run(const struct call *c)
 	struct gpu_trilu job = p->job;
 
 	job.x = gpu_data(c, 0);
+	job.at = p->reads ? gpu_data(c, 1) : NULL;
 	job.y = gpu_out(c, 0);
 	return job.n ? gpu_launch(c, p->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+/* ---- CenterCropPad, Crop, ReverseSequence -------------------------------------------------------- */
+
+static bool center_accepts(const struct site *s, struct why *w)
+{
+	const struct shape *y = &site_out(s, 0)->shape;
+
+	if (!shape_known(y))
+		return refuse(w, "a size that only the run knows");
+	return y->rank <= GPU_DIMS || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+static int center_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct pad_state *p = arena_new(s->plan_arena, struct pad_state);
+	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
+
+	p->job.n = gpu_count(y);
+	p->job.rank = x->rank;
+	p->job.mode = PAD_CONSTANT;
+	for (int r = 0; r < x->rank; r++) {
+		int64_t more = y->dim[r] - x->dim[r];
+		p->job.xd[r] = x->dim[r];
+		p->job.yd[r] = y->dim[r];
+		p->job.begin[r] = more < 0 ? -(-more / 2) : more / 2;
+	}
+	p->fn = gpu_sized(s, "move", "pad", gpu_type(s, 0), d);
+	step->state = p;
+	step->unread = 2;
+	return p->fn ? 0 : -E_DEVICE;
+}
+
+static int crop_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct crop_params *q = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
+	struct gpu_moves *m = arena_new(s->plan_arena, struct gpu_moves);
+	int64_t xs[MAX_RANK], ys[MAX_RANK];
+
+	m->count = 1;
+	m->piece = arena_new(s->plan_arena, struct gpu_piece);
+	gpu_strides(x, xs);
+	gpu_strides(y, ys);
+	for (int i = 2; i < 4; i++)
+		m->piece->from += q->border.v[3 - i] * xs[i] * gpu_size(gpu_type(s, 0));
+	gpu_piece(m->piece, y->rank, y->dim, xs, ys);
+	m->fn = gpu_sized(s, "move", "strided", gpu_type(s, 0), d);
+	step->state = m;
+	return m->fn ? 0 : -E_DEVICE;
+}
+
+static int reverse_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct reverse_sequence_params *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct gpu_reverse job = {.d0 = x->dim[0],
+				  .d1 = x->dim[1],
+				  .run = shape_span(x, 2, x->rank),
+				  .time_first = p->time_axis == 0,
+				  .size = (int)gpu_size(gpu_type(s, 0))};
+	int64_t n = gpu_count(x);
+
+	return n ? GPU_TASK(s, step, "slice", "reverse_sequence", &job, n, d) : 0;
 }
 
 const struct kernel gpu_slice[] = {
@@ -209,4 +273,16 @@ const struct kernel gpu_slice[] = {
 	 .accepts = trilu_accepts,
 	 .reshape = trilu_reshape,
 	 .run = trilu_run},
+	{.op = "DynamicSlice",
+	 .types = T_MOVED,
+	 .accepts = slice_accepts,
+	 .reshape = slice_reshape,
+	 .run = gpu_moves_run},
+	{.op = "CenterCropPad",
+	 .types = T_MOVED,
+	 .accepts = center_accepts,
+	 .reshape = center_reshape,
+	 .run = pad_run},
+	{.op = "Crop", .types = T_MOVED, .reshape = crop_reshape, .run = gpu_moves_run},
+	{.op = "ReverseSequence", .types = T_MOVED, .reshape = reverse_reshape, .run = gpu_tasks_run},
 	{0}};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators of one tensor that look at each element by itself. */
-#include "gpu/util.h"
+#include "gpu/job.h"
 #include "ops/unary.h"
+
+#include "base/clock.h"
 
 static const struct {
 	const char *op;
@@ -142,13 +144,64 @@ static bool dropout_accepts(const struct site *s, struct why *w)
 	return true;
 }
 
+/* Some are dropped, or may be, or somebody asks which. */
+struct dropping {
+	void *fn;
+	bool fixed; /* the seed is the model's */
+	struct gpu_dropout job;
+};
+
+static int dropping_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct dropout *p = s->node->params;
+	struct dropping *r = arena_new(s->plan_arena, struct dropping);
+
+	r->fixed = p->seed != INT_ABSENT;
+	r->job = (struct gpu_dropout){.n = gpu_count(&site_in(s, 0)->shape),
+				      .seed = r->fixed ? (uint64_t)p->seed : 0,
+				      .size = (int)gpu_size(gpu_type(s, 0)),
+				      .mask_zero = p->mask_zero};
+	gpu_io_types(s, &r->job.io);
+	r->fn = gpu_kernel(s, "slice", "dropout", d);
+	step->state = r;
+	step->no_capture = !r->fixed;
+	return r->fn ? 0 : -E_DEVICE;
+}
+
+static int dropping_run(const struct call *c)
+{
+	const struct dropping *r = c->step->state;
+	struct gpu_dropout job = r->job;
+
+	gpu_io_fill(c, &job.io);
+	if (!r->fixed)
+		job.seed = clock_ns();
+	return job.n ? gpu_launch(c, r->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+static int bits_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	(void)d;
+	step->nop = dtype_bits(gpu_type(s, 0)) == dtype_bits(gpu_out_type(s, 0));
+	return 0;
+}
+
+static bool bits_accepts(const struct site *s, struct why *w)
+{
+	const struct vinfo *x = site_in(s, 0);
+
+	return x->type.kind == V_TENSOR || refuse(w, "no tensor");
+}
+
 #define ROW(name)                                                                                  \
 	{                                                                                          \
-		.op = (name), .types = T_FLOATING, .reshape = unary_reshape, .run = unary_run      \
+		.op = (name), .types = T_FLOATING, .flags = K_ANY_LAYOUT,                          \
+		.reshape = unary_reshape, .run = unary_run                                         \
 	}
 #define WHOLE(name, types_)                                                                        \
 	{                                                                                          \
-		.op = (name), .types = (types_), .reshape = unary_reshape, .run = unary_run        \
+		.op = (name), .types = (types_), .flags = K_ANY_LAYOUT, .reshape = unary_reshape,  \
+		.run = unary_run                                                                   \
 	}
 
 const struct kernel gpu_unary[] = {
@@ -198,13 +251,31 @@ const struct kernel gpu_unary[] = {
 	ROW("Scale"),
 	ROW("com.microsoft::Gelu"),
 	ROW("com.microsoft::QuickGelu"),
-	{.op = "Clip", .types = T_NUMBERS, .reshape = clip_reshape, .run = clip_run},
-	{.op = "IsNaN", .types = T_FLOATING, .reshape = class_reshape, .run = unary_run},
-	{.op = "IsInf", .types = T_FLOATING, .reshape = class_reshape, .run = unary_run},
+	{.op = "Clip",
+	 .types = T_NUMBERS,
+	 .flags = K_ANY_LAYOUT,
+	 .reshape = clip_reshape,
+	 .run = clip_run},
+	{.op = "IsNaN",
+	 .types = T_FLOATING,
+	 .flags = K_ANY_LAYOUT,
+	 .reshape = class_reshape,
+	 .run = unary_run},
+	{.op = "IsInf",
+	 .types = T_FLOATING,
+	 .flags = K_ANY_LAYOUT,
+	 .reshape = class_reshape,
+	 .run = unary_run},
 	{.op = "Identity", .types = T_MOVED, .reshape = gpu_view_reshape, .run = gpu_view_run},
 	{.op = "Dropout",
 	 .types = T_FLOATING,
 	 .accepts = dropout_accepts,
 	 .reshape = gpu_view_reshape,
+	 .run = gpu_view_run},
+	{.op = "Dropout", .types = T_FLOATING, .reshape = dropping_reshape, .run = dropping_run},
+	{.op = "BitCast",
+	 .types = T_ALL & ~T_STRING,
+	 .accepts = bits_accepts,
+	 .reshape = bits_reshape,
 	 .run = gpu_view_run},
 	{0}};

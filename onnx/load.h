@@ -2,10 +2,17 @@
 #ifndef ONNX_LOAD_H
 #define ONNX_LOAD_H
 /* Bytes of an ONNX file to a struct model. */
+#include "base/field.h"
 #include "ir/graph.h"
 
 struct load_options {
 	const char *external_root; /* a folder that external data may lie in, too; or NULL */
+	/*
+	 * Lists of texts "NAME=..." or "NAME:...": an input that has an initializer, which is its default, is
+	 * an input like others where one of them names it; else it is a constant.
+	 */
+	const struct texts *given;
+	uint32_t ngiven;
 	bool collect; /* go on after faults of single nodes and weights, reporting each */
 };
 

@@ -156,6 +156,29 @@ static int read_value_info(struct loader *l, struct arena *a, struct pb_span m,
 	return check_name(l, *name);
 }
 
+/* Whether the caller gives a value for this input: a text begins with its name and '=' or ':'. */
+static bool is_given(const struct loader *l, struct pb_span name)
+{
+	for (uint32_t k = 0; k < l->options->ngiven; k++)
+		for (int64_t i = 0; i < l->options->given[k].n; i++) {
+			const struct text *t = &l->options->given[k].v[i];
+			if (t->n > name.n && !memcmp(t->s, name.p, name.n) &&
+			    (t->s[name.n] == '=' || t->s[name.n] == ':'))
+				return true;
+		}
+	return false;
+}
+
+/* A default that is overridden: the value is an input, of the initializer's type where none is declared. */
+static int override_default(struct loader *l, struct scope *s, struct value *v,
+			    const Onnx__ValueInfoProto *p)
+{
+	v->init = v->info.known = NULL;
+	v->is_input = true;
+	s->g->in[s->g->nin++] = v->id;
+	return p->type ? load_type(l, p->type, false, &v->info.type, &v->info.shape) : 0;
+}
+
 static int add_input(struct loader *l, struct scope *s, struct pb_span m)
 {
 	struct arena tmp = {0};
@@ -172,7 +195,9 @@ static int add_input(struct loader *l, struct scope *s, struct pb_span m)
 			  .expected = "a type", .actual = "none");
 	else if (!rc && known >= 0 && !s->g->value[known]->init)
 		rc = name_fail(l, name, "one input of this name", "a second one");
-	/* Up to IR version 3 initializers are listed as inputs, too. */
+	/* Initializers that are listed as inputs, too, are defaults. */
+	if (!rc && known >= 0 && !s->up && is_given(l, name))
+		rc = override_default(l, s, s->g->value[known], p);
 	if (rc || known >= 0)
 		goto out;
 	struct value *v = new_value(l, s, name);

@@ -17,6 +17,8 @@
 
 struct device;
 struct stream;
+struct event;	 /* a point in a stream's time */
+struct captured; /* launches recorded, to be run again at once */
 struct backend;
 struct step;
 
@@ -87,6 +89,7 @@ enum kernel_flags {
 	K_REFERENCE = 1,  /* plain and for every type: what others are compared with */
 	K_ANY_LAYOUT = 2, /* elementwise: takes inputs of one common dense layout as they are */
 	K_HOST = 4,	  /* on a GPU backend: runs on the host, wants its inputs there */
+	K_NO_CAPTURE = 8, /* its run waits, or reads or writes host memory: no CUDA graph can hold it */
 };
 
 enum { MAX_INPLACE = 4 };
@@ -111,6 +114,7 @@ struct step {
 	bool nop;		/* < nothing to run: every output is a view of input 0 */
 	uint64_t unread; /* < inputs (bit i < 64) that run does not read: packed, or folded into state */
 	bool dynamic; /* some output's shape is known only after it ran: call_alloc */
+	bool no_capture; /* < as K_NO_CAPTURE, of this step alone */
 	uint32_t nin, nout;
 	struct body **body; /* of a control-flow node, by sub index */
 	const struct origin *from;
@@ -172,8 +176,21 @@ struct buffer {
 	enum mem_purpose purpose; /* of the backend's: what alloc was told */
 };
 
+#ifdef FAULTS
+/* A fault of the backend's own that the fault-injection build can plant; see plan/fault.h. */
+struct fault_kind {
+	const char *name;
+	double def; /* value where none is given */
+	int (*run)(const struct call *, int (*kernel)(const struct call *), double value);
+	bool launches; /* it only launches on the stream, so that a CUDA graph may hold it */
+};
+#endif
+
 struct backend {
 	const char *name; /* "cpu", "cuda" */
+#ifdef FAULTS
+	const struct fault_kind *faults; /* ends with a row without name; NULL: none */
+#endif
 	/* Devices that can be used; 0 is normal, *why then says why. */
 	int (*probe)(struct device_info *, int max, struct diag *why);
 	struct device *(*open)(int ordinal, const struct run_config *, struct diag *);
@@ -188,6 +205,49 @@ struct backend {
 	/* Convert input 0 to output 0's layout: the kernel of Reorder steps. */
 	const struct kernel *reorder;
 	int (*wait)(struct stream *, struct diag *);
+
+	/* The rest may be NULL. */
+
+	/*
+	 * Around each entry of a session: what the thread must hold to call the device, and after it what it
+	 * held before. Errors of the caller's (a context destroyed or left behind) are found here.
+	 */
+	int (*enter)(struct device *, struct diag *);
+	int (*leave)(struct device *, struct diag *);
+
+	/* Host memory that the device copies from and to by itself, while the host goes on. */
+	int (*alloc_host)(struct device *, size_t bytes, enum mem_purpose, struct buffer *,
+			  struct diag *);
+	void (*free_host)(struct device *, struct buffer *);
+	/*
+	 * A copy that is queued: host memory of alloc_host, or device memory, which must stay as it is until
+	 * the next wait.
+	 */
+	int (*queue_copy)(struct stream *, void *dst, int dst_device, const void *src, int src_device,
+			  size_t bytes, struct diag *);
+
+	/* Points in a stream's time. elapsed waits for the second and gives nanoseconds. */
+	struct event *(*event_new)(struct device *, struct diag *);
+	void (*event_free)(struct event *);
+	int (*mark)(struct stream *, struct event *, struct diag *);
+	int (*elapsed)(struct event *from, struct event *to, uint64_t *ns, struct diag *);
+
+	/* What the driver says of the device's memory, all processes together. */
+	int (*memory)(struct device *, uint64_t *unused, uint64_t *total, struct diag *);
+
+	/*
+	 * What the stream is given between begin and end is recorded, not run; launch runs all of it again, at
+	 * the same addresses. end leaves *out NULL on failure; it ends the recording in any case.
+	 */
+	int (*capture_begin)(struct stream *, struct diag *);
+	int (*capture_end)(struct stream *, struct captured **out, struct diag *);
+	int (*capture_launch)(struct captured *, struct stream *, struct diag *);
+	void (*capture_drop)(struct captured *);
+
+	/* An error of work queued before that has shown by now; does not wait. */
+	int (*check)(struct stream *, struct diag *);
+	/* The device is lost: nothing on it works any more in this process. */
+	bool (*lost)(const struct device *);
 };
 
 /* Kernels for the operator in the order they are tried; NULL ends. */

@@ -22,13 +22,18 @@ static void compare_number(struct difference *d, int64_t i, double got, double w
 		return;
 	}
 	double diff = fabs(got - want);
-	if (diff > d->max_abs)
+	if (diff > d->max_abs) {
 		d->max_abs = diff;
+		d->worst = i;
+		d->worst_got = got;
+		d->worst_want = want;
+	}
 	if (fabs(want) > d->max_want)
 		d->max_want = fabs(want);
 	d->dot += got * want;
 	d->norm_got += got * got;
 	d->norm_want += want * want;
+	d->norm_diff += diff * diff;
 	if (diff > t.atol + t.rtol * fabs(want))
 		differ(d, i, got, want);
 }
@@ -103,9 +108,26 @@ static void compare_parts(const struct tensor *got, const struct tensor *want, s
 bool compare_tensors(const struct tensor *got, const struct tensor *want, struct tolerance t,
 		     struct difference *d)
 {
-	*d = (struct difference){.same_type = true, .same_shape = true, .first = -1};
+	*d = (struct difference){.same_type = true, .same_shape = true, .first = -1, .worst = -1};
 	if (want->type.kind == V_TENSOR && tensor_dtype(want) == DT_BF16 && t.rtol < 0x1p-6)
 		t.rtol = 0x1p-6;
 	compare_parts(got, want, t, d);
 	return d->same_type && d->same_shape && !d->beyond;
+}
+
+double difference_cosine(const struct difference *d)
+{
+	if (d->norm_got == 0 && d->norm_want == 0)
+		return 0;
+	if (d->norm_got == 0 || d->norm_want == 0)
+		return 1;
+	double cosine = d->dot / (sqrt(d->norm_got) * sqrt(d->norm_want));
+	return cosine > 1 ? 0 : 1 - cosine;
+}
+
+double difference_l2(const struct difference *d)
+{
+	if (d->norm_diff == 0)
+		return 0;
+	return d->norm_want > 0 ? sqrt(d->norm_diff / d->norm_want) : INFINITY;
 }

@@ -15,11 +15,18 @@ struct difference {
 	int64_t first;	  /* index of the first of these; -1 */
 	double got, want; /* its values */
 	double max_abs, max_want; /* largest |got - want|; largest finite |want| */
-	double dot, norm_got, norm_want;
+	int64_t worst;		  /* index of the largest difference, of finite numbers; -1 */
+	double worst_got, worst_want;
+	double dot, norm_got, norm_want, norm_diff; /* sums of products and squares */
 };
 
 /* |got - want| <= atol + rtol * |want|; NaN equals NaN, infinities their like; strings must be equal. */
 bool compare_tensors(const struct tensor *got, const struct tensor *want, struct tolerance t,
 		     struct difference *d);
+
+/* 1 less the cosine of the angle between the two: 0 the same direction, 1 at right angles, 2 opposite. */
+double difference_cosine(const struct difference *d);
+/* Length of the difference over the length of the reference. */
+double difference_l2(const struct difference *d);
 
 #endif

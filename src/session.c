@@ -8,6 +8,7 @@
 #include "onnx/load.h"
 #include "onnx/weights.h"
 #include "opt/pipeline.h"
+#include "plan/fault.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +26,35 @@ struct session {
 	uint32_t nbound;
 };
 
+/* The driver starts while the model is read; no memory of a device is taken yet. */
+static void warm_up(const struct run_config *config)
+{
+	if (!config->device || strcmp(config->device, "cpu") != 0)
+		gpu_warm_begin();
+}
+
+/* The CUDA runtime's own variable means what it means there. */
+static bool launches_block(void)
+{
+	const char *s = getenv("CUDA_LAUNCH_BLOCKING");
+
+	return s && *s && strcmp(s, "0") != 0;
+}
+
+/* Whether a GPU was asked for, or `auto` will find one: no device is opened for the answer. */
+static bool expects_gpu(const struct run_config *c)
+{
+	struct device_facts f[1];
+	struct diag why = {0};
+	const char *name = c->device ? c->device : "auto";
+	bool gpu = !strncmp(name, "cuda", 4);
+
+	if (!strcmp(name, "auto"))
+		gpu = gpu_devices(f, 1, &why) > 0;
+	diag_free(&why);
+	return gpu;
+}
+
 struct session *session_open(const char *path, const struct run_config *config, struct diag *d)
 {
 	struct arena a = {0};
@@ -33,12 +63,18 @@ struct session *session_open(const char *path, const struct run_config *config, 
 
 	s->arena = a;
 	s->config = *config;
+	if (launches_block())
+		s->config.sync = SYNC_LAUNCH;
+	warm_up(config);
 	if (config->threads > 0)
 		pool_set_threads((int)config->threads);
-	struct load_options load = {.external_root = config->external_root};
+	struct load_options load = {.external_root = config->external_root,
+				    .given = config->given,
+				    .ngiven = sizeof(config->given) / sizeof(*config->given)};
 	s->model = onnx_load(path, &load, d);
 	s->times.load = clock_ns() - t0;
 	t0 = clock_ns();
+	s->config.gpu = expects_gpu(&s->config);
 	if (!s->model || onnx_check_supported(s->model, d) ||
 	    opt_run(s->model, &cpu_backend, &s->config, d)) {
 		diag_where(d, path, NULL, NULL);
@@ -54,6 +90,7 @@ void session_close(struct session *s)
 	if (!s)
 		return;
 	instance_free(s->instance);
+	faults_close(&s->runtime);
 	store_free(s->runtime.store);
 	uploads_free(&s->runtime);
 	if (s->runtime.device && s->runtime.device != s->runtime.host)
@@ -61,6 +98,7 @@ void session_close(struct session *s)
 	if (s->runtime.host)
 		cpu_backend.close(s->runtime.host);
 	onnx_unload(s->model);
+	gpu_warm_end();
 	struct arena a = s->arena;
 	arena_free(&a);
 }
@@ -128,6 +166,16 @@ static int choose_device(struct session *s, const char *name, struct diag *d)
 	return 0;
 }
 
+/* TF32 is a way of a GPU's to multiply; the host has nothing of the kind. */
+static int check_precision(const struct session *s, struct diag *d)
+{
+	if (s->config.precision != PRECISION_TF32 || s->runtime.backend != &cpu_backend)
+		return 0;
+	return FAIL(d, E_OPTION, .message = "tf32 wants a CUDA device",
+		    .expected = "--precision fp32, fp16 or bf16 on the CPU", .actual = "tf32",
+		    .hint = s->why);
+}
+
 /* The first prepare or run: from here on a device is held. */
 static int start_device(struct session *s, struct diag *d)
 {
@@ -147,6 +195,9 @@ static int start_device(struct session *s, struct diag *d)
 		return FAIL(d, E_DEVICE, .message = "the CPU backend did not open");
 	s->runtime.device = s->runtime.host;
 	int err = choose_device(s, name, d);
+	if (!err)
+		err = check_precision(s, d);
+	err = err ? err : faults_open(&s->runtime, d);
 	if (err)
 		return err;
 	s->instance = instance_new(s->model->graph, &s->runtime);
@@ -219,6 +270,22 @@ static int ready(struct session *s, const struct tensor *const *in, struct diag 
 	return err ? err : start_device(s, d);
 }
 
+/* The device's context, for the time of a call; the caller's comes back after it. */
+static int enter(struct session *s, struct diag *d)
+{
+	const struct backend *b = s->runtime.backend;
+
+	return b->enter ? b->enter(s->runtime.device, d) : 0;
+}
+
+static int leave(struct session *s, int err, struct diag *d)
+{
+	const struct backend *b = s->runtime.backend;
+	int left = b->leave ? b->leave(s->runtime.device, err ? NULL : d) : 0;
+
+	return err ? err : left;
+}
+
 int session_prepare(struct session *s, const struct tensor *const *in,
 		    struct segment_report *report, struct diag *d)
 {
@@ -226,7 +293,10 @@ int session_prepare(struct session *s, const struct tensor *const *in,
 	uint64_t t0 = clock_ns();
 
 	if (!err)
-		err = instance_prepare(s->instance, in, report, d);
+		err = enter(s, d);
+	if (err)
+		return err;
+	err = leave(s, instance_prepare(s->instance, in, report, d), d);
 	s->times.plan = clock_ns() - t0;
 	return err;
 }
@@ -238,9 +308,34 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 	uint64_t t0 = clock_ns();
 
 	if (!err)
-		err = instance_run(s->instance, in, out, d);
+		err = enter(s, d);
+	if (err)
+		return err;
+	err = leave(s, instance_run(s->instance, in, out, d), d);
 	s->times.run = clock_ns() - t0;
 	return err;
+}
+
+uint64_t session_device_used(struct session *s)
+{
+	const struct backend *b = s->runtime.backend;
+	uint64_t unused = 0, total = 0;
+
+	if (!s->instance || !b->memory || b->memory(s->runtime.device, &unused, &total, NULL))
+		return 0;
+	return total - unused;
+}
+
+int session_use_stream(struct session *s, void *stream, struct diag *d)
+{
+	int err = start_device(s, d);
+
+	if (err)
+		return err;
+	if (s->runtime.backend != &cuda_backend)
+		return FAIL(d, E_DEVICE, .expected = "a session on a GPU",
+			    .actual = session_device(s));
+	return cuda_use_stream(s->runtime.device, stream, d);
 }
 
 void session_observe(struct session *s, struct observer *o)
@@ -251,4 +346,9 @@ void session_observe(struct session *s, struct observer *o)
 struct session_times session_times(const struct session *s)
 {
 	return s->times;
+}
+
+struct runtime *session_runtime(struct session *s)
+{
+	return &s->runtime;
 }

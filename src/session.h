@@ -43,6 +43,15 @@ int session_prepare(struct session *s, const struct tensor *const *in,
 int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out,
 		struct diag *d);
 void session_observe(struct session *s, struct observer *o); /* NULL ends it */
+/* Bytes of the device in use by all who use it, as its driver says; 0 before a device is open, and on the CPU. */
+uint64_t session_device_used(struct session *s);
+/*
+ * On a GPU: the caller's stream (CUstream) in place of the session's own. It must be of the session's context
+ * (E-CTX-STREAM). Opens the device.
+ */
+int session_use_stream(struct session *s, void *stream, struct diag *d);
 struct session_times session_times(const struct session *s);
+/* What it runs on, for observers that read a device's clock and memory. */
+struct runtime *session_runtime(struct session *s);
 
 #endif

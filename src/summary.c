@@ -105,6 +105,29 @@ static uint64_t load_time(const struct summary *s)
 	return s->times.load + s->times.optimize;
 }
 
+/* Our counters of device memory beside what the driver says. */
+static uint64_t counted_on_device(void)
+{
+	uint64_t sum = 0;
+
+	for (int p = 0; p < MEM_PURPOSES; p++)
+		sum += mem_count(MEM_DEVICE, (enum mem_purpose)p).live;
+	return sum;
+}
+
+static void print_device(const struct summary *s, FILE *stream)
+{
+	struct arena a = {0};
+	int64_t delta = (int64_t)(s->device[AFTER_RUN] - s->device[AFTER_PREPARE]);
+
+	fprintf(stream,
+		"%-7s device, as the driver says: %s in use after prepare, %s%s first run; counted %s\n",
+		"", str_bytes(&a, (int64_t)s->device[AFTER_PREPARE]), delta < 0 ? "-" : "+",
+		str_bytes(&a, delta < 0 ? -delta : delta),
+		str_bytes(&a, (int64_t)counted_on_device()));
+	arena_free(&a);
+}
+
 static void print_memory(const struct summary *s, FILE *stream)
 {
 	static const char *const after[] = {"at start", "load", "inputs", "prepare", "first run"};
@@ -132,6 +155,8 @@ static void print_memory(const struct summary *s, FILE *stream)
 		if (b.n)
 			fprintf(stream, "%-7s %s, by purpose: %s\n", "", names[kind], str_get(&b));
 	}
+	if (s->device[AFTER_PREPARE])
+		print_device(s, stream);
 	arena_free(&a);
 }
 
@@ -241,6 +266,12 @@ static void json_memory(const struct summary *s, struct json *j)
 			json_uint(j, "calls", c.calls);
 			json_end(j, '}');
 		}
+		json_end(j, '}');
+	}
+	if (s->device[AFTER_PREPARE]) {
+		json_object(j, "device_in_use"); /* by all programs, as the driver says */
+		json_uint(j, "prepare", s->device[AFTER_PREPARE]);
+		json_uint(j, "first_run", s->device[AFTER_RUN]);
 		json_end(j, '}');
 	}
 	json_end(j, '}');

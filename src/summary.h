@@ -21,6 +21,7 @@ struct summary {
 	size_t noutputs;
 	const char *path; /* of the model, as given */
 	struct rss rss[MOMENTS];
+	uint64_t device[MOMENTS]; /* bytes of the device in use, as its driver says; 0: not asked */
 	struct session_times times;
 	uint64_t first_run; /* nanoseconds: plan left out */
 	uint64_t prepare;   /* device, shapes, kernels, packed weights, memory plan */

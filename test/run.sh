@@ -159,9 +159,11 @@ fuzz() {
 	done
 }
 
-# Random graphs of a fixed seed against the oracles that `make deps-dev` brings (left out where they are not there).
+# Random graphs against the oracles that `make deps-dev` brings (left out where they are not there): a fixed number of a
+# fixed seed, so that every run is the same, or for RANDOM_SECONDS as many as there is time for.
 random() {
-	local python=${DEPS:-$BUILD/deps}/python ops
+	local python=${DEPS:-$BUILD/deps}/python ops limit=(--count "${RANDOM_GRAPHS:-3000}")
+	[ -z "${RANDOM_SECONDS:-}" ] || limit=(--seconds "$RANDOM_SECONDS")
 	if [ ! -d "$python/onnxruntime" ]; then
 		echo 'random                       left out: make deps-dev brings its oracles'
 		count 0 0 1
@@ -174,7 +176,7 @@ random() {
 	fi
 	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap random python3 test/random/random_test.py --tap \
 		--driver "$OUT/random/driver" --ops "$ops" --keep "$OUT/random/failed" \
-		--seed "${RANDOM_SEED:-1}" --seconds "${RANDOM_SECONDS:-60}"
+		--seed "${RANDOM_SEED:-1}" "${limit[@]}"
 	rm -f "$ops"
 }
 

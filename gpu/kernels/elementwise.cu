@@ -227,22 +227,38 @@ template <typename T> __device__ inline void where(const gpu_where &p)
 	}
 }
 
-// From a type to every type: floats to integers cut off, integers wrap.
+// Integers wrap; of floats the fraction is cut off, and what does not fit is the least int, as on the CPU.
+template <typename V> __device__ inline i32 as_i32(V v)
+{
+	if constexpr (Is<V>::floating)
+		return (f64)v > -2147483649.0 && (f64)v < 2147483648.0 ? (i32)v : INT32_MIN;
+	else
+		return (i32)v;
+}
+template <typename V> __device__ inline i64 as_i64(V v)
+{
+	if constexpr (Is<V>::floating)
+		return (f64)v >= -9223372036854775808.0 && (f64)v < 9223372036854775808.0 ? (i64)v : INT64_MIN;
+	else
+		return (i64)v;
+}
+
+// From a type to every type.
 template <typename V> __device__ inline void store(int to, void *y, int64_t i, V v)
 {
 	switch (to) {
 	case 1: ((f32 *)y)[i] = (f32)v; break;
-	case 2: ((u8 *)y)[i] = (u8)(i64)v; break;
-	case 3: ((i8 *)y)[i] = (i8)(i64)v; break;
-	case 4: ((u16 *)y)[i] = (u16)(i64)v; break;
-	case 5: ((i16 *)y)[i] = (i16)(i64)v; break;
-	case 6: ((i32 *)y)[i] = (i32)(i64)v; break;
-	case 7: ((i64 *)y)[i] = (i64)v; break;
+	case 2: ((u8 *)y)[i] = (u8)as_i32(v); break;
+	case 3: ((i8 *)y)[i] = (i8)as_i32(v); break;
+	case 4: ((u16 *)y)[i] = (u16)as_i32(v); break;
+	case 5: ((i16 *)y)[i] = (i16)as_i32(v); break;
+	case 6: ((i32 *)y)[i] = as_i32(v); break;
+	case 7: ((i64 *)y)[i] = as_i64(v); break;
 	case 9: ((u8 *)y)[i] = v != V(0); break;
 	case 10: ((f16 *)y)[i] = down<f16>(v); break;
 	case 11: ((f64 *)y)[i] = (f64)v; break;
-	case 12: ((u32 *)y)[i] = (u32)(i64)v; break;
-	case 13: ((u64 *)y)[i] = (u64)v; break;
+	case 12: ((u32 *)y)[i] = (u32)as_i64(v); break;
+	case 13: ((u64 *)y)[i] = v < V(0) ? (u64)as_i64(v) : (u64)v; break;
 	case 16: ((bf16 *)y)[i] = down<bf16>(v); break;
 	}
 }

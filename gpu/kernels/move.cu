@@ -147,12 +147,13 @@ template <typename T> __device__ inline void scatter_nd(const gpu_gather_job &p)
 
 template <typename T> __device__ inline void trilu(const gpu_trilu &p)
 {
+	const int64_t diagonal = p.at ? *p.at : p.k;
 	EACH(i, p.n)
 	{
 		int64_t c = i % p.cols, r = i / p.cols % p.rows;
 		T v;
 		memset(&v, 0, sizeof(v));
-		if (p.upper ? c - r >= p.k : c - r <= p.k)
+		if (p.upper ? c - r >= diagonal : c - r <= diagonal)
 			v = ((const T *)p.x)[i];
 		((T *)p.y)[i] = v;
 	}

@@ -170,6 +170,7 @@ struct gpu_trilu {
 	void *y;
 	int64_t n, rows, cols, k;
 	int upper;
+	const int64_t *at; /* not null: k lies here */
 };
 
 struct gpu_reduce_job {
@@ -186,6 +187,7 @@ struct gpu_line { /* softmax, cumulative sums: outer x n x inner */
 	void *y;
 	int64_t outer, n, inner;
 	int op, reverse, exclusive;
+	int row_threads; /* of the kernels of rows that fit the registers */
 };
 
 struct gpu_norm { /* rows of n: y = (x - mean) / sqrt(var + eps) * scale + bias */
@@ -193,7 +195,7 @@ struct gpu_norm { /* rows of n: y = (x - mean) / sqrt(var + eps) * scale + bias 
 	void *y, *sum;
 	void *mean, *inv; /* may be null */
 	int64_t rows, n, period, per_row, inner;
-	int rms, stat64;
+	int rms, row_threads;
 	double epsilon;
 };
 
@@ -261,6 +263,51 @@ struct gpu_attention_job {
 	int64_t ms[4];
 	int mask_bool, causal, safe;
 	double scale;
+};
+
+/*
+ * Attention in all its forms: steps are elements from one batch, head and position to the next. A score is
+ * scale * q k, then capped, then masked; keys outside of the window, behind `valid` or hidden by a mask
+ * of bool get none.
+ */
+struct gpu_attend {
+	const void *q, *k, *v, *mask, *bias, *sink;
+	void *y, *qk, *scratch;
+	const int64_t *valid; /* keys that count, by batch; null: all t */
+	int64_t batch, heads, kv_heads, s, t, d, dv;
+	int64_t qs[3], ks[3], vs[3], ys[3], kd; /* kd: between the elements of a key */
+	int64_t ms[4], mask_keys; /* of the mask; keys behind mask_keys are hidden */
+	int64_t bs[4];		  /* of the bias, which is added, too */
+	int64_t offset;		  /* position of query 0 among the keys */
+	int64_t left, right;	  /* keys seen before and behind the query's; -1: all */
+	int mask_type, bias_type; /* as ONNX numbers them; 0: none */
+	int behind_valid;	  /* the last query is at the last valid key: instead of offset */
+	int last_sees_all;	  /* right says nothing of the last query */
+	int safe;		  /* a query without keys gives 0, else NaN */
+	int vector;		  /* q, k and v may be read 16 bytes at a time */
+	int qk_mode, round;	  /* what qk is; 10, 16: scores and probabilities in this type */
+	float scale, softcap, hidden; /* hidden: what a hidden key's score gets added */
+};
+
+struct gpu_rotary {
+	const void *x, *cos, *sin;
+	void *y;
+	const int64_t *position; /* null: row batch * length + s */
+	int64_t batch, length, heads, size, turned, rows;
+	int64_t xs[3], ys[3]; /* batch, position, head */
+	int64_t ps[2];	      /* of position; batch, position */
+	int interleaved, own_rows; /* own_rows: a cache row a batch and position */
+	int64_t start;
+	uint64_t *fault, who;
+};
+
+struct gpu_linear_attention {
+	const void *q, *k, *v, *past, *decay, *beta;
+	void *y, *state;
+	float *scratch;
+	int64_t batch, length, q_heads, kv_heads, d, dv, decay_size, beta_heads;
+	int past_type, state_type;
+	float scale;
 };
 
 struct gpu_quantize {

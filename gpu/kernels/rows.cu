@@ -220,6 +220,162 @@ template <typename T> __device__ inline void norm(const gpu_norm &p)
 	}
 }
 
+// ---- rows that fit the registers: read once, written once --------------------------------------
+
+// V elements at a time: 16 bytes, or 1 where rows are not whole pieces of that.
+template <typename T, int V> __device__ inline void fetch(const T *x, float *to)
+{
+	if constexpr (V == 1) {
+		to[0] = up(x[0]);
+	} else {
+		uint4 raw = *(const uint4 *)x;
+		const T *e = (const T *)&raw;
+		for (int i = 0; i < V; i++)
+			to[i] = up(e[i]);
+	}
+}
+template <typename T, int V> __device__ inline void store(T *y, const float *from)
+{
+	if constexpr (V == 1) {
+		y[0] = down<T>(from[0]);
+	} else {
+		uint4 raw;
+		T *e = (T *)&raw;
+		for (int i = 0; i < V; i++)
+			e[i] = down<T>(from[i]);
+		*(uint4 *)y = raw;
+	}
+}
+
+// Over the threads of a row: a warp, or the whole block.
+template <typename F> __device__ inline float row_all(float v, F f, bool warp)
+{
+	for (int o = 16; o; o >>= 1)
+		v = f(v, __shfl_xor_sync(0xffffffffu, v, o));
+	if (warp)
+		return v;
+	__shared__ float part[32];
+	__syncthreads(); // who reads the last one's
+	if (threadIdx.x % 32 == 0)
+		part[threadIdx.x / 32] = v;
+	__syncthreads();
+	v = part[0];
+	for (int k = 1; k < (int)blockDim.x / 32; k++)
+		v = f(v, part[k]);
+	return v;
+}
+
+enum { FAST_ELEMENTS = 32 };
+
+template <typename T, int V> __device__ inline void norm_row(const gpu_norm &p)
+{
+	const int CH = FAST_ELEMENTS / (V < 4 ? 4 : V); // pieces a thread
+	const bool warp = p.row_threads == 32;
+	int64_t r = warp ? blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
+	int lane = warp ? threadIdx.x % 32 : threadIdx.x, n = (int)p.n;
+	float v[CH][V], sum = 0, var = 0, mean = 0;
+	if (r >= p.rows)
+		return;
+	int64_t at = r * p.n;
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		int i = (c * p.row_threads + lane) * V;
+		if (i >= n)
+			break;
+		fetch<T, V>((const T *)p.x + at + i, v[c]);
+		float more[V];
+		if (p.add) {
+			fetch<T, V>((const T *)p.add + at + i, more);
+			for (int e = 0; e < V; e++)
+				v[c][e] += more[e];
+		}
+		if (p.add2) {
+			fetch<T, V>((const T *)p.add2 + i, more);
+			for (int e = 0; e < V; e++)
+				v[c][e] += more[e];
+		}
+		if (p.sum)
+			store<T, V>((T *)p.sum + at + i, v[c]);
+		for (int e = 0; e < V; e++)
+			sum += v[c][e];
+	}
+	if (!p.rms)
+		mean = row_all(sum, Add(), warp) / (float)n;
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		if ((c * p.row_threads + lane) * V >= n)
+			break;
+		for (int e = 0; e < V; e++)
+			var += (v[c][e] - mean) * (v[c][e] - mean);
+	}
+	var = row_all(var, Add(), warp) / (float)n;
+	float inv = 1.0f / sqrtf(var + (float)p.epsilon);
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		int i = (c * p.row_threads + lane) * V;
+		if (i >= n)
+			break;
+		float by[V], plus[V];
+		if (p.scale)
+			fetch<T, V>((const T *)p.scale + i, by);
+		if (p.bias)
+			fetch<T, V>((const T *)p.bias + i, plus);
+		for (int e = 0; e < V; e++) {
+			float y = (v[c][e] - mean) * inv;
+			y = p.scale ? y * by[e] : y;
+			v[c][e] = p.bias ? y + plus[e] : y;
+		}
+		store<T, V>((T *)p.y + at + i, v[c]);
+	}
+	if (lane == 0 && p.mean)
+		((float *)p.mean)[r] = mean;
+	if (lane == 0 && p.inv)
+		((float *)p.inv)[r] = inv;
+}
+
+// op 0 softmax, 1 its logarithm
+template <typename T, int V> __device__ inline void softmax_row(const gpu_line &p)
+{
+	const int CH = FAST_ELEMENTS / (V < 4 ? 4 : V);
+	const bool warp = p.row_threads == 32;
+	int64_t r = warp ? blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
+	int lane = warp ? threadIdx.x % 32 : threadIdx.x, n = (int)p.n;
+	float v[CH][V], most = -INFINITY, sum = 0;
+	if (r >= p.outer)
+		return;
+	int64_t at = r * p.n;
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		int i = (c * p.row_threads + lane) * V;
+		if (i >= n)
+			break;
+		fetch<T, V>((const T *)p.x + at + i, v[c]);
+		for (int e = 0; e < V; e++)
+			most = Max()(v[c][e], most);
+	}
+	most = row_all(most, Max(), warp);
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		if ((c * p.row_threads + lane) * V >= n)
+			break;
+		for (int e = 0; e < V; e++) {
+			v[c][e] -= most;
+			sum += expf(v[c][e]);
+		}
+	}
+	sum = row_all(sum, Add(), warp);
+	float log_sum = logf(sum);
+#pragma unroll
+	for (int c = 0; c < CH; c++) {
+		int i = (c * p.row_threads + lane) * V;
+		if (i >= n)
+			break;
+		for (int e = 0; e < V; e++)
+			v[c][e] = p.op ? v[c][e] - log_sum : expf(v[c][e]) / sum;
+		store<T, V>((T *)p.y + at + i, v[c]);
+	}
+}
+
 template <typename T> __device__ inline void batch(const gpu_batch &p)
 {
 	typedef typename Wide<T>::type C;
@@ -283,7 +439,13 @@ template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
 #define QUANT(T)                                                                                                       \
 	extern "C" __global__ void quantize_##T(const gpu_quantize p) { quantize<T>(p); }                              \
 	extern "C" __global__ void dequantize_##T(const gpu_quantize p) { dequantize<T>(p); }
+#define ROWS(T, V)                                                                                                     \
+	extern "C" __global__ void norm_row_##T(const gpu_norm p) { norm_row<T, V>(p); }                               \
+	extern "C" __global__ void norm_any_row_##T(const gpu_norm p) { norm_row<T, 1>(p); }                           \
+	extern "C" __global__ void softmax_row_##T(const gpu_line p) { softmax_row<T, V>(p); }                         \
+	extern "C" __global__ void softmax_any_row_##T(const gpu_line p) { softmax_row<T, 1>(p); }
 NUMBERS(ANY)
 FLOATS(FLOATING)
+ROWS(f32, 4) ROWS(f16, 8) ROWS(bf16, 8)
 QUANT(i8) QUANT(u8) QUANT(i16) QUANT(u16)
 extern "C" __global__ void dequantize_i32(const gpu_quantize p) { dequantize<i32>(p); }

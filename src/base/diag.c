@@ -161,7 +161,7 @@ void finding_print(const struct finding *f, FILE *s, bool color)
 	if (f->actual)
 		fprintf(s, "%s got %s", f->expected ? "," : ":", f->actual);
 	fputc('\n', s);
-	if (hint)
+	if (hint && *hint)
 		fprintf(s, "  hint: %s\n", hint);
 }
 

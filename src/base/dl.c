@@ -4,6 +4,7 @@
 #include "base/file.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,36 +29,68 @@ static void remember_path(struct dl *lib, const char *name, void *symbol)
 	snprintf(lib->path, sizeof(lib->path), "%s", name);
 }
 
-/* Opens one file and fills the table; false where it is not there or lacks a symbol. */
-static bool try_file(struct dl *lib, const char *name, const struct dl_symbol *symbols,
-		     void **table, size_t n)
+/* What is wanted of a library, and where its functions go. */
+struct wanted {
+	struct dl *lib;
+	const struct dl_search *search; /* NULL: any will do */
+	const struct dl_symbol *symbols;
+	void **table;
+	size_t n;
+};
+
+/* Fills the table; false, with a note, where a symbol is missing. */
+static bool fill(const struct wanted *w, const char *name, void *handle, void **first)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		w->table[i] = dlsym(handle, w->symbols[i].name);
+		if (!w->table[i] && w->symbols[i].required) {
+			char missing[256];
+			snprintf(missing, sizeof(missing), "it has no symbol %s", w->symbols[i].name);
+			note(w->lib, name, missing);
+			return false;
+		}
+		*first = *first ? *first : w->table[i];
+	}
+	return true;
+}
+
+static bool suits(const struct wanted *w)
+{
+	char found[256] = "";
+
+	if (!w->search || !w->search->suits || w->search->suits(w->table, found, sizeof(found)))
+		return true;
+	note(w->lib, w->lib->path, found);
+	return false;
+}
+
+/* Opens one file and fills the table; false where it is not there, lacks a symbol or does not suit. */
+static bool try_file(const struct wanted *w, const char *name)
 {
 	void *first = NULL, *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 
 	if (!handle) {
 		const char *why = dlerror();
-		note(lib, why ? why : name, NULL);
+		note(w->lib, why ? why : name, NULL);
 		return false;
 	}
-	for (size_t i = 0; i < n; i++) {
-		table[i] = dlsym(handle, symbols[i].name);
-		if (!table[i] && symbols[i].required) {
-			char missing[256];
-			snprintf(missing, sizeof(missing), "it has no symbol %s", symbols[i].name);
-			note(lib, name, missing);
-			memset(table, 0, n * sizeof(*table));
-			dlclose(handle);
-			return false;
-		}
-		first = first ? first : table[i];
+	bool good = fill(w, name, handle, &first);
+	if (good) {
+		remember_path(w->lib, name, first);
+		good = suits(w);
 	}
-	lib->handle = handle;
-	remember_path(lib, name, first);
-	return true;
+	if (good) {
+		w->lib->handle = handle;
+		return true;
+	}
+	if (w->n)
+		memset(w->table, 0, w->n * sizeof(*w->table));
+	w->lib->path[0] = '\0';
+	dlclose(handle);
+	return false;
 }
 
-static bool try_folder(struct dl *lib, const char *folder, size_t len, const char *soname,
-		       const struct dl_symbol *symbols, void **table, size_t n)
+static bool try_folder(const struct wanted *want, const char *folder, size_t len, const char *soname)
 {
 	char path[4096];
 	int w = snprintf(path, sizeof(path), "%.*s/%s", (int)len, folder, soname);
@@ -65,14 +98,38 @@ static bool try_folder(struct dl *lib, const char *folder, size_t len, const cha
 	if (!len || w < 0 || (size_t)w >= sizeof(path))
 		return false;
 	if (access(path, F_OK) != 0) {
-		note(lib, path, "not there");
+		note(want->lib, path, "not there");
 		return false;
 	}
-	return try_file(lib, path, symbols, table, n);
+	return try_file(want, path);
 }
 
-static bool try_soname(struct dl *lib, const char *soname, const struct dl_symbol *symbols,
-		       void **table, size_t n)
+/* Folders that only match a pattern: each soname in each of them. */
+static bool try_patterns(const struct wanted *w, const char *const *sonames)
+{
+	bool found = false;
+
+	for (size_t p = 0; w->search && w->search->folders && w->search->folders[p] && !found; p++) {
+		glob_t g;
+		if (glob(w->search->folders[p], GLOB_ONLYDIR, NULL, &g)) {
+			note(w->lib, w->search->folders[p], "no such folder");
+			continue;
+		}
+		for (size_t i = 0; i < g.gl_pathc && !found; i++) {
+			for (size_t k = 0; sonames[k] && !found; k++) {
+				char path[4096];
+				snprintf(path, sizeof(path), "%s/%s", g.gl_pathv[i], sonames[k]);
+				found = access(path, F_OK) == 0 && try_file(w, path);
+			}
+		}
+		globfree(&g);
+		if (!found)
+			note(w->lib, w->search->folders[p], "not there");
+	}
+	return found;
+}
+
+static bool try_soname(const struct wanted *w, const char *soname)
 {
 	static const char *const beside[] = {"/../lib", "/../lib/infer"};
 	const char *list = getenv("INFER_LIBRARY_PATH");
@@ -80,7 +137,7 @@ static bool try_soname(struct dl *lib, const char *soname, const struct dl_symbo
 
 	for (const char *p = list; p && *p;) {
 		size_t len = strcspn(p, ":");
-		if (try_folder(lib, p, len, soname, symbols, table, n))
+		if (try_folder(w, p, len, soname))
 			return true;
 		p += len + (p[len] == ':');
 	}
@@ -90,20 +147,30 @@ static bool try_soname(struct dl *lib, const char *soname, const struct dl_symbo
 	for (size_t i = 0; len > 0 && i < 2; i++) {
 		size_t base = (size_t)len - 1, add = strlen(beside[i]);
 		memcpy(self + base, beside[i], add + 1);
-		if (try_folder(lib, self, base + add, soname, symbols, table, n))
+		if (try_folder(w, self, base + add, soname))
 			return true;
 	}
-	return try_file(lib, soname, symbols, table, n);
+	return try_file(w, soname);
+}
+
+int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *search,
+	    const struct dl_symbol *symbols, void **table, size_t n, struct diag *d)
+{
+	struct wanted w = {lib, search, symbols, table, n};
+
+	*lib = (struct dl){0};
+	for (size_t i = 0; sonames[i]; i++)
+		if (try_soname(&w, sonames[i]))
+			return 0;
+	if (try_patterns(&w, sonames))
+		return 0;
+	return FAIL(d, E_LIBRARY, .message = fmt(d, "the library %s cannot be opened", sonames[0]),
+		    .expected = search ? search->expected : NULL, .actual = fmt(d, "%s", lib->tried),
+		    .hint = "install it, or name its folder in INFER_LIBRARY_PATH");
 }
 
 int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols,
 	    void **table, size_t n, struct diag *d)
 {
-	*lib = (struct dl){0};
-	for (size_t i = 0; sonames[i]; i++)
-		if (try_soname(lib, sonames[i], symbols, table, n))
-			return 0;
-	return FAIL(d, E_LIBRARY, .message = fmt(d, "the library %s cannot be opened", sonames[0]),
-		    .actual = fmt(d, "%s", lib->tried),
-		    .hint = "install it, or name its folder in INFER_LIBRARY_PATH");
+	return dl_find(lib, sonames, NULL, symbols, table, n, d);
 }

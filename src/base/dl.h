@@ -17,10 +17,22 @@ struct dl_symbol {
 struct dl {
 	void *handle;
 	char path[512];	  /* what was opened */
-	char tried[1024]; /* what was looked for and where, for the message */
+	char tried[2048]; /* what was looked for and where, for the message */
 };
 /* Opens the first of sonames (NULL ends) that can be; fills table[i] with symbols[i]. */
 int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols,
 	    void **table, size_t n, struct diag *d);
+
+struct dl_search {
+	const char *const *folders; /* patterns as of glob(7), looked into last; NULL ends */
+	/*
+	 * Looks at an opened library: false where it does not suit, with what it is in `found`, which is
+	 * noted, and the search goes on.
+	 */
+	bool (*suits)(void *const *table, char *found, size_t room);
+	const char *expected; /* for the message: which version suits */
+};
+int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *search,
+	    const struct dl_symbol *symbols, void **table, size_t n, struct diag *d);
 
 #endif

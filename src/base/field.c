@@ -339,12 +339,25 @@ const char *field_takes(const struct field *f, struct arena *a)
 	return takes_number(f, what[f->type] ? what[f->type] : "a value of the model", a);
 }
 
+/* "1,2,4" where each is a value: all are kept, the first is set. */
+static bool set_axis(const struct field *f, void *obj, const char *text, struct arena *a)
+{
+	struct texts *list = (struct texts *)(void *)((char *)obj + f->axis), all;
+
+	set_strings(&all, text, a);
+	for (int64_t i = all.n - 1; i >= 0; i--)
+		if (!set(f, obj, all.v[i].s, a))
+			return false;
+	*list = all.n > 1 ? all : (struct texts){NULL, 0};
+	return all.n > 0;
+}
+
 int field_set(const struct field *f, void *obj, const char *text, const char *where,
 	      struct arena *a, struct diag *d)
 {
 	const char *near = NULL;
 
-	if (set(f, obj, text, a))
+	if (f->axis ? set_axis(f, obj, text, a) : set(f, obj, text, a))
 		return 0;
 	if (d && is_choice(f))
 		near = choice_nearest(f->choices, text, a);

@@ -72,6 +72,7 @@ struct field {
 	const char *metavar_kind; /* completion: "file", "dir", "input" (name or file), "name" (of an input), "dim", "=a|b" (words); NULL */
 	const char *group;	  /* heading in --help */
 	double min, max;	  /* of a number, where min < max */
+	size_t axis; /* offset of a struct texts that keeps a list "A,B", each a value by itself; 0: no lists */
 };
 
 /* A row for an attribute: FIELD(struct softmax, axis, F_INT, "-1", "axis to sum over"). */

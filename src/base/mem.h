@@ -18,6 +18,8 @@ enum mem_purpose {
 	MEM_STAGING,	 /* inputs and outputs on their way */
 	MEM_CONTEXT,	 /* device contexts, handles, thread stacks */
 	MEM_CODE,	 /* compiled kernels */
+	MEM_LIBRARIES,	 /* what libraries of others take of a device: measured */
+	MEM_GRAPHS,	 /* captured launches: measured */
 	MEM_PURPOSES
 };
 

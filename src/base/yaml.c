@@ -98,7 +98,7 @@ static int read_sequence(struct reader *r, const struct field *f)
 	struct str joined = {.arena = r->arena};
 	bool repeat = f->type == F_LIST;
 
-	if (!repeat && f->type != F_INTS && f->type != F_FLOATS && f->type != F_STRINGS)
+	if (!repeat && f->type != F_INTS && f->type != F_FLOATS && f->type != F_STRINGS && !f->axis)
 		return not_scalar(r, f);
 	for (bool first = true;; first = false) {
 		int rc = next_event(r);

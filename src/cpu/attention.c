@@ -684,10 +684,22 @@ static void bias_steps(const struct tensor *bias, struct att *a)
 
 /* ---- com.microsoft::Attention ----------------------------------------------------------------- */
 
-static void ms_attention_sizes(const struct ms_attention *p, const struct shape *x,
-			       const struct shape *w, const struct shape *past, struct att *a)
+/* Its inputs, or those of infer::ProjectedAttention, which has the product of x and w already (x = qkv). */
+struct ms_inputs {
+	uint32_t x, w, b, mask, past, bias; /* beyond all inputs: there is none */
+};
+static struct ms_inputs ms_inputs(const struct node *n)
 {
-	int64_t third = w->dim[1] / 3;
+	if (!strcmp(n->op->name, "ProjectedAttention"))
+		return (struct ms_inputs){0, 99, 99, 1, 2, 99};
+	return (struct ms_inputs){MSA_X, MSA_W, MSA_B, MSA_MASK, MSA_PAST, MSA_BIAS};
+}
+
+/* columns: of q, k and v together */
+static void ms_attention_sizes(const struct ms_attention *p, const struct shape *x, int64_t columns,
+			       const struct shape *past, struct att *a)
+{
+	int64_t third = columns / 3;
 
 	a->batch = x->dim[0];
 	a->queries = x->dim[1];
@@ -700,16 +712,18 @@ static void ms_attention_sizes(const struct ms_attention *p, const struct shape 
 static int ms_attention_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	const struct ms_attention *p = site_params(site);
-	const struct vinfo *x = site_in(site, MSA_X), *w = site_in(site, MSA_W),
-			   *past = site_in(site, MSA_PAST);
+	struct ms_inputs in = ms_inputs(site->node);
+	const struct vinfo *x = site_in(site, in.x), *w = site_in(site, in.w),
+			   *past = site_in(site, in.past);
+	int64_t columns = w ? w->shape.dim[1] : x->shape.dim[2];
 	struct att a = {0};
 
 	(void)d;
-	ms_attention_sizes(p, &x->shape, &w->shape, past ? &past->shape : NULL, &a);
+	ms_attention_sizes(p, &x->shape, columns, past ? &past->shape : NULL, &a);
 	step->workspace =
 		wide_workspace(site) + scratch_size(gemm_scratch(GEMM_F32)) +
 		scratch_size(att_scratch_one(GEMM_F32, a.queries, a.keys) * (size_t)pool_threads()) +
-		scratch_size((size_t)(a.batch * a.queries * w->shape.dim[1]) * sizeof(float)) +
+		scratch_size((size_t)(a.batch * a.queries * columns) * sizeof(float)) +
 		2 * scratch_size((size_t)(a.batch * a.heads * a.keys * (a.size + a.vsize)) *
 				 sizeof(float)) +
 		scratch_size((size_t)(a.batch * a.queries * a.keys) * sizeof(float));
@@ -746,22 +760,22 @@ static float *project(const struct call *c, const struct att *a, struct scratch 
 static int ms_attention_run(const struct call *c)
 {
 	const struct ms_attention *p = call_params(c);
-	const struct tensor *past = att_in(c, MSA_PAST), *mask = att_in(c, MSA_MASK),
-			    *bias = att_in(c, MSA_BIAS);
+	struct ms_inputs in = ms_inputs(c->step->node);
+	const struct tensor *past = att_in(c, in.past), *mask = att_in(c, in.mask),
+			    *bias = att_in(c, in.bias), *w = att_in(c, in.w);
 	struct scratch s = scratch_of(c);
 	struct core_f32 k = {.a = {.left = -1, .right = -1, .causal = p->unidirectional != 0}};
 	struct att *a = &k.a;
+	int64_t wide = w ? w->shape.dim[1] : c->in[in.x]->shape.dim[2];
 
-	ms_attention_sizes(p, &c->in[MSA_X]->shape, &c->in[MSA_W]->shape,
-			   past ? &past->shape : NULL, a);
-	int64_t wide = c->in[MSA_W]->shape.dim[1], have = a->keys - a->queries,
-		hidden = a->heads * a->size;
+	ms_attention_sizes(p, &c->in[in.x]->shape, wide, past ? &past->shape : NULL, a);
+	int64_t have = a->keys - a->queries, hidden = a->heads * a->size;
 	a->scale = ms_scale(p->scale, a->size);
 	a->offset = have;
 	a->hidden = p->mask_filter_value;
 	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) *
 					     (size_t)pool_threads());
-	const float *qkv = project(c, a, &s);
+	const float *qkv = w ? project(c, a, &s) : wide_in(&s, c->in[in.x]);
 	k.q = (struct att_view_f32){qkv, a->queries * wide, a->size, wide};
 	k.k = (struct att_view_f32){qkv + hidden, a->queries * wide, a->size, wide};
 	k.v = (struct att_view_f32){qkv + 2 * hidden, a->queries * wide, a->vsize, wide};
@@ -1002,10 +1016,14 @@ static void gqa_sizes(const struct group_query *p, const struct shape *q, bool p
 	a->keys = room;
 }
 
-static int64_t gqa_room(const struct shape *present, const struct shape *past, int64_t total)
+/* Keys that are looked at: the cache's; of a window's cache those and the new ones. */
+static int64_t gqa_room(const struct group_query *p, const struct shape *present,
+			const struct shape *past, int64_t queries, int64_t total)
 {
 	int64_t room = present && present->rank == 4 ? present->dim[2] : total;
 
+	if (p->sliding_window_cache)
+		return (past ? past->dim[2] : 0) + queries;
 	return past && past->dim[2] > room ? past->dim[2] : room;
 }
 
@@ -1014,21 +1032,129 @@ static int gqa_reshape(struct site *site, struct step *step, struct diag *d)
 	const struct group_query *p = site_params(site);
 	const struct vinfo *q = site_in(site, GQA_Q), *present = site_out(site, 1),
 			   *total = site_in(site, GQA_TOTAL);
+	const struct shape *past = shape_at(site, GQA_PAST_K);
 	int64_t n = total->known ? elem_i64(DT_I32, total->known->data, 0) : 0;
-	int64_t room = gqa_room(present ? &present->shape : NULL, shape_at(site, GQA_PAST_K), n);
+	int64_t room = gqa_room(p, present ? &present->shape : NULL, past, q->shape.dim[1], n);
 	struct att a = {0};
 
 	(void)d;
 	gqa_sizes(p, &q->shape, !site_in(site, GQA_K), room, &a);
 	size_t kv = scratch_size((size_t)(a.batch * a.kv_heads * room * a.size) * sizeof(float));
+	size_t scores = scratch_size((size_t)(a.batch * a.heads * a.queries * room) * sizeof(float));
 	step->workspace =
-		wide_workspace(site) + 4 * kv +
+		wide_workspace(site) + 6 * kv +
 		scratch_size(att_scratch_one(GEMM_F32, a.queries, room) * (size_t)pool_threads()) +
 		scratch_size((size_t)(a.batch * a.queries * (a.heads + 2 * a.kv_heads) * a.size) *
 			     sizeof(float)) +
-		2 * scratch_size((size_t)a.batch * sizeof(int64_t)) +
+		3 * scratch_size((size_t)a.batch * sizeof(int64_t)) +
 		scratch_size((size_t)a.heads * sizeof(float));
+	if (site_out(site, 3))
+		step->workspace += scores;
+	if (site_in(site, GQA_BIAS) && p->sliding_window_cache)
+		step->workspace += scores;
 	return 0;
+}
+
+/* A cache of codes: their type and scales. */
+struct gqa_codes {
+	enum dtype t;
+	int bits;
+	const float *scale;
+	bool each; /* channel of each head has a scale */
+};
+
+static float gqa_scale(const struct gqa_codes *q, int64_t head, int64_t size, int64_t i)
+{
+	return q->scale[q->each ? head * size + i : 0];
+}
+
+static float gqa_decode(const struct gqa_codes *q, const void *x, int64_t i)
+{
+	if (q->bits == 4)
+		return (float)(((const uint8_t *)x)[i / 2] >> (i & 1) * 4 & 15) - 8;
+	return (float)elem_f64(q->t, x, i);
+}
+
+/* The nearest code, as a number. */
+static float gqa_nearest(const struct gqa_codes *q, float x)
+{
+	float most = q->bits == 4 ? 7 : 127;
+
+	if (q->t == DT_F8E4M3FN)
+		return f8_to_f32(q->t, f32_to_f8(q->t, x, true));
+	x = rintf(x);
+	x = x > -most - 1 ? x : -most - 1;
+	return x < most ? x : most;
+}
+
+static void gqa_encode(const struct gqa_codes *q, float code, void *y, int64_t i)
+{
+	if (q->bits != 4) {
+		elem_set_f64(q->t, y, i, (double)code);
+		return;
+	}
+	uint8_t *to = (uint8_t *)y + i / 2, nibble = (uint8_t)((int)code + 8);
+	*to = i & 1 ? (uint8_t)((*to & 15) | nibble << 4) : (uint8_t)((*to & 0xf0) | nibble);
+}
+
+/* A past of codes as numbers. */
+static const float *gqa_widen(const struct gqa_codes *q, const struct att *a,
+			      const struct tensor *past, struct scratch *s)
+{
+	int64_t rows = past->shape.dim[2], n = a->batch * a->kv_heads * rows * a->size;
+	float *to = scratch_take(s, (size_t)n * sizeof(float));
+
+	for (int64_t i = 0; i < n; i++)
+		to[i] = gqa_decode(q, past->data, i) *
+			gqa_scale(q, i / (rows * a->size) % a->kv_heads, a->size, i % a->size);
+	return to;
+}
+
+/* The new rows as they come out of the cache. */
+static void gqa_round(const struct gqa_codes *q, const struct att *a, const int64_t *used, float *x)
+{
+	for (int64_t bh = 0; bh < a->batch * a->kv_heads; bh++)
+		for (int64_t r = used[bh / a->kv_heads];
+		     r < used[bh / a->kv_heads] + a->queries && r < a->keys; r++)
+			for (int64_t i = 0; i < a->size; i++) {
+				float f = gqa_scale(q, bh % a->kv_heads, a->size, i);
+				float *v = x + (bh * a->keys + r) * a->size + i;
+				*v = gqa_nearest(q, *v / f) * f;
+			}
+}
+
+/* How many positions a window's cache holds after `t` of them. */
+static int64_t gqa_resident(const struct group_query *p, int64_t capacity, int64_t t)
+{
+	int64_t step = capacity - p->local_window_size + 1;
+
+	if (t <= capacity)
+		return t;
+	return t - step * ((t - capacity + step - 1) / step);
+}
+
+/* The cache after the step: the last rows of what was looked at, in its own type. first[b], count[b]: which. */
+static void gqa_present(const struct gqa_codes *q, const struct att *a, const float *x,
+			const int64_t *first, const int64_t *count, struct tensor *y)
+{
+	int64_t rows = y->shape.dim[2];
+
+	memset(y->data, 0, y->bytes);
+	for (int64_t bh = 0; bh < a->batch * a->kv_heads; bh++)
+		for (int64_t r = 0; r < count[bh / a->kv_heads] && r < rows; r++) {
+			const float *from =
+				x + (bh * a->keys + first[bh / a->kv_heads] + r) * a->size;
+			int64_t to = (bh * rows + r) * a->size;
+			if (!q->scale) {
+				from_f32(tensor_dtype(y), from, a->size, y->data, to);
+				continue;
+			}
+			for (int64_t i = 0; i < a->size; i++)
+				gqa_encode(q,
+					   gqa_nearest(q, from[i] / gqa_scale(q, bh % a->kv_heads,
+									      a->size, i)),
+					   y->data, to + i);
+		}
 }
 
 /* q and k with their heads normalised, if asked for, and turned; views of a copy. */
@@ -1120,8 +1246,9 @@ static void gqa_append(const struct att *a, const float *past, int64_t past_room
 
 /* The first prompt may be shorter than the queries there are: what is beyond is padding. */
 static int gqa_lengths(const struct call *c, const struct att *a, int64_t total, int64_t past_room,
-		       int64_t *valid, int64_t *starts)
+		       int64_t *valid, int64_t *starts, int64_t *used)
 {
+	const struct group_query *p = call_params(c);
 	const struct tensor *lens = c->in[GQA_SEQLENS];
 	bool prompt = a->queries == total;
 
@@ -1129,8 +1256,14 @@ static int gqa_lengths(const struct call *c, const struct att *a, int64_t total,
 		return call_fail(c, E_SHAPE, "seqlens_k of one number a batch", NULL);
 	for (int64_t b = 0; b < a->batch; b++) {
 		valid[b] = (int64_t)((const int32_t *)lens->data)[b] + 1;
-		starts[b] = prompt ? 0 : valid[b] - a->queries;
-		if (valid[b] < 0 || valid[b] > a->keys || starts[b] < 0 || starts[b] > past_room)
+		used[b] = starts[b] = prompt ? 0 : valid[b] - a->queries;
+		if (valid[b] < 0 || starts[b] < 0)
+			return call_fail(c, E_VALUE, "seqlens_k that fit the cache", NULL);
+		if (p->sliding_window_cache) {
+			used[b] = gqa_resident(p, past_room, starts[b]);
+			valid[b] = used[b] + valid[b] - starts[b];
+		}
+		if (valid[b] > a->keys || used[b] > past_room)
 			return call_fail(c, E_VALUE, "seqlens_k that fit the cache", NULL);
 	}
 	return 0;
@@ -1153,30 +1286,135 @@ static void gqa_views(const struct call *c, bool packed, struct core_f32 *k, str
 	}
 }
 
+static int gqa_codes(const struct call *c, const struct att *a, uint32_t past, uint32_t scale,
+		     struct gqa_codes *q)
+{
+	const struct group_query *p = call_params(c);
+	const struct tensor *cache = att_in(c, past), *f = att_in(c, scale);
+
+	*q = (struct gqa_codes){.t = cache ? tensor_dtype(cache) : DT_F32};
+	if (!cache || T_BIT(q->t) & (T_F32 | T_F16 | T_BF16))
+		return 0;
+	q->bits = (int)p->kv_cache_bit_width;
+	if (!f || (tensor_count(f) != 1 && tensor_count(f) != a->kv_heads * a->size))
+		return call_fail(c, E_SHAPE, "one scale of the cache, or one a channel", NULL);
+	if (q->t == DT_U8 ? q->bits != 4 || a->size % 2 : q->bits == 4)
+		return call_fail(c, E_OP_ATTRIBUTE,
+				 "4-bit codes in uint8, others in a type of their own", NULL);
+	q->scale = f->data;
+	q->each = tensor_count(f) != 1;
+	return 0;
+}
+
+/* Key or value: what is cached and what is new in one buffer, which is looked at. */
+static void gqa_join(const struct call *c, const struct gqa_codes *q, struct core_f32 *k,
+		     uint32_t past, struct att_view_f32 *x, float *to, const int64_t *used,
+		     struct scratch *s)
+{
+	const struct tensor *cache = att_in(c, past);
+	const float *old = !cache     ? NULL
+			   : q->scale ? gqa_widen(q, &k->a, cache, s)
+				      : wide_in(s, cache);
+
+	gqa_append(&k->a, old, cache ? cache->shape.dim[2] : 0, used, x, to);
+	if (q->scale)
+		gqa_round(q, &k->a, used, to);
+	*x = view_of_f32(to, k->a.kv_heads, k->a.keys, k->a.size, false);
+}
+
+/* attention_bias counts all positions: of a window's cache those are taken that it holds. */
+static void gqa_bias(const struct call *c, struct core_f32 *k, const int64_t *starts,
+		     const int64_t *used, struct scratch *s)
+{
+	const struct tensor *bias = att_in(c, GQA_BIAS);
+	struct att *a = &k->a;
+	int64_t n, gone;
+
+	if (!bias)
+		return;
+	k->mask[1] = wide_in(s, bias);
+	bias_steps(bias, a);
+	if (used == starts)
+		return;
+	n = a->heads * a->queries * a->keys;
+	float *to = scratch_take(s, (size_t)(a->batch * n) * sizeof(float));
+	for (int64_t i = 0; i < a->batch * n; i++) {
+		int64_t b = i / n, h = i / (a->queries * a->keys) % a->heads;
+		int64_t q = i / a->keys % a->queries, j = i % a->keys;
+		const int64_t *step = a->mask_step[1];
+		gone = starts[b] - used[b];
+		to[i] = j + gone < a->mask_keys[1] ? k->mask[1][b * step[0] + h * step[1] +
+								q * step[2] + (j + gone) * step[3]]
+						   : 0;
+	}
+	k->mask[1] = to;
+	memcpy(a->mask_step[1], (int64_t[]){n, a->queries * a->keys, a->keys, 1},
+	       sizeof(a->mask_step[1]));
+	a->mask_keys[1] = a->keys;
+}
+
+/* output_qk: scores that are out count 0; a row has as many as there are positions. */
+static void gqa_scores(const struct att *a, const float *qk, struct tensor *y)
+{
+	int64_t total = y->shape.dim[3];
+
+	for (int64_t r = 0; r < a->batch * a->heads * a->queries; r++)
+		for (int64_t j = 0; j < total; j++) {
+			float v = j < a->keys ? qk[r * a->keys + j] : 0;
+			v = isinf(v) && v < 0 ? 0 : v;
+			from_f32(tensor_dtype(y), &v, 1, y->data, r * total + j);
+		}
+}
+
+/* The caches after the step, where they are not the buffers that were looked at. */
+static void gqa_keep(const struct call *c, const struct gqa_codes *codes, const struct att *a,
+		     const float *const *kv, int64_t *starts, int64_t *used)
+{
+	const struct group_query *p = call_params(c);
+	const int32_t *lens = c->in[GQA_SEQLENS]->data;
+
+	for (int64_t b = 0; b < a->batch; b++) { /* first row and count */
+		int64_t t = (int64_t)lens[b] + 1, all = used[b] + t - starts[b], keep = all;
+		if (p->sliding_window_cache)
+			keep = gqa_resident(p, c->in[GQA_PAST_K]->shape.dim[2], t);
+		else
+			keep = used[b] + a->queries;
+		used[b] = p->sliding_window_cache ? all - keep : 0;
+		starts[b] = keep;
+	}
+	for (uint32_t i = 0; i < 2; i++)
+		if (att_out(c, 1 + i))
+			gqa_present(&codes[i], a, kv[i], used, starts, c->out[1 + i]);
+}
+
 static int gqa_run(const struct call *c)
 {
 	const struct group_query *p = call_params(c);
-	const struct tensor *past = att_in(c, GQA_PAST_K), *present = att_out(c, 1),
-			    *bias = att_in(c, GQA_BIAS);
-	bool packed = !att_in(c, GQA_K);
-	int64_t total = *(const int32_t *)c->in[GQA_TOTAL]->data,
-		past_room = past ? past->shape.dim[2] : 0;
+	const struct tensor *past = att_in(c, GQA_PAST_K), *present = att_out(c, 1);
+	bool packed = !att_in(c, GQA_K), sliding = p->sliding_window_cache != 0;
+	int64_t total = *(const int32_t *)c->in[GQA_TOTAL]->data;
 	struct scratch s = scratch_of(c);
 	struct core_f32 k = {.a = {.right = -1,
 				   .causal = p->causal != 0,
 				   .softcap = p->softcap,
 				   .hidden = -INFINITY}};
+	struct gqa_codes codes[2];
 	struct att *a = &k.a;
 	int rc;
 
 	gqa_sizes(p, &c->in[GQA_Q]->shape, packed,
-		  gqa_room(present ? &present->shape : NULL, past ? &past->shape : NULL, total), a);
+		  gqa_room(p, present ? &present->shape : NULL, past ? &past->shape : NULL,
+			   c->in[GQA_Q]->shape.dim[1], total),
+		  a);
 	a->scale = ms_scale(p->scale, a->size);
 	a->left = p->local_window_size > 0 ? p->local_window_size - 1 : -1;
-	a->mode = p->qk_output == 2 ? 3 : 0;
+	a->mode = p->qk_output == 2 ? 3 : 2;
 	int64_t *valid = scratch_take(&s, (size_t)a->batch * sizeof(int64_t));
 	int64_t *starts = scratch_take(&s, (size_t)a->batch * sizeof(int64_t));
-	if ((rc = gqa_lengths(c, a, total, past_room, valid, starts)))
+	int64_t *used = scratch_take(&s, (size_t)a->batch * sizeof(int64_t));
+	if ((rc = gqa_lengths(c, a, total, past ? past->shape.dim[2] : 0, valid, starts, used)) ||
+	    (rc = gqa_codes(c, a, GQA_PAST_K, GQA_K_SCALE, &codes[0])) ||
+	    (rc = gqa_codes(c, a, GQA_PAST_V, GQA_V_SCALE, &codes[1])))
 		return rc;
 	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) *
 					     (size_t)pool_threads());
@@ -1188,29 +1426,35 @@ static int gqa_run(const struct call *c)
 			      turned + each / sizeof(float) * (size_t)a->heads, &s)))
 		return rc;
 	size_t kv = (size_t)(a->batch * a->kv_heads * a->keys * a->size) * sizeof(float);
-	float *key = wide_out(&s, att_out(c, 1)), *value = wide_out(&s, att_out(c, 2));
+	bool apart = sliding || codes[0].scale || codes[1].scale;
+	float *key = apart ? NULL : wide_out(&s, att_out(c, 1));
+	float *value = apart ? NULL : wide_out(&s, att_out(c, 2));
 	key = key ? key : scratch_take(&s, kv);
 	value = value ? value : scratch_take(&s, kv);
-	gqa_append(a, wide_in(&s, past), past_room, starts, &k.k, key);
-	gqa_append(a, wide_in(&s, att_in(c, GQA_PAST_V)), past_room, starts, &k.v, value);
-	k.k = view_of_f32(key, a->kv_heads, a->keys, a->size, false);
-	k.v = view_of_f32(value, a->kv_heads, a->keys, a->size, false);
+	gqa_join(c, &codes[0], &k, GQA_PAST_K, &k.k, key, used, &s);
+	gqa_join(c, &codes[1], &k, GQA_PAST_V, &k.v, value, used, &s);
 	a->valid = valid;
-	a->offsets = starts;
-	if (bias) {
-		k.mask[1] = wide_in(&s, bias);
-		bias_steps(bias, a);
-	}
+	a->offsets = used;
+	gqa_bias(c, &k, starts, sliding ? used : starts, &s);
 	k.sink = wide_in(&s, att_in(c, GQA_SINK));
 	if (!k.sink && p->smooth_softmax == 1)
 		k.sink = memset(scratch_take(&s, (size_t)a->heads * sizeof(float)), 0,
 				(size_t)a->heads * sizeof(float));
+	if (att_out(c, 3))
+		k.qk = scratch_take(&s, (size_t)(a->batch * a->heads * a->queries * a->keys) *
+						sizeof(float));
 	k.y = wide_out(&s, c->out[0]);
 	k.y_row = a->heads * a->size;
 	k.y_head = a->size;
 	k.y_batch = a->queries * k.y_row;
 	att_run_f32(&k);
 	wide_done(c->out[0], k.y);
+	if (att_out(c, 3))
+		gqa_scores(a, k.qk, c->out[3]);
+	if (apart) {
+		gqa_keep(c, codes, a, (const float *const[]){key, value}, starts, used);
+		return 0;
+	}
 	if (att_out(c, 1))
 		wide_done(c->out[1], key);
 	if (att_out(c, 2))
@@ -1222,11 +1466,8 @@ static bool gqa_accepts(const struct site *s, struct why *why)
 {
 	const struct group_query *p = site_params(s);
 
-	if (site_out(s, 3))
-		return refuse(why, "output_qk");
-	if (p->kv_cache_bit_width || site_in(s, GQA_K_SCALE) || site_in(s, GQA_V_SCALE) ||
-	    p->sliding_window_cache)
-		return refuse(why, "a quantized or circular cache");
+	if (site_out(s, 3) && p->sliding_window_cache)
+		return refuse(why, "output_qk of a window's cache");
 	return true;
 }
 
@@ -1242,6 +1483,8 @@ const struct kernel cpu_attention[] = {
 	REFERENCE("RotaryEmbedding", NF, NULL, wide_reshape, rotary_run),
 	REFERENCE("com.microsoft::RotaryEmbedding", NF, ms_rotary_accepts, wide_reshape, ms_rotary_run),
 	REFERENCE("com.microsoft::Attention", NF, ms_attention_accepts, ms_attention_reshape,
+		  ms_attention_run),
+	REFERENCE("infer::ProjectedAttention", NF, ms_attention_accepts, ms_attention_reshape,
 		  ms_attention_run),
 	REFERENCE("com.microsoft::MultiHeadAttention", NF, mha_accepts, mha_reshape, mha_run),
 	REFERENCE("com.microsoft::GroupQueryAttention", NF, gqa_accepts, gqa_reshape, gqa_run),

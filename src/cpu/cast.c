@@ -44,8 +44,7 @@ typedef void cast_loop(const void *x, void *y, int64_t n);
 	LOOP_CAST(f##_i32, F, int32_t, (int32_t)v)                                                 \
 	LOOP_CAST(f##_u32, F, uint32_t, (int64_t)v)                                                \
 	LOOP_CAST(f##_i64, F, int64_t, (int64_t)v)                                                 \
-	LOOP_CAST(f##_u64, F, uint64_t, v < 0 ? (uint64_t)(int64_t)v : (uint64_t)v)                \
-	LOOP_CAST(f##_bool, F, uint8_t, v != 0)
+	LOOP_CAST(f##_u64, F, uint64_t, v < 0 ? (uint64_t)(int64_t)v : (uint64_t)v)
 #define FROM_INT(f, F)                                                                             \
 	LOOP_CAST(f##_f32, F, float, v)                                                            \
 	LOOP_CAST(f##_f64, F, double, v)                                                           \
@@ -56,6 +55,23 @@ typedef void cast_loop(const void *x, void *y, int64_t n);
 	LOOP_CAST(f##_bool, F, uint8_t, v != 0)
 FROM_FLOAT(f32, float)
 FROM_FLOAT(f64, double)
+LOOP_CAST(f64_bool, double, uint8_t, v != 0)
+
+enum { CHUNK = 1024 };
+
+static void f32_bool(const void *from, void *to, int64_t n)
+{
+	static const float zero[CHUNK];
+	uint8_t *y = to;
+
+	for (int64_t i = 0, w; i < n; i += w) {
+		w = n - i < CHUNK ? n - i : CHUNK;
+		simd()->bin[VB_EQ][DT_F32]((const float *)from + i, zero, y + i, w);
+		for (int64_t k = 0; k < w; k++)
+			y[i + k] ^= 1;
+	}
+}
+
 FROM_INT(i8, int8_t)
 FROM_INT(u8, uint8_t)
 FROM_INT(i16, int16_t)

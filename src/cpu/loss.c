@@ -90,9 +90,11 @@ static void loss_task(const struct job *j, int64_t task)
 	int64_t n = task / j->blocks, first = task % j->blocks * COLUMNS;
 	int64_t w = j->inner - first < COLUMNS ? j->inner - first : COLUMNS;
 	int64_t base = n * j->classes * j->inner + first, at_ = n * j->inner + first;
-	double lse[COLUMNS] = {0};
+	double lse[COLUMNS];
 	enum dtype t = tensor_dtype(j->x);
 
+	for (int64_t i = 0; i < w; i++)
+		lse[i] = 0;
 	if (j->softmax && j->inner == 1 && t != DT_F64)
 		lse[0] = log_sum_row(j, base);
 	else if (j->softmax)

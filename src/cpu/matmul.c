@@ -782,6 +782,75 @@ static int det_run(const struct call *c)
 	return 0;
 }
 
+/* ---- Inverse: elimination of the matrix beside the unit matrix -------------------------------- */
+
+/* a [n, 2n]: the matrix and the unit matrix, which becomes its inverse; false: it has none. */
+static bool invert(double *a, int64_t n)
+{
+	for (int64_t k = 0; k < n; k++) {
+		int64_t best = k;
+		for (int64_t i = k + 1; i < n; i++)
+			if (fabs(a[i * 2 * n + k]) > fabs(a[best * 2 * n + k]))
+				best = i;
+		double pivot = a[best * 2 * n + k];
+		if (pivot == 0)
+			return false;
+		for (int64_t i = k; i < 2 * n; i++) {
+			double t = a[best * 2 * n + i] / pivot;
+			a[best * 2 * n + i] = a[k * 2 * n + i];
+			a[k * 2 * n + i] = t;
+		}
+		for (int64_t r = 0; r < n; r++) {
+			double f = a[r * 2 * n + k];
+			for (int64_t i = k; i < 2 * n && r != k && f != 0; i++)
+				a[r * 2 * n + i] -= f * a[k * 2 * n + i];
+		}
+	}
+	return true;
+}
+
+static int inverse_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	int64_t n = det_size(&site_in(site, 0)->shape);
+
+	(void)d;
+	step->workspace = (size_t)pool_threads() * scratch_size(2 * (size_t)(n * n) * sizeof(double));
+	return 0;
+}
+
+static void inverse_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct det_job *j = arg;
+	int64_t n = j->n;
+	char *at = j->scratch + (size_t)thread * scratch_size(2 * (size_t)(n * n) * sizeof(double));
+	double *a = (double *)(void *)at;
+
+	for (int64_t m = begin; m < end; m++) {
+		for (int64_t r = 0; r < n; r++)
+			for (int64_t i = 0; i < n; i++) {
+				a[r * 2 * n + i] = elem_f64(j->type, j->x, (m * n + r) * n + i);
+				a[r * 2 * n + n + i] = r == i;
+			}
+		bool has = invert(a, n);
+		for (int64_t r = 0; r < n; r++)
+			for (int64_t i = 0; i < n; i++)
+				elem_set_f64(j->type, j->y, (m * n + r) * n + i,
+					     has ? a[r * 2 * n + n + i] : (double)NAN);
+	}
+}
+
+static int inverse_run(const struct call *c)
+{
+	struct det_job j = {tensor_dtype(c->in[0]), det_size(&c->in[0]->shape), c->in[0]->data,
+			    c->out[0]->data, c->workspace};
+	int64_t size = j.n * j.n;
+
+	if (tensor_count(c->in[0]))
+		pool_for(tensor_count(c->in[0]) / size, 1 + 16384 / (1 + size * j.n), inverse_part,
+			 &j);
+	return 0;
+}
+
 #define T_MATMUL (T_FLOATS_BF | T_U32 | T_U64 | T_I32 | T_I64)
 #define REFERENCE(name, types, accepts, reshape, run)                                              \
 	{                                                                                          \
@@ -795,6 +864,7 @@ const struct kernel cpu_matmul[] = {
 	REFERENCE("Gemm", T_MATMUL, NULL, matmul_reshape, gemm_params_reference),
 	REFERENCE("Einsum", T_NUMERIC_BF, NULL, einsum_reshape, einsum_run),
 	REFERENCE("Det", T_FLOATS_BF, NULL, det_reshape, det_run),
+	REFERENCE("com.microsoft::Inverse", T_FLOATS, NULL, inverse_reshape, inverse_run),
 	REFERENCE("com.microsoft::FusedMatMul", T_FLOATS_BF, NULL, matmul_reshape, fused_matmul_run),
 	REFERENCE("com.microsoft::TransposeMatMul", T_FLOATS_BF, NULL, matmul_reshape,
 		  fused_matmul_run),

@@ -90,13 +90,19 @@ static inline int packed_at(const uint8_t *p, int64_t i, int64_t bits)
 	return p[i / per] >> (i % per * bits) & ((1 << bits) - 1);
 }
 
+/* What the zero point is where none is given. */
+static float middle(const struct nbits_job *j)
+{
+	return (float)(1 << (j->p->bits - 1));
+}
+
 static float zero_of_block(const struct nbits_job *j, int64_t n, int64_t block)
 {
 	const struct tensor *z = optional_in(j->c, 3);
 	int64_t bytes = (j->v->blocks * j->p->bits + 7) / 8;
 
 	if (!z)
-		return (float)(1 << (j->p->bits - 1));
+		return middle(j);
 	if (tensor_dtype(z) == DT_U8)
 		return (float)packed_at((const uint8_t *)z->data + n * bytes, block, j->p->bits);
 	return number_at(z, n * j->v->blocks + block);
@@ -129,18 +135,21 @@ static void direct_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct call *c = j->c;
 	const struct nbits *v = j->v;
 	const struct tensor *bias = optional_in(c, 5), *s = c->in[2];
-	float *scale = j->columns + thread * 2 * v->blocks, *zero = scale + v->blocks;
+	float *own = j->columns + thread * 2 * v->blocks, *zero = own + v->blocks;
+	bool plain = tensor_dtype(s) == DT_F32, zeros = optional_in(c, 3) != NULL;
 
 	for (int64_t n = begin; n < end; n++) {
-		for (int64_t b = 0; b < v->blocks; b++) {
-			scale[b] = number_at(s, n * v->blocks + b);
+		const float *scale = plain ? (const float *)s->data + n * v->blocks : own;
+		for (int64_t b = 0; b < v->blocks && !plain; b++)
+			own[b] = number_at(s, n * v->blocks + b);
+		for (int64_t b = 0; b < v->blocks && zeros; b++)
 			zero[b] = zero_of_block(j, n, b);
-		}
 		for (int64_t r = 0; r < v->rows; r++) {
 			const uint8_t *w = (const uint8_t *)c->in[1]->data + n * v->blocks * v->blob;
 			float y = igemm_kernels()->nibbles(j->a + r * v->blocks * j->p->block_size,
-							   w, scale, v->blocks, v->blob);
-			for (int64_t b = 0; b < v->blocks; b++)
+							   w, zeros ? 0 : middle(j), scale,
+							   v->blocks, v->blob);
+			for (int64_t b = 0; b < v->blocks && zeros; b++)
 				y -= scale[b] * zero[b] * j->sums[r * v->blocks + b];
 			if (bias)
 				y += number_at(bias, n);
@@ -162,6 +171,16 @@ static void widen_column(const struct nbits_job *j, int64_t n, float *b)
 	int64_t block = -1;
 	float scale = 0, zero = 0;
 
+	if (p->bits == 4 && !order && p->block_size % 2 == 0) {
+		for (int64_t g = 0; g < v->blocks; g++, w += v->blob) {
+			int64_t first = g * p->block_size, rest = p->K - first;
+			igemm_kernels()->widen_nibbles(w, rest < p->block_size ? rest : p->block_size,
+						       zero_of_block(j, n, g),
+						       number_at(c->in[2], n * v->blocks + g),
+						       b + first);
+		}
+		return;
+	}
 	for (int64_t k = 0; k < p->K; k++) {
 		int64_t g = order ? ((const int32_t *)order->data)[k] : k / p->block_size;
 		if (g != block) {
@@ -260,5 +279,77 @@ int nbits_run(const struct call *c)
 		if (t != DT_F32)
 			from_f32(t, y, v->rows * p->N, c->out[0]->data, 0);
 	}
+	return 0;
+}
+
+/* ---- MatMulBnb4: codes of bitsandbytes, in blocks of the flattened weights ----------------------- */
+
+static const float bnb_values[2][16] = {
+	/* FP4: sign, and a value of three bits */
+	{0, 5.208333333e-03f, 2.0f / 3, 1, 1.0f / 3, 0.5f, 1.0f / 6, 0.25f, -0.0f,
+	 -5.208333333e-03f, -2.0f / 3, -1, -1.0f / 3, -0.5f, -1.0f / 6, -0.25f},
+	/* NF4: quantiles of a normal distribution */
+	{-1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f,
+	 -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0,
+	 0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
+	 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1},
+};
+
+struct bnb_job {
+	const uint8_t *codes;
+	const float *most; /* of a block: what its codes are multiplied by */
+	const float *values;
+	int64_t k_step, n_step, block;
+};
+
+/* Row k of B, columns n..: the first of two codes lies in the high half of a byte. */
+static void bnb_row(const void *arg, int64_t k, int64_t n, int64_t count, void *dst)
+{
+	const struct bnb_job *j = arg;
+	float *y = dst;
+
+	for (int64_t i = 0; i < count; i++) {
+		int64_t at = k * j->k_step + (n + i) * j->n_step;
+		y[i] = j->values[j->codes[at / 2] >> (at & 1 ? 0 : 4) & 15] * j->most[at / j->block];
+	}
+}
+
+int bnb_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct bnb_params *p = site_params(s);
+	int64_t count = p->N * p->K;
+
+	if (shape_count(&site_in(s, 1)->shape) != (count + 1) / 2 ||
+	    shape_count(&site_in(s, 2)->shape) != (count + p->block_size - 1) / p->block_size)
+		return site_fail(s, d, E_SHAPE, "B and absmax as K, N and block_size say", NULL);
+	st->workspace = wide_workspace(s) + scratch_size(gemm_scratch(GEMM_F32));
+	return 0;
+}
+
+int bnb_run(const struct call *c)
+{
+	const struct bnb_params *p = call_params(c);
+	struct scratch s = scratch_of(c);
+	struct bnb_job j = {.codes = c->in[1]->data,
+			    .most = wide_in(&s, c->in[2]),
+			    .values = bnb_values[p->quant_type],
+			    .block = p->block_size,
+			    .k_step = p->transB ? 1 : p->K,
+			    .n_step = p->transB ? p->K : 1};
+	struct gemm g = {.n = p->transB ? p->N : p->K,
+			 .k = p->transB ? p->K : p->N,
+			 .a = wide_in(&s, c->in[0]),
+			 .a_col = 1,
+			 .row = bnb_row,
+			 .arg = &j,
+			 .alpha = 1};
+	float *y = wide_out(&s, c->out[0]);
+
+	g.m = tensor_count(c->in[0]) / g.k;
+	g.a_row = g.k;
+	g.c = y;
+	g.c_row = g.n;
+	gemm_run(GEMM_F32, &g, scratch_take(&s, gemm_scratch(GEMM_F32)));
+	wide_done(c->out[0], y);
 	return 0;
 }

@@ -28,11 +28,15 @@ enum op_kind {
 	OP_MAP,	   /* one operand, a function of simd.h */
 	OP_BIN,	   /* two operands */
 	OP_POW,	   /* two operands */
+	OP_ROWS,   /* register a times input mul plus input add, numbers along the last dim */
 };
+enum { NO_INPUT = 255 };
 struct op_code {
 	enum op_kind kind;
 	uint8_t fun;	   /* enum vfun, enum vbin */
 	uint8_t dst, a, b; /* registers; of OP_SPREAD a is the input */
+	uint8_t mul, add;  /* inputs of OP_ROWS, or NO_INPUT */
+	bool minus;	   /* add is taken off */
 	float p[2];
 };
 
@@ -54,6 +58,108 @@ struct pointwise {
 	uint8_t out_reg[PW_MAX_OUT];
 	bool ends_out; /* the last instruction makes the only output: straight into its memory */
 };
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/*
+ * Operands that are one number along the last dim (channels of images, mostly) need not be spread
+ * where a row is long: y = x * scale + shift row by row, with the numbers as parameters.
+ */
+enum { LONG_ROW = 64 };
+
+static bool is_row_number(const struct pointwise *p, const struct op_code *o)
+{
+	return o->kind == OP_SPREAD && !p->in[o->a].whole && !p->in[o->a].step[p->rank - 1] &&
+	       p->dim[p->rank - 1] >= LONG_ROW;
+}
+
+/* Whether register r, written at `at`, is read by code `by` and by nothing else. */
+static bool read_once(const struct pointwise *p, int at, int by, uint8_t r)
+{
+	int reads = 0;
+
+	for (int i = at + 1; i < p->ncode; i++) {
+		const struct op_code *o = &p->code[i];
+		if (o->kind == OP_MAP || o->kind == OP_ROWS)
+			reads += o->a == r;
+		else if (o->kind == OP_BIN || o->kind == OP_POW)
+			reads += (o->a == r) + (o->b == r);
+		if (reads && i < by)
+			return false;
+		if (o->dst == r)
+			return reads == 1;
+	}
+	for (int k = 0; k < p->nout; k++)
+		if (p->out_reg[k] == r)
+			return false;
+	return reads == 1;
+}
+
+/* Where register r was written last before code i; -1: it is an input in place. */
+static int writer(const struct pointwise *p, int i, uint8_t r)
+{
+	while (--i >= 0 && p->code[i].dst != r)
+		;
+	return i;
+}
+
+static void drop_code(struct pointwise *p, int i)
+{
+	p->ncode--;
+	memmove(&p->code[i], &p->code[i + 1], (size_t)(p->ncode - i) * sizeof(*p->code));
+}
+
+/* Code i as OP_ROWS, where one of its operands is a number along rows; true: done, a code is gone. */
+static bool row_operand(struct pointwise *p, int i)
+{
+	struct op_code *o = &p->code[i];
+
+	if (o->kind != OP_BIN || (o->fun != VB_MUL && o->fun != VB_ADD && o->fun != VB_SUB))
+		return false;
+	for (int side = 1; side >= (o->fun == VB_SUB); side--) {
+		uint8_t r = side ? o->b : o->a, x = side ? o->a : o->b;
+		int w = r < p->nin && p->direct[r] ? -1 : writer(p, i, r);
+		if (w < 0 || r == x || !is_row_number(p, &p->code[w]) || !read_once(p, w, i, r))
+			continue;
+		uint8_t input = p->code[w].a;
+		*o = (struct op_code){.kind = OP_ROWS,
+				      .dst = o->dst,
+				      .a = x,
+				      .mul = o->fun == VB_MUL ? input : NO_INPUT,
+				      .add = o->fun == VB_MUL ? NO_INPUT : input,
+				      .minus = o->fun == VB_SUB};
+		drop_code(p, w);
+		return true;
+	}
+	return false;
+}
+
+/* A product and the sum that follows it as one. */
+static bool join_rows(struct pointwise *p, int i)
+{
+	struct op_code *o = &p->code[i];
+
+	if (!i || o->kind != OP_ROWS || o->mul != NO_INPUT)
+		return false;
+	const struct op_code *m = &p->code[i - 1];
+	if (m->kind != OP_ROWS || m->add != NO_INPUT || o->a != m->dst ||
+	    (m->dst != o->dst && !read_once(p, i - 1, i, m->dst)))
+		return false;
+	o->a = m->a;
+	o->mul = m->mul;
+	drop_code(p, i - 1);
+	return true;
+}
+
+static void use_rows(struct pointwise *p)
+{
+	for (int i = 0; i < p->ncode; i++)
+		if (row_operand(p, i))
+			i = -1;
+	for (int i = 1; i < p->ncode; i++)
+		if (join_rows(p, i))
+			i = 0;
+}
 
 /* ---- making the program ready ---------------------------------------------------------------- */
 
@@ -240,6 +346,7 @@ static void assign_all(struct assign *s)
 	for (int64_t i = 0; i < s->f->outs.n; i++)
 		s->p->out_reg[i] = reg_of(s, s->f->outs.v[i]);
 	struct pointwise *p = s->p;
+	use_rows(p);
 	p->ends_out = p->nout == 1 && p->dtype == DT_F32 && p->ncode &&
 		      p->code[p->ncode - 1].dst == p->out_reg[0];
 }
@@ -438,6 +545,43 @@ static void spread(const struct pointwise_job *j, int k, int64_t first, int64_t 
 	}
 }
 
+/* Element of input k at position pos, and how far it is to the end of its row. */
+static float row_number(const struct pointwise_job *j, int k, const int64_t *pos)
+{
+	const struct operand_walk *w = &j->p->in[k];
+	int64_t at = 0;
+	float v;
+
+	for (int i = 0; i < j->p->rank; i++)
+		at += pos[i] * w->step[i];
+	simd_to_f32(j->p->dtype, j->call->in[k]->data, at, 1, &v);
+	return v;
+}
+
+static void run_rows(const struct pointwise_job *j, const struct op_code *o, int64_t first,
+		     int64_t n, const float *x, float *y)
+{
+	const struct pointwise *p = j->p;
+	int64_t pos[MAX_RANK], rest = first, last = p->rank - 1;
+
+	for (int64_t i = last; i >= 0; i--) {
+		pos[i] = rest % p->dim[i];
+		rest /= p->dim[i];
+	}
+	for (int64_t run; n > 0; n -= run, x += run, y += run) {
+		float v[2] = {1, -0.0f};
+		run = p->dim[last] - pos[last] < n ? p->dim[last] - pos[last] : n;
+		if (o->mul != NO_INPUT)
+			v[0] = row_number(j, o->mul, pos);
+		if (o->add != NO_INPUT)
+			v[1] = o->minus ? -row_number(j, o->add, pos) : row_number(j, o->add, pos);
+		simd()->map[VF_AFFINE](x, y, run, v);
+		pos[last] = p->dim[last] - 1; /* a run ends with its row, or is the last */
+		for (int64_t i = last; i >= 0 && ++pos[i] == p->dim[i]; i--)
+			pos[i] = 0;
+	}
+}
+
 static void fill(float *y, int64_t n, float v)
 {
 	for (int64_t i = 0; i < n; i++)
@@ -459,6 +603,8 @@ static void run_block(const struct pointwise_job *j, int64_t first, int64_t n, f
 							    : reg[o->dst];
 		if (o->kind == OP_SPREAD)
 			spread(j, o->a, first, n, y);
+		else if (o->kind == OP_ROWS)
+			run_rows(j, o, first, n, reg[o->a], y);
 		else if (o->kind == OP_FILL)
 			fill(y, n, o->p[0]);
 		else if (o->kind == OP_MAP)

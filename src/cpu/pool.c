@@ -41,6 +41,20 @@ static float sum_f32(const float *x, int64_t n)
 	return simd()->sum(x, n);
 }
 
+static float most_f32(const float *x, int64_t n)
+{
+	return simd()->max(x, n);
+}
+
+static double most_f64(const double *x, int64_t n)
+{
+	double m = -(double)INFINITY;
+
+	for (int64_t i = 0; i < n; i++)
+		m = x[i] > m || isnan(x[i]) ? x[i] : m;
+	return m;
+}
+
 static double sum_f64(const double *x, int64_t n)
 {
 	double sum = 0;
@@ -216,24 +230,35 @@ static int unpool_run(const struct call *c)
 	return 0;
 }
 
+/* Planes that lie one behind the other are a run each. */
+static bool in_rows(const struct site *s, struct why *w)
+{
+	if (site_in(s, 0)->layout != LAYOUT_ROW)
+		return refuse(w, "channels that lie apart");
+	return true;
+}
+
 #define ROW(name, types, run)                                                                      \
 	{                                                                                          \
 		name, types, K_REFERENCE, NULL, NULL, wide_reshape, run, NULL, NULL                \
 	}
 #define FAST (T_F32 | T_F16 | T_BF16)
 
-const struct kernel cpu_pool[] = {{"MaxPool", FAST, ONEDNN(pool)},
-				  {"AveragePool", FAST, ONEDNN(pool)},
-				  {"GlobalMaxPool", FAST, ONEDNN(pool)},
-				  {"GlobalAveragePool", FAST, ONEDNN(pool)},
-				  ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),
-				  ROW("AveragePool", T_FLOATS_BF, average_run),
-				  ROW("LpPool", T_FLOATS_BF, lp_run),
-				  ROW("GlobalMaxPool", T_FLOATS_BF, global_max_run),
-				  ROW("GlobalAveragePool", T_FLOATS_BF, global_average_run),
-				  ROW("GlobalLpPool", T_FLOATS_BF, global_lp_run),
-				  ROW("MaxUnpool", T_FLOATS_BF, unpool_run),
-				  ROW("MaxRoiPool", T_FLOATS_BF, max_roi_run),
-				  {"RoiAlign", T_FLOATS_BF, K_REFERENCE, NULL, NULL,
-				   roi_align_reshape, roi_align_run, NULL, NULL},
-				  {0}};
+const struct kernel cpu_pool[] = {
+	{"MaxPool", FAST, ONEDNN(pool)},
+	{"AveragePool", FAST, ONEDNN(pool)},
+	{"GlobalMaxPool", T_F32, 0, in_rows, NULL, wide_reshape, global_max_run, NULL, NULL},
+	{"GlobalAveragePool", T_F32, 0, in_rows, NULL, wide_reshape, global_average_run, NULL, NULL},
+	{"GlobalMaxPool", FAST, ONEDNN(pool)},
+	{"GlobalAveragePool", FAST, ONEDNN(pool)},
+	ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),
+	ROW("AveragePool", T_FLOATS_BF, average_run),
+	ROW("LpPool", T_FLOATS_BF, lp_run),
+	ROW("GlobalMaxPool", T_FLOATS_BF, global_max_run),
+	ROW("GlobalAveragePool", T_FLOATS_BF, global_average_run),
+	ROW("GlobalLpPool", T_FLOATS_BF, global_lp_run),
+	ROW("MaxUnpool", T_FLOATS_BF, unpool_run),
+	ROW("MaxRoiPool", T_FLOATS_BF, max_roi_run),
+	{"RoiAlign", T_FLOATS_BF, K_REFERENCE, NULL, NULL, roi_align_reshape, roi_align_run, NULL,
+	 NULL},
+	{0}};

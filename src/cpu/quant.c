@@ -2,6 +2,7 @@
 #include "ops/quant.h"
 
 #include "base/pool.h"
+#include "cpu/broadcast.h"
 #include "cpu/igemm.h"
 #include "cpu/move.h"
 #include "cpu/nbits.h"
@@ -410,47 +411,62 @@ static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t col
 struct product {
 	struct matmul_shape s;
 	uint32_t a, b, za, zb; /* inputs */
-	size_t scratch;	       /* of igemm; the widened A follows */
+	size_t scratch; /* of igemm; rows of A and what is known of rows and columns follow */
+	const uint8_t *packed; /* B */
 };
 
 struct product_job {
 	const struct product *p;
 	const char *b;
-	bool b_signed;
-	const struct tensor *zb;
-	int64_t zb_first; /* of this batch */
+	uint8_t flip; /* of B, whose bytes are taken as signed */
 	struct finish f;
 	void *y;
 	int64_t y_first;
 };
 
-static int64_t zero_of(const struct tensor *z, int64_t i, int64_t n, int64_t first)
+static int32_t zero_of(const struct tensor *z, int64_t i, int64_t n, int64_t first)
 {
 	if (!z)
 		return 0;
 	int64_t count = tensor_count(z);
 	bool is_signed = tensor_dtype(z) == DT_I8;
-	return int8_at(z->data, is_signed, count == 1 ? 0 : count == n ? i : first + i);
+	return (int32_t)int8_at(z->data, is_signed, count == 1 ? 0 : count == n ? i : first + i);
 }
 
-static void pack_matrix(const void *arg, int64_t n0, int64_t count, int16_t *panel)
+/* What bytes of this type are flipped by to be taken as the other kind, and how zero points move. */
+static uint8_t flip_to(bool want_signed, enum dtype t)
 {
-	const struct product_job *j = arg;
-	const struct matmul_shape *s = &j->p->s;
-	int16_t zero[IGEMM_NR];
+	return (t == DT_I8) == want_signed ? 0 : IGEMM_FLIP;
+}
 
-	for (int64_t i = 0; i < count; i++)
-		zero[i] = (int16_t)zero_of(j->zb, n0 + i, s->n, j->zb_first);
-	if (s->b_col == 1 && count == IGEMM_NR) {
-		igemm_kernels()->pack(j->b + n0, s->b_row, s->k, j->b_signed, zero, panel);
+static int32_t zero_move(bool want_signed, uint8_t flip)
+{
+	return want_signed ? -flip : flip;
+}
+
+/* Columns n0.. of a matrix as a panel. */
+static void pack_columns(const struct matmul_shape *s, const uint8_t *b, uint8_t flip, int64_t n0,
+			 int64_t count, uint8_t *panel)
+{
+	const uint8_t *from = b + n0 * s->b_col;
+
+	if (s->b_col == 1) {
+		struct igemm_rows rows = {.base = from, .row = s->b_row};
+		igemm_kernels()->pack(&rows, s->k, count, flip, panel);
 		return;
 	}
-	for (int64_t k = 0; k < s->k; k++) {
-		const char *b = j->b + n0 * s->b_col + k * s->b_row;
-		int16_t *to = panel + (k >> 1) * 2 * IGEMM_NR + (k & 1);
+	memset(panel, 0, igemm_panel(s->k));
+	for (int64_t k = 0; k < s->k; k += 4, panel += 4 * IGEMM_NR)
 		for (int64_t i = 0; i < count; i++)
-			to[2 * i] = (int16_t)(int8_at(b, j->b_signed, i * s->b_col) - zero[i]);
-	}
+			for (int64_t j = 0; j < 4 && k + j < s->k; j++)
+				panel[4 * i + j] = from[i * s->b_col + (k + j) * s->b_row] ^ flip;
+}
+
+static void pack_matrix(const void *arg, int64_t n0, int64_t count, uint8_t *panel)
+{
+	const struct product_job *j = arg;
+
+	pack_columns(&j->p->s, (const uint8_t *)j->b, j->flip, n0, count, panel);
 }
 
 static void store_matrix(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
@@ -463,56 +479,127 @@ static void store_matrix(const void *arg, int64_t m, int64_t rows, int64_t n, in
 			  j->y_first + (m + r) * j->p->s.n + n);
 }
 
-struct widen_job {
-	int16_t *to;
-	const struct matmul_shape *s;
-	const char *a;
-	bool is_signed;
-	const struct tensor *za;
-	int64_t first;
+/* Rows of A as igemm wants them, and their sums where those are asked for. */
+struct code_job {
+	uint8_t *to;
+	int32_t *sum;
+	const uint8_t *from;
+	int64_t k, row, col;
+	uint8_t flip;
+	bool is_signed; /* afterwards */
 };
 
-static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void code_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
-	const struct widen_job *j = arg;
-	const struct matmul_shape *s = j->s;
-	int64_t depth = igemm_depth(s->k);
+	const struct code_job *j = arg;
+	int64_t depth = igemm_depth(j->k);
 
 	(void)thread;
 	for (int64_t m = begin; m < end; m++) {
-		int16_t z = (int16_t)zero_of(j->za, m, s->m, j->first), *to = j->to + m * depth;
-		const char *a = j->a + m * s->a_row;
-		if (s->a_col == 1 && j->is_signed)
-			igemm_kernels()->widen_i8((const int8_t *)a, s->k, z, to);
-		else if (s->a_col == 1)
-			igemm_kernels()->widen_u8((const uint8_t *)a, s->k, z, to);
+		uint8_t *restrict to = j->to + m * depth;
+		const uint8_t *from = j->from + m * j->row;
+		if (j->col == 1 && !j->flip)
+			memcpy(to, from, (size_t)j->k);
+		else if (j->col == 1)
+			for (int64_t k = 0; k < j->k; k++)
+				to[k] = from[k] ^ IGEMM_FLIP;
 		else
-			for (int64_t k = 0; k < s->k; k++)
-				to[k] = (int16_t)(int8_at(a, j->is_signed, k * s->a_col) - z);
-		if (depth > s->k)
-			to[s->k] = 0;
+			for (int64_t k = 0; k < j->k; k++)
+				to[k] = from[k * j->col] ^ j->flip;
+		for (int64_t k = j->k; k < depth; k++)
+			to[k] = 0;
+		if (j->sum)
+			j->sum[m] = igemm_kernels()->row_sum(to, j->k, j->is_signed);
 	}
 }
 
-static void widen(int16_t *to, const struct matmul_shape *s, const char *a, bool is_signed,
-		  const struct tensor *za, int64_t first)
+static void code_rows(struct code_job *j, int64_t m)
 {
-	struct widen_job j = {to, s, a, is_signed, za, first};
+	if (m > 0)
+		pool_for(m, 1 + (1 << 15) / (j->k + 1), code_piece, j);
+}
 
-	if (s->m > 0)
-		pool_for(s->m, 1 + (1 << 15) / (s->k + 1), widen_piece, &j);
+/* Room of a product behind igemm's scratch: rows of A, their zero points and sums, zero points of B. */
+struct product_room {
+	uint8_t *rows;
+	int32_t *za, *rest, *zb;
+};
+
+static size_t align64(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+static struct product_room product_room(char *at, int64_t m, int64_t n, int64_t k)
+{
+	struct product_room r = {.rows = (uint8_t *)at};
+
+	r.za = (int32_t *)(void *)(at + align64((size_t)m * (size_t)igemm_depth(k)));
+	r.rest = r.za + m;
+	r.zb = r.rest + m;
+	(void)n;
+	return r;
+}
+
+static bool product_bytes(int64_t m, int64_t n, int64_t k, size_t scratch, size_t *bytes)
+{
+	size_t rows, numbers;
+
+	return size_mul((size_t)m, (size_t)igemm_depth(k), &rows) &&
+	       size_mul((size_t)m, 2 * sizeof(int32_t), &numbers) && size_add(rows, numbers, &rows) &&
+	       size_mul((size_t)n, sizeof(int32_t), &numbers) && size_add(rows, numbers, &rows) &&
+	       size_add(rows, 64, &rows) && size_add(rows, scratch, bytes);
+}
+
+struct pack_all {
+	const struct matmul_shape *s;
+	const uint8_t *b;
+	uint8_t *to, flip;
+};
+
+static void pack_all_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct pack_all *j = arg;
+
+	(void)thread;
+	for (int64_t p = begin; p < end; p++)
+		pack_columns(j->s, j->b, j->flip, p * IGEMM_NR,
+			     lesser(IGEMM_NR, j->s->n - p * IGEMM_NR),
+			     j->to + (size_t)p * igemm_panel(j->s->k));
+}
+
+static int pack_all(void *dst, const struct tensor *t, void *arg)
+{
+	struct pack_all j = {arg, t->data, dst, flip_to(true, tensor_dtype(t))};
+
+	pool_for((j.s->n + IGEMM_NR - 1) / IGEMM_NR, 8, pack_all_piece, &j);
+	return 0;
+}
+
+/* A constant matrix is packed once a session. */
+static int pack_weights(struct site *s, struct step *st, struct diag *d, struct product *p)
+{
+	const struct tensor *b = site_known(s, p->b);
+	size_t bytes;
+
+	if (!s->store || !b || !site_is_weight(s, p->b) || b->shape.rank > 2 || !tensor_count(b) ||
+	    !size_mul((size_t)((p->s.n + IGEMM_NR - 1) / IGEMM_NR), igemm_panel(p->s.k), &bytes))
+		return 0;
+	p->packed = store_get(s->store, b, p->s.b_col == 1 ? "igemm" : "igemm transposed", bytes,
+			      pack_all, &p->s, d);
+	if (!p->packed)
+		return -E_MEMORY;
+	st->unread |= UINT64_C(1) << p->b;
+	return 0;
 }
 
 static int product_prepare(struct site *s, struct step *st, struct diag *d, struct product *p)
 {
-	size_t wide;
-
 	p->scratch = igemm_scratch(p->s.k);
-	if (!size_mul((size_t)p->s.m, (size_t)igemm_depth(p->s.k) * sizeof(int16_t), &wide) ||
-	    !size_add(wide, p->scratch, &st->workspace))
+	if (!product_bytes(p->s.m, p->s.n, p->s.k, p->scratch, &st->workspace))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
 	st->state = p;
-	return 0;
+	return pack_weights(s, st, d, p);
 }
 
 static int product_reshape(struct site *s, struct step *st, struct diag *d, uint32_t a, uint32_t b,
@@ -534,19 +621,66 @@ static const struct tensor *optional_in(const struct call *c, uint32_t i)
 	return i < c->step->node->nin ? c->in[i] : NULL;
 }
 
+/* Zero points of n rows or columns; whether there is one that is not 0. */
+static bool zeros_of(const struct tensor *z, int32_t move, int64_t n, int64_t first, int32_t *to)
+{
+	bool any = false;
+
+	for (int64_t i = 0; i < n; i++) {
+		to[i] = zero_of(z, i, n, first) + move;
+		any |= to[i] != 0;
+	}
+	return any;
+}
+
+/* One batch: A from a, B from j->b. */
+static void product_batch(const struct call *c, struct product_job *j, const uint8_t *a, int64_t batch)
+{
+	const struct product *p = c->step->state;
+	const struct matmul_shape *s = &p->s;
+	const struct tensor *za = optional_in(c, p->za), *zb = optional_in(c, p->zb);
+	uint8_t flip = flip_to(false, tensor_dtype(c->in[p->a]));
+	struct product_room r = product_room((char *)c->workspace + p->scratch, s->m, s->n, s->k);
+	struct igemm g = {.m = s->m,
+			  .n = s->n,
+			  .k = s->k,
+			  .packed = p->packed,
+			  .pack = pack_matrix,
+			  .store = store_matrix,
+			  .arg = j};
+
+	if (zeros_of(za, zero_move(false, flip), s->m, batch * s->m, r.za))
+		g.a_zero = r.za;
+	if (zeros_of(zb, zero_move(true, j->flip), s->n, batch * s->n, r.zb)) {
+		g.b_zero = r.zb;
+		g.b_zero_step = 1;
+		g.a_rest = r.rest;
+	}
+	g.a = a;
+	if (flip || s->a_col != 1 || s->a_row != igemm_depth(s->k) || g.b_zero) {
+		struct code_job code = {.to = r.rows,
+					.sum = g.b_zero ? r.rest : NULL,
+					.from = a,
+					.k = s->k,
+					.row = s->a_row,
+					.col = s->a_col,
+					.flip = flip};
+		code_rows(&code, s->m);
+		g.a = r.rows;
+	}
+	for (int64_t m = 0; m < s->m && g.b_zero; m++)
+		r.rest[m] = (int32_t)((uint32_t)r.rest[m] - (uint32_t)s->k * (uint32_t)r.za[m]);
+	igemm_run(&g, c->workspace);
+}
+
 /* All batches; f says what becomes of the sums. */
 static int product_run(const struct call *c, const struct finish *f)
 {
 	const struct product *p = c->step->state;
 	const struct matmul_shape *s = &p->s;
 	const struct tensor *a = c->in[p->a], *b = c->in[p->b];
-	struct product_job j = {.p = p,
-				.b_signed = tensor_dtype(b) == DT_I8,
-				.zb = optional_in(c, p->zb),
-				.f = *f,
-				.y = c->out[0]->data};
-	int16_t *wide = (int16_t *)(void *)((char *)c->workspace + p->scratch);
-	struct igemm g = {s->m, s->n, s->k, wide, pack_matrix, store_matrix, &j};
+	struct product_job j = {
+		.p = p, .flip = flip_to(true, tensor_dtype(b)), .f = *f, .y = c->out[0]->data};
 	int64_t batches = 1, at[MAX_RANK] = {0};
 
 	for (int i = 0; i < s->nbatch; i++)
@@ -560,12 +694,10 @@ static int product_run(const struct call *c, const struct finish *f)
 			bo += at[i] * s->b_batch[i];
 		}
 		j.b = (const char *)b->data + bo;
-		j.zb_first = j.f.first_col = k * s->n;
+		j.f.first_col = k * s->n;
 		j.f.first_row = k * s->m;
 		j.y_first = k * s->m * s->n;
-		widen(wide, s, (const char *)a->data + ao, tensor_dtype(a) == DT_I8,
-		      optional_in(c, p->za), k * s->m);
-		igemm_run(&g, c->workspace);
+		product_batch(c, &j, (const uint8_t *)a->data + ao, k);
 		for (int i = s->nbatch - 1; i >= 0 && ++at[i] == s->batch[i]; i--)
 			at[i] = 0;
 	}
@@ -712,19 +844,75 @@ struct int_conv {
 	struct window w;
 	int64_t n, channels, group, features; /* channels and features of a group */
 	int64_t k, pixels, inputs;
-	size_t scratch;
+	size_t scratch, padded; /* of igemm; of an image with its pads */
 	uint32_t x, wt, zx, zw;
+	/*
+	 * Where all strides are 1, a tap of the kernel reads the padded image at a constant distance from
+	 * where the output element lies in it: columns are the places of the padded image up to the last
+	 * output, and what lies between the rows is left out when results are stored.
+	 */
+	bool even;
+	int64_t columns;
+	int64_t in[MAX_RANK]; /* padded */
+	int32_t *offset;      /* of each k, even only */
+};
+
+/* Weights as igemm wants them with the rows' sums, kept in the store where they are constant. */
+struct conv_rows {
+	const uint8_t *rows;
+	const int32_t *sum;
 };
 
 struct conv_job {
 	const struct int_conv *v;
-	const char *x; /* of one image and group */
-	bool is_signed;
-	int64_t zero;
+	const uint8_t *x; /* of one image and group */
+	int32_t zero;	  /* of x, as it is */
+	uint8_t flip;	  /* of x, whose bytes are taken as unsigned */
 	struct finish f;
 	void *y;
 	int64_t y_first, m_first;
 };
+
+static bool all_one(const int64_t *v, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (v[i] != 1)
+			return false;
+	return true;
+}
+
+/* The padded image: its size, and where each k is read; false: too large, or pads that cut off. */
+static bool set_padded(struct int_conv *v, struct site *s)
+{
+	const struct window *w = &v->w;
+	int64_t plane = 1, last = 0, size = window_size(w);
+
+	for (int d = 0; d < w->n; d++) {
+		if (w->begin[d] < 0 || w->end[d] < 0 || w->out[d] < 1)
+			return false;
+		/* what auto_pad or a rounded size leave unread is not there */
+		v->in[d] = w->out[d] - 1 + (w->kernel[d] - 1) * w->dilation[d] + 1;
+		if (v->in[d] > INT32_MAX / plane)
+			return false;
+		plane *= v->in[d];
+		last = last * v->in[d] + w->out[d] - 1;
+	}
+	if (v->channels < 1 || plane > INT32_MAX / v->channels ||
+	    !size_mul((size_t)plane, (size_t)(v->channels * v->group), &v->padded))
+		return false;
+	v->columns = last + 1;
+	v->offset = arena_new_n(s->plan_arena, int32_t, (size_t)v->k);
+	for (int64_t k = 0; k < v->k; k++) {
+		int64_t at = 0, step = 1, tap = k % size;
+		for (int d = w->n - 1; d >= 0; d--) {
+			at += tap % w->kernel[d] * w->dilation[d] * step;
+			tap /= w->kernel[d];
+			step *= v->in[d];
+		}
+		v->offset[k] = (int32_t)(k / size * plane + at);
+	}
+	return true;
+}
 
 static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint32_t x, uint32_t wt,
 			   uint32_t zx, uint32_t zw)
@@ -733,7 +921,6 @@ static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint
 	struct int_conv *v = arena_new(s->plan_arena, struct int_conv);
 	const struct shape *xs = &site_in(s, x)->shape, *ws = &site_in(s, wt)->shape;
 	const char *bad = window_set(&v->w, &p->window, xs, ws, false, d);
-	size_t wide;
 
 	if (bad)
 		return site_fail(s, d, E_SHAPE, bad, NULL);
@@ -746,11 +933,14 @@ static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint
 	v->channels = ws->dim[1];
 	v->features = ws->dim[0] / p->group;
 	v->k = v->channels * window_size(&v->w);
-	v->pixels = window_outputs(&v->w);
+	v->pixels = v->columns = window_outputs(&v->w);
 	v->inputs = window_inputs(&v->w);
 	v->scratch = igemm_scratch(v->k);
-	if (!size_mul((size_t)ws->dim[0], (size_t)igemm_depth(v->k) * sizeof(int16_t), &wide) ||
-	    !size_add(wide, v->scratch, &st->workspace))
+	v->even = all_one(v->w.stride, v->w.n) && v->pixels > 0 && v->k > 0 && set_padded(v, s);
+	if (!v->even)
+		v->padded = 0;
+	if (!product_bytes(ws->dim[0], 1, v->k, v->scratch, &st->workspace) ||
+	    !size_add(st->workspace, v->padded, &st->workspace))
 		return site_fail(s, d, E_SIZE, NULL, NULL);
 	st->state = v;
 	return 0;
@@ -821,94 +1011,242 @@ static void read_tap(const uint8_t *x, const struct taps *t, int64_t tap, uint8_
 }
 
 /* All taps at hand: rows of bytes in the order of k, some at a time. */
-static void pack_channels(const struct conv_job *j, const struct taps *t, int16_t *panel)
+static void pack_channels(const struct conv_job *j, const struct taps *t, int64_t count, uint8_t *panel)
 {
 	enum { ROWS = 64 };
 	uint8_t rows[ROWS][IGEMM_NR];
-	int16_t zero[IGEMM_NR];
+	struct igemm_rows b = {.base = rows[0], .row = IGEMM_NR};
 	int64_t k = 0, first = 0;
 
-	for (int i = 0; i < IGEMM_NR; i++)
-		zero[i] = (int16_t)j->zero;
 	for (int64_t c = 0; c < j->v->channels; c++) {
-		const uint8_t *x = (const uint8_t *)j->x + c * j->v->inputs;
+		const uint8_t *x = j->x + c * j->v->inputs;
 		for (int64_t e = 0; e < t->n; e++) {
 			read_tap(x, t, e, (uint8_t)j->zero, rows[k++ - first]);
 			if (k - first < ROWS && k < j->v->k)
 				continue;
-			igemm_kernels()->pack(rows, IGEMM_NR, k - first, j->is_signed, zero,
-					      panel + (first >> 1) * 2 * IGEMM_NR);
+			igemm_kernels()->pack(&b, k - first, count, j->flip, panel + first * IGEMM_NR);
 			first = k;
 		}
 	}
 }
 
-static void pack_pixels(const void *arg, int64_t n0, int64_t count, int16_t *panel)
+static void pack_taps(const struct conv_job *j, int64_t n0, int64_t count, uint8_t *panel)
 {
-	const struct conv_job *j = arg;
 	const struct int_conv *v = j->v;
 	int64_t size = window_size(&v->w);
 	uint8_t row[IGEMM_NR];
 	struct taps t;
 
+	memset(panel, 0, igemm_panel(v->k));
 	for (int64_t e0 = 0; e0 < size; e0 += t.n) {
 		t.n = lesser(TAPS, size - e0);
 		memset(t.runs, 0, sizeof(t.runs));
 		for (int64_t i = 0; i < count; i++)
 			taps_of_pixel(&v->w, e0, n0 + i, i, &t);
 		if (t.n == size) {
-			pack_channels(j, &t, panel);
+			pack_channels(j, &t, count, panel);
 			return;
 		}
 		for (int64_t c = 0; c < v->channels; c++) {
 			for (int64_t e = 0, k = c * size + e0; e < t.n; e++, k++) {
-				int16_t *to = panel + (k >> 1) * 2 * IGEMM_NR + (k & 1);
-				read_tap((const uint8_t *)j->x + c * v->inputs, &t, e,
-					 (uint8_t)j->zero, row);
+				uint8_t *to = panel + k / 4 * 4 * IGEMM_NR + k % 4;
+				read_tap(j->x + c * v->inputs, &t, e, (uint8_t)j->zero, row);
 				for (int64_t i = 0; i < count; i++)
-					to[2 * i] =
-						(int16_t)(int8_at(row, j->is_signed, i) - j->zero);
+					to[4 * i] = row[i] ^ j->flip;
 			}
 		}
 	}
+}
+
+static void pack_pixels(const void *arg, int64_t n0, int64_t count, uint8_t *panel)
+{
+	const struct conv_job *j = arg;
+
+	if (j->v->even) {
+		struct igemm_rows rows = {.base = j->x + n0, .offset = j->v->offset};
+		igemm_kernels()->pack(&rows, j->v->k, count, j->flip, panel);
+	} else {
+		pack_taps(j, n0, count, panel);
+	}
+}
+
+/* The output element of column n, and how many columns from it on are outputs side by side (0: none). */
+static int64_t column_run(const struct int_conv *v, int64_t n, int64_t *pixel)
+{
+	const struct window *w = &v->w;
+	int last = w->n - 1;
+	int64_t x = n % v->in[last], rest = n / v->in[last], at = 0, step = w->out[last];
+	bool inside = x < w->out[last];
+
+	for (int d = last - 1; d >= 0; d--) {
+		int64_t o = rest % v->in[d];
+		inside &= o < w->out[d];
+		at += o * step;
+		step *= w->out[d];
+		rest /= v->in[d];
+	}
+	*pixel = at + x;
+	return inside ? w->out[last] - x : 0;
 }
 
 static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
 			 const int32_t *sums, int64_t ld)
 {
 	const struct conv_job *j = arg;
+	const struct int_conv *v = j->v;
+	int64_t last = v->w.n - 1;
 
-	for (int64_t r = 0; r < rows; r++)
-		store_row(&j->f, j->m_first + m + r, n, cols, sums + r * ld, j->y,
-			  j->y_first + (m + r) * j->v->pixels + n);
+	for (int64_t i = 0, count; i < cols; i += count) {
+		int64_t pixel = n, run = cols;
+		count = cols;
+		if (v->even) {
+			run = column_run(v, n + i, &pixel);
+			count = v->in[last] - (n + i) % v->in[last];
+			count = lesser(count, cols - i);
+			run = lesser(run, count);
+		}
+		for (int64_t r = 0; r < rows && run; r++)
+			store_row(&j->f, j->m_first + m + r, pixel, run, sums + r * ld + i, j->y,
+				  j->y_first + (m + r) * v->pixels + pixel);
+	}
+}
+
+/* An image with its pads, of all channels. */
+struct pad_job {
+	const struct int_conv *v;
+	const uint8_t *x;
+	uint8_t *to, zero;
+};
+
+static void pad_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct pad_job *j = arg;
+	const struct window *w = &j->v->w;
+	int last = w->n - 1;
+	int64_t plane = (int64_t)(j->v->padded / (size_t)(j->v->channels * j->v->group));
+	int64_t width = j->v->in[last], lines = plane / width;
+
+	(void)thread;
+	for (int64_t c = begin; c < end; c++) {
+		uint8_t *to = j->to + c * plane;
+		const uint8_t *x = j->x + c * j->v->inputs;
+		memset(to, j->zero, (size_t)plane);
+		for (int64_t l = 0; l < lines; l++) {
+			int64_t rest = l, at = 0, step = w->in[last];
+			int64_t n = lesser(w->in[last], width - w->begin[last]);
+			for (int d = last - 1; d >= 0; d--) {
+				int64_t o = rest % j->v->in[d] - w->begin[d];
+				if (o < 0 || o >= w->in[d])
+					n = 0;
+				at += o * step;
+				step *= w->in[d];
+				rest /= j->v->in[d];
+			}
+			if (n > 0)
+				memcpy(to + l * width + w->begin[last], x + at, (size_t)n);
+		}
+	}
+}
+
+/* The image that taps are read from; even: with its pads, unless there are none. */
+static const uint8_t *padded_image(const struct int_conv *v, const uint8_t *x, uint8_t zero,
+				   uint8_t *room)
+{
+	struct pad_job j = {v, x, room, zero};
+	int64_t channels = v->channels * v->group;
+
+	if (!v->even || (int64_t)v->padded == channels * v->inputs)
+		return x;
+	pool_for(channels, 1 + 16384 / ((int64_t)v->padded / channels + 1), pad_piece, &j);
+	return room;
+}
+
+/* Groups of one image. */
+struct groups_job {
+	const struct conv_job *j;
+	const struct igemm *g;
+	void *scratch;
+	int64_t image; /* bytes of a group */
+};
+
+static void one_group(const struct groups_job *a, int64_t group, bool alone, int thread)
+{
+	const struct int_conv *v = a->j->v;
+	struct conv_job j = *a->j;
+	struct igemm g = *a->g;
+	int64_t m = group * v->features;
+
+	j.x += group * a->image;
+	j.m_first = m;
+	j.y_first += m * v->pixels;
+	g.a += m * igemm_depth(v->k);
+	g.a_zero = g.a_zero ? g.a_zero + m : NULL;
+	g.a_rest += m;
+	g.arg = &j;
+	if (alone)
+		igemm_run_alone(&g, a->scratch, thread);
+	else
+		igemm_run(&g, a->scratch);
+}
+
+static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	for (int64_t g = begin; g < end; g++)
+		one_group(arg, g, true, thread);
 }
 
 static int conv_run_as(const struct call *c, const struct finish *f)
 {
 	const struct int_conv *v = c->step->state;
 	const struct tensor *x = c->in[v->x], *wt = c->in[v->wt], *zx = optional_in(c, v->zx);
+	int64_t features = v->features * v->group, channels = v->channels * v->group;
+	struct product_room room = product_room((char *)c->workspace + v->scratch, features, 1, v->k);
 	struct conv_job j = {
-		.v = v, .is_signed = tensor_dtype(x) == DT_I8, .f = *f, .y = c->out[0]->data};
-	int16_t *wide = (int16_t *)(void *)((char *)c->workspace + v->scratch);
-	int64_t depth = igemm_depth(v->k), features = v->features * v->group;
-	struct matmul_shape ws = {.m = features, .k = v->k, .a_row = v->k, .a_col = 1};
+		.v = v, .flip = flip_to(false, tensor_dtype(x)), .f = *f, .y = c->out[0]->data};
+	struct code_job code = {.to = room.rows,
+				.sum = room.rest,
+				.from = wt->data,
+				.k = v->k,
+				.row = v->k,
+				.col = 1,
+				.flip = flip_to(true, tensor_dtype(wt)),
+				.is_signed = true};
+	struct igemm g = {.m = v->features,
+			  .n = v->columns,
+			  .k = v->k,
+			  .a = room.rows,
+			  .a_signed = true,
+			  .a_rest = room.rest,
+			  .pack = pack_pixels,
+			  .store = store_pixels};
+	struct groups_job groups = {&j, &g, c->workspace,
+				    v->even ? (int64_t)v->padded / v->group : v->channels * v->inputs};
 
 	if (zx && tensor_count(zx) != 1)
 		return call_fail(c, E_SHAPE, "one zero point of x", NULL);
-	j.zero = zx ? int8_at(zx->data, j.is_signed, 0) : 0;
+	if (!v->pixels || !features)
+		return 0;
+	j.zero = zero_of(zx, 0, 1, 0);
 	j.f.by_row = true;
 	j.f.rows = features;
-	widen(wide, &ws, wt->data, tensor_dtype(wt) == DT_I8, optional_in(c, v->zw), 0);
+	room.zb[0] = j.zero + zero_move(false, j.flip);
+	if (room.zb[0])
+		g.b_zero = room.zb;
+	code_rows(&code, features);
+	if (zeros_of(optional_in(c, v->zw), zero_move(true, code.flip), features, 0, room.za))
+		g.a_zero = room.za;
+	for (int64_t m = 0; m < features; m++)
+		room.rest[m] =
+			(int32_t)((uint32_t)room.rest[m] - (uint32_t)v->k * (uint32_t)room.za[m]);
 	for (int64_t i = 0; i < v->n; i++) {
-		for (int64_t g = 0; g < v->group; g++) {
-			struct igemm m = {
-				v->features, v->pixels,	   v->k, wide + g * v->features * depth,
-				pack_pixels, store_pixels, &j};
-			j.x = (const char *)x->data + (i * v->group + g) * v->channels * v->inputs;
-			j.m_first = g * v->features;
-			j.y_first = (i * features + g * v->features) * v->pixels;
-			igemm_run(&m, c->workspace);
-		}
+		j.x = padded_image(v, (const uint8_t *)x->data + i * channels * v->inputs,
+				   (uint8_t)j.zero, (uint8_t *)(room.zb + 1));
+		j.y_first = i * features * v->pixels;
+		if (v->group >= 2 * pool_threads())
+			pool_for(v->group, 1, groups_piece, &groups);
+		else
+			for (int64_t k = 0; k < v->group; k++)
+				one_group(&groups, k, false, 0);
 	}
 	return 0;
 }
@@ -964,8 +1302,8 @@ static void qconcat_piece(void *arg, int64_t begin, int64_t end, int thread)
 		uint8_t *y = j->y + o * j->row + k;
 		if (!j->table)
 			memcpy(y, x, (size_t)n);
-		for (int64_t e = 0; e < n && j->table; e++)
-			y[e] = j->table[x[e]];
+		else
+			igemm_kernels()->look_up(x, y, n, j->table);
 		i += n;
 	}
 }
@@ -1023,38 +1361,19 @@ struct qglobal_job {
 	int32_t zero_x, zero_y;
 };
 
-/* Sum of n bytes as they are, eight at a time. */
-static int64_t sum_bytes(const uint8_t *x, int64_t n)
-{
-	const uint64_t even = UINT64_C(0x00ff00ff00ff00ff), words = UINT64_C(0x0000ffff0000ffff);
-	int64_t sum = 0, i = 0;
-
-	while (n - i >= 8) {
-		uint64_t lanes = 0;
-		for (int k = 0; k < 128 && n - i >= 8; k++, i += 8) { /* 16-bit lanes hold 128 pairs */
-			uint64_t v;
-			memcpy(&v, x + i, 8);
-			lanes += (v & even) + (v >> 8 & even);
-		}
-		lanes = (lanes & words) + (lanes >> 16 & words);
-		sum += (int64_t)(lanes & UINT32_MAX) + (int64_t)(lanes >> 32);
-	}
-	for (; i < n; i++)
-		sum += x[i];
-	return sum;
-}
-
 static int64_t sum_channel(const struct qglobal_job *j, int64_t k)
 {
-	int64_t sum = 0, flip = j->is_signed ? 128 : 0;
-	const uint8_t *x = j->x + (j->last ? k / j->channels * j->pixels * j->channels + k % j->channels
-					   : k * j->pixels);
+	uint8_t flip = j->is_signed ? IGEMM_FLIP : 0;
+	int64_t sum = 0;
 
-	if (!j->last && !j->is_signed)
-		return sum_bytes(x, j->pixels);
-	for (int64_t i = 0, step = j->last ? j->channels : 1; i < j->pixels; i++)
-		sum += (x[i * step] ^ flip) - flip;
-	return sum;
+	if (!j->last) {
+		sum = igemm_kernels()->sum_bytes(j->x + k * j->pixels, j->pixels, flip);
+	} else {
+		const uint8_t *x = j->x + k / j->channels * j->pixels * j->channels + k % j->channels;
+		for (int64_t i = 0; i < j->pixels; i++)
+			sum += x[i * j->channels] ^ flip;
+	}
+	return sum - flip * j->pixels;
 }
 
 static void qglobal_piece(void *arg, int64_t begin, int64_t end, int thread)
@@ -1090,6 +1409,251 @@ static int qglobal_run(const struct call *c)
 	j.zero_x = zx ? (int32_t)int8_at(zx->data, j.is_signed, 0) : 0;
 	j.zero_y = zy ? (int32_t)int8_at(zy->data, tensor_dtype(zy) == DT_I8, 0) : 0;
 	pool_for(tensor_count(c->out[0]), move_grain(j.pixels), qglobal_piece, &j);
+	return 0;
+}
+
+/* ---- QLinearAdd, QLinearMul -------------------------------------------------------------------------------------------------- */
+
+static void add_codes(void *arg, const void *const *in, void *y, int64_t n)
+{
+	igemm_kernels()->add8(arg, in[0], in[1], y, n);
+}
+
+static void multiply_codes(void *arg, const void *const *in, void *y, int64_t n)
+{
+	igemm_kernels()->multiply8(arg, in[0], in[1], y, n);
+}
+
+static int qbinary_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	struct bcast *b = arena_new(s->plan_arena, struct bcast);
+	const struct shape *in[] = {&site_in(s, 0)->shape, &site_in(s, 3)->shape};
+
+	for (uint32_t i = 1; i < s->node->nin; i++)
+		if (i != 3 && site_in(s, i) && shape_count(&site_in(s, i)->shape) != 1)
+			return site_fail(s, d, E_SHAPE, "one scale and one zero point", NULL);
+	bcast_make(b, &site_out(s, 0)->shape, in, 2, (int64_t[]){1, 1}, 1);
+	st->state = b;
+	return 0;
+}
+
+static int qbinary_run(const struct call *c, bool multiply)
+{
+	enum dtype t = tensor_dtype(c->in[0]);
+	const void *in[] = {c->in[0]->data, c->in[3]->data};
+	uint8_t flip = flip_to(false, t);
+	float a = scale_at(c->in[1], 0), b = scale_at(c->in[4], 0), y = scale_at(c->in[6], 0);
+	struct igemm_codes j = {
+		.a_scale = multiply ? a * b / y : a / y,
+		.b_scale = b / y,
+		.a_zero = zero_of(c->in[2], 0, 1, 0) + zero_move(false, flip),
+		.b_zero = zero_of(c->in[5], 0, 1, 0) + zero_move(false, flip),
+		.zero = (float)(zero_of(optional_in(c, 7), 0, 1, 0) + zero_move(false, flip)),
+		.flip = flip};
+
+	bcast_run(c->step->state, in, c->out[0]->data, 1 << 14,
+		  multiply ? multiply_codes : add_codes, &j);
+	return 0;
+}
+
+static int qadd_run(const struct call *c)
+{
+	return qbinary_run(c, false);
+}
+
+static int qmultiply_run(const struct call *c)
+{
+	return qbinary_run(c, true);
+}
+
+/* ---- QLinearSigmoid, QLinearLeakyRelu: a table of what each code becomes -------------------------------------------------- */
+
+struct table_job {
+	const uint8_t *x;
+	uint8_t *y, table[256];
+};
+
+static void table_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct table_job *j = arg;
+
+	(void)thread;
+	igemm_kernels()->look_up(j->x + begin, j->y + begin, end - begin, j->table);
+}
+
+static int table_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	(void)st;
+	for (uint32_t i = 1; i < s->node->nin; i++)
+		if (site_in(s, i) && shape_count(&site_in(s, i)->shape) != 1)
+			return site_fail(s, d, E_SHAPE, "one scale and one zero point", NULL);
+	return 0;
+}
+
+static int table_run(const struct call *c, float (*f)(float, float), float alpha)
+{
+	struct table_job j = {.x = c->in[0]->data, .y = c->out[0]->data};
+	bool is_signed = tensor_dtype(c->in[0]) == DT_I8;
+	const struct tensor *zx = optional_in(c, 2), *zy = optional_in(c, 4);
+	float from = scale_at(c->in[1], 0), to = scale_at(c->in[3], 0), low, high;
+
+	int_range(tensor_dtype(c->out[0]), &low, &high);
+	for (int k = 0; k < 256; k++) {
+		int32_t code = is_signed ? (int8_t)k : k;
+		float v = f((float)(code - zero_of(zx, 0, 1, 0)) * from, alpha);
+		v = rintf(v / to) + (float)zero_of(zy, 0, 1, 0);
+		v = v >= low ? v : low;
+		j.table[k] = (uint8_t)(int32_t)(v <= high ? v : high);
+	}
+	pool_for(tensor_count(c->in[0]), 1 << 15, table_piece, &j);
+	return 0;
+}
+
+static float sigmoid(float x, float alpha)
+{
+	(void)alpha;
+	return 1 / (1 + expf(-x));
+}
+
+static float leaky(float x, float alpha)
+{
+	return x < 0 ? alpha * x : x;
+}
+
+static int qsigmoid_run(const struct call *c)
+{
+	return table_run(c, sigmoid, 0);
+}
+
+static int qleaky_run(const struct call *c)
+{
+	const struct qleaky_params *p = call_params(c);
+
+	return table_run(c, leaky, p->alpha);
+}
+
+/* ---- GatherBlockQuantized ------------------------------------------------------------------------------------------------ */
+
+struct block_gather {
+	int64_t bits; /* of an element that is packed in bytes; 0: it has a type of its own */
+	int64_t rows, dim, inner, picked; /* before the gathered axis, of it, behind it; indices */
+	int64_t qdim, qinner, blocks, block; /* of the quantized axis */
+	struct shape data;		     /* as if it were not packed */
+	int64_t scale_step[MAX_RANK];	     /* 0 where scales repeat */
+	int qaxis;
+};
+
+static int block_gather_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct block_gather_params *p = site_params(s);
+	struct block_gather *v = arena_new(s->plan_arena, struct block_gather);
+	const struct shape *scale = &site_in(s, 2)->shape;
+	const struct vinfo *zero = site_in(s, 3);
+	enum dtype t = site_in(s, 0)->type.dtype;
+	int64_t step = 1;
+	int axis;
+
+	v->data = block_gather_data(&site_in(s, 0)->shape, t, p->bits);
+	v->bits = t == DT_U8 && p->bits < 8 ? p->bits : 0;
+	axis = axis_of(p->gather_axis, v->data.rank);
+	v->qaxis = axis_of(p->quantize_axis, v->data.rank);
+	v->rows = shape_span(&v->data, 0, axis);
+	v->dim = v->data.dim[axis];
+	v->inner = shape_span(&v->data, axis + 1, v->data.rank);
+	v->picked = shape_count(&site_in(s, 1)->shape);
+	v->qdim = v->data.dim[v->qaxis];
+	v->block = p->block_size ? p->block_size : v->qdim > 0 ? v->qdim : 1;
+	v->blocks = (v->qdim + v->block - 1) / v->block;
+	if (scale->rank != v->data.rank || scale->dim[v->qaxis] != v->blocks)
+		return site_fail(s, d, E_SHAPE, "a scale of each block", NULL);
+	for (int i = v->data.rank - 1; i >= 0; i--) {
+		v->scale_step[i] =
+			scale->dim[i] == 1 && v->data.dim[i] != 1 && i != v->qaxis ? 0 : step;
+		if (i != v->qaxis && scale->dim[i] != v->data.dim[i] && scale->dim[i] != 1)
+			return site_fail(s, d, E_SHAPE, "scales as the data has rows", NULL);
+		step *= scale->dim[i];
+	}
+	step = v->bits ? (v->blocks * v->bits + 7) / 8 * (step / (v->blocks > 0 ? v->blocks : 1))
+		       : step;
+	if (zero && shape_count(&zero->shape) != step)
+		return site_fail(s, d, E_SHAPE, "zero points as there are scales", NULL);
+	st->state = v;
+	return 0;
+}
+
+struct block_gather_job {
+	const struct block_gather *v;
+	const struct tensor *data, *index, *scale, *zero;
+	struct tensor *y;
+};
+
+static int packed_at(const void *p, int64_t i, int64_t bits)
+{
+	int64_t per = 8 / bits;
+
+	return ((const uint8_t *)p)[i / per] >> (i % per * bits) & ((1 << bits) - 1);
+}
+
+/* Element i of the data less its zero point, times its scale. */
+static float block_element(const struct block_gather_job *j, int64_t i)
+{
+	const struct block_gather *v = j->v;
+	enum dtype t = tensor_dtype(j->data);
+	int64_t at = 0, rest = i, block = 0;
+	float x, z = 0;
+
+	for (int k = v->data.rank - 1; k >= 0; k--) {
+		int64_t o = rest % v->data.dim[k];
+		rest /= v->data.dim[k];
+		if (k == v->qaxis)
+			block = o = o / v->block;
+		at += o * v->scale_step[k];
+	}
+	x = v->bits ? (float)packed_at(j->data->data, i, v->bits)
+		    : (float)elem_f64(t, j->data->data, i);
+	if (j->zero && v->bits) /* rows of zero points begin at a byte */
+		z = (float)packed_at((const uint8_t *)j->zero->data +
+					     at / v->blocks * ((v->blocks * v->bits + 7) / 8),
+				     block, v->bits);
+	else if (j->zero)
+		z = scale_at(j->zero, at);
+	else if (t == DT_U8)
+		z = v->bits ? (float)(1 << (v->bits - 1)) : 128;
+	return (x - z) * scale_at(j->scale, at);
+}
+
+static void block_gather_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct block_gather_job *j = arg;
+	const struct block_gather *v = j->v;
+	float part[CHUNK];
+
+	(void)thread;
+	for (int64_t r = begin; r < end; r++) {
+		int64_t k = elem_i64(tensor_dtype(j->index), j->index->data, r % v->picked);
+		int64_t from = (r / v->picked * v->dim + (k < 0 ? k + v->dim : k)) * v->inner;
+		for (int64_t i = 0, n; i < v->inner; i += n) {
+			n = lesser(CHUNK, v->inner - i);
+			for (int64_t e = 0; e < n; e++)
+				part[e] = block_element(j, from + i + e);
+			from_f32(tensor_dtype(j->y), part, n, j->y->data, r * v->inner + i);
+		}
+	}
+}
+
+static int block_gather_run(const struct call *c)
+{
+	const struct block_gather *v = c->step->state;
+	struct block_gather_job j = {v, c->in[0], c->in[1], c->in[2], optional_in(c, 3), c->out[0]};
+
+	for (int64_t i = 0; i < v->picked; i++) {
+		int64_t k = elem_i64(tensor_dtype(j.index), j.index->data, i);
+		if (k < -v->dim || k >= v->dim)
+			return call_fail(c, E_VALUE,
+					 fmt(c->diag, "indices below %lld", (long long)v->dim),
+					 fmt(c->diag, "%lld", (long long)k));
+	}
+	pool_for(v->rows * v->picked, 1 + 4096 / (v->inner + 1), block_gather_piece, &j);
 	return 0;
 }
 
@@ -1141,6 +1705,27 @@ const struct kernel cpu_quant[] = {
 	 .flags = K_REFERENCE,
 	 .reshape = nbits_reshape,
 	 .run = nbits_run},
+	{.op = "com.microsoft::MatMulBnb4", .flags = K_REFERENCE, .reshape = bnb_reshape, .run = bnb_run},
+	{.op = "com.microsoft::QLinearAdd",
+	 .flags = K_REFERENCE,
+	 .reshape = qbinary_reshape,
+	 .run = qadd_run},
+	{.op = "com.microsoft::QLinearMul",
+	 .flags = K_REFERENCE,
+	 .reshape = qbinary_reshape,
+	 .run = qmultiply_run},
+	{.op = "com.microsoft::QLinearSigmoid",
+	 .flags = K_REFERENCE,
+	 .reshape = table_reshape,
+	 .run = qsigmoid_run},
+	{.op = "com.microsoft::QLinearLeakyRelu",
+	 .flags = K_REFERENCE,
+	 .reshape = table_reshape,
+	 .run = qleaky_run},
+	{.op = "com.microsoft::GatherBlockQuantized",
+	 .flags = K_REFERENCE,
+	 .reshape = block_gather_reshape,
+	 .run = block_gather_run},
 	{.op = "com.microsoft::QLinearConcat", .flags = K_REFERENCE, .run = qconcat_run},
 	{.op = "com.microsoft::QLinearGlobalAveragePool", .flags = K_REFERENCE, .run = qglobal_run},
 	{0}};

@@ -19,9 +19,17 @@ struct rnn_size {
 	enum cell cell;
 	int gates;
 	int64_t seq, batch, input, hidden;
+	/* DynamicQuantizeLSTM: W and R as fp32 in the order of LSTM; else NULL */
+	const float *w, *r;
 };
 
-enum { PACK_BATCH = 4 };
+/* What a plan keeps: constant weights that are packed once a session, or NULL. */
+struct rnn_plan {
+	const char *w, *r; /* each direction after the other */
+	bool quantized;
+};
+
+enum { PACK_BATCH = 4, PACK_ROWS = 8 };
 
 /* Bytes of the packed first product of a step: room for all gates. */
 static size_t pack_first(enum gemm_type t, int gates, int64_t hidden)
@@ -29,17 +37,62 @@ static size_t pack_first(enum gemm_type t, int gates, int64_t hidden)
 	return scratch_size(gemm_packed_bytes(t, gates * hidden, hidden));
 }
 
-#define REAL  float
-#define GEMM  GEMM_F32
-#define FN(x) x##_f32
+static size_t pack_input(enum gemm_type t, const struct rnn_size *z)
+{
+	return scratch_size(gemm_packed_bytes(t, z->gates * z->hidden, z->input));
+}
+
+static bool splits(const struct rnn_size *z, const struct rnn *p)
+{
+	return z->cell == CELL_GRU && !p->linear_before_reset;
+}
+
+/* R of one direction: all gates as one, or (GRU) the first two and the last. */
+static void pack_recurrent(enum gemm_type t, int gates, int64_t n, bool split, const void *r, void *to)
+{
+	size_t elem = t == GEMM_F64 ? sizeof(double) : sizeof(float);
+	struct gemm m = {.n = (split ? 2 : gates) * n, .k = n, .b = r, .b_row = 1, .b_col = n};
+
+	gemm_pack(t, &m, to);
+	if (!split)
+		return;
+	m.n = n;
+	m.b = (const char *)r + 2 * (size_t)(n * n) * elem;
+	gemm_pack(t, &m, (char *)to + pack_first(t, gates, n));
+}
+
+/* Codes of [0, 255] as DynamicQuantizeLinear makes them, and back again. */
+static void round_to_codes(const float *x, int64_t n, float *y)
+{
+	float low = 0, high = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		low = fminf(low, x[i]);
+		high = fmaxf(high, x[i]);
+	}
+	float scale = low == high ? 1 : (high - low) / 255.0f;
+	float zero = rintf(0 - low / scale);
+	for (int64_t i = 0; i < n; i++) {
+		float q = rintf(x[i] / scale) + zero;
+		q = q >= 0 ? q : 0;
+		y[i] = ((q <= 255 ? q : 255) - zero) * scale;
+	}
+}
+
+#define RNN_CODES 1
+#define REAL	  float
+#define GEMM	  GEMM_F32
+#define FN(x)	  x##_f32
 #include "cpu/rnn.inc"
 #undef REAL
 #undef GEMM
 #undef FN
 
-#define REAL  double
-#define GEMM  GEMM_F64
-#define FN(x) x##_f64
+#undef RNN_CODES
+#define RNN_CODES 0
+#define REAL	  double
+#define GEMM	  GEMM_F64
+#define FN(x)	  x##_f64
 #include "cpu/rnn.inc"
 #undef REAL
 #undef GEMM
@@ -47,12 +100,13 @@ static size_t pack_first(enum gemm_type t, int gates, int64_t hidden)
 
 static enum cell cell_of(const struct node *n)
 {
-	if (!strcmp(n->op->name, "LSTM"))
+	if (!strcmp(n->op->name, "LSTM") || !strcmp(n->op->name, "DynamicQuantizeLSTM"))
 		return CELL_LSTM;
 	return !strcmp(n->op->name, "GRU") ? CELL_GRU : CELL_RNN;
 }
 
-static struct rnn_size size_of(const struct node *n, const struct shape *x, const struct shape *r)
+static struct rnn_size size_of(const struct node *n, const struct shape *x, const struct shape *r,
+			       bool quantized)
 {
 	const struct rnn *p = n->params;
 	struct rnn_size z = {.cell = cell_of(n)};
@@ -61,7 +115,7 @@ static struct rnn_size size_of(const struct node *n, const struct shape *x, cons
 	z.seq = x->dim[p->layout ? 1 : 0];
 	z.batch = x->dim[p->layout ? 0 : 1];
 	z.input = x->dim[2];
-	z.hidden = r->dim[2];
+	z.hidden = quantized ? r->dim[1] : r->dim[2];
 	return z;
 }
 
@@ -110,42 +164,188 @@ static bool rnn_accepts(const struct site *site, struct why *why)
 	return true;
 }
 
-static int rnn_reshape(struct site *site, struct step *step, struct diag *d)
+/* Making the packed forms that the store keeps. */
+struct rnn_pack {
+	enum gemm_type t;
+	const struct rnn_size *z;
+	int directions;
+	bool split;
+};
+
+static int pack_r(void *dst, const struct tensor *t, void *arg)
+{
+	const struct rnn_pack *k = arg;
+	size_t each = t->bytes / (size_t)k->directions;
+
+	for (int d = 0; d < k->directions; d++)
+		pack_recurrent(k->t, k->z->gates, k->z->hidden, k->split,
+			       (const char *)t->data + (size_t)d * each,
+			       (char *)dst +
+				       (size_t)d * 2 * pack_first(k->t, k->z->gates, k->z->hidden));
+	return 0;
+}
+
+static int pack_w(void *dst, const struct tensor *t, void *arg)
+{
+	const struct rnn_pack *k = arg;
+	size_t each = t->bytes / (size_t)k->directions;
+
+	for (int d = 0; d < k->directions; d++) {
+		struct gemm m = {.n = k->z->gates * k->z->hidden,
+				 .k = k->z->input,
+				 .b = (const char *)t->data + (size_t)d * each,
+				 .b_row = 1,
+				 .b_col = k->z->input};
+		gemm_pack(k->t, &m, (char *)dst + (size_t)d * pack_input(k->t, k->z));
+	}
+	return 0;
+}
+
+/* Constant weight i, packed once a session; NULL: it is not constant, or of another type. */
+static const char *packed_weight(struct site *s, uint32_t i, const struct rnn_pack *k, size_t bytes,
+				 struct diag *d, int *err)
+{
+	const struct tensor *t = site_known(s, i);
+	enum dtype type = k->t == GEMM_F64 ? DT_F64 : DT_F32;
+	const char *key = i == RNN_W ? "rnn W" : k->split ? "rnn R split" : "rnn R";
+	const char *made;
+
+	if (*err || !s->store || !t || !site_is_weight(s, i) || tensor_dtype(t) != type ||
+	    !tensor_count(t))
+		return NULL;
+	made = store_get(s->store, t, key, bytes * (size_t)k->directions,
+			 i == RNN_W ? pack_w : pack_r, (void *)(uintptr_t)k, d);
+	if (!made)
+		*err = -E_MEMORY;
+	return made;
+}
+
+static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_size *z,
+			enum gemm_type t, struct diag *d)
+{
+	const struct rnn *p = site_params(s);
+	struct rnn_pack k = {t, z, rnn_directions(p), splits(z, p)};
+	int err = 0;
+
+	if (z->batch >= PACK_BATCH)
+		plan->r =
+			packed_weight(s, RNN_R, &k, 2 * pack_first(t, z->gates, z->hidden), d, &err);
+	if (z->batch * z->seq >= PACK_ROWS)
+		plan->w = packed_weight(s, RNN_W, &k, pack_input(t, z), d, &err);
+	return err;
+}
+
+static int reshape_as(struct site *site, struct step *step, struct diag *d, bool quantized)
 {
 	const struct rnn *p = site_params(site);
+	struct rnn_plan *plan = arena_new(site->plan_arena, struct rnn_plan);
 	const struct vinfo *x = site_in(site, RNN_X);
-	struct rnn_size z = size_of(site->node, &x->shape, &site_in(site, RNN_R)->shape);
+	struct rnn_size z = size_of(site->node, &x->shape, &site_in(site, RNN_R)->shape, quantized);
 	bool f64 = x->type.dtype == DT_F64;
+	enum gemm_type t = f64 ? GEMM_F64 : GEMM_F32;
 	size_t elem = f64 ? 8 : 4, state = scratch_size((size_t)(z.batch * z.hidden) * elem);
 	size_t wide = (size_t)(z.gates * z.hidden) * elem, steps = (size_t)(z.seq * z.batch);
 
-	(void)d;
-	step->workspace =
-		wide_workspace(site) + scratch_size(gemm_scratch(f64 ? GEMM_F64 : GEMM_F32)) +
-		scratch_size(steps * wide) + scratch_size((size_t)z.batch * wide) + 3 * state;
-	step->workspace += 2 * pack_first(f64 ? GEMM_F64 : GEMM_F32, z.gates, z.hidden);
-	if (p->layout)
+	plan->quantized = quantized;
+	step->state = plan;
+	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(t)) +
+			  scratch_size(steps * wide) + scratch_size((size_t)z.batch * wide) +
+			  3 * state;
+	step->workspace += 2 * pack_first(t, z.gates, z.hidden);
+	if (p->layout || quantized)
 		step->workspace += scratch_size(steps * (size_t)z.input * elem);
+	if (quantized) {
+		size_t dirs = (size_t)rnn_directions(p);
+		step->workspace += scratch_size(dirs * wide * (size_t)z.input) +
+				   scratch_size(dirs * wide * (size_t)z.hidden) + state;
+		return 0;
+	}
+	return pack_weights(site, plan, &z, t, d);
+}
+
+static int rnn_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	return reshape_as(site, step, d, false);
+}
+
+static int quantized_reshape(struct site *site, struct step *step, struct diag *d)
+{
+	return reshape_as(site, step, d, true);
+}
+
+static int check_lengths(const struct call *c, const struct rnn_size *z)
+{
+	const struct tensor *lens = RNN_LENS < c->step->nin ? c->in[RNN_LENS] : NULL;
+
+	for (int64_t b = 0; lens && b < z->batch; b++) {
+		int32_t len = ((const int32_t *)lens->data)[b];
+		if (len < 0 || len > z->seq)
+			return call_fail(c, E_VALUE, "sequence_lens within the sequence", NULL);
+	}
 	return 0;
 }
 
 static int rnn_run(const struct call *c)
 {
 	const struct rnn *p = call_params(c);
-	const struct tensor *lens = RNN_LENS < c->step->nin ? c->in[RNN_LENS] : NULL;
-	struct rnn_size z = size_of(c->step->node, &c->in[RNN_X]->shape, &c->in[RNN_R]->shape);
+	struct rnn_size z = size_of(c->step->node, &c->in[RNN_X]->shape, &c->in[RNN_R]->shape, false);
 	struct activation act[6];
+	struct scratch s = scratch_of(c);
+	int err = check_lengths(c, &z);
 
-	for (int64_t b = 0; lens && b < z.batch; b++) {
-		int32_t len = ((const int32_t *)lens->data)[b];
-		if (len < 0 || len > z.seq)
-			return call_fail(c, E_VALUE, "sequence_lens within the sequence", NULL);
-	}
+	if (err)
+		return err;
 	take_functions(p, z.cell, act);
 	if (tensor_dtype(c->in[RNN_X]) == DT_F64)
-		run_rnn_f64(c, &z, act);
+		run_rnn_f64(c, &z, act, &s);
 	else
-		run_rnn_f32(c, &z, act);
+		run_rnn_f32(c, &z, act, &s);
+	return 0;
+}
+
+/* ---- com.microsoft::DynamicQuantizeLSTM: inputs and states go into products as codes of 8 bits -------- */
+
+/* [directions, k, 4 * hidden] of codes as [directions, 4 * hidden, k] of numbers. */
+static const float *dequantized(const struct call *c, uint32_t w, uint32_t scale, struct scratch *s)
+{
+	const struct tensor *t = c->in[w], *sc = c->in[scale], *z = c->in[scale + 1];
+	int64_t dirs = t->shape.dim[0], k = t->shape.dim[1], n = t->shape.dim[2];
+	int64_t each = tensor_count(sc) / dirs, zeros = tensor_count(z) / dirs;
+	float *to = scratch_take(s, (size_t)(dirs * k * n) * sizeof(float));
+
+	for (int64_t d = 0; d < dirs; d++)
+		for (int64_t j = 0; j < n; j++) {
+			float f = ((const float *)sc->data)[d * each + (each > 1 ? j : 0)];
+			int64_t zero =
+				elem_i64(tensor_dtype(z), z->data, d * zeros + (zeros > 1 ? j : 0));
+			for (int64_t i = 0; i < k; i++)
+				to[(d * n + j) * k + i] = (float)(elem_i64(tensor_dtype(t), t->data,
+									   (d * k + i) * n + j) -
+								  zero) *
+							  f;
+		}
+	return to;
+}
+
+static int quantized_run(const struct call *c)
+{
+	const struct rnn *p = call_params(c);
+	struct rnn_size z = size_of(c->step->node, &c->in[RNN_X]->shape, &c->in[RNN_R]->shape, true);
+	struct activation act[6];
+	struct scratch s = scratch_of(c);
+	int err = check_lengths(c, &z);
+
+	for (uint32_t i = RNN_P + 1; i <= RNN_P + 4 && !err; i++) {
+		int64_t n = tensor_count(c->in[i]), dirs = rnn_directions(p);
+		if (n != dirs && n != dirs * z.gates * z.hidden)
+			err = call_fail(c, E_SHAPE, "one scale a direction, or one a column", NULL);
+	}
+	if (err)
+		return err;
+	take_functions(p, z.cell, act);
+	z.w = dequantized(c, RNN_W, RNN_P + 1, &s);
+	z.r = dequantized(c, RNN_R, RNN_P + 3, &s);
+	run_rnn_f32(c, &z, act, &s);
 	return 0;
 }
 
@@ -153,4 +353,9 @@ static int rnn_run(const struct call *c)
 	{                                                                                           \
 		name, T_FLOATS_BF, K_REFERENCE, rnn_accepts, NULL, rnn_reshape, rnn_run, NULL, NULL \
 	}
-const struct kernel cpu_rnn[] = {ROW("RNN"), ROW("GRU"), ROW("LSTM"), {0}};
+const struct kernel cpu_rnn[] = {ROW("RNN"),
+				 ROW("GRU"),
+				 ROW("LSTM"),
+				 {"com.microsoft::DynamicQuantizeLSTM", T_F32, K_REFERENCE,
+				  rnn_accepts, NULL, quantized_reshape, quantized_run, NULL, NULL},
+				 {0}};

@@ -290,45 +290,59 @@ static int rotary23_infer(struct infer *c)
 
 /* ---- com.microsoft ---------------------------------------------------------------------------- */
 
-static int ms_attention_infer(struct infer *c)
+/* From the input's batch and length, the sizes of q, k and v together, and the past. */
+static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_at)
 {
 	const struct ms_attention *p = infer_params(c);
-	struct shape x = infer_shape(c, MSA_X), w = infer_shape(c, MSA_W), y = x,
-		     s = infer_shape(c, MSA_PAST);
-	int64_t v = w.rank == 2 ? over(w.dim[1], 3) : DIM_UNKNOWN;
+	struct shape x = infer_shape(c, 0), y = x, s = infer_shape(c, past_at);
+	int64_t v = over(columns, 3);
 
 	if (x.rank >= 0 && x.rank != 3)
-		return shape_fail(c, MSA_X, "rank 3", &x);
-	if (w.rank >= 0 &&
-	    (w.rank != 2 || (x.rank == 3 && x.dim[2] >= 0 && w.dim[0] >= 0 && w.dim[0] != x.dim[2])))
-		return shape_fail(c, MSA_W, "[input size, sizes of q, k and v]", &w);
+		return shape_fail(c, 0, "rank 3", &x);
 	if (p->num_heads < 1)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads of at least 1", NULL);
 	if (p->qkv_hidden_sizes.n == 3) {
 		const int64_t *z = p->qkv_hidden_sizes.v;
 		v = z[2];
 		if (z[0] < 1 || z[0] != z[1] || z[2] < 1 || z[0] % p->num_heads ||
-		    z[2] % p->num_heads ||
-		    (w.rank == 2 && w.dim[1] >= 0 && w.dim[1] != z[0] + z[1] + z[2]))
+		    z[2] % p->num_heads || (columns >= 0 && columns != z[0] + z[1] + z[2]))
 			return infer_fail(c, E_OP_ATTRIBUTE, -1,
 					  "qkv_hidden_sizes that fit the weights", NULL);
-	} else if (w.rank == 2 && w.dim[1] >= 0 && w.dim[1] % (3 * p->num_heads)) {
-		return shape_fail(c, MSA_W, "columns for q, k and v of every head", &w);
+	} else if (columns >= 0 && columns % (3 * p->num_heads)) {
+		return infer_fail(c, E_SHAPE, -1, "columns for q, k and v of every head",
+				  fmt(c->diag, "%" PRId64, columns));
 	}
 	if (y.rank == 3)
 		y.dim[2] = v;
-	infer_set(c, 0, infer_dtype(c, MSA_X), &y);
+	infer_set(c, 0, infer_dtype(c, 0), &y);
 	struct shape present =
 		shape_of(5, (int64_t[]){2, x.rank == 3 ? x.dim[0] : DIM_UNKNOWN, p->num_heads,
 					x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, over(v, p->num_heads)});
-	if (infer_in(c, MSA_PAST)) {
+	if (infer_in(c, past_at)) {
 		if (s.rank >= 0 && s.rank != 5)
-			return shape_fail(c, MSA_PAST, "rank 5", &s);
+			return shape_fail(c, (int)past_at, "rank 5", &s);
 		int64_t past = s.rank == 5 ? s.dim[3] : DIM_UNKNOWN;
 		present.dim[3] = p->past_present_share_buffer ? past : plus(past, present.dim[3]);
 	}
-	infer_set(c, 1, infer_dtype(c, MSA_X), &present);
+	infer_set(c, 1, infer_dtype(c, 0), &present);
 	return 0;
+}
+
+static int ms_attention_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, MSA_X), w = infer_shape(c, MSA_W);
+
+	if (w.rank >= 0 &&
+	    (w.rank != 2 || (x.rank == 3 && x.dim[2] >= 0 && w.dim[0] >= 0 && w.dim[0] != x.dim[2])))
+		return shape_fail(c, MSA_W, "[input size, sizes of q, k and v]", &w);
+	return ms_attention_shapes(c, w.rank == 2 ? w.dim[1] : DIM_UNKNOWN, MSA_PAST);
+}
+
+static int projected_infer(struct infer *c)
+{
+	struct shape x = infer_shape(c, 0);
+
+	return ms_attention_shapes(c, x.rank == 3 ? x.dim[2] : DIM_UNKNOWN, 2);
 }
 
 /* Sizes that MultiHeadAttention's forms come to. */
@@ -391,6 +405,11 @@ static int gqa_infer(struct infer *c)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "num_heads a multiple of kv_num_heads", NULL);
 	if (q.rank >= 0 && q.rank != 3)
 		return shape_fail(c, GQA_Q, "rank 3", &q);
+	if (p->sliding_window_cache &&
+	    (p->local_window_size < 1 || !infer_in(c, GQA_PAST_K) ||
+	     (past.rank == 4 && past.dim[2] >= 0 && past.dim[2] < p->local_window_size)))
+		return infer_fail(c, E_OP_ATTRIBUTE, GQA_PAST_K,
+				  "a cache of at least local_window_size", NULL);
 	batch = q.rank == 3 ? q.dim[0] : DIM_UNKNOWN;
 	length = q.rank == 3 ? q.dim[1] : DIM_UNKNOWN;
 	size = q.rank == 3 ? over(q.dim[2], infer_in(c, GQA_K) ? n : n + 2 * kv) : DIM_UNKNOWN;
@@ -402,8 +421,10 @@ static int gqa_infer(struct infer *c)
 	if (infer_in(c, GQA_PAST_K)) {
 		int64_t have = past.rank == 4 ? past.dim[2] : DIM_UNKNOWN;
 		room = have >= 0 && total >= 0 ? (have > total ? have : total) : DIM_UNKNOWN;
+		if (p->sliding_window_cache)
+			room = have;
 	}
-	y = four(batch, kv, room, size);
+	y = four(batch, kv, room, infer_in(c, GQA_PAST_K) && past.rank == 4 ? past.dim[3] : size);
 	enum dtype cache =
 		infer_in(c, GQA_PAST_K) ? infer_dtype(c, GQA_PAST_K) : infer_dtype(c, GQA_Q);
 	infer_set(c, 1, cache, &y);
@@ -474,6 +495,9 @@ static const struct slot ms_attention_in[] = {{"input", "T", NF, REQ},
 					      SLOT_END};
 static const struct slot ms_attention_out[] = {
 	{"output", "T", NF, REQ}, {"present", "T", NF, OPT}, SLOT_END};
+/* What is left of it where q, k and v of all heads are there: [batch, length, sizes of q, k and v]. */
+static const struct slot projected_in[] = {
+	{"qkv", "T", NF, REQ}, {"mask_index", NULL, T_I32, OPT}, {"past", "T", NF, OPT}, SLOT_END};
 static const struct slot mha_in[] = {{"query", "T", NF, REQ},
 				     {"key", "T", NF, OPT},
 				     {"value", "T", NF, OPT},
@@ -490,11 +514,12 @@ static const struct slot mha_out[] = {{"output", "T", NF, REQ},
 				      {"present_value", "T", NF, OPT},
 				      {"qk", "QK", NF, OPT},
 				      SLOT_END};
+#define CACHE (NF | T_U8 | T_I8 | T_BIT(DT_F8E4M3FN))
 static const struct slot gqa_in[] = {{"query", "T", NF, REQ},
 				     {"key", "T", NF, OPT},
 				     {"value", "T", NF, OPT},
-				     {"past_key", "T_CACHE", NF, OPT},
-				     {"past_value", "T_CACHE", NF, OPT},
+				     {"past_key", "T_CACHE", CACHE, OPT},
+				     {"past_value", "T_CACHE", CACHE, OPT},
 				     {"seqlens_k", NULL, T_I32, REQ},
 				     {"total_sequence_length", NULL, T_I32, REQ},
 				     {"cos_cache", "T", NF, OPT},
@@ -508,8 +533,8 @@ static const struct slot gqa_in[] = {{"query", "T", NF, REQ},
 				     {"k_norm_weight", "T", NF, OPT},
 				     SLOT_END};
 static const struct slot gqa_out[] = {{"output", "T", NF, REQ},
-				      {"present_key", "T_CACHE", NF, OPT},
-				      {"present_value", "T_CACHE", NF, OPT},
+				      {"present_key", "T_CACHE", CACHE, OPT},
+				      {"present_value", "T_CACHE", CACHE, OPT},
 				      {"output_qk", "T", NF, OPT},
 				      SLOT_END};
 
@@ -651,6 +676,15 @@ const struct op ops_attention[] = {{.name = "Attention",
 				    .attrs = ms_attention_attrs,
 				    .params_size = sizeof(struct ms_attention),
 				    .infer = ms_attention_infer,
+				    .flags = OP_OPTIONAL_OUT},
+				   {.name = "ProjectedAttention",
+				    .domain = "infer",
+				    .since = 1,
+				    .in = projected_in,
+				    .out = ms_attention_out,
+				    .attrs = ms_attention_attrs,
+				    .params_size = sizeof(struct ms_attention),
+				    .infer = projected_infer,
 				    .flags = OP_OPTIONAL_OUT},
 				   {.name = "MultiHeadAttention",
 				    MS,

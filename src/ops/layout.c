@@ -607,6 +607,10 @@ static int depth1_upgrade(struct edit *e)
 		.name = (name_), .since = (since_), .types = (types_)                              \
 	}
 
+static const struct slot expand_dims_in[] = {
+	{.name = "X", .tvar = "T", .types = T_ALL}, {.name = "axis", .types = T_I32}, SLOT_END};
+static const struct slot expand_dims_out[] = {{.name = "Y", .tvar = "T", .types = T_ALL}, SLOT_END};
+
 const struct op ops_layout[] = {
 	{.name = "Reshape",
 	 .since = 25,
@@ -710,6 +714,12 @@ const struct op ops_layout[] = {
 	 .attrs = axes_attrs,
 	 .params_size = sizeof(struct axes_params),
 	 .upgrade = axes_upgrade},
+	{.name = "ExpandDims",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = expand_dims_in,
+	 .out = expand_dims_out,
+	 .expand = "Y = Unsqueeze(X, Reshape(Cast(axis) {to=7}, [1]))"},
 	{.name = "Transpose",
 	 .since = 25,
 	 .in = data_in,

@@ -420,6 +420,13 @@ static const struct slot gemm9_in[] = {{"A", "T", T_MATMUL_OLD, 0, 0, 0},
 				       SLOT_END};
 static const struct slot einsum_in[] = {{"Inputs", "T", T_NUMERIC_BF, 0, true, 0}, SLOT_END};
 static const struct slot einsum_out[] = {{"Output", "T", T_NUMERIC_BF, 0, 0, 0}, SLOT_END};
+static int inverse_infer(struct infer *c)
+{
+	int err = det_infer(c);
+
+	return err ? err : infer_same(c);
+}
+
 static const struct slot det_in[] = {{"X", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
 static const struct slot det_out[] = {{"Y", "T", T_FLOATS_BF, 0, 0, 0}, SLOT_END};
 
@@ -501,6 +508,13 @@ const struct op ops_matmul[] = {
 
 	{.name = "Det", .since = 22, .in = det_in, .out = det_out, .infer = det_infer},
 	{.name = "Det", .since = 11, .types = T_FLOATS},
+	{.name = "Inverse",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = det_in,
+	 .out = det_out,
+	 .types = T_FLOATS,
+	 .infer = inverse_infer},
 
 	{.name = "FusedMatMul",
 	 .domain = "com.microsoft",

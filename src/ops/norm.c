@@ -2,7 +2,10 @@
 /* Normalizations. */
 #include "ops/norm.h"
 
+#include "ops/cast.h"
 #include "ops/infer_util.h"
+#include "ops/layout.h"
+#include "ops/reduce.h"
 #include "ops/upgrade.h"
 
 #include <inttypes.h>
@@ -309,6 +312,131 @@ static int infer_embed(struct infer *c)
 	return 0;
 }
 
+/*
+ * QEmbedLayerNormalization: rows of quantized tables. It becomes the LayerNormalization of the sum of the
+ * rows, which are gathered before they are widened.
+ */
+static const struct slot qembed_in[] = {SLOT("input_ids", "T1", T_I32),
+					SLOT_OPT("segment_ids", "T1", T_I32),
+					SLOT("word_embedding_quant", "T2", T_U8 | T_I8),
+					SLOT("position_embedding_quant", "T2", T_U8 | T_I8),
+					SLOT_OPT("segment_embedding", "T2", T_U8 | T_I8),
+					SLOT("gamma_quant", "T2", T_U8 | T_I8),
+					SLOT("beta_quant", "T2", T_U8 | T_I8),
+					SLOT_OPT("mask", "T1", T_I32),
+					SLOT("word_embedding_scale", "T", T_F32),
+					SLOT("position_embedding_scale", "T", T_F32),
+					SLOT_OPT("segment_embedding_scale", "T", T_F32),
+					SLOT("gamma_scale", "T", T_F32),
+					SLOT("beta_scale", "T", T_F32),
+					SLOT("word_embedding_zero_point", "T2", T_U8 | T_I8),
+					SLOT("position_embedding_zero_point", "T2", T_U8 | T_I8),
+					SLOT_OPT("segment_embedding_zero_point", "T2", T_U8 | T_I8),
+					SLOT("gamma_zero_point", "T2", T_U8 | T_I8),
+					SLOT("beta_zero_point", "T2", T_U8 | T_I8),
+					SLOT_END};
+static const struct slot qembed_out[] = {SLOT("layernorm_out", "T", T_F32),
+					 SLOT_OPT("mask_index_out", "T1", T_I32), SLOT_END};
+enum {
+	QE_IDS,
+	QE_SEGMENTS,
+	QE_WORD,
+	QE_POSITION,
+	QE_SEGMENT,
+	QE_GAMMA,
+	QE_BETA,
+	QE_MASK,
+	QE_SCALES,
+	QE_ZEROS = QE_SCALES + 5
+};
+
+/* Value v with scale and zero point k of word, position, segment, gamma, beta. */
+static uint32_t qembed_widen(struct edit *e, uint32_t v, int k)
+{
+	const uint32_t *in = e->node->in;
+
+	return edit_before(e, "DequantizeLinear",
+			   (uint32_t[]){v, in[QE_SCALES + k], in[QE_ZEROS + k]}, 3, NULL);
+}
+
+static uint32_t qembed_rows(struct edit *e, uint32_t table, uint32_t ids, int k)
+{
+	return qembed_widen(e, edit_before(e, "Gather", (uint32_t[]){table, ids}, 2, NULL), k);
+}
+
+static uint32_t ids_dim(struct edit *e, int64_t k)
+{
+	struct shape_params *p;
+	void *params;
+	uint32_t v = edit_before(e, "Shape", &e->node->in[QE_IDS], 1, &params);
+
+	p = params;
+	p->start = k;
+	p->end = k + 1;
+	return v;
+}
+
+/* How many of a sequence count, where that is asked for: the node's second output. */
+static void qembed_mask(struct edit *e)
+{
+	uint32_t mask = e->node->nin > QE_MASK ? e->node->in[QE_MASK] : NO_VALUE;
+	uint32_t one = edit_ints(e, (int64_t[]){1}, 1);
+	const struct op *op = op_named("Identity");
+	struct node *n;
+	void *params;
+
+	if (e->node->nout < 2)
+		return;
+	if (mask == NO_VALUE) { /* none: a 0 for each sequence */
+		uint32_t column =
+			edit_before(e, "Concat", (uint32_t[]){ids_dim(e, 0), one}, 2, &params);
+		((struct concat_params *)params)->axis = 0;
+		mask = edit_before(e, "Expand",
+				   (uint32_t[]){edit_ints(e, (int64_t[]){0}, 1), column}, 2, NULL);
+	} else {
+		mask = edit_before(e, "Cast", &mask, 1, &params);
+		((struct cast *)params)->to = DT_I64;
+	}
+	mask = edit_before(e, "Equal", (uint32_t[]){mask, one}, 2, NULL);
+	mask = edit_before(e, "Cast", &mask, 1, &params);
+	((struct cast *)params)->to = DT_I32;
+	mask = edit_before(e, "ReduceSum", (uint32_t[]){mask, one}, 2, &params);
+	((struct reduce *)params)->keepdims = 0;
+	if (e->node->out[1] != NO_VALUE) {
+		n = graph_add_node(e->graph, op, NULL, &mask, 1, &e->node->out[1], 1, e->node->origin);
+		n->type = op->name;
+		n->version = op->since;
+	}
+	e->node->nout = 1;
+}
+
+static int qembed_upgrade(struct edit *e)
+{
+	const struct epsilon *old = e->node->params;
+	const uint32_t *in = e->node->in;
+	uint32_t begin = edit_ints(e, (int64_t[]){0}, 1), length = ids_dim(e, 1), sum, rows, norm[3];
+	struct layer_norm *p;
+
+	rows = edit_before(e, "Slice", (uint32_t[]){in[QE_POSITION], begin, length, begin}, 4, NULL);
+	sum = edit_before(
+		e, "Add",
+		(uint32_t[]){qembed_rows(e, in[QE_WORD], in[QE_IDS], 0), qembed_widen(e, rows, 1)},
+		2, NULL);
+	if (in[QE_SEGMENTS] != NO_VALUE)
+		sum = edit_before(
+			e, "Add",
+			(uint32_t[]){sum, qembed_rows(e, in[QE_SEGMENT], in[QE_SEGMENTS], 2)}, 2,
+			NULL);
+	norm[0] = sum;
+	norm[1] = qembed_widen(e, in[QE_GAMMA], 3);
+	norm[2] = qembed_widen(e, in[QE_BETA], 4);
+	qembed_mask(e);
+	node_set_ins(e->graph, e->node, norm, 3);
+	p = edit_become(e, "LayerNormalization");
+	p->epsilon = old->epsilon;
+	return 0;
+}
+
 /* ---- LRN, MeanVarianceNormalization, LpNormalization ----------------------------------------- */
 
 static const struct slot x_in[] = {SLOT("X", "T", T_FB), SLOT_END};
@@ -520,6 +648,14 @@ const struct op ops_norm[] = {
 	 ATTRS(skip_attrs, struct epsilon),
 	 .infer = infer_skip,
 	 .flags = OP_OPTIONAL_OUT},
+	{.name = "QEmbedLayerNormalization",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = qembed_in,
+	 .out = qembed_out,
+	 ATTRS(skip_attrs, struct epsilon),
+	 .flags = OP_OPTIONAL_OUT,
+	 .upgrade = qembed_upgrade},
 	{.name = "EmbedLayerNormalization",
 	 MICROSOFT,
 	 .in = embed_in,

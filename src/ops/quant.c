@@ -3,6 +3,7 @@
 #include "ops/quant.h"
 
 #include "ops/infer_util.h"
+#include "ops/layout.h"
 #include "ops/ints.h"
 #include "ops/matmul.h"
 #include "ops/upgrade.h"
@@ -222,6 +223,28 @@ static int matmul_nbits_infer(struct infer *c)
 	return 0;
 }
 
+static int bnb_infer(struct infer *c)
+{
+	const struct bnb_params *p = infer_params(c);
+	struct shape a = infer_shape(c, 0);
+	int64_t k;
+
+	if (p->K < 1 || p->N < 1 || p->K > INT64_MAX / p->N || p->block_size < 1 ||
+	    p->quant_type < 0 || p->quant_type > 1)
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "K, N and block_size above 0, quant_type 0 or 1", NULL);
+	if (a.rank >= 0) {
+		if (!a.rank)
+			return infer_fail(c, E_SHAPE, 0, "rank 1 or more", "a scalar");
+		int err = infer_unify(c, 0, p->transB ? p->K : p->N, a.dim[a.rank - 1], &k);
+		if (err)
+			return err;
+		a.dim[a.rank - 1] = p->transB ? p->N : p->K;
+	}
+	infer_set(c, 0, infer_dtype(c, 0), &a);
+	return 0;
+}
+
 /* ---- convolutions ---------------------------------------------------------------------------------------------- */
 
 static int conv_shape(struct infer *c, uint32_t iw, enum dtype t)
@@ -292,6 +315,17 @@ static int qconcat_infer(struct infer *c)
 	return err ? err : over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
 }
 
+/* A, B and the result; scales and zero points are numbers. */
+static int qbinary_infer(struct infer *c)
+{
+	struct shape a = infer_shape(c, 0), b = infer_shape(c, 3), y;
+
+	if (!shape_broadcast(&a, &b, &y))
+		return infer_fail(c, E_SHAPE, 3, "a shape that broadcasts with A's", NULL);
+	infer_set(c, 0, infer_dtype(c, 0), &y);
+	return 0;
+}
+
 static int qglobal_infer(struct infer *c)
 {
 	const struct qglobal_params *p = infer_params(c);
@@ -302,6 +336,55 @@ static int qglobal_infer(struct infer *c)
 	for (int i = p->channels_last ? 1 : 2; i < (p->channels_last ? x.rank - 1 : x.rank); i++)
 		x.dim[i] = 1;
 	infer_set(c, 0, infer_dtype(c, 0), &x);
+	return 0;
+}
+
+/* ---- GatherBlockQuantized ------------------------------------------------------------------------------------- */
+
+struct shape block_gather_data(const struct shape *x, enum dtype t, int64_t bits)
+{
+	struct shape s = *x;
+
+	if (t == DT_U8 && bits > 0 && bits < 8 && s.rank > 0 && s.dim[s.rank - 1] >= 0 &&
+	    s.dim[s.rank - 1] < INT64_MAX / 8)
+		s.dim[s.rank - 1] *= 8 / bits;
+	return s;
+}
+
+static int block_gather_infer(struct infer *c)
+{
+	const struct block_gather_params *p = infer_params(c);
+	enum dtype t = infer_dtype(c, 0);
+	struct shape stored = infer_shape(c, 0), i = infer_shape(c, 1), out = SHAPE_UNKNOWN;
+	struct shape x = block_gather_data(&stored, t, p->bits);
+	bool packed = t == DT_U8;
+	int axis, qaxis, err = infer_axis(c, 0, p->gather_axis, &axis);
+
+	err = err ? err : infer_axis(c, 0, p->quantize_axis, &qaxis);
+	if (err)
+		return err;
+	if ((packed && p->bits != 2 && p->bits != 4 && p->bits != 8) ||
+	    p->block_size < (dtype_class(t) == DT_FLOAT ? 0 : 1))
+		return infer_fail(c, E_OP_ATTRIBUTE, -1,
+				  "bits of 2, 4 or 8 and blocks of 1 or more", NULL);
+	if (packed && x.rank >= 0 && (axis || qaxis != x.rank - 1 || axis == qaxis))
+		return infer_fail(
+			c, E_OP_ATTRIBUTE, -1,
+			"bytes that are gathered along the first axis and quantized along the last",
+			NULL);
+	if (x.rank >= 0 && i.rank >= 0) {
+		if (x.rank - 1 + i.rank > MAX_RANK)
+			return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank up to %d", MAX_RANK),
+					  NULL);
+		out.rank = 0;
+		for (int k = 0; k < axis; k++)
+			out.dim[out.rank++] = x.dim[k];
+		for (int k = 0; k < i.rank; k++)
+			out.dim[out.rank++] = i.dim[k];
+		for (int k = axis + 1; k < x.rank; k++)
+			out.dim[out.rank++] = x.dim[k];
+	}
+	infer_set(c, 0, infer_dtype(c, 2), &out);
 	return 0;
 }
 
@@ -346,13 +429,26 @@ static int qpool_upgrade(struct edit *e)
 }
 
 /* Below opset 13 Softmax runs over all dims from the axis on; the same where that is the last. */
-static bool softmax_last(const struct graph *g, const struct node *n)
+/* Below opset 13 all dimensions from axis on were one: flatten, softmax along the last, and back. */
+static int qsoftmax_upgrade(struct edit *e)
 {
-	const struct qsoftmax_params *p = n->params;
-	const struct value *x = node_in(g, n, 0);
+	struct qsoftmax_params *p = e->node->params;
+	int rank = edit_rank(e, 0);
+	int64_t axis = p->axis;
+	uint32_t x = e->node->in[0], shape;
+	void *params;
 
-	return p->opset >= 13 || p->axis == -1 ||
-	       (x && x->info.shape.rank > 0 && p->axis == x->info.shape.rank - 1);
+	fill_zero_point(e, 4);
+	if (p->opset >= 13 || axis == -1 || (rank > 0 && axis == rank - 1))
+		return 0;
+	p->opset = 13;
+	p->axis = -1;
+	shape = edit_before(e, "Shape", &x, 1, NULL);
+	node_set_in(e->graph, e->node, 0, edit_before(e, "Flatten", &x, 1, &params));
+	((struct flatten_params *)params)->axis = axis;
+	edit_after(e, 0, "Reshape", &shape, 1, &params);
+	((struct reshape_params *)params)->allowzero = 1;
+	return 0;
 }
 
 /* ---- the rows ------------------------------------------------------------------------------------------------------ */
@@ -468,6 +564,18 @@ static const struct slot nbits_in[] = {
 	{.name = "bias", .tvar = "T1", .types = T_WIDE, .optional = true},
 	SLOT_END};
 static const struct slot nbits_out[] = {{.name = "Y", .tvar = "T1", .types = T_WIDE}, SLOT_END};
+static const struct slot bnb_in[] = {{.name = "A", .tvar = "T1", .types = T_WIDE},
+				     {.name = "B", .types = T_U8},
+				     {.name = "absmax", .tvar = "T1", .types = T_WIDE},
+				     SLOT_END};
+static const struct field bnb_attrs[] = {
+	FIELD_REQ(struct bnb_params, K, F_INT, "columns of the weights"),
+	FIELD_REQ(struct bnb_params, N, F_INT, "rows of the weights"),
+	FIELD_REQ(struct bnb_params, block_size, F_INT, "elements that share a scale"),
+	FIELD_REQ(struct bnb_params, quant_type, F_INT, "0: FP4; 1: NF4"),
+	FIELD(struct bnb_params, transB, F_INT, "1", "1: the weights are transposed"),
+	FIELD(struct bnb_params, training_mode, F_INT, "0", "not looked at"),
+	{0}};
 static const struct slot qbinary_in[] = {
 	{.name = "A", .tvar = "T", .types = T_Q8},
 	{.name = "A_scale", .types = T_F32},
@@ -498,6 +606,21 @@ static const struct slot qwhere_in[] = {{.name = "condition", .types = T_BOOL},
 					{.name = "z_zero_point", .tvar = "T", .types = T_Q8},
 					SLOT_END};
 static const struct slot qwhere_out[] = {{.name = "Z", .tvar = "T", .types = T_Q8}, SLOT_END};
+#define T_BLOCK (T_U8 | T_4BIT | T_F8 | T_F4)
+static const struct slot block_gather_in[] = {
+	{.name = "data", .tvar = "T1", .types = T_BLOCK},
+	{.name = "indices", .tvar = "Tind", .types = T_I32 | T_I64},
+	{.name = "scales", .tvar = "T2", .types = T_WIDE},
+	{.name = "zero_points", .tvar = "T1", .types = T_BLOCK, .optional = true},
+	SLOT_END};
+static const struct slot block_gather_out[] = {{.name = "output", .tvar = "T2", .types = T_WIDE},
+					       SLOT_END};
+static const struct field block_gather_attrs[] = {
+	FIELD(struct block_gather_params, gather_axis, F_INT, "0", "axis that is gathered along"),
+	FIELD(struct block_gather_params, quantize_axis, F_INT, "1", "axis that has blocks"),
+	FIELD(struct block_gather_params, block_size, F_INT, "128", "elements of a block; 0: all"),
+	FIELD(struct block_gather_params, bits, F_INT, "4", "of an element in uint8 data"),
+	{0}};
 static const struct slot qconcat_in[] = {
 	{.name = "Y_scale", .types = T_F32},
 	{.name = "Y_zero_point", .types = T_Q8},
@@ -674,27 +797,31 @@ const struct op ops_quant[] = {
 	 .attrs = nbits_attrs,
 	 .params_size = sizeof(struct matmul_nbits_params),
 	 .infer = matmul_nbits_infer},
+	{.name = "MatMulBnb4",
+	 MS,
+	 .in = bnb_in,
+	 .out = nbits_out,
+	 .attrs = bnb_attrs,
+	 .params_size = sizeof(struct bnb_params),
+	 .infer = bnb_infer},
 	{.name = "QLinearAdd",
 	 MS,
 	 .in = qbinary_in,
 	 .out = qbinary_out,
 	 .upgrade = qbinary_upgrade,
-	 .expand = "C = QuantizeLinear(Add(DequantizeLinear(A, A_scale, A_zero_point?), "
-		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
+	 .infer = qbinary_infer},
 	{.name = "QLinearMul",
 	 MS,
 	 .in = qbinary_in,
 	 .out = qbinary_out,
 	 .upgrade = qbinary_upgrade,
-	 .expand = "C = QuantizeLinear(Mul(DequantizeLinear(A, A_scale, A_zero_point?), "
-		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
+	 .infer = qbinary_infer},
 	{.name = "QLinearSigmoid",
 	 MS,
 	 .in = qunary_in,
 	 .out = qunary_out,
 	 .upgrade = qunary_upgrade,
-	 .expand = "Y = QuantizeLinear(Sigmoid(DequantizeLinear(X, X_scale, X_zero_point?)), "
-		   "Y_scale, Y_zero_point?)"},
+	 .infer = infer_same},
 	{.name = "QLinearLeakyRelu",
 	 MS,
 	 .in = qunary_in,
@@ -702,8 +829,7 @@ const struct op ops_quant[] = {
 	 .attrs = qleaky_attrs,
 	 .params_size = sizeof(struct qleaky_params),
 	 .upgrade = qunary_upgrade,
-	 .expand = "Y = QuantizeLinear(LeakyRelu(DequantizeLinear(X, X_scale, X_zero_point?)) "
-		   "{alpha=$alpha}, Y_scale, Y_zero_point?)"},
+	 .infer = infer_same},
 	{.name = "QLinearGlobalAveragePool",
 	 MS,
 	 .in = qunary_in,
@@ -732,14 +858,20 @@ const struct op ops_quant[] = {
 	 .params_size = sizeof(struct qsoftmax_params),
 	 .expand = "Y = QuantizeLinear(Softmax(DequantizeLinear(X, X_scale, X_zero_point?)) "
 		   "{axis=$axis}, Y_scale, Y_zero_point?)",
-	 .expand_when = softmax_last,
-	 .upgrade = qunary_upgrade},
+	 .upgrade = qsoftmax_upgrade},
 	{.name = "QLinearWhere",
 	 MS,
 	 .in = qwhere_in,
 	 .out = qwhere_out,
 	 .expand = "Z = QuantizeLinear(Where(condition, DequantizeLinear(X, x_scale, x_zero_point), "
 		   "DequantizeLinear(Y, y_scale, y_zero_point)), z_scale, z_zero_point)"},
+	{.name = "GatherBlockQuantized",
+	 MS,
+	 .in = block_gather_in,
+	 .out = block_gather_out,
+	 .attrs = block_gather_attrs,
+	 .params_size = sizeof(struct block_gather_params),
+	 .infer = block_gather_infer},
 	{.name = "QLinearConcat",
 	 MS,
 	 .in = qconcat_in,
@@ -753,9 +885,9 @@ const struct op ops_quant[] = {
 	 .out = qattention_out,
 	 .attrs = qattention_attrs,
 	 .params_size = sizeof(struct qattention_params),
-	 .expand = "output, present = com.microsoft::Attention("
-		   "DequantizeLinear(input, input_scale, input_zero_point?), "
-		   "DequantizeLinear(weight, weight_scale, weight_zero_point?) {axis=1}, bias, mask_index?, past?) "
+	 .expand = "p = com.microsoft::MatMulIntegerToFloat(input, weight, input_scale, weight_scale, "
+		   "input_zero_point?, weight_zero_point?, bias); "
+		   "output, present = infer::ProjectedAttention(p, mask_index?, past?) "
 		   "{num_heads=$num_heads, unidirectional=$unidirectional, do_rotary=$do_rotary, "
 		   "mask_filter_value=$mask_filter_value, scale=$scale}"},
 	{0}};

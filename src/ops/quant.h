@@ -17,6 +17,9 @@ struct qgemm_params {
 struct matmul_nbits_params {
 	int64_t K, N, bits, block_size, accuracy_level;
 };
+struct bnb_params { /* MatMulBnb4 */
+	int64_t K, N, block_size, quant_type, transB, training_mode;
+};
 struct qconcat_params {
 	int64_t axis;
 };
@@ -37,6 +40,12 @@ struct qattention_params {
 	int64_t num_heads, unidirectional, do_rotary, past_present_share_buffer;
 	float mask_filter_value, scale;
 };
+
+struct block_gather_params { /* GatherBlockQuantized */
+	int64_t gather_axis, quantize_axis, block_size, bits;
+};
+/* The shape of the data as if several elements of it were not packed in a byte. */
+struct shape block_gather_data(const struct shape *x, enum dtype t, int64_t bits);
 
 /* How scales lie over x. */
 struct granularity {

@@ -337,6 +337,9 @@ static const struct field upsample1_attrs[] = {
 	FIELD_REQ(struct resize, height_scale, F_FLOAT, "scale of axis 2"),
 	FIELD_REQ(struct resize, width_scale, F_FLOAT, "scale of axis 3"),
 	{0}};
+static const struct slot ms_grid_in[] = {SLOT("X", "T1", T_ALL_OLD), SLOT("Grid", "T1", T_ALL_OLD),
+					 SLOT_END};
+static const struct slot ms_grid_out[] = {SLOT("Y", "T2", T_ALL_OLD), SLOT_END};
 static const struct field grid_attrs[] = {
 	ENUM(struct grid_sample, mode, "linear", "linear|nearest|cubic|bilinear|bicubic",
 	     "interpolation"),
@@ -406,6 +409,15 @@ const struct op ops_resize[] = {
 	 .infer = grid_infer},
 	{.name = "GridSample", .since = 20, .in = grid20_in, .types = T_ALL_OLD},
 	{.name = "GridSample", .since = 16, .in = grid20_in, .types = T_ALL_OLD},
+	{.name = "GridSample",
+	 .domain = "com.microsoft",
+	 .since = 1,
+	 .in = ms_grid_in,
+	 .out = ms_grid_out,
+	 .attrs = grid_attrs,
+	 .params_size = sizeof(struct grid_sample),
+	 .expand = "Y = GridSample(X, Grid) {mode=$mode, padding_mode=$padding_mode, "
+		   "align_corners=$align_corners}"},
 
 	{.name = "AffineGrid",
 	 .since = 20,

@@ -81,6 +81,35 @@ static int lstm_infer(struct infer *c)
 	return rnn_common(c, 4);
 }
 
+/* W and R lie the other way round, and are quantized. */
+static int quantized_infer(struct infer *c)
+{
+	const struct rnn *p = infer_params(c);
+	struct shape x = infer_shape(c, RNN_X), r = infer_shape(c, RNN_R);
+	int64_t hidden = p->hidden_size > 0 ? p->hidden_size : r.rank == 3 ? r.dim[1] : DIM_UNKNOWN;
+	int64_t n = rnn_directions(p), input = x.rank == 3 ? x.dim[2] : DIM_UNKNOWN,
+		wide = hidden >= 0 && hidden < INT64_C(1) << 40 ? 4 * hidden : DIM_UNKNOWN;
+	int64_t batch = x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, state[3] = {n, batch, hidden};
+	int rc;
+
+	if (x.rank >= 0 && x.rank != 3)
+		return infer_fail(c, E_SHAPE, RNN_X, "rank 3", dims(c, &x));
+	if ((rc = expect(c, RNN_W, 3, (int64_t[]){n, input, wide})) ||
+	    (rc = expect(c, RNN_R, 3, (int64_t[]){n, hidden, wide})) ||
+	    (rc = expect(c, RNN_B, 2, (int64_t[]){n, wide < 0 ? DIM_UNKNOWN : 2 * wide})) ||
+	    (rc = expect(c, RNN_LENS, 1, (int64_t[]){batch})) ||
+	    (rc = expect(c, RNN_H0, 3, state)) || (rc = expect(c, RNN_C0, 3, state)) ||
+	    (rc = expect(c, RNN_P, 2, (int64_t[]){n, wide < 0 ? DIM_UNKNOWN : 3 * hidden})))
+		return rc;
+	struct shape y =
+		shape_of(4, (int64_t[]){x.rank == 3 ? x.dim[0] : DIM_UNKNOWN, n, batch, hidden});
+	struct shape s = shape_of(3, state);
+	infer_set(c, RNN_Y, DT_F32, &y);
+	infer_set(c, RNN_YH, DT_F32, &s);
+	infer_set(c, RNN_YC, DT_F32, &s);
+	return 0;
+}
+
 static int64_t rnn_macs(const struct infer *c)
 {
 	struct shape x = infer_shape(c, RNN_X), w = infer_shape(c, RNN_W), r = infer_shape(c, RNN_R);
@@ -114,6 +143,25 @@ static const struct slot lstm_in[] = {{"X", "T", F, 0, 0, 0},
 				      SLOT_END};
 static const struct slot lstm_out[] = {
 	{"Y", "T", F, true, 0, 0}, {"Y_h", "T", F, true, 0, 0}, {"Y_c", "T", F, true, 0, 0}, SLOT_END};
+
+#define Q8 (T_U8 | T_I8)
+static const struct slot quantized_in[] = {{"X", NULL, T_F32, 0, 0, 0},
+					   {"W", "T2", Q8, 0, 0, 0},
+					   {"R", "T2", Q8, 0, 0, 0},
+					   {"B", NULL, T_F32, true, 0, 0},
+					   {"sequence_lens", NULL, T_I32, true, 0, 0},
+					   {"initial_h", NULL, T_F32, true, 0, 0},
+					   {"initial_c", NULL, T_F32, true, 0, 0},
+					   {"P", NULL, T_F32, true, 0, 0},
+					   {"W_scale", NULL, T_F32, 0, 0, 0},
+					   {"W_zero_point", "T2", Q8, 0, 0, 0},
+					   {"R_scale", NULL, T_F32, 0, 0, 0},
+					   {"R_zero_point", "T2", Q8, 0, 0, 0},
+					   SLOT_END};
+static const struct slot quantized_out[] = {{"Y", NULL, T_F32, true, 0, 0},
+					    {"Y_h", NULL, T_F32, true, 0, 0},
+					    {"Y_c", NULL, T_F32, true, 0, 0},
+					    SLOT_END};
 
 #define RNN_FIELDS                                                                                 \
 	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"), \
@@ -185,4 +233,15 @@ const struct op ops_rnn[] = {{.name = "RNN",
 			     {.name = "LSTM", .since = 14, .types = T_FLOATS},
 			     {.name = "LSTM", .since = 7, .types = T_FLOATS, .attrs = lstm7_attrs, P},
 			     {.name = "LSTM", .since = 1, .types = T_FLOATS, .attrs = lstm1_attrs, P},
+
+			     {.name = "DynamicQuantizeLSTM",
+			      .domain = "com.microsoft",
+			      .since = 1,
+			      .in = quantized_in,
+			      .out = quantized_out,
+			      .attrs = lstm7_attrs,
+			      P,
+			      .infer = quantized_infer,
+			      .macs = rnn_macs,
+			      .flags = OP_OPTIONAL_OUT},
 			     {0}};

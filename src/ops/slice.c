@@ -565,6 +565,10 @@ static const struct slot pad13_in[] = {
 static const struct slot trilu_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
 				       {.name = "k", .types = T_I64, .optional = true},
 				       SLOT_END};
+static const struct slot ms_trilu_in[] = {{.name = "X", .tvar = "T", .types = T_ALL_13},
+					  {.name = "k", .types = T_I64, .optional = true},
+					  SLOT_END};
+static const struct slot ms_trilu_out[] = {{.name = "Y", .tvar = "T", .types = T_ALL_13}, SLOT_END};
 static const struct slot reverse_in[] = {{.name = "input", .tvar = "T", .types = T_ALL},
 					 {.name = "sequence_lens", .types = T_I64},
 					 SLOT_END};
@@ -738,6 +742,15 @@ const struct op ops_slice[] = {{.name = "Slice",
 				.attrs = trilu_attrs,
 				.params_size = sizeof(struct trilu_params),
 				.infer = trilu_infer},
+			       {.name = "Trilu",
+				.domain = "com.microsoft",
+				.since = 1,
+				.in = ms_trilu_in,
+				.out = ms_trilu_out,
+				.types = T_ALL_13,
+				.attrs = trilu_attrs,
+				.params_size = sizeof(struct trilu_params),
+				.expand = "Y = Trilu(X, k?) {upper=$upper}"},
 			       {.name = "ReverseSequence",
 				.since = 28,
 				.in = reverse_in,

@@ -132,7 +132,8 @@ struct rewriter opt_rewriter(struct made *m)
 				 .diag = m->o->diag,
 				 .made = made_node,
 				 .told = told,
-				 .arg = m};
+				 .arg = m,
+				 .gpu = m->o->config->gpu};
 }
 
 /* ---- captures -------------------------------------------------------------------------------- */

@@ -463,6 +463,11 @@ bool match_why(struct match *m, const char *text)
 	return false;
 }
 
+bool match_on_gpu(const struct match *m)
+{
+	return m->w->gpu;
+}
+
 bool match_same_shape(const struct match *m, const char *a, const char *b)
 {
 	struct shape x = match_shape(m, a), y = match_shape(m, b);

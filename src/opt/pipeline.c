@@ -20,6 +20,9 @@ const struct opt_pass opt_passes[] = {
 	{"dce", "what nothing uses goes", pass_dce, OPTIMIZE_NONE},
 	{"pointwise", "chains of elementwise nodes become one pass", pass_pointwise, OPTIMIZE_FULL},
 	{"dce again", "what nothing uses goes", pass_dce, OPTIMIZE_FULL},
+	{"precision", "--precision fp16, bf16: what may goes to the smaller type", pass_precision,
+	 OPTIMIZE_NONE},
+	{"dce at last", "what nothing uses goes", pass_dce, OPTIMIZE_NONE},
 	{"infer", "types and shapes of what came out", pass_infer, OPTIMIZE_NONE},
 	{0}};
 

@@ -22,7 +22,7 @@ struct opt_note {
 /* What happened; texts are the model's. */
 struct opt_report {
 	bool explain;	 /* in: keep notes */
-	int changes[16]; /* by pass */
+	int changes[20]; /* by pass */
 	uint32_t nrules;
 	const char **rule; /* names, in order */
 	uint32_t *fired;   /* by rule */

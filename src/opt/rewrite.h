@@ -87,6 +87,8 @@ struct ints match_ints(const struct match *m, const char *label, const char *att
 bool match_why(struct match *m, const char *text);
 /* Whether dims of both are known (or the same symbols) and equal. */
 bool match_same_shape(const struct match *m, const char *a, const char *b);
+/* Whether the graph will run on a GPU: some rewrites pay only there. */
+bool match_on_gpu(const struct match *m);
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
@@ -108,6 +110,7 @@ struct rewriter {
 	/* Told of each rule that fired (why NULL) or was refused by its guard; NULL: nobody asks. */
 	void (*told)(void *arg, const struct rule *r, const struct node *n, const char *why);
 	void *arg;
+	bool gpu; /* the graph will run on a GPU */
 };
 
 /* Rules of all tables, parsed. */

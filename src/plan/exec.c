@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/segment.h"
 
+#include "base/pool.h"
+
 #include <string.h>
 
 /* Memory of an output whose size only a run tells; kept for the next run. */
 struct moving {
 	struct buffer buffer;
 	struct arena values; /* blobs and items */
-};
-
-struct binding {
-	struct arena arena;
-	struct instance *x;
-	struct segment *s;
-	const void *base[PLACES]; /* of the slabs that the pointers below are into */
-	bool resolved;
-	struct tensor *tensors; /* by slot */
-	struct moving *moving;	/* by slot */
-	struct call *calls;	/* by step */
-	uint32_t *external;	/* slots filled at the start of each run */
-	uint32_t nexternal;
 };
 
 static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
@@ -136,18 +125,33 @@ int copy_run(const struct call *c)
 	const struct runtime *rt = b->x->rt;
 	const struct tensor *in = c->in[0];
 	struct tensor *out = c->out[0];
+	int err = c->step->dynamic ? call_alloc(c, 0, tensor_dtype(in), &in->shape) : 0;
 
+	if (err)
+		return err;
 	return rt->backend->copy(c->stream, out->data, out->device, in->data, in->device,
 				 out->bytes, c->diag);
+}
+
+/* The copy is done when the segment's end has been waited for. */
+int queue_run(const struct call *c)
+{
+	struct binding *b = c->owner;
+	const struct tensor *in = c->in[0];
+	struct tensor *out = c->out[0];
+
+	return b->x->rt->backend->queue_copy(c->stream, out->data, out->device, in->data,
+					     in->device, out->bytes, c->diag);
 }
 
 static void resolve(struct binding *b, const struct slab *slab)
 {
 	struct segment *s = b->s;
 
+	replays_drop(b); /* they hold the old addresses */
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		const struct slot_plan *p = &s->slots[i], *root = &s->slots[p->root];
-		if (root->place == PLACE_SLAB) {
+		if (root->place == PLACE_SLAB || root->staged) {
 			b->tensors[i].data =
 				(char *)slab->buffer[root->desc.device].ptr + root->offset;
 		} else if (root->place == PLACE_CONST && p->place == PLACE_VIEW) {
@@ -202,6 +206,7 @@ static struct binding *binding_new(struct instance *x, struct segment *s)
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		make_call(b, i);
+	replays_new(b);
 	return b;
 }
 
@@ -209,6 +214,7 @@ void binding_free(struct binding *b)
 {
 	if (!b)
 		return;
+	replays_drop(b);
 	for (uint32_t i = 0; i < b->s->nslots; i++) {
 		int device = b->tensors[i].device;
 		if (b->moving[i].buffer.ptr)
@@ -220,17 +226,53 @@ void binding_free(struct binding *b)
 	arena_free(&a);
 }
 
-static int grow_slab(struct instance *x, struct slab *slab, int device, size_t bytes, struct diag *d)
+/* ---- slabs ---------------------------------------------------------------------------------- */
+
+static void slab_free(struct instance *x, struct slab *slab, int device)
 {
-	const struct backend *backend = backend_at(x->rt, device);
+	struct buffer *b = &slab->buffer[device];
+
+	if (!b->ptr)
+		return;
+	if (device == HOST && slab->pinned)
+		x->rt->backend->free_host(x->rt->device, b);
+	else
+		backend_at(x->rt, device)->free(device_at(x->rt, device), b);
+	*b = (struct buffer){0};
+	slab->pending = false; /* whoever frees waits */
+}
+
+/* Exactly what the largest plan of the position needs. */
+static size_t slab_need(const struct instance *x, uint32_t position, int device)
+{
+	size_t most = 0;
+
+	for (const struct segment *s = x->segments[position]; s; s = s->next)
+		most = s->slab_bytes[device] > most ? s->slab_bytes[device] : most;
+	return most;
+}
+
+void slab_fit(struct instance *x, uint32_t position)
+{
+	struct slab *slab = &x->slabs[position];
+
+	for (int i = 0; i < PLACES; i++)
+		if (slab->buffer[i].bytes > slab_need(x, position, i))
+			slab_free(x, slab, i);
+}
+
+static int slab_grow(struct instance *x, struct slab *slab, int device, size_t bytes, struct diag *d)
+{
+	const struct runtime *rt = x->rt;
 	struct buffer *b = &slab->buffer[device];
 
 	if (b->bytes >= bytes)
 		return 0;
-	if (b->ptr)
-		backend->free(device_at(x->rt, device), b);
-	*b = (struct buffer){0};
-	return backend->alloc(device_at(x->rt, device), bytes, MEM_ACTIVATIONS, b, d);
+	slab_free(x, slab, device);
+	slab->pinned = can_pin(rt);
+	if (device == HOST && slab->pinned)
+		return rt->backend->alloc_host(rt->device, bytes, MEM_STAGING, b, d);
+	return backend_at(rt, device)->alloc(device_at(rt, device), bytes, MEM_ACTIVATIONS, b, d);
 }
 
 int segment_bind(struct instance *x, struct segment *s, struct diag *d)
@@ -238,7 +280,7 @@ int segment_bind(struct instance *x, struct segment *s, struct diag *d)
 	struct slab *slab = &x->slabs[s->first];
 
 	for (int i = 0; i < PLACES; i++) {
-		int err = grow_slab(x, slab, i, s->slab_bytes[i], d);
+		int err = slab_grow(x, slab, i, s->slab_bytes[i], d);
 		if (err) {
 			if (d && d->last && !d->last->hint)
 				d->last->hint = segment_largest(s, d);
@@ -253,57 +295,166 @@ int segment_bind(struct instance *x, struct segment *s, struct diag *d)
 	return 0;
 }
 
-static int failed(const struct call *c, int err)
-{
-	const struct origin *o = c->step->from;
+/* ---- running -------------------------------------------------------------------------------- */
 
-	if (o)
-		diag_where(c->diag, NULL, o->name, o->op);
+static bool lost(const struct runtime *rt)
+{
+	return rt->backend->lost && rt->backend->lost(rt->device);
+}
+
+/*
+ * The step that failed is named, but where the device was lost while nothing waits: then it may be any that
+ * was queued before.
+ */
+static int failed(struct binding *b, uint32_t k, int err, struct diag *d)
+{
+	const struct runtime *rt = b->x->rt;
+	const struct origin *o = b->s->steps[k].step.from;
+
+	if (o && !(rt->config->sync == SYNC_ASYNC && lost(rt)))
+		diag_where(d, NULL, o->name, o->op);
 	return err;
 }
 
-static int exec_plain(struct binding *b, struct diag *d)
+int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d)
 {
-	for (uint32_t i = 0; i < b->s->nsteps; i++) {
+	for (uint32_t i = first; i < end; i++) {
 		struct call *c = &b->calls[i];
 		before_step(c, d);
 		int err = b->s->steps[i].run(c);
 		if (!err)
 			err = after_step(c);
 		if (err)
-			return failed(c, err);
+			return failed(b, i, err, d);
 	}
 	return 0;
 }
 
-static int exec_observed(struct binding *b, struct observer *o, struct diag *d)
+static int exec_plain(struct binding *b, struct diag *d)
 {
+	return steps_run(b, 0, b->s->nsteps, d);
+}
+
+/* --sync node and launch: each step of the device is waited for, so that what fails is the step's. */
+static int exec_waiting(struct binding *b, struct diag *d)
+{
+	const struct runtime *rt = b->x->rt;
+
+	for (uint32_t i = 0; i < b->s->nsteps; i++) {
+		int err = steps_run(b, i, i + 1, d);
+		if (err)
+			return err;
+		if (b->s->steps[i].device == DEVICE && (err = rt->backend->wait(rt->stream, d)) != 0)
+			return failed(b, i, err, d);
+	}
+	return 0;
+}
+
+static int exec_observed(struct binding *b, struct diag *d)
+{
+	const struct runtime *rt = b->x->rt;
+	struct observer *o = rt->observer;
+	bool waits = has_device(rt) && rt->config->sync != SYNC_ASYNC;
+
 	for (uint32_t i = 0; i < b->s->nsteps; i++) {
 		struct call *c = &b->calls[i];
 		before_step(c, d);
 		o->begin(o, c->step, c);
 		int err = b->s->steps[i].run(c);
+		if (!err && waits && b->s->steps[i].device == DEVICE)
+			err = rt->backend->wait(rt->stream, d);
 		o->end(o, c->step, c);
 		if (!err)
 			err = after_step(c);
 		if (err)
-			return failed(c, err);
+			return failed(b, i, err, d);
+	}
+	return 0;
+}
+
+/* How steps are launched follows from the session, not from the step. */
+static int (*choose_exec(const struct runtime *rt))(struct binding *, struct diag *)
+{
+	if (rt->observer)
+		return exec_observed;
+	if (!has_device(rt))
+		return exec_plain;
+	if (rt->config->sync != SYNC_ASYNC)
+		return exec_waiting;
+	if (rt->config->cuda_graph == CUDA_GRAPH_AUTO && rt->backend->capture_begin)
+		return steps_replay;
+	return exec_plain;
+}
+
+/* A loss that shows at a wait is of any step queued: say which they were. */
+static int lost_among(const struct binding *b, int err, struct diag *d)
+{
+	const struct segment *s = b->s;
+
+	if (!d || !d->last || d->last->node || d->last->hint || !s->nsteps || !lost(b->x->rt))
+		return err;
+	const struct origin *from = s->steps[0].step.from, *to = s->steps[s->nsteps - 1].step.from;
+	if (from && to)
+		d->last->hint = fmt(d,
+				    "it was one of the %u steps from node '%s' (%s) to '%s' (%s); "
+				    "--sync launch tells which",
+				    s->nsteps, from->name, from->op, to->name, to->op);
+	return err;
+}
+
+struct piece_of_copy {
+	char *to;
+	const char *from;
+};
+
+static void copy_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct piece_of_copy *p = arg;
+
+	(void)thread;
+	memcpy(p->to + begin, p->from + begin, (size_t)(end - begin));
+}
+
+/* Inputs come in: staged ones to their fixed address, the others as they lie. */
+static int take_inputs(struct instance *x, struct segment *s, struct slab *slab, struct diag *d)
+{
+	struct binding *b = s->binding;
+
+	if (slab->pending) { /* the last run's copies out of here */
+		int err = x->rt->backend->wait(x->rt->stream, d);
+		if (err)
+			return err;
+		slab->pending = false;
+	}
+	for (uint32_t i = 0; i < b->nexternal; i++) {
+		uint32_t slot = b->external[i];
+		const struct tensor *t = x->live[s->slots[slot].value];
+		if (s->slots[slot].staged)
+			pool_for((int64_t)t->bytes, 1 << 20, copy_piece,
+				 &(struct piece_of_copy){b->tensors[slot].data, t->data});
+		else
+			b->tensors[slot] = *t;
 	}
 	return 0;
 }
 
 int segment_run(struct instance *x, struct segment *s, struct diag *d)
 {
+	struct slab *slab = &x->slabs[s->first];
 	struct binding *b = s->binding;
+	int err = take_inputs(x, s, slab, d);
 
-	for (uint32_t i = 0; i < b->nexternal; i++) {
-		uint32_t slot = b->external[i];
-		b->tensors[slot] = *x->live[s->slots[slot].value];
-	}
-	int err = x->rt->observer ? exec_observed(b, x->rt->observer, d) : exec_plain(b, d);
-	if (!err && s->waits)
+	if (err)
+		return err;
+	err = choose_exec(x->rt)(b, d);
+	slab->pending = has_device(x->rt);
+	if (!err && s->waits) {
 		err = x->rt->backend->wait(x->rt->stream, d);
-	for (uint32_t i = 0; i < s->nresults && !err; i++)
+		slab->pending = false;
+	}
+	if (err)
+		return lost_among(b, err, d);
+	for (uint32_t i = 0; i < s->nresults; i++)
 		x->live[s->slots[s->results[i]].value] = &b->tensors[s->results[i]];
-	return err;
+	return 0;
 }

@@ -29,10 +29,7 @@ static void free_segments(struct instance *x)
 			x->segments[p] = s->next;
 			segment_free(x, s);
 		}
-		for (int i = 0; i < PLACES; i++)
-			if (x->slabs[p].buffer[i].ptr)
-				backend_at(x->rt, i)->free(device_at(x->rt, i),
-							   &x->slabs[p].buffer[i]);
+		slab_fit(x, p);
 	}
 }
 
@@ -102,6 +99,7 @@ static void evict(struct instance *x, uint32_t first)
 	struct segment *s = *oldest;
 	*oldest = s->next;
 	segment_free(x, s);
+	slab_fit(x, first);
 }
 
 static int get_segment(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
@@ -164,6 +162,18 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 	return 0;
 }
 
+/* Values of the slab that are in use while step k runs, on the step's side. */
+static size_t live_bytes(const struct segment *s, uint32_t k)
+{
+	size_t sum = s->steps[k].step.workspace;
+
+	for (uint32_t i = 0; i < s->nslots; i++)
+		if (s->slots[i].place == PLACE_SLAB && s->slots[i].desc.device == s->steps[k].device &&
+		    s->slots[i].born <= k && s->slots[i].dies >= k)
+			sum += s->slots[i].desc.bytes;
+	return sum;
+}
+
 static void report_segment(const struct runtime *rt, const struct segment *s, const struct graph *g,
 			   struct segment_report *r)
 {
@@ -195,10 +205,16 @@ static void report_segment(const struct runtime *rt, const struct segment *s, co
 			.reorder = p->reorder,
 			.copy = p->copy,
 			.host = has_device(rt) && p->device == HOST && !p->copy && p->run != view_run,
-			.workspace = p->step.workspace};
+			.workspace = p->step.workspace,
+			.live = live_bytes(s, i)};
 		for (uint32_t k = 0; k < p->step.nout; k++)
 			if (p->out[k] != NO_VALUE)
 				steps[i].out_bytes += s->slots[p->out[k]].desc.bytes;
+	}
+	for (uint32_t i = 0, number = 0; i < s->nranges; i++) {
+		number += s->ranges[i].graph;
+		for (uint32_t k = s->ranges[i].first; k < s->ranges[i].end; k++)
+			steps[k].graph = s->ranges[i].graph ? number : 0;
 	}
 	r->steps = steps;
 }

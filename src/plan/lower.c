@@ -6,6 +6,7 @@
 #include "plan/segment.h"
 
 #include "opt/infer.h"
+#include "plan/fault.h"
 
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct lower {
 	uint32_t cap_last;
 	bool *inside; /* by value id: made by a step of this segment */
 	uint32_t at;  /* position in the order */
+	bool finishing; /* after the last node: what is copied to the host is for the caller */
 	struct diag *diag;
 };
 
@@ -65,7 +67,11 @@ static uint32_t read_slot(struct lower *l, uint32_t v)
 		return v == NO_VALUE ? NO_VALUE : l->slot_of[v];
 	const struct tensor *known = l->info[v].known ? l->info[v].known : l->g->value[v]->init;
 	const struct tensor *t = known ? known : l->x->live[v];
-	return l->slot_of[v] = add_slot(l, v, t, known ? PLACE_CONST : PLACE_EXTERNAL);
+	uint32_t slot = l->slot_of[v] = add_slot(l, v, t, known ? PLACE_CONST : PLACE_EXTERNAL);
+	/* at a fixed address, which the device reads by itself */
+	l->s->slots[slot].staged = !known && t->device == HOST && can_pin(l->x->rt) &&
+				   t->type.kind == V_TENSOR && t->type.dtype != DT_STRING && t->bytes;
+	return slot;
 }
 
 static void add_condition(struct lower *l, uint32_t v, bool contents)
@@ -248,7 +254,7 @@ static int body_run(struct body *b, const struct tensor *const *in, uint32_t nin
 	return instance_run(p->instance, p->in, out, d);
 }
 
-static struct body **make_bodies(struct instance *x, const struct node *n)
+static struct body **make_bodies(struct instance *x, const struct node *n, int device)
 {
 	static const struct body_ops ops = {body_run};
 
@@ -259,6 +265,7 @@ static struct body **make_bodies(struct instance *x, const struct node *n)
 		struct plan_body *p = arena_new(&x->arena, struct plan_body);
 		p->body = (struct body){&ops, n->sub[k]};
 		p->instance = instance_new(n->sub[k], x->rt);
+		p->instance->inner = device == DEVICE;
 		p->nformal = n->sub[k]->nin;
 		p->in = arena_new_n(&x->arena, const struct tensor *,
 				    n->sub[k]->nin + n->sub[k]->ncap + 1);
@@ -274,10 +281,13 @@ static struct step_plan *moving_step(struct lower *l, uint32_t slot, const struc
 {
 	struct segment *s = l->s;
 	const struct node *n = l->g->node[l->g->order[l->at]];
-	uint32_t out = add_slot(l, s->slots[slot].value, desc, PLACE_SLAB), k = s->nsteps;
+	bool fixed = shape_known(&desc->shape); /* else only the step before knows how much it is */
+	uint32_t out = add_slot(l, s->slots[slot].value, desc, fixed ? PLACE_SLAB : PLACE_RUN),
+		 k = s->nsteps;
 	struct step_plan *p = add_step(l);
 
-	p->step = (struct step){.nin = 1, .nout = 1, .node = n, .from = n->origin};
+	p->step = (struct step){
+		.nin = 1, .nout = 1, .node = n, .from = n->origin, .dynamic = !fixed};
 	p->in = arena_dup(&s->arena, &slot, sizeof(slot));
 	p->out = arena_dup(&s->arena, &out, sizeof(out));
 	s->slots[slot].dies = k;
@@ -340,7 +350,9 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 	struct step_plan *p = moving_step(l, *slot, &desc);
 	p->copy = true;
 	p->step.kernel = l->x->rt->backend->reorder; /* for its flags; it has nothing to drop */
-	p->run = copy_run;
+	p->queued = can_pin(l->x->rt) && !p->step.dynamic &&
+		    (device == HOST ? l->finishing : s->slots[s->slots[*slot].root].staged);
+	p->run = p->queued ? queue_run : copy_run;
 	p->device = DEVICE;
 	s->waits |= device == HOST;
 	*slot = *p->out;
@@ -429,8 +441,8 @@ static void view_of(struct lower *l, uint32_t slot, uint32_t of)
 /* A fixed view needs no step; one of bytes that move needs to be looked up in each run. */
 static bool fixed_bytes(const struct segment *s, uint32_t slot)
 {
-	enum place p = s->slots[s->slots[slot].root].place;
-	return (p == PLACE_SLAB || p == PLACE_CONST) && s->slots[slot].desc.type.kind == V_TENSOR &&
+	const struct slot_plan *root = &s->slots[s->slots[slot].root];
+	return (root->place == PLACE_SLAB || root->place == PLACE_CONST || root->staged) && s->slots[slot].desc.type.kind == V_TENSOR &&
 	       s->slots[slot].desc.type.dtype != DT_STRING;
 }
 
@@ -449,8 +461,10 @@ static int make_outputs(struct lower *l, const struct node *n, struct step_plan 
 				      .shape = info->shape,
 				      .layout = common,
 				      .device = p->device};
-		bool fixed = info->type.kind == V_TENSOR && info->type.dtype != DT_STRING &&
-			     shape_known(&info->shape);
+		bool plain = info->type.kind == V_TENSOR && info->type.dtype != DT_STRING;
+		bool fixed = plain && shape_known(&info->shape);
+		if (!plain) /* strings, sequences and the like are host values, whoever makes them */
+			desc.device = HOST;
 		if (p->step.give)
 			desc.layout = p->step.give[i];
 		if (fixed && !tensor_bytes(tensor_dtype(&desc), &desc.shape, desc.layout, &desc.bytes))
@@ -488,6 +502,8 @@ static const struct kernel *choose(struct lower *l, struct site *site, int *devi
 	return backend_choose(rt->cpu, site, 0, why);
 }
 
+enum { CAPTURED_BYTES = 4096 }; /* more is no shape or count that the host looks at */
+
 /* Each input in the layout and at the place where the step reads it. */
 static int move_inputs(struct lower *l, const struct node *n, struct step_plan *p, enum layout common)
 {
@@ -502,10 +518,16 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 		enum layout wanted = p->step.want ? p->step.want[i]
 				     : full	  ? common
 						  : s->slots[in[i]].desc.layout;
-		if (!unread)
+		if (!unread || p->step.body)
 			in[i] = in_layout(l, in[i], wanted);
-		/* what bodies capture stays where it is: their own plans move it if they must */
-		if (unread || i >= n->nin || !has_device(l->x->rt) || p->step.nop)
+		/* what bodies capture stays where it is: their own plans move it if they must; weights they
+		 * would move in each turn */
+		const struct slot_plan *slot = &s->slots[in[i]];
+		bool weight = i >= n->nin && p->device == DEVICE && slot->place == PLACE_CONST &&
+			      slot->desc.bytes > CAPTURED_BYTES &&
+			      l->g->value[slot->value]->init != NULL &&
+			      slot->desc.type.dtype != DT_STRING;
+		if (((unread || i >= n->nin) && !weight) || !has_device(l->x->rt) || p->step.nop)
 			continue;
 		int err = at_place(l, &in[i], p->device);
 		if (err)
@@ -548,7 +570,7 @@ static int lower_node(struct lower *l, const struct node *n)
 			       .node_state = site.state,
 			       .nin = nin,
 			       .nout = n->nout,
-			       .body = make_bodies(x, n),
+			       .body = make_bodies(x, n, device),
 			       .from = n->origin};
 	enum layout common = (k->flags & K_ANY_LAYOUT) ? common_layout(l, n, in) : LAYOUT_ROW;
 	err = k->reshape ? k->reshape(&site, &p.step, l->diag) : 0;
@@ -583,8 +605,10 @@ static int lower_node(struct lower *l, const struct node *n)
 		l->slot_last[s->slots[in[0]].root] = UINT32_MAX; /* its bytes live on in the view */
 		s->slots[s->slots[in[0]].root].keep = true;
 	}
-	*add_step(l) = p;
-	return 0;
+	err = fault_plant(x, s, &p, l->at, l->diag);
+	if (!err)
+		*add_step(l) = p;
+	return err;
 }
 
 /* Values that the rest of the graph reads leave the segment row-major. */
@@ -594,6 +618,7 @@ static int finish(struct lower *l)
 	const struct graph *g = l->g;
 
 	s->end = l->at;
+	l->finishing = true;
 	if (l->at)
 		l->at--; /* reorders below carry the last node's name */
 	s->results = arena_new_n(&s->arena, uint32_t, g->nvalues + 1);
@@ -607,7 +632,7 @@ static int finish(struct lower *l)
 			if (s->slots[slot].desc.type.kind == V_TENSOR)
 				slot = in_layout(l, slot, LAYOUT_ROW);
 			/* what the caller gets lies on the host */
-			if (g->value[v]->is_output && has_device(l->x->rt)) {
+			if (g->value[v]->is_output && has_device(l->x->rt) && !l->x->inner) {
 				int err = at_place(l, &slot, HOST);
 				if (err)
 					return err;
@@ -687,7 +712,9 @@ int segment_plan(struct instance *x, uint32_t first, struct segment **out, struc
 	add_conditions(&l);
 	int err = lower_all(&l);
 	if (!err)
-		err = segment_memory(s, x->rt->config, d);
+		err = segment_memory(s, x->rt, d);
+	if (!err)
+		segment_ranges(s, x->rt);
 	arena_free(&a);
 	if (err) {
 		segment_free(x, s);

@@ -116,16 +116,29 @@ const char *segment_largest(const struct segment *s, struct diag *d)
 	return fmt(d, "the largest: %s", names);
 }
 
-static int over_limit(const struct segment *s, const struct run_config *config, size_t total,
-		      struct diag *d)
+static int over_limit(const struct segment *s, const struct run_config *config, size_t weights,
+		      size_t total, struct diag *d)
 {
 	return FAIL(d, E_MEMORY_LIMIT,
 		    .expected = fmt(d, "at most %" PRId64 " bytes", config->memory_limit),
-		    .actual = fmt(d, "%zu bytes of activations and workspace", total),
+		    .actual = weights ? fmt(d, "%zu bytes of weights and %zu of activations and workspace",
+					    weights, total)
+				      : fmt(d, "%zu bytes of activations and workspace", total),
 		    .hint = segment_largest(s, d));
 }
 
-int segment_memory(struct segment *s, const struct run_config *config, struct diag *d)
+/* Of the session's device: on a GPU the weights lie there as well, those of this plan included. */
+static int check_limit(const struct segment *s, const struct runtime *rt, struct diag *d)
+{
+	int64_t limit = rt->config->memory_limit;
+	size_t weights = uploads_bytes(rt), need = s->slab_bytes[has_device(rt)], sum;
+
+	if (limit > 0 && (!size_add(need, weights, &sum) || sum > (size_t)limit))
+		return over_limit(s, rt->config, weights, need, d);
+	return 0;
+}
+
+int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d)
 {
 	struct arena scratch = {0};
 	struct block *blocks = arena_new_n(&scratch, struct block, (size_t)s->nslots + s->nsteps + 1);
@@ -134,13 +147,14 @@ int segment_memory(struct segment *s, const struct run_config *config, struct di
 	extend_roots(s);
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		struct slot_plan *p = &s->slots[i];
-		if (p->place != PLACE_SLAB)
+		if (p->place != PLACE_SLAB && !p->staged)
 			continue;
-		s->value_bytes += p->desc.bytes;
+		if (!p->staged)
+			s->value_bytes += p->desc.bytes;
 		blocks[n++] = (struct block){.bytes = rounded(p->desc.bytes),
 					     .device = p->desc.device,
-					     .born = p->born,
-					     .dies = p->keep ? s->nsteps : p->dies,
+					     .born = p->staged ? 0 : p->born,
+					     .dies = p->keep || p->staged ? s->nsteps : p->dies,
 					     .where = &p->offset,
 					     .index = i};
 	}
@@ -157,10 +171,7 @@ int segment_memory(struct segment *s, const struct run_config *config, struct di
 					     .where = &s->steps[i].workspace_offset,
 					     .index = s->nslots + i};
 	}
-	place_all(blocks, n, config->memory_plan, s->slab_bytes);
+	place_all(blocks, n, rt->config->memory_plan, s->slab_bytes);
 	arena_free(&scratch);
-	for (int i = 0; i < PLACES; i++)
-		if (config->memory_limit > 0 && s->slab_bytes[i] > (size_t)config->memory_limit)
-			return over_limit(s, config, s->slab_bytes[i], d);
-	return 0;
+	return check_limit(s, rt, d);
 }

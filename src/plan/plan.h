@@ -36,6 +36,9 @@ struct runtime {
 	const struct run_config *config;
 	struct store *store;
 	struct observer *observer; /* NULL: plain runs */
+#ifdef FAULTS
+	struct fault_spec *faults; /* fault.c's */
+#endif
 	struct arena *arena;	   /* as long as the session */
 };
 
@@ -46,7 +49,9 @@ struct step_report {
 	const char *kernel; /* "reorder", "reference" or the operator's fast kernel: see kernel flags */
 	bool reference, dynamic, nop, reorder, copy;
 	bool host; /* runs on the host although the session has a device */
+	uint32_t graph; /* number of the CUDA graph that replays it, from 1; 0: launched by itself */
 	size_t out_bytes, workspace;
+	size_t live; /* planned bytes in use while it runs, where it runs */
 };
 struct segment_report {
 	uint32_t nsteps;
@@ -77,7 +82,22 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 int instance_prepare(struct instance *x, const struct tensor *const *in,
 		     struct segment_report *report, struct diag *d);
 
+/*
+ * For observers: runs the step of a call that has ended once more, on other operands (of the same types,
+ * layouts and places), with the call's workspace. Of a dynamic step, alloc and values serve outputs;
+ * owner is theirs.
+ */
+struct again {
+	const struct tensor *const *in;
+	struct tensor *const *out;
+	void *owner;
+	int (*alloc)(const struct call *, uint32_t out, enum dtype t, const struct shape *s);
+	struct arena *(*values)(const struct call *, uint32_t out);
+};
+int step_again(const struct call *c, const struct again *with, struct diag *d);
+
 void uploads_free(struct runtime *rt);
+size_t uploads_bytes(const struct runtime *rt); /* initializers on the device */
 
 /* Bytes that the instance's slabs take now. */
 size_t instance_bytes(const struct instance *x);

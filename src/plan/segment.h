@@ -24,6 +24,7 @@ struct slot_plan {
 	size_t offset;	     /* PLACE_SLAB */
 	uint32_t born, dies; /* steps; dies NSTEPS: at the end */
 	bool keep;	     /* crosses the segment's end */
+	bool staged; /* PLACE_EXTERNAL: each run copies it to `offset` of the host's slab, which is pinned */
 };
 /* desc.device of a slot: where its bytes are. Slabs are kept apart by it. */
 enum { HOST = 0, DEVICE = 1, PLACES = 2 };
@@ -34,7 +35,11 @@ struct step_plan {
 	size_t workspace_offset;
 	int device; /* HOST or DEVICE: where it runs */
 	bool reorder, copy;
+	bool queued; /* of a copy: nobody reads it on the host before the segment's end */
 	int (*run)(const struct call *);
+#ifdef FAULTS
+	struct fault *fault; /* not NULL: planted; run is fault.c's and must not be captured */
+#endif
 };
 
 /* What the plan holds for; checked before it is used again. */
@@ -44,6 +49,14 @@ struct condition {
 	struct shape shape;
 	int device;
 	const struct tensor *contents; /* not NULL: the plan read the value */
+};
+
+/* Steps that follow each other. Those of a `graph` only launch: they can be recorded and replayed at once. */
+struct range {
+	uint32_t first, end;
+	bool graph;
+	/* slots that its steps use and whose bytes can lie elsewhere in the next run */
+	uint32_t *moving, nmoving;
 };
 
 struct segment {
@@ -57,6 +70,8 @@ struct segment {
 	uint32_t nsteps, cap_steps;
 	uint32_t *results; /* slots of the values that outlive the segment */
 	uint32_t nresults;
+	struct range *ranges;
+	uint32_t nranges;
 	size_t slab_bytes[PLACES], value_bytes, workspace;
 	bool waits;    /* has steps on the device and results on the host */
 	uint64_t used; /* clock of the LRU */
@@ -82,6 +97,8 @@ struct plan_body {
 /* Memory that the segments starting at one position share. */
 struct slab {
 	struct buffer buffer[PLACES];
+	bool pinned;  /* buffer[HOST] is the backend's alloc_host */
+	bool pending; /* the device may still be reading what was staged here */
 };
 
 struct instance {
@@ -94,6 +111,7 @@ struct instance {
 	struct slab *slabs;	    /* by first position */
 	const struct tensor **live; /* by value id: the current tensor, of this run */
 	struct infer_scope *scope;
+	bool inner; /* a body that a step on the device runs: its results stay where they are made */
 	uint64_t clock, plans;
 };
 
@@ -101,15 +119,39 @@ struct instance {
 int segment_plan(struct instance *x, uint32_t first, struct segment **out, struct diag *d);
 void segment_free(struct instance *x, struct segment *s);
 /* memory.c: lifetimes to offsets; fills offsets, slab_bytes, workspace offsets. */
-int segment_memory(struct segment *s, const struct run_config *config, struct diag *d);
+int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d);
+/* replay.c: which steps can be replayed as CUDA graphs; fills ranges. */
+void segment_ranges(struct segment *s, const struct runtime *rt);
 /* The values that take most, for messages. */
 const char *segment_largest(const struct segment *s, struct diag *d);
 /* exec.c */
 int segment_bind(struct instance *x, struct segment *s, struct diag *d);
 void binding_free(struct binding *b);
 int segment_run(struct instance *x, struct segment *s, struct diag *d);
+/* Frees the slabs of a position, or what of them is more than its plans need. */
+void slab_fit(struct instance *x, uint32_t position);
 int view_run(const struct call *c);
 int copy_run(const struct call *c);
+int queue_run(const struct call *c);
+
+/* A segment's pointers: tensors, calls, and the slab they lie in. */
+struct binding {
+	struct arena arena;
+	struct instance *x;
+	struct segment *s;
+	const void *base[PLACES]; /* of the slabs that the pointers below are into */
+	bool resolved;
+	struct tensor *tensors; /* by slot */
+	struct moving *moving;	/* by slot */
+	struct call *calls;	/* by step */
+	uint32_t *external;	/* slots filled at the start of each run */
+	uint32_t nexternal;
+	struct replay *replays; /* by range */
+};
+int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d);
+int steps_replay(struct binding *b, struct diag *d);
+void replays_new(struct binding *b);
+void replays_drop(struct binding *b);
 
 /* upload.c: the device's copy of an initializer, made once a session. */
 int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device, struct diag *d);
@@ -117,6 +159,11 @@ int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device,
 const struct tensor *on_host(struct runtime *rt, const struct tensor *t, struct arena *a,
 			     struct diag *d);
 
+/* Memory of the host that the device copies from and to by itself; else any. */
+static inline bool can_pin(const struct runtime *rt)
+{
+	return rt->backend != rt->cpu && rt->backend->alloc_host && rt->backend->queue_copy;
+}
 static inline bool has_device(const struct runtime *rt)
 {
 	return rt->backend != rt->cpu;

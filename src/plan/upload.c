@@ -3,12 +3,19 @@
 
 #include "base/hash.h"
 
-/* Initializers on the device, by the address of their bytes on the host. */
+enum { FIRST_BYTES = 1 << 20, BLOCK_BYTES = 8 << 20, OWN_BYTES = 1 << 20, ALIGN_BYTES = 256 };
+
+/* Initializers on the device, by the address of their bytes on the host. Small ones share blocks. */
 struct uploads {
 	struct arena arena;
 	struct map by_data;
-	struct buffer *items;
+	char **items; /* on the device */
 	uint32_t n, cap;
+	struct buffer *blocks;
+	uint32_t nblocks, cap_blocks;
+	size_t used, room; /* of the newest shared block */
+	char *shared;
+	size_t bytes; /* of all blocks */
 };
 
 static struct uploads *get_uploads(struct runtime *rt)
@@ -23,20 +30,59 @@ static struct uploads *get_uploads(struct runtime *rt)
 	return rt->uploads;
 }
 
+static int new_block(struct runtime *rt, struct uploads *u, size_t bytes, char **out, struct diag *d)
+{
+	struct buffer b = {0};
+	int err = rt->backend->alloc(rt->device, bytes, MEM_WEIGHTS, &b, d);
+
+	if (err)
+		return err;
+	if (u->nblocks == u->cap_blocks) {
+		u->cap_blocks = u->cap_blocks ? 2 * u->cap_blocks : 16;
+		u->blocks = arena_grow(&u->arena, u->blocks, u->nblocks, u->cap_blocks,
+				       sizeof(*u->blocks));
+	}
+	u->blocks[u->nblocks++] = b;
+	u->bytes += bytes;
+	*out = b.ptr;
+	return 0;
+}
+
+/* Room for an initializer: of its own where it is large, else in the block that is being filled. */
+static int take_room(struct runtime *rt, struct uploads *u, size_t bytes, char **out, struct diag *d)
+{
+	size_t whole;
+
+	if (!size_add(bytes ? bytes : 1, ALIGN_BYTES - 1, &whole))
+		return FAIL(d, E_SIZE);
+	whole &= ~(size_t)(ALIGN_BYTES - 1);
+	if (whole > OWN_BYTES)
+		return new_block(rt, u, bytes, out, d);
+	if (u->used + whole > u->room) {
+		size_t room = u->room ? BLOCK_BYTES : FIRST_BYTES;
+		int err = new_block(rt, u, room, &u->shared, d);
+		if (err)
+			return err;
+		u->used = 0;
+		u->room = room;
+	}
+	*out = u->shared + u->used;
+	u->used += whole;
+	return 0;
+}
+
 int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device, struct diag *d)
 {
 	struct uploads *u = get_uploads(rt);
 	const void **key = arena_dup(&u->arena, &t->data, sizeof(t->data));
 	int64_t k = map_get(&u->by_data, (const char *)key, sizeof(*key));
-	int err = 0;
+	char *room = NULL;
 
 	if (k < 0) {
-		struct buffer b = {0};
-		err = rt->backend->alloc(rt->device, t->bytes ? t->bytes : 1, MEM_WEIGHTS, &b, d);
+		int err = take_room(rt, u, t->bytes, &room, d);
+		/* the copy goes on while the plan is made */
 		if (!err)
-			err = rt->backend->copy(rt->stream, b.ptr, DEVICE, t->data, HOST, t->bytes, d);
-		if (!err)
-			err = rt->backend->wait(rt->stream, d);
+			err = rt->backend->copy(rt->stream, room, DEVICE, t->data, HOST, t->bytes, d);
 		if (err)
 			return err;
 		if (u->n == u->cap) {
@@ -44,11 +90,11 @@ int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device,
 			u->items = arena_grow(&u->arena, u->items, u->n, u->cap, sizeof(*u->items));
 		}
 		k = u->n;
-		u->items[u->n] = b;
+		u->items[u->n] = room;
 		map_set(&u->by_data, (const char *)key, sizeof(*key), u->n++);
 	}
 	*on_device = *t;
-	on_device->data = u->items[k].ptr;
+	on_device->data = u->items[k];
 	on_device->device = DEVICE;
 	return 0;
 }
@@ -57,13 +103,18 @@ void uploads_free(struct runtime *rt)
 {
 	struct uploads *u = rt->uploads;
 
-	for (uint32_t i = 0; u && i < u->n; i++)
-		rt->backend->free(rt->device, &u->items[i]);
+	for (uint32_t i = 0; u && i < u->nblocks; i++)
+		rt->backend->free(rt->device, &u->blocks[i]);
 	if (u) {
 		struct arena a = u->arena;
 		arena_free(&a);
 	}
 	rt->uploads = NULL;
+}
+
+size_t uploads_bytes(const struct runtime *rt)
+{
+	return rt->uploads ? rt->uploads->bytes : 0;
 }
 
 const struct tensor *on_host(struct runtime *rt, const struct tensor *t, struct arena *a,

@@ -185,3 +185,9 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	[[ $output = *"sum f32 [0,4], 0 bytes"* ]]
 	printf 2.5 | prints $'y f32 []\n2.5' scalar.onnx --input - --print
 }
+
+@test "an input with a default is taken where it is given, and is a constant where it is not" {
+	gives by_default.f32 default.onnx --input x=three.bin
+	gives by_half.f32 default.onnx --input x=three.bin --input factor=half.bin
+	"$INFER" run default.onnx --input x=three.bin --random factor=0..1 -q >/dev/null
+}

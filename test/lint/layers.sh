@@ -27,11 +27,11 @@ doors='
 (oneapi/dnnl/)?dnnl.*\.h                                       src/cpu/onednn\.[ch]
 onnx\.pb-c\.h|protobuf-c/.*                                    onnx/.*
 yaml\.h                                                        src/base/yaml\.c
-(cuda|cudnn|cublas|nvrtc|nvml|cupti|nvJitLink)[A-Za-z_0-9]*\.h gpu/(api\.h|kernels/.*)
+(cuda|cudnn|cublas|nvrtc|nvml|cupti|nvJitLink)[A-Za-z_0-9]*\.h gpu/(api\.h|kernels/.*|inject/inject\.h)
 (libpng[0-9]*/)?png\.h|jpeglib\.h|webp/.*|tiff(io)?\.h|(openjpeg-[0-9.]+/)?openjpeg\.h  src/image\.c
 '
 
-set -- cmd/*.[ch] src/*.[ch] src/*/*.[ch] onnx/*.[ch] gpu/*.[ch] gpu/kernels/*.cu src/*.def src/*/*.def gpu/*.def
+set -- cmd/*.[ch] src/*.[ch] src/*/*.[ch] onnx/*.[ch] gpu/*.[ch] gpu/inject/*.[ch] gpu/kernels/*.cu src/*.def src/*/*.def gpu/*.def
 [ $# -gt 0 ] || exit 0
 
 grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "$@" |

@@ -35,13 +35,33 @@ def category(c):
     return dict(X=x, cats_strings=words, cats_int64s=ids, default_string=c.maybe("none"), default_int64=c.maybe(-7))
 
 
-@recipe("CastMap", "DictVectorizer", "ZipMap")
-def maps(c):
-    if c.schema.name != "ZipMap":
-        raise Skip("no oracle takes a map through a file")
+@recipe("ZipMap")
+def zip_map(c):
     n = c.int(1, 4)
     return dict(X=c.fresh("float", [c.dim(1, 3), n]), classlabels_int64s=list(range(5, 5 + n)) if c.flag() else None,
                 _fix=lambda got: got if got["classlabels_int64s"] else dict(got, classlabels_strings=["a", "b", "c", "d"][:n]), _reuse=False)
+
+
+@recipe("CastMap")
+def cast_map(c):
+    sparse = c.flag()
+    keys = sorted(c.rng.choice(6, c.int(1, 4), replace=False).tolist())
+    words = c.flag(0.3)
+    values = [str(c.choice([1, -2.5, 3])) for _ in keys] if words else [c.num(-2, 2) for _ in keys]
+    kind = c.choice(["TO_FLOAT", "TO_INT64"] + ["TO_STRING"] * words)  # how many digits a number gets is left open
+    if words and kind == "TO_INT64":
+        values = [str(c.int(-5, 5)) for _ in keys]
+    return dict(X=Value(dict(zip(keys, values)), map=("int64", "string" if words else "float")), cast_to=kind, map_form="SPARSE" if sparse else "DENSE",
+                max_map=c.int(keys[-1] + 1, 8) if sparse else None, _reuse=False)
+
+
+@recipe("DictVectorizer")
+def dict_vectorizer(c):
+    text = c.flag()
+    vocabulary = ["a", "b", "xyz", ""] if text else [1, 2, -3, 40]
+    keys = [k for k in vocabulary + ["other" if text else 7] if c.flag(0.6)]
+    return dict(X=Value({k: c.num(-2, 2) for k in keys or vocabulary[:1]}, map=("string" if text else "int64", "float")), string_vocabulary=vocabulary if text else None,
+                int64_vocabulary=None if text else vocabulary, _ref=False)  # ONNX Runtime for Python takes maps to float only
 
 
 @recipe("FeatureVectorizer")

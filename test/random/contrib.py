@@ -18,7 +18,8 @@ def recipe(*names):
 @recipe("Gelu", "QuickGelu", "FastGelu")
 def gelu(c):
     x = c.any("T", lo=1, among=FULL)
-    return dict(X=x, bias=c.maybe(lambda: c.any("T", shape=[x.shape[-1]])), alpha=c.maybe(lambda: c.num(0.5, 2)))
+    # 1 + tanh(x) cancels where x is far below 0
+    return dict(X=x, bias=c.maybe(lambda: c.any("T", shape=[x.shape[-1]])), alpha=c.maybe(lambda: c.num(0.5, 2)), _atol=1e-6)
 
 
 @recipe("BiasGelu")
@@ -92,11 +93,6 @@ def skip_layer_norm(c):
                 _atol=1e-5 if t == "float" else 4e-3)
 
 
-@recipe("SimplifiedLayerNormalization")
-def simplified(c):
-    raise Skip("of ai.onnx")
-
-
 @recipe("EmbedLayerNormalization")
 def embed(c):
     t = c.pick("T", ("float",))
@@ -160,30 +156,51 @@ def multi_head(c):
                 unidirectional=c.maybe(lambda: c.int(0, 1), 0.3), _nout=3 if past else 1, _tol=10, _atol=1e-5)
 
 
+def cache(c, t, shape, quant, bits):
+    """a past in the form of the cache: of the type t, or codes"""
+    if quant == "NONE":
+        return c.fresh(t, shape)
+    if bits == 4:
+        return Value(c.rng.integers(0, 256, shape[:3] + [shape[3] // 2]).astype(np.uint8))
+    return Value(c.rng.integers(-128, 128, shape).astype(np.int8))
+
+
 @recipe("GroupQueryAttention")
 def group_query(c):
     t = c.pick("T", ("float",))
-    c.bound["T_CACHE"] = t
     b, kvn, h = c.dim(1, 2), c.int(1, 2), 16 if c.flag() else 8
     n = kvn * c.int(1, 3)
+    quant, bits = (c.choice(["PER_TENSOR", "PER_CHANNEL"]), c.choice([4, 8])) if c.flag(0.3) else ("NONE", None)
+    c.bound["T_CACHE"] = t if quant == "NONE" else "uint8" if bits == 4 else "int8"
     prompt = c.flag()
     rotary = c.maybe(lambda: 1, 0.4)
     if rotary:
         h = 16
-    s, past = (c.dim(1, 5), 0) if prompt else (1, c.int(1, 4))
+    window = c.maybe(lambda: c.int(1, 4), 0.3)
+    slide = window is not None and c.flag(0.5)
+    s, past = (c.dim(1, 5), 0) if prompt else (1 if b > 1 or c.flag() else c.int(1, 3), c.int(1, 7))
     total = s + past
-    if prompt:
-        lens = np.full(b, total - 1)
-    else:
-        lens = np.full(b, total - 1)
+    room = past if not slide else window + c.int(0, 3)
+    if not slide and c.flag(0.2):
+        room = total + c.int(0, 2)
+    lens = np.full(b, total - 1)
+    qk = c.maybe(lambda: c.int(1, 2), 0.2) if not slide else None
+    if b > 1 and not prompt and not slide and not qk and c.flag(0.3):
+        lens[0] -= c.int(0, past)
+    step = room - window + 1 if slide else 1
+    kept = total if total <= room else total - step * -(-(total - room) // step)
     top = total + 2
     packed = c.flag(0.25)
+    scales = lambda: None if quant == "NONE" else scale(c, [1] if quant == "PER_TENSOR" else [1, kvn, 1, h])
     return dict(query=c.any("T", shape=[b, s, (n + 2 * kvn) * h]) if packed else c.any("T", shape=[b, s, n * h]), key=None if packed else c.fresh(t, [b, s, kvn * h]),
-                value=None if packed else c.fresh(t, [b, s, kvn * h]), past_key=c.fresh(t, [b, kvn, past, h]), past_value=c.fresh(t, [b, kvn, past, h]),
+                value=None if packed else c.fresh(t, [b, s, kvn * h]), past_key=cache(c, t, [b, kvn, room, h], quant, bits), past_value=cache(c, t, [b, kvn, room, h], quant, bits),
                 seqlens_k=Value(lens.astype(np.int32)), total_sequence_length=Value(np.asarray(total, np.int32), const=True), num_heads=n, kv_num_heads=kvn,
                 do_rotary=rotary, cos_cache=c.fresh(t, [top, h // 2]) if rotary else None, sin_cache=c.fresh(t, [top, h // 2]) if rotary else None,
                 rotary_interleaved=c.maybe(lambda: c.int(0, 1)) if rotary else None, scale=c.maybe(lambda: c.num(0.1, 1), 0.3), softcap=c.maybe(lambda: c.num(1, 5), 0.3),
-                local_window_size=c.maybe(lambda: c.int(1, 4), 0.3), smooth_softmax=c.maybe(1, 0.2), _nout=3, _tol=10, _atol=1e-5)
+                local_window_size=window, sliding_window_cache=1 if slide else None, smooth_softmax=c.maybe(1, 0.2), kv_cache_bit_width=bits,
+                k_quant_type=quant if quant != "NONE" else None, v_quant_type=quant if quant != "NONE" else None, k_scale=scales(), v_scale=scales(), qk_output=qk,
+                attention_bias=c.maybe(lambda: c.fresh(t, [c.choice([1, b]), c.choice([1, n]), s, total]), 0.2), _nout=4 if qk else 3, _tol=10, _atol=1e-5, _quant=1,
+                _rows=kept if slide else None, _reuse=False if slide else None)
 
 
 @recipe("RotaryEmbedding")
@@ -216,6 +233,15 @@ def matmul_nbits(c):
                 accuracy_level=c.maybe(lambda: c.int(0, 1), 0.3), _tol=10, _atol=1e-5 if t == "float" else 2e-2)
 
 
+@recipe("MatMulBnb4")
+def matmul_bnb4(c):
+    t = c.pick("T1", ("float",))
+    block = c.choice([16, 32, 64])
+    k, n, trans = c.int(1, 40), c.int(1, 9), int(c.flag(0.85))
+    return dict(A=c.any("T1", shape=c.dims(1, 2, False) + [k if trans else n]), B=Value(c.rng.integers(0, 256, (n * k + 1) // 2).astype(np.uint8), const=True),
+                absmax=scale(c, [-(-n * k // block)], t), K=k, N=n, block_size=block, quant_type=c.int(0, 1), transB=trans, _tol=10, _atol=1e-5)
+
+
 # --- quantised
 
 
@@ -240,7 +266,7 @@ def qlinear_softmax(c):
     t = c.pick("T")
     x = c.any("T", lo=1, hi=4, zero=False)
     return dict(X=x, X_scale=scale(c), x_zero_point=c.fresh(t, [], const=True), x_scale=scale(c), y_scale=Value(np.float32(1 / 256), const=True), axis=c.axis(x.data.ndim),
-                y_zero_point=Value(np.asarray(0 if t == "uint8" else -128, NUMPY[t]), const=True), opset=13, _quant=2)
+                y_zero_point=Value(np.asarray(0 if t == "uint8" else -128, NUMPY[t]), const=True), opset=c.choice([13, 13, 12, 7]), _quant=2)
 
 
 @recipe("QLinearGlobalAveragePool")
@@ -362,6 +388,51 @@ def dynamic_quantize_lstm(c):
     return dict(X=c.fresh("float", [s, b, i]), W=c.fresh(t2, [d, i, 4 * h], const=True), R=c.fresh(t2, [d, h, 4 * h], const=True), B=c.maybe(lambda: c.fresh("float", [d, 8 * h], const=True)),
                 W_scale=scale(c, q), W_zero_point=z(), R_scale=scale(c, q), R_zero_point=z(), hidden_size=h, direction=way, initial_h=c.maybe(lambda: c.fresh("float", [d, b, h])),
                 initial_c=c.maybe(lambda: c.fresh("float", [d, b, h])), _tol=10, _atol=1e-4)
+
+
+@recipe("QEmbedLayerNormalization")
+def qembed(c):
+    t = c.pick("T2")
+    b, s, h, v = c.dim(1, 2), c.dim(1, 4), c.dim(1, 6), 7
+    ids = lambda top: Value(c.rng.integers(0, top, (b, s)).astype(np.int32))
+    seg = c.flag(0.7)
+    got = dict(input_ids=ids(v), segment_ids=ids(2) if seg else None, word_embedding_quant=c.fresh(t, [v, h], const=True), position_embedding_quant=c.fresh(t, [s + 2, h], const=True),
+               segment_embedding=c.fresh(t, [2, h], const=True) if seg else None, gamma_quant=c.fresh(t, [h], const=True), beta_quant=c.fresh(t, [h], const=True),
+               mask=c.maybe(lambda: Value((np.arange(s)[None] < c.rng.integers(1, s + 1, (b, 1))).astype(np.int32))), epsilon=c.maybe(lambda: c.num(1e-5, 0.1)))
+    for name in ("word_embedding", "position_embedding", "segment_embedding", "gamma", "beta"):
+        there = seg or name != "segment_embedding"
+        got[name + "_scale"] = scale(c) if there else None
+        got[name + "_zero_point"] = c.fresh(t, [], const=True) if there else None
+    return dict(got, _nout=2, _tol=10, _atol=1e-5)
+
+
+@recipe("GatherBlockQuantized")
+def gather_block_quantized(c):
+    t = c.pick("T1", ("uint8", "int4", "uint4", "float8e4m3fn", "float8e5m2", "float4e2m1"))
+    out = c.pick("T2", FULL)
+    bits = c.choice([2, 4, 8]) if t == "uint8" else 4
+    block = 16 if c.flag(0.7) else 32
+    rank = c.int(2, 3)
+    shape = [c.dim(1, 4) for _ in range(rank)]
+    gather, axis = (0, rank - 1) if t == "uint8" else (c.int(0, rank - 1), c.int(0, rank - 1))
+    shape[axis] = c.int(1, 40)
+    if t == "uint8":
+        shape[axis] = -(-shape[axis] * bits // 8) * 8 // bits
+    scales = list(shape)
+    scales[axis] = -(-shape[axis] // block)
+    stored, zeros = list(shape), list(scales)
+    if t == "uint8":
+        stored[axis] = shape[axis] * bits // 8
+        zeros[axis] = -(-scales[axis] * bits // 8)
+        data = Value(c.rng.integers(0, 256, stored).astype(np.uint8), const=True)
+        zero = c.maybe(lambda: Value(c.rng.integers(0, 256, zeros).astype(np.uint8), const=True))
+    else:
+        data = c.fresh(t, stored, const=True)
+        zero = c.maybe(lambda: c.fresh(t, zeros, const=True)) if "int" in t else None
+    n = shape[gather]
+    back = lambda k: k - gather * 0 - rank if c.flag(0.3) else k
+    return dict(data=data, indices=Value(c.rng.integers(-n, n, c.dims(0, 2, False)).astype(NUMPY[c.pick("Tind")])), scales=scale(c, scales, out), zero_points=zero,
+                gather_axis=back(gather), quantize_axis=back(axis), block_size=block, bits=bits)
 
 
 @recipe("QuantizeLinear")

@@ -59,7 +59,6 @@ _alphas("Selu", alpha=(0.5, 2), gamma=(0.5, 2))
 _alphas("HardSigmoid", alpha=(0.05, 1), beta=(-1, 1))
 _alphas("HardSwish", "Mish", "Swish", alpha=(-1, 2))
 _alphas("Shrink", slot="input", data="normal", bias=(-1, 1), lambd=(0, 1))
-_alphas("ScaledTanh", "ParametricSoftplus", alpha=(0.5, 2), beta=(0.5, 2))
 
 
 @recipe("Gelu")

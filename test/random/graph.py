@@ -49,13 +49,17 @@ def is_float(t):
 
 
 class Value:
-    """A tensor (data: array), a sequence (list), or an optional of one of them (optional: True, data may be None)."""
+    """
+    A tensor (data: array), a sequence (list), an optional of one of them (optional: True, data may be None), or a map
+    (data: dict; map: types of its keys and values).
+    """
 
-    def __init__(self, data, name=None, const=None, elem=None, optional=False, rank=None, volatile=False):
+    def __init__(self, data, name=None, const=None, elem=None, optional=False, rank=None, volatile=False, map=None):
         self.data, self.name, self.const, self.optional, self.volatile = data, name, const, optional, volatile
         self.rank = rank
         if isinstance(data, np.generic):
             self.data = data = np.asarray(data)
+        self.map = map
         if elem is None:
             first = data[0] if isinstance(data, list) else data
             elem = type_of(first) if isinstance(first, np.ndarray) else "float"
@@ -75,6 +79,8 @@ class Value:
 
     def proto_type(self, dims=None):
         """TypeProto; dims: the shape to declare, by default the value's own."""
+        if self.map:
+            return helper.make_map_type_proto(NUMBER[self.map[0]], helper.make_tensor_type_proto(NUMBER[self.map[1]], []))
         if isinstance(self.data, list):
             t = helper.make_sequence_type_proto(helper.make_tensor_type_proto(NUMBER[self.type], None))
         else:
@@ -95,6 +101,15 @@ def to_tensor_proto(a, name=""):
 def to_pb(v):
     """The bytes of an input_K.pb."""
     data = v.data
+    if v.map:
+        m = onnx.MapProto(key_type=NUMBER[v.map[0]])
+        if v.map[0] == "string":
+            m.string_keys.extend(k.encode() for k in data)
+        else:
+            m.keys.extend(data)
+        m.values.elem_type = onnx.SequenceProto.TENSOR
+        m.values.tensor_values.extend(to_tensor_proto(np.asarray(x, NUMPY[v.map[1]])) for x in data.values())
+        return m.SerializeToString()
     if isinstance(data, list):
         seq = onnx.SequenceProto()
         seq.elem_type = onnx.SequenceProto.TENSOR
@@ -177,7 +192,8 @@ class Schema:
         return [t[7:-1] for t in self.types.get(kind, [kind]) if t.startswith("tensor(") and t[7:-1] in TYPES]
 
 
-_theirs = {}
+_theirs, _left_over = {}, {}
+LEFT_OVER = ("Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh", "SimplifiedLayerNormalization")
 
 
 def schema(domain, name, version):
@@ -192,8 +208,20 @@ def schema(domain, name, version):
     try:
         s = defs.get_schema(name, version, "" if domain == "ai.onnx" else domain)
     except defs.SchemaError:
-        return None
+        return left_over(name, version) if domain == "ai.onnx" else None
     return None if s.deprecated else Schema(s, False)
+
+
+def left_over(name, version):
+    """An operator that ONNX once had, or never took up, and that ONNX Runtime still has."""
+    if not _left_over:
+        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+        for s in get_all_operator_schema():
+            if not s.domain and s.name in LEFT_OVER and s.since_version == 1:
+                _left_over[s.name] = Schema(s, True)
+    if version >= 10 and name != "SimplifiedLayerNormalization":  # it gave them up there
+        return None
+    return _left_over.get(name)
 
 
 class Skip(Exception):

@@ -4,7 +4,9 @@
 import numpy as np
 
 from graph import FLOATS, NUMBER, NUMPY, Skip, Value
+from control import Body
 from recipe import recipe
+from recipe import recipe as recipe_of
 
 AUTO_PAD = ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"]
 
@@ -584,3 +586,59 @@ def loss(c):
     if ignore is not None and reduction in (None, "mean") and np.all(target.data == ignore):
         raise Skip("0/0")
     return dict(got, _tol=10)
+
+
+# --- operators that ONNX once had, or never took up
+
+
+@recipe("Affine", "ParametricSoftplus", "ScaledTanh")
+def scaled(c):
+    x = c.any("T", among=("float",))
+    return dict(X=x, input=x, alpha=c.num(-2, 2), beta=c.num(-2, 2))
+
+
+@recipe("Scale")
+def scale_only(c):
+    return dict(input=c.any("T", among=("float",)), scale=c.num(-2, 2))
+
+
+@recipe("ImageScaler")
+def image_scaler(c):
+    n = c.dim(1, 3)
+    return dict(input=c.any("T", among=("float",), shape=[c.dim(1, 2), n, c.dim(1, 4), c.dim(1, 4)]), scale=c.num(-2, 2), bias=[c.num(-1, 1) for _ in range(n)])
+
+
+@recipe("Crop")
+def crop(c):
+    h, w = c.int(4, 8), c.int(4, 8)
+    whole = c.flag()
+    return dict(input=c.any("T", among=("float",), shape=[c.dim(1, 2), c.dim(1, 3), h, w]), border=[c.int(0, 1) for _ in range(4)], scale=None if whole else [c.int(1, 3), c.int(1, 3)])
+
+
+@recipe("DynamicSlice")
+def dynamic_slice(c):
+    x = c.any("T", lo=1, zero=False, among=("float", "int64"))
+    axes = sorted(c.rng.choice(x.data.ndim, c.int(1, x.data.ndim), replace=False).tolist())
+    starts = [c.int(0, x.shape[a] - 1) for a in axes]
+    ends = [c.int(s + 1, x.shape[a] + 2) for s, a in zip(starts, axes)]
+    t = c.pick("Tind", ("int64", "int32"))
+    v = lambda a: Value(np.asarray(a, NUMPY[t]), const=True)
+    return dict(data=x, starts=v(starts), ends=v(ends), axes=v(axes))
+
+
+@recipe("SimplifiedLayerNormalization")
+def simplified_layer_norm(c):
+    x = c.any("T", lo=1, zero=False, among=("float",))
+    return dict(X=x, scale=c.fresh("float", [x.shape[-1]]), epsilon=c.maybe(lambda: c.num(1e-5, 0.1)), _nout=1, _tol=10, _atol=1e-5)
+
+
+@recipe_of("FlexAttention", domain="ai.onnx.preview")
+def flex_attention(c):
+    t = c.pick("T1", ("float", "double"))
+    b, h, s, l, d, v = c.dim(1, 2), c.dim(1, 3), c.dim(1, 4), c.dim(1, 5), c.dim(1, 4), c.dim(1, 4)
+    def mod(tag):
+        body = Body(c, tag)
+        x = body.name()
+        return body.graph([(x, t, [b, h, s, l])], [(body.chain(x, "float", length=c.int(1, 2)), t, [b, h, s, l])])
+    return dict(Q=c.any("T1", shape=[b, h, s, d]), K=c.fresh(t, [b, h, l, d]), V=c.fresh(t, [b, h, l, v]), scale=c.maybe(lambda: c.num(0.1, 1)), score_mod=c.maybe(lambda: mod("score")),
+                prob_mod=c.maybe(lambda: mod("prob"), 0.3), _ort=False, _tol=10, _atol=1e-5)

@@ -242,7 +242,10 @@ class Tester:
         for v, x in zip(outputs, got):
             n = notes[v.name]
             steps = max((m.notes.get("_quant", 0) for m in made), default=0)
-            d = differ(x, v.data, times=n.get("_tol", 1) * len(made), atol=sum(m.notes.get("_atol", 0) for m in made), steps=steps,
+            want, rows = v.data, n.get("_rows")
+            if rows is not None and v.tensor and v.data.ndim == 4 and x.shape == v.shape:
+                x, want = x[:, :, :rows], want[:, :, :rows]
+            d = differ(x, want, times=n.get("_tol", 1) * len(made), atol=sum(m.notes.get("_atol", 0) for m in made), steps=steps,
                        only_shape=any(m.notes.get("_random") for m in made))
             if d:
                 return "differs", f"output '{v.name}': {d}", got
@@ -274,7 +277,7 @@ class Tester:
                 self.judge(g, [m], one, repeat)
         if not found and len(g.made) > 1:
             made, bad = self.shrink(g, bad)
-            if bad[0] == "differs" and self.sensitive(g, made):
+            if bad[0] == "differs" and (self.carried(g, made) or self.sensitive(g, made)):
                 self.count["ill-conditioned"] += 1
                 return
             self.judge(g, made, bad, repeat)
@@ -296,6 +299,27 @@ class Tester:
                     made, bad, again = fewer, worse, True
                     break
         return made, bad
+
+    def carried(self, g, made):
+        """Whether the oracle makes infer's outputs of infer's own intermediate values, which are near to the oracle's:
+        then each node is right, and one that is not continuous (Ceil, Less, ArgMax) has made much of a rounding error."""
+        outputs = [v for m in made for v in m.outputs]
+        model, inputs = g.model(made, outputs)
+        word, got = self.driver.run(model, inputs, outputs)
+        if word != "ok":
+            return False
+        env = {v.name: Value(x, name=v.name, const=False, elem=v.type, optional=v.optional) for v, x in zip(outputs, got)}
+        for m in made:
+            own = [env.get(v.name, v) for v in {v.name: v for v in m.inputs + m.notes.get("_captures", [])}.values()]
+            try:
+                _, values = self.oracle([m.node], own, [v.name for v in m.outputs], g.opset, g.ml, ort=m.who == "onnxruntime")
+            except Refused:
+                return False
+            for v in values:
+                if differ(env[v.name].data, v.data, times=m.notes.get("_tol", 1), atol=m.notes.get("_atol", 0), steps=m.notes.get("_quant", 0),
+                          only_shape=bool(m.notes.get("_random"))):
+                    return False
+        return True
 
     def sensitive(self, g, made):
         """Whether rounding errors inside the graph would make such a difference with the oracle alone."""
@@ -419,6 +443,8 @@ def describe(m):
         elif v.tensor:
             values = f"={v.data.ravel().tolist()}" if v.data.size <= 6 else ""
             ins.append(f"{v.type}{list(v.shape)}{'!' if v.const else ''}{values}")
+        elif v.map:
+            ins.append(f"map({v.data})")
         else:
             ins.append(f"{'optional' if v.optional else 'seq'}({v.type}){len(v.data) if isinstance(v.data, list) else ''}")
     outs = [f"{v.type}{list(v.shape)}" if v.tensor else "seq" for v in m.outputs]
@@ -488,7 +514,7 @@ def arguments():
     if o.only is not None:
         o.first, o.count = o.only, 1
     if o.seconds is None and o.count == 10**9:
-        o.seconds = 60
+        o.count = 3000
     return o
 
 

@@ -208,3 +208,23 @@ same("classes", f32, [2, 4])
 np.save("classes.npy", np.array([[0.1, 0.7, 0.15, 0.05], [5, np.nan, 5, 6]], np.float32))
 with open("classes.txt", "w") as f:
     f.write("cat\ndog\nbird\nfish\n")
+
+# an input that has a default: y = x * 2 * factor, factor 2 where it is not given
+save(
+    helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Add", ["factor", "factor"], ["sum"]), helper.make_node("Mul", ["x", "sum"], ["y"])],
+            "default",
+            [helper.make_tensor_value_info("x", 1, [3]), helper.make_tensor_value_info("factor", 1, [1])],
+            [helper.make_tensor_value_info("y", 1, [3])],
+            [numpy_helper.from_array(np.array([2], np.float32), "factor")],
+        ),
+        ir_version=8,
+        opset_imports=[helper.make_opsetid("", 17)],
+    ),
+    "default.onnx",
+)
+np.array([1, 2, 3], np.float32).tofile("three.bin")
+np.array([0.5], np.float32).tofile("half.bin")
+np.array([4, 8, 12], np.float32).tofile("by_default.f32")
+np.array([1, 2, 3], np.float32).tofile("by_half.f32")

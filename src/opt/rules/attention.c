@@ -151,14 +151,17 @@ static bool huge(struct match *m)
 		.to = "y = " to_ ", safe=1}", .when = guard, .inexact = true, .sample = sample_    \
 	}
 
-/* Small weights are joined: one product instead of three (of large ones the copy costs more memory than it is worth). */
+/*
+ * One product instead of three: of small weights, and on a GPU of all (on the host the copy of large ones
+ * costs more memory than it is worth).
+ */
 static bool joins(struct match *m)
 {
 	struct shape w = match_shape(m, "w");
 	int64_t bytes = shape_count(&w) < 0 ? 0 : shape_count(&w) * 4;
 
 	if (!is_fusable(m, "x") || match_rank(m, "x") != 3 || w.rank != 2 || bytes < 1 ||
-	    bytes > JOINED_BYTES)
+	    (bytes > JOINED_BYTES && !match_on_gpu(m)))
 		return match_why(m, "large weights, or not of rank 2");
 	return match_same_shape(m, "w", "u") && match_same_shape(m, "w", "t") &&
 	       match_rank(m, "b") == 1 && match_same_shape(m, "b", "c") &&

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Is the gate of `infer profile` honest? Pairs of unchanged runs must pass, a slower node must be caught and named.
+
+    make FAULTS=1 && bench/gate.py --infer build/faults/bin/infer --pairs 200 --faults 100
+
+The program must be the fault-injection build: it slows one node of a made-up model, which takes a fifth of the time, by
+half. Every pair has a baseline of its own, so that the machine's weather changes between any two of them. A line a run goes to
+--log; the last line tells how many alarms there were, how many faults were caught, and how many of these named the node.
+Needs the Python packages onnx and numpy.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def make_model(path, layers=5, width=256, rows=192):
+    """A chain of equal products; one of five takes a fifth of the time."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    rng = np.random.default_rng(1)
+    nodes, weights, at = [], [], "x"
+    for k in range(layers):
+        w = (rng.standard_normal((width, width)) / width**0.5).astype(np.float32)
+        weights.append(numpy_helper.from_array(w, f"w{k}"))
+        nodes.append(helper.make_node("MatMul", [at, f"w{k}"], [f"m{k}"], name=f"product_{k}"))
+        # what stands between keeps the products from being one
+        nodes.append(helper.make_node("Tanh", [f"m{k}"], [f"t{k}"], name=f"tanh_{k}"))
+        at = f"t{k}"
+    graph = helper.make_graph(
+        nodes, "gate",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, width])],
+        [helper.make_tensor_value_info(at, TensorProto.FLOAT, [rows, width])], weights)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def profile(args, model, *more, fault=None):
+    env = dict(os.environ)
+    env.pop("INFER_FAULT", None)
+    if fault:
+        env["INFER_FAULT"] = fault
+    command = [args.infer, "profile", model, "--device", "cpu", "--random", "0..1", "--duration", args.duration, "--json", *more]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if done.returncode not in (0, 9):
+        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+    return done.returncode, json.loads(done.stdout)
+
+
+def share_of(document, name):
+    record = document["records"][0]
+    return sum(n["share"] for n in record["nodes"] if n["name"] == name)
+
+
+def one(args, model, folder, fault, log, k):
+    baseline = os.path.join(folder, "baseline.json")
+    start = time.time()
+    _, before = profile(args, model, "--save-baseline", baseline)
+    code, now = profile(args, model, "--baseline", baseline, "--fail-above", args.limit, fault=fault)
+    v = now["baseline"]
+    named = [n["name"] for n in v["nodes"] if n["slower"]]
+    print(json.dumps({"k": k, "fault": bool(fault), "alarm": code == 9, "ratio": v["ratio"], "machine": v["machine"],
+                      "fair": [v["fair_low"], v["fair"], v["fair_high"]], "named": named[:3],
+                      "share": round(share_of(before, args.node), 3), "load": os.getloadavg()[0],
+                      "seconds": round(time.time() - start, 1)}), file=log, flush=True)
+    return code == 9, bool(named) and named[0] == args.node
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--infer", default="build/faults/bin/infer")
+    p.add_argument("--pairs", type=int, default=200)
+    p.add_argument("--faults", type=int, default=100)
+    p.add_argument("--limit", default="5%")
+    p.add_argument("--duration", default="1s")
+    p.add_argument("--node", default="product_2")
+    p.add_argument("--log", default="-")
+    args = p.parse_args()
+    log = sys.stdout if args.log == "-" else open(args.log, "a")
+    alarms = caught = named = 0
+    with tempfile.TemporaryDirectory() as folder:
+        model = os.path.join(folder, "gate.onnx")
+        make_model(model)
+        # the two kinds take turns, so that both see the same weather
+        done, todo = [0, 0], [args.pairs, args.faults]
+        while done != todo:
+            kind = 0 if done[0] * max(todo[1], 1) <= done[1] * max(todo[0], 1) and done[0] < todo[0] or done[1] >= todo[1] else 1
+            alarm, right = one(args, model, folder, f"{args.node}:slow=1.5" if kind else None, log, done[kind])
+            done[kind] += 1
+            if kind:
+                caught += alarm
+                named += alarm and right
+            else:
+                alarms += alarm
+    print(f"alarms {alarms} of {args.pairs} unchanged pairs; caught {caught} of {args.faults} slower nodes, named {named}")
+
+
+if __name__ == "__main__":
+    main()

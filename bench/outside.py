@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Does `infer profile` tell the truth? Its mean latency against a clock outside of it.
+
+    bench/outside.py --infer build/bin/infer MODEL...
+
+The program runs twice, with N and with 2N iterations: what the second takes longer, by a wall clock around the process, is N
+runs. Its own sum of these N runs must agree within 5 %. Each is done several times and the median of the quotients counts,
+since a busy machine starts and ends processes unevenly.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+
+def timed(infer, model, n, more):
+    start = time.monotonic()
+    done = subprocess.run([infer, "profile", model, "-n", str(n), "--warmup", "20", "--json", *more], capture_output=True, text=True)
+    seconds = time.monotonic() - start
+    if done.returncode:
+        sys.exit(done.stderr)
+    samples = json.loads(done.stdout)["records"][0]["points"][0]["samples"]
+    assert len(samples) == n
+    return seconds, sum(samples)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--infer", default="build/bin/infer")
+    p.add_argument("--seconds", type=float, default=3, help="about what N runs take")
+    p.add_argument("--times", type=int, default=5)
+    p.add_argument("--more", default="--device cpu", help="further options")
+    p.add_argument("models", nargs="+")
+    args = p.parse_args()
+    bad = 0
+    for model in args.models:
+        more = args.more.split()
+        _, probe = timed(args.infer, model, 20, more)
+        n = max(20, int(args.seconds / (probe / 20)))
+        quotients = []
+        for _ in range(args.times):
+            (t1, s1), (t2, s2) = timed(args.infer, model, n, more), timed(args.infer, model, 2 * n, more)
+            # the first run's own sum is taken off both, so that only its start and end are left
+            quotients.append((t2 - s2 - (t1 - s1)) / s2)
+        off = statistics.median(quotients)
+        print(f"{model}: {n} runs; outside the program says {off * 100:+.2f} % of the second run's time more than its own sum")
+        bad += abs(off) > 0.05
+    sys.exit(bad != 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer profile: measurements, warnings about them, the verdict against a baseline. */
+#include "profiling.h"
+
+#include "base/str.h"
+#include "cmd.h"
+#include "watchdog.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 5, ATTEMPTS = 4 };
+
+static bool on_poll(void *arg, double done, const char *what)
+{
+	struct profile *p = arg;
+
+	progress_at(&p->progress, p->done + p->part * done, what);
+	return watchdog_caught() != E_OK;
+}
+
+/* ---- measuring */
+
+/* As many processes as leave each some runs. */
+static size_t rounds_for(const struct profile_job *job)
+{
+	if (job->iterations && job->iterations < 10 * ROUNDS)
+		return job->iterations < 20 ? 1 : (size_t)job->iterations / 10;
+	return ROUNDS;
+}
+
+static struct record *measure(struct profile *p, size_t k)
+{
+	struct profile_job *job = &p->job[k];
+
+	job->poll = on_poll;
+	job->arg = p;
+	if (job->yard)
+		return profile_rounds(job, rounds_for(job), p->d);
+	return p->njobs > 1 ? profile_apart(job, p->d) : profile_measure(job, p->d);
+}
+
+/* What others will be compared with for long is measured twice as long. */
+static struct record *measure_baseline(struct profile *p)
+{
+	struct record *r = measure(p, 0), *more;
+
+	if (!r || r->stopped)
+		return r;
+	p->done = 0.5;
+	more = measure(p, 0);
+	if (!more) {
+		record_free(r);
+		return NULL;
+	}
+	return record_joined(r, more);
+}
+
+static int measure_all(struct profile *p)
+{
+	for (size_t k = 0; k < p->njobs && watchdog_caught() == E_OK; k++) {
+		p->part = 1 / (double)p->njobs;
+		p->done = (double)k * p->part;
+		bool twice = p->o->save_baseline && !p->o->baseline;
+		if (twice)
+			p->part = 0.5;
+		struct record *r = twice ? measure_baseline(p) : measure(p, k);
+		if (!r)
+			return p->d->last ? -(int)p->d->last->code : -E_INTERNAL;
+		/* the child says what the parent asked for */
+		r->label = p->job[k].label;
+		p->record[p->nrecords++] = r;
+	}
+	return 0;
+}
+
+/* ---- is it steady */
+
+static void warn(struct profile *p, const struct record *r, const struct record_point *q,
+		 const char *message, const char *hint)
+{
+	const char *what = *q->label ? q->label : *r->label ? r->label : NULL;
+
+	WARN(p->d, E_UNSTEADY, .slot = what ? fmt(p->d, "%s", what) : NULL, .message = message,
+	     .hint = hint);
+}
+
+static void look_at_first(struct profile *p, const struct record *r, const struct record_point *q,
+			  const struct stats *s)
+{
+	size_t cold = 0;
+
+	while (cold < q->n && cold < 20 &&
+	       q->time[cold] > s->median + 10 * fmax(s->mad, s->median * 0.01))
+		cold++;
+	if (cold && !q->rounds)
+		warn(p, r, q,
+		     fmt(p->d, "the first %zu runs were slower than the others (%s against %s)", cold,
+			 str_seconds(&p->d->arena, q->time[0]), str_seconds(&p->d->arena, s->median)),
+		     "more warm-up: --warmup 1s");
+	if (s->outliers > cold && s->outliers - cold > q->n / 50)
+		warn(p, r, q,
+		     fmt(p->d, "%zu of %zu runs are outliers (up to %s)", s->outliers - cold, q->n,
+			 str_seconds(&p->d->arena, s->max)),
+		     "other programs use the machine, or its clock is not steady; look at the percentiles");
+}
+
+static void look_at_course(struct profile *p, const struct record *r, const struct record_point *q,
+			   const struct stats *s)
+{
+	struct trend t = stats_trend(NULL, q->time, q->n, 0.99);
+	double drift = t.slope.value * (double)q->n / s->median;
+
+	if (!q->rounds && q->n >= 20 && t.probability < 0.001 && fabs(drift) > 0.05)
+		warn(p, r, q,
+		     fmt(p->d, "the latency drifted by %+.0f %% while it was measured", drift * 100),
+		     "clock, temperature or load changed: measure longer, or fix the clock");
+	else if (s->mad > 0.1 * s->median)
+		warn(p, r, q,
+		     fmt(p->d, "half of the runs are more than %.0f %% away from the median",
+			 s->mad / 1.4826 / s->median * 100),
+		     "the machine is busy, or its clock is not steady");
+	if (r->clock_low > 0 && r->clock_high > 1.2 * r->clock_low)
+		warn(p, r, q,
+		     fmt(p->d, "the cores' clocks were between %.2f and %.2f GHz",
+			 r->clock_low / 1e6, r->clock_high / 1e6),
+		     "a governor called performance keeps them steady");
+}
+
+static void look_for_noise(struct profile *p)
+{
+	for (size_t i = 0; i < p->nrecords; i++)
+		for (size_t k = 0; k < p->record[i]->npoints; k++) {
+			const struct record_point *q = &p->record[i]->point[k];
+			struct stats s = stats_of(q->time, q->n);
+			if (q->n < 5 || p->record[i]->id.sessions > 1)
+				continue;
+			look_at_first(p, p->record[i], q, &s);
+			look_at_course(p, p->record[i], q, &s);
+		}
+}
+
+/* ---- the verdict */
+
+static int same_machine(struct profile *p)
+{
+	struct arena *a = &p->d->arena;
+	const char *differs = gate_differs(&p->baseline->id, &p->record[0]->id, a);
+
+	if (!differs)
+		return 0;
+	if (p->o->force) {
+		WARN(p->d, E_BASELINE_FILE, .slot = p->o->baseline, .message = differs,
+		     .hint = "compared all the same, as --force asks");
+		return 0;
+	}
+	return FAIL(p->d, E_BASELINE_FILE, .slot = fmt(p->d, "%s", p->o->baseline),
+		    .message = fmt(p->d, "it is of another measurement: %s", differs));
+}
+
+/*
+ * Once is luck: an alarm must stand when the model has been measured anew and all samples are
+ * looked at together. Where the interval holds the limit, more samples are taken, too.
+ */
+static int decide(struct profile *p)
+{
+	p->verdict = gate_compare(p->baseline, p->record[0], &p->limits, &p->arena);
+	p->compared = true;
+	for (int k = 1; k < ATTEMPTS && watchdog_caught() == E_OK; k++) {
+		bool alarm = p->verdict.slower || p->verdict.bigger;
+		if (!p->gate || (!p->verdict.open && !(alarm && k == 1)))
+			break;
+		struct record *more = measure(p, 0);
+		if (!more)
+			return p->d->last ? -(int)p->d->last->code : -E_INTERNAL;
+		p->record[0] = record_joined(p->record[0], more);
+		p->verdict = gate_compare(p->baseline, p->record[0], &p->limits, &p->arena);
+	}
+	return 0;
+}
+
+static void tell_slower(struct profile *p)
+{
+	struct diag *d = p->d;
+	const struct gate_verdict *v = &p->verdict;
+	struct diag_row *row = arena_new_n(&d->arena, struct diag_row, GATE_NODES + 2);
+	size_t n = 0;
+
+	row[n++] = (struct diag_row){"latency", gate_sentence(p, &d->arena)};
+	for (size_t k = 0; k < v->nnodes; k++)
+		if (v->node[k].slower)
+			row[n++] = (struct diag_row){
+				"slower", fmt(d, "node '%s' (%s): %s then, %s now (%+.0f %%)",
+					      v->node[k].name, v->node[k].op,
+					      str_seconds(&d->arena, v->node[k].before),
+					      str_seconds(&d->arena, v->node[k].now),
+					      (v->node[k].now / v->node[k].before - 1) * 100)};
+	if (n == 1)
+		row[n++] = (struct diag_row){"slower", "no node stands out: all became slower"};
+	FAIL(d, E_BASELINE,
+	     .message = fmt(
+		     d, "the model is slower than the baseline by %.1f %%, more than the %.4g %% allowed",
+		     (v->fair.value - 1) * 100, p->limits.latency * 100),
+	     .rows = row, .nrows = n);
+}
+
+static void tell_bigger(struct profile *p)
+{
+	struct diag *d = p->d;
+	const struct gate_verdict *v = &p->verdict;
+	struct diag_row *row = arena_new_n(&d->arena, struct diag_row, GATE_MEMORY + 1);
+	size_t n = 0;
+
+	for (size_t k = 0; k < v->nmemory; k++)
+		if (v->memory[k].bigger)
+			row[n++] = (struct diag_row){
+				"bigger", fmt(d, "%s: %s then, %s now", v->memory[k].what,
+					      str_bytes(&d->arena, (int64_t)v->memory[k].before),
+					      str_bytes(&d->arena, (int64_t)v->memory[k].now))};
+	FAIL(d, E_BASELINE, .message = "the model takes more memory than the baseline allows",
+	     .rows = row, .nrows = n);
+}
+
+static int judge(struct profile *p)
+{
+	if (!p->baseline || !p->nrecords || !p->record[0]->npoints || p->record[0]->point[0].n < 2)
+		return 0;
+	int rc = same_machine(p);
+	if (!rc)
+		rc = decide(p);
+	if (rc || !p->gate || watchdog_caught() != E_OK)
+		return rc;
+	if (p->verdict.slower)
+		tell_slower(p);
+	if (p->verdict.bigger)
+		tell_bigger(p);
+	return p->verdict.slower || p->verdict.bigger ? -E_BASELINE : 0;
+}
+
+/* ---- the command */
+
+static void tell_stopped(struct profile *p)
+{
+	enum code why = watchdog_caught();
+
+	if (why == E_TIMEOUT)
+		FAIL(p->d, why,
+		     .message = fmt(p->d,
+				    "not done within the %g s of --timeout; what was gathered "
+				    "is told",
+				    p->o->timeout));
+	else if (why != E_OK)
+		FAIL(p->d, why, .message = "interrupted; what was gathered is told");
+}
+
+static int report(struct profile *p, int rc)
+{
+	struct json j;
+
+	progress_clear(&p->progress);
+	tell_stopped(p);
+	if (!p->nrecords || !p->record[0]->npoints)
+		return rc;
+	if (p->o->json)
+		profile_document(p, &j);
+	else
+		profile_print(p, stdout);
+	int written = export_all(p);
+	return rc ? rc : written;
+}
+
+int cmd_profile(struct options *o, struct diag *d)
+{
+	struct profile *p = calloc(1, sizeof(*p));
+	int rc = p ? 0 : -E_MEMORY;
+
+	if (p) {
+		*p = (struct profile){.o = o, .d = d};
+		rc = profile_plan(p);
+	}
+	if (!rc) {
+		watchdog_soft();
+		progress_begin(&p->progress, o);
+		rc = measure_all(p);
+	}
+	if (!rc) {
+		look_for_noise(p);
+		rc = judge(p);
+		if (!rc || rc == -E_BASELINE) {
+			int saved = watchdog_caught() == E_OK ? export_baseline(p) : 0;
+			rc = report(p, rc ? rc : saved);
+		}
+	}
+	for (size_t k = 0; p && k < p->nrecords; k++)
+		record_free(p->record[k]);
+	if (p) {
+		progress_clear(&p->progress);
+		record_free(p->baseline);
+		arena_free(&p->arena);
+	}
+	free(p);
+	return rc;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that `infer profile` writes and reads: reports, baselines. */
+#include "profiling.h"
+
+#include "base/file.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- JSON */
+
+static void write_quantity(struct json *j, const char *key, double v)
+{
+	if (isnan(v))
+		json_null(j, key);
+	else
+		json_number(j, key, v);
+}
+
+static void write_summary(struct profile *p, const struct record *r, const struct record_point *q,
+			  struct json *j)
+{
+	struct stats s = stats_of(q->time, q->n);
+	struct interval low = stats_bootstrap(q->time, q->n, 0.1, 0, 300, 0.95, 7);
+	const struct floats *want = &p->o->percentile;
+
+	json_object(j, NULL);
+	json_string(j, "label", r->label);
+	json_string(j, "point", q->label);
+	json_number(j, "prepare", q->prepare);
+	json_number(j, "first_run", q->first);
+	json_uint(j, "runs", q->n);
+	write_quantity(j, "mean", s.mean);
+	write_quantity(j, "deviation", s.deviation);
+	write_quantity(j, "min", s.min);
+	write_quantity(j, "median", s.median);
+	write_quantity(j, "max", s.max);
+	json_uint(j, "outliers", s.outliers);
+	json_object(j, "percentiles");
+	for (int64_t i = 0; i < want->n; i++) {
+		char key[32];
+		snprintf(key, sizeof(key), "%g", (double)want->v[i]);
+		write_quantity(j, key, stats_quantile_of(q->time, q->n, (double)want->v[i] / 100));
+	}
+	json_end(j, '}');
+	json_array(j, "p10_interval");
+	json_number(j, NULL, low.low);
+	json_number(j, NULL, low.high);
+	json_end(j, ']');
+	double rate = q->span > 0 ? (double)q->n / q->span : NAN;
+	write_quantity(j, "runs_per_second", rate);
+	write_quantity(j, "items_per_second", rate * q->items);
+	json_number(j, "host_to_device", r->copy_in);
+	json_number(j, "device_to_host", r->copy_out);
+	json_end(j, '}');
+}
+
+static void write_verdict(struct profile *p, struct json *j)
+{
+	const struct gate_verdict *v = &p->verdict;
+
+	json_object(j, "baseline");
+	json_number(j, "before", v->before);
+	json_number(j, "now", v->now);
+	json_number(j, "ratio", v->ratio.value);
+	json_number(j, "ratio_low", v->ratio.low);
+	json_number(j, "ratio_high", v->ratio.high);
+	json_number(j, "machine", v->machine);
+	json_number(j, "fair", v->fair.value);
+	json_number(j, "fair_low", v->fair.low);
+	json_number(j, "fair_high", v->fair.high);
+	json_bool(j, "slower", v->slower);
+	json_bool(j, "bigger", v->bigger);
+	json_array(j, "nodes");
+	for (size_t k = 0; k < v->nnodes; k++) {
+		json_object(j, NULL);
+		json_string(j, "name", v->node[k].name);
+		json_string(j, "operator", v->node[k].op);
+		json_number(j, "before", v->node[k].before);
+		json_number(j, "now", v->node[k].now);
+		json_bool(j, "slower", v->node[k].slower);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+	json_array(j, "memory");
+	for (size_t k = 0; k < v->nmemory; k++) {
+		json_object(j, NULL);
+		json_string(j, "what", v->memory[k].what);
+		json_number(j, "before", v->memory[k].before);
+		json_number(j, "now", v->memory[k].now);
+		json_bool(j, "bigger", v->memory[k].bigger);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+	json_end(j, '}');
+}
+
+static void write_members(struct profile *p, struct json *j)
+{
+	json_string(j, "model", p->o->operand[0]);
+	json_array(j, "summary");
+	for (size_t i = 0; i < p->nrecords; i++)
+		for (size_t k = 0; k < p->record[i]->npoints; k++)
+			write_summary(p, p->record[i], &p->record[i]->point[k], j);
+	json_end(j, ']');
+	if (p->compared)
+		write_verdict(p, j);
+	json_array(j, "records");
+	for (size_t i = 0; i < p->nrecords; i++) {
+		json_object(j, NULL);
+		record_write(p->record[i], j);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
+void profile_document(struct profile *p, struct json *j)
+{
+	json_envelope_begin(j, p->o, p->d);
+	write_members(p, j);
+	json_envelope_end(j, p->d);
+}
+
+static void write_json(struct profile *p, FILE *f)
+{
+	struct json j;
+
+	json_document_begin(&j, f, p->o, p->d);
+	write_members(p, &j);
+	json_envelope_end(&j, p->d);
+}
+
+/* ---- CSV: a line a run */
+
+static void csv_text(const char *s, FILE *f)
+{
+	fputc('"', f);
+	for (; s && *s; s++) {
+		if (*s == '"')
+			fputc('"', f);
+		fputc(*s, f);
+	}
+	fputc('"', f);
+}
+
+static void csv_identity(const struct record *r, const struct record_point *q, FILE *f)
+{
+	const char *const texts[] = {
+		r->id.model,	 r->id.hash,	  r->id.device,	  r->id.device_name, r->id.driver,
+		r->id.libraries, r->id.precision, r->id.optimize, r->label,	     q->label};
+
+	for (size_t k = 0; k < sizeof(texts) / sizeof(*texts); k++) {
+		csv_text(texts[k], f);
+		fputc(',', f);
+	}
+	fprintf(f, "%" PRId64 ",%" PRId64 ",", r->id.threads, r->id.sessions);
+}
+
+static void write_csv(struct profile *p, FILE *f)
+{
+	fputs("model,hash,device,device_name,driver,libraries,precision,optimize,settings,point,threads,"
+	      "sessions,what,number,start_s,seconds\n",
+	      f);
+	for (size_t i = 0; i < p->nrecords; i++)
+		for (size_t k = 0; k < p->record[i]->npoints; k++) {
+			const struct record *r = p->record[i];
+			const struct record_point *q = &r->point[k];
+			csv_identity(r, q, f);
+			fprintf(f, "prepare,0,,%.9g\n", q->prepare);
+			csv_identity(r, q, f);
+			fprintf(f, "first run,0,,%.9g\n", q->first);
+			for (size_t n = 0; n < q->n; n++) {
+				csv_identity(r, q, f);
+				fprintf(f, "run,%zu,", n);
+				if (q->start)
+					fprintf(f, "%.9f", q->start[n]);
+				fprintf(f, ",%.9g\n", q->time[n]);
+			}
+		}
+}
+
+/* ---- Markdown */
+
+static void markdown_nodes(struct profile *p, const struct record *r, struct arena *a, FILE *f)
+{
+	struct table t;
+
+	if (!r->nobserved || !r->npoints)
+		return;
+	fprintf(f, "### Nodes%s%s\n\n", *r->label ? ": " : "", r->label);
+	fprintf(f, "The faster half of %zu observed runs takes %s; the median plain run %s.\n\n",
+		r->nobserved, str_seconds(a, r->observed),
+		str_seconds(a, stats_quantile_of(r->point[0].time, r->point[0].n, 0.5)));
+	table_nodes(p, r, false, &t, a);
+	table_markdown(&t, f);
+}
+
+static void write_markdown(struct profile *p, FILE *f)
+{
+	struct arena a = {0};
+	struct table t;
+	const struct record *r = p->record[0];
+
+	fprintf(f, "## infer profile: %s\n\n%s\n\n", r->id.model ? r->id.model : "",
+		profile_head(p, r, &a));
+	if (p->compared) {
+		fprintf(f, "**%s** against the baseline: %s.\n\n",
+			p->verdict.slower   ? "Slower"
+			: p->verdict.bigger ? "Bigger"
+					    : "No regression",
+			gate_sentence(p, &a));
+		table_gate(p, &t, &a);
+		table_markdown(&t, f);
+		table_gate_memory(p, &t, &a);
+		table_markdown(&t, f);
+	}
+	table_latency(p, &t, &a);
+	table_markdown(&t, f);
+	const char *work = p->njobs == 1 ? work_sentence(p, r, &a) : NULL;
+	if (work)
+		fprintf(f, "%s\n\n", work);
+	for (size_t i = 0; i < p->nrecords; i++)
+		markdown_nodes(p, p->record[i], &a, f);
+	fprintf(f, "### Memory\n\n%s\n\n", peak_sentence(r, &a));
+	table_phases(r, &t, &a);
+	table_markdown(&t, f);
+	table_memory(r, &t, &a);
+	table_markdown(&t, f);
+	arena_free(&a);
+}
+
+/* ---- writing */
+
+enum form { FORM_JSON, FORM_CSV, FORM_MD, FORM_HTML, FORMS };
+
+static int form_of(const char *path)
+{
+	static const char *const ends[FORMS] = {".json", ".csv", ".md", ".html"};
+	const char *ext = path_ext(path);
+
+	for (int i = 0; i < FORMS; i++)
+		if (!strcmp(ext, ends[i]))
+			return i;
+	return -1;
+}
+
+/* Made and taken away again. */
+static int probe(const char *path, struct diag *d)
+{
+	struct file_out *f = strcmp(path, "-") != 0 ? file_create(path, E_OUTPUT, d) : NULL;
+
+	if (f)
+		file_abort(f);
+	return f || !strcmp(path, "-") ? 0 : -E_OUTPUT;
+}
+
+int export_check(struct profile *p)
+{
+	const struct options *o = p->o;
+	int rc = 0;
+
+	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
+		const char *path = o->exports.v[i].s;
+		if (form_of(path) < 0)
+			return options_fail(
+				o, "export",
+				fmt(p->d, "'%s': its name does not say what it is to be", path),
+				"FILE.json, FILE.csv, FILE.md or FILE.html", p->d);
+		rc = probe(path, p->d);
+	}
+	if (!rc && o->trace)
+		rc = probe(o->trace, p->d);
+	if (!rc && o->save_baseline)
+		rc = probe(o->save_baseline, p->d);
+	return rc;
+}
+
+static int write_file(struct profile *p, const char *path, void (*write)(struct profile *, FILE *))
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return FAIL(p->d, E_MEMORY, .message = NULL);
+	write(p, stream);
+	fclose(stream);
+	struct file_out *f = file_create(path, E_OUTPUT, p->d);
+	if (f)
+		file_write(f, text, size);
+	int rc = f ? file_commit(f, p->d) : -E_OUTPUT;
+	free(text);
+	return rc;
+}
+
+int export_all(struct profile *p)
+{
+	static void (*const write[])(struct profile *, FILE *) = {write_json, write_csv,
+								  write_markdown};
+	const struct options *o = p->o;
+	int rc = 0;
+
+	for (int64_t i = 0; i < o->exports.n && !rc && p->nrecords; i++) {
+		const char *path = o->exports.v[i].s;
+		int form = form_of(path);
+		rc = form == FORM_HTML ? export_page(p, path) : write_file(p, path, write[form]);
+	}
+	return rc;
+}
+
+/* ---- baselines */
+
+int export_baseline(struct profile *p)
+{
+	return p->o->save_baseline && p->nrecords ? write_file(p, p->o->save_baseline, write_json)
+						  : 0;
+}
+
+static int no_baseline(struct profile *p, const char *why)
+{
+	return FAIL(p->d, E_BASELINE_FILE, .slot = fmt(p->d, "%s", p->o->baseline), .message = why);
+}
+
+static int read_records(struct profile *p, const struct jvalue *v)
+{
+	const char *schema = jtext(v, "schema"), *command = jtext(v, "command");
+	const struct jvalue *all = jget(v, "records");
+
+	if (!schema || strcmp(schema, "infer/1") != 0)
+		return no_baseline(p, fmt(p->d, "its schema is %s; infer/1 is wanted",
+					  schema ? schema : "not said"));
+	if (!command || strcmp(command, "profile") != 0 || !all || all->type != J_ARRAY)
+		return no_baseline(p, "it was not written by infer profile");
+	if (all->n != 1)
+		return no_baseline(p, "it holds several measurements, or none");
+	p->baseline = record_read(all->first);
+	if (!p->baseline || !p->baseline->npoints || p->baseline->point[0].n < 2)
+		return no_baseline(p, "it has no measurement of two runs and more");
+	return 0;
+}
+
+int baseline_read(struct profile *p)
+{
+	struct file_map m;
+	struct arena a = {0};
+	int rc = file_map(p->o->baseline, &m, E_BASELINE_FILE, p->d);
+
+	if (rc)
+		return rc;
+	const struct jvalue *v =
+		jread((const char *)m.data, m.size, p->o->baseline, E_BASELINE_FILE, &a, p->d);
+	rc = v ? read_records(p, v) : -E_BASELINE_FILE;
+	arena_free(&a);
+	file_unmap(&m);
+	return rc;
+}

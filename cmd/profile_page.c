@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `infer profile --export FILE.html`: everything on one page, with plots. */
+#include "profiling.h"
+
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BARS = 20 };
+
+static void facts(struct profile *p, struct page *page, struct arena *a)
+{
+	const struct identity *id = &p->record[0]->id;
+
+	page_fact(page, "model", p->o->operand[0]);
+	if (id->hash)
+		page_fact(page, "hash", id->hash);
+	page_fact(page, "device", profile_head(p, p->record[0], a));
+	if (id->driver)
+		page_fact(page, "driver", id->driver);
+	if (id->libraries && *id->libraries)
+		page_fact(page, "libraries", id->libraries);
+	page_fact(page, "precision", id->precision);
+	const struct record_phase *load = p->record[0]->nphases > 1 ? &p->record[0]->phase[1] : NULL;
+	if (load)
+		page_fact(page, "load", str_seconds(a, load->seconds));
+}
+
+static void tiles(struct profile *p, struct page *page, struct arena *a)
+{
+	const struct record *r = p->record[0];
+	const struct record_point *q = &r->point[0];
+	struct stats s = stats_of(q->time, q->n);
+
+	if (!q->n)
+		return;
+	page_tile(page, "median latency", str_seconds(a, profile_latency(p, r, s.median)),
+		  arena_printf(a, "%s runs, +- %.1f %%", str_count(a, (int64_t)q->n),
+			       s.deviation / s.mean * 100));
+	page_tile(page, "99th percentile", str_seconds(a, stats_quantile_of(q->time, q->n, 0.99)),
+		  arena_printf(a, "max %s", str_seconds(a, s.max)));
+	page_tile(page, "first run", str_seconds(a, q->first),
+		  arena_printf(a, "prepare %s", str_seconds(a, q->prepare)));
+	if (q->span > 0)
+		page_tile(page, "throughput",
+			  arena_printf(a, "%.4g /s", (double)q->n / q->span * q->items), "items");
+	if (r->nphases)
+		page_tile(page, "peak resident",
+			  str_bytes(a, (int64_t)r->phase[r->nphases - 1].peak), "whole process");
+}
+
+static void latency(struct profile *p, const struct record *r, const struct record_point *q,
+		    struct page *page, struct arena *a)
+{
+	struct page_mark marks[3] = {{"median", stats_quantile_of(q->time, q->n, 0.5)},
+				     {"p90", stats_quantile_of(q->time, q->n, 0.9)},
+				     {"p99", stats_quantile_of(q->time, q->n, 0.99)}};
+	struct page_series runs = {.name = "run", .x = q->start, .y = q->time, .n = q->n, .dots = true};
+	struct page_plot plot = {.title = "Latency of each run",
+				 .x_label = q->start ? "time since the start" : "run",
+				 .y_label = "latency",
+				 .x_unit = q->start ? PAGE_SECONDS : PAGE_NUMBER,
+				 .y_unit = PAGE_SECONDS,
+				 .series = &runs,
+				 .nseries = 1,
+				 .from_zero = true};
+	const char *name = *r->label || *q->label
+				   ? arena_printf(a, " (%s%s%s)", r->label,
+						  *r->label && *q->label ? " " : "", q->label)
+				   : "";
+
+	(void)p;
+	page_histogram(page, arena_printf(a, "How the runs' times lie%s", name), PAGE_SECONDS,
+		       q->time, q->n, marks, 3);
+	page_plot(page, &plot);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	double x = (*(const struct record_node *const *)a)->typical;
+	double y = (*(const struct record_node *const *)b)->typical;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void node_bars(struct profile *p, const struct record *r, struct page *page, struct arena *a)
+{
+	const struct record_node **sorted = arena_new_n(a, const struct record_node *, r->nnodes + 1);
+	struct page_bar bars[MOST_BARS];
+	size_t n = r->nnodes < MOST_BARS ? r->nnodes : MOST_BARS;
+	struct table t;
+
+	if (!r->nobserved)
+		return;
+	page_section(
+		page, *r->label ? arena_printf(a, "Nodes: %s", r->label) : "Nodes",
+		arena_printf(a,
+			     "Means of the faster half of %zu observed runs, which take %s; the median plain run takes %s. A fused "
+			     "node names those it stands for.",
+			     r->nobserved, str_seconds(a, r->observed),
+			     str_seconds(a, stats_quantile_of(r->point[0].time, r->point[0].n, 0.5))));
+	for (size_t k = 0; k < r->nnodes; k++)
+		sorted[k] = &r->node[k];
+	qsort(sorted, r->nnodes, sizeof(*sorted), by_time);
+	for (size_t k = 0; k < n; k++)
+		bars[k] = (struct page_bar){
+			.label = arena_printf(a, "%s (%s)", sorted[k]->name, sorted[k]->op),
+			.text = arena_printf(a, "%s, %.1f %%", str_seconds(a, sorted[k]->typical),
+					     sorted[k]->share * 100),
+			.value = sorted[k]->typical};
+	page_bars(page, "Where the time goes", bars, n);
+	table_nodes(p, r, false, &t, a);
+	table_page(&t, page);
+}
+
+/* Lines where the runs begin, so that what is under way can be told. */
+static void memory(const struct record *r, struct page *page, struct arena *a)
+{
+	const struct record_timeline *t = &r->timeline;
+	struct page_series s[4] = {
+		{.name = "resident", .x = t->at, .y = t->rss, .n = t->n},
+		{.name = "host, counted", .x = t->at, .y = t->host, .n = t->n},
+		{.name = "device, counted", .x = t->at, .y = t->device, .n = t->n},
+		{.name = "device, in use", .x = t->at, .y = t->device_used, .n = t->n}};
+	struct page_plot plot = {.title = "Memory over time",
+				 .x_label = "time since the start",
+				 .y_label = "memory",
+				 .x_unit = PAGE_SECONDS,
+				 .y_unit = PAGE_BYTES,
+				 .series = s,
+				 .nseries = r->id.device && strcmp(r->id.device, "cpu") != 0 ? 4 : 2,
+				 .from_zero = true};
+	struct table table;
+
+	page_section(page, *r->label ? arena_printf(a, "Memory: %s", r->label) : "Memory",
+		     peak_sentence(r, a));
+	if (t->n > 1)
+		page_plot(page, &plot);
+	table_phases(r, &table, a);
+	table_page(&table, page);
+	table_memory(r, &table, a);
+	if (table.rows)
+		table_page(&table, page);
+}
+
+/* Latency over the first dimension, a line for each record. */
+static void sweep_curves(struct profile *p, struct page *page, struct arena *a)
+{
+	struct page_series *s = arena_new_n(a, struct page_series, p->nrecords + 1);
+	struct page_series *rates = arena_new_n(a, struct page_series, p->nrecords + 1);
+
+	for (size_t i = 0; i < p->nrecords; i++) {
+		const struct record *r = p->record[i];
+		double *x = arena_new_n(a, double, r->npoints + 1);
+		double *y = arena_new_n(a, double, r->npoints + 1);
+		double *z = arena_new_n(a, double, r->npoints + 1);
+		for (size_t k = 0; k < r->npoints; k++) {
+			const struct record_point *q = &r->point[k];
+			x[k] = q->size[0];
+			y[k] = stats_quantile_of(q->time, q->n, 0.5);
+			z[k] = q->span > 0 ? (double)q->n / q->span * q->items : NAN;
+		}
+		s[i] = (struct page_series){.name = *r->label ? r->label : "median",
+					    .x = x,
+					    .y = y,
+					    .n = r->npoints,
+					    .dots = r->ndims > 1};
+		rates[i] = s[i];
+		rates[i].y = z;
+	}
+	struct page_plot plot = {.title = "Median latency",
+				 .x_label = p->record[0]->dim[0],
+				 .y_label = "latency",
+				 .y_unit = PAGE_SECONDS,
+				 .series = s,
+				 .nseries = p->nrecords,
+				 .from_zero = true};
+	page_plot(page, &plot);
+	plot.title = "Throughput";
+	plot.y_label = "items a second";
+	plot.y_unit = PAGE_NUMBER;
+	plot.series = rates;
+	page_plot(page, &plot);
+}
+
+static void compared_bars(struct profile *p, struct page *page, struct arena *a)
+{
+	struct page_bar *bars = arena_new_n(a, struct page_bar, p->nrecords + 1);
+
+	for (size_t i = 0; i < p->nrecords; i++) {
+		const struct record *r = p->record[i];
+		double v = profile_latency(p, r,
+					   stats_quantile_of(r->point[0].time, r->point[0].n, 0.5));
+		bars[i] = (struct page_bar){r->label, str_seconds(a, v), v};
+	}
+	page_bars(page, "Median latency", bars, p->nrecords);
+}
+
+static void verdict(struct profile *p, struct page *page, struct arena *a)
+{
+	struct table t;
+
+	if (!p->compared)
+		return;
+	page_section(page, "Against the baseline", NULL);
+	if (p->verdict.slower || p->verdict.bigger)
+		page_note(page, SEV_ERROR, gate_sentence(p, a));
+	else
+		page_good(page, gate_sentence(p, a));
+	table_gate(p, &t, a);
+	table_page(&t, page);
+	table_gate_memory(p, &t, a);
+	table_page(&t, page);
+}
+
+int export_page(struct profile *p, const char *path)
+{
+	struct arena a = {0};
+	struct page page;
+	struct table t;
+	const struct record *r = p->record[0];
+	bool single = p->nrecords == 1 && r->npoints == 1;
+
+	page_begin(&page, &a, arena_printf(&a, "infer profile: %s", r->id.model ? r->id.model : ""),
+		   r->stopped ? "stopped before its end" : NULL);
+	facts(p, &page, &a);
+	if (single)
+		tiles(p, &page, &a);
+	for (const struct finding *f = p->d->first; f; f = f->next)
+		if (f->severity != SEV_NOTE)
+			page_note(&page, f->severity, f->message ? f->message : code_title(f->code));
+	verdict(p, &page, &a);
+	page_section(&page, single ? "Latency" : "Comparison",
+		     single ? work_sentence(p, r, &a) : NULL);
+	if (!single && r->ndims)
+		sweep_curves(p, &page, &a);
+	else if (!single)
+		compared_bars(p, &page, &a);
+	table_latency(p, &t, &a);
+	table_page(&t, &page);
+	for (size_t i = 0; single && i < p->nrecords; i++)
+		latency(p, p->record[i], &p->record[i]->point[0], &page, &a);
+	for (size_t i = 0; i < p->nrecords; i++)
+		node_bars(p, p->record[i], &page, &a);
+	for (size_t i = 0; i < p->nrecords; i++)
+		memory(p->record[i], &page, &a);
+	int rc = page_save(&page, path, p->d);
+	arena_free(&a);
+	return rc;
+}

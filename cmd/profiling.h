@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CMD_PROFILING_H
+#define CMD_PROFILING_H
+/* What `infer profile` found, for its printers. */
+#include "gate.h"
+#include "options.h"
+#include "output.h"
+#include "profile.h"
+#include "progress.h"
+#include "table.h"
+
+struct profile {
+	struct options *o;
+	struct diag *d;
+	struct arena arena;
+	struct input_request request;
+	struct sweep sweep;
+	struct profile_job *job; /* one for each combination of the axes */
+	size_t njobs;
+	struct record **record; /* those that were measured */
+	size_t nrecords;
+	struct record *baseline; /* NULL: none */
+	struct gate_limits limits;
+	bool gate;		     /* a verdict is wanted */
+	struct gate_verdict verdict; /* with a baseline */
+	bool compared;
+	struct progress progress;
+	double done, part; /* of the progress: before, and of, the job under way */
+};
+
+/* ---- profile_jobs.c: options to jobs, everything that can be refused before the first run */
+int profile_plan(struct profile *p);
+
+/* ---- profile_text.c */
+/* Latency as it is told: without copies where they are excluded. */
+double profile_latency(const struct profile *p, const struct record *r, double seconds);
+const char *profile_head(const struct profile *p, const struct record *r, struct arena *a);
+void profile_print(struct profile *p, FILE *f);
+/* Tables of one record, or of all. */
+void table_latency(struct profile *p, struct table *t, struct arena *a);
+/* brief: long names are cut. */
+void table_nodes(struct profile *p, const struct record *r, bool brief, struct table *t,
+		 struct arena *a);
+void table_memory(const struct record *r, struct table *t, struct arena *a);
+void table_phases(const struct record *r, struct table *t, struct arena *a);
+void table_gate(const struct profile *p, struct table *t, struct arena *a);
+void table_gate_memory(const struct profile *p, struct table *t, struct arena *a);
+/* "1.042 (1.031 to 1.055)" and what follows from it, in one sentence. */
+const char *gate_sentence(const struct profile *p, struct arena *a);
+/* Time, peak memory and what made it. */
+const char *peak_sentence(const struct record *r, struct arena *a);
+const char *work_sentence(const struct profile *p, const struct record *r, struct arena *a);
+
+/* ---- profile_export.c */
+/* Whether FILE.json and so on can be written: E-OUTPUT, E-OPTION. */
+int export_check(struct profile *p);
+int export_all(struct profile *p);
+void profile_document(struct profile *p, struct json *j);
+int export_baseline(struct profile *p);
+/* profile_page.c */
+int export_page(struct profile *p, const char *path);
+int baseline_read(struct profile *p);
+
+#endif

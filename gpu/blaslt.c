@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/blaslt.h"
+
+#include "gpu/api.h"
+#include "gpu/util.h"
+
+#if HAVE_CUDA
+
+/* What the library may take for itself; more helps no product on the GPUs of today. */
+enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64 };
+
+/* A choice that the device remembers: choosing takes the library longer than most products take. */
+struct choice {
+	struct blaslt_job job;
+	bool ok;
+	const char *why;
+	cublasLtMatmulAlgo_t algo;
+	size_t workspace;
+};
+struct blaslt {
+	const struct cublaslt_api *api;
+	cublasLtHandle_t handle;
+	struct arena arena;
+	struct choice *choices;
+	uint32_t n, cap;
+};
+
+/* The library sees columns where we see rows: its A is our b, its B our a, all transposed. */
+struct described {
+	cublasLtMatmulDesc_t desc;
+	cublasLtMatrixLayout_t a, b, r, y;
+};
+struct blaslt_product {
+	const struct blaslt *lt;
+	struct described d;
+	cublasLtMatmulAlgo_t algo;
+	bool f64, whole, bias, residual;
+	double alpha, beta;
+};
+
+static void describe_free(const struct cublaslt_api *api, struct described *d)
+{
+	if (d->desc)
+		api->p_cublasLtMatmulDescDestroy(d->desc);
+	if (d->a)
+		api->p_cublasLtMatrixLayoutDestroy(d->a);
+	if (d->b)
+		api->p_cublasLtMatrixLayoutDestroy(d->b);
+	if (d->r)
+		api->p_cublasLtMatrixLayoutDestroy(d->r);
+	if (d->y)
+		api->p_cublasLtMatrixLayoutDestroy(d->y);
+	*d = (struct described){0};
+}
+
+static cudaDataType_t type_of(int32_t t)
+{
+	return t == DT_F16    ? CUDA_R_16F
+	       : t == DT_BF16 ? CUDA_R_16BF
+	       : t == DT_F64  ? CUDA_R_64F
+	       : t == DT_I8   ? CUDA_R_8I
+	       : t == DT_I32  ? CUDA_R_32I
+			      : CUDA_R_32F;
+}
+
+static cublasComputeType_t compute_of(const struct blaslt_job *j)
+{
+	if (j->type == DT_F64)
+		return CUBLAS_COMPUTE_64F;
+	if (j->type == DT_I8)
+		return CUBLAS_COMPUTE_32I;
+	return j->type == DT_F32 && j->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+static cublasLtEpilogue_t epilogue_of(const struct blaslt_job *j)
+{
+	if (j->act == BLASLT_RELU)
+		return j->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+	if (j->act == BLASLT_GELU)
+		return j->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+	return j->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* `rows` of `cols` elements, `ld` apart, are a matrix of as many columns to the library. */
+static cublasStatus_t layout(const struct cublaslt_api *api, cublasLtMatrixLayout_t *out,
+			     cudaDataType_t t, int64_t rows, int64_t cols, int64_t ld,
+			     int64_t batch, int64_t step)
+{
+	int32_t count = (int32_t)batch;
+	cublasStatus_t r = api->p_cublasLtMatrixLayoutCreate(out, t, (uint64_t)cols,
+							     (uint64_t)rows, ld);
+
+	if (!r && batch > 1)
+		r = api->p_cublasLtMatrixLayoutSetAttribute(
+			*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count));
+	if (!r && batch > 1)
+		r = api->p_cublasLtMatrixLayoutSetAttribute(
+			*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof(step));
+	return r;
+}
+
+static cublasStatus_t describe_operation(const struct cublaslt_api *api, const struct blaslt_job *j,
+					 cublasLtMatmulDesc_t *out)
+{
+	cublasOperation_t ta = j->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasOperation_t tb = j->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasLtEpilogue_t e = epilogue_of(j);
+	const void *some = (const void *)(uintptr_t)LT_ALIGN; /* a pointer is wanted before there is one */
+	cudaDataType_t scale = j->type == DT_F64  ? CUDA_R_64F
+			       : j->type == DT_I8 ? CUDA_R_32I
+						  : CUDA_R_32F;
+	cublasStatus_t r = api->p_cublasLtMatmulDescCreate(out, compute_of(j), scale);
+
+	if (!r)
+		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_TRANSA, &ta,
+							  sizeof(ta));
+	if (!r)
+		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_TRANSB, &tb,
+							  sizeof(tb));
+	if (!r && e != CUBLASLT_EPILOGUE_DEFAULT)
+		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_EPILOGUE, &e,
+							  sizeof(e));
+	if (!r && j->bias)
+		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+							  &some, sizeof(some));
+	return r;
+}
+
+static cublasStatus_t describe(const struct cublaslt_api *api, const struct blaslt_job *j,
+			       struct described *d)
+{
+	cudaDataType_t t = type_of(j->type), out = j->type == DT_I8 ? CUDA_R_32I : t;
+	cublasStatus_t r = describe_operation(api, j, &d->desc);
+
+	if (!r)
+		r = layout(api, &d->a, t, j->trans_b ? j->n : j->k, j->trans_b ? j->k : j->n,
+			   j->ldb, j->batch, j->step_b);
+	if (!r)
+		r = layout(api, &d->b, t, j->trans_a ? j->k : j->m, j->trans_a ? j->m : j->k,
+			   j->lda, j->batch, j->step_a);
+	if (!r)
+		r = layout(api, &d->r, out, j->m, j->n, j->residual ? j->ldr : j->ldy, j->batch,
+			   j->residual ? j->step_r : j->step_y);
+	if (!r)
+		r = layout(api, &d->y, out, j->m, j->n, j->ldy, j->batch, j->step_y);
+	if (r)
+		describe_free(api, d);
+	return r;
+}
+
+static cublasStatus_t preferences(const struct cublaslt_api *api, cublasLtMatmulPreference_t *out)
+{
+	static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+	uint64_t most = LT_WORKSPACE;
+	uint32_t align = LT_ALIGN;
+	cublasStatus_t r = api->p_cublasLtMatmulPreferenceCreate(out);
+
+	if (!r)
+		r = api->p_cublasLtMatmulPreferenceSetAttribute(
+			*out, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most));
+	for (size_t i = 0; i < sizeof(aligned) / sizeof(*aligned) && !r; i++)
+		r = api->p_cublasLtMatmulPreferenceSetAttribute(*out, aligned[i], &align,
+								sizeof(align));
+	return r;
+}
+
+/* The library's first choice. */
+static cublasStatus_t ask(const struct blaslt *lt, const struct described *d, struct choice *c)
+{
+	cublasLtMatmulHeuristicResult_t best = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
+	cublasLtMatmulPreference_t pref = NULL;
+	int n = 0;
+	cublasStatus_t r = preferences(lt->api, &pref);
+
+	if (!r)
+		r = lt->api->p_cublasLtMatmulAlgoGetHeuristic(lt->handle, d->desc, d->a, d->b, d->r,
+							      d->y, pref, 1, &best, &n);
+	if (!r)
+		r = n ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
+	if (pref)
+		lt->api->p_cublasLtMatmulPreferenceDestroy(pref);
+	c->algo = best.algo;
+	c->workspace = best.workspaceSize;
+	return r;
+}
+
+static struct choice *remembered(struct blaslt *lt, const struct blaslt_job *j)
+{
+	for (uint32_t i = 0; i < lt->n; i++)
+		if (!memcmp(&lt->choices[i].job, j, sizeof(*j)))
+			return &lt->choices[i];
+	return NULL;
+}
+
+static struct choice *choose(struct blaslt *lt, const struct blaslt_job *j)
+{
+	struct choice *c = remembered(lt, j);
+	struct described d = {0};
+
+	if (c)
+		return c;
+	if (lt->n == lt->cap) {
+		lt->cap = lt->cap ? 2 * lt->cap : 64;
+		lt->choices = arena_grow(&lt->arena, lt->choices, lt->n, lt->cap, sizeof(*c));
+	}
+	c = &lt->choices[lt->n++];
+	*c = (struct choice){.job = *j};
+	cublasStatus_t r = describe(lt->api, j, &d);
+	if (!r)
+		r = ask(lt, &d, c);
+	describe_free(lt->api, &d);
+	c->ok = !r;
+	c->why = r ? arena_printf(&lt->arena, "cuBLASLt has no algorithm for it (%s)",
+				  lt->api->p_cublasLtGetStatusName(r))
+		   : NULL;
+	return c;
+}
+
+static void lt_close(struct device *dev, void *state)
+{
+	struct blaslt *lt = state;
+	struct arena a = lt->arena;
+
+	(void)dev;
+	lt->api->p_cublasLtDestroy(lt->handle);
+	arena_free(&a);
+}
+
+/* The device's handle, made when it is first wanted; in the device's context. */
+static struct blaslt *lt_of(struct device *dev, struct diag *d)
+{
+	struct blaslt *lt = gpu_slot(dev, GPU_CUBLASLT);
+	const struct cublaslt_api *api = lt ? lt->api : cublaslt_api(d);
+	struct arena a = {0};
+	cublasLtHandle_t handle = NULL;
+
+	if (lt || !api)
+		return lt;
+	uint64_t before = gpu_unused(dev);
+	cublasStatus_t r = api->p_cublasLtCreate(&handle);
+	if (r) {
+		library_failed(dev, "starting cuBLASLt", api->p_cublasLtGetStatusName(r), d);
+		return NULL;
+	}
+	gpu_note_taken(dev, before, MEM_LIBRARIES);
+	lt = arena_new(&a, struct blaslt);
+	*lt = (struct blaslt){.api = api, .handle = handle, .arena = a};
+	gpu_slot_set(dev, GPU_CUBLASLT, lt, lt_close);
+	return lt;
+}
+
+static bool sizes_fit(const struct blaslt_job *j)
+{
+	return j->m > 0 && j->n > 0 && j->k > 0 && j->batch > 0 && j->m <= INT32_MAX &&
+	       j->n <= INT32_MAX && j->k <= INT32_MAX && j->batch <= INT32_MAX;
+}
+
+/* What the library chose for it, in the device's context; NULL with the reason. */
+static struct choice *chosen(const struct site *s, const struct blaslt_job *j, struct blaslt **lt,
+			     struct why *why)
+{
+	struct diag d = {0};
+	struct choice *c = NULL;
+	bool pushed;
+
+	if (!sizes_fit(j)) {
+		refuse(why, "a product of nothing, or of more than cuBLASLt counts");
+		return NULL;
+	}
+	if (!cuda_enter(s->device, &pushed, &d)) {
+		*lt = lt_of(s->device, &d);
+		c = *lt ? choose(*lt, j) : NULL;
+		cuda_leave(s->device, pushed);
+	}
+	if (!c)
+		refuse(why, "%s", d.first && d.first->message ? d.first->message : "no cuBLASLt");
+	else if (!c->ok)
+		refuse(why, "%s", c->why);
+	diag_free(&d);
+	return c && c->ok ? c : NULL;
+}
+
+bool blaslt_takes(const struct site *s, const struct blaslt_job *j, struct why *why)
+{
+	struct blaslt *lt;
+
+	return chosen(s, j, &lt, why) != NULL;
+}
+
+struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_job *j,
+				      size_t *workspace, struct diag *d)
+{
+	struct blaslt *lt = NULL;
+	struct why why = {.arena = &d->arena};
+	const struct choice *c = chosen(s, j, &lt, &why);
+
+	if (!c) {
+		FAIL(d, E_LIBRARY, .message = why.text ? why.text : "cuBLASLt refused a product");
+		return NULL;
+	}
+	struct blaslt_product *p = arena_new(s->plan_arena, struct blaslt_product);
+	*p = (struct blaslt_product){.lt = lt,
+				     .algo = c->algo,
+				     .f64 = j->type == DT_F64,
+				     .whole = j->type == DT_I8,
+				     .bias = j->bias != 0,
+				     .residual = j->residual != 0,
+				     .alpha = j->alpha,
+				     .beta = j->residual ? j->beta : 0};
+	*workspace = c->workspace;
+	cublasStatus_t r = describe(lt->api, j, &p->d);
+	if (!r)
+		return p;
+	library_failed(s->device, "describing a product to cuBLASLt",
+		       lt->api->p_cublasLtGetStatusName(r), d);
+	return NULL;
+}
+
+void blaslt_drop(struct blaslt_product *p)
+{
+	if (p)
+		describe_free(p->lt->api, &p->d);
+}
+
+int blaslt_run(const struct call *c, const struct blaslt_product *p, const struct blaslt_args *x)
+{
+	const struct cublaslt_api *api = p->lt->api;
+	float alpha = (float)p->alpha, beta = (float)p->beta;
+	int32_t one = (int32_t)p->alpha, more = (int32_t)p->beta;
+	const void *by = p->f64 ? (const void *)&p->alpha : p->whole ? (const void *)&one : &alpha;
+	const void *add = p->f64 ? (const void *)&p->beta : p->whole ? (const void *)&more : &beta;
+	struct device *dev = cuda_device(c->stream);
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, c->diag);
+
+	if (err)
+		return err;
+	cublasStatus_t r = CUBLAS_STATUS_SUCCESS;
+	if (p->bias)
+		r = api->p_cublasLtMatmulDescSetAttribute(p->d.desc,
+							  CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+							  &x->bias, sizeof(x->bias));
+	if (!r)
+		r = api->p_cublasLtMatmul(p->lt->handle, p->d.desc, by, x->b, p->d.a, x->a, p->d.b,
+					  add, p->residual ? x->r : x->y, p->d.r, x->y, p->d.y,
+					  &p->algo, x->workspace, x->workspace_bytes,
+					  (cudaStream_t)cuda_stream_handle(c->stream));
+	if (r)
+		err = library_failed(dev, "a product by cuBLASLt", api->p_cublasLtGetStatusName(r),
+				     c->diag);
+	cuda_leave(dev, pushed);
+	return err;
+}
+
+#else
+
+bool blaslt_takes(const struct site *s, const struct blaslt_job *j, struct why *why)
+{
+	(void)s, (void)j;
+	return refuse(why, "this build has no CUDA");
+}
+
+struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_job *j,
+				      size_t *workspace, struct diag *d)
+{
+	(void)s, (void)j, (void)workspace;
+	FAIL(d, E_DEVICE, .message = "this build has no CUDA");
+	return NULL;
+}
+
+void blaslt_drop(struct blaslt_product *p)
+{
+	(void)p;
+}
+
+int blaslt_run(const struct call *c, const struct blaslt_product *p, const struct blaslt_args *x)
+{
+	(void)p, (void)x;
+	return call_fail(c, E_INTERNAL, "a build with CUDA", "one without");
+}
+
+#endif

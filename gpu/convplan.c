@@ -1,0 +1,637 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/convplan.h"
+
+#include "gpu/tune.h"
+#include "gpu/util.h"
+#include "ops/fused.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the graph -------------------------------------------------------------------------------- */
+
+struct maker {
+	struct dn_graph *g; /* NULL: only the constants are wanted */
+	const struct conv_case *c;
+	int64_t uid; /* of the next virtual tensor */
+	int y;	     /* the output */
+	float *consts;
+	int nconst;
+	bool bad;
+};
+
+/* [a, b, spatial...] with channels (b) last. */
+static int tensor(struct maker *m, int64_t uid, enum dtype t, int64_t a, int64_t b,
+		  const int64_t *space, bool is_virtual)
+{
+	struct dn_tensor d = {.uid = uid, .type = t, .rank = m->c->n + 2, .is_virtual = is_virtual};
+	int64_t step = b;
+
+	d.dim[0] = a;
+	d.dim[1] = b;
+	d.stride[1] = 1;
+	for (int i = m->c->n - 1; i >= 0; i--) {
+		d.dim[2 + i] = space[i];
+		d.stride[2 + i] = step;
+		step *= space[i];
+	}
+	d.stride[0] = step;
+	return m->g ? dn_tensor(m->g, &d) : 0;
+}
+
+static const int64_t *space_out(const struct conv_case *c)
+{
+	return c->out + 3 - c->n;
+}
+
+static int between(struct maker *m)
+{
+	return tensor(m, m->uid++, DT_F32, m->c->batch, m->c->cout, space_out(m->c), true);
+}
+
+static int constant(struct maker *m, double v)
+{
+	struct dn_tensor d = {.type = DT_F32, .rank = m->c->n + 2, .by_value = true};
+
+	if (m->nconst == CONV_CONSTS) {
+		m->bad = true;
+		return -1;
+	}
+	for (int i = 0; i < d.rank; i++)
+		d.dim[i] = d.stride[i] = 1;
+	d.uid = CONV_CONST + m->nconst;
+	m->consts[m->nconst++] = (float)v;
+	return m->g ? dn_tensor(m->g, &d) : 0;
+}
+
+static int op2(struct maker *m, enum dn_op op, int x, int b, bool last)
+{
+	int y = last ? m->y : between(m);
+	if (m->g)
+		dn_pointwise(m->g, op, x, b, -1, y, NULL);
+	return y;
+}
+
+static int op1(struct maker *m, enum dn_op op, int x, const struct dn_arg *a, bool last)
+{
+	int y = last ? m->y : between(m);
+	if (m->g)
+		dn_pointwise(m->g, op, x, -1, -1, y, a);
+	return y;
+}
+
+/* max(x, a), then min(., b); either may be infinite. An upper clip of relu itself has poor engines. */
+static void clip(struct maker *m, int x, double a, double b, bool last)
+{
+	bool low = a > -INFINITY, high = b < INFINITY;
+
+	if (low)
+		x = a == 0 ? op1(m, DN_RELU, x, NULL, last && !high)
+			   : op2(m, DN_MAX, x, constant(m, a), last && !high);
+	if (high)
+		x = op2(m, DN_MIN, x, constant(m, b), last);
+	if (!low && !high)
+		op1(m, DN_IDENTITY, x, NULL, last);
+}
+
+static void activation(struct maker *m, int x)
+{
+	double a = (double)m->c->alpha, b = (double)m->c->beta;
+	struct dn_arg arg = {.alpha = a, .has_alpha = true};
+	static const enum dn_op plain[ACT_COUNT] = {
+		[ACT_RELU] = DN_RELU,	      [ACT_SIGMOID] = DN_SIGMOID, [ACT_GELU] = DN_GELU,
+		[ACT_GELU_TANH] = DN_GELU_TANH, [ACT_TANH] = DN_TANH, [ACT_SOFTPLUS] = DN_SOFTPLUS,
+	};
+
+	switch ((enum act)m->c->act) {
+	case ACT_CLIP:
+		clip(m, x, a, b, true);
+		break;
+	case ACT_SILU:
+		op1(m, DN_SWISH, x, &arg, true);
+		break;
+	case ACT_ELU:
+		op1(m, DN_ELU, x, &arg, true);
+		break;
+	case ACT_LEAKYRELU:
+		op1(m, DN_RELU, x, &(struct dn_arg){.slope = a}, true);
+		break;
+	case ACT_HARDSIGMOID:
+		x = op2(m, DN_MUL, x, constant(m, a), false);
+		x = op2(m, DN_ADD, x, constant(m, b), false);
+		clip(m, x, 0, 1, true);
+		break;
+	case ACT_HARDSWISH: { /* relu6(x + b/a) * x * a: two operations less than as it is written */
+		int v = op2(m, DN_ADD, x, constant(m, b / a), false);
+		v = op1(m, DN_RELU, v,
+			&(struct dn_arg){.upper = 1 / a, .has_upper = true, .has_lower = true}, false);
+		v = op2(m, DN_MUL, v, x, false);
+		op2(m, DN_MUL, v, constant(m, a), true);
+		break;
+	}
+	case ACT_MISH:
+		op2(m, DN_MUL, op1(m, DN_TANH, op1(m, DN_SOFTPLUS, x, NULL, false), NULL, false), x,
+		    true);
+		break;
+	default:
+		op1(m, plain[m->c->act], x, NULL, true);
+	}
+}
+
+/* The numbers that the graph of a form takes when it runs, without the graph. */
+static void conv_consts(const struct conv_case *c, enum conv_form form, float *consts, int *n)
+{
+	struct maker m = {.c = c, .uid = CONV_VIRTUAL, .consts = consts};
+
+	if (c->act && form <= CONV_GENERIC)
+		activation(&m, 0);
+	*n = m.nconst;
+}
+
+static void convolution(struct maker *m, int y)
+{
+	const struct conv_case *c = m->c;
+	int skip = 3 - c->n;
+	struct dn_window w = {.n = c->n};
+
+	for (int i = 0; i < c->n; i++) {
+		w.begin[i] = c->begin[skip + i];
+		w.end[i] = c->end[skip + i];
+		w.stride[i] = c->stride[skip + i];
+		w.dilation[i] = c->dilation[skip + i];
+	}
+	int x = tensor(m, CONV_X, c->type, c->batch, c->cin, c->in + skip, false);
+	if (c->backward) {
+		int k = tensor(m, CONV_W, c->type, c->cin, c->cout / c->group, c->kernel + skip, false);
+		dn_conv_back(m->g, y, k, x, &w);
+	} else {
+		int k = tensor(m, CONV_W, c->type, c->cout, c->cin / c->group, c->kernel + skip, false);
+		dn_conv(m->g, x, k, y, &w);
+	}
+}
+
+struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_form form,
+			    float *consts, int *nconst, struct why *why)
+{
+	static const int64_t one[3] = {1, 1, 1};
+	bool act = c->act && form <= CONV_GENERIC, bias = c->bias && form <= CONV_BIAS,
+	     rest = c->residual && form <= CONV_BIAS, more = form == CONV_GENERIC;
+	struct maker m = {.g = dn_graph_new(dn, why), .c = c, .uid = CONV_VIRTUAL, .consts = consts};
+
+	if (!m.g)
+		return NULL;
+	m.y = tensor(&m, CONV_Y, c->type, c->batch, c->cout, space_out(c), false);
+	int v = act || bias || rest || more ? between(&m) : m.y;
+	convolution(&m, v);
+	/* this order, the residual before the bias, is the one that has engines compiled ahead */
+	if (rest)
+		v = op2(&m, DN_ADD, v,
+			tensor(&m, CONV_R, c->type, c->batch, c->cout, space_out(c), false),
+			!bias && !act && !more);
+	if (bias)
+		v = op2(&m, DN_ADD, v, tensor(&m, CONV_B, c->type, 1, c->cout, one, false),
+			!act && !more);
+	if (more) { /* an identity at the end is nothing to compute and makes the graph generic */
+		int y = m.y;
+		m.y = act ? between(&m) : v;
+		if (act)
+			activation(&m, v);
+		dn_pointwise(m.g, DN_IDENTITY, m.y, -1, -1, y, NULL);
+	} else if (act) {
+		activation(&m, v);
+	}
+	*nconst = m.nconst;
+	if (!m.bad && dn_graph_end(m.g, why))
+		return m.g;
+	if (m.bad)
+		refuse(why, "an activation of too many parts");
+	dn_graph_free(m.g);
+	return NULL;
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+static int64_t product(const int64_t *v)
+{
+	return v[0] * v[1] * v[2];
+}
+
+static bool set_tail(struct device *device, struct conv_plan *p)
+{
+	const struct conv_case *k = &p->key;
+	struct site s = {.device = device};
+	int64_t vector = 16 / gpu_size(k->type);
+
+	p->tail_fn = NULL;
+	if (p->form < CONV_BIAS)
+		return true;
+	p->tail = (struct gpu_tail){.n = k->batch * k->cout * product(k->out),
+				    .channels = (int)k->cout,
+				    .act = k->act,
+				    .alpha = k->alpha,
+				    .beta = k->beta};
+	p->tail_fn = gpu_typed(&s, "conv", k->cout % vector ? "tail_1" : "tail_v", k->type, NULL);
+	return p->tail_fn != NULL;
+}
+
+static int run_tail(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
+{
+	struct gpu_tail job = p->tail;
+	int64_t vector = 16 / gpu_size(p->key.type);
+
+	job.y = a->y;
+	job.b = p->form == CONV_PLAIN && p->key.bias ? a->b : NULL;
+	job.r = p->form == CONV_PLAIN ? a->r : NULL;
+	return gpu_launch(c, p->tail_fn, gpu_grid(job.channels % vector ? job.n : job.n / vector),
+			  &job, sizeof(job));
+}
+
+int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
+{
+	int64_t uid[5 + CONV_CONSTS] = {CONV_X, CONV_W, CONV_Y};
+	void *at[5 + CONV_CONSTS] = {(void *)(uintptr_t)a->x, (void *)(uintptr_t)a->w, a->y};
+	float consts[CONV_CONSTS];
+	int n = 3;
+
+	if (p->key.bias && p->form <= CONV_BIAS)
+		uid[n] = CONV_B, at[n++] = (void *)(uintptr_t)a->b;
+	if (p->key.residual && p->form <= CONV_BIAS)
+		uid[n] = CONV_R, at[n++] = (void *)(uintptr_t)a->r;
+	for (int i = 0; i < p->nconst; i++) {
+		consts[i] = p->consts[i];
+		uid[n] = CONV_CONST + i, at[n++] = &consts[i];
+	}
+	int err = dn_plan_run(p->plan, n, uid, at, a->workspace, c->diag);
+	if (err)
+		return err;
+	return p->tail_fn ? run_tail(c, p, a) : gpu_launched(c);
+}
+
+/* ---- choosing --------------------------------------------------------------------------------- */
+
+enum { MAX_TRIED = 8, MAX_LISTED = 32, MAX_COMPILED = 3, MAX_WORKSPACE = 256 << 20 };
+
+static const char *const form_names[CONV_FORMS] = {"fused", "generic", "bias", "plain"};
+
+static unsigned avoided(const struct conv_case *c)
+{
+	unsigned avoid = DN_NOT_DETERMINISTIC;
+
+	if (c->type == DT_F32 && c->strict)
+		return avoid | DN_STRICT;
+	return c->type == DT_F32 ? avoid : avoid | DN_REDUCED_SUM;
+}
+
+/* Forms that say the same as one before them. */
+static bool repeats(const struct conv_case *c, enum conv_form f)
+{
+	return (f == CONV_BIAS && !c->act) ||
+	       (f == CONV_PLAIN && !c->act && !c->bias && !c->residual);
+}
+
+static void add_text(char *out, size_t room, const char *name, const int64_t *v)
+{
+	size_t n = strlen(out);
+
+	snprintf(out + n, room - n, " %s%" PRId64 ",%" PRId64 ",%" PRId64, name, v[0], v[1], v[2]);
+}
+
+void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
+{
+	int n = snprintf(out, room,
+			 "cudnn%zu conv%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
+			 " act%d,%.9g,%.9g%s%s",
+			 version, c->backward ? "back" : "", dtype_name(c->type),
+			 c->type != DT_F32 ? "" : c->strict ? " strict" : " tf32", c->batch, c->group,
+			 c->cin, c->cout, c->act, (double)c->alpha, (double)c->beta,
+			 c->bias ? " bias" : "", c->residual ? " residual" : "");
+
+	if (n < 0 || (size_t)n >= room)
+		return;
+	add_text(out, room, "in", c->in);
+	add_text(out, room, "out", c->out);
+	add_text(out, room, "window", c->kernel);
+	add_text(out, room, "stride", c->stride);
+	add_text(out, room, "dilation", c->dilation);
+	add_text(out, room, "begin", c->begin);
+	add_text(out, room, "end", c->end);
+}
+
+struct chooser {
+	struct device *device;
+	struct dn *dn;
+	struct conv_plan *p; /* what is best so far */
+	char key[512];
+	struct conv_args args; /* scratch, to time with */
+	size_t room;	       /* of its workspace */
+	double best, first;
+	int tried;
+	struct why *why;
+};
+
+static void take(struct chooser *ch, struct dn_plan *plan, const struct conv_plan *from)
+{
+	if (ch->p->plan)
+		dn_plan_free(ch->p->plan);
+	ch->p->plan = plan;
+	ch->p->form = from->form;
+	memcpy(ch->p->consts, from->consts, sizeof(from->consts));
+	ch->p->nconst = from->nconst;
+}
+
+/* The first engine of a form that can be had, without one that must be compiled. */
+static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list list, bool compile)
+{
+	struct dn_choice choice[MAX_LISTED];
+	struct conv_plan t = {.form = form};
+	struct dn_graph *g = conv_graph(ch->dn, &ch->p->key, form, t.consts, &t.nconst, ch->why);
+	int n = g ? dn_choices(g, list, avoided(&ch->p->key), choice, MAX_LISTED) : 0;
+	struct dn_plan *plan = NULL;
+
+	for (int i = 0; i < n && !plan; i++) {
+		if (choice[i].compiled && !compile)
+			continue;
+		plan = dn_plan_new(g, &choice[i], ch->why);
+		if (plan && dn_plan_workspace(plan) > MAX_WORKSPACE) {
+			dn_plan_free(plan);
+			plan = NULL;
+		}
+		if (plan)
+			snprintf(ch->p->how, sizeof(ch->p->how), "cuDNN %.*s %s, its first choice",
+				 DN_TEXT, choice[i].text, form_names[form]);
+	}
+	if (g && !n)
+		refuse(ch->why, "cuDNN has no engine for it");
+	dn_graph_free(g);
+	if (plan)
+		take(ch, plan, &t);
+	return plan != NULL;
+}
+
+/* Without trying: engines compiled ahead first, of the list of good ones, of the form that does most. */
+static bool first_choice(struct chooser *ch)
+{
+	static const enum conv_form order[] = {CONV_FUSED, CONV_BIAS, CONV_PLAIN};
+
+	for (int compile = 0; compile < 2; compile++)
+		for (int list = DN_BEST; list <= DN_FALLBACK; list++)
+			for (int i = 0; i < 3; i++)
+				if (!repeats(&ch->p->key, order[i]) &&
+				    first_of_form(ch, order[i], (enum dn_list)list, compile))
+					return true;
+	return false;
+}
+
+/* ---- trying ----------------------------------------------------------------------------------- */
+
+struct trial {
+	const struct conv_plan *p;
+	const struct conv_args *args;
+	struct call call;
+};
+
+static int enqueue(void *arg, struct diag *d)
+{
+	struct trial *t = arg;
+
+	t->call.diag = d;
+	return conv_plan_run(&t->call, t->p, t->args);
+}
+
+static size_t whole(int64_t n, int64_t size)
+{
+	return ((size_t)(n * size) + 255) / 256 * 256;
+}
+
+/* Room for all operands and a workspace. */
+static bool scratch(struct chooser *ch)
+{
+	const struct conv_case *k = &ch->p->key;
+	int64_t size = gpu_size(k->type);
+	size_t x = whole(k->batch * k->cin * product(k->in), size),
+	       y = whole(k->batch * k->cout * product(k->out), size),
+	       w = whole(k->cin / k->group * k->cout * product(k->kernel), size),
+	       b = whole(k->cout, size);
+
+	ch->room = x + y + w < (size_t)16 << 20 ? (size_t)32 << 20 : (size_t)128 << 20;
+	char *p = tune_memory(ch->device, x + 2 * y + w + b + ch->room);
+	if (!p)
+		return false;
+	ch->args = (struct conv_args){p, p + x, p + x + w, p + x + w + b, p + x + w + b + y,
+				      p + x + w + b + 2 * y};
+	return true;
+}
+
+static void try_plan(struct chooser *ch, struct conv_plan *t, const char *text)
+{
+	static const struct step none;
+	struct trial trial = {t, &ch->args, {.step = &none, .stream = cuda_stream(ch->device)}};
+
+	if (dn_plan_workspace(t->plan) > ch->room || !set_tail(ch->device, t))
+		return;
+	double us = tune_time(ch->device, enqueue, &trial, ch->best);
+	if (us <= 0)
+		return;
+	ch->tried++;
+	if (ch->first <= 0)
+		ch->first = us;
+	/* what is not clearly faster than the library's own choice may be slower tomorrow */
+	bool better = ch->best <= 0 || (us < ch->best && us < 0.97 * ch->first);
+	if (!better)
+		return;
+	ch->best = us;
+	struct dn_plan *plan = t->plan;
+	t->plan = NULL;
+	take(ch, plan, t);
+	snprintf(ch->p->how, sizeof(ch->p->how), "%s %.*s", form_names[t->form], DN_TEXT, text);
+}
+
+static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list, bool compile)
+{
+	struct dn_choice choice[MAX_LISTED];
+	struct conv_plan t = {.form = form, .key = ch->p->key};
+	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, ch->why);
+	int n = g ? dn_choices(g, list, avoided(&t.key), choice, MAX_LISTED) : 0, most[2];
+
+	most[0] = MAX_TRIED;
+	most[1] = compile ? MAX_COMPILED : 0;
+	for (int i = 0; i < n; i++) {
+		if (most[choice[i].compiled]-- <= 0)
+			continue;
+		t.plan = dn_plan_new(g, &choice[i], NULL);
+		if (!t.plan)
+			continue;
+		try_plan(ch, &t, choice[i].text);
+		dn_plan_free(t.plan);
+	}
+	dn_graph_free(g);
+}
+
+static bool try_all(struct chooser *ch)
+{
+	const struct conv_case *k = &ch->p->key;
+	bool full = tune_full(ch->device);
+
+	if (!scratch(ch))
+		return false;
+	try_form(ch, CONV_FUSED, DN_BEST, full);
+	if (full)
+		try_form(ch, CONV_GENERIC, DN_BEST, true);
+	if (!repeats(k, CONV_BIAS) && k->act != ACT_RELU)
+		try_form(ch, CONV_BIAS, DN_BEST, false);
+	if (!ch->p->plan && !repeats(k, CONV_PLAIN))
+		try_form(ch, CONV_PLAIN, DN_BEST, false);
+	return ch->p->plan != NULL;
+}
+
+static void remember(struct chooser *ch)
+{
+	struct arena a = {0};
+	size_t n;
+	char value[sizeof(ch->p->how) + 40];
+
+	snprintf(value, sizeof(value), "%s %.2f", ch->p->how, ch->best);
+	tune_put(ch->device, ch->key, value);
+	char *json = dn_plan_save(ch->p->plan, &a, &n);
+	if (json)
+		tune_blob_put(ch->device, arena_printf(&a, "%s = %s", ch->key, ch->p->how), json, n);
+	arena_free(&a);
+	snprintf(ch->p->how, sizeof(ch->p->how), "cuDNN %.200s us, the best of %d", value, ch->tried);
+}
+
+/* "fused e41,2=5 3.10": form, engine, microseconds */
+static bool from_cache(struct chooser *ch)
+{
+	const char *value = tune_get(ch->device, ch->key);
+	char form[16], text[DN_TEXT];
+	struct conv_plan t = {.form = CONV_FORMS, .key = ch->p->key};
+	struct arena a = {0};
+	size_t n;
+
+	if (!value || sscanf(value, "%15s %239s", form, text) != 2)
+		return false;
+	for (int f = 0; f < CONV_FORMS; f++)
+		if (!strcmp(form_names[f], form))
+			t.form = (enum conv_form)f;
+	if (t.form == CONV_FORMS)
+		return false;
+	const char *key = arena_printf(&a, "%s = %s %s", ch->key, form, text);
+	char *json = tune_blob_get(ch->device, key, &a, &n);
+	if (json) {
+		conv_consts(&t.key, t.form, t.consts, &t.nconst);
+		t.plan = dn_plan_of_json(ch->dn, json, n, NULL);
+	}
+	if (!t.plan) {
+		struct dn_graph *g =
+			conv_graph(ch->dn, &t.key, t.form, t.consts, &t.nconst, ch->why);
+		t.plan = g ? dn_plan_of_text(g, text, ch->why) : NULL;
+		dn_graph_free(g);
+	}
+	arena_free(&a);
+	if (!t.plan)
+		return false;
+	take(ch, t.plan, &t);
+	snprintf(ch->p->how, sizeof(ch->p->how), "cuDNN %.200s us, from the cache", value);
+	return true;
+}
+
+static bool choose(struct device *device, struct dn *dn, struct conv_plan *p, struct why *why)
+{
+	struct chooser ch = {.device = device, .dn = dn, .p = p, .why = why};
+	bool found;
+
+	conv_case_text(&p->key, dn_version(dn), ch.key, sizeof(ch.key));
+	if (from_cache(&ch))
+		return set_tail(device, p);
+	if (tune_may(device)) {
+		tune_begin(device, ch.key);
+		found = try_all(&ch);
+		if (found)
+			remember(&ch);
+		tune_end(device);
+		if (found)
+			return set_tail(device, p);
+	} else {
+		tune_skipped(device);
+	}
+	return first_choice(&ch) && set_tail(device, p);
+}
+
+/* ---- the device's plans ----------------------------------------------------------------------- */
+
+struct conv_plans {
+	struct conv_plan *first;
+};
+
+static void drop_plans(struct device *device, void *p)
+{
+	struct conv_plans *all = p;
+
+	(void)device;
+	for (struct conv_plan *x = all->first, *next; x; x = next) {
+		next = x->next;
+		dn_plan_free(x->plan);
+		free(x);
+	}
+	free(all);
+}
+
+static struct conv_plans *plans_of(struct device *device)
+{
+	struct conv_plans *all = gpu_slot(device, GPU_CONV);
+
+	if (!all) {
+		all = calloc(1, sizeof(*all));
+		if (all)
+			gpu_slot_set(device, GPU_CONV, all, drop_plans);
+	}
+	return all;
+}
+
+struct conv_plan *conv_plan_get(struct device *device, const struct conv_case *c, struct why *why)
+{
+	struct conv_plans *all = plans_of(device);
+	struct dn *dn = dn_of(device, why);
+
+	if (!all || !dn)
+		return NULL;
+	for (struct conv_plan *p = all->first; p; p = p->next) {
+		if (!memcmp(&p->key, c, sizeof(*c))) {
+			p->users++;
+			return p;
+		}
+	}
+	struct conv_plan *p = calloc(1, sizeof(*p));
+	if (!p) {
+		refuse(why, "no memory");
+		return NULL;
+	}
+	p->key = *c;
+	if (!choose(device, dn, p, why)) {
+		dn_plan_free(p->plan);
+		free(p);
+		return NULL;
+	}
+	p->users = 1;
+	p->next = all->first;
+	all->first = p;
+	return p;
+}
+
+void conv_plan_put(struct device *device, struct conv_plan *p)
+{
+	struct conv_plans *all = gpu_slot(device, GPU_CONV);
+
+	if (!p || --p->users)
+		return;
+	for (struct conv_plan **at = &all->first; *at; at = &(*at)->next) {
+		if (*at == p) {
+			*at = p->next;
+			break;
+		}
+	}
+	dn_plan_free(p->plan);
+	free(p);
+}

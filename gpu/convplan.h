@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_CONVPLAN_H
+#define GPU_CONVPLAN_H
+/*
+ * A convolution by cuDNN: which of its operations are fused, which engine does them. Plans are kept by
+ * the device and shared by steps of one description.
+ */
+#include "gpu/cudnn.h"
+#include "gpu/kernels/conv.h"
+
+/* Channels last; of 2 or 3 spatial dims. Cleared before it is filled: it is its own key. */
+struct conv_case {
+	enum dtype type;
+	int n, act, bias, residual, strict, backward; /* backward: transposed */
+	float alpha, beta;
+	int64_t batch, group, cin, cout; /* all channels */
+	int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3], end[3];
+};
+
+/* What the library's graph holds; the rest is done by a kernel of ours behind it. */
+enum conv_form {
+	CONV_FUSED,   /* everything, in the order of the engines that are compiled ahead */
+	CONV_GENERIC, /* everything, in a form that only engines compiled now take */
+	CONV_BIAS,    /* residual and bias, no activation */
+	CONV_PLAIN,   /* the convolution alone */
+	CONV_FORMS
+};
+enum { CONV_X = 1, CONV_W, CONV_Y, CONV_B, CONV_R, CONV_CONST, CONV_CONSTS = 4, CONV_VIRTUAL = 100 };
+
+/* consts: the numbers behind CONV_CONST and on; *nconst of them. NULL: cannot be said. */
+struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_form form,
+			    float *consts, int *nconst, struct why *why);
+
+struct conv_plan {
+	struct dn_plan *plan;
+	enum conv_form form;
+	float consts[CONV_CONSTS];
+	int nconst;
+	void *tail_fn; /* what the form leaves undone */
+	struct gpu_tail tail;
+	char how[320]; /* for reports: "cuDNN e41,2=5 fused, 3.1 us, best of 9" */
+	struct conv_case key;
+	unsigned users;
+	struct conv_plan *next;
+};
+/* NULL with the reason. Tries engines within the time that --tune allows. */
+struct conv_plan *conv_plan_get(struct device *device, const struct conv_case *c, struct why *why);
+void conv_plan_put(struct device *device, struct conv_plan *p);
+
+struct conv_args {
+	const void *x, *w, *b, *r; /* b: never NULL where the case has a bias */
+	void *y, *workspace;
+};
+int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct conv_args *a);
+/* The key under which the choice is kept: "cudnn91900 conv f16 ...". */
+void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_DEVICE_H
+#define GPU_DEVICE_H
+/* What the files of the CUDA runtime share: cuda.c, context.c, memory.c, module.c, capture.c. Nobody else includes it. */
+#include "gpu/api.h"
+#include "gpu/cuda.h"
+
+#include "base/hash.h"
+
+#if HAVE_CUDA
+
+enum { MAX_IMAGES = 64, STAGES = 2, STAGE_BYTES = 16 << 20 };
+
+struct loaded {
+	CUlibrary library;
+	const void *image;
+};
+
+/* Code made while the program runs. */
+struct compiled {
+	CUlibrary library;
+	struct compiled *next;
+};
+
+struct stream {
+	CUstream stream;
+	struct device *device;
+	bool borrowed; /* the caller's */
+};
+
+struct event {
+	CUevent event;
+	struct device *device;
+};
+
+/* Pinned memory on its way to the device; free again when its event is over. */
+struct stage {
+	void *ptr;
+	CUevent event;
+	bool busy;
+};
+
+struct device {
+	const struct cuda_api *api;
+	struct device_facts facts;
+	const struct run_config *config; /* never NULL */
+	CUdevice id;
+	CUcontext context;
+	bool own; /* the context is ours alone, not the device's primary one */
+	struct stream stream;
+	struct arena arena;
+	struct map functions; /* "file:kernel" to its number */
+	CUfunction *function;
+	uint32_t nfunctions, cap_functions;
+	struct loaded loaded[MAX_IMAGES];
+	int nloaded;
+	struct compiled *compiled;
+	struct stage stage[STAGES];
+	unsigned next_stage;
+	struct {
+		void *p;
+		void (*drop)(struct device *, void *);
+	} slot[GPU_SLOTS];
+	uint64_t *fault; /* pinned: written by kernels */
+	/* What follows each launch: nothing, or in --sync launch a wait. */
+	int (*launched)(struct device *, struct diag *);
+	uint64_t noted[MEM_PURPOSES]; /* bytes measured, to be taken back when it closes */
+	bool lost;		      /* a sticky error: nothing works any more */
+	bool told_foreign;
+	int lost_result;
+};
+
+/* context.c */
+int device_enter(struct device *dev, struct diag *d); /* of struct backend */
+int device_leave(struct device *dev, struct diag *d);
+int device_open_context(struct device *dev, struct diag *d);
+void device_close_context(struct device *dev);
+const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d);
+CUresult cuda_init(const struct cuda_api *api);
+
+/* memory.c */
+int cuda_alloc(struct device *dev, size_t bytes, enum mem_purpose purpose, struct buffer *b,
+	       struct diag *d);
+void cuda_free(struct device *dev, struct buffer *b);
+int cuda_alloc_host(struct device *dev, size_t bytes, enum mem_purpose purpose, struct buffer *b,
+		    struct diag *d);
+void cuda_free_host(struct device *dev, struct buffer *b);
+int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
+	      size_t bytes, struct diag *d);
+int cuda_queue_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
+		    size_t bytes, struct diag *d);
+int cuda_memory(struct device *dev, uint64_t *unused, uint64_t *total, struct diag *d);
+void stages_free(struct device *dev);
+/* Waits for the stream, then tells what kernels found wrong with the data. */
+int device_wait(struct device *dev, struct diag *d);
+
+/* capture.c */
+struct event *cuda_event_new(struct device *dev, struct diag *d);
+void cuda_event_free(struct event *e);
+int cuda_mark(struct stream *s, struct event *e, struct diag *d);
+int cuda_elapsed(struct event *from, struct event *to, uint64_t *ns, struct diag *d);
+int cuda_capture_begin(struct stream *s, struct diag *d);
+int cuda_capture_end(struct stream *s, struct captured **out, struct diag *d);
+int cuda_capture_launch(struct captured *c, struct stream *s, struct diag *d);
+void cuda_capture_drop(struct captured *c);
+
+/* module.c */
+void modules_free(struct device *dev);
+
+#endif
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the driver comes in. */
+#include "gpu/inject/inject.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CUPTI_FUNCTIONS(F)                                                                         \
+	F(cuptiSubscribe)                                                                          \
+	F(cuptiEnableCallback)                                                                     \
+	F(cuptiEnableDomain)                                                                       \
+	F(cuptiGetVersion)                                                                         \
+	F(cuptiGetResultString)
+
+#define MEMBER(f) __typeof__(&f) p_##f;
+static struct {
+	CUPTI_FUNCTIONS(MEMBER)
+	/* newer than some libraries; it names who else listens */
+	__typeof__(&cuptiSubscribe_v2) p_cuptiSubscribe_v2;
+} cupti;
+#undef MEMBER
+
+/* The copy that the program has loaded already, else the one that `infer` found. */
+static void *open_cupti(void)
+{
+	static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
+	const char *path = getenv(WATCH_CUPTI_VARIABLE);
+	void *h = NULL;
+
+	for (int i = 0; names[i] && !h; i++)
+		h = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+	if (!h && path && *path)
+		h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	for (int i = 0; names[i] && !h; i++)
+		h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	return h;
+}
+
+static bool load_cupti(char *why, size_t room)
+{
+	void *h = open_cupti();
+	const char *missing = NULL;
+
+	if (!h) {
+		snprintf(why, room, "%s", dlerror());
+		return false;
+	}
+#define LOAD(f)                                                                                    \
+	*(void **)&cupti.p_##f = dlsym(h, #f);                                                     \
+	if (!cupti.p_##f)                                                                          \
+		missing = #f;
+	CUPTI_FUNCTIONS(LOAD)
+#undef LOAD
+	*(void **)&cupti.p_cuptiSubscribe_v2 = dlsym(h, "cuptiSubscribe_v2");
+	if (missing)
+		snprintf(why, room, "libcupti has no %s", missing);
+	return !missing;
+}
+
+static void on_resource(CUpti_CallbackId id, const CUpti_ResourceData *r)
+{
+	if (id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED ||
+	    id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
+		calls_context(r->context, id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+	else if (id == CUPTI_CBID_RESOURCE_STREAM_CREATED ||
+		 id == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING)
+		calls_stream(r->context, r->resourceHandle.stream,
+			     id == CUPTI_CBID_RESOURCE_STREAM_CREATED);
+}
+
+static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+				 const void *data)
+{
+	const CUpti_CallbackData *c = data;
+
+	(void)user;
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+		on_resource(id, data);
+	else if (domain != CUPTI_CB_DOMAIN_DRIVER_API)
+		return;
+	else if (c->callbackSite == CUPTI_API_ENTER)
+		calls_enter(id, c);
+	else
+		calls_exit(id, c, *(const CUresult *)c->functionReturnValue);
+}
+
+static CUptiResult subscribe(CUpti_SubscriberHandle *s, char *other)
+{
+	CUpti_SubscriberParams p = {
+		.structSize = CUpti_SubscriberParams_STRUCT_SIZE,
+		.subscriberName = "infer",
+		.oldSubscriberName = other,
+		.oldSubscriberSize = CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN,
+	};
+
+	if (cupti.p_cuptiSubscribe_v2)
+		return cupti.p_cuptiSubscribe_v2(s, (CUpti_CallbackFunc)on_callback, NULL, &p);
+	return cupti.p_cuptiSubscribe(s, (CUpti_CallbackFunc)on_callback, NULL);
+}
+
+static void say_start(CUptiResult result, const char *why, const char *other)
+{
+	struct line l;
+	uint32_t version = 0;
+	char exe[1024];
+	FILE *f = fopen("/proc/self/comm", "re");
+	size_t n = f ? fread(exe, 1, sizeof(exe) - 1, f) : 0;
+
+	exe[n && exe[n - 1] == '\n' ? n - 1 : n] = '\0';
+	if (f)
+		fclose(f);
+	if (cupti.p_cuptiGetVersion)
+		cupti.p_cuptiGetVersion(&version);
+	line_begin(&l, "start");
+	line_text(&l, "program", exe);
+	line_number(&l, "cupti", version);
+	line_number(&l, "result", (int64_t)result);
+	line_text(&l, "why", why);
+	line_text(&l, "other", other);
+	line_end(&l);
+}
+
+static void enable(CUpti_SubscriberHandle s, unsigned what)
+{
+	static const CUpti_CallbackId resources[] = {
+		CUPTI_CBID_RESOURCE_CONTEXT_CREATED, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+		CUPTI_CBID_RESOURCE_STREAM_CREATED, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING};
+
+	for (size_t i = 0; i < sizeof(resources) / sizeof(*resources); i++)
+		cupti.p_cuptiEnableCallback(1, s, CUPTI_CB_DOMAIN_RESOURCE, resources[i]);
+	for (CUpti_CallbackId id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++)
+		if (calls_wanted(id, what))
+			cupti.p_cuptiEnableCallback(1, s, CUPTI_CB_DOMAIN_DRIVER_API, id);
+}
+
+static void at_end(void)
+{
+	calls_finish();
+	record_close();
+}
+
+/* The driver calls this from cuInit. 1: go on; nothing here may stop the program. */
+__attribute__((visibility("default"))) int InitializeInjection(void);
+int InitializeInjection(void)
+{
+	const char *dir = getenv(WATCH_DIR_VARIABLE), *what = getenv(WATCH_WHAT_VARIABLE);
+	char why[512] = "", other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN + 1] = "";
+	CUpti_SubscriberHandle subscriber;
+	CUptiResult result = CUPTI_ERROR_NOT_INITIALIZED;
+
+	if (!dir || !record_open(dir))
+		return 1;
+	if (load_cupti(why, sizeof(why)))
+		result = subscribe(&subscriber, other);
+	if (result != CUPTI_SUCCESS && !*why) {
+		const char *text = NULL;
+		cupti.p_cuptiGetResultString(result, &text);
+		snprintf(why, sizeof(why), "%s", text ? text : "cuptiSubscribe failed");
+	}
+	say_start(result, why, other);
+	if (result == CUPTI_SUCCESS) {
+		host_watch_faults();
+		enable(subscriber, what ? (unsigned)atoi(what) : WATCH_ALL);
+	}
+	atexit(at_end);
+	return 1;
+}

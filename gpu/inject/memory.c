@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Live allocations by address, sums by who made them. */
+#include "gpu/inject/inject.h"
+
+#include <sched.h>
+#include <string.h>
+
+/* a: bytes, b: site, c: kind. What the program holds now. */
+static struct table live = {0}, created = {0}, mapped = {0};
+static int sites_lock;
+
+static uint32_t site_of(enum watch_kind kind)
+{
+	struct watch_shared *s = record_shared();
+	char by[WATCH_BY];
+	uint32_t i;
+
+	caller_name(by, sizeof(by));
+	while (__atomic_exchange_n(&sites_lock, 1, __ATOMIC_ACQUIRE))
+		sched_yield();
+	for (i = 0; i < s->nsites; i++)
+		if (s->site[i].kind == kind && strcmp(s->site[i].by, by) == 0)
+			break;
+	if (i == s->nsites && i < WATCH_SITES) {
+		bool last = i + 1 == WATCH_SITES;
+		s->site[i].kind = kind;
+		memcpy(s->site[i].by, last ? "others" : by, last ? sizeof("others") : strlen(by) + 1);
+		__atomic_store_n(&s->nsites, i + 1, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&sites_lock, 0, __ATOMIC_RELEASE);
+	return i < WATCH_SITES ? i : WATCH_SITES - 1;
+}
+
+static void count(enum watch_kind kind, uint32_t site, uint64_t bytes, bool made)
+{
+	struct watch_shared *s = record_shared();
+	struct watch_site *w = &s->site[site];
+	uint64_t by = made ? bytes : 0 - bytes;
+	uint64_t now = __atomic_add_fetch(&s->live[kind], by, __ATOMIC_RELAXED);
+
+	__atomic_fetch_add(&w->live_bytes, by, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&w->live, made ? 1 : (uint64_t)-1, __ATOMIC_RELAXED);
+	if (!made)
+		return;
+	__atomic_fetch_add(&w->made, 1, __ATOMIC_RELAXED);
+	uint64_t peak = __atomic_load_n(&s->peak[kind], __ATOMIC_RELAXED);
+	while (now > peak && !__atomic_compare_exchange_n(&s->peak[kind], &peak, now, true,
+							  __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+static void made(struct table *t, enum watch_kind kind, uint64_t key, uint64_t bytes)
+{
+	uint32_t site = site_of(kind);
+
+	if (table_put(t, key, bytes, site, kind))
+		count(kind, site, bytes, true);
+}
+
+static void gone(struct table *t, uint64_t key)
+{
+	struct entry e;
+
+	if (table_take(t, key, &e))
+		count((enum watch_kind)e.c, (uint32_t)e.b, e.a, false);
+}
+
+void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes)
+{
+	made(&live, kind, address, bytes);
+}
+
+void memory_gone(uint64_t address)
+{
+	gone(&live, address);
+}
+
+void memory_created(uint64_t handle, uint64_t bytes)
+{
+	made(&created, WATCH_DEVICE, handle, bytes);
+}
+
+void memory_released(uint64_t handle)
+{
+	gone(&created, handle);
+}
+
+void memory_mapped(uint64_t address, uint64_t bytes, uint64_t handle)
+{
+	struct entry e;
+
+	if (table_get(&created, handle, &e))
+		table_put(&mapped, address, bytes, e.b, WATCH_DEVICE);
+}
+
+void memory_unmapped(uint64_t address)
+{
+	struct entry e;
+
+	table_take(&mapped, address, &e);
+}
+
+bool memory_find(uint64_t address, bool wait, uint64_t *start, uint64_t *bytes,
+		 enum watch_kind *kind, const char **by)
+{
+	struct entry e;
+
+	if (!table_find(&live, address, &e, wait) && !table_find(&mapped, address, &e, wait))
+		return false;
+	*start = e.key;
+	*bytes = e.a;
+	*kind = (enum watch_kind)e.c;
+	*by = record_shared()->site[e.b].by;
+	return true;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_INJECT_SHARED_H
+#define GPU_INJECT_SHARED_H
+/*
+ * What the injected library and the watching `infer` agree on. A watched process has two files in the folder
+ * that INFER_WATCH_DIR names:
+ *
+ *   PID.log   one event a line, written as it happens, so that it survives a crash:
+ *             SECONDS TAB THREAD TAB KIND { TAB KEY=VALUE }; in values % TAB and newline are %25 %09 %0A
+ *   PID.mem   struct watch_shared, mapped by both sides: what changes too often for lines
+ *
+ * Kinds and their keys are listed in src/watch/event.h.
+ */
+#include <stdint.h>
+
+#define WATCH_DIR_VARIABLE   "INFER_WATCH_DIR"	 /* where the two files go */
+#define WATCH_CUPTI_VARIABLE "INFER_WATCH_CUPTI" /* path of libcupti */
+#define WATCH_WHAT_VARIABLE  "INFER_WATCH_WHAT"	 /* sum of enum watch_what, decimal */
+
+/* Which calls are listened to: each costs the watched program time. */
+enum watch_what {
+	WATCH_CONTEXTS = 1, /* contexts and what they own */
+	WATCH_MEMORY = 2,   /* allocations */
+	WATCH_CALLS = 4,    /* errors of all other calls, launches and copies */
+	WATCH_ALL = 7,
+};
+
+enum watch_kind { WATCH_DEVICE, WATCH_PINNED, WATCH_MANAGED, WATCH_KINDS };
+
+enum { WATCH_SITES = 512, WATCH_BY = 240 };
+#define WATCH_MAGIC UINT64_C(0x31686374617769)
+
+/* Allocations of one kind by one caller. */
+struct watch_site {
+	uint64_t live_bytes, live, made;
+	uint32_t kind; /* enum watch_kind */
+	char by[WATCH_BY];
+};
+struct watch_shared {
+	uint64_t magic;
+	int32_t pid;
+	uint32_t nsites; /* the last one takes what no other has room for */
+	uint64_t live[WATCH_KINDS], peak[WATCH_KINDS];
+	uint64_t calls, launches, copies, failures; /* callbacks heard */
+	uint64_t forgotten;			    /* objects that the tables had no room for */
+	struct watch_site site[WATCH_SITES];
+};
+
+#endif

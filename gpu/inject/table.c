@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles to records: open addressing, grown by doubling to a bound, under a spin lock of few instructions. */
+#include "gpu/inject/inject.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALLEST = 256, MOST = 1 << 20 };
+
+static void take(int *lock)
+{
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void give(int *lock)
+{
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+static size_t place(uint64_t key, size_t cap)
+{
+	return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (cap - 1);
+}
+
+static struct entry *look(struct table *t, uint64_t key)
+{
+	if (!t->cap)
+		return NULL;
+	for (size_t i = place(key, t->cap);; i = (i + 1) & (t->cap - 1))
+		if (t->entry[i].key == key || !t->entry[i].key)
+			return &t->entry[i];
+}
+
+static bool grow(struct table *t)
+{
+	size_t cap = t->cap ? 2 * t->cap : SMALLEST;
+	struct table bigger = {.cap = cap};
+
+	if (2 * (t->used + 1) <= t->cap)
+		return true;
+	if (cap > MOST)
+		return 4 * (t->used + 1) <= 3 * t->cap; /* full: the newest are not kept */
+	bigger.entry = calloc(cap, sizeof(*bigger.entry));
+	if (!bigger.entry)
+		return t->used + 1 < t->cap;
+	for (size_t i = 0; i < t->cap; i++)
+		if (t->entry[i].key)
+			*look(&bigger, t->entry[i].key) = t->entry[i];
+	free(t->entry);
+	t->entry = bigger.entry;
+	t->cap = cap;
+	return true;
+}
+
+bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)
+{
+	bool kept = false;
+
+	if (!key)
+		return false;
+	take(&t->lock);
+	if (grow(t)) {
+		struct entry *e = look(t, key);
+		t->used += !e->key;
+		*e = (struct entry){key, a, b, c};
+		kept = true;
+	}
+	give(&t->lock);
+	if (!kept)
+		__atomic_fetch_add(&record_shared()->forgotten, 1, __ATOMIC_RELAXED);
+	return kept;
+}
+
+bool table_get(struct table *t, uint64_t key, struct entry *e)
+{
+	take(&t->lock);
+	struct entry *found = key ? look(t, key) : NULL;
+	bool has = found && found->key;
+	if (has)
+		*e = *found;
+	give(&t->lock);
+	return has;
+}
+
+/* Takes an entry out and closes the gap, so that no probe ends early. */
+static void drop(struct table *t, size_t i)
+{
+	size_t mask = t->cap - 1, hole = i;
+
+	for (size_t k = (i + 1) & mask; t->entry[k].key; k = (k + 1) & mask) {
+		size_t home = place(t->entry[k].key, t->cap);
+		if (((k - home) & mask) >= ((k - hole) & mask)) {
+			t->entry[hole] = t->entry[k];
+			hole = k;
+		}
+	}
+	t->entry[hole] = (struct entry){0};
+	t->used--;
+}
+
+bool table_take(struct table *t, uint64_t key, struct entry *e)
+{
+	take(&t->lock);
+	struct entry *found = key ? look(t, key) : NULL;
+	bool has = found && found->key;
+	if (has) {
+		*e = *found;
+		drop(t, (size_t)(found - t->entry));
+	}
+	give(&t->lock);
+	return has;
+}
+
+bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait)
+{
+	bool has = false;
+
+	if (wait)
+		take(&t->lock);
+	else if (__atomic_exchange_n(&t->lock, 1, __ATOMIC_ACQUIRE))
+		return false;
+	for (size_t i = 0; i < t->cap && !has; i++) {
+		const struct entry *x = &t->entry[i];
+		if (x->key && x->key <= address && address - x->key < x->a) {
+			*e = *x;
+			has = true;
+		}
+	}
+	give(&t->lock);
+	return has;
+}
+
+void table_each(struct table *t, void (*see)(const struct entry *, void *arg), void *arg)
+{
+	take(&t->lock);
+	for (size_t i = 0; i < t->cap; i++)
+		if (t->entry[i].key)
+			see(&t->entry[i], arg);
+	give(&t->lock);
+}

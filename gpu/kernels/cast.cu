@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// From every type to every type.
+#include "any.cuh"
+
+// To fp32 such that a second rounding to a shorter type gives what a single one would.
+__device__ inline float to_odd(double v)
+{
+	float f = (float)v;
+	if ((double)f == v || isnan(v) || isinf(f))
+		return f;
+	u32 u = __float_as_uint(f);
+	if (fabs((double)f) > fabs(v))
+		u--;
+	return __uint_as_float(u | 1);
+}
+
+// What the CPU's conversions give where a float does not fit: the least int.
+__device__ inline int64_t float_to_int(int to, double v)
+{
+	if (to == T_I8 || to == T_U8 || to == T_I16 || to == T_U16 || to == T_I32)
+		return v > -2147483649.0 && v < 2147483648.0 ? (int64_t)v : (int64_t)INT32_MIN;
+	if (to == T_U64 && v >= 9223372036854775808.0)
+		return (int64_t)(u64)v;
+	if (to == T_U4 || to == T_I4 || to == T_U2 || to == T_I2)
+		return cut(v);
+	return v > -9223372036854775809.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+}
+
+__device__ inline unsigned narrow_code(const gpu_any_cast &p, int to, float f)
+{
+	if (to == T_F4)
+		return f4_put(f);
+	return to == T_F8E8M0 ? e8m0_put(f, p.saturate, p.mode) : f8_put(to, f, p.saturate);
+}
+
+__device__ inline void cast_one(const gpu_any_cast &p, int64_t i, unsigned *packed, int shift)
+{
+	const int from = p.io.it[0], to = p.io.ot[0];
+	const void *x = p.io.in[0];
+	void *y = p.io.out[0];
+	const bool real = is_float(from);
+	double v = real ? any_real(from, x, i) : 0;
+	int64_t n = real ? 0 : any_int(from, x, i);
+	if (to == T_F64) {
+		((f64 *)y)[i] = real ? v : from == T_U64 ? (f64)(u64)n : (f64)n;
+	} else if (is_float(to)) {
+		float f = !real ? (from == T_U64 ? (float)(u64)n : (float)n)
+			  : from == T_F64 && is_narrow(to) ? to_odd(v) : (float)v;
+		if (to == T_F32)
+			((f32 *)y)[i] = f;
+		else if (to == T_F16)
+			((f16 *)y)[i] = down<f16>(f);
+		else if (to == T_BF16)
+			((bf16 *)y)[i] = down<bf16>(f);
+		else if (to == T_F4)
+			*packed |= narrow_code(p, to, f) << shift;
+		else
+			((u8 *)y)[i] = (u8)narrow_code(p, to, f);
+	} else if (to == T_BOOL) {
+		((u8 *)y)[i] = real ? v != 0 : n != 0;
+	} else {
+		if (real)
+			n = float_to_int(to, v);
+		if (bits_of(to) < 8)
+			*packed |= ((unsigned)n & ((1u << bits_of(to)) - 1)) << shift;
+		else
+			any_put_int(to, y, i, n);
+	}
+}
+
+// A thread makes whole bytes.
+extern "C" __global__ void cast_any(const gpu_any_cast p)
+{
+	const int bits = bits_of(p.io.ot[0]), per = bits < 8 ? 8 / bits : 1;
+	EACH(b, (p.n + per - 1) / per)
+	{
+		unsigned packed = 0;
+		for (int k = 0; k < per && b * per + k < p.n; k++)
+			cast_one(p, b * per + k, &packed, k * bits);
+		if (per > 1)
+			((u8 *)p.io.out[0])[b] = (u8)packed;
+	}
+}

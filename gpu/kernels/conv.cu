@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// Around convolutions, channels last: layouts, depthwise windows, single pixels, epilogues, pooling.
+#include "common.cuh"
+#include "conv.h"
+
+// Sixteen bytes of channels, or one channel.
+template <typename T, int V> struct alignas(sizeof(T) * V) Pack { T v[V]; };
+template <typename T> struct Most { enum { V = 16 / (int)sizeof(T) }; };
+
+// The exponential of half types may be rougher than their own rounding allows.
+template <typename T> __device__ inline float quick_exp(float v) { return __expf(v); }
+template <> __device__ inline float quick_exp<f32>(float v) { return expf(v); }
+
+__device__ __noinline__ float rare_act(int act, float a, float b, float v) { return activate<float>(act, a, b, v); }
+
+// Of N values: the choice stands outside of the loops, so that they stay short.
+template <typename T, int N> __device__ inline void act_on(int act, float a, float b, float *v)
+{
+	if (act == 1) {
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			v[j] = v[j] < 0 ? 0.f : v[j];
+	} else if (act == 4) {
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			v[j] = v[j] / (1.f + quick_exp<T>(-a * v[j]));
+	} else if (act == 6) {
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			v[j] *= clamp01(a * v[j] + b);
+	} else if (act) {
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			v[j] = rare_act(act, a, b, v[j]);
+	}
+}
+
+// ---- layouts
+
+template <typename T> __device__ inline void pack(const gpu_pack &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t rest = i;
+		int c = (int)(rest % p.room);
+		rest /= p.room;
+		int s = (int)(rest % p.kernel[1]);
+		rest /= p.kernel[1];
+		int r = (int)(rest % p.kernel[0]);
+		rest /= p.kernel[0];
+		int q = (int)(rest % p.out[1]);
+		rest /= p.out[1];
+		int h = (int)(rest % p.out[0]);
+		int64_t n = rest / p.out[0];
+		T v = T(0);
+		if (c < p.channels)
+			v = ((const T *)p.x)[n * p.xs[0] + c * p.xs[1] + (int64_t)(h * p.step[0] + r) * p.xs[2] +
+					     (int64_t)(q * p.step[1] + s) * p.xs[3]];
+		((T *)p.y)[i] = v;
+	}
+}
+
+// Few channels of planes into pixels of four: a thread a pixel.
+template <typename T> __device__ inline void pack4(const gpu_pack &p)
+{
+	EACH(i, p.n / 4)
+	{
+		int q = (int)(i % p.out[1]);
+		int64_t rest = i / p.out[1];
+		int h = (int)(rest % p.out[0]);
+		int64_t n = rest / p.out[0];
+		Pack<T, 4> v;
+		for (int c = 0; c < 4; c++)
+			v.v[c] = c < p.channels ? ((const T *)p.x)[n * p.xs[0] + c * p.xs[1] + h * p.xs[2] + q * p.xs[3]] : T(0);
+		((Pack<T, 4> *)p.y)[i] = v;
+	}
+}
+
+enum { FLIP = 32 };
+template <typename T> __device__ inline void flip(const gpu_flip &p)
+{
+	__shared__ T tile[FLIP][FLIP + 1];
+	int64_t c0 = blockIdx.x * (int64_t)FLIP;
+	int tx = threadIdx.x % FLIP, ty = threadIdx.x / FLIP;
+	for (int64_t z = blockIdx.z; z < p.batch; z += gridDim.z)
+		for (int64_t r0 = blockIdx.y * (int64_t)FLIP; r0 < p.rows; r0 += gridDim.y * (int64_t)FLIP) {
+			const T *x = (const T *)p.x + z * p.rows * p.cols;
+			T *y = (T *)p.y + z * p.rows * p.cols;
+			for (int k = ty; k < FLIP; k += 8)
+				if (r0 + k < p.rows && c0 + tx < p.cols)
+					tile[k][tx] = x[(r0 + k) * p.cols + c0 + tx];
+			__syncthreads();
+			for (int k = ty; k < FLIP; k += 8)
+				if (c0 + k < p.cols && r0 + tx < p.rows)
+					y[(c0 + k) * p.rows + r0 + tx] = tile[tx][k];
+			__syncthreads();
+		}
+}
+
+// ---- depthwise
+
+template <typename T, int V>
+__device__ inline void depthwise_end(const gpu_depthwise &p, int64_t at, float *a)
+{
+	Pack<T, V> o;
+	if (p.r) {
+		Pack<T, V> r = *(const Pack<T, V> *)((const T *)p.r + at);
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			a[j] += up(r.v[j]);
+	}
+	act_on<T, V>(p.act, p.alpha, p.beta, a);
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		o.v[j] = down<T>(a[j]);
+	*(Pack<T, V> *)((T *)p.y + at) = o;
+}
+
+template <typename T, int V> __device__ inline void depthwise_start(const gpu_depthwise &p, int c, float *a)
+{
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		a[j] = 0;
+	if (p.b) {
+		Pack<T, V> b = *(const Pack<T, V> *)((const T *)p.b + c);
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			a[j] = up(b.v[j]);
+	}
+}
+
+// A square window of K, stride S; a thread has V channels of W neighbouring outputs of a row.
+template <typename T, int K, int S, int W> __device__ inline void depthwise(const gpu_depthwise &p)
+{
+	enum { V = Most<T>::V };
+	const int groups = p.channels / V, tiles = (p.out[1] + W - 1) / W;
+
+	EACH(i, p.n)
+	{
+		uint32_t rest = (uint32_t)i;
+		int c = (int)(rest % groups) * V;
+		rest /= groups;
+		int q0 = (int)(rest % tiles) * W;
+		rest /= tiles;
+		int o = (int)(rest % p.out[0]), n = (int)(rest / p.out[0]);
+		float a[W][V];
+#pragma unroll
+		for (int k = 0; k < W; k++)
+			depthwise_start<T, V>(p, c, a[k]);
+#pragma unroll 1
+		for (int r = 0; r < K; r++) {
+			int h = o * S - p.begin[0] + r;
+			if (h < 0 || h >= p.in[0])
+				continue;
+			Pack<T, V> w[K];
+#pragma unroll
+			for (int s = 0; s < K; s++)
+				w[s] = *(const Pack<T, V> *)((const T *)p.w + (int64_t)(r * K + s) * p.channels + c);
+			const T *row = (const T *)p.x + ((int64_t)n * p.in[0] + h) * p.in[1] * p.channels + c;
+			const int w0 = q0 * S - p.begin[1];
+#pragma unroll
+			for (int u = 0; u < (W - 1) * S + K; u++) {
+				int x = w0 + u;
+				if (x < 0 || x >= p.in[1])
+					continue;
+				Pack<T, V> v = *(const Pack<T, V> *)(row + (int64_t)x * p.channels);
+#pragma unroll
+				for (int k = 0; k < W; k++) {
+					const int s = u - k * S;
+					if (s >= 0 && s < K)
+#pragma unroll
+						for (int j = 0; j < V; j++)
+							a[k][j] += up(v.v[j]) * up(w[s].v[j]);
+				}
+			}
+		}
+#pragma unroll
+		for (int k = 0; k < W; k++)
+			if (q0 + k < p.out[1])
+				depthwise_end<T, V>(p, (((int64_t)n * p.out[0] + o) * p.out[1] + q0 + k) * p.channels + c, a[k]);
+	}
+}
+
+// Any window; V channels of one output a thread.
+template <typename T, int V> __device__ inline void depthwise_any(const gpu_depthwise &p)
+{
+	const int groups = p.channels / V;
+
+	EACH(i, p.n)
+	{
+		int c = (int)(i % groups) * V;
+		int64_t rest = i / groups;
+		int q = (int)(rest % p.out[1]);
+		rest /= p.out[1];
+		int o = (int)(rest % p.out[0]);
+		int64_t n = rest / p.out[0];
+		float a[V];
+		depthwise_start<T, V>(p, c, a);
+		for (int r = 0; r < p.kernel[0]; r++) {
+			int h = o * p.stride[0] - p.begin[0] + r * p.dilation[0];
+			if (h < 0 || h >= p.in[0])
+				continue;
+			for (int s = 0; s < p.kernel[1]; s++) {
+				int x = q * p.stride[1] - p.begin[1] + s * p.dilation[1];
+				if (x < 0 || x >= p.in[1])
+					continue;
+				Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((n * p.in[0] + h) * p.in[1] + x) * p.channels + c);
+				Pack<T, V> w = *(const Pack<T, V> *)((const T *)p.w + (int64_t)(r * p.kernel[1] + s) * p.channels + c);
+#pragma unroll
+				for (int j = 0; j < V; j++)
+					a[j] += up(v.v[j]) * up(w.v[j]);
+			}
+		}
+		depthwise_end<T, V>(p, ((n * p.out[0] + o) * p.out[1] + q) * p.channels + c, a);
+	}
+}
+
+// ---- single pixels: a warp an output
+
+template <typename T, int V> __device__ inline float dot(const T *x, const T *w, int n, int lane)
+{
+	float sum = 0;
+	for (int c = lane * V; c < n; c += 32 * V) {
+		Pack<T, V> a = *(const Pack<T, V> *)(x + c), b = *(const Pack<T, V> *)(w + c);
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			sum += up(a.v[j]) * up(b.v[j]);
+	}
+	return sum;
+}
+
+template <typename T> __device__ inline void point(const gpu_point &p)
+{
+	int lane = threadIdx.x % 32, k = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+	if (k >= p.cout)
+		return;
+	const T *x = (const T *)p.x + (int64_t)blockIdx.y * p.cin, *w = (const T *)p.w + (int64_t)k * p.cin;
+	float v = p.cin % Most<T>::V ? dot<T, 1>(x, w, p.cin, lane) : dot<T, Most<T>::V>(x, w, p.cin, lane);
+	for (int o = 16; o; o >>= 1)
+		v += __shfl_xor_sync(0xffffffffu, v, o);
+	if (lane)
+		return;
+	int64_t at = (int64_t)blockIdx.y * p.cout + k;
+	if (p.b)
+		v += up(((const T *)p.b)[k]);
+	if (p.r)
+		v += up(((const T *)p.r)[at]);
+	act_on<T, 1>(p.act, p.alpha, p.beta, &v);
+	((T *)p.y)[at] = down<T>(v);
+}
+
+// ---- what a library left undone
+
+template <typename T, int V> __device__ inline void tail(const gpu_tail &p)
+{
+	EACH(i, p.n / V)
+	{
+		Pack<T, V> *at = (Pack<T, V> *)p.y + i, v = *at, b, r;
+		int c = (int)(i * V % p.channels);
+		if (p.b)
+			b = *(const Pack<T, V> *)((const T *)p.b + c);
+		if (p.r)
+			r = ((const Pack<T, V> *)p.r)[i];
+		float f[V];
+#pragma unroll
+		for (int j = 0; j < V; j++) {
+			f[j] = up(v.v[j]);
+			if (p.b)
+				f[j] += up(b.v[j]);
+			if (p.r)
+				f[j] += up(r.v[j]);
+		}
+		act_on<T, V>(p.act, p.alpha, p.beta, f);
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			v.v[j] = down<T>(f[j]);
+		*at = v;
+	}
+}
+
+template <typename T, int V> __device__ inline void scale(const gpu_scale &p)
+{
+	EACH(i, p.n / V)
+	{
+		int64_t at = i * V;
+		Pack<T, V> v = ((const Pack<T, V> *)p.x)[i];
+		Pack<T, V> s = *(const Pack<T, V> *)((const T *)p.s + at / p.image * p.channels + at % p.channels);
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			v.v[j] = down<T>(up(v.v[j]) * up(s.v[j]));
+		((Pack<T, V> *)p.y)[i] = v;
+	}
+}
+
+// ---- pooling
+
+template <typename T, int V> __device__ inline void window_pool(const gpu_window_pool &p)
+{
+	const int groups = p.channels / V;
+
+	EACH(i, p.n)
+	{
+		int c = (int)(i % groups) * V;
+		int64_t rest = i / groups;
+		int q = (int)(rest % p.out[1]);
+		rest /= p.out[1];
+		int o = (int)(rest % p.out[0]);
+		int64_t n = rest / p.out[0];
+		float a[V];
+		int count = 0;
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			a[j] = p.average ? 0.f : -INFINITY;
+		for (int r = 0; r < p.kernel[0]; r++) {
+			int h = o * p.stride[0] - p.begin[0] + r * p.dilation[0];
+			for (int s = 0; s < p.kernel[1]; s++) {
+				int x = q * p.stride[1] - p.begin[1] + s * p.dilation[1];
+				bool inside = h >= 0 && h < p.in[0] && x >= 0 && x < p.in[1];
+				count += inside || (p.count_pad && h < p.in[0] + p.end[0] && x < p.in[1] + p.end[1]);
+				if (!inside)
+					continue;
+				Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((n * p.in[0] + h) * p.in[1] + x) * p.channels + c);
+#pragma unroll
+				for (int j = 0; j < V; j++) {
+					float f = up(v.v[j]);
+					if (p.average)
+						a[j] += f;
+					else
+						a[j] = f > a[j] || f != f ? f : a[j];
+				}
+			}
+		}
+		Pack<T, V> y;
+#pragma unroll
+		for (int j = 0; j < V; j++)
+			y.v[j] = down<T>(p.average ? a[j] / (float)count : a[j]);
+		((Pack<T, V> *)p.y)[i] = y;
+	}
+}
+
+template <typename T, int V> __device__ inline void whole_pool(const gpu_whole_pool &p)
+{
+	__shared__ float part[256][V + 1];
+	int lane = threadIdx.x % p.lanes, row = threadIdx.x / p.lanes, rows = 256 / p.lanes;
+	int c = (blockIdx.x * p.lanes + lane) * V;
+	float a[V];
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		a[j] = p.average ? 0.f : -INFINITY;
+	if (c < p.channels)
+		for (int k = blockIdx.z * rows + row; k < p.pixels; k += p.splits * rows) {
+			Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((int64_t)blockIdx.y * p.pixels + k) * p.channels + c);
+#pragma unroll
+			for (int j = 0; j < V; j++) {
+				float f = up(v.v[j]);
+				if (p.average)
+					a[j] += f;
+				else
+					a[j] = f > a[j] || f != f ? f : a[j];
+			}
+		}
+#pragma unroll
+	for (int j = 0; j < V; j++)
+		part[threadIdx.x][j] = a[j];
+	for (int half = rows / 2; half; half /= 2) {
+		__syncthreads();
+		if (row < half)
+#pragma unroll
+			for (int j = 0; j < V; j++) {
+				float f = part[threadIdx.x + half * p.lanes][j], g = part[threadIdx.x][j];
+				part[threadIdx.x][j] = p.average ? f + g : f > g || f != f ? f : g;
+			}
+	}
+	if (row || c >= p.channels)
+		return;
+	Pack<T, V> y;
+#pragma unroll
+	for (int j = 0; j < V; j++) {
+		float f = part[threadIdx.x][j];
+		if (p.splits > 1)
+			p.part[((int64_t)blockIdx.y * p.splits + blockIdx.z) * p.channels + c + j] = f;
+		y.v[j] = down<T>(p.average ? f / (float)p.pixels : f);
+	}
+	if (p.splits == 1)
+		*(Pack<T, V> *)((T *)p.y + (int64_t)blockIdx.y * p.channels + c) = y;
+}
+
+template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool &p)
+{
+	EACH(i, (int64_t)p.batch * p.channels)
+	{
+		const float *part = p.part + i / p.channels * p.splits * p.channels + i % p.channels;
+		float a = part[0];
+		for (int k = 1; k < p.splits; k++) {
+			float f = part[(int64_t)k * p.channels];
+			a = p.average ? a + f : f > a || f != f ? f : a;
+		}
+		((T *)p.y)[i] = down<T>(p.average ? a / (float)p.pixels : a);
+	}
+}
+
+#define DEPTHWISE(T, K, S, W)                                                                                          \
+	extern "C" __global__ void __launch_bounds__(128) depthwise_##K##_##S##_##W##_##T(const gpu_depthwise p)       \
+	{                                                                                                              \
+		depthwise<T, K, S, W>(p);                                                                              \
+	}
+#define DEPTHWISES(T)                                                                                                  \
+	DEPTHWISE(T, 3, 1, 1) DEPTHWISE(T, 3, 1, 4) DEPTHWISE(T, 3, 2, 1) DEPTHWISE(T, 3, 2, 2)                        \
+	DEPTHWISE(T, 5, 1, 1) DEPTHWISE(T, 5, 1, 4) DEPTHWISE(T, 5, 2, 1) DEPTHWISE(T, 5, 2, 2)                        \
+	DEPTHWISE(T, 7, 1, 1) DEPTHWISE(T, 7, 1, 4) DEPTHWISE(T, 7, 2, 1) DEPTHWISE(T, 7, 2, 2)
+#define BOTH(name, job, T)                                                                                             \
+	extern "C" __global__ void name##_1_##T(const job p) { name<T, 1>(p); }                                        \
+	extern "C" __global__ void name##_v_##T(const job p) { name<T, Most<T>::V>(p); }
+#define KERNELS(T)                                                                                                     \
+	DEPTHWISES(T)                                                                                                  \
+	BOTH(depthwise_any, gpu_depthwise, T)                                                                          \
+	BOTH(tail, gpu_tail, T)                                                                                        \
+	BOTH(scale, gpu_scale, T)                                                                                      \
+	BOTH(window_pool, gpu_window_pool, T)                                                                          \
+	BOTH(whole_pool, gpu_whole_pool, T)                                                                            \
+	extern "C" __global__ void whole_pool_end_##T(const gpu_whole_pool p) { whole_pool_end<T>(p); }                \
+	extern "C" __global__ void point_##T(const gpu_point p) { point<T>(p); }
+KERNELS(f32) KERNELS(f16) KERNELS(bf16)
+#define SIZED(T, size)                                                                                                 \
+	extern "C" __global__ void pack_##size(const gpu_pack p) { pack<T>(p); }                                       \
+	extern "C" __global__ void pack4_##size(const gpu_pack p) { pack4<T>(p); }                                     \
+	extern "C" __global__ void __launch_bounds__(256) flip_##size(const gpu_flip p) { flip<T>(p); }
+SIZED(u8, 1) SIZED(u16, 2) SIZED(u32, 4) SIZED(u64, 8)

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Einsum, determinants, and normalisations that are seldom met.
+#include "any.cuh"
+
+// One warp an output; products in the order of the operands, sums over the labels that are left out.
+template <typename C, bool WHOLE> __device__ inline void einsum(const gpu_einsum &p)
+{
+	const int lane = threadIdx.x % 32;
+	for (int64_t o = blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32; o < p.n;
+	     o += gridDim.x * (int64_t)(blockDim.x / 32)) {
+		int64_t base[EINSUM_IN], at[EINSUM_IN];
+		walk<EINSUM_IN>(p.keep, p.ks, o, base);
+		C sum = 0;
+		for (int64_t k = lane; k < p.m; k += 32) {
+			walk<EINSUM_IN>(p.sum, p.ss, k, at);
+			C v = 1;
+			for (int i = 0; i < p.nin; i++) {
+				if (WHOLE)
+					v *= (C)in_int(p.io, i, base[i] + at[i]);
+				else
+					v *= (C)in_real(p.io, i, base[i] + at[i]);
+			}
+			sum += v;
+		}
+		for (int s = 16; s; s >>= 1)
+			sum += __shfl_xor_sync(0xffffffffu, sum, s);
+		if (lane)
+			continue;
+		if (WHOLE)
+			any_put_int(p.io.ot[0], p.io.out[0], o, (int64_t)sum);
+		else
+			out_put(p.io, 0, o, (double)sum);
+	}
+}
+extern "C" __global__ void einsum_f32(const gpu_einsum p) { einsum<float, false>(p); }
+extern "C" __global__ void einsum_f64(const gpu_einsum p) { einsum<double, false>(p); }
+extern "C" __global__ void einsum_int(const gpu_einsum p) { einsum<u64, true>(p); }
+
+// One block a matrix, eliminated in the workspace: a slice of size * size for each block.
+extern "C" __global__ void determinant(const gpu_matrix p)
+{
+	__shared__ int pivot;
+	__shared__ double det;
+	const int64_t n = p.size;
+	double *a = (double *)p.io.work + blockIdx.x * n * n;
+	for (int64_t m = blockIdx.x; m < p.n; m += gridDim.x) {
+		__syncthreads();
+		for (int64_t i = threadIdx.x; i < n * n; i += blockDim.x)
+			a[i] = in_real(p.io, 0, m * n * n + i);
+		if (threadIdx.x == 0)
+			det = 1;
+		for (int64_t k = 0; k < n; k++) {
+			__syncthreads();
+			if (threadIdx.x == 0) {
+				int64_t best = k;
+				for (int64_t i = k + 1; i < n; i++)
+					if (fabs(a[i * n + k]) > fabs(a[best * n + k]))
+						best = i;
+				pivot = (int)best;
+				det *= best == k ? a[best * n + k] : -a[best * n + k];
+			}
+			__syncthreads();
+			if (a[pivot * n + k] == 0)
+				break;
+			for (int64_t i = k + threadIdx.x; pivot != k && i < n; i += blockDim.x) {
+				double v = a[k * n + i];
+				a[k * n + i] = a[pivot * n + i];
+				a[pivot * n + i] = v;
+			}
+			__syncthreads();
+			for (int64_t i = k + 1 + threadIdx.x; i < n; i += blockDim.x) {
+				double f = a[i * n + k] / a[k * n + k];
+				for (int64_t l = k + 1; l < n; l++)
+					a[i * n + l] = __dadd_rn(a[i * n + l], -__dmul_rn(f, a[k * n + l]));
+			}
+		}
+		__syncthreads();
+		if (threadIdx.x == 0)
+			out_put(p.io, 0, m, det);
+	}
+}
+
+// Lines of `size`, `inner` apart, divided by their norm: p 1 or 2.
+extern "C" __global__ void lp_normal(const gpu_matrix p)
+{
+	for (int64_t l = blockIdx.x; l < p.outer * p.inner; l += gridDim.x) {
+		int64_t base = l / p.inner * p.size * p.inner + l % p.inner;
+		double norm = 0;
+		for (int64_t k = threadIdx.x; k < p.size; k += blockDim.x) {
+			double v = in_real(p.io, 0, base + k * p.inner);
+			norm += p.p == 1 ? fabs(v) : v * v;
+		}
+		norm = block_all(norm, AddUp());
+		norm = p.p == 1 ? norm : sqrt(norm);
+		for (int64_t k = threadIdx.x; k < p.size; k += blockDim.x)
+			out_put(p.io, 0, base + k * p.inner,
+				norm == 0 ? 0 : in_real(p.io, 0, base + k * p.inner) / norm);
+	}
+}
+
+// Elements of `red` at each place of `keep`: mean 0, deviation 1.
+extern "C" __global__ void mean_variance(const gpu_mean_variance p)
+{
+	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {
+		int64_t base = walk1(p.keep, p.ks, o);
+		double sum = 0, square = 0;
+		for (int64_t k = threadIdx.x; k < p.m; k += blockDim.x)
+			sum += in_real(p.io, 0, base + walk1(p.red, p.rs, k));
+		double mean = block_all(sum, AddUp()) / (double)p.m;
+		for (int64_t k = threadIdx.x; k < p.m; k += blockDim.x) {
+			double v = in_real(p.io, 0, base + walk1(p.red, p.rs, k)) - mean;
+			square += v * v;
+		}
+		double scale = 1 / (sqrt(block_all(square, AddUp()) / (double)p.m) + 1e-9);
+		for (int64_t k = threadIdx.x; k < p.m; k += blockDim.x) {
+			int64_t at = base + walk1(p.red, p.rs, k);
+			out_put(p.io, 0, at, (in_real(p.io, 0, at) - mean) * scale);
+		}
+	}
+}
+
+extern "C" __global__ void local_response(const gpu_channels p)
+{
+	const int64_t before = (p.window - 1) / 2, after = p.window - 1 - before;
+	EACH(i, p.n)
+	{
+		int64_t c = i / p.inner % p.channels;
+		double sum = 0;
+		for (int64_t k = c - before; k <= c + after; k++)
+			if (k >= 0 && k < p.channels) {
+				double v = in_real(p.io, 0, i + (k - c) * p.inner);
+				sum += v * v;
+			}
+		out_put(p.io, 0, i, in_real(p.io, 0, i) / pow(p.epsilon + p.alpha / (double)p.window * sum, p.beta));
+	}
+}
+
+// One block a channel: its statistics, the running ones, and the channel itself.
+extern "C" __global__ void batch_training(const gpu_channels p)
+{
+	const int64_t m = p.batch * p.inner;
+	for (int64_t c = blockIdx.x; c < p.channels; c += gridDim.x) {
+		double mean = 0, var = 0;
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x)
+			mean += in_real(p.io, 0, (k / p.inner * p.channels + c) * p.inner + k % p.inner);
+		mean = block_all(mean, AddUp()) / (double)m;
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x) {
+			double v = in_real(p.io, 0, (k / p.inner * p.channels + c) * p.inner + k % p.inner) - mean;
+			var += v * v;
+		}
+		var = block_all(var, AddUp()) / (double)m;
+		double scale = in_real(p.io, 1, c) / sqrt(var + p.epsilon), shift = in_real(p.io, 2, c);
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x) {
+			int64_t at = (k / p.inner * p.channels + c) * p.inner + k % p.inner;
+			out_put(p.io, 0, at, (in_real(p.io, 0, at) - mean) * scale + shift);
+		}
+		if (threadIdx.x == 0 && p.io.out[1])
+			out_put(p.io, 1, c, in_real(p.io, 3, c) * p.momentum + mean * (1 - p.momentum));
+		if (threadIdx.x == 0 && p.io.out[2])
+			out_put(p.io, 2, c, in_real(p.io, 4, c) * p.momentum + var * (1 - p.momentum));
+	}
+}
+
+// One block a group of per_group channels, whose scale and bias are one number each.
+extern "C" __global__ void group_scaled(const gpu_channels p)
+{
+	const int64_t m = p.per_group * p.inner, groups = p.channels / p.per_group;
+	for (int64_t g = blockIdx.x; g < p.batch * groups; g += gridDim.x) {
+		double mean = 0, var = 0;
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x)
+			mean += in_real(p.io, 0, g * m + k);
+		mean = block_all(mean, AddUp()) / (double)m;
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x) {
+			double v = in_real(p.io, 0, g * m + k) - mean;
+			var += v * v;
+		}
+		var = block_all(var, AddUp()) / (double)m;
+		double scale = in_real(p.io, 1, g % groups) / sqrt(var + p.epsilon), shift = in_real(p.io, 2, g % groups);
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x)
+			out_put(p.io, 0, g * m + k, (in_real(p.io, 0, g * m + k) - mean) * scale + shift);
+	}
+}

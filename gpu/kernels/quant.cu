@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantisation of every type, and products of 8-bit integers.
+#include "any.cuh"
+
+__device__ inline int64_t scale_place(const gpu_quant_any &p, int64_t i)
+{
+	if (!p.dim)
+		return 0;
+	int64_t k = i / p.inner % p.dim;
+	return p.block ? (i / p.inner / p.dim * p.blocks + k / p.block) * p.inner + i % p.inner : k;
+}
+
+__device__ inline float rounded_to(int t, float v)
+{
+	return t == T_F16 ? up(down<f16>(v)) : t == T_BF16 ? up(down<bf16>(v)) : v;
+}
+
+__device__ inline void range_of(int t, float *low, float *high)
+{
+	int bits = bits_of(t);
+	*low = is_signed(t) ? -ldexpf(1, bits - 1) : 0;
+	*high = ldexpf(1, is_signed(t) ? bits - 1 : bits) - 1;
+}
+
+__device__ inline unsigned quantized(const gpu_quant_any &p, int64_t i)
+{
+	const int t = p.io.ot[0];
+	int64_t k = scale_place(p, i);
+	float x = (float)in_real(p.io, 0, i), s = (float)in_real(p.io, 1, k);
+	float z = p.io.in[2] ? (float)in_real(p.io, 2, k) : 0, q = rounded_to(p.precision, x / s), low, high;
+	if (is_float(t)) {
+		q += z;
+		return t == T_F4 ? f4_put(q) : t == T_F8E8M0 ? e8m0_put(q, p.saturate, 0) : f8_put(t, q, p.saturate);
+	}
+	range_of(t, &low, &high);
+	q = rintf(q) + z;
+	q = q >= low ? q : low; // NaN too
+	q = q <= high ? q : high;
+	return (unsigned)(int)q;
+}
+
+// A thread makes whole bytes.
+extern "C" __global__ void quantize_any(const gpu_quant_any p)
+{
+	const int bits = bits_of(p.io.ot[0]), per = bits < 8 ? 8 / bits : 1;
+	EACH(b, (p.n + per - 1) / per)
+	{
+		unsigned v = 0;
+		for (int k = 0; k < per && b * per + k < p.n; k++)
+			v |= (bits < 8 ? quantized(p, b * per + k) & ((1u << bits) - 1) : quantized(p, b)) << k * bits;
+		if (bits <= 8)
+			((u8 *)p.io.out[0])[b] = (u8)v;
+		else
+			any_put_int(p.io.ot[0], p.io.out[0], b, (int64_t)(int)v);
+	}
+}
+
+extern "C" __global__ void dequantize_any(const gpu_quant_any p)
+{
+	const int t = p.io.it[0];
+	EACH(i, p.n)
+	{
+		int64_t k = scale_place(p, i);
+		float s = (float)in_real(p.io, 1, k), v;
+		if (is_float(t))
+			v = (float)in_real(p.io, 0, i) - (p.io.in[2] ? (float)in_real(p.io, 2, k) : 0);
+		else
+			v = (float)(in_int(p.io, 0, i) - (p.io.in[2] ? in_int(p.io, 2, k) : 0));
+		out_put(p.io, 0, i, (double)(v * s));
+	}
+}
+
+// ---- DynamicQuantizeLinear ---------------------------------------------------------------------
+
+extern "C" __global__ void dynamic_range(const gpu_dynamic_quant p)
+{
+	float low = 0, high = 0;
+	EACH(i, p.n)
+	{
+		low = fminf(low, ((const f32 *)p.io.in[0])[i]);
+		high = fmaxf(high, ((const f32 *)p.io.in[0])[i]);
+	}
+	low = block_all(low, Least());
+	high = block_all(high, Greatest());
+	if (threadIdx.x == 0) {
+		((float *)p.io.work)[2 * blockIdx.x] = low;
+		((float *)p.io.work)[2 * blockIdx.x + 1] = high;
+	}
+}
+// One block of GPU_RANGE_BLOCKS threads; blocks that did not run left nothing, so `n` says how many did.
+extern "C" __global__ void dynamic_scale(const gpu_dynamic_quant p)
+{
+	float *part = (float *)p.io.work, low = 0, high = 0;
+	if (threadIdx.x < p.n) {
+		low = part[2 * threadIdx.x];
+		high = part[2 * threadIdx.x + 1];
+	}
+	low = block_all(low, Least());
+	high = block_all(high, Greatest());
+	__syncthreads();
+	if (threadIdx.x)
+		return;
+	float scale = low == high ? 1 : (high - low) / 255.0f, zero = rintf(0 - low / scale);
+	zero = zero >= 0 ? (zero <= 255 ? zero : 255) : 0;
+	part[0] = scale;
+	part[1] = zero;
+	if (p.io.out[1])
+		*(float *)p.io.out[1] = scale;
+	if (p.io.out[2])
+		*(u8 *)p.io.out[2] = (u8)zero;
+}
+extern "C" __global__ void dynamic_write(const gpu_dynamic_quant p)
+{
+	const float scale = ((const float *)p.io.work)[0], zero = ((const float *)p.io.work)[1];
+	EACH(i, p.n)
+	{
+		float q = rintf(((const f32 *)p.io.in[0])[i] / scale) + zero;
+		q = q >= 0 ? q : 0;
+		((u8 *)p.io.out[0])[i] = (u8)(q <= 255 ? q : 255);
+	}
+}
+
+// ---- products ----------------------------------------------------------------------------------
+
+// Element of input `slot` for row or column i of n, in batch b; 0 where it is left out.
+template <typename P> __device__ inline int64_t place_of(const P &p, int slot, int64_t i, int64_t n, int64_t b)
+{
+	return p.count[slot] == 1 ? 0 : p.count[slot] == n ? i : b * n + i;
+}
+template <typename P> __device__ inline float number_of(const P &p, int slot, int64_t i, int64_t n, int64_t b, float none)
+{
+	return slot < 0 || !p.io.in[slot] ? none : (float)in_real(p.io, slot, place_of(p, slot, i, n, b));
+}
+
+// The sum as the output wants it.
+template <typename S>
+__device__ inline void finish(const gpu_io &io, int64_t at, S sum, float scale, float bias, float zero)
+{
+	const int t = io.ot[0];
+	if (t == T_I32) {
+		((i32 *)io.out[0])[at] = (i32)sum;
+		return;
+	}
+	float v = __fmul_rn((float)sum, scale), low, high;
+	if (t == T_F32 || t == T_F16) {
+		out_put(io, 0, at, (double)(v + bias));
+	} else if (is_float(t)) {
+		((u8 *)io.out[0])[at] = f8_put(t, v + zero, true);
+	} else {
+		range_of(t, &low, &high);
+		v = rintf(v) + zero;
+		v = v >= low ? v : low;
+		any_put_int(t, io.out[0], at, (int64_t)(v <= high ? v : high));
+	}
+}
+
+// Tiles of 32 by 32; S: int32_t, or double for 8-bit floats.
+template <typename S, bool REAL> __device__ inline void int_product(const gpu_int_product &p)
+{
+	__shared__ S a[32][33], b[32][33];
+	const int tx = threadIdx.x % 32, ty = threadIdx.x / 32;
+	const gpu_qslots &q = p.q;
+	for (int64_t z = blockIdx.z; z < p.batches; z += gridDim.z) {
+		int64_t base[2];
+		walk<2>(p.batch, p.bs, z, base);
+		const int64_t col = blockIdx.x * (int64_t)32 + tx;
+		S sum[4] = {0, 0, 0, 0};
+		for (int64_t k0 = 0; k0 < p.k; k0 += 32) {
+			__syncthreads();
+			for (int r = ty; r < 32; r += 8) {
+				int64_t row = blockIdx.y * (int64_t)32 + r, k = k0 + tx, n = blockIdx.x * (int64_t)32 + tx;
+				S v = 0, w = 0;
+				if (row < p.m && k < p.k) {
+					int64_t at = base[0] + row * p.a_row + k * p.a_col;
+					v = (REAL ? (S)in_real(p.io, q.a, at) : (S)in_int(p.io, q.a, at)) -
+					    (S)number_of(p, q.a_zero, row, p.m, z, 0);
+				}
+				if (n < p.n && k0 + r < p.k) {
+					int64_t at = base[1] + (k0 + r) * p.b_row + n * p.b_col;
+					w = (REAL ? (S)in_real(p.io, q.b, at) : (S)in_int(p.io, q.b, at)) -
+					    (S)number_of(p, q.b_zero, n, p.n, z, 0);
+				}
+				a[r][tx] = v;
+				b[r][tx] = w;
+			}
+			__syncthreads();
+			for (int e = 0; e < 32; e++)
+				for (int r = 0; r < 4; r++)
+					sum[r] += a[ty + 8 * r][e] * b[e][tx];
+		}
+		for (int r = 0; r < 4; r++) {
+			int64_t row = blockIdx.y * (int64_t)32 + ty + 8 * r;
+			if (row >= p.m || col >= p.n)
+				continue;
+			float ys = number_of(p, q.y_scale, row, p.m, z, 1);
+			float scale = p.alpha * number_of(p, q.a_scale, row, p.m, z, 1) *
+				      number_of(p, q.b_scale, col, p.n, z, 1) / ys;
+			S s = sum[r];
+			if (q.add >= 0 && p.io.in[q.add])
+				s += (S)((const i32 *)p.io.in[q.add])[row * p.add_row + col * p.add_col];
+			finish(p.io, (z * p.m + row) * p.n + col, s, scale,
+			       q.bias >= 0 && p.io.in[q.bias] ? (float)in_real(p.io, q.bias, col) : 0,
+			       number_of(p, q.y_zero, row, p.m, z, 0));
+		}
+	}
+}
+extern "C" __global__ void int_product_i32(const gpu_int_product p) { int_product<i32, false>(p); }
+extern "C" __global__ void int_product_f8(const gpu_int_product p) { int_product<double, true>(p); }
+
+// One thread an output.
+extern "C" __global__ void int_conv(const gpu_int_conv p)
+{
+	const gpu_qslots &q = p.q;
+	const int64_t pixels = p.out[0] * p.out[1] * p.out[2], features = p.group * p.cout;
+	const int64_t image = p.in[0] * p.in[1] * p.in[2], window = p.kernel[0] * p.kernel[1] * p.kernel[2];
+	const int64_t xz = q.a_zero >= 0 && p.io.in[q.a_zero] ? in_int(p.io, q.a_zero, 0) : 0;
+	EACH(i, p.n)
+	{
+		int64_t f = i / pixels % features, b = i / pixels / features, g = f / p.cout;
+		int64_t o[3] = {i / p.out[2] / p.out[1] % p.out[0], i / p.out[2] % p.out[1], i % p.out[2]};
+		i32 wz = (i32)number_of(p, q.b_zero, f, features, 0, 0);
+		u32 sum = 0;
+		for (int64_t k = 0; k < p.cin * window; k++) {
+			int64_t tap = k % window, c = k / window;
+			int64_t t[3] = {tap / p.kernel[2] / p.kernel[1], tap / p.kernel[2] % p.kernel[1], tap % p.kernel[2]};
+			int64_t at = 0;
+			bool in = true;
+			for (int d = 0; d < 3; d++) {
+				int64_t v = o[d] * p.stride[d] - p.begin[d] + t[d] * p.dilation[d];
+				in = in && v >= 0 && v < p.in[d];
+				at = at * p.in[d] + v;
+			}
+			if (in)
+				sum += (u32)((i32)(in_int(p.io, q.a, ((b * p.group + g) * p.cin + c) * image + at) - xz) *
+					     ((i32)in_int(p.io, q.b, (f * p.cin + c) * window + tap) - wz));
+		}
+		if (q.add >= 0 && p.io.in[q.add])
+			sum += (u32)((const i32 *)p.io.in[q.add])[f];
+		float scale = number_of(p, q.a_scale, f, features, 0, 1) * number_of(p, q.b_scale, f, features, 0, 1) /
+			      number_of(p, q.y_scale, f, features, 0, 1);
+		finish(p.io, i, (i32)sum, scale, 0.0f, number_of(p, q.y_zero, f, features, 0, 0));
+	}
+}

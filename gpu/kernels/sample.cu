@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors looked at between their elements: GridSample, AffineGrid, RoiAlign, MaxRoiPool; and Col2Im.
+#include "any.cuh"
+
+// ---- GridSample --------------------------------------------------------------------------------
+
+template <typename C> __device__ inline C reflect(C x, C low, C high)
+{
+	C range = high - low;
+	bool below = x < low;
+	if (!(x < low) && !(x > high))
+		return x;
+	if (range <= 0)
+		return low;
+	C r = (C)fmod((double)(below ? low - x : x - high), 2 * (double)range);
+	r = r <= range ? r : 2 * range - r;
+	return below ? low + r : high - r;
+}
+
+// Element i of an axis; -1: a zero. Padding: 0 zeros, 1 border, 2 reflection.
+template <typename C> __device__ inline int64_t pixel(int64_t i, int64_t size, int padding, C low, C high)
+{
+	if (i >= 0 && i < size)
+		return i;
+	if (padding == 0)
+		return -1;
+	if (padding == 1)
+		return i < 0 ? 0 : size - 1;
+	i = (int64_t)reflect((C)i, low, high);
+	return i < 0 ? 0 : i >= size ? size - 1 : i;
+}
+
+template <typename C> __device__ inline void cubic(C r, C *w)
+{
+	const C a = C(-0.75);
+	w[0] = ((a * (r + 1) - 5 * a) * (r + 1) + 8 * a) * (r + 1) - 4 * a;
+	w[1] = ((a + 2) * r - (a + 3)) * r * r + 1;
+	w[2] = ((a + 2) * (1 - r) - (a + 3)) * (1 - r) * (1 - r) + 1;
+	w[3] = ((a * (2 - r) - 5 * a) * (2 - r) + 8 * a) * (2 - r) - 4 * a;
+}
+
+// The elements and weights of one axis for coordinate g in -1..1; returns how many. Mode: 0 linear, 1 nearest, 2 cubic.
+template <typename C>
+__device__ inline int grid_axis(const gpu_grid_job &p, int64_t size, C g, int64_t *index, C *weight)
+{
+	C low = p.align ? C(0) : C(-0.5), high = (C)size - (p.align ? C(1) : C(0.5));
+	C x = p.align ? (g + 1) / 2 * (C)(size - 1) : ((g + 1) * (C)size - 1) / 2;
+	const int n = p.mode == 1 ? 1 : p.mode == 0 ? 2 : 4;
+	if (p.mode == 1)
+		x = rint(x);
+	if (n < 4 && (x < low || x > high)) { // cubic: each of its elements for itself
+		if (p.padding == 1)
+			x = x < 0 ? C(0) : x > (C)(size - 1) ? (C)(size - 1) : x;
+		else if (p.padding == 2)
+			x = reflect(x, low, high);
+	}
+	if (!(x > C(-1e9))) // a NaN lies outside too
+		x = C(-1e9);
+	x = x < C(1e9) ? x : C(1e9);
+	int64_t first = (int64_t)floor(x);
+	C f = x - (C)first;
+	weight[0] = 1;
+	if (n == 2) {
+		weight[1] = f;
+		weight[0] = 1 - f;
+	} else if (n == 4) {
+		first--;
+		cubic(f, weight);
+	}
+	for (int k = 0; k < n; k++)
+		index[k] = pixel<C>(first + k, size, p.padding, low, high);
+	return n;
+}
+
+template <typename C> __device__ inline void grid_place(const gpu_grid_job &p)
+{
+	const int64_t outputs = p.out[0] * p.out[1] * p.out[2], inputs = p.in[0] * p.in[1] * p.in[2];
+	EACH(i, p.batch * outputs)
+	{
+		int64_t index[3][4] = {{0}}, image = i / outputs;
+		C weight[3][4] = {{1}, {1}, {1}};
+		int n[3] = {1, 1, 1};
+		for (int d = 0; d < p.rank; d++) { // the last axis' coordinate comes first
+			int a = 3 - p.rank + d;
+			n[a] = grid_axis<C>(p, p.in[a], (C)in_real(p.io, 1, i * p.rank + p.rank - 1 - d), index[a],
+					    weight[a]);
+		}
+		for (int64_t c = 0; c < p.channels; c++) {
+			int64_t base = (image * p.channels + c) * inputs;
+			C sum = 0;
+			for (int a = 0; a < n[0]; a++)
+				for (int b = 0; b < n[1]; b++)
+					for (int e = 0; e < n[2]; e++)
+						if (index[0][a] >= 0 && index[1][b] >= 0 && index[2][e] >= 0)
+							sum += weight[0][a] * weight[1][b] * weight[2][e] *
+							       (C)in_real(p.io, 0,
+									  base + (index[0][a] * p.in[1] + index[1][b]) *
+											 p.in[2] + index[2][e]);
+			out_put(p.io, 0, (image * p.channels + c) * outputs + i % outputs, (double)sum);
+		}
+	}
+}
+extern "C" __global__ void grid_sample_f32(const gpu_grid_job p) { grid_place<float>(p); }
+extern "C" __global__ void grid_sample_f64(const gpu_grid_job p) { grid_place<double>(p); }
+
+// ---- AffineGrid --------------------------------------------------------------------------------
+
+__device__ inline double grid_at(int64_t i, int64_t n, bool align)
+{
+	if (align)
+		return n > 1 ? 2 * (double)i / (double)(n - 1) - 1 : 0;
+	return (2 * (double)i + 1) / (double)n - 1;
+}
+
+// out: the spatial dims, right-aligned; one thread a coordinate.
+extern "C" __global__ void affine_grid(const gpu_grid_job p)
+{
+	EACH(i, p.n)
+	{
+		int64_t rest = i / p.rank;
+		int r = (int)(i % p.rank);
+		double at[3];
+		for (int k = 0; k < p.rank; k++) { // x first
+			at[k] = grid_at(rest % p.out[2 - k], p.out[2 - k], p.align);
+			rest /= p.out[2 - k];
+		}
+		int64_t m = (rest * p.rank + r) * (p.rank + 1);
+		double v = in_real(p.io, 0, m + p.rank);
+		for (int k = 1; k < p.rank; k++)
+			v += in_real(p.io, 0, m + k) * at[k];
+		out_put(p.io, 0, i, v + in_real(p.io, 0, m) * at[0]);
+	}
+}
+
+// ---- regions -----------------------------------------------------------------------------------
+
+__device__ inline int64_t clamped(double v, int64_t to) { return v < 0 ? 0 : v > (double)to ? to : (int64_t)v; }
+
+extern "C" __global__ void max_roi_pool(const gpu_roi p)
+{
+	EACH(i, p.n)
+	{
+		int64_t px = i % p.pw, py = i / p.pw % p.ph, c = i / p.pw / p.ph % p.channels,
+			k = i / p.pw / p.ph / p.channels, b = in_int(p.io, 1, k * 5);
+		double at[4];
+		if (b < 0 || b >= p.batch) {
+			fault(p.io);
+			continue;
+		}
+		for (int d = 0; d < 4; d++)
+			at[d] = round(in_real(p.io, 1, k * 5 + 1 + d) * p.scale);
+		double bin_h = fmax(at[3] - at[1] + 1, 1.0) / (double)p.ph,
+		       bin_w = fmax(at[2] - at[0] + 1, 1.0) / (double)p.pw;
+		int64_t ys = clamped(floor((double)py * bin_h) + at[1], p.height),
+			ye = clamped(ceil((double)(py + 1) * bin_h) + at[1], p.height),
+			xs = clamped(floor((double)px * bin_w) + at[0], p.width),
+			xe = clamped(ceil((double)(px + 1) * bin_w) + at[0], p.width);
+		double top = ys < ye && xs < xe ? -INFINITY : 0;
+		for (int64_t y = ys; y < ye; y++)
+			for (int64_t x = xs; x < xe; x++) {
+				double v = in_real(p.io, 0, ((b * p.channels + c) * p.height + y) * p.width + x);
+				top = v > top ? v : top;
+			}
+		out_put(p.io, 0, i, top);
+	}
+}
+
+// One axis of a sample: the two cells and their weights; false outside the map.
+template <typename C> __device__ inline bool align_axis(C at, int64_t size, int64_t *cell, C *w)
+{
+	if (!(at >= -1 && at <= (C)size))
+		return false;
+	at = at > 0 ? at : C(0);
+	cell[0] = (int64_t)at;
+	if (cell[0] >= size - 1) {
+		cell[0] = cell[1] = size - 1;
+		at = (C)cell[0];
+	} else {
+		cell[1] = cell[0] + 1;
+	}
+	w[1] = at - (C)cell[0];
+	w[0] = 1 - w[1];
+	return true;
+}
+
+template <typename C> __device__ inline void roi_bin(const gpu_roi &p, int64_t i)
+{
+	int64_t px = i % p.pw, py = i / p.pw % p.ph, c = i / p.pw / p.ph % p.channels, k = i / p.pw / p.ph / p.channels;
+	int64_t b = in_int(p.io, 2, k), base = (b * p.channels + c) * p.height * p.width;
+	if (b < 0 || b >= p.batch) {
+		fault(p.io);
+		return;
+	}
+	C scale = (C)p.scale, off = p.half ? C(0.5) : C(0), r[4];
+	for (int d = 0; d < 4; d++)
+		r[d] = (C)in_real(p.io, 1, k * 4 + d) * scale - off;
+	C w = r[2] - r[0], h = r[3] - r[1], sum = 0;
+	if (!p.half) {
+		w = w > 1 ? w : C(1);
+		h = h > 1 ? h : C(1);
+	}
+	C bin_h = h / (C)p.ph, bin_w = w / (C)p.pw;
+	int64_t grid_h = p.sampling > 0 ? p.sampling : clamped(ceil((double)bin_h), 1 << 20);
+	int64_t grid_w = p.sampling > 0 ? p.sampling : clamped(ceil((double)bin_w), 1 << 20);
+	bool any = false;
+	for (int64_t s = 0; s < grid_h * grid_w; s++) {
+		int64_t y[2], x[2];
+		C wy[2], wx[2];
+		C v = r[1] + (C)py * bin_h + ((C)(s / grid_w) + C(0.5)) * bin_h / (C)grid_h;
+		C u = r[0] + (C)px * bin_w + ((C)(s % grid_w) + C(0.5)) * bin_w / (C)grid_w;
+		bool in = align_axis(v, p.height, y, wy) && align_axis(u, p.width, x, wx);
+		for (int j = 0; j < 4; j++) {
+			C q = in ? wy[j / 2] * wx[j % 2] * (C)in_real(p.io, 0, base + y[j / 2] * p.width + x[j % 2])
+				 : C(0);
+			if (!p.kind)
+				sum += q;
+			else
+				sum = !any || q > sum ? q : sum;
+			any = true;
+		}
+	}
+	if (!p.kind && grid_h * grid_w > 1)
+		sum /= (C)(grid_h * grid_w);
+	out_put(p.io, 0, i, (double)sum);
+}
+extern "C" __global__ void roi_align_f32(const gpu_roi p)
+{
+	EACH(i, p.n) roi_bin<float>(p, i);
+}
+extern "C" __global__ void roi_align_f64(const gpu_roi p)
+{
+	EACH(i, p.n) roi_bin<double>(p, i);
+}
+
+// ---- Col2Im ------------------------------------------------------------------------------------
+
+// Each pixel takes from the taps that touch it, in their order.
+extern "C" __global__ void col2im(const gpu_col2im p)
+{
+	const int t = p.io.ot[0];
+	const bool real = is_float(t);
+	EACH(i, p.n)
+	{
+		int64_t at[GPU_DIMS], rest = i;
+		for (int r = p.rank - 1; r >= 0; r--) {
+			at[r] = rest % p.image[r];
+			rest /= p.image[r];
+		}
+		double sum = 0;
+		u64 whole = 0;
+		for (int64_t k = 0; k < p.window; k++) {
+			int64_t tap = k, from = 0, step = 1;
+			bool in = true;
+			for (int r = p.rank - 1; r >= 0; r--) {
+				int64_t c = at[r] + p.begin[r] - tap % p.block[r] * p.dilation[r];
+				tap /= p.block[r];
+				in = in && c >= 0 && c % p.stride[r] == 0 && c / p.stride[r] < p.count[r];
+				from += c / p.stride[r] * step;
+				step *= p.count[r];
+			}
+			if (!in)
+				continue;
+			from += (rest * p.window + k) * p.positions;
+			if (t == T_F32)
+				sum = (double)((float)sum + ((const f32 *)p.io.in[0])[from]);
+			else if (real)
+				sum += in_real(p.io, 0, from);
+			else
+				whole += (u64)in_int(p.io, 0, from);
+		}
+		if (real)
+			out_put(p.io, 0, i, sum);
+		else
+			any_put_int(t, p.io.out[0], i, (int64_t)whole);
+	}
+}
+
+// Where each element came from; the output is zero before.
+extern "C" __global__ void max_unpool(const gpu_unpool p)
+{
+	EACH(i, p.n)
+	{
+		int64_t k = ((const i64 *)p.io.in[1])[i], o = 0, step = 1;
+		if (k < 0 || k >= p.count) {
+			fault(p.io);
+			continue;
+		}
+		for (int r = p.rank - 1; r >= 0; r--) {
+			o += k % p.space[r] * step;
+			k /= p.space[r];
+			step *= p.y[r];
+		}
+		any_copy(p.size, p.io.out[0], o, p.io.in[0], i);
+	}
+}
+
+// One block a plane: the p-th root of the sum of p-th powers.
+extern "C" __global__ void global_lp(const gpu_channels p)
+{
+	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {
+		double sum = 0;
+		for (int64_t k = threadIdx.x; k < p.inner; k += blockDim.x)
+			sum += pow(fabs(in_real(p.io, 0, o * p.inner + k)), p.alpha);
+		sum = block_all(sum, AddUp());
+		if (threadIdx.x == 0)
+			out_put(p.io, 0, o, pow(sum, 1 / p.alpha));
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequences turned round, what Dropout drops, powers of another type.
+#include "any.cuh"
+
+// Positions along batch and time, in either order, of `run` elements each; in[1]: lengths.
+extern "C" __global__ void reverse_sequence(const gpu_reverse p)
+{
+	const int64_t time = p.time_first ? p.d0 : p.d1;
+	EACH(i, p.d0 * p.d1 * p.run)
+	{
+		int64_t e = i % p.run, k = i / p.run, a = k / p.d1, b = k % p.d1, t = p.time_first ? a : b;
+		int64_t len = ((const i64 *)p.io.in[1])[p.time_first ? b : a];
+		if (len < 0 || len > time) {
+			fault(p.io);
+			continue;
+		}
+		int64_t from = t < len ? len - 1 - t : t;
+		from = p.time_first ? from * p.d1 + b : a * p.d1 + from;
+		any_copy(p.size, p.io.out[0], i, p.io.in[0], from * p.run + e);
+	}
+}
+
+extern "C" __global__ void dropout(const gpu_dropout p)
+{
+	const double ratio = p.io.in[1] ? in_real(p.io, 1, 0) : 0.5;
+	const bool drops = p.io.in[2] && in_int(p.io, 2, 0) && ratio > 0;
+	EACH(i, p.n)
+	{
+		bool keep = !drops || hash_unit(p.seed, i) >= ratio;
+		if (drops)
+			out_put(p.io, 0, i, keep ? in_real(p.io, 0, i) / (1 - ratio) : 0);
+		else
+			any_copy(p.size, p.io.out[0], i, p.io.in[0], i);
+		if (p.io.out[1])
+			((u8 *)p.io.out[1])[i] = drops ? keep : !p.mask_zero;
+	}
+}
+
+__device__ inline i64 whole_power(i64 a, i64 b)
+{
+	u64 r = 1, base = (u64)a;
+	if (b < 0)
+		return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
+	for (; b; b >>= 1, base *= base)
+		if (b & 1)
+			r *= base;
+	return (i64)r;
+}
+
+// Base and exponent of two types; the result has the base's.
+extern "C" __global__ void power_any(const gpu_binary_any p)
+{
+	const int t = p.io.it[0];
+	EACH(i, p.n)
+	{
+		int64_t at[2];
+		walk<2>(p.d, p.step, i, at);
+		if (is_float(t) || is_float(p.io.it[1])) {
+			double v = pow(in_real(p.io, 0, at[0]), in_real(p.io, 1, at[1]));
+			if (is_float(t))
+				out_put(p.io, 0, i, v);
+			else
+				any_put_int(t, p.io.out[0], i, cut(v));
+		} else {
+			any_put_int(t, p.io.out[0], i, whole_power(in_int(p.io, 0, at[0]), in_int(p.io, 1, at[1])));
+		}
+	}
+}
+
+extern "C" __global__ void swiglu(const gpu_binary_any p)
+{
+	EACH(i, p.n)
+	{
+		int64_t at[2];
+		walk<2>(p.d, p.step, i, at);
+		double x = in_real(p.io, 0, at[0]);
+		out_put(p.io, 0, i, x / (1 + exp(-p.alpha * x)) * in_real(p.io, 1, at[1]));
+	}
+}

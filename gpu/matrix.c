@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Einsum, Det, normalisations that are seldom met: see kernels/matrix.cu. */
+#include "gpu/sample.h"
+
+#include "ops/matmul.h"
+#include "ops/norm.h"
+
+/* ---- Einsum ---------------------------------------------------------------------------------- */
+
+/* Sizes of the labels, and each operand's step along them; a size of 1 repeats. */
+struct labels {
+	int64_t size[EINSUM_LABELS], step[EINSUM_IN][EINSUM_LABELS];
+	bool kept[EINSUM_LABELS];
+};
+
+static void measure(const struct site *s, const struct einsum_plan *e, struct labels *l)
+{
+	for (int k = 0; k < e->nlabels; k++)
+		l->size[k] = 1;
+	for (int i = 0; i < e->noperands; i++) {
+		const struct shape *x = &site_in(s, (uint32_t)i)->shape;
+		int64_t step[MAX_RANK];
+		gpu_strides(x, step);
+		for (int r = 0; r < x->rank; r++) {
+			int k = e->label[i][r];
+			if (x->dim[r] != 1) {
+				l->size[k] = x->dim[r];
+				l->step[i][k] += step[r];
+			}
+		}
+	}
+	for (int r = 0; r < e->nout; r++)
+		l->kept[e->out[r]] = true;
+}
+
+/* The walk over the labels in `label`, n of them. */
+static bool walk_of(const struct einsum_plan *e, const struct labels *l, const int *label, int n,
+		    struct gpu_dims *d, int64_t (*steps)[GPU_DIMS], int64_t *count)
+{
+	int64_t dim[MAX_RANK], step[EINSUM_IN][MAX_RANK] = {{0}};
+
+	if (n > MAX_RANK)
+		return false;
+	*count = 1;
+	for (int r = 0; r < n; r++) {
+		dim[r] = l->size[label[r]];
+		*count *= dim[r];
+		for (int i = 0; i < e->noperands; i++)
+			step[i][r] = l->step[i][label[r]];
+	}
+	return gpu_collapse(n, dim, EINSUM_IN, step, d, steps);
+}
+
+static const char *fill_einsum(const struct site *s, struct gpu_einsum *j)
+{
+	const struct einsum *p = s->node->params;
+	int n = (int)s->node->nin, nsum = 0, rank[EINSUM_IN], keep[EINSUM_LABELS],
+	    sum[EINSUM_LABELS];
+	struct einsum_plan e;
+	struct labels l = {{0}, {{0}}, {0}};
+
+	if (n > EINSUM_IN)
+		return "many operands";
+	for (int i = 0; i < n; i++)
+		rank[i] = site_in(s, (uint32_t)i)->shape.rank;
+	if (einsum_parse(p->equation, n, rank, &e, NULL))
+		return "an equation that does not fit";
+	measure(s, &e, &l);
+	for (int r = 0; r < e.nout; r++)
+		keep[r] = e.out[r];
+	for (int k = 0; k < e.nlabels; k++)
+		if (!l.kept[k])
+			sum[nsum++] = k;
+	j->nin = n;
+	return walk_of(&e, &l, keep, e.nout, &j->keep, j->ks, &j->n) &&
+			       walk_of(&e, &l, sum, nsum, &j->sum, j->ss, &j->m)
+		       ? NULL
+		       : "too many dimensions";
+}
+
+bool gpu_einsum_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_einsum j = {0};
+	const char *bad = fill_einsum(s, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+int gpu_einsum_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	enum dtype t = gpu_type(s, 0);
+	struct gpu_einsum job = {0};
+	const char *name = t == DT_F64			       ? "einsum_f64"
+			   : dtype_class(t) == DT_FLOAT ? "einsum_f32"
+							       : "einsum_int";
+
+	fill_einsum(s, &job);
+	return job.n ? gpu_task_add(s, step, "matrix", name, &job, sizeof(job),
+				    gpu_blocks((job.n + 3) / 4, 128), d)
+		     : 0;
+}
+
+/* ---- Det ------------------------------------------------------------------------------------- */
+
+enum { DET_BLOCKS = 256 };
+
+bool gpu_det_accepts(const struct site *s, struct why *w)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+
+	return x->dim[x->rank - 1] < 1 << 14 || refuse(w, "large matrices");
+}
+
+int gpu_det_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct gpu_matrix job = {.n = shape_span(x, 0, x->rank - 2), .size = x->dim[x->rank - 1]};
+	int64_t blocks = job.n < DET_BLOCKS ? job.n : DET_BLOCKS;
+
+	gpu_room(step, (size_t)(blocks * job.size * job.size) * sizeof(double));
+	return job.n ? gpu_task_add(s, step, "matrix", "determinant", &job, sizeof(job),
+				    gpu_blocks(blocks, 128), d)
+		     : 0;
+}
+
+/* ---- normalisations -------------------------------------------------------------------------- */
+
+bool gpu_lp_norm_accepts(const struct site *s, struct why *w)
+{
+	return site_in(s, 0)->shape.rank > 0 || refuse(w, "a scalar");
+}
+
+int gpu_lp_norm_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct lp_norm *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	int axis = axis_of(p->axis, x->rank);
+	struct gpu_matrix job = {.size = x->dim[axis],
+				 .outer = shape_span(x, 0, axis),
+				 .inner = shape_span(x, axis + 1, x->rank),
+				 .p = p->p == 1 ? 1 : 2};
+
+	return gpu_count(x) ? gpu_task_add(s, step, "matrix", "lp_normal", &job, sizeof(job),
+					   gpu_blocks(job.outer * job.inner, 128), d)
+			    : 0;
+}
+
+static bool fill_mvn(const struct site *s, struct gpu_mean_variance *j)
+{
+	const struct mvn *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	int64_t own[MAX_RANK], dim[2][MAX_RANK], step[2][1][MAX_RANK];
+	uint32_t mask = 0;
+	int n[2] = {0, 0};
+
+	for (int64_t i = 0; i < p->axes.n; i++)
+		mask |= 1u << axis_of(p->axes.v[i], x->rank);
+	gpu_strides(x, own);
+	j->n = j->m = 1;
+	for (int r = 0; r < x->rank; r++) {
+		int k = mask >> r & 1;
+		dim[k][n[k]] = x->dim[r];
+		step[k][0][n[k]++] = own[r];
+		*(k ? &j->m : &j->n) *= x->dim[r];
+	}
+	return gpu_collapse(n[0], dim[0], 1, step[0], &j->keep, &j->ks) &&
+	       gpu_collapse(n[1], dim[1], 1, step[1], &j->red, &j->rs);
+}
+
+bool gpu_mvn_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_mean_variance j = {0};
+
+	return fill_mvn(s, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+int gpu_mvn_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_mean_variance job = {0};
+
+	fill_mvn(s, &job);
+	return job.n && job.m ? gpu_task_add(s, step, "matrix", "mean_variance", &job, sizeof(job),
+					     gpu_blocks(job.n, 256), d)
+			      : 0;
+}
+
+static void fill_channels(const struct site *s, struct gpu_channels *j)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+
+	j->n = gpu_count(x);
+	j->batch = x->dim[0];
+	j->channels = x->rank > 1 ? x->dim[1] : 1;
+	j->inner = x->rank > 2 ? shape_span(x, 2, x->rank) : 1;
+}
+
+bool gpu_lrn_accepts(const struct site *s, struct why *w)
+{
+	const struct lrn *p = s->node->params;
+
+	return p->size > 0 || refuse(w, "a window of nothing");
+}
+
+int gpu_lrn_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct lrn *p = s->node->params;
+	struct gpu_channels job = {.window = p->size,
+				   .epsilon = (double)p->bias,
+				   .alpha = (double)p->alpha,
+				   .beta = (double)p->beta};
+
+	fill_channels(s, &job);
+	return job.n ? GPU_TASK(s, step, "matrix", "local_response", &job, job.n, d) : 0;
+}
+
+bool gpu_batch_training_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_channels j = {.n = 0};
+
+	fill_channels(s, &j);
+	for (uint32_t i = 1; i < 5; i++)
+		if (!site_in(s, i) || gpu_count(&site_in(s, i)->shape) != j.channels)
+			return refuse(w, "another number of statistics than channels");
+	return ((const struct batch_norm *)s->node->params)->training_mode ||
+	       refuse(w, "no training");
+}
+
+int gpu_batch_training_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct batch_norm *p = s->node->params;
+	struct gpu_channels job = {.epsilon = (double)p->epsilon, .momentum = (double)p->momentum};
+
+	fill_channels(s, &job);
+	return job.n ? gpu_task_add(s, step, "matrix", "batch_training", &job, sizeof(job),
+				    gpu_blocks(job.channels, 256), d)
+		     : 0;
+}
+
+bool gpu_group_scaled_accepts(const struct site *s, struct why *w)
+{
+	const struct group_norm *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+
+	if (x->rank < 2 || p->num_groups < 1 || x->dim[1] % p->num_groups)
+		return refuse(w, "groups that do not fit");
+	for (uint32_t i = 1; i < 3; i++)
+		if (gpu_count(&site_in(s, i)->shape) != p->num_groups)
+			return refuse(w, "another number of scales than groups");
+	return true;
+}
+
+int gpu_group_scaled_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct group_norm *p = s->node->params;
+	struct gpu_channels job = {.epsilon = (double)p->epsilon};
+
+	fill_channels(s, &job);
+	job.per_group = job.channels / p->num_groups;
+	return job.n ? gpu_task_add(s, step, "matrix", "group_scaled", &job, sizeof(job),
+				    gpu_blocks(job.batch * p->num_groups, 256), d)
+		     : 0;
+}

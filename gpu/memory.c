@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the device, pinned memory of the host, and copies between them. */
+#include "gpu/device.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#if HAVE_CUDA
+
+int cuda_memory(struct device *dev, uint64_t *unused, uint64_t *total, struct diag *d)
+{
+	size_t f = 0, t = 0;
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = dev->api->p_cuMemGetInfo(&f, &t);
+	cuda_leave(dev, pushed);
+	*unused = f;
+	*total = t;
+	return r ? cuda_failed(dev, (int)r, "asking for free memory", d) : 0;
+}
+
+uint64_t gpu_unused(struct device *dev)
+{
+	uint64_t unused = 0, total;
+
+	return cuda_memory(dev, &unused, &total, NULL) ? 0 : unused;
+}
+
+void gpu_note_taken(struct device *dev, uint64_t before, enum mem_purpose purpose)
+{
+	uint64_t now = gpu_unused(dev);
+
+	if (!now || now >= before)
+		return;
+	dev->noted[purpose] += before - now;
+	mem_note(MEM_DEVICE, purpose, (int64_t)(before - now));
+}
+
+static int refused(struct device *dev, CUresult r, const char *where, size_t bytes,
+		   enum mem_purpose purpose, struct diag *d)
+{
+	size_t unused = 0, total = 0;
+
+	if (r != CUDA_ERROR_OUT_OF_MEMORY)
+		return cuda_failed(dev, (int)r, "taking memory", d);
+	dev->api->p_cuMemGetInfo(&unused, &total);
+	return FAIL(d, E_MEMORY, .message = fmt(d, "%s%d refused memory", where, dev->facts.ordinal),
+		    .expected = fmt(d, "%zu bytes for %s", bytes, mem_purpose_name(purpose)),
+		    .actual = fmt(d, "%zu of %zu bytes free; %s", unused, total,
+				  cuda_error_text(dev->api, r, d)));
+}
+
+int cuda_alloc(struct device *dev, size_t bytes, enum mem_purpose purpose, struct buffer *b,
+	       struct diag *d)
+{
+	CUdeviceptr p = 0;
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = dev->api->p_cuMemAlloc(&p, bytes ? bytes : 1);
+	if (r)
+		err = refused(dev, r, "cuda:", bytes, purpose, d);
+	cuda_leave(dev, pushed);
+	if (err)
+		return err;
+	*b = (struct buffer){(void *)(uintptr_t)p, bytes, purpose};
+	mem_note(MEM_DEVICE, purpose, (int64_t)bytes);
+	return 0;
+}
+
+void cuda_free(struct device *dev, struct buffer *b)
+{
+	bool pushed;
+
+	if (b->ptr && !cuda_enter(dev, &pushed, NULL)) {
+		dev->api->p_cuStreamSynchronize(dev->stream.stream);
+		dev->api->p_cuMemFree((CUdeviceptr)(uintptr_t)b->ptr);
+		cuda_leave(dev, pushed);
+	}
+	if (b->ptr)
+		mem_note(MEM_DEVICE, b->purpose, -(int64_t)b->bytes);
+	*b = (struct buffer){0};
+}
+
+int cuda_alloc_host(struct device *dev, size_t bytes, enum mem_purpose purpose, struct buffer *b,
+		    struct diag *d)
+{
+	void *p = NULL;
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = dev->api->p_cuMemAllocHost(&p, bytes ? bytes : 1);
+	if (r)
+		err = refused(dev, r, "the host's memory for cuda:", bytes, purpose, d);
+	cuda_leave(dev, pushed);
+	if (err)
+		return err;
+	*b = (struct buffer){p, bytes, purpose};
+	mem_note(MEM_PINNED, purpose, (int64_t)bytes);
+	return 0;
+}
+
+void cuda_free_host(struct device *dev, struct buffer *b)
+{
+	bool pushed;
+
+	if (b->ptr && !cuda_enter(dev, &pushed, NULL)) {
+		dev->api->p_cuStreamSynchronize(dev->stream.stream);
+		dev->api->p_cuMemFreeHost(b->ptr);
+		cuda_leave(dev, pushed);
+	}
+	if (b->ptr)
+		mem_note(MEM_PINNED, b->purpose, -(int64_t)b->bytes);
+	*b = (struct buffer){0};
+}
+
+/* ---- copies ------------------------------------------------------------------------------------- */
+
+/* What kernels found wrong with the data. */
+static int check_fault(struct device *dev, struct diag *d)
+{
+	uint64_t who = *dev->fault;
+
+	if (!who)
+		return 0;
+	*dev->fault = 0;
+	const struct origin *o = (const struct origin *)(uintptr_t)who;
+	return FAIL(d, E_VALUE, .node = o->name, .op = o->op,
+		    .expected = "indices within the dimension", .actual = "one outside of it");
+}
+
+int device_wait(struct device *dev, struct diag *d)
+{
+	CUresult r = dev->api->p_cuStreamSynchronize(dev->stream.stream);
+
+	return r ? cuda_failed(dev, (int)r, "the wait for queued work", d) : check_fault(dev, d);
+}
+
+/* The next of the two stages, empty. */
+static CUresult take_stage(struct device *dev, struct stage **out)
+{
+	struct stage *s = *out = &dev->stage[dev->next_stage++ % STAGES];
+	CUresult r = CUDA_SUCCESS;
+
+	if (!s->event)
+		r = dev->api->p_cuEventCreate(&s->event, CU_EVENT_DISABLE_TIMING);
+	if (!r && !s->ptr) {
+		r = dev->api->p_cuMemAllocHost(&s->ptr, STAGE_BYTES);
+		if (!r)
+			mem_note(MEM_PINNED, MEM_STAGING, STAGE_BYTES);
+	}
+	if (!r && s->busy)
+		r = dev->api->p_cuEventSynchronize(s->event);
+	s->busy = false;
+	return r;
+}
+
+/* Through pinned memory: one half is filled while the device reads the other. */
+static CUresult copy_staged(struct device *dev, CUstream stream, CUdeviceptr to, const char *src,
+			    size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += STAGE_BYTES) {
+		size_t n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
+		struct stage *s;
+		CUresult r = take_stage(dev, &s);
+		if (r)
+			return r;
+		memcpy(s->ptr, src + at, n);
+		r = dev->api->p_cuMemcpyHtoDAsync(to + at, s->ptr, n, stream);
+		if (!r)
+			r = dev->api->p_cuEventRecord(s->event, stream);
+		s->busy = true;
+		if (r)
+			return r;
+	}
+	return CUDA_SUCCESS;
+}
+
+void stages_free(struct device *dev)
+{
+	for (int i = 0; i < STAGES; i++) {
+		struct stage *s = &dev->stage[i];
+		if (s->event && !dev->lost)
+			dev->api->p_cuEventDestroy(s->event);
+		if (s->ptr) {
+			if (!dev->lost)
+				dev->api->p_cuMemFreeHost(s->ptr);
+			mem_note(MEM_PINNED, MEM_STAGING, -(int64_t)STAGE_BYTES);
+		}
+		*s = (struct stage){0};
+	}
+}
+
+enum { DIRECT_BYTES = 64 << 10 }; /* so few bytes the driver copies aside itself, at once */
+
+static CUresult queue(struct device *dev, CUstream stream, void *dst, int dst_device,
+		      const void *src, int src_device, size_t bytes)
+{
+	CUdeviceptr to = (CUdeviceptr)(uintptr_t)dst, from = (CUdeviceptr)(uintptr_t)src;
+
+	if (dst_device && src_device)
+		return dev->api->p_cuMemcpyDtoDAsync(to, from, bytes, stream);
+	if (dst_device)
+		return dev->api->p_cuMemcpyHtoDAsync(to, src, bytes, stream);
+	if (src_device)
+		return dev->api->p_cuMemcpyDtoHAsync(dst, from, bytes, stream);
+	memcpy(dst, src, bytes);
+	return CUDA_SUCCESS;
+}
+
+int cuda_queue_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
+		    size_t bytes, struct diag *d)
+{
+	bool pushed;
+
+	if (!bytes)
+		return 0;
+	int err = cuda_enter(s->device, &pushed, d);
+	if (err)
+		return err;
+	CUresult r = queue(s->device, s->stream, dst, dst_device, src, src_device, bytes);
+	if (r)
+		err = cuda_failed(s->device, (int)r, "a copy", d);
+	cuda_leave(s->device, pushed);
+	return err;
+}
+
+/* On return the host may change src and read dst. */
+int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
+	      size_t bytes, struct diag *d)
+{
+	struct device *dev = s->device;
+	CUresult r;
+	bool pushed;
+
+	if (!bytes)
+		return 0;
+	int err = cuda_enter(dev, &pushed, d);
+	if (err)
+		return err;
+	if (dst_device && !src_device && bytes > DIRECT_BYTES)
+		r = copy_staged(dev, s->stream, (CUdeviceptr)(uintptr_t)dst, src, bytes);
+	else
+		r = queue(dev, s->stream, dst, dst_device, src, src_device, bytes);
+	if (r)
+		err = cuda_failed(dev, (int)r, "a copy", d);
+	else if (!dst_device && src_device)
+		err = device_wait(dev, d);
+	cuda_leave(dev, pushed);
+	return err;
+}
+
+#endif

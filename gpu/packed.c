@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/packed.h"
+
+#include "base/hash.h"
+
+#include <string.h>
+
+struct packs {
+	struct arena arena;
+	struct map by_key;
+	struct buffer *items;
+	uint32_t n, cap;
+};
+
+static void drop_packs(struct device *device, void *p)
+{
+	struct packs *packs = p;
+
+	for (uint32_t i = 0; i < packs->n; i++)
+		cuda_backend.free(device, &packs->items[i]);
+	struct arena a = packs->arena;
+	arena_free(&a);
+}
+
+static struct packs *packs_of(struct device *device)
+{
+	struct packs *p = gpu_slot(device, GPU_WEIGHTS);
+	struct arena a = {0};
+
+	if (p)
+		return p;
+	p = arena_new(&a, struct packs);
+	p->arena = a;
+	p->by_key.arena = &p->arena;
+	gpu_slot_set(device, GPU_WEIGHTS, p, drop_packs);
+	return p;
+}
+
+static const void *keep(struct packs *p, const char *key, size_t n, struct buffer b)
+{
+	if (p->n == p->cap) {
+		p->cap = p->cap ? 2 * p->cap : 64;
+		p->items = arena_grow(&p->arena, p->items, p->n, p->cap, sizeof(*p->items));
+	}
+	p->items[p->n] = b;
+	map_set(&p->by_key, arena_strn(&p->arena, key, n), n, p->n++);
+	return b.ptr;
+}
+
+/* The raw bytes go up, are packed, and leave again. */
+static int pack(struct device *device, const struct tensor *t, void *dst,
+		int (*make)(const struct call *, void *, const void *, void *), void *arg,
+		struct diag *d)
+{
+	static const struct step none;
+	struct call c = {.step = &none, .stream = cuda_stream(device), .diag = d};
+	struct buffer raw = {0};
+	int err = cuda_backend.alloc(device, t->bytes ? t->bytes : 1, MEM_STAGING, &raw, d);
+
+	if (!err)
+		err = cuda_backend.copy(c.stream, raw.ptr, 1, t->data, 0, t->bytes, d);
+	if (!err)
+		err = make(&c, dst, raw.ptr, arg);
+	if (!err)
+		err = cuda_backend.wait(c.stream, d);
+	cuda_backend.free(device, &raw);
+	return err;
+}
+
+const void *gpu_packed(const struct site *s, uint32_t i, const char *form, size_t bytes,
+		       int (*make)(const struct call *c, void *dst, const void *src, void *arg),
+		       void *arg, struct diag *d)
+{
+	struct packs *p = packs_of(s->device);
+	const struct tensor *t = site_known(s, i);
+	struct buffer b = {0};
+	char key[256];
+	int n = snprintf(key, sizeof(key), "%p/%zu/%s", t->data, t->bytes, form);
+
+	if (n < 0 || (size_t)n >= sizeof(key)) {
+		(void)FAIL(d, E_INTERNAL, .message = "a packed weight's key is too long");
+		return NULL;
+	}
+	int64_t k = map_get(&p->by_key, key, (size_t)n);
+	if (k >= 0)
+		return p->items[k].ptr;
+	int err = cuda_backend.alloc(s->device, bytes ? bytes : 1, MEM_WEIGHTS, &b, d);
+	if (!err)
+		err = pack(s->device, t, b.ptr, make, arg, d);
+	if (!err)
+		return keep(p, key, (size_t)n, b);
+	cuda_backend.free(s->device, &b);
+	return NULL;
+}
+
+const void *gpu_zeros(const struct site *s, size_t bytes, struct diag *d)
+{
+	struct packs *p = packs_of(s->device);
+	struct buffer b = {0};
+	char key[32];
+	int n = snprintf(key, sizeof(key), "zeros/%zu", bytes);
+	int64_t k = map_get(&p->by_key, key, (size_t)n);
+
+	if (k >= 0)
+		return p->items[k].ptr;
+	void *zero = mem_zalloc(bytes ? bytes : 1, MEM_STAGING);
+	int err = zero ? cuda_backend.alloc(s->device, bytes ? bytes : 1, MEM_WEIGHTS, &b, d)
+		       : FAIL(d, E_MEMORY);
+	if (!err)
+		err = cuda_backend.copy(cuda_stream(s->device), b.ptr, 1, zero, 0, bytes, d);
+	if (!err)
+		err = cuda_backend.wait(cuda_stream(s->device), d);
+	mem_free(zero);
+	if (!err)
+		return keep(p, key, (size_t)n, b);
+	cuda_backend.free(s->device, &b);
+	return NULL;
+}

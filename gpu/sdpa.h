@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_SDPA_H
+#define GPU_SDPA_H
+/* Attention by cuDNN: fp16 and bf16, heads of a multiple of 8, a mask that is added, or causal. */
+#include "gpu/util.h"
+
+struct sdpa;
+/*
+ * The library's plan for a job, kept by the device for equal ones; NULL with the reason where the library is
+ * missing or refuses. *workspace: the bytes it wants.
+ */
+const struct sdpa *sdpa_of(const struct site *s, const struct gpu_attend *job, enum dtype t,
+			   size_t *workspace, struct why *why);
+int sdpa_run(const struct call *c, const struct sdpa *p, const struct gpu_attend *job, void *workspace);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_WATCH_H
+#define GPU_WATCH_H
+/* What `check -- CMD` puts into a watched program: gpu/inject, and where its CUPTI is. */
+#include "base/diag.h"
+
+/* The injected library's bytes inside this program; 0 where the build has none. */
+size_t watch_library(const unsigned char **data);
+/* The path of libcupti in the diag's arena; NULL with a finding where there is none. */
+const char *watch_cupti(struct diag *d);
+
+#endif

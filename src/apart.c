@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measurements in processes of their own; a record comes back through a pipe, as JSON. */
+#include "profile.h"
+
+#include "base/str.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <poll.h>
+#include <unistd.h>
+
+/* What the two processes tell each other while the child measures. */
+struct shared {
+	_Atomic bool stop;
+	_Atomic double done;
+};
+
+/* ---- the child */
+
+static bool child_poll(void *arg, double done, const char *what)
+{
+	struct shared *s = arg;
+
+	(void)what;
+	atomic_store(&s->done, done);
+	return atomic_load(&s->stop);
+}
+
+static void write_error(const struct diag *d, struct json *j)
+{
+	for (const struct finding *f = d->first; f; f = f->next) {
+		if (f->severity != SEV_ERROR)
+			continue;
+		json_object(j, "error");
+		json_int(j, "code", (int64_t)f->code);
+		json_string(j, "message", f->message);
+		json_string(j, "node", f->node);
+		json_string(j, "op", f->op);
+		json_string(j, "slot", f->slot);
+		json_string(j, "expected", f->expected);
+		json_string(j, "actual", f->actual);
+		json_string(j, "hint", f->hint);
+		json_end(j, '}');
+		return;
+	}
+}
+
+static void child(const struct profile_job *of, struct shared *shared, int fd)
+{
+	struct profile_job job = *of;
+	struct diag d = {0};
+	FILE *stream = fdopen(fd, "we");
+	struct json j;
+
+	/* the parent hears of interrupts, and passes them on; without it there is nothing to do */
+	signal(SIGINT, SIG_IGN);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	job.poll = child_poll;
+	job.arg = shared;
+	if (!stream)
+		_exit(1);
+	struct record *r = profile_measure(&job, &d);
+	json_begin(&j, stream);
+	json_object(&j, NULL);
+	if (r)
+		record_write(r, &j);
+	else
+		write_error(&d, &j);
+	json_end(&j, '}');
+	json_finish(&j);
+	_exit(fflush(stream) ? 1 : 0);
+}
+
+/* ---- the parent */
+
+struct text_in {
+	char *s;
+	size_t n, cap;
+};
+
+static bool take(struct text_in *t, int fd)
+{
+	if (t->n == t->cap) {
+		size_t cap = t->cap ? t->cap * 2 : 1 << 16;
+		char *s = realloc(t->s, cap);
+		if (!s)
+			return false;
+		t->s = s;
+		t->cap = cap;
+	}
+	ssize_t k = read(fd, t->s + t->n, t->cap - t->n);
+	if (k < 0 && errno == EINTR)
+		return true;
+	if (k <= 0)
+		return false;
+	t->n += (size_t)k;
+	return true;
+}
+
+/* Until the child has said everything; asked to stop, it is told to, and still listened to. */
+static void listen_to(const struct profile_job *job, struct shared *shared, int fd, double base,
+		      double share, struct text_in *t)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	const char *what = job->label && *job->label ? job->label : "measure";
+
+	for (;;) {
+		int k = poll(&p, 1, 100);
+		double done = base + share * atomic_load(&shared->done);
+		if (job->poll && job->poll(job->arg, done, what))
+			atomic_store(&shared->stop, true);
+		if (k > 0 && !take(t, fd))
+			return;
+	}
+}
+
+static int child_failed(const struct jvalue *e, struct diag *d)
+{
+	enum code code = (enum code)jnumber(e, "code", E_INTERNAL);
+	const char *text[6];
+	static const char *const keys[] = {"message", "node", "op", "slot", "expected", "actual"};
+
+	if (code <= E_OK || code >= E_COUNT)
+		code = E_INTERNAL;
+	for (int i = 0; i < 6; i++)
+		text[i] = jtext(e, keys[i]) ? fmt(d, "%s", jtext(e, keys[i])) : NULL;
+	const char *hint = jtext(e, "hint") ? fmt(d, "%s", jtext(e, "hint")) : NULL;
+	return FAIL(d, code, .message = text[0], .node = text[1], .op = text[2], .slot = text[3],
+		    .expected = text[4], .actual = text[5], .hint = hint);
+}
+
+static struct record *understand(const struct text_in *t, int status, struct diag *d)
+{
+	struct arena a = {0};
+	struct record *r = NULL;
+	const struct jvalue *v = t->n ? jread(t->s, t->n, "measurement", E_INTERNAL, &a, NULL) : NULL;
+
+	if (jget(v, "error"))
+		child_failed(jget(v, "error"), d);
+	else if (v)
+		r = record_read(v);
+	if (!r && !d->errors)
+		FAIL(d, E_RUN,
+		     .message = WIFSIGNALED(status)
+					? fmt(d, "the process that measured ended by signal %d",
+					      WTERMSIG(status))
+					: "the process that measured ended early");
+	arena_free(&a);
+	return r;
+}
+
+static struct shared *share(void)
+{
+	void *p = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static struct record *run_child(const struct profile_job *job, struct shared *shared, double base,
+				double part, struct diag *d)
+{
+	int fd[2], status = 0;
+	struct text_in t = {0};
+
+	if (pipe(fd)) {
+		FAIL(d, E_MEMORY, .message = "no pipe can be made");
+		return NULL;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(fd[0]);
+		child(job, shared, fd[1]);
+	}
+	close(fd[1]);
+	if (pid > 0) {
+		listen_to(job, shared, fd[0], base, part, &t);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(fd[0]);
+	struct record *r = pid > 0 ? understand(&t, status, d) : NULL;
+	if (pid < 0)
+		FAIL(d, E_MEMORY, .message = "no process can be started");
+	free(t.s);
+	return r;
+}
+
+static struct record *apart(const struct profile_job *job, double base, double part, struct diag *d)
+{
+	struct shared *shared = share();
+
+	if (!shared) {
+		FAIL(d, E_MEMORY, .message = NULL);
+		return NULL;
+	}
+	fflush(NULL);
+	struct record *r = run_child(job, shared, base, part, d);
+	munmap(shared, sizeof(*shared));
+	return r;
+}
+
+struct record *profile_apart(const struct profile_job *job, struct diag *d)
+{
+	return apart(job, 0, 1, d);
+}
+
+/* ---- rounds */
+
+/* count may be a member of r[0], which `to` is: it is written last. */
+static const double *joined(struct record *to, const struct record *const *r, size_t n,
+			    const double *(*get)(const struct record *, size_t *), size_t *count)
+{
+	size_t sum = 0, at = 0, k = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		get(r[i], &k);
+		sum += k;
+	}
+	double *v = arena_new_n(&to->arena, double, sum + 1);
+	for (size_t i = 0; i < n; i++) {
+		const double *from = get(r[i], &k);
+		if (k && from)
+			memcpy(v + at, from, k * sizeof(*v));
+		at += from ? k : 0;
+	}
+	*count = at;
+	return v;
+}
+
+static const double *get_time(const struct record *r, size_t *n)
+{
+	*n = r->npoints ? r->point[0].n : 0;
+	return r->npoints ? r->point[0].time : NULL;
+}
+
+static const double *get_yard0(const struct record *r, size_t *n)
+{
+	*n = r->nyard;
+	return r->yard[0];
+}
+
+static const double *get_yard1(const struct record *r, size_t *n)
+{
+	*n = r->nyard;
+	return r->yard[1];
+}
+
+static const double *get_observed(const struct record *r, size_t *n)
+{
+	*n = r->nobserved;
+	return r->observed_time;
+}
+
+/* Nodes go by name, operator and place: a process may have chosen another kernel. */
+static const struct record_node *same_node(const struct record *r, const struct record_node *n,
+					   size_t near)
+{
+	for (size_t k = 0; k < r->nnodes; k++) {
+		const struct record_node *m = &r->node[(near + k) % r->nnodes];
+		if (!strcmp(m->name, n->name) && !strcmp(m->op, n->op) && !strcmp(m->place, n->place))
+			return m;
+	}
+	return NULL;
+}
+
+static void join_nodes(struct record *to, const struct record *const *r, size_t n)
+{
+	struct record_node *node =
+		arena_dup(&to->arena, r[0]->node, (r[0]->nnodes + 1) * sizeof(*node));
+
+	for (size_t k = 0; k < to->nnodes; k++) {
+		double *v = arena_new_n(&to->arena, double, to->nobserved + 1);
+		size_t at = 0;
+		for (size_t i = 0; i < n; i++) {
+			const struct record_node *m = same_node(r[i], &node[k], k);
+			for (size_t s = 0; m && s < m->n && at < to->nobserved; s++)
+				v[at++] = m->time[s];
+		}
+		node[k].time = v;
+		node[k].n = at;
+	}
+	to->node = node;
+}
+
+static void keep_worst_phases(struct record *to, const struct record *r)
+{
+	struct record_phase *p = arena_dup(&to->arena, to->phase, (to->nphases + 1) * sizeof(*p));
+
+	for (size_t k = 0; k < to->nphases && k < r->nphases; k++) {
+		p[k].rss = fmin(p[k].rss, r->phase[k].rss);
+		p[k].private = fmin(p[k].private, r->phase[k].private);
+		p[k].peak = fmin(p[k].peak, r->phase[k].peak);
+	}
+	to->phase = p;
+}
+
+static void join_rounds(struct record *to, const struct record *const *r, size_t n)
+{
+	struct record_point *p = &to->point[0];
+	size_t *rounds = arena_new_n(&to->arena, size_t, n + 1), k;
+
+	for (size_t i = 0; i < n; i++)
+		rounds[i] = r[i]->npoints ? r[i]->point[0].n : 0;
+	p->rounds = rounds;
+	p->nrounds = n;
+	p->time = joined(to, r, n, get_time, &p->n);
+	p->start = NULL;
+	to->yard[1] = joined(to, r, n, get_yard1, &k); /* before nyard changes */
+	to->yard[0] = joined(to, r, n, get_yard0, &to->nyard);
+	to->observed_time = joined(to, r, n, get_observed, &to->nobserved);
+	join_nodes(to, r, n);
+	for (size_t i = 1; i < n; i++) {
+		to->stopped |= r[i]->stopped;
+		to->forced += r[i]->forced;
+		p->span += r[i]->npoints ? r[i]->point[0].span : 0;
+		keep_worst_phases(to, r[i]);
+	}
+}
+
+struct record *profile_rounds(const struct profile_job *job, size_t n, struct diag *d)
+{
+	struct profile_job one = *job;
+	struct record **r = calloc(n + 1, sizeof(struct record *)), *to = NULL;
+	size_t got = 0;
+
+	one.duration = job->duration / (double)n;
+	one.iterations = job->iterations ? (job->iterations + (int64_t)n - 1) / (int64_t)n : 0;
+	while (r && got < n) {
+		r[got] = apart(&one, (double)got / (double)n, 1 / (double)n, d);
+		if (!r[got] || r[got++]->stopped)
+			break;
+		one.trace = NULL; /* of the first round */
+		one.peak = false;
+		one.hash = false;
+	}
+	if (got && (got == n || r[got - 1]->stopped)) {
+		to = r[0];
+		if (to->npoints)
+			join_rounds(to, (const struct record *const *)r, got);
+	}
+	for (size_t i = to ? 1 : 0; r && i < got; i++)
+		record_free(r[i]);
+	free(r);
+	return to;
+}
+
+/* The first's rounds and the second's. */
+struct record *record_joined(struct record *a, struct record *b)
+{
+	const struct record *both[2] = {a, b};
+	struct record_point *p = &a->point[0], *q = &b->point[0];
+	size_t n = p->nrounds + q->nrounds, whole[2] = {p->n, q->n};
+	size_t *rounds = arena_new_n(&a->arena, size_t, n + 3);
+
+	if (p->nrounds && q->nrounds) {
+		memcpy(rounds, p->rounds, p->nrounds * sizeof(*rounds));
+		memcpy(rounds + p->nrounds, q->rounds, q->nrounds * sizeof(*rounds));
+	} else {
+		memcpy(rounds, whole, sizeof(whole));
+		n = 2;
+	}
+	join_rounds(a, both, 2);
+	p->rounds = rounds;
+	p->nrounds = n;
+	record_free(b);
+	return a;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/proc.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void proc_path(char *path, size_t size, int pid, const char *name)
+{
+	if (pid)
+		snprintf(path, size, "/proc/%d/%s", pid, name);
+	else
+		snprintf(path, size, "/proc/self/%s", name);
+}
+
+int proc_open(int pid)
+{
+	char path[64];
+
+	proc_path(path, sizeof(path), pid, "statm");
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool proc_sample(int fd, uint64_t *rss, uint64_t *unshared)
+{
+	char text[128];
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	char *at = text;
+	strtoull(at, &at, 10); /* size of the address space */
+	uint64_t resident = strtoull(at, &at, 10), shared = strtoull(at, &at, 10);
+	*rss = resident * page;
+	*unshared = (resident > shared ? resident - shared : 0) * page;
+	return true;
+}
+
+uint64_t proc_rss(int pid)
+{
+	int fd = proc_open(pid);
+	uint64_t rss = 0, unshared;
+
+	if (!proc_sample(fd, &rss, &unshared))
+		rss = 0;
+	if (fd >= 0)
+		close(fd);
+	return rss;
+}
+
+/* The sum of the lines `KEY: N kB` that start with one of the keys. */
+static bool sum_lines(int pid, const char *file, const char *const *keys, uint64_t *sums)
+{
+	char path[64], line[256];
+	proc_path(path, sizeof(path), pid, file);
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f))
+		for (int k = 0; keys[k]; k++)
+			if (!strncmp(line, keys[k], strlen(keys[k])))
+				sums[k] += 1024 * strtoull(line + strlen(keys[k]), NULL, 10);
+	fclose(f);
+	return true;
+}
+
+bool proc_memory(int pid, struct proc_memory *m)
+{
+	static const char *const status[] = {"VmRSS:", "VmHWM:", "RssAnon:", "VmSwap:", NULL};
+	static const char *const rollup[] = {
+		"Private_Clean:", "Private_Dirty:", "Private_Hugetlb:", "Swap:", NULL};
+	uint64_t s[4] = {0}, r[4] = {0};
+
+	*m = (struct proc_memory){0};
+	if (!sum_lines(pid, "status", status, s))
+		return false;
+	m->rss = s[0];
+	m->peak = s[1];
+	m->private = s[2] + s[3];
+	if (sum_lines(pid, "smaps_rollup", rollup, r) && r[0] + r[1] + r[2] + r[3])
+		m->private = r[0] + r[1] + r[2] + r[3];
+	return true;
+}
+
+static uint64_t timeval_ns(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
+static bool own_faults(struct proc_faults *f)
+{
+	struct rusage u;
+
+	if (getrusage(RUSAGE_SELF, &u))
+		return false;
+	*f = (struct proc_faults){.minor = (uint64_t)u.ru_minflt,
+				  .major = (uint64_t)u.ru_majflt,
+				  .voluntary = (uint64_t)u.ru_nvcsw,
+				  .forced = (uint64_t)u.ru_nivcsw,
+				  .user_ns = timeval_ns(u.ru_utime),
+				  .system_ns = timeval_ns(u.ru_stime)};
+	return true;
+}
+
+bool proc_faults(int pid, struct proc_faults *f)
+{
+	char path[64], text[1024];
+
+	*f = (struct proc_faults){0};
+	if (!pid)
+		return own_faults(f);
+	proc_path(path, sizeof(path), pid, "stat");
+	FILE *file = fopen(path, "re");
+	size_t n = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	if (file)
+		fclose(file);
+	text[n] = '\0';
+	/* the name, in brackets, may hold blanks and brackets: 10 is minflt, 12 majflt */
+	const char *end = strrchr(text, ')');
+	return end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %" SCNu64,
+			     &f->minor, &f->major) == 2;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_PROC_H
+#define BASE_PROC_H
+/* What the system says of a process: memory and faults, from /proc. A pid of 0 is this process. */
+#include <stdbool.h>
+#include <stdint.h>
+
+struct proc_memory {
+	uint64_t rss;	  /* resident bytes */
+	uint64_t peak;	  /* most resident bytes so far */
+	uint64_t private; /* resident bytes that no other process shares, and those swapped out */
+};
+/*
+ * From smaps_rollup, which walks the page tables (0.1 ms and up): for moments between phases, not
+ * for each iteration. Without that file private is what statm says is not backed by files. False
+ * where the system says nothing.
+ */
+bool proc_memory(int pid, struct proc_memory *m);
+
+/* Resident bytes, from statm: cheap (some microseconds). 0 where the system does not say. */
+uint64_t proc_rss(int pid);
+
+/*
+ * The same over and over: the file stays open. -1 where it does not open. proc_sample reads
+ * resident and unshared bytes; false where the process is gone.
+ */
+int proc_open(int pid);
+bool proc_sample(int fd, uint64_t *rss, uint64_t *unshared);
+
+struct proc_faults {
+	uint64_t minor, major;	     /* page faults */
+	uint64_t voluntary, forced;  /* context switches; of this process only */
+	uint64_t user_ns, system_ns; /* processor time; of this process only */
+};
+bool proc_faults(int pid, struct proc_faults *f);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA contexts: which one the session uses, what state the primary one is in, who else is on the GPU. */
+#include "check.h"
+#include "gpu/contexts.h"
+#include "gpu/cuda.h"
+
+#include <inttypes.h>
+
+static bool has_gpu(const struct check_context *c)
+{
+	return c->session && session_runtime(c->session)->backend == &cuda_backend;
+}
+
+static bool applies(const struct check_context *c, const char **why)
+{
+	if (c->options->contexts)
+		return true;
+	if (c->options->all && !has_gpu(c))
+		*why = "the session has no CUDA device";
+	return c->options->all && has_gpu(c);
+}
+
+/* A GPU must be there where contexts are asked for by name: nothing else can be told of them. */
+static int no_gpu(struct check_context *c)
+{
+	struct device_facts facts;
+	struct diag why = {0};
+	struct diag *d = c->d;
+
+	if (gpu_devices(&facts, 1, &why) > 0) {
+		check_say(c, "the session runs on %s", session_device(c->session));
+		diag_free(&why);
+		return FAIL(d, E_DEVICE, .message = "--contexts: the session runs on the CPU",
+			    .hint = "ask for the GPU with --device cuda");
+	}
+	const struct finding *f = why.first;
+	FAIL(d, E_DEVICE, .message = "--contexts: there is no GPU whose contexts could be told",
+	     .actual = f ? fmt(d, "%s", f->message ? f->message : code_title(f->code)) : NULL);
+	diag_free(&why);
+	return -E_DEVICE;
+}
+
+static void tell_state(struct check_context *c, const struct gpu_contexts *x)
+{
+	struct diag *d = c->d;
+	struct diag_row rows[] = {
+		{"session",
+		 fmt(d, "%p, %s", x->session, x->own ? "its own" : "the device's primary one")},
+		{"primary", x->primary_active ? fmt(d, "active, flags 0x%x: a waiting thread %s%s",
+						    x->primary_flags, x->schedule,
+						    x->host_memory ? ", pinned memory is mapped" : "")
+					      : "not active"},
+		{"current", x->current ? fmt(d, "%p, on this thread before the session's", x->current)
+				       : "none on this thread"},
+		{"ours", x->ours ? fmt(d, "%.1f MiB on the device, as NVML says",
+				       (double)x->ours / (1 << 20))
+				 : "NVML does not say how much is ours"},
+	};
+
+	NOTE(d, E_CTX_STATE, .rows = rows, .nrows = sizeof(rows) / sizeof(*rows));
+	if (x->own && x->primary_active)
+		WARN(d, E_CTX_STATE,
+		     .message = "the session has a context of its own while the primary one is active, too",
+		     .hint = "two contexts share neither memory nor streams, and take turns on the device: "
+			     "--context primary, unless they must be apart");
+	if (x->current && x->current != x->session)
+		WARN(d, E_CTX_STATE,
+		     .message = fmt(d, "another context (%p) is current on this thread", x->current),
+		     .hint = "what it makes cannot be used in the session's");
+	if (x->blocked)
+		WARN(d, E_CTX_STATE, .message = "CUDA_LAUNCH_BLOCKING is set: every launch waits",
+		     .hint = "unset it once the fault is found");
+}
+
+static void tell_others(struct check_context *c, const struct gpu_contexts *x)
+{
+	struct diag *d = c->d;
+	struct diag_row rows[32];
+	uint64_t sum = 0;
+	unsigned n = 0;
+
+	for (; n < x->nprocesses && n < sizeof(rows) / sizeof(*rows); n++) {
+		const struct gpu_process *p = &x->process[n];
+		rows[n] = (struct diag_row){
+			fmt(d, "pid %u", p->pid),
+			fmt(d, "%s%s", *p->name ? p->name : "?",
+			    p->memory ? fmt(d, ", %.1f MiB", (double)p->memory / (1 << 20)) : "")};
+		sum += p->memory;
+	}
+	if (n)
+		WARN(d, E_CTX_OTHER,
+		     .message = fmt(d,
+				    "%u other process%s on the GPU, with %.1f MiB: times and free memory "
+				    "are not this program's alone",
+				    n, n > 1 ? "es are" : " is", (double)sum / (1 << 20)),
+		     .rows = rows, .nrows = n);
+	else if (x->no_list)
+		NOTE(d, E_CTX_OTHER,
+		     .message = fmt(d, "other processes are not told: %s", x->no_list));
+}
+
+static int run(struct check_context *c)
+{
+	struct gpu_contexts x;
+
+	if (!has_gpu(c))
+		return no_gpu(c);
+	int rc = gpu_contexts(session_runtime(c->session)->device, &x, c->d);
+	if (rc)
+		return rc;
+	tell_state(c, &x);
+	tell_others(c, &x);
+	check_say(c, "the session's is %s; %s%u other process%s on the GPU",
+		  x.own ? "its own" : "the primary one", x.no_list ? "not known: " : "",
+		  x.nprocesses, x.nprocesses == 1 ? "" : "es");
+	return 0;
+}
+
+const struct check check_contexts = {
+	.name = "contexts",
+	.what = "CUDA contexts of this process, and who else is on the GPU",
+	.need = NEED_INPUTS,
+	.cost = COST_HEAD,
+	.applies = applies,
+	.run = run,
+};

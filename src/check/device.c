@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which operators the chosen device runs, and which go back to the host. */
+#include "check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Operators of steps on the host, each once, in order. */
+static void hosted(struct check_names *x, const struct segment_report *r, uint32_t *steps)
+{
+	for (uint32_t i = 0; i < r->nsteps; i++) {
+		const struct step_report *s = &r->steps[i];
+		bool seen = false;
+		if (!s->host || s->copy || s->nop || s->reorder)
+			continue;
+		++*steps;
+		for (uint32_t k = 0; k < i && !seen; k++)
+			seen = r->steps[k].host && !r->steps[k].copy &&
+			       !strcmp(r->steps[k].op, s->op);
+		if (!seen)
+			check_name_add(x, s->op);
+	}
+}
+
+static int run(struct check_context *c)
+{
+	struct segment_report report = {0};
+	struct arena a = {0};
+	struct check_names ops = {&a, NULL, 0};
+	struct diag *d = c->d;
+	uint32_t steps = 0;
+	struct diag own = {0};
+	int rc = session_prepare(c->session, c->in, &report, &own);
+
+	check_merge(d, &own);
+	diag_free(&own);
+	if (rc)
+		return rc;
+	hosted(&ops, &report, &steps);
+	if (steps)
+		NOTE(d, E_OP_DEVICE,
+		     .message = fmt(d, "%" PRIu32 " of %" PRIu32 " steps run on the host: %s",
+				    steps, report.nsteps, check_name_list(&ops)));
+	check_say(c, "%s (%s), %" PRIu32 " steps%s", session_device(c->session),
+		  session_device_why(c->session), report.nsteps,
+		  report.whole ? "" : ", more once the data of the first are there");
+	arena_free(&a);
+	return 0;
+}
+
+const struct check check_device = {
+	.name = "device",
+	.what = "operators that the device runs",
+	.need = NEED_INPUTS,
+	.cost = COST_READ,
+	.run = run,
+};

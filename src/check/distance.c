@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check/pair.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static bool is_float(enum dtype t)
+{
+	return T_BIT(t) & (T_FLOATS_BF | T_F8 | T_F4 | T_F8E8M0);
+}
+
+static void measure(struct distance *d, int64_t i, double got, double want)
+{
+	if (!isfinite(got) || !isfinite(want)) {
+		if ((isnan(got) && isnan(want)) || got == want)
+			return;
+		if (!d->wrong++) {
+			d->at = i;
+			d->got = got;
+			d->want = want;
+		}
+		return;
+	}
+	double diff = fabs(got - want);
+	if (fabs(want) > d->max_want)
+		d->max_want = fabs(want);
+	if (diff <= d->max_abs)
+		return;
+	d->max_abs = diff;
+	if (!d->wrong) {
+		d->at = i;
+		d->got = got;
+		d->want = want;
+	}
+}
+
+static void measure_floats(struct distance *d, const struct tensor *got, const struct tensor *want)
+{
+	const char *a = got->data, *b = want->data;
+
+	for (int64_t i = 0; i < d->count; i++) {
+		float x, y;
+		memcpy(&x, a + 4 * i, 4);
+		memcpy(&y, b + 4 * i, 4);
+		measure(d, i, (double)x, (double)y);
+	}
+}
+
+/* A short integer may round to its neighbour; of long ones, each is an answer. */
+static void measure_integers(struct distance *d, const struct tensor *got, const struct tensor *want)
+{
+	enum dtype t = tensor_dtype(got), u = tensor_dtype(want);
+	int64_t slack = dtype_bits(t) <= 16 && t != DT_BOOL ? 1 : 0;
+
+	for (int64_t i = 0; i < d->count; i++) {
+		int64_t x = elem_i64(t, got->data, i), y = elem_i64(u, want->data, i);
+		measure(d, i, (double)x, (double)y);
+		d->wrong += x > y + slack || x < y - slack;
+	}
+	d->rel = d->count ? (double)d->wrong / (double)d->count : 0;
+	d->wrong = 0;
+}
+
+static bool all_zeros(const struct tensor *t, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (elem_f64(tensor_dtype(t), t->data, i) != 0)
+			return false;
+	return n > 0;
+}
+
+struct distance distance_of(const struct tensor *got, const struct tensor *want)
+{
+	struct distance d = {.known = true, .at = -1};
+	const uint64_t numbers =
+		T_NUMERIC_BF | T_BIT(DT_BOOL) | T_F8 | T_4BIT | T_F4 | T_2BIT | T_F8E8M0;
+	enum dtype t = tensor_dtype(got), u = tensor_dtype(want);
+
+	if (got->type.kind != V_TENSOR || want->type.kind != V_TENSOR || !(T_BIT(t) & numbers) ||
+	    !(T_BIT(u) & numbers)) {
+		d.known = got->type.kind != want->type.kind;
+		return d;
+	}
+	if (is_float(t) != is_float(u) || !shape_equal(&got->shape, &want->shape))
+		return d;
+	d.fits = true;
+	d.count = tensor_count(want);
+	d.exact = t == u && got->bytes == want->bytes &&
+		  (!got->bytes || !memcmp(got->data, want->data, got->bytes));
+	if (!is_float(t)) {
+		measure_integers(&d, got, want);
+		return d;
+	}
+	if (t == DT_F32 && u == DT_F32)
+		measure_floats(&d, got, want);
+	else
+		for (int64_t i = 0; i < d.count; i++)
+			measure(&d, i, elem_f64(t, got->data, i), elem_f64(u, want->data, i));
+	d.rel = d.max_abs == 0 ? 0 : d.max_want == 0 ? INFINITY : d.max_abs / d.max_want;
+	d.zero = d.max_abs > 0 && d.max_abs == d.max_want && all_zeros(got, d.count);
+	return d;
+}
+
+bool distance_over(const struct distance *d, enum dtype t, double limit)
+{
+	double least = t == DT_BF16		  ? 3e-2
+		       : t == DT_F16		  ? 4e-3
+		       : T_BIT(t) & (T_F8 | T_F4) ? 0.25
+		       : T_BIT(t) & T_INTS	  ? 1e-2
+						  : 0;
+
+	if (!d->known)
+		return false;
+	return !d->fits || d->wrong || d->rel > (limit > least ? limit : least);
+}
+
+const char *distance_say(struct diag *d, const struct distance *x)
+{
+	if (!x->known)
+		return "not comparable";
+	if (!x->fits)
+		return "another type or shape";
+	if (x->exact)
+		return "the same to the bit";
+	if (x->zero)
+		return fmt(d, "all 0; the reference's largest is %.4g", x->max_want);
+	if (x->wrong)
+		return fmt(d,
+			   "%" PRId64 " of %" PRId64
+			   " not finite on one side only, first at %" PRId64 ": %.6g for %.6g",
+			   x->wrong, x->count, x->at, x->got, x->want);
+	if (x->at < 0)
+		return "equal";
+	return fmt(d, "max diff %.3g of %.4g (%.2g), at element %" PRId64 ": %.7g for %.7g",
+		   x->max_abs, x->max_want, x->rel, x->at, x->got, x->want);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong with a graph that loads: what nothing uses, what changes nothing, training mode, names. */
+#include "check.h"
+#include "base/hash.h"
+#include "report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct walk {
+	struct check_context *c;
+	struct arena a;
+	struct map used; /* tensors of initializers that something reads, by address */
+	struct check_names identity, dim;
+	size_t chains;
+};
+
+/* ---- what nothing uses */
+
+/* A body sees an outer initializer as a constant of its own, with the same tensor. */
+static void mark_used(struct walk *w, const struct graph *g)
+{
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		const struct value *v = g->value[i];
+		if (v->init && (v->nusers || v->is_output))
+			map_set(&w->used, arena_dup(&w->a, &v->init, sizeof(v->init)),
+				sizeof(v->init), 1);
+	}
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		for (uint32_t k = 0; !g->node[i]->dead && k < g->node[i]->nsub; k++)
+			mark_used(w, g->node[i]->sub[k]);
+}
+
+static void unused_weights(struct walk *w, const struct graph *g)
+{
+	struct check_names names = {&w->a, NULL, 0};
+	struct diag *d = w->c->d;
+	uint64_t bytes = 0;
+
+	mark_used(w, g);
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		const struct value *v = g->value[i];
+		if (!v->init || map_get(&w->used, (const char *)&v->init, sizeof(v->init)) >= 0)
+			continue;
+		check_name_add(&names, v->name);
+		bytes += v->init->bytes;
+	}
+	if (names.n)
+		WARN(d, E_MODEL_UNUSED,
+		     .slot = names.n == 1 ? fmt(d, "initializer %s", names.text) : NULL,
+		     .message = fmt(d, "nothing uses %zu initializer%s of %" PRIu64 " bytes: %s",
+				    names.n, names.n > 1 ? "s" : "", bytes, check_name_list(&names)));
+}
+
+static void unused_inputs(struct walk *w, const struct graph *g)
+{
+	struct diag *d = w->c->d;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		if (!v->nusers && !v->is_output)
+			WARN(d, E_MODEL_UNUSED, .slot = fmt(d, "input '%s'", v->name),
+			     .message = "nothing uses this input",
+			     .hint = "remove it, or look for the node that should read it");
+	}
+}
+
+/* Nodes that no output depends on, in the graph and its bodies. */
+static void dead_nodes(struct walk *w, const struct graph *g)
+{
+	bool *live = arena_new_n(&w->a, bool, g->nvalues + 1);
+	struct check_names names = {&w->a, NULL, 0};
+	const struct node *first = NULL;
+	struct diag *d = w->c->d;
+
+	for (uint32_t i = 0; i < g->nout; i++)
+		live[g->out[i]] = true;
+	for (uint32_t i = g->norder; i-- > 0;) {
+		const struct node *n = g->node[g->order[i]];
+		bool wanted = false;
+		for (uint32_t k = 0; k < n->nout; k++)
+			wanted |= n->out[k] != NO_VALUE && live[n->out[k]];
+		for (uint32_t k = 0; wanted && k < n->nin + n->ncap; k++)
+			if (n->in[k] != NO_VALUE)
+				live[n->in[k]] = true;
+		for (uint32_t k = 0; k < n->nsub; k++)
+			dead_nodes(w, n->sub[k]);
+		if (wanted)
+			continue;
+		check_name_add(&names, check_node(n));
+		first = n;
+	}
+	if (names.n)
+		WARN(d, E_MODEL_DEAD, .node = check_node(first), .op = first->origin->op,
+		     .message = names.n == 1 ? "nothing uses its outputs"
+					     : fmt(d, "nothing uses the outputs of %zu nodes: %s",
+						   names.n, check_name_list(&names)));
+}
+
+/* ---- names */
+
+static void node_names(struct walk *w, const struct graph *g)
+{
+	struct map seen = {.arena = &w->a};
+	struct diag *d = w->c->d;
+
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		const char *name = check_node(n);
+		int64_t before = map_get(&seen, name, strlen(name));
+		if (before == 1)
+			WARN(d, E_MODEL_NAME, .node = name, .op = n->origin->op,
+			     .message = "two nodes have this name",
+			     .hint = "give each node a name of its own");
+		map_set(&seen, name, strlen(name), before < 0 ? 1 : 2);
+	}
+}
+
+static void dim_names(struct walk *w, const struct graph *g)
+{
+	struct diag *d = w->c->d;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		struct check_names dims = {&w->a, NULL, 0};
+		for (int k = 0; k < v->info.shape.rank && v->info.type.kind == V_TENSOR; k++) {
+			int64_t n = v->info.shape.dim[k];
+			if (n == DIM_UNKNOWN ||
+			    (dim_is_sym(n) && *w->c->file->symbols[DIM_SYM_ID(n)] == '?'))
+				check_name_add(&dims, arena_printf(&w->a, "%d", k));
+		}
+		if (dims.n)
+			NOTE(d, E_MODEL_DIM_NAME, .slot = fmt(d, "input '%s'", v->name),
+			     .message = fmt(d, "free dimension%s %s ha%s no name",
+					    dims.n > 1 ? "s" : "", check_name_list(&dims),
+					    dims.n > 1 ? "ve" : "s"));
+	}
+}
+
+/* ---- nodes that change little */
+
+/* The node before, where this one alone reads what it makes. */
+static const struct node *before(const struct graph *g, const struct node *n)
+{
+	const struct value *v = node_in(g, n, 0);
+
+	if (!v || v->producer == NO_NODE || v->nusers != 1 || v->is_output)
+		return NULL;
+	return g->node[v->producer];
+}
+
+/* Two permutations, one after the other: whether nothing is left of them. */
+static bool cancel(const struct ints *a, const struct ints *b)
+{
+	int64_t n = a ? a->n : b ? b->n : -1;
+
+	if (n < 0 || (a && b && a->n != b->n))
+		return n < 0; /* both reverse the axes */
+	for (int64_t i = 0; i < n; i++) {
+		int64_t k = b ? b->v[i] : n - 1 - i;
+		k = k < 0 || k >= n ? -1 : a ? a->v[k] : n - 1 - k;
+		if (k != i)
+			return false;
+	}
+	return true;
+}
+
+static void transposes(struct walk *w, const struct graph *g, const struct node *n)
+{
+	const struct node *p = before(g, n);
+	struct diag *d = w->c->d;
+
+	if (!p || !check_is(n, "Transpose") || !check_is(p, "Transpose"))
+		return;
+	bool nothing = cancel(check_ints(p, "perm"), check_ints(n, "perm"));
+	WARN(d, E_MODEL_TRANSPOSE, .node = check_node(n), .op = n->type,
+	     .message = fmt(d,
+			    nothing ? "it undoes the Transpose '%s' before it"
+				    : "it follows the Transpose '%s': one would do",
+			    check_node(p)),
+	     .hint = nothing ? "remove both"
+			     : "replace them by one Transpose with the permutations joined");
+}
+
+static enum dtype cast_to(const struct node *n)
+{
+	double v = 0;
+
+	return check_is(n, "Cast") && check_number(n, "to", &v) ? (enum dtype)v : DT_NONE;
+}
+
+/* Bits of a whole number that the type keeps exactly; floats: of the mantissa. */
+static unsigned exact_bits(enum dtype t)
+{
+	switch (t) {
+	case DT_F64: return 53;
+	case DT_F32: return 24;
+	case DT_F16: return 11;
+	case DT_BF16: return 8;
+	case DT_BOOL: return 1;
+	default: return dtype_bits(t);
+	}
+}
+
+static void casts(struct walk *w, const struct graph *g, const struct node *n)
+{
+	const struct node *p = before(g, n);
+	enum dtype to = cast_to(n), mid = p ? cast_to(p) : DT_NONE;
+	struct diag *d = w->c->d;
+
+	if (!to || !mid)
+		return;
+	bool loses = dtype_class(to) == DT_FLOAT &&
+		     (exact_bits(mid) < exact_bits(to) || dtype_class(mid) != DT_FLOAT);
+	const char *text =
+		fmt(d, "it casts to %s what Cast '%s' made %s of%s", dtype_name(to), check_node(p),
+		    dtype_name(mid), loses ? ": what that lost does not come back" : "");
+	if (loses)
+		WARN(d, E_MODEL_CAST, .node = check_node(n), .op = n->type, .message = text);
+	else
+		NOTE(d, E_MODEL_CAST, .node = check_node(n), .op = n->type, .message = text);
+}
+
+/* What does nothing when it does not train. */
+static bool is_identity(const struct graph *g, const struct node *n)
+{
+	double axis;
+
+	if (check_is(n, "Identity"))
+		return true;
+	if (check_is(n, "Dropout") && n->nout < 2)
+		return !check_const(g, n, 2);
+	return check_is(n, "Concat") && n->nin == 1 && check_number(n, "axis", &axis);
+}
+
+static void identities(struct walk *w, const struct graph *g, const struct node *n)
+{
+	const struct node *p = before(g, n);
+
+	if (!is_identity(g, n))
+		return;
+	check_name_add(&w->identity, check_node(n));
+	w->chains += p && is_identity(g, p);
+}
+
+/* ---- training mode */
+
+static bool trains(const struct graph *g, const struct node *n)
+{
+	double v = 0;
+
+	if (check_is(n, "BatchNormalization"))
+		return n->version >= 14	 ? check_number(n, "training_mode", &v) && v != 0
+		       : n->version >= 7 ? n->nout > 1
+					 : check_number(n, "is_test", &v) && v == 0;
+	if (!check_is(n, "Dropout"))
+		return false;
+	if (n->version < 7)
+		return check_number(n, "is_test", &v) && v == 0;
+	const struct tensor *t = n->version >= 12 ? check_const(g, n, 2) : NULL;
+	return t && t->type.dtype == DT_BOOL && tensor_count(t) == 1 && *(const bool *)t->data;
+}
+
+static void training(struct walk *w, const struct graph *g, const struct node *n)
+{
+	if (trains(g, n))
+		WARN(w->c->d, E_MODEL_TRAINING, .node = check_node(n), .op = n->type,
+		     .message =
+			     check_is(n, "Dropout")
+				     ? "it drops elements at random: the output differs from run to run"
+				     : "it normalizes by the batch's own statistics, not by the trained ones");
+}
+
+/* ---- all */
+
+static void each_node(const struct graph *g, const struct node *n, void *arg)
+{
+	struct walk *w = arg;
+
+	if (!n->type)
+		return;
+	transposes(w, g, n);
+	casts(w, g, n);
+	identities(w, g, n);
+	training(w, g, n);
+}
+
+static int run(struct check_context *c)
+{
+	struct walk w = {.c = c};
+	const struct graph *g = c->file->graph;
+	struct diag *d = c->d;
+
+	if (!g)
+		return 0;
+	w.used.arena = &w.a;
+	w.identity.arena = &w.a;
+	/* what could not be read is missing: then much looks unused that is not */
+	if (!c->file_errors) {
+		unused_weights(&w, g);
+		unused_inputs(&w, g);
+		dead_nodes(&w, g);
+	}
+	node_names(&w, g);
+	dim_names(&w, g);
+	report_each(g, each_node, &w);
+	const char *text =
+		fmt(d, "%zu node%s change%s nothing: %s", w.identity.n, w.identity.n > 1 ? "s" : "",
+		    w.identity.n > 1 ? "" : "s", check_name_list(&w.identity));
+	if (w.chains)
+		WARN(d, E_MODEL_IDENTITY, .message = text);
+	else if (w.identity.n)
+		NOTE(d, E_MODEL_IDENTITY, .message = text);
+	check_say(c, "%" PRIu32 " nodes, %" PRIu32 " inputs, %" PRIu32 " outputs", g->norder,
+		  g->nin, g->nout);
+	arena_free(&w.a);
+	return 0;
+}
+
+const struct check check_graph = {
+	.name = "graph",
+	.what = "what nothing uses, what changes nothing, training mode, names",
+	.need = NEED_FILE,
+	.cost = COST_HEAD,
+	.run = run,
+};

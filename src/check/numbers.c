@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The numbers of one run: outputs that are finite and not all zero; with --nan and --zero also
+ * where on the way numbers get lost, and whether the outputs depend on the input at all.
+ */
+#include "base/hash.h"
+#include "base/str.h"
+#include "check.h"
+#include "check/value.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define FP16_MAX 65504.0
+
+/* What a run leaves of every value of the model's graph. */
+struct trace {
+	struct observer observer;
+	struct check_context *c;
+	const struct runtime *rt;
+	const struct graph *g;
+	struct value_stats *stats; /* by value id */
+	uint64_t *hash;		   /* by value id */
+	bool *seen;		   /* by value id */
+	const struct step *body;   /* first step in a body that makes NaN */
+	int err;
+};
+
+/* What the numbers are worth to somebody. */
+struct worst {
+	const struct node *nan, *inf, *denormal, *fp16, *zero;
+	uint32_t nan_value, inf_value, denormal_value, fp16_value, zero_value;
+	int64_t denormals, numbers;
+	double largest;
+};
+
+struct numbers {
+	struct trace trace;
+	struct worst worst;
+	bool traced;
+};
+
+/* ---- looking ---------------------------------------------------------------------------------- */
+
+static void look(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct trace *t = (struct trace *)o;
+	bool own = step_of(t->g, s);
+
+	if (t->err || step_moves(t->rt, s) || (!own && t->body))
+		return;
+	for (uint32_t i = 0; i < s->nout && !t->err; i++) {
+		struct value_copy v;
+		if (!call->out[i])
+			continue;
+		t->err = value_fetch(t->rt, call, call->out[i], false, &v, t->c->d);
+		if (t->err)
+			return;
+		struct value_stats stats = value_stats(&v.t);
+		if (!own) {
+			t->body = stats.nan ? s : t->body;
+		} else {
+			uint32_t id = s->node->out[i];
+			t->stats[id] = stats;
+			t->seen[id] = true;
+			t->hash[id] =
+				v.t.type.kind == V_TENSOR ? hash_bytes(v.t.data, v.t.bytes, 0) : 0;
+		}
+		value_free(&v);
+	}
+}
+
+static void nothing(struct observer *o, const struct step *s, const struct call *call)
+{
+	(void)o, (void)s, (void)call;
+}
+
+static void see(struct trace *t, uint32_t id, const struct tensor *x)
+{
+	if (!x || t->seen[id])
+		return;
+	t->stats[id] = value_stats(x);
+	t->hash[id] = x->type.kind == V_TENSOR && x->data ? hash_bytes(x->data, x->bytes, 0) : 0;
+	t->seen[id] = true;
+}
+
+static int trace_run(struct check_context *c, struct trace *t, const struct tensor *const *in)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
+
+	*t = (struct trace){.observer = {.begin = nothing, .end = look},
+			    .c = c,
+			    .rt = session_runtime(c->session),
+			    .g = g};
+	t->stats = arena_new_n(&c->arena, struct value_stats, g->nvalues + 1);
+	t->hash = arena_new_n(&c->arena, uint64_t, g->nvalues + 1);
+	t->seen = arena_new_n(&c->arena, bool, g->nvalues + 1);
+	for (uint32_t i = 0; i < g->nin; i++)
+		see(t, g->in[i], in[i]);
+	int err = check_session_run(c, c->session, in, out, &t->observer);
+	return err ? err : t->err;
+}
+
+/* What holds the value's numbers: itself, a weight, or what it is a view of; NO_VALUE: nobody saw it. */
+static uint32_t numbers_of(struct trace *t, uint32_t v)
+{
+	for (int depth = 0; v != NO_VALUE && depth < 64; depth++) {
+		const struct value *x = t->g->value[v];
+		if (x->init)
+			see(t, v, x->init);
+		if (t->seen[v])
+			return v;
+		if (x->producer == NO_NODE)
+			return NO_VALUE;
+		const struct node *n = t->g->node[x->producer];
+		v = n->nin ? n->in[0] : NO_VALUE;
+	}
+	return NO_VALUE;
+}
+
+typedef bool lost(const struct value_stats *);
+static bool has_nan(const struct value_stats *s)
+{
+	return s->nan != 0;
+}
+static bool has_inf(const struct value_stats *s)
+{
+	return s->inf != 0;
+}
+static bool all_zero(const struct value_stats *s)
+{
+	return s->count > 0 && s->zero == s->count;
+}
+
+/* Whether some input of the node has it already. */
+static bool inherited(struct trace *t, const struct node *n, lost *test)
+{
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
+		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(t, n->in[i]);
+		if (v != NO_VALUE && test(&t->stats[v]))
+			return true;
+	}
+	return false;
+}
+
+static bool floats(const struct graph *g, uint32_t v)
+{
+	const struct type *t = &g->value[v]->info.type;
+	return t->kind == V_TENSOR && (T_BIT((enum dtype)t->dtype) & T_FLOATS_BF);
+}
+
+static void note_first(const struct node **slot, uint32_t *value, const struct node *n, uint32_t v)
+{
+	if (!*slot) {
+		*slot = n;
+		*value = v;
+	}
+}
+
+/* In the order of the run: where it begins. */
+static void find_worst(struct trace *t, struct worst *w)
+{
+	for (uint32_t p = 0; p < t->g->norder; p++) {
+		const struct node *n = t->g->node[t->g->order[p]];
+		for (uint32_t i = 0; i < n->nout; i++) {
+			uint32_t v = n->out[i];
+			if (v == NO_VALUE || !t->seen[v] || !t->stats[v].number)
+				continue;
+			const struct value_stats *s = &t->stats[v];
+			double most = fmax(fabs(s->min), fabs(s->max));
+			if (has_nan(s) && !inherited(t, n, has_nan))
+				note_first(&w->nan, &w->nan_value, n, v);
+			if (has_inf(s) && !inherited(t, n, has_inf))
+				note_first(&w->inf, &w->inf_value, n, v);
+			if (!floats(t->g, v))
+				continue;
+			w->numbers += s->count;
+			w->denormals += s->denormal;
+			if (s->denormal)
+				note_first(&w->denormal, &w->denormal_value, n, v);
+			if (most > FP16_MAX)
+				note_first(&w->fp16, &w->fp16_value, n, v);
+			if (most > w->largest)
+				w->largest = most;
+			if (all_zero(s) && s->count > 1 && !inherited(t, n, all_zero))
+				note_first(&w->zero, &w->zero_value, n, v);
+		}
+	}
+}
+
+static int trace_once(struct check_context *c, struct numbers *x)
+{
+	if (x->traced)
+		return 0;
+	int err = trace_run(c, &x->trace, c->in);
+	if (!err)
+		find_worst(&x->trace, &x->worst);
+	x->traced = !err;
+	return err;
+}
+
+/* ---- telling ---------------------------------------------------------------------------------- */
+
+static const char *name_of(const struct graph *g, uint32_t v)
+{
+	return *g->value[v]->name ? g->value[v]->name : "without a name";
+}
+
+/* What commonly makes such numbers; NULL where nothing better than the facts can be said. */
+static const char *cause(struct trace *t, const struct node *n, uint32_t out)
+{
+	static const struct {
+		const char *op, *text;
+	} known[] = {
+		{"Div",
+		 "a division by zero: 0/0 is NaN, x/0 is infinite; add a small number to the divisor"},
+		{"Log", "the logarithm of zero or of a negative number; clip its input"},
+		{"Sqrt", "the root of a negative number; clip its input at 0"},
+		{"Pow", "a negative base with a broken exponent, or an overflow"},
+		{"Reciprocal", "1/0; add a small number to its input"},
+		{"Exp", "an overflow: exp(89) is beyond fp32, exp(12) beyond fp16"},
+		{"Softmax", "a row in which all is -Inf: everything is masked"},
+		{"BatchNormalization", "a variance below zero, or weights that are no numbers"},
+		{"Sub", "Inf - Inf"},
+		{"Mul", "0 x Inf"},
+		{"Acos", "an argument beyond -1..1"},
+		{"Asin", "an argument beyond -1..1"},
+	};
+	const struct tensor *init;
+
+	for (uint32_t i = 0; i < n->nin; i++) {
+		if (n->in[i] == NO_VALUE || !(init = t->g->value[n->in[i]]->init))
+			continue;
+		see(t, n->in[i], init);
+		if (t->stats[n->in[i]].nan)
+			return "its weights have NaN";
+	}
+	if (t->g->value[out]->info.type.dtype == DT_F16 && has_inf(&t->stats[out]))
+		return "an overflow: 65504 is the largest number of fp16";
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (n->origin->op && !strcmp(n->origin->op, known[i].op))
+			return known[i].text;
+	return NULL;
+}
+
+enum { ROWS = 16 };
+
+/* What goes into the node and what comes out. */
+static size_t say_node(struct trace *t, const struct node *n, uint32_t out, struct diag_row *rows)
+{
+	struct diag *d = t->c->d;
+	size_t k = 0;
+
+	rows[k++] =
+		(struct diag_row){"first node", fmt(d, "'%s' (%s)", n->origin->name, n->origin->op)};
+	for (uint32_t i = 0; i < n->nin && k < ROWS / 2; i++) {
+		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(t, n->in[i]);
+		if (v == NO_VALUE || !t->stats[v].number)
+			continue;
+		rows[k++] = (struct diag_row){
+			t->g->value[v]->init ? "its weight" : "its input",
+			fmt(d, "'%s' %s", name_of(t->g, v), value_say(d, &t->stats[v]))};
+	}
+	rows[k++] = (struct diag_row){
+		"its output", fmt(d, "'%s' %s", name_of(t->g, out), value_say(d, &t->stats[out]))};
+	const char *why = cause(t, n, out);
+	if (why)
+		rows[k++] = (struct diag_row){"likely", why};
+	return k;
+}
+
+static const char *output_slot(struct check_context *c, uint32_t k, const struct tensor *t)
+{
+	const struct graph *g = session_model(c->session)->graph;
+
+	return fmt(c->d, "output '%s' %s %s", g->out_name[k], type_str(&c->d->arena, t->type),
+		   shape_str(&c->d->arena, &t->shape, NULL));
+}
+
+/* The input itself may be what is wrong. */
+static const char *bad_input(struct check_context *c, lost *test)
+{
+	const struct graph *g = session_model(c->session)->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		struct value_stats s = value_stats(c->in[i]);
+		if (test(&s))
+			return fmt(c->d, "input '%s' %s", g->value[g->in[i]]->name,
+				   value_say(c->d, &s));
+	}
+	return NULL;
+}
+
+static int say_nan(struct check_context *c, struct numbers *x, uint32_t k, const struct value_stats *s)
+{
+	struct diag_row rows[ROWS];
+	size_t n = 0;
+	const char *input = bad_input(c, s->nan ? has_nan : has_inf);
+	int err = trace_once(c, x);
+
+	if (err)
+		return err;
+	const struct worst *w = &x->worst;
+	const struct node *node = w->nan ? w->nan : w->inf;
+	if (s->nan && !w->nan)
+		node = w->inf;
+	rows[n++] = (struct diag_row){"the output", value_say(c->d, s)};
+	if (input)
+		rows[n++] = (struct diag_row){"already", input};
+	else if (node)
+		n += say_node(&x->trace, node, node == w->nan ? w->nan_value : w->inf_value, rows + n);
+	if (x->trace.body && !input)
+		rows[n++] = (struct diag_row){"in a body", fmt(c->d, "'%s' (%s) makes NaN first",
+							       x->trace.body->from->name,
+							       x->trace.body->from->op)};
+	FAIL(c->d, E_OUT_NAN, .slot = output_slot(c, k, c->out[k]),
+	     .node = !input && node ? node->origin->name : NULL,
+	     .op = !input && node ? node->origin->op : NULL,
+	     .message = fmt(c->d, "%s", s->nan ? "has NaN" : "has infinities"), .rows = rows,
+	     .nrows = n);
+	return 0;
+}
+
+static int say_zero(struct check_context *c, struct numbers *x, uint32_t k,
+		    const struct value_stats *s)
+{
+	struct diag_row rows[ROWS];
+	size_t n = 0;
+	const char *input = bad_input(c, all_zero);
+	int err = trace_once(c, x);
+
+	if (err)
+		return err;
+	const struct node *node = x->worst.zero;
+	if (input)
+		rows[n++] = (struct diag_row){"already", input};
+	if (node)
+		n += say_node(&x->trace, node, x->worst.zero_value, rows + n);
+	rows[n++] = (struct diag_row){
+		"try",
+		"--compare with another device or --optimize none, if this node should not be 0"};
+	FAIL(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
+	     .node = node ? node->origin->name : NULL, .op = node ? node->origin->op : NULL,
+	     .message = fmt(c->d, "all %s elements are 0", str_count(&c->d->arena, s->count)),
+	     .rows = rows, .nrows = n);
+	return 0;
+}
+
+static int check_outputs(struct check_context *c, struct numbers *x)
+{
+	int err = 0;
+
+	for (uint32_t k = 0; k < c->nout && !err; k++) {
+		const struct tensor *t = c->out[k];
+		struct value_stats s = t ? value_stats(t) : (struct value_stats){0};
+		if (!s.number || !s.count)
+			continue;
+		bool real = T_BIT(tensor_dtype(t)) & T_FLOATS_BF;
+		if (s.nan || s.inf)
+			err = say_nan(c, x, k, &s);
+		else if (real && s.count > 1 && all_zero(&s))
+			err = say_zero(c, x, k, &s);
+		else if (all_zero(&s) && s.count > 1)
+			NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, t),
+			     .message = "all elements are 0, which integers may well be");
+		else if (real && s.constant)
+			WARN(c->d, E_OUT_CONSTANT, .slot = output_slot(c, k, t),
+			     .message = value_say(c->d, &s));
+	}
+	return err;
+}
+
+/* ---- --nan ------------------------------------------------------------------------------------ */
+
+static int check_way(struct check_context *c, struct numbers *x)
+{
+	struct diag_row rows[ROWS];
+	int err = trace_once(c, x);
+	const struct worst *w = &x->worst;
+	struct diag *d = c->d;
+
+	if (err)
+		return err;
+	if (w->nan && !check_found(c, E_OUT_NAN)) {
+		size_t n = say_node(&x->trace, w->nan, w->nan_value, rows);
+		WARN(d, E_NUM_NAN, .node = w->nan->origin->name, .op = w->nan->origin->op,
+		     .message = "makes NaN, which no output shows", .rows = rows, .nrows = n);
+	}
+	if (w->inf && !check_found(c, E_OUT_NAN)) {
+		size_t n = say_node(&x->trace, w->inf, w->inf_value, rows);
+		bool half = x->trace.g->value[w->inf_value]->info.type.dtype == DT_F16;
+		struct finding f = {.code = half ? E_NUM_FP16 : E_NUM_INF,
+				    .severity = half ? SEV_WARNING : SEV_NOTE,
+				    .node = w->inf->origin->name,
+				    .op = w->inf->origin->op,
+				    .message = "makes infinities, which no output shows",
+				    .rows = rows,
+				    .nrows = n,
+				    .file = __FILE__,
+				    .line = __LINE__};
+		diag_add(d, &f);
+	}
+	if (w->denormal)
+		NOTE(d, E_NUM_DENORMAL, .node = w->denormal->origin->name,
+		     .op = w->denormal->origin->op,
+		     .message = fmt(d, "%s of %s numbers of all nodes are denormal, the first here",
+				    str_count(&d->arena, w->denormals),
+				    str_count(&d->arena, w->numbers)));
+	if (w->fp16) {
+		bool asked = c->config->precision == PRECISION_FP16;
+		struct finding f = {
+			.code = E_NUM_FP16,
+			.severity = asked ? SEV_WARNING : SEV_NOTE,
+			.node = w->fp16->origin->name,
+			.op = w->fp16->origin->op,
+			.message = fmt(d,
+				       "%s; fp16 ends at 65504, the largest number of all "
+				       "nodes is %.6g",
+				       value_say(d, &x->trace.stats[w->fp16_value]), w->largest),
+			.file = __FILE__,
+			.line = __LINE__};
+		diag_add(d, &f);
+	}
+	return 0;
+}
+
+/* ---- --zero: another input -------------------------------------------------------------------- */
+
+/* Values of the same kind in another order and, of floats, another size; NULL where that changes nothing. */
+static struct tensor *other_input(struct check_context *c, const struct tensor *t)
+{
+	if (t->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(t)) & (T_NUMERIC_BF)))
+		return NULL;
+	enum dtype type = tensor_dtype(t);
+	struct tensor *x = tensor_copy(&c->arena, t);
+	int64_t n = tensor_count(t);
+	bool real = T_BIT(type) & T_FLOATS_BF;
+	for (int64_t i = 0; i < n; i++) {
+		if (real)
+			elem_set_f64(type, x->data, i, 0.75 * elem_f64(type, t->data, n - 1 - i));
+		else
+			elem_set_i64(type, x->data, i, elem_i64(type, t->data, n - 1 - i));
+	}
+	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
+}
+
+/* The first node that takes in what differs and gives out what does not. */
+static const struct node *blind_node(struct trace *a, struct trace *b, uint32_t *value)
+{
+	for (uint32_t p = 0; p < a->g->norder; p++) {
+		const struct node *n = a->g->node[a->g->order[p]];
+		bool differs = false;
+		for (uint32_t i = 0; i < n->nin; i++) {
+			uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(a, n->in[i]);
+			uint32_t u = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(b, n->in[i]);
+			differs |= v != NO_VALUE && u != NO_VALUE && a->hash[v] != b->hash[u];
+		}
+		for (uint32_t i = 0; i < n->nout && differs; i++) {
+			uint32_t v = n->out[i];
+			if (v == NO_VALUE || !floats(a->g, v) || !a->seen[v] || !b->seen[v] ||
+			    a->stats[v].count < 2 || a->hash[v] != b->hash[v])
+				continue;
+			*value = v;
+			return n;
+		}
+	}
+	return NULL;
+}
+
+static int say_blind(struct check_context *c, struct numbers *x, struct trace *other,
+		     uint32_t blind, uint32_t looked)
+{
+	struct diag_row rows[ROWS];
+	size_t n = 0;
+	uint32_t value = NO_VALUE;
+	const struct graph *g = x->trace.g;
+	const struct node *node = blind_node(&x->trace, other, &value);
+
+	rows[n++] =
+		(struct diag_row){"tried", "the input as given, and its elements in reverse order"};
+	if (node)
+		n += say_node(&x->trace, node, value, rows + n);
+	for (uint32_t k = 0; k < g->nout; k++) {
+		uint32_t v = numbers_of(&x->trace, g->out[k]), u = numbers_of(other, g->out[k]);
+		if (v == NO_VALUE || u == NO_VALUE || !floats(g, g->out[k]) ||
+		    x->trace.stats[v].count < 2 || x->trace.hash[v] != other->hash[u] ||
+		    all_zero(&x->trace.stats[v]))
+			continue;
+		struct finding f = {.code = E_OUT_INDEPENDENT,
+				    .severity = blind == looked ? SEV_ERROR : SEV_WARNING,
+				    .slot = fmt(c->d, "output '%s'", g->out_name[k]),
+				    .node = node ? node->origin->name : NULL,
+				    .op = node ? node->origin->op : NULL,
+				    .message = "is the same to the bit for two inputs",
+				    .rows = rows,
+				    .nrows = n,
+				    .file = __FILE__,
+				    .line = __LINE__};
+		diag_add(c->d, &f);
+	}
+	return 0;
+}
+
+static int check_dependence(struct check_context *c, struct numbers *x)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
+	struct trace other;
+	uint32_t looked = 0, blind = 0;
+	bool any = false;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct tensor *t = other_input(c, c->in[i]);
+		in[i] = t ? t : c->in[i];
+		any |= t != NULL;
+	}
+	if (!any)
+		return 0;
+	int err = trace_once(c, x);
+	err = err ? err : trace_run(c, &other, in);
+	if (err)
+		return err;
+	for (uint32_t k = 0; k < g->nout; k++) {
+		uint32_t v = numbers_of(&x->trace, g->out[k]), u = numbers_of(&other, g->out[k]);
+		if (v == NO_VALUE || u == NO_VALUE || !floats(g, g->out[k]) ||
+		    x->trace.stats[v].count < 2 || x->trace.stats[v].nan)
+			continue;
+		looked++;
+		blind += x->trace.hash[v] == other.hash[u];
+	}
+	return blind ? say_blind(c, x, &other, blind, looked) : 0;
+}
+
+/* ----------------------------------------------------------------------------------------------- */
+
+static int run(struct check_context *c)
+{
+	struct numbers *x = arena_new(&c->arena, struct numbers);
+	const struct check_options *o = c->options;
+	size_t errors = c->d->errors;
+	int err = check_outputs(c, x);
+
+	if (!err && (o->nan || o->all))
+		err = check_way(c, x);
+	if (!err && (o->zero || o->all))
+		err = check_dependence(c, x);
+	if (!err && c->d->errors == errors)
+		check_say(c, "%" PRIu32 " output%s: finite, not all zero%s", c->nout,
+			  c->nout == 1 ? "" : "s", o->zero || o->all ? ", depend on the input" : "");
+	return err;
+}
+
+const struct check check_numbers = {
+	.name = "numbers",
+	.what = "NaN, infinities, zeros, constants",
+	.need = NEED_OUTPUTS,
+	.cost = COST_RUN,
+	.run = run,
+};

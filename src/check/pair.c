@@ -1,0 +1,813 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two sessions in step. Each runs in a thread of its own (a CUDA context belongs to the thread that opened it),
+ * but never both at once: the side that is looked at asks for the reference's value of what it has
+ * just made, and the reference runs as far as that.
+ */
+#include "check/pair.h"
+
+#include "base/hash.h"
+#include "cpu/cpu.h"
+#include "ops/op.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+/* A value of the reference, or what follows from it where the reference does not have it. */
+struct ref {
+	struct value_copy v;
+	uint32_t uses;
+};
+
+enum turn { TURN_GOT, TURN_REF, TURN_OVER };
+
+/* One of the two while it runs. */
+struct runner {
+	struct observer observer;
+	struct pair_work *w;
+	struct pair_side *side;
+	const struct runtime *rt;
+	const struct graph *g;
+	uint32_t *position; /* by node id: in the order */
+	uint32_t *other;    /* by value id: the other side's value of this name, or NO_VALUE */
+	uint32_t next;	    /* positions before it are over */
+	bool done;
+	int err;
+};
+
+struct pair_work {
+	struct check_context *c;
+	struct pair *p;
+	const struct tensor *const *in;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	enum turn turn;
+	pthread_t thread;
+	bool threaded, closing;
+	struct runner ref, got;
+	uint32_t wanted;	   /* position up to which the reference must run */
+	struct ref **refs;	   /* by value id of `got` */
+	uint32_t *last;		   /* by value id of `got`: position of its last use */
+	bool *exact;		   /* by value id of `got`: its own value is the reference's */
+	double *rel;		   /* by value id of `got`: how far its own value is off */
+	struct distance *distance; /* by value id of `got`: the same, in full */
+	uint32_t since;		   /* nodes since one whose output the reference has */
+	bool again; /* a step is being repeated: what its bodies run is not looked at */
+	size_t cap;
+};
+
+/* ---- taking turns ----------------------------------------------------------------------------- */
+
+static void wait_turn(struct pair_work *w, enum turn mine)
+{
+	while (w->turn != mine && w->turn != TURN_OVER)
+		pthread_cond_wait(&w->changed, &w->lock);
+}
+
+static void hand_over(struct pair_work *w, enum turn to)
+{
+	pthread_mutex_lock(&w->lock);
+	w->turn = to;
+	pthread_cond_broadcast(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* The other side runs until it hands back. */
+static void yield_to(struct pair_work *w, enum turn to, enum turn mine)
+{
+	pthread_mutex_lock(&w->lock);
+	w->turn = to;
+	pthread_cond_broadcast(&w->changed);
+	wait_turn(w, mine);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- the reference's values ------------------------------------------------------------------- */
+
+static void drop_ref(struct pair_work *w, uint32_t id)
+{
+	struct ref *r = w->refs[id];
+
+	w->refs[id] = NULL;
+	if (!r || --r->uses)
+		return;
+	w->p->held -= r->v.t.bytes;
+	value_free(&r->v);
+	mem_free(r);
+}
+
+static void put_ref(struct pair_work *w, uint32_t id, struct value_copy *v)
+{
+	struct ref *r = mem_alloc(sizeof(*r), MEM_STAGING);
+
+	drop_ref(w, id);
+	if (!r) {
+		value_free(v);
+		return;
+	}
+	*r = (struct ref){*v, 1};
+	w->refs[id] = r;
+	w->p->held += v->t.bytes;
+	if (w->p->held > w->p->peak)
+		w->p->peak = w->p->held;
+}
+
+static void share_ref(struct pair_work *w, uint32_t to, uint32_t from)
+{
+	drop_ref(w, to);
+	w->refs[to] = w->refs[from];
+	w->refs[to]->uses++;
+	w->exact[to] = w->exact[from];
+	w->rel[to] = w->rel[from];
+}
+
+/* A Transpose that the plan made a view: its bytes do move in row-major order. */
+static void compute_ref(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
+{
+	const struct graph *g = w->got.g;
+	const struct tensor *in[1] = {&w->refs[from]->v.t};
+	struct tensor *out[1] = {NULL};
+	struct arena a = {0};
+	struct value_copy v = {0};
+
+	if (n->nin == 1 && n->nout == 1 && !eval_node(&cpu_backend, g, n, in, out, &a, NULL) &&
+	    out[0]) {
+		const struct call call = {0};
+		if (!value_fetch(w->got.rt, &call, out[0], true, &v, NULL)) {
+			put_ref(w, to, &v);
+			w->exact[to] = w->exact[from];
+			w->rel[to] = w->rel[from];
+		}
+	}
+	arena_free(&a);
+}
+
+/* A node that needed no step: its output has the bytes of its input. */
+static void pass_view(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
+{
+	if (to == NO_VALUE || from == NO_VALUE || !w->refs[from] || w->refs[to])
+		return;
+	if (n->op && (n->op->flags & OP_VIEW))
+		share_ref(w, to, from);
+	else
+		compute_ref(w, n, to, from);
+}
+
+static void release(struct pair_work *w, const struct node *n, uint32_t at)
+{
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+		if (n->in[i] != NO_VALUE && w->last[n->in[i]] <= at)
+			drop_ref(w, n->in[i]);
+	for (uint32_t i = 0; i < n->nout; i++)
+		if (n->out[i] != NO_VALUE && w->last[n->out[i]] <= at)
+			drop_ref(w, n->out[i]);
+}
+
+/* The reference has ended a step. */
+static void ref_end(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct runner *r = (struct runner *)o;
+	struct pair_work *w = r->w;
+
+	if (step_moves(r->rt, s) || !step_of(r->g, s) || r->err)
+		return;
+	uint32_t at = r->position[s->node->id];
+	for (uint32_t p = r->next; p < at; p++) {
+		const struct node *n = r->g->node[r->g->order[p]];
+		if (n->nin && n->nout && n->in[0] != NO_VALUE && n->out[0] != NO_VALUE)
+			pass_view(w, n, r->other[n->out[0]], r->other[n->in[0]]);
+	}
+	for (uint32_t i = 0; i < s->nout; i++) {
+		uint32_t id = s->node->out[i] == NO_VALUE ? NO_VALUE : r->other[s->node->out[i]];
+		struct value_copy v;
+		if (id == NO_VALUE || !call->out[i] || w->got.done)
+			continue;
+		r->err = value_fetch(r->rt, call, call->out[i], true, &v, w->c->d);
+		if (!r->err)
+			put_ref(w, id, &v);
+	}
+	r->next = at + 1;
+	if (r->next > w->wanted && !w->got.done)
+		yield_to(w, TURN_GOT, TURN_REF);
+}
+
+/* Lets the reference run until it has made what the value is called there. */
+static void want_ref(struct pair_work *w, uint32_t id)
+{
+	uint32_t there = w->got.other[id];
+
+	if (there == NO_VALUE || w->ref.done || w->refs[id])
+		return;
+	uint32_t producer = w->ref.g->value[there]->producer;
+	if (producer == NO_NODE || w->ref.position[producer] < w->ref.next)
+		return;
+	w->wanted = w->ref.position[producer];
+	yield_to(w, TURN_REF, TURN_GOT);
+}
+
+/* ---- a step once more, on the reference's inputs ----------------------------------------------- */
+
+/* Operands of a repeated step. */
+struct repeat {
+	struct pair_work *w;
+	const struct call *call;
+	const struct tensor **in;
+	struct tensor **out;
+	struct tensor *inputs, *outputs; /* what they point to */
+	void **host, **blocks;		 /* memory to be freed */
+	struct buffer *buffers;
+	uint32_t nhost, nbuffers;
+	struct arena arena; /* of this, and of values that a step makes */
+};
+
+static void *take(struct repeat *r, size_t bytes)
+{
+	void *p = mem_alloc(bytes ? bytes : 1, MEM_STAGING);
+
+	if (p)
+		r->host[r->nhost++] = p;
+	return p;
+}
+
+static int again_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
+{
+	struct repeat *r = c->owner;
+	size_t bytes;
+
+	if (!tensor_bytes(t, s, LAYOUT_ROW, &bytes) || c->out[i]->device)
+		return -E_SIZE;
+	void *p = take(r, bytes);
+	*c->out[i] = (struct tensor){.type = type_tensor(t), .shape = *s, .data = p, .bytes = bytes};
+	return p ? 0 : -E_MEMORY;
+}
+
+static struct arena *again_values(const struct call *c, uint32_t i)
+{
+	struct repeat *r = c->owner;
+
+	(void)i;
+	return &r->arena;
+}
+
+/* Another type: what a plan in another precision takes. */
+static bool convert(struct repeat *r, const struct tensor *from, struct tensor *to)
+{
+	int64_t n = tensor_count(from);
+
+	to->data = take(r, to->bytes);
+	for (int64_t i = 0; to->data && i < n; i++)
+		elem_set_f64(tensor_dtype(to), to->data, i,
+			     elem_f64(tensor_dtype(from), from->data, i));
+	return to->data != NULL;
+}
+
+static bool order(struct repeat *r, const struct tensor *from, struct tensor *to)
+{
+	const struct tensor *in[] = {from};
+	struct tensor *out[] = {to};
+	const struct step step = {.nin = 1, .nout = 1};
+	const struct call call = {.step = &step, .in = in, .out = out};
+
+	to->data = take(r, to->bytes);
+	return to->data && !r->w->got.rt->cpu->reorder->run(&call);
+}
+
+static bool send(struct repeat *r, struct tensor *t, int device)
+{
+	const struct runtime *rt = r->w->got.rt;
+	struct buffer *b = &r->buffers[r->nbuffers];
+	const void *host = t->data;
+
+	if (rt->backend->alloc(rt->device, t->bytes ? t->bytes : 1, MEM_STAGING, b, NULL))
+		return false;
+	r->nbuffers++;
+	t->data = b->ptr;
+	t->device = device;
+	return !rt->backend->copy(r->call->stream, t->data, device, host, 0, t->bytes, NULL) &&
+	       !rt->backend->wait(r->call->stream, NULL);
+}
+
+/* The reference's value in the type, layout and place that the step reads. */
+static bool like_input(struct repeat *r, const struct tensor *ref, const struct tensor *own,
+		       struct tensor *x)
+{
+	struct tensor row = *ref, *now = &row;
+
+	*x = *own;
+	if (own->type.kind != V_TENSOR || tensor_dtype(own) == DT_STRING) {
+		*x = *ref;
+		return !own->device;
+	}
+	row.shape = own->shape;
+	row.layout = LAYOUT_ROW;
+	if (tensor_count(&row) != tensor_count(ref))
+		return false;
+	if (tensor_dtype(ref) != tensor_dtype(own)) {
+		struct tensor other = row;
+		other.type = own->type;
+		if (!tensor_bytes(tensor_dtype(own), &row.shape, LAYOUT_ROW, &other.bytes) ||
+		    !convert(r, ref, &other))
+			return false;
+		row = other;
+	}
+	x->data = now->data;
+	x->device = 0;
+	x->bytes = own->layout == LAYOUT_ROW ? row.bytes : own->bytes;
+	if (own->layout != LAYOUT_ROW && !order(r, now, x))
+		return false;
+	return !own->device || send(r, x, own->device);
+}
+
+/* Inputs as the reference has them; *fed: some differs from the step's own. */
+static bool set_inputs(struct repeat *r, bool *fed)
+{
+	const struct step *s = r->call->step;
+	struct pair_work *w = r->w;
+
+	for (uint32_t i = 0; i < s->nin; i++) {
+		uint32_t id = s->node->in[i];
+		const struct tensor *own = r->call->in[i];
+		r->in[i] = own;
+		if (!own || id == NO_VALUE)
+			continue;
+		const struct value *v = w->got.g->value[id];
+		if (v->init || v->is_input || v->producer == NO_NODE)
+			continue;
+		if (!w->refs[id]) {
+			/* its own value may be overwritten by now */
+			for (uint32_t k = 0; k < s->nout; k++)
+				if (r->call->out[k] && r->call->out[k]->data == own->data)
+					return false;
+			continue;
+		}
+		*fed |= !w->exact[id];
+		if (!like_input(r, &w->refs[id]->v.t, own, &r->inputs[i]))
+			return false;
+		r->in[i] = &r->inputs[i];
+	}
+	return true;
+}
+
+static bool set_outputs(struct repeat *r)
+{
+	const struct step *s = r->call->step;
+	const struct runtime *rt = r->w->got.rt;
+
+	for (uint32_t i = 0; i < s->nout; i++) {
+		if (!r->call->out[i])
+			continue;
+		struct tensor *y = &r->outputs[i];
+		*y = *r->call->out[i];
+		r->out[i] = y;
+		if (s->dynamic) {
+			if (y->device)
+				return false;
+			y->data = NULL;
+			continue;
+		}
+		if (!y->device) {
+			y->data = take(r, y->bytes);
+			if (!y->data)
+				return false;
+			continue;
+		}
+		struct buffer *b = &r->buffers[r->nbuffers];
+		if (rt->backend->alloc(rt->device, y->bytes ? y->bytes : 1, MEM_STAGING, b, NULL))
+			return false;
+		r->nbuffers++;
+		y->data = b->ptr;
+	}
+	return true;
+}
+
+static void repeat_begin(struct repeat *r, struct pair_work *w, const struct call *call)
+{
+	uint32_t nin = call->step->nin, nout = call->step->nout;
+
+	*r = (struct repeat){.w = w, .call = call};
+	r->in = arena_new_n(&r->arena, const struct tensor *, nin + 1);
+	r->out = arena_new_n(&r->arena, struct tensor *, nout + 1);
+	r->inputs = arena_new_n(&r->arena, struct tensor, nin + 1);
+	r->outputs = arena_new_n(&r->arena, struct tensor, nout + 1);
+	r->host = arena_new_n(&r->arena, void *, 2 * (size_t)nin + nout + 1);
+	r->buffers = arena_new_n(&r->arena, struct buffer, (size_t)nin + nout + 1);
+}
+
+static void repeat_end(struct repeat *r)
+{
+	const struct runtime *rt = r->w->got.rt;
+
+	for (uint32_t i = 0; i < r->nhost; i++)
+		mem_free(r->host[i]);
+	for (uint32_t i = 0; i < r->nbuffers; i++)
+		rt->backend->free(rt->device, &r->buffers[i]);
+	struct arena a = r->arena;
+	arena_free(&a);
+}
+
+enum repeated { SAME_INPUTS, REPEATED, NOT_REPEATED };
+
+/* Runs the step anew where the reference's inputs are others than its own. */
+static enum repeated repeat(struct repeat *r, struct diag *d)
+{
+	bool fed = false;
+
+	if (!set_inputs(r, &fed))
+		return NOT_REPEATED;
+	if (!fed)
+		return SAME_INPUTS;
+	if (!set_outputs(r))
+		return NOT_REPEATED;
+	const struct again again = {r->in, r->out, r, again_alloc, again_values};
+	r->w->again = true;
+	int err = step_again(r->call, &again, d);
+	r->w->again = false;
+	return err ? NOT_REPEATED : REPEATED;
+}
+
+/* ---- the side that is looked at ---------------------------------------------------------------- */
+
+static struct pair_node *add_node(struct pair_work *w, const struct node *n)
+{
+	struct pair *p = w->p;
+
+	if (p->n == w->cap) {
+		w->cap = w->cap ? 2 * w->cap : 64;
+		p->nodes = arena_grow(&w->c->arena, p->nodes, p->n, w->cap, sizeof(*p->nodes));
+	}
+	p->nodes[p->n] = (struct pair_node){.node = n, .value = NO_VALUE, .since = w->since};
+	return &p->nodes[p->n++];
+}
+
+static double farness(const struct distance *d)
+{
+	return !d->known ? -1 : !d->fits || d->wrong ? INFINITY : d->rel;
+}
+
+static double input_rel(const struct pair_work *w, const struct node *n)
+{
+	double most = 0;
+
+	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+		if (n->in[i] != NO_VALUE && w->rel[n->in[i]] > most)
+			most = w->rel[n->in[i]];
+	return most;
+}
+
+/* A node that draws lots goes on with the reference's. */
+static void take_over(struct pair_work *w, const struct call *call, uint32_t i, const struct ref *r)
+{
+	struct tensor *y = call->out[i];
+	const struct runtime *rt = w->got.rt;
+
+	if (y->layout != LAYOUT_ROW || y->type.kind != V_TENSOR || y->bytes != r->v.t.bytes ||
+	    tensor_dtype(y) != tensor_dtype(&r->v.t))
+		return;
+	if (!y->device)
+		memcpy(y->data, r->v.t.data, y->bytes);
+	else if (!rt->backend->copy(call->stream, y->data, y->device, r->v.t.data, 0, y->bytes, NULL))
+		(void)rt->backend->wait(call->stream, NULL);
+}
+
+/* A value that the reference has. */
+static void compare_ref(struct pair_work *w, const struct node *n, uint32_t id,
+			const struct tensor *own, const struct tensor *other, enum repeated how,
+			struct pair_node **entry)
+{
+	const struct tensor *want = &w->refs[id]->v.t;
+	struct distance d = distance_of(own, want), l = d;
+
+	if (how == REPEATED)
+		l = distance_of(other, want);
+	else if (how == NOT_REPEATED)
+		l = (struct distance){0};
+	w->exact[id] = d.exact;
+	w->rel[id] = d.known ? farness(&d) : 0;
+	w->distance[id] = d;
+	if (!*entry)
+		*entry = add_node(w, n);
+	if (farness(&l) > farness(&(*entry)->local))
+		(*entry)->local = l;
+	if ((*entry)->value == NO_VALUE || farness(&d) > farness(&(*entry)->own)) {
+		(*entry)->own = d;
+		(*entry)->value = id;
+		(*entry)->dtype = tensor_dtype(own);
+	}
+	w->since = 0;
+}
+
+/* Compares output i as the step made it, and as it makes it from the reference's inputs. */
+static int compare_output(struct pair_work *w, const struct call *call, struct repeat *r,
+			  enum repeated how, uint32_t i, struct pair_node **entry)
+{
+	const struct node *n = call->step->node;
+	uint32_t id = n->out[i];
+	struct value_copy own, other = {0};
+	int err = value_fetch(w->got.rt, call, call->out[i], false, &own, w->c->d);
+
+	if (!err && how == REPEATED)
+		err = value_fetch(w->got.rt, call, r->out[i], false, &other, w->c->d);
+	if (!err && w->refs[id]) {
+		compare_ref(w, n, id, &own.t, &other.t, how, entry);
+	} else if (!err && how != NOT_REPEATED) {
+		/* the reference does not have it: what follows from its values stands for it */
+		struct value_copy keep;
+		const struct tensor *t = how == REPEATED ? r->out[i] : call->out[i];
+		err = value_fetch(w->got.rt, call, t, true, &keep, w->c->d);
+		w->exact[id] = how == SAME_INPUTS;
+		if (!err) {
+			struct distance d = distance_of(&own.t, &keep.t);
+			w->rel[id] = d.known ? farness(&d) : 0;
+			put_ref(w, id, &keep);
+		}
+	}
+	value_free(&own);
+	value_free(&other);
+	return err;
+}
+
+static int compare_step(struct pair_work *w, const struct call *call)
+{
+	const struct step *s = call->step;
+	struct pair_node *entry = NULL;
+	struct repeat r;
+	int err = 0;
+
+	w->since++;
+	for (uint32_t i = 0; i < s->nout; i++)
+		if (call->out[i] && s->node->out[i] != NO_VALUE)
+			want_ref(w, s->node->out[i]);
+	if (s->node->op && (s->node->op->flags & OP_RANDOM)) {
+		for (uint32_t i = 0; i < s->nout; i++)
+			if (call->out[i] && w->refs[s->node->out[i]])
+				take_over(w, call, i, w->refs[s->node->out[i]]);
+	}
+	repeat_begin(&r, w, call);
+	struct diag d = {0};
+	enum repeated how = repeat(&r, &d);
+	for (uint32_t i = 0; i < s->nout && !err; i++)
+		if (call->out[i] && s->node->out[i] != NO_VALUE)
+			err = compare_output(w, call, &r, how, i, &entry);
+	if (entry)
+		entry->inputs = input_rel(w, s->node);
+	diag_free(&d);
+	repeat_end(&r);
+	return err;
+}
+
+static void got_begin(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct runner *r = (struct runner *)o;
+	const struct check_progress *p = &r->w->c->progress;
+
+	(void)call;
+	if (p->at)
+		p->at(p->arg, s->from ? s->from->name : NULL, s->from ? s->from->op : NULL);
+}
+
+static void ref_begin(struct observer *o, const struct step *s, const struct call *call)
+{
+	(void)o, (void)s, (void)call;
+}
+
+static void got_end(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct runner *r = (struct runner *)o;
+	struct pair_work *w = r->w;
+
+	if (step_moves(r->rt, s) || !step_of(r->g, s) || r->err || w->again)
+		return;
+	uint32_t at = r->position[s->node->id];
+	for (uint32_t p = r->next; p < at; p++) {
+		const struct node *n = r->g->node[r->g->order[p]];
+		if (n->nin && n->nout)
+			pass_view(w, n, n->out[0], n->in[0]);
+		release(w, n, p);
+	}
+	r->err = compare_step(w, call);
+	release(w, s->node, at);
+	r->next = at + 1;
+	w->p->steps++;
+	check_step(w->c, r->next, r->g->norder);
+}
+
+/* ---- running ----------------------------------------------------------------------------------- */
+
+static int run_side(struct runner *r)
+{
+	const struct graph *g = r->g;
+	const struct tensor **out = arena_new_n(&r->w->c->arena, const struct tensor *, g->nout + 1);
+	struct pair *p = r->w->p;
+
+	session_observe(r->side->session, &r->observer);
+	int err = session_run(r->side->session, r->w->in, out, r->w->c->d);
+	session_observe(r->side->session, NULL);
+	struct value_stats *stats = r == &r->w->ref ? p->ref_stats : p->got_stats;
+	for (uint32_t i = 0; i < g->nout && !err && i < p->noutputs; i++)
+		if (out[i])
+			stats[i] = value_stats(out[i]);
+	return err ? err : r->err;
+}
+
+static int open_side(struct pair_work *w, struct pair_side *s)
+{
+	if (!s->session)
+		s->session = session_open(w->p->path, &s->config, w->c->d);
+	if (s->session)
+		return 0;
+	return w->c->d->last ? -(int)w->c->d->last->code : -E_INTERNAL;
+}
+
+/* What is looked up by id, once both are open. */
+static void index_side(struct runner *r, struct pair_work *w, struct pair_side *side)
+{
+	struct arena *a = &w->c->arena;
+	const struct graph *g = session_model(side->session)->graph;
+
+	r->w = w;
+	r->side = side;
+	r->g = g;
+	r->rt = session_runtime(side->session);
+	r->position = arena_new_n(a, uint32_t, g->nnodes + 1);
+	r->other = arena_new_n(a, uint32_t, g->nvalues + 1);
+	for (uint32_t p = 0; p < g->norder; p++)
+		r->position[g->order[p]] = p;
+}
+
+static void match_values(struct pair_work *w)
+{
+	const struct graph *a = w->ref.g, *b = w->got.g;
+	struct arena tmp = {0};
+	struct map of = {.arena = &tmp};
+
+	for (uint32_t i = 0; i < a->nvalues; i++) {
+		w->ref.other[i] = NO_VALUE;
+		if (*a->value[i]->name && a->value[i]->producer != NO_NODE)
+			map_set(&of, a->value[i]->name, strlen(a->value[i]->name), i);
+	}
+	for (uint32_t i = 0; i < b->nvalues; i++) {
+		const struct value *v = b->value[i];
+		int64_t k = *v->name && v->producer != NO_NODE
+				    ? map_get(&of, v->name, strlen(v->name))
+				    : -1;
+		w->got.other[i] = k < 0 ? NO_VALUE : (uint32_t)k;
+		if (k >= 0)
+			w->ref.other[k] = i;
+	}
+	/* outputs keep their names, whatever the value is called */
+	for (uint32_t k = 0; k < a->nout && k < b->nout; k++) {
+		w->ref.other[a->out[k]] = b->out[k];
+		w->got.other[b->out[k]] = a->out[k];
+	}
+	arena_free(&tmp);
+}
+
+static void prepare(struct pair_work *w)
+{
+	struct arena *a = &w->c->arena;
+	struct pair *p = w->p;
+
+	index_side(&w->ref, w, &p->ref);
+	index_side(&w->got, w, &p->got);
+	match_values(w);
+	const struct graph *g = w->got.g;
+	w->refs = arena_new_n(a, struct ref *, g->nvalues + 1);
+	w->last = arena_new_n(a, uint32_t, g->nvalues + 1);
+	w->exact = arena_new_n(a, bool, g->nvalues + 1);
+	w->rel = arena_new_n(a, double, g->nvalues + 1);
+	w->distance = arena_new_n(a, struct distance, g->nvalues + 1);
+	for (uint32_t k = 0; k < g->norder; k++) {
+		const struct node *n = g->node[g->order[k]];
+		for (uint32_t i = 0; i < n->nin + n->ncap; i++)
+			if (n->in[i] != NO_VALUE)
+				w->last[n->in[i]] = k;
+	}
+	p->noutputs = g->nout;
+	p->ref_stats = arena_new_n(a, struct value_stats, g->nout + 1);
+	p->got_stats = arena_new_n(a, struct value_stats, g->nout + 1);
+	p->outputs = arena_new_n(a, struct distance, g->nout + 1);
+	w->ref.observer = (struct observer){.begin = ref_begin, .end = ref_end};
+	w->got.observer = (struct observer){.begin = got_begin, .end = got_end};
+}
+
+/* The side that runs in the second thread: the one whose session is not the caller's. */
+static enum turn second(const struct pair *p)
+{
+	return p->ref.borrowed ? TURN_GOT : TURN_REF;
+}
+
+/* Opens, waits to be asked to run, runs, waits to be asked to close. */
+static void *second_main(void *arg)
+{
+	struct pair_work *w = arg;
+	enum turn mine = second(w->p), other = mine == TURN_REF ? TURN_GOT : TURN_REF;
+	struct pair_side *side = mine == TURN_REF ? &w->p->ref : &w->p->got;
+	struct runner *r = mine == TURN_REF ? &w->ref : &w->got;
+
+	pthread_mutex_lock(&w->lock);
+	wait_turn(w, mine);
+	pthread_mutex_unlock(&w->lock);
+	r->err = open_side(w, side);
+	yield_to(w, other, mine);
+	if (!w->closing && side->session) {
+		int err = run_side(r);
+		r->err = r->err ? r->err : err;
+		r->done = true;
+		yield_to(w, other, mine);
+	}
+	session_close(side->session);
+	side->session = NULL;
+	hand_over(w, other);
+	return NULL;
+}
+
+static enum turn first(const struct pair *p)
+{
+	return second(p) == TURN_REF ? TURN_GOT : TURN_REF;
+}
+
+static int run_both(struct pair_work *w)
+{
+	struct runner *mine = first(w->p) == TURN_GOT ? &w->got : &w->ref;
+	struct runner *theirs = mine == &w->got ? &w->ref : &w->got;
+
+	/* the side that is looked at leads; the reference runs when it is wanted, and in the end to its end */
+	if (mine == &w->ref)
+		yield_to(w, TURN_GOT, TURN_REF);
+	if (!mine->done) {
+		int err = run_side(mine);
+		mine->err = mine->err ? mine->err : err;
+		mine->done = true;
+	}
+	while (!theirs->done)
+		yield_to(w, second(w->p), first(w->p));
+	return w->got.err ? w->got.err : w->ref.err;
+}
+
+/* An output may be a view of what a step made. */
+static void gather_outputs(struct pair_work *w)
+{
+	struct pair *p = w->p;
+	const struct graph *g = w->got.g;
+
+	for (uint32_t k = 0; k < p->noutputs; k++) {
+		uint32_t v = g->out[k];
+		for (int depth = 0; depth < 64 && v != NO_VALUE && !w->distance[v].known; depth++) {
+			uint32_t n = g->value[v]->producer;
+			v = n == NO_NODE || !g->node[n]->nin ? NO_VALUE : g->node[n]->in[0];
+		}
+		if (v != NO_VALUE)
+			p->outputs[k] = w->distance[v];
+	}
+}
+
+int pair_run(struct check_context *c, struct pair *p, const struct tensor *const *in)
+{
+	struct pair_work *w = arena_new(&c->arena, struct pair_work);
+
+	*w = (struct pair_work){.c = c, .p = p, .in = in};
+	p->work = w;
+	p->path = p->path ? p->path : c->path;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->changed, NULL);
+	w->turn = first(p);
+	struct pair_side *mine = first(p) == TURN_GOT ? &p->got : &p->ref;
+	int err = open_side(w, mine);
+	if (err)
+		return err;
+	if (pthread_create(&w->thread, NULL, second_main, w))
+		return FAIL(c->d, E_MEMORY, .message = "no thread for the second session");
+	w->threaded = true;
+	yield_to(w, second(p), first(p));
+	err = first(p) == TURN_GOT ? w->ref.err : w->got.err;
+	if (err)
+		return err;
+	prepare(w);
+	err = run_both(w);
+	if (!err)
+		gather_outputs(w);
+	return err;
+}
+
+void pair_end(struct pair *p)
+{
+	struct pair_work *w = p->work;
+
+	if (!w)
+		return;
+	for (uint32_t i = 0; w->refs && i < w->got.g->nvalues; i++)
+		drop_ref(w, i);
+	if (w->threaded) {
+		w->closing = true;
+		yield_to(w, second(p), first(p));
+		pthread_join(w->thread, NULL);
+	}
+	struct pair_side *mine = first(p) == TURN_GOT ? &p->got : &p->ref;
+	if (!mine->borrowed)
+		session_close(mine->session);
+	mine->session = NULL;
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->changed);
+	p->work = NULL;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check/part.h"
+
+#include "base/file.h"
+#include "onnx/tensor_pb.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- the file --------------------------------------------------------------------------------- */
+
+static void index_file(struct parts *p)
+{
+	for (uint32_t i = 0; i < onnx_file_nodes(p->file); i++) {
+		const struct onnx_node *n = onnx_file_node(p->file, i);
+		map_set(&p->node_of, n->title, strlen(n->title), i);
+		for (uint32_t k = 0; k < n->nout; k++)
+			if (*n->out[k])
+				map_set(&p->maker_of, n->out[k], strlen(n->out[k]), i);
+	}
+	const struct graph *g = p->c->file->graph;
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		if (g->value[i]->init && *g->value[i]->name)
+			map_set(&p->weight, g->value[i]->name, strlen(g->value[i]->name), i);
+}
+
+int parts_open(struct check_context *c, struct parts *p)
+{
+	*p = (struct parts){.c = c};
+	p->node_of.arena = p->maker_of.arena = p->weight.arena = p->captured.arena = &p->arena;
+	p->file = onnx_file_open(c->path, c->d);
+	if (!p->file)
+		return c->d->last ? -(int)c->d->last->code : -E_MODEL_OPEN;
+	index_file(p);
+	return 0;
+}
+
+void parts_close(struct parts *p)
+{
+	for (uint32_t i = 0; i < p->nvalues; i++)
+		value_free(&p->value[i]);
+	onnx_file_close(p->file);
+	arena_free(&p->arena);
+}
+
+int64_t parts_find(const struct parts *p, const char *title)
+{
+	size_t n = strlen(title);
+
+	for (;;) {
+		int64_t i = map_get(&p->node_of, title, n);
+		if (i >= 0)
+			return i;
+		while (n && title[n - 1] != '/')
+			n--;
+		if (n < 2)
+			return -1;
+		n--;
+	}
+}
+
+/* ---- values of a run --------------------------------------------------------------------------- */
+
+struct capture {
+	struct observer observer;
+	struct parts *p;
+	const struct runtime *rt;
+	const struct graph *g;
+	int err;
+};
+
+/* Keeps the value if it is one of those wanted and not there yet. */
+static void keep(struct capture *x, const struct call *call, uint32_t id, const struct tensor *t)
+{
+	struct parts *p = x->p;
+	const char *name = id == NO_VALUE ? "" : x->g->value[id]->name;
+	int64_t k = *name ? map_get(&p->captured, name, strlen(name)) : -1;
+
+	if (k < 0 || p->value[k].t.type.kind != V_NONE || !t || x->err)
+		return;
+	x->err = value_fetch(x->rt, call, t, true, &p->value[k], p->c->d);
+}
+
+static void capture_in(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct capture *x = (struct capture *)o;
+
+	if (step_moves(x->rt, s) || !step_of(x->g, s))
+		return;
+	for (uint32_t i = 0; i < s->nin; i++)
+		keep(x, call, s->node->in[i], call->in[i]);
+}
+
+static void capture_out(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct capture *x = (struct capture *)o;
+
+	if (step_moves(x->rt, s) || !step_of(x->g, s))
+		return;
+	for (uint32_t i = 0; i < s->nout; i++)
+		keep(x, call, s->node->out[i], call->out[i]);
+}
+
+static void want(struct parts *p, const char *name)
+{
+	if (!*name || !map_set(&p->captured, name, strlen(name), p->nvalues))
+		return;
+	if (p->nvalues == p->cap) {
+		p->cap = p->cap ? 2 * p->cap : 32;
+		p->value = arena_grow(&p->arena, p->value, p->nvalues, p->cap, sizeof(*p->value));
+	}
+	p->value[p->nvalues++] = (struct value_copy){0};
+}
+
+static const struct value *weight(const struct parts *p, const char *name)
+{
+	int64_t id = map_get(&p->weight, name, strlen(name));
+	return id < 0 ? NULL : p->c->file->graph->value[id];
+}
+
+static void want_node(struct parts *p, const struct onnx_node *n)
+{
+	for (uint32_t i = 0; i < n->nin; i++)
+		if (!weight(p, n->in[i]) && map_get(&p->captured, n->in[i], strlen(n->in[i])) < 0)
+			want(p, n->in[i]);
+	for (uint32_t i = 0; i < n->nout; i++)
+		if (map_get(&p->captured, n->out[i], strlen(n->out[i])) < 0)
+			want(p, n->out[i]);
+}
+
+/* Inputs of the model, and what is constant once it is loaded. */
+static void keep_known(struct capture *x, const struct tensor *const *in)
+{
+	const struct call none = {0};
+
+	for (uint32_t i = 0; i < x->g->nin; i++)
+		keep(x, &none, x->g->in[i], in[i]);
+	for (uint32_t i = 0; i < x->g->nvalues; i++)
+		if (x->g->value[i]->init)
+			keep(x, &none, i, x->g->value[i]->init);
+}
+
+int parts_capture(struct parts *p, const struct run_config *config, const uint32_t *node, uint32_t n)
+{
+	struct check_context *c = p->c;
+	struct run_config plain = *config;
+
+	for (uint32_t i = 0; i < n; i++)
+		want_node(p, onnx_file_node(p->file, node[i]));
+	plain.optimize = OPTIMIZE_NONE;
+	struct session *s = session_open(c->path, &plain, c->d);
+	if (!s)
+		return c->d->last ? -(int)c->d->last->code : -E_INTERNAL;
+	const struct graph *g = session_model(s)->graph;
+	const struct tensor **out = arena_new_n(&p->arena, const struct tensor *, g->nout + 1);
+	struct capture x = {.observer = {.begin = capture_in, .end = capture_out}, .p = p, .g = g};
+	int err = session_prepare(s, c->in, NULL, c->d);
+	x.rt = session_runtime(s);
+	if (!err) {
+		keep_known(&x, c->in);
+		session_observe(s, &x.observer);
+		err = session_run(s, c->in, out, c->d);
+		session_observe(s, NULL);
+	}
+	for (uint32_t k = 0; k < g->nout && !err; k++) {
+		const struct call none = {0};
+		int64_t at = map_get(&p->captured, g->out_name[k], strlen(g->out_name[k]));
+		if (at >= 0 && p->value[at].t.type.kind == V_NONE && out[k])
+			err = value_fetch(x.rt, &none, out[k], true, &p->value[at], c->d);
+	}
+	session_close(s);
+	return err ? err : x.err;
+}
+
+int parts_inputs(struct parts *p)
+{
+	const struct graph *g = session_model(p->c->session)->graph;
+	const struct call none = {0};
+	int err = 0;
+
+	for (uint32_t i = 0; i < g->nin && !err; i++) {
+		struct value_copy v;
+		err = value_fetch(NULL, &none, p->c->in[i], true, &v, p->c->d);
+		if (!err)
+			parts_put(p, g->value[g->in[i]]->name, &v);
+	}
+	return err;
+}
+
+void parts_put(struct parts *p, const char *name, struct value_copy *v)
+{
+	const char *key = arena_str(&p->arena, name);
+
+	if (map_get(&p->captured, key, strlen(key)) < 0)
+		want(p, key);
+	int64_t k = map_get(&p->captured, key, strlen(key));
+	if (k < 0) {
+		value_free(v);
+		return;
+	}
+	value_free(&p->value[k]);
+	p->value[k] = *v;
+}
+
+static const struct tensor *captured(const struct parts *p, const char *name)
+{
+	int64_t k = map_get(&p->captured, name, strlen(name));
+
+	return k >= 0 && p->value[k].t.type.kind != V_NONE ? &p->value[k].t : NULL;
+}
+
+/* ---- a part ------------------------------------------------------------------------------------ */
+
+struct borders {
+	struct onnx_border *v;
+	uint32_t n;
+};
+
+static bool listed(const struct borders *b, const char *name)
+{
+	for (uint32_t i = 0; i < b->n; i++)
+		if (!strcmp(b->v[i].name, name))
+			return true;
+	return false;
+}
+
+static bool member(const uint32_t *node, uint32_t n, uint32_t i)
+{
+	for (uint32_t k = 0; k < n; k++)
+		if (node[k] == i)
+			return true;
+	return false;
+}
+
+static int64_t maker(const struct parts *p, const char *name)
+{
+	return map_get(&p->maker_of, name, strlen(name));
+}
+
+/* Small integers may be shapes: what was constant in the whole stays so. */
+static int gather_in(struct parts *p, const uint32_t *node, uint32_t n, struct borders *in,
+		     struct borders *constant)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct onnx_node *x = onnx_file_node(p->file, node[i]);
+		for (uint32_t k = 0; k < x->nin; k++) {
+			const char *name = x->in[k];
+			int64_t from = maker(p, name);
+			if (!*name || listed(in, name) || listed(constant, name) ||
+			    (from >= 0 && member(node, n, (uint32_t)from)))
+				continue;
+			const struct value *w = weight(p, name);
+			const struct tensor *t = w ? w->init : captured(p, name);
+			if (!t)
+				return FAIL(p->c->d, E_BISECT, .node = x->title, .op = x->op,
+					    .message = fmt(p->c->d,
+							   "its input '%s' is not to be had on its own",
+							   name));
+			struct borders *b = w ? constant : in;
+			b->v[b->n++] = (struct onnx_border){name, t};
+		}
+	}
+	return 0;
+}
+
+static bool used_outside(const struct parts *p, const uint32_t *node, uint32_t n, const char *name)
+{
+	bool inside = false;
+
+	for (uint32_t k = 0; k < onnx_file_outputs(p->file); k++)
+		if (!strcmp(onnx_file_output(p->file, k), name))
+			return true;
+	for (uint32_t i = 0; i < onnx_file_nodes(p->file); i++) {
+		const struct onnx_node *x = onnx_file_node(p->file, i);
+		for (uint32_t k = 0; k < x->nin; k++) {
+			if (strcmp(x->in[k], name) != 0)
+				continue;
+			if (!member(node, n, i))
+				return true;
+			inside = true;
+		}
+	}
+	return !inside;
+}
+
+static void gather_out(struct parts *p, const uint32_t *node, uint32_t n, struct borders *out)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct onnx_node *x = onnx_file_node(p->file, node[i]);
+		for (uint32_t k = 0; k < x->nout; k++)
+			if (*x->out[k] && (used_outside(p, node, n, x->out[k])))
+				out->v[out->n++] =
+					(struct onnx_border){x->out[k], captured(p, x->out[k])};
+	}
+}
+
+static size_t count_names(const struct parts *p, const uint32_t *node, uint32_t n)
+{
+	size_t sum = 1;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += onnx_file_node(p->file, node[i])->nin + onnx_file_node(p->file, node[i])->nout;
+	return sum;
+}
+
+static int write_inputs(struct part *x, const struct borders *in, struct diag *d)
+{
+	int err = file_make_dir(x->data, E_OUTPUT, d);
+
+	x->in = arena_new_n(&x->arena, const struct tensor *, in->n + 1);
+	for (uint32_t k = 0; k < in->n && !err; k++) {
+		const char *name = arena_printf(&x->arena, "input_%" PRIu32 ".pb", k);
+		x->in[k] = in->v[k].t;
+		err = tensor_pb_write(path_join(&x->arena, x->data, name), in->v[k].t,
+				      in->v[k].name, d);
+	}
+	x->nin = in->n;
+	return err;
+}
+
+int part_write(struct parts *p, const uint32_t *node, uint32_t n, const char *dir, struct part *out)
+{
+	struct part x = {.nnodes = n};
+	size_t names = count_names(p, node, n);
+	struct borders in = {0}, constant = {0}, outs = {0};
+
+	in.v = arena_new_n(&x.arena, struct onnx_border, names);
+	constant.v = arena_new_n(&x.arena, struct onnx_border, names);
+	outs.v = arena_new_n(&x.arena, struct onnx_border, names);
+	x.dir = arena_str(&x.arena, dir);
+	x.model = path_join(&x.arena, dir, "model.onnx");
+	x.data = path_join(&x.arena, dir, "test_data_set_0");
+	int err = gather_in(p, node, n, &in, &constant);
+	if (!err) {
+		gather_out(p, node, n, &outs);
+		const struct onnx_part part = {.node = node,
+					       .nnodes = n,
+					       .in = in.v,
+					       .nin = in.n,
+					       .constant = constant.v,
+					       .nconstant = constant.n,
+					       .out = outs.v,
+					       .nout = outs.n};
+		x.nout = outs.n;
+		err = file_make_dir(dir, E_OUTPUT, p->c->d);
+		err = err ? err : onnx_save_part(p->file, &part, x.model, p->c->d);
+		err = err ? err : write_inputs(&x, &in, p->c->d);
+	}
+	x.out = arena_new_n(&x.arena, const char *, outs.n + 1);
+	for (uint32_t k = 0; k < outs.n; k++)
+		x.out[k] = outs.v[k].name;
+	*out = x;
+	if (err)
+		part_free(out);
+	return err;
+}
+
+void part_free(struct part *x)
+{
+	struct arena a = x->arena;
+
+	arena_free(&a);
+	*x = (struct part){0};
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the file is a model at all: every fault that reading meets, and what its head says. */
+#include "check.h"
+#include "report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The IR version that came with an opset of ai.onnx, from ONNX's table of releases. */
+static int64_t ir_of_opset(int64_t opset)
+{
+	static const struct {
+		int64_t opset, ir;
+	} table[] = {{1, 3},  {9, 4},	{10, 5},  {11, 6},  {12, 7}, {15, 8},
+		     {19, 9}, {21, 10}, {23, 11}, {24, 12}, {25, 13}};
+	int64_t ir = 3;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
+		if (opset >= table[i].opset)
+			ir = table[i].ir;
+	return ir;
+}
+
+static const char *domain_name(const char *domain)
+{
+	return *domain ? domain : "ai.onnx";
+}
+
+static void check_opsets(struct check_context *c)
+{
+	const struct model *m = c->file;
+	struct diag *d = c->d;
+
+	for (size_t i = 0; i < m->nopsets; i++) {
+		const struct opset *o = &m->opsets[i];
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(m->opsets[k].domain, o->domain))
+				WARN(d, E_MODEL_OPSET,
+				     .slot = fmt(d, "opset of '%s'", domain_name(o->domain)),
+				     .message = fmt(d, "imported twice, as %" PRId64 " and %" PRId64,
+						    m->opsets[k].version, o->version),
+				     .hint = "keep one opset_import entry a domain");
+		if (!*o->domain && m->ir_version < ir_of_opset(o->version))
+			NOTE(d, E_MODEL_OPSET, .slot = "IR version",
+			     .message = fmt(d,
+					    "opset %" PRId64 " came with IR version %" PRId64
+					    ", the model says %" PRId64,
+					    o->version, ir_of_opset(o->version), m->ir_version),
+			     .hint = fmt(d, "model.ir_version = %" PRId64, ir_of_opset(o->version)));
+	}
+}
+
+struct domains {
+	const struct model *m;
+	bool *used;
+};
+
+static void mark_domain(const struct graph *g, const struct node *n, void *arg)
+{
+	struct domains *x = arg;
+
+	(void)g;
+	for (size_t i = 0; i < x->m->nopsets; i++)
+		x->used[i] |= !strcmp(x->m->opsets[i].domain, n->domain ? n->domain : "");
+}
+
+/* A domain that no node is of; functions are inlined, so a model with some is left alone. */
+static void check_domains(struct check_context *c)
+{
+	struct domains x = {c->file, arena_new_n(&c->arena, bool, c->file->nopsets + 1)};
+
+	if (c->file->nfunctions)
+		return;
+	report_each(c->file->graph, mark_domain, &x);
+	for (size_t i = 0; i < c->file->nopsets; i++)
+		if (!x.used[i] && *c->file->opsets[i].domain)
+			NOTE(c->d, E_MODEL_OPSET,
+			     .slot = fmt(c->d, "opset of '%s'", c->file->opsets[i].domain),
+			     .message = "imported, but no node is of this domain",
+			     .hint = "remove the opset_import entry");
+}
+
+/* protobuf refuses messages of 2 GiB and more, so weights must lie outside before that. */
+static void check_size(struct check_context *c)
+{
+	const uint64_t limit = UINT64_C(2) << 30;
+	uint64_t n = c->file->file_bytes;
+
+	if (n >= limit)
+		FAIL(c->d, E_MODEL_INLINE, .expected = "a file of less than 2 GiB",
+		     .actual = fmt(c->d, "%" PRIu64 " bytes", n));
+	else if (n > limit / 4 * 3)
+		WARN(c->d, E_MODEL_INLINE,
+		     .message = fmt(c->d,
+				    "the file has %" PRIu64
+				    " bytes, close to protobuf's limit of 2 GiB",
+				    n));
+}
+
+static int run(struct check_context *c)
+{
+	const struct model *m = c->file;
+	struct weight_sum sums[DT_COUNT];
+
+	if (!m->graph)
+		return 0;
+	check_opsets(c);
+	check_domains(c);
+	check_size(c);
+	report_weights(m->graph, sums);
+	check_say(c, "IR %" PRId64 ", %" PRIu32 " nodes, %" PRIu64 " weights of %.1f MB",
+		  m->ir_version, m->graph->norder, sums[0].tensors, (double)sums[0].bytes / 1e6);
+	return 0;
+}
+
+const struct check check_read = {
+	.name = "file",
+	.what = "the file is a model, its versions agree",
+	.need = NEED_FILE,
+	.cost = COST_HEAD,
+	.run = run,
+};

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session that is kept while its input's shape changes: what the model leaves free, and runs of shape A, of
+ * B and of A again, each against a fresh session's. Caches that are not told of the change show here.
+ */
+#include "check.h"
+#include "check/sizes.h"
+#include "compare.h"
+
+#include <inttypes.h>
+
+static bool applies(const struct check_context *c, const char **why)
+{
+	if (!c->options->all && !c->options->sweep.n)
+		return false;
+	if (c->request->input.n || c->request->data_set) {
+		*why = "inputs from files have one shape; give --shape or --dim in their place";
+		return false;
+	}
+	return true;
+}
+
+static bool is_random(const struct graph *g)
+{
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		if (!n->dead && n->op && n->op->flags & OP_RANDOM)
+			return true;
+		for (uint32_t k = 0; !n->dead && k < n->nsub; k++)
+			if (is_random(n->sub[k]))
+				return true;
+	}
+	return false;
+}
+
+/* Copies of the outputs of a run; NULL where it failed. */
+static const struct tensor **outputs(struct check_context *c, struct session *s,
+				     const struct input_set *in, struct arena *a)
+{
+	uint32_t n = session_model(s)->graph->nout;
+	const struct tensor **out = arena_new_n(a, const struct tensor *, n + 1);
+
+	if (check_session_run(c, s, input_tensors(in), out, NULL))
+		return NULL;
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = out[i] ? tensor_copy(a, out[i]) : NULL;
+	return out;
+}
+
+static const struct tensor **fresh(struct check_context *c, const struct input_set *in,
+				   struct arena *a)
+{
+	struct session *s = check_open(c, c->config);
+	const struct tensor **out = s ? outputs(c, s, in, a) : NULL;
+
+	session_close(s);
+	return out;
+}
+
+static int compare(struct check_context *c, const struct tensor **got, const struct tensor **want,
+		   const char *when)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	const struct tolerance t = {1e-4, 1e-5};
+	struct diag *d = c->d;
+
+	for (uint32_t i = 0; i < g->nout; i++) {
+		struct difference x;
+		if (!got[i] || !want[i] || compare_tensors(got[i], want[i], t, &x))
+			continue;
+		return FAIL(
+			d, E_SHAPE_STATE, .slot = fmt(d, "output '%s'", g->out_name[i]),
+			.message = fmt(d, "%s a kept session gives something else than a fresh one",
+				       when),
+			.expected = x.same_shape ? fmt(d, "%g at element %" PRId64, x.want, x.first)
+						 : shape_str(&d->arena, &want[i]->shape, NULL),
+			.actual = x.same_shape ? fmt(d, "%g; %" PRId64 " of %" PRId64 " differ",
+						     x.got, x.beyond, x.count)
+					       : shape_str(&d->arena, &got[i]->shape, NULL));
+	}
+	return 0;
+}
+
+static bool same_shapes(const struct input_set *a, const struct input_set *b)
+{
+	for (uint32_t i = 0; i < input_count(a); i++)
+		if (!shape_equal(&input_info(a, i)->shape, &input_info(b, i)->shape))
+			return false;
+	return true;
+}
+
+/* What a fresh session makes of other inputs; NULL where the model does not take them. Quiet. */
+static const struct tensor **allowed(struct check_context *c, const struct input_set *in,
+				     struct arena *a)
+{
+	struct diag quiet = {0}, *all = c->d;
+
+	c->d = &quiet;
+	const struct tensor **out = fresh(c, in, a);
+	c->d = all;
+	diag_free(&quiet);
+	return out;
+}
+
+/* Inputs of another size that the model takes; *want gets what a fresh session makes of them. */
+static struct input_set *second(struct check_context *c, const struct sizes *w, const char **label,
+				const struct tensor ***want, struct arena *a)
+{
+	for (size_t k = 0; k < w->n; k++) {
+		struct diag quiet = {0};
+		struct input_set *s = check_inputs(c, &w->dims[k], &quiet);
+		bool other = s && !same_shapes(c->inputs, s);
+		diag_free(&quiet);
+		*label = w->label[k];
+		*want = other ? allowed(c, s, a) : NULL;
+		if (*want)
+			return s;
+		input_free(s);
+	}
+	return NULL;
+}
+
+static int three_runs(struct check_context *c, const struct input_set *b,
+		      const struct tensor **want_b, struct arena *a)
+{
+	const struct tensor **first = outputs(c, c->session, c->inputs, a), **other, **again;
+	const struct tensor **want = first ? fresh(c, c->inputs, a) : NULL;
+
+	check_step(c, 1, 3);
+	other = want ? outputs(c, c->session, b, a) : NULL;
+	check_step(c, 2, 3);
+	again = other ? outputs(c, c->session, c->inputs, a) : NULL;
+	check_step(c, 3, 3);
+	if (!again)
+		return -E_RUN;
+	if (!compare(c, first, want, "at the first shape") &&
+	    !compare(c, other, want_b, "after the shape changed"))
+		compare(c, again, want, "back at the first shape");
+	return 0;
+}
+
+static int run(struct check_context *c)
+{
+	struct sizes w = {0};
+	const struct tensor **want = NULL;
+	const char *label = NULL;
+	struct arena a = {0};
+	int rc = sizes_open(c, &w);
+
+	if (rc)
+		return rc;
+	if (!w.n) {
+		check_say(c, "every dimension is fixed: a session has one shape");
+		return 0;
+	}
+	if (is_random(c->file->graph)) {
+		check_say(c, "free are %s; not tried, for the model draws random numbers", w.free);
+		return 0;
+	}
+	struct input_set *b = second(c, &w, &label, &want, &a);
+	if (b) {
+		rc = three_runs(c, b, want, &a);
+		check_say(c, "free are %s; another run with %s between two of the first shape",
+			  w.free, label);
+	} else {
+		check_say(c, "free are %s, but the model's shapes allow no other size", w.free);
+	}
+	input_free(b);
+	arena_free(&a);
+	return rc;
+}
+
+const struct check check_reshape = {
+	.name = "new shape",
+	.what = "a session kept while its input's shape changes",
+	.need = NEED_OUTPUTS,
+	.cost = COST_RUNS,
+	.applies = applies,
+	.run = run,
+};

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Declared types and shapes against what the graph computes; and what exporters pin by accident: a
+ * batch of one although the input leaves it free, a Reshape that was written for the example's sizes.
+ */
+#include "check.h"
+#include "base/hash.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct shapes {
+	struct check_context *c;
+	const struct model *file, *model; /* as declared; as inferred */
+	struct arena a;
+	size_t compared;
+};
+
+static const char *shown(const struct shapes *x, const struct vinfo *v, const struct model *m)
+{
+	struct arena *a = &x->c->d->arena;
+
+	if (v->type.kind != V_TENSOR)
+		return type_str(a, v->type);
+	return arena_printf(a, "%s %s", type_str(a, v->type), shape_str(a, &v->shape, m->symbols));
+}
+
+/* ---- declared against inferred */
+
+static bool contradicts(const struct vinfo *declared, const struct vinfo *inferred)
+{
+	const struct shape *a = &declared->shape, *b = &inferred->shape;
+
+	if (!declared->type.kind || !inferred->type.kind)
+		return false;
+	if (declared->type.kind != inferred->type.kind)
+		return true;
+	if (declared->type.dtype && inferred->type.dtype &&
+	    declared->type.dtype != inferred->type.dtype)
+		return true;
+	if (declared->type.kind != V_TENSOR || a->rank < 0 || b->rank < 0)
+		return false;
+	if (a->rank != b->rank)
+		return true;
+	for (int i = 0; i < a->rank; i++)
+		if (a->dim[i] >= 0 && b->dim[i] >= 0 && a->dim[i] != b->dim[i])
+			return true;
+	return false;
+}
+
+static void compare(struct shapes *x, const struct value *declared, const struct value *inferred,
+		    const char *output)
+{
+	struct diag *d = x->c->d;
+	const struct graph *g = x->model->graph;
+
+	x->compared++;
+	if (!contradicts(&declared->info, &inferred->info))
+		return;
+	const struct node *n = inferred->producer == NO_NODE ? NULL : g->node[inferred->producer];
+	bool type = declared->info.type.dtype != inferred->info.type.dtype ||
+		    declared->info.type.kind != inferred->info.type.kind;
+	const struct finding f = {
+		.code = E_MODEL_DECLARED,
+		/* the interface, and element types anywhere, are relied on; shapes in between are hints */
+		.severity = output || type ? SEV_ERROR : SEV_WARNING,
+		.node = n ? check_node(n) : NULL,
+		.op = n ? n->origin->op : NULL,
+		.slot = output ? fmt(d, "output '%s'", output) : fmt(d, "value '%s'", declared->name),
+		.message = "what is declared is not what the graph computes",
+		.expected = fmt(d, "%s, as declared", shown(x, &declared->info, x->file)),
+		.actual = shown(x, &inferred->info, x->model),
+		.file = __FILE__,
+		.line = __LINE__,
+	};
+	diag_add(d, &f);
+}
+
+static void declared(struct shapes *x)
+{
+	const struct graph *f = x->file->graph, *g = x->model->graph;
+	struct map names = {.arena = &x->a};
+
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		if (g->value[i]->name && *g->value[i]->name)
+			map_set(&names, g->value[i]->name, strlen(g->value[i]->name), i);
+	for (uint32_t i = 0; i < f->nout && i < g->nout; i++)
+		compare(x, f->value[f->out[i]], g->value[g->out[i]], f->out_name[i]);
+	for (uint32_t i = 0; i < f->nvalues; i++) {
+		const struct value *v = f->value[i];
+		int64_t at = map_get(&names, v->name, strlen(v->name));
+		if (v->is_input || v->init || v->is_output || v->info.type.kind == V_NONE || at < 0)
+			continue;
+		compare(x, v, g->value[at], NULL);
+	}
+}
+
+/* ---- what is pinned */
+
+/* Symbols that the model names, in dimension 0 of an input: what people call the batch. */
+static bool is_batch(const struct shapes *x, int64_t dim)
+{
+	const struct graph *g = x->model->graph;
+
+	for (uint32_t i = 0; dim_is_sym(dim) && i < g->nin; i++) {
+		const struct vinfo *v = &g->value[g->in[i]]->info;
+		if (v->type.kind == V_TENSOR && v->shape.rank > 0 && v->shape.dim[0] == dim)
+			return true;
+	}
+	return false;
+}
+
+static bool has_dim(const struct shape *s, int64_t dim)
+{
+	for (int i = 0; i < s->rank; i++)
+		if (s->dim[i] == dim)
+			return true;
+	return false;
+}
+
+/* A free dimension of the input that the target has not: its place, or -1. */
+static int lost(const struct shape *in, const struct shape *out)
+{
+	for (int i = 0; i < in->rank; i++)
+		if (dim_is_sym(in->dim[i]) && !has_dim(out, in->dim[i]))
+			return i;
+	return -1;
+}
+
+static const char *target_text(const struct tensor *t, struct diag *d)
+{
+	struct shape s = {.rank = (int32_t)tensor_count(t)};
+	char text[MAX_RANK * 22], *p = text;
+
+	for (int i = 0; i < s.rank; i++)
+		p += snprintf(p, 22, "%s%" PRId64, i ? "," : "", elem_i64(DT_I64, t->data, i));
+	return fmt(d, "[%.*s]", (int)(p - text), text);
+}
+
+/*
+ * A constant target. All numbers: it fits one size only. With a -1 elsewhere: it takes the batch into
+ * another dimension, which is right for no batch but the example's.
+ */
+static void pinned(struct shapes *x, const struct graph *g, const struct node *n)
+{
+	const struct value *in = node_in(g, n, 0), *out = node_out(g, n, 0);
+	const struct tensor *t = check_const(g, n, 1);
+	struct diag *d = x->c->d;
+	bool any = false;
+
+	if (!check_is(n, "Reshape") || !in || !out || !t || t->type.dtype != DT_I64 ||
+	    in->info.shape.rank < 1 || tensor_count(t) < 1 || tensor_count(t) > MAX_RANK)
+		return;
+	for (int64_t i = 0; i < tensor_count(t); i++)
+		any |= elem_i64(DT_I64, t->data, i) <= 0;
+	int at = lost(&in->info.shape, &out->info.shape);
+	int64_t first = elem_i64(DT_I64, t->data, 0);
+	if (at < 0)
+		return;
+	const char *name = x->model->symbols[DIM_SYM_ID(in->info.shape.dim[at])];
+	if (at == 0 && first > 0 && is_batch(x, in->info.shape.dim[0]))
+		WARN(d, E_MODEL_BATCH, .node = check_node(n), .op = n->origin->op,
+		     .message = fmt(d,
+				    "its target %s pins dimension 0 to %" PRId64
+				    ", which is free in its input %s",
+				    target_text(t, d), first, shown(x, &in->info, x->model)),
+		     .hint = "write -1 or 0 for it");
+	else if (!any)
+		WARN(d, E_MODEL_RESHAPE, .node = check_node(n), .op = n->origin->op,
+		     .message = fmt(d, "its target %s fits one size of '%s' only; its input is %s",
+				    target_text(t, d), name, shown(x, &in->info, x->model)));
+}
+
+/* An output that is declared with a batch of 1 where every input leaves it free. */
+static void outputs(struct shapes *x)
+{
+	const struct graph *f = x->file->graph;
+	struct diag *d = x->c->d;
+	int64_t batch = 0;
+
+	for (uint32_t i = 0; i < f->nin; i++) {
+		const struct vinfo *v = &f->value[f->in[i]]->info;
+		if (v->type.kind != V_TENSOR || v->shape.rank < 2 || !dim_is_sym(v->shape.dim[0]))
+			return;
+		if (batch && batch != v->shape.dim[0])
+			return;
+		batch = v->shape.dim[0];
+	}
+	for (uint32_t i = 0; batch && i < f->nout; i++) {
+		const struct shape *s = &f->value[f->out[i]]->info.shape;
+		const struct vinfo *inferred = &x->model->graph->value[x->model->graph->out[i]]->info;
+		if (s->rank < 2 || s->dim[0] != 1 || has_dim(s, batch))
+			continue;
+		WARN(d, E_MODEL_BATCH, .slot = fmt(d, "output '%s'", f->out_name[i]),
+		     .message = fmt(
+			     d, "it is declared with a batch of 1, while the inputs leave it free ('%s')",
+			     x->file->symbols[DIM_SYM_ID(batch)]),
+		     .actual = shown(x, inferred, x->model));
+	}
+}
+
+static int run(struct check_context *c)
+{
+	struct shapes x = {.c = c, .file = c->file, .model = check_imported(c)};
+	const struct graph *g = x.model ? x.model->graph : NULL;
+
+	if (!g)
+		return 0;
+	declared(&x);
+	for (uint32_t i = 0; i < g->norder; i++)
+		pinned(&x, g, g->node[g->order[i]]);
+	outputs(&x);
+	check_say(c, "%zu declared shapes agree with inference or say nothing", x.compared);
+	if (check_found(c, E_MODEL_DECLARED))
+		check_say(c, "of %zu declared shapes", x.compared);
+	arena_free(&x.a);
+	return 0;
+}
+
+const struct check check_shape = {
+	.name = "shapes",
+	.what = "declared shapes against inference; pinned dimensions",
+	.need = NEED_SESSION,
+	.cost = COST_HEAD,
+	.run = run,
+};

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check/sizes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct free_dim {
+	const char *name; /* as --dim takes it: "batch", "x.2" */
+	int64_t now;	  /* of the inputs of the first run; 0: not known */
+};
+
+static bool names(const struct sweep *w, const char *name, const char *placed)
+{
+	for (size_t i = 0; i < w->ndims; i++)
+		if (!strcmp(w->dim[i].name, name) || !strcmp(w->dim[i].name, placed))
+			return true;
+	return !w->ndims;
+}
+
+/* Every free dimension, each once; *first is the first of them that the sweep names. */
+static const char *list_free(struct check_context *c, const struct sweep *w, struct free_dim *first)
+{
+	const struct model *m = session_model(c->session);
+	struct check_names list = {&c->arena, "", 0};
+	const struct graph *g = m->graph;
+
+	for (uint32_t i = 0; i < g->nin && i < input_count(c->inputs); i++) {
+		const struct value *v = g->value[g->in[i]];
+		const struct shape *now = &input_info(c->inputs, i)->shape;
+		for (int k = 0; v->info.type.kind == V_TENSOR && k < v->info.shape.rank; k++) {
+			int64_t dim = v->info.shape.dim[k];
+			const char *symbol = dim_is_sym(dim) ? m->symbols[DIM_SYM_ID(dim)] : "?";
+			const char *placed = arena_printf(&c->arena, "%s.%d", v->name, k);
+			const char *name = *symbol == '?' ? placed : symbol;
+			if (dim >= 0)
+				continue;
+			if (!strstr(list.text, arena_printf(&c->arena, "'%s'", name)))
+				check_name_add(&list, name);
+			if (!first->name && names(w, name, placed))
+				*first = (struct free_dim){name, k < now->rank ? now->dim[k] : 0};
+		}
+	}
+	return check_name_list(&list);
+}
+
+static int unknown(struct check_context *c, const struct sizes *s, const struct sweep *w)
+{
+	struct diag *d = c->d;
+
+	return FAIL(d, E_DIM, .slot = "--shapes-sweep",
+		    .message =
+			    fmt(d, "the model's inputs have no free dimension '%s'", w->dim[0].name),
+		    .hint = *s->free ? fmt(d, "free are %s", s->free) : "all are fixed");
+}
+
+/* Twice as much, one more, half, and what strides and patches divide. */
+static void usual(struct check_context *c, struct sizes *s, const struct free_dim *f)
+{
+	const int64_t tries[] = {f->now * 2, f->now + 1, f->now + 32, f->now / 2, 2, 64, 224, 1};
+	const int64_t n = c->request->dim.n;
+
+	s->dims = arena_new_n(&c->arena, struct texts, sizeof(tries) / sizeof(*tries));
+	s->label = arena_new_n(&c->arena, const char *, sizeof(tries) / sizeof(*tries));
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		if (tries[i] < 1 || tries[i] == f->now)
+			continue;
+		struct text *v = arena_new_n(&c->arena, struct text, (size_t)n + 1);
+		struct text last = {.s = arena_printf(&c->arena, "%s=%" PRId64, f->name, tries[i])};
+		last.n = strlen(last.s);
+		size_t used = 0;
+		/* it stands in place of what the request says of the same dimension */
+		for (int64_t k = 0; k < n; k++)
+			if (strncmp(c->request->dim.v[k].s, f->name, strlen(f->name)) != 0 ||
+			    c->request->dim.v[k].s[strlen(f->name)] != '=')
+				v[used++] = c->request->dim.v[k];
+		v[used++] = last;
+		s->dims[s->n] = (struct texts){v, (int64_t)used};
+		s->label[s->n++] = last.s;
+	}
+}
+
+int sizes_open(struct check_context *c, struct sizes *s)
+{
+	struct free_dim first = {NULL, 0};
+	struct sweep w;
+	int rc = sweep_parse(&c->options->sweep, &w, &c->arena, c->d);
+
+	if (rc)
+		return rc;
+	s->free = list_free(c, &w, &first);
+	if (!first.name)
+		return w.ndims ? unknown(c, s, &w) : 0;
+	if (!w.ndims) {
+		usual(c, s, &first);
+		return 0;
+	}
+	s->n = w.points;
+	s->dims = arena_new_n(&c->arena, struct texts, s->n);
+	s->label = arena_new_n(&c->arena, const char *, s->n);
+	for (size_t k = 0; k < s->n; k++) {
+		s->dims[k] = sweep_point(&w, k, &c->request->dim, &c->arena);
+		s->label[k] = sweep_label(&w, k, &c->arena);
+	}
+	return 0;
+}

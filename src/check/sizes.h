@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CHECK_SIZES_H
+#define CHECK_SIZES_H
+/* Shapes to go through: those that --shapes-sweep says, or some sizes of the first free dimension. */
+#include "check.h"
+#include "sweep.h"
+
+struct sizes {
+	const char *free;   /* all free dimensions, for people; "" where none is */
+	struct texts *dims; /* what check_inputs takes */
+	const char **label; /* "batch=4" */
+	size_t n;	    /* 0: nothing is free */
+};
+/* E-OPTION for a sweep that cannot be read, E-DIM for one that names no free dimension. */
+int sizes_open(struct check_context *c, struct sizes *s);
+
+#endif

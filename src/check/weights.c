@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights that are not numbers, denormal, of the wrong width; scales that nobody calibrated. */
+#include "check.h"
+#include "base/hash.h"
+#include "report.h"
+#include "onnx/weights.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+struct weigh {
+	struct check_context *c;
+	struct arena a;
+	struct map seen; /* tensors, by address */
+	struct check_names wide, tiny;
+	const struct node *tiny_reader;
+	int64_t tiny_count;
+	bool tiny_many; /* in a tensor a hundredth and more: a wrong scale rather than what training leaves */
+	uint64_t wide_bytes, bytes;
+	size_t tensors, scales, ones;
+};
+
+struct odd {
+	int64_t nan, inf, denormal, count;
+};
+
+static void count_f32(const float *v, int64_t n, struct odd *o)
+{
+	for (int64_t i = 0; i < n; i++) {
+		uint32_t u;
+		memcpy(&u, (const char *)v + (size_t)i * sizeof(u), sizeof(u));
+		uint32_t e = u >> 23 & 0xff, m = u & 0x7fffff;
+		o->nan += e == 0xff && m;
+		o->inf += e == 0xff && !m;
+		o->denormal += !e && m;
+	}
+}
+
+static void count_any(const struct tensor *t, struct odd *o)
+{
+	for (int64_t i = 0; i < o->count; i++) {
+		double v = elem_f64(tensor_dtype(t), t->data, i);
+		o->nan += isnan(v) != 0;
+		o->inf += isinf(v) != 0;
+	}
+}
+
+/* Who reads it: the node that will suffer. */
+static const struct node *reader(const struct graph *g, const struct value *v)
+{
+	return v->nusers ? g->node[v->users[0]] : NULL;
+}
+
+static void tell(struct weigh *w, enum severity s, enum code code, const struct graph *g,
+		 const struct value *v, const char *message)
+{
+	const struct node *n = reader(g, v);
+	const struct finding f = {
+		.code = code,
+		.severity = s,
+		.node = n ? check_node(n) : NULL,
+		.op = n ? n->origin->op : NULL,
+		.slot = fmt(w->c->d, "initializer '%s'", v->name),
+		.message = message,
+		.file = __FILE__,
+		.line = __LINE__,
+	};
+	diag_add(w->c->d, &f);
+}
+
+static void one_weight(struct weigh *w, const struct graph *g, const struct value *v)
+{
+	const struct tensor *t = v->init;
+	struct odd o = {.count = tensor_count(t)};
+	struct diag *d = w->c->d;
+
+	w->tensors++;
+	w->bytes += t->bytes;
+	if (t->type.kind != V_TENSOR || !(T_BIT(t->type.dtype) & T_FLOATS_BF) || !t->data ||
+	    o.count < 1)
+		return;
+	if (t->type.dtype == DT_F32)
+		count_f32(t->data, o.count, &o);
+	else
+		count_any(t, &o);
+	if (o.nan)
+		tell(w, SEV_ERROR, E_WEIGHT_NAN, g, v,
+		     fmt(d, "%" PRId64 " of %" PRId64 " elements are NaN", o.nan, o.count));
+	if (o.inf)
+		tell(w, SEV_WARNING, E_WEIGHT_INF, g, v,
+		     fmt(d, "%" PRId64 " of %" PRId64 " elements are infinite", o.inf, o.count));
+	if (o.denormal) {
+		check_name_add(&w->tiny, v->name);
+		w->tiny_reader = w->tiny_reader ? w->tiny_reader : reader(g, v);
+		w->tiny_count += o.denormal;
+		w->tiny_many |= o.denormal * 100 >= o.count;
+	}
+	if (t->type.dtype == DT_F64 && o.count >= 16) {
+		check_name_add(&w->wide, v->name);
+		w->wide_bytes += t->bytes;
+	}
+}
+
+static void weights_of(struct weigh *w, const struct graph *g)
+{
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		const struct value *v = g->value[i];
+		if (!v->init || map_get(&w->seen, (const char *)&v->init, sizeof(v->init)) >= 0)
+			continue;
+		map_set(&w->seen, arena_dup(&w->a, &v->init, sizeof(v->init)), sizeof(v->init), 1);
+		one_weight(w, g, v);
+		weights_drop(w->c->file, v->init); /* its pages are not read again from here */
+	}
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		for (uint32_t k = 0; !g->node[i]->dead && k < g->node[i]->nsub; k++)
+			weights_of(w, g->node[i]->sub[k]);
+}
+
+/* ---- quantization */
+
+static bool is_scale(const char *slot)
+{
+	size_t n = strlen(slot);
+
+	return n > 6 && !strcasecmp(slot + n - 6, "_scale");
+}
+
+/* Of a DequantizeLinear over weights a scale of 0 is a channel of zeros, which may be meant. */
+static bool over_weights(const struct graph *g, const struct node *n)
+{
+	return check_is(n, "DequantizeLinear") && check_const(g, n, 0);
+}
+
+static void one_scale(struct weigh *w, const struct graph *g, const struct node *n, uint32_t i,
+		      const char *slot)
+{
+	const struct tensor *t = check_const(g, n, i);
+	int64_t zeros = 0, bad = 0, ones = 0, count = t ? tensor_count(t) : 0;
+	struct diag *d = w->c->d;
+
+	if (count < 1 || !t->data || !(T_BIT(t->type.dtype) & T_FLOATS_BF))
+		return;
+	for (int64_t k = 0; k < count; k++) {
+		double v = elem_f64(tensor_dtype(t), t->data, k);
+		zeros += v == 0;
+		bad += v < 0 || !isfinite(v);
+		ones += v == 1;
+	}
+	if (!over_weights(g, n)) {
+		w->scales++;
+		w->ones += ones == count;
+	}
+	if (!zeros && !bad)
+		return;
+	const struct finding f = {
+		.code = E_QUANT_SCALE,
+		.severity = !bad && over_weights(g, n) ? SEV_WARNING : SEV_ERROR,
+		.node = check_node(n),
+		.op = n->origin->op,
+		.slot = fmt(d, "input %" PRIu32 " '%s'", i, slot),
+		.message =
+			bad ? fmt(d, "%" PRId64 " of %" PRId64 " scales are negative or not finite",
+				  bad, count)
+			    : fmt(d, "%" PRId64 " of %" PRId64 " scales are 0: nothing was calibrated",
+				  zeros, count),
+		.file = __FILE__,
+		.line = __LINE__,
+	};
+	diag_add(d, &f);
+}
+
+static void scales_of(const struct graph *g, const struct node *n, void *arg)
+{
+	if (!n->op || n->dead)
+		return;
+	struct op op = op_resolved(n->op);
+	for (uint32_t i = 0; i < n->nin; i++) {
+		const struct slot *s = op.in ? slot_at(op.in, i) : NULL;
+		if (s && is_scale(s->name))
+			one_scale(arg, g, n, i, s->name);
+	}
+}
+
+static void tell_tiny(struct weigh *w)
+{
+	const struct node *n = w->tiny_reader;
+	struct diag *d = w->c->d;
+	const struct finding f = {
+		.code = E_WEIGHT_DENORMAL,
+		.severity = w->tiny_many ? SEV_WARNING : SEV_NOTE,
+		.node = n ? check_node(n) : NULL,
+		.op = n ? n->origin->op : NULL,
+		.message = fmt(d, "%" PRId64 " denormal elements in %zu weight%s: %s", w->tiny_count,
+			       w->tiny.n, w->tiny.n > 1 ? "s" : "", check_name_list(&w->tiny)),
+		.file = __FILE__,
+		.line = __LINE__,
+	};
+
+	if (w->tiny.n)
+		diag_add(d, &f);
+}
+
+static int run(struct check_context *c)
+{
+	struct weigh w = {.c = c};
+	struct diag *d = c->d;
+
+	if (!c->file->graph)
+		return 0;
+	w.seen.arena = w.wide.arena = w.tiny.arena = &w.a;
+	weights_of(&w, c->file->graph);
+	report_each(c->file->graph, scales_of, &w);
+	tell_tiny(&w);
+	if (w.wide.n)
+		WARN(d, E_WEIGHT_F64,
+		     .message = fmt(d, "%zu weight%s of %" PRIu64 " bytes in f64: %s", w.wide.n,
+				    w.wide.n > 1 ? "s" : "", w.wide_bytes, check_name_list(&w.wide)));
+	if (w.ones > 1 && w.ones == w.scales)
+		WARN(d, E_QUANT_RANGE,
+		     .message = fmt(d, "all %zu scales of activations are exactly 1", w.scales));
+	check_say(c, "%zu weights of %.1f MB", w.tensors, (double)w.bytes / 1e6);
+	arena_free(&w.a);
+	return 0;
+}
+
+const struct check check_weights = {
+	.name = "weights",
+	.what = "weights are numbers; scales are positive",
+	.need = NEED_FILE,
+	.cost = COST_READ,
+	.run = run,
+};

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodes.h"
+
+#include "base/clock.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "plan/segment.h"
+#include "report.h"
+#include "stats.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_DEPTH = 32, SLOTS = 1 << 12, MOST_EVENTS = 200000 };
+
+/* A node, or a copy or reorder made for it. */
+struct row {
+	const struct step *step; /* the newest that was seen */
+	const struct origin *from;
+	const struct node *node;
+	const struct kernel *kernel;
+	uint32_t parent; /* row; NO_VALUE: none */
+	int depth;
+	bool device, moves, to_device;
+	const char *name, *op, *kernel_name, *fused;
+	double flops, bytes, out_bytes, workspace, grown;
+	uint64_t ns, calls; /* of the run under way */
+	uint64_t all_calls; /* of the runs that are kept */
+	bool seen;
+	double *time; /* by run */
+};
+
+/* A step under way. */
+struct frame {
+	struct row *row;
+	uint64_t start, inside; /* inside: time of the steps in it */
+	uint64_t rss;
+	size_t mark;
+};
+
+/* A step on the device, told when the stream has come that far. */
+struct pending {
+	struct row *row;
+	size_t from, to; /* events */
+	int depth;
+};
+
+struct nodes {
+	struct observer observer;
+	const struct session *session;
+	const struct runtime *rt;
+	struct arena arena;
+	struct row **row;
+	uint32_t nrows;
+	struct row *slot[SLOTS]; /* by step */
+	struct frame stack[MOST_DEPTH];
+	int depth, too_deep;
+	size_t run, runs;
+	uint64_t start;
+	double *total; /* by run */
+	/* the device's */
+	struct event **mark;
+	size_t nmarks, used;
+	struct pending *pending;
+	size_t npending, cap_pending;
+	int err;
+	struct diag *diag;
+	int statm; /* -1: memory is not watched */
+	bool keep;
+	struct node_event *event;
+	size_t nevents, cap_events;
+};
+
+/* ---- rows */
+
+static bool is_copy(const struct step *s)
+{
+	return ((const struct step_plan *)(const void *)s)->copy;
+}
+
+static bool is_reorder(const struct step *s)
+{
+	return ((const struct step_plan *)(const void *)s)->reorder;
+}
+
+static bool same_row(const struct row *r, const struct step *s, uint32_t parent)
+{
+	return r->from == s->from && r->node == s->node && r->kernel == s->kernel &&
+	       r->parent == parent && r->moves == (is_copy(s) || is_reorder(s));
+}
+
+static const char *fused_names(struct nodes *n, const struct origin *o)
+{
+	struct str b = {.arena = &n->arena};
+
+	for (uint32_t i = 0; o && i < o->nfused; i++)
+		str_addf(&b, "%s%s", i ? ", " : "", o->fused[i]->name);
+	return b.n ? str_get(&b) : NULL;
+}
+
+static const struct graph *graph_of(const struct graph *g, const struct node *node)
+{
+	if (node->id < g->nnodes && g->node[node->id] == node)
+		return g;
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		for (uint32_t k = 0; g->node[i] && k < g->node[i]->nsub; k++) {
+			const struct graph *found = graph_of(g->node[i]->sub[k], node);
+			if (found)
+				return found;
+		}
+	return NULL;
+}
+
+static void set_info(struct vinfo *info, const uint32_t *ids, uint32_t n,
+		     const struct tensor *const *t)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ids[i] != NO_VALUE && t[i])
+			info[ids[i]] = (struct vinfo){.type = t[i]->type, .shape = t[i]->shape};
+}
+
+/* Work and traffic, with the shapes that the run saw. */
+static void cost(struct nodes *n, struct row *r, const struct call *c)
+{
+	const struct node *node = c->step->node;
+	const struct graph *g = graph_of(session_model(n->session)->graph, node);
+
+	r->flops = r->bytes = 0;
+	if (!g || r->moves || node->nsub)
+		return;
+	struct arena a = {0};
+	struct vinfo *info = arena_new_n(&a, struct vinfo, g->nvalues + 1);
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		info[i] = g->value[i]->info;
+	set_info(info, node->in, node->nin, c->in);
+	set_info(info, node->out, node->nout, (const struct tensor *const *)c->out);
+	struct cost k = report_cost(g, node, info, &a);
+	if (k.known) {
+		r->flops = (double)k.flops;
+		r->bytes = (double)k.bytes;
+	}
+	arena_free(&a);
+}
+
+static void sizes(struct nodes *n, struct row *r, const struct call *c)
+{
+	r->out_bytes = 0;
+	for (uint32_t i = 0; i < c->step->nout; i++)
+		if (c->out[i])
+			r->out_bytes += (double)(c->out[i]->bytes + c->out[i]->blob_bytes);
+	r->workspace = (double)c->step->workspace;
+	r->to_device = c->step->nout && c->out[0] && c->out[0]->device;
+	if (c->step->nop)
+		r->flops = r->bytes = r->out_bytes = 0;
+	else
+		cost(n, r, c);
+	if (r->moves)
+		r->bytes = 2 * r->out_bytes;
+}
+
+static const char *kernel_name(const struct step *s)
+{
+	return is_copy(s)			? "copy"
+	       : is_reorder(s)			? "reorder"
+	       : s->nop				? "view"
+	       : !s->kernel			? "view"
+	       : s->kernel->flags & K_REFERENCE ? "reference"
+						: "fast";
+}
+
+static struct row *new_row(struct nodes *n, const struct step *s, uint32_t parent)
+{
+	struct row *r = arena_new(&n->arena, struct row);
+	const char *name = s->from ? s->from->name : "?";
+	const char *inside = parent == NO_VALUE ? NULL : n->row[parent]->name;
+
+	r->from = s->from;
+	r->node = s->node;
+	r->kernel = s->kernel;
+	r->parent = parent;
+	r->depth = n->depth;
+	r->moves = is_copy(s) || is_reorder(s);
+	r->device =
+		has_device(n->rt) && ((const struct step_plan *)(const void *)s)->device == DEVICE;
+	r->name = inside ? arena_printf(&n->arena, "%s / %s", inside, name) : name;
+	r->op = is_copy(s)	? "Copy"
+		: is_reorder(s) ? "Reorder"
+		: s->node->op	? op_qualified(s->node->op)
+				: "?";
+	r->op = arena_str(&n->arena, r->op);
+	r->kernel_name = kernel_name(s);
+	r->fused = fused_names(n, s->from);
+	r->time = arena_new_n(&n->arena, double, n->runs + 1);
+	n->row = arena_grow(&n->arena, n->row, n->nrows, n->nrows + 1, sizeof(struct row *));
+	n->row[n->nrows++] = r;
+	return r;
+}
+
+/* By the step's address; a new plan has new steps for the same nodes, which are looked for by what they are. */
+static struct row *find_row(struct nodes *n, const struct step *s)
+{
+	size_t at = ((uintptr_t)s >> 6) * 0x9e3779b1u % SLOTS;
+	struct row *above = n->depth ? n->stack[n->depth - 1].row : NULL, *r = n->slot[at];
+	uint32_t parent = NO_VALUE;
+
+	for (uint32_t i = 0; above && i < n->nrows; i++)
+		if (n->row[i] == above)
+			parent = i;
+	if (r && r->step == s && same_row(r, s, parent))
+		return r;
+	r = NULL;
+	for (uint32_t i = 0; i < n->nrows && !r; i++)
+		if (same_row(n->row[i], s, parent))
+			r = n->row[i];
+	if (!r)
+		r = new_row(n, s, parent);
+	r->step = s;
+	n->slot[at] = r;
+	return r;
+}
+
+/* ---- marks in the stream */
+
+static size_t mark(struct nodes *n)
+{
+	const struct backend *b = n->rt->backend;
+
+	if (n->used == n->nmarks && !n->err) {
+		struct event *e = b->event_new(n->rt->device, n->diag);
+		if (!e) {
+			n->err = -E_DEVICE;
+			return 0;
+		}
+		n->mark = arena_grow(&n->arena, n->mark, n->nmarks, n->nmarks + 1,
+				     sizeof(struct event *));
+		n->mark[n->nmarks++] = e;
+	}
+	if (!n->err)
+		n->err = b->mark(n->rt->stream, n->mark[n->used], n->diag);
+	return n->used++;
+}
+
+static bool marks_device(const struct nodes *n)
+{
+	const struct backend *b = n->rt->backend;
+
+	return has_device(n->rt) && b->event_new && b->mark && b->elapsed;
+}
+
+static void keep_event(struct nodes *n, const struct row *r, uint64_t start, uint64_t ns, bool device)
+{
+	if (!n->keep || n->nevents >= MOST_EVENTS)
+		return;
+	if (n->nevents == n->cap_events) {
+		size_t cap = n->cap_events ? n->cap_events * 2 : 1024;
+		n->event = arena_grow(&n->arena, n->event, n->nevents, cap, sizeof(*n->event));
+		n->cap_events = cap;
+	}
+	n->event[n->nevents++] =
+		(struct node_event){.start = start,
+				    .ns = ns,
+				    .name = r ? r->name : "run",
+				    .op = r ? r->op : NULL,
+				    .kernel = r ? r->kernel_name : NULL,
+				    .kind = !r					 ? EVENT_RUN
+					    : r->moves && !strcmp(r->op, "Copy") ? EVENT_COPY
+										 : EVENT_STEP,
+				    .device = device,
+				    .depth = r ? r->depth + 1 : 0,
+				    .bytes = r ? r->out_bytes : 0};
+}
+
+/* ---- the observer */
+
+static uint64_t resident(const struct nodes *n)
+{
+	uint64_t rss = 0, unshared;
+
+	if (n->statm >= 0)
+		proc_sample(n->statm, &rss, &unshared);
+	return rss;
+}
+
+static void on_begin(struct observer *o, const struct step *s, const struct call *c)
+{
+	struct nodes *n = (struct nodes *)(void *)o;
+
+	(void)c;
+	if (n->depth == MOST_DEPTH) {
+		n->too_deep++;
+		return;
+	}
+	struct row *r = find_row(n, s);
+	struct frame *f = &n->stack[n->depth++];
+	*f = (struct frame){.row = r, .rss = resident(n)};
+	if (r->device && marks_device(n))
+		f->mark = mark(n);
+	f->start = clock_ns();
+}
+
+static void push_pending(struct nodes *n, const struct frame *f, size_t to)
+{
+	if (n->npending == n->cap_pending) {
+		size_t cap = n->cap_pending ? n->cap_pending * 2 : 256;
+		n->pending = arena_grow(&n->arena, n->pending, n->npending, cap, sizeof(*n->pending));
+		n->cap_pending = cap;
+	}
+	n->pending[n->npending++] = (struct pending){f->row, f->mark, to, n->depth};
+}
+
+static void on_end(struct observer *o, const struct step *s, const struct call *c)
+{
+	struct nodes *n = (struct nodes *)(void *)o;
+	uint64_t now = clock_ns();
+
+	(void)s;
+	if (n->too_deep) {
+		n->too_deep--;
+		return;
+	}
+	struct frame *f = &n->stack[--n->depth];
+	struct row *r = f->row;
+	uint64_t ns = now - f->start;
+	if (!r->seen)
+		sizes(n, r, c);
+	r->seen = true;
+	r->calls++;
+	if (r->device && marks_device(n))
+		push_pending(n, f, mark(n));
+	else
+		r->ns += ns - (f->inside < ns ? f->inside : ns);
+	if (!r->device || !marks_device(n))
+		keep_event(n, r, f->start, ns, false);
+	if (n->statm >= 0) {
+		uint64_t rss = resident(n);
+		r->grown += rss > f->rss ? (double)(rss - f->rss) : 0;
+	}
+	/* with what observing took, so that a body's bookkeeping is not its owner's time */
+	if (n->depth)
+		n->stack[n->depth - 1].inside += clock_ns() - f->start;
+}
+
+struct nodes *nodes_new(struct session *s, size_t runs, bool events, struct diag *d)
+{
+	struct nodes *n = calloc(1, sizeof(*n));
+
+	if (!n) {
+		FAIL(d, E_MEMORY, .message = NULL);
+		return NULL;
+	}
+	n->observer = (struct observer){.begin = on_begin, .end = on_end};
+	n->session = s;
+	n->rt = session_runtime(s);
+	n->runs = runs;
+	n->keep = events;
+	n->statm = -1;
+	n->total = arena_new_n(&n->arena, double, runs + 1);
+	return n;
+}
+
+void nodes_free(struct nodes *n)
+{
+	if (!n)
+		return;
+	for (size_t i = 0; i < n->nmarks; i++)
+		n->rt->backend->event_free(n->mark[i]);
+	if (n->statm >= 0)
+		close(n->statm);
+	arena_free(&n->arena);
+	free(n);
+}
+
+struct observer *nodes_observer(struct nodes *n)
+{
+	return &n->observer;
+}
+
+void nodes_watch_memory(struct nodes *n, bool on)
+{
+	if (n->statm >= 0)
+		close(n->statm);
+	n->statm = on ? proc_open(0) : -1;
+}
+
+int nodes_begin(struct nodes *n, struct diag *d)
+{
+	n->depth = n->too_deep = 0;
+	n->used = n->npending = 0;
+	n->err = 0;
+	n->diag = d;
+	for (uint32_t i = 0; i < n->nrows; i++)
+		n->row[i]->ns = n->row[i]->calls = 0;
+	if (marks_device(n))
+		mark(n); /* number 0: where the run begins */
+	n->start = clock_ns();
+	return n->err;
+}
+
+static int read_marks(struct nodes *n, struct diag *d)
+{
+	const struct backend *b = n->rt->backend;
+
+	for (size_t i = 0; i < n->npending && !n->err; i++) {
+		struct pending *p = &n->pending[i];
+		uint64_t ns = 0, since = 0;
+		n->err = b->elapsed(n->mark[p->from], n->mark[p->to], &ns, d);
+		if (!n->err && n->keep)
+			n->err = b->elapsed(n->mark[0], n->mark[p->from], &since, d);
+		p->row->ns += ns;
+		keep_event(n, p->row, n->start + since, ns, true);
+	}
+	return n->err;
+}
+
+int nodes_end(struct nodes *n, uint64_t ns, struct diag *d)
+{
+	int err = n->err ? n->err : read_marks(n, d);
+
+	if (err || n->run >= n->runs)
+		return err;
+	keep_event(n, NULL, n->start, ns, false);
+	n->total[n->run] = (double)ns * 1e-9;
+	for (uint32_t i = 0; i < n->nrows; i++) {
+		n->row[i]->time[n->run] = (double)n->row[i]->ns * 1e-9;
+		n->row[i]->all_calls += n->row[i]->calls;
+	}
+	n->run++;
+	return 0;
+}
+
+/* ---- results */
+
+/* The plan's steps and the rows go by the same names in the same order. */
+static double live_of(const struct segment_report *plan, const struct row *r)
+{
+	for (uint32_t i = 0; plan && i < plan->nsteps; i++)
+		if (plan->steps[i].from == r->from && !strcmp(plan->steps[i].op, r->op))
+			return (double)plan->steps[i].live;
+	return 0;
+}
+
+/* Means of the runs that are no slower than the median: of nodes and of runs the same ones, so that they add up. */
+static double faster_half(const struct nodes *n, const double *v)
+{
+	double limit = stats_quantile_of(n->total, n->run, 0.5), sum = 0;
+	size_t runs = 0;
+
+	for (size_t k = 0; k < n->run; k++)
+		if (n->total[k] <= limit) {
+			sum += v[k];
+			runs++;
+		}
+	return runs ? sum / (double)runs : 0;
+}
+
+static void fill_row(const struct nodes *n, const struct row *r, const struct segment_report *plan,
+		     struct record *to, struct record_node *out)
+{
+	struct arena *a = &to->arena;
+	double calls = n->run ? (double)r->all_calls / (double)n->run : 0;
+
+	*out = (struct record_node){.name = arena_str(a, r->name),
+				    .op = arena_str(a, r->op),
+				    .kernel = r->kernel_name,
+				    .place = has_device(n->rt) && r->device ? "device" : "host",
+				    .fused = arena_str(a, r->fused),
+				    .depth = r->depth,
+				    .calls = calls,
+				    .n = n->run,
+				    .typical = faster_half(n, r->time),
+				    .low = stats_quantile_of(r->time, n->run, 0.1),
+				    .flops = r->flops * calls,
+				    .bytes = r->bytes * calls,
+				    .out_bytes = r->out_bytes,
+				    .workspace = r->workspace,
+				    .live = r->depth ? 0 : live_of(plan, r),
+				    .grown = r->grown};
+	out->time = arena_dup(a, r->time, n->run * sizeof(double));
+}
+
+void nodes_record(const struct nodes *n, const struct segment_report *plan, struct record *r)
+{
+	struct record_node *to = arena_new_n(&r->arena, struct record_node, n->nrows + 1);
+
+	for (uint32_t i = 0; i < n->nrows; i++) {
+		fill_row(n, n->row[i], plan, r, &to[i]);
+		r->flops += to[i].flops;
+		r->bytes += to[i].bytes;
+	}
+	r->node = to;
+	r->nnodes = n->nrows;
+	r->nobserved = n->run;
+	r->observed_time = arena_dup(&r->arena, n->total, n->run * sizeof(double));
+	r->observed = faster_half(n, n->total);
+	r->gaps = r->observed;
+	for (uint32_t i = 0; i < n->nrows; i++)
+		r->gaps -= to[i].typical;
+	for (uint32_t i = 0; i < n->nrows; i++) {
+		to[i].share = r->observed > 0 ? to[i].typical / r->observed : 0;
+		if (!strcmp(to[i].op, "Copy"))
+			*(n->row[i]->to_device ? &r->copy_in : &r->copy_out) += to[i].typical;
+	}
+}
+
+const struct node_event *nodes_events(const struct nodes *n, size_t *count)
+{
+	*count = n->nevents;
+	return n->event;
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/fault.h"
+
+#include <stdlib.h>
+
+#ifndef FAULTS
+
+int faults_open(struct runtime *rt, struct diag *d)
+{
+	(void)rt;
+	const char *text = getenv("INFER_FAULT");
+	if (!text || !*text)
+		return 0;
+	return FAIL(d, E_OPTION,
+		    .message = fmt(d, "INFER_FAULT is set ('%s'), but this build plants no faults",
+				   text),
+		    .hint = "unset INFER_FAULT, or build with make FAULTS=1");
+}
+
+#else
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GROW_RUNS = 50 }; /* runs after which `grow` has filled its arena */
+
+struct fault_spec;
+/* What a kind does. Each of the three may be NULL. */
+struct kind {
+	const char *name;
+	double def; /* value where none is given */
+	int (*before)(struct fault *, const struct call *);
+	int (*around)(struct fault *, const struct call *, int (*kernel)(const struct call *));
+	/* what becomes of an output in host memory */
+	int (*output)(struct fault *, const struct call *, struct tensor *);
+};
+
+/* As the user wrote it; as long as the session. */
+struct fault_spec {
+	const char *node, *where;
+	const struct kind *kind;
+	const struct fault_kind *own; /* of the backend; then kind is NULL */
+	double value;
+	bool applies, planted;
+	uint64_t runs;
+	void **held; /* what it has leaked: a list, so that only we call it a leak */
+	struct fault_spec *next;
+};
+
+/* In a step; a step may have several. */
+struct fault {
+	struct fault_spec *spec;
+	struct runtime *rt;
+	int (*kernel)(const struct call *);
+	struct fault *next;
+};
+
+/* ---- kinds ---------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdu;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53u;
+	return x ^ x >> 33;
+}
+
+/* -1..1 */
+static double noise(uint64_t seed, int64_t i)
+{
+	return (double)(mix(seed + (uint64_t)i + 1) >> 11) * 0x1p-52 - 1;
+}
+
+static int slow(struct fault *f, const struct call *c, int (*kernel)(const struct call *))
+{
+	const struct runtime *rt = f->rt;
+	bool device = has_device(rt) && c->stream;
+	uint64_t t0 = clock_ns();
+	int err = kernel(c);
+
+	if (!err && device)
+		err = rt->backend->wait(c->stream, c->diag);
+	uint64_t t1 = clock_ns();
+	uint64_t until = t1 + (uint64_t)((double)(t1 - t0) * (f->spec->value - 1));
+	while (clock_ns() < until)
+		;
+	return err;
+}
+
+static int hold(struct fault *f, size_t bytes, const struct call *c)
+{
+	void **p = malloc(bytes > sizeof(void *) ? bytes : sizeof(void *));
+
+	if (!p)
+		return call_fail(c, E_MEMORY, "memory for a planted leak", "none");
+	memset(p, 0x5a, bytes > sizeof(void *) ? bytes : sizeof(void *));
+	*p = f->spec->held;
+	f->spec->held = p;
+	return 0;
+}
+
+static int leak(struct fault *f, const struct call *c)
+{
+	return hold(f, (size_t)f->spec->value, c);
+}
+
+static int grow(struct fault *f, const struct call *c)
+{
+	return f->spec->runs > GROW_RUNS ? 0 : hold(f, (size_t)f->spec->value, c);
+}
+
+static int leak_counted(struct fault *f, const struct call *c)
+{
+	size_t bytes = (size_t)f->spec->value;
+	void *p = mem_alloc(bytes, MEM_WORKSPACE);
+
+	if (!p)
+		return call_fail(c, E_MEMORY, "memory for a planted leak", "none");
+	memset(p, 0x5a, bytes);
+	return 0;
+}
+
+static int leak_device(struct fault *f, const struct call *c)
+{
+	struct buffer b = {0};
+
+	return f->rt->backend->alloc(f->rt->device, (size_t)f->spec->value, MEM_WORKSPACE, &b,
+				     c->diag);
+}
+
+static int crash(struct fault *f, const struct call *c)
+{
+	(void)f, (void)c;
+	raise(SIGSEGV);
+	return 0;
+}
+
+static int hang(struct fault *f, const struct call *c)
+{
+	(void)c;
+	while (f->spec->runs)
+		usleep(100000);
+	return 0;
+}
+
+static int oom(struct fault *f, const struct call *c)
+{
+	(void)f;
+	return call_fail(c, E_MEMORY, "memory for the step", "a planted refusal");
+}
+
+static int fail(struct fault *f, const struct call *c)
+{
+	(void)f;
+	return call_fail(c, E_RUN, "a step that runs", "a planted failure");
+}
+
+/* Elements as they lie, padding of blocked layouts included. */
+static int64_t stored(const struct tensor *t)
+{
+	unsigned bits = dtype_bits(tensor_dtype(t));
+	return bits ? (int64_t)(t->bytes * 8 / bits) : 0;
+}
+
+static int set_some(struct fault *f, const struct call *c, struct tensor *t, double v)
+{
+	int64_t n = stored(t), want = (int64_t)f->spec->value;
+
+	if (!(T_BIT(tensor_dtype(t)) & (T_FLOATS_BF | T_F8)))
+		return call_fail(c, E_OPTION, "a fault on an output of floats",
+				 dtype_name(tensor_dtype(t)));
+	for (int64_t k = 0; k < want && k < n; k++)
+		elem_set_f64(tensor_dtype(t), t->data, n / 2 + k < n ? n / 2 + k : k - n / 2, v);
+	return 0;
+}
+
+static int make_nan(struct fault *f, const struct call *c, struct tensor *t)
+{
+	return set_some(f, c, t, NAN);
+}
+
+static int make_inf(struct fault *f, const struct call *c, struct tensor *t)
+{
+	return set_some(f, c, t, INFINITY);
+}
+
+static int make_zero(struct fault *f, const struct call *c, struct tensor *t)
+{
+	(void)f, (void)c;
+	memset(t->data, 0, t->bytes);
+	return 0;
+}
+
+static int make_constant(struct fault *f, const struct call *c, struct tensor *t)
+{
+	(void)c;
+	for (int64_t i = 0; i < stored(t); i++)
+		elem_set_f64(tensor_dtype(t), t->data, i, f->spec->value);
+	return 0;
+}
+
+static int scale(struct fault *f, const struct call *c, struct tensor *t)
+{
+	(void)c;
+	for (int64_t i = 0; i < stored(t); i++)
+		elem_set_f64(tensor_dtype(t), t->data, i,
+			     elem_f64(tensor_dtype(t), t->data, i) * f->spec->value);
+	return 0;
+}
+
+static void drift(const struct fault *f, struct tensor *t, uint64_t seed)
+{
+	enum dtype type = tensor_dtype(t);
+
+	for (int64_t i = 0; i < stored(t); i++)
+		elem_set_f64(type, t->data, i,
+			     elem_f64(type, t->data, i) * (1 + f->spec->value * noise(seed, i)));
+}
+
+static int perturb(struct fault *f, const struct call *c, struct tensor *t)
+{
+	(void)c;
+	drift(f, t, 1);
+	return 0;
+}
+
+static int nondeterministic(struct fault *f, const struct call *c, struct tensor *t)
+{
+	(void)c;
+	drift(f, t, clock_ns() ^ (uint64_t)getpid() << 32);
+	return 0;
+}
+
+/* Channels written last, read as if they were first. */
+static int swap(struct fault *f, const struct call *c, struct tensor *t)
+{
+	(void)f;
+	const struct shape *s = &t->shape;
+	int batch = s->rank > 2 ? 1 : 0;
+	enum dtype type = tensor_dtype(t);
+	int64_t n = tensor_count(t), outer = 1;
+
+	if (t->layout != LAYOUT_ROW || s->rank < 2)
+		return call_fail(c, E_OPTION, "a fault on a row-major output of rank 2 or more",
+				 shape_str(&c->diag->arena, s, NULL));
+	for (int i = 0; i < batch; i++)
+		outer *= s->dim[i];
+	if (!n)
+		return 0;
+	int64_t channels = s->dim[batch], inner = n / outer / channels;
+	void *old = malloc(t->bytes);
+	if (!old)
+		return call_fail(c, E_MEMORY, "memory for a planted fault", "none");
+	memcpy(old, t->data, t->bytes);
+	for (int64_t o = 0; o < outer; o++)
+		for (int64_t k = 0; k < channels; k++)
+			for (int64_t i = 0; i < inner; i++)
+				elem_set_f64(type, t->data, (o * inner + i) * channels + k,
+					     elem_f64(type, old, (o * channels + k) * inner + i));
+	free(old);
+	return 0;
+}
+
+static const struct kind kinds[] = {
+	{"slow", 2, .around = slow},
+	{"leak", 4096, .before = leak},
+	{"grow", 65536, .before = grow},
+	{"leak-counted", 4096, .before = leak_counted},
+	{"leak-device", 65536, .before = leak_device},
+	{"crash", 0, .before = crash},
+	{"hang", 0, .before = hang},
+	{"oom", 0, .before = oom},
+	{"fail", 0, .before = fail},
+	{"nan", 1, .output = make_nan},
+	{"inf", 1, .output = make_inf},
+	{"zero", 0, .output = make_zero},
+	{"constant", 1, .output = make_constant},
+	{"scale", 1.5, .output = scale},
+	{"perturb", 1e-2, .output = perturb},
+	{"nondeterministic", 1e-3, .output = nondeterministic},
+	{"swap", 0, .output = swap},
+	{0},
+};
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+/* Outputs on a device are fetched, changed, and put back. */
+static int change_output(struct fault *f, const struct call *c, struct tensor *t)
+{
+	const struct backend *b = f->rt->backend;
+
+	if (t->type.kind != V_TENSOR || tensor_dtype(t) == DT_STRING || !t->bytes)
+		return 0;
+	if (!t->device)
+		return f->spec->kind->output(f, c, t);
+	struct tensor host = *t;
+	host.device = 0;
+	host.data = mem_alloc(t->bytes, MEM_STAGING);
+	if (!host.data)
+		return call_fail(c, E_MEMORY, "memory for a planted fault", "none");
+	int err = b->copy(c->stream, host.data, 0, t->data, t->device, t->bytes, c->diag);
+	err = err ? err : b->wait(c->stream, c->diag);
+	err = err ? err : f->spec->kind->output(f, c, &host);
+	err = err ? err : b->copy(c->stream, t->data, t->device, host.data, 0, t->bytes, c->diag);
+	err = err ? err : b->wait(c->stream, c->diag);
+	mem_free(host.data);
+	return err;
+}
+
+static int fault_run(const struct call *c)
+{
+	/* the step is the first member of its step_plan */
+	struct fault *first = ((const struct step_plan *)(const void *)c->step)->fault;
+	bool ran = false;
+	int err = 0;
+
+	for (struct fault *f = first; f && !err; f = f->next) {
+		const struct kind *k = f->spec->kind;
+		f->spec->runs++;
+		if (k && k->before)
+			err = k->before(f, c);
+	}
+	for (struct fault *f = first; f && !err && !ran; f = f->next) {
+		const struct kind *k = f->spec->kind;
+		ran = !k || k->around;
+		if (!k)
+			err = f->spec->own->run(c, f->kernel, f->spec->value);
+		else if (k->around)
+			err = k->around(f, c, f->kernel);
+	}
+	if (!err && !ran)
+		err = first->kernel(c);
+	for (struct fault *f = first; f && !err; f = f->next)
+		for (uint32_t i = 0; i < c->step->nout && !err; i++)
+			if (f->spec->kind && f->spec->kind->output && c->out[i])
+				err = change_output(f, c, c->out[i]);
+	return err;
+}
+
+bool fault_replays(const struct step_plan *p)
+{
+	for (const struct fault *f = p->fault; f; f = f->next)
+		if (f->spec->kind || !f->spec->own->launches)
+			return false;
+	return true;
+}
+
+/* ---- parsing -------------------------------------------------------------------------------- */
+
+static bool find_kind(const struct runtime *rt, struct fault_spec *s, const char *name)
+{
+	for (const struct kind *k = kinds; k->name; k++) {
+		if (!strcmp(k->name, name)) {
+			s->kind = k;
+			s->value = k->def;
+			return true;
+		}
+	}
+	for (const struct fault_kind *k = rt->backend->faults; k && k->name; k++) {
+		if (!strcmp(k->name, name)) {
+			s->own = k;
+			s->value = k->def;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool here(const struct runtime *rt, const char *where)
+{
+	static const char *const levels[] = {"none", "basic", "full"};
+	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"};
+	const struct run_config *c = rt->config;
+
+	return !where || !strcmp(where, rt->backend->name) ||
+	       (c->optimize >= 0 && c->optimize < 3 && !strcmp(where, levels[c->optimize])) ||
+	       (c->precision >= 0 && c->precision < 5 && !strcmp(where, precisions[c->precision])) ||
+	       !strcmp(where, c->memory_plan ? "planned" : "unplanned");
+}
+
+static bool known_where(const struct runtime *rt, const char *where)
+{
+	static const char *const words[] = {"cpu",  "cuda", "none", "basic",   "full",	   "fp32",
+					    "tf32", "fp16", "bf16", "planned", "unplanned"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (!strcmp(where, words[i]))
+			return true;
+	return !strcmp(where, rt->backend->name);
+}
+
+/* NODE:KIND[=VALUE][@WHERE]; a node's name may have colons itself. */
+static int parse_one(struct runtime *rt, char *text, struct diag *d)
+{
+	struct fault_spec *s = arena_new(rt->arena, struct fault_spec);
+	char *colon = strrchr(text, ':');
+
+	if (!colon || colon == text)
+		return FAIL(d, E_OPTION,
+			    .message = fmt(d, "INFER_FAULT: '%s' is not NODE:KIND[=VALUE][@WHERE]",
+					   text));
+	*colon = 0;
+	char *kind = colon + 1, *at = strchr(kind, '@'), *value = strchr(kind, '=');
+	if (at)
+		*at++ = 0;
+	if (value)
+		*value++ = 0;
+	s->node = text;
+	s->where = at;
+	if (at && !known_where(rt, at))
+		return FAIL(d, E_OPTION, .message = fmt(d, "INFER_FAULT: unknown '@%s'", at));
+	s->applies = here(rt, at);
+	/* a kind of another device's is checked there */
+	if (!find_kind(rt, s, kind) && s->applies)
+		return FAIL(d, E_OPTION, .message = fmt(d, "INFER_FAULT: unknown kind '%s'", kind));
+	char *end = NULL;
+	if (value) {
+		s->value = strtod(value, &end);
+		if (end == value || *end)
+			return FAIL(d, E_OPTION,
+				    .message = fmt(d, "INFER_FAULT: '%s' is no number", value));
+	}
+	s->next = rt->faults;
+	rt->faults = s;
+	return 0;
+}
+
+int faults_open(struct runtime *rt, struct diag *d)
+{
+	const char *env = getenv("INFER_FAULT");
+	char *text = env ? arena_str(rt->arena, env) : NULL, *save = NULL;
+
+	rt->faults = NULL;
+	for (char *one = text ? strtok_r(text, ",", &save) : NULL; one;
+	     one = strtok_r(NULL, ",", &save)) {
+		int err = parse_one(rt, one, d);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void faults_close(struct runtime *rt)
+{
+	for (struct fault_spec *s = rt->faults; s; s = s->next) {
+		if (s->applies && !s->planted)
+			fprintf(stderr,
+				"INFER_FAULT: no step of '%s' was planned; nothing was planted\n",
+				s->node);
+		while (s->held) {
+			void *next = *s->held;
+			free(s->held);
+			s->held = next;
+		}
+	}
+}
+
+/* ---- planting ------------------------------------------------------------------------------- */
+
+static bool named(const struct origin *o, const char *name)
+{
+	if (!strcmp(o->name, name))
+		return true;
+	for (uint32_t i = 0; i < o->nfused; i++)
+		if (named(o->fused[i], name))
+			return true;
+	return false;
+}
+
+static bool meant(const struct fault_spec *s, const struct origin *o, uint32_t at)
+{
+	char *end = NULL;
+	unsigned long n = strtoul(s->node, &end, 10);
+
+	return s->applies && (named(o, s->node) || (!*end && end != s->node && n == at));
+}
+
+int fault_plant(struct instance *x, struct segment *s, struct step_plan *p, uint32_t at,
+		struct diag *d)
+{
+	(void)d;
+	for (struct fault_spec *spec = x->rt->faults; spec; spec = spec->next) {
+		if (!meant(spec, p->step.from, at))
+			continue;
+		struct fault *f = arena_new(&s->arena, struct fault);
+		*f = (struct fault){spec, x->rt, p->run, p->fault};
+		if (p->fault)
+			f->kernel = p->fault->kernel;
+		p->fault = f;
+		p->run = fault_run;
+		spec->planted = true;
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/pool.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "environment.h"
+#include "peak.h"
+#include "report.h"
+#include "stats.h"
+#include "trace.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_PHASES = 16, LEAST_RUNS = 5, MOST_MOMENTS = 4000, MOST_LANES = 256 };
+
+static const uint64_t BLOCK = 100000000; /* ns of runs between two yardsticks */
+static const uint64_t LOOK = 20000000;	 /* ns between two polls */
+static const uint64_t MOMENT = 1000000;	 /* ns between two looks at memory */
+
+/* A growing array of numbers. */
+struct series {
+	double *v;
+	size_t n, cap;
+};
+
+static bool push(struct series *s, double x)
+{
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? s->cap * 2 : 1024;
+		double *v = realloc(s->v, cap * sizeof(*v));
+		if (!v)
+			return false;
+		s->v = v;
+		s->cap = cap;
+	}
+	s->v[s->n++] = x;
+	return true;
+}
+
+/* A session and what it measured. */
+struct lane {
+	struct bench *b;
+	struct session *session;
+	const struct tensor **out;
+	struct series time, start;
+	struct diag diag;
+	int rc;
+	bool first; /* looks after progress, memory and the yardstick */
+};
+
+struct bench {
+	const struct profile_job *job;
+	struct record *r;
+	struct diag *d;
+	struct arena scratch;
+	uint64_t start;
+	struct record_phase phase[MOST_PHASES];
+	struct input_set **inputs; /* by point */
+	size_t npoints, point;
+	struct lane lane[MOST_LANES];
+	size_t nlanes;
+	struct segment_report plan; /* of the first point */
+	struct nodes *nodes;
+	struct yard *yard;
+	struct series yards[YARDS], at, rss, host, device, used;
+	int statm;
+	uint64_t next_moment, moment_step;
+	uint64_t last_look;
+	_Atomic bool stop;
+	bool stopped;
+	/* the loop under way */
+	uint64_t begin, end; /* end: when the duration is over */
+	size_t most;	     /* runs of each lane */
+	double base, share;  /* of the progress */
+};
+
+/* ---- memory */
+
+static double device_used(struct bench *b)
+{
+	struct runtime *rt = b->lane[0].session ? session_runtime(b->lane[0].session) : NULL;
+	uint64_t unused = 0, total = 0;
+
+	if (!rt || !rt->backend || !rt->backend->memory || !rt->device ||
+	    rt->backend->memory(rt->device, &unused, &total, NULL))
+		return 0;
+	return (double)(total - unused);
+}
+
+static double live_sum(int kind)
+{
+	double sum = 0;
+
+	for (int p = 0; p < MEM_PURPOSES; p++)
+		sum += (double)mem_count((enum mem_kind)kind, (enum mem_purpose)p).live;
+	return sum;
+}
+
+static void phase(struct bench *b, const char *name, uint64_t ns)
+{
+	struct proc_memory m;
+
+	if (b->r->nphases == MOST_PHASES)
+		return;
+	struct record_phase *p = &b->phase[b->r->nphases++];
+	proc_memory(0, &m);
+	*p = (struct record_phase){.name = name,
+				   .seconds = (double)ns * 1e-9,
+				   .rss = (double)m.rss,
+				   .private = (double)m.private,
+				   .peak = (double)m.peak,
+				   .device_used = device_used(b)};
+	for (int k = 0; k < MEM_KINDS; k++)
+		for (int i = 0; i < MEM_PURPOSES; i++)
+			p->live[k][i] = (double)mem_count((enum mem_kind)k, (enum mem_purpose)i).live;
+}
+
+/* Every second moment goes, and they come half as often from now on. */
+static void thin(struct bench *b)
+{
+	struct series *all[] = {&b->at, &b->rss, &b->host, &b->device, &b->used};
+
+	for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++) {
+		for (size_t i = 0; i < all[k]->n / 2; i++)
+			all[k]->v[i] = all[k]->v[2 * i];
+		all[k]->n /= 2;
+	}
+	b->moment_step *= 2;
+}
+
+/* Between runs, never inside of one that is measured. */
+static void moment(struct bench *b, uint64_t now)
+{
+	uint64_t rss = 0, unshared;
+
+	if (now < b->next_moment)
+		return;
+	b->next_moment = now + b->moment_step;
+	proc_sample(b->statm, &rss, &unshared);
+	push(&b->at, (double)(now - b->start) * 1e-9);
+	push(&b->rss, (double)rss);
+	push(&b->host, live_sum(MEM_HOST) + live_sum(MEM_PINNED));
+	push(&b->device, live_sum(MEM_DEVICE));
+	push(&b->used, device_used(b));
+	if (b->at.n >= MOST_MOMENTS)
+		thin(b);
+}
+
+/* ---- progress */
+
+static bool look(struct bench *b, uint64_t now, double done, const char *what)
+{
+	if (b->stopped)
+		return true;
+	if (now - b->last_look < LOOK)
+		return false;
+	b->last_look = now;
+	double all = b->base + b->share * fmin(fmax(done, 0), 1);
+	if (b->job->poll && b->job->poll(b->job->arg, all, what)) {
+		b->stopped = true;
+		atomic_store(&b->stop, true);
+	}
+	return b->stopped;
+}
+
+/* ---- runs */
+
+static int run_once(struct lane *l, uint64_t *start, uint64_t *ns)
+{
+	struct bench *b = l->b;
+	const struct tensor *const *in = input_tensors(b->inputs[b->point]);
+
+	*start = clock_ns();
+	int rc = session_run(l->session, in, l->out, &l->diag);
+	*ns = clock_ns() - *start;
+	return rc;
+}
+
+static void take_yard(struct bench *b)
+{
+	for (int k = 0; k < YARDS; k++) {
+		yard_measure(b->yard, (enum yard_kind)k); /* warms up */
+		push(&b->yards[k], yard_measure(b->yard, (enum yard_kind)k));
+	}
+}
+
+static double loop_done(const struct bench *b, const struct lane *l, uint64_t now)
+{
+	double by_runs = b->most ? (double)l->time.n / (double)b->most : 0;
+	double by_time =
+		b->end > b->begin ? (double)(now - b->begin) / (double)(b->end - b->begin) : 0;
+
+	return fmax(by_runs, by_time);
+}
+
+static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
+{
+	if (b->most && l->time.n >= b->most)
+		return true;
+	return b->end && now >= b->end && (l->time.n >= LEAST_RUNS || b->most);
+}
+
+static void measure_lane(struct lane *l)
+{
+	struct bench *b = l->b;
+	uint64_t start = 0, ns = 0, block = 0, now = clock_ns();
+
+	while (!l->rc && !atomic_load(&b->stop) && !loop_over(b, l, now)) {
+		if (l->first && b->yard && now >= block) {
+			take_yard(b);
+			l->rc = run_once(l, &start, &ns); /* the caches are the model's again */
+			block = clock_ns() + BLOCK;
+			if (l->rc)
+				break;
+		}
+		l->rc = run_once(l, &start, &ns);
+		now = start + ns;
+		if (l->rc)
+			break;
+		if (!push(&l->time, (double)ns * 1e-9) ||
+		    !push(&l->start, (double)(start - b->start) * 1e-9)) {
+			l->rc = FAIL(&l->diag, E_MEMORY, .message = "too many runs to keep");
+			break;
+		}
+		if (l->first) {
+			moment(b, now);
+			look(b, now, loop_done(b, l, now), "measure");
+		}
+	}
+	if (l->rc)
+		atomic_store(&b->stop, true);
+}
+
+static void *lane_thread(void *arg)
+{
+	measure_lane(arg);
+	return NULL;
+}
+
+static void measure_lanes(struct bench *b)
+{
+	pthread_t thread[MOST_LANES];
+	size_t started = 1;
+
+	for (; started < b->nlanes; started++)
+		if (pthread_create(&thread[started], NULL, lane_thread, &b->lane[started])) {
+			b->lane[0].rc = FAIL(&b->lane[0].diag, E_MEMORY,
+					     .message = "a thread cannot be started");
+			break;
+		}
+	measure_lane(&b->lane[0]);
+	/* the others end by their own count, or with the first where time is up */
+	if (!b->most)
+		atomic_store(&b->stop, true);
+	for (size_t i = 1; i < started; i++)
+		pthread_join(thread[i], NULL);
+}
+
+static int lanes_failed(struct bench *b)
+{
+	for (size_t i = 0; i < b->nlanes; i++) {
+		struct lane *l = &b->lane[i];
+		if (!l->rc)
+			continue;
+		for (const struct finding *f = l->diag.first; f; f = f->next)
+			if (f->severity == SEV_ERROR) {
+				arena_take(&b->d->arena, &l->diag.arena);
+				return diag_add(b->d, f);
+			}
+		return l->rc;
+	}
+	return 0;
+}
+
+/* ---- one point */
+
+static int warm_up(struct bench *b)
+{
+	const struct profile_job *job = b->job;
+	uint64_t start, ns, begin = clock_ns(), now = begin;
+
+	for (int64_t k = 0; !b->stopped; k++) {
+		bool more = k < job->warm_runs || (double)(now - begin) * 1e-9 < job->warm_time;
+		if (!more)
+			break;
+		for (size_t i = 0; i < b->nlanes; i++) {
+			b->lane[i].rc = run_once(&b->lane[i], &start, &ns);
+			if (b->lane[i].rc)
+				return lanes_failed(b);
+			now = start + ns;
+		}
+		look(b, now, 0, "warm up");
+	}
+	return 0;
+}
+
+/* More sessions than one: each is opened and run once. */
+static int open_lanes(struct bench *b)
+{
+	uint64_t start, ns, begin = clock_ns();
+	const struct graph *g = session_model(b->lane[0].session)->graph;
+
+	for (size_t i = 1; i < (size_t)b->job->sessions && i < MOST_LANES; i++) {
+		struct lane *l = &b->lane[i];
+		l->b = b;
+		l->session = session_open(b->job->path, &b->job->config, b->d);
+		if (!l->session)
+			return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
+		l->out = arena_new_n(&b->scratch, const struct tensor *, g->nout + 1);
+		b->nlanes = i + 1;
+		l->rc = run_once(l, &start, &ns);
+		if (l->rc)
+			return lanes_failed(b);
+	}
+	if (b->job->sessions > 1)
+		phase(b, "other sessions", clock_ns() - begin);
+	return 0;
+}
+
+static void keep_plan(struct bench *b, struct record_point *p, const struct segment_report *plan)
+{
+	struct runtime *rt = session_runtime(b->lane[0].session);
+	bool device = rt->backend != rt->cpu;
+
+	p->slab = (double)(device ? plan->host_bytes : plan->slab_bytes);
+	p->device_slab = device ? (double)plan->slab_bytes : 0;
+	p->values = (double)plan->value_bytes;
+}
+
+static int first_runs(struct bench *b, struct record_point *p)
+{
+	struct lane *l = &b->lane[0];
+	struct segment_report plan = {0};
+	uint64_t begin = clock_ns(), start, ns;
+	int rc = input_read(b->inputs[b->point], b->d);
+
+	if (!rc && !b->point)
+		phase(b, "inputs", clock_ns() - begin);
+	begin = clock_ns();
+	if (!rc)
+		rc = session_prepare(l->session, input_tensors(b->inputs[b->point]), &plan, b->d);
+	if (rc)
+		return rc;
+	p->prepare = (double)(clock_ns() - begin) * 1e-9;
+	keep_plan(b, p, &plan);
+	if (!b->point) {
+		b->plan = plan;
+		phase(b, "prepare", clock_ns() - begin);
+		if (b->job->observed) {
+			b->nodes = nodes_new(l->session, (size_t)b->job->observed,
+					     b->job->trace != NULL, b->d);
+			if (!b->nodes)
+				return -E_MEMORY;
+			nodes_watch_memory(b->nodes, true);
+			rc = nodes_begin(b->nodes, b->d);
+			session_observe(l->session, nodes_observer(b->nodes));
+		}
+	}
+	l->rc = rc ? rc : run_once(l, &start, &ns);
+	if (b->nodes) {
+		session_observe(l->session, NULL);
+		nodes_watch_memory(b->nodes, false);
+	}
+	if (l->rc)
+		return rc ? rc : lanes_failed(b);
+	p->first = (double)ns * 1e-9;
+	if (!b->point)
+		phase(b, "first run", ns);
+	return 0;
+}
+
+static void set_limits(struct bench *b)
+{
+	const struct profile_job *job = b->job;
+	size_t lanes = b->nlanes ? b->nlanes : 1;
+
+	b->begin = clock_ns();
+	b->end = job->duration > 0 ? b->begin + (uint64_t)(job->duration * 1e9) : 0;
+	b->most = job->iterations > 0 ? ((size_t)job->iterations + lanes - 1) / lanes : 0;
+	atomic_store(&b->stop, false);
+}
+
+/* The lanes' samples, in the order in which they began. */
+static void gather(struct bench *b, struct record_point *p)
+{
+	size_t n = 0, at[MOST_LANES] = {0};
+
+	for (size_t i = 0; i < b->nlanes; i++)
+		n += b->lane[i].time.n;
+	double *time = arena_new_n(&b->r->arena, double, n + 1);
+	double *start = arena_new_n(&b->r->arena, double, n + 1), last = 0;
+	for (size_t k = 0; k < n; k++) {
+		size_t best = b->nlanes;
+		for (size_t i = 0; i < b->nlanes; i++)
+			if (at[i] < b->lane[i].time.n &&
+			    (best == b->nlanes ||
+			     b->lane[i].start.v[at[i]] < b->lane[best].start.v[at[best]]))
+				best = i;
+		time[k] = b->lane[best].time.v[at[best]];
+		start[k] = b->lane[best].start.v[at[best]++];
+		last = fmax(last, start[k] + time[k]);
+	}
+	p->time = time;
+	p->start = start;
+	p->n = n;
+	p->span = n ? last - start[0] : 0;
+}
+
+/* What one run takes: the size of a free first dimension. */
+static double items(const struct bench *b)
+{
+	const struct graph *g = session_model(b->lane[0].session)->graph;
+	const struct input_info *in = g->nin ? input_info(b->inputs[b->point], 0) : NULL;
+	const struct shape *want = g->nin ? &g->value[g->in[0]]->info.shape : NULL;
+
+	if (!in || in->type.kind != V_TENSOR || want->rank < 1 || want->dim[0] >= 0)
+		return 1;
+	return in->shape.rank > 0 ? (double)in->shape.dim[0] : 1;
+}
+
+static int observe(struct bench *b)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t begin = clock_ns(), start, ns;
+	double most = b->job->duration > 0 ? b->job->duration : 3;
+
+	session_observe(l->session, nodes_observer(b->nodes));
+	l->rc = run_once(l, &start, &ns); /* plans and rows are made */
+	for (int64_t k = 0; !l->rc && k < b->job->observed && !b->stopped; k++) {
+		l->rc = nodes_begin(b->nodes, b->d);
+		if (!l->rc)
+			l->rc = run_once(l, &start, &ns);
+		if (!l->rc)
+			l->rc = nodes_end(b->nodes, ns, b->d);
+		if ((double)(start + ns - begin) * 1e-9 > most && k >= LEAST_RUNS - 1)
+			break;
+		moment(b, start + ns);
+		look(b, start + ns, 1, "observe");
+	}
+	session_observe(l->session, NULL);
+	return l->rc ? lanes_failed(b) : 0;
+}
+
+static int measure_point(struct bench *b)
+{
+	struct record_point *p = &b->r->point[b->point];
+	int rc = first_runs(b, p);
+
+	p->items = rc ? 1 : items(b);
+	if (!rc && !b->point)
+		rc = open_lanes(b);
+	for (size_t i = 1; !rc && b->point && i < b->nlanes; i++) {
+		uint64_t start, ns;
+		b->lane[i].rc = run_once(&b->lane[i], &start, &ns);
+		rc = b->lane[i].rc ? lanes_failed(b) : 0;
+	}
+	if (!rc)
+		rc = warm_up(b);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < b->nlanes; i++)
+		b->lane[i].time.n = b->lane[i].start.n = 0;
+	set_limits(b);
+	if (!b->stopped)
+		measure_lanes(b);
+	rc = lanes_failed(b);
+	gather(b, p);
+	if (!rc && b->nodes && !b->point && !b->stopped)
+		rc = observe(b);
+	return rc;
+}
+
+/* ---- everything */
+
+static int plan_inputs(struct bench *b)
+{
+	const struct model *m = session_model(b->lane[0].session);
+	const struct sweep *s = b->job->sweep;
+
+	b->npoints = s && s->points ? s->points : 1;
+	b->inputs = arena_new_n(&b->scratch, struct input_set *, b->npoints);
+	for (size_t k = 0; k < b->npoints; k++) {
+		struct input_request *r = arena_dup(&b->scratch, b->job->request, sizeof(*r));
+		if (s && s->points)
+			r->dim = sweep_point(s, k, &b->job->request->dim, &b->scratch);
+		size_t warnings = b->d->warnings;
+		b->inputs[k] = input_plan(m, r, k ? NULL : b->d);
+		/* said once; but an error must be told for any point */
+		if (!b->inputs[k] && k) {
+			(void)warnings;
+			b->inputs[k] = input_plan(m, r, b->d);
+		}
+		if (!b->inputs[k])
+			return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
+	}
+	return 0;
+}
+
+static void make_points(struct bench *b)
+{
+	const struct sweep *s = b->job->sweep;
+	struct record *r = b->r;
+
+	r->npoints = b->npoints;
+	r->point = arena_new_n(&r->arena, struct record_point, b->npoints);
+	r->ndims = s && s->points ? s->ndims : 0;
+	const char **dim = arena_new_n(&r->arena, const char *, r->ndims + 1);
+	for (size_t i = 0; i < r->ndims; i++)
+		dim[i] = arena_str(&r->arena, s->dim[i].name);
+	r->dim = dim;
+	for (size_t k = 0; k < b->npoints; k++) {
+		double *size = arena_new_n(&r->arena, double, r->ndims + 1);
+		for (size_t i = 0; i < r->ndims; i++)
+			size[i] = (double)sweep_size(s, k, i);
+		r->point[k].size = size;
+		r->point[k].label = r->ndims ? sweep_label(s, k, &r->arena) : "";
+	}
+}
+
+static const double *kept(struct record *r, const struct series *s)
+{
+	return arena_dup(&r->arena, s->v ? s->v : &(double){0}, (s->n ? s->n : 1) * sizeof(double));
+}
+
+static void keep_series(struct bench *b)
+{
+	struct record *r = b->r;
+
+	r->timeline =
+		(struct record_timeline){kept(r, &b->at),     kept(r, &b->rss),	 kept(r, &b->host),
+					 kept(r, &b->device), kept(r, &b->used), b->at.n};
+	r->nyard = b->yards[0].n;
+	for (int k = 0; k < YARDS; k++)
+		r->yard[k] = kept(r, &b->yards[k]);
+}
+
+/* The lowest and the highest clock of a core now, where the system tells. */
+static void clocks(struct record *r)
+{
+	for (int core = 0; core < 256; core++) {
+		char path[96], text[32] = "";
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", core);
+		FILE *f = fopen(path, "re");
+		if (!f)
+			return;
+		if (fgets(text, sizeof(text), f)) {
+			double khz = strtod(text, NULL);
+			r->clock_low = r->clock_low > 0 ? fmin(r->clock_low, khz) : khz;
+			r->clock_high = fmax(r->clock_high, khz);
+		}
+		fclose(f);
+	}
+}
+
+static void identify(struct bench *b)
+{
+	struct identity *id = &b->r->id;
+	struct runtime *rt = session_runtime(b->lane[0].session);
+	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"},
+				 *const levels[] = {"none", "basic", "full"},
+				 *const syncs[] = {"async", "node", "launch"};
+	const struct run_config *c = &b->job->config;
+
+	id->device = arena_str(&b->r->arena, session_device(b->lane[0].session));
+	id->precision = precisions[c->precision];
+	id->optimize = levels[c->optimize];
+	id->sync = syncs[c->sync];
+	id->threads = pool_threads();
+	id->cores = sysconf(_SC_NPROCESSORS_ONLN);
+	id->sessions = b->job->sessions;
+	id->memory_plan = c->memory_plan;
+	id->arena = c->arena;
+	environment_of(rt, id, &b->r->arena);
+}
+
+static int hash_model(struct bench *b)
+{
+	struct identity *id = &b->r->id;
+	struct file_map m;
+
+	id->model = arena_str(&b->r->arena, path_base(b->job->path));
+	if (!b->job->hash || !strcmp(b->job->path, "-"))
+		return 0;
+	int rc = file_map(b->job->path, &m, E_MODEL_OPEN, b->d);
+	if (rc)
+		return rc;
+	id->hash = arena_printf(&b->r->arena, "fnv1a:%016" PRIx64, hash_bytes(m.data, m.size, 0));
+	file_unmap(&m);
+	return 0;
+}
+
+static int open_session(struct bench *b)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t begin = clock_ns();
+
+	phase(b, "start", 0);
+	*l = (struct lane){.b = b, .first = true};
+	l->session = session_open(b->job->path, &b->job->config, b->d);
+	if (!l->session)
+		return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
+	b->nlanes = 1;
+	phase(b, "load", clock_ns() - begin);
+	l->out = arena_new_n(&b->scratch, const struct tensor *,
+			     session_model(l->session)->graph->nout + 1);
+	return plan_inputs(b);
+}
+
+static int measure_all(struct bench *b)
+{
+	struct proc_faults before, after;
+	int rc = 0;
+
+	make_points(b);
+	if (b->job->yard)
+		b->yard = yard_new();
+	clocks(b->r);
+	proc_faults(0, &before);
+	uint64_t begin = clock_ns();
+	for (b->point = 0; b->point < b->npoints && !rc && !b->stopped; b->point++) {
+		b->base = (double)b->point / (double)b->npoints;
+		b->share = 1 / (double)b->npoints;
+		rc = measure_point(b);
+		if (!rc) {
+			input_free(b->inputs[b->point]);
+			b->inputs[b->point] = NULL;
+			b->r->npoints = b->point + 1;
+		}
+	}
+	proc_faults(0, &after);
+	clocks(b->r);
+	phase(b, "steady state", clock_ns() - begin);
+	b->r->faults_minor = (double)(after.minor - before.minor);
+	b->r->faults_major = (double)(after.major - before.major);
+	b->r->forced = (double)(after.forced - before.forced);
+	return rc;
+}
+
+static int finish(struct bench *b)
+{
+	struct record *r = b->r;
+	int rc = 0;
+
+	r->phase = arena_dup(&r->arena, b->phase, sizeof(b->phase));
+	keep_series(b);
+	identify(b);
+	for (size_t k = 0; k < r->npoints; k++)
+		r->point[k].weights = (double)mem_count(MEM_HOST, MEM_WEIGHTS).live +
+				      (double)mem_count(MEM_DEVICE, MEM_WEIGHTS).live;
+	if (b->nodes)
+		nodes_record(b->nodes, &b->plan, r);
+	if (b->nodes && b->job->trace)
+		rc = trace_write(b->job->trace, b->nodes, r, b->start, b->d);
+	if (b->job->peak && !b->stopped) {
+		struct peak p = peak_measure(session_runtime(b->lane[0].session));
+		r->peak_flops = p.flops;
+		r->peak_bytes = p.bytes;
+	}
+	r->stopped = b->stopped;
+	return rc;
+}
+
+static void bench_free(struct bench *b)
+{
+	struct series *all[] = {&b->at,	  &b->rss,	&b->host,    &b->device,
+				&b->used, &b->yards[0], &b->yards[1]};
+
+	nodes_free(b->nodes);
+	yard_free(b->yard);
+	for (size_t k = 0; b->inputs && k < b->npoints; k++)
+		input_free(b->inputs[k]);
+	for (size_t i = 0; i < MOST_LANES; i++) {
+		session_close(b->lane[i].session);
+		free(b->lane[i].time.v);
+		free(b->lane[i].start.v);
+		diag_free(&b->lane[i].diag);
+	}
+	for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)
+		free(all[k]->v);
+	if (b->statm >= 0)
+		close(b->statm);
+	arena_free(&b->scratch);
+	free(b);
+}
+
+struct record *profile_measure(const struct profile_job *job, struct diag *d)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+	struct arena a = {0};
+	struct record *r = arena_new(&a, struct record);
+
+	r->arena = a;
+	r->label = arena_str(&r->arena, job->label ? job->label : "");
+	if (!b) {
+		FAIL(d, E_MEMORY, .message = NULL);
+		record_free(r);
+		return NULL;
+	}
+	*b = (struct bench){.job = job,
+			    .r = r,
+			    .d = d,
+			    .start = clock_ns(),
+			    .statm = proc_open(0),
+			    .moment_step = MOMENT};
+	int rc = hash_model(b);
+	if (!rc)
+		rc = open_session(b);
+	if (!rc)
+		rc = measure_all(b);
+	if (!rc)
+		rc = finish(b);
+	bench_free(b);
+	if (rc) {
+		record_free(r);
+		return NULL;
+	}
+	return r;
+}

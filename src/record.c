@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "record.h"
+
+#include <math.h>
+
+const char *record_kind_name(int kind)
+{
+	static const char *const names[] = {"host", "pinned", "device"};
+
+	return kind >= 0 && kind < RECORD_KINDS ? names[kind] : "?";
+}
+
+/* ---- writing */
+
+static void numbers(struct json *j, const char *key, const double *v, size_t n)
+{
+	if (!v)
+		return;
+	json_array(j, key);
+	for (size_t i = 0; i < n; i++)
+		json_number(j, NULL, v[i]);
+	json_end(j, ']');
+}
+
+static void write_identity(const struct identity *id, struct json *j)
+{
+	json_object(j, "identity");
+	json_string(j, "model", id->model);
+	json_string(j, "hash", id->hash);
+	json_string(j, "device", id->device);
+	json_string(j, "device_name", id->device_name);
+	json_string(j, "driver", id->driver);
+	json_string(j, "libraries", id->libraries);
+	json_string(j, "precision", id->precision);
+	json_string(j, "optimize", id->optimize);
+	json_string(j, "sync", id->sync);
+	json_int(j, "threads", id->threads);
+	json_int(j, "cores", id->cores);
+	json_int(j, "sessions", id->sessions);
+	json_bool(j, "memory_plan", id->memory_plan);
+	json_bool(j, "arena", id->arena);
+	json_end(j, '}');
+}
+
+static void write_phase(const struct record_phase *p, struct json *j)
+{
+	json_object(j, NULL);
+	json_string(j, "name", p->name);
+	json_number(j, "seconds", p->seconds);
+	json_number(j, "rss", p->rss);
+	json_number(j, "private", p->private);
+	json_number(j, "peak_rss", p->peak);
+	json_number(j, "device_used", p->device_used);
+	json_object(j, "live");
+	for (int k = 0; k < RECORD_KINDS; k++) {
+		json_object(j, record_kind_name(k));
+		for (int i = 0; i < RECORD_PURPOSES; i++)
+			if (p->live[k][i] > 0)
+				json_number(j, mem_purpose_name((enum mem_purpose)i), p->live[k][i]);
+		json_end(j, '}');
+	}
+	json_end(j, '}');
+	json_end(j, '}');
+}
+
+static void write_node(const struct record_node *n, struct json *j)
+{
+	json_object(j, NULL);
+	json_string(j, "name", n->name);
+	json_string(j, "operator", n->op);
+	json_string(j, "kernel", n->kernel);
+	json_string(j, "place", n->place);
+	json_string(j, "fused", n->fused);
+	json_int(j, "depth", n->depth);
+	json_number(j, "calls", n->calls);
+	json_number(j, "typical", n->typical);
+	json_number(j, "p10", n->low);
+	json_number(j, "share", n->share);
+	json_number(j, "flops", n->flops);
+	json_number(j, "bytes", n->bytes);
+	json_number(j, "out_bytes", n->out_bytes);
+	json_number(j, "workspace", n->workspace);
+	json_number(j, "live", n->live);
+	json_number(j, "resident_grown", n->grown);
+	numbers(j, "samples", n->time, n->n);
+	json_end(j, '}');
+}
+
+static void write_point(const struct record_point *p, size_t ndims, struct json *j)
+{
+	json_object(j, NULL);
+	json_string(j, "label", p->label);
+	numbers(j, "size", p->size, ndims);
+	json_number(j, "prepare", p->prepare);
+	json_number(j, "first_run", p->first);
+	json_number(j, "items", p->items);
+	json_number(j, "planned_bytes", p->slab);
+	json_number(j, "planned_device_bytes", p->device_slab);
+	json_number(j, "unplanned_bytes", p->values);
+	json_number(j, "weight_bytes", p->weights);
+	json_number(j, "span", p->span);
+	if (p->rounds) {
+		json_array(j, "rounds");
+		for (size_t i = 0; i < p->nrounds; i++)
+			json_uint(j, NULL, p->rounds[i]);
+		json_end(j, ']');
+	}
+	numbers(j, "samples", p->time, p->n);
+	numbers(j, "start", p->start, p->n);
+	json_end(j, '}');
+}
+
+static void write_timeline(const struct record_timeline *t, struct json *j)
+{
+	json_object(j, "timeline");
+	numbers(j, "at", t->at, t->n);
+	numbers(j, "rss", t->rss, t->n);
+	numbers(j, "host", t->host, t->n);
+	numbers(j, "device", t->device, t->n);
+	numbers(j, "device_used", t->device_used, t->n);
+	json_end(j, '}');
+}
+
+static void write_machine(const struct record *r, struct json *j)
+{
+	json_object(j, "machine");
+	json_number(j, "peak_flops", r->peak_flops);
+	json_number(j, "peak_bytes", r->peak_bytes);
+	json_number(j, "faults_minor", r->faults_minor);
+	json_number(j, "faults_major", r->faults_major);
+	json_number(j, "forced_switches", r->forced);
+	json_number(j, "clock_low_khz", r->clock_low);
+	json_number(j, "clock_high_khz", r->clock_high);
+	numbers(j, "yard_arithmetic", r->yard[0], r->nyard);
+	numbers(j, "yard_memory", r->yard[1], r->nyard);
+	json_end(j, '}');
+}
+
+void record_write(const struct record *r, struct json *j)
+{
+	json_string(j, "label", r->label);
+	write_identity(&r->id, j);
+	json_array(j, "phases");
+	for (size_t i = 0; i < r->nphases; i++)
+		write_phase(&r->phase[i], j);
+	json_end(j, ']');
+	json_array(j, "dimensions");
+	for (size_t i = 0; i < r->ndims; i++)
+		json_string(j, NULL, r->dim[i]);
+	json_end(j, ']');
+	json_array(j, "points");
+	for (size_t i = 0; i < r->npoints; i++)
+		write_point(&r->point[i], r->ndims, j);
+	json_end(j, ']');
+	json_number(j, "flops", r->flops);
+	json_number(j, "bytes", r->bytes);
+	json_number(j, "observed", r->observed);
+	json_number(j, "gaps", r->gaps);
+	json_number(j, "host_to_device", r->copy_in);
+	json_number(j, "device_to_host", r->copy_out);
+	numbers(j, "observed_samples", r->observed_time, r->nobserved);
+	json_array(j, "nodes");
+	for (size_t i = 0; i < r->nnodes; i++)
+		write_node(&r->node[i], j);
+	json_end(j, ']');
+	write_timeline(&r->timeline, j);
+	write_machine(r, j);
+	json_bool(j, "stopped", r->stopped);
+}
+
+/* ---- reading; the tree and the record share an arena no longer than the copy below */
+
+static const char *text(struct record *r, const struct jvalue *v, const char *key)
+{
+	return arena_str(&r->arena, jtext(v, key));
+}
+
+static const double *list(struct record *r, const struct jvalue *v, const char *key, size_t *n)
+{
+	return jget(v, key) ? jnumbers(v, key, n, &r->arena) : NULL;
+}
+
+static void read_identity(struct record *r, const struct jvalue *v)
+{
+	r->id = (struct identity){.model = text(r, v, "model"),
+				  .hash = text(r, v, "hash"),
+				  .device = text(r, v, "device"),
+				  .device_name = text(r, v, "device_name"),
+				  .driver = text(r, v, "driver"),
+				  .libraries = text(r, v, "libraries"),
+				  .precision = text(r, v, "precision"),
+				  .optimize = text(r, v, "optimize"),
+				  .sync = text(r, v, "sync"),
+				  .threads = (int64_t)jnumber(v, "threads", 0),
+				  .cores = (int64_t)jnumber(v, "cores", 0),
+				  .sessions = (int64_t)jnumber(v, "sessions", 1),
+				  .memory_plan = jbool(v, "memory_plan"),
+				  .arena = jbool(v, "arena")};
+}
+
+static void read_phase(struct record *r, const struct jvalue *v, struct record_phase *p)
+{
+	const struct jvalue *live = jget(v, "live");
+
+	*p = (struct record_phase){.name = text(r, v, "name"),
+				   .seconds = jnumber(v, "seconds", 0),
+				   .rss = jnumber(v, "rss", 0),
+				   .private = jnumber(v, "private", 0),
+				   .peak = jnumber(v, "peak_rss", 0),
+				   .device_used = jnumber(v, "device_used", 0)};
+	for (int k = 0; k < RECORD_KINDS; k++)
+		for (int i = 0; i < RECORD_PURPOSES; i++)
+			p->live[k][i] = jnumber(jget(live, record_kind_name(k)),
+						mem_purpose_name((enum mem_purpose)i), 0);
+}
+
+static void read_node(struct record *r, const struct jvalue *v, struct record_node *n)
+{
+	*n = (struct record_node){.name = text(r, v, "name"),
+				  .op = text(r, v, "operator"),
+				  .kernel = text(r, v, "kernel"),
+				  .place = text(r, v, "place"),
+				  .fused = text(r, v, "fused"),
+				  .depth = (int)jnumber(v, "depth", 0),
+				  .calls = jnumber(v, "calls", 0),
+				  .typical = jnumber(v, "typical", 0),
+				  .low = jnumber(v, "p10", 0),
+				  .share = jnumber(v, "share", 0),
+				  .flops = jnumber(v, "flops", 0),
+				  .bytes = jnumber(v, "bytes", 0),
+				  .out_bytes = jnumber(v, "out_bytes", 0),
+				  .workspace = jnumber(v, "workspace", 0),
+				  .live = jnumber(v, "live", 0),
+				  .grown = jnumber(v, "resident_grown", 0)};
+	n->time = list(r, v, "samples", &n->n);
+}
+
+static void read_rounds(struct record *r, const struct jvalue *v, struct record_point *p)
+{
+	size_t n, *rounds;
+	const double *from = list(r, v, "rounds", &n);
+
+	if (!from)
+		return;
+	rounds = arena_new_n(&r->arena, size_t, n + 1);
+	for (size_t i = 0; i < n; i++)
+		rounds[i] = from[i] > 0 ? (size_t)from[i] : 0;
+	p->rounds = rounds;
+	p->nrounds = n;
+}
+
+static void read_point(struct record *r, const struct jvalue *v, struct record_point *p)
+{
+	size_t n = 0, starts = 0;
+
+	*p = (struct record_point){.label = text(r, v, "label"),
+				   .prepare = jnumber(v, "prepare", 0),
+				   .first = jnumber(v, "first_run", 0),
+				   .items = jnumber(v, "items", 1),
+				   .slab = jnumber(v, "planned_bytes", 0),
+				   .device_slab = jnumber(v, "planned_device_bytes", 0),
+				   .values = jnumber(v, "unplanned_bytes", 0),
+				   .weights = jnumber(v, "weight_bytes", 0),
+				   .span = jnumber(v, "span", 0)};
+	p->size = list(r, v, "size", &n);
+	p->time = list(r, v, "samples", &p->n);
+	p->start = list(r, v, "start", &starts);
+	p->start = starts == p->n ? p->start : NULL;
+	read_rounds(r, v, p);
+}
+
+/* Elements of an array member that are objects, each through `one`. */
+#define READ_ALL(r, v, key, type_, one, list_, count_)                                             \
+	do {                                                                                       \
+		const struct jvalue *all_ = jget(v, key);                                          \
+		size_t most_ = all_ && all_->type == J_ARRAY ? all_->n : 0, k_ = 0;                \
+		type_ *to_ = arena_new_n(&(r)->arena, type_, most_ + 1);                           \
+		for (const struct jvalue *m_ = most_ ? all_->first : NULL; m_; m_ = m_->next)      \
+			one(r, m_, &to_[k_++]);                                                    \
+		(list_) = to_;                                                                     \
+		(count_) = k_;                                                                     \
+	} while (0)
+
+static void read_name(struct record *r, const struct jvalue *v, const char **to)
+{
+	*to = arena_str(&r->arena, v->type == J_STRING ? v->text : "");
+}
+
+static void read_machine(struct record *r, const struct jvalue *v)
+{
+	size_t n[2] = {0, 0};
+
+	r->peak_flops = jnumber(v, "peak_flops", 0);
+	r->peak_bytes = jnumber(v, "peak_bytes", 0);
+	r->faults_minor = jnumber(v, "faults_minor", 0);
+	r->faults_major = jnumber(v, "faults_major", 0);
+	r->forced = jnumber(v, "forced_switches", 0);
+	r->clock_low = jnumber(v, "clock_low_khz", 0);
+	r->clock_high = jnumber(v, "clock_high_khz", 0);
+	r->yard[0] = list(r, v, "yard_arithmetic", &n[0]);
+	r->yard[1] = list(r, v, "yard_memory", &n[1]);
+	r->nyard = r->yard[0] && r->yard[1] && n[0] == n[1] ? n[0] : 0;
+}
+
+static void read_timeline(struct record *r, const struct jvalue *v)
+{
+	struct record_timeline *t = &r->timeline;
+	size_t n[5] = {0};
+
+	t->at = list(r, v, "at", &n[0]);
+	t->rss = list(r, v, "rss", &n[1]);
+	t->host = list(r, v, "host", &n[2]);
+	t->device = list(r, v, "device", &n[3]);
+	t->device_used = list(r, v, "device_used", &n[4]);
+	t->n = n[0];
+	for (int i = 1; i < 5; i++)
+		t->n = n[i] < t->n ? n[i] : t->n;
+}
+
+struct record *record_read(const struct jvalue *v)
+{
+	struct arena a = {0};
+	size_t n = 0;
+
+	if (!jget(v, "identity") || !jget(v, "points"))
+		return NULL;
+	struct record *r = arena_new(&a, struct record);
+	r->arena = a;
+	r->label = text(r, v, "label");
+	read_identity(r, jget(v, "identity"));
+	READ_ALL(r, v, "phases", struct record_phase, read_phase, r->phase, r->nphases);
+	READ_ALL(r, v, "dimensions", const char *, read_name, r->dim, r->ndims);
+	READ_ALL(r, v, "points", struct record_point, read_point, r->point, r->npoints);
+	READ_ALL(r, v, "nodes", struct record_node, read_node, r->node, r->nnodes);
+	r->flops = jnumber(v, "flops", 0);
+	r->bytes = jnumber(v, "bytes", 0);
+	r->observed = jnumber(v, "observed", 0);
+	r->gaps = jnumber(v, "gaps", 0);
+	r->copy_in = jnumber(v, "host_to_device", 0);
+	r->copy_out = jnumber(v, "device_to_host", 0);
+	r->observed_time = list(r, v, "observed_samples", &n);
+	r->nobserved = n;
+	read_timeline(r, jget(v, "timeline"));
+	read_machine(r, jget(v, "machine"));
+	r->stopped = jbool(v, "stopped");
+	return r;
+}
+
+void record_free(struct record *r)
+{
+	if (!r)
+		return;
+	struct arena a = r->arena;
+	arena_free(&a);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RECORD_H
+#define RECORD_H
+/*
+ * What one measurement found: a model on a device with one set of settings. Made by src/profile.c, written
+ * as JSON and read back (from a child process, from a baseline), printed by cmd/. Times are seconds,
+ * sizes bytes, arrays lie in the record's arena.
+ */
+#include "base/jread.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+enum { RECORD_KINDS = MEM_KINDS, RECORD_PURPOSES = MEM_PURPOSES };
+
+/* What makes two measurements comparable. */
+struct identity {
+	const char *model, *hash; /* file name; "fnv1a:..." of its bytes */
+	const char *device;	  /* "cpu", "cuda" */
+	const char *device_name;
+	const char *driver;    /* of a GPU; NULL */
+	const char *libraries; /* "oneDNN 3.5, cuDNN 9.19" */
+	const char *precision, *optimize;
+	const char *sync;
+	int64_t threads, cores, sessions;
+	bool memory_plan, arena;
+};
+
+/* Memory at the end of a phase. */
+struct record_phase {
+	const char *name;
+	double seconds;		   /* that it took */
+	double rss, private, peak; /* of this process */
+	double device_used;	   /* of all processes; 0 without a device */
+	double live[RECORD_KINDS][RECORD_PURPOSES];
+};
+
+struct record_node {
+	const char *name, *op, *kernel, *place;
+	const char *fused;  /* the nodes it stands for, "a, b"; NULL */
+	int depth;	    /* in bodies of control flow */
+	double calls;	    /* a run */
+	const double *time; /* of each observed run, without what runs inside of it */
+	size_t n;
+	double typical;	     /* mean over the faster half of the observed runs: adds up to theirs */
+	double low;	     /* tenth percentile */
+	double share;	     /* of the observed run */
+	double flops, bytes; /* a run; 0: not known */
+	double out_bytes, workspace; /* memory it makes and uses */
+	double live;		     /* planned memory in use while it runs */
+	double grown;		     /* resident memory that its first run added */
+};
+
+struct record_point {
+	const char *label;	    /* "batch=4"; "" without a sweep */
+	const double *size;	    /* by dimension of the sweep */
+	double prepare, first;	    /* of a new shape */
+	const double *time, *start; /* of each run; start since the measurement's begin */
+	size_t n;
+	double items;				   /* that one run takes: the size of the batch */
+	double slab, device_slab, values, weights; /* planned */
+	double span;	      /* seconds from the first run's begin to the last one's end */
+	const size_t *rounds; /* runs that came from each process; NULL: one */
+	size_t nrounds;
+};
+
+/* Over time, thinned. */
+struct record_timeline {
+	const double *at, *rss, *host, *device, *device_used;
+	size_t n;
+};
+
+struct record {
+	struct arena arena;
+	const char *label; /* of the comparison, "threads=2"; "" */
+	struct identity id;
+	const struct record_phase *phase;
+	size_t nphases;
+	struct record_point *point;
+	size_t npoints;
+	const char *const *dim; /* names of the sweep's dimensions */
+	size_t ndims;
+	const struct record_node *node; /* of the first point */
+	size_t nnodes;
+	double observed; /* mean of the faster half of the observed runs; 0: none */
+	const double *observed_time;
+	size_t nobserved;
+	double gaps;		       /* what the nodes' times leave of them */
+	double copy_in, copy_out;      /* of an observed run: to and from the device */
+	double peak_flops, peak_bytes; /* a second, as measured; 0: not measured */
+	double flops, bytes;	       /* of a run, as far as known */
+	struct record_timeline timeline;
+	const double *yard[2]; /* time of known work: arithmetic, memory */
+	size_t nyard;
+	double faults_minor, faults_major, forced; /* while measuring */
+	double clock_low, clock_high;		   /* kHz seen; 0: not known */
+	bool stopped;				   /* before its end */
+};
+
+/* Members of the open object; the samples too. */
+void record_write(const struct record *r, struct json *j);
+/* NULL where the value does not look like one. */
+struct record *record_read(const struct jvalue *v);
+void record_free(struct record *r);
+
+const char *record_kind_name(int kind); /* "host", "pinned", "device" */
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WATCH_EVENT_H
+#define WATCH_EVENT_H
+/*
+ * A line that the injected library wrote: SECONDS TAB THREAD TAB KIND { TAB KEY=VALUE }. The kinds:
+ *
+ *   start         program, cupti (version), result (of the subscription), why, other (who listens already)
+ *   context       context, by                  a context came to be
+ *   context-kind  context, primary, device, call, by
+ *   context-use   context, call, by            made current, pushed, popped, destroyed: once a thread
+ *   context-gone  context, by
+ *   stream        stream, context, by
+ *   fail          number, call, result, current, [stream, stream_context], [function, function_context,
+ *                 kernel], [event, event_context], {buffer=ADDRESS:BYTES}, by
+ *   repeats       number, count                how often that failure came in all
+ *   last          stream, context, kernel, ns  after an asynchronous error: the newest launch of each stream
+ *   capture       stream, mode, thread, by     after a broken capture: those that were open
+ *   dead          call, what, handle, context, by     a handle whose context was destroyed is about to be used
+ *   copy          call, to_host, host, device, bytes, why, by     a host range that cannot be copied
+ *   fault         signal, address, [allocation, bytes, kind, owner], by
+ *   end
+ */
+#include "base/arena.h"
+
+#include <stdbool.h>
+
+enum { EVENT_PAIRS = 24 };
+struct event {
+	double seconds; /* since the driver was initialized */
+	long thread;
+	const char *kind;
+	struct {
+		const char *key, *value;
+	} pair[EVENT_PAIRS];
+	int npairs;
+};
+
+/* Parses a line (without its newline) into strings of the arena; false where it is none. */
+bool event_parse(const char *line, size_t n, struct arena *a, struct event *e);
+/* The value of a key, the k-th where it comes several times; NULL: none. */
+const char *event_text(const struct event *e, const char *key, int k);
+int64_t event_number(const struct event *e, const char *key); /* 0 where there is none */
+uint64_t event_handle(const struct event *e, const char *key);
+
+#endif

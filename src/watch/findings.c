@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a ledger shows to be wrong. */
+#include "base/str.h"
+#include "watch/ledger.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	INVALID_VALUE = 1,
+	OUT_OF_MEMORY = 2,
+	INVALID_CONTEXT = 201,
+	INVALID_HANDLE = 400,
+	NOT_FOUND = 500,
+	PEER_ENABLED = 704,
+	PEER_NOT_ENABLED = 705,
+	CONTEXT_DESTROYED = 709,
+	HOST_REGISTERED = 712,
+	HOST_NOT_REGISTERED = 713,
+	NOT_PERMITTED = 800,
+	NOT_SUPPORTED = 801,
+	CAPTURE_FIRST = 900,
+	CAPTURE_LAST = 908
+};
+
+struct telling {
+	const struct ledger *l;
+	const struct ledger_options *o;
+	struct diag *d;
+	struct diag_row row[16];
+	size_t rows;
+};
+
+static void row(struct telling *t, const char *label, const char *text)
+{
+	if (t->rows < sizeof(t->row) / sizeof(*t->row))
+		t->row[t->rows++] = (struct diag_row){label, text};
+}
+
+static void tell(struct telling *t, enum severity severity, enum code code, const char *message)
+{
+	struct finding f = {.code = code, .severity = severity, .message = message, .nrows = t->rows};
+
+	f.rows = arena_dup(&t->d->arena, t->row, t->rows * sizeof(*t->row));
+	diag_add(t->d, &f);
+	t->rows = 0;
+}
+
+/* Strings of events go away with the ledger: findings have their own. */
+static const char *keep(struct telling *t, const char *s)
+{
+	return s && *s ? arena_str(&t->d->arena, s) : "an unknown library";
+}
+
+static enum code cuda_code(int64_t result)
+{
+	char want[32];
+
+	snprintf(want, sizeof(want), "E-CUDA-%" PRId64, result);
+	for (enum code c = E_CUDA; c < E_COUNT; c++)
+		if (strcmp(code_id(c, SEV_ERROR), want) == 0)
+			return c;
+	return E_CUDA;
+}
+
+static const struct ledger_context *context_of(const struct ledger *l, uint64_t handle)
+{
+	for (size_t i = l->ncontexts; i-- > 0;)
+		if (l->context[i].handle == handle)
+			return &l->context[i];
+	return NULL;
+}
+
+static const char *context_text(struct telling *t, uint64_t handle)
+{
+	const struct ledger_context *c = context_of(t->l, handle);
+
+	if (!c)
+		return fmt(t->d, "0x%" PRIx64 "  made before the watch began", handle);
+	const char *gone =
+		c->gone >= 0 ? fmt(t->d, "; destroyed at %.2f s by %s", c->gone, keep(t, c->gone_by))
+			     : "";
+	return fmt(t->d, "0x%" PRIx64 "  %s%s%s at %.2f s by %s%s", handle,
+		   c->known ? c->primary ? "primary, " : "not the primary context, " : "",
+		   c->call ? c->call : "made",
+		   c->device >= 0 ? fmt(t->d, " on device %d", c->device) : "", c->born,
+		   keep(t, c->by), gone);
+}
+
+static const char *stream_by(struct telling *t, uint64_t handle)
+{
+	for (size_t i = t->l->nstreams; i-- > 0;)
+		if (t->l->stream[i].handle == handle)
+			return keep(t, t->l->stream[i].by);
+	return NULL;
+}
+
+static const char *call_text(struct telling *t, const struct ledger_failure *f)
+{
+	const char *kernel = event_text(&f->event, "kernel", 0);
+
+	return fmt(t->d, "%s%s = %" PRId64 " at %.2f s by %s%s",
+		   keep(t, event_text(&f->event, "call", 0)),
+		   kernel ? fmt(t->d, "('%s')", kernel) : "", f->result, f->event.seconds,
+		   keep(t, event_text(&f->event, "by", 0)),
+		   f->count > 1 ? fmt(t->d, ", first of %" PRId64, f->count) : "");
+}
+
+static void add_buffers(struct telling *t, const struct event *e)
+{
+	const char *text;
+
+	for (int k = 0; (text = event_text(e, "buffer", k)); k++) {
+		char *colon;
+		unsigned long long address = strtoull(text, &colon, 16);
+		long long bytes = *colon == ':' ? strtoll(colon + 1, NULL, 10) : 0;
+		row(t, k ? "" : "so",
+		    fmt(t->d,
+			"the buffer at 0x%llx (%s) was not written by it: it holds what it held before",
+			address, str_bytes(&t->d->arena, bytes)));
+	}
+}
+
+/* ---- contexts */
+
+/* Two owners in one call: the driver refuses it, and the work is not done. */
+static bool tell_crossing(struct telling *t, const struct ledger_failure *f)
+{
+	const struct event *e = &f->event;
+	uint64_t function = event_handle(e, "function_context"),
+		 event = event_handle(e, "event_context"),
+		 stream = event_handle(e, "stream_context");
+	uint64_t other = function ? function : event;
+
+	if (f->result != INVALID_HANDLE && f->result != INVALID_CONTEXT && f->result != INVALID_VALUE)
+		return false;
+	if (!stream || !other || stream == other)
+		return false;
+	row(t, "A", context_text(t, other));
+	row(t, "B", context_text(t, stream));
+	row(t, "call", call_text(t, f));
+	const char *by = stream_by(t, event_handle(e, "stream"));
+	if (by)
+		row(t, "stream",
+		    fmt(t->d, "0x%" PRIx64 " of B, made by %s", event_handle(e, "stream"), by));
+	add_buffers(t, e);
+	const struct ledger_context *a = context_of(t->l, other), *b = context_of(t->l, stream);
+	bool one_primary = a && b && a->known && b->known && a->primary != b->primary;
+	row(t, "try",
+	    one_primary ? fmt(t->d,
+			      "make %s use the primary context (cuDevicePrimaryCtxRetain; "
+			      "pycuda.autoprimaryctx), or give it a stream of its own context",
+			      keep(t, a->primary ? b->by : a->by))
+			: "load the kernel with cuLibraryLoadData, whose kernels run in every context, or keep "
+			  "streams, events and modules of one context together");
+	tell(t, SEV_ERROR, E_CTX_FOREIGN,
+	     fmt(t->d, "%s of context A %s a stream of context B (pid %d, thread %ld)",
+		 function ? "a function" : "an event",
+		 function ? "was launched on" : "was recorded on", t->l->pid, e->thread));
+	return true;
+}
+
+static void tell_dead(struct telling *t, const struct event *e)
+{
+	row(t, "context", context_text(t, event_handle(e, "context")));
+	row(t, "call",
+	    fmt(t->d, "%s at %.2f s by %s", keep(t, event_text(e, "call", 0)), e->seconds,
+		keep(t, event_text(e, "by", 0))));
+	row(t, "so", "the driver fails with an error, or the program crashes inside the driver");
+	row(t, "try",
+	    "destroy what belongs to a context before the context, and let one library own it");
+	tell(t, SEV_ERROR, E_CTX_DESTROYED,
+	     fmt(t->d, "%s of a destroyed context is used (pid %d, thread %ld)",
+		 strcmp(keep(t, event_text(e, "what", 0)), "event") == 0
+			 ? "an event"
+			 : fmt(t->d, "a %s", keep(t, event_text(e, "what", 0))),
+		 t->l->pid, e->thread));
+}
+
+/* Several contexts on one device are no fault; they cost memory and may cross. */
+static void tell_several(struct telling *t)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < t->l->ncontexts; i++) {
+		const struct ledger_context *a = &t->l->context[i];
+		size_t same = 0;
+		for (size_t k = 0; k < t->l->ncontexts; k++)
+			same += t->l->context[k].gone < 0 && t->l->context[k].known && a->known &&
+				t->l->context[k].device == a->device;
+		most = same > most ? same : most;
+	}
+	if (most < 2)
+		return;
+	for (size_t i = 0; i < t->l->ncontexts && i < 8; i++)
+		row(t, fmt(t->d, "%c", (char)('A' + (int)i)),
+		    context_text(t, t->l->context[i].handle));
+	row(t, "note",
+	    "each costs device memory of its own, and work of two contexts does not overlap");
+	tell(t, SEV_NOTE, E_CTX_STATE,
+	     fmt(t->d,
+		 "%zu contexts live on one device in process %d; nothing is wrong with that alone",
+		 most, t->l->pid));
+}
+
+static void list_contexts(struct telling *t)
+{
+	for (size_t i = 0; i < t->l->ncontexts && i < 15; i++)
+		row(t, fmt(t->d, "%c", (char)('A' + (int)i)),
+		    context_text(t, t->l->context[i].handle));
+	if (t->rows)
+		tell(t, SEV_NOTE, E_CTX_STATE, fmt(t->d, "contexts of process %d", t->l->pid));
+	for (size_t i = 0; i < t->l->nothers; i++) {
+		const struct event *e = &t->l->other_event[i];
+		if (strcmp(e->kind, "context-use") == 0)
+			NOTE(t->d, E_CTX_STATE,
+			     .message = fmt(t->d, "0x%" PRIx64 " %s at %.2f s by %s (thread %ld)",
+					    event_handle(e, "context"),
+					    keep(t, event_text(e, "call", 0)), e->seconds,
+					    keep(t, event_text(e, "by", 0)), e->thread));
+	}
+}
+
+/* ---- failed calls */
+
+static bool starts(const char *s, const char *prefix)
+{
+	return s && str_starts(s, prefix);
+}
+
+/* Questions whose answer is an error, and what allocators that try again live with. */
+static bool by_design(const struct ledger_failure *f)
+{
+	const char *call = event_text(&f->event, "call", 0);
+
+	switch (f->result) {
+	case PEER_ENABLED:
+	case PEER_NOT_ENABLED:
+	case HOST_REGISTERED:
+	case HOST_NOT_REGISTERED: return true;
+	case NOT_FOUND:
+		return starts(call, "cuModuleGet") || starts(call, "cuLibraryGet") ||
+		       starts(call, "cuGetProc") || starts(call, "cuGetExport");
+	case INVALID_CONTEXT: return starts(call, "cuCtxGet") || starts(call, "cuCtxSynchronize");
+	case INVALID_VALUE:
+		return starts(call, "cuPointerGet") || starts(call, "cuMemGetAddressRange") ||
+		       starts(call, "cuMemHostGetFlags") || starts(call, "cuMemRetainAllocation");
+	case NOT_SUPPORTED:
+	case NOT_PERMITTED: return true;
+	default: return false;
+	}
+}
+
+static bool sticky(int64_t r)
+{
+	return r == 700 || r == 702 || r == 710 || (r >= 714 && r <= 719) || r == 214;
+}
+
+static void add_last(struct telling *t)
+{
+	for (size_t i = 0; i < t->l->nothers; i++) {
+		const struct event *e = &t->l->other_event[i];
+		if (strcmp(e->kind, "last") != 0)
+			continue;
+		uint64_t stream = event_handle(e, "stream");
+		row(t, "launched last",
+		    fmt(t->d, "'%s' on %s of context 0x%" PRIx64 ", %.3f ms before",
+			keep(t, event_text(e, "kernel", 0)),
+			stream ? fmt(t->d, "stream 0x%" PRIx64, stream) : "the default stream",
+			event_handle(e, "context"), (double)event_number(e, "ns") / 1e6));
+	}
+}
+
+static bool first_of_stream(const struct ledger *l, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(l->other_event[k].kind, "capture") == 0 &&
+		    event_handle(&l->other_event[k], "stream") ==
+			    event_handle(&l->other_event[i], "stream"))
+			return false;
+	return true;
+}
+
+static void add_captures(struct telling *t)
+{
+	static const char *const modes[] = {"global", "thread-local", "relaxed"};
+
+	for (size_t i = 0; i < t->l->nothers; i++) {
+		const struct event *e = &t->l->other_event[i];
+		int64_t mode = event_number(e, "mode");
+		if (strcmp(e->kind, "capture") == 0 && first_of_stream(t->l, i))
+			row(t, "open capture",
+			    fmt(t->d, "stream 0x%" PRIx64 ", mode %s, thread %" PRId64 ", begun by %s",
+				event_handle(e, "stream"),
+				mode >= 0 && mode < 3 ? modes[mode] : "unknown",
+				event_number(e, "thread"), keep(t, event_text(e, "by", 0))));
+	}
+}
+
+static void tell_failure(struct telling *t, const struct ledger_failure *f)
+{
+	bool capture = f->result >= CAPTURE_FIRST && f->result <= CAPTURE_LAST;
+	bool designed = by_design(f);
+
+	if (designed && t->o->errors != REPORT_ALL && !t->o->verbose)
+		return;
+	if (!sticky(f->result) && !capture && t->o->errors == REPORT_NONE)
+		return;
+	row(t, "call", call_text(t, f));
+	add_buffers(t, &f->event);
+	if (sticky(f->result) && !t->o->sync_launch) {
+		add_last(t);
+		row(t, "try",
+		    "infer check --sync launch -- ... names the very launch; the context is lost from here on");
+	}
+	if (capture) {
+		add_captures(t);
+		row(t, "try",
+		    "capture in thread-local or relaxed mode, and do not allocate or synchronise while a "
+		    "global capture is open");
+	}
+	enum severity severity = designed		      ? SEV_NOTE
+				 : f->result == OUT_OF_MEMORY ? SEV_WARNING
+							      : SEV_ERROR;
+	tell(t, severity, capture ? E_CTX_CAPTURE : cuda_code(f->result),
+	     fmt(t->d, "%s failed with CUDA error %" PRId64 "%s (pid %d, thread %ld)",
+		 keep(t, event_text(&f->event, "call", 0)), f->result,
+		 sticky(f->result)	      ? t->o->sync_launch ? ", raised by this very call"
+								  : ", which an earlier launch raised"
+		 : designed		      ? ", by design"
+		 : f->result == OUT_OF_MEMORY ? "; caching allocators free and try again"
+					      : "",
+		 t->l->pid, f->event.thread));
+}
+
+/* Followers of an asynchronous error: every later call of the context returns it. */
+static bool follows(const struct telling *t, size_t i)
+{
+	const struct ledger_failure *f = &t->l->failure[i];
+
+	if (!sticky(f->result))
+		return false;
+	for (size_t k = 0; k < i; k++)
+		if (t->l->failure[k].result == f->result)
+			return true;
+	return false;
+}
+
+/* What tell_dead says, too. */
+static bool of_the_dead(const struct telling *t, const struct ledger_failure *f)
+{
+	const char *call = event_text(&f->event, "call", 0), *other;
+
+	for (size_t i = 0; f->result == CONTEXT_DESTROYED && t->o->contexts && i < t->l->nothers; i++)
+		if (strcmp(t->l->other_event[i].kind, "dead") == 0 &&
+		    (other = event_text(&t->l->other_event[i], "call", 0)) && call &&
+		    strcmp(call, other) == 0)
+			return true;
+	return false;
+}
+
+static void tell_failures(struct telling *t)
+{
+	for (size_t i = 0; i < t->l->nfailures; i++) {
+		const struct ledger_failure *f = &t->l->failure[i];
+		if (follows(t, i) || of_the_dead(t, f))
+			continue;
+		if (t->o->contexts && tell_crossing(t, f))
+			continue;
+		if (t->o->calls)
+			tell_failure(t, f);
+	}
+}
+
+/* ---- copies and faults */
+
+static void tell_copy(struct telling *t, const struct event *e)
+{
+	bool to_host = event_number(e, "to_host");
+
+	row(t, "host",
+	    fmt(t->d, "0x%" PRIx64 ": %s", event_handle(e, "host"), keep(t, event_text(e, "why", 0))));
+	row(t, "device", fmt(t->d, "0x%" PRIx64, event_handle(e, "device")));
+	row(t, "call",
+	    fmt(t->d, "%s at %.2f s by %s", keep(t, event_text(e, "call", 0)), e->seconds,
+		keep(t, event_text(e, "by", 0))));
+	row(t, "try", "compare the tensor's elements with the shape the copy was sized by");
+	tell(t, SEV_ERROR, E_COPY_HOST,
+	     fmt(t->d, "a copy %s %s of host memory that is not there (pid %d, thread %ld)",
+		 to_host ? "writes" : "reads", str_bytes(&t->d->arena, event_number(e, "bytes")),
+		 t->l->pid, e->thread));
+}
+
+static void tell_fault(struct telling *t, const struct event *e)
+{
+	uint64_t address = event_handle(e, "address"), start = event_handle(e, "allocation");
+
+	if (!start) {
+		NOTE(t->d, E_HOST_DEVPTR,
+		     .message = fmt(t->d,
+				    "segmentation fault at 0x%" PRIx64 ", which is no address of CUDA's "
+				    "(pid %d, by %s)",
+				    address, t->l->pid, keep(t, event_text(e, "by", 0))));
+		return;
+	}
+	row(t, "address",
+	    fmt(t->d, "0x%" PRIx64 " = 0x%" PRIx64 " + %" PRIu64 " of %s, allocated by %s", address,
+		start, address - start, str_bytes(&t->d->arena, event_number(e, "bytes")),
+		keep(t, event_text(e, "owner", 0))));
+	row(t, "at", keep(t, event_text(e, "by", 0)));
+	row(t, "try",
+	    "copy it to the host first (cudaMemcpy, MNN copyToHostTensor, OrtValue's copy to the CPU), then read");
+	tell(t, SEV_ERROR, E_HOST_DEVPTR,
+	     fmt(t->d, "host code used a pointer to device memory (pid %d, thread %ld)", t->l->pid,
+		 e->thread));
+}
+
+static void tell_others(struct telling *t)
+{
+	for (size_t i = 0; i < t->l->nothers; i++) {
+		const struct event *e = &t->l->other_event[i];
+		if (strcmp(e->kind, "dead") == 0 && t->o->contexts)
+			tell_dead(t, e);
+		else if (strcmp(e->kind, "copy") == 0 && t->o->calls)
+			tell_copy(t, e);
+		else if (strcmp(e->kind, "fault") == 0)
+			tell_fault(t, e);
+	}
+}
+
+static void tell_busy(struct telling *t)
+{
+	const struct ledger *l = t->l;
+	bool named = l->other && *l->other;
+
+	tell(t, SEV_ERROR, E_WATCH_BUSY,
+	     fmt(t->d, "process %d could not be watched: %s%s%s", l->pid, keep(t, l->why),
+		 named ? "; CUPTI is in use by " : "", named ? keep(t, l->other) : ""));
+}
+
+void ledger_findings(const struct ledger *l, const struct ledger_options *o, struct diag *d)
+{
+	struct telling t = {.l = l, .o = o, .d = d};
+
+	if (l->started && l->subscribed) {
+		tell_busy(&t);
+		return;
+	}
+	tell_failures(&t);
+	tell_others(&t);
+	if (o->verbose && o->contexts)
+		list_contexts(&t);
+	else if (o->contexts)
+		tell_several(&t);
+}

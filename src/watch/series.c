@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/series.h"
+
+#include "stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { LEAST_SAMPLES = 16, LEAST_WORK = 200 };
+static const double least_seconds = 1;
+static const double chance = 0.001; /* of calling a stable series a leak */
+
+static void thin(struct series *s)
+{
+	for (size_t i = 0; i < s->n / 2; i++) {
+		s->x[i] = s->x[2 * i];
+		s->y[i] = s->y[2 * i];
+		s->work[i] = s->work[2 * i];
+	}
+	s->n /= 2;
+	s->stride *= 2;
+}
+
+bool series_add(struct series *s, double x, double work, double y)
+{
+	if (!s->x) {
+		s->x = malloc(3 * SERIES_MOST * sizeof(double));
+		if (!s->x)
+			return false;
+		s->y = s->x + SERIES_MOST;
+		s->work = s->y + SERIES_MOST;
+		s->stride = 1;
+		s->first = s->peak = y;
+	}
+	s->last = y;
+	s->peak = y > s->peak ? y : s->peak;
+	if (++s->skipped < s->stride)
+		return true;
+	s->skipped = 0;
+	if (s->n == SERIES_MOST)
+		thin(s);
+	s->x[s->n] = x;
+	s->work[s->n] = work;
+	s->y[s->n++] = y;
+	return true;
+}
+
+void series_free(struct series *s)
+{
+	free(s->x);
+	*s = (struct series){0};
+}
+
+/* Where the part that is judged begins. */
+static size_t judged_from(const struct series *s)
+{
+	double all = s->work[s->n - 1];
+	size_t i = 0;
+
+	if (all < LEAST_WORK)
+		return s->n / 2;
+	while (s->work[i] < all / 2)
+		i++;
+	return i;
+}
+
+/* Steps of an allocator leave most slopes at 0, and one late step is no leak: every quarter must rise. */
+static bool rises_throughout(const double *y, size_t n)
+{
+	for (size_t q = 0; q < 4; q++)
+		if (y[(q + 1) * (n - 1) / 4] <= y[q * (n - 1) / 4])
+			return false;
+	return true;
+}
+
+struct series_verdict series_judge(const struct series *s, double noise)
+{
+	struct series_verdict v = {.kind = VERDICT_SHORT};
+
+	if (!s->n)
+		return v;
+	size_t from = judged_from(s), n = s->n - from;
+	v.grown = s->last - s->first;
+	v.from = s->x[from];
+	v.to = s->x[s->n - 1];
+	if (n < LEAST_SAMPLES || v.to - v.from < least_seconds)
+		return v;
+	struct trend t = stats_trend(s->x + from, s->y + from, n, 0.99);
+	v.slope = t.slope.value;
+	v.low = t.slope.low;
+	v.high = t.slope.high;
+	bool risen = s->y[s->n - 1] - s->y[from] > noise;
+	if (risen && t.probability < chance && t.slope.low > 0 && rises_throughout(s->y + from, n))
+		v.kind = VERDICT_LEAK;
+	else
+		v.kind = v.grown > fmax(noise, 0.02 * s->peak) ? VERDICT_FLAT : VERDICT_STABLE;
+	return v;
+}

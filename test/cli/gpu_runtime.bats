@@ -1,0 +1,155 @@
+#!/usr/bin/env bats
+# The CUDA runtime without a GPU: test/gpu/fake/cuda.c stands in for the driver. Kernels do nothing there; contexts,
+# copies, errors, graphs and memory behave as a driver's do.
+
+setup_file() {
+	export FAKE=$(mktemp -d)
+	${CC:-gcc} -shared -fPIC -w -o "$FAKE/libcuda.so.1" test/gpu/fake/cuda.c
+}
+
+teardown_file() {
+	rm -rf "$FAKE"
+}
+
+setup() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	export INFER_LIBRARY_PATH=$FAKE
+	T=$(mktemp -d)
+	export FAKE_CUDA_LOG=$T/log
+	if "$INFER" doctor | grep -q 'no CUDA backend'; then skip "built without CUDA"; fi
+	rm -f "$T/log"
+	chain=test/gpu/data/chain.onnx
+	args=(--random 0..1 --dim n=2 --device cuda --optimize none)
+}
+
+teardown() {
+	rm -rf "$T"
+}
+
+@test "a run takes the primary context, launches each node and gives everything back" {
+	run "$INFER" run "$chain" "${args[@]}"
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^run ' "$T/log")" -eq 6 ]
+	[ "$(grep -c '^retain' "$T/log")" -eq 1 ]
+	[ "$(tail -n 1 "$T/log")" = release ]
+	[[ $output == *"device, by purpose:"*activations* ]]
+}
+
+@test "--context own makes and destroys a context of its own" {
+	run "$INFER" run "$chain" "${args[@]}" --context own
+	[ "$status" -eq 0 ]
+	grep -q '^create' "$T/log"
+	[ "$(tail -n 1 "$T/log")" = destroy ]
+	! grep -q '^retain' "$T/log"
+}
+
+@test "an asynchronous error is blamed on its node by a repetition in a fresh process" {
+	FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}"
+	[ "$status" -eq 8 ]
+	[ "$(grep -c 'error\[' <<<"$output")" -eq 1 ]
+	[[ $output == *"error[E-CUDA-700]: node 'Abs_2' (Abs): illegal memory access, found by re-running with --sync launch"* ]]
+	[ "$(grep -c '^init' "$T/log")" -eq 2 ]
+}
+
+@test "--no-blame does not repeat, and says among which nodes it was" {
+	FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}" --no-blame
+	[ "$status" -eq 8 ]
+	[[ $output == *"E-CUDA-700"*"from node 'Neg_0' (Neg) to 'Ceil_5' (Ceil)"* ]]
+	[[ $output != *Abs_2* ]]
+	[ "$(grep -c '^init' "$T/log")" -eq 1 ]
+}
+
+@test "--sync node, --sync launch and CUDA_LAUNCH_BLOCKING name the node at once" {
+	for mode in node launch; do
+		rm -f "$T/log"
+		FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}" --sync $mode
+		[ "$status" -eq 8 ]
+		[[ $output == *"node 'Abs_2' (Abs): illegal memory access"* ]]
+		[ "$(grep -c '^init' "$T/log")" -eq 1 ]
+	done
+	CUDA_LAUNCH_BLOCKING=1 FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}"
+	[[ $output == *"node 'Abs_2' (Abs)"* ]]
+	[[ $output != *re-running* ]]
+}
+
+@test "a launch that is refused names its node in every mode" {
+	for mode in async node launch; do
+		FAKE_CUDA_REFUSE=5:1 run "$INFER" run "$chain" "${args[@]}" --sync $mode
+		[ "$status" -eq 8 ]
+		[[ $output == *"E-CUDA-1]: node 'Tanh_4' (Tanh)"* ]]
+	done
+}
+
+@test "an input from a pipe is there again for the repetition" {
+	head -c 512 /dev/zero | {
+		FAKE_CUDA_FAIL=2:719 run "$INFER" run "$chain" --input x=-,dtype=f32,shape=2x64,format=raw \
+			--device cuda --optimize none
+		[ "$status" -eq 8 ]
+		[[ $output == *"E-CUDA-719]: node 'Exp_1' (Exp)"*"re-running"* ]]
+	}
+}
+
+@test "an error that the repetition does not meet is said to be so" {
+	FAKE_CUDA_FAIL=9:700 run "$INFER" profile "$chain" "${args[@]}" -n 3 --warmup 0 --cuda-graph off --timeout 60
+	[ "$status" -eq 8 ]
+	[[ $output == *"E-CUDA-700"* ]]
+}
+
+@test "launches are recorded in the second run, replayed from then on, and dropped" {
+	run "$INFER" profile "$chain" "${args[@]}" -n 5 --warmup 0
+	[ "$status" -eq 0 ]
+	[ "$(grep -c '^instantiate 8' "$T/log")" -ge 1 ]
+	[ "$(grep -c '^replay 8' "$T/log")" -ge 3 ]
+	[ "$(grep -c '^drop' "$T/log")" -eq "$(grep -c '^instantiate' "$T/log")" ]
+}
+
+@test "--cuda-graph off and --sync node launch one by one" {
+	run "$INFER" profile "$chain" "${args[@]}" -n 5 --warmup 0 --cuda-graph off
+	[ "$status" -eq 0 ]
+	! grep -q '^instantiate' "$T/log"
+	run "$INFER" profile "$chain" "${args[@]}" -n 5 --warmup 0 --sync node
+	[ "$status" -eq 0 ]
+	! grep -q '^instantiate' "$T/log"
+}
+
+@test "an error in a replay is found, too" {
+	FAKE_CUDA_FAIL=22:700 run "$INFER" profile "$chain" "${args[@]}" -n 9 --warmup 0
+	[ "$status" -eq 8 ]
+	grep -q '^replay' "$T/log"
+	[[ $output == *"E-CUDA-700"* ]]
+}
+
+@test "where no graph can be made the run goes on and says so" {
+	FAKE_CUDA_NO_CAPTURE=1 run "$INFER" profile "$chain" "${args[@]}" -n 3 --warmup 0
+	[ "$status" -eq 0 ]
+	[[ $output == *"cannot be made a CUDA graph"* ]]
+}
+
+@test "a context that is reset under the session is named" {
+	FAKE_CUDA_RESET=2 run "$INFER" run "$chain" "${args[@]}"
+	[ "$status" -eq 7 ]
+	[[ $output == *"E-CTX-DESTROYED"*"primary context"* ]]
+}
+
+@test "refused device memory names the largest values" {
+	FAKE_CUDA_MEMORY=256 run "$INFER" run "$chain" "${args[@]}"
+	[ "$status" -eq 3 ]
+	[[ $output == *"E-MEMORY"*"cuda:0 refused memory"* ]]
+	[[ $output == *"the largest"* ]]
+}
+
+@test "--memory-limit holds for the device while planning" {
+	run "$INFER" run "$chain" "${args[@]}" --memory-limit 100
+	[ "$status" -eq 3 ]
+	[[ $output == *"E-MEMORY-LIMIT"*"largest"* ]]
+	! grep -q '^run ' "$T/log"
+}
+
+@test "a driver that is too old is named with its version" {
+	FAKE_CUDA_VERSION=11080 run "$INFER" run "$chain" "${args[@]}"
+	[ "$status" -eq 8 ]
+	[[ $output == *"CUDA 12.0"*"CUDA 11.8"* ]]
+	FAKE_CUDA_VERSION=11080 run "$INFER" doctor
+	[[ $output == *"11.8"* ]]
+}
+

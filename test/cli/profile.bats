@@ -1,0 +1,318 @@
+#!/usr/bin/env bats
+# infer profile: reports, exports, traces, sweeps, comparisons, baselines, and what is refused before the first run.
+# Nothing here depends on how fast the machine is.
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	cd "$BATS_TEST_DIRNAME/../data/run" || return 1
+	bats_require_minimum_version 1.5.0
+	export INFER_DEVICE=cpu
+	out=$BATS_TEST_TMPDIR
+}
+
+need_python() {
+	command -v python3 >/dev/null || skip "no python3"
+}
+
+@test "a report tells phases, latency, rate and memory" {
+	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 20 --warmup 2
+	[[ $output == *"device    cpu"* ]]
+	[[ $output == *"load "* && $output == *"prepare "* && $output == *"first run "* ]]
+	[[ $output == *"median "* && $output == *"p50 "* && $output == *"p99 "* && $output == *" 20 runs"* ]]
+	[[ $output == *"runs/s"* ]]
+	[[ $output == *"steady state"* && $output == *"activations"* ]]
+}
+
+@test "--nodes: a table that adds up to the observed run, with gaps as a row" {
+	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 10 --nodes
+	[[ $output == *"nodes     of the faster half of "*" observed runs"* ]]
+	[[ $output == *"(gaps: between nodes)"* ]]
+	need_python
+	"$INFER" profile ctc.onnx -n 10 --nodes --json 2>/dev/null | python3 -c '
+import json, sys
+r = json.load(sys.stdin)["records"][0]
+assert r["nodes"] and r["nobserved"] if "nobserved" in r else r["observed_samples"]
+whole = sum(n["typical"] for n in r["nodes"]) + r["gaps"]
+assert abs(whole - r["observed"]) < 1e-9, (whole, r["observed"])
+assert r["gaps"] >= 0
+for n in r["nodes"]:
+    assert len(n["samples"]) == len(r["observed_samples"])'
+}
+
+@test "--top cuts the table and sums the rest; --sort order keeps the order of the run" {
+	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 5 --nodes --top 1 --sort order
+	[[ $output == *" others)"* || $output == *"(gaps"* ]]
+	run -2 "$INFER" profile ctc.onnx --sort size
+	[[ $output == *"E-OPTION"* ]]
+}
+
+@test "--json is one document with every sample and what it was measured on" {
+	need_python
+	"$INFER" profile batch.onnx -n 7 --dim batch=2 --json 2>/dev/null | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+assert d["schema"] == "infer/1" and d["command"] == "profile" and d["ok"]
+r = d["records"][0]
+i = r["identity"]
+assert i["device"] == "cpu" and i["device_name"] and i["hash"].startswith("fnv1a:") and i["precision"] == "fp32"
+p = r["points"][0]
+assert len(p["samples"]) == 7 and len(p["start"]) == 7 and all(x > 0 for x in p["samples"])
+assert p["items"] == 2
+s = d["summary"][0]
+assert s["min"] <= s["median"] <= s["max"] and set(s["percentiles"]) == {"50", "90", "95", "99"}
+assert [x["name"] for x in r["phases"]] == ["start", "load", "inputs", "prepare", "first run", "steady state"]
+assert all(x["rss"] > 0 and x["private"] > 0 for x in r["phases"])'
+}
+
+@test "--percentile chooses; --iterations and --duration bound" {
+	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 6 --percentile 10,99.9
+	[[ $output == *"p10 "* && $output == *"p99.9 "* && $output != *"p50 "* ]]
+	run -0 --separate-stderr "$INFER" profile ctc.onnx --duration 50ms --warmup 0
+	[[ $output == *" runs"* ]]
+}
+
+@test "every export is written whole" {
+	run -0 "$INFER" profile ctc.onnx -n 8 --export "$out/r.json" --export "$out/r.csv" \
+		--export "$out/r.md" --export "$out/r.html"
+	[ "$(grep -c ',"","",2,1,run,\|,run,' "$out/r.csv")" = 8 ]
+	head -1 "$out/r.csv" | grep -q '^model,hash,device,device_name,driver,libraries,precision'
+	grep -q '^## infer profile: ctc.onnx' "$out/r.md"
+	grep -q '^| what | prepare |' "$out/r.md"
+	grep -q '^### Nodes' "$out/r.md"
+	grep -q '</html>' "$out/r.html"
+	[ "$(grep -c '<svg' "$out/r.html")" -ge 4 ]
+	! grep -qE 'https?://|src=|@import|url\(' "$out/r.html"
+	need_python
+	python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$out/r.json"
+}
+
+@test "--trace: events that a viewer can load, nested in their runs" {
+	need_python
+	run -0 "$INFER" profile ctc.onnx -n 5 --trace "$out/t.json"
+	python3 - "$out/t.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+events = d["traceEvents"]
+phases = {e["ph"] for e in events}
+assert phases == {"M", "X", "C"}, phases
+for e in events:
+    assert isinstance(e["name"], str) and isinstance(e["pid"], int) and isinstance(e["tid"], int)
+    if e["ph"] != "M":
+        assert e["ts"] >= 0
+    if e["ph"] == "X":
+        assert e["dur"] >= 0
+    if e["ph"] == "C":
+        assert e["args"]["bytes"] >= 0
+slices = [e for e in events if e["ph"] == "X"]
+runs = [e for e in slices if e["cat"] == "run"]
+nodes = [e for e in slices if e["cat"] == "node"]
+assert runs and nodes
+for n in nodes:
+    inside = [r for r in runs if r["ts"] - 0.01 <= n["ts"] and n["ts"] + n["dur"] <= r["ts"] + r["dur"] + 0.01]
+    assert len(inside) == 1, n
+for thread in {e["tid"] for e in slices}: # no two overlap but by nesting
+    stack = []
+    for e in sorted((e for e in slices if e["tid"] == thread), key=lambda e: (e["ts"], -e["dur"])):
+        while stack and stack[-1] <= e["ts"] + 0.001:
+            stack.pop()
+        assert not stack or e["ts"] + e["dur"] <= stack[-1] + 0.01
+        stack.append(e["ts"] + e["dur"])
+assert any(e["name"] == "resident" for e in events if e["ph"] == "C")
+PY
+}
+
+@test "--shapes-sweep measures each point, the first run of a new shape apart" {
+	run -0 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=1..5:2 -n 5 --warmup 1
+	[[ $output == *"batch=1 "* && $output == *"batch=3 "* && $output == *"batch=5 "* ]]
+	[[ $output == *"first run"* && $output != *"batch=2 "* ]]
+	need_python
+	"$INFER" profile batch.onnx --shapes-sweep batch=2,4 -n 5 --json 2>/dev/null | python3 -c '
+import json, sys
+r = json.load(sys.stdin)["records"][0]
+assert [p["label"] for p in r["points"]] == ["batch=2", "batch=4"]
+assert [p["size"] for p in r["points"]] == [[2], [4]]
+assert all(p["first_run"] > 0 and p["prepare"] > 0 for p in r["points"])'
+}
+
+@test "lists of values are axes of one table" {
+	run -0 --separate-stderr "$INFER" profile batch.onnx --threads 1,2 --memory-plan on,off -n 4 --warmup 1
+	for what in "threads=1 memory-plan=on" "threads=1 memory-plan=off" "threads=2 memory-plan=on" "threads=2 memory-plan=off"; do
+		[[ $output == *"$what"* ]]
+	done
+	run -0 --separate-stderr "$INFER" profile batch.onnx --compare-device cpu,cpu --optimize none,full -n 3
+	[[ $output == *"device=cpu optimize=full"* ]]
+	run -2 "$INFER" run batch.onnx --random 0..1 --threads 1,2
+	[[ $output == *"one value is wanted"* ]]
+}
+
+@test "a configuration file may give a list, too" {
+	printf 'threads: [1, 2]\niterations: 3\n' >"$out/c.yaml"
+	run -0 --separate-stderr "$INFER" profile batch.onnx --config "$out/c.yaml"
+	[[ $output == *"threads=1"* && $output == *"threads=2"* ]]
+}
+
+@test "sessions run side by side" {
+	need_python
+	"$INFER" profile batch.onnx --sessions 3 -n 30 --json 2>/dev/null | python3 -c '
+import json, sys
+r = json.load(sys.stdin)["records"][0]
+assert r["identity"]["sessions"] == 3 and len(r["points"][0]["samples"]) == 30
+assert "other sessions" in [p["name"] for p in r["phases"]]'
+}
+
+@test "a device that is not there is an error, with the reason, and no table" {
+	if "$INFER" run batch.onnx --random 0..1 --device cuda >/dev/null 2>&1; then skip "there is a GPU"; fi
+	run -8 --separate-stderr "$INFER" profile batch.onnx --compare-device cpu,cuda -n 3
+	[ -z "$output" ]
+	[[ $stderr == *"error[E-"* ]]
+}
+
+@test "a baseline: equal runs of a wide limit pass, and the document says both" {
+	run -0 "$INFER" profile ctc.onnx -n 60 --save-baseline "$out/b.json"
+	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 60 --baseline "$out/b.json" --fail-above 100000% --fail-above-memory 500%
+	[[ $output == *"baseline  tenth percentile "* ]]
+	[[ $output == *"planned, host"* ]]
+	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 60 --baseline "$out/b.json"
+	[[ $output == *"tenth percentile"* ]]
+}
+
+# The baseline's samples, divided: as if the model had been a hundred times faster.
+@test "a model that became slower: exit 9, with the nodes that did" {
+	need_python
+	run -0 "$INFER" profile ctc.onnx -n 60 --save-baseline "$out/b.json"
+	python3 - "$out/b.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+r = d["records"][0]
+r["points"][0]["samples"] = [x / 100 for x in r["points"][0]["samples"]]
+r["nodes"][0]["samples"] = [x / 100 for x in r["nodes"][0]["samples"]]
+json.dump(d, open(sys.argv[1], "w"))
+PY
+	run -9 --separate-stderr "$INFER" profile ctc.onnx -n 60 --baseline "$out/b.json" --fail-above 5%
+	[[ $stderr == *"error[E-BASELINE]"* && $stderr == *"slower than the baseline"* ]]
+	run -9 --separate-stderr "$INFER" profile ctc.onnx -n 60 --baseline "$out/b.json" --fail-above 5% --json
+	python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+assert d["exit_code"] == 9 and d["baseline"]["slower"] and d["findings"][-1]["id"] == "E-BASELINE"' "$output"
+}
+
+@test "a model that takes more memory: exit 9 by its own limit" {
+	need_python
+	run -0 "$INFER" profile ctc.onnx -n 20 --save-baseline "$out/b.json"
+	python3 - "$out/b.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+d["records"][0]["points"][0]["planned_bytes"] /= 2
+json.dump(d, open(sys.argv[1], "w"))
+PY
+	run -9 --separate-stderr "$INFER" profile ctc.onnx -n 20 --baseline "$out/b.json" --fail-above-memory 5%
+	[[ $stderr == *"more memory"* && $stderr == *"planned, host"* ]]
+	run -0 "$INFER" profile ctc.onnx -n 20 --baseline "$out/b.json" --fail-above 100000%
+}
+
+@test "a baseline of another model, device or schema is refused; --force compares" {
+	need_python
+	run -0 "$INFER" profile ctc.onnx -n 20 --save-baseline "$out/b.json"
+	run -2 --separate-stderr "$INFER" profile batch.onnx -n 20 --baseline "$out/b.json" --fail-above 5%
+	[[ $stderr == *"E-BASELINE-FILE"* && $stderr == *"model"* ]]
+	run -0 --separate-stderr "$INFER" profile batch.onnx -n 20 --baseline "$out/b.json" --fail-above 9999999% --force
+	[[ $stderr == *"W-BASELINE-FILE"* ]]
+	python3 - "$out/b.json" "$out/device.json" "$out/schema.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+d["records"][0]["identity"]["device_name"] = "another"
+json.dump(d, open(sys.argv[2], "w"))
+d["schema"] = "infer/0"
+json.dump(d, open(sys.argv[3], "w"))
+PY
+	run -2 --separate-stderr "$INFER" profile ctc.onnx -n 20 --baseline "$out/device.json" --fail-above 5%
+	[[ $stderr == *"device name: another then"* ]]
+	run -2 --separate-stderr "$INFER" profile ctc.onnx --baseline "$out/schema.json" --fail-above 5%
+	[[ $stderr == *"infer/0"* ]]
+	[ -z "$output" ]
+	echo 'no json' >"$out/bad.json"
+	run -2 --separate-stderr "$INFER" profile ctc.onnx --baseline "$out/bad.json" --fail-above 5%
+	[[ $stderr == *"no JSON"* ]]
+	run -2 "$INFER" profile ctc.onnx --baseline "$out/none.json" --fail-above 5%
+}
+
+@test "what cannot be is refused before the first run" {
+	run -2 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=5..1
+	[[ $stderr == *"the range is empty"* && -z $output ]]
+	run -2 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=
+	[[ $stderr == *"nothing to go through"* ]]
+	run -4 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep bach=1..3
+	[[ $stderr == *"E-DIM"* && $stderr == *"batch"* && -z $output ]]
+	run -4 --separate-stderr "$INFER" profile batch.onnx --export /nowhere/at/all.json
+	[[ $stderr == *"E-OUTPUT"* && -z $output ]]
+	run -4 "$INFER" profile batch.onnx --trace /nowhere/t.json
+	run -4 "$INFER" profile batch.onnx --save-baseline /nowhere/b.json
+	run -2 "$INFER" profile batch.onnx --export report.pdf
+	[[ $output == *"its name does not say"* ]]
+	run -2 "$INFER" profile batch.onnx -n 1 --save-baseline "$out/b.json"
+	[[ $output == *"two runs at least"* ]]
+	[ ! -e "$out/b.json" ]
+	run -2 "$INFER" profile batch.onnx --fail-above 5%
+	[[ $output == *"nothing to compare with"* ]]
+	run -2 "$INFER" profile batch.onnx --warmup soon
+	run -2 "$INFER" profile batch.onnx -n 0
+	run -2 "$INFER" profile batch.onnx --percentile 50,101
+	run -2 "$INFER" profile batch.onnx --compare-device cpu,tpu
+	run -2 "$INFER" profile batch.onnx --device cpu --streams 2
+	run -2 "$INFER" profile batch.onnx --save-baseline "$out/b.json" --threads 1,2
+}
+
+@test "a limit that is none is refused" {
+	run -0 "$INFER" profile ctc.onnx -n 20 --save-baseline "$out/b.json"
+	for limit in 5 x% -5% 5MiB; do
+		run -2 "$INFER" profile ctc.onnx --baseline "$out/b.json" --fail-above "$limit"
+		[[ $output == *"no share"* ]]
+	done
+	run -2 "$INFER" profile ctc.onnx --baseline "$out/b.json" --fail-above-memory 5miles
+}
+
+@test "interrupted, it tells what was gathered and exits 130" {
+	need_python
+	run -0 python3 - "$INFER" <<'PY'
+import json, signal, subprocess, sys, time
+p = subprocess.Popen([sys.argv[1], "profile", "ctc.onnx", "--duration", "60s", "--json"], stdout=subprocess.PIPE,
+                     stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+def cpu():
+    f = open(f"/proc/{p.pid}/stat").read().rsplit(")", 1)[1].split()
+    return int(f[11]) + int(f[12])
+end = time.time() + 30
+while time.time() < end and cpu() < 50:
+    time.sleep(0.1)
+p.send_signal(signal.SIGINT)
+out, err = p.communicate(timeout=30)
+assert p.returncode == 130, (p.returncode, err)
+d = json.loads(out)
+assert d["exit_code"] == 130 and d["findings"][-1]["id"] == "E-INTERRUPTED"
+r = d["records"][0]
+assert r["stopped"] and len(r["points"][0]["samples"]) > 0
+PY
+}
+
+@test "--timeout tells what was gathered and exits 124" {
+	run -124 --separate-stderr "$INFER" profile ctc.onnx --duration 60s --timeout 1s
+	[[ $output == *"latency "* ]]
+	[[ $stderr == *"E-TIMEOUT"* ]]
+}
+
+@test "bodies of control flow have rows under their own names" {
+	need_python
+	f=../../conformance/cases
+	model=$(find "$f" -path '*loop*' -name model.onnx 2>/dev/null | head -1)
+	[ -n "$model" ] || skip "no case with a loop"
+	"$INFER" profile "$model" -n 3 --nodes --json 2>/dev/null | python3 -c '
+import json, sys
+r = json.load(sys.stdin)["records"][0]
+assert any(n["depth"] > 0 and " / " in n["name"] for n in r["nodes"])'
+}
+
+@test "example configurations are taken" {
+	for f in latency throughput; do
+		run -0 --separate-stderr "$INFER" profile batch.onnx --config "$BATS_TEST_DIRNAME/../../configs/$f.yaml" -n 5 --duration 50ms
+	done
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the library says of our graphs of convolutions, asked without a device: which forms have engines that
+ * were compiled ahead, which only such as are compiled when they are wanted. Skipped where the library is not.
+ */
+#include "gpu/convplan.h"
+#include "ops/fused.h"
+#include "test/unit/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char h200[] =
+	"{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+	"\"regsPerBlock\":65536,\"multiProcessorCount\":132,\"warpSize\":32,"
+	"\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,"
+	"\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"
+	"\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":6,\"isTccDriver\":0,"
+	"\"supportCoopLaunch\":1,\"totalGlobalMem\":150109880320,\"smClockRateKHz\":1980000,"
+	"\"memClockRateKHz\":3201000,\"l2CacheSize\":62914560,\"cudaDeviceId\":0,\"deviceVer\":900,"
+	"\"driverVer\":13000,\"deviceName\":\"NVIDIA H200\"}";
+
+struct counts {
+	int ahead, compiled;
+	bool made;
+};
+
+static struct counts ask(struct dn *dn, const struct conv_case *c, enum conv_form form, unsigned avoid)
+{
+	struct arena a = {0};
+	struct why why = {.arena = &a};
+	struct dn_choice choice[48];
+	float consts[CONV_CONSTS];
+	int nconst = 0;
+	struct dn_graph *g = conv_graph(dn, c, form, consts, &nconst, &why);
+	struct counts n = {.made = g != NULL};
+
+	if (!g)
+		printf("# %s\n", why.text ? why.text : "?");
+	for (int list = DN_BEST; g && list <= DN_FALLBACK; list++) {
+		int found = dn_choices(g, (enum dn_list)list, avoid, choice, 48);
+		for (int i = 0; i < found; i++) {
+			CHECK(!(choice[i].notes & avoid));
+			CHECK(choice[i].text[0] == 'e');
+			n.compiled += choice[i].compiled;
+			n.ahead += !choice[i].compiled;
+		}
+	}
+	dn_graph_free(g);
+	arena_free(&a);
+	return n;
+}
+
+static struct conv_case usual(enum dtype t, int act, bool residual)
+{
+	struct conv_case c;
+
+	memset(&c, 0, sizeof(c));
+	c.type = t, c.n = 2, c.act = act, c.bias = 1, c.residual = residual;
+	c.alpha = act == ACT_HARDSWISH ? 1.0F / 6 : act == ACT_SILU ? 1 : 0;
+	c.beta = act == ACT_HARDSWISH ? 0.5F : act == ACT_CLIP ? 6 : 0;
+	c.batch = 8, c.group = 1, c.cin = 64, c.cout = 128;
+	for (int i = 0; i < 3; i++) {
+		c.in[i] = c.out[i] = i ? 28 : 1;
+		c.kernel[i] = i ? 3 : 1;
+		c.stride[i] = c.dilation[i] = 1;
+		c.begin[i] = c.end[i] = i ? 1 : 0;
+	}
+	return c;
+}
+
+static struct dn *open_library(void)
+{
+	struct arena a = {0};
+	struct why why = {.arena = &a};
+	struct dn *dn = dn_deviceless(h200, strlen(h200), &why);
+
+	if (!dn)
+		printf("# skipped: %s\n", why.text ? why.text : "no cuDNN");
+	arena_free(&a);
+	return dn;
+}
+
+/* Every activation can be said, and something takes it in every type. */
+static void every_activation_has_an_engine(void)
+{
+	static const enum dtype types[] = {DT_F16, DT_BF16, DT_F32};
+	struct dn *dn = open_library();
+
+	for (int t = 0; dn && t < 3; t++) {
+		for (int act = 0; act < ACT_COUNT; act++) {
+			struct conv_case c = usual(types[t], act, act % 2);
+			struct counts fused = ask(dn, &c, CONV_FUSED, DN_NOT_DETERMINISTIC);
+			struct counts bias = ask(dn, &c, CONV_BIAS, DN_NOT_DETERMINISTIC);
+			printf("# %s act %d residual %d: fused %d ahead %d compiled, bias %d ahead %d compiled\n",
+			       dtype_name(types[t]), act, act % 2, fused.ahead, fused.compiled,
+			       bias.ahead, bias.compiled);
+			CHECK(fused.made && bias.made);
+			CHECK(fused.ahead + fused.compiled > 0);
+			CHECK(bias.ahead > 0);
+		}
+	}
+	dn_deviceless_free(dn);
+}
+
+/* Engines compiled ahead take residual, bias, relu in the order that we say them. */
+static void the_order_has_engines_compiled_ahead(void)
+{
+	struct dn *dn = open_library();
+
+	for (int residual = 0; dn && residual < 2; residual++) {
+		struct conv_case c = usual(DT_F16, ACT_RELU, residual);
+		CHECK(ask(dn, &c, CONV_FUSED, DN_REDUCED_SUM).ahead >= 8);
+		struct counts generic = ask(dn, &c, CONV_GENERIC, DN_REDUCED_SUM);
+		CHECK(generic.compiled > 0);
+	}
+	dn_deviceless_free(dn);
+}
+
+/* Strict fp32 leaves engines without tensor cores, if need be for the convolution alone. */
+static void strict_has_engines(void)
+{
+	struct dn *dn = open_library();
+
+	for (int act = 0; dn && act < ACT_COUNT; act++) {
+		struct conv_case c = usual(DT_F32, act, false);
+		struct counts n[CONV_FORMS];
+		for (int f = 0; f < CONV_FORMS; f++)
+			n[f] = ask(dn, &c, (enum conv_form)f, DN_STRICT | DN_NOT_DETERMINISTIC);
+		printf("# strict act %d: fused %d/%d generic %d/%d bias %d/%d plain %d/%d\n", act,
+		       n[0].ahead, n[0].compiled, n[1].ahead, n[1].compiled, n[2].ahead, n[2].compiled,
+		       n[3].ahead, n[3].compiled);
+		CHECK(n[CONV_PLAIN].ahead > 0);
+		CHECK(n[CONV_BIAS].ahead + n[CONV_PLAIN].ahead > 0);
+	}
+	dn_deviceless_free(dn);
+}
+
+/* Groups, dilation, one side padded more, three dimensions, transposed. */
+static void other_windows_have_engines(void)
+{
+	struct dn *dn = open_library();
+	struct conv_case c = usual(DT_F16, ACT_RELU, false);
+
+	if (!dn)
+		return;
+	c.group = 4;
+	CHECK(ask(dn, &c, CONV_FUSED, 0).made);
+	struct counts n = ask(dn, &c, CONV_PLAIN, 0);
+	printf("# groups: plain %d/%d\n", n.ahead, n.compiled);
+	CHECK(n.ahead + n.compiled > 0);
+	c = usual(DT_F16, ACT_RELU, false);
+	c.begin[2] = 0;
+	c.end[2] = 2;
+	n = ask(dn, &c, CONV_FUSED, 0);
+	printf("# uneven pads: fused %d/%d\n", n.ahead, n.compiled);
+	n = ask(dn, &c, CONV_PLAIN, 0);
+	printf("# uneven pads: plain %d/%d\n", n.ahead, n.compiled);
+	c = usual(DT_F16, ACT_RELU, false);
+	c.n = 3;
+	c.in[0] = c.out[0] = 6;
+	n = ask(dn, &c, CONV_FUSED, 0);
+	printf("# 3-D: fused %d/%d\n", n.ahead, n.compiled);
+	CHECK(n.ahead + n.compiled > 0);
+	c = usual(DT_F16, ACT_NONE, false);
+	c.bias = 0;
+	c.backward = 1;
+	n = ask(dn, &c, CONV_PLAIN, 0);
+	printf("# transposed: plain %d/%d\n", n.ahead, n.compiled);
+	CHECK(n.ahead + n.compiled > 0);
+	dn_deviceless_free(dn);
+}
+
+int main(void)
+{
+	UNIT(every_activation_has_an_engine);
+	UNIT(the_order_has_engines_compiled_ahead);
+	UNIT(strict_has_engines);
+	UNIT(other_windows_have_engines);
+	return unit_end();
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The integer loops of every instruction set that this machine has, against plain ones. */
+#include "cpu/igemm.h"
+
+#include "unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { M = 11, N = 3 * IGEMM_NR, K = 37, LONG = 301 };
+
+static uint8_t byte(void)
+{
+	return (uint8_t)(rand() >> 7);
+}
+
+static int value(uint8_t b, bool is_signed)
+{
+	return is_signed ? (int8_t)b : b;
+}
+
+/* Kernels of level 0..2 of x86-64, NULL where the machine lacks them; of others: the plain ones. */
+static const struct igemm_kernels *level(int i)
+{
+#if defined(__x86_64__)
+	bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+	const struct igemm_kernels *best = igemm_kernels();
+
+	if (i == 0)
+		return &igemm_kernels_v2;
+	if (i == 1)
+		return v3 ? &igemm_kernels_v3 : NULL;
+	return best == &igemm_kernels_v4 ? best : NULL;
+#else
+	return i ? NULL : &igemm_kernels_v0;
+#endif
+}
+
+static void product(const struct igemm_kernels *k, bool a_signed)
+{
+	static uint8_t a[M][K + 3], b[K][N], panels[(K + 3) * N];
+	static int32_t c[M][N], column[N];
+	struct igemm_block g = {.a = a[0],
+				.b = panels,
+				.lda = igemm_depth(K),
+				.ldc = N,
+				.k4 = igemm_depth(K) / 4,
+				.m = M,
+				.panels = N / IGEMM_NR,
+				.c = c[0],
+				.a_signed = a_signed};
+	int wrong = 0;
+
+	memset(a, 0, sizeof(a));
+	for (int i = 0; i < M; i++)
+		for (int j = 0; j < K; j++)
+			a[i][j] = byte();
+	for (int i = 0; i < K * N; i++)
+		b[i / N][i % N] = byte();
+	for (int p = 0; p < N / IGEMM_NR; p++) {
+		struct igemm_rows rows = {.base = &b[0][p * IGEMM_NR], .row = N};
+		uint8_t *panel = panels + (size_t)p * igemm_panel(K);
+		k->pack(&rows, K, IGEMM_NR, 0, panel);
+		k->column_sums(panel, g.k4, !a_signed, column + p * IGEMM_NR);
+	}
+	k->panels(&g);
+	for (int i = 0; i < M; i++) {
+		int32_t row = 0;
+		for (int n = 0; n < N; n++) {
+			int32_t sum = 0;
+			for (int j = 0; j < K; j++)
+				sum += value(a[i][j], a_signed) * value(b[j][n], !a_signed);
+			wrong += sum != c[i][n];
+		}
+		for (int j = 0; j < K; j++)
+			row += value(a[i][j], a_signed);
+		wrong += row != k->row_sum(a[i], K, a_signed);
+	}
+	for (int n = 0; n < N; n++) {
+		int32_t sum = 0;
+		for (int j = 0; j < K; j++)
+			sum += value(b[j][n], !a_signed);
+		wrong += sum != column[n];
+	}
+	CHECK_INT(wrong, 0);
+}
+
+static void products(void)
+{
+	for (int i = 0; i < 3; i++)
+		for (int s = 0; s < 2 && level(i); s++)
+			product(level(i), s);
+}
+
+/* Rows by offsets, flipped, and fewer columns than a panel has. */
+static void packs_parts(void)
+{
+	uint8_t b[6][20], panel[8 * IGEMM_NR];
+	int32_t offset[6] = {100, 0, 40, 20, 80, 60};
+
+	for (int i = 0; i < 120; i++)
+		b[i / 20][i % 20] = byte();
+	for (int i = 0; i < 3; i++) {
+		struct igemm_rows rows = {.base = b[0], .offset = offset};
+		int wrong = 0;
+		if (!level(i))
+			continue;
+		level(i)->pack(&rows, 6, 5, IGEMM_FLIP, panel);
+		for (int k = 0; k < 8; k++)
+			for (int n = 0; n < IGEMM_NR; n++) {
+				uint8_t got = panel[k / 4 * 4 * IGEMM_NR + 4 * n + k % 4], want = 0;
+				if (k < 6 && n < 5)
+					want = b[0][offset[k] + n] ^ IGEMM_FLIP;
+				wrong += got != want;
+			}
+		CHECK_INT(wrong, 0);
+	}
+}
+
+static void takes_zero_points_off(void)
+{
+	for (int i = 0; i < 3; i++) {
+		int32_t c[5] = {1000, -5, 0, 77, INT32_MIN}, column[5] = {1, 2, 3, -4, 1},
+			zero[5] = {7, 0, -1, 2, 0};
+		if (!level(i))
+			continue;
+		level(i)->correct(c, 5, 10, column, 3, zero);
+		CHECK_INT(c[0], 1000 - 10 - 21);
+		CHECK_INT(c[1], -5 - 20);
+		CHECK_INT(c[2], 0 - 30 + 3);
+		CHECK_INT(c[3], 77 + 40 - 6);
+		CHECK_INT(c[4], INT32_MAX - 9);
+	}
+}
+
+static int code(float v, int zero)
+{
+	v = rintf(v) + (float)zero;
+	return v < 0 ? 0 : v > 255 ? 255 : (int)v;
+}
+
+static void adds_and_multiplies_codes(void)
+{
+	static uint8_t a[LONG], b[LONG], sum[LONG], product_[LONG];
+	struct igemm_codes j = {
+		.a_scale = 0.75f, .b_scale = 1.25f, .a_zero = 130, .b_zero = 3, .zero = 17};
+
+	for (int i = 0; i < LONG; i++) {
+		a[i] = byte();
+		b[i] = byte();
+	}
+	for (int i = 0; i < 6; i++) {
+		const struct igemm_kernels *k = level(i / 2);
+		int wrong = 0;
+		j.flip = i & 1 ? IGEMM_FLIP : 0;
+		if (!k)
+			continue;
+		k->add8(&j, a, b, sum, LONG);
+		k->multiply8(&j, a, b, product_, LONG);
+		for (int e = 0; e < LONG; e++) {
+			int x = (a[e] ^ j.flip) - j.a_zero, y = (b[e] ^ j.flip) - j.b_zero;
+			int s = code((float)x * j.a_scale + (float)y * j.b_scale, 17);
+			int p = code((float)(x * y) * j.a_scale, 17);
+			wrong += abs((sum[e] ^ j.flip) - s) > 1 || (product_[e] ^ j.flip) != p;
+		}
+		CHECK_INT(wrong, 0);
+	}
+}
+
+static void looks_up_and_sums(void)
+{
+	static uint8_t x[LONG], y[LONG], table[256];
+
+	for (int i = 0; i < 256; i++)
+		table[i] = byte();
+	for (int i = 0; i < LONG; i++)
+		x[i] = byte();
+	for (int i = 0; i < 3; i++) {
+		int64_t sum = 0;
+		int wrong = 0;
+		if (!level(i))
+			continue;
+		level(i)->look_up(x, y, LONG, table);
+		for (int e = 0; e < LONG; e++) {
+			wrong += y[e] != table[x[e]];
+			sum += x[e] ^ IGEMM_FLIP;
+		}
+		CHECK_INT(wrong, 0);
+		CHECK_INT(level(i)->sum_bytes(x, LONG, IGEMM_FLIP), sum);
+	}
+}
+
+static void multiplies_nibbles(void)
+{
+	enum { BLOCKS = 3 };
+	static float a[BLOCKS * 32], wide[32];
+	uint8_t w[BLOCKS * 16];
+	float scale[BLOCKS] = {0.5f, 2, 0.25f};
+
+	for (int i = 0; i < BLOCKS * 32; i++)
+		a[i] = (float)(byte() % 9) - 4;
+	for (int i = 0; i < BLOCKS * 16; i++)
+		w[i] = byte();
+	for (int i = 0; i < 6; i++) {
+		const struct igemm_kernels *k = level(i / 2);
+		int blob = i & 1 ? 8 : 16, wrong = 0;
+		float want = 0;
+		if (!k)
+			continue;
+		for (int b = 0; b < BLOCKS; b++)
+			for (int e = 0; e < blob; e++) {
+				const float *at = a + 2 * b * blob;
+				uint8_t q = w[b * blob + e];
+				want += scale[b] * ((float)(q & 15) - 8) * at[e] +
+					scale[b] * ((float)(q >> 4) - 8) * at[blob + e];
+			}
+		CHECK(fabsf(k->nibbles(a, w, 8, scale, BLOCKS, blob) - want) < 1e-2f);
+		k->widen_nibbles(w, 31, 8, 0.5f, wide);
+		for (int e = 0; e < 31; e++)
+			wrong += wide[e] != ((float)(w[e / 2] >> (e & 1) * 4 & 15) - 8) * 0.5f;
+		CHECK_INT(wrong, 0);
+	}
+}
+
+static void requantizes_tails(void)
+{
+	int32_t x[LONG];
+	float scale[LONG];
+	uint8_t y[LONG];
+
+	for (int i = 0; i < LONG; i++) {
+		x[i] = rand() % 4001 - 2000;
+		scale[i] = 0.125f * (float)(1 + i % 3);
+	}
+	for (int i = 0; i < 3; i++)
+		for (int n = 0; n < 40 && level(i); n++) {
+			int wrong = 0;
+			memset(y, 99, sizeof(y));
+			level(i)->requantize(x, y, n, scale, 1, 5, 0, 255);
+			for (int e = 0; e < n; e++)
+				wrong += y[e] != code((float)x[e] * scale[e], 5);
+			CHECK(y[n] == 99 && !wrong);
+		}
+}
+
+int main(void)
+{
+	UNIT(products);
+	UNIT(packs_parts);
+	UNIT(takes_zero_points_off);
+	UNIT(adds_and_multiplies_codes);
+	UNIT(looks_up_and_sums);
+	UNIT(multiplies_nibbles);
+	UNIT(requantizes_tails);
+	return unit_end();
+}

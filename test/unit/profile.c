@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sweeps, records, the gate, pages: what `infer profile` is made of, without a clock. */
+#include "gate.h"
+#include "page.h"
+#include "record.h"
+#include "sweep.h"
+#include "base/jread.h"
+#include "base/proc.h"
+#include "test/unit/unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct texts list(const char *a, const char *b)
+{
+	static struct text v[2];
+
+	v[0] = (struct text){a, strlen(a)};
+	v[1] = (struct text){b, b ? strlen(b) : 0};
+	return (struct texts){v, b ? 2 : 1};
+}
+
+static int parse(const char *a, const char *b, struct sweep *s, struct arena *arena)
+{
+	struct texts t = list(a, b);
+	struct diag d = {0};
+	int rc = sweep_parse(&t, s, arena, &d);
+
+	diag_free(&d);
+	return rc;
+}
+
+static void sweeps(void)
+{
+	struct arena a = {0};
+	struct sweep s;
+
+	CHECK_INT(parse("batch=1..4", "x.len=5..20:5", &s, &a), 0);
+	CHECK_INT(s.points, 16);
+	CHECK_STR(sweep_label(&s, 0, &a), "batch=1 x.len=5");
+	CHECK_STR(sweep_label(&s, 5, &a), "batch=2 x.len=10");
+	CHECK_STR(sweep_label(&s, 15, &a), "batch=4 x.len=20");
+	struct texts dims = sweep_point(&s, 6, NULL, &a);
+	CHECK_INT(dims.n, 2);
+	CHECK_STR(dims.v[1].s, "x.len=15");
+	CHECK_INT(parse("n=1,8,32", NULL, &s, &a), 0);
+	CHECK_INT(s.points, 3);
+	CHECK_INT(sweep_size(&s, 2, 0), 32);
+	arena_free(&a);
+}
+
+static void empty_sweeps(void)
+{
+	static const char *const bad[] = {"batch",
+					  "batch=",
+					  "=3",
+					  "batch=4..1",
+					  "batch=1..x",
+					  "batch=1..9:0",
+					  "batch=1..100000000000",
+					  "batch=a",
+					  "batch=1;2"};
+	struct arena a = {0};
+	struct sweep s;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		CHECK(parse(bad[i], NULL, &s, &a) == -E_OPTION);
+	CHECK(parse("n=1..2", "n=3", &s, &a) == -E_OPTION);
+	CHECK(parse("n=1..1000", "m=1..1000", &s, &a) == -E_OPTION);
+	arena_free(&a);
+}
+
+/* A record with one point, two nodes and a yardstick. */
+static struct record *made(size_t n, double latency, double noise, double heavy, uint64_t seed)
+{
+	struct arena a = {0};
+	struct record *r = arena_new(&a, struct record);
+	double *time = arena_new_n(&a, double, n), *yard = arena_new_n(&a, double, n);
+	double *one = arena_new_n(&a, double, n), *two = arena_new_n(&a, double, n);
+
+	for (size_t i = 0; i < n; i++) {
+		double x = 1 + noise * (double)(stats_random(&seed) >> 11) * 0x1p-53;
+		one[i] = latency * 0.2 * heavy * x;
+		two[i] = latency * 0.8 * x;
+		time[i] = one[i] + two[i];
+		yard[i] = 1e-4 * x;
+	}
+	struct record_node *node = arena_new_n(&a, struct record_node, 2);
+	node[0] = (struct record_node){
+		.name = "small", .op = "Conv", .kernel = "fast", .place = "host", .time = one, .n = n};
+	node[1] = (struct record_node){
+		.name = "large", .op = "Gemm", .kernel = "fast", .place = "host", .time = two, .n = n};
+	r->arena = a;
+	r->label = "";
+	r->id = (struct identity){
+		.model = "m.onnx", .hash = "1", .device = "cpu", .device_name = "c", .threads = 2};
+	r->point = arena_new(&r->arena, struct record_point);
+	r->point[0] =
+		(struct record_point){.label = "", .time = time, .n = n, .slab = 1000, .items = 1};
+	r->npoints = 1;
+	r->node = node;
+	r->nnodes = 2;
+	r->observed = latency;
+	r->yard[0] = r->yard[1] = yard;
+	r->nyard = n;
+	return r;
+}
+
+static struct gate_verdict judge(struct record *before, struct record *now, struct arena *a)
+{
+	struct gate_limits l = {0.05, NAN, NAN};
+
+	return gate_compare(before, now, &l, a);
+}
+
+static void gate_is_calm(void)
+{
+	struct arena a = {0};
+	int alarms = 0;
+
+	for (uint64_t k = 0; k < 20; k++) {
+		struct record *x = made(200, 1e-3, 0.3, 1, 2 * k),
+			      *y = made(200, 1e-3, 0.3, 1, 2 * k + 1);
+		alarms += judge(x, y, &a).slower;
+		record_free(x);
+		record_free(y);
+	}
+	CHECK_INT(alarms, 0);
+	arena_free(&a);
+}
+
+static void gate_names_the_node(void)
+{
+	struct arena a = {0};
+	struct record *x = made(300, 1e-3, 0.05, 1, 5), *y = made(300, 1e-3, 0.05, 1.5, 6);
+	struct gate_verdict v = judge(x, y, &a);
+
+	CHECK(v.slower);
+	CHECK(v.nnodes > 0 && v.node[0].slower);
+	CHECK_STR(v.node[0].name, "small");
+	CHECK(!v.node[1].slower);
+	CHECK(!v.bigger);
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+}
+
+/* All takes longer, the yardstick too: it is the machine. */
+static void gate_knows_a_slow_machine(void)
+{
+	struct arena a = {0};
+	struct record *x = made(300, 1e-3, 0.05, 1, 5), *y = made(300, 1.3e-3, 0.05, 1, 6);
+
+	CHECK(judge(x, y, &a).slower);
+	for (size_t i = 0; i < y->nyard; i++)
+		((double *)(uintptr_t)y->yard[0])[i] *= 1.3;
+	struct gate_verdict v = judge(x, y, &a);
+	CHECK(!v.slower);
+	CHECK(v.machine > 1.25 && v.machine < 1.35);
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+}
+
+static void gate_of_memory(void)
+{
+	struct arena a = {0};
+	struct record *x = made(50, 1e-3, 0.05, 1, 5), *y = made(50, 1e-3, 0.05, 1, 6);
+	struct gate_limits share = {NAN, 0.05, NAN}, size = {NAN, NAN, 200}, none = {0.05, NAN, NAN};
+
+	y->point[0].slab = 1100;
+	CHECK(gate_compare(x, y, &share, &a).bigger);
+	CHECK(!gate_compare(x, y, &size, &a).bigger);
+	CHECK(!gate_compare(x, y, &none, &a).bigger);
+	y->point[0].slab = 1040;
+	CHECK(!gate_compare(x, y, &share, &a).bigger);
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+}
+
+static void gate_limits(void)
+{
+	struct gate_limits l = {NAN, NAN, NAN};
+
+	CHECK(gate_parse("5%", false, &l) && fabs(l.latency - 0.05) < 1e-12);
+	CHECK(gate_parse("0.1", false, &l) && fabs(l.latency - 0.1) < 1e-12);
+	CHECK(!gate_parse("5", false, &l));
+	CHECK(!gate_parse("x%", false, &l));
+	CHECK(!gate_parse("-5%", false, &l));
+	CHECK(!gate_parse("2MiB", false, &l));
+	CHECK(gate_parse("2MiB", true, &l) && fabs(l.bytes - 0x1p21) < 1);
+	CHECK(!gate_parse("2miles", true, &l));
+}
+
+static void gate_refuses_another(void)
+{
+	struct arena a = {0};
+	struct identity x = {.hash = "1", .device = "cpu", .threads = 2, .sessions = 1}, y = x;
+
+	CHECK(!gate_differs(&x, &y, &a));
+	y.hash = "2";
+	CHECK(gate_differs(&x, &y, &a) != NULL);
+	y = x;
+	y.driver = "580";
+	CHECK(gate_differs(&x, &y, &a) != NULL);
+	y = x;
+	y.threads = 1;
+	CHECK(gate_differs(&x, &y, &a) != NULL);
+	arena_free(&a);
+}
+
+/* What was written is read back. */
+static void record_survives_json(void)
+{
+	struct record *x = made(20, 1e-3, 0.05, 1, 5);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	struct json j;
+	struct arena a = {0};
+
+	json_begin(&j, f);
+	json_object(&j, NULL);
+	record_write(x, &j);
+	json_end(&j, '}');
+	fclose(f);
+	const struct jvalue *v = jread(text, size, "x", E_INTERNAL, &a, NULL);
+	struct record *y = v ? record_read(v) : NULL;
+	if (CHECK(y != NULL)) {
+		CHECK_INT(y->npoints, 1);
+		CHECK_INT(y->point[0].n, 20);
+		CHECK(!memcmp(y->point[0].time, x->point[0].time, 20 * sizeof(double)));
+		CHECK_STR(y->id.model, "m.onnx");
+		CHECK_INT(y->nnodes, 2);
+		CHECK_STR(y->node[1].name, "large");
+		CHECK(!memcmp(y->node[1].time, x->node[1].time, 20 * sizeof(double)));
+		CHECK_INT(y->nyard, 20);
+	}
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+	free(text);
+}
+
+static void json_is_read(void)
+{
+	static const char good[] =
+		" {\"a\": [1, -2.5e3, \"NaN\"], \"b\": {\"c\": \"x\\n\\u00e9\\\"\"}, \"t\": true, \"n\": null}";
+	static const char *const bad[] = {"",		"{",	 "{\"a\"}", "[1,]",	   "[1 2]",
+					  "{\"a\":1}x", "\"abc", "tru",	    "[\"\\u12\"]", "01x",
+					  "{a:1}"};
+	struct arena a = {0};
+	size_t n;
+	const struct jvalue *v = jread(good, sizeof(good) - 1, "x", E_INTERNAL, &a, NULL);
+
+	if (CHECK(v != NULL)) {
+		const double *d = jnumbers(v, "a", &n, &a);
+		CHECK_INT(n, 3);
+		CHECK(fabs(d[1] + 2500) < 1e-9 && isnan(d[2]));
+		CHECK_STR(jtext(jget(v, "b"), "c"), "x\n\xc3\xa9\"");
+		CHECK(jbool(v, "t"));
+		CHECK(!jtext(v, "n"));
+		CHECK(jget(v, "none") == NULL);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		CHECK(!jread(bad[i], strlen(bad[i]), "x", E_INTERNAL, &a, NULL));
+	char deep[400];
+	memset(deep, '[', sizeof(deep));
+	CHECK(!jread(deep, sizeof(deep), "x", E_INTERNAL, &a, NULL));
+	arena_free(&a);
+}
+
+/* No element is left open, nothing comes from outside, text is escaped. */
+static void page_is_whole(void)
+{
+	struct arena a = {0};
+	struct page p;
+	static const char *const heads[] = {"name", "value", NULL};
+	double v[300];
+	struct page_series s = {.name = "one", .y = v, .n = 300};
+	struct page_plot plot = {.title = "t",
+				 .x_label = "x",
+				 .y_label = "y",
+				 .y_unit = PAGE_SECONDS,
+				 .series = &s,
+				 .nseries = 1};
+	struct page_mark m = {"median", 0.5};
+
+	for (int i = 0; i < 300; i++)
+		v[i] = i % 7 * 1e-3;
+	page_begin(&p, &a, "a <b> & \"c\"", NULL);
+	page_fact(&p, "k", "v");
+	page_tile(&p, "k", "v", NULL);
+	page_section(&p, "s", NULL);
+	page_histogram(&p, "h", PAGE_SECONDS, v, 300, &m, 1);
+	page_histogram(&p, "none", PAGE_SECONDS, v, 0, NULL, 0);
+	page_plot(&p, &plot);
+	page_table(&p, heads, "lr");
+	page_cell(&p, "<script>");
+	page_number(&p, 1, "1");
+	page_cell(&p, "half a row");
+	page_table_end(&p);
+	const char *html = page_end(&p);
+	CHECK(strstr(html, "a &lt;b&gt; &amp; &quot;c&quot;") != NULL);
+	CHECK(strstr(html, "&lt;script&gt;") != NULL);
+	CHECK(!strstr(html, "http") && !strstr(html, "src=") && !strstr(html, "url("));
+	CHECK(!strstr(html, "nan") && !strstr(html, "inf,"));
+	CHECK(strstr(html, "</html>") != NULL);
+	arena_free(&a);
+}
+
+static void process_is_seen(void)
+{
+	struct proc_memory m;
+	struct proc_faults before, after;
+
+	CHECK(proc_memory(0, &m));
+	CHECK(m.rss > 100000 && m.peak >= m.rss && m.private <= m.rss * 2);
+	CHECK(proc_rss(0) > 100000);
+	CHECK(!proc_memory(1 << 30, &m));
+	CHECK(proc_faults(0, &before));
+	size_t n = 8 << 20;
+	volatile char *p = malloc(n);
+	for (size_t i = 0; i < n; i += 4096)
+		p[i] = 1;
+	CHECK(proc_faults(0, &after));
+	CHECK(after.minor > before.minor); /* huge pages need few */
+	CHECK(proc_faults((int)getpid(), &after));
+	free((void *)(uintptr_t)p);
+}
+
+int main(void)
+{
+	UNIT(sweeps);
+	UNIT(empty_sweeps);
+	UNIT(gate_is_calm);
+	UNIT(gate_names_the_node);
+	UNIT(gate_knows_a_slow_machine);
+	UNIT(gate_of_memory);
+	UNIT(gate_limits);
+	UNIT(gate_refuses_another);
+	UNIT(record_survives_json);
+	UNIT(json_is_read);
+	UNIT(page_is_whole);
+	UNIT(process_is_seen);
+	return unit_end();
+}
