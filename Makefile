@@ -70,9 +70,14 @@ HAVE_DNNL := 0
 endif
 
 # CUDA: the backend is built where nvcc is (CUDA=DIR names its folder; CUDA=no leaves it out). Kernels are
-# compiled for the architectures in GPU_ARCHS; a release has them all: make GPU_ARCHS='80 90 100 120'.
+# compiled for the architectures in GPU_ARCHS; GPU_ARCHS=release is all of them, and PTX (of GPU_PTX), which the
+# driver compiles where none of them fits.
 CUDA ?= $(patsubst %/bin/nvcc,%,$(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc)))
 GPU_ARCHS ?= 90
+ifeq ($(GPU_ARCHS),release)
+override GPU_ARCHS := 80 90 100 120
+endif
+GPU_PTX ?= $(if $(word 2,$(GPU_ARCHS)),80)
 ifneq ($(wildcard $(CUDA)/include/cublasLt.h),)
 HAVE_CUDA := 1
 CUDA_CFLAGS := -isystem $(CUDA)/include
@@ -184,23 +189,39 @@ ifndef SANITIZE
 $(OBJ)/src/cpu/%: KERNEL_FLAGS := -O3 -fno-math-errno -fno-trapping-math
 endif
 
-# Kernels of the GPU, one image a file, all of them inside the program.
-GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin)
-$(BUILD)/gpu/%.fatbin: gpu/kernels/%.cu $(wildcard gpu/kernels/*.h gpu/kernels/*.cuh) $(BUILD)/gpu/archs
+# Kernels of the GPU, one image a file (and one of PTX where it is built), all of them inside the program.
+GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin) \
+	$(if $(GPU_PTX),$(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/ptx/%.fatbin))
+NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Igpu/kernels
+GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh))
+$(BUILD)/gpu/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(BUILD)/gpu/archs
 	@mkdir -p $(@D)
-	$(call say,NVCC,$(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Igpu/kernels \
-		$(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -o $@ $<)
-ifneq ($(strip $(GPU_ARCHS)),$(file <$(BUILD)/gpu/archs))
-$(shell mkdir -p $(BUILD)/gpu)$(file >$(BUILD)/gpu/archs,$(strip $(GPU_ARCHS)))
+	$(call say,NVCC,$(NVCC) $(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -o $@ $<)
+$(BUILD)/gpu/ptx/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(BUILD)/gpu/archs
+	@mkdir -p $(@D)
+	$(call say,NVCC,$(NVCC) -gencode arch=compute_$(GPU_PTX)$(comma)code=compute_$(GPU_PTX) -o $@ $<)
+GPU_CODE := $(strip $(GPU_ARCHS) $(GPU_PTX:%=ptx%))
+ifneq ($(GPU_CODE),$(file <$(BUILD)/gpu/archs))
+$(shell mkdir -p $(BUILD)/gpu)$(file >$(BUILD)/gpu/archs,$(GPU_CODE))
 endif
 $(BUILD)/gpu/archs: ;
+define EMBED
+__asm__(".section .rodata\n.balign 16\n$(1):\n.incbin \"$(2)\"\n.previous");
+extern const unsigned char $(1)[];
+
+endef
+define GPU_IMAGES
+#include "gpu/kernels/image.h"
+$(foreach f,$(GPU_CU:gpu/kernels/%.cu=%),$(call EMBED,gpu_image_$(f),$(BUILD)/gpu/$(f).fatbin)$(if $(GPU_PTX),$(call EMBED,gpu_ptx_$(f),$(BUILD)/gpu/ptx/$(f).fatbin)))
+const struct gpu_image gpu_images[] = {
+$(foreach f,$(GPU_CU:gpu/kernels/%.cu=%),{"$(f)", gpu_image_$(f), $(if $(GPU_PTX),gpu_ptx_$(f),0)}, )
+{0}};
+const int gpu_archs[] = {$(foreach a,$(GPU_ARCHS),$(a), )0};
+const int gpu_ptx = $(or $(GPU_PTX),0);
+endef
 $(GEN)/gpu_images.c: $(GPU_FATBIN)
 	@mkdir -p $(@D)
-	@{ echo '#include "gpu/kernels/image.h"'; for f in $(GPU_CU:gpu/kernels/%.cu=%); do \
-		printf '%s\n' "__asm__(\".section .rodata\\n.balign 16\\ngpu_image_$$f:\\n.incbin \\\"$(BUILD)/gpu/$$f.fatbin\\\"\\n.previous\");"; \
-		echo "extern const unsigned char gpu_image_$$f[];"; done; \
-		echo 'const struct gpu_image gpu_images[] = {'; \
-		for f in $(GPU_CU:gpu/kernels/%.cu=%); do echo "{\"$$f\", gpu_image_$$f},"; done; echo '{0}};'; } >$@
+	$(file >$@,$(GPU_IMAGES))
 $(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
@@ -260,17 +281,21 @@ $(MODEL):
 
 # --- tests: test/run.sh runs suites and closes with one line, "N passed, N failed"
 
-RUN_TESTS = CC='$(CC)' OUT=$(OUT) BUILD=$(BUILD) DEPS=$(DEPS) INFER=$(abspath $(INFER)) UNIT='$(UNIT)' MAKE='$(MAKE)' test/run.sh
+# The program that plants faults, for the corpus of check; instrumented builds do without.
+FAULTS_INFER = $(if $(SANITIZE),,$(abspath $(if $(FAULTS),$(OUT),$(OUT)$(if $(filter $(BUILD),$(OUT)),/,-)faults)/bin/infer))
+RUN_TESTS = FAULTS_INFER=$(FAULTS_INFER) CC='$(CC)' OUT=$(OUT) BUILD=$(BUILD) DEPS=$(DEPS) INFER=$(abspath $(INFER)) UNIT='$(UNIT)' MAKE='$(MAKE)' test/run.sh
 
-.PHONY: test test-unit test-cli test-conformance lint check
+.PHONY: test test-unit test-cli test-conformance test-check lint check
 test: all $(UNIT) $(CONFORMANCE)
-	@+$(RUN_TESTS) unit cli conformance
+	@+$(RUN_TESTS) unit check cli conformance
 test-unit: $(UNIT)
 	@+$(RUN_TESTS) unit
 test-cli: all
 	@+$(RUN_TESTS) cli
 test-conformance: all $(CONFORMANCE)
 	@+$(RUN_TESTS) conformance
+test-check: all
+	@+$(RUN_TESTS) check
 lint: all
 	@+$(RUN_TESTS) lint
 check: all $(OUT)/random/driver

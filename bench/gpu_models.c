@@ -27,38 +27,57 @@ struct stat {
 	const struct step *step;
 	uint64_t ns;
 };
-/* Times of steps by the device's clock. */
+/* Times of steps by the device's clock: each is recorded some times over and replayed. */
+enum { REPEATS = 10 };
 struct steps {
 	struct observer observer;
 	const struct runtime *rt;
 	struct stat stat[STEPS];
-	struct event *from[STEPS], *to[STEPS];
+	struct event *from, *to;
 	size_t n;
 };
 
+static bool on_device(const struct call *c)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < c->step->nout; i++) {
+		if (c->out[i] && !c->out[i]->device)
+			return false;
+		any |= c->out[i] != NULL;
+	}
+	for (uint32_t i = 0; i < c->step->nin && c->step->nin == 1; i++)
+		if (c->in[i] && !c->in[i]->device)
+			return false;
+	return any && !c->step->dynamic;
+}
+
 static void step_begin(struct observer *o, const struct step *s, const struct call *c)
 {
-	struct steps *p = (struct steps *)o;
-	struct diag d = {0};
-
-	(void)s, (void)c;
-	if (p->n < STEPS) {
-		p->from[p->n] = p->rt->backend->event_new(p->rt->device, &d);
-		p->to[p->n] = p->rt->backend->event_new(p->rt->device, &d);
-		p->rt->backend->mark(p->rt->stream, p->from[p->n], &d);
-	}
-	diag_free(&d);
+	(void)o, (void)s, (void)c;
 }
 
 static void step_end(struct observer *o, const struct step *s, const struct call *c)
 {
 	struct steps *p = (struct steps *)o;
+	const struct backend *b = p->rt->backend;
+	struct captured *g = NULL;
 	struct diag d = {0};
+	uint64_t ns = 0;
 
-	(void)c;
-	if (p->n < STEPS) {
-		p->rt->backend->mark(p->rt->stream, p->to[p->n], &d);
-		p->stat[p->n++].step = s;
+	if (p->n == STEPS || !on_device(c) || (s->kernel->flags & (K_HOST | K_NO_CAPTURE)) ||
+	    !strcmp(s->kernel->op, "Identity") || b->capture_begin(p->rt->stream, &d))
+		return;
+	for (int i = 0; i < REPEATS; i++)
+		s->kernel->run(c);
+	if (!b->capture_end(p->rt->stream, &g, &d) && g) {
+		b->capture_launch(g, p->rt->stream, &d);
+		b->mark(p->rt->stream, p->from, &d);
+		b->capture_launch(g, p->rt->stream, &d);
+		b->mark(p->rt->stream, p->to, &d);
+		b->elapsed(p->from, p->to, &ns, &d);
+		b->capture_drop(g);
+		p->stat[p->n++] = (struct stat){s, ns / REPEATS};
 	}
 	diag_free(&d);
 }
@@ -181,31 +200,51 @@ static double median_ms(struct session *s, struct feed *f, const struct tensor *
 	return mid;
 }
 
+/* Sums by operator, then the slowest steps. */
+static void tell_steps(struct steps *p, size_t most)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const char *op = p->stat[i].step->kernel->op;
+		uint64_t sum = 0;
+		size_t n = 0;
+		bool first = true;
+		for (size_t k = 0; k < p->n; k++) {
+			bool same = !strcmp(p->stat[k].step->kernel->op, op);
+			first &= !(same && k < i);
+			sum += same ? p->stat[k].ns : 0;
+			n += same;
+		}
+		all += p->stat[i].ns;
+		if (first)
+			printf("  %9.1f us  %4zu  %s\n", (double)sum * 1e-3, n, op);
+	}
+	qsort(p->stat, p->n, sizeof(struct stat), by_time);
+	printf("  %9.1f us  %4zu steps together; the slowest:\n", (double)all * 1e-3, p->n);
+	for (size_t i = 0; i < p->n && i < most; i++)
+		printf("  %9.1f us  %-28s %.90s\n", (double)p->stat[i].ns * 1e-3,
+		       p->stat[i].step->kernel->op, p->stat[i].step->from->name);
+}
+
 static void slowest(struct session *s, struct feed *f, const struct tensor **out, size_t most)
 {
 	static struct steps seen;
 	struct diag d = {0};
+	const struct runtime *rt = session_runtime(s);
 
-	seen = (struct steps){.observer = {.begin = step_begin, .end = step_end},
-			      .rt = session_runtime(s)};
-	if (!seen.rt->backend->event_new)
+	if (!rt->backend->event_new || !rt->backend->capture_begin)
 		return;
+	seen = (struct steps){.observer = {.begin = step_begin, .end = step_end},
+			      .rt = rt,
+			      .from = rt->backend->event_new(rt->device, &d),
+			      .to = rt->backend->event_new(rt->device, &d)};
 	session_observe(s, &seen.observer);
 	session_run(s, f->in, out, &d);
 	session_observe(s, NULL);
-	for (size_t i = 0; i < seen.n; i++) {
-		seen.rt->backend->elapsed(seen.from[i], seen.to[i], &seen.stat[i].ns, &d);
-		seen.rt->backend->event_free(seen.from[i]);
-		seen.rt->backend->event_free(seen.to[i]);
-	}
-	qsort(seen.stat, seen.n, sizeof(struct stat), by_time);
-	uint64_t all = 0;
-	for (size_t i = 0; i < seen.n; i++)
-		all += seen.stat[i].ns;
-	printf("  %zu steps, %.3f ms together\n", seen.n, (double)all * 1e-6);
-	for (size_t i = 0; i < seen.n && i < most; i++)
-		printf("  %9.1f us  %-28s %.90s\n", (double)seen.stat[i].ns * 1e-3,
-		       seen.stat[i].step->kernel->op, seen.stat[i].step->from->name);
+	tell_steps(&seen, most);
+	rt->backend->event_free(seen.from);
+	rt->backend->event_free(seen.to);
 	diag_free(&d);
 }
 
@@ -230,21 +269,6 @@ static void close_piece(struct recorder *r)
 		r->failed = true;
 	r->open = false;
 	diag_free(&d);
-}
-
-static bool on_device(const struct call *c)
-{
-	bool any = false;
-
-	for (uint32_t i = 0; i < c->step->nout; i++) {
-		if (c->out[i] && !c->out[i]->device)
-			return false;
-		any |= c->out[i] != NULL;
-	}
-	for (uint32_t i = 0; i < c->step->nin && c->step->nin == 1; i++)
-		if (c->in[i] && !c->in[i]->device)
-			return false;
-	return any && !c->step->dynamic;
 }
 
 static void record_begin(struct observer *o, const struct step *s, const struct call *c)

@@ -229,7 +229,7 @@ void blame_end(const struct options *o, char **argv, struct diag *d)
 	size_t n;
 
 	if (fd && (o->command->bit & CMD_RUNS)) {
-		tell(atoi(fd), d);
+		tell((int)strtol(fd, NULL, 10), d);
 		return;
 	}
 	struct finding *f = without_node(d);

@@ -20,8 +20,8 @@ static int tell(void *arg, const struct cache_folder *f)
 
 	l->folders++;
 	if (!l->json) {
-		printf("%s\n  %zu choices, %zu plans and kernels, %s\n", f->path, f->choices, f->blobs,
-		       str_bytes(l->arena, (int64_t)f->bytes));
+		printf("%s\n  %zu choices, %zu plans and kernels, %s\n", f->path, f->choices,
+		       f->blobs, str_bytes(l->arena, (int64_t)f->bytes));
 		return 0;
 	}
 	json_object(l->json, NULL);
@@ -63,7 +63,8 @@ static int clear(struct options *o, const char *root, struct diag *d)
 	int err = cache_clear(root, &bytes, &files, d);
 
 	if (!o->json) {
-		printf("%s: %zu files, %s removed\n", root, files, str_bytes(&d->arena, (int64_t)bytes));
+		printf("%s: %zu files, %s removed\n", root, files,
+		       str_bytes(&d->arena, (int64_t)bytes));
 		return err;
 	}
 	json_envelope_begin(&j, o, d);

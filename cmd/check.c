@@ -4,7 +4,9 @@
 
 #include "base/clock.h"
 #include "cmd.h"
+#include "check_report.h"
 #include "output.h"
+#include "progress.h"
 #include "watchdog.h"
 
 #include <stdlib.h>
@@ -15,82 +17,9 @@ struct view {
 	struct check_context c;
 	struct input_request request;
 	uint64_t start;
+	struct progress progress;
 	char *text, *findings; /* what was gathered, for the watchdog */
 };
-
-/* ---- the report */
-
-static const char *verdict(const struct check_result *r, struct arena *a)
-{
-	if (r->state == CHECK_SKIPPED)
-		return "left out";
-	if (r->state == CHECK_BROKEN)
-		return "broke off";
-	if (r->errors)
-		return arena_printf(a, "%zu error%s", r->errors, r->errors > 1 ? "s" : "");
-	if (r->warnings)
-		return arena_printf(a, "%zu warning%s", r->warnings, r->warnings > 1 ? "s" : "");
-	return "ok";
-}
-
-static const char *tint(const struct check_result *r)
-{
-	return r->state == CHECK_SKIPPED	       ? "\033[2m"
-	       : r->errors || r->state == CHECK_BROKEN ? "\033[1;31m"
-	       : r->warnings			       ? "\033[33m"
-						       : "\033[32m";
-}
-
-static void print_report(const struct check_context *c, FILE *f, bool color)
-{
-	struct arena a = {0};
-
-	for (size_t i = 0; i < c->nresults; i++) {
-		const struct check_result *r = &c->results[i];
-		fprintf(f, "%-12s %s%-11s%s %s\n", r->check->name, color ? tint(r) : "",
-			verdict(r, &a), color ? "\033[0m" : "", r->said ? r->said : r->check->what);
-	}
-	arena_free(&a);
-}
-
-static void print_end(const struct view *v)
-{
-	const struct diag *d = v->c.d;
-	const char *device = v->c.session ? session_device(v->c.session) : "none";
-
-	printf("%s: %zu error%s, %zu warning%s; device %s; %.2f s; exit status %d\n", v->c.path,
-	       d->errors, d->errors == 1 ? "" : "s", d->warnings, d->warnings == 1 ? "" : "s",
-	       device, (double)(clock_ns() - v->start) / 1e9, diag_exit(d));
-}
-
-static void write_document(struct view *v)
-{
-	static const char *const states[] = {"passed", "found", "skipped", "broken"};
-	const struct check_context *c = &v->c;
-	struct json j;
-
-	json_envelope_begin(&j, v->o, c->d);
-	json_string(&j, "model", c->path);
-	if (c->session)
-		json_string(&j, "device", session_device(c->session));
-	json_array(&j, "checks");
-	for (size_t i = 0; i < c->nresults; i++) {
-		const struct check_result *r = &c->results[i];
-		json_object(&j, NULL);
-		json_string(&j, "name", r->check->name);
-		json_string(&j, "what", r->check->what);
-		json_string(&j, "state", states[r->state]);
-		json_string(&j, "said", r->said);
-		json_uint(&j, "errors", r->errors);
-		json_uint(&j, "warnings", r->warnings);
-		json_number(&j, "seconds", (double)r->ns / 1e9);
-		if (r->check->write && r->data)
-			r->check->write(r, &j);
-		json_end(&j, '}');
-	}
-	json_end(&j, ']');
-	json_envelope_end(&j, c->d);
-}
 
 /* ---- while it runs */
 
@@ -98,6 +27,25 @@ static void at(void *arg, const char *node, const char *op)
 {
 	(void)arg;
 	watchdog_at(node, op);
+}
+
+/* Where in the list the check is, weighed by what checks of its kind take. */
+static void step(void *arg, const struct check *check, uint64_t done, uint64_t total)
+{
+	static const double weight[] = {1, 3, 5, 20, 200};
+	struct view *v = arg;
+	double before = 0, all = 0;
+
+	for (size_t i = 0; checks[i]; i++) {
+		const char *why = NULL;
+		if (checks[i]->applies && !checks[i]->applies(&v->c, &why))
+			continue;
+		if (checks[i] == check)
+			before = all;
+		all += weight[checks[i]->cost];
+	}
+	double part = total ? (double)done / (double)total : 0;
+	progress_at(&v->progress, (before + part * weight[check->cost]) / all, check->name);
 }
 
 /* What a signal writes is made before it comes: nothing can be made in its handler. */
@@ -111,7 +59,7 @@ static void ended(void *arg, const struct check_context *c)
 
 	if (!f)
 		return;
-	print_report(c, f, false);
+	report_print(c, f, false);
 	fclose(f);
 	f = open_memstream(&findings, &n);
 	if (f) {
@@ -152,7 +100,8 @@ static void begin(struct view *v, struct diag *d)
 	v->c.options = &o->check;
 	v->c.request = &v->request;
 	v->c.d = d;
-	v->c.progress = (struct check_progress){.at = at, .ended = ended, .arg = v};
+	v->c.progress = (struct check_progress){.step = step, .at = at, .ended = ended, .arg = v};
+	progress_begin(&v->progress, o);
 }
 
 int cmd_check(struct options *o, struct diag *d)
@@ -162,12 +111,16 @@ int cmd_check(struct options *o, struct diag *d)
 	if (o->after_dashes || o->watch.pid != INT_ABSENT)
 		return watch_command(o, d);
 	begin(&v, d);
+	watchdog_crash(o->command->name);
 	int rc = check_run(&v.c);
+	progress_clear(&v.progress);
+	if (o->html)
+		report_page(&v.c, o->html, d);
 	if (o->json) {
-		write_document(&v);
+		report_json(&v.c, o);
 	} else {
-		print_report(&v.c, stdout, output_color(o, stdout));
-		print_end(&v);
+		report_print(&v.c, stdout, output_color(o, stdout));
+		report_end(&v.c, v.start, stdout);
 	}
 	watchdog_gathered(NULL, NULL);
 	free(v.text);

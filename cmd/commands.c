@@ -49,6 +49,7 @@ static const struct example check_examples[] = {
 	{"Whether memory keeps growing, over all batch sizes to 16:",
 	 "infer check model.onnx --leak --shapes-sweep batch=1..16"},
 	{"Where the GPU's numbers leave the CPU's:", "infer check model.onnx --compare cpu,cuda"},
+	{"What another program does wrong with CUDA:", "infer check -- python app.py"},
 	{NULL, NULL},
 };
 
@@ -129,7 +130,7 @@ const struct command commands[] = {
 	{
 		.name = "check",
 		.summary = "find what is wrong with a model, its inputs, its numbers, its memory, its device",
-		.synopsis = "MODEL [OPTION]...",
+		.synopsis = "MODEL [OPTION]... | [OPTION]... -- COMMAND [ARG]...",
 		.run = cmd_check,
 		.bit = CMD_CHECK,
 		.operand_kind = "file",
@@ -142,7 +143,11 @@ const struct command commands[] = {
 			 "given are made up.\n\n"
 			 "The report goes to standard output, one line a check, findings below; with --json it "
 			 "is one document. The exit status is that of the lowest class among the errors; "
-			 "warnings and notes do not change it.",
+			 "warnings and notes do not change it.\n\n"
+			 "With -- COMMAND it starts another program and watches what that does with CUDA: contexts "
+			 "and what they own, calls that cross them or fail, copies beyond host memory, device "
+			 "pointers used on the host, memory by the library that holds it. The program's own "
+			 "status passes through where nothing was found. It needs a GPU and CUPTI.",
 		.examples = check_examples,
 	},
 	{

@@ -20,12 +20,13 @@ struct health {
 };
 
 /* Opened the way that the program opens it when it is wanted. */
-static void look_for(struct health *h, const char *name, const char *use, const char *const *sonames)
+static void look_for(struct health *h, const char *name, const char *use, const char *without,
+		     const char *const *sonames)
 {
 	struct library_info *i = &h->libraries[h->nlibraries++];
 	struct dl lib;
 
-	*i = (struct library_info){.name = name, .use = use};
+	*i = (struct library_info){.name = name, .use = use, .without = without};
 	i->found = !dl_open(&lib, sonames, NULL, NULL, 0, NULL);
 	if (i->found)
 		snprintf(i->path, sizeof(i->path), "%s", lib.path);
@@ -45,12 +46,13 @@ static void examine(struct health *h)
 	h->ngpu = gpu_devices(h->gpu, MOST, &h->why);
 	libraries_probe(h->libraries, &h->why);
 	h->nlibraries = LIBRARIES;
-	look_for(h, "oneDNN", "the fast kernels of the CPU; plain ones without it", dnnl);
-	look_for(h, "libpng", "PNG pictures", png);
-	look_for(h, "libjpeg", "JPEG pictures", jpeg);
-	look_for(h, "libwebp", "WebP pictures", webp);
-	look_for(h, "libtiff", "TIFF pictures", tiff);
-	look_for(h, "OpenJPEG", "JPEG 2000 pictures", jp2);
+	look_for(h, "oneDNN", "the fast kernels of the CPU",
+		 "plain kernels run, several times slower", dnnl);
+	look_for(h, "libpng", "PNG pictures", "no such pictures are read", png);
+	look_for(h, "libjpeg", "JPEG pictures", "no such pictures are read", jpeg);
+	look_for(h, "libwebp", "WebP pictures", "no such pictures are read", webp);
+	look_for(h, "libtiff", "TIFF pictures", "no such pictures are read", tiff);
+	look_for(h, "OpenJPEG", "JPEG 2000 pictures", "no such pictures are read", jp2);
 }
 
 static const char *no_gpu(const struct health *h)
@@ -60,6 +62,15 @@ static const char *no_gpu(const struct health *h)
 	return f ? f->message ? f->message : code_title(f->code) : "none found";
 }
 
+static const char *kernels_for(const struct device_facts *f)
+{
+	bool ptx;
+
+	if (!gpu_has_code(f, &ptx))
+		return "no kernels";
+	return ptx ? "no kernels but PTX, which the driver compiles at first use," : "kernels";
+}
+
 static void print_text(const struct health *h)
 {
 	printf("cpu       %s, %.1f GiB of memory\n", h->cpu.name, (double)h->cpu.memory / (1 << 30));
@@ -67,6 +78,8 @@ static void print_text(const struct health *h)
 		printf("cuda:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n",
 		       k, h->gpu[k].name, (double)h->gpu[k].memory / (1 << 30), h->gpu[k].major,
 		       h->gpu[k].minor, h->gpu[k].processors);
+	for (int k = 0; k < h->ngpu; k++)
+		printf("          this build has %s for cuda:%d\n", kernels_for(&h->gpu[k]), k);
 	if (!h->ngpu) {
 		printf("cuda      missing: %s\n", no_gpu(h));
 		if (h->why.first && h->why.first->actual)
@@ -78,7 +91,7 @@ static void print_text(const struct health *h)
 			printf("%-12s %s%s%s  (%s)\n", i->name, i->version, *i->version ? "  " : "",
 			       i->path, i->use);
 		else
-			printf("%-12s missing: %s\n", i->name, i->why);
+			printf("%-12s missing, so %s\n             %s\n", i->name, i->without, i->why);
 	}
 }
 
@@ -106,6 +119,7 @@ static void print_json(const struct health *h)
 		json_int(&j, "compute_major", h->gpu[k].major);
 		json_int(&j, "compute_minor", h->gpu[k].minor);
 		json_int(&j, "multiprocessors", h->gpu[k].processors);
+		json_string(&j, "kernels", kernels_for(&h->gpu[k]));
 		json_end(&j, '}');
 	}
 	json_end(&j, ']');
@@ -119,6 +133,8 @@ static void print_json(const struct health *h)
 		json_string(&j, "path", i->found ? i->path : NULL);
 		json_string(&j, "version", *i->version ? i->version : NULL);
 		json_string(&j, "missing", i->why);
+		json_string(&j, "used_for", i->use);
+		json_string(&j, "without_it", i->without);
 		json_end(&j, '}');
 	}
 	json_end(&j, ']');

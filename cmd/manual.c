@@ -6,6 +6,7 @@
 #include "version.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- roff */
@@ -219,6 +220,35 @@ static void diagnostics(FILE *f)
 	arena_free(&a);
 }
 
+/* Of the manual of check: each finding with its cause and its cure, by what the exit status would be. */
+static void findings(FILE *f)
+{
+	struct arena a = {0};
+
+	fputs(".SH FINDINGS\n", f);
+	prose("In rising order of the exit status that an error of this id leads to. The same id with W- is a "
+	      "warning, with N- a note: these do not change the status. First the cause, then the cure.",
+	      ".PP", f);
+	for (size_t k = 0; k < sizeof(statuses) / sizeof(*statuses); k++) {
+		int status = (int)strtol(statuses[k].status, NULL, 10);
+		if (status == 0 || status == code_exit(E_USAGE))
+			continue;
+		fprintf(f, ".SS Exit status %d\n", status);
+		prose(statuses[k].text, ".PP", f);
+		for (int c = E_OK + 1; c < E_COUNT; c++) {
+			if (code_exit((enum code)c) != status)
+				continue;
+			fputs(".TP\n\\fB", f);
+			roff(code_id((enum code)c, SEV_ERROR), f);
+			fputs("\\fR\n", f);
+			sentence(code_title((enum code)c), f);
+			if (code_cure((enum code)c))
+				sentence(arena_printf(&a, "cure: %s", code_cure((enum code)c)), f);
+		}
+	}
+	arena_free(&a);
+}
+
 static void see_also(const struct command *self, FILE *f)
 {
 	bool first = !self;
@@ -260,6 +290,8 @@ static void command_page(const struct command *c, FILE *f)
 	fputs(".SH EXIT STATUS\n", f);
 	prose("0 where all went well; infer(1) lists the others and what each message means.",
 	      ".PP", f);
+	if (c->bit == CMD_CHECK)
+		findings(f);
 	fputs(".SH EXAMPLES\n", f);
 	examples(c, true, f);
 	see_also(c, f);

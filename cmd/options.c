@@ -119,7 +119,8 @@ const struct field options_table[] = {
 	 .cmds = CMD_RUN | CMD_CHECK,
 	 .metavar_kind = "dir",
 	 .help = "write every output to a file in DIR",
-	 .more = "A file is written whole or not at all. DIR is made where it does not exist."},
+	 .more = "A file is written whole or not at all. DIR is made where it does not exist. infer check "
+		 "writes there what --bisect finds."},
 	{.name = "save-format",
 	 .type = F_ENUM,
 	 OFF(save_format),

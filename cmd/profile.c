@@ -191,11 +191,13 @@ static void tell_slower(struct profile *p)
 	for (size_t k = 0; k < v->nnodes; k++)
 		if (v->node[k].slower)
 			row[n++] = (struct diag_row){
-				"slower", fmt(d, "node '%s' (%s): %s then, %s now (%+.0f %%)",
-					      v->node[k].name, v->node[k].op,
-					      str_seconds(&d->arena, v->node[k].before),
-					      str_seconds(&d->arena, v->node[k].now),
-					      (v->node[k].now / v->node[k].before - 1) * 100)};
+				"slower",
+				fmt(d, "node '%s' (%s)%s%s: %s then, %s now (%+.0f %%)",
+				    v->node[k].name, v->node[k].op, v->node[k].fused ? " of " : "",
+				    v->node[k].fused ? v->node[k].fused : "",
+				    str_seconds(&d->arena, v->node[k].before),
+				    str_seconds(&d->arena, v->node[k].now),
+				    (v->node[k].now / v->node[k].before - 1) * 100)};
 	if (n == 1)
 		row[n++] = (struct diag_row){"slower", "no node stands out: all became slower"};
 	FAIL(d, E_BASELINE,
@@ -231,6 +233,10 @@ static int judge(struct profile *p)
 		rc = decide(p);
 	if (rc || !p->gate || watchdog_caught() != E_OK)
 		return rc;
+	if (p->verdict.busy && !p->verdict.slower && !isnan(p->limits.latency))
+		WARN(p->d, E_UNSTEADY,
+		     .message = "the machine is too busy to say whether the model became slower",
+		     .hint = "fewer than ten runs were undisturbed: measure longer, or where less else runs");
 	if (p->verdict.slower)
 		tell_slower(p);
 	if (p->verdict.bigger)

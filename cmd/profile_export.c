@@ -65,6 +65,8 @@ static void write_verdict(struct profile *p, struct json *j)
 	json_object(j, "baseline");
 	json_number(j, "before", v->before);
 	json_number(j, "now", v->now);
+	json_uint(j, "runs_before", v->quiet_before);
+	json_uint(j, "runs_now", v->quiet_now);
 	json_number(j, "ratio", v->ratio.value);
 	json_number(j, "ratio_low", v->ratio.low);
 	json_number(j, "ratio_high", v->ratio.high);
@@ -79,6 +81,7 @@ static void write_verdict(struct profile *p, struct json *j)
 		json_object(j, NULL);
 		json_string(j, "name", v->node[k].name);
 		json_string(j, "operator", v->node[k].op);
+		json_string(j, "fused", v->node[k].fused);
 		json_number(j, "before", v->node[k].before);
 		json_number(j, "now", v->node[k].now);
 		json_bool(j, "slower", v->node[k].slower);

@@ -231,7 +231,10 @@ int export_page(struct profile *p, const char *path)
 		tiles(p, &page, &a);
 	for (const struct finding *f = p->d->first; f; f = f->next)
 		if (f->severity != SEV_NOTE)
-			page_note(&page, f->severity, f->message ? f->message : code_title(f->code));
+			page_note(&page, f->severity,
+				  arena_printf(&a, "%s%s%s", f->slot ? f->slot : "",
+					       f->slot ? ": " : "",
+					       f->message ? f->message : code_title(f->code)));
 	verdict(p, &page, &a);
 	page_section(&page, single ? "Latency" : "Comparison",
 		     single ? work_sentence(p, r, &a) : NULL);

@@ -53,7 +53,8 @@ const char *profile_head(const struct profile *p, const struct record *r, struct
 {
 	const struct identity *id = &r->id;
 
-	(void)p;
+	if (p->njobs > 1)
+		return arena_printf(a, "%s; settings as the table says", id->device_name);
 	return arena_printf(
 		a, "%s%s%s, %" PRId64 " thread%s, %s, optimize %s%s%s%s", id->device,
 		id->device_name && *id->device_name ? ": " : "",
@@ -77,12 +78,12 @@ const char *work_sentence(const struct profile *p, const struct record *r, struc
 	if (!(r->flops > 0) || !(time > 0))
 		return NULL;
 	str_addf(&b, "%s a run, %s", rate(a, r->flops, "FLOP"), rate(a, r->flops / time, "FLOP/s"));
-	if (r->peak_flops > 0)
+	if (r->peak_flops > r->flops / time)
 		str_addf(&b, " (%s of the %s measured)", percent(a, r->flops / time / r->peak_flops),
 			 rate(a, r->peak_flops, "FLOP/s"));
 	str_addf(&b, "; %s moved between nodes, %s", rate(a, r->bytes, "B"),
 		 rate(a, r->bytes / time, "B/s"));
-	if (r->peak_bytes > 0)
+	if (r->peak_bytes > r->bytes / time)
 		str_addf(&b, " (%s of the %s measured)",
 			 percent(a, r->bytes / time / r->peak_bytes), rate(a, r->peak_bytes, "B/s"));
 	return str_get(&b);
@@ -208,7 +209,10 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 		if (!strcmp(one, n->name) || (brief && ++others > 3))
 			continue;
 		const char *slash = brief ? strrchr(one, '/') : NULL;
-		str_addf(&b, " + %s", slash && slash[1] ? slash + 1 : tail(one, 24, a));
+		str_addf(&b, " + %s",
+			 slash && slash[1] ? slash + 1
+			 : brief	   ? tail(one, 24, a)
+					   : one);
 	}
 	if (brief && others > 3)
 		str_addf(&b, " + %d", others - 3);
@@ -371,9 +375,10 @@ const char *gate_sentence(const struct profile *p, struct arena *a)
 	const struct gate_verdict *v = &p->verdict;
 	struct str b = {.arena = a};
 
-	str_addf(&b, "tenth percentile %s then, %s now: %.3f times (99 %%: %.3f to %.3f)",
-		 seconds(a, v->before), seconds(a, v->now), v->ratio.value, v->ratio.low,
-		 v->ratio.high);
+	str_addf(&b,
+		 "tenth percentile of undisturbed runs (%zu, %zu): %s then, %s now, %.3f times (95 %%: %.3f to %.3f)",
+		 v->quiet_before, v->quiet_now, seconds(a, v->before), seconds(a, v->now),
+		 v->ratio.value, v->ratio.low, v->ratio.high);
 	if (v->machine > 1.005)
 		str_addf(&b,
 			 "; the machine itself takes %.3f times as long, which leaves %.3f (%.3f to %.3f)",

@@ -188,6 +188,7 @@ int cmd_run(struct options *o, struct diag *d)
 		r.summary.path = o->operand[0];
 		r.summary.times = session_times(r.session);
 		r.summary.total = summary_total(r.start);
+		r.summary.verbose = o->verbose > 0;
 		if (o->json)
 			write_document(&r);
 		else

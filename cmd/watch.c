@@ -285,6 +285,53 @@ static int watch_program(struct options *o, struct suppressions *s, struct diag 
 	return rc;
 }
 
+static void print_series(const char *what, const struct series *s, struct arena *a)
+{
+	struct series_verdict v = series_judge(s, 0);
+
+	if (s->n)
+		printf("%s %s, at first %s, peak %s%s", what, str_bytes(a, (int64_t)s->last),
+		       str_bytes(a, (int64_t)s->first), str_bytes(a, (int64_t)s->peak),
+		       v.kind == VERDICT_SHORT ? " (too short a time for a verdict)" : "");
+}
+
+static void print_pid(const struct options *o, const struct watch_process *p, const struct diag *d)
+{
+	struct arena a = {0};
+
+	printf("process %d: ", (int)o->watch.pid);
+	print_series("host private", &p->host, &a);
+	print_series("; device", &p->kind[WATCH_DEVICE], &a);
+	printf("%s\n", d->errors ? "; it keeps growing" : "");
+	arena_free(&a);
+}
+
+static void write_series(struct json *j, const char *key, const struct series *s)
+{
+	json_object(j, key);
+	json_array(j, "seconds");
+	for (size_t i = 0; i < s->n; i++)
+		json_number(j, NULL, s->x[i]);
+	json_end(j, ']');
+	json_array(j, "bytes");
+	for (size_t i = 0; i < s->n; i++)
+		json_number(j, NULL, s->y[i]);
+	json_end(j, ']');
+	json_end(j, '}');
+}
+
+static void write_pid(struct options *o, const struct watch_process *p, const struct diag *d)
+{
+	struct json j;
+
+	json_envelope_begin(&j, o, d);
+	json_int(&j, "pid", o->watch.pid);
+	write_series(&j, "host_private", &p->host);
+	if (p->kind[WATCH_DEVICE].n)
+		write_series(&j, "device", &p->kind[WATCH_DEVICE]);
+	json_envelope_end(&j, d);
+}
+
 static int watch_process_memory(struct options *o, struct suppressions *s, struct diag *d)
 {
 	double seconds = isnan(o->duration) ? 0 : o->duration;
@@ -295,18 +342,12 @@ static int watch_process_memory(struct options *o, struct suppressions *s, struc
 		return rc;
 	watch_memory_findings(&p, (int)o->watch.pid, d);
 	suppress(s, d);
-	if (!o->json && p.host.n) {
-		struct arena a = {0};
-		struct series_verdict v = series_judge(&p.host, 0);
-		printf("process %d: host private %s, at first %s, peak %s; %s\n", (int)o->watch.pid,
-		       str_bytes(&a, (int64_t)p.host.last), str_bytes(&a, (int64_t)p.host.first),
-		       str_bytes(&a, (int64_t)p.host.peak),
-		       v.kind == VERDICT_SHORT ? "too short a time for a verdict"
-		       : d->errors	       ? "it keeps growing"
-					       : "no leak seen");
-		arena_free(&a);
-	}
+	if (o->json)
+		write_pid(o, &p, d);
+	else
+		print_pid(o, &p, d);
 	series_free(&p.host);
+	series_free(&p.kind[WATCH_DEVICE]);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watchdog.h"
 
+#include "base/asan.h"
 #include "base/diag.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ struct farewell {
 	char id[32], text[160];
 	char head[256], finding[256]; /* of the document */
 };
-static struct farewell farewells[3];
+static struct farewell farewells[7];
 static volatile sig_atomic_t write_document;
 static volatile sig_atomic_t soft, caught; /* see watchdog_soft; the signal */
 static const char *volatile at_node, *volatile at_op;
@@ -190,4 +191,22 @@ void watchdog_soft(void)
 enum code watchdog_caught(void)
 {
 	return caught == SIGINT ? E_INTERRUPTED : caught == SIGALRM ? E_TIMEOUT : E_OK;
+}
+
+void watchdog_crash(const char *command)
+{
+	static const struct {
+		int number;
+		const char *text;
+	} crashes[] = {{SIGSEGV, "the program crashed: invalid memory access"},
+		       {SIGFPE, "the program crashed: arithmetic error"},
+		       {SIGILL, "the program crashed: illegal instruction"},
+		       {SIGABRT, "the program aborted"}};
+
+#if !WITH_ASAN /* which tells more */
+	for (size_t i = 0; i < sizeof(crashes) / sizeof(*crashes); i++)
+		prepare(&farewells[3 + i], crashes[i].number, E_RUN, command, crashes[i].text);
+#else
+	(void)command, (void)crashes;
+#endif
 }

@@ -18,6 +18,8 @@ void watchdog_start(const char *command, double seconds, bool json);
 void watchdog_soft(void);
 /* E_INTERRUPTED, E_TIMEOUT, or E_OK. */
 enum code watchdog_caught(void);
+/* A crash is told, too, as a failure of the node that runs (3). For commands that look for faults. */
+void watchdog_crash(const char *command);
 /* A document is being written to stdout: none is written at the end any more. */
 void watchdog_document(void);
 /* The node that runs now, which the message names; NULL: none. The texts must live on. */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum { L_CUDA, L_NVML, L_CUBLASLT, L_CUDNN, L_NVRTC };
@@ -241,16 +242,35 @@ static const struct recipe recipes[LIBRARIES] = {
 		     true, "NVRTC 12 or 13, no newer than the driver"},
 };
 
+/* INFER_WITHOUT=cudnn,cublaslt,nvrtc: what a library's absence changes can be tried where it is there. */
+static bool left_out(const char *soname)
+{
+	const char *list = getenv("INFER_WITHOUT");
+
+	for (const char *p = list; p && *p;) {
+		size_t len = strcspn(p, ",");
+		if (len && !strncasecmp(soname + 3, p, len) && soname[3 + len] == '.')
+			return true;
+		p += len + (p[len] == ',');
+	}
+	return false;
+}
+
 static void open_library(struct library *l, const struct recipe *r)
 {
 	struct dl_search search = {.suits = r->suits, .expected = r->expected};
 
+	l->tried = true;
+	if (left_out(r->sonames[0])) {
+		snprintf(l->dl.tried, sizeof(l->dl.tried), "left out, as INFER_WITHOUT=%s asks for",
+			 getenv("INFER_WITHOUT"));
+		return;
+	}
 	if (r->folders) {
 		pthread_once(&opened.folders_once, find_folders);
 		search.folders = opened.folders;
 	}
 	l->good = !dl_find(&l->dl, r->sonames, &search, r->symbols, r->table, r->n, NULL);
-	l->tried = true;
 }
 
 /* True where it is there; else false with a finding. */

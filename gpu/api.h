@@ -33,9 +33,13 @@ typedef struct {
 	unsigned long long usedGpuMemory;
 	unsigned gpuInstanceId, computeInstanceId;
 } nvmlProcessInfo_t;
+int nvmlDeviceGetCount_v2(unsigned *n);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *);
 int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
 int nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
+int nvmlDeviceGetCount_v2(unsigned *n);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *);
 
 /* New headers give these names to functions that a driver of 12.0 has not: its own ones do as well. */
 #undef cuCtxCreate

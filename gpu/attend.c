@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { MOST = 65535, LARGEST_HEAD = 128, PLAIN_BLOCKS = 2048 };
+enum { MOST = 65535, LARGEST_HEAD = 128, PLAIN_BLOCKS = 2048, KNOWN_MASK = 1 << 20 };
 
 const char gpu_attend_there[1];
 
@@ -82,25 +82,25 @@ int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 		return p->fn ? 0 : -E_DEVICE;
 	}
 	bool large = j->d > 64 || j->dv > 64;
-	unsigned n = warps(s, j), head = large ? 128 : 64, tile = t == DT_F32 && large ? 32 : 64;
+	unsigned n = warps(s, j), head = large ? 128 : 64;
+	unsigned tile = (t == DT_F32 ? 32U : 64U) / (large ? 2U : 1U);
 	j->vector = j->kd == 1 && j->d % each == 0 && j->dv % each == 0 && divides(j->ks, each) &&
 		    divides(j->vs, each) && starts[1] % 16 == 0 && starts[2] % 16 == 0;
-	p->grid = (struct gpu_grid){(unsigned)((j->s + n * 16 - 1) / (n * 16)), (unsigned)j->heads,
-				    (unsigned)j->batch, n * 32,
-				    (unsigned)(2 * tile * (head + (unsigned)each) *
-					       (unsigned)gpu_size(t))};
+	p->grid = (struct gpu_grid){
+		(unsigned)((j->s + n * 16 - 1) / (n * 16)), (unsigned)j->heads, (unsigned)j->batch,
+		n * 32, (unsigned)(4 * tile * (head + (unsigned)each) * (unsigned)gpu_size(t))};
 	snprintf(name, sizeof(name), "attend_%s_%u", tf32 ? "tf32" : dtype_name(t), head);
 	p->fn = gpu_kernel(s, "attend", name, d);
 	return p->fn ? 0 : -E_DEVICE;
 }
 
-int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p,
-		      const struct gpu_attend *job)
+int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 {
+	const struct gpu_attend *job = &p->job;
 	bool any = job->batch > 0 && job->heads > 0 && job->s > 0;
 
 	if (any && p->library)
-		return sdpa_run(c, p->library, job, c->workspace);
+		return sdpa_run(c, p->library, job, job->scratch);
 	return any ? gpu_launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
 }
 
@@ -127,8 +127,8 @@ static void fill_packed(const struct fused_attention *p, const struct shape *q, 
 	a->start[2] = (size_t)(2 * hidden * size);
 }
 
-static void fill_apart(const struct fused_attention *p, const struct shape *q, const struct shape *k,
-		       const struct shape *v, struct fused *a)
+static void fill_apart(const struct fused_attention *p, const struct shape *q,
+		       const struct shape *k, const struct shape *v, struct fused *a)
 {
 	struct gpu_attend *j = &a->plan.job;
 
@@ -142,6 +142,25 @@ static void fill_apart(const struct fused_attention *p, const struct shape *q, c
 		j->ks[2] = 1;
 		j->kd = j->t;
 	}
+}
+
+/* Whether a mask that is known leaves every query a key: `safe` then says nothing. */
+static bool leaves_all(const struct tensor *t)
+{
+	int64_t n = t ? tensor_count(t) : 0,
+		row = t && t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 0;
+	bool any = false;
+
+	if (row < 1 || n > KNOWN_MASK || t->device || !t->data || tensor_dtype(t) == DT_BOOL)
+		return false;
+	for (int64_t i = 0; i < n; i++) {
+		any |= elem_f64(tensor_dtype(t), t->data, i) > -6e4;
+		if (i % row == row - 1 && !any)
+			return false;
+		if (i % row == row - 1)
+			any = false;
+	}
+	return true;
 }
 
 static const char *fill(const struct site *s, struct fused *a)
@@ -173,6 +192,7 @@ static const char *fill(const struct site *s, struct fused *a)
 	if (mask) {
 		j->mask_type = mask->type.dtype;
 		gpu_attend_mask(&mask->shape, j->t, j->ms, &j->mask_keys);
+		j->safe &= !leaves_all(site_known(s, 3));
 	}
 	return gpu_attend_refusal(j);
 }
@@ -199,13 +219,14 @@ int gpu_fused_attention_reshape(struct site *s, struct step *step, struct diag *
 int gpu_fused_attention_run(const struct call *c)
 {
 	const struct fused *a = c->step->state;
-	struct gpu_attend job = a->plan.job;
+	struct gpu_attend_plan plan = a->plan;
+	struct gpu_attend *job = &plan.job;
 
-	job.q = gpu_data(c, 0);
-	job.k = a->packed ? (const char *)job.q + a->start[1] : gpu_data(c, 1);
-	job.v = a->packed ? (const char *)job.q + a->start[2] : gpu_data(c, 2);
-	job.mask = gpu_data(c, 3);
-	job.y = gpu_out(c, 0);
-	job.scratch = c->workspace;
-	return gpu_attend_launch(c, &a->plan, &job);
+	job->q = gpu_data(c, 0);
+	job->k = a->packed ? (const char *)job->q + a->start[1] : gpu_data(c, 1);
+	job->v = a->packed ? (const char *)job->q + a->start[2] : gpu_data(c, 2);
+	job->mask = gpu_data(c, 3);
+	job->y = gpu_out(c, 0);
+	job->scratch = c->workspace;
+	return gpu_attend_launch(c, &plan);
 }

@@ -29,8 +29,8 @@ const char *gpu_attend_refusal(const struct gpu_attend *job);
  */
 int gpu_attend_set(const struct site *s, struct gpu_attend_plan *plan, enum dtype t,
 		   const size_t starts[3], struct diag *d);
-int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *plan,
-		      const struct gpu_attend *job);
+/* A copy of the plan, its job's pointers filled in. */
+int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *plan);
 
 extern const char gpu_attend_there[]; /* stands for a pointer that the run brings */
 

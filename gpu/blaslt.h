@@ -18,7 +18,7 @@ struct blaslt_job {
 	int32_t type; /* enum dtype of a, b, r, bias: f32, f16, bf16, f64; i8 with y and r i32 */
 	int32_t tf32; /* f32 may be rounded to tf32 on its way in */
 	int32_t trans_a, trans_b; /* a is stored as [k,m]; b as [n,k] */
-	int32_t bias, residual; /* bias: n elements, added to each row; residual: R is read */
+	int32_t bias, residual;	  /* bias: n elements, added to each row; residual: R is read */
 	int32_t act, unused;
 	int64_t m, n, k;
 	int64_t lda, ldb, ldr, ldy; /* elements from one stored row to the next */
@@ -28,6 +28,9 @@ struct blaslt_job {
 
 /* Whether the library takes it; else why not (it is missing, or has no algorithm). */
 bool blaslt_takes(const struct site *s, const struct blaslt_job *j, struct why *why);
+
+/* Microseconds that it was measured to take when its algorithm was chosen; 0: it was not measured. */
+double blaslt_us(const struct site *s, const struct blaslt_job *j);
 
 struct blaslt_product;
 /* Prepared, in the plan's arena. *workspace: the bytes that blaslt_run wants. NULL with a finding. */

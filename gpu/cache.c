@@ -184,7 +184,8 @@ void cache_blob_put(struct cache *c, const char *key, const void *data, size_t n
 		return;
 	struct file_out *f = file_create(blob_path(c, key, &a), E_CACHE, NULL);
 	if (f) {
-		const char *line = arena_printf(&a, "%016zx %016" PRIx64 "\n", n, hash_bytes(data, n, 0));
+		const char *line =
+			arena_printf(&a, "%016zx %016" PRIx64 "\n", n, hash_bytes(data, n, 0));
 		file_write(f, blob_head, sizeof(blob_head) - 1);
 		file_write(f, key, strlen(key));
 		file_write(f, "\n", 1);

@@ -213,12 +213,15 @@ int cuda_use_stream(struct device *dev, void *handle, struct diag *d)
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
+enum { MAX_WARM = 4 };
+
 static struct {
 	pthread_once_t once;
 	CUresult result;
 	pthread_mutex_t lock;
-	pthread_t thread;
-	bool running;
+	pthread_t thread[MAX_WARM];
+	int nthreads;
+	unsigned begun;
 } init = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void init_once(void)
@@ -228,28 +231,52 @@ static void init_once(void)
 	init.result = api ? api->p_cuInit(0) : CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult cuda_init(const struct cuda_api *api)
+CUresult cuda_init(void)
 {
-	(void)api;
 	/* modules load their kernels when they are first used: seconds and memory less */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 	pthread_once(&init.once, init_once);
 	return init.result;
 }
 
-static void *warm_up(void *arg)
+static void *warm_driver(void *arg)
 {
 	(void)arg;
 	pthread_once(&init.once, init_once);
 	return NULL;
 }
 
-void gpu_warm_begin(void)
+static void *warm_products(void *arg)
 {
+	(void)arg;
+	cublaslt_api(NULL);
+	return NULL;
+}
+
+static void *warm_convolutions(void *arg)
+{
+	(void)arg;
+	cudnn_api(NULL);
+	return NULL;
+}
+
+void gpu_warm_begin(unsigned what)
+{
+	static const struct {
+		unsigned bit;
+		void *(*run)(void *);
+	} parts[] = {{GPU_WARM_DRIVER, warm_driver},
+		     {GPU_WARM_PRODUCTS, warm_products},
+		     {GPU_WARM_CONVOLUTIONS, warm_convolutions}};
+
 	pthread_mutex_lock(&init.lock);
-	if (!init.running) {
-		setenv("CUDA_MODULE_LOADING", "LAZY", 0);
-		init.running = !pthread_create(&init.thread, NULL, warm_up, NULL);
+	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		if (!(what & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM)
+			continue;
+		if (!pthread_create(&init.thread[init.nthreads], NULL, parts[i].run, NULL))
+			init.nthreads++;
+		init.begun |= parts[i].bit;
 	}
 	pthread_mutex_unlock(&init.lock);
 }
@@ -257,9 +284,8 @@ void gpu_warm_begin(void)
 void gpu_warm_end(void)
 {
 	pthread_mutex_lock(&init.lock);
-	if (init.running)
-		pthread_join(init.thread, NULL);
-	init.running = false;
+	while (init.nthreads)
+		pthread_join(init.thread[--init.nthreads], NULL);
 	pthread_mutex_unlock(&init.lock);
 }
 
@@ -299,7 +325,7 @@ int gpu_devices(struct device_facts *out, int max, struct diag *why)
 
 	if (!api)
 		return 0;
-	CUresult r = cuda_init(api);
+	CUresult r = cuda_init();
 	if (!r)
 		r = api->p_cuDeviceGetCount(&n);
 	if (r || !n) {

@@ -68,7 +68,7 @@ struct held {
 	struct tensor value;
 	struct grown there;
 	void *here;
-	size_t room; /* of here */
+	size_t room;	    /* of here */
 	struct arena arena; /* of strings, sequences, ... */
 };
 
@@ -328,7 +328,8 @@ static int loop_reshape(struct site *s, struct step *step, struct diag *d)
 	loop_scalar(&l->turn, g, 0, DT_I64, &l->turn_value, sizeof(l->turn_value));
 	loop_scalar(&l->cond, g, 1, DT_BOOL, &l->cond_value, sizeof(l->cond_value));
 	step->state = l;
-	step->unread = n + 2 < 64 ? (UINT64_C(1) << (n + 2)) - 1 : ~UINT64_C(0); /* the body's plan moves what it wants elsewhere */
+	step->unread = n + 2 < 64 ? (UINT64_C(1) << (n + 2)) - 1
+				  : ~UINT64_C(0); /* the body's plan moves what it wants elsewhere */
 	step->no_capture = true;
 	return 0;
 }
@@ -575,15 +576,192 @@ static int scan_run(const struct call *c)
 	return err;
 }
 
-const struct kernel gpu_control[] = {{.op = "If", .reshape = if_reshape, .run = if_run},
-				     {.op = "Loop",
-				      .accepts = loop_accepts,
-				      .reshape = loop_reshape,
-				      .run = loop_run,
-				      .drop = loop_drop},
-				     {.op = "Scan",
-				      .accepts = scan_accepts,
-				      .reshape = scan_reshape,
-				      .run = scan_run,
-				      .drop = scan_drop},
-				     {0}};
+/* ---- Scan of opset 8 ------------------------------------------------------------------------- */
+
+/* Sequences one by one: the first two dims are batch and time, states have the batch in front. */
+struct batched {
+	struct scan scan; /* first: dropped with it */
+	int64_t batch;
+	struct tensor *first; /* slices of the states' initial values */
+	struct stack *last;
+};
+
+static void batched_drop(struct step *st)
+{
+	struct batched *b = st->state;
+
+	for (uint32_t i = 0; b && i < b->scan.state.n; i++)
+		grown_free(&b->last[i].data);
+	scan_drop(st);
+}
+
+static bool batched_accepts(const struct site *s, struct why *w)
+{
+	for (uint32_t i = 1; i < s->node->nin; i++)
+		if (!stacks(site_in(s, i)))
+			return refuse(w, "inputs of strings, or of less than a byte");
+	for (uint32_t i = 0; i < s->node->nout; i++)
+		if (!stacks(site_out(s, i)))
+			return refuse(w, "outputs of strings, or of less than a byte");
+	return true;
+}
+
+/* A slice of x without its first `drop` dims. */
+static void slice_set(struct tensor *t, const struct vinfo *x, int drop)
+{
+	*t = (struct tensor){.type = x->type, .device = 1};
+	for (int i = drop; i < x->shape.rank; i++)
+		t->shape.dim[t->shape.rank++] = x->shape.dim[i];
+	dtype_bytes((enum dtype)x->type.dtype, shape_count(&t->shape), &t->bytes);
+}
+
+static int batched_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct batched_scan_params *p = s->node->params;
+	struct batched *b = arena_new(s->plan_arena, struct batched);
+	struct scan *v = &b->scan;
+	uint32_t n = s->node->nin - 1 - (uint32_t)p->num_scan_inputs;
+
+	carried_make(&v->state, n, s->node->sub[p->body], s);
+	v->nin = (uint32_t)p->num_scan_inputs;
+	v->nout = s->node->nout - n;
+	v->in = arena_new_n(s->plan_arena, struct scanned, v->nin + 1);
+	v->out = arena_new_n(s->plan_arena, struct stack, v->nout + 1);
+	b->first = arena_new_n(s->plan_arena, struct tensor, n + 1);
+	b->last = arena_new_n(s->plan_arena, struct stack, n + 1);
+	for (uint32_t i = 0; i < v->nin; i++) {
+		const struct vinfo *x = site_in(s, 1 + n + i);
+		b->batch = x->shape.dim[0];
+		v->turns = x->shape.dim[1];
+		v->in[i].reverse = list_at(&p->directions, i) != 0;
+		v->in[i].front.device = s->device;
+		slice_set(&v->in[i].slice, x, 2);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		slice_set(&b->first[i], site_in(s, 1 + i), 1);
+		stack_set(s, &b->last[i], i, 0, false, d);
+	}
+	for (uint32_t i = 0; i < v->nout; i++)
+		stack_set(s, &v->out[i], n + i, 0, false, d);
+	step->state = b;
+	step->unread = 1;
+	step->no_capture = true;
+	return 0;
+}
+
+/* Scan outputs of shorter sequences are filled up with zeros. */
+static int batched_pad(const struct call *c, struct scan *v, int64_t from)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < v->nout && !err; i++) {
+		struct stack *s = &v->out[i];
+		size_t bytes = 0;
+		if (!c->out[v->state.n + i] || s->each.rank < 0 || from == v->turns)
+			continue;
+		dtype_bytes(s->type, s->size, &bytes);
+		void *zero = mem_zalloc(bytes + 1, MEM_WORKSPACE);
+		struct tensor t = {
+			.type = type_tensor(s->type), .shape = s->each, .data = zero, .bytes = bytes};
+		err = zero ? 0 : call_fail(c, E_MEMORY, NULL, NULL);
+		for (int64_t k = from; k < v->turns && !err; k++)
+			err = stack_push(c, s, &t);
+		mem_free(zero);
+	}
+	return err;
+}
+
+static int batched_turn(const struct call *c, struct batched *b, int64_t batch, int64_t t,
+			int64_t turns)
+{
+	const struct batched_scan_params *p = call_params(c);
+	struct body *body = c->step->body[p->body];
+	struct scan *v = &b->scan;
+	struct carried *s = &v->state;
+
+	for (uint32_t i = 0; i < v->nin; i++) {
+		struct scanned *x = &v->in[i];
+		int64_t at = batch * v->turns + (x->reverse ? turns - 1 - t : t);
+		x->slice.data = (char *)c->in[1 + s->n + i]->data + (size_t)at * x->slice.bytes;
+		s->in[s->n + i] = &x->slice;
+	}
+	int err = body->ops->run(body, s->in, body->graph->nin, s->out, body->graph->nout, c->diag);
+	for (uint32_t i = 0; i < v->nout && !err; i++)
+		if (c->out[s->n + i])
+			err = stack_push(c, &v->out[i], s->out[s->n + i]);
+	return err ? err : carried_turn(c, s, 0, 0);
+}
+
+static int batched_one(const struct call *c, struct batched *b, int64_t k, int64_t turns)
+{
+	struct scan *v = &b->scan;
+	struct carried *s = &v->state;
+	int err = 0;
+
+	if (turns < 0 || turns > v->turns)
+		return call_fail(c, E_VALUE, fmt(c->diag, "lengths from 0 to %" PRId64, v->turns),
+				 fmt(c->diag, "%" PRId64, turns));
+	for (uint32_t i = 0; i < s->n; i++) {
+		b->first[i].data = (char *)c->in[1 + i]->data + (size_t)k * b->first[i].bytes;
+		s->in[i] = &b->first[i];
+	}
+	for (int64_t t = 0; t < turns && !err; t++)
+		err = batched_turn(c, b, k, t, turns);
+	for (uint32_t i = 0; i < s->n && !err; i++)
+		if (c->out[i])
+			err = stack_push(c, &b->last[i], s->in[i]);
+	return err ? err : batched_pad(c, v, turns);
+}
+
+/* [batch, time, ...] */
+static int batched_give(const struct call *c, uint32_t i, const struct batched *b,
+			const struct stack *s)
+{
+	struct shape y = {.rank = 2, .dim = {b->batch, b->scan.turns}};
+
+	for (int r = s->count ? 0 : 1; r < (s->count ? s->each.rank : s->planned.rank); r++)
+		y.dim[y.rank++] = s->count ? s->each.dim[r] : s->planned.dim[r];
+	int err = call_alloc(c, i, s->type, &y);
+	return err || !s->used ? err : gpu_copy(c, c->out[i]->data, s->data.buffer.ptr, s->used);
+}
+
+static int batched_run(const struct call *c)
+{
+	struct batched *b = c->step->state;
+	struct scan *v = &b->scan;
+	uint32_t n = v->state.n;
+	int err = 0;
+
+	if (c->in[0] && tensor_count(c->in[0]) != b->batch)
+		return call_fail(c, E_SHAPE, fmt(c->diag, "%" PRId64 " lengths", b->batch), NULL);
+	for (uint32_t i = 0; i < n; i++)
+		stack_clear(&b->last[i]);
+	for (uint32_t i = 0; i < v->nout; i++)
+		stack_clear(&v->out[i]);
+	int64_t *lens = mem_zalloc((size_t)(b->batch + 1) * sizeof(*lens), MEM_WORKSPACE);
+	if (!lens)
+		return call_fail(c, E_MEMORY, NULL, NULL);
+	if (c->in[0])
+		err = gpu_read(c, 0, lens, (size_t)b->batch * sizeof(*lens));
+	for (int64_t k = 0; k < b->batch && !err; k++)
+		err = batched_one(c, b, k, c->in[0] ? lens[k] : v->turns);
+	mem_free(lens);
+	for (uint32_t i = 0; i < n && !err; i++)
+		if (c->out[i])
+			err = stack_give(c, i, &b->last[i]);
+	for (uint32_t i = 0; i < v->nout && !err; i++)
+		if (c->out[n + i])
+			err = batched_give(c, n + i, b, &v->out[i]);
+	return err;
+}
+
+const struct kernel gpu_control[] = {
+	{.op = "If", .reshape = if_reshape, .run = if_run},
+	{.op = "Loop", .accepts = loop_accepts, .reshape = loop_reshape, .run = loop_run, .drop = loop_drop},
+	{.op = "Scan", .accepts = scan_accepts, .reshape = scan_reshape, .run = scan_run, .drop = scan_drop},
+	{.op = "infer::BatchedScan",
+	 .accepts = batched_accepts,
+	 .reshape = batched_reshape,
+	 .run = batched_run,
+	 .drop = batched_drop},
+	{0}};

@@ -6,10 +6,12 @@
 #include "ops/conv.h"
 
 #include "gpu/convplan.h"
+#include "gpu/deconv.h"
 #include "gpu/kernels/conv.h"
 #include "gpu/layouts.h"
 #include "gpu/packed.h"
 #include "gpu/product.h"
+#include "gpu/tune.h"
 #include "gpu/sample.h"
 
 enum { TILE = 64, MOST = 65535, FEW = 16, POINT_WORK = 1 << 24, ALIGN = 256 };
@@ -33,7 +35,8 @@ struct conv_state {
 	struct conv_plan *plan;
 	void *pack_fn;
 	struct gpu_pack pack;
-	bool pack4, flips;
+	bool flips, raw_weight;
+	int pack_each;
 	size_t x_at, plan_at;
 	const void *zeros;
 };
@@ -88,22 +91,28 @@ bool gpu_conv_accepts(const struct site *s, struct why *w)
 
 /* ---- weights in another form ------------------------------------------------------------------ */
 
-static int pack(const struct call *c, void *fn, const struct gpu_pack *pack, bool fours,
+/* each: elements of y that a thread writes */
+static int pack(const struct call *c, void *fn, const struct gpu_pack *pack, int each,
 		const void *x, void *y)
 {
 	struct gpu_pack job = *pack;
 
 	job.x = x;
 	job.y = y;
-	return gpu_launch(c, fn, gpu_grid(fours ? job.n / 4 : job.n), &job, sizeof(job));
+	return gpu_launch(c, fn, gpu_grid(job.n / each), &job, sizeof(job));
 }
 
 static int make_weight(const struct call *c, void *dst, const void *src, void *arg)
 {
 	const struct conv_state *s = arg;
 
-	return s->flips ? gpu_flip_run(c, s->weight_fn, s->weight_flip, src, dst)
-			: pack(c, s->weight_fn, &s->weight_pack, false, src, dst);
+	struct gpu_flip flip = s->weight_flip;
+
+	if (!s->flips)
+		return pack(c, s->weight_fn, &s->weight_pack, 1, src, dst);
+	flip.x = src;
+	flip.y = dst;
+	return gpu_launch(c, s->weight_fn, gpu_grid(flip.rows * flip.cols), &flip, sizeof(flip));
 }
 
 /* Packed for the session; or in each run, into the workspace. */
@@ -156,26 +165,144 @@ static bool is_depthwise(const struct conv_state *c)
 	       j->out[0] == 1 && small(c);
 }
 
-/* Outputs of a row that a thread makes: several where there is work enough for all processors. */
-static void depthwise_kernel(const struct site *s, struct conv_state *c, char *name, size_t room)
+/* What a thread makes: rows of so many outputs each. */
+static const struct {
+	int rows, width;
+} shares[] = {{1, 1}, {1, 2}, {1, 4}, {1, 8}, {2, 8}};
+enum { SHARES = sizeof(shares) / sizeof(*shares) };
+
+static bool has_share(const struct gpu_depthwise *p, int share)
 {
-	struct gpu_depthwise *p = &c->depthwise;
-	int vector = (int)(16 / gpu_size(gpu_type(s, 0)));
-	int k = p->kernel[0], st = p->stride[0], width = 1;
+	int k = p->kernel[0], st = p->stride[0];
+
+	return shares[share].rows > 1 ? k == 7 && st == 1
+				      : shares[share].width < 8 || (st == 1 && k > 3);
+}
+
+/* The kernel for a window of that size and that share; NULL: there is none. */
+static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int share, struct diag *d)
+{
+	int rows = shares[share].rows, width = shares[share].width;
+	char name[64];
+
+	if (!has_share(p, share))
+		return NULL;
+	p->n = (int64_t)p->batch * ((p->out[0] + rows - 1) / rows) *
+	       ((p->out[1] + width - 1) / width) * p->channels / 4;
+	if (rows > 1)
+		snprintf(name, sizeof(name), "depthwise_rows_%d_%d", p->kernel[0], width);
+	else
+		snprintf(name, sizeof(name), "depthwise_%d_%d_%d", p->kernel[0], p->stride[0], width);
+	return gpu_typed(s, "conv", name, gpu_type(s, 0), d);
+}
+
+static int launch_depthwise(const struct call *c, void *fn, const struct gpu_depthwise *job)
+{
+	unsigned blocks = (unsigned)((job->n + 127) / 128);
+
+	return gpu_launch(c, fn, (struct gpu_grid){blocks, 1, 1, 128, 0}, job, sizeof(*job));
+}
+
+struct trial {
+	struct call call;
+	struct gpu_depthwise job;
+	void *fn;
+};
+
+static int enqueue(void *arg, struct diag *d)
+{
+	struct trial *t = arg;
+
+	t->call.diag = d;
+	return launch_depthwise(&t->call, t->fn, &t->job);
+}
+
+static bool scratch(const struct site *s, struct gpu_depthwise *p)
+{
+	size_t size = (size_t)gpu_size(gpu_type(s, 0)), c = (size_t)p->channels,
+	       x = (size_t)p->batch * (size_t)p->in[0] * (size_t)p->in[1] * c * size,
+	       y = (size_t)p->batch * (size_t)p->out[0] * (size_t)p->out[1] * c * size,
+	       w = (size_t)p->kernel[0] * (size_t)p->kernel[1] * c * 4;
+	char *at;
+
+	x = (x + ALIGN - 1) / ALIGN * ALIGN;
+	y = (y + ALIGN - 1) / ALIGN * ALIGN;
+	w = (w + ALIGN - 1) / ALIGN * ALIGN;
+	at = tune_memory(s->device, x + y + w + c * size);
+	if (!at)
+		return false;
+	p->x = at;
+	p->y = at + x;
+	p->w = at + x + y;
+	p->b = at + x + y + w;
+	return true;
+}
+
+/* The fastest share; below 0 where none could be tried. */
+static int try_shares(const struct site *s, const struct gpu_depthwise *p)
+{
+	static const struct step none;
+	struct trial t = {{.step = &none, .stream = cuda_stream(s->device)}, *p, NULL};
+	double best = 0;
+	int share = -1;
+
+	if (!scratch(s, &t.job))
+		return -1;
+	for (int i = 0; i < SHARES; i++) {
+		t.fn = depthwise_share(s, &t.job, i, NULL);
+		double us = t.fn ? tune_time(s->device, enqueue, &t, best) : -1;
+		if (us > 0 && (best <= 0 || us < 0.97 * best)) {
+			best = us;
+			share = i;
+		}
+	}
+	return share;
+}
+
+/* As tried, or what leaves work enough for all processors. */
+static int choose_share(const struct site *s, const struct gpu_depthwise *p)
+{
+	int share = -1;
+	char key[192], value[16];
+
+	snprintf(key, sizeof(key),
+		 "infer2 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
+		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->in[0], p->in[1], p->out[0],
+		 p->out[1], p->kernel[0], p->stride[0], p->act);
+	const char *known = tune_get(s->device, key);
+	if (known && known[0] >= '0' && known[0] < '0' + SHARES && !known[1] &&
+	    has_share(p, known[0] - '0'))
+		return known[0] - '0';
+	if (tune_may(s->device)) {
+		tune_begin(s->device, key);
+		share = try_shares(s, p);
+		tune_end(s->device);
+		snprintf(value, sizeof(value), "%d", share);
+		if (share >= 0)
+			tune_put(s->device, key, value);
+		if (share >= 0)
+			return share;
+	} else {
+		tune_skipped(s->device);
+	}
+	int64_t n = (int64_t)p->batch * p->out[0] * p->out[1] * p->channels / 4;
+	for (share = 0; share < 2; share++)
+		if (n / (2 * shares[share].width) < (int64_t)cuda_facts(s->device)->processors * 1024)
+			break;
+	return share;
+}
+
+static void *depthwise_kernel(const struct site *s, struct gpu_depthwise *p, struct diag *d)
+{
+	int vector = (int)(16 / gpu_size(gpu_type(s, 0))), k = p->kernel[0], st = p->stride[0];
 	bool whole = p->channels % vector == 0;
 	bool square = k == p->kernel[1] && st == p->stride[1] && (k == 3 || k == 5 || k == 7) &&
 		      st <= 2 && p->dilation[0] == 1 && p->dilation[1] == 1;
 
+	if (square && p->channels % 4 == 0)
+		return depthwise_share(s, p, choose_share(s, p), d);
 	p->n = (int64_t)p->batch * p->out[0] * p->out[1] * p->channels / (whole ? vector : 1);
-	if (!whole || !square) {
-		snprintf(name, room, "depthwise_any_%s", whole ? "v" : "1");
-		return;
-	}
-	int most = st == 1 ? 4 : 2;
-	if (p->n / most >= (int64_t)cuda_facts(s->device)->processors * 512)
-		width = most;
-	p->n = (int64_t)p->batch * p->out[0] * ((p->out[1] + width - 1) / width) * p->channels / vector;
-	snprintf(name, room, "depthwise_%d_%d_%d", k, st, width);
+	return gpu_typed(s, "conv", whole ? "depthwise_any_v" : "depthwise_any_1", gpu_type(s, 0), d);
 }
 
 static int depthwise_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
@@ -183,7 +310,6 @@ static int depthwise_reshape(struct site *s, struct step *step, struct conv_stat
 	const struct gpu_conv_job *j = &c->job;
 	struct gpu_depthwise *p = &c->depthwise;
 	enum layout *want, *give;
-	char name[64];
 
 	*p = (struct gpu_depthwise){.batch = (int)j->batch,
 				    .channels = (int)j->group,
@@ -198,8 +324,7 @@ static int depthwise_reshape(struct site *s, struct step *step, struct conv_stat
 		p->dilation[i] = (int)j->dilation[1 + i];
 		p->begin[i] = (int)j->begin[1 + i];
 	}
-	depthwise_kernel(s, c, name, sizeof(name));
-	c->fn = gpu_typed(s, "conv", name, gpu_type(s, 0), d);
+	c->fn = depthwise_kernel(s, p, d);
 	gpu_layouts(s, step, &want, &give);
 	want[0] = gpu_channels_last(&site_in(s, 0)->shape);
 	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
@@ -207,9 +332,9 @@ static int depthwise_reshape(struct site *s, struct step *step, struct conv_stat
 		want[3] = give[0];
 	c->flips = true;
 	c->weight_flip = (struct gpu_flip){.batch = 1, .rows = j->group, .cols = j->window};
-	c->weight_fn = gpu_sized(s, "conv", "flip", gpu_type(s, 0), d);
+	c->weight_fn = gpu_typed(s, "conv", "depthwise_weights", gpu_type(s, 0), d);
 	int err = take_weight(s, step, c, "depthwise",
-			      (size_t)(j->group * j->window * gpu_size(gpu_type(s, 0))), d);
+			      (size_t)(j->group * j->window) * sizeof(float), d);
 	return c->fn ? err : -E_DEVICE;
 }
 
@@ -217,14 +342,12 @@ static int depthwise_run(const struct call *c, const struct conv_state *s)
 {
 	struct gpu_depthwise job = s->depthwise;
 	int err = give_weight(c, s, &job.w);
-	unsigned blocks = (unsigned)((job.n + 127) / 128);
 
 	job.x = gpu_data(c, 0);
 	job.b = gpu_data(c, 2);
 	job.r = gpu_data(c, 3);
 	job.y = gpu_out(c, 0);
-	return err ? err
-		   : gpu_launch(c, s->fn, (struct gpu_grid){blocks, 1, 1, 128, 0}, &job, sizeof(job));
+	return err ? err : launch_depthwise(c, s->fn, &job);
 }
 
 /* ---- one pixel: a matrix by a vector ----------------------------------------------------------- */
@@ -304,16 +427,48 @@ static void fill_case(const struct site *s, const struct conv_state *c, struct c
 		k->dilation[i] = j->dilation[i];
 		k->begin[i] = j->begin[i];
 		/* what the window reaches beyond the input; less than nothing is left out of the sum */
-		k->end[i] = (j->out[i] - 1) * j->stride[i] + (j->kernel[i] - 1) * j->dilation[i] + 1 -
-			    j->in[i] - j->begin[i];
+		k->end[i] = (j->out[i] - 1) * j->stride[i] + (j->kernel[i] - 1) * j->dilation[i] +
+			    1 - j->in[i] - j->begin[i];
 		if (k->end[i] < 0)
 			k->end[i] = 0;
 	}
 }
 
+/*
+ * Windows side by side in whole runs: channels last, 16 bytes each; of planes, a window's row, and then the
+ * weights are read as they are. False: by single elements.
+ */
+static bool pack_runs(struct conv_state *c, const struct conv_case *k, char *name, size_t room)
+{
+	struct gpu_pack *p = &c->pack;
+	int64_t size = gpu_size(k->type), run = p->kernel[1] * size;
+	bool last = p->xs[1] == 1 && k->cin > 1;
+
+	if (p->n >= UINT32_MAX)
+		return false;
+	if (last) {
+		run *= k->cin;
+		if (run % 16 || p->xs[0] * size % 16 || p->xs[2] * size % 16)
+			return false;
+		p->channels = (int)(run / 16);
+		snprintf(name, room, "pack_runs_16");
+		run = 16;
+	} else {
+		if ((run != 4 && run != 8 && run != 16) || p->xs[0] * size % run ||
+		    p->xs[1] * size % run || p->xs[2] * size % run || p->xs[3] != 1)
+			return false;
+		snprintf(name, room, "pack_planes_%d", (int)run);
+		c->raw_weight = true;
+	}
+	for (int i = 0; i < 3; i++)
+		p->xs[i] = p->xs[i] * size / run;
+	p->n = p->n * size / run;
+	return true;
+}
+
 /* The window's elements as channels, or three channels made four; x in whatever layout it comes. */
-static int pack_reshape(struct site *s, struct step *step, struct conv_state *c, struct conv_case *k,
-			bool patch, struct diag *d)
+static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
+			struct conv_case *k, bool patch, struct diag *d)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
 	int64_t st[MAX_RANK], size = gpu_size(k->type);
@@ -331,10 +486,20 @@ static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 	}
 	int64_t channels = (int64_t)p->room * p->kernel[0] * p->kernel[1];
 	p->n = k->batch * p->out[0] * p->out[1] * channels;
-	c->pack4 = !patch;
-	c->pack_fn = gpu_sized(s, "conv", patch ? "pack" : "pack4", k->type, d);
+	bool planes = p->xs[2] == p->out[1] && p->xs[3] == 1 && p->out[0] * p->out[1] % 4 == 0 &&
+		      p->xs[0] % 4 == 0 && p->xs[1] % 4 == 0;
+	char name[32];
+	c->pack_each = patch ? 1 : planes ? 16 : 4;
 	c->x_at = step->workspace;
 	step->workspace += ((size_t)(p->n * size) + ALIGN - 1) / ALIGN * ALIGN;
+	if (patch && pack_runs(c, k, name, sizeof(name)))
+		c->pack_fn = gpu_kernel(s, "conv", name, d);
+	else
+		c->pack_fn = gpu_sized(s, "conv",
+				       patch	? "pack"
+				       : planes ? "pack4_row"
+						: "pack4",
+				       k->type, d);
 	k->cin = channels;
 	for (int i = 0; patch && i < GPU_SPACE; i++) {
 		k->in[i] = k->out[i];
@@ -353,7 +518,7 @@ static int weight_reshape(struct site *s, struct step *step, struct conv_state *
 	struct gpu_pack *p = &c->weight_pack;
 	char form[64];
 
-	if (j->window == 1 && room == j->cin)
+	if (c->raw_weight || (j->window == 1 && room == j->cin))
 		return 0; /* as it is */
 	*p = (struct gpu_pack){.channels = (int)j->cin,
 			       .room = (int)room,
@@ -398,7 +563,7 @@ static int library_reshape(struct site *s, struct step *step, struct conv_state 
 	if (k.residual)
 		want[3] = give[0];
 	c->plan_at = step->workspace;
-	step->workspace += dn_plan_workspace(c->plan->plan);
+	step->workspace += conv_plan_workspace(c->plan);
 	return err;
 }
 
@@ -413,7 +578,7 @@ static int library_run(const struct call *c, const struct conv_state *s)
 
 	if (!err && s->pack_fn) {
 		void *packed = (char *)c->workspace + s->x_at;
-		err = pack(c, s->pack_fn, &s->pack, s->pack4, a.x, packed);
+		err = pack(c, s->pack_fn, &s->pack, s->pack_each, a.x, packed);
 		a.x = packed;
 	}
 	return err ? err : conv_plan_run(c, s->plan, &a);
@@ -498,4 +663,5 @@ const struct kernel gpu_conv[] = {{.op = "Conv",
 				   .run = gpu_conv_run,
 				   .drop = gpu_conv_drop},
 				  GPU_CONV_ROWS,
-				   {0}};
+				  GPU_DECONV_ROWS,
+				  {0}};

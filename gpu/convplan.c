@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/convplan.h"
 
+#include "base/str.h"
+#include "gpu/kernels/pixel.h"
 #include "gpu/tune.h"
 #include "gpu/util.h"
 #include "ops/fused.h"
@@ -101,23 +103,16 @@ static void activation(struct maker *m, int x)
 	double a = (double)m->c->alpha, b = (double)m->c->beta;
 	struct dn_arg arg = {.alpha = a, .has_alpha = true};
 	static const enum dn_op plain[ACT_COUNT] = {
-		[ACT_RELU] = DN_RELU,	      [ACT_SIGMOID] = DN_SIGMOID, [ACT_GELU] = DN_GELU,
-		[ACT_GELU_TANH] = DN_GELU_TANH, [ACT_TANH] = DN_TANH, [ACT_SOFTPLUS] = DN_SOFTPLUS,
+		[ACT_RELU] = DN_RELU, [ACT_SIGMOID] = DN_SIGMOID,
+		[ACT_GELU] = DN_GELU, [ACT_GELU_TANH] = DN_GELU_TANH,
+		[ACT_TANH] = DN_TANH, [ACT_SOFTPLUS] = DN_SOFTPLUS,
 	};
 
 	switch ((enum act)m->c->act) {
-	case ACT_CLIP:
-		clip(m, x, a, b, true);
-		break;
-	case ACT_SILU:
-		op1(m, DN_SWISH, x, &arg, true);
-		break;
-	case ACT_ELU:
-		op1(m, DN_ELU, x, &arg, true);
-		break;
-	case ACT_LEAKYRELU:
-		op1(m, DN_RELU, x, &(struct dn_arg){.slope = a}, true);
-		break;
+	case ACT_CLIP: clip(m, x, a, b, true); break;
+	case ACT_SILU: op1(m, DN_SWISH, x, &arg, true); break;
+	case ACT_ELU: op1(m, DN_ELU, x, &arg, true); break;
+	case ACT_LEAKYRELU: op1(m, DN_RELU, x, &(struct dn_arg){.slope = a}, true); break;
 	case ACT_HARDSIGMOID:
 		x = op2(m, DN_MUL, x, constant(m, a), false);
 		x = op2(m, DN_ADD, x, constant(m, b), false);
@@ -126,7 +121,8 @@ static void activation(struct maker *m, int x)
 	case ACT_HARDSWISH: { /* relu6(x + b/a) * x * a: two operations less than as it is written */
 		int v = op2(m, DN_ADD, x, constant(m, b / a), false);
 		v = op1(m, DN_RELU, v,
-			&(struct dn_arg){.upper = 1 / a, .has_upper = true, .has_lower = true}, false);
+			&(struct dn_arg){.upper = 1 / a, .has_upper = true, .has_lower = true},
+			false);
 		v = op2(m, DN_MUL, v, x, false);
 		op2(m, DN_MUL, v, constant(m, a), true);
 		break;
@@ -135,8 +131,7 @@ static void activation(struct maker *m, int x)
 		op2(m, DN_MUL, op1(m, DN_TANH, op1(m, DN_SOFTPLUS, x, NULL, false), NULL, false), x,
 		    true);
 		break;
-	default:
-		op1(m, plain[m->c->act], x, NULL, true);
+	default: op1(m, plain[m->c->act], x, NULL, true);
 	}
 }
 
@@ -164,10 +159,12 @@ static void convolution(struct maker *m, int y)
 	}
 	int x = tensor(m, CONV_X, c->type, c->batch, c->cin, c->in + skip, false);
 	if (c->backward) {
-		int k = tensor(m, CONV_W, c->type, c->cin, c->cout / c->group, c->kernel + skip, false);
+		int k = tensor(m, CONV_W, c->type, c->cin, c->cout / c->group, c->kernel + skip,
+			       false);
 		dn_conv_back(m->g, y, k, x, &w);
 	} else {
-		int k = tensor(m, CONV_W, c->type, c->cout, c->cin / c->group, c->kernel + skip, false);
+		int k = tensor(m, CONV_W, c->type, c->cout, c->cin / c->group, c->kernel + skip,
+			       false);
 		dn_conv(m->g, x, k, y, &w);
 	}
 }
@@ -218,6 +215,62 @@ static int64_t product(const int64_t *v)
 	return v[0] * v[1] * v[2];
 }
 
+/* Pixels and channels that a block of the kernel makes. */
+static const struct {
+	int m, n;
+	const char *text;
+} tiles[] = {{32, 32, "32x32"}, {64, 32, "64x32"}, {64, 64, "64x64"}, {128, 64, "128x64"}};
+enum { TILES = sizeof(tiles) / sizeof(*tiles) };
+
+/* Whether the kernel for single pixels takes it. */
+static bool takes_pixels(const struct conv_case *k)
+{
+	bool half = k->type == DT_F16 || k->type == DT_BF16,
+	     yes = !k->backward && (half || (k->type == DT_F32 && !k->strict)) && k->group == 1 &&
+		   k->cin % 8 == 0 && k->cout % 8 == 0 && k->cin < INT32_MAX && k->cout < INT32_MAX;
+
+	for (int i = 0; i < 3; i++)
+		yes = yes && k->kernel[i] == 1 && k->stride[i] == 1 && !k->begin[i] && !k->end[i];
+	return yes && k->batch * product(k->out) < INT64_C(65535) * 32;
+}
+
+static bool set_pixel(struct device *device, struct conv_plan *p)
+{
+	struct site s = {.device = device};
+	char name[32];
+
+	snprintf(name, sizeof(name), "pixel_%d_%d", tiles[p->tile].m, tiles[p->tile].n);
+	p->own_fn = gpu_typed(&s, "pixel", name, p->key.type, NULL);
+	return p->own_fn != NULL;
+}
+
+static int run_pixel(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
+{
+	const struct conv_case *k = &p->key;
+	struct gpu_pixel job = {.x = a->x,
+				.w = a->w,
+				.b = k->bias ? a->b : NULL,
+				.r = k->residual ? a->r : NULL,
+				.y = a->y,
+				.m = k->batch * product(k->out),
+				.n = (int)k->cout,
+				.k = (int)k->cin,
+				.act = k->act,
+				.alpha = k->alpha,
+				.beta = k->beta};
+	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = 3 * (m + n) * 80,
+	    out = m * (n + 4) * 4; /* what pixel.cu keeps in shared memory: one, then the other */
+	struct gpu_grid g = {(unsigned)((job.n + n - 1) / n), (unsigned)((job.m + m - 1) / m), 1,
+			     128, (unsigned)(in > out ? in : out)};
+
+	return gpu_launch(c, p->own_fn, g, &job, sizeof(job));
+}
+
+size_t conv_plan_workspace(const struct conv_plan *p)
+{
+	return p->plan ? dn_plan_workspace(p->plan) : 0;
+}
+
 static bool set_tail(struct device *device, struct conv_plan *p)
 {
 	const struct conv_case *k = &p->key;
@@ -225,6 +278,8 @@ static bool set_tail(struct device *device, struct conv_plan *p)
 	int64_t vector = 16 / gpu_size(k->type);
 
 	p->tail_fn = NULL;
+	if (p->form == CONV_OWN)
+		return set_pixel(device, p);
 	if (p->form < CONV_BIAS)
 		return true;
 	p->tail = (struct gpu_tail){.n = k->batch * k->cout * product(k->out),
@@ -255,6 +310,8 @@ int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct 
 	float consts[CONV_CONSTS];
 	int n = 3;
 
+	if (p->form == CONV_OWN)
+		return run_pixel(c, p, a);
 	if (p->key.bias && p->form <= CONV_BIAS)
 		uid[n] = CONV_B, at[n++] = (void *)(uintptr_t)a->b;
 	if (p->key.residual && p->form <= CONV_BIAS)
@@ -273,7 +330,7 @@ int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct 
 
 enum { MAX_TRIED = 8, MAX_LISTED = 32, MAX_COMPILED = 3, MAX_WORKSPACE = 256 << 20 };
 
-static const char *const form_names[CONV_FORMS] = {"fused", "generic", "bias", "plain"};
+static const char *const form_names[CONV_FORMS + 1] = {"fused", "generic", "bias", "plain", "own"};
 
 static unsigned avoided(const struct conv_case *c)
 {
@@ -287,6 +344,8 @@ static unsigned avoided(const struct conv_case *c)
 /* Forms that say the same as one before them. */
 static bool repeats(const struct conv_case *c, enum conv_form f)
 {
+	if (c->backward)
+		return f != CONV_PLAIN; /* nothing is fused with these */
 	return (f == CONV_BIAS && !c->act) ||
 	       (f == CONV_PLAIN && !c->act && !c->bias && !c->residual);
 }
@@ -304,9 +363,11 @@ void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t
 			 "cudnn%zu conv%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
 			 " act%d,%.9g,%.9g%s%s",
 			 version, c->backward ? "back" : "", dtype_name(c->type),
-			 c->type != DT_F32 ? "" : c->strict ? " strict" : " tf32", c->batch, c->group,
-			 c->cin, c->cout, c->act, (double)c->alpha, (double)c->beta,
-			 c->bias ? " bias" : "", c->residual ? " residual" : "");
+			 c->type != DT_F32 ? ""
+			 : c->strict	   ? " strict"
+					   : " tf32",
+			 c->batch, c->group, c->cin, c->cout, c->act, (double)c->alpha,
+			 (double)c->beta, c->bias ? " bias" : "", c->residual ? " residual" : "");
 
 	if (n < 0 || (size_t)n >= room)
 		return;
@@ -337,6 +398,7 @@ static void take(struct chooser *ch, struct dn_plan *plan, const struct conv_pla
 		dn_plan_free(ch->p->plan);
 	ch->p->plan = plan;
 	ch->p->form = from->form;
+	ch->p->tile = from->tile;
 	memcpy(ch->p->consts, from->consts, sizeof(from->consts));
 	ch->p->nconst = from->nconst;
 }
@@ -359,8 +421,8 @@ static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list 
 			plan = NULL;
 		}
 		if (plan)
-			snprintf(ch->p->how, sizeof(ch->p->how), "cuDNN %.*s %s, its first choice",
-				 DN_TEXT, choice[i].text, form_names[form]);
+			snprintf(ch->p->how, sizeof(ch->p->how), "%s %.*s, the library's first choice",
+				 form_names[form], DN_TEXT, choice[i].text);
 	}
 	if (g && !n)
 		refuse(ch->why, "cuDNN has no engine for it");
@@ -368,6 +430,21 @@ static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list 
 	if (plan)
 		take(ch, plan, &t);
 	return plan != NULL;
+}
+
+/* Without trying: ours where the library would leave the activation to a pass of its own. */
+static bool own_choice(struct chooser *ch)
+{
+	const struct conv_case *k = &ch->p->key;
+	int64_t m = k->batch * product(k->out);
+	bool fuses = k->act == ACT_NONE || k->act == ACT_RELU || k->act == ACT_LEAKYRELU;
+
+	if ((fuses && ch->dn) || !takes_pixels(k))
+		return false;
+	ch->p->form = CONV_OWN;
+	ch->p->tile = m * k->cout > 64 * 64 * 256 ? 2 : 0;
+	snprintf(ch->p->how, sizeof(ch->p->how), "own %s, not tried", tiles[ch->p->tile].text);
+	return true;
 }
 
 /* Without trying: engines compiled ahead first, of the list of good ones, of the form that does most. */
@@ -419,8 +496,8 @@ static bool scratch(struct chooser *ch)
 	char *p = tune_memory(ch->device, x + 2 * y + w + b + ch->room);
 	if (!p)
 		return false;
-	ch->args = (struct conv_args){p, p + x, p + x + w, p + x + w + b, p + x + w + b + y,
-				      p + x + w + b + 2 * y};
+	ch->args = (struct conv_args){
+		p, p + x, p + x + w, p + x + w + b, p + x + w + b + y, p + x + w + b + 2 * y};
 	return true;
 }
 
@@ -429,7 +506,7 @@ static void try_plan(struct chooser *ch, struct conv_plan *t, const char *text)
 	static const struct step none;
 	struct trial trial = {t, &ch->args, {.step = &none, .stream = cuda_stream(ch->device)}};
 
-	if (dn_plan_workspace(t->plan) > ch->room || !set_tail(ch->device, t))
+	if (conv_plan_workspace(t) > ch->room || !set_tail(ch->device, t))
 		return;
 	double us = tune_time(ch->device, enqueue, &trial, ch->best);
 	if (us <= 0)
@@ -469,6 +546,14 @@ static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list,
 	dn_graph_free(g);
 }
 
+static void try_pixels(struct chooser *ch)
+{
+	struct conv_plan t = {.form = CONV_OWN, .key = ch->p->key};
+
+	for (t.tile = 0; t.tile < TILES; t.tile++)
+		try_plan(ch, &t, tiles[t.tile].text);
+}
+
 static bool try_all(struct chooser *ch)
 {
 	const struct conv_case *k = &ch->p->key;
@@ -476,14 +561,17 @@ static bool try_all(struct chooser *ch)
 
 	if (!scratch(ch))
 		return false;
-	try_form(ch, CONV_FUSED, DN_BEST, full);
-	if (full)
+	if (!repeats(k, CONV_FUSED))
+		try_form(ch, CONV_FUSED, DN_BEST, full);
+	if (full && !k->backward)
 		try_form(ch, CONV_GENERIC, DN_BEST, true);
 	if (!repeats(k, CONV_BIAS) && k->act != ACT_RELU)
 		try_form(ch, CONV_BIAS, DN_BEST, false);
 	if (!ch->p->plan && !repeats(k, CONV_PLAIN))
 		try_form(ch, CONV_PLAIN, DN_BEST, false);
-	return ch->p->plan != NULL;
+	if (takes_pixels(k))
+		try_pixels(ch);
+	return ch->best > 0;
 }
 
 static void remember(struct chooser *ch)
@@ -492,26 +580,46 @@ static void remember(struct chooser *ch)
 	size_t n;
 	char value[sizeof(ch->p->how) + 40];
 
-	snprintf(value, sizeof(value), "%s %.2f", ch->p->how, ch->best);
+	snprintf(value, sizeof(value), "%s %.2f %s", ch->p->how, ch->best,
+		 tune_full(ch->device) ? "full" : "quick");
 	tune_put(ch->device, ch->key, value);
-	char *json = dn_plan_save(ch->p->plan, &a, &n);
+	char *json = ch->p->plan ? dn_plan_save(ch->p->plan, &a, &n) : NULL;
 	if (json)
 		tune_blob_put(ch->device, arena_printf(&a, "%s = %s", ch->key, ch->p->how), json, n);
 	arena_free(&a);
-	snprintf(ch->p->how, sizeof(ch->p->how), "cuDNN %.200s us, the best of %d", value, ch->tried);
+	snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, the best of %d", value, ch->tried);
 }
 
-/* "fused e41,2=5 3.10": form, engine, microseconds */
+static bool own_from_cache(struct chooser *ch, const char *text, const char *value)
+{
+	struct conv_plan *p = ch->p;
+
+	for (int i = 0; i < TILES; i++) {
+		if (strcmp(tiles[i].text, text) || !takes_pixels(&p->key))
+			continue;
+		p->form = CONV_OWN;
+		p->tile = i;
+		snprintf(p->how, sizeof(p->how), "%.200s, from the cache", value);
+		return true;
+	}
+	return false;
+}
+
+/* "fused e41,2=5 3.10 quick": form, engine, microseconds, how long it was looked for */
 static bool from_cache(struct chooser *ch)
 {
 	const char *value = tune_get(ch->device, ch->key);
-	char form[16], text[DN_TEXT];
+	char form[16], text[DN_TEXT], level[8];
 	struct conv_plan t = {.form = CONV_FORMS, .key = ch->p->key};
 	struct arena a = {0};
 	size_t n;
 
-	if (!value || sscanf(value, "%15s %239s", form, text) != 2)
+	if (!value || sscanf(value, "%15s %239s %*s %7s", form, text, level) != 3)
 		return false;
+	if (tune_full(ch->device) && strcmp(level, "full"))
+		return false; /* there is more to be found */
+	if (!strcmp(form, form_names[CONV_OWN]))
+		return own_from_cache(ch, text, value);
 	for (int f = 0; f < CONV_FORMS; f++)
 		if (!strcmp(form_names[f], form))
 			t.form = (enum conv_form)f;
@@ -524,8 +632,7 @@ static bool from_cache(struct chooser *ch)
 		t.plan = dn_plan_of_json(ch->dn, json, n, NULL);
 	}
 	if (!t.plan) {
-		struct dn_graph *g =
-			conv_graph(ch->dn, &t.key, t.form, t.consts, &t.nconst, ch->why);
+		struct dn_graph *g = conv_graph(ch->dn, &t.key, t.form, t.consts, &t.nconst, ch->why);
 		t.plan = g ? dn_plan_of_text(g, text, ch->why) : NULL;
 		dn_graph_free(g);
 	}
@@ -533,7 +640,7 @@ static bool from_cache(struct chooser *ch)
 	if (!t.plan)
 		return false;
 	take(ch, t.plan, &t);
-	snprintf(ch->p->how, sizeof(ch->p->how), "cuDNN %.200s us, from the cache", value);
+	snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, from the cache", value);
 	return true;
 }
 
@@ -542,6 +649,8 @@ static bool choose(struct device *device, struct dn *dn, struct conv_plan *p, st
 	struct chooser ch = {.device = device, .dn = dn, .p = p, .why = why};
 	bool found;
 
+	if (!dn)
+		return own_choice(&ch) && set_tail(device, p);
 	conv_case_text(&p->key, dn_version(dn), ch.key, sizeof(ch.key));
 	if (from_cache(&ch))
 		return set_tail(device, p);
@@ -556,7 +665,7 @@ static bool choose(struct device *device, struct dn *dn, struct conv_plan *p, st
 	} else {
 		tune_skipped(device);
 	}
-	return first_choice(&ch) && set_tail(device, p);
+	return (own_choice(&ch) || (dn && first_choice(&ch))) && set_tail(device, p);
 }
 
 /* ---- the device's plans ----------------------------------------------------------------------- */
@@ -595,7 +704,7 @@ struct conv_plan *conv_plan_get(struct device *device, const struct conv_case *c
 	struct conv_plans *all = plans_of(device);
 	struct dn *dn = dn_of(device, why);
 
-	if (!all || !dn)
+	if (!all)
 		return NULL;
 	for (struct conv_plan *p = all->first; p; p = p->next) {
 		if (!memcmp(&p->key, c, sizeof(*c))) {
@@ -634,4 +743,28 @@ void conv_plan_put(struct device *device, struct conv_plan *p)
 	}
 	dn_plan_free(p->plan);
 	free(p);
+}
+
+const char *conv_choices(struct device *device, bool each, struct arena *a)
+{
+	const struct conv_plans *all = gpu_slot(device, GPU_CONV);
+	struct str b = {.arena = a};
+	struct tune_report r;
+	char key[512];
+
+	tune_report(device, &r);
+	if (!r.known && !r.tried && !r.untried)
+		return NULL;
+	str_addf(&b, "%u choices known, %u found in %.2f s", r.known, r.tried, r.seconds);
+	if (r.untried)
+		str_addf(&b, ", %u not tried: --tune full does", r.untried);
+	if (r.trouble)
+		str_addf(&b, "; not kept: %s", r.trouble);
+	else if (r.folder)
+		str_addf(&b, "; kept in %s", r.folder);
+	for (const struct conv_plan *p = each && all ? all->first : NULL; p; p = p->next) {
+		conv_case_text(&p->key, 0, key, sizeof(key));
+		str_addf(&b, "\n        %s\n          %s", strchr(key, ' ') + 1, p->how);
+	}
+	return str_get(&b);
 }

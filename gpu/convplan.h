@@ -23,17 +23,29 @@ enum conv_form {
 	CONV_GENERIC, /* everything, in a form that only engines compiled now take */
 	CONV_BIAS,    /* residual and bias, no activation */
 	CONV_PLAIN,   /* the convolution alone */
-	CONV_FORMS
+	CONV_FORMS,
+	CONV_OWN = CONV_FORMS /* no graph: a kernel of ours, for single pixels on tensor cores */
 };
-enum { CONV_X = 1, CONV_W, CONV_Y, CONV_B, CONV_R, CONV_CONST, CONV_CONSTS = 4, CONV_VIRTUAL = 100 };
+enum {
+	CONV_X = 1,
+	CONV_W,
+	CONV_Y,
+	CONV_B,
+	CONV_R,
+	CONV_CONST,
+	CONV_CONSTS = 4,
+	CONV_VIRTUAL = 100
+};
 
 /* consts: the numbers behind CONV_CONST and on; *nconst of them. NULL: cannot be said. */
 struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_form form,
 			    float *consts, int *nconst, struct why *why);
 
 struct conv_plan {
-	struct dn_plan *plan;
+	struct dn_plan *plan; /* NULL: CONV_OWN */
 	enum conv_form form;
+	int tile; /* of CONV_OWN: which of its kernels */
+	void *own_fn;
 	float consts[CONV_CONSTS];
 	int nconst;
 	void *tail_fn; /* what the form leaves undone */
@@ -45,7 +57,11 @@ struct conv_plan {
 };
 /* NULL with the reason. Tries engines within the time that --tune allows. */
 struct conv_plan *conv_plan_get(struct device *device, const struct conv_case *c, struct why *why);
+size_t conv_plan_workspace(const struct conv_plan *p);
 void conv_plan_put(struct device *device, struct conv_plan *p);
+
+/* How the device's choices were made: a line, with `each` one more for every plan of now; NULL: none was. */
+const char *conv_choices(struct device *device, bool each, struct arena *a);
 
 struct conv_args {
 	const void *x, *w, *b, *r; /* b: never NULL where the case has a bias */

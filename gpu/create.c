@@ -166,10 +166,9 @@ static bool multinomial_accepts(const struct site *s, struct why *w)
 	return site_in(s, 0)->shape.dim[1] > 0 || refuse(w, "no classes");
 }
 
-#define RANDOM(name)                                                                               \
-	{                                                                                          \
-		.op = (name), .accepts = made_accepts, .reshape = random_reshape,                  \
-		.run = random_run                                                                  \
+#define RANDOM(name)                                                                                \
+	{                                                                                           \
+		.op = (name), .accepts = made_accepts, .reshape = random_reshape, .run = random_run \
 	}
 
 const struct kernel gpu_create[] = {
@@ -181,10 +180,7 @@ const struct kernel gpu_create[] = {
 	RANDOM("RandomUniform"),
 	RANDOM("RandomNormalLike"),
 	RANDOM("RandomUniformLike"),
-	{.op = "Bernoulli",
-	 .accepts = made_accepts,
-	 .reshape = bernoulli_reshape,
-	 .run = random_run},
+	{.op = "Bernoulli", .accepts = made_accepts, .reshape = bernoulli_reshape, .run = random_run},
 	{.op = "Multinomial",
 	 .accepts = multinomial_accepts,
 	 .reshape = multinomial_reshape,

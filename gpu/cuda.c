@@ -232,6 +232,12 @@ int gpu_devices(struct device_facts *out, int max, struct diag *why)
 	return 0;
 }
 
+bool gpu_has_code(const struct device_facts *f, bool *ptx)
+{
+	(void)f;
+	return *ptx = false;
+}
+
 static int cuda_probe(struct device_info *info, int max, struct diag *why)
 {
 	(void)info, (void)max;
@@ -251,8 +257,9 @@ static void cuda_close(struct device *dev)
 	(void)dev;
 }
 
-void gpu_warm_begin(void)
+void gpu_warm_begin(unsigned what)
 {
+	(void)what;
 }
 
 void gpu_warm_end(void)
@@ -317,6 +324,13 @@ void *gpu_kernel(const struct site *s, const char *file, const char *name, struc
 	(void)s, (void)file, (void)name;
 	FAIL(d, E_DEVICE, .message = without);
 	return NULL;
+}
+
+int gpu_codes(struct device *device, const void *image, const char *const *kernels, void **out,
+	      int n, struct diag *d)
+{
+	(void)device, (void)image, (void)kernels, (void)out, (void)n;
+	return FAIL(d, E_DEVICE, .message = without);
 }
 
 void *gpu_code(struct device *device, const void *image, const char *kernel, struct diag *d)

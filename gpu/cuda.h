@@ -35,8 +35,12 @@ void cuda_leave(struct device *device, bool pushed);
 /* The caller's stream (CUstream) in place of ours; refused (E-CTX-STREAM) where it is of another context. */
 int cuda_use_stream(struct device *device, void *handle, struct diag *d);
 
-/* The driver's start, on a thread of its own while the program does something else; end waits for it. */
-void gpu_warm_begin(void);
+/*
+ * The driver's start and the opening of libraries, on threads of their own while the program does something
+ * else; each once a process. end waits for them.
+ */
+enum { GPU_WARM_DRIVER = 1, GPU_WARM_PRODUCTS = 2, GPU_WARM_CONVOLUTIONS = 4 };
+void gpu_warm_begin(unsigned what);
 void gpu_warm_end(void);
 
 /* A CUresult other than 0, as a finding (E-CUDA-N); returns -code. `what`: "a launch". */
@@ -69,6 +73,9 @@ void gpu_note_taken(struct device *device, uint64_t before, enum mem_purpose pur
 
 /* Code compiled while the program runs (a cubin or PTX); kept by the device. NULL with a finding. */
 void *gpu_code(struct device *device, const void *image, const char *kernel, struct diag *d);
+/* The same for n kernels of one image; 0 or -code. */
+int gpu_codes(struct device *device, const void *image, const char *const *kernels, void **out,
+	      int n, struct diag *d);
 
 /*
  * One kernel of our own. `fn` is found once, while a plan is made; the kernel takes one struct, by value.
@@ -91,6 +98,8 @@ uint64_t *gpu_fault(const struct call *c);
 /* Blocks of 256 threads for n elements, a bounded number: kernels loop. */
 struct gpu_grid gpu_grid(int64_t n);
 
+/* Whether this build has kernels for the device; *ptx: only such that the driver compiles first, which takes seconds. */
+bool gpu_has_code(const struct device_facts *f, bool *ptx);
 /* All devices of the machine; *why where there are none. */
 int gpu_devices(struct device_facts *out, int max, struct diag *why);
 

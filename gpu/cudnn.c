@@ -206,8 +206,7 @@ static void set_double(struct dn_graph *g, desc d, cudnnBackendAttributeName_t n
 	set(g, d, name, CUDNN_TYPE_DOUBLE, 1, &v);
 }
 
-static void set_type(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name,
-		     cudnnDataType_t v)
+static void set_type(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name, cudnnDataType_t v)
 {
 	set(g, d, name, CUDNN_TYPE_DATA_TYPE, 1, &v);
 }
@@ -221,24 +220,15 @@ static void finish(struct dn_graph *g, desc d, const char *what)
 static cudnnDataType_t type_of(enum dtype t)
 {
 	switch (t) {
-	case DT_F64:
-		return CUDNN_DATA_DOUBLE;
-	case DT_F16:
-		return CUDNN_DATA_HALF;
-	case DT_BF16:
-		return CUDNN_DATA_BFLOAT16;
-	case DT_I8:
-		return CUDNN_DATA_INT8;
-	case DT_U8:
-		return CUDNN_DATA_UINT8;
-	case DT_I32:
-		return CUDNN_DATA_INT32;
-	case DT_I64:
-		return CUDNN_DATA_INT64;
-	case DT_BOOL:
-		return CUDNN_DATA_BOOLEAN;
-	default:
-		return CUDNN_DATA_FLOAT;
+	case DT_F64: return CUDNN_DATA_DOUBLE;
+	case DT_F16: return CUDNN_DATA_HALF;
+	case DT_BF16: return CUDNN_DATA_BFLOAT16;
+	case DT_I8: return CUDNN_DATA_INT8;
+	case DT_U8: return CUDNN_DATA_UINT8;
+	case DT_I32: return CUDNN_DATA_INT32;
+	case DT_I64: return CUDNN_DATA_INT64;
+	case DT_BOOL: return CUDNN_DATA_BOOLEAN;
+	default: return CUDNN_DATA_FLOAT;
 	}
 }
 
@@ -435,8 +425,7 @@ void dn_matmul(struct dn_graph *g, int a, int b, int c)
 void dn_reduction(struct dn_graph *g, enum dn_reduce op, int x, int y)
 {
 	static const cudnnReduceTensorOp_t how[] = {CUDNN_REDUCE_TENSOR_ADD, CUDNN_REDUCE_TENSOR_MAX,
-						    CUDNN_REDUCE_TENSOR_MIN,
-						    CUDNN_REDUCE_TENSOR_AVG};
+						    CUDNN_REDUCE_TENSOR_MIN, CUDNN_REDUCE_TENSOR_AVG};
 	desc r = make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
 
 	set(g, r, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how[op]);
@@ -533,7 +522,8 @@ static void knobs_text(const struct cudnn_api *api, desc config, char *out, size
 	size_t used = strlen(out);
 
 	for (int i = 0; i < MAX_KNOBS; i++)
-		if (api->p_cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knob[i]))
+		if (api->p_cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+							&knob[i]))
 			knob[i] = NULL;
 	api->p_cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
 					CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_KNOBS, &found, knob);
@@ -647,8 +637,7 @@ static struct dn_plan *finish_plan(struct dn *dn, desc plan, cudnnStatus_t r, st
 	if (!r)
 		r = dn->api->p_cudnnBackendFinalize(plan);
 	if (!r)
-		r = dn->api->p_cudnnBackendGetAttribute(plan,
-							CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+		r = dn->api->p_cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
 							CUDNN_TYPE_INT64, 1, &n, &workspace);
 	struct dn_plan *p = r ? NULL : calloc(1, sizeof(*p));
 	if (p) {
@@ -665,8 +654,8 @@ static struct dn_plan *plan_of_config(struct dn_graph *g, desc config, struct wh
 {
 	struct dn *dn = g->dn;
 	desc plan = NULL;
-	cudnnStatus_t r =
-		dn->api->p_cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
+	cudnnStatus_t r = dn->api->p_cudnnBackendCreateDescriptor(
+		CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
 
 	if (!r && dn->handle)
 		r = dn->api->p_cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
@@ -751,8 +740,8 @@ struct dn_plan *dn_plan_of_json(struct dn *dn, const void *json, size_t n, struc
 
 	if (!begin(dn, &pushed, why))
 		return NULL;
-	cudnnStatus_t r =
-		dn->api->p_cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
+	cudnnStatus_t r = dn->api->p_cudnnBackendCreateDescriptor(
+		CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
 	if (!r)
 		r = dn->api->p_cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
 							CUDNN_TYPE_HANDLE, 1, &dn->handle);

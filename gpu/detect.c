@@ -49,8 +49,7 @@ static int nms_reshape(struct site *s, struct step *step, struct diag *d)
 	if (!err)
 		err = gpu_task_add(s, step, "detect", "nms_places", &job, sizeof(job),
 				   gpu_blocks(1, 1024), d);
-	return err ? err
-		   : gpu_task_add(s, step, "detect", "nms_write", &job, sizeof(job), blocks, d);
+	return err ? err : gpu_task_add(s, step, "detect", "nms_write", &job, sizeof(job), blocks, d);
 }
 
 static int nms_run(const struct call *c)

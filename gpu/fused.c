@@ -4,6 +4,7 @@
 
 #include "gpu/attend.h"
 #include "gpu/norm.h"
+#include "gpu/pointwise.h"
 #include "gpu/product.h"
 
 static bool gemm_accepts(const struct site *s, struct why *w)
@@ -56,75 +57,6 @@ static bool addnorm_accepts(const struct site *s, struct why *w)
 	return true;
 }
 
-/* ---- Pointwise ------------------------------------------------------------------------------- */
-
-struct pointwise {
-	void *fn;
-	struct gpu_pointwise job;
-};
-
-static const char *fill_pointwise(const struct site *s, struct gpu_pointwise *j)
-{
-	const struct fused_pointwise *p = s->node->params;
-	const struct shape *in[GPU_MANY], *y = &site_out(s, 0)->shape;
-	struct gpu_dims d;
-	int64_t step[GPU_MANY][GPU_DIMS] = {{0}};
-
-	if (s->node->nin > GPU_PW_IN || s->node->nout > GPU_PW_OUT || p->code.n > 4 * GPU_CODE ||
-	    p->consts.n > GPU_CONSTS - 1)
-		return "a program that is too long";
-	for (uint32_t i = 0; i < s->node->nin; i++)
-		in[i] = &site_in(s, i)->shape;
-	if (!gpu_broadcast(y, (int)s->node->nin, in, &d, step) || d.rank > GPU_PW_DIMS)
-		return "too many dimensions";
-	j->n = gpu_count(y);
-	j->rank = d.rank;
-	j->ncode = (int)(p->code.n / 4);
-	j->nout = (int)s->node->nout;
-	for (int r = 0; r < d.rank; r++) {
-		j->dim[r] = d.dim[r];
-		for (int k = 0; k < GPU_PW_IN; k++)
-			j->step[k][r] = step[k][r];
-	}
-	for (int64_t i = 0; i < p->code.n; i++)
-		j->code[i / 4][i % 4] = (uint8_t)p->code.v[i];
-	for (int64_t i = 0; i < p->consts.n; i++)
-		j->consts[i] = p->consts.v[i];
-	for (int k = 0; k < j->nout; k++)
-		j->outs[k] = (uint8_t)p->outs.v[k];
-	return NULL;
-}
-
-static bool pointwise_accepts(const struct site *s, struct why *w)
-{
-	struct gpu_pointwise j = {0};
-	const char *bad = fill_pointwise(s, &j);
-
-	return bad ? refuse(w, "%s", bad) : true;
-}
-
-static int pointwise_reshape(struct site *s, struct step *step, struct diag *d)
-{
-	struct pointwise *p = arena_new(s->plan_arena, struct pointwise);
-
-	fill_pointwise(s, &p->job);
-	p->fn = gpu_typed(s, "product", "pointwise", gpu_type(s, 0), d);
-	step->state = p;
-	return p->fn ? 0 : -E_DEVICE;
-}
-
-static int pointwise_run(const struct call *c)
-{
-	const struct pointwise *p = c->step->state;
-	struct gpu_pointwise job = p->job;
-
-	for (uint32_t i = 0; i < c->step->nin; i++)
-		job.in[i] = gpu_data(c, i);
-	for (uint32_t i = 0; i < c->step->nout; i++)
-		job.out[i] = gpu_out(c, i);
-	return job.n ? gpu_launch(c, p->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
-}
-
 #define ROW(name, how, run_)                                                                       \
 	{                                                                                          \
 		.op = (name), .types = T_FLOATING, .accepts = how##_accepts,                       \
@@ -146,5 +78,14 @@ const struct kernel gpu_fused[] = {{.op = "infer::Conv",
 				   ROW("infer::Gemm", gemm, gpu_product_run),
 				   ROW("infer::Attention", gpu_fused_attention, gpu_fused_attention_run),
 				   ROW("infer::AddLayerNorm", addnorm, gpu_norm_run),
-				   ROW("infer::Pointwise", pointwise, pointwise_run),
+				   {.op = "infer::Pointwise",
+				    .types = T_FLOATING,
+				    .accepts = gpu_pointwise_compiled_accepts,
+				    .reshape = gpu_pointwise_compiled_reshape,
+				    .run = gpu_pointwise_compiled_run},
+				   {.op = "infer::Pointwise",
+				    .types = T_FLOATING,
+				    .accepts = gpu_pointwise_accepts,
+				    .reshape = gpu_pointwise_reshape,
+				    .run = gpu_pointwise_run},
 				   {0}};

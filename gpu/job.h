@@ -55,8 +55,10 @@ static inline void *gpu_at(const struct call *c, size_t offset)
 /* Blocks of `threads` for `lines` pieces of work, a bounded number: kernels loop. */
 static inline struct gpu_grid gpu_blocks(int64_t lines, unsigned threads)
 {
-	return (struct gpu_grid){
-		(unsigned)(lines < 1 ? 1 : lines > 1 << 16 ? 1 << 16 : lines), 1, 1, threads, 0};
+	return (struct gpu_grid){(unsigned)(lines < 1	      ? 1
+					    : lines > 1 << 16 ? 1 << 16
+							      : lines),
+				 1, 1, threads, 0};
 }
 /* The least power of two that is no less. */
 int64_t gpu_power_of_two(int64_t n);

@@ -50,7 +50,8 @@ static int reorder_run(const struct call *c)
 	if (x->layout == y->layout)
 		return gpu_copy(c, y->data, x->data, y->bytes);
 	if (x->layout > LAYOUT_CHANNELS_LAST || y->layout > LAYOUT_CHANNELS_LAST)
-		return call_fail(c, E_INTERNAL, "a row-major or channels-last tensor", "another layout");
+		return call_fail(c, E_INTERNAL, "a row-major or channels-last tensor",
+				 "another layout");
 	for (int i = 2; i < x->shape.rank; i++)
 		pixels *= x->shape.dim[i];
 	void *fn = gpu_sized(&s, "conv", "flip", tensor_dtype(x), c->diag);

@@ -2,6 +2,7 @@
 #include "gpu/product.h"
 
 #include "gpu/blaslt.h"
+#include "gpu/packed.h"
 #include "gpu/sample.h"
 
 enum { TILE = 64, MOST_Y = 65535 };
@@ -98,6 +99,12 @@ int gpu_product_run(const struct call *c)
 /* Products that differ in where their operands start are launched one by one, up to so many. */
 enum { MOST_LAUNCHES = 64 };
 
+/*
+ * Rows of results that do not begin at whole pieces of 16 bytes (50,257 logits) take the library's slow
+ * kernels: they are made further apart, in the workspace, some at a time, and put together from there.
+ */
+enum { WIDE_COLUMNS = 1024, WIDE_ROWS = 16, APART_BYTES = 40 << 20, ROW_STEP = 128, COLUMN_STEP = 64 };
+
 /* What the library does of a product, and what is left for the kernel behind it. */
 struct library_form {
 	struct blaslt_job job;
@@ -105,11 +112,16 @@ struct library_form {
 	bool c_is_bias, c_is_matrix, r_is_matrix; /* who takes C and R: else the kernel behind */
 	bool behind;
 	struct gpu_gemm left;
+	int64_t columns; /* that there are, where the weights are made wider; 0: all */
+	int64_t apart; /* rows that are made at a time and put together; 0: they lie right */
 };
 struct library_product {
 	struct library_form form;
-	struct blaslt_product *lt;
-	void *fn; /* of the kernel behind; NULL: none */
+	struct blaslt_product *lt, *tail; /* tail: of the last rows of those made apart */
+	size_t lt_workspace;
+	const void *b; /* weights, turned; NULL: the input as it is */
+	void *fn;      /* of the kernel behind; NULL: none */
+	void *compact;
 	size_t size; /* of an element */
 };
 
@@ -146,8 +158,8 @@ static void share_sums(const struct site *s, const struct gpu_gemm *g, struct li
 
 	l->c_is_bias = c && is_one(g->beta) && !f64 && constant_rows(g);
 	l->r_is_matrix = r;
-	l->c_is_matrix = c && !l->c_is_bias && !r && g->c_col == 1 && g->c_row >= g->n &&
-			 g->batch.rank <= 1;
+	l->c_is_matrix =
+		c && !l->c_is_bias && !r && g->c_col == 1 && g->c_row >= g->n && g->batch.rank <= 1;
 	l->left = *g;
 	l->behind = c && !l->c_is_bias && !l->c_is_matrix;
 	l->job.bias = l->c_is_bias;
@@ -191,6 +203,25 @@ static void fold_batch(const struct gpu_gemm *g, struct library_form *l)
 	j->step_a = j->step_r = j->step_y = 0;
 }
 
+static void set_apart(const struct site *s, struct library_form *l)
+{
+	struct blaslt_job *j = &l->job;
+	int64_t size = gpu_size((enum dtype)j->type), wide = (j->n * size + 15) / 16 * 16 / size;
+
+	if (wide == j->n || j->n < WIDE_COLUMNS || j->m < WIDE_ROWS || j->batch != 1 ||
+	    l->launches != 1 || j->residual || j->trans_a)
+		return;
+	int64_t rows = APART_BYTES / (wide * size) / ROW_STEP * ROW_STEP;
+	rows = rows < ROW_STEP ? ROW_STEP : rows;
+	l->apart = rows < j->m ? rows : j->m;
+	j->ldy = wide;
+	/* the library's best kernels want whole numbers of columns as well: weights get more rows */
+	if (!j->trans_b || j->bias || j->ldb != j->k || !site_is_weight(s, 1))
+		return;
+	l->columns = j->n;
+	j->n = j->ldy = (j->n + COLUMN_STEP - 1) / COLUMN_STEP * COLUMN_STEP;
+}
+
 static const char *library_form(const struct site *s, const struct fused_gemm *f,
 				struct library_form *l)
 {
@@ -223,7 +254,18 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 	fold_batch(&g, l);
 	if (j->batch == 1)
 		j->step_a = j->step_b = j->step_r = j->step_y = 0;
+	set_apart(s, l);
 	return NULL;
+}
+
+/* The product of `rows` of its rows. */
+static struct blaslt_job some_rows(const struct library_form *l, int64_t rows)
+{
+	struct blaslt_job j = l->job;
+
+	if (l->apart)
+		j.m = rows;
+	return j;
 }
 
 bool gpu_library_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
@@ -231,7 +273,90 @@ bool gpu_library_accepts(const struct site *s, const struct fused_gemm *f, struc
 	struct library_form l;
 	const char *bad = library_form(s, f, &l);
 
-	return bad ? refuse(w, "%s", bad) : blaslt_takes(s, &l.job, w);
+	if (bad)
+		return refuse(w, "%s", bad);
+	const struct blaslt_job j = some_rows(&l, l.apart);
+	return blaslt_takes(s, &j, w);
+}
+
+static size_t apart_bytes(const struct library_product *p)
+{
+	return ((size_t)(p->form.apart * p->form.job.ldy) * p->size + 255) & ~(size_t)255;
+}
+
+/* The last rows, where they are fewer, and the kernel that puts rows together. */
+static int set_apart_up(struct site *s, struct library_product *p, struct diag *d)
+{
+	int64_t rest = p->form.job.m % p->form.apart;
+	struct blaslt_job j = some_rows(&p->form, rest);
+	size_t workspace = 0;
+
+	p->compact = gpu_typed(s, "product", "compact", (enum dtype)j.type, d);
+	if (rest)
+		p->tail = blaslt_product(s, &j, &workspace, d);
+	if (workspace > p->lt_workspace)
+		p->lt_workspace = workspace;
+	return !p->compact || (rest && !p->tail);
+}
+
+struct turning {
+	void *fn;
+	int64_t rows, cols;
+};
+
+static int turn(const struct call *c, void *dst, const void *src, void *arg)
+{
+	const struct turning *t = arg;
+	struct gpu_piece p = {0};
+	const int64_t dim[2] = {t->cols, t->rows}, from[2] = {1, t->cols}, to[2] = {t->rows, 1};
+
+	gpu_piece(&p, 2, dim, from, to);
+	p.job.x = src;
+	p.job.y = dst;
+	return gpu_launch(c, t->fn, gpu_grid(p.job.n), &p.job, sizeof(p.job));
+}
+
+/* Behind the weights' own rows come some of them again: what they give is not read. */
+static int widen(const struct call *c, void *dst, const void *src, void *arg)
+{
+	const struct library_product *p = arg;
+	const struct blaslt_job *j = &p->form.job;
+	size_t own = (size_t)(p->form.columns * j->k) * p->size;
+	size_t rest = (size_t)((j->n - p->form.columns) * j->k) * p->size;
+	int err = gpu_copy(c, dst, src, own);
+
+	return err ? err : gpu_copy(c, (char *)dst + own, src, rest < own ? rest : own);
+}
+
+/* Weights stored by columns, where the library was measured to be faster with them. */
+static int turn_weights(struct site *s, struct library_product *p, struct step *step, struct diag *d)
+{
+	struct blaslt_job *j = &p->form.job, now = some_rows(&p->form, p->form.apart), other = now;
+	struct turning t = {.rows = j->k, .cols = j->n};
+
+	if (p->form.columns) {
+		p->b = gpu_packed(s, 1, "widened", (size_t)(j->n * j->k) * p->size, widen, p, d);
+		step->unread |= 2;
+		return p->b ? 0 : -E_MEMORY;
+	}
+	other.trans_b = 1;
+	other.ldb = j->k;
+	if (j->trans_b || j->batch != 1 || p->form.launches != 1 || j->ldb != j->n ||
+	    !site_is_weight(s, 1))
+		return 0;
+	double as_is = blaslt_us(s, &now), turned = as_is > 0 ? blaslt_us(s, &other) : 0;
+	if (turned <= 0 || turned > 0.97 * as_is)
+		return 0;
+	t.fn = gpu_sized(s, "move", "strided", (enum dtype)j->type, d);
+	if (!t.fn)
+		return -E_DEVICE;
+	p->b = gpu_packed(s, 1, "turned", (size_t)(j->k * j->n) * p->size, turn, &t, d);
+	if (!p->b)
+		return -E_MEMORY;
+	j->trans_b = 1;
+	j->ldb = j->k;
+	step->unread |= 2;
+	return 0;
 }
 
 int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
@@ -240,7 +365,15 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 
 	library_form(s, f, &p->form);
 	p->size = (size_t)gpu_size(gpu_type(s, 0));
-	p->lt = blaslt_product(s, &p->form.job, &step->workspace, d);
+	int err = turn_weights(s, p, step, d);
+	if (err)
+		return err;
+	struct blaslt_job j = some_rows(&p->form, p->form.apart);
+	p->lt = blaslt_product(s, &j, &p->lt_workspace, d);
+	if (p->lt && p->form.apart && set_apart_up(s, p, d))
+		return -E_LIBRARY;
+	p->lt_workspace = (p->lt_workspace + 255) & ~(size_t)255;
+	step->workspace = p->lt_workspace + apart_bytes(p);
 	if (p->form.behind)
 		p->fn = gpu_typed(s, "product", "epilogue", gpu_type(s, 0), d);
 	step->state = p;
@@ -272,6 +405,37 @@ static int behind(const struct call *c, const struct library_product *p)
 	return gpu_launch(c, p->fn, gpu_grid(job.k), &job, sizeof(job));
 }
 
+static int run_apart(const struct call *c, const struct library_product *p)
+{
+	const struct blaslt_job *j = &p->form.job;
+	char *apart = (char *)c->workspace + p->lt_workspace;
+	int64_t n = p->form.columns ? p->form.columns : j->n;
+	int err = 0;
+
+	for (int64_t r = 0; r < j->m && !err; r += p->form.apart) {
+		int64_t rows = j->m - r < p->form.apart ? j->m - r : p->form.apart;
+		struct blaslt_args x = {
+			.a = (const char *)gpu_data(c, 0) + (size_t)(r * j->lda) * p->size,
+			.b = p->b ? p->b : gpu_data(c, 1),
+			.bias = gpu_data(c, 2),
+			.y = apart,
+			.workspace = c->workspace,
+			.workspace_bytes = p->lt_workspace,
+		};
+		struct gpu_gemm put = {.a = apart,
+				       .y = (char *)gpu_out(c, 0) + (size_t)(r * n) * p->size,
+				       .m = rows,
+				       .n = n,
+				       .a_row = j->ldy};
+		unsigned across = (unsigned)((n + 1023) / 1024);
+		struct gpu_grid g = {across, (unsigned)(rows < MOST_Y ? rows : MOST_Y), 1, 256, 0};
+		err = blaslt_run(c, rows == p->form.apart ? p->lt : p->tail, &x);
+		if (!err)
+			err = gpu_launch(c, p->compact, g, &put, sizeof(put));
+	}
+	return err || !p->fn ? err : behind(c, p);
+}
+
 int gpu_library_run(const struct call *c)
 {
 	const struct library_product *p = c->step->state;
@@ -280,10 +444,12 @@ int gpu_library_run(const struct call *c)
 	const char *r = gpu_data(c, p->form.c_is_matrix ? 2 : 3);
 	int err = 0;
 
+	if (p->form.apart)
+		return run_apart(c, p);
 	for (int64_t i = 0; i < p->form.launches && !err; i++) {
 		struct blaslt_args x = {
 			.a = (const char *)gpu_data(c, 0) + start_of(p, g->as, i),
-			.b = (const char *)gpu_data(c, 1) + start_of(p, g->bs, i),
+			.b = p->b ? p->b : (const char *)gpu_data(c, 1) + start_of(p, g->bs, i),
 			.bias = gpu_data(c, 2),
 			.r = r ? r + (size_t)i * y_step : NULL,
 			.y = (char *)gpu_out(c, 0) + (size_t)i * y_step,
@@ -299,8 +465,10 @@ void gpu_library_drop(struct step *step)
 {
 	struct library_product *p = step->state;
 
-	if (p)
+	if (p) {
 		blaslt_drop(p->lt);
+		blaslt_drop(p->tail);
+	}
 }
 
 /* ---- MatMul, Gemm ---------------------------------------------------------------------------- */
@@ -378,4 +546,4 @@ const struct kernel gpu_matmul[] = {LIBRARY("MatMul"),
 				    LIBRARY("com.microsoft::TransposeMatMul"),
 				    OWN("com.microsoft::TransposeMatMul", T_FLOATING),
 				    GPU_MATMUL_ROWS,
-				   {0}};
+				    {0}};

@@ -54,8 +54,7 @@ static bool walk_of(const struct einsum_plan *e, const struct labels *l, const i
 static const char *fill_einsum(const struct site *s, struct gpu_einsum *j)
 {
 	const struct einsum *p = s->node->params;
-	int n = (int)s->node->nin, nsum = 0, rank[EINSUM_IN], keep[EINSUM_LABELS],
-	    sum[EINSUM_LABELS];
+	int n = (int)s->node->nin, nsum = 0, rank[EINSUM_IN], keep[EINSUM_LABELS], sum[EINSUM_LABELS];
 	struct einsum_plan e;
 	struct labels l = {{0}, {{0}}, {0}};
 
@@ -90,9 +89,9 @@ int gpu_einsum_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	enum dtype t = gpu_type(s, 0);
 	struct gpu_einsum job = {0};
-	const char *name = t == DT_F64			       ? "einsum_f64"
+	const char *name = t == DT_F64			? "einsum_f64"
 			   : dtype_class(t) == DT_FLOAT ? "einsum_f32"
-							       : "einsum_int";
+							: "einsum_int";
 
 	fill_einsum(s, &job);
 	return job.n ? gpu_task_add(s, step, "matrix", name, &job, sizeof(job),

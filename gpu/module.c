@@ -26,15 +26,28 @@ static CUresult load_image(struct device *dev, const void *image, CUlibrary *out
 	return r;
 }
 
-/* The file's image: machine code for this device, or else the PTX that the driver compiles. */
+/* Machine code runs on the same major version, from its own minor version on. */
+bool gpu_has_code(const struct device_facts *f, bool *ptx)
+{
+	*ptx = false;
+	for (const int *a = gpu_archs; *a; a++)
+		if (*a / 10 == f->major && *a % 10 <= f->minor)
+			return true;
+	*ptx = gpu_ptx && gpu_ptx <= f->major * 10 + f->minor;
+	return *ptx;
+}
+
+/* The file's image: machine code for this device, or else PTX, which the driver compiles. */
 static CUresult load_file(struct device *dev, const char *file, CUlibrary *out)
 {
-	CUresult r = CUDA_ERROR_FILE_NOT_FOUND;
+	bool ptx;
 
+	if (!gpu_has_code(&dev->facts, &ptx))
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	for (const struct gpu_image *m = gpu_images; m->name; m++)
 		if (!strcmp(m->name, file))
-			r = load_image(dev, m->data, out);
-	return r;
+			return load_image(dev, ptx ? m->ptx : m->data, out);
+	return CUDA_ERROR_FILE_NOT_FOUND;
 }
 
 static CUresult find(struct device *dev, const char *file, const char *name, CUfunction *out)
@@ -113,6 +126,31 @@ void *gpu_code(struct device *dev, const void *image, const char *kernel, struct
 		r = dev->api->p_cuKernelGetFunction(&f, k);
 	cuda_leave(dev, pushed);
 	return r ? no_kernel(dev, r, kernel, d) : f;
+}
+
+int gpu_codes(struct device *dev, const void *image, const char *const *kernels, void **out, int n,
+	      struct diag *d)
+{
+	CUlibrary library;
+	CUkernel k;
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = dev->api->p_cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0);
+	if (!r) {
+		struct compiled *l = arena_new(&dev->arena, struct compiled);
+		*l = (struct compiled){library, dev->compiled};
+		dev->compiled = l;
+	}
+	for (int i = 0; i < n && !r; i++) {
+		r = dev->api->p_cuLibraryGetKernel(&k, library, kernels[i]);
+		if (!r)
+			r = dev->api->p_cuKernelGetFunction((CUfunction *)&out[i], k);
+	}
+	cuda_leave(dev, pushed);
+	return r ? cuda_failed(dev, (int)r, "loading compiled kernels", d) : 0;
 }
 
 void modules_free(struct device *dev)

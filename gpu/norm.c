@@ -11,16 +11,15 @@ bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, cha
 	int64_t pieces = n / vector, each = vector == 1 ? 8 : 32 / vector; /* pieces a thread holds */
 	int64_t threads = (pieces + 31) / 32 * 32;
 
-	/* a thread or two more pieces rather than a block of many */
-	while (threads > 128 && threads * each / 2 >= pieces)
-		threads = (threads / 2 + 31) / 32 * 32;
+	if (pieces <= 32 * each) /* a warp a row: nobody waits for another */
+		threads = 32;
 	if (t == DT_F64 || n < 1 || rows < 1 || rows > INT32_MAX || threads > 512 ||
 	    threads * each < pieces)
 		return false;
-	unsigned block = threads == 32 ? 128 : (unsigned)threads;
+	unsigned together = threads > 32 || rows < 4096 ? 1 : 4; /* rows of a block */
 	out->threads = (int)threads;
-	out->grid = (struct gpu_grid){
-		(unsigned)(threads == 32 ? (rows + 3) / 4 : rows), 1, 1, block, 0};
+	out->grid = (struct gpu_grid){(unsigned)((rows + together - 1) / together), 1, 1,
+				      together * (unsigned)threads, 0};
 	snprintf(name, 64, "%s%s_%s", prefix, vector == 1 ? "_any_row" : "_row", dtype_name(t));
 	return true;
 }
@@ -264,4 +263,4 @@ const struct kernel gpu_norm[] = {{.op = "BatchNormalization",
 				  ROW("com.microsoft::SkipLayerNormalization", skip),
 				  ROW("com.microsoft::SkipSimplifiedLayerNormalization", skip),
 				  GPU_NORM_ROWS,
-				   {0}};
+				  {0}};

@@ -68,9 +68,8 @@ static int last_reshape(struct site *s, struct step *step, struct pool_state *c,
 	bool whole = channels % vector == 0;
 	enum layout *want, *give;
 
-	*w = (struct gpu_window_pool){.channels = (int)channels,
-				      .average = j->kind == AVERAGE,
-				      .count_pad = j->count_pad};
+	*w = (struct gpu_window_pool){
+		.channels = (int)channels, .average = j->kind == AVERAGE, .count_pad = j->count_pad};
 	for (int i = 0; i < 2; i++) {
 		w->in[i] = (int)j->in[1 + i];
 		w->out[i] = (int)j->out[1 + i];
@@ -111,7 +110,8 @@ static int pool_run(const struct call *c)
 		struct gpu_window_pool window = s->window;
 		window.x = gpu_data(c, 0);
 		window.y = gpu_out(c, 0);
-		return window.n ? gpu_launch(c, s->fn, gpu_grid(window.n), &window, sizeof(window)) : 0;
+		return window.n ? gpu_launch(c, s->fn, gpu_grid(window.n), &window, sizeof(window))
+				: 0;
 	}
 	job.x = gpu_data(c, 0);
 	job.y = gpu_out(c, 0);
@@ -138,13 +138,15 @@ static void spread(const struct site *s, struct step *step, struct global_state 
 		lanes *= 2;
 	p->lanes = lanes;
 	c->blocks = (unsigned)((vectors + lanes - 1) / lanes);
-	/* a thread should have some eight pixels to add, and the processors one block each */
-	int64_t most = p->pixels / (8 * 256 / lanes), room = 2 * (int64_t)cuda_facts(s->device)->processors;
+	/* a thread should have some sixteen pixels to add, and the processors two blocks each */
+	int64_t most = p->pixels / (16 * 256 / lanes),
+		room = 2 * (int64_t)cuda_facts(s->device)->processors;
 	int64_t few = room / ((int64_t)c->blocks * (p->batch ? p->batch : 1));
 	int64_t splits = most < few ? most : few;
 	p->splits = splits < 2 ? 1 : splits > 64 ? 64 : (int)splits;
 	if (p->splits > 1)
-		step->workspace = (size_t)p->batch * (size_t)p->splits * (size_t)p->channels * sizeof(float);
+		step->workspace =
+			(size_t)p->batch * (size_t)p->splits * (size_t)p->channels * sizeof(float);
 }
 
 static int global_last(struct site *s, struct step *step, struct global_state *c, struct diag *d)
@@ -205,8 +207,8 @@ static int global_run(const struct call *c)
 		int err = pool.batch ? gpu_launch(c, s->fn, g, &pool, sizeof(pool)) : 0;
 		if (err || pool.splits == 1 || !pool.batch)
 			return err;
-		return gpu_launch(c, s->end_fn, gpu_grid((int64_t)pool.batch * pool.channels), &pool,
-				  sizeof(pool));
+		return gpu_launch(c, s->end_fn, gpu_grid((int64_t)pool.batch * pool.channels),
+				  &pool, sizeof(pool));
 	}
 	job.x = gpu_data(c, 0);
 	job.y = gpu_out(c, 0);
@@ -223,7 +225,10 @@ static int global_run(const struct call *c)
 		.op = (name), .types = T_FLOATING, .reshape = global_reshape, .run = global_run    \
 	}
 
-const struct kernel gpu_pool[] = {ROW("MaxPool"),	   ROW("AveragePool"),
-				  ROW("LpPool"),	   GLOBAL("GlobalAveragePool"),
-				  GLOBAL("GlobalMaxPool"), GPU_POOL_ROWS,
-				   {0}};
+const struct kernel gpu_pool[] = {ROW("MaxPool"),
+				  ROW("AveragePool"),
+				  ROW("LpPool"),
+				  GLOBAL("GlobalAveragePool"),
+				  GLOBAL("GlobalMaxPool"),
+				  GPU_POOL_ROWS,
+				  {0}};

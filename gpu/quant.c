@@ -170,8 +170,8 @@ static bool product_accepts(const struct site *s, struct why *w)
 	struct gpu_qslots q = slots_of(s);
 	struct matmul_shape m;
 
-	if (!matmul_shape(&site_in(s, (uint32_t)q.a)->shape, &site_in(s, (uint32_t)q.b)->shape, NULL,
-			  &m))
+	if (!matmul_shape(&site_in(s, (uint32_t)q.a)->shape, &site_in(s, (uint32_t)q.b)->shape,
+			  NULL, &m))
 		return refuse(w, "matrices that do not fit");
 	return m.nbatch <= GPU_DIMS || refuse(w, "more than %d dimensions", GPU_DIMS);
 }
@@ -264,25 +264,23 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .accepts = any_accepts, .reshape = any_reshape, .run = gpu_tasks_run \
 	}
 
-const struct kernel gpu_quant[] = {{.op = "QuantizeLinear",
-				    .types = T_HALVES,
-				    .accepts = quant_accepts,
-				    .reshape = quant_reshape,
-				    .run = quant_run},
-				   {.op = "DequantizeLinear",
-				    .types = T_I8 | T_U8 | T_I16 | T_U16 | T_I32,
-				    .accepts = quant_accepts,
-				    .reshape = quant_reshape,
-				    .run = quant_run},
-				   ANY("QuantizeLinear"),
-				   ANY("DequantizeLinear"),
-				   {.op = "DynamicQuantizeLinear",
-				    .types = T_F32,
-				    .reshape = dynamic_reshape,
-				    .run = gpu_tasks_run},
-				   PRODUCT("MatMulInteger"),
-				   PRODUCT("QLinearMatMul"),
-				   PRODUCT("com.microsoft::MatMulIntegerToFloat"),
-				   CONV("ConvInteger"),
-				   CONV("QLinearConv"),
-				   {0}};
+const struct kernel gpu_quant[] = {
+	{.op = "QuantizeLinear",
+	 .types = T_HALVES,
+	 .accepts = quant_accepts,
+	 .reshape = quant_reshape,
+	 .run = quant_run},
+	{.op = "DequantizeLinear",
+	 .types = T_I8 | T_U8 | T_I16 | T_U16 | T_I32,
+	 .accepts = quant_accepts,
+	 .reshape = quant_reshape,
+	 .run = quant_run},
+	ANY("QuantizeLinear"),
+	ANY("DequantizeLinear"),
+	{.op = "DynamicQuantizeLinear", .types = T_F32, .reshape = dynamic_reshape, .run = gpu_tasks_run},
+	PRODUCT("MatMulInteger"),
+	PRODUCT("QLinearMatMul"),
+	PRODUCT("com.microsoft::MatMulIntegerToFloat"),
+	CONV("ConvInteger"),
+	CONV("QLinearConv"),
+	{0}};

@@ -15,13 +15,20 @@ static const struct {
 	float p[2]; /* defaults */
 	int count;  /* of parameters */
 } acts[] = {
-	{"Relu", {0, 0}, 0},	    {"Tanh", {0, 0}, 0},
-	{"Sigmoid", {0, 0}, 0},	    {"Affine", {1, 0}, 2},
-	{"LeakyRelu", {0.01f, 0}, 1}, {"ThresholdedRelu", {1, 0}, 1},
-	{"HardSigmoid", {0.2f, 0.5f}, 2}, {"Elu", {1, 0}, 1},
-	{"Softsign", {0, 0}, 0},    {"Softplus", {0, 0}, 0},
-	{"Clip", {-INFINITY, INFINITY}, 2}, {"HardSwish", {1.0f / 6, 0.5f}, 2},
-	{"ScaledTanh", {1, 1}, 2},  {"Gelu", {0, 0}, 0},
+	{"Relu", {0, 0}, 0},
+	{"Tanh", {0, 0}, 0},
+	{"Sigmoid", {0, 0}, 0},
+	{"Affine", {1, 0}, 2},
+	{"LeakyRelu", {0.01f, 0}, 1},
+	{"ThresholdedRelu", {1, 0}, 1},
+	{"HardSigmoid", {0.2f, 0.5f}, 2},
+	{"Elu", {1, 0}, 1},
+	{"Softsign", {0, 0}, 0},
+	{"Softplus", {0, 0}, 0},
+	{"Clip", {-INFINITY, INFINITY}, 2},
+	{"HardSwish", {1.0f / 6, 0.5f}, 2},
+	{"ScaledTanh", {1, 1}, 2},
+	{"Gelu", {0, 0}, 0},
 	{"Swish", {1, 0}, 1},
 };
 enum { NACTS = sizeof(acts) / sizeof(*acts) };
@@ -133,7 +140,9 @@ static int rnn_reshape(struct site *s, struct step *step, struct diag *d)
 	fill(s, step, &job);
 	int64_t state = job.dirs * job.batch * job.hidden,
 		wide = (job.gates * job.hidden + 31) / 32, rows = (job.seq * job.batch + 31) / 32;
-	struct gpu_grid inputs = {(unsigned)(rows < 1 ? 1 : rows > 1 << 16 ? 1 << 16 : rows),
+	struct gpu_grid inputs = {(unsigned)(rows < 1	      ? 1
+					     : rows > 1 << 16 ? 1 << 16
+							      : rows),
 				  (unsigned)wide, (unsigned)job.dirs, 256, 0};
 	if (!state)
 		return 0;

@@ -39,8 +39,8 @@ int gpu_grid_sample_reshape(struct site *s, struct step *step, struct diag *d)
 	spatial(x, 2, job.rank, job.in);
 	spatial(y, 2, job.rank, job.out);
 	int64_t n = job.batch * job.out[0] * job.out[1] * job.out[2];
-	return n ? GPU_TASK(s, step, "sample", wide ? "grid_sample_f64" : "grid_sample_f32", &job, n,
-			    d)
+	return n ? GPU_TASK(s, step, "sample", wide ? "grid_sample_f64" : "grid_sample_f32", &job,
+			    n, d)
 		 : 0;
 }
 

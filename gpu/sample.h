@@ -39,7 +39,7 @@ GPU_TASK_OP(global_lp);
 #define GPU_RESIZE_ROWS                                                                            \
 	GPU_TASK_ROW("GridSample", T_NUMBERS | T_BOOL, grid_sample),                               \
 		GPU_TASK_ROW("AffineGrid", T_FLOATING, affine_grid)
-#define GPU_CONV_ROWS	GPU_TASK_ROW("Col2Im", T_NUMBERS | T_BOOL, col2im)
+#define GPU_CONV_ROWS GPU_TASK_ROW("Col2Im", T_NUMBERS | T_BOOL, col2im)
 #define GPU_MATMUL_ROWS                                                                            \
 	GPU_TASK_ROW("Einsum", T_NUMBERS, einsum), GPU_TASK_ROW("Det", T_FLOATING, det)
 #define GPU_NORM_ROWS                                                                              \

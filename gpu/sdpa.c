@@ -212,6 +212,20 @@ static bool draw(struct dn_graph *g, const struct key *k, struct why *why)
 	return dn_graph_end(g, why);
 }
 
+struct dn_graph *sdpa_graph(struct dn *dn, const struct gpu_attend *job, enum dtype t, struct why *why)
+{
+	const char *bad = refusal(job, t);
+	struct key key = key_of(job, t);
+	struct dn_graph *g = bad ? NULL : dn_graph_new(dn, why);
+
+	if (bad)
+		refuse(why, "%s", bad);
+	if (g && draw(g, &key, why))
+		return g;
+	dn_graph_free(g);
+	return NULL;
+}
+
 static void make_plan(struct dn *dn, struct sdpa *s, struct why *why)
 {
 	struct dn_choice choice[TRIES];

@@ -11,6 +11,12 @@ struct sdpa;
  */
 const struct sdpa *sdpa_of(const struct site *s, const struct gpu_attend *job, enum dtype t,
 			   size_t *workspace, struct why *why);
-int sdpa_run(const struct call *c, const struct sdpa *p, const struct gpu_attend *job, void *workspace);
+/* The graph that is planned; NULL with the reason. For tests, which have no device. */
+struct dn;
+struct dn_graph;
+struct dn_graph *sdpa_graph(struct dn *dn, const struct gpu_attend *job, enum dtype t,
+			    struct why *why);
+int sdpa_run(const struct call *c, const struct sdpa *p, const struct gpu_attend *job,
+	     void *workspace);
 
 #endif

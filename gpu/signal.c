@@ -68,8 +68,7 @@ static int dft_reshape(struct site *s, struct step *step, struct diag *d)
 
 	fill_dft(s, &job);
 	step->unread = 6;
-	return job.n ? gpu_task_add(s, step, "signal", "dft", &job, sizeof(job), warps(job.n), d)
-		     : 0;
+	return job.n ? gpu_task_add(s, step, "signal", "dft", &job, sizeof(job), warps(job.n), d) : 0;
 }
 
 /* ---- STFT ------------------------------------------------------------------------------------ */
@@ -81,8 +80,7 @@ static const char *fill_stft(const struct site *s, struct gpu_signal *j)
 	const struct vinfo *w = site_in(s, STFT_WINDOW);
 	int64_t length;
 
-	if (!shape_known(y) ||
-	    !number(s, STFT_LENGTH, w ? w->shape.dim[0] : x->dim[1], &length))
+	if (!shape_known(y) || !number(s, STFT_LENGTH, w ? w->shape.dim[0] : x->dim[1], &length))
 		return "a length that only the run knows";
 	if (length < 1 || (p->onesided ? length / 2 + 1 : length) != y->dim[2])
 		return "another length";
@@ -131,11 +129,7 @@ static int window_reshape(struct site *s, struct step *step, struct diag *d)
 	static const double hann[3] = {0.5, 0.5, 0}, hamming[3] = {25.0 / 46, 21.0 / 46, 0},
 			    blackman[3] = {0.42, 0.5, 0.08};
 
-	memcpy(job.p,
-	       name[0] == 'B'	? blackman
-	       : name[2] == 'm' ? hamming
-				: hann,
-	       sizeof(job.p));
+	memcpy(job.p, name[0] == 'B' ? blackman : name[2] == 'm' ? hamming : hann, sizeof(job.p));
 	step->unread = 1;
 	return job.n ? GPU_TASK(s, step, "signal", "signal_window", &job, job.n, d) : 0;
 }
@@ -149,10 +143,9 @@ static int mel_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "signal", "mel_weights", &job, job.n, d) : 0;
 }
 
-#define WINDOW(name)                                                                               \
-	{                                                                                          \
-		.op = (name), .accepts = made_accepts, .reshape = window_reshape,                  \
-		.run = gpu_tasks_run                                                               \
+#define WINDOW(name)                                                                                   \
+	{                                                                                              \
+		.op = (name), .accepts = made_accepts, .reshape = window_reshape, .run = gpu_tasks_run \
 	}
 const struct kernel gpu_signal[] = {
 	{.op = "DFT",

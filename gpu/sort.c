@@ -86,8 +86,7 @@ static int unique_sort(struct site *s, struct step *step, struct gpu_slices *job
 
 	if (job->by_key)
 		return err ? err
-			   : gpu_sort_add(s, step, "sort", "unique", job, sizeof(*job), &job->sort,
-					  d);
+			   : gpu_sort_add(s, step, "sort", "unique", job, sizeof(*job), &job->sort, d);
 	for (int64_t w = 2; w <= job->sort.padded && !err; w *= 2) {
 		job->sort.width = w;
 		for (job->sort.step = w / 2; job->sort.step && !err; job->sort.step /= 2)

@@ -76,9 +76,8 @@ static int train_run(const struct call *c)
 	return err;
 }
 
-#define ROW(name)                                                                                  \
-	{                                                                                          \
-		.op = "ai.onnx.preview.training::" name, .reshape = train_reshape,                 \
-		.run = train_run                                                                   \
+#define ROW(name)                                                                                   \
+	{                                                                                           \
+		.op = "ai.onnx.preview.training::" name, .reshape = train_reshape, .run = train_run \
 	}
 const struct kernel gpu_training[] = {ROW("Adagrad"), ROW("Adam"), ROW("Momentum"), {0}};

@@ -60,9 +60,9 @@ static struct tune *tune_of(struct device *device)
 	t->arena = a;
 	const char *root = cache_root(config->cache, &t->arena);
 	t->folder = root;
-	t->cache = cache_open(root, arena_printf(&t->arena, "%s-sm%d%d-%d-driver%d", f->name,
-						 f->major, f->minor, f->processors,
-						 driver_version()));
+	t->cache =
+		cache_open(root, arena_printf(&t->arena, "%s-sm%d%d-%d-driver%d", f->name, f->major,
+					      f->minor, f->processors, driver_version()));
 	gpu_slot_set(device, GPU_TUNE, t, drop_tune);
 	return t;
 }
@@ -99,12 +99,9 @@ bool tune_full(const struct device *device)
 bool tune_may(struct device *device)
 {
 	switch (cuda_config(device)->tune) {
-	case TUNE_OFF:
-		return false;
-	case TUNE_FULL:
-		return true;
-	default:
-		return tune_of(device)->spent < QUICK_MS * UINT64_C(1000000);
+	case TUNE_OFF: return false;
+	case TUNE_FULL: return true;
+	default: return tune_of(device)->spent < QUICK_MS * UINT64_C(1000000);
 	}
 }
 
@@ -144,6 +141,10 @@ void *tune_memory(struct device *device, size_t bytes)
 {
 	struct tune *t = tune_of(device);
 
+	int64_t limit = cuda_config(device)->memory_limit;
+
+	if (limit > 0 && bytes > (size_t)limit)
+		return NULL;
 	if (t->memory.ptr && t->memory.bytes >= bytes)
 		return t->memory.ptr;
 	if (t->memory.ptr)

@@ -85,7 +85,7 @@ bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_R
 bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in,
 		   struct gpu_dims *d, int64_t (*step)[GPU_DIMS])
 {
-	int64_t wide[GPU_MANY][MAX_RANK] = {{0}};
+	int64_t wide[GPU_PW_IN][MAX_RANK] = {{0}};
 
 	for (int k = 0; k < n; k++)
 		shape_broadcast_strides(in[k], out, wide[k]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/watch.h"
 
-#include "base/dl.h"
+#include "gpu/api.h"
 
 #include <dlfcn.h>
 
@@ -43,3 +43,68 @@ const char *watch_cupti(struct diag *d)
 	dlclose(lib.handle); /* only its place was wanted: the watched program opens it */
 	return path;
 }
+
+/* ---- memory of another process */
+
+#if HAVE_CUDA
+enum { PROCESSES = 128 };
+/* NVML counts how often it was initialized: once here. */
+static bool nvml_open;
+
+static bool of_device(const struct nvml_api *api, nvmlDevice_t device, int pid, uint64_t *bytes)
+{
+	nvmlProcessInfo_t info[PROCESSES];
+	unsigned n = PROCESSES;
+
+	if (api->p_nvmlDeviceGetComputeRunningProcesses_v3(device, &n, info))
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		if (info[i].pid == (unsigned)pid && info[i].usedGpuMemory != UINT64_MAX) {
+			*bytes += info[i].usedGpuMemory;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool watch_gpu_memory(int pid, uint64_t *bytes)
+{
+	const struct nvml_api *api = nvml_api(NULL);
+	unsigned count = 0;
+	bool any = false;
+
+	*bytes = 0;
+	if (!api || !api->p_nvmlDeviceGetCount_v2 || !api->p_nvmlDeviceGetHandleByIndex_v2 ||
+	    !api->p_nvmlDeviceGetComputeRunningProcesses_v3)
+		return false;
+	if (!nvml_open && api->p_nvmlInit_v2())
+		return false;
+	nvml_open = true;
+	if (api->p_nvmlDeviceGetCount_v2(&count))
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		nvmlDevice_t device;
+		if (!api->p_nvmlDeviceGetHandleByIndex_v2(i, &device))
+			any |= of_device(api, device, pid, bytes);
+	}
+	return any;
+}
+
+void watch_gpu_end(void)
+{
+	if (nvml_open)
+		nvml_api(NULL)->p_nvmlShutdown();
+	nvml_open = false;
+}
+#else
+bool watch_gpu_memory(int pid, uint64_t *bytes)
+{
+	(void)pid;
+	*bytes = 0;
+	return false;
+}
+
+void watch_gpu_end(void)
+{
+}
+#endif

@@ -9,4 +9,11 @@ size_t watch_library(const unsigned char **data);
 /* The path of libcupti in the diag's arena; NULL with a finding where there is none. */
 const char *watch_cupti(struct diag *d);
 
+/*
+ * Bytes of all devices that process `pid` uses, as NVML tells; false where it does not (no NVML, or a container
+ * that hides processes). Opened at the first call, kept until watch_gpu_end.
+ */
+bool watch_gpu_memory(int pid, uint64_t *bytes);
+void watch_gpu_end(void);
+
 #endif

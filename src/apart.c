@@ -241,6 +241,24 @@ static const double *get_time(const struct record *r, size_t *n)
 	return r->npoints ? r->point[0].time : NULL;
 }
 
+static const double *get_cpu(const struct record *r, size_t *n)
+{
+	*n = r->npoints && r->point[0].cpu ? r->point[0].n : 0;
+	return r->npoints ? r->point[0].cpu : NULL;
+}
+
+static const double *get_yard_cpu0(const struct record *r, size_t *n)
+{
+	*n = r->yard_cpu[0] ? r->nyard : 0;
+	return r->yard_cpu[0];
+}
+
+static const double *get_yard_cpu1(const struct record *r, size_t *n)
+{
+	*n = r->yard_cpu[1] ? r->nyard : 0;
+	return r->yard_cpu[1];
+}
+
 static const double *get_yard0(const struct record *r, size_t *n)
 {
 	*n = r->nyard;
@@ -311,16 +329,24 @@ static void join_rounds(struct record *to, const struct record *const *r, size_t
 		rounds[i] = r[i]->npoints ? r[i]->point[0].n : 0;
 	p->rounds = rounds;
 	p->nrounds = n;
+	size_t cpus, yard_cpus[2];
+	const double *cpu = joined(to, r, n, get_cpu, &cpus);
+	const double *yard_cpu[2] = {joined(to, r, n, get_yard_cpu0, &yard_cpus[0]),
+				     joined(to, r, n, get_yard_cpu1, &yard_cpus[1])};
 	p->time = joined(to, r, n, get_time, &p->n);
+	p->cpu = cpus == p->n ? cpu : NULL;
 	p->start = NULL;
 	to->yard[1] = joined(to, r, n, get_yard1, &k); /* before nyard changes */
 	to->yard[0] = joined(to, r, n, get_yard0, &to->nyard);
+	for (int i = 0; i < 2; i++)
+		to->yard_cpu[i] = yard_cpus[i] == to->nyard ? yard_cpu[i] : NULL;
 	to->observed_time = joined(to, r, n, get_observed, &to->nobserved);
 	join_nodes(to, r, n);
 	for (size_t i = 1; i < n; i++) {
 		to->stopped |= r[i]->stopped;
 		to->forced += r[i]->forced;
 		p->span += r[i]->npoints ? r[i]->point[0].span : 0;
+		p->waited += r[i]->npoints ? r[i]->point[0].waited : 0;
 		keep_worst_phases(to, r[i]);
 	}
 }
@@ -332,6 +358,8 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 	size_t got = 0;
 
 	one.duration = job->duration / (double)n;
+	/* each process has a first run of its own before */
+	one.warm_time = job->warm_time / (double)n;
 	one.iterations = job->iterations ? (job->iterations + (int64_t)n - 1) / (int64_t)n : 0;
 	while (r && got < n) {
 		r[got] = apart(&one, (double)got / (double)n, 1 / (double)n, d);

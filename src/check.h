@@ -36,6 +36,7 @@ struct check_options {
 
 struct check_context;
 struct check_result;
+struct page;
 
 /* What a check must have; the driver skips it with the reason where it cannot be had. */
 enum check_need {
@@ -63,6 +64,8 @@ struct check {
 	int (*run)(struct check_context *);
 	/* Members of its own in the JSON object of the check, from result->data; NULL: none. */
 	void (*write)(const struct check_result *, struct json *);
+	/* The same as a part of the page; NULL: none. */
+	void (*page)(const struct check_result *, struct page *);
 };
 
 /* In the order they run; ends with NULL. */
@@ -106,10 +109,11 @@ struct check_context {
 	struct session *session;
 	struct input_set *inputs;
 	const struct tensor *const *in;
+	const char *no_inputs;	   /* why there are none, where nobody is to blame */
 	const struct tensor **out; /* copies in the arena, by position; from the first run */
 	uint32_t nout;
 	enum check_need opened; /* how far was tried */
-	bool dies; /* a run in a process of its own died: none is tried in this one */
+	bool dies;		/* a run in a process of its own died: none is tried in this one */
 	const struct check *current;
 	const char *said;
 	void *data;
@@ -147,6 +151,7 @@ int check_session_run(struct check_context *c, struct session *s, const struct t
 
 /* The model upgraded to the newest operator versions and inferred, not rewritten; NULL where that fails. */
 const struct model *check_imported(struct check_context *c);
+void check_imported_end(struct check_context *c); /* its memory is given back */
 /* Attributes by name, of a node of any version; false and NULL where the node's operator has none such. */
 bool check_number(const struct node *n, const char *name, double *v);
 const struct ints *check_ints(const struct node *n, const char *name);

@@ -5,9 +5,9 @@
  * Whether a model became slower or bigger than a baseline says.
  *
  * Latency is compared by the tenth percentile: on a busy machine it stays where it is while medians wander. Its
- * quotient, now over then, gets a bootstrap interval in two levels (processes, then runs of neighbouring
- * samples in each), taken against what the yardstick says of the machine itself, where that became slower.
- * Only an interval wholly above the limit is a failure.
+ * quotient, now over then, gets a bootstrap interval from draws by runs of neighbouring samples, taken against what
+ * the yardstick says of the machine itself, where that became slower. Only an interval wholly above the limit is
+ * a failure.
  */
 #include "record.h"
 #include "stats.h"
@@ -36,11 +36,13 @@ struct gate_memory {
 enum { GATE_NODES = 8, GATE_MEMORY = 24 };
 
 struct gate_verdict {
-	struct interval ratio; /* of the latency as measured */
-	struct interval fair;  /* the same, less the machine's part */
-	double machine;	       /* that part: 1.08: the yardstick takes 8 % longer */
-	double before, now;    /* tenth percentiles, seconds */
-	bool slower, open;     /* open: the interval holds the limit, more samples would help */
+	struct interval ratio;		/* of the latency as measured */
+	struct interval fair;		/* the same, less the machine's part */
+	double machine;			/* that part: 1.08: the yardstick takes 8 % longer */
+	double before, now;		/* tenth percentiles, seconds */
+	size_t quiet_before, quiet_now; /* runs that were compared */
+	bool busy;			/* too few runs were undisturbed: nothing can be said */
+	bool slower, open; /* open: the interval holds the limit, more samples would help */
 	struct gate_node node[GATE_NODES];
 	size_t nnodes; /* the worst first */
 	struct gate_memory memory[GATE_MEMORY];

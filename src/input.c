@@ -370,13 +370,16 @@ static int give_all(struct input_set *s, struct diag *d)
 	const struct input_request *r = s->request;
 	int rc = 0;
 
-	for (int64_t i = 0; !rc && i < r->input.n; i++)
-		rc = give_file(s, r->input.v[i].s, d);
+	for (int64_t i = 0; i < r->input.n; i++) {
+		int one = give_file(s, r->input.v[i].s, d);
+		rc = rc ? rc : one; /* every one that cannot be used is told */
+	}
 	if (!rc && r->data_set)
 		rc = give_data_set(s, d);
 	if (!rc)
 		rc = give_random(s, d);
-	for (uint32_t i = 0; !rc && i < s->n; i++)
+	bool given = !rc;
+	for (uint32_t i = 0; given && i < s->n; i++)
 		if (s->in[i].how == FROM_NOWHERE)
 			rc = FAIL(d, E_INPUT_MISSING,
 				  .slot = fmt(d, "input '%s'", s->in[i].info.name),
@@ -541,10 +544,9 @@ static bool says_shape(const struct input *in)
 	       k == IO_JSON || in->source->spec.keys.shape.rank >= 0;
 }
 
-static int plan_all(struct input_set *s, struct diag *d)
+/* rc: of what went before; files are looked at in any case, values are made up only where all is well. */
+static int plan_all(struct input_set *s, int rc, struct diag *d)
 {
-	int rc = 0;
-
 	for (int pass = 0; pass < 3; pass++)
 		for (uint32_t i = 0; i < s->n; i++) {
 			struct input *in = &s->in[i];
@@ -592,7 +594,7 @@ struct input_set *input_plan(const struct model *m, const struct input_request *
 	int rc = bind_options(s, d);
 
 	rc = rc ? rc : give_all(s, d);
-	rc = rc ? rc : plan_all(s, d);
+	rc = plan_all(s, rc, d);
 	if (!rc)
 		return s;
 	input_free(s);

@@ -66,8 +66,8 @@ struct nodes {
 	size_t npending, cap_pending;
 	int err;
 	struct diag *diag;
-	int statm; /* -1: memory is not watched */
-	bool keep;
+	int statm;	   /* -1: memory is not watched */
+	bool keep, active; /* events are kept; between nodes_begin and nodes_end */
 	struct node_event *event;
 	size_t nevents, cap_events;
 };
@@ -250,7 +250,7 @@ static bool marks_device(const struct nodes *n)
 
 static void keep_event(struct nodes *n, const struct row *r, uint64_t start, uint64_t ns, bool device)
 {
-	if (!n->keep || n->nevents >= MOST_EVENTS)
+	if (!n->keep || !n->active || n->nevents >= MOST_EVENTS)
 		return;
 	if (n->nevents == n->cap_events) {
 		size_t cap = n->cap_events ? n->cap_events * 2 : 1024;
@@ -389,6 +389,7 @@ int nodes_begin(struct nodes *n, struct diag *d)
 	n->used = n->npending = 0;
 	n->err = 0;
 	n->diag = d;
+	n->active = n->statm < 0;
 	for (uint32_t i = 0; i < n->nrows; i++)
 		n->row[i]->ns = n->row[i]->calls = 0;
 	if (marks_device(n))
@@ -413,13 +414,14 @@ static int read_marks(struct nodes *n, struct diag *d)
 	return n->err;
 }
 
-int nodes_end(struct nodes *n, uint64_t ns, struct diag *d)
+int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
 {
 	int err = n->err ? n->err : read_marks(n, d);
 
 	if (err || n->run >= n->runs)
 		return err;
-	keep_event(n, NULL, n->start, ns, false);
+	keep_event(n, NULL, start, ns, false);
+	n->active = false;
 	n->total[n->run] = (double)ns * 1e-9;
 	for (uint32_t i = 0; i < n->nrows; i++) {
 		n->row[i]->time[n->run] = (double)n->row[i]->ns * 1e-9;

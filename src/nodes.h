@@ -19,8 +19,8 @@ struct observer *nodes_observer(struct nodes *n);
 
 /* Around each observed run; the session must be attached in between (session_observe). */
 int nodes_begin(struct nodes *n, struct diag *d);
-/* ns: the run's time as seen from outside. */
-int nodes_end(struct nodes *n, uint64_t ns, struct diag *d);
+/* start, ns: of the run, as seen from outside. */
+int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d);
 /*
  * While on, resident memory is read around each step (some microseconds each): for a first run, which is
  * begun and not ended, so that it is not kept.

@@ -21,11 +21,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_PHASES = 16, LEAST_RUNS = 5, MOST_MOMENTS = 4000, MOST_LANES = 256 };
+enum {
+	MOST_PHASES = 16,
+	LEAST_RUNS = 5,
+	MOST_MOMENTS = 4000,
+	MOST_LANES = 256,
+	YARD_SHOTS = 4,
+	QUIET_RUNS = 12
+};
 
-static const uint64_t BLOCK = 100000000; /* ns of runs between two yardsticks */
-static const uint64_t LOOK = 20000000;	 /* ns between two polls */
-static const uint64_t MOMENT = 1000000;	 /* ns between two looks at memory */
+static const uint64_t BLOCK = 50000000; /* ns of runs between two yardsticks */
+static const uint64_t LOOK = 20000000;	/* ns between two polls */
+static const uint64_t MOMENT = 1000000; /* ns between two looks at memory */
 
 /* A growing array of numbers. */
 struct series {
@@ -52,7 +59,7 @@ struct lane {
 	struct bench *b;
 	struct session *session;
 	const struct tensor **out;
-	struct series time, start;
+	struct series time, start, cpu;
 	struct diag diag;
 	int rc;
 	bool first; /* looks after progress, memory and the yardstick */
@@ -72,8 +79,11 @@ struct bench {
 	struct segment_report plan; /* of the first point */
 	struct nodes *nodes;
 	struct yard *yard;
-	struct series yards[YARDS], at, rss, host, device, used;
+	struct series yards[YARDS], yard_cpus[YARDS], at, rss, host, device, used;
 	int statm;
+	bool counts_cpu; /* a gate is measured, in one lane */
+	size_t quiet;	 /* runs of this loop that had as much of the processor as any */
+	double best;	 /* processor time over time: the most of any run */
 	uint64_t next_moment, moment_step;
 	uint64_t last_look;
 	_Atomic bool stop;
@@ -190,7 +200,11 @@ static void take_yard(struct bench *b)
 {
 	for (int k = 0; k < YARDS; k++) {
 		yard_measure(b->yard, (enum yard_kind)k); /* warms up */
-		push(&b->yards[k], yard_measure(b->yard, (enum yard_kind)k));
+		for (int i = 0; i < YARD_SHOTS; i++) {
+			uint64_t before = proc_cpu();
+			push(&b->yards[k], yard_measure(b->yard, (enum yard_kind)k));
+			push(&b->yard_cpus[k], (double)(proc_cpu() - before) * 1e-9);
+		}
 	}
 }
 
@@ -207,7 +221,21 @@ static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
 {
 	if (b->most && l->time.n >= b->most)
 		return true;
+	if (b->counts_cpu && l->first && b->quiet < QUIET_RUNS &&
+	    now < b->begin + 4 * (b->end - b->begin))
+		return false; /* a busy machine: until there are some runs to compare */
 	return b->end && now >= b->end && (l->time.n >= LEAST_RUNS || b->most);
+}
+
+/* See quiet() in gate.c. */
+static void count_quiet(struct bench *b, uint64_t cpu, uint64_t ns)
+{
+	double share = ns ? (double)cpu / (double)ns : 0;
+
+	if (share * 0.95 > b->best)
+		b->quiet = 0;
+	b->best = fmax(b->best, share);
+	b->quiet += share > 0.95 * b->best;
 }
 
 static void measure_lane(struct lane *l)
@@ -223,11 +251,14 @@ static void measure_lane(struct lane *l)
 			if (l->rc)
 				break;
 		}
+		uint64_t cpu = b->counts_cpu ? proc_cpu() : 0;
 		l->rc = run_once(l, &start, &ns);
 		now = start + ns;
+		cpu = b->counts_cpu ? proc_cpu() - cpu : 0;
 		if (l->rc)
 			break;
-		if (!push(&l->time, (double)ns * 1e-9) ||
+		count_quiet(b, cpu, ns);
+		if (!push(&l->cpu, (double)cpu * 1e-9) || !push(&l->time, (double)ns * 1e-9) ||
 		    !push(&l->start, (double)(start - b->start) * 1e-9)) {
 			l->rc = FAIL(&l->diag, E_MEMORY, .message = "too many runs to keep");
 			break;
@@ -412,6 +443,8 @@ static void gather(struct bench *b, struct record_point *p)
 	}
 	p->time = time;
 	p->start = start;
+	if (b->counts_cpu) /* one lane: in the same order */
+		p->cpu = arena_dup(&b->r->arena, b->lane[0].cpu.v, n * sizeof(double));
 	p->n = n;
 	p->span = n ? last - start[0] : 0;
 }
@@ -432,7 +465,7 @@ static int observe(struct bench *b)
 {
 	struct lane *l = &b->lane[0];
 	uint64_t begin = clock_ns(), start, ns;
-	double most = b->job->duration > 0 ? b->job->duration : 3;
+	double most = b->job->duration > 0 ? b->job->duration / 2 : 3;
 
 	session_observe(l->session, nodes_observer(b->nodes));
 	l->rc = run_once(l, &start, &ns); /* plans and rows are made */
@@ -441,7 +474,7 @@ static int observe(struct bench *b)
 		if (!l->rc)
 			l->rc = run_once(l, &start, &ns);
 		if (!l->rc)
-			l->rc = nodes_end(b->nodes, ns, b->d);
+			l->rc = nodes_end(b->nodes, start, ns, b->d);
 		if ((double)(start + ns - begin) * 1e-9 > most && k >= LEAST_RUNS - 1)
 			break;
 		moment(b, start + ns);
@@ -469,10 +502,15 @@ static int measure_point(struct bench *b)
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < b->nlanes; i++)
-		b->lane[i].time.n = b->lane[i].start.n = 0;
+		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].cpu.n = 0;
+	b->quiet = 0;
+	b->best = 0;
+	b->counts_cpu = b->yard && b->nlanes == 1;
 	set_limits(b);
+	uint64_t waited = proc_waited();
 	if (!b->stopped)
 		measure_lanes(b);
+	p->waited = (double)(proc_waited() - waited) * 1e-9;
 	rc = lanes_failed(b);
 	gather(b, p);
 	if (!rc && b->nodes && !b->point && !b->stopped)
@@ -540,8 +578,10 @@ static void keep_series(struct bench *b)
 		(struct record_timeline){kept(r, &b->at),     kept(r, &b->rss),	 kept(r, &b->host),
 					 kept(r, &b->device), kept(r, &b->used), b->at.n};
 	r->nyard = b->yards[0].n;
-	for (int k = 0; k < YARDS; k++)
+	for (int k = 0; k < YARDS; k++) {
 		r->yard[k] = kept(r, &b->yards[k]);
+		r->yard_cpu[k] = kept(r, &b->yard_cpus[k]);
+	}
 }
 
 /* The lowest and the highest clock of a core now, where the system tells. */
@@ -673,8 +713,9 @@ static int finish(struct bench *b)
 
 static void bench_free(struct bench *b)
 {
-	struct series *all[] = {&b->at,	  &b->rss,	&b->host,    &b->device,
-				&b->used, &b->yards[0], &b->yards[1]};
+	struct series *all[] = {&b->at,	      &b->rss,		&b->host,
+				&b->device,   &b->used,		&b->yards[0],
+				&b->yards[1], &b->yard_cpus[0], &b->yard_cpus[1]};
 
 	nodes_free(b->nodes);
 	yard_free(b->yard);
@@ -684,6 +725,7 @@ static void bench_free(struct bench *b)
 		session_close(b->lane[i].session);
 		free(b->lane[i].time.v);
 		free(b->lane[i].start.v);
+		free(b->lane[i].cpu.v);
 		diag_free(&b->lane[i].diag);
 	}
 	for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)

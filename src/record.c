@@ -99,6 +99,7 @@ static void write_point(const struct record_point *p, size_t ndims, struct json 
 	json_number(j, "unplanned_bytes", p->values);
 	json_number(j, "weight_bytes", p->weights);
 	json_number(j, "span", p->span);
+	json_number(j, "waited", p->waited);
 	if (p->rounds) {
 		json_array(j, "rounds");
 		for (size_t i = 0; i < p->nrounds; i++)
@@ -107,6 +108,7 @@ static void write_point(const struct record_point *p, size_t ndims, struct json 
 	}
 	numbers(j, "samples", p->time, p->n);
 	numbers(j, "start", p->start, p->n);
+	numbers(j, "cpu", p->cpu, p->n);
 	json_end(j, '}');
 }
 
@@ -133,6 +135,8 @@ static void write_machine(const struct record *r, struct json *j)
 	json_number(j, "clock_high_khz", r->clock_high);
 	numbers(j, "yard_arithmetic", r->yard[0], r->nyard);
 	numbers(j, "yard_memory", r->yard[1], r->nyard);
+	numbers(j, "yard_arithmetic_cpu", r->yard_cpu[0], r->nyard);
+	numbers(j, "yard_memory_cpu", r->yard_cpu[1], r->nyard);
 	json_end(j, '}');
 }
 
@@ -251,7 +255,7 @@ static void read_rounds(struct record *r, const struct jvalue *v, struct record_
 
 static void read_point(struct record *r, const struct jvalue *v, struct record_point *p)
 {
-	size_t n = 0, starts = 0;
+	size_t n = 0, starts = 0, cpus = 0;
 
 	*p = (struct record_point){.label = text(r, v, "label"),
 				   .prepare = jnumber(v, "prepare", 0),
@@ -261,11 +265,14 @@ static void read_point(struct record *r, const struct jvalue *v, struct record_p
 				   .device_slab = jnumber(v, "planned_device_bytes", 0),
 				   .values = jnumber(v, "unplanned_bytes", 0),
 				   .weights = jnumber(v, "weight_bytes", 0),
-				   .span = jnumber(v, "span", 0)};
+				   .span = jnumber(v, "span", 0),
+				   .waited = jnumber(v, "waited", 0)};
 	p->size = list(r, v, "size", &n);
 	p->time = list(r, v, "samples", &p->n);
 	p->start = list(r, v, "start", &starts);
 	p->start = starts == p->n ? p->start : NULL;
+	p->cpu = list(r, v, "cpu", &cpus);
+	p->cpu = cpus == p->n ? p->cpu : NULL;
 	read_rounds(r, v, p);
 }
 
@@ -288,7 +295,7 @@ static void read_name(struct record *r, const struct jvalue *v, const char **to)
 
 static void read_machine(struct record *r, const struct jvalue *v)
 {
-	size_t n[2] = {0, 0};
+	size_t n[4] = {0};
 
 	r->peak_flops = jnumber(v, "peak_flops", 0);
 	r->peak_bytes = jnumber(v, "peak_bytes", 0);
@@ -299,7 +306,11 @@ static void read_machine(struct record *r, const struct jvalue *v)
 	r->clock_high = jnumber(v, "clock_high_khz", 0);
 	r->yard[0] = list(r, v, "yard_arithmetic", &n[0]);
 	r->yard[1] = list(r, v, "yard_memory", &n[1]);
+	r->yard_cpu[0] = list(r, v, "yard_arithmetic_cpu", &n[2]);
+	r->yard_cpu[1] = list(r, v, "yard_memory_cpu", &n[3]);
 	r->nyard = r->yard[0] && r->yard[1] && n[0] == n[1] ? n[0] : 0;
+	for (int k = 0; k < 2; k++)
+		r->yard_cpu[k] = n[2 + k] == r->nyard ? r->yard_cpu[k] : NULL;
 }
 
 static void read_timeline(struct record *r, const struct jvalue *v)

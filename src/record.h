@@ -55,10 +55,12 @@ struct record_point {
 	const double *size;	    /* by dimension of the sweep */
 	double prepare, first;	    /* of a new shape */
 	const double *time, *start; /* of each run; start since the measurement's begin */
+	const double *cpu; /* of each run: processor time of all threads; NULL: not known */
 	size_t n;
 	double items;				   /* that one run takes: the size of the batch */
 	double slab, device_slab, values, weights; /* planned */
 	double span;	      /* seconds from the first run's begin to the last one's end */
+	double waited;	      /* seconds that threads waited for a core meanwhile */
 	const size_t *rounds; /* runs that came from each process; NULL: one */
 	size_t nrounds;
 };
@@ -89,7 +91,8 @@ struct record {
 	double peak_flops, peak_bytes; /* a second, as measured; 0: not measured */
 	double flops, bytes;	       /* of a run, as far as known */
 	struct record_timeline timeline;
-	const double *yard[2]; /* time of known work: arithmetic, memory */
+	const double *yard[2];	   /* time of known work: arithmetic, memory */
+	const double *yard_cpu[2]; /* as cpu of a point */
 	size_t nyard;
 	double faults_minor, faults_major, forced; /* while measuring */
 	double clock_low, clock_high;		   /* kHz seen; 0: not known */

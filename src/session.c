@@ -4,11 +4,13 @@
 #include "base/clock.h"
 #include "base/pool.h"
 #include "cpu/cpu.h"
+#include "gpu/convplan.h"
 #include "gpu/cuda.h"
 #include "onnx/load.h"
 #include "onnx/weights.h"
 #include "opt/pipeline.h"
 #include "plan/fault.h"
+#include "report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,13 +26,42 @@ struct session {
 	const char *why;
 	int64_t *bound; /* sizes of the model's symbols, while inputs are checked */
 	uint32_t nbound;
+	struct uploaded *uploaded;
 };
 
-/* The driver starts while the model is read; no memory of a device is taken yet. */
-static void warm_up(const struct run_config *config)
+/* A tensor of session_upload. */
+struct uploaded {
+	struct buffer buffer;
+	struct tensor tensor;
+	struct uploaded *next;
+};
+
+/* The driver starts while the model is read, libraries open while inputs are: no device's memory is taken yet. */
+static void warm_up(const struct run_config *config, unsigned what)
 {
-	if (!config->device || strcmp(config->device, "cpu") != 0)
-		gpu_warm_begin();
+	if (what && (!config->device || strcmp(config->device, "cpu") != 0))
+		gpu_warm_begin(what);
+}
+
+static void note_library(const struct graph *g, const struct node *n, void *arg)
+{
+	unsigned *what = arg;
+	const char *op = n->op ? n->op->name : "";
+
+	(void)g;
+	if (strstr(op, "Conv"))
+		*what |= GPU_WARM_CONVOLUTIONS;
+	else if (strstr(op, "Gemm") || strstr(op, "MatMul"))
+		*what |= GPU_WARM_PRODUCTS;
+}
+
+/* The libraries that the model's operators are likely to want. */
+static unsigned libraries_wanted(const struct model *m)
+{
+	unsigned what = 0;
+
+	report_each(m->graph, note_library, &what);
+	return what;
 }
 
 /* The CUDA runtime's own variable means what it means there. */
@@ -65,7 +96,7 @@ struct session *session_open(const char *path, const struct run_config *config, 
 	s->config = *config;
 	if (launches_block())
 		s->config.sync = SYNC_LAUNCH;
-	warm_up(config);
+	warm_up(config, GPU_WARM_DRIVER);
 	if (config->threads > 0)
 		pool_set_threads((int)config->threads);
 	struct load_options load = {.external_root = config->external_root,
@@ -82,6 +113,7 @@ struct session *session_open(const char *path, const struct run_config *config, 
 		return NULL;
 	}
 	s->times.optimize = clock_ns() - t0;
+	warm_up(config, libraries_wanted(s->model));
 	return s;
 }
 
@@ -90,6 +122,8 @@ void session_close(struct session *s)
 	if (!s)
 		return;
 	instance_free(s->instance);
+	for (struct uploaded *u = s->uploaded; u; u = u->next)
+		s->runtime.backend->free(s->runtime.device, &u->buffer);
 	faults_close(&s->runtime);
 	store_free(s->runtime.store);
 	uploads_free(&s->runtime);
@@ -111,6 +145,13 @@ const struct model *session_model(const struct session *s)
 const char *session_device(const struct session *s)
 {
 	return s->runtime.backend ? s->runtime.backend->name : "none";
+}
+
+const char *session_choices(const struct session *s, bool each, struct arena *a)
+{
+	bool cuda = s->runtime.backend == &cuda_backend && s->runtime.device;
+
+	return cuda ? conv_choices(s->runtime.device, each, a) : NULL;
 }
 
 const char *session_device_why(const struct session *s)
@@ -311,7 +352,12 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 		err = enter(s, d);
 	if (err)
 		return err;
-	err = leave(s, instance_run(s->instance, in, out, d), d);
+	if (!s->config.arena)
+		instance_release(s->instance);
+	err = instance_run(s->instance, in, out, d);
+	if (!err && s->runtime.outputs_stay)
+		err = s->runtime.backend->wait(s->runtime.stream, d);
+	err = leave(s, err, d);
 	s->times.run = clock_ns() - t0;
 	return err;
 }
@@ -336,6 +382,50 @@ int session_use_stream(struct session *s, void *stream, struct diag *d)
 		return FAIL(d, E_DEVICE, .expected = "a session on a GPU",
 			    .actual = session_device(s));
 	return cuda_use_stream(s->runtime.device, stream, d);
+}
+
+const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d)
+{
+	struct uploaded *u = arena_new(&s->arena, struct uploaded);
+	struct runtime *rt = &s->runtime;
+
+	if (start_device(s, d))
+		return NULL;
+	int on = rt->backend != rt->cpu;
+	if (t->type.kind != V_TENSOR || t->type.dtype == DT_STRING) {
+		FAIL(d, E_INPUT_TYPE, .expected = "a tensor of numbers",
+		     .actual = type_str(&d->arena, t->type));
+		return NULL;
+	}
+	if (rt->backend->alloc(rt->device, t->bytes, MEM_STAGING, &u->buffer, d))
+		return NULL;
+	u->next = s->uploaded;
+	s->uploaded = u;
+	u->tensor = *t;
+	u->tensor.data = u->buffer.ptr;
+	u->tensor.device = on;
+	u->tensor.arena = NULL;
+	if (rt->backend->copy(rt->stream, u->buffer.ptr, on, t->data, 0, t->bytes, d))
+		return NULL;
+	return &u->tensor;
+}
+
+int session_outputs_stay(struct session *s, bool stay, struct diag *d)
+{
+	int err = start_device(s, d);
+
+	if (!err && s->runtime.outputs_stay != stay)
+		instance_forget(s->instance);
+	s->runtime.outputs_stay = stay;
+	return err;
+}
+
+int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d)
+{
+	struct runtime *rt = &s->runtime;
+	int err = start_device(s, d);
+
+	return err ? err : rt->backend->copy(rt->stream, to, 0, t->data, t->device, t->bytes, d);
 }
 
 void session_observe(struct session *s, struct observer *o)

@@ -36,13 +36,23 @@ const char *session_device_why(const struct session *s); /* "no CUDA driver: ...
 int session_prepare(struct session *s, const struct tensor *const *in,
 		    struct segment_report *report, struct diag *d);
 /*
- * One inference. in: a tensor for each of the graph's inputs by position, in host memory, borrowed.
- * out: pointers to the outputs, valid until the next run or close. Every tensor is checked against
+ * One inference. in: a tensor for each of the graph's inputs by position, borrowed: in host memory, or of
+ * session_upload. out: pointers to the outputs, valid until the next run or close. Every tensor is checked against
  * the model's declared types and shapes first (E-INPUT-*).
  */
 int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out,
 		struct diag *d);
 void session_observe(struct session *s, struct observer *o); /* NULL ends it */
+
+/*
+ * Tensors on the session's device (on the CPU: in host memory). upload makes one of a tensor in host memory, for
+ * use as an input as long as the session lives; NULL with a finding. Outputs stay on the device where that
+ * was asked for; their `device` says so. The host reads either by session_fetch alone.
+ */
+const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d);
+int session_outputs_stay(struct session *s, bool stay, struct diag *d);
+int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d); /* t->bytes */
+
 /* Bytes of the device in use by all who use it, as its driver says; 0 before a device is open, and on the CPU. */
 uint64_t session_device_used(struct session *s);
 /*
@@ -51,6 +61,11 @@ uint64_t session_device_used(struct session *s);
  */
 int session_use_stream(struct session *s, void *stream, struct diag *d);
 struct session_times session_times(const struct session *s);
+/*
+ * How the device's kernels were chosen: "41 choices known, 12 tried in 0.42 s", with `each` a line for every choice,
+ * too. NULL where nothing was chosen.
+ */
+const char *session_choices(const struct session *s, bool each, struct arena *a);
 /* What it runs on, for observers that read a device's clock and memory. */
 struct runtime *session_runtime(struct session *s);
 

@@ -118,13 +118,15 @@ static uint64_t counted_on_device(void)
 static void print_device(const struct summary *s, FILE *stream)
 {
 	struct arena a = {0};
-	int64_t delta = (int64_t)(s->device[AFTER_RUN] - s->device[AFTER_PREPARE]);
+	uint64_t used = s->device[AFTER_RUN], counted = counted_on_device();
+	int64_t delta = (int64_t)(used - s->device[AFTER_PREPARE]);
 
-	fprintf(stream,
-		"%-7s device, as the driver says: %s in use after prepare, %s%s first run; counted %s\n",
+	fprintf(stream, "%-7s device, as the driver says: %s in use after prepare, %s%s first run",
 		"", str_bytes(&a, (int64_t)s->device[AFTER_PREPARE]), delta < 0 ? "-" : "+",
-		str_bytes(&a, delta < 0 ? -delta : delta),
-		str_bytes(&a, (int64_t)counted_on_device()));
+		str_bytes(&a, delta < 0 ? -delta : delta));
+	fprintf(stream, "; counted here %s, the rest of %s by the driver and other programs\n",
+		str_bytes(&a, (int64_t)counted),
+		str_bytes(&a, used > counted ? (int64_t)(used - counted) : 0));
 	arena_free(&a);
 }
 
@@ -175,6 +177,9 @@ void summary_print(const struct summary *s, FILE *stream)
 	fprintf(stream, "%-7s load %s, prepare %s, first run %s; %s since the start\n", "times",
 		seconds(&a, load_time(s)), seconds(&a, s->prepare), seconds(&a, s->first_run),
 		seconds(&a, s->total));
+	const char *choices = session_choices(s->session, s->verbose, &a);
+	if (choices)
+		fprintf(stream, "%-7s %s\n", "tuning", choices);
 	print_memory(s, stream);
 	arena_free(&a);
 }

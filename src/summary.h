@@ -26,6 +26,7 @@ struct summary {
 	uint64_t first_run; /* nanoseconds: plan left out */
 	uint64_t prepare;   /* device, shapes, kernels, packed weights, memory plan */
 	uint64_t total;	    /* since exec */
+	bool verbose;	    /* every choice of a kernel */
 };
 
 /* Nanoseconds since exec, which the system knows to 10 ms only, but no less than since `start` (clock_ns). */

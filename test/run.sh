@@ -78,6 +78,15 @@ cli() {
 	done
 }
 
+# The corpus of `infer check`, on this build and on the one that plants faults (which is built for it, once).
+# CHECK_MODELS names folders of models that are sound.
+check() {
+	if [ -n "${FAULTS_INFER:-}" ]; then
+		step 'fault-injection build' "$MAKE" --no-print-directory FAULTS=1
+	fi
+	tap check test/check/run.sh
+}
+
 # The runner takes a folder of cases and closes with "conformance: N passed, N failed, N skipped".
 conformance_of() { # NAME FOLDER
 	local name=$1 line
@@ -182,7 +191,7 @@ random() {
 
 for suite; do
 	case $suite in
-	unit | cli | conformance | lint | headers | gcc | clang | sanitize | fuzz | random) "$suite" ;;
+	unit | cli | conformance | check | lint | headers | gcc | clang | sanitize | fuzz | random) "$suite" ;;
 	*)
 		echo "test/run.sh: there is no suite '$suite'" >&2
 		exit 2

@@ -49,21 +49,21 @@ __device__ inline u32 tf32(float v)
 }
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f32)
 {
-	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+	asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
 		     "{%0,%1,%2,%3};"
 		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f16)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
 		     "{%0,%1,%2,%3};"
 		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, bf16)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
 		     "{%0,%1,%2,%3};"
 		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -74,21 +74,24 @@ template <typename T> __device__ inline u32 pack(T a, T b)
 	return (u32)x | (u32)y << 16;
 }
 
-// What is left of v when it is rounded to tf32: with it a product is as good as one of fp32.
+// v in two parts that tensor cores take as they are; a NaN stays one in the second.
+__device__ inline u32 big_part(float v)
+{
+	return (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
+}
 __device__ inline u32 rest(float v, u32 big)
 {
-	float b = __uint_as_float(big);
-	return b == v ? 0u : tf32(v - b);
+	return __float_as_uint(v - __uint_as_float(big));
 }
 
-// c += a b of 32-bit numbers, rounded to tf32 or (EXACT) in two parts each.
+// c += a b of 32-bit numbers, rounded to tf32 or (EXACT) in two parts each: as good as fp32.
 template <bool EXACT> __device__ inline void product(float *c, const float *a, float b0, float b1)
 {
 	u32 big[4];
 	for (int i = 0; i < 4; i++)
-		big[i] = EXACT ? tf32(a[i]) : __float_as_uint(a[i]);
+		big[i] = EXACT ? big_part(a[i]) : __float_as_uint(a[i]);
 	if constexpr (EXACT) {
-		u32 small[4], h0 = tf32(b0), h1 = tf32(b1);
+		u32 small[4], h0 = big_part(b0), h1 = big_part(b1);
 		for (int i = 0; i < 4; i++)
 			small[i] = rest(a[i], big[i]);
 		mma(c, small, h0, h1, f32());
@@ -107,25 +110,35 @@ template <typename T, bool EXACT> __device__ inline T rounded(T v)
 		return v;
 }
 
-// `rows` rows of a head, from position `from`, into shared memory; zeros beyond what there is.
-template <typename T, int HEAD, int LD, bool EXACT>
-__device__ inline void load_rows(T *to, const T *x, int64_t step, int64_t each, int64_t from, int64_t end, int rows,
-				 int64_t d, bool vector)
+// 16 bytes on their way into shared memory; zeros where there are none.
+__device__ inline void fetch16(void *to, const void *from, bool there)
+{
+	u32 at = (u32)__cvta_generic_to_shared(to);
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
+}
+__device__ inline void fetch_end()
+{
+	asm volatile("cp.async.commit_group;");
+}
+template <int LEFT> __device__ inline void fetch_wait()
+{
+	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
+}
+
+// ROWS rows of a head, from position `from`, into shared memory; zeros beyond what there is.
+template <typename T, int HEAD, int LD, int ROWS, bool EXACT>
+__device__ inline void load_rows(T *to, const T *x, int64_t step, int64_t each, int from, int end, int d, bool vector)
 {
 	const int V = 16 / sizeof(T);
 	if (vector) {
-		for (int e = threadIdx.x; e < rows * (HEAD / V); e += blockDim.x) {
+#pragma unroll 4
+		for (int e = threadIdx.x; e < ROWS * (HEAD / V); e += blockDim.x) {
 			int r = e / (HEAD / V), c = e % (HEAD / V) * V;
-			uint4 raw = make_uint4(0, 0, 0, 0);
-			if (from + r < end && c < d)
-				raw = *(const uint4 *)(x + (from + r) * step + c);
-			T *v = (T *)&raw;
-			for (int i = 0; i < V; i++)
-				v[i] = rounded<T, EXACT>(v[i]);
-			*(uint4 *)(to + r * LD + c) = raw;
+			bool in = from + r < end && c < d;
+			fetch16(to + r * LD + c, in ? x + (from + r) * step + c : x, in);
 		}
 	} else {
-		for (int e = threadIdx.x; e < rows * HEAD; e += blockDim.x) {
+		for (int e = threadIdx.x; e < ROWS * HEAD; e += blockDim.x) {
 			int r = e / HEAD, c = e % HEAD;
 			bool in = from + r < end && c < d;
 			to[r * LD + c] = in ? rounded<T, EXACT>(x[(from + r) * step + c * each]) : down<T>(0.0f);
@@ -133,15 +146,80 @@ __device__ inline void load_rows(T *to, const T *x, int64_t step, int64_t each, 
 	}
 }
 
-// One warp 16 queries of one head; keys come by tiles of BN through shared memory.
+// What this thread fetched, rounded to tf32.
+template <typename T, int HEAD, int LD, int ROWS> __device__ inline void round_rows(T *x)
+{
+	const int V = 16 / sizeof(T);
+#pragma unroll 4
+	for (int e = threadIdx.x; e < ROWS * (HEAD / V); e += blockDim.x) {
+		uint4 *at = (uint4 *)(x + e / (HEAD / V) * LD + e % (HEAD / V) * V), v = *at;
+		v.x = tf32(__uint_as_float(v.x)), v.y = tf32(__uint_as_float(v.y));
+		v.z = tf32(__uint_as_float(v.z)), v.w = tf32(__uint_as_float(v.w));
+		*at = v;
+	}
+}
+
+__device__ inline float exp2_of(float x)
+{
+	float y;
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
+// Scores of a tile from key j0 on, in powers of two; what is hidden is -infinity.
+template <typename T, int BN>
+__device__ inline void mask_tile(const gpu_attend &p, float s[BN / 8][4], int j0, const int *first, const int *end,
+				 const int64_t *mask)
+{
+	const float log2e = 1.4426950408889634f;
+	const int t = threadIdx.x % 4;
+	bool whole = !p.mask_type && !(p.softcap > 0);
+	for (int r = 0; r < 2; r++)
+		whole = whole && first[r] <= j0 && end[r] >= j0 + BN;
+	if (whole) {
+#pragma unroll
+		for (int n = 0; n < BN / 8; n++)
+			for (int e = 0; e < 4; e++)
+				s[n][e] *= p.scale * log2e;
+		return;
+	}
+	// all of the mask is asked for before any of it is waited for
+	float add[BN / 8][4];
+#pragma unroll
+	for (int n = 0; n < BN / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			int j = j0 + n * 8 + 2 * t + e % 2, r = e / 2;
+			bool seen = j >= first[r] && j < end[r] && !(p.mask_type && j >= p.mask_keys);
+			int64_t at = seen ? mask[r] + j * p.ms[3] : 0;
+			float m = 0;
+			if (p.mask_type == 9)
+				m = ((const u8 *)p.mask)[at] ? 0.0f : p.hidden;
+			else if (p.mask_type)
+				m = up(((const T *)p.mask)[at]);
+			add[n][e] = seen ? m : -INFINITY;
+		}
+#pragma unroll
+	for (int n = 0; n < BN / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			float x = s[n][e] * p.scale;
+			if (p.softcap > 0)
+				x = p.softcap * tanhf(x / p.softcap);
+			s[n][e] = (add[n][e] == -INFINITY ? -INFINITY : x + add[n][e]) * log2e;
+		}
+}
+
+// One warp 16 queries of one head; keys come by tiles of BN through shared memory, two on their way.
 template <typename T, int HEAD, int BN, bool EXACT> __device__ inline void flash(const gpu_attend &p)
 {
 	extern __shared__ uint4 shared[];
 	const bool wide = sizeof(T) == 4;
 	const int LD = HEAD + 16 / sizeof(T), K = wide ? 8 : 16, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-	T *ks = (T *)shared, *vs = ks + BN * LD;
-	int64_t h = blockIdx.y, b = blockIdx.z, kh = h / (p.heads / p.kv_heads), keys = keys_of(p, b);
-	int64_t block0 = blockIdx.x * (int64_t)(blockDim.x / 2), row[2];
+	const int TILE = 2 * BN * LD;
+	T *tiles = (T *)shared;
+	int64_t h = blockIdx.y, b = blockIdx.z, kh = h / (p.heads / p.kv_heads), mask[2];
+	int block0 = blockIdx.x * (blockDim.x / 2), row[2], first[2], end[2], keys = (int)keys_of(p, b);
 	row[0] = block0 + threadIdx.x / 32 * 16 + g;
 	row[1] = row[0] + 8;
 	const T *q = (const T *)p.q + b * p.qs[0] + h * p.qs[1];
@@ -150,110 +228,113 @@ template <typename T, int HEAD, int BN, bool EXACT> __device__ inline void flash
 	u32 qh[wide ? 1 : HEAD / 16][4];
 	float out[HEAD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
+	// the keys that any query of the block sees, those that this warp sees, and this thread
+	int last = block0 + blockDim.x / 2 - 1, warp_last = block0 + (threadIdx.x / 32 + 1) * 16 - 1;
+	int begin = (int)range(p, b, block0, keys).first / BN * BN;
+	int stop = (int)range(p, b, last < p.s ? last : p.s - 1, keys).end;
+	int warp_stop = (int)range(p, b, warp_last < p.s ? warp_last : p.s - 1, keys).end;
+	for (int r = 0; r < 2; r++) {
+		Range own = range(p, b, row[r], keys);
+		first[r] = (int)own.first;
+		end[r] = row[r] < p.s ? (int)own.end : 0;
+		mask[r] = b * p.ms[0] + h * p.ms[1] + row[r] * p.ms[2];
+	}
+	if (begin < stop) {
+		load_rows<T, HEAD, LD, BN, EXACT>(tiles, k, p.ks[2], p.kd, begin, keys, p.d, p.vector);
+		load_rows<T, HEAD, LD, BN, EXACT>(tiles + BN * LD, v, p.vs[2], 1, begin, keys, p.dv, p.vector);
+	}
+	fetch_end();
+#pragma unroll
 	for (int i = 0; i < HEAD / K; i++)
 		for (int a = 0; a < 4; a++) {
-			int64_t r = row[a % 2];
+			int64_t at = row[a % 2] * p.qs[2];
 			if constexpr (sizeof(T) == 4) {
 				int c = i * 8 + t + a / 2 * 4;
-				qf[i][a] = r < p.s && c < p.d ? rounded<T, EXACT>(q[r * p.qs[2] + c]) : 0.0f;
+				qf[i][a] = row[a % 2] < p.s && c < p.d ? rounded<T, EXACT>(q[at + c]) : 0.0f;
 			} else {
 				int c = i * 16 + 2 * t + a / 2 * 8;
-				T x = r < p.s && c < p.d ? q[r * p.qs[2] + c] : down<T>(0.0f);
-				T y = r < p.s && c + 1 < p.d ? q[r * p.qs[2] + c + 1] : down<T>(0.0f);
+				T x = row[a % 2] < p.s && c < p.d ? q[at + c] : down<T>(0.0f);
+				T y = row[a % 2] < p.s && c + 1 < p.d ? q[at + c + 1] : down<T>(0.0f);
 				qh[i][a] = pack(x, y);
 			}
 		}
-	// the keys that any query of the block sees
-	int64_t last = block0 + blockDim.x / 2 - 1;
-	Range lo = range(p, b, block0, keys), hi = range(p, b, last < p.s ? last : p.s - 1, keys);
-	Range own[2] = {range(p, b, row[0], keys), range(p, b, row[1], keys)};
-
-	for (int64_t j0 = lo.first / BN * BN; j0 < hi.end; j0 += BN) {
-		float s[BN / 8][4] = {};
-		__syncthreads();
-		load_rows<T, HEAD, LD, EXACT>(ks, k, p.ks[2], p.kd, j0, keys, BN, p.d, p.vector);
-		load_rows<T, HEAD, LD, EXACT>(vs, v, p.vs[2], 1, j0, keys, BN, p.dv, p.vector);
-		__syncthreads();
-#pragma unroll
-		for (int i = 0; i < HEAD / K; i++)
-#pragma unroll
-			for (int n = 0; n < BN / 8; n++) {
-				const T *at = ks + (n * 8 + g) * LD + i * K;
-				if constexpr (sizeof(T) == 4)
-					product<EXACT>(s[n], qf[i], at[t], at[t + 4]);
-				else
-					mma(s[n], qh[i], *(const u32 *)(at + 2 * t), *(const u32 *)(at + 2 * t + 8), T());
+	int turn = 0;
+	for (int j0 = begin; j0 < stop; j0 += BN, turn ^= 1) {
+		T *ks = tiles + turn * TILE, *vs = ks + BN * LD, *next = tiles + (turn ^ 1) * TILE;
+		if (j0 + BN < stop) {
+			load_rows<T, HEAD, LD, BN, EXACT>(next, k, p.ks[2], p.kd, j0 + BN, keys, p.d, p.vector);
+			load_rows<T, HEAD, LD, BN, EXACT>(next + BN * LD, v, p.vs[2], 1, j0 + BN, keys, p.dv, p.vector);
+		}
+		fetch_end();
+		fetch_wait<1>();
+		if constexpr (sizeof(T) == 4 && !EXACT)
+			if (p.vector) {
+				round_rows<T, HEAD, LD, BN>(ks);
+				round_rows<T, HEAD, LD, BN>(vs);
 			}
-		float most[2] = {-INFINITY, -INFINITY};
+		__syncthreads();
+		if (j0 < warp_stop) {
+			float s[BN / 8][4] = {};
 #pragma unroll
-		for (int n = 0; n < BN / 8; n++)
+			for (int i = 0; i < HEAD / K; i++)
 #pragma unroll
-			for (int e = 0; e < 4; e++) {
-				int64_t j = j0 + n * 8 + 2 * t + e % 2, i = row[e / 2];
-				float x = s[n][e] * p.scale;
-				if (p.softcap > 0)
-					x = p.softcap * tanhf(x / p.softcap);
-				if (j < own[e / 2].first || j >= own[e / 2].end || i >= p.s) {
-					x = -INFINITY;
-				} else if (p.mask_type) {
-					int64_t at = b * p.ms[0] + h * p.ms[1] + i * p.ms[2] + j * p.ms[3];
-					if (j >= p.mask_keys)
-						x = -INFINITY;
-					else if (p.mask_type == 9)
-						x = ((const u8 *)p.mask)[at] ? x : x + p.hidden;
+				for (int n = 0; n < BN / 8; n++) {
+					const T *at = ks + (n * 8 + g) * LD + i * K;
+					if constexpr (sizeof(T) == 4)
+						product<EXACT>(s[n], qf[i], at[t], at[t + 4]);
 					else
-						x += up(((const T *)p.mask)[at]);
+						mma(s[n], qh[i], *(const u32 *)(at + 2 * t), *(const u32 *)(at + 2 * t + 8), T());
 				}
-				s[n][e] = x;
-				most[e / 2] = fmaxf(most[e / 2], x);
-			}
-		float scale[2], base[2];
-		for (int r = 0; r < 2; r++) {
-			most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 1));
-			most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 2));
-			most[r] = fmaxf(most[r], top[r]);
-			base[r] = most[r] == -INFINITY ? 0.0f : most[r];
-			scale[r] = __expf(top[r] - base[r]);
-			if (EXACT)
-				scale[r] = expf(top[r] - base[r]);
-			top[r] = most[r];
-			sum[r] *= scale[r];
-		}
+			mask_tile<T, BN>(p, s, j0, first, end, mask);
+			float most[2] = {top[0], top[1]}, scale[2], base[2];
 #pragma unroll
-		for (int n = 0; n < BN / 8; n++)
-#pragma unroll
-			for (int e = 0; e < 4; e++) {
-				s[n][e] = EXACT ? expf(s[n][e] - base[e / 2]) : __expf(s[n][e] - base[e / 2]);
-				sum[e / 2] += s[n][e];
-			}
-#pragma unroll
-		for (int n = 0; n < HEAD / 8; n++)
-			for (int e = 0; e < 4; e++)
-				out[n][e] *= scale[e / 2];
-		// Probabilities stay where they are: the sum over keys does not mind which comes first.
-#pragma unroll
-		for (int i = 0; i < BN / K; i++) {
-			if constexpr (sizeof(T) == 4) {
-				float a[4] = {s[i][0], s[i][2], s[i][1], s[i][3]};
+			for (int n = 0; n < BN / 8; n++)
 				for (int e = 0; e < 4; e++)
-					a[e] = rounded<T, EXACT>(a[e]);
+					most[e / 2] = fmaxf(most[e / 2], s[n][e]);
+			for (int r = 0; r < 2; r++) {
+				most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 1));
+				most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 2));
+				base[r] = most[r] == -INFINITY ? 0.0f : most[r];
+				scale[r] = exp2_of(top[r] - base[r]);
+				top[r] = most[r];
+				sum[r] *= scale[r];
+			}
 #pragma unroll
-				for (int n = 0; n < HEAD / 8; n++) {
-					const T *at = vs + (i * 8 + 2 * t) * LD + n * 8 + g;
-					product<EXACT>(out[n], a, at[0], at[LD]);
+			for (int n = 0; n < BN / 8; n++)
+				for (int e = 0; e < 4; e++) {
+					s[n][e] = exp2_of(s[n][e] - base[e / 2]);
+					sum[e / 2] += s[n][e];
 				}
-			} else {
-				u32 a[4];
-				for (int e = 0; e < 4; e++)
-					a[e] = pack(down<T>(s[2 * i + e / 2][e % 2 * 2]),
-						    down<T>(s[2 * i + e / 2][e % 2 * 2 + 1]));
 #pragma unroll
-				for (int n = 0; n < HEAD / 8; n++) {
-					const T *at = vs + (i * 16 + 2 * t) * LD + n * 8 + g;
-					mma(out[n], a, pack(at[0], at[LD]), pack(at[8 * LD], at[9 * LD]), T());
+			for (int n = 0; n < HEAD / 8; n++)
+				for (int e = 0; e < 4; e++)
+					out[n][e] *= scale[e / 2];
+			// Probabilities stay where they are: the sum over keys does not mind which comes first.
+#pragma unroll
+			for (int i = 0; i < BN / K; i++) {
+				if constexpr (sizeof(T) == 4) {
+					float a[4] = {s[i][0], s[i][2], s[i][1], s[i][3]};
+					for (int e = 0; e < 4; e++)
+						a[e] = rounded<T, EXACT>(a[e]);
+#pragma unroll
+					for (int n = 0; n < HEAD / 8; n++) {
+						const T *at = vs + (i * 8 + 2 * t) * LD + n * 8 + g;
+						product<EXACT>(out[n], a, at[0], at[LD]);
+					}
+				} else {
+					u32 a[4];
+					for (int e = 0; e < 4; e++)
+						a[e] = pack(down<T>(s[2 * i + e / 2][e % 2 * 2]),
+							    down<T>(s[2 * i + e / 2][e % 2 * 2 + 1]));
+#pragma unroll
+					for (int n = 0; n < HEAD / 8; n++) {
+						const T *at = vs + (i * 16 + 2 * t) * LD + n * 8 + g;
+						mma(out[n], a, pack(at[0], at[LD]), pack(at[8 * LD], at[9 * LD]), T());
+					}
 				}
 			}
 		}
+		__syncthreads(); // the next turn fetches into this tile
 	}
 	for (int r = 0; r < 2; r++) {
 		sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 1);
@@ -261,14 +342,12 @@ template <typename T, int HEAD, int BN, bool EXACT> __device__ inline void flash
 		if (row[r] >= p.s)
 			continue;
 		T *y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + row[r] * p.ys[2];
-		float by = 1.0f / sum[r];
+		float by = p.safe && sum[r] == 0 ? 0.0f : 1.0f / sum[r];
+#pragma unroll
 		for (int n = 0; n < HEAD / 8; n++)
-			for (int e = 0; e < 2; e++) {
-				int c = n * 8 + 2 * t + e;
-				float o = p.safe && sum[r] == 0 ? 0.0f : out[n][2 * r + e] * by;
-				if (c < p.dv)
-					y[c] = down<T>(o);
-			}
+			for (int e = 0; e < 2; e++)
+				if (n * 8 + 2 * t + e < p.dv)
+					y[n * 8 + 2 * t + e] = down<T>(out[n][2 * r + e] * by);
 	}
 }
 
@@ -357,19 +436,106 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 	}
 }
 
+// ---- rotary embedding --------------------------------------------------------------------------
+
+// One thread a pair of elements that turn, or an element that does not.
+template <typename T> __device__ inline void rotary(const gpu_rotary &p)
+{
+	int64_t half = p.turned / 2, each = half + p.size - p.turned;
+	EACH(i, p.batch * p.length * p.heads * each)
+	{
+		int64_t k = i % each, h = i / each % p.heads, s = i / each / p.heads % p.length, b = i / each / p.heads / p.length;
+		int64_t at = b * p.step[0] + s * p.step[1] + h * p.step[2];
+		const T *x = (const T *)p.x + at;
+		T *y = (T *)p.y + at;
+		if (k >= half) {
+			y[k + half] = x[k + half];
+			continue;
+		}
+		int64_t row = b * p.length + s;
+		if (p.position)
+			row = p.counted ? p.position[0] + s : p.position[b * p.position_batch + s];
+		if (row < 0 || row >= p.rows) {
+			*p.fault = p.who;
+			continue;
+		}
+		int64_t e = p.interleaved ? 2 * k : k, f = p.interleaved ? 2 * k + 1 : k + half;
+		float c = up(((const T *)p.cos)[row * half + k]), n = up(((const T *)p.sin)[row * half + k]);
+		float u = up(x[e]), v = up(x[f]);
+		y[e] = down<T>(c * u - n * v);
+		y[f] = down<T>(n * u + c * v);
+	}
+}
+
+// ---- linear attention --------------------------------------------------------------------------
+
+// One block a batch and head: a thread keeps columns of the state, which lie in p.state.
+template <typename T> __device__ inline void linear_attention(const gpu_linear_attention &p)
+{
+	for (int64_t z = blockIdx.x; z < p.batch * p.kv_heads; z += gridDim.x) {
+		int64_t b = z / p.kv_heads, h = z % p.kv_heads, group = p.q_heads / p.kv_heads;
+		for (int64_t m = threadIdx.x; m < p.dv; m += blockDim.x) {
+			float *s = p.state + z * p.d * p.dv + m;
+			for (int64_t i = 0; i < p.d; i++)
+				s[i * p.dv] = p.past ? number(p.past_type, p.past, (z * p.d + i) * p.dv + m) : 0.0f;
+			for (int64_t t = 0; t < p.length; t++) {
+				int64_t row = b * p.length + t;
+				const T *k = (const T *)p.k + (row * p.kv_heads + h) * p.d;
+				float v = up(((const T *)p.v)[(row * p.kv_heads + h) * p.dv + m]), read = 0;
+				const T *g = p.decay ? (const T *)p.decay + (row * p.kv_heads + h) * p.decay_size : NULL;
+				for (int64_t i = 0; i < p.d; i++) {
+					float e = s[i * p.dv];
+					if (g)
+						e *= expf(up(g[p.decay_size == 1 ? 0 : i]));
+					s[i * p.dv] = e;
+					read += e * up(k[i]);
+				}
+				if (p.beta) {
+					float by = up(((const T *)p.beta)[row * p.beta_heads + (p.beta_heads == 1 ? 0 : h)]);
+					v = by * (v - read);
+				}
+				for (int64_t i = 0; i < p.d; i++)
+					s[i * p.dv] += up(k[i]) * v;
+				for (int64_t n = h * group; n < (h + 1) * group; n++) {
+					const T *q = (const T *)p.q + (row * p.q_heads + n) * p.d;
+					float y = 0;
+					for (int64_t i = 0; i < p.d; i++)
+						y += p.scale * up(q[i]) * s[i * p.dv];
+					((T *)p.y)[(row * p.q_heads + n) * p.dv + m] = down<T>(y);
+				}
+			}
+			for (int64_t i = 0; i < p.d && p.present; i++) {
+				int64_t at = (z * p.d + i) * p.dv + m;
+				float e = s[i * p.dv];
+				if (p.past_type == 1)
+					((f32 *)p.present)[at] = e;
+				else if (p.past_type == 10)
+					((f16 *)p.present)[at] = down<f16>(e);
+				else
+					((bf16 *)p.present)[at] = down<bf16>(e);
+			}
+		}
+	}
+}
+
 #define PLAIN(T)                                                                                                       \
 	extern "C" __global__ void attend_plain_##T(const gpu_attend p) { plain<T>(p); }
 PLAIN(f32) PLAIN(f16) PLAIN(bf16) PLAIN(f64)
+#define OTHERS(T)                                                                                                      \
+	extern "C" __global__ void rotary_##T(const gpu_rotary p) { rotary<T>(p); }                                    \
+	extern "C" __global__ void linear_attention_##T(const gpu_linear_attention p) { linear_attention<T>(p); }
+OTHERS(f32) OTHERS(f16) OTHERS(bf16)
 #define FLASH(NAME, T, HEAD, BN, EXACT)                                                                                \
 	extern "C" __global__ void __launch_bounds__(128) attend_##NAME##_##HEAD(const gpu_attend p)                   \
 	{                                                                                                              \
 		flash<T, HEAD, BN, EXACT>(p);                                                                          \
 	}
-FLASH(f32, f32, 64, 64, true)
-FLASH(f32, f32, 128, 32, true)
-FLASH(tf32, f32, 64, 64, false)
-FLASH(tf32, f32, 128, 32, false)
+// heads, then tiles: what gpu/attend.c reckons with for shared memory
+FLASH(f32, f32, 64, 32, true)
+FLASH(f32, f32, 128, 16, true)
+FLASH(tf32, f32, 64, 32, false)
+FLASH(tf32, f32, 128, 16, false)
 FLASH(f16, f16, 64, 64, false)
-FLASH(f16, f16, 128, 64, false)
+FLASH(f16, f16, 128, 32, false)
 FLASH(bf16, bf16, 64, 64, false)
-FLASH(bf16, bf16, 128, 64, false)
+FLASH(bf16, bf16, 128, 32, false)

@@ -1,39 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Around convolutions, channels last: layouts, depthwise windows, single pixels, epilogues, pooling.
-#include "common.cuh"
+#include "act.cuh"
 #include "conv.h"
 
-// Sixteen bytes of channels, or one channel.
-template <typename T, int V> struct alignas(sizeof(T) * V) Pack { T v[V]; };
 template <typename T> struct Most { enum { V = 16 / (int)sizeof(T) }; };
-
-// The exponential of half types may be rougher than their own rounding allows.
-template <typename T> __device__ inline float quick_exp(float v) { return __expf(v); }
-template <> __device__ inline float quick_exp<f32>(float v) { return expf(v); }
-
-__device__ __noinline__ float rare_act(int act, float a, float b, float v) { return activate<float>(act, a, b, v); }
-
-// Of N values: the choice stands outside of the loops, so that they stay short.
-template <typename T, int N> __device__ inline void act_on(int act, float a, float b, float *v)
-{
-	if (act == 1) {
-#pragma unroll
-		for (int j = 0; j < N; j++)
-			v[j] = v[j] < 0 ? 0.f : v[j];
-	} else if (act == 4) {
-#pragma unroll
-		for (int j = 0; j < N; j++)
-			v[j] = v[j] / (1.f + quick_exp<T>(-a * v[j]));
-	} else if (act == 6) {
-#pragma unroll
-		for (int j = 0; j < N; j++)
-			v[j] *= clamp01(a * v[j] + b);
-	} else if (act) {
-#pragma unroll
-		for (int j = 0; j < N; j++)
-			v[j] = rare_act(act, a, b, v[j]);
-	}
-}
 
 // ---- layouts
 
@@ -60,19 +30,65 @@ template <typename T> __device__ inline void pack(const gpu_pack &p)
 	}
 }
 
-// Few channels of planes into pixels of four: a thread a pixel.
-template <typename T> __device__ inline void pack4(const gpu_pack &p)
+// Few channels of planes into pixels of four channels: L neighbours of the plane a thread.
+template <typename T, int L> __device__ inline void pack4(const gpu_pack &p)
 {
-	EACH(i, p.n / 4)
+	const int64_t plane = (int64_t)p.out[0] * p.out[1], tiles = plane / L;
+	EACH(i, p.n / (4 * L))
 	{
-		int q = (int)(i % p.out[1]);
-		int64_t rest = i / p.out[1];
-		int h = (int)(rest % p.out[0]);
-		int64_t n = rest / p.out[0];
-		Pack<T, 4> v;
-		for (int c = 0; c < 4; c++)
-			v.v[c] = c < p.channels ? ((const T *)p.x)[n * p.xs[0] + c * p.xs[1] + h * p.xs[2] + q * p.xs[3]] : T(0);
-		((Pack<T, 4> *)p.y)[i] = v;
+		int64_t n = i / tiles, at = i % tiles * L;
+		const T *x = (const T *)p.x + n * p.xs[0];
+		Pack<T, L> v[4];
+#pragma unroll
+		for (int c = 0; c < 4; c++) {
+			if (c >= p.channels)
+#pragma unroll
+				for (int j = 0; j < L; j++)
+					v[c].v[j] = T(0);
+			else if (L > 1)
+				v[c] = *(const Pack<T, L> *)(x + c * p.xs[1] + at);
+			else
+				v[c].v[0] = x[c * p.xs[1] + at / p.out[1] * p.xs[2] + at % p.out[1] * p.xs[3]];
+		}
+#pragma unroll
+		for (int j = 0; j < L; j++) {
+			Pack<T, 4> o = {{v[0].v[j], v[1].v[j], v[2].v[j], v[3].v[j]}};
+			((Pack<T, 4> *)p.y)[n * plane + at + j] = o;
+		}
+	}
+}
+
+// Windows side by side, channels last: a window's row is one run of 16-byte vectors, `channels` of them.
+__device__ inline void pack_runs(const gpu_pack &p)
+{
+	EACH(i, p.n)
+	{
+		uint32_t rest = (uint32_t)i;
+		uint32_t v = rest % (uint32_t)p.channels;
+		rest /= (uint32_t)p.channels;
+		uint32_t r = rest % (uint32_t)p.kernel[0];
+		rest /= (uint32_t)p.kernel[0];
+		uint32_t q = rest % (uint32_t)p.out[1];
+		rest /= (uint32_t)p.out[1];
+		uint32_t h = rest % (uint32_t)p.out[0], n = rest / (uint32_t)p.out[0];
+		((uint4 *)p.y)[i] = ((const uint4 *)p.x)[n * p.xs[0] + (int64_t)(h * p.kernel[0] + r) * p.xs[2] + q * p.channels + v];
+	}
+}
+
+// The same of planes, in the order of the weights as they are: y[n][p][q][c][r], runs of a window's row.
+template <typename T> __device__ inline void pack_planes(const gpu_pack &p)
+{
+	EACH(i, p.n)
+	{
+		uint32_t rest = (uint32_t)i;
+		uint32_t r = rest % (uint32_t)p.kernel[0];
+		rest /= (uint32_t)p.kernel[0];
+		uint32_t c = rest % (uint32_t)p.channels;
+		rest /= (uint32_t)p.channels;
+		uint32_t q = rest % (uint32_t)p.out[1];
+		rest /= (uint32_t)p.out[1];
+		uint32_t h = rest % (uint32_t)p.out[0], n = rest / (uint32_t)p.out[0];
+		((T *)p.y)[i] = ((const T *)p.x)[n * p.xs[0] + c * p.xs[1] + (int64_t)(h * p.kernel[0] + r) * p.xs[2] + q];
 	}
 }
 
@@ -98,6 +114,16 @@ template <typename T> __device__ inline void flip(const gpu_flip &p)
 }
 
 // ---- depthwise
+
+// [channels][window] to [window][channels] in f32
+template <typename T> __device__ inline void to_float(const gpu_flip &p)
+{
+	EACH(i, p.rows * p.cols)
+	{
+		int64_t c = i % p.rows, k = i / p.rows;
+		((float *)p.y)[i] = up(((const T *)p.x)[c * p.cols + k]);
+	}
+}
 
 template <typename T, int V>
 __device__ inline void depthwise_end(const gpu_depthwise &p, int64_t at, float *a)
@@ -129,10 +155,11 @@ template <typename T, int V> __device__ inline void depthwise_start(const gpu_de
 	}
 }
 
-// A square window of K, stride S; a thread has V channels of W neighbouring outputs of a row.
+// A square window of K, stride S; a thread has four channels of W neighbouring outputs of a row. Weights are
+// f32: what would be converted for each output is so once.
 template <typename T, int K, int S, int W> __device__ inline void depthwise(const gpu_depthwise &p)
 {
-	enum { V = Most<T>::V };
+	enum { V = 4 };
 	const int groups = p.channels / V, tiles = (p.out[1] + W - 1) / W;
 
 	EACH(i, p.n)
@@ -147,30 +174,38 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 #pragma unroll
 		for (int k = 0; k < W; k++)
 			depthwise_start<T, V>(p, c, a[k]);
-#pragma unroll 1
+		const int w0 = q0 * S - p.begin[1];
+		const bool inside = w0 >= 0 && w0 + (W - 1) * S + K <= p.in[1];
+		/* few outputs a thread are few threads: then all loads should be under way at once */
+		constexpr int together = W == 1 ? K : 1;
+#pragma unroll together
 		for (int r = 0; r < K; r++) {
 			int h = o * S - p.begin[0] + r;
 			if (h < 0 || h >= p.in[0])
 				continue;
-			Pack<T, V> w[K];
+			float4 w[K];
 #pragma unroll
 			for (int s = 0; s < K; s++)
-				w[s] = *(const Pack<T, V> *)((const T *)p.w + (int64_t)(r * K + s) * p.channels + c);
-			const T *row = (const T *)p.x + ((int64_t)n * p.in[0] + h) * p.in[1] * p.channels + c;
-			const int w0 = q0 * S - p.begin[1];
+				w[s] = *(const float4 *)((const float *)p.w + (r * K + s) * p.channels + c);
+			const T *row = (const T *)p.x + (((int64_t)n * p.in[0] + h) * p.in[1] + w0) * p.channels + c;
 #pragma unroll
 			for (int u = 0; u < (W - 1) * S + K; u++) {
-				int x = w0 + u;
-				if (x < 0 || x >= p.in[1])
+				if (!inside && (w0 + u < 0 || w0 + u >= p.in[1]))
 					continue;
-				Pack<T, V> v = *(const Pack<T, V> *)(row + (int64_t)x * p.channels);
+				Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
+				float f[V];
+#pragma unroll
+				for (int j = 0; j < V; j++)
+					f[j] = up(v.v[j]);
 #pragma unroll
 				for (int k = 0; k < W; k++) {
 					const int s = u - k * S;
-					if (s >= 0 && s < K)
-#pragma unroll
-						for (int j = 0; j < V; j++)
-							a[k][j] += up(v.v[j]) * up(w[s].v[j]);
+					if (s >= 0 && s < K) {
+						a[k][0] += f[0] * w[s].x;
+						a[k][1] += f[1] * w[s].y;
+						a[k][2] += f[2] * w[s].z;
+						a[k][3] += f[3] * w[s].w;
+					}
 				}
 			}
 		}
@@ -178,6 +213,75 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 		for (int k = 0; k < W; k++)
 			if (q0 + k < p.out[1])
 				depthwise_end<T, V>(p, (((int64_t)n * p.out[0] + o) * p.out[1] + q0 + k) * p.channels + c, a[k]);
+	}
+}
+
+// The same with stride 1 and two rows of W outputs: what is loaded is used twice.
+template <typename T, int K, int W> __device__ inline void depthwise_rows(const gpu_depthwise &p)
+{
+	enum { V = 4 };
+	const int groups = p.channels / V, tiles = (p.out[1] + W - 1) / W, pairs = (p.out[0] + 1) / 2;
+
+	EACH(i, p.n)
+	{
+		uint32_t rest = (uint32_t)i;
+		int c = (int)(rest % groups) * V;
+		rest /= groups;
+		int q0 = (int)(rest % tiles) * W;
+		rest /= tiles;
+		int o = (int)(rest % pairs) * 2, n = (int)(rest / pairs);
+		float a[2][W][V];
+#pragma unroll
+		for (int k = 0; k < 2 * W; k++)
+			depthwise_start<T, V>(p, c, a[k / W][k % W]);
+		const int w0 = q0 - p.begin[1];
+		const bool inside = w0 >= 0 && w0 + W - 1 + K <= p.in[1];
+		float4 w[K], before[K];
+#pragma unroll
+		for (int s = 0; s < K; s++)
+			w[s] = make_float4(0, 0, 0, 0);
+#pragma unroll 1
+		for (int r = 0; r <= K; r++) {
+#pragma unroll
+			for (int s = 0; s < K; s++) {
+				before[s] = w[s];
+				w[s] = r < K ? *(const float4 *)((const float *)p.w + (r * K + s) * p.channels + c)
+					     : make_float4(0, 0, 0, 0);
+			}
+			int h = o - p.begin[0] + r;
+			if (h < 0 || h >= p.in[0])
+				continue;
+			const T *row = (const T *)p.x + (((int64_t)n * p.in[0] + h) * p.in[1] + w0) * p.channels + c;
+#pragma unroll
+			for (int u = 0; u < W - 1 + K; u++) {
+				if (!inside && (w0 + u < 0 || w0 + u >= p.in[1]))
+					continue;
+				Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
+				float f[V];
+#pragma unroll
+				for (int j = 0; j < V; j++)
+					f[j] = up(v.v[j]);
+#pragma unroll
+				for (int k = 0; k < W; k++) {
+					const int s = u - k;
+					if (s >= 0 && s < K) {
+						a[0][k][0] += f[0] * w[s].x;
+						a[0][k][1] += f[1] * w[s].y;
+						a[0][k][2] += f[2] * w[s].z;
+						a[0][k][3] += f[3] * w[s].w;
+						a[1][k][0] += f[0] * before[s].x;
+						a[1][k][1] += f[1] * before[s].y;
+						a[1][k][2] += f[2] * before[s].z;
+						a[1][k][3] += f[3] * before[s].w;
+					}
+				}
+			}
+		}
+#pragma unroll
+		for (int k = 0; k < 2 * W; k++)
+			if (q0 + k % W < p.out[1] && o + k / W < p.out[0])
+				depthwise_end<T, V>(p, (((int64_t)n * p.out[0] + o + k / W) * p.out[1] + q0 + k % W) * p.channels + c,
+						    a[k / W][k % W]);
 	}
 }
 
@@ -205,10 +309,10 @@ template <typename T, int V> __device__ inline void depthwise_any(const gpu_dept
 				if (x < 0 || x >= p.in[1])
 					continue;
 				Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((n * p.in[0] + h) * p.in[1] + x) * p.channels + c);
-				Pack<T, V> w = *(const Pack<T, V> *)((const T *)p.w + (int64_t)(r * p.kernel[1] + s) * p.channels + c);
+				const float *w = (const float *)p.w + (int64_t)(r * p.kernel[1] + s) * p.channels + c;
 #pragma unroll
 				for (int j = 0; j < V; j++)
-					a[j] += up(v.v[j]) * up(w.v[j]);
+					a[j] += up(v.v[j]) * w[j];
 			}
 		}
 		depthwise_end<T, V>(p, ((n * p.out[0] + o) * p.out[1] + q) * p.channels + c, a);
@@ -404,10 +508,17 @@ template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool
 	{                                                                                                              \
 		depthwise<T, K, S, W>(p);                                                                              \
 	}
+#define ROWS(T, K, W)                                                                                                  \
+	extern "C" __global__ void __launch_bounds__(128) depthwise_rows_##K##_##W##_##T(const gpu_depthwise p)        \
+	{                                                                                                              \
+		depthwise_rows<T, K, W>(p);                                                                            \
+	}
+#define WIDTHS(T, K, S) DEPTHWISE(T, K, S, 1) DEPTHWISE(T, K, S, 2) DEPTHWISE(T, K, S, 4)
 #define DEPTHWISES(T)                                                                                                  \
-	DEPTHWISE(T, 3, 1, 1) DEPTHWISE(T, 3, 1, 4) DEPTHWISE(T, 3, 2, 1) DEPTHWISE(T, 3, 2, 2)                        \
-	DEPTHWISE(T, 5, 1, 1) DEPTHWISE(T, 5, 1, 4) DEPTHWISE(T, 5, 2, 1) DEPTHWISE(T, 5, 2, 2)                        \
-	DEPTHWISE(T, 7, 1, 1) DEPTHWISE(T, 7, 1, 4) DEPTHWISE(T, 7, 2, 1) DEPTHWISE(T, 7, 2, 2)
+	WIDTHS(T, 3, 1) WIDTHS(T, 3, 2) WIDTHS(T, 5, 1) WIDTHS(T, 5, 2) WIDTHS(T, 7, 1) WIDTHS(T, 7, 2)                \
+	DEPTHWISE(T, 5, 1, 8) DEPTHWISE(T, 7, 1, 8)                                                                    \
+	ROWS(T, 7, 8)                                                                                                  \
+	extern "C" __global__ void __launch_bounds__(256) depthwise_weights_##T(const gpu_flip p) { to_float<T>(p); }
 #define BOTH(name, job, T)                                                                                             \
 	extern "C" __global__ void name##_1_##T(const job p) { name<T, 1>(p); }                                        \
 	extern "C" __global__ void name##_v_##T(const job p) { name<T, Most<T>::V>(p); }
@@ -423,6 +534,11 @@ template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)
 #define SIZED(T, size)                                                                                                 \
 	extern "C" __global__ void pack_##size(const gpu_pack p) { pack<T>(p); }                                       \
-	extern "C" __global__ void pack4_##size(const gpu_pack p) { pack4<T>(p); }                                     \
+	extern "C" __global__ void pack4_##size(const gpu_pack p) { pack4<T, 1>(p); }                                  \
+	extern "C" __global__ void pack4_row_##size(const gpu_pack p) { pack4<T, 4>(p); }                              \
 	extern "C" __global__ void __launch_bounds__(256) flip_##size(const gpu_flip p) { flip<T>(p); }
+extern "C" __global__ void pack_runs_16(const gpu_pack p) { pack_runs(p); }
+extern "C" __global__ void pack_planes_4(const gpu_pack p) { pack_planes<u32>(p); }
+extern "C" __global__ void pack_planes_8(const gpu_pack p) { pack_planes<u64>(p); }
+extern "C" __global__ void pack_planes_16(const gpu_pack p) { pack_planes<uint4>(p); }
 SIZED(u8, 1) SIZED(u16, 2) SIZED(u32, 4) SIZED(u64, 8)

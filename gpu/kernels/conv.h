@@ -24,7 +24,7 @@ struct gpu_flip {
 };
 
 struct gpu_depthwise {
-	const void *x, *w, *b, *r; /* w: [rows][cols][channels]; b, r may be null */
+	const void *x, *w, *b, *r; /* w: f32 [rows][cols][channels]; b, r may be null */
 	void *y;
 	int64_t n; /* threads' worth of work */
 	int batch, channels, in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];

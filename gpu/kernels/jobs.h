@@ -139,8 +139,8 @@ struct gpu_col2im {
 	struct gpu_io io;
 	int64_t n, positions, window;
 	int rank;
-	int64_t image[GPU_DIMS], block[GPU_DIMS], count[GPU_DIMS], begin[GPU_DIMS], stride[GPU_DIMS],
-		dilation[GPU_DIMS];
+	int64_t image[GPU_DIMS], block[GPU_DIMS], count[GPU_DIMS], begin[GPU_DIMS],
+		stride[GPU_DIMS], dilation[GPU_DIMS];
 };
 
 struct gpu_matrix { /* Det: n of size x size; LpNormalization: lines */

@@ -240,7 +240,7 @@ struct gpu_pool_job {
 	double p;
 };
 
-enum { GPU_CODE = 64, GPU_CONSTS = 64, GPU_PW_IN = 8, GPU_PW_OUT = 4, GPU_PW_DIMS = 6 };
+enum { GPU_CODE = 64, GPU_CONSTS = 64, GPU_PW_IN = 16, GPU_PW_OUT = 4, GPU_PW_DIMS = 8 };
 struct gpu_pointwise {
 	const void *in[GPU_PW_IN];
 	void *out[GPU_PW_OUT];
@@ -252,17 +252,6 @@ struct gpu_pointwise {
 	uint8_t code[GPU_CODE][4];
 	float consts[GPU_CONSTS];
 	uint8_t outs[GPU_PW_OUT];
-};
-
-struct gpu_attention_job {
-	const void *q, *k, *v, *mask;
-	void *y;
-	int64_t batch, heads, kv_heads, s, t, d, dv;
-	int64_t qs[3], ks[3], vs[3], ys[3]; /* batch, head, position; elements of a head are kd apart */
-	int64_t kd;
-	int64_t ms[4];
-	int mask_bool, causal, safe;
-	double scale;
 };
 
 /*
@@ -292,21 +281,20 @@ struct gpu_attend {
 struct gpu_rotary {
 	const void *x, *cos, *sin;
 	void *y;
-	const int64_t *position; /* null: row batch * length + s */
+	const int64_t *position; /* null: row batch * length + s of the caches */
 	int64_t batch, length, heads, size, turned, rows;
-	int64_t xs[3], ys[3]; /* batch, position, head */
-	int64_t ps[2];	      /* of position; batch, position */
-	int interleaved, own_rows; /* own_rows: a cache row a batch and position */
-	int64_t start;
+	int64_t step[3];	/* of x and y: batch, position, head */
+	int64_t position_batch; /* 0: positions are the same in every batch */
+	int interleaved, counted; /* counted: position has the first one's alone */
 	uint64_t *fault, who;
 };
 
 struct gpu_linear_attention {
 	const void *q, *k, *v, *past, *decay, *beta;
-	void *y, *state;
-	float *scratch;
+	void *y, *present; /* present: may be null */
+	float *state;	   /* batch, head, d, dv */
 	int64_t batch, length, q_heads, kv_heads, d, dv, decay_size, beta_heads;
-	int past_type, state_type;
+	int past_type; /* and present's, as ONNX numbers them */
 	float scale;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, convolutions, pooling, attention: plain and for every type; libraries are faster where
+// Matrix products, convolutions, pooling: plain and for every type; libraries are faster where
 // they take a case.
 #include "common.cuh"
 
@@ -68,10 +68,39 @@ template <typename T> __device__ inline void gemm(const gpu_gemm &p)
 		}
 }
 
+// Rows of p.n elements that lie p.a_row apart, put together: p.m of them.
+template <typename T> __device__ inline void compact(const gpu_gemm &p)
+{
+	for (int64_t r = blockIdx.y; r < p.m; r += gridDim.y) {
+		const T *x = (const T *)p.a + r * p.a_row;
+		T *y = (T *)p.y + r * p.n;
+		for (int64_t c = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; c < p.n; c += gridDim.x * (int64_t)blockDim.x)
+			y[c] = x[c];
+	}
+}
+
 // Bias, residual, activation of what a library left in y, which is p.n wide.
 template <typename T> __device__ inline void epilogue(const gpu_gemm &p)
 {
 	typedef typename Wide<T>::type C;
+	struct alignas(4 * sizeof(T)) Four {
+		T v[4];
+	};
+	if (!p.c && p.k % 4 == 0) {
+		EACH(i, p.k / 4)
+		{
+			Four four = ((const Four *)p.y)[i], add;
+			if (p.r)
+				add = ((const Four *)p.r)[i];
+			for (int e = 0; e < 4; e++) {
+				C v = up(four.v[e]);
+				v = activate(p.act, (C)p.act_alpha, (C)p.act_beta, p.r ? v + up(add.v[e]) : v);
+				four.v[e] = down<T>(v);
+			}
+			((Four *)p.y)[i] = four;
+		}
+		return;
+	}
 	EACH(at, p.k)
 	{
 		int64_t col = at % p.n, row = at / p.n % p.m, z = at / p.n / p.m;
@@ -209,51 +238,6 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 	}
 }
 
-// Attention of one query: a block a row, its scores in shared memory.
-template <typename T> __device__ inline void attention(const gpu_attention_job &p)
-{
-	typedef typename Wide<T>::type C;
-	extern __shared__ double shared[];
-	C *score = (C *)shared;
-	int64_t i = blockIdx.x % p.s, h = blockIdx.x / p.s % p.heads, b = blockIdx.x / p.s / p.heads;
-	int64_t kh = h / (p.heads / p.kv_heads);
-	const T *q = (const T *)p.q + b * p.qs[0] + h * p.qs[1] + i * p.qs[2];
-	const T *k = (const T *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const T *)p.v + b * p.vs[0] + kh * p.vs[1];
-	T *y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + i * p.ys[2];
-	C max = -(C)INFINITY, sum = 0;
-
-	for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
-		C s = 0;
-		for (int64_t e = 0; e < p.d; e++)
-			s += (C)up(q[e]) * (C)up(k[j * p.ks[2] + e * p.kd]);
-		s *= (C)p.scale;
-		if (p.mask) {
-			int64_t at = b * p.ms[0] + h * p.ms[1] + i * p.ms[2] + j * p.ms[3];
-			if (p.mask_bool)
-				s = ((const u8 *)p.mask)[at] ? s : -(C)INFINITY;
-			else
-				s += up(((const T *)p.mask)[at]);
-		}
-		if (p.causal && j > i + (p.causal == 2 ? p.t - p.s : 0))
-			s = -(C)INFINITY;
-		score[j] = s;
-		max = s != s || s > max ? s : max;
-	}
-	max = block_all(max, [](C a, C c) { return a != a || a > c ? a : c; });
-	for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
-		score[j] = p.safe && max == -(C)INFINITY ? C(0) : exp(score[j] - max);
-		sum += score[j];
-	}
-	sum = block_all(sum, [](C a, C c) { return a + c; });
-	__syncthreads();
-	for (int64_t e = threadIdx.x; e < p.dv; e += blockDim.x) {
-		C o = 0;
-		for (int64_t j = 0; j < p.t; j++)
-			o += score[j] * (C)up(v[j * p.vs[2] + e]);
-		y[e] = down<T>(p.safe && sum == 0 ? C(0) : o / sum);
-	}
-}
-
 // A program over broadcasting inputs, interpreted.
 template <typename C> __device__ inline C pw_step(int op, C a, C b, const uint8_t *in, const float *consts)
 {
@@ -312,10 +296,10 @@ template <typename T> __device__ inline void pointwise(const gpu_pointwise &p)
 #define KERNELS(T)                                                                                                     \
 	GEMM(T)                                                                                                        \
 	extern "C" __global__ void epilogue_##T(const gpu_gemm p) { epilogue<T>(p); }                                  \
+	extern "C" __global__ void compact_##T(const gpu_gemm p) { compact<T>(p); }                                    \
 	extern "C" __global__ void __launch_bounds__(256) conv_##T(const gpu_conv_job p) { conv<T>(p); }                   \
 	extern "C" __global__ void direct_##T(const gpu_conv_job p) { direct<T>(p); }                                      \
 	extern "C" __global__ void pool_##T(const gpu_pool_job p) { pool<T>(p); }                                          \
-	extern "C" __global__ void attention_##T(const gpu_attention_job p) { attention<T>(p); }                           \
 	extern "C" __global__ void pointwise_##T(const gpu_pointwise p) { pointwise<T>(p); }
 FLOATS(KERNELS)
 GEMM(i32) GEMM(i64) GEMM(u32) GEMM(u64)

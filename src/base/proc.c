@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/proc.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 static void proc_path(char *path, size_t size, int pid, const char *name)
@@ -126,4 +128,34 @@ bool proc_faults(int pid, struct proc_faults *f)
 	const char *end = strrchr(text, ')');
 	return end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %" SCNu64,
 			     &f->minor, &f->major) == 2;
+}
+
+uint64_t proc_cpu(void)
+{
+	struct timespec t;
+
+	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* "TIME_ON_CORE TIME_WAITED SLICES" */
+uint64_t proc_waited(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	uint64_t sum = 0;
+
+	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
+		char path[320];
+		uint64_t ran, waited;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", e->d_name);
+		FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
+		if (f && fscanf(f, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2)
+			sum += waited;
+		if (f)
+			fclose(f);
+	}
+	if (dir)
+		closedir(dir);
+	return sum;
 }

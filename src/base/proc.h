@@ -27,6 +27,14 @@ uint64_t proc_rss(int pid);
 int proc_open(int pid);
 bool proc_sample(int fd, uint64_t *rss, uint64_t *unshared);
 
+/*
+ * How long this process's threads, those that still run, waited for a core although they could run, in nanoseconds:
+ * what other programs took. 0 where the system does not say.
+ */
+uint64_t proc_waited(void);
+/* Processor time of all threads of this process so far, in nanoseconds. */
+uint64_t proc_cpu(void);
+
 struct proc_faults {
 	uint64_t minor, major;	     /* page faults */
 	uint64_t voluntary, forced;  /* context switches; of this process only */

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_NODES = 24, LEAK_RUNS = 200, BITS_RUNS = 20 };
+enum { MOST_NODES = 24, MOST_MORE = 8, LEAK_RUNS = 200, BITS_RUNS = 20 };
 
 struct bisect;
 /* Whether a part, run by itself on its inputs, shows what the finding says. */
@@ -190,8 +190,11 @@ static bool shows_bits(struct bisect *b, const struct part *x)
 static size_t bytes_held(void)
 {
 	struct mallinfo2 m = mallinfo2();
+	size_t sum = m.uordblks + m.hblkhd;
 
-	return m.uordblks + m.hblkhd;
+	for (int i = 0; i < MEM_PURPOSES; i++)
+		sum += mem_count(MEM_DEVICE, (enum mem_purpose)i).live;
+	return sum;
 }
 
 /* Bytes after the first runs, at the middle and at the end: both halves must grow. */
@@ -385,20 +388,26 @@ static int64_t producer_before(struct bisect *b)
 /* What shows only in company: with what comes before it, nodes are taken in until it shows. */
 static bool search(struct bisect *b, uint32_t *node, uint32_t *n)
 {
+	struct bisect all;
+	int64_t more[MOST_MORE];
+	int count = 0;
 	bool found = try_leaves(b, node, n);
 
-	for (int more = 0; !found && more < 8 && b->n < MOST_NODES; more++) {
-		int64_t m = producer_before(b);
-		if (m < 0)
-			return false;
-		add_candidate(b, m);
-		if (parts_capture(&b->parts, &b->reference, b->node, b->n))
-			return false;
-		found = try_nodes(b, b->node, b->n);
-		if (found) {
-			memcpy(node, b->node, b->n * sizeof(*node));
-			*n = b->n;
-		}
+	if (found)
+		return true;
+	for (all = *b; count < MOST_MORE && all.n < MOST_NODES; count++) {
+		more[count] = producer_before(&all);
+		if (more[count] < 0)
+			break;
+		add_candidate(&all, more[count]);
+	}
+	/* one run of the whole gives what all of them read */
+	if (!count || parts_capture(&b->parts, &b->reference, all.node, all.n))
+		return false;
+	for (int i = 0; i < count && !found; i++) {
+		add_candidate(b, more[i]);
+		/* it shows: perhaps it is one of those before by itself */
+		found = try_nodes(b, b->node, b->n) && try_leaves(b, node, n);
 	}
 	return found;
 }

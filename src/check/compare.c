@@ -217,14 +217,20 @@ static void say_jump(struct check_context *c, struct verdict *v)
 		rows[k++] = (struct diag_row){"same inputs",
 					      fmt(d, "given the inputs of %s: %s", v->pair.ref.name,
 						  distance_say(d, &n->local))};
+	struct drilled inside = {0};
+	if (n->node->nsub && pair_drill(c, &v->pair, c->in, v->limit, &inside))
+		rows[k++] = (struct diag_row){"in its body",
+					      fmt(d, "'%s' (%s), in run %" PRIu32 " of the body: %s",
+						  inside.node, inside.op, inside.time,
+						  distance_say(d, &inside.distance))};
 	if (v->jumps > 1)
 		rows[k++] = (struct diag_row){"also", fmt(d, "%zu later nodes jump", v->jumps - 1)};
 	k += say_outputs(c, v, rows + k);
 	rows[k++] = (struct diag_row){"limit", fmt(d, "%.2g of the largest element", v->limit)};
 	struct finding f = {.code = E_COMPARE_NODE,
 			    .severity = v->outputs ? SEV_ERROR : SEV_WARNING,
-			    .node = n->node->origin->name,
-			    .op = n->node->origin->op,
+			    .node = inside.node ? inside.node : n->node->origin->name,
+			    .op = inside.node ? inside.op : n->node->origin->op,
 			    .message = fmt(d, "%s and %s differ by a jump in this node%s",
 					   v->pair.got.name, v->pair.ref.name,
 					   v->outputs ? "" : ", which no output shows"),

@@ -210,8 +210,11 @@ static void casts(struct walk *w, const struct graph *g, const struct node *n)
 
 	if (!to || !mid)
 		return;
-	bool loses = dtype_class(to) == DT_FLOAT &&
-		     (exact_bits(mid) < exact_bits(to) || dtype_class(mid) != DT_FLOAT);
+	const struct value *v = node_in(g, p, 0);
+	enum dtype from = v->info.type.dtype ? (enum dtype)v->info.type.dtype : to;
+	/* what the first type has and the last could hold, but not the one between */
+	bool loses = exact_bits(mid) < exact_bits(from) && exact_bits(mid) < exact_bits(to);
+	loses |= dtype_class(from) == DT_FLOAT && dtype_class(mid) != DT_FLOAT;
 	const char *text =
 		fmt(d, "it casts to %s what Cast '%s' made %s of%s", dtype_name(to), check_node(p),
 		    dtype_name(mid), loses ? ": what that lost does not come back" : "");

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether memory keeps growing from run to run. What is watched, from exact to rough: infer's own counters, what
- * malloc has in use, what the process has for itself, what the device has in use. A trend in the later
- * part of a series is a leak however small; growth that ends is an arena that fills.
+ * malloc has in use, what the process has for itself, what the device has in use. See growth.c for the verdict.
  *
  * Where something leaks, more runs are watched step by step, so that the node can be named.
  */
-#include "check.h"
+#include "check/growth.h"
 #include "check/sizes.h"
+#include "base/asan.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/proc.h"
-#include "stats.h"
+#include "page.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -26,7 +26,6 @@ enum {
 	SECONDS_MOST = 60, /* of runs, unless --runs says how many */
 	STEP_RUNS = 60,	   /* that are watched step by step */
 	RECREATED = 60,
-	PAGES_NOISE = 512 * 1024, /* the system counts pages in batches, a batch a thread */
 };
 static const double host_limit = 5.0 * (1 << 20), device_limit = 200.0 * (1 << 20);
 
@@ -44,15 +43,6 @@ static const struct {
 	{"device", "memory in use on the device", true, true},
 };
 
-enum verdict { STABLE, PLATEAU, LEAKS };
-struct series {
-	double *v;
-	size_t n;
-	enum verdict verdict;
-	struct trend trend; /* of the later part, bytes a run */
-	double grown;	    /* from the first to the last */
-};
-
 struct culprit {
 	const char *node, *op, *kernel;
 	double bytes; /* a run */
@@ -64,7 +54,7 @@ struct leak {
 	size_t runs, per_point;
 	double seconds; /* a run */
 	double left[2]; /* memory that is left: host, device */
-	enum verdict verdict;
+	enum growth verdict;
 	struct culprit culprit;
 	int statm;
 };
@@ -110,8 +100,10 @@ static void sample(struct leak *x, struct session *s)
 	double used;
 
 	add(&x->of[OWN], counted(MEM_HOST) + counted(MEM_PINNED));
-	add(&x->of[MALLOC], in_malloc());
-	if (x->statm >= 0 && proc_sample(x->statm, &rss, &own))
+	/* AddressSanitizer keeps what is freed for a while: only the counters can be believed */
+	if (!WITH_ASAN)
+		add(&x->of[MALLOC], in_malloc());
+	if (!WITH_ASAN && x->statm >= 0 && proc_sample(x->statm, &rss, &own))
 		add(&x->of[PRIVATE], (double)own);
 	if (counted(MEM_DEVICE) > 0 || x->of[OWN_DEVICE].n)
 		add(&x->of[OWN_DEVICE], counted(MEM_DEVICE));
@@ -132,40 +124,6 @@ static double host_left(void)
 	if (f)
 		fclose(f);
 	return (double)kb * 1024;
-}
-
-/* ---- the verdict on a series */
-
-static double median(const double *v, size_t n)
-{
-	return stats_quantile_of(v, n, 0.5);
-}
-
-/*
- * The first 40 % may fill arenas. What is left leaks where its trend is clear, and goes on to its
- * end: the last part's trend points up, too. Rough series must have grown by more than noise.
- */
-static void judge(struct series *s, bool rough)
-{
-	size_t skip = s->n * 2 / 5, n = s->n - skip, late = n / 2;
-	const double *tail = s->v + skip;
-
-	if (s->n < RUNS_LEAST / 2) {
-		s->verdict = STABLE;
-		return;
-	}
-	s->trend = stats_trend(NULL, tail, n, 0.99);
-	s->grown = s->v[s->n - 1] - s->v[0];
-	struct trend end = stats_trend(NULL, tail + late, n - late, 0.99);
-	double rise = median(tail + n - n / 8 - 1, n / 8 + 1) - median(tail, n / 8 + 1);
-	bool up = s->trend.slope.low > 0 && s->trend.probability < 1e-3;
-	bool goes_on = end.slope.value > 0 && (rough ? end.slope.low > 0 : true);
-	if (up && goes_on && rise > (rough ? PAGES_NOISE : 0))
-		s->verdict = LEAKS;
-	else if (s->grown > (rough ? PAGES_NOISE : 4096))
-		s->verdict = PLATEAU;
-	else
-		s->verdict = STABLE;
 }
 
 /* ---- which node */
@@ -422,11 +380,12 @@ static void conclude(struct check_context *c, struct leak *x, const char *how, b
 	int leaking = -1, flat = -1;
 
 	for (int i = 0; i < SERIES; i++) {
-		judge(&x->of[i], kinds[i].rough);
+		growth_judge(&x->of[i], kinds[i].rough);
 		x->verdict = x->of[i].verdict > x->verdict ? x->of[i].verdict : x->verdict;
-		if (x->of[i].verdict == LEAKS && leaking < 0)
+		if (x->of[i].verdict == GROWTH_LEAK && leaking < 0)
 			leaking = i;
-		if (x->of[i].verdict == PLATEAU && (flat < 0 || x->of[i].grown > x->of[flat].grown))
+		if (x->of[i].verdict == GROWTH_FLAT &&
+		    (flat < 0 || x->of[i].grown > x->of[flat].grown))
 			flat = i;
 	}
 	x->left[0] = host_left();
@@ -516,6 +475,36 @@ static void write_json(const struct check_result *r, struct json *j)
 	write_series(&x[1], "recreated", j);
 }
 
+static void plot(const struct leak *x, const char *what, struct page *p)
+{
+	struct page_series lines[SERIES];
+	size_t n = 0;
+
+	if (!x->runs)
+		return;
+	page_section(p, what, verdicts[x->verdict]);
+	for (int i = 0; i < SERIES; i++)
+		if (x->of[i].n)
+			lines[n++] = (struct page_series){.name = kinds[i].about,
+							  .y = x->of[i].v,
+							  .n = x->of[i].n,
+							  .steps = true};
+	page_plot(p, &(struct page_plot){.title = "Memory after each run",
+					 .x_label = "run",
+					 .y_label = "bytes",
+					 .y_unit = PAGE_BYTES,
+					 .series = lines,
+					 .nseries = n});
+}
+
+static void write_page(const struct check_result *r, struct page *p)
+{
+	const struct leak *x = r->data;
+
+	plot(&x[0], "Memory from run to run", p);
+	plot(&x[1], "Memory from session to session", p);
+}
+
 static bool applies(const struct check_context *c, const char **why)
 {
 	(void)why;
@@ -530,4 +519,5 @@ const struct check check_leak = {
 	.applies = applies,
 	.run = run,
 	.write = write_json,
+	.page = write_page,
 };

@@ -134,12 +134,17 @@ static bool all_zero(const struct value_stats *s)
 	return s->count > 0 && s->zero == s->count;
 }
 
-/* Whether some input of the node has it already. */
+/*
+ * Whether some input of the node has it already. Weights with infinities are masks; with NaN, or all 0,
+ * they are what is wrong with the node that reads them.
+ */
 static bool inherited(struct trace *t, const struct node *n, lost *test)
 {
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
 		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(t, n->in[i]);
-		if (v != NO_VALUE && test(&t->stats[v]))
+		if (v == NO_VALUE || (t->g->value[v]->init && test != has_inf))
+			continue;
+		if (test(&t->stats[v]))
 			return true;
 	}
 	return false;
@@ -303,9 +308,9 @@ static int say_nan(struct check_context *c, struct numbers *x, uint32_t k, const
 	if (err)
 		return err;
 	const struct worst *w = &x->worst;
-	const struct node *node = w->nan ? w->nan : w->inf;
-	if (s->nan && !w->nan)
-		node = w->inf;
+	/* NaN that comes of infinities begins with these */
+	bool from_inf = w->nan && w->inf && inherited(&x->trace, w->nan, has_inf);
+	const struct node *node = w->nan && !from_inf ? w->nan : w->inf ? w->inf : w->nan;
 	rows[n++] = (struct diag_row){"the output", value_say(c->d, s)};
 	if (input)
 		rows[n++] = (struct diag_row){"already", input};
@@ -318,8 +323,9 @@ static int say_nan(struct check_context *c, struct numbers *x, uint32_t k, const
 	FAIL(c->d, E_OUT_NAN, .slot = output_slot(c, k, c->out[k]),
 	     .node = !input && node ? node->origin->name : NULL,
 	     .op = !input && node ? node->origin->op : NULL,
-	     .message = fmt(c->d, "%s", s->nan ? "has NaN" : "has infinities"), .rows = rows,
-	     .nrows = n);
+	     .message = fmt(c->d, "has %s%s", s->nan ? "NaN" : "infinities",
+			    input ? ", and so has an input" : ""),
+	     .rows = rows, .nrows = n);
 	return 0;
 }
 
@@ -343,7 +349,8 @@ static int say_zero(struct check_context *c, struct numbers *x, uint32_t k,
 		"--compare with another device or --optimize none, if this node should not be 0"};
 	FAIL(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
 	     .node = node ? node->origin->name : NULL, .op = node ? node->origin->op : NULL,
-	     .message = fmt(c->d, "all %s elements are 0", str_count(&c->d->arena, s->count)),
+	     .message = fmt(c->d, "all %s elements are 0%s", str_count(&c->d->arena, s->count),
+			    input ? ", and so are those of an input" : ""),
 	     .rows = rows, .nrows = n);
 	return 0;
 }

@@ -64,6 +64,15 @@ struct pair {
 int pair_run(struct check_context *c, struct pair *p, const struct tensor *const *in);
 void pair_end(struct pair *p);
 
+/* The first node of a body that differs, where bodies differ. */
+struct drilled {
+	const char *node, *op; /* in the diag's arena */
+	uint32_t time;	       /* which run of the body, from 1 */
+	struct distance distance;
+};
+bool pair_drill(struct check_context *c, const struct pair *p, const struct tensor *const *in,
+		double limit, struct drilled *found);
+
 /* The words of --compare: "cpu,cuda:fp16"; sides' names and configurations. E-OPTION. */
 int pair_parse(struct check_context *c, const char *text, struct pair *p);
 

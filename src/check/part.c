@@ -156,13 +156,17 @@ int parts_capture(struct parts *p, const struct run_config *config, const uint32
 	struct capture x = {.observer = {.begin = capture_in, .end = capture_out}, .p = p, .g = g};
 	int err = session_prepare(s, c->in, NULL, c->d);
 	x.rt = session_runtime(s);
+	/* a run that fails gives what was made until then */
+	struct diag quiet = {0};
+	int failed = 0;
 	if (!err) {
 		keep_known(&x, c->in);
 		session_observe(s, &x.observer);
-		err = session_run(s, c->in, out, c->d);
+		failed = session_run(s, c->in, out, &quiet);
 		session_observe(s, NULL);
 	}
-	for (uint32_t k = 0; k < g->nout && !err; k++) {
+	diag_free(&quiet);
+	for (uint32_t k = 0; k < g->nout && !err && !failed; k++) {
 		const struct call none = {0};
 		int64_t at = map_get(&p->captured, g->out_name[k], strlen(g->out_name[k]));
 		if (at >= 0 && p->value[at].t.type.kind == V_NONE && out[k])

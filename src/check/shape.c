@@ -214,6 +214,7 @@ static int run(struct check_context *c)
 	if (check_found(c, E_MODEL_DECLARED))
 		check_say(c, "of %zu declared shapes", x.compared);
 	arena_free(&x.a);
+	check_imported_end(c);
 	return 0;
 }
 

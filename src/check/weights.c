@@ -2,6 +2,7 @@
 /* Weights that are not numbers, denormal, of the wrong width; scales that nobody calibrated. */
 #include "check.h"
 #include "base/hash.h"
+#include "onnx/weights.h"
 #include "report.h"
 #include "onnx/weights.h"
 
@@ -111,6 +112,7 @@ static void weights_of(struct weigh *w, const struct graph *g)
 			continue;
 		map_set(&w->seen, arena_dup(&w->a, &v->init, sizeof(v->init)), sizeof(v->init), 1);
 		one_weight(w, g, v);
+		weights_drop(w->c->file, v->init); /* what was read need not stay in memory */
 		weights_drop(w->c->file, v->init); /* its pages are not read again from here */
 	}
 	for (uint32_t i = 0; i < g->nnodes; i++)

@@ -1387,6 +1387,38 @@ static void gqa_keep(const struct call *c, const struct gqa_codes *codes, const 
 			gqa_present(&codes[i], a, kv[i], used, starts, c->out[1 + i]);
 }
 
+/* Copies of q and k, normalised and turned. */
+static int gqa_operands(const struct call *c, struct core_f32 *k, const int64_t *starts,
+			struct scratch *s)
+{
+	const struct att *a = &k->a;
+	int64_t each = a->batch * a->queries * a->size;
+	float *to = scratch_take(s, (size_t)(each * (a->heads + a->kv_heads)) * sizeof(float));
+	int rc = gqa_operand(c, k, &k->q, a->heads, GQA_Q_NORM, starts, to, s);
+
+	return rc ? rc
+		  : gqa_operand(c, k, &k->k, a->kv_heads, GQA_K_NORM, starts, to + each * a->heads, s);
+}
+
+/* One more score of each head: given, or 0. */
+static const float *gqa_sink(const struct call *c, const struct att *a, struct scratch *s)
+{
+	const struct group_query *p = call_params(c);
+	const float *given = wide_in(s, att_in(c, GQA_SINK));
+	size_t bytes = (size_t)a->heads * sizeof(float);
+
+	return given || p->smooth_softmax != 1 ? given : memset(scratch_take(s, bytes), 0, bytes);
+}
+
+/* Caches that were made where they belong, or beside it in fp32. */
+static void gqa_done(const struct call *c, const float *key, const float *value)
+{
+	if (att_out(c, 1))
+		wide_done(c->out[1], key);
+	if (att_out(c, 2))
+		wide_done(c->out[2], value);
+}
+
 static int gqa_run(const struct call *c)
 {
 	const struct group_query *p = call_params(c);
@@ -1419,11 +1451,7 @@ static int gqa_run(const struct call *c)
 	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) *
 					     (size_t)pool_threads());
 	gqa_views(c, packed, &k, &s);
-	size_t each = (size_t)(a->batch * a->queries * a->size) * sizeof(float);
-	float *turned = scratch_take(&s, each * (size_t)(a->heads + a->kv_heads));
-	if ((rc = gqa_operand(c, &k, &k.q, a->heads, GQA_Q_NORM, starts, turned, &s)) ||
-	    (rc = gqa_operand(c, &k, &k.k, a->kv_heads, GQA_K_NORM, starts,
-			      turned + each / sizeof(float) * (size_t)a->heads, &s)))
+	if ((rc = gqa_operands(c, &k, starts, &s)))
 		return rc;
 	size_t kv = (size_t)(a->batch * a->kv_heads * a->keys * a->size) * sizeof(float);
 	bool apart = sliding || codes[0].scale || codes[1].scale;
@@ -1436,10 +1464,7 @@ static int gqa_run(const struct call *c)
 	a->valid = valid;
 	a->offsets = used;
 	gqa_bias(c, &k, starts, sliding ? used : starts, &s);
-	k.sink = wide_in(&s, att_in(c, GQA_SINK));
-	if (!k.sink && p->smooth_softmax == 1)
-		k.sink = memset(scratch_take(&s, (size_t)a->heads * sizeof(float)), 0,
-				(size_t)a->heads * sizeof(float));
+	k.sink = gqa_sink(c, a, &s);
 	if (att_out(c, 3))
 		k.qk = scratch_take(&s, (size_t)(a->batch * a->heads * a->queries * a->keys) *
 						sizeof(float));
@@ -1451,14 +1476,10 @@ static int gqa_run(const struct call *c)
 	wide_done(c->out[0], k.y);
 	if (att_out(c, 3))
 		gqa_scores(a, k.qk, c->out[3]);
-	if (apart) {
+	if (apart)
 		gqa_keep(c, codes, a, (const float *const[]){key, value}, starts, used);
-		return 0;
-	}
-	if (att_out(c, 1))
-		wide_done(c->out[1], key);
-	if (att_out(c, 2))
-		wide_done(c->out[2], value);
+	else
+		gqa_done(c, key, value);
 	return 0;
 }
 

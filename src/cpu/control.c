@@ -52,7 +52,7 @@ static void held_free(struct held *h)
 struct carried {
 	uint32_t n;
 	struct held *held[2];
-	int now;			 /* which the body reads next */
+	uint8_t *now;			 /* of each: which the body reads next */
 	const struct tensor **in, **out; /* of the body */
 };
 
@@ -61,6 +61,7 @@ static void carried_make(struct carried *s, uint32_t n, const struct graph *g, s
 	s->n = n;
 	s->held[0] = arena_new_n(a, struct held, n + 1);
 	s->held[1] = arena_new_n(a, struct held, n + 1);
+	s->now = arena_new_n(a, uint8_t, n + 1);
 	s->in = arena_new_n(a, const struct tensor *, g->nin + 1);
 	s->out = arena_new_n(a, const struct tensor *, g->nout + 1);
 }
@@ -73,18 +74,28 @@ static void carried_free(struct carried *s)
 	}
 }
 
+/* The body gave back what it was given: it stays where it is. */
+static bool unchanged(const struct tensor *was, const struct tensor *t)
+{
+	return t == was || (t->type.kind == V_TENSOR && was->type.kind == V_TENSOR &&
+			    t->type.dtype != DT_STRING && t->type.dtype == was->type.dtype &&
+			    t->data == was->data && t->bytes == was->bytes &&
+			    t->layout == was->layout && shape_equal(&t->shape, &was->shape));
+}
+
 /* The values that the body gave last become the ones that it reads next. */
 static int carried_turn(const struct call *c, struct carried *s, uint32_t at, uint32_t out_at)
 {
-	struct held *next = s->held[!s->now];
-
 	for (uint32_t i = 0; i < s->n; i++) {
-		int err = hold(c, &next[i], s->out[out_at + i]);
+		struct held *next = &s->held[!s->now[i]][i];
+		if (unchanged(s->in[at + i], s->out[out_at + i]))
+			continue;
+		int err = hold(c, next, s->out[out_at + i]);
 		if (err)
 			return err;
-		s->in[at + i] = &next[i].value;
+		s->in[at + i] = &next->value;
+		s->now[i] = !s->now[i];
 	}
-	s->now = !s->now;
 	return 0;
 }
 

@@ -67,7 +67,9 @@ static void group(const struct job *j, int64_t n0, char *room)
 				.a_signed = g->a_signed};
 
 	memset(column, 0, 2 * (size_t)width * sizeof(*column));
-	for (int64_t p = 0; p < b.panels && g->a_zero; p++)
+	if (g->a_zero && g->packed)
+		memcpy(column, g->packed_sums + n0, (size_t)b.panels * IGEMM_NR * sizeof(*column));
+	for (int64_t p = 0; p < b.panels && g->a_zero && !g->packed; p++)
 		j->k->column_sums(b.b + (size_t)p * igemm_panel(g->k), b.k4, !g->a_signed,
 				  column + p * IGEMM_NR);
 	for (int64_t i = 0; i < cols && g->b_zero; i++)

@@ -26,6 +26,7 @@ struct igemm {
 	 * and k. packed: all panels are there already.
 	 */
 	const uint8_t *packed;
+	const int32_t *packed_sums; /* where packed is: sums of its columns */
 	void (*pack)(const void *arg, int64_t n, int64_t count, uint8_t *panel);
 	/* Sums of rows m..m+rows-1, columns n..n+cols-1; rows of `sums` are ld apart. */
 	void (*store)(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
@@ -76,6 +77,9 @@ struct igemm_kernels {
 	void (*pack)(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t flip,
 		     uint8_t *panel);
 	void (*column_sums)(const uint8_t *panel, int64_t k4, bool is_signed, int32_t *sum);
+	/* sum[i] = start + sum over k of (w[k] - zero) * row k's byte i, flipped */
+	void (*add_rows)(const struct igemm_rows *b, const int8_t *w, int32_t zero, int64_t k,
+			 uint8_t flip, int32_t start, int64_t n, int32_t *sum);
 	int32_t (*row_sum)(const uint8_t *a, int64_t n, bool is_signed);
 	void (*correct)(int32_t *c, int64_t n, int32_t za, const int32_t *column, int32_t rest,
 			const int32_t *zb);
@@ -93,6 +97,8 @@ struct igemm_kernels {
 		     int64_t n);
 	void (*multiply8)(const struct igemm_codes *j, const uint8_t *a, const uint8_t *b,
 			  uint8_t *y, int64_t n);
+	/* y[i] = x[2 * i] */
+	void (*every_other)(const uint8_t *x, int64_t n, uint8_t *y);
 	/* y = table[x] */
 	void (*look_up)(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table);
 	/* sum of bytes, each flipped */

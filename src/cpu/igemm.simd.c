@@ -58,7 +58,7 @@ enum { QUAD = 4 * IGEMM_NR }; /* bytes of a step of four along k */
 enum { VECS = IGEMM_NR / LANES };
 
 /* Panels that a strip of rows is multiplied by at once: as many as there are registers for. */
-enum { TOGETHER = LANES == 16 ? 2 : 1 };
+enum { TOGETHER = LANES == 16 ? 2 : 1, MOST = 4 }; /* MOST: by a single row */
 
 /*
  * `rows` rows by n panels. Sums of four products at once where the machine has that instruction;
@@ -69,8 +69,8 @@ enum { TOGETHER = LANES == 16 ? 2 : 1 };
 		const uint8_t *a, int64_t lda, const uint8_t *b, int64_t k4, int rows, int n,      \
 		int32_t *c, int64_t ldc, const bool a_signed)                                      \
 	{                                                                                          \
-		VEC sum[ROWS][TOGETHER * VECS];                                                    \
-		const uint8_t *at[TOGETHER];                                                       \
+		VEC sum[ROWS][MOST * VECS];                                                        \
+		const uint8_t *at[MOST];                                                           \
 		for (int p = 0; p < n; p++)                                                        \
 			at[p] = b + p * QUAD * k4;                                                 \
 		for (int r = 0; r < rows; r++)                                                     \
@@ -87,7 +87,7 @@ enum { TOGETHER = LANES == 16 ? 2 : 1 };
 	}
 
 #define BY_PAIRS                                                                                   \
-	VEC low[TOGETHER * VECS], high[TOGETHER * VECS];                                           \
+	VEC low[MOST * VECS], high[MOST * VECS];                                                   \
 	for (int v = 0; v < n * VECS; v++) {                                                       \
 		VEC y = LOAD(at[v / VECS] + 4 * LANES * (v % VECS));                               \
 		low[v] = a_signed ? LOW_U(y) : LOW_S(y);                                           \
@@ -110,6 +110,9 @@ enum { TOGETHER = LANES == 16 ? 2 : 1 };
 		const uint8_t *a = g->a + i * g->lda;                                              \
 		int32_t *c = g->c + i * g->ldc;                                                    \
 		int64_t p = 0;                                                                     \
+		for (; rows == 1 && p + MOST <= g->panels; p += MOST)                              \
+			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, MOST,               \
+			      c + p * IGEMM_NR, g->ldc, a_signed);                                 \
 		for (; p + TOGETHER <= g->panels; p += TOGETHER)                                   \
 			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, TOGETHER,           \
 			      c + p * IGEMM_NR, g->ldc, a_signed);                                 \
@@ -138,7 +141,7 @@ enum { TOGETHER = LANES == 16 ? 2 : 1 };
 #if SIMD_LEVEL >= 4
 #define VNNI __attribute__((target("avx512vnni")))
 #define BY_FOURS                                                                                   \
-	VEC y[TOGETHER];                                                                           \
+	VEC y[MOST];                                                                               \
 	for (int v = 0; v < n; v++)                                                                \
 		y[v] = LOAD(at[v]);                                                                \
 	for (int r = 0; r < rows; r++) {                                                           \
@@ -244,6 +247,59 @@ static void column_sums(const uint8_t *panel, int64_t k4, bool is_signed, int32_
 					  ? (int8_t)q[0] + (int8_t)q[1] + (int8_t)q[2] + (int8_t)q[3]
 					  : q[0] + q[1] + q[2] + q[3];
 		}
+}
+
+static void add_rows(const struct igemm_rows *b, const int8_t *w, int32_t zero, int64_t k,
+		     uint8_t flip, int32_t start, int64_t n, int32_t *restrict sum)
+{
+	int64_t i = 0;
+
+#if SIMD_LEVEL >= 4
+	const __m128i f = _mm_set1_epi8((char)flip);
+	for (; i + 64 <= n; i += 64) {
+		__m512i v[4];
+		for (int e = 0; e < 4; e++)
+			v[e] = _mm512_set1_epi32(start);
+		for (int64_t j = 0; j < k; j++) {
+			const uint8_t *x = row_of(b, j) + i;
+			/* products of pairs of 16 bits, of which the upper ones are 0 */
+			__m512i y = _mm512_set1_epi32((w[j] - zero) & 0xffff);
+			for (int e = 0; e < 4; e++) {
+				__m128i c =
+					_mm_loadu_si128((const __m128i *)(const void *)(x + 16 * e));
+				__m512i u = _mm512_cvtepu8_epi32(_mm_xor_si128(c, f));
+				v[e] = _mm512_add_epi32(v[e], _mm512_madd_epi16(u, y));
+			}
+		}
+		for (int e = 0; e < 4; e++)
+			_mm512_storeu_si512(sum + i + 16 * e, v[e]);
+	}
+#endif
+	for (int64_t e = i; e < n; e++)
+		sum[e] = start;
+	for (int64_t j = 0; j < k; j++) {
+		const uint8_t *x = row_of(b, j);
+		int32_t y = w[j] - zero;
+		for (int64_t e = i; e < n; e++)
+			sum[e] += y * (x[e] ^ flip);
+	}
+}
+
+static void every_other(const uint8_t *restrict x, int64_t n, uint8_t *restrict y)
+{
+	int64_t i = 0;
+
+#if SIMD_LEVEL >= 2
+	const __m128i even = _mm_set1_epi16(255);
+	for (; i + 16 < n; i += 16) { /* the last element lies at the end of what may be read */
+		__m128i a = _mm_loadu_si128((const __m128i *)(const void *)(x + 2 * i));
+		__m128i b = _mm_loadu_si128((const __m128i *)(const void *)(x + 2 * i + 16));
+		_mm_storeu_si128((__m128i *)(void *)(y + i),
+				 _mm_packus_epi16(_mm_and_si128(a, even), _mm_and_si128(b, even)));
+	}
+#endif
+	for (; i < n; i++)
+		y[i] = x[2 * i];
 }
 
 static int32_t row_sum(const uint8_t *a, int64_t n, bool is_signed)
@@ -616,6 +672,7 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 	.panels = panels,
 	.pack = pack,
 	.column_sums = column_sums,
+	.add_rows = add_rows,
 	.row_sum = row_sum,
 	.correct = correct,
 	.requantize = requantize,
@@ -624,6 +681,7 @@ const struct igemm_kernels NAME(SIMD_LEVEL) = {
 	.dequantize_i8 = dequantize_i8,
 	.add8 = add8,
 	.multiply8 = multiply8,
+	.every_other = every_other,
 	.look_up = look_up,
 	.sum_bytes = sum_bytes,
 	.nibbles = nibbles,

@@ -343,12 +343,15 @@ static int dynamic_run(const struct call *c)
 struct finish {
 	enum dtype type; /* of the output */
 	const struct tensor *ascale, *bscale, *yscale, *yzero, *bias;
-	const int32_t *add;	  /* per column: added to the sum */
+	const int32_t *add;	  /* of a row or column: added to the sum */
 	int64_t add_row, add_col; /* steps of add */
 	float alpha;
 	bool by_row; /* scales of b, and add, go by rows (convolutions) */
 	int64_t first_row, first_col, rows,
 		cols; /* of the whole matrix, where scales count on over batches */
+	/* made once a batch: factors of rows or of columns; NULL where both differ */
+	const float *factor;
+	int64_t factor_row, factor_col; /* steps of factor */
 };
 
 static float scale_of(const struct tensor *t, int64_t i, int64_t n, int64_t batch_first)
@@ -360,38 +363,61 @@ static float scale_of(const struct tensor *t, int64_t i, int64_t n, int64_t batc
 	return scale_at(t, count == n ? i : batch_first + i);
 }
 
-/* The factors of a row's sums: one a column, or one for all; *step: 1 or 0. */
-static void row_scales(const struct finish *f, int64_t m, int64_t n0, int64_t cols, float *scale,
-		       int *step)
+/* The factor of one sum: row m, column n. */
+static float factor_of(const struct finish *f, int64_t m, int64_t n)
 {
 	float as = f->alpha * scale_of(f->ascale, m, f->rows, f->first_row);
 	float ys = f->yscale ? scale_of(f->yscale, m, f->rows, f->first_row) : 1;
 
-	*step = !f->by_row && tensor_count(f->bscale) > 1;
-	for (int64_t i = 0; i < (*step ? cols : 1); i++) {
-		int64_t b = f->by_row ? m : n0 + i;
-		scale[i] = as *
-			   scale_of(f->bscale, b, f->by_row ? f->rows : f->cols, f->first_col) / ys;
-	}
+	return as *
+	       scale_of(f->bscale, f->by_row ? m : n, f->by_row ? f->rows : f->cols, f->first_col) /
+	       ys;
 }
 
-static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols,
-		      const int32_t *sums, void *out, int64_t at)
+static bool is_many(const struct tensor *t)
 {
-	int32_t added[IGEMM_NR * IGEMM_GROUP];
-	float scale[IGEMM_NR * IGEMM_GROUP];
-	int step;
+	return t && tensor_count(t) > 1;
+}
 
-	if (f->type == DT_I32) {
-		memcpy((int32_t *)out + at, sums, (size_t)cols * sizeof(*sums));
+/* room: for as many factors as there are rows or columns. */
+static void finish_prepare(struct finish *f, float *room)
+{
+	bool columns = f->type != DT_I32 && !f->by_row && is_many(f->bscale);
+	bool rows = f->type != DT_I32 &&
+		    (is_many(f->ascale) || is_many(f->yscale) || (f->by_row && is_many(f->bscale)));
+
+	f->factor = NULL;
+	if (f->type == DT_I32 || (rows && columns))
 		return;
-	}
+	f->factor = room;
+	f->factor_row = rows;
+	f->factor_col = columns;
+	for (int64_t i = 0; i < (rows ? f->rows : columns ? f->cols : 1); i++)
+		room[i] = factor_of(f, rows ? i : 0, columns ? i : 0);
+}
+
+enum { FINISH = 64 }; /* sums that are looked at together */
+
+static void store_some(const struct finish *f, int64_t m, int64_t n0, int64_t cols,
+		       const int32_t *sums, void *out, int64_t at)
+{
+	int32_t added[FINISH];
+	float own[FINISH];
+	const float *scale = own;
+	int step = 1;
+
 	for (int64_t i = 0; i < cols && f->add; i++)
 		added[i] = (int32_t)((uint32_t)sums[i] +
 				     (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
 	if (f->add)
 		sums = added;
-	row_scales(f, m, n0, cols, scale, &step);
+	if (f->factor) {
+		scale = f->factor + m * f->factor_row + n0 * f->factor_col;
+		step = (int)f->factor_col;
+	} else {
+		for (int64_t i = 0; i < cols; i++)
+			own[i] = factor_of(f, m, n0 + i);
+	}
 	if (f->type == DT_F32) {
 		float *y = (float *)out + at;
 		for (int64_t i = 0; i < cols; i++)
@@ -404,6 +430,21 @@ static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t col
 	int32_t z = f->yzero ? (int32_t)scale_of(f->yzero, m, f->rows, f->first_row) : 0;
 	igemm_kernels()->requantize(sums, (uint8_t *)out + at, cols, scale, step, z,
 				    is_signed ? -128 : 0, is_signed ? 127 : 255);
+}
+
+static void store_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols,
+		      const int32_t *sums, void *out, int64_t at)
+{
+	if (f->type == DT_I32) {
+		int32_t *y = (int32_t *)out + at;
+		memcpy(y, sums, (size_t)cols * sizeof(*sums));
+		for (int64_t i = 0; i < cols && f->add; i++)
+			y[i] = (int32_t)((uint32_t)y[i] +
+					 (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
+		return;
+	}
+	for (int64_t i = 0; i < cols; i += FINISH)
+		store_some(f, m, n0 + i, lesser(FINISH, cols - i), sums + i, out, at + i);
 }
 
 /* ---- matrix products ------------------------------------------------------------------------------------------- */
@@ -523,6 +564,7 @@ static void code_rows(struct code_job *j, int64_t m)
 struct product_room {
 	uint8_t *rows;
 	int32_t *za, *rest, *zb;
+	float *factor;
 };
 
 static size_t align64(size_t n)
@@ -536,8 +578,8 @@ static struct product_room product_room(char *at, int64_t m, int64_t n, int64_t 
 
 	r.za = (int32_t *)(void *)(at + align64((size_t)m * (size_t)igemm_depth(k)));
 	r.rest = r.za + m;
-	r.zb = r.rest + m;
-	(void)n;
+	r.factor = (float *)(r.rest + m);
+	r.zb = (int32_t *)(void *)(r.factor + (m > n ? m : n));
 	return r;
 }
 
@@ -546,33 +588,44 @@ static bool product_bytes(int64_t m, int64_t n, int64_t k, size_t scratch, size_
 	size_t rows, numbers;
 
 	return size_mul((size_t)m, (size_t)igemm_depth(k), &rows) &&
-	       size_mul((size_t)m, 2 * sizeof(int32_t), &numbers) && size_add(rows, numbers, &rows) &&
-	       size_mul((size_t)n, sizeof(int32_t), &numbers) && size_add(rows, numbers, &rows) &&
-	       size_add(rows, 64, &rows) && size_add(rows, scratch, bytes);
+	       size_mul((size_t)(m > n ? m : n), 4 * sizeof(int32_t), &numbers) &&
+	       size_add(rows, numbers, &rows) && size_add(rows, 64, &rows) &&
+	       size_add(rows, scratch, bytes);
 }
 
 struct pack_all {
 	const struct matmul_shape *s;
 	const uint8_t *b;
 	uint8_t *to, flip;
+	int32_t *sums; /* of the columns: behind the panels */
 };
+
+static int64_t panels_of(const struct matmul_shape *s)
+{
+	return (s->n + IGEMM_NR - 1) / IGEMM_NR;
+}
 
 static void pack_all_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct pack_all *j = arg;
 
 	(void)thread;
-	for (int64_t p = begin; p < end; p++)
+	for (int64_t p = begin; p < end; p++) {
+		uint8_t *panel = j->to + (size_t)p * igemm_panel(j->s->k);
 		pack_columns(j->s, j->b, j->flip, p * IGEMM_NR,
-			     lesser(IGEMM_NR, j->s->n - p * IGEMM_NR),
-			     j->to + (size_t)p * igemm_panel(j->s->k));
+			     lesser(IGEMM_NR, j->s->n - p * IGEMM_NR), panel);
+		igemm_kernels()->column_sums(panel, igemm_depth(j->s->k) / 4, true,
+					     j->sums + p * IGEMM_NR);
+	}
 }
 
 static int pack_all(void *dst, const struct tensor *t, void *arg)
 {
-	struct pack_all j = {arg, t->data, dst, flip_to(true, tensor_dtype(t))};
+	struct pack_all j = {
+		.s = arg, .b = t->data, .to = dst, .flip = flip_to(true, tensor_dtype(t))};
 
-	pool_for((j.s->n + IGEMM_NR - 1) / IGEMM_NR, 8, pack_all_piece, &j);
+	j.sums = (int32_t *)(void *)(j.to + (size_t)panels_of(j.s) * igemm_panel(j.s->k));
+	pool_for(panels_of(j.s), 8, pack_all_piece, &j);
 	return 0;
 }
 
@@ -583,7 +636,8 @@ static int pack_weights(struct site *s, struct step *st, struct diag *d, struct 
 	size_t bytes;
 
 	if (!s->store || !b || !site_is_weight(s, p->b) || b->shape.rank > 2 || !tensor_count(b) ||
-	    !size_mul((size_t)((p->s.n + IGEMM_NR - 1) / IGEMM_NR), igemm_panel(p->s.k), &bytes))
+	    !size_mul((size_t)panels_of(&p->s), igemm_panel(p->s.k) + IGEMM_NR * sizeof(int32_t),
+		      &bytes))
 		return 0;
 	p->packed = store_get(s->store, b, p->s.b_col == 1 ? "igemm" : "igemm transposed", bytes,
 			      pack_all, &p->s, d);
@@ -641,14 +695,21 @@ static void product_batch(const struct call *c, struct product_job *j, const uin
 	const struct tensor *za = optional_in(c, p->za), *zb = optional_in(c, p->zb);
 	uint8_t flip = flip_to(false, tensor_dtype(c->in[p->a]));
 	struct product_room r = product_room((char *)c->workspace + p->scratch, s->m, s->n, s->k);
-	struct igemm g = {.m = s->m,
-			  .n = s->n,
-			  .k = s->k,
-			  .packed = p->packed,
-			  .pack = pack_matrix,
-			  .store = store_matrix,
-			  .arg = j};
+	struct igemm g = {
+		.m = s->m,
+		.n = s->n,
+		.k = s->k,
+		.packed = p->packed,
+		.packed_sums = !p->packed
+				       ? NULL
+				       : (const int32_t *)(const void *)(p->packed +
+									 (size_t)panels_of(s) *
+										 igemm_panel(s->k)),
+		.pack = pack_matrix,
+		.store = store_matrix,
+		.arg = j};
 
+	finish_prepare(&j->f, r.factor);
 	if (zeros_of(za, zero_move(false, flip), s->m, batch * s->m, r.za))
 		g.a_zero = r.za;
 	if (zeros_of(zb, zero_move(true, j->flip), s->n, batch * s->n, r.zb)) {
@@ -847,14 +908,16 @@ struct int_conv {
 	size_t scratch, padded; /* of igemm; of an image with its pads */
 	uint32_t x, wt, zx, zw;
 	/*
-	 * Where all strides are 1, a tap of the kernel reads the padded image at a constant distance from
-	 * where the output element lies in it: columns are the places of the padded image up to the last
-	 * output, and what lies between the rows is left out when results are stored.
+	 * The padded image is split by the places' remainders by the strides: a tap of the kernel then reads
+	 * one part at a constant distance from where the output element lies in it. Columns are the places
+	 * of a part up to the last output; what lies between the rows is left out when results are stored.
+	 * Not even: pads that cut off, or an image too large: taps are looked up place by place.
 	 */
 	bool even;
-	int64_t columns;
-	int64_t in[MAX_RANK]; /* padded */
-	int32_t *offset;      /* of each k, even only */
+	int64_t columns, plane; /* plane: elements of a part */
+	int64_t part[MAX_RANK]; /* its size */
+	int64_t parts;
+	int32_t *offset; /* of each k, even only */
 };
 
 /* Weights as igemm wants them with the rows' sums, kept in the store where they are constant. */
@@ -873,44 +936,49 @@ struct conv_job {
 	int64_t y_first, m_first;
 };
 
-static bool all_one(const int64_t *v, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (v[i] != 1)
-			return false;
-	return true;
-}
-
-/* The padded image: its size, and where each k is read; false: too large, or pads that cut off. */
-static bool set_padded(struct int_conv *v, struct site *s)
+/* Where tap k reads in the parts of its channel. */
+static int64_t tap_offset(const struct int_conv *v, int64_t tap)
 {
 	const struct window *w = &v->w;
-	int64_t plane = 1, last = 0, size = window_size(w);
+	int64_t at = 0, step = 1, part = 0, parts = 1;
 
+	for (int d = w->n - 1; d >= 0; d--) {
+		int64_t o = tap % w->kernel[d] * w->dilation[d];
+		tap /= w->kernel[d];
+		at += o / w->stride[d] * step;
+		part += o % w->stride[d] * parts;
+		step *= v->part[d];
+		parts *= w->stride[d];
+	}
+	return part * v->plane + at;
+}
+
+/* The parts of the padded image: their size, and where each k is read; false: not in this way. */
+static bool set_parts(struct int_conv *v, struct site *s)
+{
+	const struct window *w = &v->w;
+	int64_t last = 0, size = window_size(w), image;
+
+	v->plane = v->parts = 1;
 	for (int d = 0; d < w->n; d++) {
 		if (w->begin[d] < 0 || w->end[d] < 0 || w->out[d] < 1)
 			return false;
-		/* what auto_pad or a rounded size leave unread is not there */
-		v->in[d] = w->out[d] - 1 + (w->kernel[d] - 1) * w->dilation[d] + 1;
-		if (v->in[d] > INT32_MAX / plane)
+		/* what a rounded size leaves unread is not there */
+		v->part[d] = w->out[d] + (w->kernel[d] - 1) * w->dilation[d] / w->stride[d];
+		if (v->part[d] > INT32_MAX / v->plane || w->stride[d] > INT32_MAX / v->parts)
 			return false;
-		plane *= v->in[d];
-		last = last * v->in[d] + w->out[d] - 1;
+		v->plane *= v->part[d];
+		v->parts *= w->stride[d];
+		last = last * v->part[d] + w->out[d] - 1;
 	}
-	if (v->channels < 1 || plane > INT32_MAX / v->channels ||
-	    !size_mul((size_t)plane, (size_t)(v->channels * v->group), &v->padded))
+	if (v->channels < 1 || __builtin_mul_overflow(v->plane, v->parts, &image) ||
+	    image > INT32_MAX / v->channels ||
+	    !size_mul((size_t)image, (size_t)(v->channels * v->group), &v->padded))
 		return false;
 	v->columns = last + 1;
 	v->offset = arena_new_n(s->plan_arena, int32_t, (size_t)v->k);
-	for (int64_t k = 0; k < v->k; k++) {
-		int64_t at = 0, step = 1, tap = k % size;
-		for (int d = w->n - 1; d >= 0; d--) {
-			at += tap % w->kernel[d] * w->dilation[d] * step;
-			tap /= w->kernel[d];
-			step *= v->in[d];
-		}
-		v->offset[k] = (int32_t)(k / size * plane + at);
-	}
+	for (int64_t k = 0; k < v->k; k++)
+		v->offset[k] = (int32_t)(k / size * image + tap_offset(v, k % size));
 	return true;
 }
 
@@ -936,7 +1004,7 @@ static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint
 	v->pixels = v->columns = window_outputs(&v->w);
 	v->inputs = window_inputs(&v->w);
 	v->scratch = igemm_scratch(v->k);
-	v->even = all_one(v->w.stride, v->w.n) && v->pixels > 0 && v->k > 0 && set_padded(v, s);
+	v->even = v->pixels > 0 && v->k > 0 && set_parts(v, s);
 	if (!v->even)
 		v->padded = 0;
 	if (!product_bytes(ws->dim[0], 1, v->k, v->scratch, &st->workspace) ||
@@ -1075,18 +1143,41 @@ static int64_t column_run(const struct int_conv *v, int64_t n, int64_t *pixel)
 {
 	const struct window *w = &v->w;
 	int last = w->n - 1;
-	int64_t x = n % v->in[last], rest = n / v->in[last], at = 0, step = w->out[last];
+	int64_t x = n % v->part[last], rest = n / v->part[last], at = 0, step = w->out[last];
 	bool inside = x < w->out[last];
 
 	for (int d = last - 1; d >= 0; d--) {
-		int64_t o = rest % v->in[d];
+		int64_t o = rest % v->part[d];
 		inside &= o < w->out[d];
 		at += o * step;
 		step *= w->out[d];
-		rest /= v->in[d];
+		rest /= v->part[d];
 	}
 	*pixel = at + x;
 	return inside ? w->out[last] - x : 0;
+}
+
+enum { CONV_COLUMNS = 512 }; /* that are stored at once, at most */
+
+/* Runs of columns that are outputs side by side. */
+struct segment {
+	int64_t pixel;
+	int16_t from, n;
+};
+
+static int segments_of(const struct int_conv *v, int64_t n, int64_t cols, struct segment *to)
+{
+	int64_t width = v->part[v->w.n - 1], pixel;
+	int count = 0;
+
+	for (int64_t i = 0, rest; i < cols; i += rest) {
+		int64_t run = column_run(v, n + i, &pixel);
+		rest = lesser(width - (n + i) % width, cols - i);
+		run = lesser(run, rest);
+		if (run)
+			to[count++] = (struct segment){pixel, (int16_t)i, (int16_t)run};
+	}
+	return count;
 }
 
 static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
@@ -1094,58 +1185,97 @@ static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, in
 {
 	const struct conv_job *j = arg;
 	const struct int_conv *v = j->v;
-	int64_t last = v->w.n - 1;
+	size_t size = dtype_bits(j->f.type) / 8;
+	struct segment seg[CONV_COLUMNS];
+	int32_t line[CONV_COLUMNS];
+	int count;
 
-	for (int64_t i = 0, count; i < cols; i += count) {
-		int64_t pixel = n, run = cols;
-		count = cols;
-		if (v->even) {
-			run = column_run(v, n + i, &pixel);
-			count = v->in[last] - (n + i) % v->in[last];
-			count = lesser(count, cols - i);
-			run = lesser(run, count);
-		}
-		for (int64_t r = 0; r < rows && run; r++)
-			store_row(&j->f, j->m_first + m + r, pixel, run, sums + r * ld + i, j->y,
-				  j->y_first + (m + r) * v->pixels + pixel);
+	if (!v->even) {
+		for (int64_t r = 0; r < rows; r++)
+			store_row(&j->f, j->m_first + m + r, n, cols, sums + r * ld, j->y,
+				  j->y_first + (m + r) * v->pixels + n);
+		return;
+	}
+	count = segments_of(v, n, cols, seg);
+	for (int64_t r = 0; r < rows && count; r++) {
+		char *y = (char *)j->y + (size_t)(j->y_first + (m + r) * v->pixels) * size;
+		store_row(&j->f, j->m_first + m + r, 0, cols, sums + r * ld, line, 0);
+		for (int k = 0; k < count; k++)
+			memcpy(y + (size_t)seg[k].pixel * size,
+			       (const char *)line + (size_t)seg[k].from * size,
+			       (size_t)seg[k].n * size);
 	}
 }
 
-/* An image with its pads, of all channels. */
+/* The parts of an image of all channels, with its pads. */
 struct pad_job {
 	const struct int_conv *v;
 	const uint8_t *x;
 	uint8_t *to, zero;
 };
 
+/* n elements of a line of the image that are `stride` apart. */
+static void pad_line(const uint8_t *x, int64_t n, int64_t stride, uint8_t *to)
+{
+	if (stride == 1)
+		memcpy(to, x, (size_t)n);
+	else if (stride == 2)
+		igemm_kernels()->every_other(x, n, to);
+	else
+		for (int64_t i = 0; i < n; i++)
+			to[i] = x[i * stride];
+}
+
+/* One part of a channel: the places that leave the remainders rem. */
+static void pad_part(const struct int_conv *v, const int64_t *rem, const uint8_t *x, uint8_t *to)
+{
+	const struct window *w = &v->w;
+	int last = w->n - 1;
+	int64_t at[MAX_RANK] = {0}, stride = w->stride[last], width = v->part[last];
+	int64_t first = rem[last] - w->begin[last]; /* place in the image of a line's first element */
+	int64_t i = first < 0 ? (-first + stride - 1) / stride : 0;
+	int64_t end = w->in[last] > first ? (w->in[last] - first + stride - 1) / stride : 0;
+
+	end = lesser(end, width);
+	for (const uint8_t *stop = to + v->plane; to < stop; to += width) {
+		int64_t from = 0;
+		bool inside = end > i;
+		for (int d = 0; d < last; d++) {
+			int64_t o = at[d] * w->stride[d] + rem[d] - w->begin[d];
+			inside &= o >= 0 && o < w->in[d];
+			from = from * w->in[d] + o;
+		}
+		if (inside)
+			pad_line(x + from * w->in[last] + first + i * stride, end - i, stride, to + i);
+		for (int d = last - 1; d >= 0 && ++at[d] == v->part[d]; d--)
+			at[d] = 0;
+	}
+}
+
 static void pad_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct pad_job *j = arg;
-	const struct window *w = &j->v->w;
-	int last = w->n - 1;
-	int64_t plane = (int64_t)(j->v->padded / (size_t)(j->v->channels * j->v->group));
-	int64_t width = j->v->in[last], lines = plane / width;
+	const struct int_conv *v = j->v;
 
 	(void)thread;
 	for (int64_t c = begin; c < end; c++) {
-		uint8_t *to = j->to + c * plane;
-		const uint8_t *x = j->x + c * j->v->inputs;
-		memset(to, j->zero, (size_t)plane);
-		for (int64_t l = 0; l < lines; l++) {
-			int64_t rest = l, at = 0, step = w->in[last];
-			int64_t n = lesser(w->in[last], width - w->begin[last]);
-			for (int d = last - 1; d >= 0; d--) {
-				int64_t o = rest % j->v->in[d] - w->begin[d];
-				if (o < 0 || o >= w->in[d])
-					n = 0;
-				at += o * step;
-				step *= w->in[d];
-				rest /= j->v->in[d];
-			}
-			if (n > 0)
-				memcpy(to + l * width + w->begin[last], x + at, (size_t)n);
+		uint8_t *to = j->to + c * v->plane * v->parts;
+		int64_t rem[MAX_RANK] = {0};
+		memset(to, j->zero, (size_t)(v->plane * v->parts));
+		for (int64_t p = 0; p < v->parts; p++) {
+			pad_part(v, rem, j->x + c * v->inputs, to + p * v->plane);
+			for (int d = v->w.n - 1; d >= 0 && ++rem[d] == v->w.stride[d]; d--)
+				rem[d] = 0;
 		}
 	}
+}
+
+static bool has_no_pads(const struct int_conv *v)
+{
+	for (int d = 0; d < v->w.n; d++)
+		if (v->w.begin[d] || v->w.stride[d] != 1 || v->part[d] != v->w.in[d])
+			return false;
+	return true;
 }
 
 /* The image that taps are read from; even: with its pads, unless there are none. */
@@ -1155,7 +1285,7 @@ static const uint8_t *padded_image(const struct int_conv *v, const uint8_t *x, u
 	struct pad_job j = {v, x, room, zero};
 	int64_t channels = v->channels * v->group;
 
-	if (!v->even || (int64_t)v->padded == channels * v->inputs)
+	if (!v->even || has_no_pads(v))
 		return x;
 	pool_for(channels, 1 + 16384 / ((int64_t)v->padded / channels + 1), pad_piece, &j);
 	return room;
@@ -1195,6 +1325,35 @@ static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
 		one_group(arg, g, true, thread);
 }
 
+/* One feature of one channel: the taps' rows are added up. */
+static void one_channel(const struct groups_job *a, int64_t channel)
+{
+	const struct int_conv *v = a->j->v;
+	struct conv_job j = *a->j;
+	const uint8_t *w = a->g->a + channel * igemm_depth(v->k);
+	int32_t sums[CONV_COLUMNS], za = a->g->a_zero ? a->g->a_zero[channel] : 0, zero = 0;
+
+	for (int64_t k = 0; k < v->k && a->g->b_zero; k++)
+		zero += ((int8_t)w[k] - za) * *a->g->b_zero;
+	j.x += channel * a->image;
+	j.m_first = channel;
+	j.y_first += channel * v->pixels;
+	for (int64_t n = 0, cols; n < v->columns; n += cols) {
+		struct igemm_rows rows = {.base = j.x + n, .offset = v->offset};
+		cols = lesser(CONV_COLUMNS, v->columns - n);
+		igemm_kernels()->add_rows(&rows, (const int8_t *)w, za, v->k, j.flip, -zero, cols,
+					  sums);
+		store_pixels(&j, 0, 1, n, cols, sums, cols);
+	}
+}
+
+static void channels_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	(void)thread;
+	for (int64_t c = begin; c < end; c++)
+		one_channel(arg, c);
+}
+
 static int conv_run_as(const struct call *c, const struct finish *f)
 {
 	const struct int_conv *v = c->step->state;
@@ -1229,6 +1388,7 @@ static int conv_run_as(const struct call *c, const struct finish *f)
 	j.zero = zero_of(zx, 0, 1, 0);
 	j.f.by_row = true;
 	j.f.rows = features;
+	finish_prepare(&j.f, room.factor);
 	room.zb[0] = j.zero + zero_move(false, j.flip);
 	if (room.zb[0])
 		g.b_zero = room.zb;
@@ -1242,7 +1402,10 @@ static int conv_run_as(const struct call *c, const struct finish *f)
 		j.x = padded_image(v, (const uint8_t *)x->data + i * channels * v->inputs,
 				   (uint8_t)j.zero, (uint8_t *)(room.zb + 1));
 		j.y_first = i * features * v->pixels;
-		if (v->group >= 2 * pool_threads())
+		if (v->even && v->channels == 1 && v->features == 1)
+			pool_for(v->group, 1 + 16384 / (v->columns * v->k + 1), channels_piece,
+				 &groups);
+		else if (v->group >= 2 * pool_threads())
 			pool_for(v->group, 1, groups_piece, &groups);
 		else
 			for (int64_t k = 0; k < v->group; k++)

@@ -475,6 +475,16 @@ static void inner_reduced(const struct plan *p, int64_t o, int64_t split)
 	keep_or_store(p, o, split, a, max);
 }
 
+static void combine_rows(const struct plan *p, union acc *a, const union acc *b, int64_t n)
+{
+	if (!p->loops->whole && p->kind != A_PROD && p->kind != A_MAX && p->kind != A_MIN)
+		for (int64_t i = 0; i < n; i++)
+			a[i].d += b[i].d;
+	else
+		for (int64_t i = 0; i < n; i++)
+			a[i] = combine_acc(p, a[i], b[i]);
+}
+
 /*
  * Rows base.. of n columns. The innermost reduced dim gives rows that lie one behind the other
  * when n is the whole inner dimension: short ones are then taken several at once.
@@ -499,8 +509,8 @@ static void reduce_rows(const struct plan *p, int64_t base, int64_t n, int64_t s
 			for (int64_t i = 0; i < fold * n; i++)
 				wide[i] = start;
 			p->loops->rows(p, off, folded, fold * step, fold * n, NULL, wide);
-			for (int64_t i = 0; i < fold * n; i++)
-				a[i % n] = combine_acc(p, a[i % n], wide[i]);
+			for (int64_t f = 0; f < fold; f++)
+				combine_rows(p, a, wide + f * n, n);
 		}
 		if (rows > folded * fold)
 			p->loops->rows(p, off + folded * fold * step, rows - folded * fold, step, n,
@@ -892,6 +902,51 @@ static void arg_columns(const struct arg_job *j, int64_t o)
 	}
 }
 
+typedef float v4f __attribute__((vector_size(16)));
+typedef int32_t v4i __attribute__((vector_size(16)));
+
+enum { ARG_WIDTH = 256, ARG_LANES = 4 }; /* columns of a task */
+
+/* w columns of fp32 (a multiple of ARG_LANES), the first at x: the best rows. NaN is before everything. */
+static void arg_wide(const struct arg_job *j, const float *x, int64_t w, int64_t *y)
+{
+	v4f best[ARG_WIDTH / ARG_LANES], v;
+	v4i where[ARG_WIDTH / ARG_LANES] = {{0}};
+	int32_t rows[ARG_WIDTH];
+
+	memcpy(best, x, (size_t)w * sizeof(float));
+	for (int64_t k = 1; k < j->s.n; k++) {
+		const float *from = x + k * j->s.inner;
+		v4i row = {(int32_t)k, (int32_t)k, (int32_t)k, (int32_t)k};
+		for (int64_t i = 0; i < w / ARG_LANES; i++, from += ARG_LANES) {
+			memcpy(&v, from, sizeof(v));
+			v4i none = v != v, over = best[i] != best[i];
+			v4i take = ((j->min ? v < best[i] : v > best[i]) | none) & ~over;
+			if (j->last)
+				take |= (v == best[i]) | (none & over);
+			best[i] = (v4f)(((v4i)v & take) | ((v4i)best[i] & ~take));
+			where[i] = (row & take) | (where[i] & ~take);
+		}
+	}
+	memcpy(rows, where, (size_t)w * sizeof(*rows));
+	for (int64_t i = 0; i < w; i++)
+		y[i] = rows[i];
+}
+
+/* Blocks of columns of all outer indices. */
+static void arg_wide_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct arg_job *j = arg;
+	int64_t inner = j->s.inner, blocks = (inner + ARG_WIDTH - 1) / ARG_WIDTH;
+
+	(void)thread;
+	for (int64_t b = begin; b < end; b++) {
+		int64_t o = b / blocks, c = b % blocks * ARG_WIDTH;
+		int64_t w = inner - c < ARG_WIDTH ? inner - c : ARG_WIDTH;
+		arg_wide(j, (const float *)j->x + o * j->s.n * inner + c, w, j->y + o * inner + c);
+	}
+}
+
 static void arg_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct arg_job *j = arg;
@@ -935,7 +990,12 @@ static int arg_reduce_run(const struct call *c)
 		return 0;
 	if (j.s.n == 0)
 		return call_fail(c, E_SHAPE, "elements along the axis", "none");
-	pool_for(j.s.outer, rows_grain(GRAIN, j.s.n * j.s.inner), arg_piece, &j);
+	if (j.t == DT_F32 && j.s.inner > 1 && j.s.inner % ARG_LANES == 0 && j.s.n < INT32_MAX)
+		pool_for(j.s.outer * ((j.s.inner + ARG_WIDTH - 1) / ARG_WIDTH),
+			 rows_grain(GRAIN, j.s.n * (j.s.inner < ARG_WIDTH ? j.s.inner : ARG_WIDTH)),
+			 arg_wide_piece, &j);
+	else
+		pool_for(j.s.outer, rows_grain(GRAIN, j.s.n * j.s.inner), arg_piece, &j);
 	return 0;
 }
 

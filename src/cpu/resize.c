@@ -5,6 +5,7 @@
  * nearest copies elements of any type.
  */
 #include "ops/resize.h"
+#include "ops/taps.h"
 
 #include "base/pool.h"
 #include "cpu/wide.h"
@@ -12,14 +13,6 @@
 
 #include <math.h>
 #include <string.h>
-
-struct taps {
-	int64_t in, out, n; /* n taps for each of out places; 0: the axis stays */
-	int64_t *index;
-	double *weight;
-	bool *outside;
-	bool twice; /* every element two times */
-};
 
 struct resize_job {
 	int rank, changed;
@@ -41,140 +34,11 @@ static int64_t span(const int64_t *size, int from, int to)
 
 /* ---- taps ------------------------------------------------------------------------------------- */
 
-struct axis {
-	const struct resize *p;
-	int64_t in, out;
-	double scale, roi0, roi1;
-};
-
-/*
- * Where output place o lies in the input; *outside for the cropping mode. In fp32, like the scales:
- * what is halfway between two elements for a scale of 0.6 is so in fp32 only.
- */
-static double coordinate(const struct axis *a, int64_t o, bool *outside)
-{
-	float x = (float)o, in = (float)a->in, scale = (float)a->scale,
-	      width = (float)(a->scale * (double)a->in), at;
-
-	switch (a->p->coordinate_transformation_mode) {
-	case COORD_ALIGN_CORNERS: at = width == 1 ? 0 : x * (in - 1) / (width - 1); break;
-	case COORD_ASYMMETRIC: at = x / scale; break;
-	case COORD_PYTORCH_HALF_PIXEL: at = a->out > 1 ? (x + 0.5f) / scale - 0.5f : 0; break;
-	case COORD_HALF_PIXEL_SYMMETRIC:
-		at = in / 2 * (1 - (float)a->out / width) + (x + 0.5f) / scale - 0.5f;
-		break;
-	case COORD_TF_HALF_PIXEL_FOR_NN: at = (x + 0.5f) / scale; break;
-	case COORD_TF_CROP_AND_RESIZE:
-		if (width == 1)
-			at = 0.5f * (float)(a->roi0 + a->roi1) * (in - 1);
-		else
-			at = (float)a->roi0 * (in - 1) +
-			     x * (float)(a->roi1 - a->roi0) * (in - 1) / (width - 1);
-		*outside = !(at >= 0 && at <= in - 1);
-		break;
-	default: at = (x + 0.5f) / scale - 0.5f;
-	}
-	return (double)at;
-}
-
-static double nearest(const struct axis *a, double x)
-{
-	double f = floor(x);
-
-	switch (a->p->nearest_mode) {
-	case NEAREST_PREFER_CEIL: return x - f < 0.5 ? f : f + 1;
-	case NEAREST_FLOOR: return f;
-	case NEAREST_CEIL: return ceil(x);
-	case NEAREST_SIMPLE: return a->scale < 1 ? ceil(x) : f;
-	default: return x - f <= 0.5 ? f : f + 1;
-	}
-}
-
-static double cubic_weight(double x, double a)
-{
-	x = fabs(x);
-	if (x <= 1)
-		return ((a + 2) * x - (a + 3)) * x * x + 1;
-	return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-}
-
-static bool is_linear(const struct resize *p)
-{
-	return p->mode == RESIZE_LINEAR || p->mode == RESIZE_BILINEAR;
-}
-
-/* Taps a place has; scale at least what it will be in the run. */
-static int64_t tap_count(const struct resize *p, double scale)
-{
-	double s = p->antialias && scale < 1 ? scale : 1;
-
-	if (p->mode == RESIZE_NEAREST)
-		return 1;
-	return 2 * (int64_t)ceil((is_linear(p) ? 1 : 2) / s);
-}
-
-/* n elements from `first` on around x, weighted by the filter; s stretches it. */
-static void weigh(const struct axis *a, double x, int64_t n, int64_t *index, double *weight)
-{
-	double s = a->p->antialias && a->scale < 1 ? a->scale : 1, base = floor(x), sum = 0, kept = 0;
-	int64_t first = (int64_t)base - n / 2 + 1;
-
-	for (int64_t k = 0; k < n; k++) {
-		double d = ((double)(first + k) - x) * s;
-		weight[k] = is_linear(a->p) ? fmax(0, 1 - fabs(d))
-					    : cubic_weight(d, (double)a->p->cubic_coeff_a);
-		sum += weight[k];
-		if (a->p->exclude_outside && (first + k < 0 || first + k >= a->in))
-			weight[k] = 0;
-		kept += weight[k];
-	}
-	if (a->p->exclude_outside)
-		sum = kept;
-	else if (s == 1)
-		sum = 1;
-	for (int64_t k = 0; k < n; k++) {
-		int64_t i = first + k;
-		weight[k] = sum != 0 ? weight[k] / sum : 0;
-		index[k] = i < 0 ? 0 : i >= a->in ? a->in - 1 : i;
-	}
-}
-
-static void fill_taps(const struct axis *a, struct taps *t)
-{
-	for (int64_t o = 0; o < t->out; o++) {
-		bool outside = false;
-		double x = coordinate(a, o, &outside);
-		int64_t *index = t->index + o * t->n;
-		double *weight = t->weight + o * t->n;
-		if (!(fabs(x) < 1e15))
-			x = 0;
-		t->outside[o] = outside;
-		if (a->p->mode != RESIZE_NEAREST) {
-			weigh(a, x, t->n, index, weight);
-			continue;
-		}
-		double i = nearest(a, x);
-		index[0] = i < 0 ? 0 : i >= (double)a->in ? a->in - 1 : (int64_t)i;
-		weight[0] = 1;
-	}
-	t->twice = t->n == 1 && t->out == 2 * t->in;
-	for (int64_t o = 0; t->twice && o < t->out; o++)
-		t->twice = t->index[o] == o / 2;
-}
-
-/* Whether axis d changes at all. */
-static bool changes(const struct resize *p, const struct resize_sizes *r, const struct shape *x, int d)
-{
-	bool crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
-
-	return r->axis[d] >= 0 && (crop || r->out[d] != x->dim[d] || r->scale[d] != 1);
-}
-
 /* Room for the taps of an axis, as the sizes alone tell. */
 static size_t taps_bytes(const struct resize *p, int64_t in, int64_t out)
 {
 	double scale = in > 0 && out > 0 ? ((double)out - 0.5) / (double)in : 1;
-	size_t n = (size_t)tap_count(p, scale) * (size_t)out;
+	size_t n = (size_t)taps_count(p, scale) * (size_t)out;
 
 	return scratch_size(n * sizeof(int64_t)) + scratch_size(n * sizeof(double)) +
 	       scratch_size((size_t)out);
@@ -186,18 +50,14 @@ static bool passes_round(const struct resize *p, enum dtype t)
 	return p->antialias && dtype_class(t) != DT_FLOAT;
 }
 
-/*
- * What gets smaller first, and from the first axis on; then what grows, from the last axis on.
- * fixed: all from the last axis on. Of j only in and out, and the taps' n, are looked at.
- */
+/* Of j only in and out, and the taps' n, are looked at. */
 static void set_order(struct resize_job *j, bool fixed)
 {
-	for (int d = 0; d < j->rank && !fixed; d++)
-		if (j->taps[d].n && j->out[d] < j->in[d])
-			j->order[j->changed++] = d;
-	for (int d = j->rank - 1; d >= 0; d--)
-		if (j->taps[d].n && (fixed || j->out[d] >= j->in[d]))
-			j->order[j->changed++] = d;
+	bool changed[MAX_RANK];
+
+	for (int d = 0; d < j->rank; d++)
+		changed[d] = j->taps[d].n != 0;
+	j->changed = taps_order(j->rank, j->in, j->out, changed, fixed, j->order);
 }
 
 static double roi_at(const struct tensor *roi, int64_t i, double absent)
@@ -213,18 +73,18 @@ static int make_taps(const struct call *c, const struct resize *p, const struct 
 
 	j->rank = x->rank;
 	for (int d = 0; d < x->rank; d++) {
-		struct axis a = {.p = p, .in = x->dim[d], .out = r->out[d], .scale = r->scale[d]};
+		struct taps_axis a = {.p = p, .in = x->dim[d], .out = r->out[d], .scale = r->scale[d]};
 		struct taps *t = &j->taps[d];
 		char *end = s->at + taps_bytes(p, x->dim[d], r->out[d]);
 		j->in[d] = t->in = x->dim[d];
 		j->out[d] = t->out = r->out[d];
-		if (!changes(p, r, x, d)) {
+		if (!taps_change(p, r, x, d)) {
 			s->at = end;
 			continue;
 		}
 		a.roi0 = roi_at(roi, r->axis[d], 0);
 		a.roi1 = roi_at(roi, r->axis[d] + r->naxes, 1);
-		t->n = tap_count(p, a.scale);
+		t->n = taps_count(p, a.scale);
 		size_t n = (size_t)(t->n * t->out);
 		if (scratch_size(n * sizeof(int64_t)) + scratch_size(n * sizeof(double)) +
 			    scratch_size((size_t)t->out) >
@@ -234,7 +94,7 @@ static int make_taps(const struct call *c, const struct resize *p, const struct 
 		t->weight = scratch_take(s, n * sizeof(double));
 		t->outside = scratch_take(s, (size_t)t->out);
 		s->at = end;
-		fill_taps(&a, t);
+		taps_fill(&a, t);
 	}
 	set_order(j, passes_round(p, tensor_dtype(c->in[0])));
 	return 0;
@@ -564,7 +424,7 @@ static int resize_real(const struct call *c, const struct resize *p, struct resi
 		if (crop)
 			extrapolate_f64(j, (double)p->extrapolation_value, y);
 	}
-	real_done(c->out[0], y, is_linear(p) && !p->antialias);
+	real_done(c->out[0], y, taps_linear(p) && !p->antialias);
 	return 0;
 }
 

@@ -191,8 +191,10 @@ static inline struct item lane_item(const struct topk_job *j, int64_t base, int6
 {
 	enum dtype t = tensor_dtype(j->x);
 	int64_t at = base + i * j->t->inner;
-	uint64_t key =
-		t == DT_F32 ? key_f32(((const float *)j->x->data)[at]) : key_of(t, j->x->data, at);
+	uint64_t key = t == DT_F32 ? key_f32(((const float *)j->x->data)[at])
+		       : t == DT_I64
+			       ? (uint64_t)((const int64_t *)j->x->data)[at] ^ (UINT64_C(1) << 63)
+			       : key_of(t, j->x->data, at);
 
 	return (struct item){j->t->largest ? key : ~key, i};
 }
@@ -214,22 +216,55 @@ static inline bool may_enter(const float *x, float top, bool largest)
 	return w[0] | w[1];
 }
 
+/* The first element from i on that comes before `top`, or `to`. */
+#define SKIP(T)                                                                                    \
+	static int64_t skip_##T(const T *x, int64_t i, int64_t to, T top, bool largest)            \
+	{                                                                                          \
+		if (largest)                                                                       \
+			while (i < to && x[i] <= top)                                              \
+				i++;                                                               \
+		else                                                                               \
+			while (i < to && x[i] >= top)                                              \
+				i++;                                                               \
+		return i;                                                                          \
+	}
+SKIP(int32_t)
+SKIP(int64_t)
+
+/* Where the next element lies that may come before the last of the heap. */
+static int64_t next_entry(const struct topk_job *j, int64_t base, int64_t i, int64_t to, int64_t last)
+{
+	const struct topk *t = j->t;
+	const char *x = j->x->data;
+
+	if (t->inner != 1)
+		return i;
+	if (tensor_dtype(j->x) == DT_I64) {
+		const int64_t *v = (const int64_t *)(const void *)x + base;
+		return skip_int64_t(v, i, to, v[last], t->largest);
+	}
+	if (tensor_dtype(j->x) == DT_I32) {
+		const int32_t *v = (const int32_t *)(const void *)x + base;
+		return skip_int32_t(v, i, to, v[last], t->largest);
+	}
+	if (tensor_dtype(j->x) != DT_F32)
+		return i;
+	const float *v = (const float *)(const void *)x + base;
+	while (to - i >= 16 && !may_enter(v + i, v[last], t->largest))
+		i += 16;
+	return i;
+}
+
 /* Elements from..to-1 of the lane go through a heap of k that is full. */
 static void heap_scan(const struct topk_job *j, int64_t base, struct item *v, int64_t from, int64_t to)
 {
 	const struct topk *t = j->t;
-	const float *x = t->inner == 1 && tensor_dtype(j->x) == DT_F32
-				 ? (const float *)j->x->data + base
-				 : NULL;
+	int64_t block = tensor_dtype(j->x) == DT_F32 ? 16 : 1; /* that next_entry looks at together */
 	struct item last = v[0];
 
 	for (int64_t i = from; i < to;) {
-		int64_t stop = i + 16 < to ? i + 16 : to;
-		if (x && stop - i == 16 && !may_enter(x + i, x[last.index], t->largest)) {
-			i = stop;
-			continue;
-		}
-		for (; i < stop; i++) {
+		i = next_entry(j, base, i, to, last.index);
+		for (int64_t stop = i + block < to ? i + block : to; i < stop; i++) {
 			struct item e = lane_item(j, base, i);
 			if (e.key <= last.key) /* equal ones are further back */
 				continue;

@@ -410,6 +410,17 @@ static void qembed_mask(struct edit *e)
 	e->node->nout = 1;
 }
 
+static int infer_qembed(struct infer *c)
+{
+	struct shape y = SHAPE_UNKNOWN;
+	int err = infer_embed(c);
+
+	if (!err && infer_out(c, 0))
+		y = infer_out(c, 0)->shape;
+	infer_set(c, 0, DT_F32, &y);
+	return err;
+}
+
 static int qembed_upgrade(struct edit *e)
 {
 	const struct epsilon *old = e->node->params;
@@ -654,6 +665,7 @@ const struct op ops_norm[] = {
 	 .in = qembed_in,
 	 .out = qembed_out,
 	 ATTRS(skip_attrs, struct epsilon),
+	 .infer = infer_qembed,
 	 .flags = OP_OPTIONAL_OUT,
 	 .upgrade = qembed_upgrade},
 	{.name = "EmbedLayerNormalization",

@@ -429,6 +429,13 @@ static int qpool_upgrade(struct edit *e)
 }
 
 /* Below opset 13 Softmax runs over all dims from the axis on; the same where that is the last. */
+bool quant_expands_on_gpu(const struct graph *g, const struct node *n)
+{
+	(void)g;
+	(void)n;
+	return false;
+}
+
 /* Below opset 13 all dimensions from axis on were one: flatten, softmax along the last, and back. */
 static int qsoftmax_upgrade(struct edit *e)
 {
@@ -809,19 +816,28 @@ const struct op ops_quant[] = {
 	 .in = qbinary_in,
 	 .out = qbinary_out,
 	 .upgrade = qbinary_upgrade,
-	 .infer = qbinary_infer},
+	 .infer = qbinary_infer,
+	 .expand_when = quant_expands_on_gpu,
+	 .expand = "C = QuantizeLinear(Add(DequantizeLinear(A, A_scale, A_zero_point?), "
+		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
 	{.name = "QLinearMul",
 	 MS,
 	 .in = qbinary_in,
 	 .out = qbinary_out,
 	 .upgrade = qbinary_upgrade,
-	 .infer = qbinary_infer},
+	 .infer = qbinary_infer,
+	 .expand_when = quant_expands_on_gpu,
+	 .expand = "C = QuantizeLinear(Mul(DequantizeLinear(A, A_scale, A_zero_point?), "
+		   "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"},
 	{.name = "QLinearSigmoid",
 	 MS,
 	 .in = qunary_in,
 	 .out = qunary_out,
 	 .upgrade = qunary_upgrade,
-	 .infer = infer_same},
+	 .infer = infer_same,
+	 .expand_when = quant_expands_on_gpu,
+	 .expand = "Y = QuantizeLinear(Sigmoid(DequantizeLinear(X, X_scale, X_zero_point?)), "
+		   "Y_scale, Y_zero_point?)"},
 	{.name = "QLinearLeakyRelu",
 	 MS,
 	 .in = qunary_in,
@@ -829,7 +845,10 @@ const struct op ops_quant[] = {
 	 .attrs = qleaky_attrs,
 	 .params_size = sizeof(struct qleaky_params),
 	 .upgrade = qunary_upgrade,
-	 .infer = infer_same},
+	 .infer = infer_same,
+	 .expand_when = quant_expands_on_gpu,
+	 .expand = "Y = QuantizeLinear(LeakyRelu(DequantizeLinear(X, X_scale, X_zero_point?)) "
+		   "{alpha=$alpha}, Y_scale, Y_zero_point?)"},
 	{.name = "QLinearGlobalAveragePool",
 	 MS,
 	 .in = qunary_in,

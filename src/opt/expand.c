@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opt/optimizer.h"
 
+#include "ops/quant.h"
+
 bool opt_has_kernel(const struct optimizer *o, const struct op *op)
 {
 	return backend_kernel(o->cpu, op, 0) != NULL;
@@ -15,6 +17,8 @@ static bool expands(const struct optimizer *o, const struct graph *g, const stru
 	op = op_resolved(n->op);
 	if (!op.expand)
 		return false;
+	if (n->op->expand_when == quant_expands_on_gpu)
+		return o->config->gpu;
 	return n->op->expand_when ? n->op->expand_when(g, n) : !opt_has_kernel(o, n->op);
 }
 

@@ -69,20 +69,21 @@ static const char *const computing[] = {"infer::Conv",
 					"Abs",
 					NULL};
 /* What moves elements: in the type that they come in. */
-static const char *const moving[] = {"Identity", "Reshape",	 "Flatten",	 "Squeeze", "Unsqueeze",
-				     "Transpose", "Concat",	 "Split",	 "Slice",   "Gather",
-				     "Expand",	  "Tile",	 "Where",	 "Pad",	    "DepthToSpace",
-				     "SpaceToDepth", "ReduceMax", "ReduceMin", "Dropout",  NULL};
+static const char *const moving[] = {"Identity",  "Reshape",   "Flatten",      "Squeeze",
+				     "Unsqueeze", "Transpose", "Concat",       "Split",
+				     "Slice",	  "Gather",    "Expand",       "Tile",
+				     "Where",	  "Pad",       "DepthToSpace", "SpaceToDepth",
+				     "ReduceMax", "ReduceMin", "Dropout",      NULL};
 
 struct lowering {
 	struct optimizer *o;
 	struct graph *g;
 	enum dtype type;
-	uint32_t *small;   /* by value id: the same value in the smaller type; NO_VALUE: not made */
-	uint32_t *large;   /* the other way */
-	bool *lowered;	   /* by value id: was fp32 and is of the smaller type now */
-	bool *captured;	   /* by value id: a body reads it */
-	uint32_t n;	   /* values there were */
+	uint32_t *small; /* by value id: the same value in the smaller type; NO_VALUE: not made */
+	uint32_t *large; /* the other way */
+	bool *lowered;	 /* by value id: was fp32 and is of the smaller type now */
+	bool *captured;	 /* by value id: a body reads it */
+	uint32_t n;	 /* values there were */
 	int changes;
 };
 
@@ -185,8 +186,8 @@ static uint32_t cast(struct lowering *l, struct value *v, enum dtype t)
 {
 	const struct op *op = op_named("Cast");
 	struct cast *p = arena_new(l->g->arena, struct cast);
-	struct value *y = graph_add_value(l->g, arena_printf(l->g->arena, "%s as %s", v->name,
-							     dtype_name(t)));
+	struct value *y =
+		graph_add_value(l->g, arena_printf(l->g->arena, "%s as %s", v->name, dtype_name(t)));
 	const char *name = arena_printf(l->g->arena, "%s to %s", v->name, dtype_name(t));
 
 	*p = (struct cast){.to = (int64_t)t, .saturate = 1};
@@ -228,7 +229,8 @@ static bool follows(const struct node *n, uint32_t i)
 {
 	const struct slot *in = op_resolved(n->op).in;
 	const struct slot *s = slot_at(in, i), *first = slot_at(in, first_float(n));
-	const struct slot *mask = !strcmp(op_qualified(n->op), "infer::Attention") ? slot_at(in, 3) : NULL;
+	const struct slot *mask =
+		!strcmp(op_qualified(n->op), "infer::Attention") ? slot_at(in, 3) : NULL;
 
 	if (!s || !first)
 		return false;

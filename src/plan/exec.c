@@ -261,6 +261,12 @@ void slab_fit(struct instance *x, uint32_t position)
 			slab_free(x, slab, i);
 }
 
+void slab_drop(struct instance *x, uint32_t position)
+{
+	for (int i = 0; i < PLACES; i++)
+		slab_free(x, &x->slabs[position], i);
+}
+
 static int slab_grow(struct instance *x, struct slab *slab, int device, size_t bytes, struct diag *d)
 {
 	const struct runtime *rt = x->rt;
@@ -447,7 +453,7 @@ int segment_run(struct instance *x, struct segment *s, struct diag *d)
 	if (err)
 		return err;
 	err = choose_exec(x->rt)(b, d);
-	slab->pending = has_device(x->rt);
+	slab->pending = s->stages;
 	if (!err && s->waits) {
 		err = x->rt->backend->wait(x->rt->stream, d);
 		slab->pending = false;

@@ -269,6 +269,30 @@ static int swap(struct fault *f, const struct call *c, struct tensor *t)
 	return 0;
 }
 
+struct memory {
+	void *next; /* of the list of what is held */
+	size_t n;
+	unsigned char data[];
+};
+
+/* What the first run of the session made, whatever the later ones are given. */
+static int stale(struct fault *f, const struct call *c, struct tensor *t)
+{
+	struct memory *m = (void *)f->spec->held;
+
+	if (m) {
+		memcpy(t->data, m->data, t->bytes < m->n ? t->bytes : m->n);
+		return 0;
+	}
+	m = malloc(sizeof(*m) + t->bytes);
+	if (!m)
+		return call_fail(c, E_MEMORY, "memory for a planted fault", "none");
+	*m = (struct memory){.n = t->bytes};
+	memcpy(m->data, t->data, t->bytes);
+	f->spec->held = (void **)(void *)m;
+	return 0;
+}
+
 static const struct kind kinds[] = {
 	{"slow", 2, .around = slow},
 	{"leak", 4096, .before = leak},
@@ -287,6 +311,7 @@ static const struct kind kinds[] = {
 	{"perturb", 1e-2, .output = perturb},
 	{"nondeterministic", 1e-3, .output = nondeterministic},
 	{"swap", 0, .output = swap},
+	{"stale", 0, .output = stale},
 	{0},
 };
 

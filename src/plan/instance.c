@@ -33,6 +33,11 @@ static void free_segments(struct instance *x)
 	}
 }
 
+void instance_forget(struct instance *x)
+{
+	free_segments(x);
+}
+
 void instance_free(struct instance *x)
 {
 	if (!x)
@@ -125,6 +130,15 @@ static int get_segment(struct instance *x, uint32_t first, struct segment **out,
 	s->used = ++x->clock;
 	*out = s;
 	return segment_bind(x, s, d);
+}
+
+void instance_release(struct instance *x)
+{
+	for (uint32_t p = 0; p <= x->graph->norder; p++)
+		slab_drop(x, p);
+	for (uint32_t i = 0; i < x->graph->nnodes; i++)
+		for (uint32_t k = 0; x->bodies[i] && k < x->graph->node[i]->nsub; k++)
+			instance_release(((struct plan_body *)x->bodies[i][k])->instance);
 }
 
 static void start(struct instance *x, const struct tensor *const *in)

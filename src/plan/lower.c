@@ -19,8 +19,8 @@ struct lower {
 	uint32_t *last_use; /* by value id: last position that reads it; graph outputs: UINT32_MAX */
 	uint32_t *slot_last; /* by slot: last position that reads its bytes (views included) */
 	uint32_t cap_last;
-	bool *inside; /* by value id: made by a step of this segment */
-	uint32_t at;  /* position in the order */
+	bool *inside;	/* by value id: made by a step of this segment */
+	uint32_t at;	/* position in the order */
 	bool finishing; /* after the last node: what is copied to the host is for the caller */
 	struct diag *diag;
 };
@@ -70,7 +70,9 @@ static uint32_t read_slot(struct lower *l, uint32_t v)
 	uint32_t slot = l->slot_of[v] = add_slot(l, v, t, known ? PLACE_CONST : PLACE_EXTERNAL);
 	/* at a fixed address, which the device reads by itself */
 	l->s->slots[slot].staged = !known && t->device == HOST && can_pin(l->x->rt) &&
-				   t->type.kind == V_TENSOR && t->type.dtype != DT_STRING && t->bytes;
+				   !l->x->body && t->type.kind == V_TENSOR &&
+				   t->type.dtype != DT_STRING && t->bytes;
+	l->s->stages |= l->s->slots[slot].staged;
 	return slot;
 }
 
@@ -265,6 +267,7 @@ static struct body **make_bodies(struct instance *x, const struct node *n, int d
 		struct plan_body *p = arena_new(&x->arena, struct plan_body);
 		p->body = (struct body){&ops, n->sub[k]};
 		p->instance = instance_new(n->sub[k], x->rt);
+		p->instance->body = true;
 		p->instance->inner = device == DEVICE;
 		p->nformal = n->sub[k]->nin;
 		p->in = arena_new_n(&x->arena, const struct tensor *,
@@ -286,8 +289,7 @@ static struct step_plan *moving_step(struct lower *l, uint32_t slot, const struc
 		 k = s->nsteps;
 	struct step_plan *p = add_step(l);
 
-	p->step = (struct step){
-		.nin = 1, .nout = 1, .node = n, .from = n->origin, .dynamic = !fixed};
+	p->step = (struct step){.nin = 1, .nout = 1, .node = n, .from = n->origin, .dynamic = !fixed};
 	p->in = arena_dup(&s->arena, &slot, sizeof(slot));
 	p->out = arena_dup(&s->arena, &out, sizeof(out));
 	s->slots[slot].dies = k;
@@ -442,7 +444,8 @@ static void view_of(struct lower *l, uint32_t slot, uint32_t of)
 static bool fixed_bytes(const struct segment *s, uint32_t slot)
 {
 	const struct slot_plan *root = &s->slots[s->slots[slot].root];
-	return (root->place == PLACE_SLAB || root->place == PLACE_CONST || root->staged) && s->slots[slot].desc.type.kind == V_TENSOR &&
+	return (root->place == PLACE_SLAB || root->place == PLACE_CONST || root->staged) &&
+	       s->slots[slot].desc.type.kind == V_TENSOR &&
 	       s->slots[slot].desc.type.dtype != DT_STRING;
 }
 
@@ -518,8 +521,6 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 		enum layout wanted = p->step.want ? p->step.want[i]
 				     : full	  ? common
 						  : s->slots[in[i]].desc.layout;
-		if (!unread || p->step.body)
-			in[i] = in_layout(l, in[i], wanted);
 		/* what bodies capture stays where it is: their own plans move it if they must; weights they
 		 * would move in each turn */
 		const struct slot_plan *slot = &s->slots[in[i]];
@@ -527,13 +528,44 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 			      slot->desc.bytes > CAPTURED_BYTES &&
 			      l->g->value[slot->value]->init != NULL &&
 			      slot->desc.type.dtype != DT_STRING;
-		if (((unread || i >= n->nin) && !weight) || !has_device(l->x->rt) || p->step.nop)
-			continue;
-		int err = at_place(l, &in[i], p->device);
+		bool moves =
+			has_device(l->x->rt) && !p->step.nop && (weight || (!unread && i < n->nin));
+		/* layouts are changed on the device, where one of the two places is */
+		int err = moves && p->device == DEVICE ? at_place(l, &in[i], DEVICE) : 0;
+		if (!err && (!unread || p->step.body))
+			in[i] = in_layout(l, in[i], wanted);
+		if (!err && moves && p->device == HOST)
+			err = at_place(l, &in[i], HOST);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+/* A node whose outputs have the bytes of input 0; true where no step is left of it. */
+static bool as_view(struct lower *l, const struct node *n, struct step_plan *p)
+{
+	struct segment *s = l->s;
+	uint32_t in = p->in[0];
+
+	for (uint32_t i = 0; i < n->nout; i++)
+		if (p->out[i] != NO_VALUE)
+			s->slots[p->out[i]].desc.device = s->slots[in].desc.device;
+	p->run = view_run;
+	p->step.dynamic = false;
+	bool fixed = fixed_bytes(s, in);
+	for (uint32_t i = 0; i < n->nout && fixed; i++) {
+		if (p->out[i] == NO_VALUE)
+			continue;
+		struct tensor *desc = &s->slots[p->out[i]].desc;
+		(void)tensor_bytes(tensor_dtype(desc), &desc->shape, LAYOUT_ROW, &desc->bytes);
+		view_of(l, p->out[i], in);
+	}
+	if (fixed)
+		return true;
+	l->slot_last[s->slots[in].root] = UINT32_MAX; /* its bytes live on in the view */
+	s->slots[s->slots[in].root].keep = true;
+	return false;
 }
 
 static int lower_node(struct lower *l, const struct node *n)
@@ -586,25 +618,8 @@ static int lower_node(struct lower *l, const struct node *n)
 	err = make_outputs(l, n, &p, step, common);
 	if (err)
 		return err;
-	if (p.step.nop && n->nin && in[0] != NO_VALUE) {
-		for (uint32_t i = 0; i < n->nout; i++)
-			if (p.out[i] != NO_VALUE)
-				s->slots[p.out[i]].desc.device = s->slots[in[0]].desc.device;
-		p.run = view_run;
-		p.step.dynamic = false;
-		bool fixed = fixed_bytes(s, in[0]);
-		for (uint32_t i = 0; i < n->nout && fixed; i++) {
-			if (p.out[i] == NO_VALUE)
-				continue;
-			struct tensor *desc = &s->slots[p.out[i]].desc;
-			(void)tensor_bytes(tensor_dtype(desc), &desc->shape, LAYOUT_ROW, &desc->bytes);
-			view_of(l, p.out[i], in[0]);
-		}
-		if (fixed)
-			return 0;
-		l->slot_last[s->slots[in[0]].root] = UINT32_MAX; /* its bytes live on in the view */
-		s->slots[s->slots[in[0]].root].keep = true;
-	}
+	if (p.step.nop && n->nin && in[0] != NO_VALUE && as_view(l, n, &p))
+		return 0;
 	err = fault_plant(x, s, &p, l->at, l->diag);
 	if (!err)
 		*add_step(l) = p;
@@ -632,7 +647,8 @@ static int finish(struct lower *l)
 			if (s->slots[slot].desc.type.kind == V_TENSOR)
 				slot = in_layout(l, slot, LAYOUT_ROW);
 			/* what the caller gets lies on the host */
-			if (g->value[v]->is_output && has_device(l->x->rt) && !l->x->inner) {
+			if (g->value[v]->is_output && has_device(l->x->rt) && !l->x->inner &&
+			    !(l->x->rt->outputs_stay && !l->x->body)) {
 				int err = at_place(l, &slot, HOST);
 				if (err)
 					return err;

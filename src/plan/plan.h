@@ -36,10 +36,11 @@ struct runtime {
 	const struct run_config *config;
 	struct store *store;
 	struct observer *observer; /* NULL: plain runs */
+	bool outputs_stay;	   /* where they are made; else they are copied to the host */
 #ifdef FAULTS
 	struct fault_spec *faults; /* fault.c's */
 #endif
-	struct arena *arena;	   /* as long as the session */
+	struct arena *arena; /* as long as the session */
 };
 
 /* A planned step, for reports. */
@@ -48,7 +49,7 @@ struct step_report {
 	const char *op;	    /* operator that runs, qualified */
 	const char *kernel; /* "reorder", "reference" or the operator's fast kernel: see kernel flags */
 	bool reference, dynamic, nop, reorder, copy;
-	bool host; /* runs on the host although the session has a device */
+	bool host;	/* runs on the host although the session has a device */
 	uint32_t graph; /* number of the CUDA graph that replays it, from 1; 0: launched by itself */
 	size_t out_bytes, workspace;
 	size_t live; /* planned bytes in use while it runs, where it runs */
@@ -69,6 +70,8 @@ struct instance;
 /* Makes g ready; chooses nothing yet. g must be sorted and outlive the instance. */
 struct instance *instance_new(const struct graph *g, struct runtime *rt);
 void instance_free(struct instance *x);
+/* Plans are made anew from here on. */
+void instance_forget(struct instance *x);
 
 /*
  * Runs the graph. in: one tensor a graph input, captures included, on the host or the device as the
@@ -98,6 +101,9 @@ int step_again(const struct call *c, const struct again *with, struct diag *d);
 
 void uploads_free(struct runtime *rt);
 size_t uploads_bytes(const struct runtime *rt); /* initializers on the device */
+
+/* Gives the memory of values back, of its bodies too: outputs are gone, the next run takes it anew. */
+void instance_release(struct instance *x);
 
 /* Bytes that the instance's slabs take now. */
 size_t instance_bytes(const struct instance *x);

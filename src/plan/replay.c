@@ -9,14 +9,15 @@
 
 #include <string.h>
 
-enum { LEAST_STEPS = 2 };
+enum { LEAST_STEPS = 2, MOST_DROPPED = 4 };
 
 /* A range's recording, and what it holds for. */
 struct replay {
 	struct captured *captured;
-	const void **at; /* where range.moving lay in the last run */
-	uint32_t runs;	 /* with these addresses, so far */
-	bool refused;	 /* it could not be recorded: launched step by step from now on */
+	const void **at;  /* where range.moving lay in the last run */
+	uint32_t runs;	  /* with these addresses, so far */
+	uint32_t dropped; /* recordings that the addresses outran */
+	bool refused;	  /* launched step by step from now on */
 };
 
 /* ---- planning ----------------------------------------------------------------------------------- */
@@ -166,8 +167,11 @@ static int replay(struct binding *b, const struct range *r, struct replay *p, st
 {
 	const struct runtime *rt = b->x->rt;
 
-	if (!same_places(b, r, p))
+	if (!same_places(b, r, p)) {
+		p->dropped += p->captured != NULL;
+		p->refused |= p->dropped > MOST_DROPPED;
 		drop(rt, p);
+	}
 	if (p->captured)
 		return rt->backend->capture_launch(p->captured, rt->stream, d);
 	if (p->runs++ == 0 || p->refused)

@@ -74,6 +74,7 @@ struct segment {
 	uint32_t nranges;
 	size_t slab_bytes[PLACES], value_bytes, workspace;
 	bool waits;    /* has steps on the device and results on the host */
+	bool stages;   /* some slot is staged */
 	uint64_t used; /* clock of the LRU */
 	struct binding *binding;
 	struct segment *next;
@@ -111,6 +112,7 @@ struct instance {
 	struct slab *slabs;	    /* by first position */
 	const struct tensor **live; /* by value id: the current tensor, of this run */
 	struct infer_scope *scope;
+	bool body; /* of a control-flow node: run many times in a run, so nothing may wait for the device */
 	bool inner; /* a body that a step on the device runs: its results stay where they are made */
 	uint64_t clock, plans;
 };
@@ -130,6 +132,8 @@ void binding_free(struct binding *b);
 int segment_run(struct instance *x, struct segment *s, struct diag *d);
 /* Frees the slabs of a position, or what of them is more than its plans need. */
 void slab_fit(struct instance *x, uint32_t position);
+/* All of its memory is given back; the next bind takes it anew. */
+void slab_drop(struct instance *x, uint32_t position);
 int view_run(const struct call *c);
 int copy_run(const struct call *c);
 int queue_run(const struct call *c);

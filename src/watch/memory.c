@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "gpu/watch.h"
 #include "watch/watch.h"
 
 #include <errno.h>
@@ -115,7 +116,7 @@ static void on_stop(int signal)
 int watch_pid(int pid, double seconds, double every, struct watch_process *p, struct diag *d)
 {
 	struct sigaction act = {.sa_handler = on_stop}, old[2];
-	uint64_t start = clock_ns(), rss, unshared;
+	uint64_t start = clock_ns(), rss, unshared, device;
 	double now = 0;
 
 	*p = (struct watch_process){.log = -1, .statm = -1};
@@ -133,10 +134,13 @@ int watch_pid(int pid, double seconds, double every, struct watch_process *p, st
 	       rss) {
 		struct timespec t = {(time_t)every, (long)(fmod(every, 1) * 1e9)};
 		series_add(&p->host, now, 0, (double)unshared);
+		if (watch_gpu_memory(pid, &device))
+			series_add(&p->kind[WATCH_DEVICE], now, 0, (double)device);
 		nanosleep(&t, NULL);
 		now = (double)(clock_ns() - start) / 1e9;
 	}
 	sigaction(SIGINT, &old[0], NULL);
 	sigaction(SIGTERM, &old[1], NULL);
+	watch_gpu_end();
 	return 0;
 }

@@ -57,8 +57,10 @@ static size_t judged_from(const struct series *s)
 	double all = s->work[s->n - 1];
 	size_t i = 0;
 
-	if (all < LEAST_WORK)
+	if (all <= 0) /* work is not counted */
 		return s->n / 2;
+	if (all < LEAST_WORK)
+		return s->n - 1; /* still starting up: nothing is judged */
 	while (s->work[i] < all / 2)
 		i++;
 	return i;

@@ -25,8 +25,8 @@ struct series_verdict {
 	double grown;		 /* from the first to the last sample */
 };
 /*
- * What came in the later half of the work is judged, of the time where little work was counted: starting up takes
- * time and memory but few calls. A significant rise there, in each of its quarters, is a leak, however small; a
+ * What came in the later half of the work is judged (of the time, where none is counted): starting up takes time and
+ * memory but few calls. A significant rise there, in each of its quarters, is a leak, however small; a
  * rise that ended before is an arena that filled. Theil and Sen's slope with Kendall's test (stats.h); noise
  * is the least rise worth a word, 0 for exact counters.
  */

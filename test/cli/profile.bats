@@ -15,7 +15,7 @@ need_python() {
 }
 
 @test "a report tells phases, latency, rate and memory" {
-	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 20 --warmup 2
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 20 --warmup 2
 	[[ $output == *"device    cpu"* ]]
 	[[ $output == *"load "* && $output == *"prepare "* && $output == *"first run "* ]]
 	[[ $output == *"median "* && $output == *"p50 "* && $output == *"p99 "* && $output == *" 20 runs"* ]]
@@ -24,11 +24,11 @@ need_python() {
 }
 
 @test "--nodes: a table that adds up to the observed run, with gaps as a row" {
-	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 10 --nodes
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 10 --nodes
 	[[ $output == *"nodes     of the faster half of "*" observed runs"* ]]
 	[[ $output == *"(gaps: between nodes)"* ]]
 	need_python
-	"$INFER" profile ctc.onnx -n 10 --nodes --json 2>/dev/null | python3 -c '
+	"$INFER" profile work.onnx --dim n=32 -n 10 --nodes --json 2>/dev/null | python3 -c '
 import json, sys
 r = json.load(sys.stdin)["records"][0]
 assert r["nodes"] and r["nobserved"] if "nobserved" in r else r["observed_samples"]
@@ -40,9 +40,9 @@ for n in r["nodes"]:
 }
 
 @test "--top cuts the table and sums the rest; --sort order keeps the order of the run" {
-	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 5 --nodes --top 1 --sort order
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 5 --nodes --top 1 --sort order
 	[[ $output == *" others)"* || $output == *"(gaps"* ]]
-	run -2 "$INFER" profile ctc.onnx --sort size
+	run -2 "$INFER" profile work.onnx --dim n=32 --sort size
 	[[ $output == *"E-OPTION"* ]]
 }
 
@@ -65,18 +65,18 @@ assert all(x["rss"] > 0 and x["private"] > 0 for x in r["phases"])'
 }
 
 @test "--percentile chooses; --iterations and --duration bound" {
-	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 6 --percentile 10,99.9
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 6 --percentile 10,99.9
 	[[ $output == *"p10 "* && $output == *"p99.9 "* && $output != *"p50 "* ]]
-	run -0 --separate-stderr "$INFER" profile ctc.onnx --duration 50ms --warmup 0
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 --duration 50ms --warmup 0
 	[[ $output == *" runs"* ]]
 }
 
 @test "every export is written whole" {
-	run -0 "$INFER" profile ctc.onnx -n 8 --export "$out/r.json" --export "$out/r.csv" \
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 8 --export "$out/r.json" --export "$out/r.csv" \
 		--export "$out/r.md" --export "$out/r.html"
 	[ "$(grep -c ',"","",2,1,run,\|,run,' "$out/r.csv")" = 8 ]
 	head -1 "$out/r.csv" | grep -q '^model,hash,device,device_name,driver,libraries,precision'
-	grep -q '^## infer profile: ctc.onnx' "$out/r.md"
+	grep -q '^## infer profile: work.onnx' "$out/r.md"
 	grep -q '^| what | prepare |' "$out/r.md"
 	grep -q '^### Nodes' "$out/r.md"
 	grep -q '</html>' "$out/r.html"
@@ -88,7 +88,7 @@ assert all(x["rss"] > 0 and x["private"] > 0 for x in r["phases"])'
 
 @test "--trace: events that a viewer can load, nested in their runs" {
 	need_python
-	run -0 "$INFER" profile ctc.onnx -n 5 --trace "$out/t.json"
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 5 --trace "$out/t.json"
 	python3 - "$out/t.json" <<'PY'
 import json, sys
 d = json.load(open(sys.argv[1]))
@@ -168,18 +168,18 @@ assert "other sessions" in [p["name"] for p in r["phases"]]'
 }
 
 @test "a baseline: equal runs of a wide limit pass, and the document says both" {
-	run -0 "$INFER" profile ctc.onnx -n 60 --save-baseline "$out/b.json"
-	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 60 --baseline "$out/b.json" --fail-above 100000% --fail-above-memory 500%
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 60 --save-baseline "$out/b.json"
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 60 --baseline "$out/b.json" --fail-above 100000% --fail-above-memory 500%
 	[[ $output == *"baseline  tenth percentile "* ]]
 	[[ $output == *"planned, host"* ]]
-	run -0 --separate-stderr "$INFER" profile ctc.onnx -n 60 --baseline "$out/b.json"
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 60 --baseline "$out/b.json"
 	[[ $output == *"tenth percentile"* ]]
 }
 
 # The baseline's samples, divided: as if the model had been a hundred times faster.
 @test "a model that became slower: exit 9, with the nodes that did" {
 	need_python
-	run -0 "$INFER" profile ctc.onnx -n 60 --save-baseline "$out/b.json"
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 60 --save-baseline "$out/b.json"
 	python3 - "$out/b.json" <<'PY'
 import json, sys
 d = json.load(open(sys.argv[1]))
@@ -188,9 +188,9 @@ r["points"][0]["samples"] = [x / 100 for x in r["points"][0]["samples"]]
 r["nodes"][0]["samples"] = [x / 100 for x in r["nodes"][0]["samples"]]
 json.dump(d, open(sys.argv[1], "w"))
 PY
-	run -9 --separate-stderr "$INFER" profile ctc.onnx -n 60 --baseline "$out/b.json" --fail-above 5%
+	run -9 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 60 --baseline "$out/b.json" --fail-above 5%
 	[[ $stderr == *"error[E-BASELINE]"* && $stderr == *"slower than the baseline"* ]]
-	run -9 --separate-stderr "$INFER" profile ctc.onnx -n 60 --baseline "$out/b.json" --fail-above 5% --json
+	run -9 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 60 --baseline "$out/b.json" --fail-above 5% --json
 	python3 -c '
 import json, sys
 d = json.loads(sys.argv[1])
@@ -199,21 +199,21 @@ assert d["exit_code"] == 9 and d["baseline"]["slower"] and d["findings"][-1]["id
 
 @test "a model that takes more memory: exit 9 by its own limit" {
 	need_python
-	run -0 "$INFER" profile ctc.onnx -n 20 --save-baseline "$out/b.json"
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	python3 - "$out/b.json" <<'PY'
 import json, sys
 d = json.load(open(sys.argv[1]))
 d["records"][0]["points"][0]["planned_bytes"] /= 2
 json.dump(d, open(sys.argv[1], "w"))
 PY
-	run -9 --separate-stderr "$INFER" profile ctc.onnx -n 20 --baseline "$out/b.json" --fail-above-memory 5%
+	run -9 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json" --fail-above-memory 5%
 	[[ $stderr == *"more memory"* && $stderr == *"planned, host"* ]]
-	run -0 "$INFER" profile ctc.onnx -n 20 --baseline "$out/b.json" --fail-above 100000%
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json" --fail-above 100000%
 }
 
 @test "a baseline of another model, device or schema is refused; --force compares" {
 	need_python
-	run -0 "$INFER" profile ctc.onnx -n 20 --save-baseline "$out/b.json"
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	run -2 --separate-stderr "$INFER" profile batch.onnx -n 20 --baseline "$out/b.json" --fail-above 5%
 	[[ $stderr == *"E-BASELINE-FILE"* && $stderr == *"model"* ]]
 	run -0 --separate-stderr "$INFER" profile batch.onnx -n 20 --baseline "$out/b.json" --fail-above 9999999% --force
@@ -226,15 +226,15 @@ json.dump(d, open(sys.argv[2], "w"))
 d["schema"] = "infer/0"
 json.dump(d, open(sys.argv[3], "w"))
 PY
-	run -2 --separate-stderr "$INFER" profile ctc.onnx -n 20 --baseline "$out/device.json" --fail-above 5%
+	run -2 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/device.json" --fail-above 5%
 	[[ $stderr == *"device name: another then"* ]]
-	run -2 --separate-stderr "$INFER" profile ctc.onnx --baseline "$out/schema.json" --fail-above 5%
+	run -2 --separate-stderr "$INFER" profile work.onnx --dim n=32 --baseline "$out/schema.json" --fail-above 5%
 	[[ $stderr == *"infer/0"* ]]
 	[ -z "$output" ]
 	echo 'no json' >"$out/bad.json"
-	run -2 --separate-stderr "$INFER" profile ctc.onnx --baseline "$out/bad.json" --fail-above 5%
+	run -2 --separate-stderr "$INFER" profile work.onnx --dim n=32 --baseline "$out/bad.json" --fail-above 5%
 	[[ $stderr == *"no JSON"* ]]
-	run -2 "$INFER" profile ctc.onnx --baseline "$out/none.json" --fail-above 5%
+	run -2 "$INFER" profile work.onnx --dim n=32 --baseline "$out/none.json" --fail-above 5%
 }
 
 @test "what cannot be is refused before the first run" {
@@ -264,19 +264,19 @@ PY
 }
 
 @test "a limit that is none is refused" {
-	run -0 "$INFER" profile ctc.onnx -n 20 --save-baseline "$out/b.json"
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	for limit in 5 x% -5% 5MiB; do
-		run -2 "$INFER" profile ctc.onnx --baseline "$out/b.json" --fail-above "$limit"
+		run -2 "$INFER" profile work.onnx --dim n=32 --baseline "$out/b.json" --fail-above "$limit"
 		[[ $output == *"no share"* ]]
 	done
-	run -2 "$INFER" profile ctc.onnx --baseline "$out/b.json" --fail-above-memory 5miles
+	run -2 "$INFER" profile work.onnx --dim n=32 --baseline "$out/b.json" --fail-above-memory 5miles
 }
 
 @test "interrupted, it tells what was gathered and exits 130" {
 	need_python
 	run -0 python3 - "$INFER" <<'PY'
 import json, signal, subprocess, sys, time
-p = subprocess.Popen([sys.argv[1], "profile", "ctc.onnx", "--duration", "60s", "--json"], stdout=subprocess.PIPE,
+p = subprocess.Popen([sys.argv[1], "profile", "work.onnx", "--dim", "n=32", "--duration", "60s", "--json"], stdout=subprocess.PIPE,
                      stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
 def cpu():
     f = open(f"/proc/{p.pid}/stat").read().rsplit(")", 1)[1].split()
@@ -295,20 +295,20 @@ PY
 }
 
 @test "--timeout tells what was gathered and exits 124" {
-	run -124 --separate-stderr "$INFER" profile ctc.onnx --duration 60s --timeout 1s
+	run -124 --separate-stderr "$INFER" profile work.onnx --dim n=32 --duration 60s --timeout 1s
 	[[ $output == *"latency "* ]]
 	[[ $stderr == *"E-TIMEOUT"* ]]
 }
 
-@test "bodies of control flow have rows under their own names" {
+@test "bodies of control flow have rows under their own names, fused nodes name their origins" {
 	need_python
-	f=../../conformance/cases
-	model=$(find "$f" -path '*loop*' -name model.onnx 2>/dev/null | head -1)
-	[ -n "$model" ] || skip "no case with a loop"
-	"$INFER" profile "$model" -n 3 --nodes --json 2>/dev/null | python3 -c '
+	"$INFER" profile work.onnx -n 3 --nodes --json 2>/dev/null | python3 -c '
 import json, sys
-r = json.load(sys.stdin)["records"][0]
-assert any(n["depth"] > 0 and " / " in n["name"] for n in r["nodes"])'
+nodes = json.load(sys.stdin)["records"][0]["nodes"]
+inside = [n for n in nodes if n["depth"] > 0]
+assert inside and all(n["name"].startswith("again / ") for n in inside), nodes
+assert any(abs(n["calls"] - 8) < 1e-9 for n in inside)
+assert any(n["fused"] and "first" in n["fused"] for n in nodes)'
 }
 
 @test "example configurations are taken" {

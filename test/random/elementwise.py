@@ -88,8 +88,7 @@ def clip(c):
 
 @recipe("Cast")
 def cast(c):
-    types = [t[7:-1] for t in c.schema.types["T2"]]
-    types = [t for t in types if t.startswith("complex") is False]
+    types = [t for t in c.schema.allowed("T2") if not t.startswith("complex")]
     x = c.any("T1", fits=lambda v: not v.type.startswith("complex"))
     if x.type.startswith("complex"):
         raise Skip("complex")

@@ -228,3 +228,46 @@ np.array([1, 2, 3], np.float32).tofile("three.bin")
 np.array([0.5], np.float32).tofile("half.bin")
 np.array([4, 8, 12], np.float32).tofile("by_default.f32")
 np.array([1, 2, 3], np.float32).tofile("by_half.f32")
+
+# some work for `infer profile`: three products of the same size, and a loop of eight steps around a body of two nodes
+def tensor(name, a):
+    return numpy_helper.from_array(np.asarray(a), name)
+
+
+square = np.linspace(-0.1, 0.1, 64 * 64, dtype=np.float32).reshape(64, 64)
+body = helper.make_graph(
+    [
+        helper.make_node("Identity", ["go"], ["going"], name="keep_going"),
+        helper.make_node("Add", ["state", "state"], ["twice"], name="double"),
+        helper.make_node("Tanh", ["twice"], ["next"], name="squash"),
+    ],
+    "body",
+    [
+        helper.make_tensor_value_info("i", T.INT64, []),
+        helper.make_tensor_value_info("go", T.BOOL, []),
+        helper.make_tensor_value_info("state", T.FLOAT, ["n", 64]),
+    ],
+    [
+        helper.make_tensor_value_info("going", T.BOOL, []),
+        helper.make_tensor_value_info("next", T.FLOAT, ["n", 64]),
+    ],
+)
+save(
+    helper.make_model(
+        helper.make_graph(
+            [
+                helper.make_node("MatMul", ["x", "w"], ["m0"], name="first"),
+                helper.make_node("Tanh", ["m0"], ["t0"], name="bend"),
+                helper.make_node("MatMul", ["t0", "w"], ["m1"], name="second"),
+                helper.make_node("Loop", ["trips", "", "m1"], ["y"], name="again", body=body),
+            ],
+            "work",
+            [helper.make_tensor_value_info("x", T.FLOAT, ["n", 64])],
+            [helper.make_tensor_value_info("y", T.FLOAT, ["n", 64])],
+            [tensor("w", square), tensor("trips", np.int64(8))],
+        ),
+        ir_version=8,
+        opset_imports=[helper.make_opsetid("", 17)],
+    ),
+    "work.onnx",
+)

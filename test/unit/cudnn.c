@@ -128,8 +128,8 @@ static void strict_has_engines(void)
 		for (int f = 0; f < CONV_FORMS; f++)
 			n[f] = ask(dn, &c, (enum conv_form)f, DN_STRICT | DN_NOT_DETERMINISTIC);
 		printf("# strict act %d: fused %d/%d generic %d/%d bias %d/%d plain %d/%d\n", act,
-		       n[0].ahead, n[0].compiled, n[1].ahead, n[1].compiled, n[2].ahead, n[2].compiled,
-		       n[3].ahead, n[3].compiled);
+		       n[0].ahead, n[0].compiled, n[1].ahead, n[1].compiled, n[2].ahead,
+		       n[2].compiled, n[3].ahead, n[3].compiled);
 		CHECK(n[CONV_PLAIN].ahead > 0);
 		CHECK(n[CONV_BIAS].ahead + n[CONV_PLAIN].ahead > 0);
 	}

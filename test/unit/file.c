@@ -223,6 +223,33 @@ static void libraries_are_looked_for(void)
 	diag_free(&d);
 }
 
+static int asked;
+static bool never(void *const *table, char *found, size_t room)
+{
+	asked++;
+	snprintf(found, room, "version %d", table[0] ? 5 : 0);
+	return false;
+}
+
+static void a_library_that_does_not_suit_is_passed_over(void)
+{
+	static const char *const math[] = {"libm.so.6", NULL};
+	static const struct dl_symbol symbols[] = {{"cos", true}};
+	static const char *const folders[] = {"/no/such/*/folder", NULL};
+	const struct dl_search search = {folders, never, "version 6"};
+	void *table[1] = {NULL};
+	struct dl lib;
+	struct diag d = {0};
+
+	CHECK_INT(dl_find(&lib, math, &search, symbols, table, 1, &d), -E_LIBRARY);
+	CHECK_INT(asked, 1);
+	CHECK(!lib.handle && !table[0] && !*lib.path);
+	CHECK(d.last && strstr(d.last->actual, "version 5"));
+	CHECK(strstr(d.last->actual, "/no/such/*/folder: no such folder"));
+	CHECK_STR(d.last->expected, "version 6");
+	diag_free(&d);
+}
+
 static void time_passes(void)
 {
 	uint64_t start = clock_ns(), age = clock_since_exec();
@@ -248,6 +275,7 @@ int main(void)
 	UNIT(folders_are_made);
 	UNIT(paths_are_parted);
 	UNIT(libraries_are_looked_for);
+	UNIT(a_library_that_does_not_suit_is_passed_over);
 	UNIT(time_passes);
 	arena_free(&arena);
 	return rmdir(dir) != 0 || unit_end();

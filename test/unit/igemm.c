@@ -152,7 +152,7 @@ static void adds_and_multiplies_codes(void)
 	for (int i = 0; i < 6; i++) {
 		const struct igemm_kernels *k = level(i / 2);
 		int wrong = 0;
-		j.flip = i & 1 ? IGEMM_FLIP : 0;
+		j.flip = (uint8_t)(i & 1 ? IGEMM_FLIP : 0);
 		if (!k)
 			continue;
 		k->add8(&j, a, b, sum, LONG);
@@ -187,6 +187,35 @@ static void looks_up_and_sums(void)
 		}
 		CHECK_INT(wrong, 0);
 		CHECK_INT(level(i)->sum_bytes(x, LONG, IGEMM_FLIP), sum);
+	}
+}
+
+static void adds_rows(void)
+{
+	static uint8_t b[5][LONG], half[LONG / 2];
+	static int32_t got[LONG];
+	int8_t w[5] = {3, -100, 127, -128, 1};
+
+	for (int i = 0; i < 5 * LONG; i++)
+		b[i / LONG][i % LONG] = byte();
+	for (int i = 0; i < 6; i++) {
+		const struct igemm_kernels *k = level(i / 2);
+		struct igemm_rows rows = {.base = b[0], .row = LONG};
+		uint8_t flip = (uint8_t)(i & 1 ? IGEMM_FLIP : 0);
+		int wrong = 0;
+		if (!k)
+			continue;
+		k->add_rows(&rows, w, 9, 5, flip, -77, LONG, got);
+		for (int e = 0; e < LONG; e++) {
+			int32_t want = -77;
+			for (int r = 0; r < 5; r++)
+				want += (w[r] - 9) * (b[r][e] ^ flip);
+			wrong += got[e] != want;
+		}
+		k->every_other(b[0], LONG / 2, half);
+		for (int e = 0; e < LONG / 2; e++)
+			wrong += half[e] != b[0][2 * e];
+		CHECK_INT(wrong, 0);
 	}
 }
 
@@ -250,6 +279,7 @@ int main(void)
 	UNIT(takes_zero_points_off);
 	UNIT(adds_and_multiplies_codes);
 	UNIT(looks_up_and_sums);
+	UNIT(adds_rows);
 	UNIT(multiplies_nibbles);
 	UNIT(requantizes_tails);
 	return unit_end();

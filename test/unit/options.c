@@ -116,7 +116,7 @@ static void mistakes_name_the_nearest(void)
 	CHECK_INT(parse("run", "m --devise cpu"), -E_OPTION);
 	CHECK_STR(message(), "unknown option '--devise'");
 	CHECK_STR(d.last->hint, "did you mean '--device'?");
-	CHECK_INT(parse("run", "m --nodes"), -E_OPTION);
+	CHECK_INT(parse("run", "m --weights"), -E_OPTION);
 	CHECK_STR(d.last->hint, "it belongs to infer inspect");
 	CHECK_INT(parse("run", "m --memory"), -E_OPTION);
 	CHECK_STR(message(), "'--memory' is ambiguous");

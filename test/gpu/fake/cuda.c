@@ -179,7 +179,12 @@ API cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 API cuCtxCreate_v2(struct context **c, unsigned flags, int device)
 {
 	(void)flags, (void)device;
-	*c = calloc(1, sizeof(**c));
+	static struct context contexts[256];
+	static int n;
+
+	if (n == sizeof(contexts) / sizeof(*contexts))
+		return OUT_OF_MEMORY;
+	*c = &contexts[n++];
 	(*c)->alive = (*c)->own = 1;
 	stack[depth++] = *c;
 	say("create");
@@ -506,9 +511,18 @@ API cuLibraryUnload(void *library)
 
 API cuLibraryGetKernel(const char **kernel, void *library, const char *name)
 {
+	static const char *names[4096]; /* for the life of the process: nobody gives a kernel back */
+	size_t i = 0;
+
 	(void)library;
-	*kernel = strdup(name);
-	return *kernel ? OK : NOT_FOUND;
+	while (i < sizeof(names) / sizeof(*names) && names[i] && strcmp(names[i], name))
+		i++;
+	if (i == sizeof(names) / sizeof(*names))
+		return NOT_FOUND;
+	if (!names[i])
+		names[i] = strdup(name);
+	*kernel = names[i];
+	return OK;
 }
 
 API cuKernelGetFunction(const char **function, const char *kernel)

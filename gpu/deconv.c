@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/deconv.h"
+
+#include "gpu/convplan.h"
+#include "gpu/kernels/deconv.h"
+#include "gpu/layouts.h"
+#include "gpu/packed.h"
+#include "ops/conv.h"
+
+enum { ALIGN = 256 };
+
+/* ---- ConvTranspose: cuDNN's gradient of a convolution, or a kernel of ours ---------------------- */
+
+struct transposed_state {
+	void *fn;
+	struct gpu_deconv job;
+	struct device *device;
+	struct conv_plan *plan; /* NULL: ours */
+	const void *weight;
+	void *weight_fn;
+	struct gpu_pack weight_pack;
+	size_t weight_at, plan_at;
+};
+
+static const char *fill(const struct site *s, struct transposed_state *c)
+{
+	const struct conv_transpose *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape, *w = &site_in(s, 1)->shape;
+	struct gpu_deconv *j = &c->job;
+	struct window v = {0};
+
+	if (x->rank < 3 || x->rank > 2 + DECONV_SPACE)
+		return "no window of one to three dimensions";
+	if (conv_transpose_window(&v, p, x, w, NULL))
+		return "a window that does not fit";
+	j->group = p->group;
+	j->cin = x->dim[1] / p->group;
+	j->cout = w->dim[1];
+	j->image = j->pixels = j->window = 1;
+	for (int i = 0; i < DECONV_SPACE; i++) {
+		int k = i - (DECONV_SPACE - v.n);
+		j->in[i] = k < 0 ? 1 : v.in[k];
+		j->out[i] = k < 0 ? 1 : v.out[k];
+		j->kernel[i] = k < 0 ? 1 : v.kernel[k];
+		j->stride[i] = k < 0 ? 1 : v.stride[k];
+		j->dilation[i] = k < 0 ? 1 : v.dilation[k];
+		j->begin[i] = k < 0 ? 0 : v.begin[k];
+		j->image *= j->in[i];
+		j->pixels *= j->out[i];
+		j->window *= j->kernel[i];
+	}
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	return NULL;
+}
+
+bool gpu_transposed_accepts(const struct site *s, struct why *w)
+{
+	struct transposed_state c = {0};
+	const char *bad = fill(s, &c);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+/* As the convolution whose gradient it is; false where that has no such pads. */
+static bool fill_case(const struct site *s, const struct gpu_deconv *j, struct conv_case *k)
+{
+	bool flat = j->in[0] == 1 && j->kernel[0] == 1 && j->out[0] == 1 && !j->begin[0];
+	int64_t batch = site_in(s, 0)->shape.dim[0];
+
+	memset(k, 0, sizeof(*k));
+	k->type = gpu_type(s, 0);
+	k->backward = 1;
+	k->n = flat ? 2 : 3;
+	k->bias = site_in(s, 2) != NULL;
+	k->strict = k->type == DT_F32 && s->config->precision != PRECISION_TF32;
+	k->batch = batch;
+	k->group = j->group;
+	k->cin = j->cin * j->group;
+	k->cout = j->cout * j->group;
+	for (int i = 0; i < DECONV_SPACE; i++) {
+		k->in[i] = j->in[i];
+		k->out[i] = j->out[i];
+		k->kernel[i] = j->kernel[i];
+		k->stride[i] = j->stride[i];
+		k->dilation[i] = j->dilation[i];
+		k->begin[i] = j->begin[i];
+		int64_t reach = (j->kernel[i] - 1) * j->dilation[i] + 1;
+		k->end[i] = (j->in[i] - 1) * j->stride[i] + reach - j->out[i] - j->begin[i];
+		if (k->end[i] < 0) /* what output_padding adds: the window never gets there */
+			k->end[i] = 0;
+		int64_t back = (j->out[i] + k->begin[i] + k->end[i] - reach) / j->stride[i] + 1;
+		if (j->begin[i] < 0 || j->out[i] + k->begin[i] + k->end[i] < reach || back != j->in[i])
+			return false;
+	}
+	return k->type != DT_F64 && j->n > 0 && batch * k->cin * j->image > 0 && j->n < INT32_MAX &&
+	       batch * k->cin * j->image < INT32_MAX;
+}
+
+static int make_weight(const struct call *c, void *dst, const void *src, void *arg)
+{
+	const struct transposed_state *s = arg;
+	struct gpu_pack job = s->weight_pack;
+
+	job.x = src;
+	job.y = dst;
+	return gpu_launch(c, s->weight_fn, gpu_grid(job.n), &job, sizeof(job));
+}
+
+/* [cin][cout][window] to [cin][window][cout] */
+static int weight_reshape(struct site *s, struct step *step, struct transposed_state *c,
+			  struct diag *d)
+{
+	const struct gpu_deconv *j = &c->job;
+	struct gpu_pack *p = &c->weight_pack;
+	size_t bytes;
+
+	*p = (struct gpu_pack){.channels = (int)j->cout,
+			       .room = (int)j->cout,
+			       .kernel = {1, 1},
+			       .step = {1, 1},
+			       .out = {(int)(j->kernel[0] * j->kernel[1]), (int)j->kernel[2]},
+			       .xs = {j->cout * j->window, j->window, j->kernel[2], 1}};
+	p->n = j->cin * j->group * j->cout * j->window;
+	bytes = (size_t)(p->n * gpu_size(gpu_type(s, 0)));
+	c->weight_fn = gpu_sized(s, "conv", "pack", gpu_type(s, 0), d);
+	if (!c->weight_fn)
+		return -E_DEVICE;
+	if (site_is_weight(s, 1)) {
+		c->weight = gpu_packed(s, 1, "last", bytes, make_weight, c, d);
+		step->unread |= 2;
+		return c->weight ? 0 : -E_DEVICE;
+	}
+	c->weight_at = step->workspace;
+	step->workspace += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+	return 0;
+}
+
+static int library_reshape(struct site *s, struct step *step, struct transposed_state *c,
+			   struct diag *d)
+{
+	enum layout *want, *give;
+	int err = weight_reshape(s, step, c, d);
+
+	c->device = s->device;
+	gpu_layouts(s, step, &want, &give);
+	want[0] = gpu_channels_last(&site_in(s, 0)->shape);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	c->plan_at = step->workspace;
+	step->workspace += conv_plan_workspace(c->plan);
+	return err;
+}
+
+int gpu_transposed_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct transposed_state *c = arena_new(s->plan_arena, struct transposed_state);
+	struct why why = {.arena = s->plan_arena};
+	struct conv_case k;
+
+	fill(s, c);
+	step->state = c;
+	if (fill_case(s, &c->job, &k))
+		c->plan = conv_plan_get(s->device, &k, &why);
+	if (c->plan)
+		return library_reshape(s, step, c, d);
+	c->fn = gpu_typed(s, "deconv", "deconv", gpu_type(s, 0), d);
+	return c->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_transposed_run(const struct call *c)
+{
+	const struct transposed_state *s = c->step->state;
+	struct gpu_deconv job = s->job;
+	struct transposed_state copy = *s;
+
+	if (s->plan) {
+		struct conv_args a = {.x = gpu_data(c, 0),
+				      .w = s->weight ? s->weight : (char *)c->workspace + s->weight_at,
+				      .b = gpu_data(c, 2),
+				      .y = gpu_out(c, 0),
+				      .workspace = (char *)c->workspace + s->plan_at};
+		int err = s->weight ? 0
+				    : make_weight(c, (char *)c->workspace + s->weight_at,
+						  gpu_data(c, 1), &copy);
+		return err ? err : conv_plan_run(c, s->plan, &a);
+	}
+	job.x = gpu_data(c, 0);
+	job.w = gpu_data(c, 1);
+	job.b = gpu_data(c, 2);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+void gpu_transposed_drop(struct step *step)
+{
+	struct transposed_state *s = step->state;
+
+	if (s && s->plan)
+		conv_plan_put(s->device, s->plan);
+}
+
+/* ---- DeformConv ------------------------------------------------------------------------------- */
+
+struct deform_state {
+	void *fn;
+	struct gpu_deform job;
+};
+
+static const char *fill_deform(const struct site *s, struct gpu_deform *j)
+{
+	const struct deform_conv *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape, *w = &site_in(s, 1)->shape;
+	struct window v = {0};
+
+	if (x->rank != 4)
+		return "no image";
+	if (window_set(&v, &p->window, x, w, false, NULL))
+		return "a window that does not fit";
+	for (uint32_t i = 2; i < 5; i++)
+		if (site_in(s, i) && gpu_type(s, i) != gpu_type(s, 0))
+			return "inputs of two types";
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	j->group = p->group;
+	j->offsets = p->offset_group;
+	j->cin = w->dim[1];
+	j->cout = w->dim[0] / p->group;
+	for (int i = 0; i < 2; i++) {
+		j->in[i] = v.in[i];
+		j->out[i] = v.out[i];
+		j->kernel[i] = v.kernel[i];
+		j->stride[i] = v.stride[i];
+		j->dilation[i] = v.dilation[i];
+		j->begin[i] = v.begin[i];
+	}
+	return NULL;
+}
+
+bool gpu_deform_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_deform j = {0};
+	const char *bad = fill_deform(s, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+int gpu_deform_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct deform_state *c = arena_new(s->plan_arena, struct deform_state);
+
+	fill_deform(s, &c->job);
+	c->fn = gpu_typed(s, "deconv", "deform", gpu_type(s, 0), d);
+	step->state = c;
+	return c->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_deform_run(const struct call *c)
+{
+	const struct deform_state *s = c->step->state;
+	struct gpu_deform job = s->job;
+
+	job.x = gpu_data(c, 0);
+	job.w = gpu_data(c, 1);
+	job.offset = gpu_data(c, 2);
+	job.b = gpu_data(c, 3);
+	job.mask = gpu_data(c, 4);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+/* ---- CausalConvWithState ---------------------------------------------------------------------- */
+
+bool gpu_causal_accepts(const struct site *s, struct why *w)
+{
+	for (uint32_t i = 1; i < 4; i++)
+		if (site_in(s, i) && gpu_type(s, i) != gpu_type(s, 0))
+			return refuse(w, "inputs of two types");
+	return site_in(s, 0)->shape.rank == 3 || refuse(w, "no [batch, channels, length]");
+}
+
+int gpu_causal_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	step->state = gpu_typed(s, "deconv", "causal", gpu_type(s, 0), d);
+	return step->state ? 0 : -E_DEVICE;
+}
+
+int gpu_causal_run(const struct call *c)
+{
+	const struct causal_conv *p = call_params(c);
+	const struct shape *x = &c->in[0]->shape;
+	struct gpu_causal job = {.x = gpu_data(c, 0),
+				 .w = gpu_data(c, 1),
+				 .b = gpu_data(c, 2),
+				 .past = gpu_data(c, 3),
+				 .y = gpu_out(c, 0),
+				 .present = gpu_out(c, 1),
+				 .rows = x->dim[0] * x->dim[1],
+				 .channels = x->dim[1],
+				 .length = x->dim[2],
+				 .kernel = c->in[1]->shape.dim[2],
+				 .silu = p->activation != CAUSAL_NONE};
+	int64_t n = job.rows * (job.length + job.kernel - 1);
+
+	return n > 0 ? gpu_launch(c, c->step->state, gpu_grid(n), &job, sizeof(job)) : 0;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations behind a product, of several values at once.
+#pragma once
+#include "common.cuh"
+
+// Channels side by side, read and written at once.
+template <typename T, int V> struct alignas(sizeof(T) * V) Pack { T v[V]; };
+
+// Of half types rougher, but by far less than they round.
+template <typename T> __device__ inline float sigmoid(float v) { return __fdividef(1.f, 1.f + __expf(-v)); }
+template <> __device__ inline float sigmoid<f32>(float v) { return 1.f / (1.f + expf(-v)); }
+
+static __device__ __noinline__ float rare_act(int act, float a, float b, float v)
+{
+	return activate<float>(act, a, b, v);
+}
+
+// Of N values: the choice stands outside of the loops, so that they stay short.
+template <typename T, int N> __device__ inline void act_on(int act, float a, float b, float *v)
+{
+	if (act == 1) {
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			v[j] = v[j] < 0 ? 0.f : v[j];
+	} else if (act == 4) {
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			v[j] *= sigmoid<T>(a * v[j]);
+	} else if (act == 6) {
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			v[j] *= clamp01(a * v[j] + b);
+	} else if (act) {
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			v[j] = rare_act(act, a, b, v[j]);
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposed, deformable and causal convolutions: a thread an output.
+#include "common.cuh"
+#include "deconv.h"
+
+// Which inputs reach output o through window element k: one at most; -1: none.
+__device__ inline int64_t reached(const gpu_deconv &p, int64_t o, int64_t k)
+{
+	int64_t at = 0, step = 1;
+	for (int s = DECONV_SPACE - 1; s >= 0; s--) {
+		int64_t c = o % p.out[s] + p.begin[s] - k % p.kernel[s] * p.dilation[s];
+		if (c < 0 || c % p.stride[s] || c / p.stride[s] >= p.in[s])
+			return -1;
+		at += c / p.stride[s] * step;
+		step *= p.in[s];
+		o /= p.out[s];
+		k /= p.kernel[s];
+	}
+	return at;
+}
+
+template <typename T> __device__ inline void deconv(const gpu_deconv &p)
+{
+	typedef typename Wide<T>::type C;
+	EACH(i, p.n)
+	{
+		int64_t o = i % p.pixels, m = i / p.pixels % (p.group * p.cout), n = i / p.pixels / (p.group * p.cout);
+		int64_t g = m / p.cout;
+		const T *x = (const T *)p.x + (n * p.group + g) * p.cin * p.image;
+		const T *w = (const T *)p.w + (g * p.cin * p.cout + m % p.cout) * p.window;
+		C sum = 0;
+		for (int64_t k = 0; k < p.window; k++) {
+			int64_t at = reached(p, o, k);
+			for (int64_t c = 0; c < p.cin && at >= 0; c++)
+				sum += (C)up(x[c * p.image + at]) * (C)up(w[c * p.cout * p.window + k]);
+		}
+		if (p.b)
+			sum += up(((const T *)p.b)[m]);
+		((T *)p.y)[i] = down<T>(sum);
+	}
+}
+
+template <typename T, typename C> __device__ inline C between(const T *x, int64_t height, int64_t width, C v, C u)
+{
+	if (!(v > -1 && u > -1 && v < (C)height && u < (C)width))
+		return 0;
+	int64_t y0 = (int64_t)floor(v), x0 = (int64_t)floor(u);
+	C dy = v - (C)y0, dx = u - (C)x0, sum = 0;
+	for (int i = 0; i < 4; i++) {
+		int64_t yy = y0 + i / 2, xx = x0 + i % 2;
+		if (yy >= 0 && yy < height && xx >= 0 && xx < width)
+			sum += (i / 2 ? dy : 1 - dy) * (i % 2 ? dx : 1 - dx) * (C)up(x[yy * width + xx]);
+	}
+	return sum;
+}
+
+template <typename T> __device__ inline void deform(const gpu_deform &p)
+{
+	typedef typename Wide<T>::type C;
+	int64_t pixels = p.out[0] * p.out[1], window = p.kernel[0] * p.kernel[1], image = p.in[0] * p.in[1];
+	int64_t maps = p.group * p.cout, channels = p.group * p.cin, share = channels / p.offsets;
+	EACH(i, p.n)
+	{
+		int64_t o = i % pixels, m = i / pixels % maps, n = i / pixels / maps, g = m / p.cout;
+		int64_t oy = o / p.out[1], ox = o % p.out[1];
+		C sum = 0;
+		for (int64_t k = 0; k < window; k++) {
+			C v0 = (C)(oy * p.stride[0] - p.begin[0] + k / p.kernel[1] * p.dilation[0]);
+			C u0 = (C)(ox * p.stride[1] - p.begin[1] + k % p.kernel[1] * p.dilation[1]);
+			int64_t known = -1;
+			C v = 0, u = 0, scale = 1;
+			for (int64_t c = 0; c < p.cin; c++) {
+				int64_t ch = g * p.cin + c, og = ch / share;
+				if (og != known) {
+					int64_t t = (n * p.offsets + og) * window + k;
+					v = v0 + (C)up(((const T *)p.offset)[2 * t * pixels + o]);
+					u = u0 + (C)up(((const T *)p.offset)[(2 * t + 1) * pixels + o]);
+					scale = p.mask ? (C)up(((const T *)p.mask)[t * pixels + o]) : C(1);
+					known = og;
+				}
+				C e = scale * between<T, C>((const T *)p.x + (n * channels + ch) * image, p.in[0], p.in[1], v, u);
+				sum += e * (C)up(((const T *)p.w)[(m * p.cin + c) * window + k]);
+			}
+		}
+		if (p.b)
+			sum += up(((const T *)p.b)[m]);
+		((T *)p.y)[i] = down<T>(sum);
+	}
+}
+
+template <typename T> __device__ inline float causal_at(const gpu_causal &p, int64_t row, int64_t i)
+{
+	int64_t state = p.kernel - 1;
+	if (i >= state)
+		return up(((const T *)p.x)[row * p.length + i - state]);
+	return p.past ? up(((const T *)p.past)[row * state + i]) : 0.f;
+}
+
+template <typename T> __device__ inline void causal(const gpu_causal &p)
+{
+	EACH(i, p.rows * (p.length + p.kernel - 1))
+	{
+		int64_t row = i / (p.length + p.kernel - 1), at = i % (p.length + p.kernel - 1), c = row % p.channels;
+		if (at >= p.length) {
+			at -= p.length;
+			if (p.present)
+				((T *)p.present)[row * (p.kernel - 1) + at] = down<T>(causal_at<T>(p, row, p.length + at));
+			continue;
+		}
+		float sum = 0;
+		for (int64_t k = 0; k < p.kernel; k++)
+			sum += up(((const T *)p.w)[c * p.kernel + k]) * causal_at<T>(p, row, at + k);
+		if (p.b)
+			sum += up(((const T *)p.b)[c]);
+		((T *)p.y)[row * p.length + at] = down<T>(p.silu ? sum / (1.f + expf(-sum)) : sum);
+	}
+}
+
+#define KERNELS(T)                                                                                                     \
+	extern "C" __global__ void deconv_##T(const gpu_deconv p) { deconv<T>(p); }                                    \
+	extern "C" __global__ void deform_##T(const gpu_deform p) { deform<T>(p); }
+KERNELS(f32) KERNELS(f16) KERNELS(bf16) KERNELS(f64)
+#define CAUSAL(T) extern "C" __global__ void causal_##T(const gpu_causal p) { causal<T>(p); }
+CAUSAL(f32) CAUSAL(f16) CAUSAL(bf16)

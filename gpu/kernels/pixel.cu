@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of single pixels on tensor cores, with everything that follows the product fused: what a library
+// does only with engines that it compiles when they are wanted.
+#include "act.cuh"
+#include "pixel.h"
+
+template <typename T> __device__ inline void multiply(float *c, const uint32_t *a, const uint32_t *b);
+template <> __device__ inline void multiply<f16>(float *c, const uint32_t *a, const uint32_t *b)
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+template <> __device__ inline void multiply<bf16>(float *c, const uint32_t *a, const uint32_t *b)
+{
+	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// f32, rounded to tf32.
+template <> __device__ inline void multiply<f32>(float *c, const uint32_t *a, const uint32_t *b)
+{
+	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// What a multiplication takes, of what lies in shared memory.
+template <typename T> __device__ inline void rounded(uint32_t *) {}
+template <> __device__ inline void rounded<f32>(uint32_t *r)
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r[i]) : "f"(__uint_as_float(r[i])));
+}
+
+// Sixteen bytes into shared memory while the program goes on; zeros where `there` is false.
+__device__ inline void fetch(void *to, const void *from, bool there)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
+}
+__device__ inline void fetched(void) { asm volatile("cp.async.commit_group;"); }
+template <int LEFT> __device__ inline void wait_for(void) { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT)); }
+
+__device__ inline void four_tiles(uint32_t *r, const void *p)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(p);
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		     : "r"(at));
+}
+
+enum { STAGES = 3, THREADS = 128 };
+
+// A row of a tile is 64 bytes of the operand and 16 that keep the banks apart; UNIT elements are 16 bytes.
+template <typename T> struct Tile { enum { UNIT = 16 / (int)sizeof(T), DEPTH = 4 * UNIT, ROW = 5 * UNIT }; };
+
+template <typename T, int M, int N> union Room {
+	struct {
+		T a[STAGES][M][Tile<T>::ROW], b[STAGES][N][Tile<T>::ROW];
+	} in;
+	float out[M][N + 4];
+};
+
+template <typename T, int ROWS>
+__device__ inline void fetch_tile(T (*to)[Tile<T>::ROW], const T *from, int64_t row0, int64_t rows, int k0, int k)
+{
+	for (int i = threadIdx.x; i < ROWS * 4; i += THREADS) {
+		int r = i / 4, c = i % 4 * Tile<T>::UNIT;
+		bool there = row0 + r < rows && k0 + c < k;
+		fetch(&to[r][c], there ? from + (row0 + r) * k + k0 + c : from, there);
+	}
+}
+
+// A block makes M pixels of N channels; its four warps a quarter each.
+template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel &p)
+{
+	extern __shared__ __align__(16) unsigned char shared[];
+	Room<T, M, N> &room = *(Room<T, M, N> *)shared;
+	enum { MW = M / 2, NW = N / 2, MT = MW / 16, NT = NW / 8 };
+	enum { UNIT = Tile<T>::UNIT, DEPTH = Tile<T>::DEPTH, ROW = Tile<T>::ROW };
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, m0 = warp / 2 * MW, n0 = warp % 2 * NW;
+	const int64_t row0 = blockIdx.y * (int64_t)M, col0 = blockIdx.x * (int64_t)N;
+	const int turns = (p.k + DEPTH - 1) / DEPTH;
+	float acc[MT][NT][4] = {};
+
+	for (int s = 0; s < STAGES - 1; s++) {
+		if (s < turns) {
+			fetch_tile<T, M>(room.in.a[s], (const T *)p.x, row0, p.m, s * DEPTH, p.k);
+			fetch_tile<T, N>(room.in.b[s], (const T *)p.w, col0, p.n, s * DEPTH, p.k);
+		}
+		fetched();
+	}
+	for (int t = 0; t < turns; t++) {
+		wait_for<STAGES - 2>();
+		__syncthreads();
+		int next = t + STAGES - 1;
+		if (next < turns) {
+			fetch_tile<T, M>(room.in.a[next % STAGES], (const T *)p.x, row0, p.m, next * DEPTH, p.k);
+			fetch_tile<T, N>(room.in.b[next % STAGES], (const T *)p.w, col0, p.n, next * DEPTH, p.k);
+		}
+		fetched();
+		T(*as)[ROW] = room.in.a[t % STAGES], (*bs)[ROW] = room.in.b[t % STAGES];
+#pragma unroll
+		for (int k = 0; k < DEPTH; k += 2 * UNIT) {
+			if (t * DEPTH + k >= p.k)
+				break;
+			uint32_t a[MT][4], b[NT / 2][4];
+#pragma unroll
+			for (int i = 0; i < MT; i++) {
+				four_tiles(a[i], &as[m0 + i * 16 + lane % 16][k + lane / 16 * UNIT]);
+				rounded<T>(a[i]);
+			}
+#pragma unroll
+			for (int j = 0; j < NT / 2; j++) {
+				four_tiles(b[j], &bs[n0 + j * 16 + lane / 16 * 8 + lane % 8][k + lane / 8 % 2 * UNIT]);
+				rounded<T>(b[j]);
+			}
+#pragma unroll
+			for (int i = 0; i < MT; i++)
+#pragma unroll
+				for (int j = 0; j < NT; j++)
+					multiply<T>(acc[i][j], a[i], &b[j / 2][j % 2 * 2]);
+		}
+	}
+	wait_for<0>();
+	__syncthreads();
+#pragma unroll
+	for (int i = 0; i < MT; i++)
+#pragma unroll
+		for (int j = 0; j < NT; j++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				room.out[m0 + i * 16 + lane / 4 + e / 2 * 8][n0 + j * 8 + lane % 4 * 2 + e % 2] = acc[i][j][e];
+	__syncthreads();
+	for (int i = threadIdx.x; i < M * (N / 8); i += THREADS) {
+		int r = i / (N / 8), c = i % (N / 8) * 8;
+		if (row0 + r >= p.m || col0 + c >= p.n)
+			continue;
+		int64_t at = (row0 + r) * p.n + col0 + c;
+		float v[8];
+#pragma unroll
+		for (int j = 0; j < 8; j++)
+			v[j] = room.out[r][c + j];
+		if (p.b) {
+			Pack<T, 8> b = *(const Pack<T, 8> *)((const T *)p.b + col0 + c);
+#pragma unroll
+			for (int j = 0; j < 8; j++)
+				v[j] += up(b.v[j]);
+		}
+		if (p.r) {
+			Pack<T, 8> b = *(const Pack<T, 8> *)((const T *)p.r + at);
+#pragma unroll
+			for (int j = 0; j < 8; j++)
+				v[j] += up(b.v[j]);
+		}
+		act_on<T, 8>(p.act, p.alpha, p.beta, v);
+		Pack<T, 8> y;
+#pragma unroll
+		for (int j = 0; j < 8; j++)
+			y.v[j] = down<T>(v[j]);
+		*(Pack<T, 8> *)((T *)p.y + at) = y;
+	}
+}
+
+#define PIXEL(T, M, N)                                                                                                 \
+	extern "C" __global__ void __launch_bounds__(THREADS) pixel_##M##_##N##_##T(const gpu_pixel p) { pixel<T, M, N>(p); }
+#define KERNELS(T) PIXEL(T, 32, 32) PIXEL(T, 64, 32) PIXEL(T, 64, 64) PIXEL(T, 128, 64)
+KERNELS(f32) KERNELS(f16) KERNELS(bf16)

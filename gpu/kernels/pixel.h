@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_KERNELS_PIXEL_H
+#define GPU_KERNELS_PIXEL_H
+#include <stdint.h>
+
+/*
+ * A convolution of single pixels, channels last: y[m][n] = act(sum of x[m][k] * w[n][k] + b[n] + r[m][n]).
+ * n and k are multiples of 8.
+ */
+struct gpu_pixel {
+	const void *x, *w, *b, *r; /* b, r may be null */
+	void *y;
+	int64_t m;
+	int n, k;
+	int act;
+	float alpha, beta;
+};
+
+#endif

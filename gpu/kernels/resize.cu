@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resize, axis by axis.
+#include "any.cuh"
+#include "resize.h"
+
+template <typename I, typename O, typename C> __device__ inline void pass(const gpu_resize_pass &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t inner = i % p.inner, rest = i / p.inner, o = rest % p.out;
+		const I *x = (const I *)p.x + rest / p.out * p.in * p.inner + inner;
+		const int32_t *index = p.index + o * p.taps;
+		const C *weight = (const C *)p.weight + o * p.taps;
+		C sum = 0;
+		for (int k = 0; k < p.taps; k++) {
+			C w = weight[k];
+			/* an infinity with no weight is no part of the sum */
+			if (k == 0 || w != 0)
+				sum += w * (C)up(x[index[k] * p.inner]);
+		}
+		if (p.whole) {
+			sum = floor(sum + C(0.5));
+			sum = sum < (C)p.low ? (C)p.low : sum > (C)p.high ? (C)p.high : sum;
+		}
+		((O *)p.y)[i] = down<O>(sum);
+	}
+}
+
+template <typename T> __device__ inline void pick(const gpu_resize_pass &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t inner = i % p.inner, rest = i / p.inner, o = rest % p.out;
+		((T *)p.y)[i] = ((const T *)p.x)[(rest / p.out * p.in + p.index[o]) * p.inner + inner];
+	}
+}
+
+template <typename C> __device__ inline void whole_in(const gpu_resize_whole &p)
+{
+	EACH(i, p.n)((C *)p.y)[i] = (C)any_real(p.type, p.x, i);
+}
+
+// The nearest float first, where the fraction is dropped: 93.9999999 is meant to be 94.
+template <typename C> __device__ inline void whole_out(const gpu_resize_whole &p)
+{
+	EACH(i, p.n)
+	{
+		double v = (double)((const C *)p.x)[i];
+		if (p.type == T_BOOL) {
+			((u8 *)p.y)[i] = rint(v) != 0;
+			continue;
+		}
+		v = p.drop ? trunc(fabs(v) < 8388608.0 ? (double)(float)v : v) : rint(v);
+		if (!(v < p.high))
+			any_put_int(p.type, p.y, i, p.type == T_U64 ? -1 : p.type == T_I64 ? INT64_MAX : (int64_t)p.high);
+		else if (v >= 9223372036854775808.0)
+			any_put_int(p.type, p.y, i, (int64_t)(uint64_t)v);
+		else
+			any_put_int(p.type, p.y, i, (int64_t)(v < p.low ? p.low : v));
+	}
+}
+
+template <typename T> __device__ inline void outside(const gpu_resize_outside &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t at = i;
+		bool out = false;
+		for (int d = p.rank - 1; d >= 0; d--) {
+			out |= p.outside[d] && p.outside[d][at % p.dim[d]];
+			at /= p.dim[d];
+		}
+		if (out)
+			((T *)p.y)[i] = down<T>((typename Wide<T>::type)p.value);
+	}
+}
+
+#define PASS(I, O, C) extern "C" __global__ void pass_##I##_##O(const gpu_resize_pass p) { pass<I, O, C>(p); }
+PASS(f32, f32, float) PASS(f16, f32, float) PASS(bf16, f32, float) PASS(f32, f16, float) PASS(f32, bf16, float)
+PASS(f16, f16, float) PASS(bf16, bf16, float) PASS(f64, f64, double)
+#define PICK(T, size) extern "C" __global__ void pick_##size(const gpu_resize_pass p) { pick<T>(p); }
+struct pair { u64 a, b; };
+PICK(u8, 1) PICK(u16, 2) PICK(u32, 4) PICK(u64, 8) PICK(pair, 16)
+#define WHOLE(C)                                                                                                       \
+	extern "C" __global__ void whole_in_##C(const gpu_resize_whole p) { whole_in<C>(p); }                          \
+	extern "C" __global__ void whole_out_##C(const gpu_resize_whole p) { whole_out<C>(p); }
+WHOLE(f32) WHOLE(f64)
+#define OUTSIDE(T) extern "C" __global__ void outside_##T(const gpu_resize_outside p) { outside<T>(p); }
+OUTSIDE(f32) OUTSIDE(f16) OUTSIDE(bf16) OUTSIDE(f64)

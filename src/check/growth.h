@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CHECK_GROWTH_H
+#define CHECK_GROWTH_H
+/* What a series of memory readings, one a run, says: nothing, an arena that fills, or a leak. */
+#include "stats.h"
+
+enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
+
+enum {
+	GROWTH_LEAST = 30,	   /* readings; below that no trend is believed */
+	GROWTH_NOISE = 512 * 1024, /* bytes: the system counts pages in batches, a batch a thread */
+};
+
+struct series {
+	double *v;
+	size_t n;
+	enum growth verdict;
+	struct trend trend; /* of the later part, bytes a reading */
+	double grown;	    /* from the first to the last */
+};
+
+/* rough: what the system says; else counters, which are exact. */
+void growth_judge(struct series *s, bool rough);
+
+#endif

@@ -1,0 +1,246 @@
+#!/usr/bin/env bats
+# infer check: from a symptom in the numbers to its cause. Models are those of the corpus (test/check/numbers.txt);
+# faults that no sound kernel has are planted by the build of make FAULTS=1 (FAULTS_INFER).
+
+setup_file() {
+	"${CC:-cc}" -O1 -w -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
+	"$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/numbers.txt" "$BATS_FILE_TMPDIR/cases"
+}
+
+setup() {
+	: "${INFER:=$BATS_TEST_DIRNAME/../../build/bin/infer}"
+	bats_require_minimum_version 1.5.0
+	export INFER_DEVICE=cpu
+	cases=$BATS_FILE_TMPDIR/cases
+	net=$cases/net-sound/model.onnx
+	data=$BATS_TEST_DIRNAME/../data/run
+	out=$BATS_TEST_TMPDIR/out
+	cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+need_faults() {
+	[ -x "${FAULTS_INFER:-}" ] || skip "no fault-injection build"
+}
+
+# planted SPEC OPTION...: check the net with a planted fault
+planted() {
+	INFER_FAULT=$1 run --separate-stderr "$FAULTS_INFER" check "$net" --random x=0..1 "${@:2}"
+}
+
+# The part that --bisect wrote has N nodes at most, and a check of it says ID.
+part_shows() { # N SPEC ID OPTION...
+	local most=$1 spec=$2 id=$3
+	shift 3
+	[ -f "$out/model.onnx" ] && [ -f "$out/test_data_set_0/input_0.pb" ]
+	nodes=$("$INFER" inspect "$out/model.onnx" | sed -n 's/^operators *\([0-9]*\) node.*/\1/p')
+	[ "$nodes" -ge 1 ] && [ "$nodes" -le "$most" ]
+	# sound kernels run it
+	"$INFER" run "$out/model.onnx" --data-set "$out/test_data_set_0" -q
+	INFER_FAULT=$spec run -5 --separate-stderr "$FAULTS_INFER" check "$out/model.onnx" \
+		--data-set "$out/test_data_set_0" "$@"
+	[[ $stderr == *"[$id]"* ]]
+}
+
+# --- NaN, zeros
+
+@test "NaN at an output: the node that makes it, what goes in, what comes out, why" {
+	run -5 --separate-stderr "$INFER" check "$cases/div0/model.onnx" --random x=0..1
+	[[ $stderr == *"error[E-OUT-NAN]: node 'div' (Div) output 'y'"*"has infinities"* ]]
+	[[ $stderr == *"its output"*" Inf of 12"* && $stderr == *"division by zero"* ]]
+}
+
+@test "NaN that comes of an infinity is blamed on the node that overflows" {
+	run -5 --separate-stderr "$INFER" check "$cases/fp16-overflow/model.onnx" --random x=0..1
+	[[ $stderr == *"error[E-OUT-NAN]: node 'more'"* && $stderr == *"65504 is the largest number of fp16"* ]]
+}
+
+@test "NaN in the input is said to be the input's" {
+	run -5 --separate-stderr "$INFER" check "$cases/nan-input/model.onnx" --input x="$cases/nan-input/x.npy"
+	[[ $stderr == *"has NaN, and so has an input"* && $stderr == *"input 'x'"*"1 NaN of 12"* ]]
+}
+
+@test "NaN on the way that no output shows is a warning, and only with --nan" {
+	run -0 --separate-stderr "$INFER" check "$cases/nan-hidden/model.onnx" --random x=0..1
+	[[ $stderr != *NUM-NAN* ]]
+	run -0 --separate-stderr "$INFER" check "$cases/nan-hidden/model.onnx" --random x=0..1 --nan
+	[[ $stderr == *"warning[W-NUM-NAN]: node 'div'"* ]]
+}
+
+@test "zeros at an output: the first node whose output is all 0" {
+	run -5 --separate-stderr "$INFER" check "$cases/dead-relu/model.onnx" --random x=0..1
+	[[ $stderr == *"error[E-OUT-ZERO]: node 'relu'"*"all 12 elements are 0"* ]]
+}
+
+@test "an output that is the same for two inputs" {
+	run -0 --separate-stderr "$INFER" check "$cases/blind/model.onnx" --random x=0..1
+	run -5 --separate-stderr "$INFER" check "$cases/blind/model.onnx" --random x=0..1 --zero
+	[[ $stderr == *"error[E-OUT-INDEPENDENT]"*"output 'y': is the same to the bit for two inputs"* ]]
+}
+
+# --- references
+
+@test "a reference: worst element, counts, metrics, and what it looks like" {
+	d=$cases/reference-reversed
+	run -5 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect y="$d/y.npy"
+	[[ $stderr == *"error[E-COMPARE]: output 'y' f32 [2,6]: differs from y=$d/y.npy"* ]]
+	[[ $stderr == *"worst"*"element ["*"apart (allowed "* && $stderr == *"first"*"element [0,0]: expected 22.16666"* ]]
+	[[ $stderr == *"12 of 12 elements"* && $stderr == *"cosine distance"* ]]
+	[[ $stderr == *"the same numbers in another order"* ]]
+	d=$cases/reference-scale
+	run -5 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect "$d/y.npy"
+	[[ $stderr == *"the same up to a factor of 2"* ]]
+}
+
+@test "a data set's outputs are references" {
+	"$INFER" run "$net" --random x=0..1 -q -o ds --save-format pb
+	"$INFER" run "$cases/reference-sound/model.onnx" --input x="$cases/reference-sound/x.npy" -q -o ds2 --save-format pb
+	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --expect ds/output_0.pb
+	[[ $output == *"reference    ok"*"1 output within rtol"* ]]
+	# of the other model the shape is another
+	run -4 --separate-stderr "$INFER" check "$net" --random x=0..1 --expect ds2/output_0.pb
+	[[ $stderr == *"E-INPUT-SHAPE]: reference, read as "*"f32 [2,6]"* ]]
+}
+
+@test "a tolerance that could not fail is refused" {
+	d=$cases/tolerance-absolute
+	for t in '--rtol 1' '--rtol 1e9' '--atol 100' '--rtol 0.5 --atol 30' '--metric l2 --rtol 1' '--metric cosine --rtol 2'; do
+		run -2 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect "$d/y.npy" $t
+		[[ $stderr == *"error[E-TOLERANCE]"* ]]
+	done
+	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare none --rtol 1
+	[[ $stderr == *"error[E-TOLERANCE]"* ]]
+}
+
+@test "an expected file for no output names the outputs there are" {
+	run -4 --separate-stderr "$INFER" check "$cases/random-node/model.onnx" --random x=0..1 --expect z=nowhere.npy
+	[[ $stderr == *"E-INPUT-OPEN"* || $stderr == *"E-INPUT-NAME"* ]]
+}
+
+# --- a picture fed as NHWC to an NCHW model
+
+@test "a picture fed as NHWC to an NCHW model: the bytes say so, and the key that cures it" {
+	# the same picture twice: as an NHWC model takes it, and as an NCHW model does
+	"$INFER" run "$data/nhwc.onnx" --input x="$data/rgb.png" -q -o hwc --save-format bin
+	"$INFER" run "$data/pic.onnx" --input images="$data/rgb.png" -q -o chw --save-format bin
+	run -4 --separate-stderr "$INFER" check "$data/pic.onnx" --input "images=$(echo hwc/*.bin)" --layout
+	[[ $stderr == *"error[E-INPUT-LAYOUT]: input 'images' [1,3,16,24]: the model reads NCHW, but the bytes look like NHWC"* ]]
+	[[ $stderr == *"neighbours"* && $stderr == *"layout=hwc"* ]]
+	run -0 --separate-stderr "$INFER" check "$data/pic.onnx" --input "images=$(echo chw/*.bin)" --layout
+	[[ $output == *"layout       ok"* && $stderr != *E-INPUT-LAYOUT* ]]
+	# and the cure cures it
+	run -0 --separate-stderr "$INFER" check "$data/pic.onnx" --input "images=$(echo hwc/*.bin),layout=hwc" --layout
+}
+
+@test "of noise and of made-up pictures --layout says that nothing can be said" {
+	run -0 --separate-stderr "$INFER" check "$data/pic.onnx" --random images=0..1 --layout
+	[[ $output == *"the picture is made up"* ]]
+	"$INFER" run "$data/pic.onnx" --random images=0..1 -q -o noise --save-format bin
+	run -0 --separate-stderr "$INFER" check "$data/pic.onnx" --input "images=$(echo noise/*.bin)" --layout
+	[[ $output == *"nothing can be said"* ]]
+}
+
+# --- determinism
+
+@test "--determinism names the node that draws lots" {
+	run -5 --separate-stderr "$INFER" check "$cases/random-node/model.onnx" --random x=0..1 --determinism 4
+	[[ $stderr == *"error[E-DETERMINISM]: node 'lots' (RandomNormalLike) output 'y': 3 of 4 runs"* ]]
+	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --determinism 4
+	[[ $output == *"4 runs, the same bits"* ]]
+}
+
+# --- comparing
+
+@test "--compare: sound sides agree, in text and JSON" {
+	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare none,full
+	[[ $output == *"compare      ok"*"nodes compared, outputs within"* ]]
+	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu:none,cpu:noplan --json
+	[[ $output == *'"verdict": "agree"'* && $output == *'"of_its_own"'* ]]
+}
+
+@test "--compare refuses words that are no way to run, and two sides that are the same" {
+	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,gpu
+	[[ $stderr == *"'gpu' is no way to run a model"* ]]
+	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,cpu
+	[[ $stderr == *"both sides are the same run"* ]]
+}
+
+@test "a device that is not there is an error of the device" {
+	CUDA_VISIBLE_DEVICES='' run --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,cuda
+	[ "$status" = 8 ] || skip "there is a CUDA device"
+	[[ $stderr == *"E-DEVICE"* || $stderr == *"E-LIBRARY"* ]]
+}
+
+# --- planted faults
+
+@test "a build without faults refuses INFER_FAULT" {
+	INFER_FAULT=fc:zero run -2 --separate-stderr "$INFER" run "$net" --random x=0..1
+	[[ $stderr == *"INFER_FAULT is set ('fc:zero'), but this build plants no faults"* ]]
+}
+
+@test "the fault build says what it does not know, and what it did not plant" {
+	need_faults
+	INFER_FAULT=fc:explode run -2 --separate-stderr "$FAULTS_INFER" run "$net" --random x=0..1
+	[[ $stderr == *"unknown kind 'explode'"* ]]
+	INFER_FAULT=fc run -2 --separate-stderr "$FAULTS_INFER" run "$net" --random x=0..1
+	INFER_FAULT=fc:zero@moon run -2 --separate-stderr "$FAULTS_INFER" run "$net" --random x=0..1
+	INFER_FAULT=nobody:zero run -0 --separate-stderr "$FAULTS_INFER" run "$net" --random x=0..1
+	[[ $stderr == *"no step of 'nobody' was planned"* ]]
+}
+
+@test "--compare names the faulty node, tells a jump from what follows, and the part shows it again" {
+	need_faults
+	for kind in zero scale=2 perturb=0.9 constant=3 nan; do
+		rm -rf "$out"
+		planted "gap:$kind@full" --compare none --bisect -o "$out"
+		[ "$status" = 5 ]
+		[[ $stderr == *"error[E-COMPARE-NODE]: node 'gap' (GlobalAveragePool): this run and none differ by a jump"* ]]
+		[[ $stderr == *"its inputs"*"agree"* && $stderr == *"note[N-BISECT]: node 'gap'"* ]]
+		part_shows 3 "gap:$kind@full" E-COMPARE-NODE --compare none
+	done
+}
+
+@test "of a fused node the part has the one node that shows it" {
+	need_faults
+	planted conv1:perturb=0.9@full --compare none --bisect -o "$out"
+	[ "$status" = 5 ]
+	[[ $stderr == *"'conv1' (Conv)"* ]]
+	part_shows 3 conv1:perturb=0.9@full E-COMPARE-NODE --compare none
+}
+
+@test "small differences that add up are drift, not a jump" {
+	need_faults
+	planted relu1:scale=1.0006@full,gap:scale=1.0006@full,fc:scale=1.0006@full,soft:scale=1.0006@full --compare none
+	[ "$status" = 5 ]
+	[[ $stderr == *"error[E-COMPARE-DRIFT]"*"drift apart"* && $stderr == *"most of its own"* ]]
+	[[ $stderr != *E-COMPARE-NODE* ]]
+}
+
+@test "zeros, NaN and other bits in each run: the part shows them again" {
+	need_faults
+	planted soft:zero --bisect -o "$out"
+	part_shows 1 soft:zero E-OUT-ZERO
+	rm -rf "$out"
+	planted gap:nan --bisect -o "$out"
+	[[ $stderr == *"error[E-OUT-NAN]: node 'gap'"* ]]
+	part_shows 1 gap:nan E-OUT-NAN
+	rm -rf "$out"
+	planted fc:nondeterministic=0.01 --determinism 10 --bisect -o "$out"
+	[[ $stderr == *"error[E-DETERMINISM]: node 'fc'"* ]]
+	part_shows 1 fc:nondeterministic=0.01 E-DETERMINISM --determinism 10
+}
+
+@test "a node that kills the process is found from outside, and infer run reproduces it" {
+	need_faults
+	planted gap:crash --bisect -o "$out"
+	[ "$status" = 3 ]
+	[[ $stderr == *"error[E-RUN]: node 'gap' (GlobalAveragePool): a run dies of signal 11"* ]]
+	[[ $output == *"a run kills the process"* ]]
+	INFER_FAULT=gap:crash run -139 "$FAULTS_INFER" run "$out/model.onnx" --data-set "$out/test_data_set_0"
+	"$INFER" run "$out/model.onnx" --data-set "$out/test_data_set_0" -q
+}
+
+@test "--bisect without a finding writes nothing" {
+	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --bisect -o "$out"
+	[[ $output == *"no finding that a node is to blame for"* ]]
+	[ ! -e "$out/model.onnx" ]
+}

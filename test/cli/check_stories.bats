@@ -1,0 +1,151 @@
+#!/usr/bin/env bats
+# infer check: stories that start at what somebody sees and end at its cause. The models come from test/check/make.c;
+# those with a fault that is planted while the model runs want the program of `make FAULTS=1` (FAULTS_INFER).
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	export INFER
+	"${CC:-cc}" -O1 -o "$BATS_FILE_TMPDIR/make" "$BATS_TEST_DIRNAME/../check/make.c" -lm
+	cat >"$BATS_FILE_TMPDIR/stories" <<-'END'
+		case segmenter
+		input image f32 1,3,16,16
+		output mask f32 1,2,16,16
+		init w f32 2,3,3,3 rand 1
+		node Conv conv image,w -> a pads=[1,1,1,1]
+		node Sigmoid sig a -> mask
+		raw short.bin f32 1,3,16,12 rand 2
+		raw right.bin f32 1,3,16,16 rand 2
+
+		case kept
+		input x f32 batch,8
+		output y f32 batch,8
+		init w f32 8,8 rand 1
+		node MatMul first x,w -> a
+		node Softmax second a -> y
+
+		case pinned
+		input x f32 batch,2,4
+		output y f32 batch,8
+		init s i64 2 1 -1
+		node Reshape flat x,s -> h
+		node Relu act h -> y
+		npy one.npy f32 1,2,4 rand 1
+		npy two.npy f32 2,2,4 rand 1
+	END
+	"$BATS_FILE_TMPDIR/make" "$BATS_FILE_TMPDIR/stories" "$BATS_FILE_TMPDIR/cases"
+}
+
+setup() {
+	S=$BATS_FILE_TMPDIR/cases
+}
+
+faults() {
+	[ -x "${FAULTS_INFER:-}" ] || skip "no fault-injection build (make FAULTS=1)"
+}
+
+# "My tensor has fewer elements than the model's shape": refused before anything is computed, with both counts.
+@test "a tensor with fewer elements than the model's shape" {
+	run "$INFER" run "$S/segmenter/model.onnx" --input "$S/segmenter/short.bin"
+	[ "$status" -eq 4 ]
+	run "$INFER" check "$S/segmenter/model.onnx" --input "$S/segmenter/short.bin"
+	[ "$status" -eq 4 ]
+	[[ $output == *"error[E-INPUT-BYTES]: input 'image'"* ]]
+	[[ $output == *"3,072 bytes"* ]] # what the model takes
+	[[ $output == *"2,304 bytes"* ]] # what the file has
+	[[ $output != *"run          ok"* ]]
+	run "$INFER" check "$S/segmenter/model.onnx" --input "$S/segmenter/right.bin"
+	[ "$status" -eq 0 ]
+}
+
+# "It worked with one image; with two it says something about shapes": the session is fine, the model is not.
+@test "a session kept after its input's shape changed: the model pins the batch" {
+	run "$INFER" run "$S/pinned/model.onnx" --input "$S/pinned/one.npy"
+	[ "$status" -eq 0 ]
+	run "$INFER" check "$S/pinned/model.onnx" --input "$S/pinned/two.npy"
+	[[ $output == *"warning[W-MODEL-BATCH]: node 'flat' (Reshape)"* ]]
+	[[ $output == *"write -1 or 0"* ]]
+}
+
+# "The second batch gives the first one's answers": something keeps what it made for the first shape.
+@test "a session kept after its input's shape changed: a node keeps what it made before" {
+	faults
+	run "$INFER" check "$S/kept/model.onnx" --shapes-sweep batch=2..3
+	[ "$status" -eq 0 ]
+	[[ $output == *"another run with batch=2 between two of the first shape"* ]]
+	INFER_FAULT=second:stale run "$FAULTS_INFER" check "$S/kept/model.onnx" --shapes-sweep batch=2..3
+	[ "$status" -eq 5 ]
+	[[ $output == *"error[E-SHAPE-STATE]: output 'y'"* ]]
+	[[ $output == *"after the shape changed"* ]]
+}
+
+# "Memory goes up with every request": for the first ones, until the largest shape was seen.
+@test "a model that seems to leak but only fills an arena" {
+	faults
+	run "$INFER" check "$S/kept/model.onnx" --leak --shapes-sweep batch=1..32
+	[ "$status" -eq 0 ]
+	[[ $output != *"E-LEAK"* ]]
+	INFER_FAULT=second:grow=65536 run "$FAULTS_INFER" check "$S/kept/model.onnx" --leak
+	[ "$status" -eq 0 ]
+	[[ $output == *"grows then flat (an arena, no leak)"* ]]
+	[[ $output == *"N-LEAK-ARENA"*"MiB and then stayed flat"* ]]
+}
+
+# "Memory goes up with every request", without end: which node, how fast, how long until it is all gone.
+@test "a model that leaks in one node" {
+	faults
+	INFER_FAULT=second:leak=4096 run "$FAULTS_INFER" check "$S/kept/model.onnx" --leak --runs 500
+	[ "$status" -eq 6 ]
+	[[ $output == *"error[E-LEAK]: node 'second' (Softmax): memory grows by 4.0 KiB with each run"* ]]
+	[[ $output == *"exhausted"*"after "*" runs"* ]]
+	[[ $output == *"site"*"malloc"* ]]
+	INFER_FAULT=first:leak-counted=512 run "$FAULTS_INFER" check "$S/kept/model.onnx" --leak --json
+	[ "$status" -eq 6 ]
+	[[ $output == *'"id": "E-LEAK"'* ]]
+	[[ $output == *'"node": "first"'* ]]
+	[[ $output == *'"verdict": "leak"'* ]]
+}
+
+@test "a node that hangs is named when the time is over" {
+	faults
+	INFER_FAULT=second:hang run "$FAULTS_INFER" check "$S/kept/model.onnx" --timeout 1
+	[ "$status" -eq 124 ]
+	[[ $output == *"error[E-TIMEOUT]: node 'second' (Softmax)"* ]]
+	[[ $output == *"weights      ok"* ]] # what was gathered before
+	INFER_FAULT=second:hang run --separate-stderr "$FAULTS_INFER" check "$S/kept/model.onnx" --timeout 1 --json
+	[ "$status" -eq 124 ]
+	[[ $output == *'"id": "E-TIMEOUT"'*'"node": "second"'* ]]
+}
+
+@test "contexts are not told without a GPU, and the reason is" {
+	run "$INFER" check "$S/kept/model.onnx" --contexts --device cpu
+	[ "$status" -eq 8 ]
+	[[ $output == *"error[E-DEVICE]: --contexts"* ]]
+}
+
+@test "the report is a page, too" {
+	run "$INFER" check "$S/pinned/model.onnx" --html "$BATS_TEST_TMPDIR/report.html"
+	[ "$status" -eq 0 ]
+	grep -q 'W-MODEL-BATCH' "$BATS_TEST_TMPDIR/report.html"
+	grep -q 'the batch' "$BATS_TEST_TMPDIR/report.html" || grep -q 'pins dimension 0' "$BATS_TEST_TMPDIR/report.html"
+}
+
+@test "no file, however it is made, breaks the checks" {
+	mkdir -p "$BATS_TEST_TMPDIR/sub/hostile"
+	"${CC:-cc}" -o "$BATS_TEST_TMPDIR/models" "$BATS_TEST_DIRNAME/../tools/models.c"
+	"$BATS_TEST_TMPDIR/models" "$BATS_TEST_TMPDIR/sub/hostile"
+	for m in "$BATS_TEST_TMPDIR"/sub/hostile/*.onnx; do
+		status=0
+		timeout 60 "$INFER" check "$m" --all --runs 5 >"$BATS_TEST_TMPDIR/out" 2>&1 || status=$?
+		case $status in
+		0 | 4 | 5 | 6) ;;
+		3) ! grep -q 'the program crashed' "$BATS_TEST_TMPDIR/out" ;;
+		*)
+			echo "$m: exit status $status"
+			cat "$BATS_TEST_TMPDIR/out"
+			return 1
+			;;
+		esac
+	done
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bats
+# --precision on the CPU: fp16 and bf16 are computed in, tf32 is refused; never taken silently.
+
+setup() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	T=$(mktemp -d)
+	M=$(ls -d test/data/run/*.onnx | head -1)
+}
+
+teardown() {
+	rm -rf "$T"
+}
+
+@test "tf32 wants a GPU" {
+	run "$INFER" run "$M" --random=-1..1 --device cpu --precision tf32
+	[ "$status" -eq 2 ]
+	[[ $output == *E-OPTION* ]]
+	[[ $output == *"tf32 wants a CUDA device"* ]]
+}
+
+@test "an unknown precision is named with those there are" {
+	run "$INFER" run "$M" --precision fp12
+	[ "$status" -eq 2 ]
+	[[ $output == *bf16* ]]
+}
+
+@test "fp16 and bf16 run on the CPU" {
+	for p in fp16 bf16; do
+		run "$INFER" run "$M" --random=-1..1 --device cpu --precision $p
+		[ "$status" -eq 0 ]
+	done
+}

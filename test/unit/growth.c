@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is called a leak: series of readings as sound and leaking programs give them, each fifty times. */
+#include "check/growth.h"
+
+#include "unit.h"
+
+#include <stdlib.h>
+
+enum { RUNS = 500, TIMES = 50 };
+
+static double noise(uint64_t *seed)
+{
+	return (double)(stats_random(seed) >> 11) * 0x1p-53 - 0.5;
+}
+
+/* How often `make` is called `what`. */
+static int verdicts(double (*make)(int i, double noise), bool rough, enum growth what)
+{
+	double v[RUNS];
+	int n = 0;
+
+	for (uint64_t k = 0; k < TIMES; k++) {
+		uint64_t seed = k;
+		struct series s = {.v = v, .n = RUNS};
+		for (int i = 0; i < RUNS; i++)
+			v[i] = 1e8 + make(i, noise(&seed));
+		growth_judge(&s, rough);
+		n += s.verdict == what;
+	}
+	return n;
+}
+
+static double flat(int i, double x)
+{
+	(void)i, (void)x;
+	return 0;
+}
+static double wavers(int i, double x)
+{
+	(void)i;
+	return 400e3 * x;
+}
+static double fills(int i, double x) /* an arena of 3 MiB in the first fifty runs */
+{
+	(void)x;
+	return i < 50 ? 65536.0 * i : 65536.0 * 50;
+}
+static double fills_roughly(int i, double x)
+{
+	return fills(i, 0) + wavers(i, x);
+}
+static double steps_late(int i, double x) /* one more block, after three quarters */
+{
+	(void)x;
+	return i < 375 ? 0 : 1 << 20;
+}
+static double leaks_a_byte(int i, double x)
+{
+	(void)x;
+	return i;
+}
+static double leaks_now_and_then(int i, double x) /* 100 bytes every tenth run */
+{
+	(void)x;
+	return i / 10 * 100.0;
+}
+static double leaks_4k(int i, double x)
+{
+	return 4096.0 * i + wavers(i, x);
+}
+static double fills_and_leaks(int i, double x)
+{
+	return fills(i, x) + 4096.0 * i + wavers(i, x);
+}
+
+static void sound_is_no_leak(void)
+{
+	CHECK_INT(verdicts(flat, false, GROWTH_NONE), TIMES);
+	CHECK_INT(verdicts(wavers, true, GROWTH_LEAK), 0);
+	CHECK_INT(verdicts(steps_late, false, GROWTH_FLAT), TIMES);
+}
+
+static void an_arena_is_no_leak(void)
+{
+	CHECK_INT(verdicts(fills, false, GROWTH_FLAT), TIMES);
+	CHECK_INT(verdicts(fills_roughly, true, GROWTH_FLAT), TIMES);
+}
+
+static void a_leak_is_found(void)
+{
+	CHECK_INT(verdicts(leaks_a_byte, false, GROWTH_LEAK), TIMES);
+	CHECK_INT(verdicts(leaks_now_and_then, false, GROWTH_LEAK), TIMES);
+	CHECK_INT(verdicts(leaks_4k, true, GROWTH_LEAK), TIMES);
+	CHECK_INT(verdicts(fills_and_leaks, true, GROWTH_LEAK), TIMES);
+}
+
+static void few_readings_say_nothing(void)
+{
+	double v[] = {1, 2, 3, 4, 5};
+	struct series s = {.v = v, .n = 5, .verdict = GROWTH_LEAK};
+
+	growth_judge(&s, false);
+	CHECK_INT(s.verdict, GROWTH_NONE);
+}
+
+int main(void)
+{
+	UNIT(sound_is_no_leak);
+	UNIT(an_arena_is_no_leak);
+	UNIT(a_leak_is_found);
+	UNIT(few_readings_say_nothing);
+	return unit_end();
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events recorded on a GPU (test/watch/faults.c, test/data/watch) give the findings they gave there. */
+#include "watch/ledger.h"
+#include "watch/series.h"
+
+#include "base/file.h"
+#include "test/unit/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool replay(const char *name, struct ledger *l, size_t cut)
+{
+	char path[256];
+	struct file_map f;
+
+	snprintf(path, sizeof(path), "test/data/watch/%s.log", name);
+	if (file_map(path, &f, E_CHECK, NULL))
+		return false;
+	size_t size = f.size > cut ? f.size - cut : 0;
+	const char *at = (const char *)f.data, *end = at + size;
+	*l = (struct ledger){.pid = 4711};
+	while (at < end) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		const char *stop = newline ? newline : end;
+		ledger_line(l, at, (size_t)(stop - at));
+		at = stop + 1;
+	}
+	file_unmap(&f);
+	return true;
+}
+
+/* The ids of the errors, in order, joined by spaces. */
+static void errors_of(const struct diag *d, char *text, size_t room)
+{
+	text[0] = '\0';
+	for (const struct finding *f = d->first; f; f = f->next)
+		if (f->severity == SEV_ERROR)
+			snprintf(text + strlen(text), room - strlen(text), "%s%s", *text ? " " : "",
+				 code_id(f->code, f->severity));
+}
+
+static bool has_row(const struct diag *d, const char *label, const char *part)
+{
+	for (const struct finding *f = d->first; f; f = f->next)
+		for (size_t i = 0; i < f->nrows; i++)
+			if (strcmp(f->rows[i].label, label) == 0 && strstr(f->rows[i].text, part))
+				return true;
+	return false;
+}
+
+static const struct ledger_options all = {.errors = REPORT_EXPLICIT, .contexts = true, .calls = true};
+
+static void faults(void)
+{
+	static const struct {
+		const char *name, *errors, *label, *part;
+	} cases[] = {
+		{"foreign", "E-CTX-FOREIGN", "call", "cuLaunchKernel('fill') = 400"},
+		{"foreign-ok", "", NULL, NULL},
+		{"event", "E-CTX-FOREIGN", "call", "cuEventRecord = 400"},
+		{"destroyed", "E-CTX-DESTROYED", "call", "cuEventQuery"},
+		{"illegal", "E-CUDA-700", "launched last", "'fill' on the default stream"},
+		{"badvalue", "E-CUDA-1", "so", "was not written by it"},
+		{"shorthost", "E-COPY-HOST", "host", "4096 of its 16384 bytes"},
+		{"devptr", "E-HOST-DEVPTR", "address", "+ 4096 of 1.0 MiB"},
+		{"capture", "E-CTX-CAPTURE E-CTX-CAPTURE", "open capture", "mode global"},
+		{"capture-ok", "", NULL, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct ledger l;
+		struct diag d = {0};
+		char errors[256];
+		CHECK(replay(cases[i].name, &l, 0));
+		ledger_findings(&l, &all, &d);
+		errors_of(&d, errors, sizeof(errors));
+		CHECK_STR(errors, cases[i].errors);
+		if (cases[i].label)
+			CHECK(has_row(&d, cases[i].label, cases[i].part));
+		diag_free(&d);
+		ledger_free(&l);
+	}
+}
+
+/* The first of its kind stands for all, and says how many there were. */
+static void counts(void)
+{
+	struct ledger l;
+	struct diag d = {0};
+
+	CHECK(replay("foreign", &l, 0));
+	ledger_findings(&l, &all, &d);
+	CHECK(has_row(&d, "call", "first of 5"));
+	CHECK(has_row(&d, "A", "not the primary context"));
+	CHECK(has_row(&d, "B", "primary, cuDevicePrimaryCtxRetain on device 0"));
+	CHECK(has_row(&d, "so", "(1.0 MiB)"));
+	diag_free(&d);
+	ledger_free(&l);
+}
+
+/* A crash cuts the log anywhere: no length of it may harm. */
+static void cut(void)
+{
+	struct ledger l;
+
+	for (size_t cut = 0; cut < 2500; cut += 7) {
+		struct diag d = {0};
+		CHECK(replay("capture", &l, cut));
+		ledger_findings(&l, &all, &d);
+		diag_free(&d);
+		ledger_free(&l);
+	}
+}
+
+static void line(struct ledger *l, const char *text)
+{
+	ledger_line(l, text, strlen(text));
+}
+
+static void design(void)
+{
+	struct ledger l = {.pid = 1};
+	struct ledger_options o = all;
+	struct diag d = {0};
+
+	line(&l, "0.1\t1\tfail\tnumber=1\tcall=cuModuleGetGlobal_v2\tresult=500\tby=libx.so");
+	line(&l, "0.1\t1\tfail\tnumber=2\tcall=cuMemAlloc_v2\tresult=2\tby=libc10_cuda.so");
+	ledger_findings(&l, &o, &d);
+	CHECK_INT(d.errors, 0);
+	CHECK_INT(d.warnings, 1); /* memory was refused, which allocators may live with */
+	o.errors = REPORT_ALL;
+	ledger_findings(&l, &o, &d);
+	CHECK(d.last && d.first->code == E_CUDA_2);
+	size_t notes = 0;
+	for (const struct finding *f = d.first; f; f = f->next)
+		notes += f->severity == SEV_NOTE;
+	CHECK_INT(notes, 1);
+	diag_free(&d);
+	ledger_free(&l);
+}
+
+static void busy(void)
+{
+	struct ledger l = {.pid = 1};
+	struct diag d = {0};
+
+	line(&l,
+	     "0.0\t1\tstart\tprogram=app\tcupti=26\tresult=39\twhy=CUPTI_ERROR_MULTIPLE_SUBSCRIBERS\tother=kineto");
+	ledger_findings(&l, &all, &d);
+	CHECK(d.first && d.first->code == E_WATCH_BUSY &&
+	      strstr(d.first->message, "in use by kineto"));
+	diag_free(&d);
+	ledger_free(&l);
+}
+
+/* ---- memory over time */
+
+static struct series_verdict judge(double (*value)(double work), bool calls)
+{
+	struct series s = {0};
+
+	for (int i = 0; i < 400; i++) {
+		/* one second of starting up without calls, then work */
+		double x = i * 0.02, work = calls ? (i < 50 ? 0 : (i - 50) * 10) : 0;
+		series_add(&s, x, work, value(calls ? work : x * 100));
+	}
+	struct series_verdict v = series_judge(&s, 0);
+	series_free(&s);
+	return v;
+}
+static double leaks(double w)
+{
+	return 1e6 + 4096 * floor(w / 10);
+}
+static double fills(double w)
+{
+	return 1e6 + 2e6 * fmin(1, floor(w / 50) / 8);
+}
+static double stays(double w)
+{
+	return 1e6 + (fmod(w, 30) < 10 ? 4096 : 0);
+}
+static double late_step(double w)
+{
+	return w > 3000 ? 2e6 : 1e6;
+}
+
+static void series(void)
+{
+	CHECK_INT(judge(leaks, true).kind, VERDICT_LEAK);
+	CHECK_INT(judge(leaks, false).kind, VERDICT_LEAK);
+	CHECK_INT(judge(fills, true).kind, VERDICT_FLAT);
+	CHECK_INT(judge(stays, true).kind, VERDICT_STABLE);
+	CHECK_INT(judge(late_step, true).kind, VERDICT_FLAT);
+	struct series_verdict v = judge(leaks, true);
+	CHECK(v.low > 0 && v.low <= v.slope && v.slope <= v.high);
+}
+
+static void thinning(void)
+{
+	struct series s = {0};
+
+	for (int i = 0; i < 100000; i++)
+		CHECK(series_add(&s, i, i, i));
+	CHECK(s.n <= SERIES_MOST && s.n >= SERIES_MOST / 2);
+	CHECK(s.x[0] == 0 && s.last == 99999 && s.y[s.n - 1] > 98000);
+	series_free(&s);
+}
+
+int main(void)
+{
+	UNIT(faults);
+	UNIT(counts);
+	UNIT(cut);
+	UNIT(design);
+	UNIT(busy);
+	UNIT(series);
+	UNIT(thinning);
+	return unit_end();
+}
