@@ -109,7 +109,7 @@ static int gather(struct inspection *x, struct session **plan, struct diag *d)
 	/* what cannot be inferred is told, and the rest is shown all the same */
 	if (!err && stage != STAGE_FILE)
 		(void)opt_run(x->model, &cpu_backend, &config, d);
-	if (!err && (x->o->nodes || x->o->cost || x->o->json))
+	if (!err && (x->o->nodes || x->o->cost || x->o->json || x->o->html))
 		gather_nodes(x);
 	if (!err && (x->o->memory || stage == STAGE_PLAN)) {
 		*plan = session_open(x->path, &x->o->config, d);
@@ -140,6 +140,8 @@ static int inspect_model(struct inspection *x, struct diag *d)
 	if (!x->model)
 		return -(int)(d->last ? d->last->code : E_MODEL_FORMAT);
 	int err = gather(x, &plan, d);
+	if (!err && x->o->html)
+		err = inspect_page(x, x->o->html, d);
 	if (!err && x->o->json)
 		inspect_print_json(x, d);
 	else if (!err && x->o->dot)

@@ -30,6 +30,8 @@ struct inspection {
 };
 
 void inspect_print_text(const struct inspection *x);
+/* --html. E-OUTPUT. */
+int inspect_page(const struct inspection *x, const char *path, struct diag *d);
 void inspect_print_json(struct inspection *x, const struct diag *d);
 /* --ops without a model: every operator of this build. */
 void inspect_print_support(struct options *o, const struct diag *d);

@@ -165,34 +165,25 @@ static bool is_depthwise(const struct conv_state *c)
 	       j->out[0] == 1 && small(c);
 }
 
-/* What a thread makes: rows of so many outputs each. */
-static const struct {
-	int rows, width;
-} shares[] = {{1, 1}, {1, 2}, {1, 4}, {1, 8}, {2, 8}};
+/* Outputs of a row that a thread makes. */
+static const int shares[] = {1, 2, 4, 8};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
 static bool has_share(const struct gpu_depthwise *p, int share)
 {
-	int k = p->kernel[0], st = p->stride[0];
-
-	return shares[share].rows > 1 ? k == 7 && st == 1
-				      : shares[share].width < 8 || (st == 1 && k > 3);
+	return shares[share] < 8 || (p->stride[0] == 1 && p->kernel[0] > 3);
 }
 
 /* The kernel for a window of that size and that share; NULL: there is none. */
 static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int share, struct diag *d)
 {
-	int rows = shares[share].rows, width = shares[share].width;
+	int width = shares[share];
 	char name[64];
 
 	if (!has_share(p, share))
 		return NULL;
-	p->n = (int64_t)p->batch * ((p->out[0] + rows - 1) / rows) *
-	       ((p->out[1] + width - 1) / width) * p->channels / 4;
-	if (rows > 1)
-		snprintf(name, sizeof(name), "depthwise_rows_%d_%d", p->kernel[0], width);
-	else
-		snprintf(name, sizeof(name), "depthwise_%d_%d_%d", p->kernel[0], p->stride[0], width);
+	p->n = (int64_t)p->batch * p->out[0] * ((p->out[1] + width - 1) / width) * p->channels / 4;
+	snprintf(name, sizeof(name), "depthwise_%d_%d_%d", p->kernel[0], p->stride[0], width);
 	return gpu_typed(s, "conv", name, gpu_type(s, 0), d);
 }
 
@@ -263,32 +254,29 @@ static int try_shares(const struct site *s, const struct gpu_depthwise *p)
 static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 {
 	int share = -1;
-	char key[192], value[16];
+	char key[192], value[32];
 
 	snprintf(key, sizeof(key),
 		 "infer2 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
 		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->in[0], p->in[1], p->out[0],
 		 p->out[1], p->kernel[0], p->stride[0], p->act);
 	const char *known = tune_get(s->device, key);
-	if (known && known[0] >= '0' && known[0] < '0' + SHARES && !known[1] &&
-	    has_share(p, known[0] - '0'))
+	if (known && known[0] >= '0' && known[0] < '0' + SHARES && has_share(p, known[0] - '0') &&
+	    (!known[1] || !tune_full(s->device)))
 		return known[0] - '0';
 	if (tune_may(s->device)) {
 		tune_begin(s->device, key);
 		share = try_shares(s, p);
 		tune_end(s->device);
-		snprintf(value, sizeof(value), "%d", share);
-		if (share >= 0)
-			tune_put(s->device, key, value);
-		if (share >= 0)
-			return share;
-	} else {
-		tune_skipped(s->device);
 	}
+	bool tried = share >= 0;
 	int64_t n = (int64_t)p->batch * p->out[0] * p->out[1] * p->channels / 4;
-	for (share = 0; share < 2; share++)
-		if (n / (2 * shares[share].width) < (int64_t)cuda_facts(s->device)->processors * 1024)
+	for (share = tried ? share : 0; !tried && share < 2; share++)
+		if (n / (2 * shares[share]) < (int64_t)cuda_facts(s->device)->processors * 1024)
 			break;
+	snprintf(value, sizeof(value), "%d%s", share, tried ? "" : " skipped");
+	if (tried || tune_skipped(s->device))
+		tune_put(s->device, key, value);
 	return share;
 }
 

@@ -421,8 +421,8 @@ static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list 
 			plan = NULL;
 		}
 		if (plan)
-			snprintf(ch->p->how, sizeof(ch->p->how), "%s %.*s, the library's first choice",
-				 form_names[form], DN_TEXT, choice[i].text);
+			snprintf(ch->p->how, sizeof(ch->p->how), "%s %.*s", form_names[form],
+				 DN_TEXT, choice[i].text);
 	}
 	if (g && !n)
 		refuse(ch->why, "cuDNN has no engine for it");
@@ -443,7 +443,7 @@ static bool own_choice(struct chooser *ch)
 		return false;
 	ch->p->form = CONV_OWN;
 	ch->p->tile = m * k->cout > 64 * 64 * 256 ? 2 : 0;
-	snprintf(ch->p->how, sizeof(ch->p->how), "own %s, not tried", tiles[ch->p->tile].text);
+	snprintf(ch->p->how, sizeof(ch->p->how), "own %s", tiles[ch->p->tile].text);
 	return true;
 }
 
@@ -574,20 +574,20 @@ static bool try_all(struct chooser *ch)
 	return ch->best > 0;
 }
 
-static void remember(struct chooser *ch)
+static void remember(struct chooser *ch, const char *level)
 {
 	struct arena a = {0};
 	size_t n;
 	char value[sizeof(ch->p->how) + 40];
 
-	snprintf(value, sizeof(value), "%s %.2f %s", ch->p->how, ch->best,
-		 tune_full(ch->device) ? "full" : "quick");
+	snprintf(value, sizeof(value), "%s %.2f %s", ch->p->how, ch->best, level);
 	tune_put(ch->device, ch->key, value);
 	char *json = ch->p->plan ? dn_plan_save(ch->p->plan, &a, &n) : NULL;
 	if (json)
 		tune_blob_put(ch->device, arena_printf(&a, "%s = %s", ch->key, ch->p->how), json, n);
 	arena_free(&a);
-	snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, the best of %d", value, ch->tried);
+	if (ch->tried)
+		snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, the best of %d", value, ch->tried);
 }
 
 static bool own_from_cache(struct chooser *ch, const char *text, const char *value)
@@ -605,7 +605,7 @@ static bool own_from_cache(struct chooser *ch, const char *text, const char *val
 	return false;
 }
 
-/* "fused e41,2=5 3.10 quick": form, engine, microseconds, how long it was looked for */
+/* "fused e41,2=5 3.10 quick": form, engine, microseconds (0: not known), how long it was looked for */
 static bool from_cache(struct chooser *ch)
 {
 	const char *value = tune_get(ch->device, ch->key);
@@ -658,14 +658,17 @@ static bool choose(struct device *device, struct dn *dn, struct conv_plan *p, st
 		tune_begin(device, ch.key);
 		found = try_all(&ch);
 		if (found)
-			remember(&ch);
+			remember(&ch, tune_full(device) ? "full" : "quick");
 		tune_end(device);
 		if (found)
 			return set_tail(device, p);
-	} else {
-		tune_skipped(device);
 	}
-	return (own_choice(&ch) || (dn && first_choice(&ch))) && set_tail(device, p);
+	if (!own_choice(&ch) && !first_choice(&ch))
+		return false;
+	/* no process tries this again but one that is told to: the next ones start without delay */
+	if (tune_skipped(device))
+		remember(&ch, "skipped");
+	return set_tail(device, p);
 }
 
 /* ---- the device's plans ----------------------------------------------------------------------- */

@@ -132,9 +132,10 @@ void tune_end(struct device *device)
 	t->progress = false;
 }
 
-void tune_skipped(struct device *device)
+bool tune_skipped(struct device *device)
 {
 	tune_of(device)->untried++;
+	return cuda_config(device)->tune == TUNE_QUICK;
 }
 
 void *tune_memory(struct device *device, size_t bytes)

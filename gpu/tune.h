@@ -41,7 +41,7 @@ struct tune_report {
 	const char *folder, *trouble; /* NULL: none */
 };
 void tune_report(const struct device *device, struct tune_report *out);
-/* Count a choice that was made without trying, for want of time. */
-void tune_skipped(struct device *device);
+/* Counts a choice that was made without trying; whether it was so for want of time, not because of --tune off. */
+bool tune_skipped(struct device *device);
 
 #endif

@@ -41,7 +41,7 @@ static const char style[] =
 	"figure{margin:10px 0 18px;background:var(--card);border:1px solid var(--line);border-radius:8px;"
 	"padding:10px 12px}figcaption{font-size:14px;font-weight:600;margin:2px 4px 4px}"
 	"svg{display:block;width:100%;height:auto}svg text{fill:var(--dim);font:12px system-ui,sans-serif}"
-	"svg .ink{fill:var(--ink)}.grid{stroke:var(--line)}.mark{stroke:var(--ink);stroke-dasharray:3 3}"
+	"svg .ink{fill:var(--ink);paint-order:stroke;stroke:var(--card);stroke-width:3px}.grid{stroke:var(--line)}.mark{stroke:var(--ink);stroke-dasharray:3 3}"
 	".legend{font-size:13px;color:var(--dim);margin:0 4px 6px}.legend i{display:inline-block;width:10px;"
 	"height:10px;border-radius:3px;margin:0 5px 0 14px}.legend i:first-child{margin-left:0}\n";
 

@@ -216,75 +216,6 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 	}
 }
 
-// The same with stride 1 and two rows of W outputs: what is loaded is used twice.
-template <typename T, int K, int W> __device__ inline void depthwise_rows(const gpu_depthwise &p)
-{
-	enum { V = 4 };
-	const int groups = p.channels / V, tiles = (p.out[1] + W - 1) / W, pairs = (p.out[0] + 1) / 2;
-
-	EACH(i, p.n)
-	{
-		uint32_t rest = (uint32_t)i;
-		int c = (int)(rest % groups) * V;
-		rest /= groups;
-		int q0 = (int)(rest % tiles) * W;
-		rest /= tiles;
-		int o = (int)(rest % pairs) * 2, n = (int)(rest / pairs);
-		float a[2][W][V];
-#pragma unroll
-		for (int k = 0; k < 2 * W; k++)
-			depthwise_start<T, V>(p, c, a[k / W][k % W]);
-		const int w0 = q0 - p.begin[1];
-		const bool inside = w0 >= 0 && w0 + W - 1 + K <= p.in[1];
-		float4 w[K], before[K];
-#pragma unroll
-		for (int s = 0; s < K; s++)
-			w[s] = make_float4(0, 0, 0, 0);
-#pragma unroll 1
-		for (int r = 0; r <= K; r++) {
-#pragma unroll
-			for (int s = 0; s < K; s++) {
-				before[s] = w[s];
-				w[s] = r < K ? *(const float4 *)((const float *)p.w + (r * K + s) * p.channels + c)
-					     : make_float4(0, 0, 0, 0);
-			}
-			int h = o - p.begin[0] + r;
-			if (h < 0 || h >= p.in[0])
-				continue;
-			const T *row = (const T *)p.x + (((int64_t)n * p.in[0] + h) * p.in[1] + w0) * p.channels + c;
-#pragma unroll
-			for (int u = 0; u < W - 1 + K; u++) {
-				if (!inside && (w0 + u < 0 || w0 + u >= p.in[1]))
-					continue;
-				Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
-				float f[V];
-#pragma unroll
-				for (int j = 0; j < V; j++)
-					f[j] = up(v.v[j]);
-#pragma unroll
-				for (int k = 0; k < W; k++) {
-					const int s = u - k;
-					if (s >= 0 && s < K) {
-						a[0][k][0] += f[0] * w[s].x;
-						a[0][k][1] += f[1] * w[s].y;
-						a[0][k][2] += f[2] * w[s].z;
-						a[0][k][3] += f[3] * w[s].w;
-						a[1][k][0] += f[0] * before[s].x;
-						a[1][k][1] += f[1] * before[s].y;
-						a[1][k][2] += f[2] * before[s].z;
-						a[1][k][3] += f[3] * before[s].w;
-					}
-				}
-			}
-		}
-#pragma unroll
-		for (int k = 0; k < 2 * W; k++)
-			if (q0 + k % W < p.out[1] && o + k / W < p.out[0])
-				depthwise_end<T, V>(p, (((int64_t)n * p.out[0] + o + k / W) * p.out[1] + q0 + k % W) * p.channels + c,
-						    a[k / W][k % W]);
-	}
-}
-
 // Any window; V channels of one output a thread.
 template <typename T, int V> __device__ inline void depthwise_any(const gpu_depthwise &p)
 {
@@ -508,16 +439,10 @@ template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool
 	{                                                                                                              \
 		depthwise<T, K, S, W>(p);                                                                              \
 	}
-#define ROWS(T, K, W)                                                                                                  \
-	extern "C" __global__ void __launch_bounds__(128) depthwise_rows_##K##_##W##_##T(const gpu_depthwise p)        \
-	{                                                                                                              \
-		depthwise_rows<T, K, W>(p);                                                                            \
-	}
 #define WIDTHS(T, K, S) DEPTHWISE(T, K, S, 1) DEPTHWISE(T, K, S, 2) DEPTHWISE(T, K, S, 4)
 #define DEPTHWISES(T)                                                                                                  \
 	WIDTHS(T, 3, 1) WIDTHS(T, 3, 2) WIDTHS(T, 5, 1) WIDTHS(T, 5, 2) WIDTHS(T, 7, 1) WIDTHS(T, 7, 2)                \
 	DEPTHWISE(T, 5, 1, 8) DEPTHWISE(T, 7, 1, 8)                                                                    \
-	ROWS(T, 7, 8)                                                                                                  \
 	extern "C" __global__ void __launch_bounds__(256) depthwise_weights_##T(const gpu_flip p) { to_float<T>(p); }
 #define BOTH(name, job, T)                                                                                             \
 	extern "C" __global__ void name##_1_##T(const job p) { name<T, 1>(p); }                                        \

@@ -82,8 +82,8 @@ uint64_t mem_calls(void)
 
 const char *mem_purpose_name(enum mem_purpose purpose)
 {
-	static const char *const names[MEM_PURPOSES] = {
-		"model",   "weights", "activations", "workspace", "staging",
-		"context", "code",    "libraries",   "graphs"};
+	static const char *const names[MEM_PURPOSES] = {"model",     "weights",	  "activations",
+							"workspace", "staging",	  "context",
+							"code",	     "libraries", "graphs"};
 	return (unsigned)purpose < MEM_PURPOSES ? names[purpose] : "?";
 }

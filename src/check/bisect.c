@@ -471,7 +471,7 @@ static int tell(struct bisect *b, const uint32_t *node, uint32_t n)
 		rows[k++] = (struct diag_row){
 			"try", fmt(c->d, "infer %s %s --data-set %s%s%s", outputs ? "check" : "run",
 				   x.model, x.data, b->shows == shows_difference ? " --compare " : "",
-				   b->shows == shows_difference ? c->options->compare : "")};
+				   b->shows == shows_difference ? pair_text(c) : "")};
 		part_free(&x);
 	} else {
 		rows[k++] = (struct diag_row){
@@ -532,7 +532,7 @@ static int run(struct check_context *c)
 	}
 	b->reference = *c->config;
 	if (b->shows == shows_difference) {
-		int err = pair_parse(c, c->options->compare, &b->sides);
+		int err = pair_parse(c, pair_text(c), &b->sides);
 		if (err)
 			return err;
 		b->reference = b->sides.ref.config;

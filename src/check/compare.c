@@ -105,6 +105,15 @@ int pair_parse(struct check_context *c, const char *text, struct pair *p)
 	return 0;
 }
 
+const char *pair_text(const struct check_context *c)
+{
+	if (c->options->compare || !c->options->all || !c->session)
+		return c->options->compare;
+	if (strcmp(session_device(c->session), "cpu") != 0)
+		return "cpu";
+	return c->config->optimize == OPTIMIZE_NONE ? NULL : "none";
+}
+
 /* ---- the verdict ------------------------------------------------------------------------------ */
 
 struct verdict {
@@ -348,7 +357,7 @@ static int run(struct check_context *c)
 {
 	struct verdict *v = arena_new(&c->arena, struct verdict);
 	struct pair *p = &v->pair;
-	int err = pair_parse(c, c->options->compare, p);
+	int err = pair_parse(c, pair_text(c), p);
 
 	if (!err && c->options->rtol >= 1)
 		err = FAIL(c->d, E_TOLERANCE, .expected = "an --rtol below 1",
@@ -376,7 +385,7 @@ static int run(struct check_context *c)
 static bool applies(const struct check_context *c, const char **why)
 {
 	(void)why;
-	return c->options->compare != NULL;
+	return pair_text(c) != NULL;
 }
 
 static void write_lines(const struct check_result *r, struct json *j)

@@ -9,6 +9,7 @@ enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
 enum {
 	GROWTH_LEAST = 30,	   /* readings; below that no trend is believed */
 	GROWTH_NOISE = 512 * 1024, /* bytes: the system counts pages in batches, a batch a thread */
+	GROWTH_DRIVER = 64 * 1024, /* what a GPU's driver may keep of all the sessions that were closed */
 };
 
 struct series {
@@ -19,7 +20,7 @@ struct series {
 	double grown;	    /* from the first to the last */
 };
 
-/* rough: what the system says; else counters, which are exact. */
-void growth_judge(struct series *s, bool rough);
+/* noise: bytes that readings waver by; 0: exact counters, of which a trend of one byte a run is a leak. */
+void growth_judge(struct series *s, double noise);
 
 #endif

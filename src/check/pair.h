@@ -76,6 +76,8 @@ bool pair_drill(struct check_context *c, const struct pair *p, const struct tens
 /* The words of --compare: "cpu,cuda:fp16"; sides' names and configurations. E-OPTION. */
 int pair_parse(struct check_context *c, const char *text, struct pair *p);
 
+/* What --compare says; with --all alone: the CPU, or on the CPU the unoptimized run. NULL: nothing. */
+const char *pair_text(const struct check_context *c);
 /* The limit for what is over: --rtol, or what the coarser precision of the two is worth. */
 double pair_limit(const struct check_context *c, const struct pair *p);
 

@@ -528,8 +528,9 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 			      slot->desc.bytes > CAPTURED_BYTES &&
 			      l->g->value[slot->value]->init != NULL &&
 			      slot->desc.type.dtype != DT_STRING;
-		bool moves =
-			has_device(l->x->rt) && !p->step.nop && (weight || (!unread && i < n->nin));
+		/* a view stays where its bytes are, unless it says in which layout they lie */
+		bool moves = has_device(l->x->rt) && (!p->step.nop || p->step.give) &&
+			     (weight || (!unread && i < n->nin));
 		/* layouts are changed on the device, where one of the two places is */
 		int err = moves && p->device == DEVICE ? at_place(l, &in[i], DEVICE) : 0;
 		if (!err && (!unread || p->step.body))

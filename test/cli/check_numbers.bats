@@ -170,6 +170,11 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"E-DEVICE"* || $stderr == *"E-LIBRARY"* ]]
 }
 
+@test "--all compares with the unoptimized run" {
+	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --all --runs 30
+	[[ $output == *"compare      ok"*"nodes compared"* ]]
+}
+
 # --- planted faults
 
 @test "a build without faults refuses INFER_FAULT" {

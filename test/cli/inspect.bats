@@ -100,3 +100,12 @@ setup() {
 	[[ $output == *"E-MODEL-OPEN"* ]]
 	run -3 "$INFER" inspect a.txt
 }
+
+@test "--html writes a page that needs no network" {
+	run -0 --separate-stderr "$INFER" inspect two.onnx --html "$BATS_TEST_TMPDIR/m.html"
+	[[ $output == *"inputs      "* ]]
+	grep -q '</html>' "$BATS_TEST_TMPDIR/m.html"
+	grep -q '>Sub<' "$BATS_TEST_TMPDIR/m.html"
+	! grep -qE 'https?://|src=|@import|url\(' "$BATS_TEST_TMPDIR/m.html"
+	run -4 "$INFER" inspect two.onnx --html /nowhere/m.html
+}

@@ -24,7 +24,7 @@ static int verdicts(double (*make)(int i, double noise), bool rough, enum growth
 		struct series s = {.v = v, .n = RUNS};
 		for (int i = 0; i < RUNS; i++)
 			v[i] = 1e8 + make(i, noise(&seed));
-		growth_judge(&s, rough);
+		growth_judge(&s, rough ? GROWTH_NOISE : 0);
 		n += s.verdict == what;
 	}
 	return n;
@@ -94,12 +94,28 @@ static void a_leak_is_found(void)
 	CHECK_INT(verdicts(fills_and_leaks, true, GROWTH_LEAK), TIMES);
 }
 
+/* 200 bytes a session: what the driver of a GPU keeps for itself, and no more. */
+static void a_driver_may_keep_a_little(void)
+{
+	double v[60];
+	struct series s = {.v = v, .n = 60};
+
+	for (int i = 0; i < 60; i++)
+		v[i] = 200.0 * i;
+	growth_judge(&s, GROWTH_DRIVER);
+	CHECK_INT(s.verdict, GROWTH_NONE);
+	for (int i = 0; i < 60; i++)
+		v[i] = 78000.0 * i;
+	growth_judge(&s, GROWTH_DRIVER);
+	CHECK_INT(s.verdict, GROWTH_LEAK);
+}
+
 static void few_readings_say_nothing(void)
 {
 	double v[] = {1, 2, 3, 4, 5};
 	struct series s = {.v = v, .n = 5, .verdict = GROWTH_LEAK};
 
-	growth_judge(&s, false);
+	growth_judge(&s, 0);
 	CHECK_INT(s.verdict, GROWTH_NONE);
 }
 
@@ -108,6 +124,7 @@ int main(void)
 	UNIT(sound_is_no_leak);
 	UNIT(an_arena_is_no_leak);
 	UNIT(a_leak_is_found);
+	UNIT(a_driver_may_keep_a_little);
 	UNIT(few_readings_say_nothing);
 	return unit_end();
 }

@@ -95,13 +95,13 @@ static void products(void)
 /* Rows by offsets, flipped, and fewer columns than a panel has. */
 static void packs_parts(void)
 {
-	uint8_t b[6][20], panel[8 * IGEMM_NR];
+	uint8_t b[120], panel[8 * IGEMM_NR];
 	int32_t offset[6] = {100, 0, 40, 20, 80, 60};
 
 	for (int i = 0; i < 120; i++)
-		b[i / 20][i % 20] = byte();
+		b[i] = byte();
 	for (int i = 0; i < 3; i++) {
-		struct igemm_rows rows = {.base = b[0], .offset = offset};
+		struct igemm_rows rows = {.base = b, .offset = offset};
 		int wrong = 0;
 		if (!level(i))
 			continue;
@@ -110,7 +110,7 @@ static void packs_parts(void)
 			for (int n = 0; n < IGEMM_NR; n++) {
 				uint8_t got = panel[k / 4 * 4 * IGEMM_NR + 4 * n + k % 4], want = 0;
 				if (k < 6 && n < 5)
-					want = b[0][offset[k] + n] ^ IGEMM_FLIP;
+					want = b[offset[k] + n] ^ IGEMM_FLIP;
 				wrong += got != want;
 			}
 		CHECK_INT(wrong, 0);

@@ -50,7 +50,8 @@ static void a_model_of_many_dimensions_allocates_once(void)
 {
 	char path[] = "/tmp/infer-unit-session-XXXXXX";
 	struct diag d = {0};
-	struct run_config config = {.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true};
+	struct run_config config = {
+		.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
 	float x[6] = {-1, 2, -3, 4, -5, 6}, one = 1;
 	struct tensor tx = {
 		.type = type_tensor(DT_F32), .shape = {2, {2, 3}}, .data = x, .bytes = sizeof(x)};
@@ -86,7 +87,8 @@ static void a_negative_block_is_refused(void)
 {
 	char path[] = "/tmp/infer-unit-session-XXXXXX";
 	struct diag d = {0};
-	struct run_config config = {.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true};
+	struct run_config config = {
+		.device = "cpu", .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
 	float x[25] = {0};
 	int64_t image[2] = {5, 5}, block[2] = {-(INT64_C(1) << 62), 1};
 	struct tensor tx = {
