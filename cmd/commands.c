@@ -136,18 +136,19 @@ const struct command commands[] = {
 		.operand_kind = "file",
 		.least = 1,
 		.most = 1,
-		.about = "Looks for what is wrong and says it as findings, each with a stable id, the node or "
-			 "input it is about, what was expected and found, and what would cure it. Without an "
-			 "option: the model beyond its schema, what the device supports, every input against "
-			 "the model, one run, and outputs that are finite and not all zero. Inputs that are not "
-			 "given are made up.\n\n"
-			 "The report goes to standard output, one line a check, findings below; with --json it "
-			 "is one document. The exit status is that of the lowest class among the errors; "
-			 "warnings and notes do not change it.\n\n"
-			 "With -- COMMAND it starts another program and watches what that does with CUDA: contexts "
-			 "and what they own, calls that cross them or fail, copies beyond host memory, device "
-			 "pointers used on the host, memory by the library that holds it. The program's own "
-			 "status passes through where nothing was found. It needs a GPU and CUPTI.",
+		.about =
+			"Looks for what is wrong and says it as findings, each with a stable id, the node or "
+			"input it is about, what was expected and found, and what would cure it. Without an "
+			"option: the model beyond its schema, what the device supports, every input against "
+			"the model, one run, and outputs that are finite and not all zero. Inputs that are not "
+			"given are made up.\n\n"
+			"The report goes to standard output, one line a check, findings below; with --json it "
+			"is one document. The exit status is that of the lowest class among the errors; "
+			"warnings and notes do not change it.\n\n"
+			"With -- COMMAND it starts another program and watches what that does with CUDA: contexts "
+			"and what they own, calls that cross them or fail, copies beyond host memory, device "
+			"pointers used on the host, memory by the library that holds it. The program's own "
+			"status passes through where nothing was found. It needs a GPU and CUPTI.",
 		.examples = check_examples,
 	},
 	{

@@ -77,8 +77,8 @@ struct options {
 	const char *compare_device;
 	int64_t sessions, streams;
 	/* lists of values where an option got several: axes of a comparison */
-	struct texts threads_axis, sessions_axis, streams_axis, plan_axis, arena_axis, optimize_axis,
-		precision_axis, graph_axis;
+	struct texts threads_axis, sessions_axis, streams_axis, plan_axis, arena_axis,
+		optimize_axis, precision_axis, graph_axis;
 
 	struct texts sweep;	    /* DIM=A..B[:STEP] */
 	const char *html;	    /* a page of the report; NULL: none */
@@ -86,9 +86,9 @@ struct options {
 
 	/* check -- COMMAND */
 	struct {
-		int64_t pid; /* INT_ABSENT: none */
-		double interval; /* seconds; NAN: none */
-		int errors;	 /* enum report_errors */
+		int64_t pid;	    /* INT_ABSENT: none */
+		double interval;    /* seconds; NAN: none */
+		int errors;	    /* enum report_errors */
 		int64_t error_exit; /* INT_ABSENT: that of the class */
 		const char *suppressions;
 	} watch;
@@ -108,7 +108,7 @@ struct options {
 	struct arena arena;
 	int status;	    /* where there are no errors: that of the program of check -- COMMAND */
 	bool status_stands; /* and where there are: the program could not be run */
-	bool document; /* the JSON document was written: see output.h */
+	bool document;	    /* the JSON document was written: see output.h */
 };
 
 extern const struct field options_table[];

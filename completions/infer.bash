@@ -2,22 +2,34 @@
 # Completion of infer for bash. Written by `infer __gen bash'.
 
 _infer_commands() {
-	echo 'run inspect doctor completion'
+	echo 'run inspect profile check doctor cache completion'
 }
 
 _infer_command() { # COMMAND: sets options and the kind of its operand
 	case $1 in
 	run)
-		options='--input --data-set --random --seed --shape --dim --strict --save --save-format --print --top --decode --labels --device --precision --threads --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --save --save-format --print --top --decode --labels --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	inspect)
-		options=' --shape --dim --nodes --weights --cost --memory --stage --ops --dot --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options=' --shape --dim --nodes --weights --cost --memory --stage --ops --dot --html --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		operand='file'
+		;;
+	profile)
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --top --nodes --iterations --duration --warmup --percentile --transfers --sort --sessions --streams --compare-device --trace --export --save-baseline --baseline --fail-above --fail-above-memory --force --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		operand='file'
+		;;
+	check)
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --error-exitcode --suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	doctor)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
 		operand='none'
+		;;
+	cache)
+		options=' --cache --json --config --timeout --color --verbose --quiet --help --version'
+		operand='=ls clear'
 		;;
 	completion)
 		options=' --json --config --timeout --color --verbose --quiet --help --version'
@@ -42,10 +54,16 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	run:--decode) kind='=ctc' ;;
 	run:--labels) kind='file' ;;
 	run:--device | run:-d) kind='=auto cpu cuda' ;;
-	run:--precision) kind='=fp32' ;;
+	run:--precision) kind='=fp32 tf32 fp16 bf16' ;;
+	run:--sync) kind='=async node launch' ;;
+	run:--context) kind='=primary own' ;;
+	run:--cuda-graph) kind='=auto off' ;;
+	run:--tune) kind='=quick full off' ;;
+	run:--cache) kind='dir' ;;
 	run:--threads | run:-t) kind='none' ;;
 	run:--optimize) kind='=none basic full' ;;
 	run:--memory-plan) kind='=on off' ;;
+	run:--arena) kind='=on off' ;;
 	run:--memory-limit) kind='none' ;;
 	run:--external-root) kind='dir' ;;
 	run:--config) kind='file' ;;
@@ -54,6 +72,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	inspect:--shape) kind='name' ;;
 	inspect:--dim) kind='dim' ;;
 	inspect:--stage) kind='=file graph opt plan' ;;
+	inspect:--html) kind='file' ;;
 	inspect:--optimize) kind='=none basic full' ;;
 	inspect:--memory-plan) kind='=on off' ;;
 	inspect:--memory-limit) kind='none' ;;
@@ -61,9 +80,90 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	inspect:--config) kind='file' ;;
 	inspect:--timeout) kind='none' ;;
 	inspect:--color) kind='=auto always never' ;;
+	profile:--input) kind='input' ;;
+	profile:--data-set) kind='dir' ;;
+	profile:--random) kind='name' ;;
+	profile:--seed) kind='none' ;;
+	profile:--shape) kind='name' ;;
+	profile:--dim) kind='dim' ;;
+	profile:--shapes-sweep) kind='dim' ;;
+	profile:--top) kind='none' ;;
+	profile:--iterations | profile:-n) kind='none' ;;
+	profile:--duration) kind='none' ;;
+	profile:--warmup) kind='none' ;;
+	profile:--percentile) kind='none' ;;
+	profile:--transfers) kind='=include exclude split' ;;
+	profile:--sort) kind='=time order memory' ;;
+	profile:--sessions) kind='none' ;;
+	profile:--streams) kind='none' ;;
+	profile:--compare-device) kind='=cpu cpu,cuda cuda' ;;
+	profile:--trace) kind='file' ;;
+	profile:--export) kind='file' ;;
+	profile:--save-baseline) kind='file' ;;
+	profile:--baseline) kind='file' ;;
+	profile:--fail-above) kind='none' ;;
+	profile:--fail-above-memory) kind='none' ;;
+	profile:--device | profile:-d) kind='=auto cpu cuda' ;;
+	profile:--precision) kind='=fp32 tf32 fp16 bf16' ;;
+	profile:--sync) kind='=async node launch' ;;
+	profile:--context) kind='=primary own' ;;
+	profile:--cuda-graph) kind='=auto off' ;;
+	profile:--tune) kind='=quick full off' ;;
+	profile:--cache) kind='dir' ;;
+	profile:--threads | profile:-t) kind='none' ;;
+	profile:--optimize) kind='=none basic full' ;;
+	profile:--memory-plan) kind='=on off' ;;
+	profile:--arena) kind='=on off' ;;
+	profile:--memory-limit) kind='none' ;;
+	profile:--external-root) kind='dir' ;;
+	profile:--config) kind='file' ;;
+	profile:--timeout) kind='none' ;;
+	profile:--color) kind='=auto always never' ;;
+	check:--input) kind='input' ;;
+	check:--data-set) kind='dir' ;;
+	check:--random) kind='name' ;;
+	check:--seed) kind='none' ;;
+	check:--shape) kind='name' ;;
+	check:--dim) kind='dim' ;;
+	check:--shapes-sweep) kind='dim' ;;
+	check:--save | check:-o) kind='dir' ;;
+	check:--expect) kind='file' ;;
+	check:--rtol) kind='none' ;;
+	check:--atol) kind='none' ;;
+	check:--metric) kind='=maxabs cosine l2' ;;
+	check:--compare) kind='=cpu cpu,cuda fp32,tf32 fp32,fp16 none,full plan,noplan' ;;
+	check:--determinism) kind='none' ;;
+	check:--runs) kind='none' ;;
+	check:--pid) kind='none' ;;
+	check:--interval) kind='none' ;;
+	check:--report-api-errors) kind='=no explicit all' ;;
+	check:--error-exitcode) kind='none' ;;
+	check:--suppressions) kind='file' ;;
+	check:--duration) kind='none' ;;
+	check:--html) kind='file' ;;
+	check:--device | check:-d) kind='=auto cpu cuda' ;;
+	check:--precision) kind='=fp32 tf32 fp16 bf16' ;;
+	check:--sync) kind='=async node launch' ;;
+	check:--context) kind='=primary own' ;;
+	check:--cuda-graph) kind='=auto off' ;;
+	check:--tune) kind='=quick full off' ;;
+	check:--cache) kind='dir' ;;
+	check:--threads | check:-t) kind='none' ;;
+	check:--optimize) kind='=none basic full' ;;
+	check:--memory-plan) kind='=on off' ;;
+	check:--arena) kind='=on off' ;;
+	check:--memory-limit) kind='none' ;;
+	check:--external-root) kind='dir' ;;
+	check:--config) kind='file' ;;
+	check:--timeout) kind='none' ;;
+	check:--color) kind='=auto always never' ;;
 	doctor:--config) kind='file' ;;
 	doctor:--timeout) kind='none' ;;
 	doctor:--color) kind='=auto always never' ;;
+	cache:--cache) kind='dir' ;;
+	cache:--config) kind='file' ;;
+	cache:--timeout) kind='none' ;;
+	cache:--color) kind='=auto always never' ;;
 	completion:--config) kind='file' ;;
 	completion:--timeout) kind='none' ;;
 	completion:--color) kind='=auto always never' ;;

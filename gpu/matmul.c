@@ -103,7 +103,13 @@ enum { MOST_LAUNCHES = 64 };
  * Rows of results that do not begin at whole pieces of 16 bytes (50,257 logits) take the library's slow
  * kernels: they are made further apart, in the workspace, some at a time, and put together from there.
  */
-enum { WIDE_COLUMNS = 1024, WIDE_ROWS = 16, APART_BYTES = 40 << 20, ROW_STEP = 128 };
+enum {
+	WIDE_COLUMNS = 1024,
+	WIDE_ROWS = 16,
+	APART_BYTES = 40 << 20,
+	ROW_STEP = 128,
+	COLUMN_STEP = 64
+};
 
 /* What the library does of a product, and what is left for the kernel behind it. */
 struct library_form {
@@ -112,7 +118,8 @@ struct library_form {
 	bool c_is_bias, c_is_matrix, r_is_matrix; /* who takes C and R: else the kernel behind */
 	bool behind;
 	struct gpu_gemm left;
-	int64_t apart; /* rows that are made at a time and put together; 0: they lie right */
+	int64_t columns; /* that there are, where the weights are made wider; 0: all */
+	int64_t apart;	 /* rows that are made at a time and put together; 0: they lie right */
 };
 struct library_product {
 	struct library_form form;
@@ -202,7 +209,7 @@ static void fold_batch(const struct gpu_gemm *g, struct library_form *l)
 	j->step_a = j->step_r = j->step_y = 0;
 }
 
-static void set_apart(struct library_form *l)
+static void set_apart(const struct site *s, struct library_form *l)
 {
 	struct blaslt_job *j = &l->job;
 	int64_t size = gpu_size((enum dtype)j->type), wide = (j->n * size + 15) / 16 * 16 / size;
@@ -214,6 +221,11 @@ static void set_apart(struct library_form *l)
 	rows = rows < ROW_STEP ? ROW_STEP : rows;
 	l->apart = rows < j->m ? rows : j->m;
 	j->ldy = wide;
+	/* the library's best kernels want whole numbers of columns as well: weights get more rows */
+	if (!j->trans_b || j->bias || j->ldb != j->k || !site_is_weight(s, 1))
+		return;
+	l->columns = j->n;
+	j->n = j->ldy = (j->n + COLUMN_STEP - 1) / COLUMN_STEP * COLUMN_STEP;
 }
 
 static const char *library_form(const struct site *s, const struct fused_gemm *f,
@@ -248,7 +260,7 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 	fold_batch(&g, l);
 	if (j->batch == 1)
 		j->step_a = j->step_b = j->step_r = j->step_y = 0;
-	set_apart(l);
+	set_apart(s, l);
 	return NULL;
 }
 
@@ -310,12 +322,29 @@ static int turn(const struct call *c, void *dst, const void *src, void *arg)
 	return gpu_launch(c, t->fn, gpu_grid(p.job.n), &p.job, sizeof(p.job));
 }
 
+/* Behind the weights' own rows come some of them again: what they give is not read. */
+static int widen(const struct call *c, void *dst, const void *src, void *arg)
+{
+	const struct library_product *p = arg;
+	const struct blaslt_job *j = &p->form.job;
+	size_t own = (size_t)(p->form.columns * j->k) * p->size;
+	size_t rest = (size_t)((j->n - p->form.columns) * j->k) * p->size;
+	int err = gpu_copy(c, dst, src, own);
+
+	return err ? err : gpu_copy(c, (char *)dst + own, src, rest);
+}
+
 /* Weights stored by columns, where the library was measured to be faster with them. */
 static int turn_weights(struct site *s, struct library_product *p, struct step *step, struct diag *d)
 {
 	struct blaslt_job *j = &p->form.job, now = some_rows(&p->form, p->form.apart), other = now;
 	struct turning t = {.rows = j->k, .cols = j->n};
 
+	if (p->form.columns) {
+		p->b = gpu_packed(s, 1, "widened", (size_t)(j->n * j->k) * p->size, widen, p, d);
+		step->unread |= 2;
+		return p->b ? 0 : -E_MEMORY;
+	}
 	other.trans_b = 1;
 	other.ldb = j->k;
 	if (j->trans_b || j->batch != 1 || p->form.launches != 1 || j->ldb != j->n ||
@@ -386,6 +415,7 @@ static int run_apart(const struct call *c, const struct library_product *p)
 {
 	const struct blaslt_job *j = &p->form.job;
 	char *apart = (char *)c->workspace + p->lt_workspace;
+	int64_t n = p->form.columns ? p->form.columns : j->n;
 	int err = 0;
 
 	for (int64_t r = 0; r < j->m && !err; r += p->form.apart) {
@@ -399,11 +429,11 @@ static int run_apart(const struct call *c, const struct library_product *p)
 			.workspace_bytes = p->lt_workspace,
 		};
 		struct gpu_gemm put = {.a = apart,
-				       .y = (char *)gpu_out(c, 0) + (size_t)(r * j->n) * p->size,
+				       .y = (char *)gpu_out(c, 0) + (size_t)(r * n) * p->size,
 				       .m = rows,
-				       .n = j->n,
+				       .n = n,
 				       .a_row = j->ldy};
-		unsigned across = (unsigned)((j->n + 1023) / 1024);
+		unsigned across = (unsigned)((n + 1023) / 1024);
 		struct gpu_grid g = {across, (unsigned)(rows < MOST_Y ? rows : MOST_Y), 1, 256, 0};
 		err = blaslt_run(c, rows == p->form.apart ? p->lt : p->tail, &x);
 		if (!err)

@@ -113,7 +113,7 @@ struct step {
 	uint8_t ninplace;	/* < */
 	bool nop;		/* < nothing to run: every output is a view of input 0 */
 	uint64_t unread; /* < inputs (bit i < 64) that run does not read: packed, or folded into state */
-	bool dynamic; /* some output's shape is known only after it ran: call_alloc */
+	bool dynamic;	 /* some output's shape is known only after it ran: call_alloc */
 	bool no_capture; /* < as K_NO_CAPTURE, of this step alone */
 	uint32_t nin, nout;
 	struct body **body; /* of a control-flow node, by sub index */
@@ -223,8 +223,8 @@ struct backend {
 	 * A copy that is queued: host memory of alloc_host, or device memory, which must stay as it is until
 	 * the next wait.
 	 */
-	int (*queue_copy)(struct stream *, void *dst, int dst_device, const void *src, int src_device,
-			  size_t bytes, struct diag *);
+	int (*queue_copy)(struct stream *, void *dst, int dst_device, const void *src,
+			  int src_device, size_t bytes, struct diag *);
 
 	/* Points in a stream's time. elapsed waits for the second and gives nanoseconds. */
 	struct event *(*event_new)(struct device *, struct diag *);

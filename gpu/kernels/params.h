@@ -265,9 +265,9 @@ struct gpu_attend {
 	const int64_t *valid; /* keys that count, by batch; null: all t */
 	int64_t batch, heads, kv_heads, s, t, d, dv;
 	int64_t qs[3], ks[3], vs[3], ys[3], kd; /* kd: between the elements of a key */
-	int64_t ms[4], mask_keys; /* of the mask; keys behind mask_keys are hidden */
-	int64_t bs[4];		  /* of the bias, which is added, too */
-	int64_t offset;		  /* position of query 0 among the keys */
+	int64_t ms[4], mask_keys;		/* of the mask; keys behind mask_keys are hidden */
+	int64_t bs[4];				/* of the bias, which is added, too */
+	int64_t offset;				/* position of query 0 among the keys */
 	int64_t left, right;	  /* keys seen before and behind the query's; -1: all */
 	int mask_type, bias_type; /* as ONNX numbers them; 0: none */
 	int behind_valid;	  /* the last query is at the last valid key: instead of offset */
@@ -283,8 +283,8 @@ struct gpu_rotary {
 	void *y;
 	const int64_t *position; /* null: row batch * length + s of the caches */
 	int64_t batch, length, heads, size, turned, rows;
-	int64_t step[3];	/* of x and y: batch, position, head */
-	int64_t position_batch; /* 0: positions are the same in every batch */
+	int64_t step[3];	  /* of x and y: batch, position, head */
+	int64_t position_batch;	  /* 0: positions are the same in every batch */
 	int interleaved, counted; /* counted: position has the first one's alone */
 	uint64_t *fault, who;
 };

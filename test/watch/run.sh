@@ -16,6 +16,7 @@ passed=0 failed=0
 expect() {
 	local status=$1 id=$2 name=$3 rc
 	shift 3
+	# shellcheck disable=SC2086 # options are words
 	timeout 60 "$INFER" check ${OPTIONS:-} -- "$@" >"$work/out" 2>"$work/err"
 	rc=$?
 	if [ $rc -eq "$status" ] && { [ "$id" = - ] && ! grep -q '^error' "$work/err" || grep -q "$id" "$work/err"; }; then
