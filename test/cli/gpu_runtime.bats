@@ -132,6 +132,18 @@ teardown() {
 	[[ $output == *"E-CTX-DESTROYED"*"primary context"* ]]
 }
 
+@test "two contexts, of which one is foreign, and zeros at the output: the cause is told, not the zeros" {
+	# the fake's kernels write nothing, as launches on a foreign context's stream do: the zeros stay
+	args=(--random 0..0 --dim n=2 --device cuda --optimize none)
+	run "$INFER" check "$chain" "${args[@]}" --zero
+	[ "$status" -eq 5 ]
+	[[ $output == *"error[E-OUT-ZERO]"* ]]
+	FAKE_CUDA_FOREIGN=2 run "$INFER" check "$chain" "${args[@]}" --zero
+	[ "$status" -eq 7 ]
+	[[ $output == *"error[E-CTX-FOREIGN]: a call in the session left another CUDA context current"* ]]
+	[[ $output != *E-OUT-ZERO* ]]
+}
+
 @test "refused device memory names the largest values" {
 	FAKE_CUDA_MEMORY=256 run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 3 ]

@@ -8,6 +8,7 @@
  *   FAKE_CUDA_VERSION=11080 what the driver says it is
  *   FAKE_CUDA_MEMORY=BYTES  of the device
  *   FAKE_CUDA_RESET=K       something resets the primary context before the K-th entry
+ *   FAKE_CUDA_FOREIGN=K     at the K-th launch another library makes a context of its own and leaves it current
  *   FAKE_CUDA_NO_CAPTURE=1  graphs cannot be instantiated
  *   FAKE_CUDA_LOG=FILE      a line for each context, launch, graph and free
  */
@@ -348,6 +349,10 @@ API cuLaunchKernel(const char *f, unsigned x, unsigned y, unsigned z, unsigned b
 	(void)x, (void)y, (void)z, (void)by, (void)bz, (void)shared, (void)params, (void)extra;
 	if (bx > 1024)
 		return INVALID;
+	if (asked == setting("FAKE_CUDA_FOREIGN", 0)) {
+		struct context *other;
+		cuCtxCreate_v2(&other, 0, 0);
+	}
 	return r ? r : submit(s, (struct operation){.kernel = f});
 }
 
