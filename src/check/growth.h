@@ -9,6 +9,7 @@ enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
 enum {
 	GROWTH_LEAST = 30,	   /* readings; below that no trend is believed */
 	GROWTH_NOISE = 512 * 1024, /* bytes: the system counts pages in batches, a batch a thread */
+	GROWTH_HEAP = 32 * 1024, /* freed blocks that malloc keeps at hand and counts as in use, while plans come and go */
 	GROWTH_DRIVER = 64 * 1024, /* what a GPU's driver may keep of all the sessions that were closed */
 };
 

@@ -376,7 +376,8 @@ static void tell_plateau(struct check_context *c, const struct series *s, int wh
 
 /*
  * What readings waver by. A GPU's driver keeps some bytes of each session that was closed, which malloc's
- * count shows and the process does not feel; from run to run malloc's count is exact there, too.
+ * count shows and the process does not feel; from run to run malloc's count is exact there, too. Where shapes
+ * change plans are made and freed, of which malloc keeps blocks.
  */
 static double noise_of(const struct check_context *c, int which, bool runs)
 {
@@ -384,7 +385,11 @@ static double noise_of(const struct check_context *c, int which, bool runs)
 
 	if (kinds[which].rough)
 		return GROWTH_NOISE;
-	return which == MALLOC && !runs && rt->backend != rt->cpu ? GROWTH_DRIVER : 0;
+	if (which != MALLOC)
+		return 0;
+	if (!runs && rt->backend != rt->cpu)
+		return GROWTH_DRIVER;
+	return c->options->sweep.n ? GROWTH_HEAP : 0;
 }
 
 /* The most exact series that leaks speaks for all. */
