@@ -10,13 +10,6 @@
 
 #include <dlfcn.h>
 
-/* What cuDNN and cuBLASLt leave behind is theirs: for LeakSanitizer, which calls this. */
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-	return "leak:libcudnn\nleak:libcublasLt\n";
-}
-
 static const char h200[] =
 	"{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
 	"\"regsPerBlock\":65536,\"multiProcessorCount\":132,\"warpSize\":32,"
