@@ -230,7 +230,7 @@ $(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
 WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)
 $(BUILD)/lib/libinfer-watch.so: $(wildcard gpu/inject/*.[ch])
 	@mkdir -p $(@D)
-	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -D_GNU_SOURCE -fvisibility=hidden -fno-common -I. $(CUDA_CFLAGS) \
+	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -D_GNU_SOURCE -fvisibility=hidden -fno-common -Isrc -I. $(CUDA_CFLAGS) \
 		-Wl$(comma)-z$(comma)defs -o $@ $(filter %.c,$^))
 ifneq ($(WATCH_LIB),)
 $(OBJ)/gpu/watch.o: KERNEL_OPT = -DWATCH_LIBRARY='"$(WATCH_LIB)"'

@@ -2,11 +2,12 @@
 /* What each call of the driver's means: owners of handles, launches, copies, failures. */
 #include "gpu/inject/inject.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ID(f)	   CUPTI_DRIVER_TRACE_CBID_##f
@@ -19,7 +20,7 @@
  * Owners. streams, events, modules, functions: a = context, b = when dead the context that took it along;
  * functions: b = their module's context alone where it is not of a library; kernels: a = name.
  */
-static struct table streams, events, modules, functions, kernels, graphs;
+static struct table streams, events, modules, functions, kernels;
 static struct table dead;     /* streams and events of destroyed contexts: a = context */
 static struct table contexts; /* a = 1 primary; b = device + 1 */
 static struct table last; /* by stream (of the default stream: context): a = function, b = ns, c = context */
@@ -55,14 +56,6 @@ static uint64_t thread_id(void)
 	if (!id)
 		id = (uint64_t)syscall(SYS_gettid);
 	return id;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* True the first time, for this mix of things. */
@@ -277,7 +270,7 @@ static void remember_launch(const struct operands *o, const CUpti_CallbackData *
 	uint64_t key = special_stream(o->stream) ? HANDLE(c->context) | 1 : HANDLE(o->stream);
 
 	__atomic_fetch_add(&record_shared()->launches, 1, __ATOMIC_RELAXED);
-	table_put(&last, key, HANDLE(o->function), now_ns(), HANDLE(c->context));
+	table_put(&last, key, HANDLE(o->function), clock_ns(), HANDLE(c->context));
 	if (c->symbolName && !table_get(&kernels, HANDLE(o->function), &e))
 		table_put(&kernels, HANDLE(o->function), HANDLE(intern(c->symbolName)), 0, 0);
 }
@@ -459,10 +452,6 @@ static bool exit_module(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		PARAMS(cuEventCreate);
 		table_take(&dead, HANDLE(*p->phEvent), &e);
 		table_put(&events, HANDLE(*p->phEvent), HANDLE(c->context), 0, 0);
-	} else if (id == ID(cuGraphInstantiate) || id == ID(cuGraphInstantiateWithFlags) ||
-		   id == ID(cuGraphInstantiateWithParams)) {
-		PARAMS(cuGraphInstantiateWithFlags);
-		table_put(&graphs, HANDLE(*p->phGraphExec), HANDLE(c->context), 0, 0);
 	} else {
 		return false;
 	}
@@ -576,7 +565,7 @@ static void failed(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult re
 	struct operands o;
 	struct entry e;
 	struct line l;
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns();
 
 	__atomic_fetch_add(&record_shared()->failures, 1, __ATOMIC_RELAXED);
 	operands_of(id, c, &o);

@@ -163,10 +163,8 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 void host_watch_faults(void)
 {
 	struct sigaction mine = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
-	void *frame[2];
 	char warm[WATCH_BY];
 
-	(void)frame;
 	caller_name(warm, sizeof(warm)); /* the unwinder is loaded now, not in the handler */
 	mine.sa_sigaction = on_fault;
 	sigaction(SIGSEGV, &mine, &before[0]);

@@ -2,12 +2,13 @@
 /* Events to PID.log, counters in PID.mem. */
 #include "gpu/inject/inject.h"
 
+#include "base/clock.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /* One watched process: this library's own state, made once when the driver loads it. */
@@ -16,14 +17,6 @@ static struct {
 	struct watch_shared *shared;
 	uint64_t start;
 } to = {.log = -1};
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static int create(const char *dir, const char *what)
 {
@@ -39,7 +32,7 @@ bool record_open(const char *dir)
 {
 	int mem = create(dir, "mem");
 
-	to.start = now_ns();
+	to.start = clock_ns();
 	to.log = create(dir, "log");
 	if (mem < 0 || to.log < 0)
 		return false;
@@ -79,7 +72,7 @@ static void add(struct line *l, const char *s, size_t n)
 
 void line_begin(struct line *l, const char *kind)
 {
-	uint64_t t = now_ns() - to.start;
+	uint64_t t = clock_ns() - to.start;
 	int n = snprintf(l->text, sizeof(l->text), "%llu.%06llu\t%ld\t%s",
 			 (unsigned long long)(t / 1000000000u),
 			 (unsigned long long)(t % 1000000000u / 1000), syscall(SYS_gettid), kind);
