@@ -115,17 +115,43 @@ static void print_process(const struct watch_process *p, FILE *f, struct arena *
 	fprintf(f, ", %zu context%s%s\n", l->ncontexts, l->ncontexts == 1 ? "" : "s",
 		l->ended ? "" : "; it did not end in order");
 	if (s)
-		fprintf(f,
-			"  memory      device %s (peak %s), pinned %s, managed %s; host private %s (peak %s)\n",
+		fprintf(f, "  memory      device %s (peak %s), pinned %s, managed %s",
 			str_bytes(a, (int64_t)s->live[WATCH_DEVICE]),
 			str_bytes(a, (int64_t)s->peak[WATCH_DEVICE]),
 			str_bytes(a, (int64_t)s->live[WATCH_PINNED]),
-			str_bytes(a, (int64_t)s->live[WATCH_MANAGED]),
-			str_bytes(a, (int64_t)p->host.last), str_bytes(a, (int64_t)p->host.peak));
+			str_bytes(a, (int64_t)s->live[WATCH_MANAGED]));
+	if (s && p->host.n)
+		fprintf(f, "; host private %s (peak %s)", str_bytes(a, (int64_t)p->host.last),
+			str_bytes(a, (int64_t)p->host.peak));
+	if (s)
+		fputc('\n', f);
+	if (s && s->unsaid)
+		fprintf(f,
+			"  note        %llu events were more than are kept: some contexts and streams have no name\n",
+			(unsigned long long)s->unsaid);
 	if (s && s->forgotten)
 		fprintf(f,
 			"  note        %llu objects were more than the tables hold: sums may be too small\n",
 			(unsigned long long)s->forgotten);
+}
+
+/* What a cache holds looks the same whether it is in use or not: each setting once. */
+static void print_caches(const struct watch_process *p, FILE *f)
+{
+	const char *told[8];
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->ncallers; i++) {
+		const struct watch_caller *c = &p->caller[i];
+		const char *cache = c->bytes.peak > 0 ? ledger_cache(c->site->by) : NULL;
+		bool again = !cache || n == sizeof(told) / sizeof(*told);
+		for (size_t k = 0; k < n && !again; k++)
+			again = strcmp(strchr(told[k], ':'), strchr(cache, ':')) == 0;
+		if (again)
+			continue;
+		told[n++] = cache;
+		fprintf(f, "  cache       %s\n", cache);
+	}
 }
 
 static void print_callers(const struct watch_process *p, FILE *f, struct arena *a)
@@ -147,6 +173,7 @@ static void print_summary(const struct watch *w, const struct options *o, FILE *
 		fprintf(f, "%s made no CUDA call\n", w->argv[0]);
 	for (size_t i = 0; i < w->nprocesses; i++) {
 		print_process(&w->process[i], f, &a);
+		print_caches(&w->process[i], f);
 		if (o->verbose)
 			print_callers(&w->process[i], f, &a);
 	}
@@ -169,6 +196,8 @@ static void write_process(struct json *j, const struct watch_process *p)
 		json_uint(j, "launches", s->launches);
 		json_uint(j, "copies", s->copies);
 		json_uint(j, "failures", s->failures);
+		json_uint(j, "forgotten", s->forgotten);
+		json_uint(j, "unsaid", s->unsaid);
 		json_object(j, "memory");
 		for (int k = 0; k < WATCH_KINDS; k++) {
 			json_object(j, names[k]);
@@ -233,6 +262,15 @@ static int status_of(int wait_status)
 					: WEXITSTATUS(wait_status);
 }
 
+/* Blocks of malloc's that are kept in mind: smaller ones are many and are copied seldom. */
+static size_t least_block(int which)
+{
+	static const size_t least[] = {
+		[WATCH_HEAP_OFF] = 0, [WATCH_HEAP_ON] = 512, [WATCH_HEAP_EVERY] = 64};
+
+	return least[which];
+}
+
 static int watch_program(struct options *o, struct suppressions *s, struct diag *d)
 {
 	struct device_facts facts[1];
@@ -260,6 +298,7 @@ static int watch_program(struct options *o, struct suppressions *s, struct diag 
 					  : (what.ledger.contexts ? WATCH_CONTEXTS : 0u) |
 						    (what.memory ? WATCH_MEMORY : 0u),
 		.sync_launch = o->config.sync == SYNC_LAUNCH,
+		.heap = what.ledger.calls ? least_block(o->watch.heap) : 0,
 		.interval = isnan(o->watch.interval) ? 0 : o->watch.interval,
 		.report = report_now,
 		.arg = o,

@@ -6,6 +6,7 @@
 #include <execinfo.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FRAMES = 48, NAMES = 4 };
 
@@ -33,21 +34,50 @@ static bool is_plumbing(const char *name, const void *base, const void *own)
 	return false;
 }
 
+/* Where the file of a name is: the watcher looks up there what is not exported. Once each. */
+static void tell_module(const Dl_info *at)
+{
+	static struct table told = {.most = 1024};
+	struct entry e;
+	struct line l;
+	char path[1024];
+	ssize_t n = 0;
+
+	if (table_get(&told, handle_of(at->dli_fbase), &e) ||
+	    !table_put(&told, handle_of(at->dli_fbase), 1, 0, 0))
+		return;
+	/* the program itself has the name it was called by */
+	if (!strchr(at->dli_fname, '/') || at->dli_fname[0] != '/')
+		n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	line_begin(&l, "module");
+	line_text(&l, "name", base_name(at->dli_fname));
+	line_text(&l, "path", *path ? path : at->dli_fname);
+	line_end(&l);
+}
+
+/* The function where the library exports its name, else the place in the file. */
 static void add_function(char *text, size_t room, const Dl_info *at, const void *frame)
 {
 	size_t n = strlen(text);
+	const char *base = at->dli_fbase;
 
-	if (at->dli_sname && strncmp(at->dli_sname, "_init", 5) != 0 && n + 16 < room)
+	if (n + 16 >= room)
+		return;
+	if (at->dli_sname && strncmp(at->dli_sname, "_init", 5) != 0)
 		snprintf(text + n, room - n, "(%.80s+0x%lx)", at->dli_sname,
 			 (unsigned long)((const char *)frame - (const char *)at->dli_saddr));
+	else {
+		snprintf(text + n, room - n, "(+0x%lx)", (unsigned long)((const char *)frame - base));
+		tell_module(at);
+	}
 }
 
-const char *caller_name(char *text, size_t room)
+static void name_frames(void *const *frame, int n, char *text, size_t room)
 {
-	void *frame[FRAMES];
 	Dl_info own = {0};
 	const void *last = NULL;
-	int n = backtrace(frame, FRAMES), names = 0;
+	int names = 0;
 
 	text[0] = '\0';
 	dladdr(&own_marker, &own);
@@ -69,5 +99,64 @@ const char *caller_name(char *text, size_t room)
 			add_function(text, room, &at, frame[i]);
 		names++;
 	}
+}
+
+/* A stack that was seen has its name already: looking names up takes longer than walking. */
+const char *caller_name(char *text, size_t room)
+{
+	static struct table seen = {.most = 1 << 14};
+	void *frame[FRAMES];
+	uint64_t hash = 3;
+	struct entry e;
+	int n = backtrace(frame, FRAMES);
+
+	for (int i = 0; i < n; i++)
+		hash = hash_mix(hash, handle_of(frame[i]));
+	if (table_get(&seen, hash | 1, &e)) {
+		snprintf(text, room, "%s", (const char *)pointer_of(e.a));
+		return text;
+	}
+	name_frames(frame, n, text, room);
+	const char *kept = text_keep(text);
+	if (*kept)
+		table_put(&seen, hash | 1, handle_of(kept), 0, 0);
 	return text;
+}
+
+size_t caller_library(const char *by, const char **name)
+{
+	size_t n = 0;
+
+	for (const char *p = by; *p; p += n) {
+		p += strspn(p, " <");
+		n = strcspn(p, " (");
+		*name = p;
+		/* to the next name, past the function that may stand behind this one */
+		const char *next = strstr(p, " < ");
+		if (strncmp(p, "libcudart", 9) != 0 || !next)
+			return n;
+		n = (size_t)(next - p);
+	}
+	*name = by;
+	return 0;
+}
+
+static bool has_library(const char *by, const char *name, size_t n)
+{
+	for (const char *p = by; (p = strstr(p, name)); p++)
+		if ((p == by || p[-1] == ' ') && (!p[n] || p[n] == ' ' || p[n] == '('))
+			return true;
+	return false;
+}
+
+bool caller_same(const char *by, const char *other)
+{
+	char a[WATCH_BY], b[WATCH_BY];
+	const char *at;
+	size_t n = caller_library(by, &at);
+
+	snprintf(a, sizeof(a), "%.*s", (int)n, at);
+	n = caller_library(other, &at);
+	snprintf(b, sizeof(b), "%.*s", (int)n, at);
+	return !*a || !*b || has_library(other, a, strlen(a)) || has_library(by, b, strlen(b));
 }

@@ -120,26 +120,32 @@ const char *host_fault(const void *p, size_t bytes, bool write, char *text, size
 	return text;
 }
 
+bool host_readable(const void *p, size_t bytes)
+{
+	char why[8];
+
+	return p && !host_fault(p, bytes, false, why, sizeof(why));
+}
+
 /* ---- segmentation faults */
 
 static struct sigaction before[2]; /* of SIGSEGV, SIGBUS: what the program had */
 
 static void tell_fault(int signal, const siginfo_t *info)
 {
-	uint64_t start, bytes, address = (uint64_t)(uintptr_t)info->si_addr;
-	enum watch_kind kind;
-	const char *by;
+	uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
+	struct block b;
 	char where[WATCH_BY];
 	struct line l;
 
 	line_begin(&l, "fault");
 	line_number(&l, "signal", signal);
 	line_handle(&l, "address", info->si_addr);
-	if (memory_find(address, false, &start, &bytes, &kind, &by)) {
-		line_handle(&l, "allocation", (void *)(uintptr_t)start);
-		line_number(&l, "bytes", (int64_t)bytes);
-		line_number(&l, "kind", kind);
-		line_text(&l, "owner", by);
+	if (memory_find(address, false, &b)) {
+		line_handle(&l, "allocation", pointer_of(b.start));
+		line_number(&l, "bytes", (int64_t)b.bytes);
+		line_number(&l, "kind", b.kind);
+		line_text(&l, "owner", b.by);
 	}
 	line_text(&l, "by", caller_name(where, sizeof(where)));
 	line_end(&l);

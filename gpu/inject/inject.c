@@ -3,11 +3,13 @@
 #include "gpu/inject/inject.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define CUPTI_FUNCTIONS(F)                                                                         \
 	F(cuptiSubscribe)                                                                          \
+	F(cuptiUnsubscribe)                                                                        \
 	F(cuptiEnableCallback)                                                                     \
 	F(cuptiEnableDomain)                                                                       \
 	F(cuptiGetVersion)                                                                         \
@@ -20,6 +22,10 @@ static struct {
 	__typeof__(&cuptiSubscribe_v2) p_cuptiSubscribe_v2;
 } cupti;
 #undef MEMBER
+
+/* Ours, while we listen. */
+static CUpti_SubscriberHandle subscriber;
+static bool listening;
 
 /* The copy that the program has loaded already, else the one that `infer` found. */
 static void *open_cupti(void)
@@ -62,11 +68,11 @@ static void on_resource(CUpti_CallbackId id, const CUpti_ResourceData *r)
 {
 	if (id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED ||
 	    id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
-		calls_context(r->context, id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+		objects_context(r->context, id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
 	else if (id == CUPTI_CBID_RESOURCE_STREAM_CREATED ||
 		 id == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING)
-		calls_stream(r->context, r->resourceHandle.stream,
-			     id == CUPTI_CBID_RESOURCE_STREAM_CREATED);
+		objects_stream(r->context, r->resourceHandle.stream,
+			       id == CUPTI_CBID_RESOURCE_STREAM_CREATED);
 }
 
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -77,6 +83,8 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 	(void)user;
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE)
 		on_resource(id, data);
+	else if (domain == CUPTI_CB_DOMAIN_RUNTIME_API && c->callbackSite == CUPTI_API_EXIT)
+		failures_runtime(id, c, *(const int *)c->functionReturnValue);
 	else if (domain != CUPTI_CB_DOMAIN_DRIVER_API)
 		return;
 	else if (c->callbackSite == CUPTI_API_ENTER)
@@ -121,6 +129,34 @@ static void say_start(CUptiResult result, const char *why, const char *other)
 	line_end(&l);
 }
 
+static unsigned listened; /* enum watch_what */
+
+static void enable_runtime(bool failed)
+{
+	for (CUpti_CallbackId id = 1; id < CUPTI_RUNTIME_TRACE_CBID_SIZE; id++)
+		if (calls_wanted_runtime(id, listened, failed))
+			cupti.p_cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, id);
+}
+
+void inject_listen_closely(void)
+{
+	static bool closely;
+
+	if (!__atomic_exchange_n(&closely, true, __ATOMIC_RELAXED))
+		enable_runtime(true);
+}
+
+void inject_contexts_meet(void)
+{
+	static bool met;
+
+	if (!(listened & WATCH_CONTEXTS) || __atomic_exchange_n(&met, true, __ATOMIC_RELAXED))
+		return;
+	for (CUpti_CallbackId id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++)
+		if (calls_cross(id))
+			cupti.p_cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+}
+
 static void enable(CUpti_SubscriberHandle s, unsigned what)
 {
 	static const CUpti_CallbackId resources[] = {
@@ -132,13 +168,74 @@ static void enable(CUpti_SubscriberHandle s, unsigned what)
 	for (CUpti_CallbackId id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++)
 		if (calls_wanted(id, what))
 			cupti.p_cuptiEnableCallback(1, s, CUPTI_CB_DOMAIN_DRIVER_API, id);
+	enable_runtime(false);
+	if (what & WATCH_CLOSELY)
+		inject_listen_closely();
+}
+
+/* CUDA does not work in a child of fork; it may run on without. */
+static bool forked;
+static void in_child(void)
+{
+	forked = true;
+	record_forked();
 }
 
 static void at_end(void)
 {
-	calls_finish();
+	if (forked)
+		return;
+	failures_finish();
 	record_close();
 }
+
+/* ---- another client of CUPTI's in the program: it needs what we have, and is given it */
+
+static void yield_to(void)
+{
+	char by[WATCH_BY];
+	struct line l;
+
+	if (!__atomic_exchange_n(&listening, false, __ATOMIC_ACQ_REL))
+		return;
+	line_begin(&l, "yield");
+	line_text(&l, "by", caller_name(by, sizeof(by)));
+	line_end(&l);
+	failures_finish();
+	cupti.p_cuptiUnsubscribe(subscriber);
+}
+
+/* The library's own; these names are found before it only where this one was loaded before the program. */
+static void *behind(const char *name)
+{
+	void *h = open_cupti();
+
+	return h ? dlsym(h, name) : NULL;
+}
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *s, CUpti_CallbackFunc callback, void *user)
+{
+	CUptiResult (*real)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
+
+	*(void **)&real = behind("cuptiSubscribe");
+	yield_to();
+	return real ? real(s, callback, user) : CUPTI_ERROR_NOT_INITIALIZED;
+}
+
+EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *s, CUpti_CallbackFunc callback,
+				     void *user, CUpti_SubscriberParams *params)
+{
+	CUptiResult (*real)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *,
+			    CUpti_SubscriberParams *);
+
+	*(void **)&real = behind("cuptiSubscribe_v2");
+	yield_to();
+	return real ? real(s, callback, user, params) : CUPTI_ERROR_NOT_INITIALIZED;
+}
+
+/* ---- the start */
 
 /* The driver calls this from cuInit. 1: go on; nothing here may stop the program. */
 __attribute__((visibility("default"))) int InitializeInjection(void);
@@ -146,7 +243,6 @@ int InitializeInjection(void)
 {
 	const char *dir = getenv(WATCH_DIR_VARIABLE), *what = getenv(WATCH_WHAT_VARIABLE);
 	char why[512] = "", other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN + 1] = "";
-	CUpti_SubscriberHandle subscriber;
 	CUptiResult result = CUPTI_ERROR_NOT_INITIALIZED;
 
 	if (!dir || !record_open(dir))
@@ -161,8 +257,13 @@ int InitializeInjection(void)
 	say_start(result, why, other);
 	if (result == CUPTI_SUCCESS) {
 		host_watch_faults();
-		enable(subscriber, what ? (unsigned)atoi(what) : WATCH_ALL);
+		unsigned wanted = what ? (unsigned)atoi(what) : WATCH_ALL;
+		calls_listen(wanted);
+		listened = wanted;
+		enable(subscriber, wanted);
+		listening = true;
 	}
+	pthread_atfork(NULL, NULL, in_child);
 	atexit(at_end);
 	return 1;
 }

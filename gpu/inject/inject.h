@@ -19,11 +19,14 @@
 bool record_open(const char *dir);
 void record_close(void);
 struct watch_shared *record_shared(void);
+/* In a child that was forked and runs on: what it does is not the parent's. */
+void record_forked(void);
 
 /* One line, whole: begin, add, end. Long values are cut. */
 struct line {
 	char text[2048];
 	size_t n;
+	bool vital; /* written although much was written before */
 };
 void line_begin(struct line *l, const char *kind);
 void line_text(struct line *l, const char *key, const char *value);
@@ -35,6 +38,10 @@ void line_end(struct line *l);
 
 /* "libc10_cuda.so < libtorch.so": the libraries on the stack, CUDA's own left out where others are. */
 const char *caller_name(char *text, size_t room);
+/* The first of such names that is not the CUDA runtime's, without its function; its length. */
+size_t caller_library(const char *by, const char **name);
+/* Both calls are one library's business: one called the other, or they are the same. */
+bool caller_same(const char *by, const char *other);
 
 /* ---- table.c: a map from handles to records, bounded, with its own lock */
 
@@ -43,7 +50,7 @@ struct table {
 		uint64_t key; /* 0: free */
 		uint64_t a, b, c;
 	} * entry;
-	size_t cap, used, most;
+	size_t cap, used, most; /* most: entries it may grow to, a power of two; 0: MOST */
 	int lock;
 };
 bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
@@ -57,7 +64,16 @@ void table_each(struct table *t, void (*see)(const struct entry *, void *arg), v
 
 /* ---- memory.c: allocations */
 
-void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes);
+struct block {
+	uint64_t start, bytes;
+	enum watch_kind kind;
+	bool registered; /* host memory of the program's own, pinned later */
+	const char *by;
+};
+void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes, CUcontext context);
+/* A context takes its memory along. */
+void memory_context_gone(uint64_t context);
+void memory_registered(uint64_t address, uint64_t bytes);
 void memory_gone(uint64_t address);
 /* A virtual allocation (cuMemCreate) is counted by its handle and found by where it is mapped. */
 void memory_created(uint64_t handle, uint64_t bytes);
@@ -65,24 +81,114 @@ void memory_released(uint64_t handle);
 void memory_mapped(uint64_t address, uint64_t bytes, uint64_t handle);
 void memory_unmapped(uint64_t address);
 /* The allocation an address falls into. wait false: in a signal handler. */
-bool memory_find(uint64_t address, bool wait, uint64_t *start, uint64_t *bytes,
-		 enum watch_kind *kind, const char **by);
+bool memory_find(uint64_t address, bool wait, struct block *b);
+bool memory_pinned(uint64_t address, struct block *b); /* host memory alone */
+
+/* ---- heap.c: blocks of malloc's, where this library was loaded before the program */
+
+/* The block that the address falls into; false where it is in none that is known. */
+bool heap_find(const void *p, const char **start, size_t *bytes);
 
 /* ---- host.c: host memory */
 
 /* Why bytes at p cannot be read (or written) by the host, or NULL. */
 const char *host_fault(const void *p, size_t bytes, bool write, char *text, size_t room);
+/* The range can be read. */
+bool host_readable(const void *p, size_t bytes);
 /* Explains a segmentation fault on a device address, then lets it happen. */
 void host_watch_faults(void);
 
-/* ---- calls.c: what each call means */
+/* ---- cost.c: what a context costs */
+
+/* Device memory in use, by NVML: of this process where it tells, else of all devices. */
+struct cost {
+	bool known, own;
+	uint64_t process, devices;
+};
+struct cost cost_now(void);
+/* The difference in bytes; false where it is not known. */
+bool cost_between(const struct cost *before, const struct cost *after, int64_t *bytes, bool *own);
+
+/* ---- operands.c: what a call works on */
+
+struct operands {
+	bool launch, graph;
+	CUstream stream;
+	bool has_stream;
+	CUfunction function;
+	CUevent event;
+	void **arguments, **extra; /* of a launch */
+	CUdeviceptr target;	   /* of a copy or a fill: what it writes */
+};
+bool operands_launch(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
+void operands_of(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
+
+/* ---- objects.c: contexts and what they own */
+
+enum object { OBJECT_STREAM, OBJECT_EVENT, OBJECT_MODULE, OBJECT_FUNCTION, OBJECTS };
+
+void objects_context(CUcontext context, bool created);
+void objects_stream(CUcontext context, CUstream stream, bool created);
+void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
+/* After a call that went well; false: it is of another kind. */
+bool objects_exit(CUpti_CallbackId id, const CUpti_CallbackData *c);
+/* The context that owns it; 0: not known, or none does. */
+uint64_t objects_owner(enum object what, const void *handle);
+uint64_t objects_stream_owner(CUstream s, const CUpti_CallbackData *c);
+bool objects_special(const void *stream); /* NULL, legacy, per thread: of the current context */
+/* A handle whose context is gone: the driver may crash on it, so it is told before. */
+void objects_tell_dead(CUpti_CallbackId id, const CUpti_CallbackData *c);
+/* Open captures, after one broke. */
+void objects_tell_captures(void);
+/* True the first time, for this mix of things. */
+bool objects_first_time(uint64_t a, uint64_t b, uint64_t c);
+
+/* ---- failures.c: calls that failed, and who learned of it */
+
+void failures_launch(const struct operands *o, const CUpti_CallbackData *c);
+void failures_launched(void); /* it went well */
+void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result);
+/* A call of the CUDA runtime came back. */
+void failures_runtime(CUpti_CallbackId id, const CUpti_CallbackData *c, int result);
+void failures_finish(void); /* what is told at the end */
+
+/* ---- copies.c: host ranges, before a copy runs */
+
+void copies_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
+/* What it writes on the device, for a copy or a fill; 0: no such call. */
+CUdeviceptr copies_target(CUpti_CallbackId id, const CUpti_CallbackData *c);
+
+/* ---- inject.c */
+
+/* A call failed: from now on it is heard who asks for errors. */
+void inject_listen_closely(void);
+/* There are two contexts: what they share is heard. */
+void inject_contexts_meet(void);
+
+/* ---- calls.c: what is listened to, and where it goes */
 
 void calls_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
 void calls_exit(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result);
-/* Whether the call is listened to. */
+void calls_listen(unsigned what); /* enum watch_what; before the first call */
+/* Whether the call of the driver, of the runtime, is listened to. */
 bool calls_wanted(CUpti_CallbackId id, unsigned what);
-void calls_finish(void); /* what is told at the end */
-void calls_context(CUcontext context, bool created);
-void calls_stream(CUcontext context, CUstream stream, bool created);
+bool calls_cross(CUpti_CallbackId id);
+/* failed: those that are added once a call failed. */
+bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed);
+
+#define CALL_ID(f) CUPTI_DRIVER_TRACE_CBID_##f
+/* In tables and lines a handle is a number. */
+static inline uint64_t handle_of(const void *h)
+{
+	return (uint64_t)(uintptr_t)h;
+}
+static inline const void *pointer_of(uint64_t h)
+{
+	return (const void *)(uintptr_t)h;
+}
+uint64_t thread_id(void);
+uint64_t hash_mix(uint64_t h, uint64_t v);
+/* The text, kept for good; "" where there is no room. */
+const char *text_keep(const char *text);
 
 #endif

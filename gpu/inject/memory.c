@@ -5,8 +5,9 @@
 #include <sched.h>
 #include <string.h>
 
-/* a: bytes, b: site, c: kind. What the program holds now. */
-static struct table live = {0}, created = {0}, mapped = {0};
+/* a: bytes, b: site, c: kind, REGISTERED, and the context from CONTEXT on. What the program holds now. */
+static struct table live = {.most = 1 << 20}, pinned, created, mapped;
+enum { KIND = 7, REGISTERED = 8, CONTEXT = 4 };
 static int sites_lock;
 
 static uint32_t site_of(enum watch_kind kind)
@@ -49,35 +50,73 @@ static void count(enum watch_kind kind, uint32_t site, uint64_t bytes, bool made
 		;
 }
 
-static void made(struct table *t, enum watch_kind kind, uint64_t key, uint64_t bytes)
+static void made(struct table *t, enum watch_kind kind, uint64_t flags, uint64_t key, uint64_t bytes)
 {
 	uint32_t site = site_of(kind);
 
-	if (table_put(t, key, bytes, site, kind))
+	if (table_put(t, key, bytes, site, kind | flags))
 		count(kind, site, bytes, true);
 }
 
-static void gone(struct table *t, uint64_t key)
+static bool gone(struct table *t, uint64_t key)
 {
 	struct entry e;
+	bool was = table_take(t, key, &e);
 
-	if (table_take(t, key, &e))
-		count((enum watch_kind)e.c, (uint32_t)e.b, e.a, false);
+	if (was)
+		count((enum watch_kind)(e.c & KIND), (uint32_t)e.b, e.a, false);
+	return was;
 }
 
-void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes)
+void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes, CUcontext context)
 {
-	made(&live, kind, address, bytes);
+	made(kind == WATCH_PINNED ? &pinned : &live, kind, handle_of(context) << CONTEXT, address,
+	     bytes);
+}
+
+void memory_registered(uint64_t address, uint64_t bytes)
+{
+	made(&pinned, WATCH_PINNED, REGISTERED, address, bytes);
 }
 
 void memory_gone(uint64_t address)
 {
-	gone(&live, address);
+	if (!gone(&live, address))
+		gone(&pinned, address);
+}
+
+struct lost {
+	uint64_t context;
+	uint64_t address[256];
+	size_t n;
+};
+
+static void of_context(const struct entry *e, void *arg)
+{
+	struct lost *l = arg;
+
+	if (e->c >> CONTEXT == l->context && l->n < sizeof(l->address) / sizeof(*l->address))
+		l->address[l->n++] = e->key;
+}
+
+void memory_context_gone(uint64_t context)
+{
+	struct table *const tables[] = {&live, &pinned};
+	struct lost l;
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
+		do {
+			l = (struct lost){.context = context};
+			table_each(tables[i], of_context, &l);
+			for (size_t k = 0; k < l.n; k++)
+				gone(tables[i], l.address[k]);
+		} while (l.n == sizeof(l.address) / sizeof(*l.address));
+	}
 }
 
 void memory_created(uint64_t handle, uint64_t bytes)
 {
-	made(&created, WATCH_DEVICE, handle, bytes);
+	made(&created, WATCH_DEVICE, 0, handle, bytes);
 }
 
 void memory_released(uint64_t handle)
@@ -100,16 +139,27 @@ void memory_unmapped(uint64_t address)
 	table_take(&mapped, address, &e);
 }
 
-bool memory_find(uint64_t address, bool wait, uint64_t *start, uint64_t *bytes,
-		 enum watch_kind *kind, const char **by)
+static bool found_in(struct table *t, uint64_t address, bool wait, struct block *b)
 {
 	struct entry e;
 
-	if (!table_find(&live, address, &e, wait) && !table_find(&mapped, address, &e, wait))
+	if (!table_find(t, address, &e, wait))
 		return false;
-	*start = e.key;
-	*bytes = e.a;
-	*kind = (enum watch_kind)e.c;
-	*by = record_shared()->site[e.b].by;
+	*b = (struct block){.start = e.key,
+			    .bytes = e.a,
+			    .kind = (enum watch_kind)(e.c & KIND),
+			    .registered = e.c & REGISTERED,
+			    .by = record_shared()->site[e.b].by};
 	return true;
+}
+
+bool memory_find(uint64_t address, bool wait, struct block *b)
+{
+	return found_in(&live, address, wait, b) || found_in(&mapped, address, wait, b) ||
+	       found_in(&pinned, address, wait, b);
+}
+
+bool memory_pinned(uint64_t address, struct block *b)
+{
+	return found_in(&pinned, address, true, b);
 }

@@ -15,8 +15,11 @@
 static struct {
 	int log;
 	struct watch_shared *shared;
-	uint64_t start;
+	uint64_t start, written;
 } to = {.log = -1};
+
+/* A program may make contexts and streams without end: their lines stop here, those of findings at twice it. */
+enum { LOG_MOST = 4 << 20 };
 
 static int create(const char *dir, const char *what)
 {
@@ -48,6 +51,14 @@ bool record_open(const char *dir)
 	return true;
 }
 
+void record_forked(void)
+{
+	to.log = -1;
+	if (to.shared)
+		mmap(to.shared, sizeof(*to.shared), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 void record_close(void)
 {
 	struct line l;
@@ -70,6 +81,17 @@ static void add(struct line *l, const char *s, size_t n)
 	l->n += n;
 }
 
+static bool is_vital(const char *kind)
+{
+	static const char *const vital[] = {"start", "fail", "repeats",	     "late", "copy",
+					    "fault", "end",  "context-gone", "yield"};
+
+	for (size_t i = 0; i < sizeof(vital) / sizeof(*vital); i++)
+		if (strcmp(kind, vital[i]) == 0)
+			return true;
+	return false;
+}
+
 void line_begin(struct line *l, const char *kind)
 {
 	uint64_t t = clock_ns() - to.start;
@@ -77,6 +99,7 @@ void line_begin(struct line *l, const char *kind)
 			 (unsigned long long)(t / 1000000000u),
 			 (unsigned long long)(t % 1000000000u / 1000), syscall(SYS_gettid), kind);
 	l->n = n > 0 ? (size_t)n : 0;
+	l->vital = is_vital(kind);
 }
 
 void line_text(struct line *l, const char *key, const char *value)
@@ -114,7 +137,15 @@ void line_handle(struct line *l, const char *key, const void *value)
 
 void line_end(struct line *l)
 {
+	uint64_t most = l->vital ? 2 * LOG_MOST : LOG_MOST;
+
 	l->text[l->n++] = '\n';
+	if (__atomic_add_fetch(&to.written, l->n, __ATOMIC_RELAXED) > most) {
+		__atomic_fetch_sub(&to.written, l->n, __ATOMIC_RELAXED);
+		if (to.shared)
+			__atomic_fetch_add(&to.shared->unsaid, 1, __ATOMIC_RELAXED);
+		return;
+	}
 	/* one write: lines of several threads do not mix (O_APPEND) */
 	if (to.log >= 0 && write(to.log, l->text, l->n) < 0)
 		to.log = -1;

@@ -16,6 +16,8 @@
 #define WATCH_DIR_VARIABLE   "INFER_WATCH_DIR"	 /* where the two files go */
 #define WATCH_CUPTI_VARIABLE "INFER_WATCH_CUPTI" /* path of libcupti */
 #define WATCH_WHAT_VARIABLE  "INFER_WATCH_WHAT"	 /* sum of enum watch_what, decimal */
+#define WATCH_HEAP_VARIABLE                                                                        \
+	"INFER_WATCH_HEAP" /* least bytes of a block of malloc's that is kept in mind */
 
 /* Which calls are listened to: each costs the watched program time. */
 enum watch_what {
@@ -23,12 +25,13 @@ enum watch_what {
 	WATCH_MEMORY = 2,   /* allocations */
 	WATCH_CALLS = 4,    /* errors of all other calls, launches and copies */
 	WATCH_ALL = 7,
+	WATCH_CLOSELY = 8, /* the runtime's frequent calls from the start, not from the first failure on */
 };
 
 enum watch_kind { WATCH_DEVICE, WATCH_PINNED, WATCH_MANAGED, WATCH_KINDS };
 
 enum { WATCH_SITES = 512, WATCH_BY = 240 };
-#define WATCH_MAGIC UINT64_C(0x31686374617769)
+#define WATCH_MAGIC UINT64_C(0x32686374617769)
 
 /* Allocations of one kind by one caller. */
 struct watch_site {
@@ -43,6 +46,7 @@ struct watch_shared {
 	uint64_t live[WATCH_KINDS], peak[WATCH_KINDS];
 	uint64_t calls, launches, copies, failures; /* callbacks heard */
 	uint64_t forgotten;			    /* objects that the tables had no room for */
+	uint64_t unsaid;			    /* lines that were left out of the log */
 	struct watch_site site[WATCH_SITES];
 };
 

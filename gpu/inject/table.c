@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALLEST = 256, MOST = 1 << 20 };
+enum { SMALLEST = 256, MOST = 1 << 17 };
 
 static void take(int *lock)
 {
@@ -40,7 +40,7 @@ static bool grow(struct table *t)
 
 	if (2 * (t->used + 1) <= t->cap)
 		return true;
-	if (cap > MOST)
+	if (cap > (t->most ? t->most : MOST))
 		return 4 * (t->used + 1) <= 3 * t->cap; /* full: the newest are not kept */
 	bigger.entry = calloc(cap, sizeof(*bigger.entry));
 	if (!bigger.entry)

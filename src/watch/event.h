@@ -6,18 +6,25 @@
  *
  *   start         program, cupti (version), result (of the subscription), why, other (who listens already)
  *   context       context, by                  a context came to be
- *   context-kind  context, primary, device, call, by
+ *   context-kind  context, primary, device, call, [cost, cost_of=process|devices], by
  *   context-use   context, call, by            made current, pushed, popped, destroyed: once a thread
  *   context-gone  context, by
  *   stream        stream, context, by
  *   fail          number, call, result, current, [stream, stream_context], [function, function_context,
- *                 kernel], [event, event_context], {buffer=ADDRESS:BYTES}, by
+ *                 kernel], [event, event_context], {buffer=ALLOCATION:BYTES:ADDRESS}, by
+ *   unwritten     number, {buffer}             that failure came again, with other buffers
  *   repeats       number, count                how often that failure came in all
- *   last          stream, context, kernel, ns  after an asynchronous error: the newest launch of each stream
+ *   last          stream, context, kernel, ns, by    after an asynchronous error: the newest launch of each
+ *                 stream; by: who launched that kernel first
+ *   late          call, result, by, origin_call, origin_by, [kernel], launches, ns    `call` returned the error of
+ *                 origin_call, ns before, which nobody had looked at; launches: how many went well between the two
  *   capture       stream, mode, thread, by     after a broken capture: those that were open
  *   dead          call, what, handle, context, by     a handle whose context was destroyed is about to be used
- *   copy          call, to_host, host, device, bytes, why, by     a host range that cannot be copied
+ *   copy          call, to_host, host, [device], bytes, [width, height, depth, pitch], [block, block_bytes], why,
+ *                 by      a host range that cannot be copied; bytes: from its first to its last
  *   fault         signal, address, [allocation, bytes, kind, owner], by
+ *   yield         by                           CUPTI was given to another client; nothing is heard from here on
+ *   module        name, path                   a file that `by` names with a place: "name(+0x12)"
  *   end
  */
 #include "base/arena.h"

@@ -2,6 +2,7 @@
 /* What a ledger shows to be wrong. */
 #include "base/str.h"
 #include "watch/ledger.h"
+#include "watch/symbol.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -47,10 +48,41 @@ static void tell(struct telling *t, enum severity severity, enum code code, cons
 	t->rows = 0;
 }
 
-/* Strings of events go away with the ledger: findings have their own. */
+static const char *path_of(const struct ledger *l, const char *name, size_t n)
+{
+	for (size_t i = 0; i < l->nothers; i++) {
+		const struct event *e = &l->other_event[i];
+		const char *of = strcmp(e->kind, "module") == 0 ? event_text(e, "name", 0) : NULL;
+		if (of && strlen(of) == n && strncmp(of, name, n) == 0)
+			return event_text(e, "path", 0);
+	}
+	return NULL;
+}
+
+/*
+ * Strings of events go away with the ledger: findings have their own. "name(+0x12)" becomes "name(function+0x2)"
+ * where the file's symbol table knows the place.
+ */
 static const char *keep(struct telling *t, const char *s)
 {
-	return s && *s ? arena_str(&t->d->arena, s) : "an unknown library";
+	char function[128];
+
+	if (!s || !*s)
+		return "an unknown library";
+	const char *place = strstr(s, "(+0x");
+	const char *path = place ? path_of(t->l, s, (size_t)(place - s)) : NULL;
+	if (!path || !symbol_name(path, strtoull(place + 4, NULL, 16), function, sizeof(function)))
+		return arena_str(&t->d->arena, s);
+	const char *rest = strchr(place, ')');
+	return fmt(t->d, "%.*s(%s%s", (int)(place - s), s, function, rest ? rest : ")");
+}
+
+/* The library alone, of "libx.so(function+0x1) < liby.so". */
+static const char *library_of(struct telling *t, const char *by)
+{
+	const char *text = keep(t, by);
+
+	return by && *by ? fmt(t->d, "%.*s", (int)strcspn(text, " ("), text) : text;
 }
 
 static enum code cuda_code(int64_t result)
@@ -81,11 +113,17 @@ static const char *context_text(struct telling *t, uint64_t handle)
 	const char *gone =
 		c->gone >= 0 ? fmt(t->d, "; destroyed at %.2f s by %s", c->gone, keep(t, c->gone_by))
 			     : "";
-	return fmt(t->d, "0x%" PRIx64 "  %s%s%s at %.2f s by %s%s", handle,
+	const char *cost =
+		c->cost > 0
+			? fmt(t->d, "; making it took %s of device memory%s",
+			      str_bytes(&t->d->arena, c->cost),
+			      c->cost_of_all ? " (what other processes took meanwhile included)" : "")
+			: "";
+	return fmt(t->d, "0x%" PRIx64 "  %s%s%s at %.2f s by %s%s%s", handle,
 		   c->known ? c->primary ? "primary, " : "not the primary context, " : "",
 		   c->call ? c->call : "made",
 		   c->device >= 0 ? fmt(t->d, " on device %d", c->device) : "", c->born,
-		   keep(t, c->by), gone);
+		   keep(t, c->by), cost, gone);
 }
 
 static const char *stream_by(struct telling *t, uint64_t handle)
@@ -107,18 +145,40 @@ static const char *call_text(struct telling *t, const struct ledger_failure *f)
 		   f->count > 1 ? fmt(t->d, ", first of %" PRId64, f->count) : "");
 }
 
-static void add_buffers(struct telling *t, const struct event *e)
+/* What the first of them and its followers would have written. */
+static void add_buffers_of(struct telling *t, const struct event *e, size_t *told)
 {
+	enum { BUFFERS_TOLD = 6 };
 	const char *text;
 
-	for (int k = 0; (text = event_text(e, "buffer", k)); k++) {
-		char *colon;
-		unsigned long long address = strtoull(text, &colon, 16);
-		long long bytes = *colon == ':' ? strtoll(colon + 1, NULL, 10) : 0;
-		row(t, k ? "" : "so",
-		    fmt(t->d,
-			"the buffer at 0x%llx (%s) was not written by it: it holds what it held before",
-			address, str_bytes(&t->d->arena, bytes)));
+	for (int k = 0; (text = event_text(e, "buffer", k)) && *told < BUFFERS_TOLD; k++) {
+		char *at;
+		unsigned long long start = strtoull(text, &at, 16), address = start;
+		long long bytes = *at == ':' ? strtoll(at + 1, &at, 10) : 0;
+		if (*at == ':')
+			address = strtoull(at + 1, NULL, 16);
+		const char *where =
+			address == start
+				? fmt(t->d, "the buffer at 0x%llx (%s)", start,
+				      str_bytes(&t->d->arena, bytes))
+				: fmt(t->d, "what is at 0x%llx, byte %llu of the %s at 0x%llx,",
+				      address, address - start, str_bytes(&t->d->arena, bytes),
+				      start);
+		row(t, *told ? "" : "so",
+		    fmt(t->d, "%s was not written by it: it holds what it held before", where));
+		++*told;
+	}
+}
+
+static void add_buffers(struct telling *t, const struct ledger_failure *f)
+{
+	size_t told = 0;
+
+	add_buffers_of(t, &f->event, &told);
+	for (size_t i = 0; i < t->l->nothers; i++) {
+		const struct event *e = &t->l->other_event[i];
+		if (strcmp(e->kind, "unwritten") == 0 && event_number(e, "number") == f->number)
+			add_buffers_of(t, e, &told);
 	}
 }
 
@@ -144,14 +204,14 @@ static bool tell_crossing(struct telling *t, const struct ledger_failure *f)
 	if (by)
 		row(t, "stream",
 		    fmt(t->d, "0x%" PRIx64 " of B, made by %s", event_handle(e, "stream"), by));
-	add_buffers(t, e);
+	add_buffers(t, f);
 	const struct ledger_context *a = context_of(t->l, other), *b = context_of(t->l, stream);
 	bool one_primary = a && b && a->known && b->known && a->primary != b->primary;
 	row(t, "try",
 	    one_primary ? fmt(t->d,
 			      "make %s use the primary context (cuDevicePrimaryCtxRetain; "
 			      "pycuda.autoprimaryctx), or give it a stream of its own context",
-			      keep(t, a->primary ? b->by : a->by))
+			      library_of(t, a->primary ? b->by : a->by))
 			: "load the kernel with cuLibraryLoadData, whose kernels run in every context, or keep "
 			  "streams, events and modules of one context together");
 	tell(t, SEV_ERROR, E_CTX_FOREIGN,
@@ -264,11 +324,13 @@ static void add_last(struct telling *t)
 		if (strcmp(e->kind, "last") != 0)
 			continue;
 		uint64_t stream = event_handle(e, "stream");
+		const char *by = event_text(e, "by", 0);
 		row(t, "launched last",
-		    fmt(t->d, "'%s' on %s of context 0x%" PRIx64 ", %.3f ms before",
+		    fmt(t->d, "'%s' on %s of context 0x%" PRIx64 ", %.3f ms before%s",
 			keep(t, event_text(e, "kernel", 0)),
 			stream ? fmt(t->d, "stream 0x%" PRIx64, stream) : "the default stream",
-			event_handle(e, "context"), (double)event_number(e, "ns") / 1e6));
+			event_handle(e, "context"), (double)event_number(e, "ns") / 1e6,
+			by && *by ? fmt(t->d, ", a kernel of %s", keep(t, by)) : ""));
 	}
 }
 
@@ -308,9 +370,12 @@ static void tell_failure(struct telling *t, const struct ledger_failure *f)
 	if (!sticky(f->result) && !capture && t->o->errors == REPORT_NONE)
 		return;
 	row(t, "call", call_text(t, f));
-	add_buffers(t, &f->event);
+	add_buffers(t, f);
 	if (sticky(f->result) && !t->o->sync_launch) {
 		add_last(t);
+		row(t, "so",
+		    "who made the call was only told of it; the fault is in a launch before, and every later call of "
+		    "the context returns it");
 		row(t, "try",
 		    "infer check --sync launch -- ... names the very launch; the context is lost from here on");
 	}
@@ -373,23 +438,63 @@ static void tell_failures(struct telling *t)
 	}
 }
 
+/* The runtime keeps an error until someone asks for it, who may have nothing to do with it. */
+static void tell_late(struct telling *t, const struct event *e)
+{
+	const char *kernel = event_text(e, "kernel", 0);
+	int64_t launches = event_number(e, "launches"), result = event_number(e, "result");
+
+	row(t, "failed",
+	    fmt(t->d, "%s%s = %" PRId64 " by %s, %.3f ms before; nobody asked for its error there",
+		keep(t, event_text(e, "origin_call", 0)), kernel ? fmt(t->d, "('%s')", kernel) : "",
+		result, keep(t, event_text(e, "origin_by", 0)), (double)event_number(e, "ns") / 1e6));
+	row(t, "reported",
+	    fmt(t->d, "%s at %.2f s by %s%s", keep(t, event_text(e, "call", 0)), e->seconds,
+		keep(t, event_text(e, "by", 0)),
+		launches ? fmt(t->d, ", after %" PRId64 " launches that went well", launches) : ""));
+	row(t, "try",
+	    "look after each launch and call where it is made: use what it returns, and cudaGetLastError() after <<<>>>");
+	tell(t, result == OUT_OF_MEMORY ? SEV_WARNING : SEV_ERROR, E_CUDA_LATE,
+	     fmt(t->d,
+		 "an unchecked CUDA error %" PRId64
+		 " was reported by a later, innocent call (pid %d, thread %ld)",
+		 result, t->l->pid, e->thread));
+}
+
+static void tell_yield(struct telling *t, const struct event *e)
+{
+	tell(t, SEV_WARNING, E_WATCH_BUSY,
+	     fmt(t->d, "CUPTI was given to %s at %.2f s: process %d was not watched from there on",
+		 keep(t, event_text(e, "by", 0)), e->seconds, t->l->pid));
+}
+
 /* ---- copies and faults */
 
 static void tell_copy(struct telling *t, const struct event *e)
 {
 	bool to_host = event_number(e, "to_host");
 
+	bool block = event_text(e, "block", 0);
+
 	row(t, "host",
 	    fmt(t->d, "0x%" PRIx64 ": %s", event_handle(e, "host"), keep(t, event_text(e, "why", 0))));
-	row(t, "device", fmt(t->d, "0x%" PRIx64, event_handle(e, "device")));
+	if (event_text(e, "height", 0))
+		row(t, "rows",
+		    fmt(t->d,
+			"%" PRId64 " planes of %" PRId64 " rows of %" PRId64 " bytes, %" PRId64
+			" apart",
+			event_number(e, "depth"), event_number(e, "height"),
+			event_number(e, "width"), event_number(e, "pitch")));
+	if (event_handle(e, "device"))
+		row(t, "device", fmt(t->d, "0x%" PRIx64, event_handle(e, "device")));
 	row(t, "call",
 	    fmt(t->d, "%s at %.2f s by %s", keep(t, event_text(e, "call", 0)), e->seconds,
 		keep(t, event_text(e, "by", 0))));
 	row(t, "try", "compare the tensor's elements with the shape the copy was sized by");
 	tell(t, SEV_ERROR, E_COPY_HOST,
-	     fmt(t->d, "a copy %s %s of host memory that is not there (pid %d, thread %ld)",
+	     fmt(t->d, "a copy %s %s of host memory %s (pid %d, thread %ld)",
 		 to_host ? "writes" : "reads", str_bytes(&t->d->arena, event_number(e, "bytes")),
-		 t->l->pid, e->thread));
+		 block ? "that go beyond their block" : "that is not there", t->l->pid, e->thread));
 }
 
 static void tell_fault(struct telling *t, const struct event *e)
@@ -426,6 +531,10 @@ static void tell_others(struct telling *t)
 			tell_copy(t, e);
 		else if (strcmp(e->kind, "fault") == 0)
 			tell_fault(t, e);
+		else if (strcmp(e->kind, "late") == 0 && t->o->calls && t->o->errors != REPORT_NONE)
+			tell_late(t, e);
+		else if (strcmp(e->kind, "yield") == 0)
+			tell_yield(t, e);
 	}
 }
 

@@ -41,6 +41,11 @@ static void on_context_kind(struct ledger *l, const struct event *e)
 
 	if (!c || c->gone >= 0)
 		c = context_add(l, e);
+	const char *whose = event_text(e, "cost_of", 0);
+	if (whose) {
+		c->cost = event_number(e, "cost");
+		c->cost_of_all = strcmp(whose, "process") != 0;
+	}
 	if (c->known)
 		return;
 	c->known = true;
@@ -123,6 +128,10 @@ void ledger_line(struct ledger *l, const char *line, size_t n)
 		{"fail", on_fail},
 		{"repeats", on_repeats},
 		{"last", on_other},
+		{"late", on_other},
+		{"unwritten", on_other},
+		{"yield", on_other},
+		{"module", on_other},
 		{"capture", on_other},
 		{"dead", on_other},
 		{"copy", on_other},

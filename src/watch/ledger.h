@@ -12,6 +12,8 @@ struct ledger_context {
 	uint64_t handle;
 	bool primary, known; /* known: a call said which kind it is */
 	int device;	     /* -1: not said */
+	int64_t cost;	     /* bytes of device memory; 0: not known */
+	bool cost_of_all;    /* by the use of all devices: other processes count */
 	double born, gone;   /* seconds; gone < 0: it lives */
 	long thread;
 	const char *by, *call, *gone_by;
@@ -40,7 +42,7 @@ struct ledger {
 	size_t nstreams, cap_streams;
 	struct ledger_failure *failure;
 	size_t nfailures, cap_failures;
-	/* as they came: last, capture, dead, copy, fault, context-use */
+	/* as they came: last, late, unwritten, capture, dead, copy, fault, yield, module, context-use */
 	struct event *other_event;
 	size_t nothers, cap_others;
 };

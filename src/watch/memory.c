@@ -15,6 +15,8 @@
 
 /* Resident memory comes and goes by pages and library loads; counters are exact. */
 static const double host_noise = 256 * 1024;
+/* A program that starts takes some memory: less than this is not worth a word. */
+static const double plateau = 5 << 20;
 
 static const char *rate(struct diag *d, const struct series_verdict *v)
 {
@@ -55,6 +57,8 @@ static void tell(const struct watch_process *p, int pid, const struct series *s,
 	if (v.kind == VERDICT_SHORT || v.kind == VERDICT_STABLE)
 		return;
 	bool leak = v.kind == VERDICT_LEAK;
+	if (!leak && v.grown < plateau)
+		return;
 	row[n++] = (struct diag_row){"grew", fmt(d, "from %s to %s, peak %s",
 						 str_bytes(&d->arena, (int64_t)s->first),
 						 str_bytes(&d->arena, (int64_t)s->last),

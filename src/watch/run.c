@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +25,15 @@ static int make_folder(struct watch *w, struct diag *d)
 	const char *tmp = getenv("TMPDIR");
 
 	snprintf(w->dir, sizeof(w->dir), "%s/infer-watch-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (mkdtemp(w->dir))
-		return 0;
+	if (mkdtemp(w->dir)) {
+		struct statvfs fs;
+		if (statvfs(w->dir, &fs) || !(fs.f_flag & ST_NOEXEC))
+			return 0;
+		return FAIL(d, E_OUTPUT,
+			    .message = fmt(d, "no library can be loaded from %s: it is mounted noexec",
+					   w->dir),
+			    .hint = "TMPDIR names where temporary files go");
+	}
 	int err = errno;
 	w->dir[0] = '\0';
 	return FAIL(d, E_OUTPUT, .message = fmt(d, "no temporary folder: %s", strerror(err)),
@@ -65,11 +73,15 @@ static void remove_folder(struct watch *w)
 
 /* ---- its processes */
 
+enum { PROCESSES_MOST = 256 };
+
 static struct watch_process *process_of(struct watch *w, int pid)
 {
 	for (size_t i = 0; i < w->nprocesses; i++)
 		if (w->process[i].ledger.pid == pid)
 			return &w->process[i];
+	if (w->nprocesses == PROCESSES_MOST)
+		return NULL;
 	struct watch_process *grown = realloc(w->process, (w->nprocesses + 1) * sizeof(*grown));
 	if (!grown)
 		return NULL;
@@ -134,6 +146,8 @@ static void look_for_processes(struct watch *w)
 		char *end;
 		long pid = strtol(e->d_name, &end, 10);
 		struct watch_process *p = pid > 0 && *end == '.' ? process_of(w, (int)pid) : NULL;
+		if (p && p->ended)
+			continue;
 		if (p && strcmp(end, ".log") == 0 && p->log < 0)
 			p->log = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC);
 		if (p && strcmp(end, ".mem") == 0 && !p->shared)
@@ -158,14 +172,33 @@ static void sample_callers(struct watch_process *p, double now, double work)
 	p->ncallers = n;
 }
 
+/* A program that starts others by the thousand must not leave us without files. */
+static void close_files(struct watch_process *p)
+{
+	if (p->log >= 0)
+		close(p->log);
+	if (p->statm >= 0)
+		close(p->statm);
+	p->log = p->statm = -1;
+	p->ended = true;
+}
+
 static void sample(struct watch_process *p, double now)
 {
-	uint64_t rss, unshared;
+	uint64_t rss = 0, unshared = 0;
 
-	double work = p->shared ? (double)__atomic_load_n(&p->shared->calls, __ATOMIC_RELAXED) : 0;
+	if (p->ended)
+		return;
+	/* never 0: where calls are counted, none means that it is still starting up */
+	double work = 1;
+	if (p->shared)
+		work += (double)__atomic_load_n(&p->shared->calls, __ATOMIC_RELAXED);
+	bool lives = p->statm >= 0 && proc_sample(p->statm, &rss, &unshared) && rss;
 	read_log(p);
-	if (p->statm >= 0 && proc_sample(p->statm, &rss, &unshared) && unshared)
+	if (lives && unshared)
 		series_add(&p->host, now, work, (double)unshared);
+	if (!lives && p->log >= 0)
+		close_files(p);
 	if (!p->shared)
 		return;
 	for (int k = 0; k < WATCH_KINDS; k++)
@@ -188,11 +221,31 @@ static void look(struct watch *w)
 
 /* ---- the program */
 
+/* "A:B" in a variable; where it has none, B. */
+static void add_to(const char *variable, const char *b)
+{
+	const char *a = getenv(variable);
+	char *both = NULL;
+
+	if (!a || !*a)
+		setenv(variable, b, 1);
+	else if (asprintf(&both, "%s:%s", a, b) >= 0)
+		setenv(variable, both, 1);
+	free(both);
+}
+
 static void set_environment(const struct watch *w, const char *library, const char *cupti)
 {
-	char what[16];
+	char what[16], heap[32];
 
 	snprintf(what, sizeof(what), "%u", w->what);
+	if (w->heap) {
+		snprintf(heap, sizeof(heap), "%zu", w->heap);
+		setenv(WATCH_HEAP_VARIABLE, heap, 1);
+		add_to("LD_PRELOAD", library); /* behind those that the user has */
+		/* a program built with AddressSanitizer asks to be loaded first, and can do without */
+		add_to("ASAN_OPTIONS", "verify_asan_link_order=0");
+	}
 	setenv("CUDA_INJECTION64_PATH", library, 1);
 	setenv(WATCH_DIR_VARIABLE, w->dir, 1);
 	setenv(WATCH_CUPTI_VARIABLE, cupti, 1);
@@ -278,7 +331,8 @@ static void follow(struct watch *w, pid_t child, const sigset_t *waited)
 
 int watch_run(struct watch *w, bool *missing, struct diag *d)
 {
-	static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
+	static const int signals[] = {SIGCHLD, SIGINT,	SIGTERM, SIGHUP,   SIGQUIT,
+				      SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGALRM};
 	char library[320];
 	sigset_t waited, before;
 	pid_t child = -1;
@@ -314,10 +368,7 @@ static void process_free(struct watch_process *p)
 	series_free(&p->host);
 	if (p->shared)
 		munmap(p->shared, sizeof(*p->shared));
-	if (p->log >= 0)
-		close(p->log);
-	if (p->statm >= 0)
-		close(p->statm);
+	close_files(p);
 	free(p->rest);
 	ledger_free(&p->ledger);
 }

@@ -75,23 +75,36 @@ static bool rises_throughout(const double *y, size_t n)
 	return true;
 }
 
+/* Where it ends: a program that ends gives back what it kept, which is no sign of health. */
+static size_t judged_to(const struct series *s, size_t from)
+{
+	double all = s->work[s->n - 1];
+	size_t i = from;
+
+	if (all <= 0)
+		return s->n;
+	while (i < s->n - 1 && s->work[i] < 0.98 * all)
+		i++;
+	return i + 1;
+}
+
 struct series_verdict series_judge(const struct series *s, double noise)
 {
 	struct series_verdict v = {.kind = VERDICT_SHORT};
 
 	if (!s->n)
 		return v;
-	size_t from = judged_from(s), n = s->n - from;
+	size_t from = judged_from(s), to = judged_to(s, from), n = to - from;
 	v.grown = s->last - s->first;
 	v.from = s->x[from];
-	v.to = s->x[s->n - 1];
+	v.to = s->x[to - 1];
 	if (n < LEAST_SAMPLES || v.to - v.from < least_seconds)
 		return v;
 	struct trend t = stats_trend(s->x + from, s->y + from, n, 0.99);
 	v.slope = t.slope.value;
 	v.low = t.slope.low;
 	v.high = t.slope.high;
-	bool risen = s->y[s->n - 1] - s->y[from] > noise;
+	bool risen = s->y[to - 1] - s->y[from] > noise;
 	if (risen && t.probability < chance && t.slope.low > 0 && rises_throughout(s->y + from, n))
 		v.kind = VERDICT_LEAK;
 	else

@@ -23,17 +23,21 @@ struct watch_process {
 	struct watch_caller *caller;
 	size_t ncallers;
 	int log, statm; /* open files; -1: none */
+	bool ended;	/* it is gone: its files are closed */
 	uint64_t read;	/* bytes of the log that were taken */
 	char *rest;	/* the beginning of a line */
 	size_t nrest;
 };
+
+enum watch_heap { WATCH_HEAP_OFF, WATCH_HEAP_ON, WATCH_HEAP_EVERY };
 
 struct watch {
 	/* what is wanted */
 	const char *const *argv; /* NULL ends */
 	unsigned what;		 /* enum watch_what */
 	bool sync_launch;	 /* CUDA_LAUNCH_BLOCKING=1 in the program */
-	double interval;	 /* seconds between reports; 0: none but the last */
+	size_t heap; /* blocks of malloc's from here on are kept in mind; 0: none, and nothing is preloaded */
+	double interval; /* seconds between reports; 0: none but the last */
 	void (*report)(void *arg, struct watch *w); /* at each interval and at SIGUSR1 */
 	void *arg;
 	/* what came of it */

@@ -66,6 +66,20 @@ static void faults(void)
 		{"devptr", "E-HOST-DEVPTR", "address", "+ 4096 of 1.0 MiB"},
 		{"capture", "E-CTX-CAPTURE E-CTX-CAPTURE", "open capture", "mode global"},
 		{"capture-ok", "", NULL, NULL},
+		{"reset", "E-CTX-DESTROYED", "context", "primary, cuDevicePrimaryCtxRetain"},
+		{"unwritten", "E-CUDA-1", "", "(2.0 MiB) was not written by it"},
+		{"pitch", "E-COPY-HOST", "rows", "1 planes of 4 rows of 256 bytes, 4096 apart"},
+		{"pitch-ok", "", NULL, NULL},
+		{"volume", "E-COPY-HOST", "host", "2560 of its 3200 bytes are in a block of malloc's"},
+		{"heap", "E-COPY-HOST", "host", "4000 of its 5000 bytes are in a block of malloc's"},
+		{"heap-ok", "", NULL, NULL},
+		{"pinned", "E-CUDA-1 E-COPY-HOST", "host", "are in a pinned allocation of 8192 bytes"},
+		{"batch", "E-COPY-HOST", "call", "cuMemcpyBatchAsync"},
+		{"late", "E-CUDA-LATE", "failed", "cudaSetDevice = 101 by libcudart.so.13(cudaSetDevice+0x1b3) < libfirst.so"},
+		{"late", "E-CUDA-LATE", "reported", "< libsecond.so"},
+		{"late-ok", "", NULL, NULL},
+		{"same", "E-CUDA-LATE", "reported", "after 1 launches that went well"},
+		{"sticky", "E-CUDA-700", "launched last", "a kernel of libfirst.so"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -136,6 +150,49 @@ static void design(void)
 	for (const struct finding *f = d.first; f; f = f->next)
 		notes += f->severity == SEV_NOTE;
 	CHECK_INT(notes, 1);
+	diag_free(&d);
+	ledger_free(&l);
+}
+
+/* What each context cost, and CUPTI given away. */
+static void costs(void)
+{
+	struct ledger l = {.pid = 1};
+	struct ledger_options o = all;
+	struct diag d = {0};
+
+	CHECK(replay("foreign", &l, 0));
+	ledger_findings(&l, &o, &d);
+	CHECK(has_row(&d, "A", "making it took 530.0 MiB of device memory"));
+	diag_free(&d);
+	d = (struct diag){0};
+	line(&l,
+	     "0.9\t1\tcontext-kind\tcontext=0x77\tprimary=0\tdevice=0\tcall=cuCtxCreate_v4\tcost=1048576\tcost_of=devices\tby=x");
+	line(&l, "1.5\t1\tyield\tby=libtorch_cpu.so");
+	ledger_findings(&l, &o, &d);
+	CHECK(has_row(&d, "B", "took 1.0 MiB of device memory (what other processes took meanwhile included)") ||
+	      has_row(&d, "C", "took 1.0 MiB of device memory (what other processes took meanwhile included)"));
+	CHECK(d.last && d.warnings == 1);
+	diag_free(&d);
+	ledger_free(&l);
+}
+
+/* Memory that was refused is a warning, whoever reports it; asked for nothing, nothing is told. */
+static void late(void)
+{
+	struct ledger l = {.pid = 1};
+	struct ledger_options o = all;
+	struct diag d = {0};
+
+	line(&l,
+	     "0.1\t1\tlate\tcall=cudaGetLastError\tresult=2\tby=libb.so\torigin_call=cudaMalloc\torigin_by=liba.so\tlaunches=0\tns=1000");
+	ledger_findings(&l, &o, &d);
+	CHECK(d.errors == 0 && d.warnings == 1 && d.first->code == E_CUDA_LATE);
+	diag_free(&d);
+	d = (struct diag){0};
+	o.errors = REPORT_NONE;
+	ledger_findings(&l, &o, &d);
+	CHECK(!d.first);
 	diag_free(&d);
 	ledger_free(&l);
 }
@@ -214,6 +271,8 @@ int main(void)
 	UNIT(counts);
 	UNIT(cut);
 	UNIT(design);
+	UNIT(costs);
+	UNIT(late);
 	UNIT(busy);
 	UNIT(series);
 	UNIT(thinning);

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA driver, its CUPTI, its NVML and some of the runtime without a GPU, for tests of what `infer check --`
+ * injects. Calls are reported to the subscriber of CUPTI as the real ones are; handles have owners, and crossings
+ * fail as measured (see gpu/inject); kernels do nothing, copies touch the host's bytes. One file with four
+ * names: libcuda.so.1, libcupti.so.13, libnvidia-ml.so.1, libcudart.so.13.
+ *
+ *   FAKE_CUPTI_TAKEN=1  CUPTI has a client already
+ */
+#include <cuda.h>
+#include <cupti.h>
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- CUPTI */
+
+static struct {
+	CUpti_CallbackFunc f;
+	void *user;
+	unsigned char driver[CUPTI_DRIVER_TRACE_CBID_SIZE], runtime[CUPTI_RUNTIME_TRACE_CBID_SIZE],
+		resource[64];
+} listener;
+
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *s, CUpti_CallbackFunc f, void *user)
+{
+	if (listener.f || getenv("FAKE_CUPTI_TAKEN"))
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	listener.f = f;
+	listener.user = user;
+	*s = (CUpti_SubscriberHandle)(void *)&listener;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *s, CUpti_CallbackFunc f, void *user,
+			      CUpti_SubscriberParams *p)
+{
+	if ((listener.f || getenv("FAKE_CUPTI_TAKEN")) && p->oldSubscriberName)
+		strcpy(p->oldSubscriberName, "another tool");
+	return cuptiSubscribe(s, f, user);
+}
+
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle s)
+{
+	memset(&listener, 0, sizeof(listener));
+	(void)s;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiEnableCallback(uint32_t on, CUpti_SubscriberHandle s, CUpti_CallbackDomain domain,
+				CUpti_CallbackId id)
+{
+	(void)s;
+	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
+		listener.driver[id] = on != 0;
+	else if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
+		listener.runtime[id] = on != 0;
+	else if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+		listener.resource[id] = on != 0;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiEnableDomain(uint32_t on, CUpti_SubscriberHandle s, CUpti_CallbackDomain domain)
+{
+	(void)on;
+	(void)s;
+	(void)domain;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetVersion(uint32_t *version)
+{
+	*version = CUPTI_API_VERSION;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetResultString(CUptiResult r, const char **text)
+{
+	*text = r == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+			? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+			: "CUPTI_ERROR_UNKNOWN";
+	return CUPTI_SUCCESS;
+}
+
+/* ---- objects */
+
+struct CUctx_st {
+	int alive, primary;
+};
+struct CUstream_st {
+	CUcontext context;
+	int capture; /* mode + 1 */
+};
+struct CUevent_st {
+	CUcontext context;
+};
+struct CUmod_st {
+	CUcontext context;
+};
+struct CUfunc_st {
+	CUcontext context;
+	char name[64];
+};
+
+static struct CUctx_st primary = {.primary = 1};
+static __thread CUcontext current;
+static int contexts_alive, raised, capturing, capture_broken, entered;
+static __thread int runtime_error;
+
+struct call {
+	CUpti_CallbackDomain domain;
+	CUpti_CallbackId id;
+	CUpti_CallbackData data;
+	int result, heard;
+};
+
+static struct call begin(CUpti_CallbackDomain domain, CUpti_CallbackId id, const char *name,
+			 const void *params, const char *symbol)
+{
+	struct call c = {.domain = domain, .id = id};
+
+	c.heard = listener.f && (domain == CUPTI_CB_DOMAIN_DRIVER_API ? listener.driver[id]
+								      : listener.runtime[id]);
+	c.data = (CUpti_CallbackData){.callbackSite = CUPTI_API_ENTER,
+				      .functionName = name,
+				      .functionParams = params,
+				      .symbolName = symbol,
+				      .context = current};
+	if (c.heard)
+		listener.f(listener.user, domain, id, &c.data);
+	return c;
+}
+
+static int done(struct call *c, int result)
+{
+	c->result = result;
+	c->data.callbackSite = CUPTI_API_EXIT;
+	c->data.functionReturnValue = &c->result;
+	c->data.context = current;
+	if (c->heard && listener.f)
+		listener.f(listener.user, c->domain, c->id, &c->data);
+	return result;
+}
+
+#define CALL(name, ...)                                                                            \
+	name##_params params = {__VA_ARGS__};                                                      \
+	struct call call = begin(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_##name,       \
+				 #name, &params, NULL)
+#define DONE(r) (CUresult) done(&call, r)
+
+static void resource(CUpti_CallbackId id, CUcontext context, CUstream stream)
+{
+	CUpti_ResourceData r = {.context = context};
+
+	r.resourceHandle.stream = stream;
+	if (listener.f && listener.resource[id])
+		listener.f(listener.user, CUPTI_CB_DOMAIN_RESOURCE, id, &r);
+}
+
+CUresult cuInit(unsigned flags)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *h = path && !entered ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	int (*start)(void);
+
+	(void)flags;
+	entered = 1;
+	*(void **)&start = h ? dlsym(h, "InitializeInjection") : NULL;
+	if (start)
+		start();
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	*device = ordinal;
+	return ordinal ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+static void born(CUcontext c)
+{
+	c->alive = 1;
+	contexts_alive++;
+	resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, c, NULL);
+}
+
+static void die(CUcontext c)
+{
+	resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, c, NULL);
+	c->alive = 0;
+	contexts_alive--;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device)
+{
+	CALL(cuDevicePrimaryCtxRetain, c, device);
+	if (!primary.alive)
+		born(&primary);
+	*c = &primary;
+	return DONE(0);
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+	CALL(cuDevicePrimaryCtxReset_v2, device);
+	die(&primary);
+	return DONE(0);
+}
+
+CUresult cuCtxSetCurrent(CUcontext c)
+{
+	CALL(cuCtxSetCurrent, c);
+	current = c;
+	return DONE(0);
+}
+
+CUresult cuCtxCreate(CUcontext *c, CUctxCreateParams *how, unsigned flags, CUdevice device)
+{
+	CALL(cuCtxCreate_v4, c, how, flags, device);
+	*c = calloc(1, sizeof(**c));
+	born(*c);
+	current = *c;
+	return DONE(0);
+}
+
+CUresult cuCtxDestroy(CUcontext c)
+{
+	CALL(cuCtxDestroy_v2, c);
+	die(c); /* its memory stays: handles of it are looked at later */
+	current = current == c ? NULL : current;
+	return DONE(0);
+}
+
+CUresult cuCtxSynchronize(void)
+{
+	struct call call = begin(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
+				 "cuCtxSynchronize", NULL, NULL);
+	return DONE(raised);
+}
+
+CUresult cuModuleLoad(CUmodule *m, const char *path)
+{
+	CALL(cuModuleLoad, m, path);
+	*m = calloc(1, sizeof(**m));
+	(*m)->context = current;
+	return DONE(0);
+}
+
+CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
+{
+	CALL(cuModuleGetFunction, f, m, name);
+	*f = calloc(1, sizeof(**f));
+	(*f)->context = m->context;
+	strncpy((*f)->name, name, sizeof((*f)->name) - 1);
+	return DONE(0);
+}
+
+CUresult cuStreamCreate(CUstream *s, unsigned flags)
+{
+	CALL(cuStreamCreate, s, flags);
+	*s = calloc(1, sizeof(**s));
+	(*s)->context = current;
+	resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, current, *s);
+	return DONE(0);
+}
+
+CUresult cuStreamDestroy(CUstream s)
+{
+	CALL(cuStreamDestroy_v2, s);
+	resource(CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, s->context, s);
+	free(s);
+	return DONE(raised);
+}
+
+CUresult cuStreamSynchronize(CUstream s)
+{
+	CALL(cuStreamSynchronize, s);
+	return DONE(raised);
+}
+
+CUresult cuEventCreate(CUevent *e, unsigned flags)
+{
+	CALL(cuEventCreate, e, flags);
+	*e = calloc(1, sizeof(**e));
+	(*e)->context = current;
+	return DONE(0);
+}
+
+CUresult cuEventDestroy(CUevent e)
+{
+	CALL(cuEventDestroy_v2, e);
+	free(e);
+	return DONE(0);
+}
+
+CUresult cuEventRecord(CUevent e, CUstream s)
+{
+	CALL(cuEventRecord, e, s);
+	return DONE(raised			    ? raised
+		    : s && s->context != e->context ? CUDA_ERROR_INVALID_HANDLE
+						    : 0);
+}
+
+CUresult cuEventQuery(CUevent e)
+{
+	CALL(cuEventQuery, e);
+	return DONE(e->context->alive ? raised : CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+			unsigned bz, unsigned shared, CUstream s, void **arguments, void **extra)
+{
+	cuLaunchKernel_params params = {f, gx, gy, gz, bx, by, bz, shared, s, arguments, extra};
+	struct call call = begin(CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+				 "cuLaunchKernel", &params, f->name);
+	int r = raised;
+
+	if (!r && (size_t)bx * by * bz > 1024)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r && s && s->context != f->context)
+		r = CUDA_ERROR_INVALID_HANDLE;
+	/* the kernel writes where its first argument points: nowhere */
+	if (!r && arguments && *(CUdeviceptr *)arguments[0] < 4096)
+		raised = CUDA_ERROR_ILLEGAL_ADDRESS;
+	return DONE(r);
+}
+
+/* ---- memory: the host cannot read the device's */
+
+CUresult cuMemAlloc(CUdeviceptr *p, size_t n)
+{
+	CALL(cuMemAlloc_v2, p, n);
+	if (capturing == CU_STREAM_CAPTURE_MODE_GLOBAL + 1) {
+		capture_broken = 1;
+		return DONE(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	}
+	void *m = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	*p = (CUdeviceptr)(uintptr_t)m;
+	return DONE(m == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : 0);
+}
+
+CUresult cuMemFree(CUdeviceptr p)
+{
+	CALL(cuMemFree_v2, p);
+	return DONE(raised);
+}
+
+CUresult cuMemAllocHost(void **p, size_t n)
+{
+	CALL(cuMemAllocHost_v2, p, n);
+	/* with room behind it: what goes beyond is not seen by a fault */
+	*p = mmap(NULL, n + 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return DONE(0);
+}
+
+CUresult cuMemFreeHost(void *p)
+{
+	CALL(cuMemFreeHost, p);
+	return DONE(0);
+}
+
+static void touch(const volatile char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i += 4096)
+		(void)p[i];
+	if (n)
+		(void)p[n - 1];
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t n)
+{
+	CALL(cuMemcpyHtoD_v2, to, from, n);
+	touch(from, n);
+	return DONE(raised);
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t n)
+{
+	CALL(cuMemcpyDtoH_v2, to, from, n);
+	memset(to, 0, n);
+	return DONE(raised);
+}
+
+CUresult cuMemcpy2D(const CUDA_MEMCPY2D *m)
+{
+	CALL(cuMemcpy2D_v2, m);
+	return DONE(raised);
+}
+
+CUresult cuMemcpy3D(const CUDA_MEMCPY3D *m)
+{
+	CALL(cuMemcpy3D_v2, m);
+	return DONE(raised);
+}
+
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *n, size_t count,
+			    CUmemcpyAttributes *attributes, size_t *which, size_t nattributes,
+			    CUstream s)
+{
+	CALL(cuMemcpyBatchAsync_v2, to, from, n, count, attributes, which, nattributes, s);
+	return DONE(raised);
+}
+
+CUresult cuMemsetD8(CUdeviceptr p, unsigned char value, size_t n)
+{
+	CALL(cuMemsetD8_v2, p, value, n);
+	return DONE(raised);
+}
+
+/* ---- captures */
+
+CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode)
+{
+	CALL(cuStreamBeginCapture_v2, s, mode);
+	capturing = (int)mode + 1;
+	return DONE(0);
+}
+
+CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
+{
+	CALL(cuStreamEndCapture, s, graph);
+	capturing = 0;
+	return DONE(capture_broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : 0);
+}
+
+/* ---- NVML */
+
+int nvmlInit_v2(void)
+{
+	return 0;
+}
+
+int nvmlDeviceGetCount_v2(unsigned *n)
+{
+	*n = 1;
+	return 0;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **device)
+{
+	*device = &primary;
+	return (int)i;
+}
+
+int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *total_free_used)
+{
+	(void)device;
+	total_free_used[0] = 1ull << 34;
+	total_free_used[2] = (256ull + 400ull * (unsigned)contexts_alive) << 20;
+	total_free_used[1] = total_free_used[0] - total_free_used[2];
+	return 0;
+}
+
+struct process {
+	unsigned pid;
+	unsigned long long bytes;
+	unsigned instance, compute;
+};
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, struct process *p)
+{
+	(void)device;
+	*n = contexts_alive > 0;
+	if (*n)
+		*p = (struct process){(unsigned)getpid(), (400ull * (unsigned)contexts_alive) << 20,
+				      0, 0};
+	return 0;
+}
+
+/* ---- the runtime: each thread has a last error */
+
+#define RUNTIME(name, version)                                                                     \
+	struct call call = begin(CUPTI_CB_DOMAIN_RUNTIME_API,                                      \
+				 CUPTI_RUNTIME_TRACE_CBID_##name##_##version, #name, NULL, NULL)
+
+static cudaError_t returned(struct call *c, int result)
+{
+	runtime_error = result ? result : runtime_error;
+	return (cudaError_t)done(c, result);
+}
+
+cudaError_t cudaSetDevice(int ordinal)
+{
+	CUcontext c;
+
+	cuInit(0);
+	RUNTIME(cudaSetDevice, v3020);
+	if (!ordinal && !current && !cuDevicePrimaryCtxRetain(&c, 0))
+		cuCtxSetCurrent(c);
+	return returned(&call, ordinal ? CUDA_ERROR_INVALID_DEVICE : 0);
+}
+
+cudaError_t cudaMalloc(void **p, size_t n)
+{
+	CUdeviceptr at;
+
+	RUNTIME(cudaMalloc, v3020);
+	int r = (int)cuMemAlloc(&at, n);
+	*p = (void *)(uintptr_t)at;
+	return returned(&call, r);
+}
+
+cudaError_t cudaMemset(void *p, int value, size_t n)
+{
+	RUNTIME(cudaMemset, v3020);
+	return returned(&call, (int)cuMemsetD8((CUdeviceptr)(uintptr_t)p, (unsigned char)value, n));
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+	RUNTIME(cudaDeviceSynchronize, v3020);
+	return returned(&call, (int)cuCtxSynchronize());
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	RUNTIME(cudaGetLastError, v3020);
+	int r = runtime_error;
+	runtime_error = 0;
+	return (cudaError_t)done(&call, r);
+}
+
+cudaError_t cudaPeekAtLastError(void)
+{
+	RUNTIME(cudaPeekAtLastError, v3020);
+	return (cudaError_t)done(&call, runtime_error);
+}
