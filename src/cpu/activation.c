@@ -78,13 +78,6 @@ void activation_run_f32(const struct activation *a, float *y, int64_t n)
 		y[i] = p[0] * tanhf(p[1] * y[i]);
 }
 
-void activation_f32(const char *name, float alpha, float beta, float *y, int64_t n)
-{
-	struct activation a = activation_of(name, alpha, beta);
-
-	activation_run_f32(&a, y, n);
-}
-
 static double one_f64(enum vfun f, double a, double b, double x)
 {
 	if (f == VF_RELU)
@@ -124,11 +117,4 @@ void activation_run_f64(const struct activation *a, double *y, int64_t n)
 		return;
 	for (int64_t i = 0; i < n; i++)
 		y[i] = one_f64(acts[a->kind].fun, (double)a->alpha, (double)a->beta, y[i]);
-}
-
-void activation_f64(const char *name, float alpha, float beta, double *y, int64_t n)
-{
-	struct activation a = activation_of(name, alpha, beta);
-
-	activation_run_f64(&a, y, n);
 }

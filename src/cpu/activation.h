@@ -22,8 +22,4 @@ struct activation activation_of(const char *name, float alpha, float beta);
 void activation_run_f32(const struct activation *a, float *y, int64_t n);
 void activation_run_f64(const struct activation *a, double *y, int64_t n);
 
-/* The same at once. */
-void activation_f32(const char *name, float alpha, float beta, float *y, int64_t n);
-void activation_f64(const char *name, float alpha, float beta, double *y, int64_t n);
-
 #endif

@@ -41,21 +41,8 @@ static void softmax_f64(double *x, int64_t n, bool safe)
 		x[i] = safe && max == -INFINITY ? 0 : x[i] / sum;
 }
 
-#define REAL  float
-#define GEMM  GEMM_F32
-#define FN(x) x##_f32
-#include "cpu/attend.inc"
-#undef REAL
-#undef GEMM
-#undef FN
-
-#define REAL  double
-#define GEMM  GEMM_F64
-#define FN(x) x##_f64
-#include "cpu/attend.inc"
-#undef REAL
-#undef GEMM
-#undef FN
+#define TEMPLATE "cpu/attend.inc"
+#include "cpu/reals.inc"
 
 /* Queries taken at once. */
 static int64_t block_rows(const struct attend *a)

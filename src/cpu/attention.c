@@ -118,21 +118,8 @@ static void softcap_f64(double *s, int64_t n, double cap)
 		s[i] = cap * tanh(s[i] / cap);
 }
 
-#define REAL  float
-#define GEMM  GEMM_F32
-#define FN(x) x##_f32
-#include "cpu/attention.inc"
-#undef REAL
-#undef GEMM
-#undef FN
-
-#define REAL  double
-#define GEMM  GEMM_F64
-#define FN(x) x##_f64
-#include "cpu/attention.inc"
-#undef REAL
-#undef GEMM
-#undef FN
+#define TEMPLATE "cpu/attention.inc"
+#include "cpu/reals.inc"
 
 static float scale_or(float scale, int64_t size)
 {
@@ -682,24 +669,44 @@ static void bias_steps(const struct tensor *bias, struct att *a)
 	mask_steps(&bias->shape, a->keys, a->mask_step[1], &a->mask_keys[1]);
 }
 
-/* ---- com.microsoft::Attention ----------------------------------------------------------------- */
-
-/* Its inputs, or those of infer::ProjectedAttention, which has the product of x and w already (x = qkv). */
-struct ms_inputs {
-	uint32_t x, w, b, mask, past, bias; /* beyond all inputs: there is none */
-};
-static struct ms_inputs ms_inputs(const struct node *n)
+/* Both masks, where they are given. */
+static void ms_masks(struct core_f32 *k, const struct tensor *mask, const struct tensor *bias,
+		     struct scratch *s)
 {
-	if (!strcmp(n->op->name, "ProjectedAttention"))
-		return (struct ms_inputs){0, 99, 99, 1, 2, 99};
-	return (struct ms_inputs){MSA_X, MSA_W, MSA_B, MSA_MASK, MSA_PAST, MSA_BIAS};
+	struct att *a = &k->a;
+
+	if (mask) {
+		float *m = scratch_take(s, (size_t)(a->batch * a->queries * a->keys) * sizeof(float));
+		ms_mask(mask, a, a->hidden, m);
+		ms_mask_steps(mask, a);
+		k->mask[0] = m;
+	}
+	if (bias) {
+		k->mask[1] = wide_in(s, bias);
+		bias_steps(bias, a);
+	}
 }
 
-/* columns: of q, k and v together */
-static void ms_attention_sizes(const struct ms_attention *p, const struct shape *x, int64_t columns,
+/* The heads' results lie side by side: [batch, queries, heads * vsize]. */
+static void ms_result(struct core_f32 *k, float *y)
+{
+	const struct att *a = &k->a;
+
+	k->y = y;
+	k->y_row = a->heads * a->vsize;
+	k->y_head = a->vsize;
+	k->y_batch = a->queries * k->y_row;
+}
+
+/* ---- com.microsoft::Attention ----------------------------------------------------------------- */
+
+/* infer::ProjectedAttention, which it expands to: the product of the input and the weights is there. */
+enum { PRO_QKV, PRO_MASK, PRO_PAST, PRO_BIAS };
+
+static void ms_attention_sizes(const struct ms_attention *p, const struct shape *x,
 			       const struct shape *past, struct att *a)
 {
-	int64_t third = columns / 3;
+	int64_t third = x->dim[2] / 3;
 
 	a->batch = x->dim[0];
 	a->queries = x->dim[1];
@@ -712,70 +719,38 @@ static void ms_attention_sizes(const struct ms_attention *p, const struct shape 
 static int ms_attention_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	const struct ms_attention *p = site_params(site);
-	struct ms_inputs in = ms_inputs(site->node);
-	const struct vinfo *x = site_in(site, in.x), *w = site_in(site, in.w),
-			   *past = site_in(site, in.past);
-	int64_t columns = w ? w->shape.dim[1] : x->shape.dim[2];
+	const struct vinfo *x = site_in(site, PRO_QKV), *past = site_in(site, PRO_PAST);
 	struct att a = {0};
 
 	(void)d;
-	ms_attention_sizes(p, &x->shape, columns, past ? &past->shape : NULL, &a);
+	ms_attention_sizes(p, &x->shape, past ? &past->shape : NULL, &a);
 	step->workspace =
-		wide_workspace(site) + scratch_size(gemm_scratch(GEMM_F32)) +
+		wide_workspace(site) +
 		scratch_size(att_scratch_one(GEMM_F32, a.queries, a.keys) * (size_t)pool_threads()) +
-		scratch_size((size_t)(a.batch * a.queries * columns) * sizeof(float)) +
 		2 * scratch_size((size_t)(a.batch * a.heads * a.keys * (a.size + a.vsize)) *
 				 sizeof(float)) +
 		scratch_size((size_t)(a.batch * a.queries * a.keys) * sizeof(float));
 	return 0;
 }
 
-/* x W + bias: [batch * queries, q, k, v of all heads] */
-static float *project(const struct call *c, const struct att *a, struct scratch *s)
-{
-	int64_t wide = c->in[MSA_W]->shape.dim[1], rows = a->batch * a->queries;
-	void *scratch = scratch_take(s, gemm_scratch(GEMM_F32));
-	float *qkv = scratch_take(s, (size_t)(rows * wide) * sizeof(float));
-	const float *bias = wide_in(s, att_in(c, MSA_B));
-	struct gemm m = {.m = rows,
-			 .n = wide,
-			 .k = c->in[MSA_X]->shape.dim[2],
-			 .a = wide_in(s, c->in[MSA_X]),
-			 .a_col = 1,
-			 .b = wide_in(s, c->in[MSA_W]),
-			 .b_row = wide,
-			 .b_col = 1,
-			 .c = qkv,
-			 .c_row = wide,
-			 .alpha = 1,
-			 .beta = bias ? 1 : 0};
-
-	m.a_row = m.k;
-	for (int64_t r = 0; bias && r < rows; r++)
-		memcpy(qkv + r * wide, bias, (size_t)wide * sizeof(float));
-	gemm_run(GEMM_F32, &m, scratch);
-	return qkv;
-}
-
 static int ms_attention_run(const struct call *c)
 {
 	const struct ms_attention *p = call_params(c);
-	struct ms_inputs in = ms_inputs(c->step->node);
-	const struct tensor *past = att_in(c, in.past), *mask = att_in(c, in.mask),
-			    *bias = att_in(c, in.bias), *w = att_in(c, in.w);
+	const struct tensor *past = att_in(c, PRO_PAST), *mask = att_in(c, PRO_MASK),
+			    *bias = att_in(c, PRO_BIAS);
 	struct scratch s = scratch_of(c);
 	struct core_f32 k = {.a = {.left = -1, .right = -1, .causal = p->unidirectional != 0}};
 	struct att *a = &k.a;
-	int64_t wide = w ? w->shape.dim[1] : c->in[in.x]->shape.dim[2];
+	int64_t wide = c->in[PRO_QKV]->shape.dim[2];
 
-	ms_attention_sizes(p, &c->in[in.x]->shape, wide, past ? &past->shape : NULL, a);
+	ms_attention_sizes(p, &c->in[PRO_QKV]->shape, past ? &past->shape : NULL, a);
 	int64_t have = a->keys - a->queries, hidden = a->heads * a->size;
 	a->scale = ms_scale(p->scale, a->size);
 	a->offset = have;
 	a->hidden = p->mask_filter_value;
 	k.scratch = scratch_take(&s, att_scratch_one(GEMM_F32, a->queries, a->keys) *
 					     (size_t)pool_threads());
-	const float *qkv = w ? project(c, a, &s) : wide_in(&s, c->in[in.x]);
+	const float *qkv = wide_in(&s, c->in[PRO_QKV]);
 	k.q = (struct att_view_f32){qkv, a->queries * wide, a->size, wide};
 	k.k = (struct att_view_f32){qkv + hidden, a->queries * wide, a->size, wide};
 	k.v = (struct att_view_f32){qkv + 2 * hidden, a->queries * wide, a->vsize, wide};
@@ -793,24 +768,10 @@ static int ms_attention_run(const struct call *c)
 		k.k = view_of_f32(key, a->heads, a->keys, a->size, false);
 		k.v = view_of_f32(value, a->heads, a->keys, a->vsize, false);
 	}
-	if (mask) {
-		if (!ms_mask_fits(mask, a))
-			return call_fail(c, E_SHAPE, "a mask_index of a known form", NULL);
-		float *m = scratch_take(
-			&s, (size_t)(a->batch * (mask->shape.rank > 2 ? a->queries : 1) * a->keys) *
-				    sizeof(float));
-		ms_mask(mask, a, p->mask_filter_value, m);
-		ms_mask_steps(mask, a);
-		k.mask[0] = m;
-	}
-	if (bias) {
-		k.mask[1] = wide_in(&s, bias);
-		bias_steps(bias, a);
-	}
-	k.y = wide_out(&s, c->out[0]);
-	k.y_row = a->heads * a->vsize;
-	k.y_head = a->vsize;
-	k.y_batch = a->queries * k.y_row;
+	if (mask && !ms_mask_fits(mask, a))
+		return call_fail(c, E_SHAPE, "a mask_index of a known form", NULL);
+	ms_masks(&k, mask, bias, &s);
+	ms_result(&k, wide_out(&s, c->out[0]));
 	att_run_f32(&k);
 	wide_done(c->out[0], k.y);
 	if (present)
@@ -929,7 +890,7 @@ static int mha_run(const struct call *c)
 	const struct multi_head *p = call_params(c);
 	const struct tensor *key = att_in(c, MHA_K), *value = att_in(c, MHA_V),
 			    *past = att_in(c, MHA_PAST_K);
-	const struct tensor *mask = att_in(c, MHA_PADDING), *att_bias = att_in(c, MHA_ATT_BIAS);
+	const struct tensor *mask = att_in(c, MHA_PADDING);
 	struct scratch s = scratch_of(c);
 	struct core_f32 k = {.a = {.left = -1, .right = -1, .causal = p->unidirectional != 0}};
 	struct att *a = &k.a;
@@ -965,25 +926,12 @@ static int mha_run(const struct call *c)
 			   a->vsize, to, a->keys);
 		k.v = view_of_f32(to, a->heads, a->keys, a->vsize, false);
 	}
-	if (mask) {
-		if (!ms_mask_fits(mask, a) &&
-		    !(mask->shape.rank == 1 && mask->shape.dim[0] == 3 * a->batch + 2))
-			return call_fail(c, E_SHAPE, "a key_padding_mask of a known form", NULL);
-		float *m =
-			scratch_take(&s, (size_t)(a->batch * a->queries * a->keys) * sizeof(float));
-		ms_mask(mask, a, p->mask_filter_value, m);
-		ms_mask_steps(mask, a);
-		k.mask[0] = m;
-	}
-	if (att_bias) {
-		k.mask[1] = wide_in(&s, att_bias);
-		bias_steps(att_bias, a);
-	}
+	if (mask && !ms_mask_fits(mask, a) &&
+	    !(mask->shape.rank == 1 && mask->shape.dim[0] == 3 * a->batch + 2))
+		return call_fail(c, E_SHAPE, "a key_padding_mask of a known form", NULL);
+	ms_masks(&k, mask, att_in(c, MHA_ATT_BIAS), &s);
 	k.qk = wide_out(&s, att_out(c, 3));
-	k.y = wide_out(&s, c->out[0]);
-	k.y_row = a->heads * a->vsize;
-	k.y_head = a->vsize;
-	k.y_batch = a->queries * k.y_row;
+	ms_result(&k, wide_out(&s, c->out[0]));
 	att_run_f32(&k);
 	wide_done(c->out[0], k.y);
 	for (uint32_t i = 1; i < 4; i++)
@@ -1468,10 +1416,7 @@ static int gqa_run(const struct call *c)
 	if (att_out(c, 3))
 		k.qk = scratch_take(&s, (size_t)(a->batch * a->heads * a->queries * a->keys) *
 						sizeof(float));
-	k.y = wide_out(&s, c->out[0]);
-	k.y_row = a->heads * a->size;
-	k.y_head = a->size;
-	k.y_batch = a->queries * k.y_row;
+	ms_result(&k, wide_out(&s, c->out[0]));
 	att_run_f32(&k);
 	wide_done(c->out[0], k.y);
 	if (att_out(c, 3))
@@ -1503,8 +1448,6 @@ const struct kernel cpu_attention[] = {
 	REFERENCE("LinearAttention", NF, NULL, linear_reshape, linear_run),
 	REFERENCE("RotaryEmbedding", NF, NULL, wide_reshape, rotary_run),
 	REFERENCE("com.microsoft::RotaryEmbedding", NF, ms_rotary_accepts, wide_reshape, ms_rotary_run),
-	REFERENCE("com.microsoft::Attention", NF, ms_attention_accepts, ms_attention_reshape,
-		  ms_attention_run),
 	REFERENCE("infer::ProjectedAttention", NF, ms_attention_accepts, ms_attention_reshape,
 		  ms_attention_run),
 	REFERENCE("com.microsoft::MultiHeadAttention", NF, mha_accepts, mha_reshape, mha_run),

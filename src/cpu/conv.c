@@ -50,18 +50,7 @@ static size_t transpose_scratch(enum gemm_type t, int64_t kernel, int64_t inputs
 	return scratch_size(gemm_scratch_one(t)) + scratch_size(col * (t == GEMM_F32 ? 4 : 8));
 }
 
-/* FusedConv's activation; of doubles too. */
-static const struct ms_conv *ms_conv_of(const struct node *n)
-{
-	return n->op->domain && !strcmp(n->op->domain, "com.microsoft") ? n->params : NULL;
-}
-
-static float act_param(const struct ms_conv *p, int64_t i)
-{
-	return p->activation_params.n > i ? p->activation_params.v[i] : NAN;
-}
-
-/* infer::Conv's own activation */
+/* infer::Conv's activation; of doubles too. */
 static const struct fused_conv *fused_conv_of(const struct node *n)
 {
 	return n->op->domain && !strcmp(n->op->domain, "infer") ? n->params : NULL;
@@ -69,41 +58,22 @@ static const struct fused_conv *fused_conv_of(const struct node *n)
 
 static void activate_f32(const struct call *call, float *y, int64_t n)
 {
-	const struct ms_conv *p = ms_conv_of(call->step->node);
 	const struct fused_conv *f = fused_conv_of(call->step->node);
 
 	if (f)
 		act_f32(f->act, f->act_alpha, f->act_beta, y, n);
-	if (p)
-		activation_f32(p->activation, act_param(p, 0), act_param(p, 1), y, n);
 }
 
 static void activate_f64(const struct call *call, double *y, int64_t n)
 {
-	const struct ms_conv *p = ms_conv_of(call->step->node);
 	const struct fused_conv *f = fused_conv_of(call->step->node);
 
 	if (f)
 		act_f64(f->act, (double)f->act_alpha, (double)f->act_beta, y, n);
-	if (p)
-		activation_f64(p->activation, act_param(p, 0), act_param(p, 1), y, n);
 }
 
-#define REAL  float
-#define GEMM  GEMM_F32
-#define FN(x) x##_f32
-#include "cpu/conv.inc"
-#undef REAL
-#undef GEMM
-#undef FN
-
-#define REAL  double
-#define GEMM  GEMM_F64
-#define FN(x) x##_f64
-#include "cpu/conv.inc"
-#undef REAL
-#undef GEMM
-#undef FN
+#define TEMPLATE "cpu/conv.inc"
+#include "cpu/reals.inc"
 
 /* ---- CausalConvWithState ---------------------------------------------------------------------- */
 
@@ -167,7 +137,7 @@ static int window_fail(const struct call *c, const char *bad)
 
 int conv_any_run(const struct call *c)
 {
-	const struct conv *p = call_params(c); /* FusedConv's begin alike */
+	const struct conv *p = call_params(c); /* infer::Conv's begin alike */
 	struct window w;
 	const char *bad =
 		window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
@@ -177,13 +147,6 @@ int conv_any_run(const struct call *c)
 	if (tensor_dtype(c->in[0]) == DT_F64)
 		return run_conv_f64(c, &w, p->group);
 	return run_conv_f32(c, &w, p->group);
-}
-
-static bool ms_conv_accepts(const struct site *s, struct why *why)
-{
-	const struct ms_conv *p = site_params(s);
-
-	return activation_known(p->activation) || refuse(why, "activation %s", p->activation);
 }
 
 static int transpose_reshape(struct site *site, struct step *step, struct diag *d)
@@ -357,8 +320,6 @@ const struct kernel cpu_conv[] = {
 	{"Conv", T_F32 | T_F16 | T_BF16, ONEDNN(conv)},
 	{"ConvTranspose", T_F32 | T_F16 | T_BF16, ONEDNN(deconv)},
 	{"Conv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, conv_any_reshape, conv_any_run, NULL, NULL},
-	{"com.microsoft::FusedConv", T_FLOATS_BF, K_REFERENCE, ms_conv_accepts, NULL,
-	 conv_any_reshape, conv_any_run, NULL, NULL},
 	{"ConvTranspose", T_FLOATS_BF, K_REFERENCE, NULL, NULL, transpose_reshape, transpose_run,
 	 NULL, NULL},
 	{"DeformConv", T_FLOATS_BF, K_REFERENCE, NULL, NULL, deform_reshape, deform_run, NULL, NULL},

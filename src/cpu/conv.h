@@ -3,7 +3,7 @@
 #define CPU_CONV_H
 #include "backend.h"
 
-/* The kernel for every float type, of Conv, FusedConv and infer::Conv alike. */
+/* The kernel for every float type, of Conv and infer::Conv alike. */
 int conv_any_reshape(struct site *site, struct step *step, struct diag *d);
 int conv_any_run(const struct call *c);
 

@@ -196,9 +196,9 @@ static void bias_steps(const struct shape *s, struct bias *b)
 	b->col_step = cols == 1 ? 0 : 1;
 }
 
-static int gemm_params_run(const struct call *c, const struct gemm_params *p,
-			   const struct fused_gemm_params *f)
+static int gemm_reference(const struct call *c)
 {
+	const struct gemm_params *p = call_params(c);
 	enum dtype type = tensor_dtype(c->in[0]);
 	enum gemm_type t = gemm_of(type);
 	struct scratch s = scratch_of(c);
@@ -233,31 +233,8 @@ static int gemm_params_run(const struct call *c, const struct gemm_params *p,
 	gemm_run(t, &g, scratch);
 	if (!floats)
 		integer_bias(&bias, g.m);
-	if (f && t == GEMM_F32)
-		activation_f32(f->activation, f->activation_alpha, f->activation_beta, y, g.m * g.n);
-	else if (f && floats)
-		activation_f64(f->activation, f->activation_alpha, f->activation_beta, y, g.m * g.n);
 	wide_done(c->out[0], y);
 	return 0;
-}
-
-static int gemm_params_reference(const struct call *c)
-{
-	return gemm_params_run(c, call_params(c), NULL);
-}
-
-static int fused_gemm_run(const struct call *c)
-{
-	const struct fused_gemm_params *f = call_params(c);
-
-	return gemm_params_run(c, &f->gemm, f);
-}
-
-static bool fused_gemm_accepts(const struct site *s, struct why *why)
-{
-	const struct fused_gemm_params *p = site_params(s);
-
-	return activation_known(p->activation) || refuse(why, "activation %s", p->activation);
 }
 
 /* ---- Einsum ----------------------------------------------------------------------------------- */
@@ -504,71 +481,95 @@ static bool needed(const struct einsum_job *j, int k, int8_t l)
 	return false;
 }
 
-/* The product of a (all operands before k) and operand k. */
-static struct operand contract(struct einsum_job *j, const struct operand *a,
-			       const struct operand *b, int k)
+/* The labels of a product by what they do in it. */
+struct product_labels {
+	int8_t batch[EINSUM_LABELS], rows[EINSUM_LABELS], depth[EINSUM_LABELS], cols[EINSUM_LABELS];
+	int nb, nm, nk, nn;
+};
+
+static struct product_labels product_labels(const struct einsum_job *j, const struct operand *a,
+					    const struct operand *b, int k)
 {
-	int8_t order[3][EINSUM_LABELS], out[EINSUM_LABELS];
-	int nb = 0, nm = 0, nn = 0, nk = 0;
-	int8_t batch[EINSUM_LABELS], rows[EINSUM_LABELS], cols[EINSUM_LABELS], depth[EINSUM_LABELS];
-	struct operand r = {0};
-	struct matmul_shape s = {0};
+	struct product_labels p = {0};
 
 	for (int i = 0; i < a->n; i++) {
 		int8_t l = a->label[i];
 		if (has_label(b, l) && needed(j, k, l))
-			batch[nb++] = l;
+			p.batch[p.nb++] = l;
 		else if (has_label(b, l))
-			depth[nk++] = l;
+			p.depth[p.nk++] = l;
 		else if (needed(j, k, l))
-			rows[nm++] = l;
+			p.rows[p.nm++] = l;
 	}
 	for (int i = 0; i < b->n; i++)
 		if (!has_label(a, b->label[i]) && needed(j, k, b->label[i]))
-			cols[nn++] = b->label[i];
-	for (int i = 0; i < nb; i++)
-		order[0][i] = order[1][i] = out[i] = batch[i];
-	for (int i = 0; i < nm; i++)
-		order[0][nb + i] = out[nb + i] = rows[i];
-	for (int i = 0; i < nk; i++)
-		order[0][nb + nm + i] = order[1][nb + i] = depth[i];
-	for (int i = 0; i < nn; i++)
-		order[1][nb + nk + i] = out[nb + nm + i] = cols[i];
+			p.cols[p.nn++] = b->label[i];
+	return p;
+}
+
+/* Three lists of labels, one after the other. */
+static int join_labels(int8_t *to, const int8_t *a, int na, const int8_t *b, int nb,
+		       const int8_t *c, int nc)
+{
+	memcpy(to, a, (size_t)na);
+	memcpy(to + na, b, (size_t)nb);
+	memcpy(to + na + nb, c, (size_t)nc);
+	return na + nb + nc;
+}
+
+/* A dense operand of these labels in this order. */
+static struct operand dense_operand(const struct einsum_job *j, const int8_t *label, int n,
+				    const void *data)
+{
+	struct operand r = {.n = n, .data = data};
+	int64_t step = 1;
+
+	for (int i = n - 1; i >= 0; i--) {
+		r.label[i] = label[i];
+		r.step[i] = step;
+		step *= j->size[label[i]];
+	}
+	return r;
+}
+
+/* The product of a (all operands before k) and operand k. */
+static struct operand contract(struct einsum_job *j, const struct operand *a,
+			       const struct operand *b, int k)
+{
+	const struct product_labels p = product_labels(j, a, b, k);
 	struct operand l = *a, m = *b;
-	s.nbatch = nb;
-	for (int i = 0; i < nb; i++)
-		s.batch[i] = j->size[batch[i]];
-	s.m = label_count(j, rows, nm);
-	s.k = label_count(j, depth, nk);
-	s.n = label_count(j, cols, nn);
+	struct matmul_shape s = {.nbatch = p.nb,
+				 .m = label_count(j, p.rows, p.nm),
+				 .k = label_count(j, p.depth, p.nk),
+				 .n = label_count(j, p.cols, p.nn)};
+	int8_t order[3 * EINSUM_LABELS];
+
 	/* as it lies, where rows, columns and depth are each one step apart */
-	if (a->n != nb + nm + nk || !one_step(j, a, rows, nm, &s.a_row) ||
-	    !one_step(j, a, depth, nk, &s.a_col)) {
-		l = arranged(j, a, order[0], nb + nm + nk, NULL);
+	if (a->n != p.nb + p.nm + p.nk || !one_step(j, a, p.rows, p.nm, &s.a_row) ||
+	    !one_step(j, a, p.depth, p.nk, &s.a_col)) {
+		int n = join_labels(order, p.batch, p.nb, p.rows, p.nm, p.depth, p.nk);
+		l = arranged(j, a, order, n, NULL);
 		s.a_row = s.k;
 		s.a_col = 1;
 	}
-	if (b->n != nb + nk + nn || !one_step(j, b, depth, nk, &s.b_row) ||
-	    !one_step(j, b, cols, nn, &s.b_col)) {
-		m = arranged(j, b, order[1], nb + nk + nn, NULL);
+	if (b->n != p.nb + p.nk + p.nn || !one_step(j, b, p.depth, p.nk, &s.b_row) ||
+	    !one_step(j, b, p.cols, p.nn, &s.b_col)) {
+		int n = join_labels(order, p.batch, p.nb, p.depth, p.nk, p.cols, p.nn);
+		m = arranged(j, b, order, n, NULL);
 		s.b_row = s.n;
 		s.b_col = 1;
 	}
-	for (int i = 0; i < nb; i++) {
-		s.a_batch[i] = step_of(&l, batch[i]);
-		s.b_batch[i] = step_of(&m, batch[i]);
+	for (int i = 0; i < p.nb; i++) {
+		s.batch[i] = j->size[p.batch[i]];
+		s.a_batch[i] = step_of(&l, p.batch[i]);
+		s.b_batch[i] = step_of(&m, p.batch[i]);
 	}
-	r.n = nb + nm + nn;
-	void *y = einsum_take(j, label_count(j, out, r.n));
-	r.data = y;
-	for (int64_t i = r.n - 1, step = 1; i >= 0; i--) {
-		r.label[i] = out[i];
-		r.step[i] = step;
-		step *= j->size[out[i]];
-	}
-	if (!j->dry && label_count(j, out, r.n) > 0)
+	int n = join_labels(order, p.batch, p.nb, p.rows, p.nm, p.cols, p.nn);
+	int64_t count = label_count(j, order, n);
+	void *y = einsum_take(j, count);
+	if (!j->dry && count > 0)
 		multiply(j->type, &s, l.data, m.data, y, 1, j->gemm);
-	return r;
+	return dense_operand(j, order, n, y);
 }
 
 /* An operand's labels with the steps of its dims; equal labels (a diagonal) add theirs up. */
@@ -861,13 +862,11 @@ const struct kernel cpu_matmul[] = {
 	{"MatMul", T_F32 | T_F16 | T_BF16, ONEDNN(matmul)},
 	{"Gemm", T_F32 | T_F16 | T_BF16, ONEDNN(gemm)},
 	REFERENCE("MatMul", T_MATMUL, NULL, matmul_reshape, matmul_run),
-	REFERENCE("Gemm", T_MATMUL, NULL, matmul_reshape, gemm_params_reference),
+	REFERENCE("Gemm", T_MATMUL, NULL, matmul_reshape, gemm_reference),
 	REFERENCE("Einsum", T_NUMERIC_BF, NULL, einsum_reshape, einsum_run),
 	REFERENCE("Det", T_FLOATS_BF, NULL, det_reshape, det_run),
 	REFERENCE("com.microsoft::Inverse", T_FLOATS, NULL, inverse_reshape, inverse_run),
 	REFERENCE("com.microsoft::FusedMatMul", T_FLOATS_BF, NULL, matmul_reshape, fused_matmul_run),
 	REFERENCE("com.microsoft::TransposeMatMul", T_FLOATS_BF, NULL, matmul_reshape,
 		  fused_matmul_run),
-	REFERENCE("com.microsoft::FusedGemm", T_FLOATS_BF, fused_gemm_accepts, matmul_reshape,
-		  fused_gemm_run),
 	{0}};

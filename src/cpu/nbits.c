@@ -5,6 +5,7 @@
 #include "cpu/gemm.h"
 #include "cpu/igemm.h"
 #include "cpu/move.h"
+#include "cpu/quant.h"
 #include "cpu/simd.h"
 #include "cpu/wide.h"
 #include "ops/quant.h"
@@ -28,17 +29,6 @@ struct nbits_job {
 	float *columns;
 	int64_t first; /* of the columns that are widened */
 };
-
-static const struct tensor *optional_in(const struct call *c, uint32_t i)
-{
-	return i < c->step->node->nin ? c->in[i] : NULL;
-}
-
-static float number_at(const struct tensor *t, int64_t i)
-{
-	return tensor_dtype(t) == DT_F32 ? ((const float *)t->data)[i]
-					 : (float)elem_f64(tensor_dtype(t), t->data, i);
-}
 
 static const char *sizes_fit(const struct site *s, const struct matmul_nbits_params *p,
 			     const struct nbits *v)
@@ -105,7 +95,7 @@ static float zero_of_block(const struct nbits_job *j, int64_t n, int64_t block)
 		return middle(j);
 	if (tensor_dtype(z) == DT_U8)
 		return (float)packed_at((const uint8_t *)z->data + n * bytes, block, j->p->bits);
-	return number_at(z, n * j->v->blocks + block);
+	return scale_at(z, n * j->v->blocks + block);
 }
 
 /* ---- few rows ---------------------------------------------------------------------------------- */
@@ -141,7 +131,7 @@ static void direct_piece(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t n = begin; n < end; n++) {
 		const float *scale = plain ? (const float *)s->data + n * v->blocks : own;
 		for (int64_t b = 0; b < v->blocks && !plain; b++)
-			own[b] = number_at(s, n * v->blocks + b);
+			own[b] = scale_at(s, n * v->blocks + b);
 		for (int64_t b = 0; b < v->blocks && zeros; b++)
 			zero[b] = zero_of_block(j, n, b);
 		for (int64_t r = 0; r < v->rows; r++) {
@@ -152,7 +142,7 @@ static void direct_piece(void *arg, int64_t begin, int64_t end, int thread)
 			for (int64_t b = 0; b < v->blocks && zeros; b++)
 				y -= scale[b] * zero[b] * j->sums[r * v->blocks + b];
 			if (bias)
-				y += number_at(bias, n);
+				y += scale_at(bias, n);
 			from_f32(tensor_dtype(c->out[0]), &y, 1, c->out[0]->data, r * j->p->N + n);
 		}
 	}
@@ -176,7 +166,7 @@ static void widen_column(const struct nbits_job *j, int64_t n, float *b)
 			int64_t first = g * p->block_size, rest = p->K - first;
 			igemm_kernels()->widen_nibbles(w, rest < p->block_size ? rest : p->block_size,
 						       zero_of_block(j, n, g),
-						       number_at(c->in[2], n * v->blocks + g),
+						       scale_at(c->in[2], n * v->blocks + g),
 						       b + first);
 		}
 		return;
@@ -185,7 +175,7 @@ static void widen_column(const struct nbits_job *j, int64_t n, float *b)
 		int64_t g = order ? ((const int32_t *)order->data)[k] : k / p->block_size;
 		if (g != block) {
 			block = g;
-			scale = number_at(c->in[2], n * v->blocks + g);
+			scale = scale_at(c->in[2], n * v->blocks + g);
 			zero = zero_of_block(j, n, g);
 		}
 		b[k] = ((float)packed_at(w, k, p->bits) - zero) * scale;
@@ -208,7 +198,7 @@ static void add_bias(const struct nbits_job *j, float *y)
 
 	for (int64_t r = 0; bias && r < j->v->rows; r++)
 		for (int64_t n = 0; n < j->p->N; n++)
-			y[r * j->p->N + n] += number_at(bias, n);
+			y[r * j->p->N + n] += scale_at(bias, n);
 }
 
 static void run_gemm(struct nbits_job *j, float *y, void *scratch)

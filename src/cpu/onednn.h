@@ -2,7 +2,7 @@
 #ifndef CPU_ONEDNN_H
 #define CPU_ONEDNN_H
 /*
- * The door to oneDNN: nothing else includes its headers or names its symbols. libdnnl is opened
+ * The door to oneDNN: nothing but onednn*.c includes its headers or names its symbols. libdnnl is opened
  * when the first kernel asks whether it can; where it is missing, or the build had no headers of
  * it, every kernel here refuses and the reference rows behind them run.
  *

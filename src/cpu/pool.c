@@ -66,17 +66,8 @@ static double sum_f64(const double *x, int64_t n)
 
 #define FLOATING 1
 #define LEAST	 (-INFINITY)
-#define REAL	 float
-#define FN(x)	 x##_f32
-#include "cpu/pool.inc"
-#undef REAL
-#undef FN
-
-#define REAL  double
-#define FN(x) x##_f64
-#include "cpu/pool.inc"
-#undef REAL
-#undef FN
+#define TEMPLATE "cpu/pool.inc"
+#include "cpu/reals.inc"
 #undef LEAST
 #undef FLOATING
 

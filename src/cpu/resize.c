@@ -133,16 +133,8 @@ struct grid_job {
 	void *y;
 };
 
-#define REAL  float
-#define FN(x) x##_f32
-#include "cpu/resize.inc"
-#undef REAL
-#undef FN
-#define REAL  double
-#define FN(x) x##_f64
-#include "cpu/resize.inc"
-#undef REAL
-#undef FN
+#define TEMPLATE "cpu/resize.inc"
+#include "cpu/reals.inc"
 
 /* ---- types ------------------------------------------------------------------------------------ */
 

@@ -6,6 +6,7 @@
 #include "ops/sequence.h"
 
 #include "cpu/move.h"
+#include "cpu/util.h"
 
 #include <inttypes.h>
 
@@ -41,7 +42,7 @@ static int empty_run(const struct call *c)
 /* The position that input i names, of 0..n-1; `missing` where it is left out. */
 static int position(const struct call *c, uint32_t i, int64_t n, int64_t missing, int64_t *out)
 {
-	const struct tensor *p = i < c->step->node->nin ? c->in[i] : NULL;
+	const struct tensor *p = optional_in(c, i);
 
 	*out = missing;
 	if (!p)
@@ -88,7 +89,7 @@ static int insert_run(const struct call *c)
 	const struct tensor *s = c->in[0];
 	int64_t k;
 	/* a position may be the one behind the last; negative ones count from the last */
-	const struct tensor *p = c->step->node->nin > 2 ? c->in[2] : NULL;
+	const struct tensor *p = optional_in(c, 2);
 	int64_t n = (int64_t)s->nitems;
 
 	if (p && tensor_count(p) != 1)
@@ -210,7 +211,7 @@ static int64_t part_size(const struct parts *p, int64_t dim, size_t k)
 
 static int split_parts(const struct call *c, struct parts *p, int64_t dim)
 {
-	const struct tensor *s = c->step->node->nin > 1 ? c->in[1] : NULL;
+	const struct tensor *s = optional_in(c, 1);
 	int64_t sum = 0;
 
 	if (!s) {
@@ -295,7 +296,7 @@ static int split_run(const struct call *c)
 
 static int optional_run(const struct call *c)
 {
-	const struct tensor *x = c->step->node->nin ? c->in[0] : NULL;
+	const struct tensor *x = optional_in(c, 0);
 	struct tensor *y = fresh(c, x ? 1 : 0);
 
 	if (x)
@@ -305,7 +306,7 @@ static int optional_run(const struct call *c)
 
 static int has_run(const struct call *c)
 {
-	const struct tensor *x = c->step->node->nin ? c->in[0] : NULL;
+	const struct tensor *x = optional_in(c, 0);
 	struct shape scalar = {0};
 	int err = out_ready(c, 0, DT_BOOL, &scalar);
 

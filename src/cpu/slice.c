@@ -3,16 +3,7 @@
 
 #include "base/pool.h"
 #include "cpu/move.h"
-
-static int64_t lesser(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t greater(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
+#include "cpu/util.h"
 
 /* A strided copy that begins at an element of the input. */
 struct window_copy {

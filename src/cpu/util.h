@@ -47,6 +47,21 @@ static inline void *at_mut(void *p, int64_t bytes)
 	return (char *)p + bytes;
 }
 
+static inline int64_t lesser(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+static inline int64_t greater(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Formal input i of the step's node; NULL: left out. */
+static inline const struct tensor *optional_in(const struct call *c, uint32_t i)
+{
+	return i < c->step->node->nin ? c->in[i] : NULL;
+}
+
 /* dtype of input / output i of the node at the site; DT_NONE where left out */
 static inline enum dtype site_type(const struct site *s, uint32_t i)
 {

@@ -48,53 +48,81 @@ static inline void v_store(float *p, vf v)
 	memcpy(p, &v, sizeof(v));
 }
 
+/* ---- what the instruction sets have alike */
+
 #if SIMD_LEVEL == 4
-static inline vf v_set(float c)
-{
-	return _mm512_set1_ps(c);
-}
-static inline vf v_fma(vf a, vf b, vf c)
-{
-	return _mm512_fmadd_ps(a, b, c);
-}
+#define MM(op)		     _mm512_##op
+#define RAW(v)		     ((__m512)(v))
+#define RAWI(v)		     ((__m512i)(v))
+#define v_roundto(a, mode)   _mm512_roundscale_ps((a), (mode))
+#define V_COMPARE(a, b, how) _mm512_cmp_ps_mask((a), (b), (how))
+#elif SIMD_LEVEL == 3
+#define MM(op)		     _mm256_##op
+#define RAW(v)		     ((__m256)(v))
+#define RAWI(v)		     ((__m256i)(v))
+#define v_roundto(a, mode)   _mm256_round_ps((a), (mode))
+#define V_COMPARE(a, b, how) _mm256_cmp_ps((a), (b), (how))
+#elif SIMD_LEVEL == 2
+#define MM(op)		   _mm_##op
+#define RAW(v)		   ((__m128)(v))
+#define RAWI(v)		   ((__m128i)(v))
+#define v_roundto(a, mode) ((vf)_mm_round_ps((__m128)(a), (mode)))
+#endif
+
+#if SIMD_LEVEL >= 2
 /* the second where either is NaN */
 static inline vf v_min(vf a, vf b)
 {
-	return _mm512_min_ps(a, b);
+	return (vf)MM(min_ps)(RAW(a), RAW(b));
 }
 static inline vf v_max(vf a, vf b)
 {
-	return _mm512_max_ps(a, b);
+	return (vf)MM(max_ps)(RAW(a), RAW(b));
 }
 static inline vf v_sqrt(vf a)
 {
-	return _mm512_sqrt_ps(a);
+	return (vf)MM(sqrt_ps)(RAW(a));
 }
-#define v_roundto(a, mode) _mm512_roundscale_ps((a), (mode))
 static inline vi v_toi(vf a)
 {
-	return (vi)_mm512_cvtps_epi32(a);
+	return (vi)MM(cvtps_epi32)(RAW(a));
 }
 static inline vf v_tof(vi a)
 {
-	return _mm512_cvtepi32_ps((__m512i)a);
+	return (vf)MM(cvtepi32_ps)(RAWI(a));
+}
+#endif
+
+#if SIMD_LEVEL >= 3
+static inline vf v_set(float c)
+{
+	return MM(set1_ps)(c);
+}
+static inline vf v_fma(vf a, vf b, vf c)
+{
+	return MM(fmadd_ps)(a, b, c);
 }
 static inline vm v_lt(vf a, vf b)
 {
-	return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+	return V_COMPARE(a, b, _CMP_LT_OQ);
 }
 static inline vm v_le(vf a, vf b)
 {
-	return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ);
+	return V_COMPARE(a, b, _CMP_LE_OQ);
 }
 static inline vm v_eq(vf a, vf b)
 {
-	return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ);
+	return V_COMPARE(a, b, _CMP_EQ_OQ);
 }
 static inline vm v_isnan(vf a)
 {
-	return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+	return V_COMPARE(a, a, _CMP_UNORD_Q);
 }
+#endif
+
+/* ---- the rest */
+
+#if SIMD_LEVEL == 4
 static inline vf v_sel(vm m, vf a, vf b)
 {
 	return _mm512_mask_blend_ps(m, b, a);
@@ -108,51 +136,6 @@ static inline int v_any(vm m)
 	return m != 0;
 }
 #elif SIMD_LEVEL == 3
-static inline vf v_set(float c)
-{
-	return _mm256_set1_ps(c);
-}
-static inline vf v_fma(vf a, vf b, vf c)
-{
-	return _mm256_fmadd_ps(a, b, c);
-}
-static inline vf v_min(vf a, vf b)
-{
-	return _mm256_min_ps(a, b);
-}
-static inline vf v_max(vf a, vf b)
-{
-	return _mm256_max_ps(a, b);
-}
-static inline vf v_sqrt(vf a)
-{
-	return _mm256_sqrt_ps(a);
-}
-#define v_roundto(a, mode) _mm256_round_ps((a), (mode))
-static inline vi v_toi(vf a)
-{
-	return (vi)_mm256_cvtps_epi32(a);
-}
-static inline vf v_tof(vi a)
-{
-	return _mm256_cvtepi32_ps((__m256i)a);
-}
-static inline vm v_lt(vf a, vf b)
-{
-	return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
-}
-static inline vm v_le(vf a, vf b)
-{
-	return _mm256_cmp_ps(a, b, _CMP_LE_OQ);
-}
-static inline vm v_eq(vf a, vf b)
-{
-	return _mm256_cmp_ps(a, b, _CMP_EQ_OQ);
-}
-static inline vm v_isnan(vf a)
-{
-	return _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
-}
 static inline vf v_sel(vm m, vf a, vf b)
 {
 	return _mm256_blendv_ps(b, a, m);
@@ -202,29 +185,7 @@ static inline int v_any(vm m)
 {
 	return (m[0] | m[1] | m[2] | m[3]) != 0;
 }
-#if SIMD_LEVEL == 2
-static inline vf v_min(vf a, vf b)
-{
-	return (vf)_mm_min_ps((__m128)a, (__m128)b);
-}
-static inline vf v_max(vf a, vf b)
-{
-	return (vf)_mm_max_ps((__m128)a, (__m128)b);
-}
-static inline vf v_sqrt(vf a)
-{
-	return (vf)_mm_sqrt_ps((__m128)a);
-}
-#define v_roundto(a, mode) ((vf)_mm_round_ps((__m128)(a), (mode)))
-static inline vi v_toi(vf a)
-{
-	return (vi)_mm_cvtps_epi32((__m128)a);
-}
-static inline vf v_tof(vi a)
-{
-	return (vf)_mm_cvtepi32_ps((__m128i)a);
-}
-#else
+#if SIMD_LEVEL != 2
 static inline vf v_min(vf a, vf b)
 {
 	return v_sel(v_lt(a, b), a, b);

@@ -165,11 +165,6 @@ static int infer_bias_split_gelu(struct infer *c)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define OLD(name_, since_, types_)                                                                 \
-	{                                                                                          \
-		.name = (name_), .since = (since_), .types = (types_)                              \
-	}
-#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
 #define ARITH(name_, flags_)                                                                       \
 	{.name = (name_),                                                                          \
 	 .since = 14,                                                                              \
@@ -216,10 +211,10 @@ static int infer_bias_split_gelu(struct infer *c)
 		.name = (name_), .since = 18, .in = ab, .out = out_c, .types = T_INTS,             \
 		.infer = infer_broadcast, .flags = OP_ELEMENTWISE | OP_COMMUTATIVE                 \
 	}
-#define MICROSOFT(name_, in_, infer_)                                                               \
-	{                                                                                           \
-		.name = (name_), .domain = "com.microsoft", .since = 1, .in = (in_),                \
-		.out = swiglu_out, .types = T_FLOATS_BF, .infer = (infer_), .flags = OP_ELEMENTWISE \
+#define GATED(name_, in_, infer_)                                                                  \
+	{                                                                                          \
+		.name = (name_), MICROSOFT, .in = (in_), .out = swiglu_out, .types = T_FLOATS_BF,  \
+		.infer = (infer_), .flags = OP_ELEMENTWISE                                         \
 	}
 
 const struct op ops_binary[] = {
@@ -336,12 +331,11 @@ const struct op ops_binary[] = {
 	 .infer = infer_swiglu,
 	 .flags = OP_ELEMENTWISE,
 	 ATTRS(swiglu_attrs, struct alpha)},
-	MICROSOFT("BiasGelu", ms_bias_in, infer_broadcast),
-	MICROSOFT("FastGelu", ms_fast_in, infer_broadcast),
-	MICROSOFT("BiasAdd", ms_add_in, infer_same),
+	GATED("BiasGelu", ms_bias_in, infer_broadcast),
+	GATED("FastGelu", ms_fast_in, infer_broadcast),
+	GATED("BiasAdd", ms_add_in, infer_same),
 	{.name = "BiasSplitGelu",
-	 .domain = "com.microsoft",
-	 .since = 1,
+	 MICROSOFT,
 	 .in = ms_bias_in,
 	 .out = swiglu_out,
 	 .types = T_FLOATS_BF,

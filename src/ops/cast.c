@@ -82,18 +82,12 @@ static int infer_cast_like(struct infer *c)
 	return infer_same_as(c, infer_dtype(c, 1));
 }
 
-#define OLD(name_, since_, types_)                                                                 \
-	{                                                                                          \
-		.name = (name_), .since = (since_), .types = (types_)                              \
-	}
-
 const struct op ops_cast[] = {{.name = "Cast",
 			       .since = 25,
 			       .in = cast_in,
 			       .out = cast_out,
 			       .types = T_CAST,
-			       .attrs = cast_attrs,
-			       .params_size = sizeof(struct cast),
+			       ATTRS(cast_attrs, struct cast),
 			       .infer = infer_cast,
 			       .flags = OP_ELEMENTWISE},
 			      OLD("Cast", 24, T_CAST_24),
@@ -108,16 +102,14 @@ const struct op ops_cast[] = {{.name = "Cast",
 			       .in = cast_in,
 			       .out = cast_out,
 			       .types = T_NUMERIC | T_BOOL,
-			       .attrs = cast_1_attrs,
-			       .params_size = sizeof(struct cast_1),
+			       ATTRS(cast_1_attrs, struct cast_1),
 			       .upgrade = upgrade_cast},
 			      {.name = "CastLike",
 			       .since = 25,
 			       .in = like_in,
 			       .out = like_out,
 			       .types = T_CAST,
-			       .attrs = like_attrs,
-			       .params_size = sizeof(struct cast_like),
+			       ATTRS(like_attrs, struct cast_like),
 			       .infer = infer_cast_like,
 			       .flags = OP_ELEMENTWISE},
 			      OLD("CastLike", 24, T_CAST_24),

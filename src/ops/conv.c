@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/conv.h"
 
+#include "ops/fused.h"
 #include "ops/infer_util.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static const char *dims_text(const struct infer *c, const struct shape *s)
 {
@@ -99,6 +101,23 @@ static int ms_conv_infer(struct infer *c)
 	const struct ms_conv *p = infer_params(c);
 
 	return window_infer(c, &p->window, p->group, 2);
+}
+
+/* Its convolution and the sum are infer::Conv; the activation comes behind it. */
+static int ms_conv_upgrade(struct edit *e)
+{
+	const struct ms_conv *p = e->node->params;
+	const struct floats *a = &p->activation_params;
+	struct fused_conv *f = edit_become(e, "infer::Conv");
+
+	f->auto_pad = p->window.auto_pad;
+	f->dilations = p->window.dilations;
+	f->kernel_shape = p->window.kernel_shape;
+	f->pads = p->window.pads;
+	f->strides = p->window.strides;
+	f->group = p->group;
+	return edit_activation(e, 0, p->activation, a->n > 0 ? a->v[0] : NAN,
+			       a->n > 1 ? a->v[1] : NAN);
 }
 
 static int deform_infer(struct infer *c)
@@ -404,8 +423,7 @@ const struct op ops_conv[] = {{.name = "Conv",
 			       .since = 22,
 			       .in = conv_in,
 			       .out = conv_out,
-			       .attrs = conv_attrs,
-			       .params_size = sizeof(struct conv),
+			       ATTRS(conv_attrs, struct conv),
 			       .infer = conv_infer,
 			       .macs = conv_macs},
 			      {.name = "Conv", .since = 11, .types = T_FLOATS},
@@ -415,8 +433,7 @@ const struct op ops_conv[] = {{.name = "Conv",
 			       .since = 22,
 			       .in = conv_in,
 			       .out = conv_out,
-			       .attrs = transpose_attrs,
-			       .params_size = sizeof(struct conv_transpose),
+			       ATTRS(transpose_attrs, struct conv_transpose),
 			       .infer = transpose_infer,
 			       .macs = transpose_macs},
 			      {.name = "ConvTranspose", .since = 11, .types = T_FLOATS},
@@ -426,8 +443,7 @@ const struct op ops_conv[] = {{.name = "Conv",
 			       .since = 22,
 			       .in = deform_in,
 			       .out = conv_out,
-			       .attrs = deform_attrs,
-			       .params_size = sizeof(struct deform_conv),
+			       ATTRS(deform_attrs, struct deform_conv),
 			       .infer = deform_infer,
 			       .macs = conv_macs},
 			      {.name = "DeformConv", .since = 19, .types = T_FLOATS},
@@ -436,8 +452,7 @@ const struct op ops_conv[] = {{.name = "Conv",
 			       .since = 27,
 			       .in = causal_in,
 			       .out = causal_out,
-			       .attrs = causal_attrs,
-			       .params_size = sizeof(struct causal_conv),
+			       ATTRS(causal_attrs, struct causal_conv),
 			       .infer = causal_infer,
 			       .flags = OP_OPTIONAL_OUT,
 			       .macs = causal_macs},
@@ -446,17 +461,15 @@ const struct op ops_conv[] = {{.name = "Conv",
 			       .since = 18,
 			       .in = col2im_in,
 			       .out = col2im_out,
-			       .attrs = col2im_attrs,
-			       .params_size = sizeof(struct col2im),
+			       ATTRS(col2im_attrs, struct col2im),
 			       .infer = col2im_infer},
 
 			      {.name = "FusedConv",
-			       .domain = "com.microsoft",
-			       .since = 1,
+			       MICROSOFT,
 			       .in = ms_conv_in,
 			       .out = conv_out,
-			       .attrs = ms_conv_attrs,
-			       .params_size = sizeof(struct ms_conv),
+			       ATTRS(ms_conv_attrs, struct ms_conv),
+			       .upgrade = ms_conv_upgrade,
 			       .infer = ms_conv_infer,
 			       .macs = conv_macs},
 			      {0}};

@@ -298,11 +298,6 @@ static int infer_multinomial(struct infer *c)
 	return 0;
 }
 
-#define OLD(name_, since_, types_)                                                                 \
-	{                                                                                          \
-		.name = (name_), .since = (since_), .types = (types_)                              \
-	}
-#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
 #define RANDOM(name_, in_, out_, table, infer_)                                                    \
 	{.name = (name_),                                                                          \
 	 .since = 22,                                                                              \

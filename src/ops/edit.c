@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/op.h"
 
+#include <math.h>
 #include <string.h>
+#include <strings.h>
 
 static void *default_params(struct graph *g, const struct op *op)
 {
@@ -86,6 +88,58 @@ struct node *edit_after(struct edit *e, uint32_t k, const char *qualified, const
 	if (params)
 		*params = n->params;
 	return n;
+}
+
+static void set_float(const struct op *op, void *params, const char *attr, float v)
+{
+	if (attr && !isnan(v))
+		*(float *)(void *)((char *)params + field_find(op->attrs, attr)->off) = v;
+}
+
+/* Inputs 1 and 2 of the node behind it: bounds, where they are given. */
+static void take_bounds(struct edit *e, struct node *n, float low, float high)
+{
+	struct edit behind = *e;
+	enum dtype t = edit_dtype(e, 0);
+
+	behind.node = n;
+	if (low > -INFINITY)
+		edit_const_scalar(&behind, 1, (double)low, t ? t : DT_F32);
+	if (high < INFINITY)
+		edit_const_scalar(&behind, 2, (double)high, t ? t : DT_F32);
+}
+
+int edit_activation(struct edit *e, uint32_t k, const char *name, float alpha, float beta)
+{
+	static const struct {
+		const char *name;
+		const char *alpha, *beta; /* attributes */
+	} known[] = {{"Relu", NULL, NULL},	   {"Tanh", NULL, NULL},
+		     {"Sigmoid", NULL, NULL},	   {"Affine", "alpha", "beta"},
+		     {"LeakyRelu", "alpha", NULL}, {"ThresholdedRelu", "alpha", NULL},
+		     {"Elu", "alpha", NULL},	   {"HardSigmoid", "alpha", "beta"},
+		     {"Softsign", NULL, NULL},	   {"Softplus", NULL, NULL},
+		     {"HardSwish", NULL, NULL},	   {"ScaledTanh", "alpha", "beta"},
+		     {"Swish", "alpha", NULL},	   {"Gelu", NULL, NULL},
+		     {"Clip", NULL, NULL}};
+	const uint32_t bounds[2] = {NO_VALUE, NO_VALUE};
+	size_t i = 0, all = sizeof(known) / sizeof(*known);
+	void *params;
+
+	if (!name || !*name)
+		return 0;
+	while (i < all && strcasecmp(known[i].name, name) != 0)
+		i++;
+	if (i == all)
+		return edit_fail(e, E_OP_ATTRIBUTE, "an activation that is known", name);
+	bool clips = !strcmp(known[i].name, "Clip");
+	struct node *n = edit_after(e, k, known[i].name, bounds, clips ? 2 : 0, &params);
+	const struct op r = op_resolved(n->op);
+	set_float(&r, params, known[i].alpha, alpha);
+	set_float(&r, params, known[i].beta, beta);
+	if (clips)
+		take_bounds(e, n, alpha, beta);
+	return 0;
 }
 
 int edit_fail(const struct edit *e, enum code code, const char *expected, const char *actual)

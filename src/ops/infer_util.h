@@ -40,4 +40,14 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 		0                                                                                  \
 	}
 
+/* ---- rows of the tables ---- */
+
+/* An old version that took fewer types. */
+#define OLD(name_, since_, types_)                                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
+#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
+#define MICROSOFT	   .domain = "com.microsoft", .since = 1
+
 #endif

@@ -13,39 +13,41 @@
  * The dimension that -1 stands for. Equal symbols of input and target cancel; `taken` has a bit
  * for the input dims that the target took over with a 0, `given` one for these in the target.
  */
-static int64_t reshape_rest(const struct shape *in, const struct shape *to, int hole,
-			    uint32_t taken, uint32_t given, bool *bad)
+static int64_t reshape_rest(struct model *m, const struct shape *in, const struct shape *to,
+			    int hole, uint32_t taken, uint32_t given, bool *bad)
 {
-	int64_t have = 1, want = 1, sym = 0;
+	int64_t have = 1, want = 1, sym = 0, base[MAX_RANK] = {0};
 	uint32_t used = given;
 	bool over = false;
 
 	for (int i = 0; i < to->rank; i++)
-		if (i != hole && !(given & 1u << i) && to->dim[i] >= 0)
-			want = dim_mul(want, to->dim[i], &over);
+		if (i != hole && !(given & 1u << i))
+			want = dim_mul(want, dim_parts(m, to->dim[i], &base[i]), &over);
 	for (int i = 0; i < in->rank; i++) {
+		int64_t from = 0;
 		int k = 0;
 		if (taken & 1u << i)
 			continue;
-		if (in->dim[i] >= 0) {
-			have = dim_mul(have, in->dim[i], &over);
+		have = dim_mul(have, dim_parts(m, in->dim[i], &from), &over);
+		if (!from)
 			continue;
-		}
-		while (k < to->rank && (used & 1u << k || k == hole || to->dim[k] != in->dim[i] ||
-					!dim_is_sym(in->dim[i])))
+		while (k < to->rank &&
+		       (used & 1u << k || k == hole || base[k] != from || !dim_is_sym(from)))
 			k++;
 		if (k < to->rank)
 			used |= 1u << k;
 		else if (sym)
 			return DIM_UNKNOWN;
 		else
-			sym = in->dim[i];
+			sym = from;
 	}
 	for (int k = 0; k < to->rank; k++)
-		if (k != hole && to->dim[k] < 0 && !(used & 1u << k))
+		if (k != hole && base[k] && !(used & 1u << k))
 			return DIM_UNKNOWN;
-	if (over || sym)
-		return !over && have == want ? sym : DIM_UNKNOWN;
+	if (over || (sym && !want))
+		return DIM_UNKNOWN;
+	if (sym)
+		return have % want ? DIM_UNKNOWN : dim_times(m, sym, have / want);
 	if (!want || have % want) {
 		*bad = want || have;
 		return *bad ? DIM_UNKNOWN : 0;
@@ -100,7 +102,7 @@ static int reshape_target(struct infer *c, const struct shape *in, const struct 
 	if (in->rank < 0)
 		return 0;
 	if (holes == 1)
-		out->dim[hole] = reshape_rest(in, out, hole, taken, given, &bad);
+		out->dim[hole] = reshape_rest(c->model, in, out, hole, taken, given, &bad);
 	else if (!holes && shape_known(in) && shape_known(out))
 		bad = shape_count(in) != shape_count(out);
 	return bad ? reshape_fail(c, in, l) : 0;
@@ -602,121 +604,90 @@ static int depth1_upgrade(struct edit *e)
 	return 0;
 }
 
-#define OLD_TYPES(name_, since_, types_)                                                           \
-	{                                                                                          \
-		.name = (name_), .since = (since_), .types = (types_)                              \
-	}
-
 static const struct slot expand_dims_in[] = {
 	{.name = "X", .tvar = "T", .types = T_ALL}, {.name = "axis", .types = T_I32}, SLOT_END};
 static const struct slot expand_dims_out[] = {{.name = "Y", .tvar = "T", .types = T_ALL}, SLOT_END};
+
+/* Old versions with fewer attributes, or with attributes that became inputs. */
+#define BARE_OLD(name_, since_, in_, out_, types_)                                                 \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .in = (in_), .out = (out_), .types = (types_), \
+		.attrs = no_attrs, .upgrade = upgrade_defaults                                     \
+	}
+#define AXES_OLD(name_, since_)                                                                    \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .in = data_in, .out = output_out,              \
+		.types = T_ALL_OLD, ATTRS(axes_attrs, struct axes_params), .upgrade = axes_upgrade \
+	}
+#define DEPTH_OLD(name_, since_, types_)                                                           \
+	{                                                                                          \
+		.name = (name_), .since = (since_), .in = input_in, .out = output_out,             \
+		.types = (types_), ATTRS(depth1_attrs, struct depth_params),                       \
+		.upgrade = depth1_upgrade                                                          \
+	}
 
 const struct op ops_layout[] = {
 	{.name = "Reshape",
 	 .since = 25,
 	 .in = reshape_in,
 	 .out = output_out,
-	 .attrs = reshape_attrs,
-	 .params_size = sizeof(struct reshape_params),
+	 ATTRS(reshape_attrs, struct reshape_params),
 	 .infer = reshape_infer,
 	 .flags = OP_VIEW},
-	OLD_TYPES("Reshape", 24, T_ALL_24),
-	OLD_TYPES("Reshape", 23, T_ALL_23),
-	OLD_TYPES("Reshape", 21, T_ALL_21),
-	OLD_TYPES("Reshape", 19, T_ALL_19),
-	OLD_TYPES("Reshape", 14, T_ALL_13),
-	{.name = "Reshape",
-	 .since = 13,
-	 .in = reshape_in,
-	 .out = output_out,
-	 .types = T_ALL_13,
-	 .attrs = no_attrs,
-	 .upgrade = upgrade_defaults},
-	{.name = "Reshape",
-	 .since = 5,
-	 .in = reshape_in,
-	 .out = output_out,
-	 .types = T_ALL_OLD,
-	 .attrs = no_attrs,
-	 .upgrade = upgrade_defaults},
+	OLD("Reshape", 24, T_ALL_24),
+	OLD("Reshape", 23, T_ALL_23),
+	OLD("Reshape", 21, T_ALL_21),
+	OLD("Reshape", 19, T_ALL_19),
+	OLD("Reshape", 14, T_ALL_13),
+	BARE_OLD("Reshape", 13, reshape_in, output_out, T_ALL_13),
+	BARE_OLD("Reshape", 5, reshape_in, output_out, T_ALL_OLD),
 	{.name = "Reshape",
 	 .since = 1,
 	 .in = data_in,
 	 .out = output_out,
 	 .types = T_FLOATS,
-	 .attrs = reshape1_attrs,
-	 .params_size = sizeof(struct reshape1_params),
+	 ATTRS(reshape1_attrs, struct reshape1_params),
 	 .upgrade = reshape1_upgrade},
 	{.name = "Flatten",
 	 .since = 25,
 	 .in = input_in,
 	 .out = output_out,
-	 .attrs = flatten_attrs,
-	 .params_size = sizeof(struct flatten_params),
+	 ATTRS(flatten_attrs, struct flatten_params),
 	 .infer = flatten_infer,
 	 .flags = OP_VIEW},
-	OLD_TYPES("Flatten", 24, T_ALL_24),
-	OLD_TYPES("Flatten", 23, T_ALL_23),
-	OLD_TYPES("Flatten", 21, T_ALL_21),
-	OLD_TYPES("Flatten", 13, T_ALL_13),
-	OLD_TYPES("Flatten", 11, T_ALL_OLD),
-	OLD_TYPES("Flatten", 9, T_ALL_OLD),
-	OLD_TYPES("Flatten", 1, T_FLOATS),
+	OLD("Flatten", 24, T_ALL_24),
+	OLD("Flatten", 23, T_ALL_23),
+	OLD("Flatten", 21, T_ALL_21),
+	OLD("Flatten", 13, T_ALL_13),
+	OLD("Flatten", 11, T_ALL_OLD),
+	OLD("Flatten", 9, T_ALL_OLD),
+	OLD("Flatten", 1, T_FLOATS),
 	{.name = "Squeeze",
 	 .since = 25,
 	 .in = squeeze_in,
 	 .out = output_out,
 	 .infer = squeeze_infer,
 	 .flags = OP_VIEW},
-	OLD_TYPES("Squeeze", 24, T_ALL_24),
-	OLD_TYPES("Squeeze", 23, T_ALL_23),
-	OLD_TYPES("Squeeze", 21, T_ALL_21),
-	OLD_TYPES("Squeeze", 13, T_ALL_13),
-	{.name = "Squeeze",
-	 .since = 11,
-	 .in = data_in,
-	 .out = output_out,
-	 .types = T_ALL_OLD,
-	 .attrs = axes_attrs,
-	 .params_size = sizeof(struct axes_params),
-	 .upgrade = axes_upgrade},
-	{.name = "Squeeze",
-	 .since = 1,
-	 .in = data_in,
-	 .out = output_out,
-	 .types = T_ALL_OLD,
-	 .attrs = axes_attrs,
-	 .params_size = sizeof(struct axes_params),
-	 .upgrade = axes_upgrade},
+	OLD("Squeeze", 24, T_ALL_24),
+	OLD("Squeeze", 23, T_ALL_23),
+	OLD("Squeeze", 21, T_ALL_21),
+	OLD("Squeeze", 13, T_ALL_13),
+	AXES_OLD("Squeeze", 11),
+	AXES_OLD("Squeeze", 1),
 	{.name = "Unsqueeze",
 	 .since = 25,
 	 .in = unsqueeze_in,
 	 .out = output_out,
 	 .infer = unsqueeze_infer,
 	 .flags = OP_VIEW},
-	OLD_TYPES("Unsqueeze", 24, T_ALL_24),
-	OLD_TYPES("Unsqueeze", 23, T_ALL_23),
-	OLD_TYPES("Unsqueeze", 21, T_ALL_21),
-	OLD_TYPES("Unsqueeze", 13, T_ALL_13),
-	{.name = "Unsqueeze",
-	 .since = 11,
-	 .in = data_in,
-	 .out = output_out,
-	 .types = T_ALL_OLD,
-	 .attrs = axes_attrs,
-	 .params_size = sizeof(struct axes_params),
-	 .upgrade = axes_upgrade},
-	{.name = "Unsqueeze",
-	 .since = 1,
-	 .in = data_in,
-	 .out = output_out,
-	 .types = T_ALL_OLD,
-	 .attrs = axes_attrs,
-	 .params_size = sizeof(struct axes_params),
-	 .upgrade = axes_upgrade},
+	OLD("Unsqueeze", 24, T_ALL_24),
+	OLD("Unsqueeze", 23, T_ALL_23),
+	OLD("Unsqueeze", 21, T_ALL_21),
+	OLD("Unsqueeze", 13, T_ALL_13),
+	AXES_OLD("Unsqueeze", 11),
+	AXES_OLD("Unsqueeze", 1),
 	{.name = "ExpandDims",
-	 .domain = "com.microsoft",
-	 .since = 1,
+	 MICROSOFT,
 	 .in = expand_dims_in,
 	 .out = expand_dims_out,
 	 .expand = "Y = Unsqueeze(X, Reshape(Cast(axis) {to=7}, [1]))"},
@@ -724,23 +695,22 @@ const struct op ops_layout[] = {
 	 .since = 25,
 	 .in = data_in,
 	 .out = output_out,
-	 .attrs = transpose_attrs,
-	 .params_size = sizeof(struct transpose_params),
+	 ATTRS(transpose_attrs, struct transpose_params),
 	 .infer = transpose_infer},
-	OLD_TYPES("Transpose", 24, T_ALL_24),
-	OLD_TYPES("Transpose", 23, T_ALL_23),
-	OLD_TYPES("Transpose", 21, T_ALL_21),
-	OLD_TYPES("Transpose", 13, T_ALL_13),
-	OLD_TYPES("Transpose", 1, T_ALL_OLD),
+	OLD("Transpose", 24, T_ALL_24),
+	OLD("Transpose", 23, T_ALL_23),
+	OLD("Transpose", 21, T_ALL_21),
+	OLD("Transpose", 13, T_ALL_13),
+	OLD("Transpose", 1, T_ALL_OLD),
 	{.name = "Expand",
 	 .since = 13,
 	 .in = expand_in,
 	 .out = output_out,
 	 .types = T_ALL_13,
 	 .infer = expand_infer},
-	OLD_TYPES("Expand", 8, T_ALL_OLD),
+	OLD("Expand", 8, T_ALL_OLD),
 	{.name = "Tile", .since = 13, .in = tile_in, .out = output_out, .types = T_ALL_13, .infer = tile_infer},
-	OLD_TYPES("Tile", 6, T_ALL_OLD),
+	OLD("Tile", 6, T_ALL_OLD),
 	{.name = "Tile",
 	 .since = 1,
 	 .in = tile1_in,
@@ -752,90 +722,52 @@ const struct op ops_layout[] = {
 	 .in = concat_in,
 	 .out = output_out,
 	 .types = T_ALL_13,
-	 .attrs = concat_attrs,
-	 .params_size = sizeof(struct concat_params),
+	 ATTRS(concat_attrs, struct concat_params),
 	 .infer = concat_infer},
-	OLD_TYPES("Concat", 11, T_ALL_OLD),
-	OLD_TYPES("Concat", 4, T_ALL_OLD),
+	OLD("Concat", 11, T_ALL_OLD),
+	OLD("Concat", 4, T_ALL_OLD),
 	{.name = "Concat",
 	 .since = 1,
 	 .in = concat_in,
 	 .out = output_out,
 	 .types = T_FLOATS,
-	 .attrs = concat1_attrs,
-	 .params_size = sizeof(struct concat_params),
+	 ATTRS(concat1_attrs, struct concat_params),
 	 .upgrade = concat1_upgrade},
 	{.name = "Shape",
 	 .since = 25,
 	 .in = data_in,
 	 .out = i64_out,
-	 .attrs = shape_attrs,
-	 .params_size = sizeof(struct shape_params),
+	 ATTRS(shape_attrs, struct shape_params),
 	 .infer = shape_infer},
-	OLD_TYPES("Shape", 24, T_ALL_24),
-	OLD_TYPES("Shape", 23, T_ALL_23),
-	OLD_TYPES("Shape", 21, T_ALL_21),
-	OLD_TYPES("Shape", 19, T_ALL_19),
-	OLD_TYPES("Shape", 15, T_ALL_13),
-	{.name = "Shape",
-	 .since = 13,
-	 .in = data_in,
-	 .out = i64_out,
-	 .types = T_ALL_13,
-	 .attrs = no_attrs,
-	 .upgrade = upgrade_defaults},
-	{.name = "Shape",
-	 .since = 1,
-	 .in = data_in,
-	 .out = i64_out,
-	 .types = T_ALL_OLD,
-	 .attrs = no_attrs,
-	 .upgrade = upgrade_defaults},
+	OLD("Shape", 24, T_ALL_24),
+	OLD("Shape", 23, T_ALL_23),
+	OLD("Shape", 21, T_ALL_21),
+	OLD("Shape", 19, T_ALL_19),
+	OLD("Shape", 15, T_ALL_13),
+	BARE_OLD("Shape", 13, data_in, i64_out, T_ALL_13),
+	BARE_OLD("Shape", 1, data_in, i64_out, T_ALL_OLD),
 	{.name = "Size", .since = 25, .in = data_in, .out = size_out, .infer = size_infer},
-	OLD_TYPES("Size", 24, T_ALL_24),
-	OLD_TYPES("Size", 23, T_ALL_23),
-	OLD_TYPES("Size", 21, T_ALL_21),
-	OLD_TYPES("Size", 19, T_ALL_19),
-	OLD_TYPES("Size", 13, T_ALL_13),
-	OLD_TYPES("Size", 1, T_ALL_OLD),
+	OLD("Size", 24, T_ALL_24),
+	OLD("Size", 23, T_ALL_23),
+	OLD("Size", 21, T_ALL_21),
+	OLD("Size", 19, T_ALL_19),
+	OLD("Size", 13, T_ALL_13),
+	OLD("Size", 1, T_ALL_OLD),
 	{.name = "DepthToSpace",
 	 .since = 28,
 	 .in = input_in,
 	 .out = output_out,
-	 .attrs = depth_attrs,
-	 .params_size = sizeof(struct depth_params),
+	 ATTRS(depth_attrs, struct depth_params),
 	 .infer = depth_to_space_infer},
-	OLD_TYPES("DepthToSpace", 13, T_ALL_13),
-	OLD_TYPES("DepthToSpace", 11, T_ALL_OLD),
-	{.name = "DepthToSpace",
-	 .since = 1,
-	 .in = input_in,
-	 .out = output_out,
-	 .types = T_ALL_OLD,
-	 .attrs = depth1_attrs,
-	 .params_size = sizeof(struct depth_params),
-	 .upgrade = depth1_upgrade},
+	OLD("DepthToSpace", 13, T_ALL_13),
+	OLD("DepthToSpace", 11, T_ALL_OLD),
+	DEPTH_OLD("DepthToSpace", 1, T_ALL_OLD),
 	{.name = "SpaceToDepth",
 	 .since = 28,
 	 .in = input_in,
 	 .out = output_out,
-	 .attrs = depth_attrs,
-	 .params_size = sizeof(struct depth_params),
+	 ATTRS(depth_attrs, struct depth_params),
 	 .infer = space_to_depth_infer},
-	{.name = "SpaceToDepth",
-	 .since = 13,
-	 .in = input_in,
-	 .out = output_out,
-	 .types = T_ALL_13,
-	 .attrs = depth1_attrs,
-	 .params_size = sizeof(struct depth_params),
-	 .upgrade = depth1_upgrade},
-	{.name = "SpaceToDepth",
-	 .since = 1,
-	 .in = input_in,
-	 .out = output_out,
-	 .types = T_ALL_OLD,
-	 .attrs = depth1_attrs,
-	 .params_size = sizeof(struct depth_params),
-	 .upgrade = depth1_upgrade},
+	DEPTH_OLD("SpaceToDepth", 13, T_ALL_13),
+	DEPTH_OLD("SpaceToDepth", 1, T_ALL_OLD),
 	{0}};

@@ -48,18 +48,12 @@ static int infer_loss(struct infer *c)
 	return 0;
 }
 
-#define ATTRS .attrs = attrs, .params_size = sizeof(struct loss)
-#define OLD(name_, since_, types_)                                                                 \
-	{                                                                                          \
-		.name = (name_), .since = (since_), .types = (types_)                              \
-	}
-
 const struct op ops_loss[] = {{.name = "NegativeLogLikelihoodLoss",
 			       .since = 22,
 			       .in = nll_in,
 			       .out = nll_out,
 			       .types = T_FLOATS_BF,
-			       ATTRS,
+			       ATTRS(attrs, struct loss),
 			       .infer = infer_loss},
 			      OLD("NegativeLogLikelihoodLoss", 13, T_FLOATS),
 			      OLD("NegativeLogLikelihoodLoss", 12, T_FLOATS),
@@ -68,7 +62,7 @@ const struct op ops_loss[] = {{.name = "NegativeLogLikelihoodLoss",
 			       .in = sce_in,
 			       .out = sce_out,
 			       .types = T_FLOATS_BF,
-			       ATTRS,
+			       ATTRS(attrs, struct loss),
 			       .infer = infer_loss,
 			       .flags = OP_OPTIONAL_OUT},
 			      OLD("SoftmaxCrossEntropyLoss", 12, T_FLOATS),

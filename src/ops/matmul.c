@@ -455,6 +455,15 @@ static const struct field gemm6_attrs[] = {
 	GEMM_FIELDS(struct gemm_params, ),
 	FIELD(struct gemm_params, broadcast, F_INT, "0", "1: C is broadcast"),
 	{0}};
+/* Gemm and an activation. */
+static int fused_gemm_upgrade(struct edit *e)
+{
+	const struct fused_gemm_params *p = e->node->params;
+
+	*(struct gemm_params *)edit_become(e, "Gemm") = p->gemm;
+	return edit_activation(e, 0, p->activation, p->activation_alpha, p->activation_beta);
+}
+
 static const struct field fused_gemm_attrs[] = {
 	GEMM_FIELDS(struct fused_gemm_params, gemm.),
 	FIELD(struct fused_gemm_params, activation, F_STRING, NULL, "activation behind the product"),
@@ -500,49 +509,37 @@ const struct op ops_matmul[] = {
 	 .since = 28,
 	 .in = einsum_in,
 	 .out = einsum_out,
-	 .attrs = einsum_attrs,
-	 .params_size = sizeof(struct einsum),
+	 ATTRS(einsum_attrs, struct einsum),
 	 .infer = einsum_infer,
 	 .macs = einsum_macs},
 	{.name = "Einsum", .since = 12, .types = T_NUMERIC},
 
 	{.name = "Det", .since = 22, .in = det_in, .out = det_out, .infer = det_infer},
 	{.name = "Det", .since = 11, .types = T_FLOATS},
-	{.name = "Inverse",
-	 .domain = "com.microsoft",
-	 .since = 1,
-	 .in = det_in,
-	 .out = det_out,
-	 .types = T_FLOATS,
-	 .infer = inverse_infer},
+	{.name = "Inverse", MICROSOFT, .in = det_in, .out = det_out, .types = T_FLOATS, .infer = inverse_infer},
 
 	{.name = "FusedMatMul",
-	 .domain = "com.microsoft",
-	 .since = 1,
+	 MICROSOFT,
 	 .in = matmul_in,
 	 .out = matmul_out,
-	 .attrs = fused_matmul_attrs,
-	 .params_size = sizeof(struct fused_matmul),
+	 ATTRS(fused_matmul_attrs, struct fused_matmul),
 	 .types = T_FLOATS_BF,
 	 .infer = fused_matmul_infer,
 	 .macs = fused_matmul_macs},
 	{.name = "TransposeMatMul",
-	 .domain = "com.microsoft",
-	 .since = 1,
+	 MICROSOFT,
 	 .in = matmul_in,
 	 .out = matmul_out,
-	 .attrs = transpose_matmul_attrs,
-	 .params_size = sizeof(struct fused_matmul),
+	 ATTRS(transpose_matmul_attrs, struct fused_matmul),
 	 .types = T_FLOATS_BF,
 	 .infer = fused_matmul_infer,
 	 .macs = fused_matmul_macs},
 	{.name = "FusedGemm",
-	 .domain = "com.microsoft",
-	 .since = 1,
+	 MICROSOFT,
 	 .in = gemm_in,
 	 .out = matmul_out,
-	 .attrs = fused_gemm_attrs,
-	 .params_size = sizeof(struct fused_gemm_params),
+	 ATTRS(fused_gemm_attrs, struct fused_gemm_params),
+	 .upgrade = fused_gemm_upgrade,
 	 .types = T_FLOATS_BF,
 	 .infer = gemm_infer,
 	 .macs = gemm_macs},

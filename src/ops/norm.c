@@ -522,17 +522,18 @@ static int infer_lp(struct infer *c)
 	return err ? err : infer_same(c);
 }
 
-#define OLD(name_, since_, types_)                                                                 \
-	{                                                                                          \
-		.name = (name_), .since = (since_), .types = (types_)                              \
-	}
-#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
 #define BN_OLD(since_, table)                                                                      \
 	{                                                                                          \
 		.name = "BatchNormalization", .since = (since_), .in = bn_9_in, .out = bn_9_out,   \
 		.types = T_FLOATS, ATTRS(table, struct bn_old), .upgrade = upgrade_batch_norm      \
 	}
-#define MICROSOFT .domain = "com.microsoft", .since = 1
+
+#define LAYER_NORM(in_, out_)                                                                      \
+	.in = (in_), .out = (out_), .types = T_FB, ATTRS(ln_attrs, struct layer_norm),             \
+	.infer = infer_layer_norm, .flags = OP_OPTIONAL_OUT
+#define SKIP_NORM(in_)                                                                             \
+	.in = (in_), .out = skip_out, .types = T_FB, ATTRS(skip_attrs, struct epsilon),            \
+	.infer = infer_skip, .flags = OP_OPTIONAL_OUT
 
 const struct op ops_norm[] = {
 	{.name = "BatchNormalization",
@@ -571,24 +572,10 @@ const struct op ops_norm[] = {
 	 ATTRS(gn_attrs, struct group_norm),
 	 .infer = infer_group_norm},
 	OLD("GroupNormalization", 18, T_FB),
-	{.name = "LayerNormalization",
-	 .since = 17,
-	 .in = ln_in,
-	 .out = ln_out,
-	 .types = T_FB,
-	 ATTRS(ln_attrs, struct layer_norm),
-	 .infer = infer_layer_norm,
-	 .flags = OP_OPTIONAL_OUT},
+	{.name = "LayerNormalization", .since = 17, LAYER_NORM(ln_in, ln_out)},
 	/* ONNX Runtime's own, in ONNX's domain before ONNX had it */
 	OLD("LayerNormalization", 1, T_FB),
-	{.name = "SimplifiedLayerNormalization",
-	 .since = 1,
-	 .in = rms_in,
-	 .out = simplified_out,
-	 .types = T_FB,
-	 ATTRS(ln_attrs, struct layer_norm),
-	 .infer = infer_layer_norm,
-	 .flags = OP_OPTIONAL_OUT},
+	{.name = "SimplifiedLayerNormalization", .since = 1, LAYER_NORM(rms_in, simplified_out)},
 	{.name = "RMSNormalization",
 	 .since = 23,
 	 .in = rms_in,
@@ -627,41 +614,12 @@ const struct op ops_norm[] = {
 	 ATTRS(lp_attrs, struct lp_norm),
 	 .infer = infer_lp},
 	OLD("LpNormalization", 1, T_FLOATS),
-	{.name = "LayerNormalization",
-	 MICROSOFT,
-	 .in = ln_in,
-	 .out = ln_out,
-	 .types = T_FB,
-	 ATTRS(ln_attrs, struct layer_norm),
-	 .infer = infer_layer_norm,
-	 .flags = OP_OPTIONAL_OUT},
-	{.name = "SimplifiedLayerNormalization",
-	 MICROSOFT,
-	 .in = rms_in,
-	 .out = simplified_out,
-	 .types = T_FB,
-	 ATTRS(ln_attrs, struct layer_norm),
-	 .infer = infer_layer_norm,
-	 .flags = OP_OPTIONAL_OUT},
-	{.name = "SkipLayerNormalization",
-	 MICROSOFT,
-	 .in = skip_in,
-	 .out = skip_out,
-	 .types = T_FB,
-	 ATTRS(skip_attrs, struct epsilon),
-	 .infer = infer_skip,
-	 .flags = OP_OPTIONAL_OUT},
-	{.name = "SkipSimplifiedLayerNormalization",
-	 MICROSOFT,
-	 .in = skip_simple_in,
-	 .out = skip_out,
-	 .types = T_FB,
-	 ATTRS(skip_attrs, struct epsilon),
-	 .infer = infer_skip,
-	 .flags = OP_OPTIONAL_OUT},
+	{.name = "LayerNormalization", MICROSOFT, LAYER_NORM(ln_in, ln_out)},
+	{.name = "SimplifiedLayerNormalization", MICROSOFT, LAYER_NORM(rms_in, simplified_out)},
+	{.name = "SkipLayerNormalization", MICROSOFT, SKIP_NORM(skip_in)},
+	{.name = "SkipSimplifiedLayerNormalization", MICROSOFT, SKIP_NORM(skip_simple_in)},
 	{.name = "QEmbedLayerNormalization",
-	 .domain = "com.microsoft",
-	 .since = 1,
+	 MICROSOFT,
 	 .in = qembed_in,
 	 .out = qembed_out,
 	 ATTRS(skip_attrs, struct epsilon),

@@ -173,6 +173,11 @@ uint32_t edit_before(struct edit *e, const char *qualified, const uint32_t *in, 
  */
 struct node *edit_after(struct edit *e, uint32_t k, const char *qualified, const uint32_t *extra,
 			uint32_t nextra, void **params);
+/*
+ * The activation of that name behind output k, as com.microsoft's fused operators have them; NAN stands for
+ * a parameter's default. None for an empty name.
+ */
+int edit_activation(struct edit *e, uint32_t k, const char *name, float alpha, float beta);
 int edit_fail(const struct edit *e, enum code code, const char *expected, const char *actual);
 
 #endif

@@ -117,11 +117,6 @@ static int infer_arg(struct infer *c)
 	return err;
 }
 
-#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
-#define OLD(name_, since_, types_)                                                                 \
-	{                                                                                          \
-		.name = (name_), .since = (since_), .types = (types_)                              \
-	}
 #define AXES_INPUT(name_, since_, types_)                                                          \
 	{                                                                                          \
 		.name = (name_), .since = (since_), .in = reduce_in, .out = reduce_out,            \

@@ -176,21 +176,22 @@ static const struct slot quantized_out[] = {{"Y", NULL, T_F32, true, 0, 0},
 		 .help = "which way the sequence is read"},                                        \
 		FIELD(struct rnn, hidden_size, F_INT, "0", "size of the state")
 #define LAYOUT FIELD(struct rnn, layout, F_INT, "0", "1: the batch comes first")
-#define OLD    FIELD(struct rnn, output_sequence, F_INT, "0", "whether the sequence is put out")
+#define OUTPUT_SEQUENCE                                                                            \
+	FIELD(struct rnn, output_sequence, F_INT, "0", "whether the sequence is put out")
 #define LBR                                                                                        \
 	FIELD(struct rnn, linear_before_reset, F_INT, "0",                                         \
 	      "1: the reset gate comes after the product")
 #define FORGET FIELD(struct rnn, input_forget, F_INT, "0", "1: couple the input and forget gates")
 static const struct field rnn_attrs[] = {RNN_FIELDS, LAYOUT, {0}};
 static const struct field rnn7_attrs[] = {RNN_FIELDS, {0}};
-static const struct field rnn1_attrs[] = {RNN_FIELDS, OLD, {0}};
+static const struct field rnn1_attrs[] = {RNN_FIELDS, OUTPUT_SEQUENCE, {0}};
 static const struct field gru_attrs[] = {RNN_FIELDS, LAYOUT, LBR, {0}};
 static const struct field gru7_attrs[] = {RNN_FIELDS, LBR, {0}};
-static const struct field gru3_attrs[] = {RNN_FIELDS, LBR, OLD, {0}};
-static const struct field gru1_attrs[] = {RNN_FIELDS, OLD, {0}};
+static const struct field gru3_attrs[] = {RNN_FIELDS, LBR, OUTPUT_SEQUENCE, {0}};
+static const struct field gru1_attrs[] = {RNN_FIELDS, OUTPUT_SEQUENCE, {0}};
 static const struct field lstm_attrs[] = {RNN_FIELDS, LAYOUT, FORGET, {0}};
 static const struct field lstm7_attrs[] = {RNN_FIELDS, FORGET, {0}};
-static const struct field lstm1_attrs[] = {RNN_FIELDS, FORGET, OLD, {0}};
+static const struct field lstm1_attrs[] = {RNN_FIELDS, FORGET, OUTPUT_SEQUENCE, {0}};
 
 #define P .params_size = sizeof(struct rnn)
 
@@ -235,8 +236,7 @@ const struct op ops_rnn[] = {{.name = "RNN",
 			     {.name = "LSTM", .since = 1, .types = T_FLOATS, .attrs = lstm1_attrs, P},
 
 			     {.name = "DynamicQuantizeLSTM",
-			      .domain = "com.microsoft",
-			      .since = 1,
+			      MICROSOFT,
 			      .in = quantized_in,
 			      .out = quantized_out,
 			      .attrs = lstm7_attrs,

@@ -193,29 +193,25 @@ static const struct field mel_attrs[] = {
 #define WINDOW(name_)                                                                              \
 	{                                                                                          \
 		.name = (name_), .since = 17, .in = window_in, .out = window_out,                  \
-		.attrs = window_attrs, .params_size = sizeof(struct signal_window),                \
-		.infer = window_infer                                                              \
+		ATTRS(window_attrs, struct signal_window), .infer = window_infer                   \
 	}
 
 const struct op ops_signal[] = {{.name = "DFT",
 				 .since = 20,
 				 .in = dft_in,
 				 .out = dft_out,
-				 .attrs = dft_attrs,
-				 .params_size = sizeof(struct dft),
+				 ATTRS(dft_attrs, struct dft),
 				 .infer = dft_infer},
 				{.name = "DFT",
 				 .since = 17,
 				 .in = dft17_in,
-				 .attrs = dft17_attrs,
-				 .params_size = sizeof(struct dft),
+				 ATTRS(dft17_attrs, struct dft),
 				 .upgrade = dft17_upgrade},
 				{.name = "STFT",
 				 .since = 17,
 				 .in = stft_in,
 				 .out = dft_out,
-				 .attrs = stft_attrs,
-				 .params_size = sizeof(struct stft),
+				 ATTRS(stft_attrs, struct stft),
 				 .infer = stft_infer},
 				WINDOW("HannWindow"),
 				WINDOW("HammingWindow"),
@@ -224,7 +220,6 @@ const struct op ops_signal[] = {{.name = "DFT",
 				 .since = 17,
 				 .in = mel_in,
 				 .out = window_out,
-				 .attrs = mel_attrs,
-				 .params_size = sizeof(struct mel),
+				 ATTRS(mel_attrs, struct mel),
 				 .infer = mel_infer},
 				{0}};

@@ -45,25 +45,24 @@ static int infer_softmax(struct infer *c)
 	return err ? err : infer_same(c);
 }
 
-#define ATTRS(table) .attrs = (table), .params_size = sizeof(struct softmax)
 #define ROWS(name_)                                                                                \
 	{.name = (name_),                                                                          \
 	 .since = 13,                                                                              \
 	 .in = in,                                                                                 \
 	 .out = out,                                                                               \
 	 .types = T_FLOATS_BF,                                                                     \
-	 ATTRS(attrs),                                                                             \
+	 ATTRS(attrs, struct softmax),                                                             \
 	 .infer = infer_softmax},                                                                  \
 		{.name = (name_),                                                                  \
 		 .since = 11,                                                                      \
 		 .in = in,                                                                         \
 		 .out = out,                                                                       \
 		 .types = T_FLOATS,                                                                \
-		 ATTRS(old_attrs),                                                                 \
+		 ATTRS(old_attrs, struct softmax),                                                 \
 		 .upgrade = upgrade_flat},                                                         \
 	{                                                                                          \
 		.name = (name_), .since = 1, .in = in, .out = out, .types = T_FLOATS,              \
-		ATTRS(old_attrs), .upgrade = upgrade_flat                                          \
+		ATTRS(old_attrs, struct softmax), .upgrade = upgrade_flat                          \
 	}
 
 const struct op ops_softmax[] = {ROWS("Softmax"), ROWS("LogSoftmax"), ROWS("Hardmax"), {0}};

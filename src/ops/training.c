@@ -423,12 +423,12 @@ static const struct field gradient_attrs[] = {
 	.out = (out_), .infer = (infer_)
 
 const struct op ops_training[] = {
-	{TRAINING("Adagrad", update_in, update_out, adagrad_infer), .attrs = adagrad_attrs,
-	 .params_size = sizeof(struct adagrad_params), .flags = OP_OPTIONAL_OUT},
-	{TRAINING("Adam", update_in, update_out, adam_infer), .attrs = adam_attrs,
-	 .params_size = sizeof(struct adam_params), .flags = OP_OPTIONAL_OUT},
-	{TRAINING("Momentum", update_in, update_out, adagrad_infer), .attrs = momentum_attrs,
-	 .params_size = sizeof(struct momentum_params), .flags = OP_OPTIONAL_OUT},
-	{TRAINING("Gradient", gradient_in, gradient_out, gradient_infer), .attrs = gradient_attrs,
-	 .params_size = sizeof(struct gradient_params), .upgrade = gradient_upgrade},
+	{TRAINING("Adagrad", update_in, update_out, adagrad_infer),
+	 ATTRS(adagrad_attrs, struct adagrad_params), .flags = OP_OPTIONAL_OUT},
+	{TRAINING("Adam", update_in, update_out, adam_infer), ATTRS(adam_attrs, struct adam_params),
+	 .flags = OP_OPTIONAL_OUT},
+	{TRAINING("Momentum", update_in, update_out, adagrad_infer),
+	 ATTRS(momentum_attrs, struct momentum_params), .flags = OP_OPTIONAL_OUT},
+	{TRAINING("Gradient", gradient_in, gradient_out, gradient_infer),
+	 ATTRS(gradient_attrs, struct gradient_params), .upgrade = gradient_upgrade},
 	{0}};

@@ -15,16 +15,11 @@ static const struct slot x1[] = {SLOT("X", "T", T_FLOATS_BF | T_F8), SLOT_END};
 #define NEWEST(name_, since_, types_)                                                              \
 	.name = (name_), .since = (since_), .in = x, .out = y, .types = (types_),                  \
 	.infer = infer_same, .flags = OP_ELEMENTWISE
-#define OLD(name_, since_, types_)                                                                 \
-	{                                                                                          \
-		.name = (name_), .since = (since_), .types = (types_)                              \
-	}
 /* opset 1: the attribute consumed_inputs, otherwise the same */
 #define FIRST(name_)                                                                               \
 	{                                                                                          \
 		.name = (name_), .since = 1, .types = T_FLOATS, .in = x, .out = y,                 \
-		.attrs = upgrade_consumed_attrs, .params_size = sizeof(struct no_params),          \
-		.upgrade = upgrade_prefix                                                          \
+		ATTRS(upgrade_consumed_attrs, struct no_params), .upgrade = upgrade_prefix         \
 	}
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -290,8 +285,6 @@ static int infer_image_scaler(struct infer *c)
 	return infer_same(c);
 }
 
-#define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
-
 const struct op ops_unary[] = {
 	{NEWEST("Abs", 13, T_NUMERIC_BF)},
 	OLD("Abs", 6, T_NUMERIC),
@@ -514,16 +507,14 @@ const struct op ops_unary[] = {
 	 ATTRS(image_scaler_attrs, struct image_scaler),
 	 .infer = infer_image_scaler},
 	{.name = "Gelu",
-	 .domain = "com.microsoft",
-	 .since = 1,
+	 MICROSOFT,
 	 .in = x,
 	 .out = y,
 	 .types = T_FLOATS_BF,
 	 .infer = infer_same,
 	 .flags = OP_ELEMENTWISE},
 	{.name = "QuickGelu",
-	 .domain = "com.microsoft",
-	 .since = 1,
+	 MICROSOFT,
 	 .in = x,
 	 .out = y,
 	 .types = T_FLOATS_BF,
