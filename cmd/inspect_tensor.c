@@ -8,10 +8,19 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* What is told of a tensor. */
+struct told {
+	const char *name, *note;
+	enum dtype dtype;
+	struct shape shape;
+	size_t bytes;
+	struct statistics stats;
+	struct told *next;
+};
+
 struct found {
-	struct options *o;
-	struct json *json; /* NULL: text */
 	struct arena *arena;
+	struct told *first, **end;
 };
 
 /* Where the channels lie, as far as the sizes tell: pictures have 1, 3 or 4. */
@@ -29,63 +38,62 @@ static const char *likely_layout(const struct shape *s)
 	return front ? (r == 4 ? "NCHW" : "CHW") : (r == 4 ? "NHWC" : "HWC");
 }
 
-static void print_tensor(const struct found *f, const char *name, const struct tensor *t,
-			 const char *note)
+static void print_tensor(const struct told *t, struct arena *a)
 {
-	struct statistics s = report_statistics(t);
+	const struct statistics *s = &t->stats;
 	const char *layout = likely_layout(&t->shape);
 
-	printf("%s  %s %s  %" PRId64 " elements, %s%s%s\n", name, dtype_name(tensor_dtype(t)),
-	       shape_str(f->arena, &t->shape, NULL), s.count, human_bytes(f->arena, t->bytes),
-	       *note ? ", " : "", note);
-	if (tensor_dtype(t) == DT_STRING)
+	printf("%s  %s %s  %" PRId64 " elements, %s%s%s\n", t->name, dtype_name(t->dtype),
+	       shape_str(a, &t->shape, NULL), s->count, human_bytes(a, t->bytes),
+	       *t->note ? ", " : "", t->note);
+	if (t->dtype == DT_STRING)
 		return;
 	printf("  min %g, max %g, mean %g, std %g; %" PRId64 " zeros, %" PRId64 " NaN, %" PRId64
 	       " Inf\n",
-	       s.min, s.max, s.mean, s.std, s.zeros, s.nans, s.infs);
+	       s->min, s->max, s->mean, s->std, s->zeros, s->nans, s->infs);
 	if (layout)
 		printf("  likely layout %s\n", layout);
 }
 
-static void write_tensor(const struct found *f, const char *name, const struct tensor *t,
-			 const char *note)
+static void write_tensor(const struct told *t, struct json *j)
 {
-	struct json *j = f->json;
-	const char *layout = likely_layout(&t->shape);
+	const struct statistics *s = &t->stats;
 
 	json_object(j, NULL);
-	json_string(j, "name", name);
-	json_string(j, "type", dtype_name(tensor_dtype(t)));
-	json_array(j, "shape");
-	for (int i = 0; i < t->shape.rank; i++)
-		json_int(j, NULL, t->shape.dim[i]);
-	json_end(j, ']');
+	json_string(j, "name", t->name);
+	json_string(j, "type", dtype_name(t->dtype));
+	io_json_shape(j, &t->shape);
 	json_int(j, "bytes", (int64_t)t->bytes);
-	if (*note)
-		json_string(j, "note", note);
-	if (tensor_dtype(t) != DT_STRING) {
-		struct statistics s = report_statistics(t);
-		json_number(j, "min", s.min);
-		json_number(j, "max", s.max);
-		json_number(j, "mean", s.mean);
-		json_number(j, "std", s.std);
-		json_int(j, "zeros", s.zeros);
-		json_int(j, "nan", s.nans);
-		json_int(j, "inf", s.infs);
+	if (*t->note)
+		json_string(j, "note", t->note);
+	if (t->dtype != DT_STRING) {
+		json_number(j, "min", s->min);
+		json_number(j, "max", s->max);
+		json_number(j, "mean", s->mean);
+		json_number(j, "std", s->std);
+		json_int(j, "zeros", s->zeros);
+		json_int(j, "nan", s->nans);
+		json_int(j, "inf", s->infs);
 	}
-	json_string(j, "likely_layout", layout);
+	json_string(j, "likely_layout", likely_layout(&t->shape));
 	json_end(j, '}');
 }
 
-static void tell(const struct found *f, const char *name, const struct tensor *t, const char *note)
+static void tell(struct found *f, const char *name, const struct tensor *t, const char *note)
 {
-	if (f->json)
-		write_tensor(f, name, t, note);
-	else
-		print_tensor(f, name, t, note);
+	struct told *x = arena_new(f->arena, struct told);
+
+	*x = (struct told){.name = arena_str(f->arena, name),
+			   .note = note,
+			   .dtype = tensor_dtype(t),
+			   .shape = t->shape,
+			   .bytes = t->bytes,
+			   .stats = report_statistics(t)};
+	*f->end = x;
+	f->end = &x->next;
 }
 
-static int tell_npy(const struct found *f, const char *name, const unsigned char *p, size_t n,
+static int tell_npy(struct found *f, const char *name, const unsigned char *p, size_t n,
 		    struct diag *d)
 {
 	struct npy h;
@@ -117,7 +125,7 @@ static int tell_npy(const struct found *f, const char *name, const unsigned char
 	return 0;
 }
 
-static int tell_npz(const struct found *f, const char *path, const struct file_map *m, struct diag *d)
+static int tell_npz(struct found *f, const char *path, const struct file_map *m, struct diag *d)
 {
 	struct zip z;
 	int err = zip_open(m->data, m->size, path, f->arena, &z, d);
@@ -132,7 +140,7 @@ static int tell_npz(const struct found *f, const char *path, const struct file_m
 	return err;
 }
 
-static int tell_file(const struct found *f, const char *path, struct diag *d)
+static int tell_file(struct found *f, const char *path, struct diag *d)
 {
 	struct file_map m;
 	int err = file_map(path, &m, E_INPUT_OPEN, d);
@@ -164,32 +172,20 @@ bool inspect_is_tensor(const char *path)
 int inspect_tensor(struct options *o, const char *path, struct diag *d)
 {
 	struct arena a = {0};
+	struct found f = {.arena = &a, .end = &f.first};
 	struct json j;
-	struct found f = {.o = o, .arena = &a, .json = o->json ? &j : NULL};
-	FILE *sink = NULL;
-	int err;
+	int err = tell_file(&f, path, d);
 
-	if (!o->json) {
-		err = tell_file(&f, path, d);
-		arena_free(&a);
-		return err;
-	}
-	/* the document says first how it ended: read the file once for that alone */
-	sink = fopen("/dev/null", "we");
-	if (!sink)
-		return FAIL(d, E_INTERNAL, .message = "/dev/null cannot be opened");
-	json_begin(&j, sink);
-	json_array(&j, NULL);
-	err = tell_file(&f, path, d);
-	json_end(&j, ']');
-	fclose(sink);
-	if (!err) {
+	if (!err && o->json) {
 		json_envelope_begin(&j, o, d);
 		json_array(&j, "tensors");
-		(void)tell_file(&f, path, d);
+		for (const struct told *t = f.first; t; t = t->next)
+			write_tensor(t, &j);
 		json_end(&j, ']');
 		json_envelope_end(&j, d);
 	}
+	for (const struct told *t = o->json ? NULL : f.first; t; t = t->next)
+		print_tensor(t, &a);
 	arena_free(&a);
 	return err;
 }

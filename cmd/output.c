@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include "cmd.h"
+#include "precision.h"
 #include "version.h"
 #include "watchdog.h"
 
@@ -40,7 +41,15 @@ static void cpu_name(char *name, size_t size)
 		fclose(f);
 }
 
-static void write_env(struct json *j)
+/* What the model is computed in, where that is one thing. */
+static const char *precision_of(const struct options *o)
+{
+	bool runs = o->command && (o->command->bit & CMD_RUNS) && !o->after_dashes;
+
+	return runs && !o->precision_axis.n ? precision_names[o->config.precision] : NULL;
+}
+
+static void write_env(const struct options *o, struct json *j)
 {
 	char cpu[128];
 	struct utsname u;
@@ -52,6 +61,8 @@ static void write_env(struct json *j)
 	json_string(j, "cpu", *cpu ? cpu : NULL);
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		json_int(j, "cores", CPU_COUNT(&set));
+	if (precision_of(o))
+		json_string(j, "precision", precision_of(o));
 	if (uname(&u) == 0) {
 		json_string(j, "machine", u.machine);
 		json_string(j, "system", u.sysname);
@@ -68,7 +79,8 @@ void json_document_begin(struct json *j, FILE *stream, struct options *o, const 
 	json_string(j, "command", o->command ? o->command->name : NULL);
 	json_bool(j, "ok", diag_exit(d) == 0);
 	json_int(j, "exit_code", diag_exit(d));
-	write_env(j);
+	write_env(o, j);
+	precision_document(o, j);
 }
 
 void json_envelope_begin(struct json *j, struct options *o, const struct diag *d)

@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "io.h"
 #include "output.h"
+#include "precision.h"
 #include "summary.h"
 
 #include <string.h>
@@ -44,11 +45,6 @@ static int prepare(struct run *r)
 		rc = io_probe_folder(o->save, r->d);
 	if (rc)
 		return rc;
-	r->session = session_open(o->operand[0], &o->config, r->d);
-	if (!r->session)
-		return r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
-	at(r, AFTER_LOAD);
-	const struct model *m = session_model(r->session);
 	const struct input_request request = {.input = o->input,
 					      .random = o->random,
 					      .shape = o->shape,
@@ -56,8 +52,19 @@ static int prepare(struct run *r)
 					      .data_set = o->data_set,
 					      .seed = o->seed,
 					      .strict = o->strict};
+	precision_settle(o, &o->config, &request, NULL, r->d);
+	r->session = session_open(o->operand[0], &o->config, r->d);
+	if (!r->session)
+		return r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
+	at(r, AFTER_LOAD);
+	const struct model *m = session_model(r->session);
+	const struct wanted wanted = {.rank = o->top > 0,
+				      .text = o->decode != NULL,
+				      .blank = r->blank,
+				      .labels = &r->labels};
 	if (o->labels)
 		rc = labels_load(o->labels, m, &r->labels, &r->arena, r->d);
+	rc = rc ? rc : results_check(m->graph, &wanted, r->d);
 	if (rc)
 		return rc;
 	r->inputs = input_plan(m, &request, r->d);

@@ -225,10 +225,29 @@ static struct source *new_source(struct input_set *s, const char *file)
 	return x;
 }
 
+/*
+ * What may come from a pipe for the inputs: their elements as text and more, or a large picture; 0: a
+ * dimension is free, and so is the size.
+ */
+static size_t most_bytes(const struct input_set *s)
+{
+	enum { LEAST = 256 << 20, TEXT = 64 };
+	size_t most = LEAST, one;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		int64_t count = s->in[i].shape.rank < 0 ? -1 : shape_count(&s->in[i].shape);
+		if (count < 0 || s->in[i].info.type.kind != V_TENSOR ||
+		    s->in[i].info.type.dtype == DT_STRING || !size_mul((size_t)count, TEXT, &one) ||
+		    !size_add(most, one, &most))
+			return 0;
+	}
+	return most;
+}
+
 static int open_file(struct input_set *s, struct source *x, struct diag *d)
 {
 	struct opened *o = arena_new(&s->arena, struct opened);
-	int rc = file_map(x->spec.file, &o->map, E_INPUT_OPEN, d);
+	int rc = file_map_most(x->spec.file, most_bytes(s), &o->map, E_INPUT_OPEN, d);
 
 	if (rc)
 		return rc;

@@ -93,6 +93,11 @@ int io_probe_folder(const char *dir, struct diag *d);
  */
 int io_save(const char *dir, enum io_format format, const struct io_output *out, size_t n,
 	    const char **paths, struct arena *a, struct diag *d);
+struct json;
+/* Element i of a tensor, in an array; a complex one as two numbers. */
+void io_json_element(struct json *j, const struct tensor *t, int64_t i);
+/* Member "shape" of an object. */
+void io_json_shape(struct json *j, const struct shape *s);
 /* The name as a file name: what a file system or a shell would stumble over becomes '_'. */
 const char *io_file_name(struct arena *a, const char *name);
 

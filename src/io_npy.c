@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* numpy's own formats: .npy heads, and the zip archives that hold several. */
 #include "base/mem.h"
+#include "base/re.h"
 #include "io.h"
 
 #include <inttypes.h>
@@ -191,20 +192,6 @@ int npy_head(const void *bytes, size_t n, const char *what, struct npy *h, struc
 	return 0;
 }
 
-/* One character of UTF-32 as UTF-8: its bytes. */
-static size_t utf8(uint32_t c, char *to)
-{
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	for (size_t i = n - 1; i; i--, c >>= 6)
-		to[i] = (char)(0x80 | (c & 0x3f));
-	to[0] = (char)((0xf00 >> n & 0xff) | c);
-	return n;
-}
-
 struct tensor *npy_strings(const struct npy *h, const unsigned char *p, struct arena *a)
 {
 	int64_t count = shape_count(&h->shape);
@@ -226,7 +213,7 @@ struct tensor *npy_strings(const struct npy *h, const unsigned char *p, struct a
 		for (size_t k = 0; k + 4 <= n; k += 4) {
 			uint32_t c = (uint32_t)p[k] | (uint32_t)p[k + 1] << 8 |
 				     (uint32_t)p[k + 2] << 16 | (uint32_t)p[k + 3] << 24;
-			len += utf8(c > 0x10ffff ? 0xfffd : c, s + len);
+			len += utf8_put(c > 0x10ffff ? 0xfffd : c, s + len);
 			used = c ? len : used; /* zeros at the end are padding */
 		}
 		text[i] = s;

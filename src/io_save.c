@@ -274,7 +274,7 @@ static void zip_finish(struct zip_writer *z, struct arena *a)
 
 /* ---- .json */
 
-static void json_element(struct json *j, const struct tensor *t, int64_t i)
+void io_json_element(struct json *j, const struct tensor *t, int64_t i)
 {
 	enum dtype type = tensor_dtype(t);
 	size_t n;
@@ -286,13 +286,25 @@ static void json_element(struct json *j, const struct tensor *t, int64_t i)
 		json_bool(j, NULL, elem_i64(type, t->data, i) != 0);
 	} else if (type == DT_U64) {
 		json_uint(j, NULL, (uint64_t)elem_i64(type, t->data, i));
-	} else if (type == DT_F64 || dtype_class(type) == DT_COMPLEX) {
+	} else if (dtype_class(type) == DT_COMPLEX) {
+		enum dtype part = type == DT_C64 ? DT_F32 : DT_F64;
+		json_number(j, NULL, elem_f64(part, t->data, 2 * i));
+		json_number(j, NULL, elem_f64(part, t->data, 2 * i + 1));
+	} else if (type == DT_F64) {
 		json_number(j, NULL, elem_f64(type, t->data, i));
 	} else if (dtype_class(type) == DT_FLOAT) {
 		json_float(j, NULL, (float)elem_f64(type, t->data, i));
 	} else {
 		json_int(j, NULL, elem_i64(type, t->data, i));
 	}
+}
+
+void io_json_shape(struct json *j, const struct shape *s)
+{
+	json_array(j, "shape");
+	for (int i = 0; i < s->rank; i++)
+		json_int(j, NULL, s->dim[i]);
+	json_end(j, ']');
 }
 
 static void json_value(struct json *j, const char *key, const struct tensor *t, struct arena *a)
@@ -308,13 +320,10 @@ static void json_value(struct json *j, const char *key, const struct tensor *t, 
 		return;
 	}
 	json_string(j, "dtype", dtype_name(tensor_dtype(t)));
-	json_array(j, "shape");
-	for (int i = 0; i < t->shape.rank; i++)
-		json_int(j, NULL, t->shape.dim[i]);
-	json_end(j, ']');
+	io_json_shape(j, &t->shape);
 	json_array(j, "data");
 	for (int64_t i = 0, n = tensor_count(t); i < n; i++)
-		json_element(j, t, i);
+		io_json_element(j, t, i);
 	json_end(j, ']');
 	json_end(j, '}');
 }

@@ -3,6 +3,7 @@
  * Tensors as text: numbers parted by blanks or commas, a string a line, or JSON.
  * One walk serves both passes: the first counts and checks, the second stores.
  */
+#include "base/re.h"
 #include "io.h"
 
 #include <ctype.h>
@@ -40,6 +41,17 @@ static bool fail(struct walk *w, const char *why)
 static bool is_float(enum dtype t)
 {
 	return dtype_class(t) == DT_FLOAT || dtype_class(t) == DT_COMPLEX;
+}
+
+/* Complex numbers are written as two. */
+static int64_t parts_of(enum dtype t)
+{
+	return dtype_class(t) == DT_COMPLEX ? 2 : 1;
+}
+
+static enum dtype part_type(enum dtype t)
+{
+	return t == DT_C64 ? DT_F32 : t == DT_C128 ? DT_F64 : t;
 }
 
 /* The range of an integer type of at most 64 bits. */
@@ -99,7 +111,7 @@ static bool put_number(struct walk *w, const char *p, size_t n, int64_t i)
 	if (*end || isspace((unsigned char)*s) || strpbrk(s, "xX"))
 		return fail(w, "this is no number");
 	if (w->to)
-		elem_set_f64(w->want, w->to->data, i, v);
+		elem_set_f64(part_type(w->want), w->to->data, i, v);
 	return true;
 }
 
@@ -191,19 +203,6 @@ static int hex4(const char *p)
 	return v;
 }
 
-static size_t utf8(uint32_t c, char *to)
-{
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	for (size_t i = n - 1; i; i--, c >>= 6)
-		to[i] = (char)(0x80 | (c & 0x3f));
-	to[0] = (char)((0xf00 >> n & 0xff) | c);
-	return n;
-}
-
 /* What follows a backslash, as UTF-8: its bytes in `to` (4 at most); 0: wrong. */
 static size_t escape(struct walk *w, char *to)
 {
@@ -225,12 +224,12 @@ static size_t escape(struct walk *w, char *to)
 		int low = hex4(w->p + 2);
 		if (low >= 0xdc00 && low < 0xe000) {
 			w->p += 6;
-			return utf8(0x10000u + (((uint32_t)u - 0xd800) << 10) +
-					    ((uint32_t)low - 0xdc00),
-				    to);
+			return utf8_put(0x10000u + (((uint32_t)u - 0xd800) << 10) +
+						((uint32_t)low - 0xdc00),
+					to);
 		}
 	}
-	return utf8(u >= 0xd800 && u < 0xe000 ? 0xfffd : (uint32_t)u, to);
+	return utf8_put(u >= 0xd800 && u < 0xe000 ? 0xfffd : (uint32_t)u, to);
 }
 
 /* A string after its opening quote; in the scratch arena where it has escapes. */
@@ -409,8 +408,15 @@ static bool walk_json(struct walk *w)
 	if (w->p < w->end)
 		return fail(w, "something stands behind the end");
 	w->head->shape = w->dims;
+	/* pairs are a dimension of their own, or simply follow each other */
+	if (parts_of(w->want) > 1 && shape.rank < 0) {
+		int last = w->dims.rank - 1;
+		if (last < 0 || w->dims.dim[last] != 2)
+			return fail(w, "complex numbers are pairs, [real, imaginary]");
+		w->head->shape.rank = last;
+	}
 	if (shape.rank >= 0) {
-		if (shape_count(&shape) != w->head->count)
+		if (shape_count(&shape) != w->head->count / parts_of(w->want))
 			return fail(w, "the shape and the number of elements do not agree");
 		w->head->shape = shape;
 	}
@@ -421,9 +427,13 @@ static bool walk(struct walk *w, enum io_kind kind)
 {
 	if (w->end - w->p >= 3 && !memcmp(w->p, "\xef\xbb\xbf", 3)) /* a byte order mark */
 		w->p += 3;
-	if (kind == IO_JSON)
-		return walk_json(w);
-	return w->want == DT_STRING ? walk_lines(w) : walk_numbers(w);
+	bool ok = kind == IO_JSON	 ? walk_json(w)
+		  : w->want == DT_STRING ? walk_lines(w)
+					 : walk_numbers(w);
+	if (ok && w->head->count % parts_of(w->want))
+		return fail(w, "complex numbers are pairs, and one has no imaginary part");
+	w->head->count /= parts_of(w->want);
+	return ok;
 }
 
 static int64_t line_of(const struct walk *w)

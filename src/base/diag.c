@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -117,7 +118,7 @@ int diag_exit(const struct diag *d)
 
 static void print_where(const struct finding *f, FILE *s)
 {
-	if (f->model)
+	if (f->model && (!f->message || strncmp(f->message, f->model, strlen(f->model)) != 0))
 		fprintf(s, "%s: ", f->model);
 	if (f->node && f->op)
 		fprintf(s, "node '%s' (%s)%s%s: ", f->node, f->op, f->slot ? " " : "",
@@ -141,14 +142,10 @@ static void print_rows(const struct finding *f, FILE *s)
 		fprintf(s, "  %-*s  %s\n", width, f->rows[i].label, f->rows[i].text);
 }
 
-void finding_print(const struct finding *f, FILE *s, bool color)
+static void print_text(const struct finding *f, FILE *s)
 {
-	static const char *const words[] = {"note", "warning", "error"};
-	static const char *const tints[] = {"\033[36m", "\033[33m", "\033[1;31m"};
 	const char *hint = f->hint ? f->hint : codes[f->code].hint;
 
-	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", words[f->severity],
-		code_id(f->code, f->severity), color ? "\033[0m" : "");
 	print_where(f, s);
 	fputs(f->message ? f->message : codes[f->code].title, s);
 	if (f->nrows) {
@@ -163,6 +160,36 @@ void finding_print(const struct finding *f, FILE *s, bool color)
 	fputc('\n', s);
 	if (hint && *hint)
 		fprintf(s, "  hint: %s\n", hint);
+}
+
+/* A model's names must not be able to command the terminal: of control characters the numbers are shown. */
+static void print_tame(const char *text, size_t n, FILE *s)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)text[i];
+		if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f)
+			fprintf(s, "\\x%02x", c);
+		else
+			fputc(c, s);
+	}
+}
+
+void finding_print(const struct finding *f, FILE *s, bool color)
+{
+	static const char *const words[] = {"note", "warning", "error"};
+	static const char *const tints[] = {"\033[36m", "\033[33m", "\033[1;31m"};
+	char *text = NULL;
+	size_t n = 0;
+	FILE *all = open_memstream(&text, &n);
+
+	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", words[f->severity],
+		code_id(f->code, f->severity), color ? "\033[0m" : "");
+	print_text(f, all ? all : s);
+	if (all) {
+		fclose(all);
+		print_tame(text, n, s);
+	}
+	free(text);
 }
 
 void diag_print(const struct diag *d, FILE *s, bool color)

@@ -22,24 +22,61 @@ static int file_fail(const char *path, const char *what, enum code code, struct 
 
 enum { FIRST_READ = 1 << 20 };
 
-/* Grows an anonymous mapping, whose pages cost nothing until they are filled and move without a copy. */
-static unsigned char *grow_map(unsigned char *p, size_t old, size_t size)
+/* What a stream may hold where the caller does not say: half of what the machine has. */
+static size_t most_memory(void)
 {
-	void *q = p ? mremap(p, old, size, MREMAP_MAYMOVE)
-		    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 
+	return pages > 0 && page > 0 ? (size_t)pages / 2 * (size_t)page : SIZE_MAX;
+}
+
+static int no_end(const char *path, const char *what, size_t n, enum code code, struct diag *d)
+{
+	return FAIL(d, code, .message = fmt(d, "%s does not end", path),
+		    .expected = "a file that ends", .actual = fmt(d, "%s after %zu bytes", what, n));
+}
+
+/* Devices such as /dev/zero: they hold nothing, or have no end. Somebody at a terminal ends his input. */
+static bool is_endless(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && !isatty(fd);
+}
+
+/*
+ * Grows a mapping, whose pages cost nothing until they are filled and move without a copy. store: the
+ * file without a name that it is of; -1: anonymous.
+ */
+static unsigned char *grow_map(int store, unsigned char *p, size_t old, size_t size)
+{
+	int flags = store < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	void *q;
+
+	if (store >= 0 && ftruncate(store, (off_t)size) != 0)
+		return NULL;
+	q = p ? mremap(p, old, size, MREMAP_MAYMOVE)
+	      : mmap(NULL, size, PROT_READ | PROT_WRITE, flags, store, 0);
 	return q == MAP_FAILED ? NULL : q;
 }
 
-static int read_stream(int fd, const char *path, struct file_map *m, enum code code, struct diag *d)
+static int read_all(int fd, int store, const char *path, size_t most, struct file_map *m,
+		    enum code code, struct diag *d)
 {
 	unsigned char *p = NULL;
 	size_t cap = 0, n = 0;
+	bool endless = is_endless(fd);
 
+	most = most ? most : most_memory();
 	for (;;) {
+		if (n > most || (n && endless)) {
+			munmap(p, cap);
+			return no_end(path, endless ? "a device that still gives more" : "more", n,
+				      code, d);
+		}
 		if (n == cap) {
 			size_t bigger = cap ? cap * 2 : FIRST_READ;
-			unsigned char *q = bigger > cap ? grow_map(p, cap, bigger) : NULL;
+			unsigned char *q = bigger > cap ? grow_map(store, p, cap, bigger) : NULL;
 			if (!q) {
 				if (p)
 					munmap(p, cap);
@@ -67,10 +104,31 @@ static int read_stream(int fd, const char *path, struct file_map *m, enum code c
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), keep = (n + page - 1) / page * page;
 	if (keep < cap)
 		munmap(p + keep, cap - keep);
-	return 0;
+	return store < 0 || ftruncate(store, (off_t)n) == 0
+		       ? 0
+		       : file_fail(path, "cannot read", code, d);
 }
 
-static int map_fd(int fd, const char *path, struct file_map *m, enum code code, struct diag *d)
+/*
+ * Standard input is a file without a name afterwards, at its beginning: a process that repeats the
+ * run finds there what was read here.
+ */
+static int read_stream(int fd, const char *path, size_t most, struct file_map *m, enum code code,
+		       struct diag *d)
+{
+	int store = fd == STDIN_FILENO ? memfd_create("infer-stdin", MFD_CLOEXEC) : -1;
+	int rc = read_all(fd, store, path, most, m, code, d);
+
+	if (store >= 0) {
+		if (!rc)
+			dup2(store, STDIN_FILENO);
+		close(store);
+	}
+	return rc;
+}
+
+static int map_fd(int fd, const char *path, size_t most, struct file_map *m, enum code code,
+		  struct diag *d)
 {
 	struct stat st;
 
@@ -82,7 +140,7 @@ static int map_fd(int fd, const char *path, struct file_map *m, enum code code, 
 	}
 	/* Files of /proc say 0 bytes and hold some: only a size makes a file mappable. */
 	if (!S_ISREG(st.st_mode) || st.st_size == 0)
-		return read_stream(fd, path, m, code, d);
+		return read_stream(fd, path, most, m, code, d);
 	void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (p == MAP_FAILED)
 		return file_fail(path, "cannot map", code, d);
@@ -92,13 +150,18 @@ static int map_fd(int fd, const char *path, struct file_map *m, enum code code, 
 
 int file_map(const char *path, struct file_map *m, enum code code, struct diag *d)
 {
+	return file_map_most(path, 0, m, code, d);
+}
+
+int file_map_most(const char *path, size_t most, struct file_map *m, enum code code, struct diag *d)
+{
 	*m = (struct file_map){0};
 	if (strcmp(path, "-") == 0)
-		return read_stream(STDIN_FILENO, "standard input", m, code, d);
+		return read_stream(STDIN_FILENO, "standard input", most, m, code, d);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return file_fail(path, "cannot open", code, d);
-	int rc = map_fd(fd, path, m, code, d);
+	int rc = map_fd(fd, path, most, m, code, d);
 	close(fd);
 	return rc;
 }

@@ -15,6 +15,8 @@ struct file_map {
 };
 /* code: the finding for a file that cannot be read (E_MODEL_OPEN, E_INPUT_OPEN, ...). */
 int file_map(const char *path, struct file_map *m, enum code code, struct diag *d);
+/* The same, where what is no regular file and gives more than `most` bytes is taken for endless. */
+int file_map_most(const char *path, size_t most, struct file_map *m, enum code code, struct diag *d);
 void file_unmap(struct file_map *m);
 
 /* Written to a temporary file beside path, renamed by commit; abort removes it. stdout for "-". */

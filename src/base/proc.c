@@ -130,15 +130,6 @@ bool proc_faults(int pid, struct proc_faults *f)
 			     &f->minor, &f->major) == 2;
 }
 
-uint64_t proc_cpu(void)
-{
-	struct timespec t;
-
-	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t))
-		return 0;
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* "TIME_ON_CORE TIME_WAITED SLICES" */
 uint64_t proc_waited(void)
 {
@@ -158,4 +149,90 @@ uint64_t proc_waited(void)
 	if (dir)
 		closedir(dir);
 	return sum;
+}
+
+/* ---- waits of each thread, watched */
+
+enum { MOST_THREADS = 256 };
+
+static const uint64_t WAKE = 5000; /* ns that a wake-up takes where nobody is in the way */
+
+struct thread_wait {
+	int fd;
+	uint64_t waited, slices;
+};
+
+struct proc_waits {
+	size_t n;
+	struct thread_wait thread[MOST_THREADS]; /* the caller's first */
+};
+
+static bool read_wait(int fd, uint64_t *waited, uint64_t *slices)
+{
+	char text[80], *at = text;
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	strtoull(at, &at, 10); /* time on a core */
+	*waited = strtoull(at, &at, 10);
+	*slices = strtoull(at, &at, 10);
+	return true;
+}
+
+static void watch_thread(struct proc_waits *w, const char *id)
+{
+	char path[320];
+	struct thread_wait *t = &w->thread[w->n];
+
+	if (w->n == MOST_THREADS)
+		return;
+	snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", id);
+	t->fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (t->fd < 0)
+		return;
+	if (read_wait(t->fd, &t->waited, &t->slices))
+		w->n++;
+	else
+		close(t->fd);
+}
+
+struct proc_waits *proc_waits_new(void)
+{
+	struct proc_waits *w = calloc(1, sizeof(*w));
+	DIR *dir = w ? opendir("/proc/self/task") : NULL;
+	char own[24];
+
+	snprintf(own, sizeof(own), "%d", (int)gettid());
+	if (dir)
+		watch_thread(w, own);
+	for (struct dirent *e = dir && w->n ? readdir(dir) : NULL; e; e = readdir(dir))
+		if (e->d_name[0] != '.' && strcmp(e->d_name, own) != 0)
+			watch_thread(w, e->d_name);
+	if (dir)
+		closedir(dir);
+	if (w && w->n)
+		return w;
+	free(w);
+	return NULL;
+}
+
+void proc_waits_free(struct proc_waits *w)
+{
+	for (size_t i = 0; w && i < w->n; i++)
+		close(w->thread[i].fd);
+	free(w);
+}
+
+void proc_waits_read(struct proc_waits *w, uint64_t *own, uint64_t *others)
+{
+	*own = *others = 0;
+	for (size_t i = 0; i < w->n; i++) {
+		struct thread_wait *t = &w->thread[i], was = *t;
+		if (!read_wait(t->fd, &t->waited, &t->slices))
+			continue;
+		uint64_t waited = t->waited - was.waited, free_of = (t->slices - was.slices) * WAKE;
+		*(i ? others : own) += waited > free_of ? waited - free_of : 0;
+	}
 }

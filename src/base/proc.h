@@ -32,8 +32,17 @@ bool proc_sample(int fd, uint64_t *rss, uint64_t *unshared);
  * what other programs took. 0 where the system does not say.
  */
 uint64_t proc_waited(void);
-/* Processor time of all threads of this process so far, in nanoseconds. */
-uint64_t proc_cpu(void);
+
+/*
+ * The same again and again, of the threads that there are now; the files stay open, so that it takes about a
+ * microsecond a thread. A wait is known when it ends. What a wake-up takes on a free core is no wait: the first
+ * 5 us of each do not count. NULL where the system does not say.
+ */
+struct proc_waits;
+struct proc_waits *proc_waits_new(void);
+void proc_waits_free(struct proc_waits *w);
+/* Since the last call: own: the caller's, which made w; others: those of all other threads. */
+void proc_waits_read(struct proc_waits *w, uint64_t *own, uint64_t *others);
 
 struct proc_faults {
 	uint64_t minor, major;	     /* page faults */

@@ -4,6 +4,7 @@
  * B and of A again, each against a fresh session's. Caches that are not told of the change show here.
  */
 #include "check.h"
+#include "check/pair.h"
 #include "check/sizes.h"
 #include "compare.h"
 
@@ -57,8 +58,33 @@ static const struct tensor **fresh(struct check_context *c, const struct input_s
 	return out;
 }
 
-static int compare(struct check_context *c, const struct tensor **got, const struct tensor **want,
-		   const char *when)
+/* The first node whose output differs from a fresh session's while its inputs agree. */
+static void blame(struct check_context *c, const struct input_set *in, struct finding *f)
+{
+	struct diag quiet = {0}, *all = c->d;
+	struct pair p = {
+		.ref = {.name = "fresh", .config = *c->config},
+		.got = {.name = "kept", .config = *c->config, .session = c->session, .borrowed = true}};
+	const struct pair_node *first = NULL;
+
+	c->d = &quiet;
+	int err = pair_run(c, &p, input_tensors(in));
+	double limit = pair_limit(c, &p);
+	for (size_t i = 0; i < p.n && !err && !first; i++)
+		if (distance_over(&p.nodes[i].own, p.nodes[i].dtype, limit) &&
+		    p.nodes[i].inputs <= limit)
+			first = &p.nodes[i];
+	if (first) {
+		f->node = arena_str(&all->arena, first->node->origin->name);
+		f->op = arena_str(&all->arena, first->node->origin->op);
+	}
+	pair_end(&p);
+	c->d = all;
+	diag_free(&quiet);
+}
+
+static int compare(struct check_context *c, const struct input_set *in, const struct tensor **got,
+		   const struct tensor **want, const char *when)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tolerance t = {1e-4, 1e-5};
@@ -68,15 +94,17 @@ static int compare(struct check_context *c, const struct tensor **got, const str
 		struct difference x;
 		if (!got[i] || !want[i] || compare_tensors(got[i], want[i], t, &x))
 			continue;
-		return FAIL(
-			d, E_SHAPE_STATE, .slot = fmt(d, "output '%s'", g->out_name[i]),
-			.message = fmt(d, "%s a kept session gives something else than a fresh one",
-				       when),
-			.expected = x.same_shape ? fmt(d, "%g at element %" PRId64, x.want, x.first)
-						 : shape_str(&d->arena, &want[i]->shape, NULL),
-			.actual = x.same_shape ? fmt(d, "%g; %" PRId64 " of %" PRId64 " differ",
-						     x.got, x.beyond, x.count)
-					       : shape_str(&d->arena, &got[i]->shape, NULL));
+		FAIL(d, E_SHAPE_STATE, .slot = fmt(d, "output '%s'", g->out_name[i]),
+		     .message =
+			     fmt(d, "%s a kept session gives something else than a fresh one", when),
+		     .expected = x.same_shape ? fmt(d, "%g at element %" PRId64, x.want, x.first)
+					      : shape_str(&d->arena, &want[i]->shape, NULL),
+		     .actual = x.same_shape ? fmt(d, "%g; %" PRId64 " of %" PRId64 " differ", x.got,
+						  x.beyond, x.count)
+					    : shape_str(&d->arena, &got[i]->shape, NULL));
+		if (d->last)
+			blame(c, in, d->last);
+		return -E_SHAPE_STATE;
 	}
 	return 0;
 }
@@ -133,9 +161,9 @@ static int three_runs(struct check_context *c, const struct input_set *b,
 	check_step(c, 3, 3);
 	if (!again)
 		return -E_RUN;
-	if (!compare(c, first, want, "at the first shape") &&
-	    !compare(c, other, want_b, "after the shape changed"))
-		compare(c, again, want, "back at the first shape");
+	if (!compare(c, c->inputs, first, want, "at the first shape") &&
+	    !compare(c, b, other, want_b, "after the shape changed"))
+		compare(c, c->inputs, again, want, "back at the first shape");
 	return 0;
 }
 

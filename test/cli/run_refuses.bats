@@ -190,3 +190,24 @@ follow() { # MODEL
 	[[ $output = *'"exit_code": 4'*'"id": "E-INPUT-BYTES"'*'"label": "reads as"'* ]]
 	[ -z "$stderr" ]
 }
+
+@test "what has no end is refused, not read until memory ends" {
+	ulimit -v 4000000 # no way out by reading much
+	refuses E-INPUT-OPEN "/dev/zero does not end" pic.onnx --input images=/dev/zero
+	refuses E-INPUT-OPEN "standard input does not end" pic.onnx --input images=- </dev/zero
+	refuses E-INPUT-OPEN "standard input does not end" pic.onnx --input images=- < <(yes)
+	refuses E-LABELS "/dev/zero does not end" classes.onnx --input classes.npy --top 1 --labels /dev/zero
+	run -3 --separate-stderr "$INFER" run /dev/zero --random 0..1
+	[[ $stderr = "error[E-MODEL-OPEN]: "*"does not end"* ]]
+	run -2 --separate-stderr "$INFER" run pic.onnx --random 0..1 --config /dev/zero
+	[[ $stderr = *"does not end"* ]]
+	refuses E-INPUT-BYTES "0 bytes" pic.onnx --input images=/dev/null
+	# shellcheck disable=SC2002 # a pipe, not a file
+	cat rgb.png | "$INFER" run pic.onnx --input images=- -q
+}
+
+@test "labels that do not fit are told before anything runs" {
+	refuses E-LABELS "expected 4 labels, got 3" classes.onnx --input nofile.npy --top 3 --labels labels3.txt
+	refuses E-LABELS "blank= below" ctc.onnx --input nofile.npy --decode ctc:blank=99
+	refuses E-LABELS "no output spells text" scalar.onnx --input nofile.npy --decode ctc
+}

@@ -33,6 +33,28 @@ static void a_finding_is_kept_and_printed(void)
 	diag_free(&d);
 }
 
+static void names_do_not_command_the_terminal(void)
+{
+	struct diag d = {0};
+
+	FAIL(&d, E_SHAPE, .node = "a\033[31mb\r\x7f", .message = "m");
+	char *text = printed(&d);
+	CHECK_STR(text, "error[E-SHAPE]: node 'a\\x1b[31mb\\x0d\\x7f': m\n");
+	free(text);
+	diag_free(&d);
+}
+
+static void a_path_is_said_once(void)
+{
+	struct diag d = {0};
+
+	FAIL(&d, E_MODEL_OPEN, .model = "x.onnx", .message = "x.onnx: cannot open");
+	char *text = printed(&d);
+	CHECK(strncmp(text, "error[E-MODEL-OPEN]: x.onnx: cannot open\n", 41) == 0);
+	free(text);
+	diag_free(&d);
+}
+
 static void rows_replace_expected_and_hint(void)
 {
 	struct diag d = {0};
@@ -130,6 +152,8 @@ static void without_a_diag_the_code_remains(void)
 int main(void)
 {
 	UNIT(a_finding_is_kept_and_printed);
+	UNIT(names_do_not_command_the_terminal);
+	UNIT(a_path_is_said_once);
 	UNIT(rows_replace_expected_and_hint);
 	UNIT(a_finding_outlives_what_it_names);
 	UNIT(ids_say_the_severity);
