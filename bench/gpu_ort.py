@@ -3,9 +3,12 @@
 """Latency on a GPU beside ONNX Runtime's CUDA provider, the two taking turns.
 
     gpu_ort.py --models DIR --ours build/bench/gpu_models [--names resnet50,bert] [--batches 1,8,32]
+    gpu_ort.py --merge LOG...
 
-DIR holds NAME.ts32.onnx and NAME.ts16.onnx (or NAME.dyn32.onnx). Inputs and outputs stay on the device; a line a
-cell: ONNX Runtime's best mode (plain; CUDA graph; CUDA graph and NHWC), ours, and the quotient; then its geometric mean.
+DIR holds NAME.free32.onnx (gpu_gpt2.py makes them), NAME.ts32.onnx or NAME.dyn32.onnx, and the same with 16 in
+float16. Inputs and outputs stay on the device; both are timed from the launch until the device is done. A line a cell:
+ONNX Runtime's best mode (plain; CUDA graph; CUDA graph and NHWC), ours, and the quotient; at the end, or from
+the logs of several runs (one a GPU, say), a table, its geometric mean and its least cell.
 """
 import argparse
 import math
@@ -16,7 +19,6 @@ import subprocess
 import time
 
 import numpy as np
-import onnxruntime as ort
 
 MODES = {"plain": {}, "graph": {"enable_cuda_graph": "1"}, "nhwc": {"enable_cuda_graph": "1", "prefer_nhwc": "1"}}
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
@@ -75,41 +77,95 @@ def ours(program, path, batch, precision):
     return float(m[2])
 
 
+LINE = re.compile(r"^(\w+) +(tf32|fp16) b(\d+) +ort +([\d.]+|inf|nan) \((\w*) *\) ours +([\d.]+|inf|nan)")
+
+
+def table(cells):
+    """cells[precision][name][batch] = (ONNX Runtime's ms, ours)"""
+    ratios = {}
+    for precision, rows in cells.items():
+        print(f"\n| {precision} | ours, ms | ONNX Runtime, ms | quotient |\n| --- | --- | --- | --- |")
+        for name, row in rows.items():
+            for batch, (theirs, mine) in row.items():
+                ratios[f"{name} {precision} batch {batch}"] = theirs / mine
+            columns = ["/".join(f" {v[k]:.3f} " for v in row.values()).strip() for k in (1, 0)]
+            quotients = " / ".join(f"{v[0] / v[1]:.2f}" for v in row.values())
+            print(f"| {name} | {columns[0]} | {columns[1]} | {quotients} |")
+    if not ratios:
+        return
+    least = min(ratios, key=ratios.get)
+    mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+    print(f"\nbatch {' / '.join(map(str, sorted({b for r in cells.values() for c in r.values() for b in c})))};", end=" ")
+    print(f"geometric mean {mean:.2f}, least {ratios[least]:.2f} ({least}), {len(ratios)} cells")
+
+
+def merge(logs):
+    cells = {"tf32": {}, "fp16": {}}
+    for log in logs:
+        for line in pathlib.Path(log).read_text().splitlines():
+            m = LINE.match(line)
+            if m and all(math.isfinite(float(m[k])) for k in (4, 6)):
+                cells[m[2]].setdefault(m[1], {})[int(m[3])] = (float(m[4]), float(m[6]))
+    table(cells)
+
+
+def file_of(folder, name, precision):
+    bits = "16" if precision == "fp16" else "32"
+    for kind in ("free" + bits, "ts" + bits, "dyn" + bits, "free32", "ts32", "dyn32"):
+        path = folder / f"{name}.{kind}.onnx"
+        if path.exists():
+            return path
+    raise SystemExit(f"{folder} has no {name}")
+
+
+def cell(a, name, precision, batch):
+    path = file_of(a.models, name, precision)
+    best, mode_of = math.inf, ""
+    for mode in MODES:
+        try:
+            t = peer(path, batch, precision, mode, a.seconds)
+        except Exception as e:  # a mode that a model cannot run in
+            print(f"# {name} {precision} {batch} {mode}: {str(e)[:100]}", flush=True)
+            continue
+        if t < best:
+            best, mode_of = t, mode
+    try:
+        mine = min(ours(a.ours, path, batch, precision) for _ in range(2))
+    except RuntimeError as e:
+        print(f"# {name} {precision} {batch} ours: {e}", flush=True)
+        mine = math.nan
+    note = " (its file is fp32)" if precision == "fp16" and "16" not in path.name else ""
+    ratio = best / mine
+    print(f"{name:22} {precision} b{batch:<3} ort {best:8.3f} ({mode_of:5}) ours {mine:8.3f}  {ratio:5.2f}{note}", flush=True)
+    return best, mine
+
+
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--models", type=pathlib.Path, required=True)
-    p.add_argument("--ours", required=True)
+    p.add_argument("--models", type=pathlib.Path)
+    p.add_argument("--ours")
     p.add_argument("--names", default="resnet50,mobilenet_v3_large,efficientnet_b0,convnext_tiny,vit_base_patch16_224,bert,gpt2")
     p.add_argument("--batches", default="1,8,32")
     p.add_argument("--precisions", default="tf32,fp16")
     p.add_argument("--seconds", type=float, default=0.5)
+    p.add_argument("--merge", nargs="+", metavar="LOG")
     a = p.parse_args()
-    ratios = []
+    if a.merge:
+        return merge(a.merge)
+    if not a.models or not a.ours:
+        p.error("--models and --ours, or --merge")
+    global ort
+    import onnxruntime as ort
+
+    ort.set_default_logger_severity(4)
+    cells = {}
     for name in a.names.split(","):
         for precision in a.precisions.split(","):
-            path = a.models / f"{name}.{'ts16' if precision == 'fp16' else 'ts32'}.onnx"
-            if not path.exists():
-                path = a.models / f"{name}.dyn32.onnx"
             for batch in map(int, a.batches.split(",")):
-                best, mode_of, mine = math.inf, "", math.inf
-                for mode in MODES:
-                    try:
-                        t = peer(path, batch, precision, mode, a.seconds)
-                    except Exception as e:  # a mode that a model cannot run in
-                        print(f"# {name} {precision} {batch} {mode}: {str(e)[:100]}", flush=True)
-                        continue
-                    if t < best:
-                        best, mode_of = t, mode
-                try:
-                    mine = min(ours(a.ours, path, batch, precision) for _ in range(2))
-                except RuntimeError as e:
-                    print(f"# {name} {precision} {batch} ours: {e}", flush=True)
-                ratio = best / mine
-                ratios.append(ratio)
-                note = " (its file is fp32)" if precision == "fp16" and "16" not in path.name else ""
-                print(f"{name:22} {precision} b{batch:<3} ort {best:8.3f} ({mode_of:5}) ours {mine:8.3f}  {ratio:5.2f}{note}", flush=True)
-    if ratios:
-        print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, least {min(ratios):.2f}, {len(ratios)} cells")
+                pair = cell(a, name, precision, batch)
+                if all(map(math.isfinite, pair)):
+                    cells.setdefault(precision, {}).setdefault(name, {})[batch] = pair
+    table(cells)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/api.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-enum { L_CUDA, L_NVML, L_CUBLASLT, L_CUDNN, L_NVRTC };
+enum { L_CUDA, L_NVML, L_CUBLASLT, L_CUDNN, L_NVRTC, L_CUPTI };
 
-static const char *const library_names[LIBRARIES] = {"CUDA driver", "NVML", "cuBLASLt", "cuDNN",
-						     "NVRTC"};
-static const char *const library_uses[LIBRARIES] = {"everything on a GPU", "names the driver",
-						    "matrix products", "convolutions, attention",
-						    "compiles pointwise groups"};
+static const char *const library_names[LIBRARIES] = {"CUDA driver", "NVML",  "cuBLASLt",
+						     "cuDNN",	    "NVRTC", "CUPTI"};
+static const char *const library_uses[LIBRARIES] = {
+	"everything on a GPU",	   "names the driver",		"matrix products",
+	"convolutions, attention", "compiles pointwise groups", "times kernels in infer profile"};
 static const char *const library_losses[LIBRARIES] = {
-	"models run on the CPU", "the driver's release has no name",
-	"own kernels do matrix products, slower", "own kernels do convolutions and attention, slower",
-	"pointwise groups are interpreted by an own kernel, slower"};
+	"models run on the CPU",
+	"the driver's release has no name",
+	"own kernels do matrix products, slower",
+	"own kernels do convolutions and attention, slower",
+	"pointwise groups are interpreted by an own kernel, slower",
+	"infer profile times nodes by events in the stream, and names no kernels"};
 
 #if HAVE_CUDA
 
@@ -41,6 +45,9 @@ static const struct dl_symbol cudnn_symbols[] = {
 static const struct dl_symbol nvml_symbols[] = {
 #include "gpu/nvml.def"
 };
+static const struct dl_symbol cupti_symbols[] = {
+#include "gpu/cupti.def"
+};
 #undef SYM
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
@@ -49,6 +56,7 @@ static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NU
 static const char *const cublaslt_names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
 static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
 static const char *const nvml_names[] = {"libnvidia-ml.so.1", NULL};
+static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
 
 /* Opened libraries: filled once each, under its lock, and kept until the program ends. */
 struct library {
@@ -63,12 +71,14 @@ static struct {
 	struct cublaslt_api cublaslt;
 	struct cudnn_api cudnn;
 	struct nvrtc_api nvrtc;
+	struct cupti_api cupti;
 	pthread_once_t folders_once;
 	char folder_text[MAX_FOLDERS][512];
 	const char *folders[MAX_FOLDERS + 1];
 	int nfolders;
 	int driver; /* CUDA version of the driver: 13000; 0 where there is none */
 } opened = {.library = {{.lock = PTHREAD_MUTEX_INITIALIZER},
+			{.lock = PTHREAD_MUTEX_INITIALIZER},
 			{.lock = PTHREAD_MUTEX_INITIALIZER},
 			{.lock = PTHREAD_MUTEX_INITIALIZER},
 			{.lock = PTHREAD_MUTEX_INITIALIZER},
@@ -126,9 +136,12 @@ static void find_folders(void)
 
 	for (int i = 0; i < 2; i++)
 		add_under(getenv(variables[i]), "/lib64");
+	for (int i = 0; i < 2; i++)
+		add_under(getenv(variables[i]), "/extras/CUPTI/lib64");
 	add_under(getenv("CONDA_PREFIX"), "/lib");
 	add_under("/usr/local/cuda", "/lib64");
 	add_under("/usr/local", "/cuda-1[2-9]*/lib64");
+	add_under("/usr/local", "/cuda*/extras/CUPTI/lib64");
 	add_under("/opt/cuda", "/lib64");
 	add_pythons();
 }
@@ -192,29 +205,77 @@ static bool nvrtc_suits(void *const *table, char *found, size_t room)
 	return major >= 12 && made_for_driver(major * 1000, found, room);
 }
 
+/* Parts of cuDNN that it opens when it is asked: they lie beside it, or where the system looks. */
+static bool cudnn_parts(const char *path, char *found, size_t room)
+{
+	static const char *const parts[] = {"graph", "engines_precompiled",
+					    "engines_runtime_compiled", "heuristic"};
+	const char *slash = strrchr(path, '/');
+	size_t used = strlen(found);
+	char file[600];
+
+	for (size_t i = 0; i < COUNT(parts); i++) {
+		snprintf(file, sizeof(file), "%.*slibcudnn_%s.so.9",
+			 slash ? (int)(slash + 1 - path) : 0, path, parts[i]);
+		if (slash && access(file, R_OK) == 0)
+			continue;
+		const char *name = slash ? strrchr(file, '/') + 1 : file;
+		void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+		if (!handle) {
+			snprintf(found + used, room - used,
+				 "; its part %s is neither beside it nor where the system looks",
+				 name);
+			return false;
+		}
+		dlclose(handle);
+	}
+	return true;
+}
+
 static bool cudnn_suits(void *const *table, char *found, size_t room)
 {
 	const struct cudnn_api *api = (const void *)table;
 	size_t version = api->p_cudnnGetVersion();
+	Dl_info file;
 
 	dotted(found, room, version, 10000, 100);
 	if (version < MIN_CUDNN || !made_for_driver((int)api->p_cudnnGetCudartVersion(), found, room))
 		return false;
-	/* its parts are files of their own, which must be there and of the same version */
+	if (!dladdr(*(void *const *)&api->p_cudnnGetVersion, &file) ||
+	    !cudnn_parts(file.dli_fname, found, room))
+		return false;
 	int status = (int)api->p_cudnnGraphVersionCheck();
 	size_t used = strlen(found);
 	if (status)
 		snprintf(found + used, room - used,
-			 "; its part libcudnn_graph.so.9 is missing or of another version (status %d)",
+			 "; its part libcudnn_graph.so.9 cannot be opened or is of another version (status %d)",
 			 status);
 	return !status;
 }
 
+/* Made for a major version of CUDA: an older driver refuses it. */
+static bool cupti_suits(void *const *table, char *found, size_t room)
+{
+	const struct cupti_api *api = (const void *)table;
+	uint32_t version = 0;
+
+	if (api->p_cuptiGetVersion(&version))
+		return false;
+	snprintf(found, room, "version %u", version);
+	/* 18 to 28: of CUDA 12; since then 130000 and so on */
+	return made_for_driver(version >= 1000 ? (int)(version / 10000 * 1000) : 12000, found, room);
+}
+
+/* "13.580.65": the driver's CUDA version and its release. One that came with another driver cannot talk to it. */
 static bool nvml_suits(void *const *table, char *found, size_t room)
 {
-	(void)table;
-	*found = '\0', (void)room;
-	return true;
+	const struct nvml_api *api = (const void *)table;
+	char text[80] = "";
+
+	if (!api->p_nvmlSystemGetNVMLVersion || api->p_nvmlSystemGetNVMLVersion(text, sizeof(text)))
+		return true; /* its start tells then */
+	snprintf(found, room, "%s", text);
+	return made_for_driver(atoi(text) * 1000, found, room);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------ */
@@ -233,13 +294,15 @@ static const struct recipe recipes[LIBRARIES] = {
 	[L_CUDA] = {cuda_names, cuda_symbols, &opened.cuda, COUNT(cuda_symbols), driver_suits,
 		    false, "a driver of CUDA 12.0 (release 525) or newer"},
 	[L_NVML] = {nvml_names, nvml_symbols, &opened.nvml, COUNT(nvml_symbols), nvml_suits, false,
-		    NULL},
+		    "the NVML of the driver"},
 	[L_CUBLASLT] = {cublaslt_names, cublaslt_symbols, &opened.cublaslt, COUNT(cublaslt_symbols),
 			cublaslt_suits, true, "cuBLASLt 12 or 13, no newer than the driver"},
 	[L_CUDNN] = {cudnn_names, cudnn_symbols, &opened.cudnn, COUNT(cudnn_symbols), cudnn_suits,
 		     true, "cuDNN 9.1 or newer, all its parts of one version"},
 	[L_NVRTC] = {nvrtc_names, nvrtc_symbols, &opened.nvrtc, COUNT(nvrtc_symbols), nvrtc_suits,
 		     true, "NVRTC 12 or 13, no newer than the driver"},
+	[L_CUPTI] = {cupti_names, cupti_symbols, &opened.cupti, COUNT(cupti_symbols), cupti_suits,
+		     true, "CUPTI of CUDA 12 or 13, no newer than the driver"},
 };
 
 /* INFER_WITHOUT=cudnn,cublaslt,nvrtc: what a library's absence changes can be tried where it is there. */
@@ -273,14 +336,38 @@ static void open_library(struct library *l, const struct recipe *r)
 	l->good = !dl_find(&l->dl, r->sonames, &search, r->symbols, r->table, r->n, NULL);
 }
 
+static bool library(int k, struct diag *d);
+
+/*
+ * cuDNN opens the run-time compiler whenever it compiles or asks what could be compiled, and closes it again, and
+ * each time what the compiler's start took (72 KiB) stays. A library that is open already it only counts, by its
+ * name: so the one that it wants is opened here, and stays.
+ */
+static void hold_compiler(const struct cudnn_api *api)
+{
+	int major = 0, minor, wanted = (int)(api->p_cudnnGetCudartVersion() / 1000);
+	struct dl_search search = {.folders = opened.folders};
+	char soname[32];
+	const char *const names[] = {soname, NULL};
+	struct dl dl;
+
+	if (library(L_NVRTC, NULL) && !opened.nvrtc.p_nvrtcVersion(&major, &minor) && major == wanted)
+		return;
+	snprintf(soname, sizeof(soname), "libnvrtc.so.%d", wanted);
+	dl_find(&dl, names, &search, NULL, NULL, 0, NULL);
+}
+
 /* True where it is there; else false with a finding. */
 static bool library(int k, struct diag *d)
 {
 	struct library *l = &opened.library[k];
 
 	pthread_mutex_lock(&l->lock);
-	if (!l->tried)
+	if (!l->tried) {
 		open_library(l, &recipes[k]);
+		if (k == L_CUDNN && l->good)
+			hold_compiler(&opened.cudnn);
+	}
 	pthread_mutex_unlock(&l->lock);
 	if (l->good)
 		return true;
@@ -304,6 +391,11 @@ const struct cublaslt_api *cublaslt_api(struct diag *d)
 	return cuda_api(d) && library(L_CUBLASLT, d) ? &opened.cublaslt : NULL;
 }
 
+const struct cudnn_api *cudnn_alone(struct diag *d)
+{
+	return library(L_CUDNN, d) ? &opened.cudnn : NULL;
+}
+
 const struct cudnn_api *cudnn_api(struct diag *d)
 {
 	return cuda_api(d) && library(L_CUDNN, d) ? &opened.cudnn : NULL;
@@ -319,25 +411,45 @@ const struct nvml_api *nvml_api(struct diag *d)
 	return library(L_NVML, d) ? &opened.nvml : NULL;
 }
 
+const struct cupti_api *cupti_api(struct diag *d)
+{
+	return cuda_api(d) && library(L_CUPTI, d) ? &opened.cupti : NULL;
+}
+
 /* ---- for doctor and for keys -------------------------------------------------------------------- */
+
+static void nvml_version(char *out, size_t room)
+{
+	enum { MISMATCH = 18 };
+	char text[80] = "";
+	int status = opened.nvml.p_nvmlInit_v2();
+
+	if (!status && !opened.nvml.p_nvmlSystemGetDriverVersion(text, sizeof(text)))
+		snprintf(out, room, "driver %s", text);
+	else
+		snprintf(out, room, "no answer: status %d%s", status,
+			 status == MISMATCH ? ", not of the driver that runs" : "");
+	if (!status)
+		opened.nvml.p_nvmlShutdown();
+}
 
 static void version_of(int k, char *out, size_t room)
 {
 	int major = 0, minor = 0;
-	char text[40] = "";
 
 	*out = '\0';
 	if (k == L_CUDA) {
 		cuda_dotted(out, room, opened.driver);
 	} else if (k == L_NVML) {
-		if (!opened.nvml.p_nvmlInit_v2() &&
-		    !opened.nvml.p_nvmlSystemGetDriverVersion(text, sizeof(text)))
-			snprintf(out, room, "driver %s", text);
-		opened.nvml.p_nvmlShutdown();
+		nvml_version(out, room);
 	} else if (k == L_CUBLASLT) {
 		dotted(out, room, opened.cublaslt.p_cublasLtGetVersion(), 10000, 100);
 	} else if (k == L_CUDNN) {
 		dotted(out, room, opened.cudnn.p_cudnnGetVersion(), 10000, 100);
+	} else if (k == L_CUPTI) {
+		uint32_t version = 0;
+		if (!opened.cupti.p_cuptiGetVersion(&version))
+			snprintf(out, room, "%u", version);
 	} else if (!opened.nvrtc.p_nvrtcVersion(&major, &minor)) {
 		snprintf(out, room, "%d.%d", major, minor);
 	}
@@ -368,7 +480,7 @@ void libraries_versions(char *out, size_t bytes)
 	*out = '\0';
 	for (int k = 0; k < LIBRARIES; k++) {
 		char version[64];
-		if (k == L_NVML || !opened.library[k].good)
+		if (k == L_NVML || k == L_CUPTI || !opened.library[k].good)
 			continue;
 		version_of(k, version, sizeof(version));
 		int n = snprintf(out + used, bytes - used, "%s%s %s", used ? ", " : "",

@@ -27,6 +27,7 @@ int cudnnGraphVersionCheck(void);
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 int nvmlSystemGetDriverVersion(char *version, unsigned length);
+int nvmlSystemGetNVMLVersion(char *version, unsigned length);
 typedef struct nvmlDevice_st *nvmlDevice_t;
 typedef struct {
 	unsigned pid;
@@ -40,6 +41,33 @@ int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProce
 int nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
 int nvmlDeviceGetCount_v2(unsigned *n);
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *);
+
+int nvmlDeviceGetClockInfo(nvmlDevice_t, int type, unsigned *mhz);
+int nvmlDeviceGetMaxClockInfo(nvmlDevice_t, int type, unsigned *mhz);
+int nvmlDeviceGetTemperature(nvmlDevice_t, int sensor, unsigned *celsius);
+int nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *milliwatts);
+int nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, unsigned *milliwatts);
+int nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, unsigned long long *reasons);
+
+/* The same of CUPTI, whose headers may be missing or older than the library; gpu/cupti.h has its records. */
+struct cupti_subscriber;
+struct cupti_params;
+int cuptiGetVersion(uint32_t *);
+int cuptiGetResultString(int result, const char **);
+int cuptiGetTimestamp(uint64_t *);
+int cuptiSubscribe(struct cupti_subscriber **, void (*)(void), void *user);
+int cuptiSubscribe_v2(struct cupti_subscriber **, void (*)(void), void *user, struct cupti_params *);
+int cuptiUnsubscribe(struct cupti_subscriber *);
+int cuptiFinalize(void);
+int cuptiActivityRegisterCallbacks(void (*request)(uint8_t **, size_t *bytes, size_t *most),
+				   void (*complete)(CUcontext, uint32_t stream, uint8_t *,
+						    size_t bytes, size_t valid));
+int cuptiActivityEnable(int kind);
+int cuptiActivityDisable(int kind);
+int cuptiActivityFlushAll(uint32_t flag);
+int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record);
+int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id);
+int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last);
 
 /* New headers give these names to functions that a driver of 12.0 has not: its own ones do as well. */
 #undef cuCtxCreate
@@ -63,6 +91,9 @@ struct cudnn_api {
 struct nvml_api {
 #include "gpu/nvml.def"
 };
+struct cupti_api {
+#include "gpu/cupti.def"
+};
 #undef SYM
 
 /*
@@ -72,8 +103,10 @@ struct nvml_api {
 const struct cuda_api *cuda_api(struct diag *d);
 const struct cublaslt_api *cublaslt_api(struct diag *d);
 const struct cudnn_api *cudnn_api(struct diag *d);
+const struct cudnn_api *cudnn_alone(struct diag *d); /* a driver is not wanted */
 const struct nvrtc_api *nvrtc_api(struct diag *d);
 const struct nvml_api *nvml_api(struct diag *d);
+const struct cupti_api *cupti_api(struct diag *d);
 #else
 #define HAVE_CUDNN 0
 #endif
@@ -86,7 +119,7 @@ struct library_info {
 	char path[512], version[64];
 	const char *why; /* where it is missing: what was looked for */
 };
-enum { LIBRARIES = 5 };
+enum { LIBRARIES = 6 };
 /* Fills all; strings live in d's arena. */
 void libraries_probe(struct library_info out[LIBRARIES], struct diag *d);
 /* "driver CUDA 13.0, cuBLASLt 13.1.1": versions of those opened so far, as cache keys and reports want them. */

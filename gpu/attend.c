@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/attend.h"
 
+#include "gpu/choices.h"
 #include "gpu/sdpa.h"
 #include "ops/fused.h"
 
 #include <math.h>
 
-enum { MOST = 65535, LARGEST_HEAD = 128, PLAIN_BLOCKS = 2048, KNOWN_MASK = 1 << 20 };
+enum { MOST = 65535, LARGEST_HEAD = 128, PLAIN_BLOCKS = 2048, KNOWN_MASK = 1 << 20, HIDES = 30000 };
 
 const char gpu_attend_there[1];
 
@@ -51,8 +52,8 @@ static bool divides(const int64_t *steps, int64_t by)
 	return steps[0] % by == 0 && steps[1] % by == 0 && steps[2] % by == 0;
 }
 
-/* Few queries, or few heads: smaller blocks, so that more of the device works. */
-static unsigned warps(const struct site *s, const struct gpu_attend *j)
+/* Queries of a block are 16 a warp: with few heads in smaller blocks, so that more of the device works. */
+static unsigned exact_warps(const struct site *s, const struct gpu_attend *j)
 {
 	const struct device_facts *f = cuda_facts(s->device);
 	int64_t heads = j->batch * j->heads, blocks = (j->s + 63) / 64 * heads;
@@ -62,35 +63,51 @@ static unsigned warps(const struct site *s, const struct gpu_attend *j)
 	return j->s <= 32 || blocks < f->processors ? 2 : 4;
 }
 
+static int set_plain(const struct site *s, struct gpu_attend_plan *p, enum dtype t, struct diag *d)
+{
+	const struct gpu_attend *j = &p->job;
+	int64_t rows = j->batch * j->heads * j->s, blocks = rows < PLAIN_BLOCKS ? rows : PLAIN_BLOCKS;
+
+	p->grid = (struct gpu_grid){(unsigned)blocks, 1, 1, 128, 0};
+	p->scratch = (size_t)(blocks * j->t) * (t == DT_F64 ? 8 : 4);
+	p->fn = gpu_typed(s, "attend", "attend_plain", t, d);
+	return p->fn ? 0 : -E_DEVICE;
+}
+
 int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t,
 		   const size_t starts[3], struct diag *d)
 {
 	struct gpu_attend *j = &p->job;
 	int64_t each = 16 / gpu_size(t);
 	bool tf32 = t == DT_F32 && s->config && s->config->precision == PRECISION_TF32;
+	bool exact = t == DT_F32 && !tf32, large = j->d > 64 || j->dv > 64;
+	unsigned head = large ? 128 : 64, tile = large ? 16 : 32;
 	char name[64];
 
-	p->library = sdpa_of(s, j, t, &p->scratch, NULL);
+	struct why why = {.arena = s->plan_arena};
+	p->library = sdpa_of(s, j, t, &p->scratch, &why);
 	if (p->library)
 		return 0;
-	if (!is_flash(j, t)) {
-		int64_t rows = j->batch * j->heads * j->s;
-		int64_t blocks = rows < PLAIN_BLOCKS ? rows : PLAIN_BLOCKS;
-		p->grid = (struct gpu_grid){(unsigned)blocks, 1, 1, 128, 0};
-		p->scratch = (size_t)(blocks * j->t) * (t == DT_F64 ? 8 : 4);
-		p->fn = gpu_typed(s, "attend", "attend_plain", t, d);
-		return p->fn ? 0 : -E_DEVICE;
-	}
-	bool large = j->d > 64 || j->dv > 64;
-	unsigned n = warps(s, j), head = large ? 128 : 64;
-	unsigned tile = (t == DT_F32 ? 32U : 64U) / (large ? 2U : 1U);
+	if (t == DT_F16 || t == DT_BF16)
+		gpu_fell_back(s, "by our own attention", why.text);
+	if (!is_flash(j, t))
+		return set_plain(s, p, t, d);
 	j->vector = j->kd == 1 && j->d % each == 0 && j->dv % each == 0 && divides(j->ks, each) &&
 		    divides(j->vs, each) && starts[1] % 16 == 0 && starts[2] % 16 == 0;
-	p->grid = (struct gpu_grid){
-		(unsigned)((j->s + n * 16 - 1) / (n * 16)), (unsigned)j->heads, (unsigned)j->batch,
-		n * 32, (unsigned)(4 * tile * (head + (unsigned)each) * (unsigned)gpu_size(t))};
-	snprintf(name, sizeof(name), "attend_%s_%u", tf32 ? "tf32" : dtype_name(t), head);
-	p->fn = gpu_kernel(s, "attend", name, d);
+	bool pairs = j->vector && divides(j->qs, 2) && divides(j->ys, 2) && starts[0] % 16 == 0;
+	const char *form = !pairs || j->softcap > 0 ? "ANY"
+			   : !j->mask_type	    ? "PLAIN"
+			   : j->mask_type == (int)t ? "MASKED"
+						    : "ANY";
+	unsigned n = exact ? exact_warps(s, j) : 4;
+	p->grid = (struct gpu_grid){(unsigned)((j->s + n * 16 - 1) / (n * 16)), (unsigned)j->heads,
+				    (unsigned)j->batch, n * 32, exact ? 16 * tile * (head + 4) : 0};
+	if (exact)
+		snprintf(name, sizeof(name), "attend_f32_%u", head);
+	else
+		snprintf(name, sizeof(name), "attend_%s_%u_%s", tf32 ? "tf32" : dtype_name(t), head,
+			 form);
+	p->fn = gpu_kernel(s, exact ? "attend" : "attend_half", name, d);
 	return p->fn ? 0 : -E_DEVICE;
 }
 
@@ -163,6 +180,39 @@ static bool leaves_all(const struct tensor *t)
 	return true;
 }
 
+/* Whether a mask that is known hides from each query the keys behind its own, and no others. */
+static bool is_causal(const struct tensor *t, int64_t queries, int64_t keys)
+{
+	int64_t n = t ? tensor_count(t) : 0, rank = t ? t->shape.rank : 0;
+
+	if (n < 1 || n > KNOWN_MASK || t->device || !t->data || rank < 2 || queries != keys ||
+	    t->shape.dim[rank - 1] != keys || t->shape.dim[rank - 2] != queries)
+		return false;
+	for (int64_t i = 0; i < n; i++) {
+		double v = elem_f64(tensor_dtype(t), t->data, i);
+		bool later = i % keys > i / keys % queries, hidden = v < -HIDES;
+		if (tensor_dtype(t) == DT_BOOL ? later != (v < 0.5)
+		    : later		       ? !hidden
+					       : v < 0 || v > 0)
+			return false;
+	}
+	return true;
+}
+
+static void fill_mask(const struct site *s, const struct vinfo *mask, struct gpu_attend *j)
+{
+	const struct tensor *known = site_known(s, 3);
+
+	if (j->right < 0 && is_causal(known, j->s, j->t)) { /* later keys need not be looked at */
+		j->right = 0;
+		j->offset = 0;
+		return;
+	}
+	j->mask_type = mask->type.dtype;
+	gpu_attend_mask(&mask->shape, j->t, j->ms, &j->mask_keys);
+	j->safe &= !leaves_all(known);
+}
+
 static const char *fill(const struct site *s, struct fused *a)
 {
 	const struct fused_attention *p = s->node->params;
@@ -189,11 +239,8 @@ static const char *fill(const struct site *s, struct fused *a)
 	gpu_attend_steps(p->merged, j->heads, j->s, j->dv, j->heads * j->dv, j->ys);
 	if (mask && mask->shape.rank > 4)
 		return "a mask of more than four dimensions";
-	if (mask) {
-		j->mask_type = mask->type.dtype;
-		gpu_attend_mask(&mask->shape, j->t, j->ms, &j->mask_keys);
-		j->safe &= !leaves_all(site_known(s, 3));
-	}
+	if (mask)
+		fill_mask(s, mask, j);
 	return gpu_attend_refusal(j);
 }
 
@@ -211,6 +258,8 @@ int gpu_fused_attention_reshape(struct site *s, struct step *step, struct diag *
 
 	fill(s, a);
 	step->state = a;
+	if (site_in(s, 3) && !a->plan.job.mask_type)
+		step->unread |= 8;
 	int err = gpu_attend_set(s, &a->plan, gpu_type(s, 0), a->start, d);
 	step->workspace = a->plan.scratch;
 	return err;

@@ -3,6 +3,7 @@
 #include "ops/attention.h"
 
 #include "gpu/attend.h"
+#include "gpu/heads.h"
 
 #include <math.h>
 
@@ -440,8 +441,18 @@ static int linear_run(const struct call *c)
 		.reshape = how##_reshape, .run = (run_)                                            \
 	}
 
+#define HEADS(name, how)                                                                           \
+	{                                                                                          \
+		.op = (name), .types = NF, .accepts = gpu_##how##_accepts,                         \
+		.reshape = gpu_##how##_reshape, .run = gpu_heads_run                               \
+	}
+
 const struct kernel gpu_attention[] = {ROW("Attention", T_FLOATING, attention, run),
 				       ROW("com.microsoft::MultiHeadAttention", NF, mha, run),
+				       HEADS("com.microsoft::MultiHeadAttention", multi_head),
+				       ROW("ai.onnx.preview::FlexAttention", T_FLOATING, gpu_flex, gpu_flex_run),
+				       HEADS("infer::ProjectedAttention", projected),
+				       HEADS("com.microsoft::GroupQueryAttention", group_query),
 				       ROW("RotaryEmbedding", NF, rotary, rotary_run),
 				       ROW("com.microsoft::RotaryEmbedding", NF, rotary, rotary_run),
 				       ROW("LinearAttention", NF, linear, linear_run),

@@ -19,6 +19,7 @@ static const struct {
 	{"LessOrEqual", B_LE},	  {"Greater", B_GT},
 	{"GreaterOrEqual", B_GE}, {"PRelu", B_PRELU},
 	{"BiasGelu", B_BIASGELU}, {"Pow", B_POW},
+	{"FastGelu", B_BIASGELU_TANH},
 };
 
 static int how_of(const struct node *n)
@@ -80,43 +81,59 @@ static int binary_run(const struct call *c)
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.y = gpu_out(c, 0);
-	return job.n ? gpu_launch(c, b->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+	/* most often a thread takes some at once; else it takes its turns */
+	int64_t turns = (job.n + 3) / 4;
+	return job.n ? gpu_launch(c, b->fn, gpu_grid(turns), &job, sizeof(job)) : 0;
 }
 
 /* ---- Max, Min, Sum, Mean --------------------------------------------------------------------- */
 
+/* So many inputs a launch; from the second on the first of them is what there is. */
 struct nary {
 	void *fn;
-	struct gpu_nary job;
+	int njobs;
+	struct gpu_nary *job;
 };
 
-static bool fill_nary(const struct site *s, struct nary *n, enum layout layout)
+/* Inputs from `first` on, as many as a launch takes; how many those are, 0 where they do not fit. */
+static int fill_nary(const struct site *s, uint32_t first, struct gpu_nary *j, enum layout layout)
 {
 	const struct shape *in[GPU_MANY], *out = &site_out(s, 0)->shape;
+	int taken = 0;
 
-	n->job.nin = (int)s->node->nin;
-	for (uint32_t i = 0; i < s->node->nin; i++)
-		in[i] = &site_in(s, i)->shape;
-	n->job.op = how_of(s->node);
-	n->job.scale = strcmp(s->node->op->name, "Mean") ? 1.0 : 1.0 / n->job.nin;
-	n->job.n = gpu_count(out);
-	return gpu_broadcast_as(layout, out, n->job.nin, in, &n->job.d, n->job.step);
+	if (first)
+		in[taken++] = out;
+	while (taken < GPU_MANY && first < s->node->nin)
+		in[taken++] = &site_in(s, first++)->shape;
+	*j = (struct gpu_nary){
+		.op = how_of(s->node), .nin = taken, .n = gpu_count(out), .scale = 1};
+	if (first == s->node->nin && !strcmp(s->node->op->name, "Mean"))
+		j->scale = 1.0 / (double)s->node->nin;
+	return gpu_broadcast_as(layout, out, taken, in, &j->d, j->step) ? taken : 0;
 }
 
 static bool nary_accepts(const struct site *s, struct why *w)
 {
-	struct nary n = {0};
+	struct gpu_nary j;
 
-	if (s->node->nin > GPU_MANY)
-		return refuse(w, "more than %d inputs", GPU_MANY);
-	return fill_nary(s, &n, LAYOUT_ROW) || refuse(w, "more than %d dimensions", GPU_DIMS);
+	for (uint32_t at = 0, n; at < s->node->nin; at += n - (at ? 1 : 0)) {
+		n = (uint32_t)fill_nary(s, at, &j, LAYOUT_ROW);
+		if (!n)
+			return refuse(w, "more than %d dimensions", GPU_DIMS);
+	}
+	return true;
 }
 
 static int nary_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct nary *n = arena_new(s->plan_arena, struct nary);
+	enum layout layout = gpu_elementwise_layout(s, step);
 
-	fill_nary(s, n, gpu_elementwise_layout(s, step));
+	n->job = arena_new_n(s->plan_arena, struct gpu_nary, s->node->nin / (GPU_MANY - 1) + 1);
+	for (uint32_t at = 0; at < s->node->nin; n->njobs++) {
+		int taken = fill_nary(s, at, &n->job[n->njobs], layout);
+		at += (uint32_t)taken - (at ? 1 : 0);
+	}
 	n->fn = gpu_typed(s, "elementwise", "nary", gpu_type(s, 0), d);
 	step->state = n;
 	return n->fn ? 0 : -E_DEVICE;
@@ -125,12 +142,21 @@ static int nary_reshape(struct site *s, struct step *step, struct diag *d)
 static int nary_run(const struct call *c)
 {
 	const struct nary *n = c->step->state;
-	struct gpu_nary job = n->job;
+	uint32_t at = 0;
+	int err = 0;
 
-	for (int k = 0; k < job.nin; k++)
-		job.in[k] = gpu_data(c, (uint32_t)k);
-	job.y = gpu_out(c, 0);
-	return job.n ? gpu_launch(c, n->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+	for (int i = 0; i < n->njobs && !err; i++) {
+		struct gpu_nary job = n->job[i];
+		int k = 0;
+		if (i)
+			job.in[k++] = gpu_out(c, 0);
+		while (k < job.nin)
+			job.in[k++] = gpu_data(c, at++);
+		job.y = gpu_out(c, 0);
+		if (job.n)
+			err = gpu_launch(c, n->fn, gpu_grid(job.n), &job, sizeof(job));
+	}
+	return err;
 }
 
 /* ---- Where ----------------------------------------------------------------------------------- */
@@ -213,6 +239,16 @@ static int mixed_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "slice", power ? "power_any" : "swiglu", &job, job.n, d) : 0;
 }
 
+/* The first half of each row times Gelu of the second, the bias added to both. */
+static int split_gelu_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct shape *y = &site_out(s, 0)->shape;
+	struct gpu_binary_any job = {.n = gpu_count(y)};
+
+	job.d.dim[0] = y->rank ? y->dim[y->rank - 1] : 1;
+	return job.n ? GPU_TASK(s, step, "slice", "split_gelu", &job, job.n, d) : 0;
+}
+
 #define ROW(name, types_)                                                                          \
 	{                                                                                          \
 		.op = (name), .types = (types_), .accepts = binary_accepts,                        \
@@ -249,6 +285,7 @@ const struct kernel gpu_binary[] = {
 	ROW("BitwiseXor", T_INTS),
 	ROW("PRelu", T_NUMBERS),
 	ROW("com.microsoft::BiasGelu", T_FLOATING),
+	ROW("com.microsoft::FastGelu", T_FLOATING),
 	ROW("Pow", T_FLOATING | T_I32 | T_I64),
 	{.op = "Pow",
 	 .types = T_NUMBERS,
@@ -264,5 +301,14 @@ const struct kernel gpu_binary[] = {
 	MANY("Min"),
 	MANY("Sum"),
 	MANY("Mean"),
+	{.op = "com.microsoft::BiasAdd",
+	 .types = T_FLOATING,
+	 .accepts = nary_accepts,
+	 .reshape = nary_reshape,
+	 .run = nary_run},
+	{.op = "com.microsoft::BiasSplitGelu",
+	 .types = T_FLOATING,
+	 .reshape = split_gelu_reshape,
+	 .run = gpu_tasks_run},
 	{.op = "Where", .accepts = where_accepts, .reshape = where_reshape, .run = where_run},
 	{0}};

@@ -153,14 +153,14 @@ static cublasStatus_t describe(const struct cublaslt_api *api, const struct blas
 	return r;
 }
 
-static cublasStatus_t preferences(const struct cublaslt_api *api, cublasLtMatmulPreference_t *out)
+static cublasStatus_t preferences(const struct cublaslt_api *api, uint32_t align,
+				  cublasLtMatmulPreference_t *out)
 {
 	static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
 		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
 		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
 		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
 	uint64_t most = LT_WORKSPACE;
-	uint32_t align = LT_ALIGN;
 	cublasStatus_t r = api->p_cublasLtMatmulPreferenceCreate(out);
 
 	if (!r)
@@ -173,12 +173,12 @@ static cublasStatus_t preferences(const struct cublaslt_api *api, cublasLtMatmul
 }
 
 /* What the library proposes, best first; how many. */
-static int ask(const struct blaslt *lt, const struct described *d,
+static int ask(const struct blaslt *lt, const struct described *d, uint32_t align,
 	       cublasLtMatmulHeuristicResult_t *found, int most, cublasStatus_t *status)
 {
 	cublasLtMatmulPreference_t pref = NULL;
 	int n = 0, kept = 0;
-	cublasStatus_t r = preferences(lt->api, &pref);
+	cublasStatus_t r = preferences(lt->api, align ? align : LT_ALIGN, &pref);
 
 	if (!r)
 		r = lt->api->p_cublasLtMatmulAlgoGetHeuristic(lt->handle, d->desc, d->a, d->b, d->r,
@@ -306,6 +306,8 @@ static const char *key_of(const struct blaslt *lt, const struct blaslt_job *j, s
 
 	for (size_t i = 0; i < sizeof(n) / sizeof(*n); i++)
 		text = arena_printf(a, "%s %" PRId64, text, n[i]);
+	if (j->align)
+		text = arena_printf(a, "%s align%d", text, j->align);
 	return text;
 }
 
@@ -354,7 +356,7 @@ static cublasStatus_t decide(const struct blaslt *lt, const struct blaslt_job *j
 
 	if (!r && !from_cache(lt, &d, key, c)) {
 		bool may = tune_may(lt->device);
-		int n = ask(lt, &d, found, may ? LT_TRIED : 1, &r), best = 0;
+		int n = ask(lt, &d, (uint32_t)j->align, found, may ? LT_TRIED : 1, &r), best = 0;
 		c->us = 0;
 		if (!r && may)
 			best = fastest(lt, j, &d, found, n, &c->us);

@@ -5,6 +5,7 @@
  */
 #include "ops/conv.h"
 
+#include "gpu/choices.h"
 #include "gpu/convplan.h"
 #include "gpu/deconv.h"
 #include "gpu/kernels/conv.h"
@@ -608,7 +609,10 @@ int gpu_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	}
 	c->how = LIBRARY;
 	err = library_reshape(s, step, c, &why, d);
-	return err == 1 ? own_reshape(s, step, c, d) : err;
+	if (err != 1)
+		return err;
+	gpu_fell_back(s, "by our own convolution", why.text);
+	return own_reshape(s, step, c, d);
 }
 
 static int own_run(const struct call *c, const struct conv_state *s)

@@ -748,26 +748,13 @@ void conv_plan_put(struct device *device, struct conv_plan *p)
 	free(p);
 }
 
-const char *conv_choices(struct device *device, bool each, struct arena *a)
+void conv_choices(struct device *device, struct str *b)
 {
 	const struct conv_plans *all = gpu_slot(device, GPU_CONV);
-	struct str b = {.arena = a};
-	struct tune_report r;
 	char key[512];
 
-	tune_report(device, &r);
-	if (!r.known && !r.tried && !r.untried)
-		return NULL;
-	str_addf(&b, "%u choices known, %u found in %.2f s", r.known, r.tried, r.seconds);
-	if (r.untried)
-		str_addf(&b, ", %u not tried: --tune full does", r.untried);
-	if (r.trouble)
-		str_addf(&b, "; not kept: %s", r.trouble);
-	else if (r.folder)
-		str_addf(&b, "; kept in %s", r.folder);
-	for (const struct conv_plan *p = each && all ? all->first : NULL; p; p = p->next) {
+	for (const struct conv_plan *p = all ? all->first : NULL; p; p = p->next) {
 		conv_case_text(&p->key, 0, key, sizeof(key));
-		str_addf(&b, "\n        %s\n          %s", strchr(key, ' ') + 1, p->how);
+		str_addf(b, "\n        %s\n          %s", strchr(key, ' ') + 1, p->how);
 	}
-	return str_get(&b);
 }

@@ -41,6 +41,7 @@ enum {
 struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_form form,
 			    float *consts, int *nconst, struct why *why);
 
+struct str;
 struct conv_plan {
 	struct dn_plan *plan; /* NULL: CONV_OWN */
 	enum conv_form form;
@@ -60,8 +61,8 @@ struct conv_plan *conv_plan_get(struct device *device, const struct conv_case *c
 size_t conv_plan_workspace(const struct conv_plan *p);
 void conv_plan_put(struct device *device, struct conv_plan *p);
 
-/* How the device's choices were made: a line, with `each` one more for every plan of now; NULL: none was. */
-const char *conv_choices(struct device *device, bool each, struct arena *a);
+/* A line each of the plans there are. */
+void conv_choices(struct device *device, struct str *b);
 
 struct conv_args {
 	const void *x, *w, *b, *r; /* b: never NULL where the case has a bias */

@@ -58,6 +58,7 @@ enum gpu_slot {
 	GPU_FAULTS,
 	GPU_CONV,    /* plans of convolutions */
 	GPU_WEIGHTS, /* packed weights */
+	GPU_FALLBACKS,
 	GPU_SLOTS
 };
 void *gpu_slot(const struct device *device, enum gpu_slot slot); /* NULL until set */

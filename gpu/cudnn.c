@@ -61,10 +61,11 @@ static struct dn *new_dn(const struct cudnn_api *api)
 	return dn;
 }
 
-static const struct cudnn_api *open_library(struct why *why)
+static const struct cudnn_api *open_library(const struct cudnn_api *(*open)(struct diag *),
+					    struct why *why)
 {
 	struct diag d = {0};
-	const struct cudnn_api *api = cudnn_api(&d);
+	const struct cudnn_api *api = open(&d);
 
 	if (!api)
 		refuse(why, "cuDNN cannot be opened%s%s", d.first && d.first->actual ? ": " : "",
@@ -83,7 +84,7 @@ struct dn *dn_of(struct device *device, struct why *why)
 			refuse(why, "cuDNN gave no handle");
 		return dn->handle ? dn : NULL;
 	}
-	const struct cudnn_api *api = open_library(why);
+	const struct cudnn_api *api = open_library(cudnn_api, why);
 	if (!api || cuda_enter(device, &pushed, NULL))
 		return NULL;
 	uint64_t before = gpu_unused(device);
@@ -102,22 +103,13 @@ struct dn *dn_of(struct device *device, struct why *why)
 
 struct dn *dn_deviceless(const char *json, size_t n, struct why *why)
 {
-	struct arena a = {0};
-	struct cudnn_api *api = arena_new(&a, struct cudnn_api);
-	struct dl dl;
-	static const char *const names[] = {"libcudnn.so.9", NULL};
-#define SYM(f, required) {#f, required},
-	static const struct dl_symbol symbols[] = {
-#include "gpu/cudnn.def"
-	};
-#undef SYM
-	struct dn *dn = arena_new(&a, struct dn);
+	const struct cudnn_api *api = open_library(cudnn_alone, why);
 
-	*dn = (struct dn){.api = api, .arena = a};
-	cudnnStatus_t r = CUDNN_STATUS_NOT_INITIALIZED;
-	if (!dl_open(&dl, names, symbols, (void **)api, sizeof(symbols) / sizeof(*symbols), NULL))
-		r = api->p_cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR,
-							&dn->properties);
+	if (!api)
+		return NULL;
+	struct dn *dn = new_dn(api);
+	cudnnStatus_t r = api->p_cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR,
+							      &dn->properties);
 	if (!r)
 		r = api->p_cudnnBackendSetAttribute(dn->properties,
 						    CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,

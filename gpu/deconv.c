@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/deconv.h"
 
+#include "gpu/choices.h"
 #include "gpu/convplan.h"
 #include "gpu/kernels/deconv.h"
 #include "gpu/layouts.h"
@@ -162,6 +163,9 @@ int gpu_transposed_reshape(struct site *s, struct step *step, struct diag *d)
 		c->plan = conv_plan_get(s->device, &k, &why);
 	if (c->plan)
 		return library_reshape(s, step, c, d);
+	if (gpu_type(s, 0) != DT_F64)
+		gpu_fell_back(s, "by our own transposed convolution",
+			      why.text ? why.text : "a form that cuDNN does not have");
 	c->fn = gpu_typed(s, "deconv", "deconv", gpu_type(s, 0), d);
 	return c->fn ? 0 : -E_DEVICE;
 }

@@ -9,7 +9,7 @@
 
 #if HAVE_CUDA
 
-enum { MAX_IMAGES = 64, STAGES = 2, STAGE_BYTES = 16 << 20 };
+enum { MAX_IMAGES = 64, STAGES = 8, STAGE_BYTES = 4 << 20 };
 
 struct loaded {
 	CUlibrary library;

@@ -6,6 +6,7 @@
 #include "gpu/norm.h"
 #include "gpu/pointwise.h"
 #include "gpu/product.h"
+#include "gpu/sample.h"
 
 static bool gemm_accepts(const struct site *s, struct why *w)
 {
@@ -89,4 +90,5 @@ const struct kernel gpu_fused[] = {
 	 .accepts = gpu_pointwise_accepts,
 	 .reshape = gpu_pointwise_reshape,
 	 .run = gpu_pointwise_run},
+	GPU_FUSED_ROWS,
 	{0}};

@@ -2,6 +2,7 @@
 #include "gpu/product.h"
 
 #include "gpu/blaslt.h"
+#include "gpu/choices.h"
 #include "gpu/packed.h"
 #include "gpu/sample.h"
 
@@ -15,11 +16,13 @@ struct own_product {
 /* y = act(alpha * op(A) * op(B) + beta * C + R); what is wrong, or NULL */
 static const char *fill(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
 {
-	const struct fused_matmul m = {.alpha = 1, .transA = f->transA, .transB = f->transB};
+	struct fused_matmul m = {.alpha = 1, .transA = f->transA, .transB = f->transB};
 	const struct shape *y = &site_out(s, 0)->shape;
 	struct matmul_shape q = {0};
 	int64_t step[3][MAX_RANK] = {{0}}, out[3][GPU_DIMS] = {{0}}, cs[MAX_RANK] = {0};
 
+	if (!strcmp(s->node->op->name, "FusedMatMul"))
+		m = *(const struct fused_matmul *)s->node->params;
 	if (!matmul_shape(&site_in(s, 0)->shape, &site_in(s, 1)->shape, &m, &q))
 		return "shapes that do not fit";
 	if (site_in(s, 2)) {
@@ -59,12 +62,7 @@ bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struc
 {
 	struct gpu_gemm j = {0};
 	const char *bad = fill(s, f, &j);
-	bool whole = (T_BIT(gpu_type(s, 0)) & T_INTS) != 0;
 
-	if (whole && (j.alpha < 1 || j.alpha > 1 || j.beta < 1 || j.beta > 1))
-		return refuse(w, "factors of integers");
-	if (!bad && (batches(&j) > MOST_Y || (j.m + TILE - 1) / TILE > MOST_Y))
-		bad = "too many rows";
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
@@ -86,6 +84,10 @@ int gpu_product_run(const struct call *c)
 	struct gpu_grid g = {(unsigned)((job.n + TILE - 1) / TILE),
 			     (unsigned)((job.m + TILE - 1) / TILE), (unsigned)batch, 256, 0};
 
+	/* kernels loop over what a grid cannot have */
+	g.y = g.y > MOST_Y ? MOST_Y : g.y;
+	g.z = batch > MOST_Y ? MOST_Y : g.z;
+
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.c = gpu_data(c, 2);
@@ -100,13 +102,16 @@ int gpu_product_run(const struct call *c)
 enum { MOST_LAUNCHES = 64 };
 
 /*
- * Rows of results that do not begin at whole pieces of 16 bytes (50,257 logits) take the library's slow
- * kernels: they are made further apart, in the workspace, some at a time, and put together from there.
+ * Rows of results that do not begin at whole pieces of 16 bytes (50,257 logits) take the library's slow kernels.
+ * Many rows are made in turns, those of a turn so far apart that they begin alike: all but some columns at the
+ * left and at the right, the strips, where a whole piece begins. Fewer rows, and the strips, are made further
+ * apart than they lie, in the workspace, and put where they belong from there.
  */
 enum {
 	WIDE_COLUMNS = 1024,
 	WIDE_ROWS = 16,
-	APART_BYTES = 40 << 20,
+	TURN_ROWS = 256, /* < of a turn at least */
+	APART_BYTES = 256 << 20,
 	ROW_STEP = 128,
 	COLUMN_STEP = 64
 };
@@ -119,7 +124,8 @@ struct library_form {
 	bool behind;
 	struct gpu_gemm left;
 	int64_t columns; /* that there are, where the weights are made wider; 0: all */
-	int64_t apart;	 /* rows that are made at a time and put together; 0: they lie right */
+	int64_t padded; /* then: those that the weights have; some (the job's n) are made at a time */
+	int64_t apart; /* rows that are made at a time and put together; 0: they lie right */
 };
 struct library_product {
 	struct library_form form;
@@ -209,13 +215,33 @@ static void fold_batch(const struct gpu_gemm *g, struct library_form *l)
 	j->step_a = j->step_r = j->step_y = 0;
 }
 
+static bool set_turns(struct library_form *l, int64_t size)
+{
+	struct blaslt_job *j = &l->job;
+	int64_t turns = 16 / size, core = (j->n - (turns - 1)) / COLUMN_STEP * COLUMN_STEP;
+
+	if (!j->trans_b || j->bias || j->m % turns || j->m / turns < TURN_ROWS ||
+	    j->lda * size % 16 || j->ldb * size % 16)
+		return false;
+	l->turns = turns;
+	l->m = j->m, l->n = j->n, l->lda = j->lda;
+	j->align = 16;
+	l->strip = *j;
+	l->strip.n = l->strip.ldy = (j->n - core + 15) / 16 * 16;
+	j->m /= turns;
+	j->n = core;
+	j->lda *= turns;
+	j->ldy = turns * l->n;
+	return true;
+}
+
 static void set_apart(const struct site *s, struct library_form *l)
 {
 	struct blaslt_job *j = &l->job;
 	int64_t size = gpu_size((enum dtype)j->type), wide = (j->n * size + 15) / 16 * 16 / size;
 
 	if (wide == j->n || j->n < WIDE_COLUMNS || j->m < WIDE_ROWS || j->batch != 1 ||
-	    l->launches != 1 || j->residual || j->trans_a)
+	    l->launches != 1 || j->residual || j->trans_a || set_turns(l, size))
 		return;
 	int64_t rows = APART_BYTES / (wide * size) / ROW_STEP * ROW_STEP;
 	rows = rows < ROW_STEP ? ROW_STEP : rows;
@@ -277,24 +303,39 @@ static struct blaslt_job some_rows(const struct library_form *l, int64_t rows)
 bool gpu_library_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
 {
 	struct library_form l;
+	struct arena a = {0};
+	struct why why = {.arena = &a};
 	const char *bad = library_form(s, f, &l);
+	bool taken = false;
 
-	if (bad)
-		return refuse(w, "%s", bad);
-	const struct blaslt_job j = some_rows(&l, l.apart);
-	return blaslt_takes(s, &j, w);
+	if (bad) {
+		refuse(&why, "%s", bad);
+	} else {
+		const struct blaslt_job j = some_rows(&l, l.apart);
+		taken = blaslt_takes(s, &j, &why);
+	}
+	if (!taken) {
+		gpu_fell_back(s, "by our own product", why.text);
+		refuse(w, "%s", why.text ? why.text : "cuBLASLt refused");
+	}
+	arena_free(&a);
+	return taken;
 }
 
 static size_t apart_bytes(const struct library_product *p)
 {
+	const struct blaslt_job *j = &p->form.strip;
+
+	if (p->form.turns)
+		return ((size_t)(j->m * j->ldy) * p->size + 255) & ~(size_t)255;
 	return ((size_t)(p->form.apart * p->form.job.ldy) * p->size + 255) & ~(size_t)255;
 }
 
-/* The last rows, where they are fewer, and the kernel that puts rows together. */
+/* The last rows, where they are fewer, or the strips, and the kernel that puts rows together. */
 static int set_apart_up(struct site *s, struct library_product *p, struct diag *d)
 {
-	int64_t rest = p->form.job.m % p->form.apart;
-	struct blaslt_job j = some_rows(&p->form, rest);
+	int64_t rest = p->form.turns ? p->form.m : p->form.job.m % p->form.apart;
+	struct blaslt_job j = p->form.turns ? p->form.strip : some_rows(&p->form, rest);
 	size_t workspace = 0;
 
 	p->compact = gpu_typed(s, "product", "compact", (enum dtype)j.type, d);
@@ -376,7 +417,7 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 		return err;
 	struct blaslt_job j = some_rows(&p->form, p->form.apart);
 	p->lt = blaslt_product(s, &j, &p->lt_workspace, d);
-	if (p->lt && p->form.apart && set_apart_up(s, p, d))
+	if (p->lt && (p->form.apart || p->form.turns) && set_apart_up(s, p, d))
 		return -E_LIBRARY;
 	p->lt_workspace = (p->lt_workspace + 255) & ~(size_t)255;
 	step->workspace = p->lt_workspace + apart_bytes(p);
@@ -411,6 +452,15 @@ static int behind(const struct call *c, const struct library_product *p)
 	return gpu_launch(c, p->fn, gpu_grid(job.k), &job, sizeof(job));
 }
 
+/* `put`: what lies where in the workspace and in the output. */
+static int put_together(const struct call *c, const struct library_product *p, struct gpu_gemm *put)
+{
+	unsigned across = (unsigned)((put->n * (int64_t)p->size + 4095) / 4096);
+	struct gpu_grid g = {across, (unsigned)(put->m < MOST_Y ? put->m : MOST_Y), 1, 256, 0};
+
+	return gpu_launch(c, p->compact, g, put, sizeof(*put));
+}
+
 static int run_apart(const struct call *c, const struct library_product *p)
 {
 	const struct blaslt_job *j = &p->form.job;
@@ -432,13 +482,58 @@ static int run_apart(const struct call *c, const struct library_product *p)
 				       .y = (char *)gpu_out(c, 0) + (size_t)(r * n) * p->size,
 				       .m = rows,
 				       .n = n,
-				       .a_row = j->ldy};
-		unsigned across = (unsigned)((n + 1023) / 1024);
-		struct gpu_grid g = {across, (unsigned)(rows < MOST_Y ? rows : MOST_Y), 1, 256, 0};
+				       .a_row = j->ldy,
+				       .c_row = n};
 		err = blaslt_run(c, rows == p->form.apart ? p->lt : p->tail, &x);
 		if (!err)
-			err = gpu_launch(c, p->compact, g, &put, sizeof(put));
+			err = put_together(c, p, &put);
 	}
+	return err || !p->fn ? err : behind(c, p);
+}
+
+/* Some columns at the left or at the right, which no turn makes of every row. */
+static int run_strip(const struct call *c, const struct library_product *p, bool right)
+{
+	const struct library_form *f = &p->form;
+	int64_t first = right ? f->n - f->strip.n : 0;
+	int64_t n = right ? f->n - f->job.n : f->turns - 1, skip = right ? f->strip.n - n : 0;
+	char *apart = (char *)c->workspace + p->lt_workspace;
+	struct blaslt_args x = {
+		.a = gpu_data(c, 0),
+		.b = (const char *)gpu_data(c, 1) + (size_t)(first * f->strip.ldb) * p->size,
+		.y = apart,
+		.workspace = c->workspace,
+		.workspace_bytes = p->lt_workspace,
+	};
+	struct gpu_gemm put = {.a = apart + (size_t)skip * p->size,
+			       .y = (char *)gpu_out(c, 0) + (size_t)(first + skip) * p->size,
+			       .m = f->m,
+			       .n = n,
+			       .a_row = f->strip.ldy,
+			       .c_row = f->n};
+	int err = blaslt_run(c, p->tail, &x);
+
+	return err ? err : put_together(c, p, &put);
+}
+
+static int run_turns(const struct call *c, const struct library_product *p)
+{
+	const struct library_form *f = &p->form;
+	int err = 0;
+
+	for (int64_t t = 0; t < f->turns && !err; t++) {
+		int64_t skip = (f->turns - t * f->n % f->turns) % f->turns;
+		struct blaslt_args x = {
+			.a = (const char *)gpu_data(c, 0) + (size_t)(t * f->lda) * p->size,
+			.b = (const char *)gpu_data(c, 1) + (size_t)(skip * f->job.ldb) * p->size,
+			.y = (char *)gpu_out(c, 0) + (size_t)(t * f->n + skip) * p->size,
+			.workspace = c->workspace,
+			.workspace_bytes = p->lt_workspace,
+		};
+		err = blaslt_run(c, p->lt, &x);
+	}
+	for (int right = 0; right < 2 && !err; right++)
+		err = run_strip(c, p, right);
 	return err || !p->fn ? err : behind(c, p);
 }
 
@@ -450,8 +545,8 @@ int gpu_library_run(const struct call *c)
 	const char *r = gpu_data(c, p->form.c_is_matrix ? 2 : 3);
 	int err = 0;
 
-	if (p->form.apart)
-		return run_apart(c, p);
+	if (p->form.apart || p->form.turns)
+		return p->form.turns ? run_turns(c, p) : run_apart(c, p);
 	for (int64_t i = 0; i < p->form.launches && !err; i++) {
 		struct blaslt_args x = {
 			.a = (const char *)gpu_data(c, 0) + start_of(p, g->as, i),
@@ -495,6 +590,7 @@ static struct fused_gemm as_fused(const struct site *s)
 	return f;
 }
 
+/* What the library takes. */
 static bool plain(const struct site *s, struct why *w)
 {
 	const struct fused_matmul *p = s->node->params;
@@ -508,7 +604,7 @@ static bool own_accepts(const struct site *s, struct why *w)
 {
 	const struct fused_gemm f = as_fused(s);
 
-	return plain(s, w) && gpu_product_accepts(s, &f, w);
+	return gpu_product_accepts(s, &f, w);
 }
 
 static int own_reshape(struct site *s, struct step *step, struct diag *d)

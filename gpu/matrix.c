@@ -89,10 +89,12 @@ int gpu_einsum_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	enum dtype t = gpu_type(s, 0);
 	struct gpu_einsum job = {0};
-	const char *name = t == DT_F64			? "einsum_f64"
-			   : dtype_class(t) == DT_FLOAT ? "einsum_f32"
-							: "einsum_int";
+	char name[32];
 
+	snprintf(name, sizeof(name), "einsum%s_%s", s->node->nin > EINSUM_FEW ? "_many" : "",
+		 t == DT_F64			? "f64"
+		 : dtype_class(t) == DT_FLOAT ? "f32"
+					      : "int");
 	fill_einsum(s, &job);
 	return job.n ? gpu_task_add(s, step, "matrix", name, &job, sizeof(job),
 				    gpu_blocks((job.n + 3) / 4, 128), d)
@@ -122,7 +124,209 @@ int gpu_det_reshape(struct site *s, struct step *step, struct diag *d)
 		     : 0;
 }
 
+/* ---- Inverse --------------------------------------------------------------------------------- */
+
+int gpu_inverse_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct gpu_matrix job = {.n = shape_span(x, 0, x->rank - 2), .size = x->dim[x->rank - 1]};
+	int64_t blocks = job.n < DET_BLOCKS ? job.n : DET_BLOCKS;
+
+	gpu_room(step, (size_t)(2 * blocks * job.size * job.size) * sizeof(double));
+	return gpu_count(x) ? gpu_task_add(s, step, "matrix", "inverse", &job, sizeof(job),
+					   gpu_blocks(blocks, 128), d)
+			    : 0;
+}
+
 /* ---- normalisations -------------------------------------------------------------------------- */
+
+/* Scale and bias that broadcast to x: false where they do not. */
+static bool fill_affine(const struct site *s, struct gpu_norm_any *j)
+{
+	const struct shape *x = &site_in(s, 0)->shape, *in[2] = {x, x};
+	const int at[2] = {j->w, j->b};
+
+	for (int k = 0; k < 2; k++) {
+		struct shape y;
+		if (at[k] < 0)
+			continue;
+		in[k] = &site_in(s, (uint32_t)at[k])->shape;
+		if (!shape_broadcast(x, in[k], &y) || !shape_equal(x, &y))
+			return false;
+	}
+	return gpu_broadcast(x, 2, in, &j->d, j->step);
+}
+
+static int number_of(const struct site *s, uint32_t i)
+{
+	return site_in(s, i) ? (int)i : -1;
+}
+static int output_of(const struct site *s, uint32_t i)
+{
+	return site_out(s, i) ? (int)i : -1;
+}
+
+static int add_norm_any(struct site *s, struct step *step, const struct gpu_norm_any *j,
+			struct diag *d)
+{
+	return j->rows > 0 ? gpu_task_add(s, step, "matrix", "norm_any", j, sizeof(*j),
+					  gpu_blocks(j->rows, j->n <= 64 ? 64 : 256), d)
+			   : 0;
+}
+
+/* LayerNormalization and its like where scales, biases or statistics are of another type or shape. */
+static bool fill_layer_any(const struct site *s, struct gpu_norm_any *j)
+{
+	const struct layer_norm *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	bool layer = !strcmp(s->node->op->name, "LayerNormalization");
+	int axis = axis_of(p->axis, x->rank);
+
+	if (axis < 0 || !gpu_count(x))
+		return false;
+	*j = (struct gpu_norm_any){.rows = shape_span(x, 0, axis),
+				   .n = shape_span(x, axis, x->rank),
+				   .skip = -1,
+				   .bias = -1,
+				   .w = number_of(s, 1),
+				   .b = layer ? number_of(s, 2) : -1,
+				   .mean = layer ? output_of(s, 1) : -1,
+				   .inv = output_of(s, layer ? 2 : 1),
+				   .sum = -1,
+				   .rms = !layer,
+				   .epsilon = (double)p->epsilon};
+	return fill_affine(s, j);
+}
+
+bool gpu_layer_any_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_norm_any j;
+
+	return fill_layer_any(s, &j) || refuse(w, "a scale or bias that does not fit");
+}
+
+int gpu_layer_any_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_norm_any job;
+
+	fill_layer_any(s, &job);
+	return add_norm_any(s, step, &job, d);
+}
+
+/* SkipLayerNormalization with statistics, or a skip that repeats. */
+static bool fill_skip_any(const struct site *s, struct gpu_norm_any *j)
+{
+	const struct epsilon *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	bool rms = !strcmp(s->node->op->name, "SkipSimplifiedLayerNormalization");
+	int64_t count = gpu_count(x), skip = gpu_count(&site_in(s, 1)->shape),
+		n = x->rank ? x->dim[x->rank - 1] : 1;
+
+	if (count && (!skip || skip % n || count % skip))
+		return false;
+	*j = (struct gpu_norm_any){.rows = n ? count / n : 0,
+				   .n = n,
+				   .skip_rows = n ? skip / n : 0,
+				   .skip = 1,
+				   .bias = number_of(s, rms ? 3 : 4),
+				   .w = number_of(s, 2),
+				   .b = rms ? -1 : number_of(s, 3),
+				   .mean = output_of(s, 1),
+				   .inv = output_of(s, 2),
+				   .sum = output_of(s, 3),
+				   .rms = rms,
+				   .epsilon = (double)p->epsilon};
+	if (j->bias >= 0 && gpu_count(&site_in(s, (uint32_t)j->bias)->shape) != n)
+		return false;
+	return fill_affine(s, j);
+}
+
+bool gpu_skip_any_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_norm_any j;
+
+	return fill_skip_any(s, &j) || refuse(w, "a skip, scale or bias that does not fit");
+}
+
+int gpu_skip_any_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_norm_any job;
+
+	fill_skip_any(s, &job);
+	return add_norm_any(s, step, &job, d);
+}
+
+/* EmbedLayerNormalization: rows are sums of rows of tables. */
+bool gpu_embed_accepts(const struct site *s, struct why *w)
+{
+	int64_t n = site_in(s, 2)->shape.rank == 2 ? site_in(s, 2)->shape.dim[1] : -1;
+
+	for (uint32_t i = 2; i < 7; i++)
+		if (site_in(s, i) && (n < 1 || gpu_count(&site_in(s, i)->shape) % n))
+			return refuse(w, "tables of several widths");
+	return true;
+}
+
+int gpu_embed_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct embed_norm *p = s->node->params;
+	const struct shape *ids = &site_in(s, 0)->shape, *word = &site_in(s, 2)->shape;
+	bool segments = site_in(s, 1) && site_in(s, 4);
+	struct gpu_norm_any job = {.rows = gpu_count(ids),
+				   .n = word->dim[1],
+				   .skip = -1,
+				   .bias = -1,
+				   .w = number_of(s, 5),
+				   .b = number_of(s, 6),
+				   .mean = -1,
+				   .inv = -1,
+				   .sum = output_of(s, 2),
+				   .tables = segments ? 3 : 2,
+				   .length = ids->dim[1],
+				   .epsilon = (double)p->epsilon};
+
+	if (site_in(s, 8))
+		job.positions = gpu_count(&site_in(s, 8)->shape);
+	for (int k = 0; k < job.tables; k++)
+		job.table[k] = site_in(s, (uint32_t)(2 + k))->shape.dim[0];
+	job.d = (struct gpu_dims){.rank = 2, .dim = {job.rows, job.n}};
+	job.step[0][1] = job.step[1][1] = 1;
+	int err = add_norm_any(s, step, &job, d);
+	job.rows = site_out(s, 1) ? gpu_count(&site_out(s, 1)->shape) : 0;
+	return err || !job.rows ? err : GPU_TASK(s, step, "matrix", "count_mask", &job, job.rows, d);
+}
+
+/* com.microsoft::GroupNorm */
+bool gpu_group_any_accepts(const struct site *s, struct why *w)
+{
+	const struct ms_group_norm *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	int64_t c = x->rank < 2 ? 0 : x->dim[p->channels_last ? x->rank - 1 : 1];
+
+	for (uint32_t i = 1; i < 3; i++)
+		if (gpu_count(&site_in(s, i)->shape) != c)
+			return refuse(w, "another number of scales than channels");
+	return (p->groups > 0 && c % p->groups == 0) || refuse(w, "groups that do not fit");
+}
+
+int gpu_group_any_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct ms_group_norm *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	bool last = p->channels_last != 0;
+	struct gpu_group_any job = {.batch = x->dim[0],
+				    .channels = x->dim[last ? x->rank - 1 : 1],
+				    .pixels = last ? shape_span(x, 1, x->rank - 1)
+						   : shape_span(x, 2, x->rank),
+				    .last = last,
+				    .silu = p->activation != 0,
+				    .epsilon = (double)p->epsilon};
+
+	job.per_group = job.channels / p->groups;
+	return gpu_count(x) ? gpu_task_add(s, step, "matrix", "group_any", &job, sizeof(job),
+					   gpu_blocks(job.batch * p->groups, 256), d)
+			    : 0;
+}
 
 bool gpu_lp_norm_accepts(const struct site *s, struct why *w)
 {
@@ -212,7 +416,7 @@ int gpu_lrn_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "matrix", "local_response", &job, job.n, d) : 0;
 }
 
-bool gpu_batch_training_accepts(const struct site *s, struct why *w)
+bool gpu_batch_any_accepts(const struct site *s, struct why *w)
 {
 	struct gpu_channels j = {.n = 0};
 
@@ -220,16 +424,17 @@ bool gpu_batch_training_accepts(const struct site *s, struct why *w)
 	for (uint32_t i = 1; i < 5; i++)
 		if (!site_in(s, i) || gpu_count(&site_in(s, i)->shape) != j.channels)
 			return refuse(w, "another number of statistics than channels");
-	return ((const struct batch_norm *)s->node->params)->training_mode ||
-	       refuse(w, "no training");
+	return true;
 }
 
-int gpu_batch_training_reshape(struct site *s, struct step *step, struct diag *d)
+int gpu_batch_any_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct batch_norm *p = s->node->params;
 	struct gpu_channels job = {.epsilon = (double)p->epsilon, .momentum = (double)p->momentum};
 
 	fill_channels(s, &job);
+	if (!p->training_mode)
+		return job.n ? GPU_TASK(s, step, "matrix", "batch_any", &job, job.n, d) : 0;
 	return job.n ? gpu_task_add(s, step, "matrix", "batch_training", &job, sizeof(job),
 				    gpu_blocks(job.channels, 256), d)
 		     : 0;

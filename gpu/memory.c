@@ -2,6 +2,8 @@
 /* Memory of the device, pinned memory of the host, and copies between them. */
 #include "gpu/device.h"
 
+#include "base/pool.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -143,7 +145,7 @@ int device_wait(struct device *dev, struct diag *d)
 	return r ? cuda_failed(dev, (int)r, "the wait for queued work", d) : check_fault(dev, d);
 }
 
-/* The next of the two stages, empty. */
+/* The next stage, empty. */
 static CUresult take_stage(struct device *dev, struct stage **out)
 {
 	struct stage *s = *out = &dev->stage[dev->next_stage++ % STAGES];
@@ -162,7 +164,31 @@ static CUresult take_stage(struct device *dev, struct stage **out)
 	return r;
 }
 
-/* Through pinned memory: one half is filled while the device reads the other. */
+struct move {
+	char *to;
+	const char *from;
+	size_t bytes;
+};
+enum { MOVE_BYTES = 128 << 10 }; /* that a thread copies at least */
+
+static void move_some(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct move *m = arg;
+	size_t at = (size_t)begin * MOVE_BYTES, to = (size_t)end * MOVE_BYTES;
+
+	(void)thread;
+	memcpy(m->to + at, m->from + at, (to < m->bytes ? to : m->bytes) - at);
+}
+
+/* By all threads: one alone is slower than the device reads. */
+static void move_bytes(void *to, const void *from, size_t bytes)
+{
+	struct move m = {to, from, bytes};
+
+	pool_for((int64_t)((bytes + MOVE_BYTES - 1) / MOVE_BYTES), 2, move_some, &m);
+}
+
+/* Through pinned memory: some stages are filled while the device reads others. */
 static CUresult copy_staged(struct device *dev, CUstream stream, CUdeviceptr to, const char *src,
 			    size_t bytes)
 {
@@ -172,7 +198,7 @@ static CUresult copy_staged(struct device *dev, CUstream stream, CUdeviceptr to,
 		CUresult r = take_stage(dev, &s);
 		if (r)
 			return r;
-		memcpy(s->ptr, src + at, n);
+		move_bytes(s->ptr, src + at, n);
 		r = dev->api->p_cuMemcpyHtoDAsync(to + at, s->ptr, n, stream);
 		if (!r)
 			r = dev->api->p_cuEventRecord(s->event, stream);

@@ -4,6 +4,8 @@
 #include "ops/norm.h"
 #include "gpu/sample.h"
 
+enum { FEW_ROWS = 2048 };
+
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
 		  struct gpu_rows *out)
 {
@@ -11,7 +13,8 @@ bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, cha
 	int64_t pieces = n / vector, each = vector == 1 ? 8 : 32 / vector; /* pieces a thread holds */
 	int64_t threads = (pieces + 31) / 32 * 32;
 
-	if (pieces <= 32 * each) /* a warp a row: nobody waits for another */
+	/* a warp a row, where there are enough to do: nobody waits for another */
+	if (pieces <= 32 * each && (rows >= FEW_ROWS || threads > 512))
 		threads = 32;
 	if (t == DT_F64 || n < 1 || rows < 1 || rows > INT32_MAX || threads > 512 ||
 	    threads * each < pieces)

@@ -55,7 +55,7 @@ static bool pool_accepts(const struct site *s, struct why *w)
 /* Largest or mean of windows in a plane, without indices: the form that lies channels last. */
 static bool takes_last(const struct site *s, const struct gpu_pool_job *j)
 {
-	return gpu_is_last(s, 0) && gpu_type(s, 0) != DT_F64 && j->kind != LP && !site_out(s, 1) &&
+	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16) && j->kind != LP && !site_out(s, 1) &&
 	       j->in[0] == 1 && j->kernel[0] == 1 && j->out[0] == 1 &&
 	       gpu_count(&site_in(s, 0)->shape) < INT32_MAX && j->n < INT32_MAX;
 }
@@ -225,7 +225,11 @@ static int global_run(const struct call *c)
 		.op = (name), .types = T_FLOATING, .reshape = global_reshape, .run = global_run    \
 	}
 
-const struct kernel gpu_pool[] = {ROW("MaxPool"),
+const struct kernel gpu_pool[] = {{.op = "MaxPool",
+				   .types = T_FLOATING | T_I8 | T_U8,
+				   .accepts = pool_accepts,
+				   .reshape = pool_reshape,
+				   .run = pool_run},
 				  ROW("AveragePool"),
 				  ROW("LpPool"),
 				  GLOBAL("GlobalAveragePool"),

@@ -106,7 +106,7 @@ static int arg_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct reduction *r = arena_new(s->plan_arena, struct reduction);
 
-	fill(x, 1u << axis_of(p->axis, x->rank), &r->job);
+	fill(x, x->rank ? 1u << axis_of(p->axis, x->rank) : 0, &r->job);
 	r->job.op = (strcmp(s->node->op->name, "ArgMin") ? R_ARGMAX : R_ARGMIN) +
 		    (p->select_last_index ? R_ARGMAX_LAST - R_ARGMAX : 0);
 	r->fn = gpu_typed(s, "rows", "arg", gpu_type(s, 0), d);
@@ -119,9 +119,9 @@ static bool arg_accepts(const struct site *s, struct why *w)
 	struct gpu_reduce_job j = {0};
 	const struct shape *x = &site_in(s, 0)->shape;
 
-	if (!x->rank || !gpu_count(x))
-		return refuse(w, "a scalar, or nothing");
-	return fill(x, 1, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
+	if (!gpu_count(x) && gpu_count(&site_out(s, 0)->shape))
+		return refuse(w, "nothing to choose from");
+	return fill(x, x->rank ? 1 : 0, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
 }
 
 struct line {

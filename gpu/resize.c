@@ -30,12 +30,33 @@ struct resize_state {
 	size_t in_at, out_at;
 	struct gpu_resize_whole whole;
 	struct gpu_resize_outside outside;
+	/* a region that only the run knows: its tables are made anew each time */
+	void *region_fn;
+	int nregions;
+	struct gpu_resize_region region[RESIZE_AXES];
 };
+
+/* Whether the region to crop is known when the run has it alone. */
+static bool region_late(const struct site *s)
+{
+	const struct resize *p = s->node->params;
+
+	return p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE && site_in(s, 1) &&
+	       !site_known(s, 1);
+}
 
 static bool in_f32(enum dtype t)
 {
 	return t == DT_F32 || t == DT_F16 || t == DT_BF16 ||
 	       (dtype_class(t) != DT_FLOAT && dtype_bits(t) <= 16);
+}
+
+/* An input that says something: an empty list counts as left out. */
+static bool says(const struct site *s, uint32_t i)
+{
+	const struct vinfo *v = site_in(s, i);
+
+	return v && !(v->shape.rank == 1 && v->shape.dim[0] == 0);
 }
 
 static const char *find_sizes(const struct site *s, struct resize_sizes *r)
@@ -44,11 +65,8 @@ static const char *find_sizes(const struct site *s, struct resize_sizes *r)
 	const struct tensor *scales = site_in(s, 2) ? site_known(s, 2) : NULL,
 			    *sizes = site_in(s, 3) ? site_known(s, 3) : NULL;
 
-	if ((site_in(s, 2) && !scales) || (site_in(s, 3) && !sizes))
+	if ((says(s, 2) && !scales) || (says(s, 3) && !sizes))
 		return "scales or sizes that are not known";
-	if (site_in(s, 1) && !site_known(s, 1) &&
-	    p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE)
-		return "a region that is not known";
 	return resize_sizes(p, &site_in(s, 0)->shape, scales, sizes, r, NULL);
 }
 
@@ -64,8 +82,8 @@ static bool resize_accepts(const struct site *s, struct why *w)
 		return refuse(w, "%s", bad);
 	if (!copies && !(T_BIT(gpu_type(s, 0)) & (T_NUMBERS | T_BOOL)))
 		return refuse(w, "interpolation of %s", dtype_name(gpu_type(s, 0)));
-	if (r.rank > RESIZE_AXES)
-		return refuse(w, "more than %d dimensions", RESIZE_AXES);
+	if (region_late(s) && gpu_count(&site_in(s, 1)->shape) < 2 * r.naxes)
+		return refuse(w, "a region of too few numbers");
 	for (int d = 0; d < r.rank; d++)
 		if (r.out[d] >= INT32_MAX || site_in(s, 0)->shape.dim[d] >= INT32_MAX)
 			return refuse(w, "a dimension of 2^31 or more");
@@ -267,6 +285,40 @@ static int more_kernels(struct site *s, struct step *step, struct resize_state *
 	return good ? 0 : -E_DEVICE;
 }
 
+/* What makes the tables of the axes that change. */
+static int late_regions(struct site *s, struct resize_state *c, const struct resize_sizes *r,
+			bool last, struct diag *d)
+{
+	const struct resize *p = s->node->params;
+	char *tables = c->tables.ptr;
+
+	for (int i = 0; i < c->rank; i++) {
+		const struct resize_axis *a = &c->axis[place_of(i, c->rank, last)];
+		if (!a->taps.n)
+			continue;
+		c->region[c->nregions++] = (struct gpu_resize_region){
+			.index = (int32_t *)(void *)(tables + a->index),
+			.weight = tables + a->weight,
+			.outside = (uint8_t *)tables + a->outside,
+			.in = a->in,
+			.out = a->out,
+			.begin = r->axis[i],
+			.end = r->axis[i] + r->naxes,
+			.taps = (int)a->taps.n,
+			.type = (int)gpu_type(s, 1),
+			.narrow = in_f32(gpu_type(s, 0)),
+			.nearest = p->mode == RESIZE_NEAREST,
+			.linear = taps_linear(p),
+			.nearest_mode = p->nearest_mode,
+			.exclude = p->exclude_outside != 0,
+			.scale = r->scale[i],
+			.stretch = p->antialias && r->scale[i] < 1 ? r->scale[i] : 1,
+			.cubic = (double)p->cubic_coeff_a};
+	}
+	c->region_fn = gpu_kernel(s, "resize", "region_taps", d);
+	return c->region_fn ? 0 : -E_DEVICE;
+}
+
 static int resize_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct resize *p = s->node->params;
@@ -278,7 +330,7 @@ static int resize_reshape(struct site *s, struct step *step, struct diag *d)
 
 	find_sizes(s, &r);
 	step->state = c;
-	step->unread = ~UINT64_C(1);
+	step->unread = region_late(s) ? ~UINT64_C(3) : ~UINT64_C(1);
 	c->crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
 	c->nearest = p->mode == RESIZE_NEAREST && !c->crop;
 	c->integers = !c->nearest && dtype_class(t) != DT_FLOAT;
@@ -292,6 +344,8 @@ static int resize_reshape(struct site *s, struct step *step, struct diag *d)
 	int err = upload_tables(s, c, in_f32(t), d);
 	if (!err)
 		err = make_passes(s, step, c, d);
+	if (!err && region_late(s))
+		err = late_regions(s, c, &r, last, d);
 	return err ? err : more_kernels(s, step, c, d);
 }
 
@@ -317,7 +371,12 @@ static int resize_run(const struct call *c)
 
 	if (!ny)
 		return 0;
-	if (s->integers) {
+	for (int i = 0; i < s->nregions && !err; i++) {
+		struct gpu_resize_region job = s->region[i];
+		job.roi = gpu_data(c, 1);
+		err = gpu_launch(c, s->region_fn, gpu_grid(job.out), &job, sizeof(job));
+	}
+	if (s->integers && !err) {
 		err = run_whole(c, s, s->in_fn, x, work + s->in_at, tensor_count(c->in[0]));
 		x = work + s->in_at;
 	}

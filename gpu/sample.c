@@ -3,6 +3,7 @@
 #include "gpu/sample.h"
 
 #include "ops/conv.h"
+#include "ops/fused.h"
 #include "ops/pool.h"
 #include "ops/resize.h"
 
@@ -229,4 +230,125 @@ int gpu_global_lp_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? gpu_task_add(s, step, "sample", "global_lp", &job, sizeof(job),
 				    gpu_blocks(job.n, 256), d)
 		     : 0;
+}
+
+/* ---- windows over any number of dims ----------------------------------------------------------- */
+
+static void take_window(const struct window *w, struct gpu_window_any *j)
+{
+	j->rank = w->n;
+	j->image = j->pixels = j->window = 1;
+	for (int i = 0; i < w->n; i++) {
+		j->in[i] = w->in[i];
+		j->out[i] = w->out[i];
+		j->kernel[i] = w->kernel[i];
+		j->stride[i] = w->stride[i];
+		j->dilation[i] = w->dilation[i];
+		j->begin[i] = w->begin[i];
+		j->end[i] = w->end[i];
+		j->image *= w->in[i];
+		j->pixels *= w->out[i];
+		j->window *= w->kernel[i];
+	}
+}
+
+static bool fill_pool(const struct site *s, struct gpu_window_any *j)
+{
+	const struct pool *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	const char *name = s->node->op->name;
+	struct window w = {0};
+
+	if (x->rank < 3 || window_set(&w, &p->window, x, NULL, p->ceil_mode != 0, NULL))
+		return false;
+	take_window(&w, j);
+	j->kind = name[0] == 'M' ? 0 : name[0] == 'A' ? 1 : 2;
+	j->count_pad = j->kind == 1 && p->count_include_pad;
+	j->column_major = j->kind == 0 && p->storage_order;
+	j->p = p->old_p > 0 ? (double)p->old_p : (double)p->p;
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	return true;
+}
+
+bool gpu_pool_any_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_window_any j = {.n = 0};
+
+	return fill_pool(s, &j) || refuse(w, "a window that does not fit");
+}
+
+int gpu_pool_any_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_window_any job = {.n = 0};
+
+	fill_pool(s, &job);
+	return job.n ? GPU_TASK(s, step, "sample", "pool_any", &job, job.n, d) : 0;
+}
+
+/* Conv and infer::Conv. */
+static bool fill_conv(const struct site *s, struct gpu_window_any *j)
+{
+	const struct shape *x = &site_in(s, 0)->shape, *weight = &site_in(s, 1)->shape;
+	const struct fused_conv *f = s->node->op->domain ? s->node->params : NULL;
+	struct window w = {0};
+
+	if (x->rank < 3 || window_set(&w, s->node->params, x, weight, false, NULL))
+		return false;
+	take_window(&w, j);
+	j->group = f ? f->group : ((const struct conv *)s->node->params)->group;
+	if (f) {
+		j->act = f->act;
+		j->act_alpha = (double)f->act_alpha;
+		j->act_beta = (double)f->act_beta;
+	}
+	j->cin = weight->dim[1];
+	j->cout = j->group > 0 ? weight->dim[0] / j->group : 0;
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	return j->group > 0;
+}
+
+bool gpu_conv_any_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_window_any j = {.n = 0};
+
+	return fill_conv(s, &j) || refuse(w, "a window that does not fit");
+}
+
+int gpu_conv_any_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_window_any job = {.n = 0};
+
+	fill_conv(s, &job);
+	return job.n ? GPU_TASK(s, step, "sample", "conv_any", &job, job.n, d) : 0;
+}
+
+static bool fill_deconv(const struct site *s, struct gpu_window_any *j)
+{
+	const struct conv_transpose *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape, *weight = &site_in(s, 1)->shape;
+	struct window w = {0};
+
+	if (x->rank < 3 || p->group < 1 || conv_transpose_window(&w, p, x, weight, NULL))
+		return false;
+	take_window(&w, j);
+	j->group = p->group;
+	j->cin = x->dim[1] / p->group;
+	j->cout = weight->dim[1];
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	return true;
+}
+
+bool gpu_deconv_any_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_window_any j = {.n = 0};
+
+	return fill_deconv(s, &j) || refuse(w, "a window that does not fit");
+}
+
+int gpu_deconv_any_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_window_any job = {.n = 0};
+
+	fill_deconv(s, &job);
+	return job.n ? GPU_TASK(s, step, "sample", "deconv_any", &job, job.n, d) : 0;
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/sdpa.h"
 
+#include "base/str.h"
 #include "gpu/cudnn.h"
+#include "gpu/tune.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { UID_Q = 1, UID_K, UID_V, UID_Y, UID_SCALE, UID_MASK, UID_LEAST, UID_VIRTUAL = 100 };
 enum { LARGEST_HEAD = 128, HEAD_STEP = 8, TRIES = 4 };
@@ -18,7 +23,8 @@ struct sdpa {
 	struct key key;
 	struct dn_plan *plan;
 	struct dn_graph *graph;
-	const char *why; /* there is no plan */
+	char how[DN_TEXT + 32]; /* "e2,..., from the cache" */
+	const char *why;	/* there is no plan */
 	struct sdpa *next;
 };
 struct plans {
@@ -226,16 +232,90 @@ struct dn_graph *sdpa_graph(struct dn *dn, const struct gpu_attend *job, enum dt
 	return NULL;
 }
 
-static void make_plan(struct dn *dn, struct sdpa *s, struct why *why)
+/* ---- plans ------------------------------------------------------------------------------------ */
+
+static char *add_steps(char *at, const char *end, const char *name, int n, const int64_t *steps)
+{
+	at += snprintf(at, (size_t)(end - at), " %s", name);
+	for (int i = 0; i < n && at < end; i++)
+		at += snprintf(at, (size_t)(end - at), "%s%" PRId64, i ? "," : "", steps[i]);
+	return at < end ? at : at + (end - at) - 1;
+}
+
+/* All that a plan depends on, as the cache's key. */
+static void key_text(const struct key *k, size_t version, char *out, size_t n)
+{
+	char *at = out, *end = out + n;
+
+	at += snprintf(at, n,
+		       "cudnn%zu attention %s b%" PRId64 " h%" PRId64 " s%" PRId64 " t%" PRId64
+		       " d%" PRId64 ",%" PRId64 "%s",
+		       version, dtype_name((enum dtype)k->type), k->batch, k->heads, k->s, k->t,
+		       k->d, k->dv, k->causal ? " causal" : "");
+	at = add_steps(at, end, "q", 3, k->qs);
+	at = add_steps(at, end, "k", 3, k->ks);
+	at = add_steps(at, end, "v", 3, k->vs);
+	at = add_steps(at, end, "y", 3, k->ys);
+	if (k->mask)
+		add_steps(at, end, "mask", 4, k->ms);
+}
+
+/* The engine that an earlier process took: its plan as it was saved, else made again from its name. */
+static bool from_cache(struct device *device, struct dn *dn, struct sdpa *s, const char *key)
+{
+	const char *value = tune_get(device, key);
+	struct arena a = {0};
+	size_t n;
+
+	if (!value)
+		return false;
+	void *json = tune_blob_get(device, arena_printf(&a, "%s = %s", key, value), &a, &n);
+	if (json)
+		s->plan = dn_plan_of_json(dn, json, n, NULL);
+	if (!s->plan) {
+		s->graph = dn_graph_new(dn, NULL);
+		if (s->graph && draw(s->graph, &s->key, NULL))
+			s->plan = dn_plan_of_text(s->graph, value, NULL);
+	}
+	if (!s->plan) {
+		dn_graph_free(s->graph);
+		s->graph = NULL;
+	}
+	snprintf(s->how, sizeof(s->how), "%.*s, from the cache", DN_TEXT, value);
+	arena_free(&a);
+	return s->plan != NULL;
+}
+
+static void remember(struct device *device, const struct sdpa *s, const char *key)
+{
+	struct arena a = {0};
+	size_t n;
+	char *json = dn_plan_save(s->plan, &a, &n);
+
+	tune_put(device, key, s->how);
+	if (json)
+		tune_blob_put(device, arena_printf(&a, "%s = %s", key, s->how), json, n);
+	arena_free(&a);
+}
+
+static void make_plan(struct device *device, struct dn *dn, struct sdpa *s, struct why *why)
 {
 	struct dn_choice choice[TRIES];
+	char key[512];
 
+	key_text(&s->key, dn_version(dn), key, sizeof(key));
+	if (from_cache(device, dn, s, key))
+		return;
 	s->graph = dn_graph_new(dn, why);
 	if (!s->graph || !draw(s->graph, &s->key, why))
 		return;
 	int n = dn_choices(s->graph, DN_BEST, 0, choice, TRIES);
-	for (int i = 0; i < n && !s->plan; i++)
+	for (int i = 0; i < n && !s->plan; i++) {
 		s->plan = dn_plan_new(s->graph, &choice[i], why);
+		snprintf(s->how, sizeof(s->how), "%.*s", DN_TEXT, choice[i].text);
+	}
+	if (s->plan)
+		remember(device, s, key);
 	if (!n)
 		refuse(why, "cuDNN has no engine for this attention");
 }
@@ -261,7 +341,7 @@ const struct sdpa *sdpa_of(const struct site *s, const struct gpu_attend *job, e
 		plans->first = p;
 		struct dn *dn = dn_of(s->device, &told);
 		if (dn)
-			make_plan(dn, p, &told);
+			make_plan(s->device, dn, p, &told);
 		p->why = told.text ? told.text : "cuDNN refused";
 	}
 	if (!p->plan) {
@@ -270,6 +350,18 @@ const struct sdpa *sdpa_of(const struct site *s, const struct gpu_attend *job, e
 	}
 	*workspace = dn_plan_workspace(p->plan);
 	return p;
+}
+
+void sdpa_choices(const struct device *device, struct str *b)
+{
+	const struct plans *all = gpu_slot(device, GPU_ATTENTION);
+	char key[512];
+
+	for (const struct sdpa *p = all ? all->first : NULL; p; p = p->next) {
+		key_text(&p->key, 0, key, sizeof(key));
+		str_addf(b, "\n        %s\n          %s", strchr(key, ' ') + 1,
+			 p->plan ? p->how : p->why);
+	}
 }
 
 int sdpa_run(const struct call *c, const struct sdpa *p, const struct gpu_attend *job, void *workspace)

@@ -5,6 +5,7 @@
 #include "gpu/util.h"
 
 struct sdpa;
+struct str;
 /*
  * The library's plan for a job, kept by the device for equal ones; NULL with the reason where the library is
  * missing or refuses. *workspace: the bytes it wants.
@@ -16,6 +17,8 @@ struct dn;
 struct dn_graph;
 struct dn_graph *sdpa_graph(struct dn *dn, const struct gpu_attend *job, enum dtype t,
 			    struct why *why);
+/* A line each of the plans there are. */
+void sdpa_choices(const struct device *device, struct str *b);
 int sdpa_run(const struct call *c, const struct sdpa *p, const struct gpu_attend *job,
 	     void *workspace);
 

@@ -56,6 +56,16 @@ static int slice_reshape(struct site *s, struct step *step, struct diag *d)
 	return m->fn ? 0 : -E_DEVICE;
 }
 
+/* How much of the axis an output has that nobody wants. */
+static int64_t left_out(const struct site *s, uint32_t k, int axis)
+{
+	const struct tensor *t = site_known(s, 1);
+
+	if (t)
+		return elem_i64(tensor_dtype(t), t->data, k);
+	return split_part(site_in(s, 0)->shape.dim[axis], s->node->nout, k);
+}
+
 static int split_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct split_params *q = s->node->params;
@@ -68,9 +78,10 @@ static int split_reshape(struct site *s, struct step *step, struct diag *d)
 	for (uint32_t i = 0; i < s->node->nout; i++) {
 		const struct vinfo *y = site_out(s, i);
 		struct gpu_piece *p = &m->piece[m->count];
-		if (!y)
-			return FAIL(d, E_OP_INPUTS, .expected = "every output of Split",
-				    .actual = "one left out");
+		if (!y) {
+			at += left_out(s, i, axis);
+			continue;
+		}
 		int64_t run = y->shape.dim[axis] * inner;
 		m->count++;
 		p->out = i;
@@ -83,14 +94,6 @@ static int split_reshape(struct site *s, struct step *step, struct diag *d)
 	step->state = m;
 	step->unread = ~UINT64_C(1);
 	return m->fn ? 0 : -E_DEVICE;
-}
-
-static bool split_accepts(const struct site *s, struct why *w)
-{
-	for (uint32_t i = 0; i < s->node->nout; i++)
-		if (!site_out(s, i))
-			return refuse(w, "an output left out");
-	return true;
 }
 
 struct pad_state {
@@ -112,8 +115,8 @@ static bool fill_pad(const struct site *s, struct pad_state *p)
 	p->job.mode = q->mode;
 	p->job.n = gpu_count(y);
 	for (int r = 0; r < x->rank; r++) {
-		if (q->mode != PAD_CONSTANT && (begin[r] < 0 || end[r] < 0))
-			return false;
+		p->job.low[r] = begin[r] < 0 ? -begin[r] : 0;
+		p->job.core[r] = x->dim[r] - p->job.low[r] + (end[r] < 0 ? end[r] : 0);
 		p->job.xd[r] = x->dim[r];
 		p->job.yd[r] = y->dim[r];
 		p->job.begin[r] = begin[r];
@@ -125,7 +128,7 @@ static bool pad_accepts(const struct site *s, struct why *w)
 {
 	struct pad_state p = {0};
 
-	return fill_pad(s, &p) || refuse(w, "pads that are negative or that only the run knows");
+	return fill_pad(s, &p) || refuse(w, "pads that only the run knows, or more than %d dimensions", GPU_DIMS);
 }
 
 static int pad_reshape(struct site *s, struct step *step, struct diag *d)
@@ -264,7 +267,6 @@ const struct kernel gpu_slice[] = {
 	 .run = gpu_moves_run},
 	{.op = "Split",
 	 .types = T_MOVED,
-	 .accepts = split_accepts,
 	 .reshape = split_reshape,
 	 .run = gpu_moves_run},
 	{.op = "Pad", .types = T_MOVED, .accepts = pad_accepts, .reshape = pad_reshape, .run = pad_run},

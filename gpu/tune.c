@@ -2,7 +2,7 @@
 #include "gpu/tune.h"
 
 #include "base/clock.h"
-#include "gpu/api.h"
+#include "gpu/device.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -47,6 +47,12 @@ static int driver_version(void)
 	return version;
 }
 
+const char *tune_folder(const struct device_facts *f, struct arena *a)
+{
+	return arena_printf(a, "%s-sm%d%d-%d-driver%d", f->name, f->major, f->minor, f->processors,
+			    driver_version());
+}
+
 static struct tune *tune_of(struct device *device)
 {
 	struct tune *t = gpu_slot(device, GPU_TUNE);
@@ -60,9 +66,7 @@ static struct tune *tune_of(struct device *device)
 	t->arena = a;
 	const char *root = cache_root(config->cache, &t->arena);
 	t->folder = root;
-	t->cache =
-		cache_open(root, arena_printf(&t->arena, "%s-sm%d%d-%d-driver%d", f->name, f->major,
-					      f->minor, f->processors, driver_version()));
+	t->cache = cache_open(root, tune_folder(f, &t->arena));
 	gpu_slot_set(device, GPU_TUNE, t, drop_tune);
 	return t;
 }
@@ -138,6 +142,16 @@ bool tune_skipped(struct device *device)
 	return cuda_config(device)->tune == TUNE_QUICK;
 }
 
+/* Small numbers in every type: how long a kernel takes must not hang on what lay there before. */
+static void fill(struct device *device, void *p, size_t bytes)
+{
+#if HAVE_CUDA
+	device->api->p_cuMemsetD8Async((CUdeviceptr)p, 0x3a, bytes, device->stream.stream);
+#else
+	(void)device, (void)p, (void)bytes;
+#endif
+}
+
 void *tune_memory(struct device *device, size_t bytes)
 {
 	struct tune *t = tune_of(device);
@@ -152,6 +166,7 @@ void *tune_memory(struct device *device, size_t bytes)
 		cuda_backend.free(device, &t->memory);
 	if (cuda_backend.alloc(device, bytes, MEM_WORKSPACE, &t->memory, NULL))
 		return NULL;
+	fill(device, t->memory.ptr, bytes);
 	return t->memory.ptr;
 }
 

@@ -17,6 +17,9 @@ void tune_put(struct device *device, const char *key, const char *value);
 void *tune_blob_get(struct device *device, const char *key, struct arena *a, size_t *n);
 void tune_blob_put(struct device *device, const char *key, const void *data, size_t n);
 
+/* The name of a device's folder in the cache: what a choice depends on but for libraries. */
+const char *tune_folder(const struct device_facts *f, struct arena *a);
+
 /* Whether there is time to try things; `full`: things that take long, too. */
 bool tune_may(struct device *device);
 bool tune_full(const struct device *device);

@@ -36,6 +36,7 @@ static const struct {
 	{"Softplus", U_SOFTPLUS, 0},
 	{"Softsign", U_SOFTSIGN, 0},
 	{"Gelu", U_GELU, 0},
+	{"FastGelu", U_GELU_TANH, 0},
 	{"Mish", U_MISH, 0},
 	{"Relu", U_RELU, 0},
 	{"LeakyRelu", U_LEAKYRELU, 1},
@@ -179,6 +180,33 @@ static int dropping_run(const struct call *c)
 	return job.n ? gpu_launch(c, r->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
+/* With a bias it is binary. */
+static bool fast_gelu_accepts(const struct site *s, struct why *w)
+{
+	return !site_in(s, 1) || refuse(w, "a bias");
+}
+
+/* Channels times one number, plus one of the channel's own. */
+static int scaler_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct image_scaler *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	int64_t channels = p->bias.n > 0 ? p->bias.n : 1,
+		inner = x->rank > 2 ? shape_span(x, 2, x->rank) : 1;
+	struct gpu_image_scale job = {.n = gpu_count(x), .inner = inner, .channels = channels};
+	int err = 0;
+
+	job.scale = (double)p->scale;
+	/* the biases travel in the job, so many a launch */
+	for (int64_t c = 0; c < channels && job.n && !err; c += GPU_SCALES) {
+		job.first = c;
+		for (int64_t i = 0; i < GPU_SCALES && c + i < p->bias.n; i++)
+			job.bias[i] = p->bias.v[c + i];
+		err = GPU_TASK(s, step, "slice", "image_scale", &job, job.n, d);
+	}
+	return err;
+}
+
 static int bits_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	(void)d;
@@ -251,6 +279,13 @@ const struct kernel gpu_unary[] = {
 	ROW("Scale"),
 	ROW("com.microsoft::Gelu"),
 	ROW("com.microsoft::QuickGelu"),
+	{.op = "com.microsoft::FastGelu",
+	 .types = T_FLOATING,
+	 .flags = K_ANY_LAYOUT,
+	 .accepts = fast_gelu_accepts,
+	 .reshape = unary_reshape,
+	 .run = unary_run},
+	{.op = "ImageScaler", .types = T_FLOATING, .reshape = scaler_reshape, .run = gpu_tasks_run},
 	{.op = "Clip", .types = T_NUMBERS, .flags = K_ANY_LAYOUT, .reshape = clip_reshape, .run = clip_run},
 	{.op = "IsNaN",
 	 .types = T_FLOATING,

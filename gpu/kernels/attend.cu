@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention: by tensor cores, scores never leaving the registers, and plainly for every type and form.
-#include "common.cuh"
+// Attention: strict fp32 by tensor cores, scores never leaving the registers, and plainly for every type and form.
+#include "attend.cuh"
 
 __device__ inline float number(int type, const void *x, int64_t i)
 {
@@ -17,61 +17,14 @@ __device__ inline float number(int type, const void *x, int64_t i)
 	}
 }
 
-// Keys [first, end) that query i of batch b may see.
-struct Range {
-	int64_t first, end;
-};
-__device__ inline Range range(const gpu_attend &p, int64_t b, int64_t i, int64_t keys)
-{
-	int64_t at = i + (p.behind_valid ? p.valid[b] - p.s : p.offset);
-	Range r = {0, keys};
-	if (p.left >= 0 && at - p.left > 0)
-		r.first = at - p.left;
-	if (p.right >= 0 && at + p.right + 1 < keys && !(p.last_sees_all && i + 1 == p.s))
-		r.end = at + p.right + 1;
-	return r;
-}
-__device__ inline int64_t keys_of(const gpu_attend &p, int64_t b)
-{
-	if (!p.valid)
-		return p.t;
-	int64_t n = p.valid[b];
-	return n < 0 ? 0 : n > p.t ? p.t : n;
-}
-
 // ---- tensor cores ------------------------------------------------------------------------------
 
-__device__ inline u32 tf32(float v)
-{
-	u32 r;
-	asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v));
-	return r;
-}
-__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f32)
+__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1)
 {
 	asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
 		     "{%0,%1,%2,%3};"
 		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
 		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f16)
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-		     "{%0,%1,%2,%3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, bf16)
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-		     "{%0,%1,%2,%3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <typename T> __device__ inline u32 pack(T a, T b)
-{
-	u16 x = *(const u16 *)&a, y = *(const u16 *)&b;
-	return (u32)x | (u32)y << 16;
 }
 
 // v in two parts that tensor cores take as they are; a NaN stays one in the second.
@@ -84,30 +37,17 @@ __device__ inline u32 rest(float v, u32 big)
 	return __float_as_uint(v - __uint_as_float(big));
 }
 
-// c += a b of 32-bit numbers, rounded to tf32 or (EXACT) in two parts each: as good as fp32.
-template <bool EXACT> __device__ inline void product(float *c, const float *a, float b0, float b1)
+// c += a b of 32-bit numbers in two parts each: as good as fp32.
+__device__ inline void product(float *c, const float *a, float b0, float b1)
 {
-	u32 big[4];
-	for (int i = 0; i < 4; i++)
-		big[i] = EXACT ? big_part(a[i]) : __float_as_uint(a[i]);
-	if constexpr (EXACT) {
-		u32 small[4], h0 = big_part(b0), h1 = big_part(b1);
-		for (int i = 0; i < 4; i++)
-			small[i] = rest(a[i], big[i]);
-		mma(c, small, h0, h1, f32());
-		mma(c, big, rest(b0, h0), rest(b1, h1), f32());
-		mma(c, big, h0, h1, f32());
-	} else {
-		mma(c, big, __float_as_uint(b0), __float_as_uint(b1), f32());
+	u32 big[4], small[4], h0 = big_part(b0), h1 = big_part(b1);
+	for (int i = 0; i < 4; i++) {
+		big[i] = big_part(a[i]);
+		small[i] = rest(a[i], big[i]);
 	}
-}
-
-template <typename T, bool EXACT> __device__ inline T rounded(T v)
-{
-	if constexpr (sizeof(T) == 4 && !EXACT)
-		return __uint_as_float(tf32(v));
-	else
-		return v;
+	mma(c, small, h0, h1);
+	mma(c, big, rest(b0, h0), rest(b1, h1));
+	mma(c, big, h0, h1);
 }
 
 // 16 bytes on their way into shared memory; zeros where there are none.
@@ -126,14 +66,13 @@ template <int LEFT> __device__ inline void fetch_wait()
 }
 
 // ROWS rows of a head, from position `from`, into shared memory; zeros beyond what there is.
-template <typename T, int HEAD, int LD, int ROWS, bool EXACT>
-__device__ inline void load_rows(T *to, const T *x, int64_t step, int64_t each, int from, int end, int d, bool vector)
+template <int HEAD, int LD, int ROWS>
+__device__ inline void load_rows(f32 *to, const f32 *x, int64_t step, int64_t each, int from, int end, int d, bool vector)
 {
-	const int V = 16 / sizeof(T);
 	if (vector) {
 #pragma unroll 4
-		for (int e = threadIdx.x; e < ROWS * (HEAD / V); e += blockDim.x) {
-			int r = e / (HEAD / V), c = e % (HEAD / V) * V;
+		for (int e = threadIdx.x; e < ROWS * (HEAD / 4); e += blockDim.x) {
+			int r = e / (HEAD / 4), c = e % (HEAD / 4) * 4;
 			bool in = from + r < end && c < d;
 			fetch16(to + r * LD + c, in ? x + (from + r) * step + c : x, in);
 		}
@@ -141,92 +80,24 @@ __device__ inline void load_rows(T *to, const T *x, int64_t step, int64_t each, 
 		for (int e = threadIdx.x; e < ROWS * HEAD; e += blockDim.x) {
 			int r = e / HEAD, c = e % HEAD;
 			bool in = from + r < end && c < d;
-			to[r * LD + c] = in ? rounded<T, EXACT>(x[(from + r) * step + c * each]) : down<T>(0.0f);
+			to[r * LD + c] = in ? x[(from + r) * step + c * each] : 0.0f;
 		}
 	}
-}
-
-// What this thread fetched, rounded to tf32.
-template <typename T, int HEAD, int LD, int ROWS> __device__ inline void round_rows(T *x)
-{
-	const int V = 16 / sizeof(T);
-#pragma unroll 4
-	for (int e = threadIdx.x; e < ROWS * (HEAD / V); e += blockDim.x) {
-		uint4 *at = (uint4 *)(x + e / (HEAD / V) * LD + e % (HEAD / V) * V), v = *at;
-		v.x = tf32(__uint_as_float(v.x)), v.y = tf32(__uint_as_float(v.y));
-		v.z = tf32(__uint_as_float(v.z)), v.w = tf32(__uint_as_float(v.w));
-		*at = v;
-	}
-}
-
-__device__ inline float exp2_of(float x)
-{
-	float y;
-	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-	return y;
-}
-
-// Scores of a tile from key j0 on, in powers of two; what is hidden is -infinity.
-template <typename T, int BN>
-__device__ inline void mask_tile(const gpu_attend &p, float s[BN / 8][4], int j0, const int *first, const int *end,
-				 const int64_t *mask)
-{
-	const float log2e = 1.4426950408889634f;
-	const int t = threadIdx.x % 4;
-	bool whole = !p.mask_type && !(p.softcap > 0);
-	for (int r = 0; r < 2; r++)
-		whole = whole && first[r] <= j0 && end[r] >= j0 + BN;
-	if (whole) {
-#pragma unroll
-		for (int n = 0; n < BN / 8; n++)
-			for (int e = 0; e < 4; e++)
-				s[n][e] *= p.scale * log2e;
-		return;
-	}
-	// all of the mask is asked for before any of it is waited for
-	float add[BN / 8][4];
-#pragma unroll
-	for (int n = 0; n < BN / 8; n++)
-#pragma unroll
-		for (int e = 0; e < 4; e++) {
-			int j = j0 + n * 8 + 2 * t + e % 2, r = e / 2;
-			bool seen = j >= first[r] && j < end[r] && !(p.mask_type && j >= p.mask_keys);
-			int64_t at = seen ? mask[r] + j * p.ms[3] : 0;
-			float m = 0;
-			if (p.mask_type == 9)
-				m = ((const u8 *)p.mask)[at] ? 0.0f : p.hidden;
-			else if (p.mask_type)
-				m = up(((const T *)p.mask)[at]);
-			add[n][e] = seen ? m : -INFINITY;
-		}
-#pragma unroll
-	for (int n = 0; n < BN / 8; n++)
-#pragma unroll
-		for (int e = 0; e < 4; e++) {
-			float x = s[n][e] * p.scale;
-			if (p.softcap > 0)
-				x = p.softcap * tanhf(x / p.softcap);
-			s[n][e] = (add[n][e] == -INFINITY ? -INFINITY : x + add[n][e]) * log2e;
-		}
 }
 
 // One warp 16 queries of one head; keys come by tiles of BN through shared memory, two on their way.
-template <typename T, int HEAD, int BN, bool EXACT> __device__ inline void flash(const gpu_attend &p)
+template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 {
 	extern __shared__ uint4 shared[];
-	const bool wide = sizeof(T) == 4;
-	const int LD = HEAD + 16 / sizeof(T), K = wide ? 8 : 16, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-	const int TILE = 2 * BN * LD;
-	T *tiles = (T *)shared;
+	const int LD = HEAD + 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, TILE = 2 * BN * LD;
+	f32 *tiles = (f32 *)shared;
 	int64_t h = blockIdx.y, b = blockIdx.z, kh = h / (p.heads / p.kv_heads), mask[2];
 	int block0 = blockIdx.x * (blockDim.x / 2), row[2], first[2], end[2], keys = (int)keys_of(p, b);
 	row[0] = block0 + threadIdx.x / 32 * 16 + g;
 	row[1] = row[0] + 8;
-	const T *q = (const T *)p.q + b * p.qs[0] + h * p.qs[1];
-	const T *k = (const T *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const T *)p.v + b * p.vs[0] + kh * p.vs[1];
-	float qf[wide ? HEAD / 8 : 1][4];
-	u32 qh[wide ? 1 : HEAD / 16][4];
-	float out[HEAD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+	const f32 *q = (const f32 *)p.q + b * p.qs[0] + h * p.qs[1];
+	const f32 *k = (const f32 *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const f32 *)p.v + b * p.vs[0] + kh * p.vs[1];
+	float qf[HEAD / 8][4], out[HEAD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
 	// the keys that any query of the block sees, those that this warp sees, and this thread
 	int last = block0 + blockDim.x / 2 - 1, warp_last = block0 + (threadIdx.x / 32 + 1) * 16 - 1;
@@ -240,115 +111,51 @@ template <typename T, int HEAD, int BN, bool EXACT> __device__ inline void flash
 		mask[r] = b * p.ms[0] + h * p.ms[1] + row[r] * p.ms[2];
 	}
 	if (begin < stop) {
-		load_rows<T, HEAD, LD, BN, EXACT>(tiles, k, p.ks[2], p.kd, begin, keys, p.d, p.vector);
-		load_rows<T, HEAD, LD, BN, EXACT>(tiles + BN * LD, v, p.vs[2], 1, begin, keys, p.dv, p.vector);
+		load_rows<HEAD, LD, BN>(tiles, k, p.ks[2], p.kd, begin, keys, p.d, p.vector);
+		load_rows<HEAD, LD, BN>(tiles + BN * LD, v, p.vs[2], 1, begin, keys, p.dv, p.vector);
 	}
 	fetch_end();
 #pragma unroll
-	for (int i = 0; i < HEAD / K; i++)
+	for (int i = 0; i < HEAD / 8; i++)
 		for (int a = 0; a < 4; a++) {
-			int64_t at = row[a % 2] * p.qs[2];
-			if constexpr (sizeof(T) == 4) {
-				int c = i * 8 + t + a / 2 * 4;
-				qf[i][a] = row[a % 2] < p.s && c < p.d ? rounded<T, EXACT>(q[at + c]) : 0.0f;
-			} else {
-				int c = i * 16 + 2 * t + a / 2 * 8;
-				T x = row[a % 2] < p.s && c < p.d ? q[at + c] : down<T>(0.0f);
-				T y = row[a % 2] < p.s && c + 1 < p.d ? q[at + c + 1] : down<T>(0.0f);
-				qh[i][a] = pack(x, y);
-			}
+			int c = i * 8 + t + a / 2 * 4;
+			qf[i][a] = row[a % 2] < p.s && c < p.d ? q[row[a % 2] * p.qs[2] + c] : 0.0f;
 		}
 	int turn = 0;
 	for (int j0 = begin; j0 < stop; j0 += BN, turn ^= 1) {
-		T *ks = tiles + turn * TILE, *vs = ks + BN * LD, *next = tiles + (turn ^ 1) * TILE;
+		f32 *ks = tiles + turn * TILE, *vs = ks + BN * LD, *next = tiles + (turn ^ 1) * TILE;
 		if (j0 + BN < stop) {
-			load_rows<T, HEAD, LD, BN, EXACT>(next, k, p.ks[2], p.kd, j0 + BN, keys, p.d, p.vector);
-			load_rows<T, HEAD, LD, BN, EXACT>(next + BN * LD, v, p.vs[2], 1, j0 + BN, keys, p.dv, p.vector);
+			load_rows<HEAD, LD, BN>(next, k, p.ks[2], p.kd, j0 + BN, keys, p.d, p.vector);
+			load_rows<HEAD, LD, BN>(next + BN * LD, v, p.vs[2], 1, j0 + BN, keys, p.dv, p.vector);
 		}
 		fetch_end();
 		fetch_wait<1>();
-		if constexpr (sizeof(T) == 4 && !EXACT)
-			if (p.vector) {
-				round_rows<T, HEAD, LD, BN>(ks);
-				round_rows<T, HEAD, LD, BN>(vs);
-			}
 		__syncthreads();
 		if (j0 < warp_stop) {
 			float s[BN / 8][4] = {};
 #pragma unroll
-			for (int i = 0; i < HEAD / K; i++)
+			for (int i = 0; i < HEAD / 8; i++)
 #pragma unroll
 				for (int n = 0; n < BN / 8; n++) {
-					const T *at = ks + (n * 8 + g) * LD + i * K;
-					if constexpr (sizeof(T) == 4)
-						product<EXACT>(s[n], qf[i], at[t], at[t + 4]);
-					else
-						mma(s[n], qh[i], *(const u32 *)(at + 2 * t), *(const u32 *)(at + 2 * t + 8), T());
+					const f32 *at = ks + (n * 8 + g) * LD + i * 8;
+					product(s[n], qf[i], at[t], at[t + 4]);
 				}
-			mask_tile<T, BN>(p, s, j0, first, end, mask);
-			float most[2] = {top[0], top[1]}, scale[2], base[2];
-#pragma unroll
-			for (int n = 0; n < BN / 8; n++)
-				for (int e = 0; e < 4; e++)
-					most[e / 2] = fmaxf(most[e / 2], s[n][e]);
-			for (int r = 0; r < 2; r++) {
-				most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 1));
-				most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 2));
-				base[r] = most[r] == -INFINITY ? 0.0f : most[r];
-				scale[r] = exp2_of(top[r] - base[r]);
-				top[r] = most[r];
-				sum[r] *= scale[r];
-			}
-#pragma unroll
-			for (int n = 0; n < BN / 8; n++)
-				for (int e = 0; e < 4; e++) {
-					s[n][e] = exp2_of(s[n][e] - base[e / 2]);
-					sum[e / 2] += s[n][e];
-				}
-#pragma unroll
-			for (int n = 0; n < HEAD / 8; n++)
-				for (int e = 0; e < 4; e++)
-					out[n][e] *= scale[e / 2];
+			mask_tile<f32, BN, ANY>(p, s, p.scale, j0, first, end, mask);
+			soften<BN, HEAD>(s, out, top, sum);
 			// Probabilities stay where they are: the sum over keys does not mind which comes first.
 #pragma unroll
-			for (int i = 0; i < BN / K; i++) {
-				if constexpr (sizeof(T) == 4) {
-					float a[4] = {s[i][0], s[i][2], s[i][1], s[i][3]};
-					for (int e = 0; e < 4; e++)
-						a[e] = rounded<T, EXACT>(a[e]);
+			for (int i = 0; i < BN / 8; i++) {
+				float a[4] = {s[i][0], s[i][2], s[i][1], s[i][3]};
 #pragma unroll
-					for (int n = 0; n < HEAD / 8; n++) {
-						const T *at = vs + (i * 8 + 2 * t) * LD + n * 8 + g;
-						product<EXACT>(out[n], a, at[0], at[LD]);
-					}
-				} else {
-					u32 a[4];
-					for (int e = 0; e < 4; e++)
-						a[e] = pack(down<T>(s[2 * i + e / 2][e % 2 * 2]),
-							    down<T>(s[2 * i + e / 2][e % 2 * 2 + 1]));
-#pragma unroll
-					for (int n = 0; n < HEAD / 8; n++) {
-						const T *at = vs + (i * 16 + 2 * t) * LD + n * 8 + g;
-						mma(out[n], a, pack(at[0], at[LD]), pack(at[8 * LD], at[9 * LD]), T());
-					}
+				for (int n = 0; n < HEAD / 8; n++) {
+					const f32 *at = vs + (i * 8 + 2 * t) * LD + n * 8 + g;
+					product(out[n], a, at[0], at[LD]);
 				}
 			}
 		}
 		__syncthreads(); // the next turn fetches into this tile
 	}
-	for (int r = 0; r < 2; r++) {
-		sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 1);
-		sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 2);
-		if (row[r] >= p.s)
-			continue;
-		T *y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + row[r] * p.ys[2];
-		float by = p.safe && sum[r] == 0 ? 0.0f : 1.0f / sum[r];
-#pragma unroll
-		for (int n = 0; n < HEAD / 8; n++)
-			for (int e = 0; e < 2; e++)
-				if (n * 8 + 2 * t + e < p.dv)
-					y[n * 8 + 2 * t + e] = down<T>(out[n][2 * r + e] * by);
-	}
+	write_rows<f32, HEAD, ANY>(p, b, h, row, out, sum, 1.0f);
 }
 
 // ---- plainly -----------------------------------------------------------------------------------
@@ -525,17 +332,11 @@ PLAIN(f32) PLAIN(f16) PLAIN(bf16) PLAIN(f64)
 	extern "C" __global__ void rotary_##T(const gpu_rotary p) { rotary<T>(p); }                                    \
 	extern "C" __global__ void linear_attention_##T(const gpu_linear_attention p) { linear_attention<T>(p); }
 OTHERS(f32) OTHERS(f16) OTHERS(bf16)
-#define FLASH(NAME, T, HEAD, BN, EXACT)                                                                                \
-	extern "C" __global__ void __launch_bounds__(128) attend_##NAME##_##HEAD(const gpu_attend p)                   \
+#define FLASH(HEAD, BN)                                                                                                \
+	extern "C" __global__ void __launch_bounds__(128) attend_f32_##HEAD(const gpu_attend p)                        \
 	{                                                                                                              \
-		flash<T, HEAD, BN, EXACT>(p);                                                                          \
+		flash<HEAD, BN>(p);                                                                                    \
 	}
 // heads, then tiles: what gpu/attend.c reckons with for shared memory
-FLASH(f32, f32, 64, 32, true)
-FLASH(f32, f32, 128, 16, true)
-FLASH(tf32, f32, 64, 32, false)
-FLASH(tf32, f32, 128, 16, false)
-FLASH(f16, f16, 64, 64, false)
-FLASH(f16, f16, 128, 32, false)
-FLASH(bf16, bf16, 64, 64, false)
-FLASH(bf16, bf16, 128, 32, false)
+FLASH(64, 32)
+FLASH(128, 16)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NonMaxSuppression: scores sorted by class, then one block a class takes boxes by falling score.
+// NonMaxSuppression: scores sorted by class; all pairs of some boxes with those behind them are compared at once,
+// a bit each; then one block a class takes boxes by falling score, 64 at a time.
 #include "order.cuh"
 
 // y0, x0, y1, x1, area of each box
@@ -51,34 +52,128 @@ __device__ inline bool overlaps(const float *a, const float *b, float iou)
 	return inner > 0 && a[4] > 0 && b[4] > 0 && all > 0 && inner / all > iou;
 }
 
-extern "C" __global__ void nms_pick(const gpu_nms p)
+static const u32 NONE = 0xffffffffu;
+
+// Words of the line that hold boxes.
+__device__ inline int64_t filled(const u32 *index, int64_t words)
 {
+	int64_t low = 0, high = words;
+	while (low < high) {
+		int64_t mid = (low + high) / 2;
+		if (index[mid * 64] == NONE)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+__device__ inline int64_t most_of(const gpu_nms &p)
+{
+	int64_t most = p.io.in[2] ? *(const i64 *)p.io.in[2] : 0;
+	return most < 0 ? 0 : most < p.most ? most : p.most;
+}
+
+extern "C" __global__ void nms_start(const gpu_nms p)
+{
+	EACH(i, p.sort.lines * p.words)
+	{
+		room<u64>(p.io, p.at_out)[i] = 0;
+		if (i < p.sort.lines)
+			room<int64_t>(p.io, p.at_count)[i] = 0;
+	}
+}
+
+// A block: 64 boxes (a row each) against 64 behind them.
+extern "C" __global__ void __launch_bounds__(64) nms_overlap(const gpu_nms p)
+{
+	__shared__ float other[64][5];
+	__shared__ int there[64];
 	const gpu_sort &s = p.sort;
 	const float iou = p.io.in[3] ? *(const float *)p.io.in[3] : 0;
-	int64_t most = p.io.in[2] ? *(const i64 *)p.io.in[2] : 0;
-	most = most < 0 ? 0 : most < p.most ? most : p.most;
-	for (int64_t l = blockIdx.x; l < s.lines; l += gridDim.x) {
-		const float *corners = room<float>(p.io, p.at_corners) + l / p.classes * s.n * 5;
-		const u32 *index = room<u32>(p.io, s.at_index) + l * s.padded;
-		int32_t *picked = room<int32_t>(p.io, p.at_picked) + l * p.most;
-		int64_t got = 0;
-		for (int64_t k = 0; k < s.n && got < most; k++) {
-			u32 box = index[k];
-			if (box == 0xffffffffu)
-				break;
-			int hit = 0;
-			for (int64_t t = threadIdx.x; t < got && !hit; t += blockDim.x)
-				hit = overlaps(corners + (int64_t)box * 5, corners + (int64_t)picked[t] * 5, iou);
-			if (__syncthreads_or(hit))
-				continue;
-			if (threadIdx.x == 0)
-				picked[got] = (int32_t)box;
-			got++;
-			__syncthreads();
-		}
-		if (threadIdx.x == 0)
-			room<int64_t>(p.io, p.at_count)[l] = got;
+	int64_t rw = p.first / 64 + blockIdx.y, cw = p.first / 64 + blockIdx.x, l = p.line + blockIdx.z, most = most_of(p);
+	const u32 *index = room<u32>(p.io, s.at_index) + l * s.padded;
+	int64_t i = rw * 64 + threadIdx.x, j = cw * 64 + threadIdx.x;
+	if (cw < rw || rw >= p.words || cw >= p.words || index[rw * 64] == NONE || index[cw * 64] == NONE ||
+	    room<int64_t>(p.io, p.at_count)[l] >= most)
+		return;
+	const float *corners = room<float>(p.io, p.at_corners) + l / p.classes * s.n * 5;
+	u32 column = j < s.n ? index[j] : NONE, row = i < s.n ? index[i] : NONE;
+	there[threadIdx.x] = column != NONE;
+	for (int k = 0; k < 5 && column != NONE; k++)
+		other[threadIdx.x][k] = corners[(int64_t)column * 5 + k];
+	__syncthreads();
+	bool out = room<u64>(p.io, p.at_out)[l * p.words + rw] >> threadIdx.x & 1;
+	if (row == NONE || out)
+		return;
+	float own[5];
+	for (int k = 0; k < 5; k++)
+		own[k] = corners[(int64_t)row * 5 + k];
+	u64 bits = 0;
+	for (int k = cw == rw ? threadIdx.x + 1 : 0; k < 64; k++)
+		if (there[k] && overlaps(other[k], own, iou))
+			bits |= 1ull << k;
+	room<u64>(p.io, p.at_mask)[((l - p.line) * p.rows + i - p.first) * p.words + cw] = bits;
+}
+
+// Of 64 boxes that are in, those that none of them before puts out; by the first warp.
+__device__ inline u64 choose(u64 in, const u64 *mask, int64_t words, int64_t most)
+{
+	int lane = threadIdx.x;
+	u64 low = in >> lane & 1 ? mask[lane * words] : 0;
+	u64 high = in >> (lane + 32) & 1 ? mask[(lane + 32) * words] : 0, kept = 0;
+	while (in && most > 0) {
+		int b = __ffsll((long long)in) - 1;
+		u64 hit = __shfl_sync(0xffffffffu, b < 32 ? low : high, b % 32);
+		kept |= 1ull << b;
+		in &= ~(hit | 1ull << b);
+		most--;
 	}
+	return kept;
+}
+
+// A block a line: the rows that the mask has.
+extern "C" __global__ void __launch_bounds__(512) nms_keep(const gpu_nms p)
+{
+	__shared__ u64 chosen;
+	const gpu_sort &s = p.sort;
+	int64_t l = p.line + blockIdx.x, most = most_of(p), got = room<int64_t>(p.io, p.at_count)[l];
+	const u32 *index = room<u32>(p.io, s.at_index) + l * s.padded;
+	const u64 *mask = room<u64>(p.io, p.at_mask) + blockIdx.x * p.rows * p.words;
+	volatile u64 *out = room<u64>(p.io, p.at_out) + l * p.words;
+	int32_t *picked = room<int32_t>(p.io, p.at_picked) + l * p.most;
+	int64_t begin = p.first / 64, end = (p.first + p.rows) / 64, there = filled(index, p.words);
+	for (int64_t w = begin; w < end && w < there && got < most; w++) {
+		const u64 *rows = mask + (w - begin) * 64 * p.words;
+		if (threadIdx.x < 32) {
+			int64_t i = w * 64 + threadIdx.x;
+			u32 low = __ballot_sync(0xffffffffu, i < s.n && index[i] != NONE);
+			u32 high = __ballot_sync(0xffffffffu, i + 32 < s.n && index[i + 32] != NONE);
+			u64 kept = choose(~out[w] & ((u64)high << 32 | low), rows + w, p.words, most - got);
+			if (threadIdx.x == 0)
+				chosen = kept;
+		}
+		__syncthreads();
+		u64 kept = chosen;
+		if (threadIdx.x < 64 && kept >> threadIdx.x & 1)
+			picked[got + __popcll(kept & ((1ull << threadIdx.x) - 1))] = (int32_t)index[w * 64 + threadIdx.x];
+		got += __popcll(kept);
+		// eight boxes a thread
+		int64_t behind = there - w - 1;
+		for (int64_t k = threadIdx.x; k < behind * 8 && got < most; k += blockDim.x) {
+			int64_t c = w + 1 + k % behind;
+			int from = (int)(k / behind) * 8;
+			u64 bits = 0;
+#pragma unroll
+			for (int r = from; r < from + 8; r++)
+				if (kept >> r & 1)
+					bits |= rows[r * p.words + c];
+			if (bits)
+				atomicOr((unsigned long long *)&out[c], bits);
+		}
+		__syncthreads();
+	}
+	if (threadIdx.x == 0)
+		room<int64_t>(p.io, p.at_count)[l] = got;
 }
 
 // Counts to places.

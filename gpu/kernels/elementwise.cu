@@ -159,17 +159,57 @@ template <typename T> __device__ inline T binary_int(int op, T a, T b)
 	}
 }
 
+template <typename T> __device__ inline T binary_one(int op, T a, T b)
+{
+	if constexpr (Is<T>::floating)
+		return down<T>(binary_float(op, up(a), up(b)));
+	else
+		return binary_int(op, a, b);
+}
+// Whether elements may be taken 16 bytes at a time: along the last dim they lie together, or are one.
+template <typename T> __device__ inline bool wide(const gpu_dims &d, const int64_t *step, const void *x)
+{
+	const int V = 16 / sizeof(T), last = d.rank - 1;
+	if (last < 0 || d.dim[last] % V || (step[last] != 1 && step[last] != 0))
+		return false;
+	for (int r = 0; r < last && step[last]; r++)
+		if (step[r] % V)
+			return false;
+	return !step[last] || (uintptr_t)x % 16 == 0;
+}
 template <typename T> __device__ inline void binary(const gpu_binary_job &p)
 {
+	const int V = 16 / sizeof(T), last = p.d.rank - 1;
+	struct alignas(16) Some {
+		T v[V];
+	};
+	if (wide<T>(p.d, p.step[0], p.a) && wide<T>(p.d, p.step[1], p.b) && (uintptr_t)p.y % 16 == 0) {
+		EACH(k, p.n / V)
+		{
+			int64_t at[2];
+			walk<2>(p.d, p.step, k * V, at);
+			Some a, b;
+			if (p.step[0][last])
+				a = *(const Some *)((const T *)p.a + at[0]);
+			else
+				for (int e = 0; e < V; e++)
+					a.v[e] = ((const T *)p.a)[at[0]];
+			if (p.step[1][last])
+				b = *(const Some *)((const T *)p.b + at[1]);
+			else
+				for (int e = 0; e < V; e++)
+					b.v[e] = ((const T *)p.b)[at[1]];
+			for (int e = 0; e < V; e++)
+				a.v[e] = binary_one(p.op, a.v[e], b.v[e]);
+			((Some *)p.y)[k] = a;
+		}
+		return;
+	}
 	EACH(i, p.n)
 	{
 		int64_t at[2];
 		walk<2>(p.d, p.step, i, at);
-		T a = ((const T *)p.a)[at[0]], b = ((const T *)p.b)[at[1]];
-		if constexpr (Is<T>::floating)
-			((T *)p.y)[i] = down<T>(binary_float(p.op, up(a), up(b)));
-		else
-			((T *)p.y)[i] = binary_int(p.op, a, b);
+		((T *)p.y)[i] = binary_one(p.op, ((const T *)p.a)[at[0]], ((const T *)p.b)[at[1]]);
 	}
 }
 

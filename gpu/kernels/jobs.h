@@ -65,6 +65,10 @@ struct gpu_nms {
 	struct gpu_sort sort; /* a line is a class of a batch */
 	int64_t classes, most;
 	int64_t at_corners, at_picked, at_count, at_total; /* float[5], int32_t, int64_t, int64_t */
+	/* boxes by falling score, 64 a word: those that are out, and by row those that a box puts out */
+	int64_t words, at_out, at_mask;
+	int64_t rows, first; /* rows of the mask at a time, from which box on */
+	int64_t group, line; /* lines at a time, from which on */
 	int64_t total;
 	int center;
 };
@@ -156,6 +160,18 @@ struct gpu_channels {
 	double epsilon, momentum, alpha, beta;
 };
 
+/* Windows over any number of spatial dims, of any type: pools, convolutions and their transposes. */
+enum { WINDOW_DIMS = 14 };
+struct gpu_window_any {
+	struct gpu_io io;
+	int64_t n, group, cin, cout; /* channels of a group */
+	int rank, kind, count_pad, column_major, act; /* kind: 0 max, 1 average, 2 lp */
+	int64_t in[WINDOW_DIMS], out[WINDOW_DIMS], kernel[WINDOW_DIMS], stride[WINDOW_DIMS],
+		dilation[WINDOW_DIMS], begin[WINDOW_DIMS], end[WINDOW_DIMS];
+	int64_t image, pixels, window; /* products */
+	double p, act_alpha, act_beta;
+};
+
 struct gpu_unpool {
 	struct gpu_io io;
 	int64_t n, count;
@@ -170,7 +186,27 @@ struct gpu_mean_variance { /* n outputs of m elements */
 	int64_t ks[GPU_DIMS], rs[GPU_DIMS];
 };
 
-enum { EINSUM_IN = 5 };
+/* Rows of n: y = (x + skip + bias - mean) / sqrt(var + eps) * w + b, all of types and shapes of their own. */
+struct gpu_norm_any {
+	struct gpu_io io;
+	int64_t rows, n, skip_rows;
+	struct gpu_dims d; /* of x, for w and b that broadcast */
+	int64_t step[2][GPU_DIMS];
+	int skip, bias, w, b, mean, inv, sum; /* operands by number; -1: none */
+	int rms, tables;		      /* tables: rows are sums of rows of in[2], in[3], in[4] */
+	int64_t length, positions, table[3];  /* of sequences; position ids; rows of the tables */
+	double epsilon;
+};
+
+/* com.microsoft's GroupNorm: channels first or last, SiLU behind it. */
+struct gpu_group_any {
+	struct gpu_io io;
+	int64_t batch, channels, pixels, per_group;
+	int last, silu;
+	double epsilon;
+};
+
+enum { EINSUM_IN = 10, EINSUM_FEW = 3 };
 struct gpu_einsum {
 	struct gpu_io io;
 	int64_t n, m; /* outputs; products of each */
@@ -185,10 +221,26 @@ struct gpu_quant_any {
 	int saturate, precision;	      /* type that x / scale is rounded to */
 };
 
-enum { GPU_RANGE_BLOCKS = 256 };
+enum { GPU_RANGE_BLOCKS = 1024 };
 struct gpu_dynamic_quant {
 	struct gpu_io io;
 	int64_t n;
+	int parts; /* blocks that look for the range */
+};
+
+/* Means over an image, of 8-bit integers: one a line of `pixels` of them. */
+struct gpu_quant_mean {
+	struct gpu_io io;
+	int64_t lines, pixels, channels; /* channels: of images that have them last, else 0 */
+};
+
+/* Rows of `part` 8-bit integers with another scale and zero point, to where they lie in rows of `row`. */
+struct gpu_requantize {
+	const void *x, *x_zero, *y_zero;
+	void *y;
+	const float *x_scale, *y_scale;
+	int64_t n, part, row;
+	int xt, yt; /* element types as ONNX numbers them */
 };
 
 /* Which inputs of a quantized product are what; -1: none. */
@@ -225,6 +277,14 @@ struct gpu_reverse {
 	struct gpu_io io;
 	int64_t d0, d1, run;
 	int time_first, size;
+};
+
+enum { GPU_SCALES = 64 };
+struct gpu_image_scale { /* of channels first .. first + GPU_SCALES - 1 */
+	struct gpu_io io;
+	int64_t n, inner, channels, first;
+	double scale;
+	float bias[GPU_SCALES];
 };
 
 struct gpu_dropout {

@@ -3,16 +3,16 @@
 #include "any.cuh"
 
 // One warp an output; products in the order of the operands, sums over the labels that are left out.
-template <typename C, bool WHOLE> __device__ inline void einsum(const gpu_einsum &p)
+template <typename C, bool WHOLE, int K> __device__ inline void einsum(const gpu_einsum &p)
 {
 	const int lane = threadIdx.x % 32;
 	for (int64_t o = blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32; o < p.n;
 	     o += gridDim.x * (int64_t)(blockDim.x / 32)) {
-		int64_t base[EINSUM_IN], at[EINSUM_IN];
-		walk<EINSUM_IN>(p.keep, p.ks, o, base);
+		int64_t base[K], at[K];
+		walk<K>(p.keep, p.ks, o, base);
 		C sum = 0;
 		for (int64_t k = lane; k < p.m; k += 32) {
-			walk<EINSUM_IN>(p.sum, p.ss, k, at);
+			walk<K>(p.sum, p.ss, k, at);
 			C v = 1;
 			for (int i = 0; i < p.nin; i++) {
 				if (WHOLE)
@@ -32,9 +32,11 @@ template <typename C, bool WHOLE> __device__ inline void einsum(const gpu_einsum
 			out_put(p.io, 0, o, (double)sum);
 	}
 }
-extern "C" __global__ void einsum_f32(const gpu_einsum p) { einsum<float, false>(p); }
-extern "C" __global__ void einsum_f64(const gpu_einsum p) { einsum<double, false>(p); }
-extern "C" __global__ void einsum_int(const gpu_einsum p) { einsum<u64, true>(p); }
+#define EINSUM(name, K)                                                                                                \
+	extern "C" __global__ void name##_f32(const gpu_einsum p) { einsum<float, false, K>(p); }                      \
+	extern "C" __global__ void name##_f64(const gpu_einsum p) { einsum<double, false, K>(p); }                     \
+	extern "C" __global__ void name##_int(const gpu_einsum p) { einsum<u64, true, K>(p); }
+EINSUM(einsum, EINSUM_FEW) EINSUM(einsum_many, EINSUM_IN)
 
 // One block a matrix, eliminated in the workspace: a slice of size * size for each block.
 extern "C" __global__ void determinant(const gpu_matrix p)
@@ -77,6 +79,154 @@ extern "C" __global__ void determinant(const gpu_matrix p)
 		__syncthreads();
 		if (threadIdx.x == 0)
 			out_put(p.io, 0, m, det);
+	}
+}
+
+// One block a matrix: it and the unit matrix side by side, which becomes its inverse.
+extern "C" __global__ void inverse(const gpu_matrix p)
+{
+	__shared__ int best;
+	const int64_t n = p.size, row = 2 * n;
+	double *a = (double *)p.io.work + blockIdx.x * n * row;
+	for (int64_t m = blockIdx.x; m < p.n; m += gridDim.x) {
+		bool has = true;
+		__syncthreads();
+		for (int64_t i = threadIdx.x; i < n * row; i += blockDim.x)
+			a[i] = i % row < n ? in_real(p.io, 0, (m * n + i / row) * n + i % row) : i % row - n == i / row;
+		for (int64_t k = 0; k < n && has; k++) {
+			__syncthreads();
+			if (threadIdx.x == 0) {
+				best = (int)k;
+				for (int64_t i = k + 1; i < n; i++)
+					if (fabs(a[i * row + k]) > fabs(a[best * row + k]))
+						best = (int)i;
+			}
+			__syncthreads();
+			double pivot = a[best * row + k];
+			has = pivot != 0;
+			__syncthreads();
+			for (int64_t i = k + threadIdx.x; has && i < row; i += blockDim.x) {
+				double t = a[best * row + i] / pivot;
+				a[best * row + i] = a[k * row + i];
+				a[k * row + i] = t;
+			}
+			__syncthreads();
+			for (int64_t r = threadIdx.x; has && r < n; r += blockDim.x) {
+				double f = a[r * row + k];
+				for (int64_t i = k; i < row && r != k && f != 0; i++)
+					a[r * row + i] = __dadd_rn(a[r * row + i], -__dmul_rn(f, a[k * row + i]));
+			}
+		}
+		__syncthreads();
+		for (int64_t i = threadIdx.x; i < n * n; i += blockDim.x)
+			out_put(p.io, 0, m * n * n + i, has ? a[i / n * row + n + i % n] : nan(""));
+	}
+}
+
+// Row `row` of what is normalised, element i.
+__device__ inline double norm_value(const gpu_norm_any &p, int64_t row, int64_t i)
+{
+	double v = 0;
+	if (p.tables) {
+		int64_t at[3] = {in_int(p.io, 0, row), row % p.length, p.io.in[1] ? in_int(p.io, 1, row) : 0};
+		if (p.io.in[8])
+			at[1] = in_int(p.io, 8, row % p.positions);
+		for (int k = 0; k < p.tables; k++) {
+			if (at[k] < 0 || at[k] >= p.table[k]) {
+				fault(p.io);
+				return 0;
+			}
+			v += in_real(p.io, 2 + k, at[k] * p.n + i);
+		}
+	} else {
+		v = in_real(p.io, 0, row * p.n + i);
+	}
+	if (p.skip >= 0)
+		v += in_real(p.io, p.skip, row % p.skip_rows * p.n + i);
+	if (p.bias >= 0)
+		v += in_real(p.io, p.bias, i);
+	return v;
+}
+
+// One block a row.
+extern "C" __global__ void norm_any(const gpu_norm_any p)
+{
+	for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
+		double mean = 0, var = 0;
+		for (int64_t i = threadIdx.x; i < p.n && !p.rms; i += blockDim.x)
+			mean += norm_value(p, row, i);
+		mean = p.rms ? 0 : block_all(mean, AddUp()) / (double)p.n;
+		for (int64_t i = threadIdx.x; i < p.n; i += blockDim.x) {
+			double v = norm_value(p, row, i) - mean;
+			var += v * v;
+		}
+		double inv = 1 / sqrt(block_all(var, AddUp()) / (double)p.n + p.epsilon);
+		for (int64_t i = threadIdx.x; i < p.n; i += blockDim.x) {
+			double x = norm_value(p, row, i), y = (x - mean) * inv;
+			int64_t at[2];
+			walk<2>(p.d, p.step, row * p.n + i, at);
+			if (p.w >= 0)
+				y *= in_real(p.io, p.w, at[0]);
+			if (p.b >= 0)
+				y += in_real(p.io, p.b, at[1]);
+			out_put(p.io, 0, row * p.n + i, y);
+			if (p.sum >= 0)
+				out_put(p.io, p.sum, row * p.n + i, x);
+		}
+		if (threadIdx.x == 0 && p.mean >= 0)
+			out_put(p.io, p.mean, row, mean);
+		if (threadIdx.x == 0 && p.inv >= 0)
+			out_put(p.io, p.inv, row, inv);
+	}
+}
+
+// How many of each sequence's mask count; no mask: none.
+extern "C" __global__ void count_mask(const gpu_norm_any p)
+{
+	EACH(b, p.rows)
+	{
+		int64_t n = 0;
+		for (int64_t i = 0; p.io.in[7] && i < p.length; i++)
+			n += in_int(p.io, 7, b * p.length + i) != 0;
+		any_put_int(p.io.ot[1], p.io.out[1], b, n);
+	}
+}
+
+// BatchNormalization whose statistics are of another type than x.
+extern "C" __global__ void batch_any(const gpu_channels p)
+{
+	EACH(i, p.n)
+	{
+		int64_t c = i / p.inner % p.channels;
+		double scale = in_real(p.io, 1, c) / sqrt(in_real(p.io, 4, c) + p.epsilon);
+		out_put(p.io, 0, i, (in_real(p.io, 0, i) - in_real(p.io, 3, c)) * scale + in_real(p.io, 2, c));
+	}
+}
+
+// One block a group of an image.
+extern "C" __global__ void group_any(const gpu_group_any p)
+{
+	const int64_t m = p.per_group * p.pixels, groups = p.channels / p.per_group;
+	for (int64_t g = blockIdx.x; g < p.batch * groups; g += gridDim.x) {
+		auto place = [&](int64_t k) {
+			int64_t c = g % groups * p.per_group + (p.last ? k % p.per_group : k / p.pixels);
+			int64_t pixel = p.last ? k / p.per_group : k % p.pixels;
+			return g / groups * p.channels * p.pixels + (p.last ? pixel * p.channels + c : c * p.pixels + pixel);
+		};
+		double mean = 0, var = 0;
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x)
+			mean += in_real(p.io, 0, place(k));
+		mean = block_all(mean, AddUp()) / (double)m;
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x) {
+			double v = in_real(p.io, 0, place(k)) - mean;
+			var += v * v;
+		}
+		double inv = 1 / sqrt(block_all(var, AddUp()) / (double)m + p.epsilon);
+		for (int64_t k = threadIdx.x; k < m; k += blockDim.x) {
+			int64_t c = g % groups * p.per_group + (p.last ? k % p.per_group : k / p.pixels);
+			double v = (in_real(p.io, 0, place(k)) - mean) * inv * in_real(p.io, 1, c) + in_real(p.io, 2, c);
+			out_put(p.io, 0, place(k), p.silu ? v / (1 + exp(-v)) : v);
+		}
 	}
 }
 

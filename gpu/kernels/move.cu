@@ -42,7 +42,8 @@ template <typename T> __device__ inline void pad(const gpu_pad &p)
 		for (int r = p.rank - 1; r >= 0; r--) {
 			int64_t c = rest % p.yd[r];
 			rest /= p.yd[r];
-			c = pad_from(p.mode, c - p.begin[r], p.xd[r]);
+			c = p.mode ? pad_from(p.mode, c - p.begin[r] - p.low[r], p.core[r]) : pad_from(0, c - p.begin[r], p.xd[r]);
+			c = c >= 0 && p.mode ? c + p.low[r] : c;
 			inside = inside && c >= 0;
 			at += c * step;
 			step *= p.xd[r];

@@ -152,6 +152,7 @@ struct gpu_pad {
 	int64_t n;
 	int rank, mode; /* enum pad_mode */
 	int64_t xd[GPU_DIMS], yd[GPU_DIMS], begin[GPU_DIMS];
+	int64_t low[GPU_DIMS], core[GPU_DIMS]; /* what negative pads leave of x */
 };
 
 struct gpu_gather_job {

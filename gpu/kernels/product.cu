@@ -26,10 +26,17 @@ __device__ inline void tile_product(int64_t k, LoadA a_at, LoadB b_at, C acc[EAC
 	}
 }
 
-template <typename T> __device__ inline void gemm(const gpu_gemm &p)
+// An integer times factors that are none: cut, as a cast does it.
+template <typename T> __device__ inline T scaled(double alpha, T v, double beta, T c)
+{
+	double r = trunc(alpha * (double)v + beta * (double)c);
+	return r >= 9223372036854775808.0 ? (T)(u64)r : (T)(int64_t)r;
+}
+
+template <typename T> __device__ inline void gemm_tile(const gpu_gemm &p, int64_t z, int64_t r0)
 {
 	typedef typename Wide<T>::type C;
-	int64_t z = blockIdx.z, r0 = blockIdx.y * (int64_t)TILE, c0 = blockIdx.x * (int64_t)TILE;
+	const int64_t c0 = blockIdx.x * (int64_t)TILE;
 	const T *a = (const T *)p.a + walk1(p.batch, p.as, z), *b = (const T *)p.b + walk1(p.batch, p.bs, z);
 	const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
 	C acc[EACH_THREAD][EACH_THREAD] = {};
@@ -54,28 +61,63 @@ template <typename T> __device__ inline void gemm(const gpu_gemm &p)
 			C v = acc[i][j];
 			if constexpr (Is<T>::floating) {
 				v *= (C)p.alpha;
-				if (p.c)
+				if (p.c && p.beta != 0)
 					v += (C)p.beta * up(((const T *)p.c)[walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col]);
 				if (p.r)
 					v += up(((const T *)p.r)[at]);
 				if (p.act)
 					v = activate(p.act, (C)p.act_alpha, (C)p.act_beta, v);
 			} else {
-				if (p.c)
-					v += ((const T *)p.c)[walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col];
+				T c = p.c && p.beta != 0 ? ((const T *)p.c)[walk1(p.batch, p.cs, z) + row * p.c_row + col * p.c_col] : T(0);
+				v = p.alpha == 1 && (!p.c || p.beta == 1 || p.beta == 0) ? v + c : scaled<T>(p.alpha, v, p.c ? p.beta : 0, c);
 			}
 			((T *)p.y)[at] = down<T>(v);
 		}
 }
 
-// Rows of p.n elements that lie p.a_row apart, put together: p.m of them.
+// Batches and rows of tiles beyond what a grid can have take turns.
+template <typename T> __device__ inline void gemm(const gpu_gemm &p)
+{
+	int64_t batches = 1;
+
+	for (int r = 0; r < p.batch.rank; r++)
+		batches *= p.batch.dim[r];
+	for (int64_t z = blockIdx.z; z < batches; z += gridDim.z)
+		for (int64_t r0 = blockIdx.y * (int64_t)TILE; r0 < p.m; r0 += gridDim.y * (int64_t)TILE)
+			gemm_tile<T>(p, z, r0);
+}
+
+// Rows of p.n elements that lie p.a_row apart, p.m of them, to where they are p.c_row apart and begin anywhere: 16
+// bytes are written at a time, put together from words.
 template <typename T> __device__ inline void compact(const gpu_gemm &p)
 {
+	const int64_t bytes = p.n * (int64_t)sizeof(T), step = gridDim.x * (int64_t)blockDim.x;
 	for (int64_t r = blockIdx.y; r < p.m; r += gridDim.y) {
-		const T *x = (const T *)p.a + r * p.a_row;
-		T *y = (T *)p.y + r * p.n;
-		for (int64_t c = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; c < p.n; c += gridDim.x * (int64_t)blockDim.x)
-			y[c] = x[c];
+		const char *x = (const char *)((const T *)p.a + r * p.a_row);
+		char *y = (char *)((T *)p.y + r * p.c_row);
+		int64_t lead = (16 - ((uintptr_t)y & 15)) & 15;
+		lead = lead < bytes ? lead : bytes;
+		int64_t pieces = (bytes - lead) / 16, rest = lead + pieces * 16;
+		for (int64_t k = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; k < pieces; k += step) {
+			int64_t at = lead + k * 16;
+			uintptr_t from = (uintptr_t)(x + at);
+			const u32 *word = (const u32 *)(from & ~(uintptr_t)3);
+			u32 shift = (u32)(from & 3) * 8, v[5];
+			for (int i = 0; i < 4; i++)
+				v[i] = word[i];
+			v[4] = shift ? word[4] : 0;
+			for (int i = 0; i < 4; i++)
+				v[i] = __funnelshift_r(v[i], v[i + 1], shift);
+			*(uint4 *)(y + at) = make_uint4(v[0], v[1], v[2], v[3]);
+		}
+		if (blockIdx.x)
+			continue;
+		int64_t ends = (lead + bytes - rest) / (int64_t)sizeof(T);
+		for (int64_t k = threadIdx.x; k < ends; k += blockDim.x) {
+			int64_t at = k * (int64_t)sizeof(T);
+			at = at < lead ? at : at - lead + rest;
+			*(T *)(y + at) = *(const T *)(x + at);
+		}
 	}
 }
 
@@ -208,7 +250,7 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 			padded *= w;
 		}
 		const T *x = (const T *)p.x + rest * image;
-		C v = p.kind ? C(0) : -(C)INFINITY;
+		C v = p.kind ? C(0) : Is<T>::floating ? -(C)INFINITY : T(-1) < T(0) ? C(-128) : C(0);
 		for (int64_t a = 0; a < p.kernel[0]; a++)
 			for (int64_t b = 0; b < p.kernel[1]; b++)
 				for (int64_t c = 0; c < p.kernel[2]; c++) {
@@ -218,20 +260,24 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 						continue;
 					int64_t at = (d * p.in[1] + h) * p.in[2] + w;
 					C e = up(x[at]);
-					if (p.kind == 2)
-						v += pow(fabs(e), (C)p.p);
-					else if (p.kind == 1)
-						v += e;
-					else if (!count || e > v || e != e) {
+					if constexpr (Is<T>::floating) {
+						if (p.kind == 2)
+							v += pow(fabs(e), (C)p.p);
+						else if (p.kind == 1)
+							v += e;
+					}
+					if (p.kind == 0 && (!count || e > v || e != e)) {
 						v = e;
 						best = p.column_major ? d + p.in[0] * (h + p.in[1] * w) : at;
 					}
 					count++;
 				}
-		if (p.kind == 1)
-			v /= (C)(p.count_pad ? padded : count);
-		if (p.kind == 2)
-			v = pow(v, C(1) / (C)p.p);
+		if constexpr (Is<T>::floating) {
+			if (p.kind == 1)
+				v /= (C)(p.count_pad ? padded : count);
+			if (p.kind == 2)
+				v = pow(v, C(1) / (C)p.p);
+		}
 		((T *)p.y)[i] = down<T>(v);
 		if (p.index)
 			p.index[i] = rest * image + best;
@@ -293,13 +339,15 @@ template <typename T> __device__ inline void pointwise(const gpu_pointwise &p)
 
 #define FLOATS(X) X(f32) X(f16) X(bf16) X(f64)
 #define GEMM(T) extern "C" __global__ void __launch_bounds__(256) gemm_##T(const gpu_gemm p) { gemm<T>(p); }
+#define POOL(T) extern "C" __global__ void pool_##T(const gpu_pool_job p) { pool<T>(p); }
 #define KERNELS(T)                                                                                                     \
 	GEMM(T)                                                                                                        \
 	extern "C" __global__ void epilogue_##T(const gpu_gemm p) { epilogue<T>(p); }                                  \
 	extern "C" __global__ void compact_##T(const gpu_gemm p) { compact<T>(p); }                                    \
 	extern "C" __global__ void __launch_bounds__(256) conv_##T(const gpu_conv_job p) { conv<T>(p); }                   \
 	extern "C" __global__ void direct_##T(const gpu_conv_job p) { direct<T>(p); }                                      \
-	extern "C" __global__ void pool_##T(const gpu_pool_job p) { pool<T>(p); }                                          \
+	POOL(T)                                                                                                        \
 	extern "C" __global__ void pointwise_##T(const gpu_pointwise p) { pointwise<T>(p); }
 FLOATS(KERNELS)
+POOL(i8) POOL(u8)
 GEMM(i32) GEMM(i64) GEMM(u32) GEMM(u64)

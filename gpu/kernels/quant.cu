@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantisation of every type, and products of 8-bit integers.
-#include "any.cuh"
+#include "quant.cuh"
 
 __device__ inline int64_t scale_place(const gpu_quant_any &p, int64_t i)
 {
@@ -13,13 +13,6 @@ __device__ inline int64_t scale_place(const gpu_quant_any &p, int64_t i)
 __device__ inline float rounded_to(int t, float v)
 {
 	return t == T_F16 ? up(down<f16>(v)) : t == T_BF16 ? up(down<bf16>(v)) : v;
-}
-
-__device__ inline void range_of(int t, float *low, float *high)
-{
-	int bits = bits_of(t);
-	*low = is_signed(t) ? -ldexpf(1, bits - 1) : 0;
-	*high = ldexpf(1, is_signed(t) ? bits - 1 : bits) - 1;
 }
 
 __device__ inline unsigned quantized(const gpu_quant_any &p, int64_t i)
@@ -72,13 +65,27 @@ extern "C" __global__ void dequantize_any(const gpu_quant_any p)
 
 // ---- DynamicQuantizeLinear ---------------------------------------------------------------------
 
+__device__ inline float4 four_of(const f32 *x, int64_t i, int64_t n, float none)
+{
+	if (4 * i + 4 <= n && ((uintptr_t)x & 15) == 0)
+		return ((const float4 *)x)[i];
+	float4 v = {x[4 * i], none, none, none};
+	v.y = 4 * i + 1 < n ? x[4 * i + 1] : none;
+	v.z = 4 * i + 2 < n ? x[4 * i + 2] : none;
+	v.w = 4 * i + 3 < n ? x[4 * i + 3] : none;
+	return v;
+}
+
+// A block leaves the least and the greatest of what it saw; 0 counts.
 extern "C" __global__ void dynamic_range(const gpu_dynamic_quant p)
 {
 	float low = 0, high = 0;
-	EACH(i, p.n)
+#pragma unroll 4
+	EACH(i, (p.n + 3) / 4)
 	{
-		low = fminf(low, ((const f32 *)p.io.in[0])[i]);
-		high = fmaxf(high, ((const f32 *)p.io.in[0])[i]);
+		const float4 v = four_of((const f32 *)p.io.in[0], i, p.n, 0);
+		low = fminf(low, fminf(fminf(v.x, v.y), fminf(v.z, v.w)));
+		high = fmaxf(high, fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
 	}
 	low = block_all(low, Least());
 	high = block_all(high, Greatest());
@@ -87,72 +94,99 @@ extern "C" __global__ void dynamic_range(const gpu_dynamic_quant p)
 		((float *)p.io.work)[2 * blockIdx.x + 1] = high;
 	}
 }
-// One block of GPU_RANGE_BLOCKS threads; blocks that did not run left nothing, so `n` says how many did.
-extern "C" __global__ void dynamic_scale(const gpu_dynamic_quant p)
+
+__device__ inline u32 dynamic_byte(float x, float scale, float zero)
 {
-	float *part = (float *)p.io.work, low = 0, high = 0;
-	if (threadIdx.x < p.n) {
-		low = part[2 * threadIdx.x];
-		high = part[2 * threadIdx.x + 1];
+	float q = rintf(x / scale) + zero;
+	q = q >= 0 ? q : 0;
+	return (u32)(q <= 255 ? q : 255);
+}
+
+// Every block puts the ranges of the `parts` blocks before it together.
+extern "C" __global__ void dynamic_write(const gpu_dynamic_quant p)
+{
+	const float *part = (const float *)p.io.work;
+	float low = 0, high = 0;
+	for (int i = threadIdx.x; i < p.parts; i += blockDim.x) {
+		low = fminf(low, part[2 * i]);
+		high = fmaxf(high, part[2 * i + 1]);
 	}
 	low = block_all(low, Least());
 	high = block_all(high, Greatest());
-	__syncthreads();
-	if (threadIdx.x)
-		return;
-	float scale = low == high ? 1 : (high - low) / 255.0f, zero = rintf(0 - low / scale);
+	const float scale = low == high ? 1 : (high - low) / 255.0f;
+	float zero = rintf(0 - low / scale);
 	zero = zero >= 0 ? (zero <= 255 ? zero : 255) : 0;
-	part[0] = scale;
-	part[1] = zero;
-	if (p.io.out[1])
-		*(float *)p.io.out[1] = scale;
-	if (p.io.out[2])
-		*(u8 *)p.io.out[2] = (u8)zero;
+	if (blockIdx.x == 0 && threadIdx.x == 0) {
+		if (p.io.out[1])
+			*(float *)p.io.out[1] = scale;
+		if (p.io.out[2])
+			*(u8 *)p.io.out[2] = (u8)zero;
+	}
+	u8 *y = (u8 *)p.io.out[0];
+	EACH(i, y ? (p.n + 3) / 4 : 0)
+	{
+		const float4 v = four_of((const f32 *)p.io.in[0], i, p.n, 0);
+		const u32 four = dynamic_byte(v.x, scale, zero) | dynamic_byte(v.y, scale, zero) << 8 |
+				 dynamic_byte(v.z, scale, zero) << 16 | dynamic_byte(v.w, scale, zero) << 24;
+		if (4 * i + 4 <= p.n && ((uintptr_t)y & 3) == 0)
+			((u32 *)y)[i] = four;
+		else
+			for (int e = 0; e < 4 && 4 * i + e < p.n; e++)
+				y[4 * i + e] = (u8)(four >> 8 * e);
+	}
 }
-extern "C" __global__ void dynamic_write(const gpu_dynamic_quant p)
+
+// ---- integers to integers ----------------------------------------------------------------------
+
+__device__ inline int byte_of(int t, const void *p, int64_t i)
 {
-	const float scale = ((const float *)p.io.work)[0], zero = ((const float *)p.io.work)[1];
+	return !p ? 0 : t == T_I8 ? ((const i8 *)p)[i] : ((const u8 *)p)[i];
+}
+__device__ inline u8 clamped_byte(int t, float v)
+{
+	float low, high;
+	range_of(t, &low, &high);
+	v = v >= low ? v : low;
+	return (u8)(int)(v <= high ? v : high);
+}
+
+// A warp a line: X, x_scale, x_zero, y_scale, y_zero
+extern "C" __global__ void quant_mean(const gpu_quant_mean p)
+{
+	const int lane = threadIdx.x % 32, t = p.io.it[0];
+	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32), step = p.channels ? p.channels : 1;
+	for (int64_t k = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32; k < p.lines; k += warps) {
+		const int64_t at = p.channels ? k / p.channels * p.pixels * p.channels + k % p.channels : k * p.pixels;
+		long long sum = 0;
+		for (int64_t i = lane; i < p.pixels; i += 32)
+			sum += byte_of(t, p.io.in[0], at + i * step);
+		for (int o = 16; o; o >>= 1)
+			sum += __shfl_xor_sync(0xffffffffu, sum, o);
+		if (lane)
+			continue;
+		const float size = __fmul_rn(*(const float *)p.io.in[3], (float)p.pixels);
+		const float scale = *(const float *)p.io.in[1] / size;
+		sum -= p.pixels * byte_of(t, p.io.in[2], 0);
+		((u8 *)p.io.out[0])[k] = clamped_byte(
+			p.io.ot[0], rintf(__fmul_rn((float)sum, scale)) + (float)byte_of(p.io.ot[0], p.io.in[4], 0));
+	}
+}
+
+extern "C" __global__ void requantize(const gpu_requantize p)
+{
+	const float from = *p.x_scale, to = *p.y_scale;
+	const int from_zero = byte_of(p.xt, p.x_zero, 0), zero = byte_of(p.yt, p.y_zero, 0);
+	const bool same = p.xt == p.yt && from == to && from_zero == zero;
 	EACH(i, p.n)
 	{
-		float q = rintf(((const f32 *)p.io.in[0])[i] / scale) + zero;
-		q = q >= 0 ? q : 0;
-		((u8 *)p.io.out[0])[i] = (u8)(q <= 255 ? q : 255);
+		const int v = byte_of(p.xt, p.x, i);
+		((u8 *)p.y)[i / p.part * p.row + i % p.part] =
+			same ? (u8)v
+			     : clamped_byte(p.yt, rintf(__fmul_rn((float)(v - from_zero), from) / to) + (float)zero);
 	}
 }
 
 // ---- products ----------------------------------------------------------------------------------
-
-// Element of input `slot` for row or column i of n, in batch b; 0 where it is left out.
-template <typename P> __device__ inline int64_t place_of(const P &p, int slot, int64_t i, int64_t n, int64_t b)
-{
-	return p.count[slot] == 1 ? 0 : p.count[slot] == n ? i : b * n + i;
-}
-template <typename P> __device__ inline float number_of(const P &p, int slot, int64_t i, int64_t n, int64_t b, float none)
-{
-	return slot < 0 || !p.io.in[slot] ? none : (float)in_real(p.io, slot, place_of(p, slot, i, n, b));
-}
-
-// The sum as the output wants it.
-template <typename S>
-__device__ inline void finish(const gpu_io &io, int64_t at, S sum, float scale, float bias, float zero)
-{
-	const int t = io.ot[0];
-	if (t == T_I32) {
-		((i32 *)io.out[0])[at] = (i32)sum;
-		return;
-	}
-	float v = __fmul_rn((float)sum, scale), low, high;
-	if (t == T_F32 || t == T_F16) {
-		out_put(io, 0, at, (double)(v + bias));
-	} else if (is_float(t)) {
-		((u8 *)io.out[0])[at] = f8_put(t, v + zero, true);
-	} else {
-		range_of(t, &low, &high);
-		v = rintf(v) + zero;
-		v = v >= low ? v : low;
-		any_put_int(t, io.out[0], at, (int64_t)(v <= high ? v : high));
-	}
-}
 
 // Tiles of 32 by 32; S: int32_t, or double for 8-bit floats.
 template <typename S, bool REAL> __device__ inline void int_product(const gpu_int_product &p)

@@ -75,6 +75,77 @@ template <typename T> __device__ inline void outside(const gpu_resize_outside &p
 	}
 }
 
+__device__ inline double nearest_place(int mode, double scale, double x)
+{
+	double f = floor(x);
+	switch (mode) {
+	case 1: return x - f < 0.5 ? f : f + 1;
+	case 2: return f;
+	case 3: return ceil(x);
+	case 4: return scale < 1 ? ceil(x) : f;
+	default: return x - f <= 0.5 ? f : f + 1;
+	}
+}
+
+__device__ inline double cubic_weight(double x, double a)
+{
+	x = fabs(x);
+	if (x <= 1)
+		return ((a + 2) * x - (a + 3)) * x * x + 1;
+	return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+// Where place o lies in the input, in fp32 and with every product rounded, as on the host.
+__device__ inline double region_place(const gpu_resize_region &p, int64_t o, bool *outside)
+{
+	double r0 = any_real(p.type, p.roi, p.begin), r1 = any_real(p.type, p.roi, p.end);
+	float in = (float)p.in, width = (float)(p.scale * (double)p.in), at;
+	if (width == 1)
+		at = __fmul_rn(__fmul_rn(0.5f, (float)(r0 + r1)), in - 1);
+	else
+		at = __fadd_rn(__fmul_rn((float)r0, in - 1),
+			       __fdiv_rn(__fmul_rn(__fmul_rn((float)o, (float)(r1 - r0)), in - 1), width - 1));
+	*outside = !(at >= 0 && at <= in - 1);
+	return at;
+}
+
+// One thread a place of the output.
+extern "C" __global__ void region_taps(const gpu_resize_region p)
+{
+	EACH(o, p.out)
+	{
+		bool outside = false;
+		double x = region_place(p, o, &outside), sum = 0, kept = 0;
+		x = fabs(x) < 1e15 ? x : 0;
+		p.outside[o] = outside;
+		auto put = [&](int k, int64_t i, double w) {
+			p.index[o * p.taps + k] = (int32_t)(i < 0 ? 0 : i >= p.in ? p.in - 1 : i);
+			if (p.narrow)
+				((float *)p.weight)[o * p.taps + k] = (float)w;
+			else
+				((double *)p.weight)[o * p.taps + k] = w;
+		};
+		if (p.nearest) {
+			double i = nearest_place(p.nearest_mode, p.scale, x);
+			put(0, i < 0 ? 0 : i >= (double)p.in ? p.in - 1 : (int64_t)i, 1);
+			continue;
+		}
+		int64_t first = (int64_t)floor(x) - p.taps / 2 + 1;
+		auto weight = [&](int k) {
+			double d = ((double)(first + k) - x) * p.stretch;
+			return p.linear ? fmax(0.0, 1 - fabs(d)) : cubic_weight(d, p.cubic);
+		};
+		auto counts = [&](int k) { return !p.exclude || (first + k >= 0 && first + k < p.in); };
+		for (int k = 0; k < p.taps; k++) {
+			sum += weight(k);
+			kept += counts(k) ? weight(k) : 0;
+		}
+		sum = p.exclude ? kept : p.stretch == 1 ? 1 : sum;
+		for (int k = 0; k < p.taps; k++)
+			put(k, first + k, counts(k) && sum != 0 ? weight(k) / sum : 0);
+	}
+}
+
 #define PASS(I, O, C) extern "C" __global__ void pass_##I##_##O(const gpu_resize_pass p) { pass<I, O, C>(p); }
 PASS(f32, f32, float) PASS(f16, f32, float) PASS(bf16, f32, float) PASS(f32, f16, float) PASS(f32, bf16, float)
 PASS(f16, f16, float) PASS(bf16, bf16, float) PASS(f64, f64, double)

@@ -4,7 +4,7 @@
 /* One pass of Resize along an axis; tables by place of the output. */
 #include <stdint.h>
 
-enum { RESIZE_AXES = 8 };
+enum { RESIZE_AXES = 16 };
 
 struct gpu_resize_pass {
 	const void *x;
@@ -15,6 +15,18 @@ struct gpu_resize_pass {
 	int64_t in, out, inner;
 	int taps, whole; /* whole: round to a number of the range after the pass */
 	double low, high;
+};
+
+/* The tables of an axis of a region that only the run knows; as ops/taps.h makes them. */
+struct gpu_resize_region {
+	const void *roi;
+	int32_t *index;
+	void *weight;
+	uint8_t *outside;
+	int64_t in, out, begin, end; /* begin, end: elements of roi */
+	int taps, type, narrow;	     /* type: roi's, as ONNX numbers it; narrow: weights are f32 */
+	int nearest, linear, nearest_mode, exclude;
+	double scale, stretch, cubic; /* stretch: of the filter */
 };
 
 /* Integers to what is computed in, and back. */

@@ -23,19 +23,15 @@ struct Min {
 	template <typename C> __device__ C operator()(C a, C b) const { return a != a || a < b ? a : b; }
 };
 
-template <typename C> __device__ inline C lowest()
+// The least or greatest of an element's type: what a reduction of nothing gives.
+template <typename T, typename C> __device__ inline C bound(bool greatest)
 {
+	const int bits = 8 * (int)sizeof(T);
 	if constexpr (Is<C>::floating)
-		return -(C)INFINITY;
-	else
-		return Is<C>::sign ? (C)INT64_MIN : C(0);
-}
-template <typename C> __device__ inline C highest()
-{
-	if constexpr (Is<C>::floating)
-		return (C)INFINITY;
-	else
-		return Is<C>::sign ? (C)INT64_MAX : (C)UINT64_MAX;
+		return greatest ? (C)INFINITY : -(C)INFINITY;
+	else if (Is<T>::sign)
+		return greatest ? (C)(UINT64_MAX >> (65 - bits)) : (C)(INT64_MIN >> (64 - bits));
+	return greatest ? (C)(UINT64_MAX >> (64 - bits)) : C(0);
 }
 
 template <typename C> __device__ inline C mapped(int op, C v)
@@ -48,7 +44,7 @@ template <typename C> __device__ inline C mapped(int op, C v)
 template <typename C> __device__ inline C finished(int op, C v, int64_t m)
 {
 	if (op == R_MEAN)
-		return v / (C)m;
+		return !m && !Is<C>::floating ? C(0) : v / (C)m;
 	if (op == R_L2)
 		return (C)sqrt((double)v);
 	return op == R_LOGSUM ? (C)log((double)v) : v;
@@ -60,8 +56,8 @@ template <typename T> __device__ inline void reduce(const gpu_reduce_job &p)
 	typedef typename Sum<T>::type C;
 	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {
 		const T *x = (const T *)p.x + walk1(p.keep, p.ks, o);
-		C v = p.op == R_PROD ? C(1) : p.op == R_MAX || p.op == R_LOGSUMEXP ? lowest<C>()
-		      : p.op == R_MIN ? highest<C>() : C(0);
+		C v = p.op == R_PROD ? C(1) : p.op == R_MAX || p.op == R_LOGSUMEXP ? bound<T, C>(false)
+		      : p.op == R_MIN ? bound<T, C>(true) : C(0);
 		for (int64_t k = threadIdx.x; k < p.m; k += blockDim.x) {
 			C e = (C)up(x[walk1(p.red, p.rs, k)]);
 			if (p.op == R_MAX || p.op == R_LOGSUMEXP)
@@ -273,10 +269,15 @@ template <typename T, int V> __device__ inline void norm_row(const gpu_norm &p)
 	const bool warp = p.row_threads == 32;
 	int64_t r = warp ? blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
 	int lane = warp ? threadIdx.x % 32 : threadIdx.x, n = (int)p.n;
-	float v[CH][V], sum = 0, var = 0, mean = 0;
+	float v[CH][V], sum = 0, var = 0, mean = 0, by0[V], plus0[V];
 	if (r >= p.rows)
 		return;
 	int64_t at = r * p.n;
+	// of the first piece, most often the only one, all is asked for at once
+	if (p.scale && lane * V < n)
+		fetch<T, V>((const T *)p.scale + lane * V, by0);
+	if (p.bias && lane * V < n)
+		fetch<T, V>((const T *)p.bias + lane * V, plus0);
 #pragma unroll
 	for (int c = 0; c < CH; c++) {
 		int i = (c * p.row_threads + lane) * V;
@@ -315,15 +316,14 @@ template <typename T, int V> __device__ inline void norm_row(const gpu_norm &p)
 		int i = (c * p.row_threads + lane) * V;
 		if (i >= n)
 			break;
-		float by[V], plus[V];
-		if (p.scale)
-			fetch<T, V>((const T *)p.scale + i, by);
-		if (p.bias)
-			fetch<T, V>((const T *)p.bias + i, plus);
+		if (c && p.scale)
+			fetch<T, V>((const T *)p.scale + i, by0);
+		if (c && p.bias)
+			fetch<T, V>((const T *)p.bias + i, plus0);
 		for (int e = 0; e < V; e++) {
 			float y = (v[c][e] - mean) * inv;
-			y = p.scale ? y * by[e] : y;
-			v[c][e] = p.bias ? y + plus[e] : y;
+			y = p.scale ? y * by0[e] : y;
+			v[c][e] = p.bias ? y + plus0[e] : y;
 		}
 		store<T, V>((T *)p.y + at + i, v[c]);
 	}
@@ -405,7 +405,9 @@ template <typename Q> __device__ inline void quantize(const gpu_quantize &p)
 		int64_t k = scale_at(p, i);
 		float x = p.from == 1 ? ((const f32 *)p.x)[i] : p.from == 10 ? up(((const f16 *)p.x)[i]) : up(((const bf16 *)p.x)[i]);
 		float s = p.from == 1 ? ((const f32 *)p.scale)[k] : p.from == 10 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
-		float v = rintf(x / s) + (p.zero ? (float)((const Q *)p.zero)[k] : 0.0f);
+		float q = x / s; // of the type of the scale
+		q = p.from == 1 ? q : p.from == 10 ? up(down<f16>(q)) : up(down<bf16>(q));
+		float v = rintf(q) + (p.zero ? (float)((const Q *)p.zero)[k] : 0.0f);
 		((Q *)p.y)[i] = (Q)(v < lo ? lo : v > hi ? hi : v);
 	}
 }

@@ -306,3 +306,124 @@ extern "C" __global__ void global_lp(const gpu_channels p)
 			out_put(p.io, 0, o, pow(sum, 1 / p.alpha));
 	}
 }
+
+// ---- windows over any number of dims -----------------------------------------------------------
+
+// Offset in the image that element k of the window at output o sees, or -1.
+__device__ inline int64_t window_at(const gpu_window_any &p, int64_t o, int64_t k)
+{
+	int64_t at = 0, step = 1;
+	for (int s = p.rank - 1; s >= 0; s--) {
+		int64_t c = o % p.out[s] * p.stride[s] - p.begin[s] + k % p.kernel[s] * p.dilation[s];
+		if (c < 0 || c >= p.in[s])
+			return -1;
+		at += c * step;
+		step *= p.in[s];
+		o /= p.out[s];
+		k /= p.kernel[s];
+	}
+	return at;
+}
+
+// The same place, counted with the first dim the fastest.
+__device__ inline int64_t column_major(const gpu_window_any &p, int64_t at)
+{
+	int64_t place[WINDOW_DIMS], out = 0;
+	for (int s = p.rank - 1; s >= 0; s--) {
+		place[s] = at % p.in[s];
+		at /= p.in[s];
+	}
+	for (int s = p.rank - 1; s >= 0; s--)
+		out = out * p.in[s] + place[s];
+	return out;
+}
+
+extern "C" __global__ void pool_any(const gpu_window_any p)
+{
+	const bool whole = !is_float(p.io.it[0]);
+	EACH(i, p.n)
+	{
+		int64_t o = i % p.pixels, base = i / p.pixels * p.image, best = -1, count = 0, padded = 1, rest = o;
+		double v = 0;
+		for (int s = p.rank - 1; s >= 0; s--) {
+			int64_t first = rest % p.out[s] * p.stride[s] - p.begin[s], w = 0;
+			rest /= p.out[s];
+			for (int64_t k = 0; k < p.kernel[s]; k++)
+				w += first + k * p.dilation[s] < p.in[s] + p.end[s];
+			padded *= w;
+		}
+		for (int64_t k = 0; k < p.window; k++) {
+			int64_t at = window_at(p, o, k);
+			if (at < 0)
+				continue;
+			double e = in_real(p.io, 0, base + at);
+			if (p.kind == 2)
+				v += pow(fabs(e), p.p);
+			else if (p.kind == 1)
+				v += e;
+			else if (best < 0 || e > v || e != e) {
+				v = e;
+				best = at;
+			}
+			count++;
+		}
+		if (p.kind == 1)
+			v /= (double)(p.count_pad ? padded : count);
+		if (p.kind == 2)
+			v = pow(v, 1 / p.p);
+		if (p.kind == 0 && best < 0)
+			v = whole ? (p.io.it[0] == T_I8 ? -128 : 0) : -INFINITY;
+		out_put(p.io, 0, i, v);
+		if (p.io.out[1])
+			((i64 *)p.io.out[1])[i] = base + (best < 0 ? 0 : p.column_major ? column_major(p, best) : best);
+	}
+}
+
+// x, weights, bias and what is added before the activation.
+extern "C" __global__ void conv_any(const gpu_window_any p)
+{
+	EACH(i, p.n)
+	{
+		int64_t o = i % p.pixels, channel = i / p.pixels % (p.group * p.cout), b = i / p.pixels / (p.group * p.cout);
+		int64_t base = (b * p.group + channel / p.cout) * p.cin;
+		double v = p.io.in[2] ? in_real(p.io, 2, channel) : 0;
+		for (int64_t k = 0; k < p.window; k++) {
+			int64_t at = window_at(p, o, k);
+			for (int64_t c = 0; c < p.cin && at >= 0; c++)
+				v += in_real(p.io, 0, (base + c) * p.image + at) *
+				     in_real(p.io, 1, (channel * p.cin + c) * p.window + k);
+		}
+		if (p.io.in[3])
+			v += in_real(p.io, 3, i);
+		out_put(p.io, 0, i, activate(p.act, p.act_alpha, p.act_beta, v));
+	}
+}
+
+// Each output gathers what would be put there: `in` is x's image, `out` the output's.
+extern "C" __global__ void deconv_any(const gpu_window_any p)
+{
+	EACH(i, p.n)
+	{
+		int64_t o = i % p.pixels, channel = i / p.pixels % (p.group * p.cout), b = i / p.pixels / (p.group * p.cout);
+		int64_t g = channel / p.cout, m = channel % p.cout;
+		double v = p.io.in[2] ? in_real(p.io, 2, channel) : 0;
+		for (int64_t k = 0; k < p.window; k++) {
+			int64_t at = 0, step = 1, rest = o, e = k;
+			for (int s = p.rank - 1; s >= 0 && at >= 0; s--) {
+				int64_t c = rest % p.out[s] + p.begin[s] - e % p.kernel[s] * p.dilation[s];
+				rest /= p.out[s];
+				e /= p.kernel[s];
+				if (c < 0 || c % p.stride[s] || c / p.stride[s] >= p.in[s]) {
+					at = -1;
+					break;
+				}
+				at += c / p.stride[s] * step;
+				step *= p.in[s];
+			}
+			for (int64_t c = 0; c < p.cin && at >= 0; c++)
+				v += in_real(p.io, 0, ((b * p.group + g) * p.cin + c) * p.image + at) *
+				     in_real(p.io, 1, ((g * p.cin + c) * p.cout + m) * p.window + k);
+		}
+		out_put(p.io, 0, i, v);
+	}
+}

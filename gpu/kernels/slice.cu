@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences turned round, what Dropout drops, powers of another type.
 #include "any.cuh"
+#include "tfidf.h"
 
 // Positions along batch and time, in either order, of `run` elements each; in[1]: lengths.
 extern "C" __global__ void reverse_sequence(const gpu_reverse p)
@@ -47,6 +48,13 @@ __device__ inline i64 whole_power(i64 a, i64 b)
 	return (i64)r;
 }
 
+// A power whose last digits are off to the whole number that it is.
+__device__ inline double whole_near(double v)
+{
+	double w = rint(v);
+	return fabs(v - w) <= 1e-15 * fabs(w) ? w : v;
+}
+
 // Base and exponent of two types; the result has the base's.
 extern "C" __global__ void power_any(const gpu_binary_any p)
 {
@@ -60,7 +68,7 @@ extern "C" __global__ void power_any(const gpu_binary_any p)
 			if (is_float(t))
 				out_put(p.io, 0, i, v);
 			else
-				any_put_int(t, p.io.out[0], i, cut(v));
+				any_put_int(t, p.io.out[0], i, cut(whole_near(v)));
 		} else {
 			any_put_int(t, p.io.out[0], i, whole_power(in_int(p.io, 0, at[0]), in_int(p.io, 1, at[1])));
 		}
@@ -75,5 +83,58 @@ extern "C" __global__ void swiglu(const gpu_binary_any p)
 		walk<2>(p.d, p.step, i, at);
 		double x = in_real(p.io, 0, at[0]);
 		out_put(p.io, 0, i, x / (1 + exp(-p.alpha * x)) * in_real(p.io, 1, at[1]));
+	}
+}
+
+// Rows of 2 d.dim[0] elements to rows of d.dim[0]; in[1]: the bias of a whole row.
+extern "C" __global__ void split_gelu(const gpu_binary_any p)
+{
+	const int64_t half = p.d.dim[0];
+	EACH(i, p.n)
+	{
+		int64_t c = i % half, at = i / half * 2 * half + c;
+		double a = in_real(p.io, 0, at) + in_real(p.io, 1, c);
+		out_put(p.io, 0, i, a * gelu(in_real(p.io, 0, at + half) + in_real(p.io, 1, c + half)));
+	}
+}
+
+extern "C" __global__ void image_scale(const gpu_image_scale p)
+{
+	EACH(i, p.n)
+	{
+		int64_t c = i / p.inner % p.channels - p.first;
+		if (c >= 0 && c < GPU_SCALES)
+			out_put(p.io, 0, i, in_real(p.io, 0, i) * p.scale + p.bias[c]);
+	}
+}
+
+// How often an n-gram is in a row, its elements up to `skips` apart; single elements skip nothing.
+__device__ inline int64_t count_grams(const gpu_tfidf &p, int64_t row, const gpu_gram &g)
+{
+	int64_t n = g.n, steps = n > 1 ? p.skips + 1 : 1, count = 0;
+	for (int64_t step = 1; step <= steps && step * (n - 1) < p.length; step++)
+		for (int64_t i = 0; i + step * (n - 1) < p.length; i++) {
+			int64_t k = 0;
+			while (k < n && in_int(p.io, 0, row * p.length + i + k * step) == p.pool[g.from + k])
+				k++;
+			count += k == n;
+		}
+	return count;
+}
+
+extern "C" __global__ void tfidf(const gpu_tfidf p)
+{
+	EACH(i, p.rows * p.columns)
+	{
+		int64_t c = i % p.columns;
+		float v = 0;
+		for (int64_t k = p.first[c]; k < p.first[c + 1]; k++) {
+			int64_t n = count_grams(p, i / p.columns, p.gram[k]);
+			if (p.mode == 1)
+				v = n ? p.gram[k].weight : v;
+			else
+				v += (float)n * (p.mode ? p.gram[k].weight : 1.0f);
+		}
+		out_put(p.io, 0, i, v);
 	}
 }

@@ -3,10 +3,13 @@
  * Runs a folder of ONNX cases: KIND/CASE/model.onnx with test_data_set_N/{input,output}_K.pb,
  * unpacked or as KIND.tar.gz. What manifest.tsv says of tolerances and flags is heeded.
  *
- *   run DIR [-v] [-f TEXT] [-l FILE] [-d DEVICE]
+ *   run DIR [-v] [-f TEXT] [-l FILE] [-d DEVICE] [-c] [-p]
  *                                      -v names every case; -f only cases whose KIND/CASE has TEXT;
  *                                      -l writes "status TAB case TAB why" lines
  *                                      -d runs on this device (cpu); -l then names what ran on the host
+ *                                      -c where output_K.pb is missing, the CPU says what it should be
+ *                                      -p outputs are not compared: only where steps run is told, for a driver
+ *                                         whose kernels do nothing
  *
  * A worker process does the cases one by one and tells of each over a pipe, so that a crash or a
  * hang costs one case. Cases that end with exit class 3 (unsupported) count as skipped.
@@ -16,6 +19,7 @@
 #include "gpu/cuda.h"
 #include "onnx/tensor_pb.h"
 #include "session.h"
+#include "test/tools/launches.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,8 +38,16 @@ enum { CASE_SECONDS = 60, WHY = 400 };
 struct test_case {
 	char *name; /* KIND/CASE */
 	struct tolerance tolerance;
-	bool random; /* compare type and shape only */
+	bool random;   /* compare type and shape only */
+	int precision; /* enum precision */
+	/* of comparisons with the CPU: times the tolerance of a type, more of it, steps of integers */
+	double times, extra, steps;
 };
+
+static struct {
+	const char *device;
+	bool against_cpu, only_places;
+} how = {.device = "cpu"};
 
 struct cases {
 	struct arena arena;
@@ -57,8 +69,8 @@ static void add_case(struct cases *c, const char *name)
 		c->cap = c->cap ? 2 * c->cap : 1024;
 		c->v = arena_grow(&c->arena, c->v, c->n, c->cap, sizeof(*c->v));
 	}
-	c->v[c->n++] =
-		(struct test_case){.name = arena_str(&c->arena, name), .tolerance = {1e-3, 1e-7}};
+	c->v[c->n++] = (struct test_case){
+		.name = arena_str(&c->arena, name), .tolerance = {1e-3, 1e-7}, .times = 1};
 }
 
 static void scan(struct cases *c, const char *root, const char *under, int depth)
@@ -86,6 +98,14 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct test_case *)a)->name, ((const struct test_case *)b)->name);
 }
 
+/* The number behind "NAME=" in a line's flags. */
+static double flag_number(const char *flags, const char *name, double absent)
+{
+	const char *at = strstr(flags, name);
+
+	return at ? strtod(at + strlen(name), NULL) : absent;
+}
+
 /* kind, case, ops, opset, in, bytes, out, sets, rtol, atol, flags, origin */
 static void read_manifest(struct cases *c, const char *root)
 {
@@ -106,6 +126,10 @@ static void read_manifest(struct cases *c, const char *root)
 			continue;
 		t->tolerance = (struct tolerance){strtod(cols[8], NULL), strtod(cols[9], NULL)};
 		t->random = strstr(cols[10], "random") != NULL;
+		t->precision = (int)flag_number(cols[10], "precision=", 0);
+		t->times = flag_number(cols[10], "times=", 1);
+		t->extra = flag_number(cols[10], "extra=", 0);
+		t->steps = flag_number(cols[10], "steps=", 0);
 	}
 	if (f)
 		fclose(f);
@@ -117,6 +141,8 @@ struct run {
 	struct arena arena;
 	struct diag diag;
 	struct session *session;
+	struct session *cpu; /* what says the outputs, where no file does */
+	const struct tensor **expected;
 	const char *dir;
 	struct observer watch;
 	char *why;
@@ -129,6 +155,10 @@ static void note_host(struct observer *o, const struct step *step, const struct 
 	const char *op = op_qualified(step->node->op);
 	size_t used = strlen(r->why);
 	bool host = step->nout && c->out[0] && c->out[0]->device == 0;
+	const struct tensor *x = step->nin ? c->in[0] : NULL;
+
+	if (x && x->type.kind == V_TENSOR)
+		op = arena_printf(&r->arena, "%s[%s]", op, dtype_name(tensor_dtype(x)));
 
 	if (!host || step->nop || step->kernel == cuda_backend.reorder || strstr(r->why, op) ||
 	    used + strlen(op) + 8 >= WHY)
@@ -168,6 +198,29 @@ static const struct tensor *read_pb(struct run *r, const char *dir, const char *
 	return access(path, R_OK) ? NULL : tensor_pb_read(path, type, &r->arena, &r->diag);
 }
 
+/* The rule of test/random/compare.py for two backends. */
+static struct tolerance tolerance_of_type(const struct test_case *t, const struct tensor *want)
+{
+	static const struct {
+		enum dtype type;
+		double rtol, unit; /* unit: for each of the largest value */
+	} rules[] = {{DT_F32, 1e-3, 1e-6},	{DT_F64, 1e-6, 1e-9},
+		     {DT_F16, 4e-3, 1e-3},	{DT_BF16, 3e-2, 8e-3},
+		     {DT_C64, 1e-3, 1e-6},	{DT_C128, 1e-6, 1e-9},
+		     {DT_F8E4M3FN, 0.13, 0.02}, {DT_F8E4M3FNUZ, 0.13, 0.02},
+		     {DT_F8E5M2, 0.26, 0.02},	{DT_F8E5M2FNUZ, 0.26, 0.02}};
+	enum dtype type = want->type.kind == V_TENSOR ? tensor_dtype(want) : DT_F32;
+	struct difference d;
+
+	compare_tensors(want, want, (struct tolerance){0, 0}, &d);
+	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+		if (rules[i].type == type)
+			return (struct tolerance){
+				t->times * rules[i].rtol,
+				t->extra + t->times * (1e-7 + rules[i].unit * d.max_want)};
+	return (struct tolerance){0, t->steps};
+}
+
 static enum status compare_outputs(struct run *r, const struct test_case *t, const char *set,
 				   const struct tensor *const *out, char *why)
 {
@@ -175,14 +228,19 @@ static enum status compare_outputs(struct run *r, const struct test_case *t, con
 
 	for (uint32_t k = 0; k < g->nout; k++) {
 		const struct tensor *want = read_pb(r, set, "output", k, out[k]->type);
+		struct tolerance tolerance = t->tolerance;
 		struct difference d;
 		if (!want && r->diag.errors)
 			return from_diag(r, why);
+		if (!want && r->expected) {
+			want = r->expected[k];
+			tolerance = tolerance_of_type(t, want);
+		}
 		if (!want) {
 			snprintf(why, WHY, "output_%u.pb is missing", k);
 			return FAILED;
 		}
-		bool same = compare_tensors(out[k], want, t->tolerance, &d);
+		bool same = compare_tensors(out[k], want, tolerance, &d);
 		if (same || (t->random && d.same_type && d.same_shape))
 			continue;
 		if (!d.same_type || !d.same_shape)
@@ -216,21 +274,38 @@ static enum status run_set(struct run *r, const struct test_case *t, const char 
 		if (!in[k])
 			return from_diag(r, why);
 	}
+	if (r->cpu) {
+		struct diag refused = {0};
+		r->expected = arena_new_n(&r->arena, const struct tensor *, g->nout + 1);
+		bool fails = session_run(r->cpu, in, r->expected, &refused) != 0;
+		diag_free(&refused);
+		if (fails && session_run(r->session, in, out, &r->diag))
+			return PASSED;
+		if (fails) {
+			snprintf(why, WHY, "the CPU fails, %s does not", how.device);
+			return FAILED;
+		}
+	}
 	/* twice: the second run takes the cached plan */
 	for (int i = 0; i < 2; i++) {
 		if (session_run(r->session, in, out, &r->diag))
 			return from_diag(r, why);
-		enum status s = compare_outputs(r, t, set, out, why);
+		enum status s = how.only_places ? PASSED : compare_outputs(r, t, set, out, why);
 		if (s != PASSED)
 			return s;
 	}
 	return PASSED;
 }
 
-static enum status run_case(const char *root, const struct test_case *t, const char *device, char *why)
+static enum status run_case(const char *root, const struct test_case *t, char *why)
 {
-	struct run_config config = {
-		.device = device, .optimize = OPTIMIZE_FULL, .memory_plan = true, .arena = true};
+	struct run_config config = {.device = how.device,
+				    .precision = strcmp(how.device, "cpu") ? t->precision
+									   : PRECISION_FP32,
+				    .optimize = OPTIMIZE_FULL,
+				    .memory_plan = true,
+				    .arena = true};
+	struct run_config plain = config;
 	struct run r = {.watch = {.begin = note_host, .end = note_nothing}, .why = why};
 	enum status s = PASSED;
 	int sets = 0;
@@ -239,8 +314,14 @@ static enum status run_case(const char *root, const struct test_case *t, const c
 	r.session = session_open(path_join(&r.arena, r.dir, "model.onnx"), &config, &r.diag);
 	if (!r.session)
 		s = from_diag(&r, why);
-	else if (strcmp(device, "cpu") != 0)
+	else if (strcmp(how.device, "cpu") != 0)
 		session_observe(r.session, &r.watch);
+	plain.device = "cpu";
+	plain.precision = PRECISION_FP32;
+	if (s == PASSED && how.against_cpu) {
+		r.cpu = session_open(path_join(&r.arena, r.dir, "model.onnx"), &plain, &r.diag);
+		s = r.cpu ? PASSED : from_diag(&r, why);
+	}
 	for (int k = 0; s == PASSED; k++, sets++) {
 		const char *set =
 			path_join(&r.arena, r.dir, arena_printf(&r.arena, "test_data_set_%d", k));
@@ -253,6 +334,7 @@ static enum status run_case(const char *root, const struct test_case *t, const c
 		s = FAILED;
 	}
 	session_close(r.session);
+	session_close(r.cpu);
 	diag_free(&r.diag);
 	arena_free(&r.arena);
 	return s;
@@ -260,16 +342,19 @@ static enum status run_case(const char *root, const struct test_case *t, const c
 
 /* ---- workers -------------------------------------------------------------------------------- */
 
-static void worker(const char *root, const struct cases *c, size_t from, const char *device, int fd)
+static void worker(const char *root, const struct cases *c, size_t from, int fd)
 {
 	/* held to the end, so that each case need not make the device's context anew */
-	struct device *held = strcmp(device, "cpu") ? cuda_backend.open(0, NULL, NULL) : NULL;
+	struct device *held = strcmp(how.device, "cpu") ? cuda_backend.open(0, NULL, NULL) : NULL;
 
+	if (held)
+		launches_begin();
 	for (size_t i = from; i < c->n; i++) {
 		struct result r = {.index = (uint32_t)i, .status = STATUSES};
 		if (write(fd, &r, sizeof(r)) != sizeof(r)) /* "started" */
 			_exit(1);
-		r.status = run_case(root, &c->v[i], device, r.why);
+		r.status = run_case(root, &c->v[i], r.why);
+		launches_of(c->v[i].name);
 		if (write(fd, &r, sizeof(r)) != sizeof(r))
 			_exit(1);
 	}
@@ -328,7 +413,7 @@ static size_t listen_to(int fd, pid_t pid, const struct cases *c, size_t from, s
 	return next;
 }
 
-static void run_all(const char *root, const struct cases *c, const char *device, struct tally *t)
+static void run_all(const char *root, const struct cases *c, struct tally *t)
 {
 	size_t next = 0;
 
@@ -343,7 +428,7 @@ static void run_all(const char *root, const struct cases *c, const char *device,
 		pid_t pid = fork();
 		if (pid == 0) {
 			close(fds[0]);
-			worker(root, c, next, device, fds[1]);
+			worker(root, c, next, fds[1]);
 		}
 		close(fds[1]);
 		next = listen_to(fds[0], pid, c, next, t);
@@ -394,7 +479,7 @@ int main(int argc, char **argv)
 {
 	struct cases all = {0}, c = {0};
 	struct tally t = {0};
-	const char *root = NULL, *only = NULL, *device = "cpu";
+	const char *root = NULL, *only = NULL;
 	char unpacked[] = "/tmp/conformance-XXXXXX";
 	bool temporary = false;
 
@@ -406,12 +491,17 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "-l") && i + 1 < argc)
 			t.list = fopen(argv[++i], "we");
 		else if (!strcmp(argv[i], "-d") && i + 1 < argc)
-			device = argv[++i];
+			how.device = argv[++i];
+		else if (!strcmp(argv[i], "-c"))
+			how.against_cpu = true;
+		else if (!strcmp(argv[i], "-p"))
+			how.only_places = true;
 		else
 			root = argv[i];
 	}
 	if (!root) {
-		fprintf(stderr, "usage: %s DIR [-v] [-f TEXT] [-l FILE] [-d DEVICE]\n", argv[0]);
+		fprintf(stderr, "usage: %s DIR [-v] [-f TEXT] [-l FILE] [-d DEVICE] [-c] [-p]\n",
+			argv[0]);
 		return 2;
 	}
 	if (has_archives(root)) {
@@ -435,12 +525,12 @@ int main(int argc, char **argv)
 		add_case(&c, all.v[i].name);
 		c.v[c.n - 1] = all.v[i];
 	}
-	run_all(root, &c, device, &t);
+	run_all(root, &c, &t);
 	size_t bad = t.count[FAILED] + t.count[CRASHED] + t.count[HUNG];
 	printf("conformance: %zu passed, %zu failed, %zu skipped\n", t.count[PASSED], bad,
 	       t.count[UNSUPPORTED]);
-	if (strcmp(device, "cpu") != 0)
-		printf("on %s: %zu of those passed ran wholly there\n", device, t.wholly);
+	if (strcmp(how.device, "cpu") != 0)
+		printf("on %s: %zu of those passed ran wholly there\n", how.device, t.wholly);
 	if (t.list)
 		fclose(t.list);
 	if (temporary)

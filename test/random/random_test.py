@@ -268,6 +268,26 @@ class Tester:
             return
         self.blame(g, bad, f"--seed {seed} --only {index}")
 
+    def write(self, seed, index, to):
+        """The graph as a conformance case without outputs, for a machine without an oracle; its line of the manifest."""
+        g, rng = self.make(seed, index)
+        if not g.made:
+            return
+        outputs = self.leaves(g, g.made, rng)
+        model, inputs = g.model(g.made, outputs)
+        name = "+".join(m.schema.name for m in g.made)[:80] + f"-{seed}-{index}"
+        folder = f"{to}/random/{name}"
+        os.makedirs(folder + "/test_data_set_0")
+        save_case(folder + "/test_data_set_0", model, inputs)
+        os.rename(folder + "/test_data_set_0/model.onnx", folder + "/model.onnx")
+        flags = [f"{k}={max(m.notes.get(n, 0) for m in g.made)}" for k, n in (("times", "_tol"), ("extra", "_atol"), ("steps", "_quant"))]
+        flags = [f for f in flags if not f.endswith("=0")] + ["random"] * any(m.notes.get("_random") for m in g.made)
+        ops = ",".join(f"{m.schema.domain}:{m.schema.name}" for m in g.made)
+        with open(to + "/manifest.tsv", "a", encoding="utf-8") as f:
+            f.write(f"random\t{name}\t{ops}\t{g.opset}\t-\t0\t-\t1\t0.001\t1e-05\t{' '.join(flags) or '-'}\tseed {seed}\n")
+        self.count["graphs"] += 1
+        self.count["nodes"] += len(g.made)
+
     def blame(self, g, bad, repeat):
         found = False
         for m in g.made:
@@ -506,6 +526,7 @@ def arguments():
     p.add_argument("--optimize", default="full")
     p.add_argument("--work", default="/dev/shm/infer-random" if os.path.isdir("/dev/shm") else "/tmp/infer-random")
     p.add_argument("--keep", default="build/random")
+    p.add_argument("--write", help="run nothing: write the graphs into this folder as cases for `conformance/run DIR -d DEVICE -c`")
     p.add_argument("--tap", action="store_true")
     p.add_argument("-v", "--verbose", action="store_true")
     o = p.parse_args()
@@ -530,7 +551,10 @@ def main():
                 break
             before = t.count["FAILED"]
             try:
-                t.test(o.seed, index)
+                if o.write:
+                    t.write(o.seed, index, o.write)
+                else:
+                    t.test(o.seed, index)
             except Exception:  # pylint: disable=broad-except
                 t.count["tester"] += 1
                 print(f"not ok tester # seed {o.seed} graph {index}: {traceback.format_exc()}", flush=True)

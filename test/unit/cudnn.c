@@ -7,6 +7,7 @@
 #include "ops/fused.h"
 #include "test/unit/unit.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <string.h>
 
@@ -189,11 +190,29 @@ static void other_windows_have_engines(void)
 	dn_deviceless_free(dn);
 }
 
+/* The library opens the compiler and closes it each time it is asked, which costs 72 KiB unless somebody holds it. */
+static void asking_again_takes_no_memory(void)
+{
+	struct dn *dn = open_library();
+	struct conv_case c = usual(DT_F16, ACT_SILU, false);
+
+	for (int i = 0; dn && i < 3; i++)
+		ask(dn, &c, CONV_FUSED, 0);
+	size_t before = mallinfo2().uordblks;
+	for (int i = 0; dn && i < 20; i++)
+		ask(dn, &c, CONV_FUSED, 0);
+	size_t after = mallinfo2().uordblks;
+	printf("# malloc: %zu bytes more\n", after > before ? after - before : 0);
+	CHECK(after < before + (64 << 10));
+	dn_deviceless_free(dn);
+}
+
 int main(void)
 {
 	UNIT(every_activation_has_an_engine);
 	UNIT(the_order_has_engines_compiled_ahead);
 	UNIT(strict_has_engines);
 	UNIT(other_windows_have_engines);
+	UNIT(asking_again_takes_no_memory);
 	return unit_end();
 }

@@ -8,6 +8,7 @@
 #include "gpu/cuda.h"
 #include "opt/pipeline.h"
 #include "plan/plan.h"
+#include "test/tools/launches.h"
 #include "test/unit/unit.h"
 
 #include <inttypes.h>
@@ -68,6 +69,19 @@ static const struct sample samples[] = {
 	{"NonMaxSuppression", "", 5, 1,
 	 {OF(DT_F32, 0, 1, 2, 700, 4), OF(DT_F32, 0, 1, 2, 3, 700), OF(DT_I64, 50, 50, 1),
 	  OF(DT_F32, 0.4, 0.4, 1), OF(DT_F32, 0.2, 0.2, 1)}, T_F32, 0},
+	/* several parts of the rows, one line and many; and a limit that ends it early */
+	{"NonMaxSuppression", "", 5, 1,
+	 {OF(DT_F32, 0, 1, 1, 9000, 4), OF(DT_F32, 0, 1, 1, 1, 9000), OF(DT_I64, 9000, 9000, 1),
+	  OF(DT_F32, 0.9, 0.9, 1), OF(DT_F32, 0.1, 0.1, 1)}, T_F32, 0},
+	{"NonMaxSuppression", "center_point_box=1", 4, 1,
+	 {OF(DT_F32, 0.1, 1, 2, 3000, 4), OF(DT_F32, 0, 1, 2, 40, 3000), OF(DT_I64, 70, 70, 1),
+	  OF(DT_F32, 0.6, 0.6, 1)}, T_F32, 0},
+	{"Mul", "", 2, 1, {ANY(-3, 3, 3, 5, 7, 16), ANY(-3, 3, 3, 1, 1, 16)}, FEW | T_BF16 | T_F64, 0},
+	{"Add", "", 2, 1, {ANY(-3, 3, 3, 5, 16), ANY(-3, 3, 3, 5, 1)}, FEW | T_I64, 0},
+	{"LayerNormalization", "", 3, 1, {ANY(-3, 3, 130, 768), ANY(-3, 3, 768), ANY(-1, 1, 768)}, T_F32 | T_F16 | T_BF16, 0},
+	{"LayerNormalization", "", 2, 1, {ANY(-3, 3, 3000, 776), ANY(-3, 3, 776)}, T_F32 | T_F16, 0},
+	{"Softmax", "", 1, 1, {ANY(-3, 3, 40, 1000)}, T_F32 | T_F16, 0},
+	{"MatMul", "", 2, 1, {ANY(-1, 1, 40, 64), ANY(-1, 1, 64, 1301)}, REAL, 0}, /* rows that begin anywhere */
 	{"LSTM", "hidden_size=37 direction=bidirectional", 4, 3,
 	 {ANY(-1, 1, 9, 5, 21), ANY(-.3, .3, 2, 148, 21), ANY(-.3, .3, 2, 148, 37), ANY(-.3, .3, 2, 296)}, REAL, 0},
 	{"GRU", "hidden_size=40 linear_before_reset=1", 4, 2,
@@ -87,6 +101,7 @@ static const struct sample samples[] = {
 	{"QuantizeLinear", "axis=1", 3, 1, {OF(DT_F32, -3, 3, 3, 40, 7), OF(DT_F32, .01, .1, 40), ANY(0, 100, 40)}, T_U8 | T_I8 | T_I16 | T_U16, 0},
 	{"DequantizeLinear", "axis=1 block_size=8", 3, 1, {ANY(0, 100, 3, 40, 7), OF(DT_F32, .01, .1, 3, 5, 7), ANY(0, 100, 3, 5, 7)}, T_U8 | T_I8 | T_I16 | T_U16, 0},
 	{"DynamicQuantizeLinear", "", 1, 3, {OF(DT_F32, -3, 5, 200, 333)}, T_F32, 0},
+	{"DynamicQuantizeLinear", "", 1, 3, {OF(DT_F32, 1, 5, 1003)}, T_F32, 0},
 	{"MatMulInteger", "", 4, 1, {ANY(-9, 90, 2, 33, 70), OF(DT_I8, -99, 99, 70, 45), ONE(DT_NONE, 3, 3), OF(DT_I8, -5, 5, 45)}, T_U8 | T_I8, 0},
 	{"ConvInteger", "group=2 strides=2,1 pads=1,0,1,2", 3, 1, {OF(DT_U8, 0, 200, 2, 6, 11, 12), OF(DT_U8, 0, 99, 4, 3, 3, 3), ONE(DT_U8, 7, 7)}, T_U8, 0},
 	{"SoftmaxCrossEntropyLoss", "reduction=mean", 3, 2, {ANY(-3, 3, 6, 11, 5), OF(DT_I64, 0, 10, 6, 5), ANY(.1, 1, 11)}, T_F32 | T_F64, 0},
@@ -277,6 +292,75 @@ static void every_cast(void)
 		}
 }
 
+/* ---- types ------------------------------------------------------------------------------------ */
+
+/* Operators of tensors that have no kernel on the device for a type, and why that is right. */
+static const struct {
+	const char *op;
+	uint64_t types;
+	const char *why;
+} explained[] = {
+	{"ImageDecoder", T_U8, "the codecs are of the host"},
+	{"SplitToSequence", T_ALL, "gives a sequence"},
+	{"SequenceConstruct", T_ALL, "gives a sequence"},
+};
+
+static uint64_t explained_types(const char *op)
+{
+	for (size_t i = 0; i < sizeof(explained) / sizeof(*explained); i++)
+		if (!strcmp(explained[i].op, op))
+			return explained[i].types;
+	return 0;
+}
+
+/* Types that kernels' tables look at: of the first input, or of the first output. */
+static uint64_t types_of(const struct op *r)
+{
+	const struct slot *s = r->in && r->in->name ? r->in : r->out;
+
+	if (!s || !s->name)
+		return 0;
+	return r->types && s->tvar && !strcmp(s->tvar, "T") ? r->types : s->types;
+}
+
+static uint64_t missing_types(const struct op *op, const struct op *r)
+{
+	const uint64_t named = T_F32 | T_F16 | T_BF16 | T_I8 | T_U8 | T_I32 | T_I64 | T_BOOL;
+	uint64_t left = types_of(r) & named & ~explained_types(r->name);
+
+	for (unsigned k = 0; left; k++) {
+		const struct kernel *kernel = backend_kernel(&cuda_backend, op, k);
+		if (!kernel)
+			break;
+		left &= kernel->flags & K_HOST ? ~UINT64_C(0) : kernel->types ? ~kernel->types : 0;
+	}
+	return left;
+}
+
+static int check_types(const struct op *op, void *arg)
+{
+	const struct op r = op_resolved(op);
+	bool own = op == op_newest(op->domain, op->name) && !r.expand && !r.upgrade;
+
+	(void)arg;
+	if (!own || (r.domain && strcmp(r.domain, "com.microsoft") != 0) ||
+	    r.flags & (OP_HOST_VALUES | OP_INTERNAL))
+		return 0;
+	uint64_t left = missing_types(op, &r);
+	if (!CHECK(!left || r.domain))
+		printf("# above:\n");
+	for (int t = 1; t < DT_COUNT; t++)
+		if (left & T_BIT(t))
+			printf("# no kernel of the device for %s of %s\n", op_qualified(op), dtype_name(t));
+	return 0;
+}
+
+/* Every operator of ai.onnx has a kernel on the device for each type that models compute in. */
+static void every_type(void)
+{
+	op_each(check_types, NULL);
+}
+
 int main(void)
 {
 	struct diag d = {0};
@@ -284,12 +368,16 @@ int main(void)
 	gpu = cuda_backend.open(0, &config, &d);
 	host = cpu_backend.open(0, &config, &d);
 	if (!gpu) {
-		printf("ok every_operator # SKIP no CUDA device\n1..1\n");
+		UNIT(every_type);
+		printf("# no CUDA device: kernels are not run\n");
 		diag_free(&d);
-		return 0;
+		return unit_end();
 	}
+	UNIT(every_type);
+	launches_begin();
 	UNIT(every_operator);
 	UNIT(every_cast);
+	launches_of("unit/gpu_kernels");
 	cuda_backend.close(gpu);
 	diag_free(&d);
 	return unit_end();

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the attention kernels of the tensor cores share: who sees which keys, masks, the running softmax.
+#pragma once
+#include "common.cuh"
+
+// PLAIN: no mask, no cap, and all lies so that 16 bytes can be read at a time; MASKED: and a mask of T is added.
+enum Form { PLAIN, MASKED, ANY };
+
+// Keys [first, end) that query i of batch b may see.
+struct Range {
+	int64_t first, end;
+};
+__device__ inline Range range(const gpu_attend &p, int64_t b, int64_t i, int64_t keys)
+{
+	int64_t at = i + (p.behind_valid ? p.valid[b] - p.s : p.offset);
+	Range r = {0, keys};
+	if (p.left >= 0 && at - p.left > 0)
+		r.first = at - p.left;
+	if (p.right >= 0 && at + p.right + 1 < keys && !(p.last_sees_all && i + 1 == p.s))
+		r.end = at + p.right + 1;
+	return r;
+}
+__device__ inline int64_t keys_of(const gpu_attend &p, int64_t b)
+{
+	if (!p.valid)
+		return p.t;
+	int64_t n = p.valid[b];
+	return n < 0 ? 0 : n > p.t ? p.t : n;
+}
+
+__device__ inline float exp2_of(float x)
+{
+	float y;
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
+__device__ inline float soft_cap(float x, float cap, bool exact)
+{
+	if (exact)
+		return cap * tanhf(x / cap);
+	return cap - 2.0f * cap / (exp2_of(x / cap * 2.8853900817779268f) + 1.0f);
+}
+
+// Scores of a tile from key j0 on, times scale, in powers of two; what is hidden is -infinity.
+template <typename T, int BN, Form FORM>
+__device__ inline void mask_tile(const gpu_attend &p, float s[BN / 8][4], float scale, int j0, const int *first,
+				 const int *end, const int64_t *mask)
+{
+	const float log2e = 1.4426950408889634f;
+	const int j1 = j0 + threadIdx.x % 4 * 2;
+	bool whole = first[0] <= j0 && end[0] >= j0 + BN && first[1] <= j0 && end[1] >= j0 + BN;
+	if (FORM == PLAIN || (FORM == ANY && !p.mask_type && !(p.softcap > 0))) {
+#pragma unroll
+		for (int n = 0; n < BN / 8; n++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				s[n][e] *= scale * log2e;
+		if (whole)
+			return;
+#pragma unroll
+		for (int n = 0; n < BN / 8; n++)
+#pragma unroll
+			for (int e = 0; e < 4; e++) {
+				int j = j1 + n * 8 + e % 2, r = e / 2;
+				s[n][e] = j >= first[r] && j < end[r] ? s[n][e] : -INFINITY;
+			}
+		return;
+	}
+	// all of the mask is asked for before any of it is waited for
+	float add[BN / 8][4];
+	int last = (FORM == MASKED || p.mask_type) && p.mask_keys < end[0] ? (int)p.mask_keys : end[0];
+	int last1 = (FORM == MASKED || p.mask_type) && p.mask_keys < end[1] ? (int)p.mask_keys : end[1], step = (int)p.ms[3];
+#pragma unroll
+	for (int n = 0; n < BN / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			int j = j1 + n * 8 + e % 2, r = e / 2;
+			bool seen = j >= first[r] && j < (r ? last1 : last);
+			float m = seen ? 0.0f : -INFINITY;
+			if (FORM == ANY && seen && p.mask_type == 9)
+				m = ((const u8 *)p.mask + mask[r])[j * step] ? 0.0f : p.hidden;
+			else if (seen && (FORM == MASKED || p.mask_type))
+				m = up(((const T *)p.mask + mask[r])[j * step]);
+			add[n][e] = m;
+		}
+#pragma unroll
+	for (int n = 0; n < BN / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			float x = s[n][e] * scale;
+			if (FORM == ANY && p.softcap > 0)
+				x = soft_cap(x, p.softcap, sizeof(T) == 4);
+			s[n][e] = (add[n][e] == -INFINITY ? -INFINITY : x + add[n][e]) * log2e;
+		}
+}
+
+// Scores of a tile become what they add to the sums; out and sum are brought to the new maximum.
+template <int BN, int HEAD>
+__device__ inline void soften(float s[BN / 8][4], float out[HEAD / 8][4], float *top, float *sum)
+{
+	float most[2] = {top[0], top[1]}, scale[2], base[2];
+#pragma unroll
+	for (int n = 0; n < BN / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++)
+			most[e / 2] = fmaxf(most[e / 2], s[n][e]);
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 1));
+		most[r] = fmaxf(most[r], __shfl_xor_sync(0xffffffffu, most[r], 2));
+		base[r] = most[r] == -INFINITY ? 0.0f : most[r];
+		scale[r] = exp2_of(top[r] - base[r]);
+		top[r] = most[r];
+		sum[r] *= scale[r];
+	}
+#pragma unroll
+	for (int n = 0; n < BN / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++) {
+			s[n][e] = exp2_of(s[n][e] - base[e / 2]);
+			sum[e / 2] += s[n][e];
+		}
+#pragma unroll
+	for (int n = 0; n < HEAD / 8; n++)
+#pragma unroll
+		for (int e = 0; e < 4; e++)
+			out[n][e] *= scale[e / 2];
+}
+
+__device__ inline void store_pair(f32 *y, float a, float b) { *(float2 *)y = make_float2(a, b); }
+__device__ inline void store_pair(f16 *y, float a, float b) { *(__half2 *)y = __floats2half2_rn(a, b); }
+__device__ inline void store_pair(bf16 *y, float a, float b) { *(__nv_bfloat162 *)y = __floats2bfloat162_rn(a, b); }
+
+// A warp's 16 rows, divided by their sums; by is what out is a multiple of.
+template <typename T, int HEAD, Form FORM>
+__device__ inline void write_rows(const gpu_attend &p, int64_t b, int64_t h, const int *row, float out[HEAD / 8][4],
+				  float *sum, float by)
+{
+	const int t = threadIdx.x % 4;
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 1);
+		sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], 2);
+		if (row[r] >= p.s)
+			continue;
+		T *y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + row[r] * p.ys[2];
+		float each = p.safe && sum[r] == 0 ? 0.0f : by / sum[r];
+#pragma unroll
+		for (int n = 0; n < HEAD / 8; n++) {
+			int c = n * 8 + 2 * t;
+			float v[2] = {out[n][2 * r] * each, out[n][2 * r + 1] * each};
+			if (FORM != ANY && c < p.dv) {
+				store_pair(y + c, v[0], v[1]);
+			} else if (FORM == ANY) {
+				for (int e = 0; e < 2; e++)
+					if (c + e < p.dv)
+						y[c + e] = down<T>(v[e]);
+			}
+		}
+	}
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention by the tensor cores' 16-bit products, for fp16, bf16 and (rounded as tf32 is, to 10 bits) fp32.
+//
+// fp32 becomes fp16 by tiles, each times a power of two that brings its largest number near fp16's largest: what
+// is 2^-28 of that or more keeps 11 bits, so nothing overflows and nothing that counts is lost.
+#include "attend.cuh"
+
+template <typename T> struct Half { typedef T type; };
+template <> struct Half<f32> { typedef f16 type; };
+
+__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f16)
+{
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+	    "{%0,%1,%2,%3};"
+	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, bf16)
+{
+	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+	    "{%0,%1,%2,%3};"
+	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+template <bool TURNED> __device__ inline void matrices(u32 *r, const void *row)
+{
+	u32 at = (u32)__cvta_generic_to_shared(row);
+	if (TURNED)
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+			     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+			     : "r"(at));
+	else
+		asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+			     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+			     : "r"(at));
+}
+__device__ inline u32 pair(float a, float b, f16)
+{
+	__half2 v = __floats2half2_rn(a, b);
+	return *(u32 *)&v;
+}
+__device__ inline u32 pair(float a, float b, bf16)
+{
+	__nv_bfloat162 v = __floats2bfloat162_rn(a, b);
+	return *(u32 *)&v;
+}
+
+// The exponent, biased as fp32's is, that numbers up to `most` are brought down by 14 less than; 14 + 127: by none.
+__device__ inline int exponent(float most)
+{
+	int e = (int)(__float_as_uint(most) >> 23 & 255);
+	return e == 255 ? 127 + 14 : e < 15 ? 15 : e;
+}
+__device__ inline float power(int biased)
+{
+	return biased <= 0 ? 0.0f : __uint_as_float((u32)(biased > 254 ? 254 : biased) << 23);
+}
+__device__ inline float down_by(int e) { return power(127 + 14 + 127 - e); }
+__device__ inline float up_by(int e) { return power(e - 14); }
+
+// A tile of ROWS rows on its way: each thread holds pieces of 16 bytes, in registers until the tile before is done.
+template <typename T, int HEAD, int ROWS> struct Tile {
+	static const int V = 16 / sizeof(T), ACROSS = HEAD / V, PIECES = ROWS * ACROSS / 128;
+	__align__(16) T x[PIECES][V];
+
+	__device__ inline void fetch(const T *from, int step, int row0, int end, int d)
+	{
+		int c = threadIdx.x % ACROSS * V, r = row0 + threadIdx.x / ACROSS;
+		const T *at = from + (int64_t)r * step + c;
+#pragma unroll
+		for (int i = 0; i < PIECES; i++) {
+			bool in = r + i * (128 / ACROSS) < end && c < d;
+			*(uint4 *)x[i] = in ? *(const uint4 *)(at + i * (128 / ACROSS) * step) : make_uint4(0, 0, 0, 0);
+		}
+	}
+	__device__ inline float most() const
+	{
+		float m = 0;
+#pragma unroll
+		for (int i = 0; i < PIECES; i++)
+#pragma unroll
+			for (int k = 0; k < V; k++)
+				m = fmaxf(m, fabsf(up(x[i][k])));
+		return m;
+	}
+	template <typename H, int LD> __device__ inline void store(H *to, float by) const
+	{
+		H *at = to + threadIdx.x / ACROSS * LD + threadIdx.x % ACROSS * V;
+#pragma unroll
+		for (int i = 0; i < PIECES; i++, at += 128 / ACROSS * LD) {
+			if constexpr (sizeof(T) == 4)
+				*(uint2 *)at = make_uint2(pair(x[i][0] * by, x[i][1] * by, H()),
+							  pair(x[i][2] * by, x[i][3] * by, H()));
+			else
+				*(uint4 *)at = *(const uint4 *)x[i];
+		}
+	}
+};
+
+// The same for rows that lie anyhow: they are read when they are stored, by elements.
+template <typename T, int HEAD, int ROWS> struct Loose {
+	const T *from;
+	int64_t step, each;
+	int row0, end, d;
+
+	__device__ inline T element(int e) const
+	{
+		int r = row0 + e / HEAD, c = e % HEAD;
+		return r < end && c < d ? from[r * step + c * each] : down<T>(0.0f);
+	}
+	__device__ inline float most() const
+	{
+		float m = 0;
+#pragma unroll 4
+		for (int e = threadIdx.x; e < ROWS * HEAD; e += 128)
+			m = fmaxf(m, fabsf(up(element(e))));
+		return m;
+	}
+	template <typename H, int LD> __device__ inline void store(H *to, float by) const
+	{
+#pragma unroll 4
+		for (int e = threadIdx.x; e < ROWS * HEAD; e += 128)
+			to[e / HEAD * LD + e % HEAD] = down<H>(up(element(e)) * by);
+	}
+};
+
+__device__ inline float warp_most(float m)
+{
+#pragma unroll
+	for (int o = 16; o; o >>= 1)
+		m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, o));
+	return m;
+}
+
+__device__ inline float2 load_pair(const f32 *x) { return *(const float2 *)x; }
+__device__ inline float2 load_pair(const f16 *x) { return __half22float2(*(const __half2 *)x); }
+__device__ inline float2 load_pair(const bf16 *x) { return __bfloat1622float2(*(const __nv_bfloat162 *)x); }
+
+// 16 queries, as the left side of products; returns what they were brought down by.
+template <typename T, typename H, int HEAD, Form FORM>
+__device__ inline int load_queries(const gpu_attend &p, const T *q, const int *row, u32 qf[HEAD / 16][4])
+{
+	const int t = threadIdx.x % 4;
+	float2 x[HEAD / 16][4];
+	float most = 0;
+#pragma unroll
+	for (int a = 0; a < 4; a++) {
+		const T *at = q + row[a % 2] * p.qs[2];
+		int c = 2 * t + a / 2 * 8, end = row[a % 2] < p.s ? (int)p.d : 0;
+#pragma unroll
+		for (int i = 0; i < HEAD / 16; i++, c += 16) {
+			x[i][a] = make_float2(0, 0);
+			if (FORM != ANY && c < end) {
+				x[i][a] = load_pair(at + c);
+			} else if (FORM == ANY) {
+				x[i][a].x = c < end ? up(at[c]) : 0.0f;
+				x[i][a].y = c + 1 < end ? up(at[c + 1]) : 0.0f;
+			}
+			most = fmaxf(most, fmaxf(fabsf(x[i][a].x), fabsf(x[i][a].y)));
+		}
+	}
+	int e = sizeof(T) == 4 ? exponent(warp_most(most)) : 127 + 14;
+	float by = sizeof(T) == 4 ? down_by(e) : 1.0f;
+#pragma unroll
+	for (int i = 0; i < HEAD / 16; i++)
+#pragma unroll
+		for (int a = 0; a < 4; a++)
+			qf[i][a] = pair(x[i][a].x * by, x[i][a].y * by, H());
+	return e;
+}
+
+// What keys from j0 on score: 16 queries against a tile.
+template <typename H, int HEAD, int BN>
+__device__ inline void dots(float s[BN / 8][4], const u32 qf[HEAD / 16][4], const H *ks)
+{
+	const int LD = HEAD + 8, lane = threadIdx.x % 32;
+	const H *at = ks + (lane / 16 * 8 + lane % 8) * LD + lane / 8 % 2 * 8;
+#pragma unroll
+	for (int i = 0; i < HEAD / 16; i++)
+#pragma unroll
+		for (int n = 0; n < BN / 16; n++) {
+			u32 f[4];
+			matrices<false>(f, at + n * 16 * LD + i * 16);
+			mma(s[2 * n], qf[i], f[0], f[1], H());
+			mma(s[2 * n + 1], qf[i], f[2], f[3], H());
+		}
+}
+
+// Probabilities stay where they are: they are the left side of the product with the values.
+template <typename H, int HEAD, int BN>
+__device__ inline void weigh(float out[HEAD / 8][4], const float s[BN / 8][4], const H *vs)
+{
+	const int LD = HEAD + 8, lane = threadIdx.x % 32;
+	const H *at = vs + lane % 16 * LD + lane / 16 * 8;
+#pragma unroll
+	for (int i = 0; i < BN / 16; i++) {
+		u32 a[4];
+#pragma unroll
+		for (int e = 0; e < 4; e++)
+			a[e] = pair(s[2 * i + e / 2][e % 2 * 2], s[2 * i + e / 2][e % 2 * 2 + 1], H());
+#pragma unroll
+		for (int n = 0; n < HEAD / 16; n++) {
+			u32 f[4];
+			matrices<true>(f, at + i * 16 * LD + n * 16);
+			mma(out[2 * n], a, f[0], f[1], H());
+			mma(out[2 * n + 1], a, f[2], f[3], H());
+		}
+	}
+}
+
+// The largest number of a tile of keys and one of values, everybody's.
+struct Mosts {
+	float part[2][4];
+
+	__device__ inline void all(float &km, float &vm)
+	{
+		km = warp_most(km), vm = warp_most(vm);
+		if (threadIdx.x % 32 == 0)
+			part[0][threadIdx.x / 32] = km, part[1][threadIdx.x / 32] = vm;
+		__syncthreads();
+		for (int w = 0; w < 4; w++)
+			km = fmaxf(km, part[0][w]), vm = fmaxf(vm, part[1][w]);
+	}
+};
+
+/*
+ * Four warps, each 16 queries of one head; keys come by tiles of BN through shared memory. Most of attention is
+ * PLAIN, or MASKED: these forms have little code, and code that is not there need not be fetched.
+ */
+template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(const gpu_attend &p)
+{
+	typedef typename Half<T>::type H;
+	const bool SCALED = sizeof(T) == 4;
+	const int LD = HEAD + 8, NONE = 127 + 14;
+	__shared__ __align__(16) H ks[BN * LD], vs[BN * LD];
+	__shared__ Mosts mosts;
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, block0 = blockIdx.x * 64, row0 = block0 + warp * 16;
+	int64_t h = blockIdx.y, b = blockIdx.z, kh = blockIdx.y / ((u32)p.heads / (u32)p.kv_heads), mask[2];
+	int row[2] = {row0 + lane / 4, row0 + lane / 4 + 8}, first[2], end[2], keys = (int)keys_of(p, b);
+	const T *q = (const T *)p.q + b * p.qs[0] + h * p.qs[1];
+	const T *k = (const T *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const T *)p.v + b * p.vs[0] + kh * p.vs[1];
+	u32 qf[HEAD / 16][4];
+	float out[HEAD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+	Tile<T, HEAD, BN> kt, vt;
+
+	// the keys that any query of the block sees, those that this warp sees, and this thread
+	int last = block0 + 63, warp_last = row0 + 15, last_row = (int)p.s - 1;
+	int begin = (int)range(p, b, block0, keys).first / BN * BN;
+	int stop = (int)range(p, b, last < last_row ? last : last_row, keys).end;
+	int warp_stop = row0 > last_row ? 0 : (int)range(p, b, warp_last < last_row ? warp_last : last_row, keys).end;
+#pragma unroll
+	for (int r = 0; r < 2; r++) {
+		Range own = range(p, b, row[r], keys);
+		first[r] = (int)own.first;
+		end[r] = row[r] < p.s ? (int)own.end : 0;
+		mask[r] = FORM == PLAIN ? 0 : b * p.ms[0] + h * p.ms[1] + row[r] * p.ms[2];
+	}
+	if (FORM != ANY && begin < stop) {
+		kt.fetch(k, (int)p.ks[2], begin, keys, (int)p.d);
+		vt.fetch(v, (int)p.vs[2], begin, keys, (int)p.dv);
+	}
+	int eq = load_queries<T, H, HEAD, FORM>(p, q, row, qf), ek = NONE, ev = SCALED ? 0 : NONE;
+#pragma unroll 1
+	for (int j0 = begin; j0 < stop; j0 += BN) {
+		Loose<T, HEAD, BN> kl = {k, p.ks[2], p.kd, j0, keys, (int)p.d}, vl = {v, p.vs[2], 1, j0, keys, (int)p.dv};
+		if (SCALED) { // by as much as the largest of the tile asks for; values never by less than before
+			float km = FORM != ANY ? kt.most() : kl.most(), vm = FORM != ANY ? vt.most() : vl.most();
+			mosts.all(km, vm);
+			ek = exponent(km);
+			int e = exponent(vm);
+			if (e > ev) {
+				float grow = power(127 + ev - e);
+#pragma unroll
+				for (int n = 0; n < HEAD / 8; n++)
+#pragma unroll
+					for (int i = 0; i < 4; i++)
+						out[n][i] *= grow;
+				ev = e;
+			}
+		} else {
+			__syncthreads(); // all are done with the tile before
+		}
+		if (FORM != ANY) {
+			kt.template store<H, LD>(ks, down_by(ek));
+			vt.template store<H, LD>(vs, down_by(ev));
+		} else {
+			kl.template store<H, LD>(ks, down_by(ek));
+			vl.template store<H, LD>(vs, down_by(ev));
+		}
+		__syncthreads();
+		if (FORM != ANY && j0 + BN < stop) {
+			kt.fetch(k, (int)p.ks[2], j0 + BN, keys, (int)p.d);
+			vt.fetch(v, (int)p.vs[2], j0 + BN, keys, (int)p.dv);
+		}
+		if (j0 >= warp_stop)
+			continue;
+		float s[BN / 8][4] = {};
+		dots<H, HEAD, BN>(s, qf, ks);
+		mask_tile<T, BN, FORM>(p, s, SCALED ? p.scale * up_by(eq) * up_by(ek) : p.scale, j0, first, end, mask);
+		soften<BN, HEAD>(s, out, top, sum);
+		weigh<H, HEAD, BN>(out, s, vs);
+	}
+	write_rows<T, HEAD, FORM>(p, b, h, row, out, sum, SCALED ? up_by(ev) : 1.0f);
+}
+
+#define FLASH(NAME, T, HEAD, FORM)                                                                                     \
+	extern "C" __global__ void __launch_bounds__(128) attend_##NAME##_##HEAD##_##FORM(const gpu_attend p)          \
+	{                                                                                                              \
+		flash<T, HEAD, 32, FORM>(p);                                                                           \
+	}
+#define FORMS(NAME, T, HEAD) FLASH(NAME, T, HEAD, PLAIN) FLASH(NAME, T, HEAD, MASKED) FLASH(NAME, T, HEAD, ANY)
+FORMS(tf32, f32, 64) FORMS(f16, f16, 64) FORMS(bf16, bf16, 64)
+FORMS(tf32, f32, 128) FORMS(f16, f16, 128) FORMS(bf16, bf16, 128)

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heads, masks and lengths of com.microsoft's attention operators.
+#include "any.cuh"
+#include "heads.h"
+
+// Element e of a new row, normalised.
+template <typename T> __device__ inline float head_value(const gpu_heads &p, const T *x, int64_t h, float by, int64_t e)
+{
+	float v = up(x[e]) + (p.bias ? up(((const T *)p.bias)[h * p.size + e]) : 0.0f);
+	return p.norm ? v * by * up(((const T *)p.norm)[e]) : v;
+}
+
+// ---- caches of codes
+
+__device__ inline float code_scale(const gpu_codes &c, int64_t head, int64_t size, int64_t e)
+{
+	return c.scale[c.each ? head * size + e : 0];
+}
+__device__ inline float code_get(const gpu_codes &c, const void *x, int64_t i)
+{
+	return c.bits == 4 ? (float)packed_get(x, i, 4) - 8 : (float)any_real(c.type, x, i);
+}
+__device__ inline float code_nearest(const gpu_codes &c, float v)
+{
+	float most = c.bits == 4 ? 7 : 127;
+	if (c.type == T_F8E4M3FN)
+		return f8_get(c.type, f8_put(c.type, v, true));
+	v = rintf(v);
+	return v < -most - 1 ? -most - 1 : v < most ? v : most;
+}
+
+template <typename T> __device__ inline float cached(const gpu_heads &p, int64_t head, int64_t i, int64_t e)
+{
+	if (!p.codes.scale)
+		return (float)any_real(p.codes.type, p.past, i);
+	return code_get(p.codes, p.past, i) * code_scale(p.codes, head, p.size, e);
+}
+
+// One thread two elements, which may share a byte.
+template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
+{
+	EACH(k, (p.batch * p.heads * p.rows * p.size + 1) / 2)
+	{
+		unsigned byte = 0;
+		for (int64_t i = 2 * k; i < 2 * k + 2 && i < p.batch * p.heads * p.rows * p.size; i++) {
+			int64_t e = i % p.size, r = i / p.size % p.rows, h = i / p.size / p.rows % p.heads;
+			int64_t b = i / p.size / p.rows / p.heads, from = p.first[b] + r;
+			bool there = r < p.count[b] && from < p.room;
+			float v = there ? up(((const T *)p.x)[((b * p.heads + h) * p.room + from) * p.size + e]) : 0.0f;
+			if (!p.codes.scale) {
+				any_put(p.codes.type, p.y, i, v);
+				continue;
+			}
+			v = there ? code_nearest(p.codes, v / code_scale(p.codes, h, p.size, e)) : 0.0f;
+			if (p.codes.bits == 4)
+				byte |= (there ? (unsigned)((int)v + 8) : 0u) << (i & 1) * 4;
+			else
+				any_put(p.codes.type, p.y, i, v);
+		}
+		if (p.codes.scale && p.codes.bits == 4)
+			((u8 *)p.y)[k] = (u8)byte;
+	}
+}
+
+// One block a row; all its threads take the same way.
+template <typename T> __device__ inline void heads_fill(const gpu_heads &p)
+{
+	const int64_t half = p.turned / 2;
+	for (int64_t z = blockIdx.x; z < p.batch * p.heads * p.room; z += gridDim.x) {
+		int64_t r = z % p.room, h = z / p.room % p.heads, b = z / p.room / p.heads;
+		int64_t used = !p.past ? 0 : p.used ? p.used[b] : p.past_room, now = r - used;
+		T *y = (T *)p.y + z * p.size;
+		if (now < 0 || now >= p.rows) {
+			int64_t old = ((b * p.heads + h) * p.past_room + r) * p.size;
+			for (int64_t e = threadIdx.x; e < p.size; e += blockDim.x)
+				y[e] = down<T>(now < 0 ? cached<T>(p, h, old + e, e) : 0.0f);
+			continue;
+		}
+		const T *x = (const T *)p.x + b * p.step[0] + h * p.step[1] + now * p.step[2];
+		float by = 0;
+		if (p.norm) {
+			for (int64_t e = threadIdx.x; e < p.size; e += blockDim.x)
+				by += up(x[e]) * up(x[e]);
+			by = block_all(by, [](float a, float c) { return a + c; });
+			by = 1 / sqrtf(by / (float)p.size + p.epsilon);
+			__syncthreads();
+		}
+		int64_t row = p.position ? p.position[b * p.rows + now] : p.first ? p.first[b] + now : now;
+		bool good = !half || (row >= 0 && row < p.cache_rows);
+		if (!good)
+			*p.fault = p.who;
+		for (int64_t e = threadIdx.x; e < p.size && good; e += blockDim.x) {
+			float v = head_value<T>(p, x, h, by, e);
+			if (e < p.turned) {
+				bool second = p.interleaved ? e % 2 : e >= half;
+				int64_t k = p.interleaved ? e / 2 : e % half;
+				int64_t other = p.interleaved ? e ^ 1 : second ? e - half : e + half;
+				float u = head_value<T>(p, x, h, by, other);
+				float c = up(((const T *)p.cos)[row * half + k]), s = up(((const T *)p.sin)[row * half + k]);
+				v = second ? s * u + c * v : c * v - s * u;
+			}
+			if (p.codes.scale) {
+				float f = code_scale(p.codes, h, p.size, e);
+				v = code_nearest(p.codes, v / f) * f;
+			}
+			y[e] = down<T>(v);
+		}
+	}
+}
+
+// Whether query i of batch b may see key j.
+__device__ inline bool mask_shows(const gpu_ms_mask &p, int64_t b, int64_t i, int64_t j)
+{
+	const int32_t *m = p.mask;
+	switch (p.rank) {
+	case 1: return j < m[b] && (p.dim[0] != 2 * p.batch || j >= m[p.batch + b]);
+	case 2: return j >= p.dim[1] || m[b * p.dim[1] + j] > 0;
+	case 3: return m[(b * p.dim[1] + i) * p.dim[2] + j] > 0;
+	default: return m[(b * p.dim[3] + p.keys - p.queries + i) * p.dim[3] + j] > 0;
+	}
+}
+
+template <typename T> __device__ inline void ms_mask(const gpu_ms_mask &p)
+{
+	EACH(i, p.batch * p.rows * p.keys)
+	{
+		int64_t j = i % p.keys, r = i / p.keys % p.rows, b = i / p.keys / p.rows;
+		((T *)p.y)[i] = down<T>(mask_shows(p, b, r, j) ? 0.0f : p.filter);
+	}
+}
+
+// How many positions a window's cache holds after t of them.
+__device__ inline int64_t resident(const gpu_lengths &p, int64_t t)
+{
+	int64_t step = p.past - p.window + 1;
+	return t <= p.past ? t : t - step * ((t - p.past + step - 1) / step);
+}
+
+extern "C" __global__ void gqa_lengths(const gpu_lengths p)
+{
+	EACH(i, p.zero_bytes)
+	((u8 *)p.zeros)[i] = 0;
+	EACH(b, p.batch)
+	{
+		int64_t all = (int64_t)p.last[b] + 1, first = p.prompt ? 0 : all - p.queries;
+		bool good = all >= 0 && first >= 0;
+		int64_t used = !good ? 0 : p.window ? resident(p, first) : first, valid = used + all - first;
+		int64_t keep = !good ? 0 : p.window ? resident(p, all) : used + p.queries;
+		good = good && valid <= p.keys && used <= p.past;
+		if (!good)
+			*p.fault = p.who;
+		p.valid[b] = good ? valid : 0;
+		p.first[b] = good ? first : 0;
+		p.used[b] = good ? used : 0;
+		p.keep_first[b] = good && p.window ? valid - keep : 0;
+		p.keep_count[b] = good ? keep : 0;
+	}
+}
+
+template <typename T> __device__ inline void score_rows(const gpu_score_rows &p)
+{
+	EACH(i, p.n)
+	{
+		int64_t j = i % p.to;
+		float v = j < p.from ? up(((const T *)p.x)[i / p.to * p.from + j]) : 0.0f;
+		((T *)p.y)[i] = down<T>(v == -INFINITY ? 0.0f : v);
+	}
+}
+
+// ---- FlexAttention
+
+extern "C" __global__ void flex_scores(const gpu_flex p)
+{
+	EACH(i, p.batch * p.heads * p.queries * p.keys)
+	{
+		int64_t j = i % p.keys, row = i / p.keys, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
+		int64_t k = ((b * p.kv_heads + h / (p.heads / p.kv_heads)) * p.keys + j) * p.size;
+		double sum = 0;
+		for (int64_t e = 0; e < p.size; e++)
+			sum += any_real(p.type, p.q, row * p.size + e) * any_real(p.type, p.k, k + e);
+		any_put(p.wide, p.score, i, sum * p.scale);
+	}
+}
+
+// One block a row, in place; nothing but -infinity: no numbers.
+extern "C" __global__ void flex_softmax(const gpu_flex p)
+{
+	for (int64_t row = blockIdx.x; row < p.batch * p.heads * p.queries; row += gridDim.x) {
+		double most = -INFINITY, sum = 0;
+		for (int64_t j = threadIdx.x; j < p.keys; j += blockDim.x)
+			most = Greatest()(any_real(p.wide, p.score, row * p.keys + j), most);
+		most = block_all(most, Greatest());
+		for (int64_t j = threadIdx.x; j < p.keys; j += blockDim.x)
+			sum += exp(any_real(p.wide, p.score, row * p.keys + j) - most);
+		sum = block_all(sum, AddUp());
+		for (int64_t j = threadIdx.x; j < p.keys; j += blockDim.x)
+			any_put(p.wide, p.score, row * p.keys + j,
+				exp(any_real(p.wide, p.score, row * p.keys + j) - most) / sum);
+		__syncthreads();
+	}
+}
+
+extern "C" __global__ void flex_product(const gpu_flex p)
+{
+	EACH(i, p.batch * p.heads * p.queries * p.vsize)
+	{
+		int64_t e = i % p.vsize, row = i / p.vsize, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
+		int64_t v = (b * p.kv_heads + h / (p.heads / p.kv_heads)) * p.keys * p.vsize + e;
+		double sum = 0;
+		for (int64_t j = 0; j < p.keys; j++)
+			sum += any_real(p.wide, p.score, row * p.keys + j) * any_real(p.type, p.v, v + j * p.vsize);
+		any_put(p.type, p.y, i, sum);
+	}
+}
+
+extern "C" __global__ void retype(const gpu_retype p)
+{
+	EACH(i, p.n)
+	any_put(p.to, p.y, i, any_real(p.from, p.x, i));
+}
+
+#define HEADS(T)                                                                                                       \
+	extern "C" __global__ void heads_fill_##T(const gpu_heads p) { heads_fill<T>(p); }                             \
+	extern "C" __global__ void heads_keep_##T(const gpu_keep p) { heads_keep<T>(p); }                              \
+	extern "C" __global__ void ms_mask_##T(const gpu_ms_mask p) { ms_mask<T>(p); }                                 \
+	extern "C" __global__ void score_rows_##T(const gpu_score_rows p) { score_rows<T>(p); }
+HEADS(f32) HEADS(f16) HEADS(bf16)

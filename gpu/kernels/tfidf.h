@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_KERNELS_TFIDF_H
+#define GPU_KERNELS_TFIDF_H
+/* TfIdfVectorizer of integers. Read by C and by CUDA. */
+#include "jobs.h"
+
+/* n-grams by the column that they count for: column c has grams [first[c], first[c + 1]). */
+struct gpu_gram {
+	int64_t from; /* its elements in the pool */
+	int32_t n;
+	float weight;
+};
+struct gpu_tfidf {
+	struct gpu_io io;
+	const int64_t *first, *pool;
+	const struct gpu_gram *gram;
+	int64_t rows, columns, length, skips;
+	int mode; /* 0 how many, 1 the weight of those there, 2 both */
+};
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/nbits.h"
+
+#include "gpu/blaslt.h"
+#include "gpu/kernels/nbits.h"
+#include "ops/quant.h"
+
+/* Rows that are made straight from the packed weights; bytes of weights that are widened at a time. */
+enum { FEW = 8, WIDE_BYTES = 64 << 20, COLUMN_STEP = 64, MOST_Y = 65535 };
+
+struct nbits_step {
+	struct gpu_nbits job;
+	void *fn;
+	/* many rows: products of `columns` columns, and of those that are left */
+	struct blaslt_product *lt, *tail;
+	size_t at_lt, lt_room, size; /* size: of an element */
+	int64_t columns;	     /* 0: few rows */
+};
+
+static const char *fill(const struct site *s, struct gpu_nbits *j)
+{
+	const struct matmul_nbits_params *p = s->node->params;
+	const struct shape *a = &site_in(s, 0)->shape;
+	const struct vinfo *z = site_in(s, 3);
+
+	if (site_in(s, 4))
+		return "groups in an order of their own";
+	*j = (struct gpu_nbits){.rows = shape_span(a, 0, a->rank - 1),
+				.n = p->N,
+				.k = p->K,
+				.blocks = (p->K + p->block_size - 1) / p->block_size,
+				.size = p->block_size,
+				.bits = (int)p->bits};
+	int64_t zeros = z && z->type.dtype == DT_U8 ? (j->blocks * p->bits + 7) / 8 : j->blocks;
+	if (gpu_count(&site_in(s, 1)->shape) != p->N * j->blocks * (p->block_size * p->bits / 8) ||
+	    gpu_count(&site_in(s, 2)->shape) != p->N * j->blocks ||
+	    (z && gpu_count(&z->shape) != p->N * zeros))
+		return "weights, scales or zero points of another size";
+	return NULL;
+}
+
+bool gpu_nbits_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_nbits j;
+	const char *bad = fill(s, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+static struct blaslt_job product_of(const struct site *s, const struct gpu_nbits *j, int64_t columns)
+{
+	enum dtype t = gpu_type(s, 0);
+
+	return (struct blaslt_job){.type = (int32_t)t,
+				   .tf32 = t == DT_F32 && s->config &&
+					   s->config->precision == PRECISION_TF32,
+				   .trans_b = 1,
+				   .bias = site_in(s, 5) != NULL,
+				   .m = j->rows,
+				   .n = columns,
+				   .k = j->k,
+				   .lda = j->k,
+				   .ldb = j->k,
+				   .ldr = j->n,
+				   .ldy = j->n,
+				   .batch = 1,
+				   .alpha = 1};
+}
+
+/* The library's products for many rows; false where it has none, and the packed weights do. */
+static bool set_library(struct site *s, struct nbits_step *k, struct step *step, struct diag *d)
+{
+	struct gpu_nbits *j = &k->job;
+	int64_t row = j->k * (int64_t)k->size, most = WIDE_BYTES / row / COLUMN_STEP * COLUMN_STEP;
+	size_t tail = 0;
+
+	if (j->rows <= FEW)
+		return false;
+	k->columns = most < COLUMN_STEP ? COLUMN_STEP : most;
+	if (k->columns > j->n)
+		k->columns = j->n;
+	const struct blaslt_job whole = product_of(s, j, k->columns),
+				rest = product_of(s, j, j->n % k->columns);
+	if (!blaslt_takes(s, &whole, NULL) || (rest.n && !blaslt_takes(s, &rest, NULL)))
+		return false;
+	k->lt = blaslt_product(s, &whole, &k->lt_room, d);
+	if (rest.n)
+		k->tail = blaslt_product(s, &rest, &tail, d);
+	k->lt_room = tail > k->lt_room ? tail : k->lt_room;
+	j->at = (int64_t)gpu_room(step, (size_t)(k->columns * row));
+	k->at_lt = gpu_room(step, k->lt_room);
+	return true;
+}
+
+int gpu_nbits_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct nbits_step *k = arena_new(s->plan_arena, struct nbits_step);
+
+	fill(s, &k->job);
+	gpu_io_types(s, &k->job.io);
+	k->size = (size_t)gpu_size(gpu_type(s, 0));
+	if (!k->job.rows || !k->job.n)
+		return 0;
+	step->state = k;
+	if (!set_library(s, k, step, d))
+		k->columns = 0;
+	else if (!k->lt || (k->job.n % k->columns && !k->tail))
+		return -E_LIBRARY;
+	k->fn = gpu_typed(s, "nbits", k->columns ? "nbits_wide" : "nbits_few", gpu_type(s, 0), d);
+	return k->fn ? 0 : -E_DEVICE;
+}
+
+static int run_few(const struct call *c, const struct nbits_step *k, struct gpu_nbits *job)
+{
+	struct gpu_grid g = gpu_blocks((job->n + 7) / 8, 256);
+	const char *a = job->io.in[0];
+	char *y = job->io.out[0];
+	int64_t rows = job->rows;
+	int err = 0;
+
+	for (int64_t r = 0; r < rows && !err; r += job->rows) {
+		job->rows = rows - r < (int64_t)MOST_Y * GPU_NBITS_ROWS
+				    ? rows - r
+				    : (int64_t)MOST_Y * GPU_NBITS_ROWS;
+		job->io.in[0] = a + (size_t)(r * job->k) * k->size;
+		job->io.out[0] = y + (size_t)(r * job->n) * k->size;
+		g.y = (unsigned)((job->rows + GPU_NBITS_ROWS - 1) / GPU_NBITS_ROWS);
+		err = gpu_launch(c, k->fn, g, job, sizeof(*job));
+	}
+	return err;
+}
+
+int gpu_nbits_run(const struct call *c)
+{
+	const struct nbits_step *k = c->step->state;
+	struct gpu_nbits job;
+	int err = 0;
+
+	if (!k)
+		return 0;
+	job = k->job;
+	gpu_io_fill(c, &job.io);
+	if (!k->columns)
+		return run_few(c, k, &job);
+	for (int64_t n = 0; n < job.n && !err; n += k->columns) {
+		const char *bias = job.io.in[5];
+		job.first = n;
+		job.columns = job.n - n < k->columns ? job.n - n : k->columns;
+		int64_t pieces = (job.k + GPU_NBITS_STEP - 1) / GPU_NBITS_STEP * job.columns;
+		const struct blaslt_args x = {.a = job.io.in[0],
+					      .b = gpu_at(c, (size_t)job.at),
+					      .bias = bias ? bias + (size_t)n * k->size : NULL,
+					      .y = (char *)job.io.out[0] + (size_t)n * k->size,
+					      .workspace = gpu_at(c, k->at_lt),
+					      .workspace_bytes = k->lt_room};
+		err = gpu_launch(c, k->fn, gpu_grid(pieces), &job, sizeof(job));
+		if (!err)
+			err = blaslt_run(c, job.columns == k->columns ? k->lt : k->tail, &x);
+	}
+	return err;
+}
+
+void gpu_nbits_drop(struct step *step)
+{
+	struct nbits_step *k = step->state;
+
+	if (k) {
+		blaslt_drop(k->lt);
+		blaslt_drop(k->tail);
+	}
+}

@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Cases that reach what the conformance cases do not: our kernels in every type and form.
+
+usage: kernels.py FOLDER
+
+Writes FOLDER/kernels/CASE/{model.onnx,test_data_set_0/input_K.pb} and FOLDER/manifest.tsv, for
+`conformance/run FOLDER -d cuda -c`: what the outputs should be the CPU says. test/gpu/sanitize.sh runs them.
+"""
+
+import os
+import sys
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper as nh
+
+RNG = np.random.default_rng(5)
+POOL = RNG.integers(0, 256, 1009) / 256
+INTS = ["u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64"]
+FLOATS = ["f16", "bf16", "f32", "f64"]
+ALL = INTS + FLOATS
+BY_SIZE = ["u8", "f16", "f32", "f64", "c128"]
+HALVES = ["f32", "f16", "bf16"]
+NP = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i8": np.int8, "i16": np.int16,
+      "i32": np.int32, "i64": np.int64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32,
+      "f64": np.float64, "bool": np.bool_, "c128": np.complex128, "f8": ml_dtypes.float8_e4m3fn}
+ELEM = {"u8": T.UINT8, "u16": T.UINT16, "u32": T.UINT32, "u64": T.UINT64, "i8": T.INT8, "i16": T.INT16,
+        "i32": T.INT32, "i64": T.INT64, "f16": T.FLOAT16, "bf16": T.BFLOAT16, "f32": T.FLOAT, "f64": T.DOUBLE,
+        "bool": T.BOOL, "c128": T.COMPLEX128, "f8": T.FLOAT8E4M3FN}
+MADE = []
+
+
+def numbers(t, shape, low=0, high=4):
+    """Of one pool: a folder of cases that packs well can be carried."""
+    x = np.resize(POOL, shape) * (high - low) + low
+    if t in INTS:
+        x = np.rint(np.maximum(x, 0) if t[0] == "u" else x)
+    return np.asarray(x).astype(NP[t])
+
+
+def tensor(name, x, t):
+    """numpy_helper knows no types of ml_dtypes."""
+    if t not in ("bf16", "f8"):
+        return nh.from_array(np.asarray(x), name)
+    return h.make_tensor(name, ELEM[t], x.shape, x.tobytes(), raw=True)
+
+
+class Case:
+    """Nodes, with inputs and constants as they come up."""
+
+    def __init__(self, name, opset=23, precision=None):
+        self.name, self.opset, self.precision = name, opset, precision
+        self.nodes, self.inputs, self.constants, self.n = [], [], [], 0
+
+    def x(self, t, *shape, low=-3, high=3):
+        return self.given(t, numbers(t, shape, low, high))
+
+    def given(self, t, value):
+        name = f"x{len(self.inputs)}"
+        self.inputs.append((name, t, np.asarray(value, NP[t])))
+        return name
+
+    def w(self, t, *shape, low=-1, high=1):
+        return self.constant(t, numbers(t, shape, low, high))
+
+    def constant(self, t, value):
+        name = f"c{len(self.constants)}"
+        self.constants.append(tensor(name, np.asarray(value, NP[t]), t))
+        return name
+
+    def op(self, op, *ins, outs=1, domain="", **attrs):
+        names = [f"v{self.n + i}" for i in range(outs)]
+        self.n += outs
+        self.nodes.append(h.make_node(op, list(ins), names, domain=domain, **attrs))
+        return names[0] if outs == 1 else names
+
+    def depthwise(self, t, wide, n=12):
+        """A value that lies channels last."""
+        x = self.op("Conv", self.x(t, 2, wide, n, n), self.w(t, wide, 1, 3, 3), self.w(t, wide), pads=[1] * 4, group=wide)
+        return self.op("Relu", x)
+
+    def end(self, *outs, t=None):
+        """Kept where it is a model by onnx's own rules; t: type of the outputs of an operator that onnx may not know."""
+        graph = h.make_graph(self.nodes, "g", [h.make_tensor_value_info(n, ELEM[t_], v.shape) for n, t_, v in self.inputs],
+                             [onnx.ValueInfoProto(name=o) for o in outs], self.constants)
+        opsets = [h.make_opsetid("", self.opset)] + [h.make_opsetid(d, 1) for d in sorted({n.domain for n in self.nodes} - {""})]
+        model = h.make_model(graph, opset_imports=opsets, ir_version=10)
+        for o in model.graph.output if t else []:
+            o.type.tensor_type.elem_type = ELEM[t]
+        try:
+            if not t:
+                known = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+                for o, k in zip(model.graph.output, known.graph.output):
+                    o.CopyFrom(k)
+        except (onnx.shape_inference.InferenceError, RuntimeError) as e:
+            if "-v" in sys.argv:
+                print(f"# {self.name}: {str(e)[:150]}")
+            return
+        folder = os.path.join(sys.argv[1], "kernels", self.name, "test_data_set_0")
+        os.makedirs(folder, exist_ok=True)
+        onnx.save(model, os.path.join(os.path.dirname(folder), "model.onnx"))
+        for i, (n, t_, v) in enumerate(self.inputs):
+            with open(os.path.join(folder, f"input_{i}.pb"), "wb") as f:
+                f.write(tensor(n, v, t_).SerializeToString())
+        MADE.append((self.name, self.precision))
+
+
+def i64(c, *v):
+    return c.constant("i64", np.array(v))
+
+
+def each(types, name, make, **more):
+    for t in types:
+        c = Case(f"{name}_{t}", **more)
+        out = make(c, t)
+        c.end(*(out if isinstance(out, (list, tuple)) else [out]))
+
+
+def rows():
+    each(ALL, "reduce_max", lambda c, t: c.op("ReduceMax", c.x(t, 5, 40, 6), i64(c, 1)))
+    each(ALL, "reduce_sum", lambda c, t: c.op("ReduceSum", c.x(t, 5, 2000, low=0, high=2), i64(c, 1)))
+    each(ALL, "argmax", lambda c, t: c.op("ArgMax", c.x(t, 5, 333), axis=1, select_last_index=1))
+    each(ALL, "argmin", lambda c, t: c.op("ArgMin", c.x(t, 5, 333, 3), axis=1))
+    each(ALL, "cumsum", lambda c, t: c.op("CumSum", c.x(t, 5, 90, 3, low=0, high=2), i64(c, 1)))
+    each(ALL, "cumsum_at_run_time", lambda c, t: c.op("CumSum", c.x(t, 5, 90, 3, low=0, high=2), c.given("i64", [1]), exclusive=1))
+    each(FLOATS, "cumprod", lambda c, t: c.op("CumProd", c.x(t, 5, 9, 3, low=0, high=2), i64(c, 1)), opset=26)
+    for n in (7, 64, 1000, 5000):
+        each(FLOATS, f"softmax{n}", lambda c, t, n=n: c.op("Softmax", c.x(t, 9, n)))
+        each(FLOATS, f"log_softmax{n}", lambda c, t, n=n: c.op("LogSoftmax", c.x(t, 9, n)))
+        each(FLOATS, f"layer_norm{n}", lambda c, t, n=n: c.op("LayerNormalization", c.x(t, 9, n), c.w(t, n), c.w(t, n), axis=-1))
+        each(FLOATS, f"rms_norm{n}", lambda c, t, n=n: c.op("RMSNormalization", c.x(t, 9, n), c.w(t, n), axis=-1))
+    each(FLOATS, "softmax_axis1", lambda c, t: c.op("Softmax", c.x(t, 3, 40, 5), axis=1))
+    each(FLOATS, "instance_norm", lambda c, t: c.op("InstanceNormalization", c.x(t, 2, 6, 9, 7), c.w(t, 6), c.w(t, 6)))
+    each(FLOATS, "group_norm", lambda c, t: c.op("GroupNormalization", c.x(t, 2, 6, 9, 7), c.w(t, 6), c.w(t, 6), num_groups=3))
+    each(FLOATS, "batch_norm_at_run_time", lambda c, t: c.op("BatchNormalization", c.x(t, 2, 6, 9, 7), c.x(t, 6), c.x(t, 6),
+                                                             c.x(t, 6), c.x(t, 6, low=.5, high=2)))
+    each(FLOATS, "batch_norm", lambda c, t: c.op("BatchNormalization", c.x(t, 2, 6, 9, 7), c.w(t, 6), c.w(t, 6), c.w(t, 6),
+                                                 c.w(t, 6, low=.5, high=2)))
+    for q in ("u8", "i8", "u16", "i16"):
+        for t in HALVES:
+            c = Case(f"quantize_{t}_{q}")
+            c.end(c.op("QuantizeLinear", c.x(t, 5, 33), c.constant(t, .1), c.constant(q, 3)))
+            c = Case(f"dequantize_{q}_{t}")
+            c.end(c.op("DequantizeLinear", c.x(q, 5, 33), c.constant(t, .1), c.constant(q, 3)))
+
+
+def elements():
+    for op in ("Abs", "Neg", "Sign"):
+        each(ALL, op.lower(), lambda c, t, op=op: c.op(op, c.x(t, 700)))
+    for op in ("Sqrt", "Erf", "Round", "IsNaN", "IsInf", "Gelu"):
+        each(FLOATS, op.lower(), lambda c, t, op=op: c.op(op, c.x(t, 700, low=0)))
+    each(INTS, "not_bits", lambda c, t: c.op("BitwiseNot", c.x(t, 700)))
+    each(ALL, "clip", lambda c, t: c.op("Clip", c.x(t, 700), c.constant(t, 1), c.constant(t, 2)))
+    each(ALL, "clip_at_run_time", lambda c, t: c.op("Clip", c.x(t, 700), c.given(t, 1), c.given(t, 2)))
+    each(ALL, "add", lambda c, t: c.op("Add", c.x(t, 5, 70), c.x(t, 70)))
+    each(ALL, "less", lambda c, t: c.op("Less", c.x(t, 5, 70), c.x(t, 70)))
+    each(ALL, "equal", lambda c, t: c.op("Equal", c.x(t, 5, 70), c.x(t, 5, 1)))
+    each(ALL, "max", lambda c, t: c.op("Max", c.x(t, 5, 70), c.x(t, 70), c.x(t, 5, 1)))
+    each(FLOATS, "mean", lambda c, t: c.op("Mean", c.x(t, 5, 70), c.x(t, 70), c.x(t, 5, 1)))
+    each(ALL + ["bool"], "where", lambda c, t: c.op("Where", c.given("bool", RNG.random((5, 70)) < .5), c.x(t, 5, 70), c.x(t, 70)))
+    for a in ALL + ["bool"]:
+        for b in ALL + ["bool"]:
+            c = Case(f"cast_{a}_{b}")
+            c.end(c.op("Cast", c.x(a, 333, low=0), to=ELEM[b]))
+    each(FLOATS, "several", lambda c, t: c.op("Mul", c.op("Sigmoid", c.op("Add", c.x(t, 5, 70), c.w(t, 70))), c.x(t, 5, 70)))
+    each(FLOATS, "range_at_run_time", lambda c, t: c.op("Range", c.given(t, 1), c.given(t, 9000), c.given(t, .5)))
+    each(INTS, "range", lambda c, t: c.op("Range", c.given(t, 1), c.given(t, 30000), c.given(t, 3)))
+    each(["f32", "f64", "i32", "i64"], "pow", lambda c, t: c.op("Pow", c.x(t, 40, low=0), c.x("i32", 40, low=0)))
+
+
+def moves():
+    each(BY_SIZE, "transpose", lambda c, t: c.op("Transpose", c.x(t, 6, 7, 8), perm=[2, 0, 1]))
+    each(BY_SIZE, "concat", lambda c, t: c.op("Concat", c.x(t, 6, 7, 8), c.x(t, 6, 2, 8), axis=1))
+    each(BY_SIZE, "slice", lambda c, t: c.op("Slice", c.x(t, 20, 30), i64(c, 1, -1), i64(c, 19, -29), i64(c, 0, 1), i64(c, 2, -3)))
+    each(BY_SIZE, "split", lambda c, t: c.op("Split", c.x(t, 6, 8), axis=1, num_outputs=2, outs=2))
+    each(BY_SIZE, "expand", lambda c, t: c.op("Expand", c.x(t, 6, 1, 8), i64(c, 6, 5, 8)))
+    each(BY_SIZE, "tile", lambda c, t: c.op("Tile", c.x(t, 6, 8), i64(c, 2, 3)))
+    for mode in ("constant", "reflect", "edge", "wrap"):
+        each(BY_SIZE, f"pad_{mode}", lambda c, t, mode=mode: c.op("Pad", c.x(t, 6, 8), i64(c, 1, 2, 3, 0), mode=mode))
+    each(BY_SIZE, "trilu", lambda c, t: c.op("Trilu", c.x(t, 2, 12, 9), upper=0))
+    each(BY_SIZE, "gather", lambda c, t: c.op("Gather", c.x(t, 9, 8), c.given("i64", [[1, -1], [3, 8]])))
+    each(BY_SIZE, "gather_elements", lambda c, t: c.op("GatherElements", c.x(t, 9, 8), c.given("i64", [[1] * 8, [-1] * 8])))
+    each(BY_SIZE, "gather_nd", lambda c, t: c.op("GatherND", c.x(t, 9, 8), c.given("i64", [[1, 2], [-1, 0]])))
+    each(BY_SIZE, "scatter_elements", lambda c, t: c.op("ScatterElements", c.x(t, 9, 8), c.given("i64", [[1, 2, 3], [4, 5, -9]]),
+                                                        c.x(t, 2, 3), axis=0))
+    each(BY_SIZE, "scatter_nd", lambda c, t: c.op("ScatterND", c.x(t, 9, 8), c.given("i64", [[1, 2], [-1, 0]]), c.x(t, 2)))
+    each(ALL, "scatter_add", lambda c, t: c.op("ScatterND", c.x(t, 9, 8, low=0), c.given("i64", RNG.integers(0, 9, (3000, 1))),
+                                               c.x(t, 3000, 8, low=0, high=.2), reduction="max"))
+    each(BY_SIZE, "depth_to_space", lambda c, t: c.op("DepthToSpace", c.x(t, 2, 12, 5, 6), blocksize=2))
+    each(BY_SIZE, "reverse", lambda c, t: c.op("ReverseSequence", c.x(t, 9, 4, 2), c.given("i64", [1, 9, 4, 5])))
+    for t in ("f32", "i64", "u8"):
+        c = Case(f"topk_long_{t}")
+        c.end(*c.op("TopK", c.x(t, 2, 9000, low=0, high=200), i64(c, 9), outs=2))
+        c = Case(f"unique_long_{t}")
+        c.end(c.op("Unique", c.x(t, 9000, low=0, high=200), outs=4)[0])
+        c = Case(f"non_zero_{t}")
+        c.end(c.op("NonZero", c.x(t, 90, 70)))
+    c = Case("suppression_long")
+    c.end(c.op("NonMaxSuppression", c.x("f32", 2, 5000, 4, low=0, high=1), c.x("f32", 2, 3, 5000, low=0, high=1),
+               i64(c, 40), c.constant("f32", [.4]), c.constant("f32", [.2])))
+    c = Case("windows")
+    c.end(c.op("HannWindow", c.given("i64", 9000)))
+    for wide in (15, 32):
+        for t in HALVES:
+            c = Case(f"global_pool{wide}_{t}")
+            c.end(c.op("GlobalAveragePool", c.depthwise(t, wide, 56)))
+    c = Case("mel")
+    c.end(c.op("MelWeightMatrix", c.given("i64", 8), c.given("i64", 64), c.given("i64", 8192), c.given("f32", 0), c.given("f32", 4096)))
+
+
+def products():
+    for t in ALL:
+        for m in (1, 70):
+            c = Case(f"matmul{m}_{t}")
+            c.end(c.op("MatMul", c.x(t, 3, m, 90, low=0, high=2), c.x(t, 90, 50, low=0, high=2)))
+    for t in FLOATS:
+        c = Case(f"matmul_bias_{t}")
+        c.end(c.op("Relu", c.op("Add", c.op("MatMul", c.x(t, 200, 90), c.w(t, 90, 50)), c.w(t, 50))))
+        c = Case(f"gemm_{t}")
+        c.end(c.op("Gemm", c.x(t, 33, 90), c.w(t, 50, 90), c.w(t, 50), transB=1))
+        c = Case(f"gemm_gelu_{t}")
+        c.end(c.op("Gelu", c.op("Gemm", c.x(t, 33, 90), c.w(t, 50, 90), c.w(t, 50), transB=1)))
+        c = Case(f"matmul_long_{t}")
+        c.end(c.op("MatMul", c.x(t, 4, 9000), c.w(t, 9000, 40)))
+        c = Case(f"two_rows_{t}")
+        c.end(c.op("MatMul", c.x(t, 7, 1, 90), c.x(t, 7, 90, 1)))
+        c = Case(f"einsum_{t}")
+        c.end(c.op("Einsum", c.x(t, 3, 9, 8), c.x(t, 3, 8, 7), equation="bij,bjk->bik"))
+    each(INTS, "einsum_whole", lambda c, t: c.op("Einsum", c.x(t, 3, 9, low=0), c.x(t, 9, 7, low=0), c.x(t, 7, low=0), equation="ij,jk,k->i"))
+    for d in (40, 64, 80, 128, 200):
+        for causal in (0, 1):
+            for t in FLOATS:
+                c = Case(f"attention{d}_{causal}_{t}")
+                c.end(c.op("Attention", c.x(t, 2, 4, 70, d, low=-1, high=1), c.x(t, 2, 2, 90, d, low=-1, high=1),
+                           c.x(t, 2, 2, 90, d, low=-1, high=1), is_causal=causal))
+                if not causal and d in (64, 128):
+                    for kind, mask in (("number", numbers(t, (70, 90), -2, 0)), ("bool", numbers("u8", (70, 90), 0, 2) > 0)):
+                        for tf32 in (None, 1) if t == "f32" else (None,):
+                            c = Case(f"attention{d}_{kind}_{'tf32' if tf32 else t}", precision=tf32)
+                            c.end(c.op("Attention", *[c.x(t, 2, 4, n, d, low=-1, high=1) for n in (70, 90, 90)],
+                                       c.given("bool" if kind == "bool" else t, mask)))
+                    for tf32 in (None, 1) if t == "f32" else (None,):
+                        c = Case(f"attention{d}_soft_{'tf32' if tf32 else t}", precision=tf32)
+                        c.end(c.op("Attention", *[c.x(t, 2, 4, n, d, low=-1, high=1) for n in (70, 90, 90)], softcap=5.0))
+            c = Case(f"attention{d}_{causal}_tf32", precision=1)
+            c.end(c.op("Attention", c.x("f32", 2, 4, 70, d, low=-1, high=1), c.x("f32", 2, 4, 90, d, low=-1, high=1),
+                       c.x("f32", 2, 4, 90, d, low=-1, high=1), is_causal=causal))
+    for t in HALVES:
+        c = Case(f"causal_{t}", opset=27)
+        c.end(c.op("CausalConvWithState", c.x(t, 2, 4, 30), c.w(t, 4, 1, 4)), t=t)
+        c = Case(f"linear_attention_{t}", opset=27)
+        y = c.op("LinearAttention", *[c.x(t, 2, 9, 32, low=-1, high=1) for _ in range(3)], "", "", c.x(t, 2, 9, 4, low=0, high=.3),
+                 outs=2, kv_num_heads=4, q_num_heads=4, update_rule="delta")
+        c.end(*y, t=t)
+        c = Case(f"rotary_{t}")
+        c.end(c.op("RotaryEmbedding", c.x(t, 2, 4, 9, 16), c.w(t, 2, 9, 8), c.w(t, 2, 9, 8)))
+    for q in ("f8", "u8", "i8"):
+        c = Case(f"quantized_product_{q}")
+        scale = [c.constant("f32", .1), c.constant(q, 0)]
+        c.end(c.op("QLinearMatMul", c.x(q, 9, 40, low=0, high=2), *scale, c.w(q, 40, 30, low=0, high=2), *scale, *scale))
+    for q in ("u8", "i8"):
+        c = Case(f"whole_product_{q}")
+        c.end(c.op("MatMulInteger", c.x(q, 9, 40), c.w(q, 40, 30, low=0, high=9), c.constant(q, 1)))
+        for group in (1, 2):
+            c = Case(f"whole_conv{group}_{q}")
+            c.end(c.op("ConvInteger", c.x(q, 2, 8, 9, 9), c.w(q, 6, 8 // group, 3, 3, low=0, high=9), c.constant(q, 1), group=group))
+    for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+        for t in FLOATS:
+            c = Case(f"{kind.lower()}_{t}")
+            y = c.op(kind, c.x(t, 5, 3, 20, low=-1), c.w(t, 2, gates * 17, 20, low=-.3, high=.3),
+                     c.w(t, 2, gates * 17, 17, low=-.3, high=.3), hidden_size=17, direction="bidirectional", outs=2)
+            c.end(*y)
+
+
+def contrib():
+    """Of com.microsoft, and with several types in one node."""
+    ms = {"domain": "com.microsoft"}
+    for t in HALVES:
+        c = Case(f"ms_attention_{t}")
+        c.end(c.op("Attention", c.x(t, 2, 9, 32, low=-1, high=1), c.w(t, 32, 96), c.w(t, 96), c.given("i32", [[1] * 7 + [0] * 2, [1] * 9]),
+                   num_heads=4, **ms), t=t)
+        c = Case(f"ms_multi_head_{t}")
+        c.end(c.op("MultiHeadAttention", *[c.x(t, 2, 9, 32, low=-1, high=1) for _ in range(3)], c.w(t, 96),
+                   c.given("i32", [[1] * 7 + [0] * 2, [1] * 9]), num_heads=4, **ms), t=t)
+        c = Case(f"ms_group_query_{t}")
+        y = c.op("GroupQueryAttention", c.x(t, 2, 1, 64, low=-1, high=1), c.x(t, 2, 1, 32, low=-1, high=1), c.x(t, 2, 1, 32, low=-1, high=1),
+                 c.x(t, 2, 2, 8, 16, low=-1, high=1), c.x(t, 2, 2, 8, 16, low=-1, high=1), c.given("i32", [8, 6]), c.given("i32", 9),
+                 num_heads=4, kv_num_heads=2, outs=3, **ms)
+        c.end(*y, t=t)
+        c = Case(f"ms_group_norm_{t}")
+        c.end(c.op("GroupNorm", c.x(t, 2, 5, 4, 12), c.w("f32", 12), c.w("f32", 12), groups=3, activation=1, **ms), t=t)
+        c = Case(f"ms_split_gelu_{t}")
+        c.end(c.op("BiasSplitGelu", c.x(t, 2, 5, 64), c.w(t, 64), **ms), t=t)
+        if t != "bf16":
+            c = Case(f"ms_inverse_{t}")
+            c.end(c.op("Inverse", c.x(t, 3, 7, 7), **ms), t=t)
+        if t != "f32":
+            c = Case(f"batch_norm_mixed_{t}")
+            c.end(c.op("BatchNormalization", c.x(t, 2, 6, 9, 7), *[c.given("f32", numbers("f32", 6, .5, 2)) for _ in range(4)]))
+    for t in FLOATS:
+        for n in (1, 2):
+            c = Case(f"wide_windows{n}_{t}")
+            shape = (1, 2 * n, 3, 4, 5, 6)
+            c.end(c.op("Conv", c.x(t, *shape), c.w(t, 4, 2, 2, 2, 2, 2), group=n), t=t)
+            c = Case(f"wide_windows_back{n}_{t}")
+            c.end(c.op("ConvTranspose", c.x(t, *shape), c.w(t, 2 * n, 2, 2, 2, 2, 2), group=n), t=t)
+        c = Case(f"wide_pool_{t}")
+        c.end(c.op("MaxPool", c.x(t, 1, 2, 3, 4, 5, 6), kernel_shape=[2, 2, 2, 2]), t=t)
+        c = Case(f"three_factors_{t}")
+        c.end(c.op("Einsum", c.x(t, 5, 6), c.x(t, 6, 7), c.x(t, 7, 4), equation="ij,jk,kl->il"))
+        c = Case(f"four_factors_{t}")
+        c.end(c.op("Einsum", c.x(t, 5, 6), c.x(t, 6, 7), c.x(t, 7, 4), c.x(t, 4), equation="ij,jk,kl,l->i"))
+        c = Case(f"diagonal_{t}")
+        c.end(c.op("Einsum", c.x(t, 5, 6, 6), equation="bii->i"))
+    each(INTS, "four_whole_factors", lambda c, t: c.op("Einsum", c.x(t, 5, 6), c.x(t, 6, 7), c.x(t, 7, 4), c.x(t, 4), equation="ij,jk,kl,l->i"))
+    each(["i8", "u8"] + FLOATS, "pool_rows", lambda c, t: c.op("MaxPool", c.x(t, 2, 5, 9, 8), kernel_shape=[3, 2]))
+    each(FLOATS, "average_rows", lambda c, t: c.op("AveragePool", c.x(t, 2, 5, 9, 8), kernel_shape=[3, 2]))
+    each(INTS, "three_whole_factors", lambda c, t: c.op("Einsum", c.x(t, 5, 6), c.x(t, 6, 7), c.x(t, 7, 4), equation="ij,jk,kl->il"))
+
+
+def activation(c, x, k, t):
+    if k == "none":
+        return x
+    if k == "silu":
+        return c.op("Mul", x, c.op("Sigmoid", x))
+    if k == "add":
+        return c.op("Relu", c.op("Add", x, c.x(t, 2, 32, 9, 9)))
+    return c.op(k, x)
+
+
+def windows():
+    for t in FLOATS:
+        for k in ("none", "Relu", "silu", "HardSwish", "add"):
+            c = Case(f"conv_{k}_{t}")
+            c.end(activation(c, c.op("Conv", c.x(t, 2, 16, 9, 9), c.w(t, 32, 16, 3, 3), c.w(t, 32), pads=[1] * 4), k, t))
+            c = Case(f"conv1x1_{k}_{t}")
+            c.end(activation(c, c.op("Conv", c.x(t, 2, 16, 9, 9), c.w(t, 32, 16, 1, 1), c.w(t, 32)), k, t))
+        for cin, cout, n in ((3, 32, 64), (3, 64, 33), (4, 128, 32), (64, 16, 40), (24, 96, 7)):
+            c = Case(f"conv{cin}_{cout}_{n}_{t}")
+            c.end(c.op("Relu", c.op("Conv", c.x(t, 1, cin, n, n), c.w(t, cout, cin, 3, 3), c.w(t, cout), pads=[1] * 4, strides=[2, 2])))
+        for patch in (2, 4, 16):
+            c = Case(f"patches{patch}_{t}")
+            c.end(c.op("Conv", c.x(t, 1, 3, 8 * patch, 8 * patch), c.w(t, 40, 3, patch, patch), c.w(t, 40), strides=[patch] * 2))
+        for k in (3, 5, 7):
+            for s in (1, 2):
+                for n, wide in ((40, 16), (19, 20), (7, 6)):
+                    c = Case(f"depthwise{k}_{s}_{n}_{wide}_{t}")
+                    y = c.op("Conv", c.x(t, 2, wide, n, n), c.w(t, wide, wide, 1, 1), c.w(t, wide))
+                    y = c.op("Conv", y, c.w(t, wide, 1, k, k), c.w(t, wide), pads=[k // 2] * 4, strides=[s, s], group=wide)
+                    c.end(c.op("Conv", c.op("Relu", y), c.w(t, 16, wide, 1, 1), c.w(t, 16)))
+        for wide in (15, 32):
+            c = Case(f"depthwise_dilated{wide}_{t}")
+            y = c.op("Conv", c.x(t, 2, wide, 12, 12), c.w(t, wide, wide, 1, 1), c.w(t, wide))
+            y = c.op("Conv", y, c.w(t, wide, 1, 3, 3), c.w(t, wide), pads=[2] * 4, dilations=[2, 2], group=wide)
+            c.end(c.op("Conv", y, c.w(t, 16, wide, 1, 1)))
+            c = Case(f"excite{wide}_{t}")
+            y = c.depthwise(t, wide)
+            z = c.op("Relu", c.op("Conv", c.op("GlobalAveragePool", y), c.w(t, 8, wide, 1, 1), c.w(t, 8)))
+            z = c.op("HardSigmoid", c.op("Conv", z, c.w(t, wide, 8, 1, 1), c.w(t, wide)))
+            c.end(c.op("Conv", c.op("Mul", y, z), c.w(t, 16, wide, 1, 1)))
+            for pool, more in (("MaxPool", {}), ("AveragePool", {}), ("AveragePool", {"count_include_pad": 1})):
+                c = Case(f"{pool.lower()}{len(more)}_{wide}_{t}")
+                y = c.op(pool, c.depthwise(t, wide), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4, **more)
+                c.end(c.op("Conv", y, c.w(t, 16, wide, 1, 1)))
+            c = Case(f"branches{wide}_{t}")
+            y = c.depthwise(t, wide)
+            z = c.op("Concat", y, c.op("Relu", c.op("Conv", y, c.w(t, wide, wide, 1, 1))), axis=1)
+            z = c.op("Resize", z, "", c.constant("f32", [1, 1, 2, 2]), mode="nearest")
+            c.end(c.op("Conv", z, c.w(t, 16, 2 * wide, 1, 1)))
+            c = Case(f"add_after{wide}_{t}")
+            y = c.depthwise(t, wide)
+            c.end(c.op("Relu", c.op("Add", c.op("Conv", y, c.w(t, wide, wide, 1, 1), c.w(t, wide)), y)))
+            c = Case(f"channels_norm{wide}_{t}")
+            y = c.depthwise(t, wide)
+            y = c.op("LayerNormalization", c.op("Transpose", y, perm=[0, 2, 3, 1]), c.w(t, wide), c.w(t, wide))
+            y = c.op("Gelu", c.op("Add", c.op("MatMul", y, c.w(t, wide, 64)), c.w(t, 64)))
+            c.end(c.op("Transpose", c.op("MatMul", y, c.w(t, 64, wide)), perm=[0, 3, 1, 2]))
+        c = Case(f"groups_{t}")
+        c.end(c.op("Conv", c.x(t, 2, 16, 9, 9), c.w(t, 32, 4, 3, 3), c.w(t, 32), group=4))
+        c = Case(f"conv3d_{t}")
+        c.end(c.op("Conv", c.x(t, 1, 8, 6, 7, 8), c.w(t, 16, 8, 3, 3, 3), c.w(t, 16)))
+        c = Case(f"conv_odd_{t}")
+        c.end(c.op("Conv", c.x(t, 1, 5, 17, 15), c.w(t, 7, 5, 3, 2), dilations=[2, 1], pads=[2, 0, 1, 1]))
+        c = Case(f"transposed_{t}")
+        c.end(c.op("ConvTranspose", c.x(t, 1, 5, 7, 8), c.w(t, 5, 6, 3, 3), c.w(t, 6), strides=[2, 2]))
+        c = Case(f"deformed_{t}")
+        c.end(c.op("DeformConv", c.x(t, 1, 4, 7, 8), c.w(t, 6, 4, 3, 3), c.x(t, 1, 18, 5, 6, low=-1, high=1), c.w(t, 6)))
+        for mode in ("nearest", "linear", "cubic"):
+            c = Case(f"resize_{mode}_{t}")
+            c.end(c.op("Resize", c.x(t, 1, 3, 9, 8), "", c.constant("f32", [1, 1, 1.5, 2.3]), mode=mode))
+            c = Case(f"resize_down_{mode}_{t}")
+            c.end(c.op("Resize", c.x(t, 1, 3, 19, 18), "", c.constant("f32", [1, 1, .5, .3]), mode=mode, antialias=int(mode != "nearest")))
+        c = Case(f"resize_crop_{t}")
+        c.end(c.op("Resize", c.x(t, 1, 3, 9, 8), c.constant("f32", [0, 0, .2, -.3, 1, 1, 1.5, .9]), "", i64(c, 1, 3, 7, 7), mode="linear",
+                   coordinate_transformation_mode="tf_crop_and_resize"))
+        c = Case(f"resize_whole_{t}")
+        c.end(c.op("Resize", c.x(t, 4, 5, 6), "", c.constant("f32", [1.5, 2, .7]), mode="cubic"))
+        c = Case(f"grid_{t}")
+        c.end(c.op("GridSample", c.x(t, 1, 3, 9, 8), c.x(t, 1, 5, 4, 2, low=-1.1, high=1.1)))
+        c = Case(f"regions_{t}")
+        c.end(c.op("RoiAlign", c.x(t, 1, 3, 9, 8), c.constant(t, [[0, 0, 7, 7], [1, 2, 5, 8]]), i64(c, 0, 0), output_height=3, output_width=3))
+    each(INTS, "resize_linear", lambda c, t: c.op("Resize", c.x(t, 1, 3, 9, 8), "", c.constant("f32", [1, 1, 2, 1.5]), mode="linear"))
+    each(FLOATS, "resize_rows", lambda c, t: c.op("Resize", c.x(t, 1, 3, 9, 8), "", c.constant("f32", [1, 1, 1, 2]), mode="linear"))
+    each(INTS, "resize_nearest", lambda c, t: c.op("Resize", c.x(t, 1, 3, 9, 8), "", c.constant("f32", [1, 1, 2, 2]), mode="nearest"))
+    each(["c128"], "resize_nearest", lambda c, t: c.op("Resize", c.x(t, 1, 3, 9, 8), "", c.constant("f32", [1, 1, 2, 2]), mode="nearest"))
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    for group in (rows, elements, moves, products, contrib, windows):
+        group()
+    with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
+        for name, precision in sorted(MADE):
+            flags = f"precision={precision},times=30,extra=0.002" if precision else "-"
+            f.write("\t".join(["kernels", name, "-", "-", "-", "-", "-", "1", "1e-3", "1e-7", flags, "-"]) + "\n")
+    print(f"{len(MADE)} cases")
+
+
+main()
