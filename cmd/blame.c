@@ -9,9 +9,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,62 +18,6 @@ static const char variable[] = "INFER_BLAME_FD";
 enum { SECONDS = 300 }; /* after which it is given up */
 
 extern char **environ;
-
-/* ---- standard input, kept ----------------------------------------------------------------------- */
-
-/* "-", "NAME=-", "NAME:-", each perhaps with ",KEY=VALUE" behind it */
-static bool reads_stdin(const char *text)
-{
-	for (const char *p = strchr(text, '-'); p; p = strchr(p + 1, '-'))
-		if ((p[1] == '\0' || p[1] == ',') && (p == text || p[-1] == '=' || p[-1] == ':'))
-			return true;
-	return false;
-}
-
-static bool wants_stdin(const struct options *o)
-{
-	for (size_t i = 0; i < o->noperands; i++)
-		if (!strcmp(o->operand[i], "-"))
-			return true;
-	for (int64_t i = 0; i < o->input.n; i++)
-		if (reads_stdin(o->input.v[i].s))
-			return true;
-	return false;
-}
-
-static bool copy_all(int from, int to)
-{
-	char block[65536];
-	ssize_t got;
-
-	while ((got = read(from, block, sizeof(block))) != 0) {
-		if (got < 0 && errno == EINTR)
-			continue;
-		for (ssize_t at = 0; at < got;) {
-			ssize_t n = write(to, block + at, (size_t)(got - at));
-			if (n < 0 && errno != EINTR)
-				return false;
-			at += n > 0 ? n : 0;
-		}
-		if (got < 0)
-			return false;
-	}
-	return true;
-}
-
-/* A pipe can be read once: from here on standard input is a file without a name. */
-static void keep_stdin(void)
-{
-	struct stat st;
-
-	if (fstat(STDIN_FILENO, &st) != 0 || S_ISREG(st.st_mode))
-		return;
-	int fd = memfd_create("infer-stdin", MFD_CLOEXEC);
-	if (fd >= 0 && copy_all(STDIN_FILENO, fd) && lseek(fd, 0, SEEK_SET) == 0)
-		dup2(fd, STDIN_FILENO);
-	if (fd >= 0)
-		close(fd);
-}
 
 static bool may_use_gpu(const struct options *o)
 {
@@ -93,8 +35,6 @@ void blame_begin(struct options *o)
 		o->config.sync = SYNC_LAUNCH;
 		o->save = o->html = o->trace = o->save_baseline = NULL;
 		o->exports.n = 0;
-	} else if (may_use_gpu(o) && wants_stdin(o)) {
-		keep_stdin();
 	}
 }
 

@@ -8,10 +8,7 @@
  */
 #include "options.h"
 
-/*
- * Before the command runs: standard input that is read as a model or input is kept, so that it can be
- * read again. In the process that repeats: changes o so that it only looks for the node.
- */
+/* Before the command runs. In the process that repeats: changes o so that it only looks for the node. */
 void blame_begin(struct options *o);
 /* After it ran: repeats it where a finding wants a node. In the process that repeats: tells what was found. */
 void blame_end(const struct options *o, char **argv, struct diag *d);

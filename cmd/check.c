@@ -6,6 +6,7 @@
 #include "cmd.h"
 #include "check_report.h"
 #include "output.h"
+#include "precision.h"
 #include "progress.h"
 #include "watchdog.h"
 
@@ -104,6 +105,17 @@ static void begin(struct view *v, struct diag *d)
 	progress_begin(&v->progress, o);
 }
 
+/* What auto is, for the inputs that the checks make up where none are given. */
+static void settle(struct view *v)
+{
+	static const struct text range = {"0..1", 4};
+	struct input_request request = v->request;
+
+	if (!request.random.n)
+		request.random = (struct texts){&range, 1};
+	precision_settle(v->o, &v->o->config, &request, NULL, v->c.d);
+}
+
 int cmd_check(struct options *o, struct diag *d)
 {
 	struct view v = {.o = o, .start = clock_ns()};
@@ -111,6 +123,7 @@ int cmd_check(struct options *o, struct diag *d)
 	if (o->after_dashes || o->watch.pid != INT_ABSENT)
 		return watch_command(o, d);
 	begin(&v, d);
+	settle(&v);
 	watchdog_crash(o->command->name);
 	int rc = check_run(&v.c);
 	progress_clear(&v.progress);

@@ -5,6 +5,7 @@
 #include "cpu/cpu.h"
 #include "gpu/api.h"
 #include "gpu/cuda.h"
+#include "output.h"
 
 #include <inttypes.h>
 
@@ -95,14 +96,11 @@ static void print_text(const struct health *h)
 	}
 }
 
-static void print_json(const struct health *h)
+static void print_json(struct options *o, const struct health *h, struct diag *d)
 {
 	struct json j;
 
-	json_begin(&j, stdout);
-	json_object(&j, NULL);
-	json_string(&j, "schema", "infer/1");
-	json_string(&j, "command", "doctor");
+	json_envelope_begin(&j, o, d);
 	json_array(&j, "devices");
 	json_object(&j, NULL);
 	json_string(&j, "device", "cpu");
@@ -138,8 +136,7 @@ static void print_json(const struct health *h)
 		json_end(&j, '}');
 	}
 	json_end(&j, ']');
-	json_end(&j, '}');
-	json_finish(&j);
+	json_envelope_end(&j, d);
 }
 
 /* It tells; what is missing is no failure of its own. */
@@ -147,10 +144,9 @@ int cmd_doctor(struct options *o, struct diag *d)
 {
 	struct health h = {0};
 
-	(void)d;
 	examine(&h);
 	if (o->json)
-		print_json(&h);
+		print_json(o, &h, d);
 	else
 		print_text(&h);
 	diag_free(&h.why);

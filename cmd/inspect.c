@@ -7,7 +7,6 @@
 #include "dump.h"
 #include "input.h"
 #include "onnx/load.h"
-#include "opt/pipeline.h"
 
 /* Sizes that the user gave for free dimensions go into the inputs before anything is inferred. */
 static int bind_dims(struct inspection *x, struct diag *d)
@@ -96,6 +95,12 @@ static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 	return err;
 }
 
+/* The optimizer is what is looked at: it runs as it would before a run. */
+static bool tells_passes(const struct inspection *x)
+{
+	return x->o->passes || x->o->explain;
+}
+
 static int gather(struct inspection *x, struct session **plan, struct diag *d)
 {
 	struct run_config config = x->o->config;
@@ -104,11 +109,12 @@ static int gather(struct inspection *x, struct session **plan, struct diag *d)
 
 	report_weights(x->model->graph, x->weights);
 	x->ops = report_ops(x->model->graph, &cpu_backend, &x->arena, &x->nops);
-	if (stage == STAGE_NONE || stage == STAGE_GRAPH)
+	if (stage == STAGE_GRAPH || (stage == STAGE_NONE && !tells_passes(x)))
 		config.optimize = OPTIMIZE_NONE;
+	x->report.explain = x->o->explain;
 	/* what cannot be inferred is told, and the rest is shown all the same */
 	if (!err && stage != STAGE_FILE)
-		(void)opt_run(x->model, &cpu_backend, &config, d);
+		(void)opt_run_report(x->model, &cpu_backend, &config, &x->report, d);
 	if (!err && (x->o->nodes || x->o->cost || x->o->json || x->o->html))
 		gather_nodes(x);
 	if (!err && (x->o->memory || stage == STAGE_PLAN)) {
@@ -148,6 +154,8 @@ static int inspect_model(struct inspection *x, struct diag *d)
 		dump_dot(stdout, x->model->graph);
 	else if (!err && x->o->stage != STAGE_NONE)
 		print_stage(x);
+	else if (!err && tells_passes(x))
+		inspect_print_passes(x);
 	else if (!err)
 		inspect_print_text(x);
 	session_close(plan);

@@ -2,6 +2,7 @@
 #ifndef CMD_INSPECT_H
 #define CMD_INSPECT_H
 /* What `infer inspect` found out, for its two printers. */
+#include "opt/pipeline.h"
 #include "options.h"
 #include "output.h"
 #include "report.h"
@@ -26,12 +27,16 @@ struct inspection {
 	struct cost total;
 	bool planned; /* --memory */
 	struct segment_report plan;
-	size_t packed_bytes; /* weights packed for the kernels */
+	size_t packed_bytes;	  /* weights packed for the kernels */
+	struct opt_report report; /* --passes, --explain */
 };
 
 void inspect_print_text(const struct inspection *x);
 /* --html. E-OUTPUT. */
 int inspect_page(const struct inspection *x, const char *path, struct diag *d);
+/* --passes, --explain: what the optimizer did. */
+void inspect_print_passes(const struct inspection *x);
+void inspect_write_passes(const struct inspection *x, struct json *j);
 void inspect_print_json(struct inspection *x, const struct diag *d);
 /* --ops without a model: every operator of this build. */
 void inspect_print_support(struct options *o, const struct diag *d);

@@ -2,6 +2,7 @@
 #include "inspect.h"
 
 #include "dump.h"
+#include "io.h"
 
 static void write_port(const struct inspection *x, struct json *j, const char *name,
 		       const struct vinfo *v)
@@ -136,10 +137,7 @@ static void write_weights(const struct inspection *x, struct json *j)
 		json_object(j, NULL);
 		json_string(j, "name", g->value[i]->name);
 		json_string(j, "type", dtype_name(tensor_dtype(t)));
-		json_array(j, "shape");
-		for (int k = 0; k < t->shape.rank; k++)
-			json_int(j, NULL, t->shape.dim[k]);
-		json_end(j, ']');
+		io_json_shape(j, &t->shape);
 		json_int(j, "bytes", (int64_t)t->bytes);
 		if (tensor_dtype(t) != DT_STRING) {
 			struct statistics s = report_statistics(t);
@@ -183,5 +181,6 @@ void inspect_print_json(struct inspection *x, const struct diag *d)
 		write_weights(x, &j);
 	if (x->planned)
 		write_memory(x, &j);
+	inspect_write_passes(x, &j);
 	json_envelope_end(&j, d);
 }

@@ -181,7 +181,10 @@ const struct field options_table[] = {
 	 .help = "a table of the nodes: their types and shapes, their times",
 	 .more = "inspect tells every node with the types and shapes of its outputs. profile observes some runs "
 		 "and tells each node's time, share, work and memory; since observing costs, the plain runs' "
-		 "time stands beside the observed ones'."},
+		 "time stands beside the observed ones'. On a GPU it names the kernels of each node and how "
+		 "often they run; CUPTI tells their times where it is there and no other tool has it, else events "
+		 "in the stream do. The device waits until an observed run is queued, so that its time is not "
+		 "the launches'; what lies between the nodes is a row of its own."},
 	{.name = "weights",
 	 .type = F_BOOL,
 	 OFF(weights),
@@ -213,6 +216,21 @@ const struct field options_table[] = {
 	 .help = "the graph as a stage of the pipeline leaves it",
 	 .more = "file: as it was read; graph: upgraded to the newest operator versions; opt: rewritten; "
 		 "plan: the steps that run, with their kernels and memory."},
+	{.name = "passes",
+	 .type = F_BOOL,
+	 OFF(passes),
+	 SHOW,
+	 .cmds = CMD_INSPECT,
+	 .help = "the passes that rewrite the graph, in order, and what each did",
+	 .more = "How much each pass changed, and how many nodes it left. --optimize says which passes run."},
+	{.name = "explain",
+	 .type = F_BOOL,
+	 OFF(explain),
+	 SHOW,
+	 .cmds = CMD_INSPECT,
+	 .help = "which rewrites were made, where, and which were not and why",
+	 .more = "A rewrite that lies over a part of the graph and is refused tells its reason: another use of a "
+		 "value inside, a type, a shape that is not known. Those that lie nowhere are named at the end."},
 	{.name = "ops",
 	 .type = F_BOOL,
 	 OFF(ops),
@@ -361,6 +379,17 @@ const struct field options_table[] = {
 	 .help = "which failing CUDA calls are told",
 	 .more = "explicit: all but those that fail by design, such as questions whose answer is an error; all: "
 		 "these as well; no: only asynchronous errors and crossings of contexts."},
+	{.name = "heap",
+	 .type = F_ENUM,
+	 OFF(watch.heap),
+	 .def = "on",
+	 .choices = "off|on|all",
+	 .arg = "WHICH",
+	 WATCHING,
+	 .help = "blocks of malloc's whose ends copies are held to",
+	 .more = "on: those of 512 bytes or more; all: those of 64 or more, which slows the program; off: none. "
+		 "A library is loaded before the program for it (LD_PRELOAD), which also gives CUPTI to a profiler "
+		 "in the program that asks for it; off loads none."},
 	{.name = "error-exitcode",
 	 .type = F_INT,
 	 OFF(watch.error_exit),
@@ -542,7 +571,7 @@ const struct field options_table[] = {
 	 OFF(config.precision),
 	 .axis = offsetof(struct options, precision_axis),
 	 .def = "fp32",
-	 .choices = "fp32|tf32|fp16|bf16",
+	 .choices = "fp32|tf32|fp16|bf16|auto",
 	 .arg = "TYPE",
 	 DEVICE,
 	 .cmds = CMD_RUNS,
@@ -551,7 +580,10 @@ const struct field options_table[] = {
 	 .more = "fp32 computes in the types that the model says and rounds once a node. tf32 lets matrix "
 		 "products and convolutions of a CUDA device round their fp32 inputs to 10 bits of fraction. fp16 "
 		 "and bf16 compute the inside of an fp32 model in that type, its weights converted once; inputs, "
-		 "outputs and what is easily spoilt stay fp32. Models that are fp16 or bf16 themselves stay so."},
+		 "outputs and what is easily spoilt stay fp32. Models that are fp16 or bf16 themselves stay so. "
+		 "auto tries all of them on the inputs that are given and takes the fastest whose outputs stay within "
+		 "0.01 of the largest value of each of fp32's; it says which, and what each took and was off by. The "
+		 "choice is kept in the cache. On the CPU it is fp32."},
 	{.name = "sync",
 	 .type = F_ENUM,
 	 OFF(config.sync),

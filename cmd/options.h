@@ -34,6 +34,7 @@ enum node_sort { SORT_TIME, SORT_ORDER, SORT_MEMORY };
 enum stage { STAGE_NONE = -1, STAGE_FILE, STAGE_GRAPH, STAGE_OPT, STAGE_PLAN };
 
 struct command;
+struct precision_choice;
 
 struct options {
 	struct run_config config;
@@ -59,7 +60,7 @@ struct options {
 	const char *labels; /* FILE or "meta:KEY"; NULL */
 
 	/* inspect */
-	bool nodes, weights, cost, memory, ops, dot;
+	bool nodes, weights, cost, memory, ops, dot, passes, explain;
 	int stage; /* enum stage */
 
 	/* profile */
@@ -89,6 +90,7 @@ struct options {
 		int64_t pid;	    /* INT_ABSENT: none */
 		double interval;    /* seconds; NAN: none */
 		int errors;	    /* enum report_errors */
+		int heap;	    /* enum watch_heap */
 		int64_t error_exit; /* INT_ABSENT: that of the class */
 		const char *suppressions;
 	} watch;
@@ -103,6 +105,8 @@ struct options {
 	const char *config_file;
 
 	/* not options */
+	struct precision_choice *chosen; /* what --precision auto was, for each that asked */
+	size_t nchosen;
 	const struct command *command;
 	const char **origin; /* by row of the table: "--device", "INFER_DEVICE", "x.yaml:7"; NULL: default */
 	struct arena arena;

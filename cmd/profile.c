@@ -4,6 +4,8 @@
 
 #include "base/str.h"
 #include "cmd.h"
+#include "precision.h"
+#include "gpu/clocks.h"
 #include "watchdog.h"
 
 #include <math.h>
@@ -128,8 +130,40 @@ static void look_at_course(struct profile *p, const struct record *r, const stru
 		     "a governor called performance keeps them steady");
 }
 
+/* A GPU that works at a clock of its own choice. */
+static void look_at_clocks(struct profile *p, const struct record *r)
+{
+	const struct record_clocks *c = &r->clocks;
+	const struct record_point none = {.label = ""};
+	double low = INFINITY, high = 0;
+	uint64_t reasons = 0;
+	size_t lowered = 0, busy = 0;
+
+	for (size_t k = 0; k < c->n; k++) {
+		uint64_t why = (uint64_t)c->reasons[k];
+		if (why & CLOCK_IDLE)
+			continue;
+		busy++;
+		low = fmin(low, c->sm[k]);
+		high = fmax(high, c->sm[k]);
+		lowered += clock_reasons(why, &p->arena) != NULL;
+		reasons |= why;
+	}
+	if (lowered)
+		warn(p, r, &none,
+		     fmt(p->d, "the GPU lowered its clock in %zu of %zu samples: %s", lowered, busy,
+			 clock_reasons(reasons, &p->d->arena)),
+		     "nvidia-smi -q -d PERFORMANCE tells more; other times are not to be compared with these");
+	else if (busy > 2 && high > 1.1 * low)
+		warn(p, r, &none,
+		     fmt(p->d, "the GPU's clock was between %.0f and %.0f MHz", low, high),
+		     "nvidia-smi --lock-gpu-clocks keeps it steady");
+}
+
 static void look_for_noise(struct profile *p)
 {
+	for (size_t i = 0; i < p->nrecords; i++)
+		look_at_clocks(p, p->record[i]);
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t k = 0; k < p->record[i]->npoints; k++) {
 			const struct record_point *q = &p->record[i]->point[k];
@@ -246,6 +280,19 @@ static int judge(struct profile *p)
 
 /* ---- the command */
 
+/* What auto is, for the last point of a sweep: before anything is measured. */
+static void settle(struct profile *p)
+{
+	struct input_request last = p->request;
+
+	if (p->sweep.points)
+		last.dim = sweep_point(&p->sweep, p->sweep.points - 1, &p->request.dim, &p->arena);
+	for (size_t k = 0; k < p->njobs; k++)
+		precision_settle(p->o, &p->job[k].config, &last, p->job[k].label, p->d);
+	if (p->njobs == 1)
+		p->o->config.precision = p->job[0].config.precision;
+}
+
 static void tell_stopped(struct profile *p)
 {
 	enum code why = watchdog_caught();
@@ -286,6 +333,7 @@ int cmd_profile(struct options *o, struct diag *d)
 		rc = profile_plan(p);
 	}
 	if (!rc) {
+		settle(p);
 		watchdog_soft();
 		progress_begin(&p->progress, o);
 		rc = measure_all(p);

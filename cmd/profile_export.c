@@ -74,6 +74,9 @@ static void write_verdict(struct profile *p, struct json *j)
 	json_number(j, "fair", v->fair.value);
 	json_number(j, "fair_low", v->fair.low);
 	json_number(j, "fair_high", v->fair.high);
+	write_quantity(j, "nodes_ratio", v->nodes.value);
+	write_quantity(j, "nodes_ratio_low", v->nodes.low);
+	write_quantity(j, "nodes_ratio_high", v->nodes.high);
 	json_bool(j, "slower", v->slower);
 	json_bool(j, "bigger", v->bigger);
 	json_array(j, "nodes");
@@ -197,6 +200,8 @@ static void markdown_nodes(struct profile *p, const struct record *r, struct are
 	fprintf(f, "The faster half of %zu observed runs takes %s; the median plain run %s.\n\n",
 		r->nobserved, str_seconds(a, r->observed),
 		str_seconds(a, stats_quantile_of(r->point[0].time, r->point[0].n, 0.5)));
+	if (r->timed_by && strcmp(r->timed_by, "clock") != 0)
+		fprintf(f, "On the device timed by %s.\n\n", r->timed_by);
 	table_nodes(p, r, false, &t, a);
 	table_markdown(&t, f);
 }
@@ -225,6 +230,9 @@ static void write_markdown(struct profile *p, FILE *f)
 	const char *work = p->njobs == 1 ? work_sentence(p, r, &a) : NULL;
 	if (work)
 		fprintf(f, "%s\n\n", work);
+	const char *clocks = p->njobs == 1 ? clock_sentence(r, &a) : NULL;
+	if (clocks)
+		fprintf(f, "GPU: %s\n\n", clocks);
 	for (size_t i = 0; i < p->nrecords; i++)
 		markdown_nodes(p, p->record[i], &a, f);
 	fprintf(f, "### Memory\n\n%s\n\n", peak_sentence(r, &a));

@@ -24,6 +24,10 @@ static void facts(struct profile *p, struct page *page, struct arena *a)
 	if (id->libraries && *id->libraries)
 		page_fact(page, "libraries", id->libraries);
 	page_fact(page, "precision", id->precision);
+	if (clock_sentence(p->record[0], a))
+		page_fact(page, "GPU", clock_sentence(p->record[0], a));
+	if (p->record[0]->nobserved && p->record[0]->timed_by)
+		page_fact(page, "nodes timed by", p->record[0]->timed_by);
 	const struct record_phase *load = p->record[0]->nphases > 1 ? &p->record[0]->phase[1] : NULL;
 	if (load)
 		page_fact(page, "load", str_seconds(a, load->seconds));

@@ -3,6 +3,7 @@
 #include "profiling.h"
 
 #include "base/str.h"
+#include "gpu/activity.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -89,6 +90,46 @@ const char *work_sentence(const struct profile *p, const struct record *r, struc
 	return str_get(&b);
 }
 
+const char *clock_sentence(const struct record *r, struct arena *a)
+{
+	const struct record_clocks *c = &r->clocks;
+	struct str b = {.arena = a};
+
+	if (!c->n)
+		return NULL;
+	str_addf(&b, "SM %.0f", stats_quantile_of(c->sm, c->n, 0.5));
+	if (c->sm_most > 0)
+		str_addf(&b, " of %.0f", c->sm_most);
+	str_addf(&b, " MHz, memory %.0f", stats_quantile_of(c->memory, c->n, 0.5));
+	if (c->memory_most > 0)
+		str_addf(&b, " of %.0f", c->memory_most);
+	str_addf(&b, " MHz, %.0f C, %.0f", stats_quantile_of(c->celsius, c->n, 1),
+		 stats_quantile_of(c->watts, c->n, 1));
+	if (c->watts_most > 0)
+		str_addf(&b, " of %.0f", c->watts_most);
+	str_addf(&b, " W; %zu sample%s", c->n, c->n == 1 ? "" : "s");
+	return str_get(&b);
+}
+
+static void add_device_peak(const struct record *r, struct str *b, struct arena *a)
+{
+	double device = 0, raised = 0;
+	size_t by = 0;
+
+	for (size_t k = 1; k < r->nphases; k++) {
+		device = fmax(device, r->phase[k].device_used);
+		if (r->phase[k].device_used - r->phase[k - 1].device_used > raised) {
+			raised = r->phase[k].device_used - r->phase[k - 1].device_used;
+			by = k;
+		}
+	}
+	for (size_t k = 0; k < r->timeline.n; k++)
+		device = fmax(device, r->timeline.device_used[k]);
+	if (raised > 0)
+		str_addf(b, "; device %s in use at most, %s of it made by phase '%s'",
+			 bytes(a, device), bytes(a, raised), r->phase[by].name);
+}
+
 /* The phase that raised the peak most, and the purposes that hold most at the end. */
 const char *peak_sentence(const struct record *r, struct arena *a)
 {
@@ -112,6 +153,7 @@ const char *peak_sentence(const struct record *r, struct arena *a)
 	for (size_t k = 0; k < r->nnodes; k++)
 		if (!node || r->node[k].live > node->live)
 			node = &r->node[k];
+	add_device_peak(r, &b, a);
 	if (node && node->live > 0)
 		str_addf(&b, "; planned memory is fullest (%s) at node '%s' (%s)",
 			 bytes(a, node->live), node->name, node->op);
@@ -219,11 +261,34 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 	return str_get(&b);
 }
 
+/* What it launches on a device where that is known: the name that takes longest, and how many others. */
+static const char *kernel_label(const struct record_node *n, bool brief, struct arena *a)
+{
+	const struct record_kernel *most = n->launch;
+	struct str b = {.arena = a};
+	double launches = 0;
+
+	for (size_t k = 0; k < n->nlaunches; k++) {
+		launches += n->launch[k].count;
+		if (n->launch[k].seconds > most->seconds)
+			most = &n->launch[k];
+	}
+	if (!n->nlaunches)
+		return n->kernel;
+	const char *name = kernel_short_name(most->name, a);
+	str_add(&b, brief ? tail(name, 36, a) : name);
+	if (most->count > 1)
+		str_addf(&b, " x %.4g", most->count);
+	if (launches > most->count)
+		str_addf(&b, " + %.4g", launches - most->count);
+	return str_get(&b);
+}
+
 static void node_row(const struct record_node *n, bool brief, struct table *t, struct arena *a)
 {
 	table_text(t, arena_printf(a, "%*s%s", n->depth * 2, "", node_label(n, brief, a)));
 	table_text(t, n->op);
-	table_text(t, n->kernel);
+	table_text(t, kernel_label(n, brief, a));
 	table_number(t, n->calls, arena_printf(a, "%.4g", n->calls));
 	table_number(t, n->typical, seconds(a, n->typical));
 	table_number(t, n->share, percent(a, n->share));
@@ -480,6 +545,9 @@ static void print_one(struct profile *p, const struct record *r, FILE *f)
 	const char *work = work_sentence(p, r, &a);
 	if (work)
 		fprintf(f, "%-9s %s\n", "work", work);
+	const char *clocks = clock_sentence(r, &a);
+	if (clocks)
+		fprintf(f, "%-9s %s\n", "clocks", clocks);
 	arena_free(&a);
 }
 
@@ -508,6 +576,15 @@ static void print_nodes(struct profile *p, const struct record *r, FILE *f)
 		"\nnodes     of the faster half of %zu observed runs: %s; the same of plain runs: %s (%+.1f %%)\n",
 		r->nobserved, seconds(&a, r->observed), seconds(&a, plain),
 		(plain / r->observed - 1) * 100);
+	if (r->timed_by && strcmp(r->timed_by, "clock") != 0)
+		fprintf(f, "          on the device timed by %s%s%s%s%s\n", r->timed_by,
+			r->timed_why ? " (" : "", r->timed_why ? r->timed_why : "",
+			r->timed_why ? ")" : "",
+			r->held > 0
+				? fmt(p->d,
+				      "; it was held for %s until a run was queued, which is left out",
+				      seconds(&a, r->held))
+				: "");
 	table_nodes(p, r, true, &t, &a);
 	table_print(&t, "  ", f);
 	arena_free(&a);

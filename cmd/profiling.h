@@ -50,6 +50,7 @@ const char *gate_sentence(const struct profile *p, struct arena *a);
 /* Time, peak memory and what made it. */
 const char *peak_sentence(const struct record *r, struct arena *a);
 const char *work_sentence(const struct profile *p, const struct record *r, struct arena *a);
+const char *clock_sentence(const struct record *r, struct arena *a); /* of a GPU; NULL */
 
 /* ---- profile_export.c */
 /* Whether FILE.json and so on can be written: E-OUTPUT, E-OPTION. */

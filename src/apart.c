@@ -241,22 +241,10 @@ static const double *get_time(const struct record *r, size_t *n)
 	return r->npoints ? r->point[0].time : NULL;
 }
 
-static const double *get_cpu(const struct record *r, size_t *n)
+static const double *get_delay(const struct record *r, size_t *n)
 {
-	*n = r->npoints && r->point[0].cpu ? r->point[0].n : 0;
-	return r->npoints ? r->point[0].cpu : NULL;
-}
-
-static const double *get_yard_cpu0(const struct record *r, size_t *n)
-{
-	*n = r->yard_cpu[0] ? r->nyard : 0;
-	return r->yard_cpu[0];
-}
-
-static const double *get_yard_cpu1(const struct record *r, size_t *n)
-{
-	*n = r->yard_cpu[1] ? r->nyard : 0;
-	return r->yard_cpu[1];
+	*n = r->npoints && r->point[0].delay ? r->point[0].n : 0;
+	return r->npoints ? r->point[0].delay : NULL;
 }
 
 static const double *get_yard0(const struct record *r, size_t *n)
@@ -265,10 +253,34 @@ static const double *get_yard0(const struct record *r, size_t *n)
 	return r->yard[0];
 }
 
+static const double *get_yard_delay0(const struct record *r, size_t *n)
+{
+	*n = r->yard_delay[0] ? r->nyard : 0;
+	return r->yard_delay[0];
+}
+
 static const double *get_yard1(const struct record *r, size_t *n)
 {
 	*n = r->nyard;
 	return r->yard[1];
+}
+
+static const double *get_yard_delay1(const struct record *r, size_t *n)
+{
+	*n = r->yard_delay[1] ? r->nyard : 0;
+	return r->yard_delay[1];
+}
+
+static const double *get_yard2(const struct record *r, size_t *n)
+{
+	*n = r->nyard;
+	return r->yard[2];
+}
+
+static const double *get_yard_delay2(const struct record *r, size_t *n)
+{
+	*n = r->yard_delay[2] ? r->nyard : 0;
+	return r->yard_delay[2];
 }
 
 static const double *get_observed(const struct record *r, size_t *n)
@@ -320,26 +332,41 @@ static void keep_worst_phases(struct record *to, const struct record *r)
 	to->phase = p;
 }
 
+static void join_yards(struct record *to, const struct record *const *r, size_t n)
+{
+	static const double *(*const get[RECORD_YARDS][2])(const struct record *, size_t *) = {
+		{get_yard0, get_yard_delay0},
+		{get_yard1, get_yard_delay1},
+		{get_yard2, get_yard_delay2}};
+	const double *time[RECORD_YARDS], *delay[RECORD_YARDS];
+	size_t all = 0, delays[RECORD_YARDS];
+
+	for (int k = 0; k < RECORD_YARDS; k++) { /* before nyard, which they ask for, changes */
+		time[k] = joined(to, r, n, get[k][0], &all);
+		delay[k] = joined(to, r, n, get[k][1], &delays[k]);
+	}
+	to->nyard = all;
+	for (int k = 0; k < RECORD_YARDS; k++) {
+		to->yard[k] = time[k];
+		to->yard_delay[k] = delays[k] == all ? delay[k] : NULL;
+	}
+}
+
 static void join_rounds(struct record *to, const struct record *const *r, size_t n)
 {
 	struct record_point *p = &to->point[0];
-	size_t *rounds = arena_new_n(&to->arena, size_t, n + 1), k;
+	size_t *rounds = arena_new_n(&to->arena, size_t, n + 1);
 
 	for (size_t i = 0; i < n; i++)
 		rounds[i] = r[i]->npoints ? r[i]->point[0].n : 0;
 	p->rounds = rounds;
 	p->nrounds = n;
-	size_t cpus, yard_cpus[2];
-	const double *cpu = joined(to, r, n, get_cpu, &cpus);
-	const double *yard_cpu[2] = {joined(to, r, n, get_yard_cpu0, &yard_cpus[0]),
-				     joined(to, r, n, get_yard_cpu1, &yard_cpus[1])};
+	size_t delays;
+	const double *delay = joined(to, r, n, get_delay, &delays);
 	p->time = joined(to, r, n, get_time, &p->n);
-	p->cpu = cpus == p->n ? cpu : NULL;
+	p->delay = delays == p->n ? delay : NULL;
 	p->start = NULL;
-	to->yard[1] = joined(to, r, n, get_yard1, &k); /* before nyard changes */
-	to->yard[0] = joined(to, r, n, get_yard0, &to->nyard);
-	for (int i = 0; i < 2; i++)
-		to->yard_cpu[i] = yard_cpus[i] == to->nyard ? yard_cpu[i] : NULL;
+	join_yards(to, r, n);
 	to->observed_time = joined(to, r, n, get_observed, &to->nobserved);
 	join_nodes(to, r, n);
 	for (size_t i = 1; i < n; i++) {

@@ -56,6 +56,11 @@ struct body_ops {
 	 */
 	int (*run)(struct body *b, const struct tensor *const *in, uint32_t nin,
 		   const struct tensor **out, uint32_t nout, struct diag *d);
+	/*
+	 * Output i of the next run shall lie in this memory of the caller's, if it can (its data then say
+	 * so): what a loop carries need not be copied.
+	 */
+	void (*place)(struct body *b, uint32_t i, void *data, size_t bytes);
 };
 struct body {
 	const struct body_ops *ops;

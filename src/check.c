@@ -7,6 +7,7 @@
 #include "check/inputs.h"
 #include "cpu/cpu.h"
 #include "onnx/load.h"
+#include "ops/supported.h"
 #include "opt/params.h"
 #include "opt/pipeline.h"
 
@@ -217,7 +218,7 @@ static void open_file(struct check_context *c)
 
 	c->file = onnx_load(c->path, &load, &d);
 	if (c->file)
-		(void)onnx_check_supported(c->file, &d);
+		(void)ops_supported(c->file, &d);
 	c->file_errors = d.errors;
 	merge_alike(c->d, &d);
 	diag_free(&d);

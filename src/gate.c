@@ -11,8 +11,6 @@
 enum { ROUNDS = 400, MOST_SAMPLES = 2000, LEAST_QUIET = 10 };
 
 static const double QUANTILE = 0.1, YARD_QUANTILE = 0.02, LEVEL = 0.95;
-static const double CALM = 0.95;       /* share of the best run's share of the processor */
-static const double BUSY = 0.02;       /* of the time: what threads may wait for a core */
 static const double NOTHING = 1 << 20; /* bytes: resident memory differs by as much for no reason */
 
 bool gate_parse(const char *text, bool memory, struct gate_limits *to)
@@ -46,38 +44,22 @@ struct sample {
 	size_t n;
 };
 
-static double best_share(const double *v, const double *cpu, size_t n)
-{
-	double *share = calloc(n + 1, sizeof(*share)), best = 0;
-
-	for (size_t i = 0; share && cpu && i < n; i++)
-		share[i] = v[i] > 0 ? cpu[i] / v[i] : 0;
-	if (share && cpu && n)
-		best = stats_quantile_of(share, n, 0.99);
-	free(share);
-	return best;
-}
-
 /*
- * Those that had nearly as much of the processor, for their time, as the best of both sides had: in the others a thread
- * waited for a core while another program ran there. best 0: all.
+ * Those in which no thread waited for a core while another program ran there, nor in the `calm` seconds before: caches
+ * and clocks take some time until they are the model's again. Without delays: all.
  */
-static struct sample quiet(const double *v, const double *cpu, size_t n, double best)
+static struct sample quiet(const double *v, const double *delay, size_t n, double calm)
 {
 	struct sample s = {calloc(n + 1, sizeof(double)), 0};
+	double since = 0;
 
-	for (size_t i = 0; s.v && i < n; i++)
-		if (!(best > 0) || !cpu || cpu[i] > CALM * best * v[i])
+	for (size_t i = 0; s.v && i < n; i++) {
+		bool now = !delay || gate_quiet(v[i], delay[i]);
+		if (now && (!delay || since >= calm))
 			s.v[s.n++] = v[i];
+		since = now ? since + v[i] : 0;
+	}
 	return s;
-}
-
-/* Whether other programs were in the way; where not, each run counts, however it uses the processor. */
-static bool busy(const struct record *r)
-{
-	const struct record_point *p = &r->point[0];
-
-	return p->cpu && p->waited > BUSY * p->span;
 }
 
 /* ---- bootstrap */
@@ -99,34 +81,31 @@ static double redrawn(const struct sample *s, double *room, uint64_t *state)
 	return stats_quantile_of(room, n, QUANTILE);
 }
 
-/* Both sides of a comparison: the model's runs, and the two kinds of known work. */
+/* A side of a comparison: the model's runs, and the kinds of known work. */
 struct side {
-	struct sample runs, yard[2];
+	struct sample runs, yard[RECORD_YARDS];
 };
 
-static void make_sides(const struct record *a, const struct record *b, struct side *x, struct side *y)
+static void yards_of(const struct record *r, struct side *s)
 {
-	bool any = busy(a) || busy(b);
-	const struct record_point *p = &a->point[0], *q = &b->point[0];
-	double best =
-		any ? fmax(best_share(p->time, p->cpu, p->n), best_share(q->time, q->cpu, q->n)) : 0;
+	for (int k = 0; k < RECORD_YARDS && r->nyard; k++)
+		s->yard[k] = quiet(r->yard[k], r->yard_delay[k], r->nyard, 0);
+}
 
-	*x = (struct side){.runs = quiet(p->time, p->cpu, p->n, best)};
-	*y = (struct side){.runs = quiet(q->time, q->cpu, q->n, best)};
-	for (int k = 0; k < 2 && a->nyard && b->nyard; k++) {
-		best = any ? fmax(best_share(a->yard[k], a->yard_cpu[k], a->nyard),
-				  best_share(b->yard[k], b->yard_cpu[k], b->nyard))
-			   : 0;
-		x->yard[k] = quiet(a->yard[k], a->yard_cpu[k], a->nyard, best);
-		y->yard[k] = quiet(b->yard[k], b->yard_cpu[k], b->nyard, best);
-	}
+static struct side side_of(const struct record *r)
+{
+	const struct record_point *p = &r->point[0];
+	struct side s = {.runs = quiet(p->time, p->delay, p->n, GATE_CALM)};
+
+	yards_of(r, &s);
+	return s;
 }
 
 static void side_free(struct side *s)
 {
 	free(s->runs.v);
-	free(s->yard[0].v);
-	free(s->yard[1].v);
+	for (int k = 0; k < RECORD_YARDS; k++)
+		free(s->yard[k].v);
 }
 
 static double quantile(const struct sample *s, double *room, uint64_t *state)
@@ -135,21 +114,23 @@ static double quantile(const struct sample *s, double *room, uint64_t *state)
 }
 
 /*
- * How much slower the machine is, as far as both kinds of work agree: memory alone is slower for many reasons
- * that a model does not notice. The shots are few: their lowest fiftieth is steadier than their lowest tenth.
+ * How much slower the machine is (below 1: faster), as far as all kinds of work agree: memory alone is slower for many
+ * reasons that a model does not notice. The shots are few: their lowest fiftieth is steadier than their lowest tenth.
  */
 static double machine(const struct side *before, const struct side *now)
 {
-	double both = INFINITY;
+	double least = INFINITY, most = 0;
 
-	for (int k = 0; k < 2; k++) {
+	for (int k = 0; k < RECORD_YARDS; k++) {
 		const struct sample *x = &before->yard[k], *y = &now->yard[k];
 		if (x->n < LEAST_QUIET || y->n < LEAST_QUIET)
 			return 1;
-		both = fmin(both, stats_quantile_of(y->v, y->n, YARD_QUANTILE) /
-					  stats_quantile_of(x->v, x->n, YARD_QUANTILE));
+		double ratio = stats_quantile_of(y->v, y->n, YARD_QUANTILE) /
+			       stats_quantile_of(x->v, x->n, YARD_QUANTILE);
+		least = fmin(least, ratio);
+		most = fmax(most, ratio);
 	}
-	return isfinite(both) && both > 1 ? both : 1;
+	return least > 1 ? least : most < 1 && most > 0 ? most : 1;
 }
 
 static void latency(const struct side *before, const struct side *now, double limit,
@@ -205,53 +186,6 @@ static void blatant(const struct record *before, const struct record *now, doubl
 	v->open = !isnan(limit) && !v->slower && v->ratio.high > 1 + limit;
 }
 
-/* ---- nodes */
-
-static const struct record_node *node_named(const struct record *r, const struct record_node *n)
-{
-	for (size_t k = 0; k < r->nnodes; k++)
-		if (!strcmp(r->node[k].name, n->name) && !strcmp(r->node[k].op, n->op))
-			return &r->node[k];
-	return NULL;
-}
-
-static int by_growth(const void *a, const void *b)
-{
-	const struct gate_node *x = a, *y = b;
-	double dx = x->now - x->before, dy = y->now - y->before;
-
-	return dx < dy ? 1 : dx > dy ? -1 : 0;
-}
-
-static void nodes(const struct record *before, const struct record *now, double limit,
-		  struct gate_verdict *v, struct arena *a)
-{
-	struct gate_node *all = calloc(now->nnodes + 1, sizeof(*all));
-	size_t n = 0;
-
-	for (size_t k = 0; all && k < now->nnodes; k++) {
-		const struct record_node *is = &now->node[k], *was = node_named(before, is);
-		if (!was || !was->n || !is->n)
-			continue;
-		all[n] = (struct gate_node){
-			.name = arena_str(a, is->name),
-			.op = arena_str(a, is->op),
-			.fused = arena_str(a, is->fused),
-			.before = stats_quantile_of(was->time, was->n, QUANTILE),
-			.now = stats_quantile_of(is->time, is->n, QUANTILE) / v->machine};
-		double grown = all[n].now - all[n].before;
-		all[n].slower = grown > all[n].before * (isnan(limit) ? 0.05 : limit) &&
-				grown > 0.01 * now->observed;
-		n++;
-	}
-	if (all)
-		qsort(all, n, sizeof(*all), by_growth);
-	v->nnodes = n < GATE_NODES ? n : GATE_NODES;
-	if (all)
-		memcpy(v->node, all, v->nnodes * sizeof(*all));
-	free(all);
-}
-
 /* ---- memory */
 
 static void add_memory(struct gate_verdict *v, const char *what, double before, double now,
@@ -298,14 +232,13 @@ struct gate_verdict gate_compare(const struct record *before, const struct recor
 {
 	struct gate_verdict v = {.machine = 1};
 
-	struct side x, y;
-	make_sides(before, now, &x, &y);
+	struct side x = side_of(before), y = side_of(now);
 	latency(&x, &y, limits->latency, &v);
 	if (v.busy)
 		blatant(before, now, limits->latency, &v);
 	side_free(&x);
 	side_free(&y);
-	nodes(before, now, limits->latency, &v, a);
+	gate_nodes(before, now, limits->latency, &v, a);
 	memory(before, now, limits, &v, a);
 	return v;
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "device_times.h"
 #include "plan/segment.h"
 #include "report.h"
 #include "stats.h"
@@ -13,6 +14,12 @@
 #include <unistd.h>
 
 enum { MOST_DEPTH = 32, SLOTS = 1 << 12, MOST_EVENTS = 200000 };
+
+/* A kernel of a row. */
+struct launch {
+	const char *theirs, *name; /* theirs: as CUPTI's reader gave it, to be found by */
+	uint64_t count, ns;	   /* of the runs that are kept */
+};
 
 /* A node, or a copy or reorder made for it. */
 struct row {
@@ -26,9 +33,13 @@ struct row {
 	const char *name, *op, *kernel_name, *fused;
 	double flops, bytes, out_bytes, workspace, grown;
 	uint64_t ns, calls; /* of the run under way */
+	uint64_t once;	    /* calls of a run that was skipped */
 	uint64_t all_calls; /* of the runs that are kept */
 	bool seen;
 	double *time; /* by run */
+	uint64_t tag; /* its number, from 1 */
+	struct launch *launch;
+	size_t nlaunches;
 };
 
 /* A step under way. */
@@ -36,14 +47,6 @@ struct frame {
 	struct row *row;
 	uint64_t start, inside; /* inside: time of the steps in it */
 	uint64_t rss;
-	size_t mark;
-};
-
-/* A step on the device, told when the stream has come that far. */
-struct pending {
-	struct row *row;
-	size_t from, to; /* events */
-	int depth;
 };
 
 struct nodes {
@@ -57,19 +60,16 @@ struct nodes {
 	struct frame stack[MOST_DEPTH];
 	int depth, too_deep;
 	size_t run, runs;
-	uint64_t start;
-	double *total; /* by run */
-	/* the device's */
-	struct event **mark;
-	size_t nmarks, used;
-	struct pending *pending;
-	size_t npending, cap_pending;
-	int err;
-	struct diag *diag;
-	int statm;	   /* -1: memory is not watched */
+	double *total;		     /* by run */
+	struct device_times *device; /* NULL: all runs on the host */
+	const char *timed_by, *timed_why;
+	struct node_event group;	  /* what the device does for one step: under way */
+	double held, in_bytes, out_bytes; /* of the runs that are kept */
+	int statm;			  /* -1: memory is not watched */
+	bool replay;
 	bool keep, active; /* events are kept; between nodes_begin and nodes_end */
 	struct node_event *event;
-	size_t nevents, cap_events;
+	size_t nevents, cap_events, kept; /* kept: before the run under way */
 };
 
 /* ---- rows */
@@ -194,6 +194,7 @@ static struct row *new_row(struct nodes *n, const struct step *s, uint32_t paren
 	r->time = arena_new_n(&n->arena, double, n->runs + 1);
 	n->row = arena_grow(&n->arena, n->row, n->nrows, n->nrows + 1, sizeof(struct row *));
 	n->row[n->nrows++] = r;
+	r->tag = n->nrows;
 	return r;
 }
 
@@ -220,35 +221,9 @@ static struct row *find_row(struct nodes *n, const struct step *s)
 	return r;
 }
 
-/* ---- marks in the stream */
+/* ---- events for a trace */
 
-static size_t mark(struct nodes *n)
-{
-	const struct backend *b = n->rt->backend;
-
-	if (n->used == n->nmarks && !n->err) {
-		struct event *e = b->event_new(n->rt->device, n->diag);
-		if (!e) {
-			n->err = -E_DEVICE;
-			return 0;
-		}
-		n->mark = arena_grow(&n->arena, n->mark, n->nmarks, n->nmarks + 1,
-				     sizeof(struct event *));
-		n->mark[n->nmarks++] = e;
-	}
-	if (!n->err)
-		n->err = b->mark(n->rt->stream, n->mark[n->used], n->diag);
-	return n->used++;
-}
-
-static bool marks_device(const struct nodes *n)
-{
-	const struct backend *b = n->rt->backend;
-
-	return has_device(n->rt) && b->event_new && b->mark && b->elapsed;
-}
-
-static void keep_event(struct nodes *n, const struct row *r, uint64_t start, uint64_t ns, bool device)
+static void keep(struct nodes *n, const struct node_event *e)
 {
 	if (!n->keep || !n->active || n->nevents >= MOST_EVENTS)
 		return;
@@ -257,18 +232,27 @@ static void keep_event(struct nodes *n, const struct row *r, uint64_t start, uin
 		n->event = arena_grow(&n->arena, n->event, n->nevents, cap, sizeof(*n->event));
 		n->cap_events = cap;
 	}
-	n->event[n->nevents++] =
-		(struct node_event){.start = start,
-				    .ns = ns,
-				    .name = r ? r->name : "run",
-				    .op = r ? r->op : NULL,
-				    .kernel = r ? r->kernel_name : NULL,
-				    .kind = !r					 ? EVENT_RUN
-					    : r->moves && !strcmp(r->op, "Copy") ? EVENT_COPY
-										 : EVENT_STEP,
-				    .device = device,
-				    .depth = r ? r->depth + 1 : 0,
-				    .bytes = r ? r->out_bytes : 0};
+	n->event[n->nevents++] = *e;
+}
+
+static struct node_event row_event(const struct row *r, uint64_t start, uint64_t ns, bool device)
+{
+	return (struct node_event){.start = start,
+				   .ns = ns,
+				   .name = r->name,
+				   .op = r->op,
+				   .kernel = r->kernel_name,
+				   .kind = r->moves && !strcmp(r->op, "Copy") ? EVENT_COPY : EVENT_STEP,
+				   .device = device,
+				   .depth = r->depth + 1,
+				   .bytes = r->out_bytes};
+}
+
+static void keep_step(struct nodes *n, const struct row *r, uint64_t start, uint64_t ns, bool device)
+{
+	struct node_event e = row_event(r, start, ns, device);
+
+	keep(n, &e);
 }
 
 /* ---- the observer */
@@ -294,19 +278,9 @@ static void on_begin(struct observer *o, const struct step *s, const struct call
 	struct row *r = find_row(n, s);
 	struct frame *f = &n->stack[n->depth++];
 	*f = (struct frame){.row = r, .rss = resident(n)};
-	if (r->device && marks_device(n))
-		f->mark = mark(n);
+	if (n->device)
+		device_times_enter(n->device, r->tag, r->device, is_copy(s));
 	f->start = clock_ns();
-}
-
-static void push_pending(struct nodes *n, const struct frame *f, size_t to)
-{
-	if (n->npending == n->cap_pending) {
-		size_t cap = n->cap_pending ? n->cap_pending * 2 : 256;
-		n->pending = arena_grow(&n->arena, n->pending, n->npending, cap, sizeof(*n->pending));
-		n->cap_pending = cap;
-	}
-	n->pending[n->npending++] = (struct pending){f->row, f->mark, to, n->depth};
 }
 
 static void on_end(struct observer *o, const struct step *s, const struct call *c)
@@ -326,12 +300,12 @@ static void on_end(struct observer *o, const struct step *s, const struct call *
 		sizes(n, r, c);
 	r->seen = true;
 	r->calls++;
-	if (r->device && marks_device(n))
-		push_pending(n, f, mark(n));
-	else
+	if (n->device)
+		device_times_leave(n->device, r->tag, r->device);
+	if (!n->device || !r->device) {
 		r->ns += ns - (f->inside < ns ? f->inside : ns);
-	if (!r->device || !marks_device(n))
-		keep_event(n, r, f->start, ns, false);
+		keep_step(n, r, f->start, ns, false);
+	}
 	if (n->statm >= 0) {
 		uint64_t rss = resident(n);
 		r->grown += rss > f->rss ? (double)(rss - f->rss) : 0;
@@ -355,6 +329,8 @@ struct nodes *nodes_new(struct session *s, size_t runs, bool events, struct diag
 	n->runs = runs;
 	n->keep = events;
 	n->statm = -1;
+	n->timed_by = "clock";
+	n->device = device_times_new(n->rt);
 	n->total = arena_new_n(&n->arena, double, runs + 1);
 	return n;
 }
@@ -363,8 +339,7 @@ void nodes_free(struct nodes *n)
 {
 	if (!n)
 		return;
-	for (size_t i = 0; i < n->nmarks; i++)
-		n->rt->backend->event_free(n->mark[i]);
+	device_times_free(n->device);
 	if (n->statm >= 0)
 		close(n->statm);
 	arena_free(&n->arena);
@@ -383,49 +358,184 @@ void nodes_watch_memory(struct nodes *n, bool on)
 	n->statm = on ? proc_open(0) : -1;
 }
 
+void nodes_trace(struct nodes *n, bool on)
+{
+	if (!n->device)
+		return;
+	device_times_trace(n->device, on);
+	if (!on)
+		return;
+	n->timed_by = arena_str(&n->arena, device_times_source(n->device));
+	n->timed_why = arena_str(&n->arena, device_times_why(n->device));
+}
+
 int nodes_begin(struct nodes *n, struct diag *d)
 {
 	n->depth = n->too_deep = 0;
-	n->used = n->npending = 0;
-	n->err = 0;
-	n->diag = d;
 	n->active = n->statm < 0;
+	n->kept = n->nevents;
 	for (uint32_t i = 0; i < n->nrows; i++)
 		n->row[i]->ns = n->row[i]->calls = 0;
-	if (marks_device(n))
-		mark(n); /* number 0: where the run begins */
-	n->start = clock_ns();
-	return n->err;
+	return n->device ? device_times_begin(n->device, d) : 0;
 }
 
-static int read_marks(struct nodes *n, struct diag *d)
-{
-	const struct backend *b = n->rt->backend;
+/* ---- what the device did */
 
-	for (size_t i = 0; i < n->npending && !n->err; i++) {
-		struct pending *p = &n->pending[i];
-		uint64_t ns = 0, since = 0;
-		n->err = b->elapsed(n->mark[p->from], n->mark[p->to], &ns, d);
-		if (!n->err && n->keep)
-			n->err = b->elapsed(n->mark[0], n->mark[p->from], &since, d);
-		p->row->ns += ns;
-		keep_event(n, p->row, n->start + since, ns, true);
+static void count_launch(struct nodes *n, struct row *r, const struct device_time *t)
+{
+	size_t k = 0;
+
+	while (k < r->nlaunches && r->launch[k].theirs != t->what->name)
+		k++;
+	if (k == r->nlaunches) {
+		r->launch = arena_grow(&n->arena, r->launch, k, k + 1, sizeof(*r->launch));
+		r->launch[k] = (struct launch){.theirs = t->what->name,
+					       .name = arena_str(&n->arena, t->what->name)};
+		r->nlaunches++;
 	}
-	return n->err;
+	r->launch[k].count++;
+	r->launch[k].ns += t->ns;
+}
+
+static void end_group(struct nodes *n)
+{
+	if (n->group.name)
+		keep(n, &n->group);
+	n->group.name = NULL;
+}
+
+/* What follows each other of one step is one piece of the trace. */
+static void add_to_group(struct nodes *n, const struct row *r, const struct device_time *t)
+{
+	if (n->group.name && (!r || n->group.name != r->name || n->group.op != r->op))
+		end_group(n);
+	if (!r)
+		return;
+	if (!n->group.name)
+		n->group = row_event(r, t->start + t->ns - t->alone, 0, true);
+	n->group.ns = t->start + t->ns - n->group.start;
+}
+
+static void keep_activity(struct nodes *n, const struct row *r, const struct device_time *t)
+{
+	static const struct {
+		enum event_kind kind;
+		const char *name;
+	} kinds[] = {[ACTIVITY_KERNEL] = {EVENT_KERNEL, NULL},
+		     [ACTIVITY_TO_DEVICE] = {EVENT_TO_DEVICE, "host to device"},
+		     [ACTIVITY_TO_HOST] = {EVENT_TO_HOST, "device to host"},
+		     [ACTIVITY_COPY] = {EVENT_ON_DEVICE, "on the device"},
+		     [ACTIVITY_SET] = {EVENT_SET, "fill"}};
+	const struct activity *a = t->what;
+
+	add_to_group(n, r, t);
+	if (!n->keep)
+		return;
+	/* a kernel may begin before the one before it ends; tracks hold no such pairs */
+	struct node_event e = {.start = t->start + t->ns - t->alone,
+			       .ns = t->alone,
+			       .name = a->name ? kernel_short_name(a->name, &n->arena)
+					       : kinds[a->kind].name,
+			       .op = r ? r->name : NULL,
+			       .kernel = a->name ? arena_str(&n->arena, a->name) : NULL,
+			       .kind = kinds[a->kind].kind,
+			       .device = true,
+			       .bytes = (double)a->bytes};
+	keep(n, &e);
+}
+
+static void on_device_time(void *arg, const struct device_time *t)
+{
+	struct nodes *n = arg;
+	struct row *r = t->tag && t->tag <= n->nrows ? n->row[t->tag - 1] : NULL;
+
+	if (r && r->device)
+		r->ns += t->alone;
+	if (!t->what) {
+		if (r)
+			keep_step(n, r, t->start, t->ns, true);
+		return;
+	}
+	if (r && t->what->kind == ACTIVITY_KERNEL)
+		count_launch(n, r, t);
+	n->in_bytes += t->what->kind == ACTIVITY_TO_DEVICE ? (double)t->what->bytes : 0;
+	n->out_bytes += t->what->kind == ACTIVITY_TO_HOST ? (double)t->what->bytes : 0;
+	keep_activity(n, r, t);
+}
+
+/* Nanoseconds of the run for which the device waited for the host to queue it all. */
+static uint64_t read_device(struct nodes *n, uint64_t start, uint64_t end, struct diag *d, int *err)
+{
+	*err = device_times_read(n->device, on_device_time, n, d);
+	end_group(n);
+	uint64_t over = device_times_over(n->device);
+	if (*err || over <= start || over >= end)
+		return 0;
+	keep(n, &(struct node_event){.start = start,
+				     .ns = over - start,
+				     .name = "held until all is queued",
+				     .kind = EVENT_HELD,
+				     .device = true});
+	return over - start;
+}
+
+static void forget(void *arg, const struct device_time *t)
+{
+	(void)arg, (void)t;
+}
+
+bool nodes_can_replay(const struct nodes *n)
+{
+	bool host = false;
+
+	for (uint32_t i = 0; i < n->nrows; i++)
+		host |= n->row[i]->once && !n->row[i]->device;
+	return n->device && !host && device_times_fits(n->device);
+}
+
+void nodes_replay(struct nodes *n, bool on)
+{
+	n->replay = on;
+	device_times_replay(n->device, on);
+	n->timed_by = arena_printf(&n->arena, "%s%s", device_times_source(n->device),
+				   on ? ", in plain runs" : "");
+}
+
+bool nodes_fits(const struct nodes *n)
+{
+	return device_times_fits(n->device);
+}
+
+int nodes_skip(struct nodes *n, struct diag *d)
+{
+	for (uint32_t i = 0; i < n->nrows && !n->replay; i++)
+		n->row[i]->once = n->row[i]->calls;
+	n->active = false;
+	n->nevents = n->kept;
+	return n->device ? device_times_read(n->device, forget, NULL, d) : 0;
 }
 
 int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
 {
-	int err = n->err ? n->err : read_marks(n, d);
+	uint64_t held = 0;
+	int err = 0;
 
-	if (err || n->run >= n->runs)
+	if (n->run >= n->runs)
+		return 0;
+	if (n->device)
+		held = read_device(n, start, start + ns, d, &err);
+	n->active &= !err && (!n->replay || nodes_fits(n));
+	if (!n->active) {
+		n->nevents = n->kept;
 		return err;
-	keep_event(n, NULL, start, ns, false);
+	}
+	keep(n, &(struct node_event){.start = start, .ns = ns, .name = "run", .kind = EVENT_RUN});
 	n->active = false;
-	n->total[n->run] = (double)ns * 1e-9;
+	n->held += (double)held * 1e-9;
+	n->total[n->run] = (double)(ns - held) * 1e-9;
 	for (uint32_t i = 0; i < n->nrows; i++) {
 		n->row[i]->time[n->run] = (double)n->row[i]->ns * 1e-9;
-		n->row[i]->all_calls += n->row[i]->calls;
+		n->row[i]->all_calls += n->replay ? n->row[i]->once : n->row[i]->calls;
 	}
 	n->run++;
 	return 0;
@@ -479,6 +589,13 @@ static void fill_row(const struct nodes *n, const struct row *r, const struct se
 				    .live = r->depth ? 0 : live_of(plan, r),
 				    .grown = r->grown};
 	out->time = arena_dup(a, r->time, n->run * sizeof(double));
+	struct record_kernel *launch = arena_new_n(a, struct record_kernel, r->nlaunches + 1);
+	for (size_t i = 0; i < r->nlaunches; i++)
+		launch[i] = (struct record_kernel){arena_str(a, r->launch[i].name),
+						   (double)r->launch[i].count / (double)n->run,
+						   (double)r->launch[i].ns * 1e-9 / (double)n->run};
+	out->launch = launch;
+	out->nlaunches = r->nlaunches;
 }
 
 void nodes_record(const struct nodes *n, const struct segment_report *plan, struct record *r)
@@ -495,6 +612,12 @@ void nodes_record(const struct nodes *n, const struct segment_report *plan, stru
 	r->nobserved = n->run;
 	r->observed_time = arena_dup(&r->arena, n->total, n->run * sizeof(double));
 	r->observed = faster_half(n, n->total);
+	r->timed_by = arena_str(&r->arena, n->timed_by);
+	r->timed_why = arena_str(&r->arena, n->timed_why);
+	double runs = n->run ? (double)n->run : 1;
+	r->held = n->held / runs;
+	r->in_bytes = n->in_bytes / runs;
+	r->out_bytes = n->out_bytes / runs;
 	r->gaps = r->observed;
 	for (uint32_t i = 0; i < n->nrows; i++)
 		r->gaps -= to[i].typical;

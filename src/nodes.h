@@ -21,17 +21,44 @@ struct observer *nodes_observer(struct nodes *n);
 int nodes_begin(struct nodes *n, struct diag *d);
 /* start, ns: of the run, as seen from outside. */
 int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d);
+/* In place of nodes_end: the run is not kept. */
+int nodes_skip(struct nodes *n, struct diag *d);
 /*
  * While on, resident memory is read around each step (some microseconds each): for a first run, which is
  * begun and not ended, so that it is not kept.
  */
 void nodes_watch_memory(struct nodes *n, bool on);
+/*
+ * While on, the device's work is told by CUPTI's records where they can be had: kernels with their names,
+ * copies with their bytes. Else by events in the stream, which hold gaps of some microseconds.
+ */
+void nodes_trace(struct nodes *n, bool on);
+
+/*
+ * After nodes_skip: whether the work of plain runs can be told from what CUPTI recorded of the run before, which is
+ * so where all of it is the device's. While on, the session must not be attached: its runs are the plain ones,
+ * CUDA graphs and all. nodes_fits: so it was in the newest run; other ones are not kept.
+ */
+bool nodes_can_replay(const struct nodes *n);
+void nodes_replay(struct nodes *n, bool on);
+bool nodes_fits(const struct nodes *n);
 
 /* The rows as the record keeps them, in the order of the first run; fills observed, gaps, nodes. */
 void nodes_record(const struct nodes *n, const struct segment_report *plan, struct record *r);
 
 /* For the trace: what happened when, in nanoseconds of clock_ns. */
-enum event_kind { EVENT_RUN, EVENT_STEP, EVENT_COPY };
+enum event_kind {
+	EVENT_RUN,
+	EVENT_STEP,
+	EVENT_COPY,
+	/* work of the device, as CUPTI tells */
+	EVENT_KERNEL,
+	EVENT_TO_DEVICE,
+	EVENT_TO_HOST,
+	EVENT_ON_DEVICE,
+	EVENT_SET,
+	EVENT_HELD /* the stream waited until all was queued */
+};
 struct node_event {
 	uint64_t start, ns;
 	const char *name, *op, *kernel;

@@ -225,13 +225,14 @@ struct peak peak_measure(const struct runtime *rt)
 
 /* ---- the yardstick */
 
-enum { YARD_STEPS = 60000, YARD_BYTES = 2 << 20 };
+enum { YARD_PASSES = 16, YARD_PANEL = 512 << 10, YARD_BYTES = 2 << 20, YARD_EXCHANGED = 64 << 10, YARD_TURNS = 12 };
 
 struct yard {
 	size_t words; /* of each thread */
 	uint64_t *data;
 	double sink[512];
 	enum yard_kind kind;
+	bool write; /* this turn of an exchange */
 };
 
 struct yard *yard_new(void)
@@ -257,18 +258,27 @@ void yard_free(struct yard *y)
 	free(y);
 }
 
-/* Four chains of multiply-adds that wait for nothing but themselves. */
-static double arithmetic(double seed)
-{
-	double a = seed, b = seed + 1, c = seed + 2, d = seed + 3;
+typedef float floats __attribute__((vector_size(32), aligned(32)));
 
-	for (int i = 0; i < YARD_STEPS; i++) {
-		a = a * 0.999999 + 1e-6;
-		b = b * 0.999998 + 1e-6;
-		c = c * 0.999997 + 1e-6;
-		d = d * 0.999996 + 1e-6;
-	}
-	return a + b + c + d;
+/*
+ * Products and sums that keep the units busy, from a panel that the core's own cache holds, as products of matrices do:
+ * work that waits for itself would not notice who else uses the core's other half, or its cache.
+ */
+static double arithmetic(const floats *panel, size_t n)
+{
+	floats by = panel[0] + 1, a = by, b = by, c = by, d = by, e = by, f = by;
+
+	for (int pass = 0; pass < YARD_PASSES; pass++)
+		for (size_t i = 0; i + 6 <= n; i += 6) {
+			a += panel[i] * by;
+			b += panel[i + 1] * by;
+			c += panel[i + 2] * by;
+			d += panel[i + 3] * by;
+			e += panel[i + 4] * by;
+			f += panel[i + 5] * by;
+		}
+	a += b + c + d + e + f;
+	return (double)a[0] + (double)a[1];
 }
 
 static double sum_words(const uint64_t *p, size_t n)
@@ -284,6 +294,17 @@ static double sum_words(const uint64_t *p, size_t n)
 	return (double)(a + b + c + d);
 }
 
+/* What a thread writes, another reads: how far apart the cores are. */
+static double exchange(struct yard *y, size_t part, size_t parts, bool write)
+{
+	size_t words = YARD_EXCHANGED / sizeof(uint64_t);
+	uint64_t *p = y->data + (write ? part : (part + 1) % parts) * y->words;
+
+	for (size_t i = 0; write && i < words; i++)
+		p[i] += i;
+	return write ? 0 : sum_words(p, words);
+}
+
 static void yard_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	struct yard *y = arg;
@@ -291,16 +312,22 @@ static void yard_piece(void *arg, int64_t begin, int64_t end, int thread)
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
 		double *sink = &y->sink[i % 512];
+		const uint64_t *data = y->data + (size_t)i * y->words;
 		*sink += y->kind == YARD_ARITHMETIC
-				 ? arithmetic(*sink * 1e-9 + (double)i)
-				 : sum_words(y->data + (size_t)i * y->words, y->words);
+				 ? arithmetic((const floats *)(const void *)data,
+					      YARD_PANEL / sizeof(floats))
+			 : y->kind == YARD_MEMORY
+				 ? sum_words(data, y->words)
+				 : exchange(y, (size_t)i, (size_t)pool_threads(), y->write);
 	}
 }
 
 double yard_measure(struct yard *y, enum yard_kind kind)
 {
 	y->kind = kind;
+	y->write = true;
 	uint64_t start = clock_ns();
-	pool_for(pool_threads(), 1, yard_piece, y);
+	for (int i = 0; i < (kind == YARD_EXCHANGE ? YARD_TURNS : 1); i++, y->write = !y->write)
+		pool_for(pool_threads(), 1, yard_piece, y);
 	return (double)(clock_ns() - start) * 1e-9;
 }

@@ -15,7 +15,7 @@ struct peak peak_measure(const struct runtime *rt);
  * the machine is slower, not the model.
  */
 struct yard;
-enum yard_kind { YARD_ARITHMETIC, YARD_MEMORY, YARDS };
+enum yard_kind { YARD_ARITHMETIC, YARD_MEMORY, YARD_EXCHANGE, YARDS };
 struct yard *yard_new(void); /* NULL where the system refuses memory */
 void yard_free(struct yard *y);
 /* Seconds that it takes now. */

@@ -8,7 +8,10 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "environment.h"
+#include "gpu/clocks.h"
+#include "gate.h"
 #include "peak.h"
+#include "quiet.h"
 #include "report.h"
 #include "stats.h"
 #include "trace.h"
@@ -27,12 +30,14 @@ enum {
 	MOST_MOMENTS = 4000,
 	MOST_LANES = 256,
 	YARD_SHOTS = 4,
+	REPLAYS_TRIED = 3,
 	QUIET_RUNS = 12
 };
 
 static const uint64_t BLOCK = 50000000; /* ns of runs between two yardsticks */
 static const uint64_t LOOK = 20000000;	/* ns between two polls */
 static const uint64_t MOMENT = 1000000; /* ns between two looks at memory */
+static const uint64_t CLOCKS = 200000000; /* ns: of a device */
 
 /* A growing array of numbers. */
 struct series {
@@ -59,11 +64,13 @@ struct lane {
 	struct bench *b;
 	struct session *session;
 	const struct tensor **out;
-	struct series time, start, cpu;
+	struct series time, start, delay;
 	struct diag diag;
 	int rc;
 	bool first; /* looks after progress, memory and the yardstick */
 };
+
+_Static_assert((int)RECORD_YARDS == (int)YARDS, "a record has room for each yardstick");
 
 struct bench {
 	const struct profile_job *job;
@@ -79,11 +86,11 @@ struct bench {
 	struct segment_report plan; /* of the first point */
 	struct nodes *nodes;
 	struct yard *yard;
-	struct series yards[YARDS], yard_cpus[YARDS], at, rss, host, device, used;
+	struct series yards[YARDS], yard_delays[YARDS], at, rss, host, device, used;
+	struct series clock[6]; /* as in struct record_clocks */
 	int statm;
-	bool counts_cpu; /* a gate is measured, in one lane */
-	size_t quiet;	 /* runs of this loop that had as much of the processor as any */
-	double best;	 /* processor time over time: the most of any run */
+	struct quiet *quiet; /* a gate is measured, in one lane; NULL */
+	size_t nquiet;	     /* runs of this loop that nobody disturbed, nor the machine shortly before */
 	uint64_t next_moment, moment_step, next_driver;
 	double last_used; /* of the device */
 	uint64_t last_look;
@@ -149,6 +156,25 @@ static void thin(struct bench *b)
 	b->moment_step *= 2;
 }
 
+/* When to look again at what took until now to look at: looking takes a hundredth of the time at most. */
+static uint64_t next_look(uint64_t began, uint64_t step)
+{
+	uint64_t now = clock_ns(), least = 100 * (now - began);
+
+	return now + (step > least ? step : least);
+}
+
+/* The driver takes its time to answer. */
+static double driver_says(struct bench *b, uint64_t now)
+{
+	if (now >= b->next_driver) {
+		uint64_t began = clock_ns();
+		b->last_used = device_used(b);
+		b->next_driver = next_look(began, 100 * MOMENT);
+	}
+	return b->last_used;
+}
+
 /* Between runs, never inside of one that is measured. */
 static void moment(struct bench *b, uint64_t now)
 {
@@ -156,19 +182,17 @@ static void moment(struct bench *b, uint64_t now)
 
 	if (now < b->next_moment)
 		return;
-	b->next_moment = now + b->moment_step;
+	double used = driver_says(b, now);
+	uint64_t began = clock_ns();
 	proc_sample(b->statm, &rss, &unshared);
 	push(&b->at, (double)(now - b->start) * 1e-9);
 	push(&b->rss, (double)rss);
 	push(&b->host, live_sum(MEM_HOST) + live_sum(MEM_PINNED));
 	push(&b->device, live_sum(MEM_DEVICE));
-	if (now >= b->next_driver) { /* the driver takes its time to answer */
-		b->next_driver = now + 100 * MOMENT;
-		b->last_used = device_used(b);
-	}
-	push(&b->used, b->last_used);
+	push(&b->used, used);
 	if (b->at.n >= MOST_MOMENTS)
 		thin(b);
+	b->next_moment = next_look(began, b->moment_step);
 }
 
 /* ---- progress */
@@ -201,14 +225,27 @@ static int run_once(struct lane *l, uint64_t *start, uint64_t *ns)
 	return rc;
 }
 
+/* Threads that waited before the run that began at `since` were missed in earlier ones. */
+static void was_missed(struct lane *l, double since, double missed)
+{
+	for (size_t k = missed > 0 ? l->time.n : 0; k-- > 0;) {
+		double end = l->start.v[k] + l->time.v[k], part = end - (since - missed);
+		if (part <= 0)
+			break;
+		l->delay.v[k] = fmax(l->delay.v[k], fmin(part, l->time.v[k]));
+	}
+}
+
 static void take_yard(struct bench *b)
 {
+	double missed;
+
 	for (int k = 0; k < YARDS; k++) {
 		yard_measure(b->yard, (enum yard_kind)k); /* warms up */
 		for (int i = 0; i < YARD_SHOTS; i++) {
-			uint64_t before = proc_cpu();
+			quiet_begin(b->quiet);
 			push(&b->yards[k], yard_measure(b->yard, (enum yard_kind)k));
-			push(&b->yard_cpus[k], (double)(proc_cpu() - before) * 1e-9);
+			push(&b->yard_delays[k], quiet_end(b->quiet, &missed));
 		}
 	}
 }
@@ -226,27 +263,17 @@ static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
 {
 	if (b->most && l->time.n >= b->most)
 		return true;
-	if (b->counts_cpu && l->first && b->quiet < QUIET_RUNS &&
+	if (b->quiet && l->first && b->nquiet < QUIET_RUNS &&
 	    now < b->begin + 4 * (b->end - b->begin))
 		return false; /* a busy machine: until there are some runs to compare */
 	return b->end && now >= b->end && (l->time.n >= LEAST_RUNS || b->most);
-}
-
-/* See quiet() in gate.c. */
-static void count_quiet(struct bench *b, uint64_t cpu, uint64_t ns)
-{
-	double share = ns ? (double)cpu / (double)ns : 0;
-
-	if (share * 0.95 > b->best)
-		b->quiet = 0;
-	b->best = fmax(b->best, share);
-	b->quiet += share > 0.95 * b->best;
 }
 
 static void measure_lane(struct lane *l)
 {
 	struct bench *b = l->b;
 	uint64_t start = 0, ns = 0, block = 0, now = clock_ns();
+	double calm = 0; /* seconds without a disturbance, up to now */
 
 	while (!l->rc && !atomic_load(&b->stop) && !loop_over(b, l, now)) {
 		if (l->first && b->yard && now >= block) {
@@ -256,14 +283,17 @@ static void measure_lane(struct lane *l)
 			if (l->rc)
 				break;
 		}
-		uint64_t cpu = b->counts_cpu ? proc_cpu() : 0;
+		quiet_begin(b->quiet);
 		l->rc = run_once(l, &start, &ns);
 		now = start + ns;
-		cpu = b->counts_cpu ? proc_cpu() - cpu : 0;
+		double missed, delay = quiet_end(b->quiet, &missed);
 		if (l->rc)
 			break;
-		count_quiet(b, cpu, ns);
-		if (!push(&l->cpu, (double)cpu * 1e-9) || !push(&l->time, (double)ns * 1e-9) ||
+		was_missed(l, (double)(start - b->start) * 1e-9, missed);
+		bool quiet = gate_quiet((double)ns * 1e-9, delay);
+		b->nquiet += quiet && calm >= GATE_CALM;
+		calm = quiet ? calm + (double)ns * 1e-9 : 0;
+		if (!push(&l->delay, delay) || !push(&l->time, (double)ns * 1e-9) ||
 		    !push(&l->start, (double)(start - b->start) * 1e-9)) {
 			l->rc = FAIL(&l->diag, E_MEMORY, .message = "too many runs to keep");
 			break;
@@ -302,20 +332,73 @@ static void measure_lanes(struct bench *b)
 		pthread_join(thread[i], NULL);
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* Said already: a lane says the same in each run, and all lanes say it. */
+static bool known(const struct diag *d, const struct finding *f)
+{
+	for (const struct finding *k = d->first; k; k = k->next)
+		if (k->code == f->code && k->severity == f->severity &&
+		    same_text(k->node, f->node) && same_text(k->slot, f->slot) &&
+		    same_text(k->message, f->message) && same_text(k->actual, f->actual))
+			return true;
+	return false;
+}
+
+/* What the lanes found is told once; of errors the first that ended a lane. */
 static int lanes_failed(struct bench *b)
 {
+	int rc = 0;
+
 	for (size_t i = 0; i < b->nlanes; i++) {
 		struct lane *l = &b->lane[i];
-		if (!l->rc)
-			continue;
-		for (const struct finding *f = l->diag.first; f; f = f->next)
-			if (f->severity == SEV_ERROR) {
-				arena_take(&b->d->arena, &l->diag.arena);
-				return diag_add(b->d, f);
-			}
-		return l->rc;
+		const struct finding *first = l->diag.first;
+		bool failed = l->rc && !rc;
+		arena_take(&b->d->arena, &l->diag.arena);
+		for (const struct finding *f = first; f; f = f->next)
+			if (f->severity == SEV_ERROR ? failed : !known(b->d, f))
+				diag_add(b->d, f);
+		l->diag = (struct diag){0};
+		rc = rc ? rc : l->rc;
 	}
-	return 0;
+	return rc;
+}
+
+/* ---- a device's clocks */
+
+static struct clock_watch *clocks_begin(struct bench *b)
+{
+	const struct runtime *rt = session_runtime(b->lane[0].session);
+
+	return rt->backend != rt->cpu ? clock_watch_begin(rt->device, CLOCKS) : NULL;
+}
+
+static void clocks_end(struct bench *b, struct clock_watch *w)
+{
+	struct clock_limits limits = {0};
+	struct record_clocks *c = &b->r->clocks;
+	size_t n;
+	struct clock_sample *v = clock_watch_end(w, &n, &limits);
+
+	for (size_t i = 0; i < n; i++) {
+		const double x[6] = {(double)(v[i].at - b->start) * 1e-9,
+				     v[i].sm,
+				     v[i].memory,
+				     v[i].celsius,
+				     v[i].watts,
+				     (double)v[i].reasons};
+		for (int k = 0; k < 6; k++)
+			push(&b->clock[k], x[k]);
+	}
+	if (n) {
+		c->sm_most = limits.sm;
+		c->memory_most = limits.memory;
+		c->watts_most = limits.watts;
+	}
+	free(v);
 }
 
 /* ---- one point */
@@ -448,8 +531,8 @@ static void gather(struct bench *b, struct record_point *p)
 	}
 	p->time = time;
 	p->start = start;
-	if (b->counts_cpu) /* one lane: in the same order */
-		p->cpu = arena_dup(&b->r->arena, b->lane[0].cpu.v, n * sizeof(double));
+	if (b->quiet) /* one lane: in the same order */
+		p->delay = arena_dup(&b->r->arena, b->lane[0].delay.v, n * sizeof(double));
 	p->n = n;
 	p->span = n ? last - start[0] : 0;
 }
@@ -466,27 +549,103 @@ static double items(const struct bench *b)
 	return in->shape.rank > 0 ? (double)in->shape.dim[0] : 1;
 }
 
-static int observe(struct bench *b)
+/*
+ * Where the device's records tell all, they do so of plain runs, too, which are replays of a graph: once it is
+ * known what each step launches, the session is left alone.
+ */
+static int try_replays(struct bench *b)
 {
 	struct lane *l = &b->lane[0];
-	uint64_t begin = clock_ns(), start, ns;
-	double most = b->job->duration > 0 ? b->job->duration / 2 : 3;
+	uint64_t start, ns;
+	bool fits = nodes_can_replay(b->nodes);
 
-	session_observe(l->session, nodes_observer(b->nodes));
-	l->rc = run_once(l, &start, &ns); /* plans and rows are made */
-	for (int64_t k = 0; !l->rc && k < b->job->observed && !b->stopped; k++) {
+	if (!fits)
+		return 0;
+	session_observe(l->session, NULL);
+	nodes_replay(b->nodes, true);
+	for (int k = 0; k < REPLAYS_TRIED && !l->rc; k++) {
 		l->rc = nodes_begin(b->nodes, b->d);
 		if (!l->rc)
 			l->rc = run_once(l, &start, &ns);
 		if (!l->rc)
-			l->rc = nodes_end(b->nodes, start, ns, b->d);
-		if ((double)(start + ns - begin) * 1e-9 > most && k >= LEAST_RUNS - 1)
-			break;
-		moment(b, start + ns);
-		look(b, start + ns, 1, "observe");
+			l->rc = nodes_skip(b->nodes, b->d);
+		fits = nodes_fits(b->nodes);
 	}
-	session_observe(l->session, NULL);
+	if (l->rc || fits)
+		return l->rc;
+	nodes_replay(b->nodes, false);
+	session_observe(l->session, nodes_observer(b->nodes));
+	return 0;
+}
+
+/* Runs as before, and each step timed; the first makes plans and rows, and is not kept. */
+/* For a gate only runs that nobody disturbed are kept, but some there must be. */
+static int observe_once(struct bench *b, bool any, bool *kept, uint64_t *end)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t start = 0, ns = 0;
+	double missed;
+
+	l->rc = nodes_begin(b->nodes, b->d);
+	quiet_begin(b->quiet);
+	if (!l->rc)
+		l->rc = run_once(l, &start, &ns);
+	double delay = quiet_end(b->quiet, &missed);
+	*end = start + ns;
+	*kept = any || gate_quiet((double)ns * 1e-9, delay);
+	if (l->rc)
+		return l->rc;
+	return l->rc = *kept ? nodes_end(b->nodes, start, ns, b->d) : nodes_skip(b->nodes, b->d);
+}
+
+static int observe_runs(struct bench *b)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t begin = clock_ns(), start, ns, now = begin;
+	double most = b->job->duration > 0 ? b->job->duration / 2 : 3;
+	bool late = false, kept;
+
+	l->rc = nodes_begin(b->nodes, b->d);
+	if (!l->rc)
+		l->rc = run_once(l, &start, &ns);
+	if (!l->rc)
+		l->rc = nodes_skip(b->nodes, b->d);
+	if (!l->rc)
+		l->rc = try_replays(b);
+	for (int64_t k = 0; !l->rc && k < b->job->observed && !b->stopped; k += kept) {
+		double passed = (double)(now - begin) * 1e-9;
+		if (passed > most && k >= (b->quiet ? QUIET_RUNS : LEAST_RUNS))
+			break;
+		late = passed > 4 * most; /* a busy machine: take what comes */
+		if (late && k >= LEAST_RUNS)
+			break;
+		l->rc = observe_once(b, !b->quiet || late, &kept, &now);
+		moment(b, now);
+		look(b, now, 1, "observe");
+	}
 	return l->rc ? lanes_failed(b) : 0;
+}
+
+static int observe(struct bench *b)
+{
+	struct lane *l = &b->lane[0];
+
+	nodes_trace(b->nodes, true);
+	session_observe(l->session, nodes_observer(b->nodes));
+	int rc = observe_runs(b);
+	session_observe(l->session, NULL);
+	nodes_trace(b->nodes, false);
+	return rc;
+}
+
+/* Once the pool has its threads, and the session its device. */
+static void gate_tools(struct bench *b)
+{
+	if (b->nlanes == 1)
+		b->quiet = quiet_new();
+	/* what the host's cores can do says nothing of a GPU's times */
+	if (!strcmp(session_device(b->lane[0].session), "cpu"))
+		b->yard = yard_new();
 }
 
 static int measure_point(struct bench *b)
@@ -507,14 +666,16 @@ static int measure_point(struct bench *b)
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < b->nlanes; i++)
-		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].cpu.n = 0;
-	b->quiet = 0;
-	b->best = 0;
-	b->counts_cpu = b->yard && b->nlanes == 1;
+		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].delay.n = 0;
+	b->nquiet = 0;
+	if (b->job->yard && !b->point)
+		gate_tools(b);
 	set_limits(b);
 	uint64_t waited = proc_waited();
+	struct clock_watch *watch = clocks_begin(b);
 	if (!b->stopped)
 		measure_lanes(b);
+	clocks_end(b, watch);
 	p->waited = (double)(proc_waited() - waited) * 1e-9;
 	rc = lanes_failed(b);
 	gather(b, p);
@@ -582,10 +743,15 @@ static void keep_series(struct bench *b)
 	r->timeline =
 		(struct record_timeline){kept(r, &b->at),     kept(r, &b->rss),	 kept(r, &b->host),
 					 kept(r, &b->device), kept(r, &b->used), b->at.n};
+	struct record_clocks *c = &r->clocks;
+	const double **clocks[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
+	for (int k = 0; k < 6; k++)
+		*clocks[k] = kept(r, &b->clock[k]);
+	c->n = b->clock[5].n;
 	r->nyard = b->yards[0].n;
 	for (int k = 0; k < YARDS; k++) {
 		r->yard[k] = kept(r, &b->yards[k]);
-		r->yard_cpu[k] = kept(r, &b->yard_cpus[k]);
+		r->yard_delay[k] = kept(r, &b->yard_delays[k]);
 	}
 }
 
@@ -668,8 +834,6 @@ static int measure_all(struct bench *b)
 	int rc = 0;
 
 	make_points(b);
-	if (b->job->yard)
-		b->yard = yard_new();
 	clocks(b->r);
 	proc_faults(0, &before);
 	uint64_t begin = clock_ns();
@@ -719,22 +883,24 @@ static int finish(struct bench *b)
 static void bench_free(struct bench *b)
 {
 	struct series *all[] = {&b->at,	      &b->rss,		&b->host,
-				&b->device,   &b->used,		&b->yards[0],
-				&b->yards[1], &b->yard_cpus[0], &b->yard_cpus[1]};
+				&b->device,   &b->used};
 
 	nodes_free(b->nodes);
 	yard_free(b->yard);
+	quiet_free(b->quiet);
 	for (size_t k = 0; b->inputs && k < b->npoints; k++)
 		input_free(b->inputs[k]);
 	for (size_t i = 0; i < MOST_LANES; i++) {
 		session_close(b->lane[i].session);
 		free(b->lane[i].time.v);
 		free(b->lane[i].start.v);
-		free(b->lane[i].cpu.v);
+		free(b->lane[i].delay.v);
 		diag_free(&b->lane[i].diag);
 	}
 	for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)
 		free(all[k]->v);
+	for (int k = 0; k < 6; k++)
+		free(b->clock[k].v);
 	if (b->statm >= 0)
 		close(b->statm);
 	arena_free(&b->scratch);

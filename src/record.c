@@ -63,6 +63,19 @@ static void write_phase(const struct record_phase *p, struct json *j)
 	json_end(j, '}');
 }
 
+static void write_launches(const struct record_node *n, struct json *j)
+{
+	json_array(j, "kernels");
+	for (size_t i = 0; i < n->nlaunches; i++) {
+		json_object(j, NULL);
+		json_string(j, "name", n->launch[i].name);
+		json_number(j, "count", n->launch[i].count);
+		json_number(j, "seconds", n->launch[i].seconds);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
 static void write_node(const struct record_node *n, struct json *j)
 {
 	json_object(j, NULL);
@@ -82,6 +95,8 @@ static void write_node(const struct record_node *n, struct json *j)
 	json_number(j, "workspace", n->workspace);
 	json_number(j, "live", n->live);
 	json_number(j, "resident_grown", n->grown);
+	if (n->nlaunches)
+		write_launches(n, j);
 	numbers(j, "samples", n->time, n->n);
 	json_end(j, '}');
 }
@@ -108,7 +123,7 @@ static void write_point(const struct record_point *p, size_t ndims, struct json 
 	}
 	numbers(j, "samples", p->time, p->n);
 	numbers(j, "start", p->start, p->n);
-	numbers(j, "cpu", p->cpu, p->n);
+	numbers(j, "delay", p->delay, p->n);
 	json_end(j, '}');
 }
 
@@ -123,6 +138,28 @@ static void write_timeline(const struct record_timeline *t, struct json *j)
 	json_end(j, '}');
 }
 
+static void write_clocks(const struct record_clocks *c, struct json *j)
+{
+	if (!c->n)
+		return;
+	json_object(j, "device_clocks");
+	json_number(j, "sm_most_mhz", c->sm_most);
+	json_number(j, "memory_most_mhz", c->memory_most);
+	json_number(j, "watts_most", c->watts_most);
+	numbers(j, "at", c->at, c->n);
+	numbers(j, "sm_mhz", c->sm, c->n);
+	numbers(j, "memory_mhz", c->memory, c->n);
+	numbers(j, "celsius", c->celsius, c->n);
+	numbers(j, "watts", c->watts, c->n);
+	numbers(j, "reasons", c->reasons, c->n);
+	json_end(j, '}');
+}
+
+static const char *const yard_names[RECORD_YARDS][2] = {
+	{"yard_arithmetic", "yard_arithmetic_delay"},
+	{"yard_memory", "yard_memory_delay"},
+	{"yard_exchange", "yard_exchange_delay"}};
+
 static void write_machine(const struct record *r, struct json *j)
 {
 	json_object(j, "machine");
@@ -133,10 +170,10 @@ static void write_machine(const struct record *r, struct json *j)
 	json_number(j, "forced_switches", r->forced);
 	json_number(j, "clock_low_khz", r->clock_low);
 	json_number(j, "clock_high_khz", r->clock_high);
-	numbers(j, "yard_arithmetic", r->yard[0], r->nyard);
-	numbers(j, "yard_memory", r->yard[1], r->nyard);
-	numbers(j, "yard_arithmetic_cpu", r->yard_cpu[0], r->nyard);
-	numbers(j, "yard_memory_cpu", r->yard_cpu[1], r->nyard);
+	for (int k = 0; k < RECORD_YARDS; k++) {
+		numbers(j, yard_names[k][0], r->yard[k], r->nyard);
+		numbers(j, yard_names[k][1], r->yard_delay[k], r->nyard);
+	}
 	json_end(j, '}');
 }
 
@@ -162,12 +199,18 @@ void record_write(const struct record *r, struct json *j)
 	json_number(j, "gaps", r->gaps);
 	json_number(j, "host_to_device", r->copy_in);
 	json_number(j, "device_to_host", r->copy_out);
+	json_number(j, "host_to_device_bytes", r->in_bytes);
+	json_number(j, "device_to_host_bytes", r->out_bytes);
+	json_string(j, "timed_by", r->timed_by);
+	json_string(j, "timed_why", r->timed_why);
+	json_number(j, "held", r->held);
 	numbers(j, "observed_samples", r->observed_time, r->nobserved);
 	json_array(j, "nodes");
 	for (size_t i = 0; i < r->nnodes; i++)
 		write_node(&r->node[i], j);
 	json_end(j, ']');
 	write_timeline(&r->timeline, j);
+	write_clocks(&r->clocks, j);
 	write_machine(r, j);
 	json_bool(j, "stopped", r->stopped);
 }
@@ -218,6 +261,25 @@ static void read_phase(struct record *r, const struct jvalue *v, struct record_p
 						mem_purpose_name((enum mem_purpose)i), 0);
 }
 
+/* Elements of an array member that are objects, each through `one`. */
+#define READ_ALL(r, v, key, type_, one, list_, count_)                                             \
+	do {                                                                                       \
+		const struct jvalue *all_ = jget(v, key);                                          \
+		size_t most_ = all_ && all_->type == J_ARRAY ? all_->n : 0, k_ = 0;                \
+		type_ *to_ = arena_new_n(&(r)->arena, type_, most_ + 1);                           \
+		for (const struct jvalue *m_ = most_ ? all_->first : NULL; m_; m_ = m_->next)      \
+			one(r, m_, &to_[k_++]);                                                    \
+		(list_) = to_;                                                                     \
+		(count_) = k_;                                                                     \
+	} while (0)
+
+static void read_launch(struct record *r, const struct jvalue *v, struct record_kernel *k)
+{
+	*k = (struct record_kernel){.name = text(r, v, "name"),
+				    .count = jnumber(v, "count", 0),
+				    .seconds = jnumber(v, "seconds", 0)};
+}
+
 static void read_node(struct record *r, const struct jvalue *v, struct record_node *n)
 {
 	*n = (struct record_node){.name = text(r, v, "name"),
@@ -237,6 +299,9 @@ static void read_node(struct record *r, const struct jvalue *v, struct record_no
 				  .live = jnumber(v, "live", 0),
 				  .grown = jnumber(v, "resident_grown", 0)};
 	n->time = list(r, v, "samples", &n->n);
+	struct record_kernel *to = NULL;
+	READ_ALL(r, v, "kernels", struct record_kernel, read_launch, to, n->nlaunches);
+	n->launch = to;
 }
 
 static void read_rounds(struct record *r, const struct jvalue *v, struct record_point *p)
@@ -255,7 +320,7 @@ static void read_rounds(struct record *r, const struct jvalue *v, struct record_
 
 static void read_point(struct record *r, const struct jvalue *v, struct record_point *p)
 {
-	size_t n = 0, starts = 0, cpus = 0;
+	size_t n = 0, starts = 0, delays = 0;
 
 	*p = (struct record_point){.label = text(r, v, "label"),
 				   .prepare = jnumber(v, "prepare", 0),
@@ -271,31 +336,37 @@ static void read_point(struct record *r, const struct jvalue *v, struct record_p
 	p->time = list(r, v, "samples", &p->n);
 	p->start = list(r, v, "start", &starts);
 	p->start = starts == p->n ? p->start : NULL;
-	p->cpu = list(r, v, "cpu", &cpus);
-	p->cpu = cpus == p->n ? p->cpu : NULL;
+	p->delay = list(r, v, "delay", &delays);
+	p->delay = delays == p->n ? p->delay : NULL;
 	read_rounds(r, v, p);
 }
-
-/* Elements of an array member that are objects, each through `one`. */
-#define READ_ALL(r, v, key, type_, one, list_, count_)                                             \
-	do {                                                                                       \
-		const struct jvalue *all_ = jget(v, key);                                          \
-		size_t most_ = all_ && all_->type == J_ARRAY ? all_->n : 0, k_ = 0;                \
-		type_ *to_ = arena_new_n(&(r)->arena, type_, most_ + 1);                           \
-		for (const struct jvalue *m_ = most_ ? all_->first : NULL; m_; m_ = m_->next)      \
-			one(r, m_, &to_[k_++]);                                                    \
-		(list_) = to_;                                                                     \
-		(count_) = k_;                                                                     \
-	} while (0)
 
 static void read_name(struct record *r, const struct jvalue *v, const char **to)
 {
 	*to = arena_str(&r->arena, v->type == J_STRING ? v->text : "");
 }
 
+static void read_clocks(struct record *r, const struct jvalue *v)
+{
+	static const char *const keys[] = {"at",      "sm_mhz", "memory_mhz",
+					   "celsius", "watts",	"reasons"};
+	struct record_clocks *c = &r->clocks;
+	const double **to[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
+	size_t n[6] = {0}, least = SIZE_MAX;
+
+	for (int i = 0; i < 6; i++) {
+		*to[i] = list(r, v, keys[i], &n[i]);
+		least = n[i] < least ? n[i] : least;
+	}
+	c->n = least;
+	c->sm_most = jnumber(v, "sm_most_mhz", 0);
+	c->memory_most = jnumber(v, "memory_most_mhz", 0);
+	c->watts_most = jnumber(v, "watts_most", 0);
+}
+
 static void read_machine(struct record *r, const struct jvalue *v)
 {
-	size_t n[4] = {0};
+	size_t n[RECORD_YARDS][2] = {{0}};
 
 	r->peak_flops = jnumber(v, "peak_flops", 0);
 	r->peak_bytes = jnumber(v, "peak_bytes", 0);
@@ -304,13 +375,15 @@ static void read_machine(struct record *r, const struct jvalue *v)
 	r->forced = jnumber(v, "forced_switches", 0);
 	r->clock_low = jnumber(v, "clock_low_khz", 0);
 	r->clock_high = jnumber(v, "clock_high_khz", 0);
-	r->yard[0] = list(r, v, "yard_arithmetic", &n[0]);
-	r->yard[1] = list(r, v, "yard_memory", &n[1]);
-	r->yard_cpu[0] = list(r, v, "yard_arithmetic_cpu", &n[2]);
-	r->yard_cpu[1] = list(r, v, "yard_memory_cpu", &n[3]);
-	r->nyard = r->yard[0] && r->yard[1] && n[0] == n[1] ? n[0] : 0;
-	for (int k = 0; k < 2; k++)
-		r->yard_cpu[k] = n[2 + k] == r->nyard ? r->yard_cpu[k] : NULL;
+	for (int k = 0; k < RECORD_YARDS; k++) {
+		r->yard[k] = list(r, v, yard_names[k][0], &n[k][0]);
+		r->yard_delay[k] = list(r, v, yard_names[k][1], &n[k][1]);
+	}
+	r->nyard = n[0][0];
+	for (int k = 1; k < RECORD_YARDS; k++)
+		r->nyard = n[k][0] == r->nyard ? r->nyard : 0;
+	for (int k = 0; k < RECORD_YARDS; k++)
+		r->yard_delay[k] = n[k][1] == r->nyard ? r->yard_delay[k] : NULL;
 }
 
 static void read_timeline(struct record *r, const struct jvalue *v)
@@ -349,9 +422,16 @@ struct record *record_read(const struct jvalue *v)
 	r->gaps = jnumber(v, "gaps", 0);
 	r->copy_in = jnumber(v, "host_to_device", 0);
 	r->copy_out = jnumber(v, "device_to_host", 0);
+	r->in_bytes = jnumber(v, "host_to_device_bytes", 0);
+	r->out_bytes = jnumber(v, "device_to_host_bytes", 0);
+	r->timed_by = text(r, v, "timed_by");
+	r->timed_why = text(r, v, "timed_why");
+	r->held = jnumber(v, "held", 0);
 	r->observed_time = list(r, v, "observed_samples", &n);
 	r->nobserved = n;
 	read_timeline(r, jget(v, "timeline"));
+	if (jget(v, "device_clocks"))
+		read_clocks(r, jget(v, "device_clocks"));
 	read_machine(r, jget(v, "machine"));
 	r->stopped = jbool(v, "stopped");
 	return r;

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 
-enum { RECORD_KINDS = MEM_KINDS, RECORD_PURPOSES = MEM_PURPOSES };
+enum { RECORD_KINDS = MEM_KINDS, RECORD_PURPOSES = MEM_PURPOSES, RECORD_YARDS = 3 };
 
 /* What makes two measurements comparable. */
 struct identity {
@@ -34,6 +34,12 @@ struct record_phase {
 	double live[RECORD_KINDS][RECORD_PURPOSES];
 };
 
+/* What a node launches on a device, by name. */
+struct record_kernel {
+	const char *name;
+	double count, seconds; /* a run */
+};
+
 struct record_node {
 	const char *name, *op, *kernel, *place;
 	const char *fused;  /* the nodes it stands for, "a, b"; NULL */
@@ -45,9 +51,11 @@ struct record_node {
 	double low;	     /* tenth percentile */
 	double share;	     /* of the observed run */
 	double flops, bytes; /* a run; 0: not known */
-	double out_bytes, workspace; /* memory it makes and uses */
-	double live;		     /* planned memory in use while it runs */
-	double grown;		     /* resident memory that its first run added */
+	double out_bytes, workspace;	    /* memory it makes and uses */
+	double live;			    /* planned memory in use while it runs */
+	double grown;			    /* resident memory that its first run added */
+	const struct record_kernel *launch; /* where CUPTI tells */
+	size_t nlaunches;
 };
 
 struct record_point {
@@ -55,7 +63,7 @@ struct record_point {
 	const double *size;	    /* by dimension of the sweep */
 	double prepare, first;	    /* of a new shape */
 	const double *time, *start; /* of each run; start since the measurement's begin */
-	const double *cpu; /* of each run: processor time of all threads; NULL: not known */
+	const double *delay; /* of each run: how long threads waited for a core meanwhile; NULL: not known */
 	size_t n;
 	double items;				   /* that one run takes: the size of the batch */
 	double slab, device_slab, values, weights; /* planned */
@@ -69,6 +77,15 @@ struct record_point {
 struct record_timeline {
 	const double *at, *rss, *host, *device, *device_used;
 	size_t n;
+};
+
+/* The device while it was measured; fractions of a second apart. */
+struct record_clocks {
+	const double *at, *sm, *memory; /* MHz */
+	const double *celsius, *watts;
+	const double *reasons; /* why the clock was lowered: bits of NVML's */
+	size_t n;
+	double sm_most, memory_most, watts_most; /* 0: not known */
 };
 
 struct record {
@@ -86,13 +103,18 @@ struct record {
 	double observed; /* mean of the faster half of the observed runs; 0: none */
 	const double *observed_time;
 	size_t nobserved;
-	double gaps;		       /* what the nodes' times leave of them */
-	double copy_in, copy_out;      /* of an observed run: to and from the device */
+	double gaps;		    /* what the nodes' times leave of them */
+	double copy_in, copy_out;   /* of an observed run: to and from the device */
+	double in_bytes, out_bytes; /* of these copies; 0: not known */
+	const char *timed_by;  /* who told the nodes' times: "clock", "CUDA events", "CUPTI 13.0" */
+	const char *timed_why; /* why not by CUPTI; NULL */
+	double held; /* of an observed run, and not part of it: the device waited until all was queued */
 	double peak_flops, peak_bytes; /* a second, as measured; 0: not measured */
 	double flops, bytes;	       /* of a run, as far as known */
 	struct record_timeline timeline;
-	const double *yard[2];	   /* time of known work: arithmetic, memory */
-	const double *yard_cpu[2]; /* as cpu of a point */
+	struct record_clocks clocks;
+	const double *yard[RECORD_YARDS];	/* time of known work: enum yard_kind of peak.h */
+	const double *yard_delay[RECORD_YARDS]; /* as delay of a point */
 	size_t nyard;
 	double faults_minor, faults_major, forced; /* while measuring */
 	double clock_low, clock_high;		   /* kHz seen; 0: not known */

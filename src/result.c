@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "io.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -185,30 +186,43 @@ static int no_text(const struct output *out, size_t n, const struct labels *l, i
 		    .expected = "one of floats, of [batch, steps, classes]", .actual = str_get(&all));
 }
 
-int decode_ctc(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
-	       struct decoded *to, struct arena *a, struct diag *d)
+/* The first output that spells text in these labels. */
+static int find_text(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
+		     struct steps *s, const struct output **which, struct diag *d)
 {
-	struct steps s;
 	int64_t seen = -1;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!as_steps(out[i].tensor, &s))
+		if (!as_steps(out[i].tensor, s))
 			continue;
 		if (seen < 0)
-			seen = s.classes;
-		if (!labels_fit(labels, s.classes))
+			seen = s->classes;
+		if (!labels_fit(labels, s->classes))
 			continue;
-		if (blank >= s.classes)
+		if (blank >= s->classes)
 			return FAIL(d, E_LABELS, .message = "the blank is none of the classes",
-				    .expected = fmt(d, "blank= below %" PRId64, s.classes),
+				    .expected = fmt(d, "blank= below %" PRId64, s->classes),
 				    .actual = fmt(d, "%" PRId64, blank));
-		*to = (struct decoded){.output = out[i].name};
-		to->text = arena_new_n(a, const char *, (size_t)s.batch + 1);
-		for (int64_t b = 0; b < s.batch; b++)
-			to->text[to->n++] = spell(&s, b, blank, labels, a);
+		*which = &out[i];
 		return 0;
 	}
 	return d ? no_text(out, n, labels, seen, d) : -E_LABELS;
+}
+
+int decode_ctc(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
+	       struct decoded *to, struct arena *a, struct diag *d)
+{
+	const struct output *which;
+	struct steps s;
+	int rc = find_text(out, n, blank, labels, &s, &which, d);
+
+	if (rc)
+		return rc;
+	*to = (struct decoded){.output = which->name};
+	to->text = arena_new_n(a, const char *, (size_t)s.batch + 1);
+	for (int64_t b = 0; b < s.batch; b++)
+		to->text[to->n++] = spell(&s, b, blank, labels, a);
+	return 0;
 }
 
 /* ---- ranking */
@@ -264,26 +278,72 @@ static void rank_one(const struct output *out, int64_t classes, int64_t k, struc
 	*r = (struct ranked){.output = out, .rows = rows, .k = k, .index = index, .value = value};
 }
 
-int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
-		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d)
+static bool ranks(const struct output *out, const struct labels *labels, int64_t *classes)
+{
+	return rankable(out->tensor, classes) && (!labels->n || (int64_t)labels->n == *classes);
+}
+
+/* Whether some output can be ranked with these labels. */
+static int find_ranks(const struct output *out, size_t n, const struct labels *labels, struct diag *d)
 {
 	int64_t classes, seen = -1;
 
-	*used = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (!rankable(out[i].tensor, &classes))
-			continue;
-		seen = seen < 0 ? classes : seen;
-		if (!labels->n || (int64_t)labels->n == classes)
-			rank_one(&out[i], classes, k, &lists[(*used)++], a);
+		if (ranks(&out[i], labels, &classes))
+			return 0;
+		if (seen < 0 && rankable(out[i].tensor, &classes))
+			seen = classes;
 	}
-	if (*used || (!labels->n && seen < 0 && !n))
+	if (!labels->n && seen < 0 && !n)
 		return 0;
 	if (seen < 0)
 		return FAIL(d, E_LABELS, .message = "no output has a last axis of classes to rank");
 	return FAIL(d, E_LABELS, .message = "the labels do not fit the classes",
 		    .expected = fmt(d, "%" PRId64 " labels", seen),
 		    .actual = fmt(d, "%zu", labels->n));
+}
+
+int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
+		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d)
+{
+	int rc = find_ranks(out, n, labels, d);
+	int64_t classes;
+
+	*used = 0;
+	for (size_t i = 0; i < n && !rc; i++)
+		if (ranks(&out[i], labels, &classes))
+			rank_one(&out[i], classes, k, &lists[(*used)++], a);
+	return rc;
+}
+
+/* ---- before there are values */
+
+int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
+{
+	struct arena a = {0};
+	struct tensor *t = arena_new_n(&a, struct tensor, g->nout + 1);
+	struct output *out = arena_new_n(&a, struct output, g->nout + 1);
+	const struct output *which;
+	bool known = true;
+	struct steps s;
+
+	for (uint32_t i = 0; i < g->nout; i++) {
+		const struct vinfo *v = &g->value[g->out[i]]->info;
+		int last = v->shape.rank - 1;
+		t[i] = (struct tensor){.type = v->type, .shape = v->shape};
+		out[i] = (struct output){.name = g->out_name[i], .tensor = &t[i]};
+		known &= v->type.kind != V_NONE &&
+			 (v->type.kind != V_TENSOR ||
+			  (v->shape.rank >= 0 && (last < 0 || v->shape.dim[last] >= 0)));
+		for (int k = 0; k < last; k++)
+			if (t[i].shape.dim[k] < 0)
+				t[i].shape.dim[k] = 1;
+	}
+	int rc = known && w->rank ? find_ranks(out, g->nout, w->labels, d) : 0;
+	if (known && w->text && !rc)
+		rc = find_text(out, g->nout, w->blank, w->labels, &s, &which, d);
+	arena_free(&a);
+	return rc;
 }
 
 /* ---- printing */
@@ -398,38 +458,13 @@ void print_ranked(const struct ranked *r, const struct labels *labels, FILE *str
 
 /* ---- JSON */
 
-static void json_element(struct json *j, const struct tensor *t, int64_t i)
-{
-	enum dtype type = tensor_dtype(t);
-	size_t n;
-
-	if (type == DT_STRING) {
-		const char *s = tensor_string(t, i, &n);
-		json_string_n(j, NULL, s, n);
-	} else if (type == DT_BOOL) {
-		json_bool(j, NULL, elem_i64(type, t->data, i) != 0);
-	} else if (type == DT_U64) {
-		json_uint(j, NULL, (uint64_t)elem_i64(type, t->data, i));
-	} else if (dtype_class(type) == DT_COMPLEX) {
-		enum dtype part = type == DT_C64 ? DT_F32 : DT_F64;
-		json_number(j, NULL, elem_f64(part, t->data, 2 * i));
-		json_number(j, NULL, elem_f64(part, t->data, 2 * i + 1));
-	} else if (type == DT_F64) {
-		json_number(j, NULL, elem_f64(type, t->data, i));
-	} else if (dtype_class(type) == DT_FLOAT) {
-		json_float(j, NULL, (float)elem_f64(type, t->data, i));
-	} else {
-		json_int(j, NULL, elem_i64(type, t->data, i));
-	}
-}
-
 void json_values(struct json *j, const char *key, const struct tensor *t, int64_t limit)
 {
 	json_array(j, key);
 	if (t && t->type.kind == V_TENSOR) {
 		int64_t n = tensor_count(t), shown = limit && limit < n ? limit : n;
 		for (int64_t i = 0; i < shown; i++)
-			json_element(j, t, i);
+			io_json_element(j, t, i);
 	} else if (t) {
 		for (size_t i = 0; i < t->nitems; i++)
 			json_values(j, NULL, t->items[i], limit);

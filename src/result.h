@@ -53,6 +53,19 @@ struct ranked {
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
 		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d);
 
+/* ---- before there are values */
+
+struct wanted {
+	bool rank, text; /* --top, --decode */
+	int64_t blank;
+	const struct labels *labels;
+};
+/*
+ * Whether the graph's outputs, as far as their shapes are known, can be ranked or spelled: E-LABELS as
+ * rank_outputs and decode_ctc would say it after the run.
+ */
+int results_check(const struct graph *g, const struct wanted *w, struct diag *d);
+
 /* ---- to a stream */
 
 /* limit: values of each tensor; 0: all. */

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/pool.h"
 #include "cpu/cpu.h"
-#include "gpu/convplan.h"
+#include "gpu/choices.h"
 #include "gpu/cuda.h"
 #include "onnx/load.h"
 #include "onnx/weights.h"
@@ -106,8 +106,7 @@ struct session *session_open(const char *path, const struct run_config *config, 
 	s->times.load = clock_ns() - t0;
 	t0 = clock_ns();
 	s->config.gpu = expects_gpu(&s->config);
-	if (!s->model || onnx_check_supported(s->model, d) ||
-	    opt_run(s->model, &cpu_backend, &s->config, d)) {
+	if (!s->model || opt_run(s->model, &cpu_backend, &s->config, d)) {
 		diag_where(d, path, NULL, NULL);
 		session_close(s);
 		return NULL;
@@ -151,7 +150,14 @@ const char *session_choices(const struct session *s, bool each, struct arena *a)
 {
 	bool cuda = s->runtime.backend == &cuda_backend && s->runtime.device;
 
-	return cuda ? conv_choices(s->runtime.device, each, a) : NULL;
+	return cuda ? gpu_choices(s->runtime.device, each, a) : NULL;
+}
+
+const char *session_fallback(const struct session *s, size_t i, struct arena *a)
+{
+	bool cuda = s->runtime.backend == &cuda_backend && s->runtime.device;
+
+	return cuda ? gpu_fallback(s->runtime.device, i, a) : NULL;
 }
 
 const char *session_device_why(const struct session *s)

@@ -66,6 +66,8 @@ struct session_times session_times(const struct session *s);
  * too. NULL where nothing was chosen.
  */
 const char *session_choices(const struct session *s, bool each, struct arena *a);
+/* The i-th node that a plainer kernel runs than the one meant for it, with the reason; NULL behind the last. */
+const char *session_fallback(const struct session *s, size_t i, struct arena *a);
 /* What it runs on, for observers that read a device's clock and memory. */
 struct runtime *session_runtime(struct session *s);
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "io.h"
 #include "report.h"
 
 #include <inttypes.h>
@@ -194,10 +195,7 @@ void summary_json_tensor(struct json *j, const char *name, struct type type, con
 	json_string(j, "type", type_str(&a, type));
 	if (t && t->type.kind == V_TENSOR) {
 		json_string(j, "dtype", dtype_name(tensor_dtype(t)));
-		json_array(j, "shape");
-		for (int i = 0; i < t->shape.rank; i++)
-			json_int(j, NULL, t->shape.dim[i]);
-		json_end(j, ']');
+		io_json_shape(j, &t->shape);
 		json_uint(j, "bytes", t->bytes + t->blob_bytes);
 	} else if (t && t->type.kind != V_NONE) {
 		json_uint(j, "items", t->nitems);
@@ -237,6 +235,13 @@ static void json_model(const struct summary *s, struct json *j)
 	json_object(j, "device");
 	json_string(j, "name", session_device(s->session));
 	json_string(j, "why", session_device_why(s->session));
+	struct arena a = {0};
+	const char *text;
+	json_array(j, "fallbacks");
+	for (size_t i = 0; (text = session_fallback(s->session, i, &a)); i++)
+		json_string(j, NULL, text);
+	json_end(j, ']');
+	arena_free(&a);
 	json_end(j, '}');
 }
 

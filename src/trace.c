@@ -7,7 +7,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HOST_THREAD = 1, DEVICE_THREAD = 2 };
+/* Tracks. */
+enum { HOST_THREAD = 1, DEVICE_THREAD, KERNEL_THREAD, COPY_THREAD };
+
+static const struct {
+	const char *name; /* of the category */
+	int thread;	  /* 0: the host's, or of the device's nodes */
+} kinds[] = {[EVENT_RUN] = {"run", 0},
+	     [EVENT_STEP] = {"node", 0},
+	     [EVENT_COPY] = {"copy", 0},
+	     [EVENT_KERNEL] = {"kernel", KERNEL_THREAD},
+	     [EVENT_TO_DEVICE] = {"memcpy", COPY_THREAD},
+	     [EVENT_TO_HOST] = {"memcpy", COPY_THREAD},
+	     [EVENT_ON_DEVICE] = {"memcpy", COPY_THREAD},
+	     [EVENT_SET] = {"memset", COPY_THREAD},
+	     [EVENT_HELD] = {"held", DEVICE_THREAD}};
 
 static void head(struct json *j, const char *name, const char *ph, int pid, int tid)
 {
@@ -28,43 +42,72 @@ static void name_event(struct json *j, const char *what, const char *name, int p
 	json_end(j, '}');
 }
 
-static void slice(struct json *j, const struct node_event *e, uint64_t origin, int pid)
+/* Of work on the device: what launched it, and its whole name or its bytes. */
+static void work_args(struct json *j, const struct node_event *e)
 {
-	static const char *const kinds[] = {"run", "node", "copy"};
-
-	head(j, e->name, "X", pid, e->device ? DEVICE_THREAD : HOST_THREAD);
-	json_string(j, "cat", kinds[e->kind]);
-	json_number(j, "ts", (double)(e->start - origin) / 1e3);
-	json_number(j, "dur", (double)e->ns / 1e3);
-	if (e->op) {
-		json_object(j, "args");
-		json_string(j, "operator", e->op);
+	json_object(j, "args");
+	json_string(j, "node", e->op);
+	if (e->kind == EVENT_KERNEL)
 		json_string(j, "kernel", e->kernel);
-		json_number(j, "output_bytes", e->bytes);
-		json_end(j, '}');
-	}
+	else
+		json_number(j, "bytes", e->bytes);
 	json_end(j, '}');
 }
 
-static void counter(struct json *j, const char *name, double at, double value, int pid)
+static void node_args(struct json *j, const struct node_event *e)
+{
+	json_object(j, "args");
+	json_string(j, "operator", e->op);
+	json_string(j, "kernel", e->kernel);
+	json_number(j, "output_bytes", e->bytes);
+	json_end(j, '}');
+}
+
+static void slice(struct json *j, const struct node_event *e, uint64_t origin, int pid)
+{
+	int thread = kinds[e->kind].thread;
+
+	head(j, e->name, "X", pid, thread ? thread : e->device ? DEVICE_THREAD : HOST_THREAD);
+	json_string(j, "cat", kinds[e->kind].name);
+	json_number(j, "ts", e->start > origin ? (double)(e->start - origin) / 1e3 : 0);
+	json_number(j, "dur", (double)e->ns / 1e3);
+	if (thread == KERNEL_THREAD || thread == COPY_THREAD)
+		work_args(j, e);
+	else if (e->op)
+		node_args(j, e);
+	json_end(j, '}');
+}
+
+static void counter(struct json *j, const char *name, const char *unit, double at, double value,
+		    int pid)
 {
 	head(j, name, "C", pid, 0);
 	json_number(j, "ts", at * 1e6);
 	json_object(j, "args");
-	json_number(j, "bytes", value);
+	json_number(j, unit, value);
 	json_end(j, '}');
 	json_end(j, '}');
 }
 
-static void counters(struct json *j, const struct record_timeline *t, int pid, bool device)
+static void memory_counters(struct json *j, const struct record_timeline *t, int pid, bool device)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		counter(j, "resident", t->at[i], t->rss[i], pid);
-		counter(j, "host, counted", t->at[i], t->host[i], pid);
+		counter(j, "resident", "bytes", t->at[i], t->rss[i], pid);
+		counter(j, "host, counted", "bytes", t->at[i], t->host[i], pid);
 		if (device) {
-			counter(j, "device, counted", t->at[i], t->device[i], pid);
-			counter(j, "device, in use", t->at[i], t->device_used[i], pid);
+			counter(j, "device, counted", "bytes", t->at[i], t->device[i], pid);
+			counter(j, "device, in use", "bytes", t->at[i], t->device_used[i], pid);
 		}
+	}
+}
+
+static void clock_counters(struct json *j, const struct record_clocks *c, int pid)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		counter(j, "SM clock", "MHz", c->at[i], c->sm[i], pid);
+		counter(j, "memory clock", "MHz", c->at[i], c->memory[i], pid);
+		counter(j, "power", "W", c->at[i], c->watts[i], pid);
+		counter(j, "temperature", "C", c->at[i], c->celsius[i], pid);
 	}
 }
 
@@ -78,11 +121,15 @@ static void write_events(struct json *j, const struct nodes *n, const struct rec
 	json_array(j, "traceEvents");
 	name_event(j, "process_name", r->id.model ? r->id.model : "infer", pid, 0);
 	name_event(j, "thread_name", "host", pid, HOST_THREAD);
-	if (device)
-		name_event(j, "thread_name", "device", pid, DEVICE_THREAD);
+	if (device) {
+		name_event(j, "thread_name", "device: nodes", pid, DEVICE_THREAD);
+		name_event(j, "thread_name", "device: kernels", pid, KERNEL_THREAD);
+		name_event(j, "thread_name", "device: copies", pid, COPY_THREAD);
+	}
 	for (size_t i = 0; i < count; i++)
 		slice(j, &e[i], origin, pid);
-	counters(j, &r->timeline, pid, device);
+	memory_counters(j, &r->timeline, pid, device);
+	clock_counters(j, &r->clocks, pid);
 	json_end(j, ']');
 }
 

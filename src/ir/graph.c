@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct graph *graph_new(struct arena *a, struct model *m, const char *name)
@@ -252,11 +253,8 @@ int graph_sort(struct graph *g, struct diag *d)
 	return err;
 }
 
-uint32_t model_symbol(struct model *m, const char *name)
+static uint32_t add_symbol(struct model *m, const char *name)
 {
-	for (uint32_t i = 0; i < m->nsymbols; i++)
-		if (!strcmp(m->symbols[i], name))
-			return i;
 	if (m->nsymbols == m->cap_symbols) {
 		m->cap_symbols = m->cap_symbols ? 2 * m->cap_symbols : 16;
 		m->symbols = arena_grow(&m->arena, m->symbols, m->nsymbols, m->cap_symbols,
@@ -266,9 +264,53 @@ uint32_t model_symbol(struct model *m, const char *name)
 	return m->nsymbols++;
 }
 
+uint32_t model_symbol(struct model *m, const char *name)
+{
+	for (uint32_t i = 0; i < m->nsymbols; i++)
+		if (!strcmp(m->symbols[i], name))
+			return i;
+	return add_symbol(m, name);
+}
+
 int64_t model_new_dim(struct model *m)
 {
 	return DIM_SYM(model_symbol(m, arena_printf(&m->arena, "?%u", m->nsymbols + 1)));
+}
+
+struct dim_times {
+	int64_t dim, base, factor;
+};
+enum { MOST_TIMES = 256 }; /* they are searched one by one */
+
+int64_t dim_parts(const struct model *m, int64_t dim, int64_t *base)
+{
+	*base = dim < 0 ? dim : 0;
+	for (uint32_t i = 0; m && dim_is_sym(dim) && i < m->ntimes; i++)
+		if (m->times[i].dim == dim) {
+			*base = m->times[i].base;
+			return m->times[i].factor;
+		}
+	return dim < 0 ? 1 : dim;
+}
+
+int64_t dim_times(struct model *m, int64_t sym, int64_t factor)
+{
+	if (factor == 1 || !factor)
+		return factor ? sym : 0;
+	if (!m || !dim_is_sym(sym))
+		return DIM_UNKNOWN;
+	for (uint32_t i = 0; i < m->ntimes; i++)
+		if (m->times[i].base == sym && m->times[i].factor == factor)
+			return m->times[i].dim;
+	if (m->ntimes == MOST_TIMES)
+		return DIM_UNKNOWN;
+	if (!m->times)
+		m->times = arena_new_n(&m->arena, struct dim_times, MOST_TIMES);
+	/* a name for people: the file may have the same for something else */
+	const char *name = arena_printf(&m->arena, "%s*%" PRId64, m->symbols[DIM_SYM_ID(sym)], factor);
+	int64_t dim = DIM_SYM(add_symbol(m, name));
+	m->times[m->ntimes++] = (struct dim_times){dim, sym, factor};
+	return dim;
 }
 
 const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since)

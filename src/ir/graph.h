@@ -103,6 +103,8 @@ struct model {
 	size_t nmeta;
 	const char **symbols; /* dim_param names; DIM_SYM(k) is symbols[k] */
 	uint32_t nsymbols, cap_symbols;
+	struct dim_times *times; /* symbols that are multiples of others */
+	uint32_t ntimes;
 	struct graph *graph;
 	size_t file_bytes;     /* of the model file */
 	size_t external_bytes; /* of its external data that are mapped */
@@ -134,6 +136,12 @@ int graph_sort(struct graph *g, struct diag *d);
 uint32_t model_symbol(struct model *m, const char *name);
 /* A symbol nobody named: "?1", "?2", ... */
 int64_t model_new_dim(struct model *m);
+/*
+ * The symbol for `factor` times a symbol, and back: what dim is a multiple of (in *base; 0: it is a
+ * size) and how often. m may be NULL, where no dim is a multiple.
+ */
+int64_t dim_times(struct model *m, int64_t sym, int64_t factor);
+int64_t dim_parts(const struct model *m, int64_t dim, int64_t *base);
 const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since);
 /* Origin of a node that stands for several. */
 const struct origin *origin_fused(struct arena *a, const char *op, const struct origin *const *of,

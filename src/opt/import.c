@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/supported.h"
 #include "opt/optimizer.h"
 #include "opt/params.h"
 
@@ -319,29 +320,6 @@ static int infer_around(struct optimizer *o, struct graph *g, struct node *n, ui
 	return 0;
 }
 
-/* All operators without a row in one message. */
-static int check_supported(struct optimizer *o, const struct graph *g)
-{
-	const char *list = "";
-	int missing = 0;
-
-	for (uint32_t i = 0; i < g->nnodes; i++) {
-		const struct node *n = g->node[i];
-		if (n->dead || n->op)
-			continue;
-		if (missing++ < 16)
-			list = fmt(o->diag, "%s%s%s%s-%d (%s)", list, *list ? ", " : "",
-				   n->domain && *n->domain ? fmt(o->diag, "%s::", n->domain) : "",
-				   n->type, n->version, n->origin->name);
-	}
-	if (!missing)
-		return 0;
-	return FAIL(o->diag, E_OP_UNSUPPORTED,
-		    .message = fmt(o->diag, "%d node(s) of operators that this build cannot run",
-				   missing),
-		    .actual = list);
-}
-
 static int import_node(struct optimizer *o, struct graph *g, struct node *n);
 
 /* ---- an If whose condition is known ---------------------------------------------------------- */
@@ -468,7 +446,7 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n)
 int pass_import(struct optimizer *o, struct graph *g)
 {
 	struct graph_info *x = opt_info(o, g);
-	int changes = 0, r = check_supported(o, g);
+	int changes = 0, r = g == o->model->graph ? ops_supported(o->model, o->diag) : 0;
 
 	x->imported = true;
 	for (uint32_t i = 0; i < g->nin; i++)

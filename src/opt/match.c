@@ -361,7 +361,11 @@ static bool try(struct match *m, struct node *n)
 	for (int k = p->n - 2; k >= 0; k--)
 		if (!m->of[k] && (!p->root[k] || !match_further_root(m, k)))
 			return false;
-	return uses_fit(m) && (!m->rule->rule->when || m->rule->rule->when(m));
+	if (!uses_fit(m))
+		return match_why(m, "a value inside of it has other uses");
+	if (!m->rule->rule->when || m->rule->rule->when(m))
+		return true;
+	return m->why ? false : match_why(m, "types, shapes or constants are not as it wants them");
 }
 
 bool match_rule(struct match *m, struct rewriter *w, const struct parsed_rule *r, struct node *n)

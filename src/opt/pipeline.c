@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const struct opt_pass opt_passes[] = {
+const struct opt_pass opt_passes[OPT_PASSES + 1] = {
 	{"import", "old versions become the newest meaning; types and shapes", pass_import,
 	 OPTIMIZE_NONE},
 	{"expand", "operators without a kernel become others", pass_expand, OPTIMIZE_NONE},
@@ -69,6 +69,19 @@ static int run_pass(struct optimizer *o, const struct opt_pass *p, struct graph 
 	return changes;
 }
 
+static uint32_t count_nodes(const struct graph *g)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *x = g->node[i];
+		n += !x->dead;
+		for (uint32_t k = 0; !x->dead && k < x->nsub; k++)
+			n += count_nodes(x->sub[k]);
+	}
+	return n;
+}
+
 static void report_rules(struct optimizer *o)
 {
 	struct opt_report *r = o->report;
@@ -93,12 +106,14 @@ int opt_run_report(struct model *m, const struct backend *cpu, const struct run_
 	if (cfg->optimize > OPTIMIZE_NONE)
 		r = rules_parse(&o.rules, &o.scratch, NULL);
 	o.fired = arena_new_n(&o.scratch, uint32_t, o.rules.n + 1);
+	if (report)
+		report->nodes = count_nodes(m->graph);
 	for (int i = 0; r >= 0 && opt_passes[i].name; i++) {
 		if (opt_passes[i].level > cfg->optimize)
 			continue;
 		r = run_pass(&o, &opt_passes[i], m->graph);
-		if (r > 0 && report && i < (int)(sizeof(report->changes) / sizeof(*report->changes)))
-			report->changes[i] = r;
+		if (report && r >= 0)
+			report->done[i] = (struct opt_done){true, r, count_nodes(m->graph)};
 	}
 	report_rules(&o);
 	arena_free(&o.scratch);

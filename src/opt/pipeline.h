@@ -19,10 +19,17 @@ struct opt_note {
 	struct opt_note *next;
 };
 
+enum { OPT_PASSES = 18 };
+
 /* What happened; texts are the model's. */
 struct opt_report {
-	bool explain;	 /* in: keep notes */
-	int changes[20]; /* by pass */
+	bool explain; /* in: keep notes */
+	struct opt_done {
+		bool ran;	/* false: not at this level of optimization */
+		int changes;	/* that it counted */
+		uint32_t nodes; /* afterwards, bodies too */
+	} done[OPT_PASSES];	/* by pass */
+	uint32_t nodes;		/* before the first */
 	uint32_t nrules;
 	const char **rule; /* names, in order */
 	uint32_t *fired;   /* by rule */

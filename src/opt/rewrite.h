@@ -61,7 +61,7 @@ struct rule {
 };
 
 /* The tables; each ends with a NULL name. */
-#define RULE_TABLES(T) T(algebra) T(conv) T(norm) T(activation) T(matmul) T(attention)
+#define RULE_TABLES(T) T(algebra) T(conv) T(norm) T(activation) T(matmul) T(attention) T(quant)
 #define T(name)	       extern const struct rule rules_##name[];
 RULE_TABLES(T)
 #undef T

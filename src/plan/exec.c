@@ -187,6 +187,28 @@ static void make_call(struct binding *b, uint32_t k)
 				    .values = moving_values};
 }
 
+/* The result that is output k of the graph, and what lies on it. */
+static void find_movable(struct binding *b, uint32_t k)
+{
+	const struct segment *s = b->s;
+	const struct slot_plan *root = NULL;
+	struct movable *m = &b->movable[k];
+
+	for (uint32_t i = 0; i < s->nresults && !root; i++)
+		if (s->slots[s->results[i]].value == b->x->graph->out[k])
+			root = &s->slots[s->slots[s->results[i]].root];
+	if (!root || root->place != PLACE_SLAB || root->staged)
+		return;
+	m->slot = arena_new_n(&b->arena, uint32_t, s->nslots);
+	m->offset = root->offset;
+	for (uint32_t i = 0; i < s->nslots; i++) {
+		if (&s->slots[s->slots[i].root] != root)
+			continue;
+		m->slot[m->n++] = i;
+		m->bytes = s->slots[i].desc.bytes > m->bytes ? s->slots[i].desc.bytes : m->bytes;
+	}
+}
+
 static struct binding *binding_new(struct instance *x, struct segment *s)
 {
 	struct arena a = {0};
@@ -206,6 +228,11 @@ static struct binding *binding_new(struct instance *x, struct segment *s)
 	}
 	for (uint32_t i = 0; i < s->nsteps; i++)
 		make_call(b, i);
+	if (x->placed && !has_device(x->rt)) {
+		b->movable = arena_new_n(&b->arena, struct movable, x->graph->nout + 1);
+		for (uint32_t k = 0; k < x->graph->nout; k++)
+			find_movable(b, k);
+	}
 	replays_new(b);
 	return b;
 }
@@ -444,6 +471,22 @@ static int take_inputs(struct instance *x, struct segment *s, struct slab *slab,
 	return 0;
 }
 
+/* Outputs of a body go where its caller wants them; those that it does not ask for, to the slab. */
+static void place_results(struct binding *b, const struct slab *slab)
+{
+	const struct instance *x = b->x;
+
+	for (uint32_t k = 0; k < x->graph->nout; k++) {
+		const struct movable *m = &b->movable[k];
+		const struct placed *to = &x->placed[k];
+		void *data = (char *)slab->buffer[HOST].ptr + m->offset;
+		if (to->data && to->bytes >= m->bytes)
+			data = to->data;
+		for (uint32_t i = 0; i < m->n; i++)
+			b->tensors[m->slot[i]].data = data;
+	}
+}
+
 int segment_run(struct instance *x, struct segment *s, struct diag *d)
 {
 	struct slab *slab = &x->slabs[s->first];
@@ -452,6 +495,8 @@ int segment_run(struct instance *x, struct segment *s, struct diag *d)
 
 	if (err)
 		return err;
+	if (b->movable)
+		place_results(b, slab);
 	err = choose_exec(x->rt)(b, d);
 	slab->pending = s->stages;
 	if (!err && s->waits) {

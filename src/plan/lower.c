@@ -253,12 +253,21 @@ static int body_run(struct body *b, const struct tensor *const *in, uint32_t nin
 			    .message = "a body was called with another number of values");
 	for (uint32_t i = 0; i < nin; i++)
 		p->in[i] = in[i];
-	return instance_run(p->instance, p->in, out, d);
+	int err = instance_run(p->instance, p->in, out, d);
+	memset(p->instance->placed, 0, nout * sizeof(*p->instance->placed));
+	return err;
+}
+
+static void body_place(struct body *b, uint32_t i, void *data, size_t bytes)
+{
+	struct plan_body *p = (struct plan_body *)b;
+
+	p->instance->placed[i] = (struct placed){data, bytes};
 }
 
 static struct body **make_bodies(struct instance *x, const struct node *n, int device)
 {
-	static const struct body_ops ops = {body_run};
+	static const struct body_ops ops = {body_run, body_place};
 
 	if (!n->nsub || x->bodies[n->id])
 		return x->bodies[n->id];
@@ -268,6 +277,7 @@ static struct body **make_bodies(struct instance *x, const struct node *n, int d
 		p->body = (struct body){&ops, n->sub[k]};
 		p->instance = instance_new(n->sub[k], x->rt);
 		p->instance->body = true;
+		p->instance->placed = arena_new_n(&x->arena, struct placed, n->sub[k]->nout + 1);
 		p->instance->inner = device == DEVICE;
 		p->nformal = n->sub[k]->nin;
 		p->in = arena_new_n(&x->arena, const struct tensor *,

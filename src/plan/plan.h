@@ -16,13 +16,10 @@
 
 #include <stdbool.h>
 
-struct segment_report;
 /* Told before and after each step of an observed run. */
 struct observer {
 	void (*begin)(struct observer *, const struct step *, const struct call *);
 	void (*end)(struct observer *, const struct step *, const struct call *);
-	/* once a segment is planned: for reports of the plan */
-	void (*planned)(struct observer *, const struct segment_report *);
 };
 
 /* What a session and all its instances share. */

@@ -102,6 +102,12 @@ struct slab {
 	bool pending; /* the device may still be reading what was staged here */
 };
 
+/* Memory of a caller's. */
+struct placed {
+	void *data;
+	size_t bytes;
+};
+
 struct instance {
 	const struct graph *graph;
 	struct runtime *rt;
@@ -111,7 +117,7 @@ struct instance {
 	struct segment **segments;  /* by first position: cached plans, newest first */
 	struct slab *slabs;	    /* by first position */
 	const struct tensor **live; /* by value id: the current tensor, of this run */
-	struct infer_scope *scope;
+	struct placed *placed; /* of a body: by output, where it is to lie in this run; data NULL: anywhere */
 	bool body; /* of a control-flow node: run many times in a run, so nothing may wait for the device */
 	bool inner; /* a body that a step on the device runs: its results stay where they are made */
 	uint64_t clock, plans;
@@ -138,6 +144,12 @@ int view_run(const struct call *c);
 int copy_run(const struct call *c);
 int queue_run(const struct call *c);
 
+/* A result in the host's slab, with all slots that share its bytes: together they can lie elsewhere. */
+struct movable {
+	uint32_t *slot, n; /* 0: none */
+	size_t bytes, offset;
+};
+
 /* A segment's pointers: tensors, calls, and the slab they lie in. */
 struct binding {
 	struct arena arena;
@@ -150,7 +162,8 @@ struct binding {
 	struct call *calls;	/* by step */
 	uint32_t *external;	/* slots filled at the start of each run */
 	uint32_t nexternal;
-	struct replay *replays; /* by range */
+	struct movable *movable; /* of a body on the host: by output of the graph; else NULL */
+	struct replay *replays;	 /* by range */
 };
 int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d);
 int steps_replay(struct binding *b, struct diag *d);

@@ -31,6 +31,24 @@ has_gpu() {
 	[[ $output == *'"libraries"'* ]]
 }
 
+@test "without a GPU doctor says of each library what is wanted and where it was looked for, and a run ends with 8" {
+	if "$INFER" doctor | grep -q 'no CUDA backend'; then skip "built without CUDA"; fi
+	mkdir "$T/none"
+	export INFER_LIBRARY_PATH=$T/none INFER_WITHOUT=
+	if has_gpu; then skip "there is a GPU"; fi
+	run "$INFER" doctor
+	[ "$status" -eq 0 ]
+	[[ $output == *"cuda      missing: "* ]]
+	[[ $output == *"a driver of CUDA 12.0 (release 525) or newer is wanted; "*"$T/none/libcuda.so.1: not there"* ]]
+	for name in libnvidia-ml.so.1 libcublasLt.so.13 libcudnn.so.9 libnvrtc.so.13; do # found in a toolkit, or not
+		[[ $output == *"$T/none/$name: not there"* || $output == *"/$name  ("* ]]
+	done
+	run "$INFER" run "$M" --random 0..1 --device cuda
+	[ "$status" -eq 8 ]
+	[[ $output == *"error[E-LIBRARY]: no usable CUDA driver: libcuda.so.1 was looked for"* ]]
+	[[ $output == *"$T/none/libcuda.so.1: not there"* ]]
+}
+
 @test "a GPU that is asked for by name is not replaced" {
 	if has_gpu; then skip "there is a GPU"; fi
 	run "$INFER" run "$M" --random 0..1 --device cuda

@@ -54,6 +54,13 @@ teardown() {
 	[ "$(grep -c '^init' "$T/log")" -eq 2 ]
 }
 
+@test "the repetition finds standard input as it was, from a pipe and from a file" {
+	FAKE_CUDA_FAIL=3:700 run bash -c "cat '$chain' | '$INFER' run - ${args[*]}"
+	[[ $output == *"error[E-CUDA-700]: node 'Abs_2' (Abs)"* ]]
+	FAKE_CUDA_FAIL=3:700 run "$INFER" run - "${args[@]}" <"$chain"
+	[[ $output == *"error[E-CUDA-700]: node 'Abs_2' (Abs)"* ]]
+}
+
 @test "--no-blame does not repeat, and says among which nodes it was" {
 	FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}" --no-blame
 	[ "$status" -eq 8 ]
@@ -187,6 +194,47 @@ fake_library() { # DEF FUNCTION VERSION FILE
 	[ "$status" -eq 0 ]
 	[[ $output == *"cuBLASLt     missing, so own kernels do matrix products"* ]]
 	[[ $output == *"libcublasLt.so.13: 13.0.0, made for CUDA 13; the driver is of CUDA 12.4"* ]]
+}
+
+@test "cuDNN without its parts is not taken, and the missing one is named" {
+	if ldconfig -p | grep -q libcudnn_graph; then skip "the system has cuDNN's parts"; fi
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
+	fake_library cudnn cudnnGetVersion 91900 "$T/libcudnn.so.9"
+	INFER_LIBRARY_PATH=$FAKE:$T run "$INFER" doctor
+	[ "$status" -eq 0 ]
+	[[ $output == *"libcudnn.so.9: 9.19.0; its part libcudnn_graph.so.9 is neither beside it nor where the system looks"* ]]
+	for part in graph engines_precompiled engines_runtime_compiled; do
+		${CC:-gcc} -shared -o "$T/libcudnn_$part.so.9" -x c /dev/null
+	done
+	INFER_LIBRARY_PATH=$FAKE:$T run "$INFER" doctor
+	[[ $output == *"its part libcudnn_heuristic.so.9 is neither"* ]]
+	${CC:-gcc} -shared -o "$T/libcudnn_heuristic.so.9" -x c /dev/null
+	INFER_LIBRARY_PATH=$FAKE:$T run "$INFER" doctor
+	[[ $output == *"cuDNN        9.19.0  $T/libcudnn.so.9"* ]]
+}
+
+# NVML that says it is VERSION, and answers STATUS when it is started.
+fake_nvml() { # VERSION STATUS
+	cat >"$T/fake.c" <<-END
+		#include <string.h>
+		int nvmlSystemGetNVMLVersion(char *v) { strcpy(v, "$1"); return 0; }
+		int nvmlSystemGetDriverVersion(char *v) { strcpy(v, "${1#*.}"); return 0; }
+		int nvmlInit_v2(void) { return $2; }
+		int nvmlShutdown(void) { return 0; }
+	END
+	${CC:-gcc} -shared -fPIC -w -o "$T/libnvidia-ml.so.1" "$T/fake.c"
+}
+
+@test "NVML of another driver is not taken; one that does not start says so" {
+	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
+	fake_nvml 13.580.65 0
+	FAKE_CUDA_VERSION=12040 INFER_LIBRARY_PATH=$T:$FAKE run "$INFER" doctor
+	[[ $output == *"libnvidia-ml.so.1: 13.580.65, made for CUDA 13; the driver is of CUDA 12.4"* ]]
+	INFER_LIBRARY_PATH=$T:$FAKE run "$INFER" doctor
+	[[ $output == *"NVML         driver 580.65"* ]]
+	fake_nvml 13.580.65 18
+	INFER_LIBRARY_PATH=$T:$FAKE run "$INFER" doctor
+	[[ $output == *"NVML         no answer: status 18, not of the driver that runs"* ]]
 }
 
 @test "a library that lacks a function is named with it" {

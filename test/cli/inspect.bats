@@ -87,6 +87,13 @@ setup() {
 	[[ $output == *'"tensors": ['* ]]
 }
 
+@test "a tensor file is read once, so that a pipe will do" {
+	mkfifo "$BATS_TEST_TMPDIR/p.npy"
+	cat chw.npy >"$BATS_TEST_TMPDIR/p.npy" &
+	run -0 --separate-stderr timeout 10 "$INFER" inspect --json "$BATS_TEST_TMPDIR/p.npy"
+	[[ $output == *'"name": "p.npy"'*'"likely_layout": "CHW"'* ]]
+}
+
 @test "a tensor file that is cut short or of another byte order says so" {
 	run -4 "$INFER" inspect cut.npy
 	[[ $output == *"cut short"* ]]

@@ -22,6 +22,20 @@ setup() {
 	[[ $output = *"no input 'sum'"* ]]
 }
 
+@test "complex numbers keep their imaginary part in text" {
+	base64 -d >"$BATS_TEST_TMPDIR/complex.onnx" <<<'CAg6NwoQCgF4EgF5IghJZGVudGl0eRIBZ1oPCgF4EgoKCAgOEgQKAggCYg8KAXkSCgoICA4SBAoCCAJCBAoAEBE='
+	echo '[[1, 2], [3, -4]]' >"$BATS_TEST_TMPDIR/in.json"
+	echo '1 2 3 -4' >"$BATS_TEST_TMPDIR/in.txt"
+	"$INFER" run "$BATS_TEST_TMPDIR/complex.onnx" --input "$BATS_TEST_TMPDIR/in.json" -q -o "$out" --save-format json
+	for f in in.json in.txt out/y.json; do
+		run -0 "$INFER" run "$BATS_TEST_TMPDIR/complex.onnx" --input "$BATS_TEST_TMPDIR/$f" -q --print
+		[ "$output" = $'y c64 [2]\n1+2i 3-4i' ]
+	done
+	echo '1 2 3' >"$BATS_TEST_TMPDIR/in.txt"
+	run -4 "$INFER" run "$BATS_TEST_TMPDIR/complex.onnx" --input "$BATS_TEST_TMPDIR/in.txt"
+	[[ $output = *"no imaginary part"* ]]
+}
+
 @test "png shows a picture as it was" {
 	"$INFER" run bytes.onnx --input rgb.png -q -o "$out" --save-format png
 	"$INFER" run bytes.onnx --input "$out/y.png" -q -o "$out" --save-format bin

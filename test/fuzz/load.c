@@ -2,6 +2,7 @@
 /* Any bytes as a model, and as a value: a finding or a result, no crash, no hang, no leak. */
 #include "onnx/load.h"
 #include "onnx/tensor_pb.h"
+#include "ops/supported.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -12,7 +13,7 @@ static void as_model(const uint8_t *data, size_t size, bool collect)
 	struct model *m = onnx_load_bytes(data, size, &options, &d);
 
 	if (m)
-		onnx_check_supported(m, &d);
+		ops_supported(m, &d);
 	onnx_unload(m);
 	diag_free(&d);
 }

@@ -24,7 +24,7 @@ src/           4 session
 
 # Each dependency has one door: a pattern of its headers, and the files that may include them.
 doors='
-(oneapi/dnnl/)?dnnl.*\.h                                       src/cpu/onednn\.[ch]
+(oneapi/dnnl/)?dnnl.*\.h                                       src/cpu/onednn(_build)?\.[ch]
 onnx\.pb-c\.h|protobuf-c/.*                                    onnx/.*
 yaml\.h                                                        src/base/yaml\.c
 (cuda|cudnn|cublas|nvrtc|nvml|cupti|nvJitLink)[A-Za-z_0-9]*\.h gpu/(api\.h|kernels/.*|inject/inject\.h)

@@ -5,6 +5,7 @@
 #include "../tools/models.h"
 #include "base/mem.h"
 #include "onnx/loader.h"
+#include "ops/supported.h"
 #include "unit.h"
 
 #include <sys/stat.h>
@@ -209,7 +210,7 @@ static void unsupported_operators_in_one_message(void)
 	struct diag d = {0};
 	struct model *m = load_case(good_unsupported, NULL, &d);
 
-	CHECK(m && onnx_check_supported(m, &d) == -E_OP_UNSUPPORTED);
+	CHECK(m && ops_supported(m, &d) == -E_OP_UNSUPPORTED);
 	CHECK(d.errors == 1 && d.last->nrows == 2);
 	if (d.errors == 1 && d.last->nrows == 2) {
 		CHECK_STR(d.last->rows[0].label, "my::Nobody-3");
@@ -219,7 +220,7 @@ static void unsupported_operators_in_one_message(void)
 	onnx_unload(m);
 	diag_free(&d);
 	m = load_case(good, NULL, &d);
-	CHECK(m && !onnx_check_supported(m, &d) && !d.errors);
+	CHECK(m && !ops_supported(m, &d) && !d.errors);
 	onnx_unload(m);
 	diag_free(&d);
 }

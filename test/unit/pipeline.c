@@ -192,6 +192,31 @@ static void symbols_stay(void)
 	finish(&t);
 }
 
+/* [batch,4,3] -> [batch*4,3] -> [batch,4,3]: the batch comes back, and nothing is left to do. */
+static void multiples_of_symbols_stay(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 4, 3));
+	if (text(&t, "y = Add(x, Reshape(Reshape(x, [-1, 3]), [-1, 4, 3]))", "y"))
+		CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
+	CHECK_INT(live(&t, "Reshape"), 0);
+	finish(&t);
+}
+
+static void other_multiples_stay_apart(void)
+{
+	struct trial t;
+
+	start(&t);
+	input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 4, 3));
+	if (text(&t, "y = Reshape(Reshape(x, [-1, 3]), [-1, 2, 3])", "y"))
+		CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
+	CHECK_INT(live(&t, "Reshape"), 1);
+	finish(&t);
+}
+
 static void equal_nodes_merge(void)
 {
 	struct trial t;
@@ -373,6 +398,8 @@ int main(void)
 	UNIT(constants_fold);
 	UNIT(shapes_of_known_dims_fold);
 	UNIT(symbols_stay);
+	UNIT(multiples_of_symbols_stay);
+	UNIT(other_multiples_stay_apart);
 	UNIT(equal_nodes_merge);
 	UNIT(dead_nodes_go);
 	UNIT(chains_become_pointwise);

@@ -102,7 +102,7 @@ static struct record *made(size_t n, double latency, double noise, double heavy,
 	r->node = node;
 	r->nnodes = 2;
 	r->observed = latency;
-	r->yard[0] = r->yard[1] = yard;
+	r->yard[0] = r->yard[1] = r->yard[2] = yard;
 	r->nyard = n;
 	return r;
 }
@@ -244,6 +244,46 @@ static void record_survives_json(void)
 	free(text);
 }
 
+static void device_survives_json(void)
+{
+	static const struct record_kernel launch[] = {{"gemm", 2, 3e-5}, {"reduce", 1, 2e-6}};
+	static const double series[] = {1, 2, 3};
+	struct record *x = made(20, 1e-3, 0.05, 1, 5);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	struct json j;
+	struct arena a = {0};
+
+	((struct record_node *)(uintptr_t)x->node)[1].launch = launch;
+	((struct record_node *)(uintptr_t)x->node)[1].nlaunches = 2;
+	x->clocks = (struct record_clocks){series, series, series, series, series,
+					   series, 3,	   1980,   0,	   700};
+	x->timed_by = "CUPTI 13.0";
+	x->in_bytes = 4096;
+	json_begin(&j, f);
+	json_object(&j, NULL);
+	record_write(x, &j);
+	json_end(&j, '}');
+	fclose(f);
+	const struct jvalue *v = jread(text, size, "x", E_INTERNAL, &a, NULL);
+	struct record *y = v ? record_read(v) : NULL;
+	if (CHECK(y != NULL)) {
+		CHECK_INT(y->node[0].nlaunches, 0);
+		CHECK_INT(y->node[1].nlaunches, 2);
+		CHECK_STR(y->node[1].launch[0].name, "gemm");
+		CHECK(y->node[1].launch[1].seconds == 2e-6);
+		CHECK_INT(y->clocks.n, 3);
+		CHECK(y->clocks.reasons[2] == 3 && y->clocks.sm_most == 1980);
+		CHECK_STR(y->timed_by, "CUPTI 13.0");
+		CHECK(y->timed_why == NULL && y->in_bytes == 4096);
+	}
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+	free(text);
+}
+
 static void json_is_read(void)
 {
 	static const char good[] =
@@ -342,6 +382,7 @@ int main(void)
 	UNIT(gate_limits);
 	UNIT(gate_refuses_another);
 	UNIT(record_survives_json);
+	UNIT(device_survives_json);
 	UNIT(json_is_read);
 	UNIT(page_is_whole);
 	UNIT(process_is_seen);

@@ -52,7 +52,7 @@ static void finish(struct trial *t)
 	diag_free(&t->diag);
 }
 
-/* ---- samples: "x[2,3] v+[8] b[2]:bool s=0.5 z=[2,-1] t=false" -------------------------------- */
+/* ---- samples: "x[2,3] v+[8] b[2]:bool u[3]:u8 s=0.5 z=[2,-1] t=false" -------------------------------- */
 
 static struct tensor *list(struct trial *t, const char **p)
 {
@@ -85,6 +85,10 @@ static struct tensor *number(struct trial *t, const char **p)
 
 static struct tensor *random_tensor(struct trial *t, const char **p, bool positive)
 {
+	static const struct {
+		const char *text;
+		enum dtype type;
+	} narrow[] = {{":bool", DT_BOOL}, {":u8", DT_U8}, {":i8", DT_I8}};
 	struct shape s = {.rank = 0};
 	enum dtype type = DT_F32;
 	struct tensor *x;
@@ -95,15 +99,18 @@ static struct tensor *random_tensor(struct trial *t, const char **p, bool positi
 		*p = end;
 	}
 	*p += 1;
-	if (str_starts(*p, ":bool")) {
-		type = DT_BOOL;
-		*p += 5;
-	}
+	for (size_t i = 0; i < sizeof(narrow) / sizeof(*narrow); i++)
+		if (str_starts(*p, narrow[i].text)) {
+			type = narrow[i].type;
+			*p += strlen(narrow[i].text);
+		}
 	x = tensor_new(&t->arena, type, &s);
 	for (int64_t i = 0; i < tensor_count(x); i++) {
 		double v = uniform(t);
 		if (type == DT_BOOL)
 			v = v > 0 ? 1 : 0;
+		else if (type != DT_F32)
+			v = floor(type == DT_U8 ? 128 + 120 * v : 120 * v);
 		else
 			v = positive ? fabs(v) + 0.1 : 2 * v;
 		elem_set_f64(type, x->data, i, v);

@@ -120,9 +120,94 @@ static void a_negative_block_is_refused(void)
 	unlink(path);
 }
 
+/* y = x, to which its half is added five times, in a Loop. */
+static void write_loop(const char *path)
+{
+	struct w m = {0}, g = m_graph(), body = {0}, loop = m_node("Loop", "m - x", "y");
+	int64_t turns = 5;
+	float half = 0.5F;
+
+	w_str(&body, 2, "body");
+	w_msg(&body, 11, m_value("i", I64, scalar_dims));
+	w_msg(&body, 11, m_value("c", BOOL, scalar_dims));
+	w_msg(&body, 11, m_value("v", F32, DIMS(2, 3)));
+	w_msg(&body, 12, m_value("d", BOOL, scalar_dims));
+	w_msg(&body, 12, m_value("w", F32, DIMS(2, 3)));
+	w_msg(&body, 1, m_node("Identity", "c", "d"));
+	w_msg(&body, 1, m_node("Add", "v half", "w"));
+	attr_graph(&loop, "body", body);
+	w_msg(&g, 1, loop);
+	w_msg(&g, 5, m_raw("m", I64, scalar_dims, &turns, sizeof(turns)));
+	w_msg(&g, 5, m_raw("half", F32, scalar_dims, &half, sizeof(half)));
+	m_model(&m, g);
+	FILE *f = fopen(path, "wb");
+	CHECK(f && fwrite(m.p, 1, m.n, f) == m.n && !fclose(f));
+	w_free(&m);
+}
+
+/* Where each sum was written, and how often it was read there. */
+struct watched {
+	struct observer observer;
+	const void *before;
+	int sums, read_in_place;
+};
+
+static void begin_step(struct observer *o, const struct step *s, const struct call *c)
+{
+	struct watched *x = (struct watched *)o;
+
+	if (!strcmp(s->node->op->name, "Add"))
+		x->read_in_place += x->before && c->in[0]->data == x->before;
+}
+
+static void end_step(struct observer *o, const struct step *s, const struct call *c)
+{
+	struct watched *x = (struct watched *)o;
+
+	if (strcmp(s->node->op->name, "Add") != 0)
+		return;
+	x->sums++;
+	x->before = c->out[0]->data;
+}
+
+static void a_loop_does_not_copy_what_it_carries(void)
+{
+	char path[] = "/tmp/infer-unit-session-XXXXXX";
+	struct diag d = {0};
+	struct run_config config = {.device = "cpu", .memory_plan = true, .arena = true};
+	struct watched x = {.observer = {begin_step, end_step}};
+	float data[6] = {1, 2, 3, 4, 5, 6};
+	struct tensor tx = {.type = type_tensor(DT_F32),
+			    .shape = {2, {2, 3}},
+			    .data = data,
+			    .bytes = sizeof(data)};
+	const struct tensor *in = &tx, *y = NULL;
+	int fd = mkstemp(path);
+
+	CHECK(fd >= 0);
+	close(fd);
+	write_loop(path);
+	struct session *s = session_open(path, &config, &d);
+	if (CHECK(s != NULL)) {
+		CHECK_INT(session_run(s, &in, &y, &d), 0);
+		session_observe(s, &x.observer);
+		CHECK_INT(session_run(s, &in, &y, &d), 0);
+		session_observe(s, NULL);
+		CHECK(y && ((const float *)y->data)[0] == 3.5F && ((const float *)y->data)[5] == 8.5F);
+		CHECK(data[0] == 1 && data[5] == 6);
+		CHECK_INT(x.sums, 5);
+		CHECK_INT(x.read_in_place, 4);
+	}
+	session_close(s);
+	diag_print(&d, stdout, false);
+	diag_free(&d);
+	unlink(path);
+}
+
 int main(void)
 {
 	UNIT(a_negative_block_is_refused);
+	UNIT(a_loop_does_not_copy_what_it_carries);
 	UNIT(a_model_of_many_dimensions_allocates_once);
 	return unit_end();
 }

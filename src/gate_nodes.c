@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The nodes' part of the gate: which became slower than all of them did, and what that makes of the whole. */
+#include "gate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDS = 200, MOST_ROWS = 64 };
+
+static const double QUANTILE = 0.1, LEVEL = 0.95;
+static const double WORTH = 0.01; /* of the run: less than this nobody looks at */
+
+/* A node's times of each observed run, then and now. */
+struct row {
+	const double *was, *is;
+	double before, now; /* of the runs drawn */
+};
+
+struct draw {
+	const struct record *before, *now;
+	struct row row[MOST_ROWS];
+	size_t n;
+	double limit;
+	double least;	 /* that the nodes may have in common: on a quiet machine they may well be faster */
+	size_t *pick[2]; /* runs, by side */
+	double *room;
+};
+
+static const struct record_node *node_named(const struct record *r, const struct record_node *n)
+{
+	for (size_t k = 0; k < r->nnodes; k++)
+		if (!strcmp(r->node[k].name, n->name) && !strcmp(r->node[k].op, n->op))
+			return &r->node[k];
+	return NULL;
+}
+
+static double picked(const double *v, const size_t *pick, size_t n, double *room)
+{
+	for (size_t i = 0; i < n; i++)
+		room[i] = v[pick[i]];
+	return stats_quantile_of(room, n, QUANTILE);
+}
+
+static int by_ratio(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	double p = x->now * y->before, q = y->now * x->before;
+
+	return p < q ? -1 : p > q;
+}
+
+/* What half of the time, by the nodes that grew least, grew at most. */
+static double common(struct row *row, size_t n)
+{
+	double whole = 0, sum = 0;
+
+	for (size_t k = 0; k < n; k++)
+		whole += row[k].before;
+	qsort(row, n, sizeof(*row), by_ratio);
+	for (size_t k = 0; k < n; k++) {
+		sum += row[k].before;
+		if (sum >= whole / 2)
+			return row[k].now / row[k].before;
+	}
+	return 1;
+}
+
+/*
+ * How much longer the run takes, less what all nodes have in common. A node that did not grow at all is not slower
+ * where the others became faster.
+ */
+static double growth(struct draw *d, double *shared)
+{
+	struct row row[MOST_ROWS];
+	double before = 0, now = 0;
+
+	for (size_t k = 0; k < d->n; k++) {
+		row[k] = d->row[k];
+		row[k].before = picked(row[k].was, d->pick[0], d->before->nobserved, d->room);
+		row[k].now = picked(row[k].is, d->pick[1], d->now->nobserved, d->room);
+	}
+	*shared = fmax(common(row, d->n), d->least);
+	for (size_t k = 0; k < d->n; k++) {
+		bool grew = row[k].now > row[k].before * (1 + d->limit);
+		double fair = *shared * row[k].before;
+		before += fair;
+		now += grew ? row[k].now : fmin(row[k].now, fair);
+	}
+	return now / before;
+}
+
+/* Runs drawn by neighbours; state NULL: all of them. */
+static void pick(size_t *to, size_t n, uint64_t *state)
+{
+	size_t block = (size_t)ceil(2 * cbrt((double)n)), i = 0;
+
+	while (i < n) {
+		size_t at = state ? (size_t)(stats_random(state) % n) : i;
+		for (size_t k = 0; k < block && i < n; k++)
+			to[i++] = (at + k) % n;
+	}
+}
+
+static int heavier(const void *a, const void *b)
+{
+	double x = (*(const struct record_node *const *)a)->typical;
+	double y = (*(const struct record_node *const *)b)->typical;
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* The nodes that take most of the time and that both sides have. */
+static void fill_rows(struct draw *d)
+{
+	const struct record *r = d->now;
+	const struct record_node **all = calloc(r->nnodes + 1, sizeof(*all));
+
+	for (size_t k = 0; all && k < r->nnodes; k++)
+		all[k] = &r->node[k];
+	if (all)
+		qsort(all, r->nnodes, sizeof(*all), heavier);
+	for (size_t k = 0; all && k < r->nnodes && d->n < MOST_ROWS; k++) {
+		const struct record_node *is = all[k], *was = node_named(d->before, is);
+		if (is->typical < WORTH / 4 * r->observed)
+			break;
+		if (was && was->n == d->before->nobserved && is->n == r->nobserved)
+			d->row[d->n++] = (struct row){.was = was->time, .is = is->time};
+	}
+	free(all);
+}
+
+static void compare(struct draw *d, bool gate, struct gate_verdict *v, double *shared)
+{
+	double ratio[ROUNDS], ignored;
+	uint64_t state = 20240301;
+
+	pick(d->pick[0], d->before->nobserved, NULL);
+	pick(d->pick[1], d->now->nobserved, NULL);
+	v->nodes.value = growth(d, shared);
+	for (int i = 0; i < ROUNDS; i++) {
+		pick(d->pick[0], d->before->nobserved, &state);
+		pick(d->pick[1], d->now->nobserved, &state);
+		ratio[i] = growth(d, &ignored);
+	}
+	v->nodes.low = stats_quantile_of(ratio, ROUNDS, (1 - LEVEL) / 2);
+	v->nodes.high = stats_quantile_of(ratio, ROUNDS, (1 + LEVEL) / 2);
+	if (!gate)
+		return;
+	v->slower |= v->nodes.low > 1 + d->limit;
+	v->open = !v->slower && (v->open || (v->nodes.high > 1 + d->limit &&
+					     v->nodes.value > 1 + d->limit / 2));
+}
+
+static int by_growth(const void *a, const void *b)
+{
+	const struct gate_node *x = a, *y = b;
+	double dx = x->now - x->before, dy = y->now - y->before;
+
+	return dx < dy ? 1 : dx > dy ? -1 : 0;
+}
+
+static void name_nodes(const struct record *before, const struct record *now, double limit,
+		       double shared, struct gate_verdict *v, struct arena *a)
+{
+	struct gate_node *all = calloc(now->nnodes + 1, sizeof(*all));
+	size_t n = 0;
+
+	for (size_t k = 0; all && k < now->nnodes; k++) {
+		const struct record_node *is = &now->node[k], *was = node_named(before, is);
+		if (!was || !was->n || !is->n)
+			continue;
+		all[n] = (struct gate_node){
+			.name = arena_str(a, is->name),
+			.op = arena_str(a, is->op),
+			.fused = arena_str(a, is->fused),
+			.before = stats_quantile_of(was->time, was->n, QUANTILE),
+			.now = stats_quantile_of(is->time, is->n, QUANTILE) / shared};
+		double grown = all[n].now - all[n].before;
+		all[n].slower = grown > all[n].before * (isnan(limit) ? 0.05 : limit) &&
+				grown > WORTH * now->observed;
+		n++;
+	}
+	if (all)
+		qsort(all, n, sizeof(*all), by_growth);
+	v->nnodes = n < GATE_NODES ? n : GATE_NODES;
+	if (all)
+		memcpy(v->node, all, v->nnodes * sizeof(*all));
+	free(all);
+}
+
+void gate_nodes(const struct record *before, const struct record *now, double limit,
+		struct gate_verdict *v, struct arena *a)
+{
+	size_t nb = before->nobserved, nn = now->nobserved;
+	struct draw d = {.before = before,
+			 .now = now,
+			 .limit = isnan(limit) ? 0.05 : limit,
+			 .least = v->busy ? 0 : fmin(v->machine, 1),
+			 .pick = {calloc(nb + 1, sizeof(size_t)), calloc(nn + 1, sizeof(size_t))},
+			 .room = calloc((nb > nn ? nb : nn) + 1, sizeof(double))};
+	double shared = fmax(v->machine, 1);
+
+	v->nodes = (struct interval){NAN, NAN, NAN};
+	if (nb && nn && d.pick[0] && d.pick[1] && d.room)
+		fill_rows(&d);
+	if (d.n)
+		compare(&d, !isnan(limit), v, &shared);
+	free(d.pick[0]);
+	free(d.pick[1]);
+	free(d.room);
+	name_nodes(before, now, limit, shared, v, a);
+}

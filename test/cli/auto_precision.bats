@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# --precision auto: on the CPU; on a driver whose kernels compute nothing (test/gpu/fake/cuda.c), where nothing may be
+# taken for precise; and what is kept of it.
+
+setup_file() {
+	export FAKE=$(mktemp -d)
+	${CC:-gcc} -shared -fPIC -w -o "$FAKE/libcuda.so.1" test/gpu/fake/cuda.c
+	echo 'leak:libcuda.so.1' >"$FAKE/lsan"
+	export LSAN_OPTIONS=suppressions=$FAKE/lsan:print_suppressions=0
+}
+
+teardown_file() {
+	rm -rf "$FAKE"
+}
+
+setup() {
+	: "${INFER:=$PWD/build/bin/infer}"
+	T=$(mktemp -d)
+	chain=test/gpu/data/chain.onnx
+	args=(--random 0..1 --dim n=2)
+	export INFER_CACHE_DIR=$T/cache
+}
+
+teardown() {
+	rm -rf "$T"
+}
+
+on_the_fake() {
+	if "$INFER" doctor | grep -q 'no CUDA backend'; then skip "built without CUDA"; fi
+	export INFER_LIBRARY_PATH=$FAKE FAKE_CUDA_LOG=$T/log
+	args+=(--device cuda --optimize none)
+}
+
+launches() {
+	grep -c '^run ' "$T/log"
+}
+
+@test "on the CPU it is fp32, which it says, in words and as JSON" {
+	run "$INFER" run "$chain" "${args[@]}" --device cpu --precision auto
+	[ "$status" -eq 0 ]
+	[[ $output == *"auto is fp32: the CPU computes"* ]]
+	run "$INFER" run "$chain" "${args[@]}" --device cpu --precision auto --json
+	[ "$status" -eq 0 ]
+	[[ $output == *'"precision": "fp32"'* ]]
+	[[ $output == *'"taken": "fp32"'* ]]
+	[[ $output != *"auto is"* ]]
+}
+
+@test "--quiet says nothing of it" {
+	run "$INFER" run "$chain" "${args[@]}" --device cpu --precision auto --quiet
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+}
+
+@test "the environment, a configuration file and every command that runs a model take it" {
+	INFER_PRECISION=auto run "$INFER" run "$chain" "${args[@]}" --device cpu
+	[[ $output == *"auto is fp32"* ]]
+	printf 'precision: auto\n' >"$T/c.yaml"
+	run "$INFER" run "$chain" "${args[@]}" --device cpu --config "$T/c.yaml"
+	[[ $output == *"auto is fp32"* ]]
+	run "$INFER" check "$chain" --device cpu --precision auto
+	[ "$status" -eq 0 ]
+	[[ $output == *"auto is fp32"* ]]
+	run "$INFER" profile "$chain" --device cpu --precision auto -n 3 --warmup 1
+	[ "$status" -eq 0 ]
+	[[ $output == *"auto is fp32"* ]]
+}
+
+@test "as one of several that are compared it keeps its name" {
+	run "$INFER" profile "$chain" --device cpu --precision fp32,auto -n 3 --warmup 1
+	[ "$status" -eq 0 ]
+	[[ $output == *"precision=auto: auto is fp32"* ]]
+	[[ $output == *"precision=fp32"* ]]
+}
+
+@test "what computes the same numbers, or none, is not taken" {
+	on_the_fake
+	run "$INFER" run "$chain" "${args[@]}" --precision auto
+	[ "$status" -eq 0 ]
+	[[ $output == *"auto is fp32"* ]]
+	for p in tf32 fp16 bf16; do
+		[[ $output == *"$p "*" a run, "*": not taken: "* ]]
+	done
+	[[ $output != *"auto is tf32"* && $output != *"auto is fp16"* && $output != *"auto is bf16"* ]]
+}
+
+@test "the choice is kept: the second run tries nothing, another shape does, and so does no cache" {
+	on_the_fake
+	run "$INFER" run "$chain" "${args[@]}" --precision auto
+	[ "$status" -eq 0 ]
+	[ "$(launches)" -gt 50 ]
+	rm "$T/log"
+	run "$INFER" run "$chain" "${args[@]}" --precision auto
+	[ "$status" -eq 0 ]
+	[[ $output == *"(known from the cache)"* ]]
+	[ "$(launches)" -eq 6 ]
+	rm "$T/log"
+	run "$INFER" run "$chain" "${args[@]/n=2/n=3}" --precision auto
+	[[ $output == *"f32 [3,64]"* ]]
+	[[ $output != *"known from the cache"* ]]
+	[ "$(launches)" -gt 50 ]
+	rm "$T/log"
+	run "$INFER" run "$chain" "${args[@]}" --precision auto --cache off
+	[[ $output != *"known from the cache"* ]]
+	[ "$(launches)" -gt 50 ]
+}
+
+@test "a damaged choice is made anew" {
+	on_the_fake
+	"$INFER" run "$chain" "${args[@]}" --precision auto
+	for f in "$T"/cache/v1/*/blobs/*; do printf 'x' | dd of="$f" bs=1 seek=200 conv=notrunc status=none; done
+	run "$INFER" run "$chain" "${args[@]}" --precision auto
+	[ "$status" -eq 0 ]
+	[[ $output != *"known from the cache"* ]]
+}
+
+@test "a model from a pipe is read twice" {
+	on_the_fake
+	run bash -c 'cat "$0" | "$1" run - "${@:2}" --precision auto' "$chain" "$INFER" "${args[@]}"
+	[ "$status" -eq 0 ]
+	[[ $output == *"auto is fp32"* ]]
+	[[ $output == *"output  y f32 [2,64]"* ]]
+}
+
+@test "what fp32 cannot run is told by the run itself" {
+	on_the_fake
+	FAKE_CUDA_REFUSE=1:1 run "$INFER" run "$chain" "${args[@]}" --precision auto
+	[ "$status" -eq 8 ]
+	[[ $output == *"fp32 did not run"* ]]
+	run "$INFER" run "$T/none.onnx" "${args[@]}" --precision auto
+	[ "$status" -eq 3 ]
+	[[ $output == *"E-MODEL-OPEN"* ]]
+}

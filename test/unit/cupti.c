@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The records of CUPTI's that gpu/cupti.c reads, against the toolkit's header; and names of kernels. */
+#include "gpu/activity.h"
+#include "gpu/cupti.h"
+#include "test/unit/unit.h"
+
+#if __has_include(<cupti.h>)
+#include <cupti.h>
+#define AT(ours, a, theirs, b) CHECK_INT(offsetof(struct ours, a), offsetof(theirs, b))
+
+static void records(void)
+{
+	CHECK_INT(CUPTI_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY);
+	CHECK_INT(CUPTI_MEMSET, CUPTI_ACTIVITY_KIND_MEMSET);
+	CHECK_INT(CUPTI_DRIVER, CUPTI_ACTIVITY_KIND_DRIVER);
+	CHECK_INT(CUPTI_RUNTIME, CUPTI_ACTIVITY_KIND_RUNTIME);
+	CHECK_INT(CUPTI_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+	CHECK_INT(CUPTI_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+	CHECK_INT(CUPTI_CUSTOM0, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
+	CHECK_INT(CUPTI_HTOD, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD);
+	CHECK_INT(CUPTI_DTOH, CUPTI_ACTIVITY_MEMCPY_KIND_DTOH);
+	CHECK_INT(CUPTI_TAKEN, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+	AT(cupti_kernel, start, CUpti_ActivityKernel9, start);
+	AT(cupti_kernel, end, CUpti_ActivityKernel9, end);
+	AT(cupti_kernel, device, CUpti_ActivityKernel9, deviceId);
+	AT(cupti_kernel, correlation, CUpti_ActivityKernel9, correlationId);
+	AT(cupti_kernel, name, CUpti_ActivityKernel9, name);
+	AT(cupti_memcpy, copy, CUpti_ActivityMemcpy5, copyKind);
+	AT(cupti_memcpy, bytes, CUpti_ActivityMemcpy5, bytes);
+	AT(cupti_memcpy, start, CUpti_ActivityMemcpy5, start);
+	AT(cupti_memcpy, end, CUpti_ActivityMemcpy5, end);
+	AT(cupti_memcpy, correlation, CUpti_ActivityMemcpy5, correlationId);
+	AT(cupti_memset, bytes, CUpti_ActivityMemset4, bytes);
+	AT(cupti_memset, start, CUpti_ActivityMemset4, start);
+	AT(cupti_memset, end, CUpti_ActivityMemset4, end);
+	AT(cupti_memset, correlation, CUpti_ActivityMemset4, correlationId);
+	AT(cupti_external, of, CUpti_ActivityExternalCorrelation, externalKind);
+	AT(cupti_external, id, CUpti_ActivityExternalCorrelation, externalId);
+	AT(cupti_external, correlation, CUpti_ActivityExternalCorrelation, correlationId);
+}
+#else
+static void records(void)
+{
+}
+#endif
+
+static void names(void)
+{
+	static const char *const pairs[][2] = {
+		{"softmax_row", "softmax_row"},
+		{"void ns::gemm<float, 3>(int*)", "ns::gemm"},
+		{"void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64>(Params)",
+		 "cutlass_80_tensorop_s1688gemm_128x64"},
+		{"void (anonymous namespace)::fill<int>(int*)", "(anonymous namespace)::fill"},
+		{"", ""},
+		{"<odd>", "<odd>"}};
+	struct arena a = {0};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+		CHECK_STR(kernel_short_name(pairs[i][0], &a), pairs[i][1]);
+	arena_free(&a);
+}
+
+int main(void)
+{
+	UNIT(records);
+	UNIT(names);
+	return unit_end();
+}
