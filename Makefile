@@ -310,9 +310,9 @@ test-random: all $(OUT)/random/driver
 tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/bench/ops
 fuzzers: $(FUZZ)
 
-# On a machine with a GPU; CASES=DIR names the conformance cases.
+# On a machine with a GPU; test/gpu/run.sh tells what CASES, MODELS, SANITIZE and others name.
 .PHONY: test-gpu
-test-gpu: all $(UNIT) $(CONFORMANCE)
+test-gpu: all $(UNIT) $(CONFORMANCE) $(OUT)/bench/gpu_models
 	@OUT=$(OUT) INFER=$(abspath $(INFER)) test/gpu/run.sh
 
 # Each header compiles alone.
@@ -404,7 +404,7 @@ help:
 	@echo 'deps, deps-dev    install and fetch what the build needs; what make check needs'
 	@echo 'demo              read the text of a picture'
 	@echo 'test              unit tests, command line tests, conformance; test-unit, test-cli, test-conformance'
-	@echo 'test-gpu          what wants a GPU: the conformance cases on cuda'
+	@echo 'test-gpu          what wants a GPU: units, faults, conformance; MODELS= SANITIZE=1 for more'
 	@echo 'check             lints, gcc and clang with DEVELOPER=1, the tests under ASan and UBSan, brief fuzzing'
 	@echo 'lint, check-headers, tidy, format, compile_commands.json'
 	@echo 'gen               write man/, completions/ and configs/default.yaml from the option table'

@@ -92,8 +92,7 @@ static int launch_pack(const struct call *c, const struct operand *o,
 	struct gpu_grid g = gpu_blocks(blocks, 256);
 	if (turns && !p->sum) /* without sums columns may be shared out */
 		g.y = (unsigned)((p->pitch + 127) / 128 < MOST_Y ? (p->pitch + 127) / 128 : MOST_Y);
-	return gpu_launch(c, o->fn, g, job,
-			  o->windows ? sizeof(*job) : sizeof(job->rows));
+	return gpu_launch(c, o->fn, g, job, o->windows ? sizeof(*job) : sizeof(job->rows));
 }
 
 static int pack_weight(const struct call *c, void *dst, const void *src, void *arg)

@@ -27,7 +27,4 @@ struct model *onnx_load_bytes(const void *bytes, size_t n, const struct load_opt
 			      struct diag *d);
 void onnx_unload(struct model *m);
 
-/* Every operator of the model that this build has no row for, in one finding. */
-int onnx_check_supported(const struct model *m, struct diag *d);
-
 #endif
