@@ -23,30 +23,22 @@ size_t watch_library(const unsigned char **data)
 }
 #endif
 
-const char *watch_cupti(struct diag *d)
-{
-	static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
-	static const char *const folders[] = {"/usr/local/cuda*/extras/CUPTI/lib64",
-					      "/usr/local/cuda*/lib64",
-					      "/usr/lib/python3*/site-packages/nvidia/*/lib",
-					      "/usr/local/lib/python3*/*-packages/nvidia/*/lib",
-					      "/opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib",
-					      NULL};
-	static const struct dl_symbol symbols[] = {{"cuptiSubscribe", true}};
-	const struct dl_search search = {.folders = folders};
-	void *table[1];
-	struct dl lib = {0};
-
-	if (dl_find(&lib, names, &search, symbols, table, 1, d))
-		return NULL;
-	const char *path = fmt(d, "%s", lib.path);
-	dlclose(lib.handle); /* only its place was wanted: the watched program opens it */
-	return path;
-}
-
 /* ---- memory of another process */
 
 #if HAVE_CUDA
+/* Where it was found: the watched program opens it itself. */
+const char *watch_cupti(struct diag *d)
+{
+	const struct cupti_api *api = cupti_api(d);
+	Dl_info file;
+
+	if (!api)
+		return NULL;
+	if (dladdr(*(void *const *)&api->p_cuptiSubscribe, &file) && file.dli_fname)
+		return fmt(d, "%s", file.dli_fname);
+	return "";
+}
+
 enum { PROCESSES = 128 };
 /* NVML counts how often it was initialized: once here. */
 static bool nvml_open;
@@ -97,6 +89,13 @@ void watch_gpu_end(void)
 	nvml_open = false;
 }
 #else
+const char *watch_cupti(struct diag *d)
+{
+	FAIL(d, E_LIBRARY, .message = "this build cannot watch programs",
+	     .actual = "it was built without CUDA's headers");
+	return NULL;
+}
+
 bool watch_gpu_memory(int pid, uint64_t *bytes)
 {
 	(void)pid;

@@ -170,6 +170,16 @@ static void keep_error(const CUpti_CallbackData *c, int result, bool of_driver)
 	caller_name(pending.by, sizeof(pending.by));
 }
 
+/* The runtime has most errors by the driver's number, and says of some more exactly what they are. */
+static bool is_pending(int result)
+{
+	return result == pending.error ||
+	       (pending.of_driver &&
+		((pending.error == CUDA_ERROR_INVALID_VALUE && result == cudaErrorInvalidConfiguration) ||
+		 (pending.error == CUDA_ERROR_NOT_FOUND &&
+		  (result == cudaErrorInvalidDeviceFunction || result == cudaErrorInvalidSymbol))));
+}
+
 /*
  * Who asks right after its own call looks after it. Another library that asks, or one that has launched other
  * work since, takes the error for its own.
@@ -179,7 +189,7 @@ static void ask_error(const CUpti_CallbackData *c, int result)
 	char by[WATCH_BY];
 	struct line l;
 
-	if (pending.error != result && !pending.of_driver)
+	if (!is_pending(result))
 		return;
 	caller_name(by, sizeof(by));
 	if (!pending.launches && caller_same(by, pending.by))
@@ -194,6 +204,7 @@ static void ask_error(const CUpti_CallbackData *c, int result)
 	line_number(&l, "result", result);
 	line_text(&l, "by", by);
 	line_text(&l, "origin_call", pending.call);
+	line_number(&l, "origin_result", pending.error);
 	line_text(&l, "origin_by", pending.by);
 	if (*pending.kernel)
 		line_text(&l, "kernel", pending.kernel);

@@ -16,8 +16,9 @@
  *   repeats       number, count                how often that failure came in all
  *   last          stream, context, kernel, ns, by    after an asynchronous error: the newest launch of each
  *                 stream; by: who launched that kernel first
- *   late          call, result, by, origin_call, origin_by, [kernel], launches, ns    `call` returned the error of
- *                 origin_call, ns before, which nobody had looked at; launches: how many went well between the two
+ *   late          call, result, by, origin_call, [origin_result], origin_by, [kernel], launches, ns
+ *                 `call` returned the error of origin_call, ns before, which nobody had looked at; launches: how
+ *                 many went well between the two
  *   capture       stream, mode, thread, by     after a broken capture: those that were open
  *   dead          call, what, handle, context, by     a handle whose context was destroyed is about to be used
  *   copy          call, to_host, host, [device], bytes, [width, height, depth, pitch], [block, block_bytes], why,

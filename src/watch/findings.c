@@ -447,7 +447,8 @@ static void tell_late(struct telling *t, const struct event *e)
 	row(t, "failed",
 	    fmt(t->d, "%s%s = %" PRId64 " by %s, %.3f ms before; nobody asked for its error there",
 		keep(t, event_text(e, "origin_call", 0)), kernel ? fmt(t->d, "('%s')", kernel) : "",
-		result, keep(t, event_text(e, "origin_by", 0)), (double)event_number(e, "ns") / 1e6));
+		event_text(e, "origin_result", 0) ? event_number(e, "origin_result") : result,
+		keep(t, event_text(e, "origin_by", 0)), (double)event_number(e, "ns") / 1e6));
 	row(t, "reported",
 	    fmt(t->d, "%s at %.2f s by %s%s", keep(t, event_text(e, "call", 0)), e->seconds,
 		keep(t, event_text(e, "by", 0)),

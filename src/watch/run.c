@@ -292,7 +292,7 @@ static int start(const struct watch *w, const sigset_t *mask, const char *librar
 /* How long between looks: often at first, when contexts are made and arenas fill, then less. */
 static double pause_of(double seconds)
 {
-	double p = seconds / 50;
+	double p = seconds / 200;
 
 	return p < 0.02 ? 0.02 : p > 0.5 ? 0.5 : p;
 }

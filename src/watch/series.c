@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LEAST_SAMPLES = 16, LEAST_WORK = 200 };
+/* Calls made: what is exact is judged earlier than what the whole process does while it starts. */
+enum { LEAST_SAMPLES = 16, LEAST_WORK = 64, LEAST_WORK_NOISY = 200 };
 static const double least_seconds = 1;
 static const double chance = 0.001; /* of calling a stable series a leak */
 
@@ -52,14 +53,14 @@ void series_free(struct series *s)
 }
 
 /* Where the part that is judged begins. */
-static size_t judged_from(const struct series *s)
+static size_t judged_from(const struct series *s, double least)
 {
 	double all = s->work[s->n - 1];
 	size_t i = 0;
 
 	if (all <= 0) /* work is not counted */
 		return s->n / 2;
-	if (all < LEAST_WORK)
+	if (all < least)
 		return s->n - 1; /* still starting up: nothing is judged */
 	while (s->work[i] < all / 2)
 		i++;
@@ -94,7 +95,8 @@ struct series_verdict series_judge(const struct series *s, double noise)
 
 	if (!s->n)
 		return v;
-	size_t from = judged_from(s), to = judged_to(s, from), n = to - from;
+	size_t from = judged_from(s, noise > 0 ? LEAST_WORK_NOISY : LEAST_WORK),
+	       to = judged_to(s, from), n = to - from;
 	v.grown = s->last - s->first;
 	v.from = s->x[from];
 	v.to = s->x[to - 1];

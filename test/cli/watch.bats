@@ -141,6 +141,10 @@ watched() {
 	[[ $stderr == *"cudaSetDevice = 101 by libfirst.so(first_fails+"* ]]
 	[[ $stderr == *"cudaGetLastError at "*" by libsecond.so(second_works+"* ]]
 	watched 8 "after 1 launches that went well" -- ./late same k
+	# a launch as <<<>>> makes it, whose error the driver and the runtime number otherwise
+	watched 8 "error[E-CUDA-LATE]: an unchecked CUDA error 9 was reported" -- ./late wide k
+	[[ $stderr == *"failed    cuLaunchKernel('fill') = 1 by libfirst.so(first_launches_wide+"* ]]
+	[[ $stderr == *"was not written by it"* ]]
 	watched 8 "a kernel of libfirst.so(first_launches+" -- ./late sticky k
 	[[ $stderr == *"cuCtxSynchronize = 700 at "*" by libsecond.so(second_waits+"* ]]
 }
@@ -153,7 +157,7 @@ watched() {
 		watched 0 "" -- ./faults $twin-ok k
 		[[ $stderr != *"error["* && $stderr != *"did not end in order"* ]] || { echo "$twin: $stderr"; return 1; }
 	done
-	for twin in late sticky; do
+	for twin in late wide sticky; do
 		watched 0 "" -- ./late $twin-ok k
 		[[ $stderr != *"error["* ]] || { echo "$twin: $stderr"; return 1; }
 	done
@@ -211,6 +215,13 @@ watched() {
 		grep -q "signal $rc" "$BATS_TEST_TMPDIR/out"
 		[ "$(grep -c '^infer: after' "$BATS_TEST_TMPDIR/err")" -ge 2 ]
 	done
+}
+
+@test "without CUPTI the program is not started, and the reason is said" {
+	needs_fake
+	cd "$CALLS"
+	INFER_WITHOUT=cupti watched 8 "error[E-LIBRARY]" -- touch "$BATS_TEST_TMPDIR/started"
+	[[ $stderr == *CUPTI* && ! -e $BATS_TEST_TMPDIR/started ]]
 }
 
 @test "another client of CUPTI's: one that is there is named, one that comes is let in" {

@@ -75,7 +75,8 @@ static void faults(void)
 		{"heap-ok", "", NULL, NULL},
 		{"pinned", "E-CUDA-1 E-COPY-HOST", "host", "are in a pinned allocation of 8192 bytes"},
 		{"batch", "E-COPY-HOST", "call", "cuMemcpyBatchAsync"},
-		{"late", "E-CUDA-LATE", "failed", "cudaSetDevice = 101 by libcudart.so.13(cudaSetDevice+0x1b3) < libfirst.so"},
+		{"late", "E-CUDA-LATE", "failed",
+		 "cudaSetDevice = 101 by libcudart.so.13(cudaSetDevice+0x1b3) < libfirst.so"},
 		{"late", "E-CUDA-LATE", "reported", "< libsecond.so"},
 		{"late-ok", "", NULL, NULL},
 		{"same", "E-CUDA-LATE", "reported", "after 1 launches that went well"},
@@ -170,8 +171,10 @@ static void costs(void)
 	     "0.9\t1\tcontext-kind\tcontext=0x77\tprimary=0\tdevice=0\tcall=cuCtxCreate_v4\tcost=1048576\tcost_of=devices\tby=x");
 	line(&l, "1.5\t1\tyield\tby=libtorch_cpu.so");
 	ledger_findings(&l, &o, &d);
-	CHECK(has_row(&d, "B", "took 1.0 MiB of device memory (what other processes took meanwhile included)") ||
-	      has_row(&d, "C", "took 1.0 MiB of device memory (what other processes took meanwhile included)"));
+	CHECK(has_row(&d, "B",
+		      "took 1.0 MiB of device memory (what other processes took meanwhile included)") ||
+	      has_row(&d, "C",
+		      "took 1.0 MiB of device memory (what other processes took meanwhile included)"));
 	CHECK(d.last && d.warnings == 1);
 	diag_free(&d);
 	ledger_free(&l);

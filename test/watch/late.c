@@ -14,6 +14,7 @@
 int first_fails(void);
 int first_fails_and_looks(void);
 int first_launches(const char *image, CUdeviceptr p);
+int first_launches_wide(const char *image, CUdeviceptr p, int threads);
 int second_works(int n);
 int second_waits(void);
 
@@ -39,6 +40,20 @@ int first_launches(const char *image, CUdeviceptr p)
 	if (cuModuleLoad(&m, image) || cuModuleGetFunction(&f, m, "fill"))
 		return 1;
 	return (int)cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL);
+}
+/* As <<<>>> does: what it returns is dropped. */
+int first_launches_wide(const char *image, CUdeviceptr p, int threads)
+{
+	cudaLibrary_t library;
+	cudaKernel_t kernel;
+	dim3 grid = {1, 1, 1}, block = {(unsigned)threads, 1, 1};
+	void *arguments[] = {&p, &(int){32}};
+
+	if (cudaLibraryLoadFromFile(&library, image, NULL, NULL, 0, NULL, NULL, 0) != cudaSuccess ||
+	    cudaLibraryGetKernel(&kernel, library, "fill") != cudaSuccess)
+		return 1;
+	cudaLaunchKernel((const void *)kernel, grid, block, arguments, 0, NULL);
+	return 0;
 }
 #elif PART == 2
 int second_works(int n)
@@ -104,6 +119,12 @@ int main(int argc, char **argv)
 	} else if (strcmp(argv[1], "sticky") == 0) {
 		first_launches(argv[2], 16);
 		printf("second: %d\n", second_waits());
+	} else if (strcmp(argv[1], "wide") == 0) {
+		first_launches_wide(argv[2], p, 4096);
+		printf("second: %d\n", second_works(3));
+	} else if (strcmp(argv[1], "wide-ok") == 0) {
+		first_launches_wide(argv[2], p, 32);
+		printf("second: %d\n", second_works(3));
 	} else if (strcmp(argv[1], "profiler") == 0) {
 		printf("heard: %s\n", profile(p) ? "yes" : "no");
 	} else if (strcmp(argv[1], "sticky-ok") == 0) {

@@ -12,7 +12,7 @@ passed=0 failed=0
 
 "${CC:-cc}" -O1 -I"$CUDA/include" faults.c -o "$work/faults" -L"$CUDA/lib64/stubs" -lcuda -lpthread || exit 1
 libs=(-L"$CUDA/lib64/stubs" -L"$CUDA/lib64" -L"$CUDA/extras/CUPTI/lib64" -lcuda -lcudart -lcupti
-	-Wl,-rpath,"$CUDA/lib64:$CUDA/extras/CUPTI/lib64" "-Wl,-rpath,\$ORIGIN")
+	"-Wl,-rpath,$CUDA/lib64:$CUDA/extras/CUPTI/lib64" "-Wl,-rpath,\$ORIGIN")
 for part in 1 2; do
 	name=$([ $part = 1 ] && echo first || echo second)
 	"${CC:-cc}" -shared -fPIC -I"$CUDA/include" -DPART=$part late.c -o "$work/lib$name.so" "${libs[@]}" || exit 1
@@ -59,6 +59,7 @@ expect 6 E-LEAK leak "$F" leak "$K"
 expect 7 E-CTX-CAPTURE capture "$F" capture "$K"
 expect 8 E-CUDA-LATE late "$L" late "$K"
 expect 8 'after 1 launches that went well' late-same "$L" same "$K"
+expect 8 'reported  cudaGetLastError at .*libsecond.so' late-wide "$L" wide "$K"
 expect 8 'a kernel of libfirst.so' late-sticky "$L" sticky "$K"
 for twin in foreign event destroyed reset illegal badvalue unwritten shorthost pitch volume heap pinned batch devptr leak \
 	capture many child; do
@@ -66,6 +67,7 @@ for twin in foreign event destroyed reset illegal badvalue unwritten shorthost p
 done
 expect 0 - late-ok "$L" late-ok "$K"
 expect 0 W-WATCH-BUSY profiler "$L" profiler "$K"
+expect 0 - late-wide-ok "$L" wide-ok "$K"
 expect 0 - late-sticky-ok "$L" sticky-ok "$K"
 OPTIONS='--error-exitcode 42' expect 42 E-CTX-FOREIGN error-exitcode "$F" foreign "$K"
 expect 127 E-WATCH-EXEC missing "$work/no-such-program"

@@ -71,6 +71,61 @@ CUptiResult cuptiEnableDomain(uint32_t on, CUpti_SubscriberHandle s, CUpti_Callb
 	return CUPTI_SUCCESS;
 }
 
+/* Who looks for the library asks for these, too. */
+CUptiResult cuptiGetTimestamp(uint64_t *ns)
+{
+	*ns = 0;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+					   CUpti_BuffersCallbackCompleteFunc complete)
+{
+	(void)request;
+	(void)complete;
+	return CUPTI_ERROR_NOT_SUPPORTED;
+}
+
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
+{
+	(void)kind;
+	return CUPTI_ERROR_NOT_SUPPORTED;
+}
+
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
+{
+	(void)kind;
+	return CUPTI_ERROR_NOT_SUPPORTED;
+}
+
+CUptiResult cuptiActivityFlushAll(uint32_t flag)
+{
+	(void)flag;
+	return CUPTI_ERROR_NOT_SUPPORTED;
+}
+
+CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, CUpti_Activity **record)
+{
+	(void)buffer;
+	(void)valid;
+	(void)record;
+	return CUPTI_ERROR_NOT_SUPPORTED;
+}
+
+CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t id)
+{
+	(void)kind;
+	(void)id;
+	return CUPTI_ERROR_NOT_SUPPORTED;
+}
+
+CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t *id)
+{
+	(void)kind;
+	(void)id;
+	return CUPTI_ERROR_NOT_SUPPORTED;
+}
+
 CUptiResult cuptiGetVersion(uint32_t *version)
 {
 	*version = CUPTI_API_VERSION;
@@ -527,4 +582,33 @@ cudaError_t cudaPeekAtLastError(void)
 {
 	RUNTIME(cudaPeekAtLastError, v3020);
 	return (cudaError_t)done(&call, runtime_error);
+}
+
+cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *path,
+				    enum cudaJitOption *options, void **values, unsigned n,
+				    enum cudaLibraryOption *more, void **more_values, unsigned m)
+{
+	(void)options;
+	(void)values;
+	(void)n;
+	(void)more;
+	(void)more_values;
+	(void)m;
+	return (cudaError_t)cuModuleLoad((CUmodule *)(void *)library, path);
+}
+
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name)
+{
+	return (cudaError_t)cuModuleGetFunction((CUfunction *)(void *)kernel,
+						(CUmodule)(void *)library, name);
+}
+
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
+			     size_t shared, cudaStream_t s)
+{
+	RUNTIME(cudaLaunchKernel, v7000);
+	int r = (int)cuLaunchKernel((CUfunction)kernel, grid.x, grid.y, grid.z, block.x, block.y,
+				    block.z, (unsigned)shared, s, arguments, NULL);
+	/* it says of a launch what exactly was wrong */
+	return returned(&call, r == CUDA_ERROR_INVALID_VALUE ? cudaErrorInvalidConfiguration : r);
 }
