@@ -2,6 +2,7 @@
 #include "precision.h"
 
 #include "base/str.h"
+#include "cmd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,8 @@ void precision_settle(struct options *o, struct run_config *config,
 {
 	if (config->precision != PRECISION_AUTO || inherited(config))
 		return;
-	struct precision_choice c = precision_auto(o->operand[0], config, request, &o->arena);
+	bool forks = (o->command->bit & CMD_PROFILE) != 0;
+	struct precision_choice c = precision_auto(o->operand[0], config, request, !forks, &o->arena);
 	c.label = label && *label ? label : NULL;
 	config->precision = c.taken;
 	(void)setenv(variable, precision_names[c.taken], 1);

@@ -273,26 +273,17 @@ static uint64_t hash_model(const char *path, const struct model *m)
 	return sum;
 }
 
-static const char *versions(struct arena *a)
-{
-	struct library_info v[LIBRARIES];
-	struct diag d = {0};
-	struct str s = {.arena = a};
-
-	libraries_probe(v, &d);
-	for (int i = 0; i < LIBRARIES; i++)
-		str_addf(&s, " %s", v[i].found ? v[i].version : "-");
-	diag_free(&d);
-	return str_get(&s);
-}
-
 static const char *key_of(struct attempt *x, const struct model *m, const struct input_set *in)
 {
 	const struct run_config *c = x->config;
 	struct str s = {.arena = x->arena};
+	uint64_t hash = hash_model(x->path, m);
+	char versions[256];
 
-	str_addf(&s, "precision 1 %s %016" PRIx64 " %d %d %d", versions(x->arena),
-		 hash_model(x->path, m), c->optimize, c->cuda_graph, c->sync);
+	gpu_warm_end(); /* libraries are opened meanwhile */
+	libraries_versions(versions, sizeof(versions));
+	str_addf(&s, "precision 1 %s %016" PRIx64 " %d %d %d", versions, hash, c->optimize,
+		 c->cuda_graph, c->sync);
 	for (uint32_t i = 0; i < input_count(in); i++) {
 		const struct input_info *v = input_info(in, i);
 		str_addf(&s, " %s",
@@ -353,6 +344,8 @@ static void keep(const struct place *p, const struct precision_choice *c)
 	free(text);
 }
 
+enum { LIBRARIES_USED = GPU_WARM_DRIVER | GPU_WARM_PRODUCTS | GPU_WARM_CONVOLUTIONS };
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* The GPU that a session would take; false where it is the CPU. */
@@ -379,7 +372,9 @@ struct precision_choice precision_try(const char *path, const struct run_config 
 	struct device_facts facts;
 	struct place p;
 
+	gpu_warm_begin(LIBRARIES_USED);
 	if (!find_gpu(config, &facts)) {
+		gpu_warm_end();
 		c.why = on_the_cpu;
 		return c;
 	}
@@ -514,7 +509,8 @@ static void keep_stdin(const char *path, const struct input_request *request)
 }
 
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
-				       const struct input_request *request, struct arena *a)
+				       const struct input_request *request, bool warm,
+				       struct arena *a)
 {
 	struct precision_choice c = {.taken = PRECISION_FP32, .doubtful = true};
 	int fd[2], status = 0;
@@ -534,6 +530,8 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 		child(path, config, request, fd[1]);
 	}
 	close(fd[1]);
+	if (warm) /* what a session here will want, too: side by side */
+		gpu_warm_begin(LIBRARIES_USED);
 	char *text = pid > 0 ? listen_to(fd[0], &n) : NULL;
 	close(fd[0]);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -37,9 +37,11 @@ struct precision_choice {
 /*
  * In a process of its own, so that this one begins with nothing afterwards: no device, no memory, no threads may be
  * in use here yet. What cannot be run at all is fp32's business: whoever opens the session then says why.
+ * warm: this process begins to open the GPU's libraries meanwhile; not where it will fork.
  */
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
-				       const struct input_request *request, struct arena *a);
+				       const struct input_request *request, bool warm,
+				       struct arena *a);
 
 /* The same in this process; for tests. */
 struct precision_choice precision_try(const char *path, const struct run_config *config,
