@@ -275,7 +275,7 @@ static bool nvml_suits(void *const *table, char *found, size_t room)
 	if (!api->p_nvmlSystemGetNVMLVersion || api->p_nvmlSystemGetNVMLVersion(text, sizeof(text)))
 		return true; /* its start tells then */
 	snprintf(found, room, "%s", text);
-	return made_for_driver(atoi(text) * 1000, found, room);
+	return made_for_driver((int)strtol(text, NULL, 10) * 1000, found, room);
 }
 
 /* ---- opening ------------------------------------------------------------------------------------ */

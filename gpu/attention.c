@@ -447,13 +447,14 @@ static int linear_run(const struct call *c)
 		.reshape = gpu_##how##_reshape, .run = gpu_heads_run                               \
 	}
 
-const struct kernel gpu_attention[] = {ROW("Attention", T_FLOATING, attention, run),
-				       ROW("com.microsoft::MultiHeadAttention", NF, mha, run),
-				       HEADS("com.microsoft::MultiHeadAttention", multi_head),
-				       ROW("ai.onnx.preview::FlexAttention", T_FLOATING, gpu_flex, gpu_flex_run),
-				       HEADS("infer::ProjectedAttention", projected),
-				       HEADS("com.microsoft::GroupQueryAttention", group_query),
-				       ROW("RotaryEmbedding", NF, rotary, rotary_run),
-				       ROW("com.microsoft::RotaryEmbedding", NF, rotary, rotary_run),
-				       ROW("LinearAttention", NF, linear, linear_run),
-				       {0}};
+const struct kernel gpu_attention[] = {
+	ROW("Attention", T_FLOATING, attention, run),
+	ROW("com.microsoft::MultiHeadAttention", NF, mha, run),
+	HEADS("com.microsoft::MultiHeadAttention", multi_head),
+	ROW("ai.onnx.preview::FlexAttention", T_FLOATING, gpu_flex, gpu_flex_run),
+	HEADS("infer::ProjectedAttention", projected),
+	HEADS("com.microsoft::GroupQueryAttention", group_query),
+	ROW("RotaryEmbedding", NF, rotary, rotary_run),
+	ROW("com.microsoft::RotaryEmbedding", NF, rotary, rotary_run),
+	ROW("LinearAttention", NF, linear, linear_run),
+	{0}};

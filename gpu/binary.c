@@ -8,17 +8,28 @@ static const struct {
 	const char *op;
 	int how;
 } hows[] = {
-	{"Add", B_ADD},		  {"Sub", B_SUB},
-	{"Mul", B_MUL},		  {"Div", B_DIV},
-	{"Max", B_MAX},		  {"Min", B_MIN},
-	{"Sum", B_ADD},		  {"Mean", B_ADD},
-	{"And", B_AND},		  {"Or", B_OR},
-	{"Xor", B_XOR},		  {"BitwiseAnd", B_AND},
-	{"BitwiseOr", B_OR},	  {"BitwiseXor", B_XOR},
-	{"Equal", B_EQ},	  {"Less", B_LT},
-	{"LessOrEqual", B_LE},	  {"Greater", B_GT},
-	{"GreaterOrEqual", B_GE}, {"PRelu", B_PRELU},
-	{"BiasGelu", B_BIASGELU}, {"Pow", B_POW},
+	{"Add", B_ADD},
+	{"Sub", B_SUB},
+	{"Mul", B_MUL},
+	{"Div", B_DIV},
+	{"Max", B_MAX},
+	{"Min", B_MIN},
+	{"Sum", B_ADD},
+	{"Mean", B_ADD},
+	{"And", B_AND},
+	{"Or", B_OR},
+	{"Xor", B_XOR},
+	{"BitwiseAnd", B_AND},
+	{"BitwiseOr", B_OR},
+	{"BitwiseXor", B_XOR},
+	{"Equal", B_EQ},
+	{"Less", B_LT},
+	{"LessOrEqual", B_LE},
+	{"Greater", B_GT},
+	{"GreaterOrEqual", B_GE},
+	{"PRelu", B_PRELU},
+	{"BiasGelu", B_BIASGELU},
+	{"Pow", B_POW},
 	{"FastGelu", B_BIASGELU_TANH},
 };
 
@@ -105,8 +116,7 @@ static int fill_nary(const struct site *s, uint32_t first, struct gpu_nary *j, e
 		in[taken++] = out;
 	while (taken < GPU_MANY && first < s->node->nin)
 		in[taken++] = &site_in(s, first++)->shape;
-	*j = (struct gpu_nary){
-		.op = how_of(s->node), .nin = taken, .n = gpu_count(out), .scale = 1};
+	*j = (struct gpu_nary){.op = how_of(s->node), .nin = taken, .n = gpu_count(out), .scale = 1};
 	if (first == s->node->nin && !strcmp(s->node->op->name, "Mean"))
 		j->scale = 1.0 / (double)s->node->nin;
 	return gpu_broadcast_as(layout, out, taken, in, &j->d, j->step) ? taken : 0;

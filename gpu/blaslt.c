@@ -10,7 +10,7 @@
 #if HAVE_CUDA
 
 /* What the library may take for itself; more helps no product on the GPUs of today. */
-enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_TRIED = 8 };
+enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_OWN_ALIGN = 256, LT_TRIED = 8 };
 
 /* A choice that the device remembers: choosing takes the library longer than most products take. */
 struct choice {
@@ -494,7 +494,8 @@ struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_
 	}
 	struct blaslt_product *p = arena_new(s->plan_arena, struct blaslt_product);
 	*p = (struct blaslt_product){.lt = lt, .job = *j, .algo = c->algo};
-	*workspace = c->workspace;
+	/* the library wants its own begin at whole pieces that are larger than a step's */
+	*workspace = c->workspace ? c->workspace + LT_OWN_ALIGN : 0;
 	cublasStatus_t r = describe(lt->api, j, &p->d);
 	if (!r)
 		return p;
@@ -517,7 +518,12 @@ int blaslt_run(const struct call *c, const struct blaslt_product *p, const struc
 
 	if (err)
 		return err;
-	cublasStatus_t r = launch(p->lt, &p->d, &p->job, &p->algo, x);
+	struct blaslt_args own = *x;
+	size_t skip = -(uintptr_t)x->workspace % LT_OWN_ALIGN;
+	bool any = x->workspace_bytes > skip;
+	own.workspace = any ? (char *)x->workspace + skip : NULL;
+	own.workspace_bytes = any ? x->workspace_bytes - skip : 0;
+	cublasStatus_t r = launch(p->lt, &p->d, &p->job, &p->algo, &own);
 	if (r)
 		err = library_failed(dev, "a product by cuBLASLt",
 				     p->lt->api->p_cublasLtGetStatusName(r), c->diag);

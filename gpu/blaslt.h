@@ -19,7 +19,7 @@ struct blaslt_job {
 	int32_t tf32; /* f32 may be rounded to tf32 on its way in */
 	int32_t trans_a, trans_b; /* a is stored as [k,m]; b as [n,k] */
 	int32_t bias, residual;	  /* bias: n elements, added to each row; residual: R is read */
-	int32_t act, align; /* align: bytes that all pointers are a multiple of; 0: of 64 */
+	int32_t act, align;	  /* align: bytes that all pointers are a multiple of; 0: of 64 */
 	int64_t m, n, k;
 	int64_t lda, ldb, ldr, ldy; /* elements from one stored row to the next */
 	int64_t batch, step_a, step_b, step_r, step_y; /* elements; a step of 0 repeats */

@@ -31,6 +31,9 @@ struct clock_watch *clock_watch_begin(const struct device *device, uint64_t ever
 /* Stops. Samples are freed with free(). */
 struct clock_sample *clock_watch_end(struct clock_watch *w, size_t *n, struct clock_limits *limits);
 
+/* The driver's release, "580.65.06"; false where the library is missing or does not say. */
+bool driver_release(char *out, size_t room);
+
 /* What lowers the clock though the device works, in words ("power cap, heat"); NULL: nothing. */
 const char *clock_reasons(uint64_t reasons, struct arena *a);
 

@@ -346,6 +346,10 @@ int device_open_context(struct device *dev, struct diag *d)
 
 	dev->own = dev->config->context == CONTEXT_OWN;
 	if (!r && dev->own) {
+		unsigned flags;
+		int active = 0;
+		dev->api->p_cuDevicePrimaryCtxGetState(dev->id, &flags, &active);
+		dev->primary_before = active;
 		r = dev->api->p_cuCtxCreate_v2(&dev->context, CU_CTX_SCHED_AUTO, dev->id);
 		if (!r) /* it is current now */
 			dev->api->p_cuCtxPopCurrent(&top);

@@ -103,7 +103,7 @@ int gpu_contexts(struct device *dev, struct gpu_contexts *out, struct diag *d)
 	CUcontext now = NULL;
 	int active = 0;
 
-	*out = (struct gpu_contexts){.own = dev->own, .session = dev->context};
+	*out = (struct gpu_contexts){.own = dev->own, .session = dev->context, .woken = dev->woken};
 	CUresult r = dev->api->p_cuCtxGetCurrent(&now);
 	if (!r)
 		r = dev->api->p_cuDevicePrimaryCtxGetState(dev->id, &out->primary_flags, &active);

@@ -15,6 +15,7 @@ struct gpu_contexts {
 	const void *session; /* its context */
 	const void *current; /* on the calling thread, before the session's; NULL: none */
 	bool primary_active; /* somebody holds the device's primary context */
+	uint64_t woken; /* device memory that it took when a library woke it beside the session's own */
 	unsigned primary_flags;
 	const char *schedule; /* how a thread waits, of the primary context's flags */
 	bool host_memory;     /* of the flags: pinned memory can be mapped */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions, channels last where a faster kernel takes them: depthwise windows and single pixels by
- * kernels of ours, the rest by cuDNN; what that does not take, by a plain kernel of ours.
+ * Convolutions, channels last where a faster kernel takes them: depthwise windows, pictures' first ones and
+ * single pixels by kernels of ours, the rest by cuDNN; what that does not take, by a plain kernel of ours.
  */
 #include "ops/conv.h"
 
@@ -16,7 +16,7 @@
 #include "gpu/sample.h"
 
 enum { TILE = 64, MOST = 65535, FEW = 16, POINT_WORK = 1 << 24, ALIGN = 256 };
-enum how { OWN, DEPTHWISE, POINT, LIBRARY };
+enum how { OWN, DEPTHWISE, STEM, POINT, LIBRARY };
 
 struct conv_state {
 	enum how how;
@@ -26,6 +26,7 @@ struct conv_state {
 	struct gpu_conv_job job; /* geometry; of OWN the job */
 	struct gpu_depthwise depthwise;
 	struct gpu_point point;
+	struct gpu_stem stem;
 	/* weights in the form that is read: packed once, or in each run where they are no weights */
 	const void *weight;
 	void *weight_fn;
@@ -339,6 +340,64 @@ static int depthwise_run(const struct call *c, const struct conv_state *s)
 	return err ? err : launch_depthwise(c, s->fn, &job);
 }
 
+/* ---- a picture's first convolution -------------------------------------------------------------- */
+
+/* Few channels in and out, in fp32: a library's tiles would be filled to a part (its fp16 is faster all the same). */
+static bool is_stem(const struct site *s, const struct conv_state *c)
+{
+	const struct gpu_conv_job *j = &c->job;
+	bool square = j->in[0] == 1 && j->out[0] == 1 && j->kernel[0] == 1 && j->kernel[1] == 3 &&
+		      j->kernel[2] == 3 && j->dilation[1] == 1 && j->dilation[2] == 1;
+
+	return square && gpu_type(s, 0) == DT_F32 && j->group == 1 && j->cin <= STEM_IN &&
+	       j->cout <= STEM_OUT && j->cout % 8 == 0 && j->stride[1] <= STEM_STEP &&
+	       j->stride[2] <= STEM_STEP && j->batch <= MOST &&
+	       (j->out[1] + STEM_ROWS - 1) / STEM_ROWS <= MOST &&
+	       site_in(s, 0)->layout != LAYOUT_CHANNELS_LAST && !site_in(s, 3);
+}
+
+static int stem_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
+{
+	const struct gpu_conv_job *j = &c->job;
+	enum layout *want, *give;
+
+	c->stem = (struct gpu_stem){.batch = (int)j->batch,
+				    .cin = (int)j->cin,
+				    .cout = (int)j->cout,
+				    .act = j->act,
+				    .alpha = (float)j->act_alpha,
+				    .beta = (float)j->act_beta};
+	for (int i = 0; i < 2; i++) {
+		c->stem.in[i] = (int)j->in[1 + i];
+		c->stem.out[i] = (int)j->out[1 + i];
+		c->stem.stride[i] = (int)j->stride[1 + i];
+		c->stem.begin[i] = (int)j->begin[1 + i];
+	}
+	c->fn = gpu_typed(s, "conv", "stem", gpu_type(s, 0), d);
+	gpu_layouts(s, step, &want, &give);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	c->flips = true;
+	c->weight_flip = (struct gpu_flip){.batch = 1, .rows = j->cout, .cols = j->cin * j->window};
+	c->weight_fn = gpu_typed(s, "conv", "depthwise_weights", gpu_type(s, 0), d);
+	int err = take_weight(s, step, c, "stem",
+			      (size_t)(j->cout * j->cin * j->window) * sizeof(float), d);
+	return c->fn ? err : -E_DEVICE;
+}
+
+static int stem_run(const struct call *c, const struct conv_state *s)
+{
+	struct gpu_stem job = s->stem;
+	struct gpu_grid g = {(unsigned)((job.out[1] + STEM_COLS - 1) / STEM_COLS),
+			     (unsigned)((job.out[0] + STEM_ROWS - 1) / STEM_ROWS),
+			     (unsigned)job.batch, STEM_ROWS * STEM_COLS, 0};
+	int err = give_weight(c, s, &job.w);
+
+	job.x = gpu_data(c, 0);
+	job.b = gpu_data(c, 2);
+	job.y = gpu_out(c, 0);
+	return err ? err : gpu_launch(c, s->fn, g, &job, sizeof(job));
+}
+
 /* ---- one pixel: a matrix by a vector ----------------------------------------------------------- */
 
 static bool is_point(const struct conv_state *c)
@@ -467,7 +526,7 @@ static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 	gpu_layout_strides(x, site_in(s, 0)->layout, st);
 	*p = (struct gpu_pack){.channels = (int)k->cin,
 			       .room = patch ? (int)k->cin : 4,
-			       .xs = {st[0], st[1], row ? 0 : st[2], st[row ? 2 : 3]}};
+			       .xs = {st[0], st[1], row ? 0 : st[x->rank - 2], st[x->rank - 1]}};
 	for (int i = 0; i < 2; i++) {
 		p->kernel[i] = patch ? (int)k->kernel[1 + i] : 1;
 		p->step[i] = p->kernel[i];
@@ -540,6 +599,8 @@ static int library_reshape(struct site *s, struct step *step, struct conv_state 
 	c->plan = conv_plan_get(s->device, &k, why);
 	if (!c->plan)
 		return 1;
+	if (c->plan->fell[0])
+		gpu_fell_back(s, "what follows the convolution by a kernel of ours", c->plan->fell);
 	c->device = s->device;
 	err = weight_reshape(s, step, c, room, d);
 	if (!err && k.bias && !site_in(s, 2)) {
@@ -603,6 +664,10 @@ int gpu_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		c->how = DEPTHWISE;
 		return depthwise_reshape(s, step, c, d);
 	}
+	if (is_stem(s, c)) {
+		c->how = STEM;
+		return stem_reshape(s, step, c, d);
+	}
 	if (is_point(c)) {
 		c->how = POINT;
 		return point_reshape(s, c, d);
@@ -634,7 +699,7 @@ static int own_run(const struct call *c, const struct conv_state *s)
 int gpu_conv_run(const struct call *c)
 {
 	static int (*const runs[])(const struct call *, const struct conv_state *) = {
-		own_run, depthwise_run, point_run, library_run};
+		own_run, depthwise_run, stem_run, point_run, library_run};
 	const struct conv_state *s = c->step->state;
 
 	return runs[s->how](c, s);

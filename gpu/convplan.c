@@ -98,14 +98,19 @@ static void clip(struct maker *m, int x, double a, double b, bool last)
 		op1(m, DN_IDENTITY, x, NULL, last);
 }
 
+/* cuDNN's tanh is no number from about 44 on; from 20 on it is 1 in every type. */
+static int tanh_of(struct maker *m, int x, bool last)
+{
+	return op1(m, DN_TANH, op2(m, DN_MIN, x, constant(m, 20), false), NULL, last);
+}
+
 static void activation(struct maker *m, int x)
 {
 	double a = (double)m->c->alpha, b = (double)m->c->beta;
 	struct dn_arg arg = {.alpha = a, .has_alpha = true};
 	static const enum dn_op plain[ACT_COUNT] = {
-		[ACT_RELU] = DN_RELU, [ACT_SIGMOID] = DN_SIGMOID,
-		[ACT_GELU] = DN_GELU, [ACT_GELU_TANH] = DN_GELU_TANH,
-		[ACT_TANH] = DN_TANH, [ACT_SOFTPLUS] = DN_SOFTPLUS,
+		[ACT_RELU] = DN_RELU,		[ACT_SIGMOID] = DN_SIGMOID,   [ACT_GELU] = DN_GELU,
+		[ACT_GELU_TANH] = DN_GELU_TANH, [ACT_SOFTPLUS] = DN_SOFTPLUS,
 	};
 
 	switch ((enum act)m->c->act) {
@@ -128,9 +133,9 @@ static void activation(struct maker *m, int x)
 		break;
 	}
 	case ACT_MISH:
-		op2(m, DN_MUL, op1(m, DN_TANH, op1(m, DN_SOFTPLUS, x, NULL, false), NULL, false), x,
-		    true);
+		op2(m, DN_MUL, tanh_of(m, op1(m, DN_SOFTPLUS, x, NULL, false), false), x, true);
 		break;
+	case ACT_TANH: tanh_of(m, x, true); break;
 	default: op1(m, plain[m->c->act], x, NULL, true);
 	}
 }
@@ -529,9 +534,12 @@ static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list,
 {
 	struct dn_choice choice[MAX_LISTED];
 	struct conv_plan t = {.form = form, .key = ch->p->key};
-	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, ch->why);
+	struct why *why = form == CONV_FUSED ? ch->why : NULL; /* of what is wished for */
+	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, why);
 	int n = g ? dn_choices(g, list, avoided(&t.key), choice, MAX_LISTED) : 0, most[2];
 
+	if (g && !n)
+		refuse(why, "cuDNN has no engine for it");
 	most[0] = MAX_TRIED;
 	most[1] = compile ? MAX_COMPILED : 0;
 	for (int i = 0; i < n; i++) {
@@ -644,16 +652,26 @@ static bool from_cache(struct chooser *ch)
 	return true;
 }
 
+/* Why a plan leaves something to a kernel behind it, where the library would not take that. */
+static bool settled(struct device *device, struct conv_plan *p, const struct why *why)
+{
+	bool left = p->form == CONV_BIAS || p->form == CONV_PLAIN;
+
+	if (left && why && why->text)
+		snprintf(p->fell, sizeof(p->fell), "%s", why->text);
+	return set_tail(device, p);
+}
+
 static bool choose(struct device *device, struct dn *dn, struct conv_plan *p, struct why *why)
 {
 	struct chooser ch = {.device = device, .dn = dn, .p = p, .why = why};
 	bool found;
 
 	if (!dn)
-		return own_choice(&ch) && set_tail(device, p);
+		return own_choice(&ch) && settled(device, p, why);
 	conv_case_text(&p->key, dn_version(dn), ch.key, sizeof(ch.key));
 	if (from_cache(&ch))
-		return set_tail(device, p);
+		return settled(device, p, why);
 	if (tune_may(device)) {
 		tune_begin(device, ch.key);
 		found = try_all(&ch);
@@ -661,14 +679,14 @@ static bool choose(struct device *device, struct dn *dn, struct conv_plan *p, st
 			remember(&ch, tune_full(device) ? "full" : "quick");
 		tune_end(device);
 		if (found)
-			return set_tail(device, p);
+			return settled(device, p, why);
 	}
 	if (!own_choice(&ch) && !first_choice(&ch))
 		return false;
 	/* no process tries this again but one that is told to: the next ones start without delay */
 	if (tune_skipped(device))
 		remember(&ch, "skipped");
-	return set_tail(device, p);
+	return settled(device, p, why);
 }
 
 /* ---- the device's plans ----------------------------------------------------------------------- */

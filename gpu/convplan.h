@@ -52,6 +52,7 @@ struct conv_plan {
 	void *tail_fn; /* what the form leaves undone */
 	struct gpu_tail tail;
 	char how[320]; /* for reports: "cuDNN e41,2=5 fused, 3.1 us, best of 9" */
+	char fell[160]; /* why not all is in the library's graph; empty where it is, or that was slower */
 	struct conv_case key;
 	unsigned users;
 	struct conv_plan *next;

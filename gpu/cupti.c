@@ -13,14 +13,31 @@
 
 /* ---- names of kernels */
 
-/* Where an argument or a template's list begins; past the operator called "operator<" and its like. */
-static size_t plain_length(const char *s)
+/* Of "type<a> ns::kernel<b>(c)" where "ns::kernel" begins, and its length. */
+static const char *plain_name(const char *s, size_t *n)
 {
-	size_t n = 0;
+	static const char anonymous[] = "(anonymous namespace)";
+	const char *begin = s, *list = NULL; /* of template arguments */
+	int depth = 0;
 
-	if (!strncmp(s, "(anonymous namespace)", 21))
-		n = 21;
-	return n + strcspn(s + n, "<(");
+	for (; *s; s++) {
+		if (!strncmp(s, anonymous, sizeof(anonymous) - 1)) {
+			s += sizeof(anonymous) - 2;
+		} else if (*s == '<') {
+			list = depth++ || list ? list : s;
+		} else if (*s == '>' || *s == ')') {
+			depth -= depth > 0;
+		} else if (*s == '(') {
+			if (!depth)
+				break;
+			depth++;
+		} else if (*s == ' ' && !depth) {
+			begin = s + 1;
+			list = NULL;
+		}
+	}
+	*n = (size_t)((list ? list : s) - begin);
+	return begin;
 }
 
 const char *kernel_short_name(const char *name, struct arena *a)
@@ -28,17 +45,13 @@ const char *kernel_short_name(const char *name, struct arena *a)
 	static const char *const wrappers[] = {"cutlass::Kernel", "cutlass::Kernel2",
 					       "cutlass::device_kernel", "cutlass__5x_cudnn::Kernel",
 					       "cudnn::cudnn_cutlass::Kernel"};
-	const char *s = name;
+	size_t n, inner;
+	const char *s = plain_name(name, &n);
 
-	if (!strncmp(s, "void ", 5))
-		s += 5;
-	size_t n = plain_length(s);
 	for (size_t i = 0; s[n] == '<' && i < sizeof(wrappers) / sizeof(*wrappers); i++)
-		if (strlen(wrappers[i]) == n && !strncmp(s, wrappers[i], n)) {
-			const char *inner = s + n + 1;
-			size_t m = strcspn(inner, "<(,>");
-			return m ? arena_strn(a, inner, m) : arena_strn(a, s, n);
-		}
+		if (strlen(wrappers[i]) == n && !strncmp(s, wrappers[i], n) &&
+		    (inner = strcspn(s + n + 1, "<(,>")) > 0)
+			return arena_strn(a, s + n + 1, inner);
 	return n ? arena_strn(a, s, n) : arena_str(a, name);
 }
 
@@ -58,6 +71,8 @@ struct activities {
 	const struct cupti_api *api;
 	struct cupti_subscriber *subscriber;
 	char source[32];
+	void *cxx; /* the runtime of C++, for names; NULL */
+	char *(*demangle)(const char *, char *, size_t *, int *);
 	struct arena arena; /* names */
 	struct name *name;
 	size_t nnames, cap_names;
@@ -101,15 +116,12 @@ static bool room_for(void **v, size_t n, size_t *cap, size_t size)
 	return true;
 }
 
-/* The library's name is of C++; the runtime that can read it is there where a library needs it. */
 static const char *readable(struct activities *a, const char *name)
 {
-	char *(*demangle)(const char *, char *, size_t *, int *);
 	int status = 1;
-
-	*(void **)&demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
-	char *text = demangle && name[0] == '_' ? demangle(name, NULL, NULL, &status) : NULL;
+	char *text = a->demangle && name[0] == '_' ? a->demangle(name, NULL, NULL, &status) : NULL;
 	const char *mine = arena_str(&a->arena, text && !status ? text : name);
+
 	free(text);
 	return mine;
 }
@@ -262,6 +274,14 @@ static void name_source(struct activities *a)
 		snprintf(a->source, sizeof(a->source), "CUPTI %u", v);
 }
 
+/* Names of kernels are of C++; whose libraries are there has its runtime, too. */
+static void find_demangler(struct activities *a)
+{
+	a->cxx = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+	if (a->cxx)
+		*(void **)&a->demangle = dlsym(a->cxx, "__cxa_demangle");
+}
+
 struct activities *activities_open(struct diag *d)
 {
 	const struct cupti_api *api = cupti_api(d);
@@ -276,6 +296,7 @@ struct activities *activities_open(struct diag *d)
 		return NULL;
 	}
 	measure_ahead(a);
+	find_demangler(a);
 	pthread_mutex_lock(&lock);
 	reader = a;
 	pthread_mutex_unlock(&lock);
@@ -299,6 +320,8 @@ void activities_close(struct activities *a)
 	a->api->p_cuptiUnsubscribe(a->subscriber);
 	if (a->api->p_cuptiFinalize)
 		a->api->p_cuptiFinalize(); /* the driver calls nobody from here on */
+	if (a->cxx)
+		dlclose(a->cxx);
 	free(a->v);
 	free(a->label);
 	free(a->name);

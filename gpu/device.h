@@ -67,6 +67,8 @@ struct device {
 	uint64_t noted[MEM_PURPOSES]; /* bytes measured, to be taken back when it closes */
 	bool lost;		      /* a sticky error: nothing works any more */
 	bool told_foreign;
+	bool primary_before; /* the primary context was there when the session's own was made */
+	uint64_t woken;	     /* bytes that it took when a library woke it later */
 	int lost_result;
 };
 

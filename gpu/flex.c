@@ -67,8 +67,8 @@ int gpu_flex_reshape(struct site *s, struct step *step, struct diag *d)
 	return f->scores && f->softmax && f->product && f->retype ? 0 : -E_DEVICE;
 }
 
-static int retype(const struct call *c, const struct flex *f, void *to, int to_type, const void *from,
-		  int from_type)
+static int retype(const struct call *c, const struct flex *f, void *to, int to_type,
+		  const void *from, int from_type)
 {
 	const struct gpu_flex *j = &f->job;
 	struct gpu_retype job = {.x = from,
@@ -102,8 +102,8 @@ static int body(const struct call *c, const struct flex *f, int k, void *score)
 	if (tensor_dtype(out) != f->type || !shape_equal(&out->shape, &x.shape))
 		return call_fail(c, E_SHAPE, "a body whose output is like its input", NULL);
 	if (x.bytes && out->data != x.data)
-		err = cuda_backend.copy(c->stream, x.data, x.device, out->data, out->device, x.bytes,
-					c->diag);
+		err = cuda_backend.copy(c->stream, x.data, x.device, out->data, out->device,
+					x.bytes, c->diag);
 	return err || as_is ? err : retype(c, f, score, j->wide, x.data, (int)f->type);
 }
 
@@ -112,7 +112,8 @@ int gpu_flex_run(const struct call *c)
 	const struct flex_attention *p = call_params(c);
 	const struct flex *f = c->step->state;
 	struct gpu_flex job = f->job;
-	int64_t rows = job.batch * job.heads * job.queries, n = rows * job.keys, ny = rows * job.vsize;
+	int64_t rows = job.batch * job.heads * job.queries, n = rows * job.keys,
+		ny = rows * job.vsize;
 
 	job.q = gpu_data(c, 0);
 	job.k = gpu_data(c, 1);

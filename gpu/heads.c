@@ -35,14 +35,20 @@ struct heads_plan {
 	size_t mask_room;
 	struct gpu_lengths lengths;
 	size_t numbers_room, zero_room; /* valid, first, used, keep_first, keep_count by batch */
-	uint32_t qk; /* output */
+	uint32_t qk;			/* output */
 	struct gpu_score_rows scores;
 	size_t qk_room, scratch_room;
 };
 
 static struct heads_plan blank(void)
 {
-	struct part none = {.in = NONE, .bias = NONE, .norm = NONE, .past = NONE, .out = NONE, .keep = NONE, .scale = NONE};
+	struct part none = {.in = NONE,
+			    .bias = NONE,
+			    .norm = NONE,
+			    .past = NONE,
+			    .out = NONE,
+			    .keep = NONE,
+			    .scale = NONE};
 
 	return (struct heads_plan){.q = none,
 				   .k = none,
@@ -204,7 +210,8 @@ static const char *projected_fill(const struct site *s, struct heads_plan *h)
 	struct gpu_attend *j = &h->attend.job;
 	int64_t wide = x->dim[2], n = p->num_heads, have = past ? past->shape.dim[3] : 0;
 	bool apart = p->qkv_hidden_sizes.n == 3;
-	int64_t qk = apart ? p->qkv_hidden_sizes.v[0] : wide / 3, v = apart ? p->qkv_hidden_sizes.v[2] : wide / 3;
+	int64_t qk = apart ? p->qkv_hidden_sizes.v[0] : wide / 3,
+		v = apart ? p->qkv_hidden_sizes.v[2] : wide / 3;
 	int64_t size = gpu_size(gpu_type(s, 0));
 
 	*h = blank();
@@ -367,8 +374,8 @@ static const char *group_query_cache(const struct site *s, struct heads_plan *h,
 	if (scales != 1 && scales != h->attend.job.kv_heads * d)
 		return "scales of the cache of another number";
 	return t == DT_U8 ? x->job.codes.bits != 4 || d % 2 ? "4-bit codes of another form" : NULL
-	       : x->job.codes.bits == 4			    ? "4-bit codes of another type"
-							    : NULL;
+	       : x->job.codes.bits == 4 ? "4-bit codes of another type"
+					: NULL;
 }
 
 static const char *group_query_lie(const struct site *s, struct heads_plan *h)
@@ -433,9 +440,8 @@ static void group_query_more(const struct site *s, struct heads_plan *h, int64_t
 		j->sink = gpu_attend_there;
 	if (site_out(s, 3)) {
 		h->qk = 3;
-		h->scores = (struct gpu_score_rows){.n = j->batch * j->heads * j->s * total,
-						    .from = j->t,
-						    .to = total};
+		h->scores = (struct gpu_score_rows){
+			.n = j->batch * j->heads * j->s * total, .from = j->t, .to = total};
 		j->qk = (void *)(uintptr_t)gpu_attend_there;
 		j->qk_mode = p->qk_output == 2 ? 3 : 2;
 	}
@@ -531,8 +537,8 @@ static int heads_reshape(struct site *s, struct step *step, const struct heads_p
 	take_room(step, &h->k, size);
 	take_room(step, &h->v, size);
 	if (h->mask != NONE)
-		h->mask_room = gpu_room(step, (size_t)(h->shown.batch * h->shown.rows * h->shown.keys) *
-						      size);
+		h->mask_room = gpu_room(
+			step, (size_t)(h->shown.batch * h->shown.rows * h->shown.keys) * size);
 	if (h->lens != NONE) {
 		h->numbers_room = gpu_room(step, 5 * (size_t)j->batch * sizeof(int64_t));
 		h->zero_room = gpu_room(step, (size_t)h->lengths.zero_bytes);
@@ -623,7 +629,8 @@ static const void *run_part(const struct call *c, const struct heads_plan *h, co
 	return job.y;
 }
 
-static int run_keep(const struct call *c, const struct heads_plan *h, const struct part *p, const void *x)
+static int run_keep(const struct call *c, const struct heads_plan *h, const struct part *p,
+		    const void *x)
 {
 	const struct gpu_heads *j = &p->job;
 	const struct tensor *y = p->keep == NONE ? NULL : c->out[p->keep];

@@ -39,10 +39,10 @@ void hold_free(struct hold *h)
 	free(h);
 }
 
-static int launch(struct hold *h, uint64_t ns, struct diag *d)
+static int launch(struct hold *h, void *over, uint64_t ns, struct diag *d)
 {
 	struct device *dev = h->stream->device;
-	struct gpu_hold p = {h->over.ptr, ns};
+	struct gpu_hold p = {over, ns};
 	size_t bytes = sizeof(p);
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &p, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
 			 CU_LAUNCH_PARAM_END};
@@ -60,7 +60,7 @@ static int launch(struct hold *h, uint64_t ns, struct diag *d)
 int hold_begin(struct hold *h, uint64_t ns, struct diag *d)
 {
 	*(volatile unsigned *)h->over.ptr = 0;
-	return launch(h, ns, d);
+	return launch(h, h->over.ptr, ns, d);
 }
 
 void hold_end(struct hold *h)
@@ -68,9 +68,9 @@ void hold_end(struct hold *h)
 	*(volatile unsigned *)h->over.ptr = 1;
 }
 
-int hold_settle(struct hold *h, struct diag *d)
+int hold_spin(struct hold *h, uint64_t ns, struct diag *d)
 {
-	return launch(h, 0, d);
+	return launch(h, NULL, ns, d);
 }
 
 #else
@@ -97,9 +97,9 @@ void hold_end(struct hold *h)
 	(void)h;
 }
 
-int hold_settle(struct hold *h, struct diag *d)
+int hold_spin(struct hold *h, uint64_t ns, struct diag *d)
 {
-	return hold_begin(h, 0, d);
+	return hold_begin(h, ns, d);
 }
 
 #endif

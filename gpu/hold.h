@@ -15,10 +15,7 @@ void hold_free(struct hold *h);
 /* What is queued after it waits until hold_end, or for ns. 0 or -code. */
 int hold_begin(struct hold *h, uint64_t ns, struct diag *d);
 void hold_end(struct hold *h);
-/*
- * One launch that does nothing: after a copy the next event may be told when the copy is over, while the next
- * kernel waits for the engines to agree on it.
- */
-int hold_settle(struct hold *h, struct diag *d);
+/* One launch that takes ns, as far as the device's clock tells. */
+int hold_spin(struct hold *h, uint64_t ns, struct diag *d);
 
 #endif

@@ -10,13 +10,13 @@
 #include <inttypes.h>
 
 /* Windows of a convolution are written out, so many bytes at a time. */
-enum { MOST_WINDOWS = 96 << 20, PIECE = 16, MOST_Y = 65535 };
+enum { MOST_WINDOWS = 96 << 20, PIECE = 16, MOST_Y = 65535, MOST_DEPTH = 1 << 29 };
 
 /* Our kernels, by the tile that a block makes. */
 static const struct tile {
 	const char *name;
 	int rows, columns, threads;
-} tiles[] = {{"128x128", 128, 128, 256},
+} tiles[] = {{"128x64", 128, 64, 256},
 	     {"64x64", 64, 64, 128},
 	     {"32x64", 32, 64, 128},
 	     {"32x32", 32, 32, 128}};
@@ -357,7 +357,7 @@ static const char *way_key(const struct int8_step *k, enum dtype out, bool libra
 	/* the library's version matters where it is one of the ways */
 	if (library)
 		libraries_versions(versions, sizeof(versions));
-	return arena_printf(a, "int8 1 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %d%d%d",
+	return arena_printf(a, "int8 2 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %d%d%d",
 			    versions, j->m, j->n, j->k, j->batches, dtype_name(out), k->a.is_signed,
 			    k->a.sums, k->b.sums);
 }
@@ -579,7 +579,7 @@ static const char *fill_product(const struct site *s, struct int8_step *k)
 	fold(&m, j, &j->batch, out);
 	if (j->m < 1 || j->n < 1 || j->batches < 1 || j->k < 1)
 		return "a product of nothing";
-	if (j->k > INT32_MAX || (j->m + 31) / 32 > INT32_MAX / ((j->n + 31) / 32))
+	if (j->k > MOST_DEPTH || (j->m + 31) / 32 > INT32_MAX / ((j->n + 31) / 32))
 		return "a product that is too large";
 	k->total = j->batches;
 	k->a.slot = j->q.a;
@@ -600,6 +600,8 @@ bool gpu_int8_product_accepts(const struct site *s, struct why *w)
 	if (!(T_BIT(gpu_type(s, (uint32_t)q.a)) & bytes) ||
 	    !(T_BIT(gpu_type(s, (uint32_t)q.b)) & bytes))
 		return refuse(w, "operands that are no 8-bit integers");
+	if (!(T_BIT(gpu_out_type(s, 0)) & (bytes | T_I32 | T_F32)))
+		return refuse(w, "an output of another type");
 	const char *bad = fill_product(s, &k);
 	return bad ? refuse(w, "%s", bad) : true;
 }
@@ -632,7 +634,7 @@ static const char *fill_conv(const struct site *s, struct int8_step *k)
 	int64_t pixels = c.out[0] * c.out[1] * c.out[2], image = c.in[0] * c.in[1] * c.in[2];
 	if (c.group != 1 || c.n < 1)
 		return "groups of channels";
-	if (c.cin * taps > INT32_MAX || pixels > INT32_MAX ||
+	if (c.cin * taps > MOST_DEPTH || pixels > INT32_MAX || c.cin * image > INT32_MAX ||
 	    (c.cout + 31) / 32 > INT32_MAX / ((pixels + 31) / 32))
 		return "a window that is too large";
 	*k = (struct int8_step){.job = {.q = {q.b, q.a, q.b_zero, q.a_zero, q.b_scale, q.a_scale,

@@ -124,8 +124,10 @@ struct library_form {
 	bool behind;
 	struct gpu_gemm left;
 	int64_t columns; /* that there are, where the weights are made wider; 0: all */
-	int64_t padded; /* then: those that the weights have; some (the job's n) are made at a time */
-	int64_t apart; /* rows that are made at a time and put together; 0: they lie right */
+	int64_t apart;	 /* rows that are made at a time and put together; 0: they lie right */
+	int64_t turns;	 /* that the rows are made in; 0: not so */
+	struct blaslt_job strip; /* then: of all rows, some columns */
+	int64_t m, n, lda;	 /* and of the whole */
 };
 struct library_product {
 	struct library_form form;

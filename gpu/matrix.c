@@ -92,7 +92,7 @@ int gpu_einsum_reshape(struct site *s, struct step *step, struct diag *d)
 	char name[32];
 
 	snprintf(name, sizeof(name), "einsum%s_%s", s->node->nin > EINSUM_FEW ? "_many" : "",
-		 t == DT_F64			? "f64"
+		 t == DT_F64		      ? "f64"
 		 : dtype_class(t) == DT_FLOAT ? "f32"
 					      : "int");
 	fill_einsum(s, &job);

@@ -31,12 +31,26 @@ uint64_t gpu_unused(struct device *dev)
 	return cuda_memory(dev, &unused, &total, NULL) ? 0 : unused;
 }
 
+/* cuDNN wakes the primary context even where the session has one of its own: that is what took the memory. */
+static bool just_woken(struct device *dev)
+{
+	unsigned flags;
+	int active = 0;
+
+	return dev->own && !dev->primary_before && !dev->woken &&
+	       !dev->api->p_cuDevicePrimaryCtxGetState(dev->id, &flags, &active) && active;
+}
+
 void gpu_note_taken(struct device *dev, uint64_t before, enum mem_purpose purpose)
 {
 	uint64_t now = gpu_unused(dev);
 
 	if (!now || now >= before)
 		return;
+	if (just_woken(dev)) {
+		dev->woken = before - now;
+		purpose = MEM_CONTEXT;
+	}
 	dev->noted[purpose] += before - now;
 	mem_note(MEM_DEVICE, purpose, (int64_t)(before - now));
 }
@@ -169,7 +183,9 @@ struct move {
 	const char *from;
 	size_t bytes;
 };
-enum { MOVE_BYTES = 128 << 10 }; /* that a thread copies at least */
+enum {
+	MOVE_BYTES = 1 << 20
+}; /* that a thread copies: a few are enough, and more take long to wake */
 
 static void move_some(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -185,7 +201,7 @@ static void move_bytes(void *to, const void *from, size_t bytes)
 {
 	struct move m = {to, from, bytes};
 
-	pool_for((int64_t)((bytes + MOVE_BYTES - 1) / MOVE_BYTES), 2, move_some, &m);
+	pool_for((int64_t)((bytes + MOVE_BYTES - 1) / MOVE_BYTES), 1, move_some, &m);
 }
 
 /* Through pinned memory: some stages are filled while the device reads others. */

@@ -36,8 +36,11 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 	step->state = n;
 	if (j->period == 1 && j->inner == 1 &&
 	    gpu_rows_fit(j->rows, j->n, gpu_type(s, 0), "norm", name, &fit)) {
+		int64_t vector = 16 / gpu_size(gpu_type(s, 0));
 		n->grid = fit.grid;
 		j->row_threads = fit.threads;
+		if (j->n % vector == 0 && fit.threads * vector >= j->n)
+			snprintf(name, sizeof(name), "norm_one_row_%s", dtype_name(gpu_type(s, 0)));
 		n->fn = gpu_kernel(s, "rows", name, d);
 		return n->fn ? 0 : -E_DEVICE;
 	}

@@ -168,7 +168,24 @@ struct clock_sample *clock_watch_end(struct clock_watch *w, size_t *n, struct cl
 	return v;
 }
 
+bool driver_release(char *out, size_t room)
+{
+	const struct nvml_api *api = nvml_api(NULL);
+
+	if (!api || api->p_nvmlInit_v2())
+		return false;
+	bool good = !api->p_nvmlSystemGetDriverVersion(out, (unsigned)room);
+	api->p_nvmlShutdown();
+	return good;
+}
+
 #else
+
+bool driver_release(char *out, size_t room)
+{
+	(void)out, (void)room;
+	return false;
+}
 
 struct clock_watch *clock_watch_begin(const struct device *device, uint64_t every_ns)
 {

@@ -55,9 +55,9 @@ static bool pool_accepts(const struct site *s, struct why *w)
 /* Largest or mean of windows in a plane, without indices: the form that lies channels last. */
 static bool takes_last(const struct site *s, const struct gpu_pool_job *j)
 {
-	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16) && j->kind != LP && !site_out(s, 1) &&
-	       j->in[0] == 1 && j->kernel[0] == 1 && j->out[0] == 1 &&
-	       gpu_count(&site_in(s, 0)->shape) < INT32_MAX && j->n < INT32_MAX;
+	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16) &&
+	       j->kind != LP && !site_out(s, 1) && j->in[0] == 1 && j->kernel[0] == 1 &&
+	       j->out[0] == 1 && gpu_count(&site_in(s, 0)->shape) < INT32_MAX && j->n < INT32_MAX;
 }
 
 static int last_reshape(struct site *s, struct step *step, struct pool_state *c, struct diag *d)

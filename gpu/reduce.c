@@ -42,10 +42,9 @@ static bool axes_of(const struct site *s, uint32_t *mask)
 {
 	const struct reduce *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
-	const struct tensor *t = site_known(s, 1);
 	struct int_list l = {0};
 
-	if (site_in(s, 1) && (!t || !list_of(t, &l)))
+	if (site_in(s, 1) && !gpu_list(s, 1, &l))
 		return false;
 	*mask = 0;
 	for (int i = 0; i < l.n; i++)

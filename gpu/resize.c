@@ -168,7 +168,7 @@ static int upload_tables(struct site *s, struct resize_state *c, bool narrow, st
 	size_t bytes = lay_tables(c, narrow, NULL);
 	char *host = mem_zalloc(bytes + 1, MEM_STAGING);
 	int err = host ? cuda_backend.alloc(s->device, bytes + 1, MEM_WORKSPACE, &c->tables, d)
-		       : FAIL(d, E_MEMORY);
+		       : FAIL(d, E_MEMORY, .expected = "memory for tables");
 
 	if (!err) {
 		c->device = s->device;

@@ -56,26 +56,26 @@ GPU_TASK_OP(global_lp);
 		GPU_TASK_ROW("ConvTranspose", T_FLOATING, deconv_any)
 #define GPU_FUSED_ROWS GPU_TASK_ROW("infer::Conv", T_FLOATING, conv_any)
 #define GPU_MATMUL_ROWS                                                                            \
-	GPU_TASK_ROW("Einsum", T_NUMBERS, einsum), GPU_TASK_ROW("Det", T_FLOATING, det), {         \
+	GPU_TASK_ROW("Einsum", T_NUMBERS, einsum), GPU_TASK_ROW("Det", T_FLOATING, det),           \
+	{                                                                                          \
 		.op = "com.microsoft::Inverse", .types = T_FLOATING, .accepts = gpu_det_accepts,   \
 		.reshape = gpu_inverse_reshape, .run = gpu_tasks_run                               \
 	}
-#define GPU_NORM_ROWS                                                                              \
-	GPU_TASK_ROW("LpNormalization", T_FLOATING, lp_norm),                                      \
-		GPU_TASK_ROW("MeanVarianceNormalization", T_FLOATING, mvn),                        \
-		GPU_TASK_ROW("LRN", T_FLOATING, lrn),                                              \
-		GPU_TASK_ROW("BatchNormalization", T_FLOATING, batch_any),                    \
-		GPU_TASK_ROW("GroupNormalization", T_FLOATING, group_scaled),                      \
-		GPU_TASK_ROW("LayerNormalization", T_FLOATING, layer_any),                         \
-		GPU_TASK_ROW("RMSNormalization", T_FLOATING, layer_any),                           \
-		GPU_TASK_ROW("SimplifiedLayerNormalization", T_FLOATING, layer_any),               \
-		GPU_TASK_ROW("com.microsoft::LayerNormalization", T_FLOATING, layer_any),          \
-		GPU_TASK_ROW("com.microsoft::SimplifiedLayerNormalization", T_FLOATING,            \
-			     layer_any),                                                           \
-		GPU_TASK_ROW("com.microsoft::SkipLayerNormalization", T_FLOATING, skip_any),       \
-		GPU_TASK_ROW("com.microsoft::SkipSimplifiedLayerNormalization", T_FLOATING,        \
-			     skip_any),                                                            \
-		GPU_TASK_ROW("com.microsoft::EmbedLayerNormalization", 0, embed),                  \
+#define GPU_NORM_ROWS                                                                               \
+	GPU_TASK_ROW("LpNormalization", T_FLOATING, lp_norm),                                       \
+		GPU_TASK_ROW("MeanVarianceNormalization", T_FLOATING, mvn),                         \
+		GPU_TASK_ROW("LRN", T_FLOATING, lrn),                                               \
+		GPU_TASK_ROW("BatchNormalization", T_FLOATING, batch_any),                          \
+		GPU_TASK_ROW("GroupNormalization", T_FLOATING, group_scaled),                       \
+		GPU_TASK_ROW("LayerNormalization", T_FLOATING, layer_any),                          \
+		GPU_TASK_ROW("RMSNormalization", T_FLOATING, layer_any),                            \
+		GPU_TASK_ROW("SimplifiedLayerNormalization", T_FLOATING, layer_any),                \
+		GPU_TASK_ROW("com.microsoft::LayerNormalization", T_FLOATING, layer_any),           \
+		GPU_TASK_ROW("com.microsoft::SimplifiedLayerNormalization", T_FLOATING, layer_any), \
+		GPU_TASK_ROW("com.microsoft::SkipLayerNormalization", T_FLOATING, skip_any),        \
+		GPU_TASK_ROW("com.microsoft::SkipSimplifiedLayerNormalization", T_FLOATING,         \
+			     skip_any),                                                             \
+		GPU_TASK_ROW("com.microsoft::EmbedLayerNormalization", 0, embed),                   \
 		GPU_TASK_ROW("com.microsoft::GroupNorm", T_FLOATING, group_any)
 
 #endif

@@ -3,13 +3,6 @@
 #include "gpu/job.h"
 #include "ops/slice.h"
 
-static bool list(const struct site *s, uint32_t i, struct int_list *l)
-{
-	const struct tensor *t = site_known(s, i);
-
-	return t && list_of(t, l);
-}
-
 static bool fill_slice(const struct site *s, struct gpu_piece *p)
 {
 	struct int_list l[4];
@@ -21,7 +14,7 @@ static bool fill_slice(const struct site *s, struct gpu_piece *p)
 	for (uint32_t i = 0; i < 4; i++) {
 		if (!site_in(s, i + 1))
 			continue;
-		if (!list(s, i + 1, &l[i]))
+		if (!gpu_list(s, i + 1, &l[i]))
 			return false;
 		given[i] = &l[i];
 	}
@@ -108,7 +101,7 @@ static bool fill_pad(const struct site *s, struct pad_state *p)
 	struct int_list pads, axes;
 	int64_t end[MAX_RANK], begin[MAX_RANK];
 
-	if (x->rank > GPU_DIMS || !list(s, 1, &pads) || (site_in(s, 3) && !list(s, 3, &axes)) ||
+	if (x->rank > GPU_DIMS || !gpu_list(s, 1, &pads) || (site_in(s, 3) && !gpu_list(s, 3, &axes)) ||
 	    !pad_spec(x->rank, &pads, site_in(s, 3) ? &axes : NULL, begin, end))
 		return false;
 	p->job.rank = x->rank;
@@ -128,7 +121,8 @@ static bool pad_accepts(const struct site *s, struct why *w)
 {
 	struct pad_state p = {0};
 
-	return fill_pad(s, &p) || refuse(w, "pads that only the run knows, or more than %d dimensions", GPU_DIMS);
+	return fill_pad(s, &p) ||
+	       refuse(w, "pads that only the run knows, or more than %d dimensions", GPU_DIMS);
 }
 
 static int pad_reshape(struct site *s, struct step *step, struct diag *d)
@@ -265,10 +259,7 @@ const struct kernel gpu_slice[] = {
 	 .accepts = slice_accepts,
 	 .reshape = slice_reshape,
 	 .run = gpu_moves_run},
-	{.op = "Split",
-	 .types = T_MOVED,
-	 .reshape = split_reshape,
-	 .run = gpu_moves_run},
+	{.op = "Split", .types = T_MOVED, .reshape = split_reshape, .run = gpu_moves_run},
 	{.op = "Pad", .types = T_MOVED, .accepts = pad_accepts, .reshape = pad_reshape, .run = pad_run},
 	{.op = "Trilu",
 	 .types = T_MOVED,

@@ -42,7 +42,8 @@ static const char *read_grams(const struct tfidf_params *p, struct arena *a, str
 		if (from < 0 || to < from || to > total || (to - from) % n)
 			return "ngram_counts that do not divide the pool";
 		int64_t grams = (to - from) / n;
-		if (id + grams > p->ngram_indexes.n || (p->weights.n >= 0 && id + grams > p->weights.n))
+		if (id + grams > p->ngram_indexes.n ||
+		    (p->weights.n >= 0 && id + grams > p->weights.n))
 			return "fewer indexes or weights than n-grams";
 		for (int64_t k = 0; k < grams; k++)
 			map_set(&last, (const char *)&p->pool_int64s.v[from + k * n],
@@ -52,10 +53,10 @@ static const char *read_grams(const struct tfidf_params *p, struct arena *a, str
 			    hidden_by_later(&last, p, from + k * n, n, id))
 				continue;
 			g->column[g->n] = p->ngram_indexes.v[id];
-			g->v[g->n++] = (struct gpu_gram){
-				.from = from + k * n,
-				.n = (int32_t)n,
-				.weight = p->weights.n >= 0 ? p->weights.v[id] : 1};
+			g->v[g->n++] =
+				(struct gpu_gram){.from = from + k * n,
+						  .n = (int32_t)n,
+						  .weight = p->weights.n >= 0 ? p->weights.v[id] : 1};
 		}
 	}
 	return NULL;
@@ -77,7 +78,8 @@ static char *lay_tables(const struct tfidf_params *p, const struct grams *g, str
 {
 	size_t first = (size_t)(j->columns + 1) * sizeof(int64_t),
 	       pool = (size_t)p->pool_int64s.n * sizeof(int64_t);
-	char *host = mem_zalloc(first + pool + (size_t)g->n * sizeof(struct gpu_gram) + 8, MEM_STAGING);
+	char *host =
+		mem_zalloc(first + pool + (size_t)g->n * sizeof(struct gpu_gram) + 8, MEM_STAGING);
 	int64_t *begin = (int64_t *)(void *)host;
 
 	*bytes = first + pool + (size_t)g->n * sizeof(struct gpu_gram) + 8;
@@ -104,7 +106,7 @@ static char *lay_tables(const struct tfidf_params *p, const struct grams *g, str
 static int upload(struct tfidf_state *t, const char *host, size_t bytes, struct diag *d)
 {
 	int err = host ? cuda_backend.alloc(t->device, bytes, MEM_WORKSPACE, &t->tables, d)
-		       : FAIL(d, E_MEMORY);
+		       : FAIL(d, E_MEMORY, .expected = "memory for tables");
 
 	if (!err)
 		err = cuda_backend.copy(cuda_stream(t->device), t->tables.ptr, 1, host, 0, bytes, d);

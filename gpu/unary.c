@@ -9,52 +9,11 @@ static const struct {
 	const char *op;
 	int how, nparams; /* floats that the params begin with */
 } hows[] = {
-	{"Abs", U_ABS, 0},
-	{"Neg", U_NEG, 0},
-	{"Ceil", U_CEIL, 0},
-	{"Floor", U_FLOOR, 0},
-	{"Round", U_ROUND, 0},
-	{"Sign", U_SIGN, 0},
-	{"Sqrt", U_SQRT, 0},
-	{"Reciprocal", U_RECIPROCAL, 0},
-	{"Exp", U_EXP, 0},
-	{"Log", U_LOG, 0},
-	{"Sin", U_SIN, 0},
-	{"Cos", U_COS, 0},
-	{"Tan", U_TAN, 0},
-	{"Asin", U_ASIN, 0},
-	{"Acos", U_ACOS, 0},
-	{"Atan", U_ATAN, 0},
-	{"Sinh", U_SINH, 0},
-	{"Cosh", U_COSH, 0},
-	{"Tanh", U_TANH, 0},
-	{"Asinh", U_ASINH, 0},
-	{"Acosh", U_ACOSH, 0},
-	{"Atanh", U_ATANH, 0},
-	{"Erf", U_ERF, 0},
-	{"Sigmoid", U_SIGMOID, 0},
-	{"Softplus", U_SOFTPLUS, 0},
-	{"Softsign", U_SOFTSIGN, 0},
-	{"Gelu", U_GELU, 0},
+#define UNARY(op, how, types, nparams) {(op), U_##how, (nparams)},
+#include "ops/unary.def"
+#undef UNARY
 	{"FastGelu", U_GELU_TANH, 0},
-	{"Mish", U_MISH, 0},
-	{"Relu", U_RELU, 0},
-	{"LeakyRelu", U_LEAKYRELU, 1},
-	{"Elu", U_ELU, 1},
-	{"Selu", U_SELU, 2},
-	{"Celu", U_CELU, 1},
-	{"HardSigmoid", U_HARDSIGMOID, 2},
-	{"HardSwish", U_HARDSWISH, 0},
-	{"Swish", U_SWISH, 1},
 	{"QuickGelu", U_SWISH, 1},
-	{"ThresholdedRelu", U_THRESHOLDEDRELU, 1},
-	{"Shrink", U_SHRINK, 2},
-	{"Affine", U_AFFINE, 2},
-	{"Scale", U_AFFINE, 1},
-	{"ScaledTanh", U_SCALEDTANH, 2},
-	{"ParametricSoftplus", U_PARAMETRICSOFTPLUS, 2},
-	{"Not", U_NOT, 0},
-	{"BitwiseNot", U_BITNOT, 0},
 };
 
 struct unary {
@@ -221,64 +180,18 @@ static bool bits_accepts(const struct site *s, struct why *w)
 	return x->type.kind == V_TENSOR || refuse(w, "no tensor");
 }
 
-#define ROW(name)                                                                                  \
-	{                                                                                          \
-		.op = (name), .types = T_FLOATING, .flags = K_ANY_LAYOUT,                          \
-		.reshape = unary_reshape, .run = unary_run                                         \
-	}
-#define WHOLE(name, types_)                                                                        \
+#define ROW(name, types_)                                                                          \
 	{                                                                                          \
 		.op = (name), .types = (types_), .flags = K_ANY_LAYOUT, .reshape = unary_reshape,  \
 		.run = unary_run                                                                   \
 	}
 
 const struct kernel gpu_unary[] = {
-	WHOLE("Abs", T_NUMBERS),
-	WHOLE("Neg", T_FLOATING | T_SIGNED),
-	ROW("Ceil"),
-	ROW("Floor"),
-	ROW("Round"),
-	WHOLE("Sign", T_NUMBERS),
-	ROW("Sqrt"),
-	ROW("Reciprocal"),
-	ROW("Exp"),
-	ROW("Log"),
-	ROW("Sin"),
-	ROW("Cos"),
-	ROW("Tan"),
-	ROW("Asin"),
-	ROW("Acos"),
-	ROW("Atan"),
-	ROW("Sinh"),
-	ROW("Cosh"),
-	ROW("Tanh"),
-	ROW("Asinh"),
-	ROW("Acosh"),
-	ROW("Atanh"),
-	WHOLE("Erf", T_NUMBERS),
-	WHOLE("Relu", T_FLOATING | T_SIGNED),
-	ROW("LeakyRelu"),
-	ROW("Elu"),
-	ROW("Selu"),
-	ROW("Celu"),
-	ROW("Sigmoid"),
-	ROW("HardSigmoid"),
-	ROW("HardSwish"),
-	ROW("Swish"),
-	ROW("Softplus"),
-	ROW("Softsign"),
-	ROW("ThresholdedRelu"),
-	ROW("Gelu"),
-	ROW("Mish"),
-	WHOLE("Shrink", T_NUMBERS),
-	WHOLE("Not", T_BOOL),
-	WHOLE("BitwiseNot", T_INTS),
-	ROW("Affine"),
-	ROW("ScaledTanh"),
-	ROW("ParametricSoftplus"),
-	ROW("Scale"),
-	ROW("com.microsoft::Gelu"),
-	ROW("com.microsoft::QuickGelu"),
+#define UNARY(op, how, types, nparams) ROW(op, types),
+#include "ops/unary.def"
+#undef UNARY
+	ROW("com.microsoft::Gelu", T_FLOATING),
+	ROW("com.microsoft::QuickGelu", T_FLOATING),
 	{.op = "com.microsoft::FastGelu",
 	 .types = T_FLOATING,
 	 .flags = K_ANY_LAYOUT,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/util.h"
 
+#include "ops/ints.h"
+
 enum dtype gpu_type(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_in(s, i);
@@ -35,6 +37,17 @@ int64_t gpu_count(const struct shape *s)
 {
 	int64_t n = shape_count(s);
 	return n < 0 ? 0 : n;
+}
+
+bool gpu_list(const struct site *s, uint32_t i, struct int_list *l)
+{
+	const struct tensor *t = site_known(s, i);
+	const struct vinfo *v = site_in(s, i);
+
+	*l = (struct int_list){0};
+	if (!t && v && shape_count(&v->shape) == 0)
+		return true;
+	return t && list_of(t, l);
 }
 
 void gpu_strides(const struct shape *s, int64_t *strides)

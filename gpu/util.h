@@ -33,6 +33,9 @@ bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_R
 /* Inputs that broadcast to out. */
 bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in,
 		   struct gpu_dims *d, int64_t (*step)[GPU_DIMS]);
+struct int_list;
+/* The integers of input i; false where only the run knows them. */
+bool gpu_list(const struct site *s, uint32_t i, struct int_list *l);
 /* Row-major strides, 1 counts as any size. */
 void gpu_strides(const struct shape *s, int64_t *strides);
 

@@ -434,6 +434,59 @@ template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool
 	}
 }
 
+// A block: STEM_ROWS x STEM_COLS pixels, one a thread, of all channels, some at a time.
+enum { STEM_TAPS = STEM_IN * 9, STEM_N = 8 };
+template <typename T> __device__ inline void stem(const gpu_stem &p)
+{
+	const int TALL = (STEM_ROWS - 1) * STEM_STEP + 3, BROAD = (STEM_COLS - 1) * STEM_STEP + 3;
+	__shared__ float tile[STEM_IN][TALL][BROAD];
+	__shared__ __align__(16) float w[STEM_TAPS * STEM_OUT];
+	const int tall = (STEM_ROWS - 1) * p.stride[0] + 3, broad = (STEM_COLS - 1) * p.stride[1] + 3;
+	const int y0 = blockIdx.y * STEM_ROWS * p.stride[0] - p.begin[0];
+	const int x0 = blockIdx.x * STEM_COLS * p.stride[1] - p.begin[1];
+	for (int i = threadIdx.x; i < p.cin * 9 * p.cout; i += blockDim.x)
+		w[i] = ((const float *)p.w)[i];
+	const T *x = (const T *)p.x + (int64_t)blockIdx.z * p.cin * p.in[0] * p.in[1];
+	for (int row = threadIdx.x / 32; row < p.cin * tall; row += blockDim.x / 32) {
+		int c = row / tall, r = row % tall, iy = y0 + r;
+		for (int k = threadIdx.x % 32; k < broad; k += 32) {
+			int ix = x0 + k;
+			bool in = iy >= 0 && iy < p.in[0] && ix >= 0 && ix < p.in[1];
+			tile[c][r][k] = in ? up(x[((int64_t)c * p.in[0] + iy) * p.in[1] + ix]) : 0.f;
+		}
+	}
+	__syncthreads();
+	const int lane = threadIdx.x % 32, oy = blockIdx.y * STEM_ROWS + threadIdx.x / 32;
+	const int ox = blockIdx.x * STEM_COLS + lane;
+	if (oy >= p.out[0] || ox >= p.out[1])
+		return;
+	T *y = (T *)p.y + (((int64_t)blockIdx.z * p.out[0] + oy) * p.out[1] + ox) * p.cout;
+	for (int n = 0; n < p.cout; n += STEM_N) {
+		float sum[STEM_N];
+#pragma unroll
+		for (int j = 0; j < STEM_N; j++)
+			sum[j] = p.b ? up(((const T *)p.b)[n + j]) : 0.f;
+		for (int c = 0; c < p.cin; c++)
+#pragma unroll
+			for (int t = 0; t < 9; t++) {
+				float v = tile[c][threadIdx.x / 32 * p.stride[0] + t / 3][lane * p.stride[1] + t % 3];
+				const float4 *by = (const float4 *)(w + (c * 9 + t) * p.cout + n);
+#pragma unroll
+				for (int j = 0; j < STEM_N / 4; j++) {
+					float4 f = by[j];
+					sum[4 * j] += v * f.x, sum[4 * j + 1] += v * f.y;
+					sum[4 * j + 2] += v * f.z, sum[4 * j + 3] += v * f.w;
+				}
+			}
+		act_on<T, STEM_N>(p.act, p.alpha, p.beta, sum);
+		Pack<T, STEM_N> o;
+#pragma unroll
+		for (int j = 0; j < STEM_N; j++)
+			o.v[j] = down<T>(sum[j]);
+		*(Pack<T, STEM_N> *)(y + n) = o;
+	}
+}
+
 #define DEPTHWISE(T, K, S, W)                                                                                          \
 	extern "C" __global__ void __launch_bounds__(128) depthwise_##K##_##S##_##W##_##T(const gpu_depthwise p)       \
 	{                                                                                                              \
@@ -457,6 +510,7 @@ template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool
 	extern "C" __global__ void whole_pool_end_##T(const gpu_whole_pool p) { whole_pool_end<T>(p); }                \
 	extern "C" __global__ void point_##T(const gpu_point p) { point<T>(p); }
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)
+extern "C" __global__ void __launch_bounds__(128) stem_f32(const gpu_stem p) { stem<f32>(p); }
 #define SIZED(T, size)                                                                                                 \
 	extern "C" __global__ void pack_##size(const gpu_pack p) { pack<T>(p); }                                       \
 	extern "C" __global__ void pack4_##size(const gpu_pack p) { pack4<T, 1>(p); }                                  \

@@ -32,6 +32,16 @@ struct gpu_depthwise {
 	float alpha, beta;
 };
 
+/* A picture's few channels, in planes, through windows of 3 x 3 to channels that lie side by side. */
+enum { STEM_ROWS = 4, STEM_COLS = 32, STEM_IN = 4, STEM_OUT = 32, STEM_STEP = 2 };
+struct gpu_stem {
+	const void *x, *w, *b; /* w: f32 [cin][3][3][cout]; b may be null */
+	void *y;
+	int batch, cin, cout, in[2], out[2], stride[2], begin[2];
+	int act;
+	float alpha, beta;
+};
+
 /* One pixel an image: y[n][k] = act(sum of x[n][c] * w[k][c] + b[k] + r[n][k]) */
 struct gpu_point {
 	const void *x, *w, *b, *r;

@@ -9,7 +9,7 @@
  * bias, normalised and turned if asked for, then zeros.
  */
 struct gpu_codes {
-	const float *scale; /* null: the cache holds numbers */
+	const float *scale;   /* null: the cache holds numbers */
 	int type, bits, each; /* of the cache, as ONNX numbers it; each: every channel has a scale */
 };
 struct gpu_heads {

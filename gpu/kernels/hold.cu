@@ -14,6 +14,7 @@ extern "C" __global__ void hold_stream(const gpu_hold p)
 {
 	unsigned long long start = now();
 
-	while (!*p.over && now() - start < p.ns)
-		__nanosleep(200);
+	while (now() - start < p.ns && !(p.over && *p.over))
+		if (p.over)
+			__nanosleep(200);
 }

@@ -3,7 +3,7 @@
 #include "int8.h"
 #include "quant.cuh"
 
-enum { PIECE = 16, DEPTH = GPU_INT8_PITCH };
+enum { PIECE = 16 };
 
 __device__ inline int byte_sum(u32 v, bool is_signed)
 {
@@ -36,7 +36,8 @@ extern "C" __global__ void int8_rows(const gpu_int8_pack p)
 }
 
 // 32 rows and 128 columns at a time, read along the rows' numbers and written along the columns. Where no sums are
-// wanted, blocks of one y share the columns.
+// wanted, blocks of one y share the columns. L: begin(z, row), then column(c) by every thread for the columns to come,
+// then load(c) for those of them.
 template <typename L> __device__ inline void turn(const gpu_int8_pack &p, L load)
 {
 	__shared__ u8 tile[32][132];
@@ -44,12 +45,16 @@ template <typename L> __device__ inline void turn(const gpu_int8_pack &p, L load
 	const int64_t tiles = (p.rows + 31) / 32;
 	for (int64_t t = blockIdx.x; t < tiles * p.batches; t += gridDim.x) {
 		const int64_t z = t / tiles, r0 = t % tiles * 32;
+		const bool there = r0 + row < p.rows;
 		int sum = 0;
+		load.begin(z, there ? r0 + row : 0);
 		for (int64_t c0 = blockIdx.y * (int64_t)128; c0 < p.pitch; c0 += gridDim.y * (int64_t)128) {
 			__syncthreads();
-#pragma unroll 4
+			load.columns(c0);
+			__syncthreads();
+#pragma unroll 8
 			for (int c = group; c < 128; c += 8)
-				tile[row][c] = r0 + row < p.rows && c0 + c < p.cols ? load(z, r0 + row, c0 + c) ^ p.flip : 0;
+				tile[row][c] = there && c0 + c < p.cols ? load(c) ^ p.flip : 0;
 			__syncthreads();
 			for (int c = 4 * part; c < 128 && c0 + c < p.pitch; c += 32) {
 				u32 v = *(const u32 *)&tile[mine][c];
@@ -67,38 +72,72 @@ template <typename L> __device__ inline void turn(const gpu_int8_pack &p, L load
 
 struct FromRows {
 	const gpu_int8_pack &p;
-	__device__ u8 operator()(int64_t z, int64_t row, int64_t col) const
-	{
-		return ((const u8 *)p.x)[walk1(p.batch, p.xs, z) + row * p.row + col * p.col];
-	}
+	const u8 *at, *from;
+	__device__ void begin(int64_t z, int64_t row) { at = (const u8 *)p.x + walk1(p.batch, p.xs, z) + row * p.row; }
+	__device__ void columns(int64_t c0) { from = at + c0 * p.col; }
+	__device__ u8 operator()(int c) const { return from[c * p.col]; }
 };
-extern "C" __global__ void int8_turn(const gpu_int8_pack p) { turn(p, FromRows{p}); }
+extern "C" __global__ void int8_turn(const gpu_int8_pack p) { turn(p, FromRows{p, NULL, NULL}); }
 
+// A column is a channel and a tap: how far both are from where a pixel's window begins.
 struct FromImage {
 	const gpu_int8_windows &w;
-	__device__ u8 operator()(int64_t z, int64_t pixel, int64_t col) const
+	int4 *column; // 128: the channel's place, the tap's in three dimensions
+	const u8 *image;
+	int at[3];
+	u8 zero;
+	__device__ void begin(int64_t z, int64_t pixel)
 	{
-		const unsigned taps = (unsigned)(w.kernel[0] * w.kernel[1] * w.kernel[2]);
-		unsigned channel = (unsigned)col / taps, tap = (unsigned)col % taps, at = (unsigned)pixel, step[3], from[3];
+		unsigned rest = (unsigned)pixel;
 		for (int d = 2; d >= 0; d--) {
-			step[d] = tap % (unsigned)w.kernel[d];
-			tap /= (unsigned)w.kernel[d];
-			from[d] = at % (unsigned)w.out[d];
-			at /= (unsigned)w.out[d];
+			at[d] = (int)(rest % (unsigned)w.out[d] * (unsigned)w.stride[d]) - (int)w.begin[d];
+			rest /= (unsigned)w.out[d];
 		}
-		int64_t place = 0;
-		for (int d = 0; d < 3; d++) {
-			int64_t v = from[d] * w.stride[d] - w.begin[d] + step[d] * w.dilation[d];
-			if (v < 0 || v >= w.in[d])
-				return w.zero ? *(const u8 *)w.zero : 0;
-			place = place * w.in[d] + v;
-		}
-		return ((const u8 *)w.rows.x)[z * w.image + channel * w.channel + place];
+		image = (const u8 *)w.rows.x + z * w.image;
+		zero = w.zero ? *(const u8 *)w.zero : 0;
+	}
+	__device__ void columns(int64_t c0)
+	{
+		const unsigned k0 = (unsigned)w.kernel[0], k1 = (unsigned)w.kernel[1], k2 = (unsigned)w.kernel[2];
+		const unsigned c = (unsigned)c0 + threadIdx.x, tap = c % (k0 * k1 * k2);
+		if (threadIdx.x < 128)
+			column[threadIdx.x] = make_int4((int)(c / (k0 * k1 * k2) * (unsigned)w.channel),
+							(int)(tap / (k1 * k2) * (unsigned)w.dilation[0]),
+							(int)(tap / k2 % k1 * (unsigned)w.dilation[1]),
+							(int)(tap % k2 * (unsigned)w.dilation[2]));
+	}
+	__device__ u8 operator()(int c) const
+	{
+		const int4 o = column[c];
+		const int y = at[0] + o.y, z = at[1] + o.z, x = at[2] + o.w;
+		if ((unsigned)y >= (unsigned)w.in[0] || (unsigned)z >= (unsigned)w.in[1] || (unsigned)x >= (unsigned)w.in[2])
+			return zero;
+		return image[o.x + (y * (int)w.in[1] + z) * (int)w.in[2] + x];
 	}
 };
-extern "C" __global__ void int8_windows(const gpu_int8_windows w) { turn(w.rows, FromImage{w}); }
+extern "C" __global__ void int8_windows(const gpu_int8_windows w)
+{
+	__shared__ int4 column[128];
+	turn(w.rows, FromImage{w, column});
+}
 
 // ---- behind the sum ----------------------------------------------------------------------------
+
+// Scales, zero points and biases are of few types.
+__device__ inline float plain_number(int t, const void *p, int64_t i)
+{
+	switch (t) {
+	case T_U8: return ((const u8 *)p)[i];
+	case T_I8: return ((const i8 *)p)[i];
+	case T_F16: return up(((const f16 *)p)[i]);
+	case T_BF16: return up(((const bf16 *)p)[i]);
+	default: return ((const f32 *)p)[i];
+	}
+}
+__device__ inline float one_of(const gpu_int8 &p, int slot, int64_t i, int64_t n, int64_t b, float none)
+{
+	return slot < 0 || !p.io.in[slot] ? none : plain_number(p.io.it[slot], p.io.in[slot], place_of(p, slot, i, n, b));
+}
 
 // What belongs to a row or a column of the output.
 struct Row {
@@ -115,10 +154,10 @@ __device__ inline Row row_of(const gpu_int8 &p, int64_t z, int64_t i)
 	const gpu_qslots &q = p.q;
 	const int64_t b = p.first + z;
 	Row r;
-	r.scale = p.alpha * number_of(p, q.a_scale, i, p.m, b, 1);
-	r.ys = number_of(p, q.y_scale, i, p.m, b, 1);
-	r.zero = number_of(p, q.y_zero, i, p.m, b, 0);
-	r.a_zero = (int)number_of(p, q.a_zero, i, p.m, b, 0) - p.a_shift;
+	r.scale = p.alpha * one_of(p, q.a_scale, i, p.m, b, 1);
+	r.ys = one_of(p, q.y_scale, i, p.m, b, 1);
+	r.zero = one_of(p, q.y_zero, i, p.m, b, 0);
+	r.a_zero = (int)one_of(p, q.a_zero, i, p.m, b, 0) - p.a_shift;
 	r.rest = (int)((u32)p.k * (u32)r.a_zero - (p.a_sum ? (u32)p.a_sum[z * p.a_sums + i] : 0));
 	return r;
 }
@@ -127,9 +166,9 @@ __device__ inline Column column_of(const gpu_int8 &p, int64_t z, int64_t j)
 	const gpu_qslots &q = p.q;
 	const int64_t b = p.first + z;
 	Column c;
-	c.scale = number_of(p, q.b_scale, j, p.n, b, 1);
-	c.bias = q.bias >= 0 && p.io.in[q.bias] ? (float)in_real(p.io, q.bias, j) : 0;
-	c.b_zero = (int)number_of(p, q.b_zero, j, p.n, b, 0) - p.b_shift;
+	c.scale = one_of(p, q.b_scale, j, p.n, b, 1);
+	c.bias = q.bias >= 0 && p.io.in[q.bias] ? ((const f32 *)p.io.in[q.bias])[j] : 0;
+	c.b_zero = (int)one_of(p, q.b_zero, j, p.n, b, 0) - p.b_shift;
 	c.sum = p.b_sum ? p.b_sum[z * p.b_sums + j] : 0;
 	return c;
 }
@@ -160,10 +199,22 @@ __device__ inline void put_pair(const gpu_int8 &p, int64_t at, const int *sum, c
 
 __device__ inline void put(const gpu_int8 &p, int64_t z, int64_t i, int64_t j, int sum, const Row &r, const Column &c)
 {
+	const int t = p.io.ot[0];
+	const int64_t at = ((p.first + z) * p.m + i) * p.n + j;
 	i32 v = corrected(sum, r, c);
 	if (p.q.add >= 0 && p.io.in[p.q.add])
 		v = (i32)((u32)v + (u32)((const i32 *)p.io.in[p.q.add])[i * p.add_row + j * p.add_col]);
-	finish(p.io, ((p.first + z) * p.m + i) * p.n + j, v, r.scale * c.scale / r.ys, c.bias, r.zero);
+	if (t == T_I32) {
+		((i32 *)p.io.out[0])[at] = v;
+		return;
+	}
+	const float scale = p.q.y_scale < 0 ? r.scale * c.scale : r.scale * c.scale / r.ys, x = __fmul_rn((float)v, scale);
+	if (t == T_F32) {
+		((f32 *)p.io.out[0])[at] = __fadd_rn(x, c.bias);
+		return;
+	}
+	const float low = t == T_I8 ? -128.0f : 0.0f, high = t == T_I8 ? 127.0f : 255.0f;
+	((u8 *)p.io.out[0])[at] = (u8)(int)fminf(fmaxf(rintf(x) + r.zero, low), high);
 }
 
 // A block has 32 rows and 128 columns: sums that a library made.
@@ -223,59 +274,93 @@ template <bool SIGNED> __device__ inline void multiply(int *c, const u32 *a, con
 			     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Rows of 64 bytes; the four pieces of a row change places so that eight rows lie in all banks.
-__device__ inline int place(int row, int piece) { return row * DEPTH + (piece ^ (row >> 1 & 3)) * PIECE; }
-
-template <int ROWS, int THREADS>
-__device__ inline void fetch(u8 *to, const u8 *from, int64_t row0, int64_t rows, int64_t pitch, int64_t k0, int64_t k)
+// Rows of DEPTH bytes, whose pieces change places so that eight rows lie in all banks.
+template <int DEPTH> __device__ inline int place(int row, int piece)
 {
-	for (int e = threadIdx.x; e < ROWS * 4; e += THREADS) {
-		const int row = e / 4, piece = e % 4;
-		const bool there = row0 + row < rows && k0 + piece * PIECE < k;
-		copy_piece(to + place(row, piece), there ? from + (row0 + row) * pitch + k0 + piece * PIECE : from, there);
-	}
-	asm volatile("cp.async.commit_group;");
+	return DEPTH == 64 ? row * 64 + (piece ^ (row >> 1 & 3)) * PIECE : row * 128 + (piece ^ (row & 7)) * PIECE;
 }
 
-/* A block makes BM by BN, a warp WM by WN of them. */
-template <int BM, int BN, int WM, int WN, int STAGES, bool SIGNED> __device__ inline void int8_product(const gpu_int8 &p)
+// The pieces of an operand's tile that a thread copies: always of the same rows and columns.
+template <int ROWS, int DEPTH, int THREADS> struct Fetch {
+	enum { ALL = ROWS * DEPTH / PIECE, MINE = (ALL + THREADS - 1) / THREADS };
+	const u8 *from[MINE];
+	int to[MINE], first[MINE]; // first: where the piece begins in k; beyond k where there is none
+	__device__ Fetch(const u8 *x, int64_t row0, int64_t rows, int64_t pitch)
+	{
+#pragma unroll
+		for (int e = 0; e < MINE; e++) {
+			const int at = (int)threadIdx.x + e * THREADS, row = at / (DEPTH / PIECE), piece = at % (DEPTH / PIECE);
+			const bool there = at < ALL && row0 + row < rows;
+			to[e] = at < ALL ? place<DEPTH>(row, piece) : -1;
+			first[e] = there ? piece * PIECE : 1 << 30;
+			from[e] = x + (there ? (row0 + row) * pitch + piece * PIECE : 0);
+		}
+	}
+	__device__ void operator()(u8 *tile, int k0, int k) const
+	{
+#pragma unroll
+		for (int e = 0; e < MINE; e++) {
+			const bool there = k0 + first[e] < k;
+			if (ALL % THREADS == 0 || to[e] >= 0)
+				copy_piece(tile + to[e], from[e] + (there ? k0 : 0), there);
+		}
+	}
+};
+
+/* A block makes BM by BN, a warp WM by WN of them, DEPTH of k at a time, of which STAGES are under way. */
+template <int BM, int BN, int WM, int WN, int DEPTH, int STAGES, bool SIGNED>
+__device__ inline void int8_product(const gpu_int8 &p)
 {
-	constexpr int ACROSS = BN / WN, THREADS = BM / WM * ACROSS * 32;
-	__shared__ __align__(128) u8 shared[STAGES * (BM + BN) * DEPTH];
+	constexpr int ACROSS = BN / WN, THREADS = BM / WM * ACROSS * 32, STAGE = (BM + BN) * DEPTH;
+	__shared__ __align__(128) u8 shared[STAGES * STAGE];
+	__shared__ Column cols[BN];
+	__shared__ Row rows[BM];
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp / ACROSS * WM, wn = warp % ACROSS * WN;
-	const int64_t columns = (p.n + BN - 1) / BN, i0 = blockIdx.x / columns * BM, j0 = blockIdx.x % columns * BN;
-	const int64_t depth = p.lda < p.ldb ? p.lda : p.ldb; // what both have; where a is shorter, b holds zeros
-	const int steps = (int)((depth + DEPTH - 1) / DEPTH);
+	const unsigned across = (unsigned)((p.n + BN - 1) / BN);
+	const int64_t i0 = (int64_t)(blockIdx.x / across) * BM, j0 = (int64_t)(blockIdx.x % across) * BN;
+	const int depth = (int)(p.lda < p.ldb ? p.lda : p.ldb); // what both have; where a is shorter, b holds zeros
+	const int steps = (depth + DEPTH - 1) / DEPTH;
 
 	for (int64_t z = blockIdx.y; z < p.batches; z += gridDim.y) {
-		const u8 *a = (const u8 *)(p.a ? p.a : p.io.in[p.q.a]) + walk1(p.batch, p.as, z);
-		const u8 *b = (const u8 *)(p.b ? p.b : p.io.in[p.q.b]) + walk1(p.batch, p.bs, z);
+		const Fetch<BM, DEPTH, THREADS> fetch_a((const u8 *)(p.a ? p.a : p.io.in[p.q.a]) + walk1(p.batch, p.as, z), i0,
+							p.m, p.lda);
+		const Fetch<BN, DEPTH, THREADS> fetch_b((const u8 *)(p.b ? p.b : p.io.in[p.q.b]) + walk1(p.batch, p.bs, z), j0,
+							p.n, p.ldb);
 		int sum[WM / 16][WN / 8][4] = {};
 
 		__syncthreads();
 #pragma unroll
 		for (int s = 0; s < STAGES - 1; s++) {
-			u8 *to = shared + s * (BM + BN) * DEPTH;
-			fetch<BM, THREADS>(to, a, i0, p.m, p.lda, s * DEPTH, depth);
-			fetch<BN, THREADS>(to + BM * DEPTH, b, j0, p.n, p.ldb, s * DEPTH, depth);
+			fetch_a(shared + s * STAGE, s * DEPTH, depth);
+			fetch_b(shared + s * STAGE + BM * DEPTH, s * DEPTH, depth);
+			asm volatile("cp.async.commit_group;");
 		}
+		// wanted at the end: on their way while the first pieces are
+		for (int e = threadIdx.x; e < BM + BN; e += THREADS) {
+			if (e < BM && i0 + e < p.m)
+				rows[e] = row_of(p, z, i0 + e);
+			else if (e >= BM && j0 + e - BM < p.n)
+				cols[e - BM] = column_of(p, z, j0 + e - BM);
+		}
+		int now = 0, next = STAGES - 1;
 		for (int s = 0; s < steps; s++) {
-			asm volatile("cp.async.wait_group %0;" ::"n"(2 * (STAGES - 2)));
+			asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
 			__syncthreads();
-			const int next = s + STAGES - 1;
-			u8 *to = shared + next % STAGES * (BM + BN) * DEPTH;
-			fetch<BM, THREADS>(to, a, i0, p.m, p.lda, next * (int64_t)DEPTH, depth);
-			fetch<BN, THREADS>(to + BM * DEPTH, b, j0, p.n, p.ldb, next * (int64_t)DEPTH, depth);
-			const u8 *sa = shared + s % STAGES * (BM + BN) * DEPTH, *sb = sa + BM * DEPTH;
-			for (int half = 0; half < 4; half += 2) {
+			fetch_a(shared + next * STAGE, (s + STAGES - 1) * DEPTH, depth);
+			fetch_b(shared + next * STAGE + BM * DEPTH, (s + STAGES - 1) * DEPTH, depth);
+			asm volatile("cp.async.commit_group;");
+			const u8 *sa = shared + now * STAGE, *sb = sa + BM * DEPTH;
+			next = next + 1 == STAGES ? 0 : next + 1;
+			now = now + 1 == STAGES ? 0 : now + 1;
+#pragma unroll
+			for (int half = 0; half < DEPTH / PIECE; half += 2) {
 				u32 fa[WM / 16][4], fb[WN / 16][4];
 #pragma unroll
 				for (int i = 0; i < WM / 16; i++)
-					load_matrices(fa[i], sa + place(wm + i * 16 + lane % 16, half + lane / 16));
+					load_matrices(fa[i], sa + place<DEPTH>(wm + i * 16 + lane % 16, half + lane / 16));
 #pragma unroll
 				for (int j = 0; j < WN / 16; j++)
-					load_matrices(fb[j],
-						      sb + place(wn + j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
+					load_matrices(fb[j], sb + place<DEPTH>(wn + j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
 #pragma unroll
 				for (int i = 0; i < WM / 16; i++)
 #pragma unroll
@@ -284,15 +369,6 @@ template <int BM, int BN, int WM, int WN, int STAGES, bool SIGNED> __device__ in
 			}
 		}
 		asm volatile("cp.async.wait_all;");
-		__syncthreads();
-		Column *cols = (Column *)shared;
-		Row *rows = (Row *)(shared + BN * sizeof(Column));
-		for (int e = threadIdx.x; e < BM + BN; e += THREADS) {
-			if (e < BM && i0 + e < p.m)
-				rows[e] = row_of(p, z, i0 + e);
-			else if (e >= BM && j0 + e - BM < p.n)
-				cols[e - BM] = column_of(p, z, j0 + e - BM);
-		}
 		__syncthreads();
 		const bool pairs = plain(p);
 #pragma unroll
@@ -322,16 +398,16 @@ template <int BM, int BN, int WM, int WN, int STAGES, bool SIGNED> __device__ in
 	}
 }
 
-#define KERNEL(BM, BN, WM, WN, STAGES, T, SIGNED)                                                                      \
+#define KERNEL(BM, BN, WM, WN, DEPTH, STAGES, T, SIGNED)                                                               \
 	extern "C" __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32) int8_##T##_##BM##x##BN(const gpu_int8 p)    \
 	{                                                                                                              \
-		int8_product<BM, BN, WM, WN, STAGES, SIGNED>(p);                                                           \
+		int8_product<BM, BN, WM, WN, DEPTH, STAGES, SIGNED>(p);                                                    \
 	}
-#define PRODUCT(BM, BN, WM, WN, STAGES)                                                                                \
-	KERNEL(BM, BN, WM, WN, STAGES, u8, false)                                                                          \
-	KERNEL(BM, BN, WM, WN, STAGES, i8, true)
-// stages: as many as the 48 KiB hold that a block has without asking
-PRODUCT(128, 128, 64, 32, 3)
-PRODUCT(64, 64, 32, 32, 6)
-PRODUCT(32, 64, 16, 32, 8)
-PRODUCT(32, 32, 16, 16, 10)
+#define PRODUCT(BM, BN, WM, WN, DEPTH, STAGES)                                                                         \
+	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false)                                                                   \
+	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true)
+// stages: what the 48 KiB hold that a block has without asking
+PRODUCT(128, 64, 32, 32, 64, 3)
+PRODUCT(64, 64, 32, 32, 64, 5)
+PRODUCT(32, 64, 16, 32, 128, 3)
+PRODUCT(32, 32, 16, 16, 128, 5)

@@ -164,7 +164,7 @@ struct gpu_channels {
 enum { WINDOW_DIMS = 14 };
 struct gpu_window_any {
 	struct gpu_io io;
-	int64_t n, group, cin, cout; /* channels of a group */
+	int64_t n, group, cin, cout;		      /* channels of a group */
 	int rank, kind, count_pad, column_major, act; /* kind: 0 max, 1 average, 2 lp */
 	int64_t in[WINDOW_DIMS], out[WINDOW_DIMS], kernel[WINDOW_DIMS], stride[WINDOW_DIMS],
 		dilation[WINDOW_DIMS], begin[WINDOW_DIMS], end[WINDOW_DIMS];
@@ -193,8 +193,8 @@ struct gpu_norm_any {
 	struct gpu_dims d; /* of x, for w and b that broadcast */
 	int64_t step[2][GPU_DIMS];
 	int skip, bias, w, b, mean, inv, sum; /* operands by number; -1: none */
-	int rms, tables;		      /* tables: rows are sums of rows of in[2], in[3], in[4] */
-	int64_t length, positions, table[3];  /* of sequences; position ids; rows of the tables */
+	int rms, tables; /* tables: rows are sums of rows of in[2], in[3], in[4] */
+	int64_t length, positions, table[3]; /* of sequences; position ids; rows of the tables */
 	double epsilon;
 };
 

@@ -263,21 +263,22 @@ template <typename F> __device__ inline float row_all(float v, F f, bool warp)
 
 enum { FAST_ELEMENTS = 32 };
 
-template <typename T, int V> __device__ inline void norm_row(const gpu_norm &p)
+// CH: pieces a thread at most
+template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_norm &p)
 {
-	const int CH = FAST_ELEMENTS / (V < 4 ? 4 : V); // pieces a thread
 	const bool warp = p.row_threads == 32;
 	int64_t r = warp ? blockIdx.x * (int64_t)(blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
 	int lane = warp ? threadIdx.x % 32 : threadIdx.x, n = (int)p.n;
-	float v[CH][V], sum = 0, var = 0, mean = 0, by0[V], plus0[V];
+	float v[CH][V], by[V], plus[V], sum = 0, var = 0, mean = 0;
 	if (r >= p.rows)
 		return;
 	int64_t at = r * p.n;
-	// of the first piece, most often the only one, all is asked for at once
-	if (p.scale && lane * V < n)
-		fetch<T, V>((const T *)p.scale + lane * V, by0);
-	if (p.bias && lane * V < n)
-		fetch<T, V>((const T *)p.bias + lane * V, plus0);
+	if (CH == 1 && lane * V < n) { // asked for with the rest
+		if (p.scale)
+			fetch<T, V>((const T *)p.scale + lane * V, by);
+		if (p.bias)
+			fetch<T, V>((const T *)p.bias + lane * V, plus);
+	}
 #pragma unroll
 	for (int c = 0; c < CH; c++) {
 		int i = (c * p.row_threads + lane) * V;
@@ -316,14 +317,14 @@ template <typename T, int V> __device__ inline void norm_row(const gpu_norm &p)
 		int i = (c * p.row_threads + lane) * V;
 		if (i >= n)
 			break;
-		if (c && p.scale)
-			fetch<T, V>((const T *)p.scale + i, by0);
-		if (c && p.bias)
-			fetch<T, V>((const T *)p.bias + i, plus0);
+		if (CH > 1 && p.scale)
+			fetch<T, V>((const T *)p.scale + i, by);
+		if (CH > 1 && p.bias)
+			fetch<T, V>((const T *)p.bias + i, plus);
 		for (int e = 0; e < V; e++) {
 			float y = (v[c][e] - mean) * inv;
-			y = p.scale ? y * by0[e] : y;
-			v[c][e] = p.bias ? y + plus0[e] : y;
+			y = p.scale ? y * by[e] : y;
+			v[c][e] = p.bias ? y + plus[e] : y;
 		}
 		store<T, V>((T *)p.y + at + i, v[c]);
 	}
@@ -442,8 +443,9 @@ template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
 	extern "C" __global__ void quantize_##T(const gpu_quantize p) { quantize<T>(p); }                              \
 	extern "C" __global__ void dequantize_##T(const gpu_quantize p) { dequantize<T>(p); }
 #define ROWS(T, V)                                                                                                     \
-	extern "C" __global__ void norm_row_##T(const gpu_norm p) { norm_row<T, V>(p); }                               \
-	extern "C" __global__ void norm_any_row_##T(const gpu_norm p) { norm_row<T, 1>(p); }                           \
+	extern "C" __global__ void norm_row_##T(const gpu_norm p) { norm_row<T, V, FAST_ELEMENTS / V>(p); }            \
+	extern "C" __global__ void norm_one_row_##T(const gpu_norm p) { norm_row<T, V, 1>(p); }                        \
+	extern "C" __global__ void norm_any_row_##T(const gpu_norm p) { norm_row<T, 1, FAST_ELEMENTS / 4>(p); }        \
 	extern "C" __global__ void softmax_row_##T(const gpu_line p) { softmax_row<T, V>(p); }                         \
 	extern "C" __global__ void softmax_any_row_##T(const gpu_line p) { softmax_row<T, 1>(p); }
 NUMBERS(ANY)

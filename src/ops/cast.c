@@ -82,6 +82,10 @@ static int infer_cast_like(struct infer *c)
 	return infer_same_as(c, infer_dtype(c, 1));
 }
 
+#define OLD_24_TO_19(name_)                                                                        \
+	OLD(name_, 24, T_CAST_24), OLD(name_, 23, T_CAST_23), OLD(name_, 21, T_CAST_21),           \
+		OLD(name_, 19, T_CAST_19)
+
 const struct op ops_cast[] = {{.name = "Cast",
 			       .since = 25,
 			       .in = cast_in,
@@ -90,10 +94,7 @@ const struct op ops_cast[] = {{.name = "Cast",
 			       ATTRS(cast_attrs, struct cast),
 			       .infer = infer_cast,
 			       .flags = OP_ELEMENTWISE},
-			      OLD("Cast", 24, T_CAST_24),
-			      OLD("Cast", 23, T_CAST_23),
-			      OLD("Cast", 21, T_CAST_21),
-			      OLD("Cast", 19, T_CAST_19),
+			      OLD_24_TO_19("Cast"),
 			      OLD("Cast", 13, T_CAST_13),
 			      OLD("Cast", 9, T_CAST_9),
 			      OLD("Cast", 6, T_NUMERIC | T_BOOL),
@@ -112,9 +113,6 @@ const struct op ops_cast[] = {{.name = "Cast",
 			       ATTRS(like_attrs, struct cast_like),
 			       .infer = infer_cast_like,
 			       .flags = OP_ELEMENTWISE},
-			      OLD("CastLike", 24, T_CAST_24),
-			      OLD("CastLike", 23, T_CAST_23),
-			      OLD("CastLike", 21, T_CAST_21),
-			      OLD("CastLike", 19, T_CAST_19),
+			      OLD_24_TO_19("CastLike"),
 			      OLD("CastLike", 15, T_CAST_13),
 			      {0}};

@@ -133,6 +133,9 @@ def rows():
         each(FLOATS, f"log_softmax{n}", lambda c, t, n=n: c.op("LogSoftmax", c.x(t, 9, n)))
         each(FLOATS, f"layer_norm{n}", lambda c, t, n=n: c.op("LayerNormalization", c.x(t, 9, n), c.w(t, n), c.w(t, n), axis=-1))
         each(FLOATS, f"rms_norm{n}", lambda c, t, n=n: c.op("RMSNormalization", c.x(t, 9, n), c.w(t, n), axis=-1))
+    for n in (64, 768, 4096):
+        each(HALVES, f"norm_of_one_row{n}", lambda c, t, n=n: c.op("LayerNormalization", c.x(t, 1, n), c.w(t, n), c.w(t, n), axis=-1))
+        each(HALVES, f"root_norm_of_one_row{n}", lambda c, t, n=n: c.op("RMSNormalization", c.x(t, 2, n), c.w(t, n), axis=-1))
     each(FLOATS, "softmax_axis1", lambda c, t: c.op("Softmax", c.x(t, 3, 40, 5), axis=1))
     each(FLOATS, "instance_norm", lambda c, t: c.op("InstanceNormalization", c.x(t, 2, 6, 9, 7), c.w(t, 6), c.w(t, 6)))
     each(FLOATS, "group_norm", lambda c, t: c.op("GroupNormalization", c.x(t, 2, 6, 9, 7), c.w(t, 6), c.w(t, 6), num_groups=3))
@@ -168,7 +171,7 @@ def elements():
             c.end(c.op("Cast", c.x(a, 333, low=0), to=ELEM[b]))
     each(FLOATS, "several", lambda c, t: c.op("Mul", c.op("Sigmoid", c.op("Add", c.x(t, 5, 70), c.w(t, 70))), c.x(t, 5, 70)))
     each(FLOATS, "range_at_run_time", lambda c, t: c.op("Range", c.given(t, 1), c.given(t, 9000), c.given(t, .5)))
-    each(INTS, "range", lambda c, t: c.op("Range", c.given(t, 1), c.given(t, 30000), c.given(t, 3)))
+    each(["i16", "i32", "i64"], "range", lambda c, t: c.op("Range", c.given(t, 1), c.given(t, 30000), c.given(t, 3)))
     each(["f32", "f64", "i32", "i64"], "pow", lambda c, t: c.op("Pow", c.x(t, 40, low=0), c.x("i32", 40, low=0)))
 
 

@@ -48,7 +48,8 @@ cases() { # NAME FOLDER OPTION...
 		count "$name" 0 1
 		return
 	fi
-	count "$name" $(sed -n 's/^conformance: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p' "$log")
+	count "$name" "$(sed -n 's/^conformance: \([0-9]*\) passed.*/\1/p' "$log")" \
+		"$(sed -n 's/^conformance: .* passed, \([0-9]*\) failed.*/\1/p' "$log")"
 	grep '^on cuda' "$log"
 }
 
@@ -66,6 +67,10 @@ fi
 [ -z "${MORE:-}" ] || cases "kernels in every type" "$MORE" -c
 if [ -n "${MODELS:-}" ]; then
 	tap models "$here/models.sh"
+fi
+# another program, watched: built here
+if [ -e "$here/../watch/run.sh" ] && command -v "${CC:-cc}" >/dev/null && [ -x "${CUDA:-/usr/local/cuda}/bin/nvcc" ]; then
+	INFER=$(realpath "$OUT/bin/infer") tap watch "$here/../watch/run.sh"
 fi
 if [ -n "${SANITIZE:-}" ]; then
 	MORE=${MORE:-} tap sanitize "$here/sanitize.sh"

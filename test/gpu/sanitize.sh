@@ -112,7 +112,7 @@ every_case() {
 
 # Which cases reach which kernels, without a tool: where our kernels do all the work, then where they interpret what
 # is compiled otherwise, then beside NVIDIA's libraries, what only runs there.
-WITHOUT=(cudnn,cublaslt cudnn,cublaslt,nvrtc none)
+WITHOUT=("cudnn,cublaslt" "cudnn,cublaslt,nvrtc" none)
 mkdir -p "$folder"/plain/{1,2,3}
 : >"$folder/kernels"
 : >"$folder/reached"
@@ -121,6 +121,9 @@ if [ -s "${CHOICE:-}/kernels" ]; then
 	for k in 1 2 3; do
 		sed "s,^kernels/\|^random/,$MORE\t&,;t;s,^,$CASES\t," "$CHOICE/chosen.$k" >"$folder/chosen.$k"
 	done
+	JOBS=1 deal "$folder/plain/1" < <(head -n 1 "$folder/chosen.1") # the kernels of this build
+	KERNELS=$folder/all "$OUT/conformance/run" "$folder/plain/1/0" -d cuda >/dev/null 2>&1
+	[ ! -s "$folder/all" ] || sort -u "$folder/all" >"$folder/kernels"
 fi
 for k in 1 2 3; do
 	[ ! -s "${CHOICE:-}/kernels" ] || break
@@ -162,16 +165,23 @@ for tool in $TOOLS; do
 		deal "$at" <"$folder/chosen.$k"
 		run_shards "${WITHOUT[k - 1]}" "$at" compute-sanitizer --tool "$tool" --target-processes all \
 			--print-limit $((k == 3 ? 5000 : 20)) --show-backtrace no # beside theirs ours are to be seen
-		errors_in "$at" >>"$folder/$tool/errors"
-		[ $k = 3 ] || other=$((other + $(cat "$at"/*.out | grep -c 'Program hit\|Internal Sanitizer Error')))
+		# initcheck does not see what cuDNN's kernels write by TMA: who reads it is no sinner
+		if [ "$tool$k" = initcheck3 ]; then
+			echo "# beside cuDNN initcheck complains of $(errors_in "$at" | sort | uniq -c | awk '{ print $2 " " $1 }' | paste -s -d ,)"
+		else
+			errors_in "$at" >>"$folder/$tool/errors"
+		fi
+		[ "$k" = 3 ] || other=$((other + $(cat "$at"/*.out | grep -c 'Program hit\|Internal Sanitizer Error')))
 		# a process that was cut off, or that the tool could not run, has no closing line
-		ended=$((ended + $(grep -l "$summary" "$at"/*.out | wc -l))) shards=$((shards + $(ls "$at"/*.out | wc -l)))
+		ended=$((ended + $(grep -l "$summary" "$at"/*.out | wc -l))) shards=$((shards + $(grep -l '' "$at"/*.out | wc -l)))
 	done
 	errors=$(wc -l <"$folder/$tool/errors")
 	launched "$folder/$tool"/* >"$folder/$tool/kernels"
 	what="$tool: $(wc -l <"$folder/$tool/kernels") of $all kernels, $(cat "$folder/$tool"/*/*.launches | cut -f 1 | sort -u | wc -l) cases, $errors errors, $other other complaints, $ended of $shards processes ended, $((SECONDS - begun)) s"
 	n=$((n + 1))
-	if [ "$errors$other" = 00 ] && [ "$ended" = "$shards" ]; then
+	# under a slow tool tuning has no time for every form of a kernel: a few may be missing, no more
+	missing=$(comm -13 "$folder/$tool/kernels" "$folder/reached" | wc -l)
+	if [ "$errors$other" = 00 ] && [ "$ended" = "$shards" ] && [ $((missing * 10)) -lt "$(wc -l <"$folder/reached")" ]; then
 		echo "ok $what"
 	else
 		echo "not ok $what"
@@ -180,9 +190,9 @@ for tool in $TOOLS; do
 		sort -u "$folder/$tool/errors" | sed 's/$/+/' | grep -h -F -m 4 -B 1 -A 12 -f - "$folder/$tool"/*/*.out |
 			head -n "${LINES_ALL:-60}" | sed 's/^/# /'
 		cat "$folder/$tool"/*/*.out | grep -A 4 'Program hit\|Internal Sanitizer' | head -n 20 | sed 's/^/# /'
-		for f in $(grep -L "$summary" "$folder/$tool"/*/*.out); do
-			echo "# ${f#$folder/}: $(tail -n 1 "$f")"
-		done | head -n 8
+		grep -L "$summary" "$folder/$tool"/*/*.out | head -n 8 | while read -r f; do
+			echo "# ${f#"$folder"/}: $(tail -n 1 "$f")"
+		done
 	fi
 	comm -13 "$folder/$tool/kernels" "$folder/reached" | paste -s -d ' ' | sed 's/^\(.\)/# reached without the tool only: \1/'
 done

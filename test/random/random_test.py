@@ -125,6 +125,7 @@ class Graph:
 class Tester:
     def __init__(self, o):
         self.o = o
+        self.to, self.now = o.write, ""
         self.oracle = Oracle()
         os.makedirs(o.work, exist_ok=True)
         self.driver = Driver(o.driver, f"{o.work}/full-{os.getpid()}", ["-t", str(o.threads), "-o", o.optimize])
@@ -224,6 +225,9 @@ class Tester:
         except Exception:  # pylint: disable=broad-except
             return
         self.count["orphans"] += 1
+        if self.to:
+            self.save(g, [made], model, inputs, f"{self.now}-{self.count['orphans']}", "no oracle")
+            return
         word, text = self.driver.run(model, inputs, [])
         if word in ("crash", "hang"):
             self.report(g, [made], [], word, f"{text} (no oracle answers)", None, name)
@@ -268,25 +272,29 @@ class Tester:
             return
         self.blame(g, bad, f"--seed {seed} --only {index}")
 
-    def write(self, seed, index, to):
-        """The graph as a conformance case without outputs, for a machine without an oracle; its line of the manifest."""
+    def write(self, seed, index):
+        """The graph as a conformance case without outputs, for a machine without an oracle."""
+        self.now = f"{seed}-{index}"
         g, rng = self.make(seed, index)
         if not g.made:
             return
-        outputs = self.leaves(g, g.made, rng)
-        model, inputs = g.model(g.made, outputs)
-        name = "+".join(m.schema.name for m in g.made)[:80] + f"-{seed}-{index}"
-        folder = f"{to}/random/{name}"
+        model, inputs = g.model(g.made, self.leaves(g, g.made, rng))
+        self.save(g, g.made, model, inputs, self.now, f"seed {seed}")
+
+    def save(self, g, made, model, inputs, suffix, origin):
+        """The case and its line of the manifest."""
+        name = "+".join(m.schema.name for m in made)[:80] + "-" + suffix
+        folder = f"{self.to}/random/{name}"
         os.makedirs(folder + "/test_data_set_0")
         save_case(folder + "/test_data_set_0", model, inputs)
         os.rename(folder + "/test_data_set_0/model.onnx", folder + "/model.onnx")
-        flags = [f"{k}={max(m.notes.get(n, 0) for m in g.made)}" for k, n in (("times", "_tol"), ("extra", "_atol"), ("steps", "_quant"))]
-        flags = [f for f in flags if not f.endswith("=0")] + ["random"] * any(m.notes.get("_random") for m in g.made)
-        ops = ",".join(f"{m.schema.domain}:{m.schema.name}" for m in g.made)
-        with open(to + "/manifest.tsv", "a", encoding="utf-8") as f:
-            f.write(f"random\t{name}\t{ops}\t{g.opset}\t-\t0\t-\t1\t0.001\t1e-05\t{' '.join(flags) or '-'}\tseed {seed}\n")
+        flags = [f"{k}={max(m.notes.get(n, 0) for m in made)}" for k, n in (("times", "_tol"), ("extra", "_atol"), ("steps", "_quant"))]
+        flags = [f for f in flags if not f.endswith("=0")] + ["random"] * any(m.notes.get("_random") for m in made)
+        ops = ",".join(f"{m.schema.domain}:{m.schema.name}" for m in made)
+        with open(self.to + "/manifest.tsv", "a", encoding="utf-8") as f:
+            f.write(f"random\t{name}\t{ops}\t{g.opset}\t-\t0\t-\t1\t0.001\t1e-05\t{' '.join(flags) or '-'}\t{origin}\n")
         self.count["graphs"] += 1
-        self.count["nodes"] += len(g.made)
+        self.count["nodes"] += len(made)
 
     def blame(self, g, bad, repeat):
         found = False
@@ -552,7 +560,7 @@ def main():
             before = t.count["FAILED"]
             try:
                 if o.write:
-                    t.write(o.seed, index, o.write)
+                    t.write(o.seed, index)
                 else:
                     t.test(o.seed, index)
             except Exception:  # pylint: disable=broad-except

@@ -6,6 +6,10 @@
 
 #if __has_include(<cupti.h>)
 #include <cupti.h>
+#endif
+
+/* Older headers have not all names. */
+#if defined(CUPTI_API_VERSION) && CUPTI_API_VERSION >= 130000
 #define AT(ours, a, theirs, b) CHECK_INT(offsetof(struct ours, a), offsetof(theirs, b))
 
 static void records(void)
@@ -20,16 +24,16 @@ static void records(void)
 	CHECK_INT(CUPTI_HTOD, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD);
 	CHECK_INT(CUPTI_DTOH, CUPTI_ACTIVITY_MEMCPY_KIND_DTOH);
 	CHECK_INT(CUPTI_TAKEN, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
-	AT(cupti_kernel, start, CUpti_ActivityKernel9, start);
-	AT(cupti_kernel, end, CUpti_ActivityKernel9, end);
-	AT(cupti_kernel, device, CUpti_ActivityKernel9, deviceId);
-	AT(cupti_kernel, correlation, CUpti_ActivityKernel9, correlationId);
-	AT(cupti_kernel, name, CUpti_ActivityKernel9, name);
-	AT(cupti_memcpy, copy, CUpti_ActivityMemcpy5, copyKind);
-	AT(cupti_memcpy, bytes, CUpti_ActivityMemcpy5, bytes);
-	AT(cupti_memcpy, start, CUpti_ActivityMemcpy5, start);
-	AT(cupti_memcpy, end, CUpti_ActivityMemcpy5, end);
-	AT(cupti_memcpy, correlation, CUpti_ActivityMemcpy5, correlationId);
+	AT(cupti_kernel, start, CUpti_ActivityKernel10, start);
+	AT(cupti_kernel, end, CUpti_ActivityKernel10, end);
+	AT(cupti_kernel, device, CUpti_ActivityKernel10, deviceId);
+	AT(cupti_kernel, correlation, CUpti_ActivityKernel10, correlationId);
+	AT(cupti_kernel, name, CUpti_ActivityKernel10, name);
+	AT(cupti_memcpy, copy, CUpti_ActivityMemcpy6, copyKind);
+	AT(cupti_memcpy, bytes, CUpti_ActivityMemcpy6, bytes);
+	AT(cupti_memcpy, start, CUpti_ActivityMemcpy6, start);
+	AT(cupti_memcpy, end, CUpti_ActivityMemcpy6, end);
+	AT(cupti_memcpy, correlation, CUpti_ActivityMemcpy6, correlationId);
 	AT(cupti_memset, bytes, CUpti_ActivityMemset4, bytes);
 	AT(cupti_memset, start, CUpti_ActivityMemset4, start);
 	AT(cupti_memset, end, CUpti_ActivityMemset4, end);
@@ -52,6 +56,9 @@ static void names(void)
 		{"void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64>(Params)",
 		 "cutlass_80_tensorop_s1688gemm_128x64"},
 		{"void (anonymous namespace)::fill<int>(int*)", "(anonymous namespace)::fill"},
+		{"std::enable_if<!(3 > 2), void>::type internal::gemv<int, f<2>>(std::f<3>)",
+		 "internal::gemv"},
+		{"a::b<c>::d(int)", "a::b"},
 		{"", ""},
 		{"<odd>", "<odd>"}};
 	struct arena a = {0};

@@ -13,7 +13,8 @@ static bool same(struct match *m)
 
 static bool same_type(struct match *m)
 {
-	return match_dtype(m, "x") && match_dtype(m, "x") == match_dtype(m, "y");
+	return (match_dtype(m, "x") && match_dtype(m, "x") == match_dtype(m, "y")) ||
+	       match_why(m, "the types differ or are not known");
 }
 
 static bool forward(const struct match *m, const char *steps)
@@ -30,7 +31,7 @@ static bool forward(const struct match *m, const char *steps)
 
 static bool whole_slice(struct match *m)
 {
-	return forward(m, "st") && same(m);
+	return forward(m, "st") ? same(m) : match_why(m, "its steps are not known to be 1");
 }
 
 /* The second Reshape takes nothing from its input's dims. */
@@ -51,17 +52,19 @@ static bool inverse_perms(struct match *m)
 	struct ints a = match_ints(m, "a", "perm"), b = match_ints(m, "b", "perm");
 
 	if (a.n < 0 || a.n != b.n)
-		return a.n < 0 && b.n < 0; /* reversed twice */
+		return (a.n < 0 && b.n < 0) || /* reversed twice */
+		       match_why(m, "one of the two does not say its permutation");
 	for (int64_t i = 0; i < a.n; i++)
 		if (b.v[i] < 0 || b.v[i] >= a.n || a.v[b.v[i]] != i)
-			return false;
+			return match_why(m, "the second does not undo the first");
 	return true;
 }
 
 static bool both_perms(struct match *m)
 {
 	struct ints a = match_ints(m, "a", "perm"), b = match_ints(m, "b", "perm");
-	return a.n >= 0 && a.n == b.n && a.n <= MAX_RANK;
+	return (a.n >= 0 && a.n == b.n && a.n <= MAX_RANK) ||
+	       match_why(m, "one of the two does not say its permutation");
 }
 
 static void compose(const struct match *m, void *params, struct arena *a)
@@ -82,7 +85,7 @@ static bool same_perms(struct match *m)
 
 	for (int64_t i = 0; a.n == b.n && i < a.n; i++)
 		if (a.v[i] != b.v[i])
-			return false;
+			return match_why(m, "the permutations differ");
 	return a.n == b.n && match_rank(m, "t") == match_rank(m, "u") && match_rank(m, "t") > 0;
 }
 
@@ -92,8 +95,8 @@ static bool identity_perm(struct match *m)
 
 	for (int64_t i = 0; i < p.n; i++)
 		if (p.v[i] != i)
-			return false;
-	return p.n >= 0;
+			return match_why(m, "it moves a dimension");
+	return p.n >= 0 || match_why(m, "it reverses the dimensions");
 }
 
 static bool not_training(struct match *m)
@@ -110,7 +113,7 @@ static bool floats_one_number(struct match *m)
 	double v;
 
 	if (!is_float(m, "x"))
-		return false;
+		return match_why(m, "integers, which would overflow elsewhere");
 	return match_number(m, "a", &v) || match_number(m, "b", &v) ||
 	       match_why(m, "two constants that would broadcast");
 }

@@ -30,7 +30,7 @@ static bool bias(struct match *m)
 
 const struct rule rules_quant[] = {
 	{"integer-product-scaled", FUSE,
-	 "y = Mul(Cast(MatMulInteger(a, b, za?, zb?)) {to=1}, Mul(sa, #sb))",
+	 "y = Mul(Cast(MatMulInteger(a, b, za?, zb?)) {to=1}, !Mul(sa, #sb))",
 	 "y = com.microsoft::MatMulIntegerToFloat(a, b, sa, sb, za?, zb?)", scaled,
 	 .sample = SAMPLE "sa=0.02 sb=0.03"},
 	{"integer-product-bias", FUSE,

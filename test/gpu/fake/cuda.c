@@ -9,6 +9,7 @@
  *   FAKE_CUDA_MEMORY=BYTES  of the device
  *   FAKE_CUDA_RESET=K       something resets the primary context before the K-th entry
  *   FAKE_CUDA_FOREIGN=K     at the K-th launch another library makes a context of its own and leaves it current
+ *   FAKE_CUDA_WAKE=BYTES    the first module that is loaded wakes the primary context, which takes so much
  *   FAKE_CUDA_NO_CAPTURE=1  graphs cannot be instantiated
  *   FAKE_CUDA_LOG=FILE      a line for each context, launch, graph and free
  */
@@ -523,6 +524,12 @@ API cuMemGetInfo_v2(size_t *unused, size_t *all)
 API cuLibraryLoadData(void **library, const void *image, void *a, void *b, unsigned n, void *c, void *d,
 		      unsigned m)
 {
+	static int woken;
+
+	if (!woken++ && setting("FAKE_CUDA_WAKE", 0)) {
+		primary.alive = 1;
+		used += (size_t)setting("FAKE_CUDA_WAKE", 0);
+	}
 	(void)image, (void)a, (void)b, (void)n, (void)c, (void)d, (void)m;
 	*library = &primary;
 	return state();
