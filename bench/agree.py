@@ -4,9 +4,9 @@
 
     bench/agree.py --infer build/bin/infer --batch 1,32 MODEL...
 
-Each model is profiled twice: once with CUPTI, which records each kernel, and once without it (INFER_WITHOUT=cupti), by
-events in the stream. Nodes with a kernel of 20 us or more must agree within 10 %; of nodes that take so long by several
-shorter kernels, between which the device rests, only the share is told. What the nodes and the row of gaps add up to must
+Each model is profiled with CUPTI, which records each kernel, and without it (INFER_WITHOUT=cupti), by events in the stream:
+each --times times in turn, of which a node's lowest time counts, since a GPU's clock is not the same all the time. Nodes that are kernels of 20 us or more (to nine tenths of their time) must agree within 10 %; of those
+that take so long by many short kernels, between which the device rests, only the share is told. What the nodes and the row of gaps add up to must
 be the observed run within 10 %; the run itself is compared with the plain one, which is a CUDA graph.
 """
 import argparse
@@ -31,6 +31,21 @@ def profile(args, model, batch, more, without):
     return json.loads(done.stdout)["records"][0]
 
 
+def repeated(args, model, batch):
+    """The first record of each kind, with the lowest times of all."""
+    kept = [None, None]
+    for _ in range(args.times):
+        for without in (False, True):
+            r = profile(args, model, batch, [], without)
+            if not r:
+                return None, None
+            first = kept[without] = kept[without] or r
+            times = {key(n): n["typical"] for n in r["nodes"]}
+            for n in first["nodes"]:
+                n["low"] = min(n.get("low", n["typical"]), times.get(key(n), n["typical"]))
+    return kept
+
+
 def key(node):
     return node["name"], node["operator"], node["depth"]
 
@@ -46,16 +61,16 @@ def compare(what, told, events, verbose):
     for n in told["nodes"]:
         if n["place"] != "device" or key(n) not in other:
             continue
-        truth, said = n["typical"], other[key(n)]["typical"]
-        longest = max((k["seconds"] / max(k["count"], 1) for k in n.get("kernels", [])), default=0)
+        truth, said = n["low"], other[key(n)]["low"]
+        long = sum(k["seconds"] for k in n.get("kernels", []) if k["seconds"] >= LEAST * max(k["count"], 1))
         if truth >= LEAST:
             all_off.append(abs(said / truth - 1))
-        if longest >= LEAST:
+        if long >= max(LEAST, 0.9 * truth):
             off.append((abs(said / truth - 1), said, truth, n["name"]))
     off.sort(reverse=True)
     near = sum(o[0] <= OFF for o in off)
     good = True
-    cells = [f"{what:34}", f"{near}/{len(off)}", f"(with many kernels {sum(o <= OFF for o in all_off)}/{len(all_off)})"]
+    cells = [f"{what:34}", f"{near}/{len(off)}", f"(all of 20 us: {sum(o <= OFF for o in all_off)}/{len(all_off)})"]
     cells.append(f"worst {off[0][0] * 100:.1f} % ({us(off[0][1])} for {us(off[0][2])} us)" if off else "none of 20 us")
     good &= near == len(off)
     for name, r in (("CUPTI", told), ("events", events)):
@@ -77,6 +92,7 @@ def main():
     p.add_argument("--batch", default="", help="sizes of --dim, a comma between them")
     p.add_argument("--dim", default="batch")
     p.add_argument("--more", default="-n 30", help="further options")
+    p.add_argument("--times", type=int, default=2)
     p.add_argument("--verbose", type=int, default=0, help="nodes that are named, the farthest off first")
     p.add_argument("models", nargs="+")
     args = p.parse_args()
@@ -84,7 +100,7 @@ def main():
     for model in args.models:
         for batch in args.batch.split(","):
             what = os.path.basename(model) + (f" {args.dim}={batch}" if batch else "")
-            told, events = profile(args, model, batch, [], False), profile(args, model, batch, [], True)
+            told, events = repeated(args, model, batch)
             if not told or not events:
                 print(f"{what}: it did not run")
                 bad += 1

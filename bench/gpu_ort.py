@@ -114,7 +114,7 @@ def file_of(folder, name, precision):
     for kind in ("free" + bits, "ts" + bits, "dyn" + bits, "free32", "ts32", "dyn32"):
         path = folder / f"{name}.{kind}.onnx"
         if path.exists():
-            return path
+            return path.resolve()  # ONNX Runtime wants the weights beside it, and follows no symbolic link
     raise SystemExit(f"{folder} has no {name}")
 
 

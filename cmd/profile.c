@@ -82,10 +82,9 @@ static int measure_all(struct profile *p)
 static void warn(struct profile *p, const struct record *r, const struct record_point *q,
 		 const char *message, const char *hint)
 {
-	const char *what = *q->label ? q->label : *r->label ? r->label : NULL;
+	const char *what = fmt(p->d, "%s%s%s", r->label, *r->label && *q->label ? " " : "", q->label);
 
-	WARN(p->d, E_UNSTEADY, .slot = what ? fmt(p->d, "%s", what) : NULL, .message = message,
-	     .hint = hint);
+	WARN(p->d, E_UNSTEADY, .slot = *what ? what : NULL, .message = message, .hint = hint);
 }
 
 static void look_at_first(struct profile *p, const struct record *r, const struct record_point *q,
@@ -98,8 +97,14 @@ static void look_at_first(struct profile *p, const struct record *r, const struc
 		cold++;
 	if (cold && !q->rounds)
 		warn(p, r, q,
-		     fmt(p->d, "the first %zu runs were slower than the others (%s against %s)", cold,
-			 str_seconds(&p->d->arena, q->time[0]), str_seconds(&p->d->arena, s->median)),
+		     cold == 1
+			     ? fmt(p->d, "the first run was slower than the others (%s against %s)",
+				   str_seconds(&p->d->arena, q->time[0]),
+				   str_seconds(&p->d->arena, s->median))
+			     : fmt(p->d,
+				   "the first %zu runs were slower than the others (%s against %s)",
+				   cold, str_seconds(&p->d->arena, q->time[0]),
+				   str_seconds(&p->d->arena, s->median)),
 		     "more warm-up: --warmup 1s");
 	if (s->outliers > cold && s->outliers - cold > q->n / 50)
 		warn(p, r, q,
@@ -218,10 +223,16 @@ static void tell_slower(struct profile *p)
 {
 	struct diag *d = p->d;
 	const struct gate_verdict *v = &p->verdict;
-	struct diag_row *row = arena_new_n(&d->arena, struct diag_row, GATE_NODES + 2);
+	struct diag_row *row = arena_new_n(&d->arena, struct diag_row, GATE_NODES + 3);
 	size_t n = 0;
 
 	row[n++] = (struct diag_row){"latency", gate_sentence(p, &d->arena)};
+	if (!isnan(v->nodes.value))
+		row[n++] = (struct diag_row){
+			"nodes",
+			fmt(d, "%.3f times (95 %%: %.3f to %.3f) by those that grew more than the others",
+			    v->nodes.value, v->nodes.low, v->nodes.high)};
+	size_t told = n;
 	for (size_t k = 0; k < v->nnodes; k++)
 		if (v->node[k].slower)
 			row[n++] = (struct diag_row){
@@ -232,12 +243,14 @@ static void tell_slower(struct profile *p)
 				    str_seconds(&d->arena, v->node[k].before),
 				    str_seconds(&d->arena, v->node[k].now),
 				    (v->node[k].now / v->node[k].before - 1) * 100)};
-	if (n == 1)
+	if (n == told)
 		row[n++] = (struct diag_row){"slower", "no node stands out: all became slower"};
+	/* on a busy machine only the nodes may tell */
+	bool whole = v->fair.low > 1 + p->limits.latency;
 	FAIL(d, E_BASELINE,
 	     .message = fmt(
 		     d, "the model is slower than the baseline by %.1f %%, more than the %.4g %% allowed",
-		     (v->fair.value - 1) * 100, p->limits.latency * 100),
+		     ((whole ? v->fair.value : v->nodes.value) - 1) * 100, p->limits.latency * 100),
 	     .rows = row, .nrows = n);
 }
 
@@ -269,7 +282,10 @@ static int judge(struct profile *p)
 		return rc;
 	if (p->verdict.busy && !p->verdict.slower && !isnan(p->limits.latency))
 		WARN(p->d, E_UNSTEADY,
-		     .message = "the machine is too busy to say whether the model became slower",
+		     .message = isnan(p->verdict.nodes.value)
+					? "the machine is too busy to say whether the model became slower"
+					: "the machine is too busy to say whether the whole model became slower; "
+					  "no node did more than the others",
 		     .hint = "fewer than ten runs were undisturbed: measure longer, or where less else runs");
 	if (p->verdict.slower)
 		tell_slower(p);

@@ -26,6 +26,7 @@ static void write_summary(struct profile *p, const struct record *r, const struc
 	struct stats s = stats_of(q->time, q->n);
 	struct interval low = stats_bootstrap(q->time, q->n, 0.1, 0, 300, 0.95, 7);
 	const struct floats *want = &p->o->percentile;
+	double *sorted = stats_sorted(q->time, q->n);
 
 	json_object(j, NULL);
 	json_string(j, "label", r->label);
@@ -43,8 +44,10 @@ static void write_summary(struct profile *p, const struct record *r, const struc
 	for (int64_t i = 0; i < want->n; i++) {
 		char key[32];
 		snprintf(key, sizeof(key), "%g", (double)want->v[i]);
-		write_quantity(j, key, stats_quantile_of(q->time, q->n, (double)want->v[i] / 100));
+		double share = (double)want->v[i] / 100;
+		write_quantity(j, key, sorted ? stats_quantile(sorted, q->n, share) : NAN);
 	}
+	free(sorted);
 	json_end(j, '}');
 	json_array(j, "p10_interval");
 	json_number(j, NULL, low.low);
@@ -77,6 +80,7 @@ static void write_verdict(struct profile *p, struct json *j)
 	write_quantity(j, "nodes_ratio", v->nodes.value);
 	write_quantity(j, "nodes_ratio_low", v->nodes.low);
 	write_quantity(j, "nodes_ratio_high", v->nodes.high);
+	json_bool(j, "busy", v->busy);
 	json_bool(j, "slower", v->slower);
 	json_bool(j, "bigger", v->bigger);
 	json_array(j, "nodes");

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BARS = 20 };
+enum { MOST_BARS = 20, MOST_WARNINGS = 6 };
 
 static void facts(struct profile *p, struct page *page, struct arena *a)
 {
@@ -220,6 +220,21 @@ static void verdict(struct profile *p, struct page *page, struct arena *a)
 	table_page(&t, page);
 }
 
+/* Warnings may be as many as a sweep has points. */
+static void notes(struct profile *p, struct page *page, struct arena *a)
+{
+	size_t n = 0;
+
+	for (const struct finding *f = p->d->first; f; f = f->next)
+		if (f->severity != SEV_NOTE && (f->severity == SEV_ERROR || n++ < MOST_WARNINGS))
+			page_note(page, f->severity,
+				  arena_printf(a, "%s%s%s", f->slot ? f->slot : "", f->slot ? ": " : "",
+					       f->message ? f->message : code_title(f->code)));
+	if (n > MOST_WARNINGS)
+		page_text(page, arena_printf(a, "and %zu warnings more of such a kind",
+					     n - MOST_WARNINGS));
+}
+
 int export_page(struct profile *p, const char *path)
 {
 	struct arena a = {0};
@@ -233,12 +248,7 @@ int export_page(struct profile *p, const char *path)
 	facts(p, &page, &a);
 	if (single)
 		tiles(p, &page, &a);
-	for (const struct finding *f = p->d->first; f; f = f->next)
-		if (f->severity != SEV_NOTE)
-			page_note(&page, f->severity,
-				  arena_printf(&a, "%s%s%s", f->slot ? f->slot : "",
-					       f->slot ? ": " : "",
-					       f->message ? f->message : code_title(f->code)));
+	notes(p, &page, &a);
 	verdict(p, &page, &a);
 	page_section(&page, single ? "Latency" : "Comparison",
 		     single ? work_sentence(p, r, &a) : NULL);

@@ -261,6 +261,16 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 	return str_get(&b);
 }
 
+/* Of a kernel's name the beginning tells the kind, the end the variant. */
+static const char *middle_left_out(const char *name, size_t most, struct arena *a)
+{
+	size_t n = strlen(name), head = most * 2 / 3;
+
+	if (n <= most)
+		return name;
+	return arena_printf(a, "%.*s\xe2\x80\xa6%s", (int)head, name, name + n - (most - head));
+}
+
 /* What it launches on a device where that is known: the name that takes longest, and how many others. */
 static const char *kernel_label(const struct record_node *n, bool brief, struct arena *a)
 {
@@ -276,7 +286,7 @@ static const char *kernel_label(const struct record_node *n, bool brief, struct 
 	if (!n->nlaunches)
 		return n->kernel;
 	const char *name = kernel_short_name(most->name, a);
-	str_add(&b, brief ? tail(name, 36, a) : name);
+	str_add(&b, middle_left_out(name, brief ? 36 : 54, a));
 	if (most->count > 1)
 		str_addf(&b, " x %.4g", most->count);
 	if (launches > most->count)
@@ -440,11 +450,16 @@ const char *gate_sentence(const struct profile *p, struct arena *a)
 	const struct gate_verdict *v = &p->verdict;
 	struct str b = {.arena = a};
 
-	str_addf(&b,
-		 "tenth percentile of undisturbed runs (%zu, %zu): %s then, %s now, %.3f times (95 %%: %.3f to %.3f)",
-		 v->quiet_before, v->quiet_now, seconds(a, v->before), seconds(a, v->now),
-		 v->ratio.value, v->ratio.low, v->ratio.high);
-	if (v->machine > 1.005)
+	if (v->busy)
+		str_addf(&b,
+			 "tenth percentile of all runs, of which hardly any was undisturbed (%zu, %zu): %s then, %s now",
+			 v->quiet_before, v->quiet_now, seconds(a, v->before), seconds(a, v->now));
+	else
+		str_addf(&b,
+			 "tenth percentile of undisturbed runs (%zu, %zu): %s then, %s now, %.3f times (95 %%: %.3f to %.3f)",
+			 v->quiet_before, v->quiet_now, seconds(a, v->before), seconds(a, v->now),
+			 v->ratio.value, v->ratio.low, v->ratio.high);
+	if (!v->busy && fabs(v->machine - 1) > 0.005)
 		str_addf(&b,
 			 "; the machine itself takes %.3f times as long, which leaves %.3f (%.3f to %.3f)",
 			 v->machine, v->fair.value, v->fair.low, v->fair.high);

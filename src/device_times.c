@@ -10,19 +10,14 @@
 
 enum { MOST_DEPTH = 64, MISSES = 3, PAIRS = 16 };
 static const uint64_t LONGEST_HOLD = 50000000, SPARE = 200000; /* ns */
+static const uint64_t SPIN = 20000, MOST_LAUNCH = 5000;	       /* ns */
 static const uint64_t HOLD_TAG = UINT64_MAX;		       /* of our own launches */
 
 /* A step on the device, told when the stream has come that far. */
 struct pending {
 	uint64_t tag;
 	size_t from, to; /* events */
-};
-
-/* What a run does, one after the other. */
-struct known {
-	uint64_t tag;
-	const char *name; /* as CUPTI's reader gives it */
-	enum activity_kind kind;
+	bool copy;
 };
 
 struct device_times {
@@ -36,13 +31,11 @@ struct device_times {
 	int depth;
 	uint64_t start, last; /* of the host: the run's begin, the newest step's end */
 	uint64_t empty;	      /* ns between two events with nothing in between */
+	uint64_t launch;      /* ns more with a kernel, besides its own time */
 	int err;
 	struct diag *diag;
 	struct activities *activities;
-	struct diag why;     /* no CUPTI */
-	struct known *known; /* of the newest run whose steps were told */
-	size_t nknown, cap_known;
-	bool replay, fits;
+	struct diag why; /* no CUPTI */
 	bool tried;
 	bool copied; /* the newest work of the device is a copy */
 	/* the stream's wait for the host */
@@ -51,7 +44,7 @@ struct device_times {
 	int misses;
 	size_t steps, expected; /* of the host's, without bodies */
 	uint64_t queueing;	/* what the run before took to queue */
-	uint64_t over;		/* of clock_ns: when the device began; 0: still held */
+	uint64_t until, over; /* of clock_ns: when it ends at last; when it ended, 0: at `until` */
 };
 
 /* ---- marks in the stream */
@@ -84,14 +77,14 @@ static uint64_t between(struct device_times *t, size_t from, size_t to)
 	return ns;
 }
 
-static void push(struct device_times *t, uint64_t tag, size_t from, size_t to)
+static void push(struct device_times *t, uint64_t tag, size_t from, size_t to, bool copy)
 {
 	if (t->npending == t->cap_pending) {
 		size_t cap = t->cap_pending ? t->cap_pending * 2 : 256;
 		t->pending = arena_grow(&t->arena, t->pending, t->npending, cap, sizeof(*t->pending));
 		t->cap_pending = cap;
 	}
-	t->pending[t->npending++] = (struct pending){tag, from, to};
+	t->pending[t->npending++] = (struct pending){tag, from, to, copy};
 }
 
 /* ---- holding the device */
@@ -110,9 +103,11 @@ static void end_own(struct device_times *t)
 
 static void hold(struct device_times *t, uint64_t ns)
 {
+	ns = ns < LONGEST_HOLD ? ns : LONGEST_HOLD;
 	begin_own(t);
 	if (!t->err)
-		t->err = hold_begin(t->hold, ns < LONGEST_HOLD ? ns : LONGEST_HOLD, t->diag);
+		t->err = hold_begin(t->hold, ns, t->diag);
+	t->until = clock_ns() + ns;
 	end_own(t);
 	t->holding = !t->err;
 	t->over = 0;
@@ -120,28 +115,45 @@ static void hold(struct device_times *t, uint64_t ns)
 
 static void let_go(struct device_times *t)
 {
+	uint64_t now = clock_ns();
+
 	hold_end(t->hold);
-	t->over = clock_ns();
+	t->over = now < t->until ? now : 0;
 }
 
-/* What two events take by themselves, with the device behind the host. */
+/* Marks with a kernel of SPIN ns before each but the first, or with nothing, the device behind the host. */
+static void queue_marks(struct device_times *t, bool kernels)
+{
+	t->used = 0;
+	hold(t, LONGEST_HOLD);
+	for (int i = 0; i < PAIRS; i++) {
+		if (i && kernels && !t->err)
+			t->err = hold_spin(t->hold, SPIN, t->diag);
+		mark(t);
+	}
+	let_go(t);
+}
+
+/* What two events take by themselves, and what a launch between them takes besides its kernel. */
 static void calibrate(struct device_times *t)
 {
-	uint64_t best = UINT64_MAX;
+	uint64_t best = UINT64_MAX, sum = 0;
 
-	t->used = 0;
 	t->err = 0;
 	if (!t->hold)
 		return;
-	hold(t, LONGEST_HOLD);
-	for (int i = 0; i < PAIRS; i++)
-		mark(t);
-	let_go(t);
+	queue_marks(t, false);
 	for (size_t i = 1; i < PAIRS; i++) {
 		uint64_t ns = between(t, i - 1, i);
 		best = ns < best ? ns : best;
 	}
+	queue_marks(t, true);
+	for (size_t i = 1; i < PAIRS; i++)
+		sum += between(t, i - 1, i);
 	t->empty = t->err ? 0 : best;
+	uint64_t mean = t->err ? 0 : sum / (PAIRS - 1), expected = SPIN + t->empty;
+	t->launch = mean > expected ? mean - expected : 0;
+	t->launch = t->launch < MOST_LAUNCH ? t->launch : MOST_LAUNCH;
 	t->err = 0;
 }
 
@@ -202,16 +214,6 @@ const char *device_times_why(const struct device_times *t)
 	return f && f->message ? f->message : f ? code_title(f->code) : NULL;
 }
 
-void device_times_replay(struct device_times *t, bool on)
-{
-	t->replay = on;
-}
-
-bool device_times_fits(const struct device_times *t)
-{
-	return t->fits && t->nknown;
-}
-
 /* ---- a run */
 
 int device_times_begin(struct device_times *t, struct diag *d)
@@ -223,7 +225,7 @@ int device_times_begin(struct device_times *t, struct diag *d)
 	t->steps = 0;
 	t->holding = t->copied = false;
 	t->start = t->last = t->over = clock_ns();
-	if (t->hold && t->expected && t->misses < MISSES && !t->replay)
+	if (t->hold && t->expected && t->misses < MISSES)
 		hold(t, t->queueing + t->queueing / 2 + SPARE);
 	if (!t->activities)
 		mark(t); /* number 0: where the device begins */
@@ -235,8 +237,12 @@ void device_times_enter(struct device_times *t, uint64_t tag, bool device, bool 
 	if (t->activities) {
 		activities_push(t->activities, tag);
 	} else if (device && t->depth < MOST_DEPTH) {
+		/*
+		 * After a copy an event may be told when the copy is over, while the next kernel waits for
+		 * the engines to agree on it.
+		 */
 		if (t->copied && !copy && t->hold && !t->err)
-			t->err = hold_settle(t->hold, t->diag);
+			t->err = hold_spin(t->hold, 0, t->diag);
 		t->copied = copy;
 		t->open[t->depth] = mark(t);
 	}
@@ -249,7 +255,7 @@ void device_times_leave(struct device_times *t, uint64_t tag, bool device)
 	if (t->activities)
 		activities_pop(t->activities);
 	else if (device && t->depth < MOST_DEPTH)
-		push(t, tag, t->open[t->depth], mark(t));
+		push(t, tag, t->open[t->depth], mark(t), t->copied);
 	if (t->depth)
 		return;
 	t->last = clock_ns();
@@ -262,36 +268,11 @@ static void end_hold(struct device_times *t)
 {
 	if (t->holding && !t->over) {
 		t->misses++;
-		t->over = t->start + t->queueing + t->queueing / 2 + SPARE;
+		t->over = t->until;
 		hold_end(t->hold);
 	}
-	if (t->replay)
-		return;
 	t->queueing = t->last - t->start;
 	t->expected = t->steps;
-}
-
-static void learn(struct device_times *t, const struct activity *v)
-{
-	if (t->nknown == t->cap_known) {
-		size_t cap = t->cap_known ? t->cap_known * 2 : 256;
-		t->known = arena_grow(&t->arena, t->known, t->nknown, cap, sizeof(*t->known));
-		t->cap_known = cap;
-	}
-	t->known[t->nknown++] = (struct known){v->tag, v->name, v->kind};
-}
-
-/* Whose it is: told, or as it was in the run before. */
-static uint64_t tag_of(struct device_times *t, const struct activity *v, size_t at)
-{
-	if (!t->replay) {
-		learn(t, v);
-		return v->tag;
-	}
-	if (at < t->nknown && t->known[at].kind == v->kind && t->known[at].name == v->name)
-		return t->known[at].tag;
-	t->fits = false;
-	return 0;
 }
 
 static int tell_activities(struct device_times *t,
@@ -300,25 +281,22 @@ static int tell_activities(struct device_times *t,
 {
 	const struct activity *v;
 	uint64_t done = 0;
-	size_t n, at = 0;
+	size_t n;
 	int err = activities_read(t->activities, &v, &n, d);
 
-	t->fits = !err;
-	t->nknown = t->replay ? t->nknown : 0;
 	for (size_t i = 0; i < n && !err; i++) {
 		uint64_t from = v[i].start > done ? v[i].start : done;
 		if (v[i].tag == HOLD_TAG) {
 			t->over = v[i].end;
 			continue;
 		}
-		tell(arg, &(struct device_time){.tag = tag_of(t, &v[i], at++),
+		tell(arg, &(struct device_time){.tag = v[i].tag,
 						.start = v[i].start,
 						.ns = v[i].end - v[i].start,
 						.alone = v[i].end > from ? v[i].end - from : 0,
 						.what = &v[i]});
 		done = v[i].end > done ? v[i].end : done;
 	}
-	t->fits &= at == t->nknown;
 	return err;
 }
 
@@ -328,7 +306,8 @@ static void tell_marks(struct device_times *t, void (*tell)(void *arg, const str
 	for (size_t i = 0; i < t->npending && !t->err; i++) {
 		const struct pending *p = &t->pending[i];
 		uint64_t since = between(t, 0, p->from), ns = between(t, p->from, p->to);
-		ns -= ns < t->empty ? ns : t->empty;
+		uint64_t off = t->empty + (p->copy ? 0 : t->launch);
+		ns -= ns < off ? ns : off;
 		tell(arg, &(struct device_time){
 				  .tag = p->tag, .start = t->over + since, .ns = ns, .alone = ns});
 	}

@@ -24,14 +24,6 @@ int device_times_begin(struct device_times *t, struct diag *d);
 void device_times_enter(struct device_times *t, uint64_t tag, bool device, bool copy);
 void device_times_leave(struct device_times *t, uint64_t tag, bool device);
 
-/*
- * CUPTI's records of a run say in which order steps launch what. While on, runs are plain ones, of whose steps
- * nothing is told: what they do is taken to be of the same steps in the same order. device_times_fits: so it was
- * in the newest run, as far as kinds and names of kernels tell.
- */
-void device_times_replay(struct device_times *t, bool on);
-bool device_times_fits(const struct device_times *t);
-
 struct device_time {
 	uint64_t tag; /* 0: of no step */
 	uint64_t start, ns;

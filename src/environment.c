@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "environment.h"
 
+#include "cpu/onednn.h"
 #include "gpu/api.h"
+#include "gpu/clocks.h"
 #include "gpu/cuda.h"
 
 #include <string.h>
@@ -10,7 +12,7 @@ void environment_of(const struct runtime *rt, struct identity *id, struct arena 
 {
 	bool device = rt->backend != rt->cpu;
 	struct device_info cpu = {.name = ""};
-	char versions[256] = "";
+	char versions[256] = "", release[96] = "";
 
 	if (device) {
 		const struct device_facts *f = cuda_facts(rt->device);
@@ -18,9 +20,15 @@ void environment_of(const struct runtime *rt, struct identity *id, struct arena 
 		libraries_versions(versions, sizeof(versions));
 		size_t n = strcspn(versions, ",");
 		id->driver = arena_strn(a, versions, n);
+		if (driver_release(release, sizeof(release)))
+			id->driver = arena_printf(a, "%s, release %s", id->driver, release);
 		id->libraries = arena_str(a, versions + n + strspn(versions + n, ", "));
 		return;
 	}
 	rt->cpu->probe(&cpu, 1, NULL);
 	id->device_name = arena_str(a, cpu.name);
+	/* "oneDNN 3.2.0 (where it lies)", or why there is none */
+	const char *dnnl = onednn_about(), *place = strstr(dnnl, " (");
+	bool there = place && !strncmp(dnnl, "oneDNN ", 7);
+	id->libraries = there ? arena_strn(a, dnnl, (size_t)(place - dnnl)) : "no oneDNN";
 }

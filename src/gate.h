@@ -48,10 +48,10 @@ struct gate_memory {
 enum { GATE_NODES = 8, GATE_MEMORY = 24 };
 
 struct gate_verdict {
-	struct interval ratio;		/* of the latency as measured */
-	struct interval fair;		/* the same, less the machine's part */
-	struct interval nodes;		/* the same by the nodes that grew more than the others; NAN: not known */
-	double machine;			/* that part: 1.08: the yardstick takes 8 % longer */
+	struct interval ratio; /* of the latency as measured */
+	struct interval fair;  /* the same, less the machine's part */
+	struct interval nodes; /* the same by the nodes that grew more than the others; NAN: not known */
+	double machine;	       /* that part: 1.08: the yardstick takes 8 % longer */
 	double before, now;		/* tenth percentiles, seconds */
 	size_t quiet_before, quiet_now; /* runs that were compared */
 	bool busy; /* too few runs were undisturbed: only what sets a node apart can be said */

@@ -8,7 +8,13 @@
 
 static int no_memory(const struct input *in, struct diag *d)
 {
-	return FAIL(d, E_MEMORY, .slot = fmt(d, "input '%s'", in->info.name));
+	const char *shape = d ? shape_str(&d->arena, &in->shape, NULL) : "";
+	size_t bytes = 0;
+
+	(void)tensor_bytes(tensor_dtype(&in->tensor), &in->shape, LAYOUT_ROW, &bytes);
+	return FAIL(d, E_MEMORY, .slot = fmt(d, "input '%s'", in->info.name),
+		    .message = fmt(d, "the system refused %zu bytes for %s %s", bytes,
+				   dtype_name(tensor_dtype(&in->tensor)), shape));
 }
 
 /* Memory for the tensor of an input. */

@@ -33,7 +33,6 @@ struct row {
 	const char *name, *op, *kernel_name, *fused;
 	double flops, bytes, out_bytes, workspace, grown;
 	uint64_t ns, calls; /* of the run under way */
-	uint64_t once;	    /* calls of a run that was skipped */
 	uint64_t all_calls; /* of the runs that are kept */
 	bool seen;
 	double *time; /* by run */
@@ -66,8 +65,7 @@ struct nodes {
 	struct node_event group;	  /* what the device does for one step: under way */
 	double held, in_bytes, out_bytes; /* of the runs that are kept */
 	int statm;			  /* -1: memory is not watched */
-	bool replay;
-	bool keep, active; /* events are kept; between nodes_begin and nodes_end */
+	bool keep, active;		  /* events are kept; between nodes_begin and nodes_end */
 	struct node_event *event;
 	size_t nevents, cap_events, kept; /* kept: before the run under way */
 };
@@ -484,32 +482,8 @@ static void forget(void *arg, const struct device_time *t)
 	(void)arg, (void)t;
 }
 
-bool nodes_can_replay(const struct nodes *n)
-{
-	bool host = false;
-
-	for (uint32_t i = 0; i < n->nrows; i++)
-		host |= n->row[i]->once && !n->row[i]->device;
-	return n->device && !host && device_times_fits(n->device);
-}
-
-void nodes_replay(struct nodes *n, bool on)
-{
-	n->replay = on;
-	device_times_replay(n->device, on);
-	n->timed_by = arena_printf(&n->arena, "%s%s", device_times_source(n->device),
-				   on ? ", in plain runs" : "");
-}
-
-bool nodes_fits(const struct nodes *n)
-{
-	return device_times_fits(n->device);
-}
-
 int nodes_skip(struct nodes *n, struct diag *d)
 {
-	for (uint32_t i = 0; i < n->nrows && !n->replay; i++)
-		n->row[i]->once = n->row[i]->calls;
 	n->active = false;
 	n->nevents = n->kept;
 	return n->device ? device_times_read(n->device, forget, NULL, d) : 0;
@@ -524,18 +498,15 @@ int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
 		return 0;
 	if (n->device)
 		held = read_device(n, start, start + ns, d, &err);
-	n->active &= !err && (!n->replay || nodes_fits(n));
-	if (!n->active) {
-		n->nevents = n->kept;
+	if (err)
 		return err;
-	}
 	keep(n, &(struct node_event){.start = start, .ns = ns, .name = "run", .kind = EVENT_RUN});
 	n->active = false;
 	n->held += (double)held * 1e-9;
 	n->total[n->run] = (double)(ns - held) * 1e-9;
 	for (uint32_t i = 0; i < n->nrows; i++) {
 		n->row[i]->time[n->run] = (double)n->row[i]->ns * 1e-9;
-		n->row[i]->all_calls += n->replay ? n->row[i]->once : n->row[i]->calls;
+		n->row[i]->all_calls += n->row[i]->calls;
 	}
 	n->run++;
 	return 0;

@@ -34,15 +34,6 @@ void nodes_watch_memory(struct nodes *n, bool on);
  */
 void nodes_trace(struct nodes *n, bool on);
 
-/*
- * After nodes_skip: whether the work of plain runs can be told from what CUPTI recorded of the run before, which is
- * so where all of it is the device's. While on, the session must not be attached: its runs are the plain ones,
- * CUDA graphs and all. nodes_fits: so it was in the newest run; other ones are not kept.
- */
-bool nodes_can_replay(const struct nodes *n);
-void nodes_replay(struct nodes *n, bool on);
-bool nodes_fits(const struct nodes *n);
-
 /* The rows as the record keeps them, in the order of the first run; fills observed, gaps, nodes. */
 void nodes_record(const struct nodes *n, const struct segment_report *plan, struct record *r);
 

@@ -29,7 +29,7 @@ static const char style[] =
 	".scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:8px;"
 	"margin:10px 0 18px}table{border-collapse:collapse;width:100%;font-size:14px}"
 	"th,td{padding:5px 10px;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}"
-	"td.l:first-child{white-space:normal;overflow-wrap:anywhere;min-width:36ch}"
+	"td.l:first-child{white-space:normal;overflow-wrap:anywhere;min-width:20ch}"
 	"tr:last-child td{border-bottom:0}th{color:var(--dim);font-weight:500;cursor:pointer;"
 	"position:sticky;top:0;background:var(--card)}th.r,td.r{text-align:right;"
 	"font-variant-numeric:tabular-nums}td.m,pre{font:13px/1.5 ui-monospace,monospace}"
@@ -239,6 +239,10 @@ static void choose_unit(struct axis *x, enum page_unit unit, double largest)
 
 	x->scale = 1;
 	x->unit = "";
+	if (unit == PAGE_NUMBER && largest >= 1e5) {
+		x->scale = largest >= 1e9 ? 1e9 : largest >= 1e6 ? 1e6 : 1e3;
+		x->unit = largest >= 1e9 ? "billion" : largest >= 1e6 ? "million" : "thousand";
+	}
 	for (int i = 0; unit != PAGE_NUMBER && i < 4; i++) {
 		x->scale = unit == PAGE_SECONDS ? seconds[i].scale : bytes[i].scale;
 		x->unit = unit == PAGE_SECONDS ? seconds[i].unit : bytes[i].unit;

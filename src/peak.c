@@ -225,7 +225,13 @@ struct peak peak_measure(const struct runtime *rt)
 
 /* ---- the yardstick */
 
-enum { YARD_PASSES = 16, YARD_PANEL = 512 << 10, YARD_BYTES = 2 << 20, YARD_EXCHANGED = 64 << 10, YARD_TURNS = 12 };
+enum {
+	YARD_PASSES = 16,
+	YARD_PANEL = 512 << 10,
+	YARD_BYTES = 2 << 20,
+	YARD_EXCHANGED = 64 << 10,
+	YARD_TURNS = 12
+};
 
 struct yard {
 	size_t words; /* of each thread */
@@ -313,9 +319,8 @@ static void yard_piece(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t i = begin; i < end; i++) {
 		double *sink = &y->sink[i % 512];
 		const uint64_t *data = y->data + (size_t)i * y->words;
-		*sink += y->kind == YARD_ARITHMETIC
-				 ? arithmetic((const floats *)(const void *)data,
-					      YARD_PANEL / sizeof(floats))
+		*sink += y->kind == YARD_ARITHMETIC ? arithmetic((const floats *)(const void *)data,
+								 YARD_PANEL / sizeof(floats))
 			 : y->kind == YARD_MEMORY
 				 ? sum_words(data, y->words)
 				 : exchange(y, (size_t)i, (size_t)pool_threads(), y->write);

@@ -30,14 +30,15 @@ enum {
 	MOST_MOMENTS = 4000,
 	MOST_LANES = 256,
 	YARD_SHOTS = 4,
-	REPLAYS_TRIED = 3,
-	QUIET_RUNS = 12
+	QUIET_RUNS = 12,
+	MOST_RUNS = 500000
 };
 
 static const uint64_t BLOCK = 50000000; /* ns of runs between two yardsticks */
 static const uint64_t LOOK = 20000000;	/* ns between two polls */
 static const uint64_t MOMENT = 1000000; /* ns between two looks at memory */
-static const uint64_t CLOCKS = 200000000; /* ns: of a device */
+
+static const uint64_t CLOCKS = 200000000; /* ns between two looks at a device's clocks */
 
 /* A growing array of numbers. */
 struct series {
@@ -90,7 +91,7 @@ struct bench {
 	struct series clock[6]; /* as in struct record_clocks */
 	int statm;
 	struct quiet *quiet; /* a gate is measured, in one lane; NULL */
-	size_t nquiet;	     /* runs of this loop that nobody disturbed, nor the machine shortly before */
+	size_t nquiet; /* runs of this loop that nobody disturbed, nor the machine shortly before */
 	uint64_t next_moment, moment_step, next_driver;
 	double last_used; /* of the device */
 	uint64_t last_look;
@@ -263,8 +264,9 @@ static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
 {
 	if (b->most && l->time.n >= b->most)
 		return true;
-	if (b->quiet && l->first && b->nquiet < QUIET_RUNS &&
-	    now < b->begin + 4 * (b->end - b->begin))
+	if (!b->most && l->time.n >= MOST_RUNS / b->nlanes)
+		return true; /* a run of a microsecond: enough is known, and all of it is kept */
+	if (b->quiet && l->first && b->nquiet < QUIET_RUNS && now < b->begin + 4 * (b->end - b->begin))
 		return false; /* a busy machine: until there are some runs to compare */
 	return b->end && now >= b->end && (l->time.n >= LEAST_RUNS || b->most);
 }
@@ -549,35 +551,6 @@ static double items(const struct bench *b)
 	return in->shape.rank > 0 ? (double)in->shape.dim[0] : 1;
 }
 
-/*
- * Where the device's records tell all, they do so of plain runs, too, which are replays of a graph: once it is
- * known what each step launches, the session is left alone.
- */
-static int try_replays(struct bench *b)
-{
-	struct lane *l = &b->lane[0];
-	uint64_t start, ns;
-	bool fits = nodes_can_replay(b->nodes);
-
-	if (!fits)
-		return 0;
-	session_observe(l->session, NULL);
-	nodes_replay(b->nodes, true);
-	for (int k = 0; k < REPLAYS_TRIED && !l->rc; k++) {
-		l->rc = nodes_begin(b->nodes, b->d);
-		if (!l->rc)
-			l->rc = run_once(l, &start, &ns);
-		if (!l->rc)
-			l->rc = nodes_skip(b->nodes, b->d);
-		fits = nodes_fits(b->nodes);
-	}
-	if (l->rc || fits)
-		return l->rc;
-	nodes_replay(b->nodes, false);
-	session_observe(l->session, nodes_observer(b->nodes));
-	return 0;
-}
-
 /* Runs as before, and each step timed; the first makes plans and rows, and is not kept. */
 /* For a gate only runs that nobody disturbed are kept, but some there must be. */
 static int observe_once(struct bench *b, bool any, bool *kept, uint64_t *end)
@@ -610,8 +583,6 @@ static int observe_runs(struct bench *b)
 		l->rc = run_once(l, &start, &ns);
 	if (!l->rc)
 		l->rc = nodes_skip(b->nodes, b->d);
-	if (!l->rc)
-		l->rc = try_replays(b);
 	for (int64_t k = 0; !l->rc && k < b->job->observed && !b->stopped; k += kept) {
 		double passed = (double)(now - begin) * 1e-9;
 		if (passed > most && k >= (b->quiet ? QUIET_RUNS : LEAST_RUNS))
@@ -844,7 +815,8 @@ static int measure_all(struct bench *b)
 		if (!rc) {
 			input_free(b->inputs[b->point]);
 			b->inputs[b->point] = NULL;
-			b->r->npoints = b->point + 1;
+			if (!b->point || b->r->point[b->point].n) /* not one that was stopped at once */
+				b->r->npoints = b->point + 1;
 		}
 	}
 	proc_faults(0, &after);
@@ -882,8 +854,7 @@ static int finish(struct bench *b)
 
 static void bench_free(struct bench *b)
 {
-	struct series *all[] = {&b->at,	      &b->rss,		&b->host,
-				&b->device,   &b->used};
+	struct series *all[] = {&b->at, &b->rss, &b->host, &b->device, &b->used};
 
 	nodes_free(b->nodes);
 	yard_free(b->yard);

@@ -155,10 +155,9 @@ static void write_clocks(const struct record_clocks *c, struct json *j)
 	json_end(j, '}');
 }
 
-static const char *const yard_names[RECORD_YARDS][2] = {
-	{"yard_arithmetic", "yard_arithmetic_delay"},
-	{"yard_memory", "yard_memory_delay"},
-	{"yard_exchange", "yard_exchange_delay"}};
+static const char *const yard_names[RECORD_YARDS][2] = {{"yard_arithmetic", "yard_arithmetic_delay"},
+							{"yard_memory", "yard_memory_delay"},
+							{"yard_exchange", "yard_exchange_delay"}};
 
 static void write_machine(const struct record *r, struct json *j)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TREND_POINTS = 512 };
+enum { TREND_POINTS = 512, MOST_DRAWN = 4096 };
 
 static const double SIGMA = 1.4826;  /* of a normal distribution, in median distances */
 static const double FAR_AWAY = 10.0; /* robust deviations, as hyperfine has it */
@@ -103,12 +103,18 @@ size_t stats_outlier(const double *v, size_t n, const struct stats *s, size_t fr
 
 /* ---- drawing lots */
 
-/* Runs of neighbours, from anywhere, until there are n of them. */
+/* A long series drawn whole takes seconds; fewer draws only widen the interval. */
+static size_t drawn(size_t n)
+{
+	return n < MOST_DRAWN ? n : MOST_DRAWN;
+}
+
+/* Runs of neighbours, from anywhere, until there are enough of them. */
 static void draw(const double *v, size_t n, size_t block, double *to, uint64_t *state)
 {
-	for (size_t i = 0; i < n;) {
+	for (size_t i = 0; i < drawn(n);) {
 		size_t from = (size_t)(stats_random(state) % n);
-		for (size_t k = 0; k < block && i < n; k++)
+		for (size_t k = 0; k < block && i < drawn(n); k++)
 			to[i++] = v[(from + k) % n];
 	}
 }
@@ -124,8 +130,8 @@ static double drawn_quantile(const double *v, size_t n, double q, size_t block, 
 			     uint64_t *state)
 {
 	draw(v, n, block, room, state);
-	sort(room, n);
-	return stats_quantile(room, n, q);
+	sort(room, drawn(n));
+	return stats_quantile(room, drawn(n), q);
 }
 
 static void bounds(double *rounds, int n, double level, struct interval *i)

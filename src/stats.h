@@ -32,7 +32,7 @@ size_t stats_outlier(const double *v, size_t n, const struct stats *s, size_t fr
 /*
  * Quantile q with its bootstrap interval at `level` (0.95). Neighbouring samples resemble each
  * other on a busy machine, so lots are drawn by runs of `block` samples (1: samples one by one; 0: about
- * n^(1/3) * 2).
+ * n^(1/3) * 2). Of more than 4,096 samples as many are drawn: the interval is the wider for it.
  */
 struct interval stats_bootstrap(const double *v, size_t n, double q, size_t block, int rounds,
 				double level, uint64_t seed);

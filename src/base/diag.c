@@ -120,7 +120,10 @@ static void print_where(const struct finding *f, FILE *s)
 {
 	if (f->model && (!f->message || strncmp(f->message, f->model, strlen(f->model)) != 0))
 		fprintf(s, "%s: ", f->model);
-	if (f->node && f->op)
+	/* of an output of the model, rows tell the node */
+	if (f->slot && f->nrows && strncmp(f->slot, "output '", 8) == 0)
+		fprintf(s, "%s: ", f->slot);
+	else if (f->node && f->op)
 		fprintf(s, "node '%s' (%s)%s%s: ", f->node, f->op, f->slot ? " " : "",
 			f->slot ? f->slot : "");
 	else if (f->node || f->op)

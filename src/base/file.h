@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A file's bytes, read-only. Regular files are mapped; pipes and "-" (stdin) are read into memory. */
+/* A file's bytes, read-only. Regular files are mapped; pipes and "-" are read; stdin can be read again. */
 struct file_map {
 	const unsigned char *data;
 	size_t size;

@@ -94,6 +94,9 @@ int pair_parse(struct check_context *c, const char *text, struct pair *p)
 	if (!comma) {
 		p->got.config = *c->config;
 		p->got.name = "this run";
+		if (p->ref.config.device &&
+		    strcmp(p->ref.config.device, session_device(c->session)) != 0)
+			p->got.name = session_device(c->session);
 	}
 	const struct run_config *a = &p->ref.config, *b = &p->got.config;
 	if (a->device && b->device && !strcmp(a->device, b->device) && a->precision == b->precision &&
@@ -294,7 +297,11 @@ static void say_zero(struct check_context *c, struct verdict *v)
 			fmt(c->d, "node '%s' (%s): its inputs agree (%.2g), its output: %s",
 			    n->node->origin->name, n->node->origin->op, n->inputs,
 			    distance_say(c->d, &n->own))};
-		FAIL(c->d, E_OUT_ZERO, .slot = fmt(c->d, "output '%s'", g->out_name[k]),
+		const struct tensor *t = c->out ? c->out[k] : NULL;
+		const char *what = t ? fmt(c->d, " %s %s", dtype_name(tensor_dtype(t)),
+					   shape_str(&c->d->arena, &t->shape, NULL))
+				     : "";
+		FAIL(c->d, E_OUT_ZERO, .slot = fmt(c->d, "output '%s'%s", g->out_name[k], what),
 		     .node = n->node->origin->name, .op = n->node->origin->op,
 		     .message = fmt(c->d, "all %s elements are 0 on %s; on %s %s",
 				    str_count(&c->d->arena, p->got_stats[k].count), p->got.name,

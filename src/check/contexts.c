@@ -61,6 +61,11 @@ static void tell_state(struct check_context *c, const struct gpu_contexts *x)
 	if (x->own && x->primary_active)
 		WARN(d, E_CTX_STATE,
 		     .message = "the session has a context of its own while the primary one is active, too",
+		     .actual = x->woken ? fmt(d,
+					      "a library woke it since the session was opened, which took %.1f MiB "
+					      "of the device (cuDNN's convolutions do so)",
+					      (double)x->woken / (1 << 20))
+					: NULL,
 		     .hint = "two contexts share neither memory nor streams, and take turns on the device: "
 			     "--context primary, unless they must be apart");
 	if (x->current && x->current != x->session)

@@ -319,6 +319,15 @@ static bool like_input(struct repeat *r, const struct tensor *ref, const struct 
 	return !own->device || send(r, x, own->device);
 }
 
+/* Whether an output lies where the step's own input was: on a GPU that may be the copy of a graph's input. */
+static bool overwritten(const struct call *call, const struct tensor *own)
+{
+	for (uint32_t k = 0; k < call->step->nout; k++)
+		if (call->out[k] && call->out[k]->data == own->data)
+			return true;
+	return false;
+}
+
 /* Inputs as the reference has them; *fed: some differs from the step's own. */
 static bool set_inputs(struct repeat *r, bool *fed)
 {
@@ -332,13 +341,9 @@ static bool set_inputs(struct repeat *r, bool *fed)
 		if (!own || id == NO_VALUE)
 			continue;
 		const struct value *v = w->got.g->value[id];
-		if (v->init || v->is_input || v->producer == NO_NODE)
-			continue;
-		if (!w->refs[id]) {
-			/* its own value may be overwritten by now */
-			for (uint32_t k = 0; k < s->nout; k++)
-				if (r->call->out[k] && r->call->out[k]->data == own->data)
-					return false;
+		if (v->init || v->is_input || v->producer == NO_NODE || !w->refs[id]) {
+			if (overwritten(r->call, own))
+				return false;
 			continue;
 		}
 		*fed |= !w->exact[id];

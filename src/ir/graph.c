@@ -307,7 +307,8 @@ int64_t dim_times(struct model *m, int64_t sym, int64_t factor)
 	if (!m->times)
 		m->times = arena_new_n(&m->arena, struct dim_times, MOST_TIMES);
 	/* a name for people: the file may have the same for something else */
-	const char *name = arena_printf(&m->arena, "%s*%" PRId64, m->symbols[DIM_SYM_ID(sym)], factor);
+	const char *name =
+		arena_printf(&m->arena, "%s*%" PRId64, m->symbols[DIM_SYM_ID(sym)], factor);
 	int64_t dim = DIM_SYM(add_symbol(m, name));
 	m->times[m->ntimes++] = (struct dim_times){dim, sym, factor};
 	return dim;

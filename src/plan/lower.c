@@ -365,6 +365,11 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 	p->queued = can_pin(l->x->rt) && !p->step.dynamic &&
 		    (device == HOST ? l->finishing : s->slots[s->slots[*slot].root].staged);
 	p->run = p->queued ? queue_run : copy_run;
+	if (device == DEVICE && can_pin(l->x->rt)) {
+		/* the device reads pinned memory when it comes to it: nothing else may come to lie there */
+		l->slot_last[s->slots[*slot].root] = UINT32_MAX;
+		s->slots[s->slots[*slot].root].keep = true;
+	}
 	p->device = DEVICE;
 	s->waits |= device == HOST;
 	*slot = *p->out;

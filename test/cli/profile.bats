@@ -54,7 +54,7 @@ d = json.load(sys.stdin)
 assert d["schema"] == "infer/1" and d["command"] == "profile" and d["ok"]
 r = d["records"][0]
 i = r["identity"]
-assert i["device"] == "cpu" and i["device_name"] and i["hash"].startswith("fnv1a:") and i["precision"] == "fp32"
+assert i["device"] == "cpu" and i["device_name"] and i["hash"].startswith("fnv1a:") and i["precision"] == "fp32" and "oneDNN" in i["libraries"]
 p = r["points"][0]
 assert len(p["samples"]) == 7 and len(p["start"]) == 7 and all(x > 0 for x in p["samples"])
 assert p["items"] == 2
@@ -246,6 +246,9 @@ PY
 	[[ $stderr == *"E-DIM"* && $stderr == *"batch"* && -z $output ]]
 	run -4 --separate-stderr "$INFER" profile batch.onnx --export /nowhere/at/all.json
 	[[ $stderr == *"E-OUTPUT"* && -z $output ]]
+	mkdir -p "$out/taken.json"
+	run -4 --separate-stderr "$INFER" profile batch.onnx --export "$out/taken.json"
+	[[ $stderr == *"E-OUTPUT"* && -z $output ]]
 	run -4 "$INFER" profile batch.onnx --trace /nowhere/t.json
 	run -4 "$INFER" profile batch.onnx --save-baseline /nowhere/b.json
 	run -2 "$INFER" profile batch.onnx --export report.pdf
@@ -263,6 +266,21 @@ PY
 	run -2 "$INFER" profile batch.onnx --save-baseline "$out/b.json" --threads 1,2
 }
 
+@test "a gate of fewer than two runs is refused, and a baseline that holds fewer" {
+	need_python
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
+	run -2 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 1 --baseline "$out/b.json" --fail-above 5%
+	[[ $stderr == *"two runs at least"* && -z $output ]]
+	python3 - "$out/b.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+d["records"][0]["points"][0]["samples"] = [1e-3]
+json.dump(d, open(sys.argv[1], "w"))
+PY
+	run -2 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json" --fail-above 5%
+	[[ $stderr == *"no measurement of two runs"* && -z $output ]]
+}
+
 @test "a limit that is none is refused" {
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	for limit in 5 x% -5% 5MiB; do
@@ -272,26 +290,64 @@ PY
 	run -2 "$INFER" profile work.onnx --dim n=32 --baseline "$out/b.json" --fail-above-memory 5miles
 }
 
-@test "interrupted, it tells what was gathered and exits 130" {
-	need_python
-	run -0 python3 - "$INFER" <<'PY'
-import json, signal, subprocess, sys, time
-p = subprocess.Popen([sys.argv[1], "profile", "work.onnx", "--dim", "n=32", "--duration", "60s", "--json"], stdout=subprocess.PIPE,
+# interrupt OPTION...: SIGINT once the program, or what it started, has worked for half a second
+interrupt() {
+	run -0 python3 - "$INFER" "$@" <<'PY'
+import glob, json, signal, subprocess, sys, time
+p = subprocess.Popen([sys.argv[1], "profile", *sys.argv[2:], "--json"], stdout=subprocess.PIPE,
                      stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
 def cpu():
-    f = open(f"/proc/{p.pid}/stat").read().rsplit(")", 1)[1].split()
-    return int(f[11]) + int(f[12])
+    ticks = 0
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            f = open(path).read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if path == f"/proc/{p.pid}/stat" or int(f[1]) == p.pid:
+            ticks += int(f[11]) + int(f[12])
+    return ticks
 end = time.time() + 30
 while time.time() < end and cpu() < 50:
     time.sleep(0.1)
 p.send_signal(signal.SIGINT)
-out, err = p.communicate(timeout=30)
+out, err = p.communicate(timeout=60)
 assert p.returncode == 130, (p.returncode, err)
 d = json.loads(out)
 assert d["exit_code"] == 130 and d["findings"][-1]["id"] == "E-INTERRUPTED"
-r = d["records"][0]
-assert r["stopped"] and len(r["points"][0]["samples"]) > 0
+r = d["records"][-1]
+assert r["stopped"] and len(r["points"][0]["samples"]) > 0, r["points"]
+print(json.dumps({"points": [p["label"] for p in r["points"]], "sessions": r["identity"]["sessions"], "records": len(d["records"])}))
 PY
+}
+
+@test "interrupted, it tells what was gathered and exits 130" {
+	need_python
+	interrupt work.onnx --dim n=32 --duration 60s
+	interrupt work.onnx --dim n=32 -n 100000000 --nodes
+}
+
+@test "interrupted in a sweep, between sessions or in a comparison, too" {
+	need_python
+	interrupt batch.onnx --shapes-sweep batch=1..3 -n 100000000
+	[[ $output == *'"batch=1"'* && $output != *'"batch=3"'* ]]
+	interrupt batch.onnx --sessions 2 -n 100000000
+	[[ $output == *'"sessions": 2'* ]]
+	interrupt batch.onnx --threads 1,2 -n 100000000
+	[[ $output == *'"records": 1'* ]]
+}
+
+@test "interrupted while a baseline is measured, it writes none" {
+	need_python
+	interrupt work.onnx --dim n=32 --duration 60s --save-baseline "$out/b.json"
+	[ ! -e "$out/b.json" ]
+}
+
+@test "what takes long shows a bar with the time that remains, on a terminal only" {
+	command -v script >/dev/null || skip "no script(1)"
+	run -0 script -qec "env -u NO_COLOR TERM=xterm '$INFER' profile work.onnx --dim n=32 --duration 5s" /dev/null
+	[[ $output == *" s left  measure"* ]]
+	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 --duration 3s
+	[[ $stderr != *" left "* ]]
 }
 
 @test "--timeout tells what was gathered and exits 124" {

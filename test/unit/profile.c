@@ -163,6 +163,96 @@ static void gate_knows_a_slow_machine(void)
 	arena_free(&a);
 }
 
+/* Runs in which threads waited for a core do not count, nor those right after them. */
+static void gate_leaves_out_disturbed_runs(void)
+{
+	struct arena a = {0};
+	struct record *x = made(400, 1e-3, 0.02, 1, 5), *y = made(400, 1e-3, 0.02, 1, 6);
+	double *delay = arena_new_n(&y->arena, double, 400);
+	double *time = (double *)(uintptr_t)y->point[0].time;
+
+	for (size_t i = 0; i < 400; i++)
+		if (i % 50 < 46) { /* more than nine of ten */
+			delay[i] = i % 50 < 43 ? 1e-3 : 0;
+			time[i] *= i % 50 < 43 ? 2 : 1.3;
+		}
+	CHECK(judge(x, y, &a).ratio.value > 1.2);
+	y->point[0].delay = delay;
+	struct gate_verdict v = judge(x, y, &a);
+	CHECK_INT(v.quiet_before, 400);
+	CHECK_INT(v.quiet_now, 32);
+	CHECK(!v.slower && !v.busy);
+	CHECK(fabs(v.ratio.value - 1) < 0.02);
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+}
+
+/* As `made`, with observed runs of five equal nodes, of which the third is `heavy`; no run is undisturbed. */
+static struct record *busy(double machine, double heavy, uint64_t seed)
+{
+	static const char *const names[] = {"a", "b", "c", "d", "e"};
+	enum { RUNS = 60 };
+	struct record *r = made(RUNS, 1e-3 * machine, 0.5, 1, seed);
+	struct record_node *node = arena_new_n(&r->arena, struct record_node, 5);
+	double *delay = arena_new_n(&r->arena, double, RUNS);
+
+	for (size_t k = 0; k < 5; k++) {
+		double *time = arena_new_n(&r->arena, double, RUNS);
+		for (size_t i = 0; i < RUNS; i++) {
+			double x = 1 + 0.1 * (double)(stats_random(&seed) >> 11) * 0x1p-53;
+			time[i] = 2e-4 * machine * x * (k == 2 ? heavy : 1);
+			delay[i] = 1e-3;
+		}
+		node[k] = (struct record_node){.name = names[k],
+					       .op = "Gemm",
+					       .kernel = "fast",
+					       .place = "host",
+					       .time = time,
+					       .typical = time[0],
+					       .n = RUNS};
+	}
+	r->node = node;
+	r->nnodes = 5;
+	r->nobserved = RUNS;
+	r->observed_time = r->point[0].time;
+	r->point[0].delay = delay;
+	return r;
+}
+
+/* On a busy machine runs tell nothing, but all nodes share it: the one that grew more than the others is slower. */
+static void gate_sets_a_node_apart(void)
+{
+	struct arena a = {0};
+	static const struct {
+		double machine, heavy;
+		bool slower;
+	} trials[] = {{1, 1, false},
+		      {1.3, 1, false},
+		      {0.8, 1, false},
+		      {1, 1.5, true},
+		      {1.3, 1.5, true},
+		      {0.8, 1.5, true},
+		      /* all others became faster: it did not become slower */
+		      {0.6, 1 / 0.6, false}};
+
+	for (size_t k = 0; k < sizeof(trials) / sizeof(*trials); k++) {
+		struct record *x = busy(1, 1, 11 + k),
+			      *y = busy(trials[k].machine, trials[k].heavy, 31 + k);
+		struct gate_verdict v = judge(x, y, &a);
+		CHECK(v.busy);
+		CHECK_INT(v.slower, trials[k].slower);
+		if (trials[k].slower) {
+			CHECK_STR(v.node[0].name, "c");
+			CHECK(v.node[0].slower && !v.node[1].slower);
+			CHECK(v.nodes.low > 1.05 && v.nodes.value < 1.15);
+		}
+		record_free(x);
+		record_free(y);
+	}
+	arena_free(&a);
+}
+
 static void gate_of_memory(void)
 {
 	struct arena a = {0};
@@ -175,6 +265,29 @@ static void gate_of_memory(void)
 	CHECK(!gate_compare(x, y, &none, &a).bigger);
 	y->point[0].slab = 1040;
 	CHECK(!gate_compare(x, y, &share, &a).bigger);
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+}
+
+/* What the process held before it measured (the baseline, as it was read) is not the model's. */
+static void gate_of_memory_held_before(void)
+{
+	struct arena a = {0};
+	struct record *x = made(50, 1e-3, 0.05, 1, 5), *y = made(50, 1e-3, 0.05, 1, 6);
+	struct gate_limits share = {NAN, 0.05, NAN};
+	struct record_phase then[2] = {{.name = "start"}, {.name = "steady state"}}, now[2];
+
+	then[1].live[MEM_HOST][MEM_MODEL] = 1e6;
+	memcpy(now, then, sizeof(now));
+	now[0].live[MEM_HOST][MEM_MODEL] = 5e5;
+	now[1].live[MEM_HOST][MEM_MODEL] = 1.5e6;
+	x->phase = then;
+	y->phase = now;
+	x->nphases = y->nphases = 2;
+	CHECK(!gate_compare(x, y, &share, &a).bigger);
+	now[1].live[MEM_HOST][MEM_MODEL] = 2.1e6;
+	CHECK(gate_compare(x, y, &share, &a).bigger);
 	record_free(x);
 	record_free(y);
 	arena_free(&a);
@@ -378,7 +491,10 @@ int main(void)
 	UNIT(gate_is_calm);
 	UNIT(gate_names_the_node);
 	UNIT(gate_knows_a_slow_machine);
+	UNIT(gate_leaves_out_disturbed_runs);
+	UNIT(gate_sets_a_node_apart);
 	UNIT(gate_of_memory);
+	UNIT(gate_of_memory_held_before);
 	UNIT(gate_limits);
 	UNIT(gate_refuses_another);
 	UNIT(record_survives_json);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * overhead MODEL [DEVICE [NAME=N [ROUNDS]]]: what being profiled costs. A plain loop of runs and
+ * gpu_overhead MODEL [DEVICE [NAME=N [ROUNDS]]]: what being profiled costs on a GPU (or DEVICE). A plain loop of runs and
  * profile_measure without nodes take turns, each for half a second in a session of its own; a line each, then the
  * median of the ratios of neighbours. Exit status 1 where that is above 1.01.
  */
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	struct text dim = {argc > 3 ? argv[3] : "", argc > 3 ? strlen(argv[3]) : 0};
 	struct text random = {"0..1", 4};
 	struct input_request request = {.dim = {&dim, dim.n ? 1 : 0}, .random = {&random, 1}};
-	struct profile_job job = {.config = {.device = argc > 2 ? argv[2] : "cpu",
+	struct profile_job job = {.config = {.device = argc > 2 ? argv[2] : "cuda",
 					     .optimize = OPTIMIZE_FULL,
 					     .memory_plan = true,
 					     .arena = true},
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 	struct diag d = {0};
 
 	if (argc < 2 || !time || rounds < 1 || rounds > MOST_ROUNDS) {
-		fprintf(stderr, "usage: overhead MODEL [DEVICE [NAME=N [ROUNDS]]]\n");
+		fprintf(stderr, "usage: gpu_overhead MODEL [DEVICE [NAME=N [ROUNDS]]]\n");
 		return 2;
 	}
 	job.path = argv[1];
