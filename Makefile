@@ -220,8 +220,7 @@ const int gpu_archs[] = {$(foreach a,$(GPU_ARCHS),$(a), )0};
 const int gpu_ptx = $(or $(GPU_PTX),0);
 endef
 $(GEN)/gpu_images.c: $(GPU_FATBIN)
-	@mkdir -p $(@D)
-	$(file >$@,$(GPU_IMAGES))
+	$(shell mkdir -p $(@D))$(file >$@,$(GPU_IMAGES))
 $(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)

@@ -86,8 +86,8 @@ static struct attempt *attempts(const struct opt_report *r, struct arena *a, siz
 	return all;
 }
 
-static void print_attempts(const struct opt_report *r, const struct attempt *all, size_t n, bool made,
-			   struct arena *a)
+static void print_attempts(const struct opt_report *r, const struct attempt *all, size_t n,
+			   bool made, struct arena *a)
 {
 	const char *const heads[] = {"rewrite", "node", made ? NULL : "why not", NULL};
 	struct table t;
@@ -107,7 +107,7 @@ static void print_attempts(const struct opt_report *r, const struct attempt *all
 
 static void print_idle(const struct opt_report *r, const struct attempt *all, size_t n)
 {
-	bool any = false;
+	size_t column = 0;
 
 	for (uint32_t k = 0; k < r->nrules; k++) {
 		bool seen = false;
@@ -115,10 +115,17 @@ static void print_idle(const struct opt_report *r, const struct attempt *all, si
 			seen = all[i].rule == k;
 		if (seen || (k && !strcmp(r->rule[k], r->rule[k - 1])))
 			continue;
-		printf("%s%s", any ? ", " : "lay nowhere ", r->rule[k]);
-		any = true;
+		size_t length = strlen(r->rule[k]) + 2;
+		if (!column)
+			fputs("elsewhere   these lay over no part of the graph", stdout);
+		if (!column || column + length > 98) {
+			fputs("\n ", stdout);
+			column = 1;
+		}
+		column += length;
+		printf(" %s", r->rule[k]);
 	}
-	if (any)
+	if (column)
 		putchar('\n');
 }
 

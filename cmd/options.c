@@ -181,10 +181,11 @@ const struct field options_table[] = {
 	 .help = "a table of the nodes: their types and shapes, their times",
 	 .more = "inspect tells every node with the types and shapes of its outputs. profile observes some runs "
 		 "and tells each node's time, share, work and memory; since observing costs, the plain runs' "
-		 "time stands beside the observed ones'. On a GPU it names the kernels of each node and how "
-		 "often they run; CUPTI tells their times where it is there and no other tool has it, else events "
-		 "in the stream do. The device waits until an observed run is queued, so that its time is not "
-		 "the launches'; what lies between the nodes is a row of its own."},
+		 "time stands beside the observed ones'. On a GPU CUPTI tells the kernels of each node and their times, "
+		 "where it is there and no other tool has it; else events in the stream do, whose times hold the short "
+		 "rests between the kernels of a node, too. Observed runs are launched one by one, in plain ones a CUDA "
+		 "graph is; a device that waits for launches would be seen as slow, so it is held until all is queued, "
+		 "which is left out of the run. What lies between nodes is a row of its own."},
 	{.name = "weights",
 	 .type = F_BOOL,
 	 OFF(weights),
@@ -536,10 +537,11 @@ const struct field options_table[] = {
 	 .arg = "P%",
 	 EXPORTS,
 	 .help = "exit with status 9 where the model became slower than the baseline by more than this",
-	 .more = "Compares the tenth percentiles, which are steadier than medians on a busy machine, and fails "
+	 .more = "Compares the tenth percentiles of runs in which no thread waited for a core, and fails "
 		 "only where the bootstrap interval of their quotient excludes the limit, the machine itself "
-		 "(a loop of known work, measured in between) explains it on neither side, and a second "
-		 "measurement says the same. It tells which nodes became slower."},
+		 "(loops of known work, measured in between) explains it on neither side, and a second "
+		 "measurement says the same. A node that grew more than all others did counts by itself: that shows "
+		 "even on a machine so busy that hardly a run is undisturbed. It tells which nodes became slower."},
 	{.name = "fail-above-memory",
 	 .type = F_STRING,
 	 OFF(fail_above_memory),
@@ -614,7 +616,8 @@ const struct field options_table[] = {
 	 .env = "INFER_CONTEXT",
 	 .help = "the CUDA context to run in",
 	 .more = "primary: the one that the CUDA runtime and other libraries of the process use; own: one that "
-		 "is made for the session alone."},
+		 "is made for the session alone. cuDNN's convolutions wake the primary one even then, which takes "
+		 "about half a GiB of the device."},
 	{.name = "cuda-graph",
 	 .type = F_ENUM,
 	 OFF(config.cuda_graph),

@@ -12,7 +12,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	inspect)
-		options=' --shape --dim --nodes --weights --cost --memory --stage --ops --dot --html --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options=' --shape --dim --nodes --weights --cost --memory --stage --passes --explain --ops --dot --html --optimize --memory-plan --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	profile)
@@ -20,7 +20,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --error-exitcode --suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	doctor)
@@ -54,7 +54,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	run:--decode) kind='=ctc' ;;
 	run:--labels) kind='file' ;;
 	run:--device | run:-d) kind='=auto cpu cuda' ;;
-	run:--precision) kind='=fp32 tf32 fp16 bf16' ;;
+	run:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	run:--sync) kind='=async node launch' ;;
 	run:--context) kind='=primary own' ;;
 	run:--cuda-graph) kind='=auto off' ;;
@@ -104,7 +104,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	profile:--fail-above) kind='none' ;;
 	profile:--fail-above-memory) kind='none' ;;
 	profile:--device | profile:-d) kind='=auto cpu cuda' ;;
-	profile:--precision) kind='=fp32 tf32 fp16 bf16' ;;
+	profile:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	profile:--sync) kind='=async node launch' ;;
 	profile:--context) kind='=primary own' ;;
 	profile:--cuda-graph) kind='=auto off' ;;
@@ -137,12 +137,13 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	check:--pid) kind='none' ;;
 	check:--interval) kind='none' ;;
 	check:--report-api-errors) kind='=no explicit all' ;;
+	check:--heap) kind='=off on all' ;;
 	check:--error-exitcode) kind='none' ;;
 	check:--suppressions) kind='file' ;;
 	check:--duration) kind='none' ;;
 	check:--html) kind='file' ;;
 	check:--device | check:-d) kind='=auto cpu cuda' ;;
-	check:--precision) kind='=fp32 tf32 fp16 bf16' ;;
+	check:--precision) kind='=fp32 tf32 fp16 bf16 auto' ;;
 	check:--sync) kind='=async node launch' ;;
 	check:--context) kind='=primary own' ;;
 	check:--cuda-graph) kind='=auto off' ;;

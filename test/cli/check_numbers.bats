@@ -45,13 +45,13 @@ part_shows() { # N SPEC ID OPTION...
 
 @test "NaN at an output: the node that makes it, what goes in, what comes out, why" {
 	run -5 --separate-stderr "$INFER" check "$cases/div0/model.onnx" --random x=0..1
-	[[ $stderr == *"error[E-OUT-NAN]: node 'div' (Div) output 'y'"*"has infinities"* ]]
+	[[ $stderr == *"error[E-OUT-NAN]: output 'y'"*"has infinities"*"first node"*"'div' (Div)"* ]]
 	[[ $stderr == *"its output"*" Inf of 12"* && $stderr == *"division by zero"* ]]
 }
 
 @test "NaN that comes of an infinity is blamed on the node that overflows" {
 	run -5 --separate-stderr "$INFER" check "$cases/fp16-overflow/model.onnx" --random x=0..1
-	[[ $stderr == *"error[E-OUT-NAN]: node 'more'"* && $stderr == *"65504 is the largest number of fp16"* ]]
+	[[ $stderr == *"error[E-OUT-NAN]: output '"*"'more'"* && $stderr == *"65504 is the largest number of fp16"* ]]
 }
 
 @test "NaN in the input is said to be the input's" {
@@ -68,7 +68,7 @@ part_shows() { # N SPEC ID OPTION...
 
 @test "zeros at an output: the first node whose output is all 0" {
 	run -5 --separate-stderr "$INFER" check "$cases/dead-relu/model.onnx" --random x=0..1
-	[[ $stderr == *"error[E-OUT-ZERO]: node 'relu'"*"all 12 elements are 0"* ]]
+	[[ $stderr == *"error[E-OUT-ZERO]: output '"*"all 12 elements are 0"*"'relu'"* ]]
 }
 
 @test "an output that is the same for two inputs" {
@@ -143,7 +143,7 @@ part_shows() { # N SPEC ID OPTION...
 
 @test "--determinism names the node that draws lots" {
 	run -5 --separate-stderr "$INFER" check "$cases/random-node/model.onnx" --random x=0..1 --determinism 4
-	[[ $stderr == *"error[E-DETERMINISM]: node 'lots' (RandomNormalLike) output 'y': 3 of 4 runs"* ]]
+	[[ $stderr == *"error[E-DETERMINISM]: output 'y': 3 of 4 runs"*"first node"*"'lots' (RandomNormalLike)"* ]]
 	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --determinism 4
 	[[ $output == *"4 runs, the same bits"* ]]
 }

@@ -36,7 +36,7 @@ unsubscribe" ]
 	python3 - "$T/p.json" <<'PY'
 import json, sys
 r = json.load(open(sys.argv[1]))["records"][0]
-assert r["timed_by"].startswith("CUPTI"), r["timed_by"]
+assert r["timed_by"] == "CUPTI 13.0", r["timed_by"]
 assert r["timed_why"] is None
 nodes = {(n["name"], n["operator"]): n for n in r["nodes"]}
 for name, op in (("Neg_0", "Neg"), ("Exp_1", "Exp"), ("Ceil_5", "Ceil")):
@@ -114,7 +114,9 @@ PY
 	"$INFER" profile "${args[@]}" --json >"$T/p.json"
 	python3 - "$T/p.json" <<'PY'
 import json, sys
-c = json.load(open(sys.argv[1]))["records"][0]["device_clocks"]
+r = json.load(open(sys.argv[1]))["records"][0]
+c = r["device_clocks"]
+assert r["identity"]["driver"].endswith(", release 1.0"), r["identity"]
 assert c["sm_mhz"][0] == 1200 and c["celsius"][0] == 61 and c["watts_most"] == 700 and c["reasons"][0] == 0, c
 PY
 }

@@ -46,6 +46,16 @@ teardown() {
 	! grep -q '^retain' "$T/log"
 }
 
+@test "a primary context that a library wakes beside the session's own is told, with what it took" {
+	FAKE_CUDA_WAKE=33554432 run "$INFER" check "$chain" "${args[@]}" --context own --contexts
+	[[ $output == *"the session has a context of its own while the primary one is active, too"* ]]
+	[[ $output == *"a library woke it since the session was opened, which took 32.0 MiB of the device"* ]]
+	run "$INFER" check "$chain" "${args[@]}" --context own --contexts
+	[[ $output != *"woke it"* ]]
+	FAKE_CUDA_WAKE=33554432 run "$INFER" run "$chain" "${args[@]}" --context own
+	[[ $output == *"device, by purpose:"*"context 32.0 MiB"* ]]
+}
+
 @test "an asynchronous error is blamed on its node by a repetition in a fresh process" {
 	FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 8 ]

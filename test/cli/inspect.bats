@@ -116,3 +116,40 @@ setup() {
 	! grep -qE 'https?://|src=|@import|url\(' "$BATS_TEST_TMPDIR/m.html"
 	run -4 "$INFER" inspect two.onnx --html /nowhere/m.html
 }
+
+@test "--passes lists the passes in their order, with what each did" {
+	run -0 --separate-stderr "$INFER" inspect work.onnx --passes
+	[[ $output == "passes      "*" nodes before the first"* ]]
+	[[ $output == *"import "*"fold "*"simplify "*"fuse "*"dce "*"pointwise "* ]]
+	[[ $output != *"not at this level"* ]]
+	run -0 --separate-stderr "$INFER" inspect work.onnx --passes --optimize none
+	[[ $output == *"fuse "*"not at this level of --optimize"* ]]
+}
+
+@test "--explain names the rewrites that were made, and why others were not" {
+	run -0 --separate-stderr "$INFER" inspect work.onnx --explain
+	[[ $output == *"rewrites    "*" made"* && $output == *"refused     "* ]]
+	[[ $output == *"these lay over no part of the graph"* ]]
+	run -0 --separate-stderr "$INFER" inspect work.onnx --explain --optimize none
+	[[ $output == *"none are tried at this level"* ]]
+}
+
+@test "--explain: each rewrite has its node, each refusal its reason; the nodes left are the optimized graph's" {
+	command -v python3 >/dev/null || skip "no python3"
+	"$INFER" inspect work.onnx --passes --explain --json | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+made = [r for r in d["rewrites"] if r["made"]]
+assert made and all(r["rule"] and r["node"] for r in d["rewrites"])
+assert all(r["why"] for r in d["rewrites"] if not r["made"])
+names = [p["name"] for p in d["passes"]]
+assert names[0] == "import" and names[-1] == "infer" and len(names) == 18, names
+assert all(p["ran"] for p in d["passes"])
+fuse = [p for p in d["passes"] if p["name"] == "fuse"][0]
+assert fuse["changes"] > 0, d["passes"]
+assert len(d["nodes"]) <= d["passes"][-1]["nodes"]'
+	"$INFER" inspect work.onnx --json | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+assert "passes" not in d and "rewrites" not in d'
+}

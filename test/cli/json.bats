@@ -32,6 +32,12 @@ document() {
 	document 0 completion --json bash
 }
 
+@test "run: where a plainer kernel runs than the one meant is told, and is nowhere on the host" {
+	run --separate-stderr "$INFER" run --json pic.onnx --random 0..1 --device cpu
+	[ "$status" -eq 0 ]
+	grep -q '"fallbacks": \[\]' <<<"$output"
+}
+
 @test "every command, when something is wrong" {
 	document 3 run --json nofile.onnx
 	document 2 run --json

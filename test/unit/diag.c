@@ -55,6 +55,20 @@ static void a_path_is_said_once(void)
 	diag_free(&d);
 }
 
+static void an_output_comes_before_its_node(void)
+{
+	struct diag d = {0};
+	struct diag_row row = {"first node", "'fc1' (MatMul)"};
+
+	FAIL(&d, E_OUT_ZERO, .node = "fc1", .op = "MatMul", .slot = "output 'y' f32 [2]",
+	     .message = "all 2 elements are 0", .rows = &row, .nrows = 1);
+	char *text = printed(&d);
+	CHECK_STR(text, "error[E-OUT-ZERO]: output 'y' f32 [2]: all 2 elements are 0\n"
+			"  first node  'fc1' (MatMul)\n");
+	free(text);
+	diag_free(&d);
+}
+
 static void rows_replace_expected_and_hint(void)
 {
 	struct diag d = {0};
@@ -154,6 +168,7 @@ int main(void)
 	UNIT(a_finding_is_kept_and_printed);
 	UNIT(names_do_not_command_the_terminal);
 	UNIT(a_path_is_said_once);
+	UNIT(an_output_comes_before_its_node);
 	UNIT(rows_replace_expected_and_hint);
 	UNIT(a_finding_outlives_what_it_names);
 	UNIT(ids_say_the_severity);
