@@ -74,6 +74,8 @@ static const struct {
 	{E_CTX_STATE, "a note; where it warns, the message says what to do"},
 	{E_CTX_OTHER, "end them, or measure on another device"},
 	{E_CUDA, SANITIZE},
+	{E_CUDA_LATE,
+	 "look at what each call returns, where it is made, and at cudaGetLastError() after each launch"},
 	{E_CUDA_1, SANITIZE},
 	{E_CUDA_3, "infer doctor says what is there and what is missing"},
 	{E_CUDA_101, "infer doctor lists the devices"},
