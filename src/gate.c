@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 400, MOST_SAMPLES = 2000, LEAST_QUIET = 10 };
+enum { ROUNDS = 400, MOST_SAMPLES = 2000, LEAST_QUIET = 10, LEAST_PART = 10 };
 
 static const double FAR = 2.5; /* times: twice is within what it does anyway */
 static const double QUANTILE = 0.1, YARD_QUANTILE = 0.02, LEVEL = 0.95;
@@ -86,6 +86,7 @@ static double redrawn(const struct sample *s, double *room, uint64_t *state)
 /* A side of a comparison: the model's runs, and the kinds of known work. */
 struct side {
 	struct sample runs, yard[RECORD_YARDS];
+	bool busy; /* what few runs were undisturbed were so by chance, and are unlike each other */
 };
 
 static void yards_of(const struct record *r, struct side *s)
@@ -99,6 +100,7 @@ static struct side side_of(const struct record *r)
 	const struct record_point *p = &r->point[0];
 	struct side s = {.runs = quiet(p->time, p->delay, p->n, GATE_CALM)};
 
+	s.busy = s.runs.n < LEAST_QUIET || s.runs.n < p->n / LEAST_PART;
 	yards_of(r, &s);
 	return s;
 }
@@ -135,14 +137,15 @@ static double machine(const struct side *before, const struct side *now)
 	return least > 1 ? least : most < 1 && most > 0 ? most : 1;
 }
 
-/* Whether what the cores hand to one another takes far longer: virtual cores move, and all that is shared is slower. */
-static bool further_apart(const struct side *before, const struct side *now)
+/* How much longer it takes the cores to hand something to one another: virtual ones move, and all that is shared with them. */
+static double apart(const struct side *before, const struct side *now)
 {
 	const struct sample *x = &before->yard[RECORD_YARDS - 1], *y = &now->yard[RECORD_YARDS - 1];
 
-	return x->n >= LEAST_QUIET && y->n >= LEAST_QUIET &&
-	       stats_quantile_of(y->v, y->n, YARD_QUANTILE) >
-		       FAR * stats_quantile_of(x->v, x->n, YARD_QUANTILE);
+	if (x->n < LEAST_QUIET || y->n < LEAST_QUIET)
+		return 1;
+	return stats_quantile_of(y->v, y->n, YARD_QUANTILE) /
+	       stats_quantile_of(x->v, x->n, YARD_QUANTILE);
 }
 
 static void latency(const struct side *before, const struct side *now, double limit,
@@ -153,7 +156,8 @@ static void latency(const struct side *before, const struct side *now, double li
 
 	v->quiet_before = before->runs.n;
 	v->quiet_now = now->runs.n;
-	v->busy = before->runs.n < LEAST_QUIET || now->runs.n < LEAST_QUIET;
+	v->busy = before->busy || now->busy;
+	v->moved = apart(before, now) < 1 / FAR;
 	if (!room || !before->runs.n || !now->runs.n) {
 		free(room);
 		return;
@@ -174,7 +178,7 @@ static void latency(const struct side *before, const struct side *now, double li
 	v->slower = !isnan(limit) && v->fair.low > 1 + limit;
 	v->open = !isnan(limit) && !v->slower && v->fair.high > 1 + limit &&
 		  v->fair.value > 1 + limit / 2;
-	if (v->slower && further_apart(before, now)) {
+	if (v->slower && apart(before, now) > FAR) {
 		v->slower = false; /* only a node by itself can be told */
 		v->open = true;
 	}

@@ -55,6 +55,7 @@ struct gate_verdict {
 	double before, now;		/* tenth percentiles, seconds */
 	size_t quiet_before, quiet_now; /* runs that were compared */
 	bool busy; /* too few runs were undisturbed: only what sets a node apart can be said */
+	bool moved; /* the cores are far nearer to one another than then: the baseline is too slow for all nodes */
 	bool slower, open; /* open: the interval holds the limit, more samples would help */
 	struct gate_node node[GATE_NODES];
 	size_t nnodes; /* the worst first */

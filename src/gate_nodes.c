@@ -216,7 +216,7 @@ void gate_nodes(const struct record *before, const struct record *now, double li
 	struct draw d = {.before = before,
 			 .now = now,
 			 .limit = isnan(limit) ? 0.05 : limit,
-			 .least = v->busy ? 0 : fmin(v->machine, 1),
+			 .least = v->busy || v->moved ? 0 : fmin(v->machine, 1),
 			 .pick = {calloc(nb + 1, sizeof(size_t)), calloc(nn + 1, sizeof(size_t))},
 			 .room = calloc((nb > nn ? nb : nn) + 1, sizeof(double))};
 	double shared = fmax(v->machine, 1);

@@ -226,11 +226,11 @@ part_shows() { # N SPEC ID OPTION...
 	part_shows 1 soft:zero E-OUT-ZERO
 	rm -rf "$out"
 	planted gap:nan --bisect -o "$out"
-	[[ $stderr == *"error[E-OUT-NAN]: node 'gap'"* ]]
+	[[ $stderr == *"error[E-OUT-NAN]: output 'y'"*"first node  'gap'"* ]]
 	part_shows 1 gap:nan E-OUT-NAN
 	rm -rf "$out"
 	planted fc:nondeterministic=0.01 --determinism 10 --bisect -o "$out"
-	[[ $stderr == *"error[E-DETERMINISM]: node 'fc'"* ]]
+	[[ $stderr == *"error[E-DETERMINISM]: output 'y'"*"first node  'fc'"* ]]
 	part_shows 1 fc:nondeterministic=0.01 E-DETERMINISM --determinism 10
 }
 

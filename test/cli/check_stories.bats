@@ -76,7 +76,7 @@ faults() {
 	[[ $output == *"another run with batch=2 between two of the first shape"* ]]
 	INFER_FAULT=second:stale run "$FAULTS_INFER" check "$S/kept/model.onnx" --shapes-sweep batch=2..3
 	[ "$status" -eq 5 ]
-	[[ $output == *"error[E-SHAPE-STATE]: output 'y'"* ]]
+	[[ $output == *"error[E-SHAPE-STATE]: node 'second' (Softmax)"*"output 'y'"* ]]
 	[[ $output == *"after the shape changed"* ]]
 }
 
