@@ -39,13 +39,17 @@ static int cuda_probe(struct device_info *info, int max, struct diag *why)
 	return n;
 }
 
+static void drop_slot(struct device *dev, int i)
+{
+	if (dev->slot[i].p && dev->slot[i].drop)
+		dev->slot[i].drop(dev, dev->slot[i].p);
+	dev->slot[i].p = NULL;
+}
+
 static void drop_slots(struct device *dev)
 {
-	for (int i = GPU_SLOTS; i-- > 0;) { /* plans before the libraries that made them */
-		if (dev->slot[i].p && dev->slot[i].drop)
-			dev->slot[i].drop(dev, dev->slot[i].p);
-		dev->slot[i].p = NULL;
-	}
+	for (int i = GPU_SLOTS; i-- > 0;) /* plans before the libraries that made them */
+		drop_slot(dev, i);
 }
 
 /* What was measured when it was taken goes with the device. */
@@ -73,6 +77,8 @@ static void cuda_close(struct device *dev)
 		stages_free(dev);
 		cuda_leave(dev, pushed);
 	} else {
+		/* what the libraries hold of a lost context is left alone */
+		drop_slot(dev, GPU_FALLBACKS);
 		stages_free(dev);
 	}
 	take_back_notes(dev);
