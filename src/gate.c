@@ -117,35 +117,33 @@ static double quantile(const struct sample *s, double *room, uint64_t *state)
 	return state ? redrawn(s, room, state) : stats_quantile_of(s->v, s->n, QUANTILE);
 }
 
+/* How much longer work of a kind takes; NAN: too few shots. They are few: their lowest fiftieth is steadier than their tenth. */
+static double yard_ratio(const struct side *before, const struct side *now, int kind)
+{
+	const struct sample *x = &before->yard[kind], *y = &now->yard[kind];
+
+	if (x->n < LEAST_QUIET || y->n < LEAST_QUIET)
+		return NAN;
+	return stats_quantile_of(y->v, y->n, YARD_QUANTILE) /
+	       stats_quantile_of(x->v, x->n, YARD_QUANTILE);
+}
+
 /*
  * How much slower the machine is (below 1: faster), as far as all kinds of work agree: memory alone is slower for many
- * reasons that a model does not notice. The shots are few: their lowest fiftieth is steadier than their lowest tenth.
+ * reasons that a model does not notice.
  */
 static double machine(const struct side *before, const struct side *now)
 {
 	double least = INFINITY, most = 0;
 
 	for (int k = 0; k < RECORD_YARDS; k++) {
-		const struct sample *x = &before->yard[k], *y = &now->yard[k];
-		if (x->n < LEAST_QUIET || y->n < LEAST_QUIET)
+		double ratio = yard_ratio(before, now, k);
+		if (isnan(ratio))
 			return 1;
-		double ratio = stats_quantile_of(y->v, y->n, YARD_QUANTILE) /
-			       stats_quantile_of(x->v, x->n, YARD_QUANTILE);
 		least = fmin(least, ratio);
 		most = fmax(most, ratio);
 	}
 	return least > 1 ? least : most < 1 && most > 0 ? most : 1;
-}
-
-/* How much longer it takes the cores to hand something to one another: virtual ones move, and all that is shared with them. */
-static double apart(const struct side *before, const struct side *now)
-{
-	const struct sample *x = &before->yard[RECORD_YARDS - 1], *y = &now->yard[RECORD_YARDS - 1];
-
-	if (x->n < LEAST_QUIET || y->n < LEAST_QUIET)
-		return 1;
-	return stats_quantile_of(y->v, y->n, YARD_QUANTILE) /
-	       stats_quantile_of(x->v, x->n, YARD_QUANTILE);
 }
 
 static void latency(const struct side *before, const struct side *now, double limit,
@@ -153,11 +151,13 @@ static void latency(const struct side *before, const struct side *now, double li
 {
 	double *room = calloc(MOST_SAMPLES + ROUNDS + 1, sizeof(*room));
 	uint64_t state = 20240229;
+	/* what the cores hand to one another: virtual ones move, and all that is shared with them; NAN is neither far nor near */
+	double apart = yard_ratio(before, now, RECORD_YARDS - 1);
 
 	v->quiet_before = before->runs.n;
 	v->quiet_now = now->runs.n;
 	v->busy = before->busy || now->busy;
-	v->moved = apart(before, now) < 1 / FAR;
+	v->moved = apart < 1 / FAR;
 	if (!room || !before->runs.n || !now->runs.n) {
 		free(room);
 		return;
@@ -178,7 +178,7 @@ static void latency(const struct side *before, const struct side *now, double li
 	v->slower = !isnan(limit) && v->fair.low > 1 + limit;
 	v->open = !isnan(limit) && !v->slower && v->fair.high > 1 + limit &&
 		  v->fair.value > 1 + limit / 2;
-	if (v->slower && apart(before, now) > FAR) {
+	if (v->slower && apart > FAR) {
 		v->slower = false; /* only a node by itself can be told */
 		v->open = true;
 	}
