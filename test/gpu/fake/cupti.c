@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUPTI without a GPU, beside test/gpu/fake/cuda.c, which tells it what is done: each kernel takes 2 us, each copy 1.
+ * CUPTI without a GPU, beside test/gpu/fake/cuda.c, which tells it what is done: each kernel takes 2 us, each copy 1,
+ * and whoever launches it waits that long: no run begins before the one before it is over.
  * Built as libcupti.so.13.
  *
  *   FAKE_CUPTI_OTHER=NAME   another subscriber has it
@@ -81,6 +82,8 @@ static void listen(const char *kernel, int kind, size_t bytes)
 					   .end = cursor,
 					   .bytes = bytes,
 					   .correlation = number}});
+	while (now() < cursor)
+		;
 }
 
 static void tell_driver(void (*to)(const char *, int, size_t))
