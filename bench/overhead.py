@@ -28,7 +28,7 @@ def inputs_of(model, folder):
     bare, options = [], []
     for i in (i for i in m.graph.input if i.name not in weights):
         t = i.type.tensor_type
-        dims = [d.dim_value or 1 for d in t.shape.dim]
+        dims = [max(1, d.dim_value) for d in t.shape.dim]
         path = os.path.join(folder, f"{len(bare)}.bin")
         np.zeros(dims, onnx.helper.tensor_dtype_to_np_dtype(t.elem_type)).tofile(path)
         shape = "x".join(map(str, dims))
