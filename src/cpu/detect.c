@@ -2,6 +2,7 @@
 #include "ops/detect.h"
 
 #include "base/pool.h"
+#include "cpu/util.h"
 #include "cpu/wide.h"
 
 #include <string.h>
@@ -128,7 +129,7 @@ static int nms_reshape(struct site *site, struct step *step, struct diag *d)
 
 static float scalar_or(const struct call *c, uint32_t i, float absent)
 {
-	const struct tensor *t = i < c->step->nin ? c->in[i] : NULL;
+	const struct tensor *t = optional_in(c, i);
 
 	return t && tensor_count(t) ? *(const float *)t->data : absent;
 }
@@ -137,7 +138,7 @@ static int nms_run(const struct call *c)
 {
 	const struct nms *p = call_params(c);
 	const struct shape *b = &c->in[NMS_BOXES]->shape, *ss = &c->in[NMS_SCORES]->shape;
-	const struct tensor *score = NMS_SCORE < c->step->nin ? c->in[NMS_SCORE] : NULL;
+	const struct tensor *score = optional_in(c, NMS_SCORE);
 	struct scratch s = scratch_of(c);
 	int64_t each = ss->dim[0] * ss->dim[1], total = 0;
 	struct nms_job j = {.boxes = c->in[NMS_BOXES]->data,
@@ -149,7 +150,7 @@ static int nms_run(const struct call *c)
 			    .center = p->center_point_box != 0};
 
 	j.filter = score && tensor_count(score);
-	j.most = most_of(NMS_MAX < c->step->nin ? c->in[NMS_MAX] : NULL, j.n);
+	j.most = most_of(optional_in(c, NMS_MAX), j.n);
 	j.count = scratch_take(&s, (size_t)each * sizeof(int64_t));
 	j.heaps = scratch_take(&s, (size_t)pool_threads() * (size_t)j.n * sizeof(int32_t));
 	j.corners = scratch_take(&s, (size_t)(b->dim[0] * j.n) * 5 * sizeof(float));

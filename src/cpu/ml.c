@@ -600,16 +600,6 @@ static void linear_scores(const struct linear_params *p, const float *x, int64_t
 			 (p->intercepts.n > k ? p->intercepts.v[k] : 0);
 }
 
-static int64_t best_of(const float *v, int64_t n)
-{
-	int64_t best = 0;
-
-	for (int64_t i = 1; i < n; i++)
-		if (v[i] > v[best])
-			best = i;
-	return best;
-}
-
 static int linear_width(const struct call *c, int64_t n, int64_t width)
 {
 	const struct linear_params *p = call_params(c);
@@ -661,7 +651,7 @@ static int linear_classifier_run(const struct call *c)
 	for (int64_t r = 0; r < rows; r++) {
 		row_f32(c->in[0], r * width, width, x);
 		linear_scores(p, x, width, n, out);
-		label[r] = n > 1 ? best_of(out, n) : out[0] > 0 && labels > 1;
+		label[r] = n > 1 ? ml_best(out, n) : out[0] > 0 && labels > 1;
 		if (pair)
 			post_pair((enum post_transform)p->post_transform, out[0], false, out);
 		else
@@ -834,7 +824,7 @@ static int64_t svm_classify(const struct svm *v, const float *x, double *r, floa
 			positive &= p->coefficients.v[i] >= 0;
 		for (int64_t i = 0; i < n; i++)
 			out[i] = dot(x, p->coefficients.v + i * v->width, v->width) + p->rho.v[0];
-		best = best_of(out, n);
+		best = ml_best(out, n);
 		if (n == 2 && !v->prob && (positive ? out[best] >= 0.5f : out[best] > 0))
 			best = 1;
 		post_apply(post, out, n);

@@ -20,7 +20,7 @@ static size_t aligned(size_t bytes)
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-struct at build_work(struct build *b, size_t bytes)
+static struct at build_work(struct build *b, size_t bytes)
 {
 	struct at at = WORK(b->p->work);
 	b->p->work += aligned(bytes);

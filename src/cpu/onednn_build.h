@@ -87,7 +87,6 @@ struct build {
 
 void build_start(struct build *b, struct site *s, struct step *step, struct diag *d);
 int build_end(struct build *b);
-struct at build_work(struct build *b, size_t bytes);
 struct action *build_action(struct build *b, enum action_kind kind);
 int build_argument(struct build *b, struct action *a, int which, const_dnnl_memory_desc_t md,
 		   struct at at);

@@ -181,6 +181,18 @@ static int64_t unpool_place(const struct shape *space, const struct shape *y, in
 	return o;
 }
 
+/* Elements of four bytes; gives the number of those before the first index that is not below count. */
+static int64_t unpool_words(int64_t n, int64_t count, const int64_t *restrict index,
+			    const uint32_t *restrict from, uint32_t *restrict to)
+{
+	for (int64_t i = 0; i < n; i++) {
+		if ((uint64_t)index[i] >= (uint64_t)count)
+			return i;
+		to[index[i]] = from[i];
+	}
+	return n;
+}
+
 /*
  * The indices count in a tensor of the size that kernel, strides and pads give; output_shape may
  * ask for a larger one, in whose first corner that lies. Where it is not larger in every
@@ -191,7 +203,7 @@ static int unpool_run(const struct call *c)
 	const struct max_unpool *p = call_params(c);
 	const struct shape *x = &c->in[0]->shape, *y = &c->out[0]->shape;
 	const int64_t *index = c->in[1]->data;
-	int64_t n = tensor_count(c->in[0]), count;
+	int64_t n = tensor_count(c->in[0]), count, done = 0;
 	size_t size = dtype_bits(tensor_dtype(c->in[0])) / 8;
 	const char *from = c->in[0]->data;
 	char *to = c->out[0]->data;
@@ -206,18 +218,16 @@ static int unpool_run(const struct call *c)
 	count = shape_count(&space);
 	bool whole = shape_equal(&space, y);
 	memset(to, 0, c->out[0]->bytes);
-	for (int64_t i = 0; i < n; i++) {
-		int64_t k = index[i], o = k;
-		if (k < 0 || k >= count)
-			return call_fail(c, E_VALUE, "indices within the unpooled tensor",
-					 fmt(c->diag, "%lld", (long long)k));
-		if (!whole)
-			o = unpool_place(&space, y, k);
-		if (size == 4)
-			((uint32_t *)(void *)to)[o] = ((const uint32_t *)(const void *)from)[i];
-		else
-			memcpy(to + (size_t)o * size, from + (size_t)i * size, size);
-	}
+	if (whole && size == 4)
+		done = unpool_words(n, count, index, c->in[0]->data, c->out[0]->data);
+	else
+		for (; done < n && index[done] >= 0 && index[done] < count; done++) {
+			int64_t o = whole ? index[done] : unpool_place(&space, y, index[done]);
+			memcpy(to + (size_t)o * size, from + (size_t)done * size, size);
+		}
+	if (done < n)
+		return call_fail(c, E_VALUE, "indices within the unpooled tensor",
+				 fmt(c->diag, "%lld", (long long)index[done]));
 	return 0;
 }
 

@@ -314,9 +314,9 @@ static int dynamic_run(const struct call *c)
 struct block_gather {
 	int64_t bits; /* of an element that is packed in bytes; 0: it has a type of its own */
 	int64_t rows, dim, inner, picked; /* before the gathered axis, of it, behind it; indices */
-	int64_t qdim, qinner, blocks, block; /* of the quantized axis */
-	struct shape data;		     /* as if it were not packed */
-	int64_t scale_step[MAX_RANK];	     /* 0 where scales repeat */
+	int64_t qdim, blocks, block;	  /* of the quantized axis */
+	struct shape data;		  /* as if it were not packed */
+	int64_t scale_step[MAX_RANK];	  /* 0 where scales repeat */
 	int qaxis;
 };
 

@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "cpu/activation.h"
 #include "cpu/gemm.h"
+#include "cpu/util.h"
 #include "cpu/wide.h"
 
 #include <math.h>
@@ -275,7 +276,7 @@ static int quantized_reshape(struct site *site, struct step *step, struct diag *
 
 static int check_lengths(const struct call *c, const struct rnn_size *z)
 {
-	const struct tensor *lens = RNN_LENS < c->step->nin ? c->in[RNN_LENS] : NULL;
+	const struct tensor *lens = optional_in(c, RNN_LENS);
 
 	for (int64_t b = 0; lens && b < z->batch; b++) {
 		int32_t len = ((const int32_t *)lens->data)[b];

@@ -3,17 +3,13 @@
 
 #include "base/pool.h"
 #include "cpu/fft.h"
+#include "cpu/util.h"
 #include "cpu/wide.h"
 
 #include <math.h>
 #include <string.h>
 
 #define PI 3.14159265358979323846
-
-static const struct tensor *input(const struct call *c, uint32_t i)
-{
-	return i < c->step->nin ? c->in[i] : NULL;
-}
 
 static int64_t number(const struct tensor *t, int64_t absent)
 {
@@ -116,13 +112,13 @@ static int dft_run(const struct call *c)
 			    .inverse = p->inverse != 0,
 			    .x = c->in[DFT_X]->data,
 			    .y = c->out[0]->data};
-	int a = axis_of(number(input(c, DFT_AXIS), -2), x->rank);
+	int a = axis_of(number(optional_in(c, DFT_AXIS), -2), x->rank);
 	int64_t length;
 
 	if (a < 0 || a == x->rank - 1)
 		return call_fail(c, E_VALUE, "an axis before the last one", NULL);
 	j.mirror = p->inverse && p->onesided;
-	length = number(input(c, DFT_LENGTH), j.mirror ? 2 * (x->dim[a] - 1) : x->dim[a]);
+	length = number(optional_in(c, DFT_LENGTH), j.mirror ? 2 * (x->dim[a] - 1) : x->dim[a]);
 	j.in = x->dim[a];
 	j.out = y->dim[a];
 	j.in_parts = x->dim[x->rank - 1];
@@ -192,7 +188,7 @@ static int stft_reshape(struct site *site, struct step *step, struct diag *d)
 static int stft_run(const struct call *c)
 {
 	const struct stft *p = call_params(c);
-	const struct tensor *x = c->in[STFT_X], *w = input(c, STFT_WINDOW), *y = c->out[0];
+	const struct tensor *x = c->in[STFT_X], *w = optional_in(c, STFT_WINDOW), *y = c->out[0];
 	struct scratch s = scratch_of(c);
 	struct stft_job j = {.type = tensor_dtype(x),
 			     .length = x->shape.dim[1],
@@ -204,7 +200,7 @@ static int stft_run(const struct call *c)
 
 	j.parts = x->shape.rank == 3 ? x->shape.dim[2] : 1;
 	j.step = number(c->in[STFT_STEP], 1);
-	length = number(input(c, STFT_LENGTH), w ? w->shape.dim[0] : x->shape.dim[1]);
+	length = number(optional_in(c, STFT_LENGTH), w ? w->shape.dim[0] : x->shape.dim[1]);
 	j.taps = length;
 	if (w) {
 		j.window = w->data;

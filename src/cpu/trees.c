@@ -443,7 +443,7 @@ int tree_regressor_run(const struct call *c)
 	return err;
 }
 
-static int64_t best_of(const float *v, int64_t n)
+int64_t ml_best(const float *v, int64_t n)
 {
 	int64_t best = 0;
 
@@ -474,7 +474,7 @@ static int64_t classify(const struct forest *f, double *score, float *out)
 	}
 	for (int64_t t = 0; t < n; t++)
 		out[t] = (float)(score[t] + (f->nbase == n ? f->base[t] : 0));
-	int64_t best = best_of(out, n);
+	int64_t best = ml_best(out, n);
 	post_apply(f->post, out, n);
 	return best;
 }

@@ -17,6 +17,8 @@ void post_apply(enum post_transform how, float *v, int64_t n);
 void post_pair(enum post_transform how, float score, bool mixed, float *out);
 /* Rows of X and features of each: a list is one row. */
 void ml_rows(const struct tensor *x, int64_t *rows, int64_t *width);
+/* The index of the highest of n scores: the first, where several are. */
+int64_t ml_best(const float *v, int64_t n);
 /* Labels by class index into output 0, where it is wanted. */
 int ml_labels(const struct call *c, const struct texts *strings, const struct ints *ints,
 	      const int64_t *which, int64_t n);

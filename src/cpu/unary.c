@@ -289,7 +289,7 @@ static void type_limit(enum dtype t, bool high, void *out)
 
 static void clip_bound(const struct call *c, uint32_t i, enum dtype t, char *out)
 {
-	const struct tensor *b = i < c->step->nin ? c->in[i] : NULL;
+	const struct tensor *b = optional_in(c, i);
 
 	if (b && tensor_count(b) > 0)
 		memcpy(out, b->data, (size_t)elem_size(t));

@@ -62,6 +62,12 @@ static inline const struct tensor *optional_in(const struct call *c, uint32_t i)
 	return i < c->step->node->nin ? c->in[i] : NULL;
 }
 
+/* Output i; NULL: left out. */
+static inline struct tensor *optional_out(const struct call *c, uint32_t i)
+{
+	return i < c->step->nout ? c->out[i] : NULL;
+}
+
 /* dtype of input / output i of the node at the site; DT_NONE where left out */
 static inline enum dtype site_type(const struct site *s, uint32_t i)
 {
@@ -72,6 +78,13 @@ static inline enum dtype site_out_type(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_out(s, i);
 	return v ? (enum dtype)v->type.dtype : DT_NONE;
+}
+
+/* Shape of input i of the node at the site; NULL where left out. */
+static inline const struct shape *site_shape(const struct site *s, uint32_t i)
+{
+	const struct vinfo *v = site_in(s, i);
+	return v ? &v->shape : NULL;
 }
 
 /* Types that compute in fp32 and round once. */

@@ -23,11 +23,6 @@ const char *dtype_name(enum dtype t)
 	return known(t) ? table[t].name : "?";
 }
 
-const char *dtype_onnx_name(enum dtype t)
-{
-	return known(t) ? table[t].other : "?";
-}
-
 unsigned dtype_bits(enum dtype t)
 {
 	return known(t) ? table[t].bits : 0;
@@ -189,13 +184,15 @@ uint8_t f32_to_f8(enum dtype t, float v, bool saturate)
 	return sign | (uint8_t)code;
 }
 
-float f4_to_f32(uint8_t n)
+/* float4e2m1 */
+static float f4_to_f32(uint8_t n)
 {
 	static const float values[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
 	return n & 8 ? -values[n & 7] : values[n & 7];
 }
 
-uint8_t f32_to_f4(float v)
+/* Saturates. */
+static uint8_t f32_to_f4(float v)
 {
 	static const float limits[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
 	uint8_t sign = signbit(v) ? 8 : 0, code = 0;

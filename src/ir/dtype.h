@@ -17,9 +17,8 @@ enum dtype {
 
 enum dtype_class { DT_FLOAT, DT_INT, DT_UINT, DT_COMPLEX, DT_OTHER };
 
-const char *dtype_name(enum dtype t);	   /* "f32"; "?" for an unknown number */
-const char *dtype_onnx_name(enum dtype t); /* "float", as ONNX writes tensor(float) */
-unsigned dtype_bits(enum dtype t);	   /* of one element; 0 for an unknown number */
+const char *dtype_name(enum dtype t); /* "f32"; "?" for an unknown number */
+unsigned dtype_bits(enum dtype t);    /* of one element; 0 for an unknown number */
 enum dtype_class dtype_class(enum dtype t);
 enum dtype dtype_parse(const char *name); /* "f32" or "float"/"float32"; DT_NONE where unknown */
 
@@ -91,11 +90,9 @@ static inline uint16_t f32_to_bf16(float f)
 		return (uint16_t)(u >> 16 | 0x40); /* keep a NaN one */
 	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
-/* float8 (t: one of the five) and float4e2m1; saturate: to the largest finite value. */
+/* float8 (t: one of the five); saturate: to the largest finite value. */
 float f8_to_f32(enum dtype t, uint8_t bits);
 uint8_t f32_to_f8(enum dtype t, float f, bool saturate);
-float f4_to_f32(uint8_t nibble);
-uint8_t f32_to_f4(float f); /* always saturates */
 
 /* Element i of packed or plain data as a double / an int64 (integers exact); not for strings. */
 double elem_f64(enum dtype t, const void *data, int64_t i);

@@ -568,12 +568,8 @@ static const struct field linear_attrs[] = {
 	FIELD_REQ(struct linear_attention, kv_num_heads, F_INT, "heads of key and value"),
 	FIELD(struct linear_attention, chunk_size, F_INT, "64", "a hint"),
 	FIELD(struct linear_attention, scale, F_FLOAT, "0", "of the output; 0: 1 / sqrt(key size)"),
-	{.name = "update_rule",
-	 .type = F_ENUM,
-	 .off = offsetof(struct linear_attention, update_rule),
-	 .def = "gated_delta",
-	 .choices = "linear|gated|delta|gated_delta",
-	 .help = "how the state changes"},
+	FIELD_ENUM(struct linear_attention, update_rule, "gated_delta",
+		   "linear|gated|delta|gated_delta", "how the state changes"),
 	{0}};
 #define ROTARY_FIELDS                                                                              \
 	FIELD(struct rotary, interleaved, F_INT, "0", "1: pairs lie side by side"),                \

@@ -23,11 +23,8 @@ static const struct slot like_in[] = {SLOT("input", "T", T_CAST), SLOT("target_t
 static const struct slot like_out[] = {SLOT("output", "T2", T_CAST), SLOT_END};
 
 #define ROUND(in_)                                                                                 \
-	{                                                                                          \
-		.name = "round_mode", .type = F_ENUM, .off = offsetof(in_, round_mode),            \
-		.def = "up", .choices = "up|down|nearest",                                         \
-		.help = "how powers of two (float8e8m0) are rounded"                               \
-	}
+	FIELD_ENUM(in_, round_mode, "up", "up|down|nearest",                                       \
+		   "how powers of two (float8e8m0) are rounded")
 
 static const struct field cast_attrs[] = {
 	FIELD_REQ(struct cast, to, F_INT, "element type of the output"),

@@ -406,12 +406,9 @@ static const struct field deform_attrs[] = {
 	FIELD(struct deform_conv, group, F_INT, "1", "groups that the channels are divided into"),
 	FIELD(struct deform_conv, offset_group, F_INT, "1", "groups of channels that share offsets"),
 	{0}};
-static const struct field causal_attrs[] = {{.name = "activation",
-					     .type = F_ENUM,
-					     .off = offsetof(struct causal_conv, activation),
-					     .def = "none",
-					     .choices = "none|silu|swish",
-					     .help = "activation behind the convolution"},
+static const struct field causal_attrs[] = {FIELD_ENUM(struct causal_conv, activation, "none",
+						       "none|silu|swish",
+						       "activation behind the convolution"),
 					    {0}};
 static const struct field col2im_attrs[] = {
 	WINDOW_FIELD(struct col2im, dilations, F_INTS, NULL, "distance of the block's elements"),

@@ -34,22 +34,13 @@ static void gather_ints(struct infer *c)
 static int gather_infer(struct infer *c)
 {
 	const struct gather_params *p = infer_params(c);
-	struct shape x = infer_shape(c, 0), i = infer_shape(c, 1), out = SHAPE_UNKNOWN;
+	struct shape x = infer_shape(c, 0), i = infer_shape(c, 1), out;
 	int axis, err = infer_axis(c, 0, p->axis, &axis);
 
 	if (err)
 		return err;
-	if (x.rank >= 0 && i.rank >= 0) {
-		if (x.rank - 1 + i.rank > MAX_RANK)
-			return rank_fail(c);
-		out.rank = 0;
-		for (int k = 0; k < axis; k++)
-			out.dim[out.rank++] = x.dim[k];
-		for (int k = 0; k < i.rank; k++)
-			out.dim[out.rank++] = i.dim[k];
-		for (int k = axis + 1; k < x.rank; k++)
-			out.dim[out.rank++] = x.dim[k];
-	}
+	if ((err = infer_gathered(c, &x, axis, &i, &out)))
+		return err;
 	infer_set(c, 0, infer_dtype(c, 0), &out);
 	if (x.rank == 1 && i.rank >= 0 && i.rank <= 1)
 		gather_ints(c);
@@ -351,11 +342,8 @@ static const struct field gather_nd_attrs[] = {FIELD(struct gather_nd_params, ba
 					       {0}};
 static const struct field no_attrs[] = {{0}};
 #define REDUCTION(choices_)                                                                        \
-	{                                                                                          \
-		.name = "reduction", .type = F_ENUM,                                               \
-		.off = offsetof(struct scatter_params, reduction), .def = "none",                  \
-		.choices = choices_, .help = "what to do with the value that is there"             \
-	}
+	FIELD_ENUM(struct scatter_params, reduction, "none", choices_,                             \
+		   "what to do with the value that is there")
 #define SCATTER_AXIS FIELD(struct scatter_params, axis, F_INT, "0", "axis to scatter along")
 static const struct field scatter_attrs[] = {SCATTER_AXIS, REDUCTION("none|add|mul|max|min"), {0}};
 static const struct field scatter16_attrs[] = {SCATTER_AXIS, REDUCTION("none|add|mul"), {0}};
@@ -368,12 +356,8 @@ static const struct field compress_attrs[] = {
 	FIELD(struct compress_params, axis, F_INT, NULL, "axis; default: input flattened"), {0}};
 static const struct field tensor_scatter_attrs[] = {
 	FIELD(struct tensor_scatter_params, axis, F_INT, "-2", "axis of the sequence"),
-	{.name = "mode",
-	 .type = F_ENUM,
-	 .off = offsetof(struct tensor_scatter_params, mode),
-	 .def = "linear",
-	 .choices = "linear|circular",
-	 .help = "whether writing wraps around at the end"},
+	FIELD_ENUM(struct tensor_scatter_params, mode, "linear", "linear|circular",
+		   "whether writing wraps around at the end"),
 	{0}};
 
 #define SCATTER_SIZE .params_size = sizeof(struct scatter_params)

@@ -182,6 +182,26 @@ int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *
 	return 0;
 }
 
+int infer_gathered(const struct infer *c, const struct shape *x, int axis, const struct shape *i,
+		   struct shape *out)
+{
+	*out = SHAPE_UNKNOWN;
+	if (x->rank < 0 || i->rank < 0)
+		return 0;
+	if (x->rank - 1 + i->rank > MAX_RANK)
+		return infer_fail(c, E_RANK, -1,
+				  fmt(c->diag, "a result of at most %d dimensions", MAX_RANK),
+				  fmt(c->diag, "%d", x->rank - 1 + i->rank));
+	out->rank = 0;
+	for (int k = 0; k < axis; k++)
+		out->dim[out->rank++] = x->dim[k];
+	for (int k = 0; k < i->rank; k++)
+		out->dim[out->rank++] = i->dim[k];
+	for (int k = axis + 1; k < x->rank; k++)
+		out->dim[out->rank++] = x->dim[k];
+	return 0;
+}
+
 int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, int64_t begin,
 		 int64_t end, bool ceil)
 {

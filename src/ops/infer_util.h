@@ -19,6 +19,9 @@ struct shape infer_shape(const struct infer *c, uint32_t i);
 enum dtype infer_dtype(const struct infer *c, uint32_t i);
 /* Unify two dims that must be equal: the known one; E-SHAPE where they differ. */
 int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *out);
+/* What Gather makes: dimension `axis` of x gives way to those of i; -E_RANK where that are too many. */
+int infer_gathered(const struct infer *c, const struct shape *x, int axis, const struct shape *i,
+		   struct shape *out);
 /*
  * Convolution and pooling: spatial output size of one dimension; unknown in, unknown out.
  * pads begin/end; ceil: ceil_mode. Result may be <= 0 (the caller reports).
@@ -46,6 +49,12 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 #define OLD(name_, since_, types_)                                                                 \
 	{                                                                                          \
 		.name = (name_), .since = (since_), .types = (types_)                              \
+	}
+/* An attribute that is one of `choices_` ("a|b|c"): its number among them, in an enum member of its name. */
+#define FIELD_ENUM(type_, member, def_, choices_, help_)                                           \
+	{                                                                                          \
+		.name = #member, .type = F_ENUM, .off = offsetof(type_, member), .def = (def_),    \
+		.choices = (choices_), .help = (help_)                                             \
 	}
 #define ATTRS(table, type) .attrs = (table), .params_size = sizeof(type)
 #define MICROSOFT	   .domain = "com.microsoft", .since = 1

@@ -578,12 +578,7 @@ static const struct field shape_attrs[] = {
 	{0}};
 static const struct field depth_attrs[] = {
 	FIELD_REQ(struct depth_params, blocksize, F_INT, "edge of a block"),
-	{.name = "mode",
-	 .type = F_ENUM,
-	 .off = offsetof(struct depth_params, mode),
-	 .def = "DCR",
-	 .choices = "DCR|CRD",
-	 .help = "order of depth, column and row"},
+	FIELD_ENUM(struct depth_params, mode, "DCR", "DCR|CRD", "order of depth, column and row"),
 	{0}};
 static const struct field depth1_attrs[] = {
 	FIELD_REQ(struct depth_params, blocksize, F_INT, "edge of a block"), {0}};

@@ -14,12 +14,8 @@ static const struct slot sce_in[] = {SLOT("scores", "T", T_FLOATS_BF),
 static const struct slot sce_out[] = {SLOT("output", "T", T_FLOATS_BF),
 				      SLOT_OPT("log_prob", "T", T_FLOATS_BF), SLOT_END};
 static const struct field attrs[] = {
-	{.name = "reduction",
-	 .type = F_ENUM,
-	 .off = offsetof(struct loss, reduction),
-	 .def = "mean",
-	 .choices = "none|sum|mean",
-	 .help = "what becomes of the single losses"},
+	FIELD_ENUM(struct loss, reduction, "mean", "none|sum|mean",
+		   "what becomes of the single losses"),
 	FIELD(struct loss, ignore_index, F_INT, NULL, "class that does not count"),
 	{0}};
 

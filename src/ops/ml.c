@@ -412,25 +412,14 @@ static const struct slot zip_in[] = {{.name = "X", .types = T_F32}, SLOT_END};
 static const struct slot zip_out[] = {{.name = "Z", .types = T_SEQ | T_F32}, SLOT_END};
 
 #define POST(type_)                                                                                \
-	{                                                                                          \
-		.name = "post_transform", .type = F_ENUM, .off = offsetof(type_, post_transform),  \
-		.def = "NONE", .choices = POST_CHOICES, .help = "what is done to the scores"       \
-	}
+	FIELD_ENUM(type_, post_transform, "NONE", POST_CHOICES, "what is done to the scores")
 static const struct field binarizer_attrs[] = {
 	FIELD(struct binarizer_params, threshold, F_FLOAT, "0", "what is above becomes 1"), {0}};
 static const struct field cast_map_attrs[] = {
-	{.name = "cast_to",
-	 .type = F_ENUM,
-	 .off = offsetof(struct cast_map_params, cast_to),
-	 .def = "TO_FLOAT",
-	 .choices = "TO_FLOAT|TO_STRING|TO_INT64",
-	 .help = "element type of the result"},
-	{.name = "map_form",
-	 .type = F_ENUM,
-	 .off = offsetof(struct cast_map_params, map_form),
-	 .def = "DENSE",
-	 .choices = "DENSE|SPARSE",
-	 .help = "whether keys are positions"},
+	FIELD_ENUM(struct cast_map_params, cast_to, "TO_FLOAT", "TO_FLOAT|TO_STRING|TO_INT64",
+		   "element type of the result"),
+	FIELD_ENUM(struct cast_map_params, map_form, "DENSE", "DENSE|SPARSE",
+		   "whether keys are positions"),
 	FIELD(struct cast_map_params, max_map, F_INT, "1", "length of a sparse result"),
 	{0}};
 static const struct field category_attrs[] = {
@@ -485,13 +474,8 @@ static const struct field linear_regressor_attrs[] = {
 	FIELD(struct linear_params, targets, F_INT, "1", "number of results"),
 	POST(struct linear_params),
 	{0}};
-static const struct field normalizer_attrs[] = {{.name = "norm",
-						 .type = F_ENUM,
-						 .off = offsetof(struct normalizer_params, norm),
-						 .def = "MAX",
-						 .choices = "MAX|L1|L2",
-						 .help = "which norm a row gets"},
-						{0}};
+static const struct field normalizer_attrs[] = {
+	FIELD_ENUM(struct normalizer_params, norm, "MAX", "MAX|L1|L2", "which norm a row gets"), {0}};
 static const struct field one_hot_attrs[] = {
 	FIELD(struct one_hot_encoder_params, cats_int64s, F_INTS, NULL, "categories"),
 	FIELD(struct one_hot_encoder_params, cats_strings, F_STRINGS, NULL, "categories"),
@@ -504,11 +488,7 @@ static const struct field scaler_attrs[] = {
 	{0}};
 #define SVM(member, type_, def_, help_) FIELD(struct svm_params, member, type_, def_, help_)
 #define SVM_KERNEL                                                                                 \
-	{                                                                                          \
-		.name = "kernel_type", .type = F_ENUM,                                             \
-		.off = offsetof(struct svm_params, kernel_type), .def = "LINEAR",                  \
-		.choices = "LINEAR|POLY|RBF|SIGMOID", .help = "kernel"                             \
-	}
+	FIELD_ENUM(struct svm_params, kernel_type, "LINEAR", "LINEAR|POLY|RBF|SIGMOID", "kernel")
 static const struct field svm_classifier_attrs[] = {
 	SVM(classlabels_ints, F_INTS, NULL, "labels"),
 	SVM(classlabels_strings, F_STRINGS, NULL, "labels"),
@@ -571,12 +551,8 @@ static const struct field tree_regressor_attrs[] = {
 	LEAF("target_weights", leaf_weights, F_FLOATS, "weights"),
 	LEAF("target_weights_as_tensor", leaf_weights_as_tensor, F_TENSOR, "weights"),
 	TREE(n_targets, F_INT, "number of results"),
-	{.name = "aggregate_function",
-	 .type = F_ENUM,
-	 .off = offsetof(struct tree_params, aggregate_function),
-	 .def = "SUM",
-	 .choices = "AVERAGE|SUM|MIN|MAX",
-	 .help = "how trees are joined"},
+	FIELD_ENUM(struct tree_params, aggregate_function, "SUM", "AVERAGE|SUM|MIN|MAX",
+		   "how trees are joined"),
 	{0}};
 #define ENSEMBLE(member, type_, def_, help_)                                                       \
 	FIELD(struct ensemble_params, member, type_, def_, help_)

@@ -239,12 +239,8 @@ static const struct field max_roi_attrs[] = {
 	      "from the regions' scale to the input's"),
 	{0}};
 #define ROI_FIELDS                                                                                 \
-	{.name = "mode",                                                                           \
-	 .type = F_ENUM,                                                                           \
-	 .off = offsetof(struct roi_align, mode),                                                  \
-	 .def = "avg",                                                                             \
-	 .choices = "avg|max",                                                                     \
-	 .help = "how the samples of a bin become one number"},                                    \
+	FIELD_ENUM(struct roi_align, mode, "avg", "avg|max",                                       \
+		   "how the samples of a bin become one number"),                                  \
 		FIELD(struct roi_align, output_height, F_INT, "1", "height of the output"),        \
 		FIELD(struct roi_align, output_width, F_INT, "1", "width of the output"),          \
 		FIELD(struct roi_align, sampling_ratio, F_INT, "0",                                \
@@ -253,12 +249,8 @@ static const struct field max_roi_attrs[] = {
 		      "from the regions' scale to the input's")
 static const struct field roi_align_attrs[] = {
 	ROI_FIELDS,
-	{.name = "coordinate_transformation_mode",
-	 .type = F_ENUM,
-	 .off = offsetof(struct roi_align, coordinate_transformation_mode),
-	 .def = "half_pixel",
-	 .choices = "half_pixel|output_half_pixel",
-	 .help = "whether coordinates are shifted by -0.5"},
+	FIELD_ENUM(struct roi_align, coordinate_transformation_mode, "half_pixel",
+		   "half_pixel|output_half_pixel", "whether coordinates are shifted by -0.5"),
 	{0}};
 static const struct field roi_align10_attrs[] = {ROI_FIELDS, {0}};
 

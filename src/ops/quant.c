@@ -355,7 +355,7 @@ static int block_gather_infer(struct infer *c)
 {
 	const struct block_gather_params *p = infer_params(c);
 	enum dtype t = infer_dtype(c, 0);
-	struct shape stored = infer_shape(c, 0), i = infer_shape(c, 1), out = SHAPE_UNKNOWN;
+	struct shape stored = infer_shape(c, 0), i = infer_shape(c, 1), out;
 	struct shape x = block_gather_data(&stored, t, p->bits);
 	bool packed = t == DT_U8;
 	int axis, qaxis, err = infer_axis(c, 0, p->gather_axis, &axis);
@@ -372,18 +372,8 @@ static int block_gather_infer(struct infer *c)
 			c, E_OP_ATTRIBUTE, -1,
 			"bytes that are gathered along the first axis and quantized along the last",
 			NULL);
-	if (x.rank >= 0 && i.rank >= 0) {
-		if (x.rank - 1 + i.rank > MAX_RANK)
-			return infer_fail(c, E_SHAPE, 1, fmt(c->diag, "rank up to %d", MAX_RANK),
-					  NULL);
-		out.rank = 0;
-		for (int k = 0; k < axis; k++)
-			out.dim[out.rank++] = x.dim[k];
-		for (int k = 0; k < i.rank; k++)
-			out.dim[out.rank++] = i.dim[k];
-		for (int k = axis + 1; k < x.rank; k++)
-			out.dim[out.rank++] = x.dim[k];
-	}
+	if ((err = infer_gathered(c, &x, axis, &i, &out)))
+		return err;
 	infer_set(c, 0, infer_dtype(c, 2), &out);
 	return 0;
 }

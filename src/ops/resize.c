@@ -295,34 +295,29 @@ static const struct slot affine_out[] = {{"grid", "T", T_FLOATS_BF, 0, 0, 0}, SL
 static const struct slot decoder_in[] = {{"encoded_stream", NULL, T_U8, 0, 0, 0}, SLOT_END};
 static const struct slot decoder_out[] = {{"image", NULL, T_U8, 0, 0, 0}, SLOT_END};
 
-#define ENUM(type_, member, def_, choices_, help_)                                                 \
-	{                                                                                          \
-		.name = #member, .type = F_ENUM, .off = offsetof(type_, member), .def = (def_),    \
-		.choices = (choices_), .help = (help_)                                             \
-	}
 #define RESIZE_MODE                                                                                \
-	ENUM(struct resize, mode, "nearest", "nearest|linear|cubic|bilinear",                      \
-	     "how values are interpolated")
-#define RESIZE_11_FIELDS                                                                            \
-	RESIZE_MODE,                                                                                \
-		ENUM(struct resize, coordinate_transformation_mode, "half_pixel",                   \
-		     "half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|" \
-		     "tf_half_pixel_for_nn|tf_crop_and_resize",                                     \
-		     "where an output element lies in the input"),                                  \
-		ENUM(struct resize, nearest_mode, "round_prefer_floor",                             \
-		     "round_prefer_floor|round_prefer_ceil|floor|ceil",                             \
-		     "which element is the nearest"),                                               \
-		FIELD(struct resize, cubic_coeff_a, F_FLOAT, "-0.75",                               \
-		      "coefficient of cubic interpolation"),                                        \
-		FIELD(struct resize, exclude_outside, F_INT, "0",                                   \
-		      "1: weights outside the input are 0"),                                        \
+	FIELD_ENUM(struct resize, mode, "nearest", "nearest|linear|cubic|bilinear",                \
+		   "how values are interpolated")
+#define RESIZE_11_FIELDS                                                                                  \
+	RESIZE_MODE,                                                                                      \
+		FIELD_ENUM(struct resize, coordinate_transformation_mode, "half_pixel",                   \
+			   "half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|" \
+			   "tf_half_pixel_for_nn|tf_crop_and_resize",                                     \
+			   "where an output element lies in the input"),                                  \
+		FIELD_ENUM(struct resize, nearest_mode, "round_prefer_floor",                             \
+			   "round_prefer_floor|round_prefer_ceil|floor|ceil",                             \
+			   "which element is the nearest"),                                               \
+		FIELD(struct resize, cubic_coeff_a, F_FLOAT, "-0.75",                                     \
+		      "coefficient of cubic interpolation"),                                              \
+		FIELD(struct resize, exclude_outside, F_INT, "0",                                         \
+		      "1: weights outside the input are 0"),                                              \
 		FIELD(struct resize, extrapolation_value, F_FLOAT, "0", "value outside the region")
 static const struct field resize_attrs[] = {
 	RESIZE_11_FIELDS,
 	FIELD(struct resize, antialias, F_INT, "0", "1: widen the filter where the output is smaller"),
 	FIELD(struct resize, axes, F_INTS, NULL, "axes that roi, scales and sizes speak of"),
-	ENUM(struct resize, keep_aspect_ratio_policy, "stretch", "stretch|not_larger|not_smaller",
-	     "how sizes are meant"),
+	FIELD_ENUM(struct resize, keep_aspect_ratio_policy, "stretch",
+		   "stretch|not_larger|not_smaller", "how sizes are meant"),
 	{0}};
 static const struct field resize10_attrs[] = {RESIZE_MODE, {0}};
 static const struct field upsample7_attrs[] = {RESIZE_MODE,
@@ -341,16 +336,17 @@ static const struct slot ms_grid_in[] = {SLOT("X", "T1", T_ALL_OLD), SLOT("Grid"
 					 SLOT_END};
 static const struct slot ms_grid_out[] = {SLOT("Y", "T2", T_ALL_OLD), SLOT_END};
 static const struct field grid_attrs[] = {
-	ENUM(struct grid_sample, mode, "linear", "linear|nearest|cubic|bilinear|bicubic",
-	     "interpolation"),
-	ENUM(struct grid_sample, padding_mode, "zeros", "zeros|border|reflection", "what lies outside"),
+	FIELD_ENUM(struct grid_sample, mode, "linear", "linear|nearest|cubic|bilinear|bicubic",
+		   "interpolation"),
+	FIELD_ENUM(struct grid_sample, padding_mode, "zeros", "zeros|border|reflection",
+		   "what lies outside"),
 	FIELD(struct grid_sample, align_corners, F_INT, "0", "1: -1 and 1 are the corners' centres"),
 	{0}};
 static const struct field affine_attrs[] = {FIELD(struct affine_grid, align_corners, F_INT, "0",
 						  "1: -1 and 1 are the corners' centres"),
 					    {0}};
-static const struct field decoder_attrs[] = {ENUM(struct image_decoder, pixel_format, "RGB",
-						  "RGB|BGR|Grayscale", "order of the channels"),
+static const struct field decoder_attrs[] = {FIELD_ENUM(struct image_decoder, pixel_format, "RGB",
+							"RGB|BGR|Grayscale", "order of the channels"),
 					     {0}};
 
 #define RESIZE_OP .params_size = sizeof(struct resize)

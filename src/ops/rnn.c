@@ -163,17 +163,13 @@ static const struct slot quantized_out[] = {{"Y", NULL, T_F32, true, 0, 0},
 					    {"Y_c", NULL, T_F32, true, 0, 0},
 					    SLOT_END};
 
-#define RNN_FIELDS                                                                                 \
-	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"), \
-		FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),     \
-		FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),     \
-		FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),     \
-		{.name = "direction",                                                              \
-		 .type = F_ENUM,                                                                   \
-		 .off = offsetof(struct rnn, direction),                                           \
-		 .def = "forward",                                                                 \
-		 .choices = "forward|reverse|bidirectional|foward",                                \
-		 .help = "which way the sequence is read"},                                        \
+#define RNN_FIELDS                                                                                   \
+	FIELD(struct rnn, activations, F_STRINGS, NULL, "activation functions of each direction"),   \
+		FIELD(struct rnn, activation_alpha, F_FLOATS, NULL, "their first parameters"),       \
+		FIELD(struct rnn, activation_beta, F_FLOATS, NULL, "their second parameters"),       \
+		FIELD(struct rnn, clip, F_FLOAT, NULL, "bound of what goes into activations"),       \
+		FIELD_ENUM(struct rnn, direction, "forward", "forward|reverse|bidirectional|foward", \
+			   "which way the sequence is read"),                                        \
 		FIELD(struct rnn, hidden_size, F_INT, "0", "size of the state")
 #define LAYOUT FIELD(struct rnn, layout, F_INT, "0", "1: the batch comes first")
 #define OUTPUT_SEQUENCE                                                                            \

@@ -22,7 +22,8 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high)
 	return v < low ? low : v > high ? high : v;
 }
 
-void slice_dim(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t *from, int64_t *len)
+static void slice_dim(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t *from,
+		      int64_t *len)
 {
 	*from = *len = 0;
 	if (dim <= 0)
@@ -592,36 +593,22 @@ static const struct field split2_attrs[] = {
 	FIELD(struct split2_params, split, F_INTS, NULL, "sizes of the parts"),
 	{0}};
 #define PAD_MODES "constant|reflect|edge|wrap"
-static const struct field pad_attrs[] = {{.name = "mode",
-					  .type = F_ENUM,
-					  .off = offsetof(struct pad_params, mode),
-					  .def = "constant",
-					  .choices = PAD_MODES,
-					  .help = "what to pad with"},
-					 {0}};
+static const struct field pad_attrs[] = {
+	FIELD_ENUM(struct pad_params, mode, "constant", PAD_MODES, "what to pad with"), {0}};
 static const struct field pad2_attrs[] = {
-	{.name = "mode",
-	 .type = F_ENUM,
-	 .off = offsetof(struct pad2_params, mode),
-	 .def = "constant",
-	 .choices = PAD_MODES,
-	 .help = "what to pad with"},
+	FIELD_ENUM(struct pad2_params, mode, "constant", PAD_MODES, "what to pad with"),
 	FIELD_REQ(struct pad2_params, pads, F_INTS, "begin of each axis, then end of each axis"),
 	FIELD(struct pad2_params, value, F_FLOAT, "0", "constant"),
 	{0}};
-static const struct field pad1_attrs[] = {{.name = "mode",
-					   .type = F_ENUM,
-					   .off = offsetof(struct pad2_params, mode),
-					   .def = "constant",
-					   .choices = PAD_MODES,
-					   .help = "what to pad with"},
-					  {.name = "paddings",
-					   .type = F_INTS,
-					   .off = offsetof(struct pad2_params, pads),
-					   .help = "begin of each axis, then end of each axis",
-					   .flags = FIELD_REQUIRED},
-					  FIELD(struct pad2_params, value, F_FLOAT, "0", "constant"),
-					  {0}};
+static const struct field pad1_attrs[] = {
+	FIELD_ENUM(struct pad2_params, mode, "constant", PAD_MODES, "what to pad with"),
+	{.name = "paddings",
+	 .type = F_INTS,
+	 .off = offsetof(struct pad2_params, pads),
+	 .help = "begin of each axis, then end of each axis",
+	 .flags = FIELD_REQUIRED},
+	FIELD(struct pad2_params, value, F_FLOAT, "0", "constant"),
+	{0}};
 static const struct field trilu_attrs[] = {
 	FIELD(struct trilu_params, upper, F_INT, "1", "keep the upper triangle"), {0}};
 static const struct field reverse_attrs[] = {

@@ -24,9 +24,6 @@ struct crop_params {
 	struct ints border, scale;
 };
 
-/* One dimension of Slice: the elements from, from + step, ... (len of them) of dim; step is not 0. */
-void slice_dim(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t *from, int64_t *len);
-
 /* What Slice takes per dimension of its input. */
 struct slice_spec {
 	int64_t from[MAX_RANK], step[MAX_RANK], len[MAX_RANK];

@@ -89,12 +89,8 @@ static const struct slot tfidf_in[] = {{.name = "X", .types = T_STRING | T_I32 |
 static const struct slot float_out[] = {{.name = "Y", .types = T_F32}, SLOT_END};
 
 static const struct field normalizer_attrs[] = {
-	{.name = "case_change_action",
-	 .type = F_ENUM,
-	 .def = "NONE",
-	 .choices = "NONE|LOWER|UPPER",
-	 .off = offsetof(struct string_normalizer_params, case_change_action),
-	 .help = "case of the result"},
+	FIELD_ENUM(struct string_normalizer_params, case_change_action, "NONE", "NONE|LOWER|UPPER",
+		   "case of the result"),
 	FIELD(struct string_normalizer_params, is_case_sensitive, F_INT, "0",
 	      "stopwords match by case"),
 	FIELD(struct string_normalizer_params, locale, F_STRING, NULL, "locale of the case rules"),

@@ -85,13 +85,8 @@ static const struct field hard_sigmoid_1_attrs[] = {{.name = "alpha",
 						    CONSUMED(struct hard_sigmoid_1),
 						    {0}};
 
-static const struct field gelu_attrs[] = {{.name = "approximate",
-					   .type = F_ENUM,
-					   .off = offsetof(struct gelu, approximate),
-					   .def = "none",
-					   .choices = "none|tanh",
-					   .help = "formula"},
-					  {0}};
+static const struct field gelu_attrs[] = {
+	FIELD_ENUM(struct gelu, approximate, "none", "none|tanh", "formula"), {0}};
 static const struct field shrink_attrs[] = {
 	FIELD(struct shrink, lambd, F_FLOAT, "0.5", "threshold"),
 	FIELD(struct shrink, bias, F_FLOAT, "0", "taken from what passes"),

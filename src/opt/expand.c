@@ -3,7 +3,8 @@
 
 #include "ops/quant.h"
 
-bool opt_has_kernel(const struct optimizer *o, const struct op *op)
+/* Whether the CPU has a kernel for the operator. */
+static bool has_kernel(const struct optimizer *o, const struct op *op)
 {
 	return backend_kernel(o->cpu, op, 0) != NULL;
 }
@@ -19,7 +20,7 @@ static bool expands(const struct optimizer *o, const struct graph *g, const stru
 		return false;
 	if (n->op->expand_when == quant_expands_on_gpu)
 		return o->config->gpu;
-	return n->op->expand_when ? n->op->expand_when(g, n) : !opt_has_kernel(o, n->op);
+	return n->op->expand_when ? n->op->expand_when(g, n) : !has_kernel(o, n->op);
 }
 
 int pass_expand(struct optimizer *o, struct graph *g)

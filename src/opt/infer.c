@@ -10,7 +10,8 @@ static struct vinfo nothing(void)
 	return (struct vinfo){.shape = SHAPE_UNKNOWN};
 }
 
-void infer_constants(const struct graph *g, struct vinfo *info)
+/* Clears info[0..nvalues) and enters the initializers. */
+static void infer_constants(const struct graph *g, struct vinfo *info)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		const struct tensor *t = g->value[i]->init;
@@ -242,13 +243,4 @@ void infer_begin(struct infer *c, const struct graph *g, struct vinfo *info, str
 			    .model = m,
 			    .body = infer_body,
 			    .body_ctx = env};
-}
-
-int infer_graph(const struct graph *g, struct vinfo *info, struct arena *a, bool concrete,
-		struct model *m, const struct backend *cpu, struct diag *d)
-{
-	struct infer c;
-
-	infer_begin(&c, g, info, a, concrete, m, cpu, d);
-	return run_graph(&c, g, concrete, false);
 }

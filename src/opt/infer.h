@@ -12,7 +12,10 @@ struct infer_env {
 	void *arg;
 };
 
-/* c sees g's values as info (by value id); set c->node, then call infer_node, node by node. */
+/*
+ * c sees g's values as info (by value id); set c->node, then call infer_node, node by node.
+ * m: for fresh symbols; NULL when concrete.
+ */
 void infer_begin(struct infer *c, const struct graph *g, struct vinfo *info, struct arena *a,
 		 bool concrete, struct model *m, const struct backend *cpu, struct diag *d);
 /*
@@ -20,13 +23,5 @@ void infer_begin(struct infer *c, const struct graph *g, struct vinfo *info, str
  * known and small. c->wanted says which values were missed. 0 or -code, the node named.
  */
 int infer_node(struct infer *c);
-/*
- * What info says before: of initializers (infer_constants does it) and inputs. All nodes in g's
- * order are gone through. m: for fresh symbols; NULL when concrete.
- */
-int infer_graph(const struct graph *g, struct vinfo *info, struct arena *a, bool concrete,
-		struct model *m, const struct backend *cpu, struct diag *d);
-/* Clears info[0..nvalues) and enters the initializers. */
-void infer_constants(const struct graph *g, struct vinfo *info);
 
 #endif

@@ -402,7 +402,7 @@ const struct value *match_value(const struct match *m, const char *name)
 	return i == NO_VAR || !m->bound[i] ? NULL : value_of(m, m->value[i]);
 }
 
-const struct node *match_node_of(const struct match *m, const char *label)
+static const struct node *match_node_of(const struct match *m, const char *label)
 {
 	int i = names_find(m->rule->labels, label, strlen(label));
 	return i == NO_VAR ? NULL : m->label[i];

@@ -38,8 +38,6 @@ void opt_set_const(struct optimizer *o, struct graph *g, struct value *v, const 
 int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n);
 /* What the bodies of n see of outer values. */
 void opt_sync_captures(struct optimizer *o, struct graph *g, struct node *n);
-/* Whether the CPU has a kernel for the operator. */
-bool opt_has_kernel(const struct optimizer *o, const struct op *op);
 /* A rewriter over g whose new nodes are inferred. */
 struct made {
 	struct optimizer *o;

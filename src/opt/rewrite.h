@@ -71,7 +71,6 @@ RULE_TABLES(T)
 const struct graph *match_graph(const struct match *m);
 /* The value bound to a name; NULL where it was left out. */
 const struct value *match_value(const struct match *m, const char *name);
-const struct node *match_node_of(const struct match *m, const char *label);
 /* Its info: rank -1 where left out or not known. */
 struct shape match_shape(const struct match *m, const char *name);
 int match_rank(const struct match *m, const char *name);

@@ -3,10 +3,13 @@
  * What the library says of our graphs of convolutions, asked without a device: which forms have engines that
  * were compiled ahead, which only such as are compiled when they are wanted. Skipped where the library is not.
  */
+#include "gpu/api.h"
 #include "gpu/convplan.h"
 #include "ops/fused.h"
+#include "test/unit/h200.h"
 #include "test/unit/unit.h"
 
+#include <dlfcn.h>
 #include <malloc.h>
 #include <math.h>
 #include <string.h>
@@ -20,16 +23,6 @@ int __lsan_is_turned_off(void)
 {
 	return 1;
 }
-
-static const char h200[] =
-	"{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
-	"\"regsPerBlock\":65536,\"multiProcessorCount\":132,\"warpSize\":32,"
-	"\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":232448,"
-	"\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,"
-	"\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"pciDeviceId\":6,\"isTccDriver\":0,"
-	"\"supportCoopLaunch\":1,\"totalGlobalMem\":150109880320,\"smClockRateKHz\":1980000,"
-	"\"memClockRateKHz\":3201000,\"l2CacheSize\":62914560,\"cudaDeviceId\":0,\"deviceVer\":900,"
-	"\"driverVer\":13000,\"deviceName\":\"NVIDIA H200\"}";
 
 struct counts {
 	int ahead, compiled;
@@ -207,6 +200,70 @@ static void asking_again_takes_no_memory(void)
 	dn_deviceless_free(dn);
 }
 
+/* A plan of an engine that was compiled ahead, made and given back; false where there is none. */
+static bool one_plan(struct dn *dn, const struct conv_case *c)
+{
+	struct arena a = {0};
+	struct why why = {.arena = &a};
+	struct dn_choice choice[48];
+	float consts[CONV_CONSTS];
+	int nconst = 0, n = 0;
+	struct dn_graph *g = conv_graph(dn, c, CONV_FUSED, consts, &nconst, &why);
+	struct dn_plan *plan = NULL;
+
+	n = g ? dn_choices(g, DN_BEST, 0, choice, 48) : 0;
+	for (int i = 0; i < n && !plan; i++)
+		plan = choice[i].compiled ? NULL : dn_plan_new(g, &choice[i], &why);
+	bool made = plan != NULL;
+	dn_graph_free(g); /* the plan holds it still */
+	dn_plan_free(plan);
+	arena_free(&a);
+	return made;
+}
+
+static void plans_are_given_back(void)
+{
+	struct dn *dn = open_library();
+	struct conv_case c = usual(DT_F16, ACT_RELU, true);
+
+	for (int i = 0; dn && i < 3; i++)
+		CHECK(one_plan(dn, &c));
+	size_t before = mallinfo2().uordblks;
+	for (int i = 0; dn && i < 20; i++)
+		CHECK(one_plan(dn, &c));
+	size_t after = mallinfo2().uordblks;
+	printf("# malloc: %zu bytes more\n", after > before ? after - before : 0);
+	CHECK(after < before + (16 << 10));
+	dn_deviceless_free(dn);
+}
+
+#if HAVE_CUDA
+/* What is mapped is kept: closed by whoever opened it, it is still there. */
+static void what_is_mapped_stays(void)
+{
+	struct dn *dn = open_library();
+	const struct cudnn_api *api = dn ? cudnn_alone(NULL) : NULL;
+	char path[600] = "";
+	Dl_info file;
+
+	if (api && dladdr(*(void *const *)&api->p_cudnnGetVersion, &file))
+		snprintf(path, sizeof(path), "%.*slibcudnn_adv.so.9",
+			 (int)(strrchr(file.dli_fname, '/') + 1 - file.dli_fname), file.dli_fname);
+	void *part = *path ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL;
+	if (part) {
+		libraries_keep();
+		CHECK(!dlclose(part));
+		part = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+		CHECK(part != NULL);
+		if (part)
+			dlclose(part);
+	} else if (dn) {
+		printf("# skipped: %s cannot be opened\n", path);
+	}
+	dn_deviceless_free(dn);
+}
+#endif
+
 int main(void)
 {
 	UNIT(every_activation_has_an_engine);
@@ -214,5 +271,9 @@ int main(void)
 	UNIT(strict_has_engines);
 	UNIT(other_windows_have_engines);
 	UNIT(asking_again_takes_no_memory);
+	UNIT(plans_are_given_back);
+#if HAVE_CUDA
+	UNIT(what_is_mapped_stays);
+#endif
 	return unit_end();
 }

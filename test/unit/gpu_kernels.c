@@ -9,7 +9,7 @@
 #include "opt/pipeline.h"
 #include "plan/plan.h"
 #include "test/tools/launches.h"
-#include "test/unit/unit.h"
+#include "test/unit/sample.h"
 
 #include <inttypes.h>
 
@@ -116,49 +116,13 @@ static const struct sample samples[] = {
 /* clang-format on */
 
 static struct arena arena; /* of a sample */
-static uint64_t seed;
-
-static double next_number(void)
-{
-	seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (double)(seed >> 11) * 0x1p-53;
-}
-
-static struct tensor *random_tensor(const struct operand *o, enum dtype t)
-{
-	bool whole = dtype_class(t) != DT_FLOAT;
-	struct tensor *x = arena_new(&arena, struct tensor);
-	int64_t n = shape_count(&o->shape);
-
-	*x = (struct tensor){.type = type_tensor(t), .shape = o->shape};
-	dtype_bytes(t, n, &x->bytes);
-	x->data = arena_alloc(&arena, x->bytes + 16);
-	for (int64_t i = 0; i < n; i++) {
-		double v = o->low + (o->high - o->low) * next_number();
-		if (whole)
-			elem_set_i64(t, x->data, i, (int64_t)(v < 0 ? v - 0.5 : v + 0.5));
-		else
-			elem_set_f64(t, x->data, i, v);
-	}
-	return x;
-}
-
-static void set_attributes(const struct op *op, void *params, char *text)
-{
-	for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
-		char *value = strchr(word, '=');
-		*value++ = 0;
-		const struct field *f = op->attrs ? field_find(op->attrs, word) : NULL;
-		CHECK(f && !field_set(f, params, value, "test", &arena, NULL));
-	}
-}
 
 /* The sample as a graph of one node. */
 static struct graph *graph_of(struct model *m, const struct sample *s, struct tensor *const *in)
 {
 	struct graph *g = m->graph = graph_new(&m->arena, m, "g");
 	struct op r = op_resolved(op_named(s->op));
-	void *params = arena_alloc(g->arena, r.params_size + 1);
+	void *params = sample_params(g->arena, &r, s->attrs);
 	uint32_t ids[MOST_IN], outs[MOST_OUT];
 
 	for (uint32_t i = 0; i < s->nin; i++) {
@@ -173,9 +137,6 @@ static struct graph *graph_of(struct model *m, const struct sample *s, struct te
 		v->is_output = true;
 		outs[i] = v->id;
 	}
-	if (r.attrs)
-		field_defaults(r.attrs, params, g->arena);
-	set_attributes(&r, params, arena_str(&arena, s->attrs));
 	struct node *n = graph_add_node(g, op_named(s->op), params, ids, s->nin, outs, s->nout,
 					origin_new(g->arena, s->op, s->op, r.since));
 	n->type = r.name;
@@ -214,8 +175,13 @@ static bool run_on(const struct backend *b, struct device *device, const struct 
 		rt.stream = cuda_stream(device);
 	}
 	struct instance *x = instance_new(g, &rt);
-	for (int k = 0; k < 2 && ok; k++)
+	bool entered = ok && (!b->enter || !b->enter(device, d));
+
+	for (int k = 0; k < 2 && ok && entered; k++)
 		ok = !instance_run(x, (const struct tensor *const *)in, got, d);
+	ok = ok && entered;
+	if (entered && b->leave)
+		b->leave(device, NULL);
 	for (uint32_t i = 0; i < s->nout && ok; i++)
 		out[i] = tensor_copy(&arena, got[i]);
 	instance_free(x);
@@ -241,7 +207,8 @@ static void one(const struct sample *s, enum dtype t)
 	double tolerance = tolerance_of(s, t);
 
 	for (uint32_t i = 0; i < s->nin; i++)
-		in[i] = random_tensor(&s->in[i], s->in[i].type ? s->in[i].type : t);
+		in[i] = sample_tensor(&arena, s->in[i].type ? s->in[i].type : t, &s->in[i].shape,
+				      s->in[i].low, s->in[i].high);
 	bool ran = run_on(&cpu_backend, host, s, in, want, &d) &&
 		   run_on(&cuda_backend, gpu, s, in, got, &d);
 	if (!CHECK(ran)) {

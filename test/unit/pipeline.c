@@ -1,60 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The passes on small graphs made of text: what they leave, and that numbers stay. */
-#include "cpu/cpu.h"
-#include "opt/optimizer.h"
 #include "opt/params.h"
-#include "opt/pattern.h"
-#include "test/unit/unit.h"
+#include "test/unit/trial.h"
 
 #include <math.h>
-#include <string.h>
-
-struct trial {
-	struct model model;
-	struct diag diag;
-	struct run_config config;
-	struct optimizer o;
-	struct graph *g;
-	struct names vars;
-	uint32_t value[MAX_NAMES];
-};
 
 static void start(struct trial *t)
 {
-	memset(t, 0, sizeof(*t));
+	trial_start(t);
 	t->config.optimize = OPTIMIZE_FULL;
-	t->g = t->model.graph = graph_new(&t->model.arena, &t->model, "trial");
-	t->g->in = arena_new_n(&t->model.arena, uint32_t, 8);
-	t->g->out = arena_new_n(&t->model.arena, uint32_t, 8);
-	t->g->out_name = arena_new_n(&t->model.arena, const char *, 8);
-	t->o = (struct optimizer){
-		.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
-}
-
-static void finish(struct trial *t)
-{
-	if (t->diag.errors)
-		diag_print(&t->diag, stdout, false);
-	arena_free(&t->o.scratch);
-	arena_free(&t->model.arena);
-	diag_free(&t->diag);
-}
-
-static void named(struct trial *t, const char *name, uint32_t id)
-{
-	t->value[t->vars.n] = id;
-	t->vars.name[t->vars.n++] = name;
-}
-
-static void input(struct trial *t, const char *name, enum dtype type, struct shape s)
-{
-	struct value *v = graph_add_value(t->g, name);
-
-	v->info.type = type_tensor(type);
-	v->info.shape = s;
-	v->is_input = true;
-	t->g->in[t->g->nin++] = v->id;
-	named(t, name, v->id);
 }
 
 /* A constant of one dimension, elements 1, 2, 3... times a factor. */
@@ -65,24 +19,12 @@ static void weight(struct trial *t, const char *name, int64_t n, double by)
 
 	for (int64_t i = 0; i < n; i++)
 		elem_set_f64(DT_F32, x->data, i, by * (double)(i + 1));
-	named(t, name, graph_add_const(t->g, name, x)->id);
+	trial_const(t, name, x);
 }
 
 static bool text(struct trial *t, const char *nodes, const char *output)
 {
-	struct made made = {&t->o, t->g};
-	struct rewriter w = opt_rewriter(&made);
-	int k;
-
-	if (!CHECK(text_build(&w, nodes, &t->vars, t->value) == 0))
-		return false;
-	k = names_find(&t->vars, output, strlen(output));
-	if (!CHECK(k != NO_VAR))
-		return false;
-	t->g->out_name[t->g->nout] = output;
-	t->g->out[t->g->nout++] = t->value[k];
-	t->g->value[t->value[k]]->is_output = true;
-	return true;
+	return CHECK(trial_text(t, nodes) == 0) && CHECK(trial_output(t, output));
 }
 
 static uint32_t live(const struct trial *t, const char *op)
@@ -157,14 +99,14 @@ static void constants_fold(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3));
 	weight(&t, "a", 3, 1);
 	weight(&t, "b", 3, 2);
 	if (text(&t, "y = Add(x, Mul(a, Add(b, 1)))", "y"))
 		optimize(&t);
 	CHECK_INT(live(&t, "Mul"), 0);
 	CHECK_INT(live(&t, NULL), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 static void shapes_of_known_dims_fold(void)
@@ -172,12 +114,12 @@ static void shapes_of_known_dims_fold(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3, 4));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3, 4));
 	if (text(&t, "y = Reshape(x, Concat(Gather(Shape(x), [1]), [-1]) {axis=0})", "y"))
 		optimize(&t);
 	CHECK_INT(live(&t, "Shape"), 0);
 	CHECK_INT(live(&t, NULL), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 static void symbols_stay(void)
@@ -185,11 +127,11 @@ static void symbols_stay(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 3));
+	trial_input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 3));
 	if (text(&t, "y = Shape(x)", "y"))
 		CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
 	CHECK_INT(live(&t, "Shape"), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 /* [batch,4,3] -> [batch*4,3] -> [batch,4,3]: the batch comes back, and nothing is left to do. */
@@ -198,11 +140,11 @@ static void multiples_of_symbols_stay(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 4, 3));
+	trial_input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 4, 3));
 	if (text(&t, "y = Add(x, Reshape(Reshape(x, [-1, 3]), [-1, 4, 3]))", "y"))
 		CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
 	CHECK_INT(live(&t, "Reshape"), 0);
-	finish(&t);
+	trial_finish(&t);
 }
 
 static void other_multiples_stay_apart(void)
@@ -210,11 +152,11 @@ static void other_multiples_stay_apart(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 4, 3));
+	trial_input(&t, "x", DT_F32, SHAPE(DIM_SYM(model_symbol(&t.model, "batch")), 4, 3));
 	if (text(&t, "y = Reshape(Reshape(x, [-1, 3]), [-1, 2, 3])", "y"))
 		CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
 	CHECK_INT(live(&t, "Reshape"), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 static void equal_nodes_merge(void)
@@ -222,12 +164,12 @@ static void equal_nodes_merge(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3));
 	t.config.optimize = OPTIMIZE_BASIC;
 	if (text(&t, "y = Mul(Exp(x), Exp(x))", "y"))
 		optimize(&t);
 	CHECK_INT(live(&t, "Exp"), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 static void dead_nodes_go(void)
@@ -235,12 +177,12 @@ static void dead_nodes_go(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3));
 	t.config.optimize = OPTIMIZE_NONE;
 	if (text(&t, "z = Exp(x); y = Neg(x)", "y"))
 		optimize(&t);
 	CHECK_INT(live(&t, NULL), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 static void chains_become_pointwise(void)
@@ -248,14 +190,14 @@ static void chains_become_pointwise(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3, 5));
-	input(&t, "z", DT_F32, SHAPE(3, 1));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3, 5));
+	trial_input(&t, "z", DT_F32, SHAPE(3, 1));
 	weight(&t, "a", 5, 0.25);
 	if (text(&t, "t = Sub(Mul(x, a), z); y = Add(Tanh(t), Mul(Abs(t), 0.5))", "y"))
 		optimize(&t);
 	CHECK_INT(live(&t, "infer::Pointwise"), 1);
 	CHECK_INT(live(&t, NULL), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 /* What is smaller than the result is not computed again for each element. */
@@ -264,13 +206,13 @@ static void small_parts_stay_outside(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3, 5));
-	input(&t, "z", DT_F32, SHAPE(3, 1));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3, 5));
+	trial_input(&t, "z", DT_F32, SHAPE(3, 1));
 	if (text(&t, "y = Mul(Relu(x), Exp(z))", "y"))
 		optimize(&t);
 	CHECK_INT(live(&t, "Exp"), 1);
 	CHECK_INT(live(&t, "infer::Pointwise"), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 static void used_values_stay(void)
@@ -278,11 +220,11 @@ static void used_values_stay(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3));
 	if (text(&t, "t = Exp(x); y = Abs(t)", "t") && text(&t, "u = Neg(x)", "y"))
 		optimize(&t);
 	CHECK_INT(live(&t, "infer::Pointwise"), 0);
-	finish(&t);
+	trial_finish(&t);
 }
 
 static void none_changes_no_numbers(void)
@@ -290,12 +232,12 @@ static void none_changes_no_numbers(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3));
 	t.config.optimize = OPTIMIZE_NONE;
 	if (text(&t, "y = Mul(Mul(x, 2), 3)", "y"))
 		optimize(&t);
 	CHECK_INT(live(&t, "Mul"), 2);
-	finish(&t);
+	trial_finish(&t);
 }
 
 /* y = If(c) {Neg(x)} {Transpose(x), which does not fit}, with x captured. */
@@ -312,7 +254,7 @@ static void make_if(struct trial *t, uint32_t cond)
 		memset(&body.vars, 0, sizeof(body.vars));
 		struct value *v = graph_add_value(sub[k], "x");
 		v->info = g->value[x]->info;
-		named(&body, "x", v->id);
+		trial_name(&body, "x", v->id);
 		sub[k]->in = arena_dup(a, &v->id, sizeof(v->id));
 		sub[k]->ncap = 1;
 		sub[k]->capture = arena_new(a, uint32_t);
@@ -344,7 +286,7 @@ static void known_branches_are_inlined(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3));
 	struct tensor *yes = tensor_new(&t.model.arena, DT_BOOL, &(struct shape){.rank = 0});
 	elem_set_i64(DT_BOOL, yes->data, 0, 1);
 	make_if(&t, graph_add_const(t.g, "c", yes)->id);
@@ -352,7 +294,7 @@ static void known_branches_are_inlined(void)
 	CHECK_INT(live(&t, "If"), 0);
 	CHECK_INT(live(&t, "Neg"), 1);
 	CHECK_INT(live(&t, NULL), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 /* A branch that does not fit is no fault before it is taken. */
@@ -361,12 +303,12 @@ static void unknown_branches_stay(void)
 	struct trial t;
 
 	start(&t);
-	input(&t, "x", DT_F32, SHAPE(2, 3));
-	input(&t, "c", DT_BOOL, SHAPE(1));
+	trial_input(&t, "x", DT_F32, SHAPE(2, 3));
+	trial_input(&t, "c", DT_BOOL, SHAPE(1));
 	make_if(&t, t.value[1]);
 	CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
 	CHECK_INT(live(&t, "If"), 1);
-	finish(&t);
+	trial_finish(&t);
 }
 
 /* What a body captures and is constant becomes the body's own. */
@@ -377,7 +319,7 @@ static void constant_captures_leave(void)
 
 	start(&t);
 	weight(&t, "x", 3, 1);
-	input(&t, "c", DT_BOOL, SHAPE(1));
+	trial_input(&t, "c", DT_BOOL, SHAPE(1));
 	make_if(&t, t.value[1]);
 	CHECK_INT(opt_run(&t.model, &cpu_backend, &t.config, &t.diag), 0);
 	for (uint32_t i = 0; i < t.g->nnodes; i++)
@@ -387,7 +329,7 @@ static void constant_captures_leave(void)
 		CHECK_INT(n->ncap, 0);
 		CHECK_INT(n->sub[0]->ncap, 0);
 	}
-	finish(&t);
+	trial_finish(&t);
 }
 
 int main(void)

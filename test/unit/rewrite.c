@@ -1,54 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rewrite language: what can be read, what matches and what does not. */
-#include "cpu/cpu.h"
-#include "opt/optimizer.h"
-#include "opt/pattern.h"
-#include "test/unit/unit.h"
+#include "test/unit/trial.h"
 
-#include <string.h>
-
-struct trial {
-	struct model model;
-	struct diag diag;
-	struct run_config config;
-	struct optimizer o;
-	struct graph *g;
-	struct names vars;
-	uint32_t value[MAX_NAMES];
-};
-
+/* Inputs x and z and a constant k, of [2,3]. */
 static void start(struct trial *t)
 {
-	memset(t, 0, sizeof(*t));
-	t->g = t->model.graph = graph_new(&t->model.arena, &t->model, "trial");
-	t->o = (struct optimizer){
-		.model = &t->model, .cpu = &cpu_backend, .config = &t->config, .diag = &t->diag};
-	for (int i = 0; i < 3; i++) {
-		static const char *const names[] = {"x", "z", "k"};
-		struct shape s = {.rank = 2, .dim = {2, 3}};
-		struct value *v =
-			i == 2 ? graph_add_const(t->g, "k", tensor_new(&t->model.arena, DT_F32, &s))
-			       : graph_add_value(t->g, names[i]);
-		v->info.type = type_tensor(DT_F32);
-		v->info.shape = s;
-		v->is_input = i < 2;
-		t->value[t->vars.n] = v->id;
-		t->vars.name[t->vars.n++] = names[i];
-	}
-}
+	struct shape s = {.rank = 2, .dim = {2, 3}};
 
-static void finish(struct trial *t)
-{
-	arena_free(&t->o.scratch);
-	arena_free(&t->model.arena);
-	diag_free(&t->diag);
+	trial_start(t);
+	trial_input(t, "x", DT_F32, s);
+	trial_input(t, "z", DT_F32, s);
+	trial_const(t, "k", tensor_new(&t->model.arena, DT_F32, &s));
 }
 
 /* What nothing uses is an output. */
 static void outputs(struct trial *t)
 {
-	t->g->out = arena_new_n(&t->model.arena, uint32_t, MAX_NAMES);
-	t->g->out_name = arena_new_n(&t->model.arena, const char *, MAX_NAMES);
 	for (int i = 3; i < t->vars.n; i++) {
 		struct value *v = t->g->value[t->value[i]];
 		if (v->nusers)
@@ -76,9 +43,7 @@ static int fires(const char *nodes, const char *from, const char *to)
 		outputs(&t);
 		n = rewrite_graph(&w, &one, FUSE, false, NULL);
 	}
-	if (n < 0)
-		diag_print(&t.diag, stdout, false);
-	finish(&t);
+	trial_finish(&t);
 	return n;
 }
 
