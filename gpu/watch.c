@@ -59,20 +59,43 @@ static bool of_device(const struct nvml_api *api, nvmlDevice_t device, int pid, 
 	return false;
 }
 
-bool watch_gpu_memory(int pid, uint64_t *bytes)
+/* The library, open, and how many devices it has; NULL: it cannot be asked. */
+static const struct nvml_api *devices(unsigned *count)
 {
 	const struct nvml_api *api = nvml_api(NULL);
+
+	if (!api || !api->p_nvmlDeviceGetCount_v2 || !api->p_nvmlDeviceGetHandleByIndex_v2)
+		return NULL;
+	if (!nvml_open && api->p_nvmlInit_v2())
+		return NULL;
+	nvml_open = true;
+	return api->p_nvmlDeviceGetCount_v2(count) ? NULL : api;
+}
+
+uint64_t watch_gpu_left(void)
+{
 	unsigned count = 0;
+	const struct nvml_api *api = devices(&count);
+	uint64_t least = 0;
+
+	for (unsigned i = 0; api && api->p_nvmlDeviceGetMemoryInfo && i < count; i++) {
+		nvmlDevice_t device;
+		nvmlMemory_t m;
+		if (!api->p_nvmlDeviceGetHandleByIndex_v2(i, &device) &&
+		    !api->p_nvmlDeviceGetMemoryInfo(device, &m) && (!least || m.free < least))
+			least = m.free;
+	}
+	return least;
+}
+
+bool watch_gpu_memory(int pid, uint64_t *bytes)
+{
+	unsigned count = 0;
+	const struct nvml_api *api = devices(&count);
 	bool any = false;
 
 	*bytes = 0;
-	if (!api || !api->p_nvmlDeviceGetCount_v2 || !api->p_nvmlDeviceGetHandleByIndex_v2 ||
-	    !api->p_nvmlDeviceGetComputeRunningProcesses_v3)
-		return false;
-	if (!nvml_open && api->p_nvmlInit_v2())
-		return false;
-	nvml_open = true;
-	if (api->p_nvmlDeviceGetCount_v2(&count))
+	if (!api || !api->p_nvmlDeviceGetComputeRunningProcesses_v3)
 		return false;
 	for (unsigned i = 0; i < count; i++) {
 		nvmlDevice_t device;
@@ -101,6 +124,11 @@ bool watch_gpu_memory(int pid, uint64_t *bytes)
 	(void)pid;
 	*bytes = 0;
 	return false;
+}
+
+uint64_t watch_gpu_left(void)
+{
+	return 0;
 }
 
 void watch_gpu_end(void)

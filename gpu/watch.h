@@ -14,6 +14,8 @@ const char *watch_cupti(struct diag *d);
  * that hides processes). Opened at the first call, kept until watch_gpu_end.
  */
 bool watch_gpu_memory(int pid, uint64_t *bytes);
+/* Free bytes of the device that has the fewest; 0: not known. */
+uint64_t watch_gpu_left(void);
 void watch_gpu_end(void);
 
 #endif

@@ -34,30 +34,37 @@ static bool is_plumbing(const char *name, const void *base, const void *own)
 	return false;
 }
 
-/* Where the file of a name is: the watcher looks up there what is not exported. Once each. */
-static void tell_module(const Dl_info *at)
+/* Where the file of a name is: the watcher looks up there what is not exported. */
+static void tell_module(const Dl_info *at, struct line *l)
+{
+	char path[1024];
+	ssize_t n = 0;
+
+	/* the program itself has the name it was called by */
+	if (at->dli_fname[0] != '/')
+		n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	line_begin(l, "module");
+	line_text(l, "name", base_name(at->dli_fname));
+	line_text(l, "path", *path ? path : at->dli_fname);
+	line_end(l);
+}
+
+/* Once each. */
+static void tell_module_once(const Dl_info *at)
 {
 	static struct table told = {.most = 1024};
 	struct entry e;
 	struct line l;
-	char path[1024];
-	ssize_t n = 0;
 
-	if (table_get(&told, handle_of(at->dli_fbase), &e) ||
-	    !table_put(&told, handle_of(at->dli_fbase), 1, 0, 0))
-		return;
-	/* the program itself has the name it was called by */
-	if (!strchr(at->dli_fname, '/') || at->dli_fname[0] != '/')
-		n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	path[n > 0 ? n : 0] = '\0';
-	line_begin(&l, "module");
-	line_text(&l, "name", base_name(at->dli_fname));
-	line_text(&l, "path", *path ? path : at->dli_fname);
-	line_end(&l);
+	if (!table_get(&told, handle_of(at->dli_fbase), &e) &&
+	    table_put(&told, handle_of(at->dli_fbase), 1, 0, 0))
+		tell_module(at, &l);
 }
 
 /* The function where the library exports its name, else the place in the file. */
-static void add_function(char *text, size_t room, const Dl_info *at, const void *frame)
+static void add_function(char *text, size_t room, const Dl_info *at, const void *frame,
+			 struct line *now)
 {
 	size_t n = strlen(text);
 	const char *base = at->dli_fbase;
@@ -69,11 +76,15 @@ static void add_function(char *text, size_t room, const Dl_info *at, const void 
 			 (unsigned long)((const char *)frame - (const char *)at->dli_saddr));
 	else {
 		snprintf(text + n, room - n, "(+0x%lx)", (unsigned long)((const char *)frame - base));
-		tell_module(at);
+		if (now)
+			tell_module(at, now);
+		else
+			tell_module_once(at);
 	}
 }
 
-static void name_frames(void *const *frame, int n, char *text, size_t room)
+/* now: in a signal handler, room for a line; NULL: elsewhere. */
+static void name_frames(void *const *frame, int n, char *text, size_t room, struct line *now)
 {
 	Dl_info own = {0};
 	const void *last = NULL;
@@ -96,7 +107,7 @@ static void name_frames(void *const *frame, int n, char *text, size_t room)
 			break;
 		snprintf(text + used, room - used, "%s%s", names ? " < " : "", name);
 		if (!names)
-			add_function(text, room, &at, frame[i]);
+			add_function(text, room, &at, frame[i], now);
 		names++;
 	}
 }
@@ -116,10 +127,20 @@ const char *caller_name(char *text, size_t room)
 		snprintf(text, room, "%s", (const char *)pointer_of(e.a));
 		return text;
 	}
-	name_frames(frame, n, text, room);
+	name_frames(frame, n, text, room, NULL);
 	const char *kept = text_keep(text);
 	if (*kept)
 		table_put(&seen, hash | 1, handle_of(kept), 0, 0);
+	return text;
+}
+
+const char *caller_name_now(char *text, size_t room)
+{
+	/* a handler's stack may be small */
+	static void *frame[FRAMES];
+	static struct line l;
+
+	name_frames(frame, backtrace(frame, FRAMES), text, room, &l);
 	return text;
 }
 

@@ -60,8 +60,81 @@ static void enter_free(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		memory_released(p->handle);
 	} else if (id == ID(cuMemUnmap)) {
 		PARAMS(cuMemUnmap);
-		memory_unmapped(p->ptr);
+		memory_unmapped(p->ptr, p->size);
+	} else if (id == ID(cuArrayDestroy) || id == ID(cuMipmappedArrayDestroy)) {
+		PARAMS(cuArrayDestroy);
+		memory_array_gone(handle_of(p->hArray));
 	}
+}
+
+/* Bytes of an element of one channel; compressed formats have less than one, video two planes. */
+static uint64_t format_bytes(CUarray_format format)
+{
+	switch (format) {
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF: return 2;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT: return 4;
+	default: return 1;
+	}
+}
+
+/* Each level of a mipmap has half the side of the one before. */
+static void array_made(const void *handle, const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned levels,
+		       CUcontext context)
+{
+	uint64_t w = a->Width, h = a->Height, d = a->Depth, bytes = 0;
+
+	if (a->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+		return; /* it has no memory of its own */
+	for (unsigned k = 0; k < levels && k < 32; k++) {
+		bytes += w * (h ? h : 1) * (d ? d : 1) * a->NumChannels * format_bytes(a->Format);
+		w = w > 1 ? w / 2 : 1;
+		h = h > 1 ? h / 2 : h;
+		d = d > 1 && !(a->Flags & CUDA_ARRAY3D_LAYERED) ? d / 2 : d;
+	}
+	memory_array_made(handle_of(handle), bytes, context);
+}
+
+static bool exit_array(CUpti_CallbackId id, const CUpti_CallbackData *c)
+{
+	if (id == ID(cuArrayCreate_v2)) {
+		PARAMS(cuArrayCreate_v2);
+		CUDA_ARRAY3D_DESCRIPTOR a = {.Width = p->pAllocateArray->Width,
+					     .Height = p->pAllocateArray->Height,
+					     .Format = p->pAllocateArray->Format,
+					     .NumChannels = p->pAllocateArray->NumChannels};
+		array_made(*p->pHandle, &a, 1, c->context);
+	} else if (id == ID(cuArray3DCreate_v2)) {
+		PARAMS(cuArray3DCreate_v2);
+		array_made(*p->pHandle, p->pAllocateArray, 1, c->context);
+	} else if (id == ID(cuMipmappedArrayCreate)) {
+		PARAMS(cuMipmappedArrayCreate);
+		array_made(*p->pHandle, p->pMipmappedArrayDesc, p->numMipmapLevels, c->context);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool exit_virtual(CUpti_CallbackId id, const CUpti_CallbackData *c)
+{
+	if (id == ID(cuMemCreate)) {
+		PARAMS(cuMemCreate);
+		bool device = p->prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+		memory_created(device ? WATCH_DEVICE : WATCH_PINNED, *p->handle, p->size);
+	} else if (id == ID(cuMemRetainAllocationHandle)) {
+		PARAMS(cuMemRetainAllocationHandle);
+		memory_retained(*p->handle);
+	} else if (id == ID(cuMemMap)) {
+		PARAMS(cuMemMap);
+		memory_mapped(p->ptr, p->size, p->handle);
+	} else {
+		return false;
+	}
+	return true;
 }
 
 static bool exit_memory(CUpti_CallbackId id, const CUpti_CallbackData *c)
@@ -82,14 +155,8 @@ static bool exit_memory(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	} else if (id == ID(cuMemHostRegister_v2)) {
 		PARAMS(cuMemHostRegister_v2);
 		memory_registered(handle_of(p->p), p->bytesize);
-	} else if (id == ID(cuMemCreate)) {
-		PARAMS(cuMemCreate);
-		memory_created(*p->handle, p->size);
-	} else if (id == ID(cuMemMap)) {
-		PARAMS(cuMemMap);
-		memory_mapped(p->ptr, p->size, p->handle);
 	} else {
-		return false;
+		return exit_virtual(id, c) || exit_array(id, c);
 	}
 	return true;
 }
@@ -119,7 +186,8 @@ static bool is_launch(CUpti_CallbackId id)
 {
 	return id == ID(cuLaunchKernel) || id == ID(cuLaunchKernelEx) ||
 	       id == ID(cuLaunchKernel_ptsz) || id == ID(cuLaunchKernelEx_ptsz) ||
-	       id == ID(cuLaunchCooperativeKernel) || id == ID(cuGraphLaunch);
+	       id == ID(cuLaunchCooperativeKernel) || id == ID(cuLaunchCooperativeKernel_ptsz) ||
+	       id == ID(cuGraphLaunch) || id == ID(cuGraphLaunch_ptsz);
 }
 
 void calls_exit(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result)
@@ -174,6 +242,7 @@ bool calls_wanted(CUpti_CallbackId id, unsigned what)
 		ID(cuGraphInstantiateWithParams_ptsz),
 		ID(cuGraphExecDestroy),
 		ID(cuEventCreate),
+		ID(cuIpcOpenEventHandle),
 		ID(cuEventDestroy_v2),
 	};
 	static const CUpti_CallbackId memory[] = {
@@ -188,7 +257,13 @@ bool calls_wanted(CUpti_CallbackId id, unsigned what)
 		ID(cuMemAllocHost_v2),
 		ID(cuMemHostRegister_v2),
 		ID(cuMemCreate),
+		ID(cuMemRetainAllocationHandle),
 		ID(cuMemMap),
+		ID(cuArrayCreate_v2),
+		ID(cuArray3DCreate_v2),
+		ID(cuMipmappedArrayCreate),
+		ID(cuArrayDestroy),
+		ID(cuMipmappedArrayDestroy),
 		ID(cuMemFree_v2),
 		ID(cuMemFreeAsync),
 		ID(cuMemFreeAsync_ptsz),

@@ -8,9 +8,28 @@
 #define ID(f)	  CALL_ID(f)
 #define PARAMS(f) const f##_params *p = c->functionParams
 
-/* A call in a loop would say the same again and again: so many are told. */
+/* A call in a loop would say the same again and again: one of a kind is told, and so many kinds. */
 enum { TOLD_MOST = 64 };
 static unsigned told;
+static struct table kinds; /* by call, caller and kind: a = number */
+
+/* Its number; 0: it was told, or many others were. */
+static uint64_t number_of(const CUpti_CallbackData *c, const char *by, bool block)
+{
+	struct entry e;
+	uint64_t key = hash_mix(hash_mix(10, handle_of(c->functionName)), block);
+
+	for (const char *p = by; *p; p++)
+		key = hash_mix(key, (unsigned char)*p);
+	if (table_get(&kinds, key | 1, &e)) {
+		failures_count(e.a);
+		return 0;
+	}
+	if (__atomic_fetch_add(&told, 1, __ATOMIC_RELAXED) >= TOLD_MOST)
+		return 0;
+	uint64_t number = failures_number();
+	return table_put(&kinds, key | 1, number, 0, 0) ? number : 0;
+}
 
 /* Rows of `width` bytes, `height` of them `pitch` apart, `depth` such planes `plane` apart: from `base` on. */
 struct range {
@@ -42,10 +61,14 @@ static void tell(const CUpti_CallbackData *c, const struct range *r, size_t span
 		 const char *block, size_t block_bytes)
 {
 	struct line l;
+	struct block b;
+	char by[WATCH_BY];
+	uint64_t number = number_of(c, caller_name(by, sizeof(by)), block);
 
-	if (__atomic_fetch_add(&told, 1, __ATOMIC_RELAXED) >= TOLD_MOST)
+	if (!number)
 		return;
 	line_begin(&l, "copy");
+	line_number(&l, "number", (int64_t)number);
 	line_text(&l, "call", c->functionName);
 	line_number(&l, "to_host", r->write);
 	line_handle(&l, "host", r->base);
@@ -62,9 +85,13 @@ static void tell(const CUpti_CallbackData *c, const struct range *r, size_t span
 		line_handle(&l, "block", block);
 		line_number(&l, "block_bytes", (int64_t)block_bytes);
 	}
+	if (!block && memory_find(handle_of(r->base), true, &b) && b.kind == WATCH_DEVICE) {
+		line_handle(&l, "allocation", pointer_of(b.start));
+		line_number(&l, "allocation_bytes", (int64_t)b.bytes);
+		line_text(&l, "owner", b.by);
+	}
 	line_text(&l, "why", why);
-	char by[WATCH_BY];
-	line_text(&l, "by", caller_name(by, sizeof(by)));
+	line_text(&l, "by", by);
 	line_end(&l);
 }
 

@@ -69,7 +69,7 @@ struct cost cost_now(void)
 	struct cost c = {0};
 	unsigned n = 0;
 
-	if (__atomic_exchange_n(&nvml.lock, 1, __ATOMIC_ACQUIRE))
+	if (!lock_try(&nvml.lock))
 		return c; /* another thread makes a context: neither's cost is known */
 	if (!nvml.tried)
 		open_nvml();
@@ -77,7 +77,7 @@ struct cost cost_now(void)
 	if (nvml.open && nvml.count(&n) == 0)
 		for (unsigned i = 0; i < n && i < DEVICES; i++)
 			add_device(i, &c);
-	__atomic_store_n(&nvml.lock, 0, __ATOMIC_RELEASE);
+	lock_give(&nvml.lock);
 	return c;
 }
 

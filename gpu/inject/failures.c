@@ -245,7 +245,7 @@ static void add_operands(struct line *l, const struct operands *o, const CUpti_C
 	if (o->function) {
 		line_handle(l, "function", o->function);
 		line_handle(l, "function_context",
-			    pointer_of(objects_owner(OBJECT_FUNCTION, o->function)));
+			    pointer_of(objects_function_owner(o->function, c->symbolName)));
 		if (c->symbolName || table_get(&kernels, handle_of(o->function), &e))
 			line_text(l, "kernel", c->symbolName ? c->symbolName : pointer_of(e.a));
 	}
@@ -270,6 +270,21 @@ static bool breaks_capture(CUresult r)
 	       r <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
+uint64_t failures_number(void)
+{
+	uint64_t number = __atomic_add_fetch(&next_failure, 1, __ATOMIC_RELAXED);
+
+	failures_count(number);
+	return number;
+}
+
+/* Where the watcher sees it at any moment, however the program ends. */
+void failures_count(uint64_t number)
+{
+	if (number < WATCH_FAILURES)
+		__atomic_fetch_add(&record_shared()->failed[number], 1, __ATOMIC_RELAXED);
+}
+
 void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result)
 {
 	struct operands o;
@@ -284,12 +299,13 @@ void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult re
 		keep_error(c, (int)result, true);
 	uint64_t key = key_of(id, c, result, &o);
 	if (table_get(&failures, key, &e)) {
+		failures_count(e.a);
 		table_put(&failures, key, e.a, e.b + 1, 0);
 		if (e.b < LOOKED_UP)
 			add_unwritten(e.a, &o);
 		return;
 	}
-	uint64_t number = __atomic_add_fetch(&next_failure, 1, __ATOMIC_RELAXED);
+	uint64_t number = failures_number();
 	if (!table_put(&failures, key, number, 1, 0))
 		return; /* more kinds of failures than are told */
 	line_begin(&l, "fail");

@@ -10,7 +10,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,17 +35,6 @@ static struct shard {
 	int lock;
 } shard[SHARDS];
 static size_t least = SIZE_MAX; /* blocks from here on are filed */
-
-static void take(int *lock)
-{
-	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-		sched_yield();
-}
-
-static void give(int *lock)
-{
-	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
 
 static unsigned class_of(size_t usable)
 {
@@ -115,14 +103,14 @@ static void file_block(const char *start, size_t bytes, size_t usable)
 	uint64_t key = key_of((uint64_t)(uintptr_t)start >> k, k);
 	struct shard *s = &shard[mixed(key) % SHARDS];
 
-	take(&s->lock);
+	lock_take(&s->lock);
 	if (room(s)) {
 		struct filed *f = look(s, key);
 		s->used += !f->key;
 		s->live += !f->key;
 		*f = (struct filed){key, start, bytes};
 	}
-	give(&s->lock);
+	lock_give(&s->lock);
 }
 
 /* The bytes it was filed with; 0: it was not. */
@@ -133,14 +121,14 @@ static size_t unfile(const char *start, size_t usable)
 	struct shard *s = &shard[mixed(key) % SHARDS];
 	size_t bytes = 0;
 
-	take(&s->lock);
+	lock_take(&s->lock);
 	struct filed *f = look(s, key);
 	if (f && f->key == key && f->start == start) {
 		bytes = f->bytes;
 		*f = (struct filed){.key = GONE};
 		s->live--;
 	}
-	give(&s->lock);
+	lock_give(&s->lock);
 	return bytes;
 }
 
@@ -148,14 +136,14 @@ static bool find_key(uint64_t key, const char *p, const char **start, size_t *by
 {
 	struct shard *s = &shard[mixed(key) % SHARDS];
 
-	take(&s->lock);
+	lock_take(&s->lock);
 	struct filed *f = look(s, key);
 	bool found = f && f->key == key && f->start <= p && p < f->start + f->bytes;
 	if (found) {
 		*start = f->start;
 		*bytes = f->bytes;
 	}
-	give(&s->lock);
+	lock_give(&s->lock);
 	return found;
 }
 
@@ -333,7 +321,7 @@ size_t malloc_usable_size(void *p)
 static void before_fork(void)
 {
 	for (size_t i = 0; i < SHARDS; i++)
-		take(&shard[i].lock);
+		lock_take(&shard[i].lock);
 	__atomic_store_n(&forking, (uintptr_t)pthread_self(), __ATOMIC_RELAXED);
 }
 
@@ -341,7 +329,7 @@ static void after_fork(void)
 {
 	__atomic_store_n(&forking, 0, __ATOMIC_RELAXED);
 	for (size_t i = 0; i < SHARDS; i++)
-		give(&shard[i].lock);
+		lock_give(&shard[i].lock);
 }
 
 __attribute__((constructor)) static void heap_start(void)

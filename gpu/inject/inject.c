@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define CUPTI_FUNCTIONS(F)                                                                         \
 	F(cuptiSubscribe)                                                                          \
@@ -75,12 +77,64 @@ static void on_resource(CUpti_CallbackId id, const CUpti_ResourceData *r)
 			       id == CUPTI_CBID_RESOURCE_STREAM_CREATED);
 }
 
+/* CUDA does not work in a child of fork; it may run on without. */
+static bool forked;
+
+bool inject_forked(void)
+{
+	return forked;
+}
+
+static void in_child(void)
+{
+	forked = true;
+	record_forked();
+}
+
+/* What makes use of CUDA: what only tears down fails in a forked child, too, and nobody minds. */
+static bool uses(const char *call)
+{
+	static const char *const calls[] = {
+		"cuInit",	 "cuCtxCreate",	   "cuDevicePrimaryCtxRetain",
+		"cuMemAlloc",	 "cuMemHost",	   "cuMemCreate",
+		"cuMemcpy",	 "cuMemset",	   "cuLaunch",
+		"cuGraphLaunch", "cuStreamCreate", "cuModuleLoad",
+		"cuLibraryLoad"};
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		if (strncmp(call, calls[i], strlen(calls[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Once: into the parent's log, without a lock, since the threads that hold them are not here. */
+static void forked_call(const CUpti_CallbackData *c)
+{
+	static bool told;
+	struct line l;
+	int result = *(const int *)c->functionReturnValue;
+
+	if (!result || result == CUDA_ERROR_NOT_READY || !uses(c->functionName) ||
+	    __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		return;
+	line_begin(&l, "forked");
+	line_number(&l, "child", getpid());
+	line_text(&l, "call", c->functionName);
+	line_number(&l, "result", result);
+	line_end(&l);
+}
+
 static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
 				 const void *data)
 {
 	const CUpti_CallbackData *c = data;
 
 	(void)user;
+	if (forked) {
+		if (domain == CUPTI_CB_DOMAIN_DRIVER_API && c->callbackSite == CUPTI_API_EXIT)
+			forked_call(c);
+		return;
+	}
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE)
 		on_resource(id, data);
 	else if (domain == CUPTI_CB_DOMAIN_RUNTIME_API && c->callbackSite == CUPTI_API_EXIT)
@@ -142,7 +196,8 @@ void inject_listen_closely(void)
 {
 	static bool closely;
 
-	if (!__atomic_exchange_n(&closely, true, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&listening, __ATOMIC_ACQUIRE) &&
+	    !__atomic_exchange_n(&closely, true, __ATOMIC_RELAXED))
 		enable_runtime(true);
 }
 
@@ -150,7 +205,8 @@ void inject_contexts_meet(void)
 {
 	static bool met;
 
-	if (!(listened & WATCH_CONTEXTS) || __atomic_exchange_n(&met, true, __ATOMIC_RELAXED))
+	if (!(listened & WATCH_CONTEXTS) || !__atomic_load_n(&listening, __ATOMIC_ACQUIRE) ||
+	    __atomic_exchange_n(&met, true, __ATOMIC_RELAXED))
 		return;
 	for (CUpti_CallbackId id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++)
 		if (calls_cross(id))
@@ -173,18 +229,18 @@ static void enable(CUpti_SubscriberHandle s, unsigned what)
 		inject_listen_closely();
 }
 
-/* CUDA does not work in a child of fork; it may run on without. */
-static bool forked;
-static void in_child(void)
+static bool ending;
+
+bool inject_ending(void)
 {
-	forked = true;
-	record_forked();
+	return __atomic_load_n(&ending, __ATOMIC_RELAXED);
 }
 
 static void at_end(void)
 {
 	if (forked)
 		return;
+	__atomic_store_n(&ending, true, __ATOMIC_RELAXED);
 	failures_finish();
 	record_close();
 }
@@ -196,7 +252,7 @@ static void yield_to(void)
 	char by[WATCH_BY];
 	struct line l;
 
-	if (!__atomic_exchange_n(&listening, false, __ATOMIC_ACQ_REL))
+	if (forked || !__atomic_exchange_n(&listening, false, __ATOMIC_ACQ_REL))
 		return;
 	line_begin(&l, "yield");
 	line_text(&l, "by", caller_name(by, sizeof(by)));
@@ -237,10 +293,26 @@ EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *s, CUpti_CallbackFu
 
 /* ---- the start */
 
+/* What the user had injected before us comes first, as it would without us; its file's name. */
+static const char *start_other(void)
+{
+	const char *path = getenv(WATCH_NEXT_VARIABLE), *slash;
+	void *h = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	int (*start)(void);
+
+	*(void **)&start = h ? dlsym(h, "InitializeInjection") : NULL;
+	if (!start)
+		return "";
+	start();
+	slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
 /* The driver calls this from cuInit. 1: go on; nothing here may stop the program. */
-__attribute__((visibility("default"))) int InitializeInjection(void);
+EXPORT int InitializeInjection(void);
 int InitializeInjection(void)
 {
+	const char *before = start_other();
 	const char *dir = getenv(WATCH_DIR_VARIABLE), *what = getenv(WATCH_WHAT_VARIABLE);
 	char why[512] = "", other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN + 1] = "";
 	CUptiResult result = CUPTI_ERROR_NOT_INITIALIZED;
@@ -254,14 +326,14 @@ int InitializeInjection(void)
 		cupti.p_cuptiGetResultString(result, &text);
 		snprintf(why, sizeof(why), "%s", text ? text : "cuptiSubscribe failed");
 	}
-	say_start(result, why, other);
+	say_start(result, why, *other || result == CUPTI_SUCCESS ? other : before);
 	if (result == CUPTI_SUCCESS) {
 		host_watch_faults();
 		unsigned wanted = what ? (unsigned)atoi(what) : WATCH_ALL;
 		calls_listen(wanted);
 		listened = wanted;
+		__atomic_store_n(&listening, true, __ATOMIC_RELEASE);
 		enable(subscriber, wanted);
-		listening = true;
 	}
 	pthread_atfork(NULL, NULL, in_child);
 	atexit(at_end);

@@ -11,8 +11,35 @@
 #include <cuda.h>
 #include <cupti.h>
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
+
+/* ---- locks: held for few instructions, never while anything is waited for */
+
+static inline bool lock_try(int *lock)
+{
+	return !__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE);
+}
+
+static inline void lock_take(int *lock)
+{
+	/* who holds it may have the lower priority, and no turn while others only yield */
+	static const struct timespec moment = {0, 20000};
+
+	for (int turns = 0; !lock_try(lock); turns++) {
+		if (turns < 64)
+			sched_yield();
+		else
+			nanosleep(&moment, NULL);
+	}
+}
+
+static inline void lock_give(int *lock)
+{
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
 
 /* ---- record.c: events and counters */
 
@@ -38,6 +65,8 @@ void line_end(struct line *l);
 
 /* "libc10_cuda.so < libtorch.so": the libraries on the stack, CUDA's own left out where others are. */
 const char *caller_name(char *text, size_t room);
+/* The same in a signal handler: nothing is allocated, nothing waited for. One thread at a time. */
+const char *caller_name_now(char *text, size_t room);
 /* The first of such names that is not the CUDA runtime's, without its function; its length. */
 size_t caller_library(const char *by, const char **name);
 /* Both calls are one library's business: one called the other, or they are the same. */
@@ -54,9 +83,14 @@ struct table {
 	int lock;
 };
 bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
+/* The same of an object of the program's: the report says how many there was no room for. */
+bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
 /* False where it has none; *e is a copy. */
 bool table_get(struct table *t, uint64_t key, struct entry *e);
 bool table_take(struct table *t, uint64_t key, struct entry *e);
+/* Adds to c; *e is a copy of what came of it. */
+bool table_add(struct table *t, uint64_t key, uint64_t c, struct entry *e);
+size_t table_used(struct table *t);
 /* The entry with key <= address < key + a. For rare use: it looks at all of them. */
 bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait);
 /* All entries, under the lock. */
@@ -75,11 +109,18 @@ void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes, CUconte
 void memory_context_gone(uint64_t context);
 void memory_registered(uint64_t address, uint64_t bytes);
 void memory_gone(uint64_t address);
-/* A virtual allocation (cuMemCreate) is counted by its handle and found by where it is mapped. */
-void memory_created(uint64_t handle, uint64_t bytes);
+/*
+ * A virtual allocation (cuMemCreate) is counted by its handle and found by where it is mapped. It lives until its
+ * handle was released as often as it was given out, and it is mapped nowhere.
+ */
+void memory_created(enum watch_kind kind, uint64_t handle, uint64_t bytes);
+void memory_retained(uint64_t handle);
 void memory_released(uint64_t handle);
 void memory_mapped(uint64_t address, uint64_t bytes, uint64_t handle);
-void memory_unmapped(uint64_t address);
+void memory_unmapped(uint64_t address, uint64_t bytes);
+/* An array has a handle and no address. */
+void memory_array_made(uint64_t handle, uint64_t bytes, CUcontext context);
+void memory_array_gone(uint64_t handle);
 /* The allocation an address falls into. wait false: in a signal handler. */
 bool memory_find(uint64_t address, bool wait, struct block *b);
 bool memory_pinned(uint64_t address, struct block *b); /* host memory alone */
@@ -134,6 +175,8 @@ void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
 bool objects_exit(CUpti_CallbackId id, const CUpti_CallbackData *c);
 /* The context that owns it; 0: not known, or none does. */
 uint64_t objects_owner(enum object what, const void *handle);
+/* The same of a function, whose name CUPTI tells: NULL where it does not. */
+uint64_t objects_function_owner(const void *function, const char *symbol);
 uint64_t objects_stream_owner(CUstream s, const CUpti_CallbackData *c);
 bool objects_special(const void *stream); /* NULL, legacy, per thread: of the current context */
 /* A handle whose context is gone: the driver may crash on it, so it is told before. */
@@ -151,6 +194,9 @@ void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult re
 /* A call of the CUDA runtime came back. */
 void failures_runtime(CUpti_CallbackId id, const CUpti_CallbackData *c, int result);
 void failures_finish(void); /* what is told at the end */
+/* A new kind of failure, which came once; and once more. */
+uint64_t failures_number(void);
+void failures_count(uint64_t number);
 
 /* ---- copies.c: host ranges, before a copy runs */
 
@@ -160,6 +206,10 @@ CUdeviceptr copies_target(CUpti_CallbackId id, const CUpti_CallbackData *c);
 
 /* ---- inject.c */
 
+/* This is a child that was forked: CUDA does not work in it, and our locks may be held by threads it has not. */
+bool inject_forked(void);
+/* The program's end began: what belongs to contexts that are gone may be used no more, and is torn down. */
+bool inject_ending(void);
 /* A call failed: from now on it is heard who asks for errors. */
 void inject_listen_closely(void);
 /* There are two contexts: what they share is heard. */

@@ -2,13 +2,15 @@
 /* Contexts, and what belongs to them: who made it, and what becomes of it when they are destroyed. */
 #include "gpu/inject/inject.h"
 
+#include <string.h>
+
 #define ID(f)	  CALL_ID(f)
 #define PARAMS(f) const f##_params *p = c->functionParams
 #define COUNT(a)  (sizeof(a) / sizeof(*(a)))
 
-/* By handle; a = context. A function is of a context where its module is, not where it is of a library. */
+/* By handle; a = context, b = name of a function (text). A function is of a context where its module is, not where it is of a library. */
 static struct table owned[OBJECTS];
-static struct table dead;     /* what destroyed contexts had: a = context */
+static struct table dead;     /* what destroyed contexts had: a = context, b = name of a function */
 static struct table contexts; /* a = 1 primary; b = device + 1 */
 static struct table captures; /* by stream: a = mode, b = thread, c = who (text) */
 static struct table seen;     /* what was told already */
@@ -29,18 +31,6 @@ static void add_caller(struct line *l)
 	char by[WATCH_BY];
 
 	line_text(l, "by", caller_name(by, sizeof(by)));
-}
-
-void objects_context(CUcontext context, bool created)
-{
-	struct line l;
-
-	line_begin(&l, created ? "context" : "context-gone");
-	line_handle(&l, "context", context);
-	add_caller(&l);
-	line_end(&l);
-	if (created)
-		table_put(&contexts, handle_of(context), 0, 0, 0);
 }
 
 struct burial {
@@ -68,7 +58,7 @@ static void bury_all(struct table *t, uint64_t context)
 		for (size_t i = 0; i < b.n; i++) {
 			struct entry e;
 			table_take(t, b.handle[i], &e);
-			table_put(&dead, b.handle[i], context, 0, 0);
+			table_put(&dead, b.handle[i], context, e.b, 0);
 		}
 	} while (b.n == COUNT(b.handle));
 }
@@ -84,6 +74,20 @@ static void context_destroyed(uint64_t context)
 	__atomic_fetch_add(&ndead, 1, __ATOMIC_RELAXED);
 }
 
+void objects_context(CUcontext context, bool created)
+{
+	struct line l;
+
+	line_begin(&l, created ? "context" : "context-gone");
+	line_handle(&l, "context", context);
+	add_caller(&l);
+	line_end(&l);
+	if (created)
+		table_must(&contexts, handle_of(context), 0, 0, 0);
+	else
+		context_destroyed(handle_of(context)); /* a primary one: with its last release */
+}
+
 void objects_stream(CUcontext context, CUstream stream, bool created)
 {
 	struct entry e;
@@ -94,7 +98,7 @@ void objects_stream(CUcontext context, CUstream stream, bool created)
 		return;
 	}
 	table_take(&dead, handle_of(stream), &e);
-	if (!table_put(&owned[OBJECT_STREAM], handle_of(stream), handle_of(context), 0, 0) ||
+	if (!table_must(&owned[OBJECT_STREAM], handle_of(stream), handle_of(context), 0, 0) ||
 	    !objects_first_time(2, handle_of(stream), handle_of(context)))
 		return;
 	line_begin(&l, "stream");
@@ -146,8 +150,8 @@ static void context_kind(CUcontext context, bool primary, int device, const char
 	struct line l;
 	bool again = before.known; /* it was not known before this call */
 
-	table_put(&contexts, handle_of(context), primary, (uint64_t)device + 1, 0);
-	if (contexts.used > 1)
+	table_must(&contexts, handle_of(context), primary, (uint64_t)device + 1, 0);
+	if (table_used(&contexts) > 1)
 		inject_contexts_meet();
 	if (!objects_first_time(3, handle_of(context), primary ? thread_id() : 0) && !again)
 		return;
@@ -182,6 +186,38 @@ uint64_t objects_owner(enum object what, const void *handle)
 	return table_get(&owned[what], handle_of(handle), &e) ? e.a : 0;
 }
 
+/*
+ * Kernels of libraries come without a call that is heard, at addresses that others have left. The symbol may be
+ * demangled: then its last identifier is what the name must have.
+ */
+static bool renamed(const struct entry *e, const char *symbol)
+{
+	const char *name = pointer_of(e->b), *from = symbol;
+	char part[256];
+
+	if (!name || !*name || !symbol)
+		return false;
+	size_t n = strcspn(symbol, "(<");
+	for (size_t i = 0; i < n; i++)
+		if (symbol[i] == ':' || symbol[i] == ' ')
+			from = symbol + i + 1;
+	n = (size_t)(symbol + n - from);
+	if (n >= sizeof(part))
+		return strncmp(name, symbol, n) != 0;
+	memcpy(part, from, n);
+	part[n] = '\0';
+	return !strstr(name, part);
+}
+
+uint64_t objects_function_owner(const void *function, const char *symbol)
+{
+	struct entry e;
+
+	return table_get(&owned[OBJECT_FUNCTION], handle_of(function), &e) && !renamed(&e, symbol)
+		       ? e.a
+		       : 0;
+}
+
 bool objects_special(const void *stream)
 {
 	return handle_of(stream) <= 2;
@@ -200,11 +236,12 @@ void objects_tell_dead(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	struct line l;
 	size_t i = 0;
 
-	if (!__atomic_load_n(&ndead, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&ndead, __ATOMIC_RELAXED) || inject_ending())
 		return;
 	operands_of(id, c, &o);
 	const void *const handles[] = {o.has_stream ? o.stream : NULL, o.event, o.function};
-	while (i < COUNT(handles) && !table_get(&dead, handle_of(handles[i]), &e))
+	while (i < COUNT(handles) &&
+	       (!table_get(&dead, handle_of(handles[i]), &e) || renamed(&e, c->symbolName)))
 		i++;
 	if (i == COUNT(handles) ||
 	    !objects_first_time(5, handle_of(handles[i]), handle_of(c->functionName)))
@@ -287,7 +324,7 @@ static void own(enum object what, const void *handle, const CUpti_CallbackData *
 	struct entry e;
 
 	table_take(&dead, handle_of(handle), &e);
-	table_put(&owned[what], handle_of(handle), handle_of(c->context), 0, 0);
+	table_must(&owned[what], handle_of(handle), handle_of(c->context), 0, 0);
 }
 
 static bool exit_module(CUpti_CallbackId id, const CUpti_CallbackData *c)
@@ -304,7 +341,8 @@ static bool exit_module(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		uint64_t context = objects_owner(OBJECT_MODULE, p->hmod);
 		table_take(&dead, handle_of(*p->hfunc), &e);
 		if (context)
-			table_put(&owned[OBJECT_FUNCTION], handle_of(*p->hfunc), context, 0, 0);
+			table_must(&owned[OBJECT_FUNCTION], handle_of(*p->hfunc), context,
+				   handle_of(text_keep(p->name ? p->name : "")), 0);
 		else
 			table_take(&owned[OBJECT_FUNCTION], handle_of(*p->hfunc), &e);
 	} else if (id == ID(cuGraphInstantiateWithFlags) || id == ID(cuGraphInstantiateWithParams) ||
@@ -312,7 +350,7 @@ static bool exit_module(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		/* launched like a function, and of a context like one of a module */
 		PARAMS(cuGraphInstantiateWithFlags);
 		own(OBJECT_FUNCTION, *p->phGraphExec, c);
-	} else if (id == ID(cuEventCreate)) {
+	} else if (id == ID(cuEventCreate) || id == ID(cuIpcOpenEventHandle)) {
 		PARAMS(cuEventCreate);
 		own(OBJECT_EVENT, *p->phEvent, c);
 	} else {
@@ -328,6 +366,11 @@ static bool exit_capture(CUpti_CallbackId id, const CUpti_CallbackData *c)
 
 	if (id == ID(cuStreamBeginCapture_v2) || id == ID(cuStreamBeginCapture_v2_ptsz)) {
 		PARAMS(cuStreamBeginCapture_v2);
+		table_put(&captures, handle_of(p->hStream) + 1, (uint64_t)p->mode, thread_id(),
+			  handle_of(text_keep(caller_name(by, sizeof(by)))));
+	} else if (id == ID(cuStreamBeginCaptureToGraph) ||
+		   id == ID(cuStreamBeginCaptureToGraph_ptsz)) {
+		PARAMS(cuStreamBeginCaptureToGraph);
 		table_put(&captures, handle_of(p->hStream) + 1, (uint64_t)p->mode, thread_id(),
 			  handle_of(text_keep(caller_name(by, sizeof(by)))));
 	} else if (id == ID(cuStreamEndCapture) || id == ID(cuStreamEndCapture_ptsz)) {

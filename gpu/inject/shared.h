@@ -9,6 +9,8 @@
  *             SECONDS TAB THREAD TAB KIND { TAB KEY=VALUE }; in values % TAB and newline are %25 %09 %0A
  *   PID.mem   struct watch_shared, mapped by both sides: what changes too often for lines
  *
+ * PID.K.log and PID.K.mem, K = 1, 2, ...: another program in a process of the same number, after an exec or an end.
+ *
  * Kinds and their keys are listed in src/watch/event.h.
  */
 #include <stdint.h>
@@ -16,6 +18,8 @@
 #define WATCH_DIR_VARIABLE   "INFER_WATCH_DIR"	 /* where the two files go */
 #define WATCH_CUPTI_VARIABLE "INFER_WATCH_CUPTI" /* path of libcupti */
 #define WATCH_WHAT_VARIABLE  "INFER_WATCH_WHAT"	 /* sum of enum watch_what, decimal */
+/* what CUDA_INJECTION64_PATH named before: it is loaded first */
+#define WATCH_NEXT_VARIABLE "INFER_WATCH_NEXT"
 #define WATCH_HEAP_VARIABLE                                                                        \
 	"INFER_WATCH_HEAP" /* least bytes of a block of malloc's that is kept in mind */
 
@@ -30,8 +34,8 @@ enum watch_what {
 
 enum watch_kind { WATCH_DEVICE, WATCH_PINNED, WATCH_MANAGED, WATCH_KINDS };
 
-enum { WATCH_SITES = 512, WATCH_BY = 240 };
-#define WATCH_MAGIC UINT64_C(0x32686374617769)
+enum { WATCH_SITES = 512, WATCH_BY = 240, WATCH_FAILURES = 1024 };
+#define WATCH_MAGIC UINT64_C(0x33686374617769)
 
 /* Allocations of one kind by one caller. */
 struct watch_site {
@@ -47,6 +51,7 @@ struct watch_shared {
 	uint64_t calls, launches, copies, failures; /* callbacks heard */
 	uint64_t forgotten;			    /* objects that the tables had no room for */
 	uint64_t unsaid;			    /* lines that were left out of the log */
+	uint32_t failed[WATCH_FAILURES];	    /* how often the failure of this number came */
 	struct watch_site site[WATCH_SITES];
 };
 

@@ -2,22 +2,10 @@
 /* Handles to records: open addressing, grown by doubling to a bound, under a spin lock of few instructions. */
 #include "gpu/inject/inject.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SMALLEST = 256, MOST = 1 << 17 };
-
-static void take(int *lock)
-{
-	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-		sched_yield();
-}
-
-static void give(int *lock)
-{
-	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
 
 static size_t place(uint64_t key, size_t cap)
 {
@@ -60,27 +48,34 @@ bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c
 
 	if (!key)
 		return false;
-	take(&t->lock);
+	lock_take(&t->lock);
 	if (grow(t)) {
 		struct entry *e = look(t, key);
 		t->used += !e->key;
 		*e = (struct entry){key, a, b, c};
 		kept = true;
 	}
-	give(&t->lock);
-	if (!kept)
+	lock_give(&t->lock);
+	return kept;
+}
+
+bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)
+{
+	bool kept = table_put(t, key, a, b, c);
+
+	if (!kept && key)
 		__atomic_fetch_add(&record_shared()->forgotten, 1, __ATOMIC_RELAXED);
 	return kept;
 }
 
 bool table_get(struct table *t, uint64_t key, struct entry *e)
 {
-	take(&t->lock);
+	lock_take(&t->lock);
 	struct entry *found = key ? look(t, key) : NULL;
 	bool has = found && found->key;
 	if (has)
 		*e = *found;
-	give(&t->lock);
+	lock_give(&t->lock);
 	return has;
 }
 
@@ -102,15 +97,36 @@ static void drop(struct table *t, size_t i)
 
 bool table_take(struct table *t, uint64_t key, struct entry *e)
 {
-	take(&t->lock);
+	lock_take(&t->lock);
 	struct entry *found = key ? look(t, key) : NULL;
 	bool has = found && found->key;
 	if (has) {
 		*e = *found;
 		drop(t, (size_t)(found - t->entry));
 	}
-	give(&t->lock);
+	lock_give(&t->lock);
 	return has;
+}
+
+bool table_add(struct table *t, uint64_t key, uint64_t c, struct entry *e)
+{
+	lock_take(&t->lock);
+	struct entry *found = key ? look(t, key) : NULL;
+	bool has = found && found->key;
+	if (has) {
+		found->c += c;
+		*e = *found;
+	}
+	lock_give(&t->lock);
+	return has;
+}
+
+size_t table_used(struct table *t)
+{
+	lock_take(&t->lock);
+	size_t used = t->used;
+	lock_give(&t->lock);
+	return used;
 }
 
 bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait)
@@ -118,8 +134,8 @@ bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait)
 	bool has = false;
 
 	if (wait)
-		take(&t->lock);
-	else if (__atomic_exchange_n(&t->lock, 1, __ATOMIC_ACQUIRE))
+		lock_take(&t->lock);
+	else if (!lock_try(&t->lock))
 		return false;
 	for (size_t i = 0; i < t->cap && !has; i++) {
 		const struct entry *x = &t->entry[i];
@@ -128,15 +144,15 @@ bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait)
 			has = true;
 		}
 	}
-	give(&t->lock);
+	lock_give(&t->lock);
 	return has;
 }
 
 void table_each(struct table *t, void (*see)(const struct entry *, void *arg), void *arg)
 {
-	take(&t->lock);
+	lock_take(&t->lock);
 	for (size_t i = 0; i < t->cap; i++)
 		if (t->entry[i].key)
 			see(&t->entry[i], arg);
-	give(&t->lock);
+	lock_give(&t->lock);
 }

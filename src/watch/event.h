@@ -21,8 +21,11 @@
  *                 many went well between the two
  *   capture       stream, mode, thread, by     after a broken capture: those that were open
  *   dead          call, what, handle, context, by     a handle whose context was destroyed is about to be used
- *   copy          call, to_host, host, [device], bytes, [width, height, depth, pitch], [block, block_bytes], why,
- *                 by      a host range that cannot be copied; bytes: from its first to its last
+ *   forked        child, call, result          a child that was forked after CUDA had begun uses it
+ *   copy          [number], call, to_host, host, [device], bytes, [width, height, depth, pitch], [block, block_bytes],
+ *                 [allocation, allocation_bytes, owner], why, by
+ *                 a host range that cannot be copied; bytes: from its first to its last; allocation: of the device,
+ *                 where the address given as the host's is
  *   fault         signal, address, [allocation, bytes, kind, owner], by
  *   yield         by                           CUPTI was given to another client; nothing is heard from here on
  *   module        name, path                   a file that `by` names with a place: "name(+0x12)"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a ledger shows to be wrong. */
 #include "base/str.h"
+#include "watch/error_name.h"
 #include "watch/ledger.h"
 #include "watch/symbol.h"
 
@@ -48,6 +49,11 @@ static void tell(struct telling *t, enum severity severity, enum code code, cons
 	t->rows = 0;
 }
 
+static bool starts(const char *s, const char *prefix)
+{
+	return s && str_starts(s, prefix);
+}
+
 static const char *path_of(const struct ledger *l, const char *name, size_t n)
 {
 	for (size_t i = 0; i < l->nothers; i++) {
@@ -59,22 +65,24 @@ static const char *path_of(const struct ledger *l, const char *name, size_t n)
 	return NULL;
 }
 
-/*
- * Strings of events go away with the ledger: findings have their own. "name(+0x12)" becomes "name(function+0x2)"
- * where the file's symbol table knows the place.
- */
-static const char *keep(struct telling *t, const char *s)
+const char *ledger_by(const struct ledger *l, struct arena *a, const char *by)
 {
 	char function[128];
 
-	if (!s || !*s)
+	if (!by || !*by)
 		return "an unknown library";
-	const char *place = strstr(s, "(+0x");
-	const char *path = place ? path_of(t->l, s, (size_t)(place - s)) : NULL;
+	const char *place = strstr(by, "(+0x");
+	const char *path = place ? path_of(l, by, (size_t)(place - by)) : NULL;
 	if (!path || !symbol_name(path, strtoull(place + 4, NULL, 16), function, sizeof(function)))
-		return arena_str(&t->d->arena, s);
+		return arena_str(a, by);
 	const char *rest = strchr(place, ')');
-	return fmt(t->d, "%.*s(%s%s", (int)(place - s), s, function, rest ? rest : ")");
+	return arena_printf(a, "%.*s(%s%s", (int)(place - by), by, function, rest ? rest : ")");
+}
+
+/* Strings of events go away with the ledger: findings have their own. */
+static const char *keep(struct telling *t, const char *s)
+{
+	return ledger_by(t->l, &t->d->arena, s);
 }
 
 /* The library alone, of "libx.so(function+0x1) < liby.so". */
@@ -134,15 +142,32 @@ static const char *stream_by(struct telling *t, uint64_t handle)
 	return NULL;
 }
 
+/* "CUDA_ERROR_INVALID_HANDLE (400)" */
+static const char *result_text(struct telling *t, const char *call, int64_t result)
+{
+	const char *name = error_name(call, result);
+
+	return name ? fmt(t->d, "%s (%" PRId64 ")", name, result)
+		    : fmt(t->d, "CUDA error %" PRId64, result);
+}
+
+static const char *first_of(struct telling *t, int64_t number, int64_t logged)
+{
+	int64_t n = ledger_count(t->l, number, logged);
+
+	return n > 1 ? fmt(t->d, ", first of %" PRId64, n) : "";
+}
+
 static const char *call_text(struct telling *t, const struct ledger_failure *f)
 {
 	const char *kernel = event_text(&f->event, "kernel", 0);
 
-	return fmt(t->d, "%s%s = %" PRId64 " at %.2f s by %s%s",
-		   keep(t, event_text(&f->event, "call", 0)),
-		   kernel ? fmt(t->d, "('%s')", kernel) : "", f->result, f->event.seconds,
-		   keep(t, event_text(&f->event, "by", 0)),
-		   f->count > 1 ? fmt(t->d, ", first of %" PRId64, f->count) : "");
+	const char *call = event_text(&f->event, "call", 0);
+
+	return fmt(t->d, "%s%s = %s at %.2f s by %s%s", keep(t, call),
+		   kernel ? fmt(t->d, "('%s')", kernel) : "", result_text(t, call, f->result),
+		   f->event.seconds, keep(t, event_text(&f->event, "by", 0)),
+		   first_of(t, f->number, f->count));
 }
 
 /* What the first of them and its followers would have written. */
@@ -212,11 +237,15 @@ static bool tell_crossing(struct telling *t, const struct ledger_failure *f)
 			      "make %s use the primary context (cuDevicePrimaryCtxRetain; "
 			      "pycuda.autoprimaryctx), or give it a stream of its own context",
 			      library_of(t, a->primary ? b->by : a->by))
-			: "load the kernel with cuLibraryLoadData, whose kernels run in every context, or keep "
-			  "streams, events and modules of one context together");
+	    : starts(event_text(e, "call", 0), "cuGraph")
+		    ? "instantiate the graph in the context of the stream that it is launched on"
+		    : "load the kernel with cuLibraryLoadData, whose kernels run in every context, or keep "
+		      "streams, events and modules of one context together");
 	tell(t, SEV_ERROR, E_CTX_FOREIGN,
 	     fmt(t->d, "%s of context A %s a stream of context B (pid %d, thread %ld)",
-		 function ? "a function" : "an event",
+		 !function				       ? "an event"
+		 : starts(event_text(e, "call", 0), "cuGraph") ? "a graph"
+							       : "a function",
 		 function ? "was launched on" : "was recorded on", t->l->pid, e->thread));
 	return true;
 }
@@ -284,11 +313,6 @@ static void list_contexts(struct telling *t)
 
 /* ---- failed calls */
 
-static bool starts(const char *s, const char *prefix)
-{
-	return s && str_starts(s, prefix);
-}
-
 /* Questions whose answer is an error, and what allocators that try again live with. */
 static bool by_design(const struct ledger_failure *f)
 {
@@ -317,11 +341,30 @@ static bool sticky(int64_t r)
 	return r == 700 || r == 702 || r == 710 || (r >= 714 && r <= 719) || r == 214;
 }
 
+enum { LAST_TOLD = 6 };
+
+/* How many streams launched later than this one. */
+static size_t newer(const struct ledger *l, const struct event *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->nothers; i++) {
+		const struct event *o = &l->other_event[i];
+		if (strcmp(o->kind, "last") != 0)
+			continue;
+		int64_t a = event_number(o, "ns"), b = event_number(e, "ns");
+		n += a < b || (a == b && o < e);
+	}
+	return n;
+}
+
 static void add_last(struct telling *t)
 {
+	size_t n = 0;
+
 	for (size_t i = 0; i < t->l->nothers; i++) {
 		const struct event *e = &t->l->other_event[i];
-		if (strcmp(e->kind, "last") != 0)
+		if (strcmp(e->kind, "last") != 0 || (n++, newer(t->l, e) >= LAST_TOLD))
 			continue;
 		uint64_t stream = event_handle(e, "stream");
 		const char *by = event_text(e, "by", 0);
@@ -332,6 +375,8 @@ static void add_last(struct telling *t)
 			event_handle(e, "context"), (double)event_number(e, "ns") / 1e6,
 			by && *by ? fmt(t->d, ", a kernel of %s", keep(t, by)) : ""));
 	}
+	if (n > LAST_TOLD)
+		row(t, "", fmt(t->d, "and %zu streams whose launches were before", n - LAST_TOLD));
 }
 
 static bool first_of_stream(const struct ledger *l, size_t i)
@@ -347,17 +392,62 @@ static bool first_of_stream(const struct ledger *l, size_t i)
 static void add_captures(struct telling *t)
 {
 	static const char *const modes[] = {"global", "thread-local", "relaxed"};
+	size_t n = 0;
 
 	for (size_t i = 0; i < t->l->nothers; i++) {
 		const struct event *e = &t->l->other_event[i];
 		int64_t mode = event_number(e, "mode");
-		if (strcmp(e->kind, "capture") == 0 && first_of_stream(t->l, i))
+		if (strcmp(e->kind, "capture") == 0 && first_of_stream(t->l, i) && n++ < LAST_TOLD)
 			row(t, "open capture",
 			    fmt(t->d, "stream 0x%" PRIx64 ", mode %s, thread %" PRId64 ", begun by %s",
 				event_handle(e, "stream"),
 				mode >= 0 && mode < 3 ? modes[mode] : "unknown",
 				event_number(e, "thread"), keep(t, event_text(e, "by", 0))));
 	}
+	if (n > LAST_TOLD)
+		row(t, "", fmt(t->d, "and %zu more", n - LAST_TOLD));
+}
+
+/* What most often is behind an error; NULL: its code's own hint, or none. */
+static const char *cure(int64_t result)
+{
+	static const struct {
+		int result;
+		const char *text;
+	} cures[] = {
+		{INVALID_VALUE,
+		 "compare the call's sizes and arguments with what the device allows (1,024 threads a block), "
+		 "and its pointers with what was allocated"},
+		{3, "cuInit, or a call of the runtime's, comes first"},
+		{98, "the kernel was not compiled for this device: -arch=native, or PTX beside it"},
+		{101, "devices count from 0, and CUDA_VISIBLE_DEVICES hides some"},
+		{INVALID_CONTEXT,
+		 "make a context current in this thread first: cudaSetDevice, cuCtxSetCurrent"},
+		{209, "compile for this device: -arch=native, or keep PTX in the program"},
+		{INVALID_HANDLE,
+		 "the handle was destroyed, or is of another context or device: -v tells who made which"},
+		{NOT_FOUND,
+		 "the name is not in the module: compare with extern \"C\" and cuobjdump -symbols"},
+		{701, "fewer threads a block, fewer registers (__launch_bounds__), less shared memory"},
+	};
+
+	for (size_t i = 0; i < sizeof(cures) / sizeof(*cures); i++)
+		if (cures[i].result == result)
+			return cures[i].text;
+	return code_hint(cuda_code(result));
+}
+
+static void add_stream(struct telling *t, const struct event *e)
+{
+	uint64_t stream = event_handle(e, "stream");
+	const char *by = stream_by(t, stream);
+
+	if (event_text(e, "stream", 0))
+		row(t, "stream",
+		    stream > 2	  ? fmt(t->d, "0x%" PRIx64 "%s%s", stream, by ? ", made by " : "",
+					by ? by : "")
+		    : stream == 2 ? "the default stream of the thread"
+				  : "the default stream");
 }
 
 static void tell_failure(struct telling *t, const struct ledger_failure *f)
@@ -370,6 +460,7 @@ static void tell_failure(struct telling *t, const struct ledger_failure *f)
 	if (!sticky(f->result) && !capture && t->o->errors == REPORT_NONE)
 		return;
 	row(t, "call", call_text(t, f));
+	add_stream(t, &f->event);
 	add_buffers(t, f);
 	if (sticky(f->result) && !t->o->sync_launch) {
 		add_last(t);
@@ -385,12 +476,15 @@ static void tell_failure(struct telling *t, const struct ledger_failure *f)
 		    "capture in thread-local or relaxed mode, and do not allocate or synchronise while a "
 		    "global capture is open");
 	}
+	if (!sticky(f->result) && !capture && cure(f->result))
+		row(t, "try", cure(f->result));
 	enum severity severity = designed		      ? SEV_NOTE
 				 : f->result == OUT_OF_MEMORY ? SEV_WARNING
 							      : SEV_ERROR;
 	tell(t, severity, capture ? E_CTX_CAPTURE : cuda_code(f->result),
-	     fmt(t->d, "%s failed with CUDA error %" PRId64 "%s (pid %d, thread %ld)",
-		 keep(t, event_text(&f->event, "call", 0)), f->result,
+	     fmt(t->d, "%s failed with %s%s (pid %d, thread %ld)",
+		 keep(t, event_text(&f->event, "call", 0)),
+		 result_text(t, event_text(&f->event, "call", 0), f->result),
 		 sticky(f->result)	      ? t->o->sync_launch ? ", raised by this very call"
 								  : ", which an earlier launch raised"
 		 : designed		      ? ", by design"
@@ -445,9 +539,11 @@ static void tell_late(struct telling *t, const struct event *e)
 	int64_t launches = event_number(e, "launches"), result = event_number(e, "result");
 
 	row(t, "failed",
-	    fmt(t->d, "%s%s = %" PRId64 " by %s, %.3f ms before; nobody asked for its error there",
+	    fmt(t->d, "%s%s = %s by %s, %.3f ms before; nobody asked for its error there",
 		keep(t, event_text(e, "origin_call", 0)), kernel ? fmt(t->d, "('%s')", kernel) : "",
-		event_text(e, "origin_result", 0) ? event_number(e, "origin_result") : result,
+		result_text(t, event_text(e, "origin_call", 0),
+			    event_text(e, "origin_result", 0) ? event_number(e, "origin_result")
+							      : result),
 		keep(t, event_text(e, "origin_by", 0)), (double)event_number(e, "ns") / 1e6));
 	row(t, "reported",
 	    fmt(t->d, "%s at %.2f s by %s%s", keep(t, event_text(e, "call", 0)), e->seconds,
@@ -457,9 +553,8 @@ static void tell_late(struct telling *t, const struct event *e)
 	    "look after each launch and call where it is made: use what it returns, and cudaGetLastError() after <<<>>>");
 	tell(t, result == OUT_OF_MEMORY ? SEV_WARNING : SEV_ERROR, E_CUDA_LATE,
 	     fmt(t->d,
-		 "an unchecked CUDA error %" PRId64
-		 " was reported by a later, innocent call (pid %d, thread %ld)",
-		 result, t->l->pid, e->thread));
+		 "an unchecked error, %s, was reported by a later, innocent call (pid %d, thread %ld)",
+		 result_text(t, event_text(e, "call", 0), result), t->l->pid, e->thread));
 }
 
 static void tell_yield(struct telling *t, const struct event *e)
@@ -489,23 +584,40 @@ static void tell_copy(struct telling *t, const struct event *e)
 	if (event_handle(e, "device"))
 		row(t, "device", fmt(t->d, "0x%" PRIx64, event_handle(e, "device")));
 	row(t, "call",
-	    fmt(t->d, "%s at %.2f s by %s", keep(t, event_text(e, "call", 0)), e->seconds,
-		keep(t, event_text(e, "by", 0))));
-	row(t, "try", "compare the tensor's elements with the shape the copy was sized by");
+	    fmt(t->d, "%s at %.2f s by %s%s", keep(t, event_text(e, "call", 0)), e->seconds,
+		keep(t, event_text(e, "by", 0)), first_of(t, event_number(e, "number"), 1)));
+	uint64_t start = event_handle(e, "allocation");
+	if (start)
+		row(t, "so",
+		    fmt(t->d,
+			"the address is the device's: 0x%" PRIx64 " + %" PRIu64
+			" of %s, allocated by %s",
+			start, event_handle(e, "host") - start,
+			str_bytes(&t->d->arena, event_number(e, "allocation_bytes")),
+			keep(t, event_text(e, "owner", 0))));
+	row(t, "try",
+	    start ? "copy from device to device (cuMemcpyDtoD, cudaMemcpyDefault), or give a host pointer"
+		  : "compare the tensor's elements with the shape the copy was sized by");
 	tell(t, SEV_ERROR, E_COPY_HOST,
 	     fmt(t->d, "a copy %s %s of host memory %s (pid %d, thread %ld)",
 		 to_host ? "writes" : "reads", str_bytes(&t->d->arena, event_number(e, "bytes")),
-		 block ? "that go beyond their block" : "that is not there", t->l->pid, e->thread));
+		 start	 ? "at an address of the device"
+		 : block ? "that go beyond their block"
+			 : "that is not there",
+		 t->l->pid, e->thread));
 }
 
 static void tell_fault(struct telling *t, const struct event *e)
 {
 	uint64_t address = event_handle(e, "address"), start = event_handle(e, "allocation");
 
+	if (!start && t->l->ended)
+		return; /* it lives with its faults, as runtimes of Java and Go do */
 	if (!start) {
 		NOTE(t->d, E_HOST_DEVPTR,
 		     .message = fmt(t->d,
-				    "segmentation fault at 0x%" PRIx64 ", which is no address of CUDA's "
+				    "segmentation fault at 0x%" PRIx64
+				    ", which is in no device memory that was seen "
 				    "(pid %d, by %s)",
 				    address, t->l->pid, keep(t, event_text(e, "by", 0))));
 		return;
@@ -522,6 +634,33 @@ static void tell_fault(struct telling *t, const struct event *e)
 		 e->thread));
 }
 
+/* A warning: some libraries try, and go on without. The first child stands for all. */
+static void tell_forked(struct telling *t, const struct event *e)
+{
+	int64_t result = event_number(e, "result");
+	size_t children = 0;
+
+	for (size_t i = 0; i < t->l->nothers; i++) {
+		const struct event *other = &t->l->other_event[i];
+		if (strcmp(other->kind, "forked") != 0)
+			continue;
+		if (!children++ && other != e)
+			return;
+	}
+
+	row(t, "call",
+	    fmt(t->d, "%s = %s in process %" PRId64 "%s", keep(t, event_text(e, "call", 0)),
+		result_text(t, event_text(e, "call", 0), result), event_number(e, "child"),
+		children > 1 ? fmt(t->d, ", first of %zu", children) : ""));
+	row(t, "so", "CUDA does not work in a child of fork() once its parent has begun to use it");
+	row(t, "try",
+	    "start the child before CUDA is used, or by spawn: multiprocessing.set_start_method(\"spawn\"), "
+	    "posix_spawn, fork with exec");
+	tell(t, SEV_WARNING, cuda_code(result),
+	     fmt(t->d, "process %" PRId64 " was forked from %d after CUDA had begun, and uses it",
+		 event_number(e, "child"), t->l->pid));
+}
+
 static void tell_others(struct telling *t)
 {
 	for (size_t i = 0; i < t->l->nothers; i++) {
@@ -534,6 +673,8 @@ static void tell_others(struct telling *t)
 			tell_fault(t, e);
 		else if (strcmp(e->kind, "late") == 0 && t->o->calls && t->o->errors != REPORT_NONE)
 			tell_late(t, e);
+		else if (strcmp(e->kind, "forked") == 0 && t->o->calls && t->o->errors != REPORT_NONE)
+			tell_forked(t, e);
 		else if (strcmp(e->kind, "yield") == 0)
 			tell_yield(t, e);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events to objects: who made which context and stream, which calls failed. */
+#include "gpu/inject/shared.h"
 #include "watch/ledger.h"
 
 #include <string.h>
@@ -131,6 +132,7 @@ void ledger_line(struct ledger *l, const char *line, size_t n)
 		{"late", on_other},
 		{"unwritten", on_other},
 		{"yield", on_other},
+		{"forked", on_other},
 		{"module", on_other},
 		{"capture", on_other},
 		{"dead", on_other},
@@ -146,6 +148,15 @@ void ledger_line(struct ledger *l, const char *line, size_t n)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(kinds[i].kind, e.kind) == 0)
 			kinds[i].take(l, &e);
+}
+
+int64_t ledger_count(const struct ledger *l, int64_t number, int64_t logged)
+{
+	int64_t now = l->counts && number > 0 && number < WATCH_FAILURES
+			      ? (int64_t)__atomic_load_n(&l->counts[number], __ATOMIC_RELAXED)
+			      : 0;
+
+	return now > logged ? now : logged;
 }
 
 void ledger_free(struct ledger *l)

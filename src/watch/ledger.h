@@ -34,6 +34,7 @@ struct ledger {
 	const char *program;
 	int64_t cupti, subscribed; /* CUPTI's version; its answer to our subscription, 0: it is ours */
 	const char *why, *other;
+	const uint32_t *counts; /* by number: how often a failure came so far; NULL: not known */
 	bool started, ended;
 	double seconds; /* of the newest event */
 	struct ledger_context *context;
@@ -42,11 +43,13 @@ struct ledger {
 	size_t nstreams, cap_streams;
 	struct ledger_failure *failure;
 	size_t nfailures, cap_failures;
-	/* as they came: last, late, unwritten, capture, dead, copy, fault, yield, module, context-use */
+	/* as they came: last, late, unwritten, capture, dead, copy, fault, forked, yield, module, context-use */
 	struct event *other_event;
 	size_t nothers, cap_others;
 };
 
+/* How often failure `number` came, of which the log says `logged`. */
+int64_t ledger_count(const struct ledger *l, int64_t number, int64_t logged);
 void ledger_line(struct ledger *l, const char *line, size_t n);
 void ledger_free(struct ledger *l);
 
@@ -61,6 +64,12 @@ struct ledger_options {
 };
 /* Adds findings to d; their strings are made in d's arena. */
 void ledger_findings(const struct ledger *l, const struct ledger_options *o, struct diag *d);
+
+/*
+ * Who called, in words: "name(+0x12)" becomes "name(function+0x2)" where the file's symbol table knows the place.
+ * In the arena.
+ */
+const char *ledger_by(const struct ledger *l, struct arena *a, const char *by);
 
 /* "libtorch_cuda.so" is PyTorch's: what caches memory there, and the setting that switches it off; NULL: none known. */
 const char *ledger_cache(const char *by);

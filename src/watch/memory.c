@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Resident memory comes and goes by pages and library loads; counters are exact. */
-static const double host_noise = 1 << 20;
+const double watch_host_noise = 1 << 20;
 /* A program that starts takes some memory: less than this is not worth a word. */
 static const double plateau = 5 << 20;
 
@@ -23,6 +23,24 @@ static const char *rate(struct diag *d, const struct series_verdict *v)
 	return fmt(d, "%s a second (99 %% interval %s to %s) from %.1f s to %.1f s",
 		   str_bytes(&d->arena, (int64_t)v->slope), str_bytes(&d->arena, (int64_t)v->low),
 		   str_bytes(&d->arena, (int64_t)v->high), v->from, v->to);
+}
+
+/* When there is no more at this pace. Pinned memory and the host's come out of the same. */
+static const char *exhaustion(struct diag *d, const struct series_verdict *v, int kind)
+{
+	uint64_t left = kind == WATCH_DEVICE ? watch_gpu_left() : proc_available();
+
+	if (!left || !(v->slope > 0))
+		return "not known";
+	return fmt(d, "in %s at this pace: %s are left",
+		   str_span(&d->arena, (double)left / v->slope), str_bytes(&d->arena, (int64_t)left));
+}
+
+static const char *try_text(int kind)
+{
+	if (kind >= 0)
+		return "free what is made there, or keep it and use it again; -v --interval 10s shows who holds how much";
+	return "a heap profiler of the language (heaptrack, tracemalloc) tells whose it is: -- COMMAND sees CUDA's alone";
 }
 
 /* The callers whose allocations grew most. */
@@ -63,20 +81,26 @@ static void tell(const struct watch_process *p, int pid, const struct series *s,
 						 str_bytes(&d->arena, (int64_t)s->first),
 						 str_bytes(&d->arena, (int64_t)s->last),
 						 str_bytes(&d->arena, (int64_t)s->peak))};
-	if (leak)
+	if (leak) {
 		row[n++] = (struct diag_row){"rate", rate(d, &v)};
+		row[n++] = (struct diag_row){"exhausted", exhaustion(d, &v, kind)};
+	}
 	const struct watch_caller *by[3];
 	size_t callers = kind >= 0 ? growing(p, (uint32_t)kind, by) : 0;
 	const char *cache = NULL;
 	for (size_t i = 0; i < callers; i++) {
 		row[n++] = (struct diag_row){
-			i ? "" : "by", fmt(d, "%s: %+lld bytes in %llu allocations", by[i]->site->by,
-					   (long long)(by[i]->bytes.last - by[i]->bytes.first),
-					   (unsigned long long)by[i]->site->made)};
+			i ? "" : "by",
+			fmt(d, "%s: %s more, in %llu allocations",
+			    ledger_by(&p->ledger, &d->arena, by[i]->site->by),
+			    str_bytes(&d->arena, (int64_t)(by[i]->bytes.last - by[i]->bytes.first)),
+			    (unsigned long long)by[i]->site->made)};
 		cache = cache ? cache : ledger_cache(by[i]->site->by);
 	}
 	if (cache)
 		row[n++] = (struct diag_row){"note", cache};
+	if (leak && !cache)
+		row[n++] = (struct diag_row){"try", try_text(kind)};
 	diag_add(d, &(struct finding){
 			    .code = leak ? E_LEAK : E_LEAK_ARENA,
 			    .severity = leak ? SEV_ERROR : SEV_NOTE,
@@ -93,7 +117,7 @@ void watch_memory_findings(const struct watch_process *p, int pid, struct diag *
 
 	for (int k = 0; k < WATCH_KINDS; k++)
 		tell(p, pid, &p->kind[k], names[k], k, 0, d);
-	tell(p, pid, &p->host, "private memory of the host", -1, host_noise, d);
+	tell(p, pid, &p->host, "private memory of the host", -1, watch_host_noise, d);
 }
 
 void watch_findings(const struct watch *w, const struct watch_options *o, struct diag *d)
@@ -108,22 +132,21 @@ void watch_findings(const struct watch *w, const struct watch_options *o, struct
 
 /* ---- from outside */
 
-/* The handler's: set when the user wants to end the watch. */
-static volatile sig_atomic_t stop;
+/* The handler's: the user wants to end the watch, or a report. */
+static volatile sig_atomic_t stop, asked;
 
 static void on_stop(int signal)
 {
-	(void)signal;
-	stop = 1;
+	if (signal == SIGUSR1)
+		asked = 1;
+	else
+		stop = 1;
 }
 
-int watch_pid(int pid, double seconds, double every, struct watch_process *p, struct diag *d)
+static int open_pid(int pid, struct watch_process *p, struct diag *d)
 {
-	struct sigaction act = {.sa_handler = on_stop}, old[2];
-	uint64_t start = clock_ns(), rss, unshared, device;
-	double now = 0;
-
 	*p = (struct watch_process){.log = -1, .statm = -1};
+	p->ledger.pid = pid;
 	if (kill(pid, 0) && errno == ESRCH)
 		return FAIL(d, E_WATCH_EXEC, .message = fmt(d, "there is no process %d", pid));
 	p->statm = proc_open(pid);
@@ -131,20 +154,57 @@ int watch_pid(int pid, double seconds, double every, struct watch_process *p, st
 		return FAIL(d, E_WATCH_EXEC,
 			    .message = fmt(d, "process %d cannot be looked at: %s", pid,
 					   strerror(errno)));
-	stop = 0;
-	sigaction(SIGINT, &act, &old[0]);
-	sigaction(SIGTERM, &act, &old[1]);
-	while (!stop && (seconds <= 0 || now < seconds) && proc_sample(p->statm, &rss, &unshared) &&
-	       rss) {
-		struct timespec t = {(time_t)every, (long)(fmod(every, 1) * 1e9)};
-		series_add(&p->host, now, 0, (double)unshared);
-		if (watch_gpu_memory(pid, &device))
-			series_add(&p->kind[WATCH_DEVICE], now, 0, (double)device);
+	return 0;
+}
+
+static bool look_once(const struct watch_look *look, struct watch_process *p, double now)
+{
+	uint64_t rss = 0, unshared, device;
+
+	if (!proc_sample(p->statm, &rss, &unshared) || !rss)
+		return false;
+	series_add(&p->host, now, 0, (double)unshared);
+	if (watch_gpu_memory(look->pid, &device))
+		series_add(&p->kind[WATCH_DEVICE], now, 0, (double)device);
+	p->to = now;
+	return true;
+}
+
+static void look_on(const struct watch_look *look, struct watch_process *p)
+{
+	uint64_t start = clock_ns();
+	double now = 0, next = look->interval;
+	struct timespec t = {(time_t)look->every, (long)(fmod(look->every, 1) * 1e9)};
+
+	while (!stop && !look->stopped() && (look->seconds <= 0 || now < look->seconds) &&
+	       look_once(look, p, now)) {
 		nanosleep(&t, NULL);
 		now = (double)(clock_ns() - start) / 1e9;
+		if (!asked && !(look->interval > 0 && now >= next))
+			continue;
+		next = asked ? next : now + look->interval;
+		asked = 0;
+		look->report(look->arg, p, now);
 	}
-	sigaction(SIGINT, &old[0], NULL);
-	sigaction(SIGTERM, &old[1], NULL);
-	watch_gpu_end();
-	return 0;
+}
+
+int watch_pid(const struct watch_look *look, struct watch_process *p, struct diag *d)
+{
+	struct sigaction act = {.sa_handler = on_stop}, old[2];
+	int rc = open_pid(look->pid, p, d);
+
+	if (rc)
+		return rc;
+	stop = asked = 0;
+	sigaction(SIGTERM, &act, &old[0]);
+	sigaction(SIGUSR1, &act, &old[1]);
+	look_on(look, p);
+	sigaction(SIGTERM, &old[0], NULL);
+	sigaction(SIGUSR1, &old[1], NULL);
+	close(p->statm);
+	p->statm = -1;
+	if (p->host.n)
+		return 0;
+	return FAIL(d, E_WATCH_EXEC,
+		    .message = fmt(d, "process %d ended before it could be looked at", look->pid));
 }

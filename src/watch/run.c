@@ -9,23 +9,39 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LIBRARY "libinfer-watch.so"
+
 /* ---- the folder */
 
-static int make_folder(struct watch *w, struct diag *d)
+/* Where temporary files go: whole, since programs change their folder; LD_PRELOAD's list ends names at some signs. */
+static const char *folder_root(char *room)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	snprintf(w->dir, sizeof(w->dir), "%s/infer-watch-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (mkdtemp(w->dir)) {
+	if (!tmp || !*tmp)
+		return "/tmp";
+	if (!realpath(tmp, room))
+		return tmp; /* mkdtemp says what is wrong with it */
+	return strpbrk(room, " \t\n:;$") ? "/tmp" : room;
+}
+
+static int make_folder(struct watch *w, struct diag *d)
+{
+	char root[PATH_MAX];
+	int n = snprintf(w->dir, sizeof(w->dir), "%s/infer-watch-XXXXXX", folder_root(root));
+
+	if (n < (int)sizeof(w->dir) && mkdtemp(w->dir)) {
 		struct statvfs fs;
 		if (statvfs(w->dir, &fs) || !(fs.f_flag & ST_NOEXEC))
 			return 0;
@@ -35,9 +51,12 @@ static int make_folder(struct watch *w, struct diag *d)
 			    .hint = "TMPDIR names where temporary files go");
 	}
 	int err = errno;
+	*strrchr(w->dir, '/') = '\0';
+	int rc = FAIL(d, E_OUTPUT,
+		      .message = fmt(d, "no temporary folder in %s: %s", w->dir, strerror(err)),
+		      .hint = "TMPDIR names where temporary files go");
 	w->dir[0] = '\0';
-	return FAIL(d, E_OUTPUT, .message = fmt(d, "no temporary folder: %s", strerror(err)),
-		    .hint = "TMPDIR names where temporary files go");
+	return rc;
 }
 
 static int write_library(const struct watch *w, char *path, size_t room, struct diag *d)
@@ -48,7 +67,7 @@ static int write_library(const struct watch *w, char *path, size_t room, struct 
 	if (!n)
 		return FAIL(d, E_LIBRARY, .message = "this build cannot watch programs",
 			    .actual = "it was built without CUDA's headers");
-	snprintf(path, room, "%s/libinfer-watch.so", w->dir);
+	snprintf(path, room, "%s/" LIBRARY, w->dir);
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
 	bool whole = fd >= 0 && write(fd, data, n) == (ssize_t)n;
 	if (fd >= 0 && close(fd))
@@ -58,7 +77,7 @@ static int write_library(const struct watch *w, char *path, size_t room, struct 
 
 static void remove_folder(struct watch *w)
 {
-	DIR *dir = w->dir[0] ? opendir(w->dir) : NULL;
+	DIR *dir = w->dir[0] && !w->left ? opendir(w->dir) : NULL;
 	struct dirent *e;
 
 	if (!dir)
@@ -75,10 +94,17 @@ static void remove_folder(struct watch *w)
 
 enum { PROCESSES_MOST = 256 };
 
-static struct watch_process *process_of(struct watch *w, int pid)
+static double now_of(const struct watch *w)
+{
+	return (double)(clock_ns() - w->start) / 1e9;
+}
+
+static void close_files(struct watch_process *p);
+
+static struct watch_process *process_of(struct watch *w, int pid, int k)
 {
 	for (size_t i = 0; i < w->nprocesses; i++)
-		if (w->process[i].ledger.pid == pid)
+		if (w->process[i].ledger.pid == pid && w->process[i].k == k)
 			return &w->process[i];
 	if (w->nprocesses == PROCESSES_MOST)
 		return NULL;
@@ -87,8 +113,9 @@ static struct watch_process *process_of(struct watch *w, int pid)
 		return NULL;
 	w->process = grown;
 	struct watch_process *p = &w->process[w->nprocesses++];
-	*p = (struct watch_process){.log = -1, .statm = proc_open(pid)};
+	*p = (struct watch_process){.log = -1, .k = k, .statm = proc_open(pid)};
 	p->ledger.pid = pid;
+	p->from = p->to = w->now;
 	return p;
 }
 
@@ -133,27 +160,59 @@ static void map_shared(struct watch_process *p, int dir, const char *name)
 		munmap(p->shared, sizeof(*p->shared));
 		p->shared = NULL; /* not filled yet: the next look */
 	}
+	if (p->shared)
+		p->ledger.counts = p->shared->failed;
+}
+
+/* "PID.log", "PID.K.mem": what stands behind the last point, or NULL. */
+static const char *parse_name(const char *name, int *pid, int *k)
+{
+	char *end;
+	long n = strtol(name, &end, 10);
+
+	if (n <= 0 || *end != '.')
+		return NULL;
+	*pid = (int)n;
+	const char *rest = end + 1;
+	n = strtol(rest, &end, 10);
+	*k = end > rest && *end == '.' ? (int)n : 0;
+	return *k ? end + 1 : rest;
 }
 
 static void look_for_processes(struct watch *w)
 {
 	DIR *dir = opendir(w->dir);
 	struct dirent *e;
+	size_t more = 0;
 
 	if (!dir)
 		return;
 	while ((e = readdir(dir))) {
-		char *end;
-		long pid = strtol(e->d_name, &end, 10);
-		struct watch_process *p = pid > 0 && *end == '.' ? process_of(w, (int)pid) : NULL;
-		if (p && p->ended)
+		int pid, k;
+		const char *kind = parse_name(e->d_name, &pid, &k);
+		if (!kind)
 			continue;
-		if (p && strcmp(end, ".log") == 0 && p->log < 0)
+		bool log = strcmp(kind, "log") == 0;
+		struct watch_process *p = process_of(w, pid, k);
+		more += !p && log;
+		if (!p || p->ended)
+			continue;
+		if (log && p->log < 0)
 			p->log = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC);
-		if (p && strcmp(end, ".mem") == 0 && !p->shared)
+		if (!log && !p->shared)
 			map_shared(p, dirfd(dir), e->d_name);
 	}
 	closedir(dir);
+	w->more = more;
+}
+
+/* Another program runs in the process by now. */
+static bool replaced(const struct watch *w, const struct watch_process *p)
+{
+	for (size_t i = 0; i < w->nprocesses; i++)
+		if (w->process[i].ledger.pid == p->ledger.pid && w->process[i].k > p->k)
+			return true;
+	return false;
 }
 
 static void sample_callers(struct watch_process *p, double now, double work)
@@ -183,7 +242,14 @@ static void close_files(struct watch_process *p)
 	p->ended = true;
 }
 
-static void sample(struct watch_process *p, double now)
+bool watch_lives(const struct watch_process *p)
+{
+	uint64_t rss = 0, unshared;
+
+	return !p->ended && p->statm >= 0 && proc_sample(p->statm, &rss, &unshared) && rss;
+}
+
+static void sample(const struct watch *w, struct watch_process *p, double now)
 {
 	uint64_t rss = 0, unshared = 0;
 
@@ -193,8 +259,11 @@ static void sample(struct watch_process *p, double now)
 	double work = 1;
 	if (p->shared)
 		work += (double)__atomic_load_n(&p->shared->calls, __ATOMIC_RELAXED);
-	bool lives = p->statm >= 0 && proc_sample(p->statm, &rss, &unshared) && rss;
+	p->replaced = replaced(w, p);
+	bool lives = !p->replaced && p->statm >= 0 && proc_sample(p->statm, &rss, &unshared) && rss;
 	read_log(p);
+	if (lives)
+		p->to = now;
 	if (lives && unshared)
 		series_add(&p->host, now, work, (double)unshared);
 	if (!lives && p->log >= 0)
@@ -207,16 +276,25 @@ static void sample(struct watch_process *p, double now)
 	sample_callers(p, now, work);
 }
 
-static double now_of(const struct watch *w)
+static int by_time(const void *a, const void *b)
 {
-	return (double)(clock_ns() - w->start) / 1e9;
+	const struct watch_process *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return x->ledger.pid != y->ledger.pid ? x->ledger.pid - y->ledger.pid : x->k - y->k;
 }
 
 static void look(struct watch *w)
 {
+	size_t had = w->nprocesses;
+
+	w->now = now_of(w);
 	look_for_processes(w);
+	if (w->nprocesses > had)
+		qsort(w->process, w->nprocesses, sizeof(*w->process), by_time);
 	for (size_t i = 0; i < w->nprocesses; i++)
-		sample(&w->process[i], now_of(w));
+		sample(w, &w->process[i], w->now);
 }
 
 /* ---- the program */
@@ -246,6 +324,12 @@ static void set_environment(const struct watch *w, const char *library, const ch
 		/* a program built with AddressSanitizer asks to be loaded first, and can do without */
 		add_to("ASAN_OPTIONS", "verify_asan_link_order=0");
 	}
+	/* what the user has injected stays; another watch around this one is replaced */
+	const char *other = getenv("CUDA_INJECTION64_PATH");
+	if (other && *other && !strstr(other, "/" LIBRARY))
+		setenv(WATCH_NEXT_VARIABLE, other, 1);
+	else
+		unsetenv(WATCH_NEXT_VARIABLE);
 	setenv("CUDA_INJECTION64_PATH", library, 1);
 	setenv(WATCH_DIR_VARIABLE, w->dir, 1);
 	setenv(WATCH_CUPTI_VARIABLE, cupti, 1);
@@ -254,20 +338,35 @@ static void set_environment(const struct watch *w, const char *library, const ch
 		setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
 }
 
+/* What the signals were to us before they were waited for: the program gets them so. */
+struct signals {
+	sigset_t waited, mask;
+	struct sigaction child;
+};
+
 /* The child: what it could not do goes through the pipe as an errno. */
-static void become(const struct watch *w, const sigset_t *mask, int report, const char *library,
+static void become(const struct watch *w, const struct signals *s, int report, const char *library,
 		   const char *cupti)
 {
 	set_environment(w, library, cupti);
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	sigaction(SIGCHLD, &s->child, NULL);
+	sigprocmask(SIG_SETMASK, &s->mask, NULL);
 	execvp(w->argv[0], (char *const *)(uintptr_t)w->argv);
 	int err = errno;
 	ssize_t told = write(report, &err, sizeof(err));
 	_exit(told < 0 ? 126 : 127);
 }
 
-static int start(const struct watch *w, const sigset_t *mask, const char *library,
-		 const char *cupti, pid_t *child, bool *missing, struct diag *d)
+/* A line for a shell where a program's name should be. */
+static const char *shell_hint(const struct watch *w)
+{
+	return !w->argv[1] && strpbrk(w->argv[0], " |&;<>$*")
+		       ? "variables, pipes and patterns are a shell's: -- sh -c '...'"
+		       : NULL;
+}
+
+static int start(const struct watch *w, const struct signals *s, const char *library,
+		 const char *cupti, pid_t *child, int *status, struct diag *d)
 {
 	int report[2], err = 0;
 
@@ -275,17 +374,18 @@ static int start(const struct watch *w, const sigset_t *mask, const char *librar
 		return FAIL(d, E_WATCH_EXEC, .message = fmt(d, "no pipe: %s", strerror(errno)));
 	*child = fork();
 	if (*child == 0)
-		become(w, mask, report[1], library, cupti);
-	close(report[1]);
-	if (*child > 0 && read(report[0], &err, sizeof(err)) == (ssize_t)sizeof(err))
-		waitpid(*child, NULL, 0);
-	else if (*child < 0)
+		become(w, s, report[1], library, cupti);
+	if (*child < 0)
 		err = errno;
+	close(report[1]);
+	if (*child > 0 && read(report[0], &err, sizeof(err)) == (ssize_t)sizeof(err)) {
+		waitpid(*child, NULL, 0);
+		*status = err == ENOENT ? 127 : 126;
+	}
 	close(report[0]);
 	if (!err)
 		return 0;
-	*missing = err == ENOENT;
-	return FAIL(d, E_WATCH_EXEC,
+	return FAIL(d, E_WATCH_EXEC, .hint = shell_hint(w),
 		    .message = fmt(d, "'%s' cannot be run: %s", w->argv[0], strerror(err)));
 }
 
@@ -304,22 +404,74 @@ static void pass_on(const siginfo_t *info, pid_t child)
 		kill(child, info->si_signo);
 }
 
+/* Its children and theirs, as far as the kernel tells; n: how many are there already. */
+static size_t add_children(pid_t *pid, size_t n, size_t most, pid_t of)
+{
+	char path[64], text[4096], *at = text, *end;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)of, (int)of);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[size > 0 ? size : 0] = '\0';
+	for (long child; (child = strtol(at, &end, 10)) > 0 && end > at && n < most; at = end) {
+		pid[n++] = (pid_t)child;
+		n = add_children(pid, n, most, (pid_t)child);
+	}
+	return n;
+}
+
+/* To the program, to what it started, and to the watched ones that have left it. */
+static void end_all(struct watch *w, pid_t child, int signal)
+{
+	pid_t pid[1024];
+	size_t n = add_children(pid, 0, sizeof(pid) / sizeof(*pid), child);
+
+	for (size_t i = 0; i < w->nprocesses; i++) {
+		const struct watch_process *p = &w->process[i];
+		bool told = p->ledger.pid == child;
+		for (size_t k = 0; k < n; k++)
+			told |= p->ledger.pid == pid[k];
+		if (!told && watch_lives(p))
+			kill(p->ledger.pid, signal);
+	}
+	for (size_t k = 0; k < n; k++)
+		kill(pid[k], signal);
+	kill(child, signal);
+}
+
+/* The time is over: it may end by itself, for a while. */
+enum { GRACE = 5 };
+
+static void on_time(struct watch *w, pid_t child, double *killed)
+{
+	w->timed_out = true;
+	*killed = now_of(w) + GRACE;
+	end_all(w, child, SIGTERM);
+	end_all(w, child, SIGCONT); /* one that was stopped cannot end */
+}
+
 static void follow(struct watch *w, pid_t child, const sigset_t *waited)
 {
-	double next_report = w->interval;
+	double next_report = w->interval, killed = 0;
 
 	for (;;) {
 		double pause = pause_of(now_of(w));
 		struct timespec t = {0, (long)(pause * 1e9)};
 		siginfo_t info;
 		int signal = sigtimedwait(waited, &info, &t);
-		if (signal == SIGCHLD && waitpid(child, &w->status, WNOHANG) == child)
+		if (waitpid(child, &w->status, WNOHANG) != 0)
 			break;
 		look(w);
 		if (signal == SIGUSR1 && w->report)
 			w->report(w->arg, w);
+		else if (signal == SIGALRM && info.si_code == SI_KERNEL)
+			on_time(w, child, &killed);
 		else if (signal > 0 && signal != SIGCHLD)
 			pass_on(&info, child);
+		if (killed > 0 && now_of(w) >= killed)
+			end_all(w, child, SIGKILL);
 		if (w->interval > 0 && w->report && now_of(w) >= next_report) {
 			next_report = now_of(w) + w->interval;
 			w->report(w->arg, w);
@@ -329,14 +481,40 @@ static void follow(struct watch *w, pid_t child, const sigset_t *waited)
 	w->seconds = now_of(w);
 }
 
-int watch_run(struct watch *w, bool *missing, struct diag *d)
+static void block_signals(struct signals *s)
 {
 	static const int signals[] = {SIGCHLD, SIGINT,	SIGTERM, SIGHUP,   SIGQUIT,
 				      SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGALRM};
-	char library[320];
-	sigset_t waited, before;
+	/* where a parent let it be ignored, no child could be waited for */
+	static const struct sigaction plain = {.sa_handler = SIG_DFL};
+
+	sigemptyset(&s->waited);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		sigaddset(&s->waited, signals[i]);
+	sigprocmask(SIG_BLOCK, &s->waited, &s->mask);
+	sigaction(SIGCHLD, &plain, &s->child);
+}
+
+/* What came while the program ended was for it: the report comes whole. */
+static void unblock_signals(const struct signals *s)
+{
+	static const struct itimerval none;
+	static const struct timespec now;
+
+	setitimer(ITIMER_REAL, &none, NULL);
+	while (sigtimedwait(&s->waited, NULL, &now) > 0)
+		;
+	sigaction(SIGCHLD, &s->child, NULL);
+	sigprocmask(SIG_SETMASK, &s->mask, NULL);
+}
+
+int watch_run(struct watch *w, int *status, struct diag *d)
+{
+	char library[PATH_MAX + 32];
+	struct signals s;
 	pid_t child = -1;
 
+	*status = 125;
 	const char *cupti = watch_cupti(d);
 	if (!cupti)
 		return -E_LIBRARY;
@@ -345,15 +523,17 @@ int watch_run(struct watch *w, bool *missing, struct diag *d)
 		rc = write_library(w, library, sizeof(library), d);
 	if (rc)
 		return rc;
-	sigemptyset(&waited);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
-		sigaddset(&waited, signals[i]);
-	sigprocmask(SIG_BLOCK, &waited, &before);
+	block_signals(&s);
 	w->start = clock_ns();
-	rc = start(w, &before, library, cupti, &child, missing, d);
+	rc = start(w, &s, library, cupti, &child, status, d);
+	w->pid = (int)child;
 	if (!rc)
-		follow(w, child, &waited);
-	sigprocmask(SIG_SETMASK, &before, NULL);
+		follow(w, child, &s.waited);
+	unblock_signals(&s);
+	bool lives = false;
+	for (size_t i = 0; i < w->nprocesses; i++)
+		lives |= watch_lives(&w->process[i]);
+	w->left = lives;
 	remove_folder(w);
 	return rc;
 }
@@ -379,5 +559,6 @@ void watch_free(struct watch *w)
 		process_free(&w->process[i]);
 	free(w->process);
 	remove_folder(w);
+	watch_gpu_end();
 	*w = (struct watch){0};
 }

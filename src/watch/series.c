@@ -89,6 +89,13 @@ static size_t judged_to(const struct series *s, size_t from)
 	return i + 1;
 }
 
+/* What grew while a program loaded, and stayed for as long when it made no more calls, has come to its end. */
+static bool rests(const struct series *s, size_t last, double as_long)
+{
+	return s->work[s->n - 1] > 0 && s->x[s->n - 1] - s->x[last] >= as_long &&
+	       s->y[s->n - 1] <= s->y[last] * 1.02;
+}
+
 struct series_verdict series_judge(const struct series *s, double noise)
 {
 	struct series_verdict v = {.kind = VERDICT_SHORT};
@@ -107,7 +114,8 @@ struct series_verdict series_judge(const struct series *s, double noise)
 	v.low = t.slope.low;
 	v.high = t.slope.high;
 	bool risen = s->y[to - 1] - s->y[from] > noise;
-	if (risen && t.probability < chance && t.slope.low > 0 && rises_throughout(s->y + from, n))
+	if (risen && !rests(s, to - 1, v.to - v.from) && t.probability < chance &&
+	    t.slope.low > 0 && rises_throughout(s->y + from, n))
 		v.kind = VERDICT_LEAK;
 	else
 		v.kind = v.grown > fmax(noise, 0.02 * s->peak) ? VERDICT_FLAT : VERDICT_STABLE;

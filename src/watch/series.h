@@ -27,7 +27,8 @@ struct series_verdict {
 /*
  * What came in the later half of the work is judged (of the time, where none is counted): starting up takes time and
  * memory but few calls. A significant rise there, in each of its quarters, is a leak, however small; a
- * rise that ended before is an arena that filled. Theil and Sen's slope with Kendall's test (stats.h); noise
+ * rise that ended before is an arena that filled, and one that ended with the work, for as long again, a program that
+ * loaded what it needs. Theil and Sen's slope with Kendall's test (stats.h); noise
  * is the least rise worth a word, 0 for exact counters.
  */
 struct series_verdict series_judge(const struct series *s, double noise);

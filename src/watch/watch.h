@@ -22,10 +22,14 @@ struct watch_process {
 	struct series kind[WATCH_KINDS];
 	struct watch_caller *caller;
 	size_t ncallers;
-	int log, statm; /* open files; -1: none */
-	bool ended;	/* it is gone: its files are closed */
-	uint64_t read;	/* bytes of the log that were taken */
-	char *rest;	/* the beginning of a line */
+	int log, statm;	 /* open files; -1: none */
+	int k;		 /* the how manieth program of this process; see gpu/inject/shared.h */
+	double from, to; /* seconds: when it was seen first, and alive last */
+	uint64_t told;	 /* calls at the last report */
+	bool ended;	 /* it is gone: its files are closed */
+	bool replaced;	 /* by another program: it called exec */
+	uint64_t read;	 /* bytes of the log that were taken */
+	char *rest;	 /* the beginning of a line */
 	size_t nrest;
 };
 
@@ -41,25 +45,40 @@ struct watch {
 	void (*report)(void *arg, struct watch *w); /* at each interval and at SIGUSR1 */
 	void *arg;
 	/* what came of it */
-	int status; /* as waitpid gives it */
+	int pid, status; /* the program's; the status as waitpid gives it */
+	bool timed_out;	 /* SIGALRM came: it was ended */
 	double seconds;
 	struct watch_process *process;
 	size_t nprocesses;
+	size_t more; /* processes that there was no room for */
 	/* its own */
-	char dir[256];
+	char dir[4096];
+	bool left; /* the folder stays: watched processes live on */
 	uint64_t start;
+	double now; /* of the newest look, in seconds since then */
 };
 
 /*
- * Runs the program to its end. 0, or -code with a finding where it could not be watched; E_WATCH_EXEC
- * with *missing true where there is no such program.
+ * Runs the program to its end, or to SIGALRM. 0, or -code with a finding where it could not be watched or run,
+ * *status then as env(1) has it: 125, 126 or 127.
  */
-int watch_run(struct watch *w, bool *missing, struct diag *d);
+int watch_run(struct watch *w, int *status, struct diag *d);
+/* A watched process that outlives the program; its files stay, since what it starts looks for them. */
+bool watch_lives(const struct watch_process *p);
 void watch_free(struct watch *w);
 
-/* Watches a running process until it ends, the time is over (0: none) or a signal comes. */
-int watch_pid(int pid, double seconds, double every, struct watch_process *p, struct diag *d);
+/* Looks at a running process until it ends, the time is over, or `stopped` says so (after a signal). */
+struct watch_look {
+	int pid;
+	double seconds, every; /* 0 seconds: no end; between looks */
+	double interval;       /* between reports; 0: none but at SIGUSR1 */
+	bool (*stopped)(void);
+	void (*report)(void *arg, const struct watch_process *p, double seconds);
+	void *arg;
+};
+int watch_pid(const struct watch_look *look, struct watch_process *p, struct diag *d);
 
+extern const double watch_host_noise; /* of private bytes, for series_judge */
 struct watch_options {
 	struct ledger_options ledger;
 	bool memory;

@@ -56,9 +56,10 @@ static void faults(void)
 	static const struct {
 		const char *name, *errors, *label, *part;
 	} cases[] = {
-		{"foreign", "E-CTX-FOREIGN", "call", "cuLaunchKernel('fill') = 400"},
+		{"foreign", "E-CTX-FOREIGN", "call",
+		 "cuLaunchKernel('fill') = CUDA_ERROR_INVALID_HANDLE (400) at"},
 		{"foreign-ok", "", NULL, NULL},
-		{"event", "E-CTX-FOREIGN", "call", "cuEventRecord = 400"},
+		{"event", "E-CTX-FOREIGN", "call", "cuEventRecord = CUDA_ERROR_INVALID_HANDLE (400)"},
 		{"destroyed", "E-CTX-DESTROYED", "call", "cuEventQuery"},
 		{"illegal", "E-CUDA-700", "launched last", "'fill' on the default stream"},
 		{"badvalue", "E-CUDA-1", "so", "was not written by it"},
@@ -76,7 +77,7 @@ static void faults(void)
 		{"pinned", "E-CUDA-1 E-COPY-HOST", "host", "are in a pinned allocation of 8192 bytes"},
 		{"batch", "E-COPY-HOST", "call", "cuMemcpyBatchAsync"},
 		{"late", "E-CUDA-LATE", "failed",
-		 "cudaSetDevice = 101 by libcudart.so.13(cudaSetDevice+0x1b3) < libfirst.so"},
+		 "cudaSetDevice = cudaErrorInvalidDevice (101) by libcudart.so.13(cudaSetDevice+0x1b3) < libfirst.so"},
 		{"late", "E-CUDA-LATE", "reported", "< libsecond.so"},
 		{"late-ok", "", NULL, NULL},
 		{"same", "E-CUDA-LATE", "reported", "after 1 launches that went well"},
@@ -200,6 +201,68 @@ static void late(void)
 	ledger_free(&l);
 }
 
+/* Children that were forked: the first stands for all, as a warning. */
+static void forked(void)
+{
+	struct ledger l = {.pid = 1};
+	struct ledger_options o = all;
+	struct diag d = {0};
+
+	line(&l, "0.1\t2\tforked\tchild=2\tcall=cuMemAlloc_v2\tresult=3");
+	line(&l, "0.2\t3\tforked\tchild=3\tcall=cuInit\tresult=3");
+	ledger_findings(&l, &o, &d);
+	CHECK(d.errors == 0 && d.warnings == 1 && d.first->code == E_CUDA_3);
+	CHECK(has_row(&d, "call",
+		      "cuMemAlloc_v2 = CUDA_ERROR_NOT_INITIALIZED (3) in process 2, first of 2"));
+	diag_free(&d);
+	d = (struct diag){0};
+	o.errors = REPORT_NONE;
+	ledger_findings(&l, &o, &d);
+	CHECK(!d.first);
+	diag_free(&d);
+	ledger_free(&l);
+}
+
+/* Counts that the program keeps stand before those of a log that was cut; a device's address is told as one. */
+static void now(void)
+{
+	static const uint32_t counts[1024] = {0, 31, 7};
+	struct ledger l = {.pid = 1, .counts = counts};
+	struct diag d = {0};
+
+	line(&l,
+	     "0.1\t1\tfail\tnumber=1\tcall=cuLaunchKernel\tresult=400\tstream_context=0x1\tfunction_context=0x2\tby=a.so");
+	line(&l,
+	     "0.2\t1\tcopy\tnumber=2\tcall=cuMemcpyHtoD_v2\tto_host=0\thost=0x7010\tbytes=64\tallocation=0x7000\tallocation_bytes=4096\towner=b.so\twhy=no\tby=a.so");
+	line(&l, "0.3\t1\tfail\tnumber=2000\tcall=cuMemFree_v2\tresult=12345\tby=a.so");
+	ledger_findings(&l, &all, &d);
+	CHECK(has_row(&d, "call", "CUDA_ERROR_INVALID_HANDLE (400) at 0.10 s by a.so, first of 31"));
+	CHECK(has_row(&d, "call", "cuMemcpyHtoD_v2 at 0.20 s by a.so, first of 7"));
+	CHECK(has_row(&d, "so",
+		      "the address is the device's: 0x7000 + 16 of 4.0 KiB, allocated by b.so"));
+	CHECK(has_row(&d, "call", "cuMemFree_v2 = CUDA error 12345"));
+	diag_free(&d);
+	ledger_free(&l);
+}
+
+/* A fault on no known address counts where the program died of it. */
+static void faulty(void)
+{
+	struct ledger l = {.pid = 1};
+	struct diag d = {0};
+
+	line(&l, "0.1\t1\tfault\tsignal=11\taddress=0x8\tby=a.so");
+	ledger_findings(&l, &all, &d);
+	CHECK(d.first && d.first->severity == SEV_NOTE);
+	diag_free(&d);
+	d = (struct diag){0};
+	line(&l, "0.2\t1\tend");
+	ledger_findings(&l, &all, &d);
+	CHECK(!d.first);
+	diag_free(&d);
+	ledger_free(&l);
+}
+
 static void busy(void)
 {
 	struct ledger l = {.pid = 1};
@@ -246,6 +309,19 @@ static double late_step(double w)
 	return w > 3000 ? 2e6 : 1e6;
 }
 
+/* Memory and calls for so many samples, then neither for so many; the end gives back what there was. */
+static struct series_verdict loads(int busy, int idle)
+{
+	struct series s = {0};
+
+	for (int i = 0; i < busy + idle; i++)
+		series_add(&s, i * 0.02, fmin(i, busy) * 2 + 1, 1e6 + 4096 * fmin(i, busy));
+	series_add(&s, (busy + idle) * 0.02, busy * 2 + 1, 0);
+	struct series_verdict v = series_judge(&s, 0);
+	series_free(&s);
+	return v;
+}
+
 static void series(void)
 {
 	CHECK_INT(judge(leaks, true).kind, VERDICT_LEAK);
@@ -253,6 +329,8 @@ static void series(void)
 	CHECK_INT(judge(fills, true).kind, VERDICT_FLAT);
 	CHECK_INT(judge(stays, true).kind, VERDICT_STABLE);
 	CHECK_INT(judge(late_step, true).kind, VERDICT_FLAT);
+	CHECK(loads(150, 400).kind != VERDICT_LEAK);
+	CHECK_INT(loads(150, 20).kind, VERDICT_LEAK);
 	struct series_verdict v = judge(leaks, true);
 	CHECK(v.low > 0 && v.low <= v.slope && v.slope <= v.high);
 }
@@ -276,6 +354,9 @@ int main(void)
 	UNIT(design);
 	UNIT(costs);
 	UNIT(late);
+	UNIT(forked);
+	UNIT(now);
+	UNIT(faulty);
 	UNIT(busy);
 	UNIT(series);
 	UNIT(thinning);

@@ -107,6 +107,20 @@ signal() {
 signal TERM
 signal USR2
 
+# the same by Python's ctypes alone
+if [ -z "${NO_PYTHON:-}" ]; then
+	export LD_LIBRARY_PATH=$CUDA/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	for fault in 7:E-CTX-FOREIGN:foreign 7:E-CTX-FOREIGN:event 7:E-CTX-DESTROYED:destroyed 7:E-CTX-DESTROYED:reset \
+		7:E-CTX-DESTROYED:release 7:E-CTX-CAPTURE:capture 8:E-CUDA-700:illegal 8:E-CUDA-1:badvalue \
+		8:E-CUDA-1:unwritten 8:E-CUDA-LATE:late 1:E-COPY-HOST:shorthost 1:E-COPY-HOST:pitch 1:E-COPY-HOST:volume \
+		1:E-COPY-HOST:heap 1:E-COPY-HOST:pinned 1:E-COPY-HOST:batch 1:E-COPY-HOST:swapped 1:E-HOST-DEVPTR:devptr \
+		6:E-LEAK:leak 6:E-LEAK:hostleak; do
+		IFS=: read -r status id name <<<"$fault"
+		expect "$status" "$id" "ctypes-$name" "$PYTHON" faults.py "$name" "$K"
+		expect 0 - "ctypes-$name-ok" "$PYTHON" faults.py "$name-ok" "$K"
+	done
+fi
+
 if [ -z "${NO_PYTHON:-}" ] && "$PYTHON" -c 'import torch, cuda.bindings' 2>/dev/null; then
 	expect 7 E-CTX-FOREIGN py-foreign "$PYTHON" mixes.py foreign
 	expect 7 E-CTX-FOREIGN py-event "$PYTHON" mixes.py event

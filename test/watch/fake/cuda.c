@@ -5,12 +5,14 @@
  * fail as measured (see gpu/inject); kernels do nothing, copies touch the host's bytes. One file with four
  * names: libcuda.so.1, libcupti.so.13, libnvidia-ml.so.1, libcudart.so.13.
  *
- *   FAKE_CUPTI_TAKEN=1  CUPTI has a client already
+ *   FAKE_CUPTI_TAKEN=1      CUPTI has a client already
+ *   FAKE_DEVICE_GROWS=PID   that process takes a MiB more at each question to NVML
  */
 #include <cuda.h>
 #include <cupti.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -160,8 +162,11 @@ struct CUfunc_st {
 	char name[64];
 };
 
+static struct CUfunc_st *newest;
 static struct CUctx_st primary = {.primary = 1};
+static int retained, started; /* how often; the process that began with CUDA */
 static __thread CUcontext current;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int contexts_alive, raised, capturing, capture_broken, entered;
 static __thread int runtime_error;
 
@@ -191,6 +196,9 @@ static struct call begin(CUpti_CallbackDomain domain, CUpti_CallbackId id, const
 
 static int done(struct call *c, int result)
 {
+	/* CUDA does not work in a child that was forked after it had begun */
+	if (started && started != getpid())
+		result = CUDA_ERROR_NOT_INITIALIZED;
 	c->result = result;
 	c->data.callbackSite = CUPTI_API_EXIT;
 	c->data.functionReturnValue = &c->result;
@@ -223,6 +231,7 @@ CUresult cuInit(unsigned flags)
 
 	(void)flags;
 	entered = 1;
+	started = started ? started : getpid();
 	*(void **)&start = h ? dlsym(h, "InitializeInjection") : NULL;
 	if (start)
 		start();
@@ -252,15 +261,29 @@ static void die(CUcontext c)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device)
 {
 	CALL(cuDevicePrimaryCtxRetain, c, device);
-	if (!primary.alive)
+	pthread_mutex_lock(&lock);
+	if (!retained++)
 		born(&primary);
+	pthread_mutex_unlock(&lock);
 	*c = &primary;
+	return DONE(0);
+}
+
+/* The last one takes the context along. */
+CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	CALL(cuDevicePrimaryCtxRelease_v2, device);
+	pthread_mutex_lock(&lock);
+	if (!--retained)
+		die(&primary);
+	pthread_mutex_unlock(&lock);
 	return DONE(0);
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
 	CALL(cuDevicePrimaryCtxReset_v2, device);
+	retained = 0;
 	die(&primary);
 	return DONE(0);
 }
@@ -310,7 +333,20 @@ CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
 	*f = calloc(1, sizeof(**f));
 	(*f)->context = m->context;
 	strncpy((*f)->name, name, sizeof((*f)->name) - 1);
+	newest = *f;
 	return DONE(0);
+}
+
+/* Nobody hears of it, and its address is one that a module's function had. */
+CUresult cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name)
+{
+	(void)library;
+	if (!newest)
+		return CUDA_ERROR_NOT_FOUND;
+	newest->context = current;
+	strncpy(newest->name, name, sizeof(newest->name) - 1);
+	*k = (CUkernel)(void *)newest;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuStreamCreate(CUstream *s, unsigned flags)
@@ -336,6 +372,12 @@ CUresult cuStreamSynchronize(CUstream s)
 	return DONE(raised);
 }
 
+/* Legacy and per-thread streams are of whatever context is current. */
+static int crosses(CUstream s, CUcontext c)
+{
+	return s > CU_STREAM_PER_THREAD && s->context != c;
+}
+
 CUresult cuEventCreate(CUevent *e, unsigned flags)
 {
 	CALL(cuEventCreate, e, flags);
@@ -354,9 +396,7 @@ CUresult cuEventDestroy(CUevent e)
 CUresult cuEventRecord(CUevent e, CUstream s)
 {
 	CALL(cuEventRecord, e, s);
-	return DONE(raised			    ? raised
-		    : s && s->context != e->context ? CUDA_ERROR_INVALID_HANDLE
-						    : 0);
+	return DONE(raised ? raised : crosses(s, e->context) ? CUDA_ERROR_INVALID_HANDLE : 0);
 }
 
 CUresult cuEventQuery(CUevent e)
@@ -375,7 +415,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
 
 	if (!r && (size_t)bx * by * bz > 1024)
 		r = CUDA_ERROR_INVALID_VALUE;
-	if (!r && s && s->context != f->context)
+	if (!r && crosses(s, f->context))
 		r = CUDA_ERROR_INVALID_HANDLE;
 	/* the kernel writes where its first argument points: nowhere */
 	if (!r && arguments && *(CUdeviceptr *)arguments[0] < 4096)
@@ -465,6 +505,153 @@ CUresult cuMemsetD8(CUdeviceptr p, unsigned char value, size_t n)
 	return DONE(raised);
 }
 
+CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t n)
+{
+	CALL(cuMemcpyDtoD_v2, to, from, n);
+	return DONE(raised);
+}
+
+/* ---- memory of other kinds */
+
+static void *device_pages(size_t n)
+{
+	return mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s)
+{
+	CALL(cuMemAllocAsync, p, n, s);
+	*p = (CUdeviceptr)(uintptr_t)device_pages(n);
+	return DONE(raised);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t n, CUmemoryPool pool, CUstream s)
+{
+	CALL(cuMemAllocFromPoolAsync, p, n, pool, s);
+	*p = (CUdeviceptr)(uintptr_t)device_pages(n);
+	return DONE(raised);
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s)
+{
+	CALL(cuMemFreeAsync, p, s);
+	return DONE(raised);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *p, size_t n, unsigned flags)
+{
+	CALL(cuMemAllocManaged, p, n, flags);
+	*p = (CUdeviceptr)(uintptr_t)mmap(NULL, n, PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return DONE(0);
+}
+
+CUresult cuMemHostRegister(void *p, size_t n, unsigned flags)
+{
+	CALL(cuMemHostRegister_v2, p, n, flags);
+	return DONE(0);
+}
+
+CUresult cuMemHostUnregister(void *p)
+{
+	CALL(cuMemHostUnregister, p);
+	return DONE(0);
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr at,
+			     unsigned long long flags)
+{
+	CALL(cuMemAddressReserve, p, n, align, at, flags);
+	*p = (CUdeviceptr)(uintptr_t)device_pages(n);
+	return DONE(0);
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *prop,
+		     unsigned long long flags)
+{
+	static unsigned long long next = 16;
+	CALL(cuMemCreate, h, n, prop, flags);
+	*h = next++;
+	return DONE(0);
+}
+
+CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocationHandle h,
+		  unsigned long long flags)
+{
+	CALL(cuMemMap, p, n, offset, h, flags);
+	return DONE(0);
+}
+
+CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_t count)
+{
+	CALL(cuMemSetAccess, p, n, d, count);
+	return DONE(0);
+}
+
+CUresult cuMemUnmap(CUdeviceptr p, size_t n)
+{
+	CALL(cuMemUnmap, p, n);
+	return DONE(0);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle h)
+{
+	CALL(cuMemRelease, h);
+	return DONE(0);
+}
+
+/* Memory of another process: it is not ours to count. */
+CUresult cuIpcOpenMemHandle(CUdeviceptr *p, CUipcMemHandle handle, unsigned flags)
+{
+	CALL(cuIpcOpenMemHandle_v2, p, handle, flags);
+	*p = (CUdeviceptr)(uintptr_t)device_pages(1 << 20);
+	return DONE(0);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr p)
+{
+	CALL(cuIpcCloseMemHandle, p);
+	return DONE(0);
+}
+
+CUresult cuArray3DCreate(CUarray *a, const CUDA_ARRAY3D_DESCRIPTOR *d)
+{
+	CALL(cuArray3DCreate_v2, a, d);
+	*a = malloc(16);
+	return DONE(0);
+}
+
+CUresult cuArrayDestroy(CUarray a)
+{
+	CALL(cuArrayDestroy, a);
+	free(a);
+	return DONE(0);
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+	static int enabled;
+	CALL(cuCtxEnablePeerAccess, peer, flags);
+	return DONE(enabled++ ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : 0);
+}
+
+/* ---- graphs: of the context that is current when they are made */
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *g, CUgraph graph, unsigned long long flags)
+{
+	CALL(cuGraphInstantiateWithFlags, g, graph, flags);
+	CUfunction f = calloc(1, sizeof(*f));
+	f->context = current;
+	*g = (CUgraphExec)(void *)f;
+	return DONE(0);
+}
+
+CUresult cuGraphLaunch(CUgraphExec g, CUstream s)
+{
+	CALL(cuGraphLaunch, g, s);
+	return DONE(crosses(s, ((CUfunction)(void *)g)->context) ? CUDA_ERROR_INVALID_HANDLE : raised);
+}
+
 /* ---- captures */
 
 CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode)
@@ -485,6 +672,17 @@ CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
 
 int nvmlInit_v2(void)
 {
+	return 0;
+}
+
+int nvmlShutdown(void)
+{
+	return 0;
+}
+
+int nvmlSystemGetDriverVersion(char *version, unsigned length)
+{
+	strncpy(version, "580.00", length);
 	return 0;
 }
 
@@ -517,7 +715,15 @@ struct process {
 
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, struct process *p)
 {
+	static unsigned long long grown;
+	const char *grows = getenv("FAKE_DEVICE_GROWS");
+
 	(void)device;
+	if (grows) {
+		*n = 1;
+		*p = (struct process){(unsigned)atoi(grows), ++grown << 20, 0, 0};
+		return 0;
+	}
 	*n = contexts_alive > 0;
 	if (*n)
 		*p = (struct process){(unsigned)getpid(), (400ull * (unsigned)contexts_alive) << 20,
