@@ -2,6 +2,7 @@
 #include "gpu/api.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -414,6 +415,46 @@ const struct nvml_api *nvml_api(struct diag *d)
 const struct cupti_api *cupti_api(struct diag *d)
 {
 	return cuda_api(d) && library(L_CUPTI, d) ? &opened.cupti : NULL;
+}
+
+/* ---- what they open ------------------------------------------------------------------------------ */
+
+struct mapped {
+	struct arena arena;
+	const char **path;
+	uint32_t n, cap;
+};
+
+static int note_mapped(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+	static const char *const ours[] = {"libcudnn", "libcublas", "libcuda.", "libnv"};
+	const char *slash = strrchr(info->dlpi_name, '/');
+	struct mapped *m = arg;
+
+	(void)bytes;
+	for (size_t i = 0; slash && i < COUNT(ours); i++) {
+		if (strncmp(slash + 1, ours[i], strlen(ours[i])))
+			continue;
+		if (m->n == m->cap) {
+			m->cap = m->cap ? 2 * m->cap : 32;
+			m->path = arena_grow(&m->arena, m->path, m->n, m->cap, sizeof(*m->path));
+		}
+		m->path[m->n++] = arena_str(&m->arena, info->dlpi_name);
+	}
+	return 0;
+}
+
+void libraries_keep(void)
+{
+	struct mapped m = {0};
+
+	dl_iterate_phdr(note_mapped, &m);
+	for (uint32_t i = 0; i < m.n; i++) {
+		void *h = dlopen(m.path[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+		if (h)
+			dlclose(h);
+	}
+	arena_free(&m.arena);
 }
 
 /* ---- for doctor and for keys -------------------------------------------------------------------- */

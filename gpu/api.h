@@ -39,8 +39,10 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *);
 int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
 int nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
-int nvmlDeviceGetCount_v2(unsigned *n);
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *);
+typedef struct {
+	unsigned long long total, free, used;
+} nvmlMemory_t;
+int nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t *);
 
 int nvmlDeviceGetClockInfo(nvmlDevice_t, int type, unsigned *mhz);
 int nvmlDeviceGetMaxClockInfo(nvmlDevice_t, int type, unsigned *mhz);
@@ -107,6 +109,12 @@ const struct cudnn_api *cudnn_alone(struct diag *d); /* a driver is not wanted *
 const struct nvrtc_api *nvrtc_api(struct diag *d);
 const struct nvml_api *nvml_api(struct diag *d);
 const struct cupti_api *cupti_api(struct diag *d);
+
+/*
+ * What these opened for themselves stays open too, from now on: each time that one of them is closed and opened
+ * again, what its start took (a C++ library of its own alone 72 KiB) is lost. Called while it is still there.
+ */
+void libraries_keep(void);
 #else
 #define HAVE_CUDNN 0
 #endif

@@ -407,8 +407,8 @@ static void lt_close(struct device *dev, void *state)
 	struct blaslt *lt = state;
 	struct arena a = lt->arena;
 
-	(void)dev;
-	lt->api->p_cublasLtDestroy(lt->handle);
+	if (!cuda_backend.lost(dev))
+		lt->api->p_cublasLtDestroy(lt->handle);
 	arena_free(&a);
 }
 

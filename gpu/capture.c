@@ -92,8 +92,11 @@ static CUresult instantiate(struct device *dev, CUstream stream, CUgraph graph, 
 	uint64_t before = gpu_unused(dev);
 	CUresult r = dev->api->p_cuGraphInstantiateWithFlags(&c->exec, graph, 0);
 
-	if (!r)
+	if (!r) {
 		r = dev->api->p_cuGraphUpload(c->exec, stream);
+		if (r)
+			dev->api->p_cuGraphExecDestroy(c->exec);
+	}
 	uint64_t now = gpu_unused(dev);
 	c->bytes = now && before > now ? (int64_t)(before - now) : 0;
 	return r;

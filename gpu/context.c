@@ -23,10 +23,14 @@ const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag 
 /* After these nothing works in the context any more, in this process. */
 static bool is_sticky(CUresult r)
 {
+	enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721 }; /* newer than the oldest headers */
+
 	return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT ||
 	       r == CUDA_ERROR_ASSERT ||
 	       (r >= CUDA_ERROR_HARDWARE_STACK_ERROR && r <= CUDA_ERROR_LAUNCH_FAILED) ||
-	       r == CUDA_ERROR_ECC_UNCORRECTABLE || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	       r == CUDA_ERROR_ECC_UNCORRECTABLE || r == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
+	       r == CUDA_ERROR_CONTEXT_IS_DESTROYED || r == CUDA_ERROR_MPS_CLIENT_TERMINATED ||
+	       r == CUDA_ERROR_EXTERNAL_DEVICE || (int)r == CONTAINED || (int)r == TENSOR_MEMORY_LEAK;
 }
 
 static enum code code_of(CUresult r)
@@ -137,15 +141,19 @@ void cuda_leave(struct device *dev, bool pushed)
 		dev->api->p_cuCtxPopCurrent(&old);
 }
 
-/* Whether the context is still what it was when it was opened. */
-static bool alive(struct device *dev)
+/* Whether the context is still what it was when it was opened: 0, or what the driver says. */
+CUresult device_alive(struct device *dev)
 {
 	unsigned flags, version;
 	int active = 0;
+	CUresult r;
 
-	if (dev->own)
-		return !dev->api->p_cuCtxGetApiVersion(dev->context, &version);
-	return !dev->api->p_cuDevicePrimaryCtxGetState(dev->id, &flags, &active) && active;
+	if (dev->own) {
+		r = dev->api->p_cuCtxGetApiVersion(dev->context, &version);
+		return r == CUDA_ERROR_INVALID_CONTEXT ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r;
+	}
+	r = dev->api->p_cuDevicePrimaryCtxGetState(dev->id, &flags, &active);
+	return r || active ? r : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 int device_enter(struct device *dev, struct diag *d)
@@ -154,7 +162,10 @@ int device_enter(struct device *dev, struct diag *d)
 
 	if (dev->lost)
 		return is_lost(dev, d);
-	if (!alive(dev)) {
+	CUresult r = device_alive(dev);
+	if (r && code_of(r) != E_CTX_DESTROYED)
+		return cuda_failed(dev, (int)r, "a look at the context", d);
+	if (r) {
 		dev->lost = true;
 		dev->lost_result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 		return FAIL(d, E_CTX_DESTROYED,
@@ -171,7 +182,7 @@ int device_enter(struct device *dev, struct diag *d)
 		     .actual = fmt(d, "the session's context %p was made current for the call",
 				   (void *)dev->context));
 	}
-	CUresult r = dev->api->p_cuCtxPushCurrent(dev->context);
+	r = dev->api->p_cuCtxPushCurrent(dev->context);
 	return r ? cuda_failed(dev, (int)r, "making the context current", d) : 0;
 }
 
@@ -196,9 +207,14 @@ int cuda_use_stream(struct device *dev, void *handle, struct diag *d)
 	if (err)
 		return err;
 	CUresult r = dev->api->p_cuStreamGetCtx(handle, &of);
-	if (!r && of == dev->context && !dev->stream.borrowed)
+	/* what is queued on the one before comes first */
+	if (!r && of == dev->context)
+		err = device_wait(dev, d);
+	if (!r && !err && of == dev->context && !dev->stream.borrowed)
 		dev->api->p_cuStreamDestroy(dev->stream.stream);
 	cuda_leave(dev, pushed);
+	if (err)
+		return err;
 	if (r)
 		return FAIL(d, E_CTX_STREAM, .message = "the stream cannot be used",
 			    .actual = cuda_error_text(dev->api, r, d));
@@ -294,28 +310,38 @@ static void facts_of(const struct cuda_api *api, int k, struct device_facts *f)
 	static const struct {
 		CUdevice_attribute what;
 		size_t at;
+		bool wanted; /* nothing is chosen without it */
 	} attributes[] = {
-		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, offsetof(struct device_facts, major)},
-		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, offsetof(struct device_facts, minor)},
-		{CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, offsetof(struct device_facts, processors)},
+		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, offsetof(struct device_facts, major),
+		 true},
+		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, offsetof(struct device_facts, minor),
+		 true},
+		{CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+		 offsetof(struct device_facts, processors), true},
 		{CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-		 offsetof(struct device_facts, shared_memory)},
-		{CU_DEVICE_ATTRIBUTE_CLOCK_RATE, offsetof(struct device_facts, clock)},
-		{CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, offsetof(struct device_facts, memory_clock)},
-		{CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, offsetof(struct device_facts, l2)},
+		 offsetof(struct device_facts, shared_memory), true},
+		{CU_DEVICE_ATTRIBUTE_CLOCK_RATE, offsetof(struct device_facts, clock), false},
+		{CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, offsetof(struct device_facts, memory_clock),
+		 false},
+		{CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, offsetof(struct device_facts, l2), false},
 	};
 	CUdevice id;
 	size_t memory = 0;
 
 	*f = (struct device_facts){.ordinal = k};
-	if (api->p_cuDeviceGet(&id, k))
-		return;
-	api->p_cuDeviceGetName(f->name, sizeof(f->name), id);
-	api->p_cuDeviceTotalMem(&memory, id);
-	for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++)
-		api->p_cuDeviceGetAttribute((int *)(void *)((char *)f + attributes[i].at),
-					    attributes[i].what, id);
+	CUresult r = api->p_cuDeviceGet(&id, k);
+	if (!r)
+		r = api->p_cuDeviceGetName(f->name, sizeof(f->name), id);
+	if (!r)
+		r = api->p_cuDeviceTotalMem(&memory, id);
+	for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes) && !r; i++) {
+		r = api->p_cuDeviceGetAttribute((int *)(void *)((char *)f + attributes[i].at),
+						attributes[i].what, id);
+		if (!attributes[i].wanted)
+			r = CUDA_SUCCESS;
+	}
 	f->memory = memory;
+	f->result = (int)r;
 }
 
 int gpu_devices(struct device_facts *out, int max, struct diag *why)
@@ -341,9 +367,11 @@ int gpu_devices(struct device_facts *out, int max, struct diag *why)
 
 int device_open_context(struct device *dev, struct diag *d)
 {
-	CUresult r = dev->api->p_cuDeviceGet(&dev->id, dev->facts.ordinal);
+	CUresult r = (CUresult)dev->facts.result;
 	CUcontext top;
 
+	if (!r)
+		r = dev->api->p_cuDeviceGet(&dev->id, dev->facts.ordinal);
 	dev->own = dev->config->context == CONTEXT_OWN;
 	if (!r && dev->own) {
 		unsigned flags;

@@ -66,8 +66,12 @@ static void cuda_close(struct device *dev)
 
 	if (!dev)
 		return;
+	libraries_keep();
+	if (dev->context && !dev->lost && device_alive(dev) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+		dev->lost = true; /* nothing that lived in it may be given back */
 	if (dev->context && !cuda_enter(dev, &pushed, NULL)) {
-		dev->api->p_cuStreamSynchronize(dev->stream.stream);
+		if (dev->stream.stream)
+			dev->api->p_cuStreamSynchronize(dev->stream.stream);
 		drop_slots(dev);
 		if (dev->stream.stream && !dev->stream.borrowed)
 			dev->api->p_cuStreamDestroy(dev->stream.stream);
@@ -77,8 +81,8 @@ static void cuda_close(struct device *dev)
 		stages_free(dev);
 		cuda_leave(dev, pushed);
 	} else {
-		/* what the libraries hold of a lost context is left alone */
-		drop_slot(dev, GPU_FALLBACKS);
+		/* what the libraries hold of a lost context is left alone; the rest is only ours */
+		drop_slots(dev);
 		stages_free(dev);
 	}
 	take_back_notes(dev);

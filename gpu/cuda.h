@@ -11,6 +11,7 @@ struct device_facts {
 	int shared_memory;	 /* bytes a block may have, when it asks */
 	int clock, memory_clock; /* kHz */
 	int l2;
+	int result; /* CUresult, where the driver does not tell what it is: it cannot be opened then */
 	char name[128];
 	uint64_t memory;
 };

@@ -19,7 +19,7 @@ struct dn {
 	struct arena arena;
 };
 
-enum { MAX_OPS = 32, MAX_DESCS = 512 };
+enum { MAX_OPS = 32, MAX_DESCS = 512, WORKSPACE_ALIGN = 256 };
 
 struct dn_graph {
 	struct dn *dn;
@@ -44,8 +44,7 @@ static void drop_dn(struct device *device, void *p)
 {
 	struct dn *dn = p;
 
-	(void)device;
-	if (dn->handle)
+	if (dn->handle && !cuda_backend.lost(device))
 		dn->api->p_cudnnDestroy(dn->handle);
 	struct arena a = dn->arena;
 	arena_free(&a);
@@ -483,7 +482,7 @@ static unsigned notes_of(const struct cudnn_api *api, desc engine)
 
 	if (api->p_cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
 					    CUDNN_TYPE_NUMERICAL_NOTE, 16, &n, note))
-		return 0;
+		return ~0U; /* what does not tell may do anything */
 	for (int64_t i = 0; i < n && i < 16; i++)
 		for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
 			if (known[k].note == note[i])
@@ -764,9 +763,10 @@ char *dn_plan_save(const struct dn_plan *p, struct arena *a, size_t *n)
 	return text;
 }
 
+/* A step's begins at a multiple of less than what drivers give, which is what engines are tried with. */
 size_t dn_plan_workspace(const struct dn_plan *p)
 {
-	return p->workspace > 0 ? (size_t)p->workspace : 0;
+	return p->workspace > 0 ? (size_t)p->workspace + WORKSPACE_ALIGN : 0;
 }
 
 void dn_plan_free(struct dn_plan *p)
@@ -817,6 +817,8 @@ int dn_plan_run(const struct dn_plan *p, int n, const int64_t *uid, void *const 
 
 	if (err)
 		return err;
+	if (p->workspace > 0)
+		workspace = (char *)workspace + -(uintptr_t)workspace % WORKSPACE_ALIGN;
 	cudnnStatus_t r = p->dn->api->p_cudnnSetStream(
 		p->dn->handle, cuda_stream_handle(cuda_stream(p->dn->device)));
 	if (!r)

@@ -3,6 +3,8 @@
 
 #include "gpu/order.h"
 
+#include <inttypes.h>
+
 /* Boxes a class may give at most: all where the run tells. */
 static int64_t most_of(const struct site *s, int64_t n)
 {
@@ -59,7 +61,8 @@ static int nms_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_grid grid[TASKS_BEHIND] = {
 		[PLACES] = gpu_blocks(1, 1024), [WRITE] = gpu_blocks(lines, 128)};
 
-	gpu_sort_room(&job.sort, step, lines, n);
+	if (!gpu_sort_room(&job.sort, step, lines, n))
+		return FAIL(d, E_SIZE, .actual = fmt(d, "%" PRId64 " boxes of a class", n));
 	job.at_corners = (int64_t)gpu_room(step, (size_t)(batches * n) * 5 * sizeof(float));
 	job.at_picked = (int64_t)gpu_room(step, (size_t)(lines * job.most) * sizeof(int32_t));
 	job.at_count = (int64_t)gpu_room(step, (size_t)lines * sizeof(int64_t));

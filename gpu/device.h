@@ -9,7 +9,7 @@
 
 #if HAVE_CUDA
 
-enum { MAX_IMAGES = 64, STAGES = 8, STAGE_BYTES = 4 << 20 };
+enum { MAX_IMAGES = 64, STAGES = 8, STAGE_BYTES = 4 << 20, STAGE_ALIGN = 256 };
 
 struct loaded {
 	CUlibrary library;
@@ -37,7 +37,7 @@ struct event {
 struct stage {
 	void *ptr;
 	CUevent event;
-	bool busy;
+	size_t used; /* 0: the device reads nothing of it */
 };
 
 struct device {
@@ -57,6 +57,8 @@ struct device {
 	struct compiled *compiled;
 	struct stage stage[STAGES];
 	unsigned next_stage;
+	struct buffer *pinned; /* of cuda_alloc_host */
+	uint32_t npinned, cap_pinned;
 	struct {
 		void *p;
 		void (*drop)(struct device *, void *);
@@ -75,6 +77,7 @@ struct device {
 /* context.c */
 int device_enter(struct device *dev, struct diag *d); /* of struct backend */
 int device_leave(struct device *dev, struct diag *d);
+CUresult device_alive(struct device *dev);
 int device_open_context(struct device *dev, struct diag *d);
 void device_close_context(struct device *dev);
 const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d);

@@ -47,7 +47,7 @@ static void drop(struct device *dev, void *p)
 	struct planted *f = p;
 
 	cuda_free(dev, &f->counter);
-	if (f->other)
+	if (f->other && !dev->lost)
 		dev->api->p_cuCtxDestroy(f->other);
 }
 

@@ -256,6 +256,23 @@ static void set_apart(const struct site *s, struct library_form *l)
 	j->n = j->ldy = (j->n + COLUMN_STEP - 1) / COLUMN_STEP * COLUMN_STEP;
 }
 
+/*
+ * Operands of launches after the first begin where their batch does. The library looks at the pointers that it is
+ * promised, not at those that it gets: what it may take for granted is what all of them have.
+ */
+static void promise_alignment(const struct gpu_gemm *g, struct library_form *l)
+{
+	int64_t size = gpu_size((enum dtype)l->job.type), align = 64;
+	uint64_t all = (uint64_t)(l->job.batch * g->m * g->n * size);
+
+	for (int r = 0; r + 1 < g->batch.rank; r++)
+		all |= (uint64_t)(g->as[r] * size) | (uint64_t)(g->bs[r] * size);
+	while (all % (uint64_t)align)
+		align /= 2;
+	if (align < 64)
+		l->job.align = (int32_t)align;
+}
+
 static const char *library_form(const struct site *s, const struct fused_gemm *f,
 				struct library_form *l)
 {
@@ -283,6 +300,8 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 	if (!stored(g.a_row, g.a_col, g.m, g.k, &j->trans_a, &j->lda) ||
 	    !stored(g.b_row, g.b_col, g.k, g.n, &j->trans_b, &j->ldb))
 		return "an operand that is stored neither by rows nor by columns";
+	if (l->launches > 1)
+		promise_alignment(&g, l);
 	share_sums(s, &g, l);
 	share_act(s, &g, l);
 	fold_batch(&g, l);

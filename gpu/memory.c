@@ -31,7 +31,11 @@ uint64_t gpu_unused(struct device *dev)
 	return cuda_memory(dev, &unused, &total, NULL) ? 0 : unused;
 }
 
-/* cuDNN wakes the primary context even where the session has one of its own: that is what took the memory. */
+/*
+ * cuDNN wakes the primary context even where the session has one of its own: that is what took the memory. The
+ * runtime inside of it works in the current context, but for cudaSetDevice() and cudaInitDevice(), which initialize
+ * the primary one (CUDA Runtime API, Interactions with the CUDA Driver API): no caller can prevent that.
+ */
 static bool just_woken(struct device *dev)
 {
 	unsigned flags;
@@ -103,6 +107,34 @@ void cuda_free(struct device *dev, struct buffer *b)
 	*b = (struct buffer){0};
 }
 
+static void note_pinned(struct device *dev, const struct buffer *b)
+{
+	if (dev->npinned == dev->cap_pinned) {
+		dev->cap_pinned = dev->cap_pinned ? 2 * dev->cap_pinned : 16;
+		dev->pinned = arena_grow(&dev->arena, dev->pinned, dev->npinned, dev->cap_pinned,
+					 sizeof(*dev->pinned));
+	}
+	dev->pinned[dev->npinned++] = *b;
+}
+
+static void forget_pinned(struct device *dev, const void *p)
+{
+	for (uint32_t i = 0; i < dev->npinned; i++)
+		if (dev->pinned[i].ptr == p)
+			dev->pinned[i--] = dev->pinned[--dev->npinned];
+}
+
+/* The driver copies from there while the host goes on; other memory of the host it takes aside at once. */
+static bool is_pinned(const struct device *dev, const void *p)
+{
+	uintptr_t at = (uintptr_t)p;
+
+	for (uint32_t i = 0; i < dev->npinned; i++)
+		if (at - (uintptr_t)dev->pinned[i].ptr < dev->pinned[i].bytes)
+			return true;
+	return false;
+}
+
 int cuda_alloc_host(struct device *dev, size_t bytes, enum mem_purpose purpose, struct buffer *b,
 		    struct diag *d)
 {
@@ -119,6 +151,7 @@ int cuda_alloc_host(struct device *dev, size_t bytes, enum mem_purpose purpose, 
 	if (err)
 		return err;
 	*b = (struct buffer){p, bytes, purpose};
+	note_pinned(dev, b);
 	mem_note(MEM_PINNED, purpose, (int64_t)bytes);
 	return 0;
 }
@@ -132,6 +165,7 @@ void cuda_free_host(struct device *dev, struct buffer *b)
 		dev->api->p_cuMemFreeHost(b->ptr);
 		cuda_leave(dev, pushed);
 	}
+	forget_pinned(dev, b->ptr);
 	if (b->ptr)
 		mem_note(MEM_PINNED, b->purpose, -(int64_t)b->bytes);
 	*b = (struct buffer){0};
@@ -159,10 +193,8 @@ int device_wait(struct device *dev, struct diag *d)
 	return r ? cuda_failed(dev, (int)r, "the wait for queued work", d) : check_fault(dev, d);
 }
 
-/* The next stage, empty. */
-static CUresult take_stage(struct device *dev, struct stage **out)
+static CUresult make_stage(struct device *dev, struct stage *s)
 {
-	struct stage *s = *out = &dev->stage[dev->next_stage++ % STAGES];
 	CUresult r = CUDA_SUCCESS;
 
 	if (!s->event)
@@ -172,10 +204,23 @@ static CUresult take_stage(struct device *dev, struct stage **out)
 		if (!r)
 			mem_note(MEM_PINNED, MEM_STAGING, STAGE_BYTES);
 	}
-	if (!r && s->busy)
-		r = dev->api->p_cuEventSynchronize(s->event);
-	s->busy = false;
 	return r;
+}
+
+/* A stage with room for so many bytes: the one that is being filled, or the next, which is waited for. */
+static CUresult take_stage(struct device *dev, size_t bytes, struct stage **out)
+{
+	struct stage *s = &dev->stage[dev->next_stage % STAGES];
+	CUresult r = CUDA_SUCCESS;
+
+	if (s->used + bytes > STAGE_BYTES) {
+		s = &dev->stage[++dev->next_stage % STAGES];
+		if (s->used)
+			r = dev->api->p_cuEventSynchronize(s->event);
+		s->used = 0;
+	}
+	*out = s;
+	return r ? r : make_stage(dev, s);
 }
 
 struct move {
@@ -211,14 +256,15 @@ static CUresult copy_staged(struct device *dev, CUstream stream, CUdeviceptr to,
 	for (size_t at = 0; at < bytes; at += STAGE_BYTES) {
 		size_t n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
 		struct stage *s;
-		CUresult r = take_stage(dev, &s);
+		CUresult r = take_stage(dev, n, &s);
 		if (r)
 			return r;
-		move_bytes(s->ptr, src + at, n);
-		r = dev->api->p_cuMemcpyHtoDAsync(to + at, s->ptr, n, stream);
+		char *by = (char *)s->ptr + s->used;
+		move_bytes(by, src + at, n);
+		s->used += (n + STAGE_ALIGN - 1) & ~(size_t)(STAGE_ALIGN - 1);
+		r = dev->api->p_cuMemcpyHtoDAsync(to + at, by, n, stream);
 		if (!r)
 			r = dev->api->p_cuEventRecord(s->event, stream);
-		s->busy = true;
 		if (r)
 			return r;
 	}
@@ -240,7 +286,8 @@ void stages_free(struct device *dev)
 	}
 }
 
-enum { DIRECT_BYTES = 64 << 10 }; /* so few bytes the driver copies aside itself, at once */
+/* So few, of plain memory, the driver takes aside itself, at once. */
+enum { DIRECT_BYTES = 64 << 10 };
 
 static CUresult queue(struct device *dev, CUstream stream, void *dst, int dst_device,
 		      const void *src, int src_device, size_t bytes)
@@ -287,7 +334,7 @@ int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int 
 	int err = cuda_enter(dev, &pushed, d);
 	if (err)
 		return err;
-	if (dst_device && !src_device && bytes > DIRECT_BYTES)
+	if (dst_device && !src_device && (bytes > DIRECT_BYTES || is_pinned(dev, src)))
 		r = copy_staged(dev, s->stream, (CUdeviceptr)(uintptr_t)dst, src, bytes);
 	else
 		r = queue(dev, s->stream, dst, dst_device, src, src_device, bytes);

@@ -330,6 +330,8 @@ static int resize_reshape(struct site *s, struct step *step, struct diag *d)
 
 	find_sizes(s, &r);
 	step->state = c;
+	if (shape_count(&site_out(s, 0)->shape) == 0)
+		return 0; /* to nothing: no taps */
 	step->unread = region_late(s) ? ~UINT64_C(3) : ~UINT64_C(1);
 	c->crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
 	c->nearest = p->mode == RESIZE_NEAREST && !c->crop;

@@ -44,7 +44,6 @@ const void *store_get(struct store *s, const struct tensor *t, const char *key, 
 /* packed (may be NULL) is told of each initializer that has been packed: its own bytes are seldom read again. */
 struct store *store_new(void (*packed)(void *arg, const struct tensor *t), void *arg);
 void store_free(struct store *s);
-size_t store_bytes(const struct store *s);
 
 /* A body of a control-flow node, ready to run (made by src/plan). */
 struct body;

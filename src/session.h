@@ -57,7 +57,8 @@ int session_fetch(struct session *s, void *to, const struct tensor *t, struct di
 uint64_t session_device_used(struct session *s);
 /*
  * On a GPU: the caller's stream (CUstream) in place of the session's own. It must be of the session's context
- * (E-CTX-STREAM). Opens the device.
+ * (E-CTX-STREAM), and stay until another takes its place or the session is closed. Opens the device; waits for
+ * what is queued.
  */
 int session_use_stream(struct session *s, void *stream, struct diag *d);
 struct session_times session_times(const struct session *s);

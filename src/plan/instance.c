@@ -247,23 +247,6 @@ int instance_prepare(struct instance *x, const struct tensor *const *in,
 	return err;
 }
 
-static void sum_bytes(const struct instance *x, size_t *sum)
-{
-	for (uint32_t p = 0; p <= x->graph->norder; p++)
-		*sum += x->slabs[p].buffer[HOST].bytes + x->slabs[p].buffer[DEVICE].bytes;
-	for (uint32_t i = 0; i < x->graph->nnodes; i++)
-		for (uint32_t k = 0; x->bodies[i] && k < x->graph->node[i]->nsub; k++)
-			sum_bytes(((struct plan_body *)x->bodies[i][k])->instance, sum);
-}
-
-size_t instance_bytes(const struct instance *x)
-{
-	size_t sum = 0;
-
-	sum_bytes(x, &sum);
-	return sum;
-}
-
 uint64_t instance_plans(const struct instance *x)
 {
 	uint64_t sum = x->plans;

@@ -18,10 +18,9 @@ struct lower {
 	uint32_t *slot_of;  /* by value id: its slot as made, or NO_VALUE */
 	uint32_t *last_use; /* by value id: last position that reads it; graph outputs: UINT32_MAX */
 	uint32_t *slot_last; /* by slot: last position that reads its bytes (views included) */
-	uint32_t cap_last;
-	bool *inside;	/* by value id: made by a step of this segment */
-	uint32_t at;	/* position in the order */
-	bool finishing; /* after the last node: what is copied to the host is for the caller */
+	bool *inside;	     /* by value id: made by a step of this segment */
+	uint32_t at;	     /* position in the order */
+	bool finishing;	     /* after the last node: what is copied to the host is for the caller */
 	struct diag *diag;
 };
 
@@ -362,14 +361,10 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 	struct step_plan *p = moving_step(l, *slot, &desc);
 	p->copy = true;
 	p->step.kernel = l->x->rt->backend->reorder; /* for its flags; it has nothing to drop */
+	/* others take the host's bytes aside, which may be pinned: what lies there next does not wait for the device */
 	p->queued = can_pin(l->x->rt) && !p->step.dynamic &&
 		    (device == HOST ? l->finishing : s->slots[s->slots[*slot].root].staged);
 	p->run = p->queued ? queue_run : copy_run;
-	if (device == DEVICE && can_pin(l->x->rt)) {
-		/* the device reads pinned memory when it comes to it: nothing else may come to lie there */
-		l->slot_last[s->slots[*slot].root] = UINT32_MAX;
-		s->slots[s->slots[*slot].root].keep = true;
-	}
 	p->device = DEVICE;
 	s->waits |= device == HOST;
 	*slot = *p->out;

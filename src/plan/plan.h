@@ -102,8 +102,6 @@ size_t uploads_bytes(const struct runtime *rt); /* initializers on the device */
 /* Gives the memory of values back, of its bodies too: outputs are gone, the next run takes it anew. */
 void instance_release(struct instance *x);
 
-/* Bytes that the instance's slabs take now. */
-size_t instance_bytes(const struct instance *x);
 uint64_t instance_plans(const struct instance *x); /* plans made so far */
 
 #endif

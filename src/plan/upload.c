@@ -5,7 +5,7 @@
 
 enum { FIRST_BYTES = 1 << 20, BLOCK_BYTES = 8 << 20, OWN_BYTES = 1 << 20, ALIGN_BYTES = 256 };
 
-/* Initializers on the device, by the address of their bytes on the host. Small ones share blocks. */
+/* Initializers on the device, by where their bytes lie on the host. Small ones share blocks. */
 struct uploads {
 	struct arena arena;
 	struct map by_data;
@@ -74,8 +74,9 @@ static int take_room(struct runtime *rt, struct uploads *u, size_t bytes, char *
 int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device, struct diag *d)
 {
 	struct uploads *u = get_uploads(rt);
-	const void **key = arena_dup(&u->arena, &t->data, sizeof(t->data));
-	int64_t k = map_get(&u->by_data, (const char *)key, sizeof(*key));
+	/* with their size: an empty one lies where the next begins */
+	const uintptr_t which[] = {(uintptr_t)t->data, t->bytes};
+	int64_t k = map_get(&u->by_data, (const char *)which, sizeof(which));
 	char *room = NULL;
 
 	if (k < 0) {
@@ -91,7 +92,8 @@ int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device,
 		}
 		k = u->n;
 		u->items[u->n] = room;
-		map_set(&u->by_data, (const char *)key, sizeof(*key), u->n++);
+		map_set(&u->by_data, arena_dup(&u->arena, which, sizeof(which)), sizeof(which),
+			u->n++);
 	}
 	*on_device = *t;
 	on_device->data = u->items[k];

@@ -2,15 +2,14 @@
 # --precision auto: on the CPU; on a driver whose kernels compute nothing (test/gpu/fake/cuda.c), where nothing may be
 # taken for precise; and what is kept of it.
 
+. test/gpu/fake/use.bash
+
 setup_file() {
-	export FAKE=$(mktemp -d)
-	${CC:-gcc} -shared -fPIC -w -o "$FAKE/libcuda.so.1" test/gpu/fake/cuda.c
-	echo 'leak:libcuda.so.1' >"$FAKE/lsan"
-	export LSAN_OPTIONS=suppressions=$FAKE/lsan:print_suppressions=0
+	fake_build
 }
 
 teardown_file() {
-	rm -rf "$FAKE"
+	fake_drop
 }
 
 setup() {
@@ -26,8 +25,7 @@ teardown() {
 }
 
 on_the_fake() {
-	if "$INFER" doctor | grep -q 'no CUDA backend'; then skip "built without CUDA"; fi
-	export INFER_LIBRARY_PATH=$FAKE FAKE_CUDA_LOG=$T/log
+	fake_use
 	args+=(--device cuda --optimize none)
 }
 

@@ -1,28 +1,21 @@
 #!/usr/bin/env bats
 # infer profile on a GPU, without one: test/gpu/fake/{cuda,cupti,nvml}.c stand in for the driver, CUPTI and NVML.
 
+. test/gpu/fake/use.bash
+
 setup_file() {
-	export FAKE=$(mktemp -d)
-	${CC:-gcc} -shared -fPIC -w -Wl,-soname,libcuda.so.1 -o "$FAKE/libcuda.so.1" test/gpu/fake/cuda.c
-	${CC:-gcc} -shared -fPIC -w -I. -o "$FAKE/libcupti.so.13" test/gpu/fake/cupti.c
-	${CC:-gcc} -shared -fPIC -w -o "$FAKE/libnvidia-ml.so.1" test/gpu/fake/nvml.c
-	echo 'leak:libcuda.so.1' >"$FAKE/lsan"
-	echo 'leak:libcupti.so.13' >>"$FAKE/lsan"
-	# where the real one is there it fails on a stand-in's device, which is lost then, and its handle stays
-	echo 'leak:libcublasLt.so' >>"$FAKE/lsan"
-	export LSAN_OPTIONS=suppressions=$FAKE/lsan:print_suppressions=0
+	fake_build cupti nvml
 }
 
 teardown_file() {
-	rm -rf "$FAKE"
+	fake_drop
 }
 
 setup() {
 	: "${INFER:=$PWD/build/bin/infer}"
-	export INFER_LIBRARY_PATH=$FAKE
 	T=$(mktemp -d)
+	fake_use
 	export FAKE_CUPTI_LOG=$T/cupti
-	if "$INFER" doctor | grep -q 'no CUDA backend'; then skip "built without CUDA"; fi
 	python3 -c '' 2>/dev/null || skip "python3 is missing"
 	args=(test/gpu/data/chain.onnx --random 0..1 --dim n=2 --device cuda --optimize none -n 5)
 }
@@ -49,6 +42,34 @@ assert all("kernels" not in n for k, n in nodes.items() if k[1] == "Copy")
 assert r["host_to_device_bytes"] == r["device_to_host_bytes"] == 512
 assert abs(r["host_to_device"] - 1e-6) < 1e-9
 PY
+}
+
+@test "copies each way are told apart where one fused node is first and last, at each point of a sweep" {
+	args=(test/gpu/data/chain.onnx --random 0..1 --device cuda -n 5 --shapes-sweep n=1,4)
+	run "$INFER" profile "${args[@]}" --transfers split
+	[ "$status" -eq 0 ]
+	[[ $output == *"to device  compute  to host"* ]]
+	"$INFER" profile "${args[@]}" --transfers split --json --export "$T/p.md" >"$T/p.json"
+	grep -q '| to device | compute | to host |' "$T/p.md"
+	python3 - "$T/p.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+for p in d["records"][0]["points"] + d["summary"]:
+    assert abs(p["host_to_device"] - 1e-6) < 1e-9 and abs(p["device_to_host"] - 1e-6) < 1e-9, p
+copies = [n for n in d["records"][0]["nodes"] if n["operator"] == "Copy"]
+assert sorted(n["kernel"] for n in copies) == ["to device", "to host"], copies
+assert len({n["name"] for n in copies}) == 1
+PY
+	# the stand-in's copies take longer than its runs: nothing is less than no time
+	run "$INFER" profile "${args[@]}" --transfers exclude
+	[ "$status" -eq 0 ]
+	[[ $output != *" -"[0-9]* ]]
+}
+
+@test "a comparison names all its devices" {
+	run "$INFER" profile test/gpu/data/chain.onnx --dim n=2 --compare-device cpu,cuda -n 3
+	[ "$status" -eq 0 ]
+	[[ $output == *"device    "*"; Fake GPU; settings as the table says"* ]]
 }
 
 @test "a profile without nodes does not open CUPTI" {

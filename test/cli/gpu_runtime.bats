@@ -2,25 +2,20 @@
 # The CUDA runtime without a GPU: test/gpu/fake/cuda.c stands in for the driver. Kernels do nothing there; contexts,
 # copies, errors, graphs and memory behave as a driver's do.
 
+. test/gpu/fake/use.bash
+
 setup_file() {
-	export FAKE=$(mktemp -d)
-	${CC:-gcc} -shared -fPIC -w -o "$FAKE/libcuda.so.1" test/gpu/fake/cuda.c
-	# what a lost context held is the driver's, not ours to free
-	echo 'leak:libcuda.so.1' >"$FAKE/lsan"
-	export LSAN_OPTIONS=suppressions=$FAKE/lsan:print_suppressions=0
+	fake_build
 }
 
 teardown_file() {
-	rm -rf "$FAKE"
+	fake_drop
 }
 
 setup() {
 	: "${INFER:=$PWD/build/bin/infer}"
-	export INFER_LIBRARY_PATH=$FAKE
 	T=$(mktemp -d)
-	export FAKE_CUDA_LOG=$T/log
-	if "$INFER" doctor | grep -q 'no CUDA backend'; then skip "built without CUDA"; fi
-	rm -f "$T/log"
+	fake_use
 	chain=test/gpu/data/chain.onnx
 	args=(--random 0..1 --dim n=2 --device cuda --optimize none)
 }
@@ -266,4 +261,10 @@ fake_nvml() { # VERSION STATUS
 	INFER_WITHOUT=cuda run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 8 ]
 	[[ $output == *E-LIBRARY*"libcuda.so.1 was looked for"* ]]
+}
+
+@test "a Resize to nothing is no size that overflows" {
+	run "$INFER" run test/gpu/data/nothing.onnx --random 0..1 --device cuda
+	[ "$status" -eq 0 ]
+	[[ $output == *"output  y f32 [1,1,0,4], 0 bytes"* ]]
 }

@@ -2,26 +2,35 @@
 # SPDX-License-Identifier: Apache-2.0
 # On a machine with a GPU: compute-sanitizer over our kernels, each of them at least once under each tool. Cases tell
 # which kernels they launch (test/tools/launches.h); those that are wanted to reach every kernel run under the tools,
-# and tell it there again: what is counted has run under the tool. TAP on standard output.
+# and tell it there again: what is counted has run under the tool. TAP on standard output, a line as soon as it is known.
 #
 #   OUT     the build folder
 #   CASES   the conformance cases
 #   MORE    the cases of test/gpu/kernels.py, which reach further (made here where python3 has onnx)
-#   TOOLS   the checks; JOBS how many processes side by side; DEPTH in how many cases a kernel is to run
-#   KERNEL_LIST  the names of our kernels, where the driver cannot list them (older than CUDA 12.4)
-#   CHOICE  a folder that keeps which cases were chosen, and is taken by its word where it is there
+#   TOOLS   the checks; DEPTH in how many cases a kernel is to run
+#   GPUS    the devices to use ("0 1 2"); JOBS how many processes side by side, on all of them together
+#   TIME    seconds for all of it: what it has not come to by then is left for the next time, which begins there
+#   BATCH   cases of one process; LIMIT seconds for it
+#   CHOICE  a folder that keeps which cases were chosen, and which of them ran under which tool: taken by its word where
+#           it is there, so that one run goes on where another was cut off
 #   PARTS   1: where our kernels do all the work, 2: where they interpret what is compiled otherwise, 3: beside
 #           NVIDIA's libraries, what only runs there
-#   LIMIT   seconds for one process; what it has not come to by then is not counted
+#   KERNEL_LIST  the names of our kernels, where the driver cannot list them (older than CUDA 12.4)
+#   SANITIZER    another program in compute-sanitizer's place
 set -u
 export LC_ALL=C
-: "${OUT:=build}" "${CASES:=test/conformance/cases}" "${TOOLS=memcheck initcheck racecheck synccheck}"
-: "${JOBS:=$((($(nproc) + 1) / 2))}" "${DEPTH:=2}" "${LIMIT:=900}" "${PARTS:=1 2 3}"
 here=$(dirname "$0")
+# shellcheck source=test/gpu/devices.sh
+. "$here/devices.sh"
+: "${OUT:=build}" "${CASES:=test/conformance/cases}" "${TOOLS=racecheck memcheck initcheck synccheck}"
+: "${GPUS:=$(devices)}" "${JOBS:=$((($(nproc) + 1) / 2))}" "${DEPTH:=2}" "${LIMIT:=300}" "${PARTS:=1 2 3}"
+: "${TIME:=3600}" "${BATCH:=12}" "${SANITIZER:=compute-sanitizer}"
+read -ra gpus <<<"$GPUS"
 PATH=$PATH:/usr/local/cuda/bin
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-: "${MORE:=$folder/more}"
+: "${MORE:=$folder/more}" "${CHOICE:=$folder/choice}"
+mkdir -p "$CHOICE"
 CASES=$(realpath "$CASES")
 if compgen -G "$CASES/*.tar.gz" >/dev/null; then
 	mkdir "$folder/cases"
@@ -59,24 +68,6 @@ deal() {
 	done
 }
 
-# Each shard of $2 in a process of its own, without the libraries $1, under the command that follows; its launches in
-# $2/N.launches. Tuning tries every form of a kernel, so the cache of what it found is empty at the start.
-run_shards() {
-	local without=$1 at=$2 i
-	shift 2
-	for i in "$at"/[0-9]*/; do
-		i=${i%/}
-		compgen -G "$i/*/" >/dev/null || continue # fewer cases than processes
-		INFER_WITHOUT=$without LAUNCHES=$i.launches XDG_CACHE_HOME=$i.cache timeout -k 5 "$LIMIT" "$@" \
-			"$OUT/conformance/run" "$i" -d cuda -c >"$i.out" 2>&1 &
-	done
-	if [ -x "$OUT/unit/gpu_kernels" ] && [ "${at##*/}" = 1 ]; then
-		INFER_WITHOUT=$without LAUNCHES=$at/unit.launches XDG_CACHE_HOME=$at/unit.cache timeout -k 5 "$LIMIT" "$@" \
-			"$OUT/unit/gpu_kernels" >"$at/unit.out" 2>&1 &
-	fi
-	wait
-}
-
 launched() { # FOLDER...: the names of our kernels that ran there
 	local f
 	for f in "$@"; do
@@ -110,91 +101,189 @@ every_case() {
 	done
 }
 
+
+left() { # seconds
+	echo $((TIME - SECONDS))
+}
+
+# Each shard of $2 in a process of its own on one of the devices, without the libraries $1; its launches in $2/N.launches.
+run_shards() {
+	local without=$1 at=$2 i n=0
+	for i in "$at"/[0-9]*/; do
+		i=${i%/}
+		compgen -G "$i/*/" >/dev/null || continue # fewer cases than processes
+		CUDA_VISIBLE_DEVICES=${gpus[n++ % ${#gpus[@]}]} INFER_WITHOUT=$without LAUNCHES=$i.launches XDG_CACHE_HOME=$i.cache \
+			timeout -k 5 "$(left)" "$OUT/conformance/run" "$i" -d cuda -c >"$i.out" 2>&1 &
+	done
+	wait
+}
+
 # Which cases reach which kernels, without a tool: where our kernels do all the work, then where they interpret what
 # is compiled otherwise, then beside NVIDIA's libraries, what only runs there.
 WITHOUT=("cudnn,cublaslt" "cudnn,cublaslt,nvrtc" none)
 mkdir -p "$folder"/plain/{1,2,3}
-: >"$folder/kernels"
-: >"$folder/reached"
-if [ -s "${CHOICE:-}/kernels" ]; then
-	cp "$CHOICE"/{kernels,reached} "$folder"
-	for k in 1 2 3; do
-		sed "s,^kernels/\|^random/,$MORE\t&,;t;s,^,$CASES\t," "$CHOICE/chosen.$k" >"$folder/chosen.$k"
-	done
-	JOBS=1 deal "$folder/plain/1" < <(head -n 1 "$folder/chosen.1") # the kernels of this build
-	KERNELS=$folder/all "$OUT/conformance/run" "$folder/plain/1/0" -d cuda >/dev/null 2>&1
-	[ ! -s "$folder/all" ] || sort -u "$folder/all" >"$folder/kernels"
-fi
+touch "$CHOICE/kernels" "$CHOICE/reached"
 for k in 1 2 3; do
-	[ ! -s "${CHOICE:-}/kernels" ] || break
+	[ ! -e "$CHOICE/chosen.$k" ] || continue
 	at=$folder/plain/$k
 	every_case | deal "$at"
 	KERNELS=$folder/all run_shards "${WITHOUT[k - 1]}" "$at"
-	sort -u "${KERNEL_LIST:-$folder/all}" >"$folder/kernels"
+	sort -u "${KERNEL_LIST:-$folder/all}" >"$folder/kernels" 2>/dev/null
 	[ -s "$folder/kernels" ] || { echo "not ok the driver lists no kernels"; exit 1; }
-	choose "$folder/reached" "$at"/*.launches >"$folder/chosen.$k"
-	launched "$folder"/plain/* >"$folder/reached"
+	cp "$CHOICE/reached" "$folder/reached"
+	choose "$folder/reached" "$at"/*.launches | cut -f 2 >"$folder/chosen"
+	{ cat "$CHOICE/reached"; launched "$at"; } | sort -u >"$folder/reached"
+	cp "$folder"/{kernels,reached} "$CHOICE"
+	mv "$folder/chosen" "$CHOICE/chosen.$k"
 	grep -h '^FAIL\|^CRASH\|^HANG' "$at"/*.out | sed "s/^/# without ${WITHOUT[k - 1]}: /" | head -n 10
 done
-if [ -n "${CHOICE:-}" ] && [ ! -s "$CHOICE/kernels" ]; then
-	mkdir -p "$CHOICE"
-	cp "$folder"/{kernels,reached} "$CHOICE"
-	for k in 1 2 3; do
-		cut -f 2 "$folder/chosen.$k" >"$CHOICE/chosen.$k"
-	done
+cp "$CHOICE"/{kernels,reached} "$folder"
+if [ ! -s "$folder/all" ]; then # the kernels of this build
+	JOBS=1 deal "$folder/plain/1" < <(head -n 1 "$CHOICE/chosen.1" |
+		sed "s,^kernels/\|^random/,$MORE\t&,;t;s,^,$CASES\t,")
+	KERNELS=$folder/all timeout -k 5 60 "$OUT/conformance/run" "$folder/plain/1/0" -d cuda >/dev/null 2>&1
+	[ ! -s "$folder/all" ] || sort -u "$folder/all" >"$folder/kernels"
 fi
 all=$(wc -l <"$folder/kernels")
-echo "# $all kernels; $(wc -l <"$folder/reached") reached, for which $(cat "$folder"/chosen.* | wc -l) cases are enough"
-comm -13 "$folder/reached" "$folder/kernels" | paste -s -d ' ' | sed 's/^\(.\)/# never: \1/'
+echo "# $all kernels; $(wc -l <"$folder/reached") reached, for which $(cat "$CHOICE"/chosen.* | wc -l) cases are enough; ${#gpus[@]} devices, $JOBS processes, $(left) s left"
+comm -13 "$folder/reached" "$folder/kernels" | paste -s -d ' ' | sed '/^$/d;s/^/# never: /'
+
+# ---- what is to be done: lines "TOOL TAB PART TAB CASE", those first that have not run under their tool ----
+
+touch "$CHOICE/covered"
+for tool in $TOOLS; do
+	for k in $PARTS; do
+		case $k in
+		1) units="gpu_int8 gpu_kernels" ;;
+		3) units=gpu_int8 ;;
+		*) units= ;;
+		esac
+		for unit in $units; do
+			[ ! -x "$OUT/unit/$unit" ] || printf '%s\t%s\tunit/%s\n' "$tool" "$k" "$unit"
+		done
+		sed "s/^/$tool\t$k\t/" "$CHOICE/chosen.$k"
+	done
+done >"$folder/wanted"
+# One process takes a unit: a program, or BATCH cases of one tool and part. Units of the tools take turns.
+awk -F '\t' -v batch="$BATCH" -v to="$folder/units" '
+	FILENAME == ARGV[1] { done[$0] = 1; next }
+	{
+		again = $0 in done
+		kind = again "\t" $1 "\t" $2
+		if ($3 ~ /^unit\// || !(kind in n) || n[kind] % batch == 0) {
+			key = kind ($3 ~ /^unit\// ? "\t" $3 : "")
+			turn = $3 ~ /^unit\// ? -1 : turns[again, $1]++
+			unit[key] = ++units
+			print again "\t" turn "\t" units "\t" $1 "\t" $2 > (to ".list")
+		} else
+			key = kind
+		if ($3 !~ /^unit\//) n[kind]++
+		print $3 >> (to "." unit[key])
+		close(to "." unit[key])
+	}' "$CHOICE/covered" "$folder/wanted"
+sort -t "$(printf '\t')" -k 1,1n -k 2,2n -k 3,3n "$folder/units.list" >"$folder/queue"
+echo 0 >"$folder/next"
 
 # The kernels of ours in which a tool found errors, a line each; those of NVIDIA's are none of our business.
-errors_in() { # FOLDER
-	cat "$1"/*.launches | cut -f 2 | sort -u >"$1/ours"
-	cat "$1"/*.out | grep -o '\(^=========  *at\|access at\) *[A-Za-z0-9_]*' | sed 's/.* //' | grep -F -x -f "$1/ours"
+errors_in() { # OUTPUT LAUNCHES
+	cut -f 2 "$2" 2>/dev/null | sort -u | comm -12 - "$folder/kernels" >"$1.ours"
+	grep -o '\(^=========  *at\|access at\) *[A-Za-z0-9_]*' "$1" | sed 's/.* //' | grep -F -x -f "$1.ours"
 }
 
-bad=0 n=0
 summary='ERROR SUMMARY:\|RACECHECK SUMMARY:'
-for tool in $TOOLS; do
-	begun=$SECONDS other=0 ended=0 shards=0
-	mkdir -p "$folder/$tool"
-	: >"$folder/$tool/errors"
-	for k in $PARTS; do
-		at=$folder/$tool/$k
-		mkdir -p "$at"
-		deal "$at" <"$folder/chosen.$k"
-		run_shards "${WITHOUT[k - 1]}" "$at" compute-sanitizer --tool "$tool" --target-processes all \
-			--print-limit $((k == 3 ? 5000 : 20)) --show-backtrace no # beside theirs ours are to be seen
-		# initcheck does not see what cuDNN's kernels write by TMA: who reads it is no sinner
-		if [ "$tool$k" = initcheck3 ]; then
-			echo "# beside cuDNN initcheck complains of $(errors_in "$at" | sort | uniq -c | awk '{ print $2 " " $1 }' | paste -s -d ,)"
-		else
-			errors_in "$at" >>"$folder/$tool/errors"
-		fi
-		[ "$k" = 3 ] || other=$((other + $(cat "$at"/*.out | grep -c 'Program hit\|Internal Sanitizer Error')))
-		# a process that was cut off, or that the tool could not run, has no closing line
-		ended=$((ended + $(grep -l "$summary" "$at"/*.out | wc -l))) shards=$((shards + $(grep -l '' "$at"/*.out | wc -l)))
+
+run_unit() { # DEVICE UNIT TOOL PART
+	local gpu=$1 unit=$2 tool=$3 part=$4 limit begun=$SECONDS what
+	local at=$folder/$tool.$part.$unit program
+	limit=$(left)
+	[ "$limit" -le "$LIMIT" ] || limit=$LIMIT
+	what=$(head -n 1 "$folder/units.$unit")
+	mkdir "$at"
+	case $what in
+	unit/*) program=("$OUT/$what") ;;
+	*)
+		# shellcheck disable=SC2030
+		(JOBS=1 deal "$at" < <(sed "s,^kernels/\|^random/,$MORE\t&,;t;s,^,$CASES\t," "$folder/units.$unit"))
+		program=("$OUT/conformance/run" "$at/0" -d cuda -c)
+		;;
+	esac
+	# tuning tries every form of a kernel, so the cache of what it found is empty at the start
+	V=1 CUDA_VISIBLE_DEVICES=$gpu INFER_WITHOUT=${WITHOUT[part - 1]} LAUNCHES=$at.launches XDG_CACHE_HOME=$at.cache \
+		timeout -k 5 "$limit" "$SANITIZER" --tool "$tool" --target-processes all \
+		--print-limit $((part == 3 ? 5000 : 20)) --show-backtrace no "${program[@]}" >"$at.out" 2>&1
+	# beside theirs ours are to be seen; initcheck does not see what cuDNN's kernels write by TMA: who reads it is no sinner
+	if [ "$tool$part" = initcheck3 ]; then
+		errors_in "$at.out" "$at.launches" | sort | uniq -c | sed 's/^/# beside cuDNN initcheck complains of: /' | head -n 4
+		: >"$at.errors"
+	else
+		errors_in "$at.out" "$at.launches" >"$at.errors"
+	fi
+	# what was cut off has told of the cases that it ended; a program of many is one
+	cut -f 1 "$at.launches" 2>/dev/null | sort -u | grep -v "$(grep -q "$summary" "$at.out" && echo '^$' || echo '^unit/')" |
+		sed "s/^/$tool\t$part\t/" >>"$CHOICE/covered"
+	if grep -q "$summary" "$at.out"; then echo ended; elif [ $((SECONDS - begun)) -ge "$limit" ]; then echo cut; else echo broken; fi >"$at.how"
+	if [ -s "$at.errors" ] || { [ "$part" != 3 ] && grep -q 'Program hit\|Internal Sanitizer Error' "$at.out"; }; then
+		echo "# $tool, part $part, $what: $(sort "$at.errors" | uniq -c | awk '{ print $2 " " $1 }' | paste -s -d ,)"
+	elif [ "$(cat "$at.how")" = broken ] || { [ "${what%/*}" = unit ] && grep -q 'hazard displayed\|SUMMARY: [1-9]' "$at.out"; }; then
+		echo "# $tool, part $part, $what: $(cat "$at.how")"
+	else
+		return
+	fi
+	grep -h -B 1 -A 12 '^========= .*\(Error\|Race\|hazard\|Program hit\|Invalid\|Uninit\|Barrier\|Internal\)' "$at.out" |
+		head -n "${LINES_ALL:-30}" | sed 's/^/# /'
+	[ "$(cat "$at.how")" != broken ] || tail -n 3 "$at.out" | sed 's/^/# /'
+}
+
+worker() { # DEVICE
+	local n line
+	while [ "$(left)" -gt 5 ]; do
+		exec 9>"$folder/lock"
+		flock 9
+		n=$(($(cat "$folder/next") + 1))
+		echo "$n" >"$folder/next"
+		exec 9>&-
+		line=$(sed -n "${n}p" "$folder/queue")
+		[ -n "$line" ] || return
+		read -r _ _ unit tool part <<<"$line"
+		run_unit "$1" "$unit" "$tool" "$part" >"$folder/told.$unit"
+		cat "$folder/told.$unit"
 	done
-	errors=$(wc -l <"$folder/$tool/errors")
-	launched "$folder/$tool"/* >"$folder/$tool/kernels"
-	what="$tool: $(wc -l <"$folder/$tool/kernels") of $all kernels, $(cat "$folder/$tool"/*/*.launches | cut -f 1 | sort -u | wc -l) cases, $errors errors, $other other complaints, $ended of $shards processes ended, $((SECONDS - begun)) s"
-	n=$((n + 1))
-	# under a slow tool tuning has no time for every form of a kernel: a few may be missing, no more
-	missing=$(comm -13 "$folder/$tool/kernels" "$folder/reached" | wc -l)
-	if [ "$errors$other" = 00 ] && [ "$ended" = "$shards" ] && [ $((missing * 10)) -lt "$(wc -l <"$folder/reached")" ]; then
+}
+
+for ((j = 0; j < JOBS; j++)); do
+	worker "${gpus[j % ${#gpus[@]}]}" &
+done
+wait
+
+# ---- what came of it ----
+
+bad=0 n=0
+sort -u -o "$CHOICE/covered" "$CHOICE/covered"
+sort -u "$folder/wanted" >"$folder/wanted.sorted"
+for tool in $TOOLS; do
+	cat "$folder/$tool".*.errors >"$folder/$tool.errors" 2>/dev/null
+	errors=$(wc -l <"$folder/$tool.errors")
+	other=$(cat "$folder/$tool".[12].*.out 2>/dev/null | grep -c 'Program hit\|Internal Sanitizer Error')
+	broken=$(cat "$folder/$tool".*.how 2>/dev/null | grep -c broken)
+	ended=$(cat "$folder/$tool".*.how 2>/dev/null | grep -c ended)
+	cat "$folder/$tool".*.launches 2>/dev/null | cut -f 2 | sort -u | comm -12 - "$folder/kernels" >"$folder/$tool.kernels"
+	wanted=$(grep -c "^$tool	" "$folder/wanted.sorted")
+	covered=$(comm -12 "$CHOICE/covered" "$folder/wanted.sorted" | grep -c "^$tool	")
+	n=$((n + 2))
+	what="$tool: $(wc -l <"$folder/$tool.kernels") of $all kernels this time, $errors errors, $other other complaints, $ended processes ended, $broken broke off"
+	if [ "$errors$other$broken" = 000 ] && [ "$ended" -gt 0 ]; then
 		echo "ok $what"
 	else
 		echo "not ok $what"
 		bad=1
-		sort "$folder/$tool/errors" | uniq -c | sort -k 1,1nr | sed 's/^/# errors in kernel: /' | head -n 20
-		sort -u "$folder/$tool/errors" | sed 's/$/+/' | grep -h -F -m 4 -B 1 -A 12 -f - "$folder/$tool"/*/*.out |
-			head -n "${LINES_ALL:-60}" | sed 's/^/# /'
-		cat "$folder/$tool"/*/*.out | grep -A 4 'Program hit\|Internal Sanitizer' | head -n 20 | sed 's/^/# /'
-		grep -L "$summary" "$folder/$tool"/*/*.out | head -n 8 | while read -r f; do
-			echo "# ${f#"$folder"/}: $(tail -n 1 "$f")"
-		done
+		sort "$folder/$tool.errors" | uniq -c | sort -k 1,1nr | sed 's/^/# errors in kernel: /' | head -n 20
 	fi
-	comm -13 "$folder/$tool/kernels" "$folder/reached" | paste -s -d ' ' | sed 's/^\(.\)/# reached without the tool only: \1/'
+	if [ "$covered" = "$wanted" ]; then
+		echo "ok $tool: all $wanted cases have run under it"
+	else
+		echo "not ok $tool: $covered of $wanted cases have run under it; the others come first the next time"
+		bad=1
+	fi
 done
 echo "1..$n"
 exit $bad

@@ -11,56 +11,65 @@
  *   FAKE_CUDA_FOREIGN=K     at the K-th launch another library makes a context of its own and leaves it current
  *   FAKE_CUDA_WAKE=BYTES    the first module that is loaded wakes the primary context, which takes so much
  *   FAKE_CUDA_NO_CAPTURE=1  graphs cannot be instantiated
- *   FAKE_CUDA_LOG=FILE      a line for each context, launch, graph and free
+ *   FAKE_CUDA_LOG=FILE      a line for each context, launch, graph and free, and for what is left at the end
+ *   FAKE_CUDA_KERNELS=FILE  a library of kernels that run on the CPU (test/gpu/emulate): they do compute then
+ *
+ * What makes mistakes show that a GPU would not, or only at times:
+ *
+ *   FAKE_CUDA_LATE=1        work is done when somebody waits for it, no sooner, and no more than that needs: pinned
+ *                           memory is read and written then. Pageable memory is taken aside by the call, as CUDA says.
+ *                           CUPTI's stand-in hears of work when it is done, so nodes are not told apart by it.
+ *   FAKE_CUDA_LATE=others   the same, but what other streams have queued is done first: only events order them
+ *   FAKE_CUDA_FILL=BYTE     what new memory holds, of the device and pinned, and what is left of it when it is freed
+ *   FAKE_CUDA_GUARD=1       each allocation ends (=before: begins) at a page that nobody may touch; freed ones stay so
+ *                           for a while. Who touches it is told before the program dies of it.
+ *   FAKE_CUDA_HIDE=1        memory of the device is closed to all but the stand-in's own copies and kernels
+ *   FAKE_CUDA_POINTERS=1    a line in the log for each word in a kernel's parameters that points into memory of the
+ *                           host which is not pinned
+ *
+ * Always: memory is not taken, given back or waited for while its thread records a graph (900, and the graph comes to
+ * nothing); copies lie within one allocation; launches keep to the limits of a GPU; handles are not used after
+ * their end.
  */
+#define _GNU_SOURCE
+#include "queue.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define API __attribute__((visibility("default"))) int
 typedef unsigned long long pointer;
 
-enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, DESTROYED = 709, NOT_FOUND = 500 };
-
-struct context {
-	int alive, own;
-	unsigned long retained;
-};
-struct operation {
-	void *to;
-	const void *from;
-	size_t bytes; /* 0: a kernel */
-	const char *kernel;
-	int kind; /* of a copy, as CUPTI counts them */
-};
-struct graph {
-	struct operation *v;
-	size_t n;
-};
-struct stream {
-	struct context *context;
-	struct graph *graph; /* being recorded */
-};
-struct event {
-	double ms;
-};
-struct block {
-	size_t bytes, pad;
+enum {
+	OK = 0,
+	INVALID = 1,
+	OUT_OF_MEMORY = 2,
+	INVALID_CONTEXT = 201,
+	INVALID_HANDLE = 400,
+	NOT_FOUND = 500,
+	NOT_READY = 600,
+	DESTROYED = 709,
+	CAPTURE_UNSUPPORTED = 900,
+	CAPTURE_INVALIDATED = 901
 };
 
 static struct context primary;
 static __thread struct context *stack[16];
 static __thread int depth;
-static int error, launched, entries;
-static size_t used;
-static double clock_ms;
+static __thread struct stream *recording; /* this thread's */
+static int entries;
 
-static long setting(const char *name, long otherwise)
+/* Sessions of several threads call: one at a time. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+static void unlock(pthread_mutex_t **m)
 {
-	const char *s = getenv(name);
-	return s ? strtol(s, NULL, 10) : otherwise;
+	pthread_mutex_unlock(*m);
 }
+#define ALONE                                                                                      \
+	__attribute__((cleanup(unlock))) pthread_mutex_t *held = &lock;                            \
+	pthread_mutex_lock(held)
 
 static void say(const char *format, ...)
 {
@@ -89,6 +98,39 @@ static size_t total(void)
 	return (size_t)setting("FAKE_CUDA_MEMORY", 1L << 30);
 }
 
+/* What runs kernels: its `launch` returns a CUresult; `memory` hears of device memory that is taken (1), given back
+ * (0) and written by a copy or a fill (2). The same struct is in test/gpu/emulate/run.cc. */
+struct emulator {
+	int (*has)(const char *kernel);
+	int (*launch)(const char *kernel, const unsigned *grid, const unsigned *block,
+		      unsigned shared, const void *params, size_t nparams);
+	void (*memory)(const void *p, size_t n, int what);
+};
+
+static const struct emulator *emulator(void)
+{
+	static const struct emulator *e;
+	static int asked;
+	const char *path = getenv("FAKE_CUDA_KERNELS");
+
+	if (!asked && path) {
+		void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		e = library ? dlsym(library, "emulator") : NULL;
+		if (!e) {
+			fprintf(stderr, "FAKE_CUDA_KERNELS: %s\n", dlerror());
+			abort();
+		}
+	}
+	asked = 1;
+	return e;
+}
+
+static void memory(const void *p, size_t n, int what)
+{
+	if (emulator())
+		emulator()->memory(p, n, what);
+}
+
 API cuInit(unsigned flags)
 {
 	(void)flags;
@@ -104,7 +146,9 @@ API cuDriverGetVersion(int *v)
 
 API cuGetErrorName(int r, const char **s)
 {
-	*s = r == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : r == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+	*s = r == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+	     : r == 2 ? "CUDA_ERROR_OUT_OF_MEMORY"
+		      : "CUDA_ERROR_FAKE";
 	return OK;
 }
 
@@ -143,7 +187,11 @@ API cuDeviceTotalMem_v2(size_t *bytes, int device)
 API cuDeviceGetAttribute(int *value, int attribute, int device)
 {
 	(void)device;
-	*value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 97 ? 232448 : 1 << 16;
+	*value = attribute == 75   ? 9
+		 : attribute == 76 ? 0
+		 : attribute == 16 ? 132
+		 : attribute == 97 ? 232448
+				   : 1 << 16;
 	return OK;
 }
 
@@ -158,6 +206,8 @@ API cuDeviceGetPCIBusId(char *bus, int room, int device)
 
 API cuDevicePrimaryCtxRetain(struct context **c, int device)
 {
+	ALONE;
+
 	(void)device;
 	primary.alive = 1;
 	primary.retained++;
@@ -168,6 +218,8 @@ API cuDevicePrimaryCtxRetain(struct context **c, int device)
 
 API cuDevicePrimaryCtxRelease_v2(int device)
 {
+	ALONE;
+
 	(void)device;
 	if (!primary.retained)
 		return INVALID;
@@ -178,6 +230,8 @@ API cuDevicePrimaryCtxRelease_v2(int device)
 
 API cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
+	ALONE;
+
 	(void)device;
 	*flags = 0;
 	if (++entries == setting("FAKE_CUDA_RESET", 0))
@@ -191,6 +245,7 @@ API cuCtxCreate_v2(struct context **c, unsigned flags, int device)
 	(void)flags, (void)device;
 	static struct context contexts[256];
 	static int n;
+	ALONE;
 
 	if (n == sizeof(contexts) / sizeof(*contexts))
 		return OUT_OF_MEMORY;
@@ -250,124 +305,268 @@ static int state(void)
 	return stack[depth - 1]->alive ? error : DESTROYED;
 }
 
-/* ---- streams, events, launches */
+/* ---- streams and events */
+
+/* A call that may wait, by a thread that records: the graph comes to nothing. */
+static int unsafe(void)
+{
+	if (!recording)
+		return 0;
+	recording->broken = 1;
+	return CAPTURE_UNSUPPORTED;
+}
 
 API cuStreamCreate(struct stream **s, unsigned flags)
 {
+	ALONE;
+
 	(void)flags;
 	*s = calloc(1, sizeof(**s));
 	(*s)->context = depth ? stack[depth - 1] : NULL;
+	(*s)->next = streams;
+	streams = *s;
 	return state();
 }
 
 API cuStreamDestroy_v2(struct stream *s)
 {
-	free(s);
+	ALONE;
+
+	if (s->destroyed)
+		return INVALID_HANDLE;
+	s->destroyed = 1; /* what is queued will be done */
 	return OK;
 }
 
 API cuStreamSynchronize(struct stream *s)
 {
-	return s->graph ? 900 : state();
+	ALONE;
+	int r = s->destroyed ? INVALID_HANDLE : unsafe();
+
+	if (r)
+		return r;
+	if (s->graph)
+		return CAPTURE_UNSUPPORTED;
+	if (!state())
+		drain(s);
+	return state();
 }
 
+/* Whoever asks again and again sees it come to its end. */
 API cuStreamQuery(struct stream *s)
 {
-	(void)s;
-	return state();
+	ALONE;
+	int r = s->destroyed ? INVALID_HANDLE : state();
+
+	if (r || s->at == s->queue.n)
+		return r;
+	advance(s);
+	return state() ? state() : s->at < s->queue.n ? NOT_READY : OK;
 }
 
 API cuStreamGetCtx(struct stream *s, struct context **c)
 {
 	*c = s->context;
-	return OK;
-}
-
-API cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
-{
-	(void)s, (void)e, (void)flags;
-	return state();
+	return s->destroyed ? INVALID_HANDLE : OK;
 }
 
 API cuEventCreate(struct event **e, unsigned flags)
 {
+	ALONE;
+
 	(void)flags;
 	*e = calloc(1, sizeof(**e));
+	(*e)->next = events;
+	events = *e;
 	return state();
 }
 
 API cuEventDestroy_v2(struct event *e)
 {
-	free(e);
+	ALONE;
+
+	if (e->destroyed)
+		return INVALID_HANDLE;
+	e->destroyed = 1;
 	return OK;
+}
+
+static int mark(struct stream *s, enum kind kind, struct event *e)
+{
+	int r = s->destroyed || e->destroyed ? INVALID_HANDLE : s->graph ? unsafe() : state();
+
+	if (r)
+		return r;
+	if (kind == RECORD)
+		e->asked = ++serial;
+	if (kind == RECORD || e->asked > e->done)
+		enqueue(s, &(struct operation){.kind = kind, .event = e, .serial = e->asked});
+	return OK;
+}
+
+API cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
+{
+	ALONE;
+
+	(void)flags;
+	return mark(s, WAIT, e);
 }
 
 API cuEventRecord(struct event *e, struct stream *s)
 {
-	(void)s;
-	e->ms = clock_ms += 0.5;
-	return state();
+	ALONE;
+
+	return mark(s, RECORD, e);
 }
 
 API cuEventSynchronize(struct event *e)
 {
-	(void)e;
+	ALONE;
+	int r = e->destroyed ? INVALID_HANDLE : unsafe();
+
+	if (r)
+		return r;
+	if (!state() && e->done < e->asked)
+		reach(e, e->asked);
 	return state();
 }
 
 API cuEventElapsedTime(float *ms, struct event *a, struct event *b)
 {
+	ALONE;
+
+	if (a->destroyed || b->destroyed || !a->asked || !b->asked)
+		return INVALID_HANDLE;
+	if (a->done < a->asked || b->done < b->asked)
+		return NOT_READY;
 	*ms = (float)(b->ms - a->ms);
 	return state();
 }
 
-/* test/gpu/fake/cupti.c's: the kernel, or NULL with the kind of a copy (1 to the device, 2 to the host, 8 on it). */
-__attribute__((visibility("default"))) void (*fake_listener)(const char *kernel, int kind, size_t bytes);
+/* ---- launches and copies */
 
-static void perform(const struct operation *o)
+/* test/gpu/fake/cupti.c's: the kernel, or NULL with the kind of a copy (1 to the device, 2 to the host, 8 on it). */
+__attribute__((visibility("default"))) void (*fake_listener)(const char *kernel, int kind,
+							     size_t bytes);
+
+static void run_kernel(const struct operation *o)
 {
-	if (fake_listener)
-		fake_listener(o->bytes ? NULL : o->kernel, o->kind, o->bytes);
-	if (o->bytes) {
-		memcpy(o->to, o->from, o->bytes);
-		return;
-	}
 	int r = planted("FAKE_CUDA_FAIL", ++launched);
+
+	if (fake_listener)
+		fake_listener(o->kernel, 0, 0);
+	working = o->kernel;
+	if (!r && o->data && emulator()->has(o->kernel))
+		r = emulator()->launch(o->kernel, o->grid, o->block, o->shared, o->data->v,
+				       o->data->n);
+	working = NULL;
 	if (r)
 		error = r;
 	clock_ms += 0.001;
 	say("run %s", o->kernel);
 }
 
-static int submit(struct stream *s, struct operation o)
+/* Whether n bytes at p are the device's, or pinned, now. */
+static int is_taken(const void *p, size_t n)
 {
-	int r = state();
-
-	if (r)
-		return r;
-	if (!s->graph) {
-		perform(&o);
-		return OK;
-	}
-	s->graph->v = realloc(s->graph->v, (s->graph->n + 1) * sizeof(o));
-	s->graph->v[s->graph->n++] = o;
-	return OK;
+	return block_of(blocks, p, n) != NULL;
 }
 
-API cuLaunchKernel(const char *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
-		   unsigned shared, struct stream *s, void **params, void **extra)
+static void copy_bytes(const struct operation *o)
+{
+	const char *from = o->data ? o->data->v : o->from;
+
+	if (fake_listener)
+		fake_listener(NULL, o->direction, o->bytes);
+	if ((o->direction != 2 || o->pinned) && !is_taken(o->to, o->bytes))
+		wrong("a copy to what was given back meanwhile", o->to, o->bytes);
+	if ((o->direction != 1 || o->pinned) && !is_taken(from, o->bytes))
+		wrong("a copy from what was given back meanwhile", from, o->bytes);
+	if (from < (char *)o->to + o->bytes && (char *)o->to < from + o->bytes)
+		wrong("a copy onto itself", from, o->bytes);
+	memcpy(o->to, from, o->bytes);
+	memory(o->to, o->bytes, 2);
+}
+
+static void perform(const struct operation *o)
+{
+	if (o->kind == KERNEL) {
+		run_kernel(o);
+	} else if (o->kind == COPY) {
+		copy_bytes(o);
+	} else {
+		memset(o->to, o->value, o->bytes);
+		memory(o->to, o->bytes, 2);
+	}
+}
+
+/* Into the stream, or into the graph that is being recorded. */
+static int submit(struct stream *s, struct operation *o)
+{
+	int r = s->destroyed ? INVALID_HANDLE : state();
+
+	if (!r && s->graph && s->broken)
+		r = CAPTURE_INVALIDATED;
+	if (r)
+		drop_data(o);
+	else if (s->graph)
+		append(s->graph, o);
+	else
+		enqueue(s, o);
+	return r;
+}
+
+/* A word of the parameters that points to memory of the host's, where nothing of the device may look. */
+static void tell_pointers(const char *kernel, const char *params, size_t n)
+{
+	for (size_t i = 0; i + sizeof(uintptr_t) <= n; i += sizeof(uintptr_t)) {
+		uintptr_t p;
+		memcpy(&p, params + i, sizeof(p));
+		if (p >> 16 && !(p >> 47) && !block_of(blocks, (void *)p, 0) &&
+		    !msync((void *)(p & ~(uintptr_t)(PAGE - 1)), PAGE, MS_ASYNC))
+			say("host pointer %s %zu", kernel, i);
+	}
+}
+
+/* One struct by value: { BUFFER_POINTER, it, BUFFER_SIZE, &size, END }; copied now, as the driver does. */
+static struct shared *parameters(const char *kernel, void **extra)
+{
+	if (!extra)
+		return NULL;
+	if (getenv("FAKE_CUDA_POINTERS"))
+		tell_pointers(kernel, extra[1], *(size_t *)extra[3]);
+	return emulator() ? aside(extra[1], *(size_t *)extra[3]) : NULL;
+}
+
+static int out_of_bounds(const unsigned *grid, const unsigned *block, unsigned shared, void **extra)
+{
+	unsigned long threads = (unsigned long)block[0] * block[1] * block[2];
+
+	return !threads || threads > 1024 || block[2] > 64 || !grid[0] || !grid[1] || !grid[2] ||
+	       grid[0] > 0x7fffffff || grid[1] > 65535 || grid[2] > 65535 || shared > 48 << 10 ||
+	       (extra && *(size_t *)extra[3] > 32764);
+}
+
+API cuLaunchKernel(const char *f, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by,
+		   unsigned bz, unsigned shared, struct stream *s, void **params, void **extra)
 {
 	static int asked;
+	ALONE;
 	int r = planted("FAKE_CUDA_REFUSE", ++asked);
+	struct operation o = {
+		.kind = KERNEL, .kernel = f, .grid = {x, y, z}, .block = {bx, by, bz}, .shared = shared};
 
-	(void)x, (void)y, (void)z, (void)by, (void)bz, (void)shared, (void)params, (void)extra;
-	if (bx > 1024)
+	(void)params;
+	if (out_of_bounds(o.grid, o.block, shared, extra))
 		return INVALID;
 	if (asked == setting("FAKE_CUDA_FOREIGN", 0)) {
 		struct context *other;
 		cuCtxCreate_v2(&other, 0, 0);
 	}
-	return r ? r : submit(s, (struct operation){.kernel = f});
+	if (r)
+		return r;
+	o.data = parameters(f, extra);
+	return submit(s, &o);
 }
 
 /* A function is its name here. */
@@ -384,44 +583,81 @@ struct config {
 
 API cuLaunchKernelEx(const struct config *c, const char *f, void **params, void **extra)
 {
-	return cuLaunchKernel(f, 1, 1, 1, c->block[0], 1, 1, 0, c->stream, params, extra);
+	return cuLaunchKernel(f, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1],
+			      c->block[2], c->shared, c->stream, params, extra);
 }
 
 API cuMemcpyHtoDAsync_v2(pointer to, const void *from, size_t n, struct stream *s)
 {
-	return submit(s, (struct operation){(void *)to, from, n, NULL, 1});
+	ALONE;
+	struct operation o = {.kind = COPY, .to = (void *)to, .from = from, .bytes = n, .direction = 1};
+
+	if (!is_taken(o.to, n))
+		return INVALID;
+	o.pinned = is_taken(from, n);
+	if (!o.pinned && !s->graph)
+		o.data = aside(from, n); /* pageable: the caller may change it at once */
+	return submit(s, &o);
 }
 
 API cuMemcpyDtoHAsync_v2(void *to, pointer from, size_t n, struct stream *s)
 {
-	return submit(s, (struct operation){to, (void *)from, n, NULL, 2});
+	ALONE;
+	struct operation o = {.kind = COPY, .to = to, .from = (void *)from, .bytes = n, .direction = 2};
+
+	if (!is_taken(o.from, n))
+		return INVALID;
+	o.pinned = is_taken(to, n);
+	int r = submit(s, &o);
+	if (!r && !s->graph && !o.pinned)
+		drain(s); /* pageable: it is there when the call returns */
+	return r;
 }
 
 API cuMemcpyDtoDAsync_v2(pointer to, pointer from, size_t n, struct stream *s)
 {
-	return submit(s, (struct operation){(void *)to, (void *)from, n, NULL, 8});
+	ALONE;
+	struct operation o = {
+		.kind = COPY, .to = (void *)to, .from = (void *)from, .bytes = n, .direction = 8};
+
+	return is_taken(o.to, n) && is_taken(o.from, n) ? submit(s, &o) : INVALID;
 }
 
 API cuMemsetD8Async(pointer to, unsigned char v, size_t n, struct stream *s)
 {
-	(void)s;
-	memset((void *)to, v, n);
-	return state();
+	ALONE;
+	struct operation o = {.kind = SET, .to = (void *)to, .bytes = n, .value = v};
+
+	return is_taken(o.to, n) ? submit(s, &o) : INVALID;
 }
 
 /* ---- graphs */
 
 API cuStreamBeginCapture_v2(struct stream *s, int mode)
 {
+	ALONE;
+
 	(void)mode;
+	if (s->destroyed || s->graph)
+		return s->destroyed ? INVALID_HANDLE : CAPTURE_UNSUPPORTED;
 	s->graph = calloc(1, sizeof(*s->graph));
+	s->broken = 0;
+	recording = s;
 	return state();
 }
 
 API cuStreamEndCapture(struct stream *s, struct graph **g)
 {
+	ALONE;
+
+	recording = NULL;
 	*g = s->graph;
 	s->graph = NULL;
+	if (s->broken) {
+		graph_free(*g);
+		*g = NULL;
+		return CAPTURE_INVALIDATED;
+	}
 	return state();
 }
 
@@ -434,13 +670,16 @@ API cuGraphGetNodes(struct graph *g, void *nodes, size_t *n)
 
 API cuGraphInstantiateWithFlags(struct graph **exec, struct graph *g, unsigned long long flags)
 {
+	ALONE;
+
 	(void)flags;
 	if (setting("FAKE_CUDA_NO_CAPTURE", 0))
 		return 801;
 	*exec = calloc(1, sizeof(**exec));
-	(*exec)->v = malloc((g->n + 1) * sizeof(*g->v));
-	memcpy((*exec)->v, g->v, g->n * sizeof(*g->v));
-	(*exec)->n = g->n;
+	for (size_t i = 0; i < g->n; i++) {
+		hold_data(&g->v[i]);
+		append(*exec, &g->v[i]);
+	}
 	say("instantiate %zu", g->n);
 	return OK;
 }
@@ -453,19 +692,22 @@ API cuGraphUpload(struct graph *g, struct stream *s)
 
 API cuGraphLaunch(struct graph *g, struct stream *s)
 {
-	int r = state();
+	ALONE;
+	int r = s->destroyed ? INVALID_HANDLE : state();
 
-	(void)s;
 	say("replay %zu", g->n);
-	for (size_t i = 0; i < g->n && !r; i++)
-		perform(&g->v[i]);
+	for (size_t i = 0; i < g->n && !r; i++) {
+		hold_data(&g->v[i]);
+		r = submit(s, &g->v[i]);
+	}
 	return r;
 }
 
 API cuGraphDestroy(struct graph *g)
 {
-	free(g->v);
-	free(g);
+	ALONE;
+
+	graph_free(g);
 	return OK;
 }
 
@@ -479,52 +721,101 @@ API cuGraphExecDestroy(struct graph *g)
 
 API cuMemAlloc_v2(pointer *p, size_t n)
 {
-	if (n > total() - used)
-		return OUT_OF_MEMORY;
-	struct block *b = calloc(1, sizeof(*b) + n);
+	ALONE;
+	int r = unsafe();
+
+	if (r || !n)
+		return r ? r : INVALID;
+	struct block *b = n > total() - used ? NULL : take(n, 0);
 	if (!b)
 		return OUT_OF_MEMORY;
-	b->bytes = n;
 	used += n;
-	*p = (pointer)(b + 1);
+	*p = (pointer)b->p;
+	open_memory();
+	memory(b->p, n, 1);
+	close_memory();
+	return state();
+}
+
+/* Whoever gives memory back waits for all that is queued. */
+static int given_back(void *p, int pinned)
+{
+	int r = unsafe();
+	struct block *b = block_of(blocks, p, 0);
+
+	if (r || !b || b->p != p || b->pinned != pinned)
+		return r ? r : INVALID;
+	if (!state())
+		drain_all();
+	if (!pinned) {
+		used -= b->n;
+		open_memory();
+		memory(p, b->n, 0);
+		close_memory();
+		say("free %zu", b->n);
+	}
+	give(b);
 	return state();
 }
 
 API cuMemFree_v2(pointer p)
 {
-	struct block *b = (struct block *)p - 1;
+	ALONE;
 
-	used -= b->bytes;
-	say("free %zu", b->bytes);
-	free(b);
-	return state();
+	return given_back((void *)p, 0);
 }
 
 API cuMemAllocHost_v2(void **p, size_t n)
 {
-	*p = calloc(1, n);
+	ALONE;
+	int r = unsafe();
+	struct block *b = r ? NULL : take(n, 1);
+
+	if (!b)
+		return r ? r : OUT_OF_MEMORY;
+	*p = b->p;
 	return state();
 }
 
 API cuMemFreeHost(void *p)
 {
-	free(p);
-	return state();
+	ALONE;
+
+	return given_back(p, 1);
 }
 
 API cuMemGetInfo_v2(size_t *unused, size_t *all)
 {
+	ALONE;
+
 	*all = total();
 	*unused = total() - used;
 	return state();
 }
 
+/* What nobody gave back: a line each in the log. */
+__attribute__((destructor)) static void tell_left(void)
+{
+	size_t ns = 0, ne = 0, nb[2] = {0};
+
+	for (struct stream *s = streams; s; s = s->next)
+		ns += !s->destroyed;
+	for (struct event *e = events; e; e = e->next)
+		ne += !e->destroyed;
+	for (struct block *b = blocks; b; b = b->next)
+		nb[b->pinned]++;
+	if (!error && (ns || ne || nb[0] || nb[1]))
+		say("left: %zu streams, %zu events, %zu of the device's memory, %zu pinned", ns, ne,
+		    nb[0], nb[1]);
+}
+
 /* ---- code */
 
-API cuLibraryLoadData(void **library, const void *image, void *a, void *b, unsigned n, void *c, void *d,
-		      unsigned m)
+API cuLibraryLoadData(void **library, const void *image, void *a, void *b, unsigned n, void *c,
+		      void *d, unsigned m)
 {
 	static int woken;
+	ALONE;
 
 	if (!woken++ && setting("FAKE_CUDA_WAKE", 0)) {
 		primary.alive = 1;
@@ -545,6 +836,7 @@ API cuLibraryGetKernel(const char **kernel, void *library, const char *name)
 {
 	static const char *names[4096]; /* for the life of the process: nobody gives a kernel back */
 	size_t i = 0;
+	ALONE;
 
 	(void)library;
 	while (i < sizeof(names) / sizeof(*names) && names[i] && strcmp(names[i], name))
