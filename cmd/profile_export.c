@@ -4,11 +4,14 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/tame.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- JSON */
 
@@ -53,11 +56,11 @@ static void write_summary(struct profile *p, const struct record *r, const struc
 	json_number(j, NULL, low.low);
 	json_number(j, NULL, low.high);
 	json_end(j, ']');
-	double rate = q->span > 0 ? (double)q->n / q->span : NAN;
+	double rate = profile_runs_a_second(q);
 	write_quantity(j, "runs_per_second", rate);
 	write_quantity(j, "items_per_second", rate * q->items);
-	json_number(j, "host_to_device", r->copy_in);
-	json_number(j, "device_to_host", r->copy_out);
+	json_number(j, "host_to_device", q->copy_in);
+	json_number(j, "device_to_host", q->copy_out);
 	json_end(j, '}');
 }
 
@@ -169,26 +172,51 @@ static void csv_identity(const struct record *r, const struct record_point *q, F
 	fprintf(f, "%" PRId64 ",%" PRId64 ",", r->id.threads, r->id.sessions);
 }
 
+/* Memory as the look behind this run found it, if there was one. at: of the timeline, which goes on with the runs. */
+static void csv_memory(const struct record *r, double end, size_t *at, FILE *f)
+{
+	const struct record_timeline *t = &r->timeline;
+
+	while (*at < t->n && t->at[*at] < end - 1e-9)
+		++*at;
+	if (*at < t->n && t->at[*at] < end + 1e-9)
+		fprintf(f, ",%.0f,%.0f,%.0f,%.0f,%.0f\n", t->rss[*at], t->private[*at],
+			t -> host[*at], t -> device[*at], t -> device_used[*at]);
+	else
+		fputs(",,,,,\n", f);
+}
+
+static void csv_runs(const struct record *r, const struct record_point *q, FILE *f)
+{
+	size_t at = 0;
+
+	for (size_t n = 0; n < q->n; n++) {
+		csv_identity(r, q, f);
+		fprintf(f, "run,%zu,", n);
+		if (q->start)
+			fprintf(f, "%.9f", q->start[n]);
+		fprintf(f, ",%.9g", q->time[n]);
+		/* of sessions side by side runs end in another order than they began */
+		at = r->id.sessions > 1 ? 0 : at;
+		csv_memory(r, q->start ? q->start[n] + q->time[n] : INFINITY, &at, f);
+	}
+}
+
 static void write_csv(struct profile *p, FILE *f)
 {
 	fputs("model,hash,device,device_name,driver,libraries,precision,optimize,settings,point,threads,"
-	      "sessions,what,number,start_s,seconds\n",
+	      "sessions,what,number,start_s,seconds,resident_bytes,private_bytes,host_counted_bytes,"
+	      "device_counted_bytes,device_used_bytes\n",
 	      f);
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t k = 0; k < p->record[i]->npoints; k++) {
 			const struct record *r = p->record[i];
 			const struct record_point *q = &r->point[k];
 			csv_identity(r, q, f);
-			fprintf(f, "prepare,0,,%.9g\n", q->prepare);
+			fprintf(f, "prepare,0,,%.9g,,,,,\n", q->prepare);
 			csv_identity(r, q, f);
-			fprintf(f, "first run,0,,%.9g\n", q->first);
-			for (size_t n = 0; n < q->n; n++) {
-				csv_identity(r, q, f);
-				fprintf(f, "run,%zu,", n);
-				if (q->start)
-					fprintf(f, "%.9f", q->start[n]);
-				fprintf(f, ",%.9g\n", q->time[n]);
-			}
+			fprintf(f, "first run,0,,%.9g,,,,,\n", q->first);
+			csv_runs(r, q, f);
 		}
 }
 
@@ -200,7 +228,10 @@ static void markdown_nodes(struct profile *p, const struct record *r, struct are
 
 	if (!r->nobserved || !r->npoints)
 		return;
-	fprintf(f, "### Nodes%s%s\n\n", *r->label ? ": " : "", r->label);
+	const char *label = record_label(r, a);
+	fprintf(f, "### Nodes%s", *label ? ": " : "");
+	markdown_text(label, f);
+	fputs("\n\n", f);
 	fprintf(f, "The faster half of %zu observed runs takes %s; the median plain run %s.\n\n",
 		r->nobserved, str_seconds(a, r->observed),
 		str_seconds(a, stats_quantile_of(r->point[0].time, r->point[0].n, 0.5)));
@@ -210,20 +241,54 @@ static void markdown_nodes(struct profile *p, const struct record *r, struct are
 	table_markdown(&t, f);
 }
 
+static void markdown_line(const char *text, FILE *f)
+{
+	markdown_text(text, f);
+	fputs("\n\n", f);
+}
+
+/* What was measured, on what. */
+static void markdown_head(const struct profile *p, const struct record *r, struct arena *a, FILE *f)
+{
+	const struct identity *id = &r->id;
+
+	fputs("## infer profile: ", f);
+	markdown_line(tame_word(a, id->model ? id->model : ""), f);
+	markdown_line(profile_head(p, r, a), f);
+	if (id->inputs && *id->inputs && !p->sweep.points)
+		markdown_line(arena_printf(a, "Inputs: %s", tame_word(a, id->inputs)), f);
+	markdown_line(arena_printf(a, "%s%s%s%s%s", id->hash ? "Model " : "", id->hash ? id->hash : "",
+				   id->libraries && *id->libraries ? "; " : "",
+				   id->libraries ? id->libraries : "",
+				   id->driver ? arena_printf(a, "; %s", id->driver) : ""),
+		      f);
+}
+
+static void markdown_memory(const struct record *r, struct arena *a, FILE *f)
+{
+	const char *label = record_label(r, a), *grown = growth_sentence(r, a);
+	struct table t;
+
+	fprintf(f, "### Memory%s", *label ? ": " : "");
+	markdown_line(label, f);
+	markdown_line(tame_word(a, peak_sentence(r, a)), f);
+	if (grown)
+		markdown_line(arena_printf(a, "%s.", grown), f);
+	table_phases(r, &t, a);
+	table_markdown(&t, f);
+	table_memory(r, &t, a);
+	table_markdown(&t, f);
+}
+
 static void write_markdown(struct profile *p, FILE *f)
 {
 	struct arena a = {0};
 	struct table t;
 	const struct record *r = p->record[0];
 
-	fprintf(f, "## infer profile: %s\n\n%s\n\n", r->id.model ? r->id.model : "",
-		profile_head(p, r, &a));
+	markdown_head(p, r, &a, f);
 	if (p->compared) {
-		fprintf(f, "**%s** against the baseline: %s.\n\n",
-			p->verdict.slower   ? "Slower"
-			: p->verdict.bigger ? "Bigger"
-					    : "No regression",
-			gate_sentence(p, &a));
+		fprintf(f, "**%s** against the baseline: %s.\n\n", gate_word(p), gate_sentence(p, &a));
 		table_gate(p, &t, &a);
 		table_markdown(&t, f);
 		table_gate_memory(p, &t, &a);
@@ -239,11 +304,8 @@ static void write_markdown(struct profile *p, FILE *f)
 		fprintf(f, "GPU: %s\n\n", clocks);
 	for (size_t i = 0; i < p->nrecords; i++)
 		markdown_nodes(p, p->record[i], &a, f);
-	fprintf(f, "### Memory\n\n%s\n\n", peak_sentence(r, &a));
-	table_phases(r, &t, &a);
-	table_markdown(&t, f);
-	table_memory(r, &t, &a);
-	table_markdown(&t, f);
+	for (size_t i = 0; i < p->nrecords; i++)
+		markdown_memory(p->record[i], &a, f);
 	arena_free(&a);
 }
 
@@ -262,20 +324,48 @@ static int form_of(const char *path)
 	return -1;
 }
 
+/* A pipe's reader would take the end of a trial for the end of all. */
+static bool is_pipe(const char *path)
+{
+	struct stat st;
+
+	return !strcmp(path, "-") ||
+	       (stat(path, &st) == 0 && S_ISFIFO(st.st_mode) && access(path, W_OK) == 0);
+}
+
 /* Made and taken away again. */
 static int probe(const char *path, struct diag *d)
 {
-	struct file_out *f = strcmp(path, "-") != 0 ? file_create(path, E_OUTPUT, d) : NULL;
+	struct file_out *f = is_pipe(path) ? NULL : file_create(path, E_OUTPUT, d);
 
 	if (f)
 		file_abort(f);
-	return f || !strcmp(path, "-") ? 0 : -E_OUTPUT;
+	return f || is_pipe(path) ? 0 : -E_OUTPUT;
+}
+
+static bool is_stdout(const char *path)
+{
+	return path && !strcmp(path, "-");
+}
+
+bool export_takes_stdout(const struct options *o)
+{
+	return is_stdout(o->trace) || is_stdout(o->save_baseline);
+}
+
+static int one_for_stdout(const struct options *o, struct diag *d)
+{
+	if (o->json + is_stdout(o->trace) + is_stdout(o->save_baseline) < 2)
+		return 0;
+	return options_fail(o, is_stdout(o->trace) ? "trace" : "save-baseline",
+			    "standard output takes one of --json, --trace and --save-baseline",
+			    "name a file for the others", d);
 }
 
 int export_check(struct profile *p)
 {
 	const struct options *o = p->o;
-	int rc = 0;
+	int rc = one_for_stdout(o, p->d);
 
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
 		const char *path = o->exports.v[i].s;

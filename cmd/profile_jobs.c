@@ -194,13 +194,7 @@ static int common_job(struct profile *p, struct profile_job *job)
 	static const struct text range = {"0..1", 4};
 	bool gate = o->baseline || o->save_baseline;
 
-	p->request = (struct input_request){.input = o->input,
-					    .random = o->random,
-					    .shape = o->shape,
-					    .dim = o->dim,
-					    .data_set = o->data_set,
-					    .seed = o->seed,
-					    .strict = o->strict};
+	p->request = options_request(o);
 	if (!o->random.n) /* what is not given is made up */
 		p->request.random = (struct texts){&range, 1};
 	*job = (struct profile_job){.path = o->operand[0],
@@ -213,8 +207,12 @@ static int common_job(struct profile *p, struct profile_job *job)
 								     : 0,
 				    .peak = o->nodes || o->exports.n,
 				    .yard = gate,
-				    .hash = gate || o->exports.n || o->json,
+				    .hash = gate || o->exports.n || o->json || o->trace,
+				    .copies = o->transfers != TRANSFERS_INCLUDE,
 				    .trace = o->trace};
+	if (!isnan(o->duration) && !(o->duration > 0))
+		return options_fail(o, "duration", "nothing can be measured in no time",
+				    "as 3s, or -n N", p->d);
 	if (!job->iterations && !(job->duration > 0))
 		job->duration = p->sweep.points ? 1 : 3;
 	return parse_warmup(p, job);
@@ -248,6 +246,10 @@ int profile_plan(struct profile *p)
 		rc = export_check(p);
 	if (!rc && p->o->baseline)
 		rc = baseline_read(p);
+	if (!rc && p->baseline && !p->o->force) {
+		p->job[0].expect = &p->baseline->id;
+		p->job[0].expected_by = p->o->baseline;
+	}
 	if (!rc && p->o->trace && p->njobs > 1)
 		rc = options_fail(p->o, "trace", "a trace is of one set of settings", NULL, p->d);
 	return rc;

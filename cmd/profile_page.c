@@ -18,6 +18,8 @@ static void facts(struct profile *p, struct page *page, struct arena *a)
 	page_fact(page, "model", p->o->operand[0]);
 	if (id->hash)
 		page_fact(page, "hash", id->hash);
+	if (id->inputs && *id->inputs && !p->sweep.points)
+		page_fact(page, "inputs", id->inputs);
 	page_fact(page, "device", profile_head(p, p->record[0], a));
 	if (id->driver)
 		page_fact(page, "driver", id->driver);
@@ -41,16 +43,23 @@ static void tiles(struct profile *p, struct page *page, struct arena *a)
 
 	if (!q->n)
 		return;
-	page_tile(page, "median latency", str_seconds(a, profile_latency(p, r, s.median)),
-		  arena_printf(a, "%s runs, +- %.1f %%", str_count(a, (int64_t)q->n),
-			       s.deviation / s.mean * 100));
-	page_tile(page, "99th percentile", str_seconds(a, stats_quantile_of(q->time, q->n, 0.99)),
-		  arena_printf(a, "max %s", str_seconds(a, s.max)));
+	page_tile(page, "median latency", str_seconds(a, profile_latency(p, q, s.median)),
+		  arena_printf(a, "%s run%s, +- %.1f %%", str_count(a, (int64_t)q->n),
+			       q->n == 1 ? "" : "s", s.deviation / s.mean * 100));
+	double tail = profile_latency(p, q, stats_quantile_of(q->time, q->n, 0.99));
+	page_tile(page, "99th percentile", str_seconds(a, tail),
+		  arena_printf(a, "max %s", str_seconds(a, profile_latency(p, q, s.max))));
 	page_tile(page, "first run", str_seconds(a, q->first),
 		  arena_printf(a, "prepare %s", str_seconds(a, q->prepare)));
 	if (q->span > 0)
 		page_tile(page, "throughput",
-			  arena_printf(a, "%.4g /s", (double)q->n / q->span * q->items), "items");
+			  profile_rate(a, profile_runs_a_second(q) * q->items, "/s"),
+			  q->items > 1 ? arena_printf(a, "items, %g a run", q->items) : "runs");
+	if (p->o->transfers == TRANSFERS_SPLIT && strcmp(r->id.device, "cpu") != 0)
+		page_tile(page, "compute",
+			  str_seconds(a, fmax(s.median - q->copy_in - q->copy_out, 0)),
+			  arena_printf(a, "to device %s, to host %s", str_seconds(a, q->copy_in),
+				       str_seconds(a, q->copy_out)));
 	if (r->nphases)
 		page_tile(page, "peak resident",
 			  str_bytes(a, (int64_t)r->phase[r->nphases - 1].peak), "whole process");
@@ -77,6 +86,8 @@ static void latency(struct profile *p, const struct record *r, const struct reco
 				   : "";
 
 	(void)p;
+	if (q->n < 2) /* one says nothing of how they lie */
+		return;
 	page_histogram(page, arena_printf(a, "How the runs' times lie%s", name), PAGE_SECONDS,
 		       q->time, q->n, marks, 3);
 	page_plot(page, &plot);
@@ -100,7 +111,7 @@ static void node_bars(struct profile *p, const struct record *r, struct page *pa
 	if (!r->nobserved)
 		return;
 	page_section(
-		page, *r->label ? arena_printf(a, "Nodes: %s", r->label) : "Nodes",
+		page, *record_label(r, a) ? arena_printf(a, "Nodes: %s", record_label(r, a)) : "Nodes",
 		arena_printf(a,
 			     "Means of the faster half of %zu observed runs, which take %s; the median plain run takes %s. A fused "
 			     "node names those it stands for.",
@@ -111,7 +122,10 @@ static void node_bars(struct profile *p, const struct record *r, struct page *pa
 	qsort(sorted, r->nnodes, sizeof(*sorted), by_time);
 	for (size_t k = 0; k < n; k++)
 		bars[k] = (struct page_bar){
-			.label = arena_printf(a, "%s (%s)", sorted[k]->name, sorted[k]->op),
+			.label = arena_printf(
+				a, "%s (%s%s%s)", sorted[k]->name, sorted[k]->op,
+				strcmp(sorted[k]->op, "Copy") != 0 ? "" : " ",
+				strcmp(sorted[k]->op, "Copy") != 0 ? "" : sorted[k]->kernel),
 			.text = arena_printf(a, "%s, %.1f %%", str_seconds(a, sorted[k]->typical),
 					     sorted[k]->share * 100),
 			.value = sorted[k]->typical};
@@ -124,8 +138,9 @@ static void node_bars(struct profile *p, const struct record *r, struct page *pa
 static void memory(const struct record *r, struct page *page, struct arena *a)
 {
 	const struct record_timeline *t = &r->timeline;
-	struct page_series s[4] = {
+	struct page_series s[5] = {
 		{.name = "resident", .x = t->at, .y = t->rss, .n = t->n},
+		{.name = "private", .x = t->at, .y = t->private, .n = t->n},
 		{.name = "host, counted", .x = t->at, .y = t->host, .n = t->n},
 		{.name = "device, counted", .x = t->at, .y = t->device, .n = t->n},
 		{.name = "device, in use", .x = t->at, .y = t->device_used, .n = t->n}};
@@ -135,12 +150,15 @@ static void memory(const struct record *r, struct page *page, struct arena *a)
 				 .x_unit = PAGE_SECONDS,
 				 .y_unit = PAGE_BYTES,
 				 .series = s,
-				 .nseries = r->id.device && strcmp(r->id.device, "cpu") != 0 ? 4 : 2,
+				 .nseries = r->id.device && strcmp(r->id.device, "cpu") != 0 ? 5 : 3,
 				 .from_zero = true};
 	struct table table;
 
-	page_section(page, *r->label ? arena_printf(a, "Memory: %s", r->label) : "Memory",
+	page_section(page,
+		     *record_label(r, a) ? arena_printf(a, "Memory: %s", record_label(r, a)) : "Memory",
 		     peak_sentence(r, a));
+	if (growth_sentence(r, a))
+		page_text(page, growth_sentence(r, a));
 	if (t->n > 1)
 		page_plot(page, &plot);
 	table_phases(r, &table, a);
@@ -150,44 +168,102 @@ static void memory(const struct record *r, struct page *page, struct arena *a)
 		table_page(&table, page);
 }
 
-/* Latency over the first dimension, a line for each record. */
-static void sweep_curves(struct profile *p, struct page *page, struct arena *a)
+/* The dimension with most sizes is x. */
+static size_t widest_dim(const struct profile *p)
 {
-	struct page_series *s = arena_new_n(a, struct page_series, p->nrecords + 1);
-	struct page_series *rates = arena_new_n(a, struct page_series, p->nrecords + 1);
+	size_t best = 0;
+
+	for (size_t i = 1; i < p->sweep.ndims; i++)
+		best = p->sweep.dim[i].n > p->sweep.dim[best].n ? i : best;
+	return best;
+}
+
+/* The points of a record that differ in x alone. */
+struct curve {
+	const struct record *r;
+	const char *name;
+	size_t first; /* of them */
+};
+
+static bool same_but(const struct record *r, size_t a, size_t b, size_t x)
+{
+	for (size_t i = 0; i < r->ndims; i++)
+		if (i != x && fabs(r->point[a].size[i] - r->point[b].size[i]) > 0.5)
+			return false;
+	return true;
+}
+
+static const char *curve_name(const struct record *r, size_t first, size_t x, struct arena *a)
+{
+	struct str s = {.arena = a};
+
+	str_add(&s, r->label);
+	for (size_t i = 0; i < r->ndims; i++)
+		if (i != x)
+			str_addf(&s, "%s%s=%.0f", s.n ? " " : "", r->dim[i], r->point[first].size[i]);
+	return s.n ? str_get(&s) : "median";
+}
+
+static size_t find_curves(const struct profile *p, size_t x, struct curve *to, size_t most,
+			  struct arena *a)
+{
+	size_t n = 0;
 
 	for (size_t i = 0; i < p->nrecords; i++) {
 		const struct record *r = p->record[i];
-		double *x = arena_new_n(a, double, r->npoints + 1);
-		double *y = arena_new_n(a, double, r->npoints + 1);
-		double *z = arena_new_n(a, double, r->npoints + 1);
 		for (size_t k = 0; k < r->npoints; k++) {
-			const struct record_point *q = &r->point[k];
-			x[k] = q->size[0];
-			y[k] = stats_quantile_of(q->time, q->n, 0.5);
-			z[k] = q->span > 0 ? (double)q->n / q->span * q->items : NAN;
+			size_t before = 0;
+			while (before < k && !same_but(r, before, k, x))
+				before++;
+			if (before == k && n++ < most)
+				to[n - 1] = (struct curve){r, curve_name(r, k, x, a), k};
 		}
-		s[i] = (struct page_series){.name = *r->label ? r->label : "median",
-					    .x = x,
-					    .y = y,
-					    .n = r->npoints,
-					    .dots = r->ndims > 1};
-		rates[i] = s[i];
-		rates[i].y = z;
 	}
-	struct page_plot plot = {.title = "Median latency",
-				 .x_label = p->record[0]->dim[0],
-				 .y_label = "latency",
-				 .y_unit = PAGE_SECONDS,
-				 .series = s,
-				 .nseries = p->nrecords,
-				 .from_zero = true};
-	page_plot(page, &plot);
-	plot.title = "Throughput";
-	plot.y_label = "items a second";
-	plot.y_unit = PAGE_NUMBER;
-	plot.series = rates;
-	page_plot(page, &plot);
+	return n;
+}
+
+static struct page_series draw_curve(const struct profile *p, const struct curve *c, size_t x,
+				     bool rate, struct arena *a)
+{
+	const struct record *r = c->r;
+	double *at = arena_new_n(a, double, r->npoints + 1);
+	double *y = arena_new_n(a, double, r->npoints + 1);
+	size_t n = 0;
+
+	for (size_t k = 0; k < r->npoints; k++) {
+		const struct record_point *q = &r->point[k];
+		if (!same_but(r, c->first, k, x))
+			continue;
+		at[n] = q->size[x];
+		y[n++] = rate ? profile_runs_a_second(q) * q->items
+			      : profile_latency(p, q, stats_quantile_of(q->time, q->n, 0.5));
+	}
+	return (struct page_series){.name = c->name, .x = at, .y = y, .n = n};
+}
+
+/* Latency over one dimension, a line for each record and for each combination of the other dimensions. */
+static void sweep_curves(struct profile *p, struct page *page, struct arena *a)
+{
+	enum { MOST_CURVES = 12 };
+	struct curve curve[MOST_CURVES];
+	struct page_series s[MOST_CURVES];
+	size_t x = widest_dim(p), all = find_curves(p, x, curve, MOST_CURVES, a);
+	size_t n = all < MOST_CURVES ? all : MOST_CURVES;
+	struct page_plot plot = {
+		.x_label = p->record[0]->dim[x], .series = s, .nseries = n, .from_zero = true};
+
+	for (int rate = 0; rate < 2; rate++) {
+		for (size_t i = 0; i < n; i++)
+			s[i] = draw_curve(p, &curve[i], x, rate, a);
+		plot.title = rate ? "Throughput" : "Median latency";
+		plot.y_label = rate ? "items a second" : "latency";
+		plot.y_unit = rate ? PAGE_NUMBER : PAGE_SECONDS;
+		page_plot(page, &plot);
+	}
+	if (all > n)
+		page_text(page,
+			  arena_printf(a, "The first %zu of %zu curves are drawn; the table has all.",
+				       n, all));
 }
 
 static void compared_bars(struct profile *p, struct page *page, struct arena *a)
@@ -196,8 +272,8 @@ static void compared_bars(struct profile *p, struct page *page, struct arena *a)
 
 	for (size_t i = 0; i < p->nrecords; i++) {
 		const struct record *r = p->record[i];
-		double v = profile_latency(p, r,
-					   stats_quantile_of(r->point[0].time, r->point[0].n, 0.5));
+		const struct record_point *q = &r->point[0];
+		double v = profile_latency(p, q, stats_quantile_of(q->time, q->n, 0.5));
 		bars[i] = (struct page_bar){r->label, str_seconds(a, v), v};
 	}
 	page_bars(page, "Median latency", bars, p->nrecords);
@@ -210,10 +286,13 @@ static void verdict(struct profile *p, struct page *page, struct arena *a)
 	if (!p->compared)
 		return;
 	page_section(page, "Against the baseline", NULL);
+	const char *said = arena_printf(a, "%s: %s", gate_word(p), gate_sentence(p, a));
 	if (p->verdict.slower || p->verdict.bigger)
-		page_note(page, SEV_ERROR, gate_sentence(p, a));
+		page_note(page, SEV_ERROR, said);
+	else if (p->verdict.busy || !p->gate)
+		page_note(page, p->gate ? SEV_WARNING : SEV_NOTE, said);
 	else
-		page_good(page, gate_sentence(p, a));
+		page_good(page, said);
 	table_gate(p, &t, a);
 	table_page(&t, page);
 	table_gate_memory(p, &t, a);
@@ -231,8 +310,8 @@ static void notes(struct profile *p, struct page *page, struct arena *a)
 				  arena_printf(a, "%s%s%s", f->slot ? f->slot : "", f->slot ? ": " : "",
 					       f->message ? f->message : code_title(f->code)));
 	if (n > MOST_WARNINGS)
-		page_text(page, arena_printf(a, "and %zu warnings more of such a kind",
-					     n - MOST_WARNINGS));
+		page_text(page, arena_printf(a, "and %zu warning%s more of such a kind",
+					     n - MOST_WARNINGS, n == MOST_WARNINGS + 1 ? "" : "s"));
 }
 
 int export_page(struct profile *p, const char *path)

@@ -3,13 +3,13 @@
 #include "profiling.h"
 
 #include "base/str.h"
+#include "base/tame.h"
 #include "gpu/activity.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- words */
 
@@ -28,7 +28,7 @@ static const char *percent(struct arena *a, double share)
 	return arena_printf(a, "%.1f %%", share * 100);
 }
 
-static const char *rate(struct arena *a, double n, const char *unit)
+const char *profile_rate(struct arena *a, double n, const char *unit)
 {
 	static const char *const prefix[] = {"", "k", "M", "G", "T", "P"};
 	int k = 0;
@@ -40,14 +40,47 @@ static const char *rate(struct arena *a, double n, const char *unit)
 	return arena_printf(a, "%.*f %s%s", n < 10 ? 2 : n < 100 ? 1 : 0, n, prefix[k], unit);
 }
 
-static double copies(const struct profile *p, const struct record *r)
+static const char *rate(struct arena *a, double n, const char *unit)
 {
-	return p->o->transfers == TRANSFERS_EXCLUDE ? r->copy_in + r->copy_out : 0;
+	return profile_rate(a, n, unit);
 }
 
-double profile_latency(const struct profile *p, const struct record *r, double s)
+static double copies(const struct profile *p, const struct record_point *q)
 {
-	return fmax(s - copies(p, r), 0);
+	return p->o->transfers == TRANSFERS_EXCLUDE ? q->copy_in + q->copy_out : 0;
+}
+
+double profile_latency(const struct profile *p, const struct record_point *q, double s)
+{
+	return fmax(s - copies(p, q), 0);
+}
+
+const char *record_label(const struct record *r, struct arena *a)
+{
+	const char *point = r->npoints > 1 ? r->point[0].label : "";
+
+	return arena_printf(a, "%s%s%s", r->label, *r->label && *point ? " " : "", point);
+}
+
+static bool on_cpu(const struct record *r)
+{
+	return r->id.device && !strcmp(r->id.device, "cpu");
+}
+
+/* "AMD EPYC; NVIDIA H200": each once. */
+static const char *all_devices(const struct profile *p, struct arena *a)
+{
+	struct str s = {.arena = a};
+
+	for (size_t i = 0; i < p->nrecords; i++) {
+		const char *name = p->record[i]->id.device_name;
+		size_t before = 0;
+		while (before < i && strcmp(p->record[before]->id.device_name, name) != 0)
+			before++;
+		if (before == i)
+			str_addf(&s, "%s%s", s.n ? "; " : "", name);
+	}
+	return str_get(&s);
 }
 
 const char *profile_head(const struct profile *p, const struct record *r, struct arena *a)
@@ -55,7 +88,7 @@ const char *profile_head(const struct profile *p, const struct record *r, struct
 	const struct identity *id = &r->id;
 
 	if (p->njobs > 1)
-		return arena_printf(a, "%s; settings as the table says", id->device_name);
+		return arena_printf(a, "%s; settings as the table says", all_devices(p, a));
 	return arena_printf(
 		a, "%s%s%s, %" PRId64 " thread%s, %s, optimize %s%s%s%s", id->device,
 		id->device_name && *id->device_name ? ": " : "",
@@ -65,7 +98,7 @@ const char *profile_head(const struct profile *p, const struct record *r, struct
 		id->sessions > 1 ? arena_printf(a, ", %" PRId64 " sessions", id->sessions) : "");
 }
 
-static double runs_a_second(const struct record_point *p)
+double profile_runs_a_second(const struct record_point *p)
 {
 	return p->span > 0 ? (double)p->n / p->span : NAN;
 }
@@ -73,18 +106,21 @@ static double runs_a_second(const struct record_point *p)
 const char *work_sentence(const struct profile *p, const struct record *r, struct arena *a)
 {
 	struct stats s = stats_of(r->point[0].time, r->npoints ? r->point[0].n : 0);
-	double time = profile_latency(p, r, s.median);
+	double time = r->npoints ? profile_latency(p, &r->point[0], s.median) : 0;
 	struct str b = {.arena = a};
 
 	if (!(r->flops > 0) || !(time > 0))
 		return NULL;
 	str_addf(&b, "%s a run, %s", rate(a, r->flops, "FLOP"), rate(a, r->flops / time, "FLOP/s"));
-	if (r->peak_flops > r->flops / time)
+	if (r->peak_flops > 0)
 		str_addf(&b, " (%s of the %s measured)", percent(a, r->flops / time / r->peak_flops),
 			 rate(a, r->peak_flops, "FLOP/s"));
 	str_addf(&b, "; %s moved between nodes, %s", rate(a, r->bytes, "B"),
 		 rate(a, r->bytes / time, "B/s"));
-	if (r->peak_bytes > r->bytes / time)
+	if (r->peak_bytes > 0 && r->bytes / time > r->peak_bytes)
+		str_addf(&b, " (out of caches: memory gives %s, measured)",
+			 rate(a, r->peak_bytes, "B/s"));
+	else if (r->peak_bytes > 0)
 		str_addf(&b, " (%s of the %s measured)",
 			 percent(a, r->bytes / time / r->peak_bytes), rate(a, r->peak_bytes, "B/s"));
 	return str_get(&b);
@@ -157,6 +193,44 @@ const char *peak_sentence(const struct record *r, struct arena *a)
 	if (node && node->live > 0)
 		str_addf(&b, "; planned memory is fullest (%s) at node '%s' (%s)",
 			 bytes(a, node->live), node->name, node->op);
+	return str_get(&b);
+}
+
+static void add_growth(struct str *b, const char *what, const double *v, size_t from, size_t to,
+		       struct arena *a)
+{
+	double more = v[to] - v[from];
+
+	str_addf(b, "%s %s%s", what, more < 0 ? "-" : "+", str_bytes(a, (int64_t)fabs(more)));
+}
+
+const char *growth_sentence(const struct record *r, struct arena *a)
+{
+	static const double NOTABLE = 64 << 10; /* bytes */
+	const struct record_timeline *t = &r->timeline;
+	struct str b = {.arena = a};
+	size_t first = 0, last = 0, n = 0;
+
+	for (size_t k = 0; k < t->n && r->npoints == 1; k++)
+		if (t->run[k] > 0) {
+			first = n++ ? first : k;
+			last = k;
+		}
+	if (n < 2)
+		return NULL;
+	/* when a run began, how long it took, how long it was delayed; and these looks */
+	double samples = (t->run[last] - t->run[first]) * 3 * sizeof(double) * (double)r->id.sessions +
+			 (double)(last - first) * 7 * sizeof(double);
+	str_addf(&b, "runs %.0f to %.0f: ", t->run[first], t->run[last]);
+	add_growth(&b, "resident", t->rss, first, last, a);
+	add_growth(&b, ", private", t->private, first, last, a);
+	if (samples > NOTABLE)
+		str_addf(&b, " (%s of it are the samples)", str_bytes(a, (int64_t)samples));
+	add_growth(&b, ", counted on the host", t->host, first, last, a);
+	if (!on_cpu(r)) {
+		add_growth(&b, ", on the device", t->device, first, last, a);
+		add_growth(&b, ", in use there", t->device_used, first, last, a);
+	}
 	return str_get(&b);
 }
 
@@ -347,7 +421,8 @@ void table_nodes(struct profile *p, const struct record *r, bool brief, struct t
 		rest += order[k].node->typical;
 	double whole = r->observed > 0 ? r->observed : NAN;
 	if (top < n)
-		sum_row(t, arena_printf(a, "(%zu others)", n - top), rest, rest / whole, a);
+		sum_row(t, arena_printf(a, "(%zu other%s)", n - top, n - top == 1 ? "" : "s"), rest,
+			rest / whole, a);
 	sum_row(t, "(gaps: between nodes)", fmax(r->gaps, 0), fmax(r->gaps, 0) / whole, a);
 }
 
@@ -358,15 +433,34 @@ static const char *point_label(const struct record *r, const struct record_point
 	return *r->label ? r->label : *p->label ? p->label : "model";
 }
 
+static void told(const struct profile *p, const struct record_point *q, double v, struct table *t,
+		 struct arena *a)
+{
+	double s = isnan(v) ? v : profile_latency(p, q, v);
+
+	table_number(t, s, seconds(a, s));
+}
+
+static void split_cells(const struct record *r, const struct record_point *q, double median,
+			struct table *t, struct arena *a)
+{
+	double part[3] = {q->copy_in, fmax(median - q->copy_in - q->copy_out, 0), q->copy_out};
+
+	for (int i = 0; i < 3; i++)
+		table_number(t, part[i], on_cpu(r) && i != 1 ? "-" : seconds(a, part[i]));
+}
+
 /* One line for each point of each record. */
 void table_latency(struct profile *p, struct table *t, struct arena *a)
 {
 	const struct floats *want = &p->o->percentile;
 	size_t n = (size_t)want->n;
-	const char **heads = arena_new_n(a, const char *, n + 12);
-	char *align = arena_alloc(a, n + 12);
+	const char **heads = arena_new_n(a, const char *, n + 16);
+	char *align = arena_new_n(a, char, n + 16);
 	static const char *const first[] = {"what", "prepare", "first run", "runs",
-					    "mean", "+-",      "min"};
+					    "mean", "+-",      "min"},
+				 *const parts[] = {"to device", "compute", "to host"};
+	bool split = p->o->transfers == TRANSFERS_SPLIT;
 	size_t k = 0;
 
 	for (size_t i = 0; i < 7; i++)
@@ -374,6 +468,8 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 	for (size_t i = 0; i < n; i++)
 		heads[k++] = arena_printf(a, "p%g", (double)want->v[i]);
 	heads[k++] = "max";
+	for (size_t i = 0; i < 3 && split; i++)
+		heads[k++] = parts[i];
 	heads[k++] = "items/s";
 	heads[k++] = "planned";
 	memset(align, 'r', k);
@@ -384,22 +480,24 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 			const struct record *r = p->record[i];
 			const struct record_point *q = &r->point[j];
 			struct stats s = stats_of(q->time, q->n);
-			double off = copies(p, r), *sorted = stats_sorted(q->time, q->n);
-			double items = runs_a_second(q) * q->items;
+			double *sorted = stats_sorted(q->time, q->n);
+			double items = profile_runs_a_second(q) * q->items;
 			table_text(t, point_label(r, q, a));
 			table_number(t, q->prepare, seconds(a, q->prepare));
 			table_number(t, q->first, seconds(a, q->first));
 			table_number(t, (double)q->n, str_count(a, (int64_t)q->n));
-			table_number(t, s.mean - off, seconds(a, s.mean - off));
+			told(p, q, s.mean, t, a);
 			table_number(t, s.deviation, percent(a, s.deviation / s.mean));
-			table_number(t, s.min - off, seconds(a, s.min - off));
+			told(p, q, s.min, t, a);
 			for (size_t m = 0; m < n; m++) {
 				double v = sorted ? stats_quantile(sorted, q->n,
 								   (double)want->v[m] / 100)
 						  : NAN;
-				table_number(t, v - off, seconds(a, v - off));
+				told(p, q, v, t, a);
 			}
-			table_number(t, s.max - off, seconds(a, s.max - off));
+			told(p, q, s.max, t, a);
+			if (split)
+				split_cells(r, q, s.median, t, a);
 			table_number(t, items, isnan(items) ? "-" : rate(a, items, ""));
 			double planned = q->slab + q->device_slab;
 			table_number(t, planned, bytes(a, planned));
@@ -416,14 +514,17 @@ void table_gate(const struct profile *p, struct table *t, struct arena *a)
 	table_begin(t, a, heads, "llrrrl");
 	for (size_t k = 0; k < v->nnodes; k++) {
 		const struct gate_node *n = &v->node[k];
-		double change = n->before > 0 ? n->now / n->before - 1 : NAN;
+		bool both = n->before > 0 && n->now > 0;
+		double change = both ? n->now / n->before - 1 : NAN;
 		table_text(t, n->name);
 		table_text(t, n->op);
-		table_number(t, n->before, seconds(a, n->before));
-		table_number(t, n->now, seconds(a, n->now));
-		table_number(t, change,
-			     isnan(change) ? "-" : arena_printf(a, "%+.1f %%", change * 100));
-		table_text(t, n->slower ? "slower" : "");
+		table_number(t, n->before, n->before > 0 ? seconds(a, n->before) : "-");
+		table_number(t, n->now, n->now > 0 ? seconds(a, n->now) : "-");
+		table_number(t, change, both ? arena_printf(a, "%+.1f %%", change * 100) : "-");
+		table_text(t, !(n->before > 0) ? "new"
+			      : !(n->now > 0)  ? "gone"
+			      : n->slower      ? "slower"
+					       : "");
 	}
 }
 
@@ -443,6 +544,17 @@ void table_gate_memory(const struct profile *p, struct table *t, struct arena *a
 			     isnan(change) ? "-" : arena_printf(a, "%+.1f %%", change * 100));
 		table_text(t, m->bigger ? "bigger" : "");
 	}
+}
+
+const char *gate_word(const struct profile *p)
+{
+	const struct gate_verdict *v = &p->verdict;
+
+	return v->slower			      ? "Slower"
+	       : v->bigger			      ? "Bigger"
+	       : !p->gate			      ? "Compared, without a limit"
+	       : v->busy && !isnan(p->limits.latency) ? "Not known: the machine is too busy"
+						      : "No regression";
 }
 
 const char *gate_sentence(const struct profile *p, struct arena *a)
@@ -511,7 +623,7 @@ static void print_spark(const struct record *r, FILE *f)
 	struct str s = {.arena = &a}, m = {.arena = &a};
 	const struct record_point *p = &r->point[0];
 
-	if (!isatty(fileno(f)) || p->n < 10)
+	if (p->n < 10)
 		return;
 	spark_histogram(p->time, p->n, &s);
 	fprintf(f, "%-9s %s  %s to %s\n", "", str_get(&s),
@@ -524,39 +636,54 @@ static void print_spark(const struct record *r, FILE *f)
 	arena_free(&a);
 }
 
-static void print_one(struct profile *p, const struct record *r, FILE *f)
+static void print_split(const struct record *r, const struct record_point *q, double median, FILE *f)
+{
+	struct arena a = {0};
+
+	if (on_cpu(r))
+		fprintf(f, "%-9s nothing is copied on the CPU: all of it is compute\n", "split");
+	else if (r->nobserved)
+		fprintf(f, "%-9s host to device %s, compute %s, device to host %s\n", "split",
+			seconds(&a, q->copy_in),
+			seconds(&a, fmax(median - q->copy_in - q->copy_out, 0)),
+			seconds(&a, q->copy_out));
+	arena_free(&a);
+}
+
+static void print_one(struct profile *p, const struct record *r, bool terminal, FILE *f)
 {
 	struct arena a = {0};
 	const struct record_point *q = &r->point[0];
 	struct stats s = stats_of(q->time, q->n);
-	double off = copies(p, r);
 	const struct floats *want = &p->o->percentile;
 
 	fprintf(f, "%-9s prepare %s, first run %s\n", "times", seconds(&a, q->prepare),
 		seconds(&a, q->first));
 	if (q->n) {
-		fprintf(f, "%-9s median %s, mean %s +- %s (%.1f %%), min %s, max %s; %s runs%s\n",
-			"latency", seconds(&a, s.median - off), seconds(&a, s.mean - off),
-			seconds(&a, s.deviation), s.deviation / s.mean * 100,
-			seconds(&a, s.min - off), seconds(&a, s.max - off),
-			str_count(&a, (int64_t)q->n), off > 0 ? ", copies left out" : "");
+		fprintf(f, "%-9s median %s, mean %s +- %s (%.1f %%), min %s, max %s; %s run%s%s\n",
+			"latency", seconds(&a, profile_latency(p, q, s.median)),
+			seconds(&a, profile_latency(p, q, s.mean)), seconds(&a, s.deviation),
+			s.deviation / s.mean * 100, seconds(&a, profile_latency(p, q, s.min)),
+			seconds(&a, profile_latency(p, q, s.max)), str_count(&a, (int64_t)q->n),
+			q->n == 1 ? "" : "s", copies(p, q) > 0 ? ", copies left out" : "");
 		fprintf(f, "%-9s", "");
 		for (int64_t i = 0; i < want->n; i++)
 			fprintf(f, "%s p%g %s", i ? "," : "", (double)want->v[i],
-				seconds(&a, stats_quantile_of(q->time, q->n, (double)want->v[i] / 100) -
-						    off));
+				seconds(&a, profile_latency(
+						    p, q,
+						    stats_quantile_of(q->time, q->n,
+								      (double)want->v[i] / 100))));
 		fputc('\n', f);
-		print_spark(r, f);
-		fprintf(f, "%-9s %s%s\n", "rate", rate(&a, runs_a_second(q), "runs/s"),
+		if (terminal)
+			print_spark(r, f);
+		fprintf(f, "%-9s %s%s\n", "rate", rate(&a, profile_runs_a_second(q), "runs/s"),
 			q->items > 1 ? arena_printf(&a, ", %s",
-						    rate(&a, runs_a_second(q) * q->items, "items/s"))
+						    rate(&a, profile_runs_a_second(q) * q->items,
+							 "items/s"))
 				     : "");
 	}
-	if (p->o->transfers == TRANSFERS_SPLIT && r->observed > 0)
-		fprintf(f, "%-9s host to device %s, compute %s, device to host %s\n", "split",
-			seconds(&a, r->copy_in),
-			seconds(&a, fmax(s.median - r->copy_in - r->copy_out, 0)),
-			seconds(&a, r->copy_out));
+	if (p->o->transfers == TRANSFERS_SPLIT)
+		print_split(r, q, s.median, f);
 	const char *work = work_sentence(p, r, &a);
 	if (work)
 		fprintf(f, "%-9s %s\n", "work", work);
@@ -587,10 +714,11 @@ static void print_nodes(struct profile *p, const struct record *r, FILE *f)
 
 	if (!p->o->nodes || !r->nobserved)
 		return;
+	const char *label = record_label(r, &a);
 	fprintf(f,
-		"\nnodes     of the faster half of %zu observed runs: %s; the same of plain runs: %s (%+.1f %%)\n",
-		r->nobserved, seconds(&a, r->observed), seconds(&a, plain),
-		(plain / r->observed - 1) * 100);
+		"\nnodes     %s%sof the faster half of %zu observed runs: %s; the same of plain runs: %s (%+.1f %%)\n",
+		label, *label ? ": " : "", r->nobserved, seconds(&a, r->observed),
+		seconds(&a, plain), (plain / r->observed - 1) * 100);
 	if (r->timed_by && strcmp(r->timed_by, "clock") != 0)
 		fprintf(f, "          on the device timed by %s%s%s%s%s\n", r->timed_by,
 			r->timed_why ? " (" : "", r->timed_why ? r->timed_why : "",
@@ -610,7 +738,11 @@ static void print_memory(const struct record *r, FILE *f)
 	struct arena a = {0};
 	struct table t;
 
-	fprintf(f, "\nmemory    %s\n", peak_sentence(r, &a));
+	const char *label = record_label(r, &a), *grown = growth_sentence(r, &a);
+	fprintf(f, "\nmemory    %s%s%s\n", label, *label ? ": " : "",
+		tame_word(&a, peak_sentence(r, &a)));
+	if (grown)
+		fprintf(f, "          %s\n", grown);
 	table_phases(r, &t, &a);
 	table_print(&t, "  ", f);
 	table_memory(r, &t, &a);
@@ -626,7 +758,7 @@ static void print_gate(struct profile *p, FILE *f)
 
 	if (!p->compared)
 		return;
-	fprintf(f, "\nbaseline  %s\n", gate_sentence(p, &a));
+	fprintf(f, "\nbaseline  %s: %s\n", gate_word(p), gate_sentence(p, &a));
 	table_gate(p, &t, &a);
 	table_print(&t, "  ", f);
 	table_gate_memory(p, &t, &a);
@@ -634,7 +766,18 @@ static void print_gate(struct profile *p, FILE *f)
 	arena_free(&a);
 }
 
-void profile_print(struct profile *p, FILE *f)
+/* "x f32 [1,3,224,224], made up" */
+static void print_inputs(const struct profile *p, FILE *f)
+{
+	const struct options *o = p->o;
+	const char *inputs = p->record[0]->id.inputs;
+
+	if (inputs && *inputs && !p->sweep.points)
+		fprintf(f, "%-9s %s%s\n", "inputs", inputs,
+			o->input.n || o->data_set ? "" : ", made up");
+}
+
+void profile_print(struct profile *p, bool terminal, FILE *f)
 {
 	struct arena a = {0};
 	struct table t;
@@ -644,10 +787,11 @@ void profile_print(struct profile *p, FILE *f)
 		return;
 	fprintf(f, "%-9s %s\n%-9s %s\n", "model", p->o->operand[0], "device",
 		profile_head(p, p->record[0], &a));
+	print_inputs(p, f);
 	if (single && p->record[0]->nphases > 1)
 		fprintf(f, "%-9s load %s\n", "", seconds(&a, p->record[0]->phase[1].seconds));
 	if (single) {
-		print_one(p, p->record[0], f);
+		print_one(p, p->record[0], terminal, f);
 	} else {
 		fputc('\n', f);
 		table_latency(p, &t, &a);

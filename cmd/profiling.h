@@ -33,9 +33,13 @@ int profile_plan(struct profile *p);
 
 /* ---- profile_text.c */
 /* Latency as it is told: without copies where they are excluded. */
-double profile_latency(const struct profile *p, const struct record *r, double seconds);
+double profile_latency(const struct profile *p, const struct record_point *q, double seconds);
+/* "12.3 kruns/s" */
+const char *profile_rate(struct arena *a, double n, const char *unit);
+double profile_runs_a_second(const struct record_point *q);
 const char *profile_head(const struct profile *p, const struct record *r, struct arena *a);
-void profile_print(struct profile *p, FILE *f);
+/* terminal: f is shown on one. */
+void profile_print(struct profile *p, bool terminal, FILE *f);
 /* Tables of one record, or of all. */
 void table_latency(struct profile *p, struct table *t, struct arena *a);
 /* brief: long names are cut. */
@@ -45,14 +49,22 @@ void table_memory(const struct record *r, struct table *t, struct arena *a);
 void table_phases(const struct record *r, struct table *t, struct arena *a);
 void table_gate(const struct profile *p, struct table *t, struct arena *a);
 void table_gate_memory(const struct profile *p, struct table *t, struct arena *a);
+/* "Slower", "No regression"; what a baseline without a limit, or a busy machine, leaves open. */
+const char *gate_word(const struct profile *p);
 /* "1.042 (1.031 to 1.055)" and what follows from it, in one sentence. */
 const char *gate_sentence(const struct profile *p, struct arena *a);
 /* Time, peak memory and what made it. */
 const char *peak_sentence(const struct record *r, struct arena *a);
+/* What the runs added to it; NULL. */
+const char *growth_sentence(const struct record *r, struct arena *a);
+/* Which of several records and points: "threads=2 batch=1"; "" where there is one. */
+const char *record_label(const struct record *r, struct arena *a);
 const char *work_sentence(const struct profile *p, const struct record *r, struct arena *a);
 const char *clock_sentence(const struct record *r, struct arena *a); /* of a GPU; NULL */
 
 /* ---- profile_export.c */
+/* Whether something else than the report goes to standard output. */
+bool export_takes_stdout(const struct options *o);
 /* Whether FILE.json and so on can be written: E-OUTPUT, E-OPTION. */
 int export_check(struct profile *p);
 int export_all(struct profile *p);

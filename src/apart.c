@@ -20,6 +20,7 @@
 struct shared {
 	_Atomic bool stop;
 	_Atomic double done;
+	const char *_Atomic what; /* a text of the program itself: at the same place in both */
 };
 
 /* ---- the child */
@@ -28,7 +29,7 @@ static bool child_poll(void *arg, double done, const char *what)
 {
 	struct shared *s = arg;
 
-	(void)what;
+	atomic_store(&s->what, what);
 	atomic_store(&s->done, done);
 	return atomic_load(&s->stop);
 }
@@ -109,12 +110,14 @@ static void listen_to(const struct profile_job *job, struct shared *shared, int 
 		      double share, struct text_in *t)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	const char *what = job->label && *job->label ? job->label : "measure";
 
 	for (;;) {
 		int k = poll(&p, 1, 100);
 		double done = base + share * atomic_load(&shared->done);
-		if (job->poll && job->poll(job->arg, done, what))
+		const char *what = atomic_load(&shared->what);
+		if (job->label && *job->label)
+			what = job->label;
+		if (job->poll && job->poll(job->arg, done, what ? what : "measure"))
 			atomic_store(&shared->stop, true);
 		if (k > 0 && !take(t, fd))
 			return;
@@ -320,7 +323,8 @@ static void join_nodes(struct record *to, const struct record *const *r, size_t 
 	to->node = node;
 }
 
-static void keep_worst_phases(struct record *to, const struct record *r)
+/* What a process took at least: the rest is luck. */
+static void keep_least_phases(struct record *to, const struct record *r)
 {
 	struct record_phase *p = arena_dup(&to->arena, to->phase, (to->nphases + 1) * sizeof(*p));
 
@@ -374,7 +378,7 @@ static void join_rounds(struct record *to, const struct record *const *r, size_t
 		to->forced += r[i]->forced;
 		p->span += r[i]->npoints ? r[i]->point[0].span : 0;
 		p->waited += r[i]->npoints ? r[i]->point[0].waited : 0;
-		keep_worst_phases(to, r[i]);
+		keep_least_phases(to, r[i]);
 	}
 }
 
@@ -395,6 +399,7 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 		one.trace = NULL; /* of the first round */
 		one.peak = false;
 		one.hash = false;
+		one.expect = NULL;
 	}
 	if (got && (got == n || r[got - 1]->stopped)) {
 		to = r[0];

@@ -295,10 +295,14 @@ const char *gate_differs(const struct identity *before, const struct identity *n
 	differ(&s, "device name", before->device_name, now->device_name);
 	differ(&s, "driver", before->driver, now->driver);
 	differ(&s, "precision", before->precision, now->precision);
+	if (before->inputs && now->inputs)
+		differ(&s, "inputs", before->inputs, now->inputs);
 	differ(&s, "optimize", before->optimize, now->optimize);
 	differ(&s, "threads", arena_printf(a, "%" PRId64, before->threads),
 	       arena_printf(a, "%" PRId64, now->threads));
 	differ(&s, "sessions", arena_printf(a, "%" PRId64, before->sessions),
 	       arena_printf(a, "%" PRId64, now->sessions));
+	differ(&s, "memory plan", before->memory_plan ? "on" : "off", now->memory_plan ? "on" : "off");
+	differ(&s, "arena", before->arena ? "on" : "off", now->arena ? "on" : "off");
 	return s.n ? str_get(&s) : NULL;
 }

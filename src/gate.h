@@ -35,8 +35,9 @@ bool gate_parse(const char *text, bool memory, struct gate_limits *to);
 
 struct gate_node {
 	const char *name, *op, *fused;
-	double before, now; /* tenth percentiles; what all grew is taken off `now` */
-	bool slower;	    /* beyond the limit and what the others grew */
+	double before,
+		now; /* tenth percentiles; what all grew is taken off `now`; 0: it was, or is, not there */
+	bool slower; /* beyond the limit and what the others grew */
 };
 
 struct gate_memory {

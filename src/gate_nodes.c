@@ -27,11 +27,17 @@ struct draw {
 	double *room;
 };
 
+/* A fused node has copies both ways, told apart by their kernel; other nodes may have another kernel now. */
 static const struct record_node *node_named(const struct record *r, const struct record_node *n)
 {
-	for (size_t k = 0; k < r->nnodes; k++)
-		if (!strcmp(r->node[k].name, n->name) && !strcmp(r->node[k].op, n->op))
-			return &r->node[k];
+	bool copy = !strcmp(n->op, "Copy") && n->kernel;
+
+	for (size_t k = 0; k < r->nnodes; k++) {
+		const struct record_node *m = &r->node[k];
+		if (!strcmp(m->name, n->name) && !strcmp(m->op, n->op) &&
+		    (!copy || (m->kernel && !strcmp(m->kernel, n->kernel))))
+			return m;
+	}
 	return NULL;
 }
 
@@ -180,32 +186,79 @@ static int by_growth(const void *a, const void *b)
 	return dx < dy ? 1 : dx > dy ? -1 : 0;
 }
 
+static int by_loss(const void *a, const void *b)
+{
+	const struct gate_node *x = a, *y = b;
+
+	return x->before < y->before ? 1 : x->before > y->before ? -1 : 0;
+}
+
+static struct gate_node named(const struct record_node *n, struct arena *a)
+{
+	return (struct gate_node){.name = arena_str(a, n->name),
+				  .op = arena_str(a, n->op),
+				  .fused = arena_str(a, n->fused)};
+}
+
+static double lowest_tenth(const struct record_node *n)
+{
+	return n && n->n ? stats_quantile_of(n->time, n->n, QUANTILE) : 0;
+}
+
+/* The worst first. */
+static size_t nodes_now(const struct record *before, const struct record *now, double limit,
+			double shared, struct gate_node *to, struct arena *a)
+{
+	size_t count = 0;
+
+	for (size_t k = 0; k < now->nnodes; k++) {
+		const struct record_node *is = &now->node[k], *was = node_named(before, is);
+		if (!is->n || (was && !was->n))
+			continue;
+		struct gate_node *n = &to[count++];
+		*n = named(is, a);
+		n->before = lowest_tenth(was);
+		n->now = lowest_tenth(is) / shared;
+		double grown = n->now - n->before;
+		n->slower = grown > n->before * (isnan(limit) ? 0.05 : limit) &&
+			    grown > WORTH * now->observed;
+	}
+	qsort(to, count, sizeof(*to), by_growth);
+	return count;
+}
+
+/* Those that are not there any more, the heaviest first. */
+static size_t nodes_gone(const struct record *before, const struct record *now,
+			 struct gate_node *to, struct arena *a)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < before->nnodes; k++) {
+		if (!before->node[k].n || node_named(now, &before->node[k]))
+			continue;
+		to[n] = named(&before->node[k], a);
+		to[n++].before = lowest_tenth(&before->node[k]);
+	}
+	qsort(to, n, sizeof(*to), by_loss);
+	return n;
+}
+
 static void name_nodes(const struct record *before, const struct record *now, double limit,
 		       double shared, struct gate_verdict *v, struct arena *a)
 {
-	struct gate_node *all = calloc(now->nnodes + 1, sizeof(*all));
-	size_t n = 0;
+	enum { MOST_GONE = 3 };
+	struct gate_node *all = calloc(now->nnodes + before->nnodes + 1, sizeof(*all));
 
-	for (size_t k = 0; all && k < now->nnodes; k++) {
-		const struct record_node *is = &now->node[k], *was = node_named(before, is);
-		if (!was || !was->n || !is->n)
-			continue;
-		all[n] = (struct gate_node){
-			.name = arena_str(a, is->name),
-			.op = arena_str(a, is->op),
-			.fused = arena_str(a, is->fused),
-			.before = stats_quantile_of(was->time, was->n, QUANTILE),
-			.now = stats_quantile_of(is->time, is->n, QUANTILE) / shared};
-		double grown = all[n].now - all[n].before;
-		all[n].slower = grown > all[n].before * (isnan(limit) ? 0.05 : limit) &&
-				grown > WORTH * now->observed;
-		n++;
-	}
-	if (all)
-		qsort(all, n, sizeof(*all), by_growth);
-	v->nnodes = n < GATE_NODES ? n : GATE_NODES;
-	if (all)
+	v->nnodes = 0;
+	if (all && before->nnodes && now->nnodes) {
+		size_t here = nodes_now(before, now, limit, shared, all, a);
+		size_t gone = nodes_gone(before, now, all + here, a);
+		size_t last = gone < MOST_GONE ? gone : MOST_GONE;
+		v->nnodes = here < GATE_NODES - last ? here : GATE_NODES - last;
 		memcpy(v->node, all, v->nnodes * sizeof(*all));
+		memcpy(v->node + v->nnodes, all + here, last * sizeof(*all));
+		v->nnodes += last;
+	}
 	free(all);
 }
 

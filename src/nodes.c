@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DEPTH = 32, SLOTS = 1 << 12, MOST_EVENTS = 200000 };
+enum { MOST_DEPTH = 32, SLOTS = 1 << 12, MOST_EVENTS = 100000 };
 
 /* A kernel of a row. */
 struct launch {
@@ -82,10 +82,16 @@ static bool is_reorder(const struct step *s)
 	return ((const struct step_plan *)(const void *)s)->reorder;
 }
 
-static bool same_row(const struct row *r, const struct step *s, uint32_t parent)
+/* A fused node that is a model's first and last has copies both ways. */
+static bool copies_in(const struct step *s, const struct call *c)
+{
+	return is_copy(s) && s->nin && c->in[0] && !c->in[0]->device;
+}
+
+static bool same_row(const struct row *r, const struct step *s, uint32_t parent, bool in)
 {
 	return r->from == s->from && r->node == s->node && r->kernel == s->kernel &&
-	       r->parent == parent && r->moves == (is_copy(s) || is_reorder(s));
+	       r->parent == parent && r->moves == (is_copy(s) || is_reorder(s)) && r->to_device == in;
 }
 
 static const char *fused_names(struct nodes *n, const struct origin *o)
@@ -148,7 +154,6 @@ static void sizes(struct nodes *n, struct row *r, const struct call *c)
 		if (c->out[i])
 			r->out_bytes += (double)(c->out[i]->bytes + c->out[i]->blob_bytes);
 	r->workspace = (double)c->step->workspace;
-	r->to_device = c->step->nout && c->out[0] && c->out[0]->device;
 	if (c->step->nop)
 		r->flops = r->bytes = r->out_bytes = 0;
 	else
@@ -157,9 +162,9 @@ static void sizes(struct nodes *n, struct row *r, const struct call *c)
 		r->bytes = 2 * r->out_bytes;
 }
 
-static const char *kernel_name(const struct step *s)
+static const char *kernel_name(const struct step *s, bool in)
 {
-	return is_copy(s)			? "copy"
+	return is_copy(s)			? in ? "to device" : "to host"
 	       : is_reorder(s)			? "reorder"
 	       : s->nop				? "view"
 	       : !s->kernel			? "view"
@@ -167,7 +172,7 @@ static const char *kernel_name(const struct step *s)
 						: "fast";
 }
 
-static struct row *new_row(struct nodes *n, const struct step *s, uint32_t parent)
+static struct row *new_row(struct nodes *n, const struct step *s, uint32_t parent, bool in)
 {
 	struct row *r = arena_new(&n->arena, struct row);
 	const char *name = s->from ? s->from->name : "?";
@@ -187,7 +192,8 @@ static struct row *new_row(struct nodes *n, const struct step *s, uint32_t paren
 		: s->node->op	? op_qualified(s->node->op)
 				: "?";
 	r->op = arena_str(&n->arena, r->op);
-	r->kernel_name = kernel_name(s);
+	r->to_device = in;
+	r->kernel_name = kernel_name(s, in);
 	r->fused = fused_names(n, s->from);
 	r->time = arena_new_n(&n->arena, double, n->runs + 1);
 	n->row = arena_grow(&n->arena, n->row, n->nrows, n->nrows + 1, sizeof(struct row *));
@@ -197,7 +203,7 @@ static struct row *new_row(struct nodes *n, const struct step *s, uint32_t paren
 }
 
 /* By the step's address; a new plan has new steps for the same nodes, which are looked for by what they are. */
-static struct row *find_row(struct nodes *n, const struct step *s)
+static struct row *find_row(struct nodes *n, const struct step *s, bool in)
 {
 	size_t at = ((uintptr_t)s >> 6) * 0x9e3779b1u % SLOTS;
 	struct row *above = n->depth ? n->stack[n->depth - 1].row : NULL, *r = n->slot[at];
@@ -206,14 +212,14 @@ static struct row *find_row(struct nodes *n, const struct step *s)
 	for (uint32_t i = 0; above && i < n->nrows; i++)
 		if (n->row[i] == above)
 			parent = i;
-	if (r && r->step == s && same_row(r, s, parent))
+	if (r && r->step == s && same_row(r, s, parent, in))
 		return r;
 	r = NULL;
 	for (uint32_t i = 0; i < n->nrows && !r; i++)
-		if (same_row(n->row[i], s, parent))
+		if (same_row(n->row[i], s, parent, in))
 			r = n->row[i];
 	if (!r)
-		r = new_row(n, s, parent);
+		r = new_row(n, s, parent, in);
 	r->step = s;
 	n->slot[at] = r;
 	return r;
@@ -268,12 +274,11 @@ static void on_begin(struct observer *o, const struct step *s, const struct call
 {
 	struct nodes *n = (struct nodes *)(void *)o;
 
-	(void)c;
 	if (n->depth == MOST_DEPTH) {
 		n->too_deep++;
 		return;
 	}
-	struct row *r = find_row(n, s);
+	struct row *r = find_row(n, s, copies_in(s, c));
 	struct frame *f = &n->stack[n->depth++];
 	*f = (struct frame){.row = r, .rss = resident(n)};
 	if (n->device)
@@ -509,6 +514,10 @@ int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
 		n->row[i]->all_calls += n->row[i]->calls;
 	}
 	n->run++;
+	if (n->nevents >= MOST_EVENTS) { /* of runs that are traced no part is missing */
+		n->nevents = n->kept ? n->kept : n->nevents;
+		n->keep = false;
+	}
 	return 0;
 }
 
@@ -537,11 +546,34 @@ static double faster_half(const struct nodes *n, const double *v)
 	return runs ? sum / (double)runs : 0;
 }
 
+/* Times a run. */
+static double calls_of(const struct nodes *n, const struct row *r)
+{
+	return n->run ? (double)r->all_calls / (double)n->run : 0;
+}
+
+void nodes_copies(const struct nodes *n, double *in, double *out)
+{
+	*in = *out = 0;
+	for (uint32_t i = 0; i < n->nrows; i++)
+		if (!strcmp(n->row[i]->op, "Copy"))
+			*(n->row[i]->to_device ? in : out) += faster_half(n, n->row[i]->time);
+}
+
+void nodes_work(const struct nodes *n, struct record *r)
+{
+	r->flops = r->bytes = 0;
+	for (uint32_t i = 0; i < n->nrows; i++) {
+		r->flops += n->row[i]->flops * calls_of(n, n->row[i]);
+		r->bytes += n->row[i]->bytes * calls_of(n, n->row[i]);
+	}
+}
+
 static void fill_row(const struct nodes *n, const struct row *r, const struct segment_report *plan,
 		     struct record *to, struct record_node *out)
 {
 	struct arena *a = &to->arena;
-	double calls = n->run ? (double)r->all_calls / (double)n->run : 0;
+	double calls = calls_of(n, r);
 
 	*out = (struct record_node){.name = arena_str(a, r->name),
 				    .op = arena_str(a, r->op),
@@ -573,11 +605,9 @@ void nodes_record(const struct nodes *n, const struct segment_report *plan, stru
 {
 	struct record_node *to = arena_new_n(&r->arena, struct record_node, n->nrows + 1);
 
-	for (uint32_t i = 0; i < n->nrows; i++) {
+	for (uint32_t i = 0; i < n->nrows; i++)
 		fill_row(n, n->row[i], plan, r, &to[i]);
-		r->flops += to[i].flops;
-		r->bytes += to[i].bytes;
-	}
+	nodes_work(n, r);
 	r->node = to;
 	r->nnodes = n->nrows;
 	r->nobserved = n->run;
@@ -592,11 +622,9 @@ void nodes_record(const struct nodes *n, const struct segment_report *plan, stru
 	r->gaps = r->observed;
 	for (uint32_t i = 0; i < n->nrows; i++)
 		r->gaps -= to[i].typical;
-	for (uint32_t i = 0; i < n->nrows; i++) {
+	for (uint32_t i = 0; i < n->nrows; i++)
 		to[i].share = r->observed > 0 ? to[i].typical / r->observed : 0;
-		if (!strcmp(to[i].op, "Copy"))
-			*(n->row[i]->to_device ? &r->copy_in : &r->copy_out) += to[i].typical;
-	}
+	nodes_copies(n, &r->copy_in, &r->copy_out);
 }
 
 const struct node_event *nodes_events(const struct nodes *n, size_t *count)

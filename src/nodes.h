@@ -37,6 +37,11 @@ void nodes_trace(struct nodes *n, bool on);
 /* The rows as the record keeps them, in the order of the first run; fills observed, gaps, nodes. */
 void nodes_record(const struct nodes *n, const struct segment_report *plan, struct record *r);
 
+/* Of the runs that are kept: seconds of copies to and from the device. */
+void nodes_copies(const struct nodes *n, double *in, double *out);
+/* The work of a run alone: flops, bytes. */
+void nodes_work(const struct nodes *n, struct record *r);
+
 /* For the trace: what happened when, in nanoseconds of clock_ns. */
 enum event_kind {
 	EVENT_RUN,

@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -31,7 +32,8 @@ enum {
 	MOST_LANES = 256,
 	YARD_SHOTS = 4,
 	QUIET_RUNS = 12,
-	MOST_RUNS = 500000
+	MOST_RUNS = 500000,
+	COPY_RUNS = 20
 };
 
 static const uint64_t BLOCK = 50000000; /* ns of runs between two yardsticks */
@@ -73,6 +75,9 @@ struct lane {
 
 _Static_assert((int)RECORD_YARDS == (int)YARDS, "a record has room for each yardstick");
 
+/* What a look at memory tells; as in struct record_timeline. */
+enum moment { AT, RUN, RSS, PRIVATE, HOST_COUNTED, DEVICE_COUNTED, DEVICE_USED, MOMENTS };
+
 struct bench {
 	const struct profile_job *job;
 	struct record *r;
@@ -87,13 +92,15 @@ struct bench {
 	struct segment_report plan; /* of the first point */
 	struct nodes *nodes;
 	struct yard *yard;
-	struct series yards[YARDS], yard_delays[YARDS], at, rss, host, device, used;
+	struct series yards[YARDS], yard_delays[YARDS], moment[MOMENTS];
 	struct series clock[6]; /* as in struct record_clocks */
 	int statm;
 	struct quiet *quiet; /* a gate is measured, in one lane; NULL */
 	size_t nquiet; /* runs of this loop that nobody disturbed, nor the machine shortly before */
 	uint64_t next_moment, moment_step, next_driver;
 	double last_used; /* of the device */
+	uint64_t next_private;
+	double private_files; /* pages of files that nobody else has, within the private ones */
 	uint64_t last_look;
 	_Atomic bool stop;
 	bool stopped;
@@ -101,6 +108,7 @@ struct bench {
 	uint64_t begin, end; /* end: when the duration is over */
 	size_t most;	     /* runs of each lane */
 	double base, share;  /* of the progress */
+	double loop;	     /* the loop's part of the point's */
 };
 
 /* ---- memory */
@@ -147,12 +155,10 @@ static void phase(struct bench *b, const char *name, uint64_t ns)
 /* Every second moment goes, and they come half as often from now on. */
 static void thin(struct bench *b)
 {
-	struct series *all[] = {&b->at, &b->rss, &b->host, &b->device, &b->used};
-
-	for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++) {
-		for (size_t i = 0; i < all[k]->n / 2; i++)
-			all[k]->v[i] = all[k]->v[2 * i];
-		all[k]->n /= 2;
+	for (int k = 0; k < MOMENTS; k++) {
+		for (size_t i = 0; i < b->moment[k].n / 2; i++)
+			b->moment[k].v[i] = b->moment[k].v[2 * i];
+		b->moment[k].n /= 2;
 	}
 	b->moment_step *= 2;
 }
@@ -176,22 +182,42 @@ static double driver_says(struct bench *b, uint64_t now)
 	return b->last_used;
 }
 
-/* Between runs, never inside of one that is measured. */
-static void moment(struct bench *b, uint64_t now)
+/* statm knows anonymous pages; private are those of files, too, that no other process has: slow to ask for, and steady. */
+static double private_files(struct bench *b, uint64_t now)
 {
-	uint64_t rss = 0, unshared;
+	struct proc_memory m;
+	uint64_t rss = 0, anonymous = 0;
+
+	if (now >= b->next_private) {
+		uint64_t began = clock_ns();
+		proc_sample(b->statm, &rss, &anonymous);
+		proc_memory(0, &m);
+		b->private_files = fmax((double)m.private - (double)anonymous, 0);
+		b->next_private = next_look(began, 100 * MOMENT);
+	}
+	return b->private_files;
+}
+
+/* Between runs, never inside of one that is measured. run: as in struct record_timeline. */
+static void moment(struct bench *b, uint64_t now, double run)
+{
+	uint64_t rss = 0, anonymous = 0;
 
 	if (now < b->next_moment)
 		return;
-	double used = driver_says(b, now);
+	double used = driver_says(b, now), files = private_files(b, now);
 	uint64_t began = clock_ns();
-	proc_sample(b->statm, &rss, &unshared);
-	push(&b->at, (double)(now - b->start) * 1e-9);
-	push(&b->rss, (double)rss);
-	push(&b->host, live_sum(MEM_HOST) + live_sum(MEM_PINNED));
-	push(&b->device, live_sum(MEM_DEVICE));
-	push(&b->used, used);
-	if (b->at.n >= MOST_MOMENTS)
+	proc_sample(b->statm, &rss, &anonymous);
+	const double v[MOMENTS] = {[AT] = (double)(now - b->start) * 1e-9,
+				   [RUN] = run,
+				   [RSS] = (double)rss,
+				   [PRIVATE] = files + (double)anonymous,
+				   [HOST_COUNTED] = live_sum(MEM_HOST) + live_sum(MEM_PINNED),
+				   [DEVICE_COUNTED] = live_sum(MEM_DEVICE),
+				   [DEVICE_USED] = used};
+	for (int k = 0; k < MOMENTS; k++)
+		push(&b->moment[k], v[k]);
+	if (b->moment[AT].n >= MOST_MOMENTS)
 		thin(b);
 	b->next_moment = next_look(began, b->moment_step);
 }
@@ -237,8 +263,10 @@ static void was_missed(struct lane *l, double since, double missed)
 	}
 }
 
-static void take_yard(struct bench *b)
+/* And a run, so that the caches are the model's again. */
+static int take_yard(struct bench *b)
 {
+	uint64_t start, ns;
 	double missed;
 
 	for (int k = 0; k < YARDS; k++) {
@@ -249,6 +277,13 @@ static void take_yard(struct bench *b)
 			push(&b->yard_delays[k], quiet_end(b->quiet, &missed));
 		}
 	}
+	return run_once(&b->lane[0], &start, &ns);
+}
+
+/* Progress where `enough` of something is waited for, up to four times as long as meant. */
+static double patient(double by_time, double enough)
+{
+	return fmin(by_time, fmax(enough, by_time / 4));
 }
 
 static double loop_done(const struct bench *b, const struct lane *l, uint64_t now)
@@ -257,6 +292,8 @@ static double loop_done(const struct bench *b, const struct lane *l, uint64_t no
 	double by_time =
 		b->end > b->begin ? (double)(now - b->begin) / (double)(b->end - b->begin) : 0;
 
+	if (b->quiet)
+		by_time = patient(by_time, (double)b->nquiet / QUIET_RUNS);
 	return fmax(by_runs, by_time);
 }
 
@@ -279,8 +316,7 @@ static void measure_lane(struct lane *l)
 
 	while (!l->rc && !atomic_load(&b->stop) && !loop_over(b, l, now)) {
 		if (l->first && b->yard && now >= block) {
-			take_yard(b);
-			l->rc = run_once(l, &start, &ns); /* the caches are the model's again */
+			l->rc = take_yard(b);
 			block = clock_ns() + BLOCK;
 			if (l->rc)
 				break;
@@ -301,8 +337,8 @@ static void measure_lane(struct lane *l)
 			break;
 		}
 		if (l->first) {
-			moment(b, now);
-			look(b, now, loop_done(b, l, now), "measure");
+			moment(b, now, (double)l->time.n);
+			look(b, now, b->loop * loop_done(b, l, now), "measure");
 		}
 	}
 	if (l->rc)
@@ -458,6 +494,40 @@ static void keep_plan(struct bench *b, struct record_point *p, const struct segm
 	p->values = (double)plan->value_bytes;
 }
 
+static void identify(struct bench *b)
+{
+	struct identity *id = &b->r->id;
+	struct runtime *rt = session_runtime(b->lane[0].session);
+	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"},
+				 *const levels[] = {"none", "basic", "full"},
+				 *const syncs[] = {"async", "node", "launch"};
+	const struct run_config *c = &b->job->config;
+
+	id->device = arena_str(&b->r->arena, session_device(b->lane[0].session));
+	id->precision = precisions[c->precision];
+	id->optimize = levels[c->optimize];
+	id->sync = syncs[c->sync];
+	id->threads = pool_threads();
+	id->cores = sysconf(_SC_NPROCESSORS_ONLN);
+	id->sessions = b->job->sessions;
+	id->memory_plan = c->memory_plan;
+	id->arena = c->arena;
+	environment_of(rt, id, &b->r->arena);
+}
+
+/* Whether this is what it will be compared with. */
+static int as_expected(struct bench *b)
+{
+	const struct profile_job *job = b->job;
+
+	identify(b);
+	const char *differs = job->expect ? gate_differs(job->expect, &b->r->id, &b->r->arena) : NULL;
+	if (!differs)
+		return 0;
+	return FAIL(b->d, E_BASELINE_FILE, .slot = fmt(b->d, "%s", job->expected_by),
+		    .message = fmt(b->d, "it is of another measurement: %s", differs));
+}
+
 static int first_runs(struct bench *b, struct record_point *p)
 {
 	struct lane *l = &b->lane[0];
@@ -477,6 +547,9 @@ static int first_runs(struct bench *b, struct record_point *p)
 	if (!b->point) {
 		b->plan = plan;
 		phase(b, "prepare", clock_ns() - begin);
+		rc = as_expected(b);
+		if (rc)
+			return rc;
 		if (b->job->observed) {
 			b->nodes = nodes_new(l->session, (size_t)b->job->observed,
 					     b->job->trace != NULL, b->d);
@@ -519,7 +592,7 @@ static void gather(struct bench *b, struct record_point *p)
 	for (size_t i = 0; i < b->nlanes; i++)
 		n += b->lane[i].time.n;
 	double *time = arena_new_n(&b->r->arena, double, n + 1);
-	double *start = arena_new_n(&b->r->arena, double, n + 1), last = 0;
+	double *start = arena_new_n(&b->r->arena, double, n + 1), last = 0, sum = 0;
 	for (size_t k = 0; k < n; k++) {
 		size_t best = b->nlanes;
 		for (size_t i = 0; i < b->nlanes; i++)
@@ -530,13 +603,14 @@ static void gather(struct bench *b, struct record_point *p)
 		time[k] = b->lane[best].time.v[at[best]];
 		start[k] = b->lane[best].start.v[at[best]++];
 		last = fmax(last, start[k] + time[k]);
+		sum += time[k];
 	}
 	p->time = time;
 	p->start = start;
 	if (b->quiet) /* one lane: in the same order */
 		p->delay = arena_dup(&b->r->arena, b->lane[0].delay.v, n * sizeof(double));
 	p->n = n;
-	p->span = n ? last - start[0] : 0;
+	p->span = b->nlanes > 1 && n ? last - start[0] : sum;
 }
 
 /* What one run takes: the size of a free first dimension. */
@@ -551,15 +625,14 @@ static double items(const struct bench *b)
 	return in->shape.rank > 0 ? (double)in->shape.dim[0] : 1;
 }
 
-/* Runs as before, and each step timed; the first makes plans and rows, and is not kept. */
 /* For a gate only runs that nobody disturbed are kept, but some there must be. */
-static int observe_once(struct bench *b, bool any, bool *kept, uint64_t *end)
+static int observe_once(struct bench *b, struct nodes *n, bool any, bool *kept, uint64_t *end)
 {
 	struct lane *l = &b->lane[0];
 	uint64_t start = 0, ns = 0;
 	double missed;
 
-	l->rc = nodes_begin(b->nodes, b->d);
+	l->rc = nodes_begin(n, b->d);
 	quiet_begin(b->quiet);
 	if (!l->rc)
 		l->rc = run_once(l, &start, &ns);
@@ -568,45 +641,113 @@ static int observe_once(struct bench *b, bool any, bool *kept, uint64_t *end)
 	*kept = any || gate_quiet((double)ns * 1e-9, delay);
 	if (l->rc)
 		return l->rc;
-	return l->rc = *kept ? nodes_end(b->nodes, start, ns, b->d) : nodes_skip(b->nodes, b->d);
+	return l->rc = *kept ? nodes_end(n, start, ns, b->d) : nodes_skip(n, b->d);
 }
 
-static int observe_runs(struct bench *b)
+/* Seconds that observing may take. */
+static double observing_most(const struct profile_job *job)
+{
+	return job->duration > 0 ? job->duration / 2 : 3;
+}
+
+/* Runs as before, and each step timed; the first makes plans and rows, and is not kept. */
+static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
 {
 	struct lane *l = &b->lane[0];
 	uint64_t begin = clock_ns(), start, ns, now = begin;
-	double most = b->job->duration > 0 ? b->job->duration / 2 : 3;
+	double most = observing_most(b->job);
 	bool late = false, kept;
 
-	l->rc = nodes_begin(b->nodes, b->d);
+	l->rc = nodes_begin(n, b->d);
 	if (!l->rc)
 		l->rc = run_once(l, &start, &ns);
 	if (!l->rc)
-		l->rc = nodes_skip(b->nodes, b->d);
-	for (int64_t k = 0; !l->rc && k < b->job->observed && !b->stopped; k += kept) {
+		l->rc = nodes_skip(n, b->d);
+	for (int64_t k = 0; !l->rc && k < runs && !b->stopped; k += kept) {
 		double passed = (double)(now - begin) * 1e-9;
 		if (passed > most && k >= (b->quiet ? QUIET_RUNS : LEAST_RUNS))
 			break;
 		late = passed > 4 * most; /* a busy machine: take what comes */
 		if (late && k >= LEAST_RUNS)
 			break;
-		l->rc = observe_once(b, !b->quiet || late, &kept, &now);
-		moment(b, now);
-		look(b, now, 1, "observe");
+		l->rc = observe_once(b, n, !b->quiet || late, &kept, &now);
+		moment(b, now, -1);
+		double part =
+			patient(passed / most, (double)k / (b->quiet ? QUIET_RUNS : LEAST_RUNS));
+		part = fmax(part, (double)(k + kept) / (double)runs);
+		look(b, now, b->loop + (1 - b->loop) * fmin(part, 1), "observe");
 	}
 	return l->rc ? lanes_failed(b) : 0;
 }
 
-static int observe(struct bench *b)
+static int observe(struct bench *b, struct nodes *n, int64_t runs)
 {
 	struct lane *l = &b->lane[0];
 
-	nodes_trace(b->nodes, true);
-	session_observe(l->session, nodes_observer(b->nodes));
-	int rc = observe_runs(b);
+	nodes_trace(n, true);
+	session_observe(l->session, nodes_observer(n));
+	int rc = observe_runs(b, n, runs);
 	session_observe(l->session, NULL);
-	nodes_trace(b->nodes, false);
+	nodes_trace(n, false);
 	return rc;
+}
+
+/* The nodes are those of the first point; copies are as large as the point. */
+static int observe_point(struct bench *b, struct record_point *p)
+{
+	int rc = 0;
+
+	if (b->stopped)
+		return 0;
+	if (!b->point) {
+		rc = b->nodes ? observe(b, b->nodes, b->job->observed) : 0;
+		if (b->nodes)
+			nodes_copies(b->nodes, &p->copy_in, &p->copy_out);
+		return rc;
+	}
+	if (!b->job->copies || !strcmp(session_device(b->lane[0].session), "cpu"))
+		return 0;
+	struct nodes *n = nodes_new(b->lane[0].session, COPY_RUNS, false, b->d);
+	if (!n)
+		return -E_MEMORY;
+	rc = observe(b, n, COPY_RUNS);
+	nodes_copies(n, &p->copy_in, &p->copy_out);
+	nodes_free(n);
+	return rc;
+}
+
+/* One observed run more tells the work of a run, where nothing else is observed; not worth it where that is long. */
+static int weigh(struct bench *b)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t start, ns;
+
+	if (b->nodes || b->point || b->stopped || !l->time.n || l->time.v[l->time.n - 1] > 0.5)
+		return 0;
+	struct nodes *n = nodes_new(l->session, 1, false, b->d);
+	if (!n)
+		return -E_MEMORY;
+	session_observe(l->session, nodes_observer(n));
+	l->rc = nodes_begin(n, b->d);
+	if (!l->rc)
+		l->rc = run_once(l, &start, &ns);
+	if (!l->rc)
+		l->rc = nodes_end(n, start, ns, b->d);
+	session_observe(l->session, NULL);
+	nodes_work(n, b->r);
+	nodes_free(n);
+	return l->rc ? lanes_failed(b) : 0;
+}
+
+/* What the loop takes of the point's progress; the rest is observing. */
+static double loop_part(const struct bench *b, const struct record_point *p)
+{
+	const struct profile_job *job = b->job;
+	double by_runs = job->iterations ? (double)job->iterations * p->first : INFINITY;
+	double loop = fmin(job->duration > 0 ? job->duration : INFINITY, by_runs);
+	double observing = fmin(observing_most(job), (double)job->observed * p->first);
+
+	return b->nodes && !b->point && loop > 0 ? loop / (loop + observing) : 1;
 }
 
 /* Once the pool has its threads, and the session its device. */
@@ -639,6 +780,7 @@ static int measure_point(struct bench *b)
 	for (size_t i = 0; i < b->nlanes; i++)
 		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].delay.n = 0;
 	b->nquiet = 0;
+	b->loop = loop_part(b, p);
 	if (b->job->yard && !b->point)
 		gate_tools(b);
 	set_limits(b);
@@ -650,12 +792,35 @@ static int measure_point(struct bench *b)
 	p->waited = (double)(proc_waited() - waited) * 1e-9;
 	rc = lanes_failed(b);
 	gather(b, p);
-	if (!rc && b->nodes && !b->point && !b->stopped)
-		rc = observe(b);
-	return rc;
+	if (!rc)
+		rc = observe_point(b, p);
+	return rc ? rc : weigh(b);
 }
 
 /* ---- everything */
+
+/* "x f32 [1,3,224,224], mask bool [1,128]": of the first point. */
+static const char *inputs_text(struct bench *b)
+{
+	struct str s = {.arena = &b->r->arena};
+
+	for (uint32_t i = 0; i < input_count(b->inputs[0]); i++) {
+		const struct input_info *in = input_info(b->inputs[0], i);
+		str_addf(&s, "%s%s %s", i ? ", " : "", in->name, type_str(&b->scratch, in->type));
+		if (in->type.kind == V_TENSOR)
+			str_addf(&s, " %s", shape_str(&b->scratch, &in->shape, NULL));
+	}
+	return str_get(&s);
+}
+
+/* Of a sweep's point the sizes come from --shapes-sweep. */
+static const char *sweep_origin(const void *request, const char *name, const char *text)
+{
+	const struct input_request *r = request;
+	const char *from = r->origin ? r->origin(r->options, name, text) : NULL;
+
+	return from || strcmp(name, "dim") != 0 ? from : "--shapes-sweep";
+}
 
 static int plan_inputs(struct bench *b)
 {
@@ -666,18 +831,19 @@ static int plan_inputs(struct bench *b)
 	b->inputs = arena_new_n(&b->scratch, struct input_set *, b->npoints);
 	for (size_t k = 0; k < b->npoints; k++) {
 		struct input_request *r = arena_dup(&b->scratch, b->job->request, sizeof(*r));
-		if (s && s->points)
+		if (s && s->points) {
+			r->origin = sweep_origin;
+			r->options = b->job->request;
 			r->dim = sweep_point(s, k, &b->job->request->dim, &b->scratch);
-		size_t warnings = b->d->warnings;
+		}
 		b->inputs[k] = input_plan(m, r, k ? NULL : b->d);
 		/* said once; but an error must be told for any point */
-		if (!b->inputs[k] && k) {
-			(void)warnings;
+		if (!b->inputs[k] && k)
 			b->inputs[k] = input_plan(m, r, b->d);
-		}
 		if (!b->inputs[k])
 			return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
 	}
+	b->r->id.inputs = inputs_text(b);
 	return 0;
 }
 
@@ -711,9 +877,14 @@ static void keep_series(struct bench *b)
 {
 	struct record *r = b->r;
 
-	r->timeline =
-		(struct record_timeline){kept(r, &b->at),     kept(r, &b->rss),	 kept(r, &b->host),
-					 kept(r, &b->device), kept(r, &b->used), b->at.n};
+	r->timeline = (struct record_timeline){.at = kept(r, &b->moment[AT]),
+					       .run = kept(r, &b->moment[RUN]),
+					       .rss = kept(r, &b->moment[RSS]),
+					       .private = kept(r, &b->moment[PRIVATE]),
+					       .host = kept(r, &b->moment[HOST_COUNTED]),
+					       .device = kept(r, &b->moment[DEVICE_COUNTED]),
+					       .device_used = kept(r, &b->moment[DEVICE_USED]),
+					       .n = b->moment[AT].n};
 	struct record_clocks *c = &r->clocks;
 	const double **clocks[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
 	for (int k = 0; k < 6; k++)
@@ -745,40 +916,30 @@ static void clocks(struct record *r)
 	}
 }
 
-static void identify(struct bench *b)
-{
-	struct identity *id = &b->r->id;
-	struct runtime *rt = session_runtime(b->lane[0].session);
-	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"},
-				 *const levels[] = {"none", "basic", "full"},
-				 *const syncs[] = {"async", "node", "launch"};
-	const struct run_config *c = &b->job->config;
-
-	id->device = arena_str(&b->r->arena, session_device(b->lane[0].session));
-	id->precision = precisions[c->precision];
-	id->optimize = levels[c->optimize];
-	id->sync = syncs[c->sync];
-	id->threads = pool_threads();
-	id->cores = sysconf(_SC_NPROCESSORS_ONLN);
-	id->sessions = b->job->sessions;
-	id->memory_plan = c->memory_plan;
-	id->arena = c->arena;
-	environment_of(rt, id, &b->r->arena);
-}
-
+/* Read piece by piece: a map of the whole would be the process's peak of memory. Of external data the size counts. */
 static int hash_model(struct bench *b)
 {
+	enum { PIECE = 1 << 18 };
 	struct identity *id = &b->r->id;
-	struct file_map m;
+	size_t outside = session_model(b->lane[0].session)->external_bytes, n;
+	uint64_t hash = 0;
+	struct stat st;
 
-	id->model = arena_str(&b->r->arena, path_base(b->job->path));
-	if (!b->job->hash || !strcmp(b->job->path, "-"))
-		return 0;
-	int rc = file_map(b->job->path, &m, E_MODEL_OPEN, b->d);
-	if (rc)
-		return rc;
-	id->hash = arena_printf(&b->r->arena, "fnv1a:%016" PRIx64, hash_bytes(m.data, m.size, 0));
-	file_unmap(&m);
+	if (!b->job->hash || stat(b->job->path, &st) || !S_ISREG(st.st_mode))
+		return 0; /* what came through a pipe is gone */
+	FILE *f = fopen(b->job->path, "re");
+	unsigned char *piece = malloc(PIECE);
+	while (f && piece && (n = fread(piece, 1, PIECE, f)) > 0)
+		hash = hash_bytes(piece, n, hash);
+	bool failed = !f || !piece || ferror(f);
+	free(piece);
+	if (f)
+		fclose(f);
+	if (failed)
+		return FAIL(b->d, E_MODEL_OPEN, .message = "the model cannot be read again");
+	id->hash = arena_printf(&b->r->arena, "fnv1a:%016" PRIx64, hash);
+	if (outside)
+		id->hash = arena_printf(&b->r->arena, "%s+%zu", id->hash, outside);
 	return 0;
 }
 
@@ -854,8 +1015,6 @@ static int finish(struct bench *b)
 
 static void bench_free(struct bench *b)
 {
-	struct series *all[] = {&b->at, &b->rss, &b->host, &b->device, &b->used};
-
 	nodes_free(b->nodes);
 	yard_free(b->yard);
 	quiet_free(b->quiet);
@@ -868,8 +1027,12 @@ static void bench_free(struct bench *b)
 		free(b->lane[i].delay.v);
 		diag_free(&b->lane[i].diag);
 	}
-	for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)
-		free(all[k]->v);
+	for (int k = 0; k < MOMENTS; k++)
+		free(b->moment[k].v);
+	for (int k = 0; k < YARDS; k++) {
+		free(b->yards[k].v);
+		free(b->yard_delays[k].v);
+	}
 	for (int k = 0; k < 6; k++)
 		free(b->clock[k].v);
 	if (b->statm >= 0)
@@ -897,9 +1060,10 @@ struct record *profile_measure(const struct profile_job *job, struct diag *d)
 			    .start = clock_ns(),
 			    .statm = proc_open(0),
 			    .moment_step = MOMENT};
-	int rc = hash_model(b);
+	r->id.model = arena_str(&r->arena, path_base(job->path));
+	int rc = open_session(b);
 	if (!rc)
-		rc = open_session(b);
+		rc = hash_model(b);
 	if (!rc)
 		rc = measure_all(b);
 	if (!rc)

@@ -19,12 +19,16 @@ struct profile_job {
 	int64_t iterations;	   /* 0: by duration */
 	double duration;	   /* seconds for each point; 0: by iterations */
 	int64_t warm_runs;
-	double warm_time;  /* seconds */
-	int64_t sessions;  /* side by side */
-	int64_t observed;  /* observed runs of the first point at most; 0: none */
-	bool peak;	   /* measure what the device can do */
-	bool yard;	   /* measure the yardstick in between */
-	bool hash;	   /* of the model's file */
+	double warm_time; /* seconds */
+	int64_t sessions; /* side by side */
+	int64_t observed; /* observed runs of the first point at most; 0: none */
+	bool peak;	  /* measure what the device can do */
+	bool yard;	  /* measure the yardstick in between */
+	bool hash;	  /* of the model's file */
+	bool copies;	  /* to and from the device, of each point */
+	/* E_BASELINE_FILE before the first run where this is another measurement than that, of the file `expected_by`; NULL */
+	const struct identity *expect;
+	const char *expected_by;
 	const char *trace; /* file for a trace of some observed runs; NULL */
 	/* Told often, `done` in 0..1 of the whole; true: stop, keeping what there is. */
 	bool (*poll)(void *arg, double done, const char *what);

@@ -27,6 +27,7 @@ static void write_identity(const struct identity *id, struct json *j)
 	json_object(j, "identity");
 	json_string(j, "model", id->model);
 	json_string(j, "hash", id->hash);
+	json_string(j, "inputs", id->inputs);
 	json_string(j, "device", id->device);
 	json_string(j, "device_name", id->device_name);
 	json_string(j, "driver", id->driver);
@@ -109,6 +110,8 @@ static void write_point(const struct record_point *p, size_t ndims, struct json 
 	json_number(j, "prepare", p->prepare);
 	json_number(j, "first_run", p->first);
 	json_number(j, "items", p->items);
+	json_number(j, "host_to_device", p->copy_in);
+	json_number(j, "device_to_host", p->copy_out);
 	json_number(j, "planned_bytes", p->slab);
 	json_number(j, "planned_device_bytes", p->device_slab);
 	json_number(j, "unplanned_bytes", p->values);
@@ -131,7 +134,9 @@ static void write_timeline(const struct record_timeline *t, struct json *j)
 {
 	json_object(j, "timeline");
 	numbers(j, "at", t->at, t->n);
+	numbers(j, "run", t->run, t->n);
 	numbers(j, "rss", t->rss, t->n);
+	numbers(j, "private", t->private, t->n);
 	numbers(j, "host", t->host, t->n);
 	numbers(j, "device", t->device, t->n);
 	numbers(j, "device_used", t->device_used, t->n);
@@ -230,6 +235,7 @@ static void read_identity(struct record *r, const struct jvalue *v)
 {
 	r->id = (struct identity){.model = text(r, v, "model"),
 				  .hash = text(r, v, "hash"),
+				  .inputs = text(r, v, "inputs"),
 				  .device = text(r, v, "device"),
 				  .device_name = text(r, v, "device_name"),
 				  .driver = text(r, v, "driver"),
@@ -325,6 +331,8 @@ static void read_point(struct record *r, const struct jvalue *v, struct record_p
 				   .prepare = jnumber(v, "prepare", 0),
 				   .first = jnumber(v, "first_run", 0),
 				   .items = jnumber(v, "items", 1),
+				   .copy_in = jnumber(v, "host_to_device", 0),
+				   .copy_out = jnumber(v, "device_to_host", 0),
 				   .slab = jnumber(v, "planned_bytes", 0),
 				   .device_slab = jnumber(v, "planned_device_bytes", 0),
 				   .values = jnumber(v, "unplanned_bytes", 0),
@@ -387,17 +395,20 @@ static void read_machine(struct record *r, const struct jvalue *v)
 
 static void read_timeline(struct record *r, const struct jvalue *v)
 {
+	static const char *const keys[] = {"at",   "run",    "rss",	   "private",
+					   "host", "device", "device_used"};
+	enum { KEYS = sizeof(keys) / sizeof(*keys) };
 	struct record_timeline *t = &r->timeline;
-	size_t n[5] = {0};
+	const double **to[KEYS] = {&t->at,   &t->run,	 &t->rss,	 &t->private,
+				   &t->host, &t->device, &t->device_used};
+	size_t least = SIZE_MAX;
 
-	t->at = list(r, v, "at", &n[0]);
-	t->rss = list(r, v, "rss", &n[1]);
-	t->host = list(r, v, "host", &n[2]);
-	t->device = list(r, v, "device", &n[3]);
-	t->device_used = list(r, v, "device_used", &n[4]);
-	t->n = n[0];
-	for (int i = 1; i < 5; i++)
-		t->n = n[i] < t->n ? n[i] : t->n;
+	for (int i = 0; i < KEYS; i++) {
+		size_t n = 0;
+		*to[i] = list(r, v, keys[i], &n);
+		least = n < least ? n : least;
+	}
+	t->n = least;
 }
 
 struct record *record_read(const struct jvalue *v)

@@ -15,7 +15,8 @@ enum { RECORD_KINDS = MEM_KINDS, RECORD_PURPOSES = MEM_PURPOSES, RECORD_YARDS = 
 /* What makes two measurements comparable. */
 struct identity {
 	const char *model, *hash; /* file name; "fnv1a:..." of its bytes */
-	const char *device;	  /* "cpu", "cuda" */
+	const char *inputs; /* "x f32 [1,3,224,224], ..." of the first point; NULL: not known */
+	const char *device; /* "cpu", "cuda" */
 	const char *device_name;
 	const char *driver;    /* of a GPU; NULL */
 	const char *libraries; /* "oneDNN 3.5, cuDNN 9.19" */
@@ -65,17 +66,21 @@ struct record_point {
 	const double *time, *start; /* of each run; start since the measurement's begin */
 	const double *delay; /* of each run: how long threads waited for a core meanwhile; NULL: not known */
 	size_t n;
+	double copy_in, copy_out;		   /* of an observed run: to and from the device */
 	double items;				   /* that one run takes: the size of the batch */
 	double slab, device_slab, values, weights; /* planned */
-	double span;	      /* seconds from the first run's begin to the last one's end */
+	double span; /* seconds that the runs took; of sessions side by side from the first's begin to the last's end */
 	double waited;	      /* seconds that threads waited for a core meanwhile */
 	const size_t *rounds; /* runs that came from each process; NULL: one */
 	size_t nrounds;
 };
 
-/* Over time, thinned. */
+/*
+ * Over time, between runs: where runs are shorter than a millisecond not after each, and thinned where they are many. run: how
+ * many of its point were over (of the first session); -1: none of those that count had just ended. host: our own counters.
+ */
 struct record_timeline {
-	const double *at, *rss, *host, *device, *device_used;
+	const double *at, *run, *rss, *private, *host, *device, *device_used;
 	size_t n;
 };
 
@@ -103,8 +108,8 @@ struct record {
 	double observed; /* mean of the faster half of the observed runs; 0: none */
 	const double *observed_time;
 	size_t nobserved;
-	double gaps;		    /* what the nodes' times leave of them */
-	double copy_in, copy_out;   /* of an observed run: to and from the device */
+	double gaps;		  /* what the nodes' times leave of them */
+	double copy_in, copy_out; /* of an observed run of the first point: to and from the device */
 	double in_bytes, out_bytes; /* of these copies; 0: not known */
 	const char *timed_by;  /* who told the nodes' times: "clock", "CUDA events", "CUPTI 13.0" */
 	const char *timed_why; /* why not by CUPTI; NULL */

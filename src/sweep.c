@@ -24,7 +24,8 @@ static bool size(const char **s, int64_t *v)
 	errno = 0;
 	*v = strtoll(*s, &end, 10);
 	*s = end;
-	return !errno;
+	*v = errno ? INT64_MAX : *v;
+	return true;
 }
 
 static bool add(struct sweep_dim *dim, int64_t v, struct arena *a)
@@ -56,6 +57,8 @@ static const char *part(const char **s, struct sweep_dim *dim, struct arena *a)
 				return "a step is 1 or more";
 		}
 	}
+	if (from == INT64_MAX || to == INT64_MAX)
+		return "a size is too large";
 	for (int64_t v = from; v <= to; v += step) {
 		if (!add(dim, v, a))
 			return "too many sizes";

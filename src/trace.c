@@ -93,6 +93,7 @@ static void memory_counters(struct json *j, const struct record_timeline *t, int
 {
 	for (size_t i = 0; i < t->n; i++) {
 		counter(j, "resident", "bytes", t->at[i], t->rss[i], pid);
+		counter(j, "private", "bytes", t->at[i], t->private[i], pid);
 		counter(j, "host, counted", "bytes", t->at[i], t->host[i], pid);
 		if (device) {
 			counter(j, "device, counted", "bytes", t->at[i], t->device[i], pid);
@@ -148,8 +149,13 @@ int trace_write(const char *path, const struct nodes *n, const struct record *r,
 	json_string(&j, "displayTimeUnit", "ms");
 	json_object(&j, "otherData");
 	json_string(&j, "model", r->id.model);
+	json_string(&j, "hash", r->id.hash);
+	json_string(&j, "inputs", r->id.inputs);
 	json_string(&j, "device", r->id.device_name);
+	json_string(&j, "driver", r->id.driver);
+	json_string(&j, "libraries", r->id.libraries);
 	json_string(&j, "precision", r->id.precision);
+	json_string(&j, "timed_by", r->timed_by);
 	json_end(&j, '}');
 	write_events(&j, n, r, origin);
 	json_end(&j, '}');
