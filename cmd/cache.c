@@ -7,6 +7,7 @@
 #include "output.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 struct listing {
 	struct json *json; /* NULL: text */
@@ -88,5 +89,8 @@ int cmd_cache(struct options *o, struct diag *d)
 	if (!root)
 		return FAIL(d, E_OPTION, .message = "there is no folder of tuning results",
 			    .hint = "name it with --cache DIR");
+	struct stat st;
+	if (stat(root, &st) == 0 && !S_ISDIR(st.st_mode))
+		return FAIL(d, E_CACHE, .message = fmt(d, "%s: this is no folder", root));
 	return strcmp(word, "ls") ? clear(o, root, d) : list(o, root, d);
 }

@@ -89,13 +89,7 @@ static void begin(struct view *v, struct diag *d)
 	o->check.sweep = o->sweep;
 	o->check.html = o->html;
 	o->check.save = o->save;
-	v->request = (struct input_request){.input = o->input,
-					    .random = o->random,
-					    .shape = o->shape,
-					    .dim = o->dim,
-					    .data_set = o->data_set,
-					    .seed = o->seed,
-					    .strict = o->strict};
+	v->request = options_request(o);
 	v->c.path = o->operand[0];
 	v->c.config = &o->config;
 	v->c.options = &o->check;
@@ -116,12 +110,29 @@ static void settle(struct view *v)
 	precision_settle(v->o, &v->o->config, &request, NULL, v->c.d);
 }
 
+/* What was asked for and will have no effect. */
+static void warn_idle(const struct options *o, struct diag *d)
+{
+	const struct check_options *c = &o->check;
+	bool leak = c->leak || c->all, bisect = c->bisect || c->all;
+
+	if (*options_origin(o, "save") == '-' && !bisect)
+		WARN(d, E_OPTION, .slot = options_origin(o, "save"),
+		     .message = "nothing is written without --bisect", .hint = "add --bisect");
+	if (!leak && (*options_origin(o, "runs") == '-' || *options_origin(o, "recreate") == '-'))
+		WARN(d, E_OPTION, .slot = *options_origin(o, "runs") == '-' ? "--runs" : "--recreate",
+		     .message = "it is for --leak, which is not asked for", .hint = "add --leak");
+}
+
 int cmd_check(struct options *o, struct diag *d)
 {
 	struct view v = {.o = o, .start = clock_ns()};
 
 	if (o->after_dashes || o->watch.pid != INT_ABSENT)
 		return watch_command(o, d);
+	if (watch_misplaced(o, d))
+		return -E_USAGE;
+	warn_idle(o, d);
 	begin(&v, d);
 	settle(&v);
 	watchdog_crash(o->command->name);

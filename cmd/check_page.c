@@ -56,7 +56,7 @@ static void table(struct page *p, const struct check_context *c, struct arena *a
 	static const char *const heads[] = {"check", "what", "result", "said", "time", NULL};
 
 	page_section(p, "Checks", "In the order they ran, cheap to dear.");
-	page_table(p, heads, "llllr");
+	page_table(p, heads, "ltltr");
 	for (size_t i = 0; i < c->nresults; i++) {
 		const struct check_result *r = &c->results[i];
 		page_cell(p, r->check->name);

@@ -3,6 +3,7 @@
 #include "check_report.h"
 
 #include "base/clock.h"
+#include "base/tame.h"
 #include "output.h"
 
 static const char *verdict(const struct check_result *r, struct arena *a)
@@ -33,7 +34,8 @@ void report_print(const struct check_context *c, FILE *f, bool color)
 	for (size_t i = 0; i < c->nresults; i++) {
 		const struct check_result *r = &c->results[i];
 		fprintf(f, "%-12s %s%-11s%s %s\n", r->check->name, color ? tint(r) : "",
-			verdict(r, &a), color ? "\033[0m" : "", r->said ? r->said : r->check->what);
+			verdict(r, &a), color ? "\033[0m" : "",
+			tame_word(&a, r->said ? r->said : r->check->what));
 	}
 	arena_free(&a);
 }

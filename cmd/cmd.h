@@ -32,6 +32,8 @@ int cmd_cache(struct options *o, struct diag *d);
 int cmd_doctor(struct options *o, struct diag *d);
 /* infer check -- COMMAND and infer check --pid PID; o->status becomes the program's. */
 int watch_command(struct options *o, struct diag *d);
+/* An error where options for it are given for a model. */
+int watch_misplaced(const struct options *o, struct diag *d);
 int cmd_completion(struct options *o, struct diag *d);
 
 /* Hidden: `infer __gen KIND [DIR]`, `infer __complete [-0] inputs|dims MODEL`. argv[0] is the first word after. */

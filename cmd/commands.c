@@ -189,7 +189,7 @@ const struct command commands[] = {
 		.least = 1,
 		.most = 1,
 		.about = "Prints a script that completes subcommands, options, their values, files, and the "
-			 "names of a model's inputs and dimensions. `make install' puts the scripts where "
+			 "names of a model's inputs and dimensions. make install puts the scripts where "
 			 "the shells look for them.",
 		.examples = completion_examples,
 	},

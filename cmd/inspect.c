@@ -2,23 +2,38 @@
 /* infer inspect: what a model is, without running it. */
 #include "inspect.h"
 
+#include "base/tame.h"
 #include "cmd.h"
 #include "cpu/cpu.h"
 #include "dump.h"
 #include "input.h"
 #include "onnx/load.h"
 
+/* Free dimensions count as 1, and that is said. */
+static void take_one(const char *input, struct shape *s, struct diag *d)
+{
+	for (int i = 0; i < s->rank; i++) {
+		if (s->dim[i] >= 0)
+			continue;
+		NOTE(d, E_DIM_DEFAULT, .slot = fmt(d, "input '%s' dimension %d", input, i));
+		s->dim[i] = 1;
+	}
+}
+
 /* Sizes that the user gave for free dimensions go into the inputs before anything is inferred. */
 static int bind_dims(struct inspection *x, struct diag *d)
 {
 	struct graph *g = x->model->graph;
-	const struct input_request request = {.dim = x->o->dim, .shape = x->o->shape};
+	const struct input_request request = options_request(x->o);
 	struct shape *shapes = arena_new_n(&x->arena, struct shape, g->nin + 1);
 	int err = input_shapes(x->model, &request, shapes, d);
 
 	for (uint32_t i = 0; i < g->nin && !err; i++)
-		if (g->value[g->in[i]]->info.type.kind == V_TENSOR)
+		if (g->value[g->in[i]]->info.type.kind == V_TENSOR) {
 			g->value[g->in[i]]->info.shape = shapes[i];
+			if (x->o->cost)
+				take_one(g->value[g->in[i]]->name, &g->value[g->in[i]]->info.shape, d);
+		}
 	return err;
 }
 
@@ -53,12 +68,7 @@ static struct tensor *blank_input(struct inspection *x, const struct value *v, s
 	t->shape = v->info.shape;
 	if (t->type.kind != V_TENSOR || t->shape.rank < 0)
 		return t->type.kind == V_TENSOR ? NULL : t;
-	for (int i = 0; i < t->shape.rank; i++) {
-		if (t->shape.dim[i] >= 0)
-			continue;
-		NOTE(d, E_DIM_DEFAULT, .slot = fmt(d, "input '%s' dimension %d", v->name, i));
-		t->shape.dim[i] = 1;
-	}
+	take_one(v->name, &t->shape, d);
 	if (!tensor_bytes(tensor_dtype(t), &t->shape, LAYOUT_ROW, &t->bytes))
 		return NULL;
 	t->data = mem_zalloc(t->bytes + 1, MEM_STAGING);
@@ -85,6 +95,9 @@ static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 		err = session_prepare(s, in, &r, d);
 	x->packed_bytes = (size_t)(mem_count(MEM_HOST, MEM_WEIGHTS).live - before);
 	if (!err) {
+		size_t weights = x->weights[0].bytes, gone = session_model(s)->dropped_bytes;
+		x->kept_bytes = gone < weights ? weights - gone : 0;
+		x->peak_bytes = x->kept_bytes + x->packed_bytes + r.slab_bytes;
 		x->plan = r;
 		x->plan.steps = arena_dup(&x->arena, r.steps, r.nsteps * sizeof(*r.steps));
 		x->planned = true;
@@ -108,7 +121,7 @@ static int gather(struct inspection *x, struct session **plan, struct diag *d)
 	int err = bind_dims(x, d);
 
 	report_weights(x->model->graph, x->weights);
-	x->ops = report_ops(x->model->graph, &cpu_backend, &x->arena, &x->nops);
+	x->ops = report_ops(x->model->graph, &x->arena, &x->nops);
 	if (stage == STAGE_GRAPH || (stage == STAGE_NONE && !tells_passes(x)))
 		config.optimize = OPTIMIZE_NONE;
 	x->report.explain = x->o->explain;
@@ -124,17 +137,33 @@ static int gather(struct inspection *x, struct session **plan, struct diag *d)
 	return err;
 }
 
-static void print_stage(const struct inspection *x)
+static void print_stage(const struct inspection *x, FILE *f)
 {
+	struct arena a = {0};
+
 	if (x->o->stage == STAGE_PLAN) {
 		for (uint32_t i = 0; i < x->plan.nsteps; i++) {
 			const struct step_report *s = &x->plan.steps[i];
-			printf("%4u  %-28s %-10s %12zu bytes  %s\n", i, s->op, s->kernel,
-			       s->out_bytes, s->from ? s->from->name : "");
+			fprintf(f, "%4u  %-28s %-10s %12zu bytes  %s\n", i, s->op, s->kernel,
+				s->out_bytes, s->from ? tame_word(&a, s->from->name) : "");
 		}
+		arena_free(&a);
 		return;
 	}
-	dump_graph(stdout, x->model->graph, NULL);
+	dump_graph(f, x->model->graph, NULL);
+}
+
+static void print_listing(const struct inspection *x)
+{
+	FILE *f = listing_begin(stdout);
+
+	if (x->o->stage != STAGE_NONE)
+		print_stage(x, f);
+	else if (tells_passes(x))
+		inspect_print_passes(x, f);
+	else
+		inspect_print_text(x, f);
+	listing_end(f, stdout);
 }
 
 static int inspect_model(struct inspection *x, struct diag *d)
@@ -152,15 +181,26 @@ static int inspect_model(struct inspection *x, struct diag *d)
 		inspect_print_json(x, d);
 	else if (!err && x->o->dot)
 		dump_dot(stdout, x->model->graph);
-	else if (!err && x->o->stage != STAGE_NONE)
-		print_stage(x);
-	else if (!err && tells_passes(x))
-		inspect_print_passes(x);
 	else if (!err)
-		inspect_print_text(x);
+		print_listing(x);
 	session_close(plan);
 	onnx_unload(x->model);
 	return err;
+}
+
+/* What only a model has to show. A configuration file may hold it for others. */
+static int refuse_model_options(const struct options *o, const char *what, struct diag *d)
+{
+	static const char *const names[] = {"nodes", "weights", "cost",	   "memory", "stage", "dot",
+					    "html",  "passes",	"explain", "shape",  "dim"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (*options_origin(o, names[i]) == '-')
+			return FAIL(d, E_USAGE, .slot = fmt(d, "--%s", names[i]),
+				    .message = fmt(d, "it is for models; '%s' is %s", o->operand[0],
+						   what),
+				    .hint = fmt(d, "without it infer inspect shows %s", what));
+	return 0;
 }
 
 int cmd_inspect(struct options *o, struct diag *d)
@@ -168,7 +208,11 @@ int cmd_inspect(struct options *o, struct diag *d)
 	struct inspection x = {.o = o};
 	int err = 0;
 
-	if (o->ops && !o->noperands) {
+	if (o->ops && o->noperands)
+		return FAIL(d, E_USAGE, .slot = "--ops",
+			    .message = "it lists what this build runs, and takes no model",
+			    .hint = "the operators of a model are listed without any option");
+	if (o->ops) {
 		inspect_print_support(o, d);
 		return 0;
 	}
@@ -176,8 +220,13 @@ int cmd_inspect(struct options *o, struct diag *d)
 		return FAIL(d, E_USAGE, .expected = "a model", .actual = "none",
 			    .hint = "infer inspect MODEL, or infer inspect --ops");
 	x.path = o->operand[0];
-	if (inspect_is_tensor(x.path))
-		return inspect_tensor(o, x.path, d);
+	bool tensor = inspect_is_tensor(x.path);
+	if (tensor || inspect_is_report(x.path)) {
+		err = refuse_model_options(o, tensor ? "a tensor" : "a report", d);
+		return err	? err
+		       : tensor ? inspect_tensor(o, x.path, d)
+				: inspect_report(o, x.path, d);
+	}
 	err = inspect_model(&x, d);
 	arena_free(&x.arena);
 	return err;

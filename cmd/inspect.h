@@ -28,14 +28,16 @@ struct inspection {
 	bool planned; /* --memory */
 	struct segment_report plan;
 	size_t packed_bytes;	  /* weights packed for the kernels */
+	size_t kept_bytes;	  /* of the weights, those that no kernel has packed */
+	size_t peak_bytes;	  /* these two, and what the values take at most */
 	struct opt_report report; /* --passes, --explain */
 };
 
-void inspect_print_text(const struct inspection *x);
+void inspect_print_text(const struct inspection *x, FILE *f);
 /* --html. E-OUTPUT. */
 int inspect_page(const struct inspection *x, const char *path, struct diag *d);
 /* --passes, --explain: what the optimizer did. */
-void inspect_print_passes(const struct inspection *x);
+void inspect_print_passes(const struct inspection *x, FILE *f);
 void inspect_write_passes(const struct inspection *x, struct json *j);
 void inspect_print_json(struct inspection *x, const struct diag *d);
 /* --ops without a model: every operator of this build. */
@@ -44,6 +46,10 @@ void inspect_print_support(struct options *o, const struct diag *d);
 /* .npy, .npz and .pb by their extension. */
 bool inspect_is_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
+
+/* REPORT.json: what another command wrote with --json. */
+bool inspect_is_report(const char *path);
+int inspect_report(struct options *o, const char *path, struct diag *d);
 
 /* Types that the row's first slot takes; the device that runs it. */
 const char *op_types(struct arena *a, const struct op *row);

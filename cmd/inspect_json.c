@@ -89,6 +89,7 @@ static void write_operators(const struct inspection *x, struct json *j)
 		json_int(j, "since", x->ops[i].since);
 		json_int(j, "count", x->ops[i].count);
 		json_bool(j, "cpu", x->ops[i].cpu);
+		json_bool(j, "cuda", x->ops[i].cuda);
 		json_end(j, '}');
 	}
 	json_end(j, ']');
@@ -158,11 +159,12 @@ static void write_memory(const struct inspection *x, struct json *j)
 {
 	json_object(j, "memory");
 	json_int(j, "weights", (int64_t)x->weights[0].bytes);
+	json_int(j, "weights_kept", (int64_t)x->kept_bytes);
 	json_int(j, "packed", (int64_t)x->packed_bytes);
 	json_int(j, "activations", (int64_t)x->plan.slab_bytes);
 	json_int(j, "activations_without_reuse", (int64_t)x->plan.value_bytes);
 	json_int(j, "workspace", (int64_t)x->plan.workspace);
-	json_int(j, "peak", (int64_t)(x->weights[0].bytes + x->packed_bytes + x->plan.slab_bytes));
+	json_int(j, "peak", (int64_t)x->peak_bytes);
 	json_bool(j, "complete", x->plan.whole);
 	json_end(j, '}');
 }

@@ -34,15 +34,16 @@ static void ports(const struct inspection *x, struct page *p, struct arena *a)
 
 static void operators(const struct inspection *x, struct page *p, struct arena *a)
 {
-	static const char *const heads[] = {"operator", "since", "count", "cpu", NULL};
+	static const char *const heads[] = {"operator", "since", "count", "cpu", "cuda", NULL};
 
 	page_section(p, "Operators", NULL);
-	page_table(p, heads, "lrrl");
+	page_table(p, heads, "lrrll");
 	for (size_t i = 0; i < x->nops; i++) {
 		page_cell(p, x->ops[i].name);
 		page_number(p, x->ops[i].since, arena_printf(a, "%d", x->ops[i].since));
 		page_number(p, x->ops[i].count, arena_printf(a, "%" PRIu32, x->ops[i].count));
 		page_cell(p, x->ops[i].cpu ? "yes" : "no");
+		page_cell(p, x->ops[i].cuda ? "yes" : "no");
 	}
 	page_table_end(p);
 }
@@ -86,8 +87,11 @@ int inspect_page(const struct inspection *x, const char *path, struct diag *d)
 	page_tile(&p, "nodes", str_count(&a, (int64_t)x->nnodes), NULL);
 	page_tile(&p, "parameters", str_count(&a, (int64_t)x->weights[0].elements),
 		  str_bytes(&a, (int64_t)x->weights[0].bytes));
-	page_tile(&p, "FLOPs a run", str_count(&a, x->total.flops),
-		  x->total.known ? NULL : "at least");
+	if (x->total.known || x->total.flops)
+		page_tile(&p, "FLOPs a run", str_count(&a, x->total.flops),
+			  x->total.known ? NULL : "at least");
+	else
+		page_tile(&p, "FLOPs a run", "?", "free dimensions: bind them, or --cost");
 	ports(x, &p, &a);
 	operators(x, &p, &a);
 	nodes(x, &p, &a);

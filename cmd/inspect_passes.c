@@ -11,7 +11,7 @@
 
 /* ---- passes */
 
-static void print_passes(const struct opt_report *r, struct arena *a)
+static void print_passes(const struct opt_report *r, struct arena *a, FILE *f)
 {
 	static const char *const heads[] = {"pass", "changes", "nodes", "what it does", NULL};
 	struct table t;
@@ -24,8 +24,8 @@ static void print_passes(const struct opt_report *r, struct arena *a)
 		table_text(&t, p->ran ? arena_printf(a, "%" PRIu32, p->nodes) : "-");
 		table_text(&t, p->ran ? opt_passes[i].about : "not at this level of --optimize");
 	}
-	printf("passes      %" PRIu32 " nodes before the first\n", r->nodes);
-	table_print(&t, "  ", stdout);
+	fprintf(f, "passes      %" PRIu32 " nodes before the first\n", r->nodes);
+	table_print(&t, "  ", f);
 }
 
 /* ---- rewrites */
@@ -87,7 +87,7 @@ static struct attempt *attempts(const struct opt_report *r, struct arena *a, siz
 }
 
 static void print_attempts(const struct opt_report *r, const struct attempt *all, size_t n,
-			   bool made, struct arena *a)
+			   bool made, struct arena *a, FILE *f)
 {
 	const char *const heads[] = {"rewrite", "node", made ? NULL : "why not", NULL};
 	struct table t;
@@ -102,10 +102,10 @@ static void print_attempts(const struct opt_report *r, const struct attempt *all
 			table_text(&t, all[i].why);
 	}
 	if (t.rows)
-		table_print(&t, "  ", stdout);
+		table_print(&t, "  ", f);
 }
 
-static void print_idle(const struct opt_report *r, const struct attempt *all, size_t n)
+static void print_idle(const struct opt_report *r, const struct attempt *all, size_t n, FILE *f)
 {
 	size_t column = 0;
 
@@ -117,19 +117,19 @@ static void print_idle(const struct opt_report *r, const struct attempt *all, si
 			continue;
 		size_t length = strlen(r->rule[k]) + 2;
 		if (!column)
-			fputs("elsewhere   these lay over no part of the graph", stdout);
+			fputs("elsewhere   these lay over no part of the graph", f);
 		if (!column || column + length > 98) {
-			fputs("\n ", stdout);
+			fputs("\n ", f);
 			column = 1;
 		}
 		column += length;
-		printf(" %s", r->rule[k]);
+		fprintf(f, " %s", r->rule[k]);
 	}
 	if (column)
-		putchar('\n');
+		fputc('\n', f);
 }
 
-static void print_rewrites(const struct opt_report *r, struct arena *a)
+static void print_rewrites(const struct opt_report *r, struct arena *a, FILE *f)
 {
 	size_t n, made = 0;
 	const struct attempt *all = attempts(r, a, &n);
@@ -137,24 +137,24 @@ static void print_rewrites(const struct opt_report *r, struct arena *a)
 	for (size_t i = 0; i < n; i++)
 		made += !all[i].why;
 	if (!r->nrules) {
-		puts("rewrites    none are tried at this level of --optimize");
+		fputs("rewrites    none are tried at this level of --optimize\n", f);
 		return;
 	}
-	printf("rewrites    %zu made\n", made);
-	print_attempts(r, all, n, true, a);
-	printf("refused     %zu that lay over the graph but did not fit\n", n - made);
-	print_attempts(r, all, n, false, a);
-	print_idle(r, all, n);
+	fprintf(f, "rewrites    %zu made\n", made);
+	print_attempts(r, all, n, true, a, f);
+	fprintf(f, "refused     %zu that lay over the graph but did not fit\n", n - made);
+	print_attempts(r, all, n, false, a, f);
+	print_idle(r, all, n, f);
 }
 
-void inspect_print_passes(const struct inspection *x)
+void inspect_print_passes(const struct inspection *x, FILE *f)
 {
 	struct arena a = {0};
 
 	if (x->o->passes)
-		print_passes(&x->report, &a);
+		print_passes(&x->report, &a, f);
 	if (x->o->explain)
-		print_rewrites(&x->report, &a);
+		print_rewrites(&x->report, &a, f);
 	arena_free(&a);
 }
 

@@ -38,21 +38,22 @@ static const char *likely_layout(const struct shape *s)
 	return front ? (r == 4 ? "NCHW" : "CHW") : (r == 4 ? "NHWC" : "HWC");
 }
 
-static void print_tensor(const struct told *t, struct arena *a)
+static void print_tensor(const struct told *t, struct arena *a, FILE *f)
 {
 	const struct statistics *s = &t->stats;
 	const char *layout = likely_layout(&t->shape);
 
-	printf("%s  %s %s  %" PRId64 " elements, %s%s%s\n", t->name, dtype_name(t->dtype),
-	       shape_str(a, &t->shape, NULL), s->count, human_bytes(a, t->bytes),
-	       *t->note ? ", " : "", t->note);
+	fprintf(f, "%s  %s %s  %" PRId64 " elements, %s%s%s\n", t->name, dtype_name(t->dtype),
+		shape_str(a, &t->shape, NULL), s->count, human_bytes(a, t->bytes),
+		*t->note ? ", " : "", t->note);
 	if (t->dtype == DT_STRING)
 		return;
-	printf("  min %g, max %g, mean %g, std %g; %" PRId64 " zeros, %" PRId64 " NaN, %" PRId64
-	       " Inf\n",
-	       s->min, s->max, s->mean, s->std, s->zeros, s->nans, s->infs);
+	fprintf(f,
+		"  min %g, max %g, mean %g, std %g; %" PRId64 " zeros, %" PRId64 " NaN, %" PRId64
+		" Inf\n",
+		s->min, s->max, s->mean, s->std, s->zeros, s->nans, s->infs);
 	if (layout)
-		printf("  likely layout %s\n", layout);
+		fprintf(f, "  likely layout %s\n", layout);
 }
 
 static void write_tensor(const struct told *t, struct json *j)
@@ -111,13 +112,19 @@ static int tell_npy(struct found *f, const char *name, const unsigned char *p, s
 	}
 	if (h.dtype == DT_NONE || h.big_endian)
 		return FAIL(d, E_INPUT_FORMAT, .slot = name,
+			    .message = h.big_endian ? "its elements are big-endian"
+						    : "its elements are of a type that ONNX has not",
 			    .expected = "a little-endian type that ONNX has",
-			    .actual = fmt(d, "numpy's '%s'", h.descr));
+			    .actual = fmt(d, "numpy's '%s'", h.descr),
+			    .hint = h.big_endian ? "save it little-endian: numpy.save(file, "
+						   "a.astype(a.dtype.newbyteorder('<')))"
+						 : "save it as another type: numpy.save(file, "
+						   "a.astype(...))");
 	if (n < h.data || n - h.data < h.bytes)
-		return FAIL(d, E_INPUT_BYTES, .slot = name,
+		return FAIL(d, E_INPUT_BYTES, .slot = name, .message = "the file is cut short",
 			    .expected = fmt(d, "%zu bytes of elements", h.bytes),
-			    .actual = fmt(d, "%zu: the file is cut short",
-					  n < h.data ? 0 : n - h.data));
+			    .actual = fmt(d, "%zu", n < h.data ? 0 : n - h.data),
+			    .hint = "copy or make the file again");
 	struct tensor t = {.type = type_tensor(h.dtype), .shape = h.shape, .bytes = h.bytes};
 	/* a copy where the elements are not aligned in the file */
 	t.data = arena_dup(f->arena, p + h.data, h.bytes);
@@ -169,6 +176,17 @@ bool inspect_is_tensor(const char *path)
 	return !strcmp(ext, ".npy") || !strcmp(ext, ".npz") || !strcmp(ext, ".pb");
 }
 
+static void print_all(const char *path, const struct told *first, struct arena *a)
+{
+	FILE *f = listing_begin(stdout);
+
+	if (!first)
+		fprintf(f, "%s  holds no array\n", path_base(path));
+	for (const struct told *t = first; t; t = t->next)
+		print_tensor(t, a, f);
+	listing_end(f, stdout);
+}
+
 int inspect_tensor(struct options *o, const char *path, struct diag *d)
 {
 	struct arena a = {0};
@@ -184,8 +202,8 @@ int inspect_tensor(struct options *o, const char *path, struct diag *d)
 		json_end(&j, ']');
 		json_envelope_end(&j, d);
 	}
-	for (const struct told *t = o->json ? NULL : f.first; t; t = t->next)
-		print_tensor(t, &a);
+	if (!err && !o->json)
+		print_all(path, f.first, &a);
 	arena_free(&a);
 	return err;
 }

@@ -88,7 +88,8 @@ static int subcommand(const struct command *c, int argc, char **argv)
 	int status = diag_exit(&d);
 	if (!status || o.status_stands)
 		status = o.status;
-	else if (c->bit == CMD_CHECK && o.after_dashes && o.watch.error_exit != INT_ABSENT)
+	else if (c->bit == CMD_CHECK && (o.after_dashes || o.watch.pid != INT_ABSENT) &&
+		 o.watch.error_exit != INT_ABSENT)
 		status = (int)o.watch.error_exit;
 	options_free(&o);
 	diag_free(&d);

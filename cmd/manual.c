@@ -22,9 +22,9 @@ static void roff_n(const char *s, size_t n, bool at_start, FILE *f)
 		else if (s[i] == '-')
 			fputs("\\-", f);
 		else if (s[i] == '`')
-			fputs("\\(oq", f);
+			fputs("\\(ga", f);
 		else if (s[i] == '\'')
-			fputs("\\(cq", f);
+			fputs("\\(aq", f); /* as it is typed: examples and names in quotes are copied */
 		else
 			fputc(s[i], f);
 	}
@@ -65,9 +65,10 @@ static void prose(const char *s, const char *paragraph, FILE *f)
 /* Help lines begin small and have no full stop. */
 static void sentence(const char *s, FILE *f)
 {
+	size_t n = strlen(s);
 	char text[512];
 
-	snprintf(text, sizeof(text), "%s.", s);
+	snprintf(text, sizeof(text), "%s%s", s, n && strchr(".?!", s[n - 1]) ? "" : ".");
 	text[0] = (char)toupper((unsigned char)text[0]);
 	prose(text, ".IP", f);
 }
@@ -188,13 +189,18 @@ static const struct {
 	{"8", "A device, its driver or a library cannot be used."},
 	{"9", "Slower or bigger than the baseline."},
 	{"124", "The time given with --timeout is over."},
-	{"130", "Interrupted."},
+	{"125", "Of check -- COMMAND: infer itself could not watch it."},
+	{"126", "Of check -- COMMAND: it was found, but cannot be run."},
+	{"127", "Of check -- COMMAND: it was not found."},
+	{"130", "Interrupted; what was gathered until then was printed."},
 };
 
 static void exit_status(FILE *f)
 {
 	fputs(".SH EXIT STATUS\n", f);
-	prose("Of several errors the lowest class counts; --json lists all of them.", ".PP", f);
+	prose("Of several errors the lowest class counts; --json lists all of them. Warnings and notes do not "
+	      "change the status. check -- COMMAND passes on the program's own where nothing was found.",
+	      ".PP", f);
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++)
 		variable(statuses[i].status, statuses[i].text, f);
 }
@@ -327,8 +333,10 @@ static void program_page(FILE *f)
 	exit_status(f);
 	diagnostics(f);
 	fputs(".SH EXAMPLES\n", f);
-	for (const struct command *c = commands; c->name; c++)
+	for (const struct command *c = commands; c->name; c++) {
+		fprintf(f, ".SS infer %s\n", c->name);
 		examples(c, true, f);
+	}
 	see_also(NULL, f);
 }
 

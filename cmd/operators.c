@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What this build runs: `infer inspect --ops` and the page infer-operators(7), from the rows that run. */
-#include "cpu/cpu.h"
 #include "cmd.h"
+#include "cpu/cpu.h"
+#include "gpu/cuda.h"
 #include "inspect.h"
 #include "version.h"
 
@@ -33,6 +34,14 @@ const char *op_device(const struct op *row)
 	return newest->expand || newest->upgrade ? "cpu (expands)" : "none";
 }
 
+/* Of this build; the manual must not depend on whether CUDA was there when it was written. */
+static const char *op_devices(const struct op *row, struct arena *a)
+{
+	bool cuda = backend_kernel(&cuda_backend, op_named(op_qualified(row)), 0);
+
+	return cuda ? arena_printf(a, "%s, cuda", op_device(row)) : op_device(row);
+}
+
 struct support {
 	struct arena arena;
 	struct json *json;
@@ -52,9 +61,12 @@ static int print_support_row(const struct op *op, void *arg)
 		json_int(s->json, "since", op->since);
 		json_string(s->json, "types", types);
 		json_string(s->json, "device", op_device(op));
+		json_bool(s->json, "cuda",
+			  backend_kernel(&cuda_backend, op_named(op_qualified(op)), 0));
 		json_end(s->json, '}');
 	} else {
-		printf("%-40s %4d  %-14s %s\n", op_qualified(op), op->since, op_device(op), types);
+		printf("%-40s %4d  %-14s %s\n", op_qualified(op), op->since,
+		       op_devices(op, &s->arena), types);
 	}
 	arena_free(&s->arena);
 	return 0;
@@ -129,7 +141,8 @@ void operators_page(FILE *f)
 	fputs(".SH NAME\ninfer\\-operators \\- the ONNX operators that infer runs\n.SH DESCRIPTION\n",
 	      f);
 	fputs("A model's opset selects the version of an operator with the greatest number that is not above it.\n"
-	      "What an operator is computed on is said for this build; \"cpu (expands)\" means that others express it.\n"
+	      "\"cpu (expands)\" means that others express it. Which of them a GPU runs as well, in a build with CUDA,\n"
+	      "is told by infer inspect \\-\\-ops.\n"
 	      ".SH OPERATORS\n.ad l\n",
 	      f);
 	op_each(print_page_row, &p);

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define OFF(member) .off = offsetof(struct options, member)
 #define INPUTS	    .group = "Inputs"
@@ -206,7 +207,8 @@ const struct field options_table[] = {
 	 SHOW,
 	 .cmds = CMD_INSPECT,
 	 .help = "planned memory and its peak",
-	 .more = "What a run with these dimensions will hold at most, by purpose."},
+	 .more = "What a run with these dimensions will hold at most, by purpose; the program and its "
+		 "libraries come on top, with some 30 MiB."},
 	{.name = "stage",
 	 .type = F_ENUM,
 	 OFF(stage),
@@ -361,8 +363,8 @@ const struct field options_table[] = {
 	 WATCHING,
 	 .help = "look at the memory of a running process from outside",
 	 .more = "Private memory of the host over time, until the process ends, Ctrl-C, or --duration is over, "
-		 "with the verdict of --leak. What else 'check -- COMMAND' finds needs the program to be started "
-		 "by it."},
+		 "with the verdict of --leak; that of devices where NVML tells it. SIGUSR1 and --interval report on "
+		 "the way. What else 'check -- COMMAND' finds needs the program to be started by it."},
 	{.name = "interval",
 	 .type = F_DURATION,
 	 OFF(watch.interval),
@@ -406,8 +408,9 @@ const struct field options_table[] = {
 	 WATCHING,
 	 .metavar_kind = "file",
 	 .help = "findings that are known and not told",
-	 .more = "A line each: an id, and after a space a pattern (* and ?) that some line of the finding matches. "
-		 "# begins a comment."},
+	 .more = "A line each: an id (E-CUDA-1, E-CTX-*), and after a space a pattern (* and ?) that some line of the "
+		 "finding matches. # begins a comment. An id that no finding has is an error; a line that matched "
+		 "nothing is told at the end."},
 	{.name = "iterations",
 	 .sh = 'n',
 	 .type = F_INT,
@@ -417,7 +420,7 @@ const struct field options_table[] = {
 	 .arg = "N",
 	 TIMING,
 	 .help = "runs to measure",
-	 .more = "Without it, as many as --duration holds, and ten at least. With both, whichever is reached "
+	 .more = "Without it, as many as --duration holds, and five at least. With both, whichever is reached "
 		 "first."},
 	{.name = "duration",
 	 .type = F_DURATION,
@@ -452,7 +455,8 @@ const struct field options_table[] = {
 	 TIMING,
 	 .help = "copies to and from the device in the latency",
 	 .more = "include: they are part of it; exclude: it is what remains without them; split: host to device, "
-		 "compute and device to host are told side by side. On the CPU there are none."},
+		 "compute and device to host are told side by side. They are taken from observed runs, at each point of a "
+		 "sweep. On the CPU there are none."},
 	{.name = "sort",
 	 .type = F_ENUM,
 	 OFF(sort),
@@ -506,7 +510,8 @@ const struct field options_table[] = {
 	 EXPORTS,
 	 .metavar_kind = "file",
 	 .help = "write a trace for Perfetto or chrome://tracing",
-	 .more = "A few observed runs: nodes, kernels, copies, and memory as counters."},
+	 .more = "The observed runs: nodes, kernels, copies, and memory as counters. With - the trace goes to standard "
+		 "output and the report to standard error."},
 	{.name = "export",
 	 .type = F_LIST,
 	 OFF(exports),
@@ -522,7 +527,10 @@ const struct field options_table[] = {
 	 .arg = "FILE",
 	 EXPORTS,
 	 .metavar_kind = "file",
-	 .help = "write what later runs are compared with"},
+	 .help = "write what later runs are compared with",
+	 .more = "It is measured in ten processes, one after the other, for twice as long. On a machine where others work, "
+		 "each measures up to four times longer, until some runs were undisturbed. With - it goes to standard "
+		 "output and the report to standard error."},
 	{.name = "baseline",
 	 .type = F_STRING,
 	 OFF(baseline),
@@ -530,7 +538,8 @@ const struct field options_table[] = {
 	 EXPORTS,
 	 .metavar_kind = "file",
 	 .help = "compare with what --save-baseline wrote",
-	 .more = "Another model, device, driver or precision is refused unless --force is given."},
+	 .more = "Another model, device, driver or precision, other shapes of the inputs or settings are refused before "
+		 "the first run, unless --force is given."},
 	{.name = "fail-above",
 	 .type = F_STRING,
 	 OFF(fail_above),
@@ -653,7 +662,7 @@ const struct field options_table[] = {
 	 .metavar_kind = "dir",
 	 .help = "where tuning results are kept",
 	 .more = "The default is infer in $XDG_CACHE_HOME, or in .cache of the home folder. What belongs to another "
-		 "GPU, driver or library is not used. `infer cache` lists and clears it."},
+		 "GPU, driver or library is not used. infer cache lists and clears it."},
 	{.name = "threads",
 	 .sh = 't',
 	 .type = F_INT,
@@ -961,13 +970,63 @@ static const char **origin_of(struct options *o, const struct field *f)
 	return &o->origin[f - options_table];
 }
 
+struct given_item {
+	const struct field *field;
+	const char *text, *where;
+	struct given_item *next;
+};
+
+/* The last text of the list was just added. */
+static void note_item(struct options *o, const struct field *f, const char *where)
+{
+	const struct texts *list = (const struct texts *)(const void *)((const char *)o + f->off);
+
+	if (f->type != F_LIST || list->n < 1)
+		return;
+	struct given_item *item = arena_new(&o->arena, struct given_item);
+	*item = (struct given_item){f, list->v[list->n - 1].s, where, o->item};
+	o->item = item;
+}
+
 static void from_file(void *ctx, const struct field *f, const char *where)
 {
 	*origin_of(ctx, f) = where;
+	note_item(ctx, f, arena_printf(&((struct options *)ctx)->arena, "%s: %s", where, f->name));
+}
+
+/* A variable of ours whose name is nearly one that counts would be ignored without a word. */
+static void warn_variable(const struct options *o, const char *entry, struct diag *d)
+{
+	static const char *const others[] = {"LIBRARY_PATH",   "OPENMP",  "FAULT",
+					     "FAIL_ALLOC",     "WITHOUT", "BLAME_FD",
+					     "AUTO_PRECISION", NULL};
+	size_t n = strcspn(entry, "="), prefix = strlen("INFER_");
+	const char *near = NULL;
+
+	if (!str_starts(entry, "INFER_") || str_starts(entry, "INFER_WATCH_"))
+		return;
+	const char *name = fmt(d, "%.*s", (int)(n - prefix), entry + prefix);
+	for (const char *const *k = others; *k; k++)
+		if (!strcmp(*k, name))
+			return;
+	for (const struct field *f = options_table; f->name; f++) {
+		const char *pair[2] = {near, f->env ? f->env + prefix : NULL};
+		if (f->env && !strcmp(pair[1], name))
+			return;
+		const char *now = str_nearest(name, pair, 2);
+		near = now ? now : near;
+	}
+	near = near ? near : str_nearest(name, others, 2);
+	if (near && !o->quiet)
+		WARN(d, E_OPTION, .slot = fmt(d, "INFER_%s", name),
+		     .message = "no such variable is known, and it has no effect",
+		     .hint = fmt(d, "did you mean INFER_%s?", near));
 }
 
 static int apply_environment(struct options *o, struct diag *d)
 {
+	for (char **e = environ; e && *e; e++)
+		warn_variable(o, *e, d);
 	for (const struct field *f = options_table; f->name; f++) {
 		const char *value = f->env && f->cmds & o->command->bit ? getenv(f->env) : NULL;
 		if (!value || !*value)
@@ -992,8 +1051,12 @@ static int apply_given(struct options *o, const struct given *all, size_t k, str
 	if (first && f->type == F_LIST)
 		*(struct texts *)(void *)member = (struct texts){NULL, 0};
 	*origin_of(o, f) = g->where;
-	if (g->text || f->type == F_BOOL)
-		return field_set(f, o, g->text ? g->text : "on", g->where, &o->arena, d);
+	if (g->text || f->type == F_BOOL) {
+		int rc = field_set(f, o, g->text ? g->text : "on", g->where, &o->arena, d);
+		if (!rc)
+			note_item(o, f, g->where);
+		return rc;
+	}
 	/* a flag that counts; given here it starts anew */
 	int64_t *count = (int64_t *)(void *)member;
 	*count = first ? 1 : *count + 1;
@@ -1032,7 +1095,7 @@ static int check_device(const struct options *o, struct diag *d)
 			return 0;
 	if (str_starts(name, "cuda:") && is_number(name + 5) && strlen(name + 5) <= 4)
 		return 0;
-	near = str_nearest(name, names, 3);
+	near = str_starts(name, "gpu") ? "cuda" : str_nearest(name, names, 3);
 	return options_fail(o, "device", fmt(d, "no device is called '%s'", name),
 			    near ? fmt(d, "did you mean '%s'?", near) : "auto, cpu, cuda or cuda:N",
 			    d);
@@ -1106,7 +1169,10 @@ int options_parse(struct options *o, const struct command *c, int argc, char *co
 	o->version = asked_for(&p, "version");
 	if (rc || o->help || o->version)
 		return rc;
-	return apply_all(&p);
+	rc = apply_all(&p);
+	if (rc == -E_OPTION && d->last && !d->last->hint)
+		d->last->hint = fmt(d, "see infer %s --help", c->name);
+	return rc;
 }
 
 void options_free(struct options *o)
@@ -1120,6 +1186,38 @@ const char *options_origin(const struct options *o, const char *name)
 	const char *origin = f && o->origin ? o->origin[f - options_table] : NULL;
 
 	return origin ? origin : "default";
+}
+
+const char *options_item_origin(const void *options, const char *name, const char *text)
+{
+	const struct options *o = options;
+
+	for (const struct given_item *i = o->item; i; i = i->next)
+		if (!strcmp(i->field->name, name) && !strcmp(i->text, text))
+			return i->where;
+	return NULL;
+}
+
+struct input_request options_request(const struct options *o)
+{
+	return (struct input_request){.input = o->input,
+				      .random = o->random,
+				      .shape = o->shape,
+				      .dim = o->dim,
+				      .data_set = o->data_set,
+				      .seed = o->seed,
+				      .strict = o->strict,
+				      .origin = options_item_origin,
+				      .options = o};
+}
+
+int options_blame(const struct options *o, const char *name, int rc, struct diag *d)
+{
+	const char *origin = options_origin(o, name);
+
+	if (rc && d->last && !d->last->slot && strchr(origin, ':'))
+		d->last->slot = fmt(d, "%s: %s", origin, name);
+	return rc;
 }
 
 int options_fail(const struct options *o, const char *name, const char *message, const char *hint,

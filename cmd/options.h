@@ -10,6 +10,7 @@
 #include "base/field.h"
 #include "check.h"
 #include "config.h"
+#include "input.h"
 
 /* Bits of struct field.cmds. */
 enum {
@@ -109,6 +110,7 @@ struct options {
 	size_t nchosen;
 	const struct command *command;
 	const char **origin; /* by row of the table: "--device", "INFER_DEVICE", "x.yaml:7"; NULL: default */
+	struct given_item *item; /* texts of lists, with where each comes from; the latest first */
 	struct arena arena;
 	int status;	    /* where there are no errors: that of the program of check -- COMMAND */
 	bool status_stands; /* and where there are: the program could not be run */
@@ -127,6 +129,15 @@ void options_free(struct options *o);
 
 /* Where the option's value comes from, for messages; "default" where nobody gave it. */
 const char *options_origin(const struct options *o, const char *name);
+/* Where one text of a list comes from, as a message begins with it: "--dim", "x.yaml:7: dim"; NULL: nobody gave it. o: struct options. */
+const char *options_item_origin(const void *o, const char *name, const char *text);
+/* What the options say about inputs. It refers to o. */
+struct input_request options_request(const struct options *o);
+/*
+ * rc, after what was done with the option's value failed: where a configuration file gave it and the last
+ * finding names no place, that names the line.
+ */
+int options_blame(const struct options *o, const char *name, int rc, struct diag *d);
 /* A wrong value that only a later stage can tell: `ORIGIN: message`. */
 int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
 		 struct diag *d);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 
+#include "base/tame.h"
 #include "cmd.h"
 #include "precision.h"
 #include "version.h"
@@ -11,6 +12,19 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+FILE *listing_begin(FILE *to)
+{
+	FILE *f = tame_open(to);
+
+	return f ? f : to;
+}
+
+void listing_end(FILE *f, FILE *to)
+{
+	if (f != to)
+		fclose(f);
+}
 
 bool output_color(const struct options *o, FILE *stream)
 {

@@ -5,6 +5,13 @@
 #include "base/json.h"
 #include "options.h"
 
+/*
+ * A listing for people: names of a model in it cannot command the terminal (see base/tame.h). Printed
+ * to what `begin` returns, in whole lines; `end` passes the rest on to the same stream.
+ */
+FILE *listing_begin(FILE *to);
+void listing_end(FILE *f, FILE *to);
+
 /* Whether what goes to this stream is to be colored. */
 bool output_color(const struct options *o, FILE *stream);
 

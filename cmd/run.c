@@ -9,6 +9,7 @@
 #include "summary.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct run {
 	struct options *o;
@@ -35,23 +36,35 @@ static void at(struct run *r, enum moment m)
 		r->summary.device[m] = session_device_used(r->session);
 }
 
+/* What was asked for and will have no effect. */
+static void warn_idle(const struct options *o, struct diag *d)
+{
+	if (*options_origin(o, "save-format") == '-' && !o->save)
+		WARN(d, E_OPTION, .slot = "--save-format",
+		     .message = "nothing is written without -o", .hint = "name a folder with -o DIR");
+	if (*options_origin(o, "labels") == '-' && !o->decode && o->top <= 0)
+		WARN(d, E_OPTION, .slot = "--labels",
+		     .message = "nothing is named without --top or --decode",
+		     .hint = "add --top K or --decode ctc");
+}
+
 /* Everything that can be refused before anything is computed. */
 static int prepare(struct run *r)
 {
 	struct options *o = r->o;
-	int rc = o->decode ? decode_parse(o->decode, &r->blank, r->d) : 0;
+	int rc = 0;
 
-	if (!rc && o->save)
-		rc = io_probe_folder(o->save, r->d);
+	if (o->decode && !decode_parse(o->decode, &r->blank))
+		return options_fail(
+			o, "decode",
+			fmt(r->d, "wrong value: expected ctc or ctc:blank=N, got '%s'", o->decode),
+			NULL, r->d);
+	warn_idle(o, r->d);
+	if (o->save)
+		rc = options_blame(o, "save", io_probe_folder(o->save, r->d), r->d);
 	if (rc)
 		return rc;
-	const struct input_request request = {.input = o->input,
-					      .random = o->random,
-					      .shape = o->shape,
-					      .dim = o->dim,
-					      .data_set = o->data_set,
-					      .seed = o->seed,
-					      .strict = o->strict};
+	const struct input_request request = options_request(o);
 	precision_settle(o, &o->config, &request, NULL, r->d);
 	r->session = session_open(o->operand[0], &o->config, r->d);
 	if (!r->session)
@@ -63,7 +76,8 @@ static int prepare(struct run *r)
 				      .blank = r->blank,
 				      .labels = &r->labels};
 	if (o->labels)
-		rc = labels_load(o->labels, m, &r->labels, &r->arena, r->d);
+		rc = options_blame(o, "labels",
+				   labels_load(o->labels, m, &r->labels, &r->arena, r->d), r->d);
 	rc = rc ? rc : results_check(m->graph, &wanted, r->d);
 	if (rc)
 		return rc;
@@ -166,16 +180,30 @@ static void write_document(struct run *r)
 	json_envelope_end(&j, r->d);
 }
 
+/* Text that an output spells is data; a terminal is spared what would command it. */
+static void print_decoded(const struct run *r)
+{
+	FILE *f = isatty(STDOUT_FILENO) ? listing_begin(stdout) : stdout;
+
+	for (size_t i = 0; i < r->decoded.n; i++)
+		fprintf(f, "%s\n", r->decoded.text[i]);
+	listing_end(f, stdout);
+}
+
 static void print(struct run *r)
 {
-	if (!r->o->quiet)
-		summary_print(&r->summary, stderr);
+	if (!r->o->quiet) {
+		FILE *f = listing_begin(stderr);
+		summary_print(&r->summary, f);
+		listing_end(f, stderr);
+	}
+	FILE *f = listing_begin(stdout);
 	if (r->o->print != INT_ABSENT)
-		print_outputs(r->outputs, r->noutputs, r->o->print, stdout);
+		print_outputs(r->outputs, r->noutputs, r->o->print, f);
 	for (size_t i = 0; i < r->nranked; i++)
-		print_ranked(&r->ranked[i], &r->labels, stdout);
-	for (size_t i = 0; i < r->decoded.n; i++)
-		printf("%s\n", r->decoded.text[i]);
+		print_ranked(&r->ranked[i], &r->labels, f);
+	listing_end(f, stdout);
+	print_decoded(r);
 }
 
 int cmd_run(struct options *o, struct diag *d)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "table.h"
 
+#include "base/tame.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +20,7 @@ void table_number(struct table *t, double value, const char *text)
 		t->cell = arena_grow(t->arena, t->cell, n, cap, sizeof(*t->cell));
 		t->cap = cap;
 	}
-	t->cell[n] = (struct table_cell){text ? text : "", value};
+	t->cell[n] = (struct table_cell){text ? tame_word(t->arena, text) : "", value};
 	if (++t->at == t->columns) {
 		t->at = 0;
 		t->rows++;
@@ -90,13 +92,12 @@ void table_print(const struct table *t, const char *indent, FILE *f)
 		print_row(t, widths, indent, row, f);
 }
 
-/* A bar would end the cell. */
-static void markdown_text(const char *s, FILE *f)
+void markdown_text(const char *s, FILE *f)
 {
 	for (; *s; s++) {
-		if (*s == '|' || *s == '<' || *s == '*' || *s == '_' || *s == '`')
+		if (strchr("|<*_`\\&[]~", *s))
 			fputc('\\', f);
-		fputc(*s, f);
+		fputc(*s == '\n' ? ' ' : *s, f);
 	}
 }
 

@@ -21,6 +21,8 @@ void table_number(struct table *t, double value, const char *text);
 /* indent: before each line */
 void table_print(const struct table *t, const char *indent, FILE *f);
 void table_markdown(const struct table *t, FILE *f);
+/* As plain text within a line of Markdown, or a cell: what Markdown and HTML would take for theirs is escaped. */
+void markdown_text(const char *s, FILE *f);
 void table_page(const struct table *t, struct page *p);
 
 #endif

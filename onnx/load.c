@@ -67,6 +67,15 @@ static const char *other_file(struct pb_span f)
 		{0, "\x89HDF", "this is an HDF5 file, perhaps a Keras model: convert it to ONNX"},
 		{0, "\x93NUMPY", "this is a NumPy array: it belongs to --input"},
 		{0, "\x1f\x8b", "this is a gzip file: unpack it first"},
+		{0, "\x89PNG", "this is a picture: it belongs to --input"},
+		{0, "\xff\xd8\xff", "this is a picture: it belongs to --input"},
+		{0, "\x80\2", "this is a Python pickle, perhaps PyTorch's: export the model to ONNX"},
+		{0, "GGUF",
+		 "this is a GGUF model: use the model that it was made from, exported to ONNX"},
+		{0, "{",
+		 "this is JSON; a report of infer's --json is shown by: infer inspect FILE.json"},
+		{8, "{\"__metadata__\"",
+		 "these are safetensors, weights without a graph: export the model to ONNX"},
 		{0, "<!DOCTYPE", "this is a web page: the download did not give the file"},
 		{0, "<html", "this is a web page: the download did not give the file"},
 		{0, "ftrt", "this is a TensorRT engine: use the ONNX file that it was built from"},
@@ -226,6 +235,7 @@ static int load_model(struct loader *l, struct pb_span f)
 		return rc;
 	l->m->graph = scope->g;
 	l->m->name = scope->g->name;
+	l->m->file_nodes = scope->g->nnodes;
 	if (pb_occurs(f, MODEL_TRAINING))
 		NOTE(l->d, E_MODEL_GRAPH, .message = "the model's training information is ignored");
 	return 0;

@@ -127,6 +127,7 @@ void weights_drop(struct model *m, const struct tensor *t)
 		mapped = lies_in(&e->map, t->data);
 	if (!mapped)
 		return;
+	m->dropped_bytes += t->bytes;
 	uintptr_t from = ((uintptr_t)t->data + page - 1) / page * page;
 	uintptr_t to = ((uintptr_t)t->data + t->bytes) / page * page;
 	if (from < to)

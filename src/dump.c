@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dump.h"
 
+#include "base/tame.h"
 #include "ops/op.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-const char *dump_name(struct arena *a, const struct graph *g, uint32_t v)
+static const char *dump_name(struct arena *a, const struct graph *g, uint32_t v)
 {
 	if (v == NO_VALUE)
 		return "_";
-	return *g->value[v]->name ? g->value[v]->name : arena_printf(a, "%%%u", v);
+	return *g->value[v]->name ? tame_word(a, g->value[v]->name) : arena_printf(a, "%%%u", v);
 }
 
 const char *dump_value(struct arena *a, const struct graph *g, uint32_t v, const struct vinfo *info)
@@ -70,9 +71,9 @@ static void dump_node(FILE *f, const struct graph *g, const struct node *n,
 					       : "",
 			dump_name(a, g, n->in[i]));
 	fprintf(f, ")%s", dump_params(a, n));
-	fprintf(f, "  # %s", n->origin->name);
+	fprintf(f, "  # %s", tame_word(a, n->origin->name));
 	for (uint32_t i = 1; i < n->origin->nfused; i++)
-		fprintf(f, ", %s", n->origin->fused[i]->name);
+		fprintf(f, ", %s", tame_word(a, n->origin->fused[i]->name));
 	fputc('\n', f);
 }
 

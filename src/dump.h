@@ -11,7 +11,6 @@ void dump_graph(FILE *f, const struct graph *g, const struct vinfo *info);
 void dump_dot(FILE *f, const struct graph *g);
 /* "y: f32 [1,3]" of a value; name made up where it has none. */
 const char *dump_value(struct arena *a, const struct graph *g, uint32_t v, const struct vinfo *info);
-const char *dump_name(struct arena *a, const struct graph *g, uint32_t v);
 /* "{axis=1, group=32}" or "" */
 const char *dump_params(struct arena *a, const struct node *n);
 

@@ -77,14 +77,23 @@ static const char *bound_by(const struct input_set *s, const struct input *in, i
 	return dim_is_sym(dim) ? s->symbol[DIM_SYM_ID(dim)].by : NULL;
 }
 
+/* "--dim batch=4", or "x.yaml:7: dim batch=4". */
+static const char *given_as(struct input_set *s, const char *name, const char *text)
+{
+	const struct input_request *r = s->request;
+	const char *by = r->origin ? r->origin(r->options, name, text) : NULL;
+
+	return arena_printf(&s->arena, "%s%s %s", by ? by : "--", by ? "" : name, text);
+}
+
 static int parse_size(const char *text, int64_t *v, const char *option, struct diag *d)
 {
 	char *end;
 
 	*v = strtoll(text, &end, 10);
 	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
-		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .expected = "a size, 0 or more",
-			    .actual = fmt(d, "'%s'", text));
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no size",
+			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text));
 	return 0;
 }
 
@@ -140,12 +149,13 @@ static int bad_dim(struct input_set *s, const char *option, const char *name, st
 
 static int bind_dim(struct input_set *s, const char *text, struct diag *d)
 {
-	const char *option = arena_printf(&s->arena, "--dim %s", text), *eq = strrchr(text, '=');
+	const char *option = given_as(s, "dim", text), *eq = strrchr(text, '=');
 	const char *rest = NULL;
 	int64_t size;
 
 	if (!eq || eq == text)
 		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
+			    .message = "it does not say which dimension has which size",
 			    .expected = "NAME=N or INPUT.NAME=N", .actual = fmt(d, "'%s'", text));
 	const char *name = arena_strn(&s->arena, text, (size_t)(eq - text));
 	int rc = parse_size(eq + 1, &size, option, d);
@@ -176,7 +186,7 @@ static int bind_dim(struct input_set *s, const char *text, struct diag *d)
 
 static int bind_shape(struct input_set *s, const char *text, struct diag *d)
 {
-	const char *option = arena_printf(&s->arena, "--shape %s", text), *rest = text;
+	const char *option = given_as(s, "shape", text), *rest = text;
 	int which = spec_name(text, "=:", s->names, s->n, &rest);
 	struct shape shape;
 
@@ -186,8 +196,8 @@ static int bind_shape(struct input_set *s, const char *text, struct diag *d)
 		return no_input(s, option, fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
 	struct input *in = &s->in[which];
 	if (!parse_shape(rest, &shape))
-		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .expected = "NAME=1x3x224x224",
-			    .actual = fmt(d, "'%s'", rest));
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no shape",
+			    .expected = "NAME=1x3x224x224", .actual = fmt(d, "'%s'", rest));
 	if (in->shape.rank < 0)
 		in->shape = shape;
 	bool fits = in->shape.rank == shape.rank;
@@ -362,7 +372,7 @@ static int give_random(struct input_set *s, struct diag *d)
 	for (int pass = 0; pass < 2; pass++)
 		for (int64_t i = 0; i < r->random.n; i++) {
 			const char *text = r->random.v[i].s, *rest = text;
-			const char *option = arena_printf(&s->arena, "--random %s", text);
+			const char *option = given_as(s, "random", text);
 			int which = spec_name(text, "=:", s->names, s->n, &rest);
 			struct range range = {.named = which >= 0};
 			if (which < 0 && strchr(text, '='))
@@ -370,7 +380,8 @@ static int give_random(struct input_set *s, struct diag *d)
 						fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
 			if (!parse_range(rest, &range.lo, &range.hi))
 				return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "%s", option),
-					    .expected = "[NAME=]LO..HI",
+					    .message = "this is no range of numbers",
+					    .expected = "[NAME=]LO..HI, LO not above HI",
 					    .actual = fmt(d, "'%s'", text));
 			if ((which >= 0) != (pass == 0))
 				continue;
@@ -384,13 +395,26 @@ static int give_random(struct input_set *s, struct diag *d)
 	return 0;
 }
 
+/* What a configuration file says wrong is told with its line. */
+static void say_file(struct input_set *s, const char *text, struct diag *d)
+{
+	const struct input_request *r = s->request;
+	const char *by = r->origin ? r->origin(r->options, "input", text) : NULL;
+
+	if (by && *by != '-' && !d->last->slot)
+		d->last->slot = fmt(d, "%s", by);
+}
+
 static int give_all(struct input_set *s, struct diag *d)
 {
 	const struct input_request *r = s->request;
 	int rc = 0;
 
 	for (int64_t i = 0; i < r->input.n; i++) {
+		const struct finding *last = d ? d->last : NULL;
 		int one = give_file(s, r->input.v[i].s, d);
+		if (one && d && d->last != last)
+			say_file(s, r->input.v[i].s, d);
 		rc = rc ? rc : one; /* every one that cannot be used is told */
 	}
 	if (!rc && r->data_set)
@@ -483,12 +507,35 @@ static void bind_fit(struct input_set *s, struct input *in, struct diag *d)
 	in->info.shape = in->shape;
 }
 
+/* What cannot be the tensor, whatever its size is. */
+static int refuse_file(const struct input *in, const struct source *x, struct diag *d)
+{
+	enum io_kind kind = x->member ? IO_NPZ : kind_of(x);
+	const char *name = !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file;
+	const struct io_foreign *f = NULL;
+
+	if (!x->map.size && kind != IO_RAW && kind != IO_TEXT && in->info.type.kind == V_TENSOR)
+		return FAIL(d, E_INPUT_FORMAT, .message = fmt(d, "%s: the file is empty", name),
+			    .expected = io_kind_name(kind), .actual = "0 bytes");
+	if (kind == IO_RAW && x->spec.keys.format < 0)
+		f = io_foreign(x->map.data, x->map.size);
+	if (f)
+		return FAIL(d, E_INPUT_FORMAT,
+			    .message = fmt(d, "%s is %s, no bare elements", name, f->what),
+			    .hint = fmt(d, "%s; format=raw takes its bytes as they are", f->cure));
+	return 0;
+}
+
 static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 {
 	struct source *x = in->source;
-	const char *what = x->spec.file;
-	int rc = source_head(x, x->member ? IO_NPZ : kind_of(x), what, in->info.name, in->info.type,
-			     &s->arena, d);
+	const char *what = !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file;
+	int rc = refuse_file(in, x, d);
+
+	if (rc)
+		return rc;
+	rc = source_head(x, x->member ? IO_NPZ : kind_of(x), what, in->info.name, in->info.type,
+			 &s->arena, d);
 
 	if (rc)
 		return rc;

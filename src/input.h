@@ -20,6 +20,9 @@ struct input_request {
 	const char *data_set; /* folder with input_K.pb; or NULL */
 	int64_t seed;
 	bool strict; /* free dimensions must be bound */
+	/* Where a text of these lists comes from ("x.yaml:7: dim"), for messages; NULL, or gives NULL: "--dim". */
+	const char *(*origin)(const void *options, const char *name, const char *text);
+	const void *options;
 };
 
 /* One input of the model, by position. */

@@ -456,6 +456,20 @@ static void read_count(struct guesser *g, size_t expect)
 					str_count(g->a, (int64_t)(have - expect)));
 }
 
+/* Bytes of the wanted tensor where its one free dimension is 1; 0: not just one is free. */
+static size_t bytes_of_one(const struct guesser *g)
+{
+	struct shape s = g->m->want->shape;
+	size_t bytes;
+	int free = 0;
+
+	for (int i = 0; i < s.rank; i++) {
+		free += s.dim[i] < 0;
+		s.dim[i] = s.dim[i] < 0 ? 1 : s.dim[i];
+	}
+	return free == 1 && dtype_bytes(g->m->fit->from, shape_count(&s), &bytes) ? bytes : 0;
+}
+
 static void read_plainly(struct guesser *g)
 {
 	const struct item *it = g->item;
@@ -481,7 +495,16 @@ static void read_plainly(struct guesser *g)
 		read_count(g, expect);
 		return;
 	}
-	if (it->kind == IO_RAW && size && it->bytes % size)
+	size_t each = it->kind == IO_RAW && it->bytes ? bytes_of_one(g) : 0;
+	if (each && it->bytes < each)
+		g->reads = arena_printf(g->a, "a file cut short: %s of %s bytes are missing",
+					str_count(g->a, (int64_t)(each - it->bytes)),
+					str_count(g->a, (int64_t)each));
+	else if (each && it->bytes % each)
+		g->reads = arena_printf(g->a, "%zu of %s bytes each, and %s bytes more",
+					it->bytes / each, str_count(g->a, (int64_t)each),
+					str_count(g->a, (int64_t)(it->bytes % each)));
+	else if (it->kind == IO_RAW && size && it->bytes % size)
 		g->reads = arena_printf(g->a, "a file cut short: its last %s is not whole",
 					dtype_name(f->from));
 	else if (f->why)
@@ -510,6 +533,21 @@ static const char *bind_all(const struct guesser *g)
 	return arena_printf(g->a, "%s (all of them, or all but one)", str_get(&b));
 }
 
+/* "batch=0": of the first free dimension. */
+static const char *free_name(const struct guesser *g, const char *tail)
+{
+	const struct want *w = g->m->want;
+	int i = 0;
+
+	while (i + 1 < w->shape.rank && w->shape.dim[i] >= 0)
+		i++;
+	const char *name = dim_is_sym(w->shape.dim[i]) && g->m->model->symbols
+				   ? g->m->model->symbols[DIM_SYM_ID(w->shape.dim[i])]
+				   : "?";
+	return *name == '?' ? arena_printf(g->a, "%s.%d%s", w->name, i, tail)
+			    : arena_printf(g->a, "%s%s", name, tail);
+}
+
 static const char *cure(const struct guesser *g)
 {
 	const struct item *it = g->item;
@@ -520,6 +558,9 @@ static const char *cure(const struct guesser *g)
 		return "saving it little-endian: numpy.save(file, a.astype(a.dtype.newbyteorder('<')))";
 	if (it->descr)
 		return "saving it as another type: numpy.save(file, a.astype(...))";
+	if (g->reads && !strcmp(g->reads, "an empty file"))
+		return arena_printf(g->a, "another file, or --dim %s where no element is meant",
+				    free_name(g, "=0"));
 	if (g->reads && str_starts(g->reads, "a file cut short"))
 		return "copying or making the file again";
 	if (g->m->fit->code == E_DIM)

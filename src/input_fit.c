@@ -65,6 +65,10 @@ static enum code derive(const struct shape *want, int64_t count, struct shape *o
 	}
 	if (free < 0)
 		return shape_count(want) == count ? E_OK : E_INPUT_BYTES;
+	if (count == 0) { /* nothing says that a size of 0 is meant */
+		*why = "an empty file";
+		return E_INPUT_BYTES;
+	}
 	out->dim[free] = 1;
 	int64_t each = shape_count(out);
 	if (each <= 0 || count % each)

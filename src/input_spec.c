@@ -164,7 +164,7 @@ static const char *takes(const char *key)
 		"an element type: u8, i8, i16, i32, i64, f16, bf16, f32, f64, bool, ...",
 		"nchw, nhwc, chw or hwc",
 		"rgb, bgr or gray",
-		"WxH, Wx, xH or letterbox:WxH",
+		"WxH, Wx, xH or letterbox:WxH, of at most 65536 pixels a side",
 		"a number",
 		"numbers, as 0.485/0.456/0.406",
 		"numbers other than 0, as 0.229/0.224/0.225",
@@ -259,6 +259,10 @@ static int odd_key(const char *file, struct diag *d)
 	const char *comma = strrchr(file, ','), *eq = comma ? strchr(comma, '=') : NULL;
 	struct input_keys k = NO_KEYS;
 
+	if (comma && !eq && takes(comma + 1) && access(file, F_OK) != 0)
+		return FAIL(d, E_INPUT_KEY,
+			    .message = fmt(d, "input key '%s' has no value", comma + 1),
+			    .expected = takes(comma + 1), .actual = "nothing");
 	if (!eq || !is_word(comma + 1, (size_t)(eq - comma - 1)) || access(file, F_OK) == 0)
 		return 0;
 	struct arena a = {0};
@@ -282,11 +286,25 @@ static int odd_name(const char *file, const char *const *names, size_t n, struct
 				       d ? input_names(&d->arena, names, n) : ""));
 }
 
+static int seen_once(const char *key, unsigned *seen, const char *text, struct diag *d)
+{
+	for (int k = 0; k < KEYS; k++) {
+		unsigned bit = strcmp(key, key_names[k]) ? 0 : 1u << k;
+		if (*seen & bit)
+			return FAIL(d, E_INPUT_KEY,
+				    .message = fmt(d, "input key '%s' is given twice", key),
+				    .expected = "each key once", .actual = fmt(d, "'%s'", text));
+		*seen |= bit;
+	}
+	return 0;
+}
+
 int spec_parse(const char *text, const char *const *names, size_t n, struct input_spec *s,
 	       struct arena *a, struct diag *d)
 {
 	*s = (struct input_spec){.text = text, .keys = NO_KEYS, .keys_text = ""};
 	char *work = arena_str(a, text), *keys = NULL;
+	unsigned seen = 0;
 
 	for (char *comma; (comma = last_key(work));) {
 		*comma = '\0';
@@ -298,7 +316,8 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	for (const char *end = work + strlen(text); keys && keys < end; keys += strlen(keys) + 1) {
 		char *value = strchr(keys, '=');
 		*value = '\0';
-		int rc = keys_set(&s->keys, keys, value + 1, d);
+		int rc = seen_once(keys, &seen, text, d);
+		rc = rc ? rc : keys_set(&s->keys, keys, value + 1, d);
 		*value = '=';
 		if (rc)
 			return rc;

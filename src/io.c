@@ -40,6 +40,48 @@ static const struct {
 	{".jp2", IO_IMAGE}, {".j2k", IO_IMAGE},
 };
 
+const struct io_foreign *io_foreign(const void *bytes, size_t n)
+{
+	static const struct {
+		const char *magic, *at8; /* at8: eight bytes from the start */
+		struct io_foreign is;
+	} known[] = {
+		{"GIF8", NULL, {"a GIF picture", "convert it to PNG"}},
+		{"%PDF-", NULL, {"a PDF document", "convert the page to PNG"}},
+		{"RIFF",
+		 "WAVE",
+		 {"a WAV file", "take its samples: ffmpeg -i FILE -ac 1 -f f32le out.bin"}},
+		{"RIFF", "AVI ", {"a film", "take its frames: ffmpeg -i FILE frame%d.png"}},
+		{"OggS",
+		 NULL,
+		 {"an Ogg file", "take its samples: ffmpeg -i FILE -ac 1 -f f32le out.bin"}},
+		{"fLaC",
+		 NULL,
+		 {"a FLAC file", "take its samples: ffmpeg -i FILE -ac 1 -f f32le out.bin"}},
+		{"\x1f\x8b\x08", NULL, {"a gzip file", "unpack it first"}},
+		{"\xfd"
+		 "7zXZ",
+		 NULL,
+		 {"an xz file", "unpack it first"}},
+		{"PK\3\4", NULL, {"a zip archive", "add format=npz if it is one of NumPy's"}},
+		{"\x89HDF\r\n\x1a\n", NULL, {"an HDF5 file", "save the array with numpy.save"}},
+		{"SQLite format 3", NULL, {"a database", "save the array with numpy.save"}},
+		{"version https://git-lfs",
+		 NULL,
+		 {"a Git LFS pointer", "fetch the file itself: git lfs pull"}},
+	};
+	const unsigned char *p = bytes;
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		size_t len = strlen(known[i].magic);
+		if (n < len || n < 12 || memcmp(p, known[i].magic, len) != 0)
+			continue;
+		if (!known[i].at8 || !memcmp(p + 8, known[i].at8, 4))
+			return &known[i].is;
+	}
+	return NULL;
+}
+
 /* What the bytes alone say; -1: nothing. */
 static int kind_by_content(const unsigned char *p, size_t n)
 {

@@ -25,6 +25,13 @@ int io_kind_parse(const char *name);
 /* By content, then by the extension of the name. */
 enum io_kind io_kind_of(const char *path, const void *p, size_t n);
 
+/* A kind of file that is never bare elements, by its first bytes. */
+struct io_foreign {
+	const char *what; /* "a GIF picture" */
+	const char *cure;
+};
+const struct io_foreign *io_foreign(const void *p, size_t n); /* NULL: none that is known */
+
 /* ---- .npy */
 
 struct npy {

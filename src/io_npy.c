@@ -145,6 +145,11 @@ static int bad_head(const char *what, const char *why, struct diag *d)
 
 static int npy_dict(struct dict s, const char *what, struct npy *h, struct diag *d)
 {
+	const char *text = s.p;
+	size_t length = (size_t)(s.end - s.p);
+
+	while (length && (text[length - 1] == ' ' || text[length - 1] == '\n'))
+		length--;
 	bool ok = take(&s, '{');
 
 	while (ok && !take(&s, '}')) {
@@ -155,7 +160,10 @@ static int npy_dict(struct dict s, const char *what, struct npy *h, struct diag 
 		}
 	}
 	if (!ok || !s.seen_descr || !s.seen_order || !s.seen_shape)
-		return bad_head(what, "its header cannot be read", d);
+		return bad_head(what,
+				fmt(d, "its header cannot be read: %.*s%s",
+				    (int)(length < 80 ? length : 80), text, length > 80 ? "..." : ""),
+				d);
 	return 0;
 }
 

@@ -467,8 +467,9 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 		shown++;
 	return FAIL(d, E_INPUT_FORMAT,
 		    .message =
-			    fmt(d, "%s, line %" PRId64 ", at '%.*s': %s", what, line_of(&w), shown,
-				w.p < w.end ? w.p : "", w.error ? w.error : "this cannot be read"));
+			    fmt(d, "%s, line %" PRId64 ", %s%.*s%s: %s", what, line_of(&w),
+				w.p < w.end ? "at '" : "at the end", shown, w.p < w.end ? w.p : "",
+				w.p < w.end ? "'" : "", w.error ? w.error : "this cannot be read"));
 }
 
 struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype want,

@@ -16,7 +16,7 @@ static const char style[] =
 	"--line:#34383e;--s0:#6ea3f5;--s1:#f0914d;--s2:#5fc489;--s3:#b79af7;--s4:#ee7fb2;--s5:#56c3da;"
 	"--bad:#f4837a;--warn:#e6b450;--good:#66c991}}\n"
 	"*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);"
-	"font:15px/1.5 system-ui,sans-serif}main{max-width:1200px;margin:0 auto;padding:28px 20px 60px}"
+	"font:15px/1.5 system-ui,sans-serif}main{max-width:1360px;margin:0 auto;padding:28px 20px 60px}"
 	"h1{font-size:24px;line-height:1.25;margin:0 0 2px;overflow-wrap:anywhere}"
 	"h2{font-size:18px;margin:34px 0 4px}"
 	"p{margin:4px 0 10px;max-width:80ch}.sub{color:var(--dim);margin:0 0 16px}"
@@ -30,6 +30,7 @@ static const char style[] =
 	"margin:10px 0 18px}table{border-collapse:collapse;width:100%;font-size:14px}"
 	"th,td{padding:5px 10px;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}"
 	"td.l:first-child{white-space:normal;overflow-wrap:anywhere;min-width:20ch}"
+	"td.t{white-space:normal;overflow-wrap:anywhere;min-width:24ch}"
 	"tr:last-child td{border-bottom:0}th{color:var(--dim);font-weight:500;cursor:pointer;"
 	"position:sticky;top:0;background:var(--card)}th.r,td.r{text-align:right;"
 	"font-variant-numeric:tabular-nums}td.m,pre{font:13px/1.5 ui-monospace,monospace}"
@@ -62,8 +63,11 @@ static void escaped(struct str *h, const char *text)
 				 : *s == '&' ? "&amp;"
 				 : *s == '"' ? "&quot;"
 					     : NULL;
+		unsigned char c = (unsigned char)*s;
 		if (as)
 			str_add(h, as);
+		else if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f)
+			str_addf(h, "\\x%02x", c); /* HTML has no such characters */
 		else
 			str_add_n(h, s, 1);
 	}
@@ -377,6 +381,11 @@ static void fill_bins(struct bins *b, const double *sorted, size_t n, enum page_
 		most = fmax(most, (double)b->count[k]);
 	}
 	make_axis(&b->y, 0, most, PAGE_NUMBER, 5);
+	if (b->y.step < 1) { /* nothing happens half a time */
+		b->y.step = 1;
+		b->y.digits = 0;
+		b->y.high = ceil(most);
+	}
 	b->x.from = LEFT;
 	b->x.to = WIDTH - RIGHT;
 	b->y.from = HEIGHT - BOTTOM;

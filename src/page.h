@@ -36,7 +36,10 @@ void page_pre(struct page *p, const char *text); /* text as it stands, in a fixe
 void page_note(struct page *p, enum severity s, const char *text);
 void page_good(struct page *p, const char *text);
 
-/* heads: NULL ends; align: one letter a column: l left, r right, m fixed font, s a share (see page_share). Click a head: sorts. */
+/*
+ * heads: NULL ends; align: one letter a column: l left, t left and may take several lines, r right, m fixed
+ * font, s a share (see page_share). Click a head: sorts.
+ */
 void page_table(struct page *p, const char *const *heads, const char *align);
 void page_cell(struct page *p, const char *text); /* left to right; after the last a new row starts */
 /* A cell that sorts by a number and shows text. */

@@ -2,6 +2,8 @@
 #include "report.h"
 
 #include "base/hash.h"
+#include "cpu/cpu.h"
+#include "gpu/cuda.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +25,6 @@ void report_each(const struct graph *g,
 
 struct op_table {
 	struct arena *arena;
-	const struct backend *cpu;
 	struct map by_name;
 	struct op_count *v;
 	size_t n, cap;
@@ -42,10 +43,11 @@ static void count_node(const struct graph *g, const struct node *n, void *arg)
 			t->v = arena_grow(t->arena, t->v, t->n, t->cap, sizeof(*t->v));
 		}
 		const struct op *op = n->op ? op_named(op_qualified(n->op)) : NULL;
-		t->v[t->n] = (struct op_count){
-			.name = n->origin->op,
-			.since = n->origin->since,
-			.cpu = op && (op->expand || op->upgrade || backend_kernel(t->cpu, op, 0))};
+		t->v[t->n] = (struct op_count){.name = n->origin->op,
+					       .since = n->origin->since,
+					       .cpu = op && (op->expand || op->upgrade ||
+							     backend_kernel(&cpu_backend, op, 0)),
+					       .cuda = op && backend_kernel(&cuda_backend, op, 0)};
 		map_set(&t->by_name, key, strlen(key), (uint32_t)t->n);
 		k = (int64_t)t->n++;
 	}
@@ -62,10 +64,9 @@ static int most_first(const void *a, const void *b)
 	return c ? c : x->since - y->since;
 }
 
-struct op_count *report_ops(const struct graph *g, const struct backend *cpu, struct arena *a,
-			    size_t *n)
+struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n)
 {
-	struct op_table t = {.arena = a, .cpu = cpu, .by_name = {.arena = a}};
+	struct op_table t = {.arena = a, .by_name = {.arena = a}};
 
 	report_each(g, count_node, &t);
 	if (t.n)
@@ -145,6 +146,17 @@ static bool add_bytes(int64_t *sum, const struct vinfo *v)
 	return !__builtin_add_overflow(*sum, (int64_t)bytes, sum);
 }
 
+/* Of its data it reads what it gives: of an embedding a few rows. */
+static bool takes_part(const struct node *n)
+{
+	static const char *const names[] = {"Gather", "GatherElements", "GatherND", "Slice"};
+
+	for (size_t i = 0; n->op && n->nout && i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(op_qualified(n->op), names[i]))
+			return true;
+	return false;
+}
+
 struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
 			struct arena *a)
 {
@@ -153,7 +165,8 @@ struct cost report_cost(const struct graph *g, const struct node *n, struct vinf
 	int64_t elements = 0;
 
 	for (uint32_t i = 0; i < n->nin; i++)
-		r.known &= add_bytes(&r.bytes, infer_in(&c, i));
+		r.known &= add_bytes(&r.bytes,
+				     !i && takes_part(n) ? infer_out(&c, 0) : infer_in(&c, i));
 	for (uint32_t i = 0; i < n->nout; i++) {
 		const struct vinfo *v = infer_out(&c, i);
 		r.known &= add_bytes(&r.bytes, v);

@@ -10,10 +10,10 @@ struct op_count {
 	int since;	  /* of the row that the imported opset selects; 0: no row */
 	uint32_t count;
 	bool cpu; /* a kernel or an expansion runs it */
+	bool cuda; /* the same of this build's CUDA backend; types and attributes may still keep a node off it */
 };
 /* By count, bodies included; n gets the number. In the arena. */
-struct op_count *report_ops(const struct graph *g, const struct backend *cpu, struct arena *a,
-			    size_t *n);
+struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n);
 
 struct weight_sum {
 	enum dtype dtype;

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/tame.h"
 #include "io.h"
 
 #include <inttypes.h>
@@ -72,20 +73,17 @@ int labels_load(const char *spec, const struct model *m, struct labels *out, str
 
 /* ---- CTC */
 
-int decode_parse(const char *spec, int64_t *blank, struct diag *d)
+bool decode_parse(const char *spec, int64_t *blank)
 {
 	char *end;
 
 	*blank = 0;
 	if (!strcmp(spec, "ctc"))
-		return 0;
-	if (str_starts(spec, "ctc:blank=") && spec[10]) {
-		*blank = strtoll(spec + 10, &end, 10);
-		if (!*end && *blank >= 0)
-			return 0;
-	}
-	return FAIL(d, E_OPTION, .slot = "--decode", .expected = "ctc or ctc:blank=N",
-		    .actual = fmt(d, "'%s'", spec));
+		return true;
+	if (!str_starts(spec, "ctc:blank=") || !spec[10])
+		return false;
+	*blank = strtoll(spec + 10, &end, 10);
+	return !*end && *blank >= 0;
 }
 
 /* An output seen as [batch, steps, classes]; time_first: as [steps, batch, classes]. */
@@ -356,10 +354,13 @@ static void print_string(const char *s, size_t n, FILE *stream)
 	fputc('"', stream);
 	for (size_t i = 0; i < n; i++) {
 		const char *k = s[i] ? strchr(from, s[i]) : NULL;
+		unsigned char next = i + 1 < n ? (unsigned char)s[i + 1] : 0;
 		if (k)
 			fprintf(stream, "\\%c", into[k - from]);
-		else if ((unsigned char)s[i] < ' ')
+		else if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
 			fprintf(stream, "\\u%04x", (unsigned)s[i]);
+		else if ((unsigned char)s[i] == 0xc2 && next >= 0x80 && next < 0xa0)
+			fprintf(stream, "\\u%04x", (unsigned)(unsigned char)s[++i]); /* C1 */
 		else
 			fputc(s[i], stream);
 	}
@@ -397,7 +398,7 @@ static void print_tensor(const char *name, const struct tensor *t, int64_t limit
 	int64_t n = tensor_count(t), shown = limit && limit < n ? limit : n;
 	int64_t row = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
 
-	fprintf(stream, "%s %s %s\n", name, dtype_name(tensor_dtype(t)),
+	fprintf(stream, "%s %s %s\n", tame_word(&a, name), dtype_name(tensor_dtype(t)),
 		shape_str(&a, &t->shape, NULL));
 	for (int64_t i = 0; i < shown; i++) {
 		print_element(t, i, stream);
@@ -450,8 +451,11 @@ void print_ranked(const struct ranked *r, const struct labels *labels, FILE *str
 		fprintf(stream, "%s%s%s\n", r->output->name, r->rows > 1 ? " " : "",
 			r->rows > 1 ? row_name(r->output->tensor, row, &a) : "");
 		for (int64_t i = row * r->k; i < (row + 1) * r->k; i++)
-			fprintf(stream, "%8" PRId64 "  %-13.7g%s%s\n", r->index[i], r->value[i],
-				labels->n ? "  " : "", labels->n ? labels->v[r->index[i]] : "");
+			if (labels->n)
+				fprintf(stream, "%8" PRId64 "  %-13.7g  %s\n", r->index[i],
+					r->value[i], labels->v[r->index[i]]);
+			else
+				fprintf(stream, "%8" PRId64 "  %.7g\n", r->index[i], r->value[i]);
 		arena_free(&a);
 	}
 }

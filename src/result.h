@@ -25,7 +25,7 @@ int labels_load(const char *spec, const struct model *m, struct labels *out, str
 /* ---- decoding */
 
 /* "ctc" or "ctc:blank=N". E-OPTION. */
-int decode_parse(const char *spec, int64_t *blank, struct diag *d);
+bool decode_parse(const char *spec, int64_t *blank);
 /*
  * The texts that the outputs spell, one a batch element: of the first output of [batch, steps, classes]
  * (or without batch) whose classes fit the labels. Without labels, class numbers parted by blanks.

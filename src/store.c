@@ -31,7 +31,6 @@ struct store {
 	struct map by_key;
 	struct packed *items;
 	uint32_t n, cap;
-	size_t bytes;
 	struct region region;
 	pthread_mutex_t lock;
 	void (*packed)(void *arg, const struct tensor *t);
@@ -65,11 +64,6 @@ void store_free(struct store *s)
 	pthread_mutex_destroy(&s->lock);
 	struct arena a = s->arena;
 	arena_free(&a);
-}
-
-size_t store_bytes(const struct store *s)
-{
-	return s->bytes;
 }
 
 /* Reserves as much as the machine has memory; addresses cost nothing. */
@@ -115,7 +109,6 @@ static const void *add(struct store *s, const char *key, size_t n, void *data, s
 	}
 	s->items[s->n] = (struct packed){data, bytes, alone};
 	map_set(&s->by_key, arena_strn(&s->arena, key, n), n, s->n++);
-	s->bytes += bytes;
 	return data;
 }
 

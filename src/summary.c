@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/tame.h"
 #include "io.h"
 #include "report.h"
 
@@ -62,7 +63,7 @@ static void print_tensor(const char *role, const char *name, const struct tensor
 {
 	struct arena a = {0};
 
-	fprintf(stream, "%-7s %s ", role, name);
+	fprintf(stream, "%-7s %s ", role, tame_word(&a, name));
 	if (!t || t->type.kind == V_NONE) {
 		fputs("(no value)", stream);
 	} else if (t->type.kind != V_TENSOR) {
@@ -88,9 +89,10 @@ static void print_model(const struct summary *s, FILE *stream)
 	for (size_t i = 0; i < m->nopsets; i++)
 		fprintf(stream, ", %s%sopset %" PRId64, m->opsets[i].domain,
 			*m->opsets[i].domain ? " " : "", m->opsets[i].version);
-	fprintf(stream, ", %" PRIu32 " node%s, %s\n", m->graph->norder,
-		m->graph->norder == 1 ? "" : "s",
-		str_bytes(&a, (int64_t)(m->file_bytes + m->external_bytes)));
+	fprintf(stream, ", %" PRIu32 " node%s", m->file_nodes, m->file_nodes == 1 ? "" : "s");
+	if (m->graph->norder != m->file_nodes)
+		fprintf(stream, " (%" PRIu32 " when optimized)", m->graph->norder);
+	fprintf(stream, ", %s\n", str_bytes(&a, (int64_t)(m->file_bytes + m->external_bytes)));
 	fprintf(stream, "%-7s %s: %s\n", "device", session_device(s->session),
 		session_device_why(s->session));
 	arena_free(&a);
@@ -230,6 +232,7 @@ static void json_model(const struct summary *s, struct json *j)
 	}
 	json_end(j, ']');
 	json_uint(j, "nodes", m->graph->norder);
+	json_uint(j, "nodes_in_file", m->file_nodes);
 	json_uint(j, "bytes", m->file_bytes + m->external_bytes);
 	json_end(j, '}');
 	json_object(j, "device");

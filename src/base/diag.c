@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/diag.h"
 
+#include "base/tame.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,34 +167,36 @@ static void print_text(const struct finding *f, FILE *s)
 		fprintf(s, "  hint: %s\n", hint);
 }
 
-/* A model's names must not be able to command the terminal: of control characters the numbers are shown. */
-static void print_tame(const char *text, size_t n, FILE *s)
+/* The finding as it may be shown: a name in it must not even begin a line of its own. */
+static struct finding tame(const struct finding *f, struct arena *a)
 {
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)text[i];
-		if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f)
-			fprintf(s, "\\x%02x", c);
-		else
-			fputc(c, s);
+	struct finding t = *f;
+	const char **text[] = {&t.model,   &t.node,	&t.op,	   &t.slot,
+			       &t.message, &t.expected, &t.actual, &t.hint};
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(*text); i++)
+		*text[i] = *text[i] ? tame_word(a, *text[i]) : NULL;
+	if (f->nrows) {
+		struct diag_row *rows = arena_new_n(a, struct diag_row, f->nrows);
+		for (size_t i = 0; i < f->nrows; i++)
+			rows[i] = (struct diag_row){tame_word(a, f->rows[i].label),
+						    tame_word(a, f->rows[i].text)};
+		t.rows = rows;
 	}
+	return t;
 }
 
 void finding_print(const struct finding *f, FILE *s, bool color)
 {
 	static const char *const words[] = {"note", "warning", "error"};
 	static const char *const tints[] = {"\033[36m", "\033[33m", "\033[1;31m"};
-	char *text = NULL;
-	size_t n = 0;
-	FILE *all = open_memstream(&text, &n);
+	struct arena a = {0};
+	struct finding shown = tame(f, &a);
 
 	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", words[f->severity],
 		code_id(f->code, f->severity), color ? "\033[0m" : "");
-	print_text(f, all ? all : s);
-	if (all) {
-		fclose(all);
-		print_tame(text, n, s);
-	}
-	free(text);
+	print_text(&shown, s);
+	arena_free(&a);
 }
 
 void diag_print(const struct diag *d, FILE *s, bool color)

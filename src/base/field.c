@@ -33,7 +33,8 @@ static int choice_find(const char *choices, const char *text)
 	return -1;
 }
 
-const char *field_choice(const char *choices, int k, struct arena *a)
+/* Choice k of "a|b|c" in the arena; NULL where there are fewer. */
+static const char *field_choice(const char *choices, int k, struct arena *a)
 {
 	for (const char *c = choices; c && k >= 0; c = choice_next(c), k--)
 		if (k == 0)

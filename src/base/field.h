@@ -98,8 +98,6 @@ int field_set(const struct field *f, void *obj, const char *text, const char *wh
 /* The value as field_set would take it; NULL where it is absent or not to be said in text. */
 const char *field_print(const struct field *f, const void *obj, struct arena *a);
 const struct field *field_find(const struct field *table, const char *name);
-/* Choice k of "a|b|c" in the arena; NULL where there are fewer. */
-const char *field_choice(const char *choices, int k, struct arena *a);
 /* What the field takes, for messages and manuals: "an integer from 0 to 64", "one of a, b, c". */
 const char *field_takes(const struct field *f, struct arena *a);
 /* The nearest name by edit distance, or NULL where none is near. */

@@ -158,6 +158,8 @@ int file_map_most(const char *path, size_t most, struct file_map *m, enum code c
 	*m = (struct file_map){0};
 	if (strcmp(path, "-") == 0)
 		return read_stream(STDIN_FILENO, "standard input", most, m, code, d);
+	if (!*path)
+		return FAIL(d, code, .message = "an empty name is no file");
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return file_fail(path, "cannot open", code, d);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
+#include "base/tame.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,34 +16,6 @@ void json_begin(struct json *j, FILE *stream)
 static void new_line(const struct json *j)
 {
 	fprintf(j->stream, "\n%*s", j->depth * 2, "");
-}
-
-/* Bytes of the well-formed UTF-8 character at s, 0 where there is none. */
-static size_t utf8_length(const unsigned char *s, size_t n)
-{
-	static const struct {
-		unsigned char first, last, low, high; /* range of the first byte, of the second */
-		size_t length;
-	} forms[] = {
-		{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-		{0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
-		{0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-		{0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-	};
-
-	if (s[0] < 0x80)
-		return 1;
-	for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
-		if (s[0] < forms[f].first || s[0] > forms[f].last || n < forms[f].length)
-			continue;
-		if (s[1] < forms[f].low || s[1] > forms[f].high)
-			return 0;
-		for (size_t i = 2; i < forms[f].length; i++)
-			if ((s[i] & 0xc0) != 0x80)
-				return 0;
-		return forms[f].length;
-	}
-	return 0;
 }
 
 static void write_escaped(FILE *f, unsigned char c)
@@ -66,6 +40,8 @@ static void write_text(const struct json *j, const char *text, size_t n)
 			fputs("\xef\xbf\xbd", j->stream); /* U+FFFD */
 		else if (s[i] < 0x20 || s[i] == 0x7f || s[i] == '"' || s[i] == '\\')
 			write_escaped(j->stream, s[i]);
+		else if (s[i] == 0xc2 && s[i + 1] < 0xa0)
+			write_escaped(j->stream, s[i + 1]); /* C1: a terminal may take it for a command */
 		else
 			fwrite(s + i, 1, len, j->stream);
 		i += len ? len : 1;

@@ -44,6 +44,20 @@ bool proc_sample(int fd, uint64_t *rss, uint64_t *unshared)
 	return true;
 }
 
+uint64_t proc_available(void)
+{
+	char line[128];
+	unsigned long long kb = 0;
+	FILE *f = fopen("/proc/meminfo", "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return (uint64_t)kb * 1024;
+}
+
 uint64_t proc_rss(int pid)
 {
 	int fd = proc_open(pid);

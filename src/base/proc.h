@@ -17,6 +17,9 @@ struct proc_memory {
  */
 bool proc_memory(int pid, struct proc_memory *m);
 
+/* What the system could still give, in bytes; 0 where it does not say. */
+uint64_t proc_available(void);
+
 /* Resident bytes, from statm: cheap (some microseconds). 0 where the system does not say. */
 uint64_t proc_rss(int pid);
 

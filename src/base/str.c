@@ -56,6 +56,11 @@ const char *str_count(struct arena *a, int64_t n)
 	return arena_strn(a, out, k);
 }
 
+const char *str_many(struct arena *a, uint64_t n, const char *what)
+{
+	return arena_printf(a, "%s %s%s", str_count(a, (int64_t)n), what, n == 1 ? "" : "s");
+}
+
 const char *str_bytes(struct arena *a, int64_t n)
 {
 	static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -69,6 +74,16 @@ const char *str_bytes(struct arena *a, int64_t n)
 		u++;
 	}
 	return arena_printf(a, "%.1f %s", v, units[u]);
+}
+
+const char *str_span(struct arena *a, double s)
+{
+	if (s < 120)
+		return arena_printf(a, "%.0f s", s);
+	if (s < 7200)
+		return arena_printf(a, "%.0f min", s / 60);
+	return s < 172800 ? arena_printf(a, "%.1f hours", s / 3600)
+			  : arena_printf(a, "%.0f days", s / 86400);
 }
 
 const char *str_seconds(struct arena *a, double s)
@@ -151,7 +166,8 @@ const char *str_nearest(const char *meant, const char *const *names, size_t n)
 {
 	const char *best = NULL;
 	size_t len = strlen(meant);
-	unsigned least_far = (unsigned)(len > LONGEST ? LONGEST : len) / 3 + 2;
+	unsigned third = (unsigned)(len > LONGEST ? LONGEST : len) / 3,
+		 least_far = third > 1 ? third + 1 : 2;
 
 	for (size_t i = 0; i < n; i++) {
 		unsigned far;

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* A string that grows in an arena; s is always NUL-terminated once anything was added. */
 struct str {
@@ -17,11 +18,13 @@ void str_add_n(struct str *b, const char *s, size_t n);
 void str_addf(struct str *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *str_get(const struct str *b); /* "" where nothing was added */
 
-const char *str_count(struct arena *a, int64_t n);  /* "1,228,800" */
-const char *str_bytes(struct arena *a, int64_t n);  /* "435.6 MiB", "12 bytes" */
-const char *str_seconds(struct arena *a, double s); /* "12.3 ms", "4.56 s" */
-const char *str_float(struct arena *a, float v);    /* shortest that reads back the same */
-const char *str_double(struct arena *a, double v);  /* the same; "nan", "inf" */
+const char *str_count(struct arena *a, int64_t n);		     /* "1,228,800" */
+const char *str_many(struct arena *a, uint64_t n, const char *what); /* "1 node", "1,200 nodes" */
+const char *str_bytes(struct arena *a, int64_t n);		     /* "435.6 MiB", "12 bytes" */
+const char *str_seconds(struct arena *a, double s);		     /* "12.3 ms", "4.56 s" */
+const char *str_span(struct arena *a, double s);   /* "40 s", "12 min", "3.5 hours", "9 days" */
+const char *str_float(struct arena *a, float v);   /* shortest that reads back the same */
+const char *str_double(struct arena *a, double v); /* the same; "nan", "inf" */
 bool str_starts(const char *s, const char *prefix);
 
 /* Edit distance: insertions, deletions, substitutions and swaps of neighbours. */

@@ -88,7 +88,9 @@ static int set_value(struct reader *r, const struct field *f, const char *value,
 static int not_scalar(struct reader *r, const struct field *f)
 {
 	return config_fail(r, event_line(r), fmt(r->diag, "%s takes a single value here", f->name),
-			   NULL);
+			   f->type == F_LIST ? fmt(r->diag, "write an item as text: - \"%s\"",
+						   f->arg ? f->arg : "VALUE")
+					     : NULL);
 }
 
 /* key: [a, b]: each an item of a list; of other list types joined by commas. */
@@ -159,7 +161,8 @@ static int read_value(struct reader *r, const struct field *f)
 		return read_sequence(r, f);
 	if (r->event.type == YAML_MAPPING_START_EVENT)
 		return read_mapping(r, f);
-	return config_fail(r, event_line(r), "anchors and aliases are not used here", NULL);
+	return config_fail(r, event_line(r), "anchors and aliases are not used here",
+			   "write the value itself");
 }
 
 static int unknown_key(struct reader *r, const char *key)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which operators the chosen device runs, and which go back to the host. */
 #include "check.h"
+#include "base/str.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -41,8 +42,8 @@ static int run(struct check_context *c)
 		NOTE(d, E_OP_DEVICE,
 		     .message = fmt(d, "%" PRIu32 " of %" PRIu32 " steps run on the host: %s",
 				    steps, report.nsteps, check_name_list(&ops)));
-	check_say(c, "%s (%s), %" PRIu32 " steps%s", session_device(c->session),
-		  session_device_why(c->session), report.nsteps,
+	check_say(c, "%s (%s), %s%s", session_device(c->session), session_device_why(c->session),
+		  str_many(&a, report.nsteps, "step"),
 		  report.whole ? "" : ", more once the data of the first are there");
 	arena_free(&a);
 	return 0;

@@ -2,6 +2,7 @@
 /* What is wrong with a graph that loads: what nothing uses, what changes nothing, training mode, names. */
 #include "check.h"
 #include "base/hash.h"
+#include "base/str.h"
 #include "report.h"
 
 #include <inttypes.h>
@@ -314,8 +315,8 @@ static int run(struct check_context *c)
 		WARN(d, E_MODEL_IDENTITY, .message = text);
 	else if (w.identity.n)
 		NOTE(d, E_MODEL_IDENTITY, .message = text);
-	check_say(c, "%" PRIu32 " nodes, %" PRIu32 " inputs, %" PRIu32 " outputs", g->norder,
-		  g->nin, g->nout);
+	check_say(c, "%s, %s, %s", str_many(&w.a, g->norder, "node"),
+		  str_many(&w.a, g->nin, "input"), str_many(&w.a, g->nout, "output"));
 	arena_free(&w.a);
 	return 0;
 }

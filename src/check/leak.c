@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/proc.h"
+#include "base/str.h"
 #include "page.h"
 
 #include <inttypes.h>
@@ -109,21 +110,6 @@ static void sample(struct leak *x, struct session *s)
 		add(&x->of[OWN_DEVICE], counted(MEM_DEVICE));
 	if (device_memory(s, &used, &x->left[1]))
 		add(&x->of[DEVICE], used);
-}
-
-/* What the system could still give. */
-static double host_left(void)
-{
-	char line[128];
-	unsigned long long kb = 0;
-	FILE *f = fopen("/proc/meminfo", "re");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return (double)kb * 1024;
 }
 
 /* ---- which node */
@@ -317,15 +303,6 @@ static const char *bytes_text(double v, struct diag *d)
 	return fmt(d, "%.0f bytes", v);
 }
 
-static const char *time_text(double s, struct diag *d)
-{
-	if (s < 120)
-		return fmt(d, "%.0f s", s);
-	if (s < 7200)
-		return fmt(d, "%.0f min", s / 60);
-	return s < 172800 ? fmt(d, "%.1f hours", s / 3600) : fmt(d, "%.0f days", s / 86400);
-}
-
 static const char *exhaustion(const struct leak *x, double slope, bool device, struct diag *d)
 {
 	double runs = x->left[device] / slope;
@@ -333,7 +310,7 @@ static const char *exhaustion(const struct leak *x, double slope, bool device, s
 	if (!(x->left[device] > 0) || !(slope > 0))
 		return "not known";
 	return fmt(d, "after %.3g runs, %s at this pace: %s are left", runs,
-		   time_text(runs * x->seconds, d), bytes_text(x->left[device], d));
+		   str_span(&d->arena, runs * x->seconds), bytes_text(x->left[device], d));
 }
 
 static void tell_leak(struct check_context *c, const struct leak *x, int which, const char *how)
@@ -406,7 +383,7 @@ static void conclude(struct check_context *c, struct leak *x, const char *how, b
 		    (flat < 0 || x->of[i].grown > x->of[flat].grown))
 			flat = i;
 	}
-	x->left[0] = host_left();
+	x->left[0] = (double)proc_available();
 	if (leaking >= 0 && steps)
 		blame(c, x);
 	if (leaking >= 0)

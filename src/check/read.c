@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the file is a model at all: every fault that reading meets, and what its head says. */
 #include "check.h"
+#include "base/str.h"
 #include "report.h"
 
 #include <inttypes.h>
@@ -108,8 +109,10 @@ static int run(struct check_context *c)
 	check_domains(c);
 	check_size(c);
 	report_weights(m->graph, sums);
-	check_say(c, "IR %" PRId64 ", %" PRIu32 " nodes, %" PRIu64 " weights of %.1f MB",
-		  m->ir_version, m->graph->norder, sums[0].tensors, (double)sums[0].bytes / 1e6);
+	check_say(c, "IR %" PRId64 ", %s, %s of %s", m->ir_version,
+		  str_many(&c->arena, m->graph->norder, "node"),
+		  str_many(&c->arena, sums[0].tensors, "weight"),
+		  str_bytes(&c->arena, (int64_t)sums[0].bytes));
 	return 0;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "base/hash.h"
+#include "base/str.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -210,9 +211,11 @@ static int run(struct check_context *c)
 	for (uint32_t i = 0; i < g->norder; i++)
 		pinned(&x, g, g->node[g->order[i]]);
 	outputs(&x);
-	check_say(c, "%zu declared shapes agree with inference or say nothing", x.compared);
+	const char *shapes = str_many(&x.a, x.compared, "declared shape");
+	check_say(c, "%s agree%s with inference or say%s nothing", shapes,
+		  x.compared == 1 ? "s" : "", x.compared == 1 ? "s" : "");
 	if (check_found(c, E_MODEL_DECLARED))
-		check_say(c, "of %zu declared shapes", x.compared);
+		check_say(c, "of %s", shapes);
 	arena_free(&x.a);
 	check_imported_end(c);
 	return 0;

@@ -2,6 +2,7 @@
 /* Weights that are not numbers, denormal, of the wrong width; scales that nobody calibrated. */
 #include "check.h"
 #include "base/hash.h"
+#include "base/str.h"
 #include "onnx/weights.h"
 #include "report.h"
 #include "onnx/weights.h"
@@ -222,7 +223,8 @@ static int run(struct check_context *c)
 	if (w.ones > 1 && w.ones == w.scales)
 		WARN(d, E_QUANT_RANGE,
 		     .message = fmt(d, "all %zu scales of activations are exactly 1", w.scales));
-	check_say(c, "%zu weights of %.1f MB", w.tensors, (double)w.bytes / 1e6);
+	check_say(c, "%s of %s", str_many(&w.a, w.tensors, "weight"),
+		  str_bytes(&w.a, (int64_t)w.bytes));
 	arena_free(&w.a);
 	return 0;
 }

@@ -108,8 +108,10 @@ struct model {
 	struct graph *graph;
 	size_t file_bytes;     /* of the model file */
 	size_t external_bytes; /* of its external data that are mapped */
-	size_t nfunctions;     /* model-local functions (they are inlined) */
-	void *maps;	       /* onnx/weights.c's; released by onnx_unload */
+	size_t dropped_bytes; /* of mapped weights whose pages were given back, as kernels have packed them */
+	size_t nfunctions;   /* model-local functions (they are inlined) */
+	uint32_t file_nodes; /* of the main graph as it was read, before anything rewrote it */
+	void *maps;	     /* onnx/weights.c's; released by onnx_unload */
 };
 
 struct graph *graph_new(struct arena *a, struct model *m, const char *name);

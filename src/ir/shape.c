@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/shape.h"
 
+#include "base/tame.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -118,7 +120,8 @@ const char *shape_str(struct arena *a, const struct shape *s, const char *const 
 		if (s->dim[i] >= 0)
 			text = arena_printf(a, "%s%s%" PRId64, text, comma, s->dim[i]);
 		else if (dim_is_sym(s->dim[i]) && symbols)
-			text = arena_printf(a, "%s%s%s", text, comma, symbols[DIM_SYM_ID(s->dim[i])]);
+			text = arena_printf(a, "%s%s%s", text, comma,
+					    tame_word(a, symbols[DIM_SYM_ID(s->dim[i])]));
 		else
 			text = arena_printf(a, "%s%s?", text, comma);
 	}

@@ -109,12 +109,19 @@ faults() {
 
 @test "a node that hangs is named when the time is over" {
 	faults
-	INFER_FAULT=second:hang run "$FAULTS_INFER" check "$S/kept/model.onnx" --timeout 1
-	[ "$status" -eq 124 ]
+	# how long it takes to come to the node is the machine's
+	for limit in 1 5 25 125; do
+		INFER_FAULT=second:hang run "$FAULTS_INFER" check "$S/kept/model.onnx" --timeout $limit
+		[ "$status" -eq 124 ]
+		[[ $output != *"'second'"* ]] || break
+	done
 	[[ $output == *"error[E-TIMEOUT]: node 'second' (Softmax)"* ]]
 	[[ $output == *"weights      ok"* ]] # what was gathered before
-	INFER_FAULT=second:hang run --separate-stderr "$FAULTS_INFER" check "$S/kept/model.onnx" --timeout 1 --json
-	[ "$status" -eq 124 ]
+	for limit in $limit 125; do
+		INFER_FAULT=second:hang run --separate-stderr "$FAULTS_INFER" check "$S/kept/model.onnx" --timeout $limit --json
+		[ "$status" -eq 124 ]
+		[[ $output != *'"second"'* ]] || break
+	done
 	[[ $output == *'"id": "E-TIMEOUT"'*'"node": "second"'* ]]
 }
 
@@ -137,7 +144,7 @@ faults() {
 	"$BATS_TEST_TMPDIR/models" "$BATS_TEST_TMPDIR/sub/hostile"
 	for m in "$BATS_TEST_TMPDIR"/sub/hostile/*.onnx; do
 		status=0
-		timeout 60 "$INFER" check "$m" --all --runs 5 >"$BATS_TEST_TMPDIR/out" 2>&1 || status=$?
+		timeout 300 "$INFER" check "$m" --all --runs 5 >"$BATS_TEST_TMPDIR/out" 2>&1 || status=$?
 		case $status in
 		0 | 4 | 5 | 6) ;;
 		3) ! grep -q 'the program crashed' "$BATS_TEST_TMPDIR/out" ;;

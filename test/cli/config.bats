@@ -69,3 +69,37 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	[ "$status" -eq 0 ]
 	grep -q '^threads: 0$' all.yaml
 }
+
+@test "what a later stage finds wrong has file and line as well" {
+	cd "$BATS_TEST_DIRNAME/../data/run"
+	refused() { # STATUS TEXT MESSAGE
+		printf '%b' "$2" >"$T/c.yaml"
+		run "$INFER" run batch.onnx --config "$T/c.yaml"
+		echo "$output"
+		[ "$status" -eq "$1" ]
+		[[ $output == *": $T/c.yaml:$3"* ]]
+	}
+	refused 2 'seed: 1\ndecode: morse\n' "2: decode: wrong value: expected ctc or ctc:blank=N, got 'morse'"
+	refused 4 'dim:\n  batch: 2\n  bacth: 3\n' "3: dim bacth=3: the model's inputs have no free dimension 'bacth'"
+	refused 4 'random: 0..1\nshape: [x=1x1x1x1]\n' "2: shape x=1x1x1x1: "
+	refused 4 'random:\n  - 5..1\n' "2: random 5..1: this is no range of numbers"
+	refused 4 '\n\ninput: fits.npy,colour=red\n' "3: input: unknown input key 'colour'"
+	refused 4 'random: 0..1\ntop: 1\nlabels: none.txt\n' "3: labels: none.txt: cannot open"
+	refused 4 'random: 0..1\nsave: batch.onnx\n' "2: save: batch.onnx: "
+}
+
+@test "an item that is a mapping says how it is written" {
+	config 'input:\n  - x: a.npy\n' "c.yaml:2: input takes a single value here"
+	[[ $output == *'hint: write an item as text: - "[NAME=]FILE'* ]]
+}
+
+@test "a variable whose name is nearly ours is told, others are not" {
+	cd "$BATS_TEST_DIRNAME/../data/run"
+	INFER_DEVCE=cuda INFER_CACHE=off INFER_SOMETHING=1 run "$INFER" run batch.onnx --random 0..1 --dim batch=1
+	[ "$status" -eq 0 ]
+	[[ $output == *"warning[W-OPTION]: INFER_DEVCE: no such variable is known"*"did you mean INFER_DEVICE?"* ]]
+	[[ $output == *"did you mean INFER_CACHE_DIR?"* ]]
+	[[ $output != *INFER_SOMETHING* ]]
+	INFER_DEVICE=cpu INFER_LIBRARY_PATH=/nowhere INFER_OPENMP=own run "$INFER" run batch.onnx --random 0..1 --dim batch=1
+	[[ $output != *W-OPTION* ]]
+}

@@ -16,7 +16,7 @@ options_of() {
 }
 
 @test "help of each command lists every option" {
-	for command in run inspect completion; do
+	for command in run inspect profile check doctor cache completion; do
 		run "$INFER" $command --help
 		[ "$status" -eq 0 ]
 		[[ $output == "infer $command: "* ]]
@@ -41,7 +41,7 @@ options_of() {
 @test "help of the program lists the commands" {
 	run "$INFER" --help
 	[ "$status" -eq 0 ]
-	for command in run inspect completion; do
+	for command in run inspect profile check doctor cache completion; do
 		grep -q "^  $command " <<<"$output"
 	done
 }
@@ -68,14 +68,14 @@ options_of() {
 }
 
 @test "help lines are at most 100 columns, examples apart" {
-	for command in run inspect completion; do
+	for command in run inspect profile check doctor cache completion; do
 		! "$INFER" $command --help | sed '/^Examples:/,$d' | grep -E '.{101}'
 	done
 }
 
 @test "every option has its place in the manual" {
 	"$INFER" __gen man "$T"
-	for command in run inspect completion; do
+	for command in run inspect profile check doctor cache completion; do
 		for option in $(options_of $command); do
 			grep -qF -- "\\fB${option//-/\\-}\\fR" "$T/infer-$command.1"
 		done
@@ -108,5 +108,19 @@ options_of() {
 		cat "$T/err"
 		[ ! -s "$T/err" ]
 		grep -q 'EXAMPLES' "$T/text"
+	done
+}
+
+@test "examples and quotes of the manual can be copied; every status is there" {
+	command -v man >/dev/null && command -v groff >/dev/null || skip "no man or groff"
+	"$INFER" __gen man "$T"
+	for page in "$T"/*.1; do
+		LC_ALL=C.UTF-8 MANWIDTH=100 man -l "$page" 2>/dev/null >"$T/text"
+		! grep -n -e ‘ -e ’ "$T/text" || { echo "$page"; false; }
+		! grep -nE '[.?!]\.( |$)' "$T/text" | grep -v '\.\.\.' || { echo "$page"; false; }
+	done
+	LC_ALL=C.UTF-8 MANWIDTH=100 man -l "$T/infer.1" 2>/dev/null >"$T/text"
+	for status in 0 1 2 3 4 5 6 7 8 9 124 125 126 127 130; do
+		grep -qE "^ +$status  " "$T/text" || { echo "no status $status"; false; }
 	done
 }

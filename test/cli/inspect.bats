@@ -78,6 +78,18 @@ setup() {
 	[[ $output != *"infer::"* ]]
 }
 
+@test "a model's operators are said to run where --ops says" {
+	run -0 --separate-stderr "$INFER" inspect --ops
+	cuda=$(grep -c '^MatMul .* cpu, cuda ' <<<"$output") || true
+	run -0 --separate-stderr "$INFER" inspect work.onnx
+	[[ $output == *"MatMul-13  cpu"* ]]
+	if [ "$cuda" -gt 0 ]; then
+		[[ $output == *"MatMul-13  cpu, cuda"* ]]
+	else
+		[[ $output != *"cuda"* ]]
+	fi
+}
+
 @test "a tensor file: type, shape, statistics" {
 	run -0 --separate-stderr "$INFER" inspect chw.npy
 	[[ $output == *"chw.npy  f32 ["* ]]
@@ -89,8 +101,8 @@ setup() {
 
 @test "a tensor file is read once, so that a pipe will do" {
 	mkfifo "$BATS_TEST_TMPDIR/p.npy"
-	cat chw.npy >"$BATS_TEST_TMPDIR/p.npy" &
-	run -0 --separate-stderr timeout 10 "$INFER" inspect --json "$BATS_TEST_TMPDIR/p.npy"
+	cat chw.npy >"$BATS_TEST_TMPDIR/p.npy" 3>&- &
+	run -0 --separate-stderr timeout 120 "$INFER" inspect --json "$BATS_TEST_TMPDIR/p.npy"
 	[[ $output == *'"name": "p.npy"'*'"likely_layout": "CHW"'* ]]
 }
 
@@ -152,4 +164,102 @@ assert len(d["nodes"]) <= d["passes"][-1]["nodes"]'
 import json, sys
 d = json.load(sys.stdin)
 assert "passes" not in d and "rewrites" not in d'
+}
+
+# escape.onnx: every name of it holds an escape sequence; one node's holds a line that looks like a message
+@test "a model's names cannot command the terminal, in any listing" {
+	local -a ways=("inspect escape.onnx --nodes --cost --weights --memory" "inspect escape.onnx --stage file"
+		"inspect escape.onnx --stage opt" "inspect escape.onnx --stage plan" "inspect escape.onnx --dot"
+		"inspect escape.onnx --passes --explain" "inspect escape.onnx --json"
+		"run escape.onnx --random 0..1 --print --top 1" "run escape.onnx --random 0..1 --json --print"
+		"check escape.onnx" "profile escape.onnx --nodes -n 2 --warmup 1")
+	for way in "${ways[@]}"; do
+		# shellcheck disable=SC2086
+		"$INFER" $way >"$BATS_TEST_TMPDIR/out" 2>&1
+		! grep -qP '[\x00-\x08\x0b-\x1f\x7f]' "$BATS_TEST_TMPDIR/out" || {
+			echo "infer $way"
+			cat -v "$BATS_TEST_TMPDIR/out"
+			false
+		}
+		! grep -q '^error' "$BATS_TEST_TMPDIR/out" || {
+			echo "infer $way"
+			cat "$BATS_TEST_TMPDIR/out"
+			false
+		}
+	done
+	run -0 "$INFER" inspect escape.onnx
+	[[ $output == *'in\x1b[31mred\x1b[0m\x07'* ]]
+}
+
+@test "--cost counts a free dimension as 1 and says so; the page asks for it" {
+	run -0 --separate-stderr "$INFER" inspect escape.onnx --cost
+	[[ $stderr == *"N-DIM-DEFAULT"* ]]
+	[[ $output == *"cost        0 MACs, 4 FLOPs, 32 B moved"* ]]
+	run -0 --separate-stderr "$INFER" inspect escape.onnx --cost --shape 3x2
+	[[ $output == *"cost        0 MACs, 12 FLOPs, 96 B moved"* && -z $stderr ]]
+	run -0 "$INFER" inspect escape.onnx --html "$BATS_TEST_TMPDIR/m.html"
+	grep -q 'free dimensions: bind them, or --cost' "$BATS_TEST_TMPDIR/m.html"
+}
+
+@test "a report that another command wrote is shown, with its findings" {
+	"$INFER" check pic.onnx --input short.bin --json >"$BATS_TEST_TMPDIR/r.json" || [ $? -eq 4 ]
+	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/r.json"
+	[ -z "$stderr" ]
+	[[ $output == "report      $BATS_TEST_TMPDIR/r.json: of infer check, exit status 4"* ]]
+	[[ $output == *"model       pic.onnx"* ]]
+	[[ $output == *"checks"*"name"*"state"*"inputs"*"found"* ]]
+	[[ $output == *"error[E-INPUT-BYTES]: input "*"model expects"*"short.bin has"* ]]
+	"$INFER" run batch.onnx --random 0..1 --json -q >"$BATS_TEST_TMPDIR/r.json"
+	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/r.json"
+	[[ $output == *"of infer run, exit status 0"*"outputs"* ]]
+	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/r.json" --json
+	[[ $output == *'"report": {'*'"command": "run"'* ]]
+	run -4 "$INFER" inspect a.json
+	[[ $output == *"is no report of infer"* ]]
+	printf '{"schema": "infer/1"' >"$BATS_TEST_TMPDIR/cut.json"
+	run -4 "$INFER" inspect "$BATS_TEST_TMPDIR/cut.json"
+}
+
+@test "options that only a model has an answer to are not ignored" {
+	run -2 "$INFER" inspect chw.npy --html "$BATS_TEST_TMPDIR/t.html"
+	[[ $output == "error[E-USAGE]: --html: it is for models; 'chw.npy' is a tensor"* ]]
+	[ ! -e "$BATS_TEST_TMPDIR/t.html" ]
+	run -2 "$INFER" inspect chw.npy --nodes
+	run -2 "$INFER" inspect batch.onnx --ops
+	[[ $output == *"takes no model"* ]]
+}
+
+@test "what is no model is called by its name" {
+	run -3 "$INFER" inspect rgb.png
+	[[ $output == *"this is a picture: it belongs to --input"* ]]
+	run -3 "$INFER" run rgb.jpg
+	[[ $output == *"this is a picture"* ]]
+	printf '{"schema": "infer/1"}' >"$BATS_TEST_TMPDIR/r.json"
+	run -3 "$INFER" run "$BATS_TEST_TMPDIR/r.json"
+	[[ $output == *"this is JSON"*"infer inspect FILE.json"* ]]
+	run -3 "$INFER" run ''
+	[ "${lines[0]}" = "error[E-MODEL-OPEN]: an empty name is no file" ]
+	run -3 "$INFER" run nowhere.onnx
+	[ "$output" = "error[E-MODEL-OPEN]: nowhere.onnx: cannot open: No such file or directory" ]
+}
+
+@test "the planned peak counts a weight once: packed, or as it lies in the file" {
+	# y = MatMul(x [4,256], w [256,256] in w.bin)
+	base64 -d >"$BATS_TEST_TMPDIR/m.onnx" <<-'END'
+		CAg6ZAoRCgF4CgF3EgF5IgZNYXRNdWwSAWcqIAiAAgiAAhABQgF3ahEKCGxvY2F0aW9uEgV3LmJpbnABWhQKAXgSDwoNCAESCQoC
+		CAQKAwiAAmIUCgF5Eg8KDQgBEgkKAggECgMIgAJCBAoAEBE=
+	END
+	head -c 262144 /dev/zero >"$BATS_TEST_TMPDIR/w.bin"
+	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/m.onnx" --memory --json
+	figure() { sed -n "/\"memory\"/,/}/s/.*\"$1\": \([0-9]*\).*/\1/p" <<<"$output"; }
+	[ "$(figure weights)" -eq 262144 ]
+	[ "$(figure peak)" -eq $(($(figure weights_kept) + $(figure packed) + $(figure activations))) ]
+	# whether it is packed is the processor's: of one without AVX-512 the kernel takes it as it is
+	if [ "$(figure packed)" -eq 0 ]; then
+		[ "$(figure weights_kept)" -eq 262144 ]
+		return
+	fi
+	[ "$(figure weights_kept)" -eq 0 ]
+	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/m.onnx" --memory
+	[[ $output == *"weights 0 B (of 256.0 KiB; the others leave memory once packed)"* ]]
 }

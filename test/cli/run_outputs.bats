@@ -131,3 +131,19 @@ setup() {
 	"$INFER" run two.onnx --data-set set -q -o "$out"
 	[ "$(ls "$out")" = $'diff.npy\nsum.npy' ]
 }
+
+@test "what was asked for and has no effect is said" {
+	run -0 --separate-stderr "$INFER" run batch.onnx --random 0..1 --dim batch=1 --save-format npz --labels labels3.txt
+	[[ $stderr = *"warning[W-OPTION]: --save-format: nothing is written without -o"* ]]
+	[[ $stderr = *"warning[W-OPTION]: --labels: nothing is named without --top or --decode"* ]]
+}
+
+@test "the model's nodes are told as in the file, and as they run" {
+	run -0 --separate-stderr "$INFER" run work.onnx --random 0..1
+	[[ $stderr =~ "model   work.onnx: IR "[0-9]+", opset "[0-9]+", "([0-9]+)" nodes ("([0-9]+)" when optimized)" ]]
+	[ "${BASH_REMATCH[1]}" -gt "${BASH_REMATCH[2]}" ]
+	nodes=${BASH_REMATCH[1]}
+	run -0 "$INFER" inspect work.onnx
+	[[ $output =~ "operators   "([0-9]+)" nodes ("([0-9]+)" in bodies)" ]]
+	[ $((BASH_REMATCH[1] - BASH_REMATCH[2])) -eq "$nodes" ]
+}

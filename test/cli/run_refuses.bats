@@ -218,3 +218,38 @@ follow() { # MODEL
 	refuses E-LABELS "blank= below" ctc.onnx --input nofile.npy --decode ctc:blank=99
 	refuses E-LABELS "no output spells text" scalar.onnx --input nofile.npy --decode ctc
 }
+
+@test "an empty file is no batch of none, unless that is said" {
+	: >"$BATS_TEST_TMPDIR/e.bin"
+	refuses E-INPUT-BYTES "reads as       an empty file" batch.onnx --input "$BATS_TEST_TMPDIR/e.bin"
+	[[ $stderr = *"--dim batch=0 where no element is meant"* ]]
+	run -0 "$INFER" run batch.onnx -q --input "$BATS_TEST_TMPDIR/e.bin" --dim batch=0
+	for ext in npy png json; do
+		: >"$BATS_TEST_TMPDIR/e.$ext"
+		refuses E-INPUT-FORMAT "the file is empty" batch.onnx --input "$BATS_TEST_TMPDIR/e.$ext"
+	done
+}
+
+@test "a raw file that is no whole number of batches" {
+	head -c 4604 /dev/zero >"$BATS_TEST_TMPDIR/short.bin"
+	refuses E-INPUT-BYTES "a file cut short: 4 of 4,608 bytes are missing" batch.onnx \
+		--input "$BATS_TEST_TMPDIR/short.bin"
+	head -c 9220 /dev/zero >"$BATS_TEST_TMPDIR/long.bin"
+	refuses E-INPUT-BYTES "2 of 4,608 bytes each, and 4 bytes more" batch.onnx \
+		--input "$BATS_TEST_TMPDIR/long.bin"
+}
+
+@test "files that are never bare elements are called by their name" {
+	printf 'GIF89a%1000s' '' >"$BATS_TEST_TMPDIR/a.gif"
+	refuses E-INPUT-FORMAT "a.gif is a GIF picture, no bare elements" batch.onnx --input "$BATS_TEST_TMPDIR/a.gif"
+	printf 'RIFF\1\2\3\4WAVEfmt %1000s' '' >"$BATS_TEST_TMPDIR/a.wav"
+	refuses E-INPUT-FORMAT "is a WAV file" batch.onnx --input "$BATS_TEST_TMPDIR/a.wav"
+	# asked for by name, its bytes are elements
+	refuses E-INPUT-BYTES "does not fit" pic.onnx --input "$BATS_TEST_TMPDIR/a.wav,format=raw"
+}
+
+@test "a key that is given twice or without a value" {
+	refuses E-INPUT-KEY "'dtype' is given twice" pic.onnx --input fits.npy,dtype=u8,dtype=f32
+	refuses E-INPUT-KEY "'dtype' has no value" pic.onnx --input fits.npy,dtype
+	refuses E-INPUT-KEY "at most 65536 pixels a side" pic.onnx --input rgb.png,resize=100000x3
+}

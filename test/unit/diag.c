@@ -42,6 +42,14 @@ static void names_do_not_command_the_terminal(void)
 	CHECK_STR(text, "error[E-SHAPE]: node 'a\\x1b[31mb\\x0d\\x7f': m\n");
 	free(text);
 	diag_free(&d);
+	/* nor look like a message of their own */
+	FAIL(&d, E_SHAPE, .node = "a\nerror[E-FAKE]: b", .message = "m", .expected = "c\nd",
+	     .hint = "e\nf");
+	text = printed(&d);
+	CHECK_STR(text, "error[E-SHAPE]: node 'a\\x0aerror[E-FAKE]: b': m: expected c\\x0ad\n"
+			"  hint: e\\x0af\n");
+	free(text);
+	diag_free(&d);
 }
 
 static void a_path_is_said_once(void)

@@ -66,6 +66,10 @@ static void strings_are_escaped(void)
 {
 	CHECK_STR(string("a\"\\\n\t\x01\x7f", 7), "\"a\\\"\\\\\\n\\t\\u0001\\u007f\"");
 	CHECK_STR(string("a\0b", 3), "\"a\\u0000b\"");
+	CHECK_STR(string("\xc2\x9b"
+			 "1\xc2\xa0",
+			 5),
+		  "\"\\u009b1\xc2\xa0\""); /* C1 */
 	CHECK_STR(string("\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80", 9),
 		  "\"\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80\"");
 }

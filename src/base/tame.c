@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/tame.h"
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+size_t utf8_length(const unsigned char *s, size_t n)
+{
+	static const struct {
+		unsigned char first, last, low, high; /* range of the first byte, of the second */
+		size_t length;
+	} forms[] = {
+		{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+		{0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
+		{0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+		{0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+	};
+
+	if (s[0] < 0x80)
+		return 1;
+	for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
+		if (s[0] < forms[f].first || s[0] > forms[f].last || n < forms[f].length)
+			continue;
+		if (s[1] < forms[f].low || s[1] > forms[f].high)
+			return 0;
+		for (size_t i = 2; i < forms[f].length; i++)
+			if ((s[i] & 0xc0) != 0x80)
+				return 0;
+		return forms[f].length;
+	}
+	return 0;
+}
+
+/* How many bytes at s may be shown as they are; 0: the first one may not. */
+static size_t harmless(const unsigned char *s, size_t n, bool lines)
+{
+	size_t length = utf8_length(s, n);
+
+	if (length == 1)
+		return (s[0] >= ' ' && s[0] != 0x7f) || (lines && (s[0] == '\n' || s[0] == '\t'));
+	if (length == 2 && s[0] == 0xc2 && s[1] < 0xa0)
+		return 0; /* C1: U+009B is an escape sequence by itself */
+	return length;
+}
+
+void tame_write(const char *text, size_t n, FILE *to)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t from = 0, i = 0;
+
+	while (i < n) {
+		size_t k = harmless(s + i, n - i, true);
+		if (k) {
+			i += k;
+			continue;
+		}
+		fwrite(s + from, 1, i - from, to);
+		fprintf(to, "\\x%02x", s[i]);
+		from = ++i;
+	}
+	fwrite(s + from, 1, n - from, to);
+}
+
+const char *tame_word(struct arena *a, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t n = strlen(text), i = 0;
+	struct str out = {.arena = a};
+
+	for (size_t k; i < n && (k = harmless(s + i, n - i, false)); i += k)
+		;
+	if (i == n)
+		return text;
+	for (i = 0; i < n;) {
+		size_t k = harmless(s + i, n - i, false);
+		if (k)
+			str_add_n(&out, text + i, k);
+		else
+			str_addf(&out, "\\x%02x", s[i]);
+		i += k ? k : 1;
+	}
+	return str_get(&out);
+}
+
+/* ---- the stream: whole lines are passed on, so that no character is cut in two */
+
+struct tame {
+	FILE *to, *held;
+	char *text;
+	size_t size;
+};
+
+static void pass_on(struct tame *t)
+{
+	fflush(t->held);
+	tame_write(t->text, t->size, t->to);
+	rewind(t->held);
+}
+
+static ssize_t tame_take(void *cookie, const char *text, size_t n)
+{
+	struct tame *t = cookie;
+	const char *end = memrchr(text, '\n', n);
+	size_t whole = end ? (size_t)(end - text) + 1 : 0;
+
+	fwrite(text, 1, whole, t->held);
+	if (whole)
+		pass_on(t);
+	fwrite(text + whole, 1, n - whole, t->held);
+	return (ssize_t)n;
+}
+
+static int tame_close(void *cookie)
+{
+	struct tame *t = cookie;
+
+	pass_on(t);
+	fclose(t->held);
+	free(t->text);
+	free(t);
+	return 0;
+}
+
+FILE *tame_open(FILE *to)
+{
+	static const cookie_io_functions_t io = {.write = tame_take, .close = tame_close};
+	struct tame *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->to = to;
+	t->held = open_memstream(&t->text, &t->size);
+	FILE *f = t->held ? fopencookie(t, "w", io) : NULL;
+	if (f)
+		return f;
+	if (t->held)
+		fclose(t->held);
+	free(t->text);
+	free(t);
+	return NULL;
+}
