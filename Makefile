@@ -225,12 +225,48 @@ $(OBJ)/gpu_images.o: $(GEN)/gpu_images.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -w $(FLAGS_C) -c -o $@ $<)
 
+# The same kernels for the CPU, for tests: kernels.so computes, checked.so looks at every access as well (test/gpu/emulate);
+# libcuda.so.1 is the driver that runs them. Both compilers do for the first, clang alone tells the second of everything.
+EMULATE := $(BUILD)/emulate
+EMULATE_CXX ?= clang++
+EMULATE_HDR := $(GPU_HDR) $(wildcard test/gpu/emulate/*.h)
+EMULATE_FLAGS := -std=gnu++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
+	-ffp-contract=off -isystem $(CUDA)/include -Itest/gpu/emulate -Igpu/kernels
+EMULATE_LINK = $(EMULATE_CXX) -shared -o $@ $^ -Wl,-z,defs -ldl -lm -lpthread
+$(EMULATE)/kernels/%.o: gpu/kernels/%.cu $(EMULATE_HDR)
+	@mkdir -p $(@D)
+	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O2 -g1 -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
+$(EMULATE)/checked/%.o: gpu/kernels/%.cu $(EMULATE_HDR)
+	@mkdir -p $(@D)
+	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O1 -g1 -fsanitize=thread -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
+$(EMULATE)/%.o: test/gpu/emulate/%.cc $(EMULATE_HDR)
+	@mkdir -p $(@D)
+	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -Wall -Wextra $(if $(DEVELOPER),-Werror) -O2 -g -c -o $@ $<)
+$(EMULATE)/kernels.so: $(GPU_CU:gpu/kernels/%.cu=$(EMULATE)/kernels/%.o) $(EMULATE)/run.o
+	$(call say,LINK,$(EMULATE_LINK))
+$(EMULATE)/checked.so: $(GPU_CU:gpu/kernels/%.cu=$(EMULATE)/checked/%.o) $(EMULATE)/run.o $(EMULATE)/check.o
+	$(call say,LINK,$(EMULATE_LINK) -Wl$(comma)--wrap=memcpy$(comma)--wrap=memset$(comma)--wrap=memmove)
+# what the emulator tells is tested with kernels that are wrong
+$(EMULATE)/faults.o: test/gpu/emulate/faults.cu $(EMULATE_HDR)
+	@mkdir -p $(@D)
+	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O1 -g1 -fsanitize=thread -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
+$(EMULATE)/faults.so: $(EMULATE)/faults.o $(EMULATE)/run.o $(EMULATE)/check.o
+	$(call say,LINK,$(EMULATE_LINK) -Wl$(comma)--wrap=memcpy$(comma)--wrap=memset$(comma)--wrap=memmove)
+$(EMULATE)/faults: test/gpu/emulate/faults.c $(EMULATE)/faults.so
+	$(call say,CC,$(CC) -std=gnu17 -O2 $(WARN) -o $@ $< -ldl)
+$(EMULATE)/libcuda.so.1: $(wildcard test/gpu/fake/*.[ch])
+	@mkdir -p $(@D)
+	$(call say,CC,$(CC) -shared -fPIC -w -o $@ test/gpu/fake/cuda.c)
+.PHONY: emulate emulate-checked
+emulate: $(EMULATE)/kernels.so $(EMULATE)/libcuda.so.1
+emulate-checked: $(EMULATE)/checked.so $(EMULATE)/libcuda.so.1 $(EMULATE)/faults
+
 # The library that `check -- COMMAND` injects into another program: libc alone, inside the program like the kernels.
 WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)
 $(BUILD)/lib/libinfer-watch.so: $(wildcard gpu/inject/*.[ch])
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -D_GNU_SOURCE -fvisibility=hidden -fno-common -Isrc -I. $(CUDA_CFLAGS) \
-		-Wl$(comma)-z$(comma)defs -o $@ $(filter %.c,$^))
+		-Wl$(comma)-z$(comma)defs -Wl$(comma)-z$(comma)nodelete -o $@ $(filter %.c,$^))
 ifneq ($(WATCH_LIB),)
 $(OBJ)/gpu/watch.o: KERNEL_OPT = -DWATCH_LIBRARY='"$(WATCH_LIB)"'
 $(OBJ)/gpu/watch.o: $(WATCH_LIB)
@@ -282,9 +318,9 @@ $(MODEL):
 
 # The program that plants faults, for the corpus of check; instrumented builds do without.
 FAULTS_INFER = $(if $(SANITIZE),,$(abspath $(if $(FAULTS),$(OUT),$(OUT)$(if $(filter $(BUILD),$(OUT)),/,-)faults)/bin/infer))
-RUN_TESTS = FAULTS_INFER=$(FAULTS_INFER) CC='$(CC)' OUT=$(OUT) BUILD=$(BUILD) DEPS=$(DEPS) INFER=$(abspath $(INFER)) UNIT='$(UNIT)' MAKE='$(MAKE)' test/run.sh
+RUN_TESTS = HAVE_CUDA=$(HAVE_CUDA) FAULTS_INFER=$(FAULTS_INFER) CC='$(CC)' OUT=$(OUT) BUILD=$(BUILD) DEPS=$(DEPS) INFER=$(abspath $(INFER)) UNIT='$(UNIT)' MAKE='$(MAKE)' test/run.sh
 
-.PHONY: test test-unit test-cli test-conformance test-check lint check
+.PHONY: test test-unit test-cli test-conformance test-check test-emulated lint check
 test: all $(UNIT) $(CONFORMANCE)
 	@+$(RUN_TESTS) unit check cli conformance
 test-unit: $(UNIT)
@@ -295,10 +331,13 @@ test-conformance: all $(CONFORMANCE)
 	@+$(RUN_TESTS) conformance
 test-check: all
 	@+$(RUN_TESTS) check
+# kernels of the GPU on the CPU
+test-emulated: all
+	@+$(RUN_TESTS) emulated
 lint: all
 	@+$(RUN_TESTS) lint
 check: all $(OUT)/random/driver
-	@+$(RUN_TESTS) lint headers gcc clang sanitize fuzz random
+	@+$(RUN_TESTS) lint headers gcc clang emulated sanitize fuzz random
 
 # Random graphs against ONNX Runtime and onnx.reference: make test-random SEED=7 GRAPHS=10000, or SECONDS=600
 .PHONY: test-random

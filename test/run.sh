@@ -3,7 +3,8 @@
 #
 # Called by the Makefile, which sets INFER (the program), OUT (its build folder), UNIT (the unit test programs), CC,
 # BUILD and MAKE. A suite is a function below. A test is a TAP line, "ok NAME" or "not ok NAME"; a program or a step
-# counts as one of its own when it says nothing, breaks off or hangs. What failed is printed, with V=1 everything.
+# counts as one of its own when it says nothing, breaks off or hangs (TEST_TIMEOUT seconds, a limit for what would never
+# end: no test depends on how fast the machine is). What failed is printed, with V=1 everything.
 # TALLY=FILE appends "PASSED FAILED SKIPPED" there in place of the closing line (make check runs make test).
 set -u -o pipefail
 shopt -s nullglob
@@ -13,8 +14,17 @@ cd "$(dirname "$0")/.." || exit 1
 # an absolute path, so that a test may change its folder
 export INFER OUT
 passed=0 failed=0 skipped=0
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+log=$(mktemp) scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$log" "$scratch"' EXIT
+
+# Settings and tuning results of the user's are not what is tested.
+for name in "${!INFER_@}"; do
+	case $name in
+	INFER_LIBRARY_PATH | INFER_WITHOUT) ;; # where libraries are, and which, is the machine's
+	*) unset "$name" ;;
+	esac
+done
+export XDG_CACHE_HOME=$scratch/cache
 
 count() { # PASSED FAILED SKIPPED
 	passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
@@ -25,14 +35,17 @@ head_line() { # NAME PASSED FAILED SKIPPED
 }
 
 tap() { # NAME COMMAND...: counts the TAP lines that the command prints
-	local name=$1 rc ok bad skip
+	local name=$1 limit=${TEST_TIMEOUT:-600} rc ok bad skip
 	shift
-	timeout -k 10 "${TEST_TIMEOUT:-1200}" "$@" >"$log" 2>&1
+	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
 	rc=$?
 	skip=$(grep -c -i '^ok .*# skip' "$log")
 	ok=$(($(grep -c '^ok ' "$log") - skip))
 	bad=$(grep -c '^not ok ' "$log")
-	if [ "$rc" != 0 ] && [ "$bad" = 0 ]; then # it broke off
+	if [ "$rc" = 124 ] || [ "$rc" = 137 ]; then
+		echo "not ok $name: not at its end after $limit s; what ended last: $(grep -E '^(not )?ok ' "$log" | tail -n 1)" >>"$log"
+		bad=$((bad + 1))
+	elif [ "$rc" != 0 ] && [ "$bad" = 0 ]; then # it broke off
 		echo "not ok $name: exit status $rc" >>"$log"
 		bad=1
 	elif [ $((ok + bad + skip)) = 0 ]; then
@@ -51,7 +64,7 @@ tap() { # NAME COMMAND...: counts the TAP lines that the command prints
 step() { # NAME COMMAND...: one test, which passes where the command does
 	local name=$1 start=$SECONDS
 	shift
-	if timeout -k 10 "${TEST_TIMEOUT:-1200}" "$@" >"$log" 2>&1; then
+	if timeout -k 10 "${TEST_TIMEOUT:-1200}" "$@" >"$log" 2>&1 </dev/null; then
 		printf '%-28s ok (%d s)\n' "$name" $((SECONDS - start))
 		[ -z "${V:-}" ] || sed 's/^/  /' "$log"
 		count 1 0 0
@@ -89,8 +102,12 @@ check() {
 
 # The runner takes a folder of cases and closes with "conformance: N passed, N failed, N skipped".
 conformance_of() { # NAME FOLDER
+	timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" "$2" >"$log" 2>&1 </dev/null
+	conformance_said "$1"
+}
+
+conformance_said() { # NAME: what the runner wrote into the log
 	local name=$1 line
-	timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" "$2" >"$log" 2>&1
 	line=$(grep -E '^conformance: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
 	if [ -z "$line" ]; then
 		echo "$name: the runner broke off"
@@ -105,12 +122,18 @@ conformance_of() { # NAME FOLDER
 	count "$1" "$2" "$3"
 }
 
-conformance() {
+cases_folder() {
 	local cases
-	[ -x "$OUT/conformance/run" ] || return 0
 	for cases in "${CONFORMANCE:-}" ../shared/conformance test/conformance/cases; do
 		[ -z "$cases" ] || [ ! -d "$cases" ] || break
 	done
+	echo "$cases"
+}
+
+conformance() {
+	local cases
+	[ -x "$OUT/conformance/run" ] || return 0
+	cases=$(cases_folder)
 	[ ! -d "$cases" ] || conformance_of conformance "$cases"
 	conformance_of 'conformance/random' test/random/cases
 }
@@ -130,6 +153,46 @@ headers() { step 'headers compile alone' "$MAKE" -k --no-print-directory check-h
 gcc() { step "$CC DEVELOPER=1" "$MAKE" -k --no-print-directory tests DEVELOPER=1; }
 
 clang() { step 'clang DEVELOPER=1' "$MAKE" -k --no-print-directory tests CC=clang DEVELOPER=1; }
+
+# Kernels of the GPU on the CPU (test/gpu/emulate): the cases' numbers, and what each kernel does with memory. Whole
+# networks (light/) take too long there. What is told of a kernel is a line "emulate: ...".
+emulated() {
+	local folder cases half found told=$OUT/emulated pids=()
+	if [ "${HAVE_CUDA:-0}" != 1 ] || ! command -v "${EMULATE_CXX:-clang++}" >/dev/null; then
+		echo 'emulated                     left out: it wants the headers of CUDA, and clang++'
+		count 0 0 1
+		return
+	fi
+	step 'kernels for the CPU' "$MAKE" --no-print-directory emulate-checked "$OUT/conformance/run" "$OUT/unit/gpu_runtime"
+	mkdir -p "$told" && rm -f "$told"/*
+	folder=$(cd "$BUILD/emulate" && pwd) || return
+	tap emulated/faults "$folder/faults" "$folder/faults.so"
+	local -x FAKE_CUDA_KERNELS=$folder/checked.so INFER_LIBRARY_PATH=$folder EMULATE_GO_ON=1
+	local -x INFER_WITHOUT=cudnn,cublaslt,nvrtc,cupti,nvml
+	local -x FAKE_CUDA_LATE=1 FAKE_CUDA_HIDE=1 # as late as a GPU may be, and out of the host's reach
+	cases=$(cases_folder)
+	for half in 0 1; do
+		timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" "$cases" -d cuda -x light/ -s "$half/2" \
+			>"$told/half$half" 2>&1 </dev/null &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+	for half in 0 1; do
+		cp "$told/half$half" "$log"
+		conformance_said "emulated/conformance $((half + 1))"
+	done
+	tap emulated/gpu_runtime "$OUT/unit/gpu_runtime"
+	cp "$log" "$told/gpu_runtime"
+	found=$(grep -h '^emulate: ' "$told"/* | sed -E 's/, block [^:]*: /: /' | sort | uniq -c)
+	if [ -z "$found" ]; then
+		head_line emulated/accesses 1 0 0
+		count 1 0 0
+	else
+		head_line emulated/accesses 0 1 0
+		printf '%s\n' "$found"
+		count 0 1 0
+	fi
+}
 
 # make test once more, instrumented
 sanitize() {
@@ -151,7 +214,7 @@ sanitize() {
 	fi
 }
 
-# Each fuzz target for FUZZ_SECONDS, from the seeds in test/fuzz/NAME/.
+# Each fuzz target for FUZZ_SECONDS, from the seeds in test/fuzz/NAME/. FUZZ_SEED=0 draws other lots each time.
 fuzz() {
 	local target name found
 	local config=(CC=clang SANITIZE='fuzzer-no-link,address,undefined')
@@ -163,8 +226,8 @@ fuzz() {
 		mkdir -p "$found"
 		local folders=("$found") # what it finds goes into the first
 		[ ! -d "test/fuzz/$name" ] || folders+=("test/fuzz/$name")
-		step "fuzz/$name" "$target" -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048 \
-			-artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
+		step "fuzz/$name" "$target" -max_total_time="${FUZZ_SECONDS:-30}" -timeout=120 -rss_limit_mb=2048 \
+			-seed="${FUZZ_SEED:-1}" -artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
 	done
 }
 
@@ -183,7 +246,7 @@ random() {
 		count 0 1 0
 		return
 	fi
-	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap random python3 test/random/random_test.py --tap \
+	TEST_TIMEOUT=${TEST_TIMEOUT:-1800} PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap random python3 test/random/random_test.py --tap \
 		--driver "$OUT/random/driver" --ops "$ops" --keep "$OUT/random/failed" \
 		--seed "${RANDOM_SEED:-1}" "${limit[@]}"
 	rm -f "$ops"
@@ -191,7 +254,7 @@ random() {
 
 for suite; do
 	case $suite in
-	unit | cli | conformance | check | lint | headers | gcc | clang | sanitize | fuzz | random) "$suite" ;;
+	unit | cli | conformance | check | lint | headers | gcc | clang | emulated | sanitize | fuzz | random) "$suite" ;;
 	*)
 		echo "test/run.sh: there is no suite '$suite'" >&2
 		exit 2

@@ -19,14 +19,6 @@ __device__ inline float number(int type, const void *x, int64_t i)
 
 // ---- tensor cores ------------------------------------------------------------------------------
 
-__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1)
-{
-	asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-		     "{%0,%1,%2,%3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // v in two parts that tensor cores take as they are; a NaN stays one in the second.
 __device__ inline u32 big_part(float v)
 {
@@ -45,24 +37,9 @@ __device__ inline void product(float *c, const float *a, float b0, float b1)
 		big[i] = big_part(a[i]);
 		small[i] = rest(a[i], big[i]);
 	}
-	mma(c, small, h0, h1);
-	mma(c, big, rest(b0, h0), rest(b1, h1));
-	mma(c, big, h0, h1);
-}
-
-// 16 bytes on their way into shared memory; zeros where there are none.
-__device__ inline void fetch16(void *to, const void *from, bool there)
-{
-	u32 at = (u32)__cvta_generic_to_shared(to);
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
-}
-__device__ inline void fetch_end()
-{
-	asm volatile("cp.async.commit_group;");
-}
-template <int LEFT> __device__ inline void fetch_wait()
-{
-	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT));
+	mma_tf32(c, small, h0, h1);
+	mma_tf32(c, big, rest(b0, h0), rest(b1, h1));
+	mma_tf32(c, big, h0, h1);
 }
 
 // ROWS rows of a head, from position `from`, into shared memory; zeros beyond what there is.
@@ -88,7 +65,7 @@ __device__ inline void load_rows(f32 *to, const f32 *x, int64_t step, int64_t ea
 // One warp 16 queries of one head; keys come by tiles of BN through shared memory, two on their way.
 template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 {
-	extern __shared__ uint4 shared[];
+	SHARED_ROOM(uint4, shared);
 	const int LD = HEAD + 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, TILE = 2 * BN * LD;
 	f32 *tiles = (f32 *)shared;
 	int64_t h = blockIdx.y, b = blockIdx.z, kh = h / (p.heads / p.kv_heads), mask[2];

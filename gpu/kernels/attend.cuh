@@ -2,6 +2,7 @@
 // What the attention kernels of the tensor cores share: who sees which keys, masks, the running softmax.
 #pragma once
 #include "common.cuh"
+#include "ptx.cuh"
 
 // PLAIN: no mask, no cap, and all lies so that 16 bytes can be read at a time; MASKED: and a mask of T is added.
 enum Form { PLAIN, MASKED, ANY };
@@ -26,13 +27,6 @@ __device__ inline int64_t keys_of(const gpu_attend &p, int64_t b)
 		return p.t;
 	int64_t n = p.valid[b];
 	return n < 0 ? 0 : n > p.t ? p.t : n;
-}
-
-__device__ inline float exp2_of(float x)
-{
-	float y;
-	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-	return y;
 }
 
 __device__ inline float soft_cap(float x, float cap, bool exact)

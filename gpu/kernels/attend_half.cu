@@ -8,32 +8,8 @@
 template <typename T> struct Half { typedef T type; };
 template <> struct Half<f32> { typedef f16 type; };
 
-__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f16)
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-	    "{%0,%1,%2,%3};"
-	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, bf16)
-{
-	asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-	    "{%0,%1,%2,%3};"
-	    : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-	    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <bool TURNED> __device__ inline void matrices(u32 *r, const void *row)
-{
-	u32 at = (u32)__cvta_generic_to_shared(row);
-	if (TURNED)
-		asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-			     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-			     : "r"(at));
-	else
-		asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-			     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-			     : "r"(at));
-}
+__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, f16) { mma_f16(c, a, b0, b1); }
+__device__ inline void mma(float *c, const u32 *a, u32 b0, u32 b1, bf16) { mma_bf16(c, a, b0, b1); }
 __device__ inline u32 pair(float a, float b, f16)
 {
 	__half2 v = __floats2half2_rn(a, b);
@@ -180,7 +156,7 @@ __device__ inline void dots(float s[BN / 8][4], const u32 qf[HEAD / 16][4], cons
 #pragma unroll
 		for (int n = 0; n < BN / 16; n++) {
 			u32 f[4];
-			matrices<false>(f, at + n * 16 * LD + i * 16);
+			matrices(f, at + n * 16 * LD + i * 16);
 			mma(s[2 * n], qf[i], f[0], f[1], H());
 			mma(s[2 * n + 1], qf[i], f[2], f[3], H());
 		}
@@ -201,7 +177,7 @@ __device__ inline void weigh(float out[HEAD / 8][4], const float s[BN / 8][4], c
 #pragma unroll
 		for (int n = 0; n < HEAD / 16; n++) {
 			u32 f[4];
-			matrices<true>(f, at + i * 16 * LD + n * 16);
+			matrices_turned(f, at + i * 16 * LD + n * 16);
 			mma(out[2 * n], a, f[0], f[1], H());
 			mma(out[2 * n + 1], a, f[2], f[3], H());
 		}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact products of 8-bit integers on the tensor cores, with everything behind the sum in the same launch.
 #include "int8.h"
+#include "ptx.cuh"
 #include "quant.cuh"
 
 enum { PIECE = 16 };
@@ -248,30 +249,12 @@ extern "C" __global__ void int8_epilogue(const gpu_int8 p)
 
 // ---- the product -------------------------------------------------------------------------------
 
-__device__ inline void copy_piece(u8 *to, const u8 *from, bool there)
-{
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from),
-		     "r"(there ? 16 : 0));
-}
-// Four matrices of 8 rows of 16 bytes, one row's place from each thread.
-__device__ inline void load_matrices(u32 *r, const u8 *from)
-{
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-		     : "r"((u32)__cvta_generic_to_shared(from)));
-}
 template <bool SIGNED> __device__ inline void multiply(int *c, const u32 *a, const u32 *b)
 {
 	if (SIGNED)
-		asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-			     "{%0,%1,%2,%3};"
-			     : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-			     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+		mma_i8(c, a, b[0], b[1]);
 	else
-		asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-			     "{%0,%1,%2,%3};"
-			     : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-			     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+		mma_u8(c, a, b[0], b[1]);
 }
 
 // Rows of DEPTH bytes, whose pieces change places so that eight rows lie in all banks.
@@ -302,7 +285,7 @@ template <int ROWS, int DEPTH, int THREADS> struct Fetch {
 		for (int e = 0; e < MINE; e++) {
 			const bool there = k0 + first[e] < k;
 			if (ALL % THREADS == 0 || to[e] >= 0)
-				copy_piece(tile + to[e], from[e] + (there ? k0 : 0), there);
+				fetch16(tile + to[e], from[e] + (there ? k0 : 0), there);
 		}
 	}
 };
@@ -333,22 +316,22 @@ __device__ inline void int8_product(const gpu_int8 &p)
 		for (int s = 0; s < STAGES - 1; s++) {
 			fetch_a(shared + s * STAGE, s * DEPTH, depth);
 			fetch_b(shared + s * STAGE + BM * DEPTH, s * DEPTH, depth);
-			asm volatile("cp.async.commit_group;");
+			fetch_end();
 		}
 		// wanted at the end: on their way while the first pieces are
 		for (int e = threadIdx.x; e < BM + BN; e += THREADS) {
-			if (e < BM && i0 + e < p.m)
-				rows[e] = row_of(p, z, i0 + e);
-			else if (e >= BM && j0 + e - BM < p.n)
+			if (e < BM) // one beyond the matrix is read with the others
+				rows[e] = i0 + e < p.m ? row_of(p, z, i0 + e) : Row();
+			else if (j0 + e - BM < p.n)
 				cols[e - BM] = column_of(p, z, j0 + e - BM);
 		}
 		int now = 0, next = STAGES - 1;
 		for (int s = 0; s < steps; s++) {
-			asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+			fetch_wait<STAGES - 2>();
 			__syncthreads();
 			fetch_a(shared + next * STAGE, (s + STAGES - 1) * DEPTH, depth);
 			fetch_b(shared + next * STAGE + BM * DEPTH, (s + STAGES - 1) * DEPTH, depth);
-			asm volatile("cp.async.commit_group;");
+			fetch_end();
 			const u8 *sa = shared + now * STAGE, *sb = sa + BM * DEPTH;
 			next = next + 1 == STAGES ? 0 : next + 1;
 			now = now + 1 == STAGES ? 0 : now + 1;
@@ -357,10 +340,10 @@ __device__ inline void int8_product(const gpu_int8 &p)
 				u32 fa[WM / 16][4], fb[WN / 16][4];
 #pragma unroll
 				for (int i = 0; i < WM / 16; i++)
-					load_matrices(fa[i], sa + place<DEPTH>(wm + i * 16 + lane % 16, half + lane / 16));
+					matrices(fa[i], sa + place<DEPTH>(wm + i * 16 + lane % 16, half + lane / 16));
 #pragma unroll
 				for (int j = 0; j < WN / 16; j++)
-					load_matrices(fb[j], sb + place<DEPTH>(wn + j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
+					matrices(fb[j], sb + place<DEPTH>(wn + j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
 #pragma unroll
 				for (int i = 0; i < WM / 16; i++)
 #pragma unroll
@@ -368,7 +351,7 @@ __device__ inline void int8_product(const gpu_int8 &p)
 						multiply<SIGNED>(sum[i][j], fa[i], fb[j / 2] + j % 2 * 2);
 			}
 		}
-		asm volatile("cp.async.wait_all;");
+		fetch_wait_all();
 		__syncthreads();
 		const bool pairs = plain(p);
 #pragma unroll

@@ -62,7 +62,9 @@ extern "C" __global__ void determinant(const gpu_matrix p)
 				det *= best == k ? a[best * n + k] : -a[best * n + k];
 			}
 			__syncthreads();
-			if (a[pivot * n + k] == 0)
+			const bool none = a[pivot * n + k] == 0;
+			__syncthreads(); // all have seen it: rows may change places
+			if (none)
 				break;
 			for (int64_t i = k + threadIdx.x; pivot != k && i < n; i += blockDim.x) {
 				double v = a[k * n + i];

@@ -3,27 +3,21 @@
 // does only with engines that it compiles when they are wanted.
 #include "act.cuh"
 #include "pixel.h"
+#include "ptx.cuh"
 
 template <typename T> __device__ inline void multiply(float *c, const uint32_t *a, const uint32_t *b);
 template <> __device__ inline void multiply<f16>(float *c, const uint32_t *a, const uint32_t *b)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+	mma_f16(c, a, b[0], b[1]);
 }
 template <> __device__ inline void multiply<bf16>(float *c, const uint32_t *a, const uint32_t *b)
 {
-	asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+	mma_bf16(c, a, b[0], b[1]);
 }
-
 // f32, rounded to tf32.
 template <> __device__ inline void multiply<f32>(float *c, const uint32_t *a, const uint32_t *b)
 {
-	asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-		     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-		     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+	mma_tf32(c, a, b[0], b[1]);
 }
 
 // What a multiplication takes, of what lies in shared memory.
@@ -32,24 +26,7 @@ template <> __device__ inline void rounded<f32>(uint32_t *r)
 {
 #pragma unroll
 	for (int i = 0; i < 4; i++)
-		asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r[i]) : "f"(__uint_as_float(r[i])));
-}
-
-// Sixteen bytes into shared memory while the program goes on; zeros where `there` is false.
-__device__ inline void fetch(void *to, const void *from, bool there)
-{
-	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
-	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
-}
-__device__ inline void fetched(void) { asm volatile("cp.async.commit_group;"); }
-template <int LEFT> __device__ inline void wait_for(void) { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT)); }
-
-__device__ inline void four_tiles(uint32_t *r, const void *p)
-{
-	uint32_t at = (uint32_t)__cvta_generic_to_shared(p);
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-		     : "r"(at));
+		r[i] = round_tf32(r[i]);
 }
 
 enum { STAGES = 3, THREADS = 128 };
@@ -70,14 +47,14 @@ __device__ inline void fetch_tile(T (*to)[Tile<T>::ROW], const T *from, int64_t 
 	for (int i = threadIdx.x; i < ROWS * 4; i += THREADS) {
 		int r = i / 4, c = i % 4 * Tile<T>::UNIT;
 		bool there = row0 + r < rows && k0 + c < k;
-		fetch(&to[r][c], there ? from + (row0 + r) * k + k0 + c : from, there);
+		fetch16(&to[r][c], there ? from + (row0 + r) * k + k0 + c : from, there);
 	}
 }
 
 // A block makes M pixels of N channels; its four warps a quarter each.
 template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel &p)
 {
-	extern __shared__ __align__(16) unsigned char shared[];
+	SHARED_ROOM(unsigned char, shared);
 	Room<T, M, N> &room = *(Room<T, M, N> *)shared;
 	enum { MW = M / 2, NW = N / 2, MT = MW / 16, NT = NW / 8 };
 	enum { UNIT = Tile<T>::UNIT, DEPTH = Tile<T>::DEPTH, ROW = Tile<T>::ROW };
@@ -91,17 +68,17 @@ template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel
 			fetch_tile<T, M>(room.in.a[s], (const T *)p.x, row0, p.m, s * DEPTH, p.k);
 			fetch_tile<T, N>(room.in.b[s], (const T *)p.w, col0, p.n, s * DEPTH, p.k);
 		}
-		fetched();
+		fetch_end();
 	}
 	for (int t = 0; t < turns; t++) {
-		wait_for<STAGES - 2>();
+		fetch_wait<STAGES - 2>();
 		__syncthreads();
 		int next = t + STAGES - 1;
 		if (next < turns) {
 			fetch_tile<T, M>(room.in.a[next % STAGES], (const T *)p.x, row0, p.m, next * DEPTH, p.k);
 			fetch_tile<T, N>(room.in.b[next % STAGES], (const T *)p.w, col0, p.n, next * DEPTH, p.k);
 		}
-		fetched();
+		fetch_end();
 		T(*as)[ROW] = room.in.a[t % STAGES], (*bs)[ROW] = room.in.b[t % STAGES];
 #pragma unroll
 		for (int k = 0; k < DEPTH; k += 2 * UNIT) {
@@ -110,12 +87,12 @@ template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel
 			uint32_t a[MT][4], b[NT / 2][4];
 #pragma unroll
 			for (int i = 0; i < MT; i++) {
-				four_tiles(a[i], &as[m0 + i * 16 + lane % 16][k + lane / 16 * UNIT]);
+				matrices(a[i], &as[m0 + i * 16 + lane % 16][k + lane / 16 * UNIT]);
 				rounded<T>(a[i]);
 			}
 #pragma unroll
 			for (int j = 0; j < NT / 2; j++) {
-				four_tiles(b[j], &bs[n0 + j * 16 + lane / 16 * 8 + lane % 8][k + lane / 8 % 2 * UNIT]);
+				matrices(b[j], &bs[n0 + j * 16 + lane / 16 * 8 + lane % 8][k + lane / 8 % 2 * UNIT]);
 				rounded<T>(b[j]);
 			}
 #pragma unroll
@@ -125,7 +102,7 @@ template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel
 					multiply<T>(acc[i][j], a[i], &b[j / 2][j % 2 * 2]);
 		}
 	}
-	wait_for<0>();
+	fetch_wait<0>();
 	__syncthreads();
 #pragma unroll
 	for (int i = 0; i < MT; i++)

@@ -141,12 +141,13 @@ extern "C" __global__ void max_roi_pool(const gpu_roi p)
 	EACH(i, p.n)
 	{
 		int64_t px = i % p.pw, py = i / p.pw % p.ph, c = i / p.pw / p.ph % p.channels,
-			k = i / p.pw / p.ph / p.channels, b = in_int(p.io, 1, k * 5);
-		double at[4];
-		if (b < 0 || b >= p.batch) {
+			k = i / p.pw / p.ph / p.channels;
+		double at[4], image = in_real(p.io, 1, k * 5);
+		if (!(image >= 0 && image < (double)p.batch)) { // -0.5 is none, as on the CPU
 			fault(p.io);
 			continue;
 		}
+		const int64_t b = (int64_t)image;
 		for (int d = 0; d < 4; d++)
 			at[d] = round(in_real(p.io, 1, k * 5 + 1 + d) * p.scale);
 		double bin_h = fmax(at[3] - at[1] + 1, 1.0) / (double)p.ph,

@@ -36,11 +36,12 @@ static int told(const char *name, int r)
 }
 
 /* Arguments are integers and pointers: as many as any function has are handed on. */
-#define F(name)                                                                                             \
-	int real_##name(long, long, long, long, long, long, long, long, long, long, long);                   \
-	int name(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k)     \
-	{                                                                                                    \
-		int r = planted();                                                                           \
-		return told(#name, r ? r : real_##name(a, b, c, d, e, f, g, h, i, j, k));                    \
+#define F(name)                                                                                    \
+	int real_##name(long, long, long, long, long, long, long, long, long, long, long);         \
+	int name(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j,   \
+		 long k)                                                                           \
+	{                                                                                          \
+		int r = planted();                                                                 \
+		return told(#name, r ? r : real_##name(a, b, c, d, e, f, g, h, i, j, k));          \
 	}
 #include "functions.def"

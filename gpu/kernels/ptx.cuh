@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only PTX says, and all of it: products on tensor cores, copies on their way, clocks. test/gpu/emulate has the
+// same functions for the CPU.
+#pragma once
+#include <stdint.h>
+
+#ifdef EMULATED
+#include "ptx.h"
+#else
+
+// Shared memory of the size that the launch asks for.
+#define SHARED_ROOM(T, name) extern __shared__ __align__(16) T name[]
+
+// ---- c += a b of a warp: 16 rows, 8 columns ----------------------------------------------------
+
+#define PTX_MMA(name, C, how, shape)                                                                                   \
+	__device__ inline void name(C *c, const uint32_t *a, uint32_t b0, uint32_t b1)                                 \
+	{                                                                                                              \
+		asm("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                 \
+		    : how(c[0]), how(c[1]), how(c[2]), how(c[3])                                                       \
+		    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                   \
+	}
+PTX_MMA(mma_tf32, float, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
+PTX_MMA(mma_f16, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
+PTX_MMA(mma_bf16, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
+PTX_MMA(mma_i8, int, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
+PTX_MMA(mma_u8, int, "+r", "m16n8k32.row.col.s32.u8.s8.s32") // a without sign, b with
+#undef PTX_MMA
+
+// Four matrices of 8 rows of 16 bytes in shared memory, one row's place from each thread; or each matrix turned.
+__device__ inline void matrices(uint32_t *r, const void *row)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		     : "r"(at));
+}
+__device__ inline void matrices_turned(uint32_t *r, const void *row)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+		     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+		     : "r"(at));
+}
+
+// ---- 16 bytes on their way into shared memory; zeros where `there` is false --------------------
+
+__device__ inline void fetch16(void *to, const void *from, bool there)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
+}
+// What was asked for since the last call is a group.
+__device__ inline void fetch_end() { asm volatile("cp.async.commit_group;"); }
+// All but the last LEFT groups are there, as far as this thread asked for them.
+template <int LEFT> __device__ inline void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT)); }
+__device__ inline void fetch_wait_all() { asm volatile("cp.async.wait_all;"); }
+
+// ---- numbers, time -----------------------------------------------------------------------------
+
+__device__ inline float exp2_of(float x)
+{
+	float y;
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+__device__ inline uint32_t round_tf32(uint32_t bits)
+{
+	uint32_t r;
+	asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(__uint_as_float(bits)));
+	return r;
+}
+// nanoseconds
+__device__ inline unsigned long long global_clock()
+{
+	unsigned long long t;
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+	return t;
+}
+
+#endif

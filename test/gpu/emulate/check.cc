@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at every access of emulated kernels: compiled with -fsanitize=thread they tell of each, and here is what they
+ * call (the sanitizer's own library is not linked). Told is, once a launch,
+ *
+ *   - memory that is none of the device's;
+ *   - reading what nobody has written, on the device or in the block's shared memory;
+ *   - two threads at the same bytes, one of them writing, and no barrier of the block between them. Who writes what is
+ *     there already does no harm.
+ *
+ * EMULATE_CHECK=LETTERS leaves only some: m memory, i initialised, r races.
+ */
+#include "run.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define KEPT __attribute__((section(".data")))
+
+/* What kernels copy and fill in one piece: linked with --wrap. */
+extern "C" void *__real_memcpy(void *to, const void *from, size_t n),
+	*__real_memmove(void *to, const void *from, size_t n),
+	*__real_memset(void *to, int v, size_t n);
+
+/*
+ * Who did something last: the launch, the block in it, the barriers that the block had passed, the thread.
+ * MANY: of those that read, several did.
+ */
+typedef uint64_t who;
+enum {
+	LAUNCHES = 20,
+	BLOCKS = 20,
+	EPOCHS = 12,
+	THREADS = 11,
+	MANY_THREADS = (1 << THREADS) - 1,
+	MANY_BLOCKS = (1 << BLOCKS) - 1
+};
+struct cell {		 /* of a byte */
+	who wrote, read; /* 0: nobody */
+};
+struct region {
+	const char *start, *end;
+	struct cell *cell;
+	bool shared; /* of blocks */
+};
+
+static const who THERE = 1ull << 63;
+#define FIELD(w, at, bits) ((unsigned)((w) >> (at)) & ((1u << (bits)) - 1))
+static unsigned thread_of(who w)
+{
+	return FIELD(w, 0, THREADS);
+}
+static unsigned epoch_of(who w)
+{
+	return FIELD(w, THREADS, EPOCHS);
+}
+static unsigned block_of(who w)
+{
+	return FIELD(w, THREADS + EPOCHS, BLOCKS);
+}
+static unsigned launch_of(who w)
+{
+	return FIELD(w, THREADS + EPOCHS + BLOCKS, LAUNCHES);
+}
+
+static who put(unsigned launch, unsigned block, unsigned epoch, unsigned thread)
+{
+	return THERE | (who)launch << (THREADS + EPOCHS + BLOCKS) |
+	       (who)block << (THREADS + EPOCHS) | (who)epoch << THREADS | thread;
+}
+
+KEPT static struct {
+	struct region *v; /* by address */
+	size_t n, cap, last;
+	struct {
+		struct region r;
+		bool made;
+	} fixed, room;
+	bool asked, memory, initialised, races;
+	struct { /* a write that is to come: whether it changes anything shows when the next access is told */
+		char *p;
+		size_t n;
+		struct cell *cell;
+		who me;
+		bool shared;
+		char old[16], text[400]; /* text: what harm it does then */
+	} pending;
+} c;
+
+extern "C" char __ehdr_start[] __attribute__((visibility("hidden")));
+extern "C" char __bss_start[] __attribute__((visibility("hidden"))),
+	_end[] __attribute__((visibility("hidden")));
+
+static void ask(void)
+{
+	const char *s = getenv("EMULATE_CHECK");
+
+	c.asked = true;
+	c.memory = !s || strchr(s, 'm');
+	c.initialised = !s || strchr(s, 'i');
+	c.races = !s || strchr(s, 'r');
+}
+
+/* Where in the source, as addr2line tells. */
+static void place(const void *pc, char *to, size_t room)
+{
+	Dl_info info;
+	char command[4200];
+
+	*to = 0;
+	if (!dladdr((void *)__bss_start, &info) && !dladdr((void *)place, &info))
+		return;
+	snprintf(command, sizeof(command), "addr2line -s -e '%s' %#zx 2>/dev/null", info.dli_fname,
+		 (size_t)((const char *)pc - (const char *)info.dli_fbase - 1));
+	FILE *f = popen(command, "r");
+	if (!f)
+		return;
+	if (!fgets(to, (int)room, f))
+		*to = 0;
+	to[strcspn(to, "\n")] = 0;
+	pclose(f);
+}
+
+static struct cell *cells(size_t n)
+{
+	void *p = mmap(NULL, n * sizeof(struct cell) + 1, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : (struct cell *)p;
+}
+
+static size_t after(const char *p) /* the first region that ends behind p */
+{
+	size_t low = 0, high = c.n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+		if (c.v[mid].end > p)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+void check_memory(const void *at, size_t n, int what)
+{
+	const char *p = (const char *)at;
+	size_t i = after(p);
+
+	if (!n)
+		return;
+	if (what == 1) {
+		if (c.n == c.cap) {
+			c.cap = c.cap ? 2 * c.cap : 64;
+			c.v = (struct region *)realloc(c.v, c.cap * sizeof(*c.v));
+		}
+		__real_memmove(c.v + i + 1, c.v + i, (c.n++ - i) * sizeof(*c.v));
+		c.v[i] = (struct region){p, p + n, cells(n), false};
+	} else if (what == 0 && i < c.n && c.v[i].start == p) {
+		munmap(c.v[i].cell, (size_t)(c.v[i].end - p) * sizeof(struct cell) + 1);
+		__real_memmove(c.v + i, c.v + i + 1, (--c.n - i) * sizeof(*c.v));
+	} else if (what == 2 && i < c.n && c.v[i].start <= p && p + n <= c.v[i].end) {
+		struct cell *cell = c.v[i].cell + (p - c.v[i].start);
+		for (size_t k = 0; k < n; k++)
+			cell[k] = (struct cell){THERE, 0};
+	}
+}
+
+static struct region *region_of(const char *p)
+{
+	if (c.last < c.n && c.v[c.last].start <= p && p < c.v[c.last].end)
+		return &c.v[c.last];
+	if (p >= __bss_start && p < _end) {
+		if (!c.fixed.made)
+			c.fixed.r = (struct region){__bss_start, _end,
+						    cells((size_t)(_end - __bss_start)), true},
+			c.fixed.made = true;
+		return &c.fixed.r;
+	}
+	if (p >= emulation.room && p < emulation.room_end) {
+		if (!c.room.made)
+			c.room.r = (struct region){emulation.room, NULL, cells(1 << 18), true},
+			c.room.made = true;
+		c.room.r.end = emulation.room_end;
+		return &c.room.r;
+	}
+	size_t i = after(p);
+	if (i == c.n || c.v[i].start > p)
+		return NULL;
+	c.last = i;
+	return &c.v[i];
+}
+
+static void settle(void)
+{
+	const bool same = c.pending.n && !memcmp(c.pending.p, c.pending.old, c.pending.n),
+		   stays = same && !c.pending.shared;
+
+	if (!same && *c.pending.text)
+		emulate_report("%s", c.pending.text);
+	for (size_t i = 0; i < c.pending.n; i++)
+		if (!stays || !c.pending.cell[i].wrote ||
+		    launch_of(c.pending.cell[i].wrote) == launch_of(c.pending.me))
+			c.pending.cell[i].wrote = c.pending.me;
+	c.pending.n = 0;
+	*c.pending.text = 0;
+}
+
+static void outside(const char *p, size_t n, bool write, const void *pc)
+{
+	char at[300], near[100] = "";
+	size_t i = after(p);
+
+	if (emulation.failed)
+		return;
+	if (i && (i == c.n || p - c.v[i - 1].end < c.v[i].start - p))
+		snprintf(near, sizeof(near), ", %zu bytes behind an allocation of %zu",
+			 (size_t)(p - c.v[i - 1].end), (size_t)(c.v[i - 1].end - c.v[i - 1].start));
+	else if (i < c.n)
+		snprintf(near, sizeof(near), ", %zu bytes before an allocation of %zu",
+			 (size_t)(c.v[i].start - p), (size_t)(c.v[i].end - c.v[i].start));
+	place(pc, at, sizeof(at));
+	emulate_report("%s: %s %zu bytes at %p, outside of the device's memory%s", at,
+		       write ? "writes" : "reads", n, p, near);
+}
+
+static void unwritten(const struct region *r, const char *p, size_t n, const void *pc)
+{
+	char at[300];
+
+	if (emulation.failed)
+		return;
+	place(pc, at, sizeof(at));
+	emulate_report("%s: reads %zu bytes of %s that nobody has written, at byte %zu of %zu", at,
+		       n, r->shared ? "shared memory" : "an allocation", (size_t)(p - r->start),
+		       (size_t)(r->end - r->start));
+}
+
+static void race(const struct region *r, const char *p, size_t n, bool write, bool wrote, who other,
+		 const void *pc)
+{
+	char at[300], text[400], thread[40] = "several threads", block[40] = "several blocks";
+
+	if (emulation.failed || *c.pending.text)
+		return;
+	place(pc, at, sizeof(at));
+	if (thread_of(other) != MANY_THREADS)
+		snprintf(thread, sizeof(thread), "thread %u", thread_of(other));
+	if (block_of(other) != MANY_BLOCKS)
+		snprintf(block, sizeof(block), "block %u", block_of(other));
+	snprintf(text, sizeof(text),
+		 "%s: %s %zu bytes of %s, at byte %zu of %zu, that %s of %s %s with no barrier between",
+		 at, write ? "writes" : "reads", n, r->shared ? "shared memory" : "an allocation",
+		 (size_t)(p - r->start), (size_t)(r->end - r->start), thread, block,
+		 wrote ? "wrote" : "read");
+	if (write && n <= sizeof(c.pending.old))
+		__real_memcpy(c.pending.text, text, sizeof(text));
+	else
+		emulate_report("%s", text);
+}
+
+/* Whether `other`, of this launch, may have been at the same time as `me`. */
+static bool beside(who me, who other)
+{
+	if (!other || launch_of(me) != launch_of(other))
+		return false;
+	if (block_of(me) != block_of(other))
+		return true;
+	return epoch_of(me) == epoch_of(other) && thread_of(me) != thread_of(other);
+}
+
+static void reads(const struct region *r, struct cell *cell, who me, const char *p, size_t n,
+		  const void *pc)
+{
+	for (size_t i = 0; i < n; i++, cell++) {
+		const bool other_block = r->shared && (launch_of(cell->wrote) != launch_of(me) ||
+						       block_of(cell->wrote) != block_of(me));
+		if (c.initialised && (!cell->wrote || other_block))
+			unwritten(r, p, n, pc);
+		if (c.races && !other_block && beside(me, cell->wrote))
+			race(r, p, n, false, true, cell->wrote, pc);
+		const who old = cell->read;
+		unsigned thread = thread_of(me), block = block_of(me);
+		if (old && launch_of(old) == launch_of(me) && !r->shared && block_of(old) != block)
+			block = MANY_BLOCKS;
+		else if (old && launch_of(old) == launch_of(me) && block_of(old) == block &&
+			 epoch_of(old) == epoch_of(me) && thread_of(old) != thread)
+			thread = MANY_THREADS;
+		cell->read = put(launch_of(me), block, epoch_of(me), thread);
+	}
+}
+
+static void writes(const struct region *r, struct cell *cell, who me, const char *p, size_t n,
+		   bool atomic, const void *pc)
+{
+	const bool known = n <= sizeof(c.pending.old);
+
+	if (known) {
+		c.pending.p = (char *)p, c.pending.n = n, c.pending.cell = cell, c.pending.me = me;
+		c.pending.shared = r->shared;
+		__real_memcpy(c.pending.old, p, n);
+	}
+	for (size_t i = 0; i < n; i++, cell++) {
+		const bool wrote_elsewhere = r->shared && block_of(cell->wrote) != block_of(me),
+			   read_elsewhere = r->shared && block_of(cell->read) != block_of(me);
+		if (c.races && !atomic && !wrote_elsewhere && beside(me, cell->wrote))
+			race(r, p, n, true, true, cell->wrote, pc);
+		if (c.races && !atomic && !read_elsewhere && beside(me, cell->read))
+			race(r, p, n, true, false, cell->read, pc);
+		if (!known)
+			cell->wrote = me;
+	}
+}
+
+static void access(const void *at, size_t n, bool write, bool atomic, const void *pc)
+{
+	const char *p = (const char *)at;
+
+	if (!emulation.kernels || (p >= emulation.stacks && p < emulation.stacks_end))
+		return;
+	if (p >= __ehdr_start && p < __bss_start)
+		return;
+	if (!c.asked)
+		ask();
+	settle();
+	struct region *r = region_of(p);
+	if (!r || p + n > r->end) {
+		if (c.memory)
+			outside(p, n, write, pc);
+		return;
+	}
+	const who me = put((unsigned)emulation.launch & ((1u << LAUNCHES) - 1),
+			   (unsigned)(emulation.block % MANY_BLOCKS),
+			   emulation.epoch & ((1u << EPOCHS) - 1), emulation.thread);
+	struct cell *cell = r->cell + (p - r->start);
+	if (write)
+		writes(r, cell, me, p, n, atomic, pc);
+	else
+		reads(r, cell, me, p, n, pc);
+}
+
+void check_read(const void *p, size_t n)
+{
+	access(p, n, false, false, __builtin_return_address(0));
+}
+void check_write(const void *p, size_t n)
+{
+	access(p, n, true, false, __builtin_return_address(0));
+}
+void check_atomic(const void *p, size_t n)
+{
+	access(p, n, true, true, __builtin_return_address(0));
+}
+void check_settle(void)
+{
+	settle();
+}
+
+/* ---- what the compiler calls */
+
+#define HERE __builtin_return_address(0)
+#define ACCESS(n)                                                                                  \
+	void __tsan_read##n(void *p)                                                               \
+	{                                                                                          \
+		access(p, n, false, false, HERE);                                                  \
+	}                                                                                          \
+	void __tsan_write##n(void *p)                                                              \
+	{                                                                                          \
+		access(p, n, true, false, HERE);                                                   \
+	}                                                                                          \
+	void __tsan_unaligned_read##n(void *p)                                                     \
+	{                                                                                          \
+		access(p, n, false, false, HERE);                                                  \
+	}                                                                                          \
+	void __tsan_unaligned_write##n(void *p)                                                    \
+	{                                                                                          \
+		access(p, n, true, false, HERE);                                                   \
+	}
+
+extern "C" {
+ACCESS(1) ACCESS(2) ACCESS(4) ACCESS(8) ACCESS(16) void __tsan_read_range(void *p, size_t n)
+{
+	access(p, n, false, false, HERE);
+}
+void __tsan_write_range(void *p, size_t n)
+{
+	access(p, n, true, false, HERE);
+}
+void __tsan_func_entry(void *)
+{
+}
+void __tsan_func_exit(void)
+{
+}
+void __tsan_init(void)
+{
+}
+
+void *__wrap_memcpy(void *to, const void *from, size_t n)
+{
+	if (n) {
+		access(from, n, false, false, HERE);
+		access(to, n, true, false, HERE);
+	}
+	return __real_memcpy(to, from, n);
+}
+void *__wrap_memmove(void *to, const void *from, size_t n)
+{
+	if (n) {
+		access(from, n, false, false, HERE);
+		access(to, n, true, false, HERE);
+	}
+	return __real_memmove(to, from, n);
+}
+void *__wrap_memset(void *to, int v, size_t n)
+{
+	if (n)
+		access(to, n, true, false, HERE);
+	return __real_memset(to, v, n);
+}
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* faults LIBRARY: whether the emulator tells what the kernels of faults.cu do, and nothing of the sound ones. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The same struct is in run.cc. */
+struct emulator {
+	int (*has)(const char *kernel);
+	int (*launch)(const char *kernel, const unsigned *grid, const unsigned *block,
+		      unsigned shared, const void *params, size_t nparams);
+	void (*memory)(const void *p, size_t n, int what);
+};
+static const struct {
+	const char *kernel, *told; /* NULL: nothing */
+} tests[] = {
+	{"sound", NULL},
+	{"summed", NULL},
+	{"behind", "reads 4 bytes at"},
+	{"askew", "no multiple"},
+	{"unwritten", "of an allocation that nobody has written"},
+	{"unshared", "of shared memory that nobody has written"},
+	{"unfetched", "of shared memory that nobody has written"},
+	{"raced", "with no barrier between"},
+	{"overwritten", "wrote with no barrier between"},
+	{"parted", "have ended, 32 wait at the barrier"},
+	{"two_barriers", "others are at that of"},
+	{"alone", "for their warp (__shfl_xor_sync)"},
+};
+enum { N = 64 };
+
+static int said(const struct emulator *e, const char *kernel, char *text, size_t room)
+{
+	static _Alignas(16) float x[N], y[N];
+	struct {
+		float *x, *y;
+		int n;
+	} p = {x, y, N};
+	FILE *f = tmpfile();
+	int old = dup(2);
+
+	memset(y, 0x55, sizeof(y));
+	e->memory(x, sizeof(x), 1);
+	e->memory(x, sizeof(x), 2);
+	e->memory(y, sizeof(y), 1);
+	dup2(fileno(f), 2);
+	int r = e->launch(kernel, (unsigned[]){1, 1, 1}, (unsigned[]){N, 1, 1}, 0, &p, sizeof(p));
+	dup2(old, 2);
+	close(old);
+	rewind(f);
+	text[fread(text, 1, room - 1, f)] = 0;
+	fclose(f);
+	e->memory(x, sizeof(x), 0);
+	e->memory(y, sizeof(y), 0);
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	void *library = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+	const struct emulator *e = library ? dlsym(library, "emulator") : NULL;
+	int bad = 0;
+
+	if (!e) {
+		printf("not ok faults: %s\n", argc > 1 ? dlerror() : "usage: faults LIBRARY");
+		return 1;
+	}
+	for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++) {
+		char text[2000];
+		int r = said(e, tests[i].kernel, text, sizeof(text));
+		int ok = tests[i].told ? r && strstr(text, tests[i].told) : !r && !*text;
+		printf("%sok %s\n", ok ? "" : "not ", tests[i].kernel);
+		if (!ok)
+			printf("# result %d: %s\n", r, text);
+		bad += !ok;
+	}
+	return bad != 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpu/kernels/ptx.cuh on the CPU. Which element of a matrix lies in which register of which lane is the PTX ISA's:
+ * "Matrix fragments for mma.m16n8k8" and so on.
+ */
+#ifndef EMULATE_PTX_H
+#define EMULATE_PTX_H
+
+#define SHARED_ROOM(T, name) T *const name = (T *)emulate_room()
+
+namespace emulate
+{
+struct fragments {
+	void *c;
+	const uint32_t *a;
+	uint32_t b[2];
+};
+
+inline float tf32(uint32_t v)
+{
+	return __uint_as_float(v & 0xffffe000u);
+}
+inline float half(uint32_t v)
+{
+	return __half2float(emulate_bits<__half>((uint16_t)v));
+}
+inline float brain(uint32_t v)
+{
+	return __uint_as_float(v << 16);
+}
+
+/* Elements of PER a register; sums of S. A lane's group is its row of a and c, and its column of b. */
+template <int PER, typename S, S (*A)(uint32_t), S (*B)(uint32_t)>
+void multiply(void *const *own, unsigned)
+{
+	enum { K = 8 * PER };
+	S a[16][K], b[K][8];
+
+	for (int lane = 0; lane < WARP; lane++) {
+		const fragments *f = (const fragments *)own[lane];
+		const int group = lane / 4, part = lane % 4 * PER;
+		for (int e = 0; e < PER; e++) {
+			for (int r = 0; r < 4; r++)
+				a[group + r % 2 * 8][part + e + r / 2 * 4 * PER] =
+					A(f->a[r] >> 32 / PER * e);
+			for (int r = 0; r < 2; r++)
+				b[part + e + r * 4 * PER][group] = B(f->b[r] >> 32 / PER * e);
+		}
+	}
+	for (int lane = 0; lane < WARP; lane++) {
+		S *c = (S *)((const fragments *)own[lane])->c;
+		for (int r = 0; r < 4; r++) {
+			const int i = lane / 4 + r / 2 * 8, j = lane % 4 * 2 + r % 2;
+			S sum = c[r];
+			for (int k = 0; k < K; k++)
+				sum += a[i][k] * b[k][j];
+			c[r] = sum;
+		}
+	}
+}
+inline int sbyte(uint32_t v)
+{
+	return (int8_t)v;
+}
+inline int ubyte(uint32_t v)
+{
+	return (uint8_t)v;
+}
+
+struct rows {
+	uint32_t *r;
+	uint32_t row[4]; /* the 16 bytes that this lane points to */
+};
+/* Lane 8 m + i has row i of matrix m; a register has two elements of a row, turned: of a column. */
+template <bool TURNED> void deal(void *const *own, unsigned)
+{
+	for (int lane = 0; lane < WARP; lane++)
+		for (int m = 0; m < 4; m++) {
+			uint32_t v = 0;
+			for (int e = 0; e < 2; e++) {
+				const int i = TURNED ? lane % 4 * 2 + e : lane / 4,
+					  j = TURNED ? lane / 4 : lane % 4 * 2 + e;
+				const rows *from = (const rows *)own[8 * m + i];
+				v |= (from->row[j / 2] >> j % 2 * 16 & 0xffff) << 16 * e;
+			}
+			((rows *)own[lane])->r[m] = v;
+		}
+}
+} // namespace emulate
+
+#define EMULATE_MMA(name, C, PER, A, B)                                                            \
+	inline void name(C *c, const uint32_t *a, uint32_t b0, uint32_t b1)                        \
+	{                                                                                          \
+		emulate::fragments f = {c, a, {b0, b1}};                                           \
+		emulate_warp(0xffffffffu, emulate::multiply<PER, C, emulate::A, emulate::B>, &f,   \
+			     #name);                                                               \
+	}
+EMULATE_MMA(mma_tf32, float, 1, tf32, tf32)
+EMULATE_MMA(mma_f16, float, 2, half, half)
+EMULATE_MMA(mma_bf16, float, 2, brain, brain)
+EMULATE_MMA(mma_i8, int, 4, sbyte, sbyte)
+EMULATE_MMA(mma_u8, int, 4, ubyte, sbyte)
+
+template <bool TURNED> void emulate_matrices(uint32_t *r, const void *row, const char *what)
+{
+	emulate::rows own = {r, {}};
+	emulate_aligned(row, what);
+	for (int i = 0; i < 4; i++)
+		own.row[i] = ((const uint32_t *)row)[i];
+	emulate_warp(0xffffffffu, emulate::deal<TURNED>, &own, what);
+}
+inline void matrices(uint32_t *r, const void *row)
+{
+	emulate_matrices<false>(r, row, "matrices");
+}
+inline void matrices_turned(uint32_t *r, const void *row)
+{
+	emulate_matrices<true>(r, row, "matrices_turned");
+}
+
+inline void fetch16(void *to, const void *from, bool there)
+{
+	emulate_aligned(to, "fetch16");
+	emulate_aligned(from, "fetch16");
+	emulate_fetch(to, from, there);
+}
+inline void fetch_end()
+{
+	emulate_fetch_end();
+}
+template <int LEFT> void fetch_wait()
+{
+	emulate_fetch_wait(LEFT);
+}
+inline void fetch_wait_all()
+{
+	emulate_fetch_wait(0);
+}
+
+inline float exp2_of(float x)
+{
+	float y = exp2f(x);
+	return fabsf(y) < 1.17549435e-38f ? 0.0f : y;
+}
+inline uint32_t round_tf32(uint32_t v)
+{
+	return (v & 0x7fffffffu) > 0x7f800000u	  ? 0x7fffffffu
+	       : (v & 0x7f800000u) == 0x7f800000u ? v
+						  : (v + 0x1000u) & 0xffffe000u;
+}
+/* Whoever waits for time to pass has waited. */
+inline unsigned long long global_clock()
+{
+	static unsigned long long t = 1;
+	return t += 1000000000ull;
+}
+
+#endif
