@@ -213,9 +213,9 @@ def _serve(pipe):
 
 
 class Oracle:
-    """evaluate() in a process that may die."""
+    """evaluate() in a process that may die, or never answer: an answer missed for a busy machine makes another graph."""
 
-    def __init__(self, seconds=20):
+    def __init__(self, seconds=300):
         self.seconds, self.process = seconds, None
 
     def start(self):

@@ -19,12 +19,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PATIENCE = 300  # seconds until a run counts as one that hangs: not what a busy machine makes of a short one
 sys.path.insert(0, HERE)
 
 # pylint: disable=wrong-import-position
@@ -127,9 +129,10 @@ class Tester:
         self.o = o
         self.to, self.now = o.write, ""
         self.oracle = Oracle()
-        os.makedirs(o.work, exist_ok=True)
-        self.driver = Driver(o.driver, f"{o.work}/full-{os.getpid()}", ["-t", str(o.threads), "-o", o.optimize])
-        self.plain = Driver(o.driver, f"{o.work}/none-{os.getpid()}", ["-o", "none"])
+        self.work = tempfile.mkdtemp(prefix="infer-random-", dir=o.work)
+        limit = ["-s", str(PATIENCE)]
+        self.driver = Driver(o.driver, f"{self.work}/full", ["-t", str(o.threads), "-o", o.optimize, *limit])
+        self.plain = Driver(o.driver, f"{self.work}/none", ["-o", "none", *limit])
         with open(o.ops, encoding="utf-8") as f:
             rows = json.load(f)["operators"]
         want = re.compile(o.match)
@@ -532,7 +535,7 @@ def arguments():
     p.add_argument("--match", default="", help="operators (domain::name) that match this expression")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--optimize", default="full")
-    p.add_argument("--work", default="/dev/shm/infer-random" if os.path.isdir("/dev/shm") else "/tmp/infer-random")
+    p.add_argument("--work", help="where the folder of temporary files is made, if not in TMPDIR or /tmp")
     p.add_argument("--keep", default="build/random")
     p.add_argument("--write", help="run nothing: write the graphs into this folder as cases for `conformance/run DIR -d DEVICE -c`")
     p.add_argument("--tap", action="store_true")
@@ -573,8 +576,7 @@ def main():
         t.oracle.stop()
         t.driver.stop()
         t.plain.stop()
-        for d in (t.driver, t.plain):
-            shutil.rmtree(d.folder, ignore_errors=True)
+        shutil.rmtree(t.work, ignore_errors=True)
     t.summary(sys.stdout if not o.tap else sys.stderr)
     if o.tap and not t.count["FAILED"] and not t.count["tester"]:
         print(f"ok {t.count['graphs']} random graphs of seed {o.seed}")
