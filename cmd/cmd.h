@@ -42,8 +42,6 @@ int cmd_complete(int argc, char *const *argv, struct diag *d);
 
 /* What helps against a finding: its hint, or where it has none words for the manual. NULL only for E_OK. */
 const char *code_cure(enum code code);
-/* The words that complete an option's value, parted by '|'; NULL where they are not fixed. */
-const char *value_words(const struct field *f);
 /* A sample of the configuration, all of it commented out; the manual page of a command (NULL: of infer). */
 void sample_config(FILE *stream);
 void manual_page(const struct command *c, FILE *stream);

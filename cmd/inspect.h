@@ -51,12 +51,7 @@ int inspect_tensor(struct options *o, const char *path, struct diag *d);
 bool inspect_is_report(const char *path);
 int inspect_report(struct options *o, const char *path, struct diag *d);
 
-/* Types that the row's first slot takes; the device that runs it. */
-const char *op_types(struct arena *a, const struct op *row);
-const char *op_device(const struct op *row);
-
 /* "10.9 MB", in the arena. */
 const char *human_bytes(struct arena *a, uint64_t bytes);
-const char *human_count(struct arena *a, double n);
 
 #endif

@@ -21,7 +21,7 @@ const char *human_bytes(struct arena *a, uint64_t bytes)
 	return u ? arena_printf(a, "%.1f %s", v, units[u]) : arena_printf(a, "%" PRIu64 " B", bytes);
 }
 
-const char *human_count(struct arena *a, double n)
+static const char *human_count(struct arena *a, double n)
 {
 	static const char *const units[] = {"", " k", " M", " G", " T", " P"};
 	int u = 0;

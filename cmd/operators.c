@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-const char *op_types(struct arena *a, const struct op *row)
+/* Types that the row's first slot takes. */
+static const char *op_types(struct arena *a, const struct op *row)
 {
 	struct op r = op_resolved(row);
 	uint64_t mask = row->types	     ? row->types
@@ -24,7 +25,7 @@ const char *op_types(struct arena *a, const struct op *row)
 	return text;
 }
 
-const char *op_device(const struct op *row)
+static const char *op_device(const struct op *row)
 {
 	const struct op *newest = op_named(op_qualified(row));
 

@@ -793,7 +793,7 @@ const struct field options_table[] = {
 	{.name = NULL},
 };
 
-bool option_takes(const struct field *f)
+static bool option_takes(const struct field *f)
 {
 	return f->arg != NULL;
 }

@@ -142,8 +142,7 @@ int options_blame(const struct options *o, const char *name, int rc, struct diag
 int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
 		 struct diag *d);
 
-/* True where the row takes an argument, and where that may be left out. */
-bool option_takes(const struct field *f);
+/* True where the row's argument may be left out. */
 bool option_optional(const struct field *f);
 
 #endif

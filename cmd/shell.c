@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-const char *value_words(const struct field *f)
+/* The words that complete an option's value, parted by '|'; NULL where they are not fixed. */
+static const char *value_words(const struct field *f)
 {
 	if (f->type == F_ENUM)
 		return f->choices;

@@ -247,7 +247,7 @@ static void init_once(void)
 	init.result = api ? api->p_cuInit(0) : CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult cuda_init(void)
+static CUresult cuda_init(void)
 {
 	/* modules load their kernels when they are first used: seconds and memory less */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);

@@ -362,7 +362,8 @@ static void add_text(char *out, size_t room, const char *name, const int64_t *v)
 	snprintf(out + n, room - n, " %s%" PRId64 ",%" PRId64 ",%" PRId64, name, v[0], v[1], v[2]);
 }
 
-void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
+/* The key under which the choice is kept: "cudnn91900 conv f16 ...". */
+static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
 {
 	int n = snprintf(out, room,
 			 "cudnn%zu conv%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64

@@ -70,7 +70,5 @@ struct conv_args {
 	void *y, *workspace;
 };
 int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct conv_args *a);
-/* The key under which the choice is kept: "cudnn91900 conv f16 ...". */
-void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room);
 
 #endif

@@ -203,11 +203,6 @@ void *cuda_stream_handle(const struct stream *stream)
 	return stream->stream;
 }
 
-void *cuda_context(const struct device *device)
-{
-	return device->context;
-}
-
 const struct device_facts *cuda_facts(const struct device *device)
 {
 	return &device->facts;

@@ -25,7 +25,6 @@ struct stream *cuda_stream(struct device *device);
  */
 struct device *cuda_device(struct stream *stream);
 void *cuda_stream_handle(const struct stream *stream); /* CUstream (cudaStream_t is the same) */
-void *cuda_context(const struct device *device);       /* CUcontext */
 const struct device_facts *cuda_facts(const struct device *device);
 const struct run_config *cuda_config(const struct device *device);
 

@@ -81,7 +81,6 @@ CUresult device_alive(struct device *dev);
 int device_open_context(struct device *dev, struct diag *d);
 void device_close_context(struct device *dev);
 const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d);
-CUresult cuda_init(void);
 
 /* memory.c */
 int cuda_alloc(struct device *dev, size_t bytes, enum mem_purpose purpose, struct buffer *b,

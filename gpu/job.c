@@ -72,13 +72,6 @@ int gpu_fetch(const struct call *c, void *to, const void *from, size_t bytes)
 	return cuda_backend.copy(c->stream, to, 0, from, 1, bytes, c->diag);
 }
 
-int gpu_read(const struct call *c, uint32_t i, void *to, size_t bytes)
-{
-	const struct tensor *t = c->in[i];
-
-	return cuda_backend.copy(c->stream, to, 0, t->data, t->device, bytes, c->diag);
-}
-
 int64_t gpu_power_of_two(int64_t n)
 {
 	int64_t p = 1;

@@ -33,8 +33,6 @@ void gpu_io_fill(const struct call *c, struct gpu_io *io);
 /* The job with its operands, launched. */
 int gpu_task_launch(const struct call *c, const struct gpu_task *t);
 
-/* The first bytes of input i, wherever it lies; waits. The step must say no_capture. */
-int gpu_read(const struct call *c, uint32_t i, void *to, size_t bytes);
 /* Bytes of the device's memory; waits. */
 int gpu_fetch(const struct call *c, void *to, const void *from, size_t bytes);
 

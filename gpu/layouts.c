@@ -28,7 +28,8 @@ void gpu_layouts(struct site *s, struct step *step, enum layout **want, enum lay
 	step->give = *give;
 }
 
-int gpu_flip_run(const struct call *c, void *fn, struct gpu_flip job, const void *x, void *y)
+/* A launch of a kernel flip_SIZE: batches of matrices, transposed. */
+static int gpu_flip_run(const struct call *c, void *fn, struct gpu_flip job, const void *x, void *y)
 {
 	int64_t rows = (job.rows + 31) / 32, most = 65535;
 	struct gpu_grid g = {(unsigned)((job.cols + 31) / 32), (unsigned)(rows < most ? rows : most),

@@ -30,9 +30,6 @@ void gpu_layout_strides(const struct shape *s, enum layout layout, int64_t *stri
 /* All inputs and outputs of the step row-major, to be changed by who knows better. */
 void gpu_layouts(struct site *s, struct step *step, enum layout **want, enum layout **give);
 
-/* A launch of a kernel flip_SIZE: batches of matrices, transposed. */
-int gpu_flip_run(const struct call *c, void *fn, struct gpu_flip job, const void *x, void *y);
-
 /*
  * For an elementwise step: channels last where an input of the output's rank is; then want and give are set.
  * gpu_broadcast_as is gpu_broadcast for a step of that layout.

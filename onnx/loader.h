@@ -168,8 +168,6 @@ int load_graph(struct loader *l, struct pb_span bytes, struct scope *up, struct 
 int load_declare(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number);
 int load_nodes(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number);
 bool scope_find(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id);
-/* Version of the domain that the scope imports, or 0. */
-int64_t scope_version(const struct loader *l, const struct scope *s, struct pb_span domain);
 /* A name for the node: its own, or OP_K; with the scope's prefix. */
 const char *node_title(struct arena *a, const struct scope *s, const struct node_view *v);
 

@@ -493,7 +493,8 @@ static int check_outputs(struct loader *l, struct graph *g, const struct op *op,
 	return 0;
 }
 
-int64_t scope_version(const struct loader *l, const struct scope *s, struct pb_span domain)
+/* Version of the domain that the scope imports, or 0. */
+static int64_t scope_version(const struct loader *l, const struct scope *s, struct pb_span domain)
 {
 	const struct opsets *lists[] = {&s->opsets, &l->opsets};
 

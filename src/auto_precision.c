@@ -364,8 +364,9 @@ static bool find_gpu(const struct run_config *c, struct device_facts *out)
 	return n > ordinal && ordinal >= 0;
 }
 
-struct precision_choice precision_try(const char *path, const struct run_config *config,
-				      const struct input_request *request, struct arena *a)
+/* precision_auto, in this process. */
+static struct precision_choice precision_try(const char *path, const struct run_config *config,
+					     const struct input_request *request, struct arena *a)
 {
 	struct attempt x = {.path = path, .config = config, .request = request, .arena = a};
 	struct precision_choice c = {.taken = PRECISION_FP32};

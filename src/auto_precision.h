@@ -43,9 +43,6 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 				       const struct input_request *request, bool warm,
 				       struct arena *a);
 
-/* The same in this process; for tests. */
-struct precision_choice precision_try(const char *path, const struct run_config *config,
-				      const struct input_request *request, struct arena *a);
 /* Which of the trials to take: fills fits, why and taken. zeros: fp32's outputs are all 0 or no numbers. */
 void precision_judge(struct precision_choice *c, bool zeros);
 
