@@ -13,7 +13,9 @@
 #include "peak.h"
 #include "quiet.h"
 #include "report.h"
+#include "samples.h"
 #include "stats.h"
+#include "timeline.h"
 #include "trace.h"
 
 #include <inttypes.h>
@@ -26,9 +28,7 @@
 #include <unistd.h>
 
 enum {
-	MOST_PHASES = 16,
 	LEAST_RUNS = 5,
-	MOST_MOMENTS = 4000,
 	MOST_LANES = 256,
 	YARD_SHOTS = 4,
 	QUIET_RUNS = 12,
@@ -38,36 +38,15 @@ enum {
 
 static const uint64_t BLOCK = 50000000; /* ns of runs between two yardsticks */
 static const uint64_t LOOK = 20000000;	/* ns between two polls */
-static const uint64_t MOMENT = 1000000; /* ns between two looks at memory */
 
 static const uint64_t CLOCKS = 200000000; /* ns between two looks at a device's clocks */
-
-/* A growing array of numbers. */
-struct series {
-	double *v;
-	size_t n, cap;
-};
-
-static bool push(struct series *s, double x)
-{
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 1024;
-		double *v = realloc(s->v, cap * sizeof(*v));
-		if (!v)
-			return false;
-		s->v = v;
-		s->cap = cap;
-	}
-	s->v[s->n++] = x;
-	return true;
-}
 
 /* A session and what it measured. */
 struct lane {
 	struct bench *b;
 	struct session *session;
 	const struct tensor **out;
-	struct series time, start, delay;
+	struct samples time, start, delay;
 	struct diag diag;
 	int rc;
 	bool first; /* looks after progress, memory and the yardstick */
@@ -75,16 +54,12 @@ struct lane {
 
 _Static_assert((int)RECORD_YARDS == (int)YARDS, "a record has room for each yardstick");
 
-/* What a look at memory tells; as in struct record_timeline. */
-enum moment { AT, RUN, RSS, PRIVATE, HOST_COUNTED, DEVICE_COUNTED, DEVICE_USED, MOMENTS };
-
 struct bench {
 	const struct profile_job *job;
 	struct record *r;
 	struct diag *d;
 	struct arena scratch;
 	uint64_t start;
-	struct record_phase phase[MOST_PHASES];
 	struct input_set **inputs; /* by point */
 	size_t npoints, point;
 	struct lane lane[MOST_LANES];
@@ -92,15 +67,11 @@ struct bench {
 	struct segment_report plan; /* of the first point */
 	struct nodes *nodes;
 	struct yard *yard;
-	struct series yards[YARDS], yard_delays[YARDS], moment[MOMENTS];
-	struct series clock[6]; /* as in struct record_clocks */
-	int statm;
-	struct quiet *quiet; /* a gate is measured, in one lane; NULL */
+	struct samples yards[YARDS], yard_delays[YARDS];
+	struct timeline timeline;
+	struct samples clock[6]; /* as in struct record_clocks */
+	struct quiet *quiet;	 /* a gate is measured, in one lane; NULL */
 	size_t nquiet; /* runs of this loop that nobody disturbed, nor the machine shortly before */
-	uint64_t next_moment, moment_step, next_driver;
-	double last_used; /* of the device */
-	uint64_t next_private;
-	double private_files; /* pages of files that nobody else has, within the private ones */
 	uint64_t last_look;
 	_Atomic bool stop;
 	bool stopped;
@@ -111,115 +82,14 @@ struct bench {
 	double loop;	     /* the loop's part of the point's */
 };
 
-/* ---- memory */
-
-static double device_used(struct bench *b)
+static struct runtime *runtime_of(const struct bench *b)
 {
-	struct runtime *rt = b->lane[0].session ? session_runtime(b->lane[0].session) : NULL;
-	uint64_t unused = 0, total = 0;
-
-	if (!rt || !rt->backend || !rt->backend->memory || !rt->device ||
-	    rt->backend->memory(rt->device, &unused, &total, NULL))
-		return 0;
-	return (double)(total - unused);
+	return b->lane[0].session ? session_runtime(b->lane[0].session) : NULL;
 }
 
-static double live_sum(int kind)
+static void phase_over(struct bench *b, const char *name, uint64_t ns)
 {
-	double sum = 0;
-
-	for (int p = 0; p < MEM_PURPOSES; p++)
-		sum += (double)mem_count((enum mem_kind)kind, (enum mem_purpose)p).live;
-	return sum;
-}
-
-static void phase(struct bench *b, const char *name, uint64_t ns)
-{
-	struct proc_memory m;
-
-	if (b->r->nphases == MOST_PHASES)
-		return;
-	struct record_phase *p = &b->phase[b->r->nphases++];
-	proc_memory(0, &m);
-	*p = (struct record_phase){.name = name,
-				   .seconds = (double)ns * 1e-9,
-				   .rss = (double)m.rss,
-				   .private = (double)m.private,
-				   .peak = (double)m.peak,
-				   .device_used = device_used(b)};
-	for (int k = 0; k < MEM_KINDS; k++)
-		for (int i = 0; i < MEM_PURPOSES; i++)
-			p->live[k][i] = (double)mem_count((enum mem_kind)k, (enum mem_purpose)i).live;
-}
-
-/* Every second moment goes, and they come half as often from now on. */
-static void thin(struct bench *b)
-{
-	for (int k = 0; k < MOMENTS; k++) {
-		for (size_t i = 0; i < b->moment[k].n / 2; i++)
-			b->moment[k].v[i] = b->moment[k].v[2 * i];
-		b->moment[k].n /= 2;
-	}
-	b->moment_step *= 2;
-}
-
-/* When to look again at what took until now to look at: looking takes a hundredth of the time at most. */
-static uint64_t next_look(uint64_t began, uint64_t step)
-{
-	uint64_t now = clock_ns(), least = 100 * (now - began);
-
-	return now + (step > least ? step : least);
-}
-
-/* The driver takes its time to answer. */
-static double driver_says(struct bench *b, uint64_t now)
-{
-	if (now >= b->next_driver) {
-		uint64_t began = clock_ns();
-		b->last_used = device_used(b);
-		b->next_driver = next_look(began, 100 * MOMENT);
-	}
-	return b->last_used;
-}
-
-/* statm knows anonymous pages; private are those of files, too, that no other process has: slow to ask for, and steady. */
-static double private_files(struct bench *b, uint64_t now)
-{
-	struct proc_memory m;
-	uint64_t rss = 0, anonymous = 0;
-
-	if (now >= b->next_private) {
-		uint64_t began = clock_ns();
-		proc_sample(b->statm, &rss, &anonymous);
-		proc_memory(0, &m);
-		b->private_files = fmax((double)m.private - (double)anonymous, 0);
-		b->next_private = next_look(began, 100 * MOMENT);
-	}
-	return b->private_files;
-}
-
-/* Between runs, never inside of one that is measured. run: as in struct record_timeline. */
-static void moment(struct bench *b, uint64_t now, double run)
-{
-	uint64_t rss = 0, anonymous = 0;
-
-	if (now < b->next_moment)
-		return;
-	double used = driver_says(b, now), files = private_files(b, now);
-	uint64_t began = clock_ns();
-	proc_sample(b->statm, &rss, &anonymous);
-	const double v[MOMENTS] = {[AT] = (double)(now - b->start) * 1e-9,
-				   [RUN] = run,
-				   [RSS] = (double)rss,
-				   [PRIVATE] = files + (double)anonymous,
-				   [HOST_COUNTED] = live_sum(MEM_HOST) + live_sum(MEM_PINNED),
-				   [DEVICE_COUNTED] = live_sum(MEM_DEVICE),
-				   [DEVICE_USED] = used};
-	for (int k = 0; k < MOMENTS; k++)
-		push(&b->moment[k], v[k]);
-	if (b->moment[AT].n >= MOST_MOMENTS)
-		thin(b);
-	b->next_moment = next_look(began, b->moment_step);
+	timeline_phase(&b->timeline, runtime_of(b), name, ns);
 }
 
 /* ---- progress */
@@ -273,8 +143,8 @@ static int take_yard(struct bench *b)
 		yard_measure(b->yard, (enum yard_kind)k); /* warms up */
 		for (int i = 0; i < YARD_SHOTS; i++) {
 			quiet_begin(b->quiet);
-			push(&b->yards[k], yard_measure(b->yard, (enum yard_kind)k));
-			push(&b->yard_delays[k], quiet_end(b->quiet, &missed));
+			samples_push(&b->yards[k], yard_measure(b->yard, (enum yard_kind)k));
+			samples_push(&b->yard_delays[k], quiet_end(b->quiet, &missed));
 		}
 	}
 	return run_once(&b->lane[0], &start, &ns);
@@ -331,13 +201,13 @@ static void measure_lane(struct lane *l)
 		bool quiet = gate_quiet((double)ns * 1e-9, delay);
 		b->nquiet += quiet && calm >= GATE_CALM;
 		calm = quiet ? calm + (double)ns * 1e-9 : 0;
-		if (!push(&l->delay, delay) || !push(&l->time, (double)ns * 1e-9) ||
-		    !push(&l->start, (double)(start - b->start) * 1e-9)) {
+		if (!samples_push(&l->delay, delay) || !samples_push(&l->time, (double)ns * 1e-9) ||
+		    !samples_push(&l->start, (double)(start - b->start) * 1e-9)) {
 			l->rc = FAIL(&l->diag, E_MEMORY, .message = "too many runs to keep");
 			break;
 		}
 		if (l->first) {
-			moment(b, now, (double)l->time.n);
+			timeline_look(&b->timeline, runtime_of(b), now, (double)l->time.n);
 			look(b, now, b->loop * loop_done(b, l, now), "measure");
 		}
 	}
@@ -429,7 +299,7 @@ static void clocks_end(struct bench *b, struct clock_watch *w)
 				     v[i].watts,
 				     (double)v[i].reasons};
 		for (int k = 0; k < 6; k++)
-			push(&b->clock[k], x[k]);
+			samples_push(&b->clock[k], x[k]);
 	}
 	if (n) {
 		c->sm_most = limits.sm;
@@ -480,7 +350,7 @@ static int open_lanes(struct bench *b)
 			return lanes_failed(b);
 	}
 	if (b->job->sessions > 1)
-		phase(b, "other sessions", clock_ns() - begin);
+		phase_over(b, "other sessions", clock_ns() - begin);
 	return 0;
 }
 
@@ -536,7 +406,7 @@ static int first_runs(struct bench *b, struct record_point *p)
 	int rc = input_read(b->inputs[b->point], b->d);
 
 	if (!rc && !b->point)
-		phase(b, "inputs", clock_ns() - begin);
+		phase_over(b, "inputs", clock_ns() - begin);
 	begin = clock_ns();
 	if (!rc)
 		rc = session_prepare(l->session, input_tensors(b->inputs[b->point]), &plan, b->d);
@@ -546,7 +416,7 @@ static int first_runs(struct bench *b, struct record_point *p)
 	keep_plan(b, p, &plan);
 	if (!b->point) {
 		b->plan = plan;
-		phase(b, "prepare", clock_ns() - begin);
+		phase_over(b, "prepare", clock_ns() - begin);
 		rc = as_expected(b);
 		if (rc)
 			return rc;
@@ -569,7 +439,7 @@ static int first_runs(struct bench *b, struct record_point *p)
 		return rc ? rc : lanes_failed(b);
 	p->first = (double)ns * 1e-9;
 	if (!b->point)
-		phase(b, "first run", ns);
+		phase_over(b, "first run", ns);
 	return 0;
 }
 
@@ -671,7 +541,7 @@ static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
 		if (late && k >= LEAST_RUNS)
 			break;
 		l->rc = observe_once(b, n, !b->quiet || late, &kept, &now);
-		moment(b, now, -1);
+		timeline_look(&b->timeline, runtime_of(b), now, -1);
 		double part =
 			patient(passed / most, (double)k / (b->quiet ? QUIET_RUNS : LEAST_RUNS));
 		part = fmax(part, (double)(k + kept) / (double)runs);
@@ -868,32 +738,20 @@ static void make_points(struct bench *b)
 	}
 }
 
-static const double *kept(struct record *r, const struct series *s)
-{
-	return arena_dup(&r->arena, s->v ? s->v : &(double){0}, (s->n ? s->n : 1) * sizeof(double));
-}
-
 static void keep_series(struct bench *b)
 {
 	struct record *r = b->r;
 
-	r->timeline = (struct record_timeline){.at = kept(r, &b->moment[AT]),
-					       .run = kept(r, &b->moment[RUN]),
-					       .rss = kept(r, &b->moment[RSS]),
-					       .private = kept(r, &b->moment[PRIVATE]),
-					       .host = kept(r, &b->moment[HOST_COUNTED]),
-					       .device = kept(r, &b->moment[DEVICE_COUNTED]),
-					       .device_used = kept(r, &b->moment[DEVICE_USED]),
-					       .n = b->moment[AT].n};
+	timeline_keep(&b->timeline, r);
 	struct record_clocks *c = &r->clocks;
 	const double **clocks[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
 	for (int k = 0; k < 6; k++)
-		*clocks[k] = kept(r, &b->clock[k]);
+		*clocks[k] = samples_kept(&r->arena, &b->clock[k]);
 	c->n = b->clock[5].n;
 	r->nyard = b->yards[0].n;
 	for (int k = 0; k < YARDS; k++) {
-		r->yard[k] = kept(r, &b->yards[k]);
-		r->yard_delay[k] = kept(r, &b->yard_delays[k]);
+		r->yard[k] = samples_kept(&r->arena, &b->yards[k]);
+		r->yard_delay[k] = samples_kept(&r->arena, &b->yard_delays[k]);
 	}
 }
 
@@ -948,13 +806,13 @@ static int open_session(struct bench *b)
 	struct lane *l = &b->lane[0];
 	uint64_t begin = clock_ns();
 
-	phase(b, "start", 0);
+	phase_over(b, "start", 0);
 	*l = (struct lane){.b = b, .first = true};
 	l->session = session_open(b->job->path, &b->job->config, b->d);
 	if (!l->session)
 		return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
 	b->nlanes = 1;
-	phase(b, "load", clock_ns() - begin);
+	phase_over(b, "load", clock_ns() - begin);
 	l->out = arena_new_n(&b->scratch, const struct tensor *,
 			     session_model(l->session)->graph->nout + 1);
 	return plan_inputs(b);
@@ -982,7 +840,7 @@ static int measure_all(struct bench *b)
 	}
 	proc_faults(0, &after);
 	clocks(b->r);
-	phase(b, "steady state", clock_ns() - begin);
+	phase_over(b, "steady state", clock_ns() - begin);
 	b->r->faults_minor = (double)(after.minor - before.minor);
 	b->r->faults_major = (double)(after.major - before.major);
 	b->r->forced = (double)(after.forced - before.forced);
@@ -994,7 +852,6 @@ static int finish(struct bench *b)
 	struct record *r = b->r;
 	int rc = 0;
 
-	r->phase = arena_dup(&r->arena, b->phase, sizeof(b->phase));
 	keep_series(b);
 	identify(b);
 	for (size_t k = 0; k < r->npoints; k++)
@@ -1027,16 +884,13 @@ static void bench_free(struct bench *b)
 		free(b->lane[i].delay.v);
 		diag_free(&b->lane[i].diag);
 	}
-	for (int k = 0; k < MOMENTS; k++)
-		free(b->moment[k].v);
 	for (int k = 0; k < YARDS; k++) {
 		free(b->yards[k].v);
 		free(b->yard_delays[k].v);
 	}
 	for (int k = 0; k < 6; k++)
 		free(b->clock[k].v);
-	if (b->statm >= 0)
-		close(b->statm);
+	timeline_end(&b->timeline);
 	arena_free(&b->scratch);
 	free(b);
 }
@@ -1054,12 +908,8 @@ struct record *profile_measure(const struct profile_job *job, struct diag *d)
 		record_free(r);
 		return NULL;
 	}
-	*b = (struct bench){.job = job,
-			    .r = r,
-			    .d = d,
-			    .start = clock_ns(),
-			    .statm = proc_open(0),
-			    .moment_step = MOMENT};
+	*b = (struct bench){.job = job, .r = r, .d = d, .start = clock_ns()};
+	timeline_begin(&b->timeline, b->start);
 	r->id.model = arena_str(&r->arena, path_base(job->path));
 	int rc = open_session(b);
 	if (!rc)
