@@ -443,13 +443,9 @@ PY
 
 @test "names that mean something to Markdown, HTML, CSV or a terminal stay names" {
 	need_python
-	python3 - "$out" <<'PY'
+	PYTHONPATH=$BATS_TEST_DIRNAME/../tools PYTHONDONTWRITEBYTECODE=1 python3 - "$out" <<'PY'
 import sys
-def part(number, body): # of a protobuf message
-    body = body.encode() if isinstance(body, str) else body
-    return bytes([number << 3 | 2]) + (bytes([len(body)]) if len(body) < 128 else bytes([len(body) & 127 | 128, len(body) >> 7])) + body
-def num(number, v):
-    return bytes([number << 3, v])
+from message import num, part
 bad = 'a|b\\|c "d", <b>e</b> & `f` *g*\n\x1b[31m\u00e9'
 def node(i, o, name, op):
     return part(1, part(1, i) + part(2, o) + part(3, name) + part(4, op))
@@ -549,13 +545,9 @@ PY
 
 @test "a model's hash is of its file, with the size of what lies beside it" {
 	need_python
-	python3 - "$out" <<'PY'
+	PYTHONPATH=$BATS_TEST_DIRNAME/../tools PYTHONDONTWRITEBYTECODE=1 python3 - "$out" <<'PY'
 import sys
-def part(number, body): # of a protobuf message
-    body = body.encode() if isinstance(body, str) else body
-    return bytes([number << 3 | 2]) + (bytes([len(body)]) if len(body) < 128 else bytes([len(body) & 127 | 128, len(body) >> 7])) + body
-def num(number, v):
-    return bytes([number << 3, v])
+from message import num, part
 def value(name):
     return part(1, name) + part(2, part(1, num(1, 1) + part(2, part(1, num(1, 8)))))
 weight = num(1, 8) + num(2, 1) + part(8, "w") + part(13, part(1, "location") + part(2, "w.bin")) + bytes([14 << 3, 1])

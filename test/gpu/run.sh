@@ -159,14 +159,9 @@ run_part() { # DEVICE LIMIT NAME KIND COMMAND
 }
 
 worker() { # DEVICE
-	local n line limit name kind command
+	local line limit name kind command
 	while :; do
-		exec 9>"$work/lock"
-		flock 9
-		n=$(($(cat "$work/next") + 1))
-		echo "$n" >"$work/next"
-		exec 9>&-
-		line=$(sed -n "${n}p" "$work/parts")
+		line=$(next_line "$work" parts)
 		[ -n "$line" ] || return
 		IFS=$'\t' read -r limit name kind command <<<"$line"
 		if [ "$(left)" -lt 5 ]; then

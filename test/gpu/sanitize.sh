@@ -235,14 +235,9 @@ run_unit() { # DEVICE UNIT TOOL PART
 }
 
 worker() { # DEVICE
-	local n line
+	local line
 	while [ "$(left)" -gt 5 ]; do
-		exec 9>"$folder/lock"
-		flock 9
-		n=$(($(cat "$folder/next") + 1))
-		echo "$n" >"$folder/next"
-		exec 9>&-
-		line=$(sed -n "${n}p" "$folder/queue")
+		line=$(next_line "$folder" queue)
 		[ -n "$line" ] || return
 		read -r _ _ unit tool part <<<"$line"
 		run_unit "$1" "$unit" "$tool" "$part" >"$folder/told.$unit"
