@@ -25,33 +25,33 @@ static enum severity severity_of(const char *word)
 					       : SEV_NOTE;
 }
 
-static void print_member(const struct jvalue *v, const char *key, FILE *f)
+static const char *text_or(const struct jvalue *v, const char *key, const char *otherwise)
 {
 	const char *text = jtext(v, key);
 
-	if (text)
-		fprintf(f, "  %-9s %s\n", key, text);
+	return text ? text : otherwise;
 }
 
-static void print_finding(const struct jvalue *v, FILE *f)
+static void print_finding(const struct jvalue *v, FILE *s)
 {
-	static const char *const words[] = {"note", "warning", "error"};
 	const struct jvalue *where = jget(v, "where"), *rows = jget(v, "rows");
-	const char *id = jtext(v, "id"), *message = jtext(v, "message"), *node = jtext(where, "node");
+	struct arena a = {0};
+	struct diag_row *row = arena_new_n(&a, struct diag_row, rows ? rows->n + 1 : 1);
+	struct finding f = {.severity = severity_of(jtext(v, "severity")),
+			    .model = jtext(where, "model"),
+			    .node = jtext(where, "node"),
+			    .op = jtext(where, "op"),
+			    .slot = jtext(where, "slot"),
+			    .message = text_or(v, "message", ""),
+			    .expected = jtext(v, "expected"),
+			    .actual = jtext(v, "actual"),
+			    .hint = text_or(v, "hint", ""),
+			    .rows = row};
 
-	fprintf(f, "%s[%s]: %s\n", words[severity_of(jtext(v, "severity"))], id ? id : "?",
-		message ? message : "");
-	if (node)
-		fprintf(f, "  %-9s '%s' (%s)\n", "node", node,
-			jtext(where, "op") ? jtext(where, "op") : "?");
 	for (const struct jvalue *r = rows ? rows->first : NULL; r; r = r->next)
-		fprintf(f, "  %-14s %s\n", jtext(r, "label") ? jtext(r, "label") : "",
-			jtext(r, "text") ? jtext(r, "text") : "");
-	if (rows && rows->first)
-		return;
-	print_member(v, "expected", f);
-	print_member(v, "actual", f);
-	print_member(v, "hint", f);
+		row[f.nrows++] = (struct diag_row){text_or(r, "label", ""), text_or(r, "text", "")};
+	finding_print_as(text_or(v, "id", "?"), &f, s, false);
+	arena_free(&a);
 }
 
 /* ---- everything else, as it lies */

@@ -186,17 +186,22 @@ static struct finding tame(const struct finding *f, struct arena *a)
 	return t;
 }
 
-void finding_print(const struct finding *f, FILE *s, bool color)
+void finding_print_as(const char *id, const struct finding *f, FILE *s, bool color)
 {
 	static const char *const words[] = {"note", "warning", "error"};
 	static const char *const tints[] = {"\033[36m", "\033[33m", "\033[1;31m"};
 	struct arena a = {0};
 	struct finding shown = tame(f, &a);
 
-	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", words[f->severity],
-		code_id(f->code, f->severity), color ? "\033[0m" : "");
+	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", words[f->severity], id,
+		color ? "\033[0m" : "");
 	print_text(&shown, s);
 	arena_free(&a);
+}
+
+void finding_print(const struct finding *f, FILE *s, bool color)
+{
+	finding_print_as(code_id(f->code, f->severity), f, s, color);
 }
 
 void diag_print(const struct diag *d, FILE *s, bool color)

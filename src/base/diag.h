@@ -88,6 +88,8 @@ int diag_exit(const struct diag *d);
 
 /* Human form on stream: `error[E-SHAPE]: /fc1/MatMul (MatMul) input B: expected ..., got ...`. */
 void finding_print(const struct finding *f, FILE *stream, bool color);
+/* With another id than its code's: of a report, whose ids may be newer than this program. */
+void finding_print_as(const char *id, const struct finding *f, FILE *stream, bool color);
 void diag_print(const struct diag *d, FILE *stream, bool color);
 void diag_free(struct diag *d);
 
