@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -145,7 +146,8 @@ CUptiResult cuptiGetResultString(CUptiResult r, const char **text)
 /* ---- objects */
 
 struct CUctx_st {
-	int alive, primary;
+	_Atomic int alive;
+	int primary;
 };
 struct CUstream_st {
 	CUcontext context;
@@ -162,12 +164,14 @@ struct CUfunc_st {
 	char name[64];
 };
 
-static struct CUfunc_st *newest;
+/* What threads share is atomic: the driver may be called from any of them. */
+static struct CUfunc_st *_Atomic newest;
 static struct CUctx_st primary = {.primary = 1};
-static int retained, started; /* how often; the process that began with CUDA */
+static int retained;	    /* how often; under the lock */
+static _Atomic int started; /* the process that began with CUDA */
 static __thread CUcontext current;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int contexts_alive, raised, capturing, capture_broken, entered;
+static _Atomic int contexts_alive, raised, capturing, capture_broken, entered;
 static __thread int runtime_error;
 
 struct call {
@@ -226,12 +230,13 @@ static void resource(CUpti_CallbackId id, CUcontext context, CUstream stream)
 CUresult cuInit(unsigned flags)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");
-	void *h = path && !entered ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+	int first = !atomic_exchange(&entered, 1);
+	void *h = path && first ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 	int (*start)(void);
 
 	(void)flags;
-	entered = 1;
-	started = started ? started : getpid();
+	if (first)
+		started = getpid();
 	*(void **)&start = h ? dlsym(h, "InitializeInjection") : NULL;
 	if (start)
 		start();
@@ -283,8 +288,10 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
 	CALL(cuDevicePrimaryCtxReset_v2, device);
+	pthread_mutex_lock(&lock);
 	retained = 0;
 	die(&primary);
+	pthread_mutex_unlock(&lock);
 	return DONE(0);
 }
 
@@ -340,12 +347,14 @@ CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
 /* Nobody hears of it, and its address is one that a module's function had. */
 CUresult cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name)
 {
+	CUfunction f = newest;
+
 	(void)library;
-	if (!newest)
+	if (!f)
 		return CUDA_ERROR_NOT_FOUND;
-	newest->context = current;
-	strncpy(newest->name, name, sizeof(newest->name) - 1);
-	*k = (CUkernel)(void *)newest;
+	f->context = current;
+	strncpy(f->name, name, sizeof(f->name) - 1);
+	*k = (CUkernel)(void *)f;
 	return CUDA_SUCCESS;
 }
 
@@ -569,7 +578,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *prop,
 		     unsigned long long flags)
 {
-	static unsigned long long next = 16;
+	static _Atomic unsigned long long next = 16;
 	CALL(cuMemCreate, h, n, prop, flags);
 	*h = next++;
 	return DONE(0);
@@ -630,7 +639,7 @@ CUresult cuArrayDestroy(CUarray a)
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
-	static int enabled;
+	static _Atomic int enabled;
 	CALL(cuCtxEnablePeerAccess, peer, flags);
 	return DONE(enabled++ ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : 0);
 }
@@ -715,7 +724,7 @@ struct process {
 
 int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, struct process *p)
 {
-	static unsigned long long grown;
+	static _Atomic unsigned long long grown;
 	const char *grows = getenv("FAKE_DEVICE_GROWS");
 
 	(void)device;
