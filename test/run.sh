@@ -214,20 +214,24 @@ sanitize() {
 	fi
 }
 
-# Each fuzz target for FUZZ_SECONDS, from the seeds in test/fuzz/NAME/. FUZZ_SEED=0 draws other lots each time.
+# Each fuzz target from the seeds in test/fuzz/NAME/: a fixed number of the same inputs on every machine, which is why
+# nothing that hangs on addresses or the clock may choose them. With FUZZ_SECONDS=N, a search in earnest for N seconds.
 fuzz() {
 	local target name found
+	local how=(-runs="${FUZZ_RUNS:-300000}" -seed="${FUZZ_SEED:-1}" -reload=0 -entropic=0 -use_cmp=0)
+	[ -z "${FUZZ_SECONDS:-}" ] || how=(-max_total_time="$FUZZ_SECONDS" -seed="${FUZZ_SEED:-0}")
 	local config=(CC=clang SANITIZE='fuzzer-no-link,address,undefined')
 	step 'fuzzers build' "$MAKE" --no-print-directory fuzzers "${config[@]}"
 	for target in "$BUILD"/clang-fuzzer-no-link-address-undefined/fuzz/*; do
 		name=${target##*/}
 		[ -f "test/fuzz/$name.c" ] || continue
 		found=$BUILD/fuzz/$name
+		[ -n "${FUZZ_SECONDS:-}" ] || { found=$found-same && rm -rf "$found"; }
 		mkdir -p "$found"
 		local folders=("$found") # what it finds goes into the first
 		[ ! -d "test/fuzz/$name" ] || folders+=("test/fuzz/$name")
-		step "fuzz/$name" "$target" -max_total_time="${FUZZ_SECONDS:-30}" -timeout=120 -rss_limit_mb=2048 \
-			-seed="${FUZZ_SEED:-1}" -artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
+		step "fuzz/$name" "$target" "${how[@]}" -timeout=120 -rss_limit_mb=2048 \
+			-artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
 	done
 }
 
