@@ -392,7 +392,7 @@ const struct field options_table[] = {
 	 .help = "blocks of malloc's whose ends copies are held to",
 	 .more = "on: those of 512 bytes or more; all: those of 64 or more, which slows the program; off: none. "
 		 "A library is loaded before the program for it (LD_PRELOAD), which also gives CUPTI to a profiler "
-		 "in the program that asks for it; off loads none."},
+		 "in the program that asks for it, and hears of faults before the program's own handlers; off loads none."},
 	{.name = "error-exitcode",
 	 .type = F_INT,
 	 OFF(watch.error_exit),
@@ -411,6 +411,15 @@ const struct field options_table[] = {
 	 .more = "A line each: an id (E-CUDA-1, E-CTX-*), and after a space a pattern (* and ?) that some line of the "
 		 "finding matches. # begins a comment. An id that no finding has is an error; a line that matched "
 		 "nothing is told at the end."},
+	{.name = "write-suppressions",
+	 .type = F_STRING,
+	 OFF(watch.suppress_all),
+	 .arg = "FILE",
+	 WATCHING,
+	 .metavar_kind = "file",
+	 .help = "write lines for --suppressions, of all that is told",
+	 .more = "A line for each finding but notes: its id, and who made which call, with * for what changes from run to "
+		 "run (numbers, addresses, places in the code). What --suppressions leaves out is not written again."},
 	{.name = "iterations",
 	 .sh = 'n',
 	 .type = F_INT,

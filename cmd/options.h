@@ -94,6 +94,7 @@ struct options {
 		int heap;	    /* enum watch_heap */
 		int64_t error_exit; /* INT_ABSENT: that of the class */
 		const char *suppressions;
+		const char *suppress_all; /* where lines for all that is told go */
 	} watch;
 
 	bool no_blame; /* see blame.h */

@@ -47,13 +47,20 @@ static double seconds_of(const struct watch_process *p)
 	return fmax(p->ledger.seconds, p->to - p->from);
 }
 
+/* In order: it said so at its end, or left by _exit(). */
+static bool ended(const struct watch_process *p)
+{
+	return p->ledger.ended ||
+	       (p->shared && __atomic_load_n(&p->shared->exited, __ATOMIC_RELAXED));
+}
+
 /* How it ended; over: the program that was started has. */
 static const char *end_of(const struct watch *w, const struct watch_process *p, bool over,
 			  struct arena *a)
 {
 	bool signalled = over && p->ledger.pid == w->pid && WIFSIGNALED(w->status);
 
-	if (p->ledger.ended)
+	if (ended(p))
 		return "";
 	if (p->replaced)
 		return "; it became another program";
@@ -192,6 +199,56 @@ static void write_callers(struct json *j, const struct watch_process *p, const c
 	arena_free(&a);
 }
 
+static void write_uses(struct json *j, const struct ledger *l, const struct ledger_context *c,
+		       struct arena *a)
+{
+	json_array(j, "uses");
+	for (size_t i = 0; i < l->nothers; i++) {
+		const struct event *e = &l->other_event[i];
+		if (strcmp(e->kind, "context-use") != 0 || event_handle(e, "context") != c->handle ||
+		    e->seconds < c->born || (c->gone >= 0 && e->seconds > c->gone))
+			continue;
+		json_object(j, NULL);
+		json_string(j, "call", event_text(e, "call", 0));
+		json_string(j, "by", ledger_by(l, a, event_text(e, "by", 0)));
+		json_int(j, "thread", e->thread);
+		json_number(j, "seconds", e->seconds);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
+/* Who made each, when and in which thread, who used it first, and its end. */
+static void write_contexts(struct json *j, const struct ledger *l)
+{
+	struct arena a = {0};
+
+	json_array(j, "context_list");
+	for (size_t i = 0; i < l->ncontexts; i++) {
+		const struct ledger_context *c = &l->context[i];
+		json_object(j, NULL);
+		json_string(j, "handle", arena_printf(&a, "0x%llx", (unsigned long long)c->handle));
+		if (c->known) {
+			json_bool(j, "primary", c->primary);
+			json_int(j, "device", c->device);
+			json_string(j, "call", c->call);
+		}
+		json_string(j, "by", ledger_by(l, &a, c->by));
+		json_int(j, "thread", c->thread);
+		json_number(j, "seconds", c->born);
+		if (c->cost > 0)
+			json_int(j, "cost_bytes", c->cost);
+		if (c->gone >= 0) {
+			json_number(j, "gone_seconds", c->gone);
+			json_string(j, "gone_by", ledger_by(l, &a, c->gone_by));
+		}
+		write_uses(j, l, c, &a);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+	arena_free(&a);
+}
+
 static void write_process(struct json *j, const struct watch_process *p)
 {
 	static const char *const names[WATCH_KINDS] = {"device", "pinned", "managed"};
@@ -201,9 +258,10 @@ static void write_process(struct json *j, const struct watch_process *p)
 	json_int(j, "pid", p->ledger.pid);
 	json_string(j, "program", p->ledger.program);
 	json_number(j, "seconds", seconds_of(p));
-	json_bool(j, "ended", p->ledger.ended);
+	json_bool(j, "ended", ended(p));
 	json_int(j, "cupti", p->ledger.cupti);
 	json_uint(j, "contexts", p->ledger.ncontexts);
+	write_contexts(j, &p->ledger);
 	if (s) {
 		json_uint(j, "calls", s->calls);
 		json_uint(j, "launches", s->launches);
@@ -276,6 +334,13 @@ static void report_now(void *arg, struct watch *w)
 	diag_free(&d);
 }
 
+static void suppress(struct view *v, struct diag *d)
+{
+	v->suppressed = known_suppress(&v->known, d);
+	if (v->o->watch.suppress_all)
+		known_write(v->o->watch.suppress_all, d);
+}
+
 static void print_known(const struct view *v)
 {
 	if (v->suppressed)
@@ -340,7 +405,7 @@ static void report_end_of(struct view *v, struct watch *w, const struct watch_op
 
 	o->status = status_of(w->status);
 	watch_findings(w, what, d);
-	v->suppressed = known_suppress(&v->known, d);
+	suppress(v, d);
 	if (w->more)
 		WARN(d, E_WATCH_EXEC,
 		     .message = fmt(d, "%zu more processes used CUDA and were not watched: %zu were",
@@ -369,6 +434,8 @@ static int watch_program(struct view *v, struct diag *d)
 
 	for (size_t i = 0; i < o->noperands; i++)
 		argv[i] = o->operand[i];
+	/* it is set where the driver is opened, and the program's is its own */
+	bool told = getenv("CUDA_MODULE_LOADING");
 	bool device = gpu_devices(facts, 1, &none) >= 1;
 	int rc = device ? 0 : no_device(argv[0], &none, d);
 	diag_free(&none);
@@ -379,6 +446,7 @@ static int watch_program(struct view *v, struct diag *d)
 	}
 	struct watch_options what = wanted(o);
 	struct watch w = watch_of(v, argv, &what);
+	w.own = told ? NULL : "CUDA_MODULE_LOADING";
 	rc = watch_run(&w, &status, d);
 	if (rc == -E_WATCH_EXEC || rc == -E_OUTPUT)
 		o->status = status;
@@ -500,8 +568,8 @@ static int watch_process_memory(struct view *v, struct diag *d)
 	watchdog_soft();
 	int rc = watch_pid(&look, &p, d);
 	if (!rc) {
-		watch_memory_findings(&p, look.pid, d);
-		v->suppressed = known_suppress(&v->known, d);
+		watch_memory_findings(&p, p.ledger.pid, d);
+		suppress(v, d);
 		tell_caught(o, d);
 		if (o->json)
 			write_pid(v, &p, d);
@@ -530,6 +598,7 @@ int watch_misplaced(const struct options *o, struct diag *d)
 		bool given;
 	} options[] = {{"--interval", !isnan(o->watch.interval)},
 		       {"--suppressions", o->watch.suppressions},
+		       {"--write-suppressions", o->watch.suppress_all},
 		       {"--error-exitcode", o->watch.error_exit != INT_ABSENT}};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)

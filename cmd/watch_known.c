@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/str.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 #include <string.h>
 
@@ -124,4 +125,90 @@ size_t known_suppress(struct known_list *k, struct diag *d)
 		*at = f->next;
 	}
 	return n;
+}
+
+/* ---- lines for what was found */
+
+/* Behind a number: how many of what, which changes with it. */
+static size_t unit(const char *s)
+{
+	static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB"};
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+		if (str_starts(s, units[i]))
+			return strlen(units[i]);
+	return 0;
+}
+
+/* What changes from run to run, from here on; 0: this character does not. */
+static size_t changing(const char *s, char before)
+{
+	if (str_starts(s, ", first of "))
+		return strlen(s);
+	if (!isdigit((unsigned char)*s) || isalnum((unsigned char)before) || before == '_')
+		return 0;
+	size_t n = str_starts(s, "0x") ? 2 + strspn(s + 2, "0123456789abcdef")
+				       : strspn(s, "0123456789.,");
+	while (s[n - 1] == '.' || s[n - 1] == ',')
+		n--;
+	return n + unit(s + n);
+}
+
+/* A pattern that matches the text, and what it will be the next time. */
+static const char *pattern_of(struct arena *a, const char *text)
+{
+	char *out = arena_alloc(a, 2 * strlen(text) + 2), *to = out;
+	char before = ' ';
+
+	for (const char *s = text; *s; s++) {
+		size_t n = changing(s, before);
+		if (n) {
+			*to++ = '*';
+			s += n - 1;
+		} else {
+			if (strchr("*?[\\", *s))
+				*to++ = '\\';
+			*to++ = *s;
+		}
+		before = *s;
+	}
+	if (to == out || to[-1] != '*')
+		*to++ = '*'; /* how often it came stands behind it */
+	*to = '\0';
+	return out;
+}
+
+/* The line that says most of who did what. */
+static const char *telling_line(const struct finding *f)
+{
+	static const char *const labels[] = {"call", "failed", "at", "by"};
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
+		for (size_t k = 0; k < f->nrows; k++)
+			if (strcmp(f->rows[k].label, labels[i]) == 0)
+				return f->rows[k].text;
+	return f->message ? f->message : code_title(f->code);
+}
+
+int known_write(const char *path, struct diag *d)
+{
+	const char **lines = NULL;
+	size_t n = 0;
+	struct file_out *out = file_create(path, E_OUTPUT, d);
+
+	if (!out)
+		return -E_OUTPUT;
+	for (const struct finding *f = d->first; f; f = f->next) {
+		const char *line = fmt(d, "%s %s\n", code_id(f->code, f->severity),
+				       pattern_of(&d->arena, telling_line(f)));
+		bool again = f->severity == SEV_NOTE;
+		for (size_t i = 0; i < n && !again; i++)
+			again = strcmp(lines[i], line) == 0;
+		if (again)
+			continue;
+		lines = arena_grow(&d->arena, lines, n, n + 1, sizeof(*lines));
+		lines[n++] = line;
+		file_write(out, line, strlen(line));
+	}
+	return file_commit(out, d);
 }

@@ -20,7 +20,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 		operand='file'
 		;;
 	check)
-		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
+		options='--input --data-set --random --seed --shape --dim --strict --shapes-sweep --save --all --expect --rtol --atol --metric --compare --nan --zero --layout --determinism --leak --runs --recreate --contexts --bisect --pid --interval --report-api-errors --heap --error-exitcode --suppressions --write-suppressions --duration --html --device --precision --sync --no-blame --context --cuda-graph --tune --cache --threads --optimize --memory-plan --arena --memory-limit --external-root --json --config --timeout --color --verbose --quiet --help --version'
 		operand='file'
 		;;
 	doctor)
@@ -140,6 +140,7 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	check:--heap) kind='=off on all' ;;
 	check:--error-exitcode) kind='none' ;;
 	check:--suppressions) kind='file' ;;
+	check:--write-suppressions) kind='file' ;;
 	check:--duration) kind='none' ;;
 	check:--html) kind='file' ;;
 	check:--device | check:-d) kind='=auto cpu cuda' ;;

@@ -185,6 +185,7 @@ complete -c infer -n '__infer_is check' -l report-api-errors -x -a 'no explicit 
 complete -c infer -n '__infer_is check' -l heap -x -a 'off on all' -d 'blocks of malloc\'s whose ends copies are held to'
 complete -c infer -n '__infer_is check' -l error-exitcode -x -d 'exit with this status where there are errors, instead of that of their class'
 complete -c infer -n '__infer_is check' -l suppressions -r -F -d 'findings that are known and not told'
+complete -c infer -n '__infer_is check' -l write-suppressions -r -F -d 'write lines for --suppressions, of all that is told'
 complete -c infer -n '__infer_is check' -l duration -x -d 'how long to measure, as 3s (the default; 1s for each point of a sweep)'
 complete -c infer -n '__infer_is check' -l html -r -F -d 'write the report as a page, too'
 complete -c infer -n '__infer_is check' -l device -s d -x -a 'auto cpu cuda' -d 'where to run: auto, cpu or cuda[:N]'

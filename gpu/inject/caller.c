@@ -58,7 +58,7 @@ static void tell_module_once(const Dl_info *at)
 	struct line l;
 
 	if (!table_get(&told, handle_of(at->dli_fbase), &e) &&
-	    table_put(&told, handle_of(at->dli_fbase), 1, 0, 0))
+	    table_new(&told, handle_of(at->dli_fbase), 1, 0, 0))
 		tell_module(at, &l);
 }
 
@@ -134,13 +134,23 @@ const char *caller_name(char *text, size_t room)
 	return text;
 }
 
+/* A handler's, one thread at a time. */
+static struct line now_line;
+
 const char *caller_name_now(char *text, size_t room)
 {
 	/* a handler's stack may be small */
 	static void *frame[FRAMES];
-	static struct line l;
 
-	name_frames(frame, backtrace(frame, FRAMES), text, room, &l);
+	name_frames(frame, backtrace(frame, FRAMES), text, room, &now_line);
+	return text;
+}
+
+const char *caller_name_place(const void *place, char *text, size_t room)
+{
+	void *frame = (void *)(uintptr_t)place;
+
+	name_frames(&frame, 1, text, room, &now_line);
 	return text;
 }
 

@@ -8,7 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ID(f)	  CALL_ID(f)
 #define RUN_ID(f) CUPTI_RUNTIME_TRACE_CBID_##f
 #define PARAMS(f) const f##_params *p = c->functionParams
 #define COUNT(a)  (sizeof(a) / sizeof(*(a)))
@@ -38,14 +37,17 @@ const char *text_keep(const char *text)
 		h = hash_mix(h, (unsigned char)*p);
 	if (table_get(&texts, h | 1, &e))
 		return pointer_of(e.a);
-	char *copy = strndup(text, 1000);
-	if (copy && table_put(&texts, h | 1, handle_of(copy), 0, 0))
+	char *copy = strndup(text, TEXT_MOST);
+	if (copy && table_new(&texts, h | 1, handle_of(copy), 0, 0))
 		return copy;
 	free(copy);
-	return "";
+	return table_get(&texts, h | 1, &e) ? pointer_of(e.a) : ""; /* another thread's, or no room */
 }
 
 /* ---- memory */
+
+/* What a pool gives, by its handle: a pool may be of the host. */
+static struct table pools;
 
 static void enter_free(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
@@ -64,6 +66,10 @@ static void enter_free(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	} else if (id == ID(cuArrayDestroy) || id == ID(cuMipmappedArrayDestroy)) {
 		PARAMS(cuArrayDestroy);
 		memory_array_gone(handle_of(p->hArray));
+	} else if (id == ID(cuMemPoolDestroy)) {
+		PARAMS(cuMemPoolDestroy);
+		struct entry e;
+		table_take(&pools, handle_of(p->pool), &e);
 	}
 }
 
@@ -137,10 +143,44 @@ static bool exit_virtual(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	return true;
 }
 
+static void pool_made(CUmemoryPool pool, const CUmemPoolProps *prop)
+{
+	enum watch_kind kind = WATCH_DEVICE;
+
+	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		kind = WATCH_PINNED;
+#if CUDA_VERSION >= 13000
+	if (prop->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
+		kind = WATCH_MANAGED;
+#endif
+	if (kind != WATCH_DEVICE)
+		table_must(&pools, handle_of(pool), (uint64_t)kind, 0, 0);
+}
+
+static enum watch_kind pool_kind(CUmemoryPool pool)
+{
+	struct entry e;
+
+	return table_get(&pools, handle_of(pool), &e) ? (enum watch_kind)e.a : WATCH_DEVICE;
+}
+
+static bool exit_pool(CUpti_CallbackId id, const CUpti_CallbackData *c)
+{
+	if (id == ID(cuMemPoolCreate)) {
+		PARAMS(cuMemPoolCreate);
+		pool_made(*p->pool, p->poolProps);
+	} else if (id == ID(cuMemAllocFromPoolAsync) || id == ID(cuMemAllocFromPoolAsync_ptsz)) {
+		PARAMS(cuMemAllocFromPoolAsync);
+		memory_made(pool_kind(p->pool), *p->dptr, p->bytesize, c->context);
+	} else {
+		return false;
+	}
+	return true;
+}
+
 static bool exit_memory(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
-	if (id == ID(cuMemAlloc_v2) || id == ID(cuMemAllocAsync) || id == ID(cuMemAllocAsync_ptsz) ||
-	    id == ID(cuMemAllocFromPoolAsync) || id == ID(cuMemAllocFromPoolAsync_ptsz)) {
+	if (id == ID(cuMemAlloc_v2) || id == ID(cuMemAllocAsync) || id == ID(cuMemAllocAsync_ptsz)) {
 		PARAMS(cuMemAlloc_v2);
 		memory_made(WATCH_DEVICE, *p->dptr, p->bytesize, c->context);
 	} else if (id == ID(cuMemAllocManaged)) {
@@ -152,11 +192,11 @@ static bool exit_memory(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	} else if (id == ID(cuMemHostAlloc) || id == ID(cuMemAllocHost_v2)) {
 		PARAMS(cuMemAllocHost_v2);
 		memory_made(WATCH_PINNED, handle_of(*p->pp), p->bytesize, c->context);
-	} else if (id == ID(cuMemHostRegister_v2)) {
+	} else if (id == ID(cuMemHostRegister_v2) || id == ID(cuMemHostRegister)) {
 		PARAMS(cuMemHostRegister_v2);
 		memory_registered(handle_of(p->p), p->bytesize);
 	} else {
-		return exit_virtual(id, c) || exit_array(id, c);
+		return exit_pool(id, c) || exit_virtual(id, c) || exit_array(id, c);
 	}
 	return true;
 }
@@ -182,20 +222,12 @@ void calls_enter(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	objects_enter(id, c);
 }
 
-static bool is_launch(CUpti_CallbackId id)
-{
-	return id == ID(cuLaunchKernel) || id == ID(cuLaunchKernelEx) ||
-	       id == ID(cuLaunchKernel_ptsz) || id == ID(cuLaunchKernelEx_ptsz) ||
-	       id == ID(cuLaunchCooperativeKernel) || id == ID(cuLaunchCooperativeKernel_ptsz) ||
-	       id == ID(cuGraphLaunch) || id == ID(cuGraphLaunch_ptsz);
-}
-
 void calls_exit(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result)
 {
 	if (result != CUDA_SUCCESS) {
 		if (result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_DEINITIALIZED)
 			failures_call(id, c, result);
-	} else if (is_launch(id)) {
+	} else if (operands_launches(id)) {
 		failures_launched();
 	} else if (!exit_memory(id, c)) {
 		objects_exit(id, c);
@@ -220,6 +252,14 @@ void calls_listen(unsigned what)
 bool calls_wanted(CUpti_CallbackId id, unsigned what)
 {
 	static const CUpti_CallbackId owners[] = {
+		ID(cuCtxCreate),
+		ID(cuCtxDestroy),
+		ID(cuCtxPushCurrent),
+		ID(cuCtxPopCurrent),
+		ID(cuDevicePrimaryCtxRelease),
+		ID(cuDevicePrimaryCtxReset),
+		ID(cuEventDestroy),
+		ID(cuGraphInstantiate),
 		ID(cuCtxCreate_v2),
 		ID(cuCtxCreate_v3),
 		ID(cuCtxCreate_v4),
@@ -251,11 +291,14 @@ bool calls_wanted(CUpti_CallbackId id, unsigned what)
 		ID(cuMemAllocAsync_ptsz),
 		ID(cuMemAllocFromPoolAsync),
 		ID(cuMemAllocFromPoolAsync_ptsz),
+		ID(cuMemPoolCreate),
+		ID(cuMemPoolDestroy),
 		ID(cuMemAllocManaged),
 		ID(cuMemAllocPitch_v2),
 		ID(cuMemHostAlloc),
 		ID(cuMemAllocHost_v2),
 		ID(cuMemHostRegister_v2),
+		ID(cuMemHostRegister),
 		ID(cuMemCreate),
 		ID(cuMemRetainAllocationHandle),
 		ID(cuMemMap),
@@ -307,7 +350,18 @@ bool calls_wanted(CUpti_CallbackId id, unsigned what)
 		ID(cuStreamGetPriority),
 		ID(cuStreamGetCtx),
 		ID(cuStreamGetFlags),
+		ID(cuStreamGetPriority_ptsz),
+		ID(cuStreamGetCtx_ptsz),
+		ID(cuStreamGetCtx_v2),
+		ID(cuStreamGetCtx_v2_ptsz),
+		ID(cuStreamGetFlags_ptsz),
+		ID(cuStreamGetId),
+		ID(cuStreamGetId_ptsz),
+		ID(cuStreamGetDevice),
+		ID(cuStreamGetDevice_ptsz),
+		ID(cuCtxGetId),
 		ID(cuEventElapsedTime),
+		ID(cuEventElapsedTime_v2),
 		ID(cuTensorMapEncodeTiled),
 	};
 
@@ -322,21 +376,13 @@ bool calls_wanted(CUpti_CallbackId id, unsigned what)
 bool calls_cross(CUpti_CallbackId id)
 {
 	static const CUpti_CallbackId ids[] = {
-		ID(cuLaunchKernel),
-		ID(cuLaunchKernel_ptsz),
-		ID(cuLaunchKernelEx),
-		ID(cuLaunchKernelEx_ptsz),
-		ID(cuLaunchCooperativeKernel),
-		ID(cuLaunchCooperativeKernel_ptsz),
-		ID(cuGraphLaunch),
-		ID(cuGraphLaunch_ptsz),
 		ID(cuEventRecord),
 		ID(cuEventRecord_ptsz),
 		ID(cuEventRecordWithFlags),
 		ID(cuEventRecordWithFlags_ptsz),
 	};
 
-	return among(ids, COUNT(ids), id);
+	return operands_launches(id) || among(ids, COUNT(ids), id);
 }
 
 /*
@@ -347,13 +393,31 @@ bool calls_cross(CUpti_CallbackId id)
 bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed)
 {
 	static const CUpti_CallbackId often[] = {
-		RUN_ID(cudaGetLastError_v3020),	    RUN_ID(cudaPeekAtLastError_v3020),
-		RUN_ID(cudaLaunchKernel_v7000),	    RUN_ID(cudaLaunchKernel_ptsz_v7000),
-		RUN_ID(cudaLaunchKernelExC_v11060), RUN_ID(cudaLaunchKernelExC_ptsz_v11060),
-		RUN_ID(cudaGraphLaunch_v10000),	    RUN_ID(cudaMemcpyAsync_v3020),
-		RUN_ID(cudaMemsetAsync_v3020),	    RUN_ID(cudaStreamSynchronize_v3020),
-		RUN_ID(cudaEventRecord_v3020),	    RUN_ID(cudaEventSynchronize_v3020),
+		RUN_ID(cudaGetLastError_v3020),
+		RUN_ID(cudaPeekAtLastError_v3020),
+		RUN_ID(cudaLaunchKernel_v7000),
+		RUN_ID(cudaLaunchKernel_ptsz_v7000),
+		RUN_ID(cudaLaunchKernelExC_v11060),
+		RUN_ID(cudaLaunchKernelExC_ptsz_v11060),
+		RUN_ID(cudaGraphLaunch_v10000),
+		RUN_ID(cudaMemcpyAsync_v3020),
+		RUN_ID(cudaMemsetAsync_v3020),
+		RUN_ID(cudaStreamSynchronize_v3020),
+		RUN_ID(cudaEventRecord_v3020),
+		RUN_ID(cudaEventSynchronize_v3020),
 		RUN_ID(cudaStreamWaitEvent_v3020),
+		RUN_ID(cudaGraphLaunch_ptsz_v10000),
+		RUN_ID(cudaMemcpyAsync_ptsz_v7000),
+		RUN_ID(cudaMemsetAsync_ptsz_v7000),
+		RUN_ID(cudaStreamSynchronize_ptsz_v7000),
+		RUN_ID(cudaEventRecord_ptsz_v7000),
+		RUN_ID(cudaStreamWaitEvent_ptsz_v7000),
+		RUN_ID(cudaEventRecordWithFlags_v11010),
+		RUN_ID(cudaEventRecordWithFlags_ptsz_v11010),
+#if CUDA_VERSION >= 13000
+		RUN_ID(__cudaLaunchKernel_v13000),
+		RUN_ID(__cudaLaunchKernel_ptsz_v13000),
+#endif
 	};
 	static const CUpti_CallbackId seldom[] = {
 		RUN_ID(cudaLaunchCooperativeKernel_v9000),
@@ -397,10 +461,34 @@ bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed)
 		RUN_ID(cudaStreamCreateWithFlags_v5000),
 		RUN_ID(cudaStreamCreateWithPriority_v5050),
 		RUN_ID(cudaStreamDestroy_v5050),
+		RUN_ID(cudaStreamDestroy_v3020),
 		RUN_ID(cudaEventElapsedTime_v3020),
 		RUN_ID(cudaGetSymbolAddress_v3020),
 		RUN_ID(cudaStreamBeginCapture_v10000),
 		RUN_ID(cudaStreamEndCapture_v10000),
+		RUN_ID(cudaLaunchCooperativeKernel_ptsz_v9000),
+		RUN_ID(cudaGraphInstantiateWithParams_v12000),
+		RUN_ID(cudaGraphInstantiateWithParams_ptsz_v12000),
+		RUN_ID(cudaInitDevice_v12000),
+		RUN_ID(cudaMallocAsync_ptsz_v11020),
+		RUN_ID(cudaMallocFromPoolAsync_ptsz_v11020),
+		RUN_ID(cudaFreeAsync_ptsz_v11020),
+		RUN_ID(cudaMemcpy_ptds_v7000),
+		RUN_ID(cudaMemcpy2D_ptds_v7000),
+		RUN_ID(cudaMemcpy2DAsync_ptsz_v7000),
+		RUN_ID(cudaMemcpy3D_ptds_v7000),
+		RUN_ID(cudaMemcpy3DAsync_ptsz_v7000),
+		RUN_ID(cudaMemcpyToSymbol_ptds_v7000),
+		RUN_ID(cudaMemcpyFromSymbol_ptds_v7000),
+		RUN_ID(cudaMemcpyToSymbolAsync_ptsz_v7000),
+		RUN_ID(cudaMemcpyFromSymbolAsync_ptsz_v7000),
+		RUN_ID(cudaMemset_ptds_v7000),
+		RUN_ID(cudaMemset2D_ptds_v7000),
+		RUN_ID(cudaEventElapsedTime_v12080),
+		RUN_ID(cudaStreamBeginCapture_ptsz_v10000),
+		RUN_ID(cudaStreamBeginCaptureToGraph_v12030),
+		RUN_ID(cudaStreamBeginCaptureToGraph_ptsz_v12030),
+		RUN_ID(cudaStreamEndCapture_ptsz_v10000),
 	};
 
 	if (!(what & WATCH_CALLS))

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ID(f)	  CALL_ID(f)
 #define PARAMS(f) const f##_params *p = c->functionParams
 
 /* A call in a loop would say the same again and again: one of a kind is told, and so many kinds. */
@@ -28,7 +27,7 @@ static uint64_t number_of(const CUpti_CallbackData *c, const char *by, bool bloc
 	if (__atomic_fetch_add(&told, 1, __ATOMIC_RELAXED) >= TOLD_MOST)
 		return 0;
 	uint64_t number = failures_number();
-	return table_put(&kinds, key | 1, number, 0, 0) ? number : 0;
+	return table_new(&kinds, key | 1, number, 0, 0) ? number : 0;
 }
 
 /* Rows of `width` bytes, `height` of them `pitch` apart, `depth` such planes `plane` apart: from `base` on. */
@@ -301,6 +300,45 @@ static const CUDA_MEMCPY3D *params_3d(CUpti_CallbackId id, const CUpti_CallbackD
 	return p->pCopy;
 }
 
+/* Between devices, or contexts; either side may be the host's. */
+static CUDA_MEMCPY3D of_peers(const CUDA_MEMCPY3D_PEER *m)
+{
+	return (CUDA_MEMCPY3D){
+		.srcXInBytes = m->srcXInBytes,
+		.srcY = m->srcY,
+		.srcZ = m->srcZ,
+		.srcMemoryType = m->srcMemoryType,
+		.srcHost = m->srcHost,
+		.srcDevice = m->srcDevice,
+		.srcPitch = m->srcPitch,
+		.srcHeight = m->srcHeight,
+		.dstXInBytes = m->dstXInBytes,
+		.dstY = m->dstY,
+		.dstZ = m->dstZ,
+		.dstMemoryType = m->dstMemoryType,
+		.dstHost = m->dstHost,
+		.dstDevice = m->dstDevice,
+		.dstPitch = m->dstPitch,
+		.dstHeight = m->dstHeight,
+		.WidthInBytes = m->WidthInBytes,
+		.Height = m->Height,
+		.Depth = m->Depth,
+	};
+}
+
+static bool enter_peers(CUpti_CallbackId id, const CUpti_CallbackData *c)
+{
+	if (id != ID(cuMemcpy3DPeer) && id != ID(cuMemcpy3DPeer_ptds) &&
+	    id != ID(cuMemcpy3DPeerAsync) && id != ID(cuMemcpy3DPeerAsync_ptsz))
+		return false;
+	PARAMS(cuMemcpy3DPeer);
+	if (p->pCopy) {
+		CUDA_MEMCPY3D m = of_peers(p->pCopy);
+		check_both(c, &m);
+	}
+	return true;
+}
+
 static bool enter_pitched(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
 	const CUDA_MEMCPY2D *flat = params_2d(id, c);
@@ -362,46 +400,8 @@ static bool enter_batch_3d(CUpti_CallbackId id, const CUpti_CallbackData *c)
 void copies_enter(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
 	if (enter_flat(id, c) || enter_pitched(id, c) || enter_array(id, c) || enter_batch(id, c) ||
-	    enter_batch_3d(id, c))
+	    enter_batch_3d(id, c) || enter_peers(id, c))
 		__atomic_fetch_add(&record_shared()->copies, 1, __ATOMIC_RELAXED);
-}
-
-/* ---- what is written */
-
-static bool fills(CUpti_CallbackId id)
-{
-	static const CUpti_CallbackId ids[] = {ID(cuMemsetD8_v2),
-					       ID(cuMemsetD16_v2),
-					       ID(cuMemsetD32_v2),
-					       ID(cuMemsetD8_v2_ptds),
-					       ID(cuMemsetD16_v2_ptds),
-					       ID(cuMemsetD32_v2_ptds),
-					       ID(cuMemsetD8Async),
-					       ID(cuMemsetD16Async),
-					       ID(cuMemsetD32Async),
-					       ID(cuMemsetD8Async_ptsz),
-					       ID(cuMemsetD16Async_ptsz),
-					       ID(cuMemsetD32Async_ptsz),
-					       ID(cuMemsetD2D8_v2),
-					       ID(cuMemsetD2D16_v2),
-					       ID(cuMemsetD2D32_v2),
-					       ID(cuMemcpyHtoD_v2),
-					       ID(cuMemcpyHtoD_v2_ptds),
-					       ID(cuMemcpyHtoDAsync_v2),
-					       ID(cuMemcpyHtoDAsync_v2_ptsz),
-					       ID(cuMemcpyDtoD_v2),
-					       ID(cuMemcpyDtoD_v2_ptds),
-					       ID(cuMemcpyDtoDAsync_v2),
-					       ID(cuMemcpyDtoDAsync_v2_ptsz),
-					       ID(cuMemcpy),
-					       ID(cuMemcpy_ptds),
-					       ID(cuMemcpyAsync),
-					       ID(cuMemcpyAsync_ptsz)};
-
-	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++)
-		if (ids[i] == id)
-			return true;
-	return false;
 }
 
 CUdeviceptr copies_target(CUpti_CallbackId id, const CUpti_CallbackData *c)
@@ -411,10 +411,5 @@ CUdeviceptr copies_target(CUpti_CallbackId id, const CUpti_CallbackData *c)
 
 	if (flat)
 		return flat->dstMemoryType == CU_MEMORYTYPE_DEVICE ? flat->dstDevice : 0;
-	if (deep)
-		return deep->dstMemoryType == CU_MEMORYTYPE_DEVICE ? deep->dstDevice : 0;
-	if (!fills(id))
-		return 0;
-	PARAMS(cuMemsetD8_v2); /* the target is what each of these names first */
-	return p->dstDevice;
+	return deep && deep->dstMemoryType == CU_MEMORYTYPE_DEVICE ? deep->dstDevice : 0;
 }

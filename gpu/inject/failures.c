@@ -9,13 +9,21 @@
 
 static struct table kernels;  /* by function: a = name, b = who launched it first (texts) */
 static struct table last;     /* by stream, or context | 1: a = function, b = ns, c = context */
-static struct table failures; /* by kind of failure: a = number, b = count */
+static struct table failures; /* by kind of failure: a = number, c = count */
 static uint64_t next_failure;
 
 /* Failures of one kind whose buffers are looked up: that looks at every allocation. */
 enum { LOOKED_UP = 32 };
 
 /* ---- launches */
+
+/* A handle may be of another kernel by now. Of a very long name the beginning is kept, and without room none. */
+static bool is_named(const struct entry *e, const char *symbol)
+{
+	const char *name = pointer_of(e->a);
+
+	return !symbol || !*name || strncmp(name, symbol, TEXT_MOST) == 0;
+}
 
 /* Who launches a kernel is asked once: a walk of the stack at each launch would cost too much. */
 static void remember_kernel(const struct operands *o, const CUpti_CallbackData *c)
@@ -24,10 +32,11 @@ static void remember_kernel(const struct operands *o, const CUpti_CallbackData *
 	struct entry e = {0};
 	uint64_t function = handle_of(o->function);
 
-	if (table_get(&kernels, function, &e) && e.b)
+	bool known = table_get(&kernels, function, &e);
+	if (known && e.b && is_named(&e, c->symbolName))
 		return;
 	const char *name = c->symbolName ? c->symbolName : o->graph ? "a CUDA graph" : "";
-	table_put(&kernels, function, e.a ? e.a : handle_of(text_keep(name)),
+	table_put(&kernels, function, handle_of(text_keep(name)),
 		  handle_of(text_keep(caller_name(by, sizeof(by)))), 0);
 }
 
@@ -285,10 +294,22 @@ void failures_count(uint64_t number)
 		__atomic_fetch_add(&record_shared()->failed[number], 1, __ATOMIC_RELAXED);
 }
 
+/* False where it is new. */
+static bool came_again(uint64_t key, const struct operands *o)
+{
+	struct entry e;
+
+	if (!table_add(&failures, key, 1, &e))
+		return false;
+	failures_count(e.a);
+	if (e.c <= LOOKED_UP)
+		add_unwritten(e.a, o);
+	return true;
+}
+
 void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result)
 {
 	struct operands o;
-	struct entry e;
 	struct line l;
 	char by[WATCH_BY];
 	uint64_t now = clock_ns();
@@ -298,16 +319,13 @@ void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult re
 	if (!is_sticky(result) && (int)result != pending.error)
 		keep_error(c, (int)result, true);
 	uint64_t key = key_of(id, c, result, &o);
-	if (table_get(&failures, key, &e)) {
-		failures_count(e.a);
-		table_put(&failures, key, e.a, e.b + 1, 0);
-		if (e.b < LOOKED_UP)
-			add_unwritten(e.a, &o);
+	if (came_again(key, &o))
+		return;
+	uint64_t number = failures_number();
+	if (!table_new(&failures, key, number, 0, 1)) {
+		came_again(key, &o); /* in another thread meanwhile; else there are more kinds than are told */
 		return;
 	}
-	uint64_t number = failures_number();
-	if (!table_put(&failures, key, number, 1, 0))
-		return; /* more kinds of failures than are told */
 	line_begin(&l, "fail");
 	line_number(&l, "number", (int64_t)number);
 	line_text(&l, "call", c->functionName);
@@ -327,11 +345,11 @@ static void one_failure(const struct entry *e, void *arg)
 	struct line l;
 
 	(void)arg;
-	if (e->b < 2)
+	if (e->c < 2)
 		return;
 	line_begin(&l, "repeats");
 	line_number(&l, "number", (int64_t)e->a);
-	line_number(&l, "count", (int64_t)e->b);
+	line_number(&l, "count", (int64_t)e->c);
 	line_end(&l);
 }
 

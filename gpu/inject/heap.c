@@ -34,7 +34,13 @@ static struct shard {
 	size_t cap, used, live; /* used: with those gone */
 	int lock;
 } shard[SHARDS];
-static size_t least = SIZE_MAX; /* blocks from here on are filed */
+static size_t filed_from =
+	SIZE_MAX; /* blocks from here on are filed; threads may be there before it is known */
+
+static size_t least(void)
+{
+	return __atomic_load_n(&filed_from, __ATOMIC_RELAXED);
+}
 
 static unsigned class_of(size_t usable)
 {
@@ -212,7 +218,7 @@ static bool forks_now(void)
 
 static void *made(void *p, size_t bytes)
 {
-	if (p && bytes >= least && !forks_now())
+	if (p && bytes >= least() && !forks_now())
 		file_block(p, bytes, next.usable(p));
 	return p;
 }
@@ -220,9 +226,9 @@ static void *made(void *p, size_t bytes)
 /* Before it is freed: afterwards another thread may have it. */
 static size_t given(void *p)
 {
-	size_t usable = p && least != SIZE_MAX ? next.usable(p) : 0;
+	size_t usable = p && least() != SIZE_MAX ? next.usable(p) : 0;
 
-	return usable >= least && !forks_now() ? unfile(p, usable) : 0;
+	return usable >= least() && !forks_now() ? unfile(p, usable) : 0;
 }
 
 /* ---- malloc and its like */
@@ -310,7 +316,7 @@ size_t malloc_usable_size(void *p)
 	if (!p || is_early(p) || !ready())
 		return 0;
 	size_t usable = next.usable(p);
-	if (usable >= least && !forks_now() && unfile(p, usable))
+	if (usable >= least() && !forks_now() && unfile(p, usable))
 		file_block(p, usable, usable);
 	return usable;
 }
@@ -340,16 +346,16 @@ __attribute__((constructor)) static void heap_start(void)
 	if (!n || !ready() || !next.usable || !next.posix_memalign)
 		return;
 	pthread_atfork(before_fork, after_fork, after_fork);
-	least = n < LEAST ? LEAST : n;
+	__atomic_store_n(&filed_from, n < LEAST ? LEAST : n, __ATOMIC_RELAXED);
 }
 
 bool heap_find(const void *p, const char **start, size_t *bytes)
 {
 	uint64_t address = (uint64_t)(uintptr_t)p;
 
-	if (least == SIZE_MAX || forks_now())
+	if (least() == SIZE_MAX || forks_now())
 		return false;
-	for (unsigned k = class_of(least); k < CLASSES; k++) {
+	for (unsigned k = class_of(least()); k < CLASSES; k++) {
 		uint64_t page = address >> k;
 		for (uint64_t back = 0; back < 3 && back <= page; back++) {
 			if (!find_key(key_of(page - back, k), p, start, bytes))

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host ranges that a copy would read or write, and faults on addresses of the device. */
+/* Host ranges that a copy would read or write. */
 #include "gpu/inject/inject.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -125,73 +122,4 @@ bool host_readable(const void *p, size_t bytes)
 	char why[8];
 
 	return p && !host_fault(p, bytes, false, why, sizeof(why));
-}
-
-/* ---- segmentation faults */
-
-static struct sigaction before[2]; /* of SIGSEGV, SIGBUS: what the program had */
-
-enum { STRANGE_MOST = 8 };
-
-/* At most one thread at a time: a handler's stack may be small. */
-static void tell_fault(int signal, const siginfo_t *info)
-{
-	static int telling, strange;
-	static struct line l;
-	static char where[WATCH_BY];
-	uint64_t address = (uint64_t)(uintptr_t)info->si_addr;
-	struct block b;
-
-	if (!lock_try(&telling))
-		return;
-	bool device = memory_find(address, false, &b);
-	/* some programs live with faults of their own (runtimes of Java, Go) */
-	if (device || strange++ < STRANGE_MOST) {
-		caller_name_now(where, sizeof(where));
-		line_begin(&l, "fault");
-		line_number(&l, "signal", signal);
-		line_handle(&l, "address", info->si_addr);
-		if (device) {
-			line_handle(&l, "allocation", pointer_of(b.start));
-			line_number(&l, "bytes", (int64_t)b.bytes);
-			line_number(&l, "kind", b.kind);
-			line_text(&l, "owner", b.by);
-		}
-		line_text(&l, "by", where);
-		line_end(&l);
-	}
-	lock_give(&telling);
-}
-
-static void on_fault(int signal, siginfo_t *info, void *context)
-{
-	const struct sigaction *old = &before[signal == SIGBUS];
-	/* by kill(): it has no address, and does not come again by itself */
-	bool sent = info->si_code <= 0;
-	int error = errno;
-
-	if (!sent && !inject_forked())
-		tell_fault(signal, info);
-	errno = error;
-	if (old->sa_flags & SA_SIGINFO) {
-		old->sa_sigaction(signal, info, context);
-	} else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
-		old->sa_handler(signal);
-	} else if (!sent || old->sa_handler == SIG_DFL) {
-		/* the instruction runs again and ends the program as it would have */
-		sigaction(signal, old, NULL);
-		if (sent)
-			raise(signal); /* once this handler is left */
-	}
-}
-
-void host_watch_faults(void)
-{
-	struct sigaction mine = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
-	char warm[WATCH_BY];
-
-	caller_name_now(warm, sizeof(warm)); /* the unwinder is loaded now, not in the handler */
-	mine.sa_sigaction = on_fault;
-	sigaction(SIGSEGV, &mine, &before[0]);
-	sigaction(SIGBUS, &mine, &before[1]);
 }

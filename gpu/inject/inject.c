@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define CUPTI_FUNCTIONS(F)                                                                         \
@@ -201,16 +202,29 @@ void inject_listen_closely(void)
 		enable_runtime(true);
 }
 
+/* Where contexts are wanted, from now on: each of these calls, once. */
+static void enable_more(bool (*which)(CUpti_CallbackId), bool *done)
+{
+	if (!(listened & WATCH_CONTEXTS) || !__atomic_load_n(&listening, __ATOMIC_ACQUIRE) ||
+	    __atomic_exchange_n(done, true, __ATOMIC_RELAXED))
+		return;
+	for (CUpti_CallbackId id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++)
+		if (which(id))
+			cupti.p_cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+}
+
 void inject_contexts_meet(void)
 {
 	static bool met;
 
-	if (!(listened & WATCH_CONTEXTS) || !__atomic_load_n(&listening, __ATOMIC_ACQUIRE) ||
-	    __atomic_exchange_n(&met, true, __ATOMIC_RELAXED))
-		return;
-	for (CUpti_CallbackId id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; id++)
-		if (calls_cross(id))
-			cupti.p_cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+	enable_more(calls_cross, &met);
+}
+
+void inject_context_gone(void)
+{
+	static bool gone;
+
+	enable_more(operands_some, &gone);
 }
 
 static void enable(CUpti_SubscriberHandle s, unsigned what)
@@ -245,6 +259,40 @@ static void at_end(void)
 	record_close();
 }
 
+/* ---- an end in order without handlers, as that of multiprocessing's children */
+
+static void (*next_exit)(int);
+
+__attribute__((constructor)) static void exit_start(void)
+{
+	*(void **)&next_exit = dlsym(RTLD_NEXT, "_exit");
+}
+
+/* It may be called in a handler, on a stack of next to nothing, and in a child that has our memory. */
+static _Noreturn void leave(int status)
+{
+	struct watch_shared *s = record_shared();
+
+	if (s && s->pid == (int32_t)getpid())
+		__atomic_store_n(&s->exited, 1, __ATOMIC_RELAXED);
+	if (next_exit)
+		next_exit(status);
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void _exit(int status)
+{
+	leave(status);
+}
+
+EXPORT void _Exit(int status)
+{
+	leave(status);
+}
+
 /* ---- another client of CUPTI's in the program: it needs what we have, and is given it */
 
 static void yield_to(void)
@@ -268,8 +316,6 @@ static void *behind(const char *name)
 
 	return h ? dlsym(h, name) : NULL;
 }
-
-#define EXPORT __attribute__((visibility("default")))
 
 EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *s, CUpti_CallbackFunc callback, void *user)
 {
@@ -328,7 +374,7 @@ int InitializeInjection(void)
 	}
 	say_start(result, why, *other || result == CUPTI_SUCCESS ? other : before);
 	if (result == CUPTI_SUCCESS) {
-		host_watch_faults();
+		signals_watch();
 		unsigned wanted = what ? (unsigned)atoi(what) : WATCH_ALL;
 		calls_listen(wanted);
 		listened = wanted;

@@ -67,6 +67,8 @@ void line_end(struct line *l);
 const char *caller_name(char *text, size_t room);
 /* The same in a signal handler: nothing is allocated, nothing waited for. One thread at a time. */
 const char *caller_name_now(char *text, size_t room);
+/* The same of one place in the code, where there is no room to look at a stack. */
+const char *caller_name_place(const void *place, char *text, size_t room);
 /* The first of such names that is not the CUDA runtime's, without its function; its length. */
 size_t caller_library(const char *by, const char **name);
 /* Both calls are one library's business: one called the other, or they are the same. */
@@ -83,6 +85,8 @@ struct table {
 	int lock;
 };
 bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
+/* The same where the key is new; false where it is not: of threads that come together, one is the first. */
+bool table_new(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
 /* The same of an object of the program's: the report says how many there was no room for. */
 bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
 /* False where it has none; *e is a copy. */
@@ -136,8 +140,11 @@ bool heap_find(const void *p, const char **start, size_t *bytes);
 const char *host_fault(const void *p, size_t bytes, bool write, char *text, size_t room);
 /* The range can be read. */
 bool host_readable(const void *p, size_t bytes);
-/* Explains a segmentation fault on a device address, then lets it happen. */
-void host_watch_faults(void);
+
+/* ---- signals.c: segmentation faults */
+
+/* From now on a fault on a device address is explained, and then happens as it would have. */
+void signals_watch(void);
 
 /* ---- cost.c: what a context costs */
 
@@ -161,6 +168,8 @@ struct operands {
 	void **arguments, **extra; /* of a launch */
 	CUdeviceptr target;	   /* of a copy or a fill: what it writes */
 };
+bool operands_launches(CUpti_CallbackId id); /* it launches a kernel or a graph */
+bool operands_some(CUpti_CallbackId id);     /* it has a stream, an event or a function */
 bool operands_launch(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
 void operands_of(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
 
@@ -201,7 +210,7 @@ void failures_count(uint64_t number);
 /* ---- copies.c: host ranges, before a copy runs */
 
 void copies_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
-/* What it writes on the device, for a copy or a fill; 0: no such call. */
+/* What a copy with a pitch writes on the device; 0: no such call. */
 CUdeviceptr copies_target(CUpti_CallbackId id, const CUpti_CallbackData *c);
 
 /* ---- inject.c */
@@ -212,8 +221,9 @@ bool inject_forked(void);
 bool inject_ending(void);
 /* A call failed: from now on it is heard who asks for errors. */
 void inject_listen_closely(void);
-/* There are two contexts: what they share is heard. */
+/* There are two contexts: what they share is heard. One is gone: so is all that may still use what was its own. */
 void inject_contexts_meet(void);
+void inject_context_gone(void);
 
 /* ---- calls.c: what is listened to, and where it goes */
 
@@ -226,7 +236,8 @@ bool calls_cross(CUpti_CallbackId id);
 /* failed: those that are added once a call failed. */
 bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed);
 
-#define CALL_ID(f) CUPTI_DRIVER_TRACE_CBID_##f
+/* Pasted at once: cuda.h gives some names to later versions of their functions. */
+#define ID(f) CUPTI_DRIVER_TRACE_CBID_##f
 /* In tables and lines a handle is a number. */
 static inline uint64_t handle_of(const void *h)
 {
@@ -238,7 +249,8 @@ static inline const void *pointer_of(uint64_t h)
 }
 uint64_t thread_id(void);
 uint64_t hash_mix(uint64_t h, uint64_t v);
-/* The text, kept for good; "" where there is no room. */
+/* The text, kept for good, or its beginning; "" where there is no room. */
+enum { TEXT_MOST = 1000 };
 const char *text_keep(const char *text);
 
 #endif

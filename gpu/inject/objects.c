@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#define ID(f)	  CALL_ID(f)
 #define PARAMS(f) const f##_params *p = c->functionParams
 #define COUNT(a)  (sizeof(a) / sizeof(*(a)))
 
@@ -23,7 +22,7 @@ bool objects_first_time(uint64_t a, uint64_t b, uint64_t c)
 
 	if (table_get(&seen, key, &e))
 		return false;
-	return table_put(&seen, key, 1, 0, 0);
+	return table_new(&seen, key, 1, 0, 0);
 }
 
 static void add_caller(struct line *l)
@@ -72,6 +71,7 @@ static void context_destroyed(uint64_t context)
 	memory_context_gone(context);
 	table_take(&contexts, context, &e);
 	__atomic_fetch_add(&ndead, 1, __ATOMIC_RELAXED);
+	inject_context_gone();
 }
 
 void objects_context(CUcontext context, bool created)
@@ -261,28 +261,29 @@ void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
 	struct entry e;
 
-	if (id == ID(cuCtxCreate_v2) || id == ID(cuCtxCreate_v3) || id == ID(cuCtxCreate_v4)) {
+	if (id == ID(cuCtxCreate) || id == ID(cuCtxCreate_v2) || id == ID(cuCtxCreate_v3) ||
+	    id == ID(cuCtxCreate_v4)) {
 		before = cost_now();
 	} else if (id == ID(cuDevicePrimaryCtxRetain)) {
 		PARAMS(cuDevicePrimaryCtxRetain);
 		before = primary_of(p->dev) ? (struct cost){0} : cost_now();
-	} else if (id == ID(cuDevicePrimaryCtxRelease_v2)) {
+	} else if (id == ID(cuDevicePrimaryCtxRelease_v2) || id == ID(cuDevicePrimaryCtxRelease)) {
 		PARAMS(cuDevicePrimaryCtxRelease_v2);
 		context_use((CUcontext)(uintptr_t)primary_of(p->dev), c->functionName, id);
 	} else if (id == ID(cuGraphExecDestroy)) {
 		PARAMS(cuGraphExecDestroy);
 		table_take(&owned[OBJECT_FUNCTION], handle_of(p->hGraphExec), &e);
-	} else if (id == ID(cuEventDestroy_v2)) {
+	} else if (id == ID(cuEventDestroy_v2) || id == ID(cuEventDestroy)) {
 		PARAMS(cuEventDestroy_v2);
 		table_take(&owned[OBJECT_EVENT], handle_of(p->hEvent), &e);
 	} else if (id == ID(cuModuleUnload)) {
 		PARAMS(cuModuleUnload);
 		table_take(&owned[OBJECT_MODULE], handle_of(p->hmod), &e);
-	} else if (id == ID(cuCtxDestroy_v2)) {
+	} else if (id == ID(cuCtxDestroy_v2) || id == ID(cuCtxDestroy)) {
 		PARAMS(cuCtxDestroy_v2);
 		context_use(p->ctx, c->functionName, id);
 		context_destroyed(handle_of(p->ctx));
-	} else if (id == ID(cuDevicePrimaryCtxReset_v2)) {
+	} else if (id == ID(cuDevicePrimaryCtxReset_v2) || id == ID(cuDevicePrimaryCtxReset)) {
 		PARAMS(cuDevicePrimaryCtxReset_v2);
 		uint64_t context = primary_of(p->dev);
 		context_use((CUcontext)(uintptr_t)context, c->functionName, id);
@@ -295,7 +296,7 @@ void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c)
 
 static bool exit_context(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
-	if (id == ID(cuCtxCreate_v2)) {
+	if (id == ID(cuCtxCreate_v2) || id == ID(cuCtxCreate)) {
 		PARAMS(cuCtxCreate_v2);
 		context_kind(*p->pctx, false, p->dev, c->functionName);
 	} else if (id == ID(cuCtxCreate_v3)) {
@@ -307,10 +308,11 @@ static bool exit_context(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	} else if (id == ID(cuDevicePrimaryCtxRetain)) {
 		PARAMS(cuDevicePrimaryCtxRetain);
 		context_kind(*p->pctx, true, p->dev, c->functionName);
-	} else if (id == ID(cuCtxSetCurrent) || id == ID(cuCtxPushCurrent_v2)) {
+	} else if (id == ID(cuCtxSetCurrent) || id == ID(cuCtxPushCurrent_v2) ||
+		   id == ID(cuCtxPushCurrent)) {
 		PARAMS(cuCtxSetCurrent);
 		context_use(p->ctx, c->functionName, id);
-	} else if (id == ID(cuCtxPopCurrent_v2)) {
+	} else if (id == ID(cuCtxPopCurrent_v2) || id == ID(cuCtxPopCurrent)) {
 		PARAMS(cuCtxPopCurrent_v2);
 		context_use(p->pctx ? *p->pctx : NULL, c->functionName, id);
 	} else {
@@ -346,7 +348,8 @@ static bool exit_module(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		else
 			table_take(&owned[OBJECT_FUNCTION], handle_of(*p->hfunc), &e);
 	} else if (id == ID(cuGraphInstantiateWithFlags) || id == ID(cuGraphInstantiateWithParams) ||
-		   id == ID(cuGraphInstantiateWithParams_ptsz) || id == ID(cuGraphInstantiate_v2)) {
+		   id == ID(cuGraphInstantiateWithParams_ptsz) || id == ID(cuGraphInstantiate_v2) ||
+		   id == ID(cuGraphInstantiate)) {
 		/* launched like a function, and of a context like one of a module */
 		PARAMS(cuGraphInstantiateWithFlags);
 		own(OBJECT_FUNCTION, *p->phGraphExec, c);
@@ -368,6 +371,10 @@ static bool exit_capture(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		PARAMS(cuStreamBeginCapture_v2);
 		table_put(&captures, handle_of(p->hStream) + 1, (uint64_t)p->mode, thread_id(),
 			  handle_of(text_keep(caller_name(by, sizeof(by)))));
+	} else if (id == ID(cuStreamBeginCapture) || id == ID(cuStreamBeginCapture_ptsz)) {
+		PARAMS(cuStreamBeginCapture);
+		table_put(&captures, handle_of(p->hStream) + 1, CU_STREAM_CAPTURE_MODE_GLOBAL,
+			  thread_id(), handle_of(text_keep(caller_name(by, sizeof(by)))));
 	} else if (id == ID(cuStreamBeginCaptureToGraph) ||
 		   id == ID(cuStreamBeginCaptureToGraph_ptsz)) {
 		PARAMS(cuStreamBeginCaptureToGraph);

@@ -113,7 +113,7 @@ static bool is_log(int fd)
 /* The log's file: opened anew where the program closed all it found, -1 where it cannot be. */
 static int log_file(void)
 {
-	int fd = __atomic_load_n(&to.log, __ATOMIC_RELAXED);
+	int had = __atomic_load_n(&to.log, __ATOMIC_RELAXED), fd = had;
 
 	if (is_log(fd))
 		return fd;
@@ -122,8 +122,11 @@ static int log_file(void)
 		close(fd);
 		fd = -1;
 	}
-	__atomic_store_n(&to.log, fd, __ATOMIC_RELAXED);
-	return fd;
+	if (fd < 0 || __atomic_compare_exchange_n(&to.log, &had, fd, false, __ATOMIC_RELAXED,
+						  __ATOMIC_RELAXED))
+		return fd;
+	close(fd); /* another thread has opened it meanwhile */
+	return had;
 }
 
 void record_forked(void)

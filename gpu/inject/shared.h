@@ -51,7 +51,8 @@ struct watch_shared {
 	uint64_t calls, launches, copies, failures; /* callbacks heard */
 	uint64_t forgotten;			    /* objects that the tables had no room for */
 	uint64_t unsaid;			    /* lines that were left out of the log */
-	uint32_t failed[WATCH_FAILURES];	    /* how often the failure of this number came */
+	uint64_t exited;		 /* it ended by _exit(), as children of fork() do */
+	uint32_t failed[WATCH_FAILURES]; /* how often the failure of this number came */
 	struct watch_site site[WATCH_SITES];
 };
 

@@ -42,21 +42,31 @@ static bool grow(struct table *t)
 	return true;
 }
 
-bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)
+static bool put(struct table *t, const struct entry *x, bool over)
 {
 	bool kept = false;
 
-	if (!key)
+	if (!x->key)
 		return false;
 	lock_take(&t->lock);
 	if (grow(t)) {
-		struct entry *e = look(t, key);
+		struct entry *e = look(t, x->key);
+		kept = over || !e->key;
 		t->used += !e->key;
-		*e = (struct entry){key, a, b, c};
-		kept = true;
+		*e = kept ? *x : *e;
 	}
 	lock_give(&t->lock);
 	return kept;
+}
+
+bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)
+{
+	return put(t, &(struct entry){key, a, b, c}, true);
+}
+
+bool table_new(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)
+{
+	return put(t, &(struct entry){key, a, b, c}, false);
 }
 
 bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)

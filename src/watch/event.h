@@ -26,7 +26,7 @@
  *                 [allocation, allocation_bytes, owner], why, by
  *                 a host range that cannot be copied; bytes: from its first to its last; allocation: of the device,
  *                 where the address given as the host's is
- *   fault         signal, address, [allocation, bytes, kind, owner], by
+ *   fault         [number], signal, address, [allocation, bytes, kind, owner], by
  *   yield         by                           CUPTI was given to another client; nothing is heard from here on
  *   module        name, path                   a file that `by` names with a place: "name(+0x12)"
  *   end

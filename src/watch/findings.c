@@ -127,11 +127,11 @@ static const char *context_text(struct telling *t, uint64_t handle)
 			      str_bytes(&t->d->arena, c->cost),
 			      c->cost_of_all ? " (what other processes took meanwhile included)" : "")
 			: "";
-	return fmt(t->d, "0x%" PRIx64 "  %s%s%s at %.2f s by %s%s%s", handle,
+	return fmt(t->d, "0x%" PRIx64 "  %s%s%s at %.2f s by %s (thread %ld)%s%s", handle,
 		   c->known ? c->primary ? "primary, " : "not the primary context, " : "",
 		   c->call ? c->call : "made",
 		   c->device >= 0 ? fmt(t->d, " on device %d", c->device) : "", c->born,
-		   keep(t, c->by), cost, gone);
+		   keep(t, c->by), c->thread, cost, gone);
 }
 
 static const char *stream_by(struct telling *t, uint64_t handle)
@@ -607,11 +607,20 @@ static void tell_copy(struct telling *t, const struct event *e)
 		 t->l->pid, e->thread));
 }
 
+/* The newest of those on the host's memory: the program lived with those before. */
+static bool is_last_strange(const struct ledger *l, const struct event *e)
+{
+	for (const struct event *o = e + 1; o < l->other_event + l->nothers; o++)
+		if (strcmp(o->kind, "fault") == 0 && !event_handle(o, "allocation"))
+			return false;
+	return true;
+}
+
 static void tell_fault(struct telling *t, const struct event *e)
 {
 	uint64_t address = event_handle(e, "address"), start = event_handle(e, "allocation");
 
-	if (!start && t->l->ended)
+	if (!start && (t->l->ended || !is_last_strange(t->l, e)))
 		return; /* it lives with its faults, as runtimes of Java and Go do */
 	if (!start) {
 		NOTE(t->d, E_HOST_DEVPTR,
@@ -626,7 +635,9 @@ static void tell_fault(struct telling *t, const struct event *e)
 	    fmt(t->d, "0x%" PRIx64 " = 0x%" PRIx64 " + %" PRIu64 " of %s, allocated by %s", address,
 		start, address - start, str_bytes(&t->d->arena, event_number(e, "bytes")),
 		keep(t, event_text(e, "owner", 0))));
-	row(t, "at", keep(t, event_text(e, "by", 0)));
+	row(t, "at",
+	    fmt(t->d, "%s%s", keep(t, event_text(e, "by", 0)),
+		first_of(t, event_number(e, "number"), 1)));
 	row(t, "try",
 	    "copy it to the host first (cudaMemcpy, MNN copyToHostTensor, OrtValue's copy to the CPU), then read");
 	tell(t, SEV_ERROR, E_HOST_DEVPTR,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,7 +95,7 @@ static void tell(const struct watch_process *p, int pid, const struct series *s,
 			fmt(d, "%s: %s more, in %llu allocations",
 			    ledger_by(&p->ledger, &d->arena, by[i]->site->by),
 			    str_bytes(&d->arena, (int64_t)(by[i]->bytes.last - by[i]->bytes.first)),
-			    (unsigned long long)by[i]->site->made)};
+			    (unsigned long long)__atomic_load_n(&by[i]->site->made, __ATOMIC_RELAXED))};
 		cache = cache ? cache : ledger_cache(by[i]->site->by);
 	}
 	if (cache)
@@ -143,12 +144,34 @@ static void on_stop(int signal)
 		stop = 1;
 }
 
+/* A line of /proc/PID/status behind its name, or "". */
+static const char *status_line(int pid, const char *name, char *line, size_t room)
+{
+	char path[64];
+	size_t n = strlen(name);
+	bool found = false;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *f = fopen(path, "re");
+	while (f && !found && fgets(line, (int)room, f))
+		found = strncmp(line, name, n) == 0 && line[n] == ':';
+	if (f)
+		fclose(f);
+	return found ? line + n + 1 + strspn(line + n + 1, " \t") : "";
+}
+
 static int open_pid(int pid, struct watch_process *p, struct diag *d)
 {
+	char line[128];
+
 	*p = (struct watch_process){.log = -1, .statm = -1};
-	p->ledger.pid = pid;
 	if (kill(pid, 0) && errno == ESRCH)
 		return FAIL(d, E_WATCH_EXEC, .message = fmt(d, "there is no process %d", pid));
+	int of = (int)strtol(status_line(pid, "Tgid", line, sizeof(line)), NULL, 10);
+	if (of && of != pid)
+		NOTE(d, E_WATCH_EXEC,
+		     .message = fmt(d, "%d is a thread of process %d, which is looked at", pid, of));
+	p->ledger.pid = pid = of ? of : pid;
 	p->statm = proc_open(pid);
 	if (p->statm < 0)
 		return FAIL(d, E_WATCH_EXEC,
@@ -157,14 +180,14 @@ static int open_pid(int pid, struct watch_process *p, struct diag *d)
 	return 0;
 }
 
-static bool look_once(const struct watch_look *look, struct watch_process *p, double now)
+static bool look_once(struct watch_process *p, double now)
 {
 	uint64_t rss = 0, unshared, device;
 
 	if (!proc_sample(p->statm, &rss, &unshared) || !rss)
 		return false;
 	series_add(&p->host, now, 0, (double)unshared);
-	if (watch_gpu_memory(look->pid, &device))
+	if (watch_gpu_memory(p->ledger.pid, &device))
 		series_add(&p->kind[WATCH_DEVICE], now, 0, (double)device);
 	p->to = now;
 	return true;
@@ -177,7 +200,7 @@ static void look_on(const struct watch_look *look, struct watch_process *p)
 	struct timespec t = {(time_t)look->every, (long)(fmod(look->every, 1) * 1e9)};
 
 	while (!stop && !look->stopped() && (look->seconds <= 0 || now < look->seconds) &&
-	       look_once(look, p, now)) {
+	       look_once(p, now)) {
 		nanosleep(&t, NULL);
 		now = (double)(clock_ns() - start) / 1e9;
 		if (!asked && !(look->interval > 0 && now >= next))
@@ -205,6 +228,12 @@ int watch_pid(const struct watch_look *look, struct watch_process *p, struct dia
 	p->statm = -1;
 	if (p->host.n)
 		return 0;
+	char line[128];
+	const char *state = status_line(p->ledger.pid, "State", line, sizeof(line));
 	return FAIL(d, E_WATCH_EXEC,
-		    .message = fmt(d, "process %d ended before it could be looked at", look->pid));
+		    .message = fmt(d,
+				   *state == 'Z' ? "process %d has ended; its parent has not asked how"
+				   : *state ? "process %d has no memory of its own: it is the kernel's"
+					    : "process %d ended before it could be looked at",
+				   p->ledger.pid));
 }

@@ -225,8 +225,10 @@ static void sample_callers(struct watch_process *p, double now, double work)
 	if (!p->caller)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		p->caller[i].site = &p->shared->site[i];
-		series_add(&p->caller[i].bytes, now, work, (double)p->shared->site[i].live_bytes);
+		const struct watch_site *site = &p->shared->site[i];
+		p->caller[i].site = site;
+		series_add(&p->caller[i].bytes, now, work,
+			   (double)__atomic_load_n(&site->live_bytes, __ATOMIC_RELAXED));
 	}
 	p->ncallers = n;
 }
@@ -336,6 +338,8 @@ static void set_environment(const struct watch *w, const char *library, const ch
 	setenv(WATCH_WHAT_VARIABLE, what, 1);
 	if (w->sync_launch)
 		setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+	if (w->own)
+		unsetenv(w->own);
 }
 
 /* What the signals were to us before they were waited for: the program gets them so. */
@@ -400,8 +404,24 @@ static double pause_of(double seconds)
 static void pass_on(const siginfo_t *info, pid_t child)
 {
 	/* a terminal's Ctrl-C reaches the whole group by itself */
-	if (info->si_code != SI_KERNEL)
+	if (info->si_code == SI_KERNEL)
+		return;
+	if (info->si_code == SI_QUEUE)
+		sigqueue(child, info->si_signo, info->si_value);
+	else
 		kill(child, info->si_signo);
+}
+
+/* As the program stops, so do we, until somebody has us go on. */
+static void stop_here(void)
+{
+	sigset_t stop;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
 /* Its children and theirs, as far as the kernel tells; n: how many are there already. */
@@ -470,6 +490,8 @@ static void follow(struct watch *w, pid_t child, const sigset_t *waited)
 			on_time(w, child, &killed);
 		else if (signal > 0 && signal != SIGCHLD)
 			pass_on(&info, child);
+		if (signal == SIGTSTP)
+			stop_here();
 		if (killed > 0 && now_of(w) >= killed)
 			end_all(w, child, SIGKILL);
 		if (w->interval > 0 && w->report && now_of(w) >= next_report) {
@@ -483,14 +505,15 @@ static void follow(struct watch *w, pid_t child, const sigset_t *waited)
 
 static void block_signals(struct signals *s)
 {
-	static const int signals[] = {SIGCHLD, SIGINT,	SIGTERM, SIGHUP,   SIGQUIT,
-				      SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH, SIGALRM};
+	/* faults of our own, and what a terminal does to all that is in its background */
+	static const int kept[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP,
+				   SIGSYS,  SIGABRT, SIGPIPE, SIGTTIN, SIGTTOU};
 	/* where a parent let it be ignored, no child could be waited for */
 	static const struct sigaction plain = {.sa_handler = SIG_DFL};
 
-	sigemptyset(&s->waited);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
-		sigaddset(&s->waited, signals[i]);
+	sigfillset(&s->waited);
+	for (size_t i = 0; i < sizeof(kept) / sizeof(*kept); i++)
+		sigdelset(&s->waited, kept[i]);
 	sigprocmask(SIG_BLOCK, &s->waited, &s->mask);
 	sigaction(SIGCHLD, &plain, &s->child);
 }

@@ -40,6 +40,7 @@ struct watch {
 	const char *const *argv; /* NULL ends */
 	unsigned what;		 /* enum watch_what */
 	bool sync_launch;	 /* CUDA_LAUNCH_BLOCKING=1 in the program */
+	const char *own; /* a variable that was set for ourselves, and is not for the program; NULL: none */
 	size_t heap; /* blocks of malloc's from here on are kept in mind; 0: none, and nothing is preloaded */
 	double interval; /* seconds between reports; 0: none but the last */
 	void (*report)(void *arg, struct watch *w); /* at each interval and at SIGUSR1 */

@@ -49,7 +49,7 @@ no_gpu() {
 		#include <unistd.h>
 		int main(void)
 		{
-			for (int i = 0; i < 20000; i++) {
+			for (int i = 0; i < 60000; i++) {
 				char *p = malloc(32768);
 				if (p)
 					memset(p, 1, 32768);
@@ -76,6 +76,27 @@ no_gpu() {
 	[[ $stderr == *"there is no process 4194304"* ]]
 }
 
+@test "a process that has ended, one of the kernel, and a thread are said to be that" {
+	command -v python3 >/dev/null || skip "no python3"
+	python3 - "$INFER" <<-'END'
+		import os, subprocess, sys, threading
+		def look(pid):
+		    r = subprocess.run([sys.argv[1], "check", "--pid", str(pid), "--duration", "300ms"], capture_output=True, text=True)
+		    return r.returncode, r.stdout + r.stderr
+		ended = subprocess.Popen(["true"])
+		os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+		code, text = look(ended.pid)
+		assert code == 1 and "has ended; its parent has not asked how" in text, text
+		over = threading.Event()
+		thread = threading.Thread(target=over.wait)
+		thread.start()
+		code, text = look(thread.native_id)
+		over.set()
+		assert code == 0 and f"process {os.getpid()}: " in text, text
+		assert f"{thread.native_id} is a thread of process {os.getpid()}" in text, text
+	END
+}
+
 @test "a file of suppressions that is not there is an error" {
 	run --separate-stderr "$INFER" check --suppressions /no/such/file -- true
 	[ "$status" -eq 2 ]
@@ -98,6 +119,8 @@ setup_file() {
 	watched 7 "error[E-CTX-DESTROYED]: an event of a destroyed context" -- ./faults destroyed k
 	watched 7 "error[E-CTX-DESTROYED]" -- ./faults reset k
 	watched 8 "error[E-CUDA-700]: cuCtxSynchronize failed with CUDA_ERROR_ILLEGAL_ADDRESS (700), which an earlier launch raised" -- ./faults illegal k
+	watched 8 "cuLaunchKernel failed with CUDA_ERROR_ILLEGAL_ADDRESS (700), raised by this very call" --sync launch -- ./faults illegal k
+	[[ $stderr == *"cuLaunchKernel('fill') = CUDA_ERROR_ILLEGAL_ADDRESS (700) at "*" by faults("* && $stderr != *"launched last"* ]]
 	watched 8 "error[E-CUDA-1]" -- ./faults badvalue k
 	watched 7 "open capture" -- ./faults capture k
 	watched 1 "+ 4096 of 1.0 MiB, allocated by faults" -- ./faults devptr k
@@ -151,6 +174,7 @@ setup_file() {
 @test "two contexts on one device are a note, with what each cost" {
 	needs_fake
 	watched 7 "making it took 400.0 MiB of device memory" -v -- ./faults foreign k
+	[[ $stderr == *" by faults(own_context+"*") (thread "*"); making it took "* ]]
 	[[ $stderr == *"note[N-CTX-STATE]: contexts of process"* ]]
 }
 
@@ -162,6 +186,25 @@ setup_file() {
 	watched 42 "E-CTX-FOREIGN" --error-exitcode 42 -- ./faults foreign k
 	echo 'E-CTX-FOREIGN *cuLaunchKernel*' >"$BATS_TEST_TMPDIR/known"
 	watched 0 "1 finding suppressed" --suppressions "$BATS_TEST_TMPDIR/known" -- ./faults foreign k
+}
+
+@test "suppressions of what was found are written, and match it the next time" {
+	needs_fake
+	local known=$BATS_TEST_TMPDIR/known
+	for program in "faults foreign" "faults destroyed" "faults heap" "faults devptr" "faults capture" "late late"; do
+		# shellcheck disable=SC2086 # a program and its argument
+		run --separate-stderr "$INFER" check --write-suppressions "$known" -- ./$program k
+		[ "$status" -ne 0 ]
+		grep '^E-[A-Z0-9-]* .*\*' "$known"
+		# shellcheck disable=SC2086
+		watched 0 " suppressed" --suppressions "$known" -- ./$program k || [ "$status" -gt 128 ]
+		[[ $stderr != *"error["* && $stderr != *"matched no finding"* ]]
+	done
+	watched 7 "E-CTX-FOREIGN" --suppressions "$known" -- ./faults foreign k
+	watched 0 "" --write-suppressions "$known" -- ./faults foreign-ok k
+	[ ! -s "$known" ]
+	run --separate-stderr "$INFER" check --write-suppressions "$known" model.onnx
+	[ "$status" -eq 2 ]
 }
 
 @test "children that are exec'ed are followed, and the program's status passes through" {
@@ -177,6 +220,48 @@ setup_file() {
 	watched 126 "E-WATCH-EXEC" -- "$BATS_TEST_TMPDIR/plain"
 	run bash -c 'echo in | "$0" check -q -- cat' "$INFER"
 	[ "$output" = in ]
+	# what is set for infer's own use of the driver is not the program's
+	run env -u CUDA_MODULE_LOADING "$INFER" check -q -- sh -c 'echo "<$CUDA_MODULE_LOADING>"'
+	[ "$output" = "<>" ]
+	run env CUDA_MODULE_LOADING=EAGER "$INFER" check -q -- sh -c 'echo "<$CUDA_MODULE_LOADING>"'
+	[ "$output" = "<EAGER>" ]
+}
+
+@test "any signal that is sent reaches the program, and infer stops and goes on with it" {
+	needs_fake
+	command -v python3 >/dev/null || skip "no python3"
+	timeout 120 python3 - "$INFER" <<-'END'
+		import os, signal, subprocess, sys, time
+		def until(what, *args):
+		    for _ in range(2000):
+		        if what(*args):
+		            return
+		        time.sleep(0.02)
+		    sys.exit(f"never: {what.__name__} {args}")
+		def stopped(pid):
+		    return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "T"
+		def goes_on(pid):
+		    return not stopped(pid)
+		# a session of our own, in which a group may be stopped
+		if os.fork():
+		    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+		os.setsid()
+		program = 'trap "echo real" RTMIN+3; trap "echo more" IO; echo $$; while :; do sleep 0.05; done'
+		p = subprocess.Popen([sys.argv[1], "check", "-q", "--", "bash", "-c", program], stdout=subprocess.PIPE, text=True,
+		                     preexec_fn=lambda: os.setpgid(0, 0))
+		child = int(p.stdout.readline())
+		for name, number in ("real", signal.SIGRTMIN + 3), ("more", signal.SIGIO):
+		    p.send_signal(number)
+		    assert p.stdout.readline() == name + "\n"
+		p.send_signal(signal.SIGTSTP)
+		assert os.WIFSTOPPED(os.waitpid(p.pid, os.WUNTRACED)[1])
+		until(stopped, child)
+		p.send_signal(signal.SIGCONT)
+		until(goes_on, p.pid)
+		until(goes_on, child)
+		p.send_signal(signal.SIGTERM)
+		assert p.wait() == 128 + signal.SIGTERM, p.returncode
+	END
 }
 
 @test "signals reach the program, USR1 and --interval report" {
@@ -236,4 +321,18 @@ setup_file() {
 	run --separate-stderr "$INFER" check --json -- ./faults heap k
 	[ "$status" -eq 1 ]
 	[[ $output == *'"processes"'*'"copies": 2'*'"id": "E-COPY-HOST"'* ]]
+	command -v python3 >/dev/null || skip "no python3"
+	run --separate-stderr "$INFER" check --json -- ./faults foreign k
+	python3 - "$output" <<-'END'
+		import json, sys
+		d = json.loads(sys.argv[1])
+		(p,) = d["processes"]
+		made, own = p["context_list"]
+		assert p["contexts"] == 2 and made["primary"] and not own["primary"]
+		assert made["by"].startswith("faults(main+") and own["by"].startswith("faults(own_context+")
+		assert own["gone_by"].startswith("faults(foreign+") and own["gone_seconds"] >= own["seconds"]
+		assert made["thread"] == p["pid"] and made["cost_bytes"] == 400 << 20
+		assert [u["call"] for u in own["uses"]] == ["cuCtxDestroy_v2"]
+		assert made["uses"][0]["call"] == "cuCtxSetCurrent" and made["uses"][0]["thread"] == p["pid"]
+	END
 }

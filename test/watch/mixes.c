@@ -170,6 +170,20 @@ static int recycled(int ok)
 	return 0;
 }
 
+/* A kernel where another was, which was launched before: the newest launch is told by its own name. */
+static int renamed(int ok)
+{
+	CUfunction f = function();
+	CUdeviceptr p;
+	CUkernel k;
+
+	MUST(cuMemAlloc(&p, 4096));
+	MUST(launch(f, NULL, p, 32));
+	MUST(cuLibraryGetKernel(&k, NULL, "scale"));
+	MUST(launch((CUfunction)(void *)k, NULL, ok ? p : 0, 32));
+	return cuCtxSynchronize() ? 1 : 0;
+}
+
 static int graph(int ok)
 {
 	CUcontext mine;
@@ -197,6 +211,56 @@ static int pools(int ok)
 			   : cuMemAllocFromPoolAsync(&p[i], 1 << 20, NULL, NULL));
 	for (int i = 0; i < 16; i++)
 		MUST(cuMemFreeAsync(p[i], NULL));
+	return 0;
+}
+
+/* A pool of the host's memory gives that; ok: it is given back. */
+static int hostpool(int ok)
+{
+	CUmemPoolProps prop = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+			       .location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA};
+	CUmemoryPool pool;
+	CUdeviceptr p;
+
+	MUST(cuMemPoolCreate(&pool, &prop));
+	MUST(cuMemAllocFromPoolAsync(&p, 1 << 20, pool, NULL));
+	if (!ok)
+		return 0;
+	MUST(cuMemFreeAsync(p, NULL));
+	return (int)cuMemPoolDestroy(pool);
+}
+
+/* Between devices, with the host on one side: three planes of four rows of 256 bytes. */
+static int peers(int ok)
+{
+	char *host = malloc(ok ? 3072 : 3000), *behind = malloc(1 << 16);
+	CUdeviceptr p;
+
+	memset(behind, 1, 1 << 16);
+	MUST(cuMemAlloc(&p, 4096));
+	CUDA_MEMCPY3D_PEER m = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+				.srcHost = host,
+				.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+				.dstDevice = p,
+				.WidthInBytes = 256,
+				.Height = 4,
+				.Depth = 3};
+	return (int)cuMemcpy3DPeer(&m);
+}
+
+/* A stream of a context that is gone, in a call that is no launch. */
+static int orphan(int ok)
+{
+	CUcontext own;
+	CUdeviceptr p;
+	CUstream s;
+
+	MUST(cuMemAlloc(&p, 4096));
+	MUST(cuCtxCreate(&own, NULL, 0, device));
+	MUST(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	if (!ok)
+		MUST(cuCtxDestroy(own));
+	cuMemsetD8Async(p, 0, 4096, s);
 	return 0;
 }
 
@@ -374,7 +438,7 @@ static int tears(int ok)
 	return 0;
 }
 
-static volatile sig_atomic_t running = 1;
+static _Atomic int running = 1;
 
 static void *works(void *arg)
 {
@@ -429,6 +493,15 @@ static int ends(int ok)
 	atexit(last_words);
 	pthread_create(&t, NULL, works, NULL);
 	exit(5);
+}
+
+/* Without exit handlers; a child of vfork that ends so does not end its parent. */
+static int leaves(int ok)
+{
+	(void)ok;
+	if (!vfork())
+		_exit(0);
+	_Exit(7);
 }
 
 /* ---- signals */
@@ -523,8 +596,10 @@ int main(int argc, char **argv)
 		{"shared", shared},	{"peer", peer},		{"registered", registered},
 		{"swapped", swapped},	{"often", often},	{"closes", closes},
 		{"again", again},	{"forks", forks},	{"tears", tears},
-		{"crowd", crowd},	{"ends", ends},		{"handler", handler},
-		{"killed", killed},	{"threads", threads},
+		{"crowd", crowd},	{"leaves", leaves},	{"renamed", renamed},
+		{"ends", ends},		{"handler", handler},	{"hostpool", hostpool},
+		{"peers", peers},	{"orphan", orphan},	{"killed", killed},
+		{"threads", threads},
 #ifdef OWN_MALLOC
 		{"poisoned", poisoned},
 #endif

@@ -73,6 +73,17 @@ OPTIONS='--error-exitcode 42' expect 42 E-CTX-FOREIGN error-exitcode "$F" foreig
 expect 127 E-WATCH-EXEC missing "$work/no-such-program"
 expect 3 - status sh -c 'exit 3'
 
+# handlers of the program's own: the fault is told, and what they print and how they end is what it is without
+"${CC:-cc}" -O1 -w -I"$CUDA/include" handlers.c -o "$work/handlers" -L"$CUDA/lib64/stubs" -lcuda -lpthread || exit 1
+for handler in info plain nodefer removed chain stack small early smashed reset sysv jumps reports vfork; do
+	expect 1 E-HOST-DEVPTR "handlers-$handler" "$work/handlers" $handler
+	alone=0
+	timeout 60 "$work/handlers" $handler-ok >"$work/alone" 2>"$work/err" || alone=$?
+	expect $alone - "handlers-$handler-ok" "$work/handlers" $handler-ok
+	[[ handlers-$handler-ok =~ ${ONLY:-.} ]] || continue
+	cmp "$work/alone" "$work/out" && passed=$((passed + 1)) || failed=$((failed + 1))
+done
+
 OPTIONS='--report-api-errors no' expect 0 - api-errors-no "$F" badvalue "$K"
 OPTIONS='--contexts' expect 0 - contexts-alone "$F" badvalue "$K"
 OPTIONS='--heap off' expect 0 - heap-off "$F" heap "$K"

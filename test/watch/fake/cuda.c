@@ -8,6 +8,7 @@
  *   FAKE_CUPTI_TAKEN=1      CUPTI has a client already
  *   FAKE_DEVICE_GROWS=PID   that process takes a MiB more at each question to NVML
  */
+#define _GNU_SOURCE
 #include <cuda.h>
 #include <cupti.h>
 
@@ -21,21 +22,36 @@
 
 /* ---- CUPTI */
 
+/* Who listens may change while other threads are in calls. */
 static struct {
-	CUpti_CallbackFunc f;
-	void *user;
-	unsigned char driver[CUPTI_DRIVER_TRACE_CBID_SIZE], runtime[CUPTI_RUNTIME_TRACE_CBID_SIZE],
-		resource[64];
+	CUpti_CallbackFunc _Atomic f;
+	void *_Atomic user;
+	_Atomic unsigned char driver[CUPTI_DRIVER_TRACE_CBID_SIZE],
+		runtime[CUPTI_RUNTIME_TRACE_CBID_SIZE], resource[64];
 } listener;
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER; /* one comes or goes at a time */
+
+static void tell(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+	CUpti_CallbackFunc f = listener.f;
+
+	if (f)
+		f(listener.user, domain, id, data);
+}
 
 CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *s, CUpti_CallbackFunc f, void *user)
 {
-	if (listener.f || getenv("FAKE_CUPTI_TAKEN"))
-		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	listener.f = f;
-	listener.user = user;
-	*s = (CUpti_SubscriberHandle)(void *)&listener;
-	return CUPTI_SUCCESS;
+	CUptiResult r = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+
+	pthread_mutex_lock(&door);
+	if (!listener.f && !getenv("FAKE_CUPTI_TAKEN")) {
+		listener.user = user;
+		listener.f = f;
+		*s = (CUpti_SubscriberHandle)(void *)&listener;
+		r = CUPTI_SUCCESS;
+	}
+	pthread_mutex_unlock(&door);
+	return r;
 }
 
 CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *s, CUpti_CallbackFunc f, void *user,
@@ -48,8 +64,16 @@ CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *s, CUpti_CallbackFunc f, v
 
 CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle s)
 {
-	memset(&listener, 0, sizeof(listener));
 	(void)s;
+	pthread_mutex_lock(&door);
+	listener.f = NULL;
+	for (size_t i = 0; i < sizeof(listener.driver); i++)
+		listener.driver[i] = 0;
+	for (size_t i = 0; i < sizeof(listener.runtime); i++)
+		listener.runtime[i] = 0;
+	for (size_t i = 0; i < sizeof(listener.resource); i++)
+		listener.resource[i] = 0;
+	pthread_mutex_unlock(&door);
 	return CUPTI_SUCCESS;
 }
 
@@ -171,7 +195,7 @@ static int retained;	    /* how often; under the lock */
 static _Atomic int started; /* the process that began with CUDA */
 static __thread CUcontext current;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic int contexts_alive, raised, capturing, capture_broken, entered;
+static _Atomic int contexts_alive, raised, capturing, capture_broken, done_with_start;
 static __thread int runtime_error;
 
 struct call {
@@ -194,7 +218,7 @@ static struct call begin(CUpti_CallbackDomain domain, CUpti_CallbackId id, const
 				      .symbolName = symbol,
 				      .context = current};
 	if (c.heard)
-		listener.f(listener.user, domain, id, &c.data);
+		tell(domain, id, &c.data);
 	return c;
 }
 
@@ -207,8 +231,8 @@ static int done(struct call *c, int result)
 	c->data.callbackSite = CUPTI_API_EXIT;
 	c->data.functionReturnValue = &c->result;
 	c->data.context = current;
-	if (c->heard && listener.f)
-		listener.f(listener.user, c->domain, c->id, &c->data);
+	if (c->heard)
+		tell(c->domain, c->id, &c->data);
 	return result;
 }
 
@@ -223,23 +247,30 @@ static void resource(CUpti_CallbackId id, CUcontext context, CUstream stream)
 	CUpti_ResourceData r = {.context = context};
 
 	r.resourceHandle.stream = stream;
-	if (listener.f && listener.resource[id])
-		listener.f(listener.user, CUPTI_CB_DOMAIN_RESOURCE, id, &r);
+	if (listener.resource[id])
+		tell(CUPTI_CB_DOMAIN_RESOURCE, id, &r);
 }
 
 CUresult cuInit(unsigned flags)
 {
+	/* whoever comes second waits until the first is done; what is injected may begin with CUDA itself */
+	static pthread_mutex_t once = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	const char *path = getenv("CUDA_INJECTION64_PATH");
-	int first = !atomic_exchange(&entered, 1);
-	void *h = path && first ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-	int (*start)(void);
+	int (*start)(void) = NULL;
 
 	(void)flags;
-	if (first)
+	if (done_with_start)
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&once);
+	if (!started) {
 		started = getpid();
-	*(void **)&start = h ? dlsym(h, "InitializeInjection") : NULL;
-	if (start)
-		start();
+		void *h = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+		*(void **)&start = h ? dlsym(h, "InitializeInjection") : NULL;
+		if (start)
+			start();
+		done_with_start = 1;
+	}
+	pthread_mutex_unlock(&once);
 	return CUDA_SUCCESS;
 }
 
@@ -427,8 +458,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, uns
 	if (!r && crosses(s, f->context))
 		r = CUDA_ERROR_INVALID_HANDLE;
 	/* the kernel writes where its first argument points: nowhere */
-	if (!r && arguments && *(CUdeviceptr *)arguments[0] < 4096)
+	if (!r && arguments && *(CUdeviceptr *)arguments[0] < 4096) {
 		raised = CUDA_ERROR_ILLEGAL_ADDRESS;
+		r = getenv("CUDA_LAUNCH_BLOCKING") ? raised : 0;
+	}
 	return DONE(r);
 }
 
@@ -539,6 +572,32 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t n, CUmemoryPool pool, CU
 	CALL(cuMemAllocFromPoolAsync, p, n, pool, s);
 	*p = (CUdeviceptr)(uintptr_t)device_pages(n);
 	return DONE(raised);
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *prop)
+{
+	CALL(cuMemPoolCreate, pool, prop);
+	*pool = malloc(16);
+	return DONE(0);
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+	CALL(cuMemPoolDestroy, pool);
+	free(pool);
+	return DONE(0);
+}
+
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *m)
+{
+	CALL(cuMemcpy3DPeer, m);
+	return DONE(raised);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char value, size_t n, CUstream s)
+{
+	CALL(cuMemsetD8Async, p, value, n, s);
+	return DONE(s->context->alive ? raised : CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s)

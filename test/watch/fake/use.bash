@@ -15,6 +15,7 @@ fake_build() {
 	done
 	"${cc[@]}" -O1 "$here/faults.c" -o "$CALLS/faults" "${link[@]}" -lpthread
 	"${cc[@]}" -O1 "$here/mixes.c" -o "$CALLS/mixes" "${link[@]}" -lpthread
+	"${cc[@]}" -O1 "$here/handlers.c" -o "$CALLS/handlers" "${link[@]}" -lpthread
 	"${cc[@]}" -O1 -DOWN_MALLOC -fno-builtin "$here/mixes.c" -o "$CALLS/own" "${link[@]}" -lpthread
 	"${cc[@]}" -shared -fPIC -DPART=1 "$here/late.c" -o "$CALLS/libfirst.so" "${link[@]}"
 	"${cc[@]}" -shared -fPIC -DPART=2 "$here/late.c" -o "$CALLS/libsecond.so" "${link[@]}"
