@@ -8,8 +8,18 @@
 /* Rows that are made straight from the packed weights; bytes of weights that are widened at a time. */
 enum { FEW = 8, WIDE_BYTES = 64 << 20, COLUMN_STEP = 64, MOST_Y = 65535 };
 
+/* Kernels: few rows, and weights widened; by threads of a column, not warps, where columns lie by each other. */
+static const struct form {
+	const char *few, *wide;
+	int columns, threads; /* of a block of `few` */
+} packed = {"nbits_few", "nbits_wide", 8, 256},
+  ordered = {"nbits_ordered_few", "nbits_ordered_wide", 8, 256},
+  bnb4 = {"bnb4_few", "bnb4_wide", 8, 256},
+  bnb4_turned = {"bnb4_turned", "bnb4_wide", 32, 32 * GPU_NBITS_SLICES};
+
 struct nbits_step {
 	struct gpu_nbits job;
+	const struct form *form;
 	void *fn;
 	/* many rows: products of `columns` columns, and of those that are left */
 	struct blaslt_product *lt, *tail;
@@ -17,14 +27,13 @@ struct nbits_step {
 	int64_t columns;	     /* 0: few rows */
 };
 
-static const char *fill(const struct site *s, struct gpu_nbits *j)
+static const char *fill_packed(const struct site *s, struct gpu_nbits *j, const struct form **form)
 {
 	const struct matmul_nbits_params *p = s->node->params;
 	const struct shape *a = &site_in(s, 0)->shape;
-	const struct vinfo *z = site_in(s, 3);
+	const struct vinfo *z = site_in(s, 3), *order = site_in(s, 4);
 
-	if (site_in(s, 4))
-		return "groups in an order of their own";
+	*form = order ? &ordered : &packed;
 	*j = (struct gpu_nbits){.rows = shape_span(a, 0, a->rank - 1),
 				.n = p->N,
 				.k = p->K,
@@ -36,13 +45,45 @@ static const char *fill(const struct site *s, struct gpu_nbits *j)
 	    gpu_count(&site_in(s, 2)->shape) != p->N * j->blocks ||
 	    (z && gpu_count(&z->shape) != p->N * zeros))
 		return "weights, scales or zero points of another size";
+	if (order && (order->type.dtype != DT_I32 || gpu_count(&order->shape) < p->K))
+		return "groups of another type or size";
 	return NULL;
+}
+
+static const char *fill_bnb(const struct site *s, struct gpu_nbits *j, const struct form **form)
+{
+	const struct bnb_params *p = s->node->params;
+	const struct shape *a = &site_in(s, 0)->shape;
+	int64_t count = p->N * p->K;
+
+	*form = p->transB ? &bnb4 : &bnb4_turned;
+	*j = (struct gpu_nbits){.rows = shape_span(a, 0, a->rank - 1),
+				.n = p->transB ? p->N : p->K,
+				.k = p->transB ? p->K : p->N,
+				.size = p->block_size,
+				.turned = !p->transB};
+	while (j->shift < 62 && INT64_C(1) << j->shift < p->block_size)
+		j->shift++;
+	if (INT64_C(1) << j->shift != p->block_size)
+		return "blocks of no power of two";
+	memcpy(j->value, bnb_values[p->quant_type], sizeof(j->value));
+	if (gpu_count(&site_in(s, 1)->shape) != (count - 1) / 2 + 1 ||
+	    gpu_count(&site_in(s, 2)->shape) != (count - 1) / p->block_size + 1)
+		return "weights or scales of another size";
+	return NULL;
+}
+
+static const char *fill(const struct site *s, struct gpu_nbits *j, const struct form **form)
+{
+	return !strcmp(s->node->op->name, "MatMulBnb4") ? fill_bnb(s, j, form)
+							: fill_packed(s, j, form);
 }
 
 bool gpu_nbits_accepts(const struct site *s, struct why *w)
 {
 	struct gpu_nbits j;
-	const char *bad = fill(s, &j);
+	const struct form *form;
+	const char *bad = fill(s, &j, &form);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
@@ -96,7 +137,7 @@ int gpu_nbits_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct nbits_step *k = arena_new(s->plan_arena, struct nbits_step);
 
-	fill(s, &k->job);
+	fill(s, &k->job, &k->form);
 	gpu_io_types(s, &k->job.io);
 	k->size = (size_t)gpu_size(gpu_type(s, 0));
 	if (!k->job.rows || !k->job.n)
@@ -106,13 +147,14 @@ int gpu_nbits_reshape(struct site *s, struct step *step, struct diag *d)
 		k->columns = 0;
 	else if (!k->lt || (k->job.n % k->columns && !k->tail))
 		return -E_LIBRARY;
-	k->fn = gpu_typed(s, "nbits", k->columns ? "nbits_wide" : "nbits_few", gpu_type(s, 0), d);
+	k->fn = gpu_typed(s, "nbits", k->columns ? k->form->wide : k->form->few, gpu_type(s, 0), d);
 	return k->fn ? 0 : -E_DEVICE;
 }
 
 static int run_few(const struct call *c, const struct nbits_step *k, struct gpu_nbits *job)
 {
-	struct gpu_grid g = gpu_blocks((job->n + 7) / 8, 256);
+	const struct form *f = k->form;
+	struct gpu_grid g = gpu_blocks((job->n + f->columns - 1) / f->columns, (unsigned)f->threads);
 	const char *a = job->io.in[0];
 	char *y = job->io.out[0];
 	int64_t rows = job->rows;

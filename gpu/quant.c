@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/quant.h"
 
+#include "gpu/blocks.h"
+#include "gpu/codes.h"
 #include "gpu/int8.h"
 #include "gpu/nbits.h"
 #include "ops/matmul.h"
@@ -373,24 +375,33 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_8BIT, .accepts = int_conv_accepts,                        \
 		.reshape = int_conv_reshape, .run = gpu_tasks_run                                  \
 	}
-#define ANY(name)                                                                                  \
+/* QuantizeLinear and DequantizeLinear: usual types, then every other. */
+#define LINEAR(name, usual)                                                                        \
+	{.op = (name),                                                                             \
+	 .types = (usual),                                                                         \
+	 .accepts = quant_accepts,                                                                 \
+	 .reshape = quant_reshape,                                                                 \
+	 .run = quant_run},                                                                        \
 	{                                                                                          \
 		.op = (name), .accepts = any_accepts, .reshape = any_reshape, .run = gpu_tasks_run \
 	}
+#define T_CODES (T_I8 | T_U8 | T_I16 | T_U16 | T_I32)
+#define CODES(name, how)                                                                           \
+	{                                                                                          \
+		.op = (name), .types = T_8BIT, .accepts = how##_accepts, .reshape = how##_reshape, \
+		.run = gpu_tasks_run                                                               \
+	}
+#define NBITS(name)                                                                                \
+	{                                                                                          \
+		.op = (name), .types = T_HALVES, .accepts = gpu_nbits_accepts,                     \
+		.reshape = gpu_nbits_reshape, .run = gpu_nbits_run, .drop = gpu_nbits_drop         \
+	}
 
 const struct kernel gpu_quant[] = {
-	{.op = "QuantizeLinear",
-	 .types = T_HALVES,
-	 .accepts = quant_accepts,
-	 .reshape = quant_reshape,
-	 .run = quant_run},
-	{.op = "DequantizeLinear",
-	 .types = T_I8 | T_U8 | T_I16 | T_U16 | T_I32,
-	 .accepts = quant_accepts,
-	 .reshape = quant_reshape,
-	 .run = quant_run},
-	ANY("QuantizeLinear"),
-	ANY("DequantizeLinear"),
+	LINEAR("QuantizeLinear", T_HALVES),
+	LINEAR("DequantizeLinear", T_CODES),
+	LINEAR("com.microsoft::QuantizeLinear", T_HALVES),
+	LINEAR("com.microsoft::DequantizeLinear", T_CODES),
 	{.op = "DynamicQuantizeLinear", .types = T_F32, .reshape = dynamic_reshape, .run = gpu_tasks_run},
 	INT8("MatMulInteger"),
 	PRODUCT("MatMulInteger"),
@@ -398,12 +409,16 @@ const struct kernel gpu_quant[] = {
 	 .types = T_8BIT,
 	 .reshape = mean_reshape,
 	 .run = gpu_tasks_run},
-	{.op = "com.microsoft::MatMulNBits",
-	 .types = T_HALVES,
-	 .accepts = gpu_nbits_accepts,
-	 .reshape = gpu_nbits_reshape,
-	 .run = gpu_nbits_run,
-	 .drop = gpu_nbits_drop},
+	NBITS("com.microsoft::MatMulNBits"),
+	NBITS("com.microsoft::MatMulBnb4"),
+	{.op = "com.microsoft::GatherBlockQuantized",
+	 .accepts = gpu_block_gather_accepts,
+	 .reshape = gpu_block_gather_reshape,
+	 .run = gpu_tasks_run},
+	CODES("com.microsoft::QLinearAdd", gpu_code_pairs),
+	CODES("com.microsoft::QLinearMul", gpu_code_pairs),
+	CODES("com.microsoft::QLinearSigmoid", gpu_codes),
+	CODES("com.microsoft::QLinearLeakyRelu", gpu_codes),
 	{.op = "com.microsoft::QLinearConcat",
 	 .accepts = concat_accepts,
 	 .reshape = concat_reshape,

@@ -3,6 +3,7 @@
 #include "ops/rnn.h"
 
 #include "gpu/job.h"
+#include "gpu/kernels/rnn.h"
 
 #include <math.h>
 #include <strings.h>
@@ -46,7 +47,12 @@ static int cell_of(const struct site *s)
 {
 	const char *name = s->node->op->name;
 
-	return !strcmp(name, "LSTM") ? CELL_LSTM : !strcmp(name, "GRU") ? CELL_GRU : CELL_RNN;
+	return !strcmp(name, "GRU") ? CELL_GRU : !strcmp(name, "RNN") ? CELL_RNN : CELL_LSTM;
+}
+
+static bool quantized(const struct site *s)
+{
+	return !strcmp(s->node->op->name, "DynamicQuantizeLSTM");
 }
 
 static int functions(int cell)
@@ -108,7 +114,7 @@ static void fill(const struct site *s, struct step *step, struct gpu_rnn *j)
 	j->seq = x->dim[p->layout ? 1 : 0];
 	j->batch = x->dim[p->layout ? 0 : 1];
 	j->input = x->dim[2];
-	j->hidden = site_in(s, RNN_R)->shape.dim[2];
+	j->hidden = site_in(s, RNN_W)->shape.dim[quantized(s) ? 2 : 1] / j->gates;
 	j->clipped = !isnan(p->clip);
 	j->clip = j->clipped ? (double)p->clip : 0;
 	j->input_forget = j->cell == CELL_LSTM && p->input_forget;
@@ -173,9 +179,127 @@ static int rnn_run(const struct call *c)
 	return err ? err : gpu_launch(c, t->v[3].fn, t->v[3].grid, &job, sizeof(job));
 }
 
+/* ---- com.microsoft::DynamicQuantizeLSTM ------------------------------------------------------ */
+
+enum {
+	SCALES = RNN_P + 1,
+	MOST_DEPTH = 32768,
+	MOST_Y = 65535
+}; /* sums of products fit 32 bits up to that depth */
+
+/* Scales or zero points in input i: one a direction, or one a column. */
+static bool scales_fit(const struct site *s, uint32_t i, int *many)
+{
+	const struct shape *w = &site_in(s, i < SCALES + 2 ? RNN_W : RNN_R)->shape;
+	int64_t n = gpu_count(&site_in(s, i)->shape);
+
+	*many = n == w->dim[0] * w->dim[2] && n != w->dim[0];
+	return *many || n == w->dim[0];
+}
+
+static bool qlstm_accepts(const struct site *s, struct why *w)
+{
+	int many;
+
+	for (uint32_t i = SCALES; i < SCALES + 4; i++)
+		if (!scales_fit(s, i, &many))
+			return refuse(w, "neither one scale a direction nor one a column");
+	if (site_in(s, RNN_W)->shape.dim[1] > MOST_DEPTH ||
+	    site_in(s, RNN_R)->shape.dim[1] > MOST_DEPTH)
+		return refuse(w, "rows of more than %d", MOST_DEPTH);
+	return rnn_accepts(s, w);
+}
+
+static void fill_quantized(const struct site *s, struct step *step, struct gpu_qlstm *q)
+{
+	struct gpu_rnn *j = &q->rnn;
+
+	fill(s, step, j);
+	for (uint32_t k = 0; k < 2; k++) {
+		scales_fit(s, SCALES + 2 * k, &q->many_scales[k]);
+		scales_fit(s, SCALES + 2 * k + 1, &q->many_zeros[k]);
+		q->zero_type[k] = (int)gpu_type(s, SCALES + 2 * k + 1);
+	}
+	int64_t inputs = (j->seq * j->batch * j->input + 1023) / 1024;
+	q->x_parts = inputs < 1 ? 1 : inputs > GPU_QLSTM_PARTS ? GPU_QLSTM_PARTS : inputs;
+	q->parts = (j->hidden + GPU_QLSTM_UNITS - 1) / GPU_QLSTM_UNITS *
+		   ((j->batch + GPU_QLSTM_ROWS - 1) / GPU_QLSTM_ROWS);
+	q->at_x_part = (int64_t)gpu_room(step, (size_t)q->x_parts * 2 * sizeof(float));
+	for (int k = 0; k < 2; k++)
+		q->at_part[k] =
+			(int64_t)gpu_room(step, (size_t)(j->dirs * q->parts) * 2 * sizeof(float));
+	q->at_codes = (int64_t)gpu_room(step, (size_t)(j->seq * j->batch * ((j->input + 3) / 4)) *
+						      sizeof(uint32_t));
+}
+
+/* Ranges, codes, the inputs' products; a launch a step; the last states. */
+static int qlstm_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_qlstm job = {.rnn = {.cell = CELL_LSTM}};
+	const struct gpu_rnn *j = &job.rnn;
+
+	fill_quantized(s, step, &job);
+	int64_t state = j->dirs * j->batch * j->hidden, rows = (j->seq * j->batch + 63) / 64,
+		tiles = (j->batch + GPU_QLSTM_ROWS - 1) / GPU_QLSTM_ROWS,
+		ranges = job.parts > job.x_parts ? job.parts : job.x_parts;
+	if (!state)
+		return 0;
+	struct gpu_grid range = {(unsigned)ranges, (unsigned)j->dirs + 1, 1, 256, 0};
+	struct gpu_grid inputs = {(unsigned)(rows < 1	      ? 1
+					     : rows > 1 << 16 ? 1 << 16
+							      : rows),
+				  (unsigned)((4 * j->hidden + 63) / 64), (unsigned)j->dirs, 256, 0};
+	struct gpu_grid steps = {(unsigned)((j->hidden + GPU_QLSTM_UNITS - 1) / GPU_QLSTM_UNITS),
+				 (unsigned)(tiles < MOST_Y ? tiles : MOST_Y), (unsigned)j->dirs,
+				 256, 0};
+	struct gpu_grid codes = gpu_grid(j->seq * j->batch * ((j->input + 3) / 4));
+	int err = add(s, step, j, "rnn_start", gpu_grid(state), d);
+	if (!err)
+		err = gpu_task_add(s, step, "rnn", "qlstm_range", &job, sizeof(job), range, d);
+	if (!err)
+		err = gpu_task_add(s, step, "rnn", "qlstm_codes", &job, sizeof(job), codes, d);
+	if (!err)
+		err = gpu_task_add(s, step, "rnn", "qlstm_inputs", &job, sizeof(job), inputs, d);
+	if (!err)
+		err = gpu_task_add(s, step, "rnn", "qlstm_step", &job, sizeof(job), steps, d);
+	return err ? err : add(s, step, j, "rnn_end", gpu_grid(state), d);
+}
+
+static int qlstm_run(const struct call *c)
+{
+	const struct gpu_tasks *t = c->step->state;
+	struct gpu_qlstm job;
+	struct gpu_rnn last;
+	int err;
+
+	if (!t)
+		return 0;
+	memcpy(&job, t->v[4].job, sizeof(job));
+	gpu_io_fill(c, &job.rnn.io);
+	for (uint32_t k = 0; k < 2; k++) {
+		job.scale[k] = gpu_data(c, SCALES + 2 * k);
+		job.zero[k] = gpu_data(c, SCALES + 2 * k + 1);
+	}
+	err = gpu_task_launch(c, &t->v[0]);
+	for (int i = 1; i < 4 && !err; i++)
+		err = gpu_launch(c, t->v[i].fn, t->v[i].grid, &job, sizeof(job));
+	for (; job.rnn.step < job.rnn.seq && !err; job.rnn.step++, job.rnn.now = !job.rnn.now)
+		err = gpu_launch(c, t->v[4].fn, t->v[4].grid, &job, sizeof(job));
+	last = job.rnn;
+	return err ? err : gpu_launch(c, t->v[5].fn, t->v[5].grid, &last, sizeof(last));
+}
+
 #define ROW(name)                                                                                  \
 	{                                                                                          \
 		.op = (name), .types = T_FLOATING, .accepts = rnn_accepts, .reshape = rnn_reshape, \
 		.run = rnn_run                                                                     \
 	}
-const struct kernel gpu_rnn[] = {ROW("RNN"), ROW("GRU"), ROW("LSTM"), {0}};
+const struct kernel gpu_rnn[] = {ROW("RNN"),
+				 ROW("GRU"),
+				 ROW("LSTM"),
+				 {.op = "com.microsoft::DynamicQuantizeLSTM",
+				  .types = T_F32,
+				  .accepts = qlstm_accepts,
+				  .reshape = qlstm_reshape,
+				  .run = qlstm_run},
+				 {0}};

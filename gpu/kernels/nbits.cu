@@ -3,7 +3,7 @@
 #include "any.cuh"
 #include "nbits.h"
 
-enum { STEP = GPU_NBITS_STEP, ROWS = GPU_NBITS_ROWS };
+enum { STEP = GPU_NBITS_STEP, ROWS = GPU_NBITS_ROWS, SLICES = GPU_NBITS_SLICES };
 
 // Scale and zero point of a block of column n.
 struct Block {
@@ -12,29 +12,87 @@ struct Block {
 __device__ inline Block block_of(const gpu_nbits &p, int64_t n, int64_t g)
 {
 	Block b = {(float)in_real(p.io, 2, n * p.blocks + g), (float)(1 << (p.bits - 1))};
-	if (p.io.in[3] && p.io.it[3] == T_U8)
-		b.zero = (float)packed_get((const u8 *)p.io.in[3] + n * ((p.blocks * p.bits + 7) / 8), g, p.bits);
-	else if (p.io.in[3])
+	if (p.io.in[3] && p.io.it[3] == T_U8) {
+		const u8 *row = (const u8 *)p.io.in[3] + n * ((p.blocks * p.bits + 7) / 8);
+		b.zero = (float)(row[g * p.bits / 8] >> (int)(g * p.bits % 8) & ((1u << p.bits) - 1));
+	} else if (p.io.in[3]) {
 		b.zero = (float)in_real(p.io, 3, n * p.blocks + g);
+	}
 	return b;
 }
 
-// STEP elements from k on, a multiple of STEP: all of one block, whose bytes are there beyond the last k, too.
-__device__ inline void widen(const gpu_nbits &p, int64_t n, int64_t k, float *w)
+// The block that element k says it is of.
+__device__ inline Block own_block(const gpu_nbits &p, int64_t n, int64_t k)
 {
-	const u8 *b = (const u8 *)p.io.in[1] + (n * p.blocks * p.size + k) * p.bits / 8;
-	const Block g = block_of(p, n, k / p.size);
-	const u32 mask = (1u << p.bits) - 1;
-	u64 v = 0;
-	for (int e = 0; e < p.bits; e++)
-		v |= (u64)b[e] << 8 * e;
-	for (int e = 0; e < STEP; e++)
-		w[e] = ((float)((u32)(v >> e * p.bits) & mask) - g.zero) * g.scale;
+	int64_t g = ((const i32 *)p.io.in[4])[k];
+	if (g < 0 || g >= p.blocks) {
+		fault(p.io);
+		g = 0;
+	}
+	return block_of(p, n, g);
 }
 
+// Weights of MatMulNBits. ORDERED: each k has a block of its own choice.
+template <bool ORDERED> struct Packed {
+	const gpu_nbits &p;
+	__device__ Packed(const gpu_nbits &p) : p(p) {}
+
+	// STEP elements from k on, a multiple of STEP: all of one block, whose bytes are there beyond the last k, too.
+	__device__ void widen(int64_t n, int64_t k, float *w) const
+	{
+		const u8 *b = (const u8 *)p.io.in[1] + (n * p.blocks * p.size + k) * p.bits / 8;
+		Block g = block_of(p, n, k / p.size);
+		const u32 mask = (1u << p.bits) - 1;
+		u64 v = 0;
+		for (int e = 0; e < p.bits; e++)
+			v |= (u64)b[e] << 8 * e;
+		for (int e = 0; e < STEP; e++) {
+			if (ORDERED && k + e < p.k)
+				g = own_block(p, n, k + e);
+			w[e] = ((float)((u32)(v >> e * p.bits) & mask) - g.zero) * g.scale;
+		}
+	}
+};
+
+// Weights of MatMulBnb4: of two codes the first lies in the high half of a byte.
+template <typename T> struct Bnb4 {
+	const gpu_nbits &p;
+	const float *value; // of a code
+	__device__ Bnb4(const gpu_nbits &p) : p(p)
+	{
+		__shared__ float table[16];
+		if (threadIdx.x < 16)
+			table[threadIdx.x] = p.value[threadIdx.x];
+		__syncthreads();
+		value = table;
+	}
+
+	__device__ float scale(int64_t at) const { return up(((const T *)p.io.in[2])[at >> p.shift]); }
+	__device__ float one(int64_t at) const
+	{
+		return value[((const u8 *)p.io.in[1])[at / 2] >> (at & 1 ? 0 : 4) & 15] * scale(at);
+	}
+	__device__ void widen(int64_t n, int64_t k, float *w) const
+	{
+		const int64_t at = p.turned ? k * p.n + n : n * p.k + k, next = p.turned ? p.n : 1;
+		const u8 *b = (const u8 *)p.io.in[1] + at / 2;
+		if (!p.turned && at % STEP == 0 && p.size >= STEP && k + STEP <= p.k && ((uintptr_t)b & 3) == 0) {
+			const u32 v = *(const u32 *)b;
+			const float s = scale(at);
+#pragma unroll
+			for (int e = 0; e < STEP; e++)
+				w[e] = value[v >> (e ^ 1) * 4 & 15] * s;
+			return;
+		}
+		for (int e = 0; e < STEP; e++)
+			w[e] = k + e < p.k ? one(at + e * next) : 0.0f;
+	}
+};
+
 // A warp makes a column of ROWS rows.
-template <typename T> __device__ inline void few(const gpu_nbits &p)
+template <typename T, typename W> __device__ inline void few(const gpu_nbits &p)
 {
+	const W weights(p);
 	const int lane = threadIdx.x % 32;
 	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32), r0 = blockIdx.y * (int64_t)ROWS;
 	const T *a = (const T *)p.io.in[0] + r0 * p.k;
@@ -42,7 +100,7 @@ template <typename T> __device__ inline void few(const gpu_nbits &p)
 	for (int64_t n = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32; n < p.n; n += warps) {
 		float sum[ROWS] = {}, w[STEP];
 		for (int64_t k = lane * STEP; k < p.k; k += 32 * STEP) {
-			widen(p, n, k, w);
+			weights.widen(n, k, w);
 #pragma unroll
 			for (int r = 0; r < ROWS; r++)
 				for (int e = 0; e < STEP && r < rows; e++)
@@ -59,24 +117,62 @@ template <typename T> __device__ inline void few(const gpu_nbits &p)
 	}
 }
 
-// Columns first..first + columns - 1 as rows of k elements.
-template <typename T> __device__ inline void wide(const gpu_nbits &p)
+// The same where columns lie by each other: a lane has a column, the block's warps share k out.
+template <typename T> __device__ inline void few_turned(const gpu_nbits &p)
 {
+	__shared__ float part[SLICES][ROWS][32];
+	const Bnb4<T> weights(p);
+	const int lane = threadIdx.x % 32, slice = threadIdx.x / 32;
+	const int64_t r0 = blockIdx.y * (int64_t)ROWS;
+	const T *a = (const T *)p.io.in[0] + r0 * p.k;
+	const int rows = p.rows - r0 < ROWS ? (int)(p.rows - r0) : ROWS;
+	for (int64_t tile = blockIdx.x; tile * 32 < p.n; tile += gridDim.x) {
+		const int64_t n = tile * 32 + lane;
+		float sum[ROWS] = {};
+		for (int64_t k = slice; k < p.k && n < p.n; k += SLICES) {
+			const float w = weights.one(k * p.n + n);
+#pragma unroll
+			for (int r = 0; r < ROWS; r++)
+				sum[r] += r < rows ? up(a[r * p.k + k]) * w : 0.0f;
+		}
+		__syncthreads();
+#pragma unroll
+		for (int r = 0; r < ROWS; r++)
+			part[slice][r][lane] = sum[r];
+		__syncthreads();
+		if (slice < rows && n < p.n) {
+			float v = 0;
+			for (int k = 0; k < SLICES; k++)
+				v += part[k][slice][lane];
+			((T *)p.io.out[0])[(r0 + slice) * p.n + n] = down<T>(v);
+		}
+	}
+}
+
+// Columns first..first + columns - 1 as rows of k elements.
+template <typename T, typename W> __device__ inline void wide(const gpu_nbits &p)
+{
+	const W weights(p);
 	const int64_t steps = (p.k + STEP - 1) / STEP;
 	T *y = room<T>(p.io, p.at);
 	EACH(i, steps * p.columns)
 	{
-		const int64_t n = i / steps, k = i % steps * STEP;
+		const int64_t n = p.turned ? i % p.columns : i / steps, k = (p.turned ? i / p.columns : i % steps) * STEP;
 		float w[STEP];
-		widen(p, p.first + n, k, w);
+		weights.widen(p.first + n, k, w);
 		for (int e = 0; e < STEP && k + e < p.k; e++)
 			y[n * p.k + k + e] = down<T>(w[e]);
 	}
 }
 
 #define KERNELS(T)                                                                                                     \
-	extern "C" __global__ void nbits_few_##T(const gpu_nbits p) { few<T>(p); }                                         \
-	extern "C" __global__ void nbits_wide_##T(const gpu_nbits p) { wide<T>(p); }
+	extern "C" __global__ void nbits_few_##T(const gpu_nbits p) { few<T, Packed<false>>(p); }                          \
+	extern "C" __global__ void nbits_wide_##T(const gpu_nbits p) { wide<T, Packed<false>>(p); }                        \
+	extern "C" __global__ void nbits_ordered_few_##T(const gpu_nbits p) { few<T, Packed<true>>(p); }                   \
+	extern "C" __global__ void nbits_ordered_wide_##T(const gpu_nbits p) { wide<T, Packed<true>>(p); }                 \
+	extern "C" __global__ void bnb4_few_##T(const gpu_nbits p) { few<T, Bnb4<T>>(p); }                                 \
+	extern "C" __global__ void bnb4_wide_##T(const gpu_nbits p) { wide<T, Bnb4<T>>(p); }                               \
+	extern "C" __global__ void bnb4_turned_##T(const gpu_nbits p) { few_turned<T>(p); }
 KERNELS(f32)
 KERNELS(f16)
 KERNELS(bf16)

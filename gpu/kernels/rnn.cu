@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent layers: the gates' products with the inputs of all steps first, then a step at a time.
 #include "any.cuh"
+#include "rnn.h"
 
 // The activations that attributes name, in the order of gpu/rnn.c's table.
 template <typename C> __device__ inline C named(int k, C a, C b, C x)
@@ -52,6 +53,7 @@ template <typename T> struct Layer {
 	__device__ int64_t time(int64_t b) const
 	{
 		int64_t len = p.io.in[4] ? ((const i32 *)p.io.in[4])[b] : p.seq;
+		len = len < p.seq ? len : p.seq; // a longer one has been told of
 		if (p.step >= len)
 			return -1;
 		return p.reverse || dir == 1 ? len - 1 - p.step : p.step;
@@ -233,6 +235,305 @@ template <typename T> __device__ inline void rnn_end(const gpu_rnn &p)
 			((T *)p.io.out[1])[at] = down<T>(l.held(p.at_h[p.now])[b * p.hidden + j]);
 		if (p.io.out[2])
 			((T *)p.io.out[2])[at] = down<T>(l.held(p.at_c)[b * p.hidden + j]);
+	}
+}
+
+// ---- DynamicQuantizeLSTM: inputs and states go into products as codes of 8 bits ----------------
+//
+// Codes and weights are signed here: what is unsigned has 128 taken from it, and so has its zero point. Sums are those
+// of the numbers as they are, put right by the sums of either side; they end as the exact ones would.
+
+enum { Q_UNITS = GPU_QLSTM_UNITS, Q_ROWS = GPU_QLSTM_ROWS, Q_WARPS = 8, Q_WORDS = 128, ONES = 0x01010101 };
+
+struct Range {
+	float scale;
+	int zero; // of codes from -128 to 127
+};
+// What the blocks before found, `parts` pairs; the same for every thread.
+__device__ inline Range range_of(const float *part, int64_t parts)
+{
+	float low = 0, high = 0;
+	for (int64_t i = threadIdx.x; i < parts; i += blockDim.x) {
+		low = fminf(low, part[2 * i]);
+		high = fmaxf(high, part[2 * i + 1]);
+	}
+	low = block_all(low, Least());
+	high = block_all(high, Greatest());
+	Range r;
+	r.scale = low == high ? 1 : (high - low) / 255.0f;
+	const float zero = rintf(0 - low / r.scale);
+	r.zero = (int)(zero >= 0 ? (zero <= 255 ? zero : 255) : 0) - 128;
+	return r;
+}
+__device__ inline int code_of(float x, Range r)
+{
+	float q = rintf(x / r.scale) + (float)(r.zero + 128);
+	q = q >= 0 ? q : 0;
+	return (int)(q <= 255 ? q : 255) - 128;
+}
+// The block leaves the least and the greatest of its threads' numbers.
+__device__ inline void leave_range(float *part, float low, float high)
+{
+	low = block_all(low, Least());
+	high = block_all(high, Greatest());
+	if (threadIdx.x == 0) {
+		part[0] = low;
+		part[1] = high;
+	}
+}
+
+// W or R: bytes by rows of `wide` columns, with a scale and a zero point each or one for all.
+struct Codes {
+	const u8 *w;
+	const float *scales;
+	const void *zeros;
+	int64_t wide;
+	int flip, zero_type;
+	bool many_scales, many_zeros;
+
+	__device__ Codes(const gpu_qlstm &p, bool r, int dir)
+	{
+		const gpu_rnn &n = p.rnn;
+		const int t = n.io.it[r ? 2 : 1];
+		wide = 4 * n.hidden;
+		w = (const u8 *)n.io.in[r ? 2 : 1] + dir * (r ? n.hidden : n.input) * wide;
+		flip = t == T_U8 ? 0x80 : 0;
+		zero_type = p.zero_type[r];
+		many_scales = p.many_scales[r];
+		many_zeros = p.many_zeros[r];
+		scales = p.scale[r] + (many_scales ? dir * wide : dir);
+		zeros = (const u8 *)p.zero[r] + (many_zeros ? dir * wide : dir);
+	}
+	__device__ float scale(int64_t col) const { return scales[many_scales ? col : 0]; }
+	__device__ int zero(int64_t col) const
+	{
+		const int64_t at = many_zeros ? col : 0;
+		const int z = zero_type == T_U8 ? ((const u8 *)zeros)[at] : ((const i8 *)zeros)[at];
+		return z - (flip ? 128 : 0);
+	}
+	__device__ u32 one(int64_t k, int64_t col) const { return w[k * wide + col] ^ flip; }
+};
+
+__device__ inline int64_t longest(const gpu_rnn &p)
+{
+	int most = p.io.in[4] ? 0 : (int)p.seq;
+	for (int64_t b = threadIdx.x; p.io.in[4] && b < p.batch; b += blockDim.x) {
+		const int len = ((const i32 *)p.io.in[4])[b];
+		most = len > most ? len : most;
+	}
+	most = block_all(most, Greatest());
+	return most < p.seq ? most : p.seq;
+}
+
+// The range of the steps that any sequence has; beside it in y, directions and their states.
+extern "C" __global__ void qlstm_range(const gpu_qlstm p)
+{
+	const gpu_rnn &n = p.rnn;
+	const bool x = blockIdx.y == 0;
+	const int dir = (int)blockIdx.y - 1;
+	const int64_t blocks = x ? p.x_parts : p.parts;
+	float low = 0, high = 0;
+	if (blockIdx.x >= blocks)
+		return;
+	if (x) {
+		const int64_t count = longest(n) * n.batch * n.input;
+		for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < count; i += blocks * blockDim.x) {
+			const float v = ((const float *)n.io.in[0])[i];
+			low = fminf(low, v);
+			high = fmaxf(high, v);
+		}
+		leave_range(room<float>(n.io, p.at_x_part) + 2 * blockIdx.x, low, high);
+		return;
+	}
+	const int64_t count = n.batch * n.hidden;
+	const float *h0 = (const float *)n.io.in[5];
+	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; h0 && i < count; i += blocks * blockDim.x) {
+		low = fminf(low, h0[dir * count + i]);
+		high = fmaxf(high, h0[dir * count + i]);
+	}
+	leave_range(room<float>(n.io, p.at_part[0]) + 2 * (dir * p.parts + blockIdx.x), low, high);
+}
+
+// Rows of X as codes, four a word, zeros at their end.
+extern "C" __global__ void qlstm_codes(const gpu_qlstm p)
+{
+	const gpu_rnn &n = p.rnn;
+	const Range r = range_of(room<float>(n.io, p.at_x_part), p.x_parts);
+	const int64_t words = (n.input + 3) / 4;
+	EACH(i, n.seq * n.batch * words)
+	{
+		const float *x = (const float *)n.io.in[0] + i / words * n.input;
+		u32 v = 0;
+		for (int e = 0; e < 4; e++) {
+			const int64_t k = i % words * 4 + e;
+			v |= k < n.input ? (u32)(code_of(x[k], r) & 0xff) << 8 * e : 0;
+		}
+		room<u32>(n.io, p.at_codes)[i] = v;
+	}
+}
+
+// A tile of 64 rows (step and sequence) by 64 gates; z: direction.
+extern "C" __global__ void qlstm_inputs(const gpu_qlstm p)
+{
+	enum { TILE = 64, DEEP = 8 };
+	__shared__ int a[TILE][DEEP + 1], w[TILE][DEEP + 1];
+	const gpu_rnn &n = p.rnn;
+	const Range range = range_of(room<float>(n.io, p.at_x_part), p.x_parts);
+	const Codes c(p, false, blockIdx.z);
+	const int64_t rows = n.seq * n.batch, words = (n.input + 3) / 4, col0 = blockIdx.y * (int64_t)TILE;
+	const int *x = room<int>(n.io, p.at_codes), tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+	float *y = room<float>(n.io, n.at_xg) + blockIdx.z * rows * c.wide;
+	for (int64_t row0 = blockIdx.x * (int64_t)TILE; row0 < rows; row0 += gridDim.x * (int64_t)TILE) {
+		int sum[4][4] = {}, left[4] = {}, right[4] = {};
+		for (int64_t k0 = 0; k0 < words; k0 += DEEP) {
+			__syncthreads();
+			for (int i = threadIdx.x; i < TILE * DEEP; i += blockDim.x) {
+				const int64_t row = row0 + i / DEEP, k = k0 + i % DEEP;
+				a[i / DEEP][i % DEEP] = row < rows && k < words ? x[row * words + k] : 0;
+			}
+			for (int i = threadIdx.x; i < TILE * DEEP; i += blockDim.x) {
+				const int64_t col = col0 + i % TILE, k = (k0 + i / TILE) * 4;
+				u32 v = 0;
+				for (int e = 0; e < 4 && col < c.wide; e++)
+					v |= k + e < n.input ? c.one(k + e, col) << 8 * e : 0;
+				w[i % TILE][i / TILE] = (int)v;
+			}
+			__syncthreads();
+#pragma unroll
+			for (int e = 0; e < DEEP; e++) {
+				int va[4], vw[4];
+#pragma unroll
+				for (int i = 0; i < 4; i++) {
+					va[i] = a[ty + 16 * i][e];
+					vw[i] = w[tx + 16 * i][e];
+					left[i] = __dp4a(va[i], ONES, left[i]);
+					right[i] = __dp4a(vw[i], ONES, right[i]);
+				}
+#pragma unroll
+				for (int i = 0; i < 16; i++)
+					sum[i / 4][i % 4] = __dp4a(va[i / 4], vw[i % 4], sum[i / 4][i % 4]);
+			}
+		}
+#pragma unroll
+		for (int i = 0; i < 16; i++) {
+			const int64_t row = row0 + ty + 16 * (i / 4), col = col0 + tx + 16 * (i % 4);
+			if (row >= rows || col >= c.wide)
+				continue;
+			const int zero = c.zero(col);
+			const int s = sum[i / 4][i % 4] - range.zero * right[i % 4] - zero * left[i / 4] +
+				      (int)n.input * range.zero * zero;
+			y[row * c.wide + col] = (float)s * (range.scale * c.scale(col));
+		}
+	}
+}
+
+// Four rows of four bytes as four columns.
+__device__ inline void turn_bytes(const u32 *r, int *c)
+{
+	const u32 a = __byte_perm(r[0], r[1], 0x5140), b = __byte_perm(r[2], r[3], 0x5140);
+	const u32 d = __byte_perm(r[0], r[1], 0x7362), e = __byte_perm(r[2], r[3], 0x7362);
+	c[0] = (int)__byte_perm(a, b, 0x5410);
+	c[1] = (int)__byte_perm(a, b, 0x7632);
+	c[2] = (int)__byte_perm(d, e, 0x5410);
+	c[3] = (int)__byte_perm(d, e, 0x7632);
+}
+
+// Columns col..col + 3 of row k, of which `there` are.
+__device__ inline u32 four_columns(const Codes &c, int64_t k, int64_t col, int there, bool words)
+{
+	if (words && there == 4)
+		return *(const u32 *)(c.w + k * c.wide + col) ^ (c.flip ? 0x80808080u : 0);
+	u32 v = 0;
+#pragma unroll 1
+	for (int e = 0; e < there; e++)
+		v |= c.one(k, col + e) << 8 * e;
+	return v;
+}
+
+// Sums of a tile of units for Q_ROWS sequences from b0 on: part[warp][row][gate, unit], zero points taken off.
+__device__ inline void qlstm_sums(const gpu_qlstm &p, const Codes &c, const float *h, Range range, int64_t j0, int64_t b0,
+				  int (*part)[Q_ROWS][4 * Q_UNITS])
+{
+	__shared__ int code[Q_ROWS][Q_WORDS];
+	const int64_t n = p.rnn.hidden, words = (n + 3) / 4;
+	const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, gate = lane / 8, unit = lane % 8 * 4;
+	const int64_t col = gate * n + j0 + unit;
+	const int there = j0 + unit >= n ? 0 : n - j0 - unit < 4 ? (int)(n - j0 - unit) : 4;
+	const bool whole = n % 4 == 0 && ((uintptr_t)c.w & 3) == 0;
+	int sum[Q_ROWS][4] = {}, left[Q_ROWS] = {}, right[4] = {};
+	for (int64_t w0 = 0; w0 < words; w0 += Q_WORDS) {
+		__syncthreads();
+		for (int i = threadIdx.x; i < Q_ROWS * Q_WORDS; i += blockDim.x) {
+			const int64_t b = b0 + i / Q_WORDS, k = (w0 + i % Q_WORDS) * 4;
+			u32 v = 0;
+#pragma unroll 1
+			for (int e = 0; e < 4 && b < p.rnn.batch; e++)
+				v |= k + e < n ? (u32)(code_of(h[b * n + k + e], range) & 0xff) << 8 * e : 0;
+			code[i / Q_WORDS][i % Q_WORDS] = (int)v;
+		}
+		__syncthreads();
+#pragma unroll 2
+		for (int w = warp; w < Q_WORDS && w0 + w < words; w += Q_WARPS) {
+			const int64_t k = (w0 + w) * 4;
+			u32 row[4];
+			int column[4];
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				row[e] = k + e < n ? four_columns(c, k + e, col, there, whole) : 0;
+			turn_bytes(row, column);
+#pragma unroll
+			for (int b = 0; b < Q_ROWS; b++) {
+				const int v = code[b][w];
+				left[b] = __dp4a(v, ONES, left[b]);
+				for (int e = 0; e < 4; e++)
+					sum[b][e] = __dp4a(v, column[e], sum[b][e]);
+			}
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				right[e] = __dp4a(column[e], ONES, right[e]);
+		}
+	}
+#pragma unroll
+	for (int e = 0; e < 4; e++) {
+		const int zero = e < there ? c.zero(col + e) : 0;
+		for (int b = 0; b < Q_ROWS; b++)
+			part[warp][b][gate * Q_UNITS + unit + e] = sum[b][e] - range.zero * right[e] - zero * left[b];
+	}
+}
+
+// A step: a block makes Q_UNITS units of Q_ROWS sequences; y: of which sequences, z: direction.
+extern "C" __global__ void qlstm_step(const gpu_qlstm p)
+{
+	__shared__ int part[Q_WARPS][Q_ROWS][4 * Q_UNITS];
+	const gpu_rnn &r = p.rnn;
+	const Layer<f32> l(r, blockIdx.z);
+	const Codes c(p, true, blockIdx.z);
+	const float *h = l.held(r.at_h[r.now]);
+	const Range range = range_of(room<float>(r.io, p.at_part[r.now]) + 2 * blockIdx.z * p.parts, p.parts);
+	const int64_t n = r.hidden, j = blockIdx.x * (int64_t)Q_UNITS + threadIdx.x % Q_UNITS;
+	for (int64_t tile = blockIdx.y; tile * Q_ROWS < r.batch; tile += gridDim.y) {
+		const int64_t b = tile * Q_ROWS + threadIdx.x / Q_UNITS;
+		qlstm_sums(p, c, h, range, blockIdx.x * (int64_t)Q_UNITS, tile * Q_ROWS, part);
+		__syncthreads();
+		float state = 0;
+		if (threadIdx.x < Q_ROWS * Q_UNITS && b < r.batch && j < n) {
+			const int64_t t = l.time(b);
+			float g[4];
+			for (int k = 0; k < 4; k++) {
+				int s = (int)n * range.zero * c.zero(k * n + j);
+				for (int w = 0; w < Q_WARPS; w++)
+					s += part[w][threadIdx.x / Q_UNITS][k * Q_UNITS + threadIdx.x % Q_UNITS];
+				g[k] = (float)s * (range.scale * c.scale(k * n + j));
+			}
+			if (t < 0)
+				rnn_give(l, t, b, j, h[b * n + j]);
+			else
+				lstm_unit(l, t, b, j, g);
+			state = l.held(r.at_h[!r.now])[b * n + j];
+		}
+		leave_range(room<float>(r.io, p.at_part[!r.now]) +
+				    2 * (blockIdx.z * p.parts + tile * gridDim.x + blockIdx.x),
+			    fminf(0, state), fmaxf(0, state));
 	}
 }
 

@@ -274,17 +274,6 @@ int nbits_run(const struct call *c)
 
 /* ---- MatMulBnb4: codes of bitsandbytes, in blocks of the flattened weights ----------------------- */
 
-static const float bnb_values[2][16] = {
-	/* FP4: sign, and a value of three bits */
-	{0, 5.208333333e-03f, 2.0f / 3, 1, 1.0f / 3, 0.5f, 1.0f / 6, 0.25f, -0.0f,
-	 -5.208333333e-03f, -2.0f / 3, -1, -1.0f / 3, -0.5f, -1.0f / 6, -0.25f},
-	/* NF4: quantiles of a normal distribution */
-	{-1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f,
-	 -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0,
-	 0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
-	 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1},
-};
-
 struct bnb_job {
 	const uint8_t *codes;
 	const float *most; /* of a block: what its codes are multiplied by */
@@ -310,7 +299,7 @@ int bnb_reshape(struct site *s, struct step *st, struct diag *d)
 	int64_t count = p->N * p->K;
 
 	if (shape_count(&site_in(s, 1)->shape) != (count + 1) / 2 ||
-	    shape_count(&site_in(s, 2)->shape) != (count + p->block_size - 1) / p->block_size)
+	    shape_count(&site_in(s, 2)->shape) != (count - 1) / p->block_size + 1)
 		return site_fail(s, d, E_SHAPE, "B and absmax as K, N and block_size say", NULL);
 	st->workspace = wide_workspace(s) + scratch_size(gemm_scratch(GEMM_F32));
 	return 0;

@@ -340,7 +340,7 @@ static int block_gather_reshape(struct site *s, struct step *st, struct diag *d)
 	v->picked = shape_count(&site_in(s, 1)->shape);
 	v->qdim = v->data.dim[v->qaxis];
 	v->block = p->block_size ? p->block_size : v->qdim > 0 ? v->qdim : 1;
-	v->blocks = (v->qdim + v->block - 1) / v->block;
+	v->blocks = v->qdim > 0 ? (v->qdim - 1) / v->block + 1 : 0;
 	if (scale->rank != v->data.rank || scale->dim[v->qaxis] != v->blocks)
 		return site_fail(s, d, E_SHAPE, "a scale of each block", NULL);
 	for (int i = v->data.rank - 1; i >= 0; i--) {

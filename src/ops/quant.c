@@ -223,6 +223,17 @@ static int matmul_nbits_infer(struct infer *c)
 	return 0;
 }
 
+const float bnb_values[2][16] = {
+	/* FP4: sign, and a value of three bits */
+	{0, 5.208333333e-03f, 2.0f / 3, 1, 1.0f / 3, 0.5f, 1.0f / 6, 0.25f, -0.0f,
+	 -5.208333333e-03f, -2.0f / 3, -1, -1.0f / 3, -0.5f, -1.0f / 6, -0.25f},
+	/* NF4: quantiles of a normal distribution */
+	{-1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f,
+	 -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0,
+	 0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f, 0.33791524171829224f,
+	 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1},
+};
+
 static int bnb_infer(struct infer *c)
 {
 	const struct bnb_params *p = infer_params(c);
@@ -416,14 +427,6 @@ static int qpool_upgrade(struct edit *e)
 {
 	fill_zero_point(e, 4);
 	return take_channels_first(e, &((struct qpool_params *)e->node->params)->channels_last);
-}
-
-/* Below opset 13 Softmax runs over all dims from the axis on; the same where that is the last. */
-bool quant_expands_on_gpu(const struct graph *g, const struct node *n)
-{
-	(void)g;
-	(void)n;
-	return false;
 }
 
 /* Below opset 13 all dimensions from axis on were one: flatten, softmax along the last, and back. */
@@ -704,13 +707,10 @@ static const struct field qattention_attrs[] = {
 	.in = dequantize_in, .out = dequantize_out,                                                \
 	ATTRS(dequantize_attrs, struct quantize_params), .infer = dequantize_infer
 
-#define Q_BINARY(op_)                                                                                \
-	{                                                                                            \
-		.name = "QLinear" op_, MICROSOFT, .in = qbinary_in, .out = qbinary_out,              \
-		.upgrade = qbinary_upgrade, .infer = qbinary_infer,                                  \
-		.expand_when = quant_expands_on_gpu,                                                 \
-		.expand = "C = QuantizeLinear(" op_ "(DequantizeLinear(A, A_scale, A_zero_point?), " \
-			  "DequantizeLinear(B, B_scale, B_zero_point?)), C_scale, C_zero_point?)"    \
+#define Q_BINARY(op_)                                                                              \
+	{                                                                                          \
+		.name = "QLinear" op_, MICROSOFT, .in = qbinary_in, .out = qbinary_out,            \
+		.upgrade = qbinary_upgrade, .infer = qbinary_infer                                 \
 	}
 
 const struct op ops_quant[] = {
@@ -805,20 +805,14 @@ const struct op ops_quant[] = {
 	 .in = qunary_in,
 	 .out = qunary_out,
 	 .upgrade = qunary_upgrade,
-	 .infer = infer_same,
-	 .expand_when = quant_expands_on_gpu,
-	 .expand = "Y = QuantizeLinear(Sigmoid(DequantizeLinear(X, X_scale, X_zero_point?)), "
-		   "Y_scale, Y_zero_point?)"},
+	 .infer = infer_same},
 	{.name = "QLinearLeakyRelu",
 	 MICROSOFT,
 	 .in = qunary_in,
 	 .out = qunary_out,
 	 ATTRS(qleaky_attrs, struct qleaky_params),
 	 .upgrade = qunary_upgrade,
-	 .infer = infer_same,
-	 .expand_when = quant_expands_on_gpu,
-	 .expand = "Y = QuantizeLinear(LeakyRelu(DequantizeLinear(X, X_scale, X_zero_point?)) "
-		   "{alpha=$alpha}, Y_scale, Y_zero_point?)"},
+	 .infer = infer_same},
 	{.name = "QLinearGlobalAveragePool",
 	 MICROSOFT,
 	 .in = qunary_in,

@@ -20,6 +20,8 @@ struct matmul_nbits_params {
 struct bnb_params { /* MatMulBnb4 */
 	int64_t K, N, block_size, quant_type, transB, training_mode;
 };
+/* What its codes stand for, by quant_type. */
+extern const float bnb_values[2][16];
 struct qconcat_params {
 	int64_t axis;
 };
@@ -46,12 +48,6 @@ struct block_gather_params { /* GatherBlockQuantized */
 };
 /* The shape of the data as if several elements of it were not packed in a byte. */
 struct shape block_gather_data(const struct shape *x, enum dtype t, int64_t bits);
-
-/*
- * The expand_when of operators that have a kernel on the host and none on a GPU, where their parts have:
- * they expand where a GPU will run them, which src/opt/expand.c knows. Itself says no.
- */
-bool quant_expands_on_gpu(const struct graph *g, const struct node *n);
 
 /* How scales lie over x. */
 struct granularity {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opt/optimizer.h"
 
-#include "ops/quant.h"
-
 /* Whether the CPU has a kernel for the operator. */
 static bool has_kernel(const struct optimizer *o, const struct op *op)
 {
@@ -18,8 +16,6 @@ static bool expands(const struct optimizer *o, const struct graph *g, const stru
 	op = op_resolved(n->op);
 	if (!op.expand)
 		return false;
-	if (n->op->expand_when == quant_expands_on_gpu)
-		return o->config->gpu;
 	return n->op->expand_when ? n->op->expand_when(g, n) : !has_kernel(o, n->op);
 }
 
