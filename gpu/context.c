@@ -244,13 +244,13 @@ static void init_once(void)
 {
 	const struct cuda_api *api = cuda_api(NULL);
 
+	/* modules load their kernels when they are first used: seconds and memory less */
+	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 	init.result = api ? api->p_cuInit(0) : CUDA_ERROR_NOT_FOUND;
 }
 
 static CUresult cuda_init(void)
 {
-	/* modules load their kernels when they are first used: seconds and memory less */
-	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 	pthread_once(&init.once, init_once);
 	return init.result;
 }
@@ -286,6 +286,7 @@ void gpu_warm_begin(unsigned what)
 		     {GPU_WARM_CONVOLUTIONS, warm_convolutions}};
 
 	pthread_mutex_lock(&init.lock);
+	/* before there are threads, which read the environment */
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
 		if (!(what & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM)

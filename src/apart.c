@@ -53,7 +53,7 @@ static void write_error(const struct diag *d, struct json *j)
 	}
 }
 
-static void child(const struct profile_job *of, struct shared *shared, int fd)
+static void child(const struct profile_job *of, struct shared *shared, pid_t parent, int fd)
 {
 	struct profile_job job = *of;
 	struct diag d = {0};
@@ -63,6 +63,8 @@ static void child(const struct profile_job *of, struct shared *shared, int fd)
 	/* the parent hears of interrupts, and passes them on; without it there is nothing to do */
 	signal(SIGINT, SIG_IGN);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1); /* it had ended before */
 	job.poll = child_poll;
 	job.arg = shared;
 	if (!stream)
@@ -177,10 +179,10 @@ static struct record *run_child(const struct profile_job *job, struct shared *sh
 		FAIL(d, E_MEMORY, .message = "no pipe can be made");
 		return NULL;
 	}
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 	if (pid == 0) {
 		close(fd[0]);
-		child(job, shared, fd[1]);
+		child(job, shared, parent, fd[1]);
 	}
 	close(fd[1]);
 	if (pid > 0) {

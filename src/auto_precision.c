@@ -455,7 +455,7 @@ struct precision_choice precision_read(const struct jvalue *v, struct arena *a)
 /* ---- apart ----------------------------------------------------------------------------------- */
 
 static void child(const char *path, const struct run_config *config,
-		  const struct input_request *request, int fd)
+		  const struct input_request *request, pid_t parent, int fd)
 {
 	struct arena a = {0};
 	FILE *stream = fdopen(fd, "we");
@@ -464,7 +464,7 @@ static void child(const char *path, const struct run_config *config,
 	/* the parent hears of interrupts; without it there is nothing to do */
 	signal(SIGINT, SIG_IGN);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!stream)
+	if (!stream || getppid() != parent) /* it had ended before */
 		_exit(1);
 	const struct precision_choice c = precision_try(path, config, request, &a);
 	json_begin(&j, stream);
@@ -525,10 +525,10 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 	fflush(NULL);
 	if (pipe(fd))
 		return c;
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 	if (pid == 0) {
 		close(fd[0]);
-		child(path, config, request, fd[1]);
+		child(path, config, request, parent, fd[1]);
 	}
 	close(fd[1]);
 	if (warm) /* what a session here will want, too: side by side */

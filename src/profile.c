@@ -199,7 +199,8 @@ static void measure_lane(struct lane *l)
 			break;
 		was_missed(l, (double)(start - b->start) * 1e-9, missed);
 		bool quiet = gate_quiet((double)ns * 1e-9, delay);
-		b->nquiet += quiet && calm >= GATE_CALM;
+		if (b->quiet) /* in one lane then: nobody else counts */
+			b->nquiet += quiet && calm >= GATE_CALM;
 		calm = quiet ? calm + (double)ns * 1e-9 : 0;
 		if (!samples_push(&l->delay, delay) || !samples_push(&l->time, (double)ns * 1e-9) ||
 		    !samples_push(&l->start, (double)(start - b->start) * 1e-9)) {

@@ -42,7 +42,7 @@ fails_well() { # K:R COMMAND...
 	local how=$1 rc=0 errors
 	shift
 	rm -f "$T/calls"
-	FAKE_CUDA_CALL=$how FAKE_CUDA_CALLS=$T/calls timeout 60 "$INFER" "$@" >"$T/out" 2>&1 || rc=$?
+	FAKE_CUDA_CALL=$how FAKE_CUDA_CALLS=$T/calls timeout 300 "$INFER" "$@" >"$T/out" 2>&1 || rc=$?
 	errors=$(grep -c 'error\[' "$T/out" || true)
 	case $rc in
 	0) [ "$errors" = 0 ] || wrong="an error, and exit 0" ;;

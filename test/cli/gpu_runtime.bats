@@ -105,7 +105,7 @@ teardown() {
 }
 
 @test "an error that the repetition does not meet is said to be so" {
-	FAKE_CUDA_FAIL=9:700 run "$INFER" profile "$chain" "${args[@]}" -n 3 --warmup 0 --cuda-graph off --timeout 60
+	FAKE_CUDA_FAIL=9:700 run "$INFER" profile "$chain" "${args[@]}" -n 3 --warmup 0 --cuda-graph off --timeout 300
 	[ "$status" -eq 8 ]
 	[[ $output == *"E-CUDA-700"* ]]
 }

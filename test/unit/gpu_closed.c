@@ -21,7 +21,7 @@ enum { WARM = 3, SESSIONS = 8, ROOM = 1 << 16, TOLD = 12, EACH_BYTES = 8 << 10 }
 /* ---- who takes memory: the program's own malloc stands before libc's ---- */
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
 #endif
 #endif
@@ -32,9 +32,9 @@ struct block {
 	size_t bytes;
 };
 static struct block blocks[ROOM];
-static bool counting;
+static _Atomic bool counting; /* threads of libraries allocate, too */
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void *__libc_malloc(size_t);

@@ -10,6 +10,7 @@
 #include "gpu/cupti.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,10 @@ enum { OK = 0, MOST = 100000, DEPTH = 64, AHEAD = 1000000, LAST = 12 };
 
 static void (*request)(uint8_t **, size_t *, size_t *);
 static void (*complete)(void *, uint32_t, uint8_t *, size_t, size_t);
-static int enabled[64], depth;
-static uint64_t stack[DEPTH], cursor;
+static int enabled[64];
+static __thread int depth;
+static __thread uint64_t stack[DEPTH]; /* as CUPTI has it: each thread one of its own */
+static uint64_t cursor;
 static uint32_t number;
 static union slot {
 	struct cupti_record record;
@@ -31,6 +34,9 @@ static union slot {
 	struct cupti_external external;
 } * kept;
 static size_t nkept;
+
+/* All of it but what is a thread's own: the driver tells from any thread. Not held while others are called. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void say(const char *text)
 {
@@ -62,8 +68,10 @@ static void keep(union slot s)
 /* Of the fake driver: kernel NULL: a copy; kind as CUPTI's. */
 static void listen(const char *kernel, int kind, size_t bytes)
 {
-	uint64_t start = now() > cursor ? now() : cursor;
+	uint64_t start = now(), end;
 
+	pthread_mutex_lock(&lock);
+	start = start > cursor ? start : cursor;
 	number++;
 	if (depth)
 		keep((union slot){.external = {CUPTI_EXTERNAL_CORRELATION, CUPTI_CUSTOM0,
@@ -82,14 +90,17 @@ static void listen(const char *kernel, int kind, size_t bytes)
 					   .end = cursor,
 					   .bytes = bytes,
 					   .correlation = number}});
-	while (now() < cursor)
+	end = cursor;
+	pthread_mutex_unlock(&lock);
+	while (now() < end)
 		;
 }
 
 static void tell_driver(void (*to)(const char *, int, size_t))
 {
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-	void (**listener)(const char *, int, size_t) = cuda ? dlsym(cuda, "fake_listener") : NULL;
+	void (*_Atomic *listener)(const char *, int, size_t) =
+		cuda ? dlsym(cuda, "fake_listener") : NULL;
 
 	if (listener)
 		*listener = to;
@@ -153,41 +164,53 @@ API cuptiFinalize(void)
 API cuptiActivityRegisterCallbacks(void (*r)(uint8_t **, size_t *, size_t *),
 				   void (*c)(void *, uint32_t, uint8_t *, size_t, size_t))
 {
+	pthread_mutex_lock(&lock);
 	request = r;
 	complete = c;
+	pthread_mutex_unlock(&lock);
 	tell_driver(listen);
 	return OK;
 }
 
 API cuptiActivityEnable(int kind)
 {
+	pthread_mutex_lock(&lock);
 	enabled[kind] = 1;
+	pthread_mutex_unlock(&lock);
 	return OK;
 }
 
 API cuptiActivityDisable(int kind)
 {
+	pthread_mutex_lock(&lock);
 	enabled[kind] = 0;
+	pthread_mutex_unlock(&lock);
 	return OK;
 }
 
 API cuptiActivityFlushAll(uint32_t flag)
 {
-	uint8_t *buffer;
+	uint8_t *buffer = NULL;
 	size_t bytes, most, at = 0;
 
 	(void)flag;
-	while (at < nkept) {
+	pthread_mutex_lock(&lock);
+	union slot *mine = kept;
+	size_t all = nkept;
+	kept = NULL;
+	nkept = 0;
+	pthread_mutex_unlock(&lock);
+	while (at < all) {
 		request(&buffer, &bytes, &most);
 		if (!buffer)
-			return LAST;
-		size_t n = bytes / sizeof(*kept) < nkept - at ? bytes / sizeof(*kept) : nkept - at;
-		memcpy(buffer, kept + at, n * sizeof(*kept));
-		complete(NULL, 0, buffer, bytes, n * sizeof(*kept));
+			break;
+		size_t n = bytes / sizeof(*mine) < all - at ? bytes / sizeof(*mine) : all - at;
+		memcpy(buffer, mine + at, n * sizeof(*mine));
+		complete(NULL, 0, buffer, bytes, n * sizeof(*mine));
 		at += n;
 	}
-	nkept = 0;
-	return OK;
+	free(mine);
+	return at < all ? LAST : OK;
 }
 
 API cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record)

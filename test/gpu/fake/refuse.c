@@ -13,12 +13,12 @@
 
 static int planted(void)
 {
-	static int calls;
+	static _Atomic int calls;
 	const char *s = getenv("FAKE_CUDA_CALL"), *colon = s ? strchr(s, ':') : NULL;
 	long at = s ? strtol(s, NULL, 10) : 0;
 
-	calls++;
-	if (!colon || (calls != at && (colon[-1] != '+' || calls < at)))
+	int call = ++calls;
+	if (!colon || (call != at && (colon[-1] != '+' || call < at)))
 		return 0;
 	return (int)strtol(colon + 1, NULL, 10);
 }
