@@ -232,24 +232,29 @@ EMULATE_CXX ?= clang++
 EMULATE_HDR := $(GPU_HDR) $(wildcard test/gpu/emulate/*.h)
 EMULATE_FLAGS := -std=gnu++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
 	-ffp-contract=off -isystem $(CUDA)/include -Itest/gpu/emulate -Igpu/kernels
+EMULATE_LOOKS := -fsanitize=thread,alignment
 EMULATE_LINK = $(EMULATE_CXX) -shared -o $@ $^ -Wl,-z,defs -ldl -lm -lpthread
 $(EMULATE)/kernels/%.o: gpu/kernels/%.cu $(EMULATE_HDR)
 	@mkdir -p $(@D)
 	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O2 -g1 -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
 $(EMULATE)/checked/%.o: gpu/kernels/%.cu $(EMULATE_HDR)
 	@mkdir -p $(@D)
-	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O1 -g1 -fsanitize=thread -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
+	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O1 -g1 $(EMULATE_LOOKS) -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
 $(EMULATE)/%.o: test/gpu/emulate/%.cc $(EMULATE_HDR)
 	@mkdir -p $(@D)
 	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -Wall -Wextra $(if $(DEVELOPER),-Werror) -O2 -g -c -o $@ $<)
-$(EMULATE)/kernels.so: $(GPU_CU:gpu/kernels/%.cu=$(EMULATE)/kernels/%.o) $(EMULATE)/run.o
+$(EMULATE)/kernels.so: $(GPU_CU:gpu/kernels/%.cu=$(EMULATE)/kernels/%.o) $(EMULATE)/kernels/libraries.o $(EMULATE)/run.o
 	$(call say,LINK,$(EMULATE_LINK))
-$(EMULATE)/checked.so: $(GPU_CU:gpu/kernels/%.cu=$(EMULATE)/checked/%.o) $(EMULATE)/run.o $(EMULATE)/check.o
+# what the stand-ins for libraries compute is a kernel, too
+$(EMULATE)/%/libraries.o: test/gpu/emulate/libraries.cu $(EMULATE_HDR)
+	@mkdir -p $(@D)
+	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O1 -g1 $(if $(filter checked,$*),$(EMULATE_LOOKS)) -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
+$(EMULATE)/checked.so: $(GPU_CU:gpu/kernels/%.cu=$(EMULATE)/checked/%.o) $(EMULATE)/checked/libraries.o $(EMULATE)/run.o $(EMULATE)/check.o
 	$(call say,LINK,$(EMULATE_LINK) -Wl$(comma)--wrap=memcpy$(comma)--wrap=memset$(comma)--wrap=memmove)
 # what the emulator tells is tested with kernels that are wrong
 $(EMULATE)/faults.o: test/gpu/emulate/faults.cu $(EMULATE_HDR)
 	@mkdir -p $(@D)
-	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O1 -g1 -fsanitize=thread -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
+	$(call say,CXX,$(EMULATE_CXX) $(EMULATE_FLAGS) -w -O1 -g1 $(EMULATE_LOOKS) -include test/gpu/emulate/cuda.h -x c++ -c -o $@ $<)
 $(EMULATE)/faults.so: $(EMULATE)/faults.o $(EMULATE)/run.o $(EMULATE)/check.o
 	$(call say,LINK,$(EMULATE_LINK) -Wl$(comma)--wrap=memcpy$(comma)--wrap=memset$(comma)--wrap=memmove)
 $(EMULATE)/faults: test/gpu/emulate/faults.c $(EMULATE)/faults.so
@@ -257,9 +262,20 @@ $(EMULATE)/faults: test/gpu/emulate/faults.c $(EMULATE)/faults.so
 $(EMULATE)/libcuda.so.1: $(wildcard test/gpu/fake/*.[ch])
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -shared -fPIC -w -o $@ test/gpu/fake/cuda.c)
+EMULATE_LIBRARY = $(CC) -std=gnu17 -shared -fPIC -O1 $(WARN) $(CUDA_CFLAGS) -fvisibility=hidden -o $@ $<
+$(EMULATE)/libcublasLt.so.13: test/gpu/fake/cublaslt.c test/gpu/fake/library.h test/gpu/emulate/libraries.h
+	@mkdir -p $(@D)
+	$(call say,CC,$(EMULATE_LIBRARY))
+# its parts must lie beside it
+$(EMULATE)/libcudnn.so.9: test/gpu/fake/cudnn.c test/gpu/fake/library.h test/gpu/emulate/libraries.h
+	@mkdir -p $(@D)
+	$(call say,CC,$(EMULATE_LIBRARY))
+	@for part in graph engines_precompiled engines_runtime_compiled heuristic; do \
+		ln -sf libcudnn.so.9 $(@D)/libcudnn_$$part.so.9; done
+EMULATE_LIBRARIES := $(EMULATE)/libcublasLt.so.13 $(if $(wildcard $(CUDA)/include/cudnn.h),$(EMULATE)/libcudnn.so.9)
 .PHONY: emulate emulate-checked
 emulate: $(EMULATE)/kernels.so $(EMULATE)/libcuda.so.1
-emulate-checked: $(EMULATE)/checked.so $(EMULATE)/libcuda.so.1 $(EMULATE)/faults
+emulate-checked: $(EMULATE)/checked.so $(EMULATE)/libcuda.so.1 $(EMULATE)/faults $(EMULATE_LIBRARIES)
 
 # The library that `check -- COMMAND` injects into another program: libc alone, inside the program like the kernels.
 WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)

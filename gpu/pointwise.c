@@ -119,11 +119,9 @@ static const char prelude[] = "struct pw_job { " TEXT(
 		"struct bf16 { unsigned short v; };\n"
 		"#define D __device__ __forceinline__\n"
 		"D float up(float x) { return x; }\n"
-		"D double up(double x) { return x; }\n"
 		"D float up(f16 x) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x.v)); return r; }\n"
 		"D float up(bf16 x) { return __uint_as_float((unsigned)x.v << 16); }\n"
 		"D void down(float x, float &y) { y = x; }\n"
-		"D void down(double x, double &y) { y = x; }\n"
 		"D void down(float x, f16 &y) { asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y.v) : \"f\"(x)); }\n"
 		"D void down(float x, bf16 &y) { asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y.v) : \"f\"(x)); }\n"
 		"template <typename C> D C clamp01(C x) { return x < C(0) ? C(0) : x > C(1) ? C(1) : x; }\n"
@@ -277,11 +275,10 @@ static const char *group_text(const struct node *n, enum dtype t, int number, st
 	const char *type = dtype_name(t);
 	struct str b = {.arena = a};
 
-	type = t == DT_F32 ? "float" : t == DT_F64 ? "double" : type;
-	const char *c = t == DT_F64 ? "double" : "float";
+	type = t == DT_F32 ? "float" : type;
 	str_addf(&b,
-		 "struct G%d {\n	typedef %s C;\n	D void operator()(const C *a, C *o) const\n	{\n",
-		 number, c);
+		 "struct G%d {\n	typedef float C;\n	D void operator()(const C *a, C *o) const\n	{\n",
+		 number);
 	for (int i = 0; i < (int)(p->code.n / 4); i++)
 		add_step(&b, p, i);
 	for (uint32_t k = 0; k < n->nout; k++)
@@ -290,9 +287,9 @@ static const char *group_text(const struct node *n, enum dtype t, int number, st
 	for (int wide = 0; wide < 2; wide++)
 		str_addf(&b,
 			 "extern \"C\" __global__ void __launch_bounds__(256) pw_%d_%s(const pw_job p)\n"
-			 "{ run<%s, %s, %u, %u, %d>(p, G%d()); }\n",
-			 number, wide ? "v" : "1", type, c, n->nin, n->nout,
-			 wide ? vector_of(t) : 1, number);
+			 "{ run<%s, float, %u, %u, %d>(p, G%d()); }\n",
+			 number, wide ? "v" : "1", type, n->nin, n->nout, wide ? vector_of(t) : 1,
+			 number);
 	return str_get(&b);
 }
 
@@ -311,7 +308,7 @@ static bool is_group(const struct graph *g, const struct node *n, enum dtype *t)
 	for (uint32_t i = 0; i < n->nout; i++)
 		if (n->out[i] == NO_VALUE)
 			return false;
-	return (T_BIT(*t) & T_FLOATING) != 0;
+	return (T_BIT(*t) & T_GROUPED) != 0;
 }
 
 const char *gpu_pointwise_source(const struct graph *g, struct arena *a, const char **names)

@@ -7,6 +7,8 @@
  */
 #include "gpu/util.h"
 
+#define T_GROUPED (T_F32 | T_F16 | T_BF16) /* of what groups are made */
+
 bool gpu_pointwise_compiled_accepts(const struct site *s, struct why *w);
 int gpu_pointwise_compiled_reshape(struct site *s, struct step *step, struct diag *d);
 int gpu_pointwise_compiled_run(const struct call *c);

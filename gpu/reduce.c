@@ -198,9 +198,12 @@ static int anywhere_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_NUMBERS, .accepts = anywhere_accepts,                     \
 		.reshape = anywhere_reshape, .run = gpu_tasks_run                                  \
 	}
+/* What ONNX lets them take: of small integers only the largest and the smallest. */
+#define T_CUMULATED (T_FLOATING | T_I32 | T_I64 | T_U32 | T_U64)
+#define T_REDUCED   (T_CUMULATED | T_I8 | T_U8)
 #define ROW(name)                                                                                  \
 	{                                                                                          \
-		.op = (name), .types = T_NUMBERS, .accepts = reduce_accepts,                       \
+		.op = (name), .types = T_REDUCED, .accepts = reduce_accepts,                       \
 		.reshape = reduce_reshape, .run = reduce_run                                       \
 	}
 
@@ -235,12 +238,12 @@ const struct kernel gpu_reduce[] = {ROW("ReduceSum"),
 				     .reshape = arg_reshape,
 				     .run = reduce_run},
 				    {.op = "CumSum",
-				     .types = T_NUMBERS,
+				     .types = T_CUMULATED,
 				     .accepts = cumulate_accepts,
 				     .reshape = cumulate_reshape,
 				     .run = cumulate_run},
 				    {.op = "CumProd",
-				     .types = T_NUMBERS,
+				     .types = T_CUMULATED,
 				     .accepts = cumulate_accepts,
 				     .reshape = cumulate_reshape,
 				     .run = cumulate_run},

@@ -35,7 +35,7 @@ head_line() { # NAME PASSED FAILED SKIPPED
 }
 
 tap() { # NAME COMMAND...: counts the TAP lines that the command prints
-	local name=$1 limit=${TEST_TIMEOUT:-600} rc ok bad skip
+	local name=$1 limit=${TEST_TIMEOUT:-1800} rc ok bad skip
 	shift
 	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
 	rc=$?
@@ -64,7 +64,7 @@ tap() { # NAME COMMAND...: counts the TAP lines that the command prints
 step() { # NAME COMMAND...: one test, which passes where the command does
 	local name=$1 start=$SECONDS
 	shift
-	if timeout -k 10 "${TEST_TIMEOUT:-1200}" "$@" >"$log" 2>&1 </dev/null; then
+	if timeout -k 10 "${TEST_TIMEOUT:-3600}" "$@" >"$log" 2>&1 </dev/null; then
 		printf '%-28s ok (%d s)\n' "$name" $((SECONDS - start))
 		[ -z "${V:-}" ] || sed 's/^/  /' "$log"
 		count 1 0 0
@@ -154,6 +154,34 @@ gcc() { step "$CC DEVELOPER=1" "$MAKE" -k --no-print-directory tests DEVELOPER=1
 
 clang() { step 'clang DEVELOPER=1' "$MAKE" -k --no-print-directory tests CC=clang DEVELOPER=1; }
 
+# Of a list of the conformance runner: which operators on numbers ran on the host. Strings, sequences, optionals (and what
+# makes or takes them), pictures and ai.onnx.ml may.
+host_numbers() {
+	awk -F '\t' '$3 ~ /^host: / {
+		n = split(substr($3, 7), op, " ")
+		for (i = 1; i <= n; i++) {
+			if (op[i] ~ /^ai\.onnx\.ml::|\[string\]$|Sequence|^Optional|^ImageDecoder|^Identity$/) continue
+			if (op[i] ~ /^Cast/ && $2 ~ /STRING|_str_/) continue
+			if (op[i] ~ /^(If|Loop)/ && $3 ~ /Sequence|Optional/) continue
+			print $2 ": " op[i] " ran on the host"
+		}
+	}'
+}
+
+# Each kernel has run with its numbers compared: cases of test/gpu/kernels.py for what the others left. Wants onnx.
+emulate_every() {
+	local python=${DEPS:-$BUILD/deps}/python
+	[ -d "$python/onnx" ] || python=
+	if ! PYTHONPATH=$python python3 -c 'import ml_dtypes, onnx' 2>/dev/null; then
+		echo 'emulated/every               left out: make deps-dev brings onnx for python3'
+		count 0 0 1
+		return
+	fi
+	cat "$OUT"/emulated/half?.launches >"$OUT/emulated/launches" 2>/dev/null
+	local -x EMULATE=$1 TOLD=$OUT/emulated PYTHON=$python REACHED=$OUT/emulated/launches
+	tap emulated/every test/gpu/emulate/every.sh
+}
+
 # Kernels of the GPU on the CPU (test/gpu/emulate): the cases' numbers, and what each kernel does with memory. Whole
 # networks (light/) take too long there. What is told of a kernel is a line "emulate: ...".
 emulated() {
@@ -164,7 +192,7 @@ emulated() {
 		return
 	fi
 	step 'kernels for the CPU' "$MAKE" --no-print-directory emulate-checked "$OUT/conformance/run" "$OUT/unit/gpu_runtime"
-	mkdir -p "$told" && rm -f "$told"/*
+	rm -rf "$told" && mkdir -p "$told"
 	folder=$(cd "$BUILD/emulate" && pwd) || return
 	tap emulated/faults "$folder/faults" "$folder/faults.so"
 	local -x FAKE_CUDA_KERNELS=$folder/checked.so INFER_LIBRARY_PATH=$folder EMULATE_GO_ON=1
@@ -172,18 +200,33 @@ emulated() {
 	local -x FAKE_CUDA_LATE=1 FAKE_CUDA_HIDE=1 # as late as a GPU may be, and out of the host's reach
 	cases=$(cases_folder)
 	for half in 0 1; do
-		timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" "$cases" -d cuda -x light/ -s "$half/2" \
-			>"$told/half$half" 2>&1 </dev/null &
+		LAUNCHES=$told/half$half.launches timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" "$cases" -d cuda -n \
+			-x light/ -s "$half/2" -l "$told/half$half.list" >"$told/half$half" 2>&1 </dev/null &
 		pids+=($!)
 	done
+	timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" test/random/cases -d cuda -n \
+		-l "$told/random.list" >"$told/random" 2>&1 </dev/null &
+	pids+=($!)
 	wait "${pids[@]}"
 	for half in 0 1; do
 		cp "$told/half$half" "$log"
 		conformance_said "emulated/conformance $((half + 1))"
 	done
+	cp "$told/random" "$log"
+	conformance_said emulated/random
 	tap emulated/gpu_runtime "$OUT/unit/gpu_runtime"
 	cp "$log" "$told/gpu_runtime"
-	found=$(grep -h '^emulate: ' "$told"/* | sed -E 's/, block [^:]*: /: /' | sort | uniq -c)
+	emulate_every "$folder"
+	found=$(cat "$told"/*.list | host_numbers)
+	if [ -z "$found" ]; then
+		head_line emulated/placed 1 0 0
+		count 1 0 0
+	else
+		head_line emulated/placed 0 1 0
+		printf '%s\n' "$found"
+		count 0 1 0
+	fi
+	found=$(grep -rh '^emulate: ' "$told" | sed -E 's/, block [^:]*: /: /' | sort | uniq -c)
 	if [ -z "$found" ]; then
 		head_line emulated/accesses 1 0 0
 		count 1 0 0

@@ -511,13 +511,15 @@ template <typename T> __device__ inline void stem(const gpu_stem &p)
 	extern "C" __global__ void point_##T(const gpu_point p) { point<T>(p); }
 KERNELS(f32) KERNELS(f16) KERNELS(bf16)
 extern "C" __global__ void __launch_bounds__(128) stem_f32(const gpu_stem p) { stem<f32>(p); }
-#define SIZED(T, size)                                                                                                 \
+#define PACKS(T, size)                                                                                                 \
 	extern "C" __global__ void pack_##size(const gpu_pack p) { pack<T>(p); }                                       \
 	extern "C" __global__ void pack4_##size(const gpu_pack p) { pack4<T, 1>(p); }                                  \
-	extern "C" __global__ void pack4_row_##size(const gpu_pack p) { pack4<T, 4>(p); }                              \
+	extern "C" __global__ void pack4_row_##size(const gpu_pack p) { pack4<T, 4>(p); }
+#define FLIP(T, size)                                                                                                  \
 	extern "C" __global__ void __launch_bounds__(256) flip_##size(const gpu_flip p) { flip<T>(p); }
 extern "C" __global__ void pack_runs_16(const gpu_pack p) { pack_runs(p); }
 extern "C" __global__ void pack_planes_4(const gpu_pack p) { pack_planes<u32>(p); }
 extern "C" __global__ void pack_planes_8(const gpu_pack p) { pack_planes<u64>(p); }
 extern "C" __global__ void pack_planes_16(const gpu_pack p) { pack_planes<uint4>(p); }
-SIZED(u8, 1) SIZED(u16, 2) SIZED(u32, 4) SIZED(u64, 8)
+PACKS(u16, 2) PACKS(u32, 4)
+FLIP(u8, 1) FLIP(u16, 2) FLIP(u32, 4) FLIP(u64, 8)

@@ -105,7 +105,7 @@ template <typename T> __device__ inline void compact(const gpu_gemm &p)
 			u32 shift = (u32)(from & 3) * 8, v[5];
 			for (int i = 0; i < 4; i++)
 				v[i] = word[i];
-			v[4] = shift ? word[4] : 0;
+			v[4] = shift ? *(const u16 *)(word + 4) : 0; // a half: behind it the row may end
 			for (int i = 0; i < 4; i++)
 				v[i] = __funnelshift_r(v[i], v[i + 1], shift);
 			*(uint4 *)(y + at) = make_uint4(v[0], v[1], v[2], v[3]);
@@ -346,8 +346,9 @@ template <typename T> __device__ inline void pointwise(const gpu_pointwise &p)
 	extern "C" __global__ void compact_##T(const gpu_gemm p) { compact<T>(p); }                                    \
 	extern "C" __global__ void __launch_bounds__(256) conv_##T(const gpu_conv_job p) { conv<T>(p); }                   \
 	extern "C" __global__ void direct_##T(const gpu_conv_job p) { direct<T>(p); }                                      \
-	POOL(T)                                                                                                        \
-	extern "C" __global__ void pointwise_##T(const gpu_pointwise p) { pointwise<T>(p); }
+	POOL(T)
 FLOATS(KERNELS)
+#define POINTWISE(T) extern "C" __global__ void pointwise_##T(const gpu_pointwise p) { pointwise<T>(p); }
+POINTWISE(f32) POINTWISE(f16) POINTWISE(bf16)
 POOL(i8) POOL(u8)
 GEMM(i32) GEMM(i64) GEMM(u32) GEMM(u64)

@@ -430,11 +430,11 @@ template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
 }
 
 #define FLOATS(X) X(f32) X(f16) X(bf16) X(f64)
-#define NUMBERS(X) FLOATS(X) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64)
-#define ANY(T)                                                                                                         \
-	extern "C" __global__ void reduce_##T(const gpu_reduce_job p) { reduce<T>(p); }                                \
-	extern "C" __global__ void arg_##T(const gpu_reduce_job p) { arg<T>(p); }                                      \
-	extern "C" __global__ void cumulate_##T(const gpu_line p) { cumulate<T>(p); }
+#define SUMS(X) FLOATS(X) X(i32) X(i64) X(u32) X(u64)
+#define NUMBERS(X) SUMS(X) X(i8) X(i16) X(u8) X(u16)
+#define ARG(T) extern "C" __global__ void arg_##T(const gpu_reduce_job p) { arg<T>(p); }
+#define REDUCE(T) extern "C" __global__ void reduce_##T(const gpu_reduce_job p) { reduce<T>(p); }
+#define CUMULATE(T) extern "C" __global__ void cumulate_##T(const gpu_line p) { cumulate<T>(p); }
 #define FLOATING(T)                                                                                                    \
 	extern "C" __global__ void softmax_##T(const gpu_line p) { softmax<T>(p); }                                    \
 	extern "C" __global__ void norm_##T(const gpu_norm p) { norm<T>(p); }                                          \
@@ -448,7 +448,9 @@ template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
 	extern "C" __global__ void norm_any_row_##T(const gpu_norm p) { norm_row<T, 1, FAST_ELEMENTS / 4>(p); }        \
 	extern "C" __global__ void softmax_row_##T(const gpu_line p) { softmax_row<T, V>(p); }                         \
 	extern "C" __global__ void softmax_any_row_##T(const gpu_line p) { softmax_row<T, 1>(p); }
-NUMBERS(ANY)
+NUMBERS(ARG)
+SUMS(REDUCE) REDUCE(i8) REDUCE(u8)
+SUMS(CUMULATE)
 FLOATS(FLOATING)
 ROWS(f32, 4) ROWS(f16, 8) ROWS(bf16, 8)
 QUANT(i8) QUANT(u8) QUANT(i16) QUANT(u16)

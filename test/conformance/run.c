@@ -11,6 +11,8 @@
  *                                      -c where output_K.pb is missing, the CPU says what it should be
  *                                      -p outputs are not compared: only where steps run is told, for a driver
  *                                         whose kernels do nothing
+ *                                      -n no kernels are tried out: what the cache knows is taken
+ *                                      -t all are, however long it takes
  *
  * A worker process does the cases one by one and tells of each over a pipe, so that a crash or a
  * hang costs one case. Cases that end with exit class 3 (unsupported) count as skipped.
@@ -48,6 +50,7 @@ struct test_case {
 static struct {
 	const char *device;
 	bool against_cpu, only_places;
+	int tune;
 } how = {.device = "cpu"};
 
 struct cases {
@@ -318,7 +321,8 @@ static enum status run_case(const char *root, const struct test_case *t, char *w
 									   : PRECISION_FP32,
 				    .optimize = OPTIMIZE_FULL,
 				    .memory_plan = true,
-				    .arena = true};
+				    .arena = true,
+				    .tune = how.tune};
 	struct run_config plain = config;
 	struct run r = {.watch = {.begin = note_host, .end = note_nothing}, .why = why};
 	enum status s = PASSED;
@@ -514,12 +518,16 @@ int main(int argc, char **argv)
 			how.against_cpu = true;
 		else if (!strcmp(argv[i], "-p"))
 			how.only_places = true;
+		else if (!strcmp(argv[i], "-n"))
+			how.tune = TUNE_OFF;
+		else if (!strcmp(argv[i], "-t"))
+			how.tune = TUNE_FULL;
 		else
 			root = argv[i];
 	}
 	if (!root) {
 		fprintf(stderr,
-			"usage: %s DIR [-v] [-f TEXT] [-x TEXT] [-s K/N] [-l FILE] [-d DEVICE] [-c] [-p]\n",
+			"usage: %s DIR [-v] [-f TEXT] [-x TEXT] [-s K/N] [-l FILE] [-d DEVICE] [-c] [-p] [-n] [-t]\n",
 			argv[0]);
 		return 2;
 	}

@@ -266,7 +266,7 @@ def products():
         scale = [c.constant("f32", .1), c.constant(q, 0)]
         c.end(c.op("QLinearMatMul", c.x(q, 9, 40, low=0, high=2), *scale, c.w(q, 40, 30, low=0, high=2), *scale, *scale))
     for q in ("u8", "i8"):
-        c = Case(f"whole_product_{q}")
+        c = Case(f"tuned_whole_product_{q}")
         c.end(c.op("MatMulInteger", c.x(q, 9, 40), c.w(q, 40, 30, low=0, high=9), c.constant(q, 1)))
         for group in (1, 2):
             c = Case(f"whole_conv{group}_{q}")
@@ -351,7 +351,7 @@ def windows():
         for k in (3, 5, 7):
             for s in (1, 2):
                 for n, wide in ((40, 16), (19, 20), (7, 6)):
-                    c = Case(f"depthwise{k}_{s}_{n}_{wide}_{t}")
+                    c = Case(f"tuned_depthwise{k}_{s}_{n}_{wide}_{t}")
                     y = c.op("Conv", c.x(t, 2, wide, n, n), c.w(t, wide, wide, 1, 1), c.w(t, wide))
                     y = c.op("Conv", y, c.w(t, wide, 1, k, k), c.w(t, wide), pads=[k // 2] * 4, strides=[s, s], group=wide)
                     c.end(c.op("Conv", c.op("Relu", y), c.w(t, 16, wide, 1, 1), c.w(t, 16)))
@@ -382,6 +382,11 @@ def windows():
             y = c.op("LayerNormalization", c.op("Transpose", y, perm=[0, 2, 3, 1]), c.w(t, wide), c.w(t, wide))
             y = c.op("Gelu", c.op("Add", c.op("MatMul", y, c.w(t, wide, 64)), c.w(t, 64)))
             c.end(c.op("Transpose", c.op("MatMul", y, c.w(t, 64, wide)), perm=[0, 3, 1, 2]))
+        if t != "bf16":
+            c = Case(f"largest_of_regions_{t}")
+            c.end(c.op("MaxRoiPool", c.x(t, 2, 3, 9, 8), c.constant(t, [[0, 0, 0, 7, 7], [1, 1, 2, 5, 8]]), pooled_shape=[3, 2], spatial_scale=.5))
+        c = Case(f"flags_last_{t}")
+        c.end(c.op("Less", c.depthwise(t, 8, 5), c.x(t, 8, 1, 1)))
         c = Case(f"groups_{t}")
         c.end(c.op("Conv", c.x(t, 2, 16, 9, 9), c.w(t, 32, 4, 3, 3), c.w(t, 32), group=4))
         c = Case(f"conv3d_{t}")
@@ -412,10 +417,179 @@ def windows():
     each(["c128"], "resize_nearest", lambda c, t: c.op("Resize", c.x(t, 1, 3, 9, 8), "", c.constant("f32", [1, 1, 2, 2]), mode="nearest"))
 
 
+def cached(c, t, bits, each, room=8, window=0, outs=3, **more):
+    """GroupQueryAttention of one new row over a past of codes (bits) or of a window; outs 4: with its scores."""
+    shape = [2, 2, room, 16]
+    kind = "u8" if bits == 4 else "i8" if bits else t
+    past = [c.given(kind, RNG.integers(0, 256, shape[:3] + [8])) if bits == 4 else c.x(kind, *shape, low=-100 if bits else -1, high=100 if bits else 1)
+            for _ in range(2)]
+    codes = [c.constant("f32", numbers("f32", (1, 2, 1, 16) if each else (1,), .01, .02)) for _ in range(2)] if bits else []
+    if bits:
+        more.update(kv_cache_bit_width=bits, k_quant_type="PER_CHANNEL" if each else "PER_TENSOR", v_quant_type="PER_CHANNEL" if each else "PER_TENSOR")
+    if window:
+        more.update(local_window_size=window, sliding_window_cache=1)
+    y = c.op("GroupQueryAttention", c.x(t, 2, 1, 64, low=-1, high=1), c.x(t, 2, 1, 32, low=-1, high=1), c.x(t, 2, 1, 32, low=-1, high=1), *past,
+             c.given("i32", [room, room]), c.constant("i32", room + 1), *(["", "", "", "", ""] + codes if codes else []), num_heads=4, kv_num_heads=2,
+             outs=outs, domain="com.microsoft", **more)
+    c.end(*y, t=t)
+
+
+def caches():
+    for t in HALVES:
+        for bits, each in ((4, 0), (4, 1), (8, 0), (8, 1)):
+            cached(Case(f"codes{bits}_{each}_{t}"), t, bits, each)
+        cached(Case(f"ring_{t}"), t, 0, 0, window=5)
+        for mode in (1, 2):
+            cached(Case(f"scores{mode}_{t}"), t, 0, 0, outs=4, qk_output=mode)
+
+
+def weights_of_bits(c, t, rows, k, n, bits, block, zero, bias=None):
+    blocks = -(-k // block)
+    z = "" if not zero else c.constant("u8", RNG.integers(0, 256, n * -(-blocks * bits // 8))) if zero == 1 else c.constant(t, numbers(t, (n * blocks,), 0, 15))
+    bias = [c.w(t, n)] if bias else []
+    c.end(c.op("MatMulNBits", c.x(t, rows, k), c.constant("u8", RNG.integers(0, 256, (n, blocks, block * bits // 8))), c.constant(t, numbers(t, (n * blocks,), .01, .1)),
+               z, *(["", *bias] if bias else []), K=k, N=n, bits=bits, block_size=block, domain="com.microsoft"), t=t)
+
+
+def packed():
+    for t in HALVES:
+        for rows in (1, 3, 8, 9, 33):
+            for bits, block, zero in ((4, 32, 1), (8, 16, 0), (4, 16, 2)):
+                weights_of_bits(Case(f"bits{bits}_{rows}_{zero}_{t}"), t, rows, 70, 37, bits, block, zero, rows == 3)
+    for q in ("u8", "i8"):
+        scale = lambda c: [c.constant("f32", .1), c.constant(q, 3)]
+        for last in (0, 1):
+            c = Case(f"mean_of_codes{last}_{q}")
+            c.end(c.op("QLinearGlobalAveragePool", c.x(q, 2, 5, 7, 9, low=0, high=99), *scale(c), *scale(c), channels_last=last, domain="com.microsoft"), t=q)
+        c = Case(f"joined_codes_{q}")
+        c.end(c.op("QLinearConcat", *scale(c), c.x(q, 3, 5, 4, low=0, high=99), c.constant("f32", .2), c.constant(q, 1), c.x(q, 3, 2, 4, low=0, high=99), *scale(c),
+                   axis=1, domain="com.microsoft"), t=q)
+        c = Case(f"no_depth_{q}")
+        c.end(c.op("MatMulInteger", c.given(q, np.zeros((3, 0))), c.given(q, np.zeros((0, 5)))))
+
+
+def behind_libraries():
+    """What our kernels leave to a library to a part: something before it or behind it is theirs."""
+    for t in FLOATS:
+        c = Case(f"left_to_us_{t}")
+        y = c.op("Gemm", c.x(t, 17, 24), c.w(t, 24, 40), c.w(t, 40))
+        c.end(c.op("Mul", y, c.op("Sigmoid", y)))
+        c = Case(f"put_together_{t}")
+        c.end(c.op("MatMul", c.x(t, 17, 8), c.w(t, 8, 1027)))
+        c = Case(f"put_together_widened_{t}")
+        c.end(c.op("Gemm", c.x(t, 17, 8), c.w(t, 1027, 8), transB=1))
+    c = Case("put_together_in_turns")
+    c.end(c.op("Gemm", c.x("f32", 1024, 4), c.given("f32", numbers("f32", (1027, 4), -1, 1)), transB=1))
+    for t in HALVES:
+        for k in ("silu", "HardSwish", "Mish"):
+            for wide in (8, 7):
+                c = Case(f"after_conv_{k}_{wide}_{t}")
+                y = c.op("Conv", c.x(t, 1, 5, 6, 7), c.w(t, wide, 5, 3, 3), c.w(t, wide), pads=[1] * 4)
+                c.end(activation(c, y, k, t))
+        for n in (7, 8):
+            c = Case(f"after_conv_add_{n}_{t}")
+            c.end(c.op("Relu", c.op("Add", c.op("Conv", c.x(t, 1, 5, 6, 7), c.w(t, n, 5, 3, 3), c.w(t, n), pads=[1] * 4), c.x(t, 1, n, 6, 7))))
+            c = Case(f"three_to_four_{n}_{t}")
+            c.end(c.op("Conv", c.x(t, 2, 3, n, n + 1), c.w(t, 40, 3, 3, 3), c.w(t, 40), pads=[1] * 4))
+            c = Case(f"two_to_four_{n}_{t}")
+            c.end(c.op("Relu", c.op("Conv", c.x(t, 2, 2, n, n), c.w(t, 72, 2, 3, 3), c.w(t, 72))))
+    for q in ("u8", "i8"):
+        c = Case(f"tuned_sums_of_codes_{q}")
+        scale = [c.constant("f32", .1), c.constant(q, 3)]
+        c.end(c.op("QLinearMatMul", c.x(q, 33, 40, low=0, high=20), *scale, c.w("i8" if q == "i8" else q, 40, 32, low=0, high=20), *scale, *scale))
+
+
+def oddities():
+    """What is kept for types and shapes that are seldom."""
+    ms = {"domain": "com.microsoft"}
+    c = Case("scaled_image", opset=1)
+    c.end(c.op("ImageScaler", c.x("f32", 2, 3, 5, 4), scale=.5, bias=[.1, -.2, .3]), t="f32")
+    for t in HALVES:
+        c = Case(f"norm_of_many_rows_{t}")
+        c.end(c.op("LayerNormalization", c.x(t, 2048, 528 if t != "f32" else 264), c.w(t, 528 if t != "f32" else 264), axis=-1))
+        c = Case(f"norm_of_any_scale_{t}")
+        c.end(c.op("LayerNormalization", c.x(t, 3, 4, 6), c.w(t, 4, 6), c.w(t, 1, 6), axis=1))
+        c = Case(f"embedded_{t}")
+        ids = lambda top: c.given("i32", RNG.integers(0, top, (2, 5)))
+        y = c.op("EmbedLayerNormalization", ids(7), ids(2), *[c.w(t, n, 12) for n in (7, 9, 2)], c.w(t, 12), c.w(t, 12), c.given("i32", [[1] * 5, [1] * 3 + [0] * 2]), outs=3, **ms)
+        c.end(y[0], y[2], t=t)
+        c = Case(f"embedded_mask_{t}")
+        y = c.op("EmbedLayerNormalization", ids(7), "", *[c.w(t, n, 12) for n in (7, 9)], "", c.w(t, 12), c.w(t, 12), c.given("i32", [[1] * 5, [1] * 3 + [0] * 2]), outs=2, **ms)
+        c.end(y[1], t="i32")
+    for name in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+        c = Case(f"{name.lower()}")  # too large to be made ahead
+        c.end(c.op(name, c.constant("i64", 1050000)))
+    flexed = []
+    for t in ("f32", "f16", "f64"):
+        x, y = (h.make_tensor_value_info(n, ELEM["f16" if t == "f16" else t], [1, 2, 5, 6]) for n in ("score", "changed"))
+        body = h.make_graph([h.make_node("Tanh", ["score"], ["changed"])], "body", [x], [y])
+        c = Case(f"flex_{t}", opset=26)
+        more = {"softmax_precision": T.FLOAT16} if t == "f16" else {}
+        c.end(c.op("FlexAttention", c.x(t, 1, 2, 5, 8), c.x(t, 1, 2, 6, 8), c.x(t, 1, 2, 6, 7), score_mod=body, domain="ai.onnx.preview", **more), t=t)
+
+
+def tiles():
+    """The tiles of a product of single pixels, and what makes single pixels of windows."""
+    for t, tf32 in (("f32", 1), ("f16", None), ("bf16", None)):
+        for n, cin, cout in ((9, 8, 40), (7, 72, 8), (130, 8, 64)):
+            c = Case(f"tuned_pixels{n}_{cin}_{cout}_{'tf32' if tf32 else t}", precision=tf32)
+            c.end(c.op("Relu", c.op("Conv", c.x(t, 1, cin, n, n), c.w(t, cout, cin, 1, 1), c.w(t, cout))))
+        for patch, wide in ((2, 4), (3, 8), (4, 4), (8, 1)):
+            c = Case(f"side_by_side{patch}_{'tf32' if tf32 else t}", precision=tf32)
+            c.end(c.op("Conv", c.x(t, 2, wide, 4 * patch, 3 * patch), c.w(t, 24, wide, patch, patch), c.w(t, 24), strides=[patch] * 2))
+        c = Case(f"side_by_side_last_{'tf32' if tf32 else t}", precision=tf32)
+        y = c.op("Relu", c.op("Conv", c.x(t, 1, 16, 6, 6), c.w(t, 16, 1, 3, 3), c.w(t, 16), pads=[1] * 4, group=16))
+        c.end(c.op("Conv", y, c.w(t, 24, 16, 2, 2), c.w(t, 24), strides=[2, 2]))
+
+
+def coded():
+    """Weights of com.microsoft's as codes: bitsandbytes' blocks, rows in an order of their own, gathered blocks, a layer's."""
+    ms = {"domain": "com.microsoft"}
+    for t in HALVES:
+        for rows, k, n, block, back in ((1, 70, 37, 16, 0), (9, 64, 33, 32, 0), (5, 70, 41, 64, 1), (13, 256, 8, 64, 0), (11, 33, 70, 16, 1)):
+            c = Case(f"bnb{rows}_{k}_{back}_{t}")
+            c.end(c.op("MatMulBnb4", c.x(t, rows, n if back else k), c.constant("u8", RNG.integers(0, 256, (n * k + 1) // 2)),
+                       c.constant(t, numbers(t, (-(-n * k // block),), .01, .1)), K=k, N=n, block_size=block, quant_type=back ^ (rows > 1), transB=1 - back, **ms), t=t)
+        for rows, bits in ((1, 4), (11, 8), (3, 2)):
+            c = Case(f"bits_in_order{bits}_{rows}_{t}")
+            c.end(c.op("MatMulNBits", c.x(t, rows, 70), c.constant("u8", RNG.integers(0, 256, (37, 5, 2 * bits))), c.constant(t, numbers(t, (37 * 5,), .01, .1)), "",
+                       c.constant("i32", np.arange(70)[::-1] * 3 % 5), K=70, N=37, bits=bits, block_size=16, **ms), t=t)
+        for bits, zero in ((2, 1), (4, 0), (4, 1), (8, 1)):
+            c = Case(f"gathered_blocks{bits}_{zero}_{t}")
+            z = [c.constant("u8", RNG.integers(0, 256, (9, -(-3 * bits // 8))))] if zero else []
+            c.end(c.op("GatherBlockQuantized", c.constant("u8", RNG.integers(0, 256, (9, 40 * bits // 8))), c.given("i64", [[0, -1, 8], [3, -9, 2]]),
+                       c.constant(t, numbers(t, (9, 3), .01, .1)), *z, quantize_axis=1, block_size=16, bits=bits, **ms), t=t)
+        for q in ("u8", "i8", "u16", "i16"):
+            c = Case(f"ms_quantize_{t}_{q}")
+            c.end(c.op("QuantizeLinear", c.x(t, 5, 33, 2), c.constant(t, numbers(t, (33,), .1, 1)), c.constant(q, numbers(q, (33,))), axis=1, **ms), t=q)
+            c = Case(f"ms_dequantize_{q}_{t}")
+            c.end(c.op("DequantizeLinear", c.x(q, 5, 33, 2), c.constant(t, numbers(t, (5,), .1, 1)), c.constant(q, numbers(q, (5,))), axis=0, **ms), t=t)
+    for q in ("u8", "i8"):
+        scale = lambda c, v=.1: [c.constant("f32", v), c.constant(q, 3)]
+        for op in ("Add", "Mul"):
+            for n, shape in enumerate(((3, 5, 7), (5, 1), ())):
+                c = Case(f"codes_{op.lower()}{n}_{q}")
+                c.end(c.op("QLinear" + op, c.x(q, 3, 5, 7, low=-100, high=100), *scale(c), c.x(q, *shape, low=-100, high=100), *scale(c, .3), *scale(c, .2), **ms), t=q)
+        for op, more in (("Sigmoid", {}), ("LeakyRelu", {"alpha": .3})):
+            c = Case(f"codes_{op.lower()}_{q}")
+            c.end(c.op("QLinear" + op, c.x(q, 3, 5, 7, low=-100, high=100), *scale(c, .03), *scale(c, .01), **more, **ms), t=q)
+    for q, seq, batch, wide, hidden, both, many, more in (("u8", 3, 1, 8, 12, 0, 0, 0), ("i8", 4, 6, 30, 37, 1, 1, 1), ("u8", 2, 5, 70, 130, 1, 1, 0),
+                                                          ("i8", 3, 1, 5, 33, 0, 0, 1), ("i8", 2, 2, 515, 524, 0, 1, 0)):
+        c, dirs = Case(f"coded_layer{hidden}_{q}"), 1 + both
+        scale = lambda: c.constant("f32", numbers("f32", (dirs, 4 * hidden) if many else (dirs,), .001, .004))
+        zero = lambda: c.constant(q, numbers(q, (dirs, 4 * hidden) if many else (dirs,), 0, 9) + (120 if q == "u8" else 0))
+        state = lambda: c.x("f32", dirs, batch, hidden, low=-1, high=1)
+        ins = [c.x("f32", seq, batch, wide), *[c.constant(q, RNG.integers(0, 256, (dirs, n, 4 * hidden)).astype(np.uint8).view(NP[q])) for n in (wide, hidden)]]
+        ins += [c.w("f32", dirs, 8 * hidden), c.given("i32", np.arange(1, batch + 1) % (seq + 1)), state(), state(), c.w("f32", dirs, 3 * hidden)] if more else [""] * 5
+        y = c.op("DynamicQuantizeLSTM", *ins, scale(), zero(), scale(), zero(), hidden_size=hidden, direction="bidirectional" if both else "reverse" if more else "forward",
+                 outs=3, **ms)
+        c.end(*y, t="f32")
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    for group in (rows, elements, moves, products, contrib, windows):
+    for group in (rows, elements, moves, products, contrib, windows, caches, packed, behind_libraries, oddities, tiles, coded):
         group()
     with open(os.path.join(sys.argv[1], "manifest.tsv"), "w") as f:
         for name, precision in sorted(MADE):

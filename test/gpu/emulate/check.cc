@@ -6,7 +6,10 @@
  *   - memory that is none of the device's;
  *   - reading what nobody has written, on the device or in the block's shared memory;
  *   - two threads at the same bytes, one of them writing, and no barrier of the block between them. Who writes what is
- *     there already does no harm.
+ *     there already does no harm;
+ *   - what a copy into shared memory is still to write, touched before it was waited for, or asked for while others are
+ *     at it;
+ *   - an object that does not lie at a multiple of what its type wants.
  *
  * EMULATE_CHECK=LETTERS leaves only some: m memory, i initialised, r races.
  */
@@ -44,7 +47,8 @@ struct cell {		 /* of a byte */
 struct region {
 	const char *start, *end;
 	struct cell *cell;
-	bool shared; /* of blocks */
+	bool shared;	 /* of blocks */
+	uint8_t *flight; /* of shared memory: bytes that copies are to write */
 };
 
 static const who THERE = 1ull << 63;
@@ -79,6 +83,8 @@ KEPT static struct {
 		struct region r;
 		bool made;
 	} fixed, room;
+	size_t flying;	/* copies */
+	uint64_t flown; /* the launch of which they are */
 	bool asked, memory, initialised, races;
 	struct { /* a write that is to come: whether it changes anything shows when the next access is told */
 		char *p;
@@ -132,6 +138,11 @@ static struct cell *cells(size_t n)
 	return p == MAP_FAILED ? NULL : (struct cell *)p;
 }
 
+static struct region shared_region(const char *start, const char *end, size_t n)
+{
+	return {start, end, cells(n), true, (uint8_t *)calloc(n, 1)};
+}
+
 static size_t after(const char *p) /* the first region that ends behind p */
 {
 	size_t low = 0, high = c.n;
@@ -159,7 +170,7 @@ void check_memory(const void *at, size_t n, int what)
 			c.v = (struct region *)realloc(c.v, c.cap * sizeof(*c.v));
 		}
 		__real_memmove(c.v + i + 1, c.v + i, (c.n++ - i) * sizeof(*c.v));
-		c.v[i] = (struct region){p, p + n, cells(n), false};
+		c.v[i] = (struct region){p, p + n, cells(n), false, NULL};
 	} else if (what == 0 && i < c.n && c.v[i].start == p) {
 		munmap(c.v[i].cell, (size_t)(c.v[i].end - p) * sizeof(struct cell) + 1);
 		__real_memmove(c.v + i, c.v + i + 1, (--c.n - i) * sizeof(*c.v));
@@ -176,15 +187,13 @@ static struct region *region_of(const char *p)
 		return &c.v[c.last];
 	if (p >= __bss_start && p < _end) {
 		if (!c.fixed.made)
-			c.fixed.r = (struct region){__bss_start, _end,
-						    cells((size_t)(_end - __bss_start)), true},
+			c.fixed.r = shared_region(__bss_start, _end, (size_t)(_end - __bss_start)),
 			c.fixed.made = true;
 		return &c.fixed.r;
 	}
 	if (p >= emulation.room && p < emulation.room_end) {
 		if (!c.room.made)
-			c.room.r = (struct region){emulation.room, NULL, cells(1 << 18), true},
-			c.room.made = true;
+			c.room.r = shared_region(emulation.room, NULL, 1 << 18), c.room.made = true;
 		c.room.r.end = emulation.room_end;
 		return &c.room.r;
 	}
@@ -316,6 +325,31 @@ static void writes(const struct region *r, struct cell *cell, who me, const char
 	}
 }
 
+static who myself(void)
+{
+	return put((unsigned)emulation.launch & ((1u << LAUNCHES) - 1),
+		   (unsigned)(emulation.block % MANY_BLOCKS),
+		   emulation.epoch & ((1u << EPOCHS) - 1), emulation.thread);
+}
+
+/* Whether some of it is still on its way: told. */
+static bool on_its_way(const struct region *r, const char *p, size_t n, bool write, const void *pc)
+{
+	char at[300];
+
+	if (!r->flight || !c.flying || c.flown != emulation.launch ||
+	    !memchr(r->flight + (p - r->start), 1, n))
+		return false;
+	if (emulation.failed)
+		return true;
+	place(pc, at, sizeof(at));
+	emulate_report(
+		"%s: %s %zu bytes of shared memory that a copy on its way is to write, at byte %zu of %zu",
+		at, write ? "writes" : "reads", n, (size_t)(p - r->start),
+		(size_t)(r->end - r->start));
+	return true;
+}
+
 static void access(const void *at, size_t n, bool write, bool atomic, const void *pc)
 {
 	const char *p = (const char *)at;
@@ -333,10 +367,10 @@ static void access(const void *at, size_t n, bool write, bool atomic, const void
 			outside(p, n, write, pc);
 		return;
 	}
-	const who me = put((unsigned)emulation.launch & ((1u << LAUNCHES) - 1),
-			   (unsigned)(emulation.block % MANY_BLOCKS),
-			   emulation.epoch & ((1u << EPOCHS) - 1), emulation.thread);
+	const who me = myself();
 	struct cell *cell = r->cell + (p - r->start);
+	if (on_its_way(r, p, n, write, pc))
+		return;
 	if (write)
 		writes(r, cell, me, p, n, atomic, pc);
 	else
@@ -360,6 +394,68 @@ void check_settle(void)
 	settle();
 }
 
+/* ---- copies under way: nobody may be at what they write from when they are asked for until they were waited for */
+
+/* As of now: a write that changes nothing yet. */
+static void asked_for(const struct region *r, const char *p, const void *pc)
+{
+	const struct cell *cell = r->cell + (p - r->start);
+	const who me = myself();
+
+	for (int i = 0; i < 16 && c.races; i++) {
+		const bool wrote = block_of(cell[i].wrote) == block_of(me) &&
+				   beside(me, cell[i].wrote),
+			   read = block_of(cell[i].read) == block_of(me) && beside(me, cell[i].read);
+		char at[300];
+		if ((!wrote && !read) || emulation.failed)
+			continue;
+		place(pc, at, sizeof(at));
+		emulate_report(
+			"%s: asks for a copy to shared memory that thread %u %s with no barrier between",
+			at, thread_of(wrote ? cell[i].wrote : cell[i].read),
+			wrote ? "wrote" : "read");
+	}
+}
+
+void check_fetch(const void *to, const void *from, bool there)
+{
+	const void *pc = __builtin_return_address(0);
+	const char *p = (const char *)to;
+
+	if (there)
+		access(from, 16, false, false, pc);
+	settle();
+	struct region *r = region_of(p);
+	if (!r || !r->flight || p + 16 > r->end) {
+		if (c.memory)
+			outside(p, 16, true, pc);
+		return;
+	}
+	if (c.flown != emulation.launch) {
+		if (c.flying && c.fixed.made)
+			__real_memset(c.fixed.r.flight, 0, (size_t)(_end - __bss_start));
+		if (c.flying && c.room.made)
+			__real_memset(c.room.r.flight, 0, 1 << 18);
+		c.flying = 0;
+		c.flown = emulation.launch;
+	}
+	if (!on_its_way(r, p, 16, true, pc))
+		asked_for(r, p, pc);
+	__real_memset(r->flight + (p - r->start), 1, 16);
+	c.flying++;
+}
+
+void check_fetched(const void *to)
+{
+	const char *p = (const char *)to;
+	struct region *r = region_of(p);
+
+	if (!r || !r->flight || p + 16 > r->end || c.flown != emulation.launch)
+		return;
+	__real_memset(r->flight + (p - r->start), 0, 16);
+	c.flying -= c.flying > 0;
+}
+
 /* ---- what the compiler calls */
 
 #define HERE __builtin_return_address(0)
@@ -381,7 +477,24 @@ void check_settle(void)
 		access(p, n, true, false, HERE);                                                   \
 	}
 
+/* Of -fsanitize=alignment: the first three fields are where it is in the source. */
+struct mismatch {
+	const char *file;
+	uint32_t line, column;
+	const void *type;
+	unsigned char log_align, kind;
+};
+
 extern "C" {
+void __ubsan_handle_type_mismatch_v1(const struct mismatch *m, uintptr_t p)
+{
+	const char *slash = strrchr(m->file, '/');
+
+	if (emulation.kernels && !emulation.failed && p % (1u << m->log_align))
+		emulate_report(
+			"%s:%u: an object at %#zx, which is no multiple of the %u bytes that it is aligned to",
+			slash ? slash + 1 : m->file, m->line, (size_t)p, 1u << m->log_align);
+}
 ACCESS(1) ACCESS(2) ACCESS(4) ACCESS(8) ACCESS(16) void __tsan_read_range(void *p, size_t n)
 {
 	access(p, n, false, false, HERE);

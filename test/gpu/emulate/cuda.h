@@ -64,6 +64,9 @@ void emulate_fetch(void *to, const void *from, int there);
 void emulate_fetch_end(void);
 void emulate_fetch_wait(int left);
 
+/* A lane's value is asked for that is not of those that give theirs. */
+void emulate_stranger(int lane);
+
 /* Complains of what does not lie at a multiple of 16 bytes. */
 void emulate_aligned(const void *p, const char *what);
 /* Of n bytes, 4 or 8; returns what was there. */
@@ -89,7 +92,7 @@ inline int lane()
 	return (int)(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % WARP;
 }
 
-/* Each lane's `out` is the `in` of lane from(lane, by); its own where that one is none, or not of the mask. */
+/* Each lane's `out` is the `in` of lane from(lane, by); its own where that one is none. */
 template <typename T, int (*FROM)(int, int)> void exchange(void *const *own, unsigned mask)
 {
 	for (int i = 0; i < WARP; i++) {
@@ -97,6 +100,8 @@ template <typename T, int (*FROM)(int, int)> void exchange(void *const *own, uns
 			continue;
 		swap<T> *s = (swap<T> *)own[i];
 		int k = FROM(i, s->by);
+		if (k >= 0 && k < WARP && !(mask >> k & 1))
+			emulate_stranger(k);
 		s->out = k >= 0 && k < WARP && mask >> k & 1 ? ((swap<T> *)own[k])->in : s->in;
 	}
 }
@@ -225,6 +230,14 @@ inline int __clzll(long long v)
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by)
 {
 	return (unsigned)(((uint64_t)high << 32 | low) >> (by & 31));
+}
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which)
+{
+	const uint64_t both = (uint64_t)high << 32 | low;
+	unsigned v = 0;
+	for (int i = 0; i < 4; i++)
+		v |= (unsigned)(both >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
+	return v;
 }
 inline int __dp4a(int a, int b, int c)
 {

@@ -46,6 +46,73 @@ extern "C" __global__ void unfetched(const faults p)
 	fetch_end();
 	p.y[threadIdx.x] = part[4 * threadIdx.x];
 }
+extern "C" __global__ void fetched(const faults p)
+{
+	__shared__ __align__(16) float part[2][4 * 64];
+	fetch16(part[0] + 4 * threadIdx.x, p.x, true);
+	fetch_end();
+	fetch16(part[1] + 4 * threadIdx.x, p.x, true);
+	fetch_end();
+	fetch_wait<1>();
+	__syncthreads();
+	float v = part[0][4 * (63 - threadIdx.x)];
+	fetch_wait_all();
+	__syncthreads();
+	fetch16(part[0] + 4 * threadIdx.x, p.x + 4, true);
+	fetch_end();
+	p.y[threadIdx.x] = v + part[1][4 * threadIdx.x];
+	fetch_wait_all();
+}
+// what is still read is asked for anew
+extern "C" __global__ void fetched_early(const faults p)
+{
+	__shared__ __align__(16) float part[4 * 64];
+	part[4 * threadIdx.x] = 1;
+	__syncthreads();
+	p.y[threadIdx.x] = part[4 * (63 - threadIdx.x)];
+	fetch16(part + 4 * threadIdx.x, p.x, true);
+	fetch_end();
+	__syncthreads();
+	fetch_wait_all();
+}
+// a barrier is no wait
+extern "C" __global__ void not_waited(const faults p)
+{
+	__shared__ __align__(16) float part[4 * 64];
+	part[4 * threadIdx.x] = 1;
+	fetch16(part + 4 * threadIdx.x, p.x, true);
+	fetch_end();
+	__syncthreads();
+	p.y[threadIdx.x] = part[4 * (63 - threadIdx.x)];
+	fetch_wait_all();
+}
+// each waits for its own copies alone
+extern "C" __global__ void waited_alone(const faults p)
+{
+	__shared__ __align__(16) float part[4 * 64];
+	fetch16(part + 4 * threadIdx.x, p.x, true);
+	fetch_end();
+	fetch_wait_all();
+	p.y[threadIdx.x] = part[4 * (63 - threadIdx.x)];
+}
+extern "C" __global__ void strangers(const faults p)
+{
+	if (threadIdx.x % 32 < 16)
+		p.y[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, 1.0f, 16);
+}
+extern "C" __global__ void halves(const faults p)
+{
+	if (threadIdx.x % 32 < 16)
+		p.y[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, 1.0f, 8);
+}
+extern "C" __global__ void slanted(const faults p)
+{
+	p.y[threadIdx.x] = ((const float4 *)(p.x + 1))[threadIdx.x / 8].y;
+}
+extern "C" __global__ void straight(const faults p)
+{
+	p.y[threadIdx.x] = ((const float4 *)(p.x + 4))[threadIdx.x / 8].y;
+}
 extern "C" __global__ void raced(const faults p)
 {
 	__shared__ float part[64];

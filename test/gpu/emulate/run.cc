@@ -317,6 +317,11 @@ void emulate_aligned(const void *p, const char *what)
 		emulate_report("%s of %p, which is no multiple of 16 bytes", what, p);
 }
 
+void emulate_stranger(int lane)
+{
+	emulate_report("a shuffle asks for the value of lane %d, which is not of its mask", lane);
+}
+
 uint64_t emulate_or(void *p, uint64_t v, size_t n)
 {
 	if (check_atomic)
@@ -337,6 +342,8 @@ static void fetched(struct thread *t, int left)
 
 	while (n < t->nfetch && t->fetch[n].group < t->group - left) {
 		const struct fetch *f = &t->fetch[n++];
+		if (check_fetched)
+			check_fetched(f->to);
 		if (check_read && f->there)
 			check_read(f->from, 16);
 		if (check_write)
@@ -360,6 +367,8 @@ void emulate_fetch(void *to, const void *from, int there)
 		t->fetch = (struct fetch *)realloc(t->fetch, (size_t)t->cap * sizeof(*t->fetch));
 	}
 	t->fetch[t->nfetch++] = (struct fetch){to, from, there, t->group};
+	if (check_fetch)
+		check_fetch(to, from, there);
 }
 
 void emulate_fetch_end(void)

@@ -27,6 +27,9 @@ __attribute__((weak)) void check_read(const void *p, size_t n);
 __attribute__((weak)) void check_write(const void *p, size_t n);
 __attribute__((weak)) void check_atomic(const void *p, size_t n);
 __attribute__((weak)) void check_settle(void);
+/* 16 bytes on their way into shared memory; and that they are there. */
+__attribute__((weak)) void check_fetch(const void *to, const void *from, bool there);
+__attribute__((weak)) void check_fetched(const void *to);
 }
 
 #endif
