@@ -48,6 +48,7 @@ told() {
 
 @test "handlers with a stack of their own, small ones too" {
 	told stack small early smashed
+	the_same tiny
 	the_same overflow
 	the_same full
 }
