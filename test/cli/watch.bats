@@ -230,10 +230,10 @@ setup_file() {
 @test "any signal that is sent reaches the program, and infer stops and goes on with it" {
 	needs_fake
 	command -v python3 >/dev/null || skip "no python3"
-	timeout 120 python3 - "$INFER" <<-'END'
+	timeout 900 python3 - "$INFER" <<-'END'
 		import os, signal, subprocess, sys, time
 		def until(what, *args):
-		    for _ in range(2000):
+		    for _ in range(20000):
 		        if what(*args):
 		            return
 		        time.sleep(0.02)
