@@ -226,15 +226,17 @@ template <typename T, int CELL> __device__ inline void rnn_step(const gpu_rnn &p
 
 template <typename T> __device__ inline void rnn_end(const gpu_rnn &p)
 {
+	typedef typename Wide<T>::type C;
 	EACH(i, p.dirs * p.batch * p.hidden)
 	{
 		int64_t j = i % p.hidden, b = i / p.hidden % p.batch;
 		Layer<T> l(p, (int)(i / p.hidden / p.batch));
 		int64_t at = l.state(b, j);
+		const bool empty = p.io.in[4] && ((const i32 *)p.io.in[4])[b] <= 0; // zeros then, as on the CPU
 		if (p.io.out[1])
-			((T *)p.io.out[1])[at] = down<T>(l.held(p.at_h[p.now])[b * p.hidden + j]);
+			((T *)p.io.out[1])[at] = down<T>(empty ? C(0) : l.held(p.at_h[p.now])[b * p.hidden + j]);
 		if (p.io.out[2])
-			((T *)p.io.out[2])[at] = down<T>(l.held(p.at_c)[b * p.hidden + j]);
+			((T *)p.io.out[2])[at] = down<T>(empty ? C(0) : l.held(p.at_c)[b * p.hidden + j]);
 	}
 }
 
