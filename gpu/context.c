@@ -240,12 +240,17 @@ static struct {
 	unsigned begun;
 } init = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Modules load their kernels when they are first used: seconds and memory less. */
+static void load_lazily(void)
+{
+	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
+}
+
 static void init_once(void)
 {
 	const struct cuda_api *api = cuda_api(NULL);
 
-	/* modules load their kernels when they are first used: seconds and memory less */
-	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
+	load_lazily();
 	init.result = api ? api->p_cuInit(0) : CUDA_ERROR_NOT_FOUND;
 }
 
@@ -286,8 +291,7 @@ void gpu_warm_begin(unsigned what)
 		     {GPU_WARM_CONVOLUTIONS, warm_convolutions}};
 
 	pthread_mutex_lock(&init.lock);
-	/* before there are threads, which read the environment */
-	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
+	load_lazily(); /* before there are threads, which read the environment */
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
 		if (!(what & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM)
 			continue;

@@ -2,6 +2,7 @@
 /* Measurements in processes of their own; a record comes back through a pipe, as JSON. */
 #include "profile.h"
 
+#include "base/proc.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <poll.h>
 #include <unistd.h>
@@ -62,13 +62,10 @@ static void child(const struct profile_job *of, struct shared *shared, pid_t par
 
 	/* the parent hears of interrupts, and passes them on; without it there is nothing to do */
 	signal(SIGINT, SIG_IGN);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1); /* it had ended before */
+	if (!proc_end_with(parent) || !stream)
+		_exit(1);
 	job.poll = child_poll;
 	job.arg = shared;
-	if (!stream)
-		_exit(1);
 	struct record *r = profile_measure(&job, &d);
 	json_begin(&j, stream);
 	json_object(&j, NULL);

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "compare.h"
 #include "gpu/api.h"
@@ -23,7 +24,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -463,8 +463,7 @@ static void child(const char *path, const struct run_config *config,
 
 	/* the parent hears of interrupts; without it there is nothing to do */
 	signal(SIGINT, SIG_IGN);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!stream || getppid() != parent) /* it had ended before */
+	if (!proc_end_with(parent) || !stream)
 		_exit(1);
 	const struct precision_choice c = precision_try(path, config, request, &a);
 	json_begin(&j, stream);

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #define RUN_ID(f) CUPTI_RUNTIME_TRACE_CBID_##f
-#define PARAMS(f) const f##_params *p = c->functionParams
-#define COUNT(a)  (sizeof(a) / sizeof(*(a)))
 
 uint64_t hash_mix(uint64_t h, uint64_t v)
 {

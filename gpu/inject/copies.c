@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PARAMS(f) const f##_params *p = c->functionParams
-
 /* A call in a loop would say the same again and again: one of a kind is told, and so many kinds. */
 enum { TOLD_MOST = 64 };
 static unsigned told;

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
 /* ---- the index */
 
 /*

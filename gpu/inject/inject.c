@@ -281,8 +281,6 @@ static _Noreturn void leave(int status)
 		syscall(SYS_exit_group, status);
 }
 
-#define EXPORT __attribute__((visibility("default")))
-
 EXPORT void _exit(int status)
 {
 	leave(status);

@@ -236,8 +236,11 @@ bool calls_cross(CUpti_CallbackId id);
 /* failed: those that are added once a call failed. */
 bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed);
 
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+#define EXPORT	 __attribute__((visibility("default")))
 /* Pasted at once: cuda.h gives some names to later versions of their functions. */
-#define ID(f) CUPTI_DRIVER_TRACE_CBID_##f
+#define ID(f)	  CUPTI_DRIVER_TRACE_CBID_##f
+#define PARAMS(f) const f##_params *p = c->functionParams
 /* In tables and lines a handle is a number. */
 static inline uint64_t handle_of(const void *h)
 {

@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-#define PARAMS(f) const f##_params *p = c->functionParams
-#define COUNT(a)  (sizeof(a) / sizeof(*(a)))
-
 /* By handle; a = context, b = name of a function (text). A function is of a context where its module is, not where it is of a library. */
 static struct table owned[OBJECTS];
 static struct table dead;     /* what destroyed contexts had: a = context, b = name of a function */

@@ -4,9 +4,6 @@
 
 #include <stddef.h>
 
-#define PARAMS(f) const f##_params *p = c->functionParams
-#define COUNT(a)  (sizeof(a) / sizeof(*(a)))
-
 /* ---- streams and events: where they stand in what a call was given, plus one */
 
 #define AT(f, member) [CUPTI_DRIVER_TRACE_CBID_##f] = offsetof(f##_params, member) + 1

@@ -20,9 +20,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define EXPORT	 __attribute__((visibility("default")))
-#define COUNT(a) (sizeof(a) / sizeof(*(a)))
-
 /* The function of that name that would be called without us. */
 #define NEXT(name, type, ...)                                                                      \
 	static type (*next)(__VA_ARGS__);                                                          \
@@ -228,33 +225,23 @@ int __sigaction(int signal, const struct sigaction *act, struct sigaction *old)
 	return changed(signal, act, old);
 }
 
-#define SIGNAL(name)                                                                               \
+#define SIGNAL(name, block)                                                                        \
 	EXPORT sighandler_t name(int number, sighandler_t handler);                                \
 	sighandler_t name(int number, sighandler_t handler)                                        \
 	{                                                                                          \
 		struct change c;                                                                   \
 		NEXT(name, sighandler_t, int, sighandler_t);                                       \
-		bool mine = change_begin(&c, number, true);                                        \
+		bool mine = change_begin(&c, number, block);                                       \
 		sighandler_t old = next(number, handler);                                          \
 		change_end(&c, mine);                                                              \
 		return old;                                                                        \
 	}
-SIGNAL(signal)
-SIGNAL(bsd_signal)
-SIGNAL(ssignal)
-SIGNAL(sysv_signal)
-SIGNAL(__sysv_signal)
-
-EXPORT sighandler_t sigset(int number, sighandler_t handler)
-{
-	struct change c;
-	NEXT(sigset, sighandler_t, int, sighandler_t);
-	bool mine = change_begin(&c, number, false);
-	sighandler_t old = next(number, handler);
-
-	change_end(&c, mine);
-	return old;
-}
+SIGNAL(signal, true)
+SIGNAL(bsd_signal, true)
+SIGNAL(ssignal, true)
+SIGNAL(sysv_signal, true)
+SIGNAL(__sysv_signal, true)
+SIGNAL(sigset, false) /* which is about the mask */
 
 EXPORT int sigignore(int number)
 {

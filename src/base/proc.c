@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,12 @@ static void proc_path(char *path, size_t size, int pid, const char *name)
 		snprintf(path, size, "/proc/%d/%s", pid, name);
 	else
 		snprintf(path, size, "/proc/self/%s", name);
+}
+
+bool proc_end_with(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return getppid() == parent;
 }
 
 int proc_open(int pid)

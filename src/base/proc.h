@@ -4,6 +4,7 @@
 /* What the system says of a process: memory and faults, from /proc. A pid of 0 is this process. */
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct proc_memory {
 	uint64_t rss;	  /* resident bytes */
@@ -16,6 +17,12 @@ struct proc_memory {
  * where the system says nothing.
  */
 bool proc_memory(int pid, struct proc_memory *m);
+
+/*
+ * In a child of fork: it is killed when its parent ends. False where that has ended before (parent: getpid() of before
+ * the fork).
+ */
+bool proc_end_with(pid_t parent);
 
 /* What the system could still give, in bytes; 0 where it does not say. */
 uint64_t proc_available(void);
