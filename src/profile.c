@@ -208,7 +208,8 @@ static void measure_lane(struct lane *l)
 			break;
 		}
 		if (l->first) {
-			timeline_look(&b->timeline, runtime_of(b), now, (double)l->time.n);
+			bool always = l->time.n == 1 || loop_over(b, l, now); /* what the runs added */
+			timeline_look(&b->timeline, runtime_of(b), now, (double)l->time.n, always);
 			look(b, now, b->loop * loop_done(b, l, now), "measure");
 		}
 	}
@@ -542,7 +543,7 @@ static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
 		if (late && k >= LEAST_RUNS)
 			break;
 		l->rc = observe_once(b, n, !b->quiet || late, &kept, &now);
-		timeline_look(&b->timeline, runtime_of(b), now, -1);
+		timeline_look(&b->timeline, runtime_of(b), now, -1, false);
 		double part =
 			patient(passed / most, (double)k / (b->quiet ? QUIET_RUNS : LEAST_RUNS));
 		part = fmax(part, (double)(k + kept) / (double)runs);

@@ -38,6 +38,33 @@ static double live_sum(int kind)
 	return sum;
 }
 
+/* Every second moment goes, and they come half as often from now on. */
+static void thin(struct timeline *t)
+{
+	for (int k = 0; k < MOMENTS; k++) {
+		for (size_t i = 0; i < t->moment[k].n / 2; i++)
+			t->moment[k].v[i] = t->moment[k].v[2 * i];
+		t->moment[k].n /= 2;
+	}
+	t->step *= 2;
+}
+
+static void push(struct timeline *t, uint64_t now, double run, double rss, double private, double used)
+{
+	const double v[MOMENTS] = {[AT] = (double)(now - t->start) * 1e-9,
+				   [RUN] = run,
+				   [RSS] = rss,
+				   [PRIVATE] = private,
+				   [HOST_COUNTED] = live_sum(MEM_HOST) + live_sum(MEM_PINNED),
+				   [DEVICE_COUNTED] = live_sum(MEM_DEVICE),
+				   [DEVICE_USED] = used};
+
+	for (int k = 0; k < MOMENTS; k++)
+		samples_push(&t->moment[k], v[k]);
+	if (t->moment[AT].n >= MOST_MOMENTS)
+		thin(t);
+}
+
 void timeline_phase(struct timeline *t, const struct runtime *rt, const char *name, uint64_t ns)
 {
 	struct proc_memory m;
@@ -55,17 +82,7 @@ void timeline_phase(struct timeline *t, const struct runtime *rt, const char *na
 	for (int k = 0; k < MEM_KINDS; k++)
 		for (int i = 0; i < MEM_PURPOSES; i++)
 			p->live[k][i] = (double)mem_count((enum mem_kind)k, (enum mem_purpose)i).live;
-}
-
-/* Every second moment goes, and they come half as often from now on. */
-static void thin(struct timeline *t)
-{
-	for (int k = 0; k < MOMENTS; k++) {
-		for (size_t i = 0; i < t->moment[k].n / 2; i++)
-			t->moment[k].v[i] = t->moment[k].v[2 * i];
-		t->moment[k].n /= 2;
-	}
-	t->step *= 2;
+	push(t, clock_ns(), -1, p->rss, p->private, p->device_used);
 }
 
 /* When to look again at what took until now to look at: looking takes a hundredth of the time at most. */
@@ -103,26 +120,16 @@ static double private_files(struct timeline *t, uint64_t now)
 	return t->private_files;
 }
 
-void timeline_look(struct timeline *t, const struct runtime *rt, uint64_t now, double run)
+void timeline_look(struct timeline *t, const struct runtime *rt, uint64_t now, double run, bool always)
 {
 	uint64_t rss = 0, anonymous = 0;
 
-	if (now < t->next_moment)
+	if (now < t->next_moment && !always)
 		return;
 	double used = driver_says(t, rt, now), files = private_files(t, now);
 	uint64_t began = clock_ns();
 	proc_sample(t->statm, &rss, &anonymous);
-	const double v[MOMENTS] = {[AT] = (double)(now - t->start) * 1e-9,
-				   [RUN] = run,
-				   [RSS] = (double)rss,
-				   [PRIVATE] = files + (double)anonymous,
-				   [HOST_COUNTED] = live_sum(MEM_HOST) + live_sum(MEM_PINNED),
-				   [DEVICE_COUNTED] = live_sum(MEM_DEVICE),
-				   [DEVICE_USED] = used};
-	for (int k = 0; k < MOMENTS; k++)
-		samples_push(&t->moment[k], v[k]);
-	if (t->moment[AT].n >= MOST_MOMENTS)
-		thin(t);
+	push(t, now, run, (double)rss, files + (double)anonymous, used);
 	t->next_moment = next_look(began, t->step);
 }
 

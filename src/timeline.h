@@ -6,6 +6,7 @@
 #include "record.h"
 #include "samples.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct runtime;
@@ -26,13 +27,17 @@ struct timeline {
 };
 
 void timeline_begin(struct timeline *t, uint64_t start);
-/* A phase that took so long is over. The runtime's device is asked, too; NULL: there is none yet. */
+/*
+ * A phase that took so long is over, which is one of the moments, however soon after the last. The runtime's device is
+ * asked, too; NULL: there is none yet.
+ */
 void timeline_phase(struct timeline *t, const struct runtime *rt, const char *name, uint64_t ns);
 /*
- * Now; nothing where the last look was a moment ago. Between runs, never inside of one that is measured.
+ * Now; nothing where the last look was a moment ago, but always. Between runs, never inside of one that is measured.
  * run: as in struct record_timeline.
  */
-void timeline_look(struct timeline *t, const struct runtime *rt, uint64_t now, double run);
+void timeline_look(struct timeline *t, const struct runtime *rt, uint64_t now, double run,
+		   bool always);
 /* The phases and the moments, in the record's arena. */
 void timeline_keep(const struct timeline *t, struct record *r);
 void timeline_end(struct timeline *t);
