@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { RUNS = 60, WIDTH = 64, MOST = 50 };
+enum { RUNS = 60, WIDTH = 64, MOST = 50, TURNS = 8, SLACK = 4 << 20 };
 
 static bool computes; /* the driver that only seems one runs no kernel, unless it has some for the CPU */
 
@@ -140,15 +140,19 @@ static void a_sweep_of_shapes_takes_no_more_than_the_largest(void)
 
 	fill(&job, MOST, 1);
 	CHECK(s && run(s, &job, &d) && run(s, &job, &d));
-	uint64_t most = on_device(), used = session_device_used(s);
-	for (int turn = 0; turn < 2; turn++) {
+	uint64_t most = on_device(), used, now;
+	int turns = 0;
+	/* the driver's figure is that of all processes: one turn in which they do not grow is enough */
+	do {
+		used = session_device_used(s);
 		for (int rows = 1; rows <= MOST; rows++) {
 			fill(&job, rows, (unsigned)rows);
 			CHECK(run(s, &job, &d) && run(s, &job, &d) && run(s, &job, &d));
 			CHECK(on_device() <= most);
 		}
-	}
-	CHECK(session_device_used(s) <= used + (4 << 20));
+		now = session_device_used(s);
+	} while (++turns < 2 || (now > used + SLACK && turns < TURNS));
+	CHECK(now <= used + SLACK);
 	/* the plan of the largest shape is gone after eight others: so is its memory */
 	for (int rows = 1; rows <= 9; rows++) {
 		fill(&job, rows, 0);
