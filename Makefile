@@ -361,12 +361,12 @@ test-random: all $(OUT)/random/driver
 	@+RANDOM_SEED=$(or $(SEED),1) RANDOM_GRAPHS=$(or $(GRAPHS),3000) RANDOM_SECONDS=$(SECONDS) TEST_TIMEOUT=86400 $(RUN_TESTS) random
 
 .PHONY: tests fuzzers
-tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/bench/ops
+tests: all $(UNIT) $(CONFORMANCE) $(OUT)/random/driver $(OUT)/bench/ops $(OUT)/bench/gpu_models
 fuzzers: $(FUZZ)
 
 # On a machine with a GPU; test/gpu/run.sh tells what CASES, MODELS, SANITIZE and others name.
 .PHONY: test-gpu
-test-gpu: all $(UNIT) $(CONFORMANCE) $(OUT)/bench/gpu_models
+test-gpu: tests
 	@OUT=$(OUT) INFER=$(abspath $(INFER)) test/gpu/run.sh
 
 # Each header compiles alone.
