@@ -19,31 +19,9 @@ struct told {
 	uint32_t n, cap;
 };
 
-static void told_drop(struct device *dev, void *state)
-{
-	struct told *t = state;
-	struct arena a = t->arena;
-
-	(void)dev;
-	arena_free(&a);
-}
-
-static struct told *told_of(struct device *dev)
-{
-	struct told *t = gpu_slot(dev, GPU_FALLBACKS);
-	struct arena a = {0};
-
-	if (t)
-		return t;
-	t = arena_new(&a, struct told);
-	t->arena = a;
-	gpu_slot_set(dev, GPU_FALLBACKS, t, told_drop);
-	return t;
-}
-
 void gpu_fell_back(const struct site *s, const char *by, const char *why)
 {
-	struct told *t = s->device ? told_of(s->device) : NULL;
+	struct told *t = s->device ? gpu_slot_new(s->device, GPU_FALLBACKS, sizeof(*t), NULL) : NULL;
 	const struct origin *o = s->node->origin;
 
 	if (!t)

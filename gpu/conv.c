@@ -12,8 +12,8 @@
 #include "gpu/layouts.h"
 #include "gpu/packed.h"
 #include "gpu/product.h"
-#include "gpu/tune.h"
 #include "gpu/sample.h"
+#include "gpu/tune.h"
 
 enum { TILE = 64, MOST = 65535, FEW = 16, POINT_WORK = 1 << 24, ALIGN = 256 };
 enum how { OWN, DEPTHWISE, STEM, POINT, LIBRARY };
@@ -28,11 +28,10 @@ struct conv_state {
 	struct gpu_point point;
 	struct gpu_stem stem;
 	/* weights in the form that is read: packed once, or in each run where they are no weights */
-	const void *weight;
+	struct gpu_form weight;
 	void *weight_fn;
 	struct gpu_pack weight_pack;
 	struct gpu_flip weight_flip;
-	size_t weight_at; /* in the workspace */
 	/* library */
 	struct conv_plan *plan;
 	void *pack_fn;
@@ -45,17 +44,13 @@ struct conv_state {
 
 static const char *fill(const struct site *s, struct conv_state *c)
 {
-	const struct window_attrs *a = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape, *weight = &site_in(s, 1)->shape;
 	struct gpu_conv_job *j = &c->job;
-	struct window w = {0};
-	bool fused = s->node->op->domain != NULL;
+	const char *bad = gpu_window_set(&j->win, s->node->params, x, weight, false, NULL);
 
-	if (x->rank < 3 || x->rank > 2 + GPU_SPACE)
-		return "no window of one to three dimensions";
-	if (window_set(&w, a, x, weight, false, NULL))
-		return "a window that does not fit";
-	if (fused) {
+	if (bad)
+		return bad;
+	if (s->node->op->domain) {
 		const struct fused_conv *f = s->node->params;
 		j->group = f->group;
 		j->act = f->act, j->act_alpha = (double)f->act_alpha,
@@ -63,19 +58,9 @@ static const char *fill(const struct site *s, struct conv_state *c)
 	} else {
 		j->group = ((const struct conv *)s->node->params)->group;
 	}
-	j->image = j->pixels = j->window = 1;
-	for (int i = 0; i < GPU_SPACE; i++) {
-		int k = i - (GPU_SPACE - w.n);
-		j->in[i] = k < 0 ? 1 : w.in[k];
-		j->out[i] = k < 0 ? 1 : w.out[k];
-		j->kernel[i] = k < 0 ? 1 : w.kernel[k];
-		j->stride[i] = k < 0 ? 1 : w.stride[k];
-		j->dilation[i] = k < 0 ? 1 : w.dilation[k];
-		j->begin[i] = k < 0 ? 0 : w.begin[k];
-		j->image *= j->in[i];
-		j->pixels *= j->out[i];
-		j->window *= j->kernel[i];
-	}
+	j->image = gpu_volume(j->win.in);
+	j->pixels = gpu_volume(j->win.out);
+	j->window = gpu_volume(j->win.kernel);
 	j->batch = x->dim[0];
 	j->cin = weight->dim[1];
 	j->cout = weight->dim[0] / j->group;
@@ -104,7 +89,7 @@ static int pack(const struct call *c, void *fn, const struct gpu_pack *pack, int
 	return gpu_launch(c, fn, gpu_grid(job.n / each), &job, sizeof(job));
 }
 
-static int make_weight(const struct call *c, void *dst, const void *src, void *arg)
+static int make_weight(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct conv_state *s = arg;
 
@@ -117,33 +102,18 @@ static int make_weight(const struct call *c, void *dst, const void *src, void *a
 	return gpu_launch(c, s->weight_fn, gpu_grid(flip.rows * flip.cols), &flip, sizeof(flip));
 }
 
-/* Packed for the session; or in each run, into the workspace. */
 static int take_weight(struct site *s, struct step *step, struct conv_state *c, const char *form,
 		       size_t bytes, struct diag *d)
 {
 	if (!c->weight_fn)
 		return -E_DEVICE;
-	if (site_is_weight(s, 1)) {
-		c->weight = gpu_packed(s, 1, form, bytes, make_weight, c, d);
-		step->unread |= 2;
-		return c->weight ? 0 : -E_DEVICE;
-	}
-	c->weight_at = step->workspace;
-	step->workspace += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-	return 0;
+	return gpu_form_take(s, step, 1, form, bytes, make_weight, c, &c->weight, d);
 }
 
-/* The weights as the kernel reads them; packs them first where that is not done. 0 or -code. */
+/* The weights as the kernel reads them. 0 or -code. */
 static int give_weight(const struct call *c, const struct conv_state *s, const void **w)
 {
-	if (s->weight || !s->weight_fn) {
-		*w = s->weight ? s->weight : gpu_data(c, 1);
-		return 0;
-	}
-	void *to = (char *)c->workspace + s->weight_at;
-	struct conv_state copy = *s;
-	*w = to;
-	return make_weight(c, to, gpu_data(c, 1), &copy);
+	return gpu_form_give(c, 1, make_weight, s, &s->weight, w);
 }
 
 /* ---- depthwise -------------------------------------------------------------------------------- */
@@ -153,7 +123,7 @@ static bool small(const struct conv_state *c)
 	const struct gpu_conv_job *j = &c->job;
 	int64_t channels = j->group * (j->cin > j->cout ? j->cin : j->cout);
 
-	if (j->begin[0] < 0 || j->begin[1] < 0 || j->begin[2] < 0)
+	if (j->win.begin[0] < 0 || j->win.begin[1] < 0 || j->win.begin[2] < 0)
 		return false;
 	return j->batch < INT32_MAX && j->batch * channels * j->image < INT32_MAX &&
 	       j->batch * channels * j->pixels < INT32_MAX;
@@ -163,8 +133,7 @@ static bool is_depthwise(const struct conv_state *c)
 {
 	const struct gpu_conv_job *j = &c->job;
 
-	return j->group > 1 && j->cin == 1 && j->cout == 1 && j->in[0] == 1 && j->kernel[0] == 1 &&
-	       j->out[0] == 1 && small(c);
+	return j->group > 1 && j->cin == 1 && j->cout == 1 && gpu_window_flat(&j->win) && small(c);
 }
 
 /* Outputs of a row that a thread makes. */
@@ -173,7 +142,7 @@ enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
 static bool has_share(const struct gpu_depthwise *p, int share)
 {
-	return shares[share] < 8 || (p->stride[0] == 1 && p->kernel[0] > 3);
+	return shares[share] < 8 || (p->win.stride[0] == 1 && p->win.kernel[0] > 3);
 }
 
 /* The kernel for a window of that size and that share; NULL: there is none. */
@@ -184,8 +153,9 @@ static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int 
 
 	if (!has_share(p, share))
 		return NULL;
-	p->n = (int64_t)p->batch * p->out[0] * ((p->out[1] + width - 1) / width) * p->channels / 4;
-	snprintf(name, sizeof(name), "depthwise_%d_%d_%d", p->kernel[0], p->stride[0], width);
+	p->n = (int64_t)p->batch * p->win.out[0] * ((p->win.out[1] + width - 1) / width) *
+	       p->channels / 4;
+	snprintf(name, sizeof(name), "depthwise_%d_%d_%d", p->win.kernel[0], p->win.stride[0], width);
 	return gpu_typed(s, "conv", name, gpu_type(s, 0), d);
 }
 
@@ -213,9 +183,9 @@ static int enqueue(void *arg, struct diag *d)
 static bool scratch(const struct site *s, struct gpu_depthwise *p)
 {
 	size_t size = (size_t)gpu_size(gpu_type(s, 0)), c = (size_t)p->channels,
-	       x = (size_t)p->batch * (size_t)p->in[0] * (size_t)p->in[1] * c * size,
-	       y = (size_t)p->batch * (size_t)p->out[0] * (size_t)p->out[1] * c * size,
-	       w = (size_t)p->kernel[0] * (size_t)p->kernel[1] * c * 4;
+	       x = (size_t)p->batch * (size_t)p->win.in[0] * (size_t)p->win.in[1] * c * size,
+	       y = (size_t)p->batch * (size_t)p->win.out[0] * (size_t)p->win.out[1] * c * size,
+	       w = (size_t)p->win.kernel[0] * (size_t)p->win.kernel[1] * c * 4;
 	char *at;
 
 	x = (x + ALIGN - 1) / ALIGN * ALIGN;
@@ -260,8 +230,8 @@ static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 
 	snprintf(key, sizeof(key),
 		 "infer2 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
-		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->in[0], p->in[1], p->out[0],
-		 p->out[1], p->kernel[0], p->stride[0], p->act);
+		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->win.in[0], p->win.in[1],
+		 p->win.out[0], p->win.out[1], p->win.kernel[0], p->win.stride[0], p->act);
 	const char *known = tune_get(s->device, key);
 	if (known && known[0] >= '0' && known[0] < '0' + SHARES && has_share(p, known[0] - '0') &&
 	    (!known[1] || !tune_full(s->device)))
@@ -272,7 +242,7 @@ static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 		tune_end(s->device);
 	}
 	bool tried = share >= 0;
-	int64_t n = (int64_t)p->batch * p->out[0] * p->out[1] * p->channels / 4;
+	int64_t n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / 4;
 	for (share = tried ? share : 0; !tried && share < 2; share++)
 		if (n / (2 * shares[share]) < (int64_t)cuda_facts(s->device)->processors * 1024)
 			break;
@@ -284,14 +254,16 @@ static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 
 static void *depthwise_kernel(const struct site *s, struct gpu_depthwise *p, struct diag *d)
 {
-	int vector = (int)(16 / gpu_size(gpu_type(s, 0))), k = p->kernel[0], st = p->stride[0];
+	int vector = (int)(16 / gpu_size(gpu_type(s, 0))), k = p->win.kernel[0],
+	    st = p->win.stride[0];
 	bool whole = p->channels % vector == 0;
-	bool square = k == p->kernel[1] && st == p->stride[1] && (k == 3 || k == 5 || k == 7) &&
-		      st <= 2 && p->dilation[0] == 1 && p->dilation[1] == 1;
+	bool square = k == p->win.kernel[1] && st == p->win.stride[1] &&
+		      (k == 3 || k == 5 || k == 7) && st <= 2 && p->win.dilation[0] == 1 &&
+		      p->win.dilation[1] == 1;
 
 	if (square && p->channels % 4 == 0)
 		return depthwise_share(s, p, choose_share(s, p), d);
-	p->n = (int64_t)p->batch * p->out[0] * p->out[1] * p->channels / (whole ? vector : 1);
+	p->n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / (whole ? vector : 1);
 	return gpu_typed(s, "conv", whole ? "depthwise_any_v" : "depthwise_any_1", gpu_type(s, 0), d);
 }
 
@@ -303,17 +275,10 @@ static int depthwise_reshape(struct site *s, struct step *step, struct conv_stat
 
 	*p = (struct gpu_depthwise){.batch = (int)j->batch,
 				    .channels = (int)j->group,
+				    .win = gpu_window_plane(&j->win),
 				    .act = j->act,
 				    .alpha = (float)j->act_alpha,
 				    .beta = (float)j->act_beta};
-	for (int i = 0; i < 2; i++) {
-		p->in[i] = (int)j->in[1 + i];
-		p->out[i] = (int)j->out[1 + i];
-		p->kernel[i] = (int)j->kernel[1 + i];
-		p->stride[i] = (int)j->stride[1 + i];
-		p->dilation[i] = (int)j->dilation[1 + i];
-		p->begin[i] = (int)j->begin[1 + i];
-	}
 	c->fn = depthwise_kernel(s, p, d);
 	gpu_layouts(s, step, &want, &give);
 	want[0] = gpu_channels_last(&site_in(s, 0)->shape);
@@ -346,13 +311,13 @@ static int depthwise_run(const struct call *c, const struct conv_state *s)
 static bool is_stem(const struct site *s, const struct conv_state *c)
 {
 	const struct gpu_conv_job *j = &c->job;
-	bool square = j->in[0] == 1 && j->out[0] == 1 && j->kernel[0] == 1 && j->kernel[1] == 3 &&
-		      j->kernel[2] == 3 && j->dilation[1] == 1 && j->dilation[2] == 1;
+	bool square = gpu_window_flat(&j->win) && j->win.kernel[1] == 3 && j->win.kernel[2] == 3 &&
+		      j->win.dilation[1] == 1 && j->win.dilation[2] == 1;
 
 	return square && gpu_type(s, 0) == DT_F32 && j->group == 1 && j->cin <= STEM_IN &&
-	       j->cout <= STEM_OUT && j->cout % 8 == 0 && j->stride[1] <= STEM_STEP &&
-	       j->stride[2] <= STEM_STEP && j->batch <= MOST &&
-	       (j->out[1] + STEM_ROWS - 1) / STEM_ROWS <= MOST &&
+	       j->cout <= STEM_OUT && j->cout % 8 == 0 && j->win.stride[1] <= STEM_STEP &&
+	       j->win.stride[2] <= STEM_STEP && j->batch <= MOST &&
+	       (j->win.out[1] + STEM_ROWS - 1) / STEM_ROWS <= MOST &&
 	       site_in(s, 0)->layout != LAYOUT_CHANNELS_LAST && !site_in(s, 3);
 }
 
@@ -368,10 +333,10 @@ static int stem_reshape(struct site *s, struct step *step, struct conv_state *c,
 				    .alpha = (float)j->act_alpha,
 				    .beta = (float)j->act_beta};
 	for (int i = 0; i < 2; i++) {
-		c->stem.in[i] = (int)j->in[1 + i];
-		c->stem.out[i] = (int)j->out[1 + i];
-		c->stem.stride[i] = (int)j->stride[1 + i];
-		c->stem.begin[i] = (int)j->begin[1 + i];
+		c->stem.in[i] = (int)j->win.in[1 + i];
+		c->stem.out[i] = (int)j->win.out[1 + i];
+		c->stem.stride[i] = (int)j->win.stride[1 + i];
+		c->stem.begin[i] = (int)j->win.begin[1 + i];
 	}
 	c->fn = gpu_typed(s, "conv", "stem", gpu_type(s, 0), d);
 	gpu_layouts(s, step, &want, &give);
@@ -441,42 +406,29 @@ static int point_run(const struct call *c, const struct conv_state *s)
 /* Windows that stand side by side: a pixel's channels are then the window's elements. */
 static bool is_patch(const struct gpu_conv_job *j, const int64_t *end)
 {
-	bool yes = j->window > 1 && j->group == 1 && j->in[0] == 1 && j->kernel[0] == 1;
+	bool yes = j->window > 1 && j->group == 1 && j->win.in[0] == 1 && j->win.kernel[0] == 1;
 
 	for (int i = 0; i < GPU_SPACE; i++)
-		yes = yes && j->kernel[i] == j->stride[i] && !j->begin[i] && end[i] <= 0 &&
-		      j->dilation[i] == 1;
+		yes = yes && j->win.kernel[i] == j->win.stride[i] && !j->win.begin[i] &&
+		      end[i] <= 0 && j->win.dilation[i] == 1;
 	return yes;
 }
 
 static void fill_case(const struct site *s, const struct conv_state *c, struct conv_case *k)
 {
 	const struct gpu_conv_job *j = &c->job;
-	bool flat = j->in[0] == 1 && j->kernel[0] == 1 && j->out[0] == 1 && !j->begin[0];
+	const struct gpu_window *w = &j->win;
 
-	memset(k, 0, sizeof(*k));
-	k->type = gpu_type(s, 0);
-	k->n = flat ? 2 : 3;
+	conv_case_set(k, s, w, j->group, j->cin, j->cout);
 	k->act = j->act;
 	k->alpha = (float)j->act_alpha;
 	k->beta = (float)j->act_beta;
 	k->residual = site_in(s, 3) != NULL;
 	k->bias = site_in(s, 2) || k->act || k->residual;
-	k->strict = k->type == DT_F32 && s->config->precision != PRECISION_TF32;
-	k->batch = j->batch;
-	k->group = j->group;
-	k->cin = j->cin * j->group;
-	k->cout = j->cout * j->group;
 	for (int i = 0; i < GPU_SPACE; i++) {
-		k->in[i] = j->in[i];
-		k->out[i] = j->out[i];
-		k->kernel[i] = j->kernel[i];
-		k->stride[i] = j->stride[i];
-		k->dilation[i] = j->dilation[i];
-		k->begin[i] = j->begin[i];
 		/* what the window reaches beyond the input; less than nothing is left out of the sum */
-		k->end[i] = (j->out[i] - 1) * j->stride[i] + (j->kernel[i] - 1) * j->dilation[i] +
-			    1 - j->in[i] - j->begin[i];
+		k->end[i] = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] +
+			    1 - w->in[i] - w->begin[i];
 		if (k->end[i] < 0)
 			k->end[i] = 0;
 	}
@@ -528,9 +480,9 @@ static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 			       .room = patch ? (int)k->cin : 4,
 			       .xs = {st[0], st[1], row ? 0 : st[x->rank - 2], st[x->rank - 1]}};
 	for (int i = 0; i < 2; i++) {
-		p->kernel[i] = patch ? (int)k->kernel[1 + i] : 1;
+		p->kernel[i] = patch ? (int)k->win.kernel[1 + i] : 1;
 		p->step[i] = p->kernel[i];
-		p->out[i] = patch ? (int)k->out[1 + i] : (int)k->in[1 + i];
+		p->out[i] = patch ? (int)k->win.out[1 + i] : (int)k->win.in[1 + i];
 	}
 	int64_t channels = (int64_t)p->room * p->kernel[0] * p->kernel[1];
 	p->n = k->batch * p->out[0] * p->out[1] * channels;
@@ -538,8 +490,7 @@ static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 		      p->xs[0] % 4 == 0 && p->xs[1] % 4 == 0;
 	char name[32];
 	c->pack_each = patch ? 1 : planes ? 16 : 4;
-	c->x_at = step->workspace;
-	step->workspace += ((size_t)(p->n * size) + ALIGN - 1) / ALIGN * ALIGN;
+	c->x_at = gpu_room(step, (size_t)(p->n * size));
 	if (patch && pack_runs(c, k, name, sizeof(name)))
 		c->pack_fn = gpu_kernel(s, "conv", name, d);
 	else
@@ -550,8 +501,8 @@ static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 				       k->type, d);
 	k->cin = channels;
 	for (int i = 0; patch && i < GPU_SPACE; i++) {
-		k->in[i] = k->out[i];
-		k->kernel[i] = k->stride[i] = 1;
+		k->win.in[i] = k->win.out[i];
+		k->win.kernel[i] = k->win.stride[i] = 1;
 		k->end[i] = 0;
 	}
 	return c->pack_fn ? 0 : -E_DEVICE;
@@ -562,7 +513,7 @@ static int weight_reshape(struct site *s, struct step *step, struct conv_state *
 			  struct diag *d)
 {
 	const struct gpu_conv_job *j = &c->job;
-	int64_t size = gpu_size(gpu_type(s, 0)), rows = j->kernel[0] * j->kernel[1];
+	int64_t size = gpu_size(gpu_type(s, 0)), rows = j->win.kernel[0] * j->win.kernel[1];
 	struct gpu_pack *p = &c->weight_pack;
 	char form[64];
 
@@ -572,8 +523,8 @@ static int weight_reshape(struct site *s, struct step *step, struct conv_state *
 			       .room = (int)room,
 			       .kernel = {1, 1},
 			       .step = {1, 1},
-			       .out = {(int)rows, (int)j->kernel[2]},
-			       .xs = {j->cin * j->window, j->window, j->kernel[2], 1}};
+			       .out = {(int)rows, (int)j->win.kernel[2]},
+			       .xs = {j->cin * j->window, j->window, j->win.kernel[2], 1}};
 	p->n = j->cout * j->group * j->window * room;
 	c->weight_fn = gpu_sized(s, "conv", "pack", gpu_type(s, 0), d);
 	snprintf(form, sizeof(form), "last %d", (int)room);
@@ -639,7 +590,7 @@ static int library_run(const struct call *c, const struct conv_state *s)
 static int own_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
 {
 	c->how = OWN;
-	c->weight = NULL;
+	c->weight = (struct gpu_form){0};
 	c->weight_fn = NULL;
 	step->want = step->give = NULL;
 	step->unread = 0;

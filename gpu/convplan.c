@@ -43,9 +43,23 @@ static int tensor(struct maker *m, int64_t uid, enum dtype t, int64_t a, int64_t
 	return m->g ? dn_tensor(m->g, &d) : 0;
 }
 
+void conv_case_set(struct conv_case *k, const struct site *s, const struct gpu_window *win,
+		   int64_t group, int64_t cin, int64_t cout)
+{
+	memset(k, 0, sizeof(*k));
+	k->type = gpu_type(s, 0);
+	k->n = gpu_window_flat(win) && !win->begin[0] ? 2 : 3;
+	k->strict = k->type == DT_F32 && s->config->precision != PRECISION_TF32;
+	k->batch = site_in(s, 0)->shape.dim[0];
+	k->group = group;
+	k->cin = cin * group;
+	k->cout = cout * group;
+	k->win = *win;
+}
+
 static const int64_t *space_out(const struct conv_case *c)
 {
-	return c->out + 3 - c->n;
+	return c->win.out + 3 - c->n;
 }
 
 static int between(struct maker *m)
@@ -157,18 +171,18 @@ static void convolution(struct maker *m, int y)
 	struct dn_window w = {.n = c->n};
 
 	for (int i = 0; i < c->n; i++) {
-		w.begin[i] = c->begin[skip + i];
+		w.begin[i] = c->win.begin[skip + i];
 		w.end[i] = c->end[skip + i];
-		w.stride[i] = c->stride[skip + i];
-		w.dilation[i] = c->dilation[skip + i];
+		w.stride[i] = c->win.stride[skip + i];
+		w.dilation[i] = c->win.dilation[skip + i];
 	}
-	int x = tensor(m, CONV_X, c->type, c->batch, c->cin, c->in + skip, false);
+	int x = tensor(m, CONV_X, c->type, c->batch, c->cin, c->win.in + skip, false);
 	if (c->backward) {
-		int k = tensor(m, CONV_W, c->type, c->cin, c->cout / c->group, c->kernel + skip,
+		int k = tensor(m, CONV_W, c->type, c->cin, c->cout / c->group, c->win.kernel + skip,
 			       false);
 		dn_conv_back(m->g, y, k, x, &w);
 	} else {
-		int k = tensor(m, CONV_W, c->type, c->cout, c->cin / c->group, c->kernel + skip,
+		int k = tensor(m, CONV_W, c->type, c->cout, c->cin / c->group, c->win.kernel + skip,
 			       false);
 		dn_conv(m->g, x, k, y, &w);
 	}
@@ -235,8 +249,9 @@ static bool takes_pixels(const struct conv_case *k)
 		   k->cin % 8 == 0 && k->cout % 8 == 0 && k->cin < INT32_MAX && k->cout < INT32_MAX;
 
 	for (int i = 0; i < 3; i++)
-		yes = yes && k->kernel[i] == 1 && k->stride[i] == 1 && !k->begin[i] && !k->end[i];
-	return yes && k->batch * product(k->out) < INT64_C(65535) * 32;
+		yes = yes && k->win.kernel[i] == 1 && k->win.stride[i] == 1 && !k->win.begin[i] &&
+		      !k->end[i];
+	return yes && k->batch * product(k->win.out) < INT64_C(65535) * 32;
 }
 
 static bool set_pixel(struct device *device, struct conv_plan *p)
@@ -257,7 +272,7 @@ static int run_pixel(const struct call *c, const struct conv_plan *p, const stru
 				.b = k->bias ? a->b : NULL,
 				.r = k->residual ? a->r : NULL,
 				.y = a->y,
-				.m = k->batch * product(k->out),
+				.m = k->batch * product(k->win.out),
 				.n = (int)k->cout,
 				.k = (int)k->cin,
 				.act = k->act,
@@ -287,7 +302,7 @@ static bool set_tail(struct device *device, struct conv_plan *p)
 		return set_pixel(device, p);
 	if (p->form < CONV_BIAS)
 		return true;
-	p->tail = (struct gpu_tail){.n = k->batch * k->cout * product(k->out),
+	p->tail = (struct gpu_tail){.n = k->batch * k->cout * product(k->win.out),
 				    .channels = (int)k->cout,
 				    .act = k->act,
 				    .alpha = k->alpha,
@@ -377,12 +392,12 @@ static void conv_case_text(const struct conv_case *c, size_t version, char *out,
 
 	if (n < 0 || (size_t)n >= room)
 		return;
-	add_text(out, room, "in", c->in);
-	add_text(out, room, "out", c->out);
-	add_text(out, room, "window", c->kernel);
-	add_text(out, room, "stride", c->stride);
-	add_text(out, room, "dilation", c->dilation);
-	add_text(out, room, "begin", c->begin);
+	add_text(out, room, "in", c->win.in);
+	add_text(out, room, "out", c->win.out);
+	add_text(out, room, "window", c->win.kernel);
+	add_text(out, room, "stride", c->win.stride);
+	add_text(out, room, "dilation", c->win.dilation);
+	add_text(out, room, "begin", c->win.begin);
 	add_text(out, room, "end", c->end);
 }
 
@@ -442,7 +457,7 @@ static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list 
 static bool own_choice(struct chooser *ch)
 {
 	const struct conv_case *k = &ch->p->key;
-	int64_t m = k->batch * product(k->out);
+	int64_t m = k->batch * product(k->win.out);
 	bool fuses = k->act == ACT_NONE || k->act == ACT_RELU || k->act == ACT_LEAKYRELU;
 
 	if ((fuses && ch->dn) || !takes_pixels(k))
@@ -493,9 +508,9 @@ static bool scratch(struct chooser *ch)
 {
 	const struct conv_case *k = &ch->p->key;
 	int64_t size = gpu_size(k->type);
-	size_t x = whole(k->batch * k->cin * product(k->in), size),
-	       y = whole(k->batch * k->cout * product(k->out), size),
-	       w = whole(k->cin / k->group * k->cout * product(k->kernel), size),
+	size_t x = whole(k->batch * k->cin * product(k->win.in), size),
+	       y = whole(k->batch * k->cout * product(k->win.out), size),
+	       w = whole(k->cin / k->group * k->cout * product(k->win.kernel), size),
 	       b = whole(k->cout, size);
 
 	ch->room = x + y + w < (size_t)16 << 20 ? (size_t)32 << 20 : (size_t)128 << 20;

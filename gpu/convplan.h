@@ -6,7 +6,7 @@
  * the device and shared by steps of one description.
  */
 #include "gpu/cudnn.h"
-#include "gpu/kernels/conv.h"
+#include "gpu/window.h"
 
 /* Channels last; of 2 or 3 spatial dims. Cleared before it is filled: it is its own key. */
 struct conv_case {
@@ -14,8 +14,13 @@ struct conv_case {
 	int n, act, bias, residual, strict, backward; /* backward: transposed */
 	float alpha, beta;
 	int64_t batch, group, cin, cout; /* all channels */
-	int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3], end[3];
+	struct gpu_window win;
+	int64_t end[GPU_SPACE];
 };
+
+/* What is the same of all convolutions of input 0; cin, cout: channels of a group. The rest is 0. */
+void conv_case_set(struct conv_case *k, const struct site *s, const struct gpu_window *win,
+		   int64_t group, int64_t cin, int64_t cout);
 
 /* What the library's graph holds; the rest is done by a kernel of ours behind it. */
 enum conv_form {

@@ -8,8 +8,6 @@
 #include "gpu/packed.h"
 #include "ops/conv.h"
 
-enum { ALIGN = 256 };
-
 /* ---- ConvTranspose: cuDNN's gradient of a convolution, or a kernel of ours ---------------------- */
 
 struct transposed_state {
@@ -17,39 +15,31 @@ struct transposed_state {
 	struct gpu_deconv job;
 	struct device *device;
 	struct conv_plan *plan; /* NULL: ours */
-	const void *weight;
+	struct gpu_form weight;
 	void *weight_fn;
 	struct gpu_pack weight_pack;
-	size_t weight_at, plan_at;
+	size_t plan_at;
 };
 
 static const char *fill(const struct site *s, struct transposed_state *c)
 {
 	const struct conv_transpose *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape, *w = &site_in(s, 1)->shape;
+	const char *bad = gpu_window_axes(x);
 	struct gpu_deconv *j = &c->job;
 	struct window v = {0};
 
-	if (x->rank < 3 || x->rank > 2 + DECONV_SPACE)
-		return "no window of one to three dimensions";
+	if (bad)
+		return bad;
 	if (conv_transpose_window(&v, p, x, w, NULL))
 		return "a window that does not fit";
+	gpu_window_take(&j->win, &v);
 	j->group = p->group;
 	j->cin = x->dim[1] / p->group;
 	j->cout = w->dim[1];
-	j->image = j->pixels = j->window = 1;
-	for (int i = 0; i < DECONV_SPACE; i++) {
-		int k = i - (DECONV_SPACE - v.n);
-		j->in[i] = k < 0 ? 1 : v.in[k];
-		j->out[i] = k < 0 ? 1 : v.out[k];
-		j->kernel[i] = k < 0 ? 1 : v.kernel[k];
-		j->stride[i] = k < 0 ? 1 : v.stride[k];
-		j->dilation[i] = k < 0 ? 1 : v.dilation[k];
-		j->begin[i] = k < 0 ? 0 : v.begin[k];
-		j->image *= j->in[i];
-		j->pixels *= j->out[i];
-		j->window *= j->kernel[i];
-	}
+	j->image = gpu_volume(j->win.in);
+	j->pixels = gpu_volume(j->win.out);
+	j->window = gpu_volume(j->win.kernel);
 	j->n = gpu_count(&site_out(s, 0)->shape);
 	return NULL;
 }
@@ -65,39 +55,25 @@ bool gpu_transposed_accepts(const struct site *s, struct why *w)
 /* As the convolution whose gradient it is; false where that has no such pads. */
 static bool fill_case(const struct site *s, const struct gpu_deconv *j, struct conv_case *k)
 {
-	bool flat = j->in[0] == 1 && j->kernel[0] == 1 && j->out[0] == 1 && !j->begin[0];
-	int64_t batch = site_in(s, 0)->shape.dim[0];
+	const struct gpu_window *w = &j->win;
 
-	memset(k, 0, sizeof(*k));
-	k->type = gpu_type(s, 0);
+	conv_case_set(k, s, w, j->group, j->cin, j->cout);
 	k->backward = 1;
-	k->n = flat ? 2 : 3;
 	k->bias = site_in(s, 2) != NULL;
-	k->strict = k->type == DT_F32 && s->config->precision != PRECISION_TF32;
-	k->batch = batch;
-	k->group = j->group;
-	k->cin = j->cin * j->group;
-	k->cout = j->cout * j->group;
-	for (int i = 0; i < DECONV_SPACE; i++) {
-		k->in[i] = j->in[i];
-		k->out[i] = j->out[i];
-		k->kernel[i] = j->kernel[i];
-		k->stride[i] = j->stride[i];
-		k->dilation[i] = j->dilation[i];
-		k->begin[i] = j->begin[i];
-		int64_t reach = (j->kernel[i] - 1) * j->dilation[i] + 1;
-		k->end[i] = (j->in[i] - 1) * j->stride[i] + reach - j->out[i] - j->begin[i];
+	for (int i = 0; i < GPU_SPACE; i++) {
+		int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+		k->end[i] = (w->in[i] - 1) * w->stride[i] + reach - w->out[i] - w->begin[i];
 		if (k->end[i] < 0) /* what output_padding adds: the window never gets there */
 			k->end[i] = 0;
-		int64_t back = (j->out[i] + k->begin[i] + k->end[i] - reach) / j->stride[i] + 1;
-		if (j->begin[i] < 0 || j->out[i] + k->begin[i] + k->end[i] < reach || back != j->in[i])
+		int64_t all = w->out[i] + w->begin[i] + k->end[i];
+		if (w->begin[i] < 0 || all < reach || (all - reach) / w->stride[i] + 1 != w->in[i])
 			return false;
 	}
-	return k->type != DT_F64 && j->n > 0 && batch * k->cin * j->image > 0 && j->n < INT32_MAX &&
-	       batch * k->cin * j->image < INT32_MAX;
+	return k->type != DT_F64 && j->n > 0 && k->batch * k->cin * j->image > 0 &&
+	       j->n < INT32_MAX && k->batch * k->cin * j->image < INT32_MAX;
 }
 
-static int make_weight(const struct call *c, void *dst, const void *src, void *arg)
+static int make_weight(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct transposed_state *s = arg;
 	struct gpu_pack job = s->weight_pack;
@@ -113,27 +89,20 @@ static int weight_reshape(struct site *s, struct step *step, struct transposed_s
 {
 	const struct gpu_deconv *j = &c->job;
 	struct gpu_pack *p = &c->weight_pack;
-	size_t bytes;
 
-	*p = (struct gpu_pack){.channels = (int)j->cout,
-			       .room = (int)j->cout,
-			       .kernel = {1, 1},
-			       .step = {1, 1},
-			       .out = {(int)(j->kernel[0] * j->kernel[1]), (int)j->kernel[2]},
-			       .xs = {j->cout * j->window, j->window, j->kernel[2], 1}};
+	*p = (struct gpu_pack){
+		.channels = (int)j->cout,
+		.room = (int)j->cout,
+		.kernel = {1, 1},
+		.step = {1, 1},
+		.out = {(int)(j->win.kernel[0] * j->win.kernel[1]), (int)j->win.kernel[2]},
+		.xs = {j->cout * j->window, j->window, j->win.kernel[2], 1}};
 	p->n = j->cin * j->group * j->cout * j->window;
-	bytes = (size_t)(p->n * gpu_size(gpu_type(s, 0)));
 	c->weight_fn = gpu_sized(s, "conv", "pack", gpu_type(s, 0), d);
 	if (!c->weight_fn)
 		return -E_DEVICE;
-	if (site_is_weight(s, 1)) {
-		c->weight = gpu_packed(s, 1, "last", bytes, make_weight, c, d);
-		step->unread |= 2;
-		return c->weight ? 0 : -E_DEVICE;
-	}
-	c->weight_at = step->workspace;
-	step->workspace += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-	return 0;
+	return gpu_form_take(s, step, 1, "last", (size_t)(p->n * gpu_size(gpu_type(s, 0))),
+			     make_weight, c, &c->weight, d);
 }
 
 static int library_reshape(struct site *s, struct step *step, struct transposed_state *c,
@@ -174,17 +143,13 @@ int gpu_transposed_run(const struct call *c)
 {
 	const struct transposed_state *s = c->step->state;
 	struct gpu_deconv job = s->job;
-	struct transposed_state copy = *s;
 
 	if (s->plan) {
 		struct conv_args a = {.x = gpu_data(c, 0),
-				      .w = s->weight ? s->weight : (char *)c->workspace + s->weight_at,
 				      .b = gpu_data(c, 2),
 				      .y = gpu_out(c, 0),
 				      .workspace = (char *)c->workspace + s->plan_at};
-		int err = s->weight ? 0
-				    : make_weight(c, (char *)c->workspace + s->weight_at,
-						  gpu_data(c, 1), &copy);
+		int err = gpu_form_give(c, 1, make_weight, s, &s->weight, &a.w);
 		return err ? err : conv_plan_run(c, s->plan, &a);
 	}
 	job.x = gpu_data(c, 0);

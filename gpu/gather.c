@@ -58,7 +58,8 @@ static int gather_reshape(struct site *s, struct step *step, struct diag *d)
 	return finish(s, step, g, "gather", d);
 }
 
-static bool along_accepts(const struct site *s, struct why *w)
+/* Along an axis, or by tuples. */
+static bool many_accepts(const struct site *s, struct why *w)
 {
 	const struct scatter_params *q = s->node->params;
 
@@ -87,17 +88,6 @@ static int along_reshape(struct site *s, struct step *step, struct diag *d)
 		g->job.id[r] = id->dim[r];
 	}
 	return finish(s, step, g, g->scatter ? "scatter_elements" : "gather_elements", d);
-}
-
-static bool nd_accepts(const struct site *s, struct why *w)
-{
-	const struct scatter_params *q = s->node->params;
-
-	if (site_in(s, 0)->shape.rank > GPU_DIMS)
-		return refuse(w, "more than %d dimensions", GPU_DIMS);
-	if (s->node->nin > 2 && q->reduction != SCATTER_NONE)
-		return refuse(w, "a reduction");
-	return index_types(s, w);
 }
 
 static int nd_reshape(struct site *s, struct step *step, struct diag *d)
@@ -282,11 +272,11 @@ static int tensor_scatter_reshape(struct site *s, struct step *step, struct diag
 
 const struct kernel gpu_gather[] = {
 	ROW("Gather", gather, index_types),
-	ROW("GatherElements", along, along_accepts),
-	ROW("GatherND", nd, nd_accepts),
-	ROW("ScatterElements", along, along_accepts),
-	ROW("Scatter", along, along_accepts),
-	ROW("ScatterND", nd, nd_accepts),
+	ROW("GatherElements", along, many_accepts),
+	ROW("GatherND", nd, many_accepts),
+	ROW("ScatterElements", along, many_accepts),
+	ROW("Scatter", along, many_accepts),
+	ROW("ScatterND", nd, many_accepts),
 	REDUCE("ScatterElements"),
 	REDUCE("Scatter"),
 	REDUCE("ScatterND"),

@@ -6,6 +6,7 @@
 #include "gpu/kernels/int8.h"
 #include "gpu/packed.h"
 #include "gpu/tune.h"
+#include "gpu/window.h"
 
 #include <inttypes.h>
 
@@ -95,7 +96,7 @@ static int launch_pack(const struct call *c, const struct operand *o,
 	return gpu_launch(c, o->fn, g, job, o->windows ? sizeof(*job) : sizeof(job->rows));
 }
 
-static int pack_weight(const struct call *c, void *dst, const void *src, void *arg)
+static int pack_weight(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct operand *o = arg;
 	struct gpu_int8_windows job = o->job;
@@ -630,8 +631,8 @@ static const char *fill_conv(const struct site *s, struct int8_step *k)
 
 	if (bad)
 		return bad;
-	int64_t taps = c.kernel[0] * c.kernel[1] * c.kernel[2];
-	int64_t pixels = c.out[0] * c.out[1] * c.out[2], image = c.in[0] * c.in[1] * c.in[2];
+	int64_t taps = gpu_volume(c.win.kernel);
+	int64_t pixels = gpu_volume(c.win.out), image = gpu_volume(c.win.in);
 	if (c.group != 1 || c.n < 1)
 		return "groups of channels";
 	if (c.cin * taps > MOST_DEPTH || pixels > INT32_MAX || c.cin * image > INT32_MAX ||
@@ -657,12 +658,7 @@ static const char *fill_conv(const struct site *s, struct int8_step *k)
 	int64_t none[GPU_DIMS] = {0}, each[GPU_DIMS] = {1};
 	set_rows(&k->a, j->m, j->k, j->k, 1, &j->batch, none, j->batches);
 	set_rows(&k->b, pixels, j->k, 0, 0, &j->batch, each, j->batches);
-	memcpy(w->in, c.in, sizeof(w->in));
-	memcpy(w->out, c.out, sizeof(w->out));
-	memcpy(w->kernel, c.kernel, sizeof(w->kernel));
-	memcpy(w->stride, c.stride, sizeof(w->stride));
-	memcpy(w->dilation, c.dilation, sizeof(w->dilation));
-	memcpy(w->begin, c.begin, sizeof(w->begin));
+	w->win = c.win;
 	w->channel = image;
 	w->image = image * c.cin;
 	return NULL;

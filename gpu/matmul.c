@@ -372,7 +372,7 @@ struct turning {
 	int64_t rows, cols;
 };
 
-static int turn(const struct call *c, void *dst, const void *src, void *arg)
+static int turn(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct turning *t = arg;
 	struct gpu_piece p = {0};
@@ -385,7 +385,7 @@ static int turn(const struct call *c, void *dst, const void *src, void *arg)
 }
 
 /* Behind the weights' own rows come some of them again: what they give is not read. */
-static int widen(const struct call *c, void *dst, const void *src, void *arg)
+static int widen(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct library_product *p = arg;
 	const struct blaslt_job *j = &p->form.job;

@@ -352,22 +352,11 @@ static bool fill_mvn(const struct site *s, struct gpu_mean_variance *j)
 {
 	const struct mvn *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
-	int64_t own[MAX_RANK], dim[2][MAX_RANK], step[2][1][MAX_RANK];
 	uint32_t mask = 0;
-	int n[2] = {0, 0};
 
 	for (int64_t i = 0; i < p->axes.n; i++)
 		mask |= 1u << axis_of(p->axes.v[i], x->rank);
-	gpu_strides(x, own);
-	j->n = j->m = 1;
-	for (int r = 0; r < x->rank; r++) {
-		int k = mask >> r & 1;
-		dim[k][n[k]] = x->dim[r];
-		step[k][0][n[k]++] = own[r];
-		*(k ? &j->m : &j->n) *= x->dim[r];
-	}
-	return gpu_collapse(n[0], dim[0], 1, step[0], &j->keep, &j->ks) &&
-	       gpu_collapse(n[1], dim[1], 1, step[1], &j->red, &j->rs);
+	return gpu_part(x, mask, &j->keep, &j->ks, &j->n, &j->red, &j->rs, &j->m);
 }
 
 bool gpu_mvn_accepts(const struct site *s, struct why *w)

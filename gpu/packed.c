@@ -2,6 +2,7 @@
 #include "gpu/packed.h"
 
 #include "base/hash.h"
+#include "gpu/job.h"
 
 #include <string.h>
 
@@ -24,15 +25,9 @@ static void drop_packs(struct device *device, void *p)
 
 static struct packs *packs_of(struct device *device)
 {
-	struct packs *p = gpu_slot(device, GPU_WEIGHTS);
-	struct arena a = {0};
+	struct packs *p = gpu_slot_new(device, GPU_WEIGHTS, sizeof(*p), drop_packs);
 
-	if (p)
-		return p;
-	p = arena_new(&a, struct packs);
-	p->arena = a;
 	p->by_key.arena = &p->arena;
-	gpu_slot_set(device, GPU_WEIGHTS, p, drop_packs);
 	return p;
 }
 
@@ -48,9 +43,8 @@ static const void *keep(struct packs *p, const char *key, size_t n, struct buffe
 }
 
 /* The raw bytes go up, are packed, and leave again. */
-static int pack(struct device *device, const struct tensor *t, void *dst,
-		int (*make)(const struct call *, void *, const void *, void *), void *arg,
-		struct diag *d)
+static int pack(struct device *device, const struct tensor *t, void *dst, gpu_form_make *make,
+		const void *arg, struct diag *d)
 {
 	static const struct step none;
 	struct call c = {.step = &none, .stream = cuda_stream(device), .diag = d};
@@ -68,8 +62,7 @@ static int pack(struct device *device, const struct tensor *t, void *dst,
 }
 
 const void *gpu_packed(const struct site *s, uint32_t i, const char *form, size_t bytes,
-		       int (*make)(const struct call *c, void *dst, const void *src, void *arg),
-		       void *arg, struct diag *d)
+		       gpu_form_make *make, const void *arg, struct diag *d)
 {
 	struct packs *p = packs_of(s->device);
 	const struct tensor *t = site_known(s, i);
@@ -91,6 +84,32 @@ const void *gpu_packed(const struct site *s, uint32_t i, const char *form, size_
 		return keep(p, key, (size_t)n, b);
 	cuda_backend.free(s->device, &b);
 	return NULL;
+}
+
+int gpu_form_take(struct site *s, struct step *step, uint32_t i, const char *form, size_t bytes,
+		  gpu_form_make *make, const void *arg, struct gpu_form *f, struct diag *d)
+{
+	f->made = true;
+	if (!site_is_weight(s, i)) {
+		f->at = gpu_room(step, bytes);
+		return 0;
+	}
+	f->kept = gpu_packed(s, i, form, bytes, make, arg, d);
+	step->unread |= UINT64_C(1) << i;
+	return f->kept ? 0 : -E_DEVICE;
+}
+
+int gpu_form_give(const struct call *c, uint32_t i, gpu_form_make *make, const void *arg,
+		  const struct gpu_form *f, const void **w)
+{
+	void *to;
+
+	*w = f->kept ? f->kept : gpu_data(c, i);
+	if (f->kept || !f->made)
+		return 0;
+	to = gpu_at(c, f->at);
+	*w = to;
+	return make(c, to, gpu_data(c, i), arg);
 }
 
 const void *gpu_zeros(const struct site *s, size_t bytes, struct diag *d)

@@ -352,27 +352,6 @@ struct programs {
 	struct program *first;
 };
 
-static void programs_drop(struct device *device, void *p)
-{
-	struct arena a = ((struct programs *)p)->arena;
-
-	(void)device;
-	arena_free(&a);
-}
-
-static struct programs *programs_of(struct device *device)
-{
-	struct programs *p = gpu_slot(device, GPU_NVRTC);
-	struct arena a = {0};
-
-	if (p)
-		return p;
-	p = arena_new(&a, struct programs);
-	p->arena = a;
-	gpu_slot_set(device, GPU_NVRTC, p, programs_drop);
-	return p;
-}
-
 static void load_kernels(struct device *device, const struct graph *g, struct program *p,
 			 const void *image, const char **names, struct arena *a)
 {
@@ -395,7 +374,7 @@ static void load_kernels(struct device *device, const struct graph *g, struct pr
 
 static struct program *program_of(struct device *device, const struct graph *g)
 {
-	struct programs *all = programs_of(device);
+	struct programs *all = gpu_slot_new(device, GPU_NVRTC, sizeof(*all), NULL);
 	struct arena a = {0};
 
 	for (struct program *p = all->first; p; p = p->next)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/pool.h"
 
-#include "gpu/kernels/conv.h"
 #include "gpu/layouts.h"
 #include "gpu/sample.h"
+#include "gpu/window.h"
 
 enum { MAX, AVERAGE, LP };
 
@@ -20,22 +20,10 @@ static const char *fill(const struct site *s, struct pool_state *c)
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct gpu_pool_job *j = &c->job;
 	const char *name = s->node->op->name;
-	struct window w = {0};
+	const char *bad = gpu_window_set(&j->win, &p->window, x, NULL, p->ceil_mode != 0, j->end);
 
-	if (x->rank < 3 || x->rank > 2 + GPU_SPACE)
-		return "no window of one to three dimensions";
-	if (window_set(&w, &p->window, x, NULL, p->ceil_mode != 0, NULL))
-		return "a window that does not fit";
-	for (int i = 0; i < GPU_SPACE; i++) {
-		int k = i - (GPU_SPACE - w.n);
-		j->in[i] = k < 0 ? 1 : w.in[k];
-		j->out[i] = k < 0 ? 1 : w.out[k];
-		j->kernel[i] = k < 0 ? 1 : w.kernel[k];
-		j->stride[i] = k < 0 ? 1 : w.stride[k];
-		j->dilation[i] = k < 0 ? 1 : w.dilation[k];
-		j->begin[i] = k < 0 ? 0 : w.begin[k];
-		j->end[i] = k < 0 ? 0 : w.end[k];
-	}
+	if (bad)
+		return bad;
 	j->kind = !strcmp(name, "MaxPool") ? MAX : !strcmp(name, "AveragePool") ? AVERAGE : LP;
 	j->count_pad = j->kind == AVERAGE && p->count_include_pad;
 	j->column_major = j->kind == MAX && p->storage_order;
@@ -56,8 +44,8 @@ static bool pool_accepts(const struct site *s, struct why *w)
 static bool takes_last(const struct site *s, const struct gpu_pool_job *j)
 {
 	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16) &&
-	       j->kind != LP && !site_out(s, 1) && j->in[0] == 1 && j->kernel[0] == 1 &&
-	       j->out[0] == 1 && gpu_count(&site_in(s, 0)->shape) < INT32_MAX && j->n < INT32_MAX;
+	       j->kind != LP && !site_out(s, 1) && gpu_window_flat(&j->win) &&
+	       gpu_count(&site_in(s, 0)->shape) < INT32_MAX && j->n < INT32_MAX;
 }
 
 static int last_reshape(struct site *s, struct step *step, struct pool_state *c, struct diag *d)
@@ -68,17 +56,11 @@ static int last_reshape(struct site *s, struct step *step, struct pool_state *c,
 	bool whole = channels % vector == 0;
 	enum layout *want, *give;
 
-	*w = (struct gpu_window_pool){
-		.channels = (int)channels, .average = j->kind == AVERAGE, .count_pad = j->count_pad};
-	for (int i = 0; i < 2; i++) {
-		w->in[i] = (int)j->in[1 + i];
-		w->out[i] = (int)j->out[1 + i];
-		w->kernel[i] = (int)j->kernel[1 + i];
-		w->stride[i] = (int)j->stride[1 + i];
-		w->dilation[i] = (int)j->dilation[1 + i];
-		w->begin[i] = (int)j->begin[1 + i];
-		w->end[i] = (int)j->end[1 + i];
-	}
+	*w = (struct gpu_window_pool){.channels = (int)channels,
+				      .win = gpu_window_plane(&j->win),
+				      .end = {(int)j->end[1], (int)j->end[2]},
+				      .average = j->kind == AVERAGE,
+				      .count_pad = j->count_pad};
 	w->n = j->n / (whole ? vector : 1);
 	c->last = true;
 	c->fn = gpu_typed(s, "conv", whole ? "window_pool_v" : "window_pool_1", gpu_type(s, 0), d);

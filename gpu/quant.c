@@ -5,6 +5,7 @@
 #include "gpu/codes.h"
 #include "gpu/int8.h"
 #include "gpu/nbits.h"
+#include "gpu/window.h"
 #include "ops/matmul.h"
 
 #define T_HALVES (T_F32 | T_F16 | T_BF16)
@@ -315,26 +316,17 @@ const char *gpu_quant_conv(const struct site *s, struct gpu_int_conv *j)
 	j->q = gpu_quant_slots(s);
 	const struct shape *x = &site_in(s, (uint32_t)j->q.a)->shape,
 			   *weight = &site_in(s, (uint32_t)j->q.b)->shape;
-	struct window w = {0};
+	const char *bad = p->channels_last
+				  ? "channels that come last"
+				  : gpu_window_set(&j->win, &p->window, x, weight, false, NULL);
 
-	if (p->channels_last || x->rank < 3 || x->rank > 2 + GPU_SPACE)
-		return "no window of one to three dimensions";
-	if (window_set(&w, &p->window, x, weight, false, NULL))
-		return "a window that does not fit";
+	if (bad)
+		return bad;
 	gpu_quant_counts(s, j->count);
 	j->n = gpu_count(&site_out(s, 0)->shape);
 	j->group = p->group;
 	j->cin = weight->dim[1];
 	j->cout = weight->dim[0] / p->group;
-	for (int i = 0; i < GPU_SPACE; i++) {
-		int k = i - (GPU_SPACE - w.n);
-		j->in[i] = k < 0 ? 1 : w.in[k];
-		j->out[i] = k < 0 ? 1 : w.out[k];
-		j->kernel[i] = k < 0 ? 1 : w.kernel[k];
-		j->stride[i] = k < 0 ? 1 : w.stride[k];
-		j->dilation[i] = k < 0 ? 1 : w.dilation[k];
-		j->begin[i] = k < 0 ? 0 : w.begin[k];
-	}
 	return NULL;
 }
 

@@ -23,19 +23,7 @@ struct reduction {
 /* Parts x at the axes of the mask. */
 static bool fill(const struct shape *x, uint32_t mask, struct gpu_reduce_job *j)
 {
-	int64_t own[MAX_RANK], dim[2][MAX_RANK], step[2][1][MAX_RANK];
-	int n[2] = {0, 0};
-
-	gpu_strides(x, own);
-	j->n = j->m = 1;
-	for (int r = 0; r < x->rank; r++) {
-		int k = mask >> r & 1;
-		dim[k][n[k]] = x->dim[r];
-		step[k][0][n[k]++] = own[r];
-		*(k ? &j->m : &j->n) *= x->dim[r];
-	}
-	return gpu_collapse(n[0], dim[0], 1, step[0], &j->keep, &j->ks) &&
-	       gpu_collapse(n[1], dim[1], 1, step[1], &j->red, &j->rs);
+	return gpu_part(x, mask, &j->keep, &j->ks, &j->n, &j->red, &j->rs, &j->m);
 }
 
 static bool axes_of(const struct site *s, uint32_t *mask)

@@ -2,17 +2,11 @@
 /* Tensors looked at between their elements, and windows put back: see kernels/sample.cu. */
 #include "gpu/sample.h"
 
+#include "gpu/window.h"
 #include "ops/conv.h"
 #include "ops/fused.h"
 #include "ops/pool.h"
 #include "ops/resize.h"
-
-/* Spatial dims, right-aligned in three. */
-static void spatial(const struct shape *s, int first, int n, int64_t out[3])
-{
-	for (int d = 0; d < 3; d++)
-		out[d] = d < 3 - n ? 1 : s->dim[first + d - (3 - n)];
-}
 
 bool gpu_grid_sample_accepts(const struct site *s, struct why *w)
 {
@@ -37,8 +31,8 @@ int gpu_grid_sample_reshape(struct site *s, struct step *step, struct diag *d)
 	job.mode = p->mode == GRID_BILINEAR  ? GRID_LINEAR
 		   : p->mode == GRID_BICUBIC ? GRID_CUBIC
 					     : p->mode;
-	spatial(x, 2, job.rank, job.in);
-	spatial(y, 2, job.rank, job.out);
+	gpu_space(job.in, x->dim + 2, job.rank, 1);
+	gpu_space(job.out, y->dim + 2, job.rank, 1);
 	int64_t n = job.batch * job.out[0] * job.out[1] * job.out[2];
 	return n ? GPU_TASK(s, step, "sample", wide ? "grid_sample_f64" : "grid_sample_f32", &job,
 			    n, d)
@@ -60,7 +54,7 @@ int gpu_affine_grid_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_grid_job job = {
 		.n = gpu_count(y), .rank = y->rank - 2, .align = p->align_corners != 0};
 
-	spatial(y, 1, job.rank, job.out);
+	gpu_space(job.out, y->dim + 1, job.rank, 1);
 	step->unread = 2;
 	return job.n ? GPU_TASK(s, step, "sample", "affine_grid", &job, job.n, d) : 0;
 }

@@ -47,15 +47,7 @@ static void plans_drop(struct device *dev, void *state)
 
 static struct plans *plans_of(struct device *dev)
 {
-	struct plans *p = gpu_slot(dev, GPU_ATTENTION);
-	struct arena a = {0};
-
-	if (p)
-		return p;
-	p = arena_new(&a, struct plans);
-	p->arena = a;
-	gpu_slot_set(dev, GPU_ATTENTION, p, plans_drop);
-	return p;
+	return gpu_slot_new(dev, GPU_ATTENTION, sizeof(struct plans), plans_drop);
 }
 
 /* What the library's attention does not have, or NULL. */

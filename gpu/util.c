@@ -95,6 +95,24 @@ bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_R
 	return true;
 }
 
+bool gpu_part(const struct shape *x, uint32_t mask, struct gpu_dims *keep, int64_t (*ks)[GPU_DIMS],
+	      int64_t *n, struct gpu_dims *red, int64_t (*rs)[GPU_DIMS], int64_t *m)
+{
+	int64_t own[MAX_RANK], dim[2][MAX_RANK], step[2][1][MAX_RANK];
+	int count[2] = {0, 0};
+
+	gpu_strides(x, own);
+	*n = *m = 1;
+	for (int r = 0; r < x->rank; r++) {
+		int k = mask >> r & 1;
+		dim[k][count[k]] = x->dim[r];
+		step[k][0][count[k]++] = own[r];
+		*(k ? m : n) *= x->dim[r];
+	}
+	return gpu_collapse(count[0], dim[0], 1, step[0], keep, ks) &&
+	       gpu_collapse(count[1], dim[1], 1, step[1], red, rs);
+}
+
 bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in,
 		   struct gpu_dims *d, int64_t (*step)[GPU_DIMS])
 {
@@ -148,4 +166,26 @@ int gpu_view_reshape(struct site *s, struct step *step, struct diag *d)
 int gpu_view_run(const struct call *c)
 {
 	return gpu_copy(c, c->out[0]->data, c->in[0]->data, c->out[0]->bytes);
+}
+
+static void drop_arena(struct device *device, void *state)
+{
+	struct arena a = *(struct arena *)state;
+
+	(void)device;
+	arena_free(&a);
+}
+
+void *gpu_slot_new(struct device *device, enum gpu_slot slot, size_t bytes,
+		   void (*drop)(struct device *device, void *state))
+{
+	void *state = gpu_slot(device, slot);
+	struct arena a = {0};
+
+	if (state)
+		return state;
+	state = arena_alloc(&a, bytes);
+	*(struct arena *)state = a;
+	gpu_slot_set(device, slot, state, drop ? drop : drop_arena);
+	return state;
 }

@@ -30,6 +30,9 @@ int64_t gpu_count(const struct shape *s);
 /* dims and nwalk walks over them, joined where they lie together; false where more than GPU_DIMS are left. */
 bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK],
 		  struct gpu_dims *d, int64_t (*out)[GPU_DIMS]);
+/* x's dims that are not in the mask of axes, *n elements, and those that are, *m; strides of both. */
+bool gpu_part(const struct shape *x, uint32_t mask, struct gpu_dims *keep, int64_t (*ks)[GPU_DIMS],
+	      int64_t *n, struct gpu_dims *red, int64_t (*rs)[GPU_DIMS], int64_t *m);
 /* Inputs that broadcast to out. */
 bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in,
 		   struct gpu_dims *d, int64_t (*step)[GPU_DIMS]);
@@ -54,6 +57,13 @@ static inline void gpu_inplace(struct step *step, uint8_t out, uint8_t in)
 		step->inplace[step->ninplace++].in = in;
 	}
 }
+
+/*
+ * A device's state of a family, there or made now: zeros that begin with the arena they lie in. drop: NULL where
+ * that arena is all there is to free.
+ */
+void *gpu_slot_new(struct device *device, enum gpu_slot slot, size_t bytes,
+		   void (*drop)(struct device *device, void *state));
 
 /* Strided copies between inputs and outputs, one launch a piece. */
 struct gpu_piece {

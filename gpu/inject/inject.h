@@ -99,6 +99,9 @@ size_t table_used(struct table *t);
 bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait);
 /* All entries, under the lock. */
 void table_each(struct table *t, void (*see)(const struct entry *, void *arg), void *arg);
+/* Every entry of which of() says that it is somebody's: take() takes it out, not under the lock. */
+void table_clear(struct table *t, bool (*of)(const struct entry *e, uint64_t whose), uint64_t whose,
+		 void (*take)(struct table *t, uint64_t key, uint64_t whose));
 
 /* ---- memory.c: allocations */
 

@@ -90,33 +90,23 @@ void memory_gone(uint64_t address)
 		gone(&pinned, address);
 }
 
-struct lost {
-	uint64_t context;
-	uint64_t address[256];
-	size_t n;
-};
-
-static void of_context(const struct entry *e, void *arg)
+static bool of_context(const struct entry *e, uint64_t context)
 {
-	struct lost *l = arg;
+	return e->c >> CONTEXT == context;
+}
 
-	if (e->c >> CONTEXT == l->context && l->n < sizeof(l->address) / sizeof(*l->address))
-		l->address[l->n++] = e->key;
+static void gone_with_it(struct table *t, uint64_t key, uint64_t context)
+{
+	(void)context;
+	gone(t, key);
 }
 
 void memory_context_gone(uint64_t context)
 {
 	struct table *const tables[] = {&live, &pinned, &arrays};
-	struct lost l;
 
-	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
-		do {
-			l = (struct lost){.context = context};
-			table_each(tables[i], of_context, &l);
-			for (size_t k = 0; k < l.n; k++)
-				gone(tables[i], l.address[k]);
-		} while (l.n == sizeof(l.address) / sizeof(*l.address));
-	}
+	for (size_t i = 0; i < COUNT(tables); i++)
+		table_clear(tables[i], of_context, context, gone_with_it);
 }
 
 void memory_array_made(uint64_t handle, uint64_t bytes, CUcontext context)

@@ -29,34 +29,18 @@ static void add_caller(struct line *l)
 	line_text(l, "by", caller_name(by, sizeof(by)));
 }
 
-struct burial {
-	uint64_t context;
-	uint64_t handle[256];
-	size_t n;
-};
-
-static void bury(const struct entry *e, void *arg)
+static bool of_context(const struct entry *e, uint64_t context)
 {
-	struct burial *b = arg;
-
-	if (e->a == b->context && b->n < COUNT(b->handle))
-		b->handle[b->n++] = e->key;
+	return e->a == context;
 }
 
 /* What a destroyed context had: its use crashes or fails later. */
-static void bury_all(struct table *t, uint64_t context)
+static void bury(struct table *t, uint64_t key, uint64_t context)
 {
-	struct burial b;
+	struct entry e;
 
-	do {
-		b = (struct burial){.context = context};
-		table_each(t, bury, &b);
-		for (size_t i = 0; i < b.n; i++) {
-			struct entry e;
-			table_take(t, b.handle[i], &e);
-			table_put(&dead, b.handle[i], context, e.b, 0);
-		}
-	} while (b.n == COUNT(b.handle));
+	table_take(t, key, &e);
+	table_put(&dead, key, context, e.b, 0);
 }
 
 static void context_destroyed(uint64_t context)
@@ -64,7 +48,7 @@ static void context_destroyed(uint64_t context)
 	struct entry e;
 
 	for (size_t i = 0; i < OBJECTS; i++)
-		bury_all(&owned[i], context);
+		table_clear(&owned[i], of_context, context, bury);
 	memory_context_gone(context);
 	table_take(&contexts, context, &e);
 	__atomic_fetch_add(&ndead, 1, __ATOMIC_RELAXED);

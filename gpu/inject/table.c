@@ -166,3 +166,30 @@ void table_each(struct table *t, void (*see)(const struct entry *, void *arg), v
 			see(&t->entry[i], arg);
 	lock_give(&t->lock);
 }
+
+struct found {
+	bool (*of)(const struct entry *e, uint64_t whose);
+	uint64_t whose, key[256];
+	size_t n;
+};
+
+static void find(const struct entry *e, void *arg)
+{
+	struct found *f = arg;
+
+	if (f->n < COUNT(f->key) && f->of(e, f->whose))
+		f->key[f->n++] = e->key;
+}
+
+void table_clear(struct table *t, bool (*of)(const struct entry *e, uint64_t whose), uint64_t whose,
+		 void (*take)(struct table *t, uint64_t key, uint64_t whose))
+{
+	struct found f;
+
+	do {
+		f = (struct found){.of = of, .whose = whose};
+		table_each(t, find, &f);
+		for (size_t i = 0; i < f.n; i++)
+			take(t, f.key[i], whose);
+	} while (f.n == COUNT(f.key));
+}

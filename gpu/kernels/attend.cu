@@ -144,20 +144,34 @@ template <typename C> __device__ inline C through(int type, C v)
 	return type == 16 ? (C)up(down<bf16>((float)v)) : v;
 }
 
+// What key j adds to query i's score by masks and biases; -infinity where they hide it.
+template <typename C>
+__device__ inline C masked(const gpu_attend &p, C s, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+	int64_t m = b * p.ms[0] + h * p.ms[1] + i * p.ms[2] + j * p.ms[3];
+	if (p.mask_type && j >= p.mask_keys)
+		s = -(C)INFINITY;
+	else if (p.mask_type == 9)
+		s = ((const u8 *)p.mask)[m] ? s : isinf(p.hidden) ? -(C)INFINITY : s + (C)p.hidden;
+	else if (p.mask_type)
+		s += (C)number(p.mask_type, p.mask, m);
+	if (p.bias_type)
+		s += (C)number(p.bias_type, p.bias, b * p.bs[0] + h * p.bs[1] + i * p.bs[2] + j * p.bs[3]);
+	return s;
+}
+
 // One block a query; its scores in global memory (p.scratch: a row a block).
 template <typename T> __device__ inline void plain(const gpu_attend &p)
 {
 	typedef typename Wide<T>::type C;
 	C *score = (C *)p.scratch + blockIdx.x * p.t;
 	for (int64_t z = blockIdx.x; z < p.batch * p.heads * p.s; z += gridDim.x) {
-		int64_t i = z % p.s, h = z / p.s % p.heads, b = z / p.s / p.heads, keys = keys_of(p, b);
-		int64_t kh = h / (p.heads / p.kv_heads);
+		int64_t i = z % p.s, h = z / p.s % p.heads, b = z / p.s / p.heads, keys = keys_of(p, b), kh = h / (p.heads / p.kv_heads);
 		const T *q = (const T *)p.q + b * p.qs[0] + h * p.qs[1] + i * p.qs[2];
 		const T *k = (const T *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const T *)p.v + b * p.vs[0] + kh * p.vs[1];
 		T *y = (T *)p.y + b * p.ys[0] + h * p.ys[1] + i * p.ys[2], *qk = p.qk ? (T *)p.qk + z * p.t : NULL;
 		Range r = range(p, b, i, keys);
 		C max = -(C)INFINITY, sum = 0;
-
 		__syncthreads();
 		for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
 			C s = 0, kept;
@@ -174,16 +188,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 			} else if (j < r.first || j >= r.end) {
 				s = -(C)INFINITY;
 			} else {
-				int64_t m = b * p.ms[0] + h * p.ms[1] + i * p.ms[2] + j * p.ms[3];
-				if (p.mask_type && j >= p.mask_keys)
-					s = -(C)INFINITY;
-				else if (p.mask_type == 9)
-					s = ((const u8 *)p.mask)[m] ? s : isinf(p.hidden) ? -(C)INFINITY : s + (C)p.hidden;
-				else if (p.mask_type)
-					s += (C)number(p.mask_type, p.mask, m);
-				if (p.bias_type)
-					s += (C)number(p.bias_type, p.bias,
-						       b * p.bs[0] + h * p.bs[1] + i * p.bs[2] + j * p.bs[3]);
+				s = masked<C>(p, s, b, h, i, j);
 			}
 			kept = p.qk_mode == 2 ? s : kept;
 			if (qk && p.qk_mode < 3)

@@ -199,6 +199,28 @@ struct Mosts {
 	}
 };
 
+// What values are brought down by, so that a tile whose largest is `most` fits; never by less than before. Returns it.
+template <int HEAD> __device__ inline int bring_down(float out[HEAD / 8][4], float most, int before)
+{
+	int e = exponent(most);
+	if (e <= before)
+		return before;
+	float grow = power(127 + before - e);
+#pragma unroll
+	for (int n = 0; n < HEAD / 8; n++)
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			out[n][i] *= grow;
+	return e;
+}
+
+// Keys and values of a tile into shared memory.
+template <typename H, int LD, typename X> __device__ inline void store_tile(H *ks, H *vs, const X &k, const X &v, int ek, int ev)
+{
+	k.template store<H, LD>(ks, down_by(ek));
+	v.template store<H, LD>(vs, down_by(ev));
+}
+
 /*
  * Four warps, each 16 queries of one head; keys come by tiles of BN through shared memory. Most of attention is
  * PLAIN, or MASKED: these forms have little code, and code that is not there need not be fetched.
@@ -243,26 +265,14 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 			float km = FORM != ANY ? kt.most() : kl.most(), vm = FORM != ANY ? vt.most() : vl.most();
 			mosts.all(km, vm);
 			ek = exponent(km);
-			int e = exponent(vm);
-			if (e > ev) {
-				float grow = power(127 + ev - e);
-#pragma unroll
-				for (int n = 0; n < HEAD / 8; n++)
-#pragma unroll
-					for (int i = 0; i < 4; i++)
-						out[n][i] *= grow;
-				ev = e;
-			}
+			ev = bring_down<HEAD>(out, vm, ev);
 		} else {
 			__syncthreads(); // all are done with the tile before
 		}
-		if (FORM != ANY) {
-			kt.template store<H, LD>(ks, down_by(ek));
-			vt.template store<H, LD>(vs, down_by(ev));
-		} else {
-			kl.template store<H, LD>(ks, down_by(ek));
-			vl.template store<H, LD>(vs, down_by(ev));
-		}
+		if (FORM != ANY)
+			store_tile<H, LD>(ks, vs, kt, vt, ek, ev);
+		else
+			store_tile<H, LD>(ks, vs, kl, vl, ek, ev);
 		__syncthreads();
 		if (FORM != ANY && j0 + BN < stop) {
 			kt.fetch(k, (int)p.ks[2], j0 + BN, keys, (int)p.d);

@@ -160,7 +160,7 @@ template <typename T, int V> __device__ inline void depthwise_start(const gpu_de
 template <typename T, int K, int S, int W> __device__ inline void depthwise(const gpu_depthwise &p)
 {
 	enum { V = 4 };
-	const int groups = p.channels / V, tiles = (p.out[1] + W - 1) / W;
+	const int groups = p.channels / V, tiles = (p.win.out[1] + W - 1) / W;
 
 	EACH(i, p.n)
 	{
@@ -169,28 +169,28 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 		rest /= groups;
 		int q0 = (int)(rest % tiles) * W;
 		rest /= tiles;
-		int o = (int)(rest % p.out[0]), n = (int)(rest / p.out[0]);
+		int o = (int)(rest % p.win.out[0]), n = (int)(rest / p.win.out[0]);
 		float a[W][V];
 #pragma unroll
 		for (int k = 0; k < W; k++)
 			depthwise_start<T, V>(p, c, a[k]);
-		const int w0 = q0 * S - p.begin[1];
-		const bool inside = w0 >= 0 && w0 + (W - 1) * S + K <= p.in[1];
+		const int w0 = q0 * S - p.win.begin[1];
+		const bool inside = w0 >= 0 && w0 + (W - 1) * S + K <= p.win.in[1];
 		/* few outputs a thread are few threads: then all loads should be under way at once */
 		constexpr int together = W == 1 ? K : 1;
 #pragma unroll together
 		for (int r = 0; r < K; r++) {
-			int h = o * S - p.begin[0] + r;
-			if (h < 0 || h >= p.in[0])
+			int h = o * S - p.win.begin[0] + r;
+			if (h < 0 || h >= p.win.in[0])
 				continue;
 			float4 w[K];
 #pragma unroll
 			for (int s = 0; s < K; s++)
 				w[s] = *(const float4 *)((const float *)p.w + (r * K + s) * p.channels + c);
-			const T *row = (const T *)p.x + (((int64_t)n * p.in[0] + h) * p.in[1] + w0) * p.channels + c;
+			const T *row = (const T *)p.x + (((int64_t)n * p.win.in[0] + h) * p.win.in[1] + w0) * p.channels + c;
 #pragma unroll
 			for (int u = 0; u < (W - 1) * S + K; u++) {
-				if (!inside && (w0 + u < 0 || w0 + u >= p.in[1]))
+				if (!inside && (w0 + u < 0 || w0 + u >= p.win.in[1]))
 					continue;
 				Pack<T, V> v = *(const Pack<T, V> *)(row + u * p.channels);
 				float f[V];
@@ -211,8 +211,8 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 		}
 #pragma unroll
 		for (int k = 0; k < W; k++)
-			if (q0 + k < p.out[1])
-				depthwise_end<T, V>(p, (((int64_t)n * p.out[0] + o) * p.out[1] + q0 + k) * p.channels + c, a[k]);
+			if (q0 + k < p.win.out[1])
+				depthwise_end<T, V>(p, (((int64_t)n * p.win.out[0] + o) * p.win.out[1] + q0 + k) * p.channels + c, a[k]);
 	}
 }
 
@@ -225,28 +225,28 @@ template <typename T, int V> __device__ inline void depthwise_any(const gpu_dept
 	{
 		int c = (int)(i % groups) * V;
 		int64_t rest = i / groups;
-		int q = (int)(rest % p.out[1]);
-		rest /= p.out[1];
-		int o = (int)(rest % p.out[0]);
-		int64_t n = rest / p.out[0];
+		int q = (int)(rest % p.win.out[1]);
+		rest /= p.win.out[1];
+		int o = (int)(rest % p.win.out[0]);
+		int64_t n = rest / p.win.out[0];
 		float a[V];
 		depthwise_start<T, V>(p, c, a);
-		for (int r = 0; r < p.kernel[0]; r++) {
-			int h = o * p.stride[0] - p.begin[0] + r * p.dilation[0];
-			if (h < 0 || h >= p.in[0])
+		for (int r = 0; r < p.win.kernel[0]; r++) {
+			int h = o * p.win.stride[0] - p.win.begin[0] + r * p.win.dilation[0];
+			if (h < 0 || h >= p.win.in[0])
 				continue;
-			for (int s = 0; s < p.kernel[1]; s++) {
-				int x = q * p.stride[1] - p.begin[1] + s * p.dilation[1];
-				if (x < 0 || x >= p.in[1])
+			for (int s = 0; s < p.win.kernel[1]; s++) {
+				int x = q * p.win.stride[1] - p.win.begin[1] + s * p.win.dilation[1];
+				if (x < 0 || x >= p.win.in[1])
 					continue;
-				Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((n * p.in[0] + h) * p.in[1] + x) * p.channels + c);
-				const float *w = (const float *)p.w + (int64_t)(r * p.kernel[1] + s) * p.channels + c;
+				Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((n * p.win.in[0] + h) * p.win.in[1] + x) * p.channels + c);
+				const float *w = (const float *)p.w + (int64_t)(r * p.win.kernel[1] + s) * p.channels + c;
 #pragma unroll
 				for (int j = 0; j < V; j++)
 					a[j] += up(v.v[j]) * w[j];
 			}
 		}
-		depthwise_end<T, V>(p, ((n * p.out[0] + o) * p.out[1] + q) * p.channels + c, a);
+		depthwise_end<T, V>(p, ((n * p.win.out[0] + o) * p.win.out[1] + q) * p.channels + c, a);
 	}
 }
 
@@ -337,24 +337,24 @@ template <typename T, int V> __device__ inline void window_pool(const gpu_window
 	{
 		int c = (int)(i % groups) * V;
 		int64_t rest = i / groups;
-		int q = (int)(rest % p.out[1]);
-		rest /= p.out[1];
-		int o = (int)(rest % p.out[0]);
-		int64_t n = rest / p.out[0];
+		int q = (int)(rest % p.win.out[1]);
+		rest /= p.win.out[1];
+		int o = (int)(rest % p.win.out[0]);
+		int64_t n = rest / p.win.out[0];
 		float a[V];
 		int count = 0;
 #pragma unroll
 		for (int j = 0; j < V; j++)
 			a[j] = p.average ? 0.f : -INFINITY;
-		for (int r = 0; r < p.kernel[0]; r++) {
-			int h = o * p.stride[0] - p.begin[0] + r * p.dilation[0];
-			for (int s = 0; s < p.kernel[1]; s++) {
-				int x = q * p.stride[1] - p.begin[1] + s * p.dilation[1];
-				bool inside = h >= 0 && h < p.in[0] && x >= 0 && x < p.in[1];
-				count += inside || (p.count_pad && h < p.in[0] + p.end[0] && x < p.in[1] + p.end[1]);
+		for (int r = 0; r < p.win.kernel[0]; r++) {
+			int h = o * p.win.stride[0] - p.win.begin[0] + r * p.win.dilation[0];
+			for (int s = 0; s < p.win.kernel[1]; s++) {
+				int x = q * p.win.stride[1] - p.win.begin[1] + s * p.win.dilation[1];
+				bool inside = h >= 0 && h < p.win.in[0] && x >= 0 && x < p.win.in[1];
+				count += inside || (p.count_pad && h < p.win.in[0] + p.end[0] && x < p.win.in[1] + p.end[1]);
 				if (!inside)
 					continue;
-				Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((n * p.in[0] + h) * p.in[1] + x) * p.channels + c);
+				Pack<T, V> v = *(const Pack<T, V> *)((const T *)p.x + ((n * p.win.in[0] + h) * p.win.in[1] + x) * p.channels + c);
 #pragma unroll
 				for (int j = 0; j < V; j++) {
 					float f = up(v.v[j]);

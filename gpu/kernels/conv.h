@@ -23,11 +23,17 @@ struct gpu_flip {
 	int64_t batch, rows, cols;
 };
 
+/* A window over a plane. */
+struct gpu_plane {
+	int in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
+};
+
 struct gpu_depthwise {
 	const void *x, *w, *b, *r; /* w: f32 [rows][cols][channels]; b, r may be null */
 	void *y;
 	int64_t n; /* threads' worth of work */
-	int batch, channels, in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
+	int batch, channels;
+	struct gpu_plane win;
 	int act;
 	float alpha, beta;
 };
@@ -65,7 +71,9 @@ struct gpu_window_pool {
 	const void *x;
 	void *y;
 	int64_t n; /* outputs, in vectors of channels */
-	int channels, in[2], out[2], kernel[2], stride[2], dilation[2], begin[2], end[2];
+	int channels;
+	struct gpu_plane win;
+	int end[2];
 	int average, count_pad;
 };
 

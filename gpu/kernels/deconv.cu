@@ -7,14 +7,14 @@
 __device__ inline int64_t reached(const gpu_deconv &p, int64_t o, int64_t k)
 {
 	int64_t at = 0, step = 1;
-	for (int s = DECONV_SPACE - 1; s >= 0; s--) {
-		int64_t c = o % p.out[s] + p.begin[s] - k % p.kernel[s] * p.dilation[s];
-		if (c < 0 || c % p.stride[s] || c / p.stride[s] >= p.in[s])
+	for (int s = GPU_SPACE - 1; s >= 0; s--) {
+		int64_t c = o % p.win.out[s] + p.win.begin[s] - k % p.win.kernel[s] * p.win.dilation[s];
+		if (c < 0 || c % p.win.stride[s] || c / p.win.stride[s] >= p.win.in[s])
 			return -1;
-		at += c / p.stride[s] * step;
-		step *= p.in[s];
-		o /= p.out[s];
-		k /= p.kernel[s];
+		at += c / p.win.stride[s] * step;
+		step *= p.win.in[s];
+		o /= p.win.out[s];
+		k /= p.win.kernel[s];
 	}
 	return at;
 }

@@ -2,17 +2,14 @@
 #ifndef GPU_KERNELS_DECONV_H
 #define GPU_KERNELS_DECONV_H
 /* The other convolutions: transposed, deformable, causal. Row-major. */
-#include <stdint.h>
-
-enum { DECONV_SPACE = 3 };
+#include "params.h"
 
 struct gpu_deconv {
 	const void *x, *w, *b; /* w: [group * cin][cout][window] */
 	void *y;
 	int64_t n;		  /* elements of y */
 	int64_t group, cin, cout; /* channels of a group */
-	int64_t in[DECONV_SPACE], out[DECONV_SPACE], kernel[DECONV_SPACE], stride[DECONV_SPACE],
-		dilation[DECONV_SPACE], begin[DECONV_SPACE];
+	struct gpu_window win;
 	int64_t image, pixels, window; /* products of in, out, kernel */
 };
 

@@ -91,29 +91,29 @@ struct FromImage {
 	{
 		unsigned rest = (unsigned)pixel;
 		for (int d = 2; d >= 0; d--) {
-			at[d] = (int)(rest % (unsigned)w.out[d] * (unsigned)w.stride[d]) - (int)w.begin[d];
-			rest /= (unsigned)w.out[d];
+			at[d] = (int)(rest % (unsigned)w.win.out[d] * (unsigned)w.win.stride[d]) - (int)w.win.begin[d];
+			rest /= (unsigned)w.win.out[d];
 		}
 		image = (const u8 *)w.rows.x + z * w.image;
 		zero = w.zero ? *(const u8 *)w.zero : 0;
 	}
 	__device__ void columns(int64_t c0)
 	{
-		const unsigned k0 = (unsigned)w.kernel[0], k1 = (unsigned)w.kernel[1], k2 = (unsigned)w.kernel[2];
+		const unsigned k0 = (unsigned)w.win.kernel[0], k1 = (unsigned)w.win.kernel[1], k2 = (unsigned)w.win.kernel[2];
 		const unsigned c = (unsigned)c0 + threadIdx.x, tap = c % (k0 * k1 * k2);
 		if (threadIdx.x < 128)
 			column[threadIdx.x] = make_int4((int)(c / (k0 * k1 * k2) * (unsigned)w.channel),
-							(int)(tap / (k1 * k2) * (unsigned)w.dilation[0]),
-							(int)(tap / k2 % k1 * (unsigned)w.dilation[1]),
-							(int)(tap % k2 * (unsigned)w.dilation[2]));
+							(int)(tap / (k1 * k2) * (unsigned)w.win.dilation[0]),
+							(int)(tap / k2 % k1 * (unsigned)w.win.dilation[1]),
+							(int)(tap % k2 * (unsigned)w.win.dilation[2]));
 	}
 	__device__ u8 operator()(int c) const
 	{
 		const int4 o = column[c];
 		const int y = at[0] + o.y, z = at[1] + o.z, x = at[2] + o.w;
-		if ((unsigned)y >= (unsigned)w.in[0] || (unsigned)z >= (unsigned)w.in[1] || (unsigned)x >= (unsigned)w.in[2])
+		if ((unsigned)y >= (unsigned)w.win.in[0] || (unsigned)z >= (unsigned)w.win.in[1] || (unsigned)x >= (unsigned)w.win.in[2])
 			return zero;
-		return image[o.x + (y * (int)w.in[1] + z) * (int)w.in[2] + x];
+		return image[o.x + (y * (int)w.win.in[1] + z) * (int)w.win.in[2] + x];
 	}
 };
 extern "C" __global__ void int8_windows(const gpu_int8_windows w)

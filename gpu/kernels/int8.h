@@ -26,8 +26,7 @@ struct gpu_int8_pack {
 struct gpu_int8_windows {
 	struct gpu_int8_pack rows; /* rows: pixels of an image; cols: channels * taps */
 	const void *zero;	   /* null: 0 */
-	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
-		dilation[GPU_SPACE], begin[GPU_SPACE];
+	struct gpu_window win;
 	int64_t image, channel; /* steps of x */
 };
 

@@ -262,8 +262,7 @@ struct gpu_int_conv {
 	struct gpu_io io;
 	struct gpu_qslots q;
 	int64_t n, group, cin, cout; /* channels of a group */
-	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
-		dilation[GPU_SPACE], begin[GPU_SPACE];
+	struct gpu_window win;
 	int64_t count[GPU_IN];
 };
 

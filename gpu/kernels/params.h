@@ -218,13 +218,18 @@ struct gpu_gemm {
 	int act;
 };
 
+/* A window over the last axes of GPU_SPACE; those that are missing are of one element. */
 enum { GPU_SPACE = 3 };
+struct gpu_window {
+	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
+		dilation[GPU_SPACE], begin[GPU_SPACE];
+};
+
 struct gpu_conv_job {
 	const void *x, *w, *b, *r;
 	void *y;
 	int64_t batch, group, cin, cout; /* channels of a group */
-	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
-		dilation[GPU_SPACE], begin[GPU_SPACE];
+	struct gpu_window win;
 	int64_t image, pixels, window; /* products */
 	double act_alpha, act_beta;
 	int act;
@@ -235,8 +240,8 @@ struct gpu_pool_job {
 	void *y;
 	int64_t *index;
 	int64_t n, planes;
-	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
-		dilation[GPU_SPACE], begin[GPU_SPACE], end[GPU_SPACE];
+	struct gpu_window win;
+	int64_t end[GPU_SPACE];
 	int kind, count_pad, column_major; /* 0 max, 1 average, 2 lp */
 	double p;
 };

@@ -172,13 +172,13 @@ __device__ inline int64_t seen(const gpu_conv_job &p, int64_t o, int64_t k)
 {
 	int64_t at = 0, step = 1;
 	for (int s = GPU_SPACE - 1; s >= 0; s--) {
-		int64_t c = o % p.out[s] * p.stride[s] - p.begin[s] + k % p.kernel[s] * p.dilation[s];
-		if (c < 0 || c >= p.in[s])
+		int64_t c = o % p.win.out[s] * p.win.stride[s] - p.win.begin[s] + k % p.win.kernel[s] * p.win.dilation[s];
+		if (c < 0 || c >= p.win.in[s])
 			return -1;
 		at += c * step;
-		step *= p.in[s];
-		o /= p.out[s];
-		k /= p.kernel[s];
+		step *= p.win.in[s];
+		o /= p.win.out[s];
+		k /= p.win.kernel[s];
 	}
 	return at;
 }
@@ -240,25 +240,25 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 	typedef typename Wide<T>::type C;
 	EACH(i, p.n)
 	{
-		int64_t rest = i, first[GPU_SPACE], image = p.in[0] * p.in[1] * p.in[2], padded = 1, count = 0, best = 0;
+		int64_t rest = i, first[GPU_SPACE], image = p.win.in[0] * p.win.in[1] * p.win.in[2], padded = 1, count = 0, best = 0;
 		for (int s = GPU_SPACE - 1; s >= 0; s--) {
-			first[s] = rest % p.out[s] * p.stride[s] - p.begin[s];
-			rest /= p.out[s];
+			first[s] = rest % p.win.out[s] * p.win.stride[s] - p.win.begin[s];
+			rest /= p.win.out[s];
 			int64_t w = 0; // elements that lie within the padded image
-			for (int64_t k = 0; k < p.kernel[s]; k++)
-				w += first[s] + k * p.dilation[s] < p.in[s] + p.end[s];
+			for (int64_t k = 0; k < p.win.kernel[s]; k++)
+				w += first[s] + k * p.win.dilation[s] < p.win.in[s] + p.end[s];
 			padded *= w;
 		}
 		const T *x = (const T *)p.x + rest * image;
 		C v = p.kind ? C(0) : Is<T>::floating ? -(C)INFINITY : T(-1) < T(0) ? C(-128) : C(0);
-		for (int64_t a = 0; a < p.kernel[0]; a++)
-			for (int64_t b = 0; b < p.kernel[1]; b++)
-				for (int64_t c = 0; c < p.kernel[2]; c++) {
-					int64_t d = first[0] + a * p.dilation[0], h = first[1] + b * p.dilation[1],
-						w = first[2] + c * p.dilation[2];
-					if (d < 0 || h < 0 || w < 0 || d >= p.in[0] || h >= p.in[1] || w >= p.in[2])
+		for (int64_t a = 0; a < p.win.kernel[0]; a++)
+			for (int64_t b = 0; b < p.win.kernel[1]; b++)
+				for (int64_t c = 0; c < p.win.kernel[2]; c++) {
+					int64_t d = first[0] + a * p.win.dilation[0], h = first[1] + b * p.win.dilation[1],
+						w = first[2] + c * p.win.dilation[2];
+					if (d < 0 || h < 0 || w < 0 || d >= p.win.in[0] || h >= p.win.in[1] || w >= p.win.in[2])
 						continue;
-					int64_t at = (d * p.in[1] + h) * p.in[2] + w;
+					int64_t at = (d * p.win.in[1] + h) * p.win.in[2] + w;
 					C e = up(x[at]);
 					if constexpr (Is<T>::floating) {
 						if (p.kind == 2)
@@ -268,7 +268,7 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 					}
 					if (p.kind == 0 && (!count || e > v || e != e)) {
 						v = e;
-						best = p.column_major ? d + p.in[0] * (h + p.in[1] * w) : at;
+						best = p.column_major ? d + p.win.in[0] * (h + p.win.in[1] * w) : at;
 					}
 					count++;
 				}

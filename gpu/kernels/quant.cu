@@ -245,24 +245,24 @@ extern "C" __global__ void int_product_f8(const gpu_int_product p) { int_product
 extern "C" __global__ void int_conv(const gpu_int_conv p)
 {
 	const gpu_qslots &q = p.q;
-	const int64_t pixels = p.out[0] * p.out[1] * p.out[2], features = p.group * p.cout;
-	const int64_t image = p.in[0] * p.in[1] * p.in[2], window = p.kernel[0] * p.kernel[1] * p.kernel[2];
+	const int64_t pixels = p.win.out[0] * p.win.out[1] * p.win.out[2], features = p.group * p.cout;
+	const int64_t image = p.win.in[0] * p.win.in[1] * p.win.in[2], window = p.win.kernel[0] * p.win.kernel[1] * p.win.kernel[2];
 	const int64_t xz = q.a_zero >= 0 && p.io.in[q.a_zero] ? in_int(p.io, q.a_zero, 0) : 0;
 	EACH(i, p.n)
 	{
 		int64_t f = i / pixels % features, b = i / pixels / features, g = f / p.cout;
-		int64_t o[3] = {i / p.out[2] / p.out[1] % p.out[0], i / p.out[2] % p.out[1], i % p.out[2]};
+		int64_t o[3] = {i / p.win.out[2] / p.win.out[1] % p.win.out[0], i / p.win.out[2] % p.win.out[1], i % p.win.out[2]};
 		i32 wz = (i32)number_of(p, q.b_zero, f, features, 0, 0);
 		u32 sum = 0;
 		for (int64_t k = 0; k < p.cin * window; k++) {
 			int64_t tap = k % window, c = k / window;
-			int64_t t[3] = {tap / p.kernel[2] / p.kernel[1], tap / p.kernel[2] % p.kernel[1], tap % p.kernel[2]};
+			int64_t t[3] = {tap / p.win.kernel[2] / p.win.kernel[1], tap / p.win.kernel[2] % p.win.kernel[1], tap % p.win.kernel[2]};
 			int64_t at = 0;
 			bool in = true;
 			for (int d = 0; d < 3; d++) {
-				int64_t v = o[d] * p.stride[d] - p.begin[d] + t[d] * p.dilation[d];
-				in = in && v >= 0 && v < p.in[d];
-				at = at * p.in[d] + v;
+				int64_t v = o[d] * p.win.stride[d] - p.win.begin[d] + t[d] * p.win.dilation[d];
+				in = in && v >= 0 && v < p.win.in[d];
+				at = at * p.win.in[d] + v;
 			}
 			if (in)
 				sum += (u32)((i32)(in_int(p.io, q.a, ((b * p.group + g) * p.cin + c) * image + at) - xz) *

@@ -65,10 +65,10 @@ static struct conv_case usual(enum dtype t, int act, bool residual)
 	c.beta = act == ACT_HARDSWISH ? 0.5F : act == ACT_CLIP ? 6 : 0;
 	c.batch = 8, c.group = 1, c.cin = 64, c.cout = 128;
 	for (int i = 0; i < 3; i++) {
-		c.in[i] = c.out[i] = i ? 28 : 1;
-		c.kernel[i] = i ? 3 : 1;
-		c.stride[i] = c.dilation[i] = 1;
-		c.begin[i] = c.end[i] = i ? 1 : 0;
+		c.win.in[i] = c.win.out[i] = i ? 28 : 1;
+		c.win.kernel[i] = i ? 3 : 1;
+		c.win.stride[i] = c.win.dilation[i] = 1;
+		c.win.begin[i] = c.end[i] = i ? 1 : 0;
 	}
 	return c;
 }
@@ -162,7 +162,7 @@ static void other_windows_have_engines(void)
 	printf("# groups: plain %d/%d\n", n.ahead, n.compiled);
 	CHECK(n.ahead + n.compiled > 0);
 	c = usual(DT_F16, ACT_RELU, false);
-	c.begin[2] = 0;
+	c.win.begin[2] = 0;
 	c.end[2] = 2;
 	n = ask(dn, &c, CONV_FUSED, 0);
 	printf("# uneven pads: fused %d/%d\n", n.ahead, n.compiled);
@@ -170,7 +170,7 @@ static void other_windows_have_engines(void)
 	printf("# uneven pads: plain %d/%d\n", n.ahead, n.compiled);
 	c = usual(DT_F16, ACT_RELU, false);
 	c.n = 3;
-	c.in[0] = c.out[0] = 6;
+	c.win.in[0] = c.win.out[0] = 6;
 	n = ask(dn, &c, CONV_FUSED, 0);
 	printf("# 3-D: fused %d/%d\n", n.ahead, n.compiled);
 	CHECK(n.ahead + n.compiled > 0);
