@@ -62,10 +62,25 @@ bool gpu_block_gather_accepts(const struct site *s, struct why *w)
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
+/* Whether pieces of GPU_BLOCK_RUN elements share a scale and lie by each other, in whole vectors of the output. */
+static bool has_runs(const struct site *s, const struct gpu_block_gather *j)
+{
+	enum dtype t = gpu_type(s, 0), y = (enum dtype)site_out(s, 0)->type.dtype;
+
+	return j->axis == j->d.rank - 1 && j->inner % GPU_BLOCK_RUN == 0 &&
+	       (j->block % GPU_BLOCK_RUN == 0 || j->blocks == 1) &&
+	       (t == DT_U8 || t == DT_I8 || t == DT_U4 || t == DT_I4) &&
+	       (y == DT_F32 || y == DT_F16 || y == DT_BF16);
+}
+
 int gpu_block_gather_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct gpu_block_gather job;
 
 	fill(s, &job);
+	if (has_runs(s, &job))
+		return job.n ? GPU_TASK(s, step, "blocks", "gather_runs", &job,
+					job.n / GPU_BLOCK_RUN, d)
+			     : 0;
 	return job.n ? GPU_TASK(s, step, "blocks", "gather_blocks", &job, job.n, d) : 0;
 }

@@ -27,6 +27,16 @@ struct nbits_step {
 	int64_t columns;	     /* 0: few rows */
 };
 
+/* Of a power of two; of another number, more than that. */
+static int log2_of(int64_t size)
+{
+	int n = 0;
+
+	while (n < 62 && INT64_C(1) << n < size)
+		n++;
+	return n;
+}
+
 static const char *fill_packed(const struct site *s, struct gpu_nbits *j, const struct form **form)
 {
 	const struct matmul_nbits_params *p = s->node->params;
@@ -40,6 +50,7 @@ static const char *fill_packed(const struct site *s, struct gpu_nbits *j, const 
 				.blocks = (p->K + p->block_size - 1) / p->block_size,
 				.size = p->block_size,
 				.bits = (int)p->bits};
+	j->shift = log2_of(p->block_size);
 	int64_t zeros = z && z->type.dtype == DT_U8 ? (j->blocks * p->bits + 7) / 8 : j->blocks;
 	if (gpu_count(&site_in(s, 1)->shape) != p->N * j->blocks * (p->block_size * p->bits / 8) ||
 	    gpu_count(&site_in(s, 2)->shape) != p->N * j->blocks ||
@@ -62,8 +73,7 @@ static const char *fill_bnb(const struct site *s, struct gpu_nbits *j, const str
 				.k = p->transB ? p->K : p->N,
 				.size = p->block_size,
 				.turned = !p->transB};
-	while (j->shift < 62 && INT64_C(1) << j->shift < p->block_size)
-		j->shift++;
+	j->shift = log2_of(p->block_size);
 	if (INT64_C(1) << j->shift != p->block_size)
 		return "blocks of no power of two";
 	memcpy(j->value, bnb_values[p->quant_type], sizeof(j->value));

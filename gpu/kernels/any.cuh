@@ -38,6 +38,17 @@ __device__ inline unsigned packed_get(const void *p, int64_t i, int bits)
 	return ((const u8 *)p)[i / per] >> (int)(i % per) * bits & ((1u << bits) - 1);
 }
 
+// Eight such codes of which the first begins a byte.
+__device__ inline u64 codes_at(const u8 *b, int bits)
+{
+	u64 v = 0;
+	if (((uintptr_t)b & (bits - 1)) == 0)
+		return bits == 4 ? *(const u32 *)b : bits == 8 ? *(const u64 *)b : *(const u16 *)b;
+	for (int e = 0; e < bits; e++)
+		v |= (u64)b[e] << 8 * e;
+	return v;
+}
+
 // mantissa bits and bias of the four 8-bit formats with a sign
 __device__ inline int f8_mantissa(int t) { return t == T_F8E4M3FN || t == T_F8E4M3FNUZ ? 3 : 2; }
 __device__ inline int f8_bias(int t) { return t == T_F8E4M3FN ? 7 : t == T_F8E4M3FNUZ ? 8 : t == T_F8E5M2 ? 15 : 16; }

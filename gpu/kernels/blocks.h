@@ -4,6 +4,8 @@
 /* What blocks.cu is handed: slices of data in blocks that share a scale, gathered and widened. */
 #include "jobs.h"
 
+enum { GPU_BLOCK_RUN = 8 }; /* elements that a thread takes at a time where it can */
+
 struct gpu_block_gather {
 	struct gpu_io io;	    /* data, indices, scales, zero points */
 	int64_t n;		    /* elements of the output */

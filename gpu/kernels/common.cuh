@@ -43,6 +43,31 @@ template <> __device__ inline bf16 down<bf16, int64_t>(int64_t v) { return __ll2
 template <> __device__ inline f16 down<f16, uint64_t>(uint64_t v) { return __ull2half_rn(v); }
 template <> __device__ inline bf16 down<bf16, uint64_t>(uint64_t v) { return __ull2bfloat16_rn(v); }
 
+// V elements at a time: 16 bytes, or 1 where rows are not whole pieces of that.
+template <typename T, int V> __device__ inline void fetch(const T *x, float *to)
+{
+	if constexpr (V == 1) {
+		to[0] = up(x[0]);
+	} else {
+		uint4 raw = *(const uint4 *)x;
+		const T *e = (const T *)&raw;
+		for (int i = 0; i < V; i++)
+			to[i] = up(e[i]);
+	}
+}
+template <typename T, int V> __device__ inline void store(T *y, const float *from)
+{
+	if constexpr (V == 1) {
+		y[0] = down<T>(from[0]);
+	} else {
+		uint4 raw;
+		T *e = (T *)&raw;
+		for (int i = 0; i < V; i++)
+			e[i] = down<T>(from[i]);
+		*(uint4 *)y = raw;
+	}
+}
+
 // Turns of a grid-stride loop.
 #define EACH(i, n)                                                                                                     \
 	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, i##_step = gridDim.x * (int64_t)blockDim.x;   \

@@ -11,25 +11,18 @@ struct Block {
 };
 __device__ inline Block block_of(const gpu_nbits &p, int64_t n, int64_t g)
 {
-	Block b = {(float)in_real(p.io, 2, n * p.blocks + g), (float)(1 << (p.bits - 1))};
+	const int64_t at = n * p.blocks + g;
+	Block b = {p.io.it[2] == T_F32	 ? ((const f32 *)p.io.in[2])[at]
+		   : p.io.it[2] == T_F16 ? up(((const f16 *)p.io.in[2])[at])
+					 : (float)in_real(p.io, 2, at),
+		   (float)(1 << (p.bits - 1))};
 	if (p.io.in[3] && p.io.it[3] == T_U8) {
 		const u8 *row = (const u8 *)p.io.in[3] + n * ((p.blocks * p.bits + 7) / 8);
 		b.zero = (float)(row[g * p.bits / 8] >> (int)(g * p.bits % 8) & ((1u << p.bits) - 1));
 	} else if (p.io.in[3]) {
-		b.zero = (float)in_real(p.io, 3, n * p.blocks + g);
+		b.zero = (float)in_real(p.io, 3, at);
 	}
 	return b;
-}
-
-// The block that element k says it is of.
-__device__ inline Block own_block(const gpu_nbits &p, int64_t n, int64_t k)
-{
-	int64_t g = ((const i32 *)p.io.in[4])[k];
-	if (g < 0 || g >= p.blocks) {
-		fault(p.io);
-		g = 0;
-	}
-	return block_of(p, n, g);
 }
 
 // Weights of MatMulNBits. ORDERED: each k has a block of its own choice.
@@ -40,16 +33,35 @@ template <bool ORDERED> struct Packed {
 	// STEP elements from k on, a multiple of STEP: all of one block, whose bytes are there beyond the last k, too.
 	__device__ void widen(int64_t n, int64_t k, float *w) const
 	{
-		const u8 *b = (const u8 *)p.io.in[1] + (n * p.blocks * p.size + k) * p.bits / 8;
-		Block g = block_of(p, n, k / p.size);
+		const u64 v = codes_at((const u8 *)p.io.in[1] + (n * p.blocks * p.size + k) * p.bits / 8, p.bits);
+		if (ORDERED)
+			return widen_ordered(n, k, v, w);
+		const Block g = block_of(p, n, k >> p.shift);
+		if (p.bits == 4) {
+#pragma unroll
+			for (int e = 0; e < STEP; e++)
+				w[e] = ((float)((u32)v >> e * 4 & 15) - g.zero) * g.scale;
+			return;
+		}
 		const u32 mask = (1u << p.bits) - 1;
-		u64 v = 0;
-		for (int e = 0; e < p.bits; e++)
-			v |= (u64)b[e] << 8 * e;
-		for (int e = 0; e < STEP; e++) {
-			if (ORDERED && k + e < p.k)
-				g = own_block(p, n, k + e);
+		for (int e = 0; e < STEP; e++)
 			w[e] = ((float)((u32)(v >> e * p.bits) & mask) - g.zero) * g.scale;
+	}
+	__device__ void widen_ordered(int64_t n, int64_t k, u64 v, float *w) const
+	{
+		const u32 mask = (1u << p.bits) - 1;
+		int64_t last = -1;
+		Block b = {0, 0};
+		for (int e = 0; e < STEP; e++) {
+			int64_t g = k + e < p.k ? ((const i32 *)p.io.in[4])[k + e] : last;
+			if (k + e < p.k && (g < 0 || g >= p.blocks)) {
+				fault(p.io);
+				g = 0;
+			}
+			if (g != last)
+				b = block_of(p, n, g);
+			last = g;
+			w[e] = ((float)((u32)(v >> e * p.bits) & mask) - b.zero) * b.scale;
 		}
 	}
 };
@@ -89,6 +101,18 @@ template <typename T> struct Bnb4 {
 	}
 };
 
+enum { FULL = 16 }; // bytes that are read or written at once
+
+// STEP elements, or those before the end: whole says that they lie in whole pieces of FULL bytes.
+template <typename T> __device__ inline void read_step(const T *a, bool whole, int64_t left, float *x)
+{
+	const int V = FULL / sizeof(T);
+	for (int e = 0; e < STEP / V && whole; e++)
+		fetch<T, V>(a + e * V, x + e * V);
+	for (int e = 0; e < STEP && !whole; e++)
+		x[e] = e < left ? up(a[e]) : 0.0f;
+}
+
 // A warp makes a column of ROWS rows.
 template <typename T, typename W> __device__ inline void few(const gpu_nbits &p)
 {
@@ -97,14 +121,20 @@ template <typename T, typename W> __device__ inline void few(const gpu_nbits &p)
 	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32), r0 = blockIdx.y * (int64_t)ROWS;
 	const T *a = (const T *)p.io.in[0] + r0 * p.k;
 	const int rows = p.rows - r0 < ROWS ? (int)(p.rows - r0) : ROWS;
+	const bool whole = p.k % STEP == 0 && (uintptr_t)a % FULL == 0;
 	for (int64_t n = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32; n < p.n; n += warps) {
-		float sum[ROWS] = {}, w[STEP];
+		float sum[ROWS] = {}, w[STEP], x[STEP];
+#pragma unroll 2
 		for (int64_t k = lane * STEP; k < p.k; k += 32 * STEP) {
 			weights.widen(n, k, w);
 #pragma unroll
-			for (int r = 0; r < ROWS; r++)
-				for (int e = 0; e < STEP && r < rows; e++)
-					sum[r] += k + e < p.k ? up(a[r * p.k + k + e]) * w[e] : 0.0f;
+			for (int r = 0; r < ROWS; r++) {
+				if (r >= rows)
+					continue;
+				read_step(a + r * p.k + k, whole, p.k - k, x);
+				for (int e = 0; e < STEP; e++)
+					sum[r] += whole || k + e < p.k ? x[e] * w[e] : 0.0f;
+			}
 		}
 #pragma unroll
 		for (int r = 0; r < ROWS; r++) {
@@ -153,15 +183,21 @@ template <typename T> __device__ inline void few_turned(const gpu_nbits &p)
 template <typename T, typename W> __device__ inline void wide(const gpu_nbits &p)
 {
 	const W weights(p);
-	const int64_t steps = (p.k + STEP - 1) / STEP;
-	T *y = room<T>(p.io, p.at);
+	const int V = FULL / sizeof(T);
+	const int64_t steps = (p.k + STEP - 1) / STEP, n_of = p.turned ? p.columns : steps;
+	const bool small = steps * p.columns < INT32_MAX;
+	T *y = room<T>(p.io, p.at); // at a multiple of FULL bytes
 	EACH(i, steps * p.columns)
 	{
-		const int64_t n = p.turned ? i % p.columns : i / steps, k = (p.turned ? i / p.columns : i % steps) * STEP;
+		const int64_t q = small ? (int32_t)i / (int32_t)n_of : i / n_of, r = i - q * n_of;
+		const int64_t n = p.turned ? r : q, k = (p.turned ? q : r) * STEP;
 		float w[STEP];
 		weights.widen(p.first + n, k, w);
-		for (int e = 0; e < STEP && k + e < p.k; e++)
-			y[n * p.k + k + e] = down<T>(w[e]);
+		T *to = y + n * p.k + k;
+		for (int e = 0; e < STEP / V && p.k % STEP == 0; e++)
+			store<T, V>(to + e * V, w + e * V);
+		for (int e = 0; e < STEP && p.k % STEP && k + e < p.k; e++)
+			to[e] = down<T>(w[e]);
 	}
 }
 

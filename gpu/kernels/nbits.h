@@ -19,7 +19,7 @@ struct gpu_nbits {
 	int64_t first, columns;		  /* of B, that are widened */
 	int64_t at;			  /* of the widened ones in the workspace */
 	int bits;
-	int shift;	 /* bitsandbytes: size as a power of two */
+	int shift;	 /* size as a power of two */
 	int turned;	 /* bitsandbytes: columns lie by each other, not k */
 	float value[16]; /* what its codes stand for */
 };

@@ -218,31 +218,6 @@ template <typename T> __device__ inline void norm(const gpu_norm &p)
 
 // ---- rows that fit the registers: read once, written once --------------------------------------
 
-// V elements at a time: 16 bytes, or 1 where rows are not whole pieces of that.
-template <typename T, int V> __device__ inline void fetch(const T *x, float *to)
-{
-	if constexpr (V == 1) {
-		to[0] = up(x[0]);
-	} else {
-		uint4 raw = *(const uint4 *)x;
-		const T *e = (const T *)&raw;
-		for (int i = 0; i < V; i++)
-			to[i] = up(e[i]);
-	}
-}
-template <typename T, int V> __device__ inline void store(T *y, const float *from)
-{
-	if constexpr (V == 1) {
-		y[0] = down<T>(from[0]);
-	} else {
-		uint4 raw;
-		T *e = (T *)&raw;
-		for (int i = 0; i < V; i++)
-			e[i] = down<T>(from[i]);
-		*(uint4 *)y = raw;
-	}
-}
-
 // Over the threads of a row: a warp, or the whole block.
 template <typename F> __device__ inline float row_all(float v, F f, bool warp)
 {
@@ -262,6 +237,15 @@ template <typename F> __device__ inline float row_all(float v, F f, bool warp)
 }
 
 enum { FAST_ELEMENTS = 32 };
+
+// v += V numbers
+template <typename T, int V> __device__ inline void fetch_on(const T *x, float *v)
+{
+	float more[V];
+	fetch<T, V>(x, more);
+	for (int e = 0; e < V; e++)
+		v[e] += more[e];
+}
 
 // CH: pieces a thread at most
 template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_norm &p)
@@ -285,17 +269,10 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 		if (i >= n)
 			break;
 		fetch<T, V>((const T *)p.x + at + i, v[c]);
-		float more[V];
-		if (p.add) {
-			fetch<T, V>((const T *)p.add + at + i, more);
-			for (int e = 0; e < V; e++)
-				v[c][e] += more[e];
-		}
-		if (p.add2) {
-			fetch<T, V>((const T *)p.add2 + i, more);
-			for (int e = 0; e < V; e++)
-				v[c][e] += more[e];
-		}
+		if (p.add)
+			fetch_on<T, V>((const T *)p.add + at + i, v[c]);
+		if (p.add2)
+			fetch_on<T, V>((const T *)p.add2 + i, v[c]);
 		if (p.sum)
 			store<T, V>((T *)p.sum + at + i, v[c]);
 		for (int e = 0; e < V; e++)

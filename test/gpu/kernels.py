@@ -456,6 +456,8 @@ def packed():
         for rows in (1, 3, 8, 9, 33):
             for bits, block, zero in ((4, 32, 1), (8, 16, 0), (4, 16, 2)):
                 weights_of_bits(Case(f"bits{bits}_{rows}_{zero}_{t}"), t, rows, 70, 37, bits, block, zero, rows == 3)
+        for rows, bits, zero in ((3, 4, 1), (5, 8, 0), (1, 2, 1), (33, 4, 0), (9, 8, 1)):
+            weights_of_bits(Case(f"bits_whole{bits}_{rows}_{t}"), t, rows, 288, 37, bits, 32, zero)
     for q in ("u8", "i8"):
         scale = lambda c: [c.constant("f32", .1), c.constant(q, 3)]
         for last in (0, 1):
@@ -559,6 +561,9 @@ def coded():
             z = [c.constant("u8", RNG.integers(0, 256, (9, -(-3 * bits // 8))))] if zero else []
             c.end(c.op("GatherBlockQuantized", c.constant("u8", RNG.integers(0, 256, (9, 40 * bits // 8))), c.given("i64", [[0, -1, 8], [3, -9, 2]]),
                        c.constant(t, numbers(t, (9, 3), .01, .1)), *z, quantize_axis=1, block_size=16, bits=bits, **ms), t=t)
+        c = Case(f"gathered_blocks_odd_{t}")
+        c.end(c.op("GatherBlockQuantized", c.constant("u8", RNG.integers(0, 256, (9, 37))), c.given("i64", [[0, -1, 8], [3, -9, 2]]),
+                   c.constant(t, numbers(t, (9, 3), .01, .1)), quantize_axis=1, block_size=16, bits=8, **ms), t=t)
         for q in ("u8", "i8", "u16", "i16"):
             c = Case(f"ms_quantize_{t}_{q}")
             c.end(c.op("QuantizeLinear", c.x(t, 5, 33, 2), c.constant(t, numbers(t, (33,), .1, 1)), c.constant(q, numbers(q, (33,))), axis=1, **ms), t=q)
