@@ -24,22 +24,22 @@ struct maker {
 	bool bad;
 };
 
-/* [a, b, spatial...] with channels (b) last. */
+/* [a, b, spatial...] with channels (b) last, or as it is written where the case is planar. */
 static int tensor(struct maker *m, int64_t uid, enum dtype t, int64_t a, int64_t b,
 		  const int64_t *space, bool is_virtual)
 {
 	struct dn_tensor d = {.uid = uid, .type = t, .rank = m->c->n + 2, .is_virtual = is_virtual};
-	int64_t step = b;
+	int64_t step = m->c->planar ? 1 : b;
 
 	d.dim[0] = a;
 	d.dim[1] = b;
-	d.stride[1] = 1;
 	for (int i = m->c->n - 1; i >= 0; i--) {
 		d.dim[2 + i] = space[i];
 		d.stride[2 + i] = step;
 		step *= space[i];
 	}
-	d.stride[0] = step;
+	d.stride[1] = m->c->planar ? step : 1;
+	d.stride[0] = m->c->planar ? step * b : step;
 	return m->g ? dn_tensor(m->g, &d) : 0;
 }
 
@@ -291,36 +291,48 @@ size_t conv_plan_workspace(const struct conv_plan *p)
 	return p->plan ? dn_plan_workspace(p->plan) : 0;
 }
 
+/* Elements that a thread of the kernel takes. */
+static int64_t tail_step(const struct conv_case *k)
+{
+	int64_t vector = 16 / gpu_size(k->type);
+
+	return k->planar || k->cout % vector ? 1 : vector;
+}
+
+/* Planar cases have a bias at most. */
+static const char *tail_name(const struct conv_case *k)
+{
+	return k->planar ? "bias_planes" : tail_step(k) == 1 ? "tail_1" : "tail_v";
+}
+
 static bool set_tail(struct device *device, struct conv_plan *p)
 {
 	const struct conv_case *k = &p->key;
 	struct site s = {.device = device};
-	int64_t vector = 16 / gpu_size(k->type);
 
 	p->tail_fn = NULL;
 	if (p->form == CONV_OWN)
 		return set_pixel(device, p);
-	if (p->form < CONV_BIAS)
+	if (p->form < CONV_BIAS || (!k->bias && !k->residual && !k->act))
 		return true;
 	p->tail = (struct gpu_tail){.n = k->batch * k->cout * product(k->win.out),
+				    .plane = product(k->win.out),
 				    .channels = (int)k->cout,
 				    .act = k->act,
 				    .alpha = k->alpha,
 				    .beta = k->beta};
-	p->tail_fn = gpu_typed(&s, "conv", k->cout % vector ? "tail_1" : "tail_v", k->type, NULL);
+	p->tail_fn = gpu_typed(&s, "conv", tail_name(k), k->type, NULL);
 	return p->tail_fn != NULL;
 }
 
 static int run_tail(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
 {
 	struct gpu_tail job = p->tail;
-	int64_t vector = 16 / gpu_size(p->key.type);
 
 	job.y = a->y;
 	job.b = p->form == CONV_PLAIN && p->key.bias ? a->b : NULL;
 	job.r = p->form == CONV_PLAIN ? a->r : NULL;
-	return gpu_launch(c, p->tail_fn, gpu_grid(job.channels % vector ? job.n : job.n / vector),
-			  &job, sizeof(job));
+	return gpu_launch(c, p->tail_fn, gpu_grid(job.n / tail_step(&p->key)), &job, sizeof(job));
 }
 
 int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
@@ -383,7 +395,11 @@ static void conv_case_text(const struct conv_case *c, size_t version, char *out,
 	int n = snprintf(out, room,
 			 "cudnn%zu conv%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
 			 " act%d,%.9g,%.9g%s%s",
-			 version, c->backward ? "back" : "", dtype_name(c->type),
+			 version,
+			 !c->backward ? ""
+			 : c->planar  ? "back planar"
+				      : "back",
+			 dtype_name(c->type),
 			 c->type != DT_F32 ? ""
 			 : c->strict	   ? " strict"
 					   : " tf32",

@@ -205,14 +205,55 @@ static size_t left_by_each(const char *how, unsigned long long *closed)
 	return each;
 }
 
+/* cudnnCreate() and cudnnDestroy() in a context. */
+static void one_handle(void)
+{
+#if HAVE_CUDA && HAVE_CUDNN
+	const struct cuda_api *api = cuda_api(NULL);
+	const struct cudnn_api *dn = cudnn_api(NULL);
+	cudnnHandle_t handle;
+	CUcontext context;
+	CUdevice device;
+
+	if (!dn || api->p_cuDeviceGet(&device, 0) || api->p_cuDevicePrimaryCtxRetain(&context, device))
+		return;
+	api->p_cuCtxPushCurrent(context);
+	if (!dn->p_cudnnCreate(&handle))
+		dn->p_cudnnDestroy(handle);
+	api->p_cuCtxPopCurrent(&context);
+	api->p_cuDevicePrimaryCtxRelease(device);
+#endif
+}
+
+/*
+ * What cuDNN's handle leaves by itself, which is no session's: cudnnCreate() of cuDNN 9.19 loads two modules
+ * (mb_tools::GpcVSL2::queryFromDefaultDevice) that nobody unloads, and the driver keeps 78 KB for them beyond the
+ * context's end.
+ */
+static size_t left_by_handle(void)
+{
+	size_t was, is;
+
+	for (int i = 0; i < WARM; i++)
+		one_handle();
+	was = in_use();
+	for (int i = 0; i < SESSIONS; i++)
+		one_handle();
+	is = in_use();
+	printf("# %d handles of cuDNN alone: %zu bytes each\n", SESSIONS,
+	       is > was ? (is - was) / SESSIONS : 0);
+	return is > was ? (is - was) / SESSIONS : 0;
+}
+
 static void closed_sessions_leave_nothing(void)
 {
 	unsigned long long closed;
+	size_t handle = left_by_handle();
 
 	for (int i = 0; i < WARM; i++)
 		CHECK(one_session());
 	counting = true;
-	CHECK(left_by_each(", opened and closed", &closed) < EACH_BYTES);
+	CHECK(left_by_each(", opened and closed", &closed) < handle + EACH_BYTES);
 	counting = false;
 	CHECK_INT(closed, 0);
 	tell_blocks();
@@ -224,12 +265,13 @@ static void sessions_in_a_context_that_stays_leave_nothing(void)
 {
 	const struct cuda_api *api = cuda_api(NULL);
 	unsigned long long closed;
+	size_t handle = left_by_handle();
 	CUcontext context;
 	CUdevice device;
 
 	CHECK(!api->p_cuDeviceGet(&device, 0) && !api->p_cuDevicePrimaryCtxRetain(&context, device));
 	CHECK(one_session());
-	CHECK(left_by_each(" in a context that stays", &closed) < EACH_BYTES);
+	CHECK(left_by_each(" in a context that stays", &closed) < handle + EACH_BYTES);
 	CHECK_INT(closed, 0);
 	api->p_cuDevicePrimaryCtxRelease(device);
 }
