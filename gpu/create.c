@@ -4,7 +4,7 @@
 
 #include "gpu/job.h"
 
-#include "base/clock.h"
+#include "base/seed.h"
 
 #include <math.h>
 
@@ -94,7 +94,7 @@ static bool range_accepts(const struct site *s, struct why *w)
 
 /* ---- random numbers -------------------------------------------------------------------------- */
 
-/* Without a seed each run draws anew: the clock is read then. */
+/* Without a seed each run draws anew. */
 struct random_state {
 	struct gpu_tasks *tasks;
 	bool fixed;
@@ -128,7 +128,7 @@ static int random_run(const struct call *c)
 	memcpy(&job, r->tasks->v[0].job, sizeof(job));
 	gpu_io_fill(c, &job.io);
 	if (!r->fixed)
-		job.seed = clock_ns();
+		job.seed = seed_new();
 	return gpu_launch(c, r->tasks->v[0].fn, r->tasks->v[0].grid, &job, sizeof(job));
 }
 

@@ -3,7 +3,7 @@
 #include "gpu/job.h"
 #include "ops/unary.h"
 
-#include "base/clock.h"
+#include "base/seed.h"
 
 static const struct {
 	const char *op;
@@ -135,7 +135,7 @@ static int dropping_run(const struct call *c)
 
 	gpu_io_fill(c, &job.io);
 	if (!r->fixed)
-		job.seed = clock_ns();
+		job.seed = seed_new();
 	return job.n ? gpu_launch(c, r->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 

@@ -5,8 +5,8 @@
  * Random numbers by counter: number i of a seed is a hash of both (splitmix64), so that a
  * result does not depend on the threads that make it.
  */
-#include "base/clock.h"
 #include "base/field.h"
+#include "base/seed.h"
 
 #include <math.h>
 #include <string.h>
@@ -37,13 +37,13 @@ static inline uint64_t rng_seed_float(float seed)
 	uint32_t bits;
 
 	if (isnan(seed))
-		return clock_ns();
+		return seed_new();
 	memcpy(&bits, &seed, sizeof(bits));
 	return bits;
 }
 static inline uint64_t rng_seed_int(int64_t seed)
 {
-	return seed == INT_ABSENT ? clock_ns() : (uint64_t)seed;
+	return seed == INT_ABSENT ? seed_new() : (uint64_t)seed;
 }
 
 #endif
