@@ -24,22 +24,22 @@ struct maker {
 	bool bad;
 };
 
-/* [a, b, spatial...] with channels (b) last, or as it is written where the case is planar. */
+/* [a, b, spatial...] with channels (b) last. */
 static int tensor(struct maker *m, int64_t uid, enum dtype t, int64_t a, int64_t b,
 		  const int64_t *space, bool is_virtual)
 {
 	struct dn_tensor d = {.uid = uid, .type = t, .rank = m->c->n + 2, .is_virtual = is_virtual};
-	int64_t step = m->c->planar ? 1 : b;
+	int64_t step = b;
 
 	d.dim[0] = a;
 	d.dim[1] = b;
+	d.stride[1] = 1;
 	for (int i = m->c->n - 1; i >= 0; i--) {
 		d.dim[2 + i] = space[i];
 		d.stride[2 + i] = step;
 		step *= space[i];
 	}
-	d.stride[1] = m->c->planar ? step : 1;
-	d.stride[0] = m->c->planar ? step * b : step;
+	d.stride[0] = step;
 	return m->g ? dn_tensor(m->g, &d) : 0;
 }
 
@@ -296,13 +296,7 @@ static int64_t tail_step(const struct conv_case *k)
 {
 	int64_t vector = 16 / gpu_size(k->type);
 
-	return k->planar || k->cout % vector ? 1 : vector;
-}
-
-/* Planar cases have a bias at most. */
-static const char *tail_name(const struct conv_case *k)
-{
-	return k->planar ? "bias_planes" : tail_step(k) == 1 ? "tail_1" : "tail_v";
+	return k->cout % vector ? 1 : vector;
 }
 
 static bool set_tail(struct device *device, struct conv_plan *p)
@@ -316,12 +310,11 @@ static bool set_tail(struct device *device, struct conv_plan *p)
 	if (p->form < CONV_BIAS || (!k->bias && !k->residual && !k->act))
 		return true;
 	p->tail = (struct gpu_tail){.n = k->batch * k->cout * product(k->win.out),
-				    .plane = product(k->win.out),
 				    .channels = (int)k->cout,
 				    .act = k->act,
 				    .alpha = k->alpha,
 				    .beta = k->beta};
-	p->tail_fn = gpu_typed(&s, "conv", tail_name(k), k->type, NULL);
+	p->tail_fn = gpu_typed(&s, "conv", tail_step(k) == 1 ? "tail_1" : "tail_v", k->type, NULL);
 	return p->tail_fn != NULL;
 }
 
@@ -395,11 +388,7 @@ static void conv_case_text(const struct conv_case *c, size_t version, char *out,
 	int n = snprintf(out, room,
 			 "cudnn%zu conv%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
 			 " act%d,%.9g,%.9g%s%s",
-			 version,
-			 !c->backward ? ""
-			 : c->planar  ? "back planar"
-				      : "back",
-			 dtype_name(c->type),
+			 version, c->backward ? "back" : "", dtype_name(c->type),
 			 c->type != DT_F32 ? ""
 			 : c->strict	   ? " strict"
 					   : " tf32",

@@ -8,11 +8,10 @@
 #include "gpu/cudnn.h"
 #include "gpu/window.h"
 
-/* Of 2 or 3 spatial dims. Cleared before it is filled: it is its own key. */
+/* Channels last; of 2 or 3 spatial dims. Cleared before it is filled: it is its own key. */
 struct conv_case {
 	enum dtype type;
 	int n, act, bias, residual, strict, backward; /* backward: transposed */
-	int planar; /* channels first, as weights are; else last */
 	float alpha, beta;
 	int64_t batch, group, cin, cout; /* all channels */
 	struct gpu_window win;

@@ -59,7 +59,6 @@ static bool fill_case(const struct site *s, const struct gpu_deconv *j, struct c
 
 	conv_case_set(k, s, w, j->group, j->cin, j->cout);
 	k->backward = 1;
-	k->planar = k->strict; /* with channels last cuDNN's are several times as slow */
 	k->bias = site_in(s, 2) != NULL;
 	for (int i = 0; i < GPU_SPACE; i++) {
 		int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
@@ -106,22 +105,16 @@ static int weight_reshape(struct site *s, struct step *step, struct transposed_s
 			     make_weight, c, &c->weight, d);
 }
 
-static int channels_last(struct site *s, struct step *step, struct transposed_state *c, struct diag *d)
+static int library_reshape(struct site *s, struct step *step, struct transposed_state *c,
+			   struct diag *d)
 {
 	enum layout *want, *give;
+	int err = weight_reshape(s, step, c, d);
 
+	c->device = s->device;
 	gpu_layouts(s, step, &want, &give);
 	want[0] = gpu_channels_last(&site_in(s, 0)->shape);
 	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
-	return weight_reshape(s, step, c, d);
-}
-
-static int library_reshape(struct site *s, struct step *step, struct transposed_state *c,
-			   bool planar, struct diag *d)
-{
-	int err = planar ? 0 : channels_last(s, step, c, d);
-
-	c->device = s->device;
 	c->plan_at = step->workspace;
 	step->workspace += conv_plan_workspace(c->plan);
 	return err;
@@ -138,7 +131,7 @@ int gpu_transposed_reshape(struct site *s, struct step *step, struct diag *d)
 	if (fill_case(s, &c->job, &k))
 		c->plan = conv_plan_get(s->device, &k, &why);
 	if (c->plan)
-		return library_reshape(s, step, c, k.planar, d);
+		return library_reshape(s, step, c, d);
 	if (gpu_type(s, 0) != DT_F64)
 		gpu_fell_back(s, "by our own transposed convolution",
 			      why.text ? why.text : "a form that cuDNN does not have");

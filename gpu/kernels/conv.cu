@@ -313,17 +313,6 @@ template <typename T, int V> __device__ inline void tail(const gpu_tail &p)
 	}
 }
 
-// A bias alone, of channels that come first.
-extern "C" __global__ void bias_planes_f32(const gpu_tail p)
-{
-	const bool small = p.n < INT32_MAX;
-	EACH(i, p.n)
-	{
-		const int64_t c = small ? (int32_t)i / (int32_t)p.plane % p.channels : i / p.plane % p.channels;
-		((float *)p.y)[i] += ((const float *)p.b)[c];
-	}
-}
-
 template <typename T, int V> __device__ inline void scale(const gpu_scale &p)
 {
 	EACH(i, p.n / V)

@@ -61,8 +61,7 @@ struct gpu_point {
 struct gpu_tail {
 	const void *b, *r;
 	void *y;
-	int64_t n;     /* elements */
-	int64_t plane; /* of those of a channel, where channels come first */
+	int64_t n; /* elements */
 	int channels;
 	int act;
 	float alpha, beta;
