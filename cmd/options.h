@@ -5,7 +5,7 @@
  * What the user asked for. One table (options_table) says every option once: the command line, YAML,
  * the environment, --help, the manual and the completions are made from it.
  *
- * To add an option: a member here, a row in options.c. Nothing else.
+ * To add an option: a member here, a row in options_table.c. Nothing else.
  */
 #include "base/field.h"
 #include "check.h"

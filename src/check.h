@@ -18,7 +18,7 @@
 /* How outputs are measured against references. */
 enum check_metric { METRIC_MAXABS, METRIC_COSINE, METRIC_L2 };
 
-/* What the user asked for. A member of struct options, filled by the rows of cmd/options.c. */
+/* What the user asked for. A member of struct options, filled by the rows of cmd/options_table.c. */
 struct check_options {
 	bool all;
 	/* the model, the input and a run are always looked at; these ask for more, `all` for everything */
