@@ -278,8 +278,10 @@ static void write_process(struct json *j, const struct watch_process *p)
 			json_end(j, '}');
 		}
 		json_object(j, "host_private");
-		json_uint(j, "bytes", (uint64_t)p->host.last);
-		json_uint(j, "peak", (uint64_t)p->host.peak);
+		if (p->host.n) { /* it had not ended before it could be looked at */
+			json_uint(j, "bytes", (uint64_t)p->host.last);
+			json_uint(j, "peak", (uint64_t)p->host.peak);
+		}
 		write_over_time(j, &p->host, SERIES_MOST);
 		json_end(j, '}');
 		json_end(j, '}');

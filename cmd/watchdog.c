@@ -23,6 +23,7 @@ struct farewell {
 static struct farewell farewells[7];
 static volatile sig_atomic_t write_document;
 static volatile sig_atomic_t soft, caught; /* see watchdog_soft; the signal */
+static volatile sig_atomic_t patience = 5; /* seconds that an end in order may take */
 static const char *volatile at_node, *volatile at_op;
 static const char *volatile gathered_text, *volatile gathered_findings;
 
@@ -86,10 +87,13 @@ static void say_document(const struct farewell *f)
 	say(STDOUT_FILENO, "\n    }\n  ]\n}\n");
 }
 
-/* The first time, where the command asked for it: it ends by itself, within five seconds. */
+/*
+ * The first time, where the command asked for it: it ends by itself, within five seconds, or where it had more time
+ * within a fifth of that (a busy machine takes long to tell what was gathered).
+ */
 static bool catch_softly(int number)
 {
-	static const struct itimerval grace = {.it_value.tv_sec = 5};
+	const struct itimerval grace = {.it_value.tv_sec = patience};
 
 	if (!soft || caught || (number != SIGINT && number != SIGALRM))
 		return false;
@@ -161,6 +165,7 @@ void watchdog_start(const char *command, double seconds, bool json)
 		"a file became shorter while it was being read");
 	if (!(seconds > 0))
 		return;
+	patience = (sig_atomic_t)fmax(5, fmin(seconds, 1e9) / 5);
 	snprintf(text, sizeof(text), "not done within the %g s of --timeout", seconds);
 	prepare(&farewells[2], SIGALRM, E_TIMEOUT, command, text);
 	set_timer(seconds);

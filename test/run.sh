@@ -4,13 +4,15 @@
 # Called by the Makefile, which sets INFER (the program), OUT (its build folder), UNIT (the unit test programs), CC,
 # BUILD and MAKE. A suite is a function below. A test is a TAP line, "ok NAME" or "not ok NAME"; a program or a step
 # counts as one of its own when it says nothing, breaks off or hangs (TEST_TIMEOUT seconds, a limit for what would never
-# end: no test depends on how fast the machine is). What failed is printed, with V=1 everything.
+# end, many times what the longest takes: no test depends on how fast the machine is). What failed is printed, with V=1
+# everything.
 # TALLY=FILE appends "PASSED FAILED SKIPPED" there in place of the closing line (make check runs make test).
 set -u -o pipefail
 shopt -s nullglob
 cd "$(dirname "$0")/.." || exit 1
 
 : "${INFER:=$PWD/build/bin/infer}" "${OUT:=build}" "${BUILD:=build}" "${UNIT:=}" "${MAKE:=make}" "${CC:=gcc}"
+: "${TEST_TIMEOUT:=7200}"
 # an absolute path, so that a test may change its folder
 export INFER OUT
 passed=0 failed=0 skipped=0
@@ -35,7 +37,7 @@ head_line() { # NAME PASSED FAILED SKIPPED
 }
 
 tap() { # NAME COMMAND...: counts the TAP lines that the command prints
-	local name=$1 limit=${TEST_TIMEOUT:-1800} rc ok bad skip
+	local name=$1 limit=$TEST_TIMEOUT rc ok bad skip
 	shift
 	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
 	rc=$?
@@ -64,7 +66,7 @@ tap() { # NAME COMMAND...: counts the TAP lines that the command prints
 step() { # NAME COMMAND...: one test, which passes where the command does
 	local name=$1 start=$SECONDS
 	shift
-	if timeout -k 10 "${TEST_TIMEOUT:-3600}" "$@" >"$log" 2>&1 </dev/null; then
+	if timeout -k 10 "$TEST_TIMEOUT" "$@" >"$log" 2>&1 </dev/null; then
 		printf '%-28s ok (%d s)\n' "$name" $((SECONDS - start))
 		[ -z "${V:-}" ] || sed 's/^/  /' "$log"
 		count 1 0 0
@@ -102,7 +104,7 @@ check() {
 
 # The runner takes a folder of cases and closes with "conformance: N passed, N failed, N skipped".
 conformance_of() { # NAME FOLDER
-	timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" "$2" >"$log" 2>&1 </dev/null
+	timeout -k 10 "$TEST_TIMEOUT" "$OUT/conformance/run" "$2" >"$log" 2>&1 </dev/null
 	conformance_said "$1"
 }
 
@@ -209,11 +211,11 @@ emulated() {
 	local -x FAKE_CUDA_LATE=1 FAKE_CUDA_HIDE=1 # as late as a GPU may be, and out of the host's reach
 	cases=$(cases_folder)
 	for half in 0 1; do
-		LAUNCHES=$told/half$half.launches timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" "$cases" -d cuda -n \
+		LAUNCHES=$told/half$half.launches timeout -k 10 "$TEST_TIMEOUT" "$OUT/conformance/run" "$cases" -d cuda -n \
 			-x light/ -s "$half/2" -l "$told/half$half.list" >"$told/half$half" 2>&1 </dev/null &
 		pids+=($!)
 	done
-	timeout -k 10 "${TEST_TIMEOUT:-1800}" "$OUT/conformance/run" test/random/cases -d cuda -n \
+	timeout -k 10 "$TEST_TIMEOUT" "$OUT/conformance/run" test/random/cases -d cuda -n \
 		-l "$told/random.list" >"$told/random" 2>&1 </dev/null &
 	pids+=($!)
 	wait "${pids[@]}"
@@ -268,7 +270,7 @@ fuzz() {
 		mkdir -p "$found"
 		local folders=("$found") # what it finds goes into the first
 		[ ! -d "test/fuzz/$name" ] || folders+=("test/fuzz/$name")
-		step "fuzz/$name" "$target" "${how[@]}" -timeout=120 -rss_limit_mb=2048 \
+		step "fuzz/$name" "$target" "${how[@]}" -timeout=1200 -rss_limit_mb=2048 \
 			-artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
 	done
 }
@@ -288,7 +290,7 @@ random() {
 		count 0 1 0
 		return
 	fi
-	TEST_TIMEOUT=${TEST_TIMEOUT:-1800} PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap random python3 test/random/random_test.py --tap \
+	PYTHONPATH=$python PYTHONDONTWRITEBYTECODE=1 tap random python3 test/random/random_test.py --tap \
 		--driver "$OUT/random/driver" --ops "$ops" --keep "$OUT/random/failed" \
 		--seed "${RANDOM_SEED:-1}" "${limit[@]}"
 	rm -f "$ops"

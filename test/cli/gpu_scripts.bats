@@ -119,9 +119,9 @@ unit() { # NAME SCRIPT: a program in the units' place
 	echo "$output"
 	[ "$status" -eq 1 ]
 	[ "$(head -n 1 "$T/seen.memcheck")" = test_identity_example ]
-	[[ $output == *"ok memcheck: 1 of 1 kernels this time, 0 errors"* ]]
+	[[ $output == *"ok memcheck: 1 of 1 kernels this time, 1 in all, 0 errors"* ]]
 	[[ $output == *"ok memcheck: all 2 cases have run under it"* ]]
-	[[ $output == *"not ok racecheck: 1 of 1 kernels this time, 2 errors"* ]]
+	[[ $output == *"not ok racecheck: 1 of 1 kernels this time, 1 in all, 2 errors"* ]]
 	[[ $output == *"errors in kernel: "*" 2 first_kernel"* ]]
 	# no time: said so, and kept
 	sed -i '/racecheck.*identity/d' "$T/choice/covered"

@@ -338,7 +338,7 @@ static int waits(int ok)
 	sigaction(SIGTERM, &act, NULL);
 	puts("waiting");
 	fflush(stdout);
-	for (int i = 0; i < 2000 && !caught; i++)
+	for (int i = 0; i < 20000 && !caught; i++)
 		usleep(50000);
 	printf("signal %d\n", (int)caught);
 	return (int)caught;

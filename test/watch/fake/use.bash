@@ -43,7 +43,7 @@ watched() {
 
 # until_there COUNT PATTERN FILE: until the file has so many lines with it
 until_there() {
-	for _ in $(seq 2000); do
+	for _ in $(seq 20000); do
 		[ "$(grep -c "$2" "$3")" -lt "$1" ] || return 0
 		sleep 0.05
 	done
