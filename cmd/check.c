@@ -133,6 +133,8 @@ int cmd_check(struct options *o, struct diag *d)
 	if (watch_misplaced(o, d))
 		return -E_USAGE;
 	warn_idle(o, d);
+	if (o->html && output_probe(o->html, d))
+		return -E_OUTPUT;
 	begin(&v, d);
 	settle(&v);
 	watchdog_crash(o->command->name);

@@ -2,11 +2,10 @@
 /* The report of infer check as one page: what each check said, and every finding with what belongs to it. */
 #include "check_report.h"
 
+#include "output.h"
 #include "page.h"
 
 #include <inttypes.h>
-
-static const char *const severities[] = {"note", "warning", "error"};
 
 static void facts(struct page *p, const struct check_context *c, struct arena *a)
 {
@@ -68,32 +67,6 @@ static void table(struct page *p, const struct check_context *c, struct arena *a
 	page_table_end(p);
 }
 
-static void finding(struct page *p, const struct finding *f, struct arena *a)
-{
-	const char *hint = f->hint ? f->hint : code_hint(f->code), *where = "", *rows = "";
-
-	if (f->node)
-		where = arena_printf(a, "node '%s' (%s)%s", f->node, f->op ? f->op : "?",
-				     f->slot ? " " : "");
-	where = arena_printf(a, "%s%s%s", where, f->slot ? f->slot : "",
-			     f->node || f->slot ? ": " : "");
-	page_note(p, f->severity,
-		  arena_printf(a, "%s %s: %s%s", severities[f->severity],
-			       code_id(f->code, f->severity), where,
-			       f->message ? f->message : code_title(f->code)));
-	for (size_t i = 0; i < f->nrows; i++)
-		rows = arena_printf(a, "%s%s%-12s %s", rows, i ? "\n" : "", f->rows[i].label,
-				    f->rows[i].text);
-	if (f->expected)
-		rows = arena_printf(a, "%s%sexpected     %s", rows, *rows ? "\n" : "", f->expected);
-	if (f->actual)
-		rows = arena_printf(a, "%s%sfound        %s", rows, *rows ? "\n" : "", f->actual);
-	if (hint)
-		rows = arena_printf(a, "%s%scure         %s", rows, *rows ? "\n" : "", hint);
-	if (*rows)
-		page_pre(p, rows);
-}
-
 static void findings(struct page *p, const struct check_context *c, struct arena *a)
 {
 	page_section(p, "Findings", NULL);
@@ -102,7 +75,7 @@ static void findings(struct page *p, const struct check_context *c, struct arena
 	for (int s = SEV_ERROR; s >= SEV_NOTE; s--)
 		for (const struct finding *f = c->d->first; f; f = f->next)
 			if ((int)f->severity == s)
-				finding(p, f, a);
+				page_finding(p, f, a);
 }
 
 int report_page(const struct check_context *c, const char *path, struct diag *d)

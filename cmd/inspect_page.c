@@ -40,7 +40,8 @@ static void operators(const struct inspection *x, struct page *p, struct arena *
 	page_table(p, heads, "lrrll");
 	for (size_t i = 0; i < x->nops; i++) {
 		page_cell(p, x->ops[i].name);
-		page_number(p, x->ops[i].since, arena_printf(a, "%d", x->ops[i].since));
+		page_number(p, x->ops[i].since,
+			    x->ops[i].since ? arena_printf(a, "%d", x->ops[i].since) : "?");
 		page_number(p, x->ops[i].count, arena_printf(a, "%" PRIu32, x->ops[i].count));
 		page_cell(p, x->ops[i].cpu ? "yes" : "no");
 		page_cell(p, x->ops[i].cuda ? "yes" : "no");

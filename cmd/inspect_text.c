@@ -101,7 +101,13 @@ static void print_parameters(const struct inspection *x, struct arena *a, FILE *
 	fputc('\n', f);
 }
 
-static void print_operators(const struct inspection *x, FILE *f)
+/* "-17"; of an operator that no table knows, nothing. */
+static const char *version_of(int since, struct arena *a)
+{
+	return since ? arena_printf(a, "-%d", since) : "";
+}
+
+static void print_operators(const struct inspection *x, struct arena *a, FILE *f)
 {
 	uint32_t total = 0, missing = 0;
 
@@ -114,14 +120,15 @@ static void print_operators(const struct inspection *x, FILE *f)
 		fprintf(f, " (%u in bodies)", total - x->model->file_nodes);
 	fprintf(f, ", %zu kind%s, ", x->nops, x->nops == 1 ? "" : "s");
 	if (missing)
-		fprintf(f, "%u nodes not supported\n", missing);
+		fprintf(f, "%u node%s not supported\n", missing, missing == 1 ? "" : "s");
 	else
 		fputs("all supported\n", f);
 	for (size_t i = 0; i < x->nops; i++)
-		fprintf(f, "  %6u  %s-%d%s\n", x->ops[i].count, x->ops[i].name, x->ops[i].since,
-			x->ops[i].cuda	? "  cpu, cuda"
-			: x->ops[i].cpu ? "  cpu"
-					: "  no device");
+		fprintf(f, "  %6u  %s%s  %s\n", x->ops[i].count, x->ops[i].name,
+			version_of(x->ops[i].since, a),
+			x->ops[i].cuda	? "cpu, cuda"
+			: x->ops[i].cpu ? "cpu"
+					: "no device");
 }
 
 static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)
@@ -129,8 +136,8 @@ static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)
 	fputs("nodes\n", f);
 	for (size_t i = 0; i < x->nnodes; i++) {
 		const struct node_row *r = &x->nodes[i];
-		fprintf(f, "%6zu  %s-%d  %s\n", i, r->node->origin->op, r->node->origin->since,
-			tame_word(a, r->node->origin->name));
+		fprintf(f, "%6zu  %s%s  %s\n", i, r->node->origin->op,
+			version_of(r->node->origin->since, a), tame_word(a, r->node->origin->name));
 		for (uint32_t k = 0; k < r->node->nin; k++)
 			if (r->node->in[k] != NO_VALUE)
 				fprintf(f, "          in   %s%s\n",
@@ -217,7 +224,7 @@ void inspect_print_text(const struct inspection *x, FILE *f)
 	print_head(x, &a, f);
 	print_ports(x, &a, f);
 	print_parameters(x, &a, f);
-	print_operators(x, f);
+	print_operators(x, &a, f);
 	if (x->o->memory)
 		print_memory(x, &a, f);
 	if (x->o->cost)

@@ -20,6 +20,12 @@ static int unknown_command(const char *name, struct diag *d)
 {
 	const char *near = NULL;
 
+	static const char *const plain[] = {"--version", "--help"};
+
+	if (!strcmp(name, "version") || (*name == '-' && str_nearest(name, plain, 2)))
+		return FAIL(d, E_OPTION, .message = fmt(d, "there is no '%s'", name),
+			    .hint = fmt(d, "did you mean '%s'?",
+					*name == '-' ? str_nearest(name, plain, 2) : plain[0]));
 	if (*name == '-')
 		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' stands before the subcommand", name),
 			    .hint = "infer COMMAND [OPTION]...; see infer --help");

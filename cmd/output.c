@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 
+#include "base/file.h"
 #include "base/tame.h"
 #include "cmd.h"
+#include "page.h"
 #include "precision.h"
 #include "version.h"
 #include "watchdog.h"
@@ -10,6 +12,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -114,7 +117,7 @@ static void text_member(struct json *j, const char *key, const char *text)
 void json_finding(struct json *j, const struct finding *f)
 {
 	static const char *const words[] = {"note", "warning", "error"};
-	const char *hint = f->hint ? f->hint : code_hint(f->code);
+	const char *hint = finding_hint(f);
 
 	json_object(j, NULL);
 	json_string(j, "id", code_id(f->code, f->severity));
@@ -130,7 +133,7 @@ void json_finding(struct json *j, const struct finding *f)
 	}
 	text_member(j, "expected", f->expected);
 	text_member(j, "actual", f->actual);
-	text_member(j, "hint", hint);
+	text_member(j, "hint", *hint ? hint : NULL);
 	if (f->nrows) {
 		json_array(j, "rows");
 		for (size_t i = 0; i < f->nrows; i++) {
@@ -161,4 +164,49 @@ void output_findings(const struct options *o, const struct diag *d)
 	for (const struct finding *f = d->first; f; f = f->next)
 		if (!o->quiet || f->severity == SEV_ERROR)
 			finding_print(f, stderr, color);
+}
+
+void page_finding(struct page *p, const struct finding *f, struct arena *a)
+{
+	static const char *const severities[] = {"note", "warning", "error"};
+	const char *hint = finding_hint(f), *where = "", *rows = "";
+
+	if (f->node)
+		where = arena_printf(a, "node '%s' (%s)%s", f->node, f->op ? f->op : "?",
+				     f->slot ? " " : "");
+	where = arena_printf(a, "%s%s%s", where, f->slot ? f->slot : "",
+			     f->node || f->slot ? ": " : "");
+	page_note(p, f->severity,
+		  arena_printf(a, "%s %s: %s%s", severities[f->severity],
+			       code_id(f->code, f->severity), where,
+			       f->message ? f->message : code_title(f->code)));
+	for (size_t i = 0; i < f->nrows; i++)
+		rows = arena_printf(a, "%s%s%-12s %s", rows, i ? "\n" : "", f->rows[i].label,
+				    f->rows[i].text);
+	if (f->expected)
+		rows = arena_printf(a, "%s%sexpected     %s", rows, *rows ? "\n" : "", f->expected);
+	if (f->actual)
+		rows = arena_printf(a, "%s%sfound        %s", rows, *rows ? "\n" : "", f->actual);
+	if (*hint)
+		rows = arena_printf(a, "%s%scure         %s", rows, *rows ? "\n" : "", hint);
+	if (*rows)
+		page_pre(p, rows);
+}
+
+/* A pipe's reader would take the end of a trial for the end of all. */
+static bool is_pipe(const char *path)
+{
+	struct stat st;
+
+	return !strcmp(path, "-") ||
+	       (stat(path, &st) == 0 && S_ISFIFO(st.st_mode) && access(path, W_OK) == 0);
+}
+
+int output_probe(const char *path, struct diag *d)
+{
+	struct file_out *f = is_pipe(path) ? NULL : file_create(path, E_OUTPUT, d);
+
+	if (f)
+		file_abort(f);
+	return f || is_pipe(path) ? 0 : -E_OUTPUT;
 }

@@ -28,6 +28,13 @@ void json_envelope_end(struct json *j, const struct diag *d);
 /* One finding as an object of an array. */
 void json_finding(struct json *j, const struct finding *f);
 
+/* Whether a file can be written, before what goes there is known: it is made and taken away again. E-OUTPUT. */
+int output_probe(const char *path, struct diag *d);
+
+/* One finding on a page, with what belongs to it. */
+struct page;
+void page_finding(struct page *p, const struct finding *f, struct arena *a);
+
 /* Findings on stderr; with --quiet the errors only. */
 void output_findings(const struct options *o, const struct diag *d);
 

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ROUNDS = 5, ATTEMPTS = 4 };
@@ -36,15 +37,42 @@ static size_t rounds_for(const struct profile_job *job)
 	return ROUNDS;
 }
 
+/* What several jobs say alike is told once. */
+static void take_findings(struct profile *p, const struct profile_job *job, const struct record *r,
+			  const struct diag *own)
+{
+	struct finding *error = NULL;
+
+	for (const struct finding *f = own->first; f; f = f->next) {
+		struct finding *told = diag_find(p->d, f);
+		if (!told) {
+			(void)diag_add(p->d, f);
+			told = p->d->last;
+		}
+		if (!error && f->severity == SEV_ERROR)
+			error = told;
+	}
+	if (error && (!r || r->failed) && p->nfailed < p->njobs)
+		p->failed[p->nfailed++] = (struct profile_failure){
+			job->label, r ? arena_str(&p->arena, r->failed) : "", error};
+}
+
+/* NULL, or a record that ends early, with an error in the diag. */
 static struct record *measure(struct profile *p, size_t k)
 {
 	struct profile_job *job = &p->job[k];
+	struct diag own = {0};
+	struct record *r;
 
 	job->poll = on_poll;
 	job->arg = p;
 	if (job->yard)
-		return profile_rounds(job, rounds_for(job), p->d);
-	return p->njobs > 1 ? profile_apart(job, p->d) : profile_measure(job, p->d);
+		r = profile_rounds(job, rounds_for(job), &own);
+	else
+		r = p->njobs > 1 ? profile_apart(job, &own) : profile_measure(job, &own);
+	take_findings(p, job, r, &own);
+	diag_free(&own);
+	return r;
 }
 
 /* What others will be compared with for long is measured twice as long. */
@@ -73,12 +101,28 @@ static int measure_all(struct profile *p)
 			p->part = 0.5;
 		struct record *r = twice ? measure_baseline(p) : measure(p, k);
 		if (!r)
-			return p->d->last ? -(int)p->d->last->code : -E_INTERNAL;
+			continue;
 		/* the child says what the parent asked for */
 		r->label = p->job[k].label;
 		p->record[p->nrecords++] = r;
 	}
-	return 0;
+	if (p->nrecords || watchdog_caught() != E_OK)
+		return 0;
+	return p->nfailed ? -(int)p->failed[0].finding->code : -E_INTERNAL;
+}
+
+/* ---- what could not be measured */
+
+/* A finding says whose it is, unless it is everyone's. */
+static void name_failed(struct profile *p)
+{
+	for (size_t i = 0; i < p->nfailed; i++) {
+		size_t n = 0;
+		const char *whose = failure_labels(p, i, &n, &p->d->arena);
+		struct finding *f = p->failed[i].finding;
+		if (whose && (p->nrecords || n < p->njobs))
+			f->slot = f->slot ? fmt(p->d, "%s: %s", whose, f->slot) : whose;
+	}
 }
 
 /* ---- is it steady */
@@ -182,6 +226,20 @@ static void look_for_noise(struct profile *p)
 				continue;
 			look_at_first(p, p->record[i], q, &s);
 			look_at_course(p, p->record[i], q, &s);
+		}
+}
+
+/* Where the CPU was named, --streams was refused; here it is what auto found. */
+static void look_for_streams(struct profile *p)
+{
+	bool asked = p->o->streams > 1 || p->o->streams_axis.n;
+
+	for (size_t i = 0; asked && i < p->nrecords; i++)
+		if (!strcmp(p->record[i]->id.device, "cpu")) {
+			WARN(p->d, E_OPTION, .slot = "--streams",
+			     .message = "the CPU has no streams: sessions ran side by side",
+			     .hint = "--device cuda asks for a GPU, --sessions N for what was done");
+			return;
 		}
 }
 
@@ -316,6 +374,25 @@ static void settle(struct profile *p)
 		p->o->config.precision = p->job[0].config.precision;
 }
 
+/* What each of several processes reads. */
+static int share_input(struct profile *p)
+{
+	const char *model = p->o->operand[0];
+	struct stat st;
+
+	if (p->njobs < 2 && !p->job[0].yard)
+		return 0;
+	input_keep_stdin(model, &p->request);
+	if (strcmp(model, "-") != 0 && stat(model, &st) == 0 && S_ISFIFO(st.st_mode))
+		return FAIL(p->d, E_MODEL_OPEN,
+			    .message = fmt(p->d,
+					   "%s: a pipe, of which the second of several processes "
+					   "would find nothing",
+					   model),
+			    .hint = "as standard input (-) it is kept for all");
+	return 0;
+}
+
 static void tell_stopped(struct profile *p)
 {
 	enum code why = watchdog_caught();
@@ -366,11 +443,16 @@ int cmd_profile(struct options *o, struct diag *d)
 	if (!rc) {
 		settle(p);
 		watchdog_soft();
+		rc = share_input(p);
+	}
+	if (!rc) {
 		progress_begin(&p->progress, o);
 		rc = measure_all(p);
+		name_failed(p);
 	}
 	if (!rc) {
 		look_for_noise(p);
+		look_for_streams(p);
 		rc = judge(p);
 		if (!rc || rc == -E_BASELINE) {
 			int saved = watchdog_caught() == E_OK ? export_baseline(p) : 0;

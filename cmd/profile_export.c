@@ -10,8 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- JSON */
 
@@ -111,6 +109,23 @@ static void write_verdict(struct profile *p, struct json *j)
 	json_end(j, '}');
 }
 
+/* All that is known of it stands among the findings. */
+static void write_failed(struct profile *p, struct json *j)
+{
+	json_array(j, "failed");
+	for (size_t i = 0; i < p->nfailed; i++) {
+		const struct finding *f = p->failed[i].finding;
+		json_object(j, NULL);
+		json_string(j, "label", p->failed[i].label);
+		json_string(j, "point", p->failed[i].point);
+		json_string(j, "id", code_id(f->code, f->severity));
+		json_string(j, "message", f->message ? f->message : code_title(f->code));
+		json_string(j, "hint", finding_hint(f));
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
 static void write_members(struct profile *p, struct json *j)
 {
 	json_string(j, "model", p->o->operand[0]);
@@ -119,6 +134,8 @@ static void write_members(struct profile *p, struct json *j)
 		for (size_t k = 0; k < p->record[i]->npoints; k++)
 			write_summary(p, p->record[i], &p->record[i]->point[k], j);
 	json_end(j, ']');
+	if (p->nfailed)
+		write_failed(p, j);
 	if (p->compared)
 		write_verdict(p, j);
 	json_array(j, "records");
@@ -159,31 +176,56 @@ static void csv_text(const char *s, FILE *f)
 	fputc('"', f);
 }
 
+static void csv_texts(const char *const *text, size_t n, FILE *f)
+{
+	for (size_t k = 0; k < n; k++) {
+		csv_text(text[k], f);
+		fputc(',', f);
+	}
+}
+
 static void csv_identity(const struct record *r, const struct record_point *q, FILE *f)
 {
 	const char *const texts[] = {
 		r->id.model,	 r->id.hash,	  r->id.device,	  r->id.device_name, r->id.driver,
 		r->id.libraries, r->id.precision, r->id.optimize, r->label,	     q->label};
 
-	for (size_t k = 0; k < sizeof(texts) / sizeof(*texts); k++) {
-		csv_text(texts[k], f);
-		fputc(',', f);
-	}
+	csv_texts(texts, sizeof(texts) / sizeof(*texts), f);
 	fprintf(f, "%" PRId64 ",%" PRId64 ",", r->id.threads, r->id.sessions);
 }
 
-/* Memory as the look behind this run found it, if there was one. at: of the timeline, which goes on with the runs. */
-static void csv_memory(const struct record *r, double end, size_t *at, FILE *f)
+/* A line for what has no runs. */
+static void csv_failed(const struct profile *p, const struct profile_failure *of, FILE *f)
+{
+	const struct identity *id = &p->record[0]->id;
+	struct arena a = {0};
+	const char *const texts[] = {id->model, id->hash, NULL,	     NULL,	NULL, NULL,
+				     NULL,	NULL,	  of->label, of->point, NULL, NULL};
+	const char *hint = finding_hint(of->finding);
+
+	csv_texts(texts, sizeof(texts) / sizeof(*texts), f);
+	fputs("failed,,,,,,,,,", f);
+	csv_text(arena_printf(&a, "%s%s%s", failure_sentence(of, &a), *hint ? "; " : "", hint), f);
+	fputc('\n', f);
+	arena_free(&a);
+}
+
+/*
+ * Memory as the look behind this run found it, if there was one. at: of the timeline, which goes on with the runs. run:
+ * its number there, 0 of one of several sessions; where the clock goes in steps many runs end at once.
+ */
+static void csv_memory(const struct record *r, double end, double run, size_t *at, FILE *f)
 {
 	const struct record_timeline *t = &r->timeline;
 
-	while (*at < t->n && t->at[*at] < end - 1e-9)
+	while (*at < t->n &&
+	       (t->at[*at] < end - 1e-9 || (t->at[*at] < end + 1e-9 && t->run[*at] < run)))
 		++*at;
-	if (*at < t->n && t->at[*at] < end + 1e-9)
-		fprintf(f, ",%.0f,%.0f,%.0f,%.0f,%.0f\n", t->rss[*at], t->private[*at],
+	if (*at < t->n && t->at[*at] < end + 1e-9 && (run == 0 || t->run[*at] == run))
+		fprintf(f, ",%.0f,%.0f,%.0f,%.0f,%.0f,\n", t->rss[*at], t->private[*at],
 			t -> host[*at], t -> device[*at], t -> device_used[*at]);
 	else
-		fputs(",,,,,\n", f);
+		fputs(",,,,,,\n", f);
 }
 
 static void csv_runs(const struct record *r, const struct record_point *q, FILE *f)
@@ -198,7 +240,8 @@ static void csv_runs(const struct record *r, const struct record_point *q, FILE 
 		fprintf(f, ",%.9g", q->time[n]);
 		/* of sessions side by side runs end in another order than they began */
 		at = r->id.sessions > 1 ? 0 : at;
-		csv_memory(r, q->start ? q->start[n] + q->time[n] : INFINITY, &at, f);
+		double run = r->id.sessions > 1 ? 0 : (double)n + 1;
+		csv_memory(r, q->start ? q->start[n] + q->time[n] : INFINITY, run, &at, f);
 	}
 }
 
@@ -206,18 +249,20 @@ static void write_csv(struct profile *p, FILE *f)
 {
 	fputs("model,hash,device,device_name,driver,libraries,precision,optimize,settings,point,threads,"
 	      "sessions,what,number,start_s,seconds,resident_bytes,private_bytes,host_counted_bytes,"
-	      "device_counted_bytes,device_used_bytes\n",
+	      "device_counted_bytes,device_used_bytes,finding\n",
 	      f);
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t k = 0; k < p->record[i]->npoints; k++) {
 			const struct record *r = p->record[i];
 			const struct record_point *q = &r->point[k];
 			csv_identity(r, q, f);
-			fprintf(f, "prepare,0,,%.9g,,,,,\n", q->prepare);
+			fprintf(f, "prepare,0,,%.9g,,,,,,\n", q->prepare);
 			csv_identity(r, q, f);
-			fprintf(f, "first run,0,,%.9g,,,,,\n", q->first);
+			fprintf(f, "first run,0,,%.9g,,,,,,\n", q->first);
 			csv_runs(r, q, f);
 		}
+	for (size_t i = 0; i < p->nfailed; i++)
+		csv_failed(p, &p->failed[i], f);
 }
 
 /* ---- Markdown */
@@ -280,6 +325,20 @@ static void markdown_memory(const struct record *r, struct arena *a, FILE *f)
 	table_markdown(&t, f);
 }
 
+static void markdown_failed(const struct profile *p, size_t i, struct arena *a, FILE *f)
+{
+	size_t n;
+	const char *labels = failure_labels(p, i, &n, a), *hint = finding_hint(p->failed[i].finding);
+
+	if (!labels)
+		return;
+	fputs("**Failed** ", f);
+	markdown_line(tame_word(a, arena_printf(a, "%s: %s%s%s", labels,
+						failure_sentence(&p->failed[i], a),
+						*hint ? "; " : "", hint)),
+		      f);
+}
+
 static void write_markdown(struct profile *p, FILE *f)
 {
 	struct arena a = {0};
@@ -296,6 +355,8 @@ static void write_markdown(struct profile *p, FILE *f)
 	}
 	table_latency(p, &t, &a);
 	table_markdown(&t, f);
+	for (size_t i = 0; i < p->nfailed; i++)
+		markdown_failed(p, i, &a, f);
 	const char *work = p->njobs == 1 ? work_sentence(p, r, &a) : NULL;
 	if (work)
 		fprintf(f, "%s\n\n", work);
@@ -322,25 +383,6 @@ static int form_of(const char *path)
 		if (!strcmp(ext, ends[i]))
 			return i;
 	return -1;
-}
-
-/* A pipe's reader would take the end of a trial for the end of all. */
-static bool is_pipe(const char *path)
-{
-	struct stat st;
-
-	return !strcmp(path, "-") ||
-	       (stat(path, &st) == 0 && S_ISFIFO(st.st_mode) && access(path, W_OK) == 0);
-}
-
-/* Made and taken away again. */
-static int probe(const char *path, struct diag *d)
-{
-	struct file_out *f = is_pipe(path) ? NULL : file_create(path, E_OUTPUT, d);
-
-	if (f)
-		file_abort(f);
-	return f || is_pipe(path) ? 0 : -E_OUTPUT;
 }
 
 static bool is_stdout(const char *path)
@@ -374,12 +416,12 @@ int export_check(struct profile *p)
 				o, "export",
 				fmt(p->d, "'%s': its name does not say what it is to be", path),
 				"FILE.json, FILE.csv, FILE.md or FILE.html", p->d);
-		rc = probe(path, p->d);
+		rc = output_probe(path, p->d);
 	}
 	if (!rc && o->trace)
-		rc = probe(o->trace, p->d);
+		rc = output_probe(o->trace, p->d);
 	if (!rc && o->save_baseline)
-		rc = probe(o->save_baseline, p->d);
+		rc = output_probe(o->save_baseline, p->d);
 	return rc;
 }
 

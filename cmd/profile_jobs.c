@@ -109,6 +109,7 @@ static int make_jobs(struct profile *p, const struct profile_job *common)
 		return rc;
 	p->job = arena_new_n(&p->arena, struct profile_job, n);
 	p->record = arena_new_n(&p->arena, struct record *, n);
+	p->failed = arena_new_n(&p->arena, struct profile_failure, n);
 	p->njobs = n;
 	for (size_t k = 0; k < n && !rc; k++) {
 		p->job[k] = *common;

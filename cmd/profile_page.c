@@ -306,9 +306,7 @@ static void notes(struct profile *p, struct page *page, struct arena *a)
 
 	for (const struct finding *f = p->d->first; f; f = f->next)
 		if (f->severity != SEV_NOTE && (f->severity == SEV_ERROR || n++ < MOST_WARNINGS))
-			page_note(page, f->severity,
-				  arena_printf(a, "%s%s%s", f->slot ? f->slot : "", f->slot ? ": " : "",
-					       f->message ? f->message : code_title(f->code)));
+			page_finding(page, f, a);
 	if (n > MOST_WARNINGS)
 		page_text(page, arena_printf(a, "and %zu warning%s more of such a kind",
 					     n - MOST_WARNINGS, n == MOST_WARNINGS + 1 ? "" : "s"));
@@ -320,7 +318,7 @@ int export_page(struct profile *p, const char *path)
 	struct page page;
 	struct table t;
 	const struct record *r = p->record[0];
-	bool single = p->nrecords == 1 && r->npoints == 1;
+	bool single = profile_single(p);
 
 	page_begin(&page, &a, arena_printf(&a, "infer profile: %s", r->id.model ? r->id.model : ""),
 		   r->stopped ? "stopped before its end" : NULL);

@@ -62,6 +62,47 @@ const char *record_label(const struct record *r, struct arena *a)
 	return arena_printf(a, "%s%s%s", r->label, *r->label && *point ? " " : "", point);
 }
 
+bool profile_single(const struct profile *p)
+{
+	return p->njobs == 1 && p->sweep.points < 2 && p->nrecords == 1 &&
+	       p->record[0]->npoints == 1 && !p->nfailed;
+}
+
+static const char *failure_label(const struct profile_failure *f, struct arena *a)
+{
+	return arena_printf(a, "%s%s%s", f->label, *f->label && *f->point ? " " : "", f->point);
+}
+
+const char *failure_labels(const struct profile *p, size_t i, size_t *n, struct arena *a)
+{
+	enum { NAMED = 3 };
+	const struct finding *why = p->failed[i].finding;
+	struct str s = {.arena = a};
+	size_t all = 0;
+
+	for (size_t k = 0; k < p->nfailed; k++) {
+		if (p->failed[k].finding != why)
+			continue;
+		if (k < i)
+			return NULL;
+		if (all++ < NAMED)
+			str_addf(&s, "%s%s", all > 1 ? ", " : "", failure_label(&p->failed[k], a));
+	}
+	if (all > NAMED)
+		str_addf(&s, " and %zu more", all - NAMED);
+	*n = all;
+	return str_get(&s);
+}
+
+const char *failure_sentence(const struct profile_failure *f, struct arena *a)
+{
+	const struct finding *e = f->finding;
+
+	return arena_printf(a, "%s: %s%s%s%s", code_id(e->code, e->severity),
+			    e->node ? "node '" : "", e->node ? e->node : "", e->node ? "': " : "",
+			    e->message ? e->message : code_title(e->code));
+}
+
 static bool on_cpu(const struct record *r)
 {
 	return r->id.device && !strcmp(r->id.device, "cpu");
@@ -450,7 +491,17 @@ static void split_cells(const struct record *r, const struct record_point *q, do
 		table_number(t, part[i], on_cpu(r) && i != 1 ? "-" : seconds(a, part[i]));
 }
 
-/* One line for each point of each record. */
+static void failed_rows(const struct profile *p, struct table *t, struct arena *a)
+{
+	for (size_t i = 0; i < p->nfailed; i++) {
+		table_text(t, failure_label(&p->failed[i], a));
+		table_text(t, "failed");
+		for (size_t k = 2; k < t->columns; k++)
+			table_text(t, "-");
+	}
+}
+
+/* One line for each point of each record, and for what could not be measured. */
 void table_latency(struct profile *p, struct table *t, struct arena *a)
 {
 	const struct floats *want = &p->o->percentile;
@@ -503,6 +554,7 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 			table_number(t, planned, bytes(a, planned));
 			free(sorted);
 		}
+	failed_rows(p, t, a);
 }
 
 void table_gate(const struct profile *p, struct table *t, struct arena *a)
@@ -777,11 +829,29 @@ static void print_inputs(const struct profile *p, FILE *f)
 			o->input.n || o->data_set ? "" : ", made up");
 }
 
+static void print_failed(const struct profile *p, FILE *f)
+{
+	struct arena a = {0};
+	size_t n;
+
+	for (size_t i = 0; i < p->nfailed; i++) {
+		const char *labels = failure_labels(p, i, &n, &a);
+		const char *hint = finding_hint(p->failed[i].finding);
+		if (!labels)
+			continue;
+		fprintf(f, "%s%-9s %s: %s\n", i ? "" : "\n", "failed", labels,
+			tame_word(&a, failure_sentence(&p->failed[i], &a)));
+		if (*hint)
+			fprintf(f, "%-9s hint: %s\n", "", tame_word(&a, hint));
+	}
+	arena_free(&a);
+}
+
 void profile_print(struct profile *p, bool terminal, FILE *f)
 {
 	struct arena a = {0};
 	struct table t;
-	bool single = p->nrecords == 1 && p->record[0]->npoints == 1;
+	bool single = profile_single(p);
 
 	if (!p->nrecords)
 		return;
@@ -796,6 +866,7 @@ void profile_print(struct profile *p, bool terminal, FILE *f)
 		fputc('\n', f);
 		table_latency(p, &t, &a);
 		table_print(&t, "", f);
+		print_failed(p, f);
 	}
 	for (size_t k = 0; k < p->nrecords; k++) {
 		if (p->record[k]->npoints)

@@ -9,6 +9,12 @@
 #include "progress.h"
 #include "table.h"
 
+/* What of a comparison or a sweep could not be measured. */
+struct profile_failure {
+	const char *label, *point; /* of the job, and of its sweep; "" */
+	struct finding *finding;   /* in the diag; others may have the same */
+};
+
 struct profile {
 	struct options *o;
 	struct diag *d;
@@ -19,6 +25,8 @@ struct profile {
 	size_t njobs;
 	struct record **record; /* those that were measured */
 	size_t nrecords;
+	struct profile_failure *failed;
+	size_t nfailed;
 	struct record *baseline; /* NULL: none */
 	struct gate_limits limits;
 	bool gate;		     /* a verdict is wanted */
@@ -37,6 +45,12 @@ double profile_latency(const struct profile *p, const struct record_point *q, do
 /* "12.3 kruns/s" */
 const char *profile_rate(struct arena *a, double n, const char *unit);
 double profile_runs_a_second(const struct record_point *q);
+/* One set of settings and shapes, which was measured. */
+bool profile_single(const struct profile *p);
+/* "threads=1 batch=64, threads=2 batch=64 and 2 more": all n that failed as p->failed[i] did; NULL: told with one before. */
+const char *failure_labels(const struct profile *p, size_t i, size_t *n, struct arena *a);
+/* "E-MEMORY: the system refused memory" */
+const char *failure_sentence(const struct profile_failure *f, struct arena *a);
 const char *profile_head(const struct profile *p, const struct record *r, struct arena *a);
 /* terminal: f is shown on one. */
 void profile_print(struct profile *p, bool terminal, FILE *f);

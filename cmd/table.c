@@ -84,7 +84,7 @@ static void print_row(const struct table *t, const int *widths, const char *inde
 
 void table_print(const struct table *t, const char *indent, FILE *f)
 {
-	int widths[32];
+	int *widths = arena_new_n(t->arena, int, t->columns + 1);
 
 	for (size_t k = 0; k < t->columns; k++)
 		widths[k] = column_width(t, k);

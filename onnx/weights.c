@@ -263,7 +263,7 @@ static int resolve(const struct weights_to *to, struct pb_span name, const char 
 				   fmt(d, "'%s', which leads to %s", location, *path));
 	}
 	return tensor_fail(to, E_WEIGHT_EXTERNAL, name, fmt(d, "the file '%s'", location),
-			   strerror(err));
+			   err == ENOENT ? fmt(d, "no such file in '%s'", w->dir) : strerror(err));
 }
 
 static int map_external(const struct weights_to *to, struct pb_span name, const char *location,

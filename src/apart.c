@@ -34,23 +34,37 @@ static bool child_poll(void *arg, double done, const char *what)
 	return atomic_load(&s->stop);
 }
 
-static void write_error(const struct diag *d, struct json *j)
+enum { TEXTS = 8 };
+static const char *const text_keys[TEXTS] = {"model",	"node",	    "op",     "slot",
+					     "message", "expected", "actual", "hint"};
+
+static void write_finding(const struct finding *f, struct json *j)
 {
-	for (const struct finding *f = d->first; f; f = f->next) {
-		if (f->severity != SEV_ERROR)
-			continue;
-		json_object(j, "error");
-		json_int(j, "code", (int64_t)f->code);
-		json_string(j, "message", f->message);
-		json_string(j, "node", f->node);
-		json_string(j, "op", f->op);
-		json_string(j, "slot", f->slot);
-		json_string(j, "expected", f->expected);
-		json_string(j, "actual", f->actual);
-		json_string(j, "hint", f->hint);
+	const char *const text[TEXTS] = {f->model,   f->node,	  f->op,     f->slot,
+					 f->message, f->expected, f->actual, f->hint};
+
+	json_object(j, NULL);
+	json_int(j, "code", (int64_t)f->code);
+	json_int(j, "severity", (int64_t)f->severity);
+	for (int i = 0; i < TEXTS; i++)
+		json_string(j, text_keys[i], text[i]);
+	json_array(j, "rows");
+	for (size_t i = 0; i < f->nrows; i++) {
+		json_object(j, NULL);
+		json_string(j, "label", f->rows[i].label);
+		json_string(j, "text", f->rows[i].text);
 		json_end(j, '}');
-		return;
 	}
+	json_end(j, ']');
+	json_end(j, '}');
+}
+
+static void write_findings(const struct diag *d, struct json *j)
+{
+	json_array(j, "findings");
+	for (const struct finding *f = d->first; f; f = f->next)
+		write_finding(f, j);
+	json_end(j, ']');
 }
 
 static void child(const struct profile_job *of, struct shared *shared, pid_t parent, int fd)
@@ -69,10 +83,9 @@ static void child(const struct profile_job *of, struct shared *shared, pid_t par
 	struct record *r = profile_measure(&job, &d);
 	json_begin(&j, stream);
 	json_object(&j, NULL);
+	write_findings(&d, &j);
 	if (r)
 		record_write(r, &j);
-	else
-		write_error(&d, &j);
 	json_end(&j, '}');
 	json_finish(&j);
 	_exit(fflush(stream) ? 1 : 0);
@@ -123,31 +136,38 @@ static void listen_to(const struct profile_job *job, struct shared *shared, int 
 	}
 }
 
-static int child_failed(const struct jvalue *e, struct diag *d)
+/* What the child found, unless a child before it has told the same. */
+static void take_finding(const struct jvalue *v, struct arena *a, struct diag *d)
 {
-	enum code code = (enum code)jnumber(e, "code", E_INTERNAL);
-	const char *text[6];
-	static const char *const keys[] = {"message", "node", "op", "slot", "expected", "actual"};
+	const struct jvalue *rows = jget(v, "rows");
+	struct diag_row *row = arena_new_n(a, struct diag_row, rows ? rows->n + 1 : 1);
+	struct finding f = {.code = (enum code)jnumber(v, "code", E_INTERNAL),
+			    .severity = (enum severity)jnumber(v, "severity", SEV_ERROR),
+			    .rows = row,
+			    .file = __FILE__,
+			    .line = __LINE__};
+	const char **text[TEXTS] = {&f.model,	&f.node,     &f.op,	&f.slot,
+				    &f.message, &f.expected, &f.actual, &f.hint};
 
-	if (code <= E_OK || code >= E_COUNT)
-		code = E_INTERNAL;
-	for (int i = 0; i < 6; i++)
-		text[i] = jtext(e, keys[i]) ? fmt(d, "%s", jtext(e, keys[i])) : NULL;
-	const char *hint = jtext(e, "hint") ? fmt(d, "%s", jtext(e, "hint")) : NULL;
-	return FAIL(d, code, .message = text[0], .node = text[1], .op = text[2], .slot = text[3],
-		    .expected = text[4], .actual = text[5], .hint = hint);
+	for (int i = 0; i < TEXTS; i++)
+		*text[i] = jtext(v, text_keys[i]);
+	for (const struct jvalue *r = rows ? rows->first : NULL; r; r = r->next)
+		row[f.nrows++] = (struct diag_row){jtext(r, "label"), jtext(r, "text")};
+	if (f.severity == SEV_ERROR || !diag_find(d, &f))
+		(void)diag_add(d, &f);
 }
 
 static struct record *understand(const struct text_in *t, int status, struct diag *d)
 {
 	struct arena a = {0};
-	struct record *r = NULL;
+	struct record *r;
 	const struct jvalue *v = t->n ? jread(t->s, t->n, "measurement", E_INTERNAL, &a, NULL) : NULL;
 
-	if (jget(v, "error"))
-		child_failed(jget(v, "error"), d);
-	else if (v)
-		r = record_read(v);
+	const struct jvalue *found = jget(v, "findings");
+
+	for (const struct jvalue *f = found ? found->first : NULL; f; f = f->next)
+		take_finding(f, &a, d);
+	r = v ? record_read(v) : NULL;
 	if (!r && !d->errors)
 		FAIL(d, E_RUN,
 		     .message = WIFSIGNALED(status)
@@ -198,6 +218,7 @@ static struct record *run_child(const struct profile_job *job, struct shared *sh
 static struct record *apart(const struct profile_job *job, double base, double part, struct diag *d)
 {
 	struct shared *shared = share();
+	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
 
 	if (!shared) {
 		FAIL(d, E_MEMORY, .message = NULL);
@@ -206,6 +227,8 @@ static struct record *apart(const struct profile_job *job, double base, double p
 	fflush(NULL);
 	struct record *r = run_child(job, shared, base, part, d);
 	munmap(shared, sizeof(*shared));
+	if (at >= 0) /* the next reads it, too */
+		(void)lseek(STDIN_FILENO, at, SEEK_SET);
 	return r;
 }
 

@@ -487,27 +487,6 @@ static char *listen_to(int fd, size_t *n)
 	return text;
 }
 
-/* "-", "NAME=-", "NAME:-", each perhaps with ",KEY=VALUE" behind it */
-static bool reads_stdin(const char *text)
-{
-	for (const char *p = strchr(text, '-'); p; p = strchr(p + 1, '-'))
-		if ((p[1] == '\0' || p[1] == ',') && (p == text || p[-1] == '=' || p[-1] == ':'))
-			return true;
-	return false;
-}
-
-/* A pipe can be read once; read here, it is a file without a name, which the other process finds, too. */
-static void keep_stdin(const char *path, const struct input_request *request)
-{
-	bool wanted = !strcmp(path, "-");
-	struct file_map m;
-
-	for (int64_t i = 0; i < request->input.n; i++)
-		wanted |= reads_stdin(request->input.v[i].s);
-	if (wanted && !file_map("-", &m, E_INPUT_OPEN, NULL))
-		file_unmap(&m);
-}
-
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
 				       const struct input_request *request, bool warm,
 				       struct arena *a)
@@ -519,7 +498,7 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 	if (config->device && !strcmp(config->device, "cpu"))
 		return (struct precision_choice){.taken = PRECISION_FP32, .why = on_the_cpu};
 	c.why = "no process could be started to try the others";
-	keep_stdin(path, request);
+	input_keep_stdin(path, request);
 	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
 	fflush(NULL);
 	if (pipe(fd))

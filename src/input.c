@@ -138,7 +138,16 @@ static int find_dim(const struct input_set *s, const struct input *in, const cha
 static int bad_dim(struct input_set *s, const char *option, const char *name, struct diag *d)
 {
 	size_t n;
-	const char **names = dim_names(s, &n), *near = str_nearest(name, names, n);
+	const char **names = dim_names(s, &n), *dot = strrchr(name, '.');
+	const char *near = str_nearest(name, names, n), *input = NULL;
+
+	if (dot && !near)
+		near = str_nearest(dot + 1, names, n);
+	if (dot) /* of an input whose name is nearly right */
+		input = str_nearest(arena_strn(&s->arena, name, (size_t)(dot - name)), s->names, s->n);
+	for (uint32_t k = 0; input && k < s->n; k++)
+		if (s->names[k] == input && find_dim(s, &s->in[k], dot + 1) >= 0)
+			near = arena_printf(&s->arena, "%s%s", input, dot);
 	const char *all = d && n ? input_names(&d->arena, names, n) : "none";
 
 	return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
@@ -704,4 +713,33 @@ void input_free(struct input_set *s)
 		file_unmap(&o->map);
 	struct arena a = s->arena;
 	arena_free(&a);
+}
+
+/* ---- standard input */
+
+/* "-", "NAME=-", "NAME:-", each perhaps with ",KEY=VALUE" behind it */
+static bool reads_stdin(const char *text)
+{
+	for (const char *p = strchr(text, '-'); p; p = strchr(p + 1, '-'))
+		if ((p[1] == '\0' || p[1] == ',') && (p == text || p[-1] == '=' || p[-1] == ':'))
+			return true;
+	return false;
+}
+
+bool input_from_stdin(const struct texts *input)
+{
+	for (int64_t i = 0; i < input->n; i++)
+		if (reads_stdin(input->v[i].s))
+			return true;
+	return false;
+}
+
+void input_keep_stdin(const char *model, const struct input_request *r)
+{
+	struct file_map m;
+
+	if (strcmp(model, "-") != 0 && !input_from_stdin(&r->input))
+		return;
+	if (!file_map("-", &m, E_INPUT_OPEN, NULL))
+		file_unmap(&m);
 }

@@ -44,6 +44,14 @@ uint32_t input_count(const struct input_set *s);
 const struct input_info *input_info(const struct input_set *s, uint32_t i);
 void input_free(struct input_set *s);
 
+/* Whether one of these texts of --input is standard input. */
+bool input_from_stdin(const struct texts *input);
+/*
+ * A pipe can be read once. Read here, before the first of several processes, it is a file without a name; what a process
+ * read of it, who started that one takes back with lseek.
+ */
+void input_keep_stdin(const char *model, const struct input_request *r);
+
 /*
  * Binds --dim and --shape alone and gives the shapes of all inputs, for tools that need no data
  * (inspect). what is left free stays free. shapes: one a graph input.

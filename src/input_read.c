@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Planned inputs made into tensors. */
 #include "base/mem.h"
+#include "base/str.h"
 #include "input_impl.h"
 #include "onnx/tensor_pb.h"
 
@@ -13,7 +14,8 @@ static int no_memory(const struct input *in, struct diag *d)
 
 	(void)tensor_bytes(tensor_dtype(&in->tensor), &in->shape, LAYOUT_ROW, &bytes);
 	return FAIL(d, E_MEMORY, .slot = fmt(d, "input '%s'", in->info.name),
-		    .message = fmt(d, "the system refused %zu bytes for %s %s", bytes,
+		    .message = fmt(d, "the system refused %s for %s %s",
+				   d ? str_bytes(&d->arena, (int64_t)bytes) : "",
 				   dtype_name(tensor_dtype(&in->tensor)), shape));
 }
 

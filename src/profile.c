@@ -111,6 +111,14 @@ static bool look(struct bench *b, uint64_t now, double done, const char *what)
 
 /* ---- runs */
 
+/* What takes less than a step of the clock takes no time at all there: rates are finite all the same. */
+static uint64_t since(uint64_t start)
+{
+	uint64_t ns = clock_ns() - start;
+
+	return ns ? ns : 1;
+}
+
 static int run_once(struct lane *l, uint64_t *start, uint64_t *ns)
 {
 	struct bench *b = l->b;
@@ -118,7 +126,7 @@ static int run_once(struct lane *l, uint64_t *start, uint64_t *ns)
 
 	*start = clock_ns();
 	int rc = session_run(l->session, in, l->out, &l->diag);
-	*ns = clock_ns() - *start;
+	*ns = since(*start);
 	return rc;
 }
 
@@ -178,6 +186,14 @@ static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
 	return b->end && now >= b->end && (l->time.n >= LEAST_RUNS || b->most);
 }
 
+/* Where looking at /proc is slow, yardsticks take half of the time at most. */
+static uint64_t next_yard(uint64_t began)
+{
+	uint64_t now = clock_ns(), took = now - began;
+
+	return now + (took > BLOCK ? took : BLOCK);
+}
+
 static void measure_lane(struct lane *l)
 {
 	struct bench *b = l->b;
@@ -186,8 +202,9 @@ static void measure_lane(struct lane *l)
 
 	while (!l->rc && !atomic_load(&b->stop) && !loop_over(b, l, now)) {
 		if (l->first && b->yard && now >= block) {
+			uint64_t began = clock_ns();
 			l->rc = take_yard(b);
-			block = clock_ns() + BLOCK;
+			block = next_yard(began);
 			if (l->rc)
 				break;
 		}
@@ -242,23 +259,7 @@ static void measure_lanes(struct bench *b)
 		pthread_join(thread[i], NULL);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a && b ? !strcmp(a, b) : a == b;
-}
-
-/* Said already: a lane says the same in each run, and all lanes say it. */
-static bool known(const struct diag *d, const struct finding *f)
-{
-	for (const struct finding *k = d->first; k; k = k->next)
-		if (k->code == f->code && k->severity == f->severity &&
-		    same_text(k->node, f->node) && same_text(k->slot, f->slot) &&
-		    same_text(k->message, f->message) && same_text(k->actual, f->actual))
-			return true;
-	return false;
-}
-
-/* What the lanes found is told once; of errors the first that ended a lane. */
+/* What the lanes found is told once (each says it in each run); of errors the first that ended a lane. */
 static int lanes_failed(struct bench *b)
 {
 	int rc = 0;
@@ -269,7 +270,7 @@ static int lanes_failed(struct bench *b)
 		bool failed = l->rc && !rc;
 		arena_take(&b->d->arena, &l->diag.arena);
 		for (const struct finding *f = first; f; f = f->next)
-			if (f->severity == SEV_ERROR ? failed : !known(b->d, f))
+			if (f->severity == SEV_ERROR ? failed : !diag_find(b->d, f))
 				diag_add(b->d, f);
 		l->diag = (struct diag){0};
 		rc = rc ? rc : l->rc;
@@ -414,7 +415,7 @@ static int first_runs(struct bench *b, struct record_point *p)
 		rc = session_prepare(l->session, input_tensors(b->inputs[b->point]), &plan, b->d);
 	if (rc)
 		return rc;
-	p->prepare = (double)(clock_ns() - begin) * 1e-9;
+	p->prepare = (double)since(begin) * 1e-9;
 	keep_plan(b, p, &plan);
 	if (!b->point) {
 		b->plan = plan;
@@ -588,13 +589,23 @@ static int observe_point(struct bench *b, struct record_point *p)
 	return rc;
 }
 
+/* One that stood still for a moment says nothing of the others. */
+static double shortest_run(const struct lane *l)
+{
+	double least = INFINITY;
+
+	for (size_t i = 0; i < l->time.n; i++)
+		least = fmin(least, l->time.v[i]);
+	return least;
+}
+
 /* One observed run more tells the work of a run, where nothing else is observed; not worth it where that is long. */
 static int weigh(struct bench *b)
 {
 	struct lane *l = &b->lane[0];
 	uint64_t start, ns;
 
-	if (b->nodes || b->point || b->stopped || !l->time.n || l->time.v[l->time.n - 1] > 0.5)
+	if (b->nodes || b->point || b->stopped || shortest_run(l) > 0.5)
 		return 0;
 	struct nodes *n = nodes_new(l->session, 1, false, b->d);
 	if (!n)
@@ -846,13 +857,15 @@ static int measure_all(struct bench *b)
 	b->r->faults_minor = (double)(after.minor - before.minor);
 	b->r->faults_major = (double)(after.major - before.major);
 	b->r->forced = (double)(after.forced - before.forced);
-	return rc;
+	if (!rc || b->point < 2)
+		return rc;
+	b->r->failed = b->r->point[b->point - 1].label;
+	return 0;
 }
 
-static int finish(struct bench *b)
+static void finish(struct bench *b)
 {
 	struct record *r = b->r;
-	int rc = 0;
 
 	keep_series(b);
 	identify(b);
@@ -861,15 +874,14 @@ static int finish(struct bench *b)
 				      (double)mem_count(MEM_DEVICE, MEM_WEIGHTS).live;
 	if (b->nodes)
 		nodes_record(b->nodes, &b->plan, r);
-	if (b->nodes && b->job->trace)
-		rc = trace_write(b->job->trace, b->nodes, r, b->start, b->d);
-	if (b->job->peak && !b->stopped) {
+	if (b->nodes && b->job->trace) /* what cannot be written is told, and costs nothing else */
+		(void)trace_write(b->job->trace, b->nodes, r, b->start, b->d);
+	if (b->job->peak && !b->stopped && !r->failed) {
 		struct peak p = peak_measure(session_runtime(b->lane[0].session));
 		r->peak_flops = p.flops;
 		r->peak_bytes = p.bytes;
 	}
 	r->stopped = b->stopped;
-	return rc;
 }
 
 static void bench_free(struct bench *b)
@@ -919,7 +931,7 @@ struct record *profile_measure(const struct profile_job *job, struct diag *d)
 	if (!rc)
 		rc = measure_all(b);
 	if (!rc)
-		rc = finish(b);
+		finish(b);
 	bench_free(b);
 	if (rc) {
 		record_free(r);

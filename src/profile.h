@@ -35,7 +35,10 @@ struct profile_job {
 	void *arg;
 };
 
-/* In its own arena (record_free). NULL with a finding. */
+/*
+ * In its own arena (record_free). NULL with a finding; where an error ended a sweep behind its first point, what was measured
+ * before (`failed`) and the finding.
+ */
 struct record *profile_measure(const struct profile_job *job, struct diag *d);
 
 /* The same in a process of its own, which begins with nothing: memory, threads and contexts are its own. */

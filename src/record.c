@@ -217,6 +217,7 @@ void record_write(const struct record *r, struct json *j)
 	write_clocks(&r->clocks, j);
 	write_machine(r, j);
 	json_bool(j, "stopped", r->stopped);
+	json_string(j, "failed", r->failed);
 }
 
 /* ---- reading; the tree and the record share an arena no longer than the copy below */
@@ -444,6 +445,7 @@ struct record *record_read(const struct jvalue *v)
 		read_clocks(r, jget(v, "device_clocks"));
 	read_machine(r, jget(v, "machine"));
 	r->stopped = jbool(v, "stopped");
+	r->failed = text(r, v, "failed");
 	return r;
 }
 

@@ -124,6 +124,7 @@ struct record {
 	double faults_minor, faults_major, forced; /* while measuring */
 	double clock_low, clock_high;		   /* kHz seen; 0: not known */
 	bool stopped;				   /* before its end */
+	const char *failed; /* the point at which an error ended the sweep, behind those that are here; NULL */
 };
 
 /* Members of the open object; the samples too. */

@@ -42,6 +42,13 @@ const char *code_hint(enum code code)
 	return codes[code].hint;
 }
 
+const char *finding_hint(const struct finding *f)
+{
+	const char *hint = f->hint ? f->hint : code_hint(f->code);
+
+	return hint ? hint : "";
+}
+
 int code_exit(enum code code)
 {
 	return codes[code].exit;
@@ -80,6 +87,34 @@ int diag_add(struct diag *d, const struct finding *f)
 	d->errors += f->severity == SEV_ERROR;
 	d->warnings += f->severity == SEV_WARNING;
 	return -(int)f->code;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+static bool same_finding(const struct finding *a, const struct finding *b)
+{
+	bool same = a->code == b->code && a->severity == b->severity && a->nrows == b->nrows &&
+		    same_text(a->model, b->model) && same_text(a->node, b->node) &&
+		    same_text(a->op, b->op) && same_text(a->slot, b->slot) &&
+		    same_text(a->message, b->message) && same_text(a->expected, b->expected) &&
+		    same_text(a->actual, b->actual) && same_text(a->hint, b->hint);
+
+	for (size_t i = 0; same && i < a->nrows; i++)
+		same = same_text(a->rows[i].label, b->rows[i].label) &&
+		       same_text(a->rows[i].text, b->rows[i].text);
+	return same;
+}
+
+struct finding *diag_find(const struct diag *d, const struct finding *f)
+{
+	struct finding *k = d->first;
+
+	while (k && !same_finding(k, f))
+		k = k->next;
+	return k;
 }
 
 const char *fmt(struct diag *d, const char *format, ...)
@@ -149,7 +184,7 @@ static void print_rows(const struct finding *f, FILE *s)
 
 static void print_text(const struct finding *f, FILE *s)
 {
-	const char *hint = f->hint ? f->hint : codes[f->code].hint;
+	const char *hint = finding_hint(f);
 
 	print_where(f, s);
 	fputs(f->message ? f->message : codes[f->code].title, s);
@@ -163,7 +198,7 @@ static void print_text(const struct finding *f, FILE *s)
 	if (f->actual)
 		fprintf(s, "%s got %s", f->expected ? "," : ":", f->actual);
 	fputc('\n', s);
-	if (hint && *hint)
+	if (*hint)
 		fprintf(s, "  hint: %s\n", hint);
 }
 

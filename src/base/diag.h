@@ -71,6 +71,9 @@ int diag_add(struct diag *d, const struct finding *f);
 					       .line = __LINE__,                                   \
 					       __VA_ARGS__}))
 
+/* The finding that says the same, in the same severity and words; NULL: none. */
+struct finding *diag_find(const struct diag *d, const struct finding *f);
+
 /* A string in the diag's arena; with d NULL a constant (nobody will read it). */
 const char *fmt(struct diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -81,7 +84,8 @@ void diag_where(struct diag *d, const char *model, const char *node, const char 
 const char *code_id(enum code code, enum severity severity);
 const char *code_title(enum code code);
 const char *code_hint(enum code code);
-int code_exit(enum code code); /* exit status of its class; 0 for E_OK */
+const char *finding_hint(const struct finding *f); /* its own, else its code's; "" where there is none */
+int code_exit(enum code code);			   /* exit status of its class; 0 for E_OK */
 
 /* Exit status of the whole: the lowest class among the errors, 0 without errors. */
 int diag_exit(const struct diag *d);

@@ -156,3 +156,10 @@ faults() {
 		esac
 	done
 }
+
+@test "a page that cannot be written is told before the first check" {
+	"$INFER" check "$BATS_TEST_DIRNAME/../data/run/batch.onnx" --html "$BATS_TEST_TMPDIR/p.html"
+	grep -q '</html>' "$BATS_TEST_TMPDIR/p.html"
+	run -4 --separate-stderr "$INFER" check "$BATS_TEST_DIRNAME/../data/run/batch.onnx" --html "$BATS_TEST_TMPDIR"
+	[[ -z $output && $stderr == "error[E-OUTPUT]: "* ]]
+}

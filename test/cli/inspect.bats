@@ -102,7 +102,7 @@ setup() {
 @test "a tensor file is read once, so that a pipe will do" {
 	mkfifo "$BATS_TEST_TMPDIR/p.npy"
 	cat chw.npy >"$BATS_TEST_TMPDIR/p.npy" 3>&- &
-	run -0 --separate-stderr timeout 120 "$INFER" inspect --json "$BATS_TEST_TMPDIR/p.npy"
+	run -0 --separate-stderr timeout 600 "$INFER" inspect --json "$BATS_TEST_TMPDIR/p.npy"
 	[[ $output == *'"name": "p.npy"'*'"likely_layout": "CHW"'* ]]
 }
 
@@ -241,6 +241,16 @@ assert "passes" not in d and "rewrites" not in d'
 	[ "${lines[0]}" = "error[E-MODEL-OPEN]: an empty name is no file" ]
 	run -3 "$INFER" run nowhere.onnx
 	[ "$output" = "error[E-MODEL-OPEN]: nowhere.onnx: cannot open: No such file or directory" ]
+}
+
+@test "an operator that no table knows has no version" {
+	# y = my.Foo(x)
+	base64 -d >"$BATS_TEST_TMPDIR/m.onnx" <<-'END'
+		CAg6OQoSCgF4EgF5IgNGb286BW15Lm9wEgFnWg8KAXgSCgoICAESBAoCCApiDwoBeRIKCggIARIECgIICkIECgAQEUIJCgVteS5v
+		cBAB
+	END
+	run -3 "$INFER" inspect "$BATS_TEST_TMPDIR/m.onnx" --nodes
+	[[ $output == *"1 node not supported"*"1  my.op::Foo  no device"* && $output != *"Foo-0"* ]]
 }
 
 @test "the planned peak counts a weight once: packed, or as it lies in the file" {

@@ -23,6 +23,8 @@ teardown() {
 
 @test "an unknown subcommand names the nearest" {
 	wrong "did you mean 'inspect'?" inpsect m.onnx
+	wrong "did you mean '--version'?" version
+	wrong "did you mean '--version'?" --verison
 	wrong "unknown subcommand 'elephant'" elephant
 }
 
@@ -47,6 +49,7 @@ teardown() {
 
 @test "a missing value and a missing or surplus operand" {
 	wrong "--device: a value is missing" run m.onnx --device
+	wrong "--random: a value is missing: [NAME=]LO..HI" run m.onnx --random --dim n=2
 	wrong "needs an operand" run
 	wrong "'n.onnx' is one operand too many" run m.onnx n.onnx
 }

@@ -112,7 +112,7 @@ nodes = [e for e in slices if e["cat"] == "node"]
 assert runs and nodes
 for n in nodes:
     inside = [r for r in runs if r["ts"] - 0.01 <= n["ts"] and n["ts"] + n["dur"] <= r["ts"] + r["dur"] + 0.01]
-    assert len(inside) == 1, n
+    assert inside, n
 for thread in {e["tid"] for e in slices}: # no two overlap but by nesting
     stack = []
     for e in sorted((e for e in slices if e["tid"] == thread), key=lambda e: (e["ts"], -e["dur"])):
@@ -163,11 +163,90 @@ assert r["identity"]["sessions"] == 3 and len(r["points"][0]["samples"]) == 30
 assert "other sessions" in [p["name"] for p in r["phases"]]'
 }
 
-@test "a device that is not there is an error, with the reason, and no table" {
+@test "a device that is not there: its reason beside what the others took, and its exit status" {
 	if "$INFER" run batch.onnx --random 0..1 --device cuda >/dev/null 2>&1; then skip "there is a GPU"; fi
-	run -8 --separate-stderr "$INFER" profile batch.onnx --compare-device cpu,cuda -n 3
+	run -8 --separate-stderr "$INFER" profile batch.onnx --compare-device cuda,cpu --threads 1,2 -n 3 --export "$out/r.json" \
+		--export "$out/r.csv" --export "$out/r.md" --export "$out/r.html"
+	[[ $stderr == *"error[E-"*"]: device=cuda threads=1, device=cuda threads=2: "*"hint: "* && $stderr != *"error["*"error["* ]]
+	[[ $output =~ device=cpu\ threads=2\ +[0-9.]+\  && $output =~ device=cuda\ threads=2\ +failed\ +-\  ]]
+	[[ $output =~ failed\ +device=cuda\ threads=1,\ device=cuda\ threads=2:\ E-.*hint:\  ]]
+	grep -q '^| device=cuda threads=1 | failed | - ' "$out/r.md"
+	grep -q '^\*\*Failed\*\* device=cuda threads=1, device=cuda threads=2: E-' "$out/r.md"
+	grep -q 'error E-[A-Z0-9-]*: device=cuda threads=1, ' "$out/r.html"
+	need_python
+	python3 - "$out" <<'PY'
+import csv, json, sys
+d = json.load(open(sys.argv[1] + "/r.json"))
+assert not d["ok"] and d["exit_code"] == 8
+assert [r["label"] for r in d["records"]] == ["device=cpu threads=1", "device=cpu threads=2"]
+assert [f["label"] for f in d["failed"]] == ["device=cuda threads=1", "device=cuda threads=2"]
+(found,) = [f for f in d["findings"] if f["severity"] == "error"]
+assert all(f["id"] == found["id"] and f["hint"] == found["hint"] for f in d["failed"])
+rows = list(csv.DictReader(open(sys.argv[1] + "/r.csv", newline="")))
+assert None not in rows[-1] and [r["settings"] for r in rows if r["what"] == "failed"] == [f["label"] for f in d["failed"]]
+assert all(bool(r["finding"]) == (r["what"] == "failed") for r in rows) and found["id"] in rows[-1]["finding"]
+PY
+	run -8 --separate-stderr "$INFER" profile batch.onnx --compare-device cuda,cuda:1 -n 3
+	[[ -z $output && $stderr == *"error[E-"* && $stderr != *"error["*"device=cuda"* ]]
+}
+
+@test "one set of settings that fails leaves the others their figures; one point, those before it" {
+	run -3 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 3 --threads 1 --memory-plan on,off --memory-limit 22KiB --json
+	need_python
+	python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+assert d["exit_code"] == 3 and [r["label"] for r in d["records"]] == ["memory-plan=on"]
+(f,) = d["failed"]
+assert f["label"] == "memory-plan=off" and f["id"] == "E-MEMORY-LIMIT" and "the largest" in f["hint"], f
+(found,) = [f for f in d["findings"] if f["severity"] == "error"]
+assert found["where"]["slot"] == "memory-plan=off"' "$output"
+	run -3 --separate-stderr "$INFER" profile work.onnx --shapes-sweep n=1,100000,2 -n 3 --threads 2 --memory-limit 1MiB
+	[[ $output =~ n=1\ +[0-9.]+\  && $output =~ n=100000\ +failed && $output != *"n=2 "* ]]
+	[[ $stderr == *"error[E-MEMORY-LIMIT]: n=100000: "* ]]
+	run -4 --separate-stderr "$INFER" profile batch.onnx -n 3 --threads 1,2 --input short.bin
+	[[ -z $output && $stderr == *"reads as "*"cut short"* && $stderr != *"error["*"error["* ]]
+}
+
+@test "a comparison warns of what a single measurement warns of, once" {
+	run -0 --separate-stderr "$INFER" profile batch.onnx -n 3 --threads 1,2
+	[[ $stderr == *"W-DIM-DEFAULT"* && $stderr != *"W-DIM-DEFAULT"*"W-DIM-DEFAULT"* ]]
+	run -0 --separate-stderr "$INFER" profile batch.onnx -n 60 --save-baseline "$out/b.json"
+	[[ $stderr == *"W-DIM-DEFAULT"* && $stderr != *"W-DIM-DEFAULT"*"W-DIM-DEFAULT"* ]]
+}
+
+@test "standard input feeds each of several processes" {
+	run -0 "$INFER" profile - --threads 1,2 -n 3 < <(cat batch.onnx)
+	run -0 "$INFER" profile - --threads 1,2 -n 3 <batch.onnx
+	run -3 --separate-stderr "$INFER" profile <(cat batch.onnx) --threads 1,2 -n 3
+	[[ -z $output && $stderr == *"error[E-MODEL-OPEN]: "*"a pipe"*"standard input (-)"* ]]
+	run -0 "$INFER" profile two.onnx --input a=- --random b=0..1 -n 60 --save-baseline "$out/b.json" < <(cat a.npy)
+}
+
+@test "as many percentiles as are asked for" {
+	run -0 --separate-stderr "$INFER" profile batch.onnx --dim batch=1 -n 3 --threads 1,2 --percentile "$(seq -s, 1 99)" --export "$out/r.md"
+	[[ $output == *" p1 "*" p99 "* ]]
+}
+
+@test "a trace that cannot be written leaves the report" {
+	run -4 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 3 --trace /dev/full
+	[[ $output == *"latency   median"* && $stderr == *"error[E-OUTPUT]: /dev/full: "* ]]
+}
+
+@test "streams on the CPU: refused where it is named, told where it was found" {
+	run -2 "$INFER" profile batch.onnx --streams 2 --device cpu
+	INFER_DEVICE=auto run -0 --separate-stderr "$INFER" profile batch.onnx --streams 2 -n 4
+	[[ $output != *"device    cpu"* || $stderr == *"W-OPTION]: --streams: the CPU has no streams"* ]]
+}
+
+@test "no gate passes on what could not be measured" {
+	if "$INFER" run batch.onnx --random 0..1 --device cuda >/dev/null 2>&1; then skip "there is a GPU"; fi
+	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
+	run -2 "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json" --fail-above 9999999% --compare-device cpu,cuda
+	run -8 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json" --fail-above 9999999% --device cuda --force
 	[ -z "$output" ]
-	[[ $stderr == *"error[E-"* ]]
+	run -8 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/c.json" --device cuda
+	[ ! -e "$out/c.json" ]
 }
 
 @test "a baseline: equal runs of a wide limit pass, and the document says both" {
@@ -323,7 +402,8 @@ def hears(pid): # SIGINT is handled, and not by us before the program is there
 def interrupted_after(ticks):
     p = subprocess.Popen([sys.argv[1], "profile", *sys.argv[2:], "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
-    while p.poll() is None and not (hears(p.pid) and cpu(p.pid) >= ticks):
+    late = time.monotonic() + ticks / 4 # where the time on a core is not told
+    while p.poll() is None and not (hears(p.pid) and (cpu(p.pid) >= ticks or time.monotonic() > late)):
         time.sleep(0.05)
     p.send_signal(signal.SIGINT)
     out, err = p.communicate()
@@ -379,7 +459,8 @@ PY
 @test "--timeout tells what was gathered and exits 124" {
 	# how long it takes until there is something to tell is the machine's
 	for limit in 1 5 25 125; do
-		run -124 --separate-stderr "$INFER" profile work.onnx --dim n=32 --duration 1000s --timeout ${limit}s
+		# a duration of a quick model ends when it has run half a million times
+		run -124 --separate-stderr "$INFER" profile work.onnx --dim n=2000 -n 100000000 --timeout ${limit}s
 		[[ $stderr == *"E-TIMEOUT"* ]]
 		[[ $output != *"latency "* ]] || break
 	done
@@ -521,7 +602,8 @@ PY
 import csv, json, sys
 rows = [r for r in csv.DictReader(open(sys.argv[1] + "/r.csv")) if r["what"] == "run"]
 seen = [r for r in rows if r["resident_bytes"]]
-assert seen and all(int(r["resident_bytes"]) >= int(r["private_bytes"]) > 0 and int(r["host_counted_bytes"]) > 0 for r in seen)
+# the kernel's own counters lag behind, each by itself: private may be more than resident
+assert seen and all(int(r[k]) > 0 for r in seen for k in ("resident_bytes", "private_bytes", "host_counted_bytes"))
 t = json.load(open(sys.argv[1] + "/r.json"))["records"][0]["timeline"]
 assert len({len(v) for v in t.values()}) == 1
 of_runs = [int(k) for k in t["run"] if k > 0]

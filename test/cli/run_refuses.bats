@@ -144,6 +144,8 @@ follow() { # MODEL
 	refuses E-INPUT-KEY "got 'u7'" pic.onnx --input fits.npy,dtype=u7
 	refuses E-DIM "free are: 'n'" two.onnx --random 0..1 --dim m=3
 	refuses E-DIM "did you mean 'batch'" ids.onnx --random 0..1 --dim bach=3
+	refuses E-DIM "did you mean 'images.batch'" batch.onnx --random 0..1 --dim image.batch=3
+	refuses E-DIM "did you mean 'batch'" batch.onnx --random 0..1 --dim images.bach=3
 	refuses E-INPUT-NAME "'a' and 'b'" two.onnx --input a.npy
 	refuses E-INPUT-NAME "given twice" two.onnx --input a=a.npy --input a=a.bin --input b=a.npy
 	refuses E-INPUT-NAME "'a' and 'b'" two.onnx --random aa=0..1
@@ -210,7 +212,7 @@ follow() { # MODEL
 @test "an input that no memory holds is told with its size" {
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:allocator_may_return_null=1
 	run -3 --separate-stderr "$INFER" run free.onnx --random 0..1 --dim batch=99999999999 --dim h=99 --dim w=99
-	[[ $stderr = *"error[E-MEMORY]: input 'x'"*"refused 11761199999882388 bytes for f32 [99999999999,3,99,99]"* ]]
+	[[ $stderr = *"error[E-MEMORY]: input 'x'"*"refused 10.4 PiB for f32 [99999999999,3,99,99]"* ]]
 }
 
 @test "labels that do not fit are told before anything runs" {
@@ -252,4 +254,19 @@ follow() { # MODEL
 	refuses E-INPUT-KEY "'dtype' is given twice" pic.onnx --input fits.npy,dtype=u8,dtype=f32
 	refuses E-INPUT-KEY "'dtype' has no value" pic.onnx --input fits.npy,dtype
 	refuses E-INPUT-KEY "at most 65536 pixels a side" pic.onnx --input rgb.png,resize=100000x3
+}
+
+@test "standard input is the model or an input, not both" {
+	run -2 --separate-stderr "$INFER" run - --input images=- <batch.onnx
+	[[ $stderr == "error[E-OPTION]: --input: standard input is the model"* ]]
+}
+
+@test "a model without its weights' file: where it was looked for, and what helps" {
+	# y = MatMul(x [4,256], w [256,256] in w.bin)
+	base64 -d >"$BATS_TEST_TMPDIR/m.onnx" <<-'END'
+		CAg6ZAoRCgF4CgF3EgF5IgZNYXRNdWwSAWcqIAiAAgiAAhABQgF3ahEKCGxvY2F0aW9uEgV3LmJpbnABWhQKAXgSDwoNCAESCQoC
+		CAQKAwiAAmIUCgF5Eg8KDQgBEgkKAggECgMIgAJCBAoAEBE=
+	END
+	run -3 --separate-stderr "$INFER" run "$BATS_TEST_TMPDIR/m.onnx" --random 0..1
+	[[ $stderr == *"error[E-WEIGHT-EXTERNAL]: "*"the file 'w.bin', got no such file in '$BATS_TEST_TMPDIR'"*"--external-root DIR"* ]]
 }

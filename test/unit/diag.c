@@ -171,6 +171,29 @@ static void without_a_diag_the_code_remains(void)
 	CHECK_INT(FAIL(none, E_TYPE, .message = fmt(none, "%d", 1)), -E_TYPE);
 }
 
+static void what_says_the_same_is_found(void)
+{
+	struct diag d = {0};
+	const struct diag_row row[] = {{"a", "b"}}, other[] = {{"a", "c"}};
+	struct finding f = {.code = E_SHAPE, .severity = SEV_ERROR, .slot = "A", .message = "m"};
+
+	FAIL(&d, E_SHAPE, .slot = "A", .message = "m", .rows = row, .nrows = 1);
+	CHECK(!diag_find(&d, &f));
+	f.rows = other;
+	f.nrows = 1;
+	CHECK(!diag_find(&d, &f));
+	f.rows = row;
+	CHECK(diag_find(&d, &f) == d.first);
+	f.severity = SEV_WARNING;
+	CHECK(!diag_find(&d, &f));
+	CHECK_STR(finding_hint(d.first), "");
+	f.code = E_MODEL_TRUNCATED;
+	CHECK_STR(finding_hint(&f), code_hint(E_MODEL_TRUNCATED));
+	f.hint = "";
+	CHECK_STR(finding_hint(&f), "");
+	diag_free(&d);
+}
+
 int main(void)
 {
 	UNIT(a_finding_is_kept_and_printed);
@@ -184,5 +207,6 @@ int main(void)
 	UNIT(the_lowest_class_counts);
 	UNIT(where_fills_what_is_empty);
 	UNIT(without_a_diag_the_code_remains);
+	UNIT(what_says_the_same_is_found);
 	return unit_end();
 }

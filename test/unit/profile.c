@@ -174,6 +174,12 @@ static void gate_tells_new_and_gone(void)
 	CHECK_INT(v.nnodes, 2);
 	for (size_t k = 0; k < v.nnodes; k++)
 		CHECK(!v.node[k].slower && fabs(v.node[k].now / v.node[k].before - 1) < 0.05);
+	/* nor is what takes less than a step of the clock not there */
+	memset((void *)(uintptr_t)n[0].time, 0, n[0].n * sizeof(double));
+	memset((void *)(uintptr_t)m[0].time, 0, m[0].n * sizeof(double));
+	v = judge(x, y, &a);
+	for (size_t k = 0; k < v.nnodes; k++)
+		CHECK(v.node[k].before > 0 && v.node[k].now > 0 && !v.node[k].slower);
 	record_free(x);
 	record_free(y);
 	arena_free(&a);
