@@ -114,14 +114,15 @@ static void text_member(struct json *j, const char *key, const char *text)
 		json_string(j, key, text);
 }
 
+static const char *const severities[] = {"note", "warning", "error"};
+
 void json_finding(struct json *j, const struct finding *f)
 {
-	static const char *const words[] = {"note", "warning", "error"};
 	const char *hint = finding_hint(f);
 
 	json_object(j, NULL);
 	json_string(j, "id", code_id(f->code, f->severity));
-	json_string(j, "severity", words[f->severity]);
+	json_string(j, "severity", severities[f->severity]);
 	json_string(j, "message", f->message ? f->message : code_title(f->code));
 	if (f->model || f->node || f->op || f->slot) {
 		json_object(j, "where");
@@ -168,7 +169,6 @@ void output_findings(const struct options *o, const struct diag *d)
 
 void page_finding(struct page *p, const struct finding *f, struct arena *a)
 {
-	static const char *const severities[] = {"note", "warning", "error"};
 	const char *hint = finding_hint(f), *where = "", *rows = "";
 
 	if (f->node)
