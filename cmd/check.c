@@ -140,11 +140,11 @@ int cmd_check(struct options *o, struct diag *d)
 	watchdog_crash(o->command->name);
 	int rc = check_run(&v.c);
 	progress_clear(&v.progress);
-	if (o->html)
+	if (!rc && o->html)
 		report_page(&v.c, o->html, d);
-	if (o->json) {
+	if (!rc && o->json) {
 		report_json(&v.c, o);
-	} else {
+	} else if (!rc) {
 		report_print(&v.c, stdout, output_color(o, stdout));
 		report_end(&v.c, v.start, stdout);
 	}

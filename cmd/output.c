@@ -114,15 +114,13 @@ static void text_member(struct json *j, const char *key, const char *text)
 		json_string(j, key, text);
 }
 
-static const char *const severities[] = {"note", "warning", "error"};
-
 void json_finding(struct json *j, const struct finding *f)
 {
 	const char *hint = finding_hint(f);
 
 	json_object(j, NULL);
 	json_string(j, "id", code_id(f->code, f->severity));
-	json_string(j, "severity", severities[f->severity]);
+	json_string(j, "severity", severity_word(f->severity));
 	json_string(j, "message", f->message ? f->message : code_title(f->code));
 	if (f->model || f->node || f->op || f->slot) {
 		json_object(j, "where");
@@ -177,7 +175,7 @@ void page_finding(struct page *p, const struct finding *f, struct arena *a)
 	where = arena_printf(a, "%s%s%s", where, f->slot ? f->slot : "",
 			     f->node || f->slot ? ": " : "");
 	page_note(p, f->severity,
-		  arena_printf(a, "%s %s: %s%s", severities[f->severity],
+		  arena_printf(a, "%s %s: %s%s", severity_word(f->severity),
 			       code_id(f->code, f->severity), where,
 			       f->message ? f->message : code_title(f->code)));
 	for (size_t i = 0; i < f->nrows; i++)

@@ -156,6 +156,10 @@ static const char bash_engine[] =
 	"\t\treturn\n"
 	"\tfi\n"
 	"\tcommand=${words[0]} prev=${words[-2]}\n"
+	"\tif [[ $command == help ]]; then\n"
+	"\t\t((${#words[@]} > 2)) || _infer_words $(_infer_commands)\n"
+	"\t\treturn 0\n"
+	"\tfi\n"
 	"\t_infer_command \"$command\" || return 0\n"
 	"\tif [[ $word == --*=* ]]; then\n"
 	"\t\topt=${word%%=*} value=${word#*=} lead=${word%%=*}=\n"
@@ -269,6 +273,10 @@ static const char zsh_engine[] =
 	"\t\t_files && ret=0\n"
 	"\t\treturn ret\n"
 	"\tfi\n"
+	"}\n"
+	"\n"
+	"_infer-help() {\n"
+	"\t_arguments '1:command:_infer_commands'\n"
 	"}\n"
 	"\n"
 	"_infer() {\n"
@@ -474,6 +482,8 @@ static void fish_script(FILE *f)
 	EACH_COMMAND(c)
 	{
 		fprintf(f, "\ncomplete -c infer -n __infer_no_command -a %s -d ", c->name);
+		fish_quoted(c->summary, f);
+		fprintf(f, "\ncomplete -c infer -n '__infer_is help' -a %s -d ", c->name);
 		fish_quoted(c->summary, f);
 		fprintf(f, "\ncomplete -c infer -n '__infer_is %s'", c->name);
 		if (*c->operand_kind == '=') {

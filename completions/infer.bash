@@ -270,6 +270,10 @@ _infer() {
 		return
 	fi
 	command=${words[0]} prev=${words[-2]}
+	if [[ $command == help ]]; then
+		((${#words[@]} > 2)) || _infer_words $(_infer_commands)
+		return 0
+	fi
 	_infer_command "$command" || return 0
 	if [[ $word == --*=* ]]; then
 		opt=${word%%=*} value=${word#*=} lead=${word%%=*}=

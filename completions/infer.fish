@@ -38,6 +38,7 @@ complete -c infer -n __infer_no_command -s h -l help -d 'show help'
 complete -c infer -n __infer_no_command -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a run -d 'execute a model; print outputs, times and memory'
+complete -c infer -n '__infer_is help' -a run -d 'execute a model; print outputs, times and memory'
 complete -c infer -n '__infer_is run' -F
 complete -c infer -n '__infer_is run' -l input -r -F -a '(__infer_names inputs)= (__infer_input_files)' -d 'read an input from a file; repeatable'
 complete -c infer -n '__infer_is run' -l data-set -x -a '(__fish_complete_directories)' -d 'read inputs from DIR/input_K.pb, by position'
@@ -76,6 +77,7 @@ complete -c infer -n '__infer_is run' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is run' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a inspect -d 'show what is in a model or a tensor file; needs no device'
+complete -c infer -n '__infer_is help' -a inspect -d 'show what is in a model or a tensor file; needs no device'
 complete -c infer -n '__infer_is inspect' -F
 complete -c infer -n '__infer_is inspect' -l shape -x -a '(__infer_names inputs)=' -d 'the shape of an input; repeatable'
 complete -c infer -n '__infer_is inspect' -l dim -x -a '(__infer_names dims)=' -d 'bind a free dimension, as batch=4; repeatable'
@@ -103,6 +105,7 @@ complete -c infer -n '__infer_is inspect' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is inspect' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a profile -d 'measure where time and memory go; compare; a verdict for CI'
+complete -c infer -n '__infer_is help' -a profile -d 'measure where time and memory go; compare; a verdict for CI'
 complete -c infer -n '__infer_is profile' -F
 complete -c infer -n '__infer_is profile' -l input -r -F -a '(__infer_names inputs)= (__infer_input_files)' -d 'read an input from a file; repeatable'
 complete -c infer -n '__infer_is profile' -l data-set -x -a '(__fish_complete_directories)' -d 'read inputs from DIR/input_K.pb, by position'
@@ -154,6 +157,7 @@ complete -c infer -n '__infer_is profile' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is profile' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a check -d 'find what is wrong with a model, its inputs, its numbers, its memory, its device'
+complete -c infer -n '__infer_is help' -a check -d 'find what is wrong with a model, its inputs, its numbers, its memory, its device'
 complete -c infer -n '__infer_is check' -F
 complete -c infer -n '__infer_is check' -l input -r -F -a '(__infer_names inputs)= (__infer_input_files)' -d 'read an input from a file; repeatable'
 complete -c infer -n '__infer_is check' -l data-set -x -a '(__fish_complete_directories)' -d 'read inputs from DIR/input_K.pb, by position'
@@ -212,6 +216,7 @@ complete -c infer -n '__infer_is check' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is check' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a doctor -d 'tell which devices and libraries are there, and why others are not'
+complete -c infer -n '__infer_is help' -a doctor -d 'tell which devices and libraries are there, and why others are not'
 complete -c infer -n '__infer_is doctor' -F
 complete -c infer -n '__infer_is doctor' -l json -d 'one JSON document on standard output'
 complete -c infer -n '__infer_is doctor' -l config -r -F -d 'read options from a YAML file'
@@ -223,6 +228,7 @@ complete -c infer -n '__infer_is doctor' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is doctor' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a cache -d 'list or clear what tuning for a GPU left on disk'
+complete -c infer -n '__infer_is help' -a cache -d 'list or clear what tuning for a GPU left on disk'
 complete -c infer -n '__infer_is cache' -a 'ls clear'
 complete -c infer -n '__infer_is cache' -l cache -x -a '(__fish_complete_directories)' -d 'where tuning results are kept'
 complete -c infer -n '__infer_is cache' -l json -d 'one JSON document on standard output'
@@ -235,6 +241,7 @@ complete -c infer -n '__infer_is cache' -l help -s h -d 'show this help'
 complete -c infer -n '__infer_is cache' -l version -d 'show the version'
 
 complete -c infer -n __infer_no_command -a completion -d 'print the completion script of a shell'
+complete -c infer -n '__infer_is help' -a completion -d 'print the completion script of a shell'
 complete -c infer -n '__infer_is completion' -a 'bash zsh fish'
 complete -c infer -n '__infer_is completion' -l json -d 'one JSON document on standard output'
 complete -c infer -n '__infer_is completion' -l config -r -F -d 'read options from a YAML file'

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/inputs.h"
+#include "check/pair.h"
 #include "cpu/cpu.h"
 #include "onnx/load.h"
 #include "ops/supported.h"
@@ -356,6 +357,10 @@ static void run_one(struct check_context *c, const struct check *check)
 
 int check_run(struct check_context *c)
 {
+	int err = pair_asked(c);
+
+	if (err)
+		return err;
 	c->results = arena_new_n(&c->arena, struct check_result, sizeof(checks) / sizeof(*checks));
 	for (size_t i = 0; checks[i]; i++)
 		run_one(c, checks[i]);

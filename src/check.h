@@ -123,7 +123,8 @@ struct check_context {
 };
 
 /*
- * All that applies, cheap to dear. The findings are in c->d; 0 unless the work itself broke off.
+ * All that applies, cheap to dear. The findings are in c->d; 0, or -code with nothing checked where what is asked
+ * for makes no sense.
  * Fill path, config, options, request, progress and d before; check_end releases the rest.
  */
 int check_run(struct check_context *c);

@@ -32,6 +32,13 @@ const char *code_id(enum code code, enum severity severity)
 	return id;
 }
 
+const char *severity_word(enum severity severity)
+{
+	static const char *const words[] = {"note", "warning", "error"};
+
+	return words[severity];
+}
+
 const char *code_title(enum code code)
 {
 	return codes[code].title;
@@ -223,12 +230,11 @@ static struct finding tame(const struct finding *f, struct arena *a)
 
 void finding_print_as(const char *id, const struct finding *f, FILE *s, bool color)
 {
-	static const char *const words[] = {"note", "warning", "error"};
 	static const char *const tints[] = {"\033[36m", "\033[33m", "\033[1;31m"};
 	struct arena a = {0};
 	struct finding shown = tame(f, &a);
 
-	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", words[f->severity], id,
+	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", severity_word(f->severity), id,
 		color ? "\033[0m" : "");
 	print_text(&shown, s);
 	arena_free(&a);

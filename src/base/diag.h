@@ -82,6 +82,7 @@ void diag_where(struct diag *d, const char *model, const char *node, const char 
 
 /* "E-INPUT-BYTES"; in a static buffer per code and severity. */
 const char *code_id(enum code code, enum severity severity);
+const char *severity_word(enum severity severity); /* "note", "warning", "error" */
 const char *code_title(enum code code);
 const char *code_hint(enum code code);
 const char *finding_hint(const struct finding *f); /* its own, else its code's; "" where there is none */

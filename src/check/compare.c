@@ -94,7 +94,7 @@ int pair_parse(struct check_context *c, const char *text, struct pair *p)
 	if (!comma) {
 		p->got.config = *c->config;
 		p->got.name = "this run";
-		if (p->ref.config.device &&
+		if (c->session && p->ref.config.device &&
 		    strcmp(p->ref.config.device, session_device(c->session)) != 0)
 			p->got.name = session_device(c->session);
 	}
@@ -106,6 +106,18 @@ int pair_parse(struct check_context *c, const char *text, struct pair *p)
 			.message = fmt(c->d, "--compare %s: both sides are the same run", text),
 			.hint = "name another device, precision, level of --optimize, plan or noplan");
 	return 0;
+}
+
+int pair_asked(struct check_context *c)
+{
+	const struct check_options *o = c->options;
+	struct pair p = {0};
+	int err = o->compare ? pair_parse(c, o->compare, &p) : 0;
+
+	if (!err && (o->compare || o->all) && o->rtol >= 1)
+		err = FAIL(c->d, E_TOLERANCE, .expected = "an --rtol below 1",
+			   .actual = fmt(c->d, "%g", o->rtol));
+	return err;
 }
 
 const char *pair_text(const struct check_context *c)
@@ -366,9 +378,6 @@ static int run(struct check_context *c)
 	struct pair *p = &v->pair;
 	int err = pair_parse(c, pair_text(c), p);
 
-	if (!err && c->options->rtol >= 1)
-		err = FAIL(c->d, E_TOLERANCE, .expected = "an --rtol below 1",
-			   .actual = fmt(c->d, "%g", c->options->rtol));
 	if (err)
 		return err;
 	v->limit = pair_limit(c, p);

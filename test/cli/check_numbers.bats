@@ -162,6 +162,9 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"'gpu' is no way to run a model"* ]]
 	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,cpu
 	[[ $stderr == *"both sides are the same run"* ]]
+	[ -z "$output" ] # before anything is checked
+	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,cpu:none --rtol 1
+	[[ $stderr == *"an --rtol below 1"* && -z $output ]]
 }
 
 @test "a device that is not there is an error of the device" {

@@ -59,6 +59,8 @@ same() { # EXPECTED GOT
 	same $'bash\nzsh\nfish' "$(bash_completes infer completion '')"
 	same $'out' "$(bash_completes infer run -o '')"
 	same '' "$(bash_completes infer bogus '')"
+	same $'run' "$(bash_completes infer help r)"
+	same '' "$(bash_completes infer help run '')"
 	same '' "$(bash_completes infer run m --top '')"
 }
 
@@ -96,6 +98,7 @@ same() { # EXPECTED GOT
 	}
 	same $'--save\n--save-format' "$(fish_completes 'infer run --sa')"
 	same $'npy\nnpz' "$(fish_completes 'infer run m --save-format n')"
+	same run "$(fish_completes 'infer help r')"
 	same $'batch=\nseq len=' "$(fish_completes 'infer run model.onnx --dim ')"
 	same $'images=a b.png' "$(fish_completes 'infer run model.onnx --input images=a')"
 	[ ! -e pwned ]
