@@ -124,6 +124,20 @@ static void warn_idle(const struct options *o, struct diag *d)
 		     .message = "it is for --leak, which is not asked for", .hint = "add --leak");
 }
 
+static void tell(const struct view *v)
+{
+	struct options *o = v->o;
+
+	if (o->html)
+		report_page(&v->c, o->html, v->c.d);
+	if (o->json) {
+		report_json(&v->c, o);
+	} else {
+		report_print(&v->c, stdout, output_color(o, stdout));
+		report_end(&v->c, v->start, stdout);
+	}
+}
+
 int cmd_check(struct options *o, struct diag *d)
 {
 	struct view v = {.o = o, .start = clock_ns()};
@@ -140,14 +154,8 @@ int cmd_check(struct options *o, struct diag *d)
 	watchdog_crash(o->command->name);
 	int rc = check_run(&v.c);
 	progress_clear(&v.progress);
-	if (!rc && o->html)
-		report_page(&v.c, o->html, d);
-	if (!rc && o->json) {
-		report_json(&v.c, o);
-	} else if (!rc) {
-		report_print(&v.c, stdout, output_color(o, stdout));
-		report_end(&v.c, v.start, stdout);
-	}
+	if (!rc)
+		tell(&v);
 	watchdog_gathered(NULL, NULL);
 	free(v.text);
 	free(v.findings);

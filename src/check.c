@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/inputs.h"
-#include "check/pair.h"
 #include "cpu/cpu.h"
 #include "onnx/load.h"
 #include "ops/supported.h"
@@ -48,6 +47,15 @@ bool check_found(const struct check_context *c, enum code code)
 		if (f->code == code)
 			return true;
 	return false;
+}
+
+int check_rtol(struct check_context *c)
+{
+	double rtol = c->options->rtol;
+
+	return rtol >= 1 ? FAIL(c->d, E_TOLERANCE, .expected = "an --rtol below 1",
+				.actual = fmt(c->d, "%g", rtol))
+			 : 0;
 }
 
 const char *check_node(const struct node *n)
@@ -357,14 +365,14 @@ static void run_one(struct check_context *c, const struct check *check)
 
 int check_run(struct check_context *c)
 {
-	int err = pair_asked(c);
+	int err = 0;
 
-	if (err)
-		return err;
+	for (size_t i = 0; checks[i] && !err; i++)
+		err = checks[i]->asked ? checks[i]->asked(c) : 0;
 	c->results = arena_new_n(&c->arena, struct check_result, sizeof(checks) / sizeof(*checks));
-	for (size_t i = 0; checks[i]; i++)
+	for (size_t i = 0; checks[i] && !err; i++)
 		run_one(c, checks[i]);
-	return 0;
+	return err;
 }
 
 void check_end(struct check_context *c)

@@ -55,6 +55,8 @@ struct check {
 	const char *what; /* for the report: "shapes against inference" */
 	enum check_need need;
 	enum check_cost cost;
+	/* 0, or -code where what is asked of it makes no sense, before anything is opened; NULL: it always does. */
+	int (*asked)(struct check_context *);
 	/*
 	 * Whether it is to run. False with *why NULL: nobody asked, it is not mentioned. False with
 	 * a reason: the report says that it was left out, and why.
@@ -171,6 +173,8 @@ const char *check_name_list(const struct check_names *x);
 
 /* Findings of `from` that are not in `to` yet: a second reading or run repeats what the first said. */
 void check_merge(struct diag *to, const struct diag *from);
+/* Whether --rtol is one that a comparison can fail. E-TOLERANCE. */
+int check_rtol(struct check_context *c);
 /* "c->d has a finding of this id": so that a fault is told once. */
 bool check_found(const struct check_context *c, enum code code);
 /* First or only words of a node, for messages: what the file calls it. */

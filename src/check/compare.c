@@ -108,18 +108,6 @@ int pair_parse(struct check_context *c, const char *text, struct pair *p)
 	return 0;
 }
 
-int pair_asked(struct check_context *c)
-{
-	const struct check_options *o = c->options;
-	struct pair p = {0};
-	int err = o->compare ? pair_parse(c, o->compare, &p) : 0;
-
-	if (!err && (o->compare || o->all) && o->rtol >= 1)
-		err = FAIL(c->d, E_TOLERANCE, .expected = "an --rtol below 1",
-			   .actual = fmt(c->d, "%g", o->rtol));
-	return err;
-}
-
 const char *pair_text(const struct check_context *c)
 {
 	if (c->options->compare || !c->options->all || !c->session)
@@ -398,6 +386,15 @@ static int run(struct check_context *c)
 	return err;
 }
 
+static int asked(struct check_context *c)
+{
+	const struct check_options *o = c->options;
+	struct pair p = {0};
+	int err = o->compare ? pair_parse(c, o->compare, &p) : 0;
+
+	return !err && (o->compare || o->all) ? check_rtol(c) : err;
+}
+
 static bool applies(const struct check_context *c, const char **why)
 {
 	(void)why;
@@ -434,6 +431,7 @@ const struct check check_compare = {
 	.what = "two ways of running, node by node",
 	.need = NEED_INPUTS,
 	.cost = COST_RUNS,
+	.asked = asked,
 	.applies = applies,
 	.run = run,
 	.write = write_lines,

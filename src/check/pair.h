@@ -75,8 +75,6 @@ bool pair_drill(struct check_context *c, const struct pair *p, const struct tens
 
 /* The words of --compare: "cpu,cuda:fp16"; sides' names and configurations. E-OPTION. */
 int pair_parse(struct check_context *c, const char *text, struct pair *p);
-/* Whether what --compare and --rtol ask for makes sense, before anything is opened. E-OPTION, E-TOLERANCE. */
-int pair_asked(struct check_context *c);
 
 /* What --compare says; with --all alone: the CPU, or on the CPU the unoptimized run. NULL: nothing. */
 const char *pair_text(const struct check_context *c);

@@ -328,12 +328,11 @@ static int run(struct check_context *c)
 	struct references r = {0};
 	size_t errors = c->d->errors;
 	double most = 0;
-	int err = 0;
+	int err = check_rtol(c);
 
+	if (err)
+		return err;
 	r.v = arena_new_n(&c->arena, struct reference, (size_t)o->expect.n + c->nout + 1);
-	if (o->rtol >= 1)
-		return FAIL(c->d, E_TOLERANCE, .expected = "an --rtol below 1",
-			    .actual = fmt(c->d, "%g", o->rtol));
 	err = o->expect.n ? read_expected(c, &r) : read_data_set(c, &r);
 	for (uint32_t i = 0; i < r.n && !err; i++)
 		err = compare_one(c, &r.v[i], &most);
