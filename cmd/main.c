@@ -18,14 +18,14 @@ static bool is(const char *word, const char *a, const char *b)
 
 static int unknown_command(const char *name, struct diag *d)
 {
-	const char *near = NULL;
-
 	static const char *const plain[] = {"--version", "--help"};
+	const char *near = *name == '-'		      ? str_nearest(name, plain, 2)
+			   : !strcmp(name, "version") ? plain[0]
+						      : NULL;
 
-	if (!strcmp(name, "version") || (*name == '-' && str_nearest(name, plain, 2)))
+	if (near)
 		return FAIL(d, E_OPTION, .message = fmt(d, "there is no '%s'", name),
-			    .hint = fmt(d, "did you mean '%s'?",
-					*name == '-' ? str_nearest(name, plain, 2) : plain[0]));
+			    .hint = fmt(d, "did you mean '%s'?", near));
 	if (*name == '-')
 		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' stands before the subcommand", name),
 			    .hint = "infer COMMAND [OPTION]...; see infer --help");
