@@ -21,6 +21,7 @@ struct nbits_step {
 	struct gpu_nbits job;
 	const struct form *form;
 	void *fn;
+	void *whole; /* few rows in whole pieces, where the operands lie as it wants; NULL: never */
 	/* many rows: products of `columns` columns, and of those that are left */
 	struct blaslt_product *lt, *tail;
 	size_t at_lt, lt_room, size; /* size: of an element */
@@ -143,6 +144,22 @@ static bool set_library(struct site *s, struct nbits_step *k, struct step *step,
 	return true;
 }
 
+/* What nbits_row and nbits_rows of nbits.cu want, but for where the operands lie. */
+static bool in_pieces(const struct site *s, const struct nbits_step *k)
+{
+	const struct gpu_nbits *j = &k->job;
+	const struct vinfo *zero = site_in(s, 3);
+
+	return k->form == &packed && !k->columns && j->k % GPU_NBITS_STEP == 0 &&
+	       j->k <= INT32_MAX / 2 && (j->bits == 4 || j->bits == 8) &&
+	       site_in(s, 2)->type.dtype == gpu_type(s, 0) && (!zero || zero->type.dtype == DT_U8);
+}
+
+static bool pieces_lie(const struct gpu_nbits *j)
+{
+	return ((uintptr_t)j->io.in[0] | (uintptr_t)j->io.in[1]) % GPU_NBITS_ALIGN == 0;
+}
+
 int gpu_nbits_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct nbits_step *k = arena_new(s->plan_arena, struct nbits_step);
@@ -158,6 +175,11 @@ int gpu_nbits_reshape(struct site *s, struct step *step, struct diag *d)
 	else if (!k->lt || (k->job.n % k->columns && !k->tail))
 		return -E_LIBRARY;
 	k->fn = gpu_typed(s, "nbits", k->columns ? k->form->wide : k->form->few, gpu_type(s, 0), d);
+	if (k->fn && in_pieces(s, k)) {
+		k->whole = gpu_typed(s, "nbits", k->job.rows == 1 ? "nbits_row" : "nbits_rows",
+				     gpu_type(s, 0), d);
+		return k->whole ? 0 : -E_DEVICE;
+	}
 	return k->fn ? 0 : -E_DEVICE;
 }
 
@@ -168,6 +190,7 @@ static int run_few(const struct call *c, const struct nbits_step *k, struct gpu_
 	const char *a = job->io.in[0];
 	char *y = job->io.out[0];
 	int64_t rows = job->rows;
+	void *fn = k->whole && pieces_lie(job) ? k->whole : k->fn;
 	int err = 0;
 
 	for (int64_t r = 0; r < rows && !err; r += job->rows) {
@@ -177,7 +200,7 @@ static int run_few(const struct call *c, const struct nbits_step *k, struct gpu_
 		job->io.in[0] = a + (size_t)(r * job->k) * k->size;
 		job->io.out[0] = y + (size_t)(r * job->n) * k->size;
 		g.y = (unsigned)((job->rows + GPU_NBITS_ROWS - 1) / GPU_NBITS_ROWS);
-		err = gpu_launch(c, k->fn, g, job, sizeof(*job));
+		err = gpu_launch(c, fn, g, job, sizeof(*job));
 	}
 	return err;
 }

@@ -101,7 +101,8 @@ template <typename T> struct Bnb4 {
 	}
 };
 
-enum { FULL = 16 }; // bytes that are read or written at once
+const u32 BIT_23 = 0x4b000000; // the float 2^23
+enum { FULL = GPU_NBITS_ALIGN }; // bytes that are read or written at once
 
 // STEP elements, or those before the end: whole says that they lie in whole pieces of FULL bytes.
 template <typename T> __device__ inline void read_step(const T *a, bool whole, int64_t left, float *x)
@@ -145,6 +146,106 @@ template <typename T, typename W> __device__ inline void few(const gpu_nbits &p)
 					down<T>(sum[r] + (p.io.in[5] ? (float)in_real(p.io, 5, n) : 0.0f));
 		}
 	}
+}
+
+// STEP codes from b on as floats; `less` is 2^23 and the zero point, for a code in the last bits of 2^23 counts ones.
+template <int BITS> __device__ inline void codes_less(const u8 *b, float less, float *w)
+{
+	u32 v[2];
+	if (BITS == 4) {
+		v[0] = *(const u32 *)b & 0x0f0f0f0f;
+		v[1] = *(const u32 *)b >> 4 & 0x0f0f0f0f;
+	} else {
+		const uint2 both = *(const uint2 *)b;
+		v[0] = both.x;
+		v[1] = both.y;
+	}
+#pragma unroll
+	for (int e = 0; e < STEP; e++) {
+		const u32 from = BITS == 4 ? v[e & 1] : v[e / 4], at = BITS == 4 ? e / 2 : e % 4;
+		w[e] = __uint_as_float(__byte_perm(from, BIT_23, 0x7650 | at)) - less;
+	}
+}
+
+// A column of B, and the rows of A: where a lane is in them.
+template <typename T, int BITS, int R> struct Column {
+	const T *a[R], *scale;
+	const u8 *b, *zero; // zero may be NULL
+	int shift;
+	float sum[R];
+
+	// STEP elements at k, `on` further than the pointers: of one block, so that its scale is the sum's.
+	__device__ void add(int k, int on)
+	{
+		const int g = (k + on) >> shift;
+		u32 z = 1 << (BITS - 1);
+		if (zero)
+			z = BITS == 8 ? zero[g] : (u32)zero[g / 2] >> g % 2 * 4 & 15;
+		const float s = up(scale[g]);
+		float w[STEP], x[STEP];
+		codes_less<BITS>(b + on * BITS / 8, __uint_as_float(BIT_23 | z), w);
+#pragma unroll
+		for (int r = 0; r < R; r++) {
+			float dot = 0;
+			read_step(a[r] + on, true, STEP, x);
+#pragma unroll
+			for (int e = 0; e < STEP; e++)
+				dot += x[e] * w[e];
+			sum[r] += dot * s;
+		}
+	}
+	__device__ void next(int on)
+	{
+		b += on * BITS / 8;
+		for (int r = 0; r < R; r++)
+			a[r] += on;
+	}
+};
+
+// A warp makes a column of R rows: of 4 or 8 bits, k a multiple of STEP, A at a multiple of FULL bytes, scales of A's
+// type, zero points packed if any.
+template <typename T, int BITS, int R> __device__ inline void columns_of(const gpu_nbits &p)
+{
+	const int lane = threadIdx.x % 32, WARP = 32 * STEP, most = (int)p.k;
+	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32), r0 = blockIdx.y * (int64_t)R;
+	const int rows = p.rows - r0 < R ? (int)(p.rows - r0) : R;
+	for (int64_t n = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) / 32; n < p.n; n += warps) {
+		Column<T, BITS, R> c = {};
+		int k = lane * STEP;
+		c.b = (const u8 *)p.io.in[1] + (n * p.blocks * p.size + k) * BITS / 8;
+		c.scale = (const T *)p.io.in[2] + n * p.blocks;
+		c.zero = p.io.in[3] ? (const u8 *)p.io.in[3] + n * ((p.blocks * BITS + 7) / 8) : NULL;
+		c.shift = p.shift;
+		for (int r = 0; r < R; r++)
+			c.a[r] = (const T *)p.io.in[0] + (r0 + (r < rows ? r : 0)) * p.k + k;
+		for (; k + 3 * WARP < most; k += 4 * WARP) {
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				c.add(k, i * WARP);
+			c.next(4 * WARP);
+		}
+#pragma unroll 1
+		for (; k < most; k += WARP) {
+			c.add(k, 0);
+			c.next(WARP);
+		}
+#pragma unroll
+		for (int r = 0; r < R; r++) {
+			for (int o = 16; o; o >>= 1)
+				c.sum[r] += __shfl_xor_sync(0xffffffffu, c.sum[r], o);
+			if (lane == 0 && r < rows)
+				((T *)p.io.out[0])[(r0 + r) * p.n + n] =
+					down<T>(c.sum[r] + (p.io.in[5] ? up(((const T *)p.io.in[5])[n]) : 0.0f));
+		}
+	}
+}
+
+template <typename T, int R> __device__ inline void columns(const gpu_nbits &p)
+{
+	if (p.bits == 4)
+		columns_of<T, 4, R>(p);
+	else
+		columns_of<T, 8, R>(p);
 }
 
 // The same where columns lie by each other: a lane has a column, the block's warps share k out.
@@ -203,6 +304,8 @@ template <typename T, typename W> __device__ inline void wide(const gpu_nbits &p
 
 #define KERNELS(T)                                                                                                     \
 	extern "C" __global__ void nbits_few_##T(const gpu_nbits p) { few<T, Packed<false>>(p); }                          \
+	extern "C" __global__ void nbits_row_##T(const gpu_nbits p) { columns<T, 1>(p); }                                  \
+	extern "C" __global__ void nbits_rows_##T(const gpu_nbits p) { columns<T, ROWS>(p); }                              \
 	extern "C" __global__ void nbits_wide_##T(const gpu_nbits p) { wide<T, Packed<false>>(p); }                        \
 	extern "C" __global__ void nbits_ordered_few_##T(const gpu_nbits p) { few<T, Packed<true>>(p); }                   \
 	extern "C" __global__ void nbits_ordered_wide_##T(const gpu_nbits p) { wide<T, Packed<true>>(p); }                 \

@@ -10,8 +10,9 @@
 enum {
 	GPU_NBITS_ROWS = 4,
 	GPU_NBITS_STEP = 8,
+	GPU_NBITS_ALIGN = 16,
 	GPU_NBITS_SLICES = 8
-}; /* rows that a warp makes at a time; elements a thread takes at a time; warps that share k */
+}; /* rows that a warp makes at a time; elements, and bytes, a thread takes at a time; warps that share k */
 
 struct gpu_nbits {
 	struct gpu_io io;		  /* A, B, scales, zero points, groups, bias; Y */

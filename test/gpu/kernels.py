@@ -458,6 +458,9 @@ def packed():
                 weights_of_bits(Case(f"bits{bits}_{rows}_{zero}_{t}"), t, rows, 70, 37, bits, block, zero, rows == 3)
         for rows, bits, zero in ((3, 4, 1), (5, 8, 0), (1, 2, 1), (33, 4, 0), (9, 8, 1)):
             weights_of_bits(Case(f"bits_whole{bits}_{rows}_{t}"), t, rows, 288, 37, bits, 32, zero)
+        for rows, bits, block, zero, bias in ((1, 4, 32, 1, 1), (1, 4, 128, 0, 0), (1, 8, 16, 1, 0), (1, 8, 64, 0, 0), (4, 4, 64, 0, 0), (7, 4, 16, 1, 1), (2, 8, 32, 1, 0),
+                                         (1, 4, 32, 2, 0)):
+            weights_of_bits(Case(f"bits_long{bits}_{rows}_{block}_{zero}_{t}"), t, rows, 1336, 41, bits, block, zero, bias)
     for q in ("u8", "i8"):
         scale = lambda c: [c.constant("f32", .1), c.constant(q, 3)]
         for last in (0, 1):
