@@ -1,16 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/deconv.h"
 
+#include "gpu/blaslt.h"
 #include "gpu/choices.h"
 #include "gpu/convplan.h"
+#include "gpu/job.h"
 #include "gpu/kernels/deconv.h"
 #include "gpu/layouts.h"
 #include "gpu/packed.h"
 #include "ops/conv.h"
 
-/* ---- ConvTranspose: cuDNN's gradient of a convolution, or a kernel of ours ---------------------- */
+/*
+ * ---- ConvTranspose: products that are gathered, cuDNN's gradient of a convolution, or a kernel of ours ----
+ *
+ * The gradients that cuDNN offers in strict float32 with the same result in each run are slow; for float64 it has
+ * none. There W^T * X gives each input pixel's share of all outputs that it reaches (columns), and a kernel of ours
+ * adds up what reaches an output: Col2Im, the other way round, and so without atomics.
+ */
+
+/* Bytes of columns at a time, about what stays in the second-level cache; channels below which cuDNN is better. */
+enum { COLUMN_BYTES = 48 << 20, COLUMN_CHANNELS = 8, EXTENT = 1 << 28 };
+
+/* A product's columns are those of `maps` maps of `planes` planes (groups of images). */
+struct columns {
+	struct blaslt_product *lt;
+	struct gpu_gather_taps job;
+	int64_t planes, maps;
+	size_t at, at_lt, lt_room, size; /* size: of an element */
+	void *fn;
+};
 
 struct transposed_state {
+	struct columns columns; /* lt NULL: not so */
 	void *fn;
 	struct gpu_deconv job;
 	struct device *device;
@@ -120,14 +141,162 @@ static int library_reshape(struct site *s, struct step *step, struct transposed_
 	return err;
 }
 
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+	return b ? common_divisor(b, a % b) : a;
+}
+
+/* The largest divisor of n that is at most `most`, or 1. */
+static int64_t divisor(int64_t n, int64_t most)
+{
+	int64_t d = most < n ? most : n;
+
+	while (d > 1 && n % d)
+		d--;
+	return d < 1 ? 1 : d;
+}
+
+/* False where a kernel's numbers would not hold it. */
+static bool fill_taps(const struct gpu_deconv *j, struct gpu_gather_taps *t)
+{
+	const struct gpu_window *w = &j->win;
+
+	if (j->image * j->window >= INT32_MAX || j->n >= INT32_MAX)
+		return false;
+	*t = (struct gpu_gather_taps){.maps = (int)(j->group * j->cout),
+				      .image = (int)j->image,
+				      .pixels = (int)j->pixels,
+				      .window = (int)j->window};
+	for (int i = 0; i < GPU_SPACE; i++) {
+		if (w->begin[i] >= EXTENT || w->begin[i] <= -EXTENT || w->stride[i] >= EXTENT ||
+		    w->kernel[i] * w->dilation[i] >= EXTENT || w->out[i] >= EXTENT)
+			return false;
+		int64_t both = common_divisor(w->stride[i], w->dilation[i]);
+		t->in[i] = (int)w->in[i];
+		t->out[i] = (int)w->out[i];
+		t->kernel[i] = (int)w->kernel[i];
+		t->stride[i] = (int)w->stride[i];
+		t->dilation[i] = (int)w->dilation[i];
+		t->begin[i] = (int)w->begin[i];
+		t->every[i] = (int)(w->stride[i] / both);
+		t->back[i] = (int)(w->dilation[i] / both);
+	}
+	return true;
+}
+
+/* How much is made at a time: images, or the groups of one, or maps of one group. */
+static void split_columns(const struct gpu_deconv *j, int64_t images, struct columns *c)
+{
+	int64_t plane = j->cout * j->window * j->image * (int64_t)c->size;
+	int64_t most = COLUMN_BYTES / plane;
+
+	c->planes = j->group > 1 ? (most < j->group ? 1 : j->group) : divisor(images, most);
+	c->maps = most ? j->cout : divisor(j->cout, COLUMN_BYTES / (plane / j->cout));
+}
+
+/* Bytes that all the pointers of its products are a multiple of; 0: of 64. */
+static int32_t columns_align(const struct gpu_deconv *j, const struct columns *c)
+{
+	uint64_t apart = (uint64_t)(c->planes * j->cin * j->image) * c->size;
+
+	if (c->maps < j->cout)
+		apart |= (uint64_t)(c->maps * j->window) * c->size;
+	if (j->group > 1 && c->planes == 1)
+		apart |= (uint64_t)(j->cin * j->cout * j->window) * c->size;
+	apart &= -apart;
+	return apart < 64 ? (int32_t)apart : 0;
+}
+
+/* W^T [maps * window, cin] * X [cin, image] */
+static struct blaslt_job columns_job(const struct site *s, const struct gpu_deconv *j,
+				     const struct columns *c)
+{
+	int64_t m = c->maps * j->window;
+
+	return (struct blaslt_job){.type = (int32_t)gpu_type(s, 0),
+				   .trans_a = 1,
+				   .align = columns_align(j, c),
+				   .m = m,
+				   .n = j->image,
+				   .k = j->cin,
+				   .lda = j->cout * j->window,
+				   .ldb = j->image,
+				   .ldy = j->image,
+				   .batch = c->planes,
+				   .step_a = j->group > 1 ? j->cin * j->cout * j->window : 0,
+				   .step_b = j->cin * j->image,
+				   .step_y = m * j->image,
+				   .alpha = 1};
+}
+
+/* Whether it is by products; -E_... where one that was promised cannot be had. */
+static int columns_reshape(struct site *s, struct step *step, struct transposed_state *t, bool *is,
+			   struct diag *d)
+{
+	const struct gpu_deconv *j = &t->job;
+	struct columns *c = &t->columns;
+	enum dtype type = gpu_type(s, 0);
+	int64_t images = site_in(s, 0)->shape.dim[0];
+
+	*is = (type == DT_F64 || (type == DT_F32 && s->config->precision != PRECISION_TF32)) &&
+	      j->cin >= COLUMN_CHANNELS && j->n > 0 && j->image > 0 && fill_taps(j, &c->job);
+	if (!*is)
+		return 0;
+	c->size = (size_t)gpu_size(type);
+	split_columns(j, images, c);
+	const struct blaslt_job job = columns_job(s, j, c);
+	*is = c->maps * j->window * j->image * c->planes < INT32_MAX && blaslt_takes(s, &job, NULL);
+	if (!*is)
+		return 0;
+	c->lt = blaslt_product(s, &job, &c->lt_room, d);
+	c->fn = gpu_typed(s, "deconv", "gather_taps", type, d);
+	c->at = gpu_room(step, (size_t)(c->planes * c->maps * j->window * j->image) * c->size);
+	c->at_lt = gpu_room(step, c->lt_room);
+	c->job.n = (int)(c->planes * c->maps * j->pixels);
+	return c->lt && c->fn ? 0 : -E_LIBRARY;
+}
+
+static int columns_run(const struct call *call, const struct transposed_state *t)
+{
+	const struct gpu_deconv *j = &t->job;
+	const struct columns *c = &t->columns;
+	struct gpu_gather_taps job = c->job;
+	int64_t planes = call->in[0]->shape.dim[0] * j->group, rows = c->planes * c->maps;
+	const char *x = gpu_data(call, 0), *w = gpu_data(call, 1);
+	void *columns = gpu_at(call, c->at);
+	int err = 0;
+
+	job.columns = columns;
+	job.b = gpu_data(call, 2);
+	job.y = gpu_out(call, 0);
+	for (int64_t row = 0; row < planes * j->cout && !err; row += rows) {
+		int64_t plane = row / j->cout, map = row % j->cout, group = plane % j->group;
+		int64_t at = (group * j->cin * j->cout + map) * j->window;
+		const struct blaslt_args a = {.a = w + (size_t)at * c->size,
+					      .b = x + (size_t)(plane * j->cin * j->image) * c->size,
+					      .y = columns,
+					      .workspace = gpu_at(call, c->at_lt),
+					      .workspace_bytes = c->lt_room};
+		job.first = row;
+		err = blaslt_run(call, c->lt, &a);
+		if (!err)
+			err = gpu_launch(call, c->fn, gpu_grid(job.n), &job, sizeof(job));
+	}
+	return err;
+}
+
 int gpu_transposed_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct transposed_state *c = arena_new(s->plan_arena, struct transposed_state);
 	struct why why = {.arena = s->plan_arena};
 	struct conv_case k;
+	bool columns;
 
 	fill(s, c);
 	step->state = c;
+	int err = columns_reshape(s, step, c, &columns, d);
+	if (err || columns)
+		return err;
 	if (fill_case(s, &c->job, &k))
 		c->plan = conv_plan_get(s->device, &k, &why);
 	if (c->plan)
@@ -144,6 +313,8 @@ int gpu_transposed_run(const struct call *c)
 	const struct transposed_state *s = c->step->state;
 	struct gpu_deconv job = s->job;
 
+	if (s->columns.lt)
+		return columns_run(c, s);
 	if (s->plan) {
 		struct conv_args a = {.x = gpu_data(c, 0),
 				      .b = gpu_data(c, 2),
@@ -163,7 +334,10 @@ void gpu_transposed_drop(struct step *step)
 {
 	struct transposed_state *s = step->state;
 
-	if (s && s->plan)
+	if (!s)
+		return;
+	blaslt_drop(s->columns.lt);
+	if (s->plan)
 		conv_plan_put(s->device, s->plan);
 }
 

@@ -40,6 +40,43 @@ template <typename T> __device__ inline void deconv(const gpu_deconv &p)
 	}
 }
 
+// Along an axis: the first element of the window that reaches an output, and from which input. Past the window: none.
+struct Tap {
+	int k, at;
+};
+__device__ inline Tap first_tap(const gpu_gather_taps &p, int s, int o)
+{
+	const int c = o + p.begin[s], stride = p.stride[s], dilation = p.dilation[s];
+	int k = c < 0 ? p.kernel[s] : dilation == 1 ? c % stride : 0;
+	while (k < p.kernel[s] && (c - k * dilation) % stride)
+		k = k + 1 < p.every[s] ? k + 1 : p.kernel[s];
+	return {k, (c - k * dilation) / stride};
+}
+
+template <typename T> __device__ inline void gather_taps(const gpu_gather_taps &p)
+{
+	EACH(i64, p.n)
+	{
+		const int i = (int)i64, row = i / p.pixels, o = i % p.pixels, line = o / p.out[2];
+		const T *from = (const T *)p.columns + (int64_t)row * p.window * p.image;
+		const Tap z = first_tap(p, 0, line / p.out[1]), y = first_tap(p, 1, line % p.out[1]),
+			  x = first_tap(p, 2, o % p.out[2]);
+		T sum = p.b ? ((const T *)p.b)[(p.first + row) % p.maps] : (T)0;
+		for (int kz = z.k, az = z.at; kz < p.kernel[0]; kz += p.every[0], az -= p.back[0]) {
+			for (int ky = y.k, ay = y.at; ky < p.kernel[1] && (unsigned)az < p.in[0]; ky += p.every[1], ay -= p.back[1]) {
+				if ((unsigned)ay >= p.in[1])
+					continue;
+				const T *at = from + (int64_t)((kz * p.kernel[1] + ky) * p.kernel[2]) * p.image +
+					      (az * p.in[1] + ay) * p.in[2];
+				for (int kx = x.k, ax = x.at; kx < p.kernel[2]; kx += p.every[2], ax -= p.back[2])
+					if ((unsigned)ax < p.in[2])
+						sum += at[(int64_t)kx * p.image + ax];
+			}
+		}
+		((T *)p.y)[p.first * p.pixels + i] = sum;
+	}
+}
+
 template <typename T, typename C> __device__ inline C between(const T *x, int64_t height, int64_t width, C v, C u)
 {
 	if (!(v > -1 && u > -1 && v < (C)height && u < (C)width))
@@ -119,6 +156,8 @@ template <typename T> __device__ inline void causal(const gpu_causal &p)
 #define KERNELS(T)                                                                                                     \
 	extern "C" __global__ void deconv_##T(const gpu_deconv p) { deconv<T>(p); }                                    \
 	extern "C" __global__ void deform_##T(const gpu_deform p) { deform<T>(p); }
+extern "C" __global__ void gather_taps_f32(const gpu_gather_taps p) { gather_taps<f32>(p); }
+extern "C" __global__ void gather_taps_f64(const gpu_gather_taps p) { gather_taps<f64>(p); }
 KERNELS(f32) KERNELS(f16) KERNELS(bf16) KERNELS(f64)
 #define CAUSAL(T) extern "C" __global__ void causal_##T(const gpu_causal p) { causal<T>(p); }
 CAUSAL(f32) CAUSAL(f16) CAUSAL(bf16)

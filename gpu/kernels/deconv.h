@@ -13,6 +13,22 @@ struct gpu_deconv {
 	int64_t image, pixels, window; /* products of in, out, kernel */
 };
 
+/*
+ * y = what the products of each input pixel with the weights give to it: columns [planes][cout][window][image] of
+ * float32 or float64. `every`: how far apart the window's elements are that reach an output; `back`: how far apart
+ * the inputs are from which they do.
+ */
+struct gpu_gather_taps {
+	const void *columns, *b;
+	void *y;
+	int64_t first; /* plane and map of y that the first row of columns is, as one number */
+	int n, maps;   /* elements of y; maps of an image */
+	int image, pixels, window;
+	int in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
+		dilation[GPU_SPACE], begin[GPU_SPACE];
+	int every[GPU_SPACE], back[GPU_SPACE];
+};
+
 struct gpu_deform {
 	const void *x, *w, *offset, *b, *mask;
 	void *y;

@@ -395,6 +395,11 @@ def windows():
         c.end(c.op("Conv", c.x(t, 1, 5, 17, 15), c.w(t, 7, 5, 3, 2), dilations=[2, 1], pads=[2, 0, 1, 1]))
         c = Case(f"transposed_{t}")
         c.end(c.op("ConvTranspose", c.x(t, 1, 5, 7, 8), c.w(t, 5, 6, 3, 3), c.w(t, 6), strides=[2, 2]))
+        for i, (shape, cout, window, group, more) in enumerate((
+                ((2, 16, 7, 8), 6, (4, 4), 1, {"strides": [2, 2], "pads": [1, 1, 1, 1]}), ((2, 16, 7, 8), 3, (3, 2), 2, {"strides": [3, 2], "dilations": [2, 3]}),
+                ((1, 9, 11), 4, (16,), 1, {"strides": [8], "output_padding": [3]}), ((3, 8, 3, 4, 5), 2, (3, 2, 2), 1, {"strides": [2, 1, 3], "dilations": [1, 2, 2]}))):
+            c = Case(f"transposed{i}_{t}")
+            c.end(c.op("ConvTranspose", c.x(t, *shape), c.w(t, shape[1], cout, *window), c.w(t, cout * group), group=group, **more), t=t)
         c = Case(f"deformed_{t}")
         c.end(c.op("DeformConv", c.x(t, 1, 4, 7, 8), c.w(t, 6, 4, 3, 3), c.x(t, 1, 18, 5, 6, low=-1, high=1), c.w(t, 6)))
         for mode in ("nearest", "linear", "cubic"):
