@@ -19,7 +19,7 @@
  */
 
 /* Bytes of columns at a time, about what stays in the second-level cache; channels below which cuDNN is better. */
-enum { COLUMN_BYTES = 48 << 20, COLUMN_CHANNELS = 8, EXTENT = 1 << 28 };
+enum { COLUMN_BYTES = 128 << 20, COLUMN_CHANNELS = 8, EXTENT = 1 << 28 };
 
 /* A product's columns are those of `maps` maps of `planes` planes (groups of images). */
 struct columns {
