@@ -161,11 +161,11 @@ static bool fill_taps(const struct gpu_deconv *j, struct gpu_gather_taps *t)
 {
 	const struct gpu_window *w = &j->win;
 
-	if (j->image * j->window >= INT32_MAX || j->n >= INT32_MAX)
+	if (j->image * j->window >= INT32_MAX || j->n >= INT32_MAX || j->group * j->cout >= EXTENT)
 		return false;
-	*t = (struct gpu_gather_taps){.maps = (int)(j->group * j->cout),
+	*t = (struct gpu_gather_taps){.maps = gpu_divisor(j->group * j->cout),
+				      .pixels = gpu_divisor(j->pixels),
 				      .image = (int)j->image,
-				      .pixels = (int)j->pixels,
 				      .window = (int)j->window};
 	for (int i = 0; i < GPU_SPACE; i++) {
 		if (w->begin[i] >= EXTENT || w->begin[i] <= -EXTENT || w->stride[i] >= EXTENT ||
@@ -173,9 +173,9 @@ static bool fill_taps(const struct gpu_deconv *j, struct gpu_gather_taps *t)
 			return false;
 		int64_t both = common_divisor(w->stride[i], w->dilation[i]);
 		t->in[i] = (int)w->in[i];
-		t->out[i] = (int)w->out[i];
+		t->out[i] = gpu_divisor(w->out[i]);
 		t->kernel[i] = (int)w->kernel[i];
-		t->stride[i] = (int)w->stride[i];
+		t->stride[i] = gpu_divisor(w->stride[i]);
 		t->dilation[i] = (int)w->dilation[i];
 		t->begin[i] = (int)w->begin[i];
 		t->every[i] = (int)(w->stride[i] / both);
@@ -278,6 +278,7 @@ static int columns_run(const struct call *call, const struct transposed_state *t
 					      .workspace = gpu_at(call, c->at_lt),
 					      .workspace_bytes = c->lt_room};
 		job.first = row;
+		job.map = (int)(row % (j->group * j->cout));
 		err = blaslt_run(call, c->lt, &a);
 		if (!err)
 			err = gpu_launch(call, c->fn, gpu_grid(job.n), &job, sizeof(job));

@@ -46,34 +46,43 @@ struct Tap {
 };
 __device__ inline Tap first_tap(const gpu_gather_taps &p, int s, int o)
 {
-	const int c = o + p.begin[s], stride = p.stride[s], dilation = p.dilation[s];
-	int k = c < 0 ? p.kernel[s] : dilation == 1 ? c % stride : 0;
-	while (k < p.kernel[s] && (c - k * dilation) % stride)
-		k = k + 1 < p.every[s] ? k + 1 : p.kernel[s];
-	return {k, (c - k * dilation) / stride};
+	const int c = o + p.begin[s], dilation = p.dilation[s];
+	if (c < 0)
+		return {p.kernel[s], 0};
+	if (dilation == 1) {
+		int at = gpu_over(c, p.stride[s]);
+		return {c - at * (int)p.stride[s].by, at};
+	}
+	for (int k = 0; k < p.every[s] && k < p.kernel[s]; k++) {
+		int from = c - k * dilation, at = from < 0 ? 0 : gpu_over(from, p.stride[s]);
+		if (at * (int)p.stride[s].by == from)
+			return {k, at};
+	}
+	return {p.kernel[s], 0};
 }
 
 template <typename T> __device__ inline void gather_taps(const gpu_gather_taps &p)
 {
 	EACH(i64, p.n)
 	{
-		const int i = (int)i64, row = i / p.pixels, o = i % p.pixels, line = o / p.out[2];
-		const T *from = (const T *)p.columns + (int64_t)row * p.window * p.image;
-		const Tap z = first_tap(p, 0, line / p.out[1]), y = first_tap(p, 1, line % p.out[1]),
-			  x = first_tap(p, 2, o % p.out[2]);
-		T sum = p.b ? ((const T *)p.b)[(p.first + row) % p.maps] : (T)0;
+		const int i = (int)i64, row = gpu_over(i, p.pixels), o = i - row * (int)p.pixels.by;
+		const int line = gpu_over(o, p.out[2]), plane = gpu_over(line, p.out[1]);
+		const T *from = (const T *)p.columns + row * (p.window * p.image);
+		const Tap z = first_tap(p, 0, plane), y = first_tap(p, 1, line - plane * (int)p.out[1].by),
+			  x = first_tap(p, 2, o - line * (int)p.out[2].by);
+		T sum = p.b ? ((const T *)p.b)[gpu_rest(p.map + row, p.maps)] : (T)0;
 		for (int kz = z.k, az = z.at; kz < p.kernel[0]; kz += p.every[0], az -= p.back[0]) {
 			for (int ky = y.k, ay = y.at; ky < p.kernel[1] && (unsigned)az < p.in[0]; ky += p.every[1], ay -= p.back[1]) {
 				if ((unsigned)ay >= p.in[1])
 					continue;
-				const T *at = from + (int64_t)((kz * p.kernel[1] + ky) * p.kernel[2]) * p.image +
+				const T *at = from + (kz * p.kernel[1] + ky) * p.kernel[2] * p.image +
 					      (az * p.in[1] + ay) * p.in[2];
 				for (int kx = x.k, ax = x.at; kx < p.kernel[2]; kx += p.every[2], ax -= p.back[2])
 					if ((unsigned)ax < p.in[2])
-						sum += at[(int64_t)kx * p.image + ax];
+						sum += at[kx * p.image + ax];
 			}
 		}
-		((T *)p.y)[p.first * p.pixels + i] = sum;
+		((T *)p.y)[p.first * p.pixels.by + i] = sum;
 	}
 }
 

@@ -2,6 +2,7 @@
 #ifndef GPU_KERNELS_DECONV_H
 #define GPU_KERNELS_DECONV_H
 /* The other convolutions: transposed, deformable, causal. Row-major. */
+#include "divide.h"
 #include "params.h"
 
 struct gpu_deconv {
@@ -22,10 +23,10 @@ struct gpu_gather_taps {
 	const void *columns, *b;
 	void *y;
 	int64_t first; /* plane and map of y that the first row of columns is, as one number */
-	int n, maps;   /* elements of y; maps of an image */
-	int image, pixels, window;
-	int in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
-		dilation[GPU_SPACE], begin[GPU_SPACE];
+	int n, map;    /* elements of y; the first row's map of its image, of `maps` */
+	int image, window;
+	struct gpu_divisor maps, pixels, out[GPU_SPACE], stride[GPU_SPACE];
+	int in[GPU_SPACE], kernel[GPU_SPACE], dilation[GPU_SPACE], begin[GPU_SPACE];
 	int every[GPU_SPACE], back[GPU_SPACE];
 };
 
