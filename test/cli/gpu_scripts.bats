@@ -129,3 +129,32 @@ unit() { # NAME SCRIPT: a program in the units' place
 	[ "$status" -eq 1 ]
 	[[ $output == *"not ok racecheck: 1 of 2 cases have run under it"* ]]
 }
+
+@test "sanitize.sh reaches kernels by whole networks only where nothing smaller does" {
+	# in the cases' runner's place: which kernels each of them launches
+	rm -f "$OUT/conformance/run" "$OUT/unit"/*
+	cat >"$OUT/conformance/run" <<-'END'
+		#!/bin/bash
+		declare -A list=([light/net]="a b c d" [node/two]="a b" [node/one]="c")
+		[ -z "${KERNELS:-}" ] || printf '%s\n' a b c d e >>"$KERNELS"
+		for c in "$1"/*/*; do
+			name=$(basename "$(dirname "$c")")/$(basename "$c")
+			for k in ${list[$name]}; do printf '%s\t%s\n' "$name" "$k" >>"$LAUNCHES"; done
+		done
+	END
+	chmod +x "$OUT/conformance/run"
+	for c in light/net node/two node/one; do
+		mkdir -p "$CASES/$c"
+		: >"$CASES/$c/model.onnx"
+	done
+	mkdir -p "$MORE"
+	: >"$MORE/manifest.tsv"
+	CHOICE=$T/choice TOOLS= DEPTH=1 JOBS=1 run test/gpu/sanitize.sh
+	[ "$(paste -s -d ' ' "$T/choice/chosen.1")" = "node/two node/one light/net" ]
+	[[ $output == *"never: e"* ]]
+	# without a kernel that is the network's alone
+	rm -rf "$T/choice"
+	sed -i 's/ d"/"/' "$OUT/conformance/run"
+	CHOICE=$T/choice TOOLS= DEPTH=1 JOBS=1 run test/gpu/sanitize.sh
+	[ "$(paste -s -d ' ' "$T/choice/chosen.1")" = "node/two node/one" ]
+}

@@ -76,11 +76,12 @@ launched() { # FOLDER...: the names of our kernels that ran there
 }
 
 # The cases (lines "FOLDER TAB KIND/CASE") that are wanted to reach each kernel DEPTH times, but those of the file $1:
-# those that launch many kernels first.
+# those that launch many kernels first, whole networks last, whose many launches no tool comes to the end of.
 choose() { # DONE LAUNCHES...
 	local done=$1
 	shift
-	cut -f 1 "$@" | sort | uniq -c | sort -k 1,1nr -k 2 | sed 's/^ *[0-9]* //' |
+	cut -f 1 "$@" | sort | uniq -c | awk '{ print ($2 ~ /^light\//), $0 }' | sort -k 1,1n -k 2,2nr -k 3 |
+		sed 's/^[01] *[0-9]* //' |
 		awk -F '\t' -v depth="$DEPTH" -v more="$MORE" -v cases="$CASES" '
 		FILENAME == ARGV[1] { seen[$1] = depth; next }
 		FILENAME == ARGV[2] { list[$1] = list[$1] " " $2; next }
