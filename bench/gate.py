@@ -8,7 +8,7 @@ The program must be the fault-injection build: it slows one node of a made-up mo
 (--layers N: an Nth), by half. --threads 0, the default, is as many threads as cores: what others run on the machine is then
 in the way of each. Every pair has a baseline of its own, so that the machine's weather changes between any two of them. A line a run goes to
 --log; the last line tells how many alarms there were, how many faults were caught, and how many of these named the node.
-Needs the Python packages onnx and numpy.
+Needs the Python packages onnx and numpy, or a model that was made elsewhere (--make FILE makes it and ends; --model FILE).
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 
-def make_model(path, layers=5, width=256, rows=192):
+def make_model(path, layers, width, rows):
     """A chain of equal products: each takes its part of the time."""
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper, save
@@ -45,7 +45,7 @@ def profile(args, model, *more, fault=None):
     env.pop("INFER_FAULT", None)
     if fault:
         env["INFER_FAULT"] = fault
-    command = [args.infer, "profile", model, "--device", "cpu", "--random", "0..1", "--threads", args.threads, "--duration", args.duration, "--json", *more]
+    command = [args.infer, "profile", model, "--device", args.device, "--random", "0..1", "--threads", args.threads, "--duration", args.duration, "--json", *more]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if done.returncode not in (0, 9):
         sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
@@ -101,13 +101,21 @@ def main():
     p.add_argument("--threads", default="0")
     p.add_argument("--layers", type=int, default=5, help="equal nodes that the model has")
     p.add_argument("--node", default="product_2")
+    p.add_argument("--device", default="cpu")
+    p.add_argument("--width", type=int, default=256, help="of its matrices")
+    p.add_argument("--rows", type=int, default=192)
+    p.add_argument("--make")
+    p.add_argument("--model")
     p.add_argument("--log", default="-")
     args = p.parse_args()
+    if args.make:
+        return make_model(args.make, args.layers, args.width, args.rows)
     log = sys.stdout if args.log == "-" else open(args.log, "a")
     alarms = caught = named = 0
     with tempfile.TemporaryDirectory() as folder:
-        model = os.path.join(folder, "gate.onnx")
-        make_model(model, args.layers)
+        model = args.model or os.path.join(folder, "gate.onnx")
+        if not args.model:
+            make_model(model, args.layers, args.width, args.rows)
         # the two kinds take turns, so that both see the same weather
         done, todo = [0, 0], [args.pairs, args.faults]
         while done != todo:

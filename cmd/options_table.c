@@ -241,9 +241,9 @@ const struct field options_table[] = {
 	{ROW("fail-above", F_STRING, fail_above, EXPORTS, CMD_PROFILE), .arg = "P%",
 	 .help = "exit with status 9 where the model became slower than the baseline by more than this",
 	 .more = "Compares the tenth percentiles of runs in which no thread waited for a core, and fails "
-		 "only where the bootstrap interval of their quotient excludes the limit, the machine itself "
-		 "(loops of known work, measured in between) explains it on neither side, and a second "
-		 "measurement says the same. A node that grew more than all others did counts by itself: that shows "
+		 "only where the bootstrap interval of their quotient, less what the machine itself may have to do with "
+		 "it (loops of known work, measured in between), excludes the limit, and further "
+		 "measurements say the same. A node that grew more than all others did counts by itself: that shows "
 		 "even on a machine so busy that hardly a run is undisturbed. It tells which nodes became slower."},
 	{ROW("fail-above-memory", F_STRING, fail_above_memory, EXPORTS, CMD_PROFILE), .arg = "P%|SIZE",
 	 .help = "the same for memory: planned and counted bytes on host and device, and resident bytes"},

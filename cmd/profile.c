@@ -256,16 +256,23 @@ static void tell_differences(struct profile *p)
 }
 
 /*
- * Once is luck: an alarm must stand when the model has been measured anew and all samples are
- * looked at together. Where the interval holds the limit, more samples are taken, too.
+ * Once is luck: an alarm must stand when the model has been measured anew and all samples are looked at together, and as
+ * often as may be where no node stands out. Where the interval holds the limit, more samples are taken, too.
  */
+static bool measure_again(const struct profile *p, int times)
+{
+	const struct gate_verdict *v = &p->verdict;
+	bool whole = v->slower && !(v->nodes.low > 1 + p->limits.latency);
+
+	return p->gate && (v->open || whole || ((v->slower || v->bigger) && times == 1));
+}
+
 static int decide(struct profile *p)
 {
 	p->verdict = gate_compare(p->baseline, p->record[0], &p->limits, &p->arena);
 	p->compared = true;
 	for (int k = 1; k < ATTEMPTS && watchdog_caught() == E_OK; k++) {
-		bool alarm = p->verdict.slower || p->verdict.bigger;
-		if (!p->gate || (!p->verdict.open && !(alarm && k == 1)))
+		if (!measure_again(p, k))
 			break;
 		progress_clear(&p->progress);
 		progress_begin(&p->progress, p->o);

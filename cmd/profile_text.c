@@ -625,7 +625,7 @@ const char *gate_sentence(const struct profile *p, struct arena *a)
 			 v->ratio.value, v->ratio.low, v->ratio.high);
 	if (!v->busy && fabs(v->machine - 1) > 0.005)
 		str_addf(&b,
-			 "; the machine itself takes %.3f times as long, which leaves %.3f (%.3f to %.3f)",
+			 "; known work says that the machine itself may take %.3f times as long, which leaves %.3f (%.3f to %.3f)",
 			 v->machine, v->fair.value, v->fair.low, v->fair.high);
 	return str_get(&b);
 }

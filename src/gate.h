@@ -5,12 +5,11 @@
  * Whether a model became slower or bigger than a baseline says.
  *
  * Latency is compared by the tenth percentile: on a busy machine it stays where it is while medians wander. Its
- * quotient, now over then, gets a bootstrap interval from draws by runs of neighbouring samples, taken against what
- * the yardstick says of the machine itself, where that became slower. Only an interval wholly above the limit is
- * a failure.
+ * quotient, now over then, gets a bootstrap interval from draws by runs of neighbouring samples, less what the
+ * yardsticks say that the machine itself may have to do with it. Only an interval wholly above the limit is a failure.
  *
- * What the yardstick does not see, the nodes tell: all of them share the machine, so that a node which grew more
- * than the others did is slower itself. The latency that this makes has an interval of its own.
+ * What the yardsticks do not see, the nodes tell: all of them share the machine, run by run, so that a node which grew
+ * more than the others of its runs did is slower itself. The latency that this makes has an interval of its own.
  */
 #include "record.h"
 #include "stats.h"
@@ -52,7 +51,8 @@ struct gate_verdict {
 	struct interval ratio; /* of the latency as measured */
 	struct interval fair;  /* the same, less the machine's part */
 	struct interval nodes; /* the same by the nodes that grew more than the others; NAN: not known */
-	double machine;	       /* that part: 1.08: the yardstick takes 8 % longer */
+	double machine;	       /* that part; 1.08: known work takes as much longer, or more */
+	double faster;	       /* at most 1: the most that a kind of known work became faster by */
 	double before, now;		/* tenth percentiles, seconds */
 	size_t quiet_before, quiet_now; /* runs that were compared */
 	bool busy; /* too few runs were undisturbed: only what sets a node apart can be said */

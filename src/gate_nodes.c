@@ -8,7 +8,10 @@
 
 enum { ROUNDS = 200, MOST_ROWS = 64 };
 
-static const double QUANTILE = 0.1, LEVEL = 0.95;
+static const double QUANTILE = 0.1, MIDDLE = 0.5, LEVEL = 0.95;
+static const double STEP = 1e-9; /* of a clock, s: less is none */
+/* a machine may be as much faster without known work to tell of it */
+static const double UNSEEN = 0.9;
 static const double WORTH = 0.01; /* of the run: less than this nobody looks at */
 
 /* A node's times of each observed run, then and now. */
@@ -23,7 +26,8 @@ struct draw {
 	size_t n;
 	double limit;
 	double least; /* that the nodes may have in common: on a quiet machine they may well be faster */
-	size_t *pick[2]; /* runs, by side */
+	size_t *pick[2];  /* runs, by side */
+	double *level[2]; /* what the nodes of each run have in common, by side; above 0 */
 	double *room;
 };
 
@@ -41,11 +45,22 @@ static const struct record_node *node_named(const struct record *r, const struct
 	return NULL;
 }
 
-static double picked(const double *v, const size_t *pick, size_t n, double *room)
+/* What a node took in the runs drawn, over what each run's nodes have in common. */
+static double typical(const struct draw *d, const double *time, int side, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t run = d->pick[side][i];
+		d->room[i] = time[run] / d->level[side][run];
+	}
+	return stats_quantile_of(d->room, n, MIDDLE);
+}
+
+/* How fast the machine was when it was left alone. */
+static double pace(const struct draw *d, int side, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		room[i] = v[pick[i]];
-	return stats_quantile_of(room, n, QUANTILE);
+		d->room[i] = d->level[side][d->pick[side][i]];
+	return stats_quantile_of(d->room, n, QUANTILE);
 }
 
 static int by_ratio(const void *a, const void *b)
@@ -73,27 +88,42 @@ static double common(struct row *row, size_t n)
 }
 
 /*
- * How much longer the run takes, less what all nodes have in common. A node that did not grow at all is not slower
- * where the others became faster.
+ * How much longer the run takes, less what all nodes have in common: in each run by itself, since that changes from one to
+ * the next. A node that did not grow at all is not slower where the others became faster.
  */
 static double growth(struct draw *d, double *shared)
 {
-	struct row row[MOST_ROWS];
+	size_t nb = d->before->nobserved, nn = d->now->nobserved;
 	double before = 0, now = 0;
+	double all = pace(d, 1, nn) / pace(d, 0, nb);
 
+	*shared = fmax(all, d->least);
 	for (size_t k = 0; k < d->n; k++) {
-		row[k] = d->row[k];
-		row[k].before = picked(row[k].was, d->pick[0], d->before->nobserved, d->room);
-		row[k].now = picked(row[k].is, d->pick[1], d->now->nobserved, d->room);
-	}
-	*shared = fmax(common(row, d->n), d->least);
-	for (size_t k = 0; k < d->n; k++) {
-		bool grew = row[k].now > row[k].before * (1 + d->limit);
-		double fair = *shared * row[k].before;
+		double was = typical(d, d->row[k].was, 0, nb);
+		double is = typical(d, d->row[k].is, 1, nn) * all;
+		bool grew = is > was * (1 + d->limit);
+		double fair = *shared * was;
 		before += fair;
-		now += grew ? row[k].now : fmin(row[k].now, fair);
+		now += grew ? is : fmin(is, fair);
 	}
 	return now / before;
+}
+
+/* What the nodes of each run have in common, as a multiple of what they took before. */
+static void fill_levels(struct draw *d)
+{
+	struct row row[MOST_ROWS];
+	size_t runs[2] = {d->before->nobserved, d->now->nobserved};
+
+	for (size_t k = 0; k < d->n; k++)
+		d->row[k].before = fmax(stats_quantile_of(d->row[k].was, runs[0], QUANTILE), STEP);
+	for (int side = 0; side < 2; side++)
+		for (size_t i = 0; i < runs[side]; i++) {
+			memcpy(row, d->row, d->n * sizeof(*row));
+			for (size_t k = 0; k < d->n; k++)
+				row[k].now = fmax((side ? row[k].is : row[k].was)[i], STEP);
+			d->level[side][i] = common(row, d->n);
+		}
 }
 
 /* Runs drawn by neighbours; state NULL: all of them. */
@@ -143,6 +173,7 @@ static void compare(struct draw *d, bool gate, struct gate_verdict *v, double *s
 
 	pick(d->pick[0], d->before->nobserved, NULL);
 	pick(d->pick[1], d->now->nobserved, NULL);
+	fill_levels(d);
 	v->nodes.value = growth(d, shared);
 	for (int i = 0; i < ROUNDS; i++) {
 		pick(d->pick[0], d->before->nobserved, &state);
@@ -203,7 +234,7 @@ static struct gate_node named(const struct record_node *n, struct arena *a)
 /* 0 where it is not there, and only there: what takes less than a step of the clock is. */
 static double lowest_tenth(const struct record_node *n)
 {
-	return n && n->n ? fmax(stats_quantile_of(n->time, n->n, QUANTILE), 1e-9) : 0;
+	return n && n->n ? fmax(stats_quantile_of(n->time, n->n, QUANTILE), STEP) : 0;
 }
 
 /* The worst first. */
@@ -263,6 +294,14 @@ static void name_nodes(const struct record *before, const struct record *now, do
 	free(all);
 }
 
+/* Where the whole is not faster, a node that is slower may hide behind a machine that is faster. */
+static double least_in_common(const struct gate_verdict *v)
+{
+	if (v->busy || v->moved)
+		return 0;
+	return v->ratio.value > 1 ? fmin(v->faster, UNSEEN) : v->faster;
+}
+
 void gate_nodes(const struct record *before, const struct record *now, double limit,
 		struct gate_verdict *v, struct arena *a)
 {
@@ -270,19 +309,22 @@ void gate_nodes(const struct record *before, const struct record *now, double li
 	struct draw d = {.before = before,
 			 .now = now,
 			 .limit = isnan(limit) ? 0.05 : limit,
-			 .least = v->busy || v->moved ? 0 : fmin(v->machine, 1),
+			 .least = least_in_common(v),
 			 .pick = {calloc(nb + 1, sizeof(size_t)), calloc(nn + 1, sizeof(size_t))},
+			 .level = {calloc(nb + 1, sizeof(double)), calloc(nn + 1, sizeof(double))},
 			 .room = calloc((nb > nn ? nb : nn) + 1, sizeof(double))};
 	double shared = fmax(v->machine, 1);
 
 	v->nodes = (struct interval){NAN, NAN, NAN};
 	second_witness(before, now, limit, v);
-	if (nb && nn && d.pick[0] && d.pick[1] && d.room)
+	if (nb && nn && d.pick[0] && d.pick[1] && d.level[0] && d.level[1] && d.room)
 		fill_rows(&d);
 	if (d.n)
 		compare(&d, !isnan(limit), v, &shared);
 	free(d.pick[0]);
 	free(d.pick[1]);
+	free(d.level[0]);
+	free(d.level[1]);
 	free(d.room);
 	name_nodes(before, now, limit, shared, v, a);
 }

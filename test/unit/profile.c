@@ -201,6 +201,43 @@ static void gate_knows_a_slow_machine(void)
 	arena_free(&a);
 }
 
+/* Times of known work, `by` times as long. */
+static const double *work(const struct record *r, double by, double *room)
+{
+	for (size_t i = 0; i < r->nyard; i++)
+		room[i] = r->yard[2][i] * by;
+	return room;
+}
+
+/* Work that became faster accuses nobody; what kinds of it say together may be what slows the model. */
+static void gate_gives_the_benefit_of_the_doubt(void)
+{
+	struct arena a = {0};
+	struct record *x = made(300, 1e-3, 0.05, 1, 5), *y = made(300, 1e-3, 0.05, 1, 6);
+	double room[2][300];
+
+	y->yard[0] = y->yard[1] = work(y, 0.85, room[0]);
+	struct gate_verdict v = judge(x, y, &a);
+	CHECK(!v.slower && v.fair.value < 1.01 && v.faster < 0.9);
+	record_free(y);
+	y = made(300, 1.12e-3, 0.05, 1, 6);
+	CHECK(judge(x, y, &a).slower);
+	y->yard[0] = work(y, 1.1, room[0]);
+	y->yard[1] = work(y, 1.2, room[1]);
+	v = judge(x, y, &a);
+	CHECK(!v.slower && v.machine > 1.1 && v.machine < 1.14);
+	record_free(y);
+	/* no more than they say */
+	y = made(300, 1.4e-3, 0.05, 1, 6);
+	y->yard[0] = work(y, 1.1, room[0]);
+	y->yard[1] = work(y, 1.2, room[1]);
+	v = judge(x, y, &a);
+	CHECK(v.slower && v.machine > 1.13 && v.machine < 1.17);
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
+}
+
 /* Of 50 runs in a row the first `disturbed` waited for a core and took twice as long; the next three take longer, too. */
 static void disturb(struct record *r, size_t disturbed)
 {
@@ -287,6 +324,29 @@ static struct record *busy(double machine, double heavy, uint64_t seed)
 	r->observed_time = r->point[0].time;
 	r->point[0].delay = delay;
 	return r;
+}
+
+/* The machine's pace changes with each of a record's observed runs: what a node grew within each of them is seen. */
+static void gate_sees_through_a_changing_pace(void)
+{
+	struct arena a = {0};
+	struct record *x = busy(1, 1, 11), *y = busy(1, 1.3, 31);
+	struct record *both[] = {x, y};
+
+	for (int side = 0; side < 2; side++) {
+		struct record *r = both[side];
+		for (size_t i = 0; i < r->nobserved; i++)
+			for (size_t k = 0; k < r->nnodes; k++)
+				((double *)(uintptr_t)r->node[k].time)[i] *=
+					(i / (7 + 4 * (size_t)side)) % 3 ? 1 : 1.5;
+		r->point[0].delay = NULL; /* nothing tells of it */
+	}
+	struct gate_verdict v = judge(x, y, &a);
+	CHECK(v.slower && v.nodes.low > 1.05 && v.nodes.value > 1.055 && v.nodes.value < 1.065);
+	CHECK_STR(v.node[0].name, "c");
+	record_free(x);
+	record_free(y);
+	arena_free(&a);
 }
 
 /* On a busy machine runs tell nothing, but all nodes share it: the one that grew more than the others is slower. */
@@ -600,9 +660,11 @@ int main(void)
 	UNIT(gate_names_the_node);
 	UNIT(gate_tells_new_and_gone);
 	UNIT(gate_knows_a_slow_machine);
+	UNIT(gate_gives_the_benefit_of_the_doubt);
 	UNIT(gate_leaves_out_disturbed_runs);
 	UNIT(gate_knows_a_busy_machine);
 	UNIT(gate_sets_a_node_apart);
+	UNIT(gate_sees_through_a_changing_pace);
 	UNIT(gate_of_memory);
 	UNIT(gate_of_memory_held_before);
 	UNIT(gate_limits);
