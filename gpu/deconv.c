@@ -18,7 +18,7 @@
  * adds up what reaches an output: Col2Im, the other way round, and so without atomics.
  */
 
-/* Bytes of columns at a time, about what stays in the second-level cache; channels below which cuDNN is better. */
+/* Bytes of columns at a time: full products gain more than the second-level cache; channels below which cuDNN is better. */
 enum { COLUMN_BYTES = 128 << 20, COLUMN_CHANNELS = 8, EXTENT = 1 << 28 };
 
 /* A product's columns are those of `maps` maps of `planes` planes (groups of images). */

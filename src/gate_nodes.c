@@ -25,6 +25,7 @@ struct draw {
 	struct row row[MOST_ROWS];
 	size_t n;
 	double limit;
+	double whole; /* how much longer the runs took that nobody observed; 0: not known */
 	double least; /* that the nodes may have in common: on a quiet machine they may well be faster */
 	size_t *pick[2];  /* runs, by side */
 	double *level[2]; /* what the nodes of each run have in common, by side; above 0 */
@@ -94,19 +95,24 @@ static double common(struct row *row, size_t n)
 static double growth(struct draw *d, double *shared)
 {
 	size_t nb = d->before->nobserved, nn = d->now->nobserved;
-	double before = 0, now = 0;
-	double all = pace(d, 1, nn) / pace(d, 0, nb);
+	double was[MOST_ROWS], is[MOST_ROWS], before = 0, now = 0, then = 0;
+	double observed = pace(d, 1, nn) / pace(d, 0, nb);
 
-	*shared = fmax(all, d->least);
 	for (size_t k = 0; k < d->n; k++) {
-		double was = typical(d, d->row[k].was, 0, nb);
-		double is = typical(d, d->row[k].is, 1, nn) * all;
-		bool grew = is > was * (1 + d->limit);
-		double fair = *shared * was;
-		before += fair;
-		now += grew ? is : fmin(is, fair);
+		before += was[k] = typical(d, d->row[k].was, 0, nb);
+		now += is[k] = typical(d, d->row[k].is, 1, nn);
 	}
-	return now / before;
+	/* observed runs are few and may have had another pace than the others */
+	double all = d->whole > 0 ? d->whole * before / now : observed;
+	double fair = fmax(all, d->least) / all;
+	*shared = observed * fair;
+	now = 0;
+	for (size_t k = 0; k < d->n; k++) {
+		bool grew = is[k] * all > was[k] * (1 + d->limit);
+		then += was[k] * fair;
+		now += grew ? is[k] : fmin(is[k], was[k] * fair);
+	}
+	return now / then;
 }
 
 /* What the nodes of each run have in common, as a multiple of what they took before. */
@@ -309,6 +315,7 @@ void gate_nodes(const struct record *before, const struct record *now, double li
 	struct draw d = {.before = before,
 			 .now = now,
 			 .limit = isnan(limit) ? 0.05 : limit,
+			 .whole = v->busy || v->moved ? 0 : v->ratio.value,
 			 .least = least_in_common(v),
 			 .pick = {calloc(nb + 1, sizeof(size_t)), calloc(nn + 1, sizeof(size_t))},
 			 .level = {calloc(nb + 1, sizeof(double)), calloc(nn + 1, sizeof(double))},

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { RUNS = 60, WIDTH = 64, MOST = 50, TURNS = 8, SLACK = 4 << 20 };
 
@@ -228,12 +229,21 @@ static void sessions_on_a_gpu(void)
 {
 }
 
+static void the_model_is_there(void)
+{
+	CHECK(!access(model(), R_OK)); /* from the repository's root, or as GPU_MODEL says */
+}
+
 int main(void)
 {
 	struct device_facts f;
 
 	if (!gpu_devices(&f, 1, NULL)) { /* the test is that this is no failure */
 		UNIT(sessions_on_a_gpu);
+		return unit_end();
+	}
+	if (access(model(), R_OK)) {
+		UNIT(the_model_is_there);
 		return unit_end();
 	}
 	computes = strcmp(f.name, "Fake GPU") != 0 || getenv("FAKE_CUDA_KERNELS");

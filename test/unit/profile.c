@@ -339,6 +339,9 @@ static void gate_sees_through_a_changing_pace(void)
 			for (size_t k = 0; k < r->nnodes; k++)
 				((double *)(uintptr_t)r->node[k].time)[i] *=
 					(i / (7 + 4 * (size_t)side)) % 3 ? 1 : 1.5;
+		for (size_t i = 0; i < r->point[0].n && side; i++)
+			((double *)(uintptr_t)r->point[0].time)[i] *=
+				1.06;	  /* what the node makes of the whole */
 		r->point[0].delay = NULL; /* nothing tells of it */
 	}
 	struct gate_verdict v = judge(x, y, &a);
