@@ -46,12 +46,18 @@ static const struct record_node *node_named(const struct record *r, const struct
 	return NULL;
 }
 
+/* A node's time of a run; above 0, for it is divided by. */
+static double took(const double *time, size_t run)
+{
+	return fmax(time[run], STEP);
+}
+
 /* What a node took in the runs drawn, over what each run's nodes have in common. */
 static double typical(const struct draw *d, const double *time, int side, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t run = d->pick[side][i];
-		d->room[i] = time[run] / d->level[side][run];
+		d->room[i] = took(time, run) / d->level[side][run];
 	}
 	return stats_quantile_of(d->room, n, MIDDLE);
 }
@@ -127,7 +133,7 @@ static void fill_levels(struct draw *d)
 		for (size_t i = 0; i < runs[side]; i++) {
 			memcpy(row, d->row, d->n * sizeof(*row));
 			for (size_t k = 0; k < d->n; k++)
-				row[k].now = fmax((side ? row[k].is : row[k].was)[i], STEP);
+				row[k].now = took(side ? row[k].is : row[k].was, i);
 			d->level[side][i] = common(row, d->n);
 		}
 }
@@ -301,9 +307,9 @@ static void name_nodes(const struct record *before, const struct record *now, do
 }
 
 /* Where the whole is not faster, a node that is slower may hide behind a machine that is faster. */
-static double least_in_common(const struct gate_verdict *v)
+static double least_in_common(const struct gate_verdict *v, bool known)
 {
-	if (v->busy || v->moved)
+	if (!known)
 		return 0;
 	return v->ratio.value > 1 ? fmin(v->faster, UNSEEN) : v->faster;
 }
@@ -312,11 +318,12 @@ void gate_nodes(const struct record *before, const struct record *now, double li
 		struct gate_verdict *v, struct arena *a)
 {
 	size_t nb = before->nobserved, nn = now->nobserved;
+	bool known = !v->busy && !v->moved; /* the whole is */
 	struct draw d = {.before = before,
 			 .now = now,
 			 .limit = isnan(limit) ? 0.05 : limit,
-			 .whole = v->busy || v->moved ? 0 : v->ratio.value,
-			 .least = least_in_common(v),
+			 .whole = known ? v->ratio.value : 0,
+			 .least = least_in_common(v, known),
 			 .pick = {calloc(nb + 1, sizeof(size_t)), calloc(nn + 1, sizeof(size_t))},
 			 .level = {calloc(nb + 1, sizeof(double)), calloc(nn + 1, sizeof(double))},
 			 .room = calloc((nb > nn ? nb : nn) + 1, sizeof(double))};
