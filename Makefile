@@ -125,10 +125,12 @@ endif
 
 # --- sources
 
-SRC := $(sort $(wildcard cmd/*.c src/*.c src/*/*.c src/*/*/*.c onnx/*.c gpu/*.c))
-HDR := $(sort $(wildcard cmd/*.h src/*.h src/*/*.h src/*/*/*.h onnx/*.h gpu/*.h gpu/*/*.h))
+# The library that is injected into watched programs is built apart, and kernels by nvcc.
+FOLDERS := cmd cmd/* src/* src/*/* onnx gpu gpu/*
+SRC := $(filter-out src/watch/inject/%,$(sort $(wildcard $(FOLDERS:=/*.c))))
+HDR := $(sort $(wildcard $(FOLDERS:=/*.h)))
 ifeq ($(wildcard $(CUDA)/include/cupti.h),)
-HDR := $(filter-out gpu/inject/inject.h,$(HDR))
+HDR := $(filter-out src/watch/inject/inject.h,$(HDR))
 endif
 
 # X.simd.c is compiled once for each instruction set level; the table to use is chosen when the program runs.
@@ -279,13 +281,13 @@ emulate-checked: $(EMULATE)/checked.so $(EMULATE)/libcuda.so.1 $(EMULATE)/faults
 
 # The library that `check -- COMMAND` injects into another program: libc alone, inside the program like the kernels.
 WATCH_LIB := $(if $(wildcard $(CUDA)/include/cupti.h),$(BUILD)/lib/libinfer-watch.so)
-$(BUILD)/lib/libinfer-watch.so: $(wildcard gpu/inject/*.[ch])
+$(BUILD)/lib/libinfer-watch.so: $(wildcard src/watch/inject/*.[ch])
 	@mkdir -p $(@D)
 	$(call say,CC,$(CC) -shared -fPIC -O2 $(WARN) -std=gnu17 -D_GNU_SOURCE -fvisibility=hidden -fno-common -Isrc -I. $(CUDA_CFLAGS) \
 		-Wl$(comma)-z$(comma)defs -Wl$(comma)-z$(comma)nodelete -o $@ $(filter %.c,$^))
 ifneq ($(WATCH_LIB),)
-$(OBJ)/gpu/watch.o: KERNEL_OPT = -DWATCH_LIBRARY='"$(WATCH_LIB)"'
-$(OBJ)/gpu/watch.o: $(WATCH_LIB)
+$(OBJ)/src/watch/library.o: KERNEL_OPT = -DWATCH_LIBRARY='"$(WATCH_LIB)"'
+$(OBJ)/src/watch/library.o: $(WATCH_LIB)
 endif
 
 # What protoc-c writes is not ours: no warnings.

@@ -13,7 +13,7 @@
  * device (launches recorded as one graph, launched and waited for), and the time the plan took.
  */
 #include "base/clock.h"
-#include "session.h"
+#include "session/session.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  * median of the ratios of neighbours. Exit status 1 where that is above 1.01.
  */
 #include "base/clock.h"
-#include "profile.h"
-#include "stats.h"
+#include "profile/profile.h"
+#include "base/stats.h"
 
 #include <stdio.h>
 #include <stdlib.h>

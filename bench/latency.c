@@ -12,7 +12,7 @@
  * It answers each line, "ready MS" first (time from process start), so that a driver can take turns.
  */
 #include "base/clock.h"
-#include "session.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

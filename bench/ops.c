@@ -9,7 +9,7 @@
  */
 #include "base/clock.h"
 #include "onnx/tensor_pb.h"
-#include "session.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

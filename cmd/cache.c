@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer cache: what tuning left on disk. */
-#include "base/json.h"
+#include "base/json_write.h"
 #include "base/str.h"
-#include "cmd.h"
-#include "gpu/cache.h"
-#include "output.h"
+#include "cmd/options/command.h"
+#include "gpu/driver/cache.h"
+#include "cmd/output/output.h"
 
 #include <string.h>
 #include <sys/stat.h>

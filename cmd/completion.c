@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
-#include "cmd.h"
-#include "output.h"
+#include "cmd/options/command.h"
+#include "cmd/output/output.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer doctor: which devices and libraries are there, which are missing, and why. */
-#include "base/json.h"
-#include "cmd.h"
+#include "base/json_write.h"
+#include "cmd/options/command.h"
 #include "cpu/cpu.h"
-#include "gpu/api.h"
-#include "gpu/cuda.h"
-#include "output.h"
+#include "gpu/driver/api.h"
+#include "gpu/driver/cuda.h"
+#include "cmd/output/output.h"
 
 #include <inttypes.h>
 

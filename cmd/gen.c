@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `infer __gen KIND [DIR]`: what the tables say, as manual pages, completion scripts, a sample configuration. */
 #include "base/file.h"
-#include "cmd.h"
+#include "cmd/options/command.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer: runs ONNX models and finds what is wrong with them. */
 #include "base/str.h"
-#include "blame.h"
-#include "cmd.h"
-#include "output.h"
-#include "version.h"
-#include "watchdog.h"
+#include "cmd/run/blame.h"
+#include "cmd/options/command.h"
+#include "cmd/output/output.h"
+#include "cmd/options/version.h"
+#include "cmd/output/watchdog.h"
 
 #include <errno.h>
 #include <stdio.h>

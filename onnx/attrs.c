@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes to params, by the field table of the operator's row; types of values. */
-#include "onnx/loader.h"
+#include "onnx/internal.h"
 
 #include <inttypes.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model-local functions: each call is replaced by the function's body. */
-#include "onnx/loader.h"
+#include "onnx/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 #include "base/mem.h"
-#include "onnx/loader.h"
+#include "onnx/internal.h"
 
 #include <inttypes.h>
 #include <sys/mman.h>

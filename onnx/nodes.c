@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs, bodies and nodes: names to ids. */
-#include "onnx/loader.h"
+#include "onnx/internal.h"
 
 #include <inttypes.h>
 

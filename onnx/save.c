@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "onnx/loader.h"
+#include "onnx/internal.h"
 
 #include <inttypes.h>
 

@@ -319,6 +319,6 @@ OTHERS(f32) OTHERS(f16) OTHERS(bf16)
 	{                                                                                                              \
 		flash<HEAD, BN>(p);                                                                                    \
 	}
-// heads, then tiles: what gpu/attend.c reckons with for shared memory
+// heads, then tiles: what gpu/ops/sdpa.c reckons with for shared memory
 FLASH(64, 32)
 FLASH(128, 16)

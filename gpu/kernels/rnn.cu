@@ -3,7 +3,7 @@
 #include "any.cuh"
 #include "rnn.h"
 
-// The activations that attributes name, in the order of gpu/rnn.c's table.
+// The activations that attributes name, in the order of gpu/ops/rnn.c's table.
 template <typename C> __device__ inline C named(int k, C a, C b, C x)
 {
 	switch (k) {

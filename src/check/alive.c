@@ -5,7 +5,7 @@
  */
 #include "base/file.h"
 #include "base/proc.h"
-#include "check.h"
+#include "check/check.h"
 #include "check/part.h"
 #include "onnx/tensor_pb.h"
 

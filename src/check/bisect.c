@@ -4,7 +4,7 @@
  * begins: first each of the file's nodes that it stands for, then several, then with those before it.
  */
 #include "base/file.h"
-#include "check.h"
+#include "check/check.h"
 #include "check/pair.h"
 #include "check/part.h"
 #include "onnx/tensor_pb.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --compare: two ways of running the model, node by node, to the first that differs. */
 #include "base/str.h"
-#include "check.h"
+#include "check/check.h"
 #include "check/pair.h"
 
 #include <inttypes.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA contexts: which one the session uses, what state the primary one is in, who else is on the GPU. */
-#include "check.h"
-#include "gpu/contexts.h"
-#include "gpu/cuda.h"
+#include "check/check.h"
+#include "gpu/driver/context_list.h"
+#include "gpu/backend.h"
+#include "gpu/driver/cuda.h"
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --determinism N: N runs on the same input give the same bits, and where they do not, from which node on. */
 #include "base/hash.h"
-#include "check.h"
+#include "check/check.h"
 #include "check/value.h"
 #include "ops/op.h"
 

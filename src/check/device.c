@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which operators the chosen device runs, and which go back to the host. */
-#include "check.h"
+#include "check/check.h"
 #include "base/str.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of the graph that depend on constants only: work done at every load, or worse, at every run. */
-#include "check.h"
+#include "check/check.h"
 
 #include <inttypes.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is wrong with a graph that loads: what nothing uses, what changes nothing, training mode, names. */
-#include "check.h"
+#include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "report.h"
+#include "session/model_report.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef CHECK_GROWTH_H
 #define CHECK_GROWTH_H
 /* What a series of memory readings, one a run, says: nothing, an arena that fills, or a leak. */
-#include "stats.h"
+#include "base/stats.h"
 
 enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
 

@@ -4,8 +4,8 @@
  * itself; here is what fits but is hardly meant: pixels of 0 to 255 where the model wants them scaled,
  * values that are not finite, ids beyond their table.
  */
-#include "check.h"
-#include "report.h"
+#include "check/check.h"
+#include "session/model_report.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -5,7 +5,7 @@
  * model is of its answer for the bytes as given, with their axes in the other order, with
  * their channels reversed. Of the channels' order only the second kind tells, and it is weak: that is said.
  */
-#include "check.h"
+#include "check/check.h"
 #include "check/value.h"
 #include "ops/op.h"
 

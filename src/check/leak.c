@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "page.h"
+#include "output/html.h"
 
 #include <inttypes.h>
 #include <malloc.h>

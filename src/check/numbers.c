@@ -5,7 +5,7 @@
  */
 #include "base/hash.h"
 #include "base/str.h"
-#include "check.h"
+#include "check/check.h"
 #include "check/value.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
  * output both plans have, the output is compared as it is (what has added up so far), and as the node
  * makes it from the reference's inputs (what the node itself adds).
  */
-#include "check.h"
+#include "check/check.h"
 #include "check/value.h"
 
 /* How far a value is from its reference. */

@@ -6,7 +6,7 @@
  * DIR/model.onnx, DIR/test_data_set_0/input_K.pb.
  */
 #include "base/hash.h"
-#include "check.h"
+#include "check/check.h"
 #include "check/value.h"
 #include "onnx/save.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the file is a model at all: every fault that reading meets, and what its head says. */
-#include "check.h"
+#include "check/check.h"
 #include "base/str.h"
-#include "report.h"
+#include "session/model_report.h"
 
 #include <inttypes.h>
 #include <string.h>

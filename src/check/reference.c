@@ -2,9 +2,9 @@
 /* Outputs against references: output_K.pb of --data-set, files of --expect. */
 #include "base/file.h"
 #include "base/str.h"
-#include "check.h"
+#include "check/check.h"
 #include "check/value.h"
-#include "compare.h"
+#include "ir/compare.h"
 #include "onnx/tensor_pb.h"
 
 #include <inttypes.h>

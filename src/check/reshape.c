@@ -3,10 +3,10 @@
  * A session that is kept while its input's shape changes: what the model leaves free, and runs of shape A, of
  * B and of A again, each against a fresh session's. Caches that are not told of the change show here.
  */
-#include "check.h"
+#include "check/check.h"
 #include "check/pair.h"
 #include "check/sizes.h"
-#include "compare.h"
+#include "ir/compare.h"
 
 #include <inttypes.h>
 

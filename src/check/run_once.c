@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One run: does it end, and where does it not. What the outputs hold is the business of `numbers`. */
-#include "check.h"
+#include "check/check.h"
 
 #include <inttypes.h>
 

@@ -3,7 +3,7 @@
  * Declared types and shapes against what the graph computes; and what exporters pin by accident: a
  * batch of one although the input leaves it free, a Reshape that was written for the example's sizes.
  */
-#include "check.h"
+#include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
 

@@ -2,8 +2,8 @@
 #ifndef CHECK_SIZES_H
 #define CHECK_SIZES_H
 /* Shapes to go through: those that --shapes-sweep says, or some sizes of the first free dimension. */
-#include "check.h"
-#include "sweep.h"
+#include "check/check.h"
+#include "input/sweep.h"
 
 struct sizes {
 	const char *free;   /* all free dimensions, for people; "" where none is */

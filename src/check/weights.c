@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights that are not numbers, denormal, of the wrong width; scales that nobody calibrated. */
-#include "check.h"
+#include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "onnx/weights.h"
-#include "report.h"
+#include "session/model_report.h"
 #include "onnx/weights.h"
 
 #include <inttypes.h>

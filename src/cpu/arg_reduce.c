@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ArgMax, ArgMin. */
 #include "cpu/reduce.h"
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 #include "ops/reduce.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention of ai.onnx, and the table of the family. */
-#include "cpu/attention.h"
+#include "cpu/attention/kernels.h"
 
 #include "base/pool.h"
-#include "cpu/heads.h"
-#include "cpu/util.h"
-#include "cpu/wide.h"
+#include "cpu/attention/heads.h"
+#include "cpu/math/util.h"
+#include "cpu/math/wide.h"
 #include "ops/attention.h"
 
 #include <math.h>

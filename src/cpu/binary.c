@@ -2,9 +2,9 @@
 /* Operators of two or more tensors that broadcast, element by element. */
 #include "ops/binary.h"
 
-#include "cpu/broadcast.h"
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/broadcast.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 #include "cpu/pointwise.h"
 #include "ops/unary.h"
 

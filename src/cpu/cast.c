@@ -2,8 +2,8 @@
 /* Conversions of the element type. */
 #include "ops/cast.h"
 
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 
 #include <errno.h>
 #include <math.h>

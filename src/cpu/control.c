@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control flow: the memory of ops/turns.inc is the host's. */
-#include "cpu/move.h"
+/* Control flow: the memory of backend/turns.inc is the host's. */
+#include "cpu/math/move.h"
 
 /* Of a held value. */
 struct room {
@@ -20,7 +20,7 @@ struct cut {
 	char *copy; /* of all, axis in front; or of one packed slice */
 };
 
-#include "ops/turns.inc"
+#include "backend/turns.inc"
 
 /* ---- values that outlive a turn of the body ------------------------------------------------------ */
 

@@ -6,14 +6,14 @@
 #include "ops/conv.h"
 
 #include "base/pool.h"
-#include "cpu/activate.h"
+#include "cpu/math/activate.h"
 #include "cpu/conv.h"
-#include "cpu/activation.h"
-#include "cpu/gemm.h"
-#include "cpu/onednn.h"
-#include "cpu/simd.h"
-#include "cpu/wide.h"
-#include "cpu/window.h"
+#include "cpu/math/activation.h"
+#include "cpu/math/gemm.h"
+#include "cpu/onednn/onednn.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/wide.h"
+#include "cpu/math/window.h"
 #include "ops/fused.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ static void activate_f64(const struct call *call, double *y, int64_t n)
 }
 
 #define TEMPLATE "cpu/conv.inc"
-#include "cpu/reals.inc"
+#include "cpu/math/reals.inc"
 
 /* ---- CausalConvWithState ---------------------------------------------------------------------- */
 

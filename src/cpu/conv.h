@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_CONV_H
 #define CPU_CONV_H
-#include "backend.h"
+#include "backend/backend.h"
 
 /* The kernel for every float type, of Conv and infer::Conv alike. */
 int conv_any_reshape(struct site *site, struct step *step, struct diag *d);

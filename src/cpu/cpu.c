@@ -3,7 +3,7 @@
 #include "cpu/cpu.h"
 
 #include "base/pool.h"
-#include "cpu/onednn.h"
+#include "cpu/onednn/onednn.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 /* The CPU backend: kernels of every family, oneDNN behind the heavy ones. */
-#include "backend.h"
+#include "backend/backend.h"
 
 extern const struct backend cpu_backend;
 

@@ -2,8 +2,8 @@
 /* Operators that make a tensor out of little. */
 #include "ops/create.h"
 
-#include "cpu/rng.h"
-#include "cpu/util.h"
+#include "cpu/math/rng.h"
+#include "cpu/math/util.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CumSum, CumProd. */
 #include "cpu/reduce.h"
-#include "cpu/util.h"
+#include "cpu/math/util.h"
 #include "ops/reduce.h"
 
 #include <string.h>

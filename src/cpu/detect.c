@@ -2,8 +2,8 @@
 #include "ops/detect.h"
 
 #include "base/pool.h"
-#include "cpu/util.h"
-#include "cpu/wide.h"
+#include "cpu/math/util.h"
+#include "cpu/math/wide.h"
 
 #include <string.h>
 

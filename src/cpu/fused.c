@@ -6,15 +6,15 @@
 #include "ops/fused.h"
 
 #include "base/pool.h"
-#include "cpu/activate.h"
-#include "cpu/attend.h"
+#include "cpu/math/activate.h"
+#include "cpu/attention/sdpa.h"
 #include "cpu/conv.h"
-#include "cpu/gemm.h"
-#include "cpu/onednn.h"
+#include "cpu/math/gemm.h"
+#include "cpu/onednn/onednn.h"
 #include "cpu/pointwise.h"
-#include "cpu/simd.h"
-#include "cpu/util.h"
-#include "cpu/wide.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
+#include "cpu/math/wide.h"
 
 #include <math.h>
 #include <string.h>

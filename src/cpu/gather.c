@@ -2,7 +2,7 @@
 #include "ops/gather.h"
 
 #include "base/pool.h"
-#include "cpu/move.h"
+#include "cpu/math/move.h"
 #include "ops/ints.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #include "base/pool.h"
 #include "cpu/cpu.h"
-#include "cpu/move.h"
+#include "cpu/math/move.h"
 #include "ops/ints.h"
 
 /* ---- views: Reshape, Flatten, Squeeze, Unsqueeze ---------------------------------------------- */

@@ -2,8 +2,8 @@
 /* Losses of class scores against class numbers. Scores lie as [batch, classes, positions]. */
 #include "ops/loss.h"
 
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 
 #include <math.h>
 #include <string.h>

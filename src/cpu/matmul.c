@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products for every type, over the blocked product of cpu/gemm.h: fp16 and bf16 in fp32, the
+ * Products for every type, over the blocked product of cpu/math/gemm.h: fp16 and bf16 in fp32, the
  * integers as unsigned ones, which wrap alike.
  */
 #include "ops/matmul.h"
 
 #include "base/pool.h"
-#include "cpu/activation.h"
-#include "cpu/gemm.h"
-#include "cpu/simd.h"
-#include "cpu/onednn.h"
-#include "cpu/wide.h"
+#include "cpu/math/activation.h"
+#include "cpu/math/gemm.h"
+#include "cpu/math/simd.h"
+#include "cpu/onednn/onednn.h"
+#include "cpu/math/wide.h"
 
 #include <math.h>
 #include <string.h>

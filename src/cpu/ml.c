@@ -2,7 +2,7 @@
 #include "ops/ml.h"
 
 #include "base/hash.h"
-#include "cpu/move.h"
+#include "cpu/math/move.h"
 #include "cpu/trees.h"
 
 #include <inttypes.h>

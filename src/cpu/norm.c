@@ -2,8 +2,8 @@
 /* Normalizations. Narrow floats compute in fp32; f64 in double, plainly. */
 #include "cpu/norm.h"
 
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 #include "ops/norm.h"
 
 #include <math.h>

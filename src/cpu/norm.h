@@ -2,7 +2,7 @@
 #ifndef CPU_NORM_H
 #define CPU_NORM_H
 /* What the kernels of normalizations share, and the rows of cpu_norm[] that come from row_norm.c. */
-#include "backend.h"
+#include "backend/backend.h"
 
 static inline double norm_scalar(const struct tensor *t, int64_t i)
 {

@@ -8,9 +8,9 @@
 #include "cpu/pointwise.h"
 
 #include "base/pool.h"
-#include "cpu/activate.h"
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/activate.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 #include "ops/fused.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef CPU_POINTWISE_H
 #define CPU_POINTWISE_H
 /* infer::Pointwise: programs over broadcasting operands (ops/fused.h), run a block at a time. */
-#include "backend.h"
+#include "backend/backend.h"
 
 int pointwise_reshape(struct site *site, struct step *step, struct diag *d);
 int pointwise_run(const struct call *c);

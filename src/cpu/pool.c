@@ -2,10 +2,10 @@
 #include "ops/pool.h"
 
 #include "base/pool.h"
-#include "cpu/onednn.h"
-#include "cpu/simd.h"
-#include "cpu/wide.h"
-#include "cpu/window.h"
+#include "cpu/onednn/onednn.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/wide.h"
+#include "cpu/math/window.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static double sum_f64(const double *x, int64_t n)
 #define FLOATING 1
 #define LEAST	 (-INFINITY)
 #define TEMPLATE "cpu/pool.inc"
-#include "cpu/reals.inc"
+#include "cpu/math/reals.inc"
 #undef LEAST
 #undef FLOATING
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cpu/quant.h"
+#include "cpu/quantized/quant.h"
 
 #include "base/pool.h"
-#include "cpu/move.h"
-#include "cpu/nbits.h"
-#include "cpu/qconv.h"
-#include "cpu/qlinear.h"
-#include "cpu/qproduct.h"
-#include "cpu/simd.h"
+#include "cpu/math/move.h"
+#include "cpu/quantized/nbits.h"
+#include "cpu/quantized/qconv.h"
+#include "cpu/quantized/qlinear.h"
+#include "cpu/quantized/qproduct.h"
+#include "cpu/math/simd.h"
 #include "ops/quant.h"
 
 #include <string.h>

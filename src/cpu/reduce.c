@@ -7,8 +7,8 @@
  */
 #include "cpu/reduce.h"
 
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 #include "ops/reduce.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * channels of a chunk], in which each layout is a set of strides.
  */
 #include "cpu/cpu.h"
-#include "cpu/move.h"
+#include "cpu/math/move.h"
 #include "ops/layout.h"
 
 #include <string.h>

@@ -8,8 +8,8 @@
 #include "ops/taps.h"
 
 #include "base/pool.h"
-#include "cpu/wide.h"
-#include "image.h"
+#include "cpu/math/wide.h"
+#include "image/image.h"
 
 #include <math.h>
 #include <string.h>
@@ -134,7 +134,7 @@ struct grid_job {
 };
 
 #define TEMPLATE "cpu/resize.inc"
-#include "cpu/reals.inc"
+#include "cpu/math/reals.inc"
 
 /* ---- types ------------------------------------------------------------------------------------ */
 

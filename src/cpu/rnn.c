@@ -6,10 +6,10 @@
 #include "ops/rnn.h"
 
 #include "base/pool.h"
-#include "cpu/activation.h"
-#include "cpu/gemm.h"
-#include "cpu/util.h"
-#include "cpu/wide.h"
+#include "cpu/math/activation.h"
+#include "cpu/math/gemm.h"
+#include "cpu/math/util.h"
+#include "cpu/math/wide.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Normalizations of rows: LayerNormalization and its like, with a skip or an embedding before it. */
 #include "cpu/norm.h"
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 #include "ops/norm.h"
 
 #include <math.h>

@@ -5,8 +5,8 @@
  */
 #include "ops/sequence.h"
 
-#include "cpu/move.h"
-#include "cpu/util.h"
+#include "cpu/math/move.h"
+#include "cpu/math/util.h"
 
 #include <inttypes.h>
 

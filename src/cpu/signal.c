@@ -2,9 +2,9 @@
 #include "ops/signal.h"
 
 #include "base/pool.h"
-#include "cpu/fft.h"
-#include "cpu/util.h"
-#include "cpu/wide.h"
+#include "cpu/math/fft.h"
+#include "cpu/math/util.h"
+#include "cpu/math/wide.h"
 
 #include <math.h>
 #include <string.h>

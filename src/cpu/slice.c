@@ -2,8 +2,8 @@
 #include "ops/slice.h"
 
 #include "base/pool.h"
-#include "cpu/move.h"
-#include "cpu/util.h"
+#include "cpu/math/move.h"
+#include "cpu/math/util.h"
 
 /* A strided copy that begins at an element of the input. */
 struct window_copy {

@@ -2,8 +2,8 @@
 /* Softmax, LogSoftmax, Hardmax along one dimension. */
 #include "ops/softmax.h"
 
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "ops/sort.h"
 
 #include "base/pool.h"
-#include "cpu/move.h"
+#include "cpu/math/move.h"
 
 /* ---- keys: unsigned numbers in the order of the elements ---------------------------------------------- */
 

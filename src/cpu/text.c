@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "base/re.h"
-#include "cpu/move.h"
+#include "cpu/math/move.h"
 
 #include <inttypes.h>
 #include <locale.h>

@@ -2,7 +2,7 @@
 /* Optimizers: inputs are R, T, then all X, all G, and the state of each; outputs the new X and states. */
 #include "ops/training.h"
 
-#include "cpu/move.h"
+#include "cpu/math/move.h"
 
 #include <math.h>
 

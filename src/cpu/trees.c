@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "base/pool.h"
-#include "cpu/move.h"
+#include "cpu/math/move.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #ifndef CPU_TREES_H
 #define CPU_TREES_H
 /* Tree ensembles, and what the kernels of ai.onnx.ml share. */
-#include "backend.h"
+#include "backend/backend.h"
 #include "ops/ml.h"
 
 int tree_classifier_create(struct site *s, struct diag *d);

@@ -2,9 +2,9 @@
 /* Operators of one tensor that look at each element by itself. */
 #include "ops/unary.h"
 
-#include "cpu/rng.h"
-#include "cpu/simd.h"
-#include "cpu/util.h"
+#include "cpu/math/rng.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef OPT_INFER_H
 #define OPT_INFER_H
 /* Types, shapes and small values of a graph, generic (with symbols) or for one set of shapes. */
-#include "backend.h"
+#include "backend/backend.h"
 
 /* What body_ctx points at; made by infer_begin. */
 struct infer_env {

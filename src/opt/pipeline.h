@@ -2,7 +2,7 @@
 #ifndef OPT_PIPELINE_H
 #define OPT_PIPELINE_H
 /* The shape-independent part of preparing a model: graph to graph. */
-#include "backend.h"
+#include "backend/backend.h"
 
 struct optimizer;
 struct opt_pass {

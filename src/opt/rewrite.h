@@ -40,7 +40,7 @@
  *   {...c}		first: all attributes that both have by name; later ones win
  * The outputs of the pattern must all be defined. `y = x` makes x take y's place.
  */
-#include "backend.h"
+#include "backend/backend.h"
 
 enum rule_kind { SIMPLIFY, FUSE };
 

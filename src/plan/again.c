@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/segment.h"
+#include "plan/internal.h"
 
 /* The bodies read their captures where the step's inputs are. */
 static void capture(const struct call *c)

@@ -15,7 +15,7 @@
  *
  * A step with a fault must be launched by each run, not replayed, but for kinds of a backend's that say so.
  */
-#include "plan/segment.h"
+#include "plan/internal.h"
 
 #ifdef FAULTS
 /* Reads INFER_FAULT for a session whose backend is open. */

@@ -3,7 +3,7 @@
  * Nodes to steps for one set of shapes: infer, choose the kernel, reshape it, decide layouts and
  * which bytes may be shared.
  */
-#include "plan/segment.h"
+#include "plan/internal.h"
 
 #include "opt/infer.h"
 #include "plan/fault.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/segment.h"
+#include "plan/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

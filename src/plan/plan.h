@@ -12,7 +12,7 @@
  *             are there.
  *   binding   a segment's pointers: tensors, calls, the slab they lie in.
  */
-#include "backend.h"
+#include "backend/backend.h"
 
 #include <stdbool.h>
 

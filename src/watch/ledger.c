@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events to objects: who made which context and stream, which calls failed. */
-#include "gpu/inject/shared.h"
+#include "watch/inject/shared.h"
 #include "watch/ledger.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "gpu/watch.h"
+#include "watch/library.h"
 #include "watch/watch.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
-#include "gpu/watch.h"
+#include "watch/library.h"
 
 #include <dirent.h>
 #include <errno.h>

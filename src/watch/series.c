@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/series.h"
 
-#include "stats.h"
+#include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,11 +2,11 @@
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
 /*
- * Starts a program with the watching library injected (gpu/inject), follows its processes while they run, and
+ * Starts a program with the watching library injected (src/watch/inject), follows its processes while they run, and
  * gathers what they did; or looks at a running process from outside.
  */
 #include "base/diag.h"
-#include "gpu/inject/shared.h"
+#include "watch/inject/shared.h"
 #include "watch/ledger.h"
 #include "watch/series.h"
 
@@ -22,8 +22,8 @@ struct watch_process {
 	struct series kind[WATCH_KINDS];
 	struct watch_caller *caller;
 	size_t ncallers;
-	int log, statm;	 /* open files; -1: none */
-	int k;		 /* the how manieth program of this process; see gpu/inject/shared.h */
+	int log, statm; /* open files; -1: none */
+	int k;		/* the how manieth program of this process; see src/watch/inject/shared.h */
 	double from, to; /* seconds: when it was seen first, and alive last */
 	uint64_t told;	 /* calls at the last report */
 	bool ended;	 /* it is gone: its files are closed */

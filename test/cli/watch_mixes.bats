@@ -214,7 +214,7 @@ python() {
 	$cc "$here/mixes.c" -o "$dir/mixes" -L"$dir/calls" -l:libcuda.so.1 -lpthread
 	# blocks of malloc's are the sanitizer's here
 	echo '_Bool heap_find(const void *p, const char **start, unsigned long *n) { return 0; }' >"$dir/heap.c"
-	mapfile -t sources < <(ls "$here"/../../gpu/inject/*.c | grep -v /heap.c)
+	mapfile -t sources < <(ls "$here"/../../src/watch/inject/*.c | grep -v /heap.c)
 	$cc -shared -fPIC -std=gnu17 -D_GNU_SOURCE -fvisibility=hidden -I"$here/../../src" "${sources[@]}" "$dir/heap.c" -o "$dir/inject.so"
 	export LD_LIBRARY_PATH=$dir/calls CUDA_INJECTION64_PATH=$dir/inject.so INFER_WATCH_DIR=$dir/out
 	run setarch -R "$dir/mixes" threads k

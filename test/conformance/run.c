@@ -18,10 +18,11 @@
  * hang costs one case. Cases that end with exit class 3 (unsupported) count as skipped.
  */
 #include "base/file.h"
-#include "compare.h"
-#include "gpu/cuda.h"
+#include "ir/compare.h"
+#include "gpu/backend.h"
+#include "gpu/driver/cuda.h"
 #include "onnx/tensor_pb.h"
-#include "session.h"
+#include "session/session.h"
 #include "test/tools/launches.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What users feed: .npy heads, .npz archives, text, JSON, pictures. The first byte chooses. */
-#include "image.h"
-#include "io.h"
+#include "image/image.h"
+#include "io/io.h"
 
 #include <stddef.h>
 #include <stdint.h>

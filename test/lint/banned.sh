@@ -3,7 +3,7 @@
 set -u
 shopt -s nullglob
 cd "$(dirname "$0")/../.." || exit 1
-files=(cmd/*.[ch] src/*.[ch] src/*/*.[ch] onnx/*.[ch] gpu/*.[ch])
+mapfile -t files < <(find cmd src onnx gpu -name '*.[ch]' ! -path 'src/watch/inject/*' | sort)
 [ ${#files[@]} -gt 0 ] || exit 0
 
 bad=0

@@ -5,7 +5,7 @@ set -u
 shopt -s nullglob
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
-c=(cmd/*.[ch] src/*.[ch] src/*/*.[ch] onnx/*.[ch] gpu/*.[ch] test/*/*.[ch])
+mapfile -t c < <(find cmd src onnx gpu test/*/ -maxdepth 3 -name '*.[ch]' ! -path 'gpu/kernels/*' ! -path 'test/*/*/*' | sort)
 if [ ${#c[@]} -gt 0 ] && clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
 	clang-format --dry-run -Werror "${c[@]}" 2>&1 | grep -E 'error:' | cut -d: -f1 | sort | uniq -c |
 		awk '{print $2 ": " $1 " places differ from what make format writes"; bad = 1} END {exit bad}' || bad=1

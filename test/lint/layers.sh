@@ -1,48 +1,66 @@
 #!/usr/bin/env bash
-# Includes point down only. A file may include its own group and any lower level; groups of one level never meet.
+# Includes point down only: folders of one floor never include one another. No file stands loose in src/.
 set -u
 shopt -s nullglob
 cd "$(dirname "$0")/../.." || exit 1
 
-# The one table: path prefix, level, group. The first row that matches a path counts.
+# The one table, a line a folder, top to bottom: the folder, its floor (a storey and a place in it), its house. A file may
+# include its own folder, folders of a lower storey, and in its own house folders of a lower place.
 table='
-cmd/           5 cmd
-src/base/      0 base
-src/ir/        1 ir
-src/ops/       2 ops
-src/backend.   2 ops
-src/eval.      2 ops
-src/store.     2 ops
-src/config.    2 ops
-src/image      2 ops
-onnx/          3 onnx
-src/opt/       3 opt
-src/cpu/       3 cpu
-gpu/           3 gpu
-src/           4 session
+cmd                5.4 cmd
+cmd/check          5.3 cmd
+cmd/inspect        5.3 cmd
+cmd/profile        5.3 cmd
+cmd/run            5.3 cmd
+cmd/watch          5.3 cmd
+cmd/output         5.2 cmd
+cmd/options        5.1 cmd
+src/check          4.5 session
+src/watch          4.5 session
+src/profile        4.4 session
+src/output         4.4 session
+src/session        4.3 session
+src/input          4.2 session
+src/plan           4.2 session
+src/io             4.1 session
+onnx               3.1 onnx
+src/opt/rules      3.2 opt
+src/opt            3.1 opt
+src/cpu            3.3 cpu
+src/cpu/attention  3.2 cpu
+src/cpu/quantized  3.2 cpu
+src/cpu/onednn     3.2 cpu
+src/cpu/math       3.1 cpu
+gpu                3.5 gpu
+gpu/ops            3.4 gpu
+gpu/library        3.3 gpu
+gpu/launch         3.2 gpu
+gpu/driver         3.1 gpu
+src/backend        2.2 ops
+src/ops            2.1 ops
+src/image          2.1 image
+src/ir             1.1 ir
+src/watch/inject   0.2 base
+gpu/kernels        0.1 kernels
+src/base           0.1 base
 '
 
 # Each dependency has one door: a pattern of its headers, and the files that may include them.
 doors='
-(oneapi/dnnl/)?dnnl.*\.h                                       src/cpu/onednn(_build)?\.[ch]
+(oneapi/dnnl/)?dnnl.*\.h                                       src/cpu/onednn/[a-z_]*\.[ch]
 onnx\.pb-c\.h|protobuf-c/.*                                    onnx/.*
 yaml\.h                                                        src/base/yaml\.c
-(cuda|cudnn|cublas|nvrtc|nvml|cupti|nvJitLink)[A-Za-z_0-9]*\.h gpu/(api\.h|kernels/.*|inject/inject\.h)
-(libpng[0-9]*/)?png\.h|jpeglib\.h|webp/.*|tiff(io)?\.h|(openjpeg-[0-9.]+/)?openjpeg\.h  src/image\.c
+(cuda|cudnn|cublas|nvrtc|nvml|cupti|nvJitLink)[A-Za-z_0-9]*\.h (gpu/driver/api\.h|gpu/kernels/.*|src/watch/inject/inject\.h)
+(libpng[0-9]*/)?png\.h|jpeglib\.h|webp/.*|tiff(io)?\.h|(openjpeg-[0-9.]+/)?openjpeg\.h  src/image/image\.c
 '
 
-set -- cmd/*.[ch] src/*.[ch] src/*/*.[ch] onnx/*.[ch] gpu/*.[ch] gpu/inject/*.[ch] gpu/kernels/*.cu src/*.def src/*/*.def gpu/*.def
-[ $# -gt 0 ] || exit 0
+mapfile -t files < <(find cmd src onnx gpu -name '*.[ch]' -o -name '*.cu' -o -name '*.inc' -o -name '*.def' | sort)
 
-grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "$@" |
+grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "${files[@]}" |
 	table=$table doors=$doors awk -F: '
-	function place(path,  i) { # sets level and group
-		for (i = 1; i <= rows; i++)
-			if (index(path, prefix[i]) == 1) {
-				level = levels[i]; group = groups[i]
-				return 1
-			}
-		return 0
+	function folder(path) {
+		sub(/\/[^\/]*$/, "", path)
+		return path
 	}
 	function exists(path,  line, rc) {
 		if (!(path in seen)) {
@@ -56,7 +74,7 @@ grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "$@" |
 		n = split(ENVIRON["table"], line, "\n")
 		for (i = 1; i <= n; i++)
 			if (split(line[i], f, " ") == 3) {
-				prefix[++rows] = f[1]; levels[rows] = f[2]; groups[rows] = f[3]
+				floor[f[1]] = f[2]; house[f[1]] = f[3]
 			}
 		n = split(ENVIRON["doors"], line, "\n")
 		for (i = 1; i <= n; i++)
@@ -81,15 +99,24 @@ grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "$@" |
 		if (exists(dir inc)) to = dir inc
 		else if (exists("src/" inc)) to = "src/" inc
 		else to = inc
-		if (to ~ /\.\.\// || !place(to)) {
+		if (to ~ /\.\.\// || !exists(to)) {
 			print from ":" $2 ": includes \"" inc "\": write its path from src/ or from the top"
 			bad = 1
 			next
 		}
-		tolevel = level; togroup = group
-		if (place(from) && togroup != group && tolevel >= level) {
-			print from ":" $2 ": " group " (level " level ") may not include " to " (" togroup ", level " tolevel ")"
+		above = folder(from); below = folder(to)
+		if (!(above in floor) || !(below in floor)) {
+			print from ":" $2 ": " (above in floor ? below : above) " is in no line of the table in test/lint/layers.sh"
+			bad = 1
+		} else if (above != below && (house[above] == house[below] ? floor[below] >= floor[above] : int(floor[below]) >= int(floor[above]))) {
+			print from ":" $2 ": " above " (floor " floor[above] ") may not include " to " (floor " floor[below] ")"
 			bad = 1
 		}
 	}
-	END { exit bad }'
+	END { exit bad }' || exit 1
+
+loose=(src/*.*)
+[ ${#loose[@]} = 0 ] || {
+	echo "no folder: ${loose[*]}"
+	exit 1
+}

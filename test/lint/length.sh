@@ -5,7 +5,7 @@ set -u
 shopt -s nullglob
 cd "$(dirname "$0")/../.." || exit 1
 show=${1:-5} limit=${MAX_LINES:-60}
-files=(cmd/*.c src/*.c src/*/*.c src/*/*.inc onnx/*.c gpu/*.c gpu/inject/*.c gpu/kernels/*.cu gpu/kernels/*.cuh)
+mapfile -t files < <(find cmd src onnx gpu -name '*.c' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' | sort)
 [ ${#files[@]} -gt 0 ] || exit 0
 
 # Longer, each with its own limit: bodies of tensor core kernels that ptxas makes other code of when a part of them is a

@@ -15,7 +15,7 @@
  */
 #include "base/file.h"
 #include "onnx/tensor_pb.h"
-#include "session.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

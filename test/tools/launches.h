@@ -6,7 +6,7 @@
  * was launched since the last call; where KERNELS names one, it gets the names of all kernels that the
  * program holds. For one thread. Without a device, or with a driver older than CUDA 12.4, nothing is told.
  */
-#include "gpu/api.h"
+#include "gpu/driver/api.h"
 
 #if HAVE_CUDA
 #include "gpu/kernels/image.h"

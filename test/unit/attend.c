@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over strided views against a plain loop in fp64. */
-#include "cpu/attend.h"
+#include "cpu/attention/sdpa.h"
 
 #include "base/pool.h"
 

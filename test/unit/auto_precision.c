@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --precision auto: which of the trials is taken, and what is kept of them. */
-#include "auto_precision.h"
+#include "session/auto_precision.h"
 
 #include "test/unit/unit.h"
 

@@ -3,8 +3,8 @@
  * What the library says of our graphs of convolutions, asked without a device: which forms have engines that
  * were compiled ahead, which only such as are compiled when they are wanted. Skipped where the library is not.
  */
-#include "gpu/api.h"
-#include "gpu/convplan.h"
+#include "gpu/driver/api.h"
+#include "gpu/library/conv_plan.h"
 #include "ops/fused.h"
 #include "test/unit/h200.h"
 #include "test/unit/unit.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of CUPTI's that gpu/cupti.c reads, against the toolkit's header; and names of kernels. */
-#include "gpu/activity.h"
-#include "gpu/cupti.h"
+/* The records of CUPTI's that gpu/driver/cupti.c reads, against the toolkit's header; and names of kernels. */
+#include "gpu/driver/activity.h"
+#include "gpu/driver/cupti.h"
 #include "test/unit/unit.h"
 
 #if __has_include(<cupti.h>)

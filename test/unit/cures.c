@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every finding has a cause and a cure for infer-check(1). */
-#include "cmd/cmd.h"
+#include "cmd/options/command.h"
 
 #include "unit.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of the GPU backend can be told without a GPU: index arithmetic, and how a missing device is told. */
-#include "gpu/api.h"
-#include "gpu/util.h"
+#include "gpu/backend.h"
+#include "gpu/driver/api.h"
+#include "gpu/launch/util.h"
 #include "test/unit/unit.h"
 
 static void dimensions_that_lie_together_are_joined(void)

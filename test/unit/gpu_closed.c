@@ -4,9 +4,9 @@
  * library that took it, and libraries that were opened and closed again. Passes without a look where there is no GPU;
  * test/cli/gpu_failures.bats lends it a driver that only seems one.
  */
-#include "gpu/api.h"
-#include "gpu/cuda.h"
-#include "session.h"
+#include "gpu/driver/api.h"
+#include "gpu/driver/cuda.h"
+#include "session/session.h"
 #include "test/unit/unit.h"
 
 #include <dlfcn.h>

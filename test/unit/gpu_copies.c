@@ -5,10 +5,11 @@
  * before somebody waits for it (on a GPU the stream is held for a moment).
  */
 #include "base/mem.h"
-#include "gpu/api.h"
-#include "gpu/cuda.h"
-#include "gpu/hold.h"
-#include "session.h"
+#include "gpu/driver/api.h"
+#include "gpu/backend.h"
+#include "gpu/driver/cuda.h"
+#include "gpu/driver/hold.h"
+#include "session/session.h"
 #include "test/unit/unit.h"
 
 #include <stdlib.h>

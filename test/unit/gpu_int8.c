@@ -4,9 +4,10 @@
  * computed: the cache says which was the fastest, so that a changed cache chooses another. Without a device there is
  * nothing to compare, which is said.
  */
-#include "compare.h"
+#include "ir/compare.h"
 #include "cpu/cpu.h"
-#include "gpu/cuda.h"
+#include "gpu/backend.h"
+#include "gpu/driver/cuda.h"
 #include "opt/pipeline.h"
 #include "plan/plan.h"
 #include "test/tools/launches.h"

@@ -3,9 +3,10 @@
  * Own kernels of the GPU against the CPU's, an operator at a time, on random tensors of several shapes
  * and types. Without a device there is nothing to compare, which is said.
  */
-#include "compare.h"
+#include "ir/compare.h"
 #include "cpu/cpu.h"
-#include "gpu/cuda.h"
+#include "gpu/backend.h"
+#include "gpu/driver/cuda.h"
 #include "opt/pipeline.h"
 #include "plan/plan.h"
 #include "test/tools/launches.h"

@@ -4,9 +4,9 @@
  * Passes without a look where there is no GPU; test/cli/gpu_late.bats lends it a driver that only seems one.
  */
 #include "base/mem.h"
-#include "gpu/api.h"
-#include "gpu/cuda.h"
-#include "session.h"
+#include "gpu/driver/api.h"
+#include "gpu/driver/cuda.h"
+#include "session/session.h"
 #include "test/unit/unit.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The attention of cpu/heads.h against the plain sums, where queries come in more than one block. */
+/* The attention of cpu/attention/heads.h against the plain sums, where queries come in more than one block. */
 #include "base/pool.h"
-#include "cpu/heads.h"
+#include "cpu/attention/heads.h"
 #include "test/unit/sample.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The integer loops of every instruction set that this machine has, against plain ones. */
-#include "cpu/igemm.h"
+#include "cpu/math/igemm.h"
 
 #include "unit.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "image.h"
+#include "image/image.h"
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "pixels.h"
+#include "image/pixels.h"
 #include "unit.h"
 
 #include <math.h>

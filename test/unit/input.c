@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
-#include "input_impl.h"
-#include "input_random.h"
+#include "input/internal.h"
+#include "input/random.h"
 #include "unit.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io.h"
+#include "io/io.h"
 
 #include "base/mem.h"
 #include "unit.h"

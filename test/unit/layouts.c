@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Channels-last walks of the CUDA backend: where a kernel looks for each operand of an elementwise step. */
-#include "gpu/layouts.h"
+#include "gpu/launch/channels_last.h"
 #include "test/unit/unit.h"
 
 static const struct shape out = {.rank = 4, .dim = {2, 3, 4, 5}};

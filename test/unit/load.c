@@ -4,7 +4,7 @@
 
 #include "../tools/models.h"
 #include "base/mem.h"
-#include "onnx/loader.h"
+#include "onnx/internal.h"
 #include "ops/supported.h"
 #include "unit.h"
 

@@ -5,7 +5,7 @@
  */
 #include "base/pool.h"
 #include "cpu/cpu.h"
-#include "cpu/onednn.h"
+#include "cpu/onednn/onednn.h"
 #include "ops/fused.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program that pointwise groups become: every instruction and activation compiles, for each type. */
-#include "gpu/nvrtc.h"
-#include "gpu/pointwise.h"
+#include "gpu/driver/nvrtc.h"
+#include "gpu/ops/pointwise.h"
 #include "ops/fused.h"
 #include "test/unit/unit.h"
 

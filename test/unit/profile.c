@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sweeps, records, the gate, pages: what `infer profile` is made of, without a clock. */
-#include "gate.h"
-#include "page.h"
-#include "record.h"
-#include "sweep.h"
-#include "base/jread.h"
+#include "profile/gate.h"
+#include "output/html.h"
+#include "profile/record.h"
+#include "input/sweep.h"
+#include "base/json_read.h"
 #include "base/proc.h"
-#include "cmd/profiling.h"
+#include "cmd/profile/profile.h"
 #include "test/unit/unit.h"
 
 #include <math.h>

@@ -3,9 +3,9 @@
  * Attention as cuDNN has it, asked without a device: which forms it has an engine for. Skipped without cuDNN and
  * without a driver's library (the toolkit's stub will do), which the engines of attention want.
  */
-#include "gpu/sdpa.h"
+#include "gpu/library/cudnn_attention.h"
 
-#include "gpu/cudnn.h"
+#include "gpu/library/cudnn.h"
 #include "test/unit/h200.h"
 #include "test/unit/unit.h"
 

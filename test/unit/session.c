@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session over a model file: what the second and every later run cost. */
-#include "session.h"
+#include "session/session.h"
 
 #include "../tools/models.h"
 #include "base/mem.h"

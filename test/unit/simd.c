@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inner loops of every instruction set level that this machine runs, against plain C. */
-#include "cpu/broadcast.h"
-#include "cpu/simd.h"
+#include "cpu/math/broadcast.h"
+#include "cpu/math/simd.h"
 #include "test/unit/unit.h"
 
 #include <float.h>

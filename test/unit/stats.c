@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics against values worked out by hand, and against what chance allows. */
-#include "stats.h"
+#include "base/stats.h"
 #include "test/unit/unit.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/timeline.h: what of memory over time is there however short a profile was, and however slow a look. */
+/* src/profile/memory_timeline.h: what of memory over time is there however short a profile was, and however slow a look. */
 #include "base/clock.h"
-#include "timeline.h"
+#include "profile/memory_timeline.h"
 #include "test/unit/unit.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """calls.py CUDA/include: calls of the driver that take or give what `infer check --` follows (streams, events, contexts,
-functions, memory), or copy, must be looked at by gpu/inject or be among those of calls.txt that are left out on purpose.
+functions, memory), or copy, must be looked at by src/watch/inject or be among those of calls.txt that are left out on purpose.
 Of a call of the runtime that is listened to, all versions must be: those of later CUDAs and of per-thread default streams.
 A new CUDA brings new ones: they are printed, with why each counts, and the status is 1."""
 import fnmatch
@@ -64,7 +64,7 @@ for name in driver:
     if reason and name not in known:
         used.update(matched)
         if not matched:
-            print(f"{name} {reason}: gpu/inject does not look at it, and calls.txt does not say why not")
+            print(f"{name} {reason}: src/watch/inject does not look at it, and calls.txt does not say why not")
             wrong += 1
 for pattern in patterns:
     if pattern not in used:

@@ -2,7 +2,7 @@
 /*
  * A CUDA driver, its CUPTI, its NVML and some of the runtime without a GPU, for tests of what `infer check --`
  * injects. Calls are reported to the subscriber of CUPTI as the real ones are; handles have owners, and crossings
- * fail as measured (see gpu/inject); kernels do nothing, copies touch the host's bytes. One file with four
+ * fail as measured (see src/watch/inject); kernels do nothing, copies touch the host's bytes. One file with four
  * names: libcuda.so.1, libcupti.so.13, libnvidia-ml.so.1, libcudart.so.13.
  *
  *   FAKE_CUPTI_TAKEN=1      CUPTI has a client already

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer check: the checks of src/check, their report, and what a time-out leaves behind. */
+#include "check/check.h"
+
+#include "base/clock.h"
+#include "cmd/options/command.h"
+#include "cmd/check/report.h"
+#include "cmd/output/output.h"
+#include "cmd/output/precision.h"
+#include "cmd/output/progress.h"
+#include "cmd/output/watchdog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct view {
+	struct options *o;
+	struct check_context c;
+	struct input_request request;
+	uint64_t start;
+	struct progress progress;
+	char *text, *findings; /* what was gathered, for the watchdog */
+};
+
+/* ---- while it runs */
+
+static void at(void *arg, const char *node, const char *op)
+{
+	(void)arg;
+	watchdog_at(node, op);
+}
+
+/* Where in the list the check is, weighed by what checks of its kind take. */
+static void step(void *arg, const struct check *check, uint64_t done, uint64_t total)
+{
+	static const double weight[] = {1, 3, 5, 20, 200};
+	struct view *v = arg;
+	double before = 0, all = 0;
+
+	for (size_t i = 0; checks[i]; i++) {
+		const char *why = NULL;
+		if (checks[i]->applies && !checks[i]->applies(&v->c, &why))
+			continue;
+		if (checks[i] == check)
+			before = all;
+		all += weight[checks[i]->cost];
+	}
+	double part = total ? (double)done / (double)total : 0;
+	progress_at(&v->progress, (before + part * weight[check->cost]) / all, check->name);
+}
+
+/* What a signal writes is made before it comes: nothing can be made in its handler. */
+static void ended(void *arg, const struct check_context *c)
+{
+	struct view *v = arg;
+	char *text = NULL, *findings = NULL, *old[2] = {v->text, v->findings};
+	size_t n;
+	FILE *f = open_memstream(&text, &n);
+	struct json j;
+
+	if (!f)
+		return;
+	report_print(c, f, false);
+	fclose(f);
+	f = open_memstream(&findings, &n);
+	if (f) {
+		json_begin(&j, f);
+		for (const struct finding *x = c->d->first; x; x = x->next) {
+			j.depth = 2;
+			j.comma = false;
+			json_finding(&j, x);
+			fputs(",\n", f);
+		}
+		fclose(f);
+	}
+	v->text = text;
+	v->findings = findings;
+	watchdog_gathered(text, findings);
+	free(old[0]);
+	free(old[1]);
+}
+
+/* ---- the command */
+
+static void begin(struct view *v, struct diag *d)
+{
+	struct options *o = v->o;
+
+	o->check.sweep = o->sweep;
+	o->check.html = o->html;
+	o->check.save = o->save;
+	v->request = options_request(o);
+	v->c.path = o->operand[0];
+	v->c.config = &o->config;
+	v->c.options = &o->check;
+	v->c.request = &v->request;
+	v->c.d = d;
+	v->c.progress = (struct check_progress){.step = step, .at = at, .ended = ended, .arg = v};
+	progress_begin(&v->progress, o);
+}
+
+/* What auto is, for the inputs that the checks make up where none are given. */
+static void settle(struct view *v)
+{
+	static const struct text range = {"0..1", 4};
+	struct input_request request = v->request;
+
+	if (!request.random.n)
+		request.random = (struct texts){&range, 1};
+	precision_settle(v->o, &v->o->config, &request, NULL, v->c.d);
+}
+
+/* What was asked for and will have no effect. */
+static void warn_idle(const struct options *o, struct diag *d)
+{
+	const struct check_options *c = &o->check;
+	bool leak = c->leak || c->all, bisect = c->bisect || c->all;
+
+	if (*options_origin(o, "save") == '-' && !bisect)
+		WARN(d, E_OPTION, .slot = options_origin(o, "save"),
+		     .message = "nothing is written without --bisect", .hint = "add --bisect");
+	if (!leak && (*options_origin(o, "runs") == '-' || *options_origin(o, "recreate") == '-'))
+		WARN(d, E_OPTION, .slot = *options_origin(o, "runs") == '-' ? "--runs" : "--recreate",
+		     .message = "it is for --leak, which is not asked for", .hint = "add --leak");
+}
+
+static void tell(const struct view *v)
+{
+	struct options *o = v->o;
+
+	if (o->html)
+		report_page(&v->c, o->html, v->c.d);
+	if (o->json) {
+		report_json(&v->c, o);
+	} else {
+		report_print(&v->c, stdout, output_color(o, stdout));
+		report_end(&v->c, v->start, stdout);
+	}
+}
+
+int cmd_check(struct options *o, struct diag *d)
+{
+	struct view v = {.o = o, .start = clock_ns()};
+
+	if (o->after_dashes || o->watch.pid != INT_ABSENT)
+		return watch_command(o, d);
+	if (watch_misplaced(o, d))
+		return -E_USAGE;
+	warn_idle(o, d);
+	if (o->html && output_probe(o->html, d))
+		return -E_OUTPUT;
+	begin(&v, d);
+	settle(&v);
+	watchdog_crash(o->command->name);
+	int rc = check_run(&v.c);
+	progress_clear(&v.progress);
+	if (!rc)
+		tell(&v);
+	watchdog_gathered(NULL, NULL);
+	free(v.text);
+	free(v.findings);
+	check_end(&v.c);
+	return rc;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer inspect: what a model is, without running it. */
+#include "cmd/inspect/inspect.h"
+
+#include "base/tame.h"
+#include "cmd/options/command.h"
+#include "cpu/cpu.h"
+#include "output/graph_text.h"
+#include "input/input.h"
+#include "onnx/load.h"
+
+/* Free dimensions count as 1, and that is said. */
+static void take_one(const char *input, struct shape *s, struct diag *d)
+{
+	for (int i = 0; i < s->rank; i++) {
+		if (s->dim[i] >= 0)
+			continue;
+		NOTE(d, E_DIM_DEFAULT, .slot = fmt(d, "input '%s' dimension %d", input, i));
+		s->dim[i] = 1;
+	}
+}
+
+/* Sizes that the user gave for free dimensions go into the inputs before anything is inferred. */
+static int bind_dims(struct inspection *x, struct diag *d)
+{
+	struct graph *g = x->model->graph;
+	const struct input_request request = options_request(x->o);
+	struct shape *shapes = arena_new_n(&x->arena, struct shape, g->nin + 1);
+	int err = input_shapes(x->model, &request, shapes, d);
+
+	for (uint32_t i = 0; i < g->nin && !err; i++)
+		if (g->value[g->in[i]]->info.type.kind == V_TENSOR) {
+			g->value[g->in[i]]->info.shape = shapes[i];
+			if (x->o->cost)
+				take_one(g->value[g->in[i]]->name, &g->value[g->in[i]]->info.shape, d);
+		}
+	return err;
+}
+
+static void gather_nodes(struct inspection *x)
+{
+	const struct graph *g = x->model->graph;
+	struct vinfo *info = arena_new_n(&x->arena, struct vinfo, g->nvalues + 1);
+
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		info[i] = g->value[i]->info;
+	x->nodes = arena_new_n(&x->arena, struct node_row, g->norder + 1);
+	x->total.known = true;
+	for (uint32_t i = 0; i < g->norder; i++) {
+		const struct node *n = g->node[g->order[i]];
+		if (n->dead)
+			continue;
+		struct cost c = report_cost(g, n, info, &x->arena);
+		x->nodes[x->nnodes++] = (struct node_row){g, n, c};
+		x->total.known &= c.known;
+		x->total.macs += c.macs;
+		x->total.flops += c.flops;
+		x->total.bytes += c.bytes;
+	}
+}
+
+/* A tensor of the input's type with free dimensions taken as 1 and no contents worth speaking of. */
+static struct tensor *blank_input(struct inspection *x, const struct value *v, struct diag *d)
+{
+	struct tensor *t = arena_new(&x->arena, struct tensor);
+
+	t->type = v->info.type;
+	t->shape = v->info.shape;
+	if (t->type.kind != V_TENSOR || t->shape.rank < 0)
+		return t->type.kind == V_TENSOR ? NULL : t;
+	take_one(v->name, &t->shape, d);
+	if (!tensor_bytes(tensor_dtype(t), &t->shape, LAYOUT_ROW, &t->bytes))
+		return NULL;
+	t->data = mem_zalloc(t->bytes + 1, MEM_STAGING);
+	return t->data ? t : NULL;
+}
+
+static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
+{
+	const struct graph *g = session_model(s)->graph;
+	const struct tensor **in = arena_new_n(&x->arena, const struct tensor *, g->nin + 1);
+	int err = 0;
+
+	for (uint32_t i = 0; i < g->nin && !err; i++) {
+		struct value v = *x->model->graph->value[x->model->graph->in[i]];
+		in[i] = blank_input(x, &v, d);
+		if (!in[i])
+			err = FAIL(d, E_INPUT_SHAPE, .slot = fmt(d, "input '%s'", v.name),
+				   .message = "its shape is not known",
+				   .hint = "bind it with --dim NAME=N");
+	}
+	struct segment_report r = {0};
+	uint64_t before = mem_count(MEM_HOST, MEM_WEIGHTS).live;
+	if (!err)
+		err = session_prepare(s, in, &r, d);
+	x->packed_bytes = (size_t)(mem_count(MEM_HOST, MEM_WEIGHTS).live - before);
+	if (!err) {
+		size_t weights = x->weights[0].bytes, gone = session_model(s)->dropped_bytes;
+		x->kept_bytes = gone < weights ? weights - gone : 0;
+		x->peak_bytes = x->kept_bytes + x->packed_bytes + r.slab_bytes;
+		x->plan = r;
+		x->plan.steps = arena_dup(&x->arena, r.steps, r.nsteps * sizeof(*r.steps));
+		x->planned = true;
+	}
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (in[i] && in[i]->data)
+			mem_free((void *)(uintptr_t)in[i]->data);
+	return err;
+}
+
+/* The optimizer is what is looked at: it runs as it would before a run. */
+static bool tells_passes(const struct inspection *x)
+{
+	return x->o->passes || x->o->explain;
+}
+
+static int gather(struct inspection *x, struct session **plan, struct diag *d)
+{
+	struct run_config config = x->o->config;
+	int stage = x->o->stage;
+	int err = bind_dims(x, d);
+
+	report_weights(x->model->graph, x->weights);
+	x->ops = report_ops(x->model->graph, &x->arena, &x->nops);
+	if (stage == STAGE_GRAPH || (stage == STAGE_NONE && !tells_passes(x)))
+		config.optimize = OPTIMIZE_NONE;
+	x->report.explain = x->o->explain;
+	/* what cannot be inferred is told, and the rest is shown all the same */
+	if (!err && stage != STAGE_FILE)
+		(void)opt_run_report(x->model, &cpu_backend, &config, &x->report, d);
+	if (!err && (x->o->nodes || x->o->cost || x->o->json || x->o->html))
+		gather_nodes(x);
+	if (!err && (x->o->memory || stage == STAGE_PLAN)) {
+		*plan = session_open(x->path, &x->o->config, d);
+		err = *plan ? plan_memory(x, *plan, d) : -(int)E_MODEL_FORMAT;
+	}
+	return err;
+}
+
+static void print_stage(const struct inspection *x, FILE *f)
+{
+	struct arena a = {0};
+
+	if (x->o->stage == STAGE_PLAN) {
+		for (uint32_t i = 0; i < x->plan.nsteps; i++) {
+			const struct step_report *s = &x->plan.steps[i];
+			fprintf(f, "%4u  %-28s %-10s %12zu bytes  %s\n", i, s->op, s->kernel,
+				s->out_bytes, s->from ? tame_word(&a, s->from->name) : "");
+		}
+		arena_free(&a);
+		return;
+	}
+	dump_graph(f, x->model->graph, NULL);
+}
+
+static void print_listing(const struct inspection *x)
+{
+	FILE *f = listing_begin(stdout);
+
+	if (x->o->stage != STAGE_NONE)
+		print_stage(x, f);
+	else if (tells_passes(x))
+		inspect_print_passes(x, f);
+	else
+		inspect_print_text(x, f);
+	listing_end(f, stdout);
+}
+
+static int inspect_model(struct inspection *x, struct diag *d)
+{
+	struct load_options load = {.external_root = x->o->config.external_root};
+	struct session *plan = NULL;
+
+	x->model = onnx_load(x->path, &load, d);
+	if (!x->model)
+		return -(int)(d->last ? d->last->code : E_MODEL_FORMAT);
+	int err = gather(x, &plan, d);
+	if (!err && x->o->html)
+		err = inspect_page(x, x->o->html, d);
+	if (!err && x->o->json)
+		inspect_print_json(x, d);
+	else if (!err && x->o->dot)
+		dump_dot(stdout, x->model->graph);
+	else if (!err)
+		print_listing(x);
+	session_close(plan);
+	onnx_unload(x->model);
+	return err;
+}
+
+/* What only a model has to show. A configuration file may hold it for others. */
+static int refuse_model_options(const struct options *o, const char *what, struct diag *d)
+{
+	static const char *const names[] = {"nodes", "weights", "cost",	   "memory", "stage", "dot",
+					    "html",  "passes",	"explain", "shape",  "dim"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (*options_origin(o, names[i]) == '-')
+			return FAIL(d, E_USAGE, .slot = fmt(d, "--%s", names[i]),
+				    .message = fmt(d, "it is for models; '%s' is %s", o->operand[0],
+						   what),
+				    .hint = fmt(d, "without it infer inspect shows %s", what));
+	return 0;
+}
+
+int cmd_inspect(struct options *o, struct diag *d)
+{
+	struct inspection x = {.o = o};
+	int err = 0;
+
+	if (o->ops && o->noperands)
+		return FAIL(d, E_USAGE, .slot = "--ops",
+			    .message = "it lists what this build runs, and takes no model",
+			    .hint = "the operators of a model are listed without any option");
+	if (o->ops) {
+		inspect_print_support(o, d);
+		return 0;
+	}
+	if (!o->noperands)
+		return FAIL(d, E_USAGE, .expected = "a model", .actual = "none",
+			    .hint = "infer inspect MODEL, or infer inspect --ops");
+	x.path = o->operand[0];
+	bool tensor = inspect_is_tensor(x.path);
+	if (tensor || inspect_is_report(x.path)) {
+		err = refuse_model_options(o, tensor ? "a tensor" : "a report", d);
+		return err	? err
+		       : tensor ? inspect_tensor(o, x.path, d)
+				: inspect_report(o, x.path, d);
+	}
+	err = inspect_model(&x, d);
+	arena_free(&x.arena);
+	return err;
+}

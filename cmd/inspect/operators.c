@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this build runs: `infer inspect --ops` and the page infer-operators(7), from the rows that run. */
+#include "cmd/options/command.h"
+#include "cpu/cpu.h"
+#include "gpu/backend.h"
+#include "gpu/driver/cuda.h"
+#include "cmd/inspect/inspect.h"
+#include "cmd/options/version.h"
+
+#include <string.h>
+
+/* Types that the row's first slot takes. */
+static const char *op_types(struct arena *a, const struct op *row)
+{
+	struct op r = op_resolved(row);
+	uint64_t mask = row->types	     ? row->types
+			: r.in && r.in->name ? r.in->types
+			: r.out		     ? r.out->types
+					     : 0;
+	const char *text = "";
+
+	for (int t = 1; t < DT_COUNT; t++)
+		if (mask & T_BIT(t))
+			text = arena_printf(a, "%s%s%s", text, *text ? ", " : "",
+					    dtype_name((enum dtype)t));
+	return text;
+}
+
+static const char *op_device(const struct op *row)
+{
+	const struct op *newest = op_named(op_qualified(row));
+
+	if (backend_kernel(&cpu_backend, newest, 0))
+		return "cpu";
+	/* an upgrade of the newest row turns the operator into another one (Upsample) */
+	return newest->expand || newest->upgrade ? "cpu (expands)" : "none";
+}
+
+/* Of this build; the manual must not depend on whether CUDA was there when it was written. */
+static const char *op_devices(const struct op *row, struct arena *a)
+{
+	bool cuda = backend_kernel(&cuda_backend, op_named(op_qualified(row)), 0);
+
+	return cuda ? arena_printf(a, "%s, cuda", op_device(row)) : op_device(row);
+}
+
+struct support {
+	struct arena arena;
+	struct json *json;
+};
+
+static int print_support_row(const struct op *op, void *arg)
+{
+	struct support *s = arg;
+
+	if (op->flags & OP_INTERNAL || (op->domain && !strcmp(op->domain, "infer")))
+		return 0;
+	const char *types = op_types(&s->arena, op);
+	if (s->json) {
+		json_object(s->json, NULL);
+		json_string(s->json, "domain", op->domain ? op->domain : "ai.onnx");
+		json_string(s->json, "operator", op->name);
+		json_int(s->json, "since", op->since);
+		json_string(s->json, "types", types);
+		json_string(s->json, "device", op_device(op));
+		json_bool(s->json, "cuda",
+			  backend_kernel(&cuda_backend, op_named(op_qualified(op)), 0));
+		json_end(s->json, '}');
+	} else {
+		printf("%-40s %4d  %-14s %s\n", op_qualified(op), op->since,
+		       op_devices(op, &s->arena), types);
+	}
+	arena_free(&s->arena);
+	return 0;
+}
+
+void inspect_print_support(struct options *o, const struct diag *d)
+{
+	struct json j;
+	struct support s = {.json = o->json ? &j : NULL};
+
+	if (o->json) {
+		json_envelope_begin(&j, o, d);
+		json_array(&j, "operators");
+	} else {
+		printf("%-40s %4s  %-14s %s\n", "operator", "since", "device",
+		       "types of the first input");
+	}
+	op_each(print_support_row, &s);
+	if (o->json) {
+		json_end(&j, ']');
+		json_envelope_end(&j, d);
+	}
+}
+
+/* ---- infer-operators(7) ---------------------------------------------------------------------- */
+
+static bool is_newest(const struct op *op)
+{
+	return op == op_named(op_qualified(op));
+}
+
+struct page {
+	struct arena arena;
+	FILE *f;
+	const char *versions, *name;
+};
+
+static void end_operator(struct page *p)
+{
+	if (p->versions)
+		fprintf(p->f, "Versions since opset %s.\n", p->versions);
+	p->versions = NULL;
+	arena_free(&p->arena);
+}
+
+static int print_page_row(const struct op *op, void *arg)
+{
+	struct page *p = arg;
+
+	if (op->flags & OP_INTERNAL || (op->domain && !strcmp(op->domain, "infer")))
+		return 0;
+	if (!is_newest(op)) {
+		p->versions =
+			arena_printf(&p->arena, "%s, %d", p->versions ? p->versions : "", op->since);
+		return 0;
+	}
+	end_operator(p);
+	fprintf(p->f, ".TP\n.B %s\nOn %s. Types of the first input: %s.\n", op_qualified(op),
+		op_device(op), op_types(&p->arena, op));
+	p->versions = arena_printf(&p->arena, "%d", op->since);
+	return 0;
+}
+
+void operators_page(FILE *f)
+{
+	struct page p = {.f = f};
+
+	fputs(".\\\" Written by `infer __gen man'; the sources are the operator tables in src/ops/.\n",
+	      f);
+	fprintf(f, ".TH INFER-OPERATORS 7 \"%s\" \"infer %s\" \"Operators\"\n", INFER_DATE,
+		INFER_VERSION);
+	fputs(".SH NAME\ninfer\\-operators \\- the ONNX operators that infer runs\n.SH DESCRIPTION\n",
+	      f);
+	fputs("A model's opset selects the version of an operator with the greatest number that is not above it.\n"
+	      "\"cpu (expands)\" means that others express it. Which of them a GPU runs as well, in a build with CUDA,\n"
+	      "is told by infer inspect \\-\\-ops.\n"
+	      ".SH OPERATORS\n.ad l\n",
+	      f);
+	op_each(print_page_row, &p);
+	end_operator(&p);
+	fputs(".SH SEE ALSO\n.BR infer (1),\n.BR infer\\-inspect (1)\n", f);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `infer inspect --html`: a model on one page. */
+#include "cmd/inspect/inspect.h"
+
+#include "base/str.h"
+#include "output/html.h"
+
+#include <inttypes.h>
+
+static const char *shape_text(const struct inspection *x, const struct vinfo *v, struct arena *a)
+{
+	if (v->type.kind != V_TENSOR)
+		return "";
+	return v->shape.rank < 0 ? "?" : shape_str(a, &v->shape, x->model->symbols);
+}
+
+static void ports(const struct inspection *x, struct page *p, struct arena *a)
+{
+	static const char *const heads[] = {"name", "role", "type", "shape", NULL};
+	const struct graph *g = x->model->graph;
+
+	page_section(p, "Inputs and outputs", NULL);
+	page_table(p, heads, "lllm");
+	for (uint32_t i = 0; i < g->nin + g->nout; i++) {
+		bool in = i < g->nin;
+		const struct value *v = g->value[in ? g->in[i] : g->out[i - g->nin]];
+		page_cell(p, in ? v->name : g->out_name[i - g->nin]);
+		page_cell(p, in ? "input" : "output");
+		page_cell(p, type_str(a, v->info.type));
+		page_cell(p, shape_text(x, &v->info, a));
+	}
+	page_table_end(p);
+}
+
+static void operators(const struct inspection *x, struct page *p, struct arena *a)
+{
+	static const char *const heads[] = {"operator", "since", "count", "cpu", "cuda", NULL};
+
+	page_section(p, "Operators", NULL);
+	page_table(p, heads, "lrrll");
+	for (size_t i = 0; i < x->nops; i++) {
+		page_cell(p, x->ops[i].name);
+		page_number(p, x->ops[i].since,
+			    x->ops[i].since ? arena_printf(a, "%d", x->ops[i].since) : "?");
+		page_number(p, x->ops[i].count, arena_printf(a, "%" PRIu32, x->ops[i].count));
+		page_cell(p, x->ops[i].cpu ? "yes" : "no");
+		page_cell(p, x->ops[i].cuda ? "yes" : "no");
+	}
+	page_table_end(p);
+}
+
+static void nodes(const struct inspection *x, struct page *p, struct arena *a)
+{
+	static const char *const heads[] = {"node",  "operator", "first output",
+					    "FLOPs", "bytes",	 NULL};
+
+	page_section(p, "Nodes", "In the order of the graph; a head sorts.");
+	page_table(p, heads, "llmrr");
+	for (size_t i = 0; i < x->nnodes; i++) {
+		const struct node_row *r = &x->nodes[i];
+		const struct value *out = node_out(r->graph, r->node, 0);
+		page_cell(p, r->node->origin->name);
+		page_cell(p, r->node->origin->op);
+		page_cell(p, out ? shape_text(x, &out->info, a) : "");
+		page_number(p, (double)r->cost.flops,
+			    r->cost.known ? str_count(a, r->cost.flops) : "?");
+		page_number(p, (double)r->cost.bytes,
+			    r->cost.known ? str_count(a, r->cost.bytes) : "?");
+	}
+	page_table_end(p);
+}
+
+int inspect_page(const struct inspection *x, const char *path, struct diag *d)
+{
+	struct arena a = {0};
+	struct page p;
+	const struct model *m = x->model;
+
+	page_begin(&p, &a, arena_printf(&a, "infer inspect: %s", x->path), NULL);
+	page_fact(&p, "IR version", arena_printf(&a, "%" PRId64, m->ir_version));
+	for (size_t i = 0; i < m->nopsets; i++)
+		page_fact(&p, *m->opsets[i].domain ? m->opsets[i].domain : "ai.onnx",
+			  arena_printf(&a, "opset %" PRId64, m->opsets[i].version));
+	if (m->producer && *m->producer)
+		page_fact(&p, "producer", m->producer);
+	for (size_t i = 0; i < m->nmeta; i++)
+		page_fact(&p, m->meta[i].key, m->meta[i].value);
+	page_tile(&p, "nodes", str_count(&a, (int64_t)x->nnodes), NULL);
+	page_tile(&p, "parameters", str_count(&a, (int64_t)x->weights[0].elements),
+		  str_bytes(&a, (int64_t)x->weights[0].bytes));
+	if (x->total.known || x->total.flops)
+		page_tile(&p, "FLOPs a run", str_count(&a, x->total.flops),
+			  x->total.known ? NULL : "at least");
+	else
+		page_tile(&p, "FLOPs a run", "?", "free dimensions: bind them, or --cost");
+	ports(x, &p, &a);
+	operators(x, &p, &a);
+	nodes(x, &p, &a);
+	int rc = page_save(&p, path, d);
+	arena_free(&a);
+	return rc;
+}

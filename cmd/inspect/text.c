@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/inspect/inspect.h"
+
+#include "base/tame.h"
+#include "cpu/cpu.h"
+#include "output/graph_text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+const char *human_bytes(struct arena *a, uint64_t bytes)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+	double v = (double)bytes;
+	int u = 0;
+
+	while (v >= 1024 && u < 4) {
+		v /= 1024;
+		u++;
+	}
+	return u ? arena_printf(a, "%.1f %s", v, units[u]) : arena_printf(a, "%" PRIu64 " B", bytes);
+}
+
+static const char *human_count(struct arena *a, double n)
+{
+	static const char *const units[] = {"", " k", " M", " G", " T", " P"};
+	int u = 0;
+
+	while (n >= 1000 && u < 5) {
+		n /= 1000;
+		u++;
+	}
+	return u ? arena_printf(a, "%.2f%s", n, units[u]) : arena_printf(a, "%.0f", n);
+}
+
+static void print_head(const struct inspection *x, struct arena *a, FILE *f)
+{
+	const struct model *m = x->model;
+
+	fprintf(f, "model       %s  %s, IR version %" PRId64, x->path,
+		human_bytes(a, m->file_bytes), m->ir_version);
+	if (m->external_bytes)
+		fprintf(f, ", external data %s", human_bytes(a, m->external_bytes));
+	fputc('\n', f);
+	if (m->producer && *m->producer)
+		fprintf(f, "producer    %s %s\n", m->producer,
+			m->producer_version ? m->producer_version : "");
+	if (*m->graph->name)
+		fprintf(f, "graph       %s\n", m->graph->name);
+	fprintf(f, "opsets     ");
+	for (size_t i = 0; i < m->nopsets; i++)
+		fprintf(f, " %s %" PRId64, *m->opsets[i].domain ? m->opsets[i].domain : "ai.onnx",
+			m->opsets[i].version);
+	fputc('\n', f);
+	if (m->nfunctions)
+		fprintf(f, "functions   %zu model-local, inlined\n", m->nfunctions);
+	for (size_t i = 0; i < m->nmeta; i++) {
+		size_t n = strlen(m->meta[i].value), line = strcspn(m->meta[i].value, "\n");
+		bool whole = n == line && n <= 72;
+		size_t shown = whole ? n : line < 48 ? line : 48;
+		while (shown < line && shown && ((unsigned char)m->meta[i].value[shown] & 0xc0) == 0x80)
+			shown--; /* not in the middle of a character */
+		fprintf(f, "metadata    %s  %.*s%s\n", tame_word(a, m->meta[i].key), (int)shown,
+			m->meta[i].value, whole ? "" : arena_printf(a, "... (%zu bytes)", n));
+	}
+}
+
+static void print_ports(const struct inspection *x, struct arena *a, FILE *f)
+{
+	const struct graph *g = x->model->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct vinfo *v = &g->value[g->in[i]]->info;
+		fprintf(f, "%-11s %s  %s %s\n", i ? "" : "inputs",
+			tame_word(a, g->value[g->in[i]]->name), type_str(a, v->type),
+			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "");
+	}
+	for (uint32_t i = 0; i < g->nout; i++) {
+		const struct vinfo *v = &g->value[g->out[i]]->info;
+		fprintf(f, "%-11s %s  %s %s\n", i ? "" : "outputs", tame_word(a, g->out_name[i]),
+			type_str(a, v->type),
+			v->type.kind == V_TENSOR ? shape_str(a, &v->shape, x->model->symbols) : "");
+	}
+}
+
+static void print_parameters(const struct inspection *x, struct arena *a, FILE *f)
+{
+	const struct weight_sum *all = &x->weights[0];
+
+	fprintf(f, "parameters  %s in %" PRIu64 " initializers, %s",
+		human_count(a, (double)all->elements), all->tensors, human_bytes(a, all->bytes));
+	const char *sep = ":";
+	for (int t = 1; t < DT_COUNT; t++) {
+		const struct weight_sum *s = &x->weights[t];
+		if (!s->tensors)
+			continue;
+		fprintf(f, "%s %s %s (%s)", sep, dtype_name((enum dtype)t),
+			human_count(a, (double)s->elements), human_bytes(a, s->bytes));
+		sep = ",";
+	}
+	fputc('\n', f);
+}
+
+/* "-17"; of an operator that no table knows, nothing. */
+static const char *version_of(int since, struct arena *a)
+{
+	return since ? arena_printf(a, "-%d", since) : "";
+}
+
+static void print_operators(const struct inspection *x, struct arena *a, FILE *f)
+{
+	uint32_t total = 0, missing = 0;
+
+	for (size_t i = 0; i < x->nops; i++) {
+		total += x->ops[i].count;
+		missing += x->ops[i].cpu ? 0 : x->ops[i].count;
+	}
+	fprintf(f, "operators   %u node%s", total, total == 1 ? "" : "s");
+	if (total > x->model->file_nodes)
+		fprintf(f, " (%u in bodies)", total - x->model->file_nodes);
+	fprintf(f, ", %zu kind%s, ", x->nops, x->nops == 1 ? "" : "s");
+	if (missing)
+		fprintf(f, "%u node%s not supported\n", missing, missing == 1 ? "" : "s");
+	else
+		fputs("all supported\n", f);
+	for (size_t i = 0; i < x->nops; i++)
+		fprintf(f, "  %6u  %s%s  %s\n", x->ops[i].count, x->ops[i].name,
+			version_of(x->ops[i].since, a),
+			x->ops[i].cuda	? "cpu, cuda"
+			: x->ops[i].cpu ? "cpu"
+					: "no device");
+}
+
+static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)
+{
+	fputs("nodes\n", f);
+	for (size_t i = 0; i < x->nnodes; i++) {
+		const struct node_row *r = &x->nodes[i];
+		fprintf(f, "%6zu  %s%s  %s\n", i, r->node->origin->op,
+			version_of(r->node->origin->since, a), tame_word(a, r->node->origin->name));
+		for (uint32_t k = 0; k < r->node->nin; k++)
+			if (r->node->in[k] != NO_VALUE)
+				fprintf(f, "          in   %s%s\n",
+					dump_value(a, r->graph, r->node->in[k], NULL),
+					r->graph->value[r->node->in[k]]->init ? "  initializer" : "");
+		for (uint32_t k = 0; k < r->node->nout; k++)
+			if (r->node->out[k] != NO_VALUE)
+				fprintf(f, "          out  %s\n",
+					dump_value(a, r->graph, r->node->out[k], NULL));
+		const char *params = dump_params(a, r->node);
+		if (*params)
+			fprintf(f, "         %s\n", params);
+		arena_free(a);
+	}
+}
+
+static void print_weights(const struct inspection *x, struct arena *a, FILE *f)
+{
+	const struct graph *g = x->model->graph;
+
+	fprintf(f, "weights\n  %-40s %-8s %-20s %12s %11s %11s %11s %11s\n", "name", "type",
+		"shape", "bytes", "min", "max", "mean", "std");
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		const struct tensor *t = g->value[i]->init;
+		if (!t || t->type.kind != V_TENSOR || !*g->value[i]->name)
+			continue;
+		fprintf(f, "  %-40s %-8s %-20s %12zu", tame_word(a, g->value[i]->name),
+			dtype_name(tensor_dtype(t)), shape_str(a, &t->shape, NULL), t->bytes);
+		if (tensor_dtype(t) != DT_STRING) {
+			struct statistics s = report_statistics(t);
+			fprintf(f, " %11.4g %11.4g %11.4g %11.4g", s.min, s.max, s.mean, s.std);
+			if (s.nans || s.infs)
+				fprintf(f, "  %" PRId64 " NaN, %" PRId64 " Inf", s.nans, s.infs);
+		}
+		fputc('\n', f);
+		arena_free(a);
+	}
+}
+
+static void print_cost(const struct inspection *x, struct arena *a, FILE *f)
+{
+	fprintf(f, "cost        %s MACs, %s FLOPs, %s moved%s\n",
+		human_count(a, (double)x->total.macs), human_count(a, (double)x->total.flops),
+		human_bytes(a, (uint64_t)x->total.bytes),
+		x->total.known ? ""
+			       : " (without nodes whose shapes are not known: bind them with --dim)");
+	fprintf(f, "  %12s %12s %12s  %s\n", "MACs", "FLOPs", "bytes", "node");
+	for (size_t i = 0; i < x->nnodes; i++) {
+		const struct node_row *r = &x->nodes[i];
+		if (!r->cost.known)
+			fprintf(f, "  %12s %12s %12s", "?", "?", "?");
+		else
+			fprintf(f, "  %12" PRId64 " %12" PRId64 " %12" PRId64, r->cost.macs,
+				r->cost.flops, r->cost.bytes);
+		fprintf(f, "  %s (%s)\n", tame_word(a, r->node->origin->name), r->node->origin->op);
+	}
+}
+
+static void print_memory(const struct inspection *x, struct arena *a, FILE *f)
+{
+	const struct segment_report *p = &x->plan;
+	uint64_t weights = x->weights[0].bytes;
+
+	fprintf(f, "memory      planned peak %s: weights %s%s, packed for the kernels %s, ",
+		human_bytes(a, x->peak_bytes), human_bytes(a, x->kept_bytes),
+		x->kept_bytes < weights
+			? arena_printf(a, " (of %s; the others leave memory once packed)",
+				       human_bytes(a, weights))
+			: "",
+		human_bytes(a, x->packed_bytes));
+	fprintf(f, "activations and workspace %s\n", human_bytes(a, p->slab_bytes));
+	fprintf(f, "            without reuse the activations would take %s; largest workspace %s\n",
+		human_bytes(a, p->value_bytes), human_bytes(a, p->workspace));
+	if (!p->whole)
+		fprintf(f,
+			"            the plan holds up to step %u: shapes behind it depend on data\n",
+			p->nsteps);
+}
+
+void inspect_print_text(const struct inspection *x, FILE *f)
+{
+	struct arena a = {0};
+
+	print_head(x, &a, f);
+	print_ports(x, &a, f);
+	print_parameters(x, &a, f);
+	print_operators(x, &a, f);
+	if (x->o->memory)
+		print_memory(x, &a, f);
+	if (x->o->cost)
+		print_cost(x, &a, f);
+	if (x->o->weights)
+		print_weights(x, &a, f);
+	if (x->o->nodes)
+		print_nodes(x, &a, f);
+	arena_free(&a);
+}

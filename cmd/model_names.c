@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `infer __complete [-0] inputs|dims MODEL`: names for the shells' completions, one a line. */
+#include "base/hash.h"
+#include "cmd/options/command.h"
+#include "onnx/load.h"
+
+#include <string.h>
+
+/*
+ * With -0 names end in NUL. Without, a name that could not be told from two, or would move a
+ * terminal's cursor, is left out.
+ */
+static void print_name(const char *name, bool nul)
+{
+	if (!*name)
+		return;
+	for (const unsigned char *p = (const unsigned char *)name; *p && !nul; p++)
+		if (*p < 0x20 || *p == 0x7f)
+			return;
+	fputs(name, stdout);
+	fputc(nul ? '\0' : '\n', stdout);
+}
+
+static void print_inputs(const struct model *m, bool nul)
+{
+	const struct graph *g = m->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++)
+		if (!g->value[g->in[i]]->init)
+			print_name(g->value[g->in[i]]->name, nul);
+}
+
+static void print_dims(struct model *m, bool nul)
+{
+	const struct graph *g = m->graph;
+	struct map seen = {.arena = &m->arena};
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct shape *s = &g->value[g->in[i]]->info.shape;
+		for (int k = 0; k < s->rank; k++) {
+			if (!dim_is_sym(s->dim[k]) || DIM_SYM_ID(s->dim[k]) >= m->nsymbols)
+				continue;
+			const char *name = m->symbols[DIM_SYM_ID(s->dim[k])];
+			/* "?1": nobody named it */
+			if (*name != '?' && map_set(&seen, name, strlen(name), 0))
+				print_name(name, nul);
+		}
+	}
+}
+
+int cmd_complete(int argc, char *const *argv, struct diag *d)
+{
+	bool nul = argc > 0 && strcmp(argv[0], "-0") == 0;
+
+	argc -= nul;
+	argv += nul;
+	bool inputs = argc == 2 && strcmp(argv[0], "inputs") == 0;
+	if (!inputs && !(argc == 2 && strcmp(argv[0], "dims") == 0))
+		return FAIL(d, E_USAGE, .message = "__complete takes [-0] inputs|dims MODEL");
+	struct load_options options = {.collect = true};
+	struct model *m = onnx_load(argv[1], &options, d);
+	if (!m)
+		return -(int)d->last->code;
+	if (inputs)
+		print_inputs(m, nul);
+	else
+		print_dims(m, nul);
+	onnx_unload(m);
+	return 0;
+}

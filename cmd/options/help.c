@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/options/command.h"
+#include "cmd/options/version.h"
+
+#include <string.h>
+
+enum { HELP_COLUMN = 32, HELP_WIDTH = 100 };
+
+/* Text from column `indent` on, broken at spaces; the cursor stands at column `at`. */
+static void wrap(const char *text, int at, int indent, FILE *f)
+{
+	if (at > indent - 1) {
+		fprintf(f, "\n%*s", indent, "");
+	} else {
+		fprintf(f, "%*s", indent - at, "");
+	}
+	at = indent;
+	while (*text) {
+		int n = (int)strcspn(text, " ");
+		if (at > indent && at + 1 + n > HELP_WIDTH) {
+			fprintf(f, "\n%*s", indent, "");
+			at = indent;
+		} else if (at > indent) {
+			fputc(' ', f);
+			at++;
+		}
+		fprintf(f, "%.*s", n, text);
+		at += n;
+		text += n + (text[n] == ' ');
+	}
+	fputc('\n', f);
+}
+
+static void option_line(const struct field *row, FILE *f)
+{
+	char left[96], text[512];
+	int at;
+
+	at = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", row->sh ? '-' : ' ',
+		      row->sh ? row->sh : ' ', row->sh ? "," : " ", row->name, row->arg ? " " : "",
+		      row->arg ? row->arg : "");
+	fputs(left, f);
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s%s%s%s", row->help,
+		 row->type == F_ENUM ? ": " : "", row->type == F_ENUM ? row->choices : "",
+		 row->def && row->arg && strcmp(row->def, "0") != 0 ? " (default " : "",
+		 row->def && row->arg && strcmp(row->def, "0") != 0 ? row->def : "",
+		 row->def && row->arg && strcmp(row->def, "0") != 0 ? ")" : "", row->env ? " [" : "",
+		 row->env ? "$" : "", row->env ? row->env : "", row->env ? "]" : "");
+	wrap(text, at, HELP_COLUMN, f);
+}
+
+static void program_help(FILE *f)
+{
+	fputs("infer runs ONNX models and finds what is wrong with them.\n\n", f);
+	fputs("usage: infer COMMAND [OPTION]...\n\nCommands:\n", f);
+	for (const struct command *c = commands; c->name; c++)
+		fprintf(f, "  %-12s %s\n", c->name, c->summary);
+	fputs("\n`infer COMMAND --help' lists the options of a command, infer(1) the exit codes and what "
+	      "each\nmessage means. `infer --version' says the version.\n",
+	      f);
+}
+
+void help_print(const struct command *c, FILE *f)
+{
+	const char *group = NULL;
+
+	if (!c) {
+		program_help(f);
+		return;
+	}
+	fprintf(f, "infer %s: %s\n\nusage: infer %s %s\n", c->name, c->summary, c->name, c->synopsis);
+	for (const struct field *row = options_table; row->name; row++) {
+		if (!(row->cmds & c->bit))
+			continue;
+		if (!group || strcmp(group, row->group) != 0)
+			fprintf(f, "\n%s:\n", group = row->group);
+		option_line(row, f);
+	}
+	if (!c->examples)
+		return;
+	fputs("\nExamples:\n", f);
+	for (const struct example *e = c->examples; e->line; e++)
+		fprintf(f, "  # %s\n  %s\n", e->text, e->line);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the command line, the environment and a file to struct options. */
+#include "cmd/options/options.h"
+
+#include "base/str.h"
+#include "base/yaml.h"
+#include "cmd/options/command.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool option_takes(const struct field *f)
+{
+	return f->arg != NULL;
+}
+
+bool option_optional(const struct field *f)
+{
+	return f->arg && f->implied;
+}
+
+/* ---- the command line: what was given, in order, to be applied after file and environment */
+
+struct given {
+	const struct field *field;
+	const char *text; /* NULL: a flag */
+	const char *where;
+};
+
+struct parser {
+	struct options *o;
+	struct given *given;
+	size_t ngiven;
+	const char **operand;
+	size_t noperands;
+	int argc, next;
+	char *const *argv;
+	struct diag *diag;
+};
+
+static int unknown_option(const struct parser *p, const char *name, size_t n)
+{
+	struct diag *d = p->diag;
+	char *word = arena_strn(&p->o->arena, name, n);
+	const struct field *elsewhere = field_find(options_table, word);
+	const char *near = NULL;
+
+	if (elsewhere) {
+		struct str s = {.arena = &p->o->arena};
+		for (const struct command *c = commands; c->name; c++)
+			if (elsewhere->cmds & c->bit)
+				str_addf(&s, "%sinfer %s", s.n ? ", " : "", c->name);
+		return FAIL(d, E_OPTION,
+			    .message = fmt(d, "'infer %s' has no option --%s", p->o->command->name,
+					   word),
+			    .hint = fmt(d, "it belongs to %s", str_get(&s)));
+	}
+	for (const struct field *f = options_table; f->name; f++) {
+		const char *pair[2] = {near, f->cmds & p->o->command->bit ? f->name : NULL};
+		const char *now = str_nearest(word, pair, 2);
+		near = now ? now : near;
+	}
+	return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '--%s'", word),
+		    .hint = near ? fmt(d, "did you mean '--%s'?", near)
+				 : fmt(d, "see infer %s --help", p->o->command->name));
+}
+
+/* The option of this name, or the only one that starts with it. */
+static int find_long(const struct parser *p, const char *name, size_t n, const struct field **out)
+{
+	const struct field *match = NULL, *other = NULL;
+	struct diag *d = p->diag;
+
+	for (const struct field *f = options_table; f->name; f++) {
+		if (!(f->cmds & p->o->command->bit) || strncmp(f->name, name, n) != 0)
+			continue;
+		if (f->name[n] == '\0') {
+			*out = f;
+			return 0;
+		}
+		if (match)
+			other = f;
+		else
+			match = f;
+	}
+	if (!match || n == 0)
+		return unknown_option(p, name, n);
+	if (other)
+		return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
+			    .hint = fmt(d, "it may mean --%s or --%s", match->name, other->name));
+	*out = match;
+	return 0;
+}
+
+static void give(struct parser *p, const struct field *f, const char *text, const char *where)
+{
+	p->given[p->ngiven++] = (struct given){f, text, where};
+}
+
+static bool is_number(const char *s)
+{
+	return s && isdigit((unsigned char)*s) && s[strspn(s, "0123456789")] == '\0';
+}
+
+/* "--dim", written in full: nothing that an option takes looks so. */
+static bool is_option(const struct parser *p, const char *word)
+{
+	const struct field *f = str_starts(word, "--") ? field_find(options_table, word + 2) : NULL;
+
+	return f && f->cmds & p->o->command->bit;
+}
+
+/* The argument of f: `attached` where it was written together, else the next word. */
+static int take_argument(struct parser *p, const struct field *f, const char *attached,
+			 const char *where)
+{
+	struct diag *d = p->diag;
+	const char *next = p->next < p->argc ? p->argv[p->next] : NULL;
+
+	if (attached || !option_takes(f)) {
+		give(p, f, attached, where);
+		return 0;
+	}
+	if (option_optional(f) && !is_number(next)) {
+		give(p, f, f->implied, where);
+		return 0;
+	}
+	if (!next || is_option(p, next))
+		return FAIL(d, E_OPTION, .slot = fmt(d, "%s", where),
+			    .message = fmt(d, "a value is missing: %s", f->arg),
+			    .hint = next ? fmt(d, "%s is the next option; where it is the value: --%s=%s",
+					       next, f->name, next)
+					 : fmt(d, "see infer %s --help", p->o->command->name));
+	p->next++;
+	give(p, f, next, where);
+	return 0;
+}
+
+static int parse_long(struct parser *p, const char *word)
+{
+	const char *equals = strchr(word, '=');
+	size_t n = equals ? (size_t)(equals - word) : strlen(word);
+	const struct field *f = NULL;
+	int rc = find_long(p, word, n, &f);
+
+	if (rc)
+		return rc;
+	return take_argument(p, f, equals ? equals + 1 : NULL,
+			     arena_printf(&p->o->arena, "--%s", f->name));
+}
+
+static int parse_short(struct parser *p, const char *word)
+{
+	struct diag *d = p->diag;
+
+	for (; *word; word++) {
+		const struct field *f = options_table;
+		while (f->name && !(f->sh == *word && f->cmds & p->o->command->bit))
+			f++;
+		if (!f->name)
+			return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
+				    .hint = fmt(d, "see infer %s --help", p->o->command->name));
+		const char *where = arena_printf(&p->o->arena, "-%c", *word);
+		if (option_takes(f))
+			return take_argument(p, f, word[1] ? word + 1 : NULL, where);
+		give(p, f, NULL, where);
+	}
+	return 0;
+}
+
+static int parse_words(struct parser *p)
+{
+	bool only_operands = false;
+	int rc = 0;
+
+	while (p->next < p->argc && !rc) {
+		const char *word = p->argv[p->next++];
+		if (only_operands || word[0] != '-' || word[1] == '\0') {
+			p->operand[p->noperands++] = word;
+		} else if (strcmp(word, "--") == 0) {
+			only_operands = true;
+			p->o->after_dashes = p->noperands == 0;
+		} else if (word[1] == '-') {
+			rc = parse_long(p, word + 2);
+		} else {
+			rc = parse_short(p, word + 1);
+		}
+	}
+	return rc;
+}
+
+/* ---- the sources, in order of precedence */
+
+static const char **origin_of(struct options *o, const struct field *f)
+{
+	return &o->origin[f - options_table];
+}
+
+struct given_item {
+	const struct field *field;
+	const char *text, *where;
+	struct given_item *next;
+};
+
+/* The last text of the list was just added. */
+static void note_item(struct options *o, const struct field *f, const char *where)
+{
+	const struct texts *list = (const struct texts *)(const void *)((const char *)o + f->off);
+
+	if (f->type != F_LIST || list->n < 1)
+		return;
+	struct given_item *item = arena_new(&o->arena, struct given_item);
+	*item = (struct given_item){f, list->v[list->n - 1].s, where, o->item};
+	o->item = item;
+}
+
+static void from_file(void *ctx, const struct field *f, const char *where)
+{
+	*origin_of(ctx, f) = where;
+	note_item(ctx, f, arena_printf(&((struct options *)ctx)->arena, "%s: %s", where, f->name));
+}
+
+/* A variable of ours whose name is nearly one that counts would be ignored without a word. */
+static void warn_variable(const struct options *o, const char *entry, struct diag *d)
+{
+	static const char *const others[] = {"LIBRARY_PATH",   "OPENMP",  "FAULT",
+					     "FAIL_ALLOC",     "WITHOUT", "BLAME_FD",
+					     "AUTO_PRECISION", NULL};
+	size_t n = strcspn(entry, "="), prefix = strlen("INFER_");
+	const char *near = NULL;
+
+	if (!str_starts(entry, "INFER_") || str_starts(entry, "INFER_WATCH_"))
+		return;
+	const char *name = fmt(d, "%.*s", (int)(n - prefix), entry + prefix);
+	for (const char *const *k = others; *k; k++)
+		if (!strcmp(*k, name))
+			return;
+	for (const struct field *f = options_table; f->name; f++) {
+		const char *pair[2] = {near, f->env ? f->env + prefix : NULL};
+		if (f->env && !strcmp(pair[1], name))
+			return;
+		const char *now = str_nearest(name, pair, 2);
+		near = now ? now : near;
+	}
+	near = near ? near : str_nearest(name, others, 2);
+	if (near && !o->quiet)
+		WARN(d, E_OPTION, .slot = fmt(d, "INFER_%s", name),
+		     .message = "no such variable is known, and it has no effect",
+		     .hint = fmt(d, "did you mean INFER_%s?", near));
+}
+
+static int apply_environment(struct options *o, struct diag *d)
+{
+	for (char **e = environ; e && *e; e++)
+		warn_variable(o, *e, d);
+	for (const struct field *f = options_table; f->name; f++) {
+		const char *value = f->env && f->cmds & o->command->bit ? getenv(f->env) : NULL;
+		if (!value || !*value)
+			continue;
+		int rc = field_set(f, o, value, f->env, &o->arena, d);
+		if (rc)
+			return rc;
+		*origin_of(o, f) = f->env;
+	}
+	return 0;
+}
+
+static int apply_given(struct options *o, const struct given *all, size_t k, struct diag *d)
+{
+	const struct given *g = &all[k];
+	const struct field *f = g->field;
+	char *member = (char *)o + f->off;
+	bool first = true;
+
+	for (size_t i = 0; i < k; i++)
+		first &= all[i].field != f;
+	if (first && f->type == F_LIST)
+		*(struct texts *)(void *)member = (struct texts){NULL, 0};
+	*origin_of(o, f) = g->where;
+	if (g->text || f->type == F_BOOL) {
+		int rc = field_set(f, o, g->text ? g->text : "on", g->where, &o->arena, d);
+		if (!rc)
+			note_item(o, f, g->where);
+		return rc;
+	}
+	/* a flag that counts; given here it starts anew */
+	int64_t *count = (int64_t *)(void *)member;
+	*count = first ? 1 : *count + 1;
+	return 0;
+}
+
+static bool asked_for(const struct parser *p, const char *name)
+{
+	for (size_t i = 0; i < p->ngiven; i++)
+		if (strcmp(p->given[i].field->name, name) == 0)
+			return true;
+	return false;
+}
+
+static int load_config(struct parser *p)
+{
+	const char *path = getenv("INFER_CONFIG");
+
+	for (size_t i = 0; i < p->ngiven; i++)
+		if (strcmp(p->given[i].field->name, "config") == 0)
+			path = p->given[i].text;
+	if (!path || !*path)
+		return 0;
+	return yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, from_file, p->o,
+			 &p->o->arena, p->diag);
+}
+
+static int check_device(const struct options *o, struct diag *d)
+{
+	static const char *const names[] = {"auto", "cpu", "cuda"};
+	const char *name = o->config.device;
+	const char *near;
+
+	for (size_t i = 0; i < 3; i++)
+		if (strcmp(names[i], name) == 0)
+			return 0;
+	if (str_starts(name, "cuda:") && is_number(name + 5) && strlen(name + 5) <= 4)
+		return 0;
+	near = str_starts(name, "gpu") ? "cuda" : str_nearest(name, names, 3);
+	return options_fail(o, "device", fmt(d, "no device is called '%s'", name),
+			    near ? fmt(d, "did you mean '%s'?", near) : "auto, cpu, cuda or cuda:N",
+			    d);
+}
+
+/* Lists of values are for comparisons. */
+static int check_axes(const struct options *o, struct diag *d)
+{
+	for (const struct field *f = options_table; f->name; f++) {
+		const struct texts *list =
+			(const struct texts *)(const void *)((const char *)o + f->axis);
+		if (f->axis && list->n > 1 && o->command->bit != CMD_PROFILE)
+			return options_fail(o, f->name, "one value is wanted here, not a list",
+					    "infer profile compares several", d);
+	}
+	return 0;
+}
+
+static int check_operands(const struct options *o, struct diag *d)
+{
+	const struct command *c = o->command;
+
+	if (o->noperands < c->least && !(c->bit == CMD_CHECK && o->watch.pid != INT_ABSENT))
+		return FAIL(d, E_USAGE, .message = fmt(d, "'infer %s' needs an operand", c->name),
+			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
+	if (o->noperands > c->most && !(o->after_dashes && c->bit == CMD_CHECK))
+		return FAIL(d, E_USAGE,
+			    .message = fmt(d, "'%s' is one operand too many", o->operand[c->most]),
+			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
+	return 0;
+}
+
+/* Whoever comes second would find it empty. */
+static int check_stdin(const struct options *o, struct diag *d)
+{
+	bool model = o->command->bit & CMD_RUNS && o->noperands && !strcmp(o->operand[0], "-");
+
+	if (!model || o->after_dashes || !input_from_stdin(&o->input))
+		return 0;
+	return options_fail(o, "input", "standard input is the model", "give one of them as a file",
+			    d);
+}
+
+static int apply_all(struct parser *p)
+{
+	struct options *o = p->o;
+	int rc = load_config(p);
+
+	if (!rc)
+		rc = apply_environment(o, p->diag);
+	for (size_t i = 0; i < p->ngiven && !rc; i++)
+		rc = apply_given(o, p->given, i, p->diag);
+	if (!rc)
+		rc = check_axes(o, p->diag);
+	if (!rc && o->command->bit & CMD_RUNS)
+		rc = check_device(o, p->diag);
+	if (!rc)
+		rc = check_stdin(o, p->diag);
+	o->config.given[0] = o->input;
+	o->config.given[1] = o->random;
+	return rc ? rc : check_operands(o, p->diag);
+}
+
+int options_parse(struct options *o, const struct command *c, int argc, char *const *argv,
+		  struct diag *d)
+{
+	struct parser p = {.o = o, .argc = argc, .argv = argv, .diag = d};
+	size_t rows = 0, letters = 1;
+
+	*o = (struct options){.command = c, .config.arena = true};
+	if (!field_defaults(options_table, o, &o->arena))
+		return FAIL(d, E_INTERNAL, .message = "a default in the table of options is wrong");
+	while (options_table[rows].name)
+		rows++;
+	o->origin = arena_new_n(&o->arena, const char *, rows + 1);
+	/* A word gives at most as many options as it has letters. */
+	for (int i = 0; i < argc; i++)
+		letters += strlen(argv[i]);
+	p.given = arena_new_n(&o->arena, struct given, letters);
+	p.operand = arena_new_n(&o->arena, const char *, (size_t)argc + 1);
+	int rc = parse_words(&p);
+	o->operand = p.operand;
+	o->noperands = p.noperands;
+	o->json = asked_for(&p, "json");
+	o->help = asked_for(&p, "help");
+	o->version = asked_for(&p, "version");
+	if (rc || o->help || o->version)
+		return rc;
+	rc = apply_all(&p);
+	if (rc == -E_OPTION && d->last && !d->last->hint)
+		d->last->hint = fmt(d, "see infer %s --help", c->name);
+	return rc;
+}
+
+void options_free(struct options *o)
+{
+	arena_free(&o->arena);
+}
+
+const char *options_origin(const struct options *o, const char *name)
+{
+	const struct field *f = field_find(options_table, name);
+	const char *origin = f && o->origin ? o->origin[f - options_table] : NULL;
+
+	return origin ? origin : "default";
+}
+
+const char *options_item_origin(const void *options, const char *name, const char *text)
+{
+	const struct options *o = options;
+
+	for (const struct given_item *i = o->item; i; i = i->next)
+		if (!strcmp(i->field->name, name) && !strcmp(i->text, text))
+			return i->where;
+	return NULL;
+}
+
+struct input_request options_request(const struct options *o)
+{
+	return (struct input_request){.input = o->input,
+				      .random = o->random,
+				      .shape = o->shape,
+				      .dim = o->dim,
+				      .data_set = o->data_set,
+				      .seed = o->seed,
+				      .strict = o->strict,
+				      .origin = options_item_origin,
+				      .options = o};
+}
+
+int options_blame(const struct options *o, const char *name, int rc, struct diag *d)
+{
+	const char *origin = options_origin(o, name);
+
+	if (rc && d->last && !d->last->slot && strchr(origin, ':'))
+		d->last->slot = fmt(d, "%s: %s", origin, name);
+	return rc;
+}
+
+int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
+		 struct diag *d)
+{
+	const char *origin = options_origin(o, name);
+	bool file = strchr(origin, ':') != NULL;
+
+	return FAIL(d, file ? E_CONFIG : E_OPTION,
+		    .slot = file || *origin != '-' ? fmt(d, "%s: %s", origin, name)
+						   : fmt(d, "%s", origin),
+		    .message = message, .hint = hint);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/output/output.h"
+
+#include "base/file.h"
+#include "base/tame.h"
+#include "cmd/options/command.h"
+#include "output/html.h"
+#include "cmd/output/precision.h"
+#include "cmd/options/version.h"
+#include "cmd/output/watchdog.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+FILE *listing_begin(FILE *to)
+{
+	FILE *f = tame_open(to);
+
+	return f ? f : to;
+}
+
+void listing_end(FILE *f, FILE *to)
+{
+	if (f != to)
+		fclose(f);
+}
+
+bool output_color(const struct options *o, FILE *stream)
+{
+	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	if (o->color != COLOR_AUTO)
+		return o->color == COLOR_ALWAYS;
+	if ((no && *no) || (terminal && strcmp(terminal, "dumb") == 0))
+		return false;
+	return isatty(fileno(stream));
+}
+
+/* The processor's name as the system says it; "" where it does not. */
+static void cpu_name(char *name, size_t size)
+{
+	char line[256];
+	FILE *f = fopen("/proc/cpuinfo", "re");
+
+	*name = '\0';
+	while (f && !*name && fgets(line, sizeof(line), f)) {
+		char *colon = strchr(line, ':');
+		if (!colon || strncmp(line, "model name", 10) != 0)
+			continue;
+		colon[strcspn(colon, "\n")] = '\0';
+		snprintf(name, size, "%s", colon + 1 + strspn(colon + 1, " "));
+	}
+	if (f)
+		fclose(f);
+}
+
+/* What the model is computed in, where that is one thing. */
+static const char *precision_of(const struct options *o)
+{
+	bool runs = o->command && (o->command->bit & CMD_RUNS) && !o->after_dashes;
+
+	return runs && !o->precision_axis.n ? precision_names[o->config.precision] : NULL;
+}
+
+static void write_env(const struct options *o, struct json *j)
+{
+	char cpu[128];
+	struct utsname u;
+	cpu_set_t set;
+
+	json_object(j, "env");
+	json_string(j, "infer", INFER_VERSION);
+	cpu_name(cpu, sizeof(cpu));
+	json_string(j, "cpu", *cpu ? cpu : NULL);
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		json_int(j, "cores", CPU_COUNT(&set));
+	if (precision_of(o))
+		json_string(j, "precision", precision_of(o));
+	if (uname(&u) == 0) {
+		json_string(j, "machine", u.machine);
+		json_string(j, "system", u.sysname);
+		json_string(j, "kernel", u.release);
+	}
+	json_end(j, '}');
+}
+
+void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d)
+{
+	json_begin(j, stream);
+	json_object(j, NULL);
+	json_string(j, "schema", "infer/1");
+	json_string(j, "command", o->command ? o->command->name : NULL);
+	json_bool(j, "ok", diag_exit(d) == 0);
+	json_int(j, "exit_code", diag_exit(d));
+	write_env(o, j);
+	precision_document(o, j);
+}
+
+void json_envelope_begin(struct json *j, struct options *o, const struct diag *d)
+{
+	watchdog_document(); /* from here on a signal must not write a second document */
+	o->document = true;
+	json_document_begin(j, stdout, o, d);
+}
+
+/* A member that is left out where there is nothing to say. */
+static void text_member(struct json *j, const char *key, const char *text)
+{
+	if (text)
+		json_string(j, key, text);
+}
+
+void json_finding(struct json *j, const struct finding *f)
+{
+	const char *hint = finding_hint(f);
+
+	json_object(j, NULL);
+	json_string(j, "id", code_id(f->code, f->severity));
+	json_string(j, "severity", severity_word(f->severity));
+	json_string(j, "message", f->message ? f->message : code_title(f->code));
+	if (f->model || f->node || f->op || f->slot) {
+		json_object(j, "where");
+		text_member(j, "model", f->model);
+		text_member(j, "node", f->node);
+		text_member(j, "op", f->op);
+		text_member(j, "slot", f->slot);
+		json_end(j, '}');
+	}
+	text_member(j, "expected", f->expected);
+	text_member(j, "actual", f->actual);
+	text_member(j, "hint", *hint ? hint : NULL);
+	if (f->nrows) {
+		json_array(j, "rows");
+		for (size_t i = 0; i < f->nrows; i++) {
+			json_object(j, NULL);
+			json_string(j, "label", f->rows[i].label);
+			json_string(j, "text", f->rows[i].text);
+			json_end(j, '}');
+		}
+		json_end(j, ']');
+	}
+	json_end(j, '}');
+}
+
+void json_envelope_end(struct json *j, const struct diag *d)
+{
+	json_array(j, "findings");
+	for (const struct finding *f = d->first; f; f = f->next)
+		json_finding(j, f);
+	json_end(j, ']');
+	json_end(j, '}');
+	json_finish(j);
+}
+
+void output_findings(const struct options *o, const struct diag *d)
+{
+	bool color = output_color(o, stderr);
+
+	for (const struct finding *f = d->first; f; f = f->next)
+		if (!o->quiet || f->severity == SEV_ERROR)
+			finding_print(f, stderr, color);
+}
+
+void page_finding(struct page *p, const struct finding *f, struct arena *a)
+{
+	const char *hint = finding_hint(f), *where = "", *rows = "";
+
+	if (f->node)
+		where = arena_printf(a, "node '%s' (%s)%s", f->node, f->op ? f->op : "?",
+				     f->slot ? " " : "");
+	where = arena_printf(a, "%s%s%s", where, f->slot ? f->slot : "",
+			     f->node || f->slot ? ": " : "");
+	page_note(p, f->severity,
+		  arena_printf(a, "%s %s: %s%s", severity_word(f->severity),
+			       code_id(f->code, f->severity), where,
+			       f->message ? f->message : code_title(f->code)));
+	for (size_t i = 0; i < f->nrows; i++)
+		rows = arena_printf(a, "%s%s%-12s %s", rows, i ? "\n" : "", f->rows[i].label,
+				    f->rows[i].text);
+	if (f->expected)
+		rows = arena_printf(a, "%s%sexpected     %s", rows, *rows ? "\n" : "", f->expected);
+	if (f->actual)
+		rows = arena_printf(a, "%s%sfound        %s", rows, *rows ? "\n" : "", f->actual);
+	if (*hint)
+		rows = arena_printf(a, "%s%scure         %s", rows, *rows ? "\n" : "", hint);
+	if (*rows)
+		page_pre(p, rows);
+}
+
+/* A pipe's reader would take the end of a trial for the end of all. */
+static bool is_pipe(const char *path)
+{
+	struct stat st;
+
+	return !strcmp(path, "-") ||
+	       (stat(path, &st) == 0 && S_ISFIFO(st.st_mode) && access(path, W_OK) == 0);
+}
+
+int output_probe(const char *path, struct diag *d)
+{
+	struct file_out *f = is_pipe(path) ? NULL : file_create(path, E_OUTPUT, d);
+
+	if (f)
+		file_abort(f);
+	return f || is_pipe(path) ? 0 : -E_OUTPUT;
+}

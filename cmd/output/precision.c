@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/output/precision.h"
+
+#include "base/str.h"
+#include "cmd/options/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Private: what a process took, for one that repeats what it did (blame.c). */
+static const char variable[] = "INFER_AUTO_PRECISION";
+
+static const char *error_text(const struct precision_trial *t, struct arena *a)
+{
+	if (t->precision == PRECISION_FP32)
+		return "";
+	if (!t->output)
+		return "";
+	return arena_printf(a, ", error %.2g in output '%s'", t->error, t->output);
+}
+
+static void tell_trial(const struct precision_choice *c, const struct precision_trial *t, FILE *stream)
+{
+	struct arena a = {0};
+
+	fprintf(stream, "%-7s %s", "", precision_names[t->precision]);
+	if (t->seconds > 0)
+		fprintf(stream, " %s a run%s", str_seconds(&a, t->seconds), error_text(t, &a));
+	if (t->why)
+		fprintf(stream, ": not taken: %s", t->why);
+	else if (t->precision != c->taken)
+		fprintf(stream, ": not taken: not the fastest");
+	fputc('\n', stream);
+	arena_free(&a);
+}
+
+static void tell(const struct precision_choice *c, FILE *stream)
+{
+	fprintf(stream, "%-7s %s%sauto is %s: ", "numbers", c->label ? c->label : "",
+		c->label ? ": " : "", precision_names[c->taken]);
+	if (c->why)
+		fputs(c->why, stream);
+	else
+		fprintf(stream, "the fastest within %g of the largest value of each fp32 output",
+			PRECISION_LIMIT);
+	fputs(c->known ? " (known from the cache)\n" : "\n", stream);
+	for (size_t i = 0; i < c->n; i++)
+		tell_trial(c, &c->trial[i], stream);
+}
+
+/* A repetition takes what the first took: measuring again could choose another. */
+static bool inherited(struct run_config *config)
+{
+	const char *name = getenv("INFER_BLAME_FD") ? getenv(variable) : NULL;
+
+	for (int p = 0; name && p < PRECISIONS; p++)
+		if (!strcmp(name, precision_names[p])) {
+			config->precision = p;
+			return true;
+		}
+	return false;
+}
+
+void precision_settle(struct options *o, struct run_config *config,
+		      const struct input_request *request, const char *label, struct diag *d)
+{
+	if (config->precision != PRECISION_AUTO || inherited(config))
+		return;
+	bool forks = (o->command->bit & CMD_PROFILE) != 0;
+	struct precision_choice c = precision_auto(o->operand[0], config, request, !forks, &o->arena);
+	c.label = label && *label ? label : NULL;
+	config->precision = c.taken;
+	(void)setenv(variable, precision_names[c.taken], 1);
+	o->chosen = arena_grow(&o->arena, o->chosen, o->nchosen, o->nchosen + 1, sizeof(c));
+	o->chosen[o->nchosen++] = c;
+	if (c.doubtful)
+		WARN(d, E_PRECISION, .message = fmt(d, "%s", c.why));
+	if (!o->quiet && !o->json)
+		tell(&c, stderr);
+}
+
+void precision_document(const struct options *o, struct json *j)
+{
+	if (!o->nchosen)
+		return;
+	json_array(j, "auto_precision");
+	for (size_t i = 0; i < o->nchosen; i++) {
+		json_object(j, NULL);
+		precision_write(&o->chosen[i], j);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer profile: measurements, warnings about them, the verdict against a baseline. */
+#include "cmd/profile/profile.h"
+
+#include "base/str.h"
+#include "cmd/options/command.h"
+#include "cmd/output/precision.h"
+#include "gpu/driver/clocks.h"
+#include "cmd/output/watchdog.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ROUNDS = 5, ATTEMPTS = 4 };
+
+/* Seconds: a clock, a cache line. What differs by less is nobody's fault. */
+static const double NOTHING = 2e-6;
+
+static bool on_poll(void *arg, double done, const char *what)
+{
+	struct profile *p = arg;
+
+	progress_at(&p->progress, p->done + p->part * done, what);
+	return watchdog_caught() != E_OK;
+}
+
+/* ---- measuring */
+
+/* As many processes as leave each some runs. */
+static size_t rounds_for(const struct profile_job *job)
+{
+	if (job->iterations && job->iterations < 10 * ROUNDS)
+		return job->iterations < 20 ? 1 : (size_t)job->iterations / 10;
+	return ROUNDS;
+}
+
+/* What several jobs say alike is told once. */
+static void take_findings(struct profile *p, const struct profile_job *job, const struct record *r,
+			  const struct diag *own)
+{
+	struct finding *error = NULL;
+
+	for (const struct finding *f = own->first; f; f = f->next) {
+		struct finding *told = diag_find(p->d, f);
+		if (!told) {
+			(void)diag_add(p->d, f);
+			told = p->d->last;
+		}
+		if (!error && f->severity == SEV_ERROR)
+			error = told;
+	}
+	if (error && (!r || r->failed) && p->nfailed < p->njobs)
+		p->failed[p->nfailed++] = (struct profile_failure){
+			job->label, r ? arena_str(&p->arena, r->failed) : "", error};
+}
+
+/* NULL, or a record that ends early, with an error in the diag. */
+static struct record *measure(struct profile *p, size_t k)
+{
+	struct profile_job *job = &p->job[k];
+	struct diag own = {0};
+	struct record *r;
+
+	job->poll = on_poll;
+	job->arg = p;
+	if (job->yard)
+		r = profile_rounds(job, rounds_for(job), &own);
+	else
+		r = p->njobs > 1 ? profile_apart(job, &own) : profile_measure(job, &own);
+	take_findings(p, job, r, &own);
+	diag_free(&own);
+	return r;
+}
+
+/* What others will be compared with for long is measured twice as long. */
+static struct record *measure_baseline(struct profile *p)
+{
+	struct record *r = measure(p, 0), *more;
+
+	if (!r || r->stopped)
+		return r;
+	p->done = 0.5;
+	more = measure(p, 0);
+	if (!more) {
+		record_free(r);
+		return NULL;
+	}
+	return record_joined(r, more);
+}
+
+static int measure_all(struct profile *p)
+{
+	for (size_t k = 0; k < p->njobs && watchdog_caught() == E_OK; k++) {
+		p->part = 1 / (double)p->njobs;
+		p->done = (double)k * p->part;
+		bool twice = p->o->save_baseline && !p->o->baseline;
+		if (twice)
+			p->part = 0.5;
+		struct record *r = twice ? measure_baseline(p) : measure(p, k);
+		if (!r)
+			continue;
+		/* the child says what the parent asked for */
+		r->label = p->job[k].label;
+		p->record[p->nrecords++] = r;
+	}
+	if (p->nrecords || watchdog_caught() != E_OK)
+		return 0;
+	return p->nfailed ? -(int)p->failed[0].finding->code : -E_INTERNAL;
+}
+
+/* ---- what could not be measured */
+
+/* A finding says whose it is, unless it is everyone's. */
+static void name_failed(struct profile *p)
+{
+	for (size_t i = 0; i < p->nfailed; i++) {
+		size_t n = 0;
+		const char *whose = failure_labels(p, i, &n, &p->d->arena);
+		struct finding *f = p->failed[i].finding;
+		if (whose && (p->nrecords || n < p->njobs))
+			f->slot = f->slot ? fmt(p->d, "%s: %s", whose, f->slot) : whose;
+	}
+}
+
+/* ---- is it steady */
+
+static void warn(struct profile *p, const struct record *r, const struct record_point *q,
+		 const char *message, const char *hint)
+{
+	const char *what = fmt(p->d, "%s%s%s", r->label, *r->label && *q->label ? " " : "", q->label);
+
+	WARN(p->d, E_UNSTEADY, .slot = *what ? what : NULL, .message = message, .hint = hint);
+}
+
+static void look_at_first(struct profile *p, const struct record *r, const struct record_point *q,
+			  const struct stats *s)
+{
+	size_t cold = 0;
+
+	while (cold < q->n && cold < 20 &&
+	       q->time[cold] > s->median + fmax(10 * fmax(s->mad, s->median * 0.01), NOTHING))
+		cold++;
+	if (cold && !q->rounds)
+		warn(p, r, q,
+		     cold == 1
+			     ? fmt(p->d, "the first run was slower than the others (%s against %s)",
+				   str_seconds(&p->d->arena, q->time[0]),
+				   str_seconds(&p->d->arena, s->median))
+			     : fmt(p->d,
+				   "the first %zu runs were slower than the others (%s against %s)",
+				   cold, str_seconds(&p->d->arena, q->time[0]),
+				   str_seconds(&p->d->arena, s->median)),
+		     "more warm-up: --warmup 1s");
+	if (s->outliers > cold && s->outliers - cold > q->n / 50 && s->max - s->median > NOTHING)
+		warn(p, r, q,
+		     fmt(p->d, "%zu of %zu runs are outliers (up to %s)", s->outliers - cold, q->n,
+			 str_seconds(&p->d->arena, s->max)),
+		     "other programs use the machine, or its clock is not steady; look at the percentiles");
+}
+
+static void look_at_course(struct profile *p, const struct record *r, const struct record_point *q,
+			   const struct stats *s)
+{
+	struct trend t = stats_trend(NULL, q->time, q->n, 0.99);
+	double drift = t.slope.value * (double)q->n / s->median;
+
+	if (!q->rounds && q->n >= 20 && t.probability < 0.001 && fabs(drift) > 0.05 &&
+	    fabs(drift) * s->median > NOTHING)
+		warn(p, r, q,
+		     fmt(p->d, "the latency drifted by %+.0f %% while it was measured", drift * 100),
+		     "clock, temperature or load changed: measure longer, or fix the clock");
+	else if (s->mad > 0.1 * s->median && s->mad > NOTHING)
+		warn(p, r, q,
+		     fmt(p->d, "half of the runs are more than %.0f %% away from the median",
+			 s->mad / 1.4826 / s->median * 100),
+		     "the machine is busy, or its clock is not steady");
+	if (r->clock_low > 0 && r->clock_high > 1.2 * r->clock_low)
+		warn(p, r, q,
+		     fmt(p->d, "the cores' clocks were between %.2f and %.2f GHz",
+			 r->clock_low / 1e6, r->clock_high / 1e6),
+		     "a governor called performance keeps them steady");
+}
+
+/* A GPU that works at a clock of its own choice. */
+static void look_at_clocks(struct profile *p, const struct record *r)
+{
+	const struct record_clocks *c = &r->clocks;
+	const struct record_point none = {.label = ""};
+	double low = INFINITY, high = 0;
+	uint64_t reasons = 0;
+	size_t lowered = 0, busy = 0;
+
+	for (size_t k = 0; k < c->n; k++) {
+		uint64_t why = (uint64_t)c->reasons[k];
+		if (why & CLOCK_IDLE)
+			continue;
+		busy++;
+		low = fmin(low, c->sm[k]);
+		high = fmax(high, c->sm[k]);
+		lowered += clock_reasons(why, &p->arena) != NULL;
+		reasons |= why;
+	}
+	if (lowered)
+		warn(p, r, &none,
+		     fmt(p->d, "the GPU lowered its clock in %zu of %zu samples: %s", lowered, busy,
+			 clock_reasons(reasons, &p->d->arena)),
+		     "nvidia-smi -q -d PERFORMANCE tells more; other times are not to be compared with these");
+	else if (busy > 2 && high > 1.1 * low)
+		warn(p, r, &none,
+		     fmt(p->d, "the GPU's clock was between %.0f and %.0f MHz", low, high),
+		     "nvidia-smi --lock-gpu-clocks keeps it steady");
+}
+
+static void look_for_noise(struct profile *p)
+{
+	for (size_t i = 0; i < p->nrecords; i++)
+		look_at_clocks(p, p->record[i]);
+	for (size_t i = 0; i < p->nrecords; i++)
+		for (size_t k = 0; k < p->record[i]->npoints; k++) {
+			const struct record_point *q = &p->record[i]->point[k];
+			struct stats s = stats_of(q->time, q->n);
+			if (q->n < 5 || p->record[i]->id.sessions > 1)
+				continue;
+			look_at_first(p, p->record[i], q, &s);
+			look_at_course(p, p->record[i], q, &s);
+		}
+}
+
+/* Where the CPU was named, --streams was refused; here it is what auto found. */
+static void look_for_streams(struct profile *p)
+{
+	bool asked = p->o->streams > 1 || p->o->streams_axis.n;
+
+	for (size_t i = 0; asked && i < p->nrecords; i++)
+		if (!strcmp(p->record[i]->id.device, "cpu")) {
+			WARN(p->d, E_OPTION, .slot = "--streams",
+			     .message = "the CPU has no streams: sessions ran side by side",
+			     .hint = "--device cuda asks for a GPU, --sessions N for what was done");
+			return;
+		}
+}
+
+/* ---- the verdict */
+
+/* Without --force it ended before the first run. */
+static void tell_differences(struct profile *p)
+{
+	const char *differs = gate_differs(&p->baseline->id, &p->record[0]->id, &p->d->arena);
+
+	if (differs)
+		WARN(p->d, E_BASELINE_FILE, .slot = p->o->baseline, .message = differs,
+		     .hint = "compared all the same, as --force asks");
+}
+
+/*
+ * Once is luck: an alarm must stand when the model has been measured anew and all samples are looked at together, and as
+ * often as may be where no node stands out. Where the interval holds the limit, more samples are taken, too.
+ */
+static bool measure_again(const struct profile *p, int times)
+{
+	const struct gate_verdict *v = &p->verdict;
+	bool whole = v->slower && !(v->nodes.low > 1 + p->limits.latency);
+
+	return p->gate && (v->open || whole || ((v->slower || v->bigger) && times == 1));
+}
+
+static int decide(struct profile *p)
+{
+	p->verdict = gate_compare(p->baseline, p->record[0], &p->limits, &p->arena);
+	p->compared = true;
+	for (int k = 1; k < ATTEMPTS && watchdog_caught() == E_OK; k++) {
+		if (!measure_again(p, k))
+			break;
+		progress_clear(&p->progress);
+		progress_begin(&p->progress, p->o);
+		p->done = 0;
+		p->part = 1;
+		struct record *more = measure(p, 0);
+		if (!more)
+			return p->d->last ? -(int)p->d->last->code : -E_INTERNAL;
+		p->record[0] = record_joined(p->record[0], more);
+		p->verdict = gate_compare(p->baseline, p->record[0], &p->limits, &p->arena);
+	}
+	return 0;
+}
+
+static const char *then_and_now(const struct gate_node *n, struct diag *d)
+{
+	if (!(n->before > 0))
+		return fmt(d, "not there then, %s now", str_seconds(&d->arena, n->now));
+	return fmt(d, "%s then, %s now (%+.0f %%)", str_seconds(&d->arena, n->before),
+		   str_seconds(&d->arena, n->now), (n->now / n->before - 1) * 100);
+}
+
+static void tell_slower(struct profile *p)
+{
+	struct diag *d = p->d;
+	const struct gate_verdict *v = &p->verdict;
+	struct diag_row *row = arena_new_n(&d->arena, struct diag_row, GATE_NODES + 3);
+	size_t n = 0;
+
+	row[n++] = (struct diag_row){"latency", gate_sentence(p, &d->arena)};
+	if (!isnan(v->nodes.value))
+		row[n++] = (struct diag_row){
+			"nodes",
+			fmt(d, "%.3f times (95 %%: %.3f to %.3f) by those that grew more than the others",
+			    v->nodes.value, v->nodes.low, v->nodes.high)};
+	size_t told = n;
+	for (size_t k = 0; k < v->nnodes; k++)
+		if (v->node[k].slower)
+			row[n++] = (struct diag_row){
+				"slower", fmt(d, "node '%s' (%s)%s%s: %s", v->node[k].name,
+					      v->node[k].op, v->node[k].fused ? " of " : "",
+					      v->node[k].fused ? v->node[k].fused : "",
+					      then_and_now(&v->node[k], d))};
+	if (n == told)
+		row[n++] = (struct diag_row){"slower", "no node stands out: all became slower"};
+	/* on a busy machine only the nodes may tell */
+	bool whole = v->fair.low > 1 + p->limits.latency;
+	FAIL(d, E_BASELINE,
+	     .message = fmt(
+		     d, "the model is slower than the baseline by %.1f %%, more than the %.4g %% allowed",
+		     ((whole ? v->fair.value : v->nodes.value) - 1) * 100, p->limits.latency * 100),
+	     .rows = row, .nrows = n);
+}
+
+static void tell_bigger(struct profile *p)
+{
+	struct diag *d = p->d;
+	const struct gate_verdict *v = &p->verdict;
+	struct diag_row *row = arena_new_n(&d->arena, struct diag_row, GATE_MEMORY + 1);
+	size_t n = 0;
+
+	for (size_t k = 0; k < v->nmemory; k++)
+		if (v->memory[k].bigger)
+			row[n++] = (struct diag_row){
+				"bigger", fmt(d, "%s: %s then, %s now", v->memory[k].what,
+					      str_bytes(&d->arena, (int64_t)v->memory[k].before),
+					      str_bytes(&d->arena, (int64_t)v->memory[k].now))};
+	FAIL(d, E_BASELINE, .message = "the model takes more memory than the baseline allows",
+	     .rows = row, .nrows = n);
+}
+
+static int judge(struct profile *p)
+{
+	if (!p->baseline || !p->nrecords || !p->record[0]->npoints || p->record[0]->point[0].n < 2)
+		return 0;
+	tell_differences(p);
+	int rc = decide(p);
+	if (rc || !p->gate || watchdog_caught() != E_OK)
+		return rc;
+	if (p->verdict.busy && !p->verdict.slower && !isnan(p->limits.latency))
+		WARN(p->d, E_UNSTEADY,
+		     .message = isnan(p->verdict.nodes.value)
+					? "the machine is too busy to say whether the model became slower"
+					: "the machine is too busy to say whether the whole model became slower; "
+					  "no node did more than the others",
+		     .hint = "fewer than ten runs were undisturbed: measure longer, or where less else runs");
+	if (p->verdict.slower)
+		tell_slower(p);
+	if (p->verdict.bigger)
+		tell_bigger(p);
+	return p->verdict.slower || p->verdict.bigger ? -E_BASELINE : 0;
+}
+
+/* ---- the command */
+
+/* What auto is, for the last point of a sweep: before anything is measured. */
+static void settle(struct profile *p)
+{
+	struct input_request last = p->request;
+
+	if (p->sweep.points)
+		last.dim = sweep_point(&p->sweep, p->sweep.points - 1, &p->request.dim, &p->arena);
+	for (size_t k = 0; k < p->njobs; k++)
+		precision_settle(p->o, &p->job[k].config, &last, p->job[k].label, p->d);
+	if (p->njobs == 1)
+		p->o->config.precision = p->job[0].config.precision;
+}
+
+/* What each of several processes reads. */
+static int share_input(struct profile *p)
+{
+	const char *model = p->o->operand[0];
+	struct stat st;
+
+	if (p->njobs < 2 && !p->job[0].yard)
+		return 0;
+	input_keep_stdin(model, &p->request);
+	if (strcmp(model, "-") != 0 && stat(model, &st) == 0 && S_ISFIFO(st.st_mode))
+		return FAIL(p->d, E_MODEL_OPEN,
+			    .message = fmt(p->d,
+					   "%s: a pipe, of which the second of several processes "
+					   "would find nothing",
+					   model),
+			    .hint = "as standard input (-) it is kept for all");
+	return 0;
+}
+
+static void tell_stopped(struct profile *p)
+{
+	enum code why = watchdog_caught();
+
+	if (why == E_TIMEOUT)
+		FAIL(p->d, why,
+		     .message = fmt(p->d,
+				    "not done within the %g s of --timeout; what was gathered "
+				    "is told",
+				    p->o->timeout));
+	else if (why != E_OK)
+		FAIL(p->d, why, .message = "interrupted; what was gathered is told");
+}
+
+static void print_report(struct profile *p)
+{
+	FILE *to = export_takes_stdout(p->o) ? stderr : stdout, *f = listing_begin(to);
+
+	profile_print(p, isatty(fileno(to)), f);
+	listing_end(f, to);
+}
+
+static int report(struct profile *p, int rc)
+{
+	struct json j;
+
+	progress_clear(&p->progress);
+	tell_stopped(p);
+	if (!p->nrecords || !p->record[0]->npoints)
+		return rc;
+	if (p->o->json)
+		profile_document(p, &j);
+	else if (!p->o->quiet || !export_takes_stdout(p->o))
+		print_report(p);
+	int written = export_all(p);
+	return rc ? rc : written;
+}
+
+int cmd_profile(struct options *o, struct diag *d)
+{
+	struct profile *p = calloc(1, sizeof(*p));
+	int rc = p ? 0 : -E_MEMORY;
+
+	if (p) {
+		*p = (struct profile){.o = o, .d = d};
+		rc = profile_plan(p);
+	}
+	if (!rc) {
+		settle(p);
+		watchdog_soft();
+		rc = share_input(p);
+	}
+	if (!rc) {
+		progress_begin(&p->progress, o);
+		rc = measure_all(p);
+		name_failed(p);
+	}
+	if (!rc) {
+		look_for_noise(p);
+		look_for_streams(p);
+		rc = judge(p);
+		if (!rc || rc == -E_BASELINE) {
+			int saved = watchdog_caught() == E_OK ? export_baseline(p) : 0;
+			rc = report(p, rc ? rc : saved);
+		}
+	}
+	for (size_t k = 0; p && k < p->nrecords; k++)
+		record_free(p->record[k]);
+	if (p) {
+		progress_clear(&p->progress);
+		record_free(p->baseline);
+		arena_free(&p->arena);
+	}
+	free(p);
+	return rc;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* infer run: inputs, one inference, outputs. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "cmd/options/command.h"
+#include "io/io.h"
+#include "cmd/output/output.h"
+#include "cmd/output/precision.h"
+#include "output/summary.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct run {
+	struct options *o;
+	struct diag *d;
+	struct arena arena;
+	struct session *session;
+	struct input_set *inputs;
+	struct output *outputs;
+	size_t noutputs;
+	struct summary summary;
+	uint64_t start;
+	/* what was asked for on stdout */
+	int64_t blank;
+	struct labels labels;
+	struct decoded decoded;
+	struct ranked *ranked;
+	size_t nranked;
+};
+
+static void at(struct run *r, enum moment m)
+{
+	r->summary.rss[m] = rss_now();
+	if (r->session)
+		r->summary.device[m] = session_device_used(r->session);
+}
+
+/* What was asked for and will have no effect. */
+static void warn_idle(const struct options *o, struct diag *d)
+{
+	if (*options_origin(o, "save-format") == '-' && !o->save)
+		WARN(d, E_OPTION, .slot = "--save-format",
+		     .message = "nothing is written without -o", .hint = "name a folder with -o DIR");
+	if (*options_origin(o, "labels") == '-' && !o->decode && o->top <= 0)
+		WARN(d, E_OPTION, .slot = "--labels",
+		     .message = "nothing is named without --top or --decode",
+		     .hint = "add --top K or --decode ctc");
+}
+
+/* Everything that can be refused before anything is computed. */
+static int prepare(struct run *r)
+{
+	struct options *o = r->o;
+	int rc = 0;
+
+	if (o->decode && !decode_parse(o->decode, &r->blank))
+		return options_fail(
+			o, "decode",
+			fmt(r->d, "wrong value: expected ctc or ctc:blank=N, got '%s'", o->decode),
+			NULL, r->d);
+	warn_idle(o, r->d);
+	if (o->save)
+		rc = options_blame(o, "save", io_probe_folder(o->save, r->d), r->d);
+	if (rc)
+		return rc;
+	const struct input_request request = options_request(o);
+	precision_settle(o, &o->config, &request, NULL, r->d);
+	r->session = session_open(o->operand[0], &o->config, r->d);
+	if (!r->session)
+		return r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
+	at(r, AFTER_LOAD);
+	const struct model *m = session_model(r->session);
+	const struct wanted wanted = {.rank = o->top > 0,
+				      .text = o->decode != NULL,
+				      .blank = r->blank,
+				      .labels = &r->labels};
+	if (o->labels)
+		rc = options_blame(o, "labels",
+				   labels_load(o->labels, m, &r->labels, &r->arena, r->d), r->d);
+	rc = rc ? rc : results_check(m->graph, &wanted, r->d);
+	if (rc)
+		return rc;
+	r->inputs = input_plan(m, &request, r->d);
+	rc = r->inputs	  ? input_read(r->inputs, r->d)
+	     : r->d->last ? -(int)r->d->last->code
+			  : -E_INTERNAL;
+	at(r, AFTER_INPUTS);
+	return rc;
+}
+
+static int execute(struct run *r)
+{
+	const struct graph *g = session_model(r->session)->graph;
+	const struct tensor *const *in = input_tensors(r->inputs);
+	const struct tensor **out = arena_new_n(&r->arena, const struct tensor *, g->nout + 1);
+	struct segment_report report;
+	uint64_t start = clock_ns();
+	int rc = session_prepare(r->session, in, &report, r->d);
+
+	r->summary.prepare = clock_ns() - start;
+	at(r, AFTER_PREPARE);
+	start = clock_ns();
+	if (!rc)
+		rc = session_run(r->session, in, out, r->d);
+	r->summary.first_run = clock_ns() - start;
+	at(r, AFTER_RUN);
+	if (rc)
+		return rc;
+	r->noutputs = g->nout;
+	r->outputs = arena_new_n(&r->arena, struct output, g->nout + 1);
+	for (uint32_t i = 0; i < g->nout; i++)
+		r->outputs[i] = (struct output){.name = g->out_name[i], .tensor = out[i]};
+	return 0;
+}
+
+static int interpret(struct run *r)
+{
+	const struct options *o = r->o;
+	int rc = 0;
+
+	r->ranked = arena_new_n(&r->arena, struct ranked, r->noutputs + 1);
+	if (o->top > 0)
+		rc = rank_outputs(r->outputs, r->noutputs, o->top, &r->labels, r->ranked,
+				  &r->nranked, &r->arena, r->d);
+	if (!rc && o->decode)
+		rc = decode_ctc(r->outputs, r->noutputs, r->blank, &r->labels, &r->decoded,
+				&r->arena, r->d);
+	return rc;
+}
+
+static int save(struct run *r)
+{
+	const struct options *o = r->o;
+	struct io_output *list = arena_new_n(&r->arena, struct io_output, r->noutputs + 1);
+	const char **paths = arena_new_n(&r->arena, const char *, r->noutputs + 1);
+
+	if (!o->save)
+		return 0;
+	for (size_t i = 0; i < r->noutputs; i++)
+		list[i] = (struct io_output){r->outputs[i].name, r->outputs[i].tensor};
+	int rc = io_save(o->save, (enum io_format)o->save_format, list, r->noutputs, paths,
+			 &r->arena, r->d);
+	for (size_t i = 0; i < r->noutputs; i++)
+		r->outputs[i].path = paths[i];
+	return rc;
+}
+
+static void write_outputs(struct run *r, struct json *j)
+{
+	const struct options *o = r->o;
+
+	json_array(j, "outputs");
+	for (size_t i = 0; i < r->noutputs; i++) {
+		const struct output *out = &r->outputs[i];
+		json_object(j, NULL);
+		summary_json_tensor(j, out->name,
+				    out->tensor ? out->tensor->type : (struct type){0}, out->tensor);
+		if (out->path)
+			json_string(j, "path", out->path);
+		if (o->print != INT_ABSENT)
+			json_values(j, "values", out->tensor, o->print);
+		for (size_t k = 0; k < r->nranked; k++)
+			if (r->ranked[k].output == out)
+				json_ranked(j, &r->ranked[k], &r->labels);
+		if (o->decode && !strcmp(out->name, r->decoded.output))
+			json_decoded(j, &r->decoded);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
+static void write_document(struct run *r)
+{
+	struct json j;
+
+	json_envelope_begin(&j, r->o, r->d);
+	summary_json(&r->summary, &j);
+	write_outputs(r, &j);
+	json_envelope_end(&j, r->d);
+}
+
+/* Text that an output spells is data; a terminal is spared what would command it. */
+static void print_decoded(const struct run *r)
+{
+	FILE *f = isatty(STDOUT_FILENO) ? listing_begin(stdout) : stdout;
+
+	for (size_t i = 0; i < r->decoded.n; i++)
+		fprintf(f, "%s\n", r->decoded.text[i]);
+	listing_end(f, stdout);
+}
+
+static void print(struct run *r)
+{
+	if (!r->o->quiet) {
+		FILE *f = listing_begin(stderr);
+		summary_print(&r->summary, f);
+		listing_end(f, stderr);
+	}
+	FILE *f = listing_begin(stdout);
+	if (r->o->print != INT_ABSENT)
+		print_outputs(r->outputs, r->noutputs, r->o->print, f);
+	for (size_t i = 0; i < r->nranked; i++)
+		print_ranked(&r->ranked[i], &r->labels, f);
+	listing_end(f, stdout);
+	print_decoded(r);
+}
+
+int cmd_run(struct options *o, struct diag *d)
+{
+	struct run r = {.o = o, .d = d, .start = clock_ns()};
+
+	at(&r, AT_START);
+	int rc = prepare(&r);
+	rc = rc ? rc : execute(&r);
+	rc = rc ? rc : interpret(&r);
+	rc = rc ? rc : save(&r);
+	if (!rc) {
+		r.summary.session = r.session;
+		r.summary.inputs = r.inputs;
+		r.summary.outputs = r.outputs;
+		r.summary.noutputs = r.noutputs;
+		r.summary.path = o->operand[0];
+		r.summary.times = session_times(r.session);
+		r.summary.total = summary_total(r.start);
+		r.summary.verbose = o->verbose > 0;
+		if (o->json)
+			write_document(&r);
+		else
+			print(&r);
+	}
+	input_free(r.inputs);
+	session_close(r.session);
+	arena_free(&r.arena);
+	return rc;
+}

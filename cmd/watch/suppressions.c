@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/watch/suppressions.h"
+
+#include "base/file.h"
+#include "base/str.h"
+
+#include <ctype.h>
+#include <fnmatch.h>
+#include <string.h>
+
+enum { FILE_MOST = 16 << 20 };
+
+static bool matches(const char *pattern, const char *text)
+{
+	return text && fnmatch(pattern, text, 0) == 0;
+}
+
+/* ---- the file */
+
+static bool some_finding_has(const char *id)
+{
+	for (enum code c = E_OK + 1; c < E_COUNT; c++)
+		for (enum severity s = SEV_NOTE; s <= SEV_ERROR; s++)
+			if (matches(id, code_id(c, s)))
+				return true;
+	return false;
+}
+
+static int unknown_id(const struct known_list *k, int line, const char *id, struct diag *d)
+{
+	const char *names[E_COUNT] = {0};
+
+	for (enum code c = E_OK + 1; c < E_COUNT; c++)
+		names[c] = code_id(c, id[0] == 'N'   ? SEV_NOTE
+				      : id[0] == 'W' ? SEV_WARNING
+						     : SEV_ERROR);
+	const char *near = str_nearest(id, names, E_COUNT);
+	return FAIL(d, E_CONFIG,
+		    .message = fmt(d, "%s:%d: no finding has the id '%s'", k->path, line, id),
+		    .expected = "ID [PATTERN], as 'E-CTX-FOREIGN *libfoo.so*'; # begins a comment",
+		    .hint = near ? fmt(d, "did you mean %s?", near)
+				 : "infer-check(1) lists the ids, each with E-, W- or N-");
+}
+
+static int read_line(struct known_list *k, char *text, int line, struct arena *a, struct diag *d)
+{
+	char *id = text + strspn(text, " \t"), *end = id + strlen(id);
+
+	while (end > id && strchr(" \t\r", end[-1]))
+		*--end = '\0';
+	if (!*id || *id == '#')
+		return 0;
+	char *pattern = id + strcspn(id, " \t");
+	if (*pattern) {
+		*pattern++ = '\0';
+		pattern += strspn(pattern, " \t");
+	}
+	if (!some_finding_has(id))
+		return unknown_id(k, line, id, d);
+	k->v = arena_grow(a, k->v, k->n, k->n + 1, sizeof(*k->v));
+	k->v[k->n++] = (struct known){.id = id, .pattern = *pattern ? pattern : NULL, .line = line};
+	return 0;
+}
+
+int known_read(struct known_list *k, const char *path, struct arena *a, struct diag *d)
+{
+	struct file_map f;
+	int rc = file_map_most(path, FILE_MOST, &f, E_CONFIG, d), line = 0;
+
+	*k = (struct known_list){.path = path};
+	if (rc)
+		return rc;
+	char *text = arena_strn(a, (const char *)f.data, f.size), *rest = text, *one;
+	if (memchr(f.data, '\0', f.size))
+		rc = FAIL(d, E_CONFIG, .message = fmt(d, "%s is no text", path));
+	file_unmap(&f);
+	while (!rc && (one = strsep(&rest, "\n")))
+		rc = read_line(k, one, ++line, a, d);
+	return rc;
+}
+
+/* ---- findings */
+
+static bool some_line_matches(const struct finding *f, const char *pattern)
+{
+	if (matches(pattern, f->message ? f->message : code_title(f->code)))
+		return true;
+	for (size_t i = 0; i < f->nrows; i++)
+		if (matches(pattern, f->rows[i].text))
+			return true;
+	return false;
+}
+
+static bool is_known(struct known_list *k, const struct finding *f)
+{
+	bool found = false;
+
+	/* all that match are in use */
+	for (size_t i = 0; i < k->n; i++) {
+		struct known *one = &k->v[i];
+		if (!matches(one->id, code_id(f->code, f->severity)) ||
+		    (one->pattern && !some_line_matches(f, one->pattern)))
+			continue;
+		one->used = found = true;
+	}
+	return found;
+}
+
+size_t known_suppress(struct known_list *k, struct diag *d)
+{
+	struct finding **at = &d->first;
+	size_t n = 0;
+
+	d->last = NULL;
+	while (*at) {
+		struct finding *f = *at;
+		if (!is_known(k, f)) {
+			d->last = f;
+			at = &f->next;
+			continue;
+		}
+		d->errors -= f->severity == SEV_ERROR;
+		d->warnings -= f->severity == SEV_WARNING;
+		n++;
+		*at = f->next;
+	}
+	return n;
+}
+
+/* ---- lines for what was found */
+
+/* Behind a number: how many of what, which changes with it. */
+static size_t unit(const char *s)
+{
+	static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB"};
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+		if (str_starts(s, units[i]))
+			return strlen(units[i]);
+	return 0;
+}
+
+/* What changes from run to run, from here on; 0: this character does not. */
+static size_t changing(const char *s, char before)
+{
+	if (str_starts(s, ", first of "))
+		return strlen(s);
+	if (!isdigit((unsigned char)*s) || isalnum((unsigned char)before) || before == '_')
+		return 0;
+	size_t n = str_starts(s, "0x") ? 2 + strspn(s + 2, "0123456789abcdef")
+				       : strspn(s, "0123456789.,");
+	while (s[n - 1] == '.' || s[n - 1] == ',')
+		n--;
+	return n + unit(s + n);
+}
+
+/* A pattern that matches the text, and what it will be the next time. */
+static const char *pattern_of(struct arena *a, const char *text)
+{
+	char *out = arena_alloc(a, 2 * strlen(text) + 2), *to = out;
+	char before = ' ';
+
+	for (const char *s = text; *s; s++) {
+		size_t n = changing(s, before);
+		if (n) {
+			*to++ = '*';
+			s += n - 1;
+		} else {
+			if (strchr("*?[\\", *s))
+				*to++ = '\\';
+			*to++ = *s;
+		}
+		before = *s;
+	}
+	if (to == out || to[-1] != '*')
+		*to++ = '*'; /* how often it came stands behind it */
+	*to = '\0';
+	return out;
+}
+
+/* The line that says most of who did what. */
+static const char *telling_line(const struct finding *f)
+{
+	static const char *const labels[] = {"call", "failed", "at", "by"};
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
+		for (size_t k = 0; k < f->nrows; k++)
+			if (strcmp(f->rows[k].label, labels[i]) == 0)
+				return f->rows[k].text;
+	return f->message ? f->message : code_title(f->code);
+}
+
+int known_write(const char *path, struct diag *d)
+{
+	const char **lines = NULL;
+	size_t n = 0;
+	struct file_out *out = file_create(path, E_OUTPUT, d);
+
+	if (!out)
+		return -E_OUTPUT;
+	for (const struct finding *f = d->first; f; f = f->next) {
+		const char *line = fmt(d, "%s %s\n", code_id(f->code, f->severity),
+				       pattern_of(&d->arena, telling_line(f)));
+		bool again = f->severity == SEV_NOTE;
+		for (size_t i = 0; i < n && !again; i++)
+			again = strcmp(lines[i], line) == 0;
+		if (again)
+			continue;
+		lines = arena_grow(&d->arena, lines, n, n + 1, sizeof(*lines));
+		lines[n++] = line;
+		file_write(out, line, strlen(line));
+	}
+	return file_commit(out, d);
+}

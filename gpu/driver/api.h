@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_DRIVER_API_H
+#define GPU_DRIVER_API_H
+/*
+ * The libraries of NVIDIA's that the backend calls, opened when they are first wanted. The only header
+ * that includes CUDA's. A build without them (HAVE_CUDA 0) has none of this; HAVE_CUDNN tells whether
+ * the build found cuDNN's headers too.
+ */
+#include "base/dl.h"
+
+#if HAVE_CUDA
+#include <cublasLt.h>
+#include <cuda.h>
+#include <nvrtc.h>
+
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#define HAVE_CUDNN 1
+#else
+#define HAVE_CUDNN 0
+size_t cudnnGetVersion(void);
+size_t cudnnGetCudartVersion(void);
+int cudnnGraphVersionCheck(void);
+#endif
+
+/* Few functions: declared here, so that the build does not want the headers. */
+int nvmlInit_v2(void);
+int nvmlShutdown(void);
+int nvmlSystemGetDriverVersion(char *version, unsigned length);
+int nvmlSystemGetNVMLVersion(char *version, unsigned length);
+typedef struct nvmlDevice_st *nvmlDevice_t;
+typedef struct {
+	unsigned pid;
+	unsigned long long usedGpuMemory;
+	unsigned gpuInstanceId, computeInstanceId;
+} nvmlProcessInfo_t;
+int nvmlDeviceGetCount_v2(unsigned *n);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *);
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *);
+int nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
+int nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, unsigned *n, nvmlProcessInfo_t *);
+typedef struct {
+	unsigned long long total, free, used;
+} nvmlMemory_t;
+int nvmlDeviceGetMemoryInfo(nvmlDevice_t, nvmlMemory_t *);
+
+int nvmlDeviceGetClockInfo(nvmlDevice_t, int type, unsigned *mhz);
+int nvmlDeviceGetMaxClockInfo(nvmlDevice_t, int type, unsigned *mhz);
+int nvmlDeviceGetTemperature(nvmlDevice_t, int sensor, unsigned *celsius);
+int nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *milliwatts);
+int nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, unsigned *milliwatts);
+int nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, unsigned long long *reasons);
+
+/* The same of CUPTI, whose headers may be missing or older than the library; gpu/driver/cupti.h has its records. */
+struct cupti_subscriber;
+struct cupti_params;
+int cuptiGetVersion(uint32_t *);
+int cuptiGetResultString(int result, const char **);
+int cuptiGetTimestamp(uint64_t *);
+int cuptiSubscribe(struct cupti_subscriber **, void (*)(void), void *user);
+int cuptiSubscribe_v2(struct cupti_subscriber **, void (*)(void), void *user, struct cupti_params *);
+int cuptiUnsubscribe(struct cupti_subscriber *);
+int cuptiFinalize(void);
+int cuptiActivityRegisterCallbacks(void (*request)(uint8_t **, size_t *bytes, size_t *most),
+				   void (*complete)(CUcontext, uint32_t stream, uint8_t *,
+						    size_t bytes, size_t valid));
+int cuptiActivityEnable(int kind);
+int cuptiActivityDisable(int kind);
+int cuptiActivityFlushAll(uint32_t flag);
+int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record);
+int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id);
+int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last);
+
+/* New headers give these names to functions that a driver of 12.0 has not: its own ones do as well. */
+#undef cuCtxCreate
+#undef cuEventElapsedTime
+CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice);
+CUresult cuEventElapsedTime(float *, CUevent, CUevent);
+
+#define SYM(f, required) __typeof__(&f) p_##f;
+struct cuda_api {
+#include "gpu/driver/cuda.def"
+};
+struct nvrtc_api {
+#include "gpu/driver/nvrtc.def"
+};
+struct cublaslt_api {
+#include "gpu/driver/cublaslt.def"
+};
+struct cudnn_api {
+#include "gpu/driver/cudnn.def"
+};
+struct nvml_api {
+#include "gpu/driver/nvml.def"
+};
+struct cupti_api {
+#include "gpu/driver/cupti.def"
+};
+#undef SYM
+
+/*
+ * Opened at the first call, by any thread; NULL with a finding (E-LIBRARY) that names what was looked for,
+ * where, which version was found and which is wanted. A failure is remembered: nothing is searched twice.
+ */
+const struct cuda_api *cuda_api(struct diag *d);
+const struct cublaslt_api *cublaslt_api(struct diag *d);
+const struct cudnn_api *cudnn_api(struct diag *d);
+const struct cudnn_api *cudnn_alone(struct diag *d); /* a driver is not wanted */
+const struct nvrtc_api *nvrtc_api(struct diag *d);
+const struct nvml_api *nvml_api(struct diag *d);
+const struct cupti_api *cupti_api(struct diag *d);
+
+/*
+ * What these opened for themselves stays open too, from now on: each time that one of them is closed and opened
+ * again, what its start took (a C++ library of its own alone 72 KiB) is lost. Called while it is still there.
+ */
+void libraries_keep(void);
+#else
+#define HAVE_CUDNN 0
+#endif
+
+/* What doctor tells of a library. */
+struct library_info {
+	const char *name, *use;
+	const char *without; /* what is lost where it is missing */
+	bool found;
+	char path[512], version[64];
+	const char *why; /* where it is missing: what was looked for */
+};
+enum { LIBRARIES = 6 };
+/* Fills all; strings live in d's arena. */
+void libraries_probe(struct library_info out[LIBRARIES], struct diag *d);
+/* "driver CUDA 13.0, cuBLASLt 13.1.1": versions of those opened so far, as cache keys and reports want them. */
+void libraries_versions(char *out, size_t bytes);
+
+#endif

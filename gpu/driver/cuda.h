@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_DRIVER_CUDA_H
+#define GPU_DRIVER_CUDA_H
+/* The driver's side of the CUDA backend, without a type of CUDA's: the same in builds that have none. */
+#include "backend/backend.h"
+
+struct device_facts {
+	int ordinal, major, minor, processors;
+	int shared_memory;	 /* bytes a block may have, when it asks */
+	int clock, memory_clock; /* kHz */
+	int l2;
+	int result; /* CUresult, where the driver does not tell what it is: it cannot be opened then */
+	char name[128];
+	uint64_t memory;
+};
+
+/* The functions of the backend's table that concern a device; their contracts stand in struct backend. */
+int cuda_probe(struct device_info *info, int max, struct diag *why);
+struct device *cuda_open(int ordinal, const struct run_config *config, struct diag *d);
+void cuda_close(struct device *dev);
+int cuda_wait(struct stream *s, struct diag *d);
+int cuda_check(struct stream *s, struct diag *d);
+bool cuda_lost(const struct device *dev);
+int device_enter(struct device *dev, struct diag *d);
+int device_leave(struct device *dev, struct diag *d);
+int cuda_alloc(struct device *dev, size_t bytes, enum mem_purpose purpose, struct buffer *b,
+	       struct diag *d);
+void cuda_free(struct device *dev, struct buffer *b);
+int cuda_alloc_host(struct device *dev, size_t bytes, enum mem_purpose purpose, struct buffer *b,
+		    struct diag *d);
+void cuda_free_host(struct device *dev, struct buffer *b);
+int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
+	      size_t bytes, struct diag *d);
+int cuda_queue_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
+		    size_t bytes, struct diag *d);
+int cuda_memory(struct device *dev, uint64_t *unused, uint64_t *total, struct diag *d);
+struct event *cuda_event_new(struct device *dev, struct diag *d);
+void cuda_event_free(struct event *e);
+int cuda_mark(struct stream *s, struct event *e, struct diag *d);
+int cuda_elapsed(struct event *from, struct event *to, uint64_t *ns, struct diag *d);
+int cuda_capture_begin(struct stream *s, struct diag *d);
+int cuda_capture_end(struct stream *s, struct captured **out, struct diag *d);
+int cuda_capture_launch(struct captured *c, struct stream *s, struct diag *d);
+void cuda_capture_drop(struct captured *c);
+
+/* The device's one stream. */
+struct stream *cuda_stream(struct device *device);
+
+/*
+ * For the wrappers of libraries (gpu/library/cublaslt.c, gpu/library/cudnn.c, ...), which include gpu/driver/api.h for the types.
+ * A struct device is one session's: what hangs on it is used by one thread at a time.
+ */
+struct device *cuda_device(struct stream *stream);
+void *cuda_stream_handle(const struct stream *stream); /* CUstream (cudaStream_t is the same) */
+const struct device_facts *cuda_facts(const struct device *device);
+const struct run_config *cuda_config(const struct device *device);
+
+/* The context current for the time of a call; every call of a library stands between the two. */
+int cuda_enter(struct device *device, bool *pushed, struct diag *d);
+void cuda_leave(struct device *device, bool pushed);
+
+/* The caller's stream (CUstream) in place of ours; refused (E-CTX-STREAM) where it is of another context. */
+int cuda_use_stream(struct device *device, void *handle, struct diag *d);
+
+/*
+ * The driver's start and the opening of libraries, on threads of their own while the program does something
+ * else; each once a process. end waits for them.
+ */
+enum { GPU_WARM_DRIVER = 1, GPU_WARM_PRODUCTS = 2, GPU_WARM_CONVOLUTIONS = 4 };
+void gpu_warm_begin(unsigned what);
+void gpu_warm_end(void);
+
+/* A CUresult other than 0, as a finding (E-CUDA-N); returns -code. `what`: "a launch". */
+int cuda_failed(struct device *device, int result, const char *what, struct diag *d);
+/* The same for a library's own status: a sticky error of the driver behind it is found and told instead. */
+int library_failed(struct device *device, const char *what, const char *status, struct diag *d);
+
+/* A pointer a library keeps on the device, and how it is given up when the device closes (in its context). */
+enum gpu_slot {
+	GPU_CUBLASLT,
+	GPU_CUDNN,
+	GPU_NVRTC,
+	GPU_TUNE,
+	GPU_ATTENTION,
+	GPU_FAULTS,
+	GPU_CONV,    /* plans of convolutions */
+	GPU_WEIGHTS, /* packed weights */
+	GPU_FALLBACKS,
+	GPU_SLOTS
+};
+void *gpu_slot(const struct device *device, enum gpu_slot slot); /* NULL until set */
+void gpu_slot_set(struct device *device, enum gpu_slot slot, void *p,
+		  void (*drop)(struct device *, void *));
+
+/*
+ * Device memory that others take (handles, first compilations) is counted by what the driver has less:
+ *   uint64_t before = gpu_unused(dev); ...create the handle...; gpu_note_taken(dev, before, MEM_LIBRARIES);
+ */
+uint64_t gpu_unused(struct device *device);
+void gpu_note_taken(struct device *device, uint64_t before, enum mem_purpose purpose);
+
+/* Code compiled while the program runs (a cubin or PTX); kept by the device. NULL with a finding. */
+void *gpu_code(struct device *device, const void *image, const char *kernel, struct diag *d);
+/* The same for n kernels of one image; 0 or -code. */
+int gpu_codes(struct device *device, const void *image, const char *const *kernels, void **out,
+	      int n, struct diag *d);
+
+/*
+ * One kernel of our own. `fn` is found once, while a plan is made; the kernel takes one struct, by value.
+ */
+struct gpu_grid {
+	unsigned x, y, z; /* blocks */
+	unsigned threads; /* of a block */
+	unsigned shared;  /* bytes */
+};
+/* Kernel `name` of gpu/kernels/FILE.cu; NULL with a finding. */
+void *gpu_kernel(const struct site *s, const char *file, const char *name, struct diag *d);
+int gpu_launch(const struct call *c, void *fn, struct gpu_grid grid, const void *params, size_t bytes);
+/* What a call that launches by a library ends with: in --sync launch it waits. */
+int gpu_launched(const struct call *c);
+int gpu_copy(const struct call *c, void *dst, const void *src, size_t bytes); /* on the device */
+
+/* Where kernels leave the number of the step whose data are wrong; told at the next wait. */
+uint64_t *gpu_fault(const struct call *c);
+
+/* Blocks of 256 threads for n elements, a bounded number: kernels loop. */
+struct gpu_grid gpu_grid(int64_t n);
+
+/* Whether this build has kernels for the device; *ptx: only such that the driver compiles first, which takes seconds. */
+bool gpu_has_code(const struct device_facts *f, bool *ptx);
+/* All devices of the machine; *why where there are none. */
+int gpu_devices(struct device_facts *out, int max, struct diag *why);
+
+#endif

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a device: opened, waited for, asked whether it is lost, closed. */
+#include "gpu/driver/device.h"
+
+#include <string.h>
+
+struct gpu_grid gpu_grid(int64_t n)
+{
+	int64_t blocks = (n + 255) / 256;
+
+	return (struct gpu_grid){(unsigned)(blocks < 1	       ? 1
+					    : blocks > 1 << 20 ? 1 << 20
+							       : blocks),
+				 1, 1, 256, 0};
+}
+
+#if HAVE_CUDA
+
+int cuda_probe(struct device_info *info, int max, struct diag *why)
+{
+	struct device_facts f[16];
+	int n = gpu_devices(f, max < 16 ? max : 16, why);
+
+	for (int k = 0; k < n; k++) {
+		info[k] = (struct device_info){.ordinal = k, .memory = f[k].memory};
+		memcpy(info[k].name, f[k].name, sizeof(info[k].name));
+	}
+	return n;
+}
+
+static void drop_slot(struct device *dev, int i)
+{
+	if (dev->slot[i].p && dev->slot[i].drop)
+		dev->slot[i].drop(dev, dev->slot[i].p);
+	dev->slot[i].p = NULL;
+}
+
+static void drop_slots(struct device *dev)
+{
+	for (int i = GPU_SLOTS; i-- > 0;) /* plans before the libraries that made them */
+		drop_slot(dev, i);
+}
+
+/* What was measured when it was taken goes with the device. */
+static void take_back_notes(struct device *dev)
+{
+	for (int p = 0; p < MEM_PURPOSES; p++)
+		if (dev->noted[p])
+			mem_note(MEM_DEVICE, (enum mem_purpose)p, -(int64_t)dev->noted[p]);
+}
+
+void cuda_close(struct device *dev)
+{
+	bool pushed = false;
+
+	if (!dev)
+		return;
+	libraries_keep();
+	if (dev->context && !dev->lost && device_alive(dev) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+		dev->lost = true; /* nothing that lived in it may be given back */
+	if (dev->context && !cuda_enter(dev, &pushed, NULL)) {
+		if (dev->stream.stream)
+			dev->api->p_cuStreamSynchronize(dev->stream.stream);
+		drop_slots(dev);
+		if (dev->stream.stream && !dev->stream.borrowed)
+			dev->api->p_cuStreamDestroy(dev->stream.stream);
+		modules_free(dev);
+		if (dev->fault)
+			dev->api->p_cuMemFreeHost(dev->fault);
+		stages_free(dev);
+		cuda_leave(dev, pushed);
+	} else {
+		/* what the libraries hold of a lost context is left alone; the rest is only ours */
+		drop_slots(dev);
+		stages_free(dev);
+	}
+	take_back_notes(dev);
+	device_close_context(dev);
+	struct arena a = dev->arena;
+	arena_free(&a);
+}
+
+static int launched_async(struct device *dev, struct diag *d)
+{
+	(void)dev, (void)d;
+	return 0;
+}
+
+static int set_up(struct device *dev, struct diag *d)
+{
+	uint64_t unused, total;
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = dev->api->p_cuStreamCreate(&dev->stream.stream, CU_STREAM_NON_BLOCKING);
+	if (!r)
+		r = dev->api->p_cuMemAllocHost((void **)&dev->fault, sizeof(*dev->fault));
+	if (!r)
+		*dev->fault = 0;
+	/* with nobody else on the device, what is gone is the context's */
+	if (!r && !cuda_memory(dev, &unused, &total, NULL) &&
+	    !mem_count(MEM_DEVICE, MEM_CONTEXT).live) {
+		dev->noted[MEM_CONTEXT] = total - unused;
+		mem_note(MEM_DEVICE, MEM_CONTEXT, (int64_t)(total - unused));
+	}
+	cuda_leave(dev, pushed);
+	return r ? cuda_failed(dev, (int)r, "opening the device", d) : 0;
+}
+
+static struct device *new_device(const struct device_facts *facts, const struct run_config *config,
+				 struct diag *d)
+{
+	static const struct run_config plain = {.memory_plan = true, .arena = true};
+	struct arena a = {0};
+	struct device *dev = arena_new(&a, struct device);
+
+	*dev = (struct device){
+		.api = cuda_api(d), .facts = *facts, .config = config ? config : &plain, .arena = a};
+	dev->functions.arena = &dev->arena;
+	dev->stream.device = dev;
+	dev->launched = dev->config->sync == SYNC_LAUNCH ? device_wait : launched_async;
+	return dev;
+}
+
+struct device *cuda_open(int ordinal, const struct run_config *config, struct diag *d)
+{
+	struct device_facts f[16];
+	int n = gpu_devices(f, 16, d);
+
+	if (!n)
+		return NULL;
+	if (ordinal < 0 || ordinal >= n) {
+		FAIL(d, E_DEVICE, .expected = fmt(d, "cuda:0 to cuda:%d", n - 1),
+		     .actual = fmt(d, "cuda:%d", ordinal));
+		return NULL;
+	}
+	struct device *dev = new_device(&f[ordinal], config, d);
+	if (device_open_context(dev, d) || set_up(dev, d)) {
+		cuda_close(dev);
+		return NULL;
+	}
+	return dev;
+}
+
+int cuda_wait(struct stream *s, struct diag *d)
+{
+	bool pushed;
+	int err = cuda_enter(s->device, &pushed, d);
+
+	if (err)
+		return err;
+	err = device_wait(s->device, d);
+	cuda_leave(s->device, pushed);
+	return err;
+}
+
+int cuda_check(struct stream *s, struct diag *d)
+{
+	bool pushed;
+	int err = cuda_enter(s->device, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = s->device->api->p_cuStreamQuery(s->stream);
+	cuda_leave(s->device, pushed);
+	return r && r != CUDA_ERROR_NOT_READY
+		       ? cuda_failed(s->device, (int)r, "a look at queued work", d)
+		       : 0;
+}
+
+bool cuda_lost(const struct device *dev)
+{
+	return dev->lost;
+}
+
+/* ---- what wrappers of libraries ask for --------------------------------------------------------- */
+
+struct stream *cuda_stream(struct device *device)
+{
+	return &device->stream;
+}
+
+struct device *cuda_device(struct stream *stream)
+{
+	return stream->device;
+}
+
+void *cuda_stream_handle(const struct stream *stream)
+{
+	return stream->stream;
+}
+
+const struct device_facts *cuda_facts(const struct device *device)
+{
+	return &device->facts;
+}
+
+const struct run_config *cuda_config(const struct device *device)
+{
+	return device->config;
+}
+
+void *gpu_slot(const struct device *device, enum gpu_slot slot)
+{
+	return device->slot[slot].p;
+}
+
+void gpu_slot_set(struct device *device, enum gpu_slot slot, void *p,
+		  void (*drop)(struct device *, void *))
+{
+	device->slot[slot].p = p;
+	device->slot[slot].drop = drop;
+}
+
+#else
+
+static const char without[] = "infer was built without CUDA";
+
+int gpu_devices(struct device_facts *out, int max, struct diag *why)
+{
+	(void)out, (void)max;
+	FAIL(why, E_DEVICE, .message = without,
+	     .hint = "build it where nvcc and the CUDA headers are");
+	return 0;
+}
+
+bool gpu_has_code(const struct device_facts *f, bool *ptx)
+{
+	(void)f;
+	return *ptx = false;
+}
+
+int cuda_probe(struct device_info *info, int max, struct diag *why)
+{
+	(void)info, (void)max;
+	return gpu_devices(NULL, 0, why);
+}
+
+struct device *cuda_open(int ordinal, const struct run_config *config, struct diag *d)
+{
+	(void)ordinal, (void)config;
+	gpu_devices(NULL, 0, d);
+	return NULL;
+}
+
+/* No device is ever opened, so nothing below is called. */
+void cuda_close(struct device *dev)
+{
+	(void)dev;
+}
+
+void gpu_warm_begin(unsigned what)
+{
+	(void)what;
+}
+
+void gpu_warm_end(void)
+{
+}
+
+struct stream *cuda_stream(struct device *device)
+{
+	(void)device;
+	return NULL;
+}
+
+struct device *cuda_device(struct stream *stream)
+{
+	(void)stream;
+	return NULL;
+}
+
+int cuda_use_stream(struct device *device, void *handle, struct diag *d)
+{
+	(void)device, (void)handle;
+	return FAIL(d, E_DEVICE, .message = without);
+}
+
+const struct device_facts *cuda_facts(const struct device *device)
+{
+	(void)device;
+	return NULL;
+}
+
+const struct run_config *cuda_config(const struct device *device)
+{
+	(void)device;
+	return NULL;
+}
+
+void *gpu_slot(const struct device *device, enum gpu_slot slot)
+{
+	(void)device, (void)slot;
+	return NULL;
+}
+
+void gpu_slot_set(struct device *device, enum gpu_slot slot, void *p,
+		  void (*drop)(struct device *, void *))
+{
+	(void)device, (void)slot, (void)p, (void)drop;
+}
+
+uint64_t gpu_unused(struct device *device)
+{
+	(void)device;
+	return 0;
+}
+
+void gpu_note_taken(struct device *device, uint64_t before, enum mem_purpose purpose)
+{
+	(void)device, (void)before, (void)purpose;
+}
+
+void *gpu_kernel(const struct site *s, const char *file, const char *name, struct diag *d)
+{
+	(void)s, (void)file, (void)name;
+	FAIL(d, E_DEVICE, .message = without);
+	return NULL;
+}
+
+int gpu_codes(struct device *device, const void *image, const char *const *kernels, void **out,
+	      int n, struct diag *d)
+{
+	(void)device, (void)image, (void)kernels, (void)out, (void)n;
+	return FAIL(d, E_DEVICE, .message = without);
+}
+
+void *gpu_code(struct device *device, const void *image, const char *kernel, struct diag *d)
+{
+	(void)device, (void)image, (void)kernel;
+	FAIL(d, E_DEVICE, .message = without);
+	return NULL;
+}
+
+int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+{
+	(void)fn, (void)g, (void)params, (void)bytes;
+	return FAIL(c->diag, E_DEVICE, .message = without);
+}
+
+int gpu_launched(const struct call *c)
+{
+	return FAIL(c->diag, E_DEVICE, .message = without);
+}
+
+int gpu_copy(const struct call *c, void *dst, const void *src, size_t bytes)
+{
+	(void)dst, (void)src, (void)bytes;
+	return FAIL(c->diag, E_DEVICE, .message = without);
+}
+
+uint64_t *gpu_fault(const struct call *c)
+{
+	(void)c;
+	return NULL;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/driver/hold.h"
+
+#include "gpu/driver/device.h"
+#include "gpu/kernels/hold.h"
+
+#include <stdlib.h>
+
+#if HAVE_CUDA
+
+struct hold {
+	struct stream *stream;
+	CUfunction kernel;
+	struct buffer over; /* pinned: one word */
+};
+
+struct hold *hold_new(struct device *device, struct stream *stream)
+{
+	const struct site site = {.device = device};
+	struct hold *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->stream = stream;
+	h->kernel = gpu_kernel(&site, "hold", "hold_stream", NULL);
+	if (!h->kernel || cuda_alloc_host(device, sizeof(unsigned), MEM_STAGING, &h->over, NULL)) {
+		free(h);
+		return NULL;
+	}
+	return h;
+}
+
+void hold_free(struct hold *h)
+{
+	if (!h)
+		return;
+	hold_end(h); /* whoever frees waits */
+	cuda_free_host(h->stream->device, &h->over);
+	free(h);
+}
+
+static int launch(struct hold *h, void *over, uint64_t ns, struct diag *d)
+{
+	struct device *dev = h->stream->device;
+	struct gpu_hold p = {over, ns};
+	size_t bytes = sizeof(p);
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &p, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = dev->api->p_cuLaunchKernel(h->kernel, 1, 1, 1, 1, 1, 1, 0, h->stream->stream,
+						NULL, extra);
+	cuda_leave(dev, pushed);
+	return r ? cuda_failed(dev, (int)r, "holding the stream", d) : 0;
+}
+
+int hold_begin(struct hold *h, uint64_t ns, struct diag *d)
+{
+	*(volatile unsigned *)h->over.ptr = 0;
+	return launch(h, h->over.ptr, ns, d);
+}
+
+void hold_end(struct hold *h)
+{
+	*(volatile unsigned *)h->over.ptr = 1;
+}
+
+int hold_spin(struct hold *h, uint64_t ns, struct diag *d)
+{
+	return launch(h, NULL, ns, d);
+}
+
+#else
+
+struct hold *hold_new(struct device *device, struct stream *stream)
+{
+	(void)device, (void)stream;
+	return NULL;
+}
+
+void hold_free(struct hold *h)
+{
+	(void)h;
+}
+
+int hold_begin(struct hold *h, uint64_t ns, struct diag *d)
+{
+	(void)h, (void)ns;
+	return FAIL(d, E_DEVICE, .message = "infer was built without CUDA");
+}
+
+void hold_end(struct hold *h)
+{
+	(void)h;
+}
+
+int hold_spin(struct hold *h, uint64_t ns, struct diag *d)
+{
+	return hold_begin(h, ns, d);
+}
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our kernels: images inside the program or compiled while it runs, functions by name, launches. */
+#include "gpu/driver/device.h"
+#include "gpu/kernels/image.h"
+
+#include <string.h>
+
+#if HAVE_CUDA
+
+static CUresult load_image(struct device *dev, const void *image, CUlibrary *out)
+{
+	for (int i = 0; i < dev->nloaded; i++) {
+		if (dev->loaded[i].image == image) {
+			*out = dev->loaded[i].library;
+			return CUDA_SUCCESS;
+		}
+	}
+	if (dev->nloaded == MAX_IMAGES)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	uint64_t before = gpu_unused(dev);
+	CUresult r = dev->api->p_cuLibraryLoadData(out, image, NULL, NULL, 0, NULL, NULL, 0);
+	if (!r) {
+		dev->loaded[dev->nloaded++] = (struct loaded){*out, image};
+		gpu_note_taken(dev, before, MEM_CODE);
+	}
+	return r;
+}
+
+/* Machine code runs on the same major version, from its own minor version on. */
+bool gpu_has_code(const struct device_facts *f, bool *ptx)
+{
+	*ptx = false;
+	for (const int *a = gpu_archs; *a; a++)
+		if (*a / 10 == f->major && *a % 10 <= f->minor)
+			return true;
+	*ptx = gpu_ptx && gpu_ptx <= f->major * 10 + f->minor;
+	return *ptx;
+}
+
+/* The file's image: machine code for this device, or else PTX, which the driver compiles. */
+static CUresult load_file(struct device *dev, const char *file, CUlibrary *out)
+{
+	bool ptx;
+
+	if (!gpu_has_code(&dev->facts, &ptx))
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	for (const struct gpu_image *m = gpu_images; m->name; m++)
+		if (!strcmp(m->name, file))
+			return load_image(dev, ptx ? m->ptx : m->data, out);
+	return CUDA_ERROR_FILE_NOT_FOUND;
+}
+
+static CUresult find(struct device *dev, const char *file, const char *name, CUfunction *out)
+{
+	CUlibrary library;
+	CUkernel kernel;
+	CUresult r = load_file(dev, file, &library);
+
+	if (!r)
+		r = dev->api->p_cuLibraryGetKernel(&kernel, library, name);
+	return r ? r : dev->api->p_cuKernelGetFunction(out, kernel);
+}
+
+static CUfunction remember(struct device *dev, const char *key, CUfunction f)
+{
+	if (dev->nfunctions == dev->cap_functions) {
+		dev->cap_functions = dev->cap_functions ? 2 * dev->cap_functions : 64;
+		dev->function = arena_grow(&dev->arena, dev->function, dev->nfunctions,
+					   dev->cap_functions, sizeof(CUfunction));
+	}
+	map_set(&dev->functions, arena_str(&dev->arena, key), strlen(key), dev->nfunctions);
+	return dev->function[dev->nfunctions++] = f;
+}
+
+static void *no_kernel(struct device *dev, CUresult r, const char *name, struct diag *d)
+{
+	int driver = 0;
+
+	dev->api->p_cuDriverGetVersion(&driver);
+	FAIL(d, r == CUDA_ERROR_NO_BINARY_FOR_GPU ? E_CUDA_209 : E_DEVICE,
+	     .message = fmt(d, "kernel %s of this build cannot be used on cuda:%d", name,
+			    dev->facts.ordinal),
+	     .expected =
+		     fmt(d, "code for compute capability %d.%d", dev->facts.major, dev->facts.minor),
+	     .actual = fmt(d, "%s; made by CUDA %d.%d, the driver is of CUDA %d.%d",
+			   cuda_error_text(dev->api, r, d), CUDA_VERSION / 1000,
+			   CUDA_VERSION % 1000 / 10, driver / 1000, driver % 1000 / 10));
+	return NULL;
+}
+
+void *gpu_kernel(const struct site *s, const char *file, const char *name, struct diag *d)
+{
+	struct device *dev = s->device;
+	char key[160];
+	bool pushed;
+
+	snprintf(key, sizeof(key), "%s:%s", file, name);
+	int64_t k = map_get(&dev->functions, key, strlen(key));
+	if (k >= 0)
+		return dev->function[k];
+	CUfunction f = NULL;
+	if (cuda_enter(dev, &pushed, d))
+		return NULL;
+	CUresult r = find(dev, file, name, &f);
+	cuda_leave(dev, pushed);
+	return r ? no_kernel(dev, r, name, d) : remember(dev, key, f);
+}
+
+void *gpu_code(struct device *dev, const void *image, const char *kernel, struct diag *d)
+{
+	CUlibrary library;
+	CUkernel k;
+	CUfunction f = NULL;
+	bool pushed;
+
+	if (cuda_enter(dev, &pushed, d))
+		return NULL;
+	CUresult r = dev->api->p_cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0);
+	if (!r) {
+		struct compiled *l = arena_new(&dev->arena, struct compiled);
+		*l = (struct compiled){library, dev->compiled};
+		dev->compiled = l;
+		r = dev->api->p_cuLibraryGetKernel(&k, library, kernel);
+	}
+	if (!r)
+		r = dev->api->p_cuKernelGetFunction(&f, k);
+	cuda_leave(dev, pushed);
+	return r ? no_kernel(dev, r, kernel, d) : f;
+}
+
+int gpu_codes(struct device *dev, const void *image, const char *const *kernels, void **out, int n,
+	      struct diag *d)
+{
+	CUlibrary library;
+	CUkernel k;
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, d);
+
+	if (err)
+		return err;
+	CUresult r = dev->api->p_cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0);
+	if (!r) {
+		struct compiled *l = arena_new(&dev->arena, struct compiled);
+		*l = (struct compiled){library, dev->compiled};
+		dev->compiled = l;
+	}
+	for (int i = 0; i < n && !r; i++) {
+		r = dev->api->p_cuLibraryGetKernel(&k, library, kernels[i]);
+		if (!r)
+			r = dev->api->p_cuKernelGetFunction((CUfunction *)&out[i], k);
+	}
+	cuda_leave(dev, pushed);
+	return r ? cuda_failed(dev, (int)r, "loading compiled kernels", d) : 0;
+}
+
+void modules_free(struct device *dev)
+{
+	for (int i = 0; i < dev->nloaded; i++)
+		dev->api->p_cuLibraryUnload(dev->loaded[i].library);
+	for (const struct compiled *l = dev->compiled; l; l = l->next)
+		dev->api->p_cuLibraryUnload(l->library);
+	dev->nloaded = 0;
+	dev->compiled = NULL;
+}
+
+/* A handle that the driver does not take may be one of another context: that is named. */
+static int not_launched(const struct call *c, CUresult r)
+{
+	struct device *dev = c->stream->device;
+	CUcontext of = NULL;
+
+	if ((r == CUDA_ERROR_INVALID_HANDLE || r == CUDA_ERROR_INVALID_CONTEXT) &&
+	    !dev->api->p_cuStreamGetCtx(c->stream->stream, &of) && of != dev->context)
+		return FAIL(c->diag, E_CTX_STREAM,
+			    .message = "a launch on a stream of another CUDA context",
+			    .expected = fmt(c->diag, "a stream of context %p", (void *)dev->context),
+			    .actual = fmt(c->diag, "one of context %p: %s", (void *)of,
+					  cuda_error_text(dev->api, r, c->diag)));
+	return cuda_failed(dev, (int)r, "a launch", c->diag);
+}
+
+/* The context is current: sessions enter it before anything runs. */
+int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
+{
+	struct device *dev = c->stream->device;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)params,
+			 CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+	CUresult r = dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1, g.shared,
+						c->stream->stream, NULL, extra);
+
+	return r ? not_launched(c, r) : dev->launched(dev, c->diag);
+}
+
+int gpu_launched(const struct call *c)
+{
+	return c->stream->device->launched(c->stream->device, c->diag);
+}
+
+int gpu_copy(const struct call *c, void *dst, const void *src, size_t bytes)
+{
+	return cuda_queue_copy(c->stream, dst, 1, src, 1, bytes, c->diag);
+}
+
+uint64_t *gpu_fault(const struct call *c)
+{
+	return c->stream->device->fault;
+}
+
+#endif

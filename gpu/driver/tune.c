@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/driver/tune.h"
+
+#include "base/clock.h"
+#include "gpu/driver/device.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { QUICK_MS = 1000, IN_A_ROW = 8, REPEATS = 3 };
+
+struct tune {
+	struct arena arena;
+	struct cache *cache;
+	const char *folder;
+	uint64_t spent, began, shown;
+	unsigned known, tried, untried;
+	struct event *from, *to;
+	struct buffer memory;
+	bool progress; /* a line on the terminal */
+};
+
+static void drop_tune(struct device *device, void *p)
+{
+	struct tune *t = p;
+
+	if (t->memory.ptr)
+		cuda_free(device, &t->memory);
+	if (t->from)
+		cuda_event_free(t->from);
+	if (t->to)
+		cuda_event_free(t->to);
+	(void)cache_close(t->cache, NULL);
+	struct arena a = t->arena;
+	arena_free(&a);
+}
+
+static int driver_version(void)
+{
+	int version = 0;
+#if HAVE_CUDA
+	const struct cuda_api *api = cuda_api(NULL);
+
+	if (api)
+		(void)api->p_cuDriverGetVersion(&version);
+#endif
+	return version;
+}
+
+const char *tune_folder(const struct device_facts *f, struct arena *a)
+{
+	return arena_printf(a, "%s-sm%d%d-%d-driver%d", f->name, f->major, f->minor, f->processors,
+			    driver_version());
+}
+
+static struct tune *tune_of(struct device *device)
+{
+	struct tune *t = gpu_slot(device, GPU_TUNE);
+	const struct run_config *config = cuda_config(device);
+	const struct device_facts *f = cuda_facts(device);
+	struct arena a = {0};
+
+	if (t)
+		return t;
+	t = arena_new(&a, struct tune);
+	t->arena = a;
+	const char *root = cache_root(config->cache, &t->arena);
+	t->folder = root;
+	t->cache = cache_open(root, tune_folder(f, &t->arena));
+	gpu_slot_set(device, GPU_TUNE, t, drop_tune);
+	return t;
+}
+
+const char *tune_get(struct device *device, const char *key)
+{
+	struct tune *t = tune_of(device);
+	const char *value = cache_get(t->cache, key);
+
+	t->known += value != NULL;
+	return value;
+}
+
+void tune_put(struct device *device, const char *key, const char *value)
+{
+	cache_put(tune_of(device)->cache, key, value);
+}
+
+void *tune_blob_get(struct device *device, const char *key, struct arena *a, size_t *n)
+{
+	return cache_blob_get(tune_of(device)->cache, key, a, n);
+}
+
+void tune_blob_put(struct device *device, const char *key, const void *data, size_t n)
+{
+	cache_blob_put(tune_of(device)->cache, key, data, n);
+}
+
+bool tune_full(const struct device *device)
+{
+	return cuda_config(device)->tune == TUNE_FULL;
+}
+
+bool tune_may(struct device *device)
+{
+	switch (cuda_config(device)->tune) {
+	case TUNE_OFF: return false;
+	case TUNE_FULL: return true;
+	default: return tune_of(device)->spent < QUICK_MS * UINT64_C(1000000);
+	}
+}
+
+void tune_begin(struct device *device, const char *what)
+{
+	struct tune *t = tune_of(device);
+
+	t->began = clock_ns();
+	t->tried++;
+	/* a terminal is told while it lasts */
+	if (t->began - t->shown > 200000000 && isatty(STDERR_FILENO)) {
+		fprintf(stderr, "\r\033[Ktuning %u: %s", t->tried, what);
+		fflush(stderr);
+		t->shown = t->began;
+		t->progress = true;
+	}
+}
+
+void tune_end(struct device *device)
+{
+	struct tune *t = tune_of(device);
+
+	t->spent += clock_ns() - t->began;
+	if (t->memory.ptr)
+		cuda_free(device, &t->memory);
+	if (t->progress)
+		fputs("\r\033[K", stderr);
+	t->progress = false;
+}
+
+bool tune_skipped(struct device *device)
+{
+	tune_of(device)->untried++;
+	return cuda_config(device)->tune == TUNE_QUICK;
+}
+
+/* Small numbers in every type: how long a kernel takes must not hang on what lay there before. */
+static void fill(struct device *device, void *p, size_t bytes)
+{
+#if HAVE_CUDA
+	device->api->p_cuMemsetD8Async((CUdeviceptr)p, 0x3a, bytes, device->stream.stream);
+#else
+	(void)device, (void)p, (void)bytes;
+#endif
+}
+
+void *tune_memory(struct device *device, size_t bytes)
+{
+	struct tune *t = tune_of(device);
+
+	int64_t limit = cuda_config(device)->memory_limit;
+
+	if (limit > 0 && bytes > (size_t)limit)
+		return NULL;
+	if (t->memory.ptr && t->memory.bytes >= bytes)
+		return t->memory.ptr;
+	if (t->memory.ptr)
+		cuda_free(device, &t->memory);
+	if (cuda_alloc(device, bytes, MEM_WORKSPACE, &t->memory, NULL))
+		return NULL;
+	fill(device, t->memory.ptr, bytes);
+	return t->memory.ptr;
+}
+
+/* ---- time ------------------------------------------------------------------------------------- */
+
+struct work {
+	int (*enqueue)(void *arg, struct diag *d);
+	void *arg;
+	struct captured *graph; /* NULL: enqueued each time */
+};
+
+static int once(struct device *device, const struct work *w)
+{
+	if (w->graph)
+		return cuda_capture_launch(w->graph, cuda_stream(device), NULL);
+	for (int i = 0; i < IN_A_ROW; i++) {
+		int err = w->enqueue(w->arg, NULL);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static double measure(struct device *device, struct tune *t, const struct work *w)
+{
+	struct stream *s = cuda_stream(device);
+	uint64_t ns;
+
+	if (cuda_mark(s, t->from, NULL) || once(device, w) || cuda_mark(s, t->to, NULL) ||
+	    cuda_elapsed(t->from, t->to, &ns, NULL))
+		return -1;
+	return (double)ns / 1000 / IN_A_ROW;
+}
+
+/* Recorded, so that the host's time is no part of it. */
+static void record(struct device *device, struct work *w)
+{
+	struct stream *s = cuda_stream(device);
+	int err = 0;
+
+	if (cuda_capture_begin(s, NULL))
+		return;
+	for (int i = 0; i < IN_A_ROW && !err; i++)
+		err = w->enqueue(w->arg, NULL);
+	if (cuda_capture_end(s, &w->graph, NULL) || err) {
+		if (w->graph)
+			cuda_capture_drop(w->graph);
+		w->graph = NULL;
+	}
+}
+
+double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d), void *arg,
+		 double best)
+{
+	struct tune *t = tune_of(device);
+	struct work w = {enqueue, arg, NULL};
+	double least = -1;
+
+	if (!t->from)
+		t->from = cuda_event_new(device, NULL);
+	if (!t->to)
+		t->to = cuda_event_new(device, NULL);
+	/* the first call loads what is loaded lazily, which a recording could not */
+	if (!t->from || !t->to || enqueue(arg, NULL) || cuda_wait(cuda_stream(device), NULL))
+		return -1;
+	record(device, &w);
+	for (int i = 0; i <= REPEATS; i++) {
+		double us = measure(device, t, &w);
+		if (us < 0) {
+			least = -1;
+			break;
+		}
+		if (i && (least < 0 || us < least)) /* the first is to warm up */
+			least = us;
+		if (best > 0 && us > 2 * best) {
+			least = us;
+			break;
+		}
+	}
+	if (w.graph)
+		cuda_capture_drop(w.graph);
+	return least;
+}
+
+void tune_report(const struct device *device, struct tune_report *out)
+{
+	const struct tune *t = gpu_slot(device, GPU_TUNE);
+
+	memset(out, 0, sizeof(*out));
+	if (!t)
+		return;
+	*out = (struct tune_report){.known = t->known,
+				    .tried = t->tried,
+				    .untried = t->untried,
+				    .seconds = (double)t->spent / 1e9,
+				    .folder = t->folder,
+				    .trouble = cache_trouble(t->cache)};
+}

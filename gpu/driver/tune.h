@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_DRIVER_TUNE_H
+#define GPU_DRIVER_TUNE_H
+/*
+ * Finding the fastest of several ways by trying them, while a plan is made: within the time that --tune
+ * allows, and remembered on disk (gpu/driver/cache.h). One of each device.
+ */
+#include "gpu/driver/cache.h"
+#include "gpu/driver/cuda.h"
+
+/*
+ * What was chosen before under this key, or NULL. Keys begin with the library's name and version
+ * ("cudnn91900 conv ..."), and say all that the choice depends on but the device and its driver.
+ */
+const char *tune_get(struct device *device, const char *key);
+void tune_put(struct device *device, const char *key, const char *value);
+void *tune_blob_get(struct device *device, const char *key, struct arena *a, size_t *n);
+void tune_blob_put(struct device *device, const char *key, const void *data, size_t n);
+
+/* The name of a device's folder in the cache: what a choice depends on but for libraries. */
+const char *tune_folder(const struct device_facts *f, struct arena *a);
+
+/* Whether there is time to try things; `full`: things that take long, too. */
+bool tune_may(struct device *device);
+bool tune_full(const struct device *device);
+/* Trying stands between these: its time counts. */
+void tune_begin(struct device *device, const char *what);
+void tune_end(struct device *device);
+
+/*
+ * Microseconds that one call of enqueue takes, of several in a row; below 0 where it fails. best: what is
+ * to be beaten, 0 for nothing: what is far slower is not measured to the end.
+ */
+double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d), void *arg,
+		 double best);
+
+/* Scratch memory, of whatever contents, until tune_end. NULL where there is none. */
+void *tune_memory(struct device *device, size_t bytes);
+
+/* For reports: "41 choices from the cache, 12 tried in 0.42 s, 3 not tried". */
+struct tune_report {
+	unsigned known, tried, untried;
+	double seconds;
+	const char *folder, *trouble; /* NULL: none */
+};
+void tune_report(const struct device *device, struct tune_report *out);
+/* Counts a choice that was made without trying; whether it was so for want of time, not because of --tune off. */
+bool tune_skipped(struct device *device);
+
+#endif

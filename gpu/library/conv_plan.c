@@ -1,0 +1,799 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/library/conv_plan.h"
+
+#include "base/str.h"
+#include "gpu/kernels/pixel.h"
+#include "gpu/driver/tune.h"
+#include "gpu/launch/util.h"
+#include "ops/fused.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the graph -------------------------------------------------------------------------------- */
+
+struct maker {
+	struct dn_graph *g; /* NULL: only the constants are wanted */
+	const struct conv_case *c;
+	int64_t uid; /* of the next virtual tensor */
+	int y;	     /* the output */
+	float *consts;
+	int nconst;
+	bool bad;
+};
+
+/* [a, b, spatial...] with channels (b) last. */
+static int tensor(struct maker *m, int64_t uid, enum dtype t, int64_t a, int64_t b,
+		  const int64_t *space, bool is_virtual)
+{
+	struct dn_tensor d = {.uid = uid, .type = t, .rank = m->c->n + 2, .is_virtual = is_virtual};
+	int64_t step = b;
+
+	d.dim[0] = a;
+	d.dim[1] = b;
+	d.stride[1] = 1;
+	for (int i = m->c->n - 1; i >= 0; i--) {
+		d.dim[2 + i] = space[i];
+		d.stride[2 + i] = step;
+		step *= space[i];
+	}
+	d.stride[0] = step;
+	return m->g ? dn_tensor(m->g, &d) : 0;
+}
+
+void conv_case_set(struct conv_case *k, const struct site *s, const struct gpu_window *win,
+		   int64_t group, int64_t cin, int64_t cout)
+{
+	memset(k, 0, sizeof(*k));
+	k->type = gpu_type(s, 0);
+	k->n = gpu_window_flat(win) && !win->begin[0] ? 2 : 3;
+	k->strict = k->type == DT_F32 && s->config->precision != PRECISION_TF32;
+	k->batch = site_in(s, 0)->shape.dim[0];
+	k->group = group;
+	k->cin = cin * group;
+	k->cout = cout * group;
+	k->win = *win;
+}
+
+static const int64_t *space_out(const struct conv_case *c)
+{
+	return c->win.out + 3 - c->n;
+}
+
+static int between(struct maker *m)
+{
+	return tensor(m, m->uid++, DT_F32, m->c->batch, m->c->cout, space_out(m->c), true);
+}
+
+static int constant(struct maker *m, double v)
+{
+	struct dn_tensor d = {.type = DT_F32, .rank = m->c->n + 2, .by_value = true};
+
+	if (m->nconst == CONV_CONSTS) {
+		m->bad = true;
+		return -1;
+	}
+	for (int i = 0; i < d.rank; i++)
+		d.dim[i] = d.stride[i] = 1;
+	d.uid = CONV_CONST + m->nconst;
+	m->consts[m->nconst++] = (float)v;
+	return m->g ? dn_tensor(m->g, &d) : 0;
+}
+
+static int op2(struct maker *m, enum dn_op op, int x, int b, bool last)
+{
+	int y = last ? m->y : between(m);
+	if (m->g)
+		dn_pointwise(m->g, op, x, b, -1, y, NULL);
+	return y;
+}
+
+static int op1(struct maker *m, enum dn_op op, int x, const struct dn_arg *a, bool last)
+{
+	int y = last ? m->y : between(m);
+	if (m->g)
+		dn_pointwise(m->g, op, x, -1, -1, y, a);
+	return y;
+}
+
+/* max(x, a), then min(., b); either may be infinite. An upper clip of relu itself has poor engines. */
+static void clip(struct maker *m, int x, double a, double b, bool last)
+{
+	bool low = a > -INFINITY, high = b < INFINITY;
+
+	if (low)
+		x = a == 0 ? op1(m, DN_RELU, x, NULL, last && !high)
+			   : op2(m, DN_MAX, x, constant(m, a), last && !high);
+	if (high)
+		x = op2(m, DN_MIN, x, constant(m, b), last);
+	if (!low && !high)
+		op1(m, DN_IDENTITY, x, NULL, last);
+}
+
+/* cuDNN's tanh is no number from about 44 on; from 20 on it is 1 in every type. */
+static int tanh_of(struct maker *m, int x, bool last)
+{
+	return op1(m, DN_TANH, op2(m, DN_MIN, x, constant(m, 20), false), NULL, last);
+}
+
+static void activation(struct maker *m, int x)
+{
+	double a = (double)m->c->alpha, b = (double)m->c->beta;
+	struct dn_arg arg = {.alpha = a, .has_alpha = true};
+	static const enum dn_op plain[ACT_COUNT] = {
+		[ACT_RELU] = DN_RELU,		[ACT_SIGMOID] = DN_SIGMOID,   [ACT_GELU] = DN_GELU,
+		[ACT_GELU_TANH] = DN_GELU_TANH, [ACT_SOFTPLUS] = DN_SOFTPLUS,
+	};
+
+	switch ((enum act)m->c->act) {
+	case ACT_CLIP: clip(m, x, a, b, true); break;
+	case ACT_SILU: op1(m, DN_SWISH, x, &arg, true); break;
+	case ACT_ELU: op1(m, DN_ELU, x, &arg, true); break;
+	case ACT_LEAKYRELU: op1(m, DN_RELU, x, &(struct dn_arg){.slope = a}, true); break;
+	case ACT_HARDSIGMOID:
+		x = op2(m, DN_MUL, x, constant(m, a), false);
+		x = op2(m, DN_ADD, x, constant(m, b), false);
+		clip(m, x, 0, 1, true);
+		break;
+	case ACT_HARDSWISH: { /* relu6(x + b/a) * x * a: two operations less than as it is written */
+		int v = op2(m, DN_ADD, x, constant(m, b / a), false);
+		v = op1(m, DN_RELU, v,
+			&(struct dn_arg){.upper = 1 / a, .has_upper = true, .has_lower = true},
+			false);
+		v = op2(m, DN_MUL, v, x, false);
+		op2(m, DN_MUL, v, constant(m, a), true);
+		break;
+	}
+	case ACT_MISH:
+		op2(m, DN_MUL, tanh_of(m, op1(m, DN_SOFTPLUS, x, NULL, false), false), x, true);
+		break;
+	case ACT_TANH: tanh_of(m, x, true); break;
+	default: op1(m, plain[m->c->act], x, NULL, true);
+	}
+}
+
+/* The numbers that the graph of a form takes when it runs, without the graph. */
+static void conv_consts(const struct conv_case *c, enum conv_form form, float *consts, int *n)
+{
+	struct maker m = {.c = c, .uid = CONV_VIRTUAL, .consts = consts};
+
+	if (c->act && form <= CONV_GENERIC)
+		activation(&m, 0);
+	*n = m.nconst;
+}
+
+static void convolution(struct maker *m, int y)
+{
+	const struct conv_case *c = m->c;
+	int skip = 3 - c->n;
+	struct dn_window w = {.n = c->n};
+
+	for (int i = 0; i < c->n; i++) {
+		w.begin[i] = c->win.begin[skip + i];
+		w.end[i] = c->end[skip + i];
+		w.stride[i] = c->win.stride[skip + i];
+		w.dilation[i] = c->win.dilation[skip + i];
+	}
+	int x = tensor(m, CONV_X, c->type, c->batch, c->cin, c->win.in + skip, false);
+	if (c->backward) {
+		int k = tensor(m, CONV_W, c->type, c->cin, c->cout / c->group, c->win.kernel + skip,
+			       false);
+		dn_conv_back(m->g, y, k, x, &w);
+	} else {
+		int k = tensor(m, CONV_W, c->type, c->cout, c->cin / c->group, c->win.kernel + skip,
+			       false);
+		dn_conv(m->g, x, k, y, &w);
+	}
+}
+
+struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_form form,
+			    float *consts, int *nconst, struct why *why)
+{
+	static const int64_t one[3] = {1, 1, 1};
+	bool act = c->act && form <= CONV_GENERIC, bias = c->bias && form <= CONV_BIAS,
+	     rest = c->residual && form <= CONV_BIAS, more = form == CONV_GENERIC;
+	struct maker m = {.g = dn_graph_new(dn, why), .c = c, .uid = CONV_VIRTUAL, .consts = consts};
+
+	if (!m.g)
+		return NULL;
+	m.y = tensor(&m, CONV_Y, c->type, c->batch, c->cout, space_out(c), false);
+	int v = act || bias || rest || more ? between(&m) : m.y;
+	convolution(&m, v);
+	/* this order, the residual before the bias, is the one that has engines compiled ahead */
+	if (rest)
+		v = op2(&m, DN_ADD, v,
+			tensor(&m, CONV_R, c->type, c->batch, c->cout, space_out(c), false),
+			!bias && !act && !more);
+	if (bias)
+		v = op2(&m, DN_ADD, v, tensor(&m, CONV_B, c->type, 1, c->cout, one, false),
+			!act && !more);
+	if (more) { /* an identity at the end is nothing to compute and makes the graph generic */
+		int y = m.y;
+		m.y = act ? between(&m) : v;
+		if (act)
+			activation(&m, v);
+		dn_pointwise(m.g, DN_IDENTITY, m.y, -1, -1, y, NULL);
+	} else if (act) {
+		activation(&m, v);
+	}
+	*nconst = m.nconst;
+	if (!m.bad && dn_graph_end(m.g, why))
+		return m.g;
+	if (m.bad)
+		refuse(why, "an activation of too many parts");
+	dn_graph_free(m.g);
+	return NULL;
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+static int64_t product(const int64_t *v)
+{
+	return v[0] * v[1] * v[2];
+}
+
+/* Pixels and channels that a block of the kernel makes. */
+static const struct {
+	int m, n;
+	const char *text;
+} tiles[] = {{32, 32, "32x32"}, {64, 32, "64x32"}, {64, 64, "64x64"}, {128, 64, "128x64"}};
+enum { TILES = sizeof(tiles) / sizeof(*tiles) };
+
+/* Whether the kernel for single pixels takes it. */
+static bool takes_pixels(const struct conv_case *k)
+{
+	bool half = k->type == DT_F16 || k->type == DT_BF16,
+	     yes = !k->backward && (half || (k->type == DT_F32 && !k->strict)) && k->group == 1 &&
+		   k->cin % 8 == 0 && k->cout % 8 == 0 && k->cin < INT32_MAX && k->cout < INT32_MAX;
+
+	for (int i = 0; i < 3; i++)
+		yes = yes && k->win.kernel[i] == 1 && k->win.stride[i] == 1 && !k->win.begin[i] &&
+		      !k->end[i];
+	return yes && k->batch * product(k->win.out) < INT64_C(65535) * 32;
+}
+
+static bool set_pixel(struct device *device, struct conv_plan *p)
+{
+	struct site s = {.device = device};
+	char name[32];
+
+	snprintf(name, sizeof(name), "pixel_%d_%d", tiles[p->tile].m, tiles[p->tile].n);
+	p->own_fn = gpu_typed(&s, "pixel", name, p->key.type, NULL);
+	return p->own_fn != NULL;
+}
+
+static int run_pixel(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
+{
+	const struct conv_case *k = &p->key;
+	struct gpu_pixel job = {.x = a->x,
+				.w = a->w,
+				.b = k->bias ? a->b : NULL,
+				.r = k->residual ? a->r : NULL,
+				.y = a->y,
+				.m = k->batch * product(k->win.out),
+				.n = (int)k->cout,
+				.k = (int)k->cin,
+				.act = k->act,
+				.alpha = k->alpha,
+				.beta = k->beta};
+	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = 3 * (m + n) * 80,
+	    out = m * (n + 4) * 4; /* what pixel.cu keeps in shared memory: one, then the other */
+	struct gpu_grid g = {(unsigned)((job.n + n - 1) / n), (unsigned)((job.m + m - 1) / m), 1,
+			     128, (unsigned)(in > out ? in : out)};
+
+	return gpu_launch(c, p->own_fn, g, &job, sizeof(job));
+}
+
+size_t conv_plan_workspace(const struct conv_plan *p)
+{
+	return p->plan ? dn_plan_workspace(p->plan) : 0;
+}
+
+/* Elements that a thread of the kernel takes. */
+static int64_t tail_step(const struct conv_case *k)
+{
+	int64_t vector = 16 / gpu_size(k->type);
+
+	return k->cout % vector ? 1 : vector;
+}
+
+static bool set_tail(struct device *device, struct conv_plan *p)
+{
+	const struct conv_case *k = &p->key;
+	struct site s = {.device = device};
+
+	p->tail_fn = NULL;
+	if (p->form == CONV_OWN)
+		return set_pixel(device, p);
+	if (p->form < CONV_BIAS || (!k->bias && !k->residual && !k->act))
+		return true;
+	p->tail = (struct gpu_tail){.n = k->batch * k->cout * product(k->win.out),
+				    .channels = (int)k->cout,
+				    .act = k->act,
+				    .alpha = k->alpha,
+				    .beta = k->beta};
+	p->tail_fn = gpu_typed(&s, "conv", tail_step(k) == 1 ? "tail_1" : "tail_v", k->type, NULL);
+	return p->tail_fn != NULL;
+}
+
+static int run_tail(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
+{
+	struct gpu_tail job = p->tail;
+
+	job.y = a->y;
+	job.b = p->form == CONV_PLAIN && p->key.bias ? a->b : NULL;
+	job.r = p->form == CONV_PLAIN ? a->r : NULL;
+	return gpu_launch(c, p->tail_fn, gpu_grid(job.n / tail_step(&p->key)), &job, sizeof(job));
+}
+
+int conv_plan_run(const struct call *c, const struct conv_plan *p, const struct conv_args *a)
+{
+	int64_t uid[5 + CONV_CONSTS] = {CONV_X, CONV_W, CONV_Y};
+	void *at[5 + CONV_CONSTS] = {(void *)(uintptr_t)a->x, (void *)(uintptr_t)a->w, a->y};
+	float consts[CONV_CONSTS];
+	int n = 3;
+
+	if (p->form == CONV_OWN)
+		return run_pixel(c, p, a);
+	if (p->key.bias && p->form <= CONV_BIAS)
+		uid[n] = CONV_B, at[n++] = (void *)(uintptr_t)a->b;
+	if (p->key.residual && p->form <= CONV_BIAS)
+		uid[n] = CONV_R, at[n++] = (void *)(uintptr_t)a->r;
+	for (int i = 0; i < p->nconst; i++) {
+		consts[i] = p->consts[i];
+		uid[n] = CONV_CONST + i, at[n++] = &consts[i];
+	}
+	int err = dn_plan_run(p->plan, n, uid, at, a->workspace, c->diag);
+	if (err)
+		return err;
+	return p->tail_fn ? run_tail(c, p, a) : gpu_launched(c);
+}
+
+/* ---- choosing --------------------------------------------------------------------------------- */
+
+enum { MAX_TRIED = 8, MAX_LISTED = 32, MAX_COMPILED = 3, MAX_WORKSPACE = 256 << 20 };
+
+static const char *const form_names[CONV_FORMS + 1] = {"fused", "generic", "bias", "plain", "own"};
+
+static unsigned avoided(const struct conv_case *c)
+{
+	unsigned avoid = DN_NOT_DETERMINISTIC;
+
+	if (c->type == DT_F32 && c->strict)
+		return avoid | DN_STRICT;
+	return c->type == DT_F32 ? avoid : avoid | DN_REDUCED_SUM;
+}
+
+/* Forms that say the same as one before them. */
+static bool repeats(const struct conv_case *c, enum conv_form f)
+{
+	if (c->backward)
+		return f != CONV_PLAIN; /* nothing is fused with these */
+	return (f == CONV_BIAS && !c->act) ||
+	       (f == CONV_PLAIN && !c->act && !c->bias && !c->residual);
+}
+
+static void add_text(char *out, size_t room, const char *name, const int64_t *v)
+{
+	size_t n = strlen(out);
+
+	snprintf(out + n, room - n, " %s%" PRId64 ",%" PRId64 ",%" PRId64, name, v[0], v[1], v[2]);
+}
+
+/* The key under which the choice is kept: "cudnn91900 conv f16 ...". */
+static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
+{
+	int n = snprintf(out, room,
+			 "cudnn%zu conv%s %s%s b%" PRId64 " g%" PRId64 " c%" PRId64 " k%" PRId64
+			 " act%d,%.9g,%.9g%s%s",
+			 version, c->backward ? "back" : "", dtype_name(c->type),
+			 c->type != DT_F32 ? ""
+			 : c->strict	   ? " strict"
+					   : " tf32",
+			 c->batch, c->group, c->cin, c->cout, c->act, (double)c->alpha,
+			 (double)c->beta, c->bias ? " bias" : "", c->residual ? " residual" : "");
+
+	if (n < 0 || (size_t)n >= room)
+		return;
+	add_text(out, room, "in", c->win.in);
+	add_text(out, room, "out", c->win.out);
+	add_text(out, room, "window", c->win.kernel);
+	add_text(out, room, "stride", c->win.stride);
+	add_text(out, room, "dilation", c->win.dilation);
+	add_text(out, room, "begin", c->win.begin);
+	add_text(out, room, "end", c->end);
+}
+
+struct chooser {
+	struct device *device;
+	struct dn *dn;
+	struct conv_plan *p; /* what is best so far */
+	char key[512];
+	struct conv_args args; /* scratch, to time with */
+	size_t room;	       /* of its workspace */
+	double best, first;
+	int tried;
+	struct why *why;
+};
+
+static void take(struct chooser *ch, struct dn_plan *plan, const struct conv_plan *from)
+{
+	if (ch->p->plan)
+		dn_plan_free(ch->p->plan);
+	ch->p->plan = plan;
+	ch->p->form = from->form;
+	ch->p->tile = from->tile;
+	memcpy(ch->p->consts, from->consts, sizeof(from->consts));
+	ch->p->nconst = from->nconst;
+}
+
+/* The first engine of a form that can be had, without one that must be compiled. */
+static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list list, bool compile)
+{
+	struct dn_choice choice[MAX_LISTED];
+	struct conv_plan t = {.form = form};
+	struct dn_graph *g = conv_graph(ch->dn, &ch->p->key, form, t.consts, &t.nconst, ch->why);
+	int n = g ? dn_choices(g, list, avoided(&ch->p->key), choice, MAX_LISTED) : 0;
+	struct dn_plan *plan = NULL;
+
+	for (int i = 0; i < n && !plan; i++) {
+		if (choice[i].compiled && !compile)
+			continue;
+		plan = dn_plan_new(g, &choice[i], ch->why);
+		if (plan && dn_plan_workspace(plan) > MAX_WORKSPACE) {
+			dn_plan_free(plan);
+			plan = NULL;
+		}
+		if (plan)
+			snprintf(ch->p->how, sizeof(ch->p->how), "%s %.*s", form_names[form],
+				 DN_TEXT, choice[i].text);
+	}
+	if (g && !n)
+		refuse(ch->why, "cuDNN has no engine for it");
+	dn_graph_free(g);
+	if (plan)
+		take(ch, plan, &t);
+	return plan != NULL;
+}
+
+/* Without trying: ours where the library would leave the activation to a pass of its own. */
+static bool own_choice(struct chooser *ch)
+{
+	const struct conv_case *k = &ch->p->key;
+	int64_t m = k->batch * product(k->win.out);
+	bool fuses = k->act == ACT_NONE || k->act == ACT_RELU || k->act == ACT_LEAKYRELU;
+
+	if ((fuses && ch->dn) || !takes_pixels(k))
+		return false;
+	ch->p->form = CONV_OWN;
+	ch->p->tile = m * k->cout > 64 * 64 * 256 ? 2 : 0;
+	snprintf(ch->p->how, sizeof(ch->p->how), "own %s", tiles[ch->p->tile].text);
+	return true;
+}
+
+/* Without trying: engines compiled ahead first, of the list of good ones, of the form that does most. */
+static bool first_choice(struct chooser *ch)
+{
+	static const enum conv_form order[] = {CONV_FUSED, CONV_BIAS, CONV_PLAIN};
+
+	for (int compile = 0; compile < 2; compile++)
+		for (int list = DN_BEST; list <= DN_FALLBACK; list++)
+			for (int i = 0; i < 3; i++)
+				if (!repeats(&ch->p->key, order[i]) &&
+				    first_of_form(ch, order[i], (enum dn_list)list, compile))
+					return true;
+	return false;
+}
+
+/* ---- trying ----------------------------------------------------------------------------------- */
+
+struct trial {
+	const struct conv_plan *p;
+	const struct conv_args *args;
+	struct call call;
+};
+
+static int enqueue(void *arg, struct diag *d)
+{
+	struct trial *t = arg;
+
+	t->call.diag = d;
+	return conv_plan_run(&t->call, t->p, t->args);
+}
+
+static size_t whole(int64_t n, int64_t size)
+{
+	return ((size_t)(n * size) + 255) / 256 * 256;
+}
+
+/* Room for all operands and a workspace. */
+static bool scratch(struct chooser *ch)
+{
+	const struct conv_case *k = &ch->p->key;
+	int64_t size = gpu_size(k->type);
+	size_t x = whole(k->batch * k->cin * product(k->win.in), size),
+	       y = whole(k->batch * k->cout * product(k->win.out), size),
+	       w = whole(k->cin / k->group * k->cout * product(k->win.kernel), size),
+	       b = whole(k->cout, size);
+
+	ch->room = x + y + w < (size_t)16 << 20 ? (size_t)32 << 20 : (size_t)128 << 20;
+	char *p = tune_memory(ch->device, x + 2 * y + w + b + ch->room);
+	if (!p)
+		return false;
+	ch->args = (struct conv_args){
+		p, p + x, p + x + w, p + x + w + b, p + x + w + b + y, p + x + w + b + 2 * y};
+	return true;
+}
+
+static void try_plan(struct chooser *ch, struct conv_plan *t, const char *text)
+{
+	static const struct step none;
+	struct trial trial = {t, &ch->args, {.step = &none, .stream = cuda_stream(ch->device)}};
+
+	if (conv_plan_workspace(t) > ch->room || !set_tail(ch->device, t))
+		return;
+	double us = tune_time(ch->device, enqueue, &trial, ch->best);
+	if (us <= 0)
+		return;
+	ch->tried++;
+	if (ch->first <= 0)
+		ch->first = us;
+	/* what is not clearly faster than the library's own choice may be slower tomorrow */
+	bool better = ch->best <= 0 || (us < ch->best && us < 0.97 * ch->first);
+	if (!better)
+		return;
+	ch->best = us;
+	struct dn_plan *plan = t->plan;
+	t->plan = NULL;
+	take(ch, plan, t);
+	snprintf(ch->p->how, sizeof(ch->p->how), "%s %.*s", form_names[t->form], DN_TEXT, text);
+}
+
+static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list, bool compile)
+{
+	struct dn_choice choice[MAX_LISTED];
+	struct conv_plan t = {.form = form, .key = ch->p->key};
+	struct why *why = form == CONV_FUSED ? ch->why : NULL; /* of what is wished for */
+	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, why);
+	int n = g ? dn_choices(g, list, avoided(&t.key), choice, MAX_LISTED) : 0, most[2];
+
+	if (g && !n)
+		refuse(why, "cuDNN has no engine for it");
+	most[0] = MAX_TRIED;
+	most[1] = compile ? MAX_COMPILED : 0;
+	for (int i = 0; i < n; i++) {
+		if (most[choice[i].compiled]-- <= 0)
+			continue;
+		t.plan = dn_plan_new(g, &choice[i], NULL);
+		if (!t.plan)
+			continue;
+		try_plan(ch, &t, choice[i].text);
+		dn_plan_free(t.plan);
+	}
+	dn_graph_free(g);
+}
+
+static void try_pixels(struct chooser *ch)
+{
+	struct conv_plan t = {.form = CONV_OWN, .key = ch->p->key};
+
+	for (t.tile = 0; t.tile < TILES; t.tile++)
+		try_plan(ch, &t, tiles[t.tile].text);
+}
+
+static bool try_all(struct chooser *ch)
+{
+	const struct conv_case *k = &ch->p->key;
+	bool full = tune_full(ch->device);
+
+	if (!scratch(ch))
+		return false;
+	if (!repeats(k, CONV_FUSED))
+		try_form(ch, CONV_FUSED, DN_BEST, full);
+	if (full && !k->backward)
+		try_form(ch, CONV_GENERIC, DN_BEST, true);
+	if (!repeats(k, CONV_BIAS) && k->act != ACT_RELU)
+		try_form(ch, CONV_BIAS, DN_BEST, false);
+	if (!ch->p->plan && !repeats(k, CONV_PLAIN))
+		try_form(ch, CONV_PLAIN, DN_BEST, false);
+	if (takes_pixels(k))
+		try_pixels(ch);
+	return ch->best > 0;
+}
+
+static void remember(struct chooser *ch, const char *level)
+{
+	struct arena a = {0};
+	size_t n;
+	char value[sizeof(ch->p->how) + 40];
+
+	snprintf(value, sizeof(value), "%s %.2f %s", ch->p->how, ch->best, level);
+	tune_put(ch->device, ch->key, value);
+	char *json = ch->p->plan ? dn_plan_save(ch->p->plan, &a, &n) : NULL;
+	if (json)
+		tune_blob_put(ch->device, arena_printf(&a, "%s = %s", ch->key, ch->p->how), json, n);
+	arena_free(&a);
+	if (ch->tried)
+		snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, the best of %d", value, ch->tried);
+}
+
+static bool own_from_cache(struct chooser *ch, const char *text, const char *value)
+{
+	struct conv_plan *p = ch->p;
+
+	for (int i = 0; i < TILES; i++) {
+		if (strcmp(tiles[i].text, text) || !takes_pixels(&p->key))
+			continue;
+		p->form = CONV_OWN;
+		p->tile = i;
+		snprintf(p->how, sizeof(p->how), "%.200s, from the cache", value);
+		return true;
+	}
+	return false;
+}
+
+/* "fused e41,2=5 3.10 quick": form, engine, microseconds (0: not known), how long it was looked for */
+static bool from_cache(struct chooser *ch)
+{
+	const char *value = tune_get(ch->device, ch->key);
+	char form[16], text[DN_TEXT], level[8];
+	struct conv_plan t = {.form = CONV_FORMS, .key = ch->p->key};
+	struct arena a = {0};
+	size_t n;
+
+	if (!value || sscanf(value, "%15s %239s %*s %7s", form, text, level) != 3)
+		return false;
+	if (tune_full(ch->device) && strcmp(level, "full"))
+		return false; /* there is more to be found */
+	if (!strcmp(form, form_names[CONV_OWN]))
+		return own_from_cache(ch, text, value);
+	for (int f = 0; f < CONV_FORMS; f++)
+		if (!strcmp(form_names[f], form))
+			t.form = (enum conv_form)f;
+	if (t.form == CONV_FORMS)
+		return false;
+	const char *key = arena_printf(&a, "%s = %s %s", ch->key, form, text);
+	char *json = tune_blob_get(ch->device, key, &a, &n);
+	if (json) {
+		conv_consts(&t.key, t.form, t.consts, &t.nconst);
+		t.plan = dn_plan_of_json(ch->dn, json, n, NULL);
+	}
+	if (!t.plan) {
+		struct dn_graph *g = conv_graph(ch->dn, &t.key, t.form, t.consts, &t.nconst, ch->why);
+		t.plan = g ? dn_plan_of_text(g, text, ch->why) : NULL;
+		dn_graph_free(g);
+	}
+	arena_free(&a);
+	if (!t.plan)
+		return false;
+	take(ch, t.plan, &t);
+	snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, from the cache", value);
+	return true;
+}
+
+/* Why a plan leaves something to a kernel behind it, where the library would not take that. */
+static bool settled(struct device *device, struct conv_plan *p, const struct why *why)
+{
+	bool left = p->form == CONV_BIAS || p->form == CONV_PLAIN;
+
+	if (left && why && why->text)
+		snprintf(p->fell, sizeof(p->fell), "%s", why->text);
+	return set_tail(device, p);
+}
+
+static bool choose(struct device *device, struct dn *dn, struct conv_plan *p, struct why *why)
+{
+	struct chooser ch = {.device = device, .dn = dn, .p = p, .why = why};
+	bool found;
+
+	if (!dn)
+		return own_choice(&ch) && settled(device, p, why);
+	conv_case_text(&p->key, dn_version(dn), ch.key, sizeof(ch.key));
+	if (from_cache(&ch))
+		return settled(device, p, why);
+	if (tune_may(device)) {
+		tune_begin(device, ch.key);
+		found = try_all(&ch);
+		if (found)
+			remember(&ch, tune_full(device) ? "full" : "quick");
+		tune_end(device);
+		if (found)
+			return settled(device, p, why);
+	}
+	if (!own_choice(&ch) && !first_choice(&ch))
+		return false;
+	/* no process tries this again but one that is told to: the next ones start without delay */
+	if (tune_skipped(device))
+		remember(&ch, "skipped");
+	return settled(device, p, why);
+}
+
+/* ---- the device's plans ----------------------------------------------------------------------- */
+
+struct conv_plans {
+	struct conv_plan *first;
+};
+
+static void drop_plans(struct device *device, void *p)
+{
+	struct conv_plans *all = p;
+
+	(void)device;
+	for (struct conv_plan *x = all->first, *next; x; x = next) {
+		next = x->next;
+		dn_plan_free(x->plan);
+		free(x);
+	}
+	free(all);
+}
+
+static struct conv_plans *plans_of(struct device *device)
+{
+	struct conv_plans *all = gpu_slot(device, GPU_CONV);
+
+	if (!all) {
+		all = calloc(1, sizeof(*all));
+		if (all)
+			gpu_slot_set(device, GPU_CONV, all, drop_plans);
+	}
+	return all;
+}
+
+struct conv_plan *conv_plan_get(struct device *device, const struct conv_case *c, struct why *why)
+{
+	struct conv_plans *all = plans_of(device);
+	struct dn *dn = dn_of(device, why);
+
+	if (!all)
+		return NULL;
+	for (struct conv_plan *p = all->first; p; p = p->next) {
+		if (!memcmp(&p->key, c, sizeof(*c))) {
+			p->users++;
+			return p;
+		}
+	}
+	struct conv_plan *p = calloc(1, sizeof(*p));
+	if (!p) {
+		refuse(why, "no memory");
+		return NULL;
+	}
+	p->key = *c;
+	if (!choose(device, dn, p, why)) {
+		dn_plan_free(p->plan);
+		free(p);
+		return NULL;
+	}
+	p->users = 1;
+	p->next = all->first;
+	all->first = p;
+	return p;
+}
+
+void conv_plan_put(struct device *device, struct conv_plan *p)
+{
+	struct conv_plans *all = gpu_slot(device, GPU_CONV);
+
+	if (!p || --p->users)
+		return;
+	for (struct conv_plan **at = &all->first; *at; at = &(*at)->next) {
+		if (*at == p) {
+			*at = p->next;
+			break;
+		}
+	}
+	dn_plan_free(p->plan);
+	free(p);
+}
+
+void conv_choices(struct device *device, struct str *b)
+{
+	const struct conv_plans *all = gpu_slot(device, GPU_CONV);
+	char key[512];
+
+	for (const struct conv_plan *p = all ? all->first : NULL; p; p = p->next) {
+		conv_case_text(&p->key, 0, key, sizeof(key));
+		str_addf(b, "\n        %s\n          %s", strchr(key, ' ') + 1, p->how);
+	}
+}

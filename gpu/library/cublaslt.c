@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/library/cublaslt.h"
+
+#include "gpu/driver/api.h"
+#include "gpu/driver/tune.h"
+#include "gpu/launch/util.h"
+
+#include <inttypes.h>
+
+#if HAVE_CUDA
+
+/* What the library may take for itself; more helps no product on the GPUs of today. */
+enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_OWN_ALIGN = 256, LT_TRIED = 8 };
+
+/* A choice that the device remembers: choosing takes the library longer than most products take. */
+struct choice {
+	struct blaslt_job job;
+	bool ok;
+	const char *why;
+	cublasLtMatmulAlgo_t algo;
+	size_t workspace;
+	double us; /* 0: not measured */
+};
+struct blaslt {
+	struct device *device;
+	const struct cublaslt_api *api;
+	cublasLtHandle_t handle;
+	struct arena arena;
+	struct choice *choices;
+	uint32_t n, cap;
+};
+
+/* The library sees columns where we see rows: its A is our b, its B our a, all transposed. */
+struct described {
+	cublasLtMatmulDesc_t desc;
+	cublasLtMatrixLayout_t a, b, r, y;
+};
+struct blaslt_product {
+	const struct blaslt *lt;
+	struct described d;
+	struct blaslt_job job;
+	cublasLtMatmulAlgo_t algo;
+};
+
+static void describe_free(const struct cublaslt_api *api, struct described *d)
+{
+	if (d->desc)
+		api->p_cublasLtMatmulDescDestroy(d->desc);
+	if (d->a)
+		api->p_cublasLtMatrixLayoutDestroy(d->a);
+	if (d->b)
+		api->p_cublasLtMatrixLayoutDestroy(d->b);
+	if (d->r)
+		api->p_cublasLtMatrixLayoutDestroy(d->r);
+	if (d->y)
+		api->p_cublasLtMatrixLayoutDestroy(d->y);
+	*d = (struct described){0};
+}
+
+static cudaDataType_t type_of(int32_t t)
+{
+	return t == DT_F16    ? CUDA_R_16F
+	       : t == DT_BF16 ? CUDA_R_16BF
+	       : t == DT_F64  ? CUDA_R_64F
+	       : t == DT_I8   ? CUDA_R_8I
+	       : t == DT_I32  ? CUDA_R_32I
+			      : CUDA_R_32F;
+}
+
+static cublasComputeType_t compute_of(const struct blaslt_job *j)
+{
+	if (j->type == DT_F64)
+		return CUBLAS_COMPUTE_64F;
+	if (j->type == DT_I8)
+		return CUBLAS_COMPUTE_32I;
+	return j->type == DT_F32 && j->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+static cublasLtEpilogue_t epilogue_of(const struct blaslt_job *j)
+{
+	if (j->act == BLASLT_RELU)
+		return j->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+	if (j->act == BLASLT_GELU)
+		return j->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+	return j->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* `rows` of `cols` elements, `ld` apart, are a matrix of as many columns to the library. */
+static cublasStatus_t layout(const struct cublaslt_api *api, cublasLtMatrixLayout_t *out,
+			     cudaDataType_t t, int64_t rows, int64_t cols, int64_t ld,
+			     int64_t batch, int64_t step)
+{
+	int32_t count = (int32_t)batch;
+	cublasStatus_t r =
+		api->p_cublasLtMatrixLayoutCreate(out, t, (uint64_t)cols, (uint64_t)rows, ld);
+
+	if (!r && batch > 1)
+		r = api->p_cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+							    &count, sizeof(count));
+	if (!r && batch > 1)
+		r = api->p_cublasLtMatrixLayoutSetAttribute(
+			*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof(step));
+	return r;
+}
+
+static cublasStatus_t describe_operation(const struct cublaslt_api *api, const struct blaslt_job *j,
+					 cublasLtMatmulDesc_t *out)
+{
+	cublasOperation_t ta = j->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasOperation_t tb = j->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+	cublasLtEpilogue_t e = epilogue_of(j);
+	const void *some =
+		(const void *)(uintptr_t)LT_ALIGN; /* a pointer is wanted before there is one */
+	cudaDataType_t scale = j->type == DT_F64  ? CUDA_R_64F
+			       : j->type == DT_I8 ? CUDA_R_32I
+						  : CUDA_R_32F;
+	cublasStatus_t r = api->p_cublasLtMatmulDescCreate(out, compute_of(j), scale);
+
+	if (!r)
+		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_TRANSA, &ta,
+							  sizeof(ta));
+	if (!r)
+		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_TRANSB, &tb,
+							  sizeof(tb));
+	if (!r && e != CUBLASLT_EPILOGUE_DEFAULT)
+		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_EPILOGUE, &e,
+							  sizeof(e));
+	if (!r && j->bias)
+		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+							  &some, sizeof(some));
+	return r;
+}
+
+static cublasStatus_t describe(const struct cublaslt_api *api, const struct blaslt_job *j,
+			       struct described *d)
+{
+	cudaDataType_t t = type_of(j->type), out = j->type == DT_I8 ? CUDA_R_32I : t;
+	cublasStatus_t r = describe_operation(api, j, &d->desc);
+
+	if (!r)
+		r = layout(api, &d->a, t, j->trans_b ? j->n : j->k, j->trans_b ? j->k : j->n,
+			   j->ldb, j->batch, j->step_b);
+	if (!r)
+		r = layout(api, &d->b, t, j->trans_a ? j->k : j->m, j->trans_a ? j->m : j->k,
+			   j->lda, j->batch, j->step_a);
+	if (!r)
+		r = layout(api, &d->r, out, j->m, j->n, j->residual ? j->ldr : j->ldy, j->batch,
+			   j->residual ? j->step_r : j->step_y);
+	if (!r)
+		r = layout(api, &d->y, out, j->m, j->n, j->ldy, j->batch, j->step_y);
+	if (r)
+		describe_free(api, d);
+	return r;
+}
+
+static cublasStatus_t preferences(const struct cublaslt_api *api, uint32_t align,
+				  cublasLtMatmulPreference_t *out)
+{
+	static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+	uint64_t most = LT_WORKSPACE;
+	cublasStatus_t r = api->p_cublasLtMatmulPreferenceCreate(out);
+
+	if (!r)
+		r = api->p_cublasLtMatmulPreferenceSetAttribute(
+			*out, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof(most));
+	for (size_t i = 0; i < sizeof(aligned) / sizeof(*aligned) && !r; i++)
+		r = api->p_cublasLtMatmulPreferenceSetAttribute(*out, aligned[i], &align,
+								sizeof(align));
+	return r;
+}
+
+/* What the library proposes, best first; how many. */
+static int ask(const struct blaslt *lt, const struct described *d, uint32_t align,
+	       cublasLtMatmulHeuristicResult_t *found, int most, cublasStatus_t *status)
+{
+	cublasLtMatmulPreference_t pref = NULL;
+	int n = 0, kept = 0;
+	cublasStatus_t r = preferences(lt->api, align ? align : LT_ALIGN, &pref);
+
+	if (!r)
+		r = lt->api->p_cublasLtMatmulAlgoGetHeuristic(lt->handle, d->desc, d->a, d->b, d->r,
+							      d->y, pref, most, found, &n);
+	for (int i = 0; i < n && !r; i++)
+		if (!found[i].state)
+			found[kept++] = found[i];
+	if (pref)
+		lt->api->p_cublasLtMatmulPreferenceDestroy(pref);
+	*status = r || kept ? r : CUBLAS_STATUS_NOT_SUPPORTED;
+	return kept;
+}
+
+/* ---- trying ---------------------------------------------------------------------------------- */
+
+struct trial {
+	const struct blaslt *lt;
+	const struct blaslt_job *job;
+	const struct described *d;
+	const cublasLtMatmulHeuristicResult_t *with;
+	char *a, *b, *bias, *r, *y, *workspace;
+};
+
+static cublasStatus_t launch(const struct blaslt *lt, const struct described *d,
+			     const struct blaslt_job *j, const cublasLtMatmulAlgo_t *algo,
+			     const struct blaslt_args *x)
+{
+	float alpha = (float)j->alpha, beta = j->residual ? (float)j->beta : 0;
+	double alpha64 = j->alpha, beta64 = j->residual ? j->beta : 0;
+	int32_t one = (int32_t)j->alpha, more = j->residual ? (int32_t)j->beta : 0;
+	const void *by = &alpha, *add = &beta;
+	cublasStatus_t r = CUBLAS_STATUS_SUCCESS;
+
+	if (j->type == DT_F64)
+		by = &alpha64, add = &beta64;
+	else if (j->type == DT_I8)
+		by = &one, add = &more;
+	if (j->bias)
+		r = lt->api->p_cublasLtMatmulDescSetAttribute(
+			d->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &x->bias, sizeof(x->bias));
+	if (r)
+		return r;
+	return lt->api->p_cublasLtMatmul(lt->handle, d->desc, by, x->b, d->a, x->a, d->b, add,
+					 j->residual ? x->r : x->y, d->r, x->y, d->y, algo,
+					 x->workspace, x->workspace_bytes,
+					 (cudaStream_t)cuda_stream_handle(cuda_stream(lt->device)));
+}
+
+static int enqueue(void *arg, struct diag *d)
+{
+	const struct trial *t = arg;
+	const struct blaslt_args x = {t->a, t->b, t->bias, t->r, t->y, t->workspace, LT_WORKSPACE};
+	cublasStatus_t r = launch(t->lt, t->d, t->job, &t->with->algo, &x);
+
+	return r ? library_failed(t->lt->device, "trying a product",
+				  t->lt->api->p_cublasLtGetStatusName(r), d)
+		 : 0;
+}
+
+/* Bytes of an operand of `batch` matrices of `rows` rows, `ld` elements apart. */
+static size_t operand(int64_t rows, int64_t ld, int64_t batch, int64_t step, int64_t size)
+{
+	int64_t n = rows * ld + (batch > 1 ? (batch - 1) * step : 0);
+
+	return ((size_t)(n * size) + 255) & ~(size_t)255;
+}
+
+static bool room(struct trial *t)
+{
+	const struct blaslt_job *j = t->job;
+	int64_t size = gpu_size((enum dtype)j->type), out = j->type == DT_I8 ? 4 : size;
+	size_t a = operand(j->trans_a ? j->k : j->m, j->lda, j->batch, j->step_a, size);
+	size_t b = operand(j->trans_b ? j->n : j->k, j->ldb, j->batch, j->step_b, size);
+	size_t y = operand(j->m, j->ldy, j->batch, j->step_y, out);
+	size_t r = j->residual ? operand(j->m, j->ldr, j->batch, j->step_r, out) : 0;
+	size_t bias = operand(1, j->n, 1, 0, out);
+	char *p = tune_memory(t->lt->device, a + b + y + r + bias + LT_WORKSPACE);
+
+	if (!p)
+		return false;
+	t->a = p;
+	t->b = p + a;
+	t->y = t->b + b;
+	t->r = t->y + y;
+	t->bias = t->r + r;
+	t->workspace = t->bias + bias;
+	return true;
+}
+
+/* The fastest of some: another than the library's first only where it is clearly faster. */
+static int fastest(const struct blaslt *lt, const struct blaslt_job *j, const struct described *d,
+		   const cublasLtMatmulHeuristicResult_t *found, int n, double *us)
+{
+	struct trial t = {.lt = lt, .job = j, .d = d};
+	double first = 0;
+	int best = 0;
+
+	tune_begin(lt->device, "matrix products");
+	for (int i = 0; i < n && (i || room(&t)); i++) {
+		t.with = &found[i];
+		double took = tune_time(lt->device, enqueue, &t, *us);
+		if (took <= 0)
+			continue;
+		if (!i)
+			first = took;
+		if (!i || (took < *us && took < 0.97 * first)) {
+			*us = took;
+			best = i;
+		}
+	}
+	tune_end(lt->device);
+	return best;
+}
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+static const char *key_of(const struct blaslt *lt, const struct blaslt_job *j, struct arena *a)
+{
+	const int64_t n[] = {j->m,   j->n,     j->k,	  j->lda,    j->ldb,	j->ldr,
+			     j->ldy, j->batch, j->step_a, j->step_b, j->step_r, j->step_y};
+	const char *text =
+		arena_printf(a, "cublaslt%zu %s%s %d%d%d%d%d", lt->api->p_cublasLtGetVersion(),
+			     dtype_name((enum dtype)j->type), j->tf32 ? "t" : "", j->trans_a,
+			     j->trans_b, j->bias, j->residual, j->act);
+
+	for (size_t i = 0; i < sizeof(n) / sizeof(*n); i++)
+		text = arena_printf(a, "%s %" PRId64, text, n[i]);
+	if (j->align)
+		text = arena_printf(a, "%s align%d", text, j->align);
+	return text;
+}
+
+/* "3.10 33554432 HEX": microseconds, workspace, the library's own description of the algorithm */
+static bool from_cache(const struct blaslt *lt, const struct described *d, const char *key,
+		       struct choice *c)
+{
+	const char *value = tune_get(lt->device, key);
+	cublasLtMatmulHeuristicResult_t r = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
+	unsigned char *to = (unsigned char *)&c->algo;
+	int at = 0;
+
+	if (!value || sscanf(value, "%lf %zu %n", &c->us, &c->workspace, &at) != 2 || !at ||
+	    strlen(value + at) != 2 * sizeof(c->algo))
+		return false;
+	for (size_t i = 0; i < sizeof(c->algo); i++) {
+		unsigned byte;
+		if (sscanf(value + at + 2 * i, "%2x", &byte) != 1)
+			return false;
+		to[i] = (unsigned char)byte;
+	}
+	/* an algorithm of another library would not be one of this */
+	return !lt->api->p_cublasLtMatmulAlgoCheck(lt->handle, d->desc, d->a, d->b, d->r, d->y,
+						   &c->algo, &r) &&
+	       !r.state && r.workspaceSize <= LT_WORKSPACE && (c->workspace = r.workspaceSize, true);
+}
+
+static void to_cache(const struct blaslt *lt, const char *key, const struct choice *c, struct arena *a)
+{
+	const unsigned char *from = (const unsigned char *)&c->algo;
+	char hex[2 * sizeof(c->algo) + 1] = "";
+
+	for (size_t i = 0; i < sizeof(c->algo); i++)
+		snprintf(hex + 2 * i, 3, "%02x", from[i]);
+	tune_put(lt->device, key, arena_printf(a, "%.2f %zu %s", c->us, c->workspace, hex));
+}
+
+/* From the cache, by trying, or the library's first: fills algo and workspace. */
+static cublasStatus_t decide(const struct blaslt *lt, const struct blaslt_job *j, struct choice *c)
+{
+	cublasLtMatmulHeuristicResult_t found[LT_TRIED];
+	struct described d = {0};
+	struct arena scratch = {0};
+	cublasStatus_t r = describe(lt->api, j, &d);
+	const char *key = key_of(lt, j, &scratch);
+
+	if (!r && !from_cache(lt, &d, key, c)) {
+		bool may = tune_may(lt->device);
+		int n = ask(lt, &d, (uint32_t)j->align, found, may ? LT_TRIED : 1, &r), best = 0;
+		c->us = 0;
+		if (!r && may)
+			best = fastest(lt, j, &d, found, n, &c->us);
+		else if (!r)
+			tune_skipped(lt->device);
+		if (!r) {
+			c->algo = found[best].algo;
+			c->workspace = found[best].workspaceSize;
+		}
+		if (!r && c->us > 0)
+			to_cache(lt, key, c, &scratch);
+	}
+	describe_free(lt->api, &d);
+	arena_free(&scratch);
+	return r;
+}
+
+static struct choice *remembered(struct blaslt *lt, const struct blaslt_job *j)
+{
+	for (uint32_t i = 0; i < lt->n; i++)
+		if (!memcmp(&lt->choices[i].job, j, sizeof(*j)))
+			return &lt->choices[i];
+	return NULL;
+}
+
+static struct choice *choose(struct blaslt *lt, const struct blaslt_job *j)
+{
+	struct choice *c = remembered(lt, j);
+
+	if (c)
+		return c;
+	if (lt->n == lt->cap) {
+		lt->cap = lt->cap ? 2 * lt->cap : 64;
+		lt->choices = arena_grow(&lt->arena, lt->choices, lt->n, lt->cap, sizeof(*c));
+	}
+	c = &lt->choices[lt->n++];
+	*c = (struct choice){.job = *j};
+	cublasStatus_t r = decide(lt, j, c);
+	c->ok = !r;
+	c->why = r ? arena_printf(&lt->arena, "cuBLASLt has no algorithm for it (%s)",
+				  lt->api->p_cublasLtGetStatusName(r))
+		   : NULL;
+	return c;
+}
+
+static void lt_close(struct device *dev, void *state)
+{
+	struct blaslt *lt = state;
+	struct arena a = lt->arena;
+
+	if (!cuda_lost(dev))
+		lt->api->p_cublasLtDestroy(lt->handle);
+	arena_free(&a);
+}
+
+/* The device's handle, made when it is first wanted; in the device's context. */
+static struct blaslt *lt_of(struct device *dev, struct diag *d)
+{
+	struct blaslt *lt = gpu_slot(dev, GPU_CUBLASLT);
+	const struct cublaslt_api *api = lt ? lt->api : cublaslt_api(d);
+	struct arena a = {0};
+	cublasLtHandle_t handle = NULL;
+
+	if (lt || !api)
+		return lt;
+	uint64_t before = gpu_unused(dev);
+	cublasStatus_t r = api->p_cublasLtCreate(&handle);
+	if (r) {
+		library_failed(dev, "starting cuBLASLt", api->p_cublasLtGetStatusName(r), d);
+		return NULL;
+	}
+	gpu_note_taken(dev, before, MEM_LIBRARIES);
+	lt = arena_new(&a, struct blaslt);
+	*lt = (struct blaslt){.device = dev, .api = api, .handle = handle, .arena = a};
+	gpu_slot_set(dev, GPU_CUBLASLT, lt, lt_close);
+	return lt;
+}
+
+static bool sizes_fit(const struct blaslt_job *j)
+{
+	return j->m > 0 && j->n > 0 && j->k > 0 && j->batch > 0 && j->m <= INT32_MAX &&
+	       j->n <= INT32_MAX && j->k <= INT32_MAX && j->batch <= INT32_MAX;
+}
+
+/* What the library chose for it, in the device's context; NULL with the reason. */
+static struct choice *chosen(const struct site *s, const struct blaslt_job *j, struct blaslt **lt,
+			     struct why *why)
+{
+	struct diag d = {0};
+	struct choice *c = NULL;
+	bool pushed;
+
+	if (!sizes_fit(j)) {
+		refuse(why, "a product of nothing, or of more than cuBLASLt counts");
+		return NULL;
+	}
+	if (!cuda_enter(s->device, &pushed, &d)) {
+		*lt = lt_of(s->device, &d);
+		c = *lt ? choose(*lt, j) : NULL;
+		cuda_leave(s->device, pushed);
+	}
+	if (!c)
+		refuse(why, "%s", d.first && d.first->message ? d.first->message : "no cuBLASLt");
+	else if (!c->ok)
+		refuse(why, "%s", c->why);
+	diag_free(&d);
+	return c && c->ok ? c : NULL;
+}
+
+bool blaslt_takes(const struct site *s, const struct blaslt_job *j, struct why *why)
+{
+	struct blaslt *lt;
+
+	return chosen(s, j, &lt, why) != NULL;
+}
+
+double blaslt_us(const struct site *s, const struct blaslt_job *j)
+{
+	struct blaslt *lt;
+	const struct choice *c = chosen(s, j, &lt, NULL);
+
+	return c ? c->us : 0;
+}
+
+struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_job *j,
+				      size_t *workspace, struct diag *d)
+{
+	struct blaslt *lt = NULL;
+	struct why why = {.arena = &d->arena};
+	const struct choice *c = chosen(s, j, &lt, &why);
+
+	if (!c) {
+		FAIL(d, E_LIBRARY, .message = why.text ? why.text : "cuBLASLt refused a product");
+		return NULL;
+	}
+	struct blaslt_product *p = arena_new(s->plan_arena, struct blaslt_product);
+	*p = (struct blaslt_product){.lt = lt, .job = *j, .algo = c->algo};
+	/* the library wants its own begin at whole pieces that are larger than a step's */
+	*workspace = c->workspace ? c->workspace + LT_OWN_ALIGN : 0;
+	cublasStatus_t r = describe(lt->api, j, &p->d);
+	if (!r)
+		return p;
+	library_failed(s->device, "describing a product to cuBLASLt",
+		       lt->api->p_cublasLtGetStatusName(r), d);
+	return NULL;
+}
+
+void blaslt_drop(struct blaslt_product *p)
+{
+	if (p)
+		describe_free(p->lt->api, &p->d);
+}
+
+int blaslt_run(const struct call *c, const struct blaslt_product *p, const struct blaslt_args *x)
+{
+	struct device *dev = cuda_device(c->stream);
+	bool pushed;
+	int err = cuda_enter(dev, &pushed, c->diag);
+
+	if (err)
+		return err;
+	struct blaslt_args own = *x;
+	size_t skip = -(uintptr_t)x->workspace % LT_OWN_ALIGN;
+	bool any = x->workspace_bytes > skip;
+	own.workspace = any ? (char *)x->workspace + skip : NULL;
+	own.workspace_bytes = any ? x->workspace_bytes - skip : 0;
+	cublasStatus_t r = launch(p->lt, &p->d, &p->job, &p->algo, &own);
+	if (r)
+		err = library_failed(dev, "a product by cuBLASLt",
+				     p->lt->api->p_cublasLtGetStatusName(r), c->diag);
+	cuda_leave(dev, pushed);
+	return err;
+}
+
+#else
+
+bool blaslt_takes(const struct site *s, const struct blaslt_job *j, struct why *why)
+{
+	(void)s, (void)j;
+	return refuse(why, "this build has no CUDA");
+}
+
+double blaslt_us(const struct site *s, const struct blaslt_job *j)
+{
+	(void)s, (void)j;
+	return 0;
+}
+
+struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_job *j,
+				      size_t *workspace, struct diag *d)
+{
+	(void)s, (void)j, (void)workspace;
+	FAIL(d, E_DEVICE, .message = "this build has no CUDA");
+	return NULL;
+}
+
+void blaslt_drop(struct blaslt_product *p)
+{
+	(void)p;
+}
+
+int blaslt_run(const struct call *c, const struct blaslt_product *p, const struct blaslt_args *x)
+{
+	(void)p, (void)x;
+	return call_fail(c, E_INTERNAL, "a build with CUDA", "one without");
+}
+
+#endif

@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* No kernels yet: these operators run on the host. */
-#include "backend.h"
-
-const struct kernel gpu_ml[] = {{0}};

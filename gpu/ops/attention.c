@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The attention operators as models have them; those that fusion makes are in attend.c. */
+#include "ops/attention.h"
+
+#include "gpu/ops/sdpa.h"
+#include "gpu/ops/contrib_attention.h"
+
+#include <math.h>
+
+/* ---- keys and values put together ------------------------------------------------------------ */
+
+enum { COPIES = 4 };
+
+/* A copy of an input into the keys or values that the kernel reads: [B,H,T,D]. */
+struct joined_copy {
+	uint32_t in;
+	bool value;
+	struct gpu_strided job;
+	int64_t to; /* elements */
+};
+/* Past and present: copied together into the outputs, or into the workspace where there are none. */
+struct joined {
+	struct joined_copy copy[COPIES];
+	int n;
+	void *fn;
+	bool key, value;	       /* made, rather than read where they lie */
+	size_t key_bytes, value_bytes; /* in the workspace: 0: in outputs 1 and 2 */
+};
+
+static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *dim,
+		     const int64_t *from, const int64_t *to, int64_t start)
+{
+	struct gpu_piece piece = {0};
+
+	if (!gpu_piece(&piece, 4, dim, from, to))
+		return false;
+	k->copy[k->n++] =
+		(struct joined_copy){.in = in, .value = value, .job = piece.job, .to = start};
+	return true;
+}
+
+/* One of the two: the past's rows (0: none), then the current ones, whose steps are given. */
+static void join(struct joined *k, const struct gpu_attend *j, uint32_t past, int64_t before,
+		 uint32_t now, int64_t *steps, bool value)
+{
+	int64_t size = value ? j->dv : j->d, to[4], from[4];
+	int64_t dim[4] = {j->batch, j->kv_heads, before, size};
+
+	to[0] = j->kv_heads * j->t * size, to[1] = j->t * size, to[2] = size, to[3] = 1;
+	from[0] = j->kv_heads * before * size, from[1] = before * size, from[2] = size, from[3] = 1;
+	if (before > 0)
+		add_copy(k, past, value, dim, from, to, 0);
+	dim[2] = j->t - before;
+	memcpy(from, steps, 3 * sizeof(*from));
+	add_copy(k, now, value, dim, from, to, before * size);
+	memcpy(steps, to, 3 * sizeof(*to));
+}
+
+static int run_copies(const struct call *c, const struct joined *k, char *key, char *value)
+{
+	int err = 0;
+
+	for (int i = 0; i < k->n && !err; i++) {
+		const struct joined_copy *p = &k->copy[i];
+		struct gpu_strided job = p->job;
+		size_t size = (size_t)gpu_size(tensor_dtype(c->in[p->in]));
+		job.x = gpu_data(c, p->in);
+		job.y = (p->value ? value : key) + (size_t)p->to * size;
+		if (job.n > 0)
+			err = gpu_launch(c, k->fn, gpu_grid(job.n), &job, sizeof(job));
+	}
+	return err;
+}
+
+/* ---- what Attention and MultiHeadAttention share --------------------------------------------- */
+
+static const uint32_t NONE = UINT32_MAX; /* no such input */
+struct onnx_attention {
+	struct gpu_attend_plan plan;
+	struct joined joined;
+	uint32_t k, v, mask, valid; /* inputs; q is the first */
+};
+
+static size_t rounded(size_t n)
+{
+	return (n + 255) & ~(size_t)255;
+}
+
+static int set(struct site *s, struct step *step, struct onnx_attention *a, struct diag *d)
+{
+	const size_t starts[3] = {0};
+	struct gpu_attend *j = &a->plan.job;
+	enum dtype t = gpu_type(s, 0);
+	size_t rows = (size_t)(j->batch * j->kv_heads * j->t) * (size_t)gpu_size(t);
+
+	step->state = a;
+	if (a->joined.key && !site_out(s, 1))
+		a->joined.key_bytes = rounded(rows * (size_t)j->d);
+	if (a->joined.value && !site_out(s, 2))
+		a->joined.value_bytes = rounded(rows * (size_t)j->dv);
+	if (a->joined.n)
+		a->joined.fn = gpu_sized(s, "move", "strided", t, d);
+	if (a->joined.n && !a->joined.fn)
+		return -E_DEVICE;
+	int err = gpu_attend_set(s, &a->plan, t, starts, d);
+	step->workspace = a->joined.key_bytes + a->joined.value_bytes + a->plan.scratch;
+	return err;
+}
+
+static int run(const struct call *c)
+{
+	const struct onnx_attention *a = c->step->state;
+	const struct joined *k = &a->joined;
+	struct gpu_attend_plan plan = a->plan;
+	struct gpu_attend *job = &plan.job;
+	char *room = c->workspace;
+	char *key = k->key_bytes ? room : gpu_out(c, 1);
+	char *value = k->value_bytes ? room + k->key_bytes : gpu_out(c, 2);
+	int err = run_copies(c, k, key, value);
+
+	job->q = gpu_data(c, 0);
+	job->k = k->key ? key : gpu_data(c, a->k);
+	job->v = k->value ? value : gpu_data(c, a->v);
+	job->mask = gpu_data(c, a->mask);
+	job->valid = gpu_data(c, a->valid);
+	job->y = gpu_out(c, 0);
+	job->qk = gpu_out(c, 3);
+	job->scratch = room + k->key_bytes + k->value_bytes;
+	return err ? err : gpu_attend_launch(c, &plan);
+}
+
+/* ---- Attention (ai.onnx) --------------------------------------------------------------------- */
+
+static float scale_or(float scale, int64_t size)
+{
+	return isnan(scale) ? 1 / sqrtf((float)(size > 0 ? size : 1)) : scale;
+}
+
+static void attention_sizes(const struct site *s, struct gpu_attend *j, int64_t *before)
+{
+	const struct attention *p = s->node->params;
+	const struct shape *q = &site_in(s, ATT_Q)->shape, *k = &site_in(s, ATT_K)->shape,
+			   *v = &site_in(s, ATT_V)->shape;
+	const struct vinfo *past = site_in(s, ATT_PAST_K);
+
+	*before = past ? past->shape.dim[2] : 0;
+	j->batch = q->dim[0];
+	j->heads = q->rank == 4 ? q->dim[1] : p->q_num_heads;
+	j->kv_heads = k->rank == 4 ? k->dim[1] : p->kv_num_heads;
+	j->s = q->dim[q->rank - 2];
+	j->d = q->rank == 4 ? q->dim[3] : q->dim[2] / j->heads;
+	j->dv = v->rank == 4 ? v->dim[3] : v->dim[2] / j->kv_heads;
+	j->t = k->dim[k->rank - 2] + *before;
+	gpu_attend_steps(q->rank == 3, j->heads, j->s, j->d, j->heads * j->d, j->qs);
+	gpu_attend_steps(k->rank == 3, j->kv_heads, j->t - *before, j->d, j->kv_heads * j->d, j->ks);
+	gpu_attend_steps(v->rank == 3, j->kv_heads, j->t - *before, j->dv, j->kv_heads * j->dv, j->vs);
+	gpu_attend_steps(q->rank == 3, j->heads, j->s, j->dv, j->heads * j->dv, j->ys);
+}
+
+static const char *attention_fill(const struct site *s, struct onnx_attention *a)
+{
+	const struct attention *p = s->node->params;
+	const struct vinfo *mask = site_in(s, ATT_MASK), *pad = site_in(s, ATT_NONPAD);
+	struct gpu_attend *j = &a->plan.job;
+	enum dtype t = gpu_type(s, ATT_Q);
+	int64_t before, right = p->right_window_size;
+
+	*j = (struct gpu_attend){.kd = 1,
+				 .left = p->left_window_size,
+				 .right = p->is_causal ? 0 : right,
+				 .safe = 1,
+				 .qk_mode = (int)p->qk_matmul_output_mode,
+				 .softcap = p->softcap,
+				 .hidden = -INFINITY};
+	attention_sizes(s, j, &before);
+	j->scale = scale_or(p->scale, j->d);
+	j->offset = before;
+	if (p->softmax_precision == DT_F16 || p->softmax_precision == DT_BF16)
+		j->round = (int)p->softmax_precision;
+	if (gpu_type(s, ATT_K) != t || gpu_type(s, ATT_V) != t)
+		return "values of another type than the keys";
+	if (pad) {
+		j->valid = (const int64_t *)(const void *)gpu_attend_there;
+		j->behind_valid = !site_in(s, ATT_PAST_K);
+		if (shape_count(&pad->shape) != j->batch)
+			return "nonpad_kv_seqlen that is not of one number a batch";
+	}
+	if (mask && mask->shape.rank > 4)
+		return "a mask of more than four dimensions";
+	if (mask) {
+		j->mask_type = mask->type.dtype;
+		gpu_attend_mask(&mask->shape, j->t, j->ms, &j->mask_keys);
+	}
+	if (site_out(s, 3))
+		j->qk = (void *)(uintptr_t)gpu_attend_there;
+	if (before || site_out(s, 1))
+		join(&a->joined, j, ATT_PAST_K, before, ATT_K, j->ks, false);
+	if (before || site_out(s, 2))
+		join(&a->joined, j, ATT_PAST_V, before, ATT_V, j->vs, true);
+	a->joined.key = before || site_out(s, 1);
+	a->joined.value = before || site_out(s, 2);
+	return gpu_attend_refusal(j);
+}
+
+static bool attention_accepts(const struct site *s, struct why *w)
+{
+	struct onnx_attention a = {0};
+	const char *bad = attention_fill(s, &a);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+static int attention_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct onnx_attention *a = arena_new(s->plan_arena, struct onnx_attention);
+
+	attention_fill(s, a);
+	a->k = ATT_K, a->v = ATT_V, a->mask = ATT_MASK, a->valid = ATT_NONPAD;
+	return set(s, step, a, d);
+}
+
+/* ---- com.microsoft::MultiHeadAttention ------------------------------------------------------- */
+
+static const char *mha_fill(const struct site *s, struct onnx_attention *a)
+{
+	const struct multi_head *p = s->node->params;
+	const struct vinfo *q = site_in(s, MHA_Q), *k = site_in(s, MHA_K), *v = site_in(s, MHA_V),
+			   *past = site_in(s, MHA_PAST_K), *bias = site_in(s, MHA_ATT_BIAS);
+	struct gpu_attend *j = &a->plan.job;
+	int64_t before = past ? past->shape.dim[2] : 0;
+
+	if (!k || !v || q->shape.rank != 3 || k->shape.rank != v->shape.rank ||
+	    (k->shape.rank != 3 && k->shape.rank != 4))
+		return "packed queries, keys and values";
+	if (site_in(s, MHA_BIAS) || site_in(s, MHA_PADDING) || site_in(s, MHA_PAST_LEN) ||
+	    site_in(s, MHA_CACHE) || site_out(s, 3))
+		return "a bias, a padding mask, a shared cache or scores";
+	bool four = k->shape.rank == 4;
+	*j = (struct gpu_attend){.batch = q->shape.dim[0],
+				 .heads = p->num_heads,
+				 .kv_heads = p->num_heads,
+				 .s = q->shape.dim[1],
+				 .t = k->shape.dim[four ? 2 : 1] + before,
+				 .d = q->shape.dim[2] / p->num_heads,
+				 .kd = 1,
+				 .offset = before,
+				 .left = -1,
+				 .right = p->unidirectional ? 0 : -1,
+				 .last_sees_all = 1,
+				 .safe = 1,
+				 .hidden = -INFINITY};
+	j->dv = four ? v->shape.dim[3] : v->shape.dim[2] / j->heads;
+	j->scale = scale_or(p->scale == 0 ? NAN : p->scale, j->d);
+	gpu_attend_steps(true, j->heads, j->s, j->d, j->heads * j->d, j->qs);
+	gpu_attend_steps(!four, j->heads, j->t - before, j->d, j->heads * j->d, j->ks);
+	gpu_attend_steps(!four, j->heads, j->t - before, j->dv, j->heads * j->dv, j->vs);
+	gpu_attend_steps(true, j->heads, j->s, j->dv, j->heads * j->dv, j->ys);
+	if (bias) {
+		j->mask_type = bias->type.dtype;
+		gpu_attend_mask(&bias->shape, j->t, j->ms, &j->mask_keys);
+	}
+	a->joined.key = before || site_out(s, 1);
+	a->joined.value = before || site_out(s, 2);
+	if (a->joined.key)
+		join(&a->joined, j, MHA_PAST_K, before, MHA_K, j->ks, false);
+	if (a->joined.value)
+		join(&a->joined, j, MHA_PAST_V, before, MHA_V, j->vs, true);
+	return gpu_attend_refusal(j);
+}
+
+static bool mha_accepts(const struct site *s, struct why *w)
+{
+	struct onnx_attention a = {0};
+	const char *bad = mha_fill(s, &a);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+static int mha_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct onnx_attention *a = arena_new(s->plan_arena, struct onnx_attention);
+
+	mha_fill(s, a);
+	a->k = MHA_K, a->v = MHA_V, a->mask = MHA_ATT_BIAS, a->valid = NONE;
+	return set(s, step, a, d);
+}
+
+/* ---- RotaryEmbedding ------------------------------------------------------------------------- */
+
+struct rotary_plan {
+	void *fn;
+	uint32_t cos, position;
+	struct gpu_rotary job;
+};
+
+static const char *rotary_fill(const struct site *s, struct rotary_plan *r)
+{
+	const struct rotary *p = s->node->params;
+	bool ms = s->node->op->domain != NULL;
+	const struct shape *x = &site_in(s, 0)->shape;
+	struct gpu_rotary *j = &r->job;
+
+	r->cos = ms ? 2 : 1;
+	r->position = ms ? 1 : 3;
+	const struct shape *cos = &site_in(s, r->cos)->shape;
+	const struct vinfo *at = site_in(s, r->position);
+	int64_t half = cos->dim[cos->rank - 1], hidden = x->dim[x->rank - 1], n = p->num_heads;
+	bool four = x->rank == 4;
+
+	if (ms && (p->is_packed_batching || p->scale < 1 || p->scale > 1))
+		return "packed batching or a scale";
+	j->batch = x->dim[0];
+	j->size = four ? hidden : n > 0 ? hidden / n : p->rotary_embedding_dim > 0 ? 0 : 2 * half;
+	j->heads = four ? x->dim[1] : n > 0 ? n : j->size > 0 ? hidden / j->size : 0;
+	j->length = x->dim[four ? 2 : 1];
+	j->turned = p->rotary_embedding_dim > 0 ? p->rotary_embedding_dim : j->size;
+	if (j->size < 1 || half < 1 || j->turned > j->size || j->turned != 2 * half ||
+	    j->heads * j->size != (four ? j->heads : 1) * hidden)
+		return "caches and heads that do not fit the input";
+	j->rows = shape_count(cos) / half;
+	j->interleaved = p->interleaved != 0;
+	j->step[0] = j->heads * j->length * j->size;
+	j->step[1] = four ? j->size : j->heads * j->size;
+	j->step[2] = four ? j->length * j->size : j->size;
+	if (at) {
+		int64_t count = shape_count(&at->shape);
+		j->counted = ms && count == 1 && j->batch * j->length != 1;
+		j->position_batch = at->shape.rank && at->shape.dim[0] == 1 ? 0 : j->length;
+		if (!j->counted && j->position_batch && count != j->batch * j->length)
+			return "positions that do not fit";
+	}
+	for (uint32_t i = r->cos; i < r->cos + 2; i++)
+		if (gpu_type(s, i) != gpu_type(s, 0))
+			return "caches of another type";
+	return NULL;
+}
+
+static bool rotary_accepts(const struct site *s, struct why *w)
+{
+	struct rotary_plan r = {0};
+	const char *bad = rotary_fill(s, &r);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+static int rotary_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct rotary_plan *r = arena_new(s->plan_arena, struct rotary_plan);
+
+	rotary_fill(s, r);
+	r->fn = gpu_typed(s, "attend", "rotary", gpu_type(s, 0), d);
+	step->state = r;
+	return r->fn ? 0 : -E_DEVICE;
+}
+
+static int rotary_run(const struct call *c)
+{
+	const struct rotary_plan *r = c->step->state;
+	struct gpu_rotary job = r->job;
+	int64_t n = job.batch * job.length * job.heads * (job.size - job.turned / 2);
+
+	job.x = gpu_data(c, 0);
+	job.cos = gpu_data(c, r->cos);
+	job.sin = gpu_data(c, r->cos + 1);
+	job.position = gpu_data(c, r->position);
+	job.y = gpu_out(c, 0);
+	job.fault = gpu_fault(c);
+	job.who = (uint64_t)(uintptr_t)c->step->from;
+	return n > 0 ? gpu_launch(c, r->fn, gpu_grid(n), &job, sizeof(job)) : 0;
+}
+
+/* ---- LinearAttention ------------------------------------------------------------------------- */
+
+struct linear_plan {
+	void *fn;
+	struct gpu_linear_attention job;
+};
+
+static const char *linear_fill(const struct site *s, struct gpu_linear_attention *j)
+{
+	const struct linear_attention *p = s->node->params;
+	const struct shape *q = &site_in(s, LIN_Q)->shape, *v = &site_in(s, LIN_V)->shape;
+	const struct vinfo *decay = site_in(s, LIN_DECAY), *beta = site_in(s, LIN_BETA),
+			   *past = site_in(s, LIN_PAST);
+	enum dtype t = gpu_type(s, 0), kept = past ? gpu_type(s, LIN_PAST) : t;
+
+	j->batch = q->dim[0], j->length = q->dim[1];
+	j->q_heads = p->q_num_heads, j->kv_heads = p->kv_num_heads;
+	j->d = q->dim[2] / j->q_heads, j->dv = v->dim[2] / j->kv_heads;
+	j->decay_size = decay ? decay->shape.dim[2] / j->kv_heads : 0;
+	j->beta_heads = beta ? beta->shape.dim[2] : 0;
+	j->past_type = (int)kept;
+	j->scale = p->scale != 0 ? p->scale : scale_or(NAN, j->d);
+	if ((decay && j->decay_size != 1 && j->decay_size != j->d) ||
+	    (beta && j->beta_heads != 1 && j->beta_heads != j->kv_heads))
+		return "decay or beta that do not fit the heads";
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		if (site_in(s, i) && i != LIN_PAST && gpu_type(s, i) != t)
+			return "inputs of several types";
+	return T_BIT(kept) & (T_F32 | T_F16 | T_BF16) ? NULL : "a state of another type";
+}
+
+static bool linear_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_linear_attention j = {0};
+	const char *bad = linear_fill(s, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+static int linear_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct linear_plan *p = arena_new(s->plan_arena, struct linear_plan);
+	const struct gpu_linear_attention *j = &p->job;
+
+	linear_fill(s, &p->job);
+	p->fn = gpu_typed(s, "attend", "linear_attention", gpu_type(s, 0), d);
+	step->state = p;
+	step->workspace = (size_t)(j->batch * j->kv_heads * j->d * j->dv) * sizeof(float);
+	return p->fn ? 0 : -E_DEVICE;
+}
+
+static int linear_run(const struct call *c)
+{
+	const struct linear_plan *p = c->step->state;
+	struct gpu_linear_attention job = p->job;
+	struct gpu_grid g = {(unsigned)(job.batch * job.kv_heads), 1, 1, 64, 0};
+
+	job.q = gpu_data(c, LIN_Q), job.k = gpu_data(c, LIN_K), job.v = gpu_data(c, LIN_V);
+	job.past = gpu_data(c, LIN_PAST);
+	job.decay = gpu_data(c, LIN_DECAY), job.beta = gpu_data(c, LIN_BETA);
+	job.y = gpu_out(c, 0), job.present = gpu_out(c, 1);
+	job.state = c->workspace;
+	return g.x ? gpu_launch(c, p->fn, g, &job, sizeof(job)) : 0;
+}
+
+#define NF (T_F32 | T_F16 | T_BF16)
+#define ROW(name, types_, how, run_)                                                               \
+	{                                                                                          \
+		.op = (name), .types = (types_), .accepts = how##_accepts,                         \
+		.reshape = how##_reshape, .run = (run_)                                            \
+	}
+
+#define HEADS(name, how)                                                                           \
+	{                                                                                          \
+		.op = (name), .types = NF, .accepts = gpu_##how##_accepts,                         \
+		.reshape = gpu_##how##_reshape, .run = gpu_heads_run                               \
+	}
+
+const struct kernel gpu_attention[] = {
+	ROW("Attention", T_FLOATING, attention, run),
+	ROW("com.microsoft::MultiHeadAttention", NF, mha, run),
+	HEADS("com.microsoft::MultiHeadAttention", multi_head),
+	ROW("ai.onnx.preview::FlexAttention", T_FLOATING, gpu_flex, gpu_flex_run),
+	HEADS("infer::ProjectedAttention", projected),
+	HEADS("com.microsoft::GroupQueryAttention", group_query),
+	ROW("RotaryEmbedding", NF, rotary, rotary_run),
+	ROW("com.microsoft::RotaryEmbedding", NF, rotary, rotary_run),
+	ROW("LinearAttention", NF, linear, linear_run),
+	{0}};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/cast.h"
+
+#include "gpu/launch/job.h"
+
+/* between these the kernel of the type does it */
+#define T_USUAL (T_NUMBERS | T_BOOL)
+#define T_CAST	(T_ALL & ~(T_STRING | T_COMPLEX))
+
+struct cast_state {
+	void *fn;
+	struct gpu_map job;
+};
+
+static bool usual_accepts(const struct site *s, struct why *w)
+{
+	if (!(T_BIT(gpu_out_type(s, 0)) & T_USUAL))
+		return refuse(w, "to %s", dtype_name(gpu_out_type(s, 0)));
+	if (gpu_type(s, 0) == DT_F64 && T_BIT(gpu_out_type(s, 0)) & (T_F16 | T_BF16))
+		return refuse(w, "two roundings");
+	return true;
+}
+
+static int usual_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct cast_state *c = arena_new(s->plan_arena, struct cast_state);
+
+	c->job.n = gpu_count(&site_in(s, 0)->shape);
+	c->job.to = (int)gpu_out_type(s, 0);
+	c->fn = gpu_typed(s, "elementwise", "cast", gpu_type(s, 0), d);
+	step->state = c;
+	step->unread = 2; /* CastLike's second input says the type */
+	return c->fn ? 0 : -E_DEVICE;
+}
+
+static int usual_run(const struct call *c)
+{
+	const struct cast_state *s = c->step->state;
+	struct gpu_map job = s->job;
+
+	job.x = gpu_data(c, 0);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+static bool any_accepts(const struct site *s, struct why *w)
+{
+	if (!(T_BIT(gpu_out_type(s, 0)) & T_CAST))
+		return refuse(w, "to %s", dtype_name(gpu_out_type(s, 0)));
+	return true;
+}
+
+static int any_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	bool like = s->node->op->name[4] != 0;
+	const struct cast *c = s->node->params;
+	const struct cast_like *l = s->node->params;
+	struct gpu_any_cast job = {.n = gpu_count(&site_in(s, 0)->shape),
+				   .saturate = (like ? l->saturate : c->saturate) != 0,
+				   .mode = like ? l->round_mode : c->round_mode};
+
+	step->unread = 2;
+	return job.n ? GPU_TASK(s, step, "cast", "cast_any", &job, job.n, d) : 0;
+}
+
+#define ROWS(name)                                                                                 \
+	{.op = (name),                                                                             \
+	 .types = T_NUMBERS, /* bools may hold anything but 0 for true */                          \
+	 .flags = K_ANY_LAYOUT,                                                                    \
+	 .accepts = usual_accepts,                                                                 \
+	 .reshape = usual_reshape,                                                                 \
+	 .run = usual_run},                                                                        \
+	{                                                                                          \
+		.op = (name), .types = T_CAST, .accepts = any_accepts, .reshape = any_reshape,     \
+		.run = gpu_tasks_run                                                               \
+	}
+const struct kernel gpu_cast[] = {ROWS("Cast"), ROWS("CastLike"), {0}};

@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * com.microsoft's attention operators: queries, keys and values are read where they lie, or copied with what
+ * is cached before them, biased, normalised and turned; masks become numbers that are added. Then attend.c.
+ */
+#include "gpu/ops/contrib_attention.h"
+
+#include "gpu/ops/sdpa.h"
+#include "gpu/launch/job.h"
+#include "gpu/kernels/heads.h"
+#include "ops/attention.h"
+
+#include <math.h>
+
+static const uint32_t NONE = UINT32_MAX; /* no such input or output */
+
+/* Queries, keys or values. */
+struct part {
+	struct gpu_heads job;
+	uint32_t in, bias, norm, past;
+	size_t start, bias_start, past_start; /* bytes */
+	bool made;			      /* copied by the kernel: */
+	uint32_t out;			      /* into an output, */
+	size_t out_start, room;		      /* or the workspace, */
+	uint32_t keep;			      /* from which this output takes rows */
+	uint32_t scale;			      /* of the codes of the past */
+};
+struct heads_plan {
+	struct gpu_attend_plan attend;
+	void *fill, *mask_fn, *length_fn, *score_fn, *keep_fn;
+	struct part q, k, v;
+	uint32_t mask, bias, sink; /* inputs */
+	uint32_t cos, position, lens;
+	struct gpu_ms_mask shown;
+	size_t mask_room;
+	struct gpu_lengths lengths;
+	size_t numbers_room, zero_room; /* valid, first, used, keep_first, keep_count by batch */
+	uint32_t qk;			/* output */
+	struct gpu_score_rows scores;
+	size_t qk_room, scratch_room;
+};
+
+static struct heads_plan blank(void)
+{
+	struct part none = {.in = NONE,
+			    .bias = NONE,
+			    .norm = NONE,
+			    .past = NONE,
+			    .out = NONE,
+			    .keep = NONE,
+			    .scale = NONE};
+
+	return (struct heads_plan){.q = none,
+				   .k = none,
+				   .v = none,
+				   .mask = NONE,
+				   .bias = NONE,
+				   .sink = NONE,
+				   .cos = NONE,
+				   .position = NONE,
+				   .lens = NONE,
+				   .qk = NONE};
+}
+
+static float ms_scale(float scale, int64_t size)
+{
+	return isnan(scale) || scale == 0 ? 1 / sqrtf((float)(size > 0 ? size : 1)) : scale;
+}
+
+/* ---- the parts ------------------------------------------------------------------------------- */
+
+/* Where an operand's heads lie: `row` elements from one position to the next, `head` between heads. */
+static void lie(struct part *p, uint32_t in, int64_t rows, int64_t row, int64_t head, int64_t start,
+		int64_t size)
+{
+	p->in = in;
+	p->start = (size_t)(start * size);
+	p->job.step[0] = rows * row;
+	p->job.step[1] = head;
+	p->job.step[2] = row;
+	p->job.rows = rows;
+}
+
+static void lie_heads_first(struct part *p, uint32_t in, int64_t heads, int64_t rows, int64_t width)
+{
+	p->in = in;
+	p->start = 0;
+	p->job.step[0] = heads * rows * width;
+	p->job.step[1] = rows * width;
+	p->job.step[2] = width;
+	p->job.rows = rows;
+}
+
+/* Rows of an input's bias for this operand. */
+static void take_bias(struct part *p, uint32_t in, int64_t start, int64_t size)
+{
+	p->bias = in;
+	p->bias_start = (size_t)(start * size);
+	p->made = true;
+}
+
+/* A copy of `room` rows a head: what the steps of the attention say then. */
+static void make(struct part *p, const struct gpu_attend *j, int64_t heads, int64_t room, int64_t width)
+{
+	p->made = true;
+	p->job.batch = j->batch;
+	p->job.heads = heads;
+	p->job.room = room;
+	p->job.size = width;
+}
+
+/* The steps of an operand as the attention reads it. */
+static void steps_of(const struct part *p, int64_t *steps)
+{
+	if (p->made)
+		gpu_attend_steps(false, p->job.heads, p->job.room, p->job.size, 0, steps);
+	else
+		memcpy(steps, p->job.step, 3 * sizeof(*steps));
+}
+
+static const char *set_steps(struct heads_plan *h)
+{
+	struct gpu_attend *j = &h->attend.job;
+
+	if (h->q.made)
+		make(&h->q, j, j->heads, j->s, j->d);
+	if (h->k.made)
+		make(&h->k, j, j->kv_heads, j->t, j->d);
+	if (h->v.made)
+		make(&h->v, j, j->kv_heads, j->t, j->dv);
+	steps_of(&h->q, j->qs);
+	steps_of(&h->k, j->ks);
+	steps_of(&h->v, j->vs);
+	gpu_attend_steps(true, j->heads, j->s, j->dv, j->heads * j->dv, j->ys);
+	return gpu_attend_refusal(j);
+}
+
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+static bool mask_fits(const struct shape *m, const struct gpu_attend *j, bool offsets)
+{
+	switch (m->rank) {
+	case 1:
+		return m->dim[0] == j->batch || m->dim[0] == 2 * j->batch ||
+		       (offsets && m->dim[0] == 3 * j->batch + 2);
+	case 2: return m->dim[0] == j->batch && m->dim[1] <= j->t;
+	case 3: return m->dim[0] == j->batch && m->dim[1] == j->s && m->dim[2] == j->t;
+	default:
+		return m->rank == 4 && m->dim[0] == j->batch && m->dim[1] == 1 &&
+		       m->dim[2] == m->dim[3] && m->dim[3] >= j->t;
+	}
+}
+
+/* A filter that scores of this type can be added to without becoming infinite. */
+static float filter_of(float filter, enum dtype t)
+{
+	float most = t == DT_F16 ? 65504.0F : 1e30F;
+
+	return filter < -most ? -most : filter > most ? most : filter;
+}
+
+static const char *take_masks(const struct site *s, struct heads_plan *h, uint32_t mask,
+			      uint32_t bias, float filter, bool offsets)
+{
+	struct gpu_attend *j = &h->attend.job;
+	const struct vinfo *m = site_in(s, mask), *b = site_in(s, bias);
+	enum dtype t = gpu_type(s, 0);
+	int64_t keys = j->t;
+
+	if (m && !mask_fits(&m->shape, j, offsets))
+		return "a mask of a form that is not known";
+	if (b && (b->shape.rank > 4 || gpu_type(s, bias) != t))
+		return "a bias of the scores of another form";
+	if (m) {
+		h->mask = mask;
+		h->shown = (struct gpu_ms_mask){.batch = j->batch,
+						.queries = j->s,
+						.rows = m->shape.rank > 2 ? j->s : 1,
+						.keys = j->t,
+						.rank = m->shape.rank,
+						.filter = filter_of(filter, t)};
+		memcpy(h->shown.dim, m->shape.dim, (size_t)m->shape.rank * sizeof(int64_t));
+		j->mask_type = (int)t;
+		j->mask_keys = j->t;
+		j->ms[0] = h->shown.rows * j->t;
+		j->ms[2] = h->shown.rows > 1 ? j->t : 0;
+		j->ms[3] = 1;
+	}
+	if (!b)
+		return NULL;
+	h->bias = bias;
+	j->safe = 1;
+	if (!m) {
+		j->mask_type = (int)t;
+		gpu_attend_mask(&b->shape, j->t, j->ms, &j->mask_keys);
+		return NULL;
+	}
+	j->bias_type = (int)t;
+	gpu_attend_mask(&b->shape, j->t, j->bs, &keys);
+	return keys == j->t ? NULL : "a bias of the scores for fewer keys";
+}
+
+/* ---- infer::ProjectedAttention --------------------------------------------------------------- */
+
+static const char *projected_fill(const struct site *s, struct heads_plan *h)
+{
+	const struct ms_attention *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape;
+	const struct vinfo *past = site_in(s, 2);
+	struct gpu_attend *j = &h->attend.job;
+	int64_t wide = x->dim[2], n = p->num_heads, have = past ? past->shape.dim[3] : 0;
+	bool apart = p->qkv_hidden_sizes.n == 3;
+	int64_t qk = apart ? p->qkv_hidden_sizes.v[0] : wide / 3,
+		v = apart ? p->qkv_hidden_sizes.v[2] : wide / 3;
+	int64_t size = gpu_size(gpu_type(s, 0));
+
+	*h = blank();
+	if (p->do_rotary || p->past_present_share_buffer)
+		return "do_rotary or past_present_share_buffer";
+	*j = (struct gpu_attend){.batch = x->dim[0],
+				 .heads = n,
+				 .kv_heads = n,
+				 .s = x->dim[1],
+				 .t = x->dim[1] + have,
+				 .d = qk / n,
+				 .dv = v / n,
+				 .kd = 1,
+				 .offset = have,
+				 .left = -1,
+				 .right = p->unidirectional ? 0 : -1,
+				 .hidden = -INFINITY};
+	j->scale = ms_scale(p->scale, j->d);
+	lie(&h->q, 0, j->s, wide, j->d, 0, size);
+	lie(&h->k, 0, j->s, wide, j->d, qk, size);
+	lie(&h->v, 0, j->s, wide, j->dv, 2 * qk, size);
+	if ((past || site_out(s, 1)) && j->d != j->dv)
+		return "a cache of keys and values of two sizes";
+	if (past || site_out(s, 1)) {
+		h->k.made = h->v.made = true;
+		h->k.past = h->v.past = past ? 2 : NONE;
+		h->k.job.past_room = h->v.job.past_room = have;
+		h->v.past_start = (size_t)(j->batch * n * have * j->d * size);
+		h->k.out = h->v.out = site_out(s, 1) ? 1 : NONE;
+		h->v.out_start = (size_t)(j->batch * n * j->t * j->d * size);
+	}
+	const char *bad = take_masks(s, h, 1, 3, p->mask_filter_value, false);
+	return bad ? bad : set_steps(h);
+}
+
+/* ---- MultiHeadAttention ---------------------------------------------------------------------- */
+
+/* Where its operands lie: apart, keys and values in one, or all in one. */
+static const char *multi_head_lie(const struct site *s, struct heads_plan *h)
+{
+	const struct vinfo *q = site_in(s, MHA_Q), *k = site_in(s, MHA_K), *v = site_in(s, MHA_V);
+	struct gpu_attend *j = &h->attend.job;
+	int64_t n = j->heads, size = gpu_size(gpu_type(s, 0)), d = j->d, rows = j->t - j->offset;
+
+	if (q->shape.rank == 5) {
+		lie(&h->q, MHA_Q, j->s, 3 * n * d, 3 * d, 0, size);
+		lie(&h->k, MHA_Q, j->s, 3 * n * d, 3 * d, d, size);
+		lie(&h->v, MHA_Q, j->s, 3 * n * d, 3 * d, 2 * d, size);
+		return NULL;
+	}
+	lie(&h->q, MHA_Q, j->s, n * d, d, 0, size);
+	if (!k || (!v && k->shape.rank != 5))
+		return "a query alone";
+	if (k->shape.rank == 5) {
+		lie(&h->k, MHA_K, rows, 2 * n * d, 2 * d, 0, size);
+		lie(&h->v, MHA_K, rows, 2 * n * d, 2 * d, d, size);
+	} else if (k->shape.rank == 4) {
+		lie_heads_first(&h->k, MHA_K, n, rows, d);
+		lie_heads_first(&h->v, MHA_V, n, rows, j->dv);
+	} else {
+		lie(&h->k, MHA_K, rows, n * d, d, 0, size);
+		lie(&h->v, MHA_V, rows, n * j->dv, j->dv, 0, size);
+	}
+	return NULL;
+}
+
+static void multi_head_sizes(const struct site *s, struct gpu_attend *j)
+{
+	const struct multi_head *p = s->node->params;
+	const struct shape *q = &site_in(s, MHA_Q)->shape;
+	const struct vinfo *k = site_in(s, MHA_K), *v = site_in(s, MHA_V),
+			   *past = site_in(s, MHA_PAST_K);
+	int64_t n = p->num_heads, have = past ? past->shape.dim[2] : 0,
+		rows = k ? k->shape.dim[k->shape.rank == 4 ? 2 : 1] : q->dim[1];
+
+	*j = (struct gpu_attend){.batch = q->dim[0],
+				 .heads = n,
+				 .kv_heads = n,
+				 .s = q->dim[1],
+				 .t = rows + have,
+				 .d = q->rank == 5 ? q->dim[4] : q->dim[2] / n,
+				 .kd = 1,
+				 .offset = have,
+				 .left = -1,
+				 .right = p->unidirectional ? 0 : -1,
+				 .last_sees_all = 1,
+				 .hidden = -INFINITY};
+	j->dv = !v ? j->d : v->shape.rank == 4 ? v->shape.dim[3] : v->shape.dim[2] / n;
+	j->scale = ms_scale(p->scale, j->d);
+}
+
+static const char *multi_head_fill(const struct site *s, struct heads_plan *h)
+{
+	const struct multi_head *p = s->node->params;
+	const struct vinfo *k = site_in(s, MHA_K), *past = site_in(s, MHA_PAST_K);
+	struct gpu_attend *j = &h->attend.job;
+	int64_t size = gpu_size(gpu_type(s, 0)), n = p->num_heads;
+
+	*h = blank();
+	if (site_in(s, MHA_PAST_LEN) || site_in(s, MHA_CACHE))
+		return "a shared cache";
+	multi_head_sizes(s, j);
+	const char *bad = multi_head_lie(s, h);
+	if (bad)
+		return bad;
+	if (site_in(s, MHA_BIAS)) {
+		take_bias(&h->q, MHA_BIAS, 0, size);
+		if (!k || k->shape.rank != 4) {
+			take_bias(&h->k, MHA_BIAS, n * j->d, size);
+			take_bias(&h->v, MHA_BIAS, 2 * n * j->d, size);
+		}
+	}
+	if (past || site_out(s, 1) || site_out(s, 2)) {
+		h->k.made = h->v.made = true;
+		h->k.past = past ? MHA_PAST_K : NONE;
+		h->v.past = past ? MHA_PAST_V : NONE;
+		h->k.job.past_room = h->v.job.past_room = j->offset;
+		h->k.out = site_out(s, 1) ? 1 : NONE;
+		h->v.out = site_out(s, 2) ? 2 : NONE;
+	}
+	if (site_out(s, 3)) {
+		h->qk = 3;
+		j->qk = (void *)(uintptr_t)gpu_attend_there;
+		if (gpu_out_type(s, 3) != gpu_type(s, 0))
+			return "scores of another type";
+	}
+	bad = take_masks(s, h, MHA_PADDING, MHA_ATT_BIAS, p->mask_filter_value, true);
+	return bad ? bad : set_steps(h);
+}
+
+/* ---- GroupQueryAttention --------------------------------------------------------------------- */
+
+/* A cache of codes, of another type or of a window is apart from the heads that are looked at. */
+static const char *group_query_cache(const struct site *s, struct heads_plan *h, int i)
+{
+	const struct group_query *p = s->node->params;
+	struct part *x = i ? &h->v : &h->k;
+	uint32_t past = i ? GQA_PAST_V : GQA_PAST_K, scale = i ? GQA_V_SCALE : GQA_K_SCALE,
+		 out = (uint32_t)(1 + i);
+	const struct vinfo *cache = site_in(s, past), *f = site_in(s, scale);
+	enum dtype t = cache ? gpu_type(s, past) : gpu_type(s, 0);
+	bool codes = !(T_BIT(t) & (T_F32 | T_F16 | T_BF16)),
+	     apart = codes || p->sliding_window_cache || t != gpu_type(s, 0);
+	int64_t d = h->attend.job.d, scales = f ? shape_count(&f->shape) : 0;
+
+	out = site_out(s, out) ? out : NONE;
+	x->out = apart ? NONE : out;
+	x->keep = apart ? out : NONE;
+	x->job.codes.type = (int)t;
+	if (cache) {
+		x->past = past;
+		x->job.past_room = cache->shape.dim[2];
+		h->lengths.past = x->job.past_room;
+	}
+	if (!codes)
+		return NULL;
+	x->scale = scale;
+	x->job.codes.bits = (int)p->kv_cache_bit_width;
+	x->job.codes.each = scales != 1;
+	if (scales != 1 && scales != h->attend.job.kv_heads * d)
+		return "scales of the cache of another number";
+	return t == DT_U8 ? x->job.codes.bits != 4 || d % 2 ? "4-bit codes of another form" : NULL
+	       : x->job.codes.bits == 4 ? "4-bit codes of another type"
+					: NULL;
+}
+
+static const char *group_query_lie(const struct site *s, struct heads_plan *h)
+{
+	const struct group_query *p = s->node->params;
+	const struct shape *q = &site_in(s, GQA_Q)->shape;
+	struct gpu_attend *j = &h->attend.job;
+	bool packed = !site_in(s, GQA_K);
+	int64_t d = j->d, n = j->heads, kv = j->kv_heads, wide = q->dim[2],
+		size = gpu_size(gpu_type(s, 0));
+
+	lie(&h->q, GQA_Q, j->s, wide, d, 0, size);
+	lie(&h->k, packed ? GQA_Q : GQA_K, j->s, packed ? wide : kv * d, d, packed ? n * d : 0, size);
+	lie(&h->v, packed ? GQA_Q : GQA_V, j->s, packed ? wide : kv * d, d,
+	    packed ? (n + kv) * d : 0, size);
+	h->k.made = h->v.made = true;
+	for (int i = 0; i < 2; i++) {
+		const char *bad = group_query_cache(s, h, i);
+		if (bad)
+			return bad;
+	}
+	if (p->do_rotary && site_in(s, GQA_COS)) {
+		const struct shape *cos = &site_in(s, GQA_COS)->shape;
+		h->cos = GQA_COS;
+		h->position = site_in(s, GQA_POSITION) ? GQA_POSITION : NONE;
+		h->q.made = true;
+		h->q.job.turned = h->k.job.turned = 2 * cos->dim[1];
+		h->q.job.cache_rows = h->k.job.cache_rows = cos->dim[0];
+		h->q.job.interleaved = h->k.job.interleaved = p->rotary_interleaved != 0;
+		if (2 * cos->dim[1] > d || !site_in(s, GQA_SIN))
+			return "caches that do not fit the heads";
+	}
+	for (int i = 0; i < 2; i++) {
+		struct part *x = i ? &h->k : &h->q;
+		uint32_t norm = i ? GQA_K_NORM : GQA_Q_NORM;
+		x->made |= site_in(s, norm) != NULL;
+		x->norm = site_in(s, norm) ? norm : NONE;
+		x->job.epsilon = p->qk_norm_epsilon;
+	}
+	return NULL;
+}
+
+/* What is not its past's and present's room: the scores, a sink. */
+static void group_query_more(const struct site *s, struct heads_plan *h, int64_t total)
+{
+	const struct group_query *p = s->node->params;
+	struct gpu_attend *j = &h->attend.job;
+
+	h->lens = GQA_SEQLENS;
+	h->lengths.batch = j->batch;
+	h->lengths.queries = j->s;
+	h->lengths.keys = j->t;
+	h->lengths.prompt = total == j->s;
+	h->lengths.window = p->sliding_window_cache ? p->local_window_size : 0;
+	j->valid = (const int64_t *)(const void *)gpu_attend_there;
+	j->behind_valid = !h->lengths.prompt;
+	if (site_in(s, GQA_SINK))
+		h->sink = GQA_SINK;
+	else if (p->smooth_softmax == 1)
+		h->lengths.zero_bytes = j->heads * gpu_size(gpu_type(s, 0));
+	if (h->sink != NONE || h->lengths.zero_bytes)
+		j->sink = gpu_attend_there;
+	if (site_out(s, 3)) {
+		h->qk = 3;
+		h->scores = (struct gpu_score_rows){
+			.n = j->batch * j->heads * j->s * total, .from = j->t, .to = total};
+		j->qk = (void *)(uintptr_t)gpu_attend_there;
+		j->qk_mode = p->qk_output == 2 ? 3 : 2;
+	}
+}
+
+static const char *group_query_fill(const struct site *s, struct heads_plan *h)
+{
+	const struct group_query *p = s->node->params;
+	const struct shape *q = &site_in(s, GQA_Q)->shape;
+	const struct vinfo *past = site_in(s, GQA_PAST_K), *present = site_out(s, 1);
+	const struct tensor *known = site_known(s, GQA_TOTAL);
+	struct gpu_attend *j = &h->attend.job;
+	int64_t total = known && tensor_count(known) == 1 ? elem_i64(DT_I32, known->data, 0) : -1,
+		n = p->num_heads, kv = p->kv_num_heads;
+
+	*h = blank();
+	if (total < 0)
+		return "a total length that only the run knows";
+	if (p->sliding_window_cache && (site_in(s, GQA_BIAS) || site_out(s, 3)))
+		return "a bias or scores of a window's cache";
+	if (shape_count(&site_in(s, GQA_SEQLENS)->shape) != q->dim[0])
+		return "seqlens_k that are not of one number a batch";
+	*j = (struct gpu_attend){.batch = q->dim[0],
+				 .heads = n,
+				 .kv_heads = kv,
+				 .s = q->dim[1],
+				 .t = p->sliding_window_cache ? q->dim[1]
+				      : present		      ? present->shape.dim[2]
+							      : total,
+				 .kd = 1,
+				 .left = p->local_window_size > 0 ? p->local_window_size - 1 : -1,
+				 .right = p->causal ? 0 : -1,
+				 .safe = 1,
+				 .softcap = p->softcap,
+				 .hidden = -INFINITY};
+	j->d = j->dv = q->dim[2] / (site_in(s, GQA_K) ? n : n + 2 * kv);
+	j->scale = ms_scale(p->scale, j->d);
+	if (past && p->sliding_window_cache)
+		j->t += past->shape.dim[2];
+	else if (past && past->shape.dim[2] > j->t)
+		j->t = past->shape.dim[2];
+	group_query_more(s, h, total);
+	const char *bad = group_query_lie(s, h);
+	if (!bad)
+		bad = take_masks(s, h, NONE, GQA_BIAS, 0, false);
+	return bad ? bad : set_steps(h);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static int take_kernels(struct site *s, struct heads_plan *h, enum dtype t, struct diag *d)
+{
+	bool good = true;
+
+	if (h->q.made || h->k.made || h->v.made)
+		good = (h->fill = gpu_typed(s, "heads", "heads_fill", t, d)) != NULL;
+	if (good && h->mask != NONE)
+		good = (h->mask_fn = gpu_typed(s, "heads", "ms_mask", t, d)) != NULL;
+	if (good && h->lens != NONE)
+		good = (h->length_fn = gpu_kernel(s, "heads", "gqa_lengths", d)) != NULL;
+	if (good && (h->k.keep != NONE || h->v.keep != NONE))
+		good = (h->keep_fn = gpu_typed(s, "heads", "heads_keep", t, d)) != NULL;
+	if (good && h->scores.n)
+		good = (h->score_fn = gpu_typed(s, "heads", "score_rows", t, d)) != NULL;
+	return good ? 0 : -E_DEVICE;
+}
+
+static void take_room(struct step *step, struct part *p, size_t size)
+{
+	const struct gpu_heads *j = &p->job;
+
+	if (p->made && p->out == NONE)
+		p->room = gpu_room(step, (size_t)(j->batch * j->heads * j->room * j->size) * size);
+}
+
+static int heads_reshape(struct site *s, struct step *step, const struct heads_plan *filled,
+			 struct diag *d)
+{
+	struct heads_plan *h = arena_dup(s->plan_arena, filled, sizeof(*filled));
+	const struct gpu_attend *j = &h->attend.job;
+	enum dtype t = gpu_type(s, 0);
+	size_t size = (size_t)gpu_size(t);
+	const size_t starts[3] = {h->q.made ? 0 : h->q.start, h->k.made ? h->k.out_start : h->k.start,
+				  h->v.made ? h->v.out_start : h->v.start};
+
+	step->state = h;
+	if (!h->k.job.codes.type)
+		h->q.job.codes.type = h->k.job.codes.type = h->v.job.codes.type = (int)t;
+	int err = take_kernels(s, h, t, d);
+	if (!err)
+		err = gpu_attend_set(s, &h->attend, t, starts, d);
+	take_room(step, &h->q, size);
+	take_room(step, &h->k, size);
+	take_room(step, &h->v, size);
+	if (h->mask != NONE)
+		h->mask_room = gpu_room(
+			step, (size_t)(h->shown.batch * h->shown.rows * h->shown.keys) * size);
+	if (h->lens != NONE) {
+		h->numbers_room = gpu_room(step, 5 * (size_t)j->batch * sizeof(int64_t));
+		h->zero_room = gpu_room(step, (size_t)h->lengths.zero_bytes);
+	}
+	if (h->scores.n)
+		h->qk_room = gpu_room(step, (size_t)(j->batch * j->heads * j->s * j->t) * size);
+	h->scratch_room = gpu_room(step, h->attend.scratch);
+	return err;
+}
+
+#define OPERATOR(name)                                                                             \
+	bool gpu_##name##_accepts(const struct site *s, struct why *w)                             \
+	{                                                                                          \
+		struct heads_plan h;                                                               \
+		const char *bad = name##_fill(s, &h);                                              \
+		return bad ? refuse(w, "%s", bad) : true;                                          \
+	}                                                                                          \
+	int gpu_##name##_reshape(struct site *s, struct step *step, struct diag *d)                \
+	{                                                                                          \
+		struct heads_plan h;                                                               \
+		name##_fill(s, &h);                                                                \
+		return heads_reshape(s, step, &h, d);                                              \
+	}
+OPERATOR(projected)
+OPERATOR(multi_head)
+OPERATOR(group_query)
+
+/* Number k of those that gqa_lengths makes, by batch. */
+static int64_t *numbers(const struct call *c, const struct heads_plan *h, int k)
+{
+	return (int64_t *)gpu_at(c, h->numbers_room) + k * h->lengths.batch;
+}
+
+static int run_lengths(const struct call *c, const struct heads_plan *h)
+{
+	struct gpu_lengths job = h->lengths;
+
+	if (h->lens == NONE)
+		return 0;
+	job.last = gpu_data(c, h->lens);
+	job.valid = numbers(c, h, 0);
+	job.first = numbers(c, h, 1);
+	job.used = numbers(c, h, 2);
+	job.keep_first = numbers(c, h, 3);
+	job.keep_count = numbers(c, h, 4);
+	job.zeros = gpu_at(c, h->zero_room);
+	job.fault = gpu_fault(c);
+	job.who = (uint64_t)(uintptr_t)c->step->from;
+	return gpu_launch(c, h->length_fn, gpu_grid(job.batch + job.zero_bytes), &job, sizeof(job));
+}
+
+static const void *behind(const struct call *c, uint32_t in, size_t start)
+{
+	const char *p = gpu_data(c, in);
+
+	return p ? p + start : NULL;
+}
+
+/* Where the operand is, made first if it must be. */
+static const void *run_part(const struct call *c, const struct heads_plan *h, const struct part *p,
+			    int *err)
+{
+	struct gpu_heads job = p->job;
+	int64_t rows = job.batch * job.heads * job.room;
+
+	if (!p->made)
+		return behind(c, p->in, p->start);
+	job.x = behind(c, p->in, p->start);
+	job.bias = behind(c, p->bias, p->bias_start);
+	job.norm = gpu_data(c, p->norm);
+	job.past = behind(c, p->past, p->past_start);
+	job.y = p->out == NONE ? gpu_at(c, p->room) : (char *)gpu_out(c, p->out) + p->out_start;
+	if (job.turned) {
+		job.cos = gpu_data(c, h->cos);
+		job.sin = gpu_data(c, h->cos + 1);
+		job.position = gpu_data(c, h->position);
+	}
+	if (h->lens != NONE) {
+		job.first = numbers(c, h, 1);
+		job.used = numbers(c, h, 2);
+	}
+	job.codes.scale = gpu_data(c, p->scale);
+	job.fault = gpu_fault(c);
+	job.who = (uint64_t)(uintptr_t)c->step->from;
+	if (rows > 0 && job.size > 0 && !*err)
+		*err = gpu_launch(c, h->fill, gpu_blocks(rows, job.size <= 64 ? 64 : 128), &job,
+				  sizeof(job));
+	return job.y;
+}
+
+static int run_keep(const struct call *c, const struct heads_plan *h, const struct part *p,
+		    const void *x)
+{
+	const struct gpu_heads *j = &p->job;
+	const struct tensor *y = p->keep == NONE ? NULL : c->out[p->keep];
+	struct gpu_keep job = {.x = x,
+			       .batch = j->batch,
+			       .heads = j->heads,
+			       .room = j->room,
+			       .size = j->size,
+			       .codes = j->codes};
+
+	if (!y)
+		return 0;
+	job.y = y->data;
+	job.rows = y->shape.dim[2];
+	job.first = numbers(c, h, 3);
+	job.count = numbers(c, h, 4);
+	job.codes.scale = gpu_data(c, p->scale);
+	int64_t n = job.batch * job.heads * job.rows * job.size;
+	return n > 0 ? gpu_launch(c, h->keep_fn, gpu_grid((n + 1) / 2), &job, sizeof(job)) : 0;
+}
+
+static int run_mask(const struct call *c, const struct heads_plan *h, const void **mask)
+{
+	struct gpu_ms_mask job = h->shown;
+	int64_t n = job.batch * job.rows * job.keys;
+
+	if (h->mask == NONE)
+		return 0;
+	job.mask = gpu_data(c, h->mask);
+	job.y = gpu_at(c, h->mask_room);
+	*mask = job.y;
+	return n > 0 ? gpu_launch(c, h->mask_fn, gpu_grid(n), &job, sizeof(job)) : 0;
+}
+
+int gpu_heads_run(const struct call *c)
+{
+	const struct heads_plan *h = c->step->state;
+	struct gpu_attend_plan plan = h->attend;
+	struct gpu_attend *j = &plan.job;
+	int err = run_lengths(c, h);
+
+	j->q = run_part(c, h, &h->q, &err);
+	j->k = run_part(c, h, &h->k, &err);
+	j->v = run_part(c, h, &h->v, &err);
+	j->mask = gpu_data(c, h->bias);
+	j->bias = j->mask;
+	if (!err)
+		err = run_mask(c, h, &j->mask);
+	if (h->lens != NONE)
+		j->valid = numbers(c, h, 0);
+	if (j->sink)
+		j->sink = h->sink == NONE ? gpu_at(c, h->zero_room) : gpu_data(c, h->sink);
+	j->y = gpu_out(c, 0);
+	j->qk = h->qk == NONE ? NULL : h->scores.n ? gpu_at(c, h->qk_room) : gpu_out(c, h->qk);
+	j->scratch = gpu_at(c, h->scratch_room);
+	if (!err)
+		err = gpu_attend_launch(c, &plan);
+	if (!err)
+		err = run_keep(c, h, &h->k, j->k);
+	if (!err)
+		err = run_keep(c, h, &h->v, j->v);
+	if (err || !h->scores.n)
+		return err;
+	struct gpu_score_rows job = h->scores;
+	job.x = j->qk;
+	job.y = gpu_out(c, h->qk);
+	return gpu_launch(c, h->score_fn, gpu_grid(job.n), &job, sizeof(job));
+}

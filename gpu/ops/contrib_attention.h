@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_OPS_CONTRIB_ATTENTION_H
+#define GPU_OPS_CONTRIB_ATTENTION_H
+/* Rows of com.microsoft's attention operators: heads are put together first (kernels/heads.cu). */
+#include "gpu/launch/util.h"
+
+bool gpu_projected_accepts(const struct site *s, struct why *w);
+int gpu_projected_reshape(struct site *s, struct step *step, struct diag *d);
+bool gpu_multi_head_accepts(const struct site *s, struct why *w);
+int gpu_multi_head_reshape(struct site *s, struct step *step, struct diag *d);
+bool gpu_group_query_accepts(const struct site *s, struct why *w);
+int gpu_group_query_reshape(struct site *s, struct step *step, struct diag *d);
+int gpu_heads_run(const struct call *c);
+
+/* flex.c: FlexAttention */
+bool gpu_flex_accepts(const struct site *s, struct why *w);
+int gpu_flex_reshape(struct site *s, struct step *step, struct diag *d);
+int gpu_flex_run(const struct call *c);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control flow: the host decides, bodies run on the device, and what they carry stays where it is made.
+ * Counts and conditions are read back; nothing else is.
+ */
+#include "gpu/launch/job.h"
+
+/* Memory of the device that grows. */
+struct grown {
+	struct device *device;
+	struct buffer buffer;
+};
+
+/* Of a held value: at the place where the original lies. */
+struct room {
+	struct grown there;
+	void *here;
+	size_t bytes;	    /* of here */
+	struct arena arena; /* of strings, sequences, ... */
+};
+struct heap {
+	void *fn; /* strided copies of the type's size */
+	struct grown data;
+	size_t used;
+};
+struct cut {
+	void *fn;
+	struct gpu_piece view;
+	struct grown front; /* the copy */
+};
+
+#include "backend/turns.inc"
+
+static void grown_free(struct grown *g)
+{
+	if (g->buffer.ptr)
+		cuda_free(g->device, &g->buffer);
+	g->buffer = (struct buffer){0};
+}
+
+/* At least `bytes`; the first `keep` of what there was stay. */
+static int grow(const struct call *c, struct grown *g, size_t bytes, size_t keep)
+{
+	struct buffer more = {0};
+	int err;
+
+	if (g->buffer.ptr && g->buffer.bytes >= bytes)
+		return 0;
+	if (keep && bytes < 2 * g->buffer.bytes)
+		bytes = 2 * g->buffer.bytes;
+	err = cuda_alloc(g->device, bytes ? bytes : 1, MEM_ACTIVATIONS, &more, c->diag);
+	if (!err && keep)
+		err = gpu_copy(c, more.ptr, g->buffer.ptr, keep);
+	grown_free(g);
+	g->buffer = more;
+	return err;
+}
+
+static int copy(const struct call *c, const struct tensor *to, const struct tensor *from)
+{
+	return cuda_copy(c->stream, to->data, to->device, from->data, from->device, from->bytes,
+			 c->diag);
+}
+
+static bool is_plain(const struct tensor *t)
+{
+	return t->type.kind == V_TENSOR && t->type.dtype != DT_STRING;
+}
+
+static int give(const struct call *c, uint32_t i, const struct tensor *t)
+{
+	if (!is_plain(t))
+		return call_copy(c, i, t);
+	int err = call_alloc(c, i, tensor_dtype(t), &t->shape);
+
+	return err || !t->bytes ? err : copy(c, c->out[i], t);
+}
+
+static int read_host(const struct call *c, const struct tensor *t, void *to, size_t bytes)
+{
+	return cuda_copy(c->stream, to, 0, t->data, t->device, bytes, c->diag);
+}
+
+static void may_lie_anywhere(struct step *step, uint64_t inputs)
+{
+	step->unread = inputs; /* the body's plan moves what it wants elsewhere */
+	step->no_capture = true;
+}
+
+/* ---- values that outlive a turn of the body -------------------------------------------------- */
+
+static void held_set(struct held *h, const struct site *s)
+{
+	h->room.there.device = s->device;
+}
+
+static int hold_here(const struct call *c, struct room *r, size_t bytes)
+{
+	if (r->here && r->bytes >= bytes)
+		return 0;
+	mem_free(r->here);
+	r->bytes = bytes + 1;
+	r->here = mem_alloc(r->bytes, MEM_ACTIVATIONS);
+	return r->here ? 0 : call_fail(c, E_MEMORY, NULL, fmt(c->diag, "%zu bytes refused", bytes));
+}
+
+static int hold(const struct call *c, struct held *h, const struct tensor *t)
+{
+	struct room *r = &h->room;
+
+	if (!is_plain(t)) {
+		arena_free(&r->arena);
+		h->value = *tensor_copy(&r->arena, t);
+		return 0;
+	}
+	int err = t->device ? grow(c, &r->there, t->bytes, 0) : hold_here(c, r, t->bytes);
+	h->value = *t;
+	h->value.arena = NULL;
+	h->value.data = t->device ? r->there.buffer.ptr : r->here;
+	return err || !t->bytes ? err : copy(c, &h->value, t);
+}
+
+static void held_free(struct held *h)
+{
+	grown_free(&h->room.there);
+	mem_free(h->room.here);
+	arena_free(&h->room.arena);
+}
+
+static void held_offer(struct body *b, uint32_t i, const struct held *h)
+{
+	(void)b, (void)i, (void)h;
+}
+
+/* ---- scan outputs: tensors that are stacked on the device ------------------------------------- */
+
+static void heap_set(struct stack *s, struct site *site, struct diag *d)
+{
+	s->heap.data.device = site->device;
+	s->heap.fn = gpu_sized(site, "move", "strided", s->type, d);
+}
+
+static void heap_clear(struct stack *s)
+{
+	s->heap.used = 0;
+}
+
+static void heap_free(struct stack *s)
+{
+	grown_free(&s->heap.data);
+}
+
+static int heap_push(const struct call *c, struct stack *s, const struct tensor *t)
+{
+	struct heap *h = &s->heap;
+	int err = grow(c, &h->data, h->used + t->bytes, h->used);
+
+	if (err)
+		return err;
+	struct tensor to = {.data = (char *)h->data.buffer.ptr + h->used, .device = 1};
+	h->used += t->bytes;
+	return t->bytes ? copy(c, &to, t) : 0;
+}
+
+static int heap_give(const struct call *c, uint32_t i, const struct stack *s, const struct arranged *a)
+{
+	const char *from = s->heap.data.buffer.ptr;
+	int64_t turns = a->inner.dim[a->axis], to[MAX_RANK];
+	struct gpu_piece p = {0};
+	int err = call_alloc(c, i, s->type, &a->y);
+
+	if (err || !shape_count(&a->y))
+		return err;
+	if (a->plain)
+		return gpu_copy(c, c->out[i]->data, from, s->heap.used);
+	/* stacks of batches are plain: a->outer is 1 here */
+	strides_of(&a->inner, to);
+	if (!gpu_piece(&p, a->inner.rank, a->inner.dim, a->from, to))
+		return call_fail(c, E_RANK, NULL, NULL);
+	p.job.x = from + (s->reverse ? (turns - 1) * s->size * gpu_size(s->type) : 0);
+	p.job.y = c->out[i]->data;
+	return gpu_launch(c, s->heap.fn, gpu_grid(p.job.n), &p.job, sizeof(p.job));
+}
+
+/* ---- scanned inputs --------------------------------------------------------------------------- */
+
+static void cut_set(struct scanned *v, struct site *s, const struct vinfo *x, const int64_t *n,
+		    const int64_t *from, struct diag *d)
+{
+	struct shape front = shape_of(x->shape.rank, n);
+	int64_t to[MAX_RANK];
+
+	v->slice.device = 1;
+	v->cut.front.device = s->device;
+	if (!v->moved)
+		return;
+	v->cut.fn = gpu_sized(s, "move", "strided", (enum dtype)x->type.dtype, d);
+	strides_of(&front, to);
+	gpu_piece(&v->cut.view, front.rank, n, from, to);
+}
+
+static int cut_start(const struct call *c, struct scanned *v, const struct tensor *x)
+{
+	struct cut *k = &v->cut;
+
+	if (!v->moved || !k->view.job.n)
+		return 0;
+	int err = grow(c, &k->front, x->bytes, 0);
+	k->view.job.x = x->data;
+	k->view.job.y = k->front.buffer.ptr;
+	return err ? err
+		   : gpu_launch(c, k->fn, gpu_grid(k->view.job.n), &k->view.job, sizeof(k->view.job));
+}
+
+static const struct tensor *cut_at(struct scanned *v, const struct tensor *x, int64_t k)
+{
+	char *from = v->moved ? v->cut.front.buffer.ptr : x->data;
+
+	v->slice.data = from + (size_t)k * v->slice.bytes;
+	return &v->slice;
+}
+
+static void cut_free(struct scanned *v)
+{
+	grown_free(&v->cut.front);
+}
+
+/* ---- what is taken ---------------------------------------------------------------------------- */
+
+/* Tensors that can be stacked and cut here. */
+static bool stacks(const struct vinfo *v)
+{
+	return !v || (v->type.kind == V_TENSOR && T_BIT(v->type.dtype) & T_MOVED);
+}
+
+static bool loop_accepts(const struct site *s, struct why *w)
+{
+	uint32_t n = s->node->nin > 2 ? s->node->nin - 2 : 0;
+
+	for (uint32_t i = n; i < s->node->nout; i++)
+		if (!stacks(site_out(s, i)))
+			return refuse(w, "scan outputs of strings, or of less than a byte");
+	return true;
+}
+
+static bool scan_accepts(const struct site *s, struct why *w)
+{
+	const struct scan_params *p = s->node->params;
+	uint32_t n = s->node->nin - (uint32_t)p->num_scan_inputs;
+
+	for (uint32_t i = n; i < s->node->nin; i++)
+		if (!stacks(site_in(s, i)) || site_in(s, i)->shape.rank > GPU_DIMS)
+			return refuse(w, "scan inputs of strings, or of less than a byte");
+	for (uint32_t i = n; i < s->node->nout; i++)
+		if (!stacks(site_out(s, i)))
+			return refuse(w, "scan outputs of strings, or of less than a byte");
+	return true;
+}
+
+static bool batched_accepts(const struct site *s, struct why *w)
+{
+	for (uint32_t i = 1; i < s->node->nin; i++)
+		if (!stacks(site_in(s, i)))
+			return refuse(w, "inputs of strings, or of less than a byte");
+	for (uint32_t i = 0; i < s->node->nout; i++)
+		if (!stacks(site_out(s, i)))
+			return refuse(w, "outputs of strings, or of less than a byte");
+	return true;
+}
+
+const struct kernel gpu_control[] = {
+	{.op = "If", .reshape = if_reshape, .run = if_run},
+	{.op = "Loop", .accepts = loop_accepts, .reshape = loop_reshape, .run = loop_run, .drop = loop_drop},
+	{.op = "Scan", .accepts = scan_accepts, .reshape = scan_reshape, .run = scan_run, .drop = scan_drop},
+	{.op = "infer::BatchedScan",
+	 .accepts = batched_accepts,
+	 .reshape = batched_reshape,
+	 .run = batched_run,
+	 .drop = batched_drop},
+	{0}};

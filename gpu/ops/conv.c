@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions, channels last where a faster kernel takes them: depthwise windows, pictures' first ones and
+ * single pixels by kernels of ours, the rest by cuDNN; what that does not take, by a plain kernel of ours.
+ */
+#include "ops/conv.h"
+
+#include "gpu/library/choices.h"
+#include "gpu/library/conv_plan.h"
+#include "gpu/ops/deconv.h"
+#include "gpu/kernels/conv.h"
+#include "gpu/launch/channels_last.h"
+#include "gpu/launch/packed.h"
+#include "gpu/ops/product.h"
+#include "gpu/ops/sample.h"
+#include "gpu/driver/tune.h"
+
+enum { TILE = 64, MOST = 65535, FEW = 16, POINT_WORK = 1 << 24, ALIGN = 256 };
+enum how { OWN, DEPTHWISE, STEM, POINT, LIBRARY };
+
+struct conv_state {
+	enum how how;
+	struct device *device;
+	void *fn;
+	bool direct;
+	struct gpu_conv_job job; /* geometry; of OWN the job */
+	struct gpu_depthwise depthwise;
+	struct gpu_point point;
+	struct gpu_stem stem;
+	/* weights in the form that is read: packed once, or in each run where they are no weights */
+	struct gpu_form weight;
+	void *weight_fn;
+	struct gpu_pack weight_pack;
+	struct gpu_flip weight_flip;
+	/* library */
+	struct conv_plan *plan;
+	void *pack_fn;
+	struct gpu_pack pack;
+	bool flips, raw_weight;
+	int pack_each;
+	size_t x_at, plan_at;
+	const void *zeros;
+};
+
+static const char *fill(const struct site *s, struct conv_state *c)
+{
+	const struct shape *x = &site_in(s, 0)->shape, *weight = &site_in(s, 1)->shape;
+	struct gpu_conv_job *j = &c->job;
+	const char *bad = gpu_window_set(&j->win, s->node->params, x, weight, false, NULL);
+
+	if (bad)
+		return bad;
+	if (s->node->op->domain) {
+		const struct fused_conv *f = s->node->params;
+		j->group = f->group;
+		j->act = f->act, j->act_alpha = (double)f->act_alpha,
+		j->act_beta = (double)f->act_beta;
+	} else {
+		j->group = ((const struct conv *)s->node->params)->group;
+	}
+	j->image = gpu_volume(j->win.in);
+	j->pixels = gpu_volume(j->win.out);
+	j->window = gpu_volume(j->win.kernel);
+	j->batch = x->dim[0];
+	j->cin = weight->dim[1];
+	j->cout = weight->dim[0] / j->group;
+	c->direct = j->cout < FEW || j->batch * j->group > MOST;
+	return NULL;
+}
+
+bool gpu_conv_accepts(const struct site *s, struct why *w)
+{
+	struct conv_state c = {0};
+	const char *bad = fill(s, &c);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+/* ---- weights in another form ------------------------------------------------------------------ */
+
+/* each: elements of y that a thread writes */
+static int pack(const struct call *c, void *fn, const struct gpu_pack *pack, int each,
+		const void *x, void *y)
+{
+	struct gpu_pack job = *pack;
+
+	job.x = x;
+	job.y = y;
+	return gpu_launch(c, fn, gpu_grid(job.n / each), &job, sizeof(job));
+}
+
+static int make_weight(const struct call *c, void *dst, const void *src, const void *arg)
+{
+	const struct conv_state *s = arg;
+
+	struct gpu_flip flip = s->weight_flip;
+
+	if (!s->flips)
+		return pack(c, s->weight_fn, &s->weight_pack, 1, src, dst);
+	flip.x = src;
+	flip.y = dst;
+	return gpu_launch(c, s->weight_fn, gpu_grid(flip.rows * flip.cols), &flip, sizeof(flip));
+}
+
+static int take_weight(struct site *s, struct step *step, struct conv_state *c, const char *form,
+		       size_t bytes, struct diag *d)
+{
+	if (!c->weight_fn)
+		return -E_DEVICE;
+	return gpu_form_take(s, step, 1, form, bytes, make_weight, c, &c->weight, d);
+}
+
+/* The weights as the kernel reads them. 0 or -code. */
+static int give_weight(const struct call *c, const struct conv_state *s, const void **w)
+{
+	return gpu_form_give(c, 1, make_weight, s, &s->weight, w);
+}
+
+/* ---- depthwise -------------------------------------------------------------------------------- */
+
+static bool small(const struct conv_state *c)
+{
+	const struct gpu_conv_job *j = &c->job;
+	int64_t channels = j->group * (j->cin > j->cout ? j->cin : j->cout);
+
+	if (j->win.begin[0] < 0 || j->win.begin[1] < 0 || j->win.begin[2] < 0)
+		return false;
+	return j->batch < INT32_MAX && j->batch * channels * j->image < INT32_MAX &&
+	       j->batch * channels * j->pixels < INT32_MAX;
+}
+
+static bool is_depthwise(const struct conv_state *c)
+{
+	const struct gpu_conv_job *j = &c->job;
+
+	return j->group > 1 && j->cin == 1 && j->cout == 1 && gpu_window_flat(&j->win) && small(c);
+}
+
+/* Outputs of a row that a thread makes. */
+static const int shares[] = {1, 2, 4, 8};
+enum { SHARES = sizeof(shares) / sizeof(*shares) };
+
+static bool has_share(const struct gpu_depthwise *p, int share)
+{
+	return shares[share] < 8 || (p->win.stride[0] == 1 && p->win.kernel[0] > 3);
+}
+
+/* The kernel for a window of that size and that share; NULL: there is none. */
+static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int share, struct diag *d)
+{
+	int width = shares[share];
+	char name[64];
+
+	if (!has_share(p, share))
+		return NULL;
+	p->n = (int64_t)p->batch * p->win.out[0] * ((p->win.out[1] + width - 1) / width) *
+	       p->channels / 4;
+	snprintf(name, sizeof(name), "depthwise_%d_%d_%d", p->win.kernel[0], p->win.stride[0], width);
+	return gpu_typed(s, "conv", name, gpu_type(s, 0), d);
+}
+
+static int launch_depthwise(const struct call *c, void *fn, const struct gpu_depthwise *job)
+{
+	unsigned blocks = (unsigned)((job->n + 127) / 128);
+
+	return gpu_launch(c, fn, (struct gpu_grid){blocks, 1, 1, 128, 0}, job, sizeof(*job));
+}
+
+struct trial {
+	struct call call;
+	struct gpu_depthwise job;
+	void *fn;
+};
+
+static int enqueue(void *arg, struct diag *d)
+{
+	struct trial *t = arg;
+
+	t->call.diag = d;
+	return launch_depthwise(&t->call, t->fn, &t->job);
+}
+
+static bool scratch(const struct site *s, struct gpu_depthwise *p)
+{
+	size_t size = (size_t)gpu_size(gpu_type(s, 0)), c = (size_t)p->channels,
+	       x = (size_t)p->batch * (size_t)p->win.in[0] * (size_t)p->win.in[1] * c * size,
+	       y = (size_t)p->batch * (size_t)p->win.out[0] * (size_t)p->win.out[1] * c * size,
+	       w = (size_t)p->win.kernel[0] * (size_t)p->win.kernel[1] * c * 4;
+	char *at;
+
+	x = (x + ALIGN - 1) / ALIGN * ALIGN;
+	y = (y + ALIGN - 1) / ALIGN * ALIGN;
+	w = (w + ALIGN - 1) / ALIGN * ALIGN;
+	at = tune_memory(s->device, x + y + w + c * size);
+	if (!at)
+		return false;
+	p->x = at;
+	p->y = at + x;
+	p->w = at + x + y;
+	p->b = at + x + y + w;
+	return true;
+}
+
+/* The fastest share; below 0 where none could be tried. */
+static int try_shares(const struct site *s, const struct gpu_depthwise *p)
+{
+	static const struct step none;
+	struct trial t = {{.step = &none, .stream = cuda_stream(s->device)}, *p, NULL};
+	double best = 0;
+	int share = -1;
+
+	if (!scratch(s, &t.job))
+		return -1;
+	for (int i = 0; i < SHARES; i++) {
+		t.fn = depthwise_share(s, &t.job, i, NULL);
+		double us = t.fn ? tune_time(s->device, enqueue, &t, best) : -1;
+		if (us > 0 && (best <= 0 || us < 0.97 * best)) {
+			best = us;
+			share = i;
+		}
+	}
+	return share;
+}
+
+/* As tried, or what leaves work enough for all processors. */
+static int choose_share(const struct site *s, const struct gpu_depthwise *p)
+{
+	int share = -1;
+	char key[192], value[32];
+
+	snprintf(key, sizeof(key),
+		 "infer2 depthwise %s b%d c%d in%d,%d out%d,%d window%d stride%d act%d",
+		 dtype_name(gpu_type(s, 0)), p->batch, p->channels, p->win.in[0], p->win.in[1],
+		 p->win.out[0], p->win.out[1], p->win.kernel[0], p->win.stride[0], p->act);
+	const char *known = tune_get(s->device, key);
+	if (known && known[0] >= '0' && known[0] < '0' + SHARES && has_share(p, known[0] - '0') &&
+	    (!known[1] || !tune_full(s->device)))
+		return known[0] - '0';
+	if (tune_may(s->device)) {
+		tune_begin(s->device, key);
+		share = try_shares(s, p);
+		tune_end(s->device);
+	}
+	bool tried = share >= 0;
+	int64_t n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / 4;
+	for (share = tried ? share : 0; !tried && share < 2; share++)
+		if (n / (2 * shares[share]) < (int64_t)cuda_facts(s->device)->processors * 1024)
+			break;
+	snprintf(value, sizeof(value), "%d%s", share, tried ? "" : " skipped");
+	if (tried || tune_skipped(s->device))
+		tune_put(s->device, key, value);
+	return share;
+}
+
+static void *depthwise_kernel(const struct site *s, struct gpu_depthwise *p, struct diag *d)
+{
+	int vector = (int)(16 / gpu_size(gpu_type(s, 0))), k = p->win.kernel[0],
+	    st = p->win.stride[0];
+	bool whole = p->channels % vector == 0;
+	bool square = k == p->win.kernel[1] && st == p->win.stride[1] &&
+		      (k == 3 || k == 5 || k == 7) && st <= 2 && p->win.dilation[0] == 1 &&
+		      p->win.dilation[1] == 1;
+
+	if (square && p->channels % 4 == 0)
+		return depthwise_share(s, p, choose_share(s, p), d);
+	p->n = (int64_t)p->batch * p->win.out[0] * p->win.out[1] * p->channels / (whole ? vector : 1);
+	return gpu_typed(s, "conv", whole ? "depthwise_any_v" : "depthwise_any_1", gpu_type(s, 0), d);
+}
+
+static int depthwise_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
+{
+	const struct gpu_conv_job *j = &c->job;
+	struct gpu_depthwise *p = &c->depthwise;
+	enum layout *want, *give;
+
+	*p = (struct gpu_depthwise){.batch = (int)j->batch,
+				    .channels = (int)j->group,
+				    .win = gpu_window_plane(&j->win),
+				    .act = j->act,
+				    .alpha = (float)j->act_alpha,
+				    .beta = (float)j->act_beta};
+	c->fn = depthwise_kernel(s, p, d);
+	gpu_layouts(s, step, &want, &give);
+	want[0] = gpu_channels_last(&site_in(s, 0)->shape);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	if (site_in(s, 3))
+		want[3] = give[0];
+	c->flips = true;
+	c->weight_flip = (struct gpu_flip){.batch = 1, .rows = j->group, .cols = j->window};
+	c->weight_fn = gpu_typed(s, "conv", "depthwise_weights", gpu_type(s, 0), d);
+	int err = take_weight(s, step, c, "depthwise",
+			      (size_t)(j->group * j->window) * sizeof(float), d);
+	return c->fn ? err : -E_DEVICE;
+}
+
+static int depthwise_run(const struct call *c, const struct conv_state *s)
+{
+	struct gpu_depthwise job = s->depthwise;
+	int err = give_weight(c, s, &job.w);
+
+	job.x = gpu_data(c, 0);
+	job.b = gpu_data(c, 2);
+	job.r = gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return err ? err : launch_depthwise(c, s->fn, &job);
+}
+
+/* ---- a picture's first convolution -------------------------------------------------------------- */
+
+/* Few channels in and out, in fp32: a library's tiles would be filled to a part (its fp16 is faster all the same). */
+static bool is_stem(const struct site *s, const struct conv_state *c)
+{
+	const struct gpu_conv_job *j = &c->job;
+	bool square = gpu_window_flat(&j->win) && j->win.kernel[1] == 3 && j->win.kernel[2] == 3 &&
+		      j->win.dilation[1] == 1 && j->win.dilation[2] == 1;
+
+	return square && gpu_type(s, 0) == DT_F32 && j->group == 1 && j->cin <= STEM_IN &&
+	       j->cout <= STEM_OUT && j->cout % 8 == 0 && j->win.stride[1] <= STEM_STEP &&
+	       j->win.stride[2] <= STEM_STEP && j->batch <= MOST &&
+	       (j->win.out[1] + STEM_ROWS - 1) / STEM_ROWS <= MOST &&
+	       site_in(s, 0)->layout != LAYOUT_CHANNELS_LAST && !site_in(s, 3);
+}
+
+static int stem_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
+{
+	const struct gpu_conv_job *j = &c->job;
+	enum layout *want, *give;
+
+	c->stem = (struct gpu_stem){.batch = (int)j->batch,
+				    .cin = (int)j->cin,
+				    .cout = (int)j->cout,
+				    .act = j->act,
+				    .alpha = (float)j->act_alpha,
+				    .beta = (float)j->act_beta};
+	for (int i = 0; i < 2; i++) {
+		c->stem.in[i] = (int)j->win.in[1 + i];
+		c->stem.out[i] = (int)j->win.out[1 + i];
+		c->stem.stride[i] = (int)j->win.stride[1 + i];
+		c->stem.begin[i] = (int)j->win.begin[1 + i];
+	}
+	c->fn = gpu_typed(s, "conv", "stem", gpu_type(s, 0), d);
+	gpu_layouts(s, step, &want, &give);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	c->flips = true;
+	c->weight_flip = (struct gpu_flip){.batch = 1, .rows = j->cout, .cols = j->cin * j->window};
+	c->weight_fn = gpu_typed(s, "conv", "depthwise_weights", gpu_type(s, 0), d);
+	int err = take_weight(s, step, c, "stem",
+			      (size_t)(j->cout * j->cin * j->window) * sizeof(float), d);
+	return c->fn ? err : -E_DEVICE;
+}
+
+static int stem_run(const struct call *c, const struct conv_state *s)
+{
+	struct gpu_stem job = s->stem;
+	struct gpu_grid g = {(unsigned)((job.out[1] + STEM_COLS - 1) / STEM_COLS),
+			     (unsigned)((job.out[0] + STEM_ROWS - 1) / STEM_ROWS),
+			     (unsigned)job.batch, STEM_ROWS * STEM_COLS, 0};
+	int err = give_weight(c, s, &job.w);
+
+	job.x = gpu_data(c, 0);
+	job.b = gpu_data(c, 2);
+	job.y = gpu_out(c, 0);
+	return err ? err : gpu_launch(c, s->fn, g, &job, sizeof(job));
+}
+
+/* ---- one pixel: a matrix by a vector ----------------------------------------------------------- */
+
+static bool is_point(const struct conv_state *c)
+{
+	const struct gpu_conv_job *j = &c->job;
+
+	return j->group == 1 && j->image == 1 && j->pixels == 1 && j->window == 1 &&
+	       j->batch <= MOST && j->cin <= POINT_WORK && j->cout <= POINT_WORK &&
+	       j->batch * j->cout <= POINT_WORK / j->cin;
+}
+
+static int point_reshape(struct site *s, struct conv_state *c, struct diag *d)
+{
+	const struct gpu_conv_job *j = &c->job;
+
+	c->point = (struct gpu_point){.batch = (int)j->batch,
+				      .cin = (int)j->cin,
+				      .cout = (int)j->cout,
+				      .act = j->act,
+				      .alpha = (float)j->act_alpha,
+				      .beta = (float)j->act_beta};
+	c->fn = gpu_typed(s, "conv", "point", gpu_type(s, 0), d);
+	return c->fn ? 0 : -E_DEVICE;
+}
+
+static int point_run(const struct call *c, const struct conv_state *s)
+{
+	struct gpu_point job = s->point;
+	struct gpu_grid g = {(unsigned)((job.cout + 3) / 4), (unsigned)job.batch, 1, 128, 0};
+
+	job.x = gpu_data(c, 0);
+	job.w = gpu_data(c, 1);
+	job.b = gpu_data(c, 2);
+	job.r = gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return gpu_launch(c, s->fn, g, &job, sizeof(job));
+}
+
+/* ---- the library ------------------------------------------------------------------------------ */
+
+/* Windows that stand side by side: a pixel's channels are then the window's elements. */
+static bool is_patch(const struct gpu_conv_job *j, const int64_t *end)
+{
+	bool yes = j->window > 1 && j->group == 1 && j->win.in[0] == 1 && j->win.kernel[0] == 1;
+
+	for (int i = 0; i < GPU_SPACE; i++)
+		yes = yes && j->win.kernel[i] == j->win.stride[i] && !j->win.begin[i] &&
+		      end[i] <= 0 && j->win.dilation[i] == 1;
+	return yes;
+}
+
+static void fill_case(const struct site *s, const struct conv_state *c, struct conv_case *k)
+{
+	const struct gpu_conv_job *j = &c->job;
+	const struct gpu_window *w = &j->win;
+
+	conv_case_set(k, s, w, j->group, j->cin, j->cout);
+	k->act = j->act;
+	k->alpha = (float)j->act_alpha;
+	k->beta = (float)j->act_beta;
+	k->residual = site_in(s, 3) != NULL;
+	k->bias = site_in(s, 2) || k->act || k->residual;
+	for (int i = 0; i < GPU_SPACE; i++) {
+		/* what the window reaches beyond the input; less than nothing is left out of the sum */
+		k->end[i] = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] +
+			    1 - w->in[i] - w->begin[i];
+		if (k->end[i] < 0)
+			k->end[i] = 0;
+	}
+}
+
+/*
+ * Windows side by side in whole runs: channels last, 16 bytes each; of planes, a window's row, and then the
+ * weights are read as they are. False: by single elements.
+ */
+static bool pack_runs(struct conv_state *c, const struct conv_case *k, char *name, size_t room)
+{
+	struct gpu_pack *p = &c->pack;
+	int64_t size = gpu_size(k->type), run = p->kernel[1] * size;
+	bool last = p->xs[1] == 1 && k->cin > 1;
+
+	if (p->n >= UINT32_MAX)
+		return false;
+	if (last) {
+		run *= k->cin;
+		if (run % 16 || p->xs[0] * size % 16 || p->xs[2] * size % 16)
+			return false;
+		p->channels = (int)(run / 16);
+		snprintf(name, room, "pack_runs_16");
+		run = 16;
+	} else {
+		if ((run != 4 && run != 8 && run != 16) || p->xs[0] * size % run ||
+		    p->xs[1] * size % run || p->xs[2] * size % run || p->xs[3] != 1)
+			return false;
+		snprintf(name, room, "pack_planes_%d", (int)run);
+		c->raw_weight = true;
+	}
+	for (int i = 0; i < 3; i++)
+		p->xs[i] = p->xs[i] * size / run;
+	p->n = p->n * size / run;
+	return true;
+}
+
+/* The window's elements as channels, or three channels made four; x in whatever layout it comes. */
+static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
+			struct conv_case *k, bool patch, struct diag *d)
+{
+	const struct shape *x = &site_in(s, 0)->shape;
+	int64_t st[MAX_RANK], size = gpu_size(k->type);
+	struct gpu_pack *p = &c->pack;
+	bool row = x->rank == 3;
+
+	gpu_layout_strides(x, site_in(s, 0)->layout, st);
+	*p = (struct gpu_pack){.channels = (int)k->cin,
+			       .room = patch ? (int)k->cin : 4,
+			       .xs = {st[0], st[1], row ? 0 : st[x->rank - 2], st[x->rank - 1]}};
+	for (int i = 0; i < 2; i++) {
+		p->kernel[i] = patch ? (int)k->win.kernel[1 + i] : 1;
+		p->step[i] = p->kernel[i];
+		p->out[i] = patch ? (int)k->win.out[1 + i] : (int)k->win.in[1 + i];
+	}
+	int64_t channels = (int64_t)p->room * p->kernel[0] * p->kernel[1];
+	p->n = k->batch * p->out[0] * p->out[1] * channels;
+	bool planes = p->xs[2] == p->out[1] && p->xs[3] == 1 && p->out[0] * p->out[1] % 4 == 0 &&
+		      p->xs[0] % 4 == 0 && p->xs[1] % 4 == 0;
+	char name[32];
+	c->pack_each = patch ? 1 : planes ? 16 : 4;
+	c->x_at = gpu_room(step, (size_t)(p->n * size));
+	if (patch && pack_runs(c, k, name, sizeof(name)))
+		c->pack_fn = gpu_kernel(s, "conv", name, d);
+	else
+		c->pack_fn = gpu_sized(s, "conv",
+				       patch	? "pack"
+				       : planes ? "pack4_row"
+						: "pack4",
+				       k->type, d);
+	k->cin = channels;
+	for (int i = 0; patch && i < GPU_SPACE; i++) {
+		k->win.in[i] = k->win.out[i];
+		k->win.kernel[i] = k->win.stride[i] = 1;
+		k->end[i] = 0;
+	}
+	return c->pack_fn ? 0 : -E_DEVICE;
+}
+
+/* [cout][cin][window] to [cout][window][room] */
+static int weight_reshape(struct site *s, struct step *step, struct conv_state *c, int64_t room,
+			  struct diag *d)
+{
+	const struct gpu_conv_job *j = &c->job;
+	int64_t size = gpu_size(gpu_type(s, 0)), rows = j->win.kernel[0] * j->win.kernel[1];
+	struct gpu_pack *p = &c->weight_pack;
+	char form[64];
+
+	if (c->raw_weight || (j->window == 1 && room == j->cin))
+		return 0; /* as it is */
+	*p = (struct gpu_pack){.channels = (int)j->cin,
+			       .room = (int)room,
+			       .kernel = {1, 1},
+			       .step = {1, 1},
+			       .out = {(int)rows, (int)j->win.kernel[2]},
+			       .xs = {j->cin * j->window, j->window, j->win.kernel[2], 1}};
+	p->n = j->cout * j->group * j->window * room;
+	c->weight_fn = gpu_sized(s, "conv", "pack", gpu_type(s, 0), d);
+	snprintf(form, sizeof(form), "last %d", (int)room);
+	return take_weight(s, step, c, form, (size_t)(p->n * size), d);
+}
+
+/* 1: cuDNN does not take it. */
+static int library_reshape(struct site *s, struct step *step, struct conv_state *c, struct why *why,
+			   struct diag *d)
+{
+	struct conv_case k;
+	enum layout *want, *give;
+	int err = 0;
+
+	fill_case(s, c, &k);
+	bool patch = is_patch(&c->job, k.end) && k.cin * c->job.window < 1 << 20;
+	bool pad = !patch && k.n == 2 && k.group == 1 && k.cin < 4;
+	int64_t room = pad ? 4 : c->job.cin;
+	if (patch || pad)
+		err = pack_reshape(s, step, c, &k, patch, d);
+	if (err)
+		return err;
+	c->plan = conv_plan_get(s->device, &k, why);
+	if (!c->plan)
+		return 1;
+	if (c->plan->fell[0])
+		gpu_fell_back(s, "what follows the convolution by a kernel of ours", c->plan->fell);
+	c->device = s->device;
+	err = weight_reshape(s, step, c, room, d);
+	if (!err && k.bias && !site_in(s, 2)) {
+		c->zeros = gpu_zeros(s, (size_t)(k.cout * 8), d);
+		err = c->zeros ? 0 : -E_DEVICE;
+	}
+	gpu_layouts(s, step, &want, &give);
+	want[0] = patch || pad ? site_in(s, 0)->layout : gpu_channels_last(&site_in(s, 0)->shape);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	if (k.residual)
+		want[3] = give[0];
+	c->plan_at = step->workspace;
+	step->workspace += conv_plan_workspace(c->plan);
+	return err;
+}
+
+static int library_run(const struct call *c, const struct conv_state *s)
+{
+	struct conv_args a = {.x = gpu_data(c, 0),
+			      .b = s->zeros ? s->zeros : gpu_data(c, 2),
+			      .r = gpu_data(c, 3),
+			      .y = gpu_out(c, 0),
+			      .workspace = (char *)c->workspace + s->plan_at};
+	int err = give_weight(c, s, &a.w);
+
+	if (!err && s->pack_fn) {
+		void *packed = (char *)c->workspace + s->x_at;
+		err = pack(c, s->pack_fn, &s->pack, s->pack_each, a.x, packed);
+		a.x = packed;
+	}
+	return err ? err : conv_plan_run(c, s->plan, &a);
+}
+
+/* ---- which of them ---------------------------------------------------------------------------- */
+
+static int own_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
+{
+	c->how = OWN;
+	c->weight = (struct gpu_form){0};
+	c->weight_fn = NULL;
+	step->want = step->give = NULL;
+	step->unread = 0;
+	step->workspace = 0;
+	c->fn = gpu_typed(s, "product", c->direct ? "direct" : "conv", gpu_type(s, 0), d);
+	return c->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_conv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct conv_state *c = arena_new(s->plan_arena, struct conv_state);
+	bool shorter = gpu_type(s, 0) != DT_F64;
+	struct why why = {.arena = s->plan_arena};
+	int err = 1;
+
+	fill(s, c);
+	step->state = c;
+	if (!shorter || gpu_count(&site_out(s, 0)->shape) == 0 ||
+	    gpu_count(&site_in(s, 0)->shape) == 0 || !small(c))
+		return own_reshape(s, step, c, d);
+	if (is_depthwise(c)) {
+		c->how = DEPTHWISE;
+		return depthwise_reshape(s, step, c, d);
+	}
+	if (is_stem(s, c)) {
+		c->how = STEM;
+		return stem_reshape(s, step, c, d);
+	}
+	if (is_point(c)) {
+		c->how = POINT;
+		return point_reshape(s, c, d);
+	}
+	c->how = LIBRARY;
+	err = library_reshape(s, step, c, &why, d);
+	if (err != 1)
+		return err;
+	gpu_fell_back(s, "by our own convolution", why.text);
+	return own_reshape(s, step, c, d);
+}
+
+static int own_run(const struct call *c, const struct conv_state *s)
+{
+	struct gpu_conv_job job = s->job;
+	int64_t n = job.batch * job.group * job.cout * job.pixels;
+	struct gpu_grid g = {(unsigned)((job.pixels + TILE - 1) / TILE),
+			     (unsigned)((job.cout + TILE - 1) / TILE),
+			     (unsigned)(job.batch * job.group), 256, 0};
+
+	job.x = gpu_data(c, 0);
+	job.w = gpu_data(c, 1);
+	job.b = gpu_data(c, 2);
+	job.r = gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return n ? gpu_launch(c, s->fn, s->direct ? gpu_grid(n) : g, &job, sizeof(job)) : 0;
+}
+
+int gpu_conv_run(const struct call *c)
+{
+	static int (*const runs[])(const struct call *, const struct conv_state *) = {
+		own_run, depthwise_run, stem_run, point_run, library_run};
+	const struct conv_state *s = c->step->state;
+
+	return runs[s->how](c, s);
+}
+
+void gpu_conv_drop(struct step *step)
+{
+	struct conv_state *s = step->state;
+
+	if (s && s->plan)
+		conv_plan_put(s->device, s->plan);
+}
+
+const struct kernel gpu_conv[] = {{.op = "Conv",
+				   .types = T_FLOATING,
+				   .accepts = gpu_conv_accepts,
+				   .reshape = gpu_conv_reshape,
+				   .run = gpu_conv_run,
+				   .drop = gpu_conv_drop},
+				  GPU_DECONV_ROWS,
+				  GPU_CONV_ROWS, /* take everything: behind those that are quicker */
+				  {0}};

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/deconv.h"
+
+#include "gpu/library/cublaslt.h"
+#include "gpu/library/choices.h"
+#include "gpu/library/conv_plan.h"
+#include "gpu/launch/job.h"
+#include "gpu/kernels/deconv.h"
+#include "gpu/launch/channels_last.h"
+#include "gpu/launch/packed.h"
+#include "ops/conv.h"
+
+/*
+ * ---- ConvTranspose: products that are gathered, cuDNN's gradient of a convolution, or a kernel of ours ----
+ *
+ * The gradients that cuDNN offers in strict float32 with the same result in each run are slow; for float64 it has
+ * none. There W^T * X gives each input pixel's share of all outputs that it reaches (columns), and a kernel of ours
+ * adds up what reaches an output: Col2Im, the other way round, and so without atomics.
+ */
+
+/* Bytes of columns at a time: full products gain more than the second-level cache; channels below which cuDNN is better. */
+enum { COLUMN_BYTES = 128 << 20, COLUMN_CHANNELS = 8, EXTENT = 1 << 28 };
+
+/* A product's columns are those of `maps` maps of `planes` planes (groups of images). */
+struct columns {
+	struct blaslt_product *lt;
+	struct gpu_gather_taps job;
+	int64_t planes, maps;
+	size_t at, at_lt, lt_room, size; /* size: of an element */
+	void *fn;
+};
+
+struct transposed_state {
+	struct columns columns; /* lt NULL: not so */
+	void *fn;
+	struct gpu_deconv job;
+	struct device *device;
+	struct conv_plan *plan; /* NULL: ours */
+	struct gpu_form weight;
+	void *weight_fn;
+	struct gpu_pack weight_pack;
+	size_t plan_at;
+};
+
+static const char *fill(const struct site *s, struct transposed_state *c)
+{
+	const struct conv_transpose *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape, *w = &site_in(s, 1)->shape;
+	const char *bad = gpu_window_axes(x);
+	struct gpu_deconv *j = &c->job;
+	struct window v = {0};
+
+	if (bad)
+		return bad;
+	if (conv_transpose_window(&v, p, x, w, NULL))
+		return "a window that does not fit";
+	gpu_window_take(&j->win, &v);
+	j->group = p->group;
+	j->cin = x->dim[1] / p->group;
+	j->cout = w->dim[1];
+	j->image = gpu_volume(j->win.in);
+	j->pixels = gpu_volume(j->win.out);
+	j->window = gpu_volume(j->win.kernel);
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	return NULL;
+}
+
+bool gpu_transposed_accepts(const struct site *s, struct why *w)
+{
+	struct transposed_state c = {0};
+	const char *bad = fill(s, &c);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+/* As the convolution whose gradient it is; false where that has no such pads. */
+static bool fill_case(const struct site *s, const struct gpu_deconv *j, struct conv_case *k)
+{
+	const struct gpu_window *w = &j->win;
+
+	conv_case_set(k, s, w, j->group, j->cin, j->cout);
+	k->backward = 1;
+	k->bias = site_in(s, 2) != NULL;
+	for (int i = 0; i < GPU_SPACE; i++) {
+		int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+		k->end[i] = (w->in[i] - 1) * w->stride[i] + reach - w->out[i] - w->begin[i];
+		if (k->end[i] < 0) /* what output_padding adds: the window never gets there */
+			k->end[i] = 0;
+		int64_t all = w->out[i] + w->begin[i] + k->end[i];
+		if (w->begin[i] < 0 || all < reach || (all - reach) / w->stride[i] + 1 != w->in[i])
+			return false;
+	}
+	return k->type != DT_F64 && j->n > 0 && k->batch * k->cin * j->image > 0 &&
+	       j->n < INT32_MAX && k->batch * k->cin * j->image < INT32_MAX;
+}
+
+static int make_weight(const struct call *c, void *dst, const void *src, const void *arg)
+{
+	const struct transposed_state *s = arg;
+	struct gpu_pack job = s->weight_pack;
+
+	job.x = src;
+	job.y = dst;
+	return gpu_launch(c, s->weight_fn, gpu_grid(job.n), &job, sizeof(job));
+}
+
+/* [cin][cout][window] to [cin][window][cout] */
+static int weight_reshape(struct site *s, struct step *step, struct transposed_state *c,
+			  struct diag *d)
+{
+	const struct gpu_deconv *j = &c->job;
+	struct gpu_pack *p = &c->weight_pack;
+
+	*p = (struct gpu_pack){
+		.channels = (int)j->cout,
+		.room = (int)j->cout,
+		.kernel = {1, 1},
+		.step = {1, 1},
+		.out = {(int)(j->win.kernel[0] * j->win.kernel[1]), (int)j->win.kernel[2]},
+		.xs = {j->cout * j->window, j->window, j->win.kernel[2], 1}};
+	p->n = j->cin * j->group * j->cout * j->window;
+	c->weight_fn = gpu_sized(s, "conv", "pack", gpu_type(s, 0), d);
+	if (!c->weight_fn)
+		return -E_DEVICE;
+	return gpu_form_take(s, step, 1, "last", (size_t)(p->n * gpu_size(gpu_type(s, 0))),
+			     make_weight, c, &c->weight, d);
+}
+
+static int library_reshape(struct site *s, struct step *step, struct transposed_state *c,
+			   struct diag *d)
+{
+	enum layout *want, *give;
+	int err = weight_reshape(s, step, c, d);
+
+	c->device = s->device;
+	gpu_layouts(s, step, &want, &give);
+	want[0] = gpu_channels_last(&site_in(s, 0)->shape);
+	give[0] = gpu_channels_last(&site_out(s, 0)->shape);
+	c->plan_at = step->workspace;
+	step->workspace += conv_plan_workspace(c->plan);
+	return err;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+	return b ? common_divisor(b, a % b) : a;
+}
+
+/* The largest divisor of n that is at most `most`, or 1. */
+static int64_t divisor(int64_t n, int64_t most)
+{
+	int64_t d = most < n ? most : n;
+
+	while (d > 1 && n % d)
+		d--;
+	return d < 1 ? 1 : d;
+}
+
+/* False where a kernel's numbers would not hold it. */
+static bool fill_taps(const struct gpu_deconv *j, struct gpu_gather_taps *t)
+{
+	const struct gpu_window *w = &j->win;
+
+	if (j->image * j->window >= INT32_MAX || j->n >= INT32_MAX || j->group * j->cout >= EXTENT)
+		return false;
+	*t = (struct gpu_gather_taps){.maps = gpu_divisor(j->group * j->cout),
+				      .pixels = gpu_divisor(j->pixels),
+				      .image = (int)j->image,
+				      .window = (int)j->window};
+	for (int i = 0; i < GPU_SPACE; i++) {
+		if (w->begin[i] >= EXTENT || w->begin[i] <= -EXTENT || w->stride[i] >= EXTENT ||
+		    w->kernel[i] * w->dilation[i] >= EXTENT || w->out[i] >= EXTENT)
+			return false;
+		int64_t both = common_divisor(w->stride[i], w->dilation[i]);
+		t->in[i] = (int)w->in[i];
+		t->out[i] = gpu_divisor(w->out[i]);
+		t->kernel[i] = (int)w->kernel[i];
+		t->stride[i] = gpu_divisor(w->stride[i]);
+		t->dilation[i] = (int)w->dilation[i];
+		t->begin[i] = (int)w->begin[i];
+		t->every[i] = (int)(w->stride[i] / both);
+		t->back[i] = (int)(w->dilation[i] / both);
+	}
+	return true;
+}
+
+/* How much is made at a time: images, or the groups of one, or maps of one group. */
+static void split_columns(const struct gpu_deconv *j, int64_t images, struct columns *c)
+{
+	int64_t plane = j->cout * j->window * j->image * (int64_t)c->size;
+	int64_t most = COLUMN_BYTES / plane;
+
+	c->planes = j->group > 1 ? (most < j->group ? 1 : j->group) : divisor(images, most);
+	c->maps = most ? j->cout : divisor(j->cout, COLUMN_BYTES / (plane / j->cout));
+}
+
+/* Bytes that all the pointers of its products are a multiple of; 0: of 64. */
+static int32_t columns_align(const struct gpu_deconv *j, const struct columns *c)
+{
+	uint64_t apart = (uint64_t)(c->planes * j->cin * j->image) * c->size;
+
+	if (c->maps < j->cout)
+		apart |= (uint64_t)(c->maps * j->window) * c->size;
+	if (j->group > 1 && c->planes == 1)
+		apart |= (uint64_t)(j->cin * j->cout * j->window) * c->size;
+	apart &= -apart;
+	return apart < 64 ? (int32_t)apart : 0;
+}
+
+/* W^T [maps * window, cin] * X [cin, image] */
+static struct blaslt_job columns_job(const struct site *s, const struct gpu_deconv *j,
+				     const struct columns *c)
+{
+	int64_t m = c->maps * j->window;
+
+	return (struct blaslt_job){.type = (int32_t)gpu_type(s, 0),
+				   .trans_a = 1,
+				   .align = columns_align(j, c),
+				   .m = m,
+				   .n = j->image,
+				   .k = j->cin,
+				   .lda = j->cout * j->window,
+				   .ldb = j->image,
+				   .ldy = j->image,
+				   .batch = c->planes,
+				   .step_a = j->group > 1 ? j->cin * j->cout * j->window : 0,
+				   .step_b = j->cin * j->image,
+				   .step_y = m * j->image,
+				   .alpha = 1};
+}
+
+/* Whether it is by products; -E_... where one that was promised cannot be had. */
+static int columns_reshape(struct site *s, struct step *step, struct transposed_state *t, bool *is,
+			   struct diag *d)
+{
+	const struct gpu_deconv *j = &t->job;
+	struct columns *c = &t->columns;
+	enum dtype type = gpu_type(s, 0);
+	int64_t images = site_in(s, 0)->shape.dim[0];
+
+	*is = (type == DT_F64 || (type == DT_F32 && s->config->precision != PRECISION_TF32)) &&
+	      j->cin >= COLUMN_CHANNELS && j->n > 0 && j->image > 0 && fill_taps(j, &c->job);
+	if (!*is)
+		return 0;
+	c->size = (size_t)gpu_size(type);
+	split_columns(j, images, c);
+	const struct blaslt_job job = columns_job(s, j, c);
+	*is = c->maps * j->window * j->image * c->planes < INT32_MAX && blaslt_takes(s, &job, NULL);
+	if (!*is)
+		return 0;
+	c->lt = blaslt_product(s, &job, &c->lt_room, d);
+	c->fn = gpu_typed(s, "deconv", "gather_taps", type, d);
+	c->at = gpu_room(step, (size_t)(c->planes * c->maps * j->window * j->image) * c->size);
+	c->at_lt = gpu_room(step, c->lt_room);
+	c->job.n = (int)(c->planes * c->maps * j->pixels);
+	return c->lt && c->fn ? 0 : -E_LIBRARY;
+}
+
+static int columns_run(const struct call *call, const struct transposed_state *t)
+{
+	const struct gpu_deconv *j = &t->job;
+	const struct columns *c = &t->columns;
+	struct gpu_gather_taps job = c->job;
+	int64_t planes = call->in[0]->shape.dim[0] * j->group, rows = c->planes * c->maps;
+	const char *x = gpu_data(call, 0), *w = gpu_data(call, 1);
+	void *columns = gpu_at(call, c->at);
+	int err = 0;
+
+	job.columns = columns;
+	job.b = gpu_data(call, 2);
+	job.y = gpu_out(call, 0);
+	for (int64_t row = 0; row < planes * j->cout && !err; row += rows) {
+		int64_t plane = row / j->cout, map = row % j->cout, group = plane % j->group;
+		int64_t at = (group * j->cin * j->cout + map) * j->window;
+		const struct blaslt_args a = {.a = w + (size_t)at * c->size,
+					      .b = x + (size_t)(plane * j->cin * j->image) * c->size,
+					      .y = columns,
+					      .workspace = gpu_at(call, c->at_lt),
+					      .workspace_bytes = c->lt_room};
+		job.first = row;
+		job.map = (int)(row % (j->group * j->cout));
+		err = blaslt_run(call, c->lt, &a);
+		if (!err)
+			err = gpu_launch(call, c->fn, gpu_grid(job.n), &job, sizeof(job));
+	}
+	return err;
+}
+
+int gpu_transposed_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct transposed_state *c = arena_new(s->plan_arena, struct transposed_state);
+	struct why why = {.arena = s->plan_arena};
+	struct conv_case k;
+	bool columns;
+
+	fill(s, c);
+	step->state = c;
+	int err = columns_reshape(s, step, c, &columns, d);
+	if (err || columns)
+		return err;
+	if (fill_case(s, &c->job, &k))
+		c->plan = conv_plan_get(s->device, &k, &why);
+	if (c->plan)
+		return library_reshape(s, step, c, d);
+	if (gpu_type(s, 0) != DT_F64)
+		gpu_fell_back(s, "by our own transposed convolution",
+			      why.text ? why.text : "a form that cuDNN does not have");
+	c->fn = gpu_typed(s, "deconv", "deconv", gpu_type(s, 0), d);
+	return c->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_transposed_run(const struct call *c)
+{
+	const struct transposed_state *s = c->step->state;
+	struct gpu_deconv job = s->job;
+
+	if (s->columns.lt)
+		return columns_run(c, s);
+	if (s->plan) {
+		struct conv_args a = {.x = gpu_data(c, 0),
+				      .b = gpu_data(c, 2),
+				      .y = gpu_out(c, 0),
+				      .workspace = (char *)c->workspace + s->plan_at};
+		int err = gpu_form_give(c, 1, make_weight, s, &s->weight, &a.w);
+		return err ? err : conv_plan_run(c, s->plan, &a);
+	}
+	job.x = gpu_data(c, 0);
+	job.w = gpu_data(c, 1);
+	job.b = gpu_data(c, 2);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+void gpu_transposed_drop(struct step *step)
+{
+	struct transposed_state *s = step->state;
+
+	if (!s)
+		return;
+	blaslt_drop(s->columns.lt);
+	if (s->plan)
+		conv_plan_put(s->device, s->plan);
+}
+
+/* ---- DeformConv ------------------------------------------------------------------------------- */
+
+struct deform_state {
+	void *fn;
+	struct gpu_deform job;
+};
+
+static const char *fill_deform(const struct site *s, struct gpu_deform *j)
+{
+	const struct deform_conv *p = s->node->params;
+	const struct shape *x = &site_in(s, 0)->shape, *w = &site_in(s, 1)->shape;
+	struct window v = {0};
+
+	if (x->rank != 4)
+		return "no image";
+	if (window_set(&v, &p->window, x, w, false, NULL))
+		return "a window that does not fit";
+	for (uint32_t i = 2; i < 5; i++)
+		if (site_in(s, i) && gpu_type(s, i) != gpu_type(s, 0))
+			return "inputs of two types";
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	j->group = p->group;
+	j->offsets = p->offset_group;
+	j->cin = w->dim[1];
+	j->cout = w->dim[0] / p->group;
+	for (int i = 0; i < 2; i++) {
+		j->in[i] = v.in[i];
+		j->out[i] = v.out[i];
+		j->kernel[i] = v.kernel[i];
+		j->stride[i] = v.stride[i];
+		j->dilation[i] = v.dilation[i];
+		j->begin[i] = v.begin[i];
+	}
+	return NULL;
+}
+
+bool gpu_deform_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_deform j = {0};
+	const char *bad = fill_deform(s, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+int gpu_deform_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct deform_state *c = arena_new(s->plan_arena, struct deform_state);
+
+	fill_deform(s, &c->job);
+	c->fn = gpu_typed(s, "deconv", "deform", gpu_type(s, 0), d);
+	step->state = c;
+	return c->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_deform_run(const struct call *c)
+{
+	const struct deform_state *s = c->step->state;
+	struct gpu_deform job = s->job;
+
+	job.x = gpu_data(c, 0);
+	job.w = gpu_data(c, 1);
+	job.offset = gpu_data(c, 2);
+	job.b = gpu_data(c, 3);
+	job.mask = gpu_data(c, 4);
+	job.y = gpu_out(c, 0);
+	return job.n ? gpu_launch(c, s->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+/* ---- CausalConvWithState ---------------------------------------------------------------------- */
+
+bool gpu_causal_accepts(const struct site *s, struct why *w)
+{
+	for (uint32_t i = 1; i < 4; i++)
+		if (site_in(s, i) && gpu_type(s, i) != gpu_type(s, 0))
+			return refuse(w, "inputs of two types");
+	return site_in(s, 0)->shape.rank == 3 || refuse(w, "no [batch, channels, length]");
+}
+
+int gpu_causal_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	step->state = gpu_typed(s, "deconv", "causal", gpu_type(s, 0), d);
+	return step->state ? 0 : -E_DEVICE;
+}
+
+int gpu_causal_run(const struct call *c)
+{
+	const struct causal_conv *p = call_params(c);
+	const struct shape *x = &c->in[0]->shape;
+	struct gpu_causal job = {.x = gpu_data(c, 0),
+				 .w = gpu_data(c, 1),
+				 .b = gpu_data(c, 2),
+				 .past = gpu_data(c, 3),
+				 .y = gpu_out(c, 0),
+				 .present = gpu_out(c, 1),
+				 .rows = x->dim[0] * x->dim[1],
+				 .channels = x->dim[1],
+				 .length = x->dim[2],
+				 .kernel = c->in[1]->shape.dim[2],
+				 .silu = p->activation != CAUSAL_NONE};
+	int64_t n = job.rows * (job.length + job.kernel - 1);
+
+	return n > 0 ? gpu_launch(c, c->step->state, gpu_grid(n), &job, sizeof(job)) : 0;
+}

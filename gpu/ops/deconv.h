@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_OPS_DECONV_H
+#define GPU_OPS_DECONV_H
+/* The other convolutions: rows for gpu_conv[]. */
+#include "gpu/launch/util.h"
+
+#define GPU_DECONV_OP(how)                                                                         \
+	bool gpu_##how##_accepts(const struct site *s, struct why *w);                             \
+	int gpu_##how##_reshape(struct site *s, struct step *step, struct diag *d);                \
+	int gpu_##how##_run(const struct call *c)
+GPU_DECONV_OP(transposed);
+GPU_DECONV_OP(deform);
+GPU_DECONV_OP(causal);
+void gpu_transposed_drop(struct step *step);
+
+#define GPU_DECONV_ROWS                                                                             \
+	{.op = "ConvTranspose",                                                                     \
+	 .types = T_FLOATING,                                                                       \
+	 .accepts = gpu_transposed_accepts,                                                         \
+	 .reshape = gpu_transposed_reshape,                                                         \
+	 .run = gpu_transposed_run,                                                                 \
+	 .drop = gpu_transposed_drop},                                                              \
+		{.op = "DeformConv",                                                                \
+		 .types = T_FLOATING,                                                               \
+		 .accepts = gpu_deform_accepts,                                                     \
+		 .reshape = gpu_deform_reshape,                                                     \
+		 .run = gpu_deform_run},                                                            \
+	{                                                                                           \
+		.op = "CausalConvWithState", .types = T_F32 | T_F16 | T_BF16,                       \
+		.accepts = gpu_causal_accepts, .reshape = gpu_causal_reshape, .run = gpu_causal_run \
+	}
+
+#endif

@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/product.h"
+
+#include "gpu/library/cublaslt.h"
+#include "gpu/library/choices.h"
+#include "gpu/launch/packed.h"
+#include "gpu/ops/sample.h"
+
+enum { TILE = 64, MOST_Y = 65535 };
+
+struct own_product {
+	void *fn;
+	struct gpu_gemm job;
+};
+
+/* y = act(alpha * op(A) * op(B) + beta * C + R); what is wrong, or NULL */
+static const char *fill(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
+{
+	struct fused_matmul m = {.alpha = 1, .transA = f->transA, .transB = f->transB};
+	const struct shape *y = &site_out(s, 0)->shape;
+	struct matmul_shape q = {0};
+	int64_t step[3][MAX_RANK] = {{0}}, out[3][GPU_DIMS] = {{0}}, cs[MAX_RANK] = {0};
+
+	if (!strcmp(s->node->op->name, "FusedMatMul"))
+		m = *(const struct fused_matmul *)s->node->params;
+	if (!matmul_shape(&site_in(s, 0)->shape, &site_in(s, 1)->shape, &m, &q))
+		return "shapes that do not fit";
+	if (site_in(s, 2)) {
+		if (y->rank != q.nbatch + 2)
+			return "a bias of a product of vectors";
+		shape_broadcast_strides(&site_in(s, 2)->shape, y, cs);
+		j->c_row = cs[q.nbatch];
+		j->c_col = cs[q.nbatch + 1];
+	}
+	memcpy(step[0], q.a_batch, sizeof(step[0]));
+	memcpy(step[1], q.b_batch, sizeof(step[1]));
+	memcpy(step[2], cs, sizeof(step[2]));
+	if (!gpu_collapse(q.nbatch, q.batch, 3, step, &j->batch, out))
+		return "too many dimensions";
+	memcpy(j->as, out[0], sizeof(out[0]));
+	memcpy(j->bs, out[1], sizeof(out[1]));
+	memcpy(j->cs, out[2], sizeof(out[2]));
+	j->m = q.m, j->n = q.n, j->k = q.k;
+	j->a_row = q.a_row, j->a_col = q.a_col, j->b_row = q.b_row, j->b_col = q.b_col;
+	j->alpha = (double)f->alpha, j->beta = (double)f->beta;
+	j->act = f->act, j->act_alpha = (double)f->act_alpha, j->act_beta = (double)f->act_beta;
+	return NULL;
+}
+
+static int64_t batches(const struct gpu_gemm *j)
+{
+	int64_t n = 1;
+
+	for (int r = 0; r < j->batch.rank; r++)
+		n *= j->batch.dim[r];
+	return n;
+}
+
+/* ---- our own kernel -------------------------------------------------------------------------- */
+
+bool gpu_product_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
+{
+	struct gpu_gemm j = {0};
+	const char *bad = fill(s, f, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+int gpu_product_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
+{
+	struct own_product *p = arena_new(s->plan_arena, struct own_product);
+
+	fill(s, f, &p->job);
+	p->fn = gpu_typed(s, "product", "gemm", gpu_type(s, 0), d);
+	step->state = p;
+	return p->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_product_run(const struct call *c)
+{
+	const struct own_product *p = c->step->state;
+	struct gpu_gemm job = p->job;
+	int64_t batch = batches(&job);
+	struct gpu_grid g = {(unsigned)((job.n + TILE - 1) / TILE),
+			     (unsigned)((job.m + TILE - 1) / TILE), (unsigned)batch, 256, 0};
+
+	/* kernels loop over what a grid cannot have */
+	g.y = g.y > MOST_Y ? MOST_Y : g.y;
+	g.z = batch > MOST_Y ? MOST_Y : g.z;
+
+	job.a = gpu_data(c, 0);
+	job.b = gpu_data(c, 1);
+	job.c = gpu_data(c, 2);
+	job.r = gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return job.m > 0 && job.n > 0 && batch > 0 ? gpu_launch(c, p->fn, g, &job, sizeof(job)) : 0;
+}
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+/* Products that differ in where their operands start are launched one by one, up to so many. */
+enum { MOST_LAUNCHES = 64 };
+
+/*
+ * Rows of results that do not begin at whole pieces of 16 bytes (50,257 logits) take the library's slow kernels.
+ * Many rows are made in turns, those of a turn so far apart that they begin alike: all but some columns at the
+ * left and at the right, the strips, where a whole piece begins. Fewer rows, and the strips, are made further
+ * apart than they lie, in the workspace, and put where they belong from there.
+ */
+enum {
+	WIDE_COLUMNS = 1024,
+	WIDE_ROWS = 16,
+	TURN_ROWS = 256, /* < of a turn at least */
+	APART_BYTES = 256 << 20,
+	ROW_STEP = 128,
+	COLUMN_STEP = 64
+};
+
+/* What the library does of a product, and what is left for the kernel behind it. */
+struct library_form {
+	struct blaslt_job job;
+	int64_t launches;
+	bool c_is_bias, c_is_matrix, r_is_matrix; /* who takes C and R: else the kernel behind */
+	bool behind;
+	struct gpu_gemm left;
+	int64_t columns; /* that there are, where the weights are made wider; 0: all */
+	int64_t apart;	 /* rows that are made at a time and put together; 0: they lie right */
+	int64_t turns;	 /* that the rows are made in; 0: not so */
+	struct blaslt_job strip; /* then: of all rows, some columns */
+	int64_t m, n, lda;	 /* and of the whole */
+};
+struct library_product {
+	struct library_form form;
+	struct blaslt_product *lt, *tail; /* tail: of the last rows of those made apart */
+	size_t lt_workspace;
+	const void *b; /* weights, turned; NULL: the input as it is */
+	void *fn;      /* of the kernel behind; NULL: none */
+	void *compact;
+	size_t size; /* of an element */
+};
+
+/* Element (i, j) lies at i * row + j * col: stored by rows, or (trans) by columns, `ld` apart. */
+static bool stored(int64_t row, int64_t col, int64_t rows, int64_t cols, int32_t *trans, int64_t *ld)
+{
+	*trans = !(cols == 1 || col == 1);
+	if (*trans && !(rows == 1 || row == 1))
+		return false;
+	if (*trans)
+		*ld = cols == 1 || col < rows ? rows : col;
+	else
+		*ld = rows == 1 || row < cols ? cols : row;
+	return *trans ? cols == 1 || col >= rows : rows == 1 || row >= cols;
+}
+
+static bool constant_rows(const struct gpu_gemm *g)
+{
+	for (int r = 0; r < g->batch.rank; r++)
+		if (g->cs[r])
+			return false;
+	return (g->c_row == 0 || g->m == 1) && (g->c_col == 1 || g->n == 1);
+}
+
+static bool is_one(double v)
+{
+	return v >= 1 && v <= 1;
+}
+
+/* Who adds C and R: the library one vector and one matrix, the kernel behind what is left. */
+static void share_sums(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
+{
+	bool c = site_in(s, 2) != NULL, r = site_in(s, 3) != NULL, f64 = l->job.type == DT_F64;
+
+	l->c_is_bias = c && is_one(g->beta) && !f64 && constant_rows(g);
+	l->r_is_matrix = r;
+	l->c_is_matrix =
+		c && !l->c_is_bias && !r && g->c_col == 1 && g->c_row >= g->n && g->batch.rank <= 1;
+	l->left = *g;
+	l->behind = c && !l->c_is_bias && !l->c_is_matrix;
+	l->job.bias = l->c_is_bias;
+	l->job.residual = l->r_is_matrix || l->c_is_matrix;
+	l->job.ldr = l->c_is_matrix ? g->c_row : g->n;
+	l->job.step_r = l->c_is_matrix ? (g->batch.rank ? g->cs[0] : 0) : g->m * g->n;
+	l->job.beta = l->c_is_matrix ? g->beta : 1;
+}
+
+/* The library's GELU is the one with tanh: as good as the other where numbers are rounded coarser. */
+static void share_act(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
+{
+	enum dtype t = (enum dtype)l->job.type;
+	bool coarse = t == DT_F16 || t == DT_BF16 || l->job.tf32;
+	bool gelu = g->act == ACT_GELU_TANH || (g->act == ACT_GELU && coarse);
+
+	(void)s;
+	if (!l->behind && t != DT_F64 && g->act == ACT_RELU)
+		l->job.act = BLASLT_RELU;
+	else if (!l->behind && t != DT_F64 && gelu)
+		l->job.act = BLASLT_GELU;
+	else if (g->act != ACT_NONE)
+		l->behind = true;
+	else if (!l->behind)
+		return;
+	if (!l->behind)
+		l->left.act = ACT_NONE;
+	l->left.k = batches(g) * g->m * g->n;
+}
+
+/* Batches that follow each other and share B are rows of one product. */
+static void fold_batch(const struct gpu_gemm *g, struct library_form *l)
+{
+	struct blaslt_job *j = &l->job;
+	bool rows = !j->trans_a && j->step_b == 0 && j->step_a == j->m * j->lda;
+
+	if (g->batch.rank != 1 || !rows || (l->c_is_matrix && j->step_r != j->m * j->ldr))
+		return;
+	j->m *= j->batch;
+	j->batch = 1;
+	j->step_a = j->step_r = j->step_y = 0;
+}
+
+static bool set_turns(struct library_form *l, int64_t size)
+{
+	struct blaslt_job *j = &l->job;
+	int64_t turns = 16 / size, core = (j->n - (turns - 1)) / COLUMN_STEP * COLUMN_STEP;
+
+	if (!j->trans_b || j->bias || j->m % turns || j->m / turns < TURN_ROWS ||
+	    j->lda * size % 16 || j->ldb * size % 16)
+		return false;
+	l->turns = turns;
+	l->m = j->m, l->n = j->n, l->lda = j->lda;
+	j->align = 16;
+	l->strip = *j;
+	l->strip.n = l->strip.ldy = (j->n - core + 15) / 16 * 16;
+	j->m /= turns;
+	j->n = core;
+	j->lda *= turns;
+	j->ldy = turns * l->n;
+	return true;
+}
+
+static void set_apart(const struct site *s, struct library_form *l)
+{
+	struct blaslt_job *j = &l->job;
+	int64_t size = gpu_size((enum dtype)j->type), wide = (j->n * size + 15) / 16 * 16 / size;
+
+	if (wide == j->n || j->n < WIDE_COLUMNS || j->m < WIDE_ROWS || j->batch != 1 ||
+	    l->launches != 1 || j->residual || j->trans_a || set_turns(l, size))
+		return;
+	int64_t rows = APART_BYTES / (wide * size) / ROW_STEP * ROW_STEP;
+	rows = rows < ROW_STEP ? ROW_STEP : rows;
+	l->apart = rows < j->m ? rows : j->m;
+	j->ldy = wide;
+	/* the library's best kernels want whole numbers of columns as well: weights get more rows */
+	if (!j->trans_b || j->bias || j->ldb != j->k || !site_is_weight(s, 1))
+		return;
+	l->columns = j->n;
+	j->n = j->ldy = (j->n + COLUMN_STEP - 1) / COLUMN_STEP * COLUMN_STEP;
+}
+
+/*
+ * Operands of launches after the first begin where their batch does. The library looks at the pointers that it is
+ * promised, not at those that it gets: what it may take for granted is what all of them have.
+ */
+static void promise_alignment(const struct gpu_gemm *g, struct library_form *l)
+{
+	int64_t size = gpu_size((enum dtype)l->job.type), align = 64;
+	uint64_t all = (uint64_t)(l->job.batch * g->m * g->n * size);
+
+	for (int r = 0; r + 1 < g->batch.rank; r++)
+		all |= (uint64_t)(g->as[r] * size) | (uint64_t)(g->bs[r] * size);
+	while (all % (uint64_t)align)
+		align /= 2;
+	if (align < 64)
+		l->job.align = (int32_t)align;
+}
+
+static const char *library_form(const struct site *s, const struct fused_gemm *f,
+				struct library_form *l)
+{
+	struct gpu_gemm g = {0};
+	const char *bad = fill(s, f, &g);
+	struct blaslt_job *j = &l->job;
+	int last = g.batch.rank - 1;
+
+	if (bad)
+		return bad;
+	*l = (struct library_form){.launches = 1};
+	j->type = (int32_t)gpu_type(s, 0);
+	j->tf32 = j->type == DT_F32 && s->config && s->config->precision == PRECISION_TF32;
+	j->m = g.m, j->n = g.n, j->k = g.k;
+	j->ldy = g.n;
+	j->alpha = g.alpha;
+	j->batch = last < 0 ? 1 : g.batch.dim[last];
+	j->step_a = last < 0 ? 0 : g.as[last];
+	j->step_b = last < 0 ? 0 : g.bs[last];
+	j->step_y = g.m * g.n;
+	for (int r = 0; r < last; r++)
+		l->launches *= g.batch.dim[r];
+	if (l->launches < 1 || l->launches > MOST_LAUNCHES)
+		return "too many batches that lie apart";
+	if (!stored(g.a_row, g.a_col, g.m, g.k, &j->trans_a, &j->lda) ||
+	    !stored(g.b_row, g.b_col, g.k, g.n, &j->trans_b, &j->ldb))
+		return "an operand that is stored neither by rows nor by columns";
+	if (l->launches > 1)
+		promise_alignment(&g, l);
+	share_sums(s, &g, l);
+	share_act(s, &g, l);
+	fold_batch(&g, l);
+	if (j->batch == 1)
+		j->step_a = j->step_b = j->step_r = j->step_y = 0;
+	set_apart(s, l);
+	return NULL;
+}
+
+/* The product of `rows` of its rows. */
+static struct blaslt_job some_rows(const struct library_form *l, int64_t rows)
+{
+	struct blaslt_job j = l->job;
+
+	if (l->apart)
+		j.m = rows;
+	return j;
+}
+
+bool gpu_library_accepts(const struct site *s, const struct fused_gemm *f, struct why *w)
+{
+	struct library_form l;
+	struct arena a = {0};
+	struct why why = {.arena = &a};
+	const char *bad = library_form(s, f, &l);
+	bool taken = false;
+
+	if (bad) {
+		refuse(&why, "%s", bad);
+	} else {
+		const struct blaslt_job j = some_rows(&l, l.apart);
+		taken = blaslt_takes(s, &j, &why);
+	}
+	if (!taken) {
+		gpu_fell_back(s, "by our own product", why.text);
+		refuse(w, "%s", why.text ? why.text : "cuBLASLt refused");
+	}
+	arena_free(&a);
+	return taken;
+}
+
+static size_t apart_bytes(const struct library_product *p)
+{
+	const struct blaslt_job *j = &p->form.strip;
+
+	if (p->form.turns)
+		return ((size_t)(j->m * j->ldy) * p->size + 255) & ~(size_t)255;
+	return ((size_t)(p->form.apart * p->form.job.ldy) * p->size + 255) & ~(size_t)255;
+}
+
+/* The last rows, where they are fewer, or the strips, and the kernel that puts rows together. */
+static int set_apart_up(struct site *s, struct library_product *p, struct diag *d)
+{
+	int64_t rest = p->form.turns ? p->form.m : p->form.job.m % p->form.apart;
+	struct blaslt_job j = p->form.turns ? p->form.strip : some_rows(&p->form, rest);
+	size_t workspace = 0;
+
+	p->compact = gpu_typed(s, "product", "compact", (enum dtype)j.type, d);
+	if (rest)
+		p->tail = blaslt_product(s, &j, &workspace, d);
+	if (workspace > p->lt_workspace)
+		p->lt_workspace = workspace;
+	return !p->compact || (rest && !p->tail);
+}
+
+struct turning {
+	void *fn;
+	int64_t rows, cols;
+};
+
+static int turn(const struct call *c, void *dst, const void *src, const void *arg)
+{
+	const struct turning *t = arg;
+	struct gpu_piece p = {0};
+	const int64_t dim[2] = {t->cols, t->rows}, from[2] = {1, t->cols}, to[2] = {t->rows, 1};
+
+	gpu_piece(&p, 2, dim, from, to);
+	p.job.x = src;
+	p.job.y = dst;
+	return gpu_launch(c, t->fn, gpu_grid(p.job.n), &p.job, sizeof(p.job));
+}
+
+/* Behind the weights' own rows come some of them again: what they give is not read. */
+static int widen(const struct call *c, void *dst, const void *src, const void *arg)
+{
+	const struct library_product *p = arg;
+	const struct blaslt_job *j = &p->form.job;
+	size_t own = (size_t)(p->form.columns * j->k) * p->size;
+	size_t rest = (size_t)((j->n - p->form.columns) * j->k) * p->size;
+	int err = gpu_copy(c, dst, src, own);
+
+	return err ? err : gpu_copy(c, (char *)dst + own, src, rest);
+}
+
+/* Weights stored by columns, where the library was measured to be faster with them. */
+static int turn_weights(struct site *s, struct library_product *p, struct step *step, struct diag *d)
+{
+	struct blaslt_job *j = &p->form.job, now = some_rows(&p->form, p->form.apart), other = now;
+	struct turning t = {.rows = j->k, .cols = j->n};
+
+	if (p->form.columns) {
+		p->b = gpu_packed(s, 1, "widened", (size_t)(j->n * j->k) * p->size, widen, p, d);
+		step->unread |= 2;
+		return p->b ? 0 : -E_MEMORY;
+	}
+	other.trans_b = 1;
+	other.ldb = j->k;
+	if (j->trans_b || j->batch != 1 || p->form.launches != 1 || j->ldb != j->n ||
+	    !site_is_weight(s, 1))
+		return 0;
+	double as_is = blaslt_us(s, &now), turned = as_is > 0 ? blaslt_us(s, &other) : 0;
+	if (turned <= 0 || turned > 0.97 * as_is)
+		return 0;
+	t.fn = gpu_sized(s, "move", "strided", (enum dtype)j->type, d);
+	if (!t.fn)
+		return -E_DEVICE;
+	p->b = gpu_packed(s, 1, "turned", (size_t)(j->k * j->n) * p->size, turn, &t, d);
+	if (!p->b)
+		return -E_MEMORY;
+	j->trans_b = 1;
+	j->ldb = j->k;
+	step->unread |= 2;
+	return 0;
+}
+
+int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step *step, struct diag *d)
+{
+	struct library_product *p = arena_new(s->plan_arena, struct library_product);
+
+	library_form(s, f, &p->form);
+	p->size = (size_t)gpu_size(gpu_type(s, 0));
+	int err = turn_weights(s, p, step, d);
+	if (err)
+		return err;
+	struct blaslt_job j = some_rows(&p->form, p->form.apart);
+	p->lt = blaslt_product(s, &j, &p->lt_workspace, d);
+	if (p->lt && (p->form.apart || p->form.turns) && set_apart_up(s, p, d))
+		return -E_LIBRARY;
+	p->lt_workspace = (p->lt_workspace + 255) & ~(size_t)255;
+	step->workspace = p->lt_workspace + apart_bytes(p);
+	if (p->form.behind)
+		p->fn = gpu_typed(s, "product", "epilogue", gpu_type(s, 0), d);
+	step->state = p;
+	if (p->form.r_is_matrix)
+		gpu_inplace(step, 0, 3);
+	return p->lt && (p->fn || !p->form.behind) ? 0 : -E_LIBRARY;
+}
+
+/* Bytes that operand `at` starts behind the first, of launch i. */
+static size_t start_of(const struct library_product *p, const int64_t *step, int64_t i)
+{
+	const struct gpu_dims *b = &p->form.left.batch;
+	int64_t at = 0;
+
+	for (int r = b->rank - 2; r >= 0; r--) {
+		at += i % b->dim[r] * step[r];
+		i /= b->dim[r];
+	}
+	return (size_t)at * p->size;
+}
+
+static int behind(const struct call *c, const struct library_product *p)
+{
+	struct gpu_gemm job = p->form.left;
+
+	job.c = p->form.c_is_bias || p->form.c_is_matrix ? NULL : gpu_data(c, 2);
+	job.r = p->form.r_is_matrix ? NULL : gpu_data(c, 3);
+	job.y = gpu_out(c, 0);
+	return gpu_launch(c, p->fn, gpu_grid(job.k), &job, sizeof(job));
+}
+
+/* `put`: what lies where in the workspace and in the output. */
+static int put_together(const struct call *c, const struct library_product *p, struct gpu_gemm *put)
+{
+	unsigned across = (unsigned)((put->n * (int64_t)p->size + 4095) / 4096);
+	struct gpu_grid g = {across, (unsigned)(put->m < MOST_Y ? put->m : MOST_Y), 1, 256, 0};
+
+	return gpu_launch(c, p->compact, g, put, sizeof(*put));
+}
+
+static int run_apart(const struct call *c, const struct library_product *p)
+{
+	const struct blaslt_job *j = &p->form.job;
+	char *apart = (char *)c->workspace + p->lt_workspace;
+	int64_t n = p->form.columns ? p->form.columns : j->n;
+	int err = 0;
+
+	for (int64_t r = 0; r < j->m && !err; r += p->form.apart) {
+		int64_t rows = j->m - r < p->form.apart ? j->m - r : p->form.apart;
+		struct blaslt_args x = {
+			.a = (const char *)gpu_data(c, 0) + (size_t)(r * j->lda) * p->size,
+			.b = p->b ? p->b : gpu_data(c, 1),
+			.bias = gpu_data(c, 2),
+			.y = apart,
+			.workspace = c->workspace,
+			.workspace_bytes = p->lt_workspace,
+		};
+		struct gpu_gemm put = {.a = apart,
+				       .y = (char *)gpu_out(c, 0) + (size_t)(r * n) * p->size,
+				       .m = rows,
+				       .n = n,
+				       .a_row = j->ldy,
+				       .c_row = n};
+		err = blaslt_run(c, rows == p->form.apart ? p->lt : p->tail, &x);
+		if (!err)
+			err = put_together(c, p, &put);
+	}
+	return err || !p->fn ? err : behind(c, p);
+}
+
+/* Some columns at the left or at the right, which no turn makes of every row. */
+static int run_strip(const struct call *c, const struct library_product *p, bool right)
+{
+	const struct library_form *f = &p->form;
+	int64_t first = right ? f->n - f->strip.n : 0;
+	int64_t n = right ? f->n - f->job.n : f->turns - 1, skip = right ? f->strip.n - n : 0;
+	char *apart = (char *)c->workspace + p->lt_workspace;
+	struct blaslt_args x = {
+		.a = gpu_data(c, 0),
+		.b = (const char *)gpu_data(c, 1) + (size_t)(first * f->strip.ldb) * p->size,
+		.y = apart,
+		.workspace = c->workspace,
+		.workspace_bytes = p->lt_workspace,
+	};
+	struct gpu_gemm put = {.a = apart + (size_t)skip * p->size,
+			       .y = (char *)gpu_out(c, 0) + (size_t)(first + skip) * p->size,
+			       .m = f->m,
+			       .n = n,
+			       .a_row = f->strip.ldy,
+			       .c_row = f->n};
+	int err = blaslt_run(c, p->tail, &x);
+
+	return err ? err : put_together(c, p, &put);
+}
+
+static int run_turns(const struct call *c, const struct library_product *p)
+{
+	const struct library_form *f = &p->form;
+	int err = 0;
+
+	for (int64_t t = 0; t < f->turns && !err; t++) {
+		int64_t skip = (f->turns - t * f->n % f->turns) % f->turns;
+		struct blaslt_args x = {
+			.a = (const char *)gpu_data(c, 0) + (size_t)(t * f->lda) * p->size,
+			.b = (const char *)gpu_data(c, 1) + (size_t)(skip * f->job.ldb) * p->size,
+			.y = (char *)gpu_out(c, 0) + (size_t)(t * f->n + skip) * p->size,
+			.workspace = c->workspace,
+			.workspace_bytes = p->lt_workspace,
+		};
+		err = blaslt_run(c, p->lt, &x);
+	}
+	for (int right = 0; right < 2 && !err; right++)
+		err = run_strip(c, p, right);
+	return err || !p->fn ? err : behind(c, p);
+}
+
+int gpu_library_run(const struct call *c)
+{
+	const struct library_product *p = c->step->state;
+	const struct gpu_gemm *g = &p->form.left;
+	size_t y_step = (size_t)(p->form.job.batch * g->m * g->n) * p->size;
+	const char *r = gpu_data(c, p->form.c_is_matrix ? 2 : 3);
+	int err = 0;
+
+	if (p->form.apart || p->form.turns)
+		return p->form.turns ? run_turns(c, p) : run_apart(c, p);
+	for (int64_t i = 0; i < p->form.launches && !err; i++) {
+		struct blaslt_args x = {
+			.a = (const char *)gpu_data(c, 0) + start_of(p, g->as, i),
+			.b = p->b ? p->b : (const char *)gpu_data(c, 1) + start_of(p, g->bs, i),
+			.bias = gpu_data(c, 2),
+			.r = r ? r + (size_t)i * y_step : NULL,
+			.y = (char *)gpu_out(c, 0) + (size_t)i * y_step,
+			.workspace = c->workspace,
+			.workspace_bytes = c->step->workspace,
+		};
+		err = blaslt_run(c, p->lt, &x);
+	}
+	return err || !p->fn ? err : behind(c, p);
+}
+
+void gpu_library_drop(struct step *step)
+{
+	struct library_product *p = step->state;
+
+	if (p) {
+		blaslt_drop(p->lt);
+		blaslt_drop(p->tail);
+	}
+}
+
+/* ---- MatMul, Gemm ---------------------------------------------------------------------------- */
+
+static struct fused_gemm as_fused(const struct site *s)
+{
+	struct fused_gemm f = {.alpha = 1, .beta = 1};
+
+	if (!strcmp(s->node->op->name, "Gemm")) {
+		const struct gemm_params *p = s->node->params;
+		f = (struct fused_gemm){
+			.alpha = p->alpha, .beta = p->beta, .transA = p->transA, .transB = p->transB};
+	} else if (strcmp(s->node->op->name, "MatMul") != 0) {
+		const struct fused_matmul *p = s->node->params;
+		f = (struct fused_gemm){
+			.alpha = p->alpha, .beta = 1, .transA = p->transA, .transB = p->transB};
+	}
+	return f;
+}
+
+/* What the library takes. */
+static bool plain(const struct site *s, struct why *w)
+{
+	const struct fused_matmul *p = s->node->params;
+
+	if (!strcmp(s->node->op->name, "MatMul") || !strcmp(s->node->op->name, "Gemm"))
+		return true;
+	return !(p->transBatchA || p->transBatchB) || refuse(w, "batches transposed");
+}
+
+static bool own_accepts(const struct site *s, struct why *w)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return gpu_product_accepts(s, &f, w);
+}
+
+static int own_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return gpu_product_reshape(s, &f, step, d);
+}
+
+static bool library_accepts(const struct site *s, struct why *w)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return plain(s, w) && gpu_library_accepts(s, &f, w);
+}
+
+static int library_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct fused_gemm f = as_fused(s);
+
+	return gpu_library_reshape(s, &f, step, d);
+}
+
+#define T_PRODUCT (T_FLOATING | T_I32 | T_I64 | T_U32 | T_U64)
+#define LIBRARY(name)                                                                              \
+	{                                                                                          \
+		.op = (name), .types = T_FLOATING, .accepts = library_accepts,                     \
+		.reshape = library_reshape, .run = gpu_library_run, .drop = gpu_library_drop       \
+	}
+#define OWN(name, types_)                                                                          \
+	{                                                                                          \
+		.op = (name), .types = (types_), .accepts = own_accepts, .reshape = own_reshape,   \
+		.run = gpu_product_run                                                             \
+	}
+const struct kernel gpu_matmul[] = {LIBRARY("MatMul"),
+				    OWN("MatMul", T_PRODUCT),
+				    LIBRARY("Gemm"),
+				    OWN("Gemm", T_PRODUCT),
+				    LIBRARY("com.microsoft::FusedMatMul"),
+				    OWN("com.microsoft::FusedMatMul", T_FLOATING),
+				    LIBRARY("com.microsoft::TransposeMatMul"),
+				    OWN("com.microsoft::TransposeMatMul", T_FLOATING),
+				    GPU_MATMUL_ROWS,
+				    {0}};

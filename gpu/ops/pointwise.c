@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/pointwise.h"
+
+#include "gpu/launch/channels_last.h"
+#include "gpu/driver/nvrtc.h"
+#include "ops/fused.h"
+
+#include "base/str.h"
+
+#include <math.h>
+
+/* ---- where operands lie ---------------------------------------------------------------------- */
+
+/* What a generated kernel is handed. The program holds these very words. */
+#define PW_JOB                                                                                     \
+	const void *in[16];                                                                        \
+	void *out[4];                                                                              \
+	long long n;                                                                               \
+	long long dim[8], step[16][8];                                                             \
+	int rank;
+struct pw_job {
+	PW_JOB
+};
+#define TEXT_(...) #__VA_ARGS__
+#define TEXT(...)  TEXT_(__VA_ARGS__)
+enum { JOB_DIMS = 8 };
+
+/* The walk over all operands; false where it has too many dimensions. */
+static bool walk_of(const struct site *s, enum layout layout, struct gpu_dims *d,
+		    int64_t (*step)[GPU_DIMS])
+{
+	const struct shape *in[PW_MAX_IN];
+
+	if (s->node->nin > PW_MAX_IN || s->node->nout > PW_MAX_OUT)
+		return false;
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		in[i] = &site_in(s, i)->shape;
+	return gpu_broadcast_as(layout, &site_out(s, 0)->shape, (int)s->node->nin, in, d, step) &&
+	       d->rank <= JOB_DIMS;
+}
+
+/* ---- interpreted ----------------------------------------------------------------------------- */
+
+struct interpreted {
+	void *fn;
+	struct gpu_pointwise job;
+};
+
+static const char *fill(const struct site *s, enum layout layout, struct gpu_pointwise *j)
+{
+	const struct fused_pointwise *p = s->node->params;
+	int64_t step[PW_MAX_IN][GPU_DIMS] = {{0}};
+	struct gpu_dims d;
+
+	if (s->node->nin > GPU_PW_IN || s->node->nout > GPU_PW_OUT || p->code.n > 4 * GPU_CODE ||
+	    p->consts.n > GPU_CONSTS - 1)
+		return "a program that is too long";
+	if (!walk_of(s, layout, &d, step) || d.rank > GPU_PW_DIMS)
+		return "too many dimensions";
+	j->n = gpu_count(&site_out(s, 0)->shape);
+	j->rank = d.rank;
+	j->ncode = (int)(p->code.n / 4);
+	j->nout = (int)s->node->nout;
+	for (int r = 0; r < d.rank; r++) {
+		j->dim[r] = d.dim[r];
+		for (int k = 0; k < GPU_PW_IN; k++)
+			j->step[k][r] = step[k][r];
+	}
+	for (int64_t i = 0; i < p->code.n; i++)
+		j->code[i / 4][i % 4] = (uint8_t)p->code.v[i];
+	for (int64_t i = 0; i < p->consts.n; i++)
+		j->consts[i] = p->consts.v[i];
+	for (int k = 0; k < j->nout; k++)
+		j->outs[k] = (uint8_t)p->outs.v[k];
+	return NULL;
+}
+
+bool gpu_pointwise_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_pointwise j = {0};
+	const char *bad = fill(s, LAYOUT_ROW, &j);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+int gpu_pointwise_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct interpreted *p = arena_new(s->plan_arena, struct interpreted);
+
+	fill(s, gpu_elementwise_layout(s, step), &p->job);
+	p->fn = gpu_typed(s, "product", "pointwise", gpu_type(s, 0), d);
+	step->state = p;
+	return p->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_pointwise_run(const struct call *c)
+{
+	const struct interpreted *p = c->step->state;
+	struct gpu_pointwise job = p->job;
+
+	for (uint32_t i = 0; i < c->step->nin; i++)
+		job.in[i] = gpu_data(c, i);
+	for (uint32_t i = 0; i < c->step->nout; i++)
+		job.out[i] = gpu_out(c, i);
+	return job.n ? gpu_launch(c, p->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+/*
+ * Everything a group's kernel wants, without a header: types of two bytes and how they are read and
+ * written, the activations of ops/fused.h, and the loop. V elements a turn of a thread: operands are
+ * then dense along the last dimension, or one number there.
+ */
+static const char prelude[] = "struct pw_job { " TEXT(
+	PW_JOB) " };\n"
+		"typedef long long i64;\n"
+		"struct f16 { unsigned short v; };\n"
+		"struct bf16 { unsigned short v; };\n"
+		"#define D __device__ __forceinline__\n"
+		"D float up(float x) { return x; }\n"
+		"D float up(f16 x) { float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x.v)); return r; }\n"
+		"D float up(bf16 x) { return __uint_as_float((unsigned)x.v << 16); }\n"
+		"D void down(float x, float &y) { y = x; }\n"
+		"D void down(float x, f16 &y) { asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y.v) : \"f\"(x)); }\n"
+		"D void down(float x, bf16 &y) { asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y.v) : \"f\"(x)); }\n"
+		"template <typename C> D C clamp01(C x) { return x < C(0) ? C(0) : x > C(1) ? C(1) : x; }\n"
+		"template <typename C> D C least(C a, C b) { return isnan(a) || a < b ? a : b; }\n"
+		"template <typename C> D C most(C a, C b) { return isnan(a) || a > b ? a : b; }\n"
+		"template <typename C> D C sigmoid(C x) { return C(1) / (C(1) + exp(-x)); }\n"
+		"template <typename C> D C softplus(C x) { return (x > 0 ? x : isnan(x) ? x : C(0)) + log1p(exp(-fabs(x))); }\n"
+		"template <typename C> D C gelu(C x) { return C(0.5) * x * erfc(-x * C(0.70710678118654752440)); }\n"
+		"template <typename C> D C gelu_tanh(C x)\n"
+		"{ return C(0.5) * x * (C(1) + tanh(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))); }\n"
+		"template <typename C> D C clip(C x, C a, C b) { x = x < a ? a : x; return x > b ? b : x; }\n"
+		"template <typename T, int V> struct alignas(sizeof(T) * V) Vec { T e[V]; };\n"
+		"template <typename T, typename C, int NIN, int NOUT, int V, typename F> D void run(const pw_job &p, F f)\n"
+		"{\n"
+		"	const i64 step = (i64)gridDim.x * blockDim.x * V;\n"
+		"	for (i64 i = ((i64)blockIdx.x * blockDim.x + threadIdx.x) * V; i < p.n; i += step) {\n"
+		"		i64 at[NIN];\n"
+		"		Vec<T, V> x[NIN], y[NOUT];\n"
+		"		if (p.rank == 1) {\n"
+		"			for (int k = 0; k < NIN; k++) at[k] = i * p.step[k][0];\n"
+		"		} else {\n"
+		"			for (int k = 0; k < NIN; k++) at[k] = 0;\n"
+		"			if (p.n < 0x7fffffff) {\n"
+		"				unsigned rest = (unsigned)i;\n"
+		"				for (int r = p.rank - 1; r >= 0; r--) {\n"
+		"					unsigned d = (unsigned)p.dim[r], q = rest / d, c = rest - q * d;\n"
+		"					rest = q;\n"
+		"					for (int k = 0; k < NIN; k++) at[k] += c * p.step[k][r];\n"
+		"				}\n"
+		"			} else {\n"
+		"				i64 rest = i;\n"
+		"				for (int r = p.rank - 1; r >= 0; r--) {\n"
+		"					i64 c = rest % p.dim[r];\n"
+		"					rest /= p.dim[r];\n"
+		"					for (int k = 0; k < NIN; k++) at[k] += c * p.step[k][r];\n"
+		"				}\n"
+		"			}\n"
+		"		}\n"
+		"#pragma unroll\n"
+		"		for (int k = 0; k < NIN; k++) {\n"
+		"			const T *from = (const T *)p.in[k] + at[k];\n"
+		"			if (V > 1 && p.step[k][p.rank - 1]) {\n"
+		"				x[k] = *(const Vec<T, V> *)from;\n"
+		"			} else {\n"
+		"				for (int e = 0; e < V; e++) x[k].e[e] = *from;\n"
+		"			}\n"
+		"		}\n"
+		"#pragma unroll\n"
+		"		for (int e = 0; e < V; e++) {\n"
+		"			C a[NIN], o[NOUT];\n"
+		"			for (int k = 0; k < NIN; k++) a[k] = up(x[k].e[e]);\n"
+		"			f(a, o);\n"
+		"			for (int k = 0; k < NOUT; k++) down(o[k], y[k].e[e]);\n"
+		"		}\n"
+		"		for (int k = 0; k < NOUT; k++) *(Vec<T, V> *)((T *)p.out[k] + i) = y[k];\n"
+		"	}\n"
+		"}\n";
+
+/* The exact number, infinities and NaN too. */
+static void add_number(struct str *b, float v)
+{
+	if (isnan(v))
+		str_add(b, "C(__int_as_float(0x7fc00000))");
+	else if (isinf(v))
+		str_addf(b, "C(__int_as_float(0x%s))", v > 0 ? "7f800000" : "ff800000");
+	else
+		str_addf(b, "C(%af)", (double)v);
+}
+
+static void add_act(struct str *b, int act, int64_t x, const float *p)
+{
+	static const struct {
+		const char *text; /* $x, $a, $b */
+	} acts[ACT_COUNT] = {
+		[ACT_NONE] = {"$x"},
+		[ACT_RELU] = {"$x < C(0) ? C(0) : $x"},
+		[ACT_CLIP] = {"clip($x, $a, $b)"},
+		[ACT_SIGMOID] = {"sigmoid($x)"},
+		[ACT_SILU] = {"$x * sigmoid($a * $x)"},
+		[ACT_HARDSIGMOID] = {"clamp01($a * $x + $b)"},
+		[ACT_HARDSWISH] = {"$x * clamp01($a * $x + $b)"},
+		[ACT_GELU] = {"gelu($x)"},
+		[ACT_GELU_TANH] = {"gelu_tanh($x)"},
+		[ACT_TANH] = {"tanh($x)"},
+		[ACT_LEAKYRELU] = {"$x < C(0) ? $a * $x : $x"},
+		[ACT_ELU] = {"$x < C(0) ? $a * expm1($x) : $x"},
+		[ACT_SOFTPLUS] = {"softplus($x)"},
+		[ACT_MISH] = {"$x * tanh(softplus($x))"},
+	};
+
+	for (const char *t = acts[act].text; *t; t++) {
+		if (*t != '$') {
+			str_add_n(b, t, 1);
+			continue;
+		}
+		t++;
+		if (*t == 'x')
+			str_addf(b, "v%d", (int)x);
+		else
+			add_number(b, p[*t == 'b']);
+	}
+}
+
+static void add_step(struct str *b, const struct fused_pointwise *p, int i)
+{
+	static const char *const two[] = {
+		[PW_ADD] = "%s + %s",	  [PW_SUB] = "%s - %s",	    [PW_MUL] = "%s * %s",
+		[PW_DIV] = "%s / %s",	  [PW_POW] = "pow(%s, %s)", [PW_MIN] = "least(%s, %s)",
+		[PW_MAX] = "most(%s, %s)"};
+	static const char *const one[] = {[PW_NEG] = "-",     [PW_ABS] = "fabs",
+					  [PW_SQRT] = "sqrt", [PW_RECIPROCAL] = "C(1) / ",
+					  [PW_EXP] = "exp",   [PW_LOG] = "log",
+					  [PW_ERF] = "erf",   [PW_FLOOR] = "floor",
+					  [PW_CEIL] = "ceil", [PW_SIN] = "sin",
+					  [PW_COS] = "cos"};
+	const int64_t *c = p->code.v + 4 * i;
+
+	str_addf(b, "		const C v%d = ", i);
+	if (c[0] == PW_INPUT) {
+		str_addf(b, "a[%d]", (int)c[1]);
+	} else if (c[0] == PW_CONST) {
+		add_number(b, p->consts.v[c[1]]);
+	} else if (c[0] == PW_ACT) {
+		add_act(b, (int)c[2], c[1], p->consts.v + c[3]);
+	} else if (c[0] >= PW_NEG) {
+		str_addf(b, "%s(v%d)", one[c[0]], (int)c[1]);
+	} else {
+		const char *t = two[c[0]];
+		const int64_t *arg = c + 1;
+		for (; *t; t++) {
+			if (*t != '%')
+				str_add_n(b, t, 1);
+			else {
+				str_addf(b, "v%d", (int)*arg++);
+				t++;
+			}
+		}
+	}
+	str_add(b, ";\n");
+}
+
+/* Elements that a thread takes at once: 16 bytes. */
+static int vector_of(enum dtype t)
+{
+	return 16 / (int)gpu_size(t);
+}
+
+static const char *group_text(const struct node *n, enum dtype t, int number, struct arena *a)
+{
+	const struct fused_pointwise *p = n->params;
+	const char *type = dtype_name(t);
+	struct str b = {.arena = a};
+
+	type = t == DT_F32 ? "float" : type;
+	str_addf(&b,
+		 "struct G%d {\n	typedef float C;\n	D void operator()(const C *a, C *o) const\n	{\n",
+		 number);
+	for (int i = 0; i < (int)(p->code.n / 4); i++)
+		add_step(&b, p, i);
+	for (uint32_t k = 0; k < n->nout; k++)
+		str_addf(&b, "		o[%u] = v%d;\n", k, (int)p->outs.v[k]);
+	str_add(&b, "	}\n};\n");
+	for (int wide = 0; wide < 2; wide++)
+		str_addf(&b,
+			 "extern \"C\" __global__ void __launch_bounds__(256) pw_%d_%s(const pw_job p)\n"
+			 "{ run<%s, float, %u, %u, %d>(p, G%d()); }\n",
+			 number, wide ? "v" : "1", type, n->nin, n->nout, wide ? vector_of(t) : 1,
+			 number);
+	return str_get(&b);
+}
+
+/* The text behind the group's number: the same for groups that compute the same. */
+static const char *body_of(const char *text)
+{
+	return strchr(text, '{');
+}
+
+static bool is_group(const struct graph *g, const struct node *n, enum dtype *t)
+{
+	if (!n || n->dead || !n->op || strcmp(n->op->name, "Pointwise") != 0 || !n->op->domain ||
+	    strcmp(n->op->domain, "infer") != 0 || n->nin > PW_MAX_IN || n->nout > PW_MAX_OUT)
+		return false;
+	*t = (enum dtype)g->value[n->in[0]]->info.type.dtype;
+	for (uint32_t i = 0; i < n->nout; i++)
+		if (n->out[i] == NO_VALUE)
+			return false;
+	return (T_BIT(*t) & T_GROUPED) != 0;
+}
+
+const char *gpu_pointwise_source(const struct graph *g, struct arena *a, const char **names)
+{
+	struct str b = {.arena = a};
+	const char **text = arena_new_n(a, const char *, g->nnodes + 1);
+	enum dtype *type = arena_new_n(a, enum dtype, g->nnodes + 1);
+	int groups = 0;
+
+	for (uint32_t k = 0; k < g->nnodes; k++) {
+		const struct node *n = g->node[k];
+		if (!is_group(g, n, &type[k]))
+			continue;
+		text[k] = group_text(n, type[k], groups, a);
+		for (uint32_t e = 0; e < k && !names[k]; e++)
+			if (text[e] && names[e] && type[e] == type[k] && g->node[e]->nin == n->nin &&
+			    !strncmp(body_of(text[e]), body_of(text[k]),
+				     strcspn(body_of(text[k]), "}")))
+				names[k] = names[e];
+		if (names[k])
+			continue;
+		if (!groups)
+			str_add(&b, prelude);
+		names[k] = arena_printf(a, "pw_%d", groups++);
+		str_add(&b, text[k]);
+	}
+	return groups ? str_get(&b) : NULL;
+}
+
+/* ---- compiled -------------------------------------------------------------------------------- */
+
+/* The kernels of one graph; kept by the device. */
+struct program {
+	const struct graph *graph;
+	const char *why; /* it could not be compiled */
+	void **fn[2];	 /* by node id: one element a turn, and several; NULL: none */
+	struct program *next;
+};
+struct programs {
+	struct arena arena;
+	struct program *first;
+};
+
+static void load_kernels(struct device *device, const struct graph *g, struct program *p,
+			 const void *image, const char **names, struct arena *a)
+{
+	const char **all = arena_new_n(a, const char *, 2 * (size_t)g->nnodes + 1);
+	void **fn = arena_new_n(a, void *, 2 * (size_t)g->nnodes + 1);
+	int n = 0;
+
+	for (uint32_t k = 0; k < g->nnodes; k++)
+		for (int wide = 0; names[k] && wide < 2; wide++)
+			all[n++] = arena_printf(a, "%s_%s", names[k], wide ? "v" : "1");
+	if (gpu_codes(device, image, all, fn, n, NULL)) {
+		p->why = "the compiled kernels cannot be loaded";
+		return;
+	}
+	n = 0;
+	for (uint32_t k = 0; k < g->nnodes; k++)
+		for (int wide = 0; names[k] && wide < 2; wide++)
+			p->fn[wide][k] = fn[n++];
+}
+
+static struct program *program_of(struct device *device, const struct graph *g)
+{
+	struct programs *all = gpu_slot_new(device, GPU_NVRTC, sizeof(*all), NULL);
+	struct arena a = {0};
+
+	for (struct program *p = all->first; p; p = p->next)
+		if (p->graph == g)
+			return p;
+	struct program *p = arena_new(&all->arena, struct program);
+	const char **names = arena_new_n(&a, const char *, g->nnodes + 1), *why = NULL;
+	const char *source = gpu_pointwise_source(g, &a, names);
+	*p = (struct program){.graph = g, .next = all->first};
+	for (int wide = 0; wide < 2; wide++)
+		p->fn[wide] = arena_new_n(&all->arena, void *, g->nnodes + 1);
+	const void *image = source ? nvrtc_program(device, source, &a, &why) : NULL;
+	if (image)
+		load_kernels(device, g, p, image, names, &a);
+	else
+		p->why = arena_str(&all->arena, why ? why : "no group");
+	all->first = p;
+	arena_free(&a);
+	return p;
+}
+
+struct compiled_state {
+	void *one, *wide;
+	int vector;
+	struct pw_job job;
+};
+
+bool gpu_pointwise_compiled_accepts(const struct site *s, struct why *w)
+{
+	int64_t step[PW_MAX_IN][GPU_DIMS] = {{0}};
+	struct gpu_dims d;
+
+	if (!walk_of(s, LAYOUT_ROW, &d, step))
+		return refuse(w, "too many operands or dimensions");
+	const struct program *p = program_of(s->device, s->graph);
+	if (p->why)
+		return refuse(w, "interpreted: %s", p->why);
+	return p->fn[0][s->node->id] != NULL || refuse(w, "interpreted: not of the program");
+}
+
+/* Whether V elements at a time are dense, or one number, in each operand. */
+static bool can_be_wide(const struct pw_job *j, uint32_t nin, int v)
+{
+	int last = j->rank - 1;
+
+	if (j->dim[last] % v)
+		return false;
+	for (uint32_t k = 0; k < nin; k++) {
+		if (j->step[k][last] != 0 && j->step[k][last] != 1)
+			return false;
+		for (int r = 0; r < last; r++)
+			if (j->step[k][last] && j->step[k][r] % v)
+				return false;
+	}
+	return true;
+}
+
+int gpu_pointwise_compiled_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct compiled_state *c = arena_new(s->plan_arena, struct compiled_state);
+	const struct program *p = program_of(s->device, s->graph);
+	int64_t steps[PW_MAX_IN][GPU_DIMS] = {{0}};
+	struct gpu_dims dims;
+
+	(void)d;
+	walk_of(s, gpu_elementwise_layout(s, step), &dims, steps);
+	c->one = p->fn[0][s->node->id];
+	c->vector = vector_of(gpu_type(s, 0));
+	c->job.n = gpu_count(&site_out(s, 0)->shape);
+	c->job.rank = dims.rank ? dims.rank : 1;
+	c->job.dim[0] = 1;
+	for (int r = 0; r < dims.rank; r++) {
+		c->job.dim[r] = dims.dim[r];
+		for (uint32_t k = 0; k < s->node->nin; k++)
+			c->job.step[k][r] = steps[k][r];
+	}
+	if (can_be_wide(&c->job, s->node->nin, c->vector))
+		c->wide = p->fn[1][s->node->id];
+	for (uint32_t i = 0; i < s->node->nin && s->node->nout == 1; i++)
+		if (shape_equal(&site_in(s, i)->shape, &site_out(s, 0)->shape))
+			gpu_inplace(step, 0, (uint8_t)i);
+	step->state = c;
+	return 0;
+}
+
+int gpu_pointwise_compiled_run(const struct call *c)
+{
+	const struct compiled_state *s = c->step->state;
+	struct pw_job job = s->job;
+	uintptr_t low = 0;
+
+	for (uint32_t i = 0; i < c->step->nin; i++) {
+		job.in[i] = gpu_data(c, i);
+		if (job.step[i][job.rank - 1])
+			low |= (uintptr_t)job.in[i];
+	}
+	for (uint32_t i = 0; i < c->step->nout; i++) {
+		job.out[i] = gpu_out(c, i);
+		low |= (uintptr_t)job.out[i];
+	}
+	if (!job.n)
+		return 0;
+	if (s->wide && !(low & 15)) /* views may begin anywhere */
+		return gpu_launch(c, s->wide, gpu_grid(job.n / s->vector), &job, sizeof(job));
+	return gpu_launch(c, s->one, gpu_grid(job.n), &job, sizeof(job));
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/quantized_elementwise.h"
+
+#include "gpu/kernels/codes.h"
+#include "ops/quant.h"
+
+/* All inputs but those of `data` (bits) are one number. */
+static bool single_numbers(const struct site *s, unsigned data)
+{
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		if (!(data >> i & 1) && site_in(s, i) && gpu_count(&site_in(s, i)->shape) != 1)
+			return false;
+	return true;
+}
+
+static bool fill_pairs(const struct site *s, struct gpu_code_pairs *j)
+{
+	const struct shape *y = &site_out(s, 0)->shape,
+			   *in[] = {&site_in(s, 0)->shape, &site_in(s, 3)->shape};
+
+	*j = (struct gpu_code_pairs){.n = gpu_count(y),
+				     .multiply = !strcmp(s->node->op->name, "QLinearMul"),
+				     .flat = gpu_count(in[0]) == gpu_count(y) &&
+					     gpu_count(in[1]) == gpu_count(y)};
+	return gpu_broadcast(y, 2, in, &j->d, j->step);
+}
+
+bool gpu_code_pairs_accepts(const struct site *s, struct why *w)
+{
+	struct gpu_code_pairs j;
+
+	if (!single_numbers(s, 1 << 0 | 1 << 3))
+		return refuse(w, "more than one scale or zero point");
+	return fill_pairs(s, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
+}
+
+int gpu_code_pairs_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct gpu_code_pairs job;
+
+	fill_pairs(s, &job);
+	return job.n ? GPU_TASK(s, step, "codes", "codes_pairs", &job, (job.n + 3) / 4, d) : 0;
+}
+
+bool gpu_codes_accepts(const struct site *s, struct why *w)
+{
+	return single_numbers(s, 1 << 0) || refuse(w, "more than one scale or zero point");
+}
+
+/* Each block makes the table: as few blocks as keep the device busy. */
+int gpu_codes_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	bool leaky = !strcmp(s->node->op->name, "QLinearLeakyRelu");
+	struct gpu_codes job = {.n = gpu_count(&site_out(s, 0)->shape),
+				.how = leaky ? GPU_CODES_LEAKY : GPU_CODES_SIGMOID};
+
+	if (leaky)
+		job.alpha = ((const struct qleaky_params *)s->node->params)->alpha;
+	gpu_inplace(step, 0, 0);
+	return job.n ? GPU_TASK(s, step, "codes", "codes_table", &job, (job.n + 15) / 16, d) : 0;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/sdpa.h"
+
+#include "gpu/library/choices.h"
+#include "gpu/library/cudnn_attention.h"
+#include "ops/fused.h"
+
+#include <math.h>
+
+enum { MOST = 65535, LARGEST_HEAD = 128, PLAIN_BLOCKS = 2048, KNOWN_MASK = 1 << 20, HIDES = 30000 };
+
+const char gpu_attend_there[1];
+
+void gpu_attend_steps(bool merged, int64_t heads, int64_t length, int64_t size, int64_t row,
+		      int64_t *steps)
+{
+	steps[0] = merged ? length * row : heads * length * size;
+	steps[1] = merged ? size : length * size;
+	steps[2] = merged ? row : size;
+}
+
+void gpu_attend_mask(const struct shape *s, int64_t keys, int64_t *steps, int64_t *mask_keys)
+{
+	int64_t own[MAX_RANK];
+
+	shape_strides(s, own);
+	*mask_keys = s->rank && s->dim[s->rank - 1] != 1 ? s->dim[s->rank - 1] : keys;
+	for (int i = 0; i < 4; i++)
+		steps[i] = i < 4 - s->rank ? 0 : own[i - (4 - s->rank)];
+}
+
+const char *gpu_attend_refusal(const struct gpu_attend *j)
+{
+	int64_t rows;
+
+	if (__builtin_mul_overflow(j->batch * j->heads, j->s, &rows) || rows > INT32_MAX)
+		return "more queries than are counted";
+	return j->kv_heads < 1 || j->heads % j->kv_heads ? "heads that do not fit" : NULL;
+}
+
+/* Whether scores can stay in registers: the form is one that the kernels of the tensor cores have. */
+static bool is_flash(const struct gpu_attend *j, enum dtype t)
+{
+	bool mask = !j->mask_type || j->mask_type == DT_BOOL || j->mask_type == (int)t;
+
+	return t != DT_F64 && mask && !j->bias_type && !j->sink && !j->qk && !j->round &&
+	       j->d <= LARGEST_HEAD && j->dv <= LARGEST_HEAD && j->heads <= MOST && j->batch <= MOST;
+}
+
+static bool divides(const int64_t *steps, int64_t by)
+{
+	return steps[0] % by == 0 && steps[1] % by == 0 && steps[2] % by == 0;
+}
+
+/* Queries of a block are 16 a warp: with few heads in smaller blocks, so that more of the device works. */
+static unsigned exact_warps(const struct site *s, const struct gpu_attend *j)
+{
+	const struct device_facts *f = cuda_facts(s->device);
+	int64_t heads = j->batch * j->heads, blocks = (j->s + 63) / 64 * heads;
+
+	if (j->s <= 16)
+		return 1;
+	return j->s <= 32 || blocks < f->processors ? 2 : 4;
+}
+
+static int set_plain(const struct site *s, struct gpu_attend_plan *p, enum dtype t, struct diag *d)
+{
+	const struct gpu_attend *j = &p->job;
+	int64_t rows = j->batch * j->heads * j->s, blocks = rows < PLAIN_BLOCKS ? rows : PLAIN_BLOCKS;
+
+	p->grid = (struct gpu_grid){(unsigned)blocks, 1, 1, 128, 0};
+	p->scratch = (size_t)(blocks * j->t) * (t == DT_F64 ? 8 : 4);
+	p->fn = gpu_typed(s, "attend", "attend_plain", t, d);
+	return p->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t,
+		   const size_t starts[3], struct diag *d)
+{
+	struct gpu_attend *j = &p->job;
+	int64_t each = 16 / gpu_size(t);
+	bool tf32 = t == DT_F32 && s->config && s->config->precision == PRECISION_TF32;
+	bool exact = t == DT_F32 && !tf32, large = j->d > 64 || j->dv > 64;
+	unsigned head = large ? 128 : 64, tile = large ? 16 : 32;
+	char name[64];
+
+	struct why why = {.arena = s->plan_arena};
+	p->library = sdpa_of(s, j, t, &p->scratch, &why);
+	if (p->library)
+		return 0;
+	if (t == DT_F16 || t == DT_BF16)
+		gpu_fell_back(s, "by our own attention", why.text);
+	if (!is_flash(j, t))
+		return set_plain(s, p, t, d);
+	j->vector = j->kd == 1 && j->d % each == 0 && j->dv % each == 0 && divides(j->ks, each) &&
+		    divides(j->vs, each) && starts[1] % 16 == 0 && starts[2] % 16 == 0;
+	bool pairs = j->vector && divides(j->qs, 2) && divides(j->ys, 2) && starts[0] % 16 == 0;
+	const char *form = !pairs || j->softcap > 0 ? "ANY"
+			   : !j->mask_type	    ? "PLAIN"
+			   : j->mask_type == (int)t ? "MASKED"
+						    : "ANY";
+	unsigned n = exact ? exact_warps(s, j) : 4;
+	p->grid = (struct gpu_grid){(unsigned)((j->s + n * 16 - 1) / (n * 16)), (unsigned)j->heads,
+				    (unsigned)j->batch, n * 32, exact ? 16 * tile * (head + 4) : 0};
+	if (exact)
+		snprintf(name, sizeof(name), "attend_f32_%u", head);
+	else
+		snprintf(name, sizeof(name), "attend_%s_%u_%s", tf32 ? "tf32" : dtype_name(t), head,
+			 form);
+	p->fn = gpu_kernel(s, exact ? "attend" : "attend_half", name, d);
+	return p->fn ? 0 : -E_DEVICE;
+}
+
+int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
+{
+	const struct gpu_attend *job = &p->job;
+	bool any = job->batch > 0 && job->heads > 0 && job->s > 0;
+
+	if (any && p->library)
+		return sdpa_run(c, p->library, job, job->scratch);
+	return any ? gpu_launch(c, p->fn, p->grid, job, sizeof(*job)) : 0;
+}
+
+/* ---- infer::Attention ------------------------------------------------------------------------ */
+
+struct fused {
+	struct gpu_attend_plan plan;
+	size_t start[3]; /* of q, k, v in their inputs */
+	bool packed;
+};
+
+static void fill_packed(const struct fused_attention *p, const struct shape *q, int64_t size,
+			struct fused *a)
+{
+	struct gpu_attend *j = &a->plan.job;
+	int64_t row = q->dim[2], hidden = row / 3;
+
+	j->t = j->s;
+	j->d = j->dv = hidden / j->heads;
+	gpu_attend_steps(true, p->num_heads, j->s, j->d, row, j->qs);
+	memcpy(j->ks, j->qs, sizeof(j->qs));
+	memcpy(j->vs, j->qs, sizeof(j->qs));
+	a->start[1] = (size_t)(hidden * size);
+	a->start[2] = (size_t)(2 * hidden * size);
+}
+
+static void fill_apart(const struct fused_attention *p, const struct shape *q,
+		       const struct shape *k, const struct shape *v, struct fused *a)
+{
+	struct gpu_attend *j = &a->plan.job;
+
+	j->d = q->rank == 4 ? q->dim[3] : q->dim[2] / j->heads;
+	j->t = v->dim[v->rank - 2];
+	j->dv = v->rank == 4 ? v->dim[3] : v->dim[2] / j->kv_heads;
+	gpu_attend_steps(q->rank == 3, j->heads, j->s, j->d, j->heads * j->d, j->qs);
+	gpu_attend_steps(k->rank == 3, j->kv_heads, j->t, j->d, j->kv_heads * j->d, j->ks);
+	gpu_attend_steps(v->rank == 3, j->kv_heads, j->t, j->dv, j->kv_heads * j->dv, j->vs);
+	if (p->k_transposed && k->rank == 4) {
+		j->ks[2] = 1;
+		j->kd = j->t;
+	}
+}
+
+/* Whether a mask that is known leaves every query a key: `safe` then says nothing. */
+static bool leaves_all(const struct tensor *t)
+{
+	int64_t n = t ? tensor_count(t) : 0,
+		row = t && t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 0;
+	bool any = false;
+
+	if (row < 1 || n > KNOWN_MASK || t->device || !t->data || tensor_dtype(t) == DT_BOOL)
+		return false;
+	for (int64_t i = 0; i < n; i++) {
+		any |= elem_f64(tensor_dtype(t), t->data, i) > -6e4;
+		if (i % row == row - 1 && !any)
+			return false;
+		if (i % row == row - 1)
+			any = false;
+	}
+	return true;
+}
+
+/* Whether a mask that is known hides from each query the keys behind its own, and no others. */
+static bool is_causal(const struct tensor *t, int64_t queries, int64_t keys)
+{
+	int64_t n = t ? tensor_count(t) : 0, rank = t ? t->shape.rank : 0;
+
+	if (n < 1 || n > KNOWN_MASK || t->device || !t->data || rank < 2 || queries != keys ||
+	    t->shape.dim[rank - 1] != keys || t->shape.dim[rank - 2] != queries)
+		return false;
+	for (int64_t i = 0; i < n; i++) {
+		double v = elem_f64(tensor_dtype(t), t->data, i);
+		bool later = i % keys > i / keys % queries, hidden = v < -HIDES;
+		if (tensor_dtype(t) == DT_BOOL ? later != (v < 0.5)
+		    : later		       ? !hidden
+					       : v < 0 || v > 0)
+			return false;
+	}
+	return true;
+}
+
+static void fill_mask(const struct site *s, const struct vinfo *mask, struct gpu_attend *j)
+{
+	const struct tensor *known = site_known(s, 3);
+
+	if (j->right < 0 && is_causal(known, j->s, j->t)) { /* later keys need not be looked at */
+		j->right = 0;
+		j->offset = 0;
+		return;
+	}
+	j->mask_type = mask->type.dtype;
+	gpu_attend_mask(&mask->shape, j->t, j->ms, &j->mask_keys);
+	j->safe &= !leaves_all(known);
+}
+
+static const char *fill(const struct site *s, struct fused *a)
+{
+	const struct fused_attention *p = s->node->params;
+	const struct vinfo *q = site_in(s, 0), *k = site_in(s, 1), *v = site_in(s, 2),
+			   *mask = site_in(s, 3);
+	struct gpu_attend *j = &a->plan.job;
+
+	*j = (struct gpu_attend){.batch = q->shape.dim[0],
+				 .heads = p->num_heads,
+				 .kv_heads = p->kv_heads > 0 ? p->kv_heads : p->num_heads,
+				 .s = q->shape.dim[q->shape.rank - 2],
+				 .kd = 1,
+				 .left = -1,
+				 .right = p->causal ? 0 : -1,
+				 .safe = p->safe != 0,
+				 .scale = p->scale,
+				 .hidden = -INFINITY};
+	a->packed = !k;
+	if (a->packed)
+		fill_packed(p, &q->shape, gpu_size(gpu_type(s, 0)), a);
+	else
+		fill_apart(p, &q->shape, &k->shape, &v->shape, a);
+	j->offset = p->causal == 2 ? j->t - j->s : 0;
+	gpu_attend_steps(p->merged, j->heads, j->s, j->dv, j->heads * j->dv, j->ys);
+	if (mask && mask->shape.rank > 4)
+		return "a mask of more than four dimensions";
+	if (mask)
+		fill_mask(s, mask, j);
+	return gpu_attend_refusal(j);
+}
+
+bool gpu_fused_attention_accepts(const struct site *s, struct why *w)
+{
+	struct fused a = {0};
+	const char *bad = fill(s, &a);
+
+	return bad ? refuse(w, "%s", bad) : true;
+}
+
+int gpu_fused_attention_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	struct fused *a = arena_new(s->plan_arena, struct fused);
+
+	fill(s, a);
+	step->state = a;
+	if (site_in(s, 3) && !a->plan.job.mask_type)
+		step->unread |= 8;
+	int err = gpu_attend_set(s, &a->plan, gpu_type(s, 0), a->start, d);
+	step->workspace = a->plan.scratch;
+	return err;
+}
+
+int gpu_fused_attention_run(const struct call *c)
+{
+	const struct fused *a = c->step->state;
+	struct gpu_attend_plan plan = a->plan;
+	struct gpu_attend *job = &plan.job;
+
+	job->q = gpu_data(c, 0);
+	job->k = a->packed ? (const char *)job->q + a->start[1] : gpu_data(c, 1);
+	job->v = a->packed ? (const char *)job->q + a->start[2] : gpu_data(c, 2);
+	job->mask = gpu_data(c, 3);
+	job->y = gpu_out(c, 0);
+	job->scratch = c->workspace;
+	return gpu_attend_launch(c, &plan);
+}

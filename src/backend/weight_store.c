@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/backend.h"
+
+#include "base/hash.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* One packed weight. */
+struct packed {
+	void *data;
+	size_t bytes;
+	bool alone; /* of mem_alloc; else in the region */
+};
+
+enum { HUGE = 2 << 20 };
+
+/*
+ * Address space for all packed weights, side by side in huge pages: a fifth of the time to load
+ * goes to the faults of small ones. Memory is taken as it is written.
+ */
+struct region {
+	char *base;
+	size_t used, size; /* size 0: not tried yet; base NULL: refused */
+};
+
+struct store {
+	struct arena arena;
+	struct map by_key;
+	struct packed *items;
+	uint32_t n, cap;
+	struct region region;
+	pthread_mutex_t lock;
+	void (*packed)(void *arg, const struct tensor *t);
+	void *arg;
+};
+
+struct store *store_new(void (*packed)(void *arg, const struct tensor *t), void *arg)
+{
+	struct arena a = {0};
+	struct store *s = arena_new(&a, struct store);
+
+	s->arena = a;
+	s->by_key.arena = &s->arena;
+	s->packed = packed;
+	s->arg = arg;
+	pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
+void store_free(struct store *s)
+{
+	if (!s)
+		return;
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->items[i].alone)
+			mem_free(s->items[i].data);
+	if (s->region.base) {
+		mem_note(MEM_HOST, MEM_WEIGHTS, -(int64_t)s->region.used);
+		munmap(s->region.base, s->region.size);
+	}
+	pthread_mutex_destroy(&s->lock);
+	struct arena a = s->arena;
+	arena_free(&a);
+}
+
+/* Reserves as much as the machine has memory; addresses cost nothing. */
+static void region_open(struct region *r)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	r->size = pages > 0 ? ((size_t)pages * (size_t)page + HUGE - 1) / HUGE * HUGE : HUGE;
+	void *p = mmap(NULL, r->size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return;
+	r->base = p;
+	/* small models stay in small pages */
+	uintptr_t huge = ((uintptr_t)p + 2 * HUGE - 1) / HUGE * HUGE, end = (uintptr_t)p + r->size;
+	if (huge < end)
+		madvise((void *)huge, end - huge, MADV_HUGEPAGE);
+}
+
+static void *region_take(struct region *r, size_t bytes)
+{
+	if (!r->size)
+		region_open(r);
+	if (!r->base || bytes > r->size - r->used || (bytes + 63) / 64 * 64 > r->size - r->used)
+		return NULL;
+	void *p = r->base + r->used;
+	r->used += (bytes + 63) / 64 * 64;
+	mem_note(MEM_HOST, MEM_WEIGHTS, (int64_t)((bytes + 63) / 64 * 64));
+	return p;
+}
+
+/* The newest block, given back. */
+static void region_return(struct region *r, size_t bytes)
+{
+	r->used -= (bytes + 63) / 64 * 64;
+	mem_note(MEM_HOST, MEM_WEIGHTS, -(int64_t)((bytes + 63) / 64 * 64));
+}
+
+static const void *add(struct store *s, const char *key, size_t n, void *data, size_t bytes, bool alone)
+{
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->items = arena_grow(&s->arena, s->items, s->n, s->cap, sizeof(*s->items));
+	}
+	s->items[s->n] = (struct packed){data, bytes, alone};
+	map_set(&s->by_key, arena_strn(&s->arena, key, n), n, s->n++);
+	return data;
+}
+
+const void *store_get(struct store *s, const struct tensor *t, const char *key, size_t bytes,
+		      int (*make)(void *dst, const struct tensor *t, void *arg), void *arg,
+		      struct diag *d)
+{
+	char full[512];
+	int n = snprintf(full, sizeof(full), "%p/%zu/%s", t->data, t->bytes, key);
+	const void *found = NULL;
+
+	if (n < 0 || (size_t)n >= sizeof(full)) {
+		(void)FAIL(d, E_INTERNAL, .message = "a packed weight's key is too long");
+		return NULL;
+	}
+	pthread_mutex_lock(&s->lock);
+	int64_t k = map_get(&s->by_key, full, (size_t)n);
+	if (k >= 0) {
+		found = s->items[k].data;
+	} else {
+		void *data = region_take(&s->region, bytes);
+		bool alone = !data;
+		if (alone)
+			data = mem_alloc(bytes, MEM_WEIGHTS);
+		int err = data ? make(data, t, arg)
+			       : FAIL(d, E_MEMORY,
+				      .actual = fmt(d, "%zu bytes for a packed weight", bytes));
+		if (!err && s->packed)
+			s->packed(s->arg, t);
+		if (!err)
+			found = add(s, full, (size_t)n, data, bytes, alone);
+		else if (alone)
+			mem_free(data);
+		else
+			region_return(&s->region, bytes);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return found;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_JSON_READ_H
+#define BASE_JSON_READ_H
+/* A JSON document as a tree, for what base/json_write.h wrote: baselines, reports. Depth is bounded. */
+#include "base/diag.h"
+
+enum jtype { J_NULL, J_BOOL, J_NUMBER, J_STRING, J_ARRAY, J_OBJECT };
+
+struct jvalue {
+	enum jtype type;
+	double number;			   /* of a number; 0 or 1 of a bool */
+	const char *text;		   /* of a string */
+	const char *key;		   /* in an object */
+	const struct jvalue *first, *next; /* members or elements */
+	size_t n;			   /* of them */
+};
+
+/* NULL with a finding of `code` where the text is no JSON; `what` names it. */
+const struct jvalue *jread(const char *text, size_t n, const char *what, enum code code,
+			   struct arena *a, struct diag *d);
+
+/* The member of an object; NULL where v is NULL, is no object, or has none. */
+const struct jvalue *jget(const struct jvalue *v, const char *key);
+/* Its value, or `def` where there is none. The writer's "NaN" and "Infinity" are numbers. */
+double jnumber(const struct jvalue *v, const char *key, double def);
+const char *jtext(const struct jvalue *v, const char *key); /* NULL: none */
+bool jbool(const struct jvalue *v, const char *key);
+/* The numbers of an array member, in the arena; *n of them. */
+double *jnumbers(const struct jvalue *v, const char *key, size_t *n, struct arena *a);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json_write.h"
+
+#include "base/tame.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void json_begin(struct json *j, FILE *stream)
+{
+	*j = (struct json){.stream = stream};
+}
+
+static void new_line(const struct json *j)
+{
+	fprintf(j->stream, "\n%*s", j->depth * 2, "");
+}
+
+static void write_escaped(FILE *f, unsigned char c)
+{
+	static const char plain[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
+	const char *p = c ? strchr(plain, c) : NULL;
+
+	if (p)
+		fprintf(f, "\\%c", letters[p - plain]);
+	else
+		fprintf(f, "\\u%04x", c);
+}
+
+static void write_text(const struct json *j, const char *text, size_t n)
+{
+	const unsigned char *s = (const unsigned char *)text;
+
+	fputc('"', j->stream);
+	for (size_t i = 0; i < n;) {
+		size_t len = utf8_length(s + i, n - i);
+		if (!len)
+			fputs("\xef\xbf\xbd", j->stream); /* U+FFFD */
+		else if (s[i] < 0x20 || s[i] == 0x7f || s[i] == '"' || s[i] == '\\')
+			write_escaped(j->stream, s[i]);
+		else if (s[i] == 0xc2 && s[i + 1] < 0xa0)
+			write_escaped(j->stream, s[i + 1]); /* C1: a terminal may take it for a command */
+		else
+			fwrite(s + i, 1, len, j->stream);
+		i += len ? len : 1;
+	}
+	fputc('"', j->stream);
+}
+
+/* Comma, line and key before a value. */
+static void before(struct json *j, const char *key, bool container)
+{
+	if (j->comma)
+		fputc(',', j->stream);
+	if (key || (container && j->depth))
+		new_line(j);
+	else if (j->comma)
+		fputc(' ', j->stream);
+	if (key) {
+		write_text(j, key, strlen(key));
+		fputs(": ", j->stream);
+	}
+	j->comma = true;
+	j->nested = false;
+}
+
+static void open_container(struct json *j, const char *key, char c)
+{
+	before(j, key, true);
+	fputc(c, j->stream);
+	j->depth++;
+	j->comma = false;
+}
+
+void json_object(struct json *j, const char *key)
+{
+	open_container(j, key, '{');
+}
+
+void json_array(struct json *j, const char *key)
+{
+	open_container(j, key, '[');
+}
+
+void json_end(struct json *j, char close)
+{
+	bool own_line = j->comma && (close == '}' || j->nested);
+
+	j->depth--;
+	if (own_line)
+		new_line(j);
+	fputc(close, j->stream);
+	j->comma = true;
+	j->nested = true;
+}
+
+void json_null(struct json *j, const char *key)
+{
+	before(j, key, false);
+	fputs("null", j->stream);
+}
+
+void json_string_n(struct json *j, const char *key, const char *value, size_t n)
+{
+	before(j, key, false);
+	write_text(j, value, n);
+}
+
+void json_string(struct json *j, const char *key, const char *value)
+{
+	if (value)
+		json_string_n(j, key, value, strlen(value));
+	else
+		json_null(j, key);
+}
+
+void json_int(struct json *j, const char *key, int64_t value)
+{
+	before(j, key, false);
+	fprintf(j->stream, "%" PRId64, value);
+}
+
+void json_uint(struct json *j, const char *key, uint64_t value)
+{
+	before(j, key, false);
+	fprintf(j->stream, "%" PRIu64, value);
+}
+
+static bool write_non_finite(const struct json *j, double value)
+{
+	if (isfinite(value))
+		return false;
+	fputs(isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"", j->stream);
+	return true;
+}
+
+void json_number(struct json *j, const char *key, double value)
+{
+	char text[40];
+
+	before(j, key, false);
+	if (write_non_finite(j, value))
+		return;
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	fputs(text, j->stream);
+}
+
+void json_float(struct json *j, const char *key, float value)
+{
+	char text[40];
+
+	before(j, key, false);
+	if (write_non_finite(j, (double)value))
+		return;
+	for (int digits = 6; digits <= 9; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, (double)value);
+		if (strtof(text, NULL) == value)
+			break;
+	}
+	fputs(text, j->stream);
+}
+
+void json_bool(struct json *j, const char *key, bool value)
+{
+	before(j, key, false);
+	fputs(value ? "true" : "false", j->stream);
+}
+
+void json_finish(struct json *j)
+{
+	fputc('\n', j->stream);
+}

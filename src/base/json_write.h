@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_JSON_WRITE_H
+#define BASE_JSON_WRITE_H
+/*
+ * A JSON writer: pretty-printed, commas and escapes its own business. Members of objects stand on
+ * lines of their own, numbers and strings of an array on one line. Non-finite numbers become
+ * strings ("NaN", "Infinity", "-Infinity").
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+	FILE *stream;
+	int depth;
+	bool comma;  /* something stands before in this object or array */
+	bool nested; /* the last thing written was an object or array */
+};
+void json_begin(struct json *j, FILE *stream);
+void json_object(struct json *j, const char *key); /* key NULL inside arrays and at the top */
+void json_array(struct json *j, const char *key);
+void json_end(struct json *j, char close); /* '}' or ']' */
+void json_string(struct json *j, const char *key,
+		 const char *value); /* NULL: null; invalid UTF-8 is replaced */
+void json_string_n(struct json *j, const char *key, const char *value, size_t n);
+void json_int(struct json *j, const char *key, int64_t value);
+void json_uint(struct json *j, const char *key, uint64_t value);
+void json_number(struct json *j, const char *key, double value);
+void json_float(struct json *j, const char *key, float value); /* in as few digits as a float needs */
+void json_bool(struct json *j, const char *key, bool value);
+void json_null(struct json *j, const char *key);
+void json_finish(struct json *j); /* closing newline */
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver of `infer check`: what a check needs is opened once, then each is asked and run in turn. */
+#include "check/check.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "check/made_inputs.h"
+#include "cpu/cpu.h"
+#include "onnx/load.h"
+#include "ops/supported.h"
+#include "opt/params.h"
+#include "opt/pipeline.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#define CHECK(name) extern const struct check check_##name;
+#include "check/checks.def"
+#undef CHECK
+
+const struct check *const checks[] = {
+#define CHECK(name) &check_##name,
+#include "check/checks.def"
+#undef CHECK
+	NULL};
+
+/* ---- for checks */
+
+void check_say(struct check_context *c, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	c->said = arena_vprintf(&c->arena, format, ap);
+	va_end(ap);
+}
+
+void check_step(const struct check_context *c, uint64_t done, uint64_t total)
+{
+	if (c->progress.step)
+		c->progress.step(c->progress.arg, c->current, done, total);
+}
+
+bool check_found(const struct check_context *c, enum code code)
+{
+	for (const struct finding *f = c->d->first; f; f = f->next)
+		if (f->code == code)
+			return true;
+	return false;
+}
+
+int check_rtol(struct check_context *c)
+{
+	double rtol = c->options->rtol;
+
+	return rtol >= 1 ? FAIL(c->d, E_TOLERANCE, .expected = "an --rtol below 1",
+				.actual = fmt(c->d, "%g", rtol))
+			 : 0;
+}
+
+const char *check_node(const struct node *n)
+{
+	return n->origin && n->origin->name ? n->origin->name : "?";
+}
+
+const struct model *check_imported(struct check_context *c)
+{
+	const struct load_options load = {.external_root = c->config->external_root};
+	struct run_config config = *c->config;
+	struct diag quiet = {0};
+
+	if (!c->imported) {
+		config.optimize = OPTIMIZE_NONE;
+		c->imported = onnx_load(c->path, &load, &quiet);
+		if (c->imported && opt_run(c->imported, &cpu_backend, &config, &quiet)) {
+			onnx_unload(c->imported);
+			c->imported = NULL;
+		}
+		diag_free(&quiet);
+	}
+	return c->imported;
+}
+
+void check_imported_end(struct check_context *c)
+{
+	onnx_unload(c->imported);
+	c->imported = NULL;
+}
+
+bool check_number(const struct node *n, const char *name, double *v)
+{
+	if (!n->op || !n->params)
+		return false;
+	const struct field *f = params_field(n->op, name);
+
+	return f && params_number(f, n->params, v);
+}
+
+const struct ints *check_ints(const struct node *n, const char *name)
+{
+	if (!n->op || !n->params)
+		return NULL;
+	const struct field *f = params_field(n->op, name);
+
+	if (!f || f->type != F_INTS)
+		return NULL;
+	const struct ints *v = (const void *)((const char *)n->params + f->off);
+	return v->n >= 0 ? v : NULL;
+}
+
+const struct tensor *check_const(const struct graph *g, const struct node *n, uint32_t i)
+{
+	const struct value *v = node_in(g, n, i);
+
+	return v ? v->init : NULL;
+}
+
+bool check_is(const struct node *n, const char *op)
+{
+	return !*n->domain && !strcmp(n->type, op);
+}
+
+enum { NAMES_SHOWN = 4 };
+
+void check_name_add(struct check_names *x, const char *name)
+{
+	if (x->n < NAMES_SHOWN)
+		x->text = arena_printf(x->arena, "%s%s'%s'", x->n ? x->text : "", x->n ? ", " : "",
+				       name);
+	x->n++;
+}
+
+const char *check_name_list(const struct check_names *x)
+{
+	if (x->n <= NAMES_SHOWN)
+		return x->n ? x->text : "";
+	return arena_printf(x->arena, "%s and %zu more", x->text, x->n - NAMES_SHOWN);
+}
+
+struct session *check_open(struct check_context *c, const struct run_config *config)
+{
+	return session_open(c->path, config, c->d);
+}
+
+/* ---- a run that knows where it is */
+
+struct watch {
+	struct observer observer;
+	struct check_context *c;
+	struct observer *inner;
+};
+
+static void watch_begin(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct watch *w = (struct watch *)o;
+	const struct check_progress *p = &w->c->progress;
+
+	if (p->at)
+		p->at(p->arg, s->from ? s->from->name : NULL, s->from ? s->from->op : NULL);
+	if (w->inner && w->inner->begin)
+		w->inner->begin(w->inner, s, call);
+}
+
+static void watch_end(struct observer *o, const struct step *s, const struct call *call)
+{
+	struct watch *w = (struct watch *)o;
+
+	if (w->inner && w->inner->end)
+		w->inner->end(w->inner, s, call);
+}
+
+int check_session_run(struct check_context *c, struct session *s, const struct tensor *const *in,
+		      const struct tensor **out, struct observer *observer)
+{
+	struct watch w = {{.begin = watch_begin, .end = watch_end}, c, observer};
+
+	session_observe(s, &w.observer);
+	int rc = session_run(s, in, out, c->d);
+	session_observe(s, NULL);
+	if (c->progress.at)
+		c->progress.at(c->progress.arg, NULL, NULL);
+	return rc;
+}
+
+/* ---- what checks need */
+
+void check_merge(struct diag *to, const struct diag *from)
+{
+	for (const struct finding *f = from->first; f; f = f->next) {
+		const struct finding *g = to->first;
+		while (g && !(g->code == f->code && g->severity == f->severity &&
+			      !strcmp(g->node ? g->node : "", f->node ? f->node : "") &&
+			      !strcmp(g->message ? g->message : "", f->message ? f->message : "") &&
+			      !strcmp(g->slot ? g->slot : "", f->slot ? f->slot : "")))
+			g = g->next;
+		if (!g)
+			diag_add(to, f);
+	}
+}
+
+static bool alike(const struct finding *a, const struct finding *b)
+{
+	return a->code == b->code && a->slot && b->slot && a->expected && b->expected && a->actual &&
+	       b->actual && !strcmp(a->expected, b->expected) && !strcmp(a->actual, b->actual);
+}
+
+/* A missing file of weights is one fault, not as many as there are weights in it. */
+static void merge_alike(struct diag *to, const struct diag *from)
+{
+	const struct finding *next;
+
+	for (const struct finding *f = from->first; f; f = next) {
+		size_t more = 0;
+		for (next = f->next; next && alike(f, next); next = next->next)
+			more++;
+		struct finding one = *f;
+		if (more)
+			one.slot = fmt(to, "%s and %zu more like it", f->slot, more);
+		diag_add(to, &one);
+	}
+}
+
+static void open_file(struct check_context *c)
+{
+	const struct load_options load = {.external_root = c->config->external_root, .collect = true};
+	struct diag d = {0};
+
+	c->file = onnx_load(c->path, &load, &d);
+	if (c->file)
+		(void)ops_supported(c->file, &d);
+	c->file_errors = d.errors;
+	merge_alike(c->d, &d);
+	diag_free(&d);
+}
+
+static void open_session(struct check_context *c)
+{
+	struct diag d = {0};
+
+	if (c->file && !c->file_errors)
+		c->session = session_open(c->path, c->config, &d);
+	check_merge(c->d, &d);
+	diag_free(&d);
+}
+
+/* One run; its outputs are kept, for they belong to the session until the next. */
+static void first_run(struct check_context *c)
+{
+	const struct graph *g = session_model(c->session)->graph;
+	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
+	struct diag d = {0}, *all = c->d;
+
+	c->d = &d;
+	int rc = check_session_run(c, c->session, c->in, out, NULL);
+	c->d = all;
+	if (rc && inputs_guess(c, &d, out))
+		rc = 0;
+	else
+		check_merge(c->d, &d);
+	diag_free(&d);
+	if (rc)
+		return;
+	for (uint32_t i = 0; i < g->nout; i++)
+		out[i] = out[i] ? tensor_copy(&c->arena, out[i]) : NULL;
+	c->out = out;
+	c->nout = g->nout;
+}
+
+static bool have(const struct check_context *c, enum check_need need)
+{
+	switch (need) {
+	case NEED_NOTHING: return true;
+	case NEED_FILE: return c->file != NULL;
+	case NEED_SESSION: return c->session != NULL;
+	case NEED_INPUTS: return c->in != NULL;
+	case NEED_OUTPUTS: return c->out != NULL;
+	}
+	return false;
+}
+
+/* Opens one thing after the other as far as the check needs; each is tried once. */
+static bool provide(struct check_context *c, enum check_need need)
+{
+	static void (*const open[])(struct check_context *) = {NULL, open_file, open_session,
+							       inputs_open, first_run};
+
+	for (int k = NEED_FILE; k <= (int)need; k++) {
+		if (k == NEED_OUTPUTS && !c->in)
+			break;
+		if (k > (int)c->opened) {
+			c->opened = (enum check_need)k;
+			open[k](c);
+		}
+	}
+	return have(c, need);
+}
+
+static const char *missing(const struct check_context *c)
+{
+	if (!c->file)
+		return "the model cannot be read";
+	if (!c->session)
+		return "the model cannot be run";
+	if (c->dies)
+		return "a run kills the process";
+	if (c->in)
+		return "the first run failed";
+	return c->no_inputs ? c->no_inputs : "the inputs do not fit";
+}
+
+/* ---- one check after the other */
+
+static size_t count(const struct diag *d, enum severity s)
+{
+	size_t n = 0;
+
+	for (const struct finding *f = d->first; f; f = f->next)
+		n += f->severity == s;
+	return n;
+}
+
+static void note_end(struct check_context *c, const struct check_result *r)
+{
+	c->results[c->nresults++] = *r;
+	c->current = NULL;
+	if (c->progress.ended)
+		c->progress.ended(c->progress.arg, c);
+}
+
+static void run_one(struct check_context *c, const struct check *check)
+{
+	struct check_result r = {.check = check, .state = CHECK_SKIPPED};
+	uint64_t start = clock_ns();
+
+	if (check->applies && !check->applies(c, &r.said)) {
+		if (r.said)
+			note_end(c, &r);
+		return;
+	}
+	r.errors = c->d->errors;
+	r.warnings = c->d->warnings;
+	r.notes = count(c->d, SEV_NOTE);
+	c->current = check;
+	c->said = NULL;
+	c->data = NULL;
+	check_step(c, 0, 0);
+	if (provide(c, check->need)) {
+		int rc = check->run(c);
+		if (rc && c->d->errors == r.errors)
+			FAIL(c->d, (enum code) - rc, .message = NULL);
+		r.said = c->said;
+		r.data = c->data;
+		r.state = rc ? CHECK_BROKEN : CHECK_PASSED;
+	} else {
+		r.said = missing(c);
+	}
+	r.errors = c->d->errors - r.errors;
+	r.warnings = c->d->warnings - r.warnings;
+	r.notes = count(c->d, SEV_NOTE) - r.notes;
+	if (r.errors && r.state != CHECK_BROKEN) /* also where what it needs could not be had */
+		r.state = CHECK_FOUND;
+	r.ns = clock_ns() - start;
+	note_end(c, &r);
+}
+
+int check_run(struct check_context *c)
+{
+	int err = 0;
+
+	for (size_t i = 0; checks[i] && !err; i++)
+		err = checks[i]->asked ? checks[i]->asked(c) : 0;
+	c->results = arena_new_n(&c->arena, struct check_result, sizeof(checks) / sizeof(*checks));
+	for (size_t i = 0; checks[i] && !err; i++)
+		run_one(c, checks[i]);
+	return err;
+}
+
+void check_end(struct check_context *c)
+{
+	input_free(c->inputs);
+	session_close(c->session);
+	onnx_unload(c->file);
+	check_imported_end(c);
+	arena_free(&c->arena);
+}

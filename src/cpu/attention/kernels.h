@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CPU_ATTENTION_KERNELS_H
+#define CPU_ATTENTION_KERNELS_H
+/* The rows of cpu_attention[] whose kernels are not in attention.c: each from a file of its name. */
+#include "backend/backend.h"
+
+/* flex_attention.c: FlexAttention (ai.onnx.preview) */
+bool flex_attention_accepts(const struct site *s, struct why *why);
+int flex_attention_reshape(struct site *site, struct step *step, struct diag *d);
+int flex_attention_run(const struct call *c);
+
+/* linear_attention.c: LinearAttention */
+int linear_attention_reshape(struct site *site, struct step *step, struct diag *d);
+int linear_attention_run(const struct call *c);
+
+/* rotary.c: RotaryEmbedding of ai.onnx and of com.microsoft */
+int rotary_run(const struct call *c);
+bool ms_rotary_accepts(const struct site *s, struct why *why);
+int ms_rotary_run(const struct call *c);
+
+/* multi_head.c: infer::ProjectedAttention (of com.microsoft::Attention) and com.microsoft::MultiHeadAttention */
+bool projected_attention_accepts(const struct site *s, struct why *why);
+int projected_attention_reshape(struct site *site, struct step *step, struct diag *d);
+int projected_attention_run(const struct call *c);
+bool multi_head_accepts(const struct site *s, struct why *why);
+int multi_head_reshape(struct site *site, struct step *step, struct diag *d);
+int multi_head_run(const struct call *c);
+
+/* group_query.c: com.microsoft::GroupQueryAttention */
+bool group_query_accepts(const struct site *s, struct why *why);
+int group_query_reshape(struct site *site, struct step *step, struct diag *d);
+int group_query_run(const struct call *c);
+
+#endif

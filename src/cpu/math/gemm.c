@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/math/gemm.h"
+
+#include "base/pool.h"
+
+static const struct gemm_kernels *kernels(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+		return &gemm_kernels_v4;
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return &gemm_kernels_v3;
+	return &gemm_kernels_v2;
+#else
+	return &gemm_kernels_v0;
+#endif
+}
+
+static size_t element(enum gemm_type t)
+{
+	return t == GEMM_F32 || t == GEMM_U32 ? 4 : 8;
+}
+
+size_t gemm_scratch_one(enum gemm_type t)
+{
+	return (GEMM_MC * GEMM_KC + GEMM_KC * GEMM_NC + GEMM_NC + GEMM_PAD) * element(t);
+}
+
+size_t gemm_scratch(enum gemm_type t)
+{
+	return gemm_scratch_one(t) * (size_t)pool_threads();
+}
+
+size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k)
+{
+	return (size_t)((n + 63) / 64 * 64 * k) * element(t) + 64;
+}
+
+void gemm_pack(enum gemm_type t, const struct gemm *g, void *to)
+{
+	kernels()->pack[t](g, to);
+}
+
+void gemm_one(enum gemm_type t, const struct gemm *g, void *scratch)
+{
+	struct gemm_piece p = {.g = g, .m1 = g->m, .n1 = g->n, .scratch = scratch};
+
+	if (g->m > 0 && g->n > 0)
+		kernels()->piece[t](&p);
+}
+
+struct split {
+	const struct gemm *g;
+	enum gemm_type type;
+	int64_t mparts, nparts, mstep, nstep;
+	char *scratch;
+};
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void run_parts(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct split *s = arg;
+
+	for (int64_t i = begin; i < end; i++) {
+		int64_t n = i / s->mparts, m = i % s->mparts;
+		struct gemm_piece p = {
+			.g = s->g,
+			.m0 = least(m * s->mstep, s->g->m),
+			.m1 = least((m + 1) * s->mstep, s->g->m),
+			.n0 = least(n * s->nstep, s->g->n),
+			.n1 = least((n + 1) * s->nstep, s->g->n),
+			.scratch = s->scratch + (size_t)thread * gemm_scratch_one(s->type),
+		};
+		if (p.m0 < p.m1 && p.n0 < p.n1)
+			kernels()->piece[s->type](&p);
+	}
+}
+
+/* Ceiling of a / b, rounded up to whole `unit`s. */
+static int64_t share(int64_t a, int64_t b, int64_t unit)
+{
+	int64_t x = (a + b - 1) / b;
+
+	return (x + unit - 1) / unit * unit;
+}
+
+void gemm_run(enum gemm_type t, const struct gemm *g, void *scratch)
+{
+	struct split s = {.g = g, .type = t, .mparts = 1, .nparts = 1, .scratch = scratch};
+	int64_t want = 4 * (int64_t)pool_threads();
+
+	if (g->m <= 0 || g->n <= 0)
+		return;
+	s.mstep = g->m;
+	s.nstep = g->n;
+	/* below some 100000 multiplications a hand-over costs more than it brings */
+	if (pool_threads() > 1 && (double)g->m * (double)g->n * (double)(g->k + 1) > 1e5) {
+		s.nstep = least(share(g->n, want, 64), GEMM_NC);
+		s.nparts = (g->n + s.nstep - 1) / s.nstep;
+		if (s.nparts < want && g->m > GEMM_MC) {
+			s.mstep = share(g->m, (want + s.nparts - 1) / s.nparts, GEMM_MC);
+			s.mparts = (g->m + s.mstep - 1) / s.mstep;
+		} else if (g->n < 128 && g->m > 24) {
+			s.mstep = share(g->m, want, 12);
+			s.mparts = (g->m + s.mstep - 1) / s.mstep;
+		}
+	}
+	pool_for(s.mparts * s.nparts, 1, run_parts, &s);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiled once for each instruction set level; gemm.c chooses. */
+#include "cpu/math/gemm.h"
+
+#include <stdbool.h>
+#include <string.h>
+#if SIMD_LEVEL >= 3
+#include <immintrin.h>
+#endif
+
+#if SIMD_LEVEL >= 4
+enum { BYTES = 64, MR = 12 };
+#define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
+#elif SIMD_LEVEL == 3
+enum { BYTES = 32, MR = 6 };
+#define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5)
+#else
+enum { BYTES = 16, MR = 6 };
+#define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5)
+#endif
+_Static_assert(GEMM_MC % MR == 0, "blocks of A are whole strips");
+
+typedef float vec_f32 __attribute__((vector_size(BYTES)));
+typedef double vec_f64 __attribute__((vector_size(BYTES)));
+typedef uint32_t vec_u32 __attribute__((vector_size(BYTES)));
+typedef uint64_t vec_u64 __attribute__((vector_size(BYTES)));
+
+#if SIMD_LEVEL >= 4
+#define FMA_F32(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define FMA_F64(a, b, c) _mm512_fmadd_pd(a, b, c)
+#elif SIMD_LEVEL == 3
+#define FMA_F32(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define FMA_F64(a, b, c) _mm256_fmadd_pd(a, b, c)
+#else
+#define FMA_F32(a, b, c) ((a) * (b) + (c))
+#define FMA_F64(a, b, c) ((a) * (b) + (c))
+#endif
+#define SPLAT(x) ((x) - (VEC){0})
+
+#define REAL  float
+#define VEC   vec_f32
+#define LANES (BYTES / 4)
+#define FMA   FMA_F32
+#define FN(x) x##_f32
+#include "cpu/math/gemm.inc"
+#undef REAL
+#undef VEC
+#undef LANES
+#undef FMA
+#undef FN
+
+#define REAL  double
+#define VEC   vec_f64
+#define LANES (BYTES / 8)
+#define FMA   FMA_F64
+#define FN(x) x##_f64
+#include "cpu/math/gemm.inc"
+#undef REAL
+#undef VEC
+#undef LANES
+#undef FMA
+#undef FN
+
+#define REAL	     uint32_t
+#define VEC	     vec_u32
+#define LANES	     (BYTES / 4)
+#define FMA(a, b, c) ((a) * (b) + (c))
+#define FN(x)	     x##_u32
+#include "cpu/math/gemm.inc"
+#undef REAL
+#undef VEC
+#undef LANES
+#undef FN
+
+#define REAL  uint64_t
+#define VEC   vec_u64
+#define LANES (BYTES / 8)
+#define FN(x) x##_u64
+#include "cpu/math/gemm.inc"
+
+#define NAME2(level) gemm_kernels_v##level
+#define NAME1(level) NAME2(level)
+const struct gemm_kernels NAME1(SIMD_LEVEL) = {.piece = {piece_f32, piece_f64, piece_u32, piece_u64},
+					       .pack = {pack_f32, pack_f64, pack_u32, pack_u64}};

@@ -1,0 +1,689 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiled once for each instruction set level; igemm.c chooses. */
+#include "cpu/math/igemm.h"
+
+#include <math.h>
+#include <string.h>
+#if SIMD_LEVEL >= 2
+#include <immintrin.h>
+#endif
+
+#if SIMD_LEVEL >= 4
+#define VEC	    __m512i
+#define LANES	    16
+#define LOAD(p)	    _mm512_loadu_si512(p)
+#define STORE(p, v) _mm512_storeu_si512(p, v)
+#define ADD	    _mm512_add_epi32
+#define MADD	    _mm512_madd_epi16
+#define SPLAT(x)    _mm512_set1_epi32(x)
+#define ZERO	    _mm512_setzero_si512()
+#define LOW_U(v)    _mm512_and_si512(v, _mm512_set1_epi16(255))
+#define HIGH_U(v)   _mm512_srli_epi16(v, 8)
+#define HIGH_S(v)   _mm512_srai_epi16(v, 8)
+#define LOW_S(v)    HIGH_S(_mm512_slli_epi16(v, 8))
+#define ROWS	    8
+#elif SIMD_LEVEL == 3
+#define VEC	    __m256i
+#define LANES	    8
+#define LOAD(p)	    _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define ADD	    _mm256_add_epi32
+#define MADD	    _mm256_madd_epi16
+#define SPLAT(x)    _mm256_set1_epi32(x)
+#define ZERO	    _mm256_setzero_si256()
+#define LOW_U(v)    _mm256_and_si256(v, _mm256_set1_epi16(255))
+#define HIGH_U(v)   _mm256_srli_epi16(v, 8)
+#define HIGH_S(v)   _mm256_srai_epi16(v, 8)
+#define LOW_S(v)    HIGH_S(_mm256_slli_epi16(v, 8))
+#define ROWS	    4
+#elif SIMD_LEVEL == 2
+#define VEC	    __m128i
+#define LANES	    4
+#define LOAD(p)	    _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define STORE(p, v) _mm_storeu_si128((__m128i *)(void *)(p), v)
+#define ADD	    _mm_add_epi32
+#define MADD	    _mm_madd_epi16
+#define SPLAT(x)    _mm_set1_epi32(x)
+#define ZERO	    _mm_setzero_si128()
+#define LOW_U(v)    _mm_and_si128(v, _mm_set1_epi16(255))
+#define HIGH_U(v)   _mm_srli_epi16(v, 8)
+#define HIGH_S(v)   _mm_srai_epi16(v, 8)
+#define LOW_S(v)    HIGH_S(_mm_slli_epi16(v, 8))
+#define ROWS	    2
+#endif
+
+enum { QUAD = 4 * IGEMM_NR }; /* bytes of a step of four along k */
+
+#ifdef VEC
+enum { VECS = IGEMM_NR / LANES };
+
+/* Panels that a strip of rows is multiplied by at once: as many as there are registers for. */
+enum { TOGETHER = LANES == 16 ? 2 : 1, MOST = 4 }; /* MOST: by a single row */
+
+/*
+ * `rows` rows by n panels. Sums of four products at once where the machine has that instruction;
+ * else the bytes at even and at odd places are widened and multiplied pair by pair.
+ */
+#define STRIP(name, attribute, PRODUCT)                                                            \
+	attribute static inline __attribute__((always_inline)) void name(                          \
+		const uint8_t *a, int64_t lda, const uint8_t *b, int64_t k4, int rows, int n,      \
+		int32_t *c, int64_t ldc, const bool a_signed)                                      \
+	{                                                                                          \
+		VEC sum[ROWS][MOST * VECS];                                                        \
+		const uint8_t *at[MOST];                                                           \
+		for (int p = 0; p < n; p++)                                                        \
+			at[p] = b + p * QUAD * k4;                                                 \
+		for (int r = 0; r < rows; r++)                                                     \
+			for (int v = 0; v < n * VECS; v++)                                         \
+				sum[r][v] = ZERO;                                                  \
+		for (int64_t k = 0; k < k4; k++, a += 4) {                                         \
+			PRODUCT                                                                    \
+			for (int p = 0; p < n; p++)                                                \
+				at[p] += QUAD;                                                     \
+		}                                                                                  \
+		for (int r = 0; r < rows; r++)                                                     \
+			for (int v = 0; v < n * VECS; v++)                                         \
+				STORE(c + r * ldc + v * LANES, sum[r][v]);                         \
+	}
+
+#define BY_PAIRS                                                                                   \
+	VEC low[MOST * VECS], high[MOST * VECS];                                                   \
+	for (int v = 0; v < n * VECS; v++) {                                                       \
+		VEC y = LOAD(at[v / VECS] + 4 * LANES * (v % VECS));                               \
+		low[v] = a_signed ? LOW_U(y) : LOW_S(y);                                           \
+		high[v] = a_signed ? HIGH_U(y) : HIGH_S(y);                                        \
+	}                                                                                          \
+	for (int r = 0; r < rows; r++) {                                                           \
+		int32_t four;                                                                      \
+		memcpy(&four, a + r * lda, sizeof(four));                                          \
+		VEC x = SPLAT(four);                                                               \
+		VEC x0 = a_signed ? LOW_S(x) : LOW_U(x), x1 = a_signed ? HIGH_S(x) : HIGH_U(x);    \
+		for (int v = 0; v < n * VECS; v++)                                                 \
+			sum[r][v] = ADD(sum[r][v], ADD(MADD(x0, low[v]), MADD(x1, high[v])));      \
+	}
+
+/* All rows by all panels, in strips. */
+#define PANELS(name, attribute, strip)                                                             \
+	attribute static inline __attribute__((always_inline)) void name##_strip(                  \
+		const struct igemm_block *g, int64_t i, int rows, const bool a_signed)             \
+	{                                                                                          \
+		const uint8_t *a = g->a + i * g->lda;                                              \
+		int32_t *c = g->c + i * g->ldc;                                                    \
+		int64_t p = 0;                                                                     \
+		for (; rows == 1 && p + MOST <= g->panels; p += MOST)                              \
+			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, MOST,               \
+			      c + p * IGEMM_NR, g->ldc, a_signed);                                 \
+		for (; p + TOGETHER <= g->panels; p += TOGETHER)                                   \
+			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, TOGETHER,           \
+			      c + p * IGEMM_NR, g->ldc, a_signed);                                 \
+		for (; p < g->panels; p++)                                                         \
+			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, 1,                  \
+			      c + p * IGEMM_NR, g->ldc, a_signed);                                 \
+	}                                                                                          \
+	attribute static inline __attribute__((always_inline)) void name##_as(                     \
+		const struct igemm_block *g, const bool a_signed)                                  \
+	{                                                                                          \
+		int64_t i = 0;                                                                     \
+		for (; i + ROWS <= g->m; i += ROWS)                                                \
+			name##_strip(g, i, ROWS, a_signed);                                        \
+		for (; i < g->m; i++)                                                              \
+			name##_strip(g, i, 1, a_signed);                                           \
+	}                                                                                          \
+	attribute static void name(const struct igemm_block *g)                                    \
+	{                                                                                          \
+		if (g->a_signed)                                                                   \
+			name##_as(g, true);                                                        \
+		else                                                                               \
+			name##_as(g, false);                                                       \
+	}
+#endif
+
+#if SIMD_LEVEL >= 4
+#define VNNI __attribute__((target("avx512vnni")))
+#define BY_FOURS                                                                                   \
+	VEC y[MOST];                                                                               \
+	for (int v = 0; v < n; v++)                                                                \
+		y[v] = LOAD(at[v]);                                                                \
+	for (int r = 0; r < rows; r++) {                                                           \
+		int32_t four;                                                                      \
+		memcpy(&four, a + r * lda, sizeof(four));                                          \
+		VEC x = SPLAT(four);                                                               \
+		for (int v = 0; v < n; v++)                                                        \
+			sum[r][v] = a_signed ? _mm512_dpbusd_epi32(sum[r][v], y[v], x)             \
+					     : _mm512_dpbusd_epi32(sum[r][v], x, y[v]);            \
+	}
+STRIP(strip_pairs, , BY_PAIRS)
+PANELS(panels_pairs, , strip_pairs)
+STRIP(strip_fours, VNNI, BY_FOURS)
+PANELS(panels_fours, VNNI, strip_fours)
+
+static void panels(const struct igemm_block *g)
+{
+	if (__builtin_cpu_supports("avx512vnni"))
+		panels_fours(g);
+	else
+		panels_pairs(g);
+}
+#elif defined(VEC)
+STRIP(strip_pairs, , BY_PAIRS)
+PANELS(panels, , strip_pairs)
+#else
+static inline int byte_at(uint8_t v, bool is_signed)
+{
+	return is_signed ? (int8_t)v : v;
+}
+
+static void panels(const struct igemm_block *g)
+{
+	for (int64_t i = 0; i < g->m; i++)
+		for (int64_t col = 0; col < g->panels * IGEMM_NR; col++) {
+			const uint8_t *a = g->a + i * g->lda, *b = g->b;
+			int32_t sum = 0;
+			b += col / IGEMM_NR * QUAD * g->k4 + col % IGEMM_NR * 4;
+			for (int64_t k = 0; k < 4 * g->k4; k++)
+				sum += byte_at(a[k], g->a_signed) *
+				       byte_at(b[k / 4 * QUAD + k % 4], !g->a_signed);
+			g->c[i * g->ldc + col] = sum;
+		}
+}
+#endif
+
+/* Four rows of sixteen bytes, beginning with the rows' first bytes, as sixteen times four. */
+static inline void quads(const uint8_t *const *r, uint8_t flip, uint8_t *out)
+{
+#if SIMD_LEVEL >= 2
+	__m128i f = _mm_set1_epi8((char)flip), v[4];
+	for (int i = 0; i < 4; i++)
+		v[i] = _mm_xor_si128(f, _mm_loadu_si128((const __m128i *)(const void *)r[i]));
+	__m128i a0 = _mm_unpacklo_epi8(v[0], v[1]), a1 = _mm_unpackhi_epi8(v[0], v[1]);
+	__m128i b0 = _mm_unpacklo_epi8(v[2], v[3]), b1 = _mm_unpackhi_epi8(v[2], v[3]);
+	__m128i *to = (__m128i *)(void *)out;
+	_mm_storeu_si128(to, _mm_unpacklo_epi16(a0, b0));
+	_mm_storeu_si128(to + 1, _mm_unpackhi_epi16(a0, b0));
+	_mm_storeu_si128(to + 2, _mm_unpacklo_epi16(a1, b1));
+	_mm_storeu_si128(to + 3, _mm_unpackhi_epi16(a1, b1));
+#else
+	for (int i = 0; i < IGEMM_NR; i++)
+		for (int k = 0; k < 4; k++)
+			out[4 * i + k] = r[k][i] ^ flip;
+#endif
+}
+
+static inline const uint8_t *row_of(const struct igemm_rows *b, int64_t k)
+{
+	return b->base + (b->offset ? b->offset[k] : k * b->row);
+}
+
+static void pack(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t flip, uint8_t *out)
+{
+	uint8_t part[4][IGEMM_NR];
+	const uint8_t *r[4];
+	int64_t i = 0;
+
+	for (; i + 4 <= k && count == IGEMM_NR; i += 4, out += QUAD) {
+		for (int j = 0; j < 4; j++)
+			r[j] = row_of(b, i + j);
+		quads(r, flip, out);
+	}
+	for (; i < k; i += 4, out += QUAD) { /* what is not there stays zero */
+		memset(part, flip, sizeof(part));
+		for (int j = 0; j < 4; j++) {
+			r[j] = part[j];
+			if (i + j < k)
+				memcpy(part[j], row_of(b, i + j), (size_t)count);
+		}
+		quads(r, flip, out);
+	}
+}
+
+/* Sums of each column of a panel. */
+static void column_sums(const uint8_t *panel, int64_t k4, bool is_signed, int32_t *sum)
+{
+	memset(sum, 0, IGEMM_NR * sizeof(*sum));
+	for (int64_t k = 0; k < k4; k++, panel += QUAD)
+		for (int i = 0; i < IGEMM_NR; i++) {
+			const uint8_t *q = panel + 4 * i;
+			sum[i] += is_signed
+					  ? (int8_t)q[0] + (int8_t)q[1] + (int8_t)q[2] + (int8_t)q[3]
+					  : q[0] + q[1] + q[2] + q[3];
+		}
+}
+
+static void add_rows(const struct igemm_rows *b, const int8_t *w, int32_t zero, int64_t k,
+		     uint8_t flip, int32_t start, int64_t n, int32_t *restrict sum)
+{
+	int64_t i = 0;
+
+#if SIMD_LEVEL >= 4
+	const __m128i f = _mm_set1_epi8((char)flip);
+	for (; i + 64 <= n; i += 64) {
+		__m512i v[4];
+		for (int e = 0; e < 4; e++)
+			v[e] = _mm512_set1_epi32(start);
+		for (int64_t j = 0; j < k; j++) {
+			const uint8_t *x = row_of(b, j) + i;
+			/* products of pairs of 16 bits, of which the upper ones are 0 */
+			__m512i y = _mm512_set1_epi32((w[j] - zero) & 0xffff);
+			for (int e = 0; e < 4; e++) {
+				__m128i c =
+					_mm_loadu_si128((const __m128i *)(const void *)(x + 16 * e));
+				__m512i u = _mm512_cvtepu8_epi32(_mm_xor_si128(c, f));
+				v[e] = _mm512_add_epi32(v[e], _mm512_madd_epi16(u, y));
+			}
+		}
+		for (int e = 0; e < 4; e++)
+			_mm512_storeu_si512(sum + i + 16 * e, v[e]);
+	}
+#endif
+	for (int64_t e = i; e < n; e++)
+		sum[e] = start;
+	for (int64_t j = 0; j < k; j++) {
+		const uint8_t *x = row_of(b, j);
+		int32_t y = w[j] - zero;
+		for (int64_t e = i; e < n; e++)
+			sum[e] += y * (x[e] ^ flip);
+	}
+}
+
+static void every_other(const uint8_t *restrict x, int64_t n, uint8_t *restrict y)
+{
+	int64_t i = 0;
+
+#if SIMD_LEVEL >= 2
+	const __m128i even = _mm_set1_epi16(255);
+	for (; i + 16 < n; i += 16) { /* the last element lies at the end of what may be read */
+		__m128i a = _mm_loadu_si128((const __m128i *)(const void *)(x + 2 * i));
+		__m128i b = _mm_loadu_si128((const __m128i *)(const void *)(x + 2 * i + 16));
+		_mm_storeu_si128((__m128i *)(void *)(y + i),
+				 _mm_packus_epi16(_mm_and_si128(a, even), _mm_and_si128(b, even)));
+	}
+#endif
+	for (; i < n; i++)
+		y[i] = x[2 * i];
+}
+
+static int32_t row_sum(const uint8_t *a, int64_t n, bool is_signed)
+{
+	int32_t sum = 0;
+
+	if (is_signed)
+		for (int64_t i = 0; i < n; i++)
+			sum += (int8_t)a[i];
+	else
+		for (int64_t i = 0; i < n; i++)
+			sum += a[i];
+	return sum;
+}
+
+/* c -= za * column + rest * zb, modulo 2^32 */
+static void correct(int32_t *c, int64_t n, int32_t za, const int32_t *column, int32_t rest,
+		    const int32_t *zb)
+{
+	for (int64_t i = 0; i < n; i++) {
+		uint32_t take = (uint32_t)za * (uint32_t)column[i] + (uint32_t)rest * (uint32_t)zb[i];
+		c[i] = (int32_t)((uint32_t)c[i] - take);
+	}
+}
+
+static void requantize(const int32_t *x, void *out, int64_t n, const float *scale, int step,
+		       int32_t zero, int32_t low, int32_t high)
+{
+	float lo = (float)(low - zero), hi = (float)(high - zero);
+	uint8_t *y = out;
+	int64_t i = 0;
+
+#if SIMD_LEVEL >= 4
+	__m512 lw = _mm512_set1_ps(lo), hw = _mm512_set1_ps(hi), all = _mm512_set1_ps(*scale);
+	__m512i zw = _mm512_set1_epi32(zero);
+	for (; i < n; i += 16) {
+		__mmask16 m = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff;
+		__m512 q = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(m, x + i));
+		q = _mm512_mul_ps(q, step ? _mm512_maskz_loadu_ps(m, scale + i) : all);
+		q = _mm512_min_ps(_mm512_max_ps(q, lw), hw); /* max gives lw for NaN */
+		_mm512_mask_cvtepi32_storeu_epi8(y + i, m,
+						 _mm512_add_epi32(_mm512_cvtps_epi32(q), zw));
+	}
+#elif SIMD_LEVEL >= 2
+	__m128 l = _mm_set1_ps(lo), h = _mm_set1_ps(hi), one = _mm_set1_ps(*scale);
+	__m128i z = _mm_set1_epi32(zero), byte = _mm_set1_epi32(255);
+	for (; i + 16 <= n; i += 16) {
+		__m128i v[4];
+		for (int k = 0; k < 4; k++) {
+			__m128i sum = _mm_loadu_si128((const __m128i *)(const void *)(x + i + 4 * k));
+			__m128 q = _mm_mul_ps(_mm_cvtepi32_ps(sum),
+					      step ? _mm_loadu_ps(scale + i + 4 * k) : one);
+			q = _mm_min_ps(_mm_max_ps(q, l), h); /* max gives l for NaN */
+			v[k] = _mm_and_si128(_mm_add_epi32(_mm_cvtps_epi32(q), z), byte);
+		}
+		_mm_storeu_si128(
+			(__m128i *)(void *)(y + i),
+			_mm_packus_epi16(_mm_packs_epi32(v[0], v[1]), _mm_packs_epi32(v[2], v[3])));
+	}
+#endif
+	for (; i < n; i++) {
+		float q = (float)x[i] * scale[i * step];
+		q = q > lo ? q : lo;
+		q = q < hi ? q : hi;
+		y[i] = (uint8_t)((int32_t)rintf(q) + zero);
+	}
+}
+
+static inline int32_t quantize_one(float x, float scale, float low, float high)
+{
+	float q = x / scale;
+
+	q = q > low ? q : low; /* NaN too */
+	q = q < high ? q : high;
+	return (int32_t)rintf(q);
+}
+
+static void quantize(const float *x, void *out, int64_t n, float scale, int32_t zero, int32_t low,
+		     int32_t high)
+{
+	float lo = (float)(low - zero), hi = (float)(high - zero);
+	uint8_t *y = out;
+	int64_t i = 0;
+
+#if SIMD_LEVEL >= 4
+	__m512 sw = _mm512_set1_ps(scale), lw = _mm512_set1_ps(lo), hw = _mm512_set1_ps(hi);
+	__m512i zw = _mm512_set1_epi32(zero);
+	for (; i + 16 <= n; i += 16) {
+		__m512 q = _mm512_div_ps(_mm512_loadu_ps(x + i), sw);
+		q = _mm512_min_ps(_mm512_max_ps(q, lw), hw);
+		_mm_storeu_si128((__m128i *)(void *)(y + i),
+				 _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(q), zw)));
+	}
+#elif SIMD_LEVEL >= 2
+	__m128 s = _mm_set1_ps(scale), l = _mm_set1_ps(lo), h = _mm_set1_ps(hi);
+	__m128i z = _mm_set1_epi32(zero), byte = _mm_set1_epi32(255);
+	for (; i + 16 <= n; i += 16) {
+		__m128i v[4];
+		for (int k = 0; k < 4; k++) {
+			__m128 q = _mm_div_ps(_mm_loadu_ps(x + i + 4 * k), s);
+			q = _mm_min_ps(_mm_max_ps(q, l), h); /* max gives l for NaN */
+			v[k] = _mm_and_si128(_mm_add_epi32(_mm_cvtps_epi32(q), z), byte);
+		}
+		_mm_storeu_si128(
+			(__m128i *)(void *)(y + i),
+			_mm_packus_epi16(_mm_packs_epi32(v[0], v[1]), _mm_packs_epi32(v[2], v[3])));
+	}
+#endif
+	for (; i < n; i++)
+		y[i] = (uint8_t)(quantize_one(x[i], scale, lo, hi) + zero);
+}
+
+static void dequantize_u8(const uint8_t *x, float *y, int64_t n, float scale, int32_t zero)
+{
+	int64_t i = 0;
+
+#if SIMD_LEVEL >= 3
+	__m256 s = _mm256_set1_ps(scale);
+	__m256i z = _mm256_set1_epi32(zero);
+	for (; i + 8 <= n; i += 8) {
+		__m256i v =
+			_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + i)));
+		_mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(v, z)), s));
+	}
+#endif
+	for (; i < n; i++)
+		y[i] = (float)(x[i] - zero) * scale;
+}
+
+static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int32_t zero)
+{
+	int64_t i = 0;
+
+#if SIMD_LEVEL >= 3
+	__m256 s = _mm256_set1_ps(scale);
+	__m256i z = _mm256_set1_epi32(zero);
+	for (; i + 8 <= n; i += 8) {
+		__m256i v =
+			_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + i)));
+		_mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(v, z)), s));
+	}
+#endif
+	for (; i < n; i++)
+		y[i] = (float)(x[i] - zero) * scale;
+}
+
+/*
+ * Sums and products of 8-bit codes, both given as unsigned ones: what is signed is flipped at its
+ * sign, its zero point with it, and so is the result.
+ */
+#if SIMD_LEVEL >= 4
+#define WIDE(x)	    _mm512_cvtepu8_epi32(_mm_xor_si128(x, flip))
+#define BYTES_AT(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define CODES_LOOP(BODY)                                                                           \
+	const __m128i flip = _mm_set1_epi8((char)j->flip);                                         \
+	const __m512 lo = _mm512_set1_ps(-j->zero), hi = _mm512_set1_ps(255 - j->zero);            \
+	const __m512i zero = _mm512_set1_epi32((int32_t)j->zero);                                  \
+	const __m512i za = _mm512_set1_epi32(j->a_zero), zb = _mm512_set1_epi32(j->b_zero);        \
+	const __m512 fa = _mm512_set1_ps(j->a_scale), fb = _mm512_set1_ps(j->b_scale);             \
+	(void)fb;                                                                                  \
+	for (; i + 16 <= n; i += 16) {                                                             \
+		__m512i va = _mm512_sub_epi32(WIDE(BYTES_AT(a + i)), za);                          \
+		__m512i vb = _mm512_sub_epi32(WIDE(BYTES_AT(b + i)), zb);                          \
+		__m512 q = BODY;                                                                   \
+		q = _mm512_min_ps(_mm512_max_ps(q, lo), hi);                                       \
+		__m512i r = _mm512_add_epi32(_mm512_cvtps_epi32(q), zero);                         \
+		_mm_storeu_si128((__m128i *)(void *)(y + i),                                       \
+				 _mm_xor_si128(_mm512_cvtepi32_epi8(r), flip));                    \
+	}
+#define ADD_WIDE                                                                                   \
+	_mm512_fmadd_ps(_mm512_cvtepi32_ps(va), fa, _mm512_mul_ps(_mm512_cvtepi32_ps(vb), fb))
+#define MULTIPLY_WIDE _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_mullo_epi32(va, vb)), fa)
+#else
+#define CODES_LOOP(BODY)
+#endif
+
+static inline uint8_t code_of(const struct igemm_codes *j, float q)
+{
+	float lo = -j->zero, hi = 255 - j->zero;
+
+	q = q > lo ? q : lo; /* NaN too */
+	q = q < hi ? q : hi;
+	return (uint8_t)((int32_t)rintf(q) + (int32_t)j->zero) ^ j->flip;
+}
+
+static void add8(const struct igemm_codes *j, const uint8_t *a, const uint8_t *b,
+		 uint8_t *restrict y, int64_t n)
+{
+	int64_t i = 0;
+
+	CODES_LOOP(ADD_WIDE)
+	for (; i < n; i++) {
+		float va = (float)((a[i] ^ j->flip) - j->a_zero);
+		float vb = (float)((b[i] ^ j->flip) - j->b_zero);
+		y[i] = code_of(j, va * j->a_scale + vb * j->b_scale);
+	}
+}
+
+static void multiply8(const struct igemm_codes *j, const uint8_t *a, const uint8_t *b,
+		      uint8_t *restrict y, int64_t n)
+{
+	int64_t i = 0;
+
+	CODES_LOOP(MULTIPLY_WIDE)
+	for (; i < n; i++) {
+		int32_t va = (a[i] ^ j->flip) - j->a_zero, vb = (b[i] ^ j->flip) - j->b_zero;
+		y[i] = code_of(j, (float)(va * vb) * j->a_scale);
+	}
+}
+
+static inline float lanes_sum(const float *v, int n)
+{
+	float sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += v[i];
+	return sum;
+}
+
+static float nibbles(const float *a, const uint8_t *w, float zero, const float *scale,
+		     int64_t blocks, int64_t blob)
+{
+#if SIMD_LEVEL >= 4
+	__m512 total = _mm512_setzero_ps(), table;
+	float value[16];
+
+	for (int i = 0; i < 16; i++)
+		value[i] = (float)i - zero;
+	table = _mm512_loadu_ps(value);
+	for (int64_t b = 0; b < blocks && blob % 16 == 0; b++, w += blob, a += 2 * blob) {
+		__m512 even = _mm512_setzero_ps(), odd = even;
+		for (int64_t i = 0; i < blob; i += 16) {
+			__m512i v = _mm512_cvtepu8_epi32(
+				_mm_loadu_si128((const __m128i *)(const void *)(w + i)));
+			/* the four lowest bits choose */
+			__m512 l = _mm512_permutexvar_ps(v, table);
+			__m512 h = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 4), table);
+			even = _mm512_fmadd_ps(l, _mm512_loadu_ps(a + i), even);
+			odd = _mm512_fmadd_ps(h, _mm512_loadu_ps(a + blob + i), odd);
+		}
+		total = _mm512_fmadd_ps(_mm512_add_ps(even, odd), _mm512_set1_ps(scale[b]), total);
+	}
+	if (blob % 16 == 0)
+		return _mm512_reduce_add_ps(total);
+#endif
+#if SIMD_LEVEL >= 3
+	__m256 sum = _mm256_setzero_ps(), less = _mm256_set1_ps(zero);
+	const __m256i low = _mm256_set1_epi32(15);
+
+	for (int64_t b = 0; b < blocks; b++, w += blob, a += 2 * blob) {
+		__m256 even = _mm256_setzero_ps(), odd = even;
+		for (int64_t i = 0; i < blob; i += 8) {
+			__m256i v = _mm256_cvtepu8_epi32(
+				_mm_loadl_epi64((const __m128i *)(const void *)(w + i)));
+			__m256 l = _mm256_cvtepi32_ps(_mm256_and_si256(v, low));
+			__m256 h = _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 4));
+			even = _mm256_fmadd_ps(_mm256_sub_ps(l, less), _mm256_loadu_ps(a + i), even);
+			odd = _mm256_fmadd_ps(_mm256_sub_ps(h, less), _mm256_loadu_ps(a + blob + i),
+					      odd);
+		}
+		sum = _mm256_fmadd_ps(_mm256_add_ps(even, odd), _mm256_set1_ps(scale[b]), sum);
+	}
+	float lane[8];
+	_mm256_storeu_ps(lane, sum);
+	return lanes_sum(lane, 8);
+#else
+	float lane[8] = {0};
+
+	for (int64_t b = 0; b < blocks; b++, w += blob, a += 2 * blob)
+		for (int64_t i = 0; i < blob; i += 8)
+			for (int k = 0; k < 8; k++)
+				lane[k] += scale[b] *
+					   (((float)(w[i + k] & 15) - zero) * a[i + k] +
+					    ((float)(w[i + k] >> 4) - zero) * a[blob + i + k]);
+	return lanes_sum(lane, 8);
+#endif
+}
+
+static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, float *restrict y)
+{
+	float table[16];
+	int64_t i = 0;
+
+	for (int k = 0; k < 16; k++)
+		table[k] = ((float)k - zero) * scale;
+#if SIMD_LEVEL >= 4
+	const __m512 values = _mm512_loadu_ps(table);
+	for (; i + 16 <= n; i += 16) {
+		__m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(w + i / 2));
+		__m128i both = _mm_unpacklo_epi8(b, _mm_srli_epi16(b, 4));
+		_mm512_storeu_ps(y + i, _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(both), values));
+	}
+#endif
+	for (; i < n; i++)
+		y[i] = table[w[i / 2] >> (i & 1) * 4 & 15];
+}
+
+/* Eight at a time, so that they are read and written at once. */
+static void look_up_plain(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
+{
+	int64_t i = 0;
+
+	for (; i + 8 <= n; i += 8) {
+		uint8_t in[8], out[8];
+		memcpy(in, x + i, 8);
+		for (int k = 0; k < 8; k++)
+			out[k] = table[in[k]];
+		memcpy(y + i, out, 8);
+	}
+	for (; i < n; i++)
+		y[i] = table[x[i]];
+}
+
+#if SIMD_LEVEL >= 4
+__attribute__((target("avx512vbmi"))) static void look_up_wide(const uint8_t *x, uint8_t *y,
+							       int64_t n, const uint8_t *table)
+{
+	__m512i t[4];
+	int64_t i = 0;
+
+	for (int k = 0; k < 4; k++)
+		t[k] = _mm512_loadu_si512(table + 64 * k);
+	for (; i + 64 <= n; i += 64) {
+		__m512i v = _mm512_loadu_si512(x + i);
+		__m512i low = _mm512_permutex2var_epi8(t[0], v, t[1]);
+		__m512i high = _mm512_permutex2var_epi8(t[2], v, t[3]);
+		_mm512_storeu_si512(y + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), low, high));
+	}
+	look_up_plain(x + i, y + i, n - i, table);
+}
+
+static void look_up(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
+{
+	if (__builtin_cpu_supports("avx512vbmi"))
+		look_up_wide(x, y, n, table);
+	else
+		look_up_plain(x, y, n, table);
+}
+#else
+static void look_up(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
+{
+	look_up_plain(x, y, n, table);
+}
+#endif
+
+static int64_t sum_bytes(const uint8_t *x, int64_t n, uint8_t flip)
+{
+	int64_t sum = 0, i = 0;
+
+#if SIMD_LEVEL >= 2
+	__m128i f = _mm_set1_epi8((char)flip), zero = _mm_setzero_si128(), a = zero, b = zero;
+	for (; i + 32 <= n; i += 32) {
+		__m128i v0 = _mm_loadu_si128((const __m128i *)(const void *)(x + i));
+		__m128i v1 = _mm_loadu_si128((const __m128i *)(const void *)(x + i + 16));
+		a = _mm_add_epi64(a, _mm_sad_epu8(_mm_xor_si128(v0, f), zero));
+		b = _mm_add_epi64(b, _mm_sad_epu8(_mm_xor_si128(v1, f), zero));
+	}
+	int64_t lane[2];
+	_mm_storeu_si128((__m128i *)(void *)lane, _mm_add_epi64(a, b));
+	sum = lane[0] + lane[1];
+#endif
+	for (; i < n; i++)
+		sum += x[i] ^ flip;
+	return sum;
+}
+
+#define NAME_(level) igemm_kernels_v##level
+#define NAME(level)  NAME_(level)
+const struct igemm_kernels NAME(SIMD_LEVEL) = {
+	.panels = panels,
+	.pack = pack,
+	.column_sums = column_sums,
+	.add_rows = add_rows,
+	.row_sum = row_sum,
+	.correct = correct,
+	.requantize = requantize,
+	.quantize = quantize,
+	.dequantize_u8 = dequantize_u8,
+	.dequantize_i8 = dequantize_i8,
+	.add8 = add8,
+	.multiply8 = multiply8,
+	.every_other = every_other,
+	.look_up = look_up,
+	.sum_bytes = sum_bytes,
+	.nibbles = nibbles,
+	.widen_nibbles = widen_nibbles,
+};

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner loops of simd.h, for one instruction set level. */
+#include "cpu/math/simd.h"
+#include "cpu/math/util.h"
+#include "cpu/math/vmath.h"
+
+/* y[i] = expr of the vector x and the parameters a, b */
+#define MAP(name, expr)                                                                            \
+	static inline vf one_##name(vf x, vf a, vf b)                                              \
+	{                                                                                          \
+		(void)a;                                                                           \
+		(void)b;                                                                           \
+		return (expr);                                                                     \
+	}                                                                                          \
+	static void map_##name(const float *x, float *y, int64_t n, const float *p)                \
+	{                                                                                          \
+		vf a = v_set(p ? p[0] : 0), b = v_set(p ? p[1] : 0);                               \
+		int64_t i = 0;                                                                     \
+		for (; i + VW <= n; i += VW)                                                       \
+			v_store(y + i, one_##name(v_load(x + i), a, b));                           \
+		if (i < n)                                                                         \
+			v_store_part(y + i, n - i,                                                 \
+				     one_##name(v_load_part(x + i, n - i, v_set(1)), a, b));       \
+	}
+
+#define ZERO v_set(0)
+#define ONE  v_set(1.0f)
+
+MAP(abs, v_abs(x))
+MAP(neg, -x)
+MAP(ceil, v_ceil(x))
+MAP(floor, v_floor(x))
+MAP(round, v_rint(x))
+MAP(sign, v_sel(v_lt(ZERO, x), ONE, v_sel(v_lt(x, ZERO), -ONE, x)))
+MAP(sqrt, v_sqrt(x))
+MAP(reciprocal, ONE / x)
+MAP(exp, v_exp(x))
+MAP(log, v_log(x))
+MAP(tanh, v_tanh(x))
+MAP(erf, v_erf(x))
+MAP(sigmoid, v_sigmoid(x))
+MAP(softplus, v_softplus(x))
+MAP(softsign, x / (ONE + v_abs(x)))
+MAP(gelu, v_gelu(x))
+MAP(gelu_tanh, v_gelu_tanh(x))
+MAP(mish, v_mish(x))
+MAP(relu, v_max(ZERO, x))
+MAP(clip, v_min(b, v_max(a, x)))
+MAP(leakyrelu, v_sel(v_lt(x, ZERO), a *x, x))
+MAP(elu, v_sel(v_lt(x, ZERO), a *v_expm1_neg(x), x))
+MAP(selu, b *v_sel(v_le(x, ZERO), a *v_expm1_neg(x), x))
+MAP(celu, v_sel(v_lt(x, ZERO), a *v_expm1_neg(v_min(ZERO, x / a)), x))
+MAP(hardsigmoid, v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
+MAP(hardswish, x *v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
+MAP(swish, v_swish(x, a))
+MAP(thresholdedrelu, v_sel(v_lt(a, x), x, ZERO))
+MAP(shrink, v_sel(v_lt(x, -a), x + b, v_sel(v_lt(a, x), x - b, ZERO)))
+MAP(affine, v_fma(a, x, b))
+MAP(square, x *x)
+MAP(cube, x *x *x)
+
+/* Where the reduction by pi/2 would lose digits, the library's functions take over. */
+static inline vf trig(vf x, int add)
+{
+	vf y = add == 2 ? v_tan(x) : v_sincos(x, add);
+	if (v_any(v_le(v_abs(x), v_set(8192.0f))) && !v_any(v_lt(v_set(8192.0f), v_abs(x))) &&
+	    !v_any(v_isnan(x)))
+		return y;
+	float in[VW], out[VW];
+	v_store(in, x);
+	for (int i = 0; i < VW; i++)
+		out[i] = add == 2 ? tanf(in[i]) : add ? cosf(in[i]) : sinf(in[i]);
+	return v_load(out);
+}
+MAP(sin, trig(x, 0))
+MAP(cos, trig(x, 1))
+MAP(tan, trig(x, 2))
+MAP(asin, v_asin(x))
+MAP(acos, v_acos(x))
+MAP(atan, v_atan(x))
+MAP(sinh, v_sinh(x))
+MAP(cosh, v_cosh(x))
+MAP(asinh, v_asinh(x))
+MAP(acosh, v_acosh(x))
+MAP(atanh, v_atanh(x))
+
+static void is_nan(const float *x, uint8_t *y, int64_t n)
+{
+	LOOP for (int64_t i = 0; i < n; i++) y[i] = x[i] != x[i];
+}
+static void is_inf(const float *x, uint8_t *y, int64_t n, bool neg, bool pos)
+{
+	uint32_t a = pos ? 0x7f800000u : 0xff800000u, b = neg ? 0xff800000u : 0x7f800000u;
+	if (!pos && !neg) {
+		memset(y, 0, (size_t)n);
+		return;
+	}
+	LOOP for (int64_t i = 0; i < n; i++)
+	{
+		uint32_t u;
+		memcpy(&u, &x[i], sizeof(u));
+		y[i] = (uint8_t)((u == a) | (u == b));
+	}
+}
+
+/* ---- two inputs ----------------------------------------------------------------------------- */
+
+#define BIN(name, T, R, expr)                                                                      \
+	static void name(const void *pa, const void *pb, void *py, int64_t n)                      \
+	{                                                                                          \
+		const T *va = pa, *vb = pb;                                                        \
+		R *y = py;                                                                         \
+		LOOP for (int64_t i = 0; i < n; i++)                                               \
+		{                                                                                  \
+			T a = va[i], b = vb[i];                                                    \
+			y[i] = (R)(expr);                                                          \
+		}                                                                                  \
+	}
+/* U: the unsigned type that wraps */
+#define BIN_INT(t, T, U)                                                                           \
+	BIN(add_##t, T, T, (U)((U)a + (U)b))                                                       \
+	BIN(sub_##t, T, T, (U)((U)a - (U)b))                                                       \
+	BIN(mul_##t, T, T, (U)((U)a * (U)b))                                                       \
+	BIN(max_##t, T, T, a > b ? a : b)                                                          \
+	BIN(min_##t, T, T, a < b ? a : b)                                                          \
+	BIN_COMPARE(t, T)                                                                          \
+	CLIP(t, T, v<lo ? lo : v, v> hi ? hi : v)
+#define BIN_BITS(t, T)                                                                             \
+	BIN(and_##t, T, T, a &b)                                                                   \
+	BIN(or_##t, T, T, a | b)                                                                   \
+	BIN(xor_##t, T, T, a ^ b)
+#define BIN_COMPARE(t, T)                                                                          \
+	BIN(eq_##t, T, uint8_t, a == b)                                                            \
+	BIN(lt_##t, T, uint8_t, a < b)                                                             \
+	BIN(le_##t, T, uint8_t, a <= b)
+#define BIN_FLOAT(t, T)                                                                            \
+	BIN(add_##t, T, T, a + b)                                                                  \
+	BIN(sub_##t, T, T, a - b)                                                                  \
+	BIN(mul_##t, T, T, a *b)                                                                   \
+	BIN(div_##t, T, T, a / b)                                                                  \
+	BIN(max_##t, T, T, ((a > b) | (a != a)) ? a : b)                                           \
+	BIN(min_##t, T, T, ((a < b) | (a != a)) ? a : b)                                           \
+	BIN_COMPARE(t, T)                                                                          \
+	CLIP(t, T, v<lo ? lo : v, v> hi ? hi : v)
+#define CLIP(t, T, raise, lower)                                                                    \
+	static void clip_##t(const void *px, void *py, int64_t n, const void *plo, const void *phi) \
+	{                                                                                           \
+		const T *x = px, lo = *(const T *)plo, hi = *(const T *)phi;                        \
+		T *y = py;                                                                          \
+		LOOP for (int64_t i = 0; i < n; i++)                                                \
+		{                                                                                   \
+			T v = x[i];                                                                 \
+			v = raise;                                                                  \
+			y[i] = lower;                                                               \
+		}                                                                                   \
+	}
+
+#define BIN_PRELU(t, T, U) BIN(prelu_##t, T, T, a < 0 ? (T)(U)((U)a * (U)b) : a)
+BIN_PRELU(f32, float, float)
+BIN_PRELU(f64, double, double)
+BIN_PRELU(i32, int32_t, uint32_t)
+BIN_PRELU(i64, int64_t, uint64_t)
+
+BIN(first_u32, uint32_t, uint32_t, a | (b & 0)) /* nothing is below zero */
+BIN(first_u64, uint64_t, uint64_t, a | (b & 0))
+
+#define WHERE(bits)                                                                                \
+	static void where_##bits(const uint8_t *c, const void *pa, const void *pb, void *py,       \
+				 int64_t n)                                                        \
+	{                                                                                          \
+		const uint##bits##_t *a = pa, *b = pb;                                             \
+		uint##bits##_t *y = py;                                                            \
+		LOOP for (int64_t i = 0; i < n; i++) y[i] = c[i] ? a[i] : b[i];                    \
+	}
+WHERE(8)
+WHERE(16)
+WHERE(32)
+WHERE(64)
+
+BIN_FLOAT(f32, float)
+BIN_FLOAT(f64, double)
+BIN_INT(i8, int8_t, uint8_t)
+BIN_INT(u8, uint8_t, uint8_t)
+BIN_INT(i16, int16_t, uint32_t)
+BIN_INT(u16, uint16_t, uint32_t)
+BIN_INT(i32, int32_t, uint32_t)
+BIN_INT(u32, uint32_t, uint32_t)
+BIN_INT(i64, int64_t, uint64_t)
+BIN_INT(u64, uint64_t, uint64_t)
+BIN_BITS(u8, uint8_t)
+BIN_BITS(u16, uint16_t)
+BIN_BITS(u32, uint32_t)
+BIN_BITS(u64, uint64_t)
+
+/* An integer quotient by way of double, in which it is exact; by 0 it is 0. */
+#define BIN_DIV(t, T) BIN(div_##t, T, T, (int64_t)((double)a / (double)(b ? b : 1)) * (b != 0))
+BIN_DIV(i8, int8_t)
+BIN_DIV(u8, uint8_t)
+BIN_DIV(i16, int16_t)
+BIN_DIV(u16, uint16_t)
+BIN_DIV(i32, int32_t)
+BIN_DIV(u32, uint32_t)
+
+/* ---- one integer ----------------------------------------------------------------------------- */
+
+/* T: the type, U: the unsigned one that wraps */
+#define INT_MAP(name, T, U, expr)                                                                  \
+	static void name(const void *px, void *py, int64_t n)                                      \
+	{                                                                                          \
+		const T *x = px;                                                                   \
+		T *y = py;                                                                         \
+		LOOP for (int64_t i = 0; i < n; i++)                                               \
+		{                                                                                  \
+			T v = x[i];                                                                \
+			y[i] = (T)(expr);                                                          \
+		}                                                                                  \
+	}
+#define SIGNED_MAPS(t, T, U)                                                                       \
+	INT_MAP(intabs_##t, T, U, v < 0 ? (U)0 - (U)v : (U)v)                                      \
+	INT_MAP(intneg_##t, T, U, (U)0 - (U)v)                                                     \
+	INT_MAP(intsign_##t, T, U, (v > 0) - (v < 0))                                              \
+	INT_MAP(intrelu_##t, T, U, v < 0 ? 0 : v)                                                  \
+	INT_MAP(intnot_##t, T, U, ~v)
+#define UNSIGNED_MAPS(t, T)                                                                        \
+	INT_MAP(same_##t, T, T, v)                                                                 \
+	INT_MAP(intsign_##t, T, T, v != 0)
+SIGNED_MAPS(i8, int8_t, uint8_t)
+SIGNED_MAPS(i16, int16_t, uint16_t)
+SIGNED_MAPS(i32, int32_t, uint32_t)
+SIGNED_MAPS(i64, int64_t, uint64_t)
+UNSIGNED_MAPS(u8, uint8_t)
+UNSIGNED_MAPS(u16, uint16_t)
+UNSIGNED_MAPS(u32, uint32_t)
+UNSIGNED_MAPS(u64, uint64_t)
+INT_MAP(not_bool, uint8_t, uint8_t, v == 0)
+
+#define SIGNED_ROW(f)	[DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64
+#define UNSIGNED_ROW(f) [DT_U8] = f##_u8, [DT_U16] = f##_u16, [DT_U32] = f##_u32, [DT_U64] = f##_u64
+#define INT_MAPS                                                                                             \
+	{                                                                                                    \
+		[VI_ABS] = {SIGNED_ROW(intabs), UNSIGNED_ROW(same)}, [VI_NEG] = {SIGNED_ROW(intneg)},        \
+		[VI_SIGN] = {SIGNED_ROW(intsign), UNSIGNED_ROW(intsign)}, [VI_RELU] = {SIGNED_ROW(intrelu)}, \
+		[VI_NOT] = {SIGNED_ROW(intnot),	   [DT_U8] = intnot_i8,	  [DT_U16] = intnot_i16,             \
+			    [DT_U32] = intnot_i32, [DT_U64] = intnot_i64, [DT_BOOL] = not_bool},             \
+	}
+
+/* ---- conversions ---------------------------------------------------------------------------- */
+
+static void half_to_float(const uint16_t *x, float *y, int64_t n)
+{
+	int64_t i = 0;
+#if SIMD_LEVEL >= 3
+	for (; i + 8 <= n; i += 8)
+		_mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
+#endif
+	for (; i < n; i++)
+		y[i] = f16_to_f32(x[i]);
+}
+
+static void float_to_half(const float *x, uint16_t *y, int64_t n)
+{
+	int64_t i = 0;
+#if SIMD_LEVEL >= 3
+	for (; i + 8 <= n; i += 8)
+		_mm_storeu_si128((void *)(y + i),
+				 _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+	for (; i < n; i++)
+		y[i] = f32_to_f16(x[i]);
+}
+
+static void brain_to_float(const uint16_t *x, float *y, int64_t n)
+{
+	LOOP for (int64_t i = 0; i < n; i++) y[i] = bf16_to_f32(x[i]);
+}
+
+static void float_to_brain(const float *x, uint16_t *y, int64_t n)
+{
+	LOOP for (int64_t i = 0; i < n; i++)
+	{
+		uint32_t u;
+		memcpy(&u, &x[i], sizeof(u));
+		uint32_t nan = (u & 0x7fffffffu) > 0x7f800000u;
+		y[i] = (uint16_t)(nan ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+	}
+}
+
+/* ---- reductions ----------------------------------------------------------------------------- */
+
+/* sum of term(v), v from x, over vectors in four chains; none: an element whose term is 0 */
+#define SUM(name, params, term, none)                                                              \
+	static float name params                                                                   \
+	{                                                                                          \
+		vf s0 = ZERO, s1 = ZERO, s2 = ZERO, s3 = ZERO, v;                                  \
+		int64_t i = 0;                                                                     \
+		for (; i + 4 * VW <= n; i += 4 * VW) {                                             \
+			v = v_load(x + i);                                                         \
+			s0 += term;                                                                \
+			v = v_load(x + i + VW);                                                    \
+			s1 += term;                                                                \
+			v = v_load(x + i + 2 * VW);                                                \
+			s2 += term;                                                                \
+			v = v_load(x + i + 3 * VW);                                                \
+			s3 += term;                                                                \
+		}                                                                                  \
+		for (; i + VW <= n; i += VW) {                                                     \
+			v = v_load(x + i);                                                         \
+			s0 += term;                                                                \
+		}                                                                                  \
+		if (i < n) {                                                                       \
+			v = v_load_part(x + i, n - i, v_set(none));                                \
+			s1 += term;                                                                \
+		}                                                                                  \
+		return v_hsum((s0 + s1) + (s2 + s3));                                              \
+	}
+SUM(sum, (const float *x, int64_t n), v, 0)
+SUM(sum_abs, (const float *x, int64_t n), v_abs(v), 0)
+SUM(sum_square, (const float *x, int64_t n), v *v, 0)
+SUM(sum_deviation, (const float *x, int64_t n, float mean), (v - v_set(mean)) * (v - v_set(mean)), mean)
+
+static float dot(const float *a, const float *b, int64_t n)
+{
+	vf s0 = ZERO, s1 = ZERO;
+	int64_t i = 0;
+
+	for (; i + 2 * VW <= n; i += 2 * VW) {
+		s0 = v_fma(v_load(a + i), v_load(b + i), s0);
+		s1 = v_fma(v_load(a + i + VW), v_load(b + i + VW), s1);
+	}
+	float s = v_hsum(s0 + s1);
+	for (; i < n; i++)
+		s += a[i] * b[i];
+	return s;
+}
+
+/* The greatest of sign * x, in four chains; NaN where one is among them. */
+static inline float greatest(const float *x, int64_t n, float sign)
+{
+	vf m0 = v_set(-INFINITY), m1 = m0, m2 = m0, m3 = m0, f = v_set(sign), a, b, c, d;
+	vm nan = v_isnan(m0);
+	int64_t i = 0;
+	float m;
+
+	for (; i + 4 * VW <= n; i += 4 * VW) {
+		a = f * v_load(x + i);
+		b = f * v_load(x + i + VW);
+		c = f * v_load(x + i + 2 * VW);
+		d = f * v_load(x + i + 3 * VW);
+		nan = v_or(nan, v_or(v_isnan(a + b), v_isnan(c + d)));
+		m0 = v_max(a, m0); /* the second where either is NaN */
+		m1 = v_max(b, m1);
+		m2 = v_max(c, m2);
+		m3 = v_max(d, m3);
+	}
+	for (; i < n; i += VW) {
+		a = n - i < VW ? v_load_part(x + i, n - i, f * v_set(-INFINITY)) : v_load(x + i);
+		nan = v_or(nan, v_isnan(a));
+		m0 = v_max(f * a, m0);
+	}
+	m = v_hmax(v_max(v_max(m0, m1), v_max(m2, m3)));
+	if (v_any(nan)) /* a NaN, or inf - inf: look again */
+		for (i = 0; i < n; i++)
+			m = sign * x[i] > m || x[i] != x[i] ? sign * x[i] : m;
+	return m;
+}
+
+static float run_max(const float *x, int64_t n)
+{
+	return greatest(x, n, 1);
+}
+
+static float run_min(const float *x, int64_t n)
+{
+	return -greatest(x, n, -1);
+}
+
+/* y = exp(x - max) where y is not NULL; returns the sum */
+static inline float exp_run(const float *x, float *y, int64_t n, float max)
+{
+	vf s = ZERO, m = v_set(max), e;
+	int64_t i = 0;
+
+	for (; i + VW <= n; i += VW) {
+		e = v_exp(v_load(x + i) - m);
+		if (y)
+			v_store(y + i, e);
+		s += e;
+	}
+	if (i < n) {
+		e = v_exp(v_load_part(x + i, n - i, v_set(-INFINITY)) - m);
+		if (y)
+			v_store_part(y + i, n - i, e);
+		s += e;
+	}
+	return v_hsum(s);
+}
+static float exp_sum(const float *x, float *y, int64_t n, float max)
+{
+	return exp_run(x, y, n, max);
+}
+static float sum_exp(const float *x, int64_t n, float max)
+{
+	return exp_run(x, NULL, n, max);
+}
+
+static void normalize(const float *x, float *y, int64_t n, float mean, float scale, const float *w,
+		      const float *b)
+{
+	if (w && b) {
+		LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * w[i] + b[i];
+	} else if (w) {
+		LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale * w[i];
+	} else {
+		LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * scale;
+	}
+}
+
+static void scale_shift(const float *x, float *y, int64_t n, float center, float scale, float shift)
+{
+	LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - center) * scale + shift;
+}
+
+static void bias_map(const float *x, const float *b, float *y, int64_t n, enum vfun f)
+{
+	add_f32(x, b, y, n);
+	if (f == VF_GELU)
+		map_gelu(y, y, n, NULL);
+	else
+		map_gelu_tanh(y, y, n, NULL);
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+#define ARITH(t, T)                                                                                 \
+	[VB_ADD][T] = add_##t, [VB_SUB][T] = sub_##t, [VB_MUL][T] = mul_##t, [VB_MAX][T] = max_##t, \
+	[VB_MIN][T] = min_##t, [VB_EQ][T] = eq_##t, [VB_LT][T] = lt_##t, [VB_LE][T] = le_##t
+#define BITS(t, T) [VB_AND][T] = and_##t, [VB_OR][T] = or_##t, [VB_XOR][T] = xor_##t
+
+#define V_STR2(x) #x
+#define V_STR(x)  V_STR2(x)
+
+extern const struct simd V(simd_table);
+const struct simd V(simd_table) = {
+	.name = "x86-64-v" V_STR(SIMD_LEVEL),
+	.ints = INT_MAPS,
+	.map =
+		{
+			[VF_ABS] = map_abs,
+			[VF_NEG] = map_neg,
+			[VF_CEIL] = map_ceil,
+			[VF_FLOOR] = map_floor,
+			[VF_ROUND] = map_round,
+			[VF_SIGN] = map_sign,
+			[VF_SQRT] = map_sqrt,
+			[VF_RECIPROCAL] = map_reciprocal,
+			[VF_EXP] = map_exp,
+			[VF_LOG] = map_log,
+			[VF_SIN] = map_sin,
+			[VF_COS] = map_cos,
+			[VF_TAN] = map_tan,
+			[VF_ASIN] = map_asin,
+			[VF_ACOS] = map_acos,
+			[VF_ATAN] = map_atan,
+			[VF_SINH] = map_sinh,
+			[VF_COSH] = map_cosh,
+			[VF_ASINH] = map_asinh,
+			[VF_ACOSH] = map_acosh,
+			[VF_ATANH] = map_atanh,
+			[VF_TANH] = map_tanh,
+			[VF_ERF] = map_erf,
+			[VF_SIGMOID] = map_sigmoid,
+			[VF_SOFTPLUS] = map_softplus,
+			[VF_SOFTSIGN] = map_softsign,
+			[VF_GELU] = map_gelu,
+			[VF_GELU_TANH] = map_gelu_tanh,
+			[VF_MISH] = map_mish,
+			[VF_RELU] = map_relu,
+			[VF_CLIP] = map_clip,
+			[VF_LEAKYRELU] = map_leakyrelu,
+			[VF_ELU] = map_elu,
+			[VF_SELU] = map_selu,
+			[VF_CELU] = map_celu,
+			[VF_HARDSIGMOID] = map_hardsigmoid,
+			[VF_HARDSWISH] = map_hardswish,
+			[VF_SWISH] = map_swish,
+			[VF_THRESHOLDEDRELU] = map_thresholdedrelu,
+			[VF_SHRINK] = map_shrink,
+			[VF_AFFINE] = map_affine,
+			[VF_SQUARE] = map_square,
+			[VF_CUBE] = map_cube,
+		},
+	.bin =
+		{
+			ARITH(f32, DT_F32),
+			ARITH(f64, DT_F64),
+			ARITH(i8, DT_I8),
+			ARITH(u8, DT_U8),
+			ARITH(i16, DT_I16),
+			ARITH(u16, DT_U16),
+			ARITH(i32, DT_I32),
+			ARITH(u32, DT_U32),
+			ARITH(i64, DT_I64),
+			ARITH(u64, DT_U64),
+			[VB_PRELU][DT_F32] = prelu_f32,
+			[VB_PRELU][DT_F64] = prelu_f64,
+			[VB_PRELU][DT_I32] = prelu_i32,
+			[VB_PRELU][DT_I64] = prelu_i64,
+			[VB_PRELU][DT_U32] = first_u32,
+			[VB_PRELU][DT_U64] = first_u64,
+			[VB_DIV][DT_F32] = div_f32,
+			[VB_DIV][DT_F64] = div_f64,
+			[VB_DIV][DT_I8] = div_i8,
+			[VB_DIV][DT_U8] = div_u8,
+			[VB_DIV][DT_I16] = div_i16,
+			[VB_DIV][DT_U16] = div_u16,
+			[VB_DIV][DT_I32] = div_i32,
+			[VB_DIV][DT_U32] = div_u32,
+			BITS(u8, DT_U8),
+			BITS(u8, DT_I8),
+			BITS(u8, DT_BOOL),
+			BITS(u16, DT_U16),
+			BITS(u16, DT_I16),
+			BITS(u32, DT_U32),
+			BITS(u32, DT_I32),
+			BITS(u64, DT_U64),
+			BITS(u64, DT_I64),
+			[VB_EQ][DT_BOOL] = eq_u8,
+		},
+	.clip = {[DT_F32] = clip_f32,
+		 [DT_F64] = clip_f64,
+		 [DT_I8] = clip_i8,
+		 [DT_U8] = clip_u8,
+		 [DT_I16] = clip_i16,
+		 [DT_U16] = clip_u16,
+		 [DT_I32] = clip_i32,
+		 [DT_U32] = clip_u32,
+		 [DT_I64] = clip_i64,
+		 [DT_U64] = clip_u64},
+	.where = {where_8, where_16, where_32, where_64},
+	.is_nan = is_nan,
+	.is_inf = is_inf,
+	.f16_to_f32 = half_to_float,
+	.f32_to_f16 = float_to_half,
+	.bf16_to_f32 = brain_to_float,
+	.f32_to_bf16 = float_to_brain,
+	.max = run_max,
+	.min = run_min,
+	.sum = sum,
+	.sum_abs = sum_abs,
+	.sum_square = sum_square,
+	.sum_deviation = sum_deviation,
+	.sum_exp = sum_exp,
+	.dot = dot,
+	.exp_sum = exp_sum,
+	.normalize = normalize,
+	.scale_shift = scale_shift,
+	.bias_map = bias_map,
+};

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CPU_MATH_UTIL_H
+#define CPU_MATH_UTIL_H
+/* What kernels of several families need. */
+#include "backend/backend.h"
+#include "base/pool.h"
+
+#include <inttypes.h>
+
+/* Before a loop without dependences between its turns (in place with itself is fine). */
+#if defined(__clang__)
+#define LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LOOP _Pragma("GCC ivdep")
+#endif
+
+enum {
+	GRAIN = 32 << 10,      /* elements of cheap work worth a thread */
+	GRAIN_HEAVY = 4 << 10, /* of exp and its like */
+	BLOCK = 1024,	       /* elements converted at once */
+};
+
+/* Bytes of one element of a type of at least eight bits. */
+static inline int64_t elem_size(enum dtype t)
+{
+	return (int64_t)dtype_bits(t) / 8;
+}
+
+/* Elements that lie in memory: a blocked layout pads its channels. */
+static inline int64_t physical_count(const struct tensor *t)
+{
+	size_t bytes;
+	enum dtype d = tensor_dtype(t);
+
+	if (t->layout == LAYOUT_ROW || dtype_bits(d) < 8 ||
+	    !tensor_bytes(d, &t->shape, t->layout, &bytes))
+		return tensor_count(t);
+	return (int64_t)bytes / elem_size(d);
+}
+
+static inline const void *at(const void *p, int64_t bytes)
+{
+	return (const char *)p + bytes;
+}
+static inline void *at_mut(void *p, int64_t bytes)
+{
+	return (char *)p + bytes;
+}
+
+static inline int64_t lesser(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+static inline int64_t greater(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Formal input i of the step's node; NULL: left out. */
+static inline const struct tensor *optional_in(const struct call *c, uint32_t i)
+{
+	return i < c->step->node->nin ? c->in[i] : NULL;
+}
+
+/* Output i; NULL: left out. */
+static inline struct tensor *optional_out(const struct call *c, uint32_t i)
+{
+	return i < c->step->nout ? c->out[i] : NULL;
+}
+
+/* dtype of input / output i of the node at the site; DT_NONE where left out */
+static inline enum dtype site_type(const struct site *s, uint32_t i)
+{
+	const struct vinfo *v = site_in(s, i);
+	return v ? (enum dtype)v->type.dtype : DT_NONE;
+}
+static inline enum dtype site_out_type(const struct site *s, uint32_t i)
+{
+	const struct vinfo *v = site_out(s, i);
+	return v ? (enum dtype)v->type.dtype : DT_NONE;
+}
+
+/* Shape of input i of the node at the site; NULL where left out. */
+static inline const struct shape *site_shape(const struct site *s, uint32_t i)
+{
+	const struct vinfo *v = site_in(s, i);
+	return v ? &v->shape : NULL;
+}
+
+/* Types that compute in fp32 and round once. */
+static inline bool computes_in_f32(enum dtype t)
+{
+	return t == DT_F16 || t == DT_BF16 || (T_BIT(t) & (T_F8 | T_F8E8M0 | T_F4));
+}
+
+/* Rows of work from at most `grain` elements each. */
+static inline int64_t rows_grain(int64_t grain, int64_t row)
+{
+	return row >= grain ? 1 : grain / (row > 0 ? row : 1);
+}
+
+/* Let output `out` take input `in`'s memory. */
+static inline void allow_inplace(struct step *step, uint8_t out, uint8_t in)
+{
+	if (step->ninplace < MAX_INPLACE) {
+		step->inplace[step->ninplace].out = out;
+		step->inplace[step->ninplace++].in = in;
+	}
+}
+
+/* a split at axis: outer * n * inner elements */
+struct axis_split {
+	int64_t outer, n, inner;
+};
+static inline struct axis_split split_at(const struct shape *s, int axis)
+{
+	return (struct axis_split){shape_span(s, 0, axis), s->rank ? s->dim[axis] : 1,
+				   s->rank ? shape_span(s, axis + 1, s->rank) : 1};
+}
+
+#endif

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CPU_MATH_VMATH_H
+#define CPU_MATH_VMATH_H
+/*
+ * Vectors of floats and the elementary functions on them, to about two units in the last place.
+ * For *.simd.c files only: they are compiled once for each SIMD_LEVEL (x86-64-v2, v3, v4; 0 is
+ * any other machine). A function F of one level is V(F).
+ *
+ * The polynomials are minimax fits of our own: weighted least squares on Chebyshev nodes,
+ * coefficients rounded to fp32 one after the other.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define V_PASTE2(name, level) name##_v##level
+#define V_PASTE(name, level)  V_PASTE2(name, level)
+#define V(name)		      V_PASTE(name, SIMD_LEVEL)
+
+#if SIMD_LEVEL >= 2
+#include <immintrin.h>
+#endif
+
+#if SIMD_LEVEL == 4
+enum { VW = 16 };
+typedef __m512 vf;
+typedef __mmask16 vm;
+#elif SIMD_LEVEL == 3
+enum { VW = 8 };
+typedef __m256 vf;
+typedef __m256 vm;
+#else
+enum { VW = 4 };
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t vm __attribute__((vector_size(16)));
+#endif
+typedef int32_t vi __attribute__((vector_size(4 * VW)));
+typedef uint32_t vu __attribute__((vector_size(4 * VW))); /* wraps */
+
+static inline vf v_load(const float *p)
+{
+	vf v;
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+static inline void v_store(float *p, vf v)
+{
+	memcpy(p, &v, sizeof(v));
+}
+
+/* ---- what the instruction sets have alike */
+
+#if SIMD_LEVEL == 4
+#define MM(op)		     _mm512_##op
+#define RAW(v)		     ((__m512)(v))
+#define RAWI(v)		     ((__m512i)(v))
+#define v_roundto(a, mode)   _mm512_roundscale_ps((a), (mode))
+#define V_COMPARE(a, b, how) _mm512_cmp_ps_mask((a), (b), (how))
+#elif SIMD_LEVEL == 3
+#define MM(op)		     _mm256_##op
+#define RAW(v)		     ((__m256)(v))
+#define RAWI(v)		     ((__m256i)(v))
+#define v_roundto(a, mode)   _mm256_round_ps((a), (mode))
+#define V_COMPARE(a, b, how) _mm256_cmp_ps((a), (b), (how))
+#elif SIMD_LEVEL == 2
+#define MM(op)		   _mm_##op
+#define RAW(v)		   ((__m128)(v))
+#define RAWI(v)		   ((__m128i)(v))
+#define v_roundto(a, mode) ((vf)_mm_round_ps((__m128)(a), (mode)))
+#endif
+
+#if SIMD_LEVEL >= 2
+/* the second where either is NaN */
+static inline vf v_min(vf a, vf b)
+{
+	return (vf)MM(min_ps)(RAW(a), RAW(b));
+}
+static inline vf v_max(vf a, vf b)
+{
+	return (vf)MM(max_ps)(RAW(a), RAW(b));
+}
+static inline vf v_sqrt(vf a)
+{
+	return (vf)MM(sqrt_ps)(RAW(a));
+}
+static inline vi v_toi(vf a)
+{
+	return (vi)MM(cvtps_epi32)(RAW(a));
+}
+static inline vf v_tof(vi a)
+{
+	return (vf)MM(cvtepi32_ps)(RAWI(a));
+}
+#endif
+
+#if SIMD_LEVEL >= 3
+static inline vf v_set(float c)
+{
+	return MM(set1_ps)(c);
+}
+static inline vf v_fma(vf a, vf b, vf c)
+{
+	return MM(fmadd_ps)(a, b, c);
+}
+static inline vm v_lt(vf a, vf b)
+{
+	return V_COMPARE(a, b, _CMP_LT_OQ);
+}
+static inline vm v_le(vf a, vf b)
+{
+	return V_COMPARE(a, b, _CMP_LE_OQ);
+}
+static inline vm v_eq(vf a, vf b)
+{
+	return V_COMPARE(a, b, _CMP_EQ_OQ);
+}
+static inline vm v_isnan(vf a)
+{
+	return V_COMPARE(a, a, _CMP_UNORD_Q);
+}
+#endif
+
+/* ---- the rest */
+
+#if SIMD_LEVEL == 4
+static inline vf v_sel(vm m, vf a, vf b)
+{
+	return _mm512_mask_blend_ps(m, b, a);
+}
+static inline vm v_or(vm a, vm b)
+{
+	return a | b;
+}
+static inline int v_any(vm m)
+{
+	return m != 0;
+}
+#elif SIMD_LEVEL == 3
+static inline vf v_sel(vm m, vf a, vf b)
+{
+	return _mm256_blendv_ps(b, a, m);
+}
+static inline vm v_or(vm a, vm b)
+{
+	return _mm256_or_ps(a, b);
+}
+static inline int v_any(vm m)
+{
+	return _mm256_movemask_ps(m) != 0;
+}
+#else
+static inline vf v_set(float c)
+{
+	return (vf){c, c, c, c};
+}
+static inline vf v_fma(vf a, vf b, vf c)
+{
+	return a * b + c;
+}
+static inline vm v_lt(vf a, vf b)
+{
+	return (vm)(a < b);
+}
+static inline vm v_le(vf a, vf b)
+{
+	return (vm)(a <= b);
+}
+static inline vm v_eq(vf a, vf b)
+{
+	return (vm)(a == b);
+}
+static inline vm v_isnan(vf a)
+{
+	return (vm)(a != a);
+}
+static inline vf v_sel(vm m, vf a, vf b)
+{
+	return (vf)(((vi)a & m) | ((vi)b & ~m));
+}
+static inline vm v_or(vm a, vm b)
+{
+	return a | b;
+}
+static inline int v_any(vm m)
+{
+	return (m[0] | m[1] | m[2] | m[3]) != 0;
+}
+#if SIMD_LEVEL != 2
+static inline vf v_min(vf a, vf b)
+{
+	return v_sel(v_lt(a, b), a, b);
+}
+static inline vf v_max(vf a, vf b)
+{
+	return v_sel(v_lt(b, a), a, b);
+}
+static inline vf v_sqrt(vf a)
+{
+	return (vf){sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
+}
+static inline vf v_rint(vf a)
+{
+	return (vf){rintf(a[0]), rintf(a[1]), rintf(a[2]), rintf(a[3])};
+}
+static inline vf v_floor(vf a)
+{
+	return (vf){floorf(a[0]), floorf(a[1]), floorf(a[2]), floorf(a[3])};
+}
+static inline vf v_ceil(vf a)
+{
+	return (vf){ceilf(a[0]), ceilf(a[1]), ceilf(a[2]), ceilf(a[3])};
+}
+static inline int32_t v_toi1(float a)
+{
+	return a > -2e9f && a < 2e9f ? (int32_t)rintf(a) : INT32_MIN;
+}
+static inline vi v_toi(vf a)
+{
+	return (vi){v_toi1(a[0]), v_toi1(a[1]), v_toi1(a[2]), v_toi1(a[3])};
+}
+static inline vf v_tof(vi a)
+{
+	return (vf){(float)a[0], (float)a[1], (float)a[2], (float)a[3]};
+}
+#endif
+#endif
+
+#if SIMD_LEVEL >= 2
+static inline vf v_rint(vf a)
+{
+	return v_roundto(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline vf v_floor(vf a)
+{
+	return v_roundto(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+static inline vf v_ceil(vf a)
+{
+	return v_roundto(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+}
+#endif
+
+/* n < VW elements, `fill` in the other lanes; and the first n lanes. */
+#if SIMD_LEVEL == 4
+static inline vf v_load_part(const float *p, int64_t n, vf fill)
+{
+	return _mm512_mask_loadu_ps(fill, (__mmask16)((1u << n) - 1), p);
+}
+static inline void v_store_part(float *p, int64_t n, vf v)
+{
+	_mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+}
+#elif SIMD_LEVEL == 3
+static inline __m256i v_first(int64_t n)
+{
+	__m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+	return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane);
+}
+static inline vf v_load_part(const float *p, int64_t n, vf fill)
+{
+	__m256i m = v_first(n);
+	return _mm256_blendv_ps(fill, _mm256_maskload_ps(p, m), (__m256)m);
+}
+static inline void v_store_part(float *p, int64_t n, vf v)
+{
+	_mm256_maskstore_ps(p, v_first(n), v);
+}
+#else
+static inline vf v_load_part(const float *p, int64_t n, vf fill)
+{
+	memcpy(&fill, p, (size_t)n * sizeof(float));
+	return fill;
+}
+static inline void v_store_part(float *p, int64_t n, vf v)
+{
+	memcpy(p, &v, (size_t)n * sizeof(float));
+}
+#endif
+
+static inline vi v_seti(int32_t c)
+{
+	return (vi){0} + c;
+}
+static inline vf v_abs(vf a)
+{
+	return (vf)((vi)a & v_seti(0x7fffffff));
+}
+static inline vf v_copysign(vf mag, vf sign)
+{
+	vi s = v_seti(INT32_MIN);
+	return (vf)(((vi)mag & ~s) | ((vi)sign & s));
+}
+/* 2^n for n in -126..127 */
+static inline vf v_pow2(vi n)
+{
+	return (vf)(((vu)n + 127u) << 23);
+}
+
+/* r - ln 2 of exp's argument: *n whole, |r| <= ln 2 / 2; x within -150..150 */
+static inline vf v_exp_reduce(vf x, vf *n)
+{
+	*n = v_rint(x * v_set(1.44269504f));
+	x = v_fma(*n, v_set(-0.693359375f), x);
+	return v_fma(*n, v_set(2.12194442e-4f), x);
+}
+/* exp(r) - 1 */
+static inline vf v_exp_poly(vf r)
+{
+	vf q = v_set(1.39378617e-3f);
+	q = v_fma(q, r, v_set(8.36898386e-3f));
+	q = v_fma(q, r, v_set(4.16664332e-2f));
+	q = v_fma(q, r, v_set(0.166665182f));
+	q = v_fma(q, r, v_set(0.5f));
+	return v_fma(r * r, q, r);
+}
+static inline vf v_exp(vf x)
+{
+	vf n, p;
+	x = v_min(v_set(89.5f), v_max(v_set(-105.0f), x)); /* a NaN stays */
+	p = v_exp_poly(v_exp_reduce(x, &n)) + v_set(1.0f);
+#if SIMD_LEVEL == 4
+	return _mm512_scalef_ps(p, n);
+#else
+	vi i = v_toi(n), half = i >> 1; /* two factors: neither over- nor underflows alone */
+	return p * v_pow2(half) * v_pow2(i - half);
+#endif
+}
+/* exp(x) - 1 for x <= 0 */
+static inline vf v_expm1_neg(vf x)
+{
+	vf n, t, s;
+	x = v_max(v_set(-80.0f), x);
+	t = v_exp_poly(v_exp_reduce(x, &n));
+	s = v_pow2(v_toi(n));
+	t = v_fma(s, t, s - v_set(1.0f));
+	return v_sel(v_isnan(x), x, t);
+}
+
+/* log of a positive normal number */
+static inline vf v_log_normal(vf x, vf e0)
+{
+	vu i = (vu)x;
+	vi e = (vi)(i - 0x3f3504f3u) >> 23; /* mantissa in sqrt(1/2) .. sqrt(2) */
+	vf f = (vf)(i - ((vu)e << 23)) - v_set(1.0f), z = f * f, n = v_tof(e) + e0;
+	vf p = v_set(-7.63745829e-2f);
+	p = v_fma(p, f, v_set(0.127647385f));
+	p = v_fma(p, f, v_set(-0.13160409f));
+	p = v_fma(p, f, v_set(0.142012984f));
+	p = v_fma(p, f, v_set(-0.166233033f));
+	p = v_fma(p, f, v_set(0.20001249f));
+	p = v_fma(p, f, v_set(-0.250008225f));
+	p = v_fma(p, f, v_set(0.333333313f));
+	p = v_fma(n, v_set(-2.12194442e-4f), p * z * f);
+	p = v_fma(z, v_set(-0.5f), p);
+	return v_fma(n, v_set(0.693359375f), f + p);
+}
+static inline vf v_log(vf x)
+{
+	vm tiny = v_lt(x, v_set(1.17549435e-38f));
+	vf r = v_log_normal(v_sel(tiny, x * v_set(8388608.0f), x),
+			    v_sel(tiny, v_set(-23.0f), v_set(0)));
+	r = v_sel(v_eq(x, v_set(INFINITY)), x, r);
+	r = v_sel(v_eq(x, v_set(0)), v_set(-INFINITY), r);
+	r = v_sel(v_lt(x, v_set(0)), v_set(NAN), r);
+	return v_sel(v_isnan(x), x, r);
+}
+/* log(1 + x) for x in 0..1 */
+static inline vf v_log1p_unit(vf x)
+{
+	vf u = v_set(1.0f) + x;
+	return v_log_normal(u, v_set(0)) + (x - (u - v_set(1.0f))) / u;
+}
+
+static inline vf v_sigmoid(vf x)
+{
+	return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
+}
+/* A ratio of polynomials in x^2; beyond 9.02 the result is 1 in fp32. */
+static inline vf v_tanh(vf x)
+{
+	vf c = v_copysign(v_min(v_set(9.02f), v_abs(x)), x), s = c * c;
+	vf p = v_set(1.33178386e-8f), q = v_set(7.76152342e-7f);
+	p = v_fma(p, s, v_set(2.05826246e-5f));
+	q = v_fma(q, s, v_set(3.28300959e-4f));
+	p = v_fma(p, s, v_set(3.49398472e-3f));
+	q = v_fma(q, s, v_set(2.58708866e-2f));
+	p = v_fma(p, s, v_set(0.13379677f));
+	q = v_fma(q, s, v_set(0.467129924f));
+	p = v_fma(p, s, v_set(1.0f));
+	q = v_fma(q, s, v_set(1.0f));
+	p = c * (p / q);
+	return v_sel(v_lt(v_set(1.0f), v_abs(p)), v_copysign(v_set(1.0f), x), p);
+}
+static inline vf v_softplus(vf x)
+{
+	return v_max(v_set(0), x) + v_log1p_unit(v_exp(-v_abs(x)));
+}
+
+/* erfc(t) for t >= 0.92, as exp of a polynomial */
+static inline vf v_erfc_big(vf t)
+{
+	t = v_min(v_set(10.0f), t);
+	vf p = v_set(4.93676907e-6f);
+	p = v_fma(p, t, v_set(-4.55674417e-5f));
+	p = v_fma(p, t, v_set(-4.96402608e-5f));
+	p = v_fma(p, t, v_set(2.93026795e-3f));
+	p = v_fma(p, t, v_set(-2.26742681e-2f));
+	p = v_fma(p, t, v_set(0.105262786f));
+	p = v_fma(p, t, v_set(0.635625243f));
+	p = v_fma(p, t, v_set(0.128551751f));
+	return v_exp(v_fma(-t, p, -t));
+}
+/* erf(x) for |x| < 0.9375 */
+static inline vf v_erf_small(vf x)
+{
+	vf s = x * x;
+	vf p = v_set(8.27498006e-5f);
+	p = v_fma(p, s, v_set(-8.11946113e-4f));
+	p = v_fma(p, s, v_set(5.19887917e-3f));
+	p = v_fma(p, s, v_set(-2.68584546e-2f));
+	p = v_fma(p, s, v_set(0.112836756f));
+	p = v_fma(p, s, v_set(-0.376126319f));
+	p = v_fma(p, s, v_set(0.128379166f));
+	return v_fma(p, x, x);
+}
+static inline vf v_erf(vf x)
+{
+	vf a = v_abs(x), big = v_set(1.0f) - v_erfc_big(a);
+	return v_sel(v_lt(a, v_set(0.9375f)), v_erf_small(x), v_copysign(big, x));
+}
+/* x Phi(x); the lower tail keeps its relative accuracy */
+static inline vf v_gelu(vf x)
+{
+	vf t = x * v_set(0.707106781f), a = v_abs(t), half = v_set(0.5f);
+	vf tail = half * v_erfc_big(a);
+	vf phi = v_sel(v_lt(t, v_set(0)), tail, v_set(1.0f) - tail);
+	phi = v_sel(v_lt(a, v_set(0.9375f)), v_fma(half, v_erf_small(t), half), phi);
+	return x * phi;
+}
+static inline vf v_gelu_tanh(vf x)
+{
+	/* 1 + tanh(u) = 2 sigmoid(2u) */
+	vf u = x * v_fma(x * x, v_set(0.0356774081f), v_set(0.797884561f));
+	return x * v_sigmoid(u + u);
+}
+/* x tanh(log(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2) */
+static inline vf v_mish(vf x)
+{
+	vf e = v_exp(v_min(v_set(30.0f), x)), n = e * (e + v_set(2.0f));
+	vf y = x * (n / (n + v_set(2.0f)));
+	return v_sel(v_lt(v_set(30.0f), x), x, y);
+}
+/* x sigmoid(alpha x) */
+static inline vf v_swish(vf x, vf alpha)
+{
+	return x * v_sigmoid(alpha * x);
+}
+
+/* sin (add 0) or cos (add 1) of |x| <= 8192 */
+static inline vf v_sincos(vf x, int add)
+{
+	vf n = v_rint(x * v_set(0.636619772f));
+	vu q = (vu)v_toi(n) + (vu)v_seti(add);
+	vf r = v_fma(n, v_set(-1.5703125f), x);
+	r = v_fma(n, v_set(-4.83751297e-4f), r);
+	r = v_fma(n, v_set(-7.54979013e-8f), r);
+	vf s = r * r;
+	vf a = v_fma(v_set(-1.95185727e-4f), s, v_set(8.33219104e-3f));
+	a = v_fma(a, s, v_set(-0.166666552f));
+	a = v_fma(a * s, r, r);
+	vf b = v_fma(v_set(2.44327421e-5f), s, v_set(-1.38873118e-3f));
+	b = v_fma(b, s, v_set(4.16666456e-2f));
+	b = v_fma(b * s, s, v_fma(s, v_set(-0.5f), v_set(1.0f)));
+	vu odd = 0u - (q & 1u), sign = (q & 2u) << 30;
+	vu bits = ((vu)b & odd) | ((vu)a & ~odd);
+	return (vf)(bits ^ sign);
+}
+
+/* tan of |x| <= 8192 */
+static inline vf v_tan(vf x)
+{
+	vf c = v_sincos(x, 1);
+	return v_sincos(x, 0) / c;
+}
+
+/* asin of 0 <= x <= 1/2 */
+static inline vf v_asin_small(vf x)
+{
+	vf s = x * x;
+	vf p = v_set(3.76014747e-2f);
+	p = v_fma(p, s, v_set(1.43743651e-2f));
+	p = v_fma(p, s, v_set(3.18259411e-2f));
+	p = v_fma(p, s, v_set(4.45145741e-2f));
+	p = v_fma(p, s, v_set(7.50051811e-2f));
+	p = v_fma(p, s, v_set(0.166666597f));
+	return v_fma(p * s, x, x);
+}
+static inline vf v_asin(vf x)
+{
+	vf a = v_abs(x), half = v_set(0.5f);
+	vm big = v_lt(half, a);
+	vf t = v_sel(big, v_sqrt((v_set(1.0f) - a) * half), a), y = v_asin_small(t);
+	y = v_sel(big, v_fma(v_set(-2.0f), y, v_set(1.57079633f)), y);
+	return v_copysign(y, x);
+}
+static inline vf v_acos(vf x)
+{
+	vf a = v_abs(x), half = v_set(0.5f);
+	vm big = v_lt(half, a);
+	vf t = v_sel(big, v_sqrt((v_set(1.0f) - a) * half), a), y = v_asin_small(t), twice = y + y;
+	vf far = v_sel(v_lt(x, v_set(0)), v_set(3.14159265f) - twice, twice);
+	return v_sel(big, far, v_set(1.57079633f) - v_copysign(y, x));
+}
+static inline vf v_atan(vf x)
+{
+	vf a = v_abs(x);
+	vm big = v_lt(v_set(1.0f), a);
+	vf t = v_sel(big, v_set(1.0f) / a, a), s = t * t;
+	vf p = v_set(-1.79122353e-3f);
+	p = v_fma(p, s, v_set(1.09034106e-2f));
+	p = v_fma(p, s, v_set(-3.11559234e-2f));
+	p = v_fma(p, s, v_set(5.7934247e-2f));
+	p = v_fma(p, s, v_set(-8.40198547e-2f));
+	p = v_fma(p, s, v_set(0.109516382f));
+	p = v_fma(p, s, v_set(-0.142641246f));
+	p = v_fma(p, s, v_set(0.199985355f));
+	p = v_fma(p, s, v_set(-0.333332986f));
+	p = v_fma(p * s, t, t);
+	return v_copysign(v_sel(big, v_set(1.57079633f) - p, p), x);
+}
+
+/* e^|x| / 2 without overflow before its time */
+static inline vf v_half_exp(vf a)
+{
+	vf h = v_exp(a * v_set(0.5f));
+	return v_set(0.5f) * h * h;
+}
+static inline vf v_sinh(vf x)
+{
+	vf a = v_abs(x), s = x * x, u = v_half_exp(a);
+	vf p = v_set(2.79153824e-6f);
+	p = v_fma(p, s, v_set(1.984142e-4f));
+	p = v_fma(p, s, v_set(8.33331607e-3f));
+	p = v_fma(p, s, v_set(0.166666672f));
+	p = v_fma(p * s, x, x);
+	return v_sel(v_lt(a, v_set(1.0f)), p, v_copysign(u - v_set(0.25f) / u, x));
+}
+static inline vf v_cosh(vf x)
+{
+	vf u = v_half_exp(v_abs(x));
+	return u + v_set(0.25f) / u;
+}
+static inline vf v_log1p(vf x)
+{
+	vf u = v_set(1.0f) + x, c = (x - (u - v_set(1.0f))) / u;
+	return v_log(u) + v_sel(v_lt(v_abs(c), v_set(1.0f)), c, v_set(0));
+}
+static inline vf v_asinh(vf x)
+{
+	vf a = v_abs(x), one = v_set(1.0f), s = a * a;
+	vf y = v_log1p(a + s / (one + v_sqrt(s + one)));
+	y = v_sel(v_lt(v_set(1e18f), a), v_log(a) + v_set(0.693147181f), y);
+	return v_copysign(y, x);
+}
+static inline vf v_acosh(vf x)
+{
+	vf t = x - v_set(1.0f);
+	vf y = v_log1p(t + v_sqrt(v_fma(t, t, t + t)));
+	return v_sel(v_lt(v_set(1e18f), x), v_log(x) + v_set(0.693147181f), y);
+}
+static inline vf v_atanh(vf x)
+{
+	vf a = v_abs(x);
+	return v_copysign(v_set(0.5f) * v_log1p((a + a) / (v_set(1.0f) - a)), x);
+}
+
+/* Sum and greatest of the lanes (no NaN among them). */
+#if SIMD_LEVEL == 4
+static inline float v_hsum(vf v)
+{
+	return _mm512_reduce_add_ps(v);
+}
+static inline float v_hmax(vf v)
+{
+	return _mm512_reduce_max_ps(v);
+}
+#elif SIMD_LEVEL == 3
+static inline float v_hsum(vf v)
+{
+	__m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+	h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+	return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
+}
+static inline float v_hmax(vf v)
+{
+	__m128 h = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+	h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+	return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
+}
+#else
+static inline float v_hsum(vf v)
+{
+	return (v[0] + v[2]) + (v[1] + v[3]);
+}
+static inline float v_hmax(vf v)
+{
+	float a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
+	return a > b ? a : b;
+}
+#endif
+
+#endif

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/onednn/build.h"
+
+#if HAVE_DNNL
+
+#include "base/arena.h"
+#include "cpu/onednn/pack.h"
+#include "cpu/math/simd.h"
+#include "ops/fused.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { ALIGN = 64, KEY_MAX = 400 };
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+static size_t aligned(size_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static struct at build_work(struct build *b, size_t bytes)
+{
+	struct at at = WORK(b->p->work);
+	b->p->work += aligned(bytes);
+	return at;
+}
+
+struct action *build_action(struct build *b, enum action_kind kind)
+{
+	struct action *a = &b->p->action[b->p->n++];
+	a->kind = kind;
+	return a;
+}
+
+void build_start(struct build *b, struct site *s, struct step *step, struct diag *d)
+{
+	*b = (struct build){.s = s, .step = step, .d = d};
+	b->p = arena_new(s->plan_arena, struct program);
+	step->state = b->p;
+}
+
+int build_end(struct build *b)
+{
+	b->step->workspace = b->p->work + b->p->scratch;
+	return 0;
+}
+
+int build_argument(struct build *b, struct action *a, int which, const_dnnl_memory_desc_t md,
+		   struct at at)
+{
+	dnnl_exec_arg_t *arg = &a->arg[a->n];
+	TRY(b->d, dnnl_memory_create(&arg->memory, md, onednn_engine, DNNL_MEMORY_NONE));
+	arg->arg = which;
+	a->at[a->n++] = at;
+	return 0;
+}
+
+int build_primitive(struct build *b, const_dnnl_primitive_desc_t pd, struct action **out)
+{
+	struct action *a = *out = build_action(b, DO_PRIMITIVE);
+	TRY(b->d, dnnl_primitive_create(&a->primitive, pd));
+	const_dnnl_memory_desc_t md = pd_md(pd, dnnl_query_scratchpad_md);
+	size_t bytes = md ? onednn_api.dnnl_memory_desc_get_size(md) : 0;
+	if (!bytes)
+		return 0;
+	if (bytes > b->p->scratch)
+		b->p->scratch = aligned(bytes);
+	return build_argument(b, a, DNNL_ARG_SCRATCHPAD, md, (struct at){.place = AT_SCRATCH});
+}
+
+static void build_convert(struct build *b, enum action_kind kind, enum dtype t, int64_t count,
+			  struct at from, struct at to)
+{
+	struct action *a = build_action(b, kind);
+	a->dtype = t;
+	a->count = count;
+	a->at[0] = from;
+	a->at[1] = to;
+}
+
+static size_t f32_bytes(int64_t count)
+{
+	return (size_t)count * sizeof(float);
+}
+
+/* ---- memory descriptors ---------------------------------------------------------------------- */
+
+void made_free(struct made *m)
+{
+	for (int i = 0; i < m->nmd; i++)
+		onednn_api.dnnl_memory_desc_destroy(m->md[i]);
+	if (m->ops)
+		onednn_api.dnnl_post_ops_destroy(m->ops);
+	if (m->attr)
+		onednn_api.dnnl_primitive_attr_destroy(m->attr);
+	if (m->pd)
+		onednn_api.dnnl_primitive_desc_destroy(m->pd);
+	*m = (struct made){0};
+}
+
+dnnl_memory_desc_t md_tag(struct made *m, int n, const dnnl_dim_t *dims, dnnl_format_tag_t tag)
+{
+	dnnl_memory_desc_t md;
+	if (onednn_api.dnnl_memory_desc_create_with_tag(&md, n, dims, dnnl_f32, tag))
+		return NULL;
+	return m->md[m->nmd++] = md;
+}
+
+dnnl_memory_desc_t md_strides(struct made *m, int n, const dnnl_dim_t *dims, const dnnl_dim_t *strides)
+{
+	dnnl_memory_desc_t md;
+	if (onednn_api.dnnl_memory_desc_create_with_strides(&md, n, dims, dnnl_f32, strides))
+		return NULL;
+	return m->md[m->nmd++] = md;
+}
+
+dnnl_memory_desc_t md_vector(struct made *m, dnnl_dim_t n)
+{
+	dnnl_dims_t dims = {n};
+	return md_tag(m, 1, dims, dnnl_a);
+}
+
+dnnl_memory_desc_t md_row(struct made *m, int n, const dnnl_dim_t *dims)
+{
+	dnnl_dims_t strides;
+	dnnl_dim_t step = 1;
+	for (int i = n - 1; i >= 0; i--) {
+		strides[i] = step;
+		step *= dims[i];
+	}
+	return md_strides(m, n, dims, strides);
+}
+
+dnnl_format_tag_t md_layout_tag(enum layout l, int rank)
+{
+	static const dnnl_format_tag_t tags[][3] = {
+		[LAYOUT_ROW] = {dnnl_ncw, dnnl_nchw, dnnl_ncdhw},
+		[LAYOUT_CHANNELS_LAST] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc},
+		[LAYOUT_BLOCK8] = {dnnl_nCw8c, dnnl_nChw8c, dnnl_nCdhw8c},
+		[LAYOUT_BLOCK16] = {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c},
+	};
+	return tags[l][rank - 3];
+}
+
+bool md_layouts_same(const struct shape *s, enum layout a, enum layout b)
+{
+	int64_t spatial = shape_span(s, 2, s->rank);
+	if (a == b)
+		return true;
+	if (a > b) {
+		enum layout t = a;
+		a = b;
+		b = t;
+	}
+	if (a == LAYOUT_ROW && b == LAYOUT_CHANNELS_LAST)
+		return s->dim[1] == 1 || spatial == 1;
+	if (a == LAYOUT_ROW)
+		return spatial == 1 && s->dim[1] % (b == LAYOUT_BLOCK8 ? 8 : 16) == 0;
+	if (a == LAYOUT_CHANNELS_LAST)
+		return s->dim[1] == (b == LAYOUT_BLOCK8 ? 8 : 16);
+	return false;
+}
+
+bool md_layout_find(const_dnnl_memory_desc_t md, const struct shape *s, enum layout *out)
+{
+	for (int l = LAYOUT_ROW; l <= LAYOUT_BLOCK16; l++) {
+		dnnl_memory_desc_t is;
+		if (onednn_api.dnnl_memory_desc_create_with_tag(
+			    &is, s->rank, s->dim, dnnl_f32, md_layout_tag((enum layout)l, s->rank)))
+			continue;
+		bool same = onednn_api.dnnl_memory_desc_equal(is, md);
+		onednn_api.dnnl_memory_desc_destroy(is);
+		if (same) {
+			*out = (enum layout)l;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A description of md that is equal where the bytes lie equally: a key of the store. */
+static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const char *use)
+{
+	int n = 0, blocks = 0;
+	const dnnl_dims_t *padded = NULL, *strides = NULL, *sizes = NULL, *which = NULL;
+	onednn_api.dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &n);
+	onednn_api.dnnl_memory_desc_query(md, dnnl_query_padded_dims, &padded);
+	onednn_api.dnnl_memory_desc_query(md, dnnl_query_strides, &strides);
+	onednn_api.dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &blocks);
+	onednn_api.dnnl_memory_desc_query(md, dnnl_query_inner_blks, &sizes);
+	onednn_api.dnnl_memory_desc_query(md, dnnl_query_inner_idxs, &which);
+	if (!padded || !strides)
+		return NULL; /* opaque: cannot be shared */
+	char text[1024];
+	int at = snprintf(text, sizeof(text), "%s", use);
+	for (int i = 0; i < n; i++)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, " %" PRId64 "/%" PRId64,
+			       (*padded)[i], (*strides)[i]);
+	for (int i = 0; sizes && which && i < blocks; i++)
+		at += snprintf(text + at, sizeof(text) - (size_t)at, ", %" PRId64 "@%" PRId64,
+			       (*sizes)[i], (*which)[i]);
+	return arena_str(a, text);
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* fp32 elements that the value takes in the layout: those that pad its blocks too. */
+static int64_t stored(const struct vinfo *v, enum layout l)
+{
+	size_t bytes = 0;
+	tensor_bytes(DT_F32, &v->shape, l, &bytes);
+	return (int64_t)(bytes / sizeof(float));
+}
+
+struct at build_operand_in(struct build *b, uint32_t i, enum layout l)
+{
+	const struct vinfo *v = site_in(b->s, i);
+	if (v->type.dtype == DT_F32)
+		return IN(i);
+	int64_t count = stored(v, l);
+	struct at to = build_work(b, f32_bytes(count));
+	build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, count, IN(i), to);
+	return to;
+}
+
+struct at build_operand(struct build *b, uint32_t i)
+{
+	return build_operand_in(b, i, LAYOUT_ROW);
+}
+
+struct packing {
+	const_dnnl_memory_desc_t from, to;
+	float scale;
+	struct diag *d;
+};
+
+/* Moves data between two descriptions of the same elements, now. */
+static int reorder_now(const struct packing *p, const void *src, void *dst)
+{
+	dnnl_primitive_desc_t pd = NULL;
+	dnnl_primitive_t primitive = NULL;
+	dnnl_memory_t from = NULL, to = NULL;
+	dnnl_status_t s;
+	(void)((s = onednn_api.dnnl_reorder_primitive_desc_create(&pd, p->from, onednn_engine,
+								  p->to, onednn_engine, NULL)) ||
+	       (s = onednn_api.dnnl_primitive_create(&primitive, pd)) ||
+	       (s = onednn_api.dnnl_memory_create(&from, p->from, onednn_engine,
+						  (void *)(uintptr_t)src)) ||
+	       (s = onednn_api.dnnl_memory_create(&to, p->to, onednn_engine, dst)));
+	if (!s) {
+		dnnl_exec_arg_t arg[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+		s = onednn_api.dnnl_primitive_execute(primitive, onednn_stream, 2, arg);
+	}
+	if (from)
+		onednn_api.dnnl_memory_destroy(from);
+	if (to)
+		onednn_api.dnnl_memory_destroy(to);
+	if (primitive)
+		onednn_api.dnnl_primitive_destroy(primitive);
+	if (pd)
+		onednn_api.dnnl_primitive_desc_destroy(pd);
+	return s ? onednn_failed(p->d, s, "packing weights") : 0;
+}
+
+/* What pack_f32 is told of the two layouts; false where it cannot do them. */
+static bool pack_plan(const struct packing *p, struct pack *out)
+{
+	const dnnl_dims_t *dims = NULL, *from = NULL, *to = NULL, *padded = NULL, *blks = NULL,
+			  *idxs = NULL;
+	dnnl_format_kind_t kind = dnnl_format_kind_undef;
+	int blocked = 0;
+	onednn_api.dnnl_memory_desc_query(p->to, dnnl_query_format_kind, &kind);
+	if (kind != dnnl_blocked)
+		return false;
+	onednn_api.dnnl_memory_desc_query(p->to, dnnl_query_ndims_s32, &out->rank);
+	onednn_api.dnnl_memory_desc_query(p->to, dnnl_query_dims, &dims);
+	onednn_api.dnnl_memory_desc_query(p->to, dnnl_query_padded_dims, &padded);
+	onednn_api.dnnl_memory_desc_query(p->to, dnnl_query_strides, &to);
+	onednn_api.dnnl_memory_desc_query(p->to, dnnl_query_inner_nblks_s32, &out->blocks);
+	onednn_api.dnnl_memory_desc_query(p->to, dnnl_query_inner_blks, &blks);
+	onednn_api.dnnl_memory_desc_query(p->to, dnnl_query_inner_idxs, &idxs);
+	onednn_api.dnnl_memory_desc_query(p->from, dnnl_query_strides, &from);
+	onednn_api.dnnl_memory_desc_query(p->from, dnnl_query_inner_nblks_s32, &blocked);
+	if (out->rank > PACK_MAX || out->blocks > PACK_BLOCKS || blocked || !dims || !padded ||
+	    !to || !from)
+		return false;
+	for (int i = 0; i < out->rank; i++) {
+		out->dim[i] = (*dims)[i];
+		out->from[i] = (*from)[i];
+		out->to[i] = (*to)[i];
+		out->padded |= (*padded)[i] != (*dims)[i];
+	}
+	for (int i = 0; i < out->blocks; i++) {
+		out->block[i] = (*blks)[i];
+		out->block_dim[i] = (int)(*idxs)[i];
+	}
+	out->bytes = onednn_api.dnnl_memory_desc_get_size(p->to);
+	return true;
+}
+
+static int pack_now(const struct packing *p, const float *src, void *dst)
+{
+	struct pack plan = {0};
+	if (pack_plan(p, &plan) && pack_f32(&plan, src, dst))
+		return 0;
+	return reorder_now(p, src, dst);
+}
+
+/* For store_get: t in the layout `to`, as fp32, times scale. */
+static int pack(void *dst, const struct tensor *t, void *arg)
+{
+	const struct packing *p = arg;
+	int64_t count = tensor_count(t);
+	if (tensor_dtype(t) == DT_F32 && p->scale == 1)
+		return pack_now(p, t->data, dst);
+	float *wide = mem_alloc(f32_bytes(count), MEM_STAGING);
+	if (!wide)
+		return FAIL(p->d, E_MEMORY, .actual = fmt(p->d, "%zu bytes", f32_bytes(count)));
+	simd_to_f32(tensor_dtype(t), t->data, 0, count, wide);
+	for (int64_t i = 0; p->scale != 1 && i < count; i++)
+		wide[i] *= p->scale;
+	int r = pack_now(p, wide, dst);
+	mem_free(wide);
+	return r;
+}
+
+/* Both layouts: one initializer may be used as it is and transposed. */
+static const char *weights_key(struct arena *a, const_dnnl_memory_desc_t from,
+			       const_dnnl_memory_desc_t to, float scale)
+{
+	const char *f = md_text(a, from, "as"), *t = md_text(a, to, "to");
+	if (!f || !t || strlen(f) + strlen(t) > KEY_MAX)
+		return NULL;
+	return arena_printf(a, "onednn * %a %s %s", (double)scale, f, t);
+}
+
+int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
+		  const_dnnl_memory_desc_t to, float scale, struct at *out)
+{
+	const struct vinfo *v = site_in(b->s, i);
+	bool same = onednn_api.dnnl_memory_desc_equal(from, to);
+	if (same && v->type.dtype == DT_F32 && scale == 1) {
+		*out = IN(i);
+		return 0;
+	}
+	size_t bytes = onednn_api.dnnl_memory_desc_get_size(to);
+	const char *key = NULL;
+	if (b->s->store && site_is_weight(b->s, i) && site_known(b->s, i))
+		key = weights_key(b->s->plan_arena, from, to, scale);
+	if (key) {
+		struct packing p = {from, to, scale, b->d};
+		const void *fixed =
+			store_get(b->s->store, site_known(b->s, i), key, bytes, pack, &p, b->d);
+		*out = (struct at){.place = AT_FIXED, .fixed = fixed};
+		return fixed ? 0 : -E_MEMORY;
+	}
+	*out = build_operand(b, i);
+	if (same)
+		return 0;
+	struct action *a;
+	struct made m = {0};
+	struct at packed = build_work(b, bytes);
+	dnnl_status_t s = onednn_api.dnnl_reorder_primitive_desc_create(&m.pd, from, onednn_engine,
+									to, onednn_engine, NULL);
+	int r = s ? onednn_failed(b->d, s, "reorder of weights") : build_primitive(b, m.pd, &a);
+	r = r ? r : build_argument(b, a, DNNL_ARG_FROM, from, *out);
+	r = r ? r : build_argument(b, a, DNNL_ARG_TO, to, packed);
+	made_free(&m);
+	*out = packed;
+	return r;
+}
+
+struct at build_result(struct build *b, enum layout l)
+{
+	const struct vinfo *v = site_out(b->s, 0);
+	return v->type.dtype == DT_F32 ? OUT0 : build_work(b, f32_bytes(stored(v, l)));
+}
+
+void build_result_end(struct build *b, enum layout l, struct at at)
+{
+	const struct vinfo *v = site_out(b->s, 0);
+	if (v->type.dtype != DT_F32)
+		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, stored(v, l), at, OUT0);
+}
+
+void build_residual(struct build *b, uint32_t i, enum layout l, struct at to)
+{
+	const struct vinfo *v = site_in(b->s, i);
+	if (v->type.dtype != DT_F32) {
+		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, stored(v, l), IN(i), to);
+		return;
+	}
+	struct action *a = build_action(b, DO_COPY);
+	a->at[0] = IN(i);
+	a->at[1] = to;
+	a->count = (int64_t)f32_bytes(stored(v, l));
+	b->step->inplace[b->step->ninplace].out = 0;
+	b->step->inplace[b->step->ninplace++].in = (uint8_t)i;
+}
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+int build_eltwise(struct build *b, struct made *m, dnnl_alg_kind_t alg, float alpha, float beta)
+{
+	TRY(b->d, dnnl_post_ops_append_eltwise(m->ops, alg, alpha, beta));
+	return 0;
+}
+
+int build_activation(struct build *b, struct made *m, int act, float alpha, float beta)
+{
+	static const dnnl_alg_kind_t alg[ACT_COUNT] = {
+		[ACT_RELU] = dnnl_eltwise_relu,
+		[ACT_CLIP] = dnnl_eltwise_clip,
+		[ACT_SIGMOID] = dnnl_eltwise_logistic,
+		[ACT_SILU] = dnnl_eltwise_swish,
+		[ACT_HARDSIGMOID] = dnnl_eltwise_hardsigmoid,
+		[ACT_HARDSWISH] = dnnl_eltwise_hardswish,
+		[ACT_GELU] = dnnl_eltwise_gelu_erf,
+		[ACT_GELU_TANH] = dnnl_eltwise_gelu_tanh,
+		[ACT_TANH] = dnnl_eltwise_tanh,
+		[ACT_LEAKYRELU] = dnnl_eltwise_relu,
+		[ACT_ELU] = dnnl_eltwise_elu,
+		[ACT_SOFTPLUS] = dnnl_eltwise_soft_relu,
+		[ACT_MISH] = dnnl_eltwise_mish,
+	};
+	if (act == ACT_NONE)
+		return 0;
+	if (act == ACT_RELU)
+		alpha = beta = 0;
+	if (act == ACT_SOFTPLUS)
+		alpha = 1;
+	return build_eltwise(b, m, alg[act], alpha, beta);
+}
+
+int build_attributes(struct build *b, struct made *m)
+{
+	TRY(b->d, dnnl_primitive_attr_create(&m->attr));
+	TRY(b->d, dnnl_primitive_attr_set_scratchpad_mode(m->attr, dnnl_scratchpad_mode_user));
+	TRY(b->d, dnnl_primitive_attr_set_post_ops(m->attr, m->ops));
+	return 0;
+}
+
+/* ---- what kernels ask first ------------------------------------------------------------------- */
+
+bool onednn_empty(const struct shape *s)
+{
+	for (int i = 0; i < s->rank; i++)
+		if (s->dim[i] == 0)
+			return true;
+	return false;
+}
+
+bool onednn_sizes_accept(const struct site *s, struct why *w)
+{
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		if (site_in(s, i) && shape_count(&site_in(s, i)->shape) > INT32_MAX)
+			return refuse(w, "input %u has more than 2^31 elements", i);
+	if (shape_count(&site_out(s, 0)->shape) > INT32_MAX)
+		return refuse(w, "the output has more than 2^31 elements");
+	return true;
+}
+
+bool onednn_spatial_accept(const struct site *s, struct why *w)
+{
+	const struct vinfo *x = site_in(s, 0);
+	if (!onednn_usable(w))
+		return false;
+	if (x->shape.rank < 3 || x->shape.rank > 5)
+		return refuse(w, "rank %d", x->shape.rank);
+	for (uint32_t i = 0; i < s->node->nin; i++)
+		if (site_in(s, i) && onednn_empty(&site_in(s, i)->shape))
+			return refuse(w, "input %u is empty", i);
+	if (onednn_empty(&site_out(s, 0)->shape))
+		return refuse(w, "the output is empty");
+	return onednn_sizes_accept(s, w);
+}
+
+bool onednn_pads_accept(const struct ints *pads, struct why *w)
+{
+	for (int64_t i = 0; i < pads->n; i++)
+		if (pads->v[i] < 0)
+			return refuse(w, "a negative pad");
+	return true;
+}
+
+bool onednn_nothing_to_do(const struct site *s)
+{
+	return shape_count(&site_out(s, 0)->shape) == 0;
+}
+
+bool onednn_counts_fit(const struct site *s)
+{
+	for (uint32_t i = 0; i < s->node->nin; i++) {
+		const struct vinfo *v = site_in(s, i);
+		int64_t n = v ? shape_count(&v->shape) : 0;
+		if (n < 0 || n > INT64_MAX / 16)
+			return false;
+	}
+	int64_t n = shape_count(&site_out(s, 0)->shape);
+	return n >= 0 && n <= INT64_MAX / 16;
+}
+
+#endif

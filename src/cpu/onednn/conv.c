@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/onednn/onednn.h"
+
+#if HAVE_DNNL
+
+#include "base/arena.h"
+#include "cpu/onednn/build.h"
+#include "ops/conv.h"
+#include "ops/fused.h"
+#include "ops/window.h"
+
+#include <string.h>
+
+struct conv_step {
+	struct window w;
+	int64_t group;
+	int act;
+	float alpha, beta;
+	bool transposed;
+	uint32_t bias, sum; /* inputs; UINT32_MAX: none */
+	/* as the library wants them */
+	int rank;
+	dnnl_dims_t src, dst, weights, weight_strides, strides, dilates, begin, end;
+};
+
+/* W's dims and where its elements lie; of a transposed one the first two dims change places. */
+static void conv_weights(struct conv_step *c, const struct shape *w)
+{
+	int64_t g = c->group, n = c->w.n, kernel = window_size(&c->w), ic, oc, i_step, o_step, g_step;
+	if (c->transposed) {
+		ic = w->dim[0] / g;
+		oc = w->dim[1];
+		o_step = kernel;
+		i_step = oc * kernel;
+		g_step = ic * i_step;
+	} else {
+		oc = w->dim[0] / g;
+		ic = w->dim[1];
+		i_step = kernel;
+		o_step = ic * kernel;
+		g_step = oc * o_step;
+	}
+	int k = 0;
+	if (g > 1) {
+		c->weights[k] = g;
+		c->weight_strides[k++] = g_step;
+	}
+	c->weights[k] = oc;
+	c->weight_strides[k++] = o_step;
+	c->weights[k] = ic;
+	c->weight_strides[k++] = i_step;
+	for (int i = 0; i < n; i++, k++) {
+		c->weights[k] = c->w.kernel[i];
+		kernel /= c->w.kernel[i];
+		c->weight_strides[k] = kernel;
+	}
+}
+
+static void conv_dims(const struct site *s, struct conv_step *c)
+{
+	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
+	c->rank = x->rank;
+	for (int i = 0; i < x->rank; i++) {
+		c->src[i] = x->dim[i];
+		c->dst[i] = y->dim[i];
+	}
+	for (int i = 0; i < c->w.n; i++) {
+		c->strides[i] = c->w.stride[i];
+		c->dilates[i] = c->w.dilation[i] - 1;
+		c->begin[i] = c->w.begin[i];
+		c->end[i] = c->w.end[i];
+	}
+	conv_weights(c, &site_in(s, 1)->shape);
+}
+
+/* The library's choice for these layouts of input and output (`any` where tag says so). */
+static int conv_choose(struct build *b, struct made *m, const struct conv_step *c,
+		       dnnl_format_tag_t tag)
+{
+	dnnl_memory_desc_t src = md_tag(m, c->rank, c->src, tag),
+			   dst = md_tag(m, c->rank, c->dst, tag);
+	dnnl_memory_desc_t w = md_tag(m, c->rank + (c->group > 1), c->weights, dnnl_format_tag_any);
+	dnnl_memory_desc_t bias = NULL;
+	dnnl_dims_t strides, dilates, begin, end;
+	if (c->bias != UINT32_MAX)
+		bias = md_vector(m, c->dst[1]);
+	memcpy(strides, c->strides, sizeof(strides));
+	memcpy(dilates, c->dilates, sizeof(dilates));
+	memcpy(begin, c->begin, sizeof(begin));
+	memcpy(end, c->end, sizeof(end));
+	if (m->pd)
+		onednn_api.dnnl_primitive_desc_destroy(m->pd);
+	m->pd = NULL;
+	if (c->transposed)
+		TRY(b->d, dnnl_deconvolution_forward_primitive_desc_create(
+				  &m->pd, onednn_engine, dnnl_forward_inference,
+				  dnnl_deconvolution_direct, src, w, bias, dst, strides, dilates,
+				  begin, end, m->attr));
+	else
+		TRY(b->d,
+		    dnnl_convolution_forward_primitive_desc_create(
+			    &m->pd, onednn_engine, dnnl_forward_inference, dnnl_convolution_direct,
+			    src, w, bias, dst, strides, dilates, begin, end, m->attr));
+	return 0;
+}
+
+static bool is_reference(const_dnnl_primitive_desc_t pd)
+{
+	const char *name = NULL;
+	onednn_api.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+	return name && strncmp(name, "ref", 3) == 0;
+}
+
+/* Chooses, and finds our names for the chosen layouts. */
+static int conv_layouts(struct build *b, struct made *m, const struct conv_step *c,
+			enum layout *src, enum layout *dst)
+{
+	const struct shape *x = &site_in(b->s, 0)->shape, *y = &site_out(b->s, 0)->shape;
+	int r = conv_choose(b, m, c, dnnl_format_tag_any);
+	if (r)
+		return r;
+	if (md_layout_find(pd_md(m->pd, dnnl_query_src_md), x, src) &&
+	    md_layout_find(pd_md(m->pd, dnnl_query_dst_md), y, dst) && !is_reference(m->pd))
+		return 0;
+	/* no layout of ours, or slow: see whether a common one is better */
+	static const enum layout others[] = {LAYOUT_CHANNELS_LAST, LAYOUT_ROW};
+	for (size_t i = 0; i < 2; i++) {
+		*src = *dst = others[i];
+		r = conv_choose(b, m, c, md_layout_tag(others[i], c->rank));
+		if (r || !is_reference(m->pd))
+			return r;
+	}
+	return 0;
+}
+
+/* The layouts that the plan should bring and may expect. */
+static void conv_declare(struct build *b, const struct conv_step *c, enum layout src, enum layout dst)
+{
+	const struct vinfo *x = site_in(b->s, 0), *y = site_out(b->s, 0);
+	enum layout *want = arena_new_n(b->s->plan_arena, enum layout, b->s->node->nin);
+	enum layout *give = arena_new_n(b->s->plan_arena, enum layout, b->s->node->nout);
+	want[0] = md_layouts_same(&x->shape, src, x->layout) ? x->layout : src;
+	give[0] = md_layouts_same(&y->shape, dst, LAYOUT_ROW) ? LAYOUT_ROW : dst;
+	if (c->sum != UINT32_MAX)
+		want[c->sum] = give[0];
+	b->step->want = want;
+	b->step->give = give;
+}
+
+static int conv_operands(struct build *b, struct made *m, const struct conv_step *c,
+			 enum layout src, enum layout dst)
+{
+	struct at x, w, bias = {0}, y;
+	struct action *a;
+	dnnl_memory_desc_t given =
+		md_strides(m, c->rank + (c->group > 1), c->weights, c->weight_strides);
+	int r = build_weights(b, 1, given, pd_md(m->pd, dnnl_query_weights_md), 1, &w);
+	if (r)
+		return r;
+	x = build_operand_in(b, 0, src);
+	if (c->bias != UINT32_MAX)
+		bias = build_operand(b, c->bias);
+	y = build_result(b, dst);
+	if (c->sum != UINT32_MAX)
+		build_residual(b, c->sum, dst, y);
+	r = build_primitive(b, m->pd, &a);
+	r = r ? r : build_argument(b, a, DNNL_ARG_SRC, pd_md(m->pd, dnnl_query_src_md), x);
+	r = r ? r : build_argument(b, a, DNNL_ARG_WEIGHTS, pd_md(m->pd, dnnl_query_weights_md), w);
+	if (!r && c->bias != UINT32_MAX) {
+		dnnl_memory_desc_t md = md_vector(m, c->dst[1]);
+		r = build_argument(b, a, DNNL_ARG_BIAS, md, bias);
+	}
+	r = r ? r : build_argument(b, a, DNNL_ARG_DST, pd_md(m->pd, dnnl_query_dst_md), y);
+	build_result_end(b, dst, y);
+	return r;
+}
+
+static int conv_build(struct build *b, struct conv_step *c)
+{
+	struct made m = {0};
+	enum layout src, dst;
+	int r = 0;
+	conv_dims(b->s, c);
+	if (onednn_api.dnnl_post_ops_create(&m.ops))
+		return onednn_failed(b->d, dnnl_out_of_memory, "dnnl_post_ops_create");
+	if (c->sum != UINT32_MAX && onednn_api.dnnl_post_ops_append_sum(m.ops, 1, 0, dnnl_f32))
+		r = onednn_failed(b->d, dnnl_invalid_arguments, "dnnl_post_ops_append_sum");
+	r = r ? r : build_activation(b, &m, c->act, c->alpha, c->beta);
+	r = r ? r : build_attributes(b, &m);
+	r = r ? r : conv_layouts(b, &m, c, &src, &dst);
+	if (!r) {
+		conv_declare(b, c, src, dst);
+		r = conv_operands(b, &m, c, src, dst);
+	}
+	made_free(&m);
+	return r ? r : build_end(b);
+}
+
+/* The window of a Conv's attributes, and the rest. */
+static int conv_reshape(struct build *b, struct conv_step *c, const struct window_attrs *a)
+{
+	const struct site *s = b->s;
+	if (onednn_nothing_to_do(s))
+		return 0;
+	const char *wrong = onednn_counts_fit(s) ? window_set(&c->w, a, &site_in(s, 0)->shape,
+							      &site_in(s, 1)->shape, false, b->d)
+						 : "sizes that fit in memory";
+	if (wrong)
+		return FAIL(b->d, E_SHAPE, .expected = wrong);
+	return conv_build(b, c);
+}
+
+bool onednn_conv_accepts(const struct site *s, struct why *w)
+{
+	const struct conv *p = site_params(s);
+	return onednn_spatial_accept(s, w) && onednn_pads_accept(&p->window.pads, w);
+}
+
+int onednn_conv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct conv *p = site_params(s);
+	struct conv_step c = {
+		.group = p->group, .bias = site_in(s, 2) ? 2 : UINT32_MAX, .sum = UINT32_MAX};
+	struct build b;
+	build_start(&b, s, step, d);
+	return conv_reshape(&b, &c, &p->window);
+}
+
+static struct window_attrs fused_window(const struct fused_conv *p)
+{
+	return (struct window_attrs){p->auto_pad, p->dilations, p->kernel_shape, p->pads, p->strides};
+}
+
+bool onednn_fused_conv_accepts(const struct site *s, struct why *w)
+{
+	const struct fused_conv *p = site_params(s);
+	return onednn_spatial_accept(s, w) && onednn_pads_accept(&p->pads, w);
+}
+
+int onednn_fused_conv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct fused_conv *p = site_params(s);
+	struct window_attrs a = fused_window(p);
+	struct conv_step c = {.group = p->group,
+			      .act = p->act,
+			      .alpha = p->act_alpha,
+			      .beta = p->act_beta,
+			      .bias = site_in(s, 2) ? 2 : UINT32_MAX,
+			      .sum = site_in(s, 3) ? 3 : UINT32_MAX};
+	struct build b;
+	build_start(&b, s, step, d);
+	return conv_reshape(&b, &c, &a);
+}
+
+bool onednn_deconv_accepts(const struct site *s, struct why *w)
+{
+	const struct conv_transpose *p = site_params(s);
+	if (!onednn_spatial_accept(s, w) || !onednn_pads_accept(&p->window.pads, w))
+		return false;
+	/* these make the window end beyond what the library's formula gives */
+	for (int64_t i = 0; i < p->output_padding.n; i++)
+		if (p->output_padding.v[i])
+			return refuse(w, "output_padding");
+	return p->output_shape.n <= 0 || refuse(w, "output_shape");
+}
+
+int onednn_deconv_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct conv_transpose *p = site_params(s);
+	struct conv_step c = {.group = p->group,
+			      .transposed = true,
+			      .bias = site_in(s, 2) ? 2 : UINT32_MAX,
+			      .sum = UINT32_MAX};
+	struct build b;
+	build_start(&b, s, step, d);
+	if (onednn_nothing_to_do(s))
+		return 0;
+	const char *wrong = onednn_counts_fit(s)
+				    ? conv_transpose_window(&c.w, p, &site_in(s, 0)->shape,
+							    &site_in(s, 1)->shape, d)
+				    : "sizes that fit in memory";
+	if (wrong)
+		return FAIL(d, E_SHAPE, .expected = wrong);
+	return conv_build(&b, &c);
+}
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening libdnnl, and running programs of primitives.
+ *
+ * Types: fp32 as it is. fp16 and bf16 are widened to fp32 on the way in and rounded once on the
+ * way out, so that they compute in fp32 on every processor; their weights are widened when packed.
+ */
+#include "cpu/onednn/onednn.h"
+
+#if HAVE_DNNL
+
+#include "base/dl.h"
+#include "base/pool.h"
+#include "cpu/onednn/build.h"
+#include "cpu/math/simd.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
+static const struct dl_symbol symbols[] = {
+#define SYM(name) {#name, true},
+#include "cpu/onednn/dnnl.def"
+#undef SYM
+};
+enum { NSYMBOLS = sizeof(symbols) / sizeof(symbols[0]) };
+
+struct onednn_api onednn_api;
+dnnl_engine_t onednn_engine;
+dnnl_stream_t onednn_stream;
+static const char *missing; /* why it cannot be used; NULL: it can */
+static char about[512];
+
+static void library_open(void)
+{
+	static const char *const names[] = {"libdnnl.so.3", NULL};
+	static struct dl lib;
+	void *table[NSYMBOLS];
+
+	missing = about;
+	if (dl_open(&lib, names, symbols, table, NSYMBOLS, NULL)) {
+		snprintf(about, sizeof(about), "libdnnl.so.3 cannot be opened: %.400s", lib.tried);
+		return;
+	}
+	_Static_assert(sizeof(onednn_api) == sizeof(table), "one pointer a symbol");
+	memcpy(&onednn_api, table, sizeof(onednn_api));
+	const dnnl_version_t *v = onednn_api.dnnl_version();
+	if (v->major != 3) {
+		snprintf(about, sizeof(about), "%.400s is version %d, 3 is needed", lib.path,
+			 v->major);
+		return;
+	}
+	if (onednn_api.dnnl_engine_create(&onednn_engine, dnnl_cpu, 0) ||
+	    onednn_api.dnnl_stream_create(&onednn_stream, onednn_engine, dnnl_stream_default_flags)) {
+		snprintf(about, sizeof(about), "%.400s makes no CPU engine", lib.path);
+		return;
+	}
+	snprintf(about, sizeof(about), "oneDNN %d.%d.%d (%.400s)", v->major, v->minor, v->patch,
+		 lib.path);
+	missing = NULL;
+}
+
+static bool usable(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, library_open);
+	return !missing;
+}
+
+bool onednn_usable(struct why *w)
+{
+	return usable() || refuse(w, "%s", missing);
+}
+
+const char *onednn_about(void)
+{
+	usable();
+	return about;
+}
+
+static const char *status_text(dnnl_status_t s)
+{
+	static const char *const text[] = {"success",
+					   "out of memory",
+					   "invalid arguments",
+					   "unimplemented",
+					   "last implementation reached",
+					   "runtime error",
+					   "not required"};
+	return (size_t)s < sizeof(text) / sizeof(text[0]) ? text[s] : "unknown status";
+}
+
+int onednn_failed(struct diag *d, dnnl_status_t s, const char *what)
+{
+	return FAIL(d, s == dnnl_out_of_memory ? E_MEMORY : E_LIBRARY,
+		    .message = "oneDNN refused a call",
+		    .actual = fmt(d, "%s: %s", what, status_text(s)));
+}
+
+/* ---- running programs ------------------------------------------------------------------------ */
+
+static void *address(const struct call *c, const struct program *p, const struct at *at)
+{
+	switch (at->place) {
+	case AT_IN: return (char *)c->in[at->index]->data + at->offset;
+	case AT_OUT: return (char *)c->out[at->index]->data + at->offset;
+	case AT_WORK: return (char *)c->workspace + at->offset;
+	case AT_SCRATCH: return (char *)c->workspace + p->work;
+	case AT_FIXED: return (void *)(uintptr_t)at->fixed;
+	case AT_NONE: break;
+	}
+	return NULL;
+}
+
+struct conversion {
+	enum action_kind kind;
+	enum dtype dtype;
+	const void *from;
+	void *to;
+};
+
+static void convert_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct conversion *v = arg;
+	(void)thread;
+	if (v->kind == DO_WIDEN)
+		simd_to_f32(v->dtype, v->from, begin, end - begin, (float *)v->to + begin);
+	else
+		simd_from_f32(v->dtype, (const float *)v->from + begin, end - begin, v->to, begin);
+}
+
+/* The strided source repeated over the dense target. */
+static void expand(const struct action *a, const float *from, float *to)
+{
+	int64_t pos[MAX_RANK] = {0}, inner = a->dim[a->rank - 1], step = a->stride[a->rank - 1];
+	for (int64_t done = 0; done < a->count; done += inner) {
+		const float *row = from;
+		for (int i = 0; i < a->rank - 1; i++)
+			row += pos[i] * a->stride[i];
+		if (step)
+			memcpy(to + done, row, (size_t)inner * sizeof(float));
+		else
+			for (int64_t k = 0; k < inner; k++)
+				to[done + k] = *row;
+		for (int i = a->rank - 2; i >= 0 && ++pos[i] == a->dim[i]; i--)
+			pos[i] = 0;
+	}
+}
+
+static int run_primitive(const struct call *c, const struct program *p, const struct action *a)
+{
+	for (uint32_t i = 0; i < a->n; i++) {
+		dnnl_status_t s = onednn_api.dnnl_memory_set_data_handle(a->arg[i].memory,
+									 address(c, p, &a->at[i]));
+		if (s != dnnl_success)
+			return onednn_failed(c->diag, s, "dnnl_memory_set_data_handle");
+	}
+	dnnl_status_t s =
+		onednn_api.dnnl_primitive_execute(a->primitive, onednn_stream, (int)a->n, a->arg);
+	return s == dnnl_success ? 0 : onednn_failed(c->diag, s, "dnnl_primitive_execute");
+}
+
+int onednn_run(const struct call *c)
+{
+	const struct program *p = c->step->state;
+	for (uint32_t i = 0; i < p->n; i++) {
+		const struct action *a = &p->action[i];
+		if (a->kind == DO_PRIMITIVE) {
+			int r = run_primitive(c, p, a);
+			if (r)
+				return r;
+			continue;
+		}
+		const void *from = address(c, p, &a->at[0]);
+		void *to = address(c, p, &a->at[1]);
+		if (a->kind == DO_EXPAND) {
+			expand(a, from, to);
+		} else if (a->kind == DO_COPY) {
+			if (from != to)
+				memcpy(to, from, (size_t)a->count);
+		} else {
+			struct conversion v = {a->kind, a->dtype, from, to};
+			pool_for(a->count, 16384, convert_piece, &v);
+		}
+	}
+	return 0;
+}
+
+void onednn_drop(struct step *step)
+{
+	struct program *p = step->state;
+	for (uint32_t i = 0; p && i < p->n; i++) {
+		struct action *a = &p->action[i];
+		for (uint32_t k = 0; k < a->n; k++)
+			if (a->arg[k].memory)
+				onednn_api.dnnl_memory_destroy(a->arg[k].memory);
+		if (a->primitive)
+			onednn_api.dnnl_primitive_destroy(a->primitive);
+	}
+	if (p)
+		p->n = 0;
+}
+
+#else /* HAVE_DNNL */
+
+/* Built without oneDNN's headers: every kernel refuses, and no step of it is ever made. */
+
+bool onednn_usable(struct why *w)
+{
+	return refuse(w, "built without oneDNN");
+}
+
+const char *onednn_about(void)
+{
+	return "built without oneDNN";
+}
+
+int onednn_run(const struct call *c)
+{
+	return call_fail(c, E_LIBRARY, "oneDNN", onednn_about());
+}
+
+void onednn_drop(struct step *step)
+{
+	(void)step;
+}
+
+#define ABSENT(what)                                                                               \
+	bool onednn_##what##_accepts(const struct site *s, struct why *w)                          \
+	{                                                                                          \
+		(void)s;                                                                           \
+		return onednn_usable(w);                                                           \
+	}                                                                                          \
+	int onednn_##what##_reshape(struct site *s, struct step *step, struct diag *d)             \
+	{                                                                                          \
+		(void)s;                                                                           \
+		(void)step;                                                                        \
+		return FAIL(d, E_LIBRARY, .actual = onednn_about());                               \
+	}
+ABSENT(conv)
+ABSENT(deconv)
+ABSENT(fused_conv)
+ABSENT(gemm)
+ABSENT(matmul)
+ABSENT(fused_gemm)
+ABSENT(pool)
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/quantized/nbits.h"
+
+#include "base/pool.h"
+#include "cpu/math/gemm.h"
+#include "cpu/math/igemm.h"
+#include "cpu/math/move.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/math/simd.h"
+#include "cpu/math/wide.h"
+#include "ops/quant.h"
+
+enum {
+	FEW = 4,
+	COLUMNS = 256
+}; /* rows that go without a GEMM; columns that are widened for one at a time */
+
+struct nbits {
+	int64_t rows, blocks, blob; /* of A; of a column of B; bytes of a block */
+	bool direct; /* few rows, 4 bits, blocks in order: the weights are never widened */
+	size_t sums, columns, narrow, gemm; /* offsets of the workspace, after A split */
+};
+
+struct nbits_job {
+	const struct call *c;
+	const struct matmul_nbits_params *p;
+	const struct nbits *v;
+	const float *a, *sums; /* widened; direct: even elements, odd elements and sums of the blocks */
+	float *columns;
+	int64_t first; /* of the columns that are widened */
+};
+
+static const char *sizes_fit(const struct site *s, const struct matmul_nbits_params *p,
+			     const struct nbits *v)
+{
+	const struct vinfo *z = site_in(s, 3);
+	int64_t zeros = z && z->type.dtype == DT_U8 ? (v->blocks * p->bits + 7) / 8 : v->blocks;
+
+	if (shape_count(&site_in(s, 1)->shape) != p->N * v->blocks * v->blob ||
+	    shape_count(&site_in(s, 2)->shape) != p->N * v->blocks)
+		return "B and scales as K, N, bits and block_size say";
+	if (z && shape_count(&z->shape) != p->N * zeros)
+		return "one zero point a block";
+	if (site_in(s, 4) && shape_count(&site_in(s, 4)->shape) < p->K)
+		return "g_idx of K elements";
+	return NULL;
+}
+
+int nbits_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct matmul_nbits_params *p = site_params(s);
+	const struct shape *a = &site_in(s, 0)->shape;
+	struct nbits *v = arena_new(s->plan_arena, struct nbits);
+	const char *bad;
+
+	v->rows = shape_span(a, 0, a->rank - 1);
+	v->blocks = (p->K + p->block_size - 1) / p->block_size;
+	v->blob = p->block_size * p->bits / 8;
+	v->direct = v->rows <= FEW && p->bits == 4 && v->blob % 8 == 0 && !site_in(s, 4);
+	bad = sizes_fit(s, p, v);
+	if (bad)
+		return site_fail(s, d, E_SHAPE, bad, NULL);
+	size_t wide = (size_t)v->rows * (size_t)v->blocks * (size_t)p->block_size * sizeof(float);
+	size_t per = (size_t)(v->direct ? 2 * v->blocks : p->K) * sizeof(float);
+	v->sums = scratch_size(wide);
+	v->columns = v->sums + scratch_size((size_t)v->rows * (size_t)v->blocks * sizeof(float));
+	v->narrow = v->columns + scratch_size(per * (size_t)(v->direct ? pool_threads() : COLUMNS));
+	size_t narrow = site_in(s, 0)->type.dtype == DT_F32
+				? 0
+				: (size_t)(v->rows * (p->K + p->N)) * sizeof(float);
+	v->gemm = v->narrow + scratch_size(narrow);
+	st->workspace = v->gemm + gemm_scratch(GEMM_F32);
+	st->state = v;
+	return 0;
+}
+
+static inline int packed_at(const uint8_t *p, int64_t i, int64_t bits)
+{
+	int64_t per = 8 / bits;
+	return p[i / per] >> (i % per * bits) & ((1 << bits) - 1);
+}
+
+/* What the zero point is where none is given. */
+static float middle(const struct nbits_job *j)
+{
+	return (float)(1 << (j->p->bits - 1));
+}
+
+static float zero_of_block(const struct nbits_job *j, int64_t n, int64_t block)
+{
+	const struct tensor *z = optional_in(j->c, 3);
+	int64_t bytes = (j->v->blocks * j->p->bits + 7) / 8;
+
+	if (!z)
+		return middle(j);
+	if (tensor_dtype(z) == DT_U8)
+		return (float)packed_at((const uint8_t *)z->data + n * bytes, block, j->p->bits);
+	return scale_at(z, n * j->v->blocks + block);
+}
+
+/* ---- few rows ---------------------------------------------------------------------------------- */
+
+/* A block's even elements, then its odd ones, as they lie in the nibbles; and its sum. */
+static void split_rows(const struct nbits_job *j, const float *a, float *to, float *sums)
+{
+	int64_t size = j->p->block_size, half = size / 2;
+
+	for (int64_t r = 0; r < j->v->rows; r++) {
+		for (int64_t b = 0; b < j->v->blocks; b++, to += size) {
+			float sum = 0;
+			for (int64_t i = 0; i < size; i++) {
+				int64_t k = b * size + i;
+				float x = k < j->p->K ? a[r * j->p->K + k] : 0;
+				to[(i & 1) * half + i / 2] = x;
+				sum += x;
+			}
+			sums[r * j->v->blocks + b] = sum;
+		}
+	}
+}
+
+static void direct_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct nbits_job *j = arg;
+	const struct call *c = j->c;
+	const struct nbits *v = j->v;
+	const struct tensor *bias = optional_in(c, 5), *s = c->in[2];
+	float *own = j->columns + thread * 2 * v->blocks, *zero = own + v->blocks;
+	bool plain = tensor_dtype(s) == DT_F32, zeros = optional_in(c, 3) != NULL;
+
+	for (int64_t n = begin; n < end; n++) {
+		const float *scale = plain ? (const float *)s->data + n * v->blocks : own;
+		for (int64_t b = 0; b < v->blocks && !plain; b++)
+			own[b] = scale_at(s, n * v->blocks + b);
+		for (int64_t b = 0; b < v->blocks && zeros; b++)
+			zero[b] = zero_of_block(j, n, b);
+		for (int64_t r = 0; r < v->rows; r++) {
+			const uint8_t *w = (const uint8_t *)c->in[1]->data + n * v->blocks * v->blob;
+			float y = igemm_kernels()->nibbles(j->a + r * v->blocks * j->p->block_size,
+							   w, zeros ? 0 : middle(j), scale,
+							   v->blocks, v->blob);
+			for (int64_t b = 0; b < v->blocks && zeros; b++)
+				y -= scale[b] * zero[b] * j->sums[r * v->blocks + b];
+			if (bias)
+				y += scale_at(bias, n);
+			from_f32(tensor_dtype(c->out[0]), &y, 1, c->out[0]->data, r * j->p->N + n);
+		}
+	}
+}
+
+/* ---- many rows: columns in fp32, some at a time -------------------------------------------------- */
+
+/* Column n of B. */
+static void widen_column(const struct nbits_job *j, int64_t n, float *b)
+{
+	const struct call *c = j->c;
+	const struct matmul_nbits_params *p = j->p;
+	const struct nbits *v = j->v;
+	const uint8_t *w = (const uint8_t *)c->in[1]->data + n * v->blocks * v->blob;
+	const struct tensor *order = optional_in(c, 4);
+	int64_t block = -1;
+	float scale = 0, zero = 0;
+
+	if (p->bits == 4 && !order && p->block_size % 2 == 0) {
+		for (int64_t g = 0; g < v->blocks; g++, w += v->blob) {
+			int64_t first = g * p->block_size, rest = p->K - first;
+			igemm_kernels()->widen_nibbles(w, rest < p->block_size ? rest : p->block_size,
+						       zero_of_block(j, n, g),
+						       scale_at(c->in[2], n * v->blocks + g),
+						       b + first);
+		}
+		return;
+	}
+	for (int64_t k = 0; k < p->K; k++) {
+		int64_t g = order ? ((const int32_t *)order->data)[k] : k / p->block_size;
+		if (g != block) {
+			block = g;
+			scale = scale_at(c->in[2], n * v->blocks + g);
+			zero = zero_of_block(j, n, g);
+		}
+		b[k] = ((float)packed_at(w, k, p->bits) - zero) * scale;
+	}
+}
+
+static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct nbits_job *j = arg;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++)
+		widen_column(j, j->first + i, j->columns + i * j->p->K);
+}
+
+/* y: rows of N in fp32 */
+static void add_bias(const struct nbits_job *j, float *y)
+{
+	const struct tensor *bias = optional_in(j->c, 5);
+
+	for (int64_t r = 0; bias && r < j->v->rows; r++)
+		for (int64_t n = 0; n < j->p->N; n++)
+			y[r * j->p->N + n] += scale_at(bias, n);
+}
+
+static void run_gemm(struct nbits_job *j, float *y, void *scratch)
+{
+	const struct matmul_nbits_params *p = j->p;
+
+	for (int64_t n = 0; n < p->N; n += COLUMNS) {
+		int64_t count = p->N - n < COLUMNS ? p->N - n : COLUMNS;
+		struct gemm g = {.m = j->v->rows,
+				 .n = count,
+				 .k = p->K,
+				 .a = j->a,
+				 .a_row = p->K,
+				 .a_col = 1,
+				 .b = j->columns,
+				 .b_row = 1,
+				 .b_col = p->K,
+				 .c = y + n,
+				 .c_row = p->N,
+				 .alpha = 1};
+		j->first = n;
+		pool_for(count, 1 + (1 << 14) / p->K, widen_piece, j);
+		gemm_run(GEMM_F32, &g, scratch);
+	}
+	add_bias(j, y);
+}
+
+static int groups_fit(const struct call *c, const struct nbits *v, int64_t k)
+{
+	const struct tensor *order = optional_in(c, 4);
+
+	for (int64_t i = 0; order && i < k; i++) {
+		int32_t g = ((const int32_t *)order->data)[i];
+		if (g < 0 || g >= v->blocks)
+			return call_fail(c, E_VALUE, "groups within the blocks", NULL);
+	}
+	return 0;
+}
+
+int nbits_run(const struct call *c)
+{
+	const struct matmul_nbits_params *p = call_params(c);
+	const struct nbits *v = c->step->state;
+	char *work = c->workspace;
+	struct nbits_job j = {.c = c,
+			      .p = p,
+			      .v = v,
+			      .a = c->in[0]->data,
+			      .sums = (float *)(void *)(work + v->sums),
+			      .columns = (float *)(void *)(work + v->columns)};
+	enum dtype t = tensor_dtype(c->in[0]);
+	float *wide = (float *)(void *)(work + v->narrow), *y = c->out[0]->data;
+	int err = groups_fit(c, v, p->K);
+
+	if (err || !v->rows || !p->N)
+		return err;
+	if (t != DT_F32) { /* in fp32, rounded once */
+		to_f32(t, c->in[0]->data, 0, v->rows * p->K, wide);
+		j.a = wide;
+		y = wide + v->rows * p->K;
+	}
+	if (v->direct) {
+		split_rows(&j, j.a, (float *)(void *)work, (float *)(void *)(work + v->sums));
+		j.a = (float *)(void *)work;
+		pool_for(p->N, 1 + (1 << 15) / p->K, direct_piece, &j);
+	} else {
+		run_gemm(&j, y, work + v->gemm);
+		if (t != DT_F32)
+			from_f32(t, y, v->rows * p->N, c->out[0]->data, 0);
+	}
+	return 0;
+}
+
+/* ---- MatMulBnb4: codes of bitsandbytes, in blocks of the flattened weights ----------------------- */
+
+struct bnb_job {
+	const uint8_t *codes;
+	const float *most; /* of a block: what its codes are multiplied by */
+	const float *values;
+	int64_t k_step, n_step, block;
+};
+
+/* Row k of B, columns n..: the first of two codes lies in the high half of a byte. */
+static void bnb_row(const void *arg, int64_t k, int64_t n, int64_t count, void *dst)
+{
+	const struct bnb_job *j = arg;
+	float *y = dst;
+
+	for (int64_t i = 0; i < count; i++) {
+		int64_t at = k * j->k_step + (n + i) * j->n_step;
+		y[i] = j->values[j->codes[at / 2] >> (at & 1 ? 0 : 4) & 15] * j->most[at / j->block];
+	}
+}
+
+int bnb_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	const struct bnb_params *p = site_params(s);
+	int64_t count = p->N * p->K;
+
+	if (shape_count(&site_in(s, 1)->shape) != (count + 1) / 2 ||
+	    shape_count(&site_in(s, 2)->shape) != (count - 1) / p->block_size + 1)
+		return site_fail(s, d, E_SHAPE, "B and absmax as K, N and block_size say", NULL);
+	st->workspace = wide_workspace(s) + scratch_size(gemm_scratch(GEMM_F32));
+	return 0;
+}
+
+int bnb_run(const struct call *c)
+{
+	const struct bnb_params *p = call_params(c);
+	struct scratch s = scratch_of(c);
+	struct bnb_job j = {.codes = c->in[1]->data,
+			    .most = wide_in(&s, c->in[2]),
+			    .values = bnb_values[p->quant_type],
+			    .block = p->block_size,
+			    .k_step = p->transB ? 1 : p->K,
+			    .n_step = p->transB ? p->K : 1};
+	struct gemm g = {.n = p->transB ? p->N : p->K,
+			 .k = p->transB ? p->K : p->N,
+			 .a = wide_in(&s, c->in[0]),
+			 .a_col = 1,
+			 .row = bnb_row,
+			 .arg = &j,
+			 .alpha = 1};
+	float *y = wide_out(&s, c->out[0]);
+
+	g.m = tensor_count(c->in[0]) / g.k;
+	g.a_row = g.k;
+	g.c = y;
+	g.c_row = g.n;
+	gemm_run(GEMM_F32, &g, scratch_take(&s, gemm_scratch(GEMM_F32)));
+	wide_done(c->out[0], y);
+	return 0;
+}

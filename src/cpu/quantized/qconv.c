@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cpu/quantized/qconv.h"
+
+#include "base/pool.h"
+#include "cpu/math/move.h"
+#include "cpu/quantized/qproduct.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/math/window.h"
+#include "ops/quant.h"
+
+#include <string.h>
+
+struct int_conv {
+	struct window w;
+	int64_t n, channels, group, features; /* channels and features of a group */
+	int64_t k, pixels, inputs;
+	size_t scratch, padded; /* of igemm; of an image with its pads */
+	uint32_t x, wt, zx, zw;
+	/*
+	 * The padded image is split by the places' remainders by the strides: a tap of the kernel then reads
+	 * one part at a constant distance from where the output element lies in it. Columns are the places
+	 * of a part up to the last output; what lies between the rows is left out when results are stored.
+	 * Not even: pads that cut off, or an image too large: taps are looked up place by place.
+	 */
+	bool even;
+	int64_t columns, plane; /* plane: elements of a part */
+	int64_t part[MAX_RANK]; /* its size */
+	int64_t parts;
+	int32_t *offset; /* of each k, even only */
+};
+
+/* Weights as igemm wants them with the rows' sums, kept in the store where they are constant. */
+struct conv_rows {
+	const uint8_t *rows;
+	const int32_t *sum;
+};
+
+struct conv_job {
+	const struct int_conv *v;
+	const uint8_t *x; /* of one image and group */
+	int32_t zero;	  /* of x, as it is */
+	uint8_t flip;	  /* of x, whose bytes are taken as unsigned */
+	struct finish f;
+	void *y;
+	int64_t y_first, m_first;
+};
+
+/* Where tap k reads in the parts of its channel. */
+static int64_t tap_offset(const struct int_conv *v, int64_t tap)
+{
+	const struct window *w = &v->w;
+	int64_t at = 0, step = 1, part = 0, parts = 1;
+
+	for (int d = w->n - 1; d >= 0; d--) {
+		int64_t o = tap % w->kernel[d] * w->dilation[d];
+		tap /= w->kernel[d];
+		at += o / w->stride[d] * step;
+		part += o % w->stride[d] * parts;
+		step *= v->part[d];
+		parts *= w->stride[d];
+	}
+	return part * v->plane + at;
+}
+
+/* The parts of the padded image: their size, and where each k is read; false: not in this way. */
+static bool set_parts(struct int_conv *v, struct site *s)
+{
+	const struct window *w = &v->w;
+	int64_t last = 0, size = window_size(w), image;
+
+	v->plane = v->parts = 1;
+	for (int d = 0; d < w->n; d++) {
+		if (w->begin[d] < 0 || w->end[d] < 0 || w->out[d] < 1)
+			return false;
+		/* what a rounded size leaves unread is not there */
+		v->part[d] = w->out[d] + (w->kernel[d] - 1) * w->dilation[d] / w->stride[d];
+		if (v->part[d] > INT32_MAX / v->plane || w->stride[d] > INT32_MAX / v->parts)
+			return false;
+		v->plane *= v->part[d];
+		v->parts *= w->stride[d];
+		last = last * v->part[d] + w->out[d] - 1;
+	}
+	if (v->channels < 1 || __builtin_mul_overflow(v->plane, v->parts, &image) ||
+	    image > INT32_MAX / v->channels ||
+	    !size_mul((size_t)image, (size_t)(v->channels * v->group), &v->padded))
+		return false;
+	v->columns = last + 1;
+	v->offset = arena_new_n(s->plan_arena, int32_t, (size_t)v->k);
+	for (int64_t k = 0; k < v->k; k++)
+		v->offset[k] = (int32_t)(k / size * image + tap_offset(v, k % size));
+	return true;
+}
+
+static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint32_t x, uint32_t wt,
+			   uint32_t zx, uint32_t zw)
+{
+	const struct int_conv_params *p = site_params(s);
+	struct int_conv *v = arena_new(s->plan_arena, struct int_conv);
+	const struct shape *xs = &site_in(s, x)->shape, *ws = &site_in(s, wt)->shape;
+	const char *bad = window_set(&v->w, &p->window, xs, ws, false, d);
+
+	if (bad)
+		return site_fail(s, d, E_SHAPE, bad, NULL);
+	v->x = x;
+	v->wt = wt;
+	v->zx = zx;
+	v->zw = zw;
+	v->n = xs->dim[0];
+	v->group = p->group;
+	v->channels = ws->dim[1];
+	v->features = ws->dim[0] / p->group;
+	v->k = v->channels * window_size(&v->w);
+	v->pixels = v->columns = window_outputs(&v->w);
+	v->inputs = window_inputs(&v->w);
+	v->scratch = igemm_scratch(v->k);
+	v->even = v->pixels > 0 && v->k > 0 && set_parts(v, s);
+	if (!v->even)
+		v->padded = 0;
+	if (!product_bytes(ws->dim[0], 1, v->k, v->scratch, &st->workspace) ||
+	    !size_add(st->workspace, v->padded, &st->workspace))
+		return site_fail(s, d, E_SIZE, NULL, NULL);
+	st->state = v;
+	return 0;
+}
+
+enum { TAPS = 32 }; /* that are prepared at once */
+
+/* What a tap reads for the pixels of a panel: runs of elements; between them it lies in the padding. */
+struct run {
+	int32_t from; /* in the channel */
+	int16_t to, n;
+};
+struct taps {
+	int64_t n;
+	int runs[TAPS];
+	struct run run[TAPS][IGEMM_NR];
+};
+
+static void add_tap(struct taps *t, int64_t tap, int64_t from, int64_t to)
+{
+	struct run *last = t->runs[tap] ? &t->run[tap][t->runs[tap] - 1] : NULL;
+
+	if (last && last->from + last->n == from && last->to + last->n == to)
+		last->n++;
+	else
+		t->run[tap][t->runs[tap]++] = (struct run){(int32_t)from, (int16_t)to, 1};
+}
+
+/* Taps e0..e0+n-1 of a pixel, column i. */
+static void taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int64_t i, struct taps *t)
+{
+	int64_t origin[MAX_RANK], at[MAX_RANK], rest = e0;
+
+	for (int d = w->n - 1; d >= 0; d--) {
+		origin[d] = pixel % w->out[d] * w->stride[d] - w->begin[d];
+		pixel /= w->out[d];
+		at[d] = rest % w->kernel[d];
+		rest /= w->kernel[d];
+	}
+	for (int64_t e = 0; e < t->n; e++) {
+		int64_t o = 0;
+		bool inside = true;
+		for (int d = 0; d < w->n; d++) {
+			int64_t p = origin[d] + at[d] * w->dilation[d];
+			inside &= p >= 0 && p < w->in[d];
+			o = o * w->in[d] + p;
+		}
+		if (inside)
+			add_tap(t, e, o, i);
+		for (int d = w->n - 1; d >= 0 && ++at[d] == w->kernel[d]; d--)
+			at[d] = 0;
+	}
+}
+
+/* What a tap of a channel reads for the pixels: bytes, the zero point in the padding. */
+static void read_tap(const uint8_t *x, const struct taps *t, int64_t tap, uint8_t zero, uint8_t *to)
+{
+	const struct run *run = t->run[tap];
+
+	if (t->runs[tap] == 1 && run->n == IGEMM_NR) {
+		memcpy(to, x + run->from, IGEMM_NR);
+		return;
+	}
+	memset(to, zero, IGEMM_NR);
+	for (int r = 0; r < t->runs[tap]; r++)
+		for (int i = 0; i < run[r].n; i++)
+			to[run[r].to + i] = x[run[r].from + i];
+}
+
+/* All taps at hand: rows of bytes in the order of k, some at a time. */
+static void pack_channels(const struct conv_job *j, const struct taps *t, int64_t count, uint8_t *panel)
+{
+	enum { ROWS = 64 };
+	uint8_t rows[ROWS][IGEMM_NR];
+	struct igemm_rows b = {.base = rows[0], .row = IGEMM_NR};
+	int64_t k = 0, first = 0;
+
+	for (int64_t c = 0; c < j->v->channels; c++) {
+		const uint8_t *x = j->x + c * j->v->inputs;
+		for (int64_t e = 0; e < t->n; e++) {
+			read_tap(x, t, e, (uint8_t)j->zero, rows[k++ - first]);
+			if (k - first < ROWS && k < j->v->k)
+				continue;
+			igemm_kernels()->pack(&b, k - first, count, j->flip, panel + first * IGEMM_NR);
+			first = k;
+		}
+	}
+}
+
+static void pack_taps(const struct conv_job *j, int64_t n0, int64_t count, uint8_t *panel)
+{
+	const struct int_conv *v = j->v;
+	int64_t size = window_size(&v->w);
+	uint8_t row[IGEMM_NR];
+	struct taps t;
+
+	memset(panel, 0, igemm_panel(v->k));
+	for (int64_t e0 = 0; e0 < size; e0 += t.n) {
+		t.n = lesser(TAPS, size - e0);
+		memset(t.runs, 0, sizeof(t.runs));
+		for (int64_t i = 0; i < count; i++)
+			taps_of_pixel(&v->w, e0, n0 + i, i, &t);
+		if (t.n == size) {
+			pack_channels(j, &t, count, panel);
+			return;
+		}
+		for (int64_t c = 0; c < v->channels; c++) {
+			for (int64_t e = 0, k = c * size + e0; e < t.n; e++, k++) {
+				uint8_t *to = panel + k / 4 * 4 * IGEMM_NR + k % 4;
+				read_tap(j->x + c * v->inputs, &t, e, (uint8_t)j->zero, row);
+				for (int64_t i = 0; i < count; i++)
+					to[4 * i] = row[i] ^ j->flip;
+			}
+		}
+	}
+}
+
+static void pack_pixels(const void *arg, int64_t n0, int64_t count, uint8_t *panel)
+{
+	const struct conv_job *j = arg;
+
+	if (j->v->even) {
+		struct igemm_rows rows = {.base = j->x + n0, .offset = j->v->offset};
+		igemm_kernels()->pack(&rows, j->v->k, count, j->flip, panel);
+	} else {
+		pack_taps(j, n0, count, panel);
+	}
+}
+
+/* The output element of column n, and how many columns from it on are outputs side by side (0: none). */
+static int64_t column_run(const struct int_conv *v, int64_t n, int64_t *pixel)
+{
+	const struct window *w = &v->w;
+	int last = w->n - 1;
+	int64_t x = n % v->part[last], rest = n / v->part[last], at = 0, step = w->out[last];
+	bool inside = x < w->out[last];
+
+	for (int d = last - 1; d >= 0; d--) {
+		int64_t o = rest % v->part[d];
+		inside &= o < w->out[d];
+		at += o * step;
+		step *= w->out[d];
+		rest /= v->part[d];
+	}
+	*pixel = at + x;
+	return inside ? w->out[last] - x : 0;
+}
+
+enum { CONV_COLUMNS = 512 }; /* that are stored at once, at most */
+
+/* Runs of columns that are outputs side by side. */
+struct segment {
+	int64_t pixel;
+	int16_t from, n;
+};
+
+static int segments_of(const struct int_conv *v, int64_t n, int64_t cols, struct segment *to)
+{
+	int64_t width = v->part[v->w.n - 1], pixel;
+	int count = 0;
+
+	for (int64_t i = 0, rest; i < cols; i += rest) {
+		int64_t run = column_run(v, n + i, &pixel);
+		rest = lesser(width - (n + i) % width, cols - i);
+		run = lesser(run, rest);
+		if (run)
+			to[count++] = (struct segment){pixel, (int16_t)i, (int16_t)run};
+	}
+	return count;
+}
+
+static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
+			 const int32_t *sums, int64_t ld)
+{
+	const struct conv_job *j = arg;
+	const struct int_conv *v = j->v;
+	size_t size = dtype_bits(j->f.type) / 8;
+	struct segment seg[CONV_COLUMNS];
+	int32_t line[CONV_COLUMNS];
+	int count;
+
+	if (!v->even) {
+		for (int64_t r = 0; r < rows; r++)
+			finish_row(&j->f, j->m_first + m + r, n, cols, sums + r * ld, j->y,
+				   j->y_first + (m + r) * v->pixels + n);
+		return;
+	}
+	count = segments_of(v, n, cols, seg);
+	for (int64_t r = 0; r < rows && count; r++) {
+		char *y = (char *)j->y + (size_t)(j->y_first + (m + r) * v->pixels) * size;
+		finish_row(&j->f, j->m_first + m + r, 0, cols, sums + r * ld, line, 0);
+		for (int k = 0; k < count; k++)
+			memcpy(y + (size_t)seg[k].pixel * size,
+			       (const char *)line + (size_t)seg[k].from * size,
+			       (size_t)seg[k].n * size);
+	}
+}
+
+/* The parts of an image of all channels, with its pads. */
+struct pad_job {
+	const struct int_conv *v;
+	const uint8_t *x;
+	uint8_t *to, zero;
+};
+
+/* n elements of a line of the image that are `stride` apart. */
+static void pad_line(const uint8_t *x, int64_t n, int64_t stride, uint8_t *to)
+{
+	if (stride == 1)
+		memcpy(to, x, (size_t)n);
+	else if (stride == 2)
+		igemm_kernels()->every_other(x, n, to);
+	else
+		for (int64_t i = 0; i < n; i++)
+			to[i] = x[i * stride];
+}
+
+/* One part of a channel: the places that leave the remainders rem. */
+static void pad_part(const struct int_conv *v, const int64_t *rem, const uint8_t *x, uint8_t *to)
+{
+	const struct window *w = &v->w;
+	int last = w->n - 1;
+	int64_t at[MAX_RANK] = {0}, stride = w->stride[last], width = v->part[last];
+	int64_t first = rem[last] - w->begin[last]; /* place in the image of a line's first element */
+	int64_t i = first < 0 ? (-first + stride - 1) / stride : 0;
+	int64_t end = w->in[last] > first ? (w->in[last] - first + stride - 1) / stride : 0;
+
+	end = lesser(end, width);
+	for (const uint8_t *stop = to + v->plane; to < stop; to += width) {
+		int64_t from = 0;
+		bool inside = end > i;
+		for (int d = 0; d < last; d++) {
+			int64_t o = at[d] * w->stride[d] + rem[d] - w->begin[d];
+			inside &= o >= 0 && o < w->in[d];
+			from = from * w->in[d] + o;
+		}
+		if (inside)
+			pad_line(x + from * w->in[last] + first + i * stride, end - i, stride, to + i);
+		for (int d = last - 1; d >= 0 && ++at[d] == v->part[d]; d--)
+			at[d] = 0;
+	}
+}
+
+static void pad_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct pad_job *j = arg;
+	const struct int_conv *v = j->v;
+
+	(void)thread;
+	for (int64_t c = begin; c < end; c++) {
+		uint8_t *to = j->to + c * v->plane * v->parts;
+		int64_t rem[MAX_RANK] = {0};
+		memset(to, j->zero, (size_t)(v->plane * v->parts));
+		for (int64_t p = 0; p < v->parts; p++) {
+			pad_part(v, rem, j->x + c * v->inputs, to + p * v->plane);
+			for (int d = v->w.n - 1; d >= 0 && ++rem[d] == v->w.stride[d]; d--)
+				rem[d] = 0;
+		}
+	}
+}
+
+static bool has_no_pads(const struct int_conv *v)
+{
+	for (int d = 0; d < v->w.n; d++)
+		if (v->w.begin[d] || v->w.stride[d] != 1 || v->part[d] != v->w.in[d])
+			return false;
+	return true;
+}
+
+/* The image that taps are read from; even: with its pads, unless there are none. */
+static const uint8_t *padded_image(const struct int_conv *v, const uint8_t *x, uint8_t zero,
+				   uint8_t *room)
+{
+	struct pad_job j = {v, x, room, zero};
+	int64_t channels = v->channels * v->group;
+
+	if (!v->even || has_no_pads(v))
+		return x;
+	pool_for(channels, 1 + 16384 / ((int64_t)v->padded / channels + 1), pad_piece, &j);
+	return room;
+}
+
+/* Groups of one image. */
+struct groups_job {
+	const struct conv_job *j;
+	const struct igemm *g;
+	void *scratch;
+	int64_t image; /* bytes of a group */
+};
+
+static void one_group(const struct groups_job *a, int64_t group, bool alone, int thread)
+{
+	const struct int_conv *v = a->j->v;
+	struct conv_job j = *a->j;
+	struct igemm g = *a->g;
+	int64_t m = group * v->features;
+
+	j.x += group * a->image;
+	j.m_first = m;
+	j.y_first += m * v->pixels;
+	g.a += m * igemm_depth(v->k);
+	g.a_zero = g.a_zero ? g.a_zero + m : NULL;
+	g.a_rest += m;
+	g.arg = &j;
+	if (alone)
+		igemm_run_alone(&g, a->scratch, thread);
+	else
+		igemm_run(&g, a->scratch);
+}
+
+static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	for (int64_t g = begin; g < end; g++)
+		one_group(arg, g, true, thread);
+}
+
+/* One feature of one channel: the taps' rows are added up. */
+static void one_channel(const struct groups_job *a, int64_t channel)
+{
+	const struct int_conv *v = a->j->v;
+	struct conv_job j = *a->j;
+	const uint8_t *w = a->g->a + channel * igemm_depth(v->k);
+	int32_t sums[CONV_COLUMNS], za = a->g->a_zero ? a->g->a_zero[channel] : 0, zero = 0;
+
+	for (int64_t k = 0; k < v->k && a->g->b_zero; k++)
+		zero += ((int8_t)w[k] - za) * *a->g->b_zero;
+	j.x += channel * a->image;
+	j.m_first = channel;
+	j.y_first += channel * v->pixels;
+	for (int64_t n = 0, cols; n < v->columns; n += cols) {
+		struct igemm_rows rows = {.base = j.x + n, .offset = v->offset};
+		cols = lesser(CONV_COLUMNS, v->columns - n);
+		igemm_kernels()->add_rows(&rows, (const int8_t *)w, za, v->k, j.flip, -zero, cols,
+					  sums);
+		store_pixels(&j, 0, 1, n, cols, sums, cols);
+	}
+}
+
+static void channels_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	(void)thread;
+	for (int64_t c = begin; c < end; c++)
+		one_channel(arg, c);
+}
+
+static int conv_run_as(const struct call *c, const struct finish *f)
+{
+	const struct int_conv *v = c->step->state;
+	const struct tensor *x = c->in[v->x], *wt = c->in[v->wt], *zx = optional_in(c, v->zx);
+	int64_t features = v->features * v->group, channels = v->channels * v->group;
+	struct product_room room = product_room((char *)c->workspace + v->scratch, features, 1, v->k);
+	struct conv_job j = {
+		.v = v, .flip = flip_to(false, tensor_dtype(x)), .f = *f, .y = c->out[0]->data};
+	struct code_job code = {.to = room.rows,
+				.sum = room.rest,
+				.from = wt->data,
+				.k = v->k,
+				.row = v->k,
+				.col = 1,
+				.flip = flip_to(true, tensor_dtype(wt)),
+				.is_signed = true};
+	struct igemm g = {.m = v->features,
+			  .n = v->columns,
+			  .k = v->k,
+			  .a = room.rows,
+			  .a_signed = true,
+			  .a_rest = room.rest,
+			  .pack = pack_pixels,
+			  .store = store_pixels};
+	struct groups_job groups = {&j, &g, c->workspace,
+				    v->even ? (int64_t)v->padded / v->group : v->channels * v->inputs};
+
+	if (zx && tensor_count(zx) != 1)
+		return call_fail(c, E_SHAPE, "one zero point of x", NULL);
+	if (!v->pixels || !features)
+		return 0;
+	j.zero = zero_of(zx, 0, 1, 0);
+	j.f.by_row = true;
+	j.f.rows = features;
+	finish_prepare(&j.f, room.factor);
+	room.zb[0] = j.zero + zero_move(false, j.flip);
+	if (room.zb[0])
+		g.b_zero = room.zb;
+	code_rows(&code, features);
+	if (zeros_of(optional_in(c, v->zw), zero_move(true, code.flip), features, 0, room.za))
+		g.a_zero = room.za;
+	for (int64_t m = 0; m < features; m++)
+		room.rest[m] =
+			(int32_t)((uint32_t)room.rest[m] - (uint32_t)v->k * (uint32_t)room.za[m]);
+	for (int64_t i = 0; i < v->n; i++) {
+		j.x = padded_image(v, (const uint8_t *)x->data + i * channels * v->inputs,
+				   (uint8_t)j.zero, (uint8_t *)(room.zb + 1));
+		j.y_first = i * features * v->pixels;
+		if (v->even && v->channels == 1 && v->features == 1)
+			pool_for(v->group, 1 + 16384 / (v->columns * v->k + 1), channels_piece,
+				 &groups);
+		else if (v->group >= 2 * pool_threads())
+			pool_for(v->group, 1, groups_piece, &groups);
+		else
+			for (int64_t k = 0; k < v->group; k++)
+				one_group(&groups, k, false, 0);
+	}
+	return 0;
+}
+
+int conv_integer_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	return conv_reshape_as(s, st, d, 0, 1, 2, 3);
+}
+
+int conv_integer_run(const struct call *c)
+{
+	return conv_run_as(c, &(struct finish){.type = DT_I32});
+}
+
+int qlinear_conv_reshape(struct site *s, struct step *st, struct diag *d)
+{
+	return conv_reshape_as(s, st, d, 0, 3, 2, 5);
+}
+
+int qlinear_conv_run(const struct call *c)
+{
+	const struct tensor *bias = optional_in(c, 8);
+	struct finish f = {.type = tensor_dtype(c->out[0]),
+			   .alpha = 1,
+			   .ascale = c->in[1],
+			   .bscale = c->in[4],
+			   .yscale = c->in[6],
+			   .yzero = c->in[7],
+			   .add = bias ? bias->data : NULL,
+			   .add_row = 1};
+
+	return conv_run_as(c, &f);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CPU_QUANTIZED_QLINEAR_H
+#define CPU_QUANTIZED_QLINEAR_H
+/* com.microsoft's operators from codes to codes: QLinearAdd, QLinearConcat, QLinearSigmoid, ... */
+#include "backend/backend.h"
+
+int qconcat_run(const struct call *c);
+int qglobal_run(const struct call *c);
+int qbinary_reshape(struct site *s, struct step *st, struct diag *d);
+int qadd_run(const struct call *c);
+int qmultiply_run(const struct call *c);
+int qtable_reshape(struct site *s, struct step *st, struct diag *d);
+int qsigmoid_run(const struct call *c);
+int qleaky_run(const struct call *c);
+
+#endif

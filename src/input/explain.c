@@ -1,0 +1,764 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why an input does not fit, and what would make it fit: each guess is tried with
+ * the function that judges real inputs, and where several would do, the bytes of
+ * the file decide.
+ */
+#include "base/str.h"
+#include "input/internal.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+struct guesser {
+	const struct mismatch *m;
+	struct arena *a;
+	const struct item *item; /* as it is looked at now: a raw file may turn out to be an .npy */
+	struct input_keys keys;	 /* as given, and what was guessed */
+	struct str added;	 /* keys to add, as text */
+	const char *reads, *note; /* what the file then is */
+	struct fit fit;
+};
+
+/* ---- what the bytes look like */
+
+enum { SAMPLES = 4096 };
+
+static bool typical_float(double v, double least, double most)
+{
+	return v == 0 || (isfinite(v) && fabs(v) >= least && fabs(v) <= most);
+}
+
+/* From 0 to 1: how much the bytes look like elements of this type. */
+static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
+{
+	size_t size = dtype_bits(t) / 8, n = size ? bytes / size : 0, step = n / SAMPLES + 1;
+	size_t good = 0, seen = 0, logs = 0;
+	double sum = 0, squares = 0;
+	unsigned char one[16];
+
+	if (!p || !n)
+		return 0;
+	for (size_t i = 0; i < n; i += step, seen++) {
+		memcpy(one, p + i * size, size);
+		double v = elem_f64(t, one, 0);
+		bool ok;
+		if (t == DT_BOOL)
+			ok = one[0] <= 1;
+		else if (t == DT_F16)
+			ok = typical_float(v, 6e-5, 6e4);
+		else if (dtype_class(t) == DT_FLOAT)
+			ok = typical_float(v, 1e-12, 1e12);
+		else if (size >= 4)
+			ok = fabs(v) < 16777216;
+		else
+			ok = true;
+		good += ok;
+		if (ok && v != 0) {
+			double bits = log2(fabs(v));
+			sum += bits;
+			squares += bits * bits;
+			logs++;
+		}
+	}
+	double part = (double)good / (double)seen;
+	if (t == DT_F16 || t == DT_BF16) {
+		/* Each taken for the other still looks finite, but spreads over 8 times more or fewer exponents. */
+		double mean = logs ? sum / (double)logs : 0;
+		double spread = logs ? sqrt(fmax(squares / (double)logs - mean * mean, 0)) : 0;
+		return spread > 0 ? part * (1 - 0.05 * fmin(fabs(log2(spread / 1.5)), 4))
+				  : part * 0.9;
+	}
+	if (dtype_class(t) == DT_FLOAT)
+		return part;
+	/* plain numbers are believed only where nothing better fits the size */
+	return part * (t == DT_U8 ? 0.9 : t == DT_BOOL && part == 1 ? 0.95 : 0.8);
+}
+
+/* Mean step between neighbours in x of one channel, for an order of axes. */
+static double roughness(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c,
+			bool last)
+{
+	size_t size = dtype_bits(t) / 8;
+	int64_t rows = h < 64 ? h : 64, seen = 0;
+	double sum = 0;
+	unsigned char a[16], b[16];
+
+	for (int64_t r = 0; r < rows; r++) {
+		int64_t y = r * h / rows;
+		for (int64_t x = 0; x + 1 < w; x++)
+			for (int64_t k = 0; k < c; k++, seen++) {
+				int64_t i = last ? (y * w + x) * c + k : (k * h + y) * w + x;
+				memcpy(a, p + (size_t)i * size, size);
+				memcpy(b, p + (size_t)(i + (last ? c : 1)) * size, size);
+				double step = elem_f64(t, a, 0) - elem_f64(t, b, 0);
+				sum += isfinite(step) ? fabs(step) : 0;
+			}
+	}
+	return seen ? sum / (double)seen : 0;
+}
+
+/* Whether the elements are pixels side by side rather than one plane a channel. */
+static bool looks_hwc(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c)
+{
+	return p && dtype_bits(t) >= 8 &&
+	       roughness(t, p, h, w, c, true) < roughness(t, p, h, w, c, false);
+}
+
+/* ---- guesses */
+
+static bool add(struct guesser *g, const char *key, const char *value)
+{
+	str_addf(&g->added, "%s%s=%s", g->added.n ? "," : "", key, value);
+	return keys_set(&g->keys, key, value, NULL) == 0;
+}
+
+struct saved {
+	struct input_keys keys;
+	size_t added;
+};
+
+static struct saved save(const struct guesser *g)
+{
+	return (struct saved){g->keys, g->added.n};
+}
+
+static void back(struct guesser *g, struct saved s)
+{
+	g->keys = s.keys;
+	g->added.n = s.added;
+	if (g->added.s)
+		g->added.s[s.added] = '\0';
+}
+
+static bool works(struct guesser *g)
+{
+	return input_fit(g->m->want, g->item, &g->keys, &g->fit) == E_OK;
+}
+
+static const char *type_shape(struct guesser *g, enum dtype t, const struct shape *s)
+{
+	return arena_printf(g->a, "%s %s", dtype_name(t), shape_str(g->a, s, NULL));
+}
+
+static bool says(struct guesser *g, enum dtype t, const struct shape *s, const char *note)
+{
+	g->reads = type_shape(g, t, s);
+	g->note = note;
+	return true;
+}
+
+static bool is_float(enum dtype t)
+{
+	return dtype_class(t) == DT_FLOAT;
+}
+
+/* Bytes that are pixels become floats from 0 to 1: the usual, and said. */
+static void scale_pixels(struct guesser *g, enum dtype t)
+{
+	enum axes axes;
+	int64_t c, h, w;
+
+	if (t == DT_U8 && is_float(g->m->want->dtype) && !g->keys.math.given &&
+	    want_image(g->m->want, &axes, &c, &h, &w))
+		add(g, "scale", "1/255");
+}
+
+static const char *layout_word(enum axes a, bool batch, bool *known)
+{
+	*known = true;
+	if (axes_last(a))
+		return batch ? "an NHWC image" : "an HWC image without batch axis";
+	return batch ? "an NCHW image" : "a CHW image without batch axis";
+}
+
+/* Another order of axes or of channels; with `resize`, another size as well. */
+static bool guess_layout(struct guesser *g, const char *layout, bool resize)
+{
+	const struct {
+		bool order, resize;
+	} ways[] = {{false, resize}, {true, resize}};
+	struct saved start = save(g);
+	enum axes axes;
+	int64_t c, h, w;
+	bool image = want_image(g->m->want, &axes, &c, &h, &w), known;
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		back(g, start);
+		if (layout)
+			add(g, "layout", layout);
+		if (ways[i].order && (!image || g->keys.order || (c != 1 && c != 3)))
+			continue;
+		if (ways[i].order)
+			add(g, "order", c == 1 ? "gray" : "rgb");
+		if (ways[i].resize && (!image || g->keys.resize.given || h < 1 || w < 1))
+			continue;
+		if (ways[i].resize)
+			add(g, "resize", arena_printf(g->a, "%" PRId64 "x%" PRId64, w, h));
+		if (!works(g))
+			continue;
+		enum axes from = layout ? g->keys.layout : AXES_HWC;
+		const char *note = layout_word(from, g->fit.file.rank == 4, &known);
+		if (ways[i].resize)
+			note = arena_printf(g->a, "%s of another size",
+					    image_channels_name((int)g->fit.src.c));
+		else if (ways[i].order)
+			note = arena_printf(g->a, "%s%s%s", g->fit.src.c == 4 ? "an " : "a ",
+					    image_channels_name((int)g->fit.src.c), " image");
+		return says(g, g->fit.from, &g->fit.file, note);
+	}
+	back(g, start);
+	return false;
+}
+
+/* The same elements under another shape: axes of size 1 more or fewer, or anything of the same count. */
+static bool guess_shape(struct guesser *g, bool anything)
+{
+	const struct shape *have = &g->item->shape, *want = &g->m->want->shape;
+	struct saved start = save(g);
+	struct shape s = {0};
+	int k = 0, ones = 0;
+
+	if (have->rank < 0 || want->rank < 0 || g->keys.shape.rank >= 0)
+		return false;
+	/* walk both; where the model has a 1 (or a free axis) more, put one in */
+	for (int i = 0; i < want->rank && !anything; i++) {
+		int left_want = want->rank - i, left_have = have->rank - k;
+		while (left_have > left_want && k < have->rank && have->dim[k] == 1) {
+			k++;
+			left_have--;
+			ones++;
+		}
+		bool fits = k < have->rank && (want->dim[i] < 0 || want->dim[i] == have->dim[k]);
+		if (fits && !(left_want > left_have && want->dim[i] < 0)) {
+			s.dim[i] = have->dim[k++];
+		} else {
+			s.dim[i] = 1;
+			ones++;
+		}
+	}
+	s.rank = want->rank;
+	if (anything)
+		s = *want;
+	if (!shape_known(&s) || shape_count(&s) != shape_count(have))
+		return false;
+	add(g, "shape", shape_key(g->a, &s));
+	if (!works(g)) {
+		back(g, start);
+		return false;
+	}
+	const char *note = anything ? "as many elements in another shape"
+			   : have->rank + 1 == want->rank && have->dim[0] != 1 ? "no batch axis"
+			   : have->rank < want->rank ? "axes of size 1 are missing"
+						     : "axes of size 1 too many";
+	return says(g, g->item->dtype ? g->item->dtype : g->fit.from, have, note);
+}
+
+static const char *type_note(struct guesser *g, enum dtype have)
+{
+	return arena_printf(g->a, "%s where the model takes %s", dtype_name(have),
+			    dtype_name(g->m->want->dtype));
+}
+
+static bool guess_type_and_shape(struct guesser *g)
+{
+	static const char *const layouts[] = {"nhwc", "nchw", "hwc", "chw"};
+	enum dtype have = g->item->dtype, want = g->m->want->dtype;
+	int rank = g->item->shape.rank;
+	bool other = have != want && have != DT_NONE, image = g->item->kind == IO_IMAGE;
+
+	if (other && !image && !g->keys.dtype)
+		add(g, "dtype", dtype_name(have));
+	if (other && works(g))
+		return says(g, have, &g->item->shape, type_note(g, have));
+	if (image)
+		return guess_layout(g, NULL, false) || guess_layout(g, NULL, true);
+	if (guess_shape(g, false))
+		return true;
+	for (int resize = 0; resize <= 1; resize++) {
+		for (size_t i = 0; i < 4; i++)
+			if (!g->keys.layout && rank == (int)strlen(layouts[i]) &&
+			    guess_layout(g, layouts[i], resize))
+				return true;
+		if (!resize && guess_shape(g, true))
+			return true;
+	}
+	return false;
+}
+
+/* A file that says its type and shape. */
+static bool guess_typed(struct guesser *g)
+{
+	bool ok = guess_type_and_shape(g);
+
+	if (ok && g->item->kind != IO_IMAGE && g->keys.dtype && !g->m->source->spec.keys.dtype)
+		scale_pixels(g, g->item->dtype);
+	return ok;
+}
+
+/* Pixels of other channels than the model's in a raw file: their shape must be said. */
+static bool guess_channels(struct guesser *g, enum dtype t)
+{
+	static const int64_t channels[] = {4, 1};
+	struct saved start = save(g);
+	enum axes axes;
+	int64_t c, h, w;
+
+	if (!want_image(g->m->want, &axes, &c, &h, &w) || c != 3 || h < 1 || w < 1 || g->keys.layout)
+		return false;
+	for (size_t i = 0; i < 2; i++) {
+		struct shape s = shape_of(3, (int64_t[]){h, w, channels[i]});
+		back(g, start);
+		if (t != g->m->want->dtype)
+			add(g, "dtype", dtype_name(t));
+		add(g, "layout", "hwc");
+		add(g, "shape", shape_key(g->a, &s));
+		add(g, "order", "rgb");
+		scale_pixels(g, t);
+		if (works(g) && looks_like(t, g->item->data, g->item->bytes) > 0.7)
+			return says(g, t, &s, channels[i] == 4 ? "an RGBA image" : "a gray image");
+	}
+	back(g, start);
+	return false;
+}
+
+static bool guess_pixels(struct guesser *g, enum dtype t)
+{
+	enum axes axes;
+	int64_t c, h, w;
+	struct saved start = save(g);
+
+	if (!want_image(g->m->want, &axes, &c, &h, &w) || c == 1 || h < 2 || w < 2 ||
+	    axes_last(axes) || g->keys.layout || !looks_hwc(t, g->item->data, h, w, c))
+		return false;
+	add(g, "layout", "hwc");
+	if (!works(g)) {
+		back(g, start);
+		return false;
+	}
+	scale_pixels(g, t);
+	bool one = g->fit.src.n == 1;
+	struct shape s = shape_of(3, (int64_t[]){h, w, c});
+	return says(g, t, one ? &s : &g->fit.file,
+		    one ? "an HWC image without batch axis" : "HWC images");
+}
+
+/* How much the file looks like some, but not all, items of a batch, in the type that is wanted. */
+static double whole_items(const struct guesser *g)
+{
+	const struct want *w = g->m->want;
+	size_t expect;
+
+	if (w->shape.rank < 2 || w->shape.dim[0] < 2 || !shape_known(&w->shape) ||
+	    !dtype_bytes(w->dtype, shape_count(&w->shape), &expect) || !expect)
+		return 0;
+	expect /= (size_t)w->shape.dim[0];
+	if (!g->item->bytes || !expect || g->item->bytes % expect)
+		return 0;
+	return looks_like(w->dtype, g->item->data, g->item->bytes);
+}
+
+/* A raw file: the type whose elements fit the count, and of several the one that the bytes look like. */
+static bool guess_raw(struct guesser *g)
+{
+	static const enum dtype types[] = {DT_F32, DT_U8,  DT_F64, DT_F16, DT_I64, DT_I32, DT_BF16,
+					   DT_I8,  DT_I16, DT_U16, DT_U32, DT_U64, DT_BOOL};
+	struct saved start = save(g);
+	enum dtype best = DT_NONE;
+	double score = fmax(0.7, whole_items(g));
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types) && !g->keys.dtype; i++) {
+		g->keys.dtype = types[i];
+		double like = works(g) ? looks_like(types[i], g->item->data, g->item->bytes) : 0;
+		if (like > score) {
+			score = like;
+			best = types[i];
+		}
+		back(g, start);
+	}
+	if (best) {
+		add(g, "dtype", dtype_name(best));
+		works(g);
+		struct shape s = g->fit.shape;
+		if (guess_pixels(g, best))
+			return true;
+		scale_pixels(g, best);
+		return says(g, best, &s, type_note(g, best));
+	}
+	back(g, start);
+	enum dtype given[] = {g->keys.dtype ? g->keys.dtype : g->m->want->dtype, DT_U8};
+	return guess_channels(g, given[0]) || (!g->keys.dtype && guess_channels(g, given[1]));
+}
+
+/* ---- other kinds of files under a raw file's name */
+
+static bool guess_other_kind(struct guesser *g, struct item *npy)
+{
+	const struct item *it = g->item;
+	struct saved start = save(g);
+	struct image im;
+
+	if (it->kind != IO_RAW || !it->data)
+		return false;
+	if (it->bytes >= 10 && !memcmp(it->data, "\x93NUMPY", 6) &&
+	    item_npy(it->data, it->bytes, it->bytes, "", npy, g->a, NULL) == 0) {
+		g->item = npy;
+		add(g, "format", "npy");
+		if (works(g) || guess_typed(g))
+			return says(g, npy->dtype, &npy->shape,
+				    arena_printf(g->a, "an .npy file, with a header of %zu bytes",
+						 npy->header));
+		back(g, start);
+		g->item = it;
+		g->added.n = 0;
+		return says(g, npy->dtype, &npy->shape, "an .npy file");
+	}
+	if (image_kind(it->data, it->bytes) &&
+	    !image_head(it->data, it->bytes, &im, E_INPUT_FORMAT, NULL)) {
+		*npy = (struct item){
+			.kind = IO_IMAGE, .count = -1, .dtype = im.bits == 16 ? DT_U16 : DT_U8};
+		npy->shape = shape_of(3, (int64_t[]){im.height, im.width, im.channels});
+		const char *note = arena_printf(g->a, "a %s picture", image_kind_name(im.kind));
+		g->item = npy;
+		add(g, "format", "image");
+		if (works(g) || guess_typed(g))
+			return says(g, npy->dtype, &npy->shape, note);
+		back(g, start);
+		g->added.n = 0;
+		g->item = it;
+		return says(g, npy->dtype, &npy->shape, note);
+	}
+	return false;
+}
+
+/* ---- what needs no guess */
+
+/* A raw file of another size than the wanted one, by itself no sign of anything but that. */
+static void read_count(struct guesser *g, size_t expect)
+{
+	const struct shape *s = &g->m->want->shape;
+	size_t have = g->item->bytes, batch = s->rank > 1 && s->dim[0] > 1 ? (size_t)s->dim[0] : 1;
+
+	if (have && have < expect && have % (expect / batch) == 0)
+		g->reads =
+			arena_printf(g->a, "%zu of a batch of %zu", have / (expect / batch), batch);
+	else if (have < expect)
+		g->reads = arena_printf(g->a, "a file cut short: %s of %s bytes are missing",
+					str_count(g->a, (int64_t)(expect - have)),
+					str_count(g->a, (int64_t)expect));
+	else if (have > expect && have % expect == 0)
+		g->reads = arena_printf(g->a, "%zu tensors of this shape, one behind the other",
+					have / expect);
+	else if (have > expect)
+		g->reads = arena_printf(g->a, "a file with %s bytes too many",
+					str_count(g->a, (int64_t)(have - expect)));
+}
+
+/* Bytes of the wanted tensor where its one free dimension is 1; 0: not just one is free. */
+static size_t bytes_of_one(const struct guesser *g)
+{
+	struct shape s = g->m->want->shape;
+	size_t bytes;
+	int free = 0;
+
+	for (int i = 0; i < s.rank; i++) {
+		free += s.dim[i] < 0;
+		s.dim[i] = s.dim[i] < 0 ? 1 : s.dim[i];
+	}
+	return free == 1 && dtype_bytes(g->m->fit->from, shape_count(&s), &bytes) ? bytes : 0;
+}
+
+static void read_plainly(struct guesser *g)
+{
+	const struct item *it = g->item;
+	const struct fit *f = g->m->fit;
+	size_t size = dtype_bits(f->from) / 8;
+	int64_t want = shape_count(&g->m->want->shape);
+	size_t expect;
+
+	if (it->fortran || it->big_endian) {
+		says(g, it->dtype, &it->shape, f->why);
+		return;
+	}
+	if (it->need > it->bytes) {
+		g->reads = arena_printf(g->a,
+					"a file cut short: %s of %s bytes of elements are missing",
+					str_count(g->a, (int64_t)(it->need - it->bytes)),
+					str_count(g->a, (int64_t)it->need));
+		return;
+	}
+	if (it->kind != IO_RAW || g->keys.shape.rank >= 0)
+		want = shape_count(&g->keys.shape);
+	if (it->kind == IO_RAW && want > 0 && dtype_bytes(f->from, want, &expect)) {
+		read_count(g, expect);
+		return;
+	}
+	size_t each = it->kind == IO_RAW && it->bytes ? bytes_of_one(g) : 0;
+	if (each && it->bytes < each)
+		g->reads = arena_printf(g->a, "a file cut short: %s of %s bytes are missing",
+					str_count(g->a, (int64_t)(each - it->bytes)),
+					str_count(g->a, (int64_t)each));
+	else if (each && it->bytes % each)
+		g->reads = arena_printf(g->a, "%zu of %s bytes each, and %s bytes more",
+					it->bytes / each, str_count(g->a, (int64_t)each),
+					str_count(g->a, (int64_t)(it->bytes % each)));
+	else if (it->kind == IO_RAW && size && it->bytes % size)
+		g->reads = arena_printf(g->a, "a file cut short: its last %s is not whole",
+					dtype_name(f->from));
+	else if (f->why)
+		g->reads = f->why;
+}
+
+/* "--dim batch=N --dim h=N": all of the free ones. */
+static const char *bind_all(const struct guesser *g)
+{
+	const struct want *w = g->m->want;
+	struct str b = {.arena = g->a};
+
+	for (int i = 0; i < w->shape.rank; i++) {
+		int64_t dim = w->shape.dim[i];
+		const char *name = dim_is_sym(dim) ? g->m->model->symbols[DIM_SYM_ID(dim)] : "?";
+		bool seen = false;
+		for (int k = 0; k < i; k++)
+			seen |= dim_is_sym(dim) && w->shape.dim[k] == dim;
+		if (dim >= 0 || seen)
+			continue;
+		if (*name == '?')
+			str_addf(&b, "%s--dim %s.%d=N", b.n ? " " : "", w->name, i);
+		else
+			str_addf(&b, "%s--dim %s=N", b.n ? " " : "", name);
+	}
+	return arena_printf(g->a, "%s (all of them, or all but one)", str_get(&b));
+}
+
+/* "batch=0": of the first free dimension. */
+static const char *free_name(const struct guesser *g, const char *tail)
+{
+	const struct want *w = g->m->want;
+	int i = 0;
+
+	while (i + 1 < w->shape.rank && w->shape.dim[i] >= 0)
+		i++;
+	const char *name = dim_is_sym(w->shape.dim[i]) && g->m->model->symbols
+				   ? g->m->model->symbols[DIM_SYM_ID(w->shape.dim[i])]
+				   : "?";
+	return *name == '?' ? arena_printf(g->a, "%s.%d%s", w->name, i, tail)
+			    : arena_printf(g->a, "%s%s", name, tail);
+}
+
+static const char *cure(const struct guesser *g)
+{
+	const struct item *it = g->item;
+
+	if (it->fortran)
+		return "saving it in C order: numpy.save(file, numpy.ascontiguousarray(a))";
+	if (it->big_endian)
+		return "saving it little-endian: numpy.save(file, a.astype(a.dtype.newbyteorder('<')))";
+	if (it->descr)
+		return "saving it as another type: numpy.save(file, a.astype(...))";
+	if (g->reads && !strcmp(g->reads, "an empty file"))
+		return arena_printf(g->a, "another file, or --dim %s where no element is meant",
+				    free_name(g, "=0"));
+	if (g->reads && str_starts(g->reads, "a file cut short"))
+		return "copying or making the file again";
+	if (g->m->fit->code == E_DIM)
+		return g->m->want->shape.rank < 0 ? "--input FILE,shape=..." : bind_all(g);
+	return NULL;
+}
+
+/* ---- rows */
+
+static const char *quote(struct arena *a, const char *s)
+{
+	struct str b = {.arena = a};
+	bool plain = *s != '\0';
+
+	for (const char *p = s; *p; p++)
+		plain &= isalnum((unsigned char)*p) || strchr("_-./=,:+@%", *p) ||
+			 (unsigned char)*p >= 0x80;
+	if (plain)
+		return s;
+	str_add(&b, "'");
+	for (const char *p = s; *p; p++)
+		str_addf(&b, *p == '\'' ? "'\\''" : "%c", *p);
+	str_add(&b, "'");
+	return str_get(&b);
+}
+
+static const char *hint_text(struct guesser *g)
+{
+	const struct input_spec *s = &g->m->source->spec;
+	struct str b = {.arena = g->a};
+
+	if (s->name)
+		str_addf(&b, "%s=", s->name);
+	else if (g->m->named)
+		str_addf(&b, "%s=", g->m->want->name);
+	str_add(&b, s->file);
+	if (*s->keys_text)
+		str_addf(&b, ",%s", s->keys_text);
+	if (g->added.n)
+		str_addf(&b, ",%s", str_get(&g->added));
+	return arena_printf(g->a, "--input %s", quote(g->a, str_get(&b)));
+}
+
+struct row {
+	const char *what, *elements, *bytes;
+};
+
+/* "f32 [batch,3,4]", and its elements and bytes; by the free dimension where there is one. */
+static struct row want_row(struct guesser *g)
+{
+	const struct want *w = g->m->want;
+	struct row r = {.elements = "", .bytes = ""};
+	struct shape s = w->shape;
+	int free = -1, nfree = 0;
+	size_t bytes;
+
+	r.what = arena_printf(g->a, "%s %s", dtype_name(w->dtype),
+			      shape_str(g->a, &s, g->m->model->symbols));
+	for (int i = 0; i < s.rank; i++)
+		if (s.dim[i] < 0) {
+			free = i;
+			nfree++;
+		}
+	const char *times = "";
+	if (nfree == 1) {
+		int64_t dim = s.dim[free];
+		times = arena_printf(g->a, "%s x ",
+				     dim_is_sym(dim) && g->m->model->symbols
+					     ? g->m->model->symbols[DIM_SYM_ID(dim)]
+					     : "?");
+		s.dim[free] = 1;
+	}
+	int64_t n = shape_count(&s);
+	if (n < 0 || !dtype_bytes(w->dtype, n, &bytes))
+		return r;
+	r.elements =
+		arena_printf(g->a, "%s%s element%s", times, str_count(g->a, n), n == 1 ? "" : "s");
+	if (w->dtype != DT_STRING)
+		r.bytes = arena_printf(g->a, "%s%s bytes", times, str_count(g->a, (int64_t)bytes));
+	return r;
+}
+
+static struct row have_row(struct guesser *g)
+{
+	const struct item *it = &g->m->source->item;
+	const struct fit *f = g->m->fit;
+	struct row r = {.what = "", .elements = "", .bytes = ""};
+	const char *type = it->dtype ? dtype_name(it->dtype) : it->descr ? it->descr : "";
+	size_t bytes = it->bytes, want;
+
+	if (it->shape.rank >= 0) {
+		r.what = arena_printf(g->a, "%s%s%s%s", type, *type ? " " : "",
+				      shape_str(g->a, &it->shape, NULL),
+				      it->picture ? arena_printf(g->a, " (%s)", it->picture) : "");
+	}
+	bool text = it->kind == IO_TEXT || it->kind == IO_JSON;
+	if (it->shape.rank >= 0 || text)
+		r.elements = arena_printf(g->a, "%s element%s", str_count(g->a, f->count),
+					  f->count == 1 ? "" : "s");
+	if (text)
+		return r;
+	if ((!bytes || it->kind == IO_IMAGE) && it->dtype && it->dtype != DT_STRING)
+		dtype_bytes(it->dtype, f->count, &bytes);
+	r.bytes = arena_printf(g->a, "%s bytes", str_count(g->a, (int64_t)bytes));
+	if (it->kind == IO_RAW && shape_known(&g->m->want->shape) &&
+	    dtype_bytes(g->m->want->dtype, shape_count(&g->m->want->shape), &want) && want)
+		r.bytes = arena_printf(g->a, "%s (%.1f %%)", r.bytes,
+				       100.0 * (double)bytes / (double)want);
+	return r;
+}
+
+/* Characters up to and with the first digits of a number, so that two columns align on them. */
+static int width(const char *s)
+{
+	const char *paren = strstr(s, " (");
+
+	return (int)(paren ? (size_t)(paren - s) : strlen(s));
+}
+
+static const char *join(struct arena *a, const struct row *r, const struct row *other)
+{
+	struct str b = {.arena = a};
+	int what = (int)strlen(r->what), w2 = (int)strlen(other->what), most = what > w2 ? what : w2;
+	int e = (int)strlen(r->elements), e2 = (int)strlen(other->elements),
+	    elements = e > e2 ? e : e2;
+	int bytes = width(r->bytes) > width(other->bytes) ? width(r->bytes) : width(other->bytes);
+
+	str_addf(&b, "%-*s", most, r->what);
+	if (elements)
+		str_addf(&b, "  %*s", elements, r->elements);
+	if (*r->bytes)
+		str_addf(&b, "  %*s%s", bytes - width(r->bytes), "", r->bytes);
+	while (b.n && b.s[b.n - 1] == ' ')
+		b.s[--b.n] = '\0';
+	return str_get(&b);
+}
+
+/* The most specific class of what is wrong. */
+static enum code final_code(const struct guesser *g, bool guessed)
+{
+	enum code code = g->m->fit->code;
+
+	if (guessed && code == E_INPUT_RANK && g->keys.layout && !g->m->source->spec.keys.layout)
+		return E_INPUT_LAYOUT;
+	return code;
+}
+
+static int report(struct guesser *g, bool guessed, struct diag *d)
+{
+	struct row want = want_row(g), have = have_row(g);
+	const struct input_spec *s = &g->m->source->spec;
+	const char *file = !strcmp(s->file, "-") ? "standard input" : path_base(s->file);
+	struct diag_row rows[8];
+	size_t n = 0;
+
+	rows[n++] = (struct diag_row){"model expects", join(g->a, &want, &have)};
+	if (g->m->because)
+		rows[n++] = (struct diag_row){g->m->because_label, g->m->because};
+	rows[n++] = (struct diag_row){arena_printf(g->a, "%s has", file), join(g->a, &have, &want)};
+	if (g->reads)
+		rows[n++] = (struct diag_row){
+			"reads as",
+			g->note ? arena_printf(g->a, "%s (%s)", g->reads, g->note) : g->reads};
+	const char *fix = guessed && g->added.n ? hint_text(g) : cure(g);
+	if (fix)
+		rows[n++] = (struct diag_row){"try", fix};
+	return FAIL(d, final_code(g, guessed),
+		    .message = fmt(d, "input '%s' does not fit the model; nothing was read into it",
+				   g->m->want->name),
+		    .expected = fmt(d, "%s", rows[0].text),
+		    .actual = fmt(d, "%s", join(g->a, &have, &(struct row){"", "", ""})),
+		    .hint = fix ? fmt(d, "%s", fix) : NULL, .rows = rows, .nrows = n);
+}
+
+int input_explain(const struct mismatch *m, struct diag *d)
+{
+	struct item other;
+
+	if (!d)
+		return -(int)m->fit->code;
+	if (m->fit->code == E_INPUT_KEY)
+		return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "input '%s'", m->want->name),
+			    .message = m->fit->why);
+	struct guesser g = {.m = m,
+			    .a = &d->arena,
+			    .item = &m->source->item,
+			    .keys = m->source->spec.keys,
+			    .added.arena = &d->arena};
+	bool typed = g.item->dtype != DT_NONE || g.item->shape.rank >= 0;
+	bool broken = g.item->fortran || g.item->big_endian || g.item->need > g.item->bytes ||
+		      g.item->descr || g.item->count >= 0;
+	bool guessed = !broken &&
+		       (guess_other_kind(&g, &other) || (typed ? guess_typed(&g) : guess_raw(&g)));
+	if (g.item->count >= 0 && g.item->shape.rank >= 0)
+		guessed = guess_typed(&g);
+	if (!guessed) {
+		back(&g, (struct saved){m->source->spec.keys, 0});
+		read_plainly(&g);
+	}
+	return report(&g, guessed, d);
+}

@@ -1,0 +1,745 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "input/input.h"
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "input/internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- names and dimensions */
+
+static int find_input(const struct input_set *s, const char *name)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		if (!strcmp(s->names[i], name))
+			return (int)i;
+	return -1;
+}
+
+static int no_input(const struct input_set *s, const char *option, const char *name, struct diag *d)
+{
+	const char *near = str_nearest(name, s->names, s->n);
+	const char *all = d ? input_names(&d->arena, s->names, s->n) : "";
+
+	return FAIL(d, E_INPUT_NAME, .slot = fmt(d, "%s", option),
+		    .message = fmt(d, "the model has no input '%s'", name),
+		    .hint = near ? fmt(d, "did you mean '%s'? its inputs are %s", near, all)
+				 : fmt(d, "its inputs are %s", all));
+}
+
+static const char *symbol_name(const struct input_set *s, int64_t dim)
+{
+	return dim_is_sym(dim) ? s->model->symbols[DIM_SYM_ID(dim)] : NULL;
+}
+
+/* "batch", or "x.0" for what the model gives no name. */
+static const char *dim_name(struct input_set *s, const struct input *in, int i)
+{
+	const char *name = symbol_name(s, in->value->info.shape.dim[i]);
+
+	return name && *name != '?' ? name : arena_printf(&s->arena, "%s.%d", in->info.name, i);
+}
+
+/* Puts a symbol's size into every shape that has it. */
+static void spread(struct input_set *s, int64_t dim)
+{
+	for (uint32_t k = 0; k < s->n; k++)
+		for (int i = 0; i < s->in[k].shape.rank; i++)
+			if (s->in[k].shape.dim[i] == dim)
+				s->in[k].shape.dim[i] = s->symbol[DIM_SYM_ID(dim)].size;
+}
+
+/* Binds dimension i of an input. False where it has another size already. */
+static bool bind(struct input_set *s, struct input *in, int i, int64_t size, const char *by)
+{
+	int64_t dim = in->shape.dim[i];
+
+	if (dim >= 0)
+		return dim == size;
+	if (!dim_is_sym(dim)) {
+		in->shape.dim[i] = size;
+		return true;
+	}
+	s->symbol[DIM_SYM_ID(dim)] = (struct bound){size, by};
+	spread(s, dim);
+	return true;
+}
+
+/* Who bound the dimension, where somebody did. */
+static const char *bound_by(const struct input_set *s, const struct input *in, int i)
+{
+	int64_t dim = in->value->info.shape.rank < 0 ? 0 : in->value->info.shape.dim[i];
+
+	return dim_is_sym(dim) ? s->symbol[DIM_SYM_ID(dim)].by : NULL;
+}
+
+/* "--dim batch=4", or "x.yaml:7: dim batch=4". */
+static const char *given_as(struct input_set *s, const char *name, const char *text)
+{
+	const struct input_request *r = s->request;
+	const char *by = r->origin ? r->origin(r->options, name, text) : NULL;
+
+	return arena_printf(&s->arena, "%s%s %s", by ? by : "--", by ? "" : name, text);
+}
+
+static int parse_size(const char *text, int64_t *v, const char *option, struct diag *d)
+{
+	char *end;
+
+	*v = strtoll(text, &end, 10);
+	if (!*text || *end || *v < 0 || *v > INT64_MAX / 2)
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no size",
+			    .expected = "a whole number, 0 or more", .actual = fmt(d, "'%s'", text));
+	return 0;
+}
+
+/* Names of the free dimensions, as --dim takes them. */
+static const char **dim_names(struct input_set *s, size_t *n)
+{
+	size_t room = s->model->nsymbols;
+
+	*n = 0;
+	for (uint32_t k = 0; k < s->n; k++)
+		room += (size_t)(s->in[k].shape.rank < 0 ? 0 : s->in[k].shape.rank) * 2;
+	const char **names = arena_new_n(&s->arena, const char *, room + 1);
+	for (uint32_t k = 0; k < s->n; k++)
+		for (int i = 0; i < s->in[k].shape.rank; i++) {
+			if (s->in[k].value->info.shape.dim[i] >= 0)
+				continue;
+			const char *name = dim_name(s, &s->in[k], i);
+			size_t seen = 0;
+			while (seen < *n && strcmp(names[seen], name))
+				seen++;
+			if (seen == *n)
+				names[(*n)++] = name;
+		}
+	return names;
+}
+
+/* Which dimension of the input "batch" or "0" means; -1. */
+static int find_dim(const struct input_set *s, const struct input *in, const char *name)
+{
+	const struct shape *shape = &in->value->info.shape;
+	char *end;
+	long k = strtol(name, &end, 10);
+
+	for (int i = 0; i < shape->rank; i++) {
+		const char *symbol = symbol_name(s, shape->dim[i]);
+		if (symbol && !strcmp(symbol, name))
+			return i;
+	}
+	return *name && !*end && k >= 0 && k < shape->rank ? (int)k : -1;
+}
+
+static int bad_dim(struct input_set *s, const char *option, const char *name, struct diag *d)
+{
+	size_t n;
+	const char **names = dim_names(s, &n), *dot = strrchr(name, '.');
+	const char *near = str_nearest(name, names, n), *input = NULL;
+
+	if (dot && !near)
+		near = str_nearest(dot + 1, names, n);
+	if (dot) /* of an input whose name is nearly right */
+		input = str_nearest(arena_strn(&s->arena, name, (size_t)(dot - name)), s->names, s->n);
+	for (uint32_t k = 0; input && k < s->n; k++)
+		if (s->names[k] == input && find_dim(s, &s->in[k], dot + 1) >= 0)
+			near = arena_printf(&s->arena, "%s%s", input, dot);
+	const char *all = d && n ? input_names(&d->arena, names, n) : "none";
+
+	return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
+		    .message = fmt(d, "the model's inputs have no free dimension '%s'", name),
+		    .hint = near ? fmt(d, "did you mean '%s'? free are %s", near, all)
+				 : fmt(d, "free are: %s", all));
+}
+
+static int bind_dim(struct input_set *s, const char *text, struct diag *d)
+{
+	const char *option = given_as(s, "dim", text), *eq = strrchr(text, '=');
+	const char *rest = NULL;
+	int64_t size;
+
+	if (!eq || eq == text)
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
+			    .message = "it does not say which dimension has which size",
+			    .expected = "NAME=N or INPUT.NAME=N", .actual = fmt(d, "'%s'", text));
+	const char *name = arena_strn(&s->arena, text, (size_t)(eq - text));
+	int rc = parse_size(eq + 1, &size, option, d);
+	if (rc)
+		return rc;
+	int which = spec_name(name, ".", s->names, s->n, &rest), at = -1;
+	struct input *in = which >= 0 ? &s->in[which] : NULL;
+	if (in)
+		at = find_dim(s, in, rest);
+	for (uint32_t k = 0; at < 0 && k < s->n; k++)
+		for (int i = 0; at < 0 && i < s->in[k].value->info.shape.rank; i++) {
+			const char *symbol = symbol_name(s, s->in[k].value->info.shape.dim[i]);
+			if (symbol && !strcmp(symbol, name)) {
+				in = &s->in[k];
+				at = i;
+			}
+		}
+	if (at < 0)
+		return bad_dim(s, option, name, d);
+	int64_t was = in->shape.dim[at];
+	if (bind(s, in, at, size, option))
+		return 0;
+	const char *by = bound_by(s, in, at);
+	return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
+		    .message = fmt(d, "dimension %d of input '%s' is %" PRId64 "%s%s", at,
+				   in->info.name, was, by ? " by " : " in the model", by ? by : ""));
+}
+
+static int bind_shape(struct input_set *s, const char *text, struct diag *d)
+{
+	const char *option = given_as(s, "shape", text), *rest = text;
+	int which = spec_name(text, "=:", s->names, s->n, &rest);
+	struct shape shape;
+
+	if (which < 0 && s->n == 1 && !strchr(text, '='))
+		which = 0;
+	if (which < 0)
+		return no_input(s, option, fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
+	struct input *in = &s->in[which];
+	if (!parse_shape(rest, &shape))
+		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no shape",
+			    .expected = "NAME=1x3x224x224", .actual = fmt(d, "'%s'", rest));
+	if (in->shape.rank < 0)
+		in->shape = shape;
+	bool fits = in->shape.rank == shape.rank;
+	for (int i = 0; fits && i < shape.rank; i++)
+		fits = bind(s, in, i, shape.dim[i], option);
+	if (fits)
+		return 0;
+	return FAIL(d, in->shape.rank == shape.rank ? E_INPUT_SHAPE : E_INPUT_RANK,
+		    .slot = fmt(d, "%s", option), .message = fmt(d, "input '%s'", in->info.name),
+		    .expected = d ? shape_str(&d->arena, &in->value->info.shape, s->model->symbols)
+				  : "",
+		    .actual = d ? shape_str(&d->arena, &shape, NULL) : "");
+}
+
+static int bind_options(struct input_set *s, struct diag *d)
+{
+	const struct input_request *r = s->request;
+	int rc = 0;
+
+	for (int64_t i = 0; !rc && i < r->dim.n; i++)
+		rc = bind_dim(s, r->dim.v[i].s, d);
+	for (int64_t i = 0; !rc && i < r->shape.n; i++)
+		rc = bind_shape(s, r->shape.v[i].s, d);
+	return rc;
+}
+
+/* ---- where the inputs come from */
+
+static struct source *new_source(struct input_set *s, const char *file)
+{
+	struct source *x = arena_new(&s->arena, struct source);
+
+	x->spec = (struct input_spec){
+		.text = file, .file = file, .file_as_given = file, .keys_text = "", .keys = NO_KEYS};
+	return x;
+}
+
+/*
+ * What may come from a pipe for the inputs: their elements as text and more, or a large picture; 0: a
+ * dimension is free, and so is the size.
+ */
+static size_t most_bytes(const struct input_set *s)
+{
+	enum { LEAST = 256 << 20, TEXT = 64 };
+	size_t most = LEAST, one;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		int64_t count = s->in[i].shape.rank < 0 ? -1 : shape_count(&s->in[i].shape);
+		if (count < 0 || s->in[i].info.type.kind != V_TENSOR ||
+		    s->in[i].info.type.dtype == DT_STRING || !size_mul((size_t)count, TEXT, &one) ||
+		    !size_add(most, one, &most))
+			return 0;
+	}
+	return most;
+}
+
+static int open_file(struct input_set *s, struct source *x, struct diag *d)
+{
+	struct opened *o = arena_new(&s->arena, struct opened);
+	int rc = file_map_most(x->spec.file, most_bytes(s), &o->map, E_INPUT_OPEN, d);
+
+	if (rc)
+		return rc;
+	o->next = s->opened;
+	s->opened = o;
+	x->map = o->map;
+	return 0;
+}
+
+static int give(struct input_set *s, int which, struct source *x, struct diag *d)
+{
+	struct input *in = &s->in[which];
+
+	if (in->source)
+		return FAIL(d, E_INPUT_NAME,
+			    .message = fmt(d, "input '%s' is given twice", in->info.name),
+			    .expected = "one file",
+			    .actual = fmt(d, "%s and %s", in->source->spec.file, x->spec.file));
+	in->how = FROM_FILE;
+	in->source = x;
+	return 0;
+}
+
+static enum io_kind kind_of(const struct source *x)
+{
+	return x->spec.keys.format >= 0 ? (enum io_kind)x->spec.keys.format
+					: io_kind_of(x->spec.file, x->map.data, x->map.size);
+}
+
+/* An archive without a name: its members' names are the inputs'. "arr_0" is numpy's first. */
+static int give_members(struct input_set *s, struct source *x, struct diag *d)
+{
+	struct zip z;
+	int rc = zip_open(x->map.data, x->map.size, x->spec.file, &s->arena, &z, d);
+
+	for (size_t i = 0; !rc && i < z.n; i++) {
+		int which = find_input(s, z.entry[i].name);
+		char *end = NULL;
+		if (which < 0 && str_starts(z.entry[i].name, "arr_")) {
+			unsigned long k = strtoul(z.entry[i].name + 4, &end, 10);
+			which = !*end && end != z.entry[i].name + 4 && k < s->n ? (int)k : -1;
+		}
+		if (which < 0 && z.n == 1 && s->n == 1)
+			which = 0;
+		if (which < 0)
+			return no_input(s, fmt(d, "%s", x->spec.file), z.entry[i].name, d);
+		struct source *member = arena_dup(&s->arena, x, sizeof(*x));
+		member->member = &z.entry[i];
+		rc = give(s, which, member, d);
+	}
+	return rc;
+}
+
+static int give_file(struct input_set *s, const char *text, struct diag *d)
+{
+	struct source *x = arena_new(&s->arena, struct source);
+	int rc = spec_parse(text, s->names, s->n, &x->spec, &s->arena, d);
+
+	rc = rc ? rc : open_file(s, x, d);
+	if (rc)
+		return rc;
+	if (x->spec.name)
+		return give(s, find_input(s, x->spec.name), x, d);
+	if (kind_of(x) == IO_NPZ)
+		return give_members(s, x, d);
+	if (s->n == 1)
+		return give(s, 0, x, d);
+	return FAIL(d, E_INPUT_NAME,
+		    .message = fmt(d, "'%s' does not say which input it is for", x->spec.file),
+		    .hint = s->n ? fmt(d, "write --input NAME=%s; the model's inputs are %s", text,
+				       d ? input_names(&d->arena, s->names, s->n) : "")
+				 : "the model has no inputs");
+}
+
+/* input_K.pb as ONNX's test cases have it; or input_K.npy, as people save it. */
+static struct source *data_set_source(struct input_set *s, uint32_t i)
+{
+	const char *dir = s->request->data_set;
+	const char *pb =
+		path_join(&s->arena, dir, arena_printf(&s->arena, "input_%" PRIu32 ".pb", i));
+	const char *npy =
+		path_join(&s->arena, dir, arena_printf(&s->arena, "input_%" PRIu32 ".npy", i));
+	bool other = access(pb, F_OK) != 0 && access(npy, F_OK) == 0;
+	struct source *x = new_source(s, other ? npy : pb);
+
+	x->spec.keys.format = other ? IO_NPY : IO_PB;
+	return x;
+}
+
+static int give_data_set(struct input_set *s, struct diag *d)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		if (s->in[i].source)
+			continue;
+		struct source *x = data_set_source(s, i);
+		int rc = open_file(s, x, d);
+		if (rc) {
+			if (d && d->last)
+				d->last->slot = fmt(d, "input '%s'", s->in[i].info.name);
+			return rc;
+		}
+		give(s, (int)i, x, d);
+	}
+	return 0;
+}
+
+static int give_random(struct input_set *s, struct diag *d)
+{
+	const struct input_request *r = s->request;
+
+	/* those for one input first */
+	for (int pass = 0; pass < 2; pass++)
+		for (int64_t i = 0; i < r->random.n; i++) {
+			const char *text = r->random.v[i].s, *rest = text;
+			const char *option = given_as(s, "random", text);
+			int which = spec_name(text, "=:", s->names, s->n, &rest);
+			struct range range = {.named = which >= 0};
+			if (which < 0 && strchr(text, '='))
+				return no_input(s, option,
+						fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
+			if (!parse_range(rest, &range.lo, &range.hi))
+				return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "%s", option),
+					    .message = "this is no range of numbers",
+					    .expected = "[NAME=]LO..HI, LO not above HI",
+					    .actual = fmt(d, "'%s'", text));
+			if ((which >= 0) != (pass == 0))
+				continue;
+			for (uint32_t k = 0; k < s->n; k++)
+				if ((which < 0 || k == (uint32_t)which) &&
+				    s->in[k].how == FROM_NOWHERE) {
+					s->in[k].how = FROM_RANDOM;
+					s->in[k].range = range;
+				}
+		}
+	return 0;
+}
+
+/* What a configuration file says wrong is told with its line. */
+static void say_file(struct input_set *s, const char *text, struct diag *d)
+{
+	const struct input_request *r = s->request;
+	const char *by = r->origin ? r->origin(r->options, "input", text) : NULL;
+
+	if (by && *by != '-' && !d->last->slot)
+		d->last->slot = fmt(d, "%s", by);
+}
+
+static int give_all(struct input_set *s, struct diag *d)
+{
+	const struct input_request *r = s->request;
+	int rc = 0;
+
+	for (int64_t i = 0; i < r->input.n; i++) {
+		const struct finding *last = d ? d->last : NULL;
+		int one = give_file(s, r->input.v[i].s, d);
+		if (one && d && d->last != last)
+			say_file(s, r->input.v[i].s, d);
+		rc = rc ? rc : one; /* every one that cannot be used is told */
+	}
+	if (!rc && r->data_set)
+		rc = give_data_set(s, d);
+	if (!rc)
+		rc = give_random(s, d);
+	bool given = !rc;
+	for (uint32_t i = 0; given && i < s->n; i++)
+		if (s->in[i].how == FROM_NOWHERE)
+			rc = FAIL(d, E_INPUT_MISSING,
+				  .slot = fmt(d, "input '%s'", s->in[i].info.name),
+				  .expected = fmt(
+					  d, "%s %s", type_str(&s->arena, s->in[i].info.type),
+					  shape_str(&s->arena, &s->in[i].shape, s->model->symbols)),
+				  .actual = "nothing");
+	return rc;
+}
+
+/* ---- do they fit */
+
+static struct want want_of(const struct input *in)
+{
+	return (struct want){
+		.name = in->info.name, .dtype = (enum dtype)in->info.type.dtype, .shape = in->shape};
+}
+
+/* The size that a dimension has elsewhere, where that is what does not fit. */
+static void because(struct input_set *s, const struct input *in, struct mismatch *m, struct diag *d)
+{
+	const struct shape *file = &m->fit->shape;
+
+	if (file->rank != in->shape.rank)
+		return;
+	for (int i = 0; i < file->rank; i++) {
+		const char *by = bound_by(s, in, i);
+		if (by && file->dim[i] != in->shape.dim[i]) {
+			m->because_label = fmt(d, "%s", dim_name(s, in, i));
+			m->because = fmt(d, "%" PRId64 ", by %s", in->shape.dim[i], by);
+			return;
+		}
+	}
+}
+
+static int mismatch(struct input_set *s, struct input *in, const struct want *w, struct diag *d)
+{
+	struct mismatch m = {
+		.model = s->model, .want = w, .source = in->source, .fit = &in->fit, .named = s->n > 1};
+
+	because(s, in, &m, d);
+	return input_explain(&m, d);
+}
+
+static const char *source_text(struct input_set *s, const struct input *in)
+{
+	const struct source *x = in->source;
+	const struct fit *f = &in->fit;
+	struct str b = {.arena = &s->arena};
+
+	str_add(&b, !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file);
+	if (x->member)
+		str_addf(&b, " (%s)", x->member->name);
+	if (x->item.picture)
+		str_addf(&b, " (%s, %" PRId64 " x %" PRId64 ")", x->item.picture,
+			 x->item.shape.dim[1], x->item.shape.dim[0]);
+	if (f->pixels && (f->src.w != f->dst.w || f->src.h != f->dst.h))
+		str_addf(&b, ", resized to %" PRId64 " x %" PRId64, f->dst.w, f->dst.h);
+	if (in->info.type.kind == V_TENSOR && f->from != (enum dtype)in->info.type.dtype)
+		str_addf(&b, ", from %s", dtype_name(f->from));
+	return str_get(&b);
+}
+
+/* Dimensions that the file's data bind; one that its size alone told is said. */
+static void bind_fit(struct input_set *s, struct input *in, struct diag *d)
+{
+	const char *by =
+		arena_printf(&s->arena, "input '%s' (%s)", in->info.name, in->source->spec.file);
+
+	if (in->shape.rank < 0)
+		in->shape = in->fit.shape;
+	for (int i = 0; i < in->shape.rank; i++) {
+		if (in->shape.dim[i] >= 0)
+			continue;
+		if (in->fit.derived == i)
+			NOTE(d, E_DIM,
+			     .message = fmt(d, "%s = %" PRId64 ", from the size of %s",
+					    dim_name(s, in, i), in->fit.shape.dim[i],
+					    in->source->spec.file));
+		bind(s, in, i, in->fit.shape.dim[i], by);
+	}
+	in->info.shape = in->shape;
+}
+
+/* What cannot be the tensor, whatever its size is. */
+static int refuse_file(const struct input *in, const struct source *x, struct diag *d)
+{
+	enum io_kind kind = x->member ? IO_NPZ : kind_of(x);
+	const char *name = !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file;
+	const struct io_foreign *f = NULL;
+
+	if (!x->map.size && kind != IO_RAW && kind != IO_TEXT && in->info.type.kind == V_TENSOR)
+		return FAIL(d, E_INPUT_FORMAT, .message = fmt(d, "%s: the file is empty", name),
+			    .expected = io_kind_name(kind), .actual = "0 bytes");
+	if (kind == IO_RAW && x->spec.keys.format < 0)
+		f = io_foreign(x->map.data, x->map.size);
+	if (f)
+		return FAIL(d, E_INPUT_FORMAT,
+			    .message = fmt(d, "%s is %s, no bare elements", name, f->what),
+			    .hint = fmt(d, "%s; format=raw takes its bytes as they are", f->cure));
+	return 0;
+}
+
+static int plan_file(struct input_set *s, struct input *in, struct diag *d)
+{
+	struct source *x = in->source;
+	const char *what = !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file;
+	int rc = refuse_file(in, x, d);
+
+	if (rc)
+		return rc;
+	rc = source_head(x, x->member ? IO_NPZ : kind_of(x), what, in->info.name, in->info.type,
+			 &s->arena, d);
+
+	if (rc)
+		return rc;
+	if (in->info.type.kind != V_TENSOR) {
+		if (x->item.kind != IO_PB)
+			return FAIL(d, E_INPUT_FORMAT, .slot = fmt(d, "input '%s'", in->info.name),
+				    .message = fmt(d, "it is a %s, which only a .pb file holds",
+						   type_str(&s->arena, in->info.type)),
+				    .expected = "a .pb file", .actual = io_kind_name(x->item.kind));
+		in->info.source = source_text(s, in);
+		return 0;
+	}
+	struct want w = want_of(in);
+	bool odd = x->item.kind == IO_RAW && x->spec.keys.format != IO_RAW && x->item.bytes >= 10 &&
+		   !memcmp(x->item.data, "\x93NUMPY", 6);
+	if (input_fit(&w, &x->item, &x->spec.keys, &in->fit) || odd) {
+		in->fit.code = in->fit.code ? in->fit.code : E_INPUT_FORMAT;
+		return mismatch(s, in, &w, d);
+	}
+	bind_fit(s, in, d);
+	in->info.source = source_text(s, in);
+	return 0;
+}
+
+/* What nothing binds is 1. */
+static int bind_rest(struct input_set *s, struct input *in, struct diag *d)
+{
+	if (in->shape.rank < 0)
+		return FAIL(d, E_DIM, .slot = fmt(d, "input '%s'", in->info.name),
+			    .message = "the model leaves even its rank open",
+			    .hint = fmt(d, "give --shape %s=...", in->info.name));
+	for (int i = 0; i < in->shape.rank; i++) {
+		if (in->shape.dim[i] >= 0)
+			continue;
+		const char *name = dim_name(s, in, i),
+			   *hint = fmt(d, "bind it with --dim %s=N", name);
+		const char *text =
+			fmt(d, "nothing binds the free dimension '%s' of input '%s'%s", name,
+			    in->info.name, s->request->strict ? "" : "; it is taken as 1");
+		if (s->request->strict)
+			return FAIL(d, E_DIM_DEFAULT, .message = text, .hint = hint);
+		WARN(d, E_DIM_DEFAULT, .message = text, .hint = hint);
+		bind(s, in, i, 1, "default");
+	}
+	return 0;
+}
+
+static int plan_random(struct input_set *s, struct input *in, struct diag *d)
+{
+	if (in->info.type.kind != V_TENSOR)
+		return FAIL(d, E_INPUT_MISSING, .slot = fmt(d, "input '%s'", in->info.name),
+			    .message = fmt(d, "values of type %s are not made up",
+					   type_str(&s->arena, in->info.type)),
+			    .hint = "give it as a .pb file");
+	int rc = bind_rest(s, in, d);
+	if (rc)
+		return rc;
+	random_choose(&in->range, s->model->graph, in->value);
+	in->info.made_up = true;
+	in->info.shape = in->shape;
+	in->info.source = random_text(&in->range, s->request->seed, (enum dtype)in->info.type.dtype,
+				      &s->arena);
+	return 0;
+}
+
+/* Whether the file says its shape by itself: those bind dimensions for the others. */
+static bool says_shape(const struct input *in)
+{
+	enum io_kind k = kind_of(in->source);
+
+	return in->source->member || k == IO_NPY || k == IO_NPZ || k == IO_PB || k == IO_IMAGE ||
+	       k == IO_JSON || in->source->spec.keys.shape.rank >= 0;
+}
+
+/* rc: of what went before; files are looked at in any case, values are made up only where all is well. */
+static int plan_all(struct input_set *s, int rc, struct diag *d)
+{
+	for (int pass = 0; pass < 3; pass++)
+		for (uint32_t i = 0; i < s->n; i++) {
+			struct input *in = &s->in[i];
+			int one = 0;
+			if (in->how == FROM_FILE && pass == !says_shape(in))
+				one = plan_file(s, in, d);
+			else if (in->how == FROM_RANDOM && pass == 2 && !rc)
+				one = plan_random(s, in, d);
+			rc = rc ? rc : one; /* every file that does not fit is told */
+		}
+	return rc;
+}
+
+static struct input_set *new_set(const struct model *m, const struct input_request *r)
+{
+	struct arena a = {0};
+	struct input_set *s = arena_new(&a, struct input_set);
+	const struct graph *g = m->graph;
+
+	s->arena = a;
+	s->model = m;
+	s->request = r;
+	s->n = g->nin;
+	s->in = arena_new_n(&s->arena, struct input, s->n + 1);
+	s->tensors = arena_new_n(&s->arena, const struct tensor *, s->n + 1);
+	s->names = arena_new_n(&s->arena, const char *, s->n + 1);
+	s->symbol = arena_new_n(&s->arena, struct bound, m->nsymbols + 1);
+	for (uint32_t i = 0; i < m->nsymbols; i++)
+		s->symbol[i].size = -1;
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct value *v = g->value[g->in[i]];
+		struct input *in = &s->in[i];
+		in->value = v;
+		in->shape = v->info.shape;
+		in->info = (struct input_info){
+			.name = v->name, .type = v->info.type, .shape = v->info.shape};
+		s->names[i] = v->name;
+	}
+	return s;
+}
+
+struct input_set *input_plan(const struct model *m, const struct input_request *r, struct diag *d)
+{
+	struct input_set *s = new_set(m, r);
+	int rc = bind_options(s, d);
+
+	rc = rc ? rc : give_all(s, d);
+	rc = plan_all(s, rc, d);
+	if (!rc)
+		return s;
+	input_free(s);
+	return NULL;
+}
+
+int input_shapes(const struct model *m, const struct input_request *r, struct shape *shapes,
+		 struct diag *d)
+{
+	struct input_set *s = new_set(m, r);
+	int rc = bind_options(s, d);
+
+	for (uint32_t i = 0; i < s->n; i++)
+		shapes[i] = s->in[i].shape;
+	input_free(s);
+	return rc;
+}
+
+const struct tensor *const *input_tensors(const struct input_set *s)
+{
+	return s->tensors;
+}
+
+uint32_t input_count(const struct input_set *s)
+{
+	return s->n;
+}
+
+const struct input_info *input_info(const struct input_set *s, uint32_t i)
+{
+	return &s->in[i].info;
+}
+
+void input_free(struct input_set *s)
+{
+	if (!s)
+		return;
+	for (uint32_t i = 0; i < s->n; i++)
+		mem_free(s->in[i].owned);
+	for (struct opened *o = s->opened; o; o = o->next)
+		file_unmap(&o->map);
+	struct arena a = s->arena;
+	arena_free(&a);
+}
+
+/* ---- standard input */
+
+/* "-", "NAME=-", "NAME:-", each perhaps with ",KEY=VALUE" behind it */
+static bool reads_stdin(const char *text)
+{
+	for (const char *p = strchr(text, '-'); p; p = strchr(p + 1, '-'))
+		if ((p[1] == '\0' || p[1] == ',') && (p == text || p[-1] == '=' || p[-1] == ':'))
+			return true;
+	return false;
+}
+
+bool input_from_stdin(const struct texts *input)
+{
+	for (int64_t i = 0; i < input->n; i++)
+		if (reads_stdin(input->v[i].s))
+			return true;
+	return false;
+}
+
+void input_keep_stdin(const char *model, const struct input_request *r)
+{
+	struct file_map m;
+
+	if (strcmp(model, "-") != 0 && !input_from_stdin(&r->input))
+		return;
+	if (!file_map("-", &m, E_INPUT_OPEN, NULL))
+		file_unmap(&m);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a file holds, by its head. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "input/internal.h"
+#include "onnx/tensor_pb.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* More than numpy ever writes; version 1 heads end at 64 KiB. */
+enum { NPY_HEAD = 64 * 1024 + 16 };
+
+/* p: n bytes at hand of the total that the file has. */
+int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, struct item *it,
+	     struct arena *a, struct diag *d)
+{
+	struct npy h;
+	int rc = npy_head(p, n, what, &h, d);
+
+	if (rc)
+		return rc;
+	*it = (struct item){.kind = IO_NPY,
+			    .dtype = h.dtype,
+			    .shape = h.shape,
+			    .count = -1,
+			    .need = h.bytes,
+			    .header = h.data,
+			    .bytes = total - h.data,
+			    .fortran = h.fortran,
+			    .big_endian = h.big_endian,
+			    .void_type = h.kind == 'V'};
+	if (h.dtype == DT_NONE)
+		it->descr = arena_str(a, h.descr);
+	if (n == total)
+		it->data = p + h.data;
+	return 0;
+}
+
+static int head_npz(struct source *s, const char *what, const char *input, struct arena *a,
+		    struct diag *d)
+{
+	struct zip z;
+	int rc = s->member ? 0 : zip_open(s->map.data, s->map.size, what, a, &z, d);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; !s->member && i < z.n; i++)
+		if (!strcmp(z.entry[i].name, input) || z.n == 1)
+			s->member = &z.entry[i];
+	if (!s->member) {
+		const char **names = arena_new_n(a, const char *, z.n + 1);
+		for (size_t i = 0; i < z.n; i++)
+			names[i] = z.entry[i].name;
+		return FAIL(d, E_INPUT_NAME, .message = fmt(d, "%s has no member '%s'", what, input),
+			    .hint = z.n ? fmt(d, "its members are %s", input_names(a, names, z.n))
+					: "it is empty");
+	}
+	const struct zip_entry *e = s->member;
+	size_t n = e->size < NPY_HEAD ? (size_t)e->size : NPY_HEAD;
+	const unsigned char *p = e->data;
+	if (e->deflated) {
+		unsigned char *head = arena_alloc(a, n);
+		n = zip_peek(e, head, n);
+		p = head;
+	} else {
+		n = (size_t)e->size;
+	}
+	rc = item_npy(p, n, (size_t)e->size, fmt(d, "%s: member '%s'", what, e->name), &s->item, a, d);
+	s->item.kind = IO_NPZ;
+	if (e->deflated)
+		s->item.data = NULL;
+	return rc;
+}
+
+static int head_pb(struct source *s, const char *what, struct type type, struct diag *d)
+{
+	struct tensor head;
+	size_t need;
+
+	s->item = (struct item){.kind = IO_PB, .shape = SHAPE_UNKNOWN, .count = -1};
+	if (type.kind != V_TENSOR)
+		return 0; /* its parts are checked as they are read */
+	int rc = tensor_pb_head(s->map.data, s->map.size, &head, d);
+	if (rc) {
+		if (d && d->last && !d->last->model)
+			d->last->model = arena_str(&d->arena, what);
+		return rc;
+	}
+	s->item.dtype = tensor_dtype(&head);
+	s->item.shape = head.shape;
+	if (!tensor_bytes(s->item.dtype, &head.shape, LAYOUT_ROW, &need))
+		return FAIL(d, E_INPUT_FORMAT, .message = fmt(d, "%s: its shape overflows", what));
+	if (head.data && s->item.dtype != DT_STRING) {
+		s->item.data = head.data;
+		s->item.bytes = head.bytes;
+		s->item.need = need;
+	}
+	return 0;
+}
+
+static int head_image(struct source *s, const char *what, struct arena *a, struct diag *d)
+{
+	struct image im;
+	int rc = image_head(s->map.data, s->map.size, &im, E_INPUT_FORMAT, d);
+
+	if (rc) {
+		if (d && d->last && !d->last->model)
+			d->last->model = arena_str(&d->arena, what);
+		return rc;
+	}
+	s->item =
+		(struct item){.kind = IO_IMAGE, .dtype = im.bits == 16 ? DT_U16 : DT_U8, .count = -1};
+	s->item.shape = shape_of(3, (int64_t[]){im.height, im.width, im.channels});
+	s->item.picture = arena_printf(a, "%s, %s", image_kind_name(im.kind),
+				       image_channels_name(im.channels));
+	return 0;
+}
+
+int source_head(struct source *s, enum io_kind kind, const char *what, const char *input,
+		struct type type, struct arena *a, struct diag *d)
+{
+	const unsigned char *p = s->map.data;
+	size_t n = s->map.size;
+
+	if (kind == IO_NPY)
+		return item_npy(p, n, n, what, &s->item, a, d);
+	if (kind == IO_NPZ)
+		return head_npz(s, what, input, a, d);
+	if (kind == IO_PB)
+		return head_pb(s, what, type, d);
+	if (kind == IO_IMAGE)
+		return head_image(s, what, a, d);
+	s->item = (struct item){.kind = kind, .shape = SHAPE_UNKNOWN, .count = -1};
+	if (kind == IO_RAW) {
+		s->item.data = p;
+		s->item.bytes = s->item.need = n;
+		return 0;
+	}
+	int rc = text_scan(kind, (const char *)p, n, what, (enum dtype)type.dtype, &s->text, d);
+	s->item.count = s->text.count;
+	s->item.shape = s->text.shape;
+	return rc;
+}

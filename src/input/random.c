@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "input/random.h"
+
+#include "base/hash.h"
+#include "ops/op.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* splitmix64 */
+static uint64_t next(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static uint64_t start(int64_t seed, const char *name)
+{
+	uint64_t s = (uint64_t)seed ^ hash_bytes(name, strlen(name), 0);
+
+	return next(&s);
+}
+
+/* From 0 up to, not with, 1. */
+static double unit(uint64_t *state)
+{
+	return (double)(next(state) >> 11) * 0x1p-53;
+}
+
+static bool whole(enum dtype t)
+{
+	return dtype_class(t) == DT_INT || dtype_class(t) == DT_UINT;
+}
+
+/* Whether the word stands in the name, whatever the case. */
+static bool named(const char *name, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (; *name; name++) {
+		size_t i = 0;
+		while (i < n && tolower((unsigned char)name[i]) == word[i])
+			i++;
+		if (i == n)
+			return true;
+	}
+	return false;
+}
+
+/* Rows of the smallest table that a Gather looks up with the value (through Casts); 0: none. */
+static int64_t table_rows(const struct graph *g, const struct value *v, int depth)
+{
+	int64_t least = 0;
+
+	for (uint32_t k = 0; k < v->nusers; k++) {
+		const struct node *n = g->node[v->users[k]];
+		const char *op = n->dead || !n->type ? "" : n->type;
+		int64_t rows = 0;
+		if (!strcmp(op, "Gather") && node_in(g, n, 1) == v && node_in(g, n, 0)) {
+			const struct shape *s = &node_in(g, n, 0)->info.shape;
+			if (node_in(g, n, 0)->init)
+				s = &node_in(g, n, 0)->init->shape;
+			rows = s->rank > 0 ? s->dim[0] : 0;
+		} else if (depth && node_out(g, n, 0) &&
+			   (!strcmp(op, "Cast") || !strcmp(op, "Reshape") || !strcmp(op, "Identity"))) {
+			rows = table_rows(g, node_out(g, n, 0), depth - 1);
+		}
+		if (rows > 0 && (!least || rows < least))
+			least = rows;
+	}
+	return least;
+}
+
+void random_choose(struct range *r, const struct graph *g, const struct value *v)
+{
+	enum dtype t = (enum dtype)v->info.type.dtype;
+
+	if (r->named)
+		return;
+	if (named(v->name, "mask") && (whole(t) || t == DT_BOOL)) {
+		r->kind = RANGE_ONES;
+		return;
+	}
+	if (!whole(t) || t == DT_BOOL || dtype_bits(t) < 32)
+		return;
+	int64_t rows = table_rows(g, v, 3);
+	bool types = named(v->name, "token_type") || named(v->name, "segment");
+	if (types || named(v->name, "position")) {
+		r->kind = types ? RANGE_ZERO : RANGE_COUNT;
+		r->hi = rows > 0 ? (double)(rows - 1) : 511;
+	} else if (rows > 0 || named(v->name, "ids") || named(v->name, "token")) {
+		r->kind = RANGE_IDS;
+		r->lo = 0;
+		r->hi = rows > 0 ? (double)(rows - 1) : 99;
+	}
+}
+
+const char *random_text(const struct range *r, int64_t seed, enum dtype t, struct arena *a)
+{
+	const char *what = t == DT_STRING ? "random words"
+			   : t == DT_BOOL ? "random"
+					  : "random integers";
+
+	if (r->kind == RANGE_ONES)
+		return "made up: all ones (a mask)";
+	if (r->kind == RANGE_ZERO)
+		return "made up: all zeros (token types)";
+	if (r->kind == RANGE_COUNT)
+		return "made up: 0, 1, 2, ... (positions)";
+	if (t == DT_STRING || (t == DT_BOOL && !r->named))
+		return arena_printf(a, "%s, seed %" PRId64, what, seed);
+	return arena_printf(a, "%s %g..%g%s, seed %" PRId64, whole(t) ? what : "random", r->lo,
+			    r->hi, r->kind == RANGE_IDS ? " (ids)" : "", seed);
+}
+
+static int64_t integer(const struct range *r, uint64_t *state)
+{
+	int64_t lo = (int64_t)ceil(r->lo), hi = (int64_t)floor(r->hi);
+
+	if (hi < lo)
+		hi = lo;
+	return lo + (int64_t)(unit(state) * ((double)hi - (double)lo + 1));
+}
+
+void random_fill(const struct range *r, int64_t seed, const char *name, struct tensor *t)
+{
+	enum dtype type = tensor_dtype(t);
+	uint64_t state = start(seed, name);
+	int64_t n = tensor_count(t), last = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
+	int parts = dtype_class(type) == DT_COMPLEX ? 2 : 1;
+
+	if (t->bytes)
+		memset(t->data, 0, t->bytes); /* bits to spare in the last byte of packed types */
+	if (parts == 2)
+		type = type == DT_C64 ? DT_F32 : DT_F64;
+	for (int64_t i = 0; i < n * parts; i++) {
+		if (r->kind == RANGE_ONES)
+			elem_set_i64(type, t->data, i, 1);
+		else if (r->kind == RANGE_ZERO)
+			elem_set_i64(type, t->data, i, 0);
+		else if (r->kind == RANGE_COUNT)
+			elem_set_i64(type, t->data, i,
+				     i % last < (int64_t)r->hi ? i % last : (int64_t)r->hi);
+		else if (type == DT_BOOL && !r->named)
+			elem_set_i64(type, t->data, i, (int64_t)(next(&state) >> 63));
+		else if (whole(type))
+			elem_set_i64(type, t->data, i, integer(r, &state));
+		else
+			elem_set_f64(type, t->data, i, r->lo + unit(&state) * (r->hi - r->lo));
+	}
+}
+
+struct tensor *random_strings(const struct range *r, int64_t seed, const char *name,
+			      const struct shape *s, struct arena *a)
+{
+	int64_t n = shape_count(s);
+	uint64_t state = start(seed, name);
+	struct arena scratch = {0};
+	const char **text = arena_new_n(&scratch, const char *, (size_t)n + 1);
+	size_t *length = arena_new_n(&scratch, size_t, (size_t)n + 1);
+
+	(void)r;
+	for (int64_t i = 0; i < n; i++) {
+		char word[8];
+		length[i] = 1 + (size_t)(unit(&state) * 8);
+		for (size_t k = 0; k < length[i]; k++)
+			word[k] = (char)('a' + (int)(unit(&state) * 26));
+		text[i] = arena_strn(&scratch, word, length[i]);
+	}
+	struct tensor *t = tensor_strings(a, s, text, length);
+	arena_free(&scratch);
+	return t;
+}

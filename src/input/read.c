@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Planned inputs made into tensors. */
+#include "base/mem.h"
+#include "base/str.h"
+#include "input/internal.h"
+#include "onnx/tensor_pb.h"
+
+#include <string.h>
+
+static int no_memory(const struct input *in, struct diag *d)
+{
+	const char *shape = d ? shape_str(&d->arena, &in->shape, NULL) : "";
+	size_t bytes = 0;
+
+	(void)tensor_bytes(tensor_dtype(&in->tensor), &in->shape, LAYOUT_ROW, &bytes);
+	return FAIL(d, E_MEMORY, .slot = fmt(d, "input '%s'", in->info.name),
+		    .message = fmt(d, "the system refused %s for %s %s",
+				   d ? str_bytes(&d->arena, (int64_t)bytes) : "",
+				   dtype_name(tensor_dtype(&in->tensor)), shape));
+}
+
+/* Memory for the tensor of an input. */
+static int make_room(struct input *in, struct diag *d)
+{
+	size_t bytes;
+
+	if (!tensor_bytes(tensor_dtype(&in->tensor), &in->shape, LAYOUT_ROW, &bytes))
+		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
+	in->owned = mem_alloc(bytes ? bytes : 1, MEM_STAGING);
+	if (!in->owned)
+		return no_memory(in, d);
+	in->tensor.data = in->owned;
+	in->tensor.bytes = bytes;
+	return 0;
+}
+
+/* Elements where the file has them, or converted ones. */
+static int from_elements(struct input *in, const unsigned char *p, struct diag *d)
+{
+	const struct fit *f = &in->fit;
+	size_t size = dtype_bits(f->from) / 8, bytes;
+
+	if (!tensor_bytes(f->from, &in->shape, LAYOUT_ROW, &bytes))
+		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
+	bool aligned = !size || (uintptr_t)p % (size > 8 ? 8 : size) == 0;
+	if (!f->convert && !f->pixels && aligned) {
+		in->tensor.data = (void *)(uintptr_t)p; /* borrowed; nobody writes to an input */
+		in->tensor.bytes = bytes;
+		return 0;
+	}
+	unsigned char *copy = NULL;
+	if (!aligned && (f->convert || f->pixels)) {
+		copy = mem_alloc(bytes, MEM_STAGING);
+		if (!copy)
+			return no_memory(in, d);
+		p = memcpy(copy, p, bytes);
+	}
+	int rc = make_room(in, d);
+	if (!rc && f->pixels) {
+		struct pixels src = f->src, dst = f->dst;
+		const struct input_keys *k = &in->source->spec.keys;
+		src.data = (void *)(uintptr_t)p;
+		dst.data = in->tensor.data;
+		rc = pixels_convert(&src, &dst, &k->resize, k->order, &k->math, d);
+	} else if (!rc && f->convert) {
+		elements_convert(f->from, p, tensor_dtype(&in->tensor), in->tensor.data,
+				 shape_count(&in->shape), &in->source->spec.keys.math, f->channel,
+				 f->channels);
+	} else if (!rc && bytes) {
+		memcpy(in->tensor.data, p, bytes);
+	}
+	mem_free(copy);
+	return rc;
+}
+
+static int read_image(struct input *in, struct diag *d)
+{
+	const struct file_map *m = &in->source->map;
+	struct image im;
+	int rc = image_decode(m->data, m->size, &im, E_INPUT_FORMAT, d);
+
+	if (rc) {
+		if (d && d->last && !d->last->model)
+			d->last->model = fmt(d, "%s", in->source->spec.file);
+		return rc;
+	}
+	rc = make_room(in, d);
+	if (!rc) {
+		struct pixels src = in->fit.src, dst = in->fit.dst;
+		const struct input_keys *k = &in->source->spec.keys;
+		src.data = im.pixels;
+		dst.data = in->tensor.data;
+		rc = pixels_convert(&src, &dst, &k->resize, k->order, &k->math, d);
+	}
+	image_free(&im);
+	return rc;
+}
+
+/* An archive's member, unpacked where it has to be; .npy files begin with their head. */
+static int read_numpy(struct input_set *s, struct input *in, struct diag *d)
+{
+	const struct source *x = in->source;
+	const unsigned char *p = x->map.data;
+	unsigned char *unpacked = NULL;
+	int rc = 0;
+
+	if (x->member) {
+		unpacked = x->member->deflated ? mem_alloc((size_t)x->member->size, MEM_STAGING)
+					       : NULL;
+		if (x->member->deflated && !unpacked)
+			return no_memory(in, d);
+		p = unpacked ? unpacked : x->member->data;
+		rc = zip_read(x->member, (void *)(uintptr_t)p, d);
+	}
+	if (!rc && in->fit.from == DT_STRING) {
+		struct npy h;
+		rc = npy_head(p, x->item.header + x->item.bytes, x->spec.file, &h, d);
+		struct tensor *t = rc ? NULL : npy_strings(&h, p + h.data, &s->arena);
+		if (!rc && !t)
+			rc = no_memory(in, d);
+		if (t) {
+			in->tensor = *t;
+			in->tensor.shape = in->shape;
+		}
+	} else if (!rc) {
+		rc = from_elements(in, p + x->item.header, d);
+	}
+	bool borrowed = unpacked && !rc && !in->owned && in->fit.from != DT_STRING;
+	if (borrowed)
+		in->owned = unpacked;
+	else
+		mem_free(unpacked);
+	return rc;
+}
+
+static int read_pb(struct input_set *s, struct input *in, struct diag *d)
+{
+	const struct source *x = in->source;
+
+	if (x->item.data)
+		return from_elements(in, x->item.data, d);
+	struct tensor *t = tensor_pb_parse(x->map.data, x->map.size, in->info.type, &s->arena, d);
+	if (!t) {
+		if (d && d->last && !d->last->model)
+			d->last->model = fmt(d, "%s", x->spec.file);
+		return d && d->last ? -(int)d->last->code : -E_INPUT_FORMAT;
+	}
+	if (t->type.kind != V_TENSOR || tensor_dtype(t) == DT_STRING) {
+		in->tensor = *t;
+		if (t->type.kind == V_TENSOR)
+			in->tensor.shape = in->shape;
+		return 0;
+	}
+	return from_elements(in, t->data, d);
+}
+
+static int read_text(struct input_set *s, struct input *in, struct diag *d)
+{
+	const struct source *x = in->source;
+	enum dtype want = (enum dtype)in->info.type.dtype;
+	struct tensor *t = text_read(x->item.kind, (const char *)x->map.data, x->map.size, want,
+				     &in->fit.shape, &s->arena);
+
+	if (!t)
+		return no_memory(in, d);
+	if (in->fit.convert || in->fit.pixels)
+		return from_elements(in, t->data, d);
+	in->tensor = *t;
+	return 0;
+}
+
+static int read_random(struct input_set *s, struct input *in, struct diag *d)
+{
+	if ((enum dtype)in->info.type.dtype == DT_STRING) {
+		struct tensor *t = random_strings(&in->range, s->request->seed, in->info.name,
+						  &in->shape, &s->arena);
+		if (!t)
+			return no_memory(in, d);
+		in->tensor = *t;
+		return 0;
+	}
+	int rc = make_room(in, d);
+	if (!rc)
+		random_fill(&in->range, s->request->seed, in->info.name, &in->tensor);
+	return rc;
+}
+
+static int read_one(struct input_set *s, struct input *in, struct diag *d)
+{
+	in->tensor = (struct tensor){.type = in->info.type, .shape = in->shape};
+	if (in->how == FROM_RANDOM)
+		return read_random(s, in, d);
+	enum io_kind kind = in->source->item.kind;
+	if (kind == IO_IMAGE)
+		return read_image(in, d);
+	if (kind == IO_NPY || kind == IO_NPZ)
+		return read_numpy(s, in, d);
+	if (kind == IO_PB)
+		return read_pb(s, in, d);
+	if (kind == IO_RAW)
+		return from_elements(in, in->source->item.data, d);
+	return read_text(s, in, d);
+}
+
+int input_read(struct input_set *s, struct diag *d)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		int rc = read_one(s, &s->in[i], d);
+		if (rc)
+			return rc;
+		s->in[i].info.tensor = s->tensors[i] = &s->in[i].tensor;
+	}
+	return 0;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* [NAME=]FILE[,KEY=VALUE...] and its parts. */
+#include "base/str.h"
+#include "input/internal.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const key_names[] = {"dtype", "layout", "order", "resize", "pad",
+					"mean",	 "std",	   "scale", "shape",  "format"};
+enum { KEYS = sizeof(key_names) / sizeof(*key_names) };
+
+/* ---- values */
+
+static bool number(const char *s, size_t n, double *v)
+{
+	char text[64], *end;
+
+	if (!n || n >= sizeof(text) || isspace((unsigned char)*s))
+		return false;
+	memcpy(text, s, n);
+	text[n] = '\0';
+	*v = strtod(text, &end);
+	return !*end && isfinite(*v);
+}
+
+/* "0.485/0.456/0.406" */
+static int list(const char *s, double *v)
+{
+	int n = 0;
+
+	for (;; s++) {
+		size_t len = strcspn(s, "/");
+		if (n == MAX_MEANS || !number(s, len, &v[n]))
+			return 0;
+		n++;
+		s += len;
+		if (!*s)
+			return n;
+	}
+}
+
+/* A number or a fraction, "1/255". */
+static bool fraction(const char *s, double *v)
+{
+	double over = 1;
+	size_t n = strcspn(s, "/");
+
+	if (!number(s, n, v) || (s[n] && !number(s + n + 1, strlen(s + n + 1), &over)) || over == 0)
+		return false;
+	*v /= over;
+	return true;
+}
+
+bool parse_shape(const char *s, struct shape *out)
+{
+	*out = (struct shape){0};
+	if (!*s || !strcmp(s, "scalar"))
+		return true;
+	for (;; s++) {
+		int64_t v = 0;
+		if (!isdigit((unsigned char)*s) || out->rank == MAX_RANK)
+			return false;
+		for (; isdigit((unsigned char)*s); s++)
+			if (__builtin_mul_overflow(v, (int64_t)10, &v) ||
+			    __builtin_add_overflow(v, (int64_t)(*s - '0'), &v))
+				return false;
+		out->dim[out->rank++] = v;
+		if (!*s)
+			return shape_count(out) >= 0;
+		if (*s != 'x' && *s != ',' && *s != 'X')
+			return false;
+	}
+}
+
+bool parse_range(const char *s, double *lo, double *hi)
+{
+	const char *dots = strstr(s, "..");
+
+	return dots && number(s, (size_t)(dots - s), lo) &&
+	       number(dots + 2, strlen(dots + 2), hi) && *lo <= *hi;
+}
+
+const char *shape_key(struct arena *a, const struct shape *s)
+{
+	struct str b = {.arena = a};
+
+	for (int i = 0; i < s->rank; i++)
+		str_addf(&b, "%s%" PRId64, i ? "x" : "", s->dim[i]);
+	return s->rank ? str_get(&b) : "scalar";
+}
+
+static bool pixels_size(const char *s, size_t n, int64_t *v)
+{
+	*v = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!isdigit((unsigned char)s[i]) || *v > IMAGE_MAX_SIDE)
+			return false;
+		*v = *v * 10 + (s[i] - '0');
+	}
+	return *v <= IMAGE_MAX_SIDE && (!n || *v > 0);
+}
+
+static bool parse_resize(const char *s, struct resize *r)
+{
+	r->given = true;
+	r->letterbox = str_starts(s, "letterbox:");
+	s += r->letterbox ? strlen("letterbox:") : 0;
+	size_t n = strcspn(s, "x");
+	if (s[n] != 'x' || !pixels_size(s, n, &r->width) ||
+	    !pixels_size(s + n + 1, strlen(s + n + 1), &r->height))
+		return false;
+	return r->letterbox ? r->width && r->height : r->width || r->height;
+}
+
+static int one_of(const char *value, const char *const *names, int n)
+{
+	for (int i = 1; i < n; i++)
+		if (!strcmp(value, names[i]))
+			return i;
+	return 0;
+}
+
+static bool set(struct input_keys *k, const char *key, const char *value)
+{
+	static const char *const layouts[] = {"", "nchw", "nhwc", "chw", "hwc"};
+	static const char *const orders[] = {"", "rgb", "bgr", "gray"};
+
+	if (!strcmp(key, "dtype"))
+		return (k->dtype = dtype_parse(value)) != DT_NONE;
+	if (!strcmp(key, "layout"))
+		return (k->layout = (enum axes)one_of(value, layouts, 5)) != AXES_NONE;
+	if (!strcmp(key, "order"))
+		return (k->order = (enum channel_order)one_of(value, orders, 4)) != ORDER_NONE;
+	if (!strcmp(key, "resize"))
+		return parse_resize(value, &k->resize);
+	if (!strcmp(key, "pad"))
+		return number(value, strlen(value), &k->resize.pad);
+	if (!strcmp(key, "shape"))
+		return parse_shape(value, &k->shape);
+	if (!strcmp(key, "format"))
+		return (k->format = io_kind_parse(value)) >= 0;
+	k->math.given = true;
+	if (!strcmp(key, "mean"))
+		return (k->math.nmean = list(value, k->math.mean)) > 0;
+	if (!strcmp(key, "scale"))
+		return fraction(value, &k->math.scale);
+	if (strcmp(key, "std"))
+		return false;
+	k->math.nstd = list(value, k->math.std);
+	for (int i = 0; i < k->math.nstd; i++)
+		if (k->math.std[i] == 0)
+			return false;
+	return k->math.nstd > 0;
+}
+
+static const char *takes(const char *key)
+{
+	static const char *const text[KEYS] = {
+		"an element type: u8, i8, i16, i32, i64, f16, bf16, f32, f64, bool, ...",
+		"nchw, nhwc, chw or hwc",
+		"rgb, bgr or gray",
+		"WxH, Wx, xH or letterbox:WxH, of at most 65536 pixels a side",
+		"a number",
+		"numbers, as 0.485/0.456/0.406",
+		"numbers other than 0, as 0.229/0.224/0.225",
+		"a number or a fraction, as 1/255",
+		"sizes, as 1x3x224x224",
+		"npy, npz, pb, raw, image, txt or json",
+	};
+
+	for (int i = 0; i < KEYS; i++)
+		if (!strcmp(key, key_names[i]))
+			return text[i];
+	return NULL;
+}
+
+int keys_set(struct input_keys *k, const char *key, const char *value, struct diag *d)
+{
+	if (!takes(key)) {
+		const char *near = str_nearest(key, key_names, KEYS);
+		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "unknown input key '%s'", key),
+			    .hint = near ? fmt(d, "did you mean '%s'?", near)
+					 : "keys are dtype, layout, order, resize, pad, mean, std, scale, "
+					   "shape and format");
+	}
+	if (!set(k, key, value))
+		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "input key '%s'", key),
+			    .expected = takes(key), .actual = fmt(d, "'%s'", value));
+	return 0;
+}
+
+/* ---- names */
+
+const char *input_names(struct arena *a, const char *const *names, size_t n)
+{
+	struct str b = {.arena = a};
+	size_t shown = n > 12 ? 12 : n;
+
+	for (size_t i = 0; i < shown; i++)
+		str_addf(&b, "%s'%s'", !i ? "" : i + 1 == n ? " and " : ", ", names[i]);
+	if (n > shown)
+		str_addf(&b, " and %zu more", n - shown);
+	return str_get(&b);
+}
+
+int spec_name(const char *text, const char *after, const char *const *names, size_t n,
+	      const char **rest)
+{
+	size_t best = 0;
+	int found = -1;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(names[i]);
+		if (len > best && !strncmp(text, names[i], len) && text[len] &&
+		    strchr(after, text[len])) {
+			best = len;
+			found = (int)i;
+			*rest = text + len + 1;
+		}
+	}
+	return found;
+}
+
+static bool is_word(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && s[i] != '_' && s[i] != '-')
+			return false;
+	return n > 0;
+}
+
+/* The last ",KEY=VALUE" of a known key, or NULL. A shape's value may hold commas itself. */
+static char *last_key(char *text)
+{
+	for (char *p = text + strlen(text); p > text;) {
+		if (*--p != ',')
+			continue;
+		size_t n = strcspn(p + 1, "=");
+		if (p[1 + n] == '=') {
+			p[1 + n] = '\0';
+			bool known = takes(p + 1) != NULL;
+			p[1 + n] = '=';
+			return known ? p : NULL;
+		}
+		if (strspn(p + 1, "0123456789,") != n)
+			return NULL;
+	}
+	return NULL;
+}
+
+/* What looks like a key and is none, in a name of no file. */
+static int odd_key(const char *file, struct diag *d)
+{
+	const char *comma = strrchr(file, ','), *eq = comma ? strchr(comma, '=') : NULL;
+	struct input_keys k = NO_KEYS;
+
+	if (comma && !eq && takes(comma + 1) && access(file, F_OK) != 0)
+		return FAIL(d, E_INPUT_KEY,
+			    .message = fmt(d, "input key '%s' has no value", comma + 1),
+			    .expected = takes(comma + 1), .actual = "nothing");
+	if (!eq || !is_word(comma + 1, (size_t)(eq - comma - 1)) || access(file, F_OK) == 0)
+		return 0;
+	struct arena a = {0};
+	int rc = keys_set(&k, arena_strn(&a, comma + 1, (size_t)(eq - comma - 1)), eq + 1, d);
+	arena_free(&a);
+	return rc;
+}
+
+/* A NAME= that is no input's, unless a file has the whole as its name. */
+static int odd_name(const char *file, const char *const *names, size_t n, struct diag *d)
+{
+	size_t len = strcspn(file, "=");
+
+	if (!file[len] || access(file, F_OK) == 0)
+		return 0;
+	const char *given = fmt(d, "%.*s", (int)len, file), *near = str_nearest(given, names, n);
+	return FAIL(d, E_INPUT_NAME, .message = fmt(d, "the model has no input '%s'", given),
+		    .hint = near ? fmt(d, "did you mean '%s'? its inputs are %s", near,
+				       d ? input_names(&d->arena, names, n) : "")
+				 : fmt(d, "its inputs are %s",
+				       d ? input_names(&d->arena, names, n) : ""));
+}
+
+static int seen_once(const char *key, unsigned *seen, const char *text, struct diag *d)
+{
+	for (int k = 0; k < KEYS; k++) {
+		unsigned bit = strcmp(key, key_names[k]) ? 0 : 1u << k;
+		if (*seen & bit)
+			return FAIL(d, E_INPUT_KEY,
+				    .message = fmt(d, "input key '%s' is given twice", key),
+				    .expected = "each key once", .actual = fmt(d, "'%s'", text));
+		*seen |= bit;
+	}
+	return 0;
+}
+
+int spec_parse(const char *text, const char *const *names, size_t n, struct input_spec *s,
+	       struct arena *a, struct diag *d)
+{
+	*s = (struct input_spec){.text = text, .keys = NO_KEYS, .keys_text = ""};
+	char *work = arena_str(a, text), *keys = NULL;
+	unsigned seen = 0;
+
+	for (char *comma; (comma = last_key(work));) {
+		*comma = '\0';
+		keys = comma + 1;
+	}
+	s->file_as_given = work;
+	s->file = work;
+	/* `keys` is where the first key begins; commas that were cut are NULs up to the end of text */
+	for (const char *end = work + strlen(text); keys && keys < end; keys += strlen(keys) + 1) {
+		char *value = strchr(keys, '=');
+		*value = '\0';
+		int rc = seen_once(keys, &seen, text, d);
+		rc = rc ? rc : keys_set(&s->keys, keys, value + 1, d);
+		*value = '=';
+		if (rc)
+			return rc;
+	}
+	s->keys_text = strlen(work) < strlen(text) ? text + strlen(work) + 1 : "";
+	int i = spec_name(work, "=:", names, n, &s->file);
+	if (i >= 0)
+		s->name = names[i];
+	if (!*s->file)
+		return FAIL(d, E_INPUT_OPEN, .message = fmt(d, "'%s' names no file", text));
+	int rc = odd_key(s->file, d);
+	return rc || s->name ? rc : odd_name(work, names, n, d);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "input/sweep.h"
+
+#include "base/str.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int bad(const char *text, const char *why, struct diag *d)
+{
+	return FAIL(d, E_OPTION, .slot = "--shapes-sweep", .message = fmt(d, "'%s': %s", text, why),
+		    .expected = "DIM=A..B, DIM=A..B:STEP or DIM=A,B,C", .hint = "as batch=1..16");
+}
+
+static bool size(const char **s, int64_t *v)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)**s))
+		return false;
+	errno = 0;
+	*v = strtoll(*s, &end, 10);
+	*s = end;
+	*v = errno ? INT64_MAX : *v;
+	return true;
+}
+
+static bool add(struct sweep_dim *dim, int64_t v, struct arena *a)
+{
+	int64_t *grown = arena_grow(a, dim->size, dim->n, dim->n + 1, sizeof(*grown));
+
+	grown[dim->n] = v;
+	dim->size = grown;
+	return ++dim->n <= SWEEP_MOST;
+}
+
+/* "1", "1..16", "5..100:5" */
+static const char *part(const char **s, struct sweep_dim *dim, struct arena *a)
+{
+	int64_t from, to, step = 1;
+
+	if (!size(s, &from))
+		return "a size is missing";
+	to = from;
+	if (!strncmp(*s, "..", 2)) {
+		*s += 2;
+		if (!size(s, &to))
+			return "a size is missing behind ..";
+		if (to < from)
+			return "the range is empty: it ends before it begins";
+		if (**s == ':') {
+			++*s;
+			if (!size(s, &step) || step < 1)
+				return "a step is 1 or more";
+		}
+	}
+	if (from == INT64_MAX || to == INT64_MAX)
+		return "a size is too large";
+	for (int64_t v = from; v <= to; v += step) {
+		if (!add(dim, v, a))
+			return "too many sizes";
+		if (v > to - step)
+			break;
+	}
+	return NULL;
+}
+
+static int parse_dim(const char *text, struct sweep_dim *dim, struct arena *a, struct diag *d)
+{
+	const char *eq = strrchr(text, '=');
+
+	if (!eq || eq == text || !eq[1])
+		return bad(text, "nothing to go through", d);
+	dim->name = arena_strn(a, text, (size_t)(eq - text));
+	for (const char *s = eq + 1;; s++) {
+		const char *why = part(&s, dim, a);
+		if (why)
+			return bad(text, why, d);
+		if (!*s)
+			return 0;
+		if (*s != ',')
+			return bad(text, "that is no list of sizes", d);
+	}
+}
+
+int sweep_parse(const struct texts *text, struct sweep *out, struct arena *a, struct diag *d)
+{
+	size_t n = text->n > 0 ? (size_t)text->n : 0, points = n ? 1 : 0;
+	struct sweep_dim *dim = arena_new_n(a, struct sweep_dim, n + 1);
+
+	for (size_t i = 0; i < n; i++) {
+		int rc = parse_dim(text->v[i].s, &dim[i], a, d);
+		if (rc)
+			return rc;
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(dim[k].name, dim[i].name))
+				return bad(text->v[i].s, "the dimension is given twice", d);
+		points *= dim[i].n;
+		if (points > SWEEP_MOST)
+			return bad(text->v[i].s, "more than 10,000 combinations", d);
+	}
+	*out = (struct sweep){dim, n, points};
+	return 0;
+}
+
+int64_t sweep_size(const struct sweep *s, size_t k, size_t dim)
+{
+	for (size_t i = s->ndims; i-- > dim + 1;)
+		k /= s->dim[i].n;
+	return s->dim[dim].size[k % s->dim[dim].n];
+}
+
+struct texts sweep_point(const struct sweep *s, size_t k, const struct texts *more, struct arena *a)
+{
+	size_t n = more && more->n > 0 ? (size_t)more->n : 0;
+	struct text *v = arena_new_n(a, struct text, n + s->ndims + 1);
+
+	if (n)
+		memcpy(v, more->v, n * sizeof(*v));
+	for (size_t i = 0; i < s->ndims; i++) {
+		v[n + i].s = arena_printf(a, "%s=%" PRId64, s->dim[i].name, sweep_size(s, k, i));
+		v[n + i].n = strlen(v[n + i].s);
+	}
+	return (struct texts){v, (int64_t)(n + s->ndims)};
+}
+
+const char *sweep_label(const struct sweep *s, size_t k, struct arena *a)
+{
+	struct str b = {.arena = a};
+
+	for (size_t i = 0; i < s->ndims; i++)
+		str_addf(&b, "%s%s=%" PRId64, i ? " " : "", s->dim[i].name, sweep_size(s, k, i));
+	return str_get(&b);
+}

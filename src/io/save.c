@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Outputs to files. */
+#include "base/hash.h"
+#include "base/json_write.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "image/image.h"
+#include "io/io.h"
+#include "onnx/tensor_pb.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Names are cut here: file systems take 255 bytes, and an ending follows. */
+enum { LONGEST_NAME = 200 };
+
+const char *io_file_name(struct arena *a, const char *name)
+{
+	size_t n = strlen(name);
+	char *s = arena_strn(a, name, n < LONGEST_NAME ? n : LONGEST_NAME);
+
+	for (char *p = s; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("._-+@", *p) && (unsigned char)*p < 0x80)
+			*p = '_';
+	if (*s == '.' || *s == '-')
+		*s = '_';
+	return *s ? s : "output";
+}
+
+int io_probe_folder(const char *dir, struct diag *d)
+{
+	struct arena a = {0};
+	int rc = file_make_dir(dir, E_OUTPUT, d);
+
+	if (!rc) {
+		struct file_out *f = file_create(path_join(&a, dir, ".infer-probe"), E_OUTPUT, d);
+		rc = f ? 0 : -E_OUTPUT;
+		file_abort(f);
+	}
+	arena_free(&a);
+	return rc;
+}
+
+/* ---- .npy */
+
+/* numpy's name of the type; NULL: it has none, and `as` is what holds all its values. */
+static const char *descr(enum dtype t, enum dtype *as)
+{
+	static const struct {
+		enum dtype t;
+		const char *descr;
+	} own[] = {
+		{DT_F32, "<f4"}, {DT_F64, "<f8"},   {DT_F16, "<f2"}, {DT_I8, "|i1"},
+		{DT_I16, "<i2"}, {DT_I32, "<i4"},   {DT_I64, "<i8"}, {DT_U8, "|u1"},
+		{DT_U16, "<u2"}, {DT_U32, "<u4"},   {DT_U64, "<u8"}, {DT_BOOL, "|b1"},
+		{DT_C64, "<c8"}, {DT_C128, "<c16"},
+	};
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		if (own[i].t == t)
+			return own[i].descr;
+	*as = dtype_class(t) == DT_FLOAT ? DT_F32 : dtype_class(t) == DT_INT ? DT_I8 : DT_U8;
+	return NULL;
+}
+
+/* Characters of UTF-8, wrong bytes counted as one each; the next in *c. */
+static size_t utf8_next(const unsigned char *s, size_t n, uint32_t *c)
+{
+	size_t len = *s < 0x80 ? 1 : *s >= 0xf0 ? 4 : *s >= 0xe0 ? 3 : *s >= 0xc0 ? 2 : 1;
+
+	*c = len == 1 ? *s : *s & (0xffu >> (len + 1));
+	if (len > n)
+		len = 1;
+	for (size_t i = 1; i < len; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 1;
+		*c = *c << 6 | (s[i] & 0x3f);
+	}
+	return len;
+}
+
+/* A tensor as numpy's type 'U': UTF-32 of a fixed width. */
+static struct tensor *wide_strings(const struct tensor *t, struct arena *a, size_t *chars)
+{
+	int64_t n = tensor_count(t);
+	uint32_t c;
+
+	*chars = 1;
+	for (int64_t i = 0; i < n; i++) {
+		size_t len, used = 0;
+		const char *s = tensor_string(t, i, &len);
+		for (size_t k = 0; k < len; used++)
+			k += utf8_next((const unsigned char *)s + k, len - k, &c);
+		*chars = used > *chars ? used : *chars;
+	}
+	struct shape shape = {.rank = 2, .dim = {n, (int64_t)*chars}};
+	struct tensor *out = tensor_new(a, DT_U32, &shape);
+	for (int64_t i = 0; out && i < n; i++) {
+		size_t len;
+		const char *s = tensor_string(t, i, &len);
+		uint32_t *to = (uint32_t *)out->data + (size_t)i * *chars;
+		for (size_t k = 0; k < len; to++)
+			k += utf8_next((const unsigned char *)s + k, len - k, to);
+	}
+	return out;
+}
+
+struct npy_image {
+	const char *head; /* with magic and length */
+	size_t head_bytes;
+	const void *data;
+	size_t bytes;
+	void *owned;
+};
+
+static const char *npy_dict(struct arena *a, const char *type, const struct shape *s, size_t *n)
+{
+	struct str b = {.arena = a};
+
+	str_addf(&b, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
+	for (int i = 0; i < s->rank; i++)
+		str_addf(&b, "%" PRId64 "%s", s->dim[i],
+			 s->rank == 1	   ? ","
+			 : i + 1 < s->rank ? ", "
+					   : "");
+	str_add(&b, "), }");
+	while ((10 + b.n + 1) % 64)
+		str_add(&b, " ");
+	str_add(&b, "\n");
+	char *head = arena_alloc(a, 10 + b.n + 1);
+	memcpy(head, "\x93NUMPY\1\0", 8);
+	head[8] = (char)(b.n & 0xff);
+	head[9] = (char)(b.n >> 8);
+	memcpy(head + 10, b.s, b.n);
+	*n = 10 + b.n;
+	return head;
+}
+
+/* What an .npy file of the tensor holds. */
+static int npy_make(const struct tensor *t, const char *name, struct arena *a,
+		    struct npy_image *out, struct diag *d)
+{
+	enum dtype type = tensor_dtype(t), as = type;
+	const char *text = type == DT_STRING ? NULL : descr(type, &as);
+	int64_t n = tensor_count(t);
+
+	*out = (struct npy_image){.data = t->data, .bytes = t->bytes};
+	if (type == DT_STRING) {
+		size_t chars;
+		struct tensor *wide = wide_strings(t, a, &chars);
+		if (!wide)
+			return FAIL(d, E_MEMORY, .message = fmt(d, "no memory to write '%s'", name));
+		text = arena_printf(a, "<U%zu", chars);
+		out->data = wide->data;
+		out->bytes = wide->bytes;
+	} else if (!text) {
+		NOTE(d, E_OUTPUT,
+		     .message = fmt(d, "numpy has no type %s: '%s' is written as %s",
+				    dtype_name(type), name, dtype_name(as)));
+		text = descr(as, &as);
+		out->bytes = (size_t)n * (dtype_bits(as) / 8);
+		out->owned = mem_alloc(out->bytes + 1, MEM_STAGING);
+		if (!out->owned)
+			return FAIL(d, E_MEMORY, .message = fmt(d, "no memory to write '%s'", name));
+		for (int64_t i = 0; i < n; i++)
+			elem_set_f64(as, out->owned, i, elem_f64(type, t->data, i));
+		out->data = out->owned;
+	}
+	out->head = npy_dict(a, text, &t->shape, &out->head_bytes);
+	return 0;
+}
+
+/* ---- .npz: stored members; sizes of 4 GiB and more in zip64's fields */
+
+struct zip_writer {
+	struct file_out *f;
+	struct str directory;
+	uint64_t at, members;
+};
+
+static void le(struct str *b, uint64_t v, int bytes)
+{
+	char c[8];
+
+	for (int i = 0; i < bytes; i++)
+		c[i] = (char)(v >> (8 * i));
+	str_add_n(b, c, (size_t)bytes);
+}
+
+/* What local and central heads share; the sizes stand in the extra field. */
+static void zip_fields(struct str *b, uint32_t crc, size_t name)
+{
+	le(b, 45, 2);	 /* version that knows zip64 */
+	le(b, 0x800, 2); /* names are UTF-8 */
+	le(b, 0, 2);	 /* stored */
+	le(b, 0, 2);
+	le(b, 0x21, 2); /* 1 January 1980: the same outputs make the same file */
+	le(b, crc, 4);
+	le(b, 0xffffffff, 4);
+	le(b, 0xffffffff, 4);
+	le(b, name, 2);
+}
+
+static void zip_add(struct zip_writer *z, const char *name, const struct npy_image *m, struct arena *a)
+{
+	struct str b = {.arena = a}, *c = &z->directory;
+	uint64_t bytes = m->head_bytes + m->bytes;
+	uLong crc = crc32_z(crc32_z(0, (const Bytef *)m->head, m->head_bytes), m->data, m->bytes);
+	size_t len = strlen(name);
+
+	le(&b, 0x04034b50, 4);
+	zip_fields(&b, (uint32_t)crc, len);
+	le(&b, 20, 2);
+	str_add_n(&b, name, len);
+	le(&b, 1, 2);
+	le(&b, 16, 2);
+	le(&b, bytes, 8);
+	le(&b, bytes, 8);
+	file_write(z->f, b.s, b.n);
+	file_write(z->f, m->head, m->head_bytes);
+	file_write(z->f, m->data, m->bytes);
+	le(c, 0x02014b50, 4);
+	le(c, 45, 2);
+	zip_fields(c, (uint32_t)crc, len);
+	le(c, 28, 2);
+	le(c, 0, 2); /* comment */
+	le(c, 0, 2);
+	le(c, 0, 2);
+	le(c, 0, 4);
+	le(c, 0xffffffff, 4);
+	str_add_n(c, name, len);
+	le(c, 1, 2);
+	le(c, 24, 2);
+	le(c, bytes, 8);
+	le(c, bytes, 8);
+	le(c, z->at, 8);
+	z->at += b.n + bytes;
+	z->members++;
+}
+
+static void zip_finish(struct zip_writer *z, struct arena *a)
+{
+	struct str b = {.arena = a};
+	uint64_t size = z->directory.n;
+
+	le(&b, 0x06064b50, 4);
+	le(&b, 44, 8);
+	le(&b, 45, 2);
+	le(&b, 45, 2);
+	le(&b, 0, 4);
+	le(&b, 0, 4);
+	le(&b, z->members, 8);
+	le(&b, z->members, 8);
+	le(&b, size, 8);
+	le(&b, z->at, 8);
+	le(&b, 0x07064b50, 4);
+	le(&b, 0, 4);
+	le(&b, z->at + size, 8);
+	le(&b, 1, 4);
+	le(&b, 0x06054b50, 4);
+	le(&b, 0, 4);
+	le(&b, z->members < 0xffff ? z->members : 0xffff, 2);
+	le(&b, z->members < 0xffff ? z->members : 0xffff, 2);
+	le(&b, size < 0xffffffff ? size : 0xffffffff, 4);
+	le(&b, z->at < 0xffffffff ? z->at : 0xffffffff, 4);
+	le(&b, 0, 2);
+	file_write(z->f, z->directory.s, z->directory.n);
+	file_write(z->f, b.s, b.n);
+}
+
+/* ---- .json */
+
+void io_json_element(struct json *j, const struct tensor *t, int64_t i)
+{
+	enum dtype type = tensor_dtype(t);
+	size_t n;
+
+	if (type == DT_STRING) {
+		const char *s = tensor_string(t, i, &n);
+		json_string_n(j, NULL, s, n);
+	} else if (type == DT_BOOL) {
+		json_bool(j, NULL, elem_i64(type, t->data, i) != 0);
+	} else if (type == DT_U64) {
+		json_uint(j, NULL, (uint64_t)elem_i64(type, t->data, i));
+	} else if (dtype_class(type) == DT_COMPLEX) {
+		enum dtype part = type == DT_C64 ? DT_F32 : DT_F64;
+		json_number(j, NULL, elem_f64(part, t->data, 2 * i));
+		json_number(j, NULL, elem_f64(part, t->data, 2 * i + 1));
+	} else if (type == DT_F64) {
+		json_number(j, NULL, elem_f64(type, t->data, i));
+	} else if (dtype_class(type) == DT_FLOAT) {
+		json_float(j, NULL, (float)elem_f64(type, t->data, i));
+	} else {
+		json_int(j, NULL, elem_i64(type, t->data, i));
+	}
+}
+
+void io_json_shape(struct json *j, const struct shape *s)
+{
+	json_array(j, "shape");
+	for (int i = 0; i < s->rank; i++)
+		json_int(j, NULL, s->dim[i]);
+	json_end(j, ']');
+}
+
+static void json_value(struct json *j, const char *key, const struct tensor *t, struct arena *a)
+{
+	json_object(j, key);
+	json_string(j, "type", type_str(a, t->type));
+	if (t->type.kind != V_TENSOR) {
+		json_array(j, "items");
+		for (size_t i = 0; i < t->nitems; i++)
+			json_value(j, NULL, t->items[i], a);
+		json_end(j, ']');
+		json_end(j, '}');
+		return;
+	}
+	json_string(j, "dtype", dtype_name(tensor_dtype(t)));
+	io_json_shape(j, &t->shape);
+	json_array(j, "data");
+	for (int64_t i = 0, n = tensor_count(t); i < n; i++)
+		io_json_element(j, t, i);
+	json_end(j, ']');
+	json_end(j, '}');
+}
+
+static ssize_t cookie_write(void *f, const char *p, size_t n)
+{
+	file_write(f, p, n);
+	return (ssize_t)n;
+}
+
+static int json_file(struct file_out *f, const struct tensor *t, struct arena *a, struct diag *d)
+{
+	FILE *stream = fopencookie(f, "w", (cookie_io_functions_t){.write = cookie_write});
+	struct json j;
+
+	if (!stream)
+		return FAIL(d, E_MEMORY, .message = "no memory to write JSON");
+	json_begin(&j, stream);
+	json_value(&j, NULL, t, a);
+	json_finish(&j);
+	fclose(stream);
+	return 0;
+}
+
+/* ---- .png */
+
+/* How the tensor is a picture: channels, height, width; false where it is none. */
+static bool as_picture(const struct tensor *t, int64_t *c, int64_t *h, int64_t *w, bool *last)
+{
+	int64_t d[3];
+	int r = t->shape.rank;
+
+	while (r > 3 && t->shape.dim[t->shape.rank - r] == 1)
+		r--;
+	if (r < 2 || r > 3 || tensor_dtype(t) == DT_STRING || !tensor_count(t))
+		return false;
+	const int64_t *dim = t->shape.dim + (t->shape.rank - r);
+	d[0] = r == 3 ? dim[0] : 1;
+	d[1] = dim[r - 2];
+	d[2] = dim[r - 1];
+	*last = r == 3 && d[0] > 4 && d[2] <= 4;
+	*c = *last ? d[2] : d[0];
+	*h = *last ? d[0] : d[1];
+	*w = *last ? d[1] : d[2];
+	return *c <= 4 && *h <= IMAGE_MAX_SIDE && *w <= IMAGE_MAX_SIDE &&
+	       *h * *w * *c <= IMAGE_MAX_BYTES;
+}
+
+/* Bytes as they are; 0 to 1 times 255; anything else stretched from its smallest to its largest. */
+static void to_levels(const struct tensor *t, double *add, double *times)
+{
+	enum dtype type = tensor_dtype(t);
+	double lo = INFINITY, hi = -INFINITY;
+
+	*add = 0;
+	*times = 1;
+	if (type == DT_U8)
+		return;
+	for (int64_t i = 0, n = tensor_count(t); i < n; i++) {
+		double v = elem_f64(type, t->data, i);
+		lo = isfinite(v) && v < lo ? v : lo;
+		hi = isfinite(v) && v > hi ? v : hi;
+	}
+	if (lo >= 0 && hi <= 1) {
+		*times = 255;
+	} else if (dtype_class(type) != DT_FLOAT && lo >= 0 && hi <= 255) {
+		*times = 1;
+	} else if (hi > lo) {
+		*add = -lo;
+		*times = 255 / (hi - lo);
+	}
+}
+
+static void put_bytes(void *f, const void *p, size_t n)
+{
+	file_write(f, p, n);
+}
+
+static int png_file(struct file_out *f, const struct tensor *t, const char *name, struct diag *d)
+{
+	struct image im = {.kind = IMAGE_PNG, .bits = 8};
+	double add, times;
+	int64_t c;
+	bool last;
+
+	if (!as_picture(t, &c, &im.height, &im.width, &last))
+		return FAIL(d, E_OUTPUT, .message = fmt(d, "output '%s' is no picture", name),
+			    .expected = "[h,w], or 1 to 4 channels of it",
+			    .actual = d ? shape_str(&d->arena, &t->shape, NULL) : "",
+			    .hint = "save it as npy");
+	im.channels = (int)c;
+	im.pixels = mem_alloc((size_t)(c * im.width * im.height), MEM_STAGING);
+	if (!im.pixels)
+		return FAIL(d, E_MEMORY, .message = "no memory to write a picture");
+	to_levels(t, &add, &times);
+	int64_t plane = im.width * im.height;
+	for (int64_t i = 0; i < plane; i++)
+		for (int64_t k = 0; k < c; k++) {
+			int64_t from = last ? i * c + k : k * plane + i;
+			double v = rint((elem_f64(tensor_dtype(t), t->data, from) + add) * times);
+			im.pixels[i * c + k] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
+		}
+	int rc = image_write_png(&im, put_bytes, f, d);
+	image_free(&im);
+	return rc;
+}
+
+/* ---- one file an output */
+
+static const char *const endings[] = {".npy", ".npz", ".pb", ".bin", ".json", ".png"};
+
+static int bin_file(struct file_out *f, const struct tensor *t, const char *name, struct diag *d)
+{
+	if (tensor_dtype(t) == DT_STRING)
+		return FAIL(d, E_OUTPUT, .message = fmt(d, "output '%s' holds strings", name),
+			    .expected = "numbers, for bare bytes", .hint = "save it as json");
+	file_write(f, t->data, t->bytes);
+	return 0;
+}
+
+static int write_file(const char *path, enum io_format format, const struct tensor *t,
+		      const char *name, struct arena *a, struct diag *d)
+{
+	struct npy_image npy = {0};
+	struct file_out *f;
+	int rc = 0;
+
+	if (format == IO_SAVE_PB)
+		return tensor_pb_write(path, t, name, d);
+	if (format == IO_SAVE_NPY && (rc = npy_make(t, name, a, &npy, d)))
+		return rc;
+	f = file_create(path, E_OUTPUT, d);
+	if (!f) {
+		mem_free(npy.owned);
+		return -E_OUTPUT;
+	}
+	if (format == IO_SAVE_NPY) {
+		file_write(f, npy.head, npy.head_bytes);
+		file_write(f, npy.data, npy.bytes);
+	} else if (format == IO_SAVE_BIN) {
+		rc = bin_file(f, t, name, d);
+	} else if (format == IO_SAVE_JSON) {
+		rc = json_file(f, t, a, d);
+	} else {
+		rc = png_file(f, t, name, d);
+	}
+	mem_free(npy.owned);
+	if (!rc)
+		return file_commit(f, d);
+	file_abort(f);
+	return rc;
+}
+
+/* Parts of a value that is no tensor, which formats of one tensor a file need apart. */
+struct part {
+	const char *name;
+	const struct tensor *t;
+};
+
+static size_t count_parts(const struct tensor *t)
+{
+	size_t n = 0;
+
+	if (!t || t->type.kind == V_NONE)
+		return 0;
+	if (t->type.kind == V_TENSOR)
+		return 1;
+	for (size_t i = 0; i < t->nitems; i++)
+		n += count_parts(t->items[i]);
+	return n;
+}
+
+static void add_parts(const struct tensor *t, const char *name, struct part *to, size_t *n,
+		      struct arena *a)
+{
+	if (!t || t->type.kind == V_NONE)
+		return;
+	if (t->type.kind == V_TENSOR) {
+		to[(*n)++] = (struct part){name, t};
+		return;
+	}
+	for (size_t i = 0; i < t->nitems; i++) {
+		const char *key = i ? "values" : "keys";
+		if (t->type.kind == V_OPTIONAL)
+			add_parts(t->items[i], name, to, n, a);
+		else if (t->type.kind == V_MAP)
+			add_parts(t->items[i], arena_printf(a, "%s.%s", name, key), to, n, a);
+		else
+			add_parts(t->items[i], arena_printf(a, "%s.%zu", name, i), to, n, a);
+	}
+}
+
+/* A path that no other output of this run has. */
+static const char *own_path(struct map *taken, const char *dir, const char *name,
+			    const char *ending, struct arena *a)
+{
+	const char *base = io_file_name(a, name), *path;
+
+	for (unsigned k = 0;; k++) {
+		path = arena_printf(a, k ? "%s_%u%s" : "%s%.0u%s", base, k, ending);
+		if (map_set(taken, path, strlen(path), 0))
+			return path_join(a, dir, path);
+	}
+}
+
+static int save_npz(const char *dir, const struct part *parts, size_t n, const char **path,
+		    struct arena *a, struct diag *d)
+{
+	struct zip_writer z = {.directory.arena = a};
+	int rc = 0;
+
+	*path = path_join(a, dir, "outputs.npz");
+	z.f = file_create(*path, E_OUTPUT, d);
+	if (!z.f)
+		return -E_OUTPUT;
+	for (size_t i = 0; !rc && i < n; i++) {
+		struct npy_image m;
+		rc = npy_make(parts[i].t, parts[i].name, a, &m, d);
+		if (!rc)
+			zip_add(&z, arena_printf(a, "%s.npy", parts[i].name), &m, a);
+		mem_free(m.owned);
+	}
+	if (rc) {
+		file_abort(z.f);
+		return rc;
+	}
+	zip_finish(&z, a);
+	return file_commit(z.f, d);
+}
+
+static int save_parts(const char *dir, enum io_format format, const struct io_output *out,
+		      const char **path, struct map *taken, struct arena *a, struct diag *d)
+{
+	struct part *parts = arena_new_n(a, struct part, count_parts(out->tensor) + 1);
+	size_t n = 0;
+	int rc = 0;
+
+	add_parts(out->tensor, out->name, parts, &n, a);
+	if (!n)
+		NOTE(d, E_OUTPUT,
+		     .message = fmt(d, "output '%s' is empty; no file is written", out->name));
+	for (size_t i = 0; !rc && i < n; i++) {
+		const char *file = own_path(taken, dir, parts[i].name, endings[format], a);
+		rc = write_file(file, format, parts[i].t, parts[i].name, a, d);
+		*path = *path ? *path : file;
+	}
+	return rc;
+}
+
+static int save_all_npz(const char *dir, const struct io_output *out, size_t n, const char **paths,
+			struct arena *a, struct diag *d)
+{
+	size_t total = 0, used = 0;
+	const char *path = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		total += count_parts(out[i].tensor);
+	struct part *parts = arena_new_n(a, struct part, total + 1);
+	for (size_t i = 0; i < n; i++)
+		add_parts(out[i].tensor, out[i].name, parts, &used, a);
+	int rc = save_npz(dir, parts, used, &path, a, d);
+	for (size_t i = 0; i < n; i++)
+		paths[i] = path;
+	return rc;
+}
+
+int io_save(const char *dir, enum io_format format, const struct io_output *out, size_t n,
+	    const char **paths, struct arena *a, struct diag *d)
+{
+	struct map taken = {.arena = a};
+	int rc = 0;
+
+	memset(paths, 0, n * sizeof(*paths));
+	if (format == IO_SAVE_NPZ)
+		return save_all_npz(dir, out, n, paths, a, d);
+	for (size_t i = 0; !rc && i < n; i++) {
+		bool value = out[i].tensor && out[i].tensor->type.kind != V_NONE;
+		if (value && (format == IO_SAVE_PB || format == IO_SAVE_JSON)) {
+			paths[i] = format == IO_SAVE_PB
+					   ? path_join(a, dir, arena_printf(a, "output_%zu.pb", i))
+					   : own_path(&taken, dir, out[i].name, ".json", a);
+			rc = write_file(paths[i], format, out[i].tensor, out[i].name, a, d);
+		} else {
+			rc = save_parts(dir, format, &out[i], &paths[i], &taken, a, d);
+		}
+	}
+	return rc;
+}

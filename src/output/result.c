@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "output/result.h"
+
+#include "base/file.h"
+#include "base/str.h"
+#include "base/tame.h"
+#include "io/io.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- labels */
+
+static void split_lines(const char *p, size_t n, struct labels *out, struct arena *a)
+{
+	const char *end = p + n;
+	size_t lines = 1;
+
+	for (const char *s = p; s < end; s++)
+		lines += *s == '\n';
+	out->v = arena_new_n(a, const char *, lines);
+	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < end) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+		size_t len = (size_t)((nl ? nl : end) - p);
+		out->v[out->n++] = arena_strn(a, p, len && p[len - 1] == '\r' ? len - 1 : len);
+		p = nl ? nl + 1 : end;
+	}
+}
+
+static int labels_meta(const char *key, const struct model *m, struct labels *out, struct arena *a,
+		       struct diag *d)
+{
+	const char **keys = arena_new_n(a, const char *, m->nmeta + 1);
+
+	for (size_t i = 0; i < m->nmeta; i++) {
+		keys[i] = m->meta[i].key;
+		if (!strcmp(key, keys[i])) {
+			split_lines(m->meta[i].value, strlen(m->meta[i].value), out, a);
+			return 0;
+		}
+	}
+	struct str all = {.arena = a};
+	for (size_t i = 0; i < m->nmeta; i++)
+		str_addf(&all, "%s'%s'", i ? ", " : "", keys[i]);
+	const char *near = str_nearest(key, keys, m->nmeta);
+	return FAIL(d, E_LABELS, .message = fmt(d, "the model's metadata have no '%s'", key),
+		    .hint = near       ? fmt(d, "did you mean 'meta:%s'?", near)
+			    : m->nmeta ? fmt(d, "they have %s", str_get(&all))
+				       : "it has no metadata: give the labels as a file");
+}
+
+int labels_load(const char *spec, const struct model *m, struct labels *out, struct arena *a,
+		struct diag *d)
+{
+	struct file_map f;
+
+	*out = (struct labels){0};
+	if (str_starts(spec, "meta:"))
+		return labels_meta(spec + 5, m, out, a, d);
+	int rc = file_map(spec, &f, E_LABELS, d);
+	if (rc)
+		return rc;
+	split_lines((const char *)f.data, f.size, out, a);
+	file_unmap(&f);
+	if (!out->n)
+		return FAIL(d, E_LABELS, .message = fmt(d, "%s is empty", spec));
+	return 0;
+}
+
+/* ---- CTC */
+
+bool decode_parse(const char *spec, int64_t *blank)
+{
+	char *end;
+
+	*blank = 0;
+	if (!strcmp(spec, "ctc"))
+		return true;
+	if (!str_starts(spec, "ctc:blank=") || !spec[10])
+		return false;
+	*blank = strtoll(spec + 10, &end, 10);
+	return !*end && *blank >= 0;
+}
+
+/* An output seen as [batch, steps, classes]; time_first: as [steps, batch, classes]. */
+struct steps {
+	const struct tensor *t;
+	int64_t batch, steps, classes;
+	bool time_first;
+};
+
+static bool as_steps(const struct tensor *t, struct steps *s)
+{
+	if (!t || t->type.kind != V_TENSOR || dtype_class(tensor_dtype(t)) != DT_FLOAT)
+		return false;
+	const int64_t *dim = t->shape.dim;
+	int r = t->shape.rank;
+	if (r < 2 || r > 3 || dim[r - 1] < 2)
+		return false;
+	*s = (struct steps){
+		.t = t, .batch = r == 3 ? dim[0] : 1, .steps = dim[r - 2], .classes = dim[r - 1]};
+	/* speech models put time first: seen where only that axis is long */
+	if (r == 3 && dim[1] == 1 && dim[0] > 1) {
+		s->time_first = true;
+		s->batch = dim[1];
+		s->steps = dim[0];
+	}
+	return true;
+}
+
+/* Labels name all classes; or all but the blank; or all but the blank and a space, which is last. */
+static bool labels_fit(const struct labels *l, int64_t classes)
+{
+	int64_t n = (int64_t)l->n;
+
+	return !n || classes == n || classes == n + 1 || classes == n + 2;
+}
+
+static const char *class_text(const struct labels *l, int64_t classes, int64_t blank, int64_t c,
+			      struct arena *a)
+{
+	if (!l->n)
+		return arena_printf(a, "%" PRId64, c);
+	if (classes == (int64_t)l->n + 2 && c == classes - 1)
+		return " ";
+	int64_t i = classes > (int64_t)l->n && c > blank ? c - 1 : c;
+	return i < (int64_t)l->n ? l->v[i] : "";
+}
+
+static int64_t best_class(const struct steps *s, int64_t at)
+{
+	enum dtype type = tensor_dtype(s->t);
+	int64_t best = 0;
+	double most = -INFINITY;
+
+	for (int64_t c = 0; c < s->classes; c++) {
+		double v = elem_f64(type, s->t->data, at + c);
+		if (v > most) {
+			most = v;
+			best = c;
+		}
+	}
+	return best;
+}
+
+static const char *spell(const struct steps *s, int64_t b, int64_t blank, const struct labels *l,
+			 struct arena *a)
+{
+	struct str text = {.arena = a};
+	int64_t before = -1;
+
+	for (int64_t i = 0; i < s->steps; i++) {
+		int64_t row = s->time_first ? i * s->batch + b : b * s->steps + i;
+		int64_t c = best_class(s, row * s->classes);
+		if (c != before && c != blank)
+			str_addf(&text, "%s%s", !l->n && text.n ? " " : "",
+				 class_text(l, s->classes, blank, c, a));
+		before = c;
+	}
+	return str_get(&text);
+}
+
+static int no_text(const struct output *out, size_t n, const struct labels *l, int64_t classes,
+		   struct diag *d)
+{
+	struct str all = {.arena = &d->arena};
+
+	if (classes >= 0)
+		return FAIL(d, E_LABELS, .message = "the labels do not fit the classes",
+			    .expected = fmt(d,
+					    "%" PRId64
+					    " classes to have as many labels, or one or two fewer "
+					    "(the blank; the blank and a space)",
+					    classes),
+			    .actual = fmt(d, "%zu labels", l->n));
+	for (size_t i = 0; i < n; i++)
+		str_addf(&all, "%s%s %s", i ? ", " : "", out[i].name,
+			 out[i].tensor ? shape_str(&d->arena, &out[i].tensor->shape, NULL) : "");
+	return FAIL(d, E_LABELS, .message = "no output spells text",
+		    .expected = "one of floats, of [batch, steps, classes]", .actual = str_get(&all));
+}
+
+/* The first output that spells text in these labels. */
+static int find_text(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
+		     struct steps *s, const struct output **which, struct diag *d)
+{
+	int64_t seen = -1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!as_steps(out[i].tensor, s))
+			continue;
+		if (seen < 0)
+			seen = s->classes;
+		if (!labels_fit(labels, s->classes))
+			continue;
+		if (blank >= s->classes)
+			return FAIL(d, E_LABELS, .message = "the blank is none of the classes",
+				    .expected = fmt(d, "blank= below %" PRId64, s->classes),
+				    .actual = fmt(d, "%" PRId64, blank));
+		*which = &out[i];
+		return 0;
+	}
+	return d ? no_text(out, n, labels, seen, d) : -E_LABELS;
+}
+
+int decode_ctc(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
+	       struct decoded *to, struct arena *a, struct diag *d)
+{
+	const struct output *which;
+	struct steps s;
+	int rc = find_text(out, n, blank, labels, &s, &which, d);
+
+	if (rc)
+		return rc;
+	*to = (struct decoded){.output = which->name};
+	to->text = arena_new_n(a, const char *, (size_t)s.batch + 1);
+	for (int64_t b = 0; b < s.batch; b++)
+		to->text[to->n++] = spell(&s, b, blank, labels, a);
+	return 0;
+}
+
+/* ---- ranking */
+
+static bool rankable(const struct tensor *t, int64_t *classes)
+{
+	if (!t || t->type.kind != V_TENSOR || tensor_dtype(t) == DT_STRING ||
+	    dtype_class(tensor_dtype(t)) == DT_COMPLEX || t->shape.rank < 1)
+		return false;
+	*classes = t->shape.dim[t->shape.rank - 1];
+	return *classes >= 2 && tensor_count(t) > 0;
+}
+
+struct scored {
+	double value;
+	int64_t index;
+};
+
+/* Largest first, NaN last, equal ones in their order. */
+static int best_first(const void *a, const void *b)
+{
+	const struct scored *x = a, *y = b;
+
+	if (isnan(x->value) != isnan(y->value))
+		return isnan(x->value) ? 1 : -1;
+	if (x->value != y->value && !isnan(x->value))
+		return x->value < y->value ? 1 : -1;
+	return x->index < y->index ? -1 : 1;
+}
+
+static void rank_one(const struct output *out, int64_t classes, int64_t k, struct ranked *r,
+		     struct arena *a)
+{
+	const struct tensor *t = out->tensor;
+	struct arena scratch = {0};
+	struct scored *s = arena_new_n(&scratch, struct scored, (size_t)classes);
+
+	k = k < classes ? k : classes;
+	int64_t rows = tensor_count(t) / classes;
+	int64_t *index = arena_new_n(a, int64_t, (size_t)(rows * k));
+	double *value = arena_new_n(a, double, (size_t)(rows * k));
+	for (int64_t row = 0; row < rows; row++) {
+		for (int64_t c = 0; c < classes; c++)
+			s[c] = (struct scored){elem_f64(tensor_dtype(t), t->data, row * classes + c),
+					       c};
+		qsort(s, (size_t)classes, sizeof(*s), best_first);
+		for (int64_t i = 0; i < k; i++) {
+			index[row * k + i] = s[i].index;
+			value[row * k + i] = s[i].value;
+		}
+	}
+	arena_free(&scratch);
+	*r = (struct ranked){.output = out, .rows = rows, .k = k, .index = index, .value = value};
+}
+
+static bool ranks(const struct output *out, const struct labels *labels, int64_t *classes)
+{
+	return rankable(out->tensor, classes) && (!labels->n || (int64_t)labels->n == *classes);
+}
+
+/* Whether some output can be ranked with these labels. */
+static int find_ranks(const struct output *out, size_t n, const struct labels *labels, struct diag *d)
+{
+	int64_t classes, seen = -1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (ranks(&out[i], labels, &classes))
+			return 0;
+		if (seen < 0 && rankable(out[i].tensor, &classes))
+			seen = classes;
+	}
+	if (!labels->n && seen < 0 && !n)
+		return 0;
+	if (seen < 0)
+		return FAIL(d, E_LABELS, .message = "no output has a last axis of classes to rank");
+	return FAIL(d, E_LABELS, .message = "the labels do not fit the classes",
+		    .expected = fmt(d, "%" PRId64 " labels", seen),
+		    .actual = fmt(d, "%zu", labels->n));
+}
+
+int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
+		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d)
+{
+	int rc = find_ranks(out, n, labels, d);
+	int64_t classes;
+
+	*used = 0;
+	for (size_t i = 0; i < n && !rc; i++)
+		if (ranks(&out[i], labels, &classes))
+			rank_one(&out[i], classes, k, &lists[(*used)++], a);
+	return rc;
+}
+
+/* ---- before there are values */
+
+int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
+{
+	struct arena a = {0};
+	struct tensor *t = arena_new_n(&a, struct tensor, g->nout + 1);
+	struct output *out = arena_new_n(&a, struct output, g->nout + 1);
+	const struct output *which;
+	bool known = true;
+	struct steps s;
+
+	for (uint32_t i = 0; i < g->nout; i++) {
+		const struct vinfo *v = &g->value[g->out[i]]->info;
+		int last = v->shape.rank - 1;
+		t[i] = (struct tensor){.type = v->type, .shape = v->shape};
+		out[i] = (struct output){.name = g->out_name[i], .tensor = &t[i]};
+		known &= v->type.kind != V_NONE &&
+			 (v->type.kind != V_TENSOR ||
+			  (v->shape.rank >= 0 && (last < 0 || v->shape.dim[last] >= 0)));
+		for (int k = 0; k < last; k++)
+			if (t[i].shape.dim[k] < 0)
+				t[i].shape.dim[k] = 1;
+	}
+	int rc = known && w->rank ? find_ranks(out, g->nout, w->labels, d) : 0;
+	if (known && w->text && !rc)
+		rc = find_text(out, g->nout, w->blank, w->labels, &s, &which, d);
+	arena_free(&a);
+	return rc;
+}
+
+/* ---- printing */
+
+/* In quotes, so that where a string ends is seen. */
+static void print_string(const char *s, size_t n, FILE *stream)
+{
+	static const char from[] = "\n\t\r\"\\", into[] = "ntr\"\\";
+
+	fputc('"', stream);
+	for (size_t i = 0; i < n; i++) {
+		const char *k = s[i] ? strchr(from, s[i]) : NULL;
+		unsigned char next = i + 1 < n ? (unsigned char)s[i + 1] : 0;
+		if (k)
+			fprintf(stream, "\\%c", into[k - from]);
+		else if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
+			fprintf(stream, "\\u%04x", (unsigned)s[i]);
+		else if ((unsigned char)s[i] == 0xc2 && next >= 0x80 && next < 0xa0)
+			fprintf(stream, "\\u%04x", (unsigned)(unsigned char)s[++i]); /* C1 */
+		else
+			fputc(s[i], stream);
+	}
+	fputc('"', stream);
+}
+
+static void print_element(const struct tensor *t, int64_t i, FILE *stream)
+{
+	enum dtype type = tensor_dtype(t);
+	struct arena a = {0};
+
+	if (type == DT_STRING) {
+		size_t n;
+		const char *s = tensor_string(t, i, &n);
+		print_string(s, n, stream);
+	} else if (dtype_class(type) == DT_COMPLEX) {
+		enum dtype part = type == DT_C64 ? DT_F32 : DT_F64;
+		fprintf(stream, "%.9g%+.9gi", elem_f64(part, t->data, 2 * i),
+			elem_f64(part, t->data, 2 * i + 1));
+	} else if (type == DT_F64) {
+		fputs(str_double(&a, elem_f64(type, t->data, i)), stream);
+	} else if (dtype_class(type) == DT_FLOAT) {
+		fputs(str_float(&a, (float)elem_f64(type, t->data, i)), stream);
+	} else if (type == DT_U64) {
+		fprintf(stream, "%" PRIu64, (uint64_t)elem_i64(type, t->data, i));
+	} else {
+		fprintf(stream, "%" PRId64, elem_i64(type, t->data, i));
+	}
+	arena_free(&a);
+}
+
+static void print_tensor(const char *name, const struct tensor *t, int64_t limit, FILE *stream)
+{
+	struct arena a = {0};
+	int64_t n = tensor_count(t), shown = limit && limit < n ? limit : n;
+	int64_t row = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
+
+	fprintf(stream, "%s %s %s\n", tame_word(&a, name), dtype_name(tensor_dtype(t)),
+		shape_str(&a, &t->shape, NULL));
+	for (int64_t i = 0; i < shown; i++) {
+		print_element(t, i, stream);
+		fputc(i + 1 == shown || (i + 1) % row == 0 ? '\n' : ' ', stream);
+	}
+	if (shown < n)
+		fprintf(stream, "... %s of %s values\n", str_count(&a, shown), str_count(&a, n));
+	arena_free(&a);
+}
+
+static void print_value(const char *name, const struct tensor *t, int64_t limit, FILE *stream)
+{
+	struct arena a = {0};
+
+	if (!t || t->type.kind == V_NONE) {
+		fprintf(stream, "%s (no value)\n", name);
+	} else if (t->type.kind == V_TENSOR) {
+		print_tensor(name, t, limit, stream);
+	} else {
+		fprintf(stream, "%s %s of %zu\n", name, type_str(&a, t->type), t->nitems);
+		for (size_t i = 0; i < t->nitems; i++)
+			print_value(arena_printf(&a, "%s[%zu]", name, i), t->items[i], limit, stream);
+	}
+	arena_free(&a);
+}
+
+void print_outputs(const struct output *out, size_t n, int64_t limit, FILE *stream)
+{
+	for (size_t i = 0; i < n; i++)
+		print_value(out[i].name, out[i].tensor, limit, stream);
+}
+
+/* "[0,3]": which row of the axes before the last. */
+static const char *row_name(const struct tensor *t, int64_t row, struct arena *a)
+{
+	struct shape at = t->shape;
+
+	for (int i = --at.rank - 1; i >= 0; i--) {
+		int64_t size = at.dim[i];
+		at.dim[i] = row % size;
+		row /= size;
+	}
+	return shape_str(a, &at, NULL);
+}
+
+void print_ranked(const struct ranked *r, const struct labels *labels, FILE *stream)
+{
+	for (int64_t row = 0; row < r->rows; row++) {
+		struct arena a = {0};
+		fprintf(stream, "%s%s%s\n", r->output->name, r->rows > 1 ? " " : "",
+			r->rows > 1 ? row_name(r->output->tensor, row, &a) : "");
+		for (int64_t i = row * r->k; i < (row + 1) * r->k; i++)
+			if (labels->n)
+				fprintf(stream, "%8" PRId64 "  %-13.7g  %s\n", r->index[i],
+					r->value[i], labels->v[r->index[i]]);
+			else
+				fprintf(stream, "%8" PRId64 "  %.7g\n", r->index[i], r->value[i]);
+		arena_free(&a);
+	}
+}
+
+/* ---- JSON */
+
+void json_values(struct json *j, const char *key, const struct tensor *t, int64_t limit)
+{
+	json_array(j, key);
+	if (t && t->type.kind == V_TENSOR) {
+		int64_t n = tensor_count(t), shown = limit && limit < n ? limit : n;
+		for (int64_t i = 0; i < shown; i++)
+			io_json_element(j, t, i);
+	} else if (t) {
+		for (size_t i = 0; i < t->nitems; i++)
+			json_values(j, NULL, t->items[i], limit);
+	}
+	json_end(j, ']');
+}
+
+void json_ranked(struct json *j, const struct ranked *r, const struct labels *labels)
+{
+	json_array(j, "top");
+	for (int64_t row = 0; row < r->rows; row++) {
+		json_array(j, NULL);
+		for (int64_t i = row * r->k; i < (row + 1) * r->k; i++) {
+			json_object(j, NULL);
+			json_int(j, "class", r->index[i]);
+			json_number(j, "value", r->value[i]);
+			if (labels->n)
+				json_string(j, "label", labels->v[r->index[i]]);
+			json_end(j, '}');
+		}
+		json_end(j, ']');
+	}
+	json_end(j, ']');
+}
+
+void json_decoded(struct json *j, const struct decoded *t)
+{
+	json_array(j, "text");
+	for (size_t i = 0; i < t->n; i++)
+		json_string(j, NULL, t->text[i]);
+	json_end(j, ']');
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/device_times.h"
+
+#include "base/clock.h"
+#include "gpu/driver/hold.h"
+#include "plan/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 64, MISSES = 3, PAIRS = 16 };
+static const uint64_t LONGEST_HOLD = 50000000, SPARE = 200000; /* ns */
+static const uint64_t SPIN = 20000, MOST_LAUNCH = 5000;	       /* ns */
+static const uint64_t HOLD_TAG = UINT64_MAX;		       /* of our own launches */
+
+/* A step on the device, told when the stream has come that far. */
+struct pending {
+	uint64_t tag;
+	size_t from, to; /* events */
+	bool copy;
+};
+
+struct device_times {
+	const struct runtime *rt;
+	struct arena arena;
+	struct event **mark;
+	size_t nmarks, used;
+	struct pending *pending;
+	size_t npending, cap_pending;
+	size_t open[MOST_DEPTH]; /* the marks of steps under way */
+	int depth;
+	uint64_t start, last; /* of the host: the run's begin, the newest step's end */
+	uint64_t empty;	      /* ns between two events with nothing in between */
+	uint64_t launch;      /* ns more with a kernel, besides its own time */
+	int err;
+	struct diag *diag;
+	struct activities *activities;
+	struct diag why; /* no CUPTI */
+	bool tried;
+	bool copied; /* the newest work of the device is a copy */
+	/* the stream's wait for the host */
+	struct hold *hold; /* NULL: never */
+	bool holding;
+	int misses;
+	size_t steps, expected; /* of the host's, without bodies */
+	uint64_t queueing;	/* what the run before took to queue */
+	uint64_t until, over; /* of clock_ns: when it ends at last; when it ended, 0: at `until` */
+};
+
+/* ---- marks in the stream */
+
+static size_t mark(struct device_times *t)
+{
+	const struct backend *b = t->rt->backend;
+
+	if (t->used == t->nmarks && !t->err) {
+		struct event *e = b->event_new(t->rt->device, t->diag);
+		if (!e) {
+			t->err = -E_DEVICE;
+			return 0;
+		}
+		t->mark = arena_grow(&t->arena, t->mark, t->nmarks, t->nmarks + 1,
+				     sizeof(struct event *));
+		t->mark[t->nmarks++] = e;
+	}
+	if (!t->err)
+		t->err = b->mark(t->rt->stream, t->mark[t->used], t->diag);
+	return t->used++;
+}
+
+static uint64_t between(struct device_times *t, size_t from, size_t to)
+{
+	uint64_t ns = 0;
+
+	if (!t->err)
+		t->err = t->rt->backend->elapsed(t->mark[from], t->mark[to], &ns, t->diag);
+	return ns;
+}
+
+static void push(struct device_times *t, uint64_t tag, size_t from, size_t to, bool copy)
+{
+	if (t->npending == t->cap_pending) {
+		size_t cap = t->cap_pending ? t->cap_pending * 2 : 256;
+		t->pending = arena_grow(&t->arena, t->pending, t->npending, cap, sizeof(*t->pending));
+		t->cap_pending = cap;
+	}
+	t->pending[t->npending++] = (struct pending){tag, from, to, copy};
+}
+
+/* ---- holding the device */
+
+static void begin_own(struct device_times *t)
+{
+	if (t->activities)
+		activities_push(t->activities, HOLD_TAG);
+}
+
+static void end_own(struct device_times *t)
+{
+	if (t->activities)
+		activities_pop(t->activities);
+}
+
+static void hold(struct device_times *t, uint64_t ns)
+{
+	ns = ns < LONGEST_HOLD ? ns : LONGEST_HOLD;
+	begin_own(t);
+	if (!t->err)
+		t->err = hold_begin(t->hold, ns, t->diag);
+	t->until = clock_ns() + ns;
+	end_own(t);
+	t->holding = !t->err;
+	t->over = 0;
+}
+
+static void let_go(struct device_times *t)
+{
+	uint64_t now = clock_ns();
+
+	hold_end(t->hold);
+	t->over = now < t->until ? now : 0;
+}
+
+/* Marks with a kernel of SPIN ns before each but the first, or with nothing, the device behind the host. */
+static void queue_marks(struct device_times *t, bool kernels)
+{
+	t->used = 0;
+	hold(t, LONGEST_HOLD);
+	for (int i = 0; i < PAIRS; i++) {
+		if (i && kernels && !t->err)
+			t->err = hold_spin(t->hold, SPIN, t->diag);
+		mark(t);
+	}
+	let_go(t);
+}
+
+/* What two events take by themselves, and what a launch between them takes besides its kernel. */
+static void calibrate(struct device_times *t)
+{
+	uint64_t best = UINT64_MAX, sum = 0;
+
+	t->err = 0;
+	if (!t->hold)
+		return;
+	queue_marks(t, false);
+	for (size_t i = 1; i < PAIRS; i++) {
+		uint64_t ns = between(t, i - 1, i);
+		best = ns < best ? ns : best;
+	}
+	queue_marks(t, true);
+	for (size_t i = 1; i < PAIRS; i++)
+		sum += between(t, i - 1, i);
+	t->empty = t->err ? 0 : best;
+	uint64_t mean = t->err ? 0 : sum / (PAIRS - 1), expected = SPIN + t->empty;
+	t->launch = mean > expected ? mean - expected : 0;
+	t->launch = t->launch < MOST_LAUNCH ? t->launch : MOST_LAUNCH;
+	t->err = 0;
+}
+
+/* ---- life */
+
+struct device_times *device_times_new(const struct runtime *rt)
+{
+	const struct backend *b = rt->backend;
+
+	if (!has_device(rt) || !b->event_new || !b->mark || !b->elapsed)
+		return NULL;
+	struct device_times *t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->rt = rt;
+	return t;
+}
+
+void device_times_free(struct device_times *t)
+{
+	if (!t)
+		return;
+	hold_free(t->hold);
+	activities_close(t->activities);
+	for (size_t i = 0; i < t->nmarks; i++)
+		t->rt->backend->event_free(t->mark[i]);
+	diag_free(&t->why);
+	arena_free(&t->arena);
+	free(t);
+}
+
+void device_times_trace(struct device_times *t, bool on)
+{
+	if (!on) {
+		activities_close(t->activities);
+		t->activities = NULL;
+		return;
+	}
+	if (!t->activities && !t->tried)
+		t->activities = activities_open(&t->why);
+	t->tried = true;
+	t->diag = NULL;
+	if (!t->hold && t->rt->config->sync == SYNC_ASYNC)
+		t->hold = hold_new(t->rt->device, t->rt->stream);
+	if (!t->activities)
+		calibrate(t);
+}
+
+const char *device_times_source(const struct device_times *t)
+{
+	return t->activities ? activities_source(t->activities) : "CUDA events";
+}
+
+const char *device_times_why(const struct device_times *t)
+{
+	const struct finding *f = t->why.first;
+
+	return f && f->message ? f->message : f ? code_title(f->code) : NULL;
+}
+
+/* ---- a run */
+
+int device_times_begin(struct device_times *t, struct diag *d)
+{
+	t->used = t->npending = 0;
+	t->depth = 0;
+	t->err = 0;
+	t->diag = d;
+	t->steps = 0;
+	t->holding = t->copied = false;
+	t->start = t->last = t->over = clock_ns();
+	if (t->hold && t->expected && t->misses < MISSES)
+		hold(t, t->queueing + t->queueing / 2 + SPARE);
+	if (!t->activities)
+		mark(t); /* number 0: where the device begins */
+	return t->err;
+}
+
+void device_times_enter(struct device_times *t, uint64_t tag, bool device, bool copy)
+{
+	if (t->activities) {
+		activities_push(t->activities, tag);
+	} else if (device && t->depth < MOST_DEPTH) {
+		/*
+		 * After a copy an event may be told when the copy is over, while the next kernel waits for
+		 * the engines to agree on it.
+		 */
+		if (t->copied && !copy && t->hold && !t->err)
+			t->err = hold_spin(t->hold, 0, t->diag);
+		t->copied = copy;
+		t->open[t->depth] = mark(t);
+	}
+	t->depth++;
+}
+
+void device_times_leave(struct device_times *t, uint64_t tag, bool device)
+{
+	t->depth--;
+	if (t->activities)
+		activities_pop(t->activities);
+	else if (device && t->depth < MOST_DEPTH)
+		push(t, tag, t->open[t->depth], mark(t), t->copied);
+	if (t->depth)
+		return;
+	t->last = clock_ns();
+	if (++t->steps == t->expected && t->holding)
+		let_go(t);
+}
+
+/* A run that waits in its middle comes to its end only when time is up: such runs are not held any more. */
+static void end_hold(struct device_times *t)
+{
+	if (t->holding && !t->over) {
+		t->misses++;
+		t->over = t->until;
+		hold_end(t->hold);
+	}
+	t->queueing = t->last - t->start;
+	t->expected = t->steps;
+}
+
+static int tell_activities(struct device_times *t,
+			   void (*tell)(void *arg, const struct device_time *), void *arg,
+			   struct diag *d)
+{
+	const struct activity *v;
+	uint64_t done = 0;
+	size_t n;
+	int err = activities_read(t->activities, &v, &n, d);
+
+	for (size_t i = 0; i < n && !err; i++) {
+		uint64_t from = v[i].start > done ? v[i].start : done;
+		if (v[i].tag == HOLD_TAG) {
+			t->over = v[i].end;
+			continue;
+		}
+		tell(arg, &(struct device_time){.tag = v[i].tag,
+						.start = v[i].start,
+						.ns = v[i].end - v[i].start,
+						.alone = v[i].end > from ? v[i].end - from : 0,
+						.what = &v[i]});
+		done = v[i].end > done ? v[i].end : done;
+	}
+	return err;
+}
+
+static void tell_marks(struct device_times *t, void (*tell)(void *arg, const struct device_time *),
+		       void *arg)
+{
+	for (size_t i = 0; i < t->npending && !t->err; i++) {
+		const struct pending *p = &t->pending[i];
+		uint64_t since = between(t, 0, p->from), ns = between(t, p->from, p->to);
+		uint64_t off = t->empty + (p->copy ? 0 : t->launch);
+		ns -= ns < off ? ns : off;
+		tell(arg, &(struct device_time){
+				  .tag = p->tag, .start = t->over + since, .ns = ns, .alone = ns});
+	}
+}
+
+int device_times_read(struct device_times *t, void (*tell)(void *arg, const struct device_time *),
+		      void *arg, struct diag *d)
+{
+	t->diag = d;
+	end_hold(t);
+	if (t->err)
+		return t->err;
+	if (t->activities)
+		return tell_activities(t, tell, arg, d);
+	tell_marks(t, tell, arg);
+	return t->err;
+}
+
+uint64_t device_times_over(const struct device_times *t)
+{
+	return t->over;
+}

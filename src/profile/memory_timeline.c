@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/memory_timeline.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/proc.h"
+#include "plan/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MOST_MOMENTS = 4000 };
+
+static const uint64_t MOMENT = 1000000; /* ns between two looks at memory */
+
+void timeline_begin(struct timeline *t, uint64_t start)
+{
+	*t = (struct timeline){.start = start, .statm = proc_open(0), .step = MOMENT};
+}
+
+static double device_used(const struct runtime *rt)
+{
+	uint64_t unused = 0, total = 0;
+
+	if (!rt || !rt->backend || !rt->backend->memory || !rt->device ||
+	    rt->backend->memory(rt->device, &unused, &total, NULL))
+		return 0;
+	return (double)(total - unused);
+}
+
+static double live_sum(int kind)
+{
+	double sum = 0;
+
+	for (int p = 0; p < MEM_PURPOSES; p++)
+		sum += (double)mem_count((enum mem_kind)kind, (enum mem_purpose)p).live;
+	return sum;
+}
+
+/* Every second moment goes, and they come half as often from now on. */
+static void thin(struct timeline *t)
+{
+	for (int k = 0; k < MOMENTS; k++) {
+		for (size_t i = 0; i < t->moment[k].n / 2; i++)
+			t->moment[k].v[i] = t->moment[k].v[2 * i];
+		t->moment[k].n /= 2;
+	}
+	t->step *= 2;
+}
+
+static void push(struct timeline *t, uint64_t now, double run, double rss, double private, double used)
+{
+	const double v[MOMENTS] = {[AT] = (double)(now - t->start) * 1e-9,
+				   [RUN] = run,
+				   [RSS] = rss,
+				   [PRIVATE] = private,
+				   [HOST_COUNTED] = live_sum(MEM_HOST) + live_sum(MEM_PINNED),
+				   [DEVICE_COUNTED] = live_sum(MEM_DEVICE),
+				   [DEVICE_USED] = used};
+
+	for (int k = 0; k < MOMENTS; k++)
+		samples_push(&t->moment[k], v[k]);
+	if (t->moment[AT].n >= MOST_MOMENTS)
+		thin(t);
+}
+
+void timeline_phase(struct timeline *t, const struct runtime *rt, const char *name, uint64_t ns)
+{
+	struct proc_memory m;
+
+	if (t->nphases == MOST_PHASES)
+		return;
+	struct record_phase *p = &t->phase[t->nphases++];
+	proc_memory(0, &m);
+	*p = (struct record_phase){.name = name,
+				   .seconds = (double)ns * 1e-9,
+				   .rss = (double)m.rss,
+				   .private = (double)m.private,
+				   .peak = (double)m.peak,
+				   .device_used = device_used(rt)};
+	for (int k = 0; k < MEM_KINDS; k++)
+		for (int i = 0; i < MEM_PURPOSES; i++)
+			p->live[k][i] = (double)mem_count((enum mem_kind)k, (enum mem_purpose)i).live;
+	push(t, clock_ns(), -1, p->rss, p->private, p->device_used);
+}
+
+/* When to look again at what took until now to look at: looking takes a hundredth of the time at most. */
+static uint64_t next_look(uint64_t began, uint64_t step)
+{
+	uint64_t now = clock_ns(), least = 100 * (now - began);
+
+	return now + (step > least ? step : least);
+}
+
+/* The driver takes its time to answer. */
+static double driver_says(struct timeline *t, const struct runtime *rt, uint64_t now)
+{
+	if (now >= t->next_driver) {
+		uint64_t began = clock_ns();
+		t->last_used = device_used(rt);
+		t->next_driver = next_look(began, 100 * MOMENT);
+	}
+	return t->last_used;
+}
+
+/* statm knows anonymous pages; private are those of files, too, that no other process has: slow to ask for, and steady. */
+static double private_files(struct timeline *t, uint64_t now)
+{
+	struct proc_memory m;
+	uint64_t rss = 0, anonymous = 0;
+
+	if (now >= t->next_private) {
+		uint64_t began = clock_ns();
+		proc_sample(t->statm, &rss, &anonymous);
+		proc_memory(0, &m);
+		t->private_files = fmax((double)m.private - (double)anonymous, 0);
+		t->next_private = next_look(began, 100 * MOMENT);
+	}
+	return t->private_files;
+}
+
+void timeline_look(struct timeline *t, const struct runtime *rt, uint64_t now, double run, bool always)
+{
+	uint64_t rss = 0, anonymous = 0;
+
+	if (now < t->next_moment && !always)
+		return;
+	double used = driver_says(t, rt, now), files = private_files(t, now);
+	uint64_t began = clock_ns();
+	proc_sample(t->statm, &rss, &anonymous);
+	push(t, now, run, (double)rss, files + (double)anonymous, used);
+	t->next_moment = next_look(began, t->step);
+}
+
+void timeline_keep(const struct timeline *t, struct record *r)
+{
+	struct arena *a = &r->arena;
+
+	r->phase = arena_dup(a, t->phase, sizeof(t->phase));
+	r->nphases = t->nphases;
+	r->timeline =
+		(struct record_timeline){.at = samples_kept(a, &t->moment[AT]),
+					 .run = samples_kept(a, &t->moment[RUN]),
+					 .rss = samples_kept(a, &t->moment[RSS]),
+					 .private = samples_kept(a, &t->moment[PRIVATE]),
+					 .host = samples_kept(a, &t->moment[HOST_COUNTED]),
+					 .device = samples_kept(a, &t->moment[DEVICE_COUNTED]),
+					 .device_used = samples_kept(a, &t->moment[DEVICE_USED]),
+					 .n = t->moment[AT].n};
+}
+
+void timeline_end(struct timeline *t)
+{
+	for (int k = 0; k < MOMENTS; k++)
+		free(t->moment[k].v);
+	if (t->statm >= 0)
+		close(t->statm);
+}

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/node_times.h"
+
+#include "base/clock.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "profile/device_times.h"
+#include "plan/internal.h"
+#include "session/model_report.h"
+#include "base/stats.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_DEPTH = 32, SLOTS = 1 << 12, MOST_EVENTS = 100000 };
+
+/* A kernel of a row. */
+struct launch {
+	const char *theirs, *name; /* theirs: as CUPTI's reader gave it, to be found by */
+	uint64_t count, ns;	   /* of the runs that are kept */
+};
+
+/* A node, or a copy or reorder made for it. */
+struct row {
+	const struct step *step; /* the newest that was seen */
+	const struct origin *from;
+	const struct node *node;
+	const struct kernel *kernel;
+	uint32_t parent; /* row; NO_VALUE: none */
+	int depth;
+	bool device, moves, to_device;
+	const char *name, *op, *kernel_name, *fused;
+	double flops, bytes, out_bytes, workspace, grown;
+	uint64_t ns, calls; /* of the run under way */
+	uint64_t all_calls; /* of the runs that are kept */
+	bool seen;
+	double *time; /* by run */
+	uint64_t tag; /* its number, from 1 */
+	struct launch *launch;
+	size_t nlaunches;
+};
+
+/* A step under way. */
+struct frame {
+	struct row *row;
+	uint64_t start, inside; /* inside: time of the steps in it */
+	uint64_t rss;
+};
+
+struct nodes {
+	struct observer observer;
+	const struct session *session;
+	const struct runtime *rt;
+	struct arena arena;
+	struct row **row;
+	uint32_t nrows;
+	struct row *slot[SLOTS]; /* by step */
+	struct frame stack[MOST_DEPTH];
+	int depth, too_deep;
+	size_t run, runs;
+	double *total;		     /* by run */
+	struct device_times *device; /* NULL: all runs on the host */
+	const char *timed_by, *timed_why;
+	struct node_event group;	  /* what the device does for one step: under way */
+	double held, in_bytes, out_bytes; /* of the runs that are kept */
+	int statm;			  /* -1: memory is not watched */
+	bool keep, active;		  /* events are kept; between nodes_begin and nodes_end */
+	struct node_event *event;
+	size_t nevents, cap_events, kept; /* kept: before the run under way */
+};
+
+/* ---- rows */
+
+static bool is_copy(const struct step *s)
+{
+	return ((const struct step_plan *)(const void *)s)->copy;
+}
+
+static bool is_reorder(const struct step *s)
+{
+	return ((const struct step_plan *)(const void *)s)->reorder;
+}
+
+/* A fused node that is a model's first and last has copies both ways. */
+static bool copies_in(const struct step *s, const struct call *c)
+{
+	return is_copy(s) && s->nin && c->in[0] && !c->in[0]->device;
+}
+
+static bool same_row(const struct row *r, const struct step *s, uint32_t parent, bool in)
+{
+	return r->from == s->from && r->node == s->node && r->kernel == s->kernel &&
+	       r->parent == parent && r->moves == (is_copy(s) || is_reorder(s)) && r->to_device == in;
+}
+
+static const char *fused_names(struct nodes *n, const struct origin *o)
+{
+	struct str b = {.arena = &n->arena};
+
+	for (uint32_t i = 0; o && i < o->nfused; i++)
+		str_addf(&b, "%s%s", i ? ", " : "", o->fused[i]->name);
+	return b.n ? str_get(&b) : NULL;
+}
+
+static const struct graph *graph_of(const struct graph *g, const struct node *node)
+{
+	if (node->id < g->nnodes && g->node[node->id] == node)
+		return g;
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		for (uint32_t k = 0; g->node[i] && k < g->node[i]->nsub; k++) {
+			const struct graph *found = graph_of(g->node[i]->sub[k], node);
+			if (found)
+				return found;
+		}
+	return NULL;
+}
+
+static void set_info(struct vinfo *info, const uint32_t *ids, uint32_t n,
+		     const struct tensor *const *t)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ids[i] != NO_VALUE && t[i])
+			info[ids[i]] = (struct vinfo){.type = t[i]->type, .shape = t[i]->shape};
+}
+
+/* Work and traffic, with the shapes that the run saw. */
+static void cost(struct nodes *n, struct row *r, const struct call *c)
+{
+	const struct node *node = c->step->node;
+	const struct graph *g = graph_of(session_model(n->session)->graph, node);
+
+	r->flops = r->bytes = 0;
+	if (!g || r->moves || node->nsub)
+		return;
+	struct arena a = {0};
+	struct vinfo *info = arena_new_n(&a, struct vinfo, g->nvalues + 1);
+	for (uint32_t i = 0; i < g->nvalues; i++)
+		info[i] = g->value[i]->info;
+	set_info(info, node->in, node->nin, c->in);
+	set_info(info, node->out, node->nout, (const struct tensor *const *)c->out);
+	struct cost k = report_cost(g, node, info, &a);
+	if (k.known) {
+		r->flops = (double)k.flops;
+		r->bytes = (double)k.bytes;
+	}
+	arena_free(&a);
+}
+
+static void sizes(struct nodes *n, struct row *r, const struct call *c)
+{
+	r->out_bytes = 0;
+	for (uint32_t i = 0; i < c->step->nout; i++)
+		if (c->out[i])
+			r->out_bytes += (double)(c->out[i]->bytes + c->out[i]->blob_bytes);
+	r->workspace = (double)c->step->workspace;
+	if (c->step->nop)
+		r->flops = r->bytes = r->out_bytes = 0;
+	else
+		cost(n, r, c);
+	if (r->moves)
+		r->bytes = 2 * r->out_bytes;
+}
+
+static const char *kernel_name(const struct step *s, bool in)
+{
+	return is_copy(s)			? in ? "to device" : "to host"
+	       : is_reorder(s)			? "reorder"
+	       : s->nop				? "view"
+	       : !s->kernel			? "view"
+	       : s->kernel->flags & K_REFERENCE ? "reference"
+						: "fast";
+}
+
+static struct row *new_row(struct nodes *n, const struct step *s, uint32_t parent, bool in)
+{
+	struct row *r = arena_new(&n->arena, struct row);
+	const char *name = s->from ? s->from->name : "?";
+	const char *inside = parent == NO_VALUE ? NULL : n->row[parent]->name;
+
+	r->from = s->from;
+	r->node = s->node;
+	r->kernel = s->kernel;
+	r->parent = parent;
+	r->depth = n->depth;
+	r->moves = is_copy(s) || is_reorder(s);
+	r->device =
+		has_device(n->rt) && ((const struct step_plan *)(const void *)s)->device == DEVICE;
+	r->name = inside ? arena_printf(&n->arena, "%s / %s", inside, name) : name;
+	r->op = is_copy(s)	? "Copy"
+		: is_reorder(s) ? "Reorder"
+		: s->node->op	? op_qualified(s->node->op)
+				: "?";
+	r->op = arena_str(&n->arena, r->op);
+	r->to_device = in;
+	r->kernel_name = kernel_name(s, in);
+	r->fused = fused_names(n, s->from);
+	r->time = arena_new_n(&n->arena, double, n->runs + 1);
+	n->row = arena_grow(&n->arena, n->row, n->nrows, n->nrows + 1, sizeof(struct row *));
+	n->row[n->nrows++] = r;
+	r->tag = n->nrows;
+	return r;
+}
+
+/* By the step's address; a new plan has new steps for the same nodes, which are looked for by what they are. */
+static struct row *find_row(struct nodes *n, const struct step *s, bool in)
+{
+	size_t at = ((uintptr_t)s >> 6) * 0x9e3779b1u % SLOTS;
+	struct row *above = n->depth ? n->stack[n->depth - 1].row : NULL, *r = n->slot[at];
+	uint32_t parent = NO_VALUE;
+
+	for (uint32_t i = 0; above && i < n->nrows; i++)
+		if (n->row[i] == above)
+			parent = i;
+	if (r && r->step == s && same_row(r, s, parent, in))
+		return r;
+	r = NULL;
+	for (uint32_t i = 0; i < n->nrows && !r; i++)
+		if (same_row(n->row[i], s, parent, in))
+			r = n->row[i];
+	if (!r)
+		r = new_row(n, s, parent, in);
+	r->step = s;
+	n->slot[at] = r;
+	return r;
+}
+
+/* ---- events for a trace */
+
+static void keep(struct nodes *n, const struct node_event *e)
+{
+	if (!n->keep || !n->active || n->nevents >= MOST_EVENTS)
+		return;
+	if (n->nevents == n->cap_events) {
+		size_t cap = n->cap_events ? n->cap_events * 2 : 1024;
+		n->event = arena_grow(&n->arena, n->event, n->nevents, cap, sizeof(*n->event));
+		n->cap_events = cap;
+	}
+	n->event[n->nevents++] = *e;
+}
+
+static struct node_event row_event(const struct row *r, uint64_t start, uint64_t ns, bool device)
+{
+	return (struct node_event){.start = start,
+				   .ns = ns,
+				   .name = r->name,
+				   .op = r->op,
+				   .kernel = r->kernel_name,
+				   .kind = r->moves && !strcmp(r->op, "Copy") ? EVENT_COPY : EVENT_STEP,
+				   .device = device,
+				   .depth = r->depth + 1,
+				   .bytes = r->out_bytes};
+}
+
+static void keep_step(struct nodes *n, const struct row *r, uint64_t start, uint64_t ns, bool device)
+{
+	struct node_event e = row_event(r, start, ns, device);
+
+	keep(n, &e);
+}
+
+/* ---- the observer */
+
+static uint64_t resident(const struct nodes *n)
+{
+	uint64_t rss = 0, unshared;
+
+	if (n->statm >= 0)
+		proc_sample(n->statm, &rss, &unshared);
+	return rss;
+}
+
+static void on_begin(struct observer *o, const struct step *s, const struct call *c)
+{
+	struct nodes *n = (struct nodes *)(void *)o;
+
+	if (n->depth == MOST_DEPTH) {
+		n->too_deep++;
+		return;
+	}
+	struct row *r = find_row(n, s, copies_in(s, c));
+	struct frame *f = &n->stack[n->depth++];
+	*f = (struct frame){.row = r, .rss = resident(n)};
+	if (n->device)
+		device_times_enter(n->device, r->tag, r->device, is_copy(s));
+	f->start = clock_ns();
+}
+
+static void on_end(struct observer *o, const struct step *s, const struct call *c)
+{
+	struct nodes *n = (struct nodes *)(void *)o;
+	uint64_t now = clock_ns();
+
+	(void)s;
+	if (n->too_deep) {
+		n->too_deep--;
+		return;
+	}
+	struct frame *f = &n->stack[--n->depth];
+	struct row *r = f->row;
+	uint64_t ns = now - f->start;
+	if (!r->seen)
+		sizes(n, r, c);
+	r->seen = true;
+	r->calls++;
+	if (n->device)
+		device_times_leave(n->device, r->tag, r->device);
+	if (!n->device || !r->device) {
+		r->ns += ns - (f->inside < ns ? f->inside : ns);
+		keep_step(n, r, f->start, ns, false);
+	}
+	if (n->statm >= 0) {
+		uint64_t rss = resident(n);
+		r->grown += rss > f->rss ? (double)(rss - f->rss) : 0;
+	}
+	/* with what observing took, so that a body's bookkeeping is not its owner's time */
+	if (n->depth)
+		n->stack[n->depth - 1].inside += clock_ns() - f->start;
+}
+
+struct nodes *nodes_new(struct session *s, size_t runs, bool events, struct diag *d)
+{
+	struct nodes *n = calloc(1, sizeof(*n));
+
+	if (!n) {
+		FAIL(d, E_MEMORY, .message = NULL);
+		return NULL;
+	}
+	n->observer = (struct observer){.begin = on_begin, .end = on_end};
+	n->session = s;
+	n->rt = session_runtime(s);
+	n->runs = runs;
+	n->keep = events;
+	n->statm = -1;
+	n->timed_by = "clock";
+	n->device = device_times_new(n->rt);
+	n->total = arena_new_n(&n->arena, double, runs + 1);
+	return n;
+}
+
+void nodes_free(struct nodes *n)
+{
+	if (!n)
+		return;
+	device_times_free(n->device);
+	if (n->statm >= 0)
+		close(n->statm);
+	arena_free(&n->arena);
+	free(n);
+}
+
+struct observer *nodes_observer(struct nodes *n)
+{
+	return &n->observer;
+}
+
+void nodes_watch_memory(struct nodes *n, bool on)
+{
+	if (n->statm >= 0)
+		close(n->statm);
+	n->statm = on ? proc_open(0) : -1;
+}
+
+void nodes_trace(struct nodes *n, bool on)
+{
+	if (!n->device)
+		return;
+	device_times_trace(n->device, on);
+	if (!on)
+		return;
+	n->timed_by = arena_str(&n->arena, device_times_source(n->device));
+	n->timed_why = arena_str(&n->arena, device_times_why(n->device));
+}
+
+int nodes_begin(struct nodes *n, struct diag *d)
+{
+	n->depth = n->too_deep = 0;
+	n->active = n->statm < 0;
+	n->kept = n->nevents;
+	for (uint32_t i = 0; i < n->nrows; i++)
+		n->row[i]->ns = n->row[i]->calls = 0;
+	return n->device ? device_times_begin(n->device, d) : 0;
+}
+
+/* ---- what the device did */
+
+static void count_launch(struct nodes *n, struct row *r, const struct device_time *t)
+{
+	size_t k = 0;
+
+	while (k < r->nlaunches && r->launch[k].theirs != t->what->name)
+		k++;
+	if (k == r->nlaunches) {
+		r->launch = arena_grow(&n->arena, r->launch, k, k + 1, sizeof(*r->launch));
+		r->launch[k] = (struct launch){.theirs = t->what->name,
+					       .name = arena_str(&n->arena, t->what->name)};
+		r->nlaunches++;
+	}
+	r->launch[k].count++;
+	r->launch[k].ns += t->ns;
+}
+
+static void end_group(struct nodes *n)
+{
+	if (n->group.name)
+		keep(n, &n->group);
+	n->group.name = NULL;
+}
+
+/* What follows each other of one step is one piece of the trace. */
+static void add_to_group(struct nodes *n, const struct row *r, const struct device_time *t)
+{
+	if (n->group.name && (!r || n->group.name != r->name || n->group.op != r->op))
+		end_group(n);
+	if (!r)
+		return;
+	if (!n->group.name)
+		n->group = row_event(r, t->start + t->ns - t->alone, 0, true);
+	n->group.ns = t->start + t->ns - n->group.start;
+}
+
+static void keep_activity(struct nodes *n, const struct row *r, const struct device_time *t)
+{
+	static const struct {
+		enum event_kind kind;
+		const char *name;
+	} kinds[] = {[ACTIVITY_KERNEL] = {EVENT_KERNEL, NULL},
+		     [ACTIVITY_TO_DEVICE] = {EVENT_TO_DEVICE, "host to device"},
+		     [ACTIVITY_TO_HOST] = {EVENT_TO_HOST, "device to host"},
+		     [ACTIVITY_COPY] = {EVENT_ON_DEVICE, "on the device"},
+		     [ACTIVITY_SET] = {EVENT_SET, "fill"}};
+	const struct activity *a = t->what;
+
+	add_to_group(n, r, t);
+	if (!n->keep)
+		return;
+	/* a kernel may begin before the one before it ends; tracks hold no such pairs */
+	struct node_event e = {.start = t->start + t->ns - t->alone,
+			       .ns = t->alone,
+			       .name = a->name ? kernel_short_name(a->name, &n->arena)
+					       : kinds[a->kind].name,
+			       .op = r ? r->name : NULL,
+			       .kernel = a->name ? arena_str(&n->arena, a->name) : NULL,
+			       .kind = kinds[a->kind].kind,
+			       .device = true,
+			       .bytes = (double)a->bytes};
+	keep(n, &e);
+}
+
+static void on_device_time(void *arg, const struct device_time *t)
+{
+	struct nodes *n = arg;
+	struct row *r = t->tag && t->tag <= n->nrows ? n->row[t->tag - 1] : NULL;
+
+	if (r && r->device)
+		r->ns += t->alone;
+	if (!t->what) {
+		if (r)
+			keep_step(n, r, t->start, t->ns, true);
+		return;
+	}
+	if (r && t->what->kind == ACTIVITY_KERNEL)
+		count_launch(n, r, t);
+	n->in_bytes += t->what->kind == ACTIVITY_TO_DEVICE ? (double)t->what->bytes : 0;
+	n->out_bytes += t->what->kind == ACTIVITY_TO_HOST ? (double)t->what->bytes : 0;
+	keep_activity(n, r, t);
+}
+
+/* Nanoseconds of the run for which the device waited for the host to queue it all. */
+static uint64_t read_device(struct nodes *n, uint64_t start, uint64_t end, struct diag *d, int *err)
+{
+	*err = device_times_read(n->device, on_device_time, n, d);
+	end_group(n);
+	uint64_t over = device_times_over(n->device);
+	if (*err || over <= start || over >= end)
+		return 0;
+	keep(n, &(struct node_event){.start = start,
+				     .ns = over - start,
+				     .name = "held until all is queued",
+				     .kind = EVENT_HELD,
+				     .device = true});
+	return over - start;
+}
+
+static void forget(void *arg, const struct device_time *t)
+{
+	(void)arg, (void)t;
+}
+
+int nodes_skip(struct nodes *n, struct diag *d)
+{
+	n->active = false;
+	n->nevents = n->kept;
+	return n->device ? device_times_read(n->device, forget, NULL, d) : 0;
+}
+
+int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
+{
+	uint64_t held = 0;
+	int err = 0;
+
+	if (n->run >= n->runs)
+		return 0;
+	if (n->device)
+		held = read_device(n, start, start + ns, d, &err);
+	if (err)
+		return err;
+	keep(n, &(struct node_event){.start = start, .ns = ns, .name = "run", .kind = EVENT_RUN});
+	n->active = false;
+	n->held += (double)held * 1e-9;
+	n->total[n->run] = (double)(ns - held) * 1e-9;
+	for (uint32_t i = 0; i < n->nrows; i++) {
+		n->row[i]->time[n->run] = (double)n->row[i]->ns * 1e-9;
+		n->row[i]->all_calls += n->row[i]->calls;
+	}
+	n->run++;
+	if (n->nevents >= MOST_EVENTS) { /* of runs that are traced no part is missing */
+		n->nevents = n->kept ? n->kept : n->nevents;
+		n->keep = false;
+	}
+	return 0;
+}
+
+/* ---- results */
+
+/* The plan's steps and the rows go by the same names in the same order. */
+static double live_of(const struct segment_report *plan, const struct row *r)
+{
+	for (uint32_t i = 0; plan && i < plan->nsteps; i++)
+		if (plan->steps[i].from == r->from && !strcmp(plan->steps[i].op, r->op))
+			return (double)plan->steps[i].live;
+	return 0;
+}
+
+/* Means of the runs that are no slower than the median: of nodes and of runs the same ones, so that they add up. */
+static double faster_half(const struct nodes *n, const double *v)
+{
+	double limit = stats_quantile_of(n->total, n->run, 0.5), sum = 0;
+	size_t runs = 0;
+
+	for (size_t k = 0; k < n->run; k++)
+		if (n->total[k] <= limit) {
+			sum += v[k];
+			runs++;
+		}
+	return runs ? sum / (double)runs : 0;
+}
+
+/* Times a run. */
+static double calls_of(const struct nodes *n, const struct row *r)
+{
+	return n->run ? (double)r->all_calls / (double)n->run : 0;
+}
+
+void nodes_copies(const struct nodes *n, double *in, double *out)
+{
+	*in = *out = 0;
+	for (uint32_t i = 0; i < n->nrows; i++)
+		if (!strcmp(n->row[i]->op, "Copy"))
+			*(n->row[i]->to_device ? in : out) += faster_half(n, n->row[i]->time);
+}
+
+void nodes_work(const struct nodes *n, struct record *r)
+{
+	r->flops = r->bytes = 0;
+	for (uint32_t i = 0; i < n->nrows; i++) {
+		r->flops += n->row[i]->flops * calls_of(n, n->row[i]);
+		r->bytes += n->row[i]->bytes * calls_of(n, n->row[i]);
+	}
+}
+
+static void fill_row(const struct nodes *n, const struct row *r, const struct segment_report *plan,
+		     struct record *to, struct record_node *out)
+{
+	struct arena *a = &to->arena;
+	double calls = calls_of(n, r);
+
+	*out = (struct record_node){.name = arena_str(a, r->name),
+				    .op = arena_str(a, r->op),
+				    .kernel = r->kernel_name,
+				    .place = has_device(n->rt) && r->device ? "device" : "host",
+				    .fused = arena_str(a, r->fused),
+				    .depth = r->depth,
+				    .calls = calls,
+				    .n = n->run,
+				    .typical = faster_half(n, r->time),
+				    .low = stats_quantile_of(r->time, n->run, 0.1),
+				    .flops = r->flops * calls,
+				    .bytes = r->bytes * calls,
+				    .out_bytes = r->out_bytes,
+				    .workspace = r->workspace,
+				    .live = r->depth ? 0 : live_of(plan, r),
+				    .grown = r->grown};
+	out->time = arena_dup(a, r->time, n->run * sizeof(double));
+	struct record_kernel *launch = arena_new_n(a, struct record_kernel, r->nlaunches + 1);
+	for (size_t i = 0; i < r->nlaunches; i++)
+		launch[i] = (struct record_kernel){arena_str(a, r->launch[i].name),
+						   (double)r->launch[i].count / (double)n->run,
+						   (double)r->launch[i].ns * 1e-9 / (double)n->run};
+	out->launch = launch;
+	out->nlaunches = r->nlaunches;
+}
+
+void nodes_record(const struct nodes *n, const struct segment_report *plan, struct record *r)
+{
+	struct record_node *to = arena_new_n(&r->arena, struct record_node, n->nrows + 1);
+
+	for (uint32_t i = 0; i < n->nrows; i++)
+		fill_row(n, n->row[i], plan, r, &to[i]);
+	nodes_work(n, r);
+	r->node = to;
+	r->nnodes = n->nrows;
+	r->nobserved = n->run;
+	r->observed_time = arena_dup(&r->arena, n->total, n->run * sizeof(double));
+	r->observed = faster_half(n, n->total);
+	r->timed_by = arena_str(&r->arena, n->timed_by);
+	r->timed_why = arena_str(&r->arena, n->timed_why);
+	double runs = n->run ? (double)n->run : 1;
+	r->held = n->held / runs;
+	r->in_bytes = n->in_bytes / runs;
+	r->out_bytes = n->out_bytes / runs;
+	r->gaps = r->observed;
+	for (uint32_t i = 0; i < n->nrows; i++)
+		r->gaps -= to[i].typical;
+	for (uint32_t i = 0; i < n->nrows; i++)
+		to[i].share = r->observed > 0 ? to[i].typical / r->observed : 0;
+	nodes_copies(n, &r->copy_in, &r->copy_out);
+}
+
+const struct node_event *nodes_events(const struct nodes *n, size_t *count)
+{
+	*count = n->nevents;
+	return n->event;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/peak.h"
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "cpu/cpu.h"
+#include "opt/pipeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FEW_THREADS = 8,
+	FEW_SIDE = 512, /* enough for few threads, and soon over: where others work, too, some are not disturbed */
+	HOST_SIDE = 1024,
+	DEVICE_SIDE = 4096,
+	COPY_HOST = 64 << 20,
+	COPY_DEVICE = 256 << 20,
+	REPEATS = 5,
+	MOST_REPEATS = 40
+};
+
+/* ns: on the host, where others work, the best of many is nearer to the truth */
+static const uint64_t PATIENCE = 150000000;
+
+static bool once_more(int done, uint64_t begin, bool device)
+{
+	return done < REPEATS || (!device && done < MOST_REPEATS && clock_ns() - begin < PATIENCE);
+}
+
+/* ---- a matrix product */
+
+/* Keeps the shortest time of the product's step. */
+struct watch {
+	struct observer observer;
+	const struct runtime *rt;
+	struct event *from, *to;
+	uint64_t start, best;
+	bool marked;
+};
+
+static bool is_product(const struct step *s)
+{
+	return s->nin == 2;
+}
+
+static void product_begins(struct observer *o, const struct step *s, const struct call *c)
+{
+	struct watch *w = (struct watch *)(void *)o;
+
+	(void)c;
+	if (!is_product(s))
+		return;
+	w->marked = w->from && !w->rt->backend->mark(w->rt->stream, w->from, NULL);
+	w->start = clock_ns();
+}
+
+static void product_ends(struct observer *o, const struct step *s, const struct call *c)
+{
+	struct watch *w = (struct watch *)(void *)o;
+	uint64_t ns = clock_ns() - w->start;
+
+	(void)c;
+	if (!is_product(s))
+		return;
+	if (w->from && (!w->marked || w->rt->backend->mark(w->rt->stream, w->to, NULL) ||
+			w->rt->backend->elapsed(w->from, w->to, &ns, NULL)))
+		return;
+	if (ns && ns < w->best)
+		w->best = ns;
+}
+
+static uint32_t matrix(struct graph *g, const char *name, int64_t side)
+{
+	struct value *v = graph_add_value(g, name);
+
+	v->is_input = true;
+	v->info.type = type_tensor(DT_F32);
+	v->info.shape = (struct shape){2, {side, side}};
+	return v->id;
+}
+
+static struct graph *product_graph(struct model *m, int64_t side)
+{
+	struct graph *g = m->graph = graph_new(&m->arena, m, "peak");
+	uint32_t in[2] = {matrix(g, "a", side), matrix(g, "b", side)};
+	uint32_t out = graph_add_value(g, "c")->id;
+	const struct op *op = op_named("MatMul");
+	struct node *n = graph_add_node(g, op, NULL, in, 2, &out, 1,
+					origin_new(&m->arena, "MatMul", "MatMul", op->since));
+
+	n->type = op->name;
+	n->version = op->since;
+	g->in = arena_dup(&m->arena, in, sizeof(in));
+	g->nin = 2;
+	g->out = arena_dup(&m->arena, &out, sizeof(out));
+	g->out_name = arena_new_n(&m->arena, const char *, 1);
+	g->out_name[0] = "c";
+	g->nout = 1;
+	g->value[out]->is_output = true;
+	return g;
+}
+
+static void run_product(struct model *m, struct runtime *rt, struct watch *w, int64_t side)
+{
+	size_t bytes = (size_t)side * (size_t)side * sizeof(float);
+	float *data = mem_zalloc(bytes, MEM_STAGING);
+	struct tensor t = {
+		.type = type_tensor(DT_F32), .shape = {2, {side, side}}, .data = data, .bytes = bytes};
+	const struct tensor *in[2] = {&t, &t}, *out[1];
+	struct diag d = {0};
+
+	for (int64_t i = 0; data && i < side * side; i++)
+		data[i] = (float)(i % 7) * 0.25F;
+	if (data && !graph_sort(m->graph, &d) && !opt_run(m, rt->cpu, rt->config, &d)) {
+		struct instance *x = instance_new(m->graph, rt);
+		uint64_t begin = clock_ns();
+		for (int i = 0; once_more(i, begin, rt->backend != rt->cpu); i++) {
+			rt->observer = i ? &w->observer : NULL;
+			if (instance_run(x, in, out, &d))
+				break;
+		}
+		instance_free(x);
+	}
+	mem_free(data);
+	diag_free(&d);
+}
+
+static double measure_product(const struct runtime *of)
+{
+	struct model m = {0};
+	struct runtime rt = *of;
+	bool device = of->backend != of->cpu;
+	int64_t side = device ? DEVICE_SIDE : pool_threads() <= FEW_THREADS ? FEW_SIDE : HOST_SIDE;
+	struct watch w = {.observer = {.begin = product_begins, .end = product_ends},
+			  .rt = &rt,
+			  .best = UINT64_MAX};
+
+	if (device && (!of->backend->event_new || !of->backend->elapsed))
+		return 0;
+	rt.arena = &m.arena;
+	rt.store = store_new(NULL, NULL);
+	rt.uploads = NULL;
+#ifdef FAULTS
+	rt.faults = NULL;
+#endif
+	if (device) {
+		w.from = of->backend->event_new(of->device, NULL);
+		w.to = of->backend->event_new(of->device, NULL);
+	}
+	product_graph(&m, side);
+	if (!device || (w.from && w.to))
+		run_product(&m, &rt, &w, side);
+	if (w.from)
+		of->backend->event_free(w.from);
+	if (w.to)
+		of->backend->event_free(w.to);
+	uploads_free(&rt);
+	store_free(rt.store);
+	arena_free(&m.arena);
+	double flops = 2.0 * (double)side * (double)side * (double)side;
+	return w.best == UINT64_MAX ? 0 : flops / ((double)w.best * 1e-9);
+}
+
+/* ---- a copy */
+
+struct copy {
+	char *to, *from;
+};
+
+static void copy_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct copy *c = arg;
+
+	(void)thread;
+	memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
+}
+
+static double host_copy(void)
+{
+	struct copy c = {mem_zalloc(COPY_HOST, MEM_STAGING), mem_zalloc(COPY_HOST, MEM_STAGING)};
+	uint64_t best = UINT64_MAX, begin = clock_ns();
+
+	for (int i = 0; c.to && c.from && once_more(i, begin, false); i++) {
+		uint64_t start = clock_ns();
+		pool_for(COPY_HOST, 1 << 20, copy_piece, &c);
+		uint64_t ns = clock_ns() - start;
+		best = ns < best ? ns : best;
+	}
+	mem_free(c.to);
+	mem_free(c.from);
+	return best == UINT64_MAX ? 0 : 2.0 * COPY_HOST / ((double)best * 1e-9);
+}
+
+static double timed_copies(const struct runtime *rt, const struct buffer *b)
+{
+	const struct backend *k = rt->backend;
+	struct event *from = k->event_new(rt->device, NULL), *to = k->event_new(rt->device, NULL);
+	uint64_t ns = 0, best = UINT64_MAX;
+
+	for (int i = 0; from && to && i < REPEATS; i++)
+		if (!k->mark(rt->stream, from, NULL) &&
+		    !k->queue_copy(rt->stream, b[0].ptr, 1, b[1].ptr, 1, COPY_DEVICE, NULL) &&
+		    !k->mark(rt->stream, to, NULL) && !k->elapsed(from, to, &ns, NULL) && ns < best)
+			best = ns;
+	if (from)
+		k->event_free(from);
+	if (to)
+		k->event_free(to);
+	return best == UINT64_MAX ? 0 : 2.0 * COPY_DEVICE / ((double)best * 1e-9);
+}
+
+static double device_copy(const struct runtime *rt)
+{
+	const struct backend *k = rt->backend;
+	struct buffer b[2] = {{0}, {0}};
+	double rate = 0;
+
+	if (!k->queue_copy || !k->event_new || !k->elapsed)
+		return 0;
+	if (!k->alloc(rt->device, COPY_DEVICE, MEM_STAGING, &b[0], NULL) &&
+	    !k->alloc(rt->device, COPY_DEVICE, MEM_STAGING, &b[1], NULL))
+		rate = timed_copies(rt, b);
+	for (int i = 0; i < 2; i++)
+		if (b[i].ptr)
+			k->free(rt->device, &b[i]);
+	return rate;
+}
+
+struct peak peak_measure(const struct runtime *rt)
+{
+	struct peak p = {measure_product(rt), rt->backend != rt->cpu ? device_copy(rt) : host_copy()};
+
+	return p;
+}
+
+/* ---- the yardstick */
+
+enum {
+	YARD_PASSES = 16,
+	YARD_PANEL = 512 << 10,
+	YARD_BYTES = 2 << 20,
+	YARD_EXCHANGED = 64 << 10,
+	YARD_TURNS = 12
+};
+
+struct yard {
+	size_t words; /* of each thread */
+	uint64_t *data;
+	double sink[512];
+	enum yard_kind kind;
+	bool write; /* this turn of an exchange */
+};
+
+struct yard *yard_new(void)
+{
+	struct yard *y = calloc(1, sizeof(*y));
+
+	if (!y)
+		return NULL;
+	y->words = YARD_BYTES / sizeof(uint64_t);
+	y->data = mem_zalloc(YARD_BYTES * (size_t)pool_threads(), MEM_STAGING);
+	if (!y->data) {
+		free(y);
+		return NULL;
+	}
+	return y;
+}
+
+void yard_free(struct yard *y)
+{
+	if (!y)
+		return;
+	mem_free(y->data);
+	free(y);
+}
+
+typedef float floats __attribute__((vector_size(32), aligned(32)));
+
+/*
+ * Products and sums that keep the units busy, from a panel that the core's own cache holds, as products of matrices do:
+ * work that waits for itself would not notice who else uses the core's other half, or its cache.
+ */
+static double arithmetic(const floats *panel, size_t n)
+{
+	floats by = panel[0] + 1, a = by, b = by, c = by, d = by, e = by, f = by;
+
+	for (int pass = 0; pass < YARD_PASSES; pass++)
+		for (size_t i = 0; i + 6 <= n; i += 6) {
+			a += panel[i] * by;
+			b += panel[i + 1] * by;
+			c += panel[i + 2] * by;
+			d += panel[i + 3] * by;
+			e += panel[i + 4] * by;
+			f += panel[i + 5] * by;
+		}
+	a += b + c + d + e + f;
+	return (double)a[0] + (double)a[1];
+}
+
+static double sum_words(const uint64_t *p, size_t n)
+{
+	uint64_t a = 0, b = 0, c = 0, d = 0;
+
+	for (size_t i = 0; i + 4 <= n; i += 4) {
+		a += p[i];
+		b ^= p[i + 1];
+		c += p[i + 2];
+		d ^= p[i + 3];
+	}
+	return (double)(a + b + c + d);
+}
+
+/* What a thread writes, another reads: how far apart the cores are. */
+static double exchange(struct yard *y, size_t part, size_t parts, bool write)
+{
+	size_t words = YARD_EXCHANGED / sizeof(uint64_t);
+	uint64_t *p = y->data + (write ? part : (part + 1) % parts) * y->words;
+
+	for (size_t i = 0; write && i < words; i++)
+		p[i] += i;
+	return write ? 0 : sum_words(p, words);
+}
+
+static void yard_piece(void *arg, int64_t begin, int64_t end, int thread)
+{
+	struct yard *y = arg;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		double *sink = &y->sink[i % 512];
+		const uint64_t *data = y->data + (size_t)i * y->words;
+		*sink += y->kind == YARD_ARITHMETIC ? arithmetic((const floats *)(const void *)data,
+								 YARD_PANEL / sizeof(floats))
+			 : y->kind == YARD_MEMORY
+				 ? sum_words(data, y->words)
+				 : exchange(y, (size_t)i, (size_t)pool_threads(), y->write);
+	}
+}
+
+double yard_measure(struct yard *y, enum yard_kind kind)
+{
+	y->kind = kind;
+	y->write = true;
+	uint64_t start = clock_ns();
+	for (int i = 0; i < (kind == YARD_EXCHANGE ? YARD_TURNS : 1); i++, y->write = !y->write)
+		pool_for(pool_threads(), 1, yard_piece, y);
+	return (double)(clock_ns() - start) * 1e-9;
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measurements in processes of their own; a record comes back through a pipe, as JSON. */
+#include "profile/profile.h"
+
+#include "base/proc.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <poll.h>
+#include <unistd.h>
+
+/* What the two processes tell each other while the child measures. */
+struct shared {
+	_Atomic bool stop;
+	_Atomic double done;
+	const char *_Atomic what; /* a text of the program itself: at the same place in both */
+};
+
+/* ---- the child */
+
+static bool child_poll(void *arg, double done, const char *what)
+{
+	struct shared *s = arg;
+
+	atomic_store(&s->what, what);
+	atomic_store(&s->done, done);
+	return atomic_load(&s->stop);
+}
+
+enum { TEXTS = 8 };
+static const char *const text_keys[TEXTS] = {"model",	"node",	    "op",     "slot",
+					     "message", "expected", "actual", "hint"};
+
+static void write_finding(const struct finding *f, struct json *j)
+{
+	const char *const text[TEXTS] = {f->model,   f->node,	  f->op,     f->slot,
+					 f->message, f->expected, f->actual, f->hint};
+
+	json_object(j, NULL);
+	json_int(j, "code", (int64_t)f->code);
+	json_int(j, "severity", (int64_t)f->severity);
+	for (int i = 0; i < TEXTS; i++)
+		json_string(j, text_keys[i], text[i]);
+	json_array(j, "rows");
+	for (size_t i = 0; i < f->nrows; i++) {
+		json_object(j, NULL);
+		json_string(j, "label", f->rows[i].label);
+		json_string(j, "text", f->rows[i].text);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+	json_end(j, '}');
+}
+
+static void write_findings(const struct diag *d, struct json *j)
+{
+	json_array(j, "findings");
+	for (const struct finding *f = d->first; f; f = f->next)
+		write_finding(f, j);
+	json_end(j, ']');
+}
+
+static void child(const struct profile_job *of, struct shared *shared, pid_t parent, int fd)
+{
+	struct profile_job job = *of;
+	struct diag d = {0};
+	FILE *stream = fdopen(fd, "we");
+	struct json j;
+
+	/* the parent hears of interrupts, and passes them on; without it there is nothing to do */
+	signal(SIGINT, SIG_IGN);
+	if (!proc_end_with(parent) || !stream)
+		_exit(1);
+	job.poll = child_poll;
+	job.arg = shared;
+	struct record *r = profile_measure(&job, &d);
+	json_begin(&j, stream);
+	json_object(&j, NULL);
+	write_findings(&d, &j);
+	if (r)
+		record_write(r, &j);
+	json_end(&j, '}');
+	json_finish(&j);
+	_exit(fflush(stream) ? 1 : 0);
+}
+
+/* ---- the parent */
+
+struct text_in {
+	char *s;
+	size_t n, cap;
+};
+
+static bool take(struct text_in *t, int fd)
+{
+	if (t->n == t->cap) {
+		size_t cap = t->cap ? t->cap * 2 : 1 << 16;
+		char *s = realloc(t->s, cap);
+		if (!s)
+			return false;
+		t->s = s;
+		t->cap = cap;
+	}
+	ssize_t k = read(fd, t->s + t->n, t->cap - t->n);
+	if (k < 0 && errno == EINTR)
+		return true;
+	if (k <= 0)
+		return false;
+	t->n += (size_t)k;
+	return true;
+}
+
+/* Until the child has said everything; asked to stop, it is told to, and still listened to. */
+static void listen_to(const struct profile_job *job, struct shared *shared, int fd, double base,
+		      double share, struct text_in *t)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	for (;;) {
+		int k = poll(&p, 1, 100);
+		double done = base + share * atomic_load(&shared->done);
+		const char *what = atomic_load(&shared->what);
+		if (job->label && *job->label)
+			what = job->label;
+		if (job->poll && job->poll(job->arg, done, what ? what : "measure"))
+			atomic_store(&shared->stop, true);
+		if (k > 0 && !take(t, fd))
+			return;
+	}
+}
+
+/* What the child found, unless a child before it has told the same. */
+static void take_finding(const struct jvalue *v, struct arena *a, struct diag *d)
+{
+	const struct jvalue *rows = jget(v, "rows");
+	struct diag_row *row = arena_new_n(a, struct diag_row, rows ? rows->n + 1 : 1);
+	struct finding f = {.code = (enum code)jnumber(v, "code", E_INTERNAL),
+			    .severity = (enum severity)jnumber(v, "severity", SEV_ERROR),
+			    .rows = row,
+			    .file = __FILE__,
+			    .line = __LINE__};
+	const char **text[TEXTS] = {&f.model,	&f.node,     &f.op,	&f.slot,
+				    &f.message, &f.expected, &f.actual, &f.hint};
+
+	for (int i = 0; i < TEXTS; i++)
+		*text[i] = jtext(v, text_keys[i]);
+	for (const struct jvalue *r = rows ? rows->first : NULL; r; r = r->next)
+		row[f.nrows++] = (struct diag_row){jtext(r, "label"), jtext(r, "text")};
+	if (f.severity == SEV_ERROR || !diag_find(d, &f))
+		(void)diag_add(d, &f);
+}
+
+static struct record *understand(const struct text_in *t, int status, struct diag *d)
+{
+	struct arena a = {0};
+	struct record *r;
+	const struct jvalue *v = t->n ? jread(t->s, t->n, "measurement", E_INTERNAL, &a, NULL) : NULL;
+
+	const struct jvalue *found = jget(v, "findings");
+
+	for (const struct jvalue *f = found ? found->first : NULL; f; f = f->next)
+		take_finding(f, &a, d);
+	r = v ? record_read(v) : NULL;
+	if (!r && !d->errors)
+		FAIL(d, E_RUN,
+		     .message = WIFSIGNALED(status)
+					? fmt(d, "the process that measured ended by signal %d",
+					      WTERMSIG(status))
+					: "the process that measured ended early");
+	arena_free(&a);
+	return r;
+}
+
+static struct shared *share(void)
+{
+	void *p = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static struct record *run_child(const struct profile_job *job, struct shared *shared, double base,
+				double part, struct diag *d)
+{
+	int fd[2], status = 0;
+	struct text_in t = {0};
+
+	if (pipe(fd)) {
+		FAIL(d, E_MEMORY, .message = "no pipe can be made");
+		return NULL;
+	}
+	pid_t parent = getpid(), pid = fork();
+	if (pid == 0) {
+		close(fd[0]);
+		child(job, shared, parent, fd[1]);
+	}
+	close(fd[1]);
+	if (pid > 0) {
+		listen_to(job, shared, fd[0], base, part, &t);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	close(fd[0]);
+	struct record *r = pid > 0 ? understand(&t, status, d) : NULL;
+	if (pid < 0)
+		FAIL(d, E_MEMORY, .message = "no process can be started");
+	free(t.s);
+	return r;
+}
+
+static struct record *apart(const struct profile_job *job, double base, double part, struct diag *d)
+{
+	struct shared *shared = share();
+	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+
+	if (!shared) {
+		FAIL(d, E_MEMORY, .message = NULL);
+		return NULL;
+	}
+	fflush(NULL);
+	struct record *r = run_child(job, shared, base, part, d);
+	munmap(shared, sizeof(*shared));
+	if (at >= 0) /* the next reads it, too */
+		(void)lseek(STDIN_FILENO, at, SEEK_SET);
+	return r;
+}
+
+struct record *profile_apart(const struct profile_job *job, struct diag *d)
+{
+	return apart(job, 0, 1, d);
+}
+
+/* ---- rounds */
+
+/* count may be a member of r[0], which `to` is: it is written last. */
+static const double *joined(struct record *to, const struct record *const *r, size_t n,
+			    const double *(*get)(const struct record *, size_t *), size_t *count)
+{
+	size_t sum = 0, at = 0, k = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		get(r[i], &k);
+		sum += k;
+	}
+	double *v = arena_new_n(&to->arena, double, sum + 1);
+	for (size_t i = 0; i < n; i++) {
+		const double *from = get(r[i], &k);
+		if (k && from)
+			memcpy(v + at, from, k * sizeof(*v));
+		at += from ? k : 0;
+	}
+	*count = at;
+	return v;
+}
+
+static const double *get_time(const struct record *r, size_t *n)
+{
+	*n = r->npoints ? r->point[0].n : 0;
+	return r->npoints ? r->point[0].time : NULL;
+}
+
+static const double *get_delay(const struct record *r, size_t *n)
+{
+	*n = r->npoints && r->point[0].delay ? r->point[0].n : 0;
+	return r->npoints ? r->point[0].delay : NULL;
+}
+
+static const double *get_yard0(const struct record *r, size_t *n)
+{
+	*n = r->nyard;
+	return r->yard[0];
+}
+
+static const double *get_yard_delay0(const struct record *r, size_t *n)
+{
+	*n = r->yard_delay[0] ? r->nyard : 0;
+	return r->yard_delay[0];
+}
+
+static const double *get_yard1(const struct record *r, size_t *n)
+{
+	*n = r->nyard;
+	return r->yard[1];
+}
+
+static const double *get_yard_delay1(const struct record *r, size_t *n)
+{
+	*n = r->yard_delay[1] ? r->nyard : 0;
+	return r->yard_delay[1];
+}
+
+static const double *get_yard2(const struct record *r, size_t *n)
+{
+	*n = r->nyard;
+	return r->yard[2];
+}
+
+static const double *get_yard_delay2(const struct record *r, size_t *n)
+{
+	*n = r->yard_delay[2] ? r->nyard : 0;
+	return r->yard_delay[2];
+}
+
+static const double *get_observed(const struct record *r, size_t *n)
+{
+	*n = r->nobserved;
+	return r->observed_time;
+}
+
+/* Nodes go by name, operator and place: a process may have chosen another kernel. */
+static const struct record_node *same_node(const struct record *r, const struct record_node *n,
+					   size_t near)
+{
+	for (size_t k = 0; k < r->nnodes; k++) {
+		const struct record_node *m = &r->node[(near + k) % r->nnodes];
+		if (!strcmp(m->name, n->name) && !strcmp(m->op, n->op) && !strcmp(m->place, n->place))
+			return m;
+	}
+	return NULL;
+}
+
+static void join_nodes(struct record *to, const struct record *const *r, size_t n)
+{
+	struct record_node *node =
+		arena_dup(&to->arena, r[0]->node, (r[0]->nnodes + 1) * sizeof(*node));
+
+	for (size_t k = 0; k < to->nnodes; k++) {
+		double *v = arena_new_n(&to->arena, double, to->nobserved + 1);
+		size_t at = 0;
+		for (size_t i = 0; i < n; i++) {
+			const struct record_node *m = same_node(r[i], &node[k], k);
+			for (size_t s = 0; m && s < m->n && at < to->nobserved; s++)
+				v[at++] = m->time[s];
+		}
+		node[k].time = v;
+		node[k].n = at;
+	}
+	to->node = node;
+}
+
+/* What a process took at least: the rest is luck. */
+static void keep_least_phases(struct record *to, const struct record *r)
+{
+	struct record_phase *p = arena_dup(&to->arena, to->phase, (to->nphases + 1) * sizeof(*p));
+
+	for (size_t k = 0; k < to->nphases && k < r->nphases; k++) {
+		p[k].rss = fmin(p[k].rss, r->phase[k].rss);
+		p[k].private = fmin(p[k].private, r->phase[k].private);
+		p[k].peak = fmin(p[k].peak, r->phase[k].peak);
+	}
+	to->phase = p;
+}
+
+static void join_yards(struct record *to, const struct record *const *r, size_t n)
+{
+	static const double *(*const get[RECORD_YARDS][2])(const struct record *, size_t *) = {
+		{get_yard0, get_yard_delay0},
+		{get_yard1, get_yard_delay1},
+		{get_yard2, get_yard_delay2}};
+	const double *time[RECORD_YARDS], *delay[RECORD_YARDS];
+	size_t all = 0, delays[RECORD_YARDS];
+
+	for (int k = 0; k < RECORD_YARDS; k++) { /* before nyard, which they ask for, changes */
+		time[k] = joined(to, r, n, get[k][0], &all);
+		delay[k] = joined(to, r, n, get[k][1], &delays[k]);
+	}
+	to->nyard = all;
+	for (int k = 0; k < RECORD_YARDS; k++) {
+		to->yard[k] = time[k];
+		to->yard_delay[k] = delays[k] == all ? delay[k] : NULL;
+	}
+}
+
+static void join_rounds(struct record *to, const struct record *const *r, size_t n)
+{
+	struct record_point *p = &to->point[0];
+	size_t *rounds = arena_new_n(&to->arena, size_t, n + 1);
+
+	for (size_t i = 0; i < n; i++)
+		rounds[i] = r[i]->npoints ? r[i]->point[0].n : 0;
+	p->rounds = rounds;
+	p->nrounds = n;
+	size_t delays;
+	const double *delay = joined(to, r, n, get_delay, &delays);
+	p->time = joined(to, r, n, get_time, &p->n);
+	p->delay = delays == p->n ? delay : NULL;
+	p->start = NULL;
+	join_yards(to, r, n);
+	to->observed_time = joined(to, r, n, get_observed, &to->nobserved);
+	join_nodes(to, r, n);
+	for (size_t i = 1; i < n; i++) {
+		to->stopped |= r[i]->stopped;
+		to->forced += r[i]->forced;
+		p->span += r[i]->npoints ? r[i]->point[0].span : 0;
+		p->waited += r[i]->npoints ? r[i]->point[0].waited : 0;
+		keep_least_phases(to, r[i]);
+	}
+}
+
+struct record *profile_rounds(const struct profile_job *job, size_t n, struct diag *d)
+{
+	struct profile_job one = *job;
+	struct record **r = calloc(n + 1, sizeof(struct record *)), *to = NULL;
+	size_t got = 0;
+
+	one.duration = job->duration / (double)n;
+	/* each process has a first run of its own before */
+	one.warm_time = job->warm_time / (double)n;
+	one.iterations = job->iterations ? (job->iterations + (int64_t)n - 1) / (int64_t)n : 0;
+	while (r && got < n) {
+		r[got] = apart(&one, (double)got / (double)n, 1 / (double)n, d);
+		if (!r[got] || r[got++]->stopped)
+			break;
+		one.trace = NULL; /* of the first round */
+		one.peak = false;
+		one.hash = false;
+		one.expect = NULL;
+	}
+	if (got && (got == n || r[got - 1]->stopped)) {
+		to = r[0];
+		if (to->npoints)
+			join_rounds(to, (const struct record *const *)r, got);
+	}
+	for (size_t i = to ? 1 : 0; r && i < got; i++)
+		record_free(r[i]);
+	free(r);
+	return to;
+}
+
+/* The first's rounds and the second's. */
+struct record *record_joined(struct record *a, struct record *b)
+{
+	const struct record *both[2] = {a, b};
+	struct record_point *p = &a->point[0], *q = &b->point[0];
+	size_t n = p->nrounds + q->nrounds, whole[2] = {p->n, q->n};
+	size_t *rounds = arena_new_n(&a->arena, size_t, n + 3);
+
+	if (p->nrounds && q->nrounds) {
+		memcpy(rounds, p->rounds, p->nrounds * sizeof(*rounds));
+		memcpy(rounds + p->nrounds, q->rounds, q->nrounds * sizeof(*rounds));
+	} else {
+		memcpy(rounds, whole, sizeof(whole));
+		n = 2;
+	}
+	join_rounds(a, both, 2);
+	p->rounds = rounds;
+	p->nrounds = n;
+	record_free(b);
+	return a;
+}

@@ -1,0 +1,941 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/profile.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/pool.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "profile/environment.h"
+#include "gpu/driver/clocks.h"
+#include "profile/gate.h"
+#include "profile/peak.h"
+#include "profile/core_waits.h"
+#include "session/model_report.h"
+#include "base/samples.h"
+#include "base/stats.h"
+#include "profile/memory_timeline.h"
+#include "profile/trace.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	LEAST_RUNS = 5,
+	MOST_LANES = 256,
+	YARD_SHOTS = 4,
+	QUIET_RUNS = 12,
+	MOST_RUNS = 500000,
+	COPY_RUNS = 20
+};
+
+static const uint64_t BLOCK = 50000000; /* ns of runs between two yardsticks */
+static const uint64_t LOOK = 20000000;	/* ns between two polls */
+
+static const uint64_t CLOCKS = 200000000; /* ns between two looks at a device's clocks */
+
+/* A session and what it measured. */
+struct lane {
+	struct bench *b;
+	struct session *session;
+	const struct tensor **out;
+	struct samples time, start, delay;
+	struct diag diag;
+	int rc;
+	bool first; /* looks after progress, memory and the yardstick */
+};
+
+_Static_assert((int)RECORD_YARDS == (int)YARDS, "a record has room for each yardstick");
+
+struct bench {
+	const struct profile_job *job;
+	struct record *r;
+	struct diag *d;
+	struct arena scratch;
+	uint64_t start;
+	struct input_set **inputs; /* by point */
+	size_t npoints, point;
+	struct lane lane[MOST_LANES];
+	size_t nlanes;
+	struct segment_report plan; /* of the first point */
+	struct nodes *nodes;
+	struct yard *yard;
+	struct samples yards[YARDS], yard_delays[YARDS];
+	struct timeline timeline;
+	struct samples clock[6]; /* as in struct record_clocks */
+	struct quiet *quiet;	 /* a gate is measured, in one lane; NULL */
+	size_t nquiet; /* runs of this loop that nobody disturbed, nor the machine shortly before */
+	uint64_t last_look;
+	_Atomic bool stop;
+	bool stopped;
+	/* the loop under way */
+	uint64_t begin, end; /* end: when the duration is over */
+	size_t most;	     /* runs of each lane */
+	double base, share;  /* of the progress */
+	double loop;	     /* the loop's part of the point's */
+};
+
+static struct runtime *runtime_of(const struct bench *b)
+{
+	return b->lane[0].session ? session_runtime(b->lane[0].session) : NULL;
+}
+
+static void phase_over(struct bench *b, const char *name, uint64_t ns)
+{
+	timeline_phase(&b->timeline, runtime_of(b), name, ns);
+}
+
+/* ---- progress */
+
+static bool look(struct bench *b, uint64_t now, double done, const char *what)
+{
+	if (b->stopped)
+		return true;
+	if (now - b->last_look < LOOK)
+		return false;
+	b->last_look = now;
+	double all = b->base + b->share * fmin(fmax(done, 0), 1);
+	if (b->job->poll && b->job->poll(b->job->arg, all, what)) {
+		b->stopped = true;
+		atomic_store(&b->stop, true);
+	}
+	return b->stopped;
+}
+
+/* ---- runs */
+
+/* What takes less than a step of the clock takes no time at all there: rates are finite all the same. */
+static uint64_t since(uint64_t start)
+{
+	uint64_t ns = clock_ns() - start;
+
+	return ns ? ns : 1;
+}
+
+static int run_once(struct lane *l, uint64_t *start, uint64_t *ns)
+{
+	struct bench *b = l->b;
+	const struct tensor *const *in = input_tensors(b->inputs[b->point]);
+
+	*start = clock_ns();
+	int rc = session_run(l->session, in, l->out, &l->diag);
+	*ns = since(*start);
+	return rc;
+}
+
+/* Threads that waited before the run that began at `since` were missed in earlier ones. */
+static void was_missed(struct lane *l, double since, double missed)
+{
+	for (size_t k = missed > 0 ? l->time.n : 0; k-- > 0;) {
+		double end = l->start.v[k] + l->time.v[k], part = end - (since - missed);
+		if (part <= 0)
+			break;
+		l->delay.v[k] = fmax(l->delay.v[k], fmin(part, l->time.v[k]));
+	}
+}
+
+/* And a run, so that the caches are the model's again. */
+static int take_yard(struct bench *b)
+{
+	uint64_t start, ns;
+	double missed;
+
+	for (int k = 0; k < YARDS; k++) {
+		yard_measure(b->yard, (enum yard_kind)k); /* warms up */
+		for (int i = 0; i < YARD_SHOTS; i++) {
+			quiet_begin(b->quiet);
+			samples_push(&b->yards[k], yard_measure(b->yard, (enum yard_kind)k));
+			samples_push(&b->yard_delays[k], quiet_end(b->quiet, &missed));
+		}
+	}
+	return run_once(&b->lane[0], &start, &ns);
+}
+
+/* Progress where `enough` of something is waited for, up to four times as long as meant. */
+static double patient(double by_time, double enough)
+{
+	return fmin(by_time, fmax(enough, by_time / 4));
+}
+
+static double loop_done(const struct bench *b, const struct lane *l, uint64_t now)
+{
+	double by_runs = b->most ? (double)l->time.n / (double)b->most : 0;
+	double by_time =
+		b->end > b->begin ? (double)(now - b->begin) / (double)(b->end - b->begin) : 0;
+
+	if (b->quiet)
+		by_time = patient(by_time, (double)b->nquiet / QUIET_RUNS);
+	return fmax(by_runs, by_time);
+}
+
+static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
+{
+	if (b->most && l->time.n >= b->most)
+		return true;
+	if (!b->most && l->time.n >= MOST_RUNS / b->nlanes)
+		return true; /* a run of a microsecond: enough is known, and all of it is kept */
+	if (b->quiet && l->first && b->nquiet < QUIET_RUNS && now < b->begin + 4 * (b->end - b->begin))
+		return false; /* a busy machine: until there are some runs to compare */
+	return b->end && now >= b->end && (l->time.n >= LEAST_RUNS || b->most);
+}
+
+/* Where looking at /proc is slow, yardsticks take half of the time at most. */
+static uint64_t next_yard(uint64_t began)
+{
+	uint64_t now = clock_ns(), took = now - began;
+
+	return now + (took > BLOCK ? took : BLOCK);
+}
+
+static void measure_lane(struct lane *l)
+{
+	struct bench *b = l->b;
+	uint64_t start = 0, ns = 0, block = 0, now = clock_ns();
+	double calm = 0; /* seconds without a disturbance, up to now */
+
+	while (!l->rc && !atomic_load(&b->stop) && !loop_over(b, l, now)) {
+		if (l->first && b->yard && now >= block) {
+			uint64_t began = clock_ns();
+			l->rc = take_yard(b);
+			block = next_yard(began);
+			if (l->rc)
+				break;
+		}
+		quiet_begin(b->quiet);
+		l->rc = run_once(l, &start, &ns);
+		now = start + ns;
+		double missed, delay = quiet_end(b->quiet, &missed);
+		if (l->rc)
+			break;
+		was_missed(l, (double)(start - b->start) * 1e-9, missed);
+		bool quiet = gate_quiet((double)ns * 1e-9, delay);
+		if (b->quiet) /* in one lane then: nobody else counts */
+			b->nquiet += quiet && calm >= GATE_CALM;
+		calm = quiet ? calm + (double)ns * 1e-9 : 0;
+		if (!samples_push(&l->delay, delay) || !samples_push(&l->time, (double)ns * 1e-9) ||
+		    !samples_push(&l->start, (double)(start - b->start) * 1e-9)) {
+			l->rc = FAIL(&l->diag, E_MEMORY, .message = "too many runs to keep");
+			break;
+		}
+		if (l->first) {
+			bool always = l->time.n == 1 || loop_over(b, l, now); /* what the runs added */
+			timeline_look(&b->timeline, runtime_of(b), now, (double)l->time.n, always);
+			look(b, now, b->loop * loop_done(b, l, now), "measure");
+		}
+	}
+	if (l->rc)
+		atomic_store(&b->stop, true);
+}
+
+static void *lane_thread(void *arg)
+{
+	measure_lane(arg);
+	return NULL;
+}
+
+static void measure_lanes(struct bench *b)
+{
+	pthread_t thread[MOST_LANES];
+	size_t started = 1;
+
+	for (; started < b->nlanes; started++)
+		if (pthread_create(&thread[started], NULL, lane_thread, &b->lane[started])) {
+			b->lane[0].rc = FAIL(&b->lane[0].diag, E_MEMORY,
+					     .message = "a thread cannot be started");
+			break;
+		}
+	measure_lane(&b->lane[0]);
+	/* the others end by their own count, or with the first where time is up */
+	if (!b->most)
+		atomic_store(&b->stop, true);
+	for (size_t i = 1; i < started; i++)
+		pthread_join(thread[i], NULL);
+}
+
+/* What the lanes found is told once (each says it in each run); of errors the first that ended a lane. */
+static int lanes_failed(struct bench *b)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < b->nlanes; i++) {
+		struct lane *l = &b->lane[i];
+		const struct finding *first = l->diag.first;
+		bool failed = l->rc && !rc;
+		arena_take(&b->d->arena, &l->diag.arena);
+		for (const struct finding *f = first; f; f = f->next)
+			if (f->severity == SEV_ERROR ? failed : !diag_find(b->d, f))
+				diag_add(b->d, f);
+		l->diag = (struct diag){0};
+		rc = rc ? rc : l->rc;
+	}
+	return rc;
+}
+
+/* ---- a device's clocks */
+
+static struct clock_watch *clocks_begin(struct bench *b)
+{
+	const struct runtime *rt = session_runtime(b->lane[0].session);
+
+	return rt->backend != rt->cpu ? clock_watch_begin(rt->device, CLOCKS) : NULL;
+}
+
+static void clocks_end(struct bench *b, struct clock_watch *w)
+{
+	struct clock_limits limits = {0};
+	struct record_clocks *c = &b->r->clocks;
+	size_t n;
+	struct clock_sample *v = clock_watch_end(w, &n, &limits);
+
+	for (size_t i = 0; i < n; i++) {
+		const double x[6] = {(double)(v[i].at - b->start) * 1e-9,
+				     v[i].sm,
+				     v[i].memory,
+				     v[i].celsius,
+				     v[i].watts,
+				     (double)v[i].reasons};
+		for (int k = 0; k < 6; k++)
+			samples_push(&b->clock[k], x[k]);
+	}
+	if (n) {
+		c->sm_most = limits.sm;
+		c->memory_most = limits.memory;
+		c->watts_most = limits.watts;
+	}
+	free(v);
+}
+
+/* ---- one point */
+
+static int warm_up(struct bench *b)
+{
+	const struct profile_job *job = b->job;
+	uint64_t start, ns, begin = clock_ns(), now = begin;
+
+	for (int64_t k = 0; !b->stopped; k++) {
+		bool more = k < job->warm_runs || (double)(now - begin) * 1e-9 < job->warm_time;
+		if (!more)
+			break;
+		for (size_t i = 0; i < b->nlanes; i++) {
+			b->lane[i].rc = run_once(&b->lane[i], &start, &ns);
+			if (b->lane[i].rc)
+				return lanes_failed(b);
+			now = start + ns;
+		}
+		look(b, now, 0, "warm up");
+	}
+	return 0;
+}
+
+/* More sessions than one: each is opened and run once. */
+static int open_lanes(struct bench *b)
+{
+	uint64_t start, ns, begin = clock_ns();
+	const struct graph *g = session_model(b->lane[0].session)->graph;
+
+	for (size_t i = 1; i < (size_t)b->job->sessions && i < MOST_LANES; i++) {
+		struct lane *l = &b->lane[i];
+		l->b = b;
+		l->session = session_open(b->job->path, &b->job->config, b->d);
+		if (!l->session)
+			return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
+		l->out = arena_new_n(&b->scratch, const struct tensor *, g->nout + 1);
+		b->nlanes = i + 1;
+		l->rc = run_once(l, &start, &ns);
+		if (l->rc)
+			return lanes_failed(b);
+	}
+	if (b->job->sessions > 1)
+		phase_over(b, "other sessions", clock_ns() - begin);
+	return 0;
+}
+
+static void keep_plan(struct bench *b, struct record_point *p, const struct segment_report *plan)
+{
+	struct runtime *rt = session_runtime(b->lane[0].session);
+	bool device = rt->backend != rt->cpu;
+
+	p->slab = (double)(device ? plan->host_bytes : plan->slab_bytes);
+	p->device_slab = device ? (double)plan->slab_bytes : 0;
+	p->values = (double)plan->value_bytes;
+}
+
+static void identify(struct bench *b)
+{
+	struct identity *id = &b->r->id;
+	struct runtime *rt = session_runtime(b->lane[0].session);
+	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"},
+				 *const levels[] = {"none", "basic", "full"},
+				 *const syncs[] = {"async", "node", "launch"};
+	const struct run_config *c = &b->job->config;
+
+	id->device = arena_str(&b->r->arena, session_device(b->lane[0].session));
+	id->precision = precisions[c->precision];
+	id->optimize = levels[c->optimize];
+	id->sync = syncs[c->sync];
+	id->threads = pool_threads();
+	id->cores = sysconf(_SC_NPROCESSORS_ONLN);
+	id->sessions = b->job->sessions;
+	id->memory_plan = c->memory_plan;
+	id->arena = c->arena;
+	environment_of(rt, id, &b->r->arena);
+}
+
+/* Whether this is what it will be compared with. */
+static int as_expected(struct bench *b)
+{
+	const struct profile_job *job = b->job;
+
+	identify(b);
+	const char *differs = job->expect ? gate_differs(job->expect, &b->r->id, &b->r->arena) : NULL;
+	if (!differs)
+		return 0;
+	return FAIL(b->d, E_BASELINE_FILE, .slot = fmt(b->d, "%s", job->expected_by),
+		    .message = fmt(b->d, "it is of another measurement: %s", differs));
+}
+
+static int first_runs(struct bench *b, struct record_point *p)
+{
+	struct lane *l = &b->lane[0];
+	struct segment_report plan = {0};
+	uint64_t begin = clock_ns(), start, ns;
+	int rc = input_read(b->inputs[b->point], b->d);
+
+	if (!rc && !b->point)
+		phase_over(b, "inputs", clock_ns() - begin);
+	begin = clock_ns();
+	if (!rc)
+		rc = session_prepare(l->session, input_tensors(b->inputs[b->point]), &plan, b->d);
+	if (rc)
+		return rc;
+	p->prepare = (double)since(begin) * 1e-9;
+	keep_plan(b, p, &plan);
+	if (!b->point) {
+		b->plan = plan;
+		phase_over(b, "prepare", clock_ns() - begin);
+		rc = as_expected(b);
+		if (rc)
+			return rc;
+		if (b->job->observed) {
+			b->nodes = nodes_new(l->session, (size_t)b->job->observed,
+					     b->job->trace != NULL, b->d);
+			if (!b->nodes)
+				return -E_MEMORY;
+			nodes_watch_memory(b->nodes, true);
+			rc = nodes_begin(b->nodes, b->d);
+			session_observe(l->session, nodes_observer(b->nodes));
+		}
+	}
+	l->rc = rc ? rc : run_once(l, &start, &ns);
+	if (b->nodes) {
+		session_observe(l->session, NULL);
+		nodes_watch_memory(b->nodes, false);
+	}
+	if (l->rc)
+		return rc ? rc : lanes_failed(b);
+	p->first = (double)ns * 1e-9;
+	if (!b->point)
+		phase_over(b, "first run", ns);
+	return 0;
+}
+
+static void set_limits(struct bench *b)
+{
+	const struct profile_job *job = b->job;
+	size_t lanes = b->nlanes ? b->nlanes : 1;
+
+	b->begin = clock_ns();
+	b->end = job->duration > 0 ? b->begin + (uint64_t)(job->duration * 1e9) : 0;
+	b->most = job->iterations > 0 ? ((size_t)job->iterations + lanes - 1) / lanes : 0;
+	atomic_store(&b->stop, false);
+}
+
+/* The lanes' samples, in the order in which they began. */
+static void gather(struct bench *b, struct record_point *p)
+{
+	size_t n = 0, at[MOST_LANES] = {0};
+
+	for (size_t i = 0; i < b->nlanes; i++)
+		n += b->lane[i].time.n;
+	double *time = arena_new_n(&b->r->arena, double, n + 1);
+	double *start = arena_new_n(&b->r->arena, double, n + 1), last = 0, sum = 0;
+	for (size_t k = 0; k < n; k++) {
+		size_t best = b->nlanes;
+		for (size_t i = 0; i < b->nlanes; i++)
+			if (at[i] < b->lane[i].time.n &&
+			    (best == b->nlanes ||
+			     b->lane[i].start.v[at[i]] < b->lane[best].start.v[at[best]]))
+				best = i;
+		time[k] = b->lane[best].time.v[at[best]];
+		start[k] = b->lane[best].start.v[at[best]++];
+		last = fmax(last, start[k] + time[k]);
+		sum += time[k];
+	}
+	p->time = time;
+	p->start = start;
+	if (b->quiet) /* one lane: in the same order */
+		p->delay = arena_dup(&b->r->arena, b->lane[0].delay.v, n * sizeof(double));
+	p->n = n;
+	p->span = b->nlanes > 1 && n ? last - start[0] : sum;
+}
+
+/* What one run takes: the size of a free first dimension. */
+static double items(const struct bench *b)
+{
+	const struct graph *g = session_model(b->lane[0].session)->graph;
+	const struct input_info *in = g->nin ? input_info(b->inputs[b->point], 0) : NULL;
+	const struct shape *want = g->nin ? &g->value[g->in[0]]->info.shape : NULL;
+
+	if (!in || in->type.kind != V_TENSOR || want->rank < 1 || want->dim[0] >= 0)
+		return 1;
+	return in->shape.rank > 0 ? (double)in->shape.dim[0] : 1;
+}
+
+/* For a gate only runs that nobody disturbed are kept, but some there must be. */
+static int observe_once(struct bench *b, struct nodes *n, bool any, bool *kept, uint64_t *end)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t start = 0, ns = 0;
+	double missed;
+
+	l->rc = nodes_begin(n, b->d);
+	quiet_begin(b->quiet);
+	if (!l->rc)
+		l->rc = run_once(l, &start, &ns);
+	double delay = quiet_end(b->quiet, &missed);
+	*end = start + ns;
+	*kept = any || gate_quiet((double)ns * 1e-9, delay);
+	if (l->rc)
+		return l->rc;
+	return l->rc = *kept ? nodes_end(n, start, ns, b->d) : nodes_skip(n, b->d);
+}
+
+/* Seconds that observing may take. */
+static double observing_most(const struct profile_job *job)
+{
+	return job->duration > 0 ? job->duration / 2 : 3;
+}
+
+/* Runs as before, and each step timed; the first makes plans and rows, and is not kept. */
+static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t begin = clock_ns(), start, ns, now = begin;
+	double most = observing_most(b->job);
+	bool late = false, kept;
+
+	l->rc = nodes_begin(n, b->d);
+	if (!l->rc)
+		l->rc = run_once(l, &start, &ns);
+	if (!l->rc)
+		l->rc = nodes_skip(n, b->d);
+	for (int64_t k = 0; !l->rc && k < runs && !b->stopped; k += kept) {
+		double passed = (double)(now - begin) * 1e-9;
+		if (passed > most && k >= (b->quiet ? QUIET_RUNS : LEAST_RUNS))
+			break;
+		late = passed > 4 * most; /* a busy machine: take what comes */
+		if (late && k >= LEAST_RUNS)
+			break;
+		l->rc = observe_once(b, n, !b->quiet || late, &kept, &now);
+		timeline_look(&b->timeline, runtime_of(b), now, -1, false);
+		double part =
+			patient(passed / most, (double)k / (b->quiet ? QUIET_RUNS : LEAST_RUNS));
+		part = fmax(part, (double)(k + kept) / (double)runs);
+		look(b, now, b->loop + (1 - b->loop) * fmin(part, 1), "observe");
+	}
+	return l->rc ? lanes_failed(b) : 0;
+}
+
+static int observe(struct bench *b, struct nodes *n, int64_t runs)
+{
+	struct lane *l = &b->lane[0];
+
+	nodes_trace(n, true);
+	session_observe(l->session, nodes_observer(n));
+	int rc = observe_runs(b, n, runs);
+	session_observe(l->session, NULL);
+	nodes_trace(n, false);
+	return rc;
+}
+
+/* The nodes are those of the first point; copies are as large as the point. */
+static int observe_point(struct bench *b, struct record_point *p)
+{
+	int rc = 0;
+
+	if (b->stopped)
+		return 0;
+	if (!b->point) {
+		rc = b->nodes ? observe(b, b->nodes, b->job->observed) : 0;
+		if (b->nodes)
+			nodes_copies(b->nodes, &p->copy_in, &p->copy_out);
+		return rc;
+	}
+	if (!b->job->copies || !strcmp(session_device(b->lane[0].session), "cpu"))
+		return 0;
+	struct nodes *n = nodes_new(b->lane[0].session, COPY_RUNS, false, b->d);
+	if (!n)
+		return -E_MEMORY;
+	rc = observe(b, n, COPY_RUNS);
+	nodes_copies(n, &p->copy_in, &p->copy_out);
+	nodes_free(n);
+	return rc;
+}
+
+/* One that stood still for a moment says nothing of the others. */
+static double shortest_run(const struct lane *l)
+{
+	double least = INFINITY;
+
+	for (size_t i = 0; i < l->time.n; i++)
+		least = fmin(least, l->time.v[i]);
+	return least;
+}
+
+/* One observed run more tells the work of a run, where nothing else is observed; not worth it where that is long. */
+static int weigh(struct bench *b)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t start, ns;
+
+	if (b->nodes || b->point || b->stopped || shortest_run(l) > 0.5)
+		return 0;
+	struct nodes *n = nodes_new(l->session, 1, false, b->d);
+	if (!n)
+		return -E_MEMORY;
+	session_observe(l->session, nodes_observer(n));
+	l->rc = nodes_begin(n, b->d);
+	if (!l->rc)
+		l->rc = run_once(l, &start, &ns);
+	if (!l->rc)
+		l->rc = nodes_end(n, start, ns, b->d);
+	session_observe(l->session, NULL);
+	nodes_work(n, b->r);
+	nodes_free(n);
+	return l->rc ? lanes_failed(b) : 0;
+}
+
+/* What the loop takes of the point's progress; the rest is observing. */
+static double loop_part(const struct bench *b, const struct record_point *p)
+{
+	const struct profile_job *job = b->job;
+	double by_runs = job->iterations ? (double)job->iterations * p->first : INFINITY;
+	double loop = fmin(job->duration > 0 ? job->duration : INFINITY, by_runs);
+	double observing = fmin(observing_most(job), (double)job->observed * p->first);
+
+	return b->nodes && !b->point && loop > 0 ? loop / (loop + observing) : 1;
+}
+
+/* Once the pool has its threads, and the session its device. */
+static void gate_tools(struct bench *b)
+{
+	if (b->nlanes == 1)
+		b->quiet = quiet_new();
+	/* what the host's cores can do says nothing of a GPU's times */
+	if (!strcmp(session_device(b->lane[0].session), "cpu"))
+		b->yard = yard_new();
+}
+
+static int measure_point(struct bench *b)
+{
+	struct record_point *p = &b->r->point[b->point];
+	int rc = first_runs(b, p);
+
+	p->items = rc ? 1 : items(b);
+	if (!rc && !b->point)
+		rc = open_lanes(b);
+	for (size_t i = 1; !rc && b->point && i < b->nlanes; i++) {
+		uint64_t start, ns;
+		b->lane[i].rc = run_once(&b->lane[i], &start, &ns);
+		rc = b->lane[i].rc ? lanes_failed(b) : 0;
+	}
+	if (!rc)
+		rc = warm_up(b);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < b->nlanes; i++)
+		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].delay.n = 0;
+	b->nquiet = 0;
+	b->loop = loop_part(b, p);
+	if (b->job->yard && !b->point)
+		gate_tools(b);
+	set_limits(b);
+	uint64_t waited = proc_waited();
+	struct clock_watch *watch = clocks_begin(b);
+	if (!b->stopped)
+		measure_lanes(b);
+	clocks_end(b, watch);
+	p->waited = (double)(proc_waited() - waited) * 1e-9;
+	rc = lanes_failed(b);
+	gather(b, p);
+	if (!rc)
+		rc = observe_point(b, p);
+	return rc ? rc : weigh(b);
+}
+
+/* ---- everything */
+
+/* "x f32 [1,3,224,224], mask bool [1,128]": of the first point. */
+static const char *inputs_text(struct bench *b)
+{
+	struct str s = {.arena = &b->r->arena};
+
+	for (uint32_t i = 0; i < input_count(b->inputs[0]); i++) {
+		const struct input_info *in = input_info(b->inputs[0], i);
+		str_addf(&s, "%s%s %s", i ? ", " : "", in->name, type_str(&b->scratch, in->type));
+		if (in->type.kind == V_TENSOR)
+			str_addf(&s, " %s", shape_str(&b->scratch, &in->shape, NULL));
+	}
+	return str_get(&s);
+}
+
+/* Of a sweep's point the sizes come from --shapes-sweep. */
+static const char *sweep_origin(const void *request, const char *name, const char *text)
+{
+	const struct input_request *r = request;
+	const char *from = r->origin ? r->origin(r->options, name, text) : NULL;
+
+	return from || strcmp(name, "dim") != 0 ? from : "--shapes-sweep";
+}
+
+static int plan_inputs(struct bench *b)
+{
+	const struct model *m = session_model(b->lane[0].session);
+	const struct sweep *s = b->job->sweep;
+
+	b->npoints = s && s->points ? s->points : 1;
+	b->inputs = arena_new_n(&b->scratch, struct input_set *, b->npoints);
+	for (size_t k = 0; k < b->npoints; k++) {
+		struct input_request *r = arena_dup(&b->scratch, b->job->request, sizeof(*r));
+		if (s && s->points) {
+			r->origin = sweep_origin;
+			r->options = b->job->request;
+			r->dim = sweep_point(s, k, &b->job->request->dim, &b->scratch);
+		}
+		b->inputs[k] = input_plan(m, r, k ? NULL : b->d);
+		/* said once; but an error must be told for any point */
+		if (!b->inputs[k] && k)
+			b->inputs[k] = input_plan(m, r, b->d);
+		if (!b->inputs[k])
+			return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
+	}
+	b->r->id.inputs = inputs_text(b);
+	return 0;
+}
+
+static void make_points(struct bench *b)
+{
+	const struct sweep *s = b->job->sweep;
+	struct record *r = b->r;
+
+	r->npoints = b->npoints;
+	r->point = arena_new_n(&r->arena, struct record_point, b->npoints);
+	r->ndims = s && s->points ? s->ndims : 0;
+	const char **dim = arena_new_n(&r->arena, const char *, r->ndims + 1);
+	for (size_t i = 0; i < r->ndims; i++)
+		dim[i] = arena_str(&r->arena, s->dim[i].name);
+	r->dim = dim;
+	for (size_t k = 0; k < b->npoints; k++) {
+		double *size = arena_new_n(&r->arena, double, r->ndims + 1);
+		for (size_t i = 0; i < r->ndims; i++)
+			size[i] = (double)sweep_size(s, k, i);
+		r->point[k].size = size;
+		r->point[k].label = r->ndims ? sweep_label(s, k, &r->arena) : "";
+	}
+}
+
+static void keep_series(struct bench *b)
+{
+	struct record *r = b->r;
+
+	timeline_keep(&b->timeline, r);
+	struct record_clocks *c = &r->clocks;
+	const double **clocks[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
+	for (int k = 0; k < 6; k++)
+		*clocks[k] = samples_kept(&r->arena, &b->clock[k]);
+	c->n = b->clock[5].n;
+	r->nyard = b->yards[0].n;
+	for (int k = 0; k < YARDS; k++) {
+		r->yard[k] = samples_kept(&r->arena, &b->yards[k]);
+		r->yard_delay[k] = samples_kept(&r->arena, &b->yard_delays[k]);
+	}
+}
+
+/* The lowest and the highest clock of a core now, where the system tells. */
+static void clocks(struct record *r)
+{
+	for (int core = 0; core < 256; core++) {
+		char path[96], text[32] = "";
+		snprintf(path, sizeof(path),
+			 "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", core);
+		FILE *f = fopen(path, "re");
+		if (!f)
+			return;
+		if (fgets(text, sizeof(text), f)) {
+			double khz = strtod(text, NULL);
+			r->clock_low = r->clock_low > 0 ? fmin(r->clock_low, khz) : khz;
+			r->clock_high = fmax(r->clock_high, khz);
+		}
+		fclose(f);
+	}
+}
+
+/* Read piece by piece: a map of the whole would be the process's peak of memory. Of external data the size counts. */
+static int hash_model(struct bench *b)
+{
+	enum { PIECE = 1 << 18 };
+	struct identity *id = &b->r->id;
+	size_t outside = session_model(b->lane[0].session)->external_bytes, n;
+	uint64_t hash = 0;
+	struct stat st;
+
+	if (!b->job->hash || stat(b->job->path, &st) || !S_ISREG(st.st_mode))
+		return 0; /* what came through a pipe is gone */
+	FILE *f = fopen(b->job->path, "re");
+	unsigned char *piece = malloc(PIECE);
+	while (f && piece && (n = fread(piece, 1, PIECE, f)) > 0)
+		hash = hash_bytes(piece, n, hash);
+	bool failed = !f || !piece || ferror(f);
+	free(piece);
+	if (f)
+		fclose(f);
+	if (failed)
+		return FAIL(b->d, E_MODEL_OPEN, .message = "the model cannot be read again");
+	id->hash = arena_printf(&b->r->arena, "fnv1a:%016" PRIx64, hash);
+	if (outside)
+		id->hash = arena_printf(&b->r->arena, "%s+%zu", id->hash, outside);
+	return 0;
+}
+
+static int open_session(struct bench *b)
+{
+	struct lane *l = &b->lane[0];
+	uint64_t begin = clock_ns();
+
+	phase_over(b, "start", 0);
+	*l = (struct lane){.b = b, .first = true};
+	l->session = session_open(b->job->path, &b->job->config, b->d);
+	if (!l->session)
+		return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
+	b->nlanes = 1;
+	phase_over(b, "load", clock_ns() - begin);
+	l->out = arena_new_n(&b->scratch, const struct tensor *,
+			     session_model(l->session)->graph->nout + 1);
+	return plan_inputs(b);
+}
+
+static int measure_all(struct bench *b)
+{
+	struct proc_faults before, after;
+	int rc = 0;
+
+	make_points(b);
+	clocks(b->r);
+	proc_faults(0, &before);
+	uint64_t begin = clock_ns();
+	for (b->point = 0; b->point < b->npoints && !rc && !b->stopped; b->point++) {
+		b->base = (double)b->point / (double)b->npoints;
+		b->share = 1 / (double)b->npoints;
+		rc = measure_point(b);
+		if (!rc) {
+			input_free(b->inputs[b->point]);
+			b->inputs[b->point] = NULL;
+			if (!b->point || b->r->point[b->point].n) /* not one that was stopped at once */
+				b->r->npoints = b->point + 1;
+		}
+	}
+	proc_faults(0, &after);
+	clocks(b->r);
+	phase_over(b, "steady state", clock_ns() - begin);
+	b->r->faults_minor = (double)(after.minor - before.minor);
+	b->r->faults_major = (double)(after.major - before.major);
+	b->r->forced = (double)(after.forced - before.forced);
+	if (!rc || b->point < 2)
+		return rc;
+	b->r->failed = b->r->point[b->point - 1].label;
+	return 0;
+}
+
+static void finish(struct bench *b)
+{
+	struct record *r = b->r;
+
+	keep_series(b);
+	identify(b);
+	for (size_t k = 0; k < r->npoints; k++)
+		r->point[k].weights = (double)mem_count(MEM_HOST, MEM_WEIGHTS).live +
+				      (double)mem_count(MEM_DEVICE, MEM_WEIGHTS).live;
+	if (b->nodes)
+		nodes_record(b->nodes, &b->plan, r);
+	if (b->nodes && b->job->trace) /* what cannot be written is told, and costs nothing else */
+		(void)trace_write(b->job->trace, b->nodes, r, b->start, b->d);
+	if (b->job->peak && !b->stopped && !r->failed) {
+		struct peak p = peak_measure(session_runtime(b->lane[0].session));
+		r->peak_flops = p.flops;
+		r->peak_bytes = p.bytes;
+	}
+	r->stopped = b->stopped;
+}
+
+static void bench_free(struct bench *b)
+{
+	nodes_free(b->nodes);
+	yard_free(b->yard);
+	quiet_free(b->quiet);
+	for (size_t k = 0; b->inputs && k < b->npoints; k++)
+		input_free(b->inputs[k]);
+	for (size_t i = 0; i < MOST_LANES; i++) {
+		session_close(b->lane[i].session);
+		free(b->lane[i].time.v);
+		free(b->lane[i].start.v);
+		free(b->lane[i].delay.v);
+		diag_free(&b->lane[i].diag);
+	}
+	for (int k = 0; k < YARDS; k++) {
+		free(b->yards[k].v);
+		free(b->yard_delays[k].v);
+	}
+	for (int k = 0; k < 6; k++)
+		free(b->clock[k].v);
+	timeline_end(&b->timeline);
+	arena_free(&b->scratch);
+	free(b);
+}
+
+struct record *profile_measure(const struct profile_job *job, struct diag *d)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+	struct arena a = {0};
+	struct record *r = arena_new(&a, struct record);
+
+	r->arena = a;
+	r->label = arena_str(&r->arena, job->label ? job->label : "");
+	if (!b) {
+		FAIL(d, E_MEMORY, .message = NULL);
+		record_free(r);
+		return NULL;
+	}
+	*b = (struct bench){.job = job, .r = r, .d = d, .start = clock_ns()};
+	timeline_begin(&b->timeline, b->start);
+	r->id.model = arena_str(&r->arena, path_base(job->path));
+	int rc = open_session(b);
+	if (!rc)
+		rc = hash_model(b);
+	if (!rc)
+		rc = measure_all(b);
+	if (!rc)
+		finish(b);
+	bench_free(b);
+	if (rc) {
+		record_free(r);
+		return NULL;
+	}
+	return r;
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/auto_precision.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "ir/compare.h"
+#include "gpu/driver/api.h"
+#include "gpu/driver/cache.h"
+#include "gpu/driver/cuda.h"
+#include "gpu/driver/tune.h"
+#include "onnx/load.h"
+#include "session/session.h"
+#include "base/stats.h"
+
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *const precision_names[PRECISIONS + 1] = {"fp32", "tf32", "fp16", "bf16", "auto"};
+
+/* Runs of each precision: to warm up, and measured, unless the time is over before. */
+enum { WARM_RUNS = 3, RUNS = 30, LEAST_RUNS = 3, MOST_GPUS = 64 };
+static const uint64_t WARM_NS = 300000000, RUN_NS = 500000000;
+/* Another is taken only where it is so much faster: two measurements of one differ, too. */
+static const double CLEARLY = 0.97;
+
+/* ---- which one ------------------------------------------------------------------------------- */
+
+void precision_judge(struct precision_choice *c, bool zeros)
+{
+	double best = 0;
+
+	c->taken = PRECISION_FP32;
+	c->doubtful = c->n > 1 && zeros;
+	if (c->doubtful)
+		c->why = "every output of fp32 is 0 or not finite, which nothing can be compared with";
+	for (size_t i = 0; i < c->n; i++) {
+		struct precision_trial *t = &c->trial[i];
+		if (!t->why && t->precision != PRECISION_FP32) {
+			if (zeros)
+				t->why = "nothing to compare with";
+			else if (!(t->error <= PRECISION_LIMIT))
+				t->why = "over the limit";
+			else if (!(t->error > 0)) /* nothing was rounded, or nobody computed */
+				t->why = "the same numbers as fp32: it changes nothing";
+		}
+		t->fits = !t->why && t->seconds > 0;
+		if (!t->fits || (best > 0 && t->seconds > CLEARLY * best))
+			continue;
+		best = t->seconds;
+		c->taken = t->precision;
+	}
+}
+
+/* ---- trying ---------------------------------------------------------------------------------- */
+
+struct attempt {
+	const char *path;
+	const struct run_config *config;
+	const struct input_request *request;
+	struct arena *arena;
+	struct input_set *inputs;
+	const struct tensor **want; /* fp32's outputs */
+	const char **name;
+	uint32_t nout;
+	bool cpu; /* that is where it ran */
+};
+
+static const char *reason(struct attempt *x, const struct diag *d)
+{
+	const struct finding *f = d->first;
+
+	while (f && f->severity != SEV_ERROR)
+		f = f->next;
+	if (!f)
+		return "it failed";
+	return arena_str(x->arena, f->message ? f->message : code_title(f->code));
+}
+
+/* Median seconds of a run; out: the last one's outputs. 0 where one fails. */
+static double measure(struct session *s, const struct tensor *const *in, const struct tensor **out,
+		      struct diag *d)
+{
+	double took[RUNS];
+	uint64_t begin = clock_ns(), start;
+	size_t n = 0;
+
+	for (int i = 0; i < WARM_RUNS && (!i || clock_ns() - begin < WARM_NS); i++)
+		if (session_run(s, in, out, d))
+			return 0;
+	begin = clock_ns();
+	while (n < RUNS && (n < LEAST_RUNS || clock_ns() - begin < RUN_NS)) {
+		start = clock_ns();
+		if (session_run(s, in, out, d))
+			return 0;
+		took[n++] = (double)(clock_ns() - start) * 1e-9;
+	}
+	return fmax(stats_of(took, n).median, 1e-9);
+}
+
+static void compare(struct attempt *x, const struct tensor *const *got, struct precision_trial *t)
+{
+	for (uint32_t i = 0; i < x->nout && !t->why; i++) {
+		struct difference e;
+		if (!got[i] || !x->want[i]) {
+			if (got[i] || x->want[i])
+				t->why = arena_printf(x->arena, "output '%s' is left out", x->name[i]);
+			continue;
+		}
+		compare_tensors(got[i], x->want[i], (struct tolerance){0, DBL_MAX}, &e);
+		double error = e.max_abs > 0 ? e.max_abs / e.max_want : 0;
+		if (!e.same_type || !e.same_shape)
+			t->why = arena_printf(x->arena, "output '%s' has another shape", x->name[i]);
+		else if (e.beyond)
+			t->why = arena_printf(x->arena,
+					      "output '%s' has %" PRId64
+					      " elements that are no numbers, or where fp32's are none",
+					      x->name[i], e.beyond);
+		if (!t->output || error > t->error) {
+			t->error = error;
+			t->output = x->name[i];
+		}
+	}
+}
+
+static void keep_outputs(struct attempt *x, const struct session *s, const struct tensor *const *out)
+{
+	const struct graph *g = session_model(s)->graph;
+
+	x->nout = g->nout;
+	x->want = arena_new_n(x->arena, const struct tensor *, g->nout + 1);
+	x->name = arena_new_n(x->arena, const char *, g->nout + 1);
+	for (uint32_t i = 0; i < g->nout; i++) {
+		x->want[i] = out[i] ? tensor_copy(x->arena, out[i]) : NULL;
+		x->name[i] = arena_str(x->arena, g->out_name[i]);
+	}
+}
+
+/* Whether no output of floats has a number other than 0. Outputs of other types tell nothing. */
+static bool all_zero(const struct attempt *x)
+{
+	for (uint32_t i = 0; i < x->nout; i++) {
+		struct difference e;
+		const struct tensor *t = x->want[i];
+		if (!t || t->type.kind != V_TENSOR || dtype_class(tensor_dtype(t)) != DT_FLOAT)
+			continue;
+		compare_tensors(t, t, (struct tolerance){0, DBL_MAX}, &e);
+		if (e.max_want > 0)
+			return false;
+	}
+	return true;
+}
+
+/* One precision; false where it, being fp32, did not run: there is nothing to choose. */
+static bool try_one(struct attempt *x, struct precision_trial *t)
+{
+	struct run_config config = *x->config;
+	struct diag d = {0};
+	bool first = t->precision == PRECISION_FP32;
+
+	config.precision = t->precision;
+	struct session *s = session_open(x->path, &config, &d);
+	if (s && first) {
+		x->inputs = input_plan(session_model(s), x->request, &d);
+		if (!x->inputs || input_read(x->inputs, &d)) {
+			t->why = reason(x, &d);
+			session_close(s);
+			diag_free(&d);
+			return false;
+		}
+	}
+	const struct tensor *const *in = s ? input_tensors(x->inputs) : NULL;
+	const struct tensor **out =
+		s ? arena_new_n(x->arena, const struct tensor *, session_model(s)->graph->nout + 1)
+		  : NULL;
+	struct segment_report report;
+	if (s && !session_prepare(s, in, &report, &d)) {
+		x->cpu = !strcmp(session_device(s), "cpu");
+		t->seconds = x->cpu ? 0 : measure(s, in, out, &d);
+	}
+	if (t->seconds > 0 && first)
+		keep_outputs(x, s, out);
+	else if (t->seconds > 0)
+		compare(x, out, t);
+	else
+		t->why = reason(x, &d);
+	session_close(s);
+	diag_free(&d);
+	return t->seconds > 0 || !first;
+}
+
+static const char on_the_cpu[] =
+	"the CPU computes fp16 and bf16 in fp32, so that nothing is faster there";
+
+static void try_all(struct attempt *x, struct precision_choice *c)
+{
+	for (int p = 0; p < PRECISIONS; p++) {
+		struct precision_trial *t = &c->trial[c->n++];
+		*t = (struct precision_trial){.precision = p};
+		if (try_one(x, t))
+			continue;
+		c->n = 0;
+		c->why = x->cpu ? on_the_cpu : arena_printf(x->arena, "fp32 did not run: %s", t->why);
+		return;
+	}
+	precision_judge(c, all_zero(x));
+}
+
+/* ---- what is known --------------------------------------------------------------------------- */
+
+/* What a choice depends on: the folder is the device's and its driver's, the key all the rest. */
+struct place {
+	struct cache *cache;
+	const char *key;
+};
+
+struct hashing {
+	const unsigned char *data;
+	size_t n;
+	uint64_t *part;
+};
+enum { HASH_PART = 1 << 20 };
+
+static void hash_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+	const struct hashing *h = arg;
+
+	(void)thread;
+	for (int64_t i = begin; i < end; i++) {
+		size_t at = (size_t)i * HASH_PART, n = h->n - at;
+		h->part[i] = hash_bytes(h->data + at, n < HASH_PART ? n : HASH_PART, 0);
+	}
+}
+
+static uint64_t hash_all(const void *data, size_t n, uint64_t seed)
+{
+	size_t parts = (n + HASH_PART - 1) / HASH_PART;
+	struct arena a = {0};
+	struct hashing h = {data, n, arena_new_n(&a, uint64_t, parts + 1)};
+
+	pool_for((int64_t)parts, 1, hash_part, &h);
+	uint64_t sum = hash_bytes(h.part, parts * sizeof(*h.part), seed);
+	arena_free(&a);
+	return hash_bytes(&n, sizeof(n), sum);
+}
+
+/* The file, and what it keeps in others. */
+static uint64_t hash_model(const char *path, const struct model *m)
+{
+	struct file_map f;
+	const struct graph *g = m->graph;
+
+	if (file_map(path, &f, E_MODEL_OPEN, NULL))
+		return 0;
+	uint64_t sum = hash_all(f.data, f.size, 0);
+	file_unmap(&f);
+	for (uint32_t i = 0; m->external_bytes && i < g->nvalues; i++) {
+		const struct tensor *t = g->value[i]->init;
+		if (t && t->data)
+			sum = hash_all(t->data, t->bytes, sum);
+	}
+	return sum;
+}
+
+static const char *key_of(struct attempt *x, const struct model *m, const struct input_set *in)
+{
+	const struct run_config *c = x->config;
+	struct str s = {.arena = x->arena};
+	uint64_t hash = hash_model(x->path, m);
+	char versions[256];
+
+	gpu_warm_end(); /* libraries are opened meanwhile */
+	libraries_versions(versions, sizeof(versions));
+	str_addf(&s, "precision 1 %s %016" PRIx64 " %d %d %d", versions, hash, c->optimize,
+		 c->cuda_graph, c->sync);
+	for (uint32_t i = 0; i < input_count(in); i++) {
+		const struct input_info *v = input_info(in, i);
+		str_addf(&s, " %s",
+			 v->type.kind == V_TENSOR ? shape_str(x->arena, &v->shape, NULL) : "?");
+	}
+	return str_get(&s);
+}
+
+static bool open_place(struct attempt *x, const struct device_facts *f, struct place *p)
+{
+	const struct run_config *c = x->config;
+	const struct load_options load = {.external_root = c->external_root,
+					  .given = c->given,
+					  .ngiven = sizeof(c->given) / sizeof(*c->given)};
+	struct diag d = {0};
+	struct model *m = onnx_load(x->path, &load, &d);
+	struct input_set *in = m ? input_plan(m, x->request, &d) : NULL;
+
+	*p = (struct place){.key = in ? key_of(x, m, in) : NULL};
+	if (in)
+		p->cache = cache_open(cache_root(c->cache, x->arena), tune_folder(f, x->arena));
+	input_free(in);
+	onnx_unload(m);
+	diag_free(&d);
+	return p->cache != NULL;
+}
+
+static bool look_up(struct attempt *x, const struct place *p, struct precision_choice *c)
+{
+	size_t n = 0;
+	const char *text = cache_blob_get(p->cache, p->key, x->arena, &n);
+	const struct jvalue *v =
+		text ? jread(text, n, "a choice of precision", E_CACHE, x->arena, NULL) : NULL;
+
+	if (!v)
+		return false;
+	*c = precision_read(v, x->arena);
+	c->known = true;
+	return c->n > 0;
+}
+
+static void keep(const struct place *p, const struct precision_choice *c)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	struct json j;
+
+	if (!f)
+		return;
+	json_begin(&j, f);
+	json_object(&j, NULL);
+	precision_write(c, &j);
+	json_end(&j, '}');
+	json_finish(&j);
+	if (!fclose(f))
+		cache_blob_put(p->cache, p->key, text, n);
+	free(text);
+}
+
+enum { LIBRARIES_USED = GPU_WARM_DRIVER | GPU_WARM_PRODUCTS | GPU_WARM_CONVOLUTIONS };
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* The GPU that a session would take; false where it is the CPU. */
+static bool find_gpu(const struct run_config *c, struct device_facts *out)
+{
+	const char *name = c->device ? c->device : "auto";
+	long ordinal = str_starts(name, "cuda:") ? strtol(name + 5, NULL, 10) : 0;
+	struct diag d = {0};
+	struct device_facts *f = calloc(MOST_GPUS, sizeof(*f));
+	int n = f && strcmp(name, "cpu") != 0 ? gpu_devices(f, MOST_GPUS, &d) : 0;
+
+	if (n > ordinal && ordinal >= 0)
+		*out = f[ordinal];
+	free(f);
+	diag_free(&d);
+	return n > ordinal && ordinal >= 0;
+}
+
+/* precision_auto, in this process. */
+static struct precision_choice precision_try(const char *path, const struct run_config *config,
+					     const struct input_request *request, struct arena *a)
+{
+	struct attempt x = {.path = path, .config = config, .request = request, .arena = a};
+	struct precision_choice c = {.taken = PRECISION_FP32};
+	struct device_facts facts;
+	struct place p;
+
+	gpu_warm_begin(LIBRARIES_USED);
+	if (!find_gpu(config, &facts)) {
+		gpu_warm_end();
+		c.why = on_the_cpu;
+		return c;
+	}
+	bool placed = open_place(&x, &facts, &p);
+	if (placed && look_up(&x, &p, &c)) {
+		(void)cache_close(p.cache, NULL);
+		return c;
+	}
+	try_all(&x, &c);
+	input_free(x.inputs);
+	if (placed && c.n && !c.doubtful)
+		keep(&p, &c);
+	if (placed)
+		(void)cache_close(p.cache, NULL);
+	return c;
+}
+
+/* ---- to text and back ------------------------------------------------------------------------ */
+
+void precision_write(const struct precision_choice *c, struct json *j)
+{
+	json_string(j, "taken", precision_names[c->taken]);
+	json_bool(j, "known", c->known);
+	json_bool(j, "doubtful", c->doubtful);
+	json_string(j, "why", c->why);
+	if (c->label)
+		json_string(j, "label", c->label);
+	json_number(j, "limit", PRECISION_LIMIT);
+	json_array(j, "candidates");
+	for (size_t i = 0; i < c->n; i++) {
+		const struct precision_trial *t = &c->trial[i];
+		json_object(j, NULL);
+		json_string(j, "precision", precision_names[t->precision]);
+		json_bool(j, "fits", t->fits);
+		json_number(j, "seconds", t->seconds);
+		json_number(j, "error", t->error);
+		json_string(j, "output", t->output);
+		json_string(j, "why", t->why);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+}
+
+static int named(const char *name)
+{
+	for (int p = 0; name && p < PRECISIONS; p++)
+		if (!strcmp(name, precision_names[p]))
+			return p;
+	return PRECISION_FP32;
+}
+
+static const char *text_of(const struct jvalue *v, const char *key, struct arena *a)
+{
+	const char *s = jtext(v, key);
+
+	return s ? arena_str(a, s) : NULL;
+}
+
+struct precision_choice precision_read(const struct jvalue *v, struct arena *a)
+{
+	struct precision_choice c = {.taken = named(jtext(v, "taken")),
+				     .known = jbool(v, "known"),
+				     .doubtful = jbool(v, "doubtful"),
+				     .why = text_of(v, "why", a)};
+	const struct jvalue *list = jget(v, "candidates");
+
+	for (const struct jvalue *e = list ? list->first : NULL; e && c.n < PRECISIONS; e = e->next)
+		c.trial[c.n++] = (struct precision_trial){.precision = named(jtext(e, "precision")),
+							  .fits = jbool(e, "fits"),
+							  .seconds = jnumber(e, "seconds", 0),
+							  .error = jnumber(e, "error", 0),
+							  .output = text_of(e, "output", a),
+							  .why = text_of(e, "why", a)};
+	return c;
+}
+
+/* ---- apart ----------------------------------------------------------------------------------- */
+
+static void child(const char *path, const struct run_config *config,
+		  const struct input_request *request, pid_t parent, int fd)
+{
+	struct arena a = {0};
+	FILE *stream = fdopen(fd, "we");
+	struct json j;
+
+	/* the parent hears of interrupts; without it there is nothing to do */
+	signal(SIGINT, SIG_IGN);
+	if (!proc_end_with(parent) || !stream)
+		_exit(1);
+	const struct precision_choice c = precision_try(path, config, request, &a);
+	json_begin(&j, stream);
+	json_object(&j, NULL);
+	precision_write(&c, &j);
+	json_end(&j, '}');
+	json_finish(&j);
+	_exit(fflush(stream) ? 1 : 0);
+}
+
+static char *listen_to(int fd, size_t *n)
+{
+	size_t room = 1 << 16;
+	char *text = malloc(room);
+	ssize_t got;
+
+	*n = 0;
+	while (text && *n < room &&
+	       ((got = read(fd, text + *n, room - *n)) > 0 || (got < 0 && errno == EINTR)))
+		*n += got > 0 ? (size_t)got : 0;
+	return text;
+}
+
+struct precision_choice precision_auto(const char *path, const struct run_config *config,
+				       const struct input_request *request, bool warm,
+				       struct arena *a)
+{
+	struct precision_choice c = {.taken = PRECISION_FP32, .doubtful = true};
+	int fd[2], status = 0;
+	size_t n = 0;
+
+	if (config->device && !strcmp(config->device, "cpu"))
+		return (struct precision_choice){.taken = PRECISION_FP32, .why = on_the_cpu};
+	c.why = "no process could be started to try the others";
+	input_keep_stdin(path, request);
+	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+	fflush(NULL);
+	if (pipe(fd))
+		return c;
+	pid_t parent = getpid(), pid = fork();
+	if (pid == 0) {
+		close(fd[0]);
+		child(path, config, request, parent, fd[1]);
+	}
+	close(fd[1]);
+	if (warm) /* what a session here will want, too: side by side */
+		gpu_warm_begin(LIBRARIES_USED);
+	char *text = pid > 0 ? listen_to(fd[0], &n) : NULL;
+	close(fd[0]);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	const struct jvalue *v = n ? jread(text, n, "the trials", E_INTERNAL, a, NULL) : NULL;
+	if (v)
+		c = precision_read(v, a);
+	else if (pid > 0 && WIFSIGNALED(status))
+		c.why = arena_printf(a, "the process that tried the others ended by signal %d",
+				     WTERMSIG(status));
+	else if (pid > 0)
+		c.why = "the process that tried the others ended early";
+	free(text);
+	if (at >= 0) /* what it read there is read again */
+		(void)lseek(STDIN_FILENO, at, SEEK_SET);
+	return c;
+}

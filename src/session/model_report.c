@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/model_report.h"
+
+#include "base/hash.h"
+#include "cpu/cpu.h"
+#include "gpu/backend.h"
+#include "gpu/driver/cuda.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void report_each(const struct graph *g,
+		 void (*f)(const struct graph *, const struct node *, void *), void *arg)
+{
+	for (uint32_t i = 0; i < g->nnodes; i++) {
+		const struct node *n = g->node[i];
+		if (n->dead)
+			continue;
+		f(g, n, arg);
+		for (uint32_t k = 0; k < n->nsub;
+		     k++) /* bodies nest at most 64 deep: the loader sees to it */
+			report_each(n->sub[k], f, arg);
+	}
+}
+
+struct op_table {
+	struct arena *arena;
+	struct map by_name;
+	struct op_count *v;
+	size_t n, cap;
+};
+
+static void count_node(const struct graph *g, const struct node *n, void *arg)
+{
+	struct op_table *t = arg;
+	const char *key = arena_printf(t->arena, "%s-%d", n->origin->op, n->origin->since);
+	int64_t k = map_get(&t->by_name, key, strlen(key));
+
+	(void)g;
+	if (k < 0) {
+		if (t->n == t->cap) {
+			t->cap = t->cap ? 2 * t->cap : 32;
+			t->v = arena_grow(t->arena, t->v, t->n, t->cap, sizeof(*t->v));
+		}
+		const struct op *op = n->op ? op_named(op_qualified(n->op)) : NULL;
+		t->v[t->n] = (struct op_count){.name = n->origin->op,
+					       .since = n->origin->since,
+					       .cpu = op && (op->expand || op->upgrade ||
+							     backend_kernel(&cpu_backend, op, 0)),
+					       .cuda = op && backend_kernel(&cuda_backend, op, 0)};
+		map_set(&t->by_name, key, strlen(key), (uint32_t)t->n);
+		k = (int64_t)t->n++;
+	}
+	t->v[k].count++;
+}
+
+static int most_first(const void *a, const void *b)
+{
+	const struct op_count *x = a, *y = b;
+
+	if (x->count != y->count)
+		return x->count < y->count ? 1 : -1;
+	int c = strcmp(x->name, y->name);
+	return c ? c : x->since - y->since;
+}
+
+struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n)
+{
+	struct op_table t = {.arena = a, .by_name = {.arena = a}};
+
+	report_each(g, count_node, &t);
+	if (t.n)
+		qsort(t.v, t.n, sizeof(*t.v), most_first);
+	*n = t.n;
+	return t.v;
+}
+
+static void add_weights(const struct graph *g, struct weight_sum *sums)
+{
+	for (uint32_t i = 0; i < g->nvalues; i++) {
+		const struct tensor *t = g->value[i]->init;
+		if (!t || t->type.kind != V_TENSOR)
+			continue;
+		enum dtype types[] = {DT_NONE, tensor_dtype(t)};
+		for (int k = 0; k < 2; k++) {
+			struct weight_sum *s = &sums[types[k]];
+			s->dtype = types[k];
+			s->tensors++;
+			s->elements += (uint64_t)tensor_count(t);
+			s->bytes += t->bytes + t->blob_bytes;
+		}
+	}
+	for (uint32_t i = 0; i < g->nnodes; i++)
+		for (uint32_t k = 0; !g->node[i]->dead && k < g->node[i]->nsub; k++)
+			add_weights(g->node[i]->sub[k], sums);
+}
+
+void report_weights(const struct graph *g, struct weight_sum *sums)
+{
+	memset(sums, 0, DT_COUNT * sizeof(*sums));
+	add_weights(g, sums);
+}
+
+struct statistics report_statistics(const struct tensor *t)
+{
+	struct statistics s = {
+		.count = tensor_count(t), .min = NAN, .max = NAN, .mean = NAN, .std = NAN};
+	enum dtype type = tensor_dtype(t);
+	double sum = 0, squares = 0, shift = 0;
+	int64_t finite = 0;
+
+	for (int64_t i = 0; i < s.count; i++) {
+		double v = type == DT_F32 ? (double)((const float *)t->data)[i]
+					  : elem_f64(type, t->data, i);
+		s.zeros += v == 0;
+		s.nans += isnan(v) != 0;
+		s.infs += isinf(v) != 0;
+		if (!isfinite(v))
+			continue;
+		if (!finite++) {
+			s.min = s.max = shift = v;
+		}
+		s.min = v < s.min ? v : s.min;
+		s.max = v > s.max ? v : s.max;
+		sum += v - shift; /* shifted, so that a large mean does not drown the deviation */
+		squares += (v - shift) * (v - shift);
+	}
+	if (finite) {
+		double mean = sum / (double)finite;
+		double var = squares / (double)finite - mean * mean;
+		s.mean = shift + mean;
+		s.std = sqrt(var > 0 ? var : 0);
+	}
+	return s;
+}
+
+static bool add_bytes(int64_t *sum, const struct vinfo *v)
+{
+	size_t bytes;
+
+	if (!v || v->type.kind != V_TENSOR)
+		return true;
+	if (!shape_known(&v->shape) ||
+	    !tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes))
+		return false;
+	return !__builtin_add_overflow(*sum, (int64_t)bytes, sum);
+}
+
+/* Of its data it reads what it gives: of an embedding a few rows. */
+static bool takes_part(const struct node *n)
+{
+	static const char *const names[] = {"Gather", "GatherElements", "GatherND", "Slice"};
+
+	for (size_t i = 0; n->op && n->nout && i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(op_qualified(n->op), names[i]))
+			return true;
+	return false;
+}
+
+struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
+			struct arena *a)
+{
+	struct infer c = {.graph = g, .node = n, .info = info, .arena = a};
+	struct cost r = {.known = true};
+	int64_t elements = 0;
+
+	for (uint32_t i = 0; i < n->nin; i++)
+		r.known &= add_bytes(&r.bytes,
+				     !i && takes_part(n) ? infer_out(&c, 0) : infer_in(&c, i));
+	for (uint32_t i = 0; i < n->nout; i++) {
+		const struct vinfo *v = infer_out(&c, i);
+		r.known &= add_bytes(&r.bytes, v);
+		if (v && v->type.kind == V_TENSOR && shape_known(&v->shape))
+			elements += shape_count(&v->shape);
+	}
+	if (!r.known || !n->op)
+		return (struct cost){0};
+	if (n->op->macs)
+		r.macs = n->op->macs(&c);
+	if (n->op->flags & OP_VIEW)
+		r.bytes = 0;
+	r.flops = r.macs ? 2 * r.macs : (n->op->flags & OP_VIEW) ? 0 : elements;
+	return r;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SESSION_MODEL_REPORT_H
+#define SESSION_MODEL_REPORT_H
+/* What can be told of a model without running it: operators, weights, cost. Needs no device. */
+#include "backend/backend.h"
+#include "ir/graph.h"
+
+struct op_count {
+	const char *name; /* qualified */
+	int since;	  /* of the row that the imported opset selects; 0: no row */
+	uint32_t count;
+	bool cpu; /* a kernel or an expansion runs it */
+	bool cuda; /* the same of this build's CUDA backend; types and attributes may still keep a node off it */
+};
+/* By count, bodies included; n gets the number. In the arena. */
+struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n);
+
+struct weight_sum {
+	enum dtype dtype;
+	uint64_t tensors, elements, bytes;
+};
+/* Initializers by dtype, bodies included; sums[DT_COUNT], index is the dtype; [0] sums all. */
+void report_weights(const struct graph *g, struct weight_sum *sums);
+
+struct statistics {
+	int64_t count, zeros, nans, infs;
+	double min, max, mean, std; /* of the finite elements; NAN where there are none */
+};
+/* Of a tensor that is no string tensor. */
+struct statistics report_statistics(const struct tensor *t);
+
+struct cost {
+	int64_t macs;  /* multiply-adds of the operators that are made of them */
+	int64_t flops; /* 2 * macs, or one an output element */
+	int64_t bytes; /* inputs, weights and outputs once each */
+	bool known;    /* false: a shape is not known */
+};
+/* info: by value id, with shapes as far as known. */
+struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
+			struct arena *a);
+
+/* Nodes of a graph and all bodies below it: f(graph, node, arg). */
+void report_each(const struct graph *g,
+		 void (*f)(const struct graph *, const struct node *, void *), void *arg);
+
+#endif

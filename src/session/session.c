@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/session.h"
+
+#include "base/clock.h"
+#include "base/pool.h"
+#include "cpu/cpu.h"
+#include "gpu/library/choices.h"
+#include "gpu/backend.h"
+#include "gpu/driver/cuda.h"
+#include "onnx/load.h"
+#include "onnx/weights.h"
+#include "opt/pipeline.h"
+#include "plan/fault.h"
+#include "session/model_report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct session {
+	struct arena arena;
+	struct run_config config;
+	struct model *model;
+	struct runtime runtime;
+	struct instance *instance;
+	struct session_times times;
+	const char *why;
+	int64_t *bound; /* sizes of the model's symbols, while inputs are checked */
+	uint32_t nbound;
+	struct uploaded *uploaded;
+};
+
+/* A tensor of session_upload. */
+struct uploaded {
+	struct buffer buffer;
+	struct tensor tensor;
+	struct uploaded *next;
+};
+
+/* The driver starts while the model is read, libraries open while inputs are: no device's memory is taken yet. */
+static void warm_up(const struct run_config *config, unsigned what)
+{
+	if (what && (!config->device || strcmp(config->device, "cpu") != 0))
+		gpu_warm_begin(what);
+}
+
+static void note_library(const struct graph *g, const struct node *n, void *arg)
+{
+	unsigned *what = arg;
+	const char *op = n->op ? n->op->name : "";
+
+	(void)g;
+	if (strstr(op, "Conv"))
+		*what |= GPU_WARM_CONVOLUTIONS;
+	else if (strstr(op, "Gemm") || strstr(op, "MatMul"))
+		*what |= GPU_WARM_PRODUCTS;
+}
+
+/* The libraries that the model's operators are likely to want. */
+static unsigned libraries_wanted(const struct model *m)
+{
+	unsigned what = 0;
+
+	report_each(m->graph, note_library, &what);
+	return what;
+}
+
+/* The CUDA runtime's own variable means what it means there. */
+static bool launches_block(void)
+{
+	const char *s = getenv("CUDA_LAUNCH_BLOCKING");
+
+	return s && *s && strcmp(s, "0") != 0;
+}
+
+/* Whether a GPU was asked for, or `auto` will find one: no device is opened for the answer. */
+static bool expects_gpu(const struct run_config *c)
+{
+	struct device_facts f[1];
+	struct diag why = {0};
+	const char *name = c->device ? c->device : "auto";
+	bool gpu = !strncmp(name, "cuda", 4);
+
+	if (!strcmp(name, "auto"))
+		gpu = gpu_devices(f, 1, &why) > 0;
+	diag_free(&why);
+	return gpu;
+}
+
+struct session *session_open(const char *path, const struct run_config *config, struct diag *d)
+{
+	struct arena a = {0};
+	struct session *s = arena_new(&a, struct session);
+	uint64_t t0 = clock_ns();
+
+	s->arena = a;
+	s->config = *config;
+	if (launches_block())
+		s->config.sync = SYNC_LAUNCH;
+	warm_up(config, GPU_WARM_DRIVER);
+	if (config->threads > 0)
+		pool_set_threads((int)config->threads);
+	struct load_options load = {.external_root = config->external_root,
+				    .given = config->given,
+				    .ngiven = sizeof(config->given) / sizeof(*config->given)};
+	s->model = onnx_load(path, &load, d);
+	s->times.load = clock_ns() - t0;
+	t0 = clock_ns();
+	s->config.gpu = expects_gpu(&s->config);
+	if (!s->model || opt_run(s->model, &cpu_backend, &s->config, d)) {
+		diag_where(d, path, NULL, NULL);
+		session_close(s);
+		return NULL;
+	}
+	s->times.optimize = clock_ns() - t0;
+	warm_up(config, libraries_wanted(s->model));
+	return s;
+}
+
+void session_close(struct session *s)
+{
+	if (!s)
+		return;
+	instance_free(s->instance);
+	for (struct uploaded *u = s->uploaded; u; u = u->next)
+		s->runtime.backend->free(s->runtime.device, &u->buffer);
+	faults_close(&s->runtime);
+	store_free(s->runtime.store);
+	uploads_free(&s->runtime);
+	if (s->runtime.device && s->runtime.device != s->runtime.host)
+		s->runtime.backend->close(s->runtime.device);
+	if (s->runtime.host)
+		cpu_backend.close(s->runtime.host);
+	onnx_unload(s->model);
+	gpu_warm_end();
+	struct arena a = s->arena;
+	arena_free(&a);
+}
+
+const struct model *session_model(const struct session *s)
+{
+	return s->model;
+}
+
+const char *session_device(const struct session *s)
+{
+	return s->runtime.backend ? s->runtime.backend->name : "none";
+}
+
+const char *session_choices(const struct session *s, bool each, struct arena *a)
+{
+	bool cuda = s->runtime.backend == &cuda_backend && s->runtime.device;
+
+	return cuda ? gpu_choices(s->runtime.device, each, a) : NULL;
+}
+
+const char *session_fallback(const struct session *s, size_t i, struct arena *a)
+{
+	bool cuda = s->runtime.backend == &cuda_backend && s->runtime.device;
+
+	return cuda ? gpu_fallback(s->runtime.device, i, a) : NULL;
+}
+
+const char *session_device_why(const struct session *s)
+{
+	return s->why ? s->why : "not opened yet";
+}
+
+/* A packed initializer's pages in the file may leave memory. */
+static void drop_pages(void *model, const struct tensor *t)
+{
+	weights_drop(model, t);
+}
+
+/* "cuda" and "cuda:1": a device by name, which nothing replaces. */
+static int open_cuda(struct session *s, const char *name, struct diag *d)
+{
+	char *end = NULL;
+	long ordinal = name[4] == ':' ? strtol(name + 5, &end, 10) : 0;
+
+	if (end && (*end || end == name + 5 || ordinal < 0 || ordinal > 1 << 16))
+		return FAIL(d, E_DEVICE, .expected = "cuda or cuda:N", .actual = fmt(d, "%s", name));
+	struct device *device = cuda_backend.open((int)ordinal, &s->config, d);
+	if (!device)
+		return -E_DEVICE;
+	s->runtime.backend = &cuda_backend;
+	s->runtime.device = device;
+	s->runtime.stream = cuda_stream(device);
+	return 0;
+}
+
+/* Why `auto` did not take a GPU, in a few words that live as long as the session. */
+static const char *reason(struct session *s, const struct diag *why)
+{
+	const struct finding *f = why->first;
+	const char *what = f ? f->message ? f->message : code_title(f->code) : "no reason given";
+
+	return arena_printf(&s->arena, "no usable GPU: %s", what);
+}
+
+static int choose_device(struct session *s, const char *name, struct diag *d)
+{
+	struct diag why = {0};
+
+	s->why = "asked for";
+	if (!strcmp(name, "cpu"))
+		return 0;
+	if (strcmp(name, "auto") != 0)
+		return open_cuda(s, name, d);
+	s->why = "auto found it";
+	if (open_cuda(s, "cuda", &why))
+		s->why = reason(s, &why);
+	diag_free(&why);
+	return 0;
+}
+
+/* TF32 is a way of a GPU's to multiply; the host has nothing of the kind. */
+static int check_precision(const struct session *s, struct diag *d)
+{
+	if (s->config.precision != PRECISION_TF32 || s->runtime.backend != &cpu_backend)
+		return 0;
+	return FAIL(d, E_OPTION, .message = "tf32 wants a CUDA device",
+		    .expected = "--precision fp32, fp16 or bf16 on the CPU", .actual = "tf32",
+		    .hint = s->why);
+}
+
+/* The first prepare or run: from here on a device is held. */
+static int start_device(struct session *s, struct diag *d)
+{
+	uint64_t t0 = clock_ns();
+	const char *name = s->config.device ? s->config.device : "auto";
+
+	if (s->instance)
+		return 0;
+	s->runtime = (struct runtime){.backend = &cpu_backend,
+				      .cpu = &cpu_backend,
+				      .config = &s->config,
+				      .store = store_new(drop_pages, s->model),
+				      .observer = s->runtime.observer,
+				      .arena = &s->arena};
+	s->runtime.host = cpu_backend.open(0, &s->config, d);
+	if (!s->runtime.host)
+		return FAIL(d, E_DEVICE, .message = "the CPU backend did not open");
+	s->runtime.device = s->runtime.host;
+	int err = choose_device(s, name, d);
+	if (!err)
+		err = check_precision(s, d);
+	err = err ? err : faults_open(&s->runtime, d);
+	if (err)
+		return err;
+	s->instance = instance_new(s->model->graph, &s->runtime);
+	s->times.open = clock_ns() - t0;
+	return 0;
+}
+
+/* Dims that the model names must agree between inputs: sym -> size. */
+static int check_dims(const struct session *s, const struct value *v, const struct tensor *t,
+		      int64_t *bound, struct diag *d)
+{
+	const struct shape *want = &v->info.shape;
+
+	if (want->rank < 0)
+		return 0;
+	if (want->rank != t->shape.rank)
+		return FAIL(d, E_INPUT_RANK, .slot = fmt(d, "input '%s'", v->name),
+			    .expected = shape_str(&d->arena, want, s->model->symbols),
+			    .actual = shape_str(&d->arena, &t->shape, NULL));
+	for (int i = 0; i < want->rank; i++) {
+		int64_t w = want->dim[i], n = t->shape.dim[i];
+		if (dim_is_sym(w)) {
+			int64_t *b = &bound[DIM_SYM_ID(w)];
+			if (*b < 0)
+				*b = n;
+			w = *b;
+		}
+		if (w >= 0 && w != n)
+			return FAIL(d, E_INPUT_SHAPE, .slot = fmt(d, "input '%s'", v->name),
+				    .expected = fmt(d, "%s with dimension %d = %" PRId64,
+						    shape_str(&d->arena, want, s->model->symbols),
+						    i, w),
+				    .actual = shape_str(&d->arena, &t->shape, NULL));
+	}
+	return 0;
+}
+
+static int check_inputs(const struct session *s, const struct tensor *const *in, int64_t *bound,
+			struct diag *d)
+{
+	const struct graph *g = s->model->graph;
+
+	for (uint32_t i = 0; i < g->nin; i++) {
+		const struct value *v = g->value[g->in[i]];
+		if (!in[i])
+			return FAIL(d, E_INPUT_MISSING, .slot = fmt(d, "input '%s'", v->name));
+		if (v->info.type.kind != V_NONE && (v->info.type.kind != in[i]->type.kind ||
+						    v->info.type.dtype != in[i]->type.dtype))
+			return FAIL(d, E_INPUT_TYPE, .slot = fmt(d, "input '%s'", v->name),
+				    .expected = type_str(&d->arena, v->info.type),
+				    .actual = type_str(&d->arena, in[i]->type));
+		int err = in[i]->type.kind == V_TENSOR ? check_dims(s, v, in[i], bound, d) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int ready(struct session *s, const struct tensor *const *in, struct diag *d)
+{
+	uint32_t n = s->model->nsymbols;
+
+	if (n > s->nbound) { /* once: a run allocates nothing */
+		s->bound = arena_new_n(&s->arena, int64_t, n);
+		s->nbound = n;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		s->bound[i] = -1;
+	int err = check_inputs(s, in, s->bound, d);
+	return err ? err : start_device(s, d);
+}
+
+/* The device's context, for the time of a call; the caller's comes back after it. */
+static int enter(struct session *s, struct diag *d)
+{
+	const struct backend *b = s->runtime.backend;
+
+	return b->enter ? b->enter(s->runtime.device, d) : 0;
+}
+
+static int leave(struct session *s, int err, struct diag *d)
+{
+	const struct backend *b = s->runtime.backend;
+	int left = b->leave ? b->leave(s->runtime.device, err ? NULL : d) : 0;
+
+	return err ? err : left;
+}
+
+int session_prepare(struct session *s, const struct tensor *const *in,
+		    struct segment_report *report, struct diag *d)
+{
+	int err = ready(s, in, d);
+	uint64_t t0 = clock_ns();
+
+	if (!err)
+		err = enter(s, d);
+	if (err)
+		return err;
+	err = leave(s, instance_prepare(s->instance, in, report, d), d);
+	s->times.plan = clock_ns() - t0;
+	return err;
+}
+
+int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out,
+		struct diag *d)
+{
+	int err = ready(s, in, d);
+	uint64_t t0 = clock_ns();
+
+	if (!err)
+		err = enter(s, d);
+	if (err)
+		return err;
+	if (!s->config.arena)
+		instance_release(s->instance);
+	err = instance_run(s->instance, in, out, d);
+	if (!err && s->runtime.outputs_stay)
+		err = s->runtime.backend->wait(s->runtime.stream, d);
+	err = leave(s, err, d);
+	s->times.run = clock_ns() - t0;
+	return err;
+}
+
+uint64_t session_device_used(struct session *s)
+{
+	const struct backend *b = s->runtime.backend;
+	uint64_t unused = 0, total = 0;
+
+	if (!s->instance || !b->memory || b->memory(s->runtime.device, &unused, &total, NULL))
+		return 0;
+	return total - unused;
+}
+
+int session_use_stream(struct session *s, void *stream, struct diag *d)
+{
+	int err = start_device(s, d);
+
+	if (err)
+		return err;
+	if (s->runtime.backend != &cuda_backend)
+		return FAIL(d, E_DEVICE, .expected = "a session on a GPU",
+			    .actual = session_device(s));
+	return cuda_use_stream(s->runtime.device, stream, d);
+}
+
+const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d)
+{
+	struct uploaded *u = arena_new(&s->arena, struct uploaded);
+	struct runtime *rt = &s->runtime;
+
+	if (start_device(s, d))
+		return NULL;
+	int on = rt->backend != rt->cpu;
+	if (t->type.kind != V_TENSOR || t->type.dtype == DT_STRING) {
+		FAIL(d, E_INPUT_TYPE, .expected = "a tensor of numbers",
+		     .actual = type_str(&d->arena, t->type));
+		return NULL;
+	}
+	if (rt->backend->alloc(rt->device, t->bytes, MEM_STAGING, &u->buffer, d))
+		return NULL;
+	u->next = s->uploaded;
+	s->uploaded = u;
+	u->tensor = *t;
+	u->tensor.data = u->buffer.ptr;
+	u->tensor.device = on;
+	u->tensor.arena = NULL;
+	if (rt->backend->copy(rt->stream, u->buffer.ptr, on, t->data, 0, t->bytes, d))
+		return NULL;
+	return &u->tensor;
+}
+
+int session_outputs_stay(struct session *s, bool stay, struct diag *d)
+{
+	int err = start_device(s, d);
+
+	if (!err && s->runtime.outputs_stay != stay)
+		instance_forget(s->instance);
+	s->runtime.outputs_stay = stay;
+	return err;
+}
+
+int session_fetch(struct session *s, void *to, const struct tensor *t, struct diag *d)
+{
+	struct runtime *rt = &s->runtime;
+	int err = start_device(s, d);
+
+	return err ? err : rt->backend->copy(rt->stream, to, 0, t->data, t->device, t->bytes, d);
+}
+
+void session_observe(struct session *s, struct observer *o)
+{
+	s->runtime.observer = o;
+}
+
+struct session_times session_times(const struct session *s)
+{
+	return s->times;
+}
+
+struct runtime *session_runtime(struct session *s)
+{
+	return &s->runtime;
+}
