@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run in a process of its own, with --bisect and --all: where it dies of a signal nothing is run in
- * this one, and the node is found by running the file's first half, quarter, ... in processes of their own.
+ * Runs the model in a child process, with --bisect and --all. If a signal kills the child, the driver runs nothing in
+ * this process any more, and a binary search finds the node: child processes run the first half of the file's nodes,
+ * then a quarter or three quarters, and so on.
  */
 #include "base/file.h"
 #include "base/proc.h"
 #include "check/check.h"
-#include "check/part.h"
+#include "check/submodel.h"
 #include "onnx/tensor_pb.h"
 
 #include <errno.h>
@@ -18,24 +19,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE = 300 }; /* seconds; what takes longer is not judged */
+/* A child that runs longer is killed and counts as one that did not crash: it may only be slow. */
+enum { MAX_CHILD_SECONDS = 300 };
 
 struct alive {
 	struct check_context *c;
-	struct parts parts;
+	struct extractor extractor;
 	struct arena arena;
 	const char *tmp;
 	uint32_t tries;
 	int signal;
 };
 
-/* ---- a child ---------------------------------------------------------------------------------- */
+/* ---- child process ---------------------------------------------------------------------------- */
 
+/* The child's wait status; 0 if it ran for too long and was killed here. */
 static int wait_child(pid_t pid)
 {
 	int status = 0;
 
-	for (int64_t i = 0; i < (int64_t)PATIENCE * 500; i++) {
+	for (int64_t i = 0; i < (int64_t)MAX_CHILD_SECONDS * 500; i++) {
 		pid_t r = waitpid(pid, &status, WNOHANG);
 		if (r == pid)
 			return status;
@@ -48,8 +51,8 @@ static int wait_child(pid_t pid)
 	return 0;
 }
 
-/* infer run MODEL --data-set DATA [-o OUT]: the signal it died of, or 0. */
-static int run_child(struct alive *a, const char *model, const char *data, const char *out)
+/* Runs `infer run MODEL --data-set DATA [-o OUT]`. The signal that killed it; 0 if none did. */
+static int run_in_child(struct alive *a, const char *model, const char *data, const char *out)
 {
 	static const char *const levels[] = {"none", "basic", "full"};
 	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"};
@@ -96,41 +99,42 @@ static int run_child(struct alive *a, const char *model, const char *data, const
 	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-/* ---- the node ---------------------------------------------------------------------------------- */
+/* ---- finding the node -------------------------------------------------------------------------- */
 
-static const char *folder(struct alive *a, const char *name)
+static const char *folder_path(struct alive *a, const char *name)
 {
 	return path_join(&a->arena, a->tmp, name);
 }
 
-static void write_prefix(struct alive *a, uint32_t n, struct part *x)
+/* Writes the file's first n nodes as a model of their own; x->model is NULL if that failed. */
+static void write_prefix(struct alive *a, uint32_t n, struct submodel *x)
 {
 	uint32_t *node = arena_new_n(&a->arena, uint32_t, (size_t)n + 1);
 
 	for (uint32_t i = 0; i < n; i++)
 		node[i] = i;
-	if (part_write(&a->parts, node, n, folder(a, "prefix"), x))
-		*x = (struct part){0};
+	if (submodel_write(&a->extractor, node, n, folder_path(a, "prefix"), x))
+		*x = (struct submodel){0};
 }
 
-static bool prefix_dies(struct alive *a, uint32_t n)
+static bool prefix_crashes(struct alive *a, uint32_t n)
 {
-	struct part x;
+	struct submodel x;
 
 	write_prefix(a, n, &x);
-	bool dies = x.model && run_child(a, x.model, x.data, NULL) != 0;
-	part_free(&x);
+	bool dies = x.model && run_in_child(a, x.model, x.data, NULL) != 0;
+	submodel_free(&x);
 	return dies;
 }
 
-/* The first node of the file with which a run dies; all of it is known to. */
-static uint32_t find_node(struct alive *a)
+/* Position of the first node that a prefix must contain to crash. The whole file is known to crash. */
+static uint32_t find_crashing_node(struct alive *a)
 {
-	uint32_t fine = 0, dies = onnx_file_nodes(a->parts.file);
+	uint32_t fine = 0, dies = onnx_file_nodes(a->extractor.file);
 
 	while (dies - fine > 1) {
 		uint32_t middle = fine + (dies - fine) / 2;
-		if (prefix_dies(a, middle))
+		if (prefix_crashes(a, middle))
 			dies = middle;
 		else
 			fine = middle;
@@ -139,17 +143,20 @@ static uint32_t find_node(struct alive *a)
 	return dies - 1;
 }
 
-/* What the nodes before it give it, from a run of them alone. */
-static bool fetch_inputs(struct alive *a, uint32_t node)
+/*
+ * Adds the inputs of the crashing node to a->extractor: a child runs only the nodes before it and writes their outputs
+ * to files. False if that run failed.
+ */
+static bool capture_inputs(struct alive *a, uint32_t node)
 {
-	struct part x;
-	const char *out = folder(a, "out");
+	struct submodel x;
+	const char *out = folder_path(a, "out");
 	bool fine;
 
 	if (!node)
 		return true;
 	write_prefix(a, node, &x);
-	fine = x.model && !run_child(a, x.model, x.data, out);
+	fine = x.model && !run_in_child(a, x.model, x.data, out);
 	for (uint32_t k = 0; fine && k < x.nout; k++) {
 		const char *name = arena_printf(&a->arena, "output_%" PRIu32 ".pb", k);
 		struct value_copy v = {0};
@@ -159,27 +166,27 @@ static bool fetch_inputs(struct alive *a, uint32_t node)
 		if (!t)
 			continue;
 		v.t = *t;
-		parts_put(&a->parts, x.out[k], &v);
+		extractor_add_value(&a->extractor, x.out[k], &v);
 	}
-	part_free(&x);
+	submodel_free(&x);
 	return fine;
 }
 
-static void tell_part(struct alive *a, uint32_t node)
+static void report_submodel(struct alive *a, uint32_t node)
 {
 	struct check_context *c = a->c;
-	const struct onnx_node *n = onnx_file_node(a->parts.file, node);
-	const char *dir = c->options->save ? c->options->save : folder(a, "part");
+	const struct onnx_node *n = onnx_file_node(a->extractor.file, node);
+	const char *dir = c->options->save ? c->options->save : folder_path(a, "part");
 	struct diag_row rows[4];
-	struct part x;
+	struct submodel x;
 	size_t k = 0;
 
-	if (!fetch_inputs(a, node) || part_write(&a->parts, &node, 1, dir, &x))
+	if (!capture_inputs(a, node) || submodel_write(&a->extractor, &node, 1, dir, &x))
 		return;
-	bool shows = run_child(a, x.model, x.data, NULL) != 0;
+	bool shows = run_in_child(a, x.model, x.data, NULL) != 0;
 	rows[k++] = (struct diag_row){"nodes", fmt(c->d, "'%s' (%s)", n->title, n->op)};
 	rows[k++] = (struct diag_row){"shows", shows ? code_id(E_RUN, SEV_ERROR)
-						     : "nothing by itself: it dies in company only"};
+						     : "no crash when this node runs alone"};
 	if (c->options->save) {
 		rows[k++] = (struct diag_row){"written", fmt(c->d, "%s, %s", x.model, x.data)};
 		rows[k++] = (struct diag_row){
@@ -187,35 +194,35 @@ static void tell_part(struct alive *a, uint32_t node)
 	}
 	NOTE(c->d, E_BISECT, .node = fmt(c->d, "%s", n->title), .op = fmt(c->d, "%s", n->op),
 	     .rows = rows, .nrows = k);
-	part_free(&x);
+	submodel_free(&x);
 }
 
-static int find_and_tell(struct alive *a)
+static int report_crash(struct alive *a)
 {
 	struct check_context *c = a->c;
-	int err = parts_open(c, &a->parts);
+	int err = extractor_open(c, &a->extractor);
 
 	if (err)
 		return err;
-	err = parts_inputs(&a->parts);
-	uint32_t node = err ? 0 : find_node(a);
+	err = extractor_add_model_inputs(&a->extractor);
+	uint32_t node = err ? 0 : find_crashing_node(a);
 	const struct onnx_node *n =
-		onnx_file_nodes(a->parts.file) ? onnx_file_node(a->parts.file, node) : NULL;
+		onnx_file_nodes(a->extractor.file) ? onnx_file_node(a->extractor.file, node) : NULL;
 	FAIL(c->d, E_RUN, .node = n ? fmt(c->d, "%s", n->title) : NULL,
 	     .op = n ? fmt(c->d, "%s", n->op) : NULL,
-	     .message = fmt(c->d, "a run dies of signal %d (%s) in this node", a->signal,
+	     .message = fmt(c->d, "a run is killed by signal %d (%s) in this node", a->signal,
 			    strsignal(a->signal)),
 	     .hint = c->options->bisect && c->options->save
 			     ? NULL
-			     : "--bisect -o DIR writes the node with its inputs, to be reported");
+			     : "--bisect -o DIR writes the node with its inputs, to attach to a report");
 	if (n && c->options->bisect)
-		tell_part(a, node);
+		report_submodel(a, node);
 	return err;
 }
 
 /* ----------------------------------------------------------------------------------------------- */
 
-static int write_inputs(struct alive *a, const char *dir)
+static int write_model_inputs(struct alive *a, const char *dir)
 {
 	const struct graph *g = session_model(a->c->session)->graph;
 	int err = file_make_dir(dir, E_OUTPUT, a->c->d);
@@ -227,7 +234,8 @@ static int write_inputs(struct alive *a, const char *dir)
 	return err;
 }
 
-static void remove_files(struct alive *a, const char *dir, const char *kind)
+/* Removes KIND_0.pb, KIND_1.pb, ... and then the folder. */
+static void remove_numbered_files(struct alive *a, const char *dir, const char *kind)
 {
 	for (uint32_t k = 0; k < 65536; k++)
 		if (unlink(path_join(&a->arena, dir,
@@ -236,22 +244,22 @@ static void remove_files(struct alive *a, const char *dir, const char *kind)
 	(void)rmdir(dir);
 }
 
-static void clean(struct alive *a)
+static void remove_temporary_files(struct alive *a)
 {
 	static const char *const parts[] = {"prefix", "part"};
 
 	for (int i = 0; i < 2; i++) {
-		const char *dir = folder(a, parts[i]);
+		const char *dir = folder_path(a, parts[i]);
 		(void)unlink(path_join(&a->arena, dir, "model.onnx"));
-		remove_files(a, path_join(&a->arena, dir, "test_data_set_0"), "input");
+		remove_numbered_files(a, path_join(&a->arena, dir, "test_data_set_0"), "input");
 		(void)rmdir(dir);
 	}
-	remove_files(a, folder(a, "out"), "output");
-	remove_files(a, folder(a, "data"), "input");
+	remove_numbered_files(a, folder_path(a, "out"), "output");
+	remove_numbered_files(a, folder_path(a, "data"), "input");
 	(void)rmdir(a->tmp);
 }
 
-static int run(struct check_context *c)
+static int run_alive(struct check_context *c)
 {
 	struct alive a = {.c = c};
 	const char *tmp = getenv("TMPDIR");
@@ -260,26 +268,26 @@ static int run(struct check_context *c)
 	a.tmp = mkdtemp(dir);
 	if (!a.tmp)
 		return FAIL(c->d, E_OUTPUT, .slot = fmt(c->d, "%s", dir),
-			    .message = "cannot make a folder for the inputs");
-	int err = write_inputs(&a, folder(&a, "data"));
-	a.signal = err ? 0 : run_child(&a, c->path, folder(&a, "data"), NULL);
+			    .message = "cannot create a temporary folder for the inputs");
+	int err = write_model_inputs(&a, folder_path(&a, "data"));
+	a.signal = err ? 0 : run_in_child(&a, c->path, folder_path(&a, "data"), NULL);
 	if (a.signal) {
-		err = find_and_tell(&a);
-		parts_close(&a.parts);
-		/* what comes would die of it, too */
+		err = report_crash(&a);
+		extractor_close(&a.extractor);
+		/* a run in this process would crash as well */
 		c->dies = true;
 		c->in = NULL;
 		c->opened = NEED_OUTPUTS;
-		check_say(c, "a run dies of signal %d", a.signal);
+		check_say(c, "a run is killed by signal %d", a.signal);
 	} else if (!err) {
-		check_say(c, "a run in a process of its own ends");
+		check_say(c, "a run in a child process ends normally");
 	}
-	clean(&a);
+	remove_temporary_files(&a);
 	arena_free(&a.arena);
 	return err;
 }
 
-static bool applies(const struct check_context *c, const char **why)
+static bool is_requested(const struct check_context *c, const char **why)
 {
 	(void)why;
 	return c->options->bisect || c->options->all;
@@ -287,9 +295,9 @@ static bool applies(const struct check_context *c, const char **why)
 
 const struct check check_alive = {
 	.name = "alive",
-	.what = "a run does not kill its process",
+	.what = "a run does not crash its process",
 	.need = NEED_INPUTS,
 	.cost = COST_RUN,
-	.applies = applies,
-	.run = run,
+	.applies = is_requested,
+	.run = run_alive,
 };

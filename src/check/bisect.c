@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --bisect: the smallest part of the model that still shows a finding. The node that the finding names is where it
- * begins: first each of the file's nodes that it stands for, then several, then with those before it.
+ * --bisect: finds the smallest part of the model that still shows a finding when it runs alone. The search starts at
+ * the node that the finding names: first it tries each of the file's nodes that were fused into that node, then several
+ * of them together, then these with the nodes before them.
  */
 #include "base/file.h"
 #include "check/check.h"
 #include "check/pair.h"
-#include "check/part.h"
+#include "check/pair_sides.h"
+#include "check/submodel.h"
 #include "onnx/tensor_pb.h"
 
 #include <inttypes.h>
@@ -15,28 +17,29 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_NODES = 24, MOST_MORE = 8, LEAK_RUNS = 200, BITS_RUNS = 20 };
+enum { MAX_CANDIDATES = 24, MAX_PREDECESSORS = 8, LEAK_RUNS = 200, BITS_RUNS = 20 };
 
 struct bisect;
-/* Whether a part, run by itself on its inputs, shows what the finding says. */
-typedef bool shows(struct bisect *b, const struct part *x);
+/* Whether a part, run alone on its inputs, shows what the finding says. */
+typedef bool shows(struct bisect *b, const struct submodel *x);
 
 struct bisect {
 	struct check_context *c;
-	struct parts parts;
-	struct run_config reference; /* whose values go into the part, and which its outputs should be */
+	struct extractor extractor;
+	struct run_config reference; /* its run provides the part's inputs and its expected outputs */
 	const struct finding *finding;
 	shows *shows;
-	struct pair sides;	      /* of --compare; configurations only */
-	uint32_t node[MOST_NODES], n; /* candidates, ascending */
-	const char *tmp;	      /* folder of the tries */
+	struct pair sides; /* the two configurations of --compare; nothing has been run */
+	uint32_t node[MAX_CANDIDATES], n; /* candidates, ascending */
+	const char *tmp;		  /* folder into which the tried parts are written */
 	uint32_t tries;
 };
 
 /* ---- running a part by itself ------------------------------------------------------------------ */
 
-/* A context of its own for the part: what is found there is not told. */
-static struct check_context alone(struct bisect *b, const struct part *x, struct diag *d)
+/* A context for checks of the part. Its findings go to d, so that the user's report does not show them. */
+static struct check_context make_part_context(struct bisect *b, const struct submodel *x,
+					      struct diag *d)
 {
 	struct check_context c = *b->c;
 
@@ -49,18 +52,20 @@ static struct check_context alone(struct bisect *b, const struct part *x, struct
 	return c;
 }
 
-/* Runs it `runs` times; look says after each whether to stop, and is given the outputs. */
+/* Runs of a part: `runs` of them, fewer if `look`, which sees the outputs of each, returns true. */
 struct trial {
-	uint32_t runs, run, nout;
+	uint32_t runs;
+	uint32_t run; /* number of the current run, from 0 */
+	uint32_t nout;
 	const struct tensor **out;
 	bool (*look)(struct trial *);
 	void *arg;
-	bool found;
+	bool found; /* `look` returned true */
 	int err;
-	enum code code;
+	enum code code; /* of the last finding; E_OK: none */
 };
 
-static void try_part(struct bisect *b, const struct part *x, const struct run_config *config,
+static void try_part(struct bisect *b, const struct submodel *x, const struct run_config *config,
 		     struct trial *t)
 {
 	struct diag d = {0};
@@ -84,7 +89,7 @@ static void try_part(struct bisect *b, const struct part *x, const struct run_co
 	b->tries++;
 }
 
-/* ---- what shows ------------------------------------------------------------------------------- */
+/* ---- whether a part shows the finding --------------------------------------------------------- */
 
 static bool any_nan(struct trial *t)
 {
@@ -96,7 +101,7 @@ static bool any_nan(struct trial *t)
 	return false;
 }
 
-static bool finite_inputs(const struct part *x)
+static bool finite_inputs(const struct submodel *x)
 {
 	for (uint32_t k = 0; k < x->nin; k++) {
 		struct value_stats s = value_stats(x->in[k]);
@@ -106,7 +111,7 @@ static bool finite_inputs(const struct part *x)
 	return true;
 }
 
-static bool shows_nan(struct bisect *b, const struct part *x)
+static bool shows_nan(struct bisect *b, const struct submodel *x)
 {
 	struct trial t = {.runs = 1, .look = any_nan};
 
@@ -124,7 +129,7 @@ static bool any_flat(struct trial *t)
 	return false;
 }
 
-static bool shows_zero(struct bisect *b, const struct part *x)
+static bool shows_zero(struct bisect *b, const struct submodel *x)
 {
 	struct trial t = {.runs = 1, .look = any_flat};
 
@@ -132,10 +137,10 @@ static bool shows_zero(struct bisect *b, const struct part *x)
 	return t.found;
 }
 
-static bool shows_difference(struct bisect *b, const struct part *x)
+static bool shows_difference(struct bisect *b, const struct submodel *x)
 {
 	struct diag d = {0};
-	struct check_context c = alone(b, x, &d);
+	struct check_context c = make_part_context(b, x, &d);
 	struct pair p = b->sides;
 	bool found = false;
 
@@ -144,7 +149,7 @@ static bool shows_difference(struct bisect *b, const struct part *x)
 	p.ref.borrowed = p.got.borrowed = false;
 	if (!pair_run(&c, &p, x->in)) {
 		const struct graph *g = session_model(p.got.session)->graph;
-		double limit = pair_limit(&c, &p);
+		double limit = pair_sides_limit(&c, &p);
 		for (uint32_t k = 0; k < p.noutputs; k++)
 			found |= distance_over(&p.outputs[k],
 					       (enum dtype)g->value[g->out[k]]->info.type.dtype,
@@ -157,14 +162,14 @@ static bool shows_difference(struct bisect *b, const struct part *x)
 	return found;
 }
 
-/* Outputs of the first run. */
-struct kept {
+/* Copies of the first run's outputs. */
+struct first_outputs {
 	struct arena arena;
 	const struct tensor **out;
 };
-static bool other_bits(struct trial *t)
+static bool outputs_differ(struct trial *t)
 {
-	struct kept *kept = t->arg;
+	struct first_outputs *kept = t->arg;
 
 	if (!t->run)
 		kept->out = arena_new_n(&kept->arena, const struct tensor *, t->nout + 1);
@@ -177,10 +182,10 @@ static bool other_bits(struct trial *t)
 	return false;
 }
 
-static bool shows_bits(struct bisect *b, const struct part *x)
+static bool shows_nondeterminism(struct bisect *b, const struct submodel *x)
 {
-	struct kept kept = {0};
-	struct trial t = {.runs = BITS_RUNS, .look = other_bits, .arg = &kept};
+	struct first_outputs kept = {0};
+	struct trial t = {.runs = BITS_RUNS, .look = outputs_differ, .arg = &kept};
 
 	try_part(b, x, b->c->config, &t);
 	arena_free(&kept.arena);
@@ -197,13 +202,16 @@ static size_t bytes_held(void)
 	return sum;
 }
 
-/* Bytes after the first runs, at the middle and at the end: both halves must grow. */
-struct growth {
+/*
+ * Bytes in use after half, three quarters and all of the runs. The first half fills caches; a leak must show in both
+ * quarters after it.
+ */
+struct leak_samples {
 	size_t first, middle, last;
 };
-static bool watch_bytes(struct trial *t)
+static bool sample_bytes(struct trial *t)
 {
-	struct growth *g = t->arg;
+	struct leak_samples *g = t->arg;
 	size_t now = bytes_held();
 
 	if (t->run == t->runs / 2)
@@ -215,16 +223,16 @@ static bool watch_bytes(struct trial *t)
 	return false;
 }
 
-static bool shows_leak(struct bisect *b, const struct part *x)
+static bool shows_leak(struct bisect *b, const struct submodel *x)
 {
-	struct growth g = {0};
-	struct trial t = {.runs = LEAK_RUNS, .look = watch_bytes, .arg = &g};
+	struct leak_samples g = {0};
+	struct trial t = {.runs = LEAK_RUNS, .look = sample_bytes, .arg = &g};
 
 	try_part(b, x, b->c->config, &t);
 	return !t.err && g.middle >= g.first + LEAK_RUNS / 8 && g.last >= g.middle + LEAK_RUNS / 8;
 }
 
-static bool shows_failure(struct bisect *b, const struct part *x)
+static bool shows_failure(struct bisect *b, const struct submodel *x)
 {
 	struct trial t = {.runs = 1};
 
@@ -232,17 +240,18 @@ static bool shows_failure(struct bisect *b, const struct part *x)
 	return t.err && t.code == b->finding->code;
 }
 
-/* ---- which finding ----------------------------------------------------------------------------- */
+/* ---- choosing the finding ---------------------------------------------------------------------- */
 
+/* Findings whose node can be searched for; the first that occurs is taken. */
 static const struct {
 	enum code code;
 	shows *shows;
-} kinds[] = {
+} searchable[] = {
 	{E_COMPARE_NODE, shows_difference},
 	{E_OUT_NAN, shows_nan},
 	{E_OUT_ZERO, shows_zero},
 	{E_OUT_INDEPENDENT, shows_zero},
-	{E_DETERMINISM, shows_bits},
+	{E_DETERMINISM, shows_nondeterminism},
 	{E_LEAK, shows_leak},
 	{E_RUN, shows_failure},
 	{E_MEMORY, shows_failure},
@@ -251,7 +260,7 @@ static const struct {
 	{E_NUM_NAN, shows_nan},
 };
 
-static const struct finding *find_code(const struct check_context *c, enum code code)
+static const struct finding *find_finding(const struct check_context *c, enum code code)
 {
 	for (const struct finding *f = c->d->first; f; f = f->next)
 		if (f->code == code && f->node && f->severity > SEV_NOTE)
@@ -259,11 +268,11 @@ static const struct finding *find_code(const struct check_context *c, enum code 
 	return NULL;
 }
 
-static bool choose(struct bisect *b)
+static bool choose_finding(struct bisect *b)
 {
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
-		b->finding = find_code(b->c, kinds[i].code);
-		b->shows = kinds[i].shows;
+	for (size_t i = 0; i < sizeof(searchable) / sizeof(*searchable); i++) {
+		b->finding = find_finding(b->c, searchable[i].code);
+		b->shows = searchable[i].shows;
 		if (b->finding)
 			return true;
 	}
@@ -276,7 +285,7 @@ static void add_candidate(struct bisect *b, int64_t i)
 {
 	uint32_t at = 0;
 
-	if (i < 0 || b->n == MOST_NODES)
+	if (i < 0 || b->n == MAX_CANDIDATES)
 		return;
 	while (at < b->n && b->node[at] < (uint32_t)i)
 		at++;
@@ -287,11 +296,11 @@ static void add_candidate(struct bisect *b, int64_t i)
 	b->n++;
 }
 
-/* The nodes of the file that an origin stands for. */
+/* Adds the nodes of the file that were fused into this origin, or the origin itself. */
 static void add_leaves(struct bisect *b, const struct origin *o, int depth)
 {
 	if (!o->nfused || depth > 16)
-		add_candidate(b, parts_find(&b->parts, o->name));
+		add_candidate(b, extractor_find_node(&b->extractor, o->name));
 	for (uint32_t i = 0; i < o->nfused && depth <= 16; i++)
 		add_leaves(b, o->fused[i], depth + 1);
 }
@@ -304,12 +313,13 @@ static const struct origin *find_origin(const struct graph *g, const char *name)
 	return NULL;
 }
 
-/* In a body: the node of the model's graph that has it. */
-static const struct node *owner(const struct graph *g, const char *name)
+/* For a node in a body: the node of graph g whose body it is. NULL if no body has a node of this name. */
+static const struct node *find_node_with_body(const struct graph *g, const char *name)
 {
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		for (uint32_t k = 0; !g->node[i]->dead && k < g->node[i]->nsub; k++)
-			if (find_origin(g->node[i]->sub[k], name) || owner(g->node[i]->sub[k], name))
+			if (find_origin(g->node[i]->sub[k], name) ||
+			    find_node_with_body(g->node[i]->sub[k], name))
 				return g->node[i];
 	return NULL;
 }
@@ -318,31 +328,31 @@ static void find_candidates(struct bisect *b)
 {
 	const struct graph *g = session_model(b->c->session)->graph;
 	const struct origin *o = find_origin(g, b->finding->node);
-	const struct node *n = o ? NULL : owner(g, b->finding->node);
+	const struct node *n = o ? NULL : find_node_with_body(g, b->finding->node);
 
 	if (o)
 		add_leaves(b, o, 0);
 	else if (n)
 		add_leaves(b, n->origin, 0);
 	else
-		add_candidate(b, parts_find(&b->parts, b->finding->node));
+		add_candidate(b, extractor_find_node(&b->extractor, b->finding->node));
 }
 
 /* ---- searching --------------------------------------------------------------------------------- */
 
 static bool try_nodes(struct bisect *b, const uint32_t *node, uint32_t n)
 {
-	struct part x;
+	struct submodel x;
 	struct diag *d = b->c->d, quiet = {0};
 	struct arena a = {0};
 	bool found = false;
 
 	b->c->d = &quiet;
-	if (!part_write(&b->parts, node, n,
-			path_join(&a, b->tmp, arena_printf(&a, "try%" PRIu32, b->tries)), &x)) {
+	if (!submodel_write(&b->extractor, node, n,
+			    path_join(&a, b->tmp, arena_printf(&a, "try%" PRIu32, b->tries)), &x)) {
 		b->c->d = d;
 		found = b->shows(b, &x);
-		part_free(&x);
+		submodel_free(&x);
 	}
 	b->c->d = d;
 	diag_free(&quiet);
@@ -350,8 +360,8 @@ static bool try_nodes(struct bisect *b, const uint32_t *node, uint32_t n)
 	return found;
 }
 
-/* Runs of neighbours among the candidates, shortest first. */
-static bool try_leaves(struct bisect *b, uint32_t *node, uint32_t *n)
+/* Tries all contiguous sequences of candidates, the shortest first. True if one shows the finding: it is in node[]. */
+static bool try_contiguous(struct bisect *b, uint32_t *node, uint32_t *n)
 {
 	for (uint32_t length = 1; length <= b->n; length++) {
 		for (uint32_t from = 0; from + length <= b->n; from++) {
@@ -365,57 +375,60 @@ static bool try_leaves(struct bisect *b, uint32_t *node, uint32_t *n)
 	return false;
 }
 
-/* The last of the nodes before that makes an input of the candidates. */
+/* Position of the last node that is no candidate and makes an input of one; -1: there is none. */
 static int64_t producer_before(struct bisect *b)
 {
 	int64_t best = -1;
 
 	for (uint32_t i = 0; i < b->n; i++) {
-		const struct onnx_node *x = onnx_file_node(b->parts.file, b->node[i]);
+		const struct onnx_node *x = onnx_file_node(b->extractor.file, b->node[i]);
 		for (uint32_t k = 0; k < x->nin; k++) {
-			int64_t m = map_get(&b->parts.maker_of, x->in[k], strlen(x->in[k]));
+			int64_t m = map_get(&b->extractor.maker_of, x->in[k], strlen(x->in[k]));
 			bool inside = false;
 			for (uint32_t j = 0; j < b->n; j++)
 				inside |= b->node[j] == m;
 			if (m > best && !inside &&
-			    !onnx_file_node(b->parts.file, (uint32_t)m)->constant)
+			    !onnx_file_node(b->extractor.file, (uint32_t)m)->constant)
 				best = m;
 		}
 	}
 	return best;
 }
 
-/* What shows only in company: with what comes before it, nodes are taken in until it shows. */
-static bool search(struct bisect *b, uint32_t *node, uint32_t *n)
+/*
+ * Finds the smallest part that shows the finding. If no sequence of candidates does, adds the node before them, one at
+ * a time: some faults need a predecessor, such as a kernel that reads what the last one left in memory.
+ */
+static bool find_smallest_part(struct bisect *b, uint32_t *node, uint32_t *n)
 {
 	struct bisect all;
-	int64_t more[MOST_MORE];
+	int64_t more[MAX_PREDECESSORS];
 	int count = 0;
-	bool found = try_leaves(b, node, n);
+	bool found = try_contiguous(b, node, n);
 
 	if (found)
 		return true;
-	for (all = *b; count < MOST_MORE && all.n < MOST_NODES; count++) {
+	for (all = *b; count < MAX_PREDECESSORS && all.n < MAX_CANDIDATES; count++) {
 		more[count] = producer_before(&all);
 		if (more[count] < 0)
 			break;
 		add_candidate(&all, more[count]);
 	}
-	/* one run of the whole gives what all of them read */
-	if (!count || parts_capture(&b->parts, &b->reference, all.node, all.n))
+	/* one run of the model captures the inputs of all nodes that may be added */
+	if (!count || extractor_run(&b->extractor, &b->reference, all.node, all.n))
 		return false;
 	for (int i = 0; i < count && !found; i++) {
 		add_candidate(b, more[i]);
-		/* it shows: perhaps it is one of those before by itself */
-		found = try_nodes(b, b->node, b->n) && try_leaves(b, node, n);
+		/* all candidates together show the finding: perhaps fewer of them are enough */
+		found = try_nodes(b, b->node, b->n) && try_contiguous(b, node, n);
 	}
 	return found;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------- */
+/* ---- reporting --------------------------------------------------------------------------------- */
 
-/* What the part's outputs should be. */
-static int write_outputs(struct bisect *b, const struct part *x)
+/* Writes the part's expected outputs: those of the reference configuration. */
+static int write_outputs(struct bisect *b, const struct submodel *x)
 {
 	struct run_config config = b->reference;
 	struct diag d = {0};
@@ -440,30 +453,30 @@ static int write_outputs(struct bisect *b, const struct part *x)
 	return err;
 }
 
-static const char *say_nodes(struct bisect *b, const uint32_t *node, uint32_t n)
+static const char *list_nodes(struct bisect *b, const uint32_t *node, uint32_t n)
 {
 	const char *text = "";
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct onnx_node *x = onnx_file_node(b->parts.file, node[i]);
+		const struct onnx_node *x = onnx_file_node(b->extractor.file, node[i]);
 		text = fmt(b->c->d, "%s%s'%s' (%s)", text, i ? ", " : "", x->title, x->op);
 	}
 	return text;
 }
 
-static int tell(struct bisect *b, const uint32_t *node, uint32_t n)
+static int report_part(struct bisect *b, const uint32_t *node, uint32_t n)
 {
 	struct check_context *c = b->c;
 	struct diag_row rows[5];
 	size_t k = 0;
-	struct part x;
+	struct submodel x;
 
-	rows[k++] = (struct diag_row){"nodes", say_nodes(b, node, n)};
+	rows[k++] = (struct diag_row){"nodes", list_nodes(b, node, n)};
 	rows[k++] = (struct diag_row){"shows", code_id(b->finding->code, b->finding->severity)};
 	check_say(c, "%" PRIu32 " node%s of %" PRIu32, n, n == 1 ? "" : "s",
-		  onnx_file_nodes(b->parts.file));
+		  onnx_file_nodes(b->extractor.file));
 	if (c->options->save) {
-		int err = part_write(&b->parts, node, n, c->options->save, &x);
+		int err = submodel_write(&b->extractor, node, n, c->options->save, &x);
 		if (err)
 			return err;
 		bool outputs = !write_outputs(b, &x);
@@ -471,19 +484,19 @@ static int tell(struct bisect *b, const uint32_t *node, uint32_t n)
 		rows[k++] = (struct diag_row){
 			"try", fmt(c->d, "infer %s %s --data-set %s%s%s", outputs ? "check" : "run",
 				   x.model, x.data, b->shows == shows_difference ? " --compare " : "",
-				   b->shows == shows_difference ? pair_text(c) : "")};
-		part_free(&x);
+				   b->shows == shows_difference ? pair_sides_text(c) : "")};
+		submodel_free(&x);
 	} else {
 		rows[k++] = (struct diag_row){
-			"try", "-o DIR to have it written as a model with its inputs"};
+			"try", "-o DIR to write this part as a model with its inputs"};
 	}
 	NOTE(c->d, E_BISECT, .node = b->finding->node, .op = b->finding->op, .rows = rows, .nrows = k);
 	return 0;
 }
 
-static void remove_folder(const char *dir)
+static void remove_part(const char *dir)
 {
-	/* names of our own making: model.onnx, test_data_set_0/input_K.pb */
+	/* removes only names that submodel_write creates: model.onnx, test_data_set_0/input_K.pb */
 	struct arena a = {0};
 	const char *data = path_join(&a, dir, "test_data_set_0");
 
@@ -496,11 +509,11 @@ static void remove_folder(const char *dir)
 	arena_free(&a);
 }
 
-static int bisect(struct bisect *b)
+static int search_and_report(struct bisect *b)
 {
 	struct check_context *c = b->c;
-	uint32_t node[MOST_NODES], n = 0;
-	int err = parts_open(c, &b->parts);
+	uint32_t node[MAX_CANDIDATES], n = 0;
+	int err = extractor_open(c, &b->extractor);
 
 	if (err)
 		return err;
@@ -509,30 +522,30 @@ static int bisect(struct bisect *b)
 		check_say(c, "the finding names no node of the file");
 		return 0;
 	}
-	err = parts_capture(&b->parts, &b->reference, b->node, b->n);
+	err = extractor_run(&b->extractor, &b->reference, b->node, b->n);
 	if (err)
 		return err;
-	if (search(b, node, &n))
-		return tell(b, node, n);
-	check_say(c, "no part of up to %" PRIu32 " nodes shows %s by itself", b->n,
+	if (find_smallest_part(b, node, &n))
+		return report_part(b, node, n);
+	check_say(c, "no part of up to %" PRIu32 " nodes shows %s when it runs alone", b->n,
 		  code_id(b->finding->code, b->finding->severity));
 	return 0;
 }
 
-static int run(struct check_context *c)
+static int run_bisect(struct check_context *c)
 {
 	struct bisect *b = arena_new(&c->arena, struct bisect);
 	const char *tmp = getenv("TMPDIR");
 	char *dir = arena_printf(&c->arena, "%s/infer-bisect-XXXXXX", tmp && *tmp ? tmp : "/tmp");
 
 	b->c = c;
-	if (!choose(b)) {
-		check_say(c, "no finding that a node is to blame for");
+	if (!choose_finding(b)) {
+		check_say(c, "no finding names a node to start from");
 		return 0;
 	}
 	b->reference = *c->config;
 	if (b->shows == shows_difference) {
-		int err = pair_parse(c, pair_text(c), &b->sides);
+		int err = pair_sides_parse(c, pair_sides_text(c), &b->sides);
 		if (err)
 			return err;
 		b->reference = b->sides.ref.config;
@@ -540,16 +553,16 @@ static int run(struct check_context *c)
 	b->tmp = mkdtemp(dir);
 	if (!b->tmp)
 		return FAIL(c->d, E_OUTPUT, .slot = dir,
-			    .message = "cannot make a folder for the tries");
-	int err = bisect(b);
+			    .message = "cannot create a temporary folder for the parts to try");
+	int err = search_and_report(b);
 	for (uint32_t i = 0; i <= b->tries; i++)
-		remove_folder(path_join(&c->arena, b->tmp, arena_printf(&c->arena, "try%" PRIu32, i)));
+		remove_part(path_join(&c->arena, b->tmp, arena_printf(&c->arena, "try%" PRIu32, i)));
 	(void)rmdir(b->tmp);
-	parts_close(&b->parts);
+	extractor_close(&b->extractor);
 	return err;
 }
 
-static bool applies(const struct check_context *c, const char **why)
+static bool is_requested(const struct check_context *c, const char **why)
 {
 	(void)why;
 	return c->options->bisect;
@@ -560,6 +573,6 @@ const struct check check_bisect = {
 	.what = "the smallest part that still shows a finding",
 	.need = NEED_INPUTS,
 	.cost = COST_LONG,
-	.applies = applies,
-	.run = run,
+	.applies = is_requested,
+	.run = run_bisect,
 };

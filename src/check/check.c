@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver of `infer check`: what a check needs is opened once, then each is asked and run in turn. */
+/* The driver of `infer check`: asks each check in turn whether it applies, opens what it needs once, and runs it. */
 #include "check/check.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "check/made_inputs.h"
+#include "check/prepare_inputs.h"
 #include "cpu/cpu.h"
 #include "onnx/load.h"
 #include "ops/supported.h"
@@ -24,7 +24,7 @@ const struct check *const checks[] = {
 #undef CHECK
 	NULL};
 
-/* ---- for checks */
+/* ---- services for checks */
 
 void check_say(struct check_context *c, const char *format, ...)
 {
@@ -142,17 +142,17 @@ struct session *check_open(struct check_context *c, const struct run_config *con
 	return session_open(c->path, config, c->d);
 }
 
-/* ---- a run that knows where it is */
+/* ---- a run that reports which node it executes */
 
-struct watch {
+struct progress_observer {
 	struct observer observer;
 	struct check_context *c;
 	struct observer *inner;
 };
 
-static void watch_begin(struct observer *o, const struct step *s, const struct call *call)
+static void announce_step(struct observer *o, const struct step *s, const struct call *call)
 {
-	struct watch *w = (struct watch *)o;
+	struct progress_observer *w = (struct progress_observer *)o;
 	const struct check_progress *p = &w->c->progress;
 
 	if (p->at)
@@ -161,9 +161,9 @@ static void watch_begin(struct observer *o, const struct step *s, const struct c
 		w->inner->begin(w->inner, s, call);
 }
 
-static void watch_end(struct observer *o, const struct step *s, const struct call *call)
+static void end_step(struct observer *o, const struct step *s, const struct call *call)
 {
-	struct watch *w = (struct watch *)o;
+	struct progress_observer *w = (struct progress_observer *)o;
 
 	if (w->inner && w->inner->end)
 		w->inner->end(w->inner, s, call);
@@ -172,7 +172,7 @@ static void watch_end(struct observer *o, const struct step *s, const struct cal
 int check_session_run(struct check_context *c, struct session *s, const struct tensor *const *in,
 		      const struct tensor **out, struct observer *observer)
 {
-	struct watch w = {{.begin = watch_begin, .end = watch_end}, c, observer};
+	struct progress_observer w = {{.begin = announce_step, .end = end_step}, c, observer};
 
 	session_observe(s, &w.observer);
 	int rc = session_run(s, in, out, c->d);
@@ -182,7 +182,7 @@ int check_session_run(struct check_context *c, struct session *s, const struct t
 	return rc;
 }
 
-/* ---- what checks need */
+/* ---- opening what checks need */
 
 void check_merge(struct diag *to, const struct diag *from)
 {
@@ -198,20 +198,21 @@ void check_merge(struct diag *to, const struct diag *from)
 	}
 }
 
-static bool alike(const struct finding *a, const struct finding *b)
+/* Whether two findings say the same of different things. */
+static bool same_complaint(const struct finding *a, const struct finding *b)
 {
 	return a->code == b->code && a->slot && b->slot && a->expected && b->expected && a->actual &&
 	       b->actual && !strcmp(a->expected, b->expected) && !strcmp(a->actual, b->actual);
 }
 
-/* A missing file of weights is one fault, not as many as there are weights in it. */
-static void merge_alike(struct diag *to, const struct diag *from)
+/* Adds the findings to `to`; consecutive equal ones become one: a missing weight file is one fault, not one per weight. */
+static void merge_grouped(struct diag *to, const struct diag *from)
 {
 	const struct finding *next;
 
 	for (const struct finding *f = from->first; f; f = next) {
 		size_t more = 0;
-		for (next = f->next; next && alike(f, next); next = next->next)
+		for (next = f->next; next && same_complaint(f, next); next = next->next)
 			more++;
 		struct finding one = *f;
 		if (more)
@@ -229,7 +230,7 @@ static void open_file(struct check_context *c)
 	if (c->file)
 		(void)ops_supported(c->file, &d);
 	c->file_errors = d.errors;
-	merge_alike(c->d, &d);
+	merge_grouped(c->d, &d);
 	diag_free(&d);
 }
 
@@ -243,8 +244,8 @@ static void open_session(struct check_context *c)
 	diag_free(&d);
 }
 
-/* One run; its outputs are kept, for they belong to the session until the next. */
-static void first_run(struct check_context *c)
+/* Runs the model once and copies the outputs, as the session overwrites them in the next run. */
+static void run_once(struct check_context *c)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
@@ -253,7 +254,7 @@ static void first_run(struct check_context *c)
 	c->d = &d;
 	int rc = check_session_run(c, c->session, c->in, out, NULL);
 	c->d = all;
-	if (rc && inputs_guess(c, &d, out))
+	if (rc && retry_with_other_sizes(c, &d, out))
 		rc = 0;
 	else
 		check_merge(c->d, &d);
@@ -266,7 +267,7 @@ static void first_run(struct check_context *c)
 	c->nout = g->nout;
 }
 
-static bool have(const struct check_context *c, enum check_need need)
+static bool is_available(const struct check_context *c, enum check_need need)
 {
 	switch (need) {
 	case NEED_NOTHING: return true;
@@ -278,11 +279,11 @@ static bool have(const struct check_context *c, enum check_need need)
 	return false;
 }
 
-/* Opens one thing after the other as far as the check needs; each is tried once. */
-static bool provide(struct check_context *c, enum check_need need)
+/* Opens the file, session, inputs and outputs in this order, as far as the check needs. Each is tried once only. */
+static bool open_up_to(struct check_context *c, enum check_need need)
 {
 	static void (*const open[])(struct check_context *) = {NULL, open_file, open_session,
-							       inputs_open, first_run};
+							       prepare_inputs, run_once};
 
 	for (int k = NEED_FILE; k <= (int)need; k++) {
 		if (k == NEED_OUTPUTS && !c->in)
@@ -292,25 +293,25 @@ static bool provide(struct check_context *c, enum check_need need)
 			open[k](c);
 		}
 	}
-	return have(c, need);
+	return is_available(c, need);
 }
 
-static const char *missing(const struct check_context *c)
+static const char *why_unavailable(const struct check_context *c)
 {
 	if (!c->file)
 		return "the model cannot be read";
 	if (!c->session)
 		return "the model cannot be run";
 	if (c->dies)
-		return "a run kills the process";
+		return "a run crashes the process";
 	if (c->in)
 		return "the first run failed";
-	return c->no_inputs ? c->no_inputs : "the inputs do not fit";
+	return c->no_inputs ? c->no_inputs : "the inputs do not fit the model";
 }
 
-/* ---- one check after the other */
+/* ---- running the checks */
 
-static size_t count(const struct diag *d, enum severity s)
+static size_t count_findings(const struct diag *d, enum severity s)
 {
 	size_t n = 0;
 
@@ -319,7 +320,7 @@ static size_t count(const struct diag *d, enum severity s)
 	return n;
 }
 
-static void note_end(struct check_context *c, const struct check_result *r)
+static void add_result(struct check_context *c, const struct check_result *r)
 {
 	c->results[c->nresults++] = *r;
 	c->current = NULL;
@@ -327,24 +328,24 @@ static void note_end(struct check_context *c, const struct check_result *r)
 		c->progress.ended(c->progress.arg, c);
 }
 
-static void run_one(struct check_context *c, const struct check *check)
+static void run_check(struct check_context *c, const struct check *check)
 {
 	struct check_result r = {.check = check, .state = CHECK_SKIPPED};
 	uint64_t start = clock_ns();
 
 	if (check->applies && !check->applies(c, &r.said)) {
 		if (r.said)
-			note_end(c, &r);
+			add_result(c, &r);
 		return;
 	}
 	r.errors = c->d->errors;
 	r.warnings = c->d->warnings;
-	r.notes = count(c->d, SEV_NOTE);
+	r.notes = count_findings(c->d, SEV_NOTE);
 	c->current = check;
 	c->said = NULL;
 	c->data = NULL;
 	check_step(c, 0, 0);
-	if (provide(c, check->need)) {
+	if (open_up_to(c, check->need)) {
 		int rc = check->run(c);
 		if (rc && c->d->errors == r.errors)
 			FAIL(c->d, (enum code) - rc, .message = NULL);
@@ -352,15 +353,16 @@ static void run_one(struct check_context *c, const struct check *check)
 		r.data = c->data;
 		r.state = rc ? CHECK_BROKEN : CHECK_PASSED;
 	} else {
-		r.said = missing(c);
+		r.said = why_unavailable(c);
 	}
 	r.errors = c->d->errors - r.errors;
 	r.warnings = c->d->warnings - r.warnings;
-	r.notes = count(c->d, SEV_NOTE) - r.notes;
-	if (r.errors && r.state != CHECK_BROKEN) /* also where what it needs could not be had */
+	r.notes = count_findings(c->d, SEV_NOTE) - r.notes;
+	if (r.errors &&
+	    r.state != CHECK_BROKEN) /* even if the check was skipped: the errors are of opening what it needs */
 		r.state = CHECK_FOUND;
 	r.ns = clock_ns() - start;
-	note_end(c, &r);
+	add_result(c, &r);
 }
 
 int check_run(struct check_context *c)
@@ -371,7 +373,7 @@ int check_run(struct check_context *c)
 		err = checks[i]->asked ? checks[i]->asked(c) : 0;
 	c->results = arena_new_n(&c->arena, struct check_result, sizeof(checks) / sizeof(*checks));
 	for (size_t i = 0; checks[i] && !err; i++)
-		run_one(c, checks[i]);
+		run_check(c, checks[i]);
 	return err;
 }
 

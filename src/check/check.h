@@ -2,12 +2,12 @@
 #ifndef CHECK_CHECK_H
 #define CHECK_CHECK_H
 /*
- * `infer check`: looks for what is wrong with a model, its inputs, its numbers, its memory, its device.
+ * `infer check`: looks for faults of a model, its inputs, its numbers, its memory and its device.
  *
- * A check is one file in src/check/ with one `const struct check`, and one line in src/check/checks.def, where
- * the order is from cheap to dear. The driver (check_run) opens what a check needs, asks it whether it is
- * wanted, runs it, and keeps one line of what it said. What is wrong goes into the diag as findings of
- * the ids in base/codes.def; nobody else decides about the exit status.
+ * A check is one file in src/check/ with one `const struct check`, and one line in src/check/checks.def, which lists
+ * the checks in the order in which they run. For each check the driver (check_run) asks whether it applies, opens what
+ * it needs, runs it, and keeps the line that it said for the report. Faults go into the diag as findings with an id of
+ * base/codes.def; the findings alone decide the exit status.
  */
 #include "base/diag.h"
 #include "base/json_write.h"
@@ -21,56 +21,59 @@ enum check_metric { METRIC_MAXABS, METRIC_COSINE, METRIC_L2 };
 /* What the user asked for. A member of struct options, filled by the rows of cmd/options/table.c. */
 struct check_options {
 	bool all;
-	/* the model, the input and a run are always looked at; these ask for more, `all` for everything */
+	/* the model, the input and one run are always checked; these ask for more, `all` for everything */
 	bool nan, zero, layout, leak, recreate, contexts, bisect;
 	struct texts expect; /* [NAME=]FILE */
 	double rtol, atol;
 	int metric;	     /* enum check_metric */
-	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL: not asked for */
-	int64_t determinism; /* runs; 0: not asked for */
-	int64_t runs;	     /* of --leak */
+	const char *compare; /* "cpu,cuda", "fp32,tf32", ...; NULL: not requested */
+	int64_t determinism; /* number of runs; 0: not requested */
+	int64_t runs;	     /* of --leak; 0: the default number */
 	struct texts sweep;  /* --shapes-sweep batch=1..16, NAME.dim=5..100:5 */
-	const char *html;    /* a page of the report; NULL: none */
-	const char *save;    /* folder for the sub-model of --bisect; NULL: none */
+	const char *html;    /* file for the report as an HTML page; NULL: none */
+	const char *save;    /* folder for the part of the model that --bisect finds; NULL: none */
 };
 
 struct check_context;
 struct check_result;
 struct page;
 
-/* What a check must have; the driver skips it with the reason where it cannot be had. */
+/* What a check needs; if the driver cannot provide it, the check is skipped and the report says why. */
 enum check_need {
 	NEED_NOTHING,
 	NEED_FILE,    /* c->file */
-	NEED_SESSION, /* and c->session */
-	NEED_INPUTS,  /* and c->inputs, c->in */
-	NEED_OUTPUTS, /* and c->out: one run went well */
+	NEED_SESSION, /* c->session as well */
+	NEED_INPUTS,  /* c->inputs and c->in as well */
+	NEED_OUTPUTS, /* c->out as well: one run succeeded */
 };
 
-/* In rising order: how long it may take, for the progress bar. */
+/* How long a check may take, for the progress bar; in rising order. */
 enum check_cost { COST_HEAD, COST_READ, COST_RUN, COST_RUNS, COST_LONG };
 
 struct check {
-	const char *name; /* "model", "leak" */
-	const char *what; /* for the report: "shapes against inference" */
+	const char *name; /* as the report and JSON show it: "file", "leak" */
+	const char *what; /* what it looks at, for the report: "memory from run to run" */
 	enum check_need need;
 	enum check_cost cost;
-	/* 0, or -code where what is asked of it makes no sense, before anything is opened; NULL: it always does. */
+	/*
+	 * Validates the check's options before anything is opened. 0, or -code with a finding if they make no sense.
+	 * NULL: there is nothing to validate.
+	 */
 	int (*asked)(struct check_context *);
 	/*
-	 * Whether it is to run. False with *why NULL: nobody asked, it is not mentioned. False with
-	 * a reason: the report says that it was left out, and why.
+	 * Whether the check is to run. False with *why NULL: nobody requested it, and the report does not mention it.
+	 * False with a reason: the report says that it was skipped, and why. NULL: it always runs.
 	 */
 	bool (*applies)(const struct check_context *, const char **why);
-	/* 0, or -code where it could not do its work (a finding says why). Finding something is 0. */
+	/* 0, or -code if it could not do its work (a finding says why). It is 0 when the check finds a fault. */
 	int (*run)(struct check_context *);
-	/* Members of its own in the JSON object of the check, from result->data; NULL: none. */
+	/* Writes the check's own members into its JSON object, from result->data; NULL: it has none. */
 	void (*write)(const struct check_result *, struct json *);
-	/* The same as a part of the page; NULL: none. */
+	/* Adds the same to the HTML page; NULL: nothing. */
 	void (*page)(const struct check_result *, struct page *);
 };
 
-/* In the order they run; ends with NULL. */
+/* All checks in the order in which they run; the list ends with NULL. */
 extern const struct check *const checks[];
 
 enum check_state { CHECK_PASSED, CHECK_FOUND, CHECK_SKIPPED, CHECK_BROKEN };
@@ -79,19 +82,19 @@ enum check_state { CHECK_PASSED, CHECK_FOUND, CHECK_SKIPPED, CHECK_BROKEN };
 struct check_result {
 	const struct check *check;
 	enum check_state state;
-	const char *said; /* "148 nodes, 12 operators"; why it was skipped */
+	const char *said; /* the result in a few words, "148 nodes, 12 operators", or why the check was skipped */
 	size_t errors, warnings, notes;
 	uint64_t ns;
-	void *data; /* what `run` left for `write`: c->data; in the context's arena */
+	void *data; /* c->data as `run` left it, for `write` and `page`; in the context's arena */
 };
 
-/* Told how far the work is; `cmd/` draws it. */
+/* Callbacks that report progress; cmd/ draws it. Each may be NULL. */
 struct check_progress {
-	/* done of total steps of a check; total 0: not known */
+	/* the check has done `done` of `total` steps; total 0: not known */
 	void (*step)(void *arg, const struct check *, uint64_t done, uint64_t total);
-	/* the node that runs now, for a time-out's message; NULL: none. Called before every step: be quick. */
+	/* the node that runs now, for the message of a time-out; NULL: none. It is called before every step: be quick. */
 	void (*at)(void *arg, const char *node, const char *op);
-	/* a check ended: what was gathered so far is in c */
+	/* a check has ended: c has the results and findings so far */
 	void (*ended)(void *arg, const struct check_context *c);
 	void *arg;
 };
@@ -103,19 +106,19 @@ struct check_context {
 	const struct input_request *request;
 	struct check_progress progress;
 	struct diag *d;
-	struct arena arena; /* as long as the context */
+	struct arena arena; /* lives as long as the context */
 
-	struct model *file;	/* as it was read: nothing rewritten; faults left out */
-	struct model *imported; /* check_imported */
-	size_t file_errors;	/* found while reading */
+	struct model *file; /* as it was read, nothing rewritten; faulty parts of it are missing */
+	struct model *imported; /* see check_imported */
+	size_t file_errors;	/* errors found while reading */
 	struct session *session;
 	struct input_set *inputs;
 	const struct tensor *const *in;
-	const char *no_inputs;	   /* why there are none, where nobody is to blame */
-	const struct tensor **out; /* copies in the arena, by position; from the first run */
+	const char *no_inputs; /* why there are no inputs, if that is neither the model's nor the user's fault */
+	const struct tensor **out; /* outputs of the first run, by position; copies in the arena */
 	uint32_t nout;
-	enum check_need opened; /* how far was tried */
-	bool dies;		/* a run in a process of its own died: none is tried in this one */
+	enum check_need opened; /* the last of the needs that the driver has tried to provide */
+	bool dies; /* a run crashed a child process: the driver does not try one in this process */
 	const struct check *current;
 	const char *said;
 	void *data;
@@ -125,44 +128,39 @@ struct check_context {
 };
 
 /*
- * All that applies, cheap to dear. The findings are in c->d; 0, or -code with nothing checked where what is asked
- * for makes no sense.
- * Fill path, config, options, request, progress and d before; check_end releases the rest.
+ * Runs all checks that apply. Fill path, config, options, request, progress and d before; call check_end to release the
+ * rest. The findings are in c->d. 0, or -code with nothing checked if the options make no sense.
  */
 int check_run(struct check_context *c);
 void check_end(struct check_context *c);
 
-/* ---- for checks */
+/* ---- services for checks */
 
-/* The line for the report. */
+/* Sets the check's line in the report; the last call wins. */
 void check_say(struct check_context *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void check_step(const struct check_context *c, uint64_t done, uint64_t total);
 
-/* A second session of the same model, e.g. with another device or level; config must outlive it. NULL with a finding. */
+/* Opens another session of the model, e.g. for another device; config must outlive it. NULL with a finding. */
 struct session *check_open(struct check_context *c, const struct run_config *config);
-/*
- * Made-up inputs with these dimensions bound ("batch=4", as --dim; NULL: as the request says): a new
- * set, read; NULL with a finding. Its values lie in the set: input_free.
- */
-struct input_set *check_inputs(struct check_context *c, const struct texts *dims, struct diag *d);
-/*
- * session_run, where progress.at knows the node that runs. observer (may be NULL) is told of each step, too.
- */
+/* Like session_run, and tells progress.at which node runs. observer, which may be NULL, is called at each step, too. */
 int check_session_run(struct check_context *c, struct session *s, const struct tensor *const *in,
 		      const struct tensor **out, struct observer *observer);
 
-/* The model upgraded to the newest operator versions and inferred, not rewritten; NULL where that fails. */
+/*
+ * The model with operators upgraded to their newest versions and shapes inferred, but not optimized. It is made by the
+ * first call. NULL if that fails.
+ */
 const struct model *check_imported(struct check_context *c);
-void check_imported_end(struct check_context *c); /* its memory is given back */
-/* Attributes by name, of a node of any version; false and NULL where the node's operator has none such. */
+void check_imported_end(struct check_context *c); /* frees it */
+/* Attributes by name, of a node of any operator version; false or NULL if the operator has no such attribute. */
 bool check_number(const struct node *n, const char *name, double *v);
 const struct ints *check_ints(const struct node *n, const char *name);
-/* The value of input i where it is an initializer or a constant, else NULL. */
+/* The value of input i if it is an initializer or a constant; otherwise NULL. */
 const struct tensor *check_const(const struct graph *g, const struct node *n, uint32_t i);
-bool check_is(const struct node *n, const char *op); /* of ai.onnx */
+bool check_is(const struct node *n, const char *op); /* whether it is this operator of ai.onnx */
 
-/* Names for a finding that is about several: "'a', 'b', 'c' and 4 more". */
+/* The names in a finding about several nodes or values: "'a', 'b', 'c', 'd' and 4 more". Set arena first. */
 struct check_names {
 	struct arena *arena;
 	const char *text;
@@ -171,13 +169,13 @@ struct check_names {
 void check_name_add(struct check_names *x, const char *name);
 const char *check_name_list(const struct check_names *x);
 
-/* Findings of `from` that are not in `to` yet: a second reading or run repeats what the first said. */
+/* Adds the findings of `from` that `to` does not have yet: a second load or run repeats those of the first. */
 void check_merge(struct diag *to, const struct diag *from);
-/* Whether --rtol is one that a comparison can fail. E-TOLERANCE. */
+/* 0, or -E_TOLERANCE with a finding if --rtol is 1 or more: an output of zeros would pass every comparison. */
 int check_rtol(struct check_context *c);
-/* "c->d has a finding of this id": so that a fault is told once. */
+/* Whether c->d has a finding of this id, so that a check does not report the same fault again. */
 bool check_found(const struct check_context *c, enum code code);
-/* First or only words of a node, for messages: what the file calls it. */
+/* The node's name in the file, for messages. */
 const char *check_node(const struct node *n);
 
 #endif

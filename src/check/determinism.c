@@ -2,7 +2,7 @@
 /* --determinism N: N runs on the same input give the same bits, and where they do not, from which node on. */
 #include "base/hash.h"
 #include "check/check.h"
-#include "check/value.h"
+#include "check/step_value.h"
 #include "ops/op.h"
 
 #include <inttypes.h>

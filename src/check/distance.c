@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/pair.h"
+#include "check/distance.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,7 +6,7 @@
  * their channels reversed. Of the channels' order only the second kind tells, and it is weak: that is said.
  */
 #include "check/check.h"
-#include "check/value.h"
+#include "check/step_value.h"
 #include "ops/op.h"
 
 #include <inttypes.h>

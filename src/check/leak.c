@@ -6,7 +6,8 @@
  * Where something leaks, more runs are watched step by step, so that the node can be named.
  */
 #include "check/growth.h"
-#include "check/sizes.h"
+#include "check/prepare_inputs.h"
+#include "check/trial_sizes.h"
 #include "base/asan.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -243,7 +244,7 @@ static int same_runs(struct check_context *c, struct leak *x, size_t n)
 }
 
 /* All shapes in turn; one point a round, where each shape is met once. */
-static int sweep_runs(struct check_context *c, struct leak *x, size_t n, const struct sizes *w)
+static int sweep_runs(struct check_context *c, struct leak *x, size_t n, const struct trial_sizes *w)
 {
 	const struct tensor **out =
 		arena_new_n(&c->arena, const struct tensor *, (size_t)c->nout + 1);
@@ -253,7 +254,7 @@ static int sweep_runs(struct check_context *c, struct leak *x, size_t n, const s
 	int rc = 0;
 
 	for (size_t k = 0; !rc && k < w->n; k++) {
-		in[k] = check_inputs(c, &w->dims[k], c->d);
+		in[k] = random_inputs(c, &w->dims[k], c->d);
 		rc = in[k] ? 0 : -E_DIM;
 	}
 	for (size_t i = 0; !rc && i < rounds; i++) {
@@ -411,13 +412,13 @@ static int finish(struct check_context *c, struct leak *x, int rc, const char *h
 static int run(struct check_context *c)
 {
 	struct leak *x = arena_new_n(&c->arena, struct leak, 2);
-	struct sizes w = {0};
+	struct trial_sizes w = {0};
 	size_t n = wanted(c);
 	int rc = 0;
 
 	x[0].per_point = x[1].per_point = 1;
 	if (c->options->sweep.n)
-		rc = sizes_open(c, &w);
+		rc = trial_sizes_list(c, &w);
 	if (rc)
 		return rc;
 	make_room(c, x, n + RUNS_LEAST);

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "check/check.h"
-#include "check/value.h"
+#include "check/step_value.h"
 
 #include <inttypes.h>
 #include <math.h>

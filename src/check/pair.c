@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "cpu/cpu.h"
 #include "ops/op.h"
+#include "plan/again.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "check/check.h"
-#include "check/value.h"
+#include "check/step_value.h"
 #include "ir/compare.h"
 #include "onnx/tensor_pb.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/internal.h"
+#include "plan/again.h"
+
+#include "plan/segment.h"
 
 /* The bodies read their captures where the step's inputs are. */
 static void capture(const struct call *c)

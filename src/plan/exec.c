@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/internal.h"
+#include "plan/exec.h"
 
 #include "base/pool.h"
+#include "plan/memory.h"
+#include "plan/replay.h"
 
 #include <string.h>
 

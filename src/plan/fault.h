@@ -15,7 +15,7 @@
  *
  * A step with a fault must be launched by each run, not replayed, but for kinds of a backend's that say so.
  */
-#include "plan/internal.h"
+#include "plan/segment.h"
 
 #ifdef FAULTS
 /* Reads INFER_FAULT for a session whose backend is open. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/internal.h"
+#include "plan/exec.h"
+#include "plan/lower.h"
+#include "plan/upload.h"
 
 #include <string.h>
 

@@ -3,10 +3,14 @@
  * Nodes to steps for one set of shapes: infer, choose the kernel, reshape it, decide layouts and
  * which bytes may be shared.
  */
-#include "plan/internal.h"
+#include "plan/lower.h"
 
 #include "opt/infer.h"
+#include "plan/exec.h"
 #include "plan/fault.h"
+#include "plan/memory.h"
+#include "plan/replay.h"
+#include "plan/upload.h"
 
 #include <string.h>
 

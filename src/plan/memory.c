@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/internal.h"
+#include "plan/memory.h"
+
+#include "plan/upload.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -82,23 +82,6 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 int instance_prepare(struct instance *x, const struct tensor *const *in,
 		     struct segment_report *report, struct diag *d);
 
-/*
- * For observers: runs the step of a call that has ended once more, on other operands (of the same types,
- * layouts and places), with the call's workspace. Of a dynamic step, alloc and values serve outputs;
- * owner is theirs.
- */
-struct again {
-	const struct tensor *const *in;
-	struct tensor *const *out;
-	void *owner;
-	int (*alloc)(const struct call *, uint32_t out, enum dtype t, const struct shape *s);
-	struct arena *(*values)(const struct call *, uint32_t out);
-};
-int step_again(const struct call *c, const struct again *with, struct diag *d);
-
-void uploads_free(struct runtime *rt);
-size_t uploads_bytes(const struct runtime *rt); /* initializers on the device */
-
 /* Gives the memory of values back, of its bodies too: outputs are gone, the next run takes it anew. */
 void instance_release(struct instance *x);
 

@@ -3,7 +3,7 @@
  * Steps that only launch are recorded once and replayed as one (a CUDA graph): when they run for the second
  * time at the same addresses. What a step needs of the host in each run keeps it out.
  */
-#include "plan/internal.h"
+#include "plan/replay.h"
 
 #include "plan/fault.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/internal.h"
+#include "plan/upload.h"
 
 #include "base/hash.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "gpu/driver/hold.h"
-#include "plan/internal.h"
+#include "plan/segment.h"
 
 #include <stdlib.h>
 #include <string.h>

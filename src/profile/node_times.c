@@ -5,7 +5,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "profile/device_times.h"
-#include "plan/internal.h"
+#include "plan/segment.h"
 #include "session/model_report.h"
 #include "base/stats.h"
 

@@ -5,6 +5,7 @@
 #include "base/pool.h"
 #include "cpu/cpu.h"
 #include "opt/pipeline.h"
+#include "plan/upload.h"
 
 #include <math.h>
 #include <stdlib.h>

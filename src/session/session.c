@@ -11,6 +11,7 @@
 #include "onnx/weights.h"
 #include "opt/pipeline.h"
 #include "plan/fault.h"
+#include "plan/upload.h"
 #include "session/model_report.h"
 
 #include <inttypes.h>

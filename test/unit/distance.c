@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far values are apart: the measure of --compare, and the metrics of references. */
-#include "check/pair.h"
+#include "check/distance.h"
 #include "ir/compare.h"
 #include "unit.h"
 

@@ -9,7 +9,7 @@
 #include "gpu/backend.h"
 #include "gpu/driver/cuda.h"
 #include "opt/pipeline.h"
-#include "plan/plan.h"
+#include "plan/upload.h"
 #include "test/tools/launches.h"
 #include "test/unit/sample.h"
 

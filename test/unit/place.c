@@ -6,7 +6,7 @@
  */
 #include "cpu/cpu.h"
 #include "opt/pipeline.h"
-#include "plan/plan.h"
+#include "plan/upload.h"
 #include "test/unit/unit.h"
 
 #include <stdlib.h>

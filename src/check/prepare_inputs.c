@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inputs for checks: those of the user, or values and sizes made up. */
-#include "check/made_inputs.h"
+#include "check/prepare_inputs.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static struct input_request *made_up(struct check_context *c, const struct input
 	return r;
 }
 
-struct input_set *check_inputs(struct check_context *c, const struct texts *dims, struct diag *d)
+struct input_set *random_inputs(struct check_context *c, const struct texts *dims, struct diag *d)
 {
 	struct input_request *r = made_up(c, c->request);
 	const struct model *m = c->session ? session_model(c->session) : c->file;
@@ -152,7 +152,7 @@ static void excuse(struct check_context *c, struct diag *d)
 }
 
 /* Refused inputs are findings of every input, also of a model that this build cannot run. */
-void inputs_open(struct check_context *c)
+void prepare_inputs(struct check_context *c)
 {
 	const struct model *m = c->session ? session_model(c->session) : c->file;
 	const struct input_request *r = made_up(c, c->request);
@@ -181,7 +181,7 @@ void inputs_open(struct check_context *c)
 	diag_free(&d);
 }
 
-bool inputs_guess(struct check_context *c, const struct diag *why, const struct tensor **out)
+bool retry_with_other_sizes(struct check_context *c, const struct diag *why, const struct tensor **out)
 {
 	bool shapes = why->last && code_exit(why->last->code) == 3;
 	struct input_set *s =

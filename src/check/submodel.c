@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/part.h"
+#include "check/submodel.h"
 
 #include "base/file.h"
 #include "onnx/tensor_pb.h"
@@ -9,7 +9,7 @@
 
 /* ---- the file --------------------------------------------------------------------------------- */
 
-static void index_file(struct parts *p)
+static void index_file(struct extractor *p)
 {
 	for (uint32_t i = 0; i < onnx_file_nodes(p->file); i++) {
 		const struct onnx_node *n = onnx_file_node(p->file, i);
@@ -24,9 +24,9 @@ static void index_file(struct parts *p)
 			map_set(&p->weight, g->value[i]->name, strlen(g->value[i]->name), i);
 }
 
-int parts_open(struct check_context *c, struct parts *p)
+int extractor_open(struct check_context *c, struct extractor *p)
 {
-	*p = (struct parts){.c = c};
+	*p = (struct extractor){.c = c};
 	p->node_of.arena = p->maker_of.arena = p->weight.arena = p->captured.arena = &p->arena;
 	p->file = onnx_file_open(c->path, c->d);
 	if (!p->file)
@@ -35,7 +35,7 @@ int parts_open(struct check_context *c, struct parts *p)
 	return 0;
 }
 
-void parts_close(struct parts *p)
+void extractor_close(struct extractor *p)
 {
 	for (uint32_t i = 0; i < p->nvalues; i++)
 		value_free(&p->value[i]);
@@ -43,7 +43,7 @@ void parts_close(struct parts *p)
 	arena_free(&p->arena);
 }
 
-int64_t parts_find(const struct parts *p, const char *title)
+int64_t extractor_find_node(const struct extractor *p, const char *title)
 {
 	size_t n = strlen(title);
 
@@ -63,7 +63,7 @@ int64_t parts_find(const struct parts *p, const char *title)
 
 struct capture {
 	struct observer observer;
-	struct parts *p;
+	struct extractor *p;
 	const struct runtime *rt;
 	const struct graph *g;
 	int err;
@@ -72,7 +72,7 @@ struct capture {
 /* Keeps the value if it is one of those wanted and not there yet. */
 static void keep(struct capture *x, const struct call *call, uint32_t id, const struct tensor *t)
 {
-	struct parts *p = x->p;
+	struct extractor *p = x->p;
 	const char *name = id == NO_VALUE ? "" : x->g->value[id]->name;
 	int64_t k = *name ? map_get(&p->captured, name, strlen(name)) : -1;
 
@@ -101,7 +101,7 @@ static void capture_out(struct observer *o, const struct step *s, const struct c
 		keep(x, call, s->node->out[i], call->out[i]);
 }
 
-static void want(struct parts *p, const char *name)
+static void want(struct extractor *p, const char *name)
 {
 	if (!*name || !map_set(&p->captured, name, strlen(name), p->nvalues))
 		return;
@@ -112,13 +112,13 @@ static void want(struct parts *p, const char *name)
 	p->value[p->nvalues++] = (struct value_copy){0};
 }
 
-static const struct value *weight(const struct parts *p, const char *name)
+static const struct value *weight(const struct extractor *p, const char *name)
 {
 	int64_t id = map_get(&p->weight, name, strlen(name));
 	return id < 0 ? NULL : p->c->file->graph->value[id];
 }
 
-static void want_node(struct parts *p, const struct onnx_node *n)
+static void want_node(struct extractor *p, const struct onnx_node *n)
 {
 	for (uint32_t i = 0; i < n->nin; i++)
 		if (!weight(p, n->in[i]) && map_get(&p->captured, n->in[i], strlen(n->in[i])) < 0)
@@ -140,7 +140,8 @@ static void keep_known(struct capture *x, const struct tensor *const *in)
 			keep(x, &none, i, x->g->value[i]->init);
 }
 
-int parts_capture(struct parts *p, const struct run_config *config, const uint32_t *node, uint32_t n)
+int extractor_run(struct extractor *p, const struct run_config *config, const uint32_t *node,
+		  uint32_t n)
 {
 	struct check_context *c = p->c;
 	struct run_config plain = *config;
@@ -176,7 +177,7 @@ int parts_capture(struct parts *p, const struct run_config *config, const uint32
 	return err ? err : x.err;
 }
 
-int parts_inputs(struct parts *p)
+int extractor_add_model_inputs(struct extractor *p)
 {
 	const struct graph *g = session_model(p->c->session)->graph;
 	const struct call none = {0};
@@ -186,12 +187,12 @@ int parts_inputs(struct parts *p)
 		struct value_copy v;
 		err = value_fetch(NULL, &none, p->c->in[i], true, &v, p->c->d);
 		if (!err)
-			parts_put(p, g->value[g->in[i]]->name, &v);
+			extractor_add_value(p, g->value[g->in[i]]->name, &v);
 	}
 	return err;
 }
 
-void parts_put(struct parts *p, const char *name, struct value_copy *v)
+void extractor_add_value(struct extractor *p, const char *name, struct value_copy *v)
 {
 	const char *key = arena_str(&p->arena, name);
 
@@ -206,7 +207,7 @@ void parts_put(struct parts *p, const char *name, struct value_copy *v)
 	p->value[k] = *v;
 }
 
-static const struct tensor *captured(const struct parts *p, const char *name)
+static const struct tensor *captured(const struct extractor *p, const char *name)
 {
 	int64_t k = map_get(&p->captured, name, strlen(name));
 
@@ -236,13 +237,13 @@ static bool member(const uint32_t *node, uint32_t n, uint32_t i)
 	return false;
 }
 
-static int64_t maker(const struct parts *p, const char *name)
+static int64_t maker(const struct extractor *p, const char *name)
 {
 	return map_get(&p->maker_of, name, strlen(name));
 }
 
 /* Small integers may be shapes: what was constant in the whole stays so. */
-static int gather_in(struct parts *p, const uint32_t *node, uint32_t n, struct borders *in,
+static int gather_in(struct extractor *p, const uint32_t *node, uint32_t n, struct borders *in,
 		     struct borders *constant)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -267,7 +268,7 @@ static int gather_in(struct parts *p, const uint32_t *node, uint32_t n, struct b
 	return 0;
 }
 
-static bool used_outside(const struct parts *p, const uint32_t *node, uint32_t n, const char *name)
+static bool used_outside(const struct extractor *p, const uint32_t *node, uint32_t n, const char *name)
 {
 	bool inside = false;
 
@@ -287,7 +288,7 @@ static bool used_outside(const struct parts *p, const uint32_t *node, uint32_t n
 	return !inside;
 }
 
-static void gather_out(struct parts *p, const uint32_t *node, uint32_t n, struct borders *out)
+static void gather_out(struct extractor *p, const uint32_t *node, uint32_t n, struct borders *out)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct onnx_node *x = onnx_file_node(p->file, node[i]);
@@ -298,7 +299,7 @@ static void gather_out(struct parts *p, const uint32_t *node, uint32_t n, struct
 	}
 }
 
-static size_t count_names(const struct parts *p, const uint32_t *node, uint32_t n)
+static size_t count_names(const struct extractor *p, const uint32_t *node, uint32_t n)
 {
 	size_t sum = 1;
 
@@ -307,7 +308,7 @@ static size_t count_names(const struct parts *p, const uint32_t *node, uint32_t 
 	return sum;
 }
 
-static int write_inputs(struct part *x, const struct borders *in, struct diag *d)
+static int write_inputs(struct submodel *x, const struct borders *in, struct diag *d)
 {
 	int err = file_make_dir(x->data, E_OUTPUT, d);
 
@@ -322,9 +323,10 @@ static int write_inputs(struct part *x, const struct borders *in, struct diag *d
 	return err;
 }
 
-int part_write(struct parts *p, const uint32_t *node, uint32_t n, const char *dir, struct part *out)
+int submodel_write(struct extractor *p, const uint32_t *node, uint32_t n, const char *dir,
+		   struct submodel *out)
 {
-	struct part x = {.nnodes = n};
+	struct submodel x = {.nnodes = n};
 	size_t names = count_names(p, node, n);
 	struct borders in = {0}, constant = {0}, outs = {0};
 
@@ -355,14 +357,14 @@ int part_write(struct parts *p, const uint32_t *node, uint32_t n, const char *di
 		x.out[k] = outs.v[k].name;
 	*out = x;
 	if (err)
-		part_free(out);
+		submodel_free(out);
 	return err;
 }
 
-void part_free(struct part *x)
+void submodel_free(struct submodel *x)
 {
 	struct arena a = x->arena;
 
 	arena_free(&a);
-	*x = (struct part){0};
+	*x = (struct submodel){0};
 }

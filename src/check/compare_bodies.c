@@ -1,50 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Into the bodies of control flow: where a node with bodies differs, both sides run once more, one after
- * the other, and what their bodies made is compared in order. Until the first difference all that goes in
- * is the same, so the node that makes it is the one.
+ * When a node with bodies (If, Loop, Scan) differs, both sides run once more, one after the other, and the values that
+ * their bodies make are compared in the order of the run. Up to the first difference all inputs are equal, so the node
+ * that makes the first different value is the one to blame.
  */
 #include "base/hash.h"
-#include "check/pair.h"
+#include "check/compare_bodies.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { KEPT = 256 << 20 }; /* bytes of the reference's values that are kept */
+enum { MAX_KEPT_BYTES = 256 << 20 }; /* of the reference's values; later ones are not compared */
 
-struct drill {
+struct body_run {
 	struct observer observer;
 	struct check_context *c;
 	const struct runtime *rt;
 	const struct graph *g;
 	struct arena arena;
-	struct map count, of; /* name: how often so far; name and time: number of the value */
+	struct map count; /* value's name: how often this side has made it so far */
+	struct map of;	  /* key of next_key: index in value[] */
 	struct value_copy *value;
 	uint32_t n, cap;
 	size_t bytes;
-	bool looking; /* the second side: compare */
+	bool comparing; /* the second side runs: compare its values with those kept of the first */
 	double limit;
-	struct drilled *found;
+	struct body_difference *found;
 };
 
-static void begin(struct observer *o, const struct step *s, const struct call *call)
+static void ignore_begin(struct observer *o, const struct step *s, const struct call *call)
 {
 	(void)o, (void)s, (void)call;
 }
 
-/* The body that has the node. */
-static const struct graph *graph_of(const struct graph *g, const struct node *n)
+/* The graph that has the node: g or one of the bodies below it; NULL: none. */
+static const struct graph *find_graph(const struct graph *g, const struct node *n)
 {
 	const struct graph *found = n->id < g->nnodes && g->node[n->id] == n ? g : NULL;
 
 	for (uint32_t i = 0; i < g->nnodes && !found; i++)
 		for (uint32_t k = 0; k < g->node[i]->nsub && !found; k++)
-			found = graph_of(g->node[i]->sub[k], n);
+			found = find_graph(g->node[i]->sub[k], n);
 	return found;
 }
 
-/* "NAME#TIME", TIME counted by side. */
-static const char *key_of(struct drill *x, const char *name, uint32_t *time)
+/* "NAME#TIME": a value of a body is made once in each execution of the body, and TIME counts these, per side. */
+static const char *next_key(struct body_run *x, const char *name, uint32_t *time)
 {
 	const char *own = arena_str(&x->arena, name);
 	int64_t k = map_get(&x->count, own, strlen(own));
@@ -54,7 +55,7 @@ static const char *key_of(struct drill *x, const char *name, uint32_t *time)
 	return arena_printf(&x->arena, "%s#%" PRIu32, name, *time);
 }
 
-static void keep(struct drill *x, const char *key, struct value_copy *v)
+static void keep_reference(struct body_run *x, const char *key, struct value_copy *v)
 {
 	if (x->n == x->cap) {
 		x->cap = x->cap ? 2 * x->cap : 64;
@@ -65,8 +66,8 @@ static void keep(struct drill *x, const char *key, struct value_copy *v)
 	x->value[x->n++] = *v;
 }
 
-static void compare(struct drill *x, const struct step *s, const char *key, uint32_t time,
-		    const struct tensor *got)
+static void compare_value(struct body_run *x, const struct step *s, const char *key, uint32_t time,
+			  const struct tensor *got)
 {
 	int64_t k = map_get(&x->of, key, strlen(key));
 
@@ -75,39 +76,39 @@ static void compare(struct drill *x, const struct step *s, const char *key, uint
 	struct distance d = distance_of(got, &x->value[k].t);
 	if (!distance_over(&d, tensor_dtype(got), x->limit))
 		return;
-	*x->found = (struct drilled){.node = arena_str(&x->c->d->arena, s->from->name),
-				     .op = arena_str(&x->c->d->arena, s->from->op),
-				     .time = time,
-				     .distance = d};
+	*x->found = (struct body_difference){.node = arena_str(&x->c->d->arena, s->from->name),
+					     .op = arena_str(&x->c->d->arena, s->from->op),
+					     .time = time,
+					     .distance = d};
 }
 
-static void look(struct observer *o, const struct step *s, const struct call *call)
+static void compare_or_keep(struct observer *o, const struct step *s, const struct call *call)
 {
-	struct drill *x = (struct drill *)o;
+	struct body_run *x = (struct body_run *)o;
 
 	if (step_moves(x->rt, s) || step_of(x->g, s) || x->found->node)
 		return;
-	const struct graph *g = graph_of(x->g, s->node);
+	const struct graph *g = find_graph(x->g, s->node);
 	for (uint32_t i = 0; g && i < s->nout && !x->found->node; i++) {
 		uint32_t id = s->node->out[i], time;
 		struct value_copy v;
 		if (!call->out[i] || id == NO_VALUE || !*g->value[id]->name ||
 		    call->out[i]->type.kind != V_TENSOR || tensor_dtype(call->out[i]) == DT_STRING)
 			continue;
-		const char *key = key_of(x, g->value[id]->name, &time);
-		if ((!x->looking && x->bytes > KEPT) ||
-		    value_fetch(x->rt, call, call->out[i], !x->looking, &v, NULL))
+		const char *key = next_key(x, g->value[id]->name, &time);
+		if ((!x->comparing && x->bytes > MAX_KEPT_BYTES) ||
+		    value_fetch(x->rt, call, call->out[i], !x->comparing, &v, NULL))
 			continue;
-		if (!x->looking) {
-			keep(x, key, &v);
+		if (!x->comparing) {
+			keep_reference(x, key, &v);
 			continue;
 		}
-		compare(x, s, key, time, &v.t);
+		compare_value(x, s, key, time, &v.t);
 		value_free(&v);
 	}
 }
 
-static int run_side(struct drill *x, const char *path, const struct run_config *config,
+static int run_side(struct body_run *x, const char *path, const struct run_config *config,
 		    const struct tensor *const *in)
 {
 	struct diag quiet = {0};
@@ -130,17 +131,19 @@ static int run_side(struct drill *x, const char *path, const struct run_config *
 	return err;
 }
 
-bool pair_drill(struct check_context *c, const struct pair *p, const struct tensor *const *in,
-		double limit, struct drilled *found)
+bool compare_bodies(struct check_context *c, const struct pair *p, const struct tensor *const *in,
+		    double limit, struct body_difference *found)
 {
-	struct drill x = {
-		.observer = {.begin = begin, .end = look}, .c = c, .limit = limit, .found = found};
+	struct body_run x = {.observer = {.begin = ignore_begin, .end = compare_or_keep},
+			     .c = c,
+			     .limit = limit,
+			     .found = found};
 
-	*found = (struct drilled){0};
+	*found = (struct body_difference){0};
 	x.count.arena = x.of.arena = &x.arena;
 	int err = run_side(&x, p->path, &p->ref.config, in);
 	x.count = (struct map){.arena = &x.arena};
-	x.looking = true;
+	x.comparing = true;
 	if (!err)
 		(void)run_side(&x, p->path, &p->got.config, in);
 	for (uint32_t i = 0; i < x.n; i++)

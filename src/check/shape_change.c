@@ -5,7 +5,9 @@
  */
 #include "check/check.h"
 #include "check/pair.h"
-#include "check/sizes.h"
+#include "check/pair_sides.h"
+#include "check/prepare_inputs.h"
+#include "check/trial_sizes.h"
 #include "ir/compare.h"
 
 #include <inttypes.h>
@@ -69,7 +71,7 @@ static void blame(struct check_context *c, const struct input_set *in, struct fi
 
 	c->d = &quiet;
 	int err = pair_run(c, &p, input_tensors(in));
-	double limit = pair_limit(c, &p);
+	double limit = pair_sides_limit(c, &p);
 	for (size_t i = 0; i < p.n && !err && !first; i++)
 		if (distance_over(&p.nodes[i].own, p.nodes[i].dtype, limit) &&
 		    p.nodes[i].inputs <= limit)
@@ -131,12 +133,12 @@ static const struct tensor **allowed(struct check_context *c, const struct input
 }
 
 /* Inputs of another size that the model takes; *want gets what a fresh session makes of them. */
-static struct input_set *second(struct check_context *c, const struct sizes *w, const char **label,
-				const struct tensor ***want, struct arena *a)
+static struct input_set *second(struct check_context *c, const struct trial_sizes *w,
+				const char **label, const struct tensor ***want, struct arena *a)
 {
 	for (size_t k = 0; k < w->n; k++) {
 		struct diag quiet = {0};
-		struct input_set *s = check_inputs(c, &w->dims[k], &quiet);
+		struct input_set *s = random_inputs(c, &w->dims[k], &quiet);
 		bool other = s && !same_shapes(c->inputs, s);
 		diag_free(&quiet);
 		*label = w->label[k];
@@ -169,11 +171,11 @@ static int three_runs(struct check_context *c, const struct input_set *b,
 
 static int run(struct check_context *c)
 {
-	struct sizes w = {0};
+	struct trial_sizes w = {0};
 	const struct tensor **want = NULL;
 	const char *label = NULL;
 	struct arena a = {0};
-	int rc = sizes_open(c, &w);
+	int rc = trial_sizes_list(c, &w);
 
 	if (rc)
 		return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CHECK_VALUE_H
-#define CHECK_VALUE_H
+#ifndef CHECK_STEP_VALUE_H
+#define CHECK_STEP_VALUE_H
 /* What a step reads and writes, as plain numbers in host memory, and what can be said of them. */
 #include "plan/plan.h"
 

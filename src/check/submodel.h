@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CHECK_PART_H
-#define CHECK_PART_H
+#ifndef CHECK_SUBMODEL_H
+#define CHECK_SUBMODEL_H
 /*
  * Parts of the model as models of their own, with the inputs that they have in a run of the whole:
  * DIR/model.onnx, DIR/test_data_set_0/input_K.pb.
  */
 #include "base/hash.h"
 #include "check/check.h"
-#include "check/value.h"
+#include "check/step_value.h"
 #include "onnx/save.h"
 
-struct parts {
+struct extractor {
 	struct check_context *c;
 	struct onnx_file *file;
 	struct map node_of;  /* title to node */
@@ -24,7 +24,7 @@ struct parts {
 };
 
 /* A part as it was written. */
-struct part {
+struct submodel {
 	const char *dir, *model, *data;
 	uint32_t nnodes, nin, nout;
 	const struct tensor **in; /* by position */
@@ -32,21 +32,23 @@ struct part {
 	struct arena arena;
 };
 
-int parts_open(struct check_context *c, struct parts *p);
-void parts_close(struct parts *p);
+int extractor_open(struct check_context *c, struct extractor *p);
+void extractor_close(struct extractor *p);
 /* The node of the file with this title, or that a title in a function or body belongs to; -1. */
-int64_t parts_find(const struct parts *p, const char *title);
+int64_t extractor_find_node(const struct extractor *p, const char *title);
 /*
  * Runs the whole model with config (unoptimized: every value that the file names is there) and keeps what
  * the nodes read and write.
  */
-int parts_capture(struct parts *p, const struct run_config *config, const uint32_t *node, uint32_t n);
+int extractor_run(struct extractor *p, const struct run_config *config, const uint32_t *node,
+		  uint32_t n);
 /* The same of the model's inputs alone, without a run. */
-int parts_inputs(struct parts *p);
+int extractor_add_model_inputs(struct extractor *p);
 /* A value that was made elsewhere; v is taken over. */
-void parts_put(struct parts *p, const char *name, struct value_copy *v);
+void extractor_add_value(struct extractor *p, const char *name, struct value_copy *v);
 /* Writes the nodes (ascending) to dir, which is made. */
-int part_write(struct parts *p, const uint32_t *node, uint32_t n, const char *dir, struct part *out);
-void part_free(struct part *x);
+int submodel_write(struct extractor *p, const uint32_t *node, uint32_t n, const char *dir,
+		   struct submodel *out);
+void submodel_free(struct submodel *x);
 
 #endif

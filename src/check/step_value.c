@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/value.h"
+#include "check/step_value.h"
 
 #include "base/str.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/sizes.h"
+#include "check/trial_sizes.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const char *list_free(struct check_context *c, const struct sweep *w, str
 	return check_name_list(&list);
 }
 
-static int unknown(struct check_context *c, const struct sizes *s, const struct sweep *w)
+static int unknown(struct check_context *c, const struct trial_sizes *s, const struct sweep *w)
 {
 	struct diag *d = c->d;
 
@@ -54,7 +54,7 @@ static int unknown(struct check_context *c, const struct sizes *s, const struct 
 }
 
 /* Twice as much, one more, half, and what strides and patches divide. */
-static void usual(struct check_context *c, struct sizes *s, const struct free_dim *f)
+static void usual(struct check_context *c, struct trial_sizes *s, const struct free_dim *f)
 {
 	const int64_t tries[] = {f->now * 2, f->now + 1, f->now + 32, f->now / 2, 2, 64, 224, 1};
 	const int64_t n = c->request->dim.n;
@@ -79,7 +79,7 @@ static void usual(struct check_context *c, struct sizes *s, const struct free_di
 	}
 }
 
-int sizes_open(struct check_context *c, struct sizes *s)
+int trial_sizes_list(struct check_context *c, struct trial_sizes *s)
 {
 	struct free_dim first = {NULL, 0};
 	struct sweep w;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CHECK_COMPARE_BODIES_H
+#define CHECK_COMPARE_BODIES_H
+/* The comparison of a pair, inside the bodies of If, Loop and Scan. */
+#include "check/distance.h"
+#include "check/pair.h"
+
+struct body_difference {
+	const char *node, *op; /* in the diag's arena; NULL: no node of a body differs */
+	uint32_t time;	       /* in which execution of the body it differed, from 1 */
+	struct distance distance;
+};
+/*
+ * Runs both sides of the pair again, one after the other, and finds the first node of a body whose output differs by
+ * more than `limit` (see distance_over). False when there is none, or when a run failed.
+ */
+bool compare_bodies(struct check_context *c, const struct pair *p, const struct tensor *const *in,
+		    double limit, struct body_difference *found);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check/pair_sides.h"
+
+#include <string.h>
+
+static bool find_word(const char *word, size_t n, const char *const *names, int count, int *out)
+{
+	for (int i = 0; i < count; i++) {
+		if (strlen(names[i]) == n && !memcmp(names[i], word, n)) {
+			*out = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool word_is(const char *word, size_t n, const char *what)
+{
+	return strlen(what) == n && !memcmp(word, what, n);
+}
+
+/*
+ * Reads one of the words that a side consists of ("cuda", "cuda:1", "fp16", "none", "noplan") and sets it in *to. The
+ * length of the text it has read; 0 if the text starts with no such word.
+ */
+static size_t parse_word(struct check_context *c, const char *s, size_t n, struct run_config *to)
+{
+	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16"};
+	static const char *const levels[] = {"none", "basic", "full"};
+	size_t one = 0, digits = 0;
+
+	while (one < n && s[one] != ':')
+		one++;
+	while (one + 1 + digits < n && s[one] == ':' && s[one + 1 + digits] >= '0' &&
+	       s[one + 1 + digits] <= '9')
+		digits++;
+	if (word_is(s, one, "cuda") || word_is(s, one, "cpu") || word_is(s, one, "auto")) {
+		size_t all = digits && word_is(s, one, "cuda") ? one + 1 + digits : one;
+		to->device = arena_strn(&c->arena, s, all);
+		return all;
+	}
+	if (find_word(s, one, precisions, 4, &to->precision) ||
+	    find_word(s, one, levels, 3, &to->optimize))
+		return one;
+	if (!word_is(s, one, "plan") && !word_is(s, one, "noplan"))
+		return 0;
+	to->memory_plan = word_is(s, one, "plan");
+	return one;
+}
+
+static int parse_side(struct check_context *c, const char *s, size_t n, struct pair_side *side)
+{
+	side->config = *c->config;
+	side->name = arena_strn(&c->arena, s, n);
+	for (size_t at = 0; at < n;) {
+		size_t k = parse_word(c, s + at, n - at, &side->config);
+		if (!k)
+			return FAIL(
+				c->d, E_OPTION,
+				.message = fmt(c->d, "--compare: '%.*s' is not a way to run a model",
+					       (int)n, s),
+				.expected =
+					"two of cpu, cuda[:N], fp32, tf32, fp16, bf16, none, basic, "
+					"full, plan, noplan, or several of them joined by colons",
+				.actual = fmt(c->d, "'%s'", s));
+		at += k;
+		at += at < n; /* the colon */
+	}
+	return 0;
+}
+
+int pair_sides_parse(struct check_context *c, const char *text, struct pair *p)
+{
+	const char *comma = strchr(text, ',');
+	int err = parse_side(c, text, comma ? (size_t)(comma - text) : strlen(text), &p->ref);
+
+	if (!err && comma)
+		err = parse_side(c, comma + 1, strlen(comma + 1), &p->got);
+	if (err)
+		return err;
+	if (!comma) {
+		p->got.config = *c->config;
+		p->got.name = "this run";
+		if (c->session && p->ref.config.device &&
+		    strcmp(p->ref.config.device, session_device(c->session)) != 0)
+			p->got.name = session_device(c->session);
+	}
+	const struct run_config *a = &p->ref.config, *b = &p->got.config;
+	if (a->device && b->device && !strcmp(a->device, b->device) && a->precision == b->precision &&
+	    a->optimize == b->optimize && a->memory_plan == b->memory_plan)
+		return FAIL(
+			c->d, E_OPTION,
+			.message = fmt(c->d, "--compare %s: both sides are the same run", text),
+			.hint = "name another device, precision, optimization level, plan or noplan");
+	return 0;
+}
+
+const char *pair_sides_text(const struct check_context *c)
+{
+	if (c->options->compare || !c->options->all || !c->session)
+		return c->options->compare;
+	if (strcmp(session_device(c->session), "cpu") != 0)
+		return "cpu";
+	return c->config->optimize == OPTIMIZE_NONE ? NULL : "none";
+}
+
+double pair_sides_limit(const struct check_context *c, const struct pair *p)
+{
+	/* by enum precision: fp32, tf32, fp16, bf16, auto */
+	static const double least[] = {0, 5e-3, 1e-2, 5e-2, 1e-2};
+	double limit = c->options->rtol;
+
+	for (int i = 0; i < 2; i++) {
+		int k = i ? p->got.config.precision : p->ref.config.precision;
+		if (k >= 0 && k < 5 && least[k] > limit)
+			limit = least[k];
+	}
+	return limit;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLAN_AGAIN_H
+#define PLAN_AGAIN_H
+/* Repeats a step of an observed run on other operands, so that a check can see what the step makes of them. */
+#include "plan/plan.h"
+
+/* The operands: tensors of the same types, layouts and places as those of the original call. */
+struct again {
+	const struct tensor *const *in;
+	struct tensor *const *out;
+	/* of a dynamic step: allocate its outputs, and give the arena for their host values; `owner` is theirs */
+	void *owner;
+	int (*alloc)(const struct call *, uint32_t out, enum dtype t, const struct shape *s);
+	struct arena *(*values)(const struct call *, uint32_t out);
+};
+/* For observers, after the step of call c has ended: runs it again with the call's workspace. 0 or -code. */
+int step_again(const struct call *c, const struct again *with, struct diag *d);
+
+#endif

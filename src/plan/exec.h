@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLAN_EXEC_H
+#define PLAN_EXEC_H
+/* Gives a planned segment memory and runs its steps. */
+#include "plan/segment.h"
+
+/* A result in the host's slab, with all slots that share its bytes: they can be moved together. */
+struct movable {
+	uint32_t *slot, n; /* n 0: this output cannot be moved */
+	size_t bytes, offset;
+};
+
+/* A segment's pointers: tensors, calls, and the slabs in which they lie. */
+struct binding {
+	struct arena arena;
+	struct instance *x;
+	struct segment *s;
+	const void *base[PLACES]; /* start of the slabs that the pointers below refer to */
+	bool resolved;		  /* the pointers below have been set */
+	struct tensor *tensors;	  /* by slot */
+	struct moving *moving;	  /* by slot */
+	struct call *calls;	  /* by step */
+	uint32_t *external;	  /* slots filled at the start of each run */
+	uint32_t nexternal;
+	struct movable *movable; /* of a body on the host: by output of the graph; otherwise NULL */
+	struct replay *replays;	 /* by range */
+};
+
+/* Gives the segment a binding to the slab of its position, which grows if it must. 0 or -code. */
+int segment_bind(struct instance *x, struct segment *s, struct diag *d);
+void binding_free(struct binding *b);
+/* Runs a bound segment: reads x->live, and puts the segment's results there. 0 or -code. */
+int segment_run(struct instance *x, struct segment *s, struct diag *d);
+/* Runs steps first to end - 1 of the binding. 0 or -code. */
+int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d);
+
+/* Frees those slabs of a position that are larger than its cached plans need. */
+void slab_fit(struct instance *x, uint32_t position);
+/* Frees all slabs of a position; the next segment_bind allocates them again. */
+void slab_drop(struct instance *x, uint32_t position);
+
+/* `run` functions of the steps that the planner itself inserts. */
+int view_run(const struct call *c);  /* the outputs have the bytes of input 0 */
+int copy_run(const struct call *c);  /* between host and device; done when it returns */
+int queue_run(const struct call *c); /* the same, done once the stream has been waited for */
+
+#endif
