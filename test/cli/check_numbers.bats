@@ -249,6 +249,6 @@ part_shows() { # N SPEC ID OPTION...
 
 @test "--bisect without a finding writes nothing" {
 	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --bisect -o "$out"
-	[[ $output == *"no finding that a node is to blame for"* ]]
+	[[ $output == *"no finding names a node to start from"* ]]
 	[ ! -e "$out/model.onnx" ]
 }
