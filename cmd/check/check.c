@@ -6,7 +6,7 @@
 #include "cmd/options/command.h"
 #include "cmd/check/report.h"
 #include "cmd/output/output.h"
-#include "cmd/output/precision.h"
+#include "cmd/output/auto_precision.h"
 #include "cmd/output/progress.h"
 #include "cmd/output/watchdog.h"
 

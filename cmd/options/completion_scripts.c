@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion scripts for bash, zsh and fish, from the tables of commands and options. */
+/* Generates the completion scripts for bash, zsh and fish from the tables of commands and options. */
 #include "base/str.h"
 #include "cmd/options/command.h"
 #include "cmd/options/options.h"
 
 #include <string.h>
 
-/* The words that complete an option's value, parted by '|'; NULL where they are not fixed. */
+/* The possible values of an option, separated by '|'; NULL if they are not a fixed set of words. */
 static const char *value_words(const struct field *f)
 {
 	if (f->type == F_ENUM)
@@ -21,8 +21,8 @@ static bool kind_is(const char *kind, const char *name)
 	return kind && strcmp(kind, name) == 0;
 }
 
-/* "a|b" with another separator. */
-static void words(const char *list, const char *separator, FILE *f)
+/* Writes "a|b" with another separator. */
+static void write_words(const char *list, const char *separator, FILE *f)
 {
 	for (; *list; list++)
 		if (*list == '|')
@@ -31,8 +31,8 @@ static void words(const char *list, const char *separator, FILE *f)
 			fputc(*list, f);
 }
 
-/* s with the bytes in `special` written as the shell wants them: `before` in front of each. */
-static void escaped(const char *s, const char *special, const char *before, FILE *f)
+/* Writes s with `before` in front of every character that `special` contains. */
+static void write_escaped(const char *s, const char *special, const char *before, FILE *f)
 {
 	for (; *s; s++) {
 		if (strchr(special, *s))
@@ -41,8 +41,8 @@ static void escaped(const char *s, const char *special, const char *before, FILE
 	}
 }
 
-/* s inside single quotes of a POSIX-like shell. */
-static void single_quoted(const char *s, FILE *f)
+/* Writes s as the inside of a single-quoted string of bash or zsh. */
+static void write_single_quoted(const char *s, FILE *f)
 {
 	for (; *s; s++)
 		if (*s == '\'')
@@ -59,8 +59,8 @@ static void single_quoted(const char *s, FILE *f)
 /* ---- bash */
 
 static const char bash_engine[] =
-	"# Candidates are compared with the word as it is typed and as it would be quoted, and are never\n"
-	"# evaluated: names come from a model that nobody vouches for.\n"
+	"# Compare a candidate, plain and quoted, with the typed word. Never evaluate it: names come from a\n"
+	"# model, which may be hostile.\n"
 	"_infer_add() { # CANDIDATE [SUFFIX]\n"
 	"\tlocal quoted\n"
 	"\tprintf -v quoted %q \"$1\"\n"
@@ -94,7 +94,7 @@ static const char bash_engine[] =
 	"\tdone\n"
 	"}\n"
 	"\n"
-	"_infer_names() { # inputs | dims: names of the model on the line, with =\n"
+	"_infer_names() { # inputs | dims: complete the names in the model on the command line, with =\n"
 	"\tlocal model name\n"
 	"\tmodel=$(_infer_model)\n"
 	"\t[[ $model ]] || return\n"
@@ -104,7 +104,7 @@ static const char bash_engine[] =
 	"\tcompopt -o nospace 2>/dev/null\n"
 	"}\n"
 	"\n"
-	"# Files in the middle of a word: quoted here, since names may stand beside them.\n"
+	"# Complete a file name inside a word. It is quoted here because input names may be offered with it.\n"
 	"_infer_quoted_files() {\n"
 	"\tlocal file\n"
 	"\twhile IFS= read -r file; do\n"
@@ -138,7 +138,7 @@ static const char bash_engine[] =
 	"\tlocal word prev strip lead='' value opt options kind operand command\n"
 	"\tCOMPREPLY=()\n"
 	"\tprogram=${program/#\\~\\//$HOME/}\n"
-	"\t# bash parts words at = and :, which here belong to them\n"
+	"\t# bash splits words at = and :, so join the pieces again\n"
 	"\tfor ((i = 1; i <= COMP_CWORD; i++)); do\n"
 	"\t\tpiece=${COMP_WORDS[i]}\n"
 	"\t\tif ((${#words[@]})) && [[ $piece == [=:]* || ${words[-1]} == ?*[=:] ]]; then\n"
@@ -176,14 +176,14 @@ static const char bash_engine[] =
 	"\n"
 	"complete -F _infer infer\n";
 
-/* What the value of an option is, as _infer_value takes it; "none?" where it may be left out. */
-static void bash_kind(const struct field *row, FILE *f)
+/* Writes the kind of an option's value for _infer_value; "none?" if the value may be left out. */
+static void write_bash_kind(const struct field *row, FILE *f)
 {
 	const char *list = value_words(row);
 
 	if (list) {
 		fputc('=', f);
-		words(list, " ", f);
+		write_words(list, " ", f);
 	} else if (option_optional(row)) {
 		fputs("none?", f);
 	} else {
@@ -191,17 +191,17 @@ static void bash_kind(const struct field *row, FILE *f)
 	}
 }
 
-static void bash_command(const struct command *c, FILE *f)
+static void write_bash_command(const struct command *c, FILE *f)
 {
 	fprintf(f, "\t%s)\n\t\toptions='", c->name);
 	EACH_OPTION(row, c)
 	fprintf(f, "%s--%s", row == options_table ? "" : " ", row->name);
 	fputs("'\n\t\toperand='", f);
-	words(c->operand_kind, " ", f);
+	write_words(c->operand_kind, " ", f);
 	fputs("'\n\t\t;;\n", f);
 }
 
-static void bash_options(const struct command *c, FILE *f)
+static void write_bash_options(const struct command *c, FILE *f)
 {
 	EACH_OPTION(row, c)
 	{
@@ -211,12 +211,12 @@ static void bash_options(const struct command *c, FILE *f)
 		if (row->sh)
 			fprintf(f, " | %s:-%c", c->name, row->sh);
 		fputs(") kind='", f);
-		bash_kind(row, f);
+		write_bash_kind(row, f);
 		fputs("' ;;\n", f);
 	}
 }
 
-static void bash_script(FILE *f)
+static void write_bash_script(FILE *f)
 {
 	fputs("# shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2154\n"
 	      "# Completion of infer for bash. Written by `infer __gen bash'.\n\n"
@@ -227,13 +227,13 @@ static void bash_script(FILE *f)
 	fputs("'\n}\n\n_infer_command() { # COMMAND: sets options and the kind of its operand\n\tcase $1 in\n",
 	      f);
 	EACH_COMMAND(c)
-	bash_command(c, f);
+	write_bash_command(c, f);
 	fputs("\t*) return 1 ;;\n\tesac\n}\n\n"
-	      "_infer_option() { # COMMAND OPTION: sets the kind of its value; false where it takes none\n"
+	      "_infer_option() { # COMMAND OPTION: sets the kind of its value; false if the option takes no value\n"
 	      "\tcase $1:$2 in\n",
 	      f);
 	EACH_COMMAND(c)
-	bash_options(c, f);
+	write_bash_options(c, f);
 	fputs("\t*) return 1 ;;\n\tesac\n}\n\n", f);
 	fputs(bash_engine, f);
 }
@@ -255,7 +255,7 @@ static const char zsh_engine[] =
 	"\treturn 1\n"
 	"}\n"
 	"\n"
-	"_infer_names() { # inputs | dims: names of the model on the line\n"
+	"_infer_names() { # inputs | dims: complete the names in the model on the command line\n"
 	"\tlocal REPLY\n"
 	"\tlocal -a names\n"
 	"\t_infer_model || return 1\n"
@@ -302,12 +302,12 @@ static const char zsh_engine[] =
 	"\tcompdef _infer infer\n"
 	"fi\n";
 
-/* What _arguments does for a value. */
-static void zsh_action(const char *kind, const char *list, FILE *f)
+/* Writes the action that makes zsh's _arguments complete a value. */
+static void write_zsh_action(const char *kind, const char *list, FILE *f)
 {
 	if (list) {
 		fputc('(', f);
-		words(list, " ", f);
+		write_words(list, " ", f);
 		fputc(')', f);
 	} else if (kind_is(kind, "file")) {
 		fputs("_files", f);
@@ -316,7 +316,8 @@ static void zsh_action(const char *kind, const char *list, FILE *f)
 	} else if (kind_is(kind, "input")) {
 		fputs("_infer_inputs", f);
 	} else if (kind_is(kind, "name")) {
-		fputs(" _infer_names inputs", f); /* the space: called as it stands */
+		fputs(" _infer_names inputs",
+		      f); /* after a space, _arguments calls the function without adding options */
 	} else if (kind_is(kind, "dim")) {
 		fputs(" _infer_names dims", f);
 	} else {
@@ -324,8 +325,8 @@ static void zsh_action(const char *kind, const char *list, FILE *f)
 	}
 }
 
-/* The part of a specification behind the option's name, inside single quotes. */
-static void zsh_rest(const struct field *row, FILE *f)
+/* Writes the rest of an _arguments specification after the option's name, inside single quotes. */
+static void write_zsh_rest(const struct field *row, FILE *f)
 {
 	fputc('[', f);
 	for (const char *p = row->help; *p; p++)
@@ -338,12 +339,12 @@ static void zsh_rest(const struct field *row, FILE *f)
 		fputs(option_optional(row) ? "::" : ":", f);
 		fputs(row->name, f);
 		fputc(':', f);
-		zsh_action(row->metavar_kind, value_words(row), f);
+		write_zsh_action(row->metavar_kind, value_words(row), f);
 	}
 	fputs("' \\\n", f);
 }
 
-static void zsh_option(const struct field *row, FILE *f)
+static void write_zsh_option(const struct field *row, FILE *f)
 {
 	bool repeat = row->type == F_LIST || (row->type == F_INT && !row->arg);
 	const char *all = row->flags & OPTION_COMMAND_LINE && !row->arg ? "- *" : NULL;
@@ -357,7 +358,7 @@ static void zsh_option(const struct field *row, FILE *f)
 		else
 			fprintf(f, "(-%c --%s)", row->sh, row->name);
 		fprintf(f, "-%c%s", row->sh, row->arg ? "+" : "");
-		zsh_rest(row, f);
+		write_zsh_rest(row, f);
 	}
 	fputs("\t\t'", f);
 	if (repeat)
@@ -367,10 +368,10 @@ static void zsh_option(const struct field *row, FILE *f)
 	else if (row->sh)
 		fprintf(f, "(-%c --%s)", row->sh, row->name);
 	fprintf(f, "--%s%s", row->name, row->arg ? "=" : "");
-	zsh_rest(row, f);
+	write_zsh_rest(row, f);
 }
 
-static void zsh_script(FILE *f)
+static void write_zsh_script(FILE *f)
 {
 	fputs("#compdef infer\n# Completion of infer for zsh. Written by `infer __gen zsh'.\n\n"
 	      "_infer_commands() {\n\tlocal -a list=(\n",
@@ -378,7 +379,7 @@ static void zsh_script(FILE *f)
 	EACH_COMMAND(c)
 	{
 		fprintf(f, "\t\t'%s:", c->name);
-		single_quoted(c->summary, f);
+		write_single_quoted(c->summary, f);
 		fputs("'\n", f);
 	}
 	fputs("\t)\n\t_describe command list\n}\n\n", f);
@@ -386,9 +387,10 @@ static void zsh_script(FILE *f)
 	{
 		fprintf(f, "_infer-%s() {\n\t_arguments -s -S : \\\n", c->name);
 		EACH_OPTION(row, c)
-		zsh_option(row, f);
+		write_zsh_option(row, f);
 		fputs("\t\t'1:operand:", f);
-		zsh_action(c->operand_kind, *c->operand_kind == '=' ? c->operand_kind + 1 : NULL, f);
+		write_zsh_action(c->operand_kind,
+				 *c->operand_kind == '=' ? c->operand_kind + 1 : NULL, f);
 		fputs("'\n}\n\n", f);
 	}
 	fputs(zsh_engine, f);
@@ -406,8 +408,8 @@ static const char fish_engine[] =
 	"\ttest (count $line) -ge 2; and test \"$line[2]\" = $argv[1]\n"
 	"end\n"
 	"\n"
-	"# Names of the model on the line: inputs or dims. A completion cannot hold a newline here, so that\n"
-	"# names with one are left out.\n"
+	"# Complete inputs or dims of the model on the command line. Names with a newline are left out, because a\n"
+	"# completion in fish cannot contain one.\n"
 	"function __infer_names\n"
 	"\tset -l line (commandline -opc)\n"
 	"\tfor word in $line[3..-1]\n"
@@ -419,7 +421,7 @@ static const char fish_engine[] =
 	"\tend\n"
 	"end\n"
 	"\n"
-	"# Behind NAME=: files\n"
+	"# Complete file names after NAME=\n"
 	"function __infer_input_files\n"
 	"\tset -l token (string replace -r '^--[a-z-]+=' '' -- (commandline -ct))\n"
 	"\tset -l parts (string split -m 1 = -- $token)\n"
@@ -431,18 +433,18 @@ static const char fish_engine[] =
 	"end\n"
 	"\n";
 
-static void fish_quoted(const char *s, FILE *f)
+static void write_fish_quoted(const char *s, FILE *f)
 {
 	fputc('\'', f);
-	escaped(s, "'\\", "\\", f);
+	write_escaped(s, "'\\", "\\", f);
 	fputc('\'', f);
 }
 
-static void fish_value(const char *kind, const char *list, FILE *f)
+static void write_fish_value(const char *kind, const char *list, FILE *f)
 {
 	if (list) {
 		fputs(" -x -a '", f);
-		words(list, " ", f);
+		write_words(list, " ", f);
 		fputc('\'', f);
 	} else if (kind_is(kind, "file")) {
 		fputs(" -r -F", f);
@@ -459,19 +461,19 @@ static void fish_value(const char *kind, const char *list, FILE *f)
 	}
 }
 
-static void fish_option(const struct command *c, const struct field *row, FILE *f)
+static void write_fish_option(const struct command *c, const struct field *row, FILE *f)
 {
 	fprintf(f, "complete -c infer -n '__infer_is %s' -l %s", c->name, row->name);
 	if (row->sh)
 		fprintf(f, " -s %c", row->sh);
 	if (row->arg && !option_optional(row))
-		fish_value(row->metavar_kind, value_words(row), f);
+		write_fish_value(row->metavar_kind, value_words(row), f);
 	fputs(" -d ", f);
-	fish_quoted(row->help, f);
+	write_fish_quoted(row->help, f);
 	fputc('\n', f);
 }
 
-static void fish_script(FILE *f)
+static void write_fish_script(FILE *f)
 {
 	fputs("# Completion of infer for fish. Written by `infer __gen fish'.\n\n", f);
 	fputs(fish_engine, f);
@@ -482,30 +484,30 @@ static void fish_script(FILE *f)
 	EACH_COMMAND(c)
 	{
 		fprintf(f, "\ncomplete -c infer -n __infer_no_command -a %s -d ", c->name);
-		fish_quoted(c->summary, f);
+		write_fish_quoted(c->summary, f);
 		fprintf(f, "\ncomplete -c infer -n '__infer_is help' -a %s -d ", c->name);
-		fish_quoted(c->summary, f);
+		write_fish_quoted(c->summary, f);
 		fprintf(f, "\ncomplete -c infer -n '__infer_is %s'", c->name);
 		if (*c->operand_kind == '=') {
 			fputs(" -a '", f);
-			words(c->operand_kind + 1, " ", f);
+			write_words(c->operand_kind + 1, " ", f);
 			fputs("'\n", f);
 		} else {
 			fputs(" -F\n", f);
 		}
 		EACH_OPTION(row, c)
-		fish_option(c, row, f);
+		write_fish_option(c, row, f);
 	}
 }
 
 bool shell_script(const char *shell, FILE *f)
 {
 	if (strcmp(shell, "bash") == 0)
-		bash_script(f);
+		write_bash_script(f);
 	else if (strcmp(shell, "zsh") == 0)
-		zsh_script(f);
+		write_zsh_script(f);
 	else if (strcmp(shell, "fish") == 0)
-		fish_script(f);
+		write_fish_script(f);
 	else
 		return false;
 	return true;

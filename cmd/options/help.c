@@ -6,8 +6,8 @@
 
 enum { HELP_COLUMN = 32, HELP_WIDTH = 100 };
 
-/* Text from column `indent` on, broken at spaces; the cursor stands at column `at`. */
-static void wrap(const char *text, int at, int indent, FILE *f)
+/* Prints text from column `indent` on, broken at spaces. The cursor is at column `at`. */
+static void print_wrapped(const char *text, int at, int indent, FILE *f)
 {
 	if (at > indent - 1) {
 		fprintf(f, "\n%*s", indent, "");
@@ -31,7 +31,7 @@ static void wrap(const char *text, int at, int indent, FILE *f)
 	fputc('\n', f);
 }
 
-static void option_line(const struct field *row, FILE *f)
+static void print_option(const struct field *row, FILE *f)
 {
 	char left[96], text[512];
 	int at;
@@ -46,17 +46,17 @@ static void option_line(const struct field *row, FILE *f)
 		 row->def && row->arg && strcmp(row->def, "0") != 0 ? row->def : "",
 		 row->def && row->arg && strcmp(row->def, "0") != 0 ? ")" : "", row->env ? " [" : "",
 		 row->env ? "$" : "", row->env ? row->env : "", row->env ? "]" : "");
-	wrap(text, at, HELP_COLUMN, f);
+	print_wrapped(text, at, HELP_COLUMN, f);
 }
 
-static void program_help(FILE *f)
+static void print_program_help(FILE *f)
 {
 	fputs("infer runs ONNX models and finds what is wrong with them.\n\n", f);
 	fputs("usage: infer COMMAND [OPTION]...\n\nCommands:\n", f);
 	for (const struct command *c = commands; c->name; c++)
 		fprintf(f, "  %-12s %s\n", c->name, c->summary);
-	fputs("\n`infer COMMAND --help' lists the options of a command, infer(1) the exit codes and what "
-	      "each\nmessage means. `infer --version' says the version.\n",
+	fputs("\n`infer COMMAND --help' lists the options of a command. infer(1) lists the exit codes and "
+	      "explains\nevery message. `infer --version' prints the version.\n",
 	      f);
 }
 
@@ -65,7 +65,7 @@ void help_print(const struct command *c, FILE *f)
 	const char *group = NULL;
 
 	if (!c) {
-		program_help(f);
+		print_program_help(f);
 		return;
 	}
 	fprintf(f, "infer %s: %s\n\nusage: infer %s %s\n", c->name, c->summary, c->name, c->synopsis);
@@ -74,7 +74,7 @@ void help_print(const struct command *c, FILE *f)
 			continue;
 		if (!group || strcmp(group, row->group) != 0)
 			fprintf(f, "\n%s:\n", group = row->group);
-		option_line(row, f);
+		print_option(row, f);
 	}
 	if (!c->examples)
 		return;

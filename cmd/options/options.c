@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the command line, the environment and a file to struct options. */
+/* Fills struct options from the command line, the environment and a configuration file. */
 #include "cmd/options/options.h"
 
 #include "base/str.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool option_takes(const struct field *f)
+static bool takes_argument(const struct field *f)
 {
 	return f->arg != NULL;
 }
@@ -21,7 +21,7 @@ bool option_optional(const struct field *f)
 	return f->arg && f->implied;
 }
 
-/* ---- the command line: what was given, in order, to be applied after file and environment */
+/* ---- the command line: options are collected in order here, and applied after the file and the environment */
 
 struct given {
 	const struct field *field;
@@ -67,7 +67,7 @@ static int unknown_option(const struct parser *p, const char *name, size_t n)
 				 : fmt(d, "see infer %s --help", p->o->command->name));
 }
 
-/* The option of this name, or the only one that starts with it. */
+/* Finds the option of this name, or the only option that starts with it. */
 static int find_long(const struct parser *p, const char *name, size_t n, const struct field **out)
 {
 	const struct field *match = NULL, *other = NULL;
@@ -89,12 +89,12 @@ static int find_long(const struct parser *p, const char *name, size_t n, const s
 		return unknown_option(p, name, n);
 	if (other)
 		return FAIL(d, E_OPTION, .message = fmt(d, "'--%.*s' is ambiguous", (int)n, name),
-			    .hint = fmt(d, "it may mean --%s or --%s", match->name, other->name));
+			    .hint = fmt(d, "it matches --%s and --%s", match->name, other->name));
 	*out = match;
 	return 0;
 }
 
-static void give(struct parser *p, const struct field *f, const char *text, const char *where)
+static void record_given(struct parser *p, const struct field *f, const char *text, const char *where)
 {
 	p->given[p->ngiven++] = (struct given){f, text, where};
 }
@@ -104,7 +104,7 @@ static bool is_number(const char *s)
 	return s && isdigit((unsigned char)*s) && s[strspn(s, "0123456789")] == '\0';
 }
 
-/* "--dim", written in full: nothing that an option takes looks so. */
+/* True for the full name of an option, such as "--dim", which no option takes as its value. */
 static bool is_option(const struct parser *p, const char *word)
 {
 	const struct field *f = str_starts(word, "--") ? field_find(options_table, word + 2) : NULL;
@@ -112,29 +112,29 @@ static bool is_option(const struct parser *p, const char *word)
 	return f && f->cmds & p->o->command->bit;
 }
 
-/* The argument of f: `attached` where it was written together, else the next word. */
+/* Takes the argument of f: `attached` if it was part of the same word ("--dim=N", "-t4"), otherwise the next word. */
 static int take_argument(struct parser *p, const struct field *f, const char *attached,
 			 const char *where)
 {
 	struct diag *d = p->diag;
 	const char *next = p->next < p->argc ? p->argv[p->next] : NULL;
 
-	if (attached || !option_takes(f)) {
-		give(p, f, attached, where);
+	if (attached || !takes_argument(f)) {
+		record_given(p, f, attached, where);
 		return 0;
 	}
 	if (option_optional(f) && !is_number(next)) {
-		give(p, f, f->implied, where);
+		record_given(p, f, f->implied, where);
 		return 0;
 	}
 	if (!next || is_option(p, next))
 		return FAIL(d, E_OPTION, .slot = fmt(d, "%s", where),
-			    .message = fmt(d, "a value is missing: %s", f->arg),
-			    .hint = next ? fmt(d, "%s is the next option; where it is the value: --%s=%s",
+			    .message = fmt(d, "the value is missing: %s", f->arg),
+			    .hint = next ? fmt(d, "%s is the next option; if it is meant as the value, write --%s=%s",
 					       next, f->name, next)
 					 : fmt(d, "see infer %s --help", p->o->command->name));
 	p->next++;
-	give(p, f, next, where);
+	record_given(p, f, next, where);
 	return 0;
 }
 
@@ -163,9 +163,9 @@ static int parse_short(struct parser *p, const char *word)
 			return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '-%c'", *word),
 				    .hint = fmt(d, "see infer %s --help", p->o->command->name));
 		const char *where = arena_printf(&p->o->arena, "-%c", *word);
-		if (option_takes(f))
+		if (takes_argument(f))
 			return take_argument(p, f, word[1] ? word + 1 : NULL, where);
-		give(p, f, NULL, where);
+		record_given(p, f, NULL, where);
 	}
 	return 0;
 }
@@ -204,8 +204,8 @@ struct given_item {
 	struct given_item *next;
 };
 
-/* The last text of the list was just added. */
-static void note_item(struct options *o, const struct field *f, const char *where)
+/* Records the origin of the last text of a list option, right after it was added. */
+static void record_item_origin(struct options *o, const struct field *f, const char *where)
 {
 	const struct texts *list = (const struct texts *)(const void *)((const char *)o + f->off);
 
@@ -216,13 +216,14 @@ static void note_item(struct options *o, const struct field *f, const char *wher
 	o->item = item;
 }
 
-static void from_file(void *ctx, const struct field *f, const char *where)
+static void record_file_origin(void *ctx, const struct field *f, const char *where)
 {
 	*origin_of(ctx, f) = where;
-	note_item(ctx, f, arena_printf(&((struct options *)ctx)->arena, "%s: %s", where, f->name));
+	record_item_origin(ctx, f,
+			   arena_printf(&((struct options *)ctx)->arena, "%s: %s", where, f->name));
 }
 
-/* A variable of ours whose name is nearly one that counts would be ignored without a word. */
+/* Warns about a variable with a misspelt name, such as INFER_THREAD, which would otherwise be ignored silently. */
 static void warn_variable(const struct options *o, const char *entry, struct diag *d)
 {
 	static const char *const others[] = {"LIBRARY_PATH",   "OPENMP",  "FAULT",
@@ -247,7 +248,7 @@ static void warn_variable(const struct options *o, const char *entry, struct dia
 	near = near ? near : str_nearest(name, others, 2);
 	if (near && !o->quiet)
 		WARN(d, E_OPTION, .slot = fmt(d, "INFER_%s", name),
-		     .message = "no such variable is known, and it has no effect",
+		     .message = "this variable is not known and has no effect",
 		     .hint = fmt(d, "did you mean INFER_%s?", near));
 }
 
@@ -282,16 +283,16 @@ static int apply_given(struct options *o, const struct given *all, size_t k, str
 	if (g->text || f->type == F_BOOL) {
 		int rc = field_set(f, o, g->text ? g->text : "on", g->where, &o->arena, d);
 		if (!rc)
-			note_item(o, f, g->where);
+			record_item_origin(o, f, g->where);
 		return rc;
 	}
-	/* a flag that counts; given here it starts anew */
+	/* A counting flag (-v). The first one on the command line replaces the count of the file. */
 	int64_t *count = (int64_t *)(void *)member;
 	*count = first ? 1 : *count + 1;
 	return 0;
 }
 
-static bool asked_for(const struct parser *p, const char *name)
+static bool was_given(const struct parser *p, const char *name)
 {
 	for (size_t i = 0; i < p->ngiven; i++)
 		if (strcmp(p->given[i].field->name, name) == 0)
@@ -308,7 +309,7 @@ static int load_config(struct parser *p)
 			path = p->given[i].text;
 	if (!path || !*path)
 		return 0;
-	return yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, from_file, p->o,
+	return yaml_load(path, options_table, OPTION_COMMAND_LINE, p->o, record_file_origin, p->o,
 			 &p->o->arena, p->diag);
 }
 
@@ -324,20 +325,20 @@ static int check_device(const struct options *o, struct diag *d)
 	if (str_starts(name, "cuda:") && is_number(name + 5) && strlen(name + 5) <= 4)
 		return 0;
 	near = str_starts(name, "gpu") ? "cuda" : str_nearest(name, names, 3);
-	return options_fail(o, "device", fmt(d, "no device is called '%s'", name),
+	return options_fail(o, "device", fmt(d, "unknown device '%s'", name),
 			    near ? fmt(d, "did you mean '%s'?", near) : "auto, cpu, cuda or cuda:N",
 			    d);
 }
 
-/* Lists of values are for comparisons. */
+/* Refuses a list of values for any command but profile, which alone compares several. */
 static int check_axes(const struct options *o, struct diag *d)
 {
 	for (const struct field *f = options_table; f->name; f++) {
 		const struct texts *list =
 			(const struct texts *)(const void *)((const char *)o + f->axis);
 		if (f->axis && list->n > 1 && o->command->bit != CMD_PROFILE)
-			return options_fail(o, f->name, "one value is wanted here, not a list",
-					    "infer profile compares several", d);
+			return options_fail(o, f->name, "expected one value, found a list",
+					    "only infer profile compares several values", d);
 	}
 	return 0;
 }
@@ -351,20 +352,20 @@ static int check_operands(const struct options *o, struct diag *d)
 			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
 	if (o->noperands > c->most && !(o->after_dashes && c->bit == CMD_CHECK))
 		return FAIL(d, E_USAGE,
-			    .message = fmt(d, "'%s' is one operand too many", o->operand[c->most]),
+			    .message = fmt(d, "unexpected operand '%s'", o->operand[c->most]),
 			    .hint = fmt(d, "infer %s %s", c->name, c->synopsis));
 	return 0;
 }
 
-/* Whoever comes second would find it empty. */
+/* Refuses to read both the model and an input from standard input: the second reader would find it empty. */
 static int check_stdin(const struct options *o, struct diag *d)
 {
 	bool model = o->command->bit & CMD_RUNS && o->noperands && !strcmp(o->operand[0], "-");
 
 	if (!model || o->after_dashes || !input_from_stdin(&o->input))
 		return 0;
-	return options_fail(o, "input", "standard input is the model", "give one of them as a file",
-			    d);
+	return options_fail(o, "input", "standard input already holds the model",
+			    "give the model or the input as a file", d);
 }
 
 static int apply_all(struct parser *p)
@@ -395,11 +396,11 @@ int options_parse(struct options *o, const struct command *c, int argc, char *co
 
 	*o = (struct options){.command = c, .config.arena = true};
 	if (!field_defaults(options_table, o, &o->arena))
-		return FAIL(d, E_INTERNAL, .message = "a default in the table of options is wrong");
+		return FAIL(d, E_INTERNAL, .message = "an option in the table has an invalid default");
 	while (options_table[rows].name)
 		rows++;
 	o->origin = arena_new_n(&o->arena, const char *, rows + 1);
-	/* A word gives at most as many options as it has letters. */
+	/* A word holds at most as many options as it has letters ("-vvq"). */
 	for (int i = 0; i < argc; i++)
 		letters += strlen(argv[i]);
 	p.given = arena_new_n(&o->arena, struct given, letters);
@@ -407,9 +408,9 @@ int options_parse(struct options *o, const struct command *c, int argc, char *co
 	int rc = parse_words(&p);
 	o->operand = p.operand;
 	o->noperands = p.noperands;
-	o->json = asked_for(&p, "json");
-	o->help = asked_for(&p, "help");
-	o->version = asked_for(&p, "version");
+	o->json = was_given(&p, "json");
+	o->help = was_given(&p, "help");
+	o->version = was_given(&p, "version");
 	if (rc || o->help || o->version)
 		return rc;
 	rc = apply_all(&p);

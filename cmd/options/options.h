@@ -2,30 +2,32 @@
 #ifndef CMD_OPTIONS_OPTIONS_H
 #define CMD_OPTIONS_OPTIONS_H
 /*
- * What the user asked for. One table (options_table) says every option once: the command line, YAML,
- * the environment, --help, the manual and the completions are made from it.
+ * The settings that the user asked for. options_table describes every option once: the command line, YAML files,
+ * the environment, --help, the manual and the completions all follow from it.
  *
- * To add an option: a member here, a row in options_table.c. Nothing else.
+ * To add an option: a member of struct options, and a row in table.c.
  */
 #include "base/field.h"
 #include "check/check.h"
 #include "backend/config.h"
 #include "input/input.h"
 
-/* Bits of struct field.cmds. */
+/* Bits of struct field.cmds: one CMD_* for each row of commands.def, in its order. */
 enum {
-	CMD_RUN = 1,
-	CMD_INSPECT = 2,
-	CMD_COMPLETION = 4,
-	CMD_PROFILE = 8,
-	CMD_CHECK = 16,
-	CMD_CACHE = 32,
-	CMD_DOCTOR = 64,
-	CMD_RUNS = CMD_RUN | CMD_PROFILE | CMD_CHECK, /* those that run a model */
-	CMD_ALL = CMD_RUNS | CMD_INSPECT | CMD_COMPLETION | CMD_CACHE | CMD_DOCTOR,
+#define COMMAND(bit, name, ...) COMMAND_INDEX_##bit,
+#include "cmd/options/commands.def"
+#undef COMMAND
+	COMMAND_COUNT,
+};
+enum {
+#define COMMAND(bit, name, ...) CMD_##bit = 1 << COMMAND_INDEX_##bit,
+#include "cmd/options/commands.def"
+#undef COMMAND
+	CMD_ALL = (1 << COMMAND_COUNT) - 1,
+	CMD_RUNS = CMD_RUN | CMD_PROFILE | CMD_CHECK, /* the commands that run a model */
 };
 
-/* Bit of struct field.flags: not to be set by a configuration file. */
+/* Bit of struct field.flags: a configuration file may not set this option. */
 enum { OPTION_COMMAND_LINE = 256 };
 
 enum color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
@@ -39,11 +41,11 @@ struct precision_choice;
 
 struct options {
 	struct run_config config;
-	const char *const *operand; /* MODEL and whatever else is no option */
+	const char *const *operand; /* MODEL and the other words that are not options */
 	size_t noperands;
-	bool after_dashes; /* the first operand stands behind -- */
+	bool after_dashes; /* the first operand follows -- */
 
-	/* inputs; lists hold the texts as given */
+	/* inputs; the lists hold the texts as the user wrote them */
 	struct texts input;   /* [NAME=]FILE[,KEY=VALUE...] */
 	struct texts random;  /* [NAME=]LO..HI */
 	struct texts shape;   /* NAME=1x3x224x224 */
@@ -53,10 +55,10 @@ struct options {
 	bool strict; /* free dimensions must be bound */
 
 	/* outputs */
-	const char *save;   /* folder; NULL: nothing is written */
+	const char *save;   /* output folder; NULL: do not write */
 	int save_format;    /* enum save_format */
-	int64_t print;	    /* the first N values of each output; 0: all; INT_ABSENT: none */
-	int64_t top;	    /* K best along the last axis; 0: none */
+	int64_t print;	    /* print the first N values of each output; 0: all; INT_ABSENT: none */
+	int64_t top;	    /* print the K largest along the last axis; 0: none */
 	const char *decode; /* "ctc" or "ctc:blank=N"; NULL */
 	const char *labels; /* FILE or "meta:KEY"; NULL */
 
@@ -65,7 +67,7 @@ struct options {
 	int stage; /* enum stage */
 
 	/* profile */
-	int64_t iterations; /* INT_ABSENT: as many as the duration holds */
+	int64_t iterations; /* INT_ABSENT: until the duration has passed */
 	double duration;    /* seconds; NAN: not given */
 	const char *warmup; /* "10" runs or "200ms" */
 	struct floats percentile;
@@ -78,13 +80,13 @@ struct options {
 	bool force;
 	const char *compare_device;
 	int64_t sessions, streams;
-	/* lists of values where an option got several: axes of a comparison */
+	/* lists of values if an option was given several: the axes of a comparison */
 	struct texts threads_axis, sessions_axis, streams_axis, plan_axis, arena_axis,
 		optimize_axis, precision_axis, graph_axis;
 
 	struct texts sweep;	    /* DIM=A..B[:STEP] */
-	const char *html;	    /* a page of the report; NULL: none */
-	struct check_options check; /* its sweep, html and save are those above */
+	const char *html;	    /* file for the HTML report; NULL: none */
+	struct check_options check; /* cmd_check copies sweep, html and save into it */
 
 	/* check -- COMMAND */
 	struct {
@@ -92,12 +94,12 @@ struct options {
 		double interval;    /* seconds; NAN: none */
 		int errors;	    /* enum report_errors */
 		int heap;	    /* enum watch_heap */
-		int64_t error_exit; /* INT_ABSENT: that of the class */
+		int64_t error_exit; /* INT_ABSENT: the status of the lowest class */
 		const char *suppressions;
-		const char *suppress_all; /* where lines for all that is told go */
+		const char *suppress_all; /* file for --write-suppressions */
 	} watch;
 
-	bool no_blame; /* see blame.h */
+	bool no_blame; /* do not look for the failed node: see blame.h */
 
 	/* every command */
 	bool help, version, quiet, json;
@@ -107,43 +109,43 @@ struct options {
 	const char *config_file;
 
 	/* not options */
-	struct precision_choice *chosen; /* what --precision auto was, for each that asked */
+	struct precision_choice *chosen; /* what --precision auto chose, one entry for each job */
 	size_t nchosen;
 	const struct command *command;
-	const char **origin; /* by row of the table: "--device", "INFER_DEVICE", "x.yaml:7"; NULL: default */
-	struct given_item *item; /* texts of lists, with where each comes from; the latest first */
+	const char **origin; /* for each row of the table: "--device", "INFER_DEVICE", "x.yaml:7"; NULL: default */
+	struct given_item *item; /* every text of a list option with its origin; the latest first */
 	struct arena arena;
-	int status;	    /* where there are no errors: that of the program of check -- COMMAND */
-	bool status_stands; /* and where there are: the program could not be run */
-	bool document;	    /* the JSON document was written: see output.h */
+	int status; /* exit status of the program of check -- COMMAND, used if there are no errors */
+	bool status_stands; /* use status even if there are errors: the program could not be started */
+	bool document;	    /* the JSON document has been written: see output.h */
 };
 
 extern const struct field options_table[];
 
 /*
- * Defaults, then the YAML file (--config), then the environment, then the command line.
- * argv holds what follows the subcommand. With --help or --version nothing else is looked at.
+ * Applies the defaults, then the YAML file (--config), then the environment, then the command line.
+ * argv holds the words after the subcommand. With --help or --version all other options are ignored.
  */
 int options_parse(struct options *o, const struct command *c, int argc, char *const *argv,
 		  struct diag *d);
 void options_free(struct options *o);
 
-/* Where the option's value comes from, for messages; "default" where nobody gave it. */
+/* Where the option's value comes from, for messages: "--dim", "INFER_SEED", "x.yaml:7"; "default" if nobody gave it. */
 const char *options_origin(const struct options *o, const char *name);
-/* Where one text of a list comes from, as a message begins with it: "--dim", "x.yaml:7: dim"; NULL: nobody gave it. o: struct options. */
+/* Where one text of a list option comes from, as the beginning of a message: "--dim", "x.yaml:7: dim"; NULL if nobody gave it. o: struct options. */
 const char *options_item_origin(const void *o, const char *name, const char *text);
-/* What the options say about inputs. It refers to o. */
+/* The request for inputs that the options describe. It points into o, which must outlive it. */
 struct input_request options_request(const struct options *o);
 /*
- * rc, after what was done with the option's value failed: where a configuration file gave it and the last
- * finding names no place, that names the line.
+ * Call with the result rc of using the option's value; returns rc. On failure, if a configuration file gave the
+ * value and the last finding has no location, the finding gets the file and line.
  */
 int options_blame(const struct options *o, const char *name, int rc, struct diag *d);
-/* A wrong value that only a later stage can tell: `ORIGIN: message`. */
+/* Reports `ORIGIN: message` for a value that turned out wrong after parsing. */
 int options_fail(const struct options *o, const char *name, const char *message, const char *hint,
 		 struct diag *d);
 
-/* True where the row's argument may be left out. */
+/* True if the argument of the option may be left out. */
 bool option_optional(const struct field *f);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every option, once. */
+/* The table of all options. */
 #include "cmd/options/options.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #define WATCHING "Watching another program"
 #define COMMON	 "General"
 
-/* What each row has: its name, its type, the member of struct options, the heading in --help, the subcommands. */
+/* The columns that every row fills: name, type, member of struct options, heading in --help, subcommands. */
 #define ROW(name_, type_, member, group_, cmds_)                                                   \
 	.name = (name_), .type = (type_), .off = offsetof(struct options, member),                 \
 	.group = (group_), .cmds = (cmds_)
@@ -22,325 +22,336 @@
 const struct field options_table[] = {
 	{ROW("input", F_LIST, input, INPUTS, CMD_RUNS), .arg = "[NAME=]FILE[,KEY=VALUE]...",
 	 .metavar_kind = "input", .help = "read an input from a file; repeatable",
-	 .more = "NAME may be left out where the model has one input; NAME:FILE works too. What FILE is "
-		 "follows from its content and its extension: .npy, .npz (keys are names), .pb (a "
-		 "TensorProto, SequenceProto or OptionalProto), .bin or .raw (bare elements), .png, .jpg, "
-		 ".bmp and .ppm pictures, .txt or .json for strings and small tensors, - for standard "
-		 "input.\n\n"
-		 "Keys: dtype=u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool, layout=nchw|nhwc|chw|hwc, "
-		 "order=rgb|bgr|gray, resize=WxH|Wx|xH|letterbox:WxH (one side given: the other keeps the "
-		 "aspect), pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224, "
-		 "format=npy|npz|pb|raw|image|txt|json (where the name misleads). Nothing is converted "
-		 "unless a key asks for it; of a picture, only the type and the order of the axes "
-		 "follow the model's input by themselves. A picture becomes (pixel x scale - mean) / std, "
-		 "after order; resize is bilinear with half-pixel centres; letterbox keeps the aspect, "
-		 "centres, and fills with pad."},
+	 .more = "NAME may be left out if the model has one input; NAME:FILE works too. The content and the extension of "
+		 "FILE determine its format: .npy, .npz (keys are input names), .pb (a TensorProto, SequenceProto or "
+		 "OptionalProto), .bin or .raw (bare elements), .png, .jpg, .bmp and .ppm pictures, .txt or .json for "
+		 "strings and small tensors, - for standard input.\n\nKeys: "
+		 "dtype=u8|i8|u16|i16|i32|i64|f16|bf16|f32|f64|bool, layout=nchw|nhwc|chw|hwc, order=rgb|bgr|gray, "
+		 "resize=WxH|Wx|xH|letterbox:WxH (if only one side is given, the other follows from the aspect ratio), "
+		 "pad=N, mean=A/B/C, std=A/B/C, scale=1/255, shape=1x3x224x224, format=npy|npz|pb|raw|image|txt|json (if "
+		 "the extension is misleading). Nothing is converted unless a key asks for it, with one exception: a "
+		 "picture is converted to the type and the axis order of the model's input. A picture becomes (pixel x "
+		 "scale - mean) / std, after order; resize is bilinear with half-pixel centres; letterbox keeps the "
+		 "aspect ratio, centres the picture, and fills the rest with pad."},
 	{ROW("data-set", F_STRING, data_set, INPUTS, CMD_RUNS), .arg = "DIR", .metavar_kind = "dir",
-	 .help = "read inputs from DIR/input_K.pb, by position",
-	 .more = "The layout of the test_data_set_N folders of ONNX's own test cases and of its model zoo. "
-		 "input_K.npy is taken where there is no input_K.pb."},
+	 .help = "read the inputs from DIR/input_K.pb, by position",
+	 .more = "This is the layout of the test_data_set_N folders in ONNX's own test cases and in its model zoo. If "
+		 "there is no input_K.pb, input_K.npy is read."},
 	{ROW("random", F_LIST, random, INPUTS, CMD_RUNS), .arg = "[NAME=]LO..HI",
-	 .metavar_kind = "name", .help = "make an input's values up between LO and HI; repeatable",
-	 .more = "Without NAME: every input that nothing else gives. Integer inputs get integers, bool inputs "
-		 "false and true. Each input that was made up is said on standard error."},
+	 .metavar_kind = "name", .help = "fill an input with random values from LO to HI; repeatable",
+	 .more = "Without NAME it applies to every input that no other option gives. Integer inputs get integers, and "
+		 "bool inputs get false and true. A message on standard error names each input that was filled with "
+		 "random values."},
 	{ROW("seed", F_INT, seed, INPUTS, CMD_RUNS), .def = "0", .arg = "N", .env = "INFER_SEED",
-	 .help = "where the made-up values start",
+	 .help = "seed of the random values",
 	 .more = "The same seed gives the same values on every machine."},
 	{ROW("shape", F_LIST, shape, INPUTS, CMD_RUNS | CMD_INSPECT), .arg = "NAME=1x3x224x224",
-	 .metavar_kind = "name", .help = "the shape of an input; repeatable"},
+	 .metavar_kind = "name", .help = "set the shape of an input; repeatable"},
 	{ROW("dim", F_LIST, dim, INPUTS, CMD_RUNS | CMD_INSPECT), .arg = "NAME=N",
-	 .metavar_kind = "dim", .help = "bind a free dimension, as batch=4; repeatable",
-	 .more = "INPUT.NAME=N binds the dimension of one input. A free dimension that is not given is taken "
-		 "from the input's file where only one is free; one that nothing binds is 1, with a "
-		 "warning."},
+	 .metavar_kind = "dim",
+	 .help = "set the size of a free dimension, for example batch=4; repeatable",
+	 .more = "INPUT.NAME=N sets the dimension of one input only. A free dimension that is not set takes its size from the "
+		 "input's file; bare elements can determine one such dimension only. A dimension whose size nothing "
+		 "determines becomes 1, with a warning."},
 	{ROW("strict", F_BOOL, strict, INPUTS, CMD_RUNS),
-	 .help = "a free dimension that nothing binds is an error"},
+	 .help = "fail if the size of a free dimension is not known"},
 
 	{ROW("shapes-sweep", F_LIST, sweep, INPUTS, CMD_CHECK | CMD_PROFILE),
 	 .arg = "DIM=A..B[:STEP]", .metavar_kind = "dim",
-	 .help = "go through the sizes of a free dimension, as batch=1..16; repeatable",
-	 .more = "INPUT.NAME=5..100:5 goes through the dimension of one input in steps of five."},
+	 .help = "try a range of sizes for a free dimension, for example batch=1..16; repeatable",
+	 .more = "INPUT.NAME=5..100:5 varies the dimension of one input in steps of five."},
 
 	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK), .sh = 'o', .arg = "DIR",
 	 .metavar_kind = "dir", .help = "write every output to a file in DIR",
-	 .more = "A file is written whole or not at all. DIR is made where it does not exist. infer check "
-		 "writes there what --bisect finds."},
+	 .more = "DIR is created if it does not exist. A file is written completely or not at all. infer check writes the "
+		 "model that --bisect finds there."},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
-	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the files",
-	 .more = "npz is one file with all outputs; pb writes output_K.pb by position; bin holds the bare "
-		 "elements; png takes outputs that look like pictures (a mask, a heat map)."},
+	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the output files",
+	 .more = "npz is one file with all outputs; pb writes output_K.pb by position; bin holds the bare elements; png "
+		 "is for outputs that are pictures (a mask, a heat map)."},
 	{ROW("print", F_INT, print, OUTPUTS, CMD_RUN), .arg = "[N]", .implied = "100", .min = 0,
-	 .max = INFINITY, .help = "print the first N values of each output (100; 0: all)"},
+	 .max = INFINITY,
+	 .help = "print the first N values of each output (100 if N is left out; 0: all)"},
 	{ROW("top", F_INT, top, OUTPUTS, CMD_RUN | CMD_PROFILE), .def = "0", .min = 0, .max = 1e9,
 	 .arg = "K",
-	 .help = "the K largest: values along the last axis (run), nodes of the table (profile; 0: all)",
-	 .more = "With --labels, the names of the classes stand beside them."},
+	 .help = "run: print the K largest values along the last axis; profile: print only the first K nodes of the table (0: all)",
+	 .more = "With --labels, run prints the name of each class as well."},
 	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN), .arg = "ctc[:blank=N]",
-	 .metavar_kind = "=ctc", .help = "print the text that an output spells",
-	 .more = "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 "
-		 "unless blank=N says another. With one more class than labels the blank has no label, with "
-		 "two more the last is a space; any other count is an error."},
+	 .metavar_kind = "=ctc", .help = "print the text that an output encodes",
+	 .more = "ctc takes the best class of each step, merges repeats and drops the blank, which is class 0 unless "
+		 "blank=N names another one. If there is one class more than labels, the blank has no label; if there are "
+		 "two more, the last class is a space; any other count is an error."},
 	{ROW("labels", F_STRING, labels, OUTPUTS, CMD_RUN), .arg = "FILE|meta:KEY",
 	 .metavar_kind = "file",
-	 .help = "names of the classes, one a line, or from the model's metadata"},
+	 .help = "names of the classes: a file with one name a line, or a key of the model's metadata"},
 
 	{ROW("nodes", F_BOOL, nodes, SHOW, CMD_INSPECT | CMD_PROFILE),
-	 .help = "a table of the nodes: their types and shapes, their times",
-	 .more = "inspect tells every node with the types and shapes of its outputs. profile observes some runs "
-		 "and tells each node's time, share, work and memory; since observing costs, the plain runs' "
-		 "time stands beside the observed ones'. On a GPU CUPTI tells the kernels of each node and their times, "
-		 "where it is there and no other tool has it; else events in the stream do, whose times hold the short "
-		 "rests between the kernels of a node, too. Observed runs are launched one by one, in plain ones a CUDA "
-		 "graph is; a device that waits for launches would be seen as slow, so it is held until all is queued, "
-		 "which is left out of the run. What lies between nodes is a row of its own."},
+	 .help = "list the nodes: with types and shapes (inspect), with times (profile)",
+	 .more = "inspect lists every node with the types and shapes of its outputs. profile observes some runs and "
+		 "reports each node's time, share, work and memory; because observing has a cost, the time of the plain "
+		 "runs is printed next to that of the observed ones. On a GPU, CUPTI reports the kernels of each node and "
+		 "their times, if it is installed and no other tool uses it. Otherwise events in the stream are used; "
+		 "their times include the short gaps between the kernels of a node. Observed runs launch their kernels "
+		 "one by one, whereas plain runs may replay a CUDA graph. A device that waits for launches would look "
+		 "slow, so it is held until everything is queued, and this wait is subtracted. Time between nodes has a "
+		 "row of its own."},
 	{ROW("weights", F_BOOL, weights, SHOW, CMD_INSPECT),
-	 .help = "every initializer with statistics"},
+	 .help = "list every initializer with statistics"},
 	{ROW("cost", F_BOOL, cost, SHOW, CMD_INSPECT),
-	 .help = "multiply-adds, FLOPs and bytes moved, by node and in all",
-	 .more = "A multiply-add (MAC) counts as two FLOPs. Free dimensions must be bound with --dim or "
-		 "--shape, else they count as 1."},
-	{ROW("memory", F_BOOL, memory, SHOW, CMD_INSPECT), .help = "planned memory and its peak",
-	 .more = "What a run with these dimensions will hold at most, by purpose; the program and its "
-		 "libraries come on top, with some 30 MiB."},
+	 .help = "show the multiply-adds, FLOPs and bytes moved, by node and in total",
+	 .more = "A multiply-add (MAC) counts as two FLOPs. Free dimensions count as 1 unless --dim or --shape gives "
+		 "their sizes."},
+	{ROW("memory", F_BOOL, memory, SHOW, CMD_INSPECT),
+	 .help = "show the planned memory and its peak",
+	 .more = "This is the most that a run with these dimensions will hold, by purpose. The program and its libraries "
+		 "need about 30 MiB more."},
 	{ROW("stage", F_ENUM, stage, SHOW, CMD_INSPECT), .choices = "file|graph|opt|plan",
-	 .arg = "STAGE", .help = "the graph as a stage of the pipeline leaves it",
-	 .more = "file: as it was read; graph: upgraded to the newest operator versions; opt: rewritten; "
+	 .arg = "STAGE", .help = "print the graph after a stage of the pipeline",
+	 .more = "file: as read from the file; graph: upgraded to the newest operator versions; opt: after the rewrites; "
 		 "plan: the steps that run, with their kernels and memory."},
 	{ROW("passes", F_BOOL, passes, SHOW, CMD_INSPECT),
-	 .help = "the passes that rewrite the graph, in order, and what each did",
-	 .more = "How much each pass changed, and how many nodes it left. --optimize says which passes run."},
+	 .help = "list the passes that rewrite the graph, in order, with the changes each made",
+	 .more = "For each pass it shows the number of changes and the number of nodes left. --optimize determines which "
+		 "passes run."},
 	{ROW("explain", F_BOOL, explain, SHOW, CMD_INSPECT),
-	 .help = "which rewrites were made, where, and which were not and why",
-	 .more = "A rewrite that lies over a part of the graph and is refused tells its reason: another use of a "
-		 "value inside, a type, a shape that is not known. Those that lie nowhere are named at the end."},
+	 .help = "list which rewrites were made and where, and which were not and why",
+	 .more = "If a rewrite matches a part of the graph but is refused, the reason is given: another node uses a value "
+		 "inside, a type does not fit, a shape is not known. Rewrites that match nowhere are listed at the end."},
 	{ROW("ops", F_BOOL, ops, SHOW, CMD_INSPECT),
-	 .help = "without a model: the operators, versions and types this build runs"},
-	{ROW("dot", F_BOOL, dot, SHOW, CMD_INSPECT), .help = "the graph in Graphviz's language"},
+	 .help = "without a model: list the operators, versions and types that this build runs"},
+	{ROW("dot", F_BOOL, dot, SHOW, CMD_INSPECT), .help = "print the graph in Graphviz DOT format"},
 
 	{ROW("all", F_BOOL, check.all, CHECKS, CMD_CHECK),
-	 .help = "every check that applies, cheap to dear"},
+	 .help = "run every check that applies, the cheapest first"},
 	{ROW("expect", F_LIST, check.expect, CHECKS, CMD_CHECK), .arg = "[NAME=]FILE",
-	 .metavar_kind = "file", .help = "compare an output with a reference; repeatable",
-	 .more = "With --data-set the references are its output_K.pb."},
+	 .metavar_kind = "file", .help = "compare an output with a reference file; repeatable",
+	 .more = "With --data-set the references are its output_K.pb files."},
 	{ROW("rtol", F_DOUBLE, check.rtol, CHECKS, CMD_CHECK), .def = "1e-3", .min = 0,
-	 .max = INFINITY, .arg = "NUMBER", .help = "relative tolerance of a comparison"},
+	 .max = INFINITY, .arg = "NUMBER", .help = "relative tolerance of comparisons"},
 	{ROW("atol", F_DOUBLE, check.atol, CHECKS, CMD_CHECK), .def = "1e-7", .min = 0,
-	 .max = INFINITY, .arg = "NUMBER", .help = "absolute tolerance of a comparison"},
+	 .max = INFINITY, .arg = "NUMBER", .help = "absolute tolerance of comparisons"},
 	{ROW("metric", F_ENUM, check.metric, CHECKS, CMD_CHECK), .def = "maxabs",
-	 .choices = "maxabs|cosine|l2", .arg = "NAME", .help = "how far two outputs are apart",
-	 .more = "maxabs: no element may differ by more than atol + rtol x |reference|; cosine: 1 less the "
-		 "cosine of the angle between the two, and l2: the length of the difference over the "
-		 "reference's, may be rtol at most."},
+	 .choices = "maxabs|cosine|l2", .arg = "NAME",
+	 .help = "how to measure the difference between two outputs",
+	 .more = "maxabs: no element may differ by more than atol + rtol x |reference|; cosine: 1 minus the cosine of the "
+		 "angle between the two outputs may be at most rtol; l2: the norm of the difference divided by the norm "
+		 "of the reference may be at most rtol."},
 	{ROW("compare", F_STRING, check.compare, CHECKS, CMD_CHECK), .arg = "A[,B]",
 	 .metavar_kind = "=cpu|cpu,cuda|fp32,tf32|fp32,fp16|none,full|plan,noplan",
-	 .help = "run two ways and compare node by node, to the first that differs",
-	 .more = "A and B are devices (cpu, cuda), precisions, levels of --optimize, or plan and noplan (memory "
-		 "plan on and off). One alone is compared with the run that the other options ask for."},
+	 .help = "run the model in two ways and find the first node whose results differ",
+	 .more = "A and B are devices (cpu, cuda), precisions, levels of --optimize, or plan and noplan (memory plan on "
+		 "and off). If only A is given, it is compared with the run that the other options describe."},
 	{ROW("nan", F_BOOL, check.nan, CHECKS, CMD_CHECK),
-	 .help = "the first tensor that is not finite, and where numbers get lost"},
+	 .help = "find the first tensor that holds NaN or Inf, and nodes that lose precision"},
 	{ROW("zero", F_BOOL, check.zero, CHECKS, CMD_CHECK),
-	 .help = "outputs that are all zero, constant, or the same for other inputs"},
+	 .help = "find outputs that are all zero, constant, or do not depend on the inputs"},
 	{ROW("layout", F_BOOL, check.layout, CHECKS, CMD_CHECK),
-	 .help = "whether pictures look as if their axes or channels were in another order"},
+	 .help = "check whether pictures seem to have their axes or channels in the wrong order"},
 	{ROW("determinism", F_INT, check.determinism, CHECKS, CMD_CHECK), .def = "0", .min = 0,
-	 .max = 1e9, .arg = "N", .help = "whether N runs give the same bits"},
+	 .max = 1e9, .arg = "N", .help = "check that N runs give bit-identical results"},
 	{ROW("leak", F_BOOL, check.leak, CHECKS, CMD_CHECK),
-	 .help = "whether memory keeps growing from run to run",
-	 .more = "The verdict is stable, grows then flat (an arena fills, no leak), or leak. A significant "
-		 "upward trend is a leak however small; 5 MiB of host memory and 200 MiB of device memory "
-		 "bound what an arena may take until it is flat."},
+	 .help = "check whether memory keeps growing from run to run",
+	 .more = "The verdict is stable, grows then flat (an arena fills up; this is not a leak), or leak. A significant "
+		 "upward trend is a leak, however small it is. An arena may take up to 5 MiB of host memory and 200 MiB "
+		 "of device memory before it stays flat."},
 	{ROW("runs", F_INT, check.runs, CHECKS, CMD_CHECK), .def = "0", .min = 0, .max = 1e9,
-	 .arg = "N", .help = "runs of --leak; 0: as many as it takes, up to 500"},
+	 .arg = "N", .help = "number of runs for --leak; 0: as many as needed, up to 500"},
 	{ROW("recreate", F_BOOL, check.recreate, CHECKS, CMD_CHECK),
-	 .help = "with --leak: also open and close the model again and again"},
+	 .help = "with --leak: also open and close the model repeatedly"},
 	{ROW("contexts", F_BOOL, check.contexts, CHECKS, CMD_CHECK),
-	 .help = "CUDA contexts of this process, and who else uses the GPU"},
+	 .help = "list the CUDA contexts of this process, and other processes on the GPU"},
 	{ROW("bisect", F_BOOL, check.bisect, CHECKS, CMD_CHECK),
-	 .help = "the smallest part of the model that still shows the fault; -o DIR writes it"},
+	 .help = "find the smallest part of the model that still shows the fault; -o DIR saves it"},
 	{ROW("pid", F_INT, watch.pid, WATCHING, CMD_CHECK), .min = 1, .max = 1 << 22, .arg = "PID",
-	 .help = "look at the memory of a running process from outside",
-	 .more = "Private memory of the host over time, until the process ends, Ctrl-C, or --duration is over, "
-		 "with the verdict of --leak; that of devices where NVML tells it. SIGUSR1 and --interval report on "
-		 "the way. What else 'check -- COMMAND' finds needs the program to be started by it."},
+	 .help = "watch the memory of a running process from outside",
+	 .more = "Records the private host memory of the process over time, and its device memory if NVML reports that, "
+		 "until the process ends, Ctrl-C is pressed, or --duration has passed; then gives the verdict of --leak. "
+		 "SIGUSR1 and --interval print intermediate reports. The other findings of 'check -- COMMAND' are "
+		 "possible only if infer starts the program."},
 	{ROW("interval", F_DURATION, watch.interval, WATCHING, CMD_CHECK), .arg = "TIME",
-	 .help = "report each so often, too, as 10s", .more = "SIGUSR1 makes it report at once."},
+	 .help = "also print a report every TIME, for example 10s",
+	 .more = "SIGUSR1 prints a report at once."},
 	{ROW("report-api-errors", F_ENUM, watch.errors, WATCHING, CMD_CHECK), .def = "explicit",
-	 .choices = "no|explicit|all", .arg = "WHICH", .help = "which failing CUDA calls are told",
-	 .more = "explicit: all but those that fail by design, such as questions whose answer is an error; all: "
-		 "these as well; no: only asynchronous errors and crossings of contexts."},
+	 .choices = "no|explicit|all", .arg = "WHICH", .help = "which failing CUDA calls to report",
+	 .more = "explicit: all except calls that fail by design, such as queries that answer with an error; all: these "
+		 "as well; no: only asynchronous errors and uses of another context's objects."},
 	{ROW("heap", F_ENUM, watch.heap, WATCHING, CMD_CHECK), .def = "on", .choices = "off|on|all",
-	 .arg = "WHICH", .help = "blocks of malloc's whose ends copies are held to",
-	 .more = "on: those of 512 bytes or more; all: those of 64 or more, which slows the program; off: none. "
-		 "A library is loaded before the program for it (LD_PRELOAD), which also gives CUPTI to a profiler "
-		 "in the program that asks for it, and hears of faults before the program's own handlers; off loads none."},
+	 .arg = "WHICH", .help = "which malloc blocks to check the bounds of copies against",
+	 .more = "on: blocks of 512 bytes or more; all: blocks of 64 bytes or more, which slows the program down; off: "
+		 "none. For this check a library is loaded before the program (LD_PRELOAD). The library also lets a "
+		 "profiler inside the program use CUPTI when it asks for it, and sees faults before the program's own "
+		 "handlers. off does not load the library."},
 	{ROW("error-exitcode", F_INT, watch.error_exit, WATCHING, CMD_CHECK), .min = 1, .max = 255,
 	 .arg = "N",
-	 .help = "exit with this status where there are errors, instead of that of their class"},
+	 .help = "exit with status N if there are errors, instead of the status of their class"},
 	{ROW("suppressions", F_STRING, watch.suppressions, WATCHING, CMD_CHECK), .arg = "FILE",
-	 .metavar_kind = "file", .help = "findings that are known and not told",
-	 .more = "A line each: an id (E-CUDA-1, E-CTX-*), and after a space a pattern (* and ?) that some line of the "
-		 "finding matches. # begins a comment. An id that no finding has is an error; a line that matched "
-		 "nothing is told at the end."},
+	 .metavar_kind = "file", .help = "do not report the known findings that FILE lists",
+	 .more = "Each line holds an id (E-CUDA-1, E-CTX-*) and optionally, after a space, a pattern (with * and ?) that "
+		 "must match some line of the finding. # begins a comment. An id that no finding has is an error; lines "
+		 "that matched nothing are listed at the end."},
 	{ROW("write-suppressions", F_STRING, watch.suppress_all, WATCHING, CMD_CHECK), .arg = "FILE",
-	 .metavar_kind = "file", .help = "write lines for --suppressions, of all that is told",
-	 .more = "A line for each finding but notes: its id, and who made which call, with * for what changes from run to "
-		 "run (numbers, addresses, places in the code). What --suppressions leaves out is not written again."},
+	 .metavar_kind = "file", .help = "write a line for --suppressions for each reported finding",
+	 .more = "Each finding except notes gets a line: its id, and which library made which call, with * in place of "
+		 "what changes from run to run (numbers, addresses, code locations). Findings that --suppressions hides "
+		 "are not written again."},
 	{ROW("iterations", F_INT, iterations, TIMING, CMD_PROFILE), .sh = 'n', .min = 1, .max = 1e8,
-	 .arg = "N", .help = "runs to measure",
-	 .more = "Without it, as many as --duration holds, and five at least. With both, whichever is reached "
-		 "first."},
+	 .arg = "N", .help = "number of runs to measure",
+	 .more = "Without it, infer measures for the time of --duration, and at least five runs. If both are given, the "
+		 "first limit that is reached ends the measurement."},
 	{ROW("duration", F_DURATION, duration, TIMING, CMD_PROFILE | CMD_CHECK), .arg = "TIME",
-	 .help = "how long to measure, as 3s (the default; 1s for each point of a sweep)"},
+	 .help = "how long to measure, for example 3s (the default; 1s for each point of a sweep)"},
 	{ROW("warmup", F_STRING, warmup, TIMING, CMD_PROFILE), .def = "200ms", .arg = "N|TIME",
-	 .help = "runs before the first that counts, as 10, or their time, as 200ms",
-	 .more = "The first run is told apart in any case."},
+	 .help = "warm-up before the first measured run: a number of runs, as 10, or a time, as 200ms",
+	 .more = "The first run is always reported separately."},
 	{ROW("percentile", F_FLOATS, percentile, TIMING, CMD_PROFILE), .def = "50,90,95,99",
-	 .min = 0, .max = 100, .arg = "P[,P]...", .help = "percentiles of the latency to tell"},
+	 .min = 0, .max = 100, .arg = "P[,P]...", .help = "percentiles of the latency to report"},
 	{ROW("transfers", F_ENUM, transfers, TIMING, CMD_PROFILE), .def = "include",
 	 .choices = "include|exclude|split", .arg = "HOW",
-	 .help = "copies to and from the device in the latency",
-	 .more = "include: they are part of it; exclude: it is what remains without them; split: host to device, "
-		 "compute and device to host are told side by side. They are taken from observed runs, at each point of a "
-		 "sweep. On the CPU there are none."},
+	 .help = "whether the latency includes copies to and from the device",
+	 .more = "include: the copies are part of the latency; exclude: they are subtracted from it; split: host to "
+		 "device, compute, and device to host are reported separately. The times of the copies come from observed "
+		 "runs, at each point of a sweep. On the CPU there are no copies."},
 	{ROW("sort", F_ENUM, sort, TIMING, CMD_PROFILE), .def = "time",
 	 .choices = "time|order|memory", .arg = "KEY", .help = "order of the table of nodes"},
 	{ROW("sessions", F_INT, sessions, TIMING, CMD_PROFILE),
 	 .axis = offsetof(struct options, sessions_axis), .def = "1", .min = 1, .max = 256,
 	 .arg = "N[,N]...",
-	 .help = "sessions that run side by side, each in a thread and, on a GPU, a stream of its own"},
+	 .help = "number of sessions to run in parallel, each in its own thread and, on a GPU, its own stream"},
 	{ROW("streams", F_INT, streams, TIMING, CMD_PROFILE),
 	 .axis = offsetof(struct options, streams_axis), .def = "1", .min = 1, .max = 256,
 	 .arg = "N[,N]...",
-	 .help = "streams of a GPU that work side by side, each with a session of its own"},
+	 .help = "number of GPU streams to use in parallel, each with its own session"},
 	{ROW("compare-device", F_STRING, compare_device, TIMING, CMD_PROFILE), .arg = "A,B[,C]...",
 	 .metavar_kind = "=cpu|cpu,cuda|cuda", .help = "measure on each of these devices",
-	 .more = "Likewise a list given to --threads, --sessions, --streams, --memory-plan, --arena, --optimize, "
-		 "--precision or --cuda-graph measures each of its values; all combinations make one table. "
-		 "Each is measured in a process of its own. What cannot be measured is named with the reason beside what "
-		 "can, and the exit status is that reason's."},
+	 .more = "In the same way, a list given to --threads, --sessions, --streams, --memory-plan, --arena, --optimize, "
+		 "--precision or --cuda-graph measures each of its values; all combinations are printed as one table. "
+		 "Each combination is measured in its own process. A combination that cannot be measured is listed with "
+		 "the reason, and that reason determines the exit status."},
 	{ROW("html", F_STRING, html, EXPORTS, CMD_CHECK | CMD_INSPECT), .arg = "FILE",
-	 .metavar_kind = "file", .help = "write the report as a page, too"},
+	 .metavar_kind = "file", .help = "also write the report as an HTML page"},
 	{ROW("trace", F_STRING, trace, EXPORTS, CMD_PROFILE), .arg = "FILE", .metavar_kind = "file",
 	 .help = "write a trace for Perfetto or chrome://tracing",
-	 .more = "The observed runs: nodes, kernels, copies, and memory as counters. With - the trace goes to standard "
-		 "output and the report to standard error."},
+	 .more = "The trace holds the observed runs: nodes, kernels, copies, and memory as counters. With - the trace "
+		 "goes to standard output and the report to standard error."},
 	{ROW("export", F_LIST, exports, EXPORTS, CMD_PROFILE), .arg = "FILE.json|.csv|.md|.html",
 	 .metavar_kind = "file",
-	 .help = "write the report to a file; what it is follows from its name; repeatable",
-	 .more = "json: everything, with all samples; csv: a line a sample; md: tables for a pull request; html: "
+	 .help = "also write the report to a file, in the format of its extension; repeatable",
+	 .more = "json: everything, with all samples; csv: one line for each sample; md: tables for a pull request; html: "
 		 "one page with plots that needs no network."},
 	{ROW("save-baseline", F_STRING, save_baseline, EXPORTS, CMD_PROFILE), .arg = "FILE",
-	 .metavar_kind = "file", .help = "write what later runs are compared with",
-	 .more = "It is measured in ten processes, one after the other, for twice as long. On a machine where others work, "
-		 "each measures up to four times longer, until some runs were undisturbed. With - it goes to standard "
-		 "output and the report to standard error."},
+	 .metavar_kind = "file", .help = "write a baseline for later comparisons",
+	 .more = "The model is measured in ten processes, one after the other, for twice as long as usual. If other "
+		 "programs keep the machine busy, each process measures up to four times longer, until some runs were "
+		 "undisturbed. With - the baseline goes to standard output and the report to standard error."},
 	{ROW("baseline", F_STRING, baseline, EXPORTS, CMD_PROFILE), .arg = "FILE",
-	 .metavar_kind = "file", .help = "compare with what --save-baseline wrote",
-	 .more = "Another model, device, driver or precision, other shapes of the inputs or settings are refused before "
-		 "the first run, unless --force is given."},
+	 .metavar_kind = "file", .help = "compare with a baseline that --save-baseline wrote",
+	 .more = "A baseline of another model, device, driver or precision, or with other input shapes or settings, is "
+		 "refused before the first run, unless --force is given."},
 	{ROW("fail-above", F_STRING, fail_above, EXPORTS, CMD_PROFILE), .arg = "P%",
-	 .help = "exit with status 9 where the model became slower than the baseline by more than this",
-	 .more = "Compares the tenth percentiles of runs in which no thread waited for a core, and fails "
-		 "only where the bootstrap interval of their quotient, less what the machine itself may have to do with "
-		 "it (loops of known work, measured in between), excludes the limit, and further "
-		 "measurements say the same. A node that grew more than all others did counts by itself: that shows "
-		 "even on a machine so busy that hardly a run is undisturbed. It tells which nodes became slower."},
+	 .help = "exit with status 9 if the model became slower than the baseline by more than P percent",
+	 .more = "Compares the 10th percentiles of the runs in which no thread waited for a core. Fails only if the "
+		 "bootstrap interval of their ratio, reduced by the change that the machine itself may have caused "
+		 "(measured with loops of known work between the runs), lies above the limit, and repeated measurements "
+		 "confirm it. A node that became slower by more than all others did is judged on its own, because this "
+		 "shows even on a machine so busy that hardly any run is undisturbed. The report names the nodes that "
+		 "became slower."},
 	{ROW("fail-above-memory", F_STRING, fail_above_memory, EXPORTS, CMD_PROFILE), .arg = "P%|SIZE",
 	 .help = "the same for memory: planned and counted bytes on host and device, and resident bytes"},
 	{ROW("force", F_BOOL, force, EXPORTS, CMD_PROFILE),
-	 .help = "compare with a baseline of another device, driver, model or precision"},
+	 .help = "compare even if the baseline is of another device, driver, model or precision"},
 
 	{ROW("device", F_STRING, config.device, DEVICE, CMD_RUNS), .sh = 'd', .def = "auto",
 	 .arg = "NAME", .env = "INFER_DEVICE", .metavar_kind = "=auto|cpu|cuda",
 	 .help = "where to run: auto, cpu or cuda[:N]",
-	 .more = "auto takes a usable CUDA device where this build and the machine have one, else the CPU, and "
-		 "says which and why. A device asked for by name is never replaced by another: where it "
-		 "cannot be used, the exit status is 8 and the reason is given."},
+	 .more = "auto uses a CUDA device if this build and the machine have a usable one, otherwise the CPU, and reports "
+		 "which it chose and why. A device that is named is never replaced by another: if it cannot be used, the "
+		 "exit status is 8 and the reason is given."},
 	{ROW("precision", F_ENUM, config.precision, DEVICE, CMD_RUNS),
 	 .axis = offsetof(struct options, precision_axis), .def = "fp32",
 	 .choices = "fp32|tf32|fp16|bf16|auto", .arg = "TYPE", .env = "INFER_PRECISION",
-	 .help = "what float tensors may be computed in",
-	 .more = "fp32 computes in the types that the model says and rounds once a node. tf32 lets matrix "
-		 "products and convolutions of a CUDA device round their fp32 inputs to 10 bits of fraction. fp16 "
-		 "and bf16 compute the inside of an fp32 model in that type, its weights converted once; inputs, "
-		 "outputs and what is easily spoilt stay fp32. Models that are fp16 or bf16 themselves stay so. "
-		 "auto tries all of them on the inputs that are given and takes the fastest whose outputs stay within "
-		 "0.01 of the largest value of each of fp32's; it says which, and what each took and was off by. The "
-		 "choice is kept in the cache. On the CPU it is fp32."},
+	 .help = "types in which float tensors may be computed",
+	 .more = "fp32 computes in the types that the model declares and rounds once per node. tf32 allows matrix "
+		 "products and convolutions on a CUDA device to round their fp32 inputs to a fraction of 10 bits. fp16 "
+		 "and bf16 compute the inside of an fp32 model in that type, with the weights converted once; inputs, "
+		 "outputs and values that are sensitive to rounding stay fp32. Models that are fp16 or bf16 themselves "
+		 "are not changed. auto tries all of them on the given inputs and uses the fastest one whose outputs stay "
+		 "within 0.01 of the largest value of each fp32 output; it reports its choice, and the time and the error "
+		 "of each. The choice is kept in the cache. On the CPU, auto is fp32."},
 	{ROW("sync", F_ENUM, config.sync, DEVICE, CMD_RUNS), .def = "async",
 	 .choices = "async|node|launch", .arg = "WHEN", .env = "INFER_SYNC",
-	 .help = "how often a GPU is waited for",
+	 .help = "how often to wait for the GPU",
 	 .more = "async: at the end of a run; node: after each node; launch: after each launch, as with "
-		 "CUDA_LAUNCH_BLOCKING=1, which means the same. An error that shows only at the end of an "
-		 "async run is looked for by repeating the run once, in a process of its own, with launch."},
+		 "CUDA_LAUNCH_BLOCKING=1, which has the same effect here. If an error appears only at the end of an async "
+		 "run, infer repeats the run once with launch, in another process, to find the node that caused it."},
 	{ROW("no-blame", F_BOOL, no_blame, DEVICE, CMD_RUNS),
 	 .help = "do not repeat a failed run to find the node that failed"},
 	{ROW("context", F_ENUM, config.context, DEVICE, CMD_RUNS), .def = "primary",
 	 .choices = "primary|own", .arg = "WHICH", .env = "INFER_CONTEXT",
-	 .help = "the CUDA context to run in",
-	 .more = "primary: the one that the CUDA runtime and other libraries of the process use; own: one that "
-		 "is made for the session alone. cuDNN's convolutions wake the primary one even then, which takes "
-		 "about half a GiB of the device."},
+	 .help = "which CUDA context to run in",
+	 .more = "primary: the context that the CUDA runtime and other libraries in the process use; own: a new context "
+		 "for this session alone. Even then, cuDNN's convolutions create the primary context, which takes about "
+		 "half a GiB of device memory."},
 	{ROW("cuda-graph", F_ENUM, config.cuda_graph, DEVICE, CMD_RUNS),
 	 .axis = offsetof(struct options, graph_axis), .def = "auto", .choices = "auto|off",
 	 .arg = "WHEN", .env = "INFER_CUDA_GRAPH",
-	 .help = "replay launches as CUDA graphs from the second run on",
-	 .more = "auto: wherever the launches are the same in each run. off: always launch one by one."},
+	 .help = "replay the kernel launches as CUDA graphs from the second run on",
+	 .more = "auto: use graphs wherever the launches are the same in each run; off: always launch one by one."},
 	{ROW("tune", F_ENUM, config.tune, DEVICE, CMD_RUNS), .def = "quick",
 	 .choices = "quick|full|off", .arg = "HOW", .env = "INFER_TUNE",
-	 .help = "how long to look for a GPU's fastest kernels",
-	 .more = "quick: about a second when a model is first run with a shape; full: everything, also what must "
-		 "be compiled, which takes minutes; off: the library's own choice. What was found is kept on disk: "
-		 "see --cache."},
+	 .help = "how long to search for the fastest GPU kernels",
+	 .more = "quick: about a second when a model first runs with a shape; full: try everything, including kernels "
+		 "that must be compiled, which takes minutes; off: use the library's own choice. The results are kept on "
+		 "disk: see --cache."},
 	{ROW("cache", F_STRING, config.cache, DEVICE, CMD_RUNS | CMD_CACHE), .arg = "DIR|off",
-	 .env = "INFER_CACHE_DIR", .metavar_kind = "dir", .help = "where tuning results are kept",
-	 .more = "The default is infer in $XDG_CACHE_HOME, or in .cache of the home folder. What belongs to another "
-		 "GPU, driver or library is not used. infer cache lists and clears it."},
+	 .env = "INFER_CACHE_DIR", .metavar_kind = "dir", .help = "folder for the tuning results",
+	 .more = "The default is the folder infer in $XDG_CACHE_HOME, or in ~/.cache. Results of another GPU, driver or "
+		 "library version are not used. infer cache lists and clears the folder."},
 	{ROW("threads", F_INT, config.threads, DEVICE, CMD_RUNS), .sh = 't',
-	 .axis = offsetof(struct options, threads_axis), .def = "0", .min = 0, .max = 1024,
-	 .arg = "N", .env = "INFER_THREADS", .help = "threads to compute with; 0: one a core"},
+	 .axis = offsetof(struct options, threads_axis), .def = "0", .min = 0, .max = 1024, .arg = "N",
+	 .env = "INFER_THREADS", .help = "number of threads to compute with; 0: one per core"},
 	{ROW("optimize", F_ENUM, config.optimize, DEVICE, CMD_RUNS | CMD_INSPECT),
 	 .axis = offsetof(struct options, optimize_axis), .def = "full",
 	 .choices = "none|basic|full", .arg = "LEVEL", .env = "INFER_OPTIMIZE",
-	 .help = "how far the graph is rewritten before it runs",
-	 .more = "none does only what is needed to run; basic adds exact rewrites; full adds those that change "
-		 "the order of roundings, such as fusions."},
+	 .help = "how far to optimize the graph before it runs",
+	 .more = "none does only what is needed to run; basic adds rewrites that keep the results exact; full adds "
+		 "rewrites that change the order of rounding, such as fusions."},
 	{ROW("memory-plan", F_BOOL, config.memory_plan, DEVICE, CMD_RUNS | CMD_INSPECT),
 	 .axis = offsetof(struct options, plan_axis), .def = "on", .arg = "on|off",
-	 .help = "values may share memory",
-	 .more = "off gives each value memory of its own, which helps to find a fault."},
+	 .help = "let values share memory",
+	 .more = "off gives each value its own memory, which helps to find a fault."},
 	{ROW("arena", F_BOOL, config.arena, DEVICE, CMD_RUNS),
 	 .axis = offsetof(struct options, arena_axis), .def = "on", .arg = "on|off",
-	 .help = "memory of values is kept from run to run",
-	 .more = "off takes it anew for each run and gives it back before the next."},
+	 .help = "keep the memory of values from run to run",
+	 .more = "off allocates the memory anew for each run, and frees the old memory before the next run."},
 	{ROW("memory-limit", F_SIZE, config.memory_limit, DEVICE, CMD_RUNS | CMD_INSPECT),
 	 .def = "0", .arg = "SIZE", .env = "INFER_MEMORY_LIMIT",
-	 .help = "refuse a plan that needs more, as 512MiB; 0: none",
-	 .more = "Fails before anything runs, naming the largest tensors."},
+	 .help = "refuse a plan that needs more memory than this, for example 512MiB; 0: no limit",
+	 .more = "The error comes before anything runs, and names the largest tensors."},
 	{ROW("external-root", F_STRING, config.external_root, DEVICE, CMD_RUNS | CMD_INSPECT),
 	 .arg = "DIR", .env = "INFER_EXTERNAL_ROOT", .metavar_kind = "dir",
-	 .help = "weights may also be read from this folder",
-	 .more = "External data are read only from the model's folder, from the folder of the file that the "
-		 "model is a link to, or from here."},
+	 .help = "also allow weights to be read from this folder",
+	 .more = "External data is read only from the model's folder, from the folder of the file that the model is a "
+		 "link to, or from this folder."},
 
-	{ROW("json", F_BOOL, json, COMMON, CMD_ALL), .help = "one JSON document on standard output"},
+	{ROW("json", F_BOOL, json, COMMON, CMD_ALL),
+	 .help = "print one JSON document on standard output"},
 	{ROW("config", F_STRING, config_file, COMMON, CMD_ALL), .arg = "FILE",
 	 .flags = OPTION_COMMAND_LINE, .env = "INFER_CONFIG", .metavar_kind = "file",
 	 .help = "read options from a YAML file",
-	 .more = "Keys are the names of the long options; a list stands for an option given repeatedly, and so "
-		 "does a mapping for options of the form NAME=VALUE. Relative paths in it start at the "
-		 "current folder. The environment and the command line override the file; a list that they "
-		 "give replaces the file's. Options of other subcommands may stand there."},
+	 .more = "Keys are the names of the long options. An option that is given repeatedly takes a list; options of the "
+		 "form NAME=VALUE may take a mapping. Relative paths start at the current folder. The environment and the "
+		 "command line override the file; a list given there replaces the list of the file. The file may also "
+		 "hold options of other subcommands."},
 	{ROW("timeout", F_DURATION, timeout, COMMON, CMD_ALL), .def = "0", .arg = "SECONDS",
-	 .env = "INFER_TIMEOUT", .help = "end with status 124 after this time; 0: never",
-	 .more = "A unit may follow: 200ms, 3s, 2m."},
+	 .env = "INFER_TIMEOUT", .help = "exit with status 124 after this time; 0: no limit",
+	 .more = "A unit may follow the number: 200ms, 3s, 2m."},
 	{ROW("color", F_ENUM, color, COMMON, CMD_ALL), .def = "auto", .choices = "auto|always|never",
-	 .arg = "WHEN", .env = "INFER_COLOR", .help = "color in messages",
-	 .more = "auto colors what goes to a terminal, unless NO_COLOR is set."},
+	 .arg = "WHEN", .env = "INFER_COLOR", .help = "when to color messages",
+	 .more = "auto colors output to a terminal, unless NO_COLOR is set."},
 	{ROW("verbose", F_INT, verbose, COMMON, CMD_ALL), .sh = 'v', .def = "0",
-	 .help = "say more; repeatable"},
+	 .help = "print more details; repeatable"},
 	{ROW("quiet", F_BOOL, quiet, COMMON, CMD_ALL), .sh = 'q',
-	 .help = "say nothing but errors on standard error"},
+	 .help = "print only errors on standard error"},
 	{ROW("help", F_BOOL, help, COMMON, CMD_ALL), .sh = 'h', .flags = OPTION_COMMAND_LINE,
 	 .help = "show this help"},
 	{ROW("version", F_BOOL, version, COMMON, CMD_ALL), .flags = OPTION_COMMAND_LINE,

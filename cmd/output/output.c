@@ -5,7 +5,7 @@
 #include "base/tame.h"
 #include "cmd/options/command.h"
 #include "output/html.h"
-#include "cmd/output/precision.h"
+#include "cmd/output/auto_precision.h"
 #include "cmd/options/version.h"
 #include "cmd/output/watchdog.h"
 
@@ -40,7 +40,7 @@ bool output_color(const struct options *o, FILE *stream)
 	return isatty(fileno(stream));
 }
 
-/* The processor's name as the system says it; "" where it does not. */
+/* The processor's name from /proc/cpuinfo; "" if there is none. */
 static void cpu_name(char *name, size_t size)
 {
 	char line[256];
@@ -58,8 +58,8 @@ static void cpu_name(char *name, size_t size)
 		fclose(f);
 }
 
-/* What the model is computed in, where that is one thing. */
-static const char *precision_of(const struct options *o)
+/* The precision of the run; NULL if the command runs no model, or compares several precisions. */
+static const char *precision_name(const struct options *o)
 {
 	bool runs = o->command && (o->command->bit & CMD_RUNS) && !o->after_dashes;
 
@@ -78,8 +78,8 @@ static void write_env(const struct options *o, struct json *j)
 	json_string(j, "cpu", *cpu ? cpu : NULL);
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		json_int(j, "cores", CPU_COUNT(&set));
-	if (precision_of(o))
-		json_string(j, "precision", precision_of(o));
+	if (precision_name(o))
+		json_string(j, "precision", precision_name(o));
 	if (uname(&u) == 0) {
 		json_string(j, "machine", u.machine);
 		json_string(j, "system", u.sysname);
@@ -102,13 +102,13 @@ void json_document_begin(struct json *j, FILE *stream, struct options *o, const 
 
 void json_envelope_begin(struct json *j, struct options *o, const struct diag *d)
 {
-	watchdog_document(); /* from here on a signal must not write a second document */
+	watchdog_document_begun(); /* a signal must not write a second document after this one has begun */
 	o->document = true;
 	json_document_begin(j, stdout, o, d);
 }
 
-/* A member that is left out where there is nothing to say. */
-static void text_member(struct json *j, const char *key, const char *text)
+/* Writes a member of the open object, unless text is NULL. */
+static void write_text_member(struct json *j, const char *key, const char *text)
 {
 	if (text)
 		json_string(j, key, text);
@@ -124,15 +124,15 @@ void json_finding(struct json *j, const struct finding *f)
 	json_string(j, "message", f->message ? f->message : code_title(f->code));
 	if (f->model || f->node || f->op || f->slot) {
 		json_object(j, "where");
-		text_member(j, "model", f->model);
-		text_member(j, "node", f->node);
-		text_member(j, "op", f->op);
-		text_member(j, "slot", f->slot);
+		write_text_member(j, "model", f->model);
+		write_text_member(j, "node", f->node);
+		write_text_member(j, "op", f->op);
+		write_text_member(j, "slot", f->slot);
 		json_end(j, '}');
 	}
-	text_member(j, "expected", f->expected);
-	text_member(j, "actual", f->actual);
-	text_member(j, "hint", *hint ? hint : NULL);
+	write_text_member(j, "expected", f->expected);
+	write_text_member(j, "actual", f->actual);
+	write_text_member(j, "hint", *hint ? hint : NULL);
 	if (f->nrows) {
 		json_array(j, "rows");
 		for (size_t i = 0; i < f->nrows; i++) {
@@ -191,7 +191,7 @@ void page_finding(struct page *p, const struct finding *f, struct arena *a)
 		page_pre(p, rows);
 }
 
-/* A pipe's reader would take the end of a trial for the end of all. */
+/* True for standard output and for pipes: opening one for a test and closing it again would look like the end of the data. */
 static bool is_pipe(const char *path)
 {
 	struct stat st;

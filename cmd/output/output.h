@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CMD_OUTPUT_OUTPUT_H
 #define CMD_OUTPUT_OUTPUT_H
-/* What the subcommands' outputs have in common. */
+/* Output that all subcommands share: listings, JSON documents, findings. */
 #include "base/json_write.h"
 #include "cmd/options/options.h"
 
 /*
- * A listing for people: names of a model in it cannot command the terminal (see base/tame.h). Printed
- * to what `begin` returns, in whole lines; `end` passes the rest on to the same stream.
+ * A listing for people, in which names from a model cannot send control sequences to the terminal (see base/tame.h).
+ * Print whole lines to the stream that listing_begin() returns; listing_end() flushes them to `to`.
  */
 FILE *listing_begin(FILE *to);
 void listing_end(FILE *f, FILE *to);
 
-/* Whether what goes to this stream is to be colored. */
+/* Whether to color the output to this stream: --color, NO_COLOR, and whether it is a terminal. */
 bool output_color(const struct options *o, FILE *stream);
 
 /*
- * The JSON document of a command. Gather everything first (ok and exit_code come first), then
- *   json_envelope_begin(&j, o, d); ... own members ...; json_envelope_end(&j, d);
- * A command that fails before writes nothing: main writes a document with the findings alone.
+ * The JSON document of a command on stdout. Finish the work first, because the document begins with ok and exit_code:
+ *   json_envelope_begin(&j, o, d); ... members of the command ...; json_envelope_end(&j, d);
+ * A command that fails earlier writes nothing; main() then writes a document that holds only the findings.
  */
-/* The same to a file; what goes to stdout is not touched. */
-void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d);
 void json_envelope_begin(struct json *j, struct options *o, const struct diag *d);
 void json_envelope_end(struct json *j, const struct diag *d);
+/* Begins the same document in a file. Does not count as the document on stdout. */
+void json_document_begin(struct json *j, FILE *stream, struct options *o, const struct diag *d);
 
-/* One finding as an object of an array. */
+/* Writes a finding as an element of the open array. */
 void json_finding(struct json *j, const struct finding *f);
 
-/* Whether a file can be written, before what goes there is known: it is made and taken away again. E-OUTPUT. */
+/* Tests that a file can be written, before its content is known: creates the file and removes it again. E-OUTPUT. */
 int output_probe(const char *path, struct diag *d);
 
-/* One finding on a page, with what belongs to it. */
+/* Adds a finding with its rows, expected and actual values and cure to an HTML page. */
 struct page;
 void page_finding(struct page *p, const struct finding *f, struct arena *a);
 
-/* Findings on stderr; with --quiet the errors only. */
+/* Prints the findings on stderr; with --quiet only the errors. */
 void output_findings(const struct options *o, const struct diag *d);
 
 #endif

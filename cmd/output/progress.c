@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WIDTH = 24 };
+enum { BAR_WIDTH = 24 }; /* characters */
 
-static const uint64_t PATIENCE = 2000000000; /* ns before a bar appears */
-static const uint64_t STEP = 100000000;	     /* ns between two drawings */
+static const uint64_t DELAY_NS = 2000000000; /* before the bar appears */
+static const uint64_t REDRAW_NS = 100000000; /* between two updates */
 
 void progress_begin(struct progress *p, const struct options *o)
 {
@@ -22,8 +22,8 @@ void progress_begin(struct progress *p, const struct options *o)
 	p->on = !o->quiet && isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
-/* "1:05", "12 s"; what is left is an estimate: no tenths. */
-static void remaining(char *text, size_t size, double seconds)
+/* Formats the remaining time as "1:05" or "12 s". It is an estimate, so fractions would mislead. */
+static void format_remaining(char *text, size_t size, double seconds)
 {
 	if (!isfinite(seconds) || seconds > 359999)
 		snprintf(text, size, "-");
@@ -33,18 +33,18 @@ static void remaining(char *text, size_t size, double seconds)
 		snprintf(text, size, "%d s", (int)ceil(seconds));
 }
 
-static void draw(struct progress *p, double left)
+static void draw_bar(struct progress *p, double left)
 {
-	char bar[WIDTH * 3 + 1], time[24];
-	size_t n = 0, full = (size_t)(p->done * WIDTH + 0.5);
+	char bar[BAR_WIDTH * 3 + 1], time[24];
+	size_t n = 0, full = (size_t)(p->done * BAR_WIDTH + 0.5);
 
-	for (size_t i = 0; i < WIDTH; i++) {
+	for (size_t i = 0; i < BAR_WIDTH; i++) {
 		const char *c = i < full ? "\xe2\x94\x81" : "\xe2\x94\x80"; /* heavy, light line */
 		memcpy(bar + n, c, 3);
 		n += 3;
 	}
 	bar[n] = '\0';
-	remaining(time, sizeof(time), left);
+	format_remaining(time, sizeof(time), left);
 	fprintf(stderr, "\r\033[K%s %3.0f %%  %s left  %s", bar, p->done * 100, time, p->what);
 	fflush(stderr);
 	p->shown = true;
@@ -54,19 +54,19 @@ void progress_at(struct progress *p, double done, const char *what)
 {
 	uint64_t now = p->on ? clock_ns() : 0;
 
-	if (!p->on || now - p->last < STEP)
+	if (!p->on || now - p->last < REDRAW_NS)
 		return;
 	done = fmin(fmax(done, p->done), 1);
 	double seconds = (double)(now - p->last) * 1e-9, speed = (done - p->done) / seconds;
 	double whole = done / ((double)(now - p->start) * 1e-9);
-	/* what happened lately counts as much as the whole */
+	/* expect the mean of the recent (smoothed) and the overall speed */
 	p->speed = p->speed > 0 ? 0.9 * p->speed + 0.1 * speed : whole;
 	double expect = (p->speed + whole) / 2;
 	p->last = now;
 	p->done = done;
 	snprintf(p->what, sizeof(p->what), "%s", what ? what : "");
-	if (now - p->start > PATIENCE && (p->shown || (1 - done) / expect > 0.5))
-		draw(p, (1 - done) / expect);
+	if (now - p->start > DELAY_NS && (p->shown || (1 - done) / expect > 0.5))
+		draw_bar(p, (1 - done) / expect);
 }
 
 void progress_clear(struct progress *p)

@@ -32,8 +32,8 @@ void table_text(struct table *t, const char *text)
 	table_number(t, NAN, text);
 }
 
-/* Columns that a character takes: those of UTF-8's continuation bytes are none. */
-static int width(const char *s)
+/* Number of terminal columns of a UTF-8 string: continuation bytes take none. */
+static int text_width(const char *s)
 {
 	int n = 0;
 
@@ -42,27 +42,27 @@ static int width(const char *s)
 	return n;
 }
 
-static bool right(const struct table *t, size_t column)
+static bool is_right_aligned(const struct table *t, size_t column)
 {
 	return t->align[column] == 'r' || t->align[column] == 's';
 }
 
 static int column_width(const struct table *t, size_t k)
 {
-	int most = width(t->heads[k]);
+	int widest = text_width(t->heads[k]);
 
 	for (size_t i = 0; i < t->rows; i++) {
-		int n = width(t->cell[i * t->columns + k].text);
-		most = n > most ? n : most;
+		int n = text_width(t->cell[i * t->columns + k].text);
+		widest = n > widest ? n : widest;
 	}
-	return most;
+	return widest;
 }
 
-static void padded(const struct table *t, size_t k, const char *text, int to, FILE *f)
+static void print_padded(const struct table *t, size_t k, const char *text, int to, FILE *f)
 {
-	int room = to - width(text);
+	int room = to - text_width(text);
 
-	if (right(t, k))
+	if (is_right_aligned(t, k))
 		fprintf(f, "%*s%s", room, "", text);
 	else if (k + 1 < t->columns)
 		fprintf(f, "%s%*s", text, room, "");
@@ -77,7 +77,7 @@ static void print_row(const struct table *t, const int *widths, const char *inde
 	for (size_t k = 0; k < t->columns; k++) {
 		const char *text = row ? t->cell[(row - 1) * t->columns + k].text : t->heads[k];
 		fputs(k ? "  " : "", f);
-		padded(t, k, text, widths[k], f);
+		print_padded(t, k, text, widths[k], f);
 	}
 	fputc('\n', f);
 }
@@ -107,7 +107,7 @@ void table_markdown(const struct table *t, FILE *f)
 		fprintf(f, "| %s ", t->heads[k]);
 	fputs("|\n", f);
 	for (size_t k = 0; k < t->columns; k++)
-		fputs(right(t, k) ? "| ---: " : "| --- ", f);
+		fputs(is_right_aligned(t, k) ? "| ---: " : "| --- ", f);
 	fputs("|\n", f);
 	for (size_t i = 0; i < t->rows; i++) {
 		for (size_t k = 0; k < t->columns; k++) {

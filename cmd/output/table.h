@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CMD_OUTPUT_TABLE_H
 #define CMD_OUTPUT_TABLE_H
-/* A table of texts, made once and shown on a terminal, in Markdown or on a page. */
+/* A table of texts that can be printed on a terminal, as Markdown, or on an HTML page. */
 #include "output/html.h"
 
 struct table {
 	struct arena *arena;
-	const char *const *heads; /* NULL ends */
-	const char *align;	  /* as page_table */
+	const char *const *heads; /* the last one is NULL */
+	const char *align;	  /* one letter for each column, as for page_table() */
 	size_t columns, rows, cap, at;
 	struct table_cell {
 		const char *text;
-		double value; /* to sort by; NAN: by its text */
+		double value; /* sort key of the cell on a page; NAN: sort by text */
 	} * cell;
 };
 
 void table_begin(struct table *t, struct arena *a, const char *const *heads, const char *align);
-void table_text(struct table *t, const char *text); /* row by row, left to right */
+void table_text(struct table *t, const char *text); /* fills the table row by row */
 void table_number(struct table *t, double value, const char *text);
-/* indent: before each line */
+/* Prints aligned columns, with `indent` before each line. */
 void table_print(const struct table *t, const char *indent, FILE *f);
 void table_markdown(const struct table *t, FILE *f);
-/* As plain text within a line of Markdown, or a cell: what Markdown and HTML would take for theirs is escaped. */
+/* Writes s as plain text for a line or a table cell of Markdown; escapes the special characters of Markdown and HTML. */
 void markdown_text(const char *s, FILE *f);
 void table_page(const struct table *t, struct page *p);
 

@@ -12,22 +12,22 @@
 #include <unistd.h>
 
 /*
- * A signal handler has no argument and may call next to nothing, so what it writes is made before
- * and lies here. This is the program's state as a whole, like the signal's disposition itself.
+ * A signal handler gets no argument and may call only async-signal-safe functions, so the texts that it writes are
+ * prepared in advance and kept in globals. Like a signal's disposition, this state belongs to the whole process.
  */
 struct farewell {
 	int signal, status;
 	char id[32], text[160];
-	char head[256], finding[256]; /* of the document */
+	char head[256], finding[256]; /* parts of the JSON document */
 };
 static struct farewell farewells[7];
-static volatile sig_atomic_t write_document;
-static volatile sig_atomic_t soft, caught; /* see watchdog_soft; the signal */
-static volatile sig_atomic_t patience = 5; /* seconds that an end in order may take */
+static volatile sig_atomic_t document_wanted; /* --json, and none has begun */
+static volatile sig_atomic_t soft, caught; /* watchdog_soft() was called; number of the caught signal */
+static volatile sig_atomic_t grace_seconds = 5; /* for a command to end by itself after --timeout */
 static const char *volatile at_node, *volatile at_op;
 static const char *volatile gathered_text, *volatile gathered_findings;
 
-static void say(int fd, const char *text)
+static void write_text(int fd, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -40,60 +40,60 @@ static void say(int fd, const char *text)
 	}
 }
 
-/* A name inside a string of the document: what would need an escape becomes a question mark. */
-static void say_plain(int fd, const char *text)
+/* Writes a name inside a JSON string. Characters that would need an escape become question marks. */
+static void write_json_name(int fd, const char *text)
 {
 	char one[2] = "";
 
 	for (; *text; text++) {
 		*one = *text == '"' || *text == '\\' || (unsigned char)*text < ' ' ? '?' : *text;
-		say(fd, one);
+		write_text(fd, one);
 	}
 }
 
-static void say_message(const struct farewell *f)
+static void write_message(const struct farewell *f)
 {
 	const char *node = at_node, *op = at_op;
 
-	say(STDERR_FILENO, "error[");
-	say(STDERR_FILENO, f->id);
-	say(STDERR_FILENO, "]: ");
+	write_text(STDERR_FILENO, "error[");
+	write_text(STDERR_FILENO, f->id);
+	write_text(STDERR_FILENO, "]: ");
 	if (node) {
-		say(STDERR_FILENO, "node '");
-		say(STDERR_FILENO, node);
-		say(STDERR_FILENO, "' (");
-		say(STDERR_FILENO, op ? op : "?");
-		say(STDERR_FILENO, "): ");
+		write_text(STDERR_FILENO, "node '");
+		write_text(STDERR_FILENO, node);
+		write_text(STDERR_FILENO, "' (");
+		write_text(STDERR_FILENO, op ? op : "?");
+		write_text(STDERR_FILENO, "): ");
 	}
-	say(STDERR_FILENO, f->text);
-	say(STDERR_FILENO, node ? "; this node was running\n" : "\n");
+	write_text(STDERR_FILENO, f->text);
+	write_text(STDERR_FILENO, node ? "; this node was running\n" : "\n");
 }
 
-static void say_document(const struct farewell *f)
+static void write_document(const struct farewell *f)
 {
 	const char *node = at_node, *op = at_op, *more = gathered_findings;
 
-	say(STDOUT_FILENO, f->head);
+	write_text(STDOUT_FILENO, f->head);
 	if (more)
-		say(STDOUT_FILENO, more);
-	say(STDOUT_FILENO, f->finding);
+		write_text(STDOUT_FILENO, more);
+	write_text(STDOUT_FILENO, f->finding);
 	if (node) {
-		say(STDOUT_FILENO, ",\n      \"where\": {\n        \"node\": \"");
-		say_plain(STDOUT_FILENO, node);
-		say(STDOUT_FILENO, "\",\n        \"op\": \"");
-		say_plain(STDOUT_FILENO, op ? op : "?");
-		say(STDOUT_FILENO, "\"\n      }");
+		write_text(STDOUT_FILENO, ",\n      \"where\": {\n        \"node\": \"");
+		write_json_name(STDOUT_FILENO, node);
+		write_text(STDOUT_FILENO, "\",\n        \"op\": \"");
+		write_json_name(STDOUT_FILENO, op ? op : "?");
+		write_text(STDOUT_FILENO, "\"\n      }");
 	}
-	say(STDOUT_FILENO, "\n    }\n  ]\n}\n");
+	write_text(STDOUT_FILENO, "\n    }\n  ]\n}\n");
 }
 
 /*
- * The first time, where the command asked for it: it ends by itself, within five seconds, or where it had more time
- * within a fifth of that (a busy machine takes long to tell what was gathered).
+ * Handles the first signal of a command that called watchdog_soft(): the command ends by itself. After --timeout it
+ * gets five seconds for that, or a fifth of the timeout if that is longer, because a busy machine takes long to report.
  */
-static bool catch_softly(int number)
+static bool defer_to_command(int number)
 {
-	const struct itimerval grace = {.it_value.tv_sec = patience};
+	const struct itimerval grace = {.it_value.tv_sec = grace_seconds};
 
 	if (!soft || caught || (number != SIGINT && number != SIGALRM))
 		return false;
@@ -105,24 +105,24 @@ static bool catch_softly(int number)
 
 static void on_signal(int number)
 {
-	if (catch_softly(number))
+	if (defer_to_command(number))
 		return;
 	for (size_t i = 0; i < sizeof(farewells) / sizeof(*farewells); i++) {
 		const struct farewell *f = &farewells[i];
 		const char *text = gathered_text;
 		if (f->signal != number)
 			continue;
-		if (text && !write_document)
-			say(STDOUT_FILENO, text);
-		say_message(f);
-		if (write_document)
-			say_document(f);
+		if (text && !document_wanted)
+			write_text(STDOUT_FILENO, text);
+		write_message(f);
+		if (document_wanted)
+			write_document(f);
 		_exit(f->status);
 	}
 }
 
-static void prepare(struct farewell *f, int number, enum code code, const char *command,
-		    const char *text)
+static void prepare_farewell(struct farewell *f, int number, enum code code, const char *command,
+			     const char *text)
 {
 	struct sigaction action = {.sa_handler = on_signal}, old;
 
@@ -137,7 +137,7 @@ static void prepare(struct farewell *f, int number, enum code code, const char *
 	snprintf(f->finding, sizeof(f->finding),
 		 "    {\n      \"id\": \"%s\",\n      \"severity\": \"error\",\n      \"message\": \"%s\"",
 		 f->id, text);
-	/* A shell's background job ignores interrupts, and so do we then. */
+	/* Shells start background jobs with SIGINT ignored; keep it ignored. */
 	if (sigaction(number, NULL, &old) == 0 && old.sa_handler == SIG_IGN && number == SIGINT)
 		return;
 	sigaction(number, &action, NULL);
@@ -159,21 +159,21 @@ void watchdog_start(const char *command, double seconds, bool json)
 {
 	char text[96];
 
-	write_document = json;
-	prepare(&farewells[0], SIGINT, E_INTERRUPTED, command, code_title(E_INTERRUPTED));
-	prepare(&farewells[1], SIGBUS, E_MODEL_TRUNCATED, command,
-		"a file became shorter while it was being read");
+	document_wanted = json;
+	prepare_farewell(&farewells[0], SIGINT, E_INTERRUPTED, command, code_title(E_INTERRUPTED));
+	prepare_farewell(&farewells[1], SIGBUS, E_MODEL_TRUNCATED, command,
+			 "a file was truncated while it was being read");
 	if (!(seconds > 0))
 		return;
-	patience = (sig_atomic_t)fmax(5, fmin(seconds, 1e9) / 5);
+	grace_seconds = (sig_atomic_t)fmax(5, fmin(seconds, 1e9) / 5);
 	snprintf(text, sizeof(text), "not done within the %g s of --timeout", seconds);
-	prepare(&farewells[2], SIGALRM, E_TIMEOUT, command, text);
+	prepare_farewell(&farewells[2], SIGALRM, E_TIMEOUT, command, text);
 	set_timer(seconds);
 }
 
-void watchdog_document(void)
+void watchdog_document_begun(void)
 {
-	write_document = 0;
+	document_wanted = 0;
 }
 
 void watchdog_at(const char *node, const char *op)
@@ -208,9 +208,10 @@ void watchdog_crash(const char *command)
 		       {SIGILL, "the program crashed: illegal instruction"},
 		       {SIGABRT, "the program aborted"}};
 
-#if !WITH_ASAN /* which tells more */
+#if !WITH_ASAN /* AddressSanitizer reports crashes in more detail */
 	for (size_t i = 0; i < sizeof(crashes) / sizeof(*crashes); i++)
-		prepare(&farewells[3 + i], crashes[i].number, E_RUN, command, crashes[i].text);
+		prepare_farewell(&farewells[3 + i], crashes[i].number, E_RUN, command,
+				 crashes[i].text);
 #else
 	(void)command, (void)crashes;
 #endif

@@ -2,31 +2,32 @@
 #ifndef CMD_OUTPUT_WATCHDOG_H
 #define CMD_OUTPUT_WATCHDOG_H
 /*
- * Ends the program when its time is over (status 124), when it is interrupted (130), and when a
- * mapped file shrinks under it (3), with a message and, with --json, a document.
+ * Ends the program with a message and, with --json, a document: when the time of --timeout has passed (exit status
+ * 124), when it is interrupted (130), and when a file is truncated while it is mapped (3).
  */
 #include "base/diag.h"
 
 #include <stdbool.h>
 
-/* seconds 0: no limit. command is for the document and must outlive the program's end. */
+/* seconds: the time limit, 0 for none. command: name of the subcommand for the document. */
 void watchdog_start(const char *command, double seconds, bool json);
 /*
- * From now on the first interrupt and the end of --timeout only make watchdog_caught tell so, for a command that can
- * tell what it has gathered; a second interrupt, or five seconds more, ends the program as before.
+ * For a command that can report partial results: from now on, the first interrupt or timeout does not end the program
+ * but is returned by watchdog_caught(). A second interrupt ends the program at once, and so does a command that has not
+ * ended five seconds after the timeout (or a fifth of --timeout, if that is longer).
  */
 void watchdog_soft(void);
-/* E_INTERRUPTED, E_TIMEOUT, or E_OK. */
+/* The deferred signal: E_INTERRUPTED or E_TIMEOUT; E_OK if there was none. */
 enum code watchdog_caught(void);
-/* A crash is told, too, as a failure of the node that runs (3). For commands that look for faults. */
+/* Also reports a crash as a failure of the running node (exit status 3). For commands that look for faults. */
 void watchdog_crash(const char *command);
-/* A document is being written to stdout: none is written at the end any more. */
-void watchdog_document(void);
-/* The node that runs now, which the message names; NULL: none. The texts must live on. */
+/* Call when a document on stdout has begun: a signal then writes no second one. */
+void watchdog_document_begun(void);
+/* Sets the running node, which the message names; NULL: none. The texts must stay valid until the next call. */
 void watchdog_at(const char *node, const char *op);
 /*
- * What was gathered so far and is written, too: text on stdout, or with --json findings (objects of the
- * document's array, each followed by a comma). Both must live until the next call; NULL: nothing.
+ * Sets partial results to write when a signal ends the program: text for stdout, or, with --json, findings (objects
+ * of the document's array, each followed by a comma). Both must stay valid until the next call; NULL: none.
  */
 void watchdog_gathered(const char *text, const char *findings);
 

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "cmd/options/command.h"
-#include "cmd/output/precision.h"
+#include "cmd/output/auto_precision.h"
 #include "gpu/driver/clocks.h"
 #include "cmd/output/watchdog.h"
 

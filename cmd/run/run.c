@@ -5,7 +5,7 @@
 #include "cmd/options/command.h"
 #include "io/io.h"
 #include "cmd/output/output.h"
-#include "cmd/output/precision.h"
+#include "cmd/output/auto_precision.h"
 #include "output/summary.h"
 
 #include <string.h>

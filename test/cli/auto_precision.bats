@@ -77,7 +77,7 @@ launches() {
 	[ "$status" -eq 0 ]
 	[[ $output == *"auto is fp32"* ]]
 	for p in tf32 fp16 bf16; do
-		[[ $output == *"$p "*" a run, "*": not taken: "* ]]
+		[[ $output == *"$p "*" a run, "*": rejected: "* ]]
 	done
 	[[ $output != *"auto is tf32"* && $output != *"auto is fp16"* && $output != *"auto is bf16"* ]]
 }
@@ -90,16 +90,16 @@ launches() {
 	rm "$T/log"
 	run "$INFER" run "$chain" "${args[@]}" --precision auto
 	[ "$status" -eq 0 ]
-	[[ $output == *"(known from the cache)"* ]]
+	[[ $output == *"(from the cache)"* ]]
 	[ "$(launches)" -eq 6 ]
 	rm "$T/log"
 	run "$INFER" run "$chain" "${args[@]/n=2/n=3}" --precision auto
 	[[ $output == *"f32 [3,64]"* ]]
-	[[ $output != *"known from the cache"* ]]
+	[[ $output != *"from the cache)"* ]]
 	[ "$(launches)" -gt 50 ]
 	rm "$T/log"
 	run "$INFER" run "$chain" "${args[@]}" --precision auto --cache off
-	[[ $output != *"known from the cache"* ]]
+	[[ $output != *"from the cache)"* ]]
 	[ "$(launches)" -gt 50 ]
 }
 
@@ -109,7 +109,7 @@ launches() {
 	for f in "$T"/cache/v1/*/blobs/*; do printf 'x' | dd of="$f" bs=1 seek=200 conv=notrunc status=none; done
 	run "$INFER" run "$chain" "${args[@]}" --precision auto
 	[ "$status" -eq 0 ]
-	[[ $output != *"known from the cache"* ]]
+	[[ $output != *"from the cache)"* ]]
 }
 
 @test "a model from a pipe is read twice" {

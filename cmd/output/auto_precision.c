@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/output/precision.h"
+#include "cmd/output/auto_precision.h"
 
 #include "base/str.h"
 #include "cmd/options/command.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Private: what a process took, for one that repeats what it did (blame.c). */
-static const char variable[] = "INFER_AUTO_PRECISION";
+/* Private variable that passes the chosen precision on to the process that repeats a failed run (blame.c). */
+static const char choice_variable[] = "INFER_AUTO_PRECISION";
 
 static const char *error_text(const struct precision_trial *t, struct arena *a)
 {
@@ -19,7 +19,7 @@ static const char *error_text(const struct precision_trial *t, struct arena *a)
 	return arena_printf(a, ", error %.2g in output '%s'", t->error, t->output);
 }
 
-static void tell_trial(const struct precision_choice *c, const struct precision_trial *t, FILE *stream)
+static void print_trial(const struct precision_choice *c, const struct precision_trial *t, FILE *stream)
 {
 	struct arena a = {0};
 
@@ -27,14 +27,14 @@ static void tell_trial(const struct precision_choice *c, const struct precision_
 	if (t->seconds > 0)
 		fprintf(stream, " %s a run%s", str_seconds(&a, t->seconds), error_text(t, &a));
 	if (t->why)
-		fprintf(stream, ": not taken: %s", t->why);
+		fprintf(stream, ": rejected: %s", t->why);
 	else if (t->precision != c->taken)
-		fprintf(stream, ": not taken: not the fastest");
+		fprintf(stream, ": rejected: not the fastest");
 	fputc('\n', stream);
 	arena_free(&a);
 }
 
-static void tell(const struct precision_choice *c, FILE *stream)
+static void print_choice(const struct precision_choice *c, FILE *stream)
 {
 	fprintf(stream, "%-7s %s%sauto is %s: ", "numbers", c->label ? c->label : "",
 		c->label ? ": " : "", precision_names[c->taken]);
@@ -43,15 +43,15 @@ static void tell(const struct precision_choice *c, FILE *stream)
 	else
 		fprintf(stream, "the fastest within %g of the largest value of each fp32 output",
 			PRECISION_LIMIT);
-	fputs(c->known ? " (known from the cache)\n" : "\n", stream);
+	fputs(c->known ? " (from the cache)\n" : "\n", stream);
 	for (size_t i = 0; i < c->n; i++)
-		tell_trial(c, &c->trial[i], stream);
+		print_trial(c, &c->trial[i], stream);
 }
 
-/* A repetition takes what the first took: measuring again could choose another. */
-static bool inherited(struct run_config *config)
+/* A process that repeats a failed run uses the precision of the first run: measuring again could choose another one. */
+static bool use_inherited_choice(struct run_config *config)
 {
-	const char *name = getenv("INFER_BLAME_FD") ? getenv(variable) : NULL;
+	const char *name = getenv("INFER_BLAME_FD") ? getenv(choice_variable) : NULL;
 
 	for (int p = 0; name && p < PRECISIONS; p++)
 		if (!strcmp(name, precision_names[p])) {
@@ -64,19 +64,19 @@ static bool inherited(struct run_config *config)
 void precision_settle(struct options *o, struct run_config *config,
 		      const struct input_request *request, const char *label, struct diag *d)
 {
-	if (config->precision != PRECISION_AUTO || inherited(config))
+	if (config->precision != PRECISION_AUTO || use_inherited_choice(config))
 		return;
 	bool forks = (o->command->bit & CMD_PROFILE) != 0;
 	struct precision_choice c = precision_auto(o->operand[0], config, request, !forks, &o->arena);
 	c.label = label && *label ? label : NULL;
 	config->precision = c.taken;
-	(void)setenv(variable, precision_names[c.taken], 1);
+	(void)setenv(choice_variable, precision_names[c.taken], 1);
 	o->chosen = arena_grow(&o->arena, o->chosen, o->nchosen, o->nchosen + 1, sizeof(c));
 	o->chosen[o->nchosen++] = c;
 	if (c.doubtful)
 		WARN(d, E_PRECISION, .message = fmt(d, "%s", c.why));
 	if (!o->quiet && !o->json)
-		tell(&c, stderr);
+		print_choice(&c, stderr);
 }
 
 void precision_document(const struct options *o, struct json *j)
