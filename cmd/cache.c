@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer cache: what tuning left on disk. */
+/* infer cache: lists or clears the tuning results on disk. */
 #include "base/json_write.h"
 #include "base/str.h"
 #include "cmd/options/command.h"
@@ -15,7 +15,7 @@ struct listing {
 	size_t folders;
 };
 
-static int tell(void *arg, const struct cache_folder *f)
+static int print_folder(void *arg, const struct cache_folder *f)
 {
 	struct listing *l = arg;
 
@@ -35,13 +35,13 @@ static int tell(void *arg, const struct cache_folder *f)
 	return 0;
 }
 
-static int list(struct options *o, const char *root, struct diag *d)
+static int list_folders(struct options *o, const char *root, struct diag *d)
 {
 	struct json j;
 	struct listing l = {.arena = &d->arena};
 
 	if (!o->json) {
-		cache_each(root, tell, &l);
+		cache_each(root, print_folder, &l);
 		if (!l.folders)
 			printf("%s: empty\n", root);
 		return 0;
@@ -50,13 +50,13 @@ static int list(struct options *o, const char *root, struct diag *d)
 	json_string(&j, "root", root);
 	json_array(&j, "folders");
 	l.json = &j;
-	cache_each(root, tell, &l);
+	cache_each(root, print_folder, &l);
 	json_end(&j, ']');
 	json_envelope_end(&j, d);
 	return 0;
 }
 
-static int clear(struct options *o, const char *root, struct diag *d)
+static int clear_folders(struct options *o, const char *root, struct diag *d)
 {
 	unsigned long long bytes = 0;
 	size_t files = 0;
@@ -64,7 +64,7 @@ static int clear(struct options *o, const char *root, struct diag *d)
 	int err = cache_clear(root, &bytes, &files, d);
 
 	if (!o->json) {
-		printf("%s: %zu files, %s removed\n", root, files,
+		printf("%s: removed %zu files, %s\n", root, files,
 		       str_bytes(&d->arena, (int64_t)bytes));
 		return err;
 	}
@@ -83,14 +83,15 @@ int cmd_cache(struct options *o, struct diag *d)
 
 	if (strcmp(word, "ls") && strcmp(word, "clear")) {
 		const char *near = str_nearest(word, words, 2);
-		return FAIL(d, E_OPTION, .message = fmt(d, "infer cache does not know '%s'", word),
-			    .hint = near ? fmt(d, "did you mean '%s'?", near) : "ls or clear");
+		return FAIL(d, E_OPTION, .message = fmt(d, "unknown operand '%s'", word),
+			    .hint = near ? fmt(d, "did you mean '%s'?", near) : "use ls or clear");
 	}
 	if (!root)
-		return FAIL(d, E_OPTION, .message = "there is no folder of tuning results",
+		return FAIL(d, E_OPTION,
+			    .message = "tuning results have no folder, because --cache is off or there is no home folder",
 			    .hint = "name it with --cache DIR");
 	struct stat st;
 	if (stat(root, &st) == 0 && !S_ISDIR(st.st_mode))
-		return FAIL(d, E_CACHE, .message = fmt(d, "%s: this is no folder", root));
-	return strcmp(word, "ls") ? clear(o, root, d) : list(o, root, d);
+		return FAIL(d, E_CACHE, .message = fmt(d, "%s is not a folder", root));
+	return strcmp(word, "ls") ? clear_folders(o, root, d) : list_folders(o, root, d);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int script_document(const char *shell, struct options *o, struct diag *d)
+static int write_script_document(const char *shell, struct options *o, struct diag *d)
 {
 	struct json j;
 	char *text = NULL;
@@ -37,11 +37,12 @@ int cmd_completion(struct options *o, struct diag *d)
 		if (strcmp(shells[i], shell) != 0)
 			continue;
 		if (o->json)
-			return script_document(shell, o, d);
+			return write_script_document(shell, o, d);
 		shell_script(shell, stdout);
 		return 0;
 	}
 	near = str_nearest(shell, shells, 3);
-	return FAIL(d, E_OPTION, .message = fmt(d, "no completion for the shell '%s'", shell),
-		    .hint = near ? fmt(d, "did you mean '%s'?", near) : "bash, zsh or fish");
+	return FAIL(d, E_OPTION,
+		    .message = fmt(d, "there is no completion script for the shell '%s'", shell),
+		    .hint = near ? fmt(d, "did you mean '%s'?", near) : "use bash, zsh or fish");
 }

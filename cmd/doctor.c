@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer doctor: which devices and libraries are there, which are missing, and why. */
+/* infer doctor: lists the devices and libraries on this machine, and why others are missing. */
 #include "base/json_write.h"
 #include "cmd/options/command.h"
 #include "cpu/cpu.h"
@@ -9,20 +9,20 @@
 
 #include <inttypes.h>
 
-enum { MOST = 16 };
+enum { MAX_GPUS = 16 };
 
 struct health {
-	struct diag why; /* why there is no GPU, and the strings below */
+	struct diag why; /* why there is no GPU; its arena owns the strings below */
 	struct device_info cpu;
-	struct device_facts gpu[MOST];
+	struct device_facts gpu[MAX_GPUS];
 	int ngpu;
 	struct library_info libraries[LIBRARIES + 6];
 	int nlibraries;
 };
 
-/* Opened the way that the program opens it when it is wanted. */
-static void look_for(struct health *h, const char *name, const char *use, const char *without,
-		     const char *const *sonames)
+/* Opens the library in the same way as the code that uses it would, so that the result is the same. */
+static void probe_library(struct health *h, const char *name, const char *use, const char *without,
+			  const char *const *sonames)
 {
 	struct library_info *i = &h->libraries[h->nlibraries++];
 	struct dl lib;
@@ -35,7 +35,7 @@ static void look_for(struct health *h, const char *name, const char *use, const 
 		i->why = fmt(&h->why, "%s", lib.tried);
 }
 
-static void examine(struct health *h)
+static void probe_machine(struct health *h)
 {
 	static const char *const dnnl[] = {"libdnnl.so.3", NULL}, *const png[] = {"libpng16.so.16", NULL},
 				 *const jpeg[] = {"libjpeg.so.8", "libjpeg.so.62", NULL},
@@ -44,32 +44,33 @@ static void examine(struct health *h)
 				 *const jp2[] = {"libopenjp2.so.7", NULL};
 
 	cpu_backend.probe(&h->cpu, 1, NULL);
-	h->ngpu = gpu_devices(h->gpu, MOST, &h->why);
+	h->ngpu = gpu_devices(h->gpu, MAX_GPUS, &h->why);
 	libraries_probe(h->libraries, &h->why);
 	h->nlibraries = LIBRARIES;
-	look_for(h, "oneDNN", "the fast kernels of the CPU",
-		 "plain kernels run, several times slower", dnnl);
-	look_for(h, "libpng", "PNG pictures", "no such pictures are read", png);
-	look_for(h, "libjpeg", "JPEG pictures", "no such pictures are read", jpeg);
-	look_for(h, "libwebp", "WebP pictures", "no such pictures are read", webp);
-	look_for(h, "libtiff", "TIFF pictures", "no such pictures are read", tiff);
-	look_for(h, "OpenJPEG", "JPEG 2000 pictures", "no such pictures are read", jp2);
+	probe_library(h, "oneDNN", "fast CPU kernels",
+		      "the built-in kernels are used, which are several times slower", dnnl);
+	probe_library(h, "libpng", "reading PNG pictures", "PNG pictures cannot be read", png);
+	probe_library(h, "libjpeg", "reading JPEG pictures", "JPEG pictures cannot be read", jpeg);
+	probe_library(h, "libwebp", "reading WebP pictures", "WebP pictures cannot be read", webp);
+	probe_library(h, "libtiff", "reading TIFF pictures", "TIFF pictures cannot be read", tiff);
+	probe_library(h, "OpenJPEG", "reading JPEG 2000 pictures",
+		      "JPEG 2000 pictures cannot be read", jp2);
 }
 
-static const char *no_gpu(const struct health *h)
+static const char *missing_gpu_reason(const struct health *h)
 {
 	const struct finding *f = h->why.first;
 
 	return f ? f->message ? f->message : code_title(f->code) : "none found";
 }
 
-static const char *kernels_for(const struct device_facts *f)
+static const char *describe_kernels(const struct device_facts *f)
 {
 	bool ptx;
 
 	if (!gpu_has_code(f, &ptx))
 		return "no kernels";
-	return ptx ? "no kernels but PTX, which the driver compiles at first use," : "kernels";
+	return ptx ? "only PTX code, which the driver compiles at first use," : "kernels";
 }
 
 static void print_text(const struct health *h)
@@ -80,9 +81,9 @@ static void print_text(const struct health *h)
 		       k, h->gpu[k].name, (double)h->gpu[k].memory / (1 << 30), h->gpu[k].major,
 		       h->gpu[k].minor, h->gpu[k].processors);
 	for (int k = 0; k < h->ngpu; k++)
-		printf("          this build has %s for cuda:%d\n", kernels_for(&h->gpu[k]), k);
+		printf("          this build has %s for cuda:%d\n", describe_kernels(&h->gpu[k]), k);
 	if (!h->ngpu) {
-		printf("cuda      missing: %s\n", no_gpu(h));
+		printf("cuda      missing: %s\n", missing_gpu_reason(h));
 		if (h->why.first && h->why.first->actual)
 			printf("          %s\n", h->why.first->actual);
 	}
@@ -117,11 +118,11 @@ static void print_json(struct options *o, const struct health *h, struct diag *d
 		json_int(&j, "compute_major", h->gpu[k].major);
 		json_int(&j, "compute_minor", h->gpu[k].minor);
 		json_int(&j, "multiprocessors", h->gpu[k].processors);
-		json_string(&j, "kernels", kernels_for(&h->gpu[k]));
+		json_string(&j, "kernels", describe_kernels(&h->gpu[k]));
 		json_end(&j, '}');
 	}
 	json_end(&j, ']');
-	json_string(&j, "cuda_missing", h->ngpu ? NULL : no_gpu(h));
+	json_string(&j, "cuda_missing", h->ngpu ? NULL : missing_gpu_reason(h));
 	json_array(&j, "libraries");
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
@@ -139,12 +140,12 @@ static void print_json(struct options *o, const struct health *h, struct diag *d
 	json_envelope_end(&j, d);
 }
 
-/* It tells; what is missing is no failure of its own. */
+/* Always succeeds: a missing device or library is information, not a failure. */
 int cmd_doctor(struct options *o, struct diag *d)
 {
 	struct health h = {0};
 
-	examine(&h);
+	probe_machine(&h);
 	if (o->json)
 		print_json(o, &h, d);
 	else

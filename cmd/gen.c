@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `infer __gen KIND [DIR]`: what the tables say, as manual pages, completion scripts, a sample configuration. */
+/* `infer __gen KIND [DIR]`: generates manual pages, completion scripts or a sample configuration from the tables. */
 #include "base/file.h"
 #include "cmd/options/command.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void bash(const struct command *c, FILE *f)
+static void render_bash(const struct command *c, FILE *f)
 {
 	(void)c;
 	shell_script("bash", f);
 }
 
-static void zsh(const struct command *c, FILE *f)
+static void render_zsh(const struct command *c, FILE *f)
 {
 	(void)c;
 	shell_script("zsh", f);
 }
 
-static void fish(const struct command *c, FILE *f)
+static void render_fish(const struct command *c, FILE *f)
 {
 	(void)c;
 	shell_script("fish", f);
 }
 
-static void yaml(const struct command *c, FILE *f)
+static void render_yaml(const struct command *c, FILE *f)
 {
 	(void)c;
 	sample_config(f);
 }
 
-/* Written to DIR/name, or to stdout without DIR. */
+/* Renders a text and writes it to DIR/name, or to stdout if dir is NULL. */
 static int write_file(const char *dir, const char *name,
 		      void (*render)(const struct command *, FILE *), const struct command *c,
 		      struct diag *d)
@@ -58,13 +58,13 @@ static int write_file(const char *dir, const char *name,
 	return rc;
 }
 
-static void operators(const struct command *c, FILE *f)
+static void render_operators(const struct command *c, FILE *f)
 {
 	(void)c;
 	operators_page(f);
 }
 
-static int manual(const char *dir, struct diag *d)
+static int write_manual(const char *dir, struct diag *d)
 {
 	char name[64];
 	int rc = write_file(dir, "infer.1", manual_page, NULL, d);
@@ -73,7 +73,7 @@ static int manual(const char *dir, struct diag *d)
 		snprintf(name, sizeof(name), "infer-%s.1", c->name);
 		rc = write_file(dir, name, manual_page, c, d);
 	}
-	return rc ? rc : write_file(dir, "infer-operators.7", operators, NULL, d);
+	return rc ? rc : write_file(dir, "infer-operators.7", render_operators, NULL, d);
 }
 
 int cmd_gen(int argc, char *const *argv, struct diag *d)
@@ -82,15 +82,15 @@ int cmd_gen(int argc, char *const *argv, struct diag *d)
 		const char *kind, *name;
 		void (*render)(const struct command *, FILE *);
 	} kinds[] = {
-		{"bash", "infer.bash", bash},
-		{"zsh", "_infer", zsh},
-		{"fish", "infer.fish", fish},
-		{"yaml", "default.yaml", yaml},
+		{"bash", "infer.bash", render_bash},
+		{"zsh", "_infer", render_zsh},
+		{"fish", "infer.fish", render_fish},
+		{"yaml", "default.yaml", render_yaml},
 	};
 	const char *kind = argc > 0 ? argv[0] : "", *dir = argc > 1 ? argv[1] : NULL;
 
 	if (strcmp(kind, "man") == 0)
-		return manual(dir, d);
+		return write_manual(dir, d);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(kinds[i].kind, kind) == 0)
 			return write_file(dir, kinds[i].name, kinds[i].render, NULL, d);

@@ -24,10 +24,11 @@ static int unknown_command(const char *name, struct diag *d)
 						      : NULL;
 
 	if (near)
-		return FAIL(d, E_OPTION, .message = fmt(d, "there is no '%s'", name),
+		return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%s'", name),
 			    .hint = fmt(d, "did you mean '%s'?", near));
 	if (*name == '-')
-		return FAIL(d, E_USAGE, .message = fmt(d, "'%s' stands before the subcommand", name),
+		return FAIL(d, E_USAGE,
+			    .message = fmt(d, "option '%s' comes before the subcommand", name),
 			    .hint = "infer COMMAND [OPTION]...; see infer --help");
 	for (const struct command *c = commands; c->name; c++) {
 		const char *pair[2] = {near, c->name};
@@ -38,8 +39,8 @@ static int unknown_command(const char *name, struct diag *d)
 		    .hint = near ? fmt(d, "did you mean '%s'?", near) : "see infer --help");
 }
 
-/* What stands on stdout must have arrived there. */
-static void close_stdout(struct diag *d)
+/* Flushes standard output and reports a write error: a full disk or a closed pipe must not pass as success. */
+static void flush_stdout(struct diag *d)
 {
 	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout))
@@ -48,7 +49,7 @@ static void close_stdout(struct diag *d)
 				    strerror(errno ? errno : EIO)));
 }
 
-static void report(struct options *o, struct diag *d)
+static void print_findings(struct options *o, struct diag *d)
 {
 	struct json j;
 
@@ -57,7 +58,7 @@ static void report(struct options *o, struct diag *d)
 		json_envelope_end(&j, d);
 	}
 	size_t errors = d->errors;
-	close_stdout(d);
+	flush_stdout(d);
 	if (!o->json || d->errors > errors)
 		output_findings(o, d);
 }
@@ -80,7 +81,7 @@ static void run_command(struct options *o, char **argv, struct diag *d)
 	}
 }
 
-static int subcommand(const struct command *c, int argc, char **argv)
+static int run_subcommand(const struct command *c, int argc, char **argv)
 {
 	struct diag d = {0};
 	struct options o;
@@ -90,7 +91,7 @@ static int subcommand(const struct command *c, int argc, char **argv)
 	else
 		for (int i = 0; i < argc; i++)
 			o.json |= is(argv[i], "--json", NULL);
-	report(&o, &d);
+	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	if (!status || o.status_stands)
 		status = o.status;
@@ -102,8 +103,8 @@ static int subcommand(const struct command *c, int argc, char **argv)
 	return status;
 }
 
-/* What has no options: help, version, what is wrong, and the hidden words. */
-static int plain(int argc, char **argv)
+/* Handles a first word that is no subcommand: help, version, hidden commands, and errors. */
+static int run_without_subcommand(int argc, char **argv)
 {
 	struct diag d = {0};
 	struct options o = {0};
@@ -124,7 +125,7 @@ static int plain(int argc, char **argv)
 		cmd_complete(argc - 2, argv + 2, &d);
 	else
 		unknown_command(is(word, "help", NULL) ? argv[2] : word, &d);
-	report(&o, &d);
+	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	diag_free(&d);
 	return status;
@@ -134,5 +135,5 @@ int main(int argc, char **argv)
 {
 	const struct command *c = argc > 1 ? command_find(argv[1]) : NULL;
 
-	return c ? subcommand(c, argc - 2, argv + 2) : plain(argc, argv);
+	return c ? run_subcommand(c, argc - 2, argv + 2) : run_without_subcommand(argc, argv);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `infer __complete [-0] inputs|dims MODEL`: names for the shells' completions, one a line. */
+/* `infer __complete [-0] inputs|dims MODEL`: prints names for the shell completions, one per line. */
 #include "base/hash.h"
 #include "cmd/options/command.h"
 #include "onnx/load.h"
@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * With -0 names end in NUL. Without, a name that could not be told from two, or would move a
- * terminal's cursor, is left out.
+ * With -0, names end with a NUL byte. Without it, names with control characters are left out: a newline would split
+ * a name in two, and an escape sequence could reach the terminal.
  */
 static void print_name(const char *name, bool nul)
 {
@@ -41,7 +41,7 @@ static void print_dims(struct model *m, bool nul)
 			if (!dim_is_sym(s->dim[k]) || DIM_SYM_ID(s->dim[k]) >= m->nsymbols)
 				continue;
 			const char *name = m->symbols[DIM_SYM_ID(s->dim[k])];
-			/* "?1": nobody named it */
+			/* skip "?1": a dimension without a name in the model */
 			if (*name != '?' && map_set(&seen, name, strlen(name), 0))
 				print_name(name, nul);
 		}

@@ -39,7 +39,7 @@ _infer_command() { # COMMAND: sets options and the kind of its operand
 	esac
 }
 
-_infer_option() { # COMMAND OPTION: sets the kind of its value; false where it takes none
+_infer_option() { # COMMAND OPTION: sets the kind of its value; false if the option takes no value
 	case $1:$2 in
 	run:--input) kind='input' ;;
 	run:--data-set) kind='dir' ;;
@@ -173,8 +173,8 @@ _infer_option() { # COMMAND OPTION: sets the kind of its value; false where it t
 	esac
 }
 
-# Candidates are compared with the word as it is typed and as it would be quoted, and are never
-# evaluated: names come from a model that nobody vouches for.
+# Compare a candidate, plain and quoted, with the typed word. Never evaluate it: names come from a
+# model, which may be hostile.
 _infer_add() { # CANDIDATE [SUFFIX]
 	local quoted
 	printf -v quoted %q "$1"
@@ -208,7 +208,7 @@ _infer_model() {
 	done
 }
 
-_infer_names() { # inputs | dims: names of the model on the line, with =
+_infer_names() { # inputs | dims: complete the names in the model on the command line, with =
 	local model name
 	model=$(_infer_model)
 	[[ $model ]] || return
@@ -218,7 +218,7 @@ _infer_names() { # inputs | dims: names of the model on the line, with =
 	compopt -o nospace 2>/dev/null
 }
 
-# Files in the middle of a word: quoted here, since names may stand beside them.
+# Complete a file name inside a word. It is quoted here because input names may be offered with it.
 _infer_quoted_files() {
 	local file
 	while IFS= read -r file; do
@@ -252,7 +252,7 @@ _infer() {
 	local word prev strip lead='' value opt options kind operand command
 	COMPREPLY=()
 	program=${program/#\~\//$HOME/}
-	# bash parts words at = and :, which here belong to them
+	# bash splits words at = and :, so join the pieces again
 	for ((i = 1; i <= COMP_CWORD; i++)); do
 		piece=${COMP_WORDS[i]}
 		if ((${#words[@]})) && [[ $piece == [=:]* || ${words[-1]} == ?*[=:] ]]; then

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer check: the checks of src/check, their report, and what a time-out leaves behind. */
+/* infer check: runs the checks of src/check and prints their report, which is partial after a timeout. */
 #include "check/check.h"
 
 #include "base/clock.h"
@@ -19,19 +19,19 @@ struct view {
 	struct input_request request;
 	uint64_t start;
 	struct progress progress;
-	char *text, *findings; /* what was gathered, for the watchdog */
+	char *text, *findings; /* report and findings so far, for the watchdog */
 };
 
-/* ---- while it runs */
+/* ---- while the checks run */
 
-static void at(void *arg, const char *node, const char *op)
+static void set_running_node(void *arg, const char *node, const char *op)
 {
 	(void)arg;
 	watchdog_at(node, op);
 }
 
-/* Where in the list the check is, weighed by what checks of its kind take. */
-static void step(void *arg, const struct check *check, uint64_t done, uint64_t total)
+/* Advances the progress bar. Each check is weighted by the typical time of checks of its cost class. */
+static void show_progress(void *arg, const struct check *check, uint64_t done, uint64_t total)
 {
 	static const double weight[] = {1, 3, 5, 20, 200};
 	struct view *v = arg;
@@ -49,8 +49,8 @@ static void step(void *arg, const struct check *check, uint64_t done, uint64_t t
 	progress_at(&v->progress, (before + part * weight[check->cost]) / all, check->name);
 }
 
-/* What a signal writes is made before it comes: nothing can be made in its handler. */
-static void ended(void *arg, const struct check_context *c)
+/* Prepares the partial report after each check, because a signal handler cannot create it. */
+static void store_partial_report(void *arg, const struct check_context *c)
 {
 	struct view *v = arg;
 	char *text = NULL, *findings = NULL, *old[2] = {v->text, v->findings};
@@ -82,7 +82,7 @@ static void ended(void *arg, const struct check_context *c)
 
 /* ---- the command */
 
-static void begin(struct view *v, struct diag *d)
+static void init_view(struct view *v, struct diag *d)
 {
 	struct options *o = v->o;
 
@@ -95,12 +95,15 @@ static void begin(struct view *v, struct diag *d)
 	v->c.options = &o->check;
 	v->c.request = &v->request;
 	v->c.d = d;
-	v->c.progress = (struct check_progress){.step = step, .at = at, .ended = ended, .arg = v};
+	v->c.progress = (struct check_progress){.step = show_progress,
+						.at = set_running_node,
+						.ended = store_partial_report,
+						.arg = v};
 	progress_begin(&v->progress, o);
 }
 
-/* What auto is, for the inputs that the checks make up where none are given. */
-static void settle(struct view *v)
+/* Resolves --precision auto on random inputs from 0 to 1 if none are given, as the checks use them. */
+static void resolve_precision(struct view *v)
 {
 	static const struct text range = {"0..1", 4};
 	struct input_request request = v->request;
@@ -110,21 +113,21 @@ static void settle(struct view *v)
 	precision_settle(v->o, &v->o->config, &request, NULL, v->c.d);
 }
 
-/* What was asked for and will have no effect. */
-static void warn_idle(const struct options *o, struct diag *d)
+/* Warns about options that have no effect without another one. */
+static void warn_useless_options(const struct options *o, struct diag *d)
 {
 	const struct check_options *c = &o->check;
 	bool leak = c->leak || c->all, bisect = c->bisect || c->all;
 
 	if (*options_origin(o, "save") == '-' && !bisect)
 		WARN(d, E_OPTION, .slot = options_origin(o, "save"),
-		     .message = "nothing is written without --bisect", .hint = "add --bisect");
+		     .message = "nothing is saved without --bisect", .hint = "add --bisect");
 	if (!leak && (*options_origin(o, "runs") == '-' || *options_origin(o, "recreate") == '-'))
 		WARN(d, E_OPTION, .slot = *options_origin(o, "runs") == '-' ? "--runs" : "--recreate",
-		     .message = "it is for --leak, which is not asked for", .hint = "add --leak");
+		     .message = "this option has no effect without --leak", .hint = "add --leak");
 }
 
-static void tell(const struct view *v)
+static void print_result(const struct view *v)
 {
 	struct options *o = v->o;
 
@@ -146,16 +149,16 @@ int cmd_check(struct options *o, struct diag *d)
 		return watch_command(o, d);
 	if (watch_misplaced(o, d))
 		return -E_USAGE;
-	warn_idle(o, d);
+	warn_useless_options(o, d);
 	if (o->html && output_probe(o->html, d))
 		return -E_OUTPUT;
-	begin(&v, d);
-	settle(&v);
+	init_view(&v, d);
+	resolve_precision(&v);
 	watchdog_crash(o->command->name);
 	int rc = check_run(&v.c);
 	progress_clear(&v.progress);
 	if (!rc)
-		tell(&v);
+		print_result(&v);
 	watchdog_gathered(NULL, NULL);
 	free(v.text);
 	free(v.findings);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of infer check as one page: what each check said, and every finding with what belongs to it. */
+/* Writes the report of infer check as an HTML page: the result of each check, and every finding with its details. */
 #include "cmd/check/report.h"
 
 #include "cmd/output/output.h"
@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-static void facts(struct page *p, const struct check_context *c, struct arena *a)
+static void add_facts(struct page *p, const struct check_context *c, struct arena *a)
 {
 	const struct model *m = c->file;
 
@@ -28,7 +28,7 @@ static void facts(struct page *p, const struct check_context *c, struct arena *a
 	}
 }
 
-static void tiles(struct page *p, const struct check_context *c, struct arena *a)
+static void add_tiles(struct page *p, const struct check_context *c, struct arena *a)
 {
 	size_t notes = 0;
 
@@ -38,36 +38,36 @@ static void tiles(struct page *p, const struct check_context *c, struct arena *a
 	page_tile(p, "warnings", arena_printf(a, "%zu", c->d->warnings), NULL);
 	page_tile(p, "notes", arena_printf(a, "%zu", notes), NULL);
 	page_tile(p, "exit status", arena_printf(a, "%d", diag_exit(c->d)),
-		  "the lowest class of the errors");
+		  "the lowest status among the errors");
 }
 
-static const char *state(const struct check_result *r, struct arena *a)
+static const char *state_text(const struct check_result *r, struct arena *a)
 {
-	static const char *const words[] = {"ok", "found something", "left out", "broke off"};
+	static const char *const words[] = {"ok", "found something", "skipped", "aborted"};
 
 	if (r->state == CHECK_PASSED && r->warnings)
 		return arena_printf(a, "%zu warning%s", r->warnings, r->warnings > 1 ? "s" : "");
 	return words[r->state];
 }
 
-static void table(struct page *p, const struct check_context *c, struct arena *a)
+static void add_check_table(struct page *p, const struct check_context *c, struct arena *a)
 {
 	static const char *const heads[] = {"check", "what", "result", "said", "time", NULL};
 
-	page_section(p, "Checks", "In the order they ran, cheap to dear.");
+	page_section(p, "Checks", "In the order in which they ran, the cheapest first.");
 	page_table(p, heads, "ltltr");
 	for (size_t i = 0; i < c->nresults; i++) {
 		const struct check_result *r = &c->results[i];
 		page_cell(p, r->check->name);
 		page_cell(p, r->check->what);
-		page_cell(p, state(r, a));
+		page_cell(p, state_text(r, a));
 		page_cell(p, r->said ? r->said : "");
 		page_number(p, (double)r->ns, arena_printf(a, "%.1f ms", (double)r->ns / 1e6));
 	}
 	page_table_end(p);
 }
 
-static void findings(struct page *p, const struct check_context *c, struct arena *a)
+static void add_findings(struct page *p, const struct check_context *c, struct arena *a)
 {
 	page_section(p, "Findings", NULL);
 	if (!c->d->first)
@@ -87,10 +87,10 @@ int report_page(const struct check_context *c, const char *path, struct diag *d)
 		   c->d->errors	    ? "errors were found"
 		   : c->d->warnings ? "no errors, but warnings"
 				    : "nothing is wrong");
-	facts(&p, c, &a);
-	tiles(&p, c, &a);
-	table(&p, c, &a);
-	findings(&p, c, &a);
+	add_facts(&p, c, &a);
+	add_tiles(&p, c, &a);
+	add_check_table(&p, c, &a);
+	add_findings(&p, c, &a);
 	for (size_t i = 0; i < c->nresults; i++)
 		if (c->results[i].check->page && c->results[i].data)
 			c->results[i].check->page(&c->results[i], &p);

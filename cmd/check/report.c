@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What infer check says: a line a check, an end, or one document. */
+/* Prints the report of infer check: one line for each check and a summary line, or one JSON document. */
 #include "cmd/check/report.h"
 
 #include "base/clock.h"
 #include "base/tame.h"
 #include "cmd/output/output.h"
 
-static const char *verdict(const struct check_result *r, struct arena *a)
+static const char *verdict_text(const struct check_result *r, struct arena *a)
 {
 	if (r->state == CHECK_SKIPPED)
-		return "left out";
+		return "skipped";
 	if (r->state == CHECK_BROKEN)
-		return "broke off";
+		return "aborted";
 	if (r->errors)
 		return arena_printf(a, "%zu error%s", r->errors, r->errors > 1 ? "s" : "");
 	if (r->warnings)
@@ -19,7 +19,7 @@ static const char *verdict(const struct check_result *r, struct arena *a)
 	return "ok";
 }
 
-static const char *tint(const struct check_result *r)
+static const char *verdict_color(const struct check_result *r)
 {
 	return r->state == CHECK_SKIPPED	       ? "\033[2m"
 	       : r->errors || r->state == CHECK_BROKEN ? "\033[1;31m"
@@ -33,8 +33,8 @@ void report_print(const struct check_context *c, FILE *f, bool color)
 
 	for (size_t i = 0; i < c->nresults; i++) {
 		const struct check_result *r = &c->results[i];
-		fprintf(f, "%-12s %s%-11s%s %s\n", r->check->name, color ? tint(r) : "",
-			verdict(r, &a), color ? "\033[0m" : "",
+		fprintf(f, "%-12s %s%-11s%s %s\n", r->check->name, color ? verdict_color(r) : "",
+			verdict_text(r, &a), color ? "\033[0m" : "",
 			tame_word(&a, r->said ? r->said : r->check->what));
 	}
 	arena_free(&a);

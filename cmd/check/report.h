@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CMD_CHECK_REPORT_H
 #define CMD_CHECK_REPORT_H
-/* The report of infer check, in three forms. */
+/* The report of infer check as text, JSON and HTML. */
 #include "check/check.h"
 #include "cmd/options/options.h"
 
-/* A line for each check that has ended. */
+/* Prints a line for each finished check. */
 void report_print(const struct check_context *c, FILE *f, bool color);
-/* The last line: findings, time since `start` (clock_ns), exit status. */
+/* Prints the last line: number of findings, time since `start` (of clock_ns()), exit status. */
 void report_end(const struct check_context *c, uint64_t start, FILE *f);
 void report_json(const struct check_context *c, struct options *o);
-/* One page that holds everything. E-OUTPUT. */
+/* Writes the report as one HTML page. E-OUTPUT. */
 int report_page(const struct check_context *c, const char *path, struct diag *d);
 
 #endif

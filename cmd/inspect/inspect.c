@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer inspect: what a model is, without running it. */
+/* infer inspect: shows what a model contains, without running it. */
 #include "cmd/inspect/inspect.h"
 
 #include "base/tame.h"
@@ -9,8 +9,8 @@
 #include "input/input.h"
 #include "onnx/load.h"
 
-/* Free dimensions count as 1, and that is said. */
-static void take_one(const char *input, struct shape *s, struct diag *d)
+/* Sets free dimensions to 1, with a note for each. */
+static void bind_free_dims_to_one(const char *input, struct shape *s, struct diag *d)
 {
 	for (int i = 0; i < s->rank; i++) {
 		if (s->dim[i] >= 0)
@@ -20,7 +20,7 @@ static void take_one(const char *input, struct shape *s, struct diag *d)
 	}
 }
 
-/* Sizes that the user gave for free dimensions go into the inputs before anything is inferred. */
+/* Applies --dim and --shape to the inputs, before shapes are inferred. */
 static int bind_dims(struct inspection *x, struct diag *d)
 {
 	struct graph *g = x->model->graph;
@@ -32,7 +32,8 @@ static int bind_dims(struct inspection *x, struct diag *d)
 		if (g->value[g->in[i]]->info.type.kind == V_TENSOR) {
 			g->value[g->in[i]]->info.shape = shapes[i];
 			if (x->o->cost)
-				take_one(g->value[g->in[i]]->name, &g->value[g->in[i]]->info.shape, d);
+				bind_free_dims_to_one(g->value[g->in[i]]->name,
+						      &g->value[g->in[i]]->info.shape, d);
 		}
 	return err;
 }
@@ -59,7 +60,7 @@ static void gather_nodes(struct inspection *x)
 	}
 }
 
-/* A tensor of the input's type with free dimensions taken as 1 and no contents worth speaking of. */
+/* A tensor of zeros with the input's type and shape, free dimensions set to 1, for planning memory. NULL: the shape is not known or too large. */
 static struct tensor *blank_input(struct inspection *x, const struct value *v, struct diag *d)
 {
 	struct tensor *t = arena_new(&x->arena, struct tensor);
@@ -68,7 +69,7 @@ static struct tensor *blank_input(struct inspection *x, const struct value *v, s
 	t->shape = v->info.shape;
 	if (t->type.kind != V_TENSOR || t->shape.rank < 0)
 		return t->type.kind == V_TENSOR ? NULL : t;
-	take_one(v->name, &t->shape, d);
+	bind_free_dims_to_one(v->name, &t->shape, d);
 	if (!tensor_bytes(tensor_dtype(t), &t->shape, LAYOUT_ROW, &t->bytes))
 		return NULL;
 	t->data = mem_zalloc(t->bytes + 1, MEM_STAGING);
@@ -87,7 +88,7 @@ static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 		if (!in[i])
 			err = FAIL(d, E_INPUT_SHAPE, .slot = fmt(d, "input '%s'", v.name),
 				   .message = "its shape is not known",
-				   .hint = "bind it with --dim NAME=N");
+				   .hint = "set it with --dim NAME=N or --shape");
 	}
 	struct segment_report r = {0};
 	uint64_t before = mem_count(MEM_HOST, MEM_WEIGHTS).live;
@@ -108,13 +109,13 @@ static int plan_memory(struct inspection *x, struct session *s, struct diag *d)
 	return err;
 }
 
-/* The optimizer is what is looked at: it runs as it would before a run. */
-static bool tells_passes(const struct inspection *x)
+/* With --passes and --explain, the optimizer must run as it would before a run. */
+static bool shows_passes(const struct inspection *x)
 {
 	return x->o->passes || x->o->explain;
 }
 
-static int gather(struct inspection *x, struct session **plan, struct diag *d)
+static int gather_model(struct inspection *x, struct session **plan, struct diag *d)
 {
 	struct run_config config = x->o->config;
 	int stage = x->o->stage;
@@ -122,10 +123,10 @@ static int gather(struct inspection *x, struct session **plan, struct diag *d)
 
 	report_weights(x->model->graph, x->weights);
 	x->ops = report_ops(x->model->graph, &x->arena, &x->nops);
-	if (stage == STAGE_GRAPH || (stage == STAGE_NONE && !tells_passes(x)))
+	if (stage == STAGE_GRAPH || (stage == STAGE_NONE && !shows_passes(x)))
 		config.optimize = OPTIMIZE_NONE;
 	x->report.explain = x->o->explain;
-	/* what cannot be inferred is told, and the rest is shown all the same */
+	/* a shape that cannot be inferred is reported in d, but the rest of the model is shown nevertheless */
 	if (!err && stage != STAGE_FILE)
 		(void)opt_run_report(x->model, &cpu_backend, &config, &x->report, d);
 	if (!err && (x->o->nodes || x->o->cost || x->o->json || x->o->html))
@@ -159,7 +160,7 @@ static void print_listing(const struct inspection *x)
 
 	if (x->o->stage != STAGE_NONE)
 		print_stage(x, f);
-	else if (tells_passes(x))
+	else if (shows_passes(x))
 		inspect_print_passes(x, f);
 	else
 		inspect_print_text(x, f);
@@ -174,7 +175,7 @@ static int inspect_model(struct inspection *x, struct diag *d)
 	x->model = onnx_load(x->path, &load, d);
 	if (!x->model)
 		return -(int)(d->last ? d->last->code : E_MODEL_FORMAT);
-	int err = gather(x, &plan, d);
+	int err = gather_model(x, &plan, d);
 	if (!err && x->o->html)
 		err = inspect_page(x, x->o->html, d);
 	if (!err && x->o->json)
@@ -188,7 +189,7 @@ static int inspect_model(struct inspection *x, struct diag *d)
 	return err;
 }
 
-/* What only a model has to show. A configuration file may hold it for others. */
+/* Refuses options that apply only to models. From a configuration file they are accepted, because the file may be meant for other uses too. */
 static int refuse_model_options(const struct options *o, const char *what, struct diag *d)
 {
 	static const char *const names[] = {"nodes", "weights", "cost",	   "memory", "stage", "dot",
@@ -197,8 +198,8 @@ static int refuse_model_options(const struct options *o, const char *what, struc
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (*options_origin(o, names[i]) == '-')
 			return FAIL(d, E_USAGE, .slot = fmt(d, "--%s", names[i]),
-				    .message = fmt(d, "it is for models; '%s' is %s", o->operand[0],
-						   what),
+				    .message = fmt(d, "this option applies to models; '%s' is %s",
+						   o->operand[0], what),
 				    .hint = fmt(d, "without it infer inspect shows %s", what));
 	return 0;
 }
@@ -210,8 +211,8 @@ int cmd_inspect(struct options *o, struct diag *d)
 
 	if (o->ops && o->noperands)
 		return FAIL(d, E_USAGE, .slot = "--ops",
-			    .message = "it lists what this build runs, and takes no model",
-			    .hint = "the operators of a model are listed without any option");
+			    .message = "this option lists what the build runs, and takes no model",
+			    .hint = "infer inspect MODEL lists the operators of a model");
 	if (o->ops) {
 		inspect_print_support(o, d);
 		return 0;

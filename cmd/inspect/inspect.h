@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CMD_INSPECT_INSPECT_H
 #define CMD_INSPECT_INSPECT_H
-/* What `infer inspect` found out, for its two printers. */
+/* What `infer inspect` found out about a model, for its printers: text, JSON and HTML. */
 #include "opt/pipeline.h"
 #include "cmd/options/options.h"
 #include "cmd/output/output.h"
@@ -22,36 +22,36 @@ struct inspection {
 	struct op_count *ops;
 	size_t nops;
 	struct weight_sum weights[DT_COUNT];
-	struct node_row *nodes; /* --nodes, --cost: of the main graph, in order */
+	struct node_row *nodes; /* nodes of the main graph in execution order, for --nodes and --cost */
 	size_t nnodes;
 	struct cost total;
 	bool planned; /* --memory */
 	struct segment_report plan;
 	size_t packed_bytes;	  /* weights packed for the kernels */
-	size_t kept_bytes;	  /* of the weights, those that no kernel has packed */
-	size_t peak_bytes;	  /* these two, and what the values take at most */
+	size_t kept_bytes;	  /* weights that stay in memory in their original form */
+	size_t peak_bytes;	  /* kept_bytes, packed_bytes and the planned memory of values */
 	struct opt_report report; /* --passes, --explain */
 };
 
 void inspect_print_text(const struct inspection *x, FILE *f);
-/* --html. E-OUTPUT. */
+/* Writes the page of --html. E-OUTPUT. */
 int inspect_page(const struct inspection *x, const char *path, struct diag *d);
-/* --passes, --explain: what the optimizer did. */
+/* Shows what the optimizer did, for --passes and --explain. */
 void inspect_print_passes(const struct inspection *x, FILE *f);
 void inspect_write_passes(const struct inspection *x, struct json *j);
 void inspect_print_json(struct inspection *x, const struct diag *d);
-/* --ops without a model: every operator of this build. */
+/* Lists every operator of this build, for --ops. */
 void inspect_print_support(struct options *o, const struct diag *d);
 
-/* .npy, .npz and .pb by their extension. */
+/* True if the extension is .npy, .npz or .pb. */
 bool inspect_is_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);
 
-/* REPORT.json: what another command wrote with --json. */
+/* A report is a document that a command wrote with --json; recognized by the extension .json. */
 bool inspect_is_report(const char *path);
 int inspect_report(struct options *o, const char *path, struct diag *d);
 
-/* "10.9 MB", in the arena. */
+/* Formats a size as "10.9 MiB", in the arena. */
 const char *human_bytes(struct arena *a, uint64_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this build runs: `infer inspect --ops` and the page infer-operators(7), from the rows that run. */
+/* Lists the operators of this build for `infer inspect --ops` and infer-operators(7), from the tables of operators and kernels. */
 #include "cmd/options/command.h"
 #include "cpu/cpu.h"
 #include "gpu/backend.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Types that the row's first slot takes. */
+/* The types that the first input accepts; for an operator without inputs, the types of its output. */
 static const char *op_types(struct arena *a, const struct op *row)
 {
 	struct op r = op_resolved(row);
@@ -32,11 +32,11 @@ static const char *op_device(const struct op *row)
 
 	if (backend_kernel(&cpu_backend, newest, 0))
 		return "cpu";
-	/* an upgrade of the newest row turns the operator into another one (Upsample) */
+	/* if even the newest version has an upgrade, it turns the node into another operator (Upsample) */
 	return newest->expand || newest->upgrade ? "cpu (expands)" : "none";
 }
 
-/* Of this build; the manual must not depend on whether CUDA was there when it was written. */
+/* The devices of this build. The manual uses op_device() instead, so that it does not depend on the build having CUDA. */
 static const char *op_devices(const struct op *row, struct arena *a)
 {
 	bool cuda = backend_kernel(&cuda_backend, op_named(op_qualified(row)), 0);
@@ -142,9 +142,9 @@ void operators_page(FILE *f)
 		INFER_VERSION);
 	fputs(".SH NAME\ninfer\\-operators \\- the ONNX operators that infer runs\n.SH DESCRIPTION\n",
 	      f);
-	fputs("A model's opset selects the version of an operator with the greatest number that is not above it.\n"
-	      "\"cpu (expands)\" means that others express it. Which of them a GPU runs as well, in a build with CUDA,\n"
-	      "is told by infer inspect \\-\\-ops.\n"
+	fputs("A model's opset number selects the version of each operator: the highest one that does not exceed it.\n"
+	      "\"cpu (expands)\" means that infer replaces the operator by others. In a build with CUDA,\n"
+	      "infer inspect \\-\\-ops also lists which operators run on a GPU.\n"
 	      ".SH OPERATORS\n.ad l\n",
 	      f);
 	op_each(print_page_row, &p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `infer inspect --html`: a model on one page. */
+/* `infer inspect --html`: shows a model on an HTML page. */
 #include "cmd/inspect/inspect.h"
 
 #include "base/str.h"
@@ -14,7 +14,7 @@ static const char *shape_text(const struct inspection *x, const struct vinfo *v,
 	return v->shape.rank < 0 ? "?" : shape_str(a, &v->shape, x->model->symbols);
 }
 
-static void ports(const struct inspection *x, struct page *p, struct arena *a)
+static void add_ports(const struct inspection *x, struct page *p, struct arena *a)
 {
 	static const char *const heads[] = {"name", "role", "type", "shape", NULL};
 	const struct graph *g = x->model->graph;
@@ -32,7 +32,7 @@ static void ports(const struct inspection *x, struct page *p, struct arena *a)
 	page_table_end(p);
 }
 
-static void operators(const struct inspection *x, struct page *p, struct arena *a)
+static void add_operators(const struct inspection *x, struct page *p, struct arena *a)
 {
 	static const char *const heads[] = {"operator", "since", "count", "cpu", "cuda", NULL};
 
@@ -49,12 +49,12 @@ static void operators(const struct inspection *x, struct page *p, struct arena *
 	page_table_end(p);
 }
 
-static void nodes(const struct inspection *x, struct page *p, struct arena *a)
+static void add_nodes(const struct inspection *x, struct page *p, struct arena *a)
 {
 	static const char *const heads[] = {"node",  "operator", "first output",
 					    "FLOPs", "bytes",	 NULL};
 
-	page_section(p, "Nodes", "In the order of the graph; a head sorts.");
+	page_section(p, "Nodes", "In the order of execution. Click a column heading to sort.");
 	page_table(p, heads, "llmrr");
 	for (size_t i = 0; i < x->nnodes; i++) {
 		const struct node_row *r = &x->nodes[i];
@@ -89,13 +89,14 @@ int inspect_page(const struct inspection *x, const char *path, struct diag *d)
 	page_tile(&p, "parameters", str_count(&a, (int64_t)x->weights[0].elements),
 		  str_bytes(&a, (int64_t)x->weights[0].bytes));
 	if (x->total.known || x->total.flops)
-		page_tile(&p, "FLOPs a run", str_count(&a, x->total.flops),
+		page_tile(&p, "FLOPs per run", str_count(&a, x->total.flops),
 			  x->total.known ? NULL : "at least");
 	else
-		page_tile(&p, "FLOPs a run", "?", "free dimensions: bind them, or --cost");
-	ports(x, &p, &a);
-	operators(x, &p, &a);
-	nodes(x, &p, &a);
+		page_tile(&p, "FLOPs per run", "?",
+			  "depends on free dimensions: set them with --dim, or use --cost");
+	add_ports(x, &p, &a);
+	add_operators(x, &p, &a);
+	add_nodes(x, &p, &a);
 	int rc = page_save(&p, path, d);
 	arena_free(&a);
 	return rc;

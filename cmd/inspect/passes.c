@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `infer inspect --passes` and `--explain`: what the optimizer did, and what it left undone. */
+/* `infer inspect --passes` and `--explain`: the passes of the optimizer, and which rewrites it made or refused. */
 #include "cmd/inspect/inspect.h"
 #include "cmd/output/table.h"
 
@@ -22,19 +22,20 @@ static void print_passes(const struct opt_report *r, struct arena *a, FILE *f)
 		table_text(&t, opt_passes[i].name);
 		table_text(&t, p->ran ? arena_printf(a, "%d", p->changes) : "-");
 		table_text(&t, p->ran ? arena_printf(a, "%" PRIu32, p->nodes) : "-");
-		table_text(&t, p->ran ? opt_passes[i].about : "not at this level of --optimize");
+		table_text(&t, p->ran ? opt_passes[i].about
+				      : "does not run at this level of --optimize");
 	}
-	fprintf(f, "passes      %" PRIu32 " nodes before the first\n", r->nodes);
+	fprintf(f, "passes      %" PRIu32 " nodes before the first pass\n", r->nodes);
 	table_print(&t, "  ", f);
 }
 
 /* ---- rewrites */
 
-/* A rule at a node. */
+/* One attempt to apply a rewrite rule at a node. */
 struct attempt {
-	uint32_t rule; /* in the report */
-	const char *node, *why;
-	size_t at; /* in the order of the notes */
+	uint32_t rule;		/* index in the report */
+	const char *node, *why; /* why NULL: the rewrite was made */
+	size_t at;		/* position in the order of the notes */
 };
 
 static int by_attempt(const void *a, const void *b)
@@ -46,10 +47,10 @@ static int by_attempt(const void *a, const void *b)
 	int order = strcmp(x->node, y->node);
 	if (order)
 		return order;
-	/* what was made at a node hides why it was not made before */
+	/* a rewrite that was made comes before earlier refusals at the same node */
 	if (!x->why != !y->why)
 		return x->why ? 1 : -1;
-	return x->at < y->at ? 1 : -1; /* the last reason counts */
+	return x->at < y->at ? 1 : -1; /* the latest refusal first */
 }
 
 static uint32_t rule_number(const struct opt_report *r, const char *name, uint32_t near)
@@ -60,8 +61,8 @@ static uint32_t rule_number(const struct opt_report *r, const char *name, uint32
 	return near;
 }
 
-/* One for each rule and node: that it was made, each time, or the last reason why it was not. */
-static struct attempt *attempts(const struct opt_report *r, struct arena *a, size_t *count)
+/* Sorts the attempts and keeps for each rule and node every rewrite that was made, or else only the latest refusal. */
+static struct attempt *collect_attempts(const struct opt_report *r, struct arena *a, size_t *count)
 {
 	size_t n = 0, kept = 0;
 	uint32_t rule = 0;
@@ -105,7 +106,8 @@ static void print_attempts(const struct opt_report *r, const struct attempt *all
 		table_print(&t, "  ", f);
 }
 
-static void print_idle(const struct opt_report *r, const struct attempt *all, size_t n, FILE *f)
+static void print_unmatched_rules(const struct opt_report *r, const struct attempt *all, size_t n,
+				  FILE *f)
 {
 	size_t column = 0;
 
@@ -117,7 +119,7 @@ static void print_idle(const struct opt_report *r, const struct attempt *all, si
 			continue;
 		size_t length = strlen(r->rule[k]) + 2;
 		if (!column)
-			fputs("elsewhere   these lay over no part of the graph", f);
+			fputs("no match    these rewrites matched no part of the graph", f);
 		if (!column || column + length > 98) {
 			fputs("\n ", f);
 			column = 1;
@@ -132,7 +134,7 @@ static void print_idle(const struct opt_report *r, const struct attempt *all, si
 static void print_rewrites(const struct opt_report *r, struct arena *a, FILE *f)
 {
 	size_t n, made = 0;
-	const struct attempt *all = attempts(r, a, &n);
+	const struct attempt *all = collect_attempts(r, a, &n);
 
 	for (size_t i = 0; i < n; i++)
 		made += !all[i].why;
@@ -142,9 +144,10 @@ static void print_rewrites(const struct opt_report *r, struct arena *a, FILE *f)
 	}
 	fprintf(f, "rewrites    %zu made\n", made);
 	print_attempts(r, all, n, true, a, f);
-	fprintf(f, "refused     %zu that lay over the graph but did not fit\n", n - made);
+	fprintf(f, "refused     %zu that matched a part of the graph but were not possible\n",
+		n - made);
 	print_attempts(r, all, n, false, a, f);
-	print_idle(r, all, n, f);
+	print_unmatched_rules(r, all, n, f);
 }
 
 void inspect_print_passes(const struct inspection *x, FILE *f)
@@ -179,7 +182,7 @@ static void write_rewrites(const struct opt_report *r, struct json *j)
 {
 	struct arena a = {0};
 	size_t n;
-	const struct attempt *all = attempts(r, &a, &n);
+	const struct attempt *all = collect_attempts(r, &a, &n);
 
 	json_array(j, "rewrites");
 	for (size_t i = 0; i < n; i++) {

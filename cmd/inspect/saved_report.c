@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer inspect REPORT.json: what a command said with --json, as text. */
+/* infer inspect REPORT.json: prints a document that a command wrote with --json as text. */
 #include "base/file.h"
 #include "base/json_read.h"
 #include "base/tame.h"
@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-enum { MOST_NUMBERS = 24, MOST_COLUMNS = 12 };
+enum { MAX_SHOWN_VALUES = 24, MAX_TABLE_COLUMNS = 12 };
 
 bool inspect_is_report(const char *path)
 {
 	return !strcmp(path_ext(path), ".json");
 }
 
-/* ---- findings, as they were printed */
+/* ---- findings, in the form in which commands print them */
 
 static enum severity severity_of(const char *word)
 {
@@ -54,14 +54,14 @@ static void print_finding(const struct jvalue *v, FILE *s)
 	arena_free(&a);
 }
 
-/* ---- everything else, as it lies */
+/* ---- all other members, in the order of the document */
 
-static bool is_plain(const struct jvalue *v)
+static bool is_scalar(const struct jvalue *v)
 {
 	return v->type != J_ARRAY && v->type != J_OBJECT;
 }
 
-static const char *plain_text(const struct jvalue *v, struct arena *a)
+static const char *scalar_text(const struct jvalue *v, struct arena *a)
 {
 	switch (v->type) {
 	case J_NULL: return "-";
@@ -74,23 +74,23 @@ static const char *plain_text(const struct jvalue *v, struct arena *a)
 	return "";
 }
 
-static bool all_plain(const struct jvalue *v)
+static bool all_scalars(const struct jvalue *v)
 {
 	for (const struct jvalue *m = v->first; m; m = m->next)
-		if (!is_plain(m))
+		if (!is_scalar(m))
 			return false;
 	return true;
 }
 
-/* Objects that all have the same few plain members are the rows of a table. */
+/* True for an array of objects with the same few scalar members, which is printed as a table. */
 static bool is_table(const struct jvalue *v)
 {
 	const struct jvalue *first = v->first;
 
-	if (v->type != J_ARRAY || !first || first->n == 0 || first->n > MOST_COLUMNS)
+	if (v->type != J_ARRAY || !first || first->n == 0 || first->n > MAX_TABLE_COLUMNS)
 		return false;
 	for (const struct jvalue *row = first; row; row = row->next) {
-		if (row->type != J_OBJECT || row->n != first->n || !all_plain(row))
+		if (row->type != J_OBJECT || row->n != first->n || !all_scalars(row))
 			return false;
 		const struct jvalue *head = first->first;
 		for (const struct jvalue *m = row->first; m; m = m->next, head = head->next)
@@ -102,8 +102,8 @@ static bool is_table(const struct jvalue *v)
 
 static void print_table(const struct jvalue *v, int depth, FILE *f)
 {
-	const char *heads[MOST_COLUMNS + 1] = {NULL};
-	char align[MOST_COLUMNS + 1] = "", indent[80];
+	const char *heads[MAX_TABLE_COLUMNS + 1] = {NULL};
+	char align[MAX_TABLE_COLUMNS + 1] = "", indent[80];
 	struct arena a = {0};
 	struct table t;
 	size_t n = 0;
@@ -115,7 +115,7 @@ static void print_table(const struct jvalue *v, int depth, FILE *f)
 	table_begin(&t, &a, heads, align);
 	for (const struct jvalue *row = v->first; row; row = row->next)
 		for (const struct jvalue *m = row->first; m; m = m->next)
-			table_text(&t, plain_text(m, &a));
+			table_text(&t, scalar_text(m, &a));
 	snprintf(indent, sizeof(indent), "%*s", depth * 2, "");
 	table_print(&t, indent, f);
 	arena_free(&a);
@@ -126,30 +126,30 @@ static void print_values(const struct jvalue *v, FILE *f)
 	struct arena a = {0};
 	size_t k = 0;
 
-	for (const struct jvalue *m = v->first; m && k < MOST_NUMBERS; m = m->next, k++)
-		fprintf(f, "%s%s", k ? " " : "", plain_text(m, &a));
+	for (const struct jvalue *m = v->first; m && k < MAX_SHOWN_VALUES; m = m->next, k++)
+		fprintf(f, "%s%s", k ? " " : "", scalar_text(m, &a));
 	if (v->n > k)
 		fprintf(f, " ... (%zu in all)", v->n);
 	fputc('\n', f);
 	arena_free(&a);
 }
 
-/* Depth is bounded by the reader. */
+/* The recursion is bounded because the JSON reader limits the depth of a document. */
 static void print_members(const struct jvalue *v, int depth, FILE *f);
 
-static void print_one(const struct jvalue *m, int depth, FILE *f)
+static void print_member(const struct jvalue *m, int depth, FILE *f)
 {
 	struct arena a = {0};
 
 	fprintf(f, "%*s", depth * 2, "");
-	bool line = is_plain(m) || !m->n || (m->type == J_ARRAY && all_plain(m));
+	bool line = is_scalar(m) || !m->n || (m->type == J_ARRAY && all_scalars(m));
 	if (m->key)
 		fprintf(f, "%-*s", !line ? 0 : depth ? 14 : 11, tame_word(&a, m->key));
-	if (is_plain(m)) {
-		fprintf(f, " %s\n", plain_text(m, &a));
+	if (is_scalar(m)) {
+		fprintf(f, " %s\n", scalar_text(m, &a));
 	} else if (!m->n) {
 		fputs(" none\n", f);
-	} else if (m->type == J_ARRAY && all_plain(m)) {
+	} else if (m->type == J_ARRAY && all_scalars(m)) {
 		fputc(' ', f);
 		print_values(m, f);
 	} else {
@@ -167,16 +167,16 @@ static void print_members(const struct jvalue *v, int depth, FILE *f)
 	size_t k = 0;
 
 	for (const struct jvalue *m = v->first; m; m = m->next) {
-		if (v->type == J_ARRAY && !is_plain(m))
+		if (v->type == J_ARRAY && !is_scalar(m))
 			fprintf(f, "%*s%zu of %zu\n", depth * 2, "", ++k, v->n);
-		if (v->type == J_ARRAY && !is_plain(m))
+		if (v->type == J_ARRAY && !is_scalar(m))
 			print_members(m, depth + 1, f);
 		else
-			print_one(m, depth, f);
+			print_member(m, depth, f);
 	}
 }
 
-/* ---- the whole */
+/* ---- the document */
 
 static bool is_envelope(const char *key)
 {
@@ -194,19 +194,19 @@ static void print_report(const struct jvalue *v, const char *path, FILE *f)
 	const struct jvalue *env = jget(v, "env"), *findings = jget(v, "findings");
 	const char *command = jtext(v, "command"), *sep = "";
 
-	fprintf(f, "report      %s: of infer %s, exit status %.0f\n", path, command ? command : "?",
-		jnumber(v, "exit_code", 0));
+	fprintf(f, "report      %s: from infer %s, exit status %.0f\n", path,
+		command ? command : "?", jnumber(v, "exit_code", 0));
 	fputs("made by     ", f);
 	for (const struct jvalue *m = env ? env->first : NULL; m; m = m->next) {
 		struct arena a = {0};
-		fprintf(f, "%s%s %s", sep, m->key, plain_text(m, &a));
+		fprintf(f, "%s%s %s", sep, m->key, scalar_text(m, &a));
 		sep = ", ";
 		arena_free(&a);
 	}
 	fputc('\n', f);
 	for (const struct jvalue *m = v->first; m; m = m->next)
 		if (!is_envelope(m->key))
-			print_one(m, 0, f);
+			print_member(m, 0, f);
 	for (const struct jvalue *m = findings ? findings->first : NULL; m; m = m->next)
 		print_finding(m, f);
 }
@@ -226,13 +226,13 @@ static void write_value(struct json *j, const char *key, const struct jvalue *v)
 	json_end(j, v->type == J_ARRAY ? ']' : '}');
 }
 
-static int tell(struct options *o, const char *path, const struct jvalue *v, struct diag *d)
+static int show_report(struct options *o, const char *path, const struct jvalue *v, struct diag *d)
 {
 	const char *schema = jtext(v, "schema");
 	struct json j;
 
 	if (!schema || strcmp(schema, "infer/1") != 0)
-		return FAIL(d, E_INPUT_FORMAT, .message = fmt(d, "%s is no report of infer", path),
+		return FAIL(d, E_INPUT_FORMAT, .message = fmt(d, "%s is not a report of infer", path),
 			    .expected = "a document with \"schema\": \"infer/1\"",
 			    .actual = schema ? fmt(d, "'%s'", schema) : "none");
 	if (o->json) {
@@ -256,7 +256,7 @@ int inspect_report(struct options *o, const char *path, struct diag *d)
 	if (rc)
 		return rc;
 	const struct jvalue *v = jread((const char *)m.data, m.size, path, E_INPUT_FORMAT, &a, d);
-	rc = v ? tell(o, path, v, d) : -(int)E_INPUT_FORMAT;
+	rc = v ? show_report(o, path, v, d) : -(int)E_INPUT_FORMAT;
 	arena_free(&a);
 	file_unmap(&m);
 	return rc;

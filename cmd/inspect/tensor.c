@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer inspect TENSOR: what a .npy, .npz or .pb file holds. */
+/* infer inspect TENSOR: shows what a .npy, .npz or .pb file contains. */
 #include "cmd/options/command.h"
 #include "cmd/inspect/inspect.h"
 #include "io/io.h"
@@ -8,22 +8,22 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What is told of a tensor. */
-struct told {
+/* The facts that are shown about a tensor. */
+struct tensor_facts {
 	const char *name, *note;
 	enum dtype dtype;
 	struct shape shape;
 	size_t bytes;
 	struct statistics stats;
-	struct told *next;
+	struct tensor_facts *next;
 };
 
-struct found {
+struct tensor_list {
 	struct arena *arena;
-	struct told *first, **end;
+	struct tensor_facts *first, **end;
 };
 
-/* Where the channels lie, as far as the sizes tell: pictures have 1, 3 or 4. */
+/* Guesses the position of the channel axis: pictures have 1, 3 or 4 channels. NULL: the sizes do not tell. */
 static const char *likely_layout(const struct shape *s)
 {
 	int r = s->rank;
@@ -38,7 +38,7 @@ static const char *likely_layout(const struct shape *s)
 	return front ? (r == 4 ? "NCHW" : "CHW") : (r == 4 ? "NHWC" : "HWC");
 }
 
-static void print_tensor(const struct told *t, struct arena *a, FILE *f)
+static void print_tensor(const struct tensor_facts *t, struct arena *a, FILE *f)
 {
 	const struct statistics *s = &t->stats;
 	const char *layout = likely_layout(&t->shape);
@@ -56,7 +56,7 @@ static void print_tensor(const struct told *t, struct arena *a, FILE *f)
 		fprintf(f, "  likely layout %s\n", layout);
 }
 
-static void write_tensor(const struct told *t, struct json *j)
+static void write_tensor(const struct tensor_facts *t, struct json *j)
 {
 	const struct statistics *s = &t->stats;
 
@@ -80,21 +80,22 @@ static void write_tensor(const struct told *t, struct json *j)
 	json_end(j, '}');
 }
 
-static void tell(struct found *f, const char *name, const struct tensor *t, const char *note)
+static void append_tensor(struct tensor_list *f, const char *name, const struct tensor *t,
+			  const char *note)
 {
-	struct told *x = arena_new(f->arena, struct told);
+	struct tensor_facts *x = arena_new(f->arena, struct tensor_facts);
 
-	*x = (struct told){.name = arena_str(f->arena, name),
-			   .note = note,
-			   .dtype = tensor_dtype(t),
-			   .shape = t->shape,
-			   .bytes = t->bytes,
-			   .stats = report_statistics(t)};
+	*x = (struct tensor_facts){.name = arena_str(f->arena, name),
+				   .note = note,
+				   .dtype = tensor_dtype(t),
+				   .shape = t->shape,
+				   .bytes = t->bytes,
+				   .stats = report_statistics(t)};
 	*f->end = x;
 	f->end = &x->next;
 }
 
-static int tell_npy(struct found *f, const char *name, const unsigned char *p, size_t n,
+static int read_npy(struct tensor_list *f, const char *name, const unsigned char *p, size_t n,
 		    struct diag *d)
 {
 	struct npy h;
@@ -107,32 +108,32 @@ static int tell_npy(struct found *f, const char *name, const unsigned char *p, s
 		const struct tensor *t = npy_strings(&h, p, f->arena);
 		if (!t)
 			return FAIL(d, E_INPUT_FORMAT, .slot = name);
-		tell(f, name, t, note);
+		append_tensor(f, name, t, note);
 		return 0;
 	}
 	if (h.dtype == DT_NONE || h.big_endian)
 		return FAIL(d, E_INPUT_FORMAT, .slot = name,
 			    .message = h.big_endian ? "its elements are big-endian"
-						    : "its elements are of a type that ONNX has not",
-			    .expected = "a little-endian type that ONNX has",
+						    : "its element type does not exist in ONNX",
+			    .expected = "a little-endian type of ONNX",
 			    .actual = fmt(d, "numpy's '%s'", h.descr),
 			    .hint = h.big_endian ? "save it little-endian: numpy.save(file, "
 						   "a.astype(a.dtype.newbyteorder('<')))"
 						 : "save it as another type: numpy.save(file, "
 						   "a.astype(...))");
 	if (n < h.data || n - h.data < h.bytes)
-		return FAIL(d, E_INPUT_BYTES, .slot = name, .message = "the file is cut short",
+		return FAIL(d, E_INPUT_BYTES, .slot = name, .message = "the file is truncated",
 			    .expected = fmt(d, "%zu bytes of elements", h.bytes),
 			    .actual = fmt(d, "%zu", n < h.data ? 0 : n - h.data),
-			    .hint = "copy or make the file again");
+			    .hint = "copy or create the file again");
 	struct tensor t = {.type = type_tensor(h.dtype), .shape = h.shape, .bytes = h.bytes};
-	/* a copy where the elements are not aligned in the file */
+	/* copied, because elements in the file may not be aligned */
 	t.data = arena_dup(f->arena, p + h.data, h.bytes);
-	tell(f, name, &t, note);
+	append_tensor(f, name, &t, note);
 	return 0;
 }
 
-static int tell_npz(struct found *f, const char *path, const struct file_map *m, struct diag *d)
+static int read_npz(struct tensor_list *f, const char *path, const struct file_map *m, struct diag *d)
 {
 	struct zip z;
 	int err = zip_open(m->data, m->size, path, f->arena, &z, d);
@@ -141,13 +142,13 @@ static int tell_npz(struct found *f, const char *path, const struct file_map *m,
 		unsigned char *p = mem_alloc(z.entry[i].size + 1, MEM_STAGING);
 		err = p ? zip_read(&z.entry[i], p, d) : FAIL(d, E_MEMORY, .slot = z.entry[i].name);
 		if (!err)
-			err = tell_npy(f, z.entry[i].name, p, z.entry[i].size, d);
+			err = read_npy(f, z.entry[i].name, p, z.entry[i].size, d);
 		mem_free(p);
 	}
 	return err;
 }
 
-static int tell_file(struct found *f, const char *path, struct diag *d)
+static int read_tensor_file(struct tensor_list *f, const char *path, struct diag *d)
 {
 	struct file_map m;
 	int err = file_map(path, &m, E_INPUT_OPEN, d);
@@ -156,14 +157,14 @@ static int tell_file(struct found *f, const char *path, struct diag *d)
 		return err;
 	enum io_kind kind = io_kind_of(path, m.data, m.size);
 	if (kind == IO_NPY) {
-		err = tell_npy(f, path_base(path), m.data, m.size, d);
+		err = read_npy(f, path_base(path), m.data, m.size, d);
 	} else if (kind == IO_NPZ) {
-		err = tell_npz(f, path, &m, d);
+		err = read_npz(f, path, &m, d);
 	} else {
 		const struct tensor *t = tensor_pb_read(path, type_tensor(DT_NONE), f->arena, d);
 		err = t ? 0 : -(int)E_INPUT_FORMAT;
 		if (t)
-			tell(f, path_base(path), t, "");
+			append_tensor(f, path_base(path), t, "");
 	}
 	file_unmap(&m);
 	return err;
@@ -176,13 +177,13 @@ bool inspect_is_tensor(const char *path)
 	return !strcmp(ext, ".npy") || !strcmp(ext, ".npz") || !strcmp(ext, ".pb");
 }
 
-static void print_all(const char *path, const struct told *first, struct arena *a)
+static void print_all(const char *path, const struct tensor_facts *first, struct arena *a)
 {
 	FILE *f = listing_begin(stdout);
 
 	if (!first)
-		fprintf(f, "%s  holds no array\n", path_base(path));
-	for (const struct told *t = first; t; t = t->next)
+		fprintf(f, "%s  contains no array\n", path_base(path));
+	for (const struct tensor_facts *t = first; t; t = t->next)
 		print_tensor(t, a, f);
 	listing_end(f, stdout);
 }
@@ -190,14 +191,14 @@ static void print_all(const char *path, const struct told *first, struct arena *
 int inspect_tensor(struct options *o, const char *path, struct diag *d)
 {
 	struct arena a = {0};
-	struct found f = {.arena = &a, .end = &f.first};
+	struct tensor_list f = {.arena = &a, .end = &f.first};
 	struct json j;
-	int err = tell_file(&f, path, d);
+	int err = read_tensor_file(&f, path, d);
 
 	if (!err && o->json) {
 		json_envelope_begin(&j, o, d);
 		json_array(&j, "tensors");
-		for (const struct told *t = f.first; t; t = t->next)
+		for (const struct tensor_facts *t = f.first; t; t = t->next)
 			write_tensor(t, &j);
 		json_end(&j, ']');
 		json_envelope_end(&j, d);

@@ -59,7 +59,7 @@ static void print_head(const struct inspection *x, struct arena *a, FILE *f)
 		bool whole = n == line && n <= 72;
 		size_t shown = whole ? n : line < 48 ? line : 48;
 		while (shown < line && shown && ((unsigned char)m->meta[i].value[shown] & 0xc0) == 0x80)
-			shown--; /* not in the middle of a character */
+			shown--; /* do not cut a UTF-8 character in two */
 		fprintf(f, "metadata    %s  %.*s%s\n", tame_word(a, m->meta[i].key), (int)shown,
 			m->meta[i].value, whole ? "" : arena_printf(a, "... (%zu bytes)", n));
 	}
@@ -101,8 +101,8 @@ static void print_parameters(const struct inspection *x, struct arena *a, FILE *
 	fputc('\n', f);
 }
 
-/* "-17"; of an operator that no table knows, nothing. */
-static const char *version_of(int since, struct arena *a)
+/* "-17"; "" for an unknown operator. */
+static const char *version_suffix(int since, struct arena *a)
 {
 	return since ? arena_printf(a, "-%d", since) : "";
 }
@@ -125,7 +125,7 @@ static void print_operators(const struct inspection *x, struct arena *a, FILE *f
 		fputs("all supported\n", f);
 	for (size_t i = 0; i < x->nops; i++)
 		fprintf(f, "  %6u  %s%s  %s\n", x->ops[i].count, x->ops[i].name,
-			version_of(x->ops[i].since, a),
+			version_suffix(x->ops[i].since, a),
 			x->ops[i].cuda	? "cpu, cuda"
 			: x->ops[i].cpu ? "cpu"
 					: "no device");
@@ -137,7 +137,8 @@ static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)
 	for (size_t i = 0; i < x->nnodes; i++) {
 		const struct node_row *r = &x->nodes[i];
 		fprintf(f, "%6zu  %s%s  %s\n", i, r->node->origin->op,
-			version_of(r->node->origin->since, a), tame_word(a, r->node->origin->name));
+			version_suffix(r->node->origin->since, a),
+			tame_word(a, r->node->origin->name));
 		for (uint32_t k = 0; k < r->node->nin; k++)
 			if (r->node->in[k] != NO_VALUE)
 				fprintf(f, "          in   %s%s\n",
@@ -182,8 +183,9 @@ static void print_cost(const struct inspection *x, struct arena *a, FILE *f)
 	fprintf(f, "cost        %s MACs, %s FLOPs, %s moved%s\n",
 		human_count(a, (double)x->total.macs), human_count(a, (double)x->total.flops),
 		human_bytes(a, (uint64_t)x->total.bytes),
-		x->total.known ? ""
-			       : " (without nodes whose shapes are not known: bind them with --dim)");
+		x->total.known
+			? ""
+			: " (without nodes whose shapes are not known: set free dimensions with --dim)");
 	fprintf(f, "  %12s %12s %12s  %s\n", "MACs", "FLOPs", "bytes", "node");
 	for (size_t i = 0; i < x->nnodes; i++) {
 		const struct node_row *r = &x->nodes[i];
@@ -203,17 +205,17 @@ static void print_memory(const struct inspection *x, struct arena *a, FILE *f)
 
 	fprintf(f, "memory      planned peak %s: weights %s%s, packed for the kernels %s, ",
 		human_bytes(a, x->peak_bytes), human_bytes(a, x->kept_bytes),
-		x->kept_bytes < weights
-			? arena_printf(a, " (of %s; the others leave memory once packed)",
-				       human_bytes(a, weights))
-			: "",
+		x->kept_bytes < weights ? arena_printf(a, " (of %s; the others are freed once packed)",
+						       human_bytes(a, weights))
+					: "",
 		human_bytes(a, x->packed_bytes));
 	fprintf(f, "activations and workspace %s\n", human_bytes(a, p->slab_bytes));
-	fprintf(f, "            without reuse the activations would take %s; largest workspace %s\n",
+	fprintf(f,
+		"            without sharing, the activations would take %s; largest workspace %s\n",
 		human_bytes(a, p->value_bytes), human_bytes(a, p->workspace));
 	if (!p->whole)
 		fprintf(f,
-			"            the plan holds up to step %u: shapes behind it depend on data\n",
+			"            the plan covers the steps up to %u: later shapes depend on data\n",
 			p->nsteps);
 }
 

@@ -164,7 +164,7 @@ static void write_environment(unsigned cmds, FILE *f)
 	for (const struct field *row = options_table; row->name; row++)
 		if (row->env && row->cmds & cmds)
 			write_entry(row->env,
-				    arena_printf(&a, "Sets --%s: %s.", row->name, row->help), f);
+				    arena_printf(&a, "Same as --%s: %s.", row->name, row->help), f);
 	write_entry("INFER_LIBRARY_PATH",
 		    "A list of folders, separated by colons, that are searched first for optional libraries (oneDNN, the "
 		    "picture decoders).",

@@ -62,9 +62,9 @@ const struct field options_table[] = {
 	 .more = "INPUT.NAME=5..100:5 varies the dimension of one input in steps of five."},
 
 	{ROW("save", F_STRING, save, OUTPUTS, CMD_RUN | CMD_CHECK), .sh = 'o', .arg = "DIR",
-	 .metavar_kind = "dir", .help = "write every output to a file in DIR",
-	 .more = "DIR is created if it does not exist. A file is written completely or not at all. infer check writes the "
-		 "model that --bisect finds there."},
+	 .metavar_kind = "dir",
+	 .help = "write every output (run), or what --bisect finds (check), to DIR",
+	 .more = "DIR is created if it does not exist. A file is written completely or not at all."},
 	{ROW("save-format", F_ENUM, save_format, OUTPUTS, CMD_RUN), .def = "npy",
 	 .choices = "npy|npz|pb|bin|json|png", .arg = "FORMAT", .help = "format of the output files",
 	 .more = "npz is one file with all outputs; pb writes output_K.pb by position; bin holds the bare elements; png "
@@ -74,7 +74,7 @@ const struct field options_table[] = {
 	 .help = "print the first N values of each output (100 if N is left out; 0: all)"},
 	{ROW("top", F_INT, top, OUTPUTS, CMD_RUN | CMD_PROFILE), .def = "0", .min = 0, .max = 1e9,
 	 .arg = "K",
-	 .help = "run: print the K largest values along the last axis; profile: print only the first K nodes of the table (0: all)",
+	 .help = "print the K largest values along the last axis (run), or only the first K nodes (profile; 0: all)",
 	 .more = "With --labels, run prints the name of each class as well."},
 	{ROW("decode", F_STRING, decode, OUTPUTS, CMD_RUN), .arg = "ctc[:blank=N]",
 	 .metavar_kind = "=ctc", .help = "print the text that an output encodes",
@@ -201,7 +201,7 @@ const struct field options_table[] = {
 	{ROW("duration", F_DURATION, duration, TIMING, CMD_PROFILE | CMD_CHECK), .arg = "TIME",
 	 .help = "how long to measure, for example 3s (the default; 1s for each point of a sweep)"},
 	{ROW("warmup", F_STRING, warmup, TIMING, CMD_PROFILE), .def = "200ms", .arg = "N|TIME",
-	 .help = "warm-up before the first measured run: a number of runs, as 10, or a time, as 200ms",
+	 .help = "warm-up before the first measured run: a number of runs (10) or a time (200ms)",
 	 .more = "The first run is always reported separately."},
 	{ROW("percentile", F_FLOATS, percentile, TIMING, CMD_PROFILE), .def = "50,90,95,99",
 	 .min = 0, .max = 100, .arg = "P[,P]...", .help = "percentiles of the latency to report"},

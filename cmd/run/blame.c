@@ -13,13 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Private: the descriptor to which the repeating process writes what it found. */
-static const char variable[] = "INFER_BLAME_FD";
-enum { SECONDS = 300 }; /* after which it is given up */
+/* Private variable: the file descriptor to which the repeating process writes its result. */
+static const char fd_variable[] = "INFER_BLAME_FD";
+enum { REPEAT_LIMIT_SECONDS = 300 };
 
 extern char **environ;
 
-static bool may_use_gpu(const struct options *o)
+/* True if the command ran a model, perhaps on a GPU, and --no-blame was not given. */
+static bool may_blame(const struct options *o)
 {
 	return (o->command->bit & CMD_RUNS) && !o->no_blame && !o->after_dashes &&
 	       (!o->config.device || strcmp(o->config.device, "cpu") != 0);
@@ -27,11 +28,11 @@ static bool may_use_gpu(const struct options *o)
 
 void blame_begin(struct options *o)
 {
-	const char *fd = getenv(variable);
+	const char *fd = getenv(fd_variable);
 
 	if (fd && (o->command->bit & CMD_RUNS)) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		alarm(SECONDS);
+		alarm(REPEAT_LIMIT_SECONDS);
 		o->config.sync = SYNC_LAUNCH;
 		o->save = o->html = o->trace = o->save_baseline = NULL;
 		o->exports.n = 0;
@@ -40,7 +41,7 @@ void blame_begin(struct options *o)
 
 /* ---- the process that repeats ------------------------------------------------------------------- */
 
-static void put(int fd, const char *text)
+static void send_text(int fd, const char *text)
 {
 	const char *s = text ? text : "";
 	size_t n = strlen(s) + 1;
@@ -54,24 +55,24 @@ static void put(int fd, const char *text)
 	}
 }
 
-/* Four strings: id, node, operator, what happened. */
-static void tell(int fd, const struct diag *d)
+/* Sends the first error as four strings: id, node, operator, actual value. */
+static void send_first_error(int fd, const struct diag *d)
 {
 	for (const struct finding *f = d->first; f; f = f->next) {
 		if (f->severity != SEV_ERROR)
 			continue;
-		put(fd, code_id(f->code, f->severity));
-		put(fd, f->node);
-		put(fd, f->op);
-		put(fd, f->actual);
+		send_text(fd, code_id(f->code, f->severity));
+		send_text(fd, f->node);
+		send_text(fd, f->op);
+		send_text(fd, f->actual);
 		return;
 	}
 }
 
 /* ---- the process that asks ---------------------------------------------------------------------- */
 
-/* The errors after which the device is lost, found where nobody knows whose they are. */
-static struct finding *without_node(struct diag *d)
+/* Finds an error that makes the CUDA context unusable and that names no node. */
+static struct finding *find_unattributed_error(struct diag *d)
 {
 	static const enum code sticky[] = {E_CUDA_214, E_CUDA_700, E_CUDA_702, E_CUDA_710,
 					   E_CUDA_714, E_CUDA_715, E_CUDA_716, E_CUDA_717,
@@ -84,20 +85,20 @@ static struct finding *without_node(struct diag *d)
 	return NULL;
 }
 
-static int start(int out, char **argv, pid_t *child)
+static int spawn_child(int out, char **argv, pid_t *child)
 {
 	posix_spawn_file_actions_t actions;
 	char value[32];
 
 	snprintf(value, sizeof(value), "%d", out);
-	if (setenv(variable, value, 1) != 0)
+	if (setenv(fd_variable, value, 1) != 0)
 		return -1;
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
 	int rc = posix_spawn(child, "/proc/self/exe", &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
-	unsetenv(variable);
+	unsetenv(fd_variable);
 	return rc;
 }
 
@@ -111,8 +112,8 @@ static size_t read_all(int fd, char *out, size_t room)
 	return n;
 }
 
-/* Runs it all again; what it told is in `text`. False where it could not be started. */
-static bool repeat(char **argv, char *text, size_t room, size_t *n)
+/* Repeats the command in a child process and reads its result into text. False if the child could not be started. */
+static bool repeat_command(char **argv, char *text, size_t room, size_t *n)
 {
 	int pipes[2], status;
 	pid_t child = 0;
@@ -122,7 +123,7 @@ static bool repeat(char **argv, char *text, size_t room, size_t *n)
 		return false;
 	fcntl(pipes[0], F_SETFD, FD_CLOEXEC);
 	lseek(STDIN_FILENO, 0, SEEK_SET);
-	int rc = start(pipes[1], argv, &child);
+	int rc = spawn_child(pipes[1], argv, &child);
 	close(pipes[1]);
 	if (!rc) {
 		*n = read_all(pipes[0], text, room - 1);
@@ -143,12 +144,13 @@ static void name_node(struct finding *f, const char *text, size_t n, struct diag
 		at += strlen(part[i]) + 1;
 	}
 	if (!part[0]) {
-		f->hint = "a repetition with --sync launch did not fail: an error that does not always "
-			  "come, or that depends on timing";
+		f->hint = "a repetition with --sync launch did not fail: the error is intermittent or depends on "
+			  "timing";
 		return;
 	}
 	if (!part[1] || !*part[1]) {
-		f->hint = fmt(d, "a repetition with --sync launch found %s, in no node", part[0]);
+		f->hint = fmt(d, "a repetition with --sync launch found %s, but not in a node",
+			      part[0]);
 		return;
 	}
 	f->node = fmt(d, "%s", part[1]);
@@ -157,24 +159,24 @@ static void name_node(struct finding *f, const char *text, size_t n, struct diag
 		f->hint =
 			fmt(d, "the repetition failed with %s: %s", part[0], part[3] ? part[3] : "");
 	else
-		f->hint = ""; /* what it was among is no news any more */
+		f->hint = ""; /* the old hint was about finding the node */
 	f->message = fmt(d, "%s, found by re-running with --sync launch",
 			 f->message ? f->message : code_title(f->code));
 }
 
 void blame_end(const struct options *o, char **argv, struct diag *d)
 {
-	const char *fd = getenv(variable);
+	const char *fd = getenv(fd_variable);
 	char text[4096];
 	size_t n;
 
 	if (fd && (o->command->bit & CMD_RUNS)) {
-		tell((int)strtol(fd, NULL, 10), d);
+		send_first_error((int)strtol(fd, NULL, 10), d);
 		return;
 	}
-	struct finding *f = without_node(d);
-	if (!f || !may_use_gpu(o) || o->config.sync != SYNC_ASYNC)
+	struct finding *f = find_unattributed_error(d);
+	if (!f || !may_blame(o) || o->config.sync != SYNC_ASYNC)
 		return;
-	if (repeat(argv, text, sizeof(text), &n))
+	if (repeat_command(argv, text, sizeof(text), &n))
 		name_node(f, text, n, d);
 }

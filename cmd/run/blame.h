@@ -2,14 +2,14 @@
 #ifndef CMD_RUN_BLAME_H
 #define CMD_RUN_BLAME_H
 /*
- * An error of the GPU's that shows only where the host waits does not tell which node made it. Then the
- * command is repeated once, with the same inputs, in a fresh process (in this one the context is dead) that
- * waits after each launch; what it finds becomes the finding's node.
+ * An asynchronous GPU error appears only when the host waits for the GPU, and does not say which node caused it. In
+ * that case the command is repeated once, with the same inputs, in a new process (the CUDA context of this one is
+ * unusable) that waits after each launch. The node that fails there is added to the finding.
  */
 #include "cmd/options/options.h"
 
-/* Before the command runs. In the process that repeats: changes o so that it only looks for the node. */
+/* Call before the command runs. In the repeating process it changes o so that the command only looks for the node. */
 void blame_begin(struct options *o);
-/* After it ran: repeats it where a finding wants a node. In the process that repeats: tells what was found. */
+/* Call after the command ran. Repeats it if a finding lacks its node; in the repeating process it sends the result. */
 void blame_end(const struct options *o, char **argv, struct diag *d);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer run: inputs, one inference, outputs. */
+/* infer run: reads the inputs, runs the model once, and prints or saves the outputs. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "cmd/options/command.h"
@@ -21,35 +21,36 @@ struct run {
 	size_t noutputs;
 	struct summary summary;
 	uint64_t start;
-	/* what was asked for on stdout */
-	int64_t blank;
+	/* results of --decode, --labels and --top */
+	int64_t blank; /* the blank class of --decode */
 	struct labels labels;
 	struct decoded decoded;
 	struct ranked *ranked;
 	size_t nranked;
 };
 
-static void at(struct run *r, enum moment m)
+/* Records the memory in use at a moment of the run, for the summary. */
+static void record_memory(struct run *r, enum moment m)
 {
 	r->summary.rss[m] = rss_now();
 	if (r->session)
 		r->summary.device[m] = session_device_used(r->session);
 }
 
-/* What was asked for and will have no effect. */
-static void warn_idle(const struct options *o, struct diag *d)
+/* Warns about options that have no effect without another one. */
+static void warn_useless_options(const struct options *o, struct diag *d)
 {
 	if (*options_origin(o, "save-format") == '-' && !o->save)
 		WARN(d, E_OPTION, .slot = "--save-format",
-		     .message = "nothing is written without -o", .hint = "name a folder with -o DIR");
+		     .message = "no file is written without -o", .hint = "name a folder with -o DIR");
 	if (*options_origin(o, "labels") == '-' && !o->decode && o->top <= 0)
 		WARN(d, E_OPTION, .slot = "--labels",
-		     .message = "nothing is named without --top or --decode",
+		     .message = "labels are used only with --top or --decode",
 		     .hint = "add --top K or --decode ctc");
 }
 
-/* Everything that can be refused before anything is computed. */
-static int prepare(struct run *r)
+/* Opens the session and reads the inputs. Refuses everything that can be refused before the run. */
+static int prepare_run(struct run *r)
 {
 	struct options *o = r->o;
 	int rc = 0;
@@ -59,7 +60,7 @@ static int prepare(struct run *r)
 			o, "decode",
 			fmt(r->d, "wrong value: expected ctc or ctc:blank=N, got '%s'", o->decode),
 			NULL, r->d);
-	warn_idle(o, r->d);
+	warn_useless_options(o, r->d);
 	if (o->save)
 		rc = options_blame(o, "save", io_probe_folder(o->save, r->d), r->d);
 	if (rc)
@@ -69,7 +70,7 @@ static int prepare(struct run *r)
 	r->session = session_open(o->operand[0], &o->config, r->d);
 	if (!r->session)
 		return r->d->last ? -(int)r->d->last->code : -E_INTERNAL;
-	at(r, AFTER_LOAD);
+	record_memory(r, AFTER_LOAD);
 	const struct model *m = session_model(r->session);
 	const struct wanted wanted = {.rank = o->top > 0,
 				      .text = o->decode != NULL,
@@ -85,11 +86,11 @@ static int prepare(struct run *r)
 	rc = r->inputs	  ? input_read(r->inputs, r->d)
 	     : r->d->last ? -(int)r->d->last->code
 			  : -E_INTERNAL;
-	at(r, AFTER_INPUTS);
+	record_memory(r, AFTER_INPUTS);
 	return rc;
 }
 
-static int execute(struct run *r)
+static int execute_model(struct run *r)
 {
 	const struct graph *g = session_model(r->session)->graph;
 	const struct tensor *const *in = input_tensors(r->inputs);
@@ -99,12 +100,12 @@ static int execute(struct run *r)
 	int rc = session_prepare(r->session, in, &report, r->d);
 
 	r->summary.prepare = clock_ns() - start;
-	at(r, AFTER_PREPARE);
+	record_memory(r, AFTER_PREPARE);
 	start = clock_ns();
 	if (!rc)
 		rc = session_run(r->session, in, out, r->d);
 	r->summary.first_run = clock_ns() - start;
-	at(r, AFTER_RUN);
+	record_memory(r, AFTER_RUN);
 	if (rc)
 		return rc;
 	r->noutputs = g->nout;
@@ -114,7 +115,7 @@ static int execute(struct run *r)
 	return 0;
 }
 
-static int interpret(struct run *r)
+static int rank_and_decode(struct run *r)
 {
 	const struct options *o = r->o;
 	int rc = 0;
@@ -129,7 +130,7 @@ static int interpret(struct run *r)
 	return rc;
 }
 
-static int save(struct run *r)
+static int save_outputs(struct run *r)
 {
 	const struct options *o = r->o;
 	struct io_output *list = arena_new_n(&r->arena, struct io_output, r->noutputs + 1);
@@ -180,7 +181,7 @@ static void write_document(struct run *r)
 	json_envelope_end(&j, r->d);
 }
 
-/* Text that an output spells is data; a terminal is spared what would command it. */
+/* Prints decoded text unchanged, because it is data; only on a terminal are control characters escaped. */
 static void print_decoded(const struct run *r)
 {
 	FILE *f = isatty(STDOUT_FILENO) ? listing_begin(stdout) : stdout;
@@ -190,7 +191,7 @@ static void print_decoded(const struct run *r)
 	listing_end(f, stdout);
 }
 
-static void print(struct run *r)
+static void print_results(struct run *r)
 {
 	if (!r->o->quiet) {
 		FILE *f = listing_begin(stderr);
@@ -210,11 +211,11 @@ int cmd_run(struct options *o, struct diag *d)
 {
 	struct run r = {.o = o, .d = d, .start = clock_ns()};
 
-	at(&r, AT_START);
-	int rc = prepare(&r);
-	rc = rc ? rc : execute(&r);
-	rc = rc ? rc : interpret(&r);
-	rc = rc ? rc : save(&r);
+	record_memory(&r, AT_START);
+	int rc = prepare_run(&r);
+	rc = rc ? rc : execute_model(&r);
+	rc = rc ? rc : rank_and_decode(&r);
+	rc = rc ? rc : save_outputs(&r);
 	if (!rc) {
 		r.summary.session = r.session;
 		r.summary.inputs = r.inputs;
@@ -227,7 +228,7 @@ int cmd_run(struct options *o, struct diag *d)
 		if (o->json)
 			write_document(&r);
 		else
-			print(&r);
+			print_results(&r);
 	}
 	input_free(r.inputs);
 	session_close(r.session);

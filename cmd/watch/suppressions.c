@@ -8,7 +8,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-enum { FILE_MOST = 16 << 20 };
+enum { MAX_FILE_BYTES = 16 << 20 };
 
 static bool matches(const char *pattern, const char *text)
 {
@@ -37,12 +37,13 @@ static int unknown_id(const struct known_list *k, int line, const char *id, stru
 	const char *near = str_nearest(id, names, E_COUNT);
 	return FAIL(d, E_CONFIG,
 		    .message = fmt(d, "%s:%d: no finding has the id '%s'", k->path, line, id),
-		    .expected = "ID [PATTERN], as 'E-CTX-FOREIGN *libfoo.so*'; # begins a comment",
+		    .expected =
+			    "ID [PATTERN], for example 'E-CTX-FOREIGN *libfoo.so*'; # begins a comment",
 		    .hint = near ? fmt(d, "did you mean %s?", near)
 				 : "infer-check(1) lists the ids, each with E-, W- or N-");
 }
 
-static int read_line(struct known_list *k, char *text, int line, struct arena *a, struct diag *d)
+static int parse_line(struct known_list *k, char *text, int line, struct arena *a, struct diag *d)
 {
 	char *id = text + strspn(text, " \t"), *end = id + strlen(id);
 
@@ -65,17 +66,17 @@ static int read_line(struct known_list *k, char *text, int line, struct arena *a
 int known_read(struct known_list *k, const char *path, struct arena *a, struct diag *d)
 {
 	struct file_map f;
-	int rc = file_map_most(path, FILE_MOST, &f, E_CONFIG, d), line = 0;
+	int rc = file_map_most(path, MAX_FILE_BYTES, &f, E_CONFIG, d), line = 0;
 
 	*k = (struct known_list){.path = path};
 	if (rc)
 		return rc;
 	char *text = arena_strn(a, (const char *)f.data, f.size), *rest = text, *one;
 	if (memchr(f.data, '\0', f.size))
-		rc = FAIL(d, E_CONFIG, .message = fmt(d, "%s is no text", path));
+		rc = FAIL(d, E_CONFIG, .message = fmt(d, "%s is not a text file", path));
 	file_unmap(&f);
 	while (!rc && (one = strsep(&rest, "\n")))
-		rc = read_line(k, one, ++line, a, d);
+		rc = parse_line(k, one, ++line, a, d);
 	return rc;
 }
 
@@ -95,7 +96,7 @@ static bool is_known(struct known_list *k, const struct finding *f)
 {
 	bool found = false;
 
-	/* all that match are in use */
+	/* do not stop at the first match: every line that matches counts as used */
 	for (size_t i = 0; i < k->n; i++) {
 		struct known *one = &k->v[i];
 		if (!matches(one->id, code_id(f->code, f->severity)) ||
@@ -127,10 +128,10 @@ size_t known_suppress(struct known_list *k, struct diag *d)
 	return n;
 }
 
-/* ---- lines for what was found */
+/* ---- writing lines for the findings */
 
-/* Behind a number: how many of what, which changes with it. */
-static size_t unit(const char *s)
+/* Length of the unit after a number, which may change together with the number (MiB, GiB); 0: no unit. */
+static size_t unit_length(const char *s)
 {
 	static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB"};
 
@@ -140,8 +141,8 @@ static size_t unit(const char *s)
 	return 0;
 }
 
-/* What changes from run to run, from here on; 0: this character does not. */
-static size_t changing(const char *s, char before)
+/* Length of the text at s that changes from run to run (a number, an address, a list); 0: none begins here. */
+static size_t varying_length(const char *s, char before)
 {
 	if (str_starts(s, ", first of "))
 		return strlen(s);
@@ -151,17 +152,17 @@ static size_t changing(const char *s, char before)
 				       : strspn(s, "0123456789.,");
 	while (s[n - 1] == '.' || s[n - 1] == ',')
 		n--;
-	return n + unit(s + n);
+	return n + unit_length(s + n);
 }
 
-/* A pattern that matches the text, and what it will be the next time. */
-static const char *pattern_of(struct arena *a, const char *text)
+/* A pattern that matches this text and the text of the same finding in later runs. */
+static const char *make_pattern(struct arena *a, const char *text)
 {
 	char *out = arena_alloc(a, 2 * strlen(text) + 2), *to = out;
 	char before = ' ';
 
 	for (const char *s = text; *s; s++) {
-		size_t n = changing(s, before);
+		size_t n = varying_length(s, before);
 		if (n) {
 			*to++ = '*';
 			s += n - 1;
@@ -173,13 +174,13 @@ static const char *pattern_of(struct arena *a, const char *text)
 		before = *s;
 	}
 	if (to == out || to[-1] != '*')
-		*to++ = '*'; /* how often it came stands behind it */
+		*to++ = '*'; /* for the count that may follow */
 	*to = '\0';
 	return out;
 }
 
-/* The line that says most of who did what. */
-static const char *telling_line(const struct finding *f)
+/* The line of the finding that best identifies the caller and the call. */
+static const char *most_specific_line(const struct finding *f)
 {
 	static const char *const labels[] = {"call", "failed", "at", "by"};
 
@@ -200,7 +201,7 @@ int known_write(const char *path, struct diag *d)
 		return -E_OUTPUT;
 	for (const struct finding *f = d->first; f; f = f->next) {
 		const char *line = fmt(d, "%s %s\n", code_id(f->code, f->severity),
-				       pattern_of(&d->arena, telling_line(f)));
+				       make_pattern(&d->arena, most_specific_line(f)));
 		bool again = f->severity == SEV_NOTE;
 		for (size_t i = 0; i < n && !again; i++)
 			again = strcmp(lines[i], line) == 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CMD_WATCH_SUPPRESSIONS_H
 #define CMD_WATCH_SUPPRESSIONS_H
-/* Findings that are known and not told: --suppressions FILE, --write-suppressions FILE. */
+/* Known findings that are not reported: --suppressions FILE, --write-suppressions FILE. */
 #include "base/diag.h"
 
-/* A line of the file: ID [PATTERN], both with * and ?. */
+/* A line of the file: ID [PATTERN]; both may contain the wildcards * and ?. */
 struct known {
 	const char *id, *pattern; /* pattern NULL: every finding of the id */
 	int line;
@@ -16,11 +16,11 @@ struct known_list {
 	size_t n;
 };
 
-/* E_CONFIG with the line where one is wrong. Strings and entries are the arena's. */
+/* Reads the file. An invalid line is an E_CONFIG that names it. The strings and entries live in the arena. */
 int known_read(struct known_list *k, const char *path, struct arena *a, struct diag *d);
-/* Takes the findings that are known out of d; how many these were. */
+/* Removes the known findings from d; returns their number. */
 size_t known_suppress(struct known_list *k, struct diag *d);
-/* Lines for known_read, of all that d holds but notes; what changes from run to run is left open. */
+/* Writes a line for each finding in d except notes, with * in place of what changes from run to run. E_OUTPUT. */
 int known_write(const char *path, struct diag *d);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer check -- COMMAND: what another program does with CUDA; infer check --pid: what its memory does. */
+/* infer check -- COMMAND: watches how another program uses CUDA; infer check --pid: watches its memory. */
 #include "watch/watch.h"
 
 #include "base/clock.h"
@@ -17,9 +17,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { SIGNALLED = 128 };
+enum {
+	SIGNAL_STATUS = 128
+}; /* exit status of a program that a signal ended: this plus the signal */
 
-/* What the reports need. */
+/* The state that the reports need. */
 struct view {
 	struct options *o;
 	struct known_list known;
@@ -28,7 +30,8 @@ struct view {
 
 /* ---- the report */
 
-static struct watch_options wanted(const struct options *o)
+/* The findings to look for; --contexts and --leak restrict them. */
+static struct watch_options wanted_findings(const struct options *o)
 {
 	bool some = o->check.contexts || o->check.leak;
 
@@ -47,29 +50,29 @@ static double seconds_of(const struct watch_process *p)
 	return fmax(p->ledger.seconds, p->to - p->from);
 }
 
-/* In order: it said so at its end, or left by _exit(). */
-static bool ended(const struct watch_process *p)
+/* True if the process ended normally: it reported its end, or called _exit(). */
+static bool ended_normally(const struct watch_process *p)
 {
 	return p->ledger.ended ||
 	       (p->shared && __atomic_load_n(&p->shared->exited, __ATOMIC_RELAXED));
 }
 
-/* How it ended; over: the program that was started has. */
-static const char *end_of(const struct watch *w, const struct watch_process *p, bool over,
-			  struct arena *a)
+/* How the process ended, as the rest of a line; over: the program that infer started has ended. */
+static const char *end_text(const struct watch *w, const struct watch_process *p, bool over,
+			    struct arena *a)
 {
 	bool signalled = over && p->ledger.pid == w->pid && WIFSIGNALED(w->status);
 
-	if (ended(p))
+	if (ended_normally(p))
 		return "";
 	if (p->replaced)
-		return "; it became another program";
+		return "; it replaced itself by another program (exec)";
 	if (signalled)
 		return arena_printf(a, "; ended by signal %d (%s)", WTERMSIG(w->status),
 				    strsignal(WTERMSIG(w->status)));
 	if (!watch_lives(p))
-		return "; it did not end in order";
-	return over ? "; it lives on, and is not watched any more" : "";
+		return "; it did not end normally";
+	return over ? "; it is still running, and no longer watched" : "";
 }
 
 static void print_process(const struct watch *w, const struct watch_process *p, FILE *f,
@@ -85,7 +88,7 @@ static void print_process(const struct watch *w, const struct watch_process *p, 
 			(unsigned long long)s->calls, (unsigned long long)s->launches,
 			(unsigned long long)s->copies, (unsigned long long)s->failures);
 	fprintf(f, ", %zu context%s%s\n", l->ncontexts, l->ncontexts == 1 ? "" : "s",
-		end_of(w, p, over, a));
+		end_text(w, p, over, a));
 	if (s)
 		fprintf(f, "  memory      device %s (peak %s), pinned %s, managed %s",
 			str_bytes(a, (int64_t)s->live[WATCH_DEVICE]),
@@ -99,29 +102,29 @@ static void print_process(const struct watch *w, const struct watch_process *p, 
 		fputc('\n', f);
 	if (s && s->unsaid)
 		fprintf(f,
-			"  note        %llu events were more than are kept: some contexts and streams have no name\n",
+			"  note        %llu events did not fit into the buffer: some contexts and streams have no name\n",
 			(unsigned long long)s->unsaid);
 	if (s && s->forgotten)
 		fprintf(f,
-			"  note        %llu objects were more than the tables hold: sums may be too small\n",
+			"  note        %llu objects did not fit into the tables: sums may be too small\n",
 			(unsigned long long)s->forgotten);
 }
 
-/* What a cache holds looks the same whether it is in use or not: each setting once. */
+/* Names the caching allocators in use, each setting once: memory that a cache keeps looks the same whether it is used or not. */
 static void print_caches(const struct watch_process *p, FILE *f)
 {
-	const char *told[8];
+	const char *printed[8];
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->ncallers; i++) {
 		const struct watch_caller *c = &p->caller[i];
 		const char *cache = c->bytes.peak > 0 ? ledger_cache(c->site->by) : NULL;
-		bool again = !cache || n == sizeof(told) / sizeof(*told);
+		bool again = !cache || n == sizeof(printed) / sizeof(*printed);
 		for (size_t k = 0; k < n && !again; k++)
-			again = strcmp(strchr(told[k], ':'), strchr(cache, ':')) == 0;
+			again = strcmp(strchr(printed[k], ':'), strchr(cache, ':')) == 0;
 		if (again)
 			continue;
-		told[n++] = cache;
+		printed[n++] = cache;
 		fprintf(f, "  cache       %s\n", cache);
 	}
 }
@@ -143,7 +146,7 @@ static void print_summary(const struct watch *w, const struct options *o, FILE *
 
 	if (!w->nprocesses)
 		fprintf(f, "no CUDA call of %s was seen%s\n", w->argv[0],
-			over ? " (one that is linked statically, or clears its environment, is not followed)"
+			over ? " (a program that is linked statically or clears its environment cannot be watched)"
 			     : " so far");
 	for (size_t i = 0; i < w->nprocesses; i++) {
 		struct watch_process *p = &w->process[i];
@@ -158,14 +161,14 @@ static void print_summary(const struct watch *w, const struct options *o, FILE *
 			print_callers(p, f, &a);
 	}
 	if (over && w->left)
-		fprintf(f, "what lives on still uses %s\n", w->dir);
+		fprintf(f, "processes that are still running use %s\n", w->dir);
 	arena_free(&a);
 }
 
-/* At most so many points: a process has some hundred callers. */
-static void write_over_time(struct json *j, const struct series *s, size_t most)
+/* Writes a series with at most about max_points points, because a process may have hundreds of callers. */
+static void write_over_time(struct json *j, const struct series *s, size_t max_points)
 {
-	size_t step = s->n / most + 1;
+	size_t step = s->n / max_points + 1;
 
 	json_object(j, "over_time");
 	json_array(j, "seconds");
@@ -218,7 +221,7 @@ static void write_uses(struct json *j, const struct ledger *l, const struct ledg
 	json_end(j, ']');
 }
 
-/* Who made each, when and in which thread, who used it first, and its end. */
+/* Writes each context: who created it, when and in which thread, who used it first, and its end. */
 static void write_contexts(struct json *j, const struct ledger *l)
 {
 	struct arena a = {0};
@@ -258,7 +261,7 @@ static void write_process(struct json *j, const struct watch_process *p)
 	json_int(j, "pid", p->ledger.pid);
 	json_string(j, "program", p->ledger.program);
 	json_number(j, "seconds", seconds_of(p));
-	json_bool(j, "ended", ended(p));
+	json_bool(j, "ended", ended_normally(p));
 	json_int(j, "cupti", p->ledger.cupti);
 	json_uint(j, "contexts", p->ledger.ncontexts);
 	write_contexts(j, &p->ledger);
@@ -278,7 +281,7 @@ static void write_process(struct json *j, const struct watch_process *p)
 			json_end(j, '}');
 		}
 		json_object(j, "host_private");
-		if (p->host.n) { /* it had not ended before it could be looked at */
+		if (p->host.n) { /* there are no samples of a process that ended at once */
 			json_uint(j, "bytes", (uint64_t)p->host.last);
 			json_uint(j, "peak", (uint64_t)p->host.peak);
 		}
@@ -290,7 +293,7 @@ static void write_process(struct json *j, const struct watch_process *p)
 	json_end(j, '}');
 }
 
-static void write_known(struct json *j, const struct view *v)
+static void write_suppressions(struct json *j, const struct view *v)
 {
 	if (!v->known.path)
 		return;
@@ -313,7 +316,7 @@ static void write_document(const struct watch *w, const struct view *v, const st
 	json_end(&j, ']');
 	json_int(&j, "status", v->o->status);
 	json_number(&j, "seconds", w->seconds);
-	write_known(&j, v);
+	write_suppressions(&j, v);
 	json_array(&j, "processes");
 	for (size_t i = 0; i < w->nprocesses; i++)
 		write_process(&j, &w->process[i]);
@@ -321,11 +324,11 @@ static void write_document(const struct watch *w, const struct view *v, const st
 	json_envelope_end(&j, d);
 }
 
-/* So far: on stderr, since stdout is the program's. */
+/* Prints an intermediate report, on stderr because stdout belongs to the program. */
 static void report_now(void *arg, struct watch *w)
 {
 	struct view *v = arg;
-	const struct watch_options what = wanted(v->o);
+	const struct watch_options what = wanted_findings(v->o);
 	struct diag d = {0};
 
 	fprintf(stderr, "infer: after %.1f s\n", (double)(clock_ns() - w->start) / 1e9);
@@ -336,14 +339,14 @@ static void report_now(void *arg, struct watch *w)
 	diag_free(&d);
 }
 
-static void suppress(struct view *v, struct diag *d)
+static void apply_suppressions(struct view *v, struct diag *d)
 {
 	v->suppressed = known_suppress(&v->known, d);
 	if (v->o->watch.suppress_all)
 		known_write(v->o->watch.suppress_all, d);
 }
 
-static void print_known(const struct view *v)
+static void print_suppressions(const struct view *v)
 {
 	if (v->suppressed)
 		fprintf(stderr, "%zu finding%s suppressed\n", v->suppressed,
@@ -358,14 +361,14 @@ static void print_known(const struct view *v)
 
 /* ---- the command */
 
-static int status_of(int wait_status)
+static int exit_status_of(int wait_status)
 {
-	return WIFSIGNALED(wait_status) ? SIGNALLED + WTERMSIG(wait_status)
+	return WIFSIGNALED(wait_status) ? SIGNAL_STATUS + WTERMSIG(wait_status)
 					: WEXITSTATUS(wait_status);
 }
 
-/* Blocks of malloc's that are kept in mind: smaller ones are many and are copied seldom. */
-static size_t least_block(int which)
+/* Size of the smallest malloc block to track: smaller blocks are many, and are rarely copied to a GPU. 0: none. */
+static size_t min_tracked_block(int which)
 {
 	static const size_t least[] = {
 		[WATCH_HEAP_OFF] = 0, [WATCH_HEAP_ON] = 512, [WATCH_HEAP_EVERY] = 64};
@@ -373,7 +376,7 @@ static size_t least_block(int which)
 	return least[which];
 }
 
-static int no_device(const char *program, const struct diag *none, struct diag *d)
+static int fail_without_device(const char *program, const struct diag *none, struct diag *d)
 {
 	const char *why = none->first && none->first->message ? none->first->message : "no device";
 
@@ -382,7 +385,7 @@ static int no_device(const char *program, const struct diag *none, struct diag *
 				   program, why));
 }
 
-static struct watch watch_of(struct view *v, const char **argv, const struct watch_options *what)
+static struct watch make_watch(struct view *v, const char **argv, const struct watch_options *what)
 {
 	const struct options *o = v->o;
 
@@ -392,38 +395,39 @@ static struct watch watch_of(struct view *v, const char **argv, const struct wat
 					   : (what->ledger.contexts ? WATCH_CONTEXTS : 0u) |
 						     (what->memory ? WATCH_MEMORY : 0u),
 		.sync_launch = o->config.sync == SYNC_LAUNCH,
-		.heap = what->ledger.calls ? least_block(o->watch.heap) : 0,
+		.heap = what->ledger.calls ? min_tracked_block(o->watch.heap) : 0,
 		.interval = isnan(o->watch.interval) ? 0 : o->watch.interval,
 		.report = report_now,
 		.arg = v,
 	};
 }
 
-/* Of what was watched. */
-static void report_end_of(struct view *v, struct watch *w, const struct watch_options *what,
-			  struct diag *d)
+/* Reports the findings after the program has ended. */
+static void report_end(struct view *v, struct watch *w, const struct watch_options *what,
+		       struct diag *d)
 {
 	struct options *o = v->o;
 
-	o->status = status_of(w->status);
+	o->status = exit_status_of(w->status);
 	watch_findings(w, what, d);
-	suppress(v, d);
+	apply_suppressions(v, d);
 	if (w->more)
 		WARN(d, E_WATCH_EXEC,
-		     .message = fmt(d, "%zu more processes used CUDA and were not watched: %zu were",
-				    w->more, w->nprocesses));
+		     .message = fmt(
+			     d, "%zu more processes used CUDA but were not watched, because %zu already were",
+			     w->more, w->nprocesses));
 	if (w->timed_out)
 		FAIL(d, E_TIMEOUT,
 		     .message = fmt(d,
 				    "'%s' was not done within the %g s of --timeout and was ended; "
-				    "what was gathered is told",
+				    "the results so far are reported",
 				    w->argv[0], o->timeout));
 	if (o->json)
 		write_document(w, v, d);
 	else if (!o->quiet)
 		print_summary(w, o, stderr, true);
 	if (!o->quiet)
-		print_known(v);
+		print_suppressions(v);
 }
 
 static int watch_program(struct view *v, struct diag *d)
@@ -436,32 +440,33 @@ static int watch_program(struct view *v, struct diag *d)
 
 	for (size_t i = 0; i < o->noperands; i++)
 		argv[i] = o->operand[i];
-	/* it is set where the driver is opened, and the program's is its own */
-	bool told = getenv("CUDA_MODULE_LOADING");
+	/* opening the driver sets this variable; if the user did not set it, the program must not inherit it */
+	bool set_by_user = getenv("CUDA_MODULE_LOADING");
 	bool device = gpu_devices(facts, 1, &none) >= 1;
-	int rc = device ? 0 : no_device(argv[0], &none, d);
+	int rc = device ? 0 : fail_without_device(argv[0], &none, d);
 	diag_free(&none);
 	if (rc) {
 		o->status = code_exit(E_DEVICE);
 		o->status_stands = true;
 		return rc;
 	}
-	struct watch_options what = wanted(o);
-	struct watch w = watch_of(v, argv, &what);
-	w.own = told ? NULL : "CUDA_MODULE_LOADING";
+	struct watch_options what = wanted_findings(o);
+	struct watch w = make_watch(v, argv, &what);
+	w.own = set_by_user ? NULL : "CUDA_MODULE_LOADING";
 	rc = watch_run(&w, &status, d);
 	if (rc == -E_WATCH_EXEC || rc == -E_OUTPUT)
 		o->status = status;
 	else if (rc)
 		o->status = code_exit((enum code) - rc);
-	o->status_stands = rc != 0; /* it was not run: that is none of --error-exitcode's errors */
+	o->status_stands =
+		rc != 0; /* --error-exitcode does not apply to a program that could not be started */
 	if (!rc)
-		report_end_of(v, &w, &what, d);
+		report_end(v, &w, &what, d);
 	watch_free(&w);
 	return rc;
 }
 
-/* ---- a process from outside */
+/* ---- watching a running process: --pid */
 
 static const char *verdict_text(const struct series *s, double noise)
 {
@@ -517,7 +522,7 @@ static void write_pid(const struct view *v, const struct watch_process *p, const
 
 	json_envelope_begin(&j, v->o, d);
 	json_int(&j, "pid", p->ledger.pid);
-	write_known(&j, v);
+	write_suppressions(&j, v);
 	write_series(&j, "host_private", &p->host, watch_host_noise);
 	if (p->kind[WATCH_DEVICE].n)
 		write_series(&j, "device", &p->kind[WATCH_DEVICE], 0);
@@ -537,22 +542,23 @@ static void report_pid_now(void *arg, const struct watch_process *p, double seco
 	diag_free(&d);
 }
 
-static bool caught(void)
+static bool is_interrupted(void)
 {
 	return watchdog_caught() != E_OK;
 }
 
-/* Ctrl-C is how a look without --duration ends. */
-static void tell_caught(const struct options *o, struct diag *d)
+/* Reports an early end as an error. Without --duration, Ctrl-C is the normal way to end. */
+static void report_early_end(const struct options *o, struct diag *d)
 {
 	enum code why = watchdog_caught();
 
 	if (why == E_TIMEOUT)
 		FAIL(d, why,
-		     .message = fmt(d, "not done within the %g s of --timeout; what was gathered is told",
-				    o->timeout));
+		     .message = fmt(
+			     d, "not done within the %g s of --timeout; the results so far are reported",
+			     o->timeout));
 	else if (why != E_OK && !isnan(o->duration))
-		FAIL(d, why, .message = "interrupted; what was gathered is told");
+		FAIL(d, why, .message = "interrupted; the results so far are reported");
 }
 
 static int watch_process_memory(struct view *v, struct diag *d)
@@ -562,7 +568,7 @@ static int watch_process_memory(struct view *v, struct diag *d)
 					.seconds = isnan(o->duration) ? 0 : o->duration,
 					.every = 0.1,
 					.interval = isnan(o->watch.interval) ? 0 : o->watch.interval,
-					.stopped = caught,
+					.stopped = is_interrupted,
 					.report = report_pid_now,
 					.arg = v};
 	struct watch_process p;
@@ -571,14 +577,14 @@ static int watch_process_memory(struct view *v, struct diag *d)
 	int rc = watch_pid(&look, &p, d);
 	if (!rc) {
 		watch_memory_findings(&p, p.ledger.pid, d);
-		suppress(v, d);
-		tell_caught(o, d);
+		apply_suppressions(v, d);
+		report_early_end(o, d);
 		if (o->json)
 			write_pid(v, &p, d);
 		else
 			print_pid(stdout, &p);
 		if (!o->quiet)
-			print_known(v);
+			print_suppressions(v);
 	}
 	watch_gpu_end();
 	series_free(&p.host);
@@ -586,11 +592,11 @@ static int watch_process_memory(struct view *v, struct diag *d)
 	return rc;
 }
 
-/* ---- options that do not go together */
+/* ---- options that cannot be combined */
 
-static int refused(struct diag *d, const char *option, const char *where)
+static int refuse_option(struct diag *d, const char *option, const char *where)
 {
-	return FAIL(d, E_USAGE, .message = fmt(d, "%s does not go with %s", option, where));
+	return FAIL(d, E_USAGE, .message = fmt(d, "%s cannot be used with %s", option, where));
 }
 
 int watch_misplaced(const struct options *o, struct diag *d)
@@ -605,12 +611,13 @@ int watch_misplaced(const struct options *o, struct diag *d)
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (options[i].given)
-			return refused(d, options[i].name, "a model: it is for -- COMMAND and --pid");
+			return refuse_option(d, options[i].name,
+					     "a model: it applies to -- COMMAND and --pid");
 	return 0;
 }
 
-/* What is asked of a model is not asked of a program. */
-static int of_a_model(const struct options *o, struct diag *d)
+/* Refuses options that apply only to a model. */
+static int refuse_model_options(const struct options *o, struct diag *d)
 {
 	const struct check_options *c = &o->check;
 	const struct {
@@ -635,19 +642,19 @@ static int of_a_model(const struct options *o, struct diag *d)
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		if (options[i].given)
-			return refused(d, options[i].name,
-				       o->after_dashes ? "-- COMMAND: it is for a model"
-						       : "--pid: it is for a model");
+			return refuse_option(d, options[i].name,
+					     o->after_dashes ? "-- COMMAND: it applies to a model"
+							     : "--pid: it applies to a model");
 	return 0;
 }
 
 int watch_command(struct options *o, struct diag *d)
 {
 	struct view v = {.o = o};
-	int rc = of_a_model(o, d);
+	int rc = refuse_model_options(o, d);
 
 	if (!rc && o->watch.pid != INT_ABSENT && o->noperands)
-		rc = refused(d, "--pid", "a model or a command");
+		rc = refuse_option(d, "--pid", "a model or a command");
 	if (!rc && o->watch.suppressions)
 		rc = known_read(&v.known, o->watch.suppressions, &o->arena, d);
 	if (!rc)

@@ -48,18 +48,18 @@ teardown() {
 }
 
 @test "a missing value and a missing or surplus operand" {
-	wrong "--device: a value is missing" run m.onnx --device
-	wrong "--random: a value is missing: [NAME=]LO..HI" run m.onnx --random --dim n=2
+	wrong "--device: the value is missing" run m.onnx --device
+	wrong "--random: the value is missing: [NAME=]LO..HI" run m.onnx --random --dim n=2
 	wrong "needs an operand" run
-	wrong "'n.onnx' is one operand too many" run m.onnx n.onnx
+	wrong "unexpected operand 'n.onnx'" run m.onnx n.onnx
 }
 
 @test "an ambiguous beginning of a name" {
-	wrong "it may mean --memory-plan or --memory-limit" run m.onnx --memory-=1
+	wrong "it matches --memory-plan and --memory-limit" run m.onnx --memory-=1
 }
 
 @test "options before the subcommand" {
-	wrong "stands before the subcommand" --json run m.onnx
+	wrong "comes before the subcommand" --json run m.onnx
 }
 
 @test "messages go to stderr, and with --json into one document on stdout" {

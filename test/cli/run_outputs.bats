@@ -134,8 +134,8 @@ setup() {
 
 @test "what was asked for and has no effect is said" {
 	run -0 --separate-stderr "$INFER" run batch.onnx --random 0..1 --dim batch=1 --save-format npz --labels labels3.txt
-	[[ $stderr = *"warning[W-OPTION]: --save-format: nothing is written without -o"* ]]
-	[[ $stderr = *"warning[W-OPTION]: --labels: nothing is named without --top or --decode"* ]]
+	[[ $stderr = *"warning[W-OPTION]: --save-format: no file is written without -o"* ]]
+	[[ $stderr = *"warning[W-OPTION]: --labels: labels are used only with --top or --decode"* ]]
 }
 
 @test "the model's nodes are told as in the file, and as they run" {

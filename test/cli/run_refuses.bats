@@ -258,7 +258,7 @@ follow() { # MODEL
 
 @test "standard input is the model or an input, not both" {
 	run -2 --separate-stderr "$INFER" run - --input images=- <batch.onnx
-	[[ $stderr == "error[E-OPTION]: --input: standard input is the model"* ]]
+	[[ $stderr == "error[E-OPTION]: --input: standard input already holds the model"* ]]
 }
 
 @test "a model without its weights' file: where it was looked for, and what helps" {

@@ -81,9 +81,9 @@ setup() {
 }
 
 @test "exec: each program is told by itself" {
-	watched 0 "it became another program" -- ./mixes again-ok k
+	watched 0 "it replaced itself by another program" -- ./mixes again-ok k
 	[ "$(grep -c '^process' <<<"$stderr")" -eq 2 ]
-	[[ $stderr != *"N-CTX-STATE"* && $stderr == *"became"*"device 1.0 MiB"*"device 4.0 KiB"* ]]
+	[[ $stderr != *"N-CTX-STATE"* && $stderr == *"replaced itself"*"device 1.0 MiB"*"device 4.0 KiB"* ]]
 	run --separate-stderr "$INFER" check --json -- ./mixes again k
 	[ "$status" -eq 1 ]
 	python3 - "$output" <<-'END'
@@ -298,7 +298,7 @@ in_time() {
 @test "a process that outlives the program is told, and can start others" {
 	export TMPDIR=$BATS_TEST_TMPDIR
 	watched 0 "lives on, and is not watched any more" -- sh -c './faults waits k >/dev/null 2>&1 & until grep -q waits /proc/$!/cmdline && ls $INFER_WATCH_DIR/$!.mem; do sleep 0.05; done; sleep 0.3; echo $! >'"$BATS_TEST_TMPDIR/pid"
-	[[ $stderr == *"what lives on still uses $TMPDIR/infer-watch-"* ]]
+	[[ $stderr == *"processes that are still running use $TMPDIR/infer-watch-"* ]]
 	kill -TERM "$(cat "$BATS_TEST_TMPDIR/pid")"
 }
 
@@ -323,10 +323,10 @@ in_time() {
 }
 
 @test "options of a model and of a program do not mix" {
-	watched 2 "--nan does not go with -- COMMAND" --nan -- touch "$BATS_TEST_TMPDIR/started"
-	watched 2 "--html does not go with --pid" --html x.html --pid $$
-	watched 2 "--pid does not go with" --pid $$ -- true
-	watched 2 "--suppressions does not go with a model" model.onnx --suppressions known
+	watched 2 "--nan cannot be used with -- COMMAND" --nan -- touch "$BATS_TEST_TMPDIR/started"
+	watched 2 "--html cannot be used with --pid" --html x.html --pid $$
+	watched 2 "--pid cannot be used with" --pid $$ -- true
+	watched 2 "--suppressions cannot be used with a model" model.onnx --suppressions known
 	[ ! -e "$BATS_TEST_TMPDIR/started" ]
 	# what was not run has no errors for --error-exitcode
 	INFER_WITHOUT=cupti watched 8 "E-LIBRARY" --error-exitcode 42 -- true

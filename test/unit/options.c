@@ -130,7 +130,7 @@ static void mistakes_name_the_nearest(void)
 	CHECK_INT(parse("run", "m --threads -1"), -E_OPTION);
 	CHECK_INT(parse("run", ""), -E_USAGE);
 	CHECK_INT(parse("run", "m n"), -E_USAGE);
-	CHECK_STR(message(), "'n' is one operand too many");
+	CHECK_STR(message(), "unexpected operand 'n'");
 	CHECK_INT(parse("inspect", ""), 0);
 }
 
