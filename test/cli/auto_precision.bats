@@ -33,7 +33,7 @@ launches() {
 	grep -c '^run ' "$T/log"
 }
 
-@test "on the CPU it is fp32, which it says, in words and as JSON" {
+@test "On the CPU, auto chooses fp32 and reports it as text and JSON" {
 	run "$INFER" run "$chain" "${args[@]}" --device cpu --precision auto
 	[ "$status" -eq 0 ]
 	[[ $output == *"auto is fp32: the CPU computes"* ]]
@@ -44,13 +44,13 @@ launches() {
 	[[ $output != *"auto is"* ]]
 }
 
-@test "--quiet says nothing of it" {
+@test "--quiet does not print the choice" {
 	run "$INFER" run "$chain" "${args[@]}" --device cpu --precision auto --quiet
 	[ "$status" -eq 0 ]
 	[ -z "$output" ]
 }
 
-@test "the environment, a configuration file and every command that runs a model take it" {
+@test "auto works from the environment, from a configuration file, and in every command that runs a model" {
 	INFER_PRECISION=auto run "$INFER" run "$chain" "${args[@]}" --device cpu
 	[[ $output == *"auto is fp32"* ]]
 	printf 'precision: auto\n' >"$T/c.yaml"
@@ -64,14 +64,14 @@ launches() {
 	[[ $output == *"auto is fp32"* ]]
 }
 
-@test "as one of several that are compared it keeps its name" {
+@test "A comparison of several precisions lists auto under its own name" {
 	run "$INFER" profile "$chain" --device cpu --precision fp32,auto -n 3 --warmup 1
 	[ "$status" -eq 0 ]
 	[[ $output == *"precision=auto: auto is fp32"* ]]
 	[[ $output == *"precision=fp32"* ]]
 }
 
-@test "what computes the same numbers, or none, is not taken" {
+@test "A precision that computes the same numbers as fp32, or none, is rejected" {
 	on_the_fake
 	run "$INFER" run "$chain" "${args[@]}" --precision auto
 	[ "$status" -eq 0 ]
@@ -82,7 +82,7 @@ launches() {
 	[[ $output != *"auto is tf32"* && $output != *"auto is fp16"* && $output != *"auto is bf16"* ]]
 }
 
-@test "the choice is kept: the second run tries nothing, another shape does, and so does no cache" {
+@test "The choice is cached: the second run measures nothing, but another shape or no cache does" {
 	on_the_fake
 	run "$INFER" run "$chain" "${args[@]}" --precision auto
 	[ "$status" -eq 0 ]
@@ -103,7 +103,7 @@ launches() {
 	[ "$(launches)" -gt 50 ]
 }
 
-@test "a damaged choice is made anew" {
+@test "A damaged cache entry is replaced by a new choice" {
 	on_the_fake
 	"$INFER" run "$chain" "${args[@]}" --precision auto
 	for f in "$T"/cache/v1/*/blobs/*; do printf 'x' | dd of="$f" bs=1 seek=200 conv=notrunc status=none; done
@@ -112,7 +112,7 @@ launches() {
 	[[ $output != *"from the cache)"* ]]
 }
 
-@test "a model from a pipe is read twice" {
+@test "A model from a pipe can be read twice" {
 	on_the_fake
 	run bash -c 'cat "$0" | "$1" run - "${@:2}" --precision auto' "$chain" "$INFER" "${args[@]}"
 	[ "$status" -eq 0 ]
@@ -120,7 +120,7 @@ launches() {
 	[[ $output == *"output  y f32 [2,64]"* ]]
 }
 
-@test "what fp32 cannot run is told by the run itself" {
+@test "A model that fp32 cannot run is reported by the run itself" {
 	on_the_fake
 	FAKE_CUDA_REFUSE=1:1 run "$INFER" run "$chain" "${args[@]}" --precision auto
 	[ "$status" -eq 8 ]

@@ -15,13 +15,13 @@ fill() {
 	printf 'infer blob 1\nk\n' >"$GPU/blobs/0123456789abcdef"
 }
 
-@test "cache ls of nothing" {
+@test "cache ls reports an empty cache" {
 	run "$INFER" cache ls --cache "$DIR"
 	[ "$status" -eq 0 ]
 	[ "$output" = "$DIR: empty" ]
 }
 
-@test "cache ls counts" {
+@test "cache ls counts choices, plans and bytes" {
 	fill
 	run "$INFER" cache ls --cache "$DIR"
 	[ "$status" -eq 0 ]
@@ -29,14 +29,14 @@ fill() {
 	[[ "$output" == *"2 choices, 1 plans and kernels"* ]]
 }
 
-@test "cache ls --json" {
+@test "cache ls --json prints a document" {
 	fill
 	run "$INFER" cache ls --cache "$DIR" --json
 	[ "$status" -eq 0 ]
 	[[ "$output" == *'"choices":2'* || "$output" == *'"choices": 2'* ]]
 }
 
-@test "cache clear removes what is ours alone" {
+@test "cache clear removes only files of infer" {
 	fill
 	echo mine >"$DIR/notes"
 	run "$INFER" cache clear --cache "$DIR"
@@ -46,7 +46,7 @@ fill() {
 	[ -e "$DIR/notes" ]
 }
 
-@test "cache finds its folder in the environment" {
+@test "The cache folder can come from the environment" {
 	fill
 	INFER_CACHE_DIR="$DIR" run "$INFER" cache ls
 	[[ "$output" == *"$GPU"* ]]
@@ -55,12 +55,12 @@ fill() {
 	[ "$output" = "$BATS_TEST_TMPDIR/xdg/infer: empty" ]
 }
 
-@test "cache off has nothing to list" {
+@test "--cache off leaves nothing to list" {
 	run "$INFER" cache ls --cache off
 	[ "$status" -eq 2 ]
 }
 
-@test "cache knows ls and clear" {
+@test "cache accepts only ls and clear" {
 	run "$INFER" cache lss --cache "$DIR"
 	[ "$status" -eq 2 ]
 	[[ "$output" == *"did you mean 'ls'"* ]]

@@ -43,35 +43,35 @@ part_shows() { # N SPEC ID OPTION...
 
 # --- NaN, zeros
 
-@test "NaN at an output: the node that makes it, what goes in, what comes out, why" {
+@test "NaN at an output is traced to its node, with inputs, outputs and cause" {
 	run -5 --separate-stderr "$INFER" check "$cases/div0/model.onnx" --random x=0..1
 	[[ $stderr == *"error[E-OUT-NAN]: output 'y'"*"has infinities"*"first node"*"'div' (Div)"* ]]
 	[[ $stderr == *"its output"*" Inf of 12"* && $stderr == *"division by zero"* ]]
 }
 
-@test "NaN that comes of an infinity is blamed on the node that overflows" {
+@test "NaN that follows from Inf is attributed to the node that overflows" {
 	run -5 --separate-stderr "$INFER" check "$cases/fp16-overflow/model.onnx" --random x=0..1
 	[[ $stderr == *"error[E-OUT-NAN]: output '"*"'more'"* && $stderr == *"65504 is the largest number of fp16"* ]]
 }
 
-@test "NaN in the input is said to be the input's" {
+@test "NaN in the input is attributed to the input" {
 	run -5 --separate-stderr "$INFER" check "$cases/nan-input/model.onnx" --input x="$cases/nan-input/x.npy"
 	[[ $stderr == *"has NaN, and so has an input"* && $stderr == *"input 'x'"*"1 NaN of 12"* ]]
 }
 
-@test "NaN on the way that no output shows is a warning, and only with --nan" {
+@test "NaN that reaches no output is a warning, and only with --nan" {
 	run -0 --separate-stderr "$INFER" check "$cases/nan-hidden/model.onnx" --random x=0..1
 	[[ $stderr != *NUM-NAN* ]]
 	run -0 --separate-stderr "$INFER" check "$cases/nan-hidden/model.onnx" --random x=0..1 --nan
 	[[ $stderr == *"warning[W-NUM-NAN]: node 'div'"* ]]
 }
 
-@test "zeros at an output: the first node whose output is all 0" {
+@test "Zeros at an output are traced to the first node whose output is all 0" {
 	run -5 --separate-stderr "$INFER" check "$cases/dead-relu/model.onnx" --random x=0..1
 	[[ $stderr == *"error[E-OUT-ZERO]: output '"*"all 12 elements are 0"*"'relu'"* ]]
 }
 
-@test "an output that is the same for two inputs" {
+@test "An output that is the same for two inputs is found" {
 	run -0 --separate-stderr "$INFER" check "$cases/blind/model.onnx" --random x=0..1
 	run -5 --separate-stderr "$INFER" check "$cases/blind/model.onnx" --random x=0..1 --zero
 	[[ $stderr == *"error[E-OUT-INDEPENDENT]"*"output 'y': is the same to the bit for two inputs"* ]]
@@ -79,7 +79,7 @@ part_shows() { # N SPEC ID OPTION...
 
 # --- references
 
-@test "a reference: worst element, counts, metrics, and what it looks like" {
+@test "A mismatch with a reference is reported with the worst element, counts, metrics and a likely cause" {
 	d=$cases/reference-reversed
 	run -5 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect y="$d/y.npy"
 	[[ $stderr == *"error[E-COMPARE]: output 'y' f32 [2,6]: differs from y=$d/y.npy"* ]]
@@ -91,7 +91,7 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"the same up to a factor of 2"* ]]
 }
 
-@test "a data set's outputs are references" {
+@test "The outputs of a data set are used as references" {
 	"$INFER" run "$net" --random x=0..1 -q -o ds --save-format pb
 	"$INFER" run "$cases/reference-sound/model.onnx" --input x="$cases/reference-sound/x.npy" -q -o ds2 --save-format pb
 	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --expect ds/output_0.pb
@@ -101,7 +101,7 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"E-INPUT-SHAPE]: reference, read as "*"f32 [2,6]"* ]]
 }
 
-@test "a tolerance that could not fail is refused" {
+@test "A tolerance that nothing could exceed is refused" {
 	d=$cases/tolerance-absolute
 	for t in '--rtol 1' '--rtol 1e9' '--atol 100' '--rtol 0.5 --atol 30' '--metric l2 --rtol 1' '--metric cosine --rtol 2'; do
 		run -2 --separate-stderr "$INFER" check "$d/model.onnx" --input x="$d/x.npy" --expect "$d/y.npy" $t
@@ -111,14 +111,14 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"error[E-TOLERANCE]"* ]]
 }
 
-@test "an expected file for no output names the outputs there are" {
+@test "A reference for an unknown output is refused with a list of the outputs" {
 	run -4 --separate-stderr "$INFER" check "$cases/random-node/model.onnx" --random x=0..1 --expect z=nowhere.npy
 	[[ $stderr == *"E-INPUT-OPEN"* || $stderr == *"E-INPUT-NAME"* ]]
 }
 
 # --- a picture fed as NHWC to an NCHW model
 
-@test "a picture fed as NHWC to an NCHW model: the bytes say so, and the key that cures it" {
+@test "NHWC data for an NCHW model is detected from the bytes, with the key that cures it" {
 	# the same picture twice: as an NHWC model takes it, and as an NCHW model does
 	"$INFER" run "$data/nhwc.onnx" --input x="$data/rgb.png" -q -o hwc --save-format bin
 	"$INFER" run "$data/pic.onnx" --input images="$data/rgb.png" -q -o chw --save-format bin
@@ -131,7 +131,7 @@ part_shows() { # N SPEC ID OPTION...
 	run -0 --separate-stderr "$INFER" check "$data/pic.onnx" --input "images=$(echo hwc/*.bin),layout=hwc" --layout
 }
 
-@test "of noise and of made-up pictures --layout says that nothing can be said" {
+@test "--layout gives no verdict on noise and on random pictures" {
 	run -0 --separate-stderr "$INFER" check "$data/pic.onnx" --random images=0..1 --layout
 	[[ $output == *"the picture is made up"* ]]
 	"$INFER" run "$data/pic.onnx" --random images=0..1 -q -o noise --save-format bin
@@ -141,7 +141,7 @@ part_shows() { # N SPEC ID OPTION...
 
 # --- determinism
 
-@test "--determinism names the node that draws lots" {
+@test "--determinism names the node that draws random numbers" {
 	run -5 --separate-stderr "$INFER" check "$cases/random-node/model.onnx" --random x=0..1 --determinism 4
 	[[ $stderr == *"error[E-DETERMINISM]: output 'y': 3 of 4 runs"*"first node"*"'lots' (RandomNormalLike)"* ]]
 	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --determinism 4
@@ -150,14 +150,14 @@ part_shows() { # N SPEC ID OPTION...
 
 # --- comparing
 
-@test "--compare: sound sides agree, in text and JSON" {
+@test "--compare: two correct runs agree, in text and JSON" {
 	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare none,full
 	[[ $output == *"compare      ok"*"nodes compared, outputs within"* ]]
 	run -0 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu:none,cpu:noplan --json
 	[[ $output == *'"verdict": "agree"'* && $output == *'"of_its_own"'* ]]
 }
 
-@test "--compare refuses words that are no way to run, and two sides that are the same" {
+@test "--compare refuses unknown words, and two identical sides" {
 	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,gpu
 	[[ $stderr == *"'gpu' is not a way to run a model"* ]]
 	run -2 --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,cpu
@@ -167,7 +167,7 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"an --rtol below 1"* && -z $output ]]
 }
 
-@test "a device that is not there is an error of the device" {
+@test "A missing device is a device error" {
 	CUDA_VISIBLE_DEVICES='' run --separate-stderr "$INFER" check "$net" --random x=0..1 --compare cpu,cuda
 	[ "$status" = 8 ] || skip "there is a CUDA device"
 	[[ $stderr == *"E-DEVICE"* || $stderr == *"E-LIBRARY"* ]]
@@ -180,12 +180,12 @@ part_shows() { # N SPEC ID OPTION...
 
 # --- planted faults
 
-@test "a build without faults refuses INFER_FAULT" {
+@test "A build without fault injection refuses INFER_FAULT" {
 	INFER_FAULT=fc:zero run -2 --separate-stderr "$INFER" run "$net" --random x=0..1
 	[[ $stderr == *"INFER_FAULT is set ('fc:zero'), but this build plants no faults"* ]]
 }
 
-@test "the fault build says what it does not know, and what it did not plant" {
+@test "The fault-injection build reports unknown faults, and faults that it did not plant" {
 	need_faults
 	INFER_FAULT=fc:explode run -2 --separate-stderr "$FAULTS_INFER" run "$net" --random x=0..1
 	[[ $stderr == *"unknown kind 'explode'"* ]]
@@ -195,7 +195,7 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr == *"no step of 'nobody' was planned"* ]]
 }
 
-@test "--compare names the faulty node, tells a jump from what follows, and the part shows it again" {
+@test "--compare names the faulty node rather than the nodes after it, and the cut-down model reproduces the fault" {
 	need_faults
 	for kind in zero scale=2 perturb=0.9 constant=3 nan; do
 		rm -rf "$out"
@@ -207,7 +207,7 @@ part_shows() { # N SPEC ID OPTION...
 	done
 }
 
-@test "of a fused node the part has the one node that shows it" {
+@test "The cut-down model of a fused node contains only the faulty node" {
 	need_faults
 	planted conv1:perturb=0.9@full --compare none --bisect -o "$out"
 	[ "$status" = 5 ]
@@ -215,7 +215,7 @@ part_shows() { # N SPEC ID OPTION...
 	part_shows 3 conv1:perturb=0.9@full E-COMPARE-NODE --compare none
 }
 
-@test "small differences that add up are drift, not a jump" {
+@test "Small differences that accumulate are drift, not a jump" {
 	need_faults
 	planted relu1:scale=1.0006@full,gap:scale=1.0006@full,fc:scale=1.0006@full,soft:scale=1.0006@full --compare none
 	[ "$status" = 5 ]
@@ -223,7 +223,7 @@ part_shows() { # N SPEC ID OPTION...
 	[[ $stderr != *E-COMPARE-NODE* ]]
 }
 
-@test "zeros, NaN and other bits in each run: the part shows them again" {
+@test "The cut-down model reproduces zeros, NaN and nondeterminism" {
 	need_faults
 	planted soft:zero --bisect -o "$out"
 	part_shows 1 soft:zero E-OUT-ZERO
@@ -237,7 +237,7 @@ part_shows() { # N SPEC ID OPTION...
 	part_shows 1 fc:nondeterministic=0.01 E-DETERMINISM --determinism 10
 }
 
-@test "a node that kills the process is found from outside, and infer run reproduces it" {
+@test "A node that crashes the process is found, and infer run reproduces the crash" {
 	need_faults
 	planted gap:crash --bisect -o "$out"
 	[ "$status" = 3 ]

@@ -46,7 +46,7 @@ faults() {
 }
 
 # "My tensor has fewer elements than the model's shape": refused before anything is computed, with both counts.
-@test "a tensor with fewer elements than the model's shape" {
+@test "A tensor with fewer elements than the model's shape is explained" {
 	run "$INFER" run "$S/segmenter/model.onnx" --input "$S/segmenter/short.bin"
 	[ "$status" -eq 4 ]
 	run "$INFER" check "$S/segmenter/model.onnx" --input "$S/segmenter/short.bin"
@@ -60,7 +60,7 @@ faults() {
 }
 
 # "It worked with one image; with two it says something about shapes": the session is fine, the model is not.
-@test "a session kept after its input's shape changed: the model pins the batch" {
+@test "A session whose input shape changes: the model fixes the batch size" {
 	run "$INFER" run "$S/pinned/model.onnx" --input "$S/pinned/one.npy"
 	[ "$status" -eq 0 ]
 	run "$INFER" check "$S/pinned/model.onnx" --input "$S/pinned/two.npy"
@@ -69,7 +69,7 @@ faults() {
 }
 
 # "The second batch gives the first one's answers": something keeps what it made for the first shape.
-@test "a session kept after its input's shape changed: a node keeps what it made before" {
+@test "A session whose input shape changes: a node returns its earlier result" {
 	faults
 	run "$INFER" check "$S/kept/model.onnx" --shapes-sweep batch=2..3
 	[ "$status" -eq 0 ]
@@ -81,7 +81,7 @@ faults() {
 }
 
 # "Memory goes up with every request": for the first ones, until the largest shape was seen.
-@test "a model that seems to leak but only fills an arena" {
+@test "A model that only fills an arena is not reported as a leak" {
 	faults
 	run "$INFER" check "$S/kept/model.onnx" --leak --shapes-sweep batch=1..32
 	[ "$status" -eq 0 ]
@@ -93,7 +93,7 @@ faults() {
 }
 
 # "Memory goes up with every request", without end: which node, how fast, how long until it is all gone.
-@test "a model that leaks in one node" {
+@test "A leak in one node is found" {
 	faults
 	INFER_FAULT=second:leak=4096 run "$FAULTS_INFER" check "$S/kept/model.onnx" --leak --runs 500
 	[ "$status" -eq 6 ]
@@ -107,7 +107,7 @@ faults() {
 	[[ $output == *'"verdict": "leak"'* ]]
 }
 
-@test "a node that hangs is named when the time is over" {
+@test "A node that hangs is named at the timeout" {
 	faults
 	# how long it takes to come to the node is the machine's
 	for limit in 1 5 25 125; do
@@ -125,20 +125,20 @@ faults() {
 	[[ $output == *'"id": "E-TIMEOUT"'*'"node": "second"'* ]]
 }
 
-@test "contexts are not told without a GPU, and the reason is" {
+@test "Without a GPU, --contexts is skipped with the reason" {
 	run "$INFER" check "$S/kept/model.onnx" --contexts --device cpu
 	[ "$status" -eq 8 ]
 	[[ $output == *"error[E-DEVICE]: --contexts"* ]]
 }
 
-@test "the report is a page, too" {
+@test "--html writes the report as a page" {
 	run "$INFER" check "$S/pinned/model.onnx" --html "$BATS_TEST_TMPDIR/report.html"
 	[ "$status" -eq 0 ]
 	grep -q 'W-MODEL-BATCH' "$BATS_TEST_TMPDIR/report.html"
 	grep -q 'the batch' "$BATS_TEST_TMPDIR/report.html" || grep -q 'pins dimension 0' "$BATS_TEST_TMPDIR/report.html"
 }
 
-@test "no file, however it is made, breaks the checks" {
+@test "No malformed file crashes the checks" {
 	mkdir -p "$BATS_TEST_TMPDIR/sub/hostile"
 	"${CC:-cc}" -o "$BATS_TEST_TMPDIR/models" "$BATS_TEST_DIRNAME/../tools/models.c"
 	"$BATS_TEST_TMPDIR/models" "$BATS_TEST_TMPDIR/sub/hostile"
@@ -157,7 +157,7 @@ faults() {
 	done
 }
 
-@test "a page that cannot be written is told before the first check" {
+@test "A page that cannot be written is refused before the first check" {
 	"$INFER" check "$BATS_TEST_DIRNAME/../data/run/batch.onnx" --html "$BATS_TEST_TMPDIR/p.html"
 	grep -q '</html>' "$BATS_TEST_TMPDIR/p.html"
 	run -4 --separate-stderr "$INFER" check "$BATS_TEST_DIRNAME/../data/run/batch.onnx" --html "$BATS_TEST_TMPDIR"

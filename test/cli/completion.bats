@@ -38,19 +38,19 @@ same() { # EXPECTED GOT
 	}
 }
 
-@test "the scripts are those that make gen writes" {
+@test "infer completion prints the scripts that make gen writes" {
 	for shell in bash zsh fish; do
 		same "$("$INFER" __gen $shell)" "$("$INFER" completion $shell)"
 	done
 }
 
-@test "names of inputs and dimensions" {
+@test "__complete prints the names of inputs and dimensions" {
 	same $'images\nmy input\n$(touch pwned)' "$("$INFER" __complete inputs model.onnx)"
 	same $'batch\nseq len' "$("$INFER" __complete dims model.onnx)"
 	same 3 "$("$INFER" __complete -0 inputs model.onnx | tr -dc '\0' | wc -c)"
 }
 
-@test "bash: subcommands, options, values" {
+@test "bash completes subcommands, options and values" {
 	same $'run' "$(bash_completes infer r)"
 	same $'inspect' "$(bash_completes infer i)"
 	same $'--save\n--save-format' "$(bash_completes infer run --sa)"
@@ -64,7 +64,7 @@ same() { # EXPECTED GOT
 	same '' "$(bash_completes infer run m --top '')"
 }
 
-@test "bash: names of inputs and dimensions, quoted" {
+@test "bash completes and quotes the names of inputs and dimensions" {
 	same $'batch=\nseq\\ len=' "$(bash_completes infer run model.onnx --dim '')"
 	same $'seq\\ len=' "$(bash_completes infer run model.onnx --dim 'seq\ l')"
 	same $'images=' "$(bash_completes infer run model.onnx --shape im)"
@@ -75,13 +75,13 @@ same() { # EXPECTED GOT
 	[ ! -e pwned ]
 }
 
-@test "bash: the script passes bash -n and completes twice in one shell" {
+@test "The bash script passes bash -n and completes twice in one shell" {
 	"$INFER" completion bash >s
 	bash -n s
 	same $'run\nrun' "$(bash_completes infer r; bash_completes infer r)"
 }
 
-@test "zsh: the script loads" {
+@test "The zsh script loads" {
 	command -v zsh >/dev/null || skip "no zsh"
 	"$INFER" completion zsh >_infer
 	zsh -n _infer
@@ -91,7 +91,7 @@ same() { # EXPECTED GOT
 	same _infer "$output"
 }
 
-@test "fish: the script completes" {
+@test "The fish script completes" {
 	command -v fish >/dev/null || skip "no fish"
 	fish_completes() {
 		PATH=$T/bin:$PATH HOME=$T fish -N -c 'infer completion fish | source; complete -C $argv[1]' -- "$1" | cut -f 1

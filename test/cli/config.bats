@@ -22,7 +22,7 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	[[ $output == "error[E-CONFIG]: $1"* ]]
 }
 
-@test "errors name file and line" {
+@test "Errors name the file and line" {
 	config '# first\n\ndevise: cpu\n' "c.yaml:3: unknown option 'devise'"
 	[[ $output == *"did you mean 'device'?"* ]]
 	config 'threads: many\n' "c.yaml:1: threads: wrong value: expected an integer from 0 to 1024, got 'many'"
@@ -31,7 +31,7 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	config 'seed: 1\nseed: 2\n' "c.yaml:2: seed: given twice"
 }
 
-@test "a file that is not there" {
+@test "A missing configuration file is an error" {
 	run "$INFER" run model.onnx --config none.yaml
 	[ "$status" -eq 2 ]
 	[[ $output == *"none.yaml: cannot open"* ]]
@@ -39,7 +39,7 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 
 # A later source hides a wrong value of an earlier one only where the value itself can be read; which source
 # wins is told by the origin in the message.
-@test "the environment overrides the file, the command line both" {
+@test "The environment overrides the file, and the command line overrides both" {
 	printf 'device: gpu1\n' >c.yaml
 	run "$INFER" run model.onnx --config c.yaml
 	[[ $output == *"c.yaml:1: device: unknown device 'gpu1'"* ]]
@@ -51,7 +51,7 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	[[ $output == *"c.yaml:1: device: unknown device 'gpu1'"* ]]
 }
 
-@test "options of other subcommands may stand in the file" {
+@test "The file may hold options of other subcommands" {
 	printf 'nodes: on\ndevice: gpu1\n' >c.yaml
 	run "$INFER" run model.onnx --config c.yaml
 	[[ $output == *"c.yaml:2: device"* ]]
@@ -59,7 +59,7 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	[ "$status" -eq 0 ]
 }
 
-@test "the sample configuration is valid, as it stands and with every line taken in" {
+@test "The sample configuration is valid as written, and with every line uncommented" {
 	"$INFER" __gen yaml >sample.yaml
 	sed 's/^#\([a-z]\)/\1/' sample.yaml >all.yaml
 	run "$INFER" completion bash --config sample.yaml
@@ -70,7 +70,7 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	grep -q '^threads: 0$' all.yaml
 }
 
-@test "what a later stage finds wrong has file and line as well" {
+@test "A value that turns out wrong after parsing is also reported with file and line" {
 	cd "$BATS_TEST_DIRNAME/../data/run"
 	refused() { # STATUS TEXT MESSAGE
 		printf '%b' "$2" >"$T/c.yaml"
@@ -88,12 +88,12 @@ config() { # TEXT: expects it to be refused with the rest of the arguments
 	refused 4 'random: 0..1\nsave: batch.onnx\n' "2: save: batch.onnx: "
 }
 
-@test "an item that is a mapping says how it is written" {
+@test "A mapping in the wrong place is an error that shows the right syntax" {
 	config 'input:\n  - x: a.npy\n' "c.yaml:2: input takes a single value here"
 	[[ $output == *'hint: write an item as text: - "[NAME=]FILE'* ]]
 }
 
-@test "a variable whose name is nearly ours is told, others are not" {
+@test "A misspelt INFER_ variable causes a warning; other variables do not" {
 	cd "$BATS_TEST_DIRNAME/../data/run"
 	INFER_DEVCE=cuda INFER_CACHE=off INFER_SOMETHING=1 run "$INFER" run batch.onnx --random 0..1 --dim batch=1
 	[ "$status" -eq 0 ]

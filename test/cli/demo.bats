@@ -2,7 +2,7 @@
 # What the README promises first: the text of a picture.
 
 # With the program that is tested: nothing is built here, and the build folder's notes stay as they are.
-@test "make demo prints the text that its picture shows" {
+@test "make demo prints the text in its picture" {
 	: "${INFER:=$PWD/build/bin/infer}" "${DEPS:=build/deps}"
 	[ -e "$DEPS/models" ] || skip "make deps fetches the model"
 	out=$(make -s --no-print-directory -o all demo \

@@ -24,14 +24,14 @@ has_gpu() {
 	done
 }
 
-@test "doctor says in JSON the same" {
+@test "doctor --json reports the same" {
 	run "$INFER" doctor --json
 	[ "$status" -eq 0 ]
 	[[ $output == *'"schema": "infer/1"'* ]]
 	[[ $output == *'"libraries"'* ]]
 }
 
-@test "without a GPU doctor says of each library what is wanted and where it was looked for, and a run ends with 8" {
+@test "Without a GPU, doctor reports what each library needs and where it was searched, and a run exits with 8" {
 	if "$INFER" doctor | grep -q 'no CUDA backend'; then skip "built without CUDA"; fi
 	mkdir "$T/none"
 	export INFER_LIBRARY_PATH=$T/none INFER_WITHOUT=
@@ -49,19 +49,19 @@ has_gpu() {
 	[[ $output == *"$T/none/libcuda.so.1: not there"* ]]
 }
 
-@test "a GPU that is asked for by name is not replaced" {
+@test "A GPU that is named explicitly is never replaced by the CPU" {
 	if has_gpu; then skip "there is a GPU"; fi
 	run "$INFER" run "$M" --random 0..1 --device cuda
 	[ "$status" -eq 8 ]
 	[[ $output == *CUDA* || $output == *libcuda* ]]
 }
 
-@test "a device number that is none is refused" {
+@test "An invalid device number is refused" {
 	run "$INFER" run "$M" --random 0..1 --device cuda:x
 	[ "$status" -ne 0 ]
 }
 
-@test "auto takes the CPU where there is no GPU and says why" {
+@test "auto uses the CPU if there is no GPU, and reports why" {
 	if has_gpu; then skip "there is a GPU"; fi
 	run "$INFER" run "$M" --random 0..1 --device auto
 	[ "$status" -eq 0 ]

@@ -62,7 +62,7 @@ calls_of() { # COMMAND...
 	awk '!/^cuCtx(Get|Push|Pop)Current/ { if ($1 != last) print NR; last = $1 }' "$T/all"
 }
 
-@test "whichever call of the driver fails once, one error tells it and everything is given back" {
+@test "If any one driver call fails, one error is reported and all resources are released" {
 	for k in $(calls_of profile "${args[@]}" -n 3 --warmup 0); do
 		wrong=
 		fails_well "$k:1" profile "${args[@]}" -n 3 --warmup 0 || true
@@ -71,7 +71,7 @@ calls_of() { # COMMAND...
 	done
 }
 
-@test "whichever call is the first of many that fail, one error tells it" {
+@test "If all driver calls fail from any call on, one error is reported" {
 	for k in $(calls_of run "${args[@]}" | awk 'NR % 2'); do
 		wrong=
 		fails_well "$k+:700" run "${args[@]}" --no-blame ||
@@ -79,7 +79,7 @@ calls_of() { # COMMAND...
 	done
 }
 
-@test "a device of which the driver does not tell what it is cannot be opened, and is no reason to leave the others" {
+@test "A device whose properties cannot be read is refused, and does not affect the others" {
 	calls_of run "${args[@]}" >/dev/null
 	k=$(grep -n -m 1 cuDeviceTotalMem "$T/all" | cut -d: -f1)
 	FAKE_CUDA_CALL=$k:999 run "$INFER" run "${args[@]}"
@@ -88,7 +88,7 @@ calls_of() { # COMMAND...
 	[ "$(grep -c 'error\[' <<<"$output")" -eq 1 ]
 }
 
-@test "sessions that are closed leave no memory in the process" {
+@test "Closed sessions leave no memory in the process" {
 	[ -x "$OUT/unit/gpu_closed" ] || skip "unit tests are not built"
 	run "$OUT/unit/gpu_closed"
 	echo "$output"
@@ -96,13 +96,13 @@ calls_of() { # COMMAND...
 	[[ $output == *"ok closed_sessions_leave_nothing"* ]]
 }
 
-@test "initializers that share the bytes of a file, but not all of them, are each on the device" {
+@test "Initializers whose bytes in the file overlap partly are all copied to the device" {
 	FAKE_CUDA_CALLS=$T/calls run "$INFER" run test/gpu/data/shared.onnx --random 0..1 --device cuda --optimize none
 	[ "$status" -eq 0 ]
 	[ "$(grep -c '^cuMemcpyHtoDAsync' "$T/calls")" -eq 3 ] # the input and both
 }
 
-@test "errors after which the driver wants the process to end lose the device, and are told once" {
+@test "Errors that require the process to end make the device unusable, and are reported once" {
 	for code in 226 721 810; do
 		FAKE_CUDA_FAIL=3:$code run "$INFER" run "${args[@]}"
 		[ "$status" -eq 8 ]

@@ -28,7 +28,7 @@ nothing_left() {
 	! grep '^left' "$T/log"
 }
 
-@test "the runtime's unit tests pass on a device that is late, alone or overtaken by other streams" {
+@test "The runtime's unit tests pass on a device that runs late, and on one whose streams overtake each other" {
 	for late in 1 others; do
 		for unit in gpu_runtime gpu_copies; do
 			[ -x "$OUT/unit/$unit" ] || skip "unit tests are not built"
@@ -41,7 +41,7 @@ nothing_left() {
 	done
 }
 
-@test "the host touches no memory of the device, and nothing beyond what was taken" {
+@test "The host accesses no device memory, and nothing outside its allocations" {
 	for guard in 1 before; do
 		[ -x "$OUT/unit/gpu_runtime" ] || skip "unit tests are not built"
 		FAKE_CUDA_HIDE=1 FAKE_CUDA_GUARD=$guard run "$OUT/unit/gpu_runtime"
@@ -51,7 +51,7 @@ nothing_left() {
 
 # Steps of the host between others of the device: branch.onnx a = Scaler(x), y = If(c, a), z = Scaler(Scaler(a));
 # turns.onnx v = Scaler(v) in a Loop of n turns, which stacks them.
-@test "what the host makes may be overwritten when the device has been told to take it" {
+@test "The host may overwrite its values after their copy to the device was queued" {
 	declare -A input
 	printf '\001' >"$T/c"
 	printf '\004\0\0\0\0\0\0\0' >"$T/n"
@@ -70,7 +70,7 @@ nothing_left() {
 	nothing_left
 }
 
-@test "a host that looks into the device's memory is told so, and so is who reaches beyond its end" {
+@test "The stand-in reports a host access to device memory, and an access past the end of an allocation" {
 	cat >"$T/look.c" <<-'END'
 		#include <stdlib.h>
 		int cuInit(unsigned), cuMemAlloc_v2(unsigned long long *, size_t), cuDevicePrimaryCtxRetain(void **, int);
@@ -99,7 +99,7 @@ nothing_left() {
 	[ "$status" -eq 0 ]
 }
 
-@test "a Loop whose last carried values nobody wants runs" {
+@test "A Loop whose final carried values are unused runs" {
 	printf '\003\0\0\0\0\0\0\0' >"$T/n"
 	for device in cpu cuda; do
 		run "$INFER" run test/gpu/data/unwanted.onnx --input "n=$T/n,dtype=i64,shape=,format=raw" \

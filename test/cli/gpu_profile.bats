@@ -24,7 +24,7 @@ teardown() {
 	rm -rf "$T"
 }
 
-@test "CUPTI tells kernels and copies of each node, and is there only while nodes are observed" {
+@test "CUPTI reports the kernels and copies of each node, and is loaded only while nodes are observed" {
 	"$INFER" profile "${args[@]}" --nodes --json >"$T/p.json"
 	[ "$(cat "$T/cupti")" = "subscribe
 unsubscribe" ]
@@ -44,7 +44,7 @@ assert abs(r["host_to_device"] - 1e-6) < 1e-9
 PY
 }
 
-@test "copies each way are told apart where one fused node is first and last, at each point of a sweep" {
+@test "Copies in both directions are separated at each point of a sweep, even if one fused node is first and last" {
 	args=(test/gpu/data/chain.onnx --random 0..1 --device cuda -n 5 --shapes-sweep n=1,4)
 	run "$INFER" profile "${args[@]}" --transfers split
 	[ "$status" -eq 0 ]
@@ -66,24 +66,24 @@ PY
 	[[ $output != *" -"[0-9]* ]]
 }
 
-@test "a comparison names all its devices" {
+@test "A comparison names all its devices" {
 	run "$INFER" profile test/gpu/data/chain.onnx --dim n=2 --compare-device cpu,cuda -n 3
 	[ "$status" -eq 0 ]
 	[[ $output == *"device    "*"; Fake GPU; settings as the table says"* ]]
 }
 
-@test "a profile without nodes does not open CUPTI" {
+@test "A profile without nodes does not open CUPTI" {
 	"$INFER" profile "${args[@]}" --json >"$T/p.json"
 	[ ! -e "$T/cupti" ]
 }
 
-@test "another subscriber of CUPTI is named, and events tell the times" {
+@test "Another subscriber of CUPTI is named, and times come from events" {
 	FAKE_CUPTI_OTHER='CUPTI for nsys' run "$INFER" profile "${args[@]}" --nodes
 	[ "$status" -eq 0 ]
 	[[ $output == *"timed by CUDA events (CUPTI is taken by 'CUPTI for nsys')"* ]]
 }
 
-@test "without CUPTI it is said, and events tell the times" {
+@test "A missing CUPTI is reported, and times come from events" {
 	INFER_WITHOUT=cupti run "$INFER" profile "${args[@]}" --nodes
 	[ "$status" -eq 0 ]
 	[[ $output == *"timed by CUDA events (no usable CUPTI: libcupti.so.13 was looked for)"* ]]
@@ -91,7 +91,7 @@ PY
 	[[ $output == *"CUPTI"*"missing"* ]]
 }
 
-@test "the trace holds nodes, kernels and copies on tracks of their own" {
+@test "The trace has separate tracks for nodes, kernels and copies" {
 	"$INFER" profile "${args[@]}" --trace "$T/t.json" >/dev/null
 	python3 - "$T/t.json" <<'PY'
 import json, sys
@@ -123,13 +123,13 @@ assert counters >= {"resident", "host, counted", "device, counted", "device, in 
 PY
 }
 
-@test "what is no error but worth knowing is told, once for all sessions and runs" {
+@test "A warning of the GPU is printed once for all sessions and runs" {
 	FAKE_CUDA_NO_CAPTURE=1 run "$INFER" profile "${args[@]}" --sessions 2
 	[ "$status" -eq 0 ]
 	[ "$(grep -c 'warning\[W-CUDA\].*cannot be made a CUDA graph' <<<"$output")" -eq 1 ]
 }
 
-@test "clocks, temperature and power stand beside the times" {
+@test "Clocks, temperature and power are reported with the times" {
 	run "$INFER" profile "${args[@]}"
 	[ "$status" -eq 0 ]
 	[[ $output == *"SM 1200 of 1980 MHz, memory 3000 of 3200 MHz, 61 C, 512 of 700 W; "* ]]
@@ -144,7 +144,7 @@ assert c["sm_mhz"][0] == 1200 and c["celsius"][0] == 61 and c["watts_most"] == 7
 PY
 }
 
-@test "a clock that the GPU lowers is warned of, with the reason" {
+@test "A throttled GPU clock causes a warning with the reason" {
 	FAKE_NVML_REASONS=0x24 run "$INFER" profile "${args[@]}"
 	[ "$status" -eq 0 ]
 	[[ $output == *"warning[W-UNSTEADY]: the GPU lowered its clock in "*" samples: power cap, heat"* ]]

@@ -24,7 +24,7 @@ teardown() {
 	rm -rf "$T"
 }
 
-@test "a run takes the primary context, launches each node and gives everything back" {
+@test "A run uses the primary context, launches each node and releases everything" {
 	run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 0 ]
 	[ "$(grep -c '^run ' "$T/log")" -eq 6 ]
@@ -33,7 +33,7 @@ teardown() {
 	[[ $output == *"device, by purpose:"*activations* ]]
 }
 
-@test "--context own makes and destroys a context of its own" {
+@test "--context own creates and destroys its own context" {
 	run "$INFER" run "$chain" "${args[@]}" --context own
 	[ "$status" -eq 0 ]
 	grep -q '^create' "$T/log"
@@ -41,7 +41,7 @@ teardown() {
 	! grep -q '^retain' "$T/log"
 }
 
-@test "a primary context that a library wakes beside the session's own is told, with what it took" {
+@test "A primary context that a library creates beside the session's own is reported with its memory" {
 	FAKE_CUDA_WAKE=33554432 run "$INFER" check "$chain" "${args[@]}" --context own --contexts
 	[[ $output == *"the session has a context of its own while the primary one is active, too"* ]]
 	[[ $output == *"a library woke it since the session was opened, which took 32.0 MiB of the device"* ]]
@@ -51,7 +51,7 @@ teardown() {
 	[[ $output == *"device, by purpose:"*"context 32.0 MiB"* ]]
 }
 
-@test "an asynchronous error is blamed on its node by a repetition in a fresh process" {
+@test "An asynchronous error is attributed to its node by repeating the run in a new process" {
 	FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 8 ]
 	[ "$(grep -c 'error\[' <<<"$output")" -eq 1 ]
@@ -59,14 +59,14 @@ teardown() {
 	[ "$(grep -c '^init' "$T/log")" -eq 2 ]
 }
 
-@test "the repetition finds standard input as it was, from a pipe and from a file" {
+@test "The repetition can read standard input again, from a pipe and from a file" {
 	FAKE_CUDA_FAIL=3:700 run bash -c "cat '$chain' | '$INFER' run - ${args[*]}"
 	[[ $output == *"error[E-CUDA-700]: node 'Abs_2' (Abs)"* ]]
 	FAKE_CUDA_FAIL=3:700 run "$INFER" run - "${args[@]}" <"$chain"
 	[[ $output == *"error[E-CUDA-700]: node 'Abs_2' (Abs)"* ]]
 }
 
-@test "--no-blame does not repeat, and says among which nodes it was" {
+@test "--no-blame does not repeat the run, and names the nodes in question" {
 	FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}" --no-blame
 	[ "$status" -eq 8 ]
 	[[ $output == *"E-CUDA-700"*"from node 'Neg_0' (Neg) to 'Ceil_5' (Ceil)"* ]]
@@ -74,7 +74,7 @@ teardown() {
 	[ "$(grep -c '^init' "$T/log")" -eq 1 ]
 }
 
-@test "--sync node, --sync launch and CUDA_LAUNCH_BLOCKING name the node at once" {
+@test "--sync node, --sync launch and CUDA_LAUNCH_BLOCKING name the node without a repetition" {
 	for mode in node launch; do
 		rm -f "$T/log"
 		FAKE_CUDA_FAIL=3:700 run "$INFER" run "$chain" "${args[@]}" --sync $mode
@@ -87,7 +87,7 @@ teardown() {
 	[[ $output != *re-running* ]]
 }
 
-@test "a launch that is refused names its node in every mode" {
+@test "A refused launch is attributed to its node in every mode" {
 	for mode in async node launch; do
 		FAKE_CUDA_REFUSE=5:1 run "$INFER" run "$chain" "${args[@]}" --sync $mode
 		[ "$status" -eq 8 ]
@@ -95,7 +95,7 @@ teardown() {
 	done
 }
 
-@test "an input from a pipe is there again for the repetition" {
+@test "The repetition can read an input from a pipe again" {
 	head -c 512 /dev/zero | {
 		FAKE_CUDA_FAIL=2:719 run "$INFER" run "$chain" --input x=-,dtype=f32,shape=2x64,format=raw \
 			--device cuda --optimize none
@@ -104,13 +104,13 @@ teardown() {
 	}
 }
 
-@test "an error that the repetition does not meet is said to be so" {
+@test "An error that does not occur in the repetition is reported as such" {
 	FAKE_CUDA_FAIL=9:700 run "$INFER" profile "$chain" "${args[@]}" -n 3 --warmup 0 --cuda-graph off --timeout 300
 	[ "$status" -eq 8 ]
 	[[ $output == *"E-CUDA-700"* ]]
 }
 
-@test "launches are recorded in the second run, replayed from then on, and dropped" {
+@test "Launches are recorded in the second run, replayed afterwards, and freed at the end" {
 	run "$INFER" profile "$chain" "${args[@]}" -n 5 --warmup 0
 	[ "$status" -eq 0 ]
 	[ "$(grep -c '^instantiate 8' "$T/log")" -ge 1 ]
@@ -127,27 +127,27 @@ teardown() {
 	! grep -q '^instantiate' "$T/log"
 }
 
-@test "an error in a replay is found, too" {
+@test "An error in a replayed graph is found" {
 	FAKE_CUDA_FAIL=22:700 run "$INFER" profile "$chain" "${args[@]}" -n 9 --warmup 0
 	[ "$status" -eq 8 ]
 	grep -q '^replay' "$T/log"
 	[[ $output == *"E-CUDA-700"* ]]
 }
 
-@test "where no graph can be made the launches go on one by one" {
+@test "If no graph can be created, launches continue one by one" {
 	FAKE_CUDA_NO_CAPTURE=1 run "$INFER" profile "$chain" "${args[@]}" -n 3 --warmup 0
 	[ "$status" -eq 0 ]
 	[ "$(grep -c '^run' "$T/log")" -ge 18 ]
 	! grep -q '^replay' "$T/log"
 }
 
-@test "a context that is reset under the session is named" {
+@test "A context that was reset during the session is named" {
 	FAKE_CUDA_RESET=2 run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 7 ]
 	[[ $output == *"E-CTX-DESTROYED"*"primary context"* ]]
 }
 
-@test "two contexts, of which one is foreign, and zeros at the output: the cause is told, not the zeros" {
+@test "Zeros that a foreign context caused are reported as the context error, not as zeros" {
 	# the fake's kernels write nothing, as launches on a foreign context's stream do: the zeros stay
 	args=(--random 0..0 --dim n=2 --device cuda --optimize none)
 	run "$INFER" check "$chain" "${args[@]}" --zero
@@ -159,21 +159,21 @@ teardown() {
 	[[ $output != *E-OUT-ZERO* ]]
 }
 
-@test "refused device memory names the largest values" {
+@test "A refused device allocation names the largest values" {
 	FAKE_CUDA_MEMORY=256 run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 3 ]
 	[[ $output == *"E-MEMORY"*"cuda:0 refused memory"* ]]
 	[[ $output == *"the largest"* ]]
 }
 
-@test "--memory-limit holds for the device while planning" {
+@test "--memory-limit also applies to the device plan" {
 	run "$INFER" run "$chain" "${args[@]}" --memory-limit 100
 	[ "$status" -eq 3 ]
 	[[ $output == *"E-MEMORY-LIMIT"*"largest"* ]]
 	! grep -q '^run ' "$T/log"
 }
 
-@test "a driver that is too old is named with its version" {
+@test "A driver that is too old is reported with its version" {
 	FAKE_CUDA_VERSION=11080 run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 8 ]
 	[[ $output == *"CUDA 12.0"*"CUDA 11.8"* ]]
@@ -191,7 +191,7 @@ fake_library() { # DEF FUNCTION VERSION FILE
 	${CC:-gcc} -shared -fPIC -w -o "$4" "$T/fake.c"
 }
 
-@test "a library newer than the driver is not taken, and doctor says why and what is lost" {
+@test "A library newer than the driver is not used, and doctor explains why and what is missing" {
 	# a library that is passed over is closed again; what its start took stays, and LeakSanitizer cannot tell whose it is
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	fake_library cublaslt cublasLtGetVersion 130000 "$T/libcublasLt.so.13"
@@ -201,7 +201,7 @@ fake_library() { # DEF FUNCTION VERSION FILE
 	[[ $output == *"libcublasLt.so.13: 13.0.0, made for CUDA 13; the driver is of CUDA 12.4"* ]]
 }
 
-@test "cuDNN without its parts is not taken, and the missing one is named" {
+@test "An incomplete cuDNN is not used, and the missing part is named" {
 	if ldconfig -p | grep -q libcudnn_graph; then skip "the system has cuDNN's parts"; fi
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	fake_library cudnn cudnnGetVersion 91900 "$T/libcudnn.so.9"
@@ -230,7 +230,7 @@ fake_nvml() { # VERSION STATUS
 	${CC:-gcc} -shared -fPIC -w -o "$T/libnvidia-ml.so.1" "$T/fake.c"
 }
 
-@test "NVML of another driver is not taken; one that does not start says so" {
+@test "The NVML of another driver is not used, and one that fails to start is reported" {
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	fake_nvml 13.580.65 0
 	FAKE_CUDA_VERSION=12040 INFER_LIBRARY_PATH=$T:$FAKE run "$INFER" doctor
@@ -242,7 +242,7 @@ fake_nvml() { # VERSION STATUS
 	[[ $output == *"NVML         no answer: status 18, not of the driver that runs"* ]]
 }
 
-@test "a library that lacks a function is named with it" {
+@test "A library that lacks a function is reported with the name of the function" {
 	# a library that is passed over is closed again; what its start took stays, and LeakSanitizer cannot tell whose it is
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 	echo 'unsigned long cudnnGetVersion(void) { return 90100; }' >"$T/fake.c"
@@ -252,7 +252,7 @@ fake_nvml() { # VERSION STATUS
 	[[ $output == *"libcudnn.so.9: it has no symbol cudnn"* ]] || [[ $output == *'"version": "9.'* ]]
 }
 
-@test "models run without cuDNN, cuBLASLt and NVRTC, and doctor says that they are left out" {
+@test "Models run without cuDNN, cuBLASLt and NVRTC, and doctor reports these as disabled" {
 	export INFER_WITHOUT=cudnn,cublaslt,nvrtc
 	run "$INFER" run "$chain" "${args[@]}"
 	[ "$status" -eq 0 ]
@@ -263,7 +263,7 @@ fake_nvml() { # VERSION STATUS
 	[[ $output == *E-LIBRARY*"libcuda.so.1 was looked for"* ]]
 }
 
-@test "a Resize to nothing is no size that overflows" {
+@test "A Resize to an empty tensor is not a size overflow" {
 	run "$INFER" run test/gpu/data/nothing.onnx --random 0..1 --device cuda
 	[ "$status" -eq 0 ]
 	[[ $output == *"output  y f32 [1,1,0,4], 0 bytes"* ]]

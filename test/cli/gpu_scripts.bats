@@ -38,7 +38,7 @@ unit() { # NAME SCRIPT: a program in the units' place
 	chmod +x "$OUT/unit/$1"
 }
 
-@test "run.sh runs its parts on all devices, keeps what they said and closes with a table" {
+@test "run.sh runs its parts on all devices, keeps their output and prints a table" {
 	unit gpu 'echo "ok one on $CUDA_VISIBLE_DEVICES"; echo "ok two # SKIP not here"'
 	unit gpu_a 'echo "ok one"; echo "not ok two"; echo "# why"; exit 1'
 	unit gpu_b 'exit 3'
@@ -57,7 +57,7 @@ unit() { # NAME SCRIPT: a program in the units' place
 	[[ ${lines[-1]} == "2 passed, 0 failed" ]]
 }
 
-@test "run.sh says what it had no time for, and what was cut off" {
+@test "run.sh lists the parts that did not run or did not finish in time" {
 	unit gpu 'echo "ok one"; sleep 100'
 	ONLY='^unit' LIMIT=2 run test/gpu/run.sh
 	[ "$status" -eq 1 ]
@@ -70,7 +70,7 @@ unit() { # NAME SCRIPT: a program in the units' place
 	[ "$status" -eq 8 ]
 }
 
-@test "run.sh shares cases out and counts them together" {
+@test "run.sh distributes cases over devices and adds up the counts" {
 	python=$(command -v python3) && "$python" -c 'import onnx' 2>/dev/null || skip "no onnx for python3"
 	"$python" - "$CASES" <<-'END'
 		import os, sys, numpy as np, onnx
@@ -93,7 +93,7 @@ unit() { # NAME SCRIPT: a program in the units' place
 	[[ $output == *"conformance: 5 of those passed ran wholly on the GPU"* ]]
 }
 
-@test "sanitize.sh begins where it was cut off, until each case has run under each tool" {
+@test "sanitize.sh continues after an interruption until each case has run under each tool" {
 	# in the tool's place: the tool's options go, the program runs, and one kernel is complained of
 	cat >"$T/sanitizer" <<-'END'
 		#!/bin/bash
@@ -130,7 +130,7 @@ unit() { # NAME SCRIPT: a program in the units' place
 	[[ $output == *"not ok racecheck: 1 of 2 cases have run under it"* ]]
 }
 
-@test "sanitize.sh reaches kernels by whole networks only where nothing smaller does" {
+@test "sanitize.sh runs whole networks only for kernels that no smaller case reaches" {
 	# in the cases' runner's place: which kernels each of them launches
 	rm -f "$OUT/conformance/run" "$OUT/unit"/*
 	cat >"$OUT/conformance/run" <<-'END'

@@ -15,7 +15,7 @@ options_of() {
 	"$INFER" completion bash | sed -n "/^\t$1)/,/;;/s/^\t\toptions='\(.*\)'/\1/p"
 }
 
-@test "help of each command lists every option" {
+@test "The help of each command lists every option" {
 	for command in run inspect profile check doctor cache completion; do
 		run "$INFER" $command --help
 		[ "$status" -eq 0 ]
@@ -31,14 +31,14 @@ options_of() {
 	done
 }
 
-@test "-h, help COMMAND and --help say the same" {
+@test "-h, help COMMAND and --help print the same" {
 	a=$("$INFER" run --help)
 	[ "$a" = "$("$INFER" run -h)" ]
 	[ "$a" = "$("$INFER" help run)" ]
 	[ "$a" = "$("$INFER" run model.onnx --help)" ]
 }
 
-@test "help of the program lists the commands" {
+@test "infer --help lists the commands" {
 	run "$INFER" --help
 	[ "$status" -eq 0 ]
 	for command in run inspect profile check doctor cache completion; do
@@ -46,34 +46,34 @@ options_of() {
 	done
 }
 
-@test "without a word: help on stderr and status 2" {
+@test "Without arguments, infer prints help on stderr and exits with 2" {
 	"$INFER" >"$T/out" 2>"$T/err" || status=$?
 	[ "$status" -eq 2 ]
 	[ ! -s "$T/out" ]
 	grep -q '^usage: infer COMMAND' "$T/err"
 }
 
-@test "version" {
+@test "infer --version prints the version" {
 	run "$INFER" --version
 	[ "$status" -eq 0 ]
 	[[ $output =~ ^infer\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
 	[ "$output" = "$("$INFER" run --version)" ]
 }
 
-@test "help that cannot be written is an error" {
+@test "A write error of the help is reported" {
 	[ -e /dev/full ] || skip "no /dev/full"
 	run bash -c '"$0" --help >/dev/full' "$INFER"
 	[ "$status" -eq 4 ]
 	[[ $output == *"standard output: cannot write"* ]]
 }
 
-@test "help lines are at most 100 columns, examples apart" {
+@test "Help lines are at most 100 columns wide, except examples" {
 	for command in run inspect profile check doctor cache completion; do
 		! "$INFER" $command --help | sed '/^Examples:/,$d' | grep -E '.{101}'
 	done
 }
 
-@test "every option has its place in the manual" {
+@test "The manual describes every option" {
 	"$INFER" __gen man "$T"
 	for command in run inspect profile check doctor cache completion; do
 		for option in $(options_of $command); do
@@ -82,14 +82,14 @@ options_of() {
 	done
 }
 
-@test "every message has its place in the manual" {
+@test "The manual describes every message" {
 	"$INFER" __gen man "$T"
 	for id in E-USAGE E-MODEL-TRUNCATED E-INPUT-BYTES E-TIMEOUT; do
 		grep -qF -- "\\fB${id//-/\\-}\\fR (" "$T/infer.1"
 	done
 }
 
-@test "the manual pages are well formed (mandoc)" {
+@test "The manual pages are well formed (mandoc)" {
 	command -v mandoc >/dev/null || skip "no mandoc"
 	"$INFER" __gen man "$T"
 	for page in "$T"/*.1; do
@@ -99,7 +99,7 @@ options_of() {
 	done
 }
 
-@test "the manual pages render without a warning (man)" {
+@test "The manual pages render without a warning (man)" {
 	command -v man >/dev/null && command -v groff >/dev/null || skip "no man or groff"
 	man --version >/dev/null 2>&1 || skip "another man"
 	"$INFER" __gen man "$T"
@@ -111,7 +111,7 @@ options_of() {
 	done
 }
 
-@test "examples and quotes of the manual can be copied; every status is there" {
+@test "Examples and quotes in the manual can be copied, and every exit status is listed" {
 	command -v man >/dev/null && command -v groff >/dev/null || skip "no man or groff"
 	"$INFER" __gen man "$T"
 	for page in "$T"/*.1; do

@@ -30,46 +30,46 @@ refuses() {
 	return $bad
 }
 
-@test "inspect refuses every bad model" {
+@test "inspect refuses every invalid model" {
 	refuses inspect
 }
 
-@test "run refuses every bad model" {
+@test "run refuses every invalid model" {
 	refuses run --random 0..1
 }
 
-@test "odd models that are right run" {
+@test "Unusual but valid models run" {
 	for name in good initializer ir3 unsorted split unknown_fields chain external external_whole; do
 		"$INFER" run "$name.onnx" --random 0..1
 	done
 }
 
-@test "every unsupported operator is in one message, with its nodes" {
+@test "One message lists all unsupported operators with their nodes" {
 	run "$INFER" run unsupported.onnx --random 0..1
 	[ "$status" -eq 3 ]
 	[[ "$output" == *"error[E-OP-UNSUPPORTED]"*"my::Nobody-3"*"2 nodes: 'Nobody_0'"*"Nowhere-17"* ]]
 	[ "$(grep -c 'error\[' <<<"$output")" -eq 1 ]
 }
 
-@test "a file that is something else is named" {
+@test "A file of another format is identified" {
 	run "$INFER" inspect lfs.onnx
 	[ "$status" -eq 3 ]
 	[[ "$output" == *"Git LFS"* ]]
 }
 
-@test "external data outside the folder are read where --external-root allows it" {
+@test "External data outside the folder is read only if --external-root allows it" {
 	run "$INFER" run external_link.onnx --random 0..1
 	[ "$status" -eq 3 ]
 	"$INFER" run external_link.onnx --random 0..1 --external-root ..
 }
 
-@test "a model that is a link finds its data where it leads, as in Hugging Face's cache" {
+@test "External data is found beside the target of a symbolic link, as in Hugging Face's cache" {
 	mkdir -p "$BATS_TEST_TMPDIR/snapshot"
 	ln -s "$MODELS/external.onnx" "$BATS_TEST_TMPDIR/snapshot/model.onnx"
 	"$INFER" run "$BATS_TEST_TMPDIR/snapshot/model.onnx" --random 0..1
 }
 
-@test "a model is read from a pipe" {
+@test "A model can be read from a pipe" {
 	# shellcheck disable=SC2002 # a pipe, not a file
 	cat initializer.onnx | "$INFER" inspect -
 }

@@ -7,7 +7,7 @@ setup() {
 	bats_require_minimum_version 1.5.0
 }
 
-@test "inputs, outputs, opsets, operators and parameters are shown" {
+@test "inspect shows inputs, outputs, opsets, operators and parameters" {
 	run -0 --separate-stderr "$INFER" inspect batch.onnx
 	[[ $output == *"inputs      "* ]]
 	[[ $output == *"outputs     "* ]]
@@ -17,7 +17,7 @@ setup() {
 	[ -z "$stderr" ]
 }
 
-@test "--dim binds a free dimension, and what follows from it" {
+@test "--dim sets a free dimension and the shapes that depend on it" {
 	run -0 "$INFER" inspect batch.onnx
 	[[ $output == *"[batch,"* ]]
 	run -0 "$INFER" inspect batch.onnx --dim batch=5
@@ -25,7 +25,7 @@ setup() {
 	[[ $output == *"[5,"* ]]
 }
 
-@test "an unknown dimension is an error that names the nearest" {
+@test "For an unknown dimension, the error suggests the nearest name" {
 	run -4 "$INFER" inspect batch.onnx --dim bach=5
 	[[ $output == *"E-DIM"* ]]
 	[[ $output == *"batch"* ]]
@@ -38,13 +38,13 @@ setup() {
 	[[ $output == *"out  "* ]]
 }
 
-@test "--memory plans and --cost counts" {
+@test "--memory shows the plan, and --cost the operations" {
 	run -0 "$INFER" inspect batch.onnx --memory --cost --dim batch=2
 	[[ $output == *"planned peak"* ]]
 	[[ $output == *"FLOPs"* ]]
 }
 
-@test "each stage of the pipeline can be seen" {
+@test "--stage prints the graph after each stage" {
 	for stage in file graph opt; do
 		run -0 --separate-stderr "$INFER" inspect batch.onnx --stage $stage
 		[[ $output == "graph "* ]]
@@ -53,13 +53,13 @@ setup() {
 	run -0 --separate-stderr "$INFER" inspect batch.onnx --stage plan
 }
 
-@test "--dot is a digraph" {
+@test "--dot prints a digraph" {
 	run -0 --separate-stderr "$INFER" inspect batch.onnx --dot
 	[[ $output == "digraph model {"* ]]
 	[[ $output == *"}" ]]
 }
 
-@test "--json is one document" {
+@test "--json prints one document" {
 	run -0 --separate-stderr "$INFER" inspect batch.onnx --json --weights --memory
 	[[ $output == "{"* ]]
 	[[ $output == *'"schema": "infer/1"'* ]]
@@ -78,7 +78,7 @@ setup() {
 	[[ $output != *"infer::"* ]]
 }
 
-@test "a model's operators are said to run where --ops says" {
+@test "A model's operators list the same devices as --ops" {
 	run -0 --separate-stderr "$INFER" inspect --ops
 	cuda=$(grep -c '^MatMul .* cpu, cuda ' <<<"$output") || true
 	run -0 --separate-stderr "$INFER" inspect work.onnx
@@ -90,7 +90,7 @@ setup() {
 	fi
 }
 
-@test "a tensor file: type, shape, statistics" {
+@test "A tensor file is shown with type, shape and statistics" {
 	run -0 --separate-stderr "$INFER" inspect chw.npy
 	[[ $output == *"chw.npy  f32 ["* ]]
 	[[ $output == *"mean "* ]]
@@ -99,21 +99,21 @@ setup() {
 	[[ $output == *'"tensors": ['* ]]
 }
 
-@test "a tensor file is read once, so that a pipe will do" {
+@test "A tensor file is read only once, so it may be a pipe" {
 	mkfifo "$BATS_TEST_TMPDIR/p.npy"
 	cat chw.npy >"$BATS_TEST_TMPDIR/p.npy" 3>&- &
 	run -0 --separate-stderr timeout 600 "$INFER" inspect --json "$BATS_TEST_TMPDIR/p.npy"
 	[[ $output == *'"name": "p.npy"'*'"likely_layout": "CHW"'* ]]
 }
 
-@test "a tensor file that is cut short or of another byte order says so" {
+@test "A truncated or big-endian tensor file is refused with the reason" {
 	run -4 "$INFER" inspect cut.npy
 	[[ $output == *"truncated"* ]]
 	run -4 "$INFER" inspect big.npy
 	[[ $output == *"little-endian"* ]]
 }
 
-@test "no model, no such file, not a model" {
+@test "A missing operand, a missing file and a file that is no model are errors" {
 	run -2 "$INFER" inspect
 	run -3 "$INFER" inspect nowhere.onnx
 	[[ $output == *"E-MODEL-OPEN"* ]]
@@ -129,7 +129,7 @@ setup() {
 	run -4 "$INFER" inspect two.onnx --html /nowhere/m.html
 }
 
-@test "--passes lists the passes in their order, with what each did" {
+@test "--passes lists the passes in order, with their changes" {
 	run -0 --separate-stderr "$INFER" inspect work.onnx --passes
 	[[ $output == "passes      "*" nodes before the first"* ]]
 	[[ $output == *"import "*"fold "*"simplify "*"fuse "*"dce "*"pointwise "* ]]
@@ -138,7 +138,7 @@ setup() {
 	[[ $output == *"fuse "*"does not run at this level of --optimize"* ]]
 }
 
-@test "--explain names the rewrites that were made, and why others were not" {
+@test "--explain lists the rewrites that were made, and why others were refused" {
 	run -0 --separate-stderr "$INFER" inspect work.onnx --explain
 	[[ $output == *"rewrites    "*" made"* && $output == *"refused     "* ]]
 	[[ $output == *"these rewrites matched no part of the graph"* ]]
@@ -146,7 +146,7 @@ setup() {
 	[[ $output == *"none are tried at this level"* ]]
 }
 
-@test "--explain: each rewrite has its node, each refusal its reason; the nodes left are the optimized graph's" {
+@test "--explain gives a node for each rewrite and a reason for each refusal; the remaining nodes match the optimized graph" {
 	command -v python3 >/dev/null || skip "no python3"
 	"$INFER" inspect work.onnx --passes --explain --json | python3 -c '
 import json, sys
@@ -167,7 +167,7 @@ assert "passes" not in d and "rewrites" not in d'
 }
 
 # escape.onnx: every name of it holds an escape sequence; one node's holds a line that looks like a message
-@test "a model's names cannot command the terminal, in any listing" {
+@test "Names from a model cannot send control sequences to the terminal" {
 	local -a ways=("inspect escape.onnx --nodes --cost --weights --memory" "inspect escape.onnx --stage file"
 		"inspect escape.onnx --stage opt" "inspect escape.onnx --stage plan" "inspect escape.onnx --dot"
 		"inspect escape.onnx --passes --explain" "inspect escape.onnx --json"
@@ -191,7 +191,7 @@ assert "passes" not in d and "rewrites" not in d'
 	[[ $output == *'in\x1b[31mred\x1b[0m\x07'* ]]
 }
 
-@test "--cost counts a free dimension as 1 and says so; the page asks for it" {
+@test "--cost counts a free dimension as 1 with a note; the page asks for its size" {
 	run -0 --separate-stderr "$INFER" inspect escape.onnx --cost
 	[[ $stderr == *"N-DIM-DEFAULT"* ]]
 	[[ $output == *"cost        0 MACs, 4 FLOPs, 32 B moved"* ]]
@@ -201,7 +201,7 @@ assert "passes" not in d and "rewrites" not in d'
 	grep -q 'depends on free dimensions: set them with --dim, or use --cost' "$BATS_TEST_TMPDIR/m.html"
 }
 
-@test "a report that another command wrote is shown, with its findings" {
+@test "A report that another command wrote is shown with its findings" {
 	"$INFER" check pic.onnx --input short.bin --json >"$BATS_TEST_TMPDIR/r.json" || [ $? -eq 4 ]
 	run -0 --separate-stderr "$INFER" inspect "$BATS_TEST_TMPDIR/r.json"
 	[ -z "$stderr" ]
@@ -220,7 +220,7 @@ assert "passes" not in d and "rewrites" not in d'
 	run -4 "$INFER" inspect "$BATS_TEST_TMPDIR/cut.json"
 }
 
-@test "options that only a model has an answer to are not ignored" {
+@test "Options that apply only to models are refused for other files" {
 	run -2 "$INFER" inspect chw.npy --html "$BATS_TEST_TMPDIR/t.html"
 	[[ $output == "error[E-USAGE]: --html: this option applies to models; 'chw.npy' is a tensor"* ]]
 	[ ! -e "$BATS_TEST_TMPDIR/t.html" ]
@@ -229,7 +229,7 @@ assert "passes" not in d and "rewrites" not in d'
 	[[ $output == *"takes no model"* ]]
 }
 
-@test "what is no model is called by its name" {
+@test "A file that is no model is identified" {
 	run -3 "$INFER" inspect rgb.png
 	[[ $output == *"this is a picture: it belongs to --input"* ]]
 	run -3 "$INFER" run rgb.jpg
@@ -243,7 +243,7 @@ assert "passes" not in d and "rewrites" not in d'
 	[ "$output" = "error[E-MODEL-OPEN]: nowhere.onnx: cannot open: No such file or directory" ]
 }
 
-@test "an operator that no table knows has no version" {
+@test "An unknown operator is shown without a version" {
 	# y = my.Foo(x)
 	base64 -d >"$BATS_TEST_TMPDIR/m.onnx" <<-'END'
 		CAg6OQoSCgF4EgF5IgNGb286BW15Lm9wEgFnWg8KAXgSCgoICAESBAoCCApiDwoBeRIKCggIARIECgIICkIECgAQEUIJCgVteS5v
@@ -253,7 +253,7 @@ assert "passes" not in d and "rewrites" not in d'
 	[[ $output == *"1 node not supported"*"1  my.op::Foo  no device"* && $output != *"Foo-0"* ]]
 }
 
-@test "the planned peak counts a weight once: packed, or as it lies in the file" {
+@test "The planned peak counts each weight once, packed or in its original form" {
 	# y = MatMul(x [4,256], w [256,256] in w.bin)
 	base64 -d >"$BATS_TEST_TMPDIR/m.onnx" <<-'END'
 		CAg6ZAoRCgF4CgF3EgF5IgZNYXRNdWwSAWcqIAiAAgiAAhABQgF3ahEKCGxvY2F0aW9uEgV3LmJpbnABWhQKAXgSDwoNCAESCQoC

@@ -19,7 +19,7 @@ document() {
 		[ "$(grep -c '^  "findings": \[' <<<"$output")" -eq 1 ] || { echo "$*: $output"; return 1; }
 }
 
-@test "every command, when all is well" {
+@test "Every command prints a valid document on success" {
 	document 0 run --json pic.onnx --random 0..1
 	document 0 inspect --json pic.onnx
 	document 0 inspect --json pic.onnx --nodes --weights --cost --memory
@@ -32,13 +32,13 @@ document() {
 	document 0 completion --json bash
 }
 
-@test "run: where a plainer kernel runs than the one meant is told, and is nowhere on the host" {
+@test "run lists fallback kernels, of which the CPU has none" {
 	run --separate-stderr "$INFER" run --json pic.onnx --random 0..1 --device cpu
 	[ "$status" -eq 0 ]
 	grep -q '"fallbacks": \[\]' <<<"$output"
 }
 
-@test "every command, when something is wrong" {
+@test "Every command prints a valid document on failure" {
 	document 3 run --json nofile.onnx
 	document 2 run --json
 	document 4 run --json pic.onnx

@@ -21,25 +21,25 @@ teardown() {
 	rm -rf "$T"
 }
 
-@test "an unknown subcommand names the nearest" {
+@test "For an unknown subcommand, the error suggests the nearest one" {
 	wrong "did you mean 'inspect'?" inpsect m.onnx
 	wrong "did you mean '--version'?" version
 	wrong "did you mean '--version'?" --verison
 	wrong "unknown subcommand 'elephant'" elephant
 }
 
-@test "an unknown option names the nearest" {
+@test "For an unknown option, the error suggests the nearest one" {
 	wrong "did you mean '--device'?" run m.onnx --devise cpu
 	wrong "did you mean '--save-format'?" run m.onnx --save-fromat=npy
 	wrong "unknown option '-z'" run m.onnx -z
 }
 
-@test "an option of another subcommand says where it belongs" {
+@test "For an option of another subcommand, the error names that subcommand" {
 	wrong "it belongs to infer inspect" run m.onnx --nodes
 	wrong "it belongs to infer run" inspect m.onnx --top 5
 }
 
-@test "an unknown value names the nearest" {
+@test "For an unknown value, the error suggests the nearest one" {
 	wrong "did you mean 'basic'?" run m.onnx --optimize=basci
 	wrong "expected one of none, basic, full, got 'x'" run m.onnx --optimize x
 	wrong "expected an integer from 0 to 1024, got '-1'" run m.onnx --threads -1
@@ -47,22 +47,22 @@ teardown() {
 	wrong "did you mean 'bash'?" completion bsh
 }
 
-@test "a missing value and a missing or surplus operand" {
+@test "A missing value and a missing or extra operand are errors" {
 	wrong "--device: the value is missing" run m.onnx --device
 	wrong "--random: the value is missing: [NAME=]LO..HI" run m.onnx --random --dim n=2
 	wrong "needs an operand" run
 	wrong "unexpected operand 'n.onnx'" run m.onnx n.onnx
 }
 
-@test "an ambiguous beginning of a name" {
+@test "An ambiguous abbreviation is an error" {
 	wrong "it matches --memory-plan and --memory-limit" run m.onnx --memory-=1
 }
 
-@test "options before the subcommand" {
+@test "Options before the subcommand are an error" {
 	wrong "comes before the subcommand" --json run m.onnx
 }
 
-@test "messages go to stderr, and with --json into one document on stdout" {
+@test "Messages go to stderr, or with --json into one document on stdout" {
 	"$INFER" run m.onnx --devise >"$T/out" 2>"$T/err" || true
 	[ ! -s "$T/out" ]
 	grep -q '^error\[E-OPTION\]' "$T/err"
@@ -75,7 +75,7 @@ teardown() {
 	! command -v python3 >/dev/null || python3 -m json.tool "$T/out" >/dev/null
 }
 
-@test "color only where it is asked for or a terminal is there" {
+@test "Color is used only on request or on a terminal" {
 	"$INFER" run 2>"$T/err" || true
 	! grep -q $'\033' "$T/err"
 	INFER_COLOR=always "$INFER" run --bogus 2>"$T/err" || true
@@ -87,7 +87,7 @@ teardown() {
 	! grep -q $'\033' "$T/err"
 }
 
-@test "a time limit ends with 124, also while standard input does not end" {
+@test "--timeout ends the program with status 124, even while it reads standard input" {
 	mkfifo "$T/pipe"
 	sleep 1000 3>&- >"$T/pipe" &
 	writer=$!
@@ -114,7 +114,7 @@ interrupt_reader() { # OPTION...
 	[ "$status" -eq 130 ]
 }
 
-@test "an interrupt ends with 130" {
+@test "An interrupt ends the program with status 130" {
 	interrupt_reader
 	grep -q '^error\[E-INTERRUPTED\]' "$T/err"
 	interrupt_reader --json

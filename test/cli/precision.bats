@@ -11,14 +11,14 @@ teardown() {
 	rm -rf "$T"
 }
 
-@test "tf32 wants a GPU" {
+@test "tf32 requires a GPU" {
 	run "$INFER" run "$M" --random=-1..1 --device cpu --precision tf32
 	[ "$status" -eq 2 ]
 	[[ $output == *E-OPTION* ]]
 	[[ $output == *"tf32 wants a CUDA device"* ]]
 }
 
-@test "an unknown precision is named with those there are" {
+@test "An unknown precision is refused with a list of the valid ones" {
 	run "$INFER" run "$M" --precision fp12
 	[ "$status" -eq 2 ]
 	[[ $output == *bf16* ]]

@@ -14,7 +14,7 @@ need_python() {
 	command -v python3 >/dev/null || skip "no python3"
 }
 
-@test "a report tells phases, latency, rate and memory" {
+@test "The report shows phases, latency, rate and memory" {
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 20 --warmup 2
 	[[ $output == *"device    cpu"* ]]
 	[[ $output == *"load "* && $output == *"prepare "* && $output == *"first run "* ]]
@@ -23,7 +23,7 @@ need_python() {
 	[[ $output == *"steady state"* && $output == *"activations"* ]]
 }
 
-@test "--nodes: a table that adds up to the observed run, with gaps as a row" {
+@test "The table of --nodes adds up to the observed run, with gaps as a row" {
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 10 --nodes
 	[[ $output == *"nodes     of the faster half of "*" observed runs"* ]]
 	[[ $output == *"(gaps: between nodes)"* ]]
@@ -39,14 +39,14 @@ for n in r["nodes"]:
     assert len(n["samples"]) == len(r["observed_samples"])'
 }
 
-@test "--top cuts the table and sums the rest; --sort order keeps the order of the run" {
+@test "--top shortens the table and sums up the rest; --sort order keeps the order of the run" {
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 5 --nodes --top 1 --sort order
 	[[ $output == *" others)"* || $output == *"(gaps"* ]]
 	run -2 "$INFER" profile work.onnx --dim n=32 --sort size
 	[[ $output == *"E-OPTION"* ]]
 }
 
-@test "--json is one document with every sample and what it was measured on" {
+@test "--json prints one document with every sample and the environment" {
 	need_python
 	"$INFER" profile batch.onnx -n 7 --dim batch=2 --json 2>/dev/null | python3 -c '
 import json, sys
@@ -65,14 +65,14 @@ assert [x["name"] for x in r["phases"]] == ["start", "load", "inputs", "prepare"
 assert all(x["rss"] > 0 and x["private"] > 0 for x in r["phases"])'
 }
 
-@test "--percentile chooses; --iterations and --duration bound" {
+@test "--percentile selects percentiles; --iterations and --duration limit the measurement" {
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 6 --percentile 10,99.9
 	[[ $output == *"p10 "* && $output == *"p99.9 "* && $output != *"p50 "* ]]
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 --duration 50ms --warmup 0
 	[[ $output == *" runs"* ]]
 }
 
-@test "every export is written whole" {
+@test "Every export is written completely" {
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 8 --export "$out/r.json" --export "$out/r.csv" \
 		--export "$out/r.md" --export "$out/r.html"
 	[ "$(grep -c ',"","",2,1,run,\|,run,' "$out/r.csv")" = 8 ]
@@ -87,7 +87,7 @@ assert all(x["rss"] > 0 and x["private"] > 0 for x in r["phases"])'
 	python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$out/r.json"
 }
 
-@test "--trace: events that a viewer can load, nested in their runs" {
+@test "--trace writes events that a viewer can load, nested in their runs" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 5 --trace "$out/t.json"
 	python3 - "$out/t.json" <<'PY'
@@ -124,7 +124,7 @@ assert any(e["name"] == "resident" for e in events if e["ph"] == "C")
 PY
 }
 
-@test "--shapes-sweep measures each point, the first run of a new shape apart" {
+@test "--shapes-sweep measures each point, and the first run of a new shape separately" {
 	run -0 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=1..5:2 -n 5 --warmup 1
 	[[ $output == *"batch=1 "* && $output == *"batch=3 "* && $output == *"batch=5 "* ]]
 	[[ $output == *"first run"* && $output != *"batch=2 "* ]]
@@ -137,7 +137,7 @@ assert [p["size"] for p in r["points"]] == [[2], [4]]
 assert all(p["first_run"] > 0 and p["prepare"] > 0 for p in r["points"])'
 }
 
-@test "lists of values are axes of one table" {
+@test "Lists of values become the axes of one table" {
 	run -0 --separate-stderr "$INFER" profile batch.onnx --threads 1,2 --memory-plan on,off -n 4 --warmup 1
 	for what in "threads=1 memory-plan=on" "threads=1 memory-plan=off" "threads=2 memory-plan=on" "threads=2 memory-plan=off"; do
 		[[ $output == *"$what"* ]]
@@ -148,13 +148,13 @@ assert all(p["first_run"] > 0 and p["prepare"] > 0 for p in r["points"])'
 	[[ $output == *"one value is wanted"* ]]
 }
 
-@test "a configuration file may give a list, too" {
+@test "A configuration file may give a list" {
 	printf 'threads: [1, 2]\niterations: 3\n' >"$out/c.yaml"
 	run -0 --separate-stderr "$INFER" profile batch.onnx --config "$out/c.yaml"
 	[[ $output == *"threads=1"* && $output == *"threads=2"* ]]
 }
 
-@test "sessions run side by side" {
+@test "Sessions run in parallel" {
 	need_python
 	"$INFER" profile batch.onnx --sessions 3 -n 30 --json 2>/dev/null | python3 -c '
 import json, sys
@@ -163,7 +163,7 @@ assert r["identity"]["sessions"] == 3 and len(r["points"][0]["samples"]) == 30
 assert "other sessions" in [p["name"] for p in r["phases"]]'
 }
 
-@test "a device that is not there: its reason beside what the others took, and its exit status" {
+@test "A missing device is listed with its reason beside the measured ones, and determines the exit status" {
 	if "$INFER" run batch.onnx --random 0..1 --device cuda >/dev/null 2>&1; then skip "there is a GPU"; fi
 	run -8 --separate-stderr "$INFER" profile batch.onnx --compare-device cuda,cpu --threads 1,2 -n 3 --export "$out/r.json" \
 		--export "$out/r.csv" --export "$out/r.md" --export "$out/r.html"
@@ -190,7 +190,7 @@ PY
 	[[ -z $output && $stderr == *"error[E-"* && $stderr != *"error["*"device=cuda"* ]]
 }
 
-@test "one set of settings that fails leaves the others their figures; one point, those before it" {
+@test "If one combination of settings fails, the others are still reported; if a point fails, those before it are" {
 	run -3 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 3 --threads 1 --memory-plan on,off --memory-limit 22KiB --json
 	need_python
 	python3 -c '
@@ -208,14 +208,14 @@ assert found["where"]["slot"] == "memory-plan=off"' "$output"
 	[[ -z $output && $stderr == *"reads as "*"cut short"* && $stderr != *"error["*"error["* ]]
 }
 
-@test "a comparison warns of what a single measurement warns of, once" {
+@test "A comparison prints the warning of a single measurement once" {
 	run -0 --separate-stderr "$INFER" profile batch.onnx -n 3 --threads 1,2
 	[[ $stderr == *"W-DIM-DEFAULT"* && $stderr != *"W-DIM-DEFAULT"*"W-DIM-DEFAULT"* ]]
 	run -0 --separate-stderr "$INFER" profile batch.onnx -n 60 --save-baseline "$out/b.json"
 	[[ $stderr == *"W-DIM-DEFAULT"* && $stderr != *"W-DIM-DEFAULT"*"W-DIM-DEFAULT"* ]]
 }
 
-@test "standard input feeds each of several processes" {
+@test "Several processes can read the model from standard input" {
 	run -0 "$INFER" profile - --threads 1,2 -n 3 < <(cat batch.onnx)
 	run -0 "$INFER" profile - --threads 1,2 -n 3 <batch.onnx
 	run -3 --separate-stderr "$INFER" profile <(cat batch.onnx) --threads 1,2 -n 3
@@ -223,23 +223,23 @@ assert found["where"]["slot"] == "memory-plan=off"' "$output"
 	run -0 "$INFER" profile two.onnx --input a=- --random b=0..1 -n 60 --save-baseline "$out/b.json" < <(cat a.npy)
 }
 
-@test "as many percentiles as are asked for" {
+@test "--percentile reports as many percentiles as requested" {
 	run -0 --separate-stderr "$INFER" profile batch.onnx --dim batch=1 -n 3 --threads 1,2 --percentile "$(seq -s, 1 99)" --export "$out/r.md"
 	[[ $output == *" p1 "*" p99 "* ]]
 }
 
-@test "a trace that cannot be written leaves the report" {
+@test "If the trace cannot be written, the report is still printed" {
 	run -4 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 3 --trace /dev/full
 	[[ $output == *"latency   median"* && $stderr == *"error[E-OUTPUT]: /dev/full: "* ]]
 }
 
-@test "streams on the CPU: refused where it is named, told where it was found" {
+@test "--streams is refused for the CPU, and reported if auto chose the CPU" {
 	run -2 "$INFER" profile batch.onnx --streams 2 --device cpu
 	INFER_DEVICE=auto run -0 --separate-stderr "$INFER" profile batch.onnx --streams 2 -n 4
 	[[ $output != *"device    cpu"* || $stderr == *"W-OPTION]: --streams: the CPU has no streams"* ]]
 }
 
-@test "no gate passes on what could not be measured" {
+@test "The gate does not pass if something could not be measured" {
 	if "$INFER" run batch.onnx --random 0..1 --device cuda >/dev/null 2>&1; then skip "there is a GPU"; fi
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	run -2 "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json" --fail-above 9999999% --compare-device cpu,cuda
@@ -249,7 +249,7 @@ assert found["where"]["slot"] == "memory-plan=off"' "$output"
 	[ ! -e "$out/c.json" ]
 }
 
-@test "a baseline: equal runs of a wide limit pass, and the document says both" {
+@test "Equal runs pass the comparison with a baseline, and the document holds both" {
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 60 --save-baseline "$out/b.json"
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 60 --baseline "$out/b.json" --fail-above 100000% --fail-above-memory 500%
 	[[ $output == *"baseline  "*": tenth percentile "* && $output != *"baseline  Slower"* ]]
@@ -260,7 +260,7 @@ assert found["where"]["slot"] == "memory-plan=off"' "$output"
 
 # The baseline's samples, divided: as if the model had been so much faster that no noise of a machine, then or now, is as
 # large. All runs were, and the heaviest node.
-@test "a model that became slower: exit 9, with the nodes that did" {
+@test "A slower model exits with 9 and names the slower nodes" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 60 --save-baseline "$out/b.json"
 	python3 - "$out/b.json" <<'PY'
@@ -281,7 +281,7 @@ d = json.loads(sys.argv[1])
 assert d["exit_code"] == 9 and d["baseline"]["slower"] and d["findings"][-1]["id"] == "E-BASELINE"' "$output"
 }
 
-@test "a model that takes more memory: exit 9 by its own limit" {
+@test "A model that needs more memory exits with 9 by --fail-above-memory" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	python3 - "$out/b.json" <<'PY'
@@ -295,7 +295,7 @@ PY
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --baseline "$out/b.json" --fail-above 100000%
 }
 
-@test "a baseline of another model, device or schema is refused; --force compares" {
+@test "A baseline of another model, device or schema is refused unless --force is given" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	run -2 --separate-stderr "$INFER" profile batch.onnx -n 20 --baseline "$out/b.json" --fail-above 5%
@@ -321,7 +321,7 @@ PY
 	run -2 "$INFER" profile work.onnx --dim n=32 --baseline "$out/none.json" --fail-above 5%
 }
 
-@test "what cannot be is refused before the first run" {
+@test "Impossible combinations of options are refused before the first run" {
 	run -2 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=5..1
 	[[ $stderr == *"the range is empty"* && -z $output ]]
 	run -2 --separate-stderr "$INFER" profile batch.onnx --shapes-sweep batch=
@@ -350,7 +350,7 @@ PY
 	run -2 "$INFER" profile batch.onnx --save-baseline "$out/b.json" --threads 1,2
 }
 
-@test "a gate of fewer than two runs is refused, and a baseline that holds fewer" {
+@test "A gate or a baseline with fewer than two runs is refused" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	run -2 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 1 --baseline "$out/b.json" --fail-above 5%
@@ -365,7 +365,7 @@ PY
 	[[ $stderr == *"no measurement of two runs"* && -z $output ]]
 }
 
-@test "a limit that is none is refused" {
+@test "An invalid limit is refused" {
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	for limit in 5 x% -5% 5MiB; do
 		run -2 "$INFER" profile work.onnx --dim n=32 --baseline "$out/b.json" --fail-above "$limit"
@@ -422,13 +422,13 @@ print(json.dumps({"points": [p["label"] for p in r["points"]], "sessions": r["id
 PY
 }
 
-@test "interrupted, it tells what was gathered and exits 130" {
+@test "When interrupted, profile reports the results so far and exits with 130" {
 	need_python
 	interrupt work.onnx --dim n=2000 --duration 1000s
 	interrupt work.onnx --dim n=2000 -n 100000000 --nodes
 }
 
-@test "interrupted in a sweep, between sessions or in a comparison, too" {
+@test "An interrupt also works in a sweep, between sessions and in a comparison" {
 	need_python
 	interrupt work.onnx --shapes-sweep n=2001..2003 -n 100000000
 	[[ $output == *'"n=2001"'* && $output != *'"n=2003"'* ]]
@@ -438,13 +438,13 @@ PY
 	[[ $output == *'"records": 1'* ]]
 }
 
-@test "interrupted while a baseline is measured, it writes none" {
+@test "When interrupted while it measures a baseline, profile writes none" {
 	need_python
 	interrupt work.onnx --dim n=2000 --duration 1000s --save-baseline "$out/b.json"
 	[ ! -e "$out/b.json" ]
 }
 
-@test "what takes long shows a bar with the time that remains, on a terminal only" {
+@test "A long measurement shows a progress bar, on a terminal only" {
 	script -qec true /dev/null >/dev/null 2>&1 </dev/null || skip "no script(1), or no terminal for it"
 	# a machine that stands still in the wrong moment shows none
 	for duration in 5s 20s 80s; do
@@ -456,7 +456,7 @@ PY
 	[[ $stderr != *" left "* ]]
 }
 
-@test "--timeout tells what was gathered and exits 124" {
+@test "--timeout reports the results so far and exits with 124" {
 	# how long it takes until there is something to tell is the machine's
 	for limit in 1 5 25 125; do
 		# a duration of a quick model ends when it has run half a million times
@@ -467,7 +467,7 @@ PY
 	[[ $output == *"latency "* ]]
 }
 
-@test "bodies of control flow have rows under their own names, fused nodes name their origins" {
+@test "Nodes in control-flow bodies have their own rows, and fused nodes name their origins" {
 	need_python
 	"$INFER" profile work.onnx -n 3 --nodes --json 2>/dev/null | python3 -c '
 import json, sys
@@ -478,13 +478,13 @@ assert any(abs(n["calls"] - 8) < 1e-9 for n in inside)
 assert any(n["fused"] and "first" in n["fused"] for n in nodes)'
 }
 
-@test "example configurations are taken" {
+@test "The example configurations are accepted" {
 	for f in latency throughput; do
 		run -0 --separate-stderr "$INFER" profile batch.onnx --config "$BATS_TEST_DIRNAME/../../configs/$f.yaml" -n 5 --duration 50ms
 	done
 }
 
-@test "a baseline of other shapes or settings is refused before the first run" {
+@test "A baseline of other shapes or settings is refused before the first run" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 --threads 2 -n 20 --save-baseline "$out/b.json"
 	run -2 --separate-stderr "$INFER" profile work.onnx --dim n=64 --threads 2 -n 20 --baseline "$out/b.json" --fail-above 5%
@@ -500,7 +500,7 @@ assert any(n["fused"] and "first" in n["fused"] for n in nodes)'
 	[[ $stderr == *"W-BASELINE-FILE"*"inputs: "* ]]
 }
 
-@test "a node that is new, or gone, is told so" {
+@test "New and removed nodes are reported as such" {
 	need_python
 	run -0 "$INFER" profile work.onnx --dim n=32 -n 20 --save-baseline "$out/b.json"
 	python3 - "$out/b.json" <<'PY'
@@ -515,7 +515,7 @@ PY
 	[[ $output =~ \ -\ .*\ -\ +new ]]
 }
 
-@test "a report of several measurements says which one its nodes and memory are of" {
+@test "A report of several measurements states which one its nodes and memory belong to" {
 	run -0 --separate-stderr "$INFER" profile batch.onnx --threads 1,2 --shapes-sweep batch=1..2 -n 3 --nodes -v
 	for what in "threads=1 batch=1" "threads=2 batch=1"; do
 		[[ $output == *"nodes     $what: "* && $output == *"memory    $what: "* ]]
@@ -526,7 +526,7 @@ PY
 	grep -q '<h2>Memory: threads=2</h2>' "$out/r.html"
 }
 
-@test "sparklines on a terminal, none elsewhere" {
+@test "Sparklines are shown on a terminal only" {
 	script -qec true /dev/null >/dev/null 2>&1 </dev/null || skip "no script(1), or no terminal for it"
 	run -0 script -qec "'$INFER' profile work.onnx --dim n=32 -n 50" /dev/null
 	[[ $output == *$'\xe2\x96\x88'* ]]
@@ -534,7 +534,7 @@ PY
 	[[ $output != *$'\xe2\x96\x88'* ]]
 }
 
-@test "names that mean something to Markdown, HTML, CSV or a terminal stay names" {
+@test "Names with special characters are escaped in Markdown, HTML, CSV and on a terminal" {
 	need_python
 	PYTHONPATH=$BATS_TEST_DIRNAME/../tools PYTHONDONTWRITEBYTECODE=1 python3 - "$out" <<'PY'
 import sys
@@ -579,7 +579,7 @@ assert p.bold
 PY
 }
 
-@test "standard output takes one thing" {
+@test "Only one output may go to standard output" {
 	need_python
 	"$INFER" profile work.onnx --dim n=32 -n 3 --trace - 2>"$out/err" | python3 -c 'import json, sys; assert json.load(sys.stdin)["traceEvents"]'
 	grep -q '^latency ' "$out/err"
@@ -593,7 +593,7 @@ PY
 	grep -q '^## infer profile' "$out/read"
 }
 
-@test "memory of each iteration that was looked at, and what the runs added" {
+@test "The report shows the memory of the sampled iterations, and the growth over the runs" {
 	need_python
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 9 --export "$out/r.csv" --export "$out/r.json" --export "$out/r.md"
 	[[ $output =~ runs\ 1\ to\ 9:\ resident\ [+-].*\ private\ [+-].*counted\ on\ the\ host\ [+-] ]]
@@ -611,13 +611,13 @@ assert of_runs == [int(r["number"]) + 1 for r in seen], (of_runs, seen)
 PY
 }
 
-@test "achieved work is told without --nodes, too" {
+@test "The achieved FLOP rate is reported even without --nodes" {
 	run -0 --separate-stderr "$INFER" profile work.onnx --dim n=32 -n 5
 	[[ $output =~ work\ +[0-9.]+\ [kMG]?FLOP\ a\ run ]]
 	[[ $output != *"nodes     "* && $output == *"inputs    x f32 [32,64], made up"* ]]
 }
 
-@test "a duration of nothing, and sizes that no dimension has, are refused" {
+@test "A zero duration and impossible dimension sizes are refused" {
 	run -2 "$INFER" profile batch.onnx --duration 0s
 	[[ $output == *"nothing can be measured in no time"* ]]
 	run -2 "$INFER" profile batch.onnx --shapes-sweep batch=1..99999999999999999999
@@ -626,14 +626,14 @@ PY
 	[[ $output == *"--shapes-sweep batch=1: dimension 0 of input 'images' is 2 by --dim batch=2"* ]]
 }
 
-@test "a page of a sweep over two dimensions draws a line for each size of the other" {
+@test "The page of a sweep over two dimensions draws a line for each size of the second" {
 	run -0 "$INFER" profile free.onnx --shapes-sweep h=1,2 --shapes-sweep w=1,2,3 --dim batch=1 --threads 1,2 -n 3 --export "$out/r.html"
 	for curve in "threads=1 h=1" "threads=1 h=2" "threads=2 h=1" "threads=2 h=2"; do
 		[ "$(grep -o "</i>$curve<" "$out/r.html" | wc -l)" = 2 ]
 	done
 }
 
-@test "a model's hash is of its file, with the size of what lies beside it" {
+@test "The hash of a model covers its file and the size of its external data" {
 	need_python
 	PYTHONPATH=$BATS_TEST_DIRNAME/../tools PYTHONDONTWRITEBYTECODE=1 python3 - "$out" <<'PY'
 import sys
@@ -653,7 +653,7 @@ PY
 	[[ $output == *"\"hash\": \"$(cat "$out/hash")\""* ]]
 }
 
-@test "traffic of an embedding is that of the rows it takes" {
+@test "The traffic of an embedding counts only the rows that it reads" {
 	need_python
 	"$INFER" profile ids.onnx --dim batch=2 --dim seq=3 -n 3 --nodes --json 2>/dev/null | python3 -c '
 import json, sys

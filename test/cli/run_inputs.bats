@@ -40,52 +40,52 @@ prints() { # WANTED MODEL OPTION...: stdout, whatever stderr says
 	[ "$got" = "$want" ] || { printf 'got:\n%s\n' "$got"; return 1; }
 }
 
-@test "pictures of each format: the same pixels, in the model's type and order of axes" {
+@test "PNG, BMP and PPM give the same pixels, in the model's type and axis order" {
 	for f in rgb.png rgb.bmp rgb.ppm text.ppm; do gives rgb.f32 pic.onnx --input $f; done
 }
 
-@test "JPEG" { gives jpg.f32 pic.onnx --input rgb.jpg; }
-@test "WebP" { gives rgb.f32 pic.onnx --input rgb.webp; }
-@test "TIFF" { gives rgb.f32 pic.onnx --input rgb.tiff; }
-@test "JPEG 2000" { gives rgb.f32 pic.onnx --input rgb.jp2; }
-@test "a PNG with a palette" { gives palette.f32 pic.onnx --input palette.png; }
+@test "A JPEG picture is read" { gives jpg.f32 pic.onnx --input rgb.jpg; }
+@test "A WebP picture is read" { gives rgb.f32 pic.onnx --input rgb.webp; }
+@test "A TIFF picture is read" { gives rgb.f32 pic.onnx --input rgb.tiff; }
+@test "A JPEG 2000 picture is read" { gives rgb.f32 pic.onnx --input rgb.jp2; }
+@test "A PNG with a palette is read" { gives palette.f32 pic.onnx --input palette.png; }
 
-@test "gray pictures: PNG, PGM, and 16 bits" {
+@test "Gray pictures are read: PNG, PGM and 16 bits" {
 	gives gray.f32 grays.onnx --input gray.png
 	gives gray.f32 grays.onnx --input gray.pgm
 	gives deep.u16 wide.onnx --input deep.png
 }
 
-@test "a picture for a model that takes NHWC, as bytes and as floats" {
+@test "A picture is converted for a model with NHWC input, as bytes and as floats" {
 	gives hwc.u8.bin bytes.onnx --input rgb.png
 	"$INFER" run nhwc.onnx --input rgb.png -q -o "$out" --save-format bin
 	[ "$(stat -c %s "$out/y.bin")" = 4608 ]
 }
 
-@test "order=bgr, and the ways from RGBA and gray" {
+@test "order=bgr and conversions from RGBA and gray work" {
 	gives bgr.f32 pic.onnx --input rgb.png,order=bgr
 	gives rgb.f32 pic.onnx --input rgba.png,order=rgb
 	"$INFER" run pic.onnx --input gray.png,order=rgb -q
 	"$INFER" run grays.onnx --input rgb.png,order=gray -q
 }
 
-@test "resize is bilinear with half-pixel centres; then scale, mean and std" {
+@test "resize is bilinear with half-pixel centres, followed by scale, mean and std" {
 	close_to 2e-6 resized.f32 free.onnx \
 		--input rgb.png,resize=13x10,scale=1/255,mean=0.485/0.456/0.406,std=0.229/0.224/0.225
 }
 
-@test "letterbox keeps the aspect, centres and pads" {
+@test "letterbox keeps the aspect ratio, centres and pads" {
 	close_to 2e-6 letterbox.f32 free.onnx --input rgb.png,order=bgr,resize=letterbox:32x32,pad=114,scale=1/255
 }
 
-@test "one side of resize given: the other keeps the aspect" {
+@test "resize with one side keeps the aspect ratio" {
 	run -0 "$INFER" run free.onnx --input rgb.png,resize=x8
 	[[ $output = *"x f32 [1,3,8,12]"* ]]
 	run -0 "$INFER" run free.onnx --input rgb.png,resize=48x
 	[[ $output = *"x f32 [1,3,32,48]"* ]]
 }
 
-@test "raw files: as they are, and with dtype, layout, shape and scale" {
+@test "Raw files are read as they are, and with dtype, layout, shape and scale" {
 	gives rgb.f32 pic.onnx --input images=rgb.f32,format=raw
 	gives rgb.f32 pic.onnx --input images=hwc.u8.bin,dtype=u8,layout=hwc
 	gives rgb.f32 pic.onnx --input images=chw.u8.bin,dtype=u8
@@ -93,11 +93,11 @@ prints() { # WANTED MODEL OPTION...: stdout, whatever stderr says
 	gives rgb.f32 pic.onnx --input images=rgba.u8.bin,dtype=u8,layout=hwc,shape=16x24x4,order=rgb
 }
 
-@test "the example of the manual works as its message says" {
+@test "The example in the manual works as its message says" {
 	"$INFER" run yolo.onnx --input images="$BATS_FILE_TMPDIR/img.bin",dtype=u8,layout=hwc,scale=1/255 -q
 }
 
-@test ".npy: as it is, another type, another layout, another shape" {
+@test ".npy files are read as they are, or with another type, layout or shape" {
 	gives rgb.f32 pic.onnx --input fits.npy
 	gives rgb.f32 pic.onnx --input images:fits.npy
 	gives rgb.f32 pic.onnx --input images=f64.npy,dtype=f64
@@ -108,7 +108,7 @@ prints() { # WANTED MODEL OPTION...: stdout, whatever stderr says
 	gives rgb.f32 pic.onnx --input npy.bin,format=npy
 }
 
-@test "standard input: its kind is told from the content" {
+@test "The format of standard input is detected from the content" {
 	gives rgb.f32 pic.onnx --input - <fits.npy
 	gives rgb.f32 pic.onnx --input images=-,dtype=u8,layout=hwc <hwc.u8.bin
 	gives rgb.f32 pic.onnx --input - <rgb.png
@@ -118,7 +118,7 @@ prints() { # WANTED MODEL OPTION...: stdout, whatever stderr says
 
 sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 
-@test ".npz: keys are names; stored, deflated and zip64" {
+@test ".npz keys are input names; stored, deflated and zip64 archives work" {
 	for f in ab.npz ab_packed.npz ab64.npz; do prints "$sums" two.onnx --input $f --print; done
 	prints "$sums" two.onnx --input a=ab.npz --input b=ab_packed.npz --print
 }
@@ -127,11 +127,11 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	prints "$sums" two.onnx --data-set set --print
 }
 
-@test "a sequence from a .pb file" {
+@test "A sequence can be read from a .pb file" {
 	prints $'y f32 [4,4]\n0 1 2 3\n4 5 6 7\n1 1 1 1\n1 1 1 1' seq.onnx --input s.pb --print
 }
 
-@test "text, JSON and .npy for strings and small tensors" {
+@test "Strings and small tensors can be read from text, JSON and .npy files" {
 	prints $'y string [4]\n"plain" "two words" "" "ümläut"' words.onnx --input words.txt --print
 	prints $'y string [3]\n"a\\"b" "é😀" ""' words.onnx --input words.json --print
 	prints $'y string [2]\n"plain" "ümläut"' words.onnx --input words.npy --print
@@ -140,7 +140,7 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	printf '[3, -4, 1e2]' | prints $'y i64 [3]\n3 -4 100' ints.onnx --input - --print
 }
 
-@test "--random: the same seed the same values; ids and masks are sensible integers" {
+@test "--random gives the same values for the same seed, and sensible integers for ids and masks" {
 	run -0 "$INFER" run ids.onnx --random 0..1 --dim batch=2 --dim seq=5
 	[[ $output = *"input_ids i64 [2,5]"*"random integers 0..6 (ids), seed 0"* ]]
 	[[ $output = *"attention_mask i64 [2,5]"*"made up: all ones (a mask)"* ]]
@@ -151,12 +151,12 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	[ "$a" != "$c" ]
 }
 
-@test "--random NAME=LO..HI is for one input" {
+@test "--random NAME=LO..HI applies to one input only" {
 	run -0 "$INFER" run two.onnx --input a=a.npy --random b=5..5 --print
 	[[ $output = *$'diff f32 [2,4]\n-5 -4 -3 -2'* ]]
 }
 
-@test "free dimensions: from the file, from --dim, from --shape, from another input" {
+@test "A free dimension gets its size from the file, --dim, --shape or another input" {
 	run -0 "$INFER" run batch.onnx --input images=hwc.u8.bin,dtype=u8,layout=hwc
 	[[ $output = *"note[N-DIM]: batch = 1, from the size of hwc.u8.bin"* ]]
 	run -0 "$INFER" run two.onnx --random 0..1 --dim n=3
@@ -173,20 +173,20 @@ sums=$'sum f32 [2,4]\n1 2 3 4\n5 6 7 8\ndiff f32 [2,4]\n-1 0 1 2\n3 4 5 6'
 	[[ $output = *"x f32 [1,3,16,24]"* ]]
 }
 
-@test "a free dimension that nothing binds is 1, with a warning; with --strict an error" {
+@test "A free dimension without a size becomes 1 with a warning; with --strict it is an error" {
 	run -0 "$INFER" run two.onnx --random 0..1
 	[[ $output = *"warning[W-DIM-DEFAULT]"*"'n'"*"taken as 1"* ]]
 	run -4 "$INFER" run two.onnx --random 0..1 --strict
 	[[ $output = *"error[E-DIM-DEFAULT]"*"--dim n=N"* ]]
 }
 
-@test "a 0-sized dimension and a scalar" {
+@test "A dimension of size 0 and a scalar are accepted" {
 	run -0 "$INFER" run two.onnx --random 0..1 --dim n=0
 	[[ $output = *"sum f32 [0,4], 0 bytes"* ]]
 	printf 2.5 | prints $'y f32 []\n2.5' scalar.onnx --input - --print
 }
 
-@test "an input with a default is taken where it is given, and is a constant where it is not" {
+@test "An input with a default uses the given value, or its default as a constant" {
 	gives by_default.f32 default.onnx --input x=three.bin
 	gives by_half.f32 default.onnx --input x=three.bin --input factor=half.bin
 	"$INFER" run default.onnx --input x=three.bin --random factor=0..1 -q >/dev/null

@@ -8,7 +8,7 @@ setup() {
 	out=$BATS_TEST_TMPDIR/out
 }
 
-@test "every format can be read back as an input" {
+@test "Every output format can be read back as an input" {
 	for f in npy pb json bin; do
 		"$INFER" run pic.onnx --input rgb.png -q -o "$out" --save-format $f
 		file=$(ls "$out"/*."$f")
@@ -22,7 +22,7 @@ setup() {
 	[[ $output = *"no input 'sum'"* ]]
 }
 
-@test "complex numbers keep their imaginary part in text" {
+@test "Complex numbers keep their imaginary part in text" {
 	base64 -d >"$BATS_TEST_TMPDIR/complex.onnx" <<<'CAg6NwoQCgF4EgF5IghJZGVudGl0eRIBZ1oPCgF4EgoKCAgOEgQKAggCYg8KAXkSCgoICA4SBAoCCAJCBAoAEBE='
 	echo '[[1, 2], [3, -4]]' >"$BATS_TEST_TMPDIR/in.json"
 	echo '1 2 3 -4' >"$BATS_TEST_TMPDIR/in.txt"
@@ -36,7 +36,7 @@ setup() {
 	[[ $output = *"no imaginary part"* ]]
 }
 
-@test "png shows a picture as it was" {
+@test "The png format reproduces a picture" {
 	"$INFER" run bytes.onnx --input rgb.png -q -o "$out" --save-format png
 	"$INFER" run bytes.onnx --input "$out/y.png" -q -o "$out" --save-format bin
 	cmp "$out/y.bin" hwc.u8.bin
@@ -44,7 +44,7 @@ setup() {
 	[[ $output = *"E-OUTPUT"*"no picture"* ]]
 }
 
-@test "strings, and types numpy does not know" {
+@test "Strings and types unknown to numpy are saved" {
 	"$INFER" run words.onnx --input words.txt -q -o "$out"
 	run -0 --separate-stderr "$INFER" run words.onnx --input "$out/y.npy" --print
 	[ "$output" = $'y string [4]\n"plain" "two words" "" "ümläut"' ]
@@ -54,14 +54,14 @@ setup() {
 	[[ $output = *"E-OUTPUT"*"strings"* ]]
 }
 
-@test "a folder that cannot be written is told before anything runs" {
+@test "A folder that cannot be written is refused before anything runs" {
 	run -4 --separate-stderr "$INFER" run nofile.onnx -o words.txt/x
 	[[ $stderr = "error[E-OUTPUT]: "*"words.txt/x"* ]]
 	run -4 --separate-stderr "$INFER" run pic.onnx --input rgb.png -o /proc/nowhere
 	[[ $stderr = "error[E-OUTPUT]: /proc/nowhere"* ]]
 }
 
-@test "a full disk: nothing half written is left" {
+@test "A full disk leaves no partial file" {
 	mkdir "$out"
 	ln -s /dev/full "$out/y.npy"
 	run -4 --separate-stderr "$INFER" run pic.onnx --input rgb.png -o "$out"
@@ -82,14 +82,14 @@ setup() {
 	[ "$output" = $'y f32 [4]\n1 nan inf 3' ]
 }
 
-@test "--top ranks the last axis, NaN last, with labels" {
+@test "--top ranks the values of the last axis with labels, NaN last" {
 	run -0 --separate-stderr "$INFER" run classes.onnx --input classes.npy --top 3 --labels classes.txt
 	[ "$(awk '{print $1, $2, $3}' <<<"$output")" = $'y [0] \n1 0.7 dog\n2 0.15 bird\n0 0.1 cat\ny [1] \n3 6 fish\n0 5 cat\n2 5 bird' ]
 	run -4 --separate-stderr "$INFER" run classes.onnx --input classes.npy --top 3 --labels labels3.txt
 	[[ $stderr = *"E-LABELS"*"expected 4 labels, got 3"* ]]
 }
 
-@test "--decode ctc: repeats are merged, blanks dropped; blank and space as labels leave them" {
+@test "--decode ctc merges repeats and drops blanks, with and without labels for blank and space" {
 	decode() { "$INFER" run ctc.onnx --decode "$@" 2>/dev/null; }
 	[ "$(decode ctc --input ctc.npy --labels meta:character)" = "hello h" ]
 	[ "$(decode ctc --input ctc.npy --labels labels4.txt)" = "hello h" ]
@@ -107,7 +107,7 @@ setup() {
 	run -4 "$INFER" run ctc.onnx --input ctc.npy --decode ctc:blank=6
 }
 
-@test "the summary: model, device, inputs, outputs, times, memory, on stderr" {
+@test "The summary on stderr shows model, device, inputs, outputs, times and memory" {
 	run -0 --separate-stderr "$INFER" run nan.onnx --input nan.npy
 	[ -z "$output" ]
 	for word in model device input output times memory; do [[ $'\n'$stderr = *$'\n'"$word "* ]]; done
@@ -116,7 +116,7 @@ setup() {
 	[ -z "$stderr" ]
 }
 
-@test "--json is one document with all of it" {
+@test "--json prints one document with the same content" {
 	run -0 --separate-stderr "$INFER" run ctc.onnx --input ctc.npy --decode ctc --top 2 --print=2 \
 		--labels labels6.txt --json
 	[ -z "$stderr" ]
@@ -127,18 +127,18 @@ setup() {
 	[[ $output = *'"hello!h"'* ]]
 }
 
-@test "names of outputs become names of files" {
+@test "Output names become valid file names" {
 	"$INFER" run two.onnx --data-set set -q -o "$out"
 	[ "$(ls "$out")" = $'diff.npy\nsum.npy' ]
 }
 
-@test "what was asked for and has no effect is said" {
+@test "Options without effect cause a warning" {
 	run -0 --separate-stderr "$INFER" run batch.onnx --random 0..1 --dim batch=1 --save-format npz --labels labels3.txt
 	[[ $stderr = *"warning[W-OPTION]: --save-format: no file is written without -o"* ]]
 	[[ $stderr = *"warning[W-OPTION]: --labels: labels are used only with --top or --decode"* ]]
 }
 
-@test "the model's nodes are told as in the file, and as they run" {
+@test "The summary counts the nodes in the file and the nodes that run" {
 	run -0 --separate-stderr "$INFER" run work.onnx --random 0..1
 	[[ $stderr =~ "model   work.onnx: IR "[0-9]+", opset "[0-9]+", "([0-9]+)" nodes ("([0-9]+)" when optimized)" ]]
 	[ "${BASH_REMATCH[1]}" -gt "${BASH_REMATCH[2]}" ]

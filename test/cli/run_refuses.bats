@@ -30,7 +30,7 @@ follow() { # MODEL
 	eval "$INFER run $1 $hint -q"
 }
 
-@test "the message of the manual, to the letter" {
+@test "The error message in the manual is exact" {
 	cd "$BATS_FILE_TMPDIR"
 	run -4 --separate-stderr "$INFER" run "$BATS_TEST_DIRNAME/../data/run/yolo.onnx" --input images=img.bin
 	want="error[E-INPUT-BYTES]: input 'images' does not fit the model; nothing was read into it
@@ -41,14 +41,14 @@ follow() { # MODEL
 	[ "$stderr" = "$want" ] || { echo "$stderr"; return 1; }
 }
 
-@test "bytes for floats: HWC and CHW are told apart by the bytes" {
+@test "Bytes in place of floats: HWC and CHW are distinguished from the content" {
 	refuses E-INPUT-BYTES "u8 [16,24,3] (an HWC image without batch axis)" pic.onnx --input images=hwc.u8.bin
 	follow pic.onnx
 	refuses E-INPUT-BYTES "u8 [1,3,16,24] (u8 where the model takes f32)" pic.onnx --input images=chw.u8.bin
 	follow pic.onnx
 }
 
-@test "other types in raw files: f64, f16, bf16" {
+@test "f64, f16 and bf16 in raw files are recognized" {
 	for t in f64 f16 bf16; do
 		refuses E-INPUT-BYTES "$t [1,3,16,24] ($t where the model takes f32)" \
 			pic.onnx --input images=chw.$t.bin
@@ -56,7 +56,7 @@ follow() { # MODEL
 	done
 }
 
-@test "RGBA: raw, .npy and PNG" {
+@test "RGBA data is recognized: raw, .npy and PNG" {
 	for f in rgba.u8.bin rgba.npy rgba.png; do
 		run -4 --separate-stderr "$INFER" run pic.onnx --input images=$f
 		[[ $stderr = *"u8 [16,24,4] (an RGBA image)"* ]]
@@ -64,17 +64,17 @@ follow() { # MODEL
 	done
 }
 
-@test "a gray picture for an RGB model" {
+@test "A gray picture for an RGB model is explained" {
 	refuses E-INPUT-SHAPE "a gray image" pic.onnx --input gray.png
 	follow pic.onnx
 }
 
-@test "a picture of another size" {
+@test "A picture of another size is explained" {
 	refuses E-INPUT-SHAPE "[1,3,640,640]" yolo.onnx --input rgb.png
 	follow yolo.onnx
 }
 
-@test "a part of a batch, more than one tensor, bytes too many" {
+@test "A part of a batch, several tensors, or extra bytes are explained" {
 	head -c 16 a.bin >"$BATS_TEST_TMPDIR/x.bin"
 	refuses E-INPUT-BYTES "1 of a batch of 2" classes.onnx --input "$BATS_TEST_TMPDIR/x.bin"
 	cat rgb.f32 rgb.f32 rgb.f32 >"$BATS_TEST_TMPDIR/x.bin"
@@ -83,13 +83,13 @@ follow() { # MODEL
 	refuses E-INPUT-BYTES "a file with 9,219 bytes too many" pic.onnx --input "$BATS_TEST_TMPDIR/x.bin"
 }
 
-@test "a file cut short: raw, .npy" {
+@test "A truncated file is recognized: raw, .npy" {
 	refuses E-INPUT-BYTES "a file cut short: 1,008 of 4,608 bytes are missing" pic.onnx --input images=short.bin
 	refuses E-INPUT-BYTES "a file cut short: 1,736 of 4,608 bytes of elements are missing" pic.onnx --input cut.npy
 	refuses E-INPUT-FORMAT "cut short in its header" pic.onnx --input head.npy
 }
 
-@test "pictures cut short, and no pictures" {
+@test "Truncated pictures, and files that are no pictures, are refused" {
 	for f in rgb.png rgb.jpg rgb.bmp rgb.ppm rgb.webp rgb.tiff rgb.jp2; do
 		head -c 400 $f >"$BATS_TEST_TMPDIR/$f"
 		run -4 --separate-stderr "$INFER" run pic.onnx --input "$BATS_TEST_TMPDIR/$f"
@@ -100,17 +100,17 @@ follow() { # MODEL
 	refuses E-INPUT-FORMAT "no picture" pic.onnx --input "$BATS_TEST_TMPDIR/no.png"
 }
 
-@test "a picture that claims to be huge is refused by its head" {
+@test "A picture that claims to be huge is refused from its header" {
 	printf 'P6\n60000 60000\n255\n' >"$BATS_TEST_TMPDIR/huge.ppm"
 	refuses E-INPUT-FORMAT "60000 x 60000" free.onnx --input "$BATS_TEST_TMPDIR/huge.ppm"
 }
 
-@test "an .npy header in a raw file" {
+@test "An .npy header in a raw file is recognized" {
 	refuses E-INPUT-BYTES "an .npy file, with a header of 128 bytes" pic.onnx --input images=npy.bin
 	follow pic.onnx
 }
 
-@test "Fortran order and big-endian data" {
+@test "Fortran order and big-endian data are refused with a cure" {
 	refuses E-INPUT-FORMAT "Fortran order" pic.onnx --input fortran.npy
 	[[ $stderr = *ascontiguousarray* ]]
 	refuses E-INPUT-FORMAT "big-endian" pic.onnx --input big.npy
@@ -118,7 +118,7 @@ follow() { # MODEL
 	refuses E-INPUT-TYPE "a type that ONNX has not" pic.onnx --input objects.npy
 }
 
-@test ".npy of another type, rank, size, layout" {
+@test "An .npy file of another type, rank, size or layout is explained" {
 	refuses E-INPUT-TYPE "f64 where the model takes f32" pic.onnx --input f64.npy
 	follow pic.onnx
 	refuses E-INPUT-RANK "no batch axis" pic.onnx --input chw.npy
@@ -133,12 +133,12 @@ follow() { # MODEL
 	follow pic.onnx
 }
 
-@test "a dimension that another input has bound: who did" {
+@test "A conflict with a dimension that another input determined names that input" {
 	refuses E-INPUT-SHAPE "2, by input 'a' (a.npy)" two.onnx --input a=a.npy --input b=b3.npy
 	refuses E-DIM "is 4 by --dim a.n=4" two.onnx --random 0..1 --dim a.n=4 --dim n=5
 }
 
-@test "names: of inputs, keys, dimensions, and what is near" {
+@test "For unknown inputs, keys and dimensions, the error suggests the nearest name" {
 	refuses E-INPUT-NAME "did you mean 'images'" pic.onnx --input image=fits.npy
 	refuses E-INPUT-KEY "did you mean 'dtype'" pic.onnx --input fits.npy,dtpe=u8
 	refuses E-INPUT-KEY "got 'u7'" pic.onnx --input fits.npy,dtype=u7
@@ -151,14 +151,14 @@ follow() { # MODEL
 	refuses E-INPUT-NAME "'a' and 'b'" two.onnx --random aa=0..1
 }
 
-@test "inputs that are missing: a file, an input, a data set" {
+@test "A missing file, input or data set is an error" {
 	refuses E-INPUT-OPEN "nofile.npy" pic.onnx --input nofile.npy
 	refuses E-INPUT-MISSING "input 'b'" two.onnx --input a=a.npy
 	refuses E-INPUT-OPEN "nodir/input_0.pb" two.onnx --data-set nodir
 	refuses E-INPUT-OPEN "Is a directory" pic.onnx --input images=set
 }
 
-@test "counts, ranges and kinds of elements in text" {
+@test "Text with the wrong count, range or kind of elements is refused" {
 	printf '1 2 3' >"$BATS_TEST_TMPDIR/x.txt"
 	refuses E-INPUT-BYTES "3 elements" two.onnx --input a="$BATS_TEST_TMPDIR/x.txt" --input b=a.npy
 	printf '[1, 2.5, 3]' >"$BATS_TEST_TMPDIR/x.json"
@@ -169,12 +169,12 @@ follow() { # MODEL
 	refuses E-INPUT-TYPE "string" words.onnx --input a.npy
 }
 
-@test "values that are no tensor come from .pb files only" {
+@test "Sequences and optionals are accepted from .pb files only" {
 	refuses E-INPUT-FORMAT "seq(f32)" seq.onnx --input a.npy
 	refuses E-INPUT-MISSING "seq(f32)" seq.onnx --random 0..1
 }
 
-@test "damaged archives" {
+@test "Damaged archives are refused" {
 	head -c 300 ab.npz >"$BATS_TEST_TMPDIR/x.npz"
 	refuses E-INPUT-FORMAT "no valid .npz archive" two.onnx --input "$BATS_TEST_TMPDIR/x.npz"
 	cp ab.npz "$BATS_TEST_TMPDIR/x.npz"
@@ -183,17 +183,17 @@ follow() { # MODEL
 	refuses E-INPUT-NAME "no input 'a'" pic.onnx --input ab.npz
 }
 
-@test "more than one free dimension in a raw file: what to bind" {
+@test "For a raw file with several free dimensions, the error lists what to set" {
 	refuses E-DIM "--dim batch=N --dim h=N --dim w=N" free.onnx --input x=hwc.u8.bin
 }
 
-@test "with --json the finding is in the document, on stdout" {
+@test "With --json, the finding is in the document on stdout" {
 	run -4 --separate-stderr "$INFER" run pic.onnx --input images=hwc.u8.bin --json
 	[[ $output = *'"exit_code": 4'*'"id": "E-INPUT-BYTES"'*'"label": "reads as"'* ]]
 	[ -z "$stderr" ]
 }
 
-@test "what has no end is refused, not read until memory ends" {
+@test "An endless input is refused, not read until memory runs out" {
 	# no way out by reading much; AddressSanitizer wants more than that itself
 	if (ulimit -v 4000000 && "$INFER" --version >/dev/null 2>&1); then ulimit -v 4000000; fi
 	refuses E-INPUT-OPEN "/dev/zero does not end" pic.onnx --input images=/dev/zero
@@ -209,19 +209,19 @@ follow() { # MODEL
 	cat rgb.png | "$INFER" run pic.onnx --input images=- -q
 }
 
-@test "an input that no memory holds is told with its size" {
+@test "An input that exceeds the memory is refused with its size" {
 	export ASAN_OPTIONS=${ASAN_OPTIONS:-}:allocator_may_return_null=1
 	run -3 --separate-stderr "$INFER" run free.onnx --random 0..1 --dim batch=99999999999 --dim h=99 --dim w=99
 	[[ $stderr = *"error[E-MEMORY]: input 'x'"*"refused 10.4 PiB for f32 [99999999999,3,99,99]"* ]]
 }
 
-@test "labels that do not fit are told before anything runs" {
+@test "Labels that do not fit are refused before anything runs" {
 	refuses E-LABELS "expected 4 labels, got 3" classes.onnx --input nofile.npy --top 3 --labels labels3.txt
 	refuses E-LABELS "blank= below" ctc.onnx --input nofile.npy --decode ctc:blank=99
 	refuses E-LABELS "no output spells text" scalar.onnx --input nofile.npy --decode ctc
 }
 
-@test "an empty file is no batch of none, unless that is said" {
+@test "An empty file is an empty batch only if --dim says so" {
 	: >"$BATS_TEST_TMPDIR/e.bin"
 	refuses E-INPUT-BYTES "reads as       an empty file" batch.onnx --input "$BATS_TEST_TMPDIR/e.bin"
 	[[ $stderr = *"--dim batch=0 where no element is meant"* ]]
@@ -232,7 +232,7 @@ follow() { # MODEL
 	done
 }
 
-@test "a raw file that is no whole number of batches" {
+@test "A raw file that does not hold a whole number of batches is explained" {
 	head -c 4604 /dev/zero >"$BATS_TEST_TMPDIR/short.bin"
 	refuses E-INPUT-BYTES "a file cut short: 4 of 4,608 bytes are missing" batch.onnx \
 		--input "$BATS_TEST_TMPDIR/short.bin"
@@ -241,7 +241,7 @@ follow() { # MODEL
 		--input "$BATS_TEST_TMPDIR/long.bin"
 }
 
-@test "files that are never bare elements are called by their name" {
+@test "Files of known other formats are identified, not read as bare elements" {
 	printf 'GIF89a%1000s' '' >"$BATS_TEST_TMPDIR/a.gif"
 	refuses E-INPUT-FORMAT "a.gif is a GIF picture, no bare elements" batch.onnx --input "$BATS_TEST_TMPDIR/a.gif"
 	printf 'RIFF\1\2\3\4WAVEfmt %1000s' '' >"$BATS_TEST_TMPDIR/a.wav"
@@ -250,18 +250,18 @@ follow() { # MODEL
 	refuses E-INPUT-BYTES "does not fit" pic.onnx --input "$BATS_TEST_TMPDIR/a.wav,format=raw"
 }
 
-@test "a key that is given twice or without a value" {
+@test "A key that is given twice or without a value is an error" {
 	refuses E-INPUT-KEY "'dtype' is given twice" pic.onnx --input fits.npy,dtype=u8,dtype=f32
 	refuses E-INPUT-KEY "'dtype' has no value" pic.onnx --input fits.npy,dtype
 	refuses E-INPUT-KEY "at most 65536 pixels a side" pic.onnx --input rgb.png,resize=100000x3
 }
 
-@test "standard input is the model or an input, not both" {
+@test "Standard input cannot be both the model and an input" {
 	run -2 --separate-stderr "$INFER" run - --input images=- <batch.onnx
 	[[ $stderr == "error[E-OPTION]: --input: standard input already holds the model"* ]]
 }
 
-@test "a model without its weights' file: where it was looked for, and what helps" {
+@test "A missing weights file is reported with the places searched and a cure" {
 	# y = MatMul(x [4,256], w [256,256] in w.bin)
 	base64 -d >"$BATS_TEST_TMPDIR/m.onnx" <<-'END'
 		CAg6ZAoRCgF4CgF3EgF5IgZNYXRNdWwSAWcqIAiAAgiAAhABQgF3ahEKCGxvY2F0aW9uEgV3LmJpbnABWhQKAXgSDwoNCAESCQoC

@@ -12,7 +12,7 @@ no_gpu() {
 	! "$INFER" doctor 2>/dev/null | grep -q '^cuda:'
 }
 
-@test "without a CUDA device the program is not started, and the reason is said" {
+@test "Without a CUDA device, the program is not started, and the reason is given" {
 	no_gpu || skip "this machine has a GPU"
 	run --separate-stderr "$INFER" check -- touch "$BATS_TEST_TMPDIR/started"
 	[ "$status" -eq 8 ]
@@ -20,7 +20,7 @@ no_gpu() {
 	[ ! -e "$BATS_TEST_TMPDIR/started" ]
 }
 
-@test "the same as a document" {
+@test "--json prints the same as a document" {
 	no_gpu || skip "this machine has a GPU"
 	run --separate-stderr "$INFER" check --json -- true
 	[ "$status" -eq 8 ]
@@ -28,12 +28,12 @@ no_gpu() {
 	[[ $output == *'"id": "E-DEVICE"'* ]]
 }
 
-@test "-- wants a command" {
+@test "-- requires a command" {
 	run --separate-stderr "$INFER" check --
 	[ "$status" -eq 2 ]
 }
 
-@test "a process is looked at from outside" {
+@test "--pid reports the memory of a process" {
 	sleep 1000 3>&- &
 	run --separate-stderr "$INFER" check --pid $! --duration 1s
 	kill $!
@@ -41,7 +41,7 @@ no_gpu() {
 	[[ $output == "process $!: "*" s, host private "*"too short a time for a verdict"* ]]
 }
 
-@test "a process that leaks is found from outside" {
+@test "--pid finds a leak" {
 	# 32 KiB every 5 ms, while it is watched
 	cat >"$BATS_TEST_TMPDIR/leaks.c" <<-'END'
 		#include <stdlib.h>
@@ -69,14 +69,14 @@ no_gpu() {
 	[[ $stderr == *"error[E-LEAK]"*"keeps growing"* ]]
 }
 
-@test "there must be such a process" {
+@test "--pid requires an existing process" {
 	# one more than the largest that a kernel gives
 	run --separate-stderr "$INFER" check --pid 4194304
 	[ "$status" -eq 1 ]
 	[[ $stderr == *"there is no process 4194304"* ]]
 }
 
-@test "a process that has ended, one of the kernel, and a thread are said to be that" {
+@test "--pid identifies an ended process, a kernel process and a thread" {
 	command -v python3 >/dev/null || skip "no python3"
 	python3 - "$INFER" <<-'END'
 		import os, subprocess, sys, threading
@@ -97,7 +97,7 @@ no_gpu() {
 	END
 }
 
-@test "a file of suppressions that is not there is an error" {
+@test "A missing suppressions file is an error" {
 	run --separate-stderr "$INFER" check --suppressions /no/such/file -- true
 	[ "$status" -eq 2 ]
 	[[ $stderr == *"/no/such/file"* ]]
@@ -110,7 +110,7 @@ setup_file() {
 	fake_build "$BATS_FILE_TMPDIR"
 }
 
-@test "faults are named" {
+@test "Each fault is reported" {
 	needs_fake
 	watched 7 "error[E-CTX-FOREIGN]: a function of context A was launched on a stream of context B" -- ./faults foreign k
 	# the program's own functions, which it does not export
@@ -126,13 +126,13 @@ setup_file() {
 	watched 1 "+ 4096 of 1.0 MiB, allocated by faults" -- ./faults devptr k
 }
 
-@test "what was not written is named, of each call that failed" {
+@test "For each failed call, the memory that it did not write is listed" {
 	needs_fake
 	watched 8 "(1.0 MiB) was not written" -- ./faults unwritten k
 	[[ $stderr == *"(2.0 MiB) was not written"* ]]
 }
 
-@test "copies that leave the host's memory are told before they run" {
+@test "Copies past the end of host memory are reported before they run" {
 	needs_fake
 	watched 1 "4096 of its 16384 bytes can be reached" -- ./faults shorthost k
 	watched 1 "(row 2 of plane 0)" -- ./faults pitch k
@@ -144,7 +144,7 @@ setup_file() {
 	[[ $stderr != *E-COPY-HOST* ]]
 }
 
-@test "an error that a later call reported names both" {
+@test "An error that a later call returned is reported with both calls" {
 	needs_fake
 	watched 8 "error[E-CUDA-LATE]" -- ./late late k
 	[[ $stderr == *"cudaSetDevice = cudaErrorInvalidDevice (101) by libfirst.so(first_fails+"* ]]
@@ -158,7 +158,7 @@ setup_file() {
 	[[ $stderr == *"cuCtxSynchronize = CUDA_ERROR_ILLEGAL_ADDRESS (700) at "*" by libsecond.so(second_waits+"* ]]
 }
 
-@test "sound twins are not accused" {
+@test "Correct programs cause no findings" {
 	needs_fake
 	for twin in foreign event destroyed reset illegal badvalue unwritten shorthost pitch volume heap pinned batch devptr \
 		capture many child; do
@@ -171,14 +171,14 @@ setup_file() {
 	done
 }
 
-@test "two contexts on one device are a note, with what each cost" {
+@test "Two contexts on one device are a note with the memory of each" {
 	needs_fake
 	watched 7 "making it took 400.0 MiB of device memory" -v -- ./faults foreign k
 	[[ $stderr == *" by faults(own_context+"*") (thread "*"); making it took "* ]]
 	[[ $stderr == *"note[N-CTX-STATE]: contexts of process"* ]]
 }
 
-@test "what is wanted can be limited" {
+@test "--contexts and --leak limit the findings" {
 	needs_fake
 	watched 0 "" --report-api-errors no -- ./faults badvalue k
 	watched 0 "" --contexts -- ./faults badvalue k
@@ -188,7 +188,7 @@ setup_file() {
 	watched 0 "1 finding suppressed" --suppressions "$BATS_TEST_TMPDIR/known" -- ./faults foreign k
 }
 
-@test "suppressions of what was found are written, and match it the next time" {
+@test "Written suppressions match the same findings in the next run" {
 	needs_fake
 	local known=$BATS_TEST_TMPDIR/known
 	for program in "faults foreign" "faults destroyed" "faults heap" "faults devptr" "faults capture" "late late"; do
@@ -207,7 +207,7 @@ setup_file() {
 	[ "$status" -eq 2 ]
 }
 
-@test "children that are exec'ed are followed, and the program's status passes through" {
+@test "Programs started with exec are watched, and the program's exit status is passed on" {
 	needs_fake
 	watched 7 "E-CTX-FOREIGN" -- sh -c './faults foreign k; exit 3'
 	watched 3 "" -- sh -c './faults foreign-ok k; exit 3'
@@ -227,7 +227,7 @@ setup_file() {
 	[ "$output" = "<EAGER>" ]
 }
 
-@test "any signal that is sent reaches the program, and infer stops and goes on with it" {
+@test "Every signal sent to infer reaches the program, and infer stops and continues with it" {
 	needs_fake
 	command -v python3 >/dev/null || skip "no python3"
 	timeout 900 python3 - "$INFER" <<-'END'
@@ -264,7 +264,7 @@ setup_file() {
 	END
 }
 
-@test "signals reach the program, USR1 and --interval report" {
+@test "Signals reach the program; USR1 and --interval print reports" {
 	needs_fake
 	local out=$BATS_TEST_TMPDIR/out err=$BATS_TEST_TMPDIR/err
 	for name in TERM USR2; do
@@ -288,13 +288,13 @@ setup_file() {
 	done
 }
 
-@test "without CUPTI the program is not started, and the reason is said" {
+@test "Without CUPTI, the program is not started, and the reason is given" {
 	needs_fake
 	INFER_WITHOUT=cupti watched 8 "error[E-LIBRARY]" -- touch "$BATS_TEST_TMPDIR/started"
 	[[ $stderr == *CUPTI* && ! -e $BATS_TEST_TMPDIR/started ]]
 }
 
-@test "another client of CUPTI's: one that is there is named, one that comes is let in" {
+@test "An earlier client of CUPTI is named, and a later one is let in" {
 	needs_fake
 	FAKE_CUPTI_TAKEN=1 watched 8 "error[E-WATCH-BUSY]" -- ./faults foreign-ok k
 	[[ $stderr == *"in use by another tool"* ]]
@@ -302,7 +302,7 @@ setup_file() {
 	[ "$output" = "heard: yes" ]
 }
 
-@test "events without end: those of findings are kept, the memory is bounded" {
+@test "With endless events, the memory stays bounded and events of findings are kept" {
 	needs_fake
 	# what the driver here remembers of contexts is never given back
 	echo E-LEAK >"$BATS_TEST_TMPDIR/known"
@@ -320,7 +320,7 @@ setup_file() {
 	[ "${BASH_REMATCH[1]}" -lt 100 ]
 }
 
-@test "as a document" {
+@test "The --json document has the processes and findings" {
 	needs_fake
 	run --separate-stderr "$INFER" check --json -- ./faults heap k
 	[ "$status" -eq 1 ]

@@ -41,19 +41,19 @@ told() {
 	done
 }
 
-@test "a handler that is installed after CUDA began: the fault is told, and the handler runs as it would" {
+@test "With a handler that is installed after CUDA started, the fault is reported and the handler runs unchanged" {
 	told info plain nodefer removed chain
 	watched 1 "  at       handlers(" -- ./handlers info
 }
 
-@test "handlers with a stack of their own, small ones too" {
+@test "Handlers on alternate stacks work, even on small ones" {
 	told stack small early smashed
 	the_same tiny
 	the_same overflow
 	the_same full
 }
 
-@test "handlers that are used up, and others that go on" {
+@test "One-shot handlers (SA_RESETHAND) and permanent ones work" {
 	told reset sysv jumps
 	watched 1 ", first of 100" -- ./handlers jumps
 	the_same repairs-ok
@@ -64,25 +64,25 @@ told() {
 	the_same bus
 }
 
-@test "each call says of the handlers what it would" {
+@test "sigaction() and its relatives return the same as without infer" {
 	told reports
 	the_same threads
 	the_same kill
 }
 
-@test "children have the program's handlers, or what exec leaves of them" {
+@test "Children inherit the program's handlers, or what exec leaves of them" {
 	told vfork
 	the_same ignored
 	the_same exec
 	the_same fork
 }
 
-@test "without the library before the program a later handler has the first word" {
+@test "With --heap off, a handler that is installed later runs first" {
 	watched 42 "" --heap off -- ./handlers info
 	[[ $stderr != *E-HOST-DEVPTR* ]]
 }
 
-@test "Python's faulthandler tells its trace, and the fault is explained" {
+@test "Python's faulthandler prints its trace, and the fault is explained" {
 	command -v python3 >/dev/null || skip "no python3"
 	cat >"$BATS_TEST_TMPDIR/reads.py" <<-'END'
 		import ctypes, faulthandler, sys

@@ -14,7 +14,7 @@ setup() {
 	needs_fake
 }
 
-@test "what libraries do together is not accused" {
+@test "Correct combinations of libraries cause no findings" {
 	for mix in retain release-ok streams graph-ok recycled-ok pools segments-ok arrays-ok managed shared peer registered swapped-ok \
 		often-ok tears handler-ok hostpool-ok peers-ok orphan-ok renamed-ok; do
 		watched 0 "" -- ./mixes $mix k
@@ -25,7 +25,7 @@ setup() {
 	done
 }
 
-@test "contexts that are released or crossed by a graph" {
+@test "Uses of a released context, and of a graph of another context, are found" {
 	watched 7 "error[E-CTX-DESTROYED]: an event of a destroyed context" -- ./mixes release k
 	[[ $stderr == *"destroyed at "*" by mixes(release+"* ]]
 	watched 7 "error[E-CTX-DESTROYED]: a function of a destroyed context" -- ./mixes recycled k
@@ -33,7 +33,7 @@ setup() {
 	[[ $stderr == *"CUDA_ERROR_INVALID_HANDLE (400) at "*"first of 20"* ]]
 }
 
-@test "what belonged to a context that is gone, in any call, and where contexts alone are wanted" {
+@test "Objects of a destroyed context are found in any call, also with --contexts" {
 	watched 7 "error[E-CTX-DESTROYED]: a stream of a destroyed context" -- ./mixes orphan k
 	[[ $stderr == *"call     cuMemsetD8Async at "*" by mixes(orphan+"* ]]
 	watched 7 "error[E-CTX-DESTROYED]: a stream" --contexts -- ./mixes orphan k
@@ -44,19 +44,19 @@ setup() {
 	done
 }
 
-@test "each call of the driver that could matter is looked at, or left out on purpose" {
+@test "Every relevant driver call is watched, or listed as an exception" {
 	command -v python3 >/dev/null || skip "no python3"
 	local headers=${CUDA:-/usr/local/cuda}/include list=$BATS_TEST_DIRNAME/../watch/calls.txt
 	grep -q "define $(grep -o 'CUDA_VERSION [0-9]*' "$list")" "$headers/cuda.h" || skip "calls.txt is of another CUDA"
 	python3 "$BATS_TEST_DIRNAME/../watch/calls.py" "$headers"
 }
 
-@test "a kernel at an address that another had is told by its own name" {
+@test "A kernel at the address of an unloaded one is reported under its own name" {
 	watched 8 "launched last  'scale' on the default stream" -- ./mixes renamed k
 	[[ $stderr != *"'fill'"* ]]
 }
 
-@test "virtual memory lives while it is mapped, arrays until they are destroyed" {
+@test "Virtual memory counts while it is mapped, and arrays until they are destroyed" {
 	watched 8 "device 16.0 MiB (peak 16.0 MiB)" -- ./mixes segments k
 	[[ $stderr == *"byte 4096 of the 2.0 MiB at "*"was not written"* ]]
 	watched 0 "device 0 bytes (peak 16.0 MiB)" -- ./mixes segments-ok k
@@ -66,7 +66,7 @@ setup() {
 	watched 0 "device 0 bytes (peak 0 bytes), pinned 0 bytes" -- ./mixes hostpool-ok k
 }
 
-@test "copies: a device's address for the host's, and the same fault a thousand times" {
+@test "A device address in place of a host address is found, and reported once for a thousand copies" {
 	watched 1 "at an address of the device" -- ./mixes swapped k
 	[[ $stderr == *" + 1024 of 4.0 KiB, allocated by mixes(swapped+"* ]]
 	watched 1 "3000 of its 3072 bytes are in a block of malloc's of 3000 bytes" -- ./mixes peers k
@@ -74,13 +74,13 @@ setup() {
 	[ "$(grep -c 'E-COPY-HOST' <<<"$stderr")" -eq 1 ]
 }
 
-@test "a program that closes all files keeps its own, and is heard" {
+@test "A program that closes all file descriptors keeps working and stays watched" {
 	watched 8 "error[E-CUDA-1]" -- ./mixes closes "$BATS_TEST_TMPDIR/own"
 	[ "$(cat "$BATS_TEST_TMPDIR/own")" = own ]
 	watched 0 "" -- ./mixes closes-ok "$BATS_TEST_TMPDIR/own"
 }
 
-@test "exec: each program is told by itself" {
+@test "Programs before and after exec are reported separately" {
 	watched 0 "it replaced itself by another program" -- ./mixes again-ok k
 	[ "$(grep -c '^process' <<<"$stderr")" -eq 2 ]
 	[[ $stderr != *"N-CTX-STATE"* && $stderr == *"replaced itself"*"device 1.0 MiB"*"device 4.0 KiB"* ]]
@@ -96,7 +96,7 @@ setup() {
 	END
 }
 
-@test "fork: CUDA in the child is told, no child hangs, none that only tears down is accused" {
+@test "CUDA in a forked child is reported; no child hangs, and one that only cleans up causes no finding" {
 	watched 0 "was forked from" -- ./mixes forks k
 	[[ $stderr == *"warning[W-CUDA-3]"*"cuMemAlloc_v2 = CUDA_ERROR_NOT_INITIALIZED (3)"*spawn* ]]
 	watched 0 "" -- ./mixes forks-ok k
@@ -106,7 +106,7 @@ setup() {
 	[[ $stderr != *"warning["* ]]
 }
 
-@test "an end by _exit, as that of multiprocessing's children, is one in order" {
+@test "An end by _exit() counts as a normal end" {
 	watched 7 "1 context" -- ./mixes leaves k
 	[[ $stderr != *"in order"* && $stderr != *"error["* ]]
 	command -v python3 >/dev/null || skip "no python3"
@@ -121,19 +121,19 @@ setup() {
 	[[ $stderr != *"in order"* ]]
 }
 
-@test "exit handlers and threads at work at the end" {
+@test "Exit handlers and running threads at the end cause no errors" {
 	watched 5 "" -- timeout 300 ./mixes ends k
 	[[ $stderr != *"error["* ]]
 }
 
-@test "signals of memory: the program's handler has the last word, kill() kills" {
+@test "For a memory fault the program's handler decides, and a SIGSEGV from kill() is passed on" {
 	watched 1 "allocated by mixes(handler+" -- ./mixes handler k
 	watched 42 "" --suppressions <(echo E-HOST-DEVPTR) -- ./mixes handler k
 	watched 139 "" -- ./mixes killed k
 	[[ $stderr != *"DEVPTR"* ]]
 }
 
-@test "a terminal's Ctrl-C reaches the program, and what was gathered is told" {
+@test "Ctrl-C reaches the program, and the results so far are reported" {
 	run --separate-stderr python3 - "$INFER" <<-'END'
 		import os, signal, subprocess, sys
 		p = subprocess.Popen(["env", "--default-signal=INT", sys.argv[1], "check", "--", "./faults", "waits", "k"],
@@ -146,7 +146,7 @@ setup() {
 	[[ $stderr == "process "*"; ended by signal 2 (Interrupt)"* ]]
 }
 
-@test "a malloc of the program's own, and a crash while it holds its lock" {
+@test "A program with its own malloc works, even if it crashes while holding its lock" {
 	watched 0 "3 launches" -- timeout 300 ./own streams k
 	watched 1 "  at       own(malloc+" -- timeout 300 ./own poisoned k
 }
@@ -161,7 +161,7 @@ leaks() {
 	return 1
 }
 
-@test "memory that leaks is told with its rate, its end and its caller" {
+@test "A leak is reported with its rate, its time until memory runs out, and its caller" {
 	leaks ./faults leak k
 	[[ $stderr == *"error[E-LEAK]: device memory of process"* ]]
 	[[ $stderr == *"a second (99 % interval"*"exhausted  in "*"are left"*" in $COUNT allocations"* ]]
@@ -176,7 +176,7 @@ python() {
 	done
 }
 
-@test "the faults in Python are named" {
+@test "Faults in Python programs are reported" {
 	python 7 "error[E-CTX-FOREIGN]" foreign event
 	[[ $stderr == *" by libffi.so"*"_ctypes"* ]]
 	python 7 "error[E-CTX-DESTROYED]" destroyed reset release
@@ -197,7 +197,7 @@ python() {
 	[[ $stderr == *"error[E-LEAK]: private memory of the host"* ]]
 }
 
-@test "the sound twins in Python are not accused" {
+@test "Correct Python programs cause no findings" {
 	watched 0 "process" -- sh -c 'for twin; do python3 "$0" $twin-ok k || exit 9; done' \
 		"$BATS_TEST_DIRNAME/../watch/faults.py" foreign event destroyed reset release capture illegal badvalue \
 		unwritten late shorthost pitch volume heap pinned batch swapped devptr
@@ -205,7 +205,7 @@ python() {
 	[[ $stderr != *"error["* && $stderr != *"warning["* ]] || { echo "$stderr"; return 1; }
 }
 
-@test "no data race among eight threads" {
+@test "Eight threads cause no data race" {
 	local cc="${CC:-cc} -fsanitize=thread -g -w -I${CUDA:-/usr/local/cuda}/include -I$BATS_TEST_DIRNAME/../.."
 	local here=$BATS_TEST_DIRNAME/../watch dir=$BATS_TEST_TMPDIR sources
 	mkdir "$dir/calls" "$dir/out"
@@ -227,7 +227,7 @@ python() {
 
 # ---- around the program
 
-@test "the program's surroundings: folders with spaces, none, a folder that is gone, children ignored" {
+@test "Folders with spaces, missing folders and an ignored SIGCHLD are handled" {
 	mkdir "$BATS_TEST_TMPDIR/a b"
 	cp faults "$BATS_TEST_TMPDIR/a b/the faults"
 	TMPDIR="$BATS_TEST_TMPDIR/a b" watched 7 "E-CTX-FOREIGN" -- "$BATS_TEST_TMPDIR/a b/the faults" foreign k
@@ -247,7 +247,7 @@ signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 os.execv(sys.argv[1], ["infer", "check", "--", "sh", "-c", "exit 3"])' "$INFER"
 }
 
-@test "a line for a shell is told where it belongs" {
+@test "A shell command line as one word is an error that shows sh -c" {
 	run -127 --separate-stderr "$INFER" check -- './faults foreign k | cat'
 	[[ $stderr == *"a shell's: -- sh -c"* ]]
 }
@@ -262,7 +262,7 @@ in_time() {
 	"${@//@/125}"
 }
 
-@test "--timeout ends the program and tells what was gathered" {
+@test "--timeout ends the program and reports the results so far" {
 	gathered() {
 		watched 124 "error[E-TIMEOUT]" --timeout "$1" -- sh -c './faults child-ok k; sleep 1000' &&
 			[[ $stderr == *"process "*"(faults)"* ]]
@@ -271,7 +271,7 @@ in_time() {
 	in_time watched 7 "error[E-TIMEOUT]" --timeout @ -- sh -c './faults foreign k; exec sleep 1000'
 }
 
-@test "what the user has injected comes first, and is named where it takes CUPTI" {
+@test "The user's own injected library loads first, and is named if it takes CUPTI" {
 	cat >"$BATS_TEST_TMPDIR/tool.c" <<-'END'
 		#include <cupti.h>
 		#include <unistd.h>
@@ -295,14 +295,14 @@ in_time() {
 	[[ $stderr == *"tool is here"*"in use by "* ]]
 }
 
-@test "a process that outlives the program is told, and can start others" {
+@test "A process that outlives the program is reported, and can start others" {
 	export TMPDIR=$BATS_TEST_TMPDIR
-	watched 0 "lives on, and is not watched any more" -- sh -c './faults waits k >/dev/null 2>&1 & until grep -q waits /proc/$!/cmdline && ls $INFER_WATCH_DIR/$!.mem; do sleep 0.05; done; sleep 0.3; echo $! >'"$BATS_TEST_TMPDIR/pid"
+	watched 0 "still running, and no longer watched" -- sh -c './faults waits k >/dev/null 2>&1 & until grep -q waits /proc/$!/cmdline && ls $INFER_WATCH_DIR/$!.mem; do sleep 0.05; done; sleep 0.3; echo $! >'"$BATS_TEST_TMPDIR/pid"
 	[[ $stderr == *"processes that are still running use $TMPDIR/infer-watch-"* ]]
 	kill -TERM "$(cat "$BATS_TEST_TMPDIR/pid")"
 }
 
-@test "suppressions: lines that cannot be are errors, those that match nothing are told" {
+@test "Invalid suppression lines are errors, and unused ones are listed" {
 	local known=$BATS_TEST_TMPDIR/known
 	printf '# known\n\n  E-CTX-* *cuLaunchKernel*\t\r\nE-LEAK\n' >"$known"
 	watched 0 "$known:4: 'E-LEAK' matched no finding" --suppressions "$known" -- ./faults foreign k
@@ -316,13 +316,13 @@ in_time() {
 	[[ $output == *'"suppressed": 0'*'"unused_suppressions": ['* ]]
 }
 
-@test "-q leaves errors alone on stderr" {
+@test "-q leaves only errors on stderr" {
 	run --separate-stderr "$INFER" check -q -- ./faults foreign k
 	[ "$status" -eq 7 ]
 	[[ -z $output && $stderr == "error[E-CTX-FOREIGN]"* && $stderr != *"note["* ]]
 }
 
-@test "options of a model and of a program do not mix" {
+@test "Options for models and for programs cannot be combined" {
 	watched 2 "--nan cannot be used with -- COMMAND" --nan -- touch "$BATS_TEST_TMPDIR/started"
 	watched 2 "--html cannot be used with --pid" --html x.html --pid $$
 	watched 2 "--pid cannot be used with" --pid $$ -- true
@@ -334,7 +334,7 @@ in_time() {
 
 # ---- a process from outside
 
-@test "--pid: device memory where NVML tells it, reports on the way, the verdict at Ctrl-C and --timeout" {
+@test "--pid reports device memory from NVML, intermediate reports, and the verdict at Ctrl-C and --timeout" {
 	sleep 1000 3>&- &
 	local pid=$!
 	export FAKE_DEVICE_GROWS=$pid
@@ -358,7 +358,7 @@ looked_at() {
 	wait $looks || rc=$?
 }
 
-@test "--pid: signals, a time-out, a process that ends, one that has ended" {
+@test "--pid handles signals, a timeout, a process that ends and one that has ended" {
 	sleep 1000 3>&- &
 	local pid=$! rc=0 options=()
 	gathered() {

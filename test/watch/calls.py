@@ -47,7 +47,7 @@ def left_out():
 
 
 def looked_at(macro):
-    text = "".join(p.read_text() for p in sorted((here.parents[1] / "gpu" / "inject").glob("*.c")))
+    text = "".join(p.read_text() for p in sorted((here.parents[1] / "src" / "watch" / "inject").glob("*.c")))
     return set(re.findall(rf"\b(?:{macro})\((\w+)", text))
 
 
