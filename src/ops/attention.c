@@ -621,6 +621,7 @@ static const struct field gqa_attrs[] = {
 const struct op ops_attention[] = {
 	{.name = "Attention",
 	 .since = 25,
+	 .reduced = REDUCED_COMPUTES,
 	 .in = attention_in,
 	 .out = attention_out,
 	 ATTRS(attention_attrs, struct attention),
@@ -651,6 +652,7 @@ const struct op ops_attention[] = {
 
 	{.name = "RotaryEmbedding",
 	 .since = 23,
+	 .reduced = REDUCED_COMPUTES,
 	 .in = rotary_in,
 	 .out = rotary_out,
 	 ATTRS(rotary_attrs, struct rotary),
@@ -658,6 +660,7 @@ const struct op ops_attention[] = {
 
 	{.name = "RotaryEmbedding",
 	 MICROSOFT,
+	 .reduced = REDUCED_COMPUTES,
 	 .in = ms_rotary_in,
 	 .out = ms_rotary_out,
 	 ATTRS(ms_rotary_attrs, struct rotary),
@@ -679,6 +682,7 @@ const struct op ops_attention[] = {
 	{.name = "ProjectedAttention",
 	 .domain = "infer",
 	 .since = 1,
+	 .reduced = REDUCED_COMPUTES,
 	 .in = projected_in,
 	 .out = ms_attention_out,
 	 ATTRS(ms_attention_attrs, struct ms_attention),
@@ -686,6 +690,7 @@ const struct op ops_attention[] = {
 	 .flags = OP_OPTIONAL_OUT},
 	{.name = "MultiHeadAttention",
 	 MICROSOFT,
+	 .reduced = REDUCED_COMPUTES,
 	 .in = mha_in,
 	 .out = mha_out,
 	 ATTRS(mha_attrs, struct multi_head),
@@ -693,6 +698,7 @@ const struct op ops_attention[] = {
 	 .flags = OP_OPTIONAL_OUT},
 	{.name = "GroupQueryAttention",
 	 MICROSOFT,
+	 .reduced = REDUCED_COMPUTES,
 	 .in = gqa_in,
 	 .out = gqa_out,
 	 ATTRS(gqa_attrs, struct group_query),

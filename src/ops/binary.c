@@ -165,14 +165,15 @@ static int infer_bias_split_gelu(struct infer *c)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define ARITH(name_, flags_)                                                                       \
+#define ARITH(name_, flags_, reduced_)                                                             \
 	{.name = (name_),                                                                          \
 	 .since = 14,                                                                              \
 	 .in = ab,                                                                                 \
 	 .out = out_c,                                                                             \
 	 .types = T_NUMERIC_BF,                                                                    \
 	 .infer = infer_broadcast,                                                                 \
-	 .flags = OP_ELEMENTWISE | (flags_)},                                                      \
+	 .flags = OP_ELEMENTWISE | (flags_),                                                       \
+	 .reduced = (reduced_)},                                                                   \
 		OLD(name_, 13, T_FLOATS_BF | T_WIDE), OLD(name_, 7, T_FLOATS | T_WIDE),            \
 		{.name = (name_),                                                                  \
 		 .since = 6,                                                                       \
@@ -195,10 +196,10 @@ static int infer_bias_split_gelu(struct infer *c)
 		.name = (name_), .since = 1, .in = ab, .out = out_bool, .types = (types_),         \
 		ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast       \
 	}
-#define MANY(name_, types_)                                                                        \
+#define MANY(name_, types_, reduced_)                                                              \
 	{                                                                                          \
 		.name = (name_), .since = 13, .in = data, .out = many_out, .types = (types_),      \
-		.infer = infer_broadcast, .flags = OP_ELEMENTWISE                                  \
+		.infer = infer_broadcast, .flags = OP_ELEMENTWISE, .reduced = (reduced_)           \
 	}
 #define MANY_OLD(name_)                                                                            \
 	OLD(name_, 8, T_FLOATS), OLD(name_, 6, T_FLOATS),                                          \
@@ -211,17 +212,17 @@ static int infer_bias_split_gelu(struct infer *c)
 		.name = (name_), .since = 18, .in = ab, .out = out_c, .types = T_INTS,             \
 		.infer = infer_broadcast, .flags = OP_ELEMENTWISE | OP_COMMUTATIVE                 \
 	}
-#define GATED(name_, in_, infer_)                                                                  \
+#define GATED(name_, in_, infer_, reduced_)                                                        \
 	{                                                                                          \
 		.name = (name_), MICROSOFT, .in = (in_), .out = swiglu_out, .types = T_FLOATS_BF,  \
-		.infer = (infer_), .flags = OP_ELEMENTWISE                                         \
+		.infer = (infer_), .flags = OP_ELEMENTWISE, .reduced = (reduced_)                  \
 	}
 
 const struct op ops_binary[] = {
-	ARITH("Add", OP_COMMUTATIVE),
-	ARITH("Sub", 0),
-	ARITH("Mul", OP_COMMUTATIVE),
-	ARITH("Div", 0),
+	ARITH("Add", OP_COMMUTATIVE, REDUCED_COMPUTES),
+	ARITH("Sub", 0, REDUCED_COMPUTES),
+	ARITH("Mul", OP_COMMUTATIVE, REDUCED_COMPUTES),
+	ARITH("Div", 0, REDUCED_NEVER),
 	{.name = "Mod",
 	 .since = 28,
 	 .in = ab,
@@ -249,15 +250,15 @@ const struct op ops_binary[] = {
 	 .types = T_FLOATS,
 	 ATTRS(broadcast_6_attrs, struct old_broadcast),
 	 .upgrade = upgrade_broadcast},
-	MANY("Max", T_NUMERIC_BF),
+	MANY("Max", T_NUMERIC_BF, REDUCED_COMPUTES),
 	OLD("Max", 12, T_NUMERIC),
 	MANY_OLD("Max"),
-	MANY("Min", T_NUMERIC_BF),
+	MANY("Min", T_NUMERIC_BF, REDUCED_COMPUTES),
 	OLD("Min", 12, T_NUMERIC),
 	MANY_OLD("Min"),
-	MANY("Mean", T_FLOATS_BF),
+	MANY("Mean", T_FLOATS_BF, REDUCED_NEVER),
 	MANY_OLD("Mean"),
-	MANY("Sum", T_FLOATS_BF),
+	MANY("Sum", T_FLOATS_BF, REDUCED_NEVER),
 	MANY_OLD("Sum"),
 	COMPARE("And", 7, T_BOOL, OP_COMMUTATIVE),
 	COMPARE_1("And", T_BOOL),
@@ -296,6 +297,7 @@ const struct op ops_binary[] = {
 	BITWISE("BitwiseXor"),
 	{.name = "Where",
 	 .since = 16,
+	 .reduced = REDUCED_MOVES,
 	 .in = where_in,
 	 .out = where_out,
 	 .infer = infer_broadcast,
@@ -303,6 +305,7 @@ const struct op ops_binary[] = {
 	{.name = "Where", .since = 9, .in = where_9_in},
 	{.name = "PRelu",
 	 .since = 16,
+	 .reduced = REDUCED_COMPUTES,
 	 .in = prelu_in,
 	 .out = prelu_out,
 	 .types = T_FLOATS_BF | T_WIDE,
@@ -331,9 +334,9 @@ const struct op ops_binary[] = {
 	 .infer = infer_swiglu,
 	 .flags = OP_ELEMENTWISE,
 	 ATTRS(swiglu_attrs, struct alpha)},
-	GATED("BiasGelu", ms_bias_in, infer_broadcast),
-	GATED("FastGelu", ms_fast_in, infer_broadcast),
-	GATED("BiasAdd", ms_add_in, infer_same),
+	GATED("BiasGelu", ms_bias_in, infer_broadcast, REDUCED_COMPUTES),
+	GATED("FastGelu", ms_fast_in, infer_broadcast, REDUCED_COMPUTES),
+	GATED("BiasAdd", ms_add_in, infer_same, REDUCED_NEVER),
 	{.name = "BiasSplitGelu",
 	 MICROSOFT,
 	 .in = ms_bias_in,

@@ -291,20 +291,20 @@ static int infer_pointwise(struct infer *c)
 	return 0;
 }
 
-const struct op ops_fused[] = {{"Conv", .domain = "infer", .since = 1, .in = in_conv, .out = out_y,
-				ATTRS(attrs_conv, struct fused_conv), .infer = infer_conv,
-				.macs = macs_conv, .flags = OP_INTERNAL},
-			       {"Gemm", .domain = "infer", .since = 1, .in = in_gemm, .out = out_y,
-				ATTRS(attrs_gemm, struct fused_gemm), .infer = infer_gemm,
-				.macs = macs_gemm, .flags = OP_INTERNAL},
-			       {"Attention", .domain = "infer", .since = 1, .in = in_attention,
-				.out = out_y, ATTRS(attrs_attention, struct fused_attention),
-				.infer = infer_attention, .macs = macs_attention,
-				.flags = OP_INTERNAL},
-			       {"AddLayerNorm", .domain = "infer", .since = 1, .in = in_addnorm,
-				.out = out_addnorm, ATTRS(attrs_addnorm, struct fused_addnorm),
-				.infer = infer_addnorm, .flags = OP_INTERNAL | OP_OPTIONAL_OUT},
-			       {"Pointwise", .domain = "infer", .since = 1, .in = in_pointwise,
-				.out = out_pointwise, ATTRS(attrs_pointwise, struct fused_pointwise),
-				.infer = infer_pointwise, .flags = OP_INTERNAL | OP_ELEMENTWISE},
-			       {0}};
+const struct op ops_fused[] = {
+	{"Conv", .domain = "infer", .since = 1, .reduced = REDUCED_COMPUTES, .in = in_conv,
+	 .out = out_y, ATTRS(attrs_conv, struct fused_conv), .infer = infer_conv, .macs = macs_conv,
+	 .flags = OP_CONVOLUTION | OP_INTERNAL},
+	{"Gemm", .domain = "infer", .since = 1, .reduced = REDUCED_COMPUTES, .in = in_gemm,
+	 .out = out_y, ATTRS(attrs_gemm, struct fused_gemm), .infer = infer_gemm, .macs = macs_gemm,
+	 .flags = OP_PRODUCT | OP_INTERNAL},
+	{"Attention", .domain = "infer", .since = 1, .reduced = REDUCED_COMPUTES, .reduced_in = 1 << 3,
+	 .in = in_attention, .out = out_y, ATTRS(attrs_attention, struct fused_attention),
+	 .infer = infer_attention, .macs = macs_attention, .flags = OP_INTERNAL},
+	{"AddLayerNorm", .domain = "infer", .since = 1, .reduced = REDUCED_COMPUTES,
+	 .in = in_addnorm, .out = out_addnorm, ATTRS(attrs_addnorm, struct fused_addnorm),
+	 .infer = infer_addnorm, .flags = OP_INTERNAL | OP_OPTIONAL_OUT},
+	{"Pointwise", .domain = "infer", .since = 1, .reduced = REDUCED_COMPUTES,
+	 .in = in_pointwise, .out = out_pointwise, ATTRS(attrs_pointwise, struct fused_pointwise),
+	 .infer = infer_pointwise, .flags = OP_INTERNAL | OP_ELEMENTWISE},
+	{0}};

@@ -31,15 +31,31 @@ struct slot {
 	bool heterogeneous; /* variadic: each of its own type */
 };
 
+/*
+ * Facts about an operator. Code that wants to know one of them asks for the flag (op_flags), and
+ * never compares names: a new operator then behaves right everywhere once its row is written.
+ */
 enum op_flags {
 	OP_COMMUTATIVE = 1, /* rules match both orders of two inputs */
 	OP_RANDOM = 2,	    /* not deterministic: never folded, never shared */
 	OP_VIEW = 4,	    /* output 0 has the bytes of input 0 (Reshape, Squeeze, Identity) */
 	OP_ELEMENTWISE = 8, /* output element i depends on inputs' elements at i (broadcast) only */
 	OP_CONTROL = 16,    /* has bodies */
-	OP_HOST_VALUES = 32,  /* works on strings, sequences, optionals, maps: host only */
-	OP_INTERNAL = 64,     /* made by the optimizer; no file may name it */
-	OP_OPTIONAL_OUT = 128 /* kernels must write only the outputs that are not NO_VALUE */
+	OP_HOST_VALUES = 32,   /* works on strings, sequences, optionals, maps: host only */
+	OP_INTERNAL = 64,      /* made by the optimizer; no file may name it */
+	OP_OPTIONAL_OUT = 128, /* kernels must write only the outputs that are not NO_VALUE */
+	OP_CONVOLUTION = 256, /* a convolution: on a GPU cuDNN may run it, and is opened in advance */
+	OP_PRODUCT = 512, /* a matrix product: on a GPU cuBLASLt may run it, and is opened in advance */
+	OP_READS_PART =
+		1024, /* reads only those elements of input 0 that it gives to output 0 (Gather, Slice) */
+	OP_BRANCHES = 2048 /* runs one of its bodies; errors in the others do not matter (If) */
+};
+
+/* What --precision fp16 and bf16 do with the operator in an fp32 graph (opt/precision.c). */
+enum op_reduced {
+	REDUCED_NEVER, /* stays fp32, because rounding its inputs could spoil the result */
+	REDUCED_COMPUTES, /* computes in the smaller type as well as in fp32: products, norms, activations, short sums */
+	REDUCED_MOVES /* moves elements without changing them: takes the smaller type when its input has it */
 };
 
 struct infer;
@@ -58,7 +74,13 @@ struct op {
 	const char *expand; /* body as rule text over the slots' names and $attributes */
 	/* Which form expands: NULL always; else only where this is true (others have a kernel). */
 	bool (*expand_when)(const struct graph *, const struct node *);
-	unsigned flags;
+	unsigned flags; /* OP_* */
+	enum op_reduced reduced;
+	/*
+	 * Bit i: input i takes the smaller type although its type variable is not that of output 0 (X of
+	 * RMSNormalization, the mask of infer::Attention). Inputs with the type variable of output 0 take it anyway.
+	 */
+	uint32_t reduced_in;
 	/* Multiply-adds of the node for --cost; NULL: 0. Shapes in ctx are known. */
 	int64_t (*macs)(const struct infer *);
 };
@@ -73,6 +95,8 @@ const struct op *op_newest(const char *domain, const char *name);
 const struct op *op_named(const char *qualified);
 /* "Softmax" or "infer::Conv"; static or interned string. */
 const char *op_qualified(const struct op *op);
+/* OP_* of the operator, whatever version the row is of: the flags of its newest row. */
+unsigned op_flags(const struct op *op);
 /* Dense number of the operator (same for all its versions), below op_ids(). */
 uint32_t op_id(const struct op *op);
 uint32_t op_ids(void);

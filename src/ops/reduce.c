@@ -117,10 +117,11 @@ static int infer_arg(struct infer *c)
 	return err;
 }
 
-#define AXES_INPUT(name_, since_, types_)                                                          \
+#define AXES_INPUT(name_, since_, types_, reduced_)                                                \
 	{                                                                                          \
 		.name = (name_), .since = (since_), .in = reduce_in, .out = reduce_out,            \
-		.types = (types_), ATTRS(reduce_attrs, struct reduce), .infer = infer_reduce       \
+		.types = (types_), ATTRS(reduce_attrs, struct reduce), .infer = infer_reduce,      \
+		.reduced = (reduced_)                                                              \
 	}
 #define AXES_ATTR(name_, since_, types_)                                                           \
 	{                                                                                          \
@@ -128,13 +129,14 @@ static int infer_arg(struct infer *c)
 		.types = (types_), ATTRS(reduce_1_attrs, struct reduce_1), .upgrade = upgrade_axes \
 	}
 #define REDUCE(name_)                                                                              \
-	AXES_INPUT(name_, 18, T_RED), AXES_ATTR(name_, 13, T_RED), AXES_ATTR(name_, 11, T_RED_1),  \
-		AXES_ATTR(name_, 1, T_RED_1)
-#define REDUCE_LOG(name_)                                                                          \
-	AXES_INPUT(name_, 28, T_RED), OLD(name_, 18, T_RED), AXES_ATTR(name_, 13, T_RED),          \
+	AXES_INPUT(name_, 18, T_RED, REDUCED_NEVER), AXES_ATTR(name_, 13, T_RED),                  \
 		AXES_ATTR(name_, 11, T_RED_1), AXES_ATTR(name_, 1, T_RED_1)
+#define REDUCE_LOG(name_)                                                                          \
+	AXES_INPUT(name_, 28, T_RED, REDUCED_NEVER), OLD(name_, 18, T_RED),                        \
+		AXES_ATTR(name_, 13, T_RED), AXES_ATTR(name_, 11, T_RED_1),                        \
+		AXES_ATTR(name_, 1, T_RED_1)
 #define REDUCE_MAX(name_)                                                                          \
-	AXES_INPUT(name_, 20, T_MAX_13 | T_BOOL), OLD(name_, 18, T_MAX_13),                        \
+	AXES_INPUT(name_, 20, T_MAX_13 | T_BOOL, REDUCED_MOVES), OLD(name_, 18, T_MAX_13),         \
 		AXES_ATTR(name_, 13, T_MAX_13), AXES_ATTR(name_, 12, T_MAX_12),                    \
 		AXES_ATTR(name_, 11, T_RED_1), AXES_ATTR(name_, 1, T_RED_1)
 #define ARG(name_)                                                                                 \
@@ -152,7 +154,7 @@ static int infer_arg(struct infer *c)
 		.types = (types_), ATTRS(cumulate_attrs, struct cumulate), .infer = infer_same     \
 	}
 
-const struct op ops_reduce[] = {AXES_INPUT("ReduceSum", 13, T_RED),
+const struct op ops_reduce[] = {AXES_INPUT("ReduceSum", 13, T_RED, REDUCED_NEVER),
 				AXES_ATTR("ReduceSum", 11, T_RED_1),
 				AXES_ATTR("ReduceSum", 1, T_RED_1),
 				REDUCE("ReduceMean"),

@@ -131,6 +131,12 @@ const char *op_qualified(const struct op *op)
 	return e ? e->qualified : op->name;
 }
 
+unsigned op_flags(const struct op *op)
+{
+	const struct entry *e = entry_of(op);
+	return e ? e->first->flags : op->flags;
+}
+
 uint32_t op_id(const struct op *op)
 {
 	return (uint32_t)(entry_of(op) - index_.entries);

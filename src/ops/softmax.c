@@ -45,14 +45,15 @@ static int infer_softmax(struct infer *c)
 	return err ? err : infer_same(c);
 }
 
-#define ROWS(name_)                                                                                \
+#define ROWS(name_, reduced_)                                                                      \
 	{.name = (name_),                                                                          \
 	 .since = 13,                                                                              \
 	 .in = in,                                                                                 \
 	 .out = out,                                                                               \
 	 .types = T_FLOATS_BF,                                                                     \
 	 ATTRS(attrs, struct softmax),                                                             \
-	 .infer = infer_softmax},                                                                  \
+	 .infer = infer_softmax,                                                                   \
+	 .reduced = (reduced_)},                                                                   \
 		{.name = (name_),                                                                  \
 		 .since = 11,                                                                      \
 		 .in = in,                                                                         \
@@ -65,4 +66,7 @@ static int infer_softmax(struct infer *c)
 		ATTRS(old_attrs, struct softmax), .upgrade = upgrade_flat                          \
 	}
 
-const struct op ops_softmax[] = {ROWS("Softmax"), ROWS("LogSoftmax"), ROWS("Hardmax"), {0}};
+const struct op ops_softmax[] = {ROWS("Softmax", REDUCED_COMPUTES),
+				 ROWS("LogSoftmax", REDUCED_COMPUTES),
+				 ROWS("Hardmax", REDUCED_NEVER),
+				 {0}};

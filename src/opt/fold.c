@@ -160,6 +160,13 @@ static void settle(struct folding *f, struct node *n)
 			release(f, n->in[k]);
 }
 
+/* Products for which a rule of rules/matmul.c makes a Transpose before input 1 an attribute. */
+static bool takes_transposed_weight(const struct op *op)
+{
+	return op &&
+	       (op == op_named("MatMul") || op == op_named("Gemm") || op == op_named("infer::Gemm"));
+}
+
 /*
  * A transposed weight of a product stays until the rules had their turn: they turn it into an
  * attribute, which costs no copy.
@@ -168,13 +175,11 @@ static bool left_to_rules(const struct graph *g, const struct node *n)
 {
 	const struct value *x = node_in(g, n, 0), *y = node_out(g, n, 0);
 
-	if (strcmp(n->op->name, "Transpose") != 0 || !x || !x->init || x->init->shape.rank != 2 || !y)
+	if (n->op != op_named("Transpose") || !x || !x->init || x->init->shape.rank != 2 || !y)
 		return false;
 	for (uint32_t i = 0; i < y->nusers; i++) {
 		const struct node *u = g->node[y->users[i]];
-		bool product =
-			u->op && (!strcmp(u->op->name, "MatMul") || !strcmp(u->op->name, "Gemm"));
-		if (!product || node_in(g, u, 1) != y)
+		if (!takes_transposed_weight(u->op) || node_in(g, u, 1) != y)
 			return false;
 	}
 	return y->nusers > 0;

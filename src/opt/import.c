@@ -233,7 +233,7 @@ static void take_formal(struct value *v, const struct vinfo *in)
  */
 static bool is_choice(const struct node *n)
 {
-	return !strcmp(n->op->name, "If");
+	return op_flags(n->op) & OP_BRANCHES;
 }
 
 /* A body is imported when its owner is inferred: by then its inputs are known. */
@@ -327,8 +327,7 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n);
 /* The body that is taken, or NULL where only the run can tell. */
 static struct graph *taken_branch(const struct graph *g, const struct node *n)
 {
-	const struct value *c =
-		n->op && !strcmp(n->op->name, "If") && n->nsub == 2 ? node_in(g, n, 0) : NULL;
+	const struct value *c = n->op && is_choice(n) && n->nsub == 2 ? node_in(g, n, 0) : NULL;
 	const struct tensor *t = c ? (c->init ? c->init : c->info.known) : NULL;
 
 	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1)

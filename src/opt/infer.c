@@ -216,7 +216,7 @@ static int infer_body(struct infer *c, uint32_t k, const struct vinfo *in, struc
 	for (uint32_t j = 0; j < g->ncap; j++)
 		b.info[g->in[g->nin + j]] = c->info[n->in[n->nin + g->capture[j]]];
 	/* a branch may not be taken: its faults are told when it is planned */
-	bool choice = !strcmp(n->op->name, "If");
+	bool choice = op_flags(n->op) & OP_BRANCHES;
 	struct diag quiet = {0};
 	if (choice)
 		b.diag = &quiet;

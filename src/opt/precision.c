@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --precision fp16, bf16: the inside of an fp32 graph goes to the smaller type. Weights are converted
- * once, here; inputs, outputs and what is easily spoilt stay fp32, with casts between. The kernels sum,
- * normalise and exponentiate in fp32 in any case.
+ * --precision fp16 and bf16: nodes inside an fp32 graph compute in the smaller type if their operator's row
+ * says that this does no harm (enum op_reduced). Constants are converted here, once. Inputs and outputs of the
+ * graph stay fp32, with Cast nodes between the two types. Kernels accumulate sums, normalize and exponentiate
+ * in fp32 whatever the type of their inputs.
  */
 #include "base/pool.h"
 #include "ops/cast.h"
@@ -12,100 +13,29 @@
 #include <math.h>
 #include <string.h>
 
-/* What computes as well in the smaller type: products, norms, activations, sums of few. */
-static const char *const computing[] = {"infer::Conv",
-					"infer::Gemm",
-					"infer::Attention",
-					"infer::AddLayerNorm",
-					"infer::Pointwise",
-					"Conv",
-					"ConvTranspose",
-					"MatMul",
-					"Gemm",
-					"com.microsoft::FusedMatMul",
-					"com.microsoft::TransposeMatMul",
-					"Attention",
-					"infer::ProjectedAttention",
-					"com.microsoft::MultiHeadAttention",
-					"com.microsoft::GroupQueryAttention",
-					"RotaryEmbedding",
-					"com.microsoft::RotaryEmbedding",
-					"LayerNormalization",
-					"RMSNormalization",
-					"SimplifiedLayerNormalization",
-					"com.microsoft::SkipLayerNormalization",
-					"com.microsoft::SkipSimplifiedLayerNormalization",
-					"InstanceNormalization",
-					"GroupNormalization",
-					"Softmax",
-					"LogSoftmax",
-					"MaxPool",
-					"AveragePool",
-					"GlobalAveragePool",
-					"GlobalMaxPool",
-					"Relu",
-					"LeakyRelu",
-					"PRelu",
-					"Clip",
-					"Sigmoid",
-					"HardSigmoid",
-					"HardSwish",
-					"Swish",
-					"Mish",
-					"Elu",
-					"Tanh",
-					"Erf",
-					"Gelu",
-					"com.microsoft::Gelu",
-					"com.microsoft::FastGelu",
-					"com.microsoft::BiasGelu",
-					"Softplus",
-					"Add",
-					"Sub",
-					"Mul",
-					"Max",
-					"Min",
-					"Neg",
-					"Abs",
-					NULL};
-/* What moves elements: in the type that they come in. */
-static const char *const moving[] = {"Identity",  "Reshape",   "Flatten",      "Squeeze",
-				     "Unsqueeze", "Transpose", "Concat",       "Split",
-				     "Slice",	  "Gather",    "Expand",       "Tile",
-				     "Where",	  "Pad",       "DepthToSpace", "SpaceToDepth",
-				     "ReduceMax", "ReduceMin", "Dropout",      NULL};
-
 struct lowering {
 	struct optimizer *o;
 	struct graph *g;
 	enum dtype type;
-	uint32_t *small; /* by value id: the same value in the smaller type; NO_VALUE: not made */
-	uint32_t *large; /* the other way */
-	bool *lowered;	 /* by value id: was fp32 and is of the smaller type now */
-	bool *captured;	 /* by value id: a body reads it */
-	uint32_t n;	 /* values there were */
+	uint32_t *small; /* by value id: the fp32 value converted to the smaller type; NO_VALUE: not made yet */
+	uint32_t *large; /* by value id: the lowered value converted back to fp32; NO_VALUE: not made yet */
+	bool *lowered;	/* by value id: was fp32 and has the smaller type now */
+	bool *captured; /* by value id: a body reads it */
+	uint32_t n; /* number of values before the pass: only these have entries in the arrays */
 	int changes;
 };
-
-static bool listed(const char *const *list, const struct op *op)
-{
-	for (const char *name = op_qualified(op); *list; list++)
-		if (!strcmp(*list, name))
-			return true;
-	return false;
-}
 
 static bool is_f32(const struct value *v)
 {
 	return v && v->info.type.kind == V_TENSOR && v->info.type.dtype == DT_F32;
 }
 
-/* Powers and exponentials leave the range of the smaller type where a sum would not. */
-static bool grows(const struct node *n)
+/* Whether the node raises to a power or exponentiates: such results overflow the smaller type easily. */
+static bool may_overflow(const struct node *n)
 {
 	const struct fused_pointwise *p = n->params;
 
-	if (strcmp(op_qualified(n->op), "infer::Pointwise") != 0)
+	if (n->op != op_named("infer::Pointwise"))
 		return false;
 	for (int64_t i = 0; i + 3 < p->code.n; i += 4)
 		if (p->code.v[i] == PW_EXP || p->code.v[i] == PW_POW)
@@ -113,15 +43,32 @@ static bool grows(const struct node *n)
 	return false;
 }
 
-static uint32_t first_float(const struct node *n)
+/* Whether input i has the type of output 0, as the type variables of the slots say. */
+static bool has_output_type(const struct op *op, uint32_t i)
 {
-	return !strcmp(n->op->name, "Where") ? 1 : 0;
+	const struct slot *in = slot_at(op->in, i), *out = slot_at(op->out, 0);
+
+	return in && out && in->tvar && out->tvar && !strcmp(in->tvar, out->tvar);
 }
 
-/* Whether what a moving node moves is, or may as well be, of the smaller type. */
+/* The value whose elements a node of REDUCED_MOVES moves: the condition of a Where, say, is none. */
+static const struct value *moved_value(const struct graph *g, const struct node *n)
+{
+	struct op op = op_resolved(n->op);
+
+	for (uint32_t i = 0; i < n->nin; i++)
+		if (has_output_type(&op, i))
+			return node_in(g, n, i);
+	return NULL;
+}
+
+/*
+ * Whether the value that a moving node moves has the smaller type, or may as well have it: a constant, an input of
+ * the graph.
+ */
 static bool moves_small(const struct lowering *l, const struct node *n)
 {
-	const struct value *v = node_in(l->g, n, first_float(n));
+	const struct value *v = moved_value(l->g, n);
 
 	if (!v || v->id >= l->n)
 		return false;
@@ -132,7 +79,7 @@ static bool may_be_small(const struct lowering *l, const struct node *n)
 {
 	bool any = false;
 
-	if (!n->op || n->nsub || n->ncap || grows(n))
+	if (!n->op || n->nsub || n->ncap || may_overflow(n))
 		return false;
 	for (uint32_t i = 0; i < n->nin; i++) {
 		const struct value *v = node_in(l->g, n, i);
@@ -141,7 +88,8 @@ static bool may_be_small(const struct lowering *l, const struct node *n)
 	for (uint32_t i = 0; i < n->nout; i++)
 		if (node_out(l->g, n, i) && l->captured[n->out[i]])
 			return false;
-	return any && (listed(computing, n->op) || (listed(moving, n->op) && moves_small(l, n)));
+	return any && (n->op->reduced == REDUCED_COMPUTES ||
+		       (n->op->reduced == REDUCED_MOVES && moves_small(l, n)));
 }
 
 /* ---- values in another type ------------------------------------------------------------------ */
@@ -152,24 +100,30 @@ struct conversion {
 	enum dtype type;
 };
 
-/* Finite numbers stay finite: masks say "minus a lot" with the largest number of fp32. */
+/*
+ * Finite numbers beyond the range of the smaller type become its largest number, not infinity: attention masks
+ * hold the lowest number of fp32, and a row of -inf would make the softmax NaN.
+ */
 static void convert_part(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct conversion *c = arg;
-	float most = c->type == DT_F16 ? 65504.0f : 3.3895314e38f, part[256];
+	float largest = c->type == DT_F16 ? 65504.0f : 3.3895314e38f, part[256];
 
 	(void)thread;
 	for (int64_t i = begin; i < end; i += 256) {
 		int64_t n = end - i < 256 ? end - i : 256;
 		for (int64_t k = 0; k < n; k++) {
 			float v = c->from[i + k];
-			part[k] = isinf(v) ? v : v > most ? most : v < -most ? -most : v;
+			part[k] = isinf(v)	 ? v
+				  : v > largest	 ? largest
+				  : v < -largest ? -largest
+						 : v;
 		}
 		from_f32(c->type, part, n, c->to, i);
 	}
 }
 
-static const struct tensor *converted(struct lowering *l, const struct tensor *t)
+static const struct tensor *convert_constant(struct lowering *l, const struct tensor *t)
 {
 	struct tensor *y = tensor_new(l->g->arena, l->type, &t->shape);
 	struct conversion c = {.from = t->data, .type = l->type};
@@ -181,8 +135,8 @@ static const struct tensor *converted(struct lowering *l, const struct tensor *t
 	return y;
 }
 
-/* A Cast of v; a value of type t. */
-static uint32_t cast(struct lowering *l, struct value *v, enum dtype t)
+/* Add a Cast of v to type t; the id of its output, or NO_VALUE on failure. */
+static uint32_t add_cast(struct lowering *l, struct value *v, enum dtype t)
 {
 	const struct op *op = op_named("Cast");
 	struct cast *p = arena_new(l->g->arena, struct cast);
@@ -197,57 +151,51 @@ static uint32_t cast(struct lowering *l, struct value *v, enum dtype t)
 	return opt_infer_node(l->o, l->g, n) ? NO_VALUE : y->id;
 }
 
-static uint32_t in_small(struct lowering *l, struct value *v)
+/* The id of v in the smaller type, converted when it is not yet; NO_VALUE on failure. */
+static uint32_t value_in_small(struct lowering *l, struct value *v)
 {
 	if (v->id >= l->n || l->lowered[v->id])
 		return v->id;
 	if (l->small[v->id] == NO_VALUE && v->init) {
-		const struct tensor *t = converted(l, v->init);
+		const struct tensor *t = convert_constant(l, v->init);
 		struct value *y = t ? graph_add_const(l->g, v->name, t) : NULL;
 		if (y)
 			opt_set_const(l->o, l->g, y, t);
 		l->small[v->id] = y ? y->id : NO_VALUE;
 	} else if (l->small[v->id] == NO_VALUE) {
-		l->small[v->id] = cast(l, v, l->type);
+		l->small[v->id] = add_cast(l, v, l->type);
 	}
 	return l->small[v->id];
 }
 
-static uint32_t in_large(struct lowering *l, struct value *v)
+/* The id of v in fp32, with a Cast when v was lowered; NO_VALUE on failure. */
+static uint32_t value_in_fp32(struct lowering *l, struct value *v)
 {
 	if (v->id >= l->n || !l->lowered[v->id])
 		return v->id;
 	if (l->large[v->id] == NO_VALUE)
-		l->large[v->id] = cast(l, v, DT_F32);
+		l->large[v->id] = add_cast(l, v, DT_F32);
 	return l->large[v->id];
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* Inputs whose slot has the type variable of the first one take its type; others stay. */
-static bool follows(const struct node *n, uint32_t i)
+/* Whether input i takes the smaller type together with the node; indices, conditions and the like do not. */
+static bool is_lowered_input(const struct op *op, uint32_t i)
 {
-	const struct slot *in = op_resolved(n->op).in;
-	const struct slot *s = slot_at(in, i), *first = slot_at(in, first_float(n));
-	const struct slot *mask =
-		!strcmp(op_qualified(n->op), "infer::Attention") ? slot_at(in, 3) : NULL;
-
-	if (!s || !first)
-		return false;
-	if (strstr(n->op->name, "Norm")) /* scales have type variables of their own */
-		return (s->types & T_F16) != 0;
-	return s == mask || (s->tvar && first->tvar && !strcmp(s->tvar, first->tvar));
+	return (i < 32 && op->reduced_in >> i & 1) || has_output_type(op, i);
 }
 
-static int make_small(struct lowering *l, struct node *n)
+static int lower_node(struct lowering *l, struct node *n)
 {
+	struct op op = op_resolved(n->op);
 	uint32_t nout = n->nout;
 
 	for (uint32_t i = 0; i < n->nin; i++) {
 		struct value *v = node_in(l->g, n, i);
-		if (!v || !is_f32(v) || !follows(n, i))
+		if (!v || !is_f32(v) || !is_lowered_input(&op, i))
 			continue;
-		uint32_t small = in_small(l, v);
+		uint32_t small = value_in_small(l, v);
 		if (small == NO_VALUE)
 			return FAIL(l->o->diag, E_MEMORY, .node = n->origin->name);
 		node_set_in(l->g, n, i, small);
@@ -262,13 +210,14 @@ static int make_small(struct lowering *l, struct node *n)
 	return err;
 }
 
-static int keep_large(struct lowering *l, struct node *n)
+/* Give a node that stays fp32 its lowered inputs back in fp32. */
+static int keep_node(struct lowering *l, struct node *n)
 {
 	for (uint32_t i = 0; i < n->nin; i++) {
 		struct value *v = node_in(l->g, n, i);
 		if (!v || v->id >= l->n || !l->lowered[v->id])
 			continue;
-		uint32_t large = in_large(l, v);
+		uint32_t large = value_in_fp32(l, v);
 		if (large == NO_VALUE)
 			return -E_INTERNAL;
 		node_set_in(l->g, n, i, large);
@@ -276,13 +225,14 @@ static int keep_large(struct lowering *l, struct node *n)
 	return 0;
 }
 
+/* Cast the outputs of the graph back to fp32. */
 static int keep_outputs(struct lowering *l)
 {
 	struct graph *g = l->g;
 
 	for (uint32_t i = 0; i < g->nout; i++) {
 		struct value *v = g->value[g->out[i]];
-		uint32_t large = in_large(l, v);
+		uint32_t large = value_in_fp32(l, v);
 		if (large == v->id)
 			continue;
 		if (large == NO_VALUE)
@@ -294,7 +244,7 @@ static int keep_outputs(struct lowering *l)
 	return 0;
 }
 
-static void begin(struct lowering *l)
+static void init_lowering(struct lowering *l)
 {
 	const struct graph *g = l->g;
 	struct arena *a = &l->o->scratch;
@@ -314,24 +264,23 @@ static void begin(struct lowering *l)
 	}
 }
 
-/* A chain of moving nodes behind a graph's input is of the smaller type only if something computes there. */
 int pass_precision(struct optimizer *o, struct graph *g)
 {
 	struct lowering l = {.o = o, .g = g};
 	int p = o->config->precision, err;
 
 	if ((p != PRECISION_FP16 && p != PRECISION_BF16) || g != o->model->graph)
-		return 0; /* bodies stay as they are */
+		return 0; /* bodies of control flow stay fp32 */
 	l.type = p == PRECISION_FP16 ? DT_F16 : DT_BF16;
 	err = graph_sort(g, o->diag);
 	if (err)
 		return err;
 	opt_info(o, g);
-	begin(&l);
+	init_lowering(&l);
 	uint32_t count = g->norder, *order = arena_dup(&o->scratch, g->order, count * sizeof(*order));
 	for (uint32_t i = 0; i < count && !err; i++) {
 		struct node *n = g->node[order[i]];
-		err = may_be_small(&l, n) ? make_small(&l, n) : keep_large(&l, n);
+		err = may_be_small(&l, n) ? lower_node(&l, n) : keep_node(&l, n);
 	}
 	if (!err)
 		err = keep_outputs(&l);

@@ -147,27 +147,17 @@ static bool add_bytes(int64_t *sum, const struct vinfo *v)
 	return !__builtin_add_overflow(*sum, (int64_t)bytes, sum);
 }
 
-/* Of its data it reads what it gives: of an embedding a few rows. */
-static bool takes_part(const struct node *n)
-{
-	static const char *const names[] = {"Gather", "GatherElements", "GatherND", "Slice"};
-
-	for (size_t i = 0; n->op && n->nout && i < sizeof(names) / sizeof(*names); i++)
-		if (!strcmp(op_qualified(n->op), names[i]))
-			return true;
-	return false;
-}
-
 struct cost report_cost(const struct graph *g, const struct node *n, struct vinfo *info,
 			struct arena *a)
 {
 	struct infer c = {.graph = g, .node = n, .info = info, .arena = a};
 	struct cost r = {.known = true};
 	int64_t elements = 0;
+	/* An embedding reads a few rows of its table: as many bytes as it writes. */
+	bool part = n->op && n->nout && op_flags(n->op) & OP_READS_PART;
 
 	for (uint32_t i = 0; i < n->nin; i++)
-		r.known &= add_bytes(&r.bytes,
-				     !i && takes_part(n) ? infer_out(&c, 0) : infer_in(&c, i));
+		r.known &= add_bytes(&r.bytes, !i && part ? infer_out(&c, 0) : infer_in(&c, i));
 	for (uint32_t i = 0; i < n->nout; i++) {
 		const struct vinfo *v = infer_out(&c, i);
 		r.known &= add_bytes(&r.bytes, v);

@@ -48,12 +48,12 @@ static void warm_up(const struct run_config *config, unsigned what)
 static void note_library(const struct graph *g, const struct node *n, void *arg)
 {
 	unsigned *what = arg;
-	const char *op = n->op ? n->op->name : "";
+	unsigned flags = n->op ? op_flags(n->op) : 0;
 
 	(void)g;
-	if (strstr(op, "Conv"))
+	if (flags & OP_CONVOLUTION)
 		*what |= GPU_WARM_CONVOLUTIONS;
-	else if (strstr(op, "Gemm") || strstr(op, "MatMul"))
+	if (flags & OP_PRODUCT)
 		*what |= GPU_WARM_PRODUCTS;
 }
 
