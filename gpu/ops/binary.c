@@ -3,6 +3,7 @@
 #include "gpu/launch/job.h"
 #include "gpu/launch/channels_last.h"
 #include "ops/binary.h"
+#include "ops/unary.h"
 
 static const struct {
 	const char *op;
@@ -35,9 +36,9 @@ static const struct {
 
 static int how_of(const struct node *n)
 {
-	if (!strcmp(n->op->name, "BitShift"))
+	if (n->op == op_named("BitShift"))
 		return ((const struct bit_shift *)n->params)->direction ? B_SHR : B_SHL;
-	if (!strcmp(n->op->name, "Mod"))
+	if (n->op == op_named("Mod"))
 		return ((const struct mod *)n->params)->fmod ? B_FMOD : B_MOD;
 	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
 		if (!strcmp(hows[i].op, n->op->name))
@@ -117,7 +118,7 @@ static int fill_nary(const struct site *s, uint32_t first, struct gpu_nary *j, e
 	while (taken < GPU_MANY && first < s->node->nin)
 		in[taken++] = &site_in(s, first++)->shape;
 	*j = (struct gpu_nary){.op = how_of(s->node), .nin = taken, .n = gpu_count(out), .scale = 1};
-	if (first == s->node->nin && !strcmp(s->node->op->name, "Mean"))
+	if (first == s->node->nin && s->node->op->variant == MANY_MEAN)
 		j->scale = 1.0 / (double)s->node->nin;
 	return gpu_broadcast_as(layout, out, taken, in, &j->d, j->step) ? taken : 0;
 }
@@ -238,15 +239,22 @@ static bool mixed_accepts(const struct site *s, struct why *w)
 	return fill_mixed(s, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
 }
 
-static int mixed_reshape(struct site *s, struct step *step, struct diag *d)
+static int power_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct gpu_binary_any job = {.n = 0};
-	bool power = !strcmp(s->node->op->name, "Pow");
 
 	fill_mixed(s, &job);
-	if (!power)
-		job.alpha = (double)*(const float *)s->node->params;
-	return job.n ? GPU_TASK(s, step, "slice", power ? "power_any" : "swiglu", &job, job.n, d) : 0;
+	return job.n ? GPU_TASK(s, step, "slice", "power_any", &job, job.n, d) : 0;
+}
+
+static int swiglu_reshape(struct site *s, struct step *step, struct diag *d)
+{
+	const struct alpha *p = s->node->params;
+	struct gpu_binary_any job = {.n = 0};
+
+	fill_mixed(s, &job);
+	job.alpha = (double)p->alpha;
+	return job.n ? GPU_TASK(s, step, "slice", "swiglu", &job, job.n, d) : 0;
 }
 
 /* The first half of each row times Gelu of the second, the bias added to both. */
@@ -300,12 +308,12 @@ const struct kernel gpu_binary[] = {
 	{.op = "Pow",
 	 .types = T_NUMBERS,
 	 .accepts = mixed_accepts,
-	 .reshape = mixed_reshape,
+	 .reshape = power_reshape,
 	 .run = gpu_tasks_run},
 	{.op = "SwiGLU",
 	 .types = T_FLOATING,
 	 .accepts = mixed_accepts,
-	 .reshape = mixed_reshape,
+	 .reshape = swiglu_reshape,
 	 .run = gpu_tasks_run},
 	MANY("Max"),
 	MANY("Min"),

@@ -45,7 +45,7 @@ static int fill_reshape(struct site *s, struct step *step, struct diag *d)
 	size_t bytes = 0;
 
 	dtype_bytes(t, gpu_count(&site_out(s, 0)->shape), &bytes);
-	if (strcmp(s->node->op->name, "ConstantFill") != 0)
+	if (s->node->op->variant == FILL_WITH_TENSOR)
 		fill_unit(&job, t, p->value ? p->value->data : unit);
 	else {
 		elem_set_f64(t, unit, 0, (double)f->value);
@@ -138,7 +138,7 @@ static int random_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_make job = {.n = gpu_count(&site_out(s, 0)->shape),
 			       .a = (double)p->a,
 			       .b = (double)p->b,
-			       .kind = !strncmp(s->node->op->name, "RandomNormal", 12)};
+			       .kind = s->node->op->variant == RANDOM_NORMAL};
 
 	step->unread = 1;
 	return random_add(s, step, &job, "random_numbers", p->seed, d);

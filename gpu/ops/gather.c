@@ -131,7 +131,7 @@ static void fill_scatter(const struct site *s, struct gpu_scatter *j)
 	int64_t xs[MAX_RANK];
 
 	gpu_strides(x, xs);
-	j->nd = !strcmp(s->node->op->name, "ScatterND");
+	j->nd = s->node->op->variant == SCATTER_TUPLES;
 	j->how = q->reduction;
 	j->rank = x->rank;
 	j->wide = gpu_type(s, 1) == DT_I64;

@@ -21,7 +21,7 @@ static const char *fill(const struct site *s, const struct fused_gemm *f, struct
 	struct matmul_shape q = {0};
 	int64_t step[3][MAX_RANK] = {{0}}, out[3][GPU_DIMS] = {{0}}, cs[MAX_RANK] = {0};
 
-	if (!strcmp(s->node->op->name, "FusedMatMul"))
+	if (s->node->op->variant == PRODUCT_FUSED_MATMUL)
 		m = *(const struct fused_matmul *)s->node->params;
 	if (!matmul_shape(&site_in(s, 0)->shape, &site_in(s, 1)->shape, &m, &q))
 		return "shapes that do not fit";
@@ -599,11 +599,11 @@ static struct fused_gemm as_fused(const struct site *s)
 {
 	struct fused_gemm f = {.alpha = 1, .beta = 1};
 
-	if (!strcmp(s->node->op->name, "Gemm")) {
+	if (s->node->op->variant == PRODUCT_GEMM) {
 		const struct gemm_params *p = s->node->params;
 		f = (struct fused_gemm){
 			.alpha = p->alpha, .beta = p->beta, .transA = p->transA, .transB = p->transB};
-	} else if (strcmp(s->node->op->name, "MatMul") != 0) {
+	} else if (s->node->op->variant != PRODUCT_MATMUL) {
 		const struct fused_matmul *p = s->node->params;
 		f = (struct fused_gemm){
 			.alpha = p->alpha, .beta = 1, .transA = p->transA, .transB = p->transB};
@@ -616,7 +616,7 @@ static bool plain(const struct site *s, struct why *w)
 {
 	const struct fused_matmul *p = s->node->params;
 
-	if (!strcmp(s->node->op->name, "MatMul") || !strcmp(s->node->op->name, "Gemm"))
+	if (s->node->op->variant == PRODUCT_MATMUL || s->node->op->variant == PRODUCT_GEMM)
 		return true;
 	return !(p->transBatchA || p->transBatchB) || refuse(w, "batches transposed");
 }

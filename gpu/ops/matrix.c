@@ -179,7 +179,7 @@ static bool fill_layer_any(const struct site *s, struct gpu_norm_any *j)
 {
 	const struct layer_norm *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
-	bool layer = !strcmp(s->node->op->name, "LayerNormalization");
+	bool layer = s->node->op->variant != NORM_RMS;
 	int axis = axis_of(p->axis, x->rank);
 
 	if (axis < 0 || !gpu_count(x))
@@ -218,7 +218,7 @@ static bool fill_skip_any(const struct site *s, struct gpu_norm_any *j)
 {
 	const struct epsilon *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
-	bool rms = !strcmp(s->node->op->name, "SkipSimplifiedLayerNormalization");
+	bool rms = s->node->op->variant == NORM_RMS;
 	int64_t count = gpu_count(x), skip = gpu_count(&site_in(s, 1)->shape),
 		n = x->rank ? x->dim[x->rank - 1] : 1;
 

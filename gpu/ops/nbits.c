@@ -86,8 +86,7 @@ static const char *fill_bnb(const struct site *s, struct gpu_nbits *j, const str
 
 static const char *fill(const struct site *s, struct gpu_nbits *j, const struct form **form)
 {
-	return !strcmp(s->node->op->name, "MatMulBnb4") ? fill_bnb(s, j, form)
-							: fill_packed(s, j, form);
+	return s->node->op->variant == QUANT_BNB ? fill_bnb(s, j, form) : fill_packed(s, j, form);
 }
 
 bool gpu_nbits_accepts(const struct site *s, struct why *w)

@@ -106,7 +106,7 @@ static int layer_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct gpu_norm_state *n = arena_new(s->plan_arena, struct gpu_norm_state);
 	int axis = axis_of(p->axis, x->rank);
-	bool rms = strcmp(s->node->op->name, "LayerNormalization") != 0;
+	bool rms = s->node->op->variant == NORM_RMS;
 
 	*n = (struct gpu_norm_state){.add = -1,
 				     .add2 = -1,
@@ -146,7 +146,7 @@ static int channels_reshape(struct site *s, struct step *step, struct diag *d)
 	int64_t spatial = shape_span(x, 2, x->rank), groups = x->dim[1];
 	const struct epsilon *e = s->node->params;
 	const struct group_norm *q = s->node->params;
-	bool grouped = !strcmp(s->node->op->name, "GroupNormalization");
+	bool grouped = s->node->op->variant == NORM_GROUPED;
 
 	if (grouped)
 		groups = q->num_groups;
@@ -183,7 +183,7 @@ static int skip_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct epsilon *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct gpu_norm_state *n = arena_new(s->plan_arena, struct gpu_norm_state);
-	bool rms = !strcmp(s->node->op->name, "SkipSimplifiedLayerNormalization");
+	bool rms = s->node->op->variant == NORM_RMS;
 
 	*n = (struct gpu_norm_state){.add = 1,
 				     .scale = 2,

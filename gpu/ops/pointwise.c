@@ -301,8 +301,8 @@ static const char *body_of(const char *text)
 
 static bool is_group(const struct graph *g, const struct node *n, enum dtype *t)
 {
-	if (!n || n->dead || !n->op || strcmp(n->op->name, "Pointwise") != 0 || !n->op->domain ||
-	    strcmp(n->op->domain, "infer") != 0 || n->nin > PW_MAX_IN || n->nout > PW_MAX_OUT)
+	if (!n || n->dead || !n->op || n->op != op_named("infer::Pointwise") ||
+	    n->nin > PW_MAX_IN || n->nout > PW_MAX_OUT)
 		return false;
 	*t = (enum dtype)g->value[n->in[0]]->info.type.dtype;
 	for (uint32_t i = 0; i < n->nout; i++)

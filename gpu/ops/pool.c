@@ -19,12 +19,13 @@ static const char *fill(const struct site *s, struct pool_state *c)
 	const struct pool *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct gpu_pool_job *j = &c->job;
-	const char *name = s->node->op->name;
 	const char *bad = gpu_window_set(&j->win, &p->window, x, NULL, p->ceil_mode != 0, j->end);
 
 	if (bad)
 		return bad;
-	j->kind = !strcmp(name, "MaxPool") ? MAX : !strcmp(name, "AveragePool") ? AVERAGE : LP;
+	j->kind = s->node->op->variant == POOL_MAX	 ? MAX
+		  : s->node->op->variant == POOL_AVERAGE ? AVERAGE
+							 : LP;
 	j->count_pad = j->kind == AVERAGE && p->count_include_pad;
 	j->column_major = j->kind == MAX && p->storage_order;
 	j->p = p->old_p > 0 ? (double)p->old_p : (double)p->p;
@@ -140,7 +141,7 @@ static int global_last(struct site *s, struct step *step, struct global_state *c
 	c->pool = (struct gpu_whole_pool){.batch = (int)x->dim[0],
 					  .channels = (int)x->dim[1],
 					  .pixels = (int)shape_span(x, 2, x->rank),
-					  .average = strcmp(s->node->op->name, "GlobalMaxPool") != 0};
+					  .average = s->node->op->variant != POOL_GLOBAL_MAX};
 	spread(s, step, c);
 	bool whole = x->dim[1] % (16 / gpu_size(gpu_type(s, 0))) == 0;
 	c->fn = gpu_typed(s, "conv", whole ? "whole_pool_v" : "whole_pool_1", gpu_type(s, 0), d);
@@ -162,8 +163,7 @@ static int global_reshape(struct site *s, struct step *step, struct diag *d)
 		return global_last(s, step, c, d);
 	c->job = (struct gpu_reduce_job){.n = rows,
 					 .m = n,
-					 .op = strcmp(s->node->op->name, "GlobalMaxPool") ? R_MEAN
-											  : R_MAX,
+					 .op = s->node->op->variant == POOL_GLOBAL_MAX ? R_MAX : R_MEAN,
 					 .keep = {1, {rows}},
 					 .red = {1, {n}},
 					 .ks = {n},

@@ -19,7 +19,7 @@ static const char *fill(const struct site *s, struct quant_state *q)
 {
 	const struct quantize_params *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
-	bool down = !strcmp(s->node->op->name, "QuantizeLinear");
+	bool down = s->node->op->variant != QUANT_UP;
 	struct granularity g;
 
 	enum dtype wide = down ? gpu_type(s, 0) : gpu_out_type(s, 0),
@@ -54,7 +54,7 @@ static bool quant_accepts(const struct site *s, struct why *w)
 static int quant_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct quant_state *q = arena_new(s->plan_arena, struct quant_state);
-	bool down = !strcmp(s->node->op->name, "QuantizeLinear");
+	bool down = s->node->op->variant != QUANT_UP;
 
 	fill(s, q);
 	q->fn = gpu_typed(s, "rows", down ? "quantize" : "dequantize",
@@ -81,7 +81,7 @@ static const char *fill_any(const struct site *s, struct gpu_quant_any *j)
 {
 	const struct quantize_params *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
-	bool down = !strcmp(s->node->op->name, "QuantizeLinear");
+	bool down = s->node->op->variant != QUANT_UP;
 	struct granularity g;
 
 	if (granularity_set(&g, x, &site_in(s, 1)->shape, p->axis, p->block_size))
@@ -112,7 +112,7 @@ static bool any_accepts(const struct site *s, struct why *w)
 
 static int any_reshape(struct site *s, struct step *step, struct diag *d)
 {
-	bool down = !strcmp(s->node->op->name, "QuantizeLinear");
+	bool down = s->node->op->variant != QUANT_UP;
 	struct gpu_quant_any job = {0};
 
 	fill_any(s, &job);
@@ -246,7 +246,7 @@ void gpu_quant_counts(const struct site *s, int64_t *count)
 
 static const struct qgemm_params *gemm_of(const struct site *s)
 {
-	return !strcmp(s->node->op->name, "QGemm") ? s->node->params : NULL;
+	return s->node->op->variant == QUANT_GEMM ? s->node->params : NULL;
 }
 
 bool gpu_quant_shape(const struct site *s, struct gpu_qslots q, struct matmul_shape *m)

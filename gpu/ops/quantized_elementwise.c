@@ -19,7 +19,7 @@ static bool fill_pairs(const struct site *s, struct gpu_code_pairs *j)
 			   *in[] = {&site_in(s, 0)->shape, &site_in(s, 3)->shape};
 
 	*j = (struct gpu_code_pairs){.n = gpu_count(y),
-				     .multiply = !strcmp(s->node->op->name, "QLinearMul"),
+				     .multiply = s->node->op->variant == QUANT_MULTIPLY,
 				     .flat = gpu_count(in[0]) == gpu_count(y) &&
 					     gpu_count(in[1]) == gpu_count(y)};
 	return gpu_broadcast(y, 2, in, &j->d, j->step);
@@ -50,7 +50,7 @@ bool gpu_codes_accepts(const struct site *s, struct why *w)
 /* Each block makes the table: as few blocks as keep the device busy. */
 int gpu_codes_reshape(struct site *s, struct step *step, struct diag *d)
 {
-	bool leaky = !strcmp(s->node->op->name, "QLinearLeakyRelu");
+	bool leaky = s->node->op->variant == QUANT_LEAKY_RELU;
 	struct gpu_codes job = {.n = gpu_count(&site_out(s, 0)->shape),
 				.how = leaky ? GPU_CODES_LEAKY : GPU_CODES_SIGMOID};
 

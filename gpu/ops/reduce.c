@@ -94,7 +94,7 @@ static int arg_reshape(struct site *s, struct step *step, struct diag *d)
 	struct reduction *r = arena_new(s->plan_arena, struct reduction);
 
 	fill(x, x->rank ? 1u << axis_of(p->axis, x->rank) : 0, &r->job);
-	r->job.op = (strcmp(s->node->op->name, "ArgMin") ? R_ARGMAX : R_ARGMIN) +
+	r->job.op = (s->node->op->variant == ARG_MIN ? R_ARGMIN : R_ARGMAX) +
 		    (p->select_last_index ? R_ARGMAX_LAST - R_ARGMAX : 0);
 	r->fn = gpu_typed(s, "rows", "arg", gpu_type(s, 0), d);
 	step->state = r;
@@ -139,7 +139,7 @@ static int cumulate_reshape(struct site *s, struct step *step, struct diag *d)
 				   .inner = shape_span(x, axis + 1, x->rank),
 				   .reverse = p->reverse != 0,
 				   .exclusive = p->exclusive != 0,
-				   .op = !strcmp(s->node->op->name, "CumProd")};
+				   .op = s->node->op->variant == CUMULATE_PRODUCT};
 	l->fn = gpu_typed(s, "rows", "cumulate", gpu_type(s, 0), d);
 	step->state = l;
 	step->unread = 2;
@@ -175,7 +175,7 @@ static int anywhere_reshape(struct site *s, struct step *step, struct diag *d)
 				   .rank = x->rank,
 				   .reverse = p->reverse != 0,
 				   .exclusive = p->exclusive != 0,
-				   .product = !strcmp(s->node->op->name, "CumProd")};
+				   .product = s->node->op->variant == CUMULATE_PRODUCT};
 
 	memcpy(job.dim, x->dim, (size_t)x->rank * sizeof(*x->dim));
 	return job.n ? GPU_TASK(s, step, "reduce", "cumulate_any", &job, job.n, d) : 0;

@@ -45,14 +45,14 @@ static int find(const char *name)
 
 static int cell_of(const struct site *s)
 {
-	const char *name = s->node->op->name;
+	int variant = s->node->op->variant;
 
-	return !strcmp(name, "GRU") ? CELL_GRU : !strcmp(name, "RNN") ? CELL_RNN : CELL_LSTM;
+	return variant == RNN_PLAIN ? CELL_RNN : variant == RNN_GRU ? CELL_GRU : CELL_LSTM;
 }
 
 static bool quantized(const struct site *s)
 {
-	return !strcmp(s->node->op->name, "DynamicQuantizeLSTM");
+	return s->node->op->variant == RNN_QUANTIZED_LSTM;
 }
 
 static int functions(int cell)

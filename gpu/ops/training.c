@@ -17,11 +17,12 @@ static int train_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct adagrad_params *a = s->node->params;
 	const struct adam_params *m = s->node->params;
 	const struct momentum_params *v = s->node->params;
-	const char *name = s->node->op->name;
 	struct train *t = arena_new(s->plan_arena, struct train);
 	struct gpu_train *j = &t->job;
 
-	j->kind = !strcmp(name, "Adagrad") ? ADAGRAD : !strcmp(name, "Adam") ? ADAM : MOMENTUM;
+	j->kind = s->node->op->variant == TRAIN_ADAGRAD ? ADAGRAD
+		  : s->node->op->variant == TRAIN_ADAM	? ADAM
+							: MOMENTUM;
 	if (j->kind == ADAGRAD) {
 		j->decay = (double)a->decay_factor;
 		j->epsilon = (double)a->epsilon;

@@ -82,7 +82,7 @@ static int class_reshape(struct site *s, struct step *step, struct diag *d)
 	struct unary *u = arena_new(s->plan_arena, struct unary);
 	const struct is_inf *p = s->node->params;
 
-	u->job.op = !strcmp(s->node->op->name, "IsInf");
+	u->job.op = s->node->op->variant == IS_INF;
 	if (u->job.op) {
 		u->job.p[0] = (double)p->detect_negative;
 		u->job.p[1] = (double)p->detect_positive;

@@ -199,7 +199,7 @@ int arg_reduce_run(const struct call *c)
 			    x->data,
 			    c->out[0]->data,
 			    split_at(&x->shape, axis),
-			    !strcmp(c->step->node->op->name, "ArgMin"),
+			    c->step->node->op->variant == ARG_MIN,
 			    p->select_last_index != 0};
 
 	if (tensor_count(c->out[0]) == 0)

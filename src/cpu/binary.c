@@ -186,9 +186,9 @@ static const struct how mod_how = {"",
 
 static const struct how *how_of(const struct node *n)
 {
-	if (!strcmp(n->op->name, "BitShift"))
+	if (n->op == op_named("BitShift"))
 		return ((const struct bit_shift *)n->params)->direction ? &shift_right : &shift_left;
-	if (!strcmp(n->op->name, "Mod"))
+	if (n->op == op_named("Mod"))
 		return ((const struct mod *)n->params)->fmod ? &fmod_how : &mod_how;
 	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
 		if (!strcmp(hows[i].op, n->op->name))
@@ -460,7 +460,7 @@ static int many_run(const struct call *c)
 			return layouts_differ(c);
 		bcast_run(&shape, data, acc.data, b.grain, first ? copy_loop : binary_loop, &b);
 	}
-	double by = strcmp(b.how->op, "Mean") ? 1.0 : 1.0 / n;
+	double by = c->step->node->op->variant == MANY_MEAN ? 1.0 / n : 1.0;
 	if (!wide && by == 1.0)
 		return 0;
 	struct scale_job j = {acc.data, b.with == DT_F64 ? acc.data : NULL, by,
@@ -471,13 +471,9 @@ static int many_run(const struct call *c)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static bool string_types(const struct site *s, struct why *w)
+static bool where_strings_accepts(const struct site *s, struct why *w)
 {
-	uint32_t i = strcmp(s->node->op->name, "Where") ? 0 : 1;
-
-	if (site_type(s, i) != DT_STRING)
-		return refuse(w, "no strings");
-	return true;
+	return site_type(s, 1) == DT_STRING || refuse(w, "no strings");
 }
 
 /* Offset of output element k in an operand that broadcasts. */
@@ -755,12 +751,8 @@ const struct kernel cpu_binary[] = {
 	MANY("Min"),
 	MANY("Sum"),
 	MANY("Mean"),
-	{.op = "Equal",
-	 .types = T_STRING,
-	 .flags = K_REFERENCE,
-	 .accepts = string_types,
-	 .run = equal_strings_run},
-	{.op = "Where", .flags = K_REFERENCE, .accepts = string_types, .run = where_strings_run},
+	{.op = "Equal", .types = T_STRING, .flags = K_REFERENCE, .run = equal_strings_run},
+	{.op = "Where", .flags = K_REFERENCE, .accepts = where_strings_accepts, .run = where_strings_run},
 	{.op = "Where", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = where_reshape, .run = where_run},
 	{.op = "SwiGLU", .flags = K_REFERENCE | K_ANY_LAYOUT, .run = swiglu_run},
 	{.op = "com.microsoft::FastGelu",

@@ -197,7 +197,7 @@ static int random_run(const struct call *c)
 			       .a = (double)p->a,
 			       .b = (double)p->b,
 			       .seed = rng_seed_float(p->seed),
-			       .normal = !strncmp(c->step->node->op->name, "RandomNormal", 12)};
+			       .normal = c->step->node->op->variant == RANDOM_NORMAL};
 
 	if (tensor_count(y) > 0)
 		pool_for(tensor_count(y), GRAIN_HEAVY, random_piece, &j);

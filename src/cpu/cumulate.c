@@ -87,7 +87,7 @@ int cumulate_run(const struct call *c)
 			    .y = c->out[0]->data,
 			    .exclusive = p->exclusive != 0,
 			    .reverse = p->reverse != 0,
-			    .prod = !strcmp(c->step->node->op->name, "CumProd")};
+			    .prod = c->step->node->op->variant == CUMULATE_PRODUCT};
 
 	if (!x->shape.rank && (which == 0 || which == -1))
 		axis = 0;

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_LP };
-
 /* Elements under output o along axis d: of the input, or of it with its pads. */
 static int64_t window_count(const struct window *w, int d, int64_t o, bool pads)
 {
@@ -89,7 +87,7 @@ static double sum_f64(const double *x, int64_t n)
 #undef LEAST
 #undef FLOATING
 
-static int pool_run(const struct call *c, enum pool_kind kind)
+static int pool_run(const struct call *c, enum pool_variant kind)
 {
 	const struct pool *p = call_params(c);
 	struct window w;
@@ -123,7 +121,7 @@ static int lp_run(const struct call *c)
 	return pool_run(c, POOL_LP);
 }
 
-static int global_run(const struct call *c, enum pool_kind kind, double p)
+static int global_run(const struct call *c, enum pool_variant kind, double p)
 {
 	if (tensor_dtype(c->in[0]) == DT_F64)
 		return run_global_f64(c, kind, p);

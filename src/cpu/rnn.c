@@ -101,9 +101,9 @@ static void round_to_codes(const float *x, int64_t n, float *y)
 
 static enum cell cell_of(const struct node *n)
 {
-	if (!strcmp(n->op->name, "LSTM") || !strcmp(n->op->name, "DynamicQuantizeLSTM"))
-		return CELL_LSTM;
-	return !strcmp(n->op->name, "GRU") ? CELL_GRU : CELL_RNN;
+	return n->op->variant == RNN_PLAIN ? CELL_RNN
+	       : n->op->variant == RNN_GRU ? CELL_GRU
+					   : CELL_LSTM;
 }
 
 static struct rnn_size size_of(const struct node *n, const struct shape *x, const struct shape *r,

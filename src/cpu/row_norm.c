@@ -263,7 +263,7 @@ int layer_norm_run(const struct call *c)
 {
 	const struct layer_norm *p = call_params(c);
 	const struct tensor *x = c->in[0], *w = c->in[1], *b = NULL;
-	bool layer = !strcmp(c->step->node->op->name, "LayerNormalization");
+	bool layer = c->step->node->op->variant != NORM_RMS;
 	int axis = axis_of(p->axis, x->shape.rank);
 	int64_t n = row_length(&x->shape, p->axis);
 	struct rows r = {.t = tensor_dtype(x),
@@ -306,7 +306,7 @@ int skip_norm_run(const struct call *c)
 {
 	const struct epsilon *p = call_params(c);
 	const struct tensor *x = c->in[0], *skip = c->in[1];
-	bool rms = !strcmp(c->step->node->op->name, "SkipSimplifiedLayerNormalization");
+	bool rms = c->step->node->op->variant == NORM_RMS;
 	const struct tensor *bias = optional_in(c, rms ? 3 : 4);
 	struct rows r = {.t = tensor_dtype(x),
 			 .ty = tensor_dtype(x),

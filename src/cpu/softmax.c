@@ -208,7 +208,7 @@ static int softmax_reshape(struct site *s, struct step *step, struct diag *d)
 	    !size_mul((size_t)a.n * sizeof(float), (size_t)pool_threads(), &bytes))
 		return FAIL(d, E_SIZE, .node = s->node->origin->name, .op = s->node->origin->op);
 	step->workspace = bytes;
-	if (strcmp(s->node->op->name, "Hardmax"))
+	if (s->node->op->variant != SOFTMAX_HARD)
 		allow_inplace(step, 0, 0);
 	return 0;
 }

@@ -224,7 +224,7 @@ static const struct how *how_of(const struct node *n)
 {
 	const struct gelu *g = n->params;
 
-	if (!strcmp(n->op->name, "Gelu") && !n->op->domain && g->approximate)
+	if (n->op == op_named("Gelu") && g->approximate)
 		return &gelu_tanh;
 	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
 		if (!strcmp(hows[i].op, n->op->name))

@@ -196,10 +196,11 @@ static int infer_bias_split_gelu(struct infer *c)
 		.name = (name_), .since = 1, .in = ab, .out = out_bool, .types = (types_),         \
 		ATTRS(broadcast_6_attrs, struct old_broadcast), .upgrade = upgrade_broadcast       \
 	}
-#define MANY(name_, types_, reduced_)                                                              \
+#define MANY(name_, types_, variant_, reduced_)                                                    \
 	{                                                                                          \
 		.name = (name_), .since = 13, .in = data, .out = many_out, .types = (types_),      \
-		.infer = infer_broadcast, .flags = OP_ELEMENTWISE, .reduced = (reduced_)           \
+		.infer = infer_broadcast, .flags = OP_ELEMENTWISE, .variant = (variant_),          \
+		.reduced = (reduced_)                                                              \
 	}
 #define MANY_OLD(name_)                                                                            \
 	OLD(name_, 8, T_FLOATS), OLD(name_, 6, T_FLOATS),                                          \
@@ -250,15 +251,15 @@ const struct op ops_binary[] = {
 	 .types = T_FLOATS,
 	 ATTRS(broadcast_6_attrs, struct old_broadcast),
 	 .upgrade = upgrade_broadcast},
-	MANY("Max", T_NUMERIC_BF, REDUCED_COMPUTES),
+	MANY("Max", T_NUMERIC_BF, MANY_PLAIN, REDUCED_COMPUTES),
 	OLD("Max", 12, T_NUMERIC),
 	MANY_OLD("Max"),
-	MANY("Min", T_NUMERIC_BF, REDUCED_COMPUTES),
+	MANY("Min", T_NUMERIC_BF, MANY_PLAIN, REDUCED_COMPUTES),
 	OLD("Min", 12, T_NUMERIC),
 	MANY_OLD("Min"),
-	MANY("Mean", T_FLOATS_BF, REDUCED_NEVER),
+	MANY("Mean", T_FLOATS_BF, MANY_MEAN, REDUCED_NEVER),
 	MANY_OLD("Mean"),
-	MANY("Sum", T_FLOATS_BF, REDUCED_NEVER),
+	MANY("Sum", T_FLOATS_BF, MANY_PLAIN, REDUCED_NEVER),
 	MANY_OLD("Sum"),
 	COMPARE("And", 7, T_BOOL, OP_COMMUTATIVE),
 	COMPARE_1("And", T_BOOL),

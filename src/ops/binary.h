@@ -3,6 +3,8 @@
 #define OPS_BINARY_H
 #include "base/field.h"
 
+enum { MANY_PLAIN, MANY_MEAN }; /* .variant of Max, Min and Sum, and of Mean */
+
 struct mod {
 	int64_t fmod; /* 0: sign of the divisor; 1: of the dividend */
 };

@@ -298,8 +298,9 @@ static int infer_multinomial(struct infer *c)
 	return 0;
 }
 
-#define RANDOM(name_, in_, out_, table, infer_)                                                    \
+#define RANDOM(name_, variant_, in_, out_, table, infer_)                                          \
 	{.name = (name_),                                                                          \
+	 .variant = (variant_),                                                                    \
 	 .since = 22,                                                                              \
 	 .in = (in_),                                                                              \
 	 .out = (out_),                                                                            \
@@ -322,6 +323,7 @@ const struct op ops_create[] = {
 	OLD("ConstantOfShape", 9, 0),
 	{.name = "ConstantFill",
 	 .since = 1,
+	 .variant = FILL_WITH_FLOAT,
 	 .in = fill_in,
 	 .out = fill_out,
 	 ATTRS(fill_attrs, struct constant_fill),
@@ -342,10 +344,11 @@ const struct op ops_create[] = {
 	 ATTRS(range_attrs, struct range_params),
 	 .infer = infer_range},
 	OLD("Range", 11, T_RANGE),
-	RANDOM("RandomNormal", no_in, random_out, normal_attrs, infer_random),
-	RANDOM("RandomUniform", no_in, random_out, uniform_attrs, infer_random),
+	RANDOM("RandomNormal", RANDOM_NORMAL, no_in, random_out, normal_attrs, infer_random),
+	RANDOM("RandomUniform", RANDOM_UNIFORM, no_in, random_out, uniform_attrs, infer_random),
 	{.name = "RandomNormalLike",
 	 .since = 22,
+	 .variant = RANDOM_NORMAL,
 	 .in = like_in,
 	 .out = like_out,
 	 ATTRS(normal_like_attrs, struct random),

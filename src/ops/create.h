@@ -5,6 +5,7 @@
 
 struct tensor;
 
+enum { FILL_WITH_TENSOR, FILL_WITH_FLOAT }; /* .variant of ConstantOfShape and ConstantFill */
 struct constant_of_shape {
 	const struct tensor *value; /* one element; NULL: f32 0 */
 };
@@ -20,6 +21,7 @@ struct range_params {
 	int64_t stash_type;
 };
 /* RandomNormal: a mean, b scale; RandomUniform: a low, b high; both with Like, too */
+enum { RANDOM_UNIFORM, RANDOM_NORMAL }; /* .variant of the rows */
 struct random {
 	struct ints shape;
 	int64_t dtype;

@@ -502,6 +502,7 @@ const struct op ops_matmul[] = {
 
 	{.name = "Gemm",
 	 .since = 13,
+	 .variant = PRODUCT_GEMM,
 	 .reduced = REDUCED_COMPUTES,
 	 .in = gemm_in,
 	 .out = matmul_out,
@@ -529,6 +530,7 @@ const struct op ops_matmul[] = {
 
 	{.name = "FusedMatMul",
 	 MICROSOFT,
+	 .variant = PRODUCT_FUSED_MATMUL,
 	 .reduced = REDUCED_COMPUTES,
 	 .in = matmul_in,
 	 .out = matmul_out,
@@ -539,6 +541,7 @@ const struct op ops_matmul[] = {
 	 .flags = OP_PRODUCT},
 	{.name = "TransposeMatMul",
 	 MICROSOFT,
+	 .variant = PRODUCT_TRANSPOSE_MATMUL,
 	 .reduced = REDUCED_COMPUTES,
 	 .in = matmul_in,
 	 .out = matmul_out,

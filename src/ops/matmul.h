@@ -3,6 +3,9 @@
 #define OPS_MATMUL_H
 #include "ops/op.h"
 
+/* .variant of the rows: which params struct the node has. */
+enum { PRODUCT_MATMUL, PRODUCT_GEMM, PRODUCT_FUSED_MATMUL, PRODUCT_TRANSPOSE_MATMUL };
+
 struct gemm_params {
 	float alpha, beta;
 	int64_t transA, transB;

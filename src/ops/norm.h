@@ -3,6 +3,9 @@
 #define OPS_NORM_H
 #include "base/field.h"
 
+/* .variant of the rows: without NORM_RMS the mean is subtracted; NORM_GROUPED shares statistics among groups of channels. */
+enum { NORM_MEAN, NORM_RMS, NORM_GROUPED };
+
 struct batch_norm {
 	float epsilon, momentum;
 	int64_t training_mode;

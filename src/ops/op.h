@@ -75,6 +75,11 @@ struct op {
 	/* Which form expands: NULL always; else only where this is true (others have a kernel). */
 	bool (*expand_when)(const struct graph *, const struct node *);
 	unsigned flags; /* OP_* */
+	/*
+	 * Which of several operators this is that share kernel functions (CumSum and CumProd, say): an enum in the
+	 * family's header names the values. Kernels ask for it instead of comparing names.
+	 */
+	int variant;
 	enum op_reduced reduced;
 	/*
 	 * Bit i: input i takes the smaller type although its type variable is not that of output 0 (X of

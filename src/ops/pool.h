@@ -3,6 +3,16 @@
 #define OPS_POOL_H
 #include "ops/window.h"
 
+/* .variant of the rows; those from POOL_GLOBAL_MAX on pool a whole image. */
+enum pool_variant {
+	POOL_MAX,
+	POOL_AVERAGE,
+	POOL_LP,
+	POOL_GLOBAL_MAX,
+	POOL_GLOBAL_AVERAGE,
+	POOL_GLOBAL_LP
+};
+
 /* MaxPool, AveragePool, LpPool */
 struct pool {
 	struct window_attrs window;

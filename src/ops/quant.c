@@ -705,12 +705,13 @@ static const struct field qattention_attrs[] = {
 	.infer = quantize_infer
 #define DEQUANTIZE                                                                                 \
 	.in = dequantize_in, .out = dequantize_out,                                                \
-	ATTRS(dequantize_attrs, struct quantize_params), .infer = dequantize_infer
+	ATTRS(dequantize_attrs, struct quantize_params), .infer = dequantize_infer,                \
+	.variant = QUANT_UP
 
-#define Q_BINARY(op_)                                                                              \
+#define Q_BINARY(op_, variant_)                                                                    \
 	{                                                                                          \
 		.name = "QLinear" op_, MICROSOFT, .in = qbinary_in, .out = qbinary_out,            \
-		.upgrade = qbinary_upgrade, .infer = qbinary_infer                                 \
+		.upgrade = qbinary_upgrade, .infer = qbinary_infer, .variant = (variant_)          \
 	}
 
 const struct op ops_quant[] = {
@@ -789,6 +790,7 @@ const struct op ops_quant[] = {
 	 .flags = OP_PRODUCT},
 	{.name = "QGemm",
 	 MICROSOFT,
+	 .variant = QUANT_GEMM,
 	 .in = qgemm_in,
 	 .out = qgemm_out,
 	 ATTRS(qgemm_attrs, struct qgemm_params),
@@ -803,13 +805,14 @@ const struct op ops_quant[] = {
 	 .flags = OP_PRODUCT},
 	{.name = "MatMulBnb4",
 	 MICROSOFT,
+	 .variant = QUANT_BNB,
 	 .in = bnb_in,
 	 .out = nbits_out,
 	 ATTRS(bnb_attrs, struct bnb_params),
 	 .infer = bnb_infer,
 	 .flags = OP_PRODUCT},
-	Q_BINARY("Add"),
-	Q_BINARY("Mul"),
+	Q_BINARY("Add", QUANT_PLAIN),
+	Q_BINARY("Mul", QUANT_MULTIPLY),
 	{.name = "QLinearSigmoid",
 	 MICROSOFT,
 	 .in = qunary_in,
@@ -818,6 +821,7 @@ const struct op ops_quant[] = {
 	 .infer = infer_same},
 	{.name = "QLinearLeakyRelu",
 	 MICROSOFT,
+	 .variant = QUANT_LEAKY_RELU,
 	 .in = qunary_in,
 	 .out = qunary_out,
 	 ATTRS(qleaky_attrs, struct qleaky_params),

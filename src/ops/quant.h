@@ -3,6 +3,16 @@
 #define OPS_QUANT_H
 #include "ops/window.h"
 
+/* .variant of the rows; operators that no other resembles are QUANT_PLAIN. */
+enum {
+	QUANT_PLAIN,
+	QUANT_UP,	  /* DequantizeLinear, against QuantizeLinear */
+	QUANT_MULTIPLY,	  /* QLinearMul, against QLinearAdd */
+	QUANT_LEAKY_RELU, /* QLinearLeakyRelu, against QLinearSigmoid */
+	QUANT_GEMM,	  /* QGemm, against the other products of quantized matrices */
+	QUANT_BNB	  /* MatMulBnb4, against MatMulNBits */
+};
+
 struct quantize_params { /* QuantizeLinear, DequantizeLinear */
 	int64_t axis, block_size, output_dtype, precision, saturate;
 };

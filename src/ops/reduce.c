@@ -139,19 +139,21 @@ static int infer_arg(struct infer *c)
 	AXES_INPUT(name_, 20, T_MAX_13 | T_BOOL, REDUCED_MOVES), OLD(name_, 18, T_MAX_13),         \
 		AXES_ATTR(name_, 13, T_MAX_13), AXES_ATTR(name_, 12, T_MAX_12),                    \
 		AXES_ATTR(name_, 11, T_RED_1), AXES_ATTR(name_, 1, T_RED_1)
-#define ARG(name_)                                                                                 \
+#define ARG(name_, variant_)                                                                       \
 	{.name = (name_),                                                                          \
 	 .since = 13,                                                                              \
 	 .in = reduce_1_in,                                                                        \
 	 .out = arg_out,                                                                           \
 	 .types = T_NUMERIC_BF,                                                                    \
+	 .variant = (variant_),                                                                    \
 	 ATTRS(arg_attrs, struct arg_reduce),                                                      \
 	 .infer = infer_arg},                                                                      \
 		OLD(name_, 12, T_NUMERIC), OLD(name_, 11, T_NUMERIC), OLD(name_, 1, T_NUMERIC)
-#define CUMULATE(name_, since_, types_)                                                            \
+#define CUMULATE(name_, since_, types_, variant_)                                                  \
 	{                                                                                          \
 		.name = (name_), .since = (since_), .in = cumulate_in, .out = cumulate_out,        \
-		.types = (types_), ATTRS(cumulate_attrs, struct cumulate), .infer = infer_same     \
+		.types = (types_), ATTRS(cumulate_attrs, struct cumulate), .infer = infer_same,    \
+		.variant = (variant_)                                                              \
 	}
 
 const struct op ops_reduce[] = {AXES_INPUT("ReduceSum", 13, T_RED, REDUCED_NEVER),
@@ -166,9 +168,9 @@ const struct op ops_reduce[] = {AXES_INPUT("ReduceSum", 13, T_RED, REDUCED_NEVER
 				REDUCE_LOG("ReduceLogSum"),
 				REDUCE_LOG("ReduceLogSumExp"),
 				REDUCE("ReduceSumSquare"),
-				ARG("ArgMax"),
-				ARG("ArgMin"),
-				CUMULATE("CumSum", 14, T_RED),
+				ARG("ArgMax", ARG_MAX),
+				ARG("ArgMin", ARG_MIN),
+				CUMULATE("CumSum", 14, T_RED, CUMULATE_SUM),
 				OLD("CumSum", 11, T_F32 | T_F64 | T_WIDE),
-				CUMULATE("CumProd", 26, T_RED),
+				CUMULATE("CumProd", 26, T_RED, CUMULATE_PRODUCT),
 				{0}};

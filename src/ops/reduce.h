@@ -6,10 +6,12 @@
 struct reduce {
 	int64_t keepdims, noop_with_empty_axes;
 };
-struct arg_reduce { /* ArgMax, ArgMin */
+enum { ARG_MAX, ARG_MIN }; /* .variant of the rows */
+struct arg_reduce {	   /* ArgMax, ArgMin */
 	int64_t axis, keepdims, select_last_index;
 };
-struct cumulate { /* CumSum, CumProd */
+enum { CUMULATE_SUM, CUMULATE_PRODUCT }; /* .variant of the rows */
+struct cumulate {			 /* CumSum, CumProd */
 	int64_t exclusive, reverse;
 };
 

@@ -5,6 +5,7 @@
 
 enum { RNN_FORWARD, RNN_REVERSE, RNN_BIDIRECTIONAL, RNN_FOWARD /* as GRU-1 has it */ };
 
+enum { RNN_PLAIN, RNN_GRU, RNN_LSTM, RNN_QUANTIZED_LSTM }; /* .variant of the rows */
 /* RNN, GRU, LSTM */
 struct rnn {
 	struct texts activations;

@@ -45,7 +45,7 @@ static int infer_softmax(struct infer *c)
 	return err ? err : infer_same(c);
 }
 
-#define ROWS(name_, reduced_)                                                                      \
+#define ROWS(name_, variant_, reduced_)                                                            \
 	{.name = (name_),                                                                          \
 	 .since = 13,                                                                              \
 	 .in = in,                                                                                 \
@@ -53,6 +53,7 @@ static int infer_softmax(struct infer *c)
 	 .types = T_FLOATS_BF,                                                                     \
 	 ATTRS(attrs, struct softmax),                                                             \
 	 .infer = infer_softmax,                                                                   \
+	 .variant = (variant_),                                                                    \
 	 .reduced = (reduced_)},                                                                   \
 		{.name = (name_),                                                                  \
 		 .since = 11,                                                                      \
@@ -66,7 +67,7 @@ static int infer_softmax(struct infer *c)
 		ATTRS(old_attrs, struct softmax), .upgrade = upgrade_flat                          \
 	}
 
-const struct op ops_softmax[] = {ROWS("Softmax", REDUCED_COMPUTES),
-				 ROWS("LogSoftmax", REDUCED_COMPUTES),
-				 ROWS("Hardmax", REDUCED_NEVER),
+const struct op ops_softmax[] = {ROWS("Softmax", SOFTMAX_PLAIN, REDUCED_COMPUTES),
+				 ROWS("LogSoftmax", SOFTMAX_LOG, REDUCED_COMPUTES),
+				 ROWS("Hardmax", SOFTMAX_HARD, REDUCED_NEVER),
 				 {0}};

@@ -3,7 +3,8 @@
 #define OPS_SOFTMAX_H
 #include "base/field.h"
 
-struct softmax { /* Softmax, LogSoftmax, Hardmax */
+enum { SOFTMAX_PLAIN, SOFTMAX_LOG, SOFTMAX_HARD }; /* .variant of the rows */
+struct softmax {				   /* Softmax, LogSoftmax, Hardmax */
 	int64_t axis;
 };
 

@@ -424,11 +424,13 @@ static const struct field gradient_attrs[] = {
 
 const struct op ops_training[] = {
 	{TRAINING("Adagrad", update_in, update_out, adagrad_infer),
-	 ATTRS(adagrad_attrs, struct adagrad_params), .flags = OP_OPTIONAL_OUT},
-	{TRAINING("Adam", update_in, update_out, adam_infer), ATTRS(adam_attrs, struct adam_params),
+	 ATTRS(adagrad_attrs, struct adagrad_params), .variant = TRAIN_ADAGRAD,
 	 .flags = OP_OPTIONAL_OUT},
+	{TRAINING("Adam", update_in, update_out, adam_infer), ATTRS(adam_attrs, struct adam_params),
+	 .variant = TRAIN_ADAM, .flags = OP_OPTIONAL_OUT},
 	{TRAINING("Momentum", update_in, update_out, adagrad_infer),
-	 ATTRS(momentum_attrs, struct momentum_params), .flags = OP_OPTIONAL_OUT},
+	 ATTRS(momentum_attrs, struct momentum_params), .variant = TRAIN_MOMENTUM,
+	 .flags = OP_OPTIONAL_OUT},
 	{TRAINING("Gradient", gradient_in, gradient_out, gradient_infer),
 	 ATTRS(gradient_attrs, struct gradient_params), .upgrade = gradient_upgrade},
 	{0}};

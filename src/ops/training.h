@@ -4,6 +4,7 @@
 /* ai.onnx.preview.training */
 #include "base/field.h"
 
+enum { TRAIN_ADAGRAD, TRAIN_ADAM, TRAIN_MOMENTUM }; /* .variant of the rows */
 struct adagrad_params {
 	float decay_factor, epsilon, norm_coefficient;
 };

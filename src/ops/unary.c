@@ -427,6 +427,7 @@ const struct op ops_unary[] = {
 	OLD("IsNaN", 9, T_FLOATS),
 	{.name = "IsInf",
 	 .since = 20,
+	 .variant = IS_INF,
 	 .in = x1,
 	 .out = y_bool,
 	 .types = T_FLOATS_BF | T_F8,

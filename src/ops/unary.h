@@ -18,6 +18,7 @@ struct gelu {
 struct shrink {
 	float lambd, bias;
 };
+enum { IS_NAN, IS_INF }; /* .variant of the rows */
 struct is_inf {
 	int64_t detect_negative, detect_positive;
 };

@@ -10,14 +10,9 @@
 
 #include <string.h>
 
-static bool is_op(const struct site *s, const char *name)
-{
-	return strcmp(s->node->op->name, name) == 0;
-}
-
 static bool is_global(const struct site *s)
 {
-	return strncmp(s->node->op->name, "Global", 6) == 0;
+	return s->node->op->variant >= POOL_GLOBAL_MAX;
 }
 
 /* The window of a MaxPool or AveragePool, or one over the whole image. */
@@ -47,7 +42,7 @@ bool onednn_pool_accepts(const struct site *s, struct why *w)
 		return true;
 	if (!onednn_pads_accept(&p->window.pads, w))
 		return false;
-	if (p->ceil_mode && is_op(s, "AveragePool"))
+	if (p->ceil_mode && s->node->op->variant == POOL_AVERAGE)
 		return refuse(w, "an average with ceil_mode");
 	if (pool_window(s, &win, NULL))
 		return refuse(w, "a window that does not fit");
@@ -70,7 +65,7 @@ static int pool_choose(struct build *b, struct made *m, const struct window *w, 
 	const struct pool *p = site_params(s);
 	dnnl_dims_t src, dst, stride, kernel, dilate, begin, end;
 	dnnl_alg_kind_t alg = dnnl_pooling_avg_exclude_padding;
-	if (is_op(s, "MaxPool") || is_op(s, "GlobalMaxPool"))
+	if (s->node->op->variant == POOL_MAX || s->node->op->variant == POOL_GLOBAL_MAX)
 		alg = dnnl_pooling_max;
 	else if (!is_global(s) && p->count_include_pad)
 		alg = dnnl_pooling_avg_include_padding;
