@@ -314,6 +314,10 @@ $(OUT)/random/driver: $(OBJ)/test/random/driver.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK))
 
+$(OUT)/mutants/run: $(patsubst %.c,$(OBJ)/%.o,$(wildcard test/mutants/*.c)) $(PARTS) $(DNNL_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK,$(LINK))
+
 $(OUT)/fuzz/%: $(OBJ)/test/fuzz/%.o $(PARTS) $(DNNL_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$(LINK) -fsanitize=fuzzer)
