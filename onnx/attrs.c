@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes to params, by the field table of the operator's row; types of values. */
+/* Reads attributes into params by the field table of the operator's row; reads types of values. */
 #include "onnx/internal.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 typedef Onnx__AttributeProto Attr;
 #define TYPE(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
 
-/* What may be large is read where it lies. */
+/* These attribute values may be large: pb_decode skips them, and they are read where they lie. */
 static const struct pb_lazy attr_lazy[] = {
 	{&onnx__attribute_proto__descriptor,
 	 1u << ATTRIBUTE_T | 1u << ATTRIBUTE_G | 1u << ATTRIBUTE_FLOATS | 1u << ATTRIBUTE_INTS |
@@ -32,7 +32,7 @@ static struct pb_span bytes_of(const Attr *p)
 	return pb_where(&p->base);
 }
 
-/* The first IR versions say nothing of the type: it is what is there. */
+/* Early IR versions store no attribute type; it follows from the field that is present. */
 static int type_of(const Attr *p)
 {
 	static const struct {
@@ -97,7 +97,7 @@ int attr_read(struct loader *l, struct scope *s, struct arena *a, struct pb_span
 	return 0;
 }
 
-/* ---- setters: one a type of field */
+/* ---- setters, one for each type of field */
 
 struct sink {
 	struct loader *l;
@@ -156,7 +156,7 @@ static int set_float(const struct sink *k)
 }
 
 /* Index of the text among the choices "a|b|c", or -1. */
-static int choice(const char *choices, const char *text)
+static int index_among(const char *choices, const char *text)
 {
 	size_t n = strlen(text);
 	int i = 0;
@@ -174,7 +174,7 @@ static int set_string(const struct sink *k)
 {
 	ProtobufCBinaryData s = k->attr->attr->s;
 	const char *text = span_text(k->l->a, (struct pb_span){s.data, s.len});
-	int at = k->f->choices ? choice(k->f->choices, text) : 0;
+	int at = k->f->choices ? index_among(k->f->choices, text) : 0;
 
 	if (strlen(text) != s.len)
 		return fail(k, "a text", "one with NUL bytes");
@@ -298,7 +298,7 @@ static int set_graph(const struct sink *k)
 	return rc;
 }
 
-/* Bodies of an operator that nobody knows: its graphs, in the order of its attributes. */
+/* Loads the graphs of an operator without a row, in the order of its attributes, so that `inspect` can show them. */
 static int set_graphs(const struct sink *k)
 {
 	struct pb_span rest = bytes_of(k->attr->attr), m;
@@ -526,8 +526,8 @@ int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v,
 
 /* ---- types */
 
-/* Like model_symbol, without its search: a file may name very many. */
-static int64_t symbol(struct loader *l, const char *name)
+/* As model_symbol, but with a hash map instead of a linear search: a file may name many thousands of symbols. */
+static int64_t symbol_number(struct loader *l, const char *name)
 {
 	struct model *m = l->m;
 	int64_t k = map_get(&l->symbol_of, name, strlen(name));
@@ -545,7 +545,7 @@ static int64_t symbol(struct loader *l, const char *name)
 	return DIM_SYM(k);
 }
 
-/* Exporters write these for "no name": two of them need not be equal. */
+/* Exporters write these names for an unknown dimension, so two dimensions of such a name need not be equal. */
 static bool says_nothing(const char *name)
 {
 	return !*name || !strcmp(name, "?") || !strcmp(name, "-1") || !strcmp(name, "None");
@@ -563,13 +563,13 @@ static int load_shape(struct loader *l, const Onnx__TensorShapeProto *p, bool hi
 	for (size_t i = 0; i < p->n_dim; i++) {
 		const Onnx__TensorShapeProto__Dimension *d = p->dim[i];
 		int64_t dim = DIM_UNKNOWN;
-		/* Of a hint a 0 is no better than an unknown: exporters write it for that. */
+		/* In a hint exporters write 0 for an unknown size. */
 		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
 			dim = d->dim_value > 0 || (!hint && !d->dim_value) ? d->dim_value
 									   : DIM_UNKNOWN;
 		else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
 			 !says_nothing(d->dim_param))
-			dim = symbol(l, d->dim_param);
+			dim = symbol_number(l, d->dim_param);
 		out->dim[i] = dim;
 	}
 	return 0;
@@ -580,7 +580,7 @@ static bool dtype_ok(int type)
 	return type > 0 && type < DT_COUNT && dtype_bits((enum dtype)type);
 }
 
-/* Whether the type can be held; *t is what can be told. */
+/* Converts a TypeProto; false if infer cannot represent it, with *t as far as it can. */
 static bool type_chain(const Onnx__TypeProto *p, struct type *t)
 {
 	const Onnx__TypeProto *elem = NULL;

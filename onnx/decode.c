@@ -169,7 +169,7 @@ bool pb_value(struct pb_values *v, uint64_t *out)
 	}
 }
 
-/* Varints in a packed field: as many as there are last bytes. */
+/* Number of elements in a packed field. A varint ends at its first byte below 0x80, so those bytes are counted. */
 static size_t count_packed(struct pb_span s, uint32_t wire)
 {
 	size_t n = 0;
@@ -208,7 +208,7 @@ struct pb_span pb_block(struct pb_span m, uint32_t number, enum pb_wire wire)
 	return block;
 }
 
-/* ---- what a descriptor asks for */
+/* ---- wire types by descriptor */
 
 static enum pb_wire wire_of(ProtobufCType type)
 {
@@ -266,11 +266,11 @@ struct checker {
 	struct diag *d;
 	struct {
 		const ProtobufCFieldDescriptor *field;
-		struct pb_span message; /* that the field lies in */
+		struct pb_span message; /* message that holds the field */
 		const uint8_t *at;
 	} path[PB_DEPTH + 1];
 	unsigned depth;
-	bool known; /* a field that the descriptor knows was seen */
+	bool known; /* at least one field was known: an unrelated file seldom has one */
 };
 
 /* "graph.node[12].op_type (byte 4711)" */
@@ -306,7 +306,7 @@ static int bad(const struct checker *c, const uint8_t *at, const char *expected,
 		    .actual = actual);
 }
 
-/* What read_field said of the bytes at `at`. */
+/* Adds the finding for a field at `at` that read_field could not read, for the reason s. */
 static int bad_field(const struct checker *c, enum status s, const uint8_t *at,
 		     const struct pb_span *rest, const struct pb_field *f)
 {
@@ -417,7 +417,7 @@ struct pb_decoder pb_decoder(struct arena *a, const struct pb_lazy *lazy, size_t
 	return (struct pb_decoder){.arena = a, .lazy = lazy, .left = left};
 }
 
-static void *take(struct pb_decoder *c, size_t count, size_t size)
+static void *take_memory(struct pb_decoder *c, size_t count, size_t size)
 {
 	size_t bytes;
 
@@ -445,7 +445,7 @@ static void *member(void *m, unsigned off)
 	return (char *)m + off;
 }
 
-/* Make room for what the message adds to its repeated fields. */
+/* Counts the elements of the message's repeated fields and allocates their arrays, before any is stored. */
 static bool make_room(struct pb_decoder *c, const ProtobufCMessageDescriptor *desc,
 		      struct pb_span m, uint64_t lazy, ProtobufCMessage *out)
 {
@@ -467,7 +467,7 @@ static bool make_room(struct pb_decoder *c, const ProtobufCMessageDescriptor *de
 		if (!count[i])
 			continue;
 		size_t have = *(size_t *)member(out, fd->quantifier_offset), size = size_of(fd->type);
-		void *room = take(c, have + count[i], size);
+		void *room = take_memory(c, have + count[i], size);
 		if (!room)
 			return false;
 		if (have)
@@ -497,7 +497,7 @@ static void store_number(const ProtobufCFieldDescriptor *fd, void *to, uint64_t 
 static bool decode_into(struct pb_decoder *c, const ProtobufCMessageDescriptor *desc,
 			struct pb_span m, ProtobufCMessage *out);
 
-/* One value of bytes: a string, bytes or a message. `to` may hold a message to merge with. */
+/* Stores one string, bytes or message value. If `to` already holds a message, the new one is merged into it. */
 static bool store_bytes(struct pb_decoder *c, const ProtobufCFieldDescriptor *fd, void *to,
 			struct pb_span s)
 {
@@ -507,7 +507,7 @@ static bool store_bytes(struct pb_decoder *c, const ProtobufCFieldDescriptor *fd
 		return true;
 	}
 	if (fd->type == PROTOBUF_C_TYPE_STRING) {
-		char *text = take(c, s.n + 1, 1);
+		char *text = take_memory(c, s.n + 1, 1);
 		if (text && s.n)
 			memcpy(text, s.p, s.n);
 		memcpy(to, &text, sizeof(text));
@@ -517,7 +517,7 @@ static bool store_bytes(struct pb_decoder *c, const ProtobufCFieldDescriptor *fd
 	ProtobufCMessage *m;
 	memcpy(&m, to, sizeof(m));
 	if (!m) {
-		m = take(c, 1, sub->sizeof_message);
+		m = take_memory(c, 1, sub->sizeof_message);
 		if (!m)
 			return false;
 		sub->message_init(m);
@@ -583,13 +583,13 @@ static bool store_field(struct pb_decoder *c, const ProtobufCFieldDescriptor *fd
 	return true;
 }
 
-/* Keep where the message lies: its lazy fields are read from there. */
+/* Records which bytes of the file the message came from, because its skipped fields are read from there later. */
 static bool note_where(struct pb_decoder *c, struct pb_span m, ProtobufCMessage *out)
 {
 	struct pb_span old = pb_where(out);
 
 	if (old.n) {
-		uint8_t *both = take(c, old.n + m.n, 1);
+		uint8_t *both = take_memory(c, old.n + m.n, 1);
 		if (!both)
 			return false;
 		memcpy(both, old.p, old.n);
@@ -598,7 +598,7 @@ static bool note_where(struct pb_decoder *c, struct pb_span m, ProtobufCMessage 
 		m = (struct pb_span){both, old.n + m.n};
 	}
 	if (!out->unknown_fields)
-		out->unknown_fields = take(c, 1, sizeof(*out->unknown_fields));
+		out->unknown_fields = take_memory(c, 1, sizeof(*out->unknown_fields));
 	if (!out->unknown_fields)
 		return false;
 	out->unknown_fields->len = m.n;
@@ -635,7 +635,7 @@ static bool decode_into(struct pb_decoder *c, const ProtobufCMessageDescriptor *
 
 void *pb_decode(struct pb_decoder *c, const ProtobufCMessageDescriptor *desc, struct pb_span m)
 {
-	ProtobufCMessage *out = take(c, 1, desc->sizeof_message);
+	ProtobufCMessage *out = take_memory(c, 1, desc->sizeof_message);
 
 	if (!out)
 		return NULL;

@@ -2,10 +2,9 @@
 #ifndef ONNX_DECODE_H
 #define ONNX_DECODE_H
 /*
- * Reading protobuf messages where they lie. A file is checked once, as a whole
- * and without memory (pb_check); afterwards its messages are walked field by
- * field (pb_next), or decoded into protobuf-c's structs where they are small
- * (pb_decode). Bytes are never copied: they point into the file.
+ * Reads protobuf messages in place. pb_check checks a whole file once, without allocating; afterwards messages are walked
+ * field by field (pb_next) or, if they are small, decoded into protobuf-c's structs (pb_decode). Bytes fields are never
+ * copied: they point into the file. protobuf-c's own unpacking copies every weight and recurses without a bound.
  */
 #include "base/arena.h"
 #include "base/diag.h"
@@ -14,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Messages in messages; more than any other reader of ONNX takes. */
+/* How deep messages may be nested; other readers of ONNX accept at most this much. */
 enum { PB_DEPTH = 100 };
 
 enum pb_wire { PB_VARINT = 0, PB_FIXED64 = 1, PB_BYTES = 2, PB_FIXED32 = 5 };
@@ -24,39 +23,39 @@ struct pb_span {
 	size_t n;
 };
 
-/* One field as it lies in its message. */
+/* One field of a message, still encoded. */
 struct pb_field {
 	uint32_t number;
 	uint32_t wire;	      /* enum pb_wire */
-	uint64_t value;	      /* of a number */
+	uint64_t value;	      /* of a numeric field */
 	struct pb_span bytes; /* of PB_BYTES */
 };
 
-/* Which findings a file's faults are. */
+/* Codes of the findings for the three kinds of fault. */
 struct pb_codes {
 	enum code format, truncated, depth;
 };
 
 /*
- * Whether the bytes are a message of this kind through and through: wire types,
- * lengths, nesting. Names the field and the byte of the first fault.
+ * Checks that the bytes are a well-formed message of this kind at every level: wire types, lengths, nesting. Returns 0 or
+ * -code; the finding names the field and the offset of the first fault.
  */
 int pb_check(const ProtobufCMessageDescriptor *desc, struct pb_span file,
 	     const struct pb_codes *codes, struct diag *d);
 
-/* The next field, taken off the rest; false at the end (and where the bytes are none). */
+/* Takes the next field off `rest`; false at the end or if the bytes are malformed. */
 bool pb_next(struct pb_span *rest, struct pb_field *f);
-/* The next field of this number that is of bytes: for (r = m; pb_each(&r, 5, &s);) */
+/* Takes the next bytes field of this number off `rest`, skipping others: for (r = m; pb_each(&r, 5, &s);) */
 bool pb_each(struct pb_span *rest, uint32_t number, struct pb_span *bytes);
-/* Occurrences of the field. */
+/* How often the field occurs in the message. */
 size_t pb_occurs(struct pb_span m, uint32_t number);
 /*
- * The bytes of a singular message field; p is NULL where it is absent. Pieces of one
- * that is given several times are merged, as protobuf wants, in the arena.
+ * The bytes of a singular message field; p is NULL if it is absent. If the field occurs several times, protobuf asks for the
+ * occurrences to be merged: they are joined in the arena.
  */
 struct pb_span pb_sub(struct pb_span m, uint32_t number, struct arena *a);
 
-/* The elements of a repeated number, packed or not. wire: of one element. */
+/* Iterates over the elements of a repeated numeric field, packed or not. wire: wire type of one element. */
 struct pb_values {
 	struct pb_span rest, pack;
 	uint32_t number, wire;
@@ -64,10 +63,10 @@ struct pb_values {
 struct pb_values pb_values(struct pb_span m, uint32_t number, enum pb_wire wire);
 bool pb_value(struct pb_values *v, uint64_t *out);
 size_t pb_count(struct pb_span m, uint32_t number, enum pb_wire wire);
-/* The elements in one piece where they lie in one (fixed sizes only); p is NULL where they do not. */
+/* All elements as one block of the file, if they are of fixed size and stored in one piece; p is NULL if not. */
 struct pb_span pb_block(struct pb_span m, uint32_t number, enum pb_wire wire);
 
-/* Fields of a message that pb_decode leaves alone, for the walkers above: bit n is field n. */
+/* Fields of a message that pb_decode skips because the functions above read them: bit n stands for field n. */
 struct pb_lazy {
 	const ProtobufCMessageDescriptor *desc; /* NULL ends the table */
 	uint64_t fields;
@@ -76,14 +75,14 @@ struct pb_lazy {
 struct pb_decoder {
 	struct arena *arena;
 	const struct pb_lazy *lazy; /* or NULL */
-	size_t left;		    /* bytes of arena that may still be used */
+	size_t left;		    /* bytes that may still be taken from the arena */
 	unsigned depth;
 };
-/* A decoder for small messages: a generous limit for n bytes of input. */
+/* A decoder for small messages. It may take memory in proportion to the n bytes of input, so that no file is a bomb. */
 struct pb_decoder pb_decoder(struct arena *a, const struct pb_lazy *lazy, size_t n);
-/* The message as protobuf-c's struct; NULL where it is malformed or needs too much memory. */
+/* Decodes the message into protobuf-c's struct, in the arena; NULL if it is malformed or needs too much memory. */
 void *pb_decode(struct pb_decoder *c, const ProtobufCMessageDescriptor *desc, struct pb_span m);
-/* Where a decoded message with lazy fields lies in the file. */
+/* The encoded bytes of a decoded message, from which its skipped fields are read. */
 struct pb_span pb_where(const ProtobufCMessage *m);
 
 #endif

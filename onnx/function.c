@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model-local functions: each call is replaced by the function's body. */
+/* Expands model-local functions: each call is replaced by the nodes of the function's body. */
 #include "onnx/internal.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@ enum { MAX_ATTRIBUTES = 1024, KEY = 512 };
 
 /* ---- which function a node calls */
 
-static struct pb_span last(struct pb_span m, uint32_t number)
+static struct pb_span last_occurrence(struct pb_span m, uint32_t number)
 {
 	struct pb_span s = {0};
 
@@ -18,7 +18,7 @@ static struct pb_span last(struct pb_span m, uint32_t number)
 	return s;
 }
 
-/* "domain\0name\0overload"; 0 where it does not fit. */
+/* Makes the key "domain\0name\0overload" of a function and returns its length; 0 if it does not fit. */
 static size_t make_key(char key[KEY], struct pb_span domain, struct pb_span name,
 		       struct pb_span overload)
 {
@@ -40,13 +40,13 @@ static size_t make_key(char key[KEY], struct pb_span domain, struct pb_span name
 static int index_function(struct loader *l, struct pb_span m, uint32_t i)
 {
 	struct function *f = &l->functions[i];
-	struct pb_span domain = last(m, FUNCTION_DOMAIN);
+	struct pb_span domain = last_occurrence(m, FUNCTION_DOMAIN);
 	char key[KEY];
 
-	*f = (struct function){.bytes = m, .name = last(m, FUNCTION_NAME)};
+	*f = (struct function){.bytes = m, .name = last_occurrence(m, FUNCTION_NAME)};
 	if (span_is(domain, "ai.onnx"))
 		domain.n = 0;
-	size_t n = make_key(key, domain, f->name, last(m, FUNCTION_OVERLOAD));
+	size_t n = make_key(key, domain, f->name, last_occurrence(m, FUNCTION_OVERLOAD));
 	if (!f->name.n || !n)
 		return FAIL(l->d, E_MODEL_FUNCTION, .slot = fmt(l->d, "function %" PRIu32, i),
 			    .expected = "a name", .actual = f->name.n ? "a very long one" : "none");
@@ -85,7 +85,7 @@ struct function *function_find(struct loader *l, const struct node_view *v)
 	return i < 0 ? NULL : &l->functions[i];
 }
 
-/* ---- what a call costs, before anything is expanded */
+/* ---- the cost of a call, computed before anything is expanded so that a small file cannot grow without bound */
 
 static int count_function(struct loader *l, struct function *f, unsigned depth);
 
@@ -95,7 +95,7 @@ static void add_cost(uint64_t *sum, uint64_t cost)
 		*sum = UINT64_MAX;
 }
 
-/* Of walking over a message: each of its fields, some times. */
+/* Cost of walking over a message: 8 for each field, because a field is visited several times. */
 static uint64_t walk_cost(struct pb_span m)
 {
 	struct pb_field f;
@@ -109,7 +109,7 @@ static uint64_t walk_cost(struct pb_span m)
 static int count_nodes(struct loader *l, struct pb_span bytes, uint32_t number, unsigned depth,
 		       uint64_t *sum);
 
-/* An attribute is copied at each call, but for tensors, which calls share; bodies count as nodes do. */
+/* Adds the cost of an attribute, which every call copies. Tensors are free because calls share them; bodies count like nodes. */
 static int count_attribute(struct loader *l, struct pb_span attr, unsigned depth, uint64_t *sum)
 {
 	struct pb_span rest = attr;
@@ -202,12 +202,12 @@ static bool declared(const struct function *f, struct pb_span name)
 		if (span_same(s, name))
 			return true;
 	for (rest = f->bytes; pb_each(&rest, FUNCTION_DEFAULTS, &s);)
-		if (span_same(last(s, 1), name))
+		if (span_same(last_occurrence(s, 1), name))
 			return true;
 	return false;
 }
 
-/* The attributes that the body may refer to: the call's, then the function's defaults. */
+/* Collects the attributes that the body may refer to: those of the call, then the function's defaults. */
 static int make_env(struct loader *l, struct scope *s, struct arena *a, const struct node_view *v,
 		    const struct function *f, struct env *env)
 {
@@ -258,7 +258,7 @@ static int bind_inputs(struct loader *l, struct scope *fs, const struct function
 	return 0;
 }
 
-/* The body writes the caller's values where it can. */
+/* Maps the function's outputs to the caller's values, so that the body writes those directly. */
 static int bind_outputs(struct loader *l, struct scope *fs, struct arena *a,
 			const struct function *f, const uint32_t *out, uint32_t nout)
 {
@@ -282,8 +282,8 @@ static int bind_outputs(struct loader *l, struct scope *fs, struct arena *a,
 	return 0;
 }
 
-/* An output that is an input, or another output: a copy of it. */
-static void pass_on(struct loader *l, struct scope *fs, uint32_t from, uint32_t to)
+/* A function output that is also an input or another output needs a node: an Identity copies it to the caller's value. */
+static void copy_to_output(struct loader *l, struct scope *fs, uint32_t from, uint32_t to)
 {
 	const struct op *op = op_named("Identity");
 	const char *name = arena_printf(l->a, "%sIdentity_%" PRIu32, fs->prefix, to);
@@ -307,12 +307,12 @@ static int finish_outputs(struct loader *l, struct scope *fs, const uint32_t *ou
 				    .slot = fmt(l->d, "output '%s'", span_show(l, fs->result[i])),
 				    .expected = "a node that writes it", .actual = "none");
 		if (id != out[i])
-			pass_on(l, fs, id, out[i]);
+			copy_to_output(l, fs, id, out[i]);
 	}
 	return 0;
 }
 
-/* "caller/", of which the end is kept where it gets long. */
+/* "caller/" for the names inside of the function; of a long caller only the end is kept. */
 static const char *prefix(struct loader *l, const struct scope *s, const struct node_view *v)
 {
 	const char *title = node_title(&l->scratch, s, v);

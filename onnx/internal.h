@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ONNX_INTERNAL_H
 #define ONNX_INTERNAL_H
-/* What the parts of the loader share; nobody else includes this. */
+/* Declarations that the files of the loader share: load.c, nodes.c, attrs.c, function.c. No other folder includes this. */
 #include "base/hash.h"
 #include "onnx.pb-c.h"
 #include "onnx/decode.h"
@@ -9,7 +9,7 @@
 #include "onnx/weights.h"
 #include "ops/op.h"
 
-/* Numbers of the fields that are walked rather than decoded. test/unit/load.c holds them against the schema. */
+/* Numbers of the protobuf fields that are read where they lie instead of being decoded. test/unit/load.c compares them with the schema. */
 enum {
 	MODEL_GRAPH = 7,
 	MODEL_OPSET = 8,
@@ -50,11 +50,12 @@ enum {
 };
 
 enum {
-	CALL_DEPTH = 64,     /* functions that call one another */
-	EXPANDED_NODE = 256, /* what a node costs that a function expands to, besides its bytes */
-	EXPANDED_BASE = 64 << 20, /* what functions may cost in all, and 8 times the file */
-	TITLE = 256,		  /* bytes of a name that are kept of one that is made up */
-	COLLECT_MAX = 200,	  /* findings after which `collect` gives up */
+	CALL_DEPTH = 64,     /* how deep model-local functions may call one another */
+	EXPANDED_NODE = 256, /* cost of one node that a function expands to, in addition to its bytes */
+	EXPANDED_BASE =
+		64 << 20, /* all expanded functions together may cost this much plus 8 times the file's size */
+	TITLE = 256, /* longest caller's name that is put before the names of an expanded function */
+	COLLECT_MAX = 200, /* `collect` stops after this many findings */
 };
 
 struct opsets {
@@ -62,11 +63,11 @@ struct opsets {
 	size_t n;
 };
 
-/* A model-local function, as the file has it. */
+/* A model-local function as it is in the file, before any call is expanded. */
 struct function {
 	struct pb_span bytes, name;
 	struct opsets opsets;
-	uint64_t cost; /* of what it expands to; 0: not counted yet */
+	uint64_t cost; /* cost of everything it expands to; 0: not counted yet */
 	bool counting;
 };
 
@@ -74,29 +75,29 @@ struct function {
 struct env_attr {
 	struct pb_span name;
 	const Onnx__AttributeProto *attr;
-	struct scope *scope; /* where its graph's names are looked up */
+	struct scope *scope; /* scope in which the names of a graph attribute are looked up */
 };
 struct env {
 	struct env_attr *v;
 	size_t n;
 };
 
-/* A value of the graph around a body that the body uses. */
+/* A body uses a value of the enclosing graph: value `outer` there is value `inner` in the body. */
 struct capture {
 	uint32_t outer, inner;
 };
 
-/* Names as they are seen in one graph, body or function. */
+/* The names that nodes of one graph, body or function can refer to. */
 struct scope {
 	struct graph *g;
-	struct map names; /* to value ids; NO_VALUE: known, but left out */
-	struct scope *up; /* the graph around a body; NULL: none is seen */
+	struct map names; /* name to value id; NO_VALUE: the name exists but stands for an omitted operand */
+	struct scope *up; /* scope of the enclosing graph; NULL: a model's graph or a function, which see no other names */
 	struct opsets opsets;
-	const struct env *env; /* in a function: its attributes */
-	const char *prefix;    /* of names: "caller/" in a function, else "" */
+	const struct env *env; /* in a function: the attributes of the call */
+	const char *prefix;    /* put before names: "caller/" in a function, "" elsewhere */
 	struct capture *captures;
 	uint32_t ncaptures, cap;
-	/* of a function: its outputs, whose values the caller has made */
+	/* in a function: names of its outputs, whose values the caller has already made */
 	const struct pb_span *result;
 	bool *written;
 	uint32_t nresults;
@@ -106,7 +107,7 @@ struct loader {
 	struct model *m;
 	struct diag *d;
 	struct arena *a;      /* the model's */
-	struct arena scratch; /* gone after the load */
+	struct arena scratch; /* freed when the load ends */
 	const struct load_options *options;
 	struct opsets opsets; /* the model's */
 	struct function *functions;
@@ -114,22 +115,22 @@ struct loader {
 	struct map function_of; /* domain, name, overload */
 	struct map symbol_of;	/* dim_param to number */
 	struct weights *store;
-	unsigned calls;	   /* function calls one in another */
-	uint64_t expanded; /* cost so far */
-	struct map tensor_of; /* in functions: where a tensor lies in the file to its place in tensors */
+	unsigned calls;	      /* function calls that are being expanded, one inside another */
+	uint64_t expanded;    /* cost so far */
+	struct map tensor_of; /* in functions: address of a tensor in the file to its index in `tensors`, so that calls share it */
 	struct tensor **tensors;
 	uint32_t ntensors, cap_tensors;
-	size_t faults; /* gone over, with `collect` */
+	size_t faults; /* faults that `collect` has reported and skipped */
 };
 
-/* A NodeProto, looked over. */
+/* The fields of a NodeProto that are needed before the operator is known; they point into the file. */
 struct node_view {
 	struct pb_span bytes, name, type, domain, overload;
 	uint32_t nin, nout;
 	uint32_t index; /* in its graph */
 };
 
-/* Bodies of the node that is being made. */
+/* Bodies of the control-flow node that is being loaded. */
 struct bodies {
 	struct graph **graph;
 	struct scope **scope;
@@ -150,40 +151,43 @@ static inline const char *span_text(struct arena *a, struct pb_span s)
 	return arena_strn(a, (const char *)s.p, s.n);
 }
 /* load.c */
-/* For messages; long ones are cut. */
+/* The text for a message; long texts are cut. */
 const char *span_show(struct loader *l, struct pb_span s);
-/* Whether to go on after a fault (`collect`): 0, else rc. */
+/* Returns 0 if `collect` lets the load go on after the fault rc, otherwise rc. */
 int load_excuse(struct loader *l, int rc);
-/* A tensor of the file; in functions one that was read before is not read anew. */
+/* Reads a tensor of the file. Calls of one function share the tensors that its body holds. */
 int load_tensor(struct loader *l, struct pb_span m, bool sparse, const char *what,
 		struct tensor **out, struct pb_span *name);
-/* Imported opsets of a model or function (field `number`); E-MODEL-VERSION for one of the future. */
+/* Reads the imported opsets of a model or function (field `number`). E-MODEL-VERSION if one is newer than this build knows. */
 int load_opsets(struct loader *l, struct pb_span bytes, uint32_t number, struct opsets *out);
 
 /* nodes.c */
 struct node_view node_view(struct pb_span bytes, uint32_t index);
-/* A body (up: the scope around it) or, with up NULL, the model's graph. */
+/* Loads a body, with `up` the enclosing scope, or the model's graph, with `up` NULL. */
 int load_graph(struct loader *l, struct pb_span bytes, struct scope *up, struct scope **scope);
-/* The nodes of s (a graph's or a function's, field `number`): first their outputs' names, then they. */
+/*
+ * Load the nodes of a graph or function into s; `number` is the protobuf field that holds them. load_declare enters the names of
+ * all outputs first, because a body may use a value of a node that comes later in the file; load_nodes then makes the nodes.
+ */
 int load_declare(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number);
 int load_nodes(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number);
 bool scope_find(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id);
-/* A name for the node: its own, or OP_K; with the scope's prefix. */
+/* The node's name, or OP_K (operator and number) if it has none, with the scope's prefix. */
 const char *node_title(struct arena *a, const struct scope *s, const struct node_view *v);
 
 /* attrs.c */
 /*
- * The attribute decoded into a, with a reference to the function's attribute followed; out->attr
- * is NULL where that is not given.
+ * Decodes an attribute into the arena a. If it refers to an attribute of the enclosing function, the value of the call is
+ * taken; out->attr is NULL if the call does not give one.
  */
 int attr_read(struct loader *l, struct scope *s, struct arena *a, struct pb_span bytes,
 	      struct env_attr *out);
-/* Attributes to params by the row (NULL: unknown operator; graphs only). */
+/* Reads the node's attributes into params as the operator's row says. Without a row (unknown operator) only bodies are read. */
 int attrs_load(struct loader *l, struct scope *s, const struct node_view *v, const struct op *row,
 	       void **params, struct bodies *bodies);
-/* The value of a Constant node. */
+/* Reads the value of a Constant node, whichever attribute holds it. */
 int attrs_constant(struct loader *l, struct scope *s, const struct node_view *v, struct tensor **out);
-/* A TypeProto; what cannot be told (hint: or cannot be held) stays unknown. */
+/* Reads a TypeProto. Unknown parts stay unknown; with `hint` a type that infer cannot represent is also left unknown, not refused. */
 int load_type(struct loader *l, const Onnx__TypeProto *p, bool hint, struct type *type,
 	      struct shape *shape);
 

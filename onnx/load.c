@@ -6,14 +6,14 @@
 #include <inttypes.h>
 #include <sys/mman.h>
 
-enum { IR_MAX = 14, OPSETS_MAX = 256, SHOWN = 80 };
+enum { NEWEST_IR_VERSION = 14, MAX_OPSETS = 256, MAX_SHOWN_BYTES = 80 };
 
 const char *span_show(struct loader *l, struct pb_span s)
 {
 	if (!l->d)
 		return "";
-	return fmt(l->d, "%.*s%s", (int)(s.n < SHOWN ? s.n : SHOWN), s.n ? (const char *)s.p : "",
-		   s.n > SHOWN ? "..." : "");
+	return fmt(l->d, "%.*s%s", (int)(s.n < MAX_SHOWN_BYTES ? s.n : MAX_SHOWN_BYTES),
+		   s.n ? (const char *)s.p : "", s.n > MAX_SHOWN_BYTES ? "..." : "");
 }
 
 int load_excuse(struct loader *l, int rc)
@@ -49,9 +49,9 @@ int load_tensor(struct loader *l, struct pb_span m, bool sparse, const char *wha
 	return 0;
 }
 
-/* ---- what the file is, where it is no model */
+/* ---- files of other formats */
 
-static const char *other_file(struct pb_span f)
+static const char *hint_for_other_format(struct pb_span f)
 {
 	static const struct {
 		size_t at;
@@ -92,7 +92,7 @@ static const char *other_file(struct pb_span f)
 static int check_file(struct loader *l, struct pb_span f)
 {
 	static const struct pb_codes codes = {E_MODEL_FORMAT, E_MODEL_TRUNCATED, E_MODEL_DEPTH};
-	const char *hint = other_file(f);
+	const char *hint = hint_for_other_format(f);
 
 	if (hint)
 		return FAIL(l->d, E_MODEL_FORMAT, .hint = hint);
@@ -103,7 +103,7 @@ static int check_file(struct loader *l, struct pb_span f)
 
 /* ---- the model's own fields */
 
-/* Everything but numbers and short texts is walked. */
+/* These fields of ModelProto may be large: pb_decode skips them, and they are read where they lie. */
 static const struct pb_lazy model_lazy[] = {
 	{&onnx__model_proto__descriptor, 1u << MODEL_GRAPH | 1u << MODEL_OPSET | 1u << MODEL_META |
 						 1u << MODEL_TRAINING | 1u << MODEL_FUNCTIONS |
@@ -111,7 +111,7 @@ static const struct pb_lazy model_lazy[] = {
 	{NULL, 0},
 };
 
-static const char *text(const char *s)
+static const char *or_empty(const char *s)
 {
 	return s ? s : "";
 }
@@ -126,17 +126,17 @@ static int load_head(struct loader *l, struct pb_span f)
 		return FAIL(l->d, E_MODEL_FORMAT, .message = "the file is damaged");
 	m->ir_version = p->has_ir_version ? p->ir_version : 0;
 	m->model_version = p->has_model_version ? p->model_version : 0;
-	m->producer = text(p->producer_name);
-	m->producer_version = text(p->producer_version);
-	m->domain = text(p->domain);
-	m->doc = text(p->doc_string);
-	if (m->ir_version >= 1 && m->ir_version <= IR_MAX)
+	m->producer = or_empty(p->producer_name);
+	m->producer_version = or_empty(p->producer_version);
+	m->domain = or_empty(p->domain);
+	m->doc = or_empty(p->doc_string);
+	if (m->ir_version >= 1 && m->ir_version <= NEWEST_IR_VERSION)
 		return 0;
 	if (!m->ir_version)
 		return FAIL(l->d, E_MODEL_FORMAT, .expected = "a model with an IR version",
 			    .actual = "none");
 	return FAIL(l->d, E_MODEL_VERSION, .slot = "IR version",
-		    .expected = fmt(l->d, "1 to %d", IR_MAX),
+		    .expected = fmt(l->d, "1 to %d", NEWEST_IR_VERSION),
 		    .actual = fmt(l->d, "%" PRId64, m->ir_version));
 }
 
@@ -153,7 +153,7 @@ static int load_meta(struct loader *l, struct pb_span f)
 			pb_decode(&c, &onnx__string_string_entry_proto__descriptor, s);
 		if (p && p->key && *p->key)
 			m->meta[m->nmeta++] = (struct meta){arena_str(l->a, p->key),
-							    arena_str(l->a, text(p->value))};
+							    arena_str(l->a, or_empty(p->value))};
 		arena_free(&tmp);
 	}
 	return 0;
@@ -188,12 +188,12 @@ static int load_opset(struct loader *l, struct pb_span m, struct opset *out)
 int load_opsets(struct loader *l, struct pb_span bytes, uint32_t number, struct opsets *out)
 {
 	size_t n = pb_occurs(bytes, number);
-	struct opset *v = arena_new_n(l->a, struct opset, n <= OPSETS_MAX ? n : 0);
+	struct opset *v = arena_new_n(l->a, struct opset, n <= MAX_OPSETS ? n : 0);
 	struct pb_span rest = bytes, m;
 
-	if (n > OPSETS_MAX)
+	if (n > MAX_OPSETS)
 		return FAIL(l->d, E_MODEL_FORMAT,
-			    .expected = fmt(l->d, "at most %d imported opsets", OPSETS_MAX),
+			    .expected = fmt(l->d, "at most %d imported opsets", MAX_OPSETS),
 			    .actual = fmt(l->d, "%zu", n));
 	*out = (struct opsets){v, 0};
 	while (out->n < n && pb_each(&rest, number, &m)) {
@@ -205,7 +205,7 @@ int load_opsets(struct loader *l, struct pb_span bytes, uint32_t number, struct 
 	return 0;
 }
 
-/* ---- the whole */
+/* ---- the model as a whole */
 
 static int load_model(struct loader *l, struct pb_span f)
 {
@@ -254,8 +254,8 @@ static struct model *model_new(const char *path, struct diag *d)
 	return m;
 }
 
-/* Every finding of this load is about this file. */
-static void say_model(struct diag *d, const struct finding *before, const char *path)
+/* Name this file in every finding that the load has added. */
+static void name_model_in_findings(struct diag *d, const struct finding *before, const char *path)
 {
 	if (!d || !path)
 		return;
@@ -265,17 +265,17 @@ static void say_model(struct diag *d, const struct finding *before, const char *
 }
 
 /*
- * The loader reads here and there: the system should not map (and read) what lies
- * around. Whoever reads weights reads on.
+ * Tell the system how the mapped file will be read. The loader jumps from field to field, so pages around the ones
+ * it touches must not be read ahead; afterwards weights are read from front to back.
  */
-static void reading_on(const struct file_map *f, bool on)
+static void expect_sequential_reads(const struct file_map *f, bool on)
 {
 	if (f->mapped && f->size)
 		(void)madvise((void *)(uintptr_t)f->data, f->size, on ? MADV_NORMAL : MADV_RANDOM);
 }
 
-static struct model *load(const char *path, struct pb_span bytes,
-			  const struct load_options *options, struct diag *d)
+static struct model *load_file_or_bytes(const char *path, struct pb_span bytes,
+					const struct load_options *options, struct diag *d)
 {
 	static const struct load_options none;
 	const struct finding *before = d ? d->last : NULL;
@@ -292,14 +292,14 @@ static struct model *load(const char *path, struct pb_span bytes,
 		rc = file_map(path, map, E_MODEL_OPEN, d);
 		bytes = (struct pb_span){map->data, map->size};
 		if (rc)
-			path = NULL; /* the message names it */
-		reading_on(map, false);
+			path = NULL; /* the message of file_map already names the file */
+		expect_sequential_reads(map, false);
 	}
 	if (!rc)
 		rc = load_model(&l, bytes);
-	reading_on(weights_file(l.store), true);
+	expect_sequential_reads(weights_file(l.store), true);
 	arena_free(&l.scratch);
-	say_model(d, before, path);
+	name_model_in_findings(d, before, path);
 	if (!rc)
 		return m;
 	onnx_unload(m);
@@ -308,13 +308,13 @@ static struct model *load(const char *path, struct pb_span bytes,
 
 struct model *onnx_load(const char *path, const struct load_options *options, struct diag *d)
 {
-	return load(path, (struct pb_span){0}, options, d);
+	return load_file_or_bytes(path, (struct pb_span){0}, options, d);
 }
 
 struct model *onnx_load_bytes(const void *bytes, size_t n, const struct load_options *options,
 			      struct diag *d)
 {
-	return load(NULL, (struct pb_span){bytes, n}, options, d);
+	return load_file_or_bytes(NULL, (struct pb_span){bytes, n}, options, d);
 }
 
 void onnx_unload(struct model *m)
@@ -322,7 +322,8 @@ void onnx_unload(struct model *m)
 	if (!m)
 		return;
 	weights_close(m);
-	struct arena a = m->arena; /* the model lies outside its arena */
+	struct arena a =
+		m->arena; /* struct model itself is not in its arena, so the arena's head must be copied before it is freed */
 	arena_free(&a);
 	mem_free(m);
 }

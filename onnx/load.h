@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef ONNX_LOAD_H
 #define ONNX_LOAD_H
-/* Bytes of an ONNX file to a struct model. */
+/* Reads an ONNX file, or the bytes of one, into a struct model. */
 #include "base/field.h"
 #include "ir/graph.h"
 
 struct load_options {
-	const char *external_root; /* a folder that external data may lie in, too; or NULL */
+	const char *external_root; /* besides the model's own folder, external data may lie in this one; or NULL */
 	/*
-	 * Lists of texts "NAME=..." or "NAME:...": an input that has an initializer, which is its default, is
-	 * an input like others where one of them names it; else it is a constant.
+	 * The user's words for inputs, "NAME=..." or "NAME:...". A graph input that also has an initializer has a default
+	 * value: it is loaded as an input if one of these words names it, and as a constant if none does.
 	 */
 	const struct texts *given;
 	uint32_t ngiven;
-	bool collect; /* go on after faults of single nodes and weights, reporting each */
+	bool collect; /* report each faulty node and weight and go on, instead of ending at the first */
 };
 
 /*
- * The model, or NULL with a finding. With `collect` a model may come back although findings were
- * added: what was at fault is left out of it, so it may be looked at but not run.
- * options may be NULL.
+ * Returns the model, which the caller gives back with onnx_unload, or NULL with a finding (E-MODEL-*). With `collect` a model
+ * may be returned although errors were added: faulty nodes and weights are missing from it, so it can be inspected but
+ * must not be run. options may be NULL.
  */
 struct model *onnx_load(const char *path, const struct load_options *options, struct diag *d);
-/* The same from memory, which must stay as long as the model. External data: only under external_root. */
+/* The same from n bytes of memory, which must outlive the model. External data are looked for under external_root only. */
 struct model *onnx_load_bytes(const void *bytes, size_t n, const struct load_options *options,
 			      struct diag *d);
 void onnx_unload(struct model *m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs, bodies and nodes: names to ids. */
+/* Loads graphs, bodies and nodes; replaces the names of values by ids. */
 #include "onnx/internal.h"
 
 #include <inttypes.h>
@@ -49,10 +49,10 @@ static void set_const(struct value *v, const struct tensor *t)
 }
 
 /*
- * A value of the graph around becomes one of the body's: a constant where it is
- * one, else a capture.
+ * A body uses value `outer` of the enclosing graph. It gets a value of its own: a constant if the outer value is one,
+ * otherwise a capture, which becomes an extra input of the control-flow node.
  */
-static uint32_t capture(struct loader *l, struct scope *s, uint32_t outer)
+static uint32_t capture_value(struct loader *l, struct scope *s, uint32_t outer)
 {
 	const struct value *o = s->up->g->value[outer];
 	struct value *v = graph_add_value(s->g, NULL);
@@ -84,7 +84,7 @@ bool scope_find(struct loader *l, struct scope *s, struct pb_span name, uint32_t
 	}
 	if (!s->up || !scope_find(l, s->up, name, &outer))
 		return false;
-	*id = outer == NO_VALUE || s->g == s->up->g ? outer : capture(l, s, outer);
+	*id = outer == NO_VALUE || s->g == s->up->g ? outer : capture_value(l, s, outer);
 	set_name(s, name, *id);
 	return true;
 }
@@ -133,7 +133,7 @@ static int add_initializers(struct loader *l, struct scope *s, struct pb_span by
 	return 0;
 }
 
-/* What ValueInfoProtos say besides name and type nobody asks for. */
+/* Of a ValueInfoProto only name and type are used: doc strings and metadata are not decoded. */
 static const struct pb_lazy value_info_lazy[] = {
 	{&onnx__value_info_proto__descriptor, 1u << 3 | 1u << 4},
 	{NULL, 0},
@@ -156,7 +156,7 @@ static int read_value_info(struct loader *l, struct arena *a, struct pb_span m,
 	return check_name(l, *name);
 }
 
-/* Whether the caller gives a value for this input: a text begins with its name and '=' or ':'. */
+/* Whether the user gives a value for this input, that is, one of the words begins with its name and '=' or ':'. */
 static bool is_given(const struct loader *l, struct pb_span name)
 {
 	for (uint32_t k = 0; k < l->options->ngiven; k++)
@@ -169,7 +169,7 @@ static bool is_given(const struct loader *l, struct pb_span name)
 	return false;
 }
 
-/* A default that is overridden: the value is an input, of the initializer's type where none is declared. */
+/* The user overrides a default: the value becomes an input. If no type is declared for it, the initializer's type stays. */
 static int override_default(struct loader *l, struct scope *s, struct value *v,
 			    const Onnx__ValueInfoProto *p)
 {
@@ -195,7 +195,7 @@ static int add_input(struct loader *l, struct scope *s, struct pb_span m)
 			  .expected = "a type", .actual = "none");
 	else if (!rc && known >= 0 && !s->g->value[known]->init)
 		rc = name_fail(l, name, "one input of this name", "a second one");
-	/* Initializers that are listed as inputs, too, are defaults. */
+	/* An initializer that is also listed as an input is that input's default. */
 	if (!rc && known >= 0 && !s->up && is_given(l, name))
 		rc = override_default(l, s, s->g->value[known], p);
 	if (rc || known >= 0)
@@ -226,7 +226,7 @@ static int add_inputs(struct loader *l, struct scope *s, struct pb_span bytes)
 	return 0;
 }
 
-/* Declared types of values that are there: hints, which inference may correct. */
+/* Reads the declared types of inner values. They are hints only: shape inference may correct them. */
 static int add_hints(struct loader *l, struct scope *s, struct pb_span bytes, uint32_t number)
 {
 	struct pb_span rest = bytes, m, name;
@@ -317,7 +317,7 @@ const char *node_title(struct arena *a, const struct scope *s, const struct node
 			    v->index);
 }
 
-/* Say which node the newest finding is about. */
+/* Puts the node's name and operator into the newest finding. */
 static int at_node(struct loader *l, const struct scope *s, const struct node_view *v, int rc)
 {
 	if (rc && l->d)
@@ -330,8 +330,8 @@ static bool is_constant(struct loader *l, const struct node_view *v)
 	return !v->domain.n && span_is(v->type, "Constant") && !function_find(l, v);
 }
 
-/* The name of a node's output: a new value, or one that a function's caller waits for. */
-static int declare(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id)
+/* Enters the name of a node's output: a new value or, for a function's result, the value that the caller has made. */
+static int declare_output(struct loader *l, struct scope *s, struct pb_span name, uint32_t *id)
 {
 	int64_t known = own_name(s, name);
 	int rc = check_name(l, name);
@@ -367,7 +367,7 @@ static int declare_node(struct loader *l, struct scope *s, const struct node_vie
 		return FAIL(l->d, E_MODEL_GRAPH, .expected = "an operator", .actual = "none");
 	while (!rc && pb_each(&rest, NODE_OUTPUT, &name))
 		if (name.n)
-			rc = declare(l, s, name, &id);
+			rc = declare_output(l, s, name, &id);
 	if (rc || !is_constant(l, v))
 		return rc;
 	if (v->nout != 1 || v->nin || id == NO_VALUE)
@@ -412,11 +412,11 @@ static int node_inputs(struct loader *l, struct scope *s, const struct node_view
 		if (in[n++] != NO_VALUE)
 			used = n;
 	}
-	*nin = used; /* what is left out at the end need not be said */
+	*nin = used; /* trailing omitted inputs are dropped */
 	return 0;
 }
 
-/* Output ids: names were entered before. */
+/* Ids of the node's outputs, whose names load_declare has entered. */
 static void node_outputs(const struct scope *s, const struct node_view *v, uint32_t *out,
 			 uint32_t *nout)
 {
@@ -472,7 +472,7 @@ static int check_inputs(struct loader *l, const struct op *op, const uint32_t *i
 	return 0;
 }
 
-/* An output that the operator always writes needs a value, also where nobody wants it. */
+/* Gives every output that the operator always writes a value, even if the model does not name that output. */
 static int check_outputs(struct loader *l, struct graph *g, const struct op *op, uint32_t *out,
 			 uint32_t given, uint32_t *nout)
 {
@@ -493,7 +493,7 @@ static int check_outputs(struct loader *l, struct graph *g, const struct op *op,
 	return 0;
 }
 
-/* Version of the domain that the scope imports, or 0. */
+/* Version of the domain that the function or the model imports; 0 if neither does. */
 static int64_t scope_version(const struct loader *l, const struct scope *s, struct pb_span domain)
 {
 	const struct opsets *lists[] = {&s->opsets, &l->opsets};
@@ -505,7 +505,7 @@ static int64_t scope_version(const struct loader *l, const struct scope *s, stru
 	return !domain.n && l->m->ir_version < 3 ? 1 : 0;
 }
 
-/* Versions of domains whose last change took no operator that has a row. */
+/* Newest version of a domain. Some domains have grown a version that changed no operator we have a row for; those are listed here. */
 static int64_t newest_version(const char *domain)
 {
 	static const struct opset known[] = {{"ai.onnx.ml", 5},
@@ -520,7 +520,7 @@ static int64_t newest_version(const char *domain)
 	return newest;
 }
 
-/* The row that the imported opset selects, or NULL. */
+/* Finds the operator's row for the imported opset; *row is NULL if the operator is unknown. */
 static int find_row(struct loader *l, const struct scope *s, const struct node_view *v,
 		    const char *domain, const char *type, int64_t *version, const struct op **row)
 {
@@ -542,7 +542,7 @@ static int find_row(struct loader *l, const struct scope *s, const struct node_v
 	return 0;
 }
 
-/* What the bodies take from around them becomes inputs of the node. */
+/* Lists, once each, the outer values that the bodies capture: they become inputs of the control-flow node. */
 static uint32_t *gather_captures(struct loader *l, struct arena *tmp, const struct bodies *b,
 				 uint32_t *ncap)
 {
@@ -598,7 +598,7 @@ static void make_node(struct loader *l, struct arena *tmp, struct scope *s, cons
 		n->sub = arena_dup(l->a, b->graph, b->n * sizeof(*n->sub));
 }
 
-/* A node of an operator, in a model's graph, a body or a function that is being expanded. */
+/* Loads a node that is an operator, not a function call. */
 static int load_operator(struct loader *l, struct arena *tmp, struct scope *s,
 			 const struct node_view *v, struct node *n)
 {

@@ -8,14 +8,16 @@
 
 #include <inttypes.h>
 
-enum { IR_INITIALIZERS = 4 }; /* from here on an initializer need not be an input, too */
+enum {
+	IR_INITIALIZERS = 4
+}; /* since this IR version an initializer need not also be listed as an input */
 
 struct onnx_file {
 	struct arena arena;
 	struct file_map map;
 	struct pb_span model, graph;
 	struct pb_span *bytes; /* of the nodes */
-	bool *named;	       /* whether the node has a name of its own */
+	bool *named;	       /* per node: whether the file names it */
 	struct onnx_node *node;
 	uint32_t nnodes;
 	const char **output;
@@ -39,7 +41,7 @@ static void add_name(struct names *x, struct pb_span s)
 	x->v[x->n++] = span_text(x->arena, s);
 }
 
-/* The field that comes last counts. */
+/* Protobuf: if a singular field occurs several times, its last occurrence counts. */
 static struct pb_span last_of(struct pb_span m, uint32_t number)
 {
 	struct pb_span s = {0};
@@ -49,13 +51,13 @@ static struct pb_span last_of(struct pb_span m, uint32_t number)
 	return s;
 }
 
-/* Names that a body defines; the bodies around it see theirs, too. */
+/* Names that a body defines. A name of the body itself or of an enclosing one is not captured from outside. */
 struct inner {
 	struct map names;
 	const struct inner *up;
 };
 
-static void define(struct inner *s, struct pb_span name)
+static void define_name(struct inner *s, struct pb_span name)
 {
 	if (name.n)
 		map_set(&s->names, (const char *)name.p, name.n, 1);
@@ -71,7 +73,7 @@ static bool defined(const struct inner *s, struct pb_span name)
 
 static void capture_body(struct pb_span graph, const struct inner *up, struct names *out);
 
-/* The names that the node's bodies read from outside. */
+/* Collects the names that the node's bodies read from the enclosing graph. */
 static void capture_node(struct pb_span node, const struct inner *up, struct names *out)
 {
 	struct pb_span attributes = node, attribute, graphs, g;
@@ -91,15 +93,15 @@ static void capture_body(struct pb_span graph, const struct inner *up, struct na
 	struct pb_span rest, m, name;
 
 	for (rest = graph; pb_each(&rest, GRAPH_INPUT, &m);)
-		define(&s, last_of(m, 1));
+		define_name(&s, last_of(m, 1));
 	for (rest = graph; pb_each(&rest, GRAPH_INITIALIZER, &m);)
-		define(&s, last_of(m, 8));
+		define_name(&s, last_of(m, 8));
 	for (rest = graph; pb_each(&rest, GRAPH_SPARSE, &m);)
-		define(&s, last_of(last_of(m, 1), 8));
+		define_name(&s, last_of(last_of(m, 1), 8));
 	for (rest = graph; pb_each(&rest, GRAPH_NODE, &m);) {
 		struct pb_span outs = m;
 		while (pb_each(&outs, NODE_OUTPUT, &name))
-			define(&s, name);
+			define_name(&s, name);
 	}
 	for (rest = graph; pb_each(&rest, GRAPH_NODE, &m);) {
 		struct pb_span ins = m;
@@ -210,7 +212,7 @@ const char *onnx_file_output(const struct onnx_file *f, uint32_t i)
 	return f->output[i];
 }
 
-/* ---- writing: a message is a list of pieces, so that weights are not copied -------------------- */
+/* ---- writing: a message is a list of pieces, so that weights are written from where they are -------- */
 
 struct piece {
 	const void *p;
@@ -272,7 +274,7 @@ static void add_message(struct message *m, uint32_t field, const struct message 
 		add_piece(m, x->v[i].p, x->v[i].n);
 }
 
-/* TypeProto.Tensor; a tensor in a sequence has no shape of its own. */
+/* Adds a TypeProto.Tensor. s is NULL for the tensors of a sequence, which have no common shape. */
 static void add_tensor_type(struct message *m, uint32_t field, enum dtype t, const struct shape *s)
 {
 	struct message x = {.arena = m->arena}, shape = {.arena = m->arena};
@@ -355,7 +357,7 @@ static void add_node(struct message *m, const struct onnx_file *f, uint32_t i)
 	struct message x = {.arena = m->arena};
 
 	add_piece(&x, f->bytes[i].p, f->bytes[i].n);
-	if (!f->named[i]) /* its number, and so its title, changes */
+	if (!f->named[i]) /* an unnamed node is called by its number, which changes in the part: write its old title as its name */
 		add_text(&x, NODE_NAME, f->node[i].title);
 	add_message(m, GRAPH_NODE, &x);
 }

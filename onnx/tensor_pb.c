@@ -41,7 +41,7 @@ static struct type element_type(struct type t)
 	return (struct type){.kind = t.of, .of = t.of_of, .dtype = t.dtype, .key = t.key};
 }
 
-/* Type of a holder of x; what an empty one holds is known from what is expected only. */
+/* Type of a sequence or optional that holds x. An empty one (x NULL) has the expected element type: the file does not say it. */
 static struct type holder_type(enum vkind kind, const struct tensor *x, struct type expect)
 {
 	if (!x)
@@ -57,7 +57,7 @@ static struct type holder_type(enum vkind kind, const struct tensor *x, struct t
 			     .key = x->type.key};
 }
 
-/* The last number of the field, or 0. */
+/* Value of a singular numeric field, or 0: if it occurs several times, the last one counts. */
 static uint64_t number(struct pb_span m, uint32_t field)
 {
 	struct pb_values v = pb_values(m, field, PB_VARINT);
@@ -68,7 +68,7 @@ static uint64_t number(struct pb_span m, uint32_t field)
 	return x;
 }
 
-/* An element of a sequence or an optional: the field number tells its kind. */
+/* Reads an element of a sequence or optional, whose kind follows from the field number. */
 static int read_element(struct reader *r, struct pb_span m, uint32_t field, struct type expect,
 			struct tensor **out)
 {
@@ -158,8 +158,9 @@ static int read_keys(struct reader *r, struct pb_span m, enum dtype type, struct
 	return 0;
 }
 
-/* The values of a map, each a tensor of one element, as one list. */
-static int join(struct reader *r, const struct tensor *list, enum dtype type, struct tensor **out)
+/* Joins the values of a map, each a tensor of one element, into one tensor. */
+static int join_map_values(struct reader *r, const struct tensor *list, enum dtype type,
+			   struct tensor **out)
 {
 	struct shape shape = {.rank = 1, .dim = {(int64_t)list->nitems}};
 	size_t size = dtype_bits(type) / 8;
@@ -205,7 +206,7 @@ static int read_map(struct reader *r, struct pb_span m, struct type expect, stru
 		return bad(r, fmt(r->d, "%" PRId64 " values", tensor_count(t->items[0])),
 			   fmt(r->d, "%zu", list->nitems));
 	enum dtype type = list->nitems ? tensor_dtype(list->items[0]) : (enum dtype)expect.dtype;
-	rc = join(r, list, type ? type : DT_F32, &t->items[1]);
+	rc = join_map_values(r, list, type ? type : DT_F32, &t->items[1]);
 	if (rc)
 		return rc;
 	t->type = (struct type){.kind = V_MAP, .dtype = t->items[1]->type.dtype, .key = (uint8_t)key};
@@ -293,7 +294,7 @@ int tensor_pb_head(const void *bytes, size_t n, struct tensor *head, struct diag
 	return 0;
 }
 
-/* ---- writing: protobuf-c's structs, which point to the value's own bytes */
+/* ---- writing, through protobuf-c's structs that point to the tensor's own bytes */
 
 static ProtobufCBinaryData binary(const void *p, size_t n)
 {

@@ -28,8 +28,8 @@ enum { UNALIGNED_FINE = 1 };
 enum { UNALIGNED_FINE = 0 };
 #endif
 
-enum { SMALL = 4096 }; /* data up to here go into the arena */
-/* Sparse tensors may grow by this much, and to so many times their bytes: no file is a bomb. */
+enum { MAX_ARENA_BYTES = 4096 }; /* data of at most this many bytes are copied into the arena */
+/* All sparse tensors together may become DENSE_BASE bytes plus DENSE_TIMES their size in the file: a small file cannot fill memory. */
 enum { DENSE_BASE = 32 << 20, DENSE_TIMES = 64 };
 
 /* ---- the store */
@@ -55,7 +55,8 @@ struct weights {
 	const char *roots[MAX_ROOTS]; /* folders that external data may lie in, resolved */
 	const char *dir;	      /* the model's folder as given */
 	int nroots;
-	size_t dense, sparse; /* bytes of sparse tensors: made, and in the file */
+	size_t dense,
+		sparse; /* bytes of all sparse tensors so far: as dense tensors, and in the file */
 };
 
 static void add_root(struct weights *w, const char *dir)
@@ -136,7 +137,7 @@ void weights_drop(struct model *m, const struct tensor *t)
 
 /* ---- findings */
 
-/* A finding of this tensor; a test input's faults are all "not what its name says". */
+/* Adds a finding about this tensor. Any fault of an input file is E-INPUT-FORMAT: it is not the .pb file that its name promises. */
 static int tensor_fail(const struct weights_to *to, enum code code, struct pb_span name,
 		       const char *expected, const char *actual)
 {
@@ -152,7 +153,7 @@ static int tensor_fail(const struct weights_to *to, enum code code, struct pb_sp
 
 static void *new_data(const struct weights_to *to, size_t bytes)
 {
-	if (!to->store || bytes <= SMALL)
+	if (!to->store || bytes <= MAX_ARENA_BYTES)
 		return arena_alloc(to->arena, bytes);
 	void *p = mem_alloc(bytes, MEM_WEIGHTS);
 	if (!p)
@@ -175,7 +176,7 @@ static size_t alignment(enum dtype t)
 	return size > 8 ? 8 : size ? size : 1;
 }
 
-/* Data that lie in the file: as they are, or copied where that cannot be. */
+/* Makes the tensor use its data in the mapped file, or a copy if they are not aligned for its type. */
 static int place(const struct weights_to *to, struct tensor *t, const uint8_t *p)
 {
 	bool aligned = (uintptr_t)p % alignment(tensor_dtype(t)) == 0;
@@ -192,7 +193,7 @@ static int place(const struct weights_to *to, struct tensor *t, const uint8_t *p
 	return 0;
 }
 
-/* A bool is 0 or 1, whatever byte stands for true in the file. */
+/* Kernels expect 0 or 1 for a bool, but a file may hold any byte: copies the data with 1 for every non-zero byte if it must. */
 static int normal_bools(const struct weights_to *to, struct tensor *t)
 {
 	const uint8_t *p = t->data;
@@ -233,7 +234,7 @@ static bool climbs(const char *location)
 	return false;
 }
 
-/* The resolved path of the file, which may not lie outside the folders allowed. */
+/* Resolves the path of external data and refuses one outside of the allowed folders, also through a symbolic link. */
 static int resolve(const struct weights_to *to, struct pb_span name, const char *location,
 		   const char **path)
 {
@@ -297,7 +298,7 @@ static int map_external(const struct weights_to *to, struct pb_span name, const 
 	return 0;
 }
 
-/* A decimal number of bytes; false where it is none. */
+/* Parses a decimal number of bytes; false if the text is not one. */
 static bool parse_bytes(const char *s, uint64_t *out)
 {
 	uint64_t v = 0;
@@ -361,7 +362,7 @@ enum {
 	F_UINT64_DATA = 11,
 };
 
-/* Numbers are read where they lie; texts that nobody asks for are not read. */
+/* Skipped while decoding: numbers are read where they lie, and doc strings and metadata are not used. */
 static const struct pb_lazy lazy[] = {
 	{&onnx__tensor_proto__descriptor, 1u << F_DIMS | 1u << F_FLOATS_DATA | 1u << F_INT32_DATA |
 						  1u << F_STRING_DATA | 1u << F_INT64_DATA |
@@ -415,7 +416,7 @@ static int read_strings(const struct weights_to *to, struct pb_span m, struct te
 	return 0;
 }
 
-/* Elements of less than a byte, each in a number of its own: pack them. */
+/* int32_data holds each element of a 4-bit or 2-bit type in a number of its own: packs them, low bits first. */
 static void pack_small(struct pb_span m, unsigned bits, uint8_t *out)
 {
 	struct pb_values v = pb_values(m, F_INT32_DATA, PB_VARINT);
@@ -428,7 +429,7 @@ static void pack_small(struct pb_span m, unsigned bits, uint8_t *out)
 	}
 }
 
-/* Numbers of the field, the low `size` bytes of each. */
+/* Stores the low bytes of each number of the field, as many as an element has. */
 static void read_numbers(struct pb_span m, const struct typed *f, enum dtype t, uint8_t *out)
 {
 	struct pb_values v = pb_values(m, f->number, f->wire);
@@ -436,7 +437,7 @@ static void read_numbers(struct pb_span m, const struct typed *f, enum dtype t, 
 	uint64_t x;
 
 	if (!size)
-		size = 1; /* packed already, a byte a number */
+		size = 1; /* types smaller than a byte are already packed: each number holds one byte */
 	for (; pb_value(&v, &x); out += size) {
 		if (t == DT_BOOL)
 			x = x != 0;
@@ -496,7 +497,7 @@ static int read_dims(const struct weights_to *to, struct pb_span m, struct pb_sp
 	return 0;
 }
 
-/* Type, shape and size of the tensor's data. */
+/* Reads the tensor's type and shape, and computes how many bytes its data must have. */
 static int read_head(const struct weights_to *to, const Onnx__TensorProto *p, struct pb_span m,
 		     struct pb_span name, struct tensor *t)
 {
@@ -532,7 +533,7 @@ static int raw_data(const struct weights_to *to, const Onnx__TensorProto *p, str
 	return place(to, t, p->raw_data.data);
 }
 
-/* The data, wherever the file keeps them. */
+/* Finds the tensor's data: external, raw_data, or the field for its type. */
 static int read_data(const struct weights_to *to, const Onnx__TensorProto *p, struct pb_span m,
 		     struct pb_span name, struct tensor *t)
 {
@@ -591,7 +592,7 @@ int weights_tensor(const struct weights_to *to, struct pb_span m, struct tensor 
 	arena_free(&scratch);
 	if (rc)
 		return rc;
-	if (!t->data) /* no bytes, but a place: kernels may take its address */
+	if (!t->data) /* an empty tensor still gets an address, because kernels may compute with it */
 		t->data = arena_alloc(to->arena, 1);
 	if (tensor_dtype(t) == DT_STRING && !t->blob)
 		t->blob = arena_alloc(to->arena, 1);
@@ -603,7 +604,7 @@ int weights_tensor(const struct weights_to *to, struct pb_span m, struct tensor 
 
 /* ---- sparse tensors */
 
-/* Where element i of the values goes; -1 where its indices say nothing that is. */
+/* Offset in the dense tensor of the i-th stored value; -1 if its indices are out of range. */
 static int64_t sparse_place(const struct shape *dense, const struct tensor *index, int64_t i)
 {
 	int64_t at = 0, n = shape_count(dense);

@@ -2,46 +2,44 @@
 #ifndef ONNX_WEIGHTS_H
 #define ONNX_WEIGHTS_H
 /*
- * Tensors of a file, as far as possible where they lie in it. raw_data and
- * packed floats are not copied but where they are small and not aligned (below);
- * external data are mapped, once a file.
+ * Tensors of a file, used in place if possible. raw_data and packed floats are copied only if they are not aligned and
+ * small; each file of external data is mapped once.
  *
- * Protobuf aligns nothing. On x86, where the processor does not mind, data of
- * UNALIGNED_MIN bytes and more are left where they lie: whoever reads initializers
- * through wider types there must bear that. Elsewhere, and with INFER_ALIGN_ALL
- * (sanitizers set it), everything is copied into alignment.
+ * Protobuf does not align data. x86 processors read unaligned data well, so there tensors of at least UNALIGNED_MIN bytes are used in
+ * place, and kernels must not assume that initializers are aligned. On other processors, and with INFER_ALIGN_ALL
+ * (set for sanitizers), every unaligned tensor is copied.
  */
 #include "ir/graph.h"
 #include "onnx/decode.h"
 
 enum { UNALIGNED_MIN = 256 * 1024 };
 
-/* What a loaded model holds besides its arena: maps and blocks. */
+/* Memory that a loaded model owns besides its arena: mapped files and copied tensors. */
 struct weights;
 
-/* Where tensors go and how their faults are told. */
+/* Where the functions below put tensors, and what their findings call them. */
 struct weights_to {
-	struct arena *arena;   /* of struct tensor and small data */
+	struct arena *arena;   /* for struct tensor and small data */
 	struct weights *store; /* NULL: all data are copied into the arena */
 	struct diag *d;
 	const char *what; /* "initializer", "attribute 'value'", ... */
-	bool is_input;	  /* faults are an input's, not a model's */
+	bool is_input;	  /* the tensor is an input file: findings are E-INPUT-*, not E-MODEL-* */
 };
 
-/* A TensorProto. *name (may be NULL) gets its name, where it lies. */
+/* Reads a TensorProto. *name, if name is not NULL, is set to the tensor's name in the file. */
 int weights_tensor(const struct weights_to *to, struct pb_span m, struct tensor **out,
 		   struct pb_span *name);
-/* A SparseTensorProto, made dense. */
+/* Reads a SparseTensorProto into a dense tensor. */
 int weights_sparse(const struct weights_to *to, struct pb_span m, struct tensor **out,
 		   struct pb_span *name);
 
-/* The store of a model read from path (NULL: from memory); external_root may be NULL. */
+/* Opens the store of a model that is read from path (NULL: from memory). external_root: a further folder for external data, or NULL. */
 struct weights *weights_open(struct model *m, const char *path, const char *external_root);
-/* The model's own file, mapped for as long as the model lives. */
+/* The mapping of the model's own file; it lives as long as the model. */
 struct file_map *weights_file(struct weights *w);
 void weights_close(struct model *m);
 
-/* The tensor's pages are not needed soon: they may leave memory (and come back from the file). */
+/* Tells the system that the tensor's pages are not needed soon. It may drop them; they are read from the file again on use. */
 void weights_drop(struct model *m, const struct tensor *t);
 
 #endif
