@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA contexts: which one the session uses, what state the primary one is in, who else is on the GPU. */
+/* CUDA contexts: which one the session uses, the state of the primary one, and which other processes use the GPU. */
 #include "check/check.h"
 #include "gpu/driver/context_list.h"
 #include "gpu/backend.h"
@@ -12,7 +12,7 @@ static bool has_gpu(const struct check_context *c)
 	return c->session && session_runtime(c->session)->backend == &cuda_backend;
 }
 
-static bool applies(const struct check_context *c, const char **why)
+static bool contexts_wanted(const struct check_context *c, const char **why)
 {
 	if (c->options->contexts)
 		return true;
@@ -21,8 +21,8 @@ static bool applies(const struct check_context *c, const char **why)
 	return c->options->all && has_gpu(c);
 }
 
-/* A GPU must be there where contexts are asked for by name: nothing else can be told of them. */
-static int no_gpu(struct check_context *c)
+/* --contexts without a session on a GPU is an error: the user asked for contexts, and there are none to report. */
+static int fail_without_gpu(struct check_context *c)
 {
 	struct device_facts facts;
 	struct diag why = {0};
@@ -32,16 +32,16 @@ static int no_gpu(struct check_context *c)
 		check_say(c, "the session runs on %s", session_device(c->session));
 		diag_free(&why);
 		return FAIL(d, E_DEVICE, .message = "--contexts: the session runs on the CPU",
-			    .hint = "ask for the GPU with --device cuda");
+			    .hint = "select the GPU with --device cuda");
 	}
 	const struct finding *f = why.first;
-	FAIL(d, E_DEVICE, .message = "--contexts: there is no GPU whose contexts could be told",
+	FAIL(d, E_DEVICE, .message = "--contexts: there is no GPU whose contexts could be reported",
 	     .actual = f ? fmt(d, "%s", f->message ? f->message : code_title(f->code)) : NULL);
 	diag_free(&why);
 	return -E_DEVICE;
 }
 
-static void tell_state(struct check_context *c, const struct gpu_contexts *x)
+static void report_state(struct check_context *c, const struct gpu_contexts *x)
 {
 	struct diag *d = c->d;
 	struct diag_row rows[] = {
@@ -53,9 +53,9 @@ static void tell_state(struct check_context *c, const struct gpu_contexts *x)
 					      : "not active"},
 		{"current", x->current ? fmt(d, "%p, on this thread before the session's", x->current)
 				       : "none on this thread"},
-		{"ours", x->ours ? fmt(d, "%.1f MiB on the device, as NVML says",
+		{"ours", x->ours ? fmt(d, "%.1f MiB on the device, according to NVML",
 				       (double)x->ours / (1 << 20))
-				 : "NVML does not say how much is ours"},
+				 : "NVML does not report how much this process uses"},
 	};
 
 	NOTE(d, E_CTX_STATE, .rows = rows, .nrows = sizeof(rows) / sizeof(*rows));
@@ -63,22 +63,22 @@ static void tell_state(struct check_context *c, const struct gpu_contexts *x)
 		WARN(d, E_CTX_STATE,
 		     .message = "the session has a context of its own while the primary one is active, too",
 		     .actual = x->woken ? fmt(d,
-					      "a library woke it since the session was opened, which took %.1f MiB "
-					      "of the device (cuDNN's convolutions do so)",
+					      "a library has activated it since the session was opened, which took "
+					      "%.1f MiB of the device (cuDNN's convolutions do so)",
 					      (double)x->woken / (1 << 20))
 					: NULL,
 		     .hint = "two contexts share neither memory nor streams, and take turns on the device: "
-			     "--context primary, unless they must be apart");
+			     "use --context primary unless they must be separate");
 	if (x->current && x->current != x->session)
 		WARN(d, E_CTX_STATE,
 		     .message = fmt(d, "another context (%p) is current on this thread", x->current),
-		     .hint = "what it makes cannot be used in the session's");
+		     .hint = "memory and streams made in it cannot be used in the session's context");
 	if (x->blocked)
 		WARN(d, E_CTX_STATE, .message = "CUDA_LAUNCH_BLOCKING is set: every launch waits",
-		     .hint = "unset it once the fault is found");
+		     .hint = "unset it when it is no longer needed to find a fault");
 }
 
-static void tell_others(struct check_context *c, const struct gpu_contexts *x)
+static void report_other_processes(struct check_context *c, const struct gpu_contexts *x)
 {
 	struct diag *d = c->d;
 	struct diag_row rows[32];
@@ -96,26 +96,26 @@ static void tell_others(struct check_context *c, const struct gpu_contexts *x)
 	if (n)
 		WARN(d, E_CTX_OTHER,
 		     .message = fmt(d,
-				    "%u other process%s on the GPU, with %.1f MiB: times and free memory "
-				    "are not this program's alone",
+				    "%u other process%s on the GPU, with %.1f MiB: they affect times and free "
+				    "memory",
 				    n, n > 1 ? "es are" : " is", (double)sum / (1 << 20)),
 		     .rows = rows, .nrows = n);
 	else if (x->no_list)
 		NOTE(d, E_CTX_OTHER,
-		     .message = fmt(d, "other processes are not told: %s", x->no_list));
+		     .message = fmt(d, "other processes are not known: %s", x->no_list));
 }
 
-static int run(struct check_context *c)
+static int run_contexts(struct check_context *c)
 {
 	struct gpu_contexts x;
 
 	if (!has_gpu(c))
-		return no_gpu(c);
+		return fail_without_gpu(c);
 	int rc = gpu_contexts(session_runtime(c->session)->device, &x, c->d);
 	if (rc)
 		return rc;
-	tell_state(c, &x);
-	tell_others(c, &x);
+	report_state(c, &x);
+	report_other_processes(c, &x);
 	check_say(c, "the session's is %s; %s%u other process%s on the GPU",
 		  x.own ? "its own" : "the primary one", x.no_list ? "not known: " : "",
 		  x.nprocesses, x.nprocesses == 1 ? "" : "es");
@@ -124,9 +124,9 @@ static int run(struct check_context *c)
 
 const struct check check_contexts = {
 	.name = "contexts",
-	.what = "CUDA contexts of this process, and who else is on the GPU",
+	.what = "CUDA contexts of this process, other processes on the GPU",
 	.need = NEED_INPUTS,
 	.cost = COST_HEAD,
-	.applies = applies,
-	.run = run,
+	.applies = contexts_wanted,
+	.run = run_contexts,
 };

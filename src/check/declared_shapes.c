@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Declared types and shapes against what the graph computes; and what exporters pin by accident: a
- * batch of one although the input leaves it free, a Reshape that was written for the example's sizes.
+ * Compares declared types and shapes with those that shape inference finds. Also reports sizes that exporters fix by
+ * accident: a batch of 1 although the input's is free, a Reshape to the sizes of the example input.
  */
 #include "check/check.h"
 #include "base/hash.h"
@@ -12,12 +12,13 @@
 
 struct shapes {
 	struct check_context *c;
-	const struct model *file, *model; /* as declared; as inferred */
+	const struct model *file;  /* with declared shapes */
+	const struct model *model; /* with inferred shapes */
 	struct arena a;
-	size_t compared;
+	size_t compared; /* number of declared types compared */
 };
 
-static const char *shown(const struct shapes *x, const struct vinfo *v, const struct model *m)
+static const char *type_and_shape(const struct shapes *x, const struct vinfo *v, const struct model *m)
 {
 	struct arena *a = &x->c->d->arena;
 
@@ -28,18 +29,18 @@ static const char *shown(const struct shapes *x, const struct vinfo *v, const st
 
 /* ---- declared against inferred */
 
-static bool contradicts(const struct vinfo *declared, const struct vinfo *inferred)
+static bool contradicts(const struct vinfo *compare_declared, const struct vinfo *inferred)
 {
-	const struct shape *a = &declared->shape, *b = &inferred->shape;
+	const struct shape *a = &compare_declared->shape, *b = &inferred->shape;
 
-	if (!declared->type.kind || !inferred->type.kind)
+	if (!compare_declared->type.kind || !inferred->type.kind)
 		return false;
-	if (declared->type.kind != inferred->type.kind)
+	if (compare_declared->type.kind != inferred->type.kind)
 		return true;
-	if (declared->type.dtype && inferred->type.dtype &&
-	    declared->type.dtype != inferred->type.dtype)
+	if (compare_declared->type.dtype && inferred->type.dtype &&
+	    compare_declared->type.dtype != inferred->type.dtype)
 		return true;
-	if (declared->type.kind != V_TENSOR || a->rank < 0 || b->rank < 0)
+	if (compare_declared->type.kind != V_TENSOR || a->rank < 0 || b->rank < 0)
 		return false;
 	if (a->rank != b->rank)
 		return true;
@@ -49,35 +50,37 @@ static bool contradicts(const struct vinfo *declared, const struct vinfo *inferr
 	return false;
 }
 
-static void compare(struct shapes *x, const struct value *declared, const struct value *inferred,
-		    const char *output)
+static void compare_value(struct shapes *x, const struct value *compare_declared,
+			  const struct value *inferred, const char *output)
 {
 	struct diag *d = x->c->d;
 	const struct graph *g = x->model->graph;
 
 	x->compared++;
-	if (!contradicts(&declared->info, &inferred->info))
+	if (!contradicts(&compare_declared->info, &inferred->info))
 		return;
 	const struct node *n = inferred->producer == NO_NODE ? NULL : g->node[inferred->producer];
-	bool type = declared->info.type.dtype != inferred->info.type.dtype ||
-		    declared->info.type.kind != inferred->info.type.kind;
+	bool type = compare_declared->info.type.dtype != inferred->info.type.dtype ||
+		    compare_declared->info.type.kind != inferred->info.type.kind;
 	const struct finding f = {
 		.code = E_MODEL_DECLARED,
-		/* the interface, and element types anywhere, are relied on; shapes in between are hints */
+		/* callers rely on the outputs, runtimes on element types; shapes of other values are hints */
 		.severity = output || type ? SEV_ERROR : SEV_WARNING,
 		.node = n ? check_node(n) : NULL,
 		.op = n ? n->origin->op : NULL,
-		.slot = output ? fmt(d, "output '%s'", output) : fmt(d, "value '%s'", declared->name),
-		.message = "what is declared is not what the graph computes",
-		.expected = fmt(d, "%s, as declared", shown(x, &declared->info, x->file)),
-		.actual = shown(x, &inferred->info, x->model),
+		.slot = output ? fmt(d, "output '%s'", output)
+			       : fmt(d, "value '%s'", compare_declared->name),
+		.message = "the declared type or shape is not the computed one",
+		.expected = fmt(d, "%s, as declared",
+				type_and_shape(x, &compare_declared->info, x->file)),
+		.actual = type_and_shape(x, &inferred->info, x->model),
 		.file = __FILE__,
 		.line = __LINE__,
 	};
 	diag_add(d, &f);
 }
 
-static void declared(struct shapes *x)
+static void compare_declared(struct shapes *x)
 {
 	const struct graph *f = x->file->graph, *g = x->model->graph;
 	struct map names = {.arena = &x->a};
@@ -86,19 +89,19 @@ static void declared(struct shapes *x)
 		if (g->value[i]->name && *g->value[i]->name)
 			map_set(&names, g->value[i]->name, strlen(g->value[i]->name), i);
 	for (uint32_t i = 0; i < f->nout && i < g->nout; i++)
-		compare(x, f->value[f->out[i]], g->value[g->out[i]], f->out_name[i]);
+		compare_value(x, f->value[f->out[i]], g->value[g->out[i]], f->out_name[i]);
 	for (uint32_t i = 0; i < f->nvalues; i++) {
 		const struct value *v = f->value[i];
 		int64_t at = map_get(&names, v->name, strlen(v->name));
 		if (v->is_input || v->init || v->is_output || v->info.type.kind == V_NONE || at < 0)
 			continue;
-		compare(x, v, g->value[at], NULL);
+		compare_value(x, v, g->value[at], NULL);
 	}
 }
 
-/* ---- what is pinned */
+/* ---- sizes fixed by accident */
 
-/* Symbols that the model names, in dimension 0 of an input: what people call the batch. */
+/* Whether dim is a symbol that stands in dimension 0 of an input: the batch size by convention. */
 static bool is_batch(const struct shapes *x, int64_t dim)
 {
 	const struct graph *g = x->model->graph;
@@ -119,8 +122,8 @@ static bool has_dim(const struct shape *s, int64_t dim)
 	return false;
 }
 
-/* A free dimension of the input that the target has not: its place, or -1. */
-static int lost(const struct shape *in, const struct shape *out)
+/* Index of the input's first free dimension that the output does not have; -1: the output has all. */
+static int lost_free_dim(const struct shape *in, const struct shape *out)
 {
 	for (int i = 0; i < in->rank; i++)
 		if (dim_is_sym(in->dim[i]) && !has_dim(out, in->dim[i]))
@@ -139,10 +142,11 @@ static const char *target_text(const struct tensor *t, struct diag *d)
 }
 
 /*
- * A constant target. All numbers: it fits one size only. With a -1 elsewhere: it takes the batch into
- * another dimension, which is right for no batch but the example's.
+ * Reports a Reshape with a constant target that loses a free dimension of its input. If the target starts with a size,
+ * it fixes the batch: a -1 elsewhere then absorbs the batch, which is wrong for any batch but the example's. If all
+ * elements are sizes, the target fits only one size of the input.
  */
-static void pinned(struct shapes *x, const struct graph *g, const struct node *n)
+static void check_reshape_target(struct shapes *x, const struct graph *g, const struct node *n)
 {
 	const struct value *in = node_in(g, n, 0), *out = node_out(g, n, 0);
 	const struct tensor *t = check_const(g, n, 1);
@@ -154,7 +158,7 @@ static void pinned(struct shapes *x, const struct graph *g, const struct node *n
 		return;
 	for (int64_t i = 0; i < tensor_count(t); i++)
 		any |= elem_i64(DT_I64, t->data, i) <= 0;
-	int at = lost(&in->info.shape, &out->info.shape);
+	int at = lost_free_dim(&in->info.shape, &out->info.shape);
 	int64_t first = elem_i64(DT_I64, t->data, 0);
 	if (at < 0)
 		return;
@@ -162,18 +166,18 @@ static void pinned(struct shapes *x, const struct graph *g, const struct node *n
 	if (at == 0 && first > 0 && is_batch(x, in->info.shape.dim[0]))
 		WARN(d, E_MODEL_BATCH, .node = check_node(n), .op = n->origin->op,
 		     .message = fmt(d,
-				    "its target %s pins dimension 0 to %" PRId64
+				    "its target %s fixes dimension 0 at %" PRId64
 				    ", which is free in its input %s",
-				    target_text(t, d), first, shown(x, &in->info, x->model)),
-		     .hint = "write -1 or 0 for it");
+				    target_text(t, d), first, type_and_shape(x, &in->info, x->model)),
+		     .hint = "use -1 or 0 for that dimension");
 	else if (!any)
 		WARN(d, E_MODEL_RESHAPE, .node = check_node(n), .op = n->origin->op,
 		     .message = fmt(d, "its target %s fits one size of '%s' only; its input is %s",
-				    target_text(t, d), name, shown(x, &in->info, x->model)));
+				    target_text(t, d), name, type_and_shape(x, &in->info, x->model)));
 }
 
-/* An output that is declared with a batch of 1 where every input leaves it free. */
-static void outputs(struct shapes *x)
+/* Reports outputs that are declared with a batch of 1 although every input has the same free batch dimension. */
+static void check_output_batch(struct shapes *x)
 {
 	const struct graph *f = x->file->graph;
 	struct diag *d = x->c->d;
@@ -194,23 +198,23 @@ static void outputs(struct shapes *x)
 			continue;
 		WARN(d, E_MODEL_BATCH, .slot = fmt(d, "output '%s'", f->out_name[i]),
 		     .message = fmt(
-			     d, "it is declared with a batch of 1, while the inputs leave it free ('%s')",
+			     d, "it is declared with a batch of 1, but the batch of the inputs is free ('%s')",
 			     x->file->symbols[DIM_SYM_ID(batch)]),
-		     .actual = shown(x, inferred, x->model));
+		     .actual = type_and_shape(x, inferred, x->model));
 	}
 }
 
-static int run(struct check_context *c)
+static int run_shape(struct check_context *c)
 {
 	struct shapes x = {.c = c, .file = c->file, .model = check_imported(c)};
 	const struct graph *g = x.model ? x.model->graph : NULL;
 
 	if (!g)
 		return 0;
-	declared(&x);
+	compare_declared(&x);
 	for (uint32_t i = 0; i < g->norder; i++)
-		pinned(&x, g, g->node[g->order[i]]);
-	outputs(&x);
+		check_reshape_target(&x, g, g->node[g->order[i]]);
+	check_output_batch(&x);
 	const char *shapes = str_many(&x.a, x.compared, "declared shape");
 	check_say(c, "%s agree%s with inference or say%s nothing", shapes,
 		  x.compared == 1 ? "s" : "", x.compared == 1 ? "s" : "");
@@ -223,8 +227,8 @@ static int run(struct check_context *c)
 
 const struct check check_shape = {
 	.name = "shapes",
-	.what = "declared shapes against inference; pinned dimensions",
+	.what = "declared shapes against inferred ones; fixed dimensions",
 	.need = NEED_SESSION,
 	.cost = COST_HEAD,
-	.run = run,
+	.run = run_shape,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --determinism N: N runs on the same input give the same bits, and where they do not, from which node on. */
+/* --determinism N: checks that N runs on the same input give the same bits; if not, finds the first node that differs. */
 #include "base/hash.h"
 #include "check/check.h"
 #include "check/step_value.h"
@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Every value of a run, by its hash. */
-struct prints {
+/* A run's values as hashes: keeping the values themselves of two runs could take too much memory. */
+struct value_hashes {
 	struct observer observer;
 	const struct runtime *rt;
 	const struct graph *g;
@@ -19,14 +19,14 @@ struct prints {
 	int err;
 };
 
-static void begin(struct observer *o, const struct step *s, const struct call *call)
+static void ignore_begin(struct observer *o, const struct step *s, const struct call *call)
 {
 	(void)o, (void)s, (void)call;
 }
 
-static void take_print(struct observer *o, const struct step *s, const struct call *call)
+static void hash_outputs(struct observer *o, const struct step *s, const struct call *call)
 {
-	struct prints *x = (struct prints *)o;
+	struct value_hashes *x = (struct value_hashes *)o;
 
 	if (step_moves(x->rt, s) || !step_of(x->g, s))
 		return;
@@ -43,21 +43,21 @@ static void take_print(struct observer *o, const struct step *s, const struct ca
 	}
 }
 
-static int print_run(struct check_context *c, struct prints *x, const struct tensor **out)
+static int hash_run(struct check_context *c, struct value_hashes *x, const struct tensor **out)
 {
 	const struct graph *g = session_model(c->session)->graph;
 
-	*x = (struct prints){.observer = {.begin = begin, .end = take_print},
-			     .rt = session_runtime(c->session),
-			     .g = g,
-			     .d = c->d};
+	*x = (struct value_hashes){.observer = {.begin = ignore_begin, .end = hash_outputs},
+				   .rt = session_runtime(c->session),
+				   .g = g,
+				   .d = c->d};
 	x->hash = arena_new_n(&c->arena, uint64_t, g->nvalues + 1);
 	int err = check_session_run(c, c->session, c->in, out, &x->observer);
 	return err ? err : x->err;
 }
 
-/* The first node that differs although all that goes into it is the same. */
-static const struct node *first_other(const struct prints *a, const struct prints *b)
+/* The first node with different outputs: all nodes before it agree, so its inputs do, too. NULL: none differs. */
+static const struct node *first_difference(const struct value_hashes *a, const struct value_hashes *b)
 {
 	for (uint32_t p = 0; p < a->g->norder; p++) {
 		const struct node *n = a->g->node[a->g->order[p]];
@@ -68,30 +68,32 @@ static const struct node *first_other(const struct prints *a, const struct print
 	return NULL;
 }
 
-/* Observed runs until one differs from the first; NULL: none did. */
-static int find_node(struct check_context *c, const struct tensor **out, const struct node **node)
+/* Repeats observed runs until one differs from the first; *node is the first node that does, or NULL. */
+static int find_nondeterministic_node(struct check_context *c, const struct tensor **out,
+				      const struct node **node)
 {
-	struct prints first, other;
-	int err = print_run(c, &first, out);
+	struct value_hashes first, other;
+	int err = hash_run(c, &first, out);
 
 	*node = NULL;
 	for (int64_t i = 1; i < c->options->determinism + 20 && !err && !*node; i++) {
-		err = print_run(c, &other, out);
+		err = hash_run(c, &other, out);
 		if (!err)
-			*node = first_other(&first, &other);
+			*node = first_difference(&first, &other);
 	}
 	return err;
 }
 
-/* How far runs of one output lie apart. */
+/* How far apart the values of one output are in several runs. */
 struct spread {
-	int64_t runs; /* that differ from the first */
-	double most, largest;
-	int64_t at;
-	double got, want;
+	int64_t runs;	  /* number of runs that differ from the first */
+	double most;	  /* largest difference of an element */
+	double largest;	  /* largest absolute value in the first run */
+	int64_t at;	  /* index of the element with the largest difference */
+	double got, want; /* its values: in that run, in the first run */
 };
 
-static void compare_run(const struct tensor *got, const struct tensor *first, struct spread *s)
+static void add_run(const struct tensor *got, const struct tensor *first, struct spread *s)
 {
 	int64_t n = tensor_count(first);
 	enum dtype t = tensor_dtype(first);
@@ -115,8 +117,8 @@ static void compare_run(const struct tensor *got, const struct tensor *first, st
 	}
 }
 
-static int say_spread(struct check_context *c, uint32_t k, const struct spread *s, int64_t runs,
-		      const struct node *n)
+static int report_spread(struct check_context *c, uint32_t k, const struct spread *s, int64_t runs,
+			 const struct node *n)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	struct diag_row rows[3];
@@ -131,19 +133,20 @@ static int say_spread(struct check_context *c, uint32_t k, const struct spread *
 						  n->origin->name, n->origin->op)};
 	else
 		rows[r++] = (struct diag_row){
-			"first node", "not found: runs that are watched node by node agree (a race?)"};
+			"first node",
+			"not found: runs that are observed node by node agree, so a race condition is likely"};
 	if (n && n->op && (n->op->flags & OP_RANDOM))
 		rows[r++] = (struct diag_row){
-			"likely", "the node draws random numbers: give it a seed, or remove it"};
+			"likely", "the node draws random numbers: set its seed, or remove it"};
 	FAIL(c->d, E_DETERMINISM, .slot = fmt(c->d, "output '%s'", g->out_name[k]),
 	     .node = n ? n->origin->name : NULL, .op = n ? n->origin->op : NULL,
-	     .message = fmt(c->d, "%" PRId64 " of %" PRId64 " runs give other bits than the first",
-			    s->runs, runs),
+	     .message = fmt(c->d, "%" PRId64 " of %" PRId64 " runs differ from the first", s->runs,
+			    runs),
 	     .rows = rows, .nrows = r);
 	return 0;
 }
 
-static int run(struct check_context *c)
+static int run_determinism(struct check_context *c)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
@@ -157,22 +160,22 @@ static int run(struct check_context *c)
 		err = check_session_run(c, c->session, c->in, out, NULL);
 		for (uint32_t k = 0; k < g->nout && !err; k++)
 			if (out[k] && c->out[k])
-				compare_run(out[k], c->out[k], &spread[k]);
+				add_run(out[k], c->out[k], &spread[k]);
 		check_step(c, (uint64_t)i, (uint64_t)runs);
 	}
 	for (uint32_t k = 0; k < g->nout; k++)
 		differs |= spread[k].runs != 0;
 	if (!err && differs)
-		err = find_node(c, out, &node);
+		err = find_nondeterministic_node(c, out, &node);
 	for (uint32_t k = 0; k < g->nout && !err; k++)
 		if (spread[k].runs)
-			say_spread(c, k, &spread[k], runs, node);
+			report_spread(c, k, &spread[k], runs, node);
 	if (!err && !differs)
 		check_say(c, "%" PRId64 " runs, the same bits", runs);
 	return err;
 }
 
-static bool applies(const struct check_context *c, const char **why)
+static bool is_requested(const struct check_context *c, const char **why)
 {
 	(void)why;
 	return c->options->determinism > 0 || c->options->all;
@@ -183,6 +186,6 @@ const struct check check_determinism = {
 	.what = "the same input gives the same bits",
 	.need = NEED_OUTPUTS,
 	.cost = COST_RUNS,
-	.applies = applies,
-	.run = run,
+	.applies = is_requested,
+	.run = run_determinism,
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which operators the chosen device runs, and which go back to the host. */
+/* Reports which operators the chosen device cannot run, so that they run on the host. */
 #include "check/check.h"
 #include "base/str.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Operators of steps on the host, each once, in order. */
-static void hosted(struct check_names *x, const struct segment_report *r, uint32_t *steps)
+/* Adds the operators of steps on the host to x, each once, in the order of the run; counts the steps. */
+static void list_host_operators(struct check_names *x, const struct segment_report *r, uint32_t *steps)
 {
 	for (uint32_t i = 0; i < r->nsteps; i++) {
 		const struct step_report *s = &r->steps[i];
@@ -23,7 +23,7 @@ static void hosted(struct check_names *x, const struct segment_report *r, uint32
 	}
 }
 
-static int run(struct check_context *c)
+static int run_device(struct check_context *c)
 {
 	struct segment_report report = {0};
 	struct arena a = {0};
@@ -37,14 +37,16 @@ static int run(struct check_context *c)
 	diag_free(&own);
 	if (rc)
 		return rc;
-	hosted(&ops, &report, &steps);
+	list_host_operators(&ops, &report, &steps);
 	if (steps)
 		NOTE(d, E_OP_DEVICE,
 		     .message = fmt(d, "%" PRIu32 " of %" PRIu32 " steps run on the host: %s",
 				    steps, report.nsteps, check_name_list(&ops)));
 	check_say(c, "%s (%s), %s%s", session_device(c->session), session_device_why(c->session),
 		  str_many(&a, report.nsteps, "step"),
-		  report.whole ? "" : ", more once the data of the first are there");
+		  report.whole
+			  ? ""
+			  : ", the rest is planned when these have made the data that it depends on");
 	arena_free(&a);
 	return 0;
 }
@@ -54,5 +56,5 @@ const struct check check_device = {
 	.what = "operators that the device runs",
 	.need = NEED_INPUTS,
 	.cost = COST_READ,
-	.run = run,
+	.run = run_device,
 };

@@ -10,7 +10,7 @@ static bool is_float(enum dtype t)
 	return T_BIT(t) & (T_FLOATS_BF | T_F8 | T_F4 | T_F8E8M0);
 }
 
-static void measure(struct distance *d, int64_t i, double got, double want)
+static void add_element(struct distance *d, int64_t i, double got, double want)
 {
 	if (!isfinite(got) || !isfinite(want)) {
 		if ((isnan(got) && isnan(want)) || got == want)
@@ -35,7 +35,7 @@ static void measure(struct distance *d, int64_t i, double got, double want)
 	}
 }
 
-static void measure_floats(struct distance *d, const struct tensor *got, const struct tensor *want)
+static void add_f32_elements(struct distance *d, const struct tensor *got, const struct tensor *want)
 {
 	const char *a = got->data, *b = want->data;
 
@@ -43,19 +43,22 @@ static void measure_floats(struct distance *d, const struct tensor *got, const s
 		float x, y;
 		memcpy(&x, a + 4 * i, 4);
 		memcpy(&y, b + 4 * i, 4);
-		measure(d, i, (double)x, (double)y);
+		add_element(d, i, (double)x, (double)y);
 	}
 }
 
-/* A short integer may round to its neighbour; of long ones, each is an answer. */
-static void measure_integers(struct distance *d, const struct tensor *got, const struct tensor *want)
+/*
+ * Quantized values (integers of up to 16 bits) may differ by 1, the rounding of their last bit. Longer integers are
+ * indices and counts, which must be equal. The distance of integers is the share of those that differ.
+ */
+static void add_integers(struct distance *d, const struct tensor *got, const struct tensor *want)
 {
 	enum dtype t = tensor_dtype(got), u = tensor_dtype(want);
 	int64_t slack = dtype_bits(t) <= 16 && t != DT_BOOL ? 1 : 0;
 
 	for (int64_t i = 0; i < d->count; i++) {
 		int64_t x = elem_i64(t, got->data, i), y = elem_i64(u, want->data, i);
-		measure(d, i, (double)x, (double)y);
+		add_element(d, i, (double)x, (double)y);
 		d->wrong += x > y + slack || x < y - slack;
 	}
 	d->rel = d->count ? (double)d->wrong / (double)d->count : 0;
@@ -89,14 +92,14 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
 	d.exact = t == u && got->bytes == want->bytes &&
 		  (!got->bytes || !memcmp(got->data, want->data, got->bytes));
 	if (!is_float(t)) {
-		measure_integers(&d, got, want);
+		add_integers(&d, got, want);
 		return d;
 	}
 	if (t == DT_F32 && u == DT_F32)
-		measure_floats(&d, got, want);
+		add_f32_elements(&d, got, want);
 	else
 		for (int64_t i = 0; i < d.count; i++)
-			measure(&d, i, elem_f64(t, got->data, i), elem_f64(u, want->data, i));
+			add_element(&d, i, elem_f64(t, got->data, i), elem_f64(u, want->data, i));
 	d.rel = d.max_abs == 0 ? 0 : d.max_want == 0 ? INFINITY : d.max_abs / d.max_want;
 	d.zero = d.max_abs > 0 && d.max_abs == d.max_want && all_zeros(got, d.count);
 	return d;
@@ -104,6 +107,7 @@ struct distance distance_of(const struct tensor *got, const struct tensor *want)
 
 bool distance_over(const struct distance *d, enum dtype t, double limit)
 {
+	/* what one rounding of the short type can add, with a margin; the share of wrong elements for integers */
 	double least = t == DT_BF16		  ? 3e-2
 		       : t == DT_F16		  ? 4e-3
 		       : T_BIT(t) & (T_F8 | T_F4) ? 0.25

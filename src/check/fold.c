@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the graph that depend on constants only: work done at every load, or worse, at every run. */
+/*
+ * Finds parts of the graph that depend on constants only. They cost time at every load, and in runtimes that do not fold
+ * constants at every run.
+ */
 #include "check/check.h"
 
 #include <inttypes.h>
 
-static int run(struct check_context *c)
+static int run_fold(struct check_context *c)
 {
 	const struct graph *g = c->file->graph;
 	struct arena a = {0};
@@ -27,7 +30,7 @@ static int run(struct check_context *c)
 			if (n->out[k] != NO_VALUE)
 				constant[n->out[k]] = true;
 	}
-	/* the last node of each part */
+	/* name the last node of each constant part: its output is read by a node that is not constant */
 	for (uint32_t i = 0; i < g->norder; i++) {
 		const struct node *n = g->node[g->order[i]];
 		const struct value *v = n->nin && n->nout ? node_out(g, n, 0) : NULL;
@@ -44,7 +47,8 @@ static int run(struct check_context *c)
 		     .message = fmt(d, "%" PRIu32 " node%s depend%s on constants only, up to %s",
 				    nodes, nodes > 1 ? "s" : "", nodes > 1 ? "" : "s",
 				    check_name_list(&ends)));
-	check_say(c, nodes ? "%" PRIu32 " nodes of constants" : "no part is constant", nodes);
+	check_say(c, nodes ? "%" PRIu32 " nodes depend on constants only" : "no part is constant",
+		  nodes);
 	arena_free(&a);
 	return 0;
 }
@@ -54,5 +58,5 @@ const struct check check_fold = {
 	.what = "parts of the graph that are constant",
 	.need = NEED_FILE,
 	.cost = COST_HEAD,
-	.run = run,
+	.run = run_fold,
 };

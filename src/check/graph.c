@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with a graph that loads: what nothing uses, what changes nothing, training mode, names. */
+/* Faults of a graph that loads: unused inputs, weights and nodes, nodes without effect, training mode, names. */
 #include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct walk {
+struct graph_check {
 	struct check_context *c;
 	struct arena a;
 	struct map used; /* tensors of initializers that something reads, by address */
@@ -16,10 +16,13 @@ struct walk {
 	size_t chains;
 };
 
-/* ---- what nothing uses */
+/* ---- unused values and nodes */
 
-/* A body sees an outer initializer as a constant of its own, with the same tensor. */
-static void mark_used(struct walk *w, const struct graph *g)
+/*
+ * Collects the initializers that this graph and its bodies use. They are known by their tensor's address: a body that
+ * uses an initializer of the outer graph has a constant of its own with the same tensor.
+ */
+static void mark_used(struct graph_check *w, const struct graph *g)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		const struct value *v = g->value[i];
@@ -32,7 +35,7 @@ static void mark_used(struct walk *w, const struct graph *g)
 			mark_used(w, g->node[i]->sub[k]);
 }
 
-static void unused_weights(struct walk *w, const struct graph *g)
+static void report_unused_weights(struct graph_check *w, const struct graph *g)
 {
 	struct check_names names = {&w->a, NULL, 0};
 	struct diag *d = w->c->d;
@@ -53,7 +56,7 @@ static void unused_weights(struct walk *w, const struct graph *g)
 				    names.n, names.n > 1 ? "s" : "", bytes, check_name_list(&names)));
 }
 
-static void unused_inputs(struct walk *w, const struct graph *g)
+static void report_unused_inputs(struct graph_check *w, const struct graph *g)
 {
 	struct diag *d = w->c->d;
 
@@ -66,8 +69,8 @@ static void unused_inputs(struct walk *w, const struct graph *g)
 	}
 }
 
-/* Nodes that no output depends on, in the graph and its bodies. */
-static void dead_nodes(struct walk *w, const struct graph *g)
+/* Reports the nodes on which no output depends, in the graph and its bodies. */
+static void report_dead_nodes(struct graph_check *w, const struct graph *g)
 {
 	bool *live = arena_new_n(&w->a, bool, g->nvalues + 1);
 	struct check_names names = {&w->a, NULL, 0};
@@ -85,7 +88,7 @@ static void dead_nodes(struct walk *w, const struct graph *g)
 			if (n->in[k] != NO_VALUE)
 				live[n->in[k]] = true;
 		for (uint32_t k = 0; k < n->nsub; k++)
-			dead_nodes(w, n->sub[k]);
+			report_dead_nodes(w, n->sub[k]);
 		if (wanted)
 			continue;
 		check_name_add(&names, check_node(n));
@@ -100,7 +103,7 @@ static void dead_nodes(struct walk *w, const struct graph *g)
 
 /* ---- names */
 
-static void node_names(struct walk *w, const struct graph *g)
+static void report_duplicate_names(struct graph_check *w, const struct graph *g)
 {
 	struct map seen = {.arena = &w->a};
 	struct diag *d = w->c->d;
@@ -108,16 +111,16 @@ static void node_names(struct walk *w, const struct graph *g)
 	for (uint32_t i = 0; i < g->nnodes; i++) {
 		const struct node *n = g->node[i];
 		const char *name = check_node(n);
-		int64_t before = map_get(&seen, name, strlen(name));
-		if (before == 1)
+		int64_t only_predecessor = map_get(&seen, name, strlen(name));
+		if (only_predecessor == 1)
 			WARN(d, E_MODEL_NAME, .node = name, .op = n->origin->op,
 			     .message = "two nodes have this name",
 			     .hint = "give each node a name of its own");
-		map_set(&seen, name, strlen(name), before < 0 ? 1 : 2);
+		map_set(&seen, name, strlen(name), only_predecessor < 0 ? 1 : 2);
 	}
 }
 
-static void dim_names(struct walk *w, const struct graph *g)
+static void report_unnamed_dims(struct graph_check *w, const struct graph *g)
 {
 	struct diag *d = w->c->d;
 
@@ -138,10 +141,10 @@ static void dim_names(struct walk *w, const struct graph *g)
 	}
 }
 
-/* ---- nodes that change little */
+/* ---- nodes without effect */
 
-/* The node before, where this one alone reads what it makes. */
-static const struct node *before(const struct graph *g, const struct node *n)
+/* The node that makes input 0, if n is the only reader of that value; otherwise NULL. */
+static const struct node *only_predecessor(const struct graph *g, const struct node *n)
 {
 	const struct value *v = node_in(g, n, 0);
 
@@ -150,13 +153,13 @@ static const struct node *before(const struct graph *g, const struct node *n)
 	return g->node[v->producer];
 }
 
-/* Two permutations, one after the other: whether nothing is left of them. */
-static bool cancel(const struct ints *a, const struct ints *b)
+/* Whether Transpose with permutation b undoes Transpose with permutation a. NULL: the default, which reverses all axes. */
+static bool permutations_cancel(const struct ints *a, const struct ints *b)
 {
 	int64_t n = a ? a->n : b ? b->n : -1;
 
 	if (n < 0 || (a && b && a->n != b->n))
-		return n < 0; /* both reverse the axes */
+		return n < 0; /* without permutations both reverse the axes */
 	for (int64_t i = 0; i < n; i++) {
 		int64_t k = b ? b->v[i] : n - 1 - i;
 		k = k < 0 || k >= n ? -1 : a ? a->v[k] : n - 1 - k;
@@ -166,21 +169,21 @@ static bool cancel(const struct ints *a, const struct ints *b)
 	return true;
 }
 
-static void transposes(struct walk *w, const struct graph *g, const struct node *n)
+static void check_transposes(struct graph_check *w, const struct graph *g, const struct node *n)
 {
-	const struct node *p = before(g, n);
+	const struct node *p = only_predecessor(g, n);
 	struct diag *d = w->c->d;
 
 	if (!p || !check_is(n, "Transpose") || !check_is(p, "Transpose"))
 		return;
-	bool nothing = cancel(check_ints(p, "perm"), check_ints(n, "perm"));
+	bool nothing = permutations_cancel(check_ints(p, "perm"), check_ints(n, "perm"));
 	WARN(d, E_MODEL_TRANSPOSE, .node = check_node(n), .op = n->type,
 	     .message = fmt(d,
 			    nothing ? "it undoes the Transpose '%s' before it"
-				    : "it follows the Transpose '%s': one would do",
+				    : "it follows the Transpose '%s': one Transpose is enough",
 			    check_node(p)),
 	     .hint = nothing ? "remove both"
-			     : "replace them by one Transpose with the permutations joined");
+			     : "replace both by one Transpose with the combined permutation");
 }
 
 static enum dtype cast_to(const struct node *n)
@@ -190,7 +193,7 @@ static enum dtype cast_to(const struct node *n)
 	return check_is(n, "Cast") && check_number(n, "to", &v) ? (enum dtype)v : DT_NONE;
 }
 
-/* Bits of a whole number that the type keeps exactly; floats: of the mantissa. */
+/* Number of bits of an integer that a value of the type can hold exactly; for floats the size of the mantissa. */
 static unsigned exact_bits(enum dtype t)
 {
 	switch (t) {
@@ -203,9 +206,9 @@ static unsigned exact_bits(enum dtype t)
 	}
 }
 
-static void casts(struct walk *w, const struct graph *g, const struct node *n)
+static void check_casts(struct graph_check *w, const struct graph *g, const struct node *n)
 {
-	const struct node *p = before(g, n);
+	const struct node *p = only_predecessor(g, n);
 	enum dtype to = cast_to(n), mid = p ? cast_to(p) : DT_NONE;
 	struct diag *d = w->c->d;
 
@@ -213,19 +216,19 @@ static void casts(struct walk *w, const struct graph *g, const struct node *n)
 		return;
 	const struct value *v = node_in(g, p, 0);
 	enum dtype from = v->info.type.dtype ? (enum dtype)v->info.type.dtype : to;
-	/* what the first type has and the last could hold, but not the one between */
+	/* the type in between has fewer bits than both the first and the last: the Casts lose what both could hold */
 	bool loses = exact_bits(mid) < exact_bits(from) && exact_bits(mid) < exact_bits(to);
 	loses |= dtype_class(from) == DT_FLOAT && dtype_class(mid) != DT_FLOAT;
 	const char *text =
-		fmt(d, "it casts to %s what Cast '%s' made %s of%s", dtype_name(to), check_node(p),
-		    dtype_name(mid), loses ? ": what that lost does not come back" : "");
+		fmt(d, "it casts to %s what Cast '%s' has cast to %s%s", dtype_name(to),
+		    check_node(p), dtype_name(mid), loses ? ", which loses precision" : "");
 	if (loses)
 		WARN(d, E_MODEL_CAST, .node = check_node(n), .op = n->type, .message = text);
 	else
 		NOTE(d, E_MODEL_CAST, .node = check_node(n), .op = n->type, .message = text);
 }
 
-/* What does nothing when it does not train. */
+/* Whether the node returns its input unchanged at inference (Dropout changes it only in training). */
 static bool is_identity(const struct graph *g, const struct node *n)
 {
 	double axis;
@@ -237,9 +240,9 @@ static bool is_identity(const struct graph *g, const struct node *n)
 	return check_is(n, "Concat") && n->nin == 1 && check_number(n, "axis", &axis);
 }
 
-static void identities(struct walk *w, const struct graph *g, const struct node *n)
+static void count_identities(struct graph_check *w, const struct graph *g, const struct node *n)
 {
-	const struct node *p = before(g, n);
+	const struct node *p = only_predecessor(g, n);
 
 	if (!is_identity(g, n))
 		return;
@@ -249,7 +252,7 @@ static void identities(struct walk *w, const struct graph *g, const struct node 
 
 /* ---- training mode */
 
-static bool trains(const struct graph *g, const struct node *n)
+static bool is_in_training_mode(const struct graph *g, const struct node *n)
 {
 	double v = 0;
 
@@ -265,33 +268,33 @@ static bool trains(const struct graph *g, const struct node *n)
 	return t && t->type.dtype == DT_BOOL && tensor_count(t) == 1 && *(const bool *)t->data;
 }
 
-static void training(struct walk *w, const struct graph *g, const struct node *n)
+static void report_training_mode(struct graph_check *w, const struct graph *g, const struct node *n)
 {
-	if (trains(g, n))
+	if (is_in_training_mode(g, n))
 		WARN(w->c->d, E_MODEL_TRAINING, .node = check_node(n), .op = n->type,
 		     .message =
 			     check_is(n, "Dropout")
 				     ? "it drops elements at random: the output differs from run to run"
-				     : "it normalizes by the batch's own statistics, not by the trained ones");
+				     : "it normalizes with the statistics of the batch, not with the trained ones");
 }
 
-/* ---- all */
+/* ---- the check */
 
-static void each_node(const struct graph *g, const struct node *n, void *arg)
+static void check_node_alone(const struct graph *g, const struct node *n, void *arg)
 {
-	struct walk *w = arg;
+	struct graph_check *w = arg;
 
 	if (!n->type)
 		return;
-	transposes(w, g, n);
-	casts(w, g, n);
-	identities(w, g, n);
-	training(w, g, n);
+	check_transposes(w, g, n);
+	check_casts(w, g, n);
+	count_identities(w, g, n);
+	report_training_mode(w, g, n);
 }
 
-static int run(struct check_context *c)
+static int run_graph(struct check_context *c)
 {
-	struct walk w = {.c = c};
+	struct graph_check w = {.c = c};
 	const struct graph *g = c->file->graph;
 	struct diag *d = c->d;
 
@@ -299,15 +302,15 @@ static int run(struct check_context *c)
 		return 0;
 	w.used.arena = &w.a;
 	w.identity.arena = &w.a;
-	/* what could not be read is missing: then much looks unused that is not */
+	/* if parts of the file could not be read, what only they use would seem unused */
 	if (!c->file_errors) {
-		unused_weights(&w, g);
-		unused_inputs(&w, g);
-		dead_nodes(&w, g);
+		report_unused_weights(&w, g);
+		report_unused_inputs(&w, g);
+		report_dead_nodes(&w, g);
 	}
-	node_names(&w, g);
-	dim_names(&w, g);
-	report_each(g, each_node, &w);
+	report_duplicate_names(&w, g);
+	report_unnamed_dims(&w, g);
+	report_each(g, check_node_alone, &w);
 	const char *text =
 		fmt(d, "%zu node%s change%s nothing: %s", w.identity.n, w.identity.n > 1 ? "s" : "",
 		    w.identity.n > 1 ? "" : "s", check_name_list(&w.identity));
@@ -323,8 +326,8 @@ static int run(struct check_context *c)
 
 const struct check check_graph = {
 	.name = "graph",
-	.what = "what nothing uses, what changes nothing, training mode, names",
+	.what = "unused parts, nodes without effect, training mode, names",
 	.need = NEED_FILE,
 	.cost = COST_HEAD,
-	.run = run,
+	.run = run_graph,
 };

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/growth.h"
 
-static double middle(const double *v, size_t n)
+static double median(const double *v, size_t n)
 {
 	return stats_quantile_of(v, n, 0.5);
 }
 
 /*
- * The first 40 % may fill arenas. What is left leaks where its trend is clear, and goes on to its end: the last
- * part's trend points up, too. Rough series must have grown by more than noise.
+ * The first 40 % of the readings are ignored, as arenas fill then. The rest is a leak if its trend is significant and
+ * lasts to the end, that is, the trend of its second half points up as well. A series with noise must also have grown
+ * by more than the noise.
  */
 void growth_judge(struct series *s, double noise)
 {
@@ -21,7 +22,7 @@ void growth_judge(struct series *s, double noise)
 	s->trend = stats_trend(NULL, tail, n, 0.99);
 	s->grown = s->v[s->n - 1] - s->v[0];
 	struct trend end = stats_trend(NULL, tail + late, n - late, 0.99);
-	double rise = middle(tail + n - edge, edge) - middle(tail, edge);
+	double rise = median(tail + n - edge, edge) - median(tail, edge);
 	bool up = s->trend.slope.low > 0 && s->trend.probability < 1e-3;
 	bool goes_on = noise > 0 ? end.slope.low > 0 : end.slope.value > 0;
 	if (up && goes_on && rise > noise)

@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_GROWTH_H
 #define CHECK_GROWTH_H
-/* What a series of memory readings, one a run, says: nothing, an arena that fills, or a leak. */
+/* Decides whether a series of memory readings, one per run, shows nothing, an arena that fills up, or a leak. */
 #include "base/stats.h"
 
 enum growth { GROWTH_NONE, GROWTH_FLAT, GROWTH_LEAK };
 
 enum {
-	GROWTH_LEAST = 30,	   /* readings; below that no trend is believed */
-	GROWTH_NOISE = 512 * 1024, /* bytes: the system counts pages in batches, a batch a thread */
-	GROWTH_HEAP = 32 * 1024, /* freed blocks that malloc keeps at hand and counts as in use, while plans come and go */
-	GROWTH_DRIVER = 64 * 1024, /* what a GPU's driver may keep of all the sessions that were closed */
+	GROWTH_LEAST = 30, /* minimum number of readings: fewer cannot show a trend */
+	/* values of `noise` for growth_judge, in bytes */
+	GROWTH_NOISE = 512 * 1024, /* of a process's memory: the kernel updates its page counts in batches per thread */
+	GROWTH_HEAP = 32 * 1024, /* of malloc while plans are made and freed: it caches freed blocks and counts them as used */
+	GROWTH_DRIVER =
+		64 * 1024, /* of malloc over closed sessions: what a GPU's driver may keep of all of them */
 };
 
 struct series {
 	double *v;
 	size_t n;
 	enum growth verdict;
-	struct trend trend; /* of the later part, bytes a reading */
-	double grown;	    /* from the first to the last */
+	struct trend trend; /* of the later part, in bytes per reading */
+	double grown;	    /* bytes from the first reading to the last */
 };
 
-/* noise: bytes that readings waver by; 0: exact counters, of which a trend of one byte a run is a leak. */
+/*
+ * Fills verdict, trend and grown from v and n. noise: bytes by which readings vary by themselves; 0: exact counters, for
+ * which even a trend of one byte per run is a leak.
+ */
 void growth_judge(struct series *s, double noise);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs against the model. What cannot be read into them was refused before (E-INPUT-*), every input by
- * itself; here is what fits but is hardly meant: pixels of 0 to 255 where the model wants them scaled,
- * values that are not finite, ids beyond their table.
+ * Warns about input values that fit the model's types and shapes but are probably a mistake: pixels from 0 to 255 for a
+ * model that expects scaled ones, values that are not finite, ids beyond their table. Values that do not fit were
+ * refused when the inputs were opened (E-INPUT-*).
  */
 #include "check/check.h"
 #include "session/model_report.h"
@@ -10,8 +10,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* The nodes that read the input, through those that only move or convert it. */
-static const struct node *first_work(const struct graph *g, const struct value *v)
+/* The first node that computes with the input, past nodes that only move or convert it; NULL: none, or several readers. */
+static const struct node *first_computing_node(const struct graph *g, const struct value *v)
 {
 	for (int depth = 0; depth < 8 && v && v->nusers == 1; depth++) {
 		const struct node *n = g->node[v->users[0]];
@@ -23,15 +23,15 @@ static const struct node *first_work(const struct graph *g, const struct value *
 	return NULL;
 }
 
-/* Whether the model scales its input itself: then it wants it raw. */
-static bool scales_itself(const struct node *n)
+/* Whether the node may be the model's own scaling of its input, so that raw pixels are right. */
+static bool scales_its_input(const struct node *n)
 {
 	return check_is(n, "Mul") || check_is(n, "Div") || check_is(n, "Sub") || check_is(n, "Add") ||
 	       check_is(n, "BatchNormalization") || check_is(n, "QuantizeLinear") ||
 	       check_is(n, "InstanceNormalization") || check_is(n, "Resize");
 }
 
-static bool like_pixels(const struct tensor *t, const struct statistics *s)
+static bool looks_like_pixels(const struct tensor *t, const struct statistics *s)
 {
 	if (t->shape.rank < 3 || !(s->min >= 0) || !(s->max > 64) || s->max > 255)
 		return false;
@@ -43,32 +43,32 @@ static bool like_pixels(const struct tensor *t, const struct statistics *s)
 	return true;
 }
 
-static void range(struct check_context *c, const struct graph *g, const struct value *v,
-		  const struct input_info *in)
+static void check_float_range(struct check_context *c, const struct graph *g, const struct value *v,
+			      const struct input_info *in)
 {
 	struct statistics s = report_statistics(in->tensor);
-	const struct node *n = first_work(g, v);
+	const struct node *n = first_computing_node(g, v);
 	struct diag *d = c->d;
 
 	if (s.nans + s.infs)
 		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", in->name),
 		     .message = fmt(d, "%" PRId64 " of its %" PRId64 " elements are NaN or infinite",
 				    s.nans + s.infs, s.count),
-		     .hint = "look where the data come from");
-	if (!n || !check_is(n, "Conv") || !like_pixels(in->tensor, &s))
+		     .hint = "check the source of the data");
+	if (!n || !check_is(n, "Conv") || !looks_like_pixels(in->tensor, &s))
 		return;
-	if (!scales_itself(n))
+	if (!scales_its_input(n))
 		WARN(d, E_INPUT_RANGE, .slot = fmt(d, "input '%s'", in->name),
 		     .message = fmt(d,
-				    "all elements are whole numbers from %g to %g, as of raw pixels, and "
-				    "Conv '%s' reads them as they are",
+				    "all elements are integers from %g to %g, like raw pixels, and "
+				    "Conv '%s' reads them without scaling",
 				    s.min, s.max, check_node(n)),
-		     .hint = "most models want scale=1/255, or mean=... and std=... of their training");
+		     .hint = "most models expect scale=1/255, or the mean=... and std=... of their training");
 }
 
-/* Ids beyond the rows of the table that they look up. */
-static void ids(struct check_context *c, const struct graph *g, const struct value *v,
-		const struct input_info *in)
+/* Reports ids that are beyond the rows of the table in which a Gather looks them up. */
+static void check_ids(struct check_context *c, const struct graph *g, const struct value *v,
+		      const struct input_info *in)
 {
 	struct statistics s = report_statistics(in->tensor);
 	struct diag *d = c->d;
@@ -86,11 +86,11 @@ static void ids(struct check_context *c, const struct graph *g, const struct val
 			     .slot = fmt(d, "input '%s'", in->name),
 			     .expected = fmt(d, "ids of a table of %.0f rows", rows),
 			     .actual = fmt(d, "%.0f to %.0f", s.min, s.max),
-			     .hint = "they come from another vocabulary");
+			     .hint = "the ids may come from another vocabulary than the model's");
 	}
 }
 
-static void one(struct check_context *c, uint32_t i, size_t *made_up)
+static void check_one_input(struct check_context *c, uint32_t i, size_t *made_up)
 {
 	const struct input_info *in = input_info(c->inputs, i);
 	const struct graph *g = c->file->graph;
@@ -100,21 +100,21 @@ static void one(struct check_context *c, uint32_t i, size_t *made_up)
 	if (in->made_up || !v || !in->tensor || in->tensor->type.kind != V_TENSOR || !in->tensor->data)
 		return;
 	if (T_BIT(in->tensor->type.dtype) & T_FLOATS_BF)
-		range(c, g, v, in);
+		check_float_range(c, g, v, in);
 	else if (T_BIT(in->tensor->type.dtype) & T_INTS)
-		ids(c, g, v, in);
+		check_ids(c, g, v, in);
 }
 
-static int run(struct check_context *c)
+static int run_input(struct check_context *c)
 {
 	size_t made_up = 0, n = input_count(c->inputs);
 
 	for (uint32_t i = 0; i < n; i++)
-		one(c, i, &made_up);
+		check_one_input(c, i, &made_up);
 	check_say(c, "%zu input%s%s", n, n == 1 ? " fits" : "s fit",
 		  !made_up	 ? ""
-		  : made_up == n ? n == 1 ? ", made up" : ", all made up"
-				 : ", some made up");
+		  : made_up == n ? n == 1 ? ", generated" : ", all generated"
+				 : ", some generated");
 	return 0;
 }
 
@@ -123,5 +123,5 @@ const struct check check_input = {
 	.what = "type, shape, size and range against the model",
 	.need = NEED_INPUTS,
 	.cost = COST_READ,
-	.run = run,
+	.run = run_input,
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --layout: whether a picture's bytes are in the order that the model reads them in. Two kinds of evidence: how
- * smoothly the bytes read in either order (pictures are smooth, whatever the model), and how sure the
- * model is of its answer for the bytes as given, with their axes in the other order, with
- * their channels reversed. Of the channels' order only the second kind tells, and it is weak: that is said.
+ * --layout: checks whether a picture's bytes are in the order in which the model reads them. There are two kinds of
+ * evidence. Neighbouring pixels differ little in a picture, so the right order of axes (NCHW or NHWC) is the one in
+ * which neighbours are alike; this does not depend on the model. And the model is likely to be more confident for the
+ * right order: it runs on the bytes as given, with the other order of axes, and with reversed channels (RGB or BGR).
+ * Only the second kind shows the order of channels, and as it is weak, the finding says so.
  */
 #include "check/check.h"
 #include "check/step_value.h"
@@ -13,12 +14,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { SMALLEST = 8, VARIANTS = 4 };
-/* The other order reads so much smoother. */
-#define SURE	1.6
-#define SUSPECT 1.25
-/* How much surer of its answer the model must be for the order of the channels to be doubted. */
-#define GAIN 0.15
+enum { MIN_SIDE = 8, VARIANTS = 4 };
+/*
+ * Mean difference of neighbours in the model's order over that in the other order. From WARNING_RATIO on the axes are
+ * reported, from ERROR_RATIO on as an error.
+ */
+#define ERROR_RATIO   1.6
+#define WARNING_RATIO 1.25
+/* Reversed channels are reported if the probability of the best class rises by this much. */
+#define MIN_CONFIDENCE_GAIN 0.15
 
 /* An input that may be a picture, as the model reads it. */
 struct picture {
@@ -28,14 +32,16 @@ struct picture {
 	int64_t n, c, h, w;
 };
 
-struct smooth {
-	double model, other; /* mean step between neighbours, in the model's order and in the other */
-	double size;	     /* mean distance from the mean */
+struct smoothness {
+	double model,
+		other; /* mean absolute difference of neighbours, in the model's order and in the other */
+	double size; /* mean absolute difference from the mean of all elements */
 };
 
-struct answer {
+struct confidence {
 	bool known;
-	double top, entropy; /* mean over the rows: of the likeliest class; of 1 where nothing is known */
+	/* means over the rows of classes: the best class's probability; the entropy, 1 if all classes are equally likely */
+	double top, entropy;
 };
 
 static const char *const variant_names[VARIANTS] = {"as given", "other axes", "channels reversed",
@@ -55,17 +61,17 @@ static bool as_picture(const struct tensor *t, struct picture *p)
 	p->c = p->last ? c : a;
 	p->h = p->last ? a : b;
 	p->w = p->last ? b : c;
-	return (p->c == 3 || p->c == 4) && p->h >= SMALLEST && p->w >= SMALLEST && p->n > 0;
+	return (p->c == 3 || p->c == 4) && p->h >= MIN_SIDE && p->w >= MIN_SIDE && p->n > 0;
 }
 
-/* Offset of a pixel's channel in one picture. */
+/* Index of channel c of pixel (h, w) in one picture, with channels last or first. */
 static int64_t offset(const struct picture *p, bool last, int64_t c, int64_t h, int64_t w)
 {
 	return last ? (h * p->w + w) * p->c + c : (c * p->h + h) * p->w + w;
 }
 
-/* Mean step to the right and down, the bytes read channels last or first. */
-static double steps(const struct picture *p, bool last)
+/* Mean absolute difference between a pixel and its neighbours to the right and below, read channels last or first. */
+static double mean_step(const struct picture *p, bool last)
 {
 	enum dtype t = tensor_dtype(p->t);
 	int64_t pixels = p->h * p->w, stride = pixels / 65536 + 1;
@@ -86,9 +92,9 @@ static double steps(const struct picture *p, bool last)
 	return count ? sum / (double)count : 0;
 }
 
-static struct smooth smoothness(const struct picture *p)
+static struct smoothness measure_smoothness(const struct picture *p)
 {
-	struct smooth s = {.model = steps(p, p->last), .other = steps(p, !p->last)};
+	struct smoothness s = {.model = mean_step(p, p->last), .other = mean_step(p, !p->last)};
 	enum dtype t = tensor_dtype(p->t);
 	int64_t n = p->c * p->h * p->w;
 	double mean = 0;
@@ -102,7 +108,7 @@ static struct smooth smoothness(const struct picture *p)
 
 /* ---- variants --------------------------------------------------------------------------------- */
 
-/* The bytes as they would have to lie, were they in the other order of axes, or of channels. */
+/* A copy of the picture with its axes reordered, or its channels reversed, as if the given order were the wrong one. */
 static struct tensor *make_variant(struct check_context *c, const struct picture *p, bool axes,
 				   bool reversed)
 {
@@ -124,9 +130,9 @@ static struct tensor *make_variant(struct check_context *c, const struct picture
 	return x;
 }
 
-/* One row of classes: of scores, their softmax. */
-static void answer_row(struct answer *a, const struct tensor *t, int64_t first, int64_t step,
-		       int64_t k)
+/* Adds one row of k classes to the confidence; scores that are no probabilities are turned into such by softmax. */
+static void add_class_row(struct confidence *a, const struct tensor *t, int64_t first, int64_t step,
+			  int64_t k)
 {
 	enum dtype type = tensor_dtype(t);
 	double most = -INFINITY, least = INFINITY, sum = 0, total = 0, entropy = 0, top = 0;
@@ -150,8 +156,8 @@ static void answer_row(struct answer *a, const struct tensor *t, int64_t first, 
 	a->entropy += entropy / log((double)k);
 }
 
-/* A map of one channel: each element is sure of itself or not. */
-static void answer_map(struct answer *a, const struct tensor *t)
+/* The confidence of an output of one class: each element is a probability, or a score that a sigmoid turns into one. */
+static void measure_probability_map(struct confidence *a, const struct tensor *t)
 {
 	int64_t n = tensor_count(t);
 
@@ -165,10 +171,10 @@ static void answer_map(struct answer *a, const struct tensor *t)
 	}
 }
 
-/* How sure the model is, by its first output of floats. */
-static struct answer answer_of(const struct tensor *const *out, uint32_t n)
+/* How confident the model is, judged by its first floating-point output of more than one element. */
+static struct confidence measure_confidence(const struct tensor *const *out, uint32_t n)
 {
-	struct answer a = {0};
+	struct confidence a = {0};
 	const struct tensor *t = NULL;
 
 	for (uint32_t i = 0; i < n && !t; i++)
@@ -184,19 +190,19 @@ static struct answer answer_of(const struct tensor *const *out, uint32_t n)
 		step *= s->dim[i];
 	a.known = true;
 	if (k < 2) {
-		answer_map(&a, t);
+		measure_probability_map(&a, t);
 		return a;
 	}
 	int64_t rows = tensor_count(t) / k;
 	for (int64_t r = 0; r < rows; r++)
-		answer_row(&a, t, r / step * step * k + r % step, step, k);
+		add_class_row(&a, t, r / step * step * k + r % step, step, k);
 	a.top /= (double)rows;
 	a.entropy /= (double)rows;
 	a.known = isfinite(a.top) && isfinite(a.entropy);
 	return a;
 }
 
-static int run_variants(struct check_context *c, const struct picture *p, struct answer *answers)
+static int run_variants(struct check_context *c, const struct picture *p, struct confidence *answers)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **in = arena_new_n(&c->arena, const struct tensor *, g->nin + 1);
@@ -208,16 +214,17 @@ static int run_variants(struct check_context *c, const struct picture *p, struct
 		in[p->input] = v ? make_variant(c, p, v & 1, v & 2) : p->t;
 		err = check_session_run(c, c->session, in, out, NULL);
 		if (!err)
-			answers[v] = answer_of(out, g->nout);
+			answers[v] = measure_confidence(out, g->nout);
 	}
 	return err;
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------ */
 
-enum { ROWS = 12 };
+enum { MAX_ROWS = 12 };
 
-static const char *say_means(struct check_context *c, const struct picture *p)
+/* "0.45 +- 0.2, ...": mean and standard deviation of each channel of the first picture. */
+static const char *channel_means(struct check_context *c, const struct picture *p)
 {
 	const char *text = "";
 	enum dtype t = tensor_dtype(p->t);
@@ -236,8 +243,8 @@ static const char *say_means(struct check_context *c, const struct picture *p)
 	return text;
 }
 
-/* Weights of the first convolution that reads the input, by channel; NULL: none does. */
-static const char *say_weights(struct check_context *c, const struct picture *p)
+/* Norms of the weights of the first convolution on the input's way, by input channel; NULL: there is none. */
+static const char *conv_channel_weights(struct check_context *c, const struct picture *p)
 {
 	const struct graph *g = c->file->graph;
 	uint32_t v = p->input < g->nin ? g->in[p->input] : NO_VALUE;
@@ -266,33 +273,36 @@ static const char *say_weights(struct check_context *c, const struct picture *p)
 						   2);
 			text = fmt(c->d, "%s%s%.3g", text, k ? ", " : "", sqrt(sum));
 		}
-		return fmt(c->d, "'%s' weighs its channels %s", n->origin->name, text);
+		return fmt(c->d, "norm of the weights of '%s' by channel: %s", n->origin->name, text);
 	}
 	return NULL;
 }
 
-static size_t say_evidence(struct check_context *c, const struct picture *p, const struct smooth *s,
-			   const struct answer *a, struct diag_row *rows)
+static size_t add_evidence_rows(struct check_context *c, const struct picture *p,
+				const struct smoothness *s, const struct confidence *a,
+				struct diag_row *rows)
 {
 	struct diag *d = c->d;
 	size_t n = 0;
 
 	rows[n++] = (struct diag_row){
-		"neighbours", fmt(d, "differ by %.3g read as %s, by %.3g read as %s", s->model,
-				  p->last ? "NHWC" : "NCHW", s->other, p->last ? "NCHW" : "NHWC")};
+		"neighbours",
+		fmt(d, "differ by %.3g when read as %s, by %.3g when read as %s", s->model,
+		    p->last ? "NHWC" : "NCHW", s->other, p->last ? "NCHW" : "NHWC")};
 	for (int v = 0; v < VARIANTS; v++)
 		if (a[v].known)
 			rows[n++] = (struct diag_row){
-				variant_names[v], fmt(d, "the model is %.1f %% sure, entropy %.3f of 1",
-						      100 * a[v].top, a[v].entropy)};
-	rows[n++] = (struct diag_row){"channels", say_means(c, p)};
-	const char *weights = say_weights(c, p);
+				variant_names[v],
+				fmt(d, "the model is %.1f %% confident, entropy %.3f of 1",
+				    100 * a[v].top, a[v].entropy)};
+	rows[n++] = (struct diag_row){"channels", channel_means(c, p)};
+	const char *weights = conv_channel_weights(c, p);
 	if (weights)
 		rows[n++] = (struct diag_row){"weights", weights};
 	return n;
 }
 
-static const char *slot_of(struct check_context *c, const struct picture *p)
+static const char *input_slot(struct check_context *c, const struct picture *p)
 {
 	const struct graph *g = session_model(c->session)->graph;
 
@@ -300,18 +310,18 @@ static const char *slot_of(struct check_context *c, const struct picture *p)
 		   shape_str(&c->d->arena, &p->t->shape, NULL));
 }
 
-static void say_layout(struct check_context *c, const struct picture *p, const struct smooth *s,
-		       const struct answer *a)
+static void report_layout(struct check_context *c, const struct picture *p,
+			  const struct smoothness *s, const struct confidence *a)
 {
-	struct diag_row rows[ROWS];
+	struct diag_row rows[MAX_ROWS];
 	double ratio = s->other > 0 ? s->model / s->other : INFINITY;
 	bool agrees = a[0].known && a[1].known && a[1].top > a[0].top;
 	const char *reads = p->last ? "NHWC" : "NCHW", *seems = p->last ? "NCHW" : "NHWC";
-	size_t n = say_evidence(c, p, s, a, rows);
+	size_t n = add_evidence_rows(c, p, s, a, rows);
 
-	rows[n++] =
-		(struct diag_row){"doubt", agrees ? "both the bytes and the model's answers say so"
-						  : "the bytes say so, the model's answers do not"};
+	rows[n++] = (struct diag_row){
+		"evidence", agrees ? "the bytes and the model's confidence agree"
+				   : "the bytes only; the model's confidence does not agree"};
 	rows[n++] = (struct diag_row){
 		"try", fmt(c->d, "--input '%s=FILE,layout=%s'",
 			   session_model(c->session)
@@ -319,11 +329,11 @@ static void say_layout(struct check_context *c, const struct picture *p, const s
 				   ->name,
 			   p->last ? "chw" : "hwc")};
 	struct finding f = {.code = E_INPUT_LAYOUT,
-			    .severity = ratio >= SURE ? SEV_ERROR : SEV_WARNING,
-			    .slot = slot_of(c, p),
+			    .severity = ratio >= ERROR_RATIO ? SEV_ERROR : SEV_WARNING,
+			    .slot = input_slot(c, p),
 			    .message = fmt(c->d,
-					   "the model reads %s, but the bytes look like %s: so read, "
-					   "neighbours are %.1f times as alike",
+					   "the model reads %s, but the bytes look like %s: read that way, "
+					   "neighbours differ %.1f times less",
 					   reads, seems, ratio),
 			    .rows = rows,
 			    .nrows = n,
@@ -332,58 +342,58 @@ static void say_layout(struct check_context *c, const struct picture *p, const s
 	diag_add(c->d, &f);
 }
 
-/* Reversed channels make the model clearly surer: a suspicion, no more. */
-static bool say_order(struct check_context *c, const struct picture *p, const struct smooth *s,
-		      const struct answer *a)
+/* Warns if the model is clearly more confident with reversed channels. True if it does. */
+static bool report_channel_order(struct check_context *c, const struct picture *p,
+				 const struct smoothness *s, const struct confidence *a)
 {
-	struct diag_row rows[ROWS];
+	struct diag_row rows[MAX_ROWS];
 
-	if (!a[0].known || !a[2].known || a[2].top < a[0].top + GAIN ||
+	if (!a[0].known || !a[2].known || a[2].top < a[0].top + MIN_CONFIDENCE_GAIN ||
 	    a[2].entropy > 0.7 * a[0].entropy)
 		return false;
-	size_t n = say_evidence(c, p, s, a, rows);
-	rows[n++] = (struct diag_row){"doubt",
-				      "one picture only: a model may be surer of what is wrong"};
+	size_t n = add_evidence_rows(c, p, s, a, rows);
 	rows[n++] = (struct diag_row){
-		"try", "order=bgr (or order=rgb) behind the file's name, with several pictures"};
-	WARN(c->d, E_INPUT_ORDER, .slot = slot_of(c, p),
+		"doubt", "this is one picture only: a model may be more confident of a wrong answer"};
+	rows[n++] = (struct diag_row){
+		"try", "order=bgr (or order=rgb) after the file's name, with several pictures"};
+	WARN(c->d, E_INPUT_ORDER, .slot = input_slot(c, p),
 	     .message = fmt(c->d,
-			    "with its channels reversed the model is %.1f %% sure, as given %.1f %%",
+			    "with reversed channels the model is %.1f %% confident, as given %.1f %%",
 			    100 * a[2].top, 100 * a[0].top),
 	     .rows = rows, .nrows = n);
 	return true;
 }
 
-static int look_at(struct check_context *c, const struct picture *p)
+static int check_picture(struct check_context *c, const struct picture *p)
 {
-	struct smooth s = smoothness(p);
-	struct answer a[VARIANTS] = {{0}};
+	struct smoothness s = measure_smoothness(p);
+	struct confidence a[VARIANTS] = {{0}};
 	int err = run_variants(c, p, a);
 
 	if (err)
 		return err;
-	/* neighbours as far apart as any two elements: noise */
+	/* noise: neighbours differ as much as any two elements */
 	bool noise = s.size == 0 || (s.model > 1.1 * s.size && s.other > 1.1 * s.size);
-	if (!noise && s.model > SUSPECT * s.other)
-		say_layout(c, p, &s, a);
-	else if (say_order(c, p, &s, a))
-		check_say(c, "the axes look right; the channels may be reversed");
+	if (!noise && s.model > WARNING_RATIO * s.other)
+		report_layout(c, p, &s, a);
+	else if (report_channel_order(c, p, &s, a))
+		check_say(c, "the axes look right, but the channels may be reversed");
 	else if (noise)
-		check_say(c, "the input is no picture: nothing can be said");
+		check_say(c, "the input does not look like a picture: its layout cannot be judged");
 	else
-		check_say(c, "reads %.1f times as smoothly as the other way; %s",
+		check_say(c, "neighbours differ %.1f times less than in the other order; %s",
 			  s.model > 0 ? s.other / s.model : INFINITY,
-			  a[0].known ? "the model is no surer of other channels"
-				     : "no answer to judge by");
+			  a[0].known ? "the model is not more confident with reversed channels"
+				     : "no output shows how confident the model is");
 	return 0;
 }
 
-static bool made_up(const struct check_context *c, uint32_t i)
+static bool is_generated(const struct check_context *c, uint32_t i)
 {
 	return c->inputs && input_info(c->inputs, i)->made_up;
 }
 
-static int run(struct check_context *c)
+static int run_layout(struct check_context *c)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	bool any = false, random = false;
@@ -393,20 +403,20 @@ static int run(struct check_context *c)
 		struct picture p = {.input = i};
 		if (!as_picture(c->in[i], &p))
 			continue;
-		if (made_up(c, i)) {
+		if (is_generated(c, i)) {
 			random = true;
 			continue;
 		}
 		any = true;
-		err = look_at(c, &p);
+		err = check_picture(c, &p);
 	}
 	if (!any)
-		check_say(c, random ? "the picture is made up: give one with --input"
+		check_say(c, random ? "the picture is generated: give a real one with --input"
 				    : "no input is a picture of several channels");
 	return err;
 }
 
-static bool applies(const struct check_context *c, const char **why)
+static bool is_requested(const struct check_context *c, const char **why)
 {
 	(void)why;
 	return c->options->layout || c->options->all;
@@ -417,6 +427,6 @@ const struct check check_layout = {
 	.what = "order of axes and channels of pictures",
 	.need = NEED_OUTPUTS,
 	.cost = COST_RUNS,
-	.applies = applies,
-	.run = run,
+	.applies = is_requested,
+	.run = run_layout,
 };

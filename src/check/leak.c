@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether memory keeps growing from run to run. What is watched, from exact to rough: infer's own counters, what
- * malloc has in use, what the process has for itself, what the device has in use. See growth.c for the verdict.
- *
- * Where something leaks, more runs are watched step by step, so that the node can be named.
+ * --leak: checks whether memory keeps growing from run to run. After each run it reads several counters, from exact to
+ * rough: infer's own, malloc's, the process's private memory, and the device's memory in use. growth.c judges the
+ * series. If memory leaks, further runs are observed step by step to find the node that allocates it.
  */
 #include "check/growth.h"
 #include "check/prepare_inputs.h"
@@ -23,45 +22,50 @@
 #include <unistd.h>
 
 enum {
-	RUNS = 500,	   /* unless --runs says another number */
-	RUNS_LEAST = 60,   /* below that no trend is believed */
-	SECONDS_MOST = 60, /* of runs, unless --runs says how many */
-	STEP_RUNS = 60,	   /* that are watched step by step */
-	RECREATED = 60,
+	DEFAULT_RUNS = 500, /* without --runs */
+	MIN_RUNS = 60,	    /* fewer cannot show a trend */
+	MAX_SECONDS = 60,   /* without --runs: stop after this time, if MIN_RUNS have been made */
+	OBSERVED_RUNS = 60, /* observed step by step to find the leaking node */
+	MAX_SESSIONS = 60,  /* opened by --recreate */
 };
+/* Growth beyond these many bytes is a warning even if it stops: more than an arena should take. */
 static const double host_limit = 5.0 * (1 << 20), device_limit = 200.0 * (1 << 20);
 
-/* ---- what is watched */
+/* ---- memory readings */
 
+/* The series of readings, from exact to rough. */
 enum { OWN, MALLOC, PRIVATE, OWN_DEVICE, DEVICE, SERIES };
 static const struct {
 	const char *name, *about;
-	bool device, rough;
+	bool device; /* memory of the device, not of the host */
+	bool rough;  /* readings vary by themselves, see GROWTH_NOISE */
 } kinds[SERIES] = {
 	{"counted", "host memory that infer counts", false, false},
 	{"malloc", "memory that malloc has in use", false, false},
-	{"private", "memory of the process alone", false, true},
+	{"private", "private memory of the process", false, true},
 	{"counted device", "device memory that infer counts", true, false},
 	{"device", "memory in use on the device", true, true},
 };
 
+/* The step that leaks; node NULL: not found. */
 struct culprit {
 	const char *node, *op, *kernel;
-	double bytes; /* a run */
-	const char *site;
+	double bytes;	  /* per run */
+	const char *site; /* which allocator, for the report */
 };
 
 struct leak {
 	struct series of[SERIES];
-	size_t runs, per_point;
-	double seconds; /* a run */
-	double left[2]; /* memory that is left: host, device */
+	size_t runs;
+	size_t per_point; /* runs between two readings */
+	double seconds;	  /* per run */
+	double left[2];	  /* bytes that are free: of the host, of the device */
 	enum growth verdict;
 	struct culprit culprit;
-	int statm;
+	int statm; /* open /proc/self/statm; -1: not available */
 };
 
-static double counted(enum mem_kind kind)
+static double counted_bytes(enum mem_kind kind)
 {
 	double sum = 0;
 
@@ -70,14 +74,14 @@ static double counted(enum mem_kind kind)
 	return sum;
 }
 
-static double in_malloc(void)
+static double malloc_bytes(void)
 {
 	struct mallinfo2 m = mallinfo2();
 
 	return (double)m.uordblks + (double)m.hblkhd;
 }
 
-/* Bytes in use on the session's device and in all; false where it has none or does not say. */
+/* Bytes of the session's device that are in use and free, by all programs; false if it has no device or it does not tell. */
 static bool device_memory(struct session *s, double *used, double *unused)
 {
 	const struct runtime *rt = s ? session_runtime(s) : NULL;
@@ -91,130 +95,132 @@ static bool device_memory(struct session *s, double *used, double *unused)
 	return true;
 }
 
-static void add(struct series *s, double v)
+static void add_reading(struct series *s, double v)
 {
 	s->v[s->n++] = v;
 }
 
-static void sample(struct leak *x, struct session *s)
+static void take_readings(struct leak *x, struct session *s)
 {
 	uint64_t rss, own;
 	double used;
 
-	add(&x->of[OWN], counted(MEM_HOST) + counted(MEM_PINNED));
-	/* AddressSanitizer keeps what is freed for a while: only the counters can be believed */
+	add_reading(&x->of[OWN], counted_bytes(MEM_HOST) + counted_bytes(MEM_PINNED));
+	/* AddressSanitizer keeps freed memory for a while, so that only infer's own counters are exact */
 	if (!WITH_ASAN)
-		add(&x->of[MALLOC], in_malloc());
+		add_reading(&x->of[MALLOC], malloc_bytes());
 	if (!WITH_ASAN && x->statm >= 0 && proc_sample(x->statm, &rss, &own))
-		add(&x->of[PRIVATE], (double)own);
-	if (counted(MEM_DEVICE) > 0 || x->of[OWN_DEVICE].n)
-		add(&x->of[OWN_DEVICE], counted(MEM_DEVICE));
+		add_reading(&x->of[PRIVATE], (double)own);
+	if (counted_bytes(MEM_DEVICE) > 0 || x->of[OWN_DEVICE].n)
+		add_reading(&x->of[OWN_DEVICE], counted_bytes(MEM_DEVICE));
 	if (device_memory(s, &used, &x->left[1]))
-		add(&x->of[DEVICE], used);
+		add_reading(&x->of[DEVICE], used);
 }
 
-/* ---- which node */
+/* ---- finding the step that leaks */
 
-struct tally {
+/* Bytes that a step has allocated and not freed, summed over the observed runs. */
+struct step_bytes {
 	const struct step *step;
 	double bytes[3]; /* counted, malloc, device */
-	struct tally *next;
+	struct step_bytes *next;
 };
 
-struct stepwatch {
+struct step_observer {
 	struct observer observer;
 	struct arena a;
-	struct tally *all;
+	struct step_bytes *all;
 	double before[3];
 };
 
-static void now(double v[3])
+static void read_counters(double v[3])
 {
-	v[0] = counted(MEM_HOST) + counted(MEM_PINNED);
-	v[1] = in_malloc();
-	v[2] = counted(MEM_DEVICE);
+	v[0] = counted_bytes(MEM_HOST) + counted_bytes(MEM_PINNED);
+	v[1] = malloc_bytes();
+	v[2] = counted_bytes(MEM_DEVICE);
 }
 
 static void step_begin(struct observer *o, const struct step *s, const struct call *c)
 {
-	struct stepwatch *w = (struct stepwatch *)o;
-	struct tally *t = w->all;
+	struct step_observer *w = (struct step_observer *)o;
+	struct step_bytes *t = w->all;
 
 	(void)c;
 	while (t && t->step != s)
 		t = t->next;
 	if (!t) {
-		t = arena_new(&w->a, struct tally);
+		t = arena_new(&w->a, struct step_bytes);
 		t->step = s;
 		t->next = w->all;
 		w->all = t;
 	}
-	now(w->before);
+	read_counters(w->before);
 }
 
 static void step_end(struct observer *o, const struct step *s, const struct call *c)
 {
-	struct stepwatch *w = (struct stepwatch *)o;
+	struct step_observer *w = (struct step_observer *)o;
 	double v[3];
 
 	(void)c;
-	now(v);
-	for (struct tally *t = w->all; t; t = t->next)
+	read_counters(v);
+	for (struct step_bytes *t = w->all; t; t = t->next)
 		for (int k = 0; t->step == s && k < 3; k++)
 			t->bytes[k] += v[k] - w->before[k];
 }
 
-static const char *site_of(const struct tally *t, const char *kernel, struct diag *d)
+static const char *describe_site(const struct step_bytes *t, const char *kernel, struct diag *d)
 {
 	if (t->bytes[2] > 0)
 		return fmt(d, "device memory, allocated while kernel '%s' runs", kernel);
 	if (t->bytes[0] > 0)
 		return fmt(d, "mem_alloc, while kernel '%s' runs", kernel);
-	return fmt(d, "malloc, while kernel '%s' runs (not through infer's counters: a library's)",
+	return fmt(d, "malloc, while kernel '%s' runs (not counted by infer, so by a library)",
 		   kernel);
 }
 
-static void blame(struct check_context *c, struct leak *x)
+static void find_leaking_step(struct check_context *c, struct leak *x)
 {
-	struct stepwatch w = {.observer = {.begin = step_begin, .end = step_end}};
+	struct step_observer w = {.observer = {.begin = step_begin, .end = step_end}};
 	const struct tensor **out =
 		arena_new_n(&c->arena, const struct tensor *, (size_t)c->nout + 1);
-	const struct tally *worst = NULL;
+	const struct step_bytes *worst = NULL;
 	double most = 0;
 	bool quiet = true;
 
-	check_session_run(c, c->session, c->in, out, &w.observer); /* the lists are made */
-	for (struct tally *t = w.all; t; t = t->next)
+	/* the first run adds the steps to the list, which itself takes memory: its counts are discarded */
+	check_session_run(c, c->session, c->in, out, &w.observer);
+	for (struct step_bytes *t = w.all; t; t = t->next)
 		memset(t->bytes, 0, sizeof(t->bytes));
-	for (int i = 0; i < STEP_RUNS && quiet; i++)
+	for (int i = 0; i < OBSERVED_RUNS && quiet; i++)
 		quiet = !check_session_run(c, c->session, c->in, out, &w.observer);
-	for (const struct tally *t = w.all; t; t = t->next) {
-		/* what a step allocates through us is malloc's, too */
+	for (const struct step_bytes *t = w.all; t; t = t->next) {
+		/* bytes that infer counts come from malloc, too: take the larger, not the sum */
 		double sum = fmax(t->bytes[0], t->bytes[1]) + t->bytes[2];
 		if (sum <= most)
 			continue;
 		most = sum;
 		worst = t;
 	}
-	if (worst && most >= STEP_RUNS && worst->step->from) {
+	if (worst && most >= OBSERVED_RUNS && worst->step->from) {
 		const char *kernel = worst->step->kernel ? worst->step->kernel->op : "?";
 		x->culprit = (struct culprit){.node = worst->step->from->name,
 					      .op = worst->step->from->op,
 					      .kernel = kernel,
-					      .bytes = most / STEP_RUNS,
-					      .site = site_of(worst, kernel, c->d)};
+					      .bytes = most / OBSERVED_RUNS,
+					      .site = describe_site(worst, kernel, c->d)};
 	}
 	arena_free(&w.a);
 }
 
 /* ---- runs */
 
-static size_t wanted(const struct check_context *c)
+static size_t wanted_runs(const struct check_context *c)
 {
-	return c->options->runs > 0 ? (size_t)c->options->runs : RUNS;
+	return c->options->runs > 0 ? (size_t)c->options->runs : DEFAULT_RUNS;
 }
 
-static int make_room(struct check_context *c, struct leak *x, size_t n)
+static int begin_series(struct check_context *c, struct leak *x, size_t n)
 {
 	for (int i = 0; i < SERIES; i++)
 		x->of[i].v = arena_new_n(&c->arena, double, n + 1);
@@ -222,8 +228,8 @@ static int make_room(struct check_context *c, struct leak *x, size_t n)
 	return 0;
 }
 
-/* The same input, again and again; unobserved, as a program runs it. */
-static int same_runs(struct check_context *c, struct leak *x, size_t n)
+/* Runs the same input again and again, without an observer, as a program would. */
+static int run_same_input(struct check_context *c, struct leak *x, size_t n)
 {
 	const struct tensor **out =
 		arena_new_n(&c->arena, const struct tensor *, (size_t)c->nout + 1);
@@ -232,35 +238,35 @@ static int same_runs(struct check_context *c, struct leak *x, size_t n)
 
 	for (size_t i = 0; !rc && i < n; i++) {
 		rc = session_run(c->session, c->in, out, c->d);
-		sample(x, c->session);
+		take_readings(x, c->session);
 		check_step(c, i + 1, n);
 		x->runs++;
-		if (!c->options->runs && i >= RUNS_LEAST &&
-		    clock_ns() - start > SECONDS_MOST * UINT64_C(1000000000))
+		if (!c->options->runs && i >= MIN_RUNS &&
+		    clock_ns() - start > MAX_SECONDS * UINT64_C(1000000000))
 			break;
 	}
 	x->seconds = x->runs ? (double)(clock_ns() - start) / 1e9 / (double)x->runs : 0;
 	return rc;
 }
 
-/* All shapes in turn; one point a round, where each shape is met once. */
-static int sweep_runs(struct check_context *c, struct leak *x, size_t n, const struct trial_sizes *w)
+/* Runs all shapes of --shapes-sweep in turn, with one reading after each round. */
+static int run_sweep(struct check_context *c, struct leak *x, size_t n, const struct trial_sizes *w)
 {
 	const struct tensor **out =
 		arena_new_n(&c->arena, const struct tensor *, (size_t)c->nout + 1);
 	struct input_set **in = arena_new_n(&c->arena, struct input_set *, w->n);
-	size_t rounds = n / w->n > RUNS_LEAST / 2 ? n / w->n : RUNS_LEAST / 2 + 1;
+	size_t rounds = n / w->n > MIN_RUNS / 2 ? n / w->n : MIN_RUNS / 2 + 1;
 	uint64_t start = clock_ns();
 	int rc = 0;
 
 	for (size_t k = 0; !rc && k < w->n; k++) {
-		in[k] = random_inputs(c, &w->dims[k], c->d);
+		in[k] = generate_inputs(c, &w->dims[k], c->d);
 		rc = in[k] ? 0 : -E_DIM;
 	}
 	for (size_t i = 0; !rc && i < rounds; i++) {
 		for (size_t k = 0; !rc && k < w->n; k++, x->runs++)
 			rc = session_run(c->session, input_tensors(in[k]), out, c->d);
-		sample(x, c->session);
+		take_readings(x, c->session);
 		check_step(c, i + 1, rounds);
 	}
 	x->per_point = w->n;
@@ -270,8 +276,8 @@ static int sweep_runs(struct check_context *c, struct leak *x, size_t n, const s
 	return rc;
 }
 
-/* Opened, run once and closed: what a session leaves behind. */
-static int recreate_runs(struct check_context *c, struct leak *x, size_t n)
+/* Opens a session, runs it once and closes it, n times: shows what a closed session leaves behind. */
+static int run_new_sessions(struct check_context *c, struct leak *x, size_t n)
 {
 	const struct tensor **out =
 		arena_new_n(&c->arena, const struct tensor *, (size_t)c->nout + 1);
@@ -282,14 +288,14 @@ static int recreate_runs(struct check_context *c, struct leak *x, size_t n)
 		struct session *s = check_open(c, c->config);
 		rc = s ? check_session_run(c, s, c->in, out, NULL) : -E_RUN;
 		session_close(s);
-		sample(x, c->session);
+		take_readings(x, c->session);
 		check_step(c, i + 1, n);
 	}
 	x->seconds = x->runs ? (double)(clock_ns() - start) / 1e9 / (double)x->runs : 0;
 	return rc;
 }
 
-/* ---- what is said */
+/* ---- report */
 
 static const char *bytes_text(double v, struct diag *d)
 {
@@ -304,41 +310,45 @@ static const char *bytes_text(double v, struct diag *d)
 	return fmt(d, "%.0f bytes", v);
 }
 
-static const char *exhaustion(const struct leak *x, double slope, bool device, struct diag *d)
+/* When the free memory will be used up, if `slope` bytes leak in each run. */
+static const char *exhaustion_text(const struct leak *x, double slope, bool device, struct diag *d)
 {
 	double runs = x->left[device] / slope;
 
 	if (!(x->left[device] > 0) || !(slope > 0))
 		return "not known";
-	return fmt(d, "after %.3g runs, %s at this pace: %s are left", runs,
+	return fmt(d, "after %.3g more runs, in %s at this rate: %s are left", runs,
 		   str_span(&d->arena, runs * x->seconds), bytes_text(x->left[device], d));
 }
 
-static void tell_leak(struct check_context *c, const struct leak *x, int which, const char *how)
+/* how: "run" or "session", the unit that leaks. */
+static void report_leak(struct check_context *c, const struct leak *x, int which, const char *how)
 {
 	const struct series *s = &x->of[which];
 	double per = (double)x->per_point, slope = s->trend.slope.value / per;
 	struct diag *d = c->d;
 	struct diag_row rows[] = {
 		{"verdict", fmt(d, "leak: %s", kinds[which].about)},
-		{"slope", fmt(d, "%s a %s (99 %% interval %s to %s; %zu runs)",
+		{"slope", fmt(d, "%s per %s (99 %% confidence interval %s to %s; %zu runs)",
 			      bytes_text(slope, d), how, bytes_text(s->trend.slope.low / per, d),
 			      bytes_text(s->trend.slope.high / per, d), x->runs)},
-		{"exhausted", exhaustion(x, slope, kinds[which].device, d)},
-		{"site", x->culprit.site ? x->culprit.site
-					 : "no single step grows: between runs, or in a thread"},
-		{"try", x->culprit.node
-				? "infer check --bisect -o DIR, for a model to attach to a report"
-				: "infer check --leak --recreate, to tell runs from sessions"},
+		{"exhausted", exhaustion_text(x, slope, kinds[which].device, d)},
+		{"site", x->culprit.site
+				 ? x->culprit.site
+				 : "no single step: memory grows between runs or in another thread"},
+		{"try",
+		 x->culprit.node
+			 ? "infer check --bisect -o DIR, to get a small model to attach to a report"
+			 : "infer check --leak --recreate, to see whether sessions leak as well"},
 	};
 
 	FAIL(d, E_LEAK, .node = x->culprit.node, .op = x->culprit.op,
-	     .message = fmt(d, "memory grows by %s with each %s, without end", bytes_text(slope, d),
-			    how),
+	     .message = fmt(d, "memory grows by %s with each %s, and does not stop",
+			    bytes_text(slope, d), how),
 	     .rows = rows, .nrows = sizeof(rows) / sizeof(*rows));
 }
 
-static void tell_plateau(struct check_context *c, const struct series *s, int which)
+static void report_plateau(struct check_context *c, const struct series *s, int which)
 {
 	bool over = s->grown > (kinds[which].device ? device_limit : host_limit);
 	struct diag *d = c->d;
@@ -353,11 +363,11 @@ static void tell_plateau(struct check_context *c, const struct series *s, int wh
 }
 
 /*
- * What readings waver by. A GPU's driver keeps some bytes of each session that was closed, which malloc's
- * count shows and the process does not feel; from run to run malloc's count is exact there, too. Where shapes
- * change plans are made and freed, of which malloc keeps blocks.
+ * By how many bytes the readings of a series vary by themselves. Only malloc's need a case distinction: a GPU's driver
+ * keeps a few bytes of each session that was closed, while from run to run the count is exact; and when shapes change,
+ * plans are made and freed, of which malloc keeps blocks. runs: the series is of runs, not of sessions.
  */
-static double noise_of(const struct check_context *c, int which, bool runs)
+static double noise_bytes(const struct check_context *c, int which, bool runs)
 {
 	const struct runtime *rt = session_runtime(c->session);
 
@@ -370,13 +380,13 @@ static double noise_of(const struct check_context *c, int which, bool runs)
 	return c->options->sweep.n ? GROWTH_HEAP : 0;
 }
 
-/* The most exact series that leaks speaks for all. */
-static void conclude(struct check_context *c, struct leak *x, const char *how, bool steps)
+/* Judges all series and reports one: the most exact that leaks, else the one that grew most before it became flat. */
+static void judge_and_report(struct check_context *c, struct leak *x, const char *how, bool steps)
 {
 	int leaking = -1, flat = -1;
 
 	for (int i = 0; i < SERIES; i++) {
-		growth_judge(&x->of[i], noise_of(c, i, steps));
+		growth_judge(&x->of[i], noise_bytes(c, i, steps));
 		x->verdict = x->of[i].verdict > x->verdict ? x->of[i].verdict : x->verdict;
 		if (x->of[i].verdict == GROWTH_LEAK && leaking < 0)
 			leaking = i;
@@ -386,34 +396,34 @@ static void conclude(struct check_context *c, struct leak *x, const char *how, b
 	}
 	x->left[0] = (double)proc_available();
 	if (leaking >= 0 && steps)
-		blame(c, x);
+		find_leaking_step(c, x);
 	if (leaking >= 0)
-		tell_leak(c, x, leaking, how);
+		report_leak(c, x, leaking, how);
 	else if (flat >= 0)
-		tell_plateau(c, &x->of[flat], flat);
+		report_plateau(c, &x->of[flat], flat);
 }
 
 static const char *const verdicts[] = {"stable", "grows then flat (an arena, no leak)", "leak"};
 
-static int finish(struct check_context *c, struct leak *x, int rc, const char *how, bool steps)
+static int finish_series(struct check_context *c, struct leak *x, int rc, const char *how, bool steps)
 {
 	const char *before = c->said;
 
 	if (!rc)
-		conclude(c, x, how, steps);
+		judge_and_report(c, x, how, steps);
 	if (x->statm >= 0)
 		close(x->statm);
 	check_say(c, "%s%s%s over %zu runs%s", before ? before : "", before ? "; " : "",
-		  rc ? "broke off" : verdicts[x->verdict], x->runs,
+		  rc ? "stopped by an error" : verdicts[x->verdict], x->runs,
 		  !strcmp(how, "session") ? ", each in a session of its own" : "");
 	return rc;
 }
 
-static int run(struct check_context *c)
+static int run_leak(struct check_context *c)
 {
 	struct leak *x = arena_new_n(&c->arena, struct leak, 2);
 	struct trial_sizes w = {0};
-	size_t n = wanted(c);
+	size_t n = wanted_runs(c);
 	int rc = 0;
 
 	x[0].per_point = x[1].per_point = 1;
@@ -421,15 +431,15 @@ static int run(struct check_context *c)
 		rc = trial_sizes_list(c, &w);
 	if (rc)
 		return rc;
-	make_room(c, x, n + RUNS_LEAST);
-	rc = w.n ? sweep_runs(c, x, n, &w) : same_runs(c, x, n);
-	rc = finish(c, x, rc, "run", !rc);
+	begin_series(c, x, n + MIN_RUNS);
+	rc = w.n ? run_sweep(c, x, n, &w) : run_same_input(c, x, n);
+	rc = finish_series(c, x, rc, "run", !rc);
 	c->data = x;
 	if (rc || !c->options->recreate)
 		return rc;
-	n = n < RECREATED ? n : RECREATED;
-	make_room(c, x + 1, n);
-	return finish(c, x + 1, recreate_runs(c, x + 1, n), "session", false);
+	n = n < MAX_SESSIONS ? n : MAX_SESSIONS;
+	begin_series(c, x + 1, n);
+	return finish_series(c, x + 1, run_new_sessions(c, x + 1, n), "session", false);
 }
 
 static void write_series(const struct leak *x, const char *name, struct json *j)
@@ -471,7 +481,7 @@ static void write_json(const struct check_result *r, struct json *j)
 	write_series(&x[1], "recreated", j);
 }
 
-static void plot(const struct leak *x, const char *what, struct page *p)
+static void plot_series(const struct leak *x, const char *what, struct page *p)
 {
 	struct page_series lines[SERIES];
 	size_t n = 0;
@@ -497,11 +507,11 @@ static void write_page(const struct check_result *r, struct page *p)
 {
 	const struct leak *x = r->data;
 
-	plot(&x[0], "Memory from run to run", p);
-	plot(&x[1], "Memory from session to session", p);
+	plot_series(&x[0], "Memory from run to run", p);
+	plot_series(&x[1], "Memory from session to session", p);
 }
 
-static bool applies(const struct check_context *c, const char **why)
+static bool is_requested(const struct check_context *c, const char **why)
 {
 	(void)why;
 	return c->options->leak || c->options->recreate || c->options->all;
@@ -512,8 +522,8 @@ const struct check check_leak = {
 	.what = "memory from run to run",
 	.need = NEED_OUTPUTS,
 	.cost = COST_LONG,
-	.applies = applies,
-	.run = run,
+	.applies = is_requested,
+	.run = run_leak,
 	.write = write_json,
 	.page = write_page,
 };

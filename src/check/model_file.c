@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the file is a model at all: every fault that reading meets, and what its head says. */
+/* Checks the model file itself: the versions in its header, unused domains, its size. Opening it reports faults in it. */
 #include "check/check.h"
 #include "base/str.h"
 #include "session/model_report.h"
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The IR version that came with an opset of ai.onnx, from ONNX's table of releases. */
+/* The IR version that was released with an opset of ai.onnx (table "Released Versions" of ONNX's docs/Versioning.md). */
 static int64_t ir_of_opset(int64_t opset)
 {
 	static const struct {
@@ -27,7 +27,7 @@ static const char *domain_name(const char *domain)
 	return *domain ? domain : "ai.onnx";
 }
 
-static void check_opsets(struct check_context *c)
+static void report_opsets(struct check_context *c)
 {
 	const struct model *m = c->file;
 	struct diag *d = c->d;
@@ -40,7 +40,7 @@ static void check_opsets(struct check_context *c)
 				     .slot = fmt(d, "opset of '%s'", domain_name(o->domain)),
 				     .message = fmt(d, "imported twice, as %" PRId64 " and %" PRId64,
 						    m->opsets[k].version, o->version),
-				     .hint = "keep one opset_import entry a domain");
+				     .hint = "keep one opset_import entry per domain");
 		if (!*o->domain && m->ir_version < ir_of_opset(o->version))
 			NOTE(d, E_MODEL_OPSET, .slot = "IR version",
 			     .message = fmt(d,
@@ -56,7 +56,7 @@ struct domains {
 	bool *used;
 };
 
-static void mark_domain(const struct graph *g, const struct node *n, void *arg)
+static void mark_used_domain(const struct graph *g, const struct node *n, void *arg)
 {
 	struct domains *x = arg;
 
@@ -65,14 +65,14 @@ static void mark_domain(const struct graph *g, const struct node *n, void *arg)
 		x->used[i] |= !strcmp(x->m->opsets[i].domain, n->domain ? n->domain : "");
 }
 
-/* A domain that no node is of; functions are inlined, so a model with some is left alone. */
-static void check_domains(struct check_context *c)
+/* Notes imported domains without nodes. Models with functions are skipped: these are inlined, their nodes' domains gone. */
+static void report_unused_domains(struct check_context *c)
 {
 	struct domains x = {c->file, arena_new_n(&c->arena, bool, c->file->nopsets + 1)};
 
 	if (c->file->nfunctions)
 		return;
-	report_each(c->file->graph, mark_domain, &x);
+	report_each(c->file->graph, mark_used_domain, &x);
 	for (size_t i = 0; i < c->file->nopsets; i++)
 		if (!x.used[i] && *c->file->opsets[i].domain)
 			NOTE(c->d, E_MODEL_OPSET,
@@ -81,8 +81,8 @@ static void check_domains(struct check_context *c)
 			     .hint = "remove the opset_import entry");
 }
 
-/* protobuf refuses messages of 2 GiB and more, so weights must lie outside before that. */
-static void check_size(struct check_context *c)
+/* protobuf cannot read messages of 2 GiB and more: larger models must keep their weights in external files. */
+static void report_file_size(struct check_context *c)
 {
 	const uint64_t limit = UINT64_C(2) << 30;
 	uint64_t n = c->file->file_bytes;
@@ -98,16 +98,16 @@ static void check_size(struct check_context *c)
 				    n));
 }
 
-static int run(struct check_context *c)
+static int run_read(struct check_context *c)
 {
 	const struct model *m = c->file;
 	struct weight_sum sums[DT_COUNT];
 
 	if (!m->graph)
 		return 0;
-	check_opsets(c);
-	check_domains(c);
-	check_size(c);
+	report_opsets(c);
+	report_unused_domains(c);
+	report_file_size(c);
 	report_weights(m->graph, sums);
 	check_say(c, "IR %" PRId64 ", %s, %s of %s", m->ir_version,
 		  str_many(&c->arena, m->graph->norder, "node"),
@@ -118,8 +118,8 @@ static int run(struct check_context *c)
 
 const struct check check_read = {
 	.name = "file",
-	.what = "the file is a model, its versions agree",
+	.what = "the file is a model, and its versions agree",
 	.need = NEED_FILE,
 	.cost = COST_HEAD,
-	.run = run,
+	.run = run_read,
 };

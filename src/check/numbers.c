@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of one run: outputs that are finite and not all zero; with --nan and --zero also
- * where on the way numbers get lost, and whether the outputs depend on the input at all.
+ * Checks the numbers of one run: outputs must be finite and not all zero. --nan also checks the values between the
+ * nodes for NaN, infinities, denormal numbers and the range of fp16; --zero whether the outputs depend on the input.
  */
 #include "base/hash.h"
 #include "base/str.h"
@@ -14,7 +14,7 @@
 
 #define FP16_MAX 65504.0
 
-/* What a run leaves of every value of the model's graph. */
+/* Statistics and hash of every value of the model's graph in one run. */
 struct trace {
 	struct observer observer;
 	struct check_context *c;
@@ -23,27 +23,28 @@ struct trace {
 	struct value_stats *stats; /* by value id */
 	uint64_t *hash;		   /* by value id */
 	bool *seen;		   /* by value id */
-	const struct step *body;   /* first step in a body that makes NaN */
+	const struct step *body;   /* first step inside a body that makes NaN */
 	int err;
 };
 
-/* What the numbers are worth to somebody. */
-struct worst {
+/* The first node of each defect in the order of the run, NULL if there is none, and the output that shows it. */
+struct first_defects {
 	const struct node *nan, *inf, *denormal, *fp16, *zero;
 	uint32_t nan_value, inf_value, denormal_value, fp16_value, zero_value;
-	int64_t denormals, numbers;
-	double largest;
+	int64_t denormals,
+		numbers; /* floating-point elements of all nodes: denormal ones, and in all */
+	double largest;	 /* largest absolute value of all nodes */
 };
 
 struct numbers {
 	struct trace trace;
-	struct worst worst;
+	struct first_defects defects;
 	bool traced;
 };
 
-/* ---- looking ---------------------------------------------------------------------------------- */
+/* ---- tracing a run ---------------------------------------------------------------------------- */
 
-static void look(struct observer *o, const struct step *s, const struct call *call)
+static void record_step(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct trace *t = (struct trace *)o;
 	bool own = step_of(t->g, s);
@@ -71,12 +72,12 @@ static void look(struct observer *o, const struct step *s, const struct call *ca
 	}
 }
 
-static void nothing(struct observer *o, const struct step *s, const struct call *call)
+static void ignore_begin(struct observer *o, const struct step *s, const struct call *call)
 {
 	(void)o, (void)s, (void)call;
 }
 
-static void see(struct trace *t, uint32_t id, const struct tensor *x)
+static void record_value(struct trace *t, uint32_t id, const struct tensor *x)
 {
 	if (!x || t->seen[id])
 		return;
@@ -90,7 +91,7 @@ static int trace_run(struct check_context *c, struct trace *t, const struct tens
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tensor **out = arena_new_n(&c->arena, const struct tensor *, g->nout + 1);
 
-	*t = (struct trace){.observer = {.begin = nothing, .end = look},
+	*t = (struct trace){.observer = {.begin = ignore_begin, .end = record_step},
 			    .c = c,
 			    .rt = session_runtime(c->session),
 			    .g = g};
@@ -98,18 +99,21 @@ static int trace_run(struct check_context *c, struct trace *t, const struct tens
 	t->hash = arena_new_n(&c->arena, uint64_t, g->nvalues + 1);
 	t->seen = arena_new_n(&c->arena, bool, g->nvalues + 1);
 	for (uint32_t i = 0; i < g->nin; i++)
-		see(t, g->in[i], in[i]);
+		record_value(t, g->in[i], in[i]);
 	int err = check_session_run(c, c->session, in, out, &t->observer);
 	return err ? err : t->err;
 }
 
-/* What holds the value's numbers: itself, a weight, or what it is a view of; NO_VALUE: nobody saw it. */
-static uint32_t numbers_of(struct trace *t, uint32_t v)
+/*
+ * The value whose record holds the numbers of v: v itself, or the value of which it is a view, as views have no step.
+ * NO_VALUE: no step has made it.
+ */
+static uint32_t value_with_numbers(struct trace *t, uint32_t v)
 {
 	for (int depth = 0; v != NO_VALUE && depth < 64; depth++) {
 		const struct value *x = t->g->value[v];
 		if (x->init)
-			see(t, v, x->init);
+			record_value(t, v, x->init);
 		if (t->seen[v])
 			return v;
 		if (x->producer == NO_NODE)
@@ -120,7 +124,8 @@ static uint32_t numbers_of(struct trace *t, uint32_t v)
 	return NO_VALUE;
 }
 
-typedef bool lost(const struct value_stats *);
+/* Whether a value's statistics show a defect. */
+typedef bool defect(const struct value_stats *);
 static bool has_nan(const struct value_stats *s)
 {
 	return s->nan != 0;
@@ -135,13 +140,13 @@ static bool all_zero(const struct value_stats *s)
 }
 
 /*
- * Whether some input of the node has it already. Weights with infinities are masks; with NaN, or all 0,
- * they are what is wrong with the node that reads them.
+ * Whether an input of the node already has the defect. Weights count for infinities only, which are common in masks;
+ * weights that are NaN or all 0 are a fault of the node that reads them.
  */
-static bool inherited(struct trace *t, const struct node *n, lost *test)
+static bool inherited(struct trace *t, const struct node *n, defect *test)
 {
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
-		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(t, n->in[i]);
+		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
 		if (v == NO_VALUE || (t->g->value[v]->init && test != has_inf))
 			continue;
 		if (test(&t->stats[v]))
@@ -150,13 +155,13 @@ static bool inherited(struct trace *t, const struct node *n, lost *test)
 	return false;
 }
 
-static bool floats(const struct graph *g, uint32_t v)
+static bool is_float_value(const struct graph *g, uint32_t v)
 {
 	const struct type *t = &g->value[v]->info.type;
 	return t->kind == V_TENSOR && (T_BIT((enum dtype)t->dtype) & T_FLOATS_BF);
 }
 
-static void note_first(const struct node **slot, uint32_t *value, const struct node *n, uint32_t v)
+static void set_if_first(const struct node **slot, uint32_t *value, const struct node *n, uint32_t v)
 {
 	if (!*slot) {
 		*slot = n;
@@ -164,8 +169,8 @@ static void note_first(const struct node **slot, uint32_t *value, const struct n
 	}
 }
 
-/* In the order of the run: where it begins. */
-static void find_worst(struct trace *t, struct worst *w)
+/* Finds, in the order of the run, the first node with each defect. */
+static void find_first_defects(struct trace *t, struct first_defects *w)
 {
 	for (uint32_t p = 0; p < t->g->norder; p++) {
 		const struct node *n = t->g->node[t->g->order[p]];
@@ -176,21 +181,21 @@ static void find_worst(struct trace *t, struct worst *w)
 			const struct value_stats *s = &t->stats[v];
 			double most = fmax(fabs(s->min), fabs(s->max));
 			if (has_nan(s) && !inherited(t, n, has_nan))
-				note_first(&w->nan, &w->nan_value, n, v);
+				set_if_first(&w->nan, &w->nan_value, n, v);
 			if (has_inf(s) && !inherited(t, n, has_inf))
-				note_first(&w->inf, &w->inf_value, n, v);
-			if (!floats(t->g, v))
+				set_if_first(&w->inf, &w->inf_value, n, v);
+			if (!is_float_value(t->g, v))
 				continue;
 			w->numbers += s->count;
 			w->denormals += s->denormal;
 			if (s->denormal)
-				note_first(&w->denormal, &w->denormal_value, n, v);
+				set_if_first(&w->denormal, &w->denormal_value, n, v);
 			if (most > FP16_MAX)
-				note_first(&w->fp16, &w->fp16_value, n, v);
+				set_if_first(&w->fp16, &w->fp16_value, n, v);
 			if (most > w->largest)
 				w->largest = most;
 			if (all_zero(s) && s->count > 1 && !inherited(t, n, all_zero))
-				note_first(&w->zero, &w->zero_value, n, v);
+				set_if_first(&w->zero, &w->zero_value, n, v);
 		}
 	}
 }
@@ -201,20 +206,20 @@ static int trace_once(struct check_context *c, struct numbers *x)
 		return 0;
 	int err = trace_run(c, &x->trace, c->in);
 	if (!err)
-		find_worst(&x->trace, &x->worst);
+		find_first_defects(&x->trace, &x->defects);
 	x->traced = !err;
 	return err;
 }
 
-/* ---- telling ---------------------------------------------------------------------------------- */
+/* ---- reporting -------------------------------------------------------------------------------- */
 
-static const char *name_of(const struct graph *g, uint32_t v)
+static const char *value_name(const struct graph *g, uint32_t v)
 {
 	return *g->value[v]->name ? g->value[v]->name : "without a name";
 }
 
-/* What commonly makes such numbers; NULL where nothing better than the facts can be said. */
-static const char *cause(struct trace *t, const struct node *n, uint32_t out)
+/* What commonly causes NaN and infinities in this operator; NULL if no cause is known. */
+static const char *likely_cause(struct trace *t, const struct node *n, uint32_t out)
 {
 	static const struct {
 		const char *op, *text;
@@ -223,11 +228,11 @@ static const char *cause(struct trace *t, const struct node *n, uint32_t out)
 		 "a division by zero: 0/0 is NaN, x/0 is infinite; add a small number to the divisor"},
 		{"Log", "the logarithm of zero or of a negative number; clip its input"},
 		{"Sqrt", "the root of a negative number; clip its input at 0"},
-		{"Pow", "a negative base with a broken exponent, or an overflow"},
+		{"Pow", "a negative base with a fractional exponent, or an overflow"},
 		{"Reciprocal", "1/0; add a small number to its input"},
 		{"Exp", "an overflow: exp(89) is beyond fp32, exp(12) beyond fp16"},
-		{"Softmax", "a row in which all is -Inf: everything is masked"},
-		{"BatchNormalization", "a variance below zero, or weights that are no numbers"},
+		{"Softmax", "a row in which all elements are -Inf: the mask leaves none"},
+		{"BatchNormalization", "a variance below zero, or weights that are NaN"},
 		{"Sub", "Inf - Inf"},
 		{"Mul", "0 x Inf"},
 		{"Acos", "an argument beyond -1..1"},
@@ -238,9 +243,9 @@ static const char *cause(struct trace *t, const struct node *n, uint32_t out)
 	for (uint32_t i = 0; i < n->nin; i++) {
 		if (n->in[i] == NO_VALUE || !(init = t->g->value[n->in[i]]->init))
 			continue;
-		see(t, n->in[i], init);
+		record_value(t, n->in[i], init);
 		if (t->stats[n->in[i]].nan)
-			return "its weights have NaN";
+			return "its weights contain NaN";
 	}
 	if (t->g->value[out]->info.type.dtype == DT_F16 && has_inf(&t->stats[out]))
 		return "an overflow: 65504 is the largest number of fp16";
@@ -250,27 +255,27 @@ static const char *cause(struct trace *t, const struct node *n, uint32_t out)
 	return NULL;
 }
 
-enum { ROWS = 16 };
+enum { MAX_ROWS = 16 };
 
-/* What goes into the node and what comes out. */
-static size_t say_node(struct trace *t, const struct node *n, uint32_t out, struct diag_row *rows)
+/* Adds rows about the node's inputs, its output `out` and the likely cause. The number of rows. */
+static size_t add_node_rows(struct trace *t, const struct node *n, uint32_t out, struct diag_row *rows)
 {
 	struct diag *d = t->c->d;
 	size_t k = 0;
 
 	rows[k++] =
 		(struct diag_row){"first node", fmt(d, "'%s' (%s)", n->origin->name, n->origin->op)};
-	for (uint32_t i = 0; i < n->nin && k < ROWS / 2; i++) {
-		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(t, n->in[i]);
+	for (uint32_t i = 0; i < n->nin && k < MAX_ROWS / 2; i++) {
+		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
 		if (v == NO_VALUE || !t->stats[v].number)
 			continue;
 		rows[k++] = (struct diag_row){
 			t->g->value[v]->init ? "its weight" : "its input",
-			fmt(d, "'%s' %s", name_of(t->g, v), value_say(d, &t->stats[v]))};
+			fmt(d, "'%s' %s", value_name(t->g, v), value_say(d, &t->stats[v]))};
 	}
-	rows[k++] = (struct diag_row){
-		"its output", fmt(d, "'%s' %s", name_of(t->g, out), value_say(d, &t->stats[out]))};
-	const char *why = cause(t, n, out);
+	rows[k++] = (struct diag_row){"its output", fmt(d, "'%s' %s", value_name(t->g, out),
+							value_say(d, &t->stats[out]))};
+	const char *why = likely_cause(t, n, out);
 	if (why)
 		rows[k++] = (struct diag_row){"likely", why};
 	return k;
@@ -284,8 +289,8 @@ static const char *output_slot(struct check_context *c, uint32_t k, const struct
 		   shape_str(&c->d->arena, &t->shape, NULL));
 }
 
-/* The input itself may be what is wrong. */
-static const char *bad_input(struct check_context *c, lost *test)
+/* Describes the first of the model's inputs that has the defect itself; NULL: none has. */
+static const char *defective_input(struct check_context *c, defect *test)
 {
 	const struct graph *g = session_model(c->session)->graph;
 
@@ -298,24 +303,26 @@ static const char *bad_input(struct check_context *c, lost *test)
 	return NULL;
 }
 
-static int say_nan(struct check_context *c, struct numbers *x, uint32_t k, const struct value_stats *s)
+static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
+		      const struct value_stats *s)
 {
-	struct diag_row rows[ROWS];
+	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
-	const char *input = bad_input(c, s->nan ? has_nan : has_inf);
+	const char *input = defective_input(c, s->nan ? has_nan : has_inf);
 	int err = trace_once(c, x);
 
 	if (err)
 		return err;
-	const struct worst *w = &x->worst;
-	/* NaN that comes of infinities begins with these */
+	const struct first_defects *w = &x->defects;
+	/* if infinities turned into NaN, such as Inf - Inf, the node that made them is to blame */
 	bool from_inf = w->nan && w->inf && inherited(&x->trace, w->nan, has_inf);
 	const struct node *node = w->nan && !from_inf ? w->nan : w->inf ? w->inf : w->nan;
 	rows[n++] = (struct diag_row){"the output", value_say(c->d, s)};
 	if (input)
 		rows[n++] = (struct diag_row){"already", input};
 	else if (node)
-		n += say_node(&x->trace, node, node == w->nan ? w->nan_value : w->inf_value, rows + n);
+		n += add_node_rows(&x->trace, node, node == w->nan ? w->nan_value : w->inf_value,
+				   rows + n);
 	if (x->trace.body && !input)
 		rows[n++] = (struct diag_row){"in a body", fmt(c->d, "'%s' (%s) makes NaN first",
 							       x->trace.body->from->name,
@@ -329,24 +336,24 @@ static int say_nan(struct check_context *c, struct numbers *x, uint32_t k, const
 	return 0;
 }
 
-static int say_zero(struct check_context *c, struct numbers *x, uint32_t k,
-		    const struct value_stats *s)
+static int report_zero(struct check_context *c, struct numbers *x, uint32_t k,
+		       const struct value_stats *s)
 {
-	struct diag_row rows[ROWS];
+	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
-	const char *input = bad_input(c, all_zero);
+	const char *input = defective_input(c, all_zero);
 	int err = trace_once(c, x);
 
 	if (err)
 		return err;
-	const struct node *node = x->worst.zero;
+	const struct node *node = x->defects.zero;
 	if (input)
 		rows[n++] = (struct diag_row){"already", input};
 	if (node)
-		n += say_node(&x->trace, node, x->worst.zero_value, rows + n);
+		n += add_node_rows(&x->trace, node, x->defects.zero_value, rows + n);
 	rows[n++] = (struct diag_row){
 		"try",
-		"--compare with another device or --optimize none, if this node should not be 0"};
+		"--compare with another device or --optimize none, if this node's output should not be 0"};
 	FAIL(c->d, E_OUT_ZERO, .slot = output_slot(c, k, c->out[k]),
 	     .node = node ? node->origin->name : NULL, .op = node ? node->origin->op : NULL,
 	     .message = fmt(c->d, "all %s elements are 0%s", str_count(&c->d->arena, s->count),
@@ -366,12 +373,12 @@ static int check_outputs(struct check_context *c, struct numbers *x)
 			continue;
 		bool real = T_BIT(tensor_dtype(t)) & T_FLOATS_BF;
 		if (s.nan || s.inf)
-			err = say_nan(c, x, k, &s);
+			err = report_nan(c, x, k, &s);
 		else if (real && s.count > 1 && all_zero(&s))
-			err = say_zero(c, x, k, &s);
+			err = report_zero(c, x, k, &s);
 		else if (all_zero(&s) && s.count > 1)
 			NOTE(c->d, E_OUT_ZERO, .slot = output_slot(c, k, t),
-			     .message = "all elements are 0, which integers may well be");
+			     .message = "all elements are 0, which may be right for integers");
 		else if (real && s.constant)
 			WARN(c->d, E_OUT_CONSTANT, .slot = output_slot(c, k, t),
 			     .message = value_say(c->d, &s));
@@ -381,28 +388,28 @@ static int check_outputs(struct check_context *c, struct numbers *x)
 
 /* ---- --nan ------------------------------------------------------------------------------------ */
 
-static int check_way(struct check_context *c, struct numbers *x)
+static int check_intermediate_values(struct check_context *c, struct numbers *x)
 {
-	struct diag_row rows[ROWS];
+	struct diag_row rows[MAX_ROWS];
 	int err = trace_once(c, x);
-	const struct worst *w = &x->worst;
+	const struct first_defects *w = &x->defects;
 	struct diag *d = c->d;
 
 	if (err)
 		return err;
 	if (w->nan && !check_found(c, E_OUT_NAN)) {
-		size_t n = say_node(&x->trace, w->nan, w->nan_value, rows);
+		size_t n = add_node_rows(&x->trace, w->nan, w->nan_value, rows);
 		WARN(d, E_NUM_NAN, .node = w->nan->origin->name, .op = w->nan->origin->op,
-		     .message = "makes NaN, which no output shows", .rows = rows, .nrows = n);
+		     .message = "makes NaN, but no output shows it", .rows = rows, .nrows = n);
 	}
 	if (w->inf && !check_found(c, E_OUT_NAN)) {
-		size_t n = say_node(&x->trace, w->inf, w->inf_value, rows);
+		size_t n = add_node_rows(&x->trace, w->inf, w->inf_value, rows);
 		bool half = x->trace.g->value[w->inf_value]->info.type.dtype == DT_F16;
 		struct finding f = {.code = half ? E_NUM_FP16 : E_NUM_INF,
 				    .severity = half ? SEV_WARNING : SEV_NOTE,
 				    .node = w->inf->origin->name,
 				    .op = w->inf->origin->op,
-				    .message = "makes infinities, which no output shows",
+				    .message = "makes infinities, but no output shows them",
 				    .rows = rows,
 				    .nrows = n,
 				    .file = __FILE__,
@@ -423,7 +430,7 @@ static int check_way(struct check_context *c, struct numbers *x)
 			.node = w->fp16->origin->name,
 			.op = w->fp16->origin->op,
 			.message = fmt(d,
-				       "%s; fp16 ends at 65504, the largest number of all "
+				       "%s; the range of fp16 ends at 65504, and the largest value of all "
 				       "nodes is %.6g",
 				       value_say(d, &x->trace.stats[w->fp16_value]), w->largest),
 			.file = __FILE__,
@@ -435,7 +442,7 @@ static int check_way(struct check_context *c, struct numbers *x)
 
 /* ---- --zero: another input -------------------------------------------------------------------- */
 
-/* Values of the same kind in another order and, of floats, another size; NULL where that changes nothing. */
+/* The tensor with its elements in reverse order, floats also times 0.75. NULL if that does not change it. */
 static struct tensor *other_input(struct check_context *c, const struct tensor *t)
 {
 	if (t->type.kind != V_TENSOR || !(T_BIT(tensor_dtype(t)) & (T_NUMERIC_BF)))
@@ -453,21 +460,23 @@ static struct tensor *other_input(struct check_context *c, const struct tensor *
 	return x->bytes && memcmp(x->data, t->data, x->bytes) ? x : NULL;
 }
 
-/* The first node that takes in what differs and gives out what does not. */
-static const struct node *blind_node(struct trace *a, struct trace *b, uint32_t *value)
+/* The first node with an input that differs between the two runs and an output, *value, that does not. */
+static const struct node *find_independent_node(struct trace *a, struct trace *b, uint32_t *value)
 {
 	for (uint32_t p = 0; p < a->g->norder; p++) {
 		const struct node *n = a->g->node[a->g->order[p]];
 		bool differs = false;
 		for (uint32_t i = 0; i < n->nin; i++) {
-			uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(a, n->in[i]);
-			uint32_t u = n->in[i] == NO_VALUE ? NO_VALUE : numbers_of(b, n->in[i]);
+			uint32_t v =
+				n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(a, n->in[i]);
+			uint32_t u =
+				n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(b, n->in[i]);
 			differs |= v != NO_VALUE && u != NO_VALUE && a->hash[v] != b->hash[u];
 		}
 		for (uint32_t i = 0; i < n->nout && differs; i++) {
 			uint32_t v = n->out[i];
-			if (v == NO_VALUE || !floats(a->g, v) || !a->seen[v] || !b->seen[v] ||
-			    a->stats[v].count < 2 || a->hash[v] != b->hash[v])
+			if (v == NO_VALUE || !is_float_value(a->g, v) || !a->seen[v] ||
+			    !b->seen[v] || a->stats[v].count < 2 || a->hash[v] != b->hash[v])
 				continue;
 			*value = v;
 			return n;
@@ -476,22 +485,24 @@ static const struct node *blind_node(struct trace *a, struct trace *b, uint32_t 
 	return NULL;
 }
 
-static int say_blind(struct check_context *c, struct numbers *x, struct trace *other,
-		     uint32_t blind, uint32_t looked)
+/* blind: number of outputs that do not depend on the input; looked: of outputs compared. */
+static int report_independent(struct check_context *c, struct numbers *x, struct trace *other,
+			      uint32_t blind, uint32_t looked)
 {
-	struct diag_row rows[ROWS];
+	struct diag_row rows[MAX_ROWS];
 	size_t n = 0;
 	uint32_t value = NO_VALUE;
 	const struct graph *g = x->trace.g;
-	const struct node *node = blind_node(&x->trace, other, &value);
+	const struct node *node = find_independent_node(&x->trace, other, &value);
 
-	rows[n++] =
-		(struct diag_row){"tried", "the input as given, and its elements in reverse order"};
+	rows[n++] = (struct diag_row){
+		"tried", "the inputs as given, and with their elements in reverse order"};
 	if (node)
-		n += say_node(&x->trace, node, value, rows + n);
+		n += add_node_rows(&x->trace, node, value, rows + n);
 	for (uint32_t k = 0; k < g->nout; k++) {
-		uint32_t v = numbers_of(&x->trace, g->out[k]), u = numbers_of(other, g->out[k]);
-		if (v == NO_VALUE || u == NO_VALUE || !floats(g, g->out[k]) ||
+		uint32_t v = value_with_numbers(&x->trace, g->out[k]),
+			 u = value_with_numbers(other, g->out[k]);
+		if (v == NO_VALUE || u == NO_VALUE || !is_float_value(g, g->out[k]) ||
 		    x->trace.stats[v].count < 2 || x->trace.hash[v] != other->hash[u] ||
 		    all_zero(&x->trace.stats[v]))
 			continue;
@@ -500,7 +511,7 @@ static int say_blind(struct check_context *c, struct numbers *x, struct trace *o
 				    .slot = fmt(c->d, "output '%s'", g->out_name[k]),
 				    .node = node ? node->origin->name : NULL,
 				    .op = node ? node->origin->op : NULL,
-				    .message = "is the same to the bit for two inputs",
+				    .message = "is equal to the bit for two different inputs",
 				    .rows = rows,
 				    .nrows = n,
 				    .file = __FILE__,
@@ -530,19 +541,20 @@ static int check_dependence(struct check_context *c, struct numbers *x)
 	if (err)
 		return err;
 	for (uint32_t k = 0; k < g->nout; k++) {
-		uint32_t v = numbers_of(&x->trace, g->out[k]), u = numbers_of(&other, g->out[k]);
-		if (v == NO_VALUE || u == NO_VALUE || !floats(g, g->out[k]) ||
+		uint32_t v = value_with_numbers(&x->trace, g->out[k]),
+			 u = value_with_numbers(&other, g->out[k]);
+		if (v == NO_VALUE || u == NO_VALUE || !is_float_value(g, g->out[k]) ||
 		    x->trace.stats[v].count < 2 || x->trace.stats[v].nan)
 			continue;
 		looked++;
 		blind += x->trace.hash[v] == other.hash[u];
 	}
-	return blind ? say_blind(c, x, &other, blind, looked) : 0;
+	return blind ? report_independent(c, x, &other, blind, looked) : 0;
 }
 
 /* ----------------------------------------------------------------------------------------------- */
 
-static int run(struct check_context *c)
+static int run_numbers(struct check_context *c)
 {
 	struct numbers *x = arena_new(&c->arena, struct numbers);
 	const struct check_options *o = c->options;
@@ -550,7 +562,7 @@ static int run(struct check_context *c)
 	int err = check_outputs(c, x);
 
 	if (!err && (o->nan || o->all))
-		err = check_way(c, x);
+		err = check_intermediate_values(c, x);
 	if (!err && (o->zero || o->all))
 		err = check_dependence(c, x);
 	if (!err && c->d->errors == errors)
@@ -564,5 +576,5 @@ const struct check check_numbers = {
 	.what = "NaN, infinities, zeros, constants",
 	.need = NEED_OUTPUTS,
 	.cost = COST_RUN,
-	.run = run,
+	.run = run_numbers,
 };

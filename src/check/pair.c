@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two sessions in step. Each runs in a thread of its own (a CUDA context belongs to the thread that opened it),
- * but never both at once: the side that is looked at asks for the reference's value of what it has
- * just made, and the reference runs as far as that.
+ * The two sessions run in threads of their own, as a CUDA context belongs to the thread that opened it, but never at the
+ * same time. The tested session (`got`) leads: after each of its steps it lets the reference run until that has made
+ * the value to compare with.
  */
 #include "check/pair.h"
 
@@ -15,24 +15,27 @@
 #include <pthread.h>
 #include <string.h>
 
-/* A value of the reference, or what follows from it where the reference does not have it. */
-struct ref {
+/*
+ * A value to compare with: the reference's own, or, if the reference has no such value, what the tested session's kernel
+ * makes of the reference's inputs.
+ */
+struct ref_value {
 	struct value_copy v;
-	uint32_t uses;
+	uint32_t uses; /* entries of pair_work.refs that point here */
 };
 
 enum turn { TURN_GOT, TURN_REF, TURN_OVER };
 
-/* One of the two while it runs. */
+/* One of the two sessions while it runs. */
 struct runner {
 	struct observer observer;
 	struct pair_work *w;
 	struct pair_side *side;
 	const struct runtime *rt;
 	const struct graph *g;
-	uint32_t *position; /* by node id: in the order */
+	uint32_t *position; /* by node id: its position in the order */
 	uint32_t *other;    /* by value id: the other side's value of this name, or NO_VALUE */
-	uint32_t next;	    /* positions before it are over */
+	uint32_t next;	    /* the nodes before this position have run */
 	bool done;
 	int err;
 };
@@ -47,26 +50,27 @@ struct pair_work {
 	pthread_t thread;
 	bool threaded, closing;
 	struct runner ref, got;
-	uint32_t wanted;	   /* position up to which the reference must run */
-	struct ref **refs;	   /* by value id of `got` */
-	uint32_t *last;		   /* by value id of `got`: position of its last use */
-	bool *exact;		   /* by value id of `got`: its own value is the reference's */
-	double *rel;		   /* by value id of `got`: how far its own value is off */
-	struct distance *distance; /* by value id of `got`: the same, in full */
-	uint32_t since;		   /* nodes since one whose output the reference has */
-	bool again; /* a step is being repeated: what its bodies run is not looked at */
-	size_t cap;
+	uint32_t wanted; /* position up to which the reference must run */
+	/* by value id of `got` */
+	struct ref_value **refs;
+	uint32_t *last; /* position of the value's last use */
+	bool *exact;	/* the tested session's value equals the reference's to the bit */
+	double *rel;	/* relative distance of the tested session's value from the reference's */
+	struct distance *distance; /* the same with all details */
+	uint32_t since;		   /* nodes since the last one whose output the reference has */
+	bool again; /* a step is being repeated: steps of its bodies are not compared */
+	size_t cap; /* of pair.nodes */
 };
 
 /* ---- taking turns ----------------------------------------------------------------------------- */
 
-static void wait_turn(struct pair_work *w, enum turn mine)
+static void wait_for_turn(struct pair_work *w, enum turn mine)
 {
 	while (w->turn != mine && w->turn != TURN_OVER)
 		pthread_cond_wait(&w->changed, &w->lock);
 }
 
-static void hand_over(struct pair_work *w, enum turn to)
+static void pass_turn(struct pair_work *w, enum turn to)
 {
 	pthread_mutex_lock(&w->lock);
 	w->turn = to;
@@ -74,21 +78,21 @@ static void hand_over(struct pair_work *w, enum turn to)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* The other side runs until it hands back. */
-static void yield_to(struct pair_work *w, enum turn to, enum turn mine)
+/* Lets the other side run until it passes the turn back. */
+static void pass_turn_and_wait(struct pair_work *w, enum turn to, enum turn mine)
 {
 	pthread_mutex_lock(&w->lock);
 	w->turn = to;
 	pthread_cond_broadcast(&w->changed);
-	wait_turn(w, mine);
+	wait_for_turn(w, mine);
 	pthread_mutex_unlock(&w->lock);
 }
 
 /* ---- the reference's values ------------------------------------------------------------------- */
 
-static void drop_ref(struct pair_work *w, uint32_t id)
+static void release_ref(struct pair_work *w, uint32_t id)
 {
-	struct ref *r = w->refs[id];
+	struct ref_value *r = w->refs[id];
 
 	w->refs[id] = NULL;
 	if (!r || --r->uses)
@@ -98,16 +102,16 @@ static void drop_ref(struct pair_work *w, uint32_t id)
 	mem_free(r);
 }
 
-static void put_ref(struct pair_work *w, uint32_t id, struct value_copy *v)
+static void store_ref(struct pair_work *w, uint32_t id, struct value_copy *v)
 {
-	struct ref *r = mem_alloc(sizeof(*r), MEM_STAGING);
+	struct ref_value *r = mem_alloc(sizeof(*r), MEM_STAGING);
 
-	drop_ref(w, id);
+	release_ref(w, id);
 	if (!r) {
 		value_free(v);
 		return;
 	}
-	*r = (struct ref){*v, 1};
+	*r = (struct ref_value){*v, 1};
 	w->refs[id] = r;
 	w->p->held += v->t.bytes;
 	if (w->p->held > w->p->peak)
@@ -116,15 +120,15 @@ static void put_ref(struct pair_work *w, uint32_t id, struct value_copy *v)
 
 static void share_ref(struct pair_work *w, uint32_t to, uint32_t from)
 {
-	drop_ref(w, to);
+	release_ref(w, to);
 	w->refs[to] = w->refs[from];
 	w->refs[to]->uses++;
 	w->exact[to] = w->exact[from];
 	w->rel[to] = w->rel[from];
 }
 
-/* A Transpose that the plan made a view: its bytes do move in row-major order. */
-static void compute_ref(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
+/* A node that one plan has turned into a view, but whose row-major bytes differ from its input's (a Transpose): run it. */
+static void evaluate_ref(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
 {
 	const struct graph *g = w->got.g;
 	const struct tensor *in[1] = {&w->refs[from]->v.t};
@@ -136,7 +140,7 @@ static void compute_ref(struct pair_work *w, const struct node *n, uint32_t to, 
 	    out[0]) {
 		const struct call call = {0};
 		if (!value_fetch(w->got.rt, &call, out[0], true, &v, NULL)) {
-			put_ref(w, to, &v);
+			store_ref(w, to, &v);
 			w->exact[to] = w->exact[from];
 			w->rel[to] = w->rel[from];
 		}
@@ -144,29 +148,33 @@ static void compute_ref(struct pair_work *w, const struct node *n, uint32_t to, 
 	arena_free(&a);
 }
 
-/* A node that needed no step: its output has the bytes of its input. */
-static void pass_view(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
+/* Makes the reference's output of a node that had no step in a plan from the reference's input. */
+static void derive_ref(struct pair_work *w, const struct node *n, uint32_t to, uint32_t from)
 {
 	if (to == NO_VALUE || from == NO_VALUE || !w->refs[from] || w->refs[to])
 		return;
 	if (n->op && (n->op->flags & OP_VIEW))
 		share_ref(w, to, from);
 	else
-		compute_ref(w, n, to, from);
+		evaluate_ref(w, n, to, from);
 }
 
-static void release(struct pair_work *w, const struct node *n, uint32_t at)
+/* Frees the reference's values that no node after position `at` reads. */
+static void release_last_uses(struct pair_work *w, const struct node *n, uint32_t at)
 {
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++)
 		if (n->in[i] != NO_VALUE && w->last[n->in[i]] <= at)
-			drop_ref(w, n->in[i]);
+			release_ref(w, n->in[i]);
 	for (uint32_t i = 0; i < n->nout; i++)
 		if (n->out[i] != NO_VALUE && w->last[n->out[i]] <= at)
-			drop_ref(w, n->out[i]);
+			release_ref(w, n->out[i]);
 }
 
-/* The reference has ended a step. */
-static void ref_end(struct observer *o, const struct step *s, const struct call *call)
+/*
+ * Observer of the reference: stores the step's outputs, and those of the nodes without a step before it. When the
+ * wanted position has been reached, the tested session goes on.
+ */
+static void after_reference_step(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct runner *r = (struct runner *)o;
 	struct pair_work *w = r->w;
@@ -177,7 +185,7 @@ static void ref_end(struct observer *o, const struct step *s, const struct call 
 	for (uint32_t p = r->next; p < at; p++) {
 		const struct node *n = r->g->node[r->g->order[p]];
 		if (n->nin && n->nout && n->in[0] != NO_VALUE && n->out[0] != NO_VALUE)
-			pass_view(w, n, r->other[n->out[0]], r->other[n->in[0]]);
+			derive_ref(w, n, r->other[n->out[0]], r->other[n->in[0]]);
 	}
 	for (uint32_t i = 0; i < s->nout; i++) {
 		uint32_t id = s->node->out[i] == NO_VALUE ? NO_VALUE : r->other[s->node->out[i]];
@@ -186,15 +194,15 @@ static void ref_end(struct observer *o, const struct step *s, const struct call 
 			continue;
 		r->err = value_fetch(r->rt, call, call->out[i], true, &v, w->c->d);
 		if (!r->err)
-			put_ref(w, id, &v);
+			store_ref(w, id, &v);
 	}
 	r->next = at + 1;
 	if (r->next > w->wanted && !w->got.done)
-		yield_to(w, TURN_GOT, TURN_REF);
+		pass_turn_and_wait(w, TURN_GOT, TURN_REF);
 }
 
-/* Lets the reference run until it has made what the value is called there. */
-static void want_ref(struct pair_work *w, uint32_t id)
+/* Lets the reference run until it has made the value that corresponds to value `id` of the tested session. */
+static void advance_reference(struct pair_work *w, uint32_t id)
 {
 	uint32_t there = w->got.other[id];
 
@@ -204,10 +212,10 @@ static void want_ref(struct pair_work *w, uint32_t id)
 	if (producer == NO_NODE || w->ref.position[producer] < w->ref.next)
 		return;
 	w->wanted = w->ref.position[producer];
-	yield_to(w, TURN_REF, TURN_GOT);
+	pass_turn_and_wait(w, TURN_REF, TURN_GOT);
 }
 
-/* ---- a step once more, on the reference's inputs ----------------------------------------------- */
+/* ---- repeating a step on the reference's inputs ------------------------------------------------ */
 
 /* Operands of a repeated step. */
 struct repeat {
@@ -215,14 +223,14 @@ struct repeat {
 	const struct call *call;
 	const struct tensor **in;
 	struct tensor **out;
-	struct tensor *inputs, *outputs; /* what they point to */
-	void **host, **blocks;		 /* memory to be freed */
-	struct buffer *buffers;
+	struct tensor *inputs, *outputs; /* the tensors that in and out point to */
+	void **host;			 /* host memory to be freed */
+	struct buffer *buffers;		 /* device memory to be freed */
 	uint32_t nhost, nbuffers;
-	struct arena arena; /* of this, and of values that a step makes */
+	struct arena arena; /* of the lists above, and of host values (strings, sequences) that the step makes */
 };
 
-static void *take(struct repeat *r, size_t bytes)
+static void *alloc_host(struct repeat *r, size_t bytes)
 {
 	void *p = mem_alloc(bytes ? bytes : 1, MEM_STAGING);
 
@@ -231,19 +239,19 @@ static void *take(struct repeat *r, size_t bytes)
 	return p;
 }
 
-static int again_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
+static int alloc_output(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
 {
 	struct repeat *r = c->owner;
 	size_t bytes;
 
 	if (!tensor_bytes(t, s, LAYOUT_ROW, &bytes) || c->out[i]->device)
 		return -E_SIZE;
-	void *p = take(r, bytes);
+	void *p = alloc_host(r, bytes);
 	*c->out[i] = (struct tensor){.type = type_tensor(t), .shape = *s, .data = p, .bytes = bytes};
 	return p ? 0 : -E_MEMORY;
 }
 
-static struct arena *again_values(const struct call *c, uint32_t i)
+static struct arena *output_arena(const struct call *c, uint32_t i)
 {
 	struct repeat *r = c->owner;
 
@@ -251,30 +259,32 @@ static struct arena *again_values(const struct call *c, uint32_t i)
 	return &r->arena;
 }
 
-/* Another type: what a plan in another precision takes. */
-static bool convert(struct repeat *r, const struct tensor *from, struct tensor *to)
+/* Converts to the element type of `to`: plans of another precision have operands of another type. */
+static bool convert_type(struct repeat *r, const struct tensor *from, struct tensor *to)
 {
 	int64_t n = tensor_count(from);
 
-	to->data = take(r, to->bytes);
+	to->data = alloc_host(r, to->bytes);
 	for (int64_t i = 0; to->data && i < n; i++)
 		elem_set_f64(tensor_dtype(to), to->data, i,
 			     elem_f64(tensor_dtype(from), from->data, i));
 	return to->data != NULL;
 }
 
-static bool order(struct repeat *r, const struct tensor *from, struct tensor *to)
+/* Reorders a row-major tensor to the layout of `to`. */
+static bool convert_layout(struct repeat *r, const struct tensor *from, struct tensor *to)
 {
 	const struct tensor *in[] = {from};
 	struct tensor *out[] = {to};
 	const struct step step = {.nin = 1, .nout = 1};
 	const struct call call = {.step = &step, .in = in, .out = out};
 
-	to->data = take(r, to->bytes);
+	to->data = alloc_host(r, to->bytes);
 	return to->data && !r->w->got.rt->cpu->reorder->run(&call);
 }
 
-static bool send(struct repeat *r, struct tensor *t, int device)
+/* Moves the tensor's bytes from the host to new memory of the device. */
+static bool copy_to_device(struct repeat *r, struct tensor *t, int device)
 {
 	const struct runtime *rt = r->w->got.rt;
 	struct buffer *b = &r->buffers[r->nbuffers];
@@ -289,9 +299,9 @@ static bool send(struct repeat *r, struct tensor *t, int device)
 	       !rt->backend->wait(r->call->stream, NULL);
 }
 
-/* The reference's value in the type, layout and place that the step reads. */
-static bool like_input(struct repeat *r, const struct tensor *ref, const struct tensor *own,
-		       struct tensor *x)
+/* Makes *x the reference's value in the type, layout and place of the step's own operand. False if that is impossible. */
+static bool match_operand(struct repeat *r, const struct tensor *ref, const struct tensor *own,
+			  struct tensor *x)
 {
 	struct tensor row = *ref, *now = &row;
 
@@ -308,20 +318,23 @@ static bool like_input(struct repeat *r, const struct tensor *ref, const struct 
 		struct tensor other = row;
 		other.type = own->type;
 		if (!tensor_bytes(tensor_dtype(own), &row.shape, LAYOUT_ROW, &other.bytes) ||
-		    !convert(r, ref, &other))
+		    !convert_type(r, ref, &other))
 			return false;
 		row = other;
 	}
 	x->data = now->data;
 	x->device = 0;
 	x->bytes = own->layout == LAYOUT_ROW ? row.bytes : own->bytes;
-	if (own->layout != LAYOUT_ROW && !order(r, now, x))
+	if (own->layout != LAYOUT_ROW && !convert_layout(r, now, x))
 		return false;
-	return !own->device || send(r, x, own->device);
+	return !own->device || copy_to_device(r, x, own->device);
 }
 
-/* Whether an output lies where the step's own input was: on a GPU that may be the copy of a graph's input. */
-static bool overwritten(const struct call *call, const struct tensor *own)
+/*
+ * Whether the step has written an output in place, over this input: its contents are lost and the step cannot be
+ * repeated. On a GPU this also happens to the device's copy of a model input.
+ */
+static bool is_overwritten(const struct call *call, const struct tensor *own)
 {
 	for (uint32_t k = 0; k < call->step->nout; k++)
 		if (call->out[k] && call->out[k]->data == own->data)
@@ -329,7 +342,10 @@ static bool overwritten(const struct call *call, const struct tensor *own)
 	return false;
 }
 
-/* Inputs as the reference has them; *fed: some differs from the step's own. */
+/*
+ * Sets the repeated step's inputs to the reference's values; those that the reference does not keep stay the step's own.
+ * *fed: at least one differs from the step's own. False if the step cannot be repeated.
+ */
 static bool set_inputs(struct repeat *r, bool *fed)
 {
 	const struct step *s = r->call->step;
@@ -343,12 +359,12 @@ static bool set_inputs(struct repeat *r, bool *fed)
 			continue;
 		const struct value *v = w->got.g->value[id];
 		if (v->init || v->is_input || v->producer == NO_NODE || !w->refs[id]) {
-			if (overwritten(r->call, own))
+			if (is_overwritten(r->call, own))
 				return false;
 			continue;
 		}
 		*fed |= !w->exact[id];
-		if (!like_input(r, &w->refs[id]->v.t, own, &r->inputs[i]))
+		if (!match_operand(r, &w->refs[id]->v.t, own, &r->inputs[i]))
 			return false;
 		r->in[i] = &r->inputs[i];
 	}
@@ -373,7 +389,7 @@ static bool set_outputs(struct repeat *r)
 			continue;
 		}
 		if (!y->device) {
-			y->data = take(r, y->bytes);
+			y->data = alloc_host(r, y->bytes);
 			if (!y->data)
 				return false;
 			continue;
@@ -412,9 +428,10 @@ static void repeat_end(struct repeat *r)
 	arena_free(&a);
 }
 
+/* SAME_INPUTS: the step's own inputs equal the reference's, so that its outputs are those of a repetition. */
 enum repeated { SAME_INPUTS, REPEATED, NOT_REPEATED };
 
-/* Runs the step anew where the reference's inputs are others than its own. */
+/* Repeats the step on the reference's inputs if these differ from its own. */
 static enum repeated repeat(struct repeat *r, struct diag *d)
 {
 	bool fed = false;
@@ -425,14 +442,14 @@ static enum repeated repeat(struct repeat *r, struct diag *d)
 		return SAME_INPUTS;
 	if (!set_outputs(r))
 		return NOT_REPEATED;
-	const struct again again = {r->in, r->out, r, again_alloc, again_values};
+	const struct again again = {r->in, r->out, r, alloc_output, output_arena};
 	r->w->again = true;
 	int err = step_again(r->call, &again, d);
 	r->w->again = false;
 	return err ? NOT_REPEATED : REPEATED;
 }
 
-/* ---- the side that is looked at ---------------------------------------------------------------- */
+/* ---- the tested session ------------------------------------------------------------------------ */
 
 static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 {
@@ -446,12 +463,13 @@ static struct pair_node *add_node(struct pair_work *w, const struct node *n)
 	return &p->nodes[p->n++];
 }
 
-static double farness(const struct distance *d)
+/* A number that orders distances: -1 for unknown ones, infinity for values that differ in type, shape or finiteness. */
+static double distance_rank(const struct distance *d)
 {
 	return !d->known ? -1 : !d->fits || d->wrong ? INFINITY : d->rel;
 }
 
-static double input_rel(const struct pair_work *w, const struct node *n)
+static double largest_input_error(const struct pair_work *w, const struct node *n)
 {
 	double most = 0;
 
@@ -461,8 +479,9 @@ static double input_rel(const struct pair_work *w, const struct node *n)
 	return most;
 }
 
-/* A node that draws lots goes on with the reference's. */
-static void take_over(struct pair_work *w, const struct call *call, uint32_t i, const struct ref *r)
+/* Overwrites the output of a node that draws random numbers with the reference's: otherwise all later nodes differ. */
+static void adopt_reference(struct pair_work *w, const struct call *call, uint32_t i,
+			    const struct ref_value *r)
 {
 	struct tensor *y = call->out[i];
 	const struct runtime *rt = w->got.rt;
@@ -476,10 +495,13 @@ static void take_over(struct pair_work *w, const struct call *call, uint32_t i, 
 		(void)rt->backend->wait(call->stream, NULL);
 }
 
-/* A value that the reference has. */
-static void compare_ref(struct pair_work *w, const struct node *n, uint32_t id,
-			const struct tensor *own, const struct tensor *other, enum repeated how,
-			struct pair_node **entry)
+/*
+ * Records how far output `id` is from the reference's value: own, as the step made it, and other, as the repeated step
+ * made it from the reference's inputs.
+ */
+static void record_distances(struct pair_work *w, const struct node *n, uint32_t id,
+			     const struct tensor *own, const struct tensor *other,
+			     enum repeated how, struct pair_node **entry)
 {
 	const struct tensor *want = &w->refs[id]->v.t;
 	struct distance d = distance_of(own, want), l = d;
@@ -489,13 +511,13 @@ static void compare_ref(struct pair_work *w, const struct node *n, uint32_t id,
 	else if (how == NOT_REPEATED)
 		l = (struct distance){0};
 	w->exact[id] = d.exact;
-	w->rel[id] = d.known ? farness(&d) : 0;
+	w->rel[id] = d.known ? distance_rank(&d) : 0;
 	w->distance[id] = d;
 	if (!*entry)
 		*entry = add_node(w, n);
-	if (farness(&l) > farness(&(*entry)->local))
+	if (distance_rank(&l) > distance_rank(&(*entry)->local))
 		(*entry)->local = l;
-	if ((*entry)->value == NO_VALUE || farness(&d) > farness(&(*entry)->own)) {
+	if ((*entry)->value == NO_VALUE || distance_rank(&d) > distance_rank(&(*entry)->own)) {
 		(*entry)->own = d;
 		(*entry)->value = id;
 		(*entry)->dtype = tensor_dtype(own);
@@ -503,7 +525,7 @@ static void compare_ref(struct pair_work *w, const struct node *n, uint32_t id,
 	w->since = 0;
 }
 
-/* Compares output i as the step made it, and as it makes it from the reference's inputs. */
+/* Compares output i, as the step made it and as the repeated step made it, with the reference's value. */
 static int compare_output(struct pair_work *w, const struct call *call, struct repeat *r,
 			  enum repeated how, uint32_t i, struct pair_node **entry)
 {
@@ -515,17 +537,17 @@ static int compare_output(struct pair_work *w, const struct call *call, struct r
 	if (!err && how == REPEATED)
 		err = value_fetch(w->got.rt, call, r->out[i], false, &other, w->c->d);
 	if (!err && w->refs[id]) {
-		compare_ref(w, n, id, &own.t, &other.t, how, entry);
+		record_distances(w, n, id, &own.t, &other.t, how, entry);
 	} else if (!err && how != NOT_REPEATED) {
-		/* the reference does not have it: what follows from its values stands for it */
+		/* the reference has no such value: use what this kernel makes of the reference's inputs instead */
 		struct value_copy keep;
 		const struct tensor *t = how == REPEATED ? r->out[i] : call->out[i];
 		err = value_fetch(w->got.rt, call, t, true, &keep, w->c->d);
 		w->exact[id] = how == SAME_INPUTS;
 		if (!err) {
 			struct distance d = distance_of(&own.t, &keep.t);
-			w->rel[id] = d.known ? farness(&d) : 0;
-			put_ref(w, id, &keep);
+			w->rel[id] = d.known ? distance_rank(&d) : 0;
+			store_ref(w, id, &keep);
 		}
 	}
 	value_free(&own);
@@ -543,11 +565,11 @@ static int compare_step(struct pair_work *w, const struct call *call)
 	w->since++;
 	for (uint32_t i = 0; i < s->nout; i++)
 		if (call->out[i] && s->node->out[i] != NO_VALUE)
-			want_ref(w, s->node->out[i]);
+			advance_reference(w, s->node->out[i]);
 	if (s->node->op && (s->node->op->flags & OP_RANDOM)) {
 		for (uint32_t i = 0; i < s->nout; i++)
 			if (call->out[i] && w->refs[s->node->out[i]])
-				take_over(w, call, i, w->refs[s->node->out[i]]);
+				adopt_reference(w, call, i, w->refs[s->node->out[i]]);
 	}
 	repeat_begin(&r, w, call);
 	struct diag d = {0};
@@ -556,13 +578,13 @@ static int compare_step(struct pair_work *w, const struct call *call)
 		if (call->out[i] && s->node->out[i] != NO_VALUE)
 			err = compare_output(w, call, &r, how, i, &entry);
 	if (entry)
-		entry->inputs = input_rel(w, s->node);
+		entry->inputs = largest_input_error(w, s->node);
 	diag_free(&d);
 	repeat_end(&r);
 	return err;
 }
 
-static void got_begin(struct observer *o, const struct step *s, const struct call *call)
+static void announce_step(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct runner *r = (struct runner *)o;
 	const struct check_progress *p = &r->w->c->progress;
@@ -572,12 +594,12 @@ static void got_begin(struct observer *o, const struct step *s, const struct cal
 		p->at(p->arg, s->from ? s->from->name : NULL, s->from ? s->from->op : NULL);
 }
 
-static void ref_begin(struct observer *o, const struct step *s, const struct call *call)
+static void ignore_begin(struct observer *o, const struct step *s, const struct call *call)
 {
 	(void)o, (void)s, (void)call;
 }
 
-static void got_end(struct observer *o, const struct step *s, const struct call *call)
+static void after_tested_step(struct observer *o, const struct step *s, const struct call *call)
 {
 	struct runner *r = (struct runner *)o;
 	struct pair_work *w = r->w;
@@ -588,11 +610,11 @@ static void got_end(struct observer *o, const struct step *s, const struct call 
 	for (uint32_t p = r->next; p < at; p++) {
 		const struct node *n = r->g->node[r->g->order[p]];
 		if (n->nin && n->nout)
-			pass_view(w, n, n->out[0], n->in[0]);
-		release(w, n, p);
+			derive_ref(w, n, n->out[0], n->in[0]);
+		release_last_uses(w, n, p);
 	}
 	r->err = compare_step(w, call);
-	release(w, s->node, at);
+	release_last_uses(w, s->node, at);
 	r->next = at + 1;
 	w->p->steps++;
 	check_step(w->c, r->next, r->g->norder);
@@ -625,7 +647,7 @@ static int open_side(struct pair_work *w, struct pair_side *s)
 	return w->c->d->last ? -(int)w->c->d->last->code : -E_INTERNAL;
 }
 
-/* What is looked up by id, once both are open. */
+/* Builds the tables that are indexed by node and value ids, once both sessions are open. */
 static void index_side(struct runner *r, struct pair_work *w, struct pair_side *side)
 {
 	struct arena *a = &w->c->arena;
@@ -661,7 +683,7 @@ static void match_values(struct pair_work *w)
 		if (k >= 0)
 			w->ref.other[k] = i;
 	}
-	/* outputs keep their names, whatever the value is called */
+	/* a model output corresponds to the other side's output of the same position, even if their values' names differ */
 	for (uint32_t k = 0; k < a->nout && k < b->nout; k++) {
 		w->ref.other[a->out[k]] = b->out[k];
 		w->got.other[b->out[k]] = a->out[k];
@@ -678,7 +700,7 @@ static void prepare(struct pair_work *w)
 	index_side(&w->got, w, &p->got);
 	match_values(w);
 	const struct graph *g = w->got.g;
-	w->refs = arena_new_n(a, struct ref *, g->nvalues + 1);
+	w->refs = arena_new_n(a, struct ref_value *, g->nvalues + 1);
 	w->last = arena_new_n(a, uint32_t, g->nvalues + 1);
 	w->exact = arena_new_n(a, bool, g->nvalues + 1);
 	w->rel = arena_new_n(a, double, g->nvalues + 1);
@@ -693,65 +715,65 @@ static void prepare(struct pair_work *w)
 	p->ref_stats = arena_new_n(a, struct value_stats, g->nout + 1);
 	p->got_stats = arena_new_n(a, struct value_stats, g->nout + 1);
 	p->outputs = arena_new_n(a, struct distance, g->nout + 1);
-	w->ref.observer = (struct observer){.begin = ref_begin, .end = ref_end};
-	w->got.observer = (struct observer){.begin = got_begin, .end = got_end};
+	w->ref.observer = (struct observer){.begin = ignore_begin, .end = after_reference_step};
+	w->got.observer = (struct observer){.begin = announce_step, .end = after_tested_step};
 }
 
-/* The side that runs in the second thread: the one whose session is not the caller's. */
-static enum turn second(const struct pair *p)
+/* The side that runs in the second thread: a session that the caller has opened must stay in this thread. */
+static enum turn side_in_second_thread(const struct pair *p)
 {
 	return p->ref.borrowed ? TURN_GOT : TURN_REF;
 }
 
-/* Opens, waits to be asked to run, runs, waits to be asked to close. */
-static void *second_main(void *arg)
+/* Second thread: opens its session, and when it gets the turn again, runs it, and when it gets it again, closes it. */
+static void *second_thread(void *arg)
 {
 	struct pair_work *w = arg;
-	enum turn mine = second(w->p), other = mine == TURN_REF ? TURN_GOT : TURN_REF;
+	enum turn mine = side_in_second_thread(w->p), other = mine == TURN_REF ? TURN_GOT : TURN_REF;
 	struct pair_side *side = mine == TURN_REF ? &w->p->ref : &w->p->got;
 	struct runner *r = mine == TURN_REF ? &w->ref : &w->got;
 
 	pthread_mutex_lock(&w->lock);
-	wait_turn(w, mine);
+	wait_for_turn(w, mine);
 	pthread_mutex_unlock(&w->lock);
 	r->err = open_side(w, side);
-	yield_to(w, other, mine);
+	pass_turn_and_wait(w, other, mine);
 	if (!w->closing && side->session) {
 		int err = run_side(r);
 		r->err = r->err ? r->err : err;
 		r->done = true;
-		yield_to(w, other, mine);
+		pass_turn_and_wait(w, other, mine);
 	}
 	session_close(side->session);
 	side->session = NULL;
-	hand_over(w, other);
+	pass_turn(w, other);
 	return NULL;
 }
 
-static enum turn first(const struct pair *p)
+static enum turn side_in_this_thread(const struct pair *p)
 {
-	return second(p) == TURN_REF ? TURN_GOT : TURN_REF;
+	return side_in_second_thread(p) == TURN_REF ? TURN_GOT : TURN_REF;
 }
 
 static int run_both(struct pair_work *w)
 {
-	struct runner *mine = first(w->p) == TURN_GOT ? &w->got : &w->ref;
+	struct runner *mine = side_in_this_thread(w->p) == TURN_GOT ? &w->got : &w->ref;
 	struct runner *theirs = mine == &w->got ? &w->ref : &w->got;
 
-	/* the side that is looked at leads; the reference runs when it is wanted, and in the end to its end */
+	/* the tested session leads and lets the reference run as far as it needs; at last the reference runs to its end */
 	if (mine == &w->ref)
-		yield_to(w, TURN_GOT, TURN_REF);
+		pass_turn_and_wait(w, TURN_GOT, TURN_REF);
 	if (!mine->done) {
 		int err = run_side(mine);
 		mine->err = mine->err ? mine->err : err;
 		mine->done = true;
 	}
 	while (!theirs->done)
-		yield_to(w, second(w->p), first(w->p));
+		pass_turn_and_wait(w, side_in_second_thread(w->p), side_in_this_thread(w->p));
 	return w->got.err ? w->got.err : w->ref.err;
 }
 
-/* An output may be a view of what a step made. */
+/* Finds the distance of each model output; that of a view is the distance of the value whose bytes it has. */
 static void gather_outputs(struct pair_work *w)
 {
 	struct pair *p = w->p;
@@ -777,16 +799,16 @@ int pair_run(struct check_context *c, struct pair *p, const struct tensor *const
 	p->path = p->path ? p->path : c->path;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
-	w->turn = first(p);
-	struct pair_side *mine = first(p) == TURN_GOT ? &p->got : &p->ref;
+	w->turn = side_in_this_thread(p);
+	struct pair_side *mine = side_in_this_thread(p) == TURN_GOT ? &p->got : &p->ref;
 	int err = open_side(w, mine);
 	if (err)
 		return err;
-	if (pthread_create(&w->thread, NULL, second_main, w))
+	if (pthread_create(&w->thread, NULL, second_thread, w))
 		return FAIL(c->d, E_MEMORY, .message = "no thread for the second session");
 	w->threaded = true;
-	yield_to(w, second(p), first(p));
-	err = first(p) == TURN_GOT ? w->ref.err : w->got.err;
+	pass_turn_and_wait(w, side_in_second_thread(p), side_in_this_thread(p));
+	err = side_in_this_thread(p) == TURN_GOT ? w->ref.err : w->got.err;
 	if (err)
 		return err;
 	prepare(w);
@@ -803,13 +825,13 @@ void pair_end(struct pair *p)
 	if (!w)
 		return;
 	for (uint32_t i = 0; w->refs && i < w->got.g->nvalues; i++)
-		drop_ref(w, i);
+		release_ref(w, i);
 	if (w->threaded) {
 		w->closing = true;
-		yield_to(w, second(p), first(p));
+		pass_turn_and_wait(w, side_in_second_thread(p), side_in_this_thread(p));
 		pthread_join(w->thread, NULL);
 	}
-	struct pair_side *mine = first(p) == TURN_GOT ? &p->got : &p->ref;
+	struct pair_side *mine = side_in_this_thread(p) == TURN_GOT ? &p->got : &p->ref;
 	if (!mine->borrowed)
 		session_close(mine->session);
 	mine->session = NULL;

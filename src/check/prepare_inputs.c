@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs for checks: those of the user, or values and sizes made up. */
 #include "check/prepare_inputs.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Every input made up, where nothing else is said. */
-static struct input_request *made_up(struct check_context *c, const struct input_request *from)
+/* A copy of the request in which inputs that the user does not give are generated, from 0 to 1 unless --random says more. */
+static struct input_request *request_generated(struct check_context *c,
+					       const struct input_request *from)
 {
 	static const struct text range = {"0..1", 4};
 	struct input_request *r = arena_dup(&c->arena, from, sizeof(*from));
@@ -16,17 +16,17 @@ static struct input_request *made_up(struct check_context *c, const struct input
 	return r;
 }
 
-struct input_set *random_inputs(struct check_context *c, const struct texts *dims, struct diag *d)
+struct input_set *generate_inputs(struct check_context *c, const struct texts *dims, struct diag *d)
 {
-	struct input_request *r = made_up(c, c->request);
+	struct input_request *r = request_generated(c, c->request);
 	const struct model *m = c->session ? session_model(c->session) : c->file;
 
-	/* files have the shape that they have */
+	/* the shapes of files cannot be changed */
 	r->input = (struct texts){NULL, 0};
 	r->data_set = NULL;
 	if (dims) {
 		r->dim = *dims;
-		r->seed++; /* else a larger batch would begin with the values of the smaller one */
+		r->seed++; /* with the same seed a larger batch would begin with the values of the smaller one */
 		r->shape = (struct texts){NULL, 0};
 	}
 	struct input_set *s = input_plan(m, r, d);
@@ -37,9 +37,12 @@ struct input_set *random_inputs(struct check_context *c, const struct texts *dim
 	return s;
 }
 
-/* ---- sizes for free dimensions, where all inputs are made up and nobody says any */
+/* ---- guessing sizes of free dimensions when all inputs are generated */
 
-/* Texts "x.2=64" for the free dimensions behind the first; first_only: of the first input that has some. */
+/*
+ * The request's --dim texts, and "x.2=64" for each free dimension that is not the first of its input and not the batch.
+ * first_only: for the first input that has such dimensions, not for all.
+ */
 static struct texts guess_dims(struct check_context *c, const struct model *m, int64_t size,
 			       bool first_only)
 {
@@ -67,7 +70,7 @@ static struct texts guess_dims(struct check_context *c, const struct model *m, i
 	return (struct texts){v, dims.n};
 }
 
-/* The inputs of the request, read, and a plan for them. NULL with findings in d. */
+/* Reads the inputs of the request and plans a run for them, which checks their shapes. NULL with findings in d. */
 static struct input_set *try_inputs(struct check_context *c, const struct input_request *r,
 				    struct diag *d)
 {
@@ -82,9 +85,9 @@ static struct input_set *try_inputs(struct check_context *c, const struct input_
 }
 
 /*
- * A dimension that nothing binds is 1, which convolutions and windows do not always take: then the
- * smallest of some usual sizes that the model's shapes allow. out: also a run must go well, whose outputs
- * it gets. NULL: none.
+ * Free dimensions are 1 by default, which is too small for some convolutions and windows. Tries common sizes in rising
+ * order until the model's shapes fit. If out is not NULL, a run must succeed as well, and out gets its outputs. NULL if
+ * no size works.
  */
 static struct input_set *guess_inputs(struct check_context *c, const struct input_request *base,
 				      const struct tensor **out)
@@ -104,19 +107,19 @@ static struct input_set *guess_inputs(struct check_context *c, const struct inpu
 		diag_free(&quiet);
 		if (!s)
 			continue;
-		c->request = r; /* later sets are of the same sizes */
+		c->request = r; /* inputs that checks generate later get the same sizes */
 		return s;
 	}
 	return NULL;
 }
 
-static bool all_made_up(const struct check_context *c)
+static bool all_generated(const struct check_context *c)
 {
 	return !c->request->input.n && !c->request->data_set && !c->request->strict;
 }
 
-/* Warnings of single dimensions become one note: whoever gave no input did not care. */
-static void tell_dims(struct check_context *c, struct diag *d)
+/* Replaces the warnings about each guessed dimension by one note: a user who gives no input does not depend on sizes. */
+static void report_guessed_dims(struct check_context *c, struct diag *d)
 {
 	struct check_names names = {&c->arena, NULL, 0};
 	const struct graph *g = session_model(c->session)->graph;
@@ -135,38 +138,40 @@ static void tell_dims(struct check_context *c, struct diag *d)
 	}
 	if (names.n)
 		NOTE(c->d, E_DIM_DEFAULT,
-		     .message = fmt(c->d, "free dimensions that nothing binds were made up: %s",
+		     .message = fmt(c->d, "sizes of free dimensions were guessed: %s",
 				    check_name_list(&names)));
 }
 
-/* Sequences, and tensors whose rank the model leaves open, are not made up: no fault of the model's. */
-static void excuse(struct check_context *c, struct diag *d)
+/*
+ * Sequences and tensors of unknown rank cannot be generated, which is not the model's fault: such findings become notes,
+ * and the checks that need inputs are skipped.
+ */
+static void excuse_missing(struct check_context *c, struct diag *d)
 {
 	for (struct finding *f = d->first; f; f = f->next) {
 		if ((f->code != E_INPUT_MISSING && f->code != E_DIM) || !f->slot ||
 		    strncmp(f->slot, "input '", 7) != 0)
 			continue;
 		f->severity = SEV_NOTE;
-		c->no_inputs = "an input must be given, for it cannot be made up";
+		c->no_inputs = "an input cannot be generated and must be given";
 	}
 }
 
-/* Refused inputs are findings of every input, also of a model that this build cannot run. */
 void prepare_inputs(struct check_context *c)
 {
 	const struct model *m = c->session ? session_model(c->session) : c->file;
-	const struct input_request *r = made_up(c, c->request);
+	const struct input_request *r = request_generated(c, c->request);
 	struct diag d = {0};
 
 	if (!m || !m->graph)
 		return;
-	if (c->session && all_made_up(c)) {
+	if (c->session && all_generated(c)) {
 		c->inputs = try_inputs(c, r, &d);
 		if (!c->inputs && d.last && code_exit(d.last->code) == 3)
 			c->inputs = guess_inputs(c, r, NULL);
 		if (c->inputs) {
 			c->in = input_tensors(c->inputs);
-			tell_dims(c, &d);
+			report_guessed_dims(c, &d);
 			diag_free(&d);
 			return;
 		}
@@ -175,8 +180,8 @@ void prepare_inputs(struct check_context *c)
 	c->inputs = input_plan(m, r, &d);
 	if (c->inputs && c->session && !input_read(c->inputs, &d))
 		c->in = input_tensors(c->inputs);
-	if (all_made_up(c))
-		excuse(c, &d);
+	if (all_generated(c))
+		excuse_missing(c, &d);
 	check_merge(c->d, &d);
 	diag_free(&d);
 }
@@ -184,8 +189,9 @@ void prepare_inputs(struct check_context *c)
 bool retry_with_other_sizes(struct check_context *c, const struct diag *why, const struct tensor **out)
 {
 	bool shapes = why->last && code_exit(why->last->code) == 3;
-	struct input_set *s =
-		shapes && all_made_up(c) ? guess_inputs(c, made_up(c, c->request), out) : NULL;
+	struct input_set *s = shapes && all_generated(c)
+				      ? guess_inputs(c, request_generated(c, c->request), out)
+				      : NULL;
 
 	if (!s)
 		return false;

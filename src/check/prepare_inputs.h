@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_PREPARE_INPUTS_H
 #define CHECK_PREPARE_INPUTS_H
-/* The inputs of the checks: the user's, or random values for dimensions that are guessed when the user gives none. */
+/* The inputs of the checks: those that the user gives, or generated values of guessed sizes. */
 #include "check/check.h"
 
 /*
@@ -11,16 +11,16 @@
 void prepare_inputs(struct check_context *c);
 
 /*
- * After a run failed with the findings `why`: if shapes were at fault and all inputs are random, tries other sizes of
+ * After a run failed with the findings `why`: if shapes were at fault and all inputs are generated, tries other sizes of
  * the free dimensions. True if a run succeeded; then c->inputs and c->in are of those sizes and out has its outputs.
  */
 bool retry_with_other_sizes(struct check_context *c, const struct diag *why,
 			    const struct tensor **out);
 
 /*
- * For a check that needs inputs of its own: a new set of random values. dims binds free dimensions ("batch=4", as
+ * For a check that needs inputs of its own: a new set of generated values. dims binds free dimensions ("batch=4", as
  * --dim does); NULL: as the user's request says. NULL with a finding; otherwise free the set with input_free.
  */
-struct input_set *random_inputs(struct check_context *c, const struct texts *dims, struct diag *d);
+struct input_set *generate_inputs(struct check_context *c, const struct texts *dims, struct diag *d);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs against references: output_K.pb of --data-set, files of --expect. */
+/* Compares the outputs with references: output_K.pb of --data-set, or the files of --expect. */
 #include "base/file.h"
 #include "base/str.h"
 #include "check/check.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What an output should be. */
+/* The expected value of an output. */
 struct reference {
 	uint32_t output;
 	const char *file;
@@ -23,7 +23,7 @@ struct reference {
 struct references {
 	struct reference *v;
 	uint32_t n;
-	struct input_set *files; /* that --expect names */
+	struct input_set *files; /* the files that --expect names, opened as if they were inputs */
 };
 
 /* ---- reading ---------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static int read_data_set(struct check_context *c, struct references *r)
 	return 0;
 }
 
-/* The output that the text names: the longest name followed by '=' or ':'; -1 where it names none. */
+/* Number of the output whose name, followed by '=' or ':', starts the text; the longest if several do. -1: none. */
 static int64_t named_output(const struct graph *g, const char *text)
 {
 	int64_t best = -1;
@@ -75,8 +75,8 @@ static const char *output_names(struct check_context *c, const struct graph *g)
 	return str_get(&b);
 }
 
-/* A model whose inputs are the outputs that files are given for: they are read as inputs are. */
-static struct model *as_inputs(struct check_context *c, struct references *r)
+/* A model whose inputs are the outputs with references: the code that opens inputs then reads the references. */
+static struct model *outputs_as_inputs(struct check_context *c, struct references *r)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	struct model *m = arena_new(&c->arena, struct model);
@@ -96,7 +96,7 @@ static struct model *as_inputs(struct check_context *c, struct references *r)
 	return m;
 }
 
-/* Findings about files speak of inputs: here they are references. */
+/* Reads the files of --expect as the inputs of m. Findings about them are reworded: they are references, not inputs. */
 static int read_as_inputs(struct check_context *c, struct references *r, struct model *m)
 {
 	const struct input_request request = {.input = c->options->expect, .strict = true};
@@ -135,7 +135,7 @@ static int read_expected(struct check_context *c, struct references *r)
 				    .message = "the output has no value");
 		r->v[r->n++] = (struct reference){(uint32_t)k, e->v[i].s, NULL};
 	}
-	int err = read_as_inputs(c, r, as_inputs(c, r));
+	int err = read_as_inputs(c, r, outputs_as_inputs(c, r));
 	for (uint32_t i = 0; i < r->n && !err; i++)
 		r->v[i].want = input_tensors(r->files)[i];
 	return err;
@@ -143,7 +143,7 @@ static int read_expected(struct check_context *c, struct references *r)
 
 /* ---- comparing -------------------------------------------------------------------------------- */
 
-static const char *place(struct diag *d, const struct shape *s, int64_t at)
+static const char *element_index(struct diag *d, const struct shape *s, int64_t at)
 {
 	int64_t index[MAX_RANK];
 	struct str b = {.arena = &d->arena};
@@ -157,7 +157,7 @@ static const char *place(struct diag *d, const struct shape *s, int64_t at)
 	return s->rank > 0 ? fmt(d, "%s]", str_get(&b)) : "[]";
 }
 
-static bool passes(const struct check_options *o, const struct difference *f)
+static bool is_within_tolerance(const struct check_options *o, const struct difference *f)
 {
 	if (!f->same_type || !f->same_shape)
 		return false;
@@ -168,7 +168,7 @@ static bool passes(const struct check_options *o, const struct difference *f)
 	}
 }
 
-/* A tolerance that lets an output of zeros pass for this reference could not fail. */
+/* Fails if the tolerance is so wide that an output of zeros would pass for this reference: it would accept any fault. */
 static int check_tolerance(struct check_context *c, const struct reference *r)
 {
 	const struct check_options *o = c->options;
@@ -183,35 +183,36 @@ static int check_tolerance(struct check_context *c, const struct reference *r)
 		return FAIL(c->d, E_MEMORY);
 	(void)compare_tensors(&zeros, r->want, t, &f);
 	mem_free(zeros.data);
-	if (f.max_want == 0 || !f.count || !passes(o, &f))
+	if (f.max_want == 0 || !f.count || !is_within_tolerance(o, &f))
 		return 0;
 	return FAIL(c->d, E_TOLERANCE, .slot = r->file,
 		    .message = fmt(c->d,
-				   "with rtol %g and atol %g an output of zeros would pass, too: the "
-				   "reference's largest element is %.4g",
+				   "with rtol %g and atol %g even an output of zeros would pass: the "
+				   "largest element of the reference is %.4g",
 				   o->rtol, o->atol, f.max_want),
 		    .hint = fmt(c->d, "give --rtol below 1 and --atol well below %.2g", f.max_want));
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
 }
 
-static double *sorted(const struct tensor *t, int64_t n)
+static double *sorted_elements(const struct tensor *t, int64_t n)
 {
 	double *v = malloc((size_t)n * sizeof(*v));
 
 	for (int64_t i = 0; v && i < n; i++)
 		v[i] = elem_f64(tensor_dtype(t), t->data, i);
 	if (v)
-		qsort(v, (size_t)n, sizeof(*v), ascending);
+		qsort(v, (size_t)n, sizeof(*v), compare_doubles);
 	return v;
 }
 
-/* The same numbers in another order. */
-static bool permuted(const struct tensor *got, const struct tensor *want, const struct tolerance *t)
+/* Whether both tensors have the same numbers in different orders. */
+static bool is_permutation(const struct tensor *got, const struct tensor *want,
+			   const struct tolerance *t)
 {
 	int64_t n = tensor_count(want);
 	double *a, *b;
@@ -219,8 +220,8 @@ static bool permuted(const struct tensor *got, const struct tensor *want, const 
 
 	if (n < 4 || n > 1 << 22 || tensor_count(got) != n)
 		return false;
-	a = sorted(got, n);
-	b = sorted(want, n);
+	a = sorted_elements(got, n);
+	b = sorted_elements(want, n);
 	for (int64_t i = 0; a && b && i < n && same; i++)
 		same = fabs(a[i] - b[i]) <= t->atol + t->rtol * fabs(b[i]);
 	same = same && a && b && a[0] != a[n - 1];
@@ -229,9 +230,10 @@ static bool permuted(const struct tensor *got, const struct tensor *want, const 
 	return same;
 }
 
-/* What the difference looks like; NULL: like nothing in particular. */
-static const char *cause(struct check_context *c, const struct tensor *got, const struct tensor *want,
-			 const struct difference *f, const struct tolerance *t)
+/* A likely cause of the difference, judged by its pattern; NULL: the pattern is not known. */
+static const char *likely_cause(struct check_context *c, const struct tensor *got,
+				const struct tensor *want, const struct difference *f,
+				const struct tolerance *t)
 {
 	struct value_stats s = value_stats(got);
 	double factor = f->norm_want > 0 ? f->dot / f->norm_want : 0;
@@ -242,7 +244,7 @@ static const char *cause(struct check_context *c, const struct tensor *got, cons
 		return "the output is not finite: --nan finds the first node";
 	if (s.zero == s.count && s.count)
 		return "the output is all 0: --zero and --compare find the node";
-	if (permuted(got, want, t))
+	if (is_permutation(got, want, t))
 		return "the same numbers in another order: a layout (NHWC for NCHW), a transposed or reversed axis";
 	if (difference_cosine(f) < 1e-6 && fabs(factor - 1) > 1e-3)
 		return fmt(c->d,
@@ -251,14 +253,14 @@ static const char *cause(struct check_context *c, const struct tensor *got, cons
 	return NULL;
 }
 
-static const char *say_metric(struct check_context *c, const struct difference *f)
+static const char *describe_metrics(struct check_context *c, const struct difference *f)
 {
 	return fmt(c->d, "max diff %.4g, cosine distance %.3g, l2 %.3g", f->max_abs,
 		   difference_cosine(f), difference_l2(f));
 }
 
-static void say_difference(struct check_context *c, const struct reference *r,
-			   const struct difference *f)
+static void report_difference(struct check_context *c, const struct reference *r,
+			      const struct difference *f)
 {
 	const struct check_options *o = c->options;
 	const struct tensor *got = c->out[r->output];
@@ -271,24 +273,24 @@ static void say_difference(struct check_context *c, const struct reference *r,
 	if (f->worst >= 0)
 		rows[n++] = (struct diag_row){
 			"worst",
-			fmt(d, "element %s: expected %.9g, got %.9g, %.3g apart (allowed %.3g)",
-			    place(d, &got->shape, f->worst), f->worst_want, f->worst_got,
+			fmt(d, "element %s: expected %.9g, got %.9g, difference %.3g (allowed %.3g)",
+			    element_index(d, &got->shape, f->worst), f->worst_want, f->worst_got,
 			    f->max_abs, o->atol + o->rtol * fabs(f->worst_want))};
 	if (f->first >= 0)
 		rows[n++] = (struct diag_row){"first", fmt(d, "element %s: expected %.9g, got %.9g",
-							   place(d, &got->shape, f->first), f->want,
-							   f->got)};
+							   element_index(d, &got->shape, f->first),
+							   f->want, f->got)};
 	rows[n++] = (struct diag_row){
 		"beyond",
-		fmt(d, "%s of %s elements (%.2g %%) over rtol %g, atol %g",
+		fmt(d, "%s of %s elements (%.2g %%) exceed rtol %g, atol %g",
 		    str_count(&d->arena, f->beyond), str_count(&d->arena, f->count),
 		    f->count ? 100.0 * (double)f->beyond / (double)f->count : 0, o->rtol, o->atol)};
-	rows[n++] = (struct diag_row){"metrics", say_metric(c, f)};
-	const char *why = cause(c, got, r->want, f, &t);
+	rows[n++] = (struct diag_row){"metrics", describe_metrics(c, f)};
+	const char *why = likely_cause(c, got, r->want, f, &t);
 	if (why)
 		rows[n++] = (struct diag_row){"likely", why};
-	rows[n++] = (struct diag_row){"try",
-				      "--compare none to see which node, if the inputs are right"};
+	rows[n++] =
+		(struct diag_row){"try", "--compare none to find the node, if the inputs are right"};
 	FAIL(d, E_COMPARE,
 	     .slot = fmt(d, "output '%s' %s %s", g->out_name[r->output],
 			 type_str(&d->arena, got->type), shape_str(&d->arena, &got->shape, NULL)),
@@ -307,14 +309,14 @@ static int compare_one(struct check_context *c, const struct reference *r, doubl
 		return err;
 	(void)compare_tensors(got, r->want, t, &f);
 	if (f.same_type && f.same_shape) {
-		if (!passes(c->options, &f))
-			say_difference(c, r, &f);
+		if (!is_within_tolerance(c->options, &f))
+			report_difference(c, r, &f);
 		if (f.max_abs > *most)
 			*most = f.max_abs;
 		return 0;
 	}
 	FAIL(c->d, E_COMPARE, .slot = fmt(c->d, "output '%s'", g->out_name[r->output]),
-	     .message = fmt(c->d, "%s is of another type or shape", r->file),
+	     .message = fmt(c->d, "%s has another type or shape", r->file),
 	     .expected = fmt(c->d, "%s %s", type_str(&c->d->arena, r->want->type),
 			     shape_str(&c->d->arena, &r->want->shape, NULL)),
 	     .actual = fmt(c->d, "%s %s", type_str(&c->d->arena, got->type),
@@ -322,7 +324,7 @@ static int compare_one(struct check_context *c, const struct reference *r, doubl
 	return 0;
 }
 
-static int run(struct check_context *c)
+static int run_reference(struct check_context *c)
 {
 	const struct check_options *o = c->options;
 	struct references r = {0};
@@ -343,7 +345,7 @@ static int run(struct check_context *c)
 	return err;
 }
 
-static bool has_outputs(const struct check_context *c)
+static bool has_output_files(const struct check_context *c)
 {
 	struct arena a = {0};
 	bool any = !access(path_join(&a, c->request->data_set, "output_0.pb"), F_OK);
@@ -352,22 +354,22 @@ static bool has_outputs(const struct check_context *c)
 	return any;
 }
 
-static bool applies(const struct check_context *c, const char **why)
+static bool has_references(const struct check_context *c, const char **why)
 {
 	if (c->options->expect.n)
 		return true;
 	if (!c->request->data_set)
 		return false;
-	if (!has_outputs(c))
+	if (!has_output_files(c))
 		*why = "the data set has no output_0.pb";
-	return has_outputs(c);
+	return has_output_files(c);
 }
 
 const struct check check_reference = {
 	.name = "reference",
-	.what = "outputs against references",
+	.what = "outputs against reference outputs",
 	.need = NEED_OUTPUTS,
 	.cost = COST_RUN,
-	.applies = applies,
-	.run = run,
+	.applies = has_references,
+	.run = run_reference,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session that is kept while its input's shape changes: what the model leaves free, and runs of shape A, of
- * B and of A again, each against a fresh session's. Caches that are not told of the change show here.
+ * Checks a session that is kept while the shape of its input changes: it runs with shape A, shape B and shape A again,
+ * and each output must equal that of a fresh session. This finds caches that do not notice the change of shape.
  */
 #include "check/check.h"
 #include "check/pair.h"
@@ -12,33 +12,33 @@
 
 #include <inttypes.h>
 
-static bool applies(const struct check_context *c, const char **why)
+static bool sizes_can_change(const struct check_context *c, const char **why)
 {
 	if (!c->options->all && !c->options->sweep.n)
 		return false;
 	if (c->request->input.n || c->request->data_set) {
-		*why = "inputs from files have one shape; give --shape or --dim in their place";
+		*why = "inputs from files have a fixed shape; give --shape or --dim instead";
 		return false;
 	}
 	return true;
 }
 
-static bool is_random(const struct graph *g)
+static bool draws_random_numbers(const struct graph *g)
 {
 	for (uint32_t i = 0; i < g->nnodes; i++) {
 		const struct node *n = g->node[i];
 		if (!n->dead && n->op && n->op->flags & OP_RANDOM)
 			return true;
 		for (uint32_t k = 0; !n->dead && k < n->nsub; k++)
-			if (is_random(n->sub[k]))
+			if (draws_random_numbers(n->sub[k]))
 				return true;
 	}
 	return false;
 }
 
-/* Copies of the outputs of a run; NULL where it failed. */
-static const struct tensor **outputs(struct check_context *c, struct session *s,
-				     const struct input_set *in, struct arena *a)
+/* Runs the session and copies its outputs; NULL if the run failed. */
+static const struct tensor **run_and_copy(struct check_context *c, struct session *s,
+					  const struct input_set *in, struct arena *a)
 {
 	uint32_t n = session_model(s)->graph->nout;
 	const struct tensor **out = arena_new_n(a, const struct tensor *, n + 1);
@@ -50,18 +50,18 @@ static const struct tensor **outputs(struct check_context *c, struct session *s,
 	return out;
 }
 
-static const struct tensor **fresh(struct check_context *c, const struct input_set *in,
-				   struct arena *a)
+static const struct tensor **run_fresh_session(struct check_context *c, const struct input_set *in,
+					       struct arena *a)
 {
 	struct session *s = check_open(c, c->config);
-	const struct tensor **out = s ? outputs(c, s, in, a) : NULL;
+	const struct tensor **out = s ? run_and_copy(c, s, in, a) : NULL;
 
 	session_close(s);
 	return out;
 }
 
-/* The first node whose output differs from a fresh session's while its inputs agree. */
-static void blame(struct check_context *c, const struct input_set *in, struct finding *f)
+/* Names in *f the first node whose output differs from a fresh session's although its inputs agree. */
+static void find_node(struct check_context *c, const struct input_set *in, struct finding *f)
 {
 	struct diag quiet = {0}, *all = c->d;
 	struct pair p = {
@@ -85,8 +85,8 @@ static void blame(struct check_context *c, const struct input_set *in, struct fi
 	diag_free(&quiet);
 }
 
-static int compare(struct check_context *c, const struct input_set *in, const struct tensor **got,
-		   const struct tensor **want, const char *when)
+static int compare_outputs(struct check_context *c, const struct input_set *in,
+			   const struct tensor **got, const struct tensor **want, const char *when)
 {
 	const struct graph *g = session_model(c->session)->graph;
 	const struct tolerance t = {1e-4, 1e-5};
@@ -97,15 +97,14 @@ static int compare(struct check_context *c, const struct input_set *in, const st
 		if (!got[i] || !want[i] || compare_tensors(got[i], want[i], t, &x))
 			continue;
 		FAIL(d, E_SHAPE_STATE, .slot = fmt(d, "output '%s'", g->out_name[i]),
-		     .message =
-			     fmt(d, "%s a kept session gives something else than a fresh one", when),
+		     .message = fmt(d, "%s a kept session gives other values than a fresh one", when),
 		     .expected = x.same_shape ? fmt(d, "%g at element %" PRId64, x.want, x.first)
 					      : shape_str(&d->arena, &want[i]->shape, NULL),
 		     .actual = x.same_shape ? fmt(d, "%g; %" PRId64 " of %" PRId64 " differ", x.got,
 						  x.beyond, x.count)
 					    : shape_str(&d->arena, &got[i]->shape, NULL));
 		if (d->last)
-			blame(c, in, d->last);
+			find_node(c, in, d->last);
 		return -E_SHAPE_STATE;
 	}
 	return 0;
@@ -119,30 +118,31 @@ static bool same_shapes(const struct input_set *a, const struct input_set *b)
 	return true;
 }
 
-/* What a fresh session makes of other inputs; NULL where the model does not take them. Quiet. */
-static const struct tensor **allowed(struct check_context *c, const struct input_set *in,
-				     struct arena *a)
+/* A fresh session's outputs for these inputs; NULL, without a finding, if the model does not accept their shapes. */
+static const struct tensor **run_if_accepted(struct check_context *c, const struct input_set *in,
+					     struct arena *a)
 {
 	struct diag quiet = {0}, *all = c->d;
 
 	c->d = &quiet;
-	const struct tensor **out = fresh(c, in, a);
+	const struct tensor **out = run_fresh_session(c, in, a);
 	c->d = all;
 	diag_free(&quiet);
 	return out;
 }
 
-/* Inputs of another size that the model takes; *want gets what a fresh session makes of them. */
-static struct input_set *second(struct check_context *c, const struct trial_sizes *w,
-				const char **label, const struct tensor ***want, struct arena *a)
+/* Inputs of another size that the model accepts, and in *want a fresh session's outputs for them; NULL: none found. */
+static struct input_set *find_other_size(struct check_context *c, const struct trial_sizes *w,
+					 const char **label, const struct tensor ***want,
+					 struct arena *a)
 {
 	for (size_t k = 0; k < w->n; k++) {
 		struct diag quiet = {0};
-		struct input_set *s = random_inputs(c, &w->dims[k], &quiet);
+		struct input_set *s = generate_inputs(c, &w->dims[k], &quiet);
 		bool other = s && !same_shapes(c->inputs, s);
 		diag_free(&quiet);
 		*label = w->label[k];
-		*want = other ? allowed(c, s, a) : NULL;
+		*want = other ? run_if_accepted(c, s, a) : NULL;
 		if (*want)
 			return s;
 		input_free(s);
@@ -150,26 +150,26 @@ static struct input_set *second(struct check_context *c, const struct trial_size
 	return NULL;
 }
 
-static int three_runs(struct check_context *c, const struct input_set *b,
-		      const struct tensor **want_b, struct arena *a)
+static int run_three_times(struct check_context *c, const struct input_set *b,
+			   const struct tensor **want_b, struct arena *a)
 {
-	const struct tensor **first = outputs(c, c->session, c->inputs, a), **other, **again;
-	const struct tensor **want = first ? fresh(c, c->inputs, a) : NULL;
+	const struct tensor **first = run_and_copy(c, c->session, c->inputs, a), **other, **again;
+	const struct tensor **want = first ? run_fresh_session(c, c->inputs, a) : NULL;
 
 	check_step(c, 1, 3);
-	other = want ? outputs(c, c->session, b, a) : NULL;
+	other = want ? run_and_copy(c, c->session, b, a) : NULL;
 	check_step(c, 2, 3);
-	again = other ? outputs(c, c->session, c->inputs, a) : NULL;
+	again = other ? run_and_copy(c, c->session, c->inputs, a) : NULL;
 	check_step(c, 3, 3);
 	if (!again)
 		return -E_RUN;
-	if (!compare(c, c->inputs, first, want, "at the first shape") &&
-	    !compare(c, b, other, want_b, "after the shape changed"))
-		compare(c, c->inputs, again, want, "back at the first shape");
+	if (!compare_outputs(c, c->inputs, first, want, "at the first shape") &&
+	    !compare_outputs(c, b, other, want_b, "after the shape changed"))
+		compare_outputs(c, c->inputs, again, want, "back at the first shape");
 	return 0;
 }
 
-static int run(struct check_context *c)
+static int run_reshape(struct check_context *c)
 {
 	struct trial_sizes w = {0};
 	const struct tensor **want = NULL;
@@ -180,20 +180,22 @@ static int run(struct check_context *c)
 	if (rc)
 		return rc;
 	if (!w.n) {
-		check_say(c, "every dimension is fixed: a session has one shape");
+		check_say(c, "all dimensions of the inputs are fixed");
 		return 0;
 	}
-	if (is_random(c->file->graph)) {
-		check_say(c, "free are %s; not tried, for the model draws random numbers", w.free);
+	if (draws_random_numbers(c->file->graph)) {
+		check_say(c, "free dimensions: %s; not tried, as the model draws random numbers",
+			  w.free);
 		return 0;
 	}
-	struct input_set *b = second(c, &w, &label, &want, &a);
+	struct input_set *b = find_other_size(c, &w, &label, &want, &a);
 	if (b) {
-		rc = three_runs(c, b, want, &a);
-		check_say(c, "free are %s; another run with %s between two of the first shape",
+		rc = run_three_times(c, b, want, &a);
+		check_say(c, "free dimensions: %s; a run with %s between two runs of the first shape",
 			  w.free, label);
 	} else {
-		check_say(c, "free are %s, but the model's shapes allow no other size", w.free);
+		check_say(c, "free dimensions: %s, but the model accepts no other size that was tried",
+			  w.free);
 	}
 	input_free(b);
 	arena_free(&a);
@@ -205,6 +207,6 @@ const struct check check_reshape = {
 	.what = "a session kept while its input's shape changes",
 	.need = NEED_OUTPUTS,
 	.cost = COST_RUNS,
-	.applies = applies,
-	.run = run,
+	.applies = sizes_can_change,
+	.run = run_reshape,
 };

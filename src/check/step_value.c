@@ -12,13 +12,13 @@ bool step_moves(const struct runtime *rt, const struct step *s)
 	return s->kernel == rt->backend->reorder || s->kernel == rt->cpu->reorder;
 }
 
-static int refused(struct diag *d, size_t bytes)
+static int fail_copy(struct diag *d, size_t bytes)
 {
 	return FAIL(d, E_MEMORY,
 		    .message = fmt(d, "no memory for a copy of %zu bytes of a value", bytes));
 }
 
-/* The bytes as they lie, in host memory. */
+/* Gets the bytes into host memory in the layout that they have; borrows them if they are there and keep is not set. */
 static int fetch_bytes(const struct runtime *rt, const struct call *c, const struct tensor *t,
 		       bool keep, struct value_copy *v, struct diag *d)
 {
@@ -27,7 +27,7 @@ static int fetch_bytes(const struct runtime *rt, const struct call *c, const str
 		return 0;
 	v->own = mem_alloc(t->bytes ? t->bytes : 1, MEM_STAGING);
 	if (!v->own)
-		return refused(d, t->bytes);
+		return fail_copy(d, t->bytes);
 	v->t.data = v->own;
 	v->t.device = 0;
 	if (!t->device) {
@@ -38,8 +38,8 @@ static int fetch_bytes(const struct runtime *rt, const struct call *c, const str
 	return err ? err : rt->backend->wait(c->stream, d);
 }
 
-/* Row-major order, in a block of its own. */
-static int order_bytes(const struct runtime *rt, struct value_copy *v, struct diag *d)
+/* Reorders the copy to row-major, into a new block. */
+static int reorder_to_rows(const struct runtime *rt, struct value_copy *v, struct diag *d)
 {
 	struct tensor row = v->t;
 	const struct tensor *in[] = {&v->t};
@@ -52,7 +52,7 @@ static int order_bytes(const struct runtime *rt, struct value_copy *v, struct di
 		return FAIL(d, E_SIZE, .message = "a value's bytes cannot be counted");
 	row.data = mem_alloc(row.bytes ? row.bytes : 1, MEM_STAGING);
 	if (!row.data)
-		return refused(d, row.bytes);
+		return fail_copy(d, row.bytes);
 	int err = rt->cpu->reorder->run(&call);
 	mem_free(v->own);
 	v->own = row.data;
@@ -71,7 +71,7 @@ int value_fetch(const struct runtime *rt, const struct call *c, const struct ten
 	}
 	int err = fetch_bytes(rt, c, t, keep && t->layout == LAYOUT_ROW, v, d);
 	if (!err && v->t.layout != LAYOUT_ROW)
-		err = order_bytes(rt, v, d);
+		err = reorder_to_rows(rt, v, d);
 	if (err)
 		value_free(v);
 	return err;
@@ -139,7 +139,7 @@ const char *value_say(struct diag *d, const struct value_stats *s)
 	struct str b = {.arena = &d->arena};
 
 	if (!s->number)
-		return "no numbers";
+		return "has no numbers";
 	if (!s->count)
 		return "empty";
 	if (s->constant)

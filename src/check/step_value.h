@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CHECK_STEP_VALUE_H
 #define CHECK_STEP_VALUE_H
-/* What a step reads and writes, as plain numbers in host memory, and what can be said of them. */
+/* The values that a step reads and writes, fetched into host memory, and statistics of their numbers. */
 #include "plan/plan.h"
 
-/* A tensor in host memory, row-major; it may borrow its bytes from the step. */
+/* A row-major tensor in host memory; it may borrow its bytes from the step. */
 struct value_copy {
 	struct tensor t;
 	void *own;	    /* of mem_alloc; NULL: borrowed */
@@ -12,16 +12,17 @@ struct value_copy {
 };
 
 /*
- * t of the call c of a session with runtime rt: fetched from the device and put into row-major order
- * where it is not. keep: never borrowed. 0 or -code.
+ * Makes *v a copy of tensor t, an operand of call c in a session with runtime rt: fetched from the device and reordered
+ * to row-major if necessary. keep: the copy has bytes of its own, so that it outlives the step; otherwise it may borrow
+ * them. 0 or -code; free it with value_free.
  */
 int value_fetch(const struct runtime *rt, const struct call *c, const struct tensor *t, bool keep,
 		struct value_copy *v, struct diag *d);
 void value_free(struct value_copy *v);
 
-/* Whether the step moves a value and makes none (a Reorder or Copy). */
+/* Whether the step only moves a value to another layout or device (a Reorder or Copy step). */
 bool step_moves(const struct runtime *rt, const struct step *s);
-/* Whether the node is of the model's own graph, not of a body. */
+/* Whether the step's node is in graph g itself, not in the body of a node of g. */
 static inline bool step_of(const struct graph *g, const struct step *s)
 {
 	return s->node && s->node->id < g->nnodes && g->node[s->node->id] == s->node;
@@ -30,10 +31,10 @@ static inline bool step_of(const struct graph *g, const struct step *s)
 struct value_stats {
 	bool number; /* has elements that are numbers */
 	int64_t count, nan, inf, denormal, zero;
-	double min, max; /* of the finite ones; NAN where there is none */
-	bool constant;	 /* all elements are the same (and there are two at least) */
+	double min, max; /* of the finite elements; NAN if there are none */
+	bool constant;	 /* there are at least two elements, and all are equal */
 };
-/* Of a row-major tensor in host memory. */
+/* t must be row-major and in host memory. */
 struct value_stats value_stats(const struct tensor *t);
 /* "min -3.1, max 12.8, 3 NaN of 40" */
 const char *value_say(struct diag *d, const struct value_stats *s);

@@ -69,8 +69,9 @@ struct capture {
 	int err;
 };
 
-/* Keeps the value if it is one of those wanted and not there yet. */
-static void keep(struct capture *x, const struct call *call, uint32_t id, const struct tensor *t)
+/* Copies the value if it is wanted and has not been captured yet. */
+static void capture_value(struct capture *x, const struct call *call, uint32_t id,
+			  const struct tensor *t)
 {
 	struct extractor *p = x->p;
 	const char *name = id == NO_VALUE ? "" : x->g->value[id]->name;
@@ -88,7 +89,7 @@ static void capture_in(struct observer *o, const struct step *s, const struct ca
 	if (step_moves(x->rt, s) || !step_of(x->g, s))
 		return;
 	for (uint32_t i = 0; i < s->nin; i++)
-		keep(x, call, s->node->in[i], call->in[i]);
+		capture_value(x, call, s->node->in[i], call->in[i]);
 }
 
 static void capture_out(struct observer *o, const struct step *s, const struct call *call)
@@ -98,10 +99,10 @@ static void capture_out(struct observer *o, const struct step *s, const struct c
 	if (step_moves(x->rt, s) || !step_of(x->g, s))
 		return;
 	for (uint32_t i = 0; i < s->nout; i++)
-		keep(x, call, s->node->out[i], call->out[i]);
+		capture_value(x, call, s->node->out[i], call->out[i]);
 }
 
-static void want(struct extractor *p, const char *name)
+static void want_value(struct extractor *p, const char *name)
 {
 	if (!*name || !map_set(&p->captured, name, strlen(name), p->nvalues))
 		return;
@@ -112,7 +113,7 @@ static void want(struct extractor *p, const char *name)
 	p->value[p->nvalues++] = (struct value_copy){0};
 }
 
-static const struct value *weight(const struct extractor *p, const char *name)
+static const struct value *find_weight(const struct extractor *p, const char *name)
 {
 	int64_t id = map_get(&p->weight, name, strlen(name));
 	return id < 0 ? NULL : p->c->file->graph->value[id];
@@ -121,23 +122,23 @@ static const struct value *weight(const struct extractor *p, const char *name)
 static void want_node(struct extractor *p, const struct onnx_node *n)
 {
 	for (uint32_t i = 0; i < n->nin; i++)
-		if (!weight(p, n->in[i]) && map_get(&p->captured, n->in[i], strlen(n->in[i])) < 0)
-			want(p, n->in[i]);
+		if (!find_weight(p, n->in[i]) && map_get(&p->captured, n->in[i], strlen(n->in[i])) < 0)
+			want_value(p, n->in[i]);
 	for (uint32_t i = 0; i < n->nout; i++)
 		if (map_get(&p->captured, n->out[i], strlen(n->out[i])) < 0)
-			want(p, n->out[i]);
+			want_value(p, n->out[i]);
 }
 
-/* Inputs of the model, and what is constant once it is loaded. */
-static void keep_known(struct capture *x, const struct tensor *const *in)
+/* Captures what is known without a run: the model's inputs, and values that are constant after loading. */
+static void capture_known(struct capture *x, const struct tensor *const *in)
 {
 	const struct call none = {0};
 
 	for (uint32_t i = 0; i < x->g->nin; i++)
-		keep(x, &none, x->g->in[i], in[i]);
+		capture_value(x, &none, x->g->in[i], in[i]);
 	for (uint32_t i = 0; i < x->g->nvalues; i++)
 		if (x->g->value[i]->init)
-			keep(x, &none, i, x->g->value[i]->init);
+			capture_value(x, &none, i, x->g->value[i]->init);
 }
 
 int extractor_run(struct extractor *p, const struct run_config *config, const uint32_t *node,
@@ -157,11 +158,11 @@ int extractor_run(struct extractor *p, const struct run_config *config, const ui
 	struct capture x = {.observer = {.begin = capture_in, .end = capture_out}, .p = p, .g = g};
 	int err = session_prepare(s, c->in, NULL, c->d);
 	x.rt = session_runtime(s);
-	/* a run that fails gives what was made until then */
+	/* a run that fails still gives the values made until then, so its findings are dropped */
 	struct diag quiet = {0};
 	int failed = 0;
 	if (!err) {
-		keep_known(&x, c->in);
+		capture_known(&x, c->in);
 		session_observe(s, &x.observer);
 		failed = session_run(s, c->in, out, &quiet);
 		session_observe(s, NULL);
@@ -197,7 +198,7 @@ void extractor_add_value(struct extractor *p, const char *name, struct value_cop
 	const char *key = arena_str(&p->arena, name);
 
 	if (map_get(&p->captured, key, strlen(key)) < 0)
-		want(p, key);
+		want_value(p, key);
 	int64_t k = map_get(&p->captured, key, strlen(key));
 	if (k < 0) {
 		value_free(v);
@@ -207,7 +208,7 @@ void extractor_add_value(struct extractor *p, const char *name, struct value_cop
 	p->value[k] = *v;
 }
 
-static const struct tensor *captured(const struct extractor *p, const char *name)
+static const struct tensor *find_captured(const struct extractor *p, const char *name)
 {
 	int64_t k = map_get(&p->captured, name, strlen(name));
 
@@ -216,12 +217,12 @@ static const struct tensor *captured(const struct extractor *p, const char *name
 
 /* ---- a part ------------------------------------------------------------------------------------ */
 
-struct borders {
+struct border_list {
 	struct onnx_border *v;
 	uint32_t n;
 };
 
-static bool listed(const struct borders *b, const char *name)
+static bool is_listed(const struct border_list *b, const char *name)
 {
 	for (uint32_t i = 0; i < b->n; i++)
 		if (!strcmp(b->v[i].name, name))
@@ -229,7 +230,7 @@ static bool listed(const struct borders *b, const char *name)
 	return false;
 }
 
-static bool member(const uint32_t *node, uint32_t n, uint32_t i)
+static bool is_member(const uint32_t *node, uint32_t n, uint32_t i)
 {
 	for (uint32_t k = 0; k < n; k++)
 		if (node[k] == i)
@@ -237,37 +238,41 @@ static bool member(const uint32_t *node, uint32_t n, uint32_t i)
 	return false;
 }
 
-static int64_t maker(const struct extractor *p, const char *name)
+static int64_t maker_of_value(const struct extractor *p, const char *name)
 {
 	return map_get(&p->maker_of, name, strlen(name));
 }
 
-/* Small integers may be shapes: what was constant in the whole stays so. */
-static int gather_in(struct extractor *p, const uint32_t *node, uint32_t n, struct borders *in,
-		     struct borders *constant)
+/*
+ * Collects the values that the nodes read and do not make. Values that are constant in the model stay constants of the
+ * part: they may be shapes, which operators need to know before a run.
+ */
+static int gather_inputs(struct extractor *p, const uint32_t *node, uint32_t n,
+			 struct border_list *in, struct border_list *constant)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct onnx_node *x = onnx_file_node(p->file, node[i]);
 		for (uint32_t k = 0; k < x->nin; k++) {
 			const char *name = x->in[k];
-			int64_t from = maker(p, name);
-			if (!*name || listed(in, name) || listed(constant, name) ||
-			    (from >= 0 && member(node, n, (uint32_t)from)))
+			int64_t from = maker_of_value(p, name);
+			if (!*name || is_listed(in, name) || is_listed(constant, name) ||
+			    (from >= 0 && is_member(node, n, (uint32_t)from)))
 				continue;
-			const struct value *w = weight(p, name);
-			const struct tensor *t = w ? w->init : captured(p, name);
+			const struct value *w = find_weight(p, name);
+			const struct tensor *t = w ? w->init : find_captured(p, name);
 			if (!t)
 				return FAIL(p->c->d, E_BISECT, .node = x->title, .op = x->op,
 					    .message = fmt(p->c->d,
-							   "its input '%s' is not to be had on its own",
+							   "no value of its input '%s' could be captured",
 							   name));
-			struct borders *b = w ? constant : in;
+			struct border_list *b = w ? constant : in;
 			b->v[b->n++] = (struct onnx_border){name, t};
 		}
 	}
 	return 0;
 }
 
+/* Whether something outside of the part reads the value, or nothing at all does: then it is an output of the part. */
 static bool used_outside(const struct extractor *p, const uint32_t *node, uint32_t n, const char *name)
 {
 	bool inside = false;
@@ -280,7 +285,7 @@ static bool used_outside(const struct extractor *p, const uint32_t *node, uint32
 		for (uint32_t k = 0; k < x->nin; k++) {
 			if (strcmp(x->in[k], name) != 0)
 				continue;
-			if (!member(node, n, i))
+			if (!is_member(node, n, i))
 				return true;
 			inside = true;
 		}
@@ -288,14 +293,15 @@ static bool used_outside(const struct extractor *p, const uint32_t *node, uint32
 	return !inside;
 }
 
-static void gather_out(struct extractor *p, const uint32_t *node, uint32_t n, struct borders *out)
+static void gather_outputs(struct extractor *p, const uint32_t *node, uint32_t n,
+			   struct border_list *out)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct onnx_node *x = onnx_file_node(p->file, node[i]);
 		for (uint32_t k = 0; k < x->nout; k++)
 			if (*x->out[k] && (used_outside(p, node, n, x->out[k])))
 				out->v[out->n++] =
-					(struct onnx_border){x->out[k], captured(p, x->out[k])};
+					(struct onnx_border){x->out[k], find_captured(p, x->out[k])};
 	}
 }
 
@@ -308,7 +314,7 @@ static size_t count_names(const struct extractor *p, const uint32_t *node, uint3
 	return sum;
 }
 
-static int write_inputs(struct submodel *x, const struct borders *in, struct diag *d)
+static int write_inputs(struct submodel *x, const struct border_list *in, struct diag *d)
 {
 	int err = file_make_dir(x->data, E_OUTPUT, d);
 
@@ -328,7 +334,7 @@ int submodel_write(struct extractor *p, const uint32_t *node, uint32_t n, const 
 {
 	struct submodel x = {.nnodes = n};
 	size_t names = count_names(p, node, n);
-	struct borders in = {0}, constant = {0}, outs = {0};
+	struct border_list in = {0}, constant = {0}, outs = {0};
 
 	in.v = arena_new_n(&x.arena, struct onnx_border, names);
 	constant.v = arena_new_n(&x.arena, struct onnx_border, names);
@@ -336,9 +342,9 @@ int submodel_write(struct extractor *p, const uint32_t *node, uint32_t n, const 
 	x.dir = arena_str(&x.arena, dir);
 	x.model = path_join(&x.arena, dir, "model.onnx");
 	x.data = path_join(&x.arena, dir, "test_data_set_0");
-	int err = gather_in(p, node, n, &in, &constant);
+	int err = gather_inputs(p, node, n, &in, &constant);
 	if (!err) {
-		gather_out(p, node, n, &outs);
+		gather_outputs(p, node, n, &outs);
 		const struct onnx_part part = {.node = node,
 					       .nnodes = n,
 					       .in = in.v,

@@ -2,51 +2,58 @@
 #ifndef CHECK_SUBMODEL_H
 #define CHECK_SUBMODEL_H
 /*
- * Parts of the model as models of their own, with the inputs that they have in a run of the whole:
- * DIR/model.onnx, DIR/test_data_set_0/input_K.pb.
+ * Writes some nodes of the model's file as a model of their own, together with the inputs that these nodes get in a run
+ * of the whole model: DIR/model.onnx and DIR/test_data_set_0/input_K.pb.
  */
 #include "base/hash.h"
 #include "check/check.h"
 #include "check/step_value.h"
 #include "onnx/save.h"
 
+/* The model's file, with the values that have been captured so far. */
 struct extractor {
 	struct check_context *c;
 	struct onnx_file *file;
-	struct map node_of;  /* title to node */
-	struct map maker_of; /* value to the node that makes it */
-	struct map weight;   /* name to value id, in c->file's graph */
+	struct map node_of;  /* node's title: its position in the file */
+	struct map maker_of; /* value's name: position of the node that makes it */
+	struct map weight;   /* value's name: id in the graph of c->file */
 	struct arena arena;
-	/* what was captured */
-	struct map captured; /* name to number */
-	struct value_copy *value;
+	struct map captured;	  /* value's name: index in value[] */
+	struct value_copy *value; /* t.type.kind V_NONE: wanted, but not captured yet */
 	uint32_t nvalues, cap;
 };
 
-/* A part as it was written. */
+/* A part of the model that has been written. */
 struct submodel {
-	const char *dir, *model, *data;
+	const char *dir, *model, *data; /* paths: the folder, the model, the folder of its inputs */
 	uint32_t nnodes, nin, nout;
-	const struct tensor **in; /* by position */
-	const char **out;	  /* names */
+	const struct tensor **in; /* by position; they belong to the extractor */
+	const char **out;	  /* names, by position */
 	struct arena arena;
 };
 
+/* Opens the model's file so that its nodes can be copied one by one. 0 or -code. */
 int extractor_open(struct check_context *c, struct extractor *p);
 void extractor_close(struct extractor *p);
-/* The node of the file with this title, or that a title in a function or body belongs to; -1. */
+/*
+ * Position of the file's node with this title. For a title inside a function or body ("outer/inner"), the node of the
+ * file that it belongs to. -1: there is none.
+ */
 int64_t extractor_find_node(const struct extractor *p, const char *title);
 /*
- * Runs the whole model with config (unoptimized: every value that the file names is there) and keeps what
- * the nodes read and write.
+ * Runs the whole model with config and captures what the given nodes read and write. The run is not optimized, so that
+ * every value which the file names exists. If the run fails, what was made until then is captured. 0 or -code.
  */
 int extractor_run(struct extractor *p, const struct run_config *config, const uint32_t *node,
 		  uint32_t n);
-/* The same of the model's inputs alone, without a run. */
+/* Captures the model's inputs alone; nothing is run. 0 or -code. */
 int extractor_add_model_inputs(struct extractor *p);
-/* A value that was made elsewhere; v is taken over. */
+/* Adds a value that the caller has captured elsewhere; *v passes to the extractor. */
 void extractor_add_value(struct extractor *p, const char *name, struct value_copy *v);
-/* Writes the nodes (ascending) to dir, which is made. */
+/*
+ * Writes n nodes, given by ascending positions, to the folder dir, which is created. Their inputs must have been
+ * captured (E-BISECT). 0 or -code; free *out with submodel_free.
+ */
 int submodel_write(struct extractor *p, const uint32_t *node, uint32_t n, const char *dir,
 		   struct submodel *out);
 void submodel_free(struct submodel *x);

@@ -6,10 +6,11 @@
 
 struct free_dim {
 	const char *name; /* as --dim takes it: "batch", "x.2" */
-	int64_t now;	  /* of the inputs of the first run; 0: not known */
+	int64_t now;	  /* its size in the first run; 0: not known */
 };
 
-static bool names(const struct sweep *w, const char *name, const char *placed)
+/* Whether the sweep names the dimension by its name or as INPUT.AXIS; a sweep without dimensions names all. */
+static bool sweep_names(const struct sweep *w, const char *name, const char *placed)
 {
 	for (size_t i = 0; i < w->ndims; i++)
 		if (!strcmp(w->dim[i].name, name) || !strcmp(w->dim[i].name, placed))
@@ -17,8 +18,9 @@ static bool names(const struct sweep *w, const char *name, const char *placed)
 	return !w->ndims;
 }
 
-/* Every free dimension, each once; *first is the first of them that the sweep names. */
-static const char *list_free(struct check_context *c, const struct sweep *w, struct free_dim *first)
+/* The names of all free dimensions, each once. *first becomes the first of them that the sweep names. */
+static const char *list_free_dims(struct check_context *c, const struct sweep *w,
+				  struct free_dim *first)
 {
 	const struct model *m = session_model(c->session);
 	struct check_names list = {&c->arena, "", 0};
@@ -36,25 +38,30 @@ static const char *list_free(struct check_context *c, const struct sweep *w, str
 				continue;
 			if (!strstr(list.text, arena_printf(&c->arena, "'%s'", name)))
 				check_name_add(&list, name);
-			if (!first->name && names(w, name, placed))
+			if (!first->name && sweep_names(w, name, placed))
 				*first = (struct free_dim){name, k < now->rank ? now->dim[k] : 0};
 		}
 	}
 	return check_name_list(&list);
 }
 
-static int unknown(struct check_context *c, const struct trial_sizes *s, const struct sweep *w)
+static int fail_unknown_dim(struct check_context *c, const struct trial_sizes *s,
+			    const struct sweep *w)
 {
 	struct diag *d = c->d;
 
 	return FAIL(d, E_DIM, .slot = "--shapes-sweep",
 		    .message =
 			    fmt(d, "the model's inputs have no free dimension '%s'", w->dim[0].name),
-		    .hint = *s->free ? fmt(d, "free are %s", s->free) : "all are fixed");
+		    .hint = *s->free ? fmt(d, "free dimensions are %s", s->free)
+				     : "all dimensions are fixed");
 }
 
-/* Twice as much, one more, half, and what strides and patches divide. */
-static void usual(struct check_context *c, struct trial_sizes *s, const struct free_dim *f)
+/*
+ * Sizes to try for one dimension: twice, one more than and half the current size; 32 more, 64 and 224 for models whose
+ * strides or patches must divide the size.
+ */
+static void add_common_sizes(struct check_context *c, struct trial_sizes *s, const struct free_dim *f)
 {
 	const int64_t tries[] = {f->now * 2, f->now + 1, f->now + 32, f->now / 2, 2, 64, 224, 1};
 	const int64_t n = c->request->dim.n;
@@ -68,7 +75,7 @@ static void usual(struct check_context *c, struct trial_sizes *s, const struct f
 		struct text last = {.s = arena_printf(&c->arena, "%s=%" PRId64, f->name, tries[i])};
 		last.n = strlen(last.s);
 		size_t used = 0;
-		/* it stands in place of what the request says of the same dimension */
+		/* it replaces what the request says about the same dimension */
 		for (int64_t k = 0; k < n; k++)
 			if (strncmp(c->request->dim.v[k].s, f->name, strlen(f->name)) != 0 ||
 			    c->request->dim.v[k].s[strlen(f->name)] != '=')
@@ -87,11 +94,11 @@ int trial_sizes_list(struct check_context *c, struct trial_sizes *s)
 
 	if (rc)
 		return rc;
-	s->free = list_free(c, &w, &first);
+	s->free = list_free_dims(c, &w, &first);
 	if (!first.name)
-		return w.ndims ? unknown(c, s, &w) : 0;
+		return w.ndims ? fail_unknown_dim(c, s, &w) : 0;
 	if (!w.ndims) {
-		usual(c, s, &first);
+		add_common_sizes(c, s, &first);
 		return 0;
 	}
 	s->n = w.points;

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights that are not numbers, denormal, of the wrong width; scales that nobody calibrated. */
+/* Checks weights for NaN, infinities, denormal numbers and 64-bit floats, and quantization scales for missing calibration. */
 #include "check/check.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "onnx/weights.h"
 #include "session/model_report.h"
-#include "onnx/weights.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
 
-struct weigh {
+struct weight_check {
 	struct check_context *c;
 	struct arena a;
-	struct map seen; /* tensors, by address */
-	struct check_names wide, tiny;
-	const struct node *tiny_reader;
+	struct map seen; /* checked tensors, by address: bodies use those of the outer graph, too */
+	struct check_names wide;	/* weights in f64 */
+	struct check_names tiny;	/* weights with denormal elements */
+	const struct node *tiny_reader; /* reads the first of them */
 	int64_t tiny_count;
-	bool tiny_many; /* in a tensor a hundredth and more: a wrong scale rather than what training leaves */
+	/* some weight has 1 % of denormal elements or more: a wrong scale, as training leaves only a few */
+	bool tiny_many;
 	uint64_t wide_bytes, bytes;
-	size_t tensors, scales, ones;
+	size_t tensors;
+	size_t scales, ones; /* scales of activations: all, and those that are exactly 1 */
 };
 
-struct odd {
+struct odd_elements {
 	int64_t nan, inf, denormal, count;
 };
 
-static void count_f32(const float *v, int64_t n, struct odd *o)
+static void count_f32(const float *v, int64_t n, struct odd_elements *o)
 {
 	for (int64_t i = 0; i < n; i++) {
 		uint32_t u;
@@ -40,7 +42,7 @@ static void count_f32(const float *v, int64_t n, struct odd *o)
 	}
 }
 
-static void count_any(const struct tensor *t, struct odd *o)
+static void count_any(const struct tensor *t, struct odd_elements *o)
 {
 	for (int64_t i = 0; i < o->count; i++) {
 		double v = elem_f64(tensor_dtype(t), t->data, i);
@@ -49,14 +51,14 @@ static void count_any(const struct tensor *t, struct odd *o)
 	}
 }
 
-/* Who reads it: the node that will suffer. */
+/* The first node that reads the value, to name in a finding; NULL: none. */
 static const struct node *reader(const struct graph *g, const struct value *v)
 {
 	return v->nusers ? g->node[v->users[0]] : NULL;
 }
 
-static void tell(struct weigh *w, enum severity s, enum code code, const struct graph *g,
-		 const struct value *v, const char *message)
+static void add_finding(struct weight_check *w, enum severity s, enum code code,
+			const struct graph *g, const struct value *v, const char *message)
 {
 	const struct node *n = reader(g, v);
 	const struct finding f = {
@@ -72,10 +74,10 @@ static void tell(struct weigh *w, enum severity s, enum code code, const struct 
 	diag_add(w->c->d, &f);
 }
 
-static void one_weight(struct weigh *w, const struct graph *g, const struct value *v)
+static void check_weight(struct weight_check *w, const struct graph *g, const struct value *v)
 {
 	const struct tensor *t = v->init;
-	struct odd o = {.count = tensor_count(t)};
+	struct odd_elements o = {.count = tensor_count(t)};
 	struct diag *d = w->c->d;
 
 	w->tensors++;
@@ -88,11 +90,12 @@ static void one_weight(struct weigh *w, const struct graph *g, const struct valu
 	else
 		count_any(t, &o);
 	if (o.nan)
-		tell(w, SEV_ERROR, E_WEIGHT_NAN, g, v,
-		     fmt(d, "%" PRId64 " of %" PRId64 " elements are NaN", o.nan, o.count));
+		add_finding(w, SEV_ERROR, E_WEIGHT_NAN, g, v,
+			    fmt(d, "%" PRId64 " of %" PRId64 " elements are NaN", o.nan, o.count));
 	if (o.inf)
-		tell(w, SEV_WARNING, E_WEIGHT_INF, g, v,
-		     fmt(d, "%" PRId64 " of %" PRId64 " elements are infinite", o.inf, o.count));
+		add_finding(
+			w, SEV_WARNING, E_WEIGHT_INF, g, v,
+			fmt(d, "%" PRId64 " of %" PRId64 " elements are infinite", o.inf, o.count));
 	if (o.denormal) {
 		check_name_add(&w->tiny, v->name);
 		w->tiny_reader = w->tiny_reader ? w->tiny_reader : reader(g, v);
@@ -105,20 +108,20 @@ static void one_weight(struct weigh *w, const struct graph *g, const struct valu
 	}
 }
 
-static void weights_of(struct weigh *w, const struct graph *g)
+static void check_weights_of(struct weight_check *w, const struct graph *g)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		const struct value *v = g->value[i];
 		if (!v->init || map_get(&w->seen, (const char *)&v->init, sizeof(v->init)) >= 0)
 			continue;
 		map_set(&w->seen, arena_dup(&w->a, &v->init, sizeof(v->init)), sizeof(v->init), 1);
-		one_weight(w, g, v);
-		weights_drop(w->c->file, v->init); /* what was read need not stay in memory */
-		weights_drop(w->c->file, v->init); /* its pages are not read again from here */
+		check_weight(w, g, v);
+		weights_drop(w->c->file,
+			     v->init); /* frees the pages that were read; the file still has them */
 	}
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		for (uint32_t k = 0; !g->node[i]->dead && k < g->node[i]->nsub; k++)
-			weights_of(w, g->node[i]->sub[k]);
+			check_weights_of(w, g->node[i]->sub[k]);
 }
 
 /* ---- quantization */
@@ -130,14 +133,14 @@ static bool is_scale(const char *slot)
 	return n > 6 && !strcasecmp(slot + n - 6, "_scale");
 }
 
-/* Of a DequantizeLinear over weights a scale of 0 is a channel of zeros, which may be meant. */
-static bool over_weights(const struct graph *g, const struct node *n)
+/* Whether the node dequantizes weights: a scale of 0 then makes a channel of zeros, which may be intended. */
+static bool dequantizes_weights(const struct graph *g, const struct node *n)
 {
 	return check_is(n, "DequantizeLinear") && check_const(g, n, 0);
 }
 
-static void one_scale(struct weigh *w, const struct graph *g, const struct node *n, uint32_t i,
-		      const char *slot)
+static void check_scale(struct weight_check *w, const struct graph *g, const struct node *n,
+			uint32_t i, const char *slot)
 {
 	const struct tensor *t = check_const(g, n, i);
 	int64_t zeros = 0, bad = 0, ones = 0, count = t ? tensor_count(t) : 0;
@@ -151,7 +154,7 @@ static void one_scale(struct weigh *w, const struct graph *g, const struct node 
 		bad += v < 0 || !isfinite(v);
 		ones += v == 1;
 	}
-	if (!over_weights(g, n)) {
+	if (!dequantizes_weights(g, n)) {
 		w->scales++;
 		w->ones += ones == count;
 	}
@@ -159,14 +162,14 @@ static void one_scale(struct weigh *w, const struct graph *g, const struct node 
 		return;
 	const struct finding f = {
 		.code = E_QUANT_SCALE,
-		.severity = !bad && over_weights(g, n) ? SEV_WARNING : SEV_ERROR,
+		.severity = !bad && dequantizes_weights(g, n) ? SEV_WARNING : SEV_ERROR,
 		.node = check_node(n),
 		.op = n->origin->op,
 		.slot = fmt(d, "input %" PRIu32 " '%s'", i, slot),
 		.message =
 			bad ? fmt(d, "%" PRId64 " of %" PRId64 " scales are negative or not finite",
 				  bad, count)
-			    : fmt(d, "%" PRId64 " of %" PRId64 " scales are 0: nothing was calibrated",
+			    : fmt(d, "%" PRId64 " of %" PRId64 " scales are 0: calibration is missing",
 				  zeros, count),
 		.file = __FILE__,
 		.line = __LINE__,
@@ -174,7 +177,7 @@ static void one_scale(struct weigh *w, const struct graph *g, const struct node 
 	diag_add(d, &f);
 }
 
-static void scales_of(const struct graph *g, const struct node *n, void *arg)
+static void check_scales(const struct graph *g, const struct node *n, void *arg)
 {
 	if (!n->op || n->dead)
 		return;
@@ -182,11 +185,11 @@ static void scales_of(const struct graph *g, const struct node *n, void *arg)
 	for (uint32_t i = 0; i < n->nin; i++) {
 		const struct slot *s = op.in ? slot_at(op.in, i) : NULL;
 		if (s && is_scale(s->name))
-			one_scale(arg, g, n, i, s->name);
+			check_scale(arg, g, n, i, s->name);
 	}
 }
 
-static void tell_tiny(struct weigh *w)
+static void report_denormals(struct weight_check *w)
 {
 	const struct node *n = w->tiny_reader;
 	struct diag *d = w->c->d;
@@ -205,17 +208,17 @@ static void tell_tiny(struct weigh *w)
 		diag_add(d, &f);
 }
 
-static int run(struct check_context *c)
+static int run_weights(struct check_context *c)
 {
-	struct weigh w = {.c = c};
+	struct weight_check w = {.c = c};
 	struct diag *d = c->d;
 
 	if (!c->file->graph)
 		return 0;
 	w.seen.arena = w.wide.arena = w.tiny.arena = &w.a;
-	weights_of(&w, c->file->graph);
-	report_each(c->file->graph, scales_of, &w);
-	tell_tiny(&w);
+	check_weights_of(&w, c->file->graph);
+	report_each(c->file->graph, check_scales, &w);
+	report_denormals(&w);
 	if (w.wide.n)
 		WARN(d, E_WEIGHT_F64,
 		     .message = fmt(d, "%zu weight%s of %" PRIu64 " bytes in f64: %s", w.wide.n,
@@ -234,5 +237,5 @@ const struct check check_weights = {
 	.what = "weights are numbers; scales are positive",
 	.need = NEED_FILE,
 	.cost = COST_READ,
-	.run = run,
+	.run = run_weights,
 };

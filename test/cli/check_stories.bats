@@ -135,7 +135,7 @@ faults() {
 	run "$INFER" check "$S/pinned/model.onnx" --html "$BATS_TEST_TMPDIR/report.html"
 	[ "$status" -eq 0 ]
 	grep -q 'W-MODEL-BATCH' "$BATS_TEST_TMPDIR/report.html"
-	grep -q 'the batch' "$BATS_TEST_TMPDIR/report.html" || grep -q 'pins dimension 0' "$BATS_TEST_TMPDIR/report.html"
+	grep -q 'the batch' "$BATS_TEST_TMPDIR/report.html" || grep -q 'fixes dimension 0' "$BATS_TEST_TMPDIR/report.html"
 }
 
 @test "No malformed file crashes the checks" {

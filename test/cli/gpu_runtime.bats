@@ -44,7 +44,7 @@ teardown() {
 @test "A primary context that a library creates beside the session's own is reported with its memory" {
 	FAKE_CUDA_WAKE=33554432 run "$INFER" check "$chain" "${args[@]}" --context own --contexts
 	[[ $output == *"the session has a context of its own while the primary one is active, too"* ]]
-	[[ $output == *"a library woke it since the session was opened, which took 32.0 MiB of the device"* ]]
+	[[ $output == *"a library has activated it since the session was opened, which took 32.0 MiB of the device"* ]]
 	run "$INFER" check "$chain" "${args[@]}" --context own --contexts
 	[[ $output != *"woke it"* ]]
 	FAKE_CUDA_WAKE=33554432 run "$INFER" run "$chain" "${args[@]}" --context own
