@@ -69,7 +69,7 @@ struct check {
 	int (*run)(struct check_context *);
 	/* Writes the check's own members into its JSON object, from result->data; NULL: it has none. */
 	void (*write)(const struct check_result *, struct json *);
-	/* Adds the same to the HTML page; NULL: nothing. */
+	/* Adds the check's own part to the HTML page, from result->data; NULL: it has none. */
 	void (*page)(const struct check_result *, struct page *);
 };
 

@@ -7,12 +7,13 @@
 
 #include <string.h>
 
-/* Memory of an output whose size only a run tells; kept for the next run. */
+/* Memory of an output whose size is known only during the run; kept for the next run. */
 struct moving {
 	struct buffer buffer;
 	struct arena values; /* blobs and items */
 };
 
+/* The `alloc` of a call: gives output i memory for a tensor of this type and shape. */
 static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
 {
 	struct binding *b = c->owner;
@@ -22,7 +23,7 @@ static int moving_alloc(const struct call *c, uint32_t i, enum dtype t, const st
 
 	if (!tensor_bytes(t, s, LAYOUT_ROW, &bytes))
 		return call_fail(c, E_SIZE, "an output whose bytes can be counted", "an overflow");
-	/* a step may fill outputs whose size was planned after all */
+	/* this output's size was planned, although the step also has dynamic outputs */
 	if (b->s->slots[out - b->tensors].place != PLACE_RUN && out->bytes >= bytes && out->data) {
 		out->shape = *s;
 		out->bytes = bytes;
@@ -54,8 +55,8 @@ static struct arena *moving_values(const struct call *c, uint32_t i)
 	return &b->moving[c->out[i] - b->tensors].values;
 }
 
-/* Before a dynamic step: the last run's strings, items and shapes go. */
-static void forget_values(const struct call *c)
+/* Before a dynamic step: frees the strings and items of the last run, and resets the shapes that it has set. */
+static void clear_dynamic_outputs(const struct call *c)
 {
 	struct binding *b = c->owner;
 
@@ -69,8 +70,8 @@ static void forget_values(const struct call *c)
 	}
 }
 
-/* A kernel that leaves a shape open must not be believed. */
-static int after_step(const struct call *c)
+/* After a dynamic step: fails if the kernel has left a dimension of an output unknown. */
+static int check_output_shapes(const struct call *c)
 {
 	for (uint32_t i = 0; c->step->dynamic && i < c->step->nout; i++)
 		if (c->out[i] && c->out[i]->type.kind == V_TENSOR && !shape_known(&c->out[i]->shape))
@@ -79,8 +80,7 @@ static int after_step(const struct call *c)
 	return 0;
 }
 
-/* Captures of bodies are inputs of the step: hand them to the bodies before it runs. */
-static void bind_captures(const struct call *c)
+void bind_captures(const struct call *c)
 {
 	const struct node *n = c->step->node;
 
@@ -91,12 +91,12 @@ static void bind_captures(const struct call *c)
 	}
 }
 
-/* What a step needs besides its pointers; most need nothing. */
-static void before_step(struct call *c, struct diag *d)
+/* Prepares a call for this run. Only dynamic steps and steps with bodies need anything beside their pointers. */
+static void prepare_call(struct call *c, struct diag *d)
 {
 	c->diag = d;
 	if (c->step->dynamic)
-		forget_values(c);
+		clear_dynamic_outputs(c);
 	if (c->step->body)
 		bind_captures(c);
 }
@@ -135,7 +135,7 @@ int copy_run(const struct call *c)
 				 out->bytes, c->diag);
 }
 
-/* The copy is done when the segment's end has been waited for. */
+/* Queues the copy; it is done when the stream has been waited for at the segment's end. */
 int queue_run(const struct call *c)
 {
 	struct binding *b = c->owner;
@@ -146,11 +146,12 @@ int queue_run(const struct call *c)
 					     in->device, out->bytes, c->diag);
 }
 
-static void resolve(struct binding *b, const struct slab *slab)
+/* Sets the pointers into the slab of all tensors and workspaces. */
+static void set_pointers(struct binding *b, const struct slab *slab)
 {
 	struct segment *s = b->s;
 
-	replays_drop(b); /* they hold the old addresses */
+	replays_drop(b); /* the recordings hold the old addresses */
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		const struct slot_plan *p = &s->slots[i], *root = &s->slots[p->root];
 		if (root->place == PLACE_SLAB || root->staged) {
@@ -189,7 +190,7 @@ static void make_call(struct binding *b, uint32_t k)
 				    .values = moving_values};
 }
 
-/* The result that is output k of the graph, and what lies on it. */
+/* Finds the slots that share the bytes of output k of the graph; none if that output cannot be moved. */
 static void find_movable(struct binding *b, uint32_t k)
 {
 	const struct segment *s = b->s;
@@ -268,10 +269,10 @@ static void slab_free(struct instance *x, struct slab *slab, int device)
 	else
 		backend_at(x->rt, device)->free(device_at(x->rt, device), b);
 	*b = (struct buffer){0};
-	slab->pending = false; /* whoever frees waits */
+	slab->pending = false; /* the backend's free waits for the device */
 }
 
-/* Exactly what the largest plan of the position needs. */
+/* Bytes that the largest cached plan of the position needs. */
 static size_t slab_need(const struct instance *x, uint32_t position, int device)
 {
 	size_t most = 0;
@@ -326,27 +327,27 @@ int segment_bind(struct instance *x, struct segment *s, struct diag *d)
 		s->binding = binding_new(x, s);
 	if (!s->binding->resolved || s->binding->base[HOST] != slab->buffer[HOST].ptr ||
 	    s->binding->base[DEVICE] != slab->buffer[DEVICE].ptr)
-		resolve(s->binding, slab);
+		set_pointers(s->binding, slab);
 	return 0;
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-static bool lost(const struct runtime *rt)
+static bool device_is_lost(const struct runtime *rt)
 {
 	return rt->backend->lost && rt->backend->lost(rt->device);
 }
 
 /*
- * The step that failed is named, but where the device was lost while nothing waits: then it may be any that
- * was queued before.
+ * Names step k in the finding. Not if the device was lost and nothing waits for each step (SYNC_ASYNC): then any of the
+ * steps queued before may have failed.
  */
-static int failed(struct binding *b, uint32_t k, int err, struct diag *d)
+static int name_failed_step(struct binding *b, uint32_t k, int err, struct diag *d)
 {
 	const struct runtime *rt = b->x->rt;
 	const struct origin *o = b->s->steps[k].step.from;
 
-	if (o && !(rt->config->sync == SYNC_ASYNC && lost(rt)))
+	if (o && !(rt->config->sync == SYNC_ASYNC && device_is_lost(rt)))
 		diag_where(d, NULL, o->name, o->op);
 	return err;
 }
@@ -355,12 +356,12 @@ int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d)
 {
 	for (uint32_t i = first; i < end; i++) {
 		struct call *c = &b->calls[i];
-		before_step(c, d);
+		prepare_call(c, d);
 		int err = b->s->steps[i].run(c);
 		if (!err)
-			err = after_step(c);
+			err = check_output_shapes(c);
 		if (err)
-			return failed(b, i, err, d);
+			return name_failed_step(b, i, err, d);
 	}
 	return 0;
 }
@@ -370,7 +371,7 @@ static int exec_plain(struct binding *b, struct diag *d)
 	return steps_run(b, 0, b->s->nsteps, d);
 }
 
-/* --sync node and launch: each step of the device is waited for, so that what fails is the step's. */
+/* --sync node and launch: waits for each step of the device, so that an error belongs to the step that caused it. */
 static int exec_waiting(struct binding *b, struct diag *d)
 {
 	const struct runtime *rt = b->x->rt;
@@ -380,7 +381,7 @@ static int exec_waiting(struct binding *b, struct diag *d)
 		if (err)
 			return err;
 		if (b->s->steps[i].device == DEVICE && (err = rt->backend->wait(rt->stream, d)) != 0)
-			return failed(b, i, err, d);
+			return name_failed_step(b, i, err, d);
 	}
 	return 0;
 }
@@ -393,21 +394,21 @@ static int exec_observed(struct binding *b, struct diag *d)
 
 	for (uint32_t i = 0; i < b->s->nsteps; i++) {
 		struct call *c = &b->calls[i];
-		before_step(c, d);
+		prepare_call(c, d);
 		o->begin(o, c->step, c);
 		int err = b->s->steps[i].run(c);
 		if (!err && waits && b->s->steps[i].device == DEVICE)
 			err = rt->backend->wait(rt->stream, d);
 		o->end(o, c->step, c);
 		if (!err)
-			err = after_step(c);
+			err = check_output_shapes(c);
 		if (err)
-			return failed(b, i, err, d);
+			return name_failed_step(b, i, err, d);
 	}
 	return 0;
 }
 
-/* How steps are launched follows from the session, not from the step. */
+/* How to run the steps; depends on the session only. */
 static int (*choose_exec(const struct runtime *rt))(struct binding *, struct diag *)
 {
 	if (rt->observer)
@@ -421,41 +422,42 @@ static int (*choose_exec(const struct runtime *rt))(struct binding *, struct dia
 	return exec_plain;
 }
 
-/* A loss that shows at a wait is of any step queued: say which they were. */
-static int lost_among(const struct binding *b, int err, struct diag *d)
+/* A lost device that only a wait notices may be the fault of any queued step: the hint says which steps were queued. */
+static int hint_lost_steps(const struct binding *b, int err, struct diag *d)
 {
 	const struct segment *s = b->s;
 
-	if (!d || !d->last || d->last->node || d->last->hint || !s->nsteps || !lost(b->x->rt))
+	if (!d || !d->last || d->last->node || d->last->hint || !s->nsteps ||
+	    !device_is_lost(b->x->rt))
 		return err;
 	const struct origin *from = s->steps[0].step.from, *to = s->steps[s->nsteps - 1].step.from;
 	if (from && to)
 		d->last->hint = fmt(d,
 				    "it was one of the %u steps from node '%s' (%s) to '%s' (%s); "
-				    "--sync launch tells which",
+				    "--sync launch shows which",
 				    s->nsteps, from->name, from->op, to->name, to->op);
 	return err;
 }
 
-struct piece_of_copy {
+struct staged_copy {
 	char *to;
 	const char *from;
 };
 
 static void copy_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
-	const struct piece_of_copy *p = arg;
+	const struct staged_copy *p = arg;
 
 	(void)thread;
 	memcpy(p->to + begin, p->from + begin, (size_t)(end - begin));
 }
 
-/* Inputs come in: staged ones to their fixed address, the others as they lie. */
-static int take_inputs(struct instance *x, struct segment *s, struct slab *slab, struct diag *d)
+/* Copies staged inputs to their fixed address in the slab; the other inputs are used at the address that they have. */
+static int bind_inputs(struct instance *x, struct segment *s, struct slab *slab, struct diag *d)
 {
 	struct binding *b = s->binding;
 
-	if (slab->pending) { /* the last run's copies out of here */
+	if (slab->pending) { /* copies of the last run may still read this slab */
 		int err = x->rt->backend->wait(x->rt->stream, d);
 		if (err)
 			return err;
@@ -466,14 +468,14 @@ static int take_inputs(struct instance *x, struct segment *s, struct slab *slab,
 		const struct tensor *t = x->live[s->slots[slot].value];
 		if (s->slots[slot].staged)
 			pool_for((int64_t)t->bytes, 1 << 20, copy_piece,
-				 &(struct piece_of_copy){b->tensors[slot].data, t->data});
+				 &(struct staged_copy){b->tensors[slot].data, t->data});
 		else
 			b->tensors[slot] = *t;
 	}
 	return 0;
 }
 
-/* Outputs of a body go where its caller wants them; those that it does not ask for, to the slab. */
+/* Lets the body's outputs be written to the memory that the caller gave for them, the others to the slab. */
 static void place_results(struct binding *b, const struct slab *slab)
 {
 	const struct instance *x = b->x;
@@ -493,7 +495,7 @@ int segment_run(struct instance *x, struct segment *s, struct diag *d)
 {
 	struct slab *slab = &x->slabs[s->first];
 	struct binding *b = s->binding;
-	int err = take_inputs(x, s, slab, d);
+	int err = bind_inputs(x, s, slab, d);
 
 	if (err)
 		return err;
@@ -506,7 +508,7 @@ int segment_run(struct instance *x, struct segment *s, struct diag *d)
 		slab->pending = false;
 	}
 	if (err)
-		return lost_among(b, err, d);
+		return hint_lost_steps(b, err, d);
 	for (uint32_t i = 0; i < s->nresults; i++)
 		x->live[s->slots[s->results[i]].value] = &b->tensors[s->results[i]];
 	return 0;

@@ -33,6 +33,8 @@ void binding_free(struct binding *b);
 int segment_run(struct instance *x, struct segment *s, struct diag *d);
 /* Runs steps first to end - 1 of the binding. 0 or -code. */
 int steps_run(struct binding *b, uint32_t first, uint32_t end, struct diag *d);
+/* Gives the bodies of the call's node their captures, which are inputs of the call. */
+void bind_captures(const struct call *c);
 
 /* Frees those slabs of a position that are larger than its cached plans need. */
 void slab_fit(struct instance *x, uint32_t position);

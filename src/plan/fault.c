@@ -29,32 +29,35 @@ int faults_open(struct runtime *rt, struct diag *d)
 #include <string.h>
 #include <unistd.h>
 
-enum { GROW_RUNS = 50 }; /* runs after which `grow` has filled its arena */
+enum { GROW_RUNS = 50 }; /* runs after which `grow` leaks no more, like an arena that is full */
 
 struct fault_spec;
-/* What a kind does. Each of the three may be NULL. */
+/* A kind of fault. Each of the three functions may be NULL. */
 struct kind {
 	const char *name;
-	double def; /* value where none is given */
+	double def; /* the value if the user gives none */
+	/* runs before the kernel */
 	int (*before)(struct fault *, const struct call *);
+	/* runs instead of the kernel, and calls it */
 	int (*around)(struct fault *, const struct call *, int (*kernel)(const struct call *));
-	/* what becomes of an output in host memory */
+	/* changes an output, which is in host memory */
 	int (*output)(struct fault *, const struct call *, struct tensor *);
 };
 
-/* As the user wrote it; as long as the session. */
+/* A fault of INFER_FAULT; lives as long as the session. */
 struct fault_spec {
 	const char *node, *where;
 	const struct kind *kind;
-	const struct fault_kind *own; /* of the backend; then kind is NULL */
+	const struct fault_kind *own; /* a kind of the backend's; then kind is NULL */
 	double value;
-	bool applies, planted;
+	bool applies; /* `where` matches this session */
+	bool planted; /* at least one step has the fault */
 	uint64_t runs;
-	void **held; /* what it has leaked: a list, so that only we call it a leak */
+	void **held; /* leaked blocks as a linked list: they stay reachable, so that leak checkers do not report them */
 	struct fault_spec *next;
 };
 
-/* In a step; a step may have several. */
+/* A fault planted in a step; a step may have several. */
 struct fault {
 	struct fault_spec *spec;
 	struct runtime *rt;
@@ -64,7 +67,7 @@ struct fault {
 
 /* ---- kinds ---------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
 	x ^= x >> 33;
 	x *= 0xff51afd7ed558ccdu;
@@ -73,13 +76,13 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* -1..1 */
-static double noise(uint64_t seed, int64_t i)
+/* A pseudo-random number from -1 to 1 for element i. */
+static double noise_at(uint64_t seed, int64_t i)
 {
-	return (double)(mix(seed + (uint64_t)i + 1) >> 11) * 0x1p-52 - 1;
+	return (double)(mix_bits(seed + (uint64_t)i + 1) >> 11) * 0x1p-52 - 1;
 }
 
-static int slow(struct fault *f, const struct call *c, int (*kernel)(const struct call *))
+static int run_slowly(struct fault *f, const struct call *c, int (*kernel)(const struct call *))
 {
 	const struct runtime *rt = f->rt;
 	bool device = has_device(rt) && c->stream;
@@ -95,7 +98,7 @@ static int slow(struct fault *f, const struct call *c, int (*kernel)(const struc
 	return err;
 }
 
-static int hold(struct fault *f, size_t bytes, const struct call *c)
+static int leak_bytes(struct fault *f, size_t bytes, const struct call *c)
 {
 	void **p = malloc(bytes > sizeof(void *) ? bytes : sizeof(void *));
 
@@ -107,17 +110,17 @@ static int hold(struct fault *f, size_t bytes, const struct call *c)
 	return 0;
 }
 
-static int leak(struct fault *f, const struct call *c)
+static int leak_each_run(struct fault *f, const struct call *c)
 {
-	return hold(f, (size_t)f->spec->value, c);
+	return leak_bytes(f, (size_t)f->spec->value, c);
 }
 
-static int grow(struct fault *f, const struct call *c)
+static int leak_first_runs(struct fault *f, const struct call *c)
 {
-	return f->spec->runs > GROW_RUNS ? 0 : hold(f, (size_t)f->spec->value, c);
+	return f->spec->runs > GROW_RUNS ? 0 : leak_bytes(f, (size_t)f->spec->value, c);
 }
 
-static int leak_counted(struct fault *f, const struct call *c)
+static int leak_through_counters(struct fault *f, const struct call *c)
 {
 	size_t bytes = (size_t)f->spec->value;
 	void *p = mem_alloc(bytes, MEM_WORKSPACE);
@@ -128,7 +131,7 @@ static int leak_counted(struct fault *f, const struct call *c)
 	return 0;
 }
 
-static int leak_device(struct fault *f, const struct call *c)
+static int leak_on_device(struct fault *f, const struct call *c)
 {
 	struct buffer b = {0};
 
@@ -136,14 +139,14 @@ static int leak_device(struct fault *f, const struct call *c)
 				     c->diag);
 }
 
-static int crash(struct fault *f, const struct call *c)
+static int raise_sigsegv(struct fault *f, const struct call *c)
 {
 	(void)f, (void)c;
 	raise(SIGSEGV);
 	return 0;
 }
 
-static int hang(struct fault *f, const struct call *c)
+static int wait_forever(struct fault *f, const struct call *c)
 {
 	(void)c;
 	while (f->spec->runs)
@@ -151,28 +154,28 @@ static int hang(struct fault *f, const struct call *c)
 	return 0;
 }
 
-static int oom(struct fault *f, const struct call *c)
+static int fail_with_e_memory(struct fault *f, const struct call *c)
 {
 	(void)f;
 	return call_fail(c, E_MEMORY, "memory for the step", "a planted refusal");
 }
 
-static int fail(struct fault *f, const struct call *c)
+static int fail_with_e_run(struct fault *f, const struct call *c)
 {
 	(void)f;
 	return call_fail(c, E_RUN, "a step that runs", "a planted failure");
 }
 
-/* Elements as they lie, padding of blocked layouts included. */
-static int64_t stored(const struct tensor *t)
+/* Number of elements in memory, including the padding of blocked layouts. */
+static int64_t stored_elements(const struct tensor *t)
 {
 	unsigned bits = dtype_bits(tensor_dtype(t));
 	return bits ? (int64_t)(t->bytes * 8 / bits) : 0;
 }
 
-static int set_some(struct fault *f, const struct call *c, struct tensor *t, double v)
+static int set_some_elements(struct fault *f, const struct call *c, struct tensor *t, double v)
 {
-	int64_t n = stored(t), want = (int64_t)f->spec->value;
+	int64_t n = stored_elements(t), want = (int64_t)f->spec->value;
 
 	if (!(T_BIT(tensor_dtype(t)) & (T_FLOATS_BF | T_F8)))
 		return call_fail(c, E_OPTION, "a fault on an output of floats",
@@ -184,12 +187,12 @@ static int set_some(struct fault *f, const struct call *c, struct tensor *t, dou
 
 static int make_nan(struct fault *f, const struct call *c, struct tensor *t)
 {
-	return set_some(f, c, t, NAN);
+	return set_some_elements(f, c, t, NAN);
 }
 
 static int make_inf(struct fault *f, const struct call *c, struct tensor *t)
 {
-	return set_some(f, c, t, INFINITY);
+	return set_some_elements(f, c, t, INFINITY);
 }
 
 static int make_zero(struct fault *f, const struct call *c, struct tensor *t)
@@ -202,46 +205,46 @@ static int make_zero(struct fault *f, const struct call *c, struct tensor *t)
 static int make_constant(struct fault *f, const struct call *c, struct tensor *t)
 {
 	(void)c;
-	for (int64_t i = 0; i < stored(t); i++)
+	for (int64_t i = 0; i < stored_elements(t); i++)
 		elem_set_f64(tensor_dtype(t), t->data, i, f->spec->value);
 	return 0;
 }
 
-static int scale(struct fault *f, const struct call *c, struct tensor *t)
+static int scale_elements(struct fault *f, const struct call *c, struct tensor *t)
 {
 	(void)c;
-	for (int64_t i = 0; i < stored(t); i++)
+	for (int64_t i = 0; i < stored_elements(t); i++)
 		elem_set_f64(tensor_dtype(t), t->data, i,
 			     elem_f64(tensor_dtype(t), t->data, i) * f->spec->value);
 	return 0;
 }
 
-static void drift(const struct fault *f, struct tensor *t, uint64_t seed)
+static void perturb_elements(const struct fault *f, struct tensor *t, uint64_t seed)
 {
 	enum dtype type = tensor_dtype(t);
 
-	for (int64_t i = 0; i < stored(t); i++)
+	for (int64_t i = 0; i < stored_elements(t); i++)
 		elem_set_f64(type, t->data, i,
-			     elem_f64(type, t->data, i) * (1 + f->spec->value * noise(seed, i)));
+			     elem_f64(type, t->data, i) * (1 + f->spec->value * noise_at(seed, i)));
 }
 
-static int perturb(struct fault *f, const struct call *c, struct tensor *t)
+static int perturb_reproducibly(struct fault *f, const struct call *c, struct tensor *t)
 {
 	(void)c;
-	drift(f, t, 1);
+	perturb_elements(f, t, 1);
 	return 0;
 }
 
-static int nondeterministic(struct fault *f, const struct call *c, struct tensor *t)
+static int perturb_randomly(struct fault *f, const struct call *c, struct tensor *t)
 {
 	(void)c;
-	/* a clock may go in steps: two runs of one */
-	drift(f, t, mix(clock_ns() ^ (uint64_t)getpid() << 32) + f->spec->runs);
+	/* two runs may read the same time if the clock is coarse: the number of the run tells them apart */
+	perturb_elements(f, t, mix_bits(clock_ns() ^ (uint64_t)getpid() << 32) + f->spec->runs);
 	return 0;
 }
 
-/* Channels written last, read as if they were first. */
-static int swap(struct fault *f, const struct call *c, struct tensor *t)
+/* Writes the output with its channels last, although its readers expect them first. */
+static int write_channels_last(struct fault *f, const struct call *c, struct tensor *t)
 {
 	(void)f;
 	const struct shape *s = &t->shape;
@@ -270,16 +273,17 @@ static int swap(struct fault *f, const struct call *c, struct tensor *t)
 	return 0;
 }
 
-struct memory {
-	void *next; /* of the list of what is held */
+/* A copy of the first run's output; held in fault_spec.held. */
+struct first_output {
+	void *next;
 	size_t n;
 	unsigned char data[];
 };
 
-/* What the first run of the session made, whatever the later ones are given. */
-static int stale(struct fault *f, const struct call *c, struct tensor *t)
+/* Returns in all runs what the session's first run has made, whatever the inputs are. */
+static int return_first_output(struct fault *f, const struct call *c, struct tensor *t)
 {
-	struct memory *m = (void *)f->spec->held;
+	struct first_output *m = (void *)f->spec->held;
 
 	if (m) {
 		memcpy(t->data, m->data, t->bytes < m->n ? t->bytes : m->n);
@@ -288,37 +292,37 @@ static int stale(struct fault *f, const struct call *c, struct tensor *t)
 	m = malloc(sizeof(*m) + t->bytes);
 	if (!m)
 		return call_fail(c, E_MEMORY, "memory for a planted fault", "none");
-	*m = (struct memory){.n = t->bytes};
+	*m = (struct first_output){.n = t->bytes};
 	memcpy(m->data, t->data, t->bytes);
 	f->spec->held = (void **)(void *)m;
 	return 0;
 }
 
 static const struct kind kinds[] = {
-	{"slow", 2, .around = slow},
-	{"leak", 4096, .before = leak},
-	{"grow", 65536, .before = grow},
-	{"leak-counted", 4096, .before = leak_counted},
-	{"leak-device", 65536, .before = leak_device},
-	{"crash", 0, .before = crash},
-	{"hang", 0, .before = hang},
-	{"oom", 0, .before = oom},
-	{"fail", 0, .before = fail},
+	{"slow", 2, .around = run_slowly},
+	{"leak", 4096, .before = leak_each_run},
+	{"grow", 65536, .before = leak_first_runs},
+	{"leak-counted", 4096, .before = leak_through_counters},
+	{"leak-device", 65536, .before = leak_on_device},
+	{"crash", 0, .before = raise_sigsegv},
+	{"hang", 0, .before = wait_forever},
+	{"oom", 0, .before = fail_with_e_memory},
+	{"fail", 0, .before = fail_with_e_run},
 	{"nan", 1, .output = make_nan},
 	{"inf", 1, .output = make_inf},
 	{"zero", 0, .output = make_zero},
 	{"constant", 1, .output = make_constant},
-	{"scale", 1.5, .output = scale},
-	{"perturb", 1e-2, .output = perturb},
-	{"nondeterministic", 1e-3, .output = nondeterministic},
-	{"swap", 0, .output = swap},
-	{"stale", 0, .output = stale},
+	{"scale", 1.5, .output = scale_elements},
+	{"perturb", 1e-2, .output = perturb_reproducibly},
+	{"nondeterministic", 1e-3, .output = perturb_randomly},
+	{"swap", 0, .output = write_channels_last},
+	{"stale", 0, .output = return_first_output},
 	{0},
 };
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Outputs on a device are fetched, changed, and put back. */
+/* Applies the fault's `output` to an output; one on a device is fetched, changed and copied back. */
 static int change_output(struct fault *f, const struct call *c, struct tensor *t)
 {
 	const struct backend *b = f->rt->backend;
@@ -341,9 +345,9 @@ static int change_output(struct fault *f, const struct call *c, struct tensor *t
 	return err;
 }
 
-static int fault_run(const struct call *c)
+static int run_with_faults(const struct call *c)
 {
-	/* the step is the first member of its step_plan */
+	/* a step is the first member of its step_plan */
 	struct fault *first = ((const struct step_plan *)(const void *)c->step)->fault;
 	bool ran = false;
 	int err = 0;
@@ -400,7 +404,7 @@ static bool find_kind(const struct runtime *rt, struct fault_spec *s, const char
 	return false;
 }
 
-static bool here(const struct runtime *rt, const char *where)
+static bool where_matches(const struct runtime *rt, const char *where)
 {
 	static const char *const levels[] = {"none", "basic", "full"};
 	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"};
@@ -412,7 +416,7 @@ static bool here(const struct runtime *rt, const char *where)
 	       !strcmp(where, c->memory_plan ? "planned" : "unplanned");
 }
 
-static bool known_where(const struct runtime *rt, const char *where)
+static bool is_known_where(const struct runtime *rt, const char *where)
 {
 	static const char *const words[] = {"cpu",  "cuda", "none", "basic",   "full",	   "fp32",
 					    "tf32", "fp16", "bf16", "planned", "unplanned"};
@@ -423,8 +427,8 @@ static bool known_where(const struct runtime *rt, const char *where)
 	return !strcmp(where, rt->backend->name);
 }
 
-/* NODE:KIND[=VALUE][@WHERE]; a node's name may have colons itself. */
-static int parse_one(struct runtime *rt, char *text, struct diag *d)
+/* Parses NODE:KIND[=VALUE][@WHERE]. The last colon separates NODE, as node names may contain colons themselves. */
+static int parse_fault(struct runtime *rt, char *text, struct diag *d)
 {
 	struct fault_spec *s = arena_new(rt->arena, struct fault_spec);
 	char *colon = strrchr(text, ':');
@@ -441,10 +445,10 @@ static int parse_one(struct runtime *rt, char *text, struct diag *d)
 		*value++ = 0;
 	s->node = text;
 	s->where = at;
-	if (at && !known_where(rt, at))
+	if (at && !is_known_where(rt, at))
 		return FAIL(d, E_OPTION, .message = fmt(d, "INFER_FAULT: unknown '@%s'", at));
-	s->applies = here(rt, at);
-	/* a kind of another device's is checked there */
+	s->applies = where_matches(rt, at);
+	/* an unknown kind may be one of another device's backend: its session checks it */
 	if (!find_kind(rt, s, kind) && s->applies)
 		return FAIL(d, E_OPTION, .message = fmt(d, "INFER_FAULT: unknown kind '%s'", kind));
 	char *end = NULL;
@@ -452,7 +456,7 @@ static int parse_one(struct runtime *rt, char *text, struct diag *d)
 		s->value = strtod(value, &end);
 		if (end == value || *end)
 			return FAIL(d, E_OPTION,
-				    .message = fmt(d, "INFER_FAULT: '%s' is no number", value));
+				    .message = fmt(d, "INFER_FAULT: '%s' is not a number", value));
 	}
 	s->next = rt->faults;
 	rt->faults = s;
@@ -467,7 +471,7 @@ int faults_open(struct runtime *rt, struct diag *d)
 	rt->faults = NULL;
 	for (char *one = text ? strtok_r(text, ",", &save) : NULL; one;
 	     one = strtok_r(NULL, ",", &save)) {
-		int err = parse_one(rt, one, d);
+		int err = parse_fault(rt, one, d);
 		if (err)
 			return err;
 	}
@@ -479,7 +483,7 @@ void faults_close(struct runtime *rt)
 	for (struct fault_spec *s = rt->faults; s; s = s->next) {
 		if (s->applies && !s->planted)
 			fprintf(stderr,
-				"INFER_FAULT: no step of '%s' was planned; nothing was planted\n",
+				"INFER_FAULT: no step belongs to node '%s'; no fault was planted\n",
 				s->node);
 		while (s->held) {
 			void *next = *s->held;
@@ -491,22 +495,22 @@ void faults_close(struct runtime *rt)
 
 /* ---- planting ------------------------------------------------------------------------------- */
 
-static bool named(const struct origin *o, const char *name)
+static bool origin_has_name(const struct origin *o, const char *name)
 {
 	if (!strcmp(o->name, name))
 		return true;
 	for (uint32_t i = 0; i < o->nfused; i++)
-		if (named(o->fused[i], name))
+		if (origin_has_name(o->fused[i], name))
 			return true;
 	return false;
 }
 
-static bool meant(const struct fault_spec *s, const struct origin *o, uint32_t at)
+static bool fault_names_step(const struct fault_spec *s, const struct origin *o, uint32_t at)
 {
 	char *end = NULL;
 	unsigned long n = strtoul(s->node, &end, 10);
 
-	return s->applies && (named(o, s->node) || (!*end && end != s->node && n == at));
+	return s->applies && (origin_has_name(o, s->node) || (!*end && end != s->node && n == at));
 }
 
 int fault_plant(struct instance *x, struct segment *s, struct step_plan *p, uint32_t at,
@@ -514,14 +518,14 @@ int fault_plant(struct instance *x, struct segment *s, struct step_plan *p, uint
 {
 	(void)d;
 	for (struct fault_spec *spec = x->rt->faults; spec; spec = spec->next) {
-		if (!meant(spec, p->step.from, at))
+		if (!fault_names_step(spec, p->step.from, at))
 			continue;
 		struct fault *f = arena_new(&s->arena, struct fault);
 		*f = (struct fault){spec, x->rt, p->run, p->fault};
 		if (p->fault)
 			f->kernel = p->fault->kernel;
 		p->fault = f;
-		p->run = fault_run;
+		p->run = run_with_faults;
 		spec->planted = true;
 	}
 	return 0;

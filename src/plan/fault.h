@@ -2,30 +2,31 @@
 #ifndef PLAN_FAULT_H
 #define PLAN_FAULT_H
 /*
- * Faults planted in steps, so that `infer check` can be tested. Only in the fault-injection build,
- * `make FAULTS=1`; any other build refuses to run where INFER_FAULT is set.
+ * Plants faults in steps, so that `infer check` can be tested. Only the fault-injection build, `make FAULTS=1`, has
+ * them; any other build refuses to run when INFER_FAULT is set.
  *
  *   INFER_FAULT="NODE:KIND[=VALUE][@WHERE][,...]"
  *
- * NODE is a name as the file says it (that of a node which was fused away counts, too) or a position in
+ * NODE is a node's name in the file (also of a node that was fused into another) or a position in
  * the order of the optimized graph. WHERE limits the fault to sessions on a device (cpu, cuda) or of
  * an optimization level (none, basic, full), a precision (fp32, ...) or a memory plan (planned,
- * unplanned), so that two sessions of one process can differ. The kinds are listed in fault.c and in
+ * unplanned), so that of two sessions in one process only one has it. The kinds are listed in fault.c and in
  * CONTRIBUTING.md; a backend adds its own by `faults` of its struct backend.
  *
- * A step with a fault must be launched by each run, not replayed, but for kinds of a backend's that say so.
+ * A step with a fault must run anew each time and cannot be part of a CUDA graph, except for backend's kinds that only
+ * launch (struct fault_kind).
  */
 #include "plan/segment.h"
 
 #ifdef FAULTS
-/* Reads INFER_FAULT for a session whose backend is open. */
+/* Parses INFER_FAULT for a session whose backend is open. E-OPTION if it is wrong. */
 int faults_open(struct runtime *rt, struct diag *d);
-/* Says on stderr which faults found no step. */
+/* Warns on stderr about faults whose node had no step, and frees what they leaked. */
 void faults_close(struct runtime *rt);
-/* Wraps the step of the node at position `at` of the order where a fault is meant for it. */
+/* Wraps the step of the node at position `at` of the order if INFER_FAULT names it. */
 int fault_plant(struct instance *x, struct segment *s, struct step_plan *p, uint32_t at,
 		struct diag *d);
-/* Whether a CUDA graph may hold the step: it has no fault, or one that only launches. */
+/* Whether the step may be part of a CUDA graph: it has no fault, or one that only launches. */
 bool fault_replays(const struct step_plan *p);
 #else
 static inline bool fault_replays(const struct step_plan *p)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { CACHED_PLANS = 8 }; /* for one position of the graph */
+enum { CACHED_PLANS = 8 }; /* most plans kept for one position of the graph */
 
 struct instance *instance_new(const struct graph *g, struct runtime *rt)
 {
@@ -56,7 +56,7 @@ void instance_free(struct instance *x)
 	arena_free(&a);
 }
 
-/* Contents on the device are fetched to be compared. */
+/* Whether t has the contents that the plan assumed; contents on the device are fetched first. */
 static bool same_contents(const struct instance *x, const struct tensor *t, const struct tensor *want)
 {
 	struct arena a = {0};
@@ -67,7 +67,8 @@ static bool same_contents(const struct instance *x, const struct tensor *t, cons
 	return same;
 }
 
-static bool holds(const struct instance *x, const struct segment *s)
+/* Whether the plan's conditions hold for the values of this run. */
+static bool segment_fits(const struct instance *x, const struct segment *s)
 {
 	for (uint32_t i = 0; i < s->nconditions; i++) {
 		const struct condition *c = &s->conditions[i];
@@ -82,16 +83,16 @@ static bool holds(const struct instance *x, const struct segment *s)
 	return true;
 }
 
-static struct segment *find(struct instance *x, uint32_t first)
+static struct segment *find_segment(struct instance *x, uint32_t first)
 {
 	for (struct segment *s = x->segments[first]; s; s = s->next)
-		if (holds(x, s))
+		if (segment_fits(x, s))
 			return s;
 	return NULL;
 }
 
-/* Keep the newest few plans of the position; the one used longest ago goes. */
-static void evict(struct instance *x, uint32_t first)
+/* Frees the plan used longest ago if the position has CACHED_PLANS of them, to make room for a new one. */
+static void evict_oldest(struct instance *x, uint32_t first)
 {
 	struct segment **oldest = NULL;
 	int n = 0;
@@ -111,7 +112,7 @@ static void evict(struct instance *x, uint32_t first)
 
 static int get_segment(struct instance *x, uint32_t first, struct segment **out, struct diag *d)
 {
-	struct segment *s = find(x, first);
+	struct segment *s = find_segment(x, first);
 
 	if (!s) {
 		int err = segment_plan(x, first, &s, d);
@@ -123,9 +124,9 @@ static int get_segment(struct instance *x, uint32_t first, struct segment **out,
 			return FAIL(
 				d, E_SHAPE, .node = o->name, .op = o->op,
 				.message =
-					"its shape depends on a value that nothing makes before it");
+					"its shape depends on a value that no node before it makes");
 		}
-		evict(x, first);
+		evict_oldest(x, first);
 		s->next = x->segments[first];
 		x->segments[first] = s;
 	}
@@ -143,7 +144,7 @@ void instance_release(struct instance *x)
 			instance_release(((struct plan_body *)x->bodies[i][k])->instance);
 }
 
-static void start(struct instance *x, const struct tensor *const *in)
+static void set_inputs(struct instance *x, const struct tensor *const *in)
 {
 	const struct graph *g = x->graph;
 
@@ -159,7 +160,7 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 {
 	const struct graph *g = x->graph;
 
-	start(x, in);
+	set_inputs(x, in);
 	for (uint32_t at = 0; at < g->norder;) {
 		struct segment *s = NULL;
 		int err = get_segment(x, at, &s, d);
@@ -172,13 +173,13 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 	for (uint32_t k = 0; k < g->nout; k++) {
 		out[k] = x->live[g->out[k]];
 		if (!out[k])
-			return FAIL(d, E_INTERNAL, .message = "an output was not made",
+			return FAIL(d, E_INTERNAL, .message = "the run did not make an output",
 				    .slot = g->out_name[k]);
 	}
 	return 0;
 }
 
-/* Values of the slab that are in use while step k runs, on the step's side. */
+/* Bytes of values and workspace in use while step k runs, in the slab of the host or device on which it runs. */
 static size_t live_bytes(const struct segment *s, uint32_t k)
 {
 	size_t sum = s->steps[k].step.workspace;
@@ -240,7 +241,7 @@ int instance_prepare(struct instance *x, const struct tensor *const *in,
 {
 	struct segment *s = NULL;
 
-	start(x, in);
+	set_inputs(x, in);
 	if (!x->graph->norder)
 		return 0;
 	int err = get_segment(x, 0, &s, d);

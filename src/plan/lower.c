@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes to steps for one set of shapes: infer, choose the kernel, reshape it, decide layouts and
- * which bytes may be shared.
+ * Turns nodes into steps for one set of shapes: infers the outputs' shapes, chooses the kernel and prepares it, decides
+ * the layouts of values and which of them can share memory.
  */
 #include "plan/lower.h"
 
@@ -19,12 +19,12 @@ struct lower {
 	struct segment *s;
 	const struct graph *g;
 	struct vinfo *info; /* by value id */
-	uint32_t *slot_of;  /* by value id: its slot as made, or NO_VALUE */
-	uint32_t *last_use; /* by value id: last position that reads it; graph outputs: UINT32_MAX */
-	uint32_t *slot_last; /* by slot: last position that reads its bytes (views included) */
+	uint32_t *slot_of;  /* by value id: the slot in which the value was made, or NO_VALUE */
+	uint32_t *last_use; /* by value id: last position that reads it; UINT32_MAX for graph outputs */
+	uint32_t *slot_last; /* by slot: last position that reads its bytes, through views as well */
 	bool *inside;	     /* by value id: made by a step of this segment */
-	uint32_t at;	     /* position in the order */
-	bool finishing;	     /* after the last node: what is copied to the host is for the caller */
+	uint32_t at;	     /* position in the order of the node that is being lowered */
+	bool finishing; /* after the last node: values copied to the host now are for the caller */
 	struct diag *diag;
 };
 
@@ -63,7 +63,7 @@ static struct step_plan *add_step(struct lower *l)
 	return &s->steps[s->nsteps++];
 }
 
-/* The slot through which the segment reads a value that it does not make. */
+/* The slot of value v; a value that the segment does not make gets its slot at its first use. */
 static uint32_t read_slot(struct lower *l, uint32_t v)
 {
 	if (v == NO_VALUE || l->slot_of[v] != NO_VALUE)
@@ -71,7 +71,7 @@ static uint32_t read_slot(struct lower *l, uint32_t v)
 	const struct tensor *known = l->info[v].known ? l->info[v].known : l->g->value[v]->init;
 	const struct tensor *t = known ? known : l->x->live[v];
 	uint32_t slot = l->slot_of[v] = add_slot(l, v, t, known ? PLACE_CONST : PLACE_EXTERNAL);
-	/* at a fixed address, which the device reads by itself */
+	/* inputs on the host are copied to a fixed address in pinned memory, from which the device can read them */
 	l->s->slots[slot].staged = !known && t->device == HOST && can_pin(l->x->rt) &&
 				   !l->x->body && t->type.kind == V_TENSOR &&
 				   t->type.dtype != DT_STRING && t->bytes;
@@ -79,6 +79,7 @@ static uint32_t read_slot(struct lower *l, uint32_t v)
 	return slot;
 }
 
+/* Records what the plan assumes of value v: its type, shape and device, and if `contents` is set what it contains. */
 static void add_condition(struct lower *l, uint32_t v, bool contents)
 {
 	struct segment *s = l->s;
@@ -104,7 +105,7 @@ static void add_condition(struct lower *l, uint32_t v, bool contents)
 	}
 }
 
-/* What is known before the segment's first node: constants, and what runs made so far. */
+/* Initializes what is known before the segment's first node: constants, and values that this run has made so far. */
 static void start_infos(struct lower *l)
 {
 	const struct graph *g = l->g;
@@ -138,6 +139,7 @@ static void find_last_uses(struct lower *l)
 		l->last_use[g->out[i]] = UINT32_MAX;
 }
 
+/* Whether a node can be lowered now, or the segment must end before it, as its shapes depend on data not made yet. */
 enum verdict { GO, CUT_BEFORE, FAILED };
 
 static bool outputs_known(const struct lower *l, const struct node *n)
@@ -154,8 +156,11 @@ static bool outputs_known(const struct lower *l, const struct node *n)
 	return true;
 }
 
-/* Take the contents of the wanted inputs that a run has made; false where one is not made yet. */
-static bool consult(struct lower *l, const struct node *n, uint64_t wanted, bool *any)
+/*
+ * Makes the contents of the wanted inputs (bit i: input i) known to inference and a condition of the plan; *any: there
+ * was one. False if this segment itself makes one of them, so that its contents are not known before it runs.
+ */
+static bool use_contents(struct lower *l, const struct node *n, uint64_t wanted, bool *any)
 {
 	for (uint32_t i = 0; i < n->nin && i < 64; i++) {
 		uint32_t v = n->in[i];
@@ -165,7 +170,7 @@ static bool consult(struct lower *l, const struct node *n, uint64_t wanted, bool
 			return false;
 		if (!l->x->live[v])
 			continue;
-		/* a value on the device waits for the steps that make it: they are of earlier segments */
+		/* a value on the device is fetched, which waits for the steps that make it; they are in earlier segments */
 		add_condition(l, v, true);
 		for (uint32_t k = 0; k < l->s->nconditions; k++)
 			if (l->s->conditions[k].value == v)
@@ -175,7 +180,7 @@ static bool consult(struct lower *l, const struct node *n, uint64_t wanted, bool
 	return true;
 }
 
-static enum verdict infer_here(struct lower *l, const struct node *n, int *err)
+static enum verdict infer_outputs(struct lower *l, const struct node *n, int *err)
 {
 	for (;;) {
 		struct infer c;
@@ -187,14 +192,14 @@ static enum verdict infer_here(struct lower *l, const struct node *n, int *err)
 			return FAILED;
 		if (outputs_known(l, n) || !c.wanted)
 			return GO;
-		if (!consult(l, n, c.wanted, &any))
+		if (!use_contents(l, n, c.wanted, &any))
 			return CUT_BEFORE;
 		if (!any)
 			return GO;
 	}
 }
 
-static bool all_constant(const struct lower *l, const struct node *n)
+static bool outputs_constant(const struct lower *l, const struct node *n)
 {
 	bool any = false;
 
@@ -208,7 +213,7 @@ static bool all_constant(const struct lower *l, const struct node *n)
 	return any;
 }
 
-static int unsupported(const struct lower *l, const struct node *n, const struct why *why)
+static int fail_unsupported(const struct lower *l, const struct node *n, const struct why *why)
 {
 	const struct vinfo *x = n->nin && n->in[0] != NO_VALUE ? &l->info[n->in[0]] : NULL;
 	struct arena *a = &l->diag->arena;
@@ -219,7 +224,7 @@ static int unsupported(const struct lower *l, const struct node *n, const struct
 		    .actual = why->text ? arena_str(a, why->text) : "none");
 }
 
-static struct node_state *state_of(struct instance *x, const struct node *n, const struct kernel *k)
+static struct node_state *find_state(struct instance *x, const struct node *n, const struct kernel *k)
 {
 	for (struct node_state *st = x->states[n->id]; st; st = st->next)
 		if (st->kernel == k)
@@ -227,11 +232,11 @@ static struct node_state *state_of(struct instance *x, const struct node *n, con
 	return NULL;
 }
 
-/* create: once a node, kernel and session. */
+/* Calls the kernel's `create` once per node and session, and sets site->state to the state that it has made. */
 static int create_state(struct lower *l, struct site *site, const struct kernel *k)
 {
 	struct instance *x = l->x;
-	struct node_state *st = state_of(x, site->node, k);
+	struct node_state *st = find_state(x, site->node, k);
 
 	if (!st) {
 		site->state = NULL;
@@ -246,14 +251,14 @@ static int create_state(struct lower *l, struct site *site, const struct kernel 
 	return 0;
 }
 
-static int body_run(struct body *b, const struct tensor *const *in, uint32_t nin,
+static int run_body(struct body *b, const struct tensor *const *in, uint32_t nin,
 		    const struct tensor **out, uint32_t nout, struct diag *d)
 {
 	struct plan_body *p = (struct plan_body *)b;
 
 	if (nin != p->nformal || nout != b->graph->nout)
 		return FAIL(d, E_INTERNAL,
-			    .message = "a body was called with another number of values");
+			    .message = "a body was called with the wrong number of values");
 	for (uint32_t i = 0; i < nin; i++)
 		p->in[i] = in[i];
 	int err = instance_run(p->instance, p->in, out, d);
@@ -261,7 +266,7 @@ static int body_run(struct body *b, const struct tensor *const *in, uint32_t nin
 	return err;
 }
 
-static void body_place(struct body *b, uint32_t i, void *data, size_t bytes)
+static void place_body_output(struct body *b, uint32_t i, void *data, size_t bytes)
 {
 	struct plan_body *p = (struct plan_body *)b;
 
@@ -270,7 +275,7 @@ static void body_place(struct body *b, uint32_t i, void *data, size_t bytes)
 
 static struct body **make_bodies(struct instance *x, const struct node *n, int device)
 {
-	static const struct body_ops ops = {body_run, body_place};
+	static const struct body_ops ops = {run_body, place_body_output};
 
 	if (!n->nsub || x->bodies[n->id])
 		return x->bodies[n->id];
@@ -292,12 +297,13 @@ static struct body **make_bodies(struct instance *x, const struct node *n, int d
 
 /* ---- layouts -------------------------------------------------------------------------------- */
 
-/* A step that makes the same value anew, elsewhere or otherwise: one input, one output in the slab. */
-static struct step_plan *moving_step(struct lower *l, uint32_t slot, const struct tensor *desc)
+/* Adds a step that copies a slot's value to a new slot, described by desc: another layout, or another device. */
+static struct step_plan *add_moving_step(struct lower *l, uint32_t slot, const struct tensor *desc)
 {
 	struct segment *s = l->s;
 	const struct node *n = l->g->node[l->g->order[l->at]];
-	bool fixed = shape_known(&desc->shape); /* else only the step before knows how much it is */
+	bool fixed = shape_known(
+		&desc->shape); /* otherwise the size is known only when the value has been made */
 	uint32_t out = add_slot(l, s->slots[slot].value, desc, fixed ? PLACE_SLAB : PLACE_RUN),
 		 k = s->nsteps;
 	struct step_plan *p = add_step(l);
@@ -310,7 +316,7 @@ static struct step_plan *moving_step(struct lower *l, uint32_t slot, const struc
 	return p;
 }
 
-/* The same value in another layout: a copy made before, or a Reorder step. */
+/* The slot that has the value in this layout: the given one, a copy made before, or the output of a new Reorder step. */
 static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
 {
 	struct segment *s = l->s;
@@ -326,7 +332,7 @@ static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
 	desc.layout = layout;
 	desc.data = NULL;
 	tensor_bytes(tensor_dtype(&desc), &desc.shape, layout, &desc.bytes);
-	struct step_plan *p = moving_step(l, slot, &desc);
+	struct step_plan *p = add_moving_step(l, slot, &desc);
 	const struct kernel *reorder =
 		backend_at(l->x->rt, has_device(l->x->rt) ? desc.device : HOST)->reorder;
 	p->reorder = true;
@@ -336,7 +342,7 @@ static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
 	return *p->out;
 }
 
-/* The same value on the host or on the device: as it is, a copy made before, or a Copy step. */
+/* Changes *slot to one that has the value on this device: the same, a copy made before, or the output of a new Copy step. */
 static int at_place(struct lower *l, uint32_t *slot, int device)
 {
 	struct segment *s = l->s;
@@ -351,7 +357,7 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 			return 0;
 		}
 	}
-	/* what is known for these shapes only dies with the plan: it is no initializer */
+	/* initializers are uploaded once per session; other constants hold for these shapes only, so the plan copies them */
 	if (device == DEVICE && s->slots[*slot].place == PLACE_CONST &&
 	    l->g->value[s->slots[*slot].value]->init) {
 		struct tensor there;
@@ -362,10 +368,14 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 	}
 	desc.device = device;
 	desc.data = NULL;
-	struct step_plan *p = moving_step(l, *slot, &desc);
+	struct step_plan *p = add_moving_step(l, *slot, &desc);
 	p->copy = true;
-	p->step.kernel = l->x->rt->backend->reorder; /* for its flags; it has nothing to drop */
-	/* others take the host's bytes aside, which may be pinned: what lies there next does not wait for the device */
+	p->step.kernel =
+		l->x->rt->backend->reorder; /* steps need a kernel for its flags; this one has nothing to drop */
+	/*
+	 * A copy may be queued only if nothing overwrites the host's bytes before the segment's end: results for the caller,
+	 * and staged inputs. In other slots the next value would not wait for the device.
+	 */
 	p->queued = can_pin(l->x->rt) && !p->step.dynamic &&
 		    (device == HOST ? l->finishing : s->slots[s->slots[*slot].root].staged);
 	p->run = p->queued ? queue_run : copy_run;
@@ -375,16 +385,16 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 	return 0;
 }
 
-/* Channels that do not fill the last block would be garbage to an elementwise kernel. */
-static bool dense(const struct tensor *t)
+/* Whether the channels fill all blocks of the layout: an elementwise kernel would compute with the padding as well. */
+static bool fills_blocks(const struct tensor *t)
 {
 	int64_t block = t->layout == LAYOUT_BLOCK8 ? 8 : t->layout == LAYOUT_BLOCK16 ? 16 : 1;
 	return t->shape.rank < 2 || t->shape.dim[1] % block == 0;
 }
 
 /*
- * The layout in which an elementwise step runs: that of its inputs of full shape where the others
- * are scalars; else row-major.
+ * The layout in which an elementwise step runs: that of its inputs, if each has the output's shape or is a scalar;
+ * otherwise row-major.
  */
 static enum layout common_layout(const struct lower *l, const struct node *n, const uint32_t *slots)
 {
@@ -400,7 +410,7 @@ static enum layout common_layout(const struct lower *l, const struct node *n, co
 		const struct tensor *t = &l->s->slots[slots[i]].desc;
 		if (tensor_count(t) == 1)
 			continue;
-		if (!y || !shape_equal(&t->shape, &y->shape) || !dense(t))
+		if (!y || !shape_equal(&t->shape, &y->shape) || !fills_blocks(t))
 			return LAYOUT_ROW;
 		if (found == LAYOUT_ROW)
 			found = t->layout;
@@ -410,6 +420,7 @@ static enum layout common_layout(const struct lower *l, const struct node *n, co
 
 /* ---- one node ------------------------------------------------------------------------------- */
 
+/* Whether another input of the step has the same bytes as input `except`. */
 static bool shares_root(const struct lower *l, const struct step_plan *p, uint32_t except)
 {
 	uint32_t root = l->s->slots[p->in[except]].root;
@@ -420,7 +431,7 @@ static bool shares_root(const struct lower *l, const struct step_plan *p, uint32
 	return false;
 }
 
-/* Input whose memory output `o` may take, or NO_VALUE. */
+/* The slot of an input whose memory output `o` may overwrite, or NO_VALUE. */
 static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, uint32_t o,
 			      size_t bytes)
 {
@@ -443,7 +454,8 @@ static uint32_t inplace_input(const struct lower *l, const struct step_plan *p, 
 	return NO_VALUE;
 }
 
-static void view_of(struct lower *l, uint32_t slot, uint32_t of)
+/* Lets `slot` have the bytes of slot `of`, which must then live as long as both. */
+static void alias_slot(struct lower *l, uint32_t slot, uint32_t of)
 {
 	struct segment *s = l->s;
 	uint32_t root = s->slots[of].root;
@@ -454,7 +466,7 @@ static void view_of(struct lower *l, uint32_t slot, uint32_t of)
 		l->slot_last[root] = l->slot_last[slot];
 }
 
-/* A fixed view needs no step; one of bytes that move needs to be looked up in each run. */
+/* Whether the slot's bytes have a planned address: a view of them needs no step, other views are set in each run. */
 static bool fixed_bytes(const struct segment *s, uint32_t slot)
 {
 	const struct slot_plan *root = &s->slots[s->slots[slot].root];
@@ -480,7 +492,7 @@ static int make_outputs(struct lower *l, const struct node *n, struct step_plan 
 				      .device = p->device};
 		bool plain = info->type.kind == V_TENSOR && info->type.dtype != DT_STRING;
 		bool fixed = plain && shape_known(&info->shape);
-		if (!plain) /* strings, sequences and the like are host values, whoever makes them */
+		if (!plain) /* strings, sequences, optionals and maps are always on the host */
 			desc.device = HOST;
 		if (p->step.give)
 			desc.layout = p->step.give[i];
@@ -496,13 +508,14 @@ static int make_outputs(struct lower *l, const struct node *n, struct step_plan 
 		l->inside[v] = true;
 		uint32_t with = fixed && !p->step.nop ? inplace_input(l, p, i, desc.bytes) : NO_VALUE;
 		if (with != NO_VALUE)
-			view_of(l, slot, with);
+			alias_slot(l, slot, with);
 	}
 	return 0;
 }
 
-/* The session's device first; what it does not take, host values above all, runs on the host. */
-static const struct kernel *choose(struct lower *l, struct site *site, int *device, struct why *why)
+/* Chooses a kernel of the session's device, or of the host for nodes that the device does not support. NULL: none. */
+static const struct kernel *choose_kernel(struct lower *l, struct site *site, int *device,
+					  struct why *why)
 {
 	struct runtime *rt = l->x->rt;
 	const struct kernel *k = NULL;
@@ -519,9 +532,10 @@ static const struct kernel *choose(struct lower *l, struct site *site, int *devi
 	return backend_choose(rt->cpu, site, 0, why);
 }
 
-enum { CAPTURED_BYTES = 4096 }; /* more is no shape or count that the host looks at */
+/* Larger captured weights are uploaded: they are no shapes or counts, which bodies read on the host. */
+enum { MAX_HOST_CAPTURE_BYTES = 4096 };
 
-/* Each input in the layout and at the place where the step reads it. */
+/* Moves each input to the layout and the device in which the step reads it. */
 static int move_inputs(struct lower *l, const struct node *n, struct step_plan *p, enum layout common)
 {
 	struct segment *s = l->s;
@@ -535,17 +549,17 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 		enum layout wanted = p->step.want ? p->step.want[i]
 				     : full	  ? common
 						  : s->slots[in[i]].desc.layout;
-		/* what bodies capture stays where it is: their own plans move it if they must; weights they
-		 * would move in each turn */
+		/* captures stay where they are, as the bodies' own plans move them if necessary; but weights would be moved in
+		 * each execution of the body, so they are moved here */
 		const struct slot_plan *slot = &s->slots[in[i]];
 		bool weight = i >= n->nin && p->device == DEVICE && slot->place == PLACE_CONST &&
-			      slot->desc.bytes > CAPTURED_BYTES &&
+			      slot->desc.bytes > MAX_HOST_CAPTURE_BYTES &&
 			      l->g->value[slot->value]->init != NULL &&
 			      slot->desc.type.dtype != DT_STRING;
-		/* a view stays where its bytes are, unless it says in which layout they lie */
+		/* a view has its input's bytes, so it stays on their device, unless it requires a layout */
 		bool moves = has_device(l->x->rt) && (!p->step.nop || p->step.give) &&
 			     (weight || (!unread && i < n->nin));
-		/* layouts are changed on the device, where one of the two places is */
+		/* if the value moves between host and device, its layout is changed while it is on the device */
 		int err = moves && p->device == DEVICE ? at_place(l, &in[i], DEVICE) : 0;
 		if (!err && (!unread || p->step.body))
 			in[i] = in_layout(l, in[i], wanted);
@@ -557,8 +571,8 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 	return 0;
 }
 
-/* A node whose outputs have the bytes of input 0; true where no step is left of it. */
-static bool as_view(struct lower *l, const struct node *n, struct step_plan *p)
+/* Makes the node's outputs views of input 0. True if the node needs no step, as the input's address is planned. */
+static bool make_view(struct lower *l, const struct node *n, struct step_plan *p)
 {
 	struct segment *s = l->s;
 	uint32_t in = p->in[0];
@@ -574,11 +588,12 @@ static bool as_view(struct lower *l, const struct node *n, struct step_plan *p)
 			continue;
 		struct tensor *desc = &s->slots[p->out[i]].desc;
 		(void)tensor_bytes(tensor_dtype(desc), &desc->shape, LAYOUT_ROW, &desc->bytes);
-		view_of(l, p->out[i], in);
+		alias_slot(l, p->out[i], in);
 	}
 	if (fixed)
 		return true;
-	l->slot_last[s->slots[in].root] = UINT32_MAX; /* its bytes live on in the view */
+	l->slot_last[s->slots[in].root] =
+		UINT32_MAX; /* the view uses the bytes after the last reader of the input */
 	s->slots[s->slots[in].root].keep = true;
 	return false;
 }
@@ -601,9 +616,9 @@ static int lower_node(struct lower *l, const struct node *n)
 
 	for (uint32_t i = 0; i < nin; i++)
 		in[i] = read_slot(l, n->in[i]);
-	const struct kernel *k = choose(l, &site, &device, &why);
+	const struct kernel *k = choose_kernel(l, &site, &device, &why);
 	if (!k)
-		return unsupported(l, n, &why);
+		return fail_unsupported(l, n, &why);
 	int err = create_state(l, &site, k);
 	if (err)
 		return err;
@@ -633,7 +648,7 @@ static int lower_node(struct lower *l, const struct node *n)
 	err = make_outputs(l, n, &p, step, common);
 	if (err)
 		return err;
-	if (p.step.nop && n->nin && in[0] != NO_VALUE && as_view(l, n, &p))
+	if (p.step.nop && n->nin && in[0] != NO_VALUE && make_view(l, n, &p))
 		return 0;
 	err = fault_plant(x, s, &p, l->at, l->diag);
 	if (!err)
@@ -641,8 +656,8 @@ static int lower_node(struct lower *l, const struct node *n)
 	return err;
 }
 
-/* Values that the rest of the graph reads leave the segment row-major. */
-static int finish(struct lower *l)
+/* Ends the segment: values that the rest of the graph reads become row-major results, the graph's outputs on the host. */
+static int finish_segment(struct lower *l)
 {
 	struct segment *s = l->s;
 	const struct graph *g = l->g;
@@ -650,7 +665,7 @@ static int finish(struct lower *l)
 	s->end = l->at;
 	l->finishing = true;
 	if (l->at)
-		l->at--; /* reorders below carry the last node's name */
+		l->at--; /* the Reorder and Copy steps below are attributed to the last node */
 	s->results = arena_new_n(&s->arena, uint32_t, g->nvalues + 1);
 	for (uint32_t p = s->first; p < s->end; p++) {
 		const struct node *n = g->node[g->order[p]];
@@ -661,7 +676,7 @@ static int finish(struct lower *l)
 			uint32_t slot = read_slot(l, v);
 			if (s->slots[slot].desc.type.kind == V_TENSOR)
 				slot = in_layout(l, slot, LAYOUT_ROW);
-			/* what the caller gets lies on the host */
+			/* the caller expects outputs on the host */
 			if (g->value[v]->is_output && has_device(l->x->rt) && !l->x->inner &&
 			    !(l->x->rt->outputs_stay && !l->x->body)) {
 				int err = at_place(l, &slot, HOST);
@@ -694,14 +709,14 @@ static int lower_all(struct lower *l)
 
 	for (l->at = l->s->first; l->at < g->norder; l->at++) {
 		const struct node *n = g->node[g->order[l->at]];
-		enum verdict v = infer_here(l, n, &err);
+		enum verdict v = infer_outputs(l, n, &err);
 		if (v == FAILED) {
 			diag_where(l->diag, NULL, n->origin->name, n->origin->op);
 			return err;
 		}
 		if (v == CUT_BEFORE)
 			break;
-		if (all_constant(l, n))
+		if (outputs_constant(l, n))
 			continue;
 		err = lower_node(l, n);
 		if (err) {
@@ -713,10 +728,10 @@ static int lower_all(struct lower *l)
 			break;
 		}
 	}
-	return finish(l);
+	return finish_segment(l);
 }
 
-/* The plan holds for the shapes of everything that it reads from outside. */
+/* The plan is valid for the types and shapes of all values that it reads from outside. */
 static void add_conditions(struct lower *l)
 {
 	for (uint32_t i = 0; i < l->g->nvalues; i++)

@@ -7,23 +7,23 @@
 #include <stdlib.h>
 
 /*
- * Lifetimes to offsets: largest first, each at the lowest place where it meets none that lives at
- * the same time (greedy by size, Pisarchyk & Lee 2020, arXiv:2001.03288). Workspaces are blocks
- * that live for one step.
+ * Assigns offsets of the slab to blocks by their lifetimes: the largest block first, each at the lowest offset where it
+ * overlaps no block that lives at the same time ("greedy by size", Pisarchyk & Lee 2020, arXiv:2001.03288). Workspaces
+ * are blocks that live for one step.
  */
 struct block {
 	size_t bytes, offset;
 	int device;
 	uint32_t born, dies;
-	size_t *where;	/* gets the offset */
-	uint32_t index; /* of its slot or step, for messages and a stable order */
+	size_t *where;	/* receives the offset */
+	uint32_t index; /* of its slot, or number of slots + its step: orders equal blocks */
 };
 
-enum { ALIGN = 64 };
+enum { SLAB_ALIGNMENT = 64 };
 
-static size_t rounded(size_t n)
+static size_t round_to_alignment(size_t n)
 {
-	return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+	return (n + SLAB_ALIGNMENT - 1) & ~(size_t)(SLAB_ALIGNMENT - 1);
 }
 
 static int larger_first(const void *a, const void *b)
@@ -37,19 +37,19 @@ static int larger_first(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static bool meet(const struct block *a, const struct block *b)
+static bool lives_overlap(const struct block *a, const struct block *b)
 {
 	return a->device == b->device && a->born <= b->dies && b->born <= a->dies;
 }
 
-/* placed[] is kept in order of offset. */
+/* The lowest offset at which b overlaps no block that lives at the same time. placed[] is sorted by offset. */
 static size_t lowest_gap(struct block *const *placed, uint32_t n, const struct block *b)
 {
 	size_t at = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct block *p = placed[i];
-		if (!meet(p, b))
+		if (!lives_overlap(p, b))
 			continue;
 		if (p->offset >= at && p->offset - at >= b->bytes)
 			break;
@@ -59,7 +59,7 @@ static size_t lowest_gap(struct block *const *placed, uint32_t n, const struct b
 	return at;
 }
 
-static void place_all(struct block *blocks, uint32_t n, bool reuse, size_t *total)
+static void place_blocks(struct block *blocks, uint32_t n, bool reuse, size_t *total)
 {
 	struct arena scratch = {0};
 	struct block **placed = arena_new_n(&scratch, struct block *, n + 1);
@@ -80,8 +80,8 @@ static void place_all(struct block *blocks, uint32_t n, bool reuse, size_t *tota
 	arena_free(&scratch);
 }
 
-/* Views lengthen the life of what they look at. */
-static void extend_roots(struct segment *s)
+/* The slot that has the bytes of a view must live as long as the view. */
+static void extend_lives_of_roots(struct segment *s)
 {
 	for (uint32_t i = s->nslots; i-- > 0;) {
 		struct slot_plan *p = &s->slots[i];
@@ -115,11 +115,11 @@ const char *segment_largest(const struct segment *s, struct diag *d)
 			    shape_str(&d->arena, &top[k]->desc.shape, NULL), top[k]->desc.bytes,
 			    by->step.from ? by->step.from->name : "?");
 	}
-	return fmt(d, "the largest: %s", names);
+	return fmt(d, "the largest values: %s", names);
 }
 
-static int over_limit(const struct segment *s, const struct run_config *config, size_t weights,
-		      size_t total, struct diag *d)
+static int fail_over_limit(const struct segment *s, const struct run_config *config, size_t weights,
+			   size_t total, struct diag *d)
 {
 	return FAIL(d, E_MEMORY_LIMIT,
 		    .expected = fmt(d, "at most %" PRId64 " bytes", config->memory_limit),
@@ -129,14 +129,14 @@ static int over_limit(const struct segment *s, const struct run_config *config, 
 		    .hint = segment_largest(s, d));
 }
 
-/* Of the session's device: on a GPU the weights lie there as well, those of this plan included. */
+/* Compares the memory of the session's device with --memory-limit. On a GPU it includes the weights uploaded so far. */
 static int check_limit(const struct segment *s, const struct runtime *rt, struct diag *d)
 {
 	int64_t limit = rt->config->memory_limit;
 	size_t weights = uploads_bytes(rt), need = s->slab_bytes[has_device(rt)], sum;
 
 	if (limit > 0 && (!size_add(need, weights, &sum) || sum > (size_t)limit))
-		return over_limit(s, rt->config, weights, need, d);
+		return fail_over_limit(s, rt->config, weights, need, d);
 	return 0;
 }
 
@@ -146,14 +146,14 @@ int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d)
 	struct block *blocks = arena_new_n(&scratch, struct block, (size_t)s->nslots + s->nsteps + 1);
 	uint32_t n = 0;
 
-	extend_roots(s);
+	extend_lives_of_roots(s);
 	for (uint32_t i = 0; i < s->nslots; i++) {
 		struct slot_plan *p = &s->slots[i];
 		if (p->place != PLACE_SLAB && !p->staged)
 			continue;
 		if (!p->staged)
 			s->value_bytes += p->desc.bytes;
-		blocks[n++] = (struct block){.bytes = rounded(p->desc.bytes),
+		blocks[n++] = (struct block){.bytes = round_to_alignment(p->desc.bytes),
 					     .device = p->desc.device,
 					     .born = p->staged ? 0 : p->born,
 					     .dies = p->keep || p->staged ? s->nsteps : p->dies,
@@ -166,14 +166,14 @@ int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d)
 			continue;
 		if (bytes > s->workspace)
 			s->workspace = bytes;
-		blocks[n++] = (struct block){.bytes = rounded(bytes),
+		blocks[n++] = (struct block){.bytes = round_to_alignment(bytes),
 					     .device = s->steps[i].device,
 					     .born = i,
 					     .dies = i,
 					     .where = &s->steps[i].workspace_offset,
 					     .index = s->nslots + i};
 	}
-	place_all(blocks, n, rt->config->memory_plan, s->slab_bytes);
+	place_blocks(blocks, n, rt->config->memory_plan, s->slab_bytes);
 	arena_free(&scratch);
 	return check_limit(s, rt, d);
 }

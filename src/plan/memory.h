@@ -9,7 +9,7 @@
  * E-MEMORY-LIMIT if the result exceeds --memory-limit.
  */
 int segment_memory(struct segment *s, const struct runtime *rt, struct diag *d);
-/* "the largest: ..." names the three values that take most memory, for messages. */
+/* "the largest values: ..." names the three values that take most memory, for messages. */
 const char *segment_largest(const struct segment *s, struct diag *d);
 
 #endif

@@ -2,21 +2,23 @@
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 /*
- * From a graph to launches.
+ * Turns a graph into launches of kernels.
  *
  *   instance  a graph made ready on a device: chosen kernels, packed weights, its cached plans.
  *             A body of a control-flow node is an instance of its own.
- *   segment   the plan of a run of nodes for one set of input shapes: steps, memory offsets.
- *             A whole static model is one segment. Where a shape depends on data that only a run
- *             makes, the graph is cut, and the next segment is planned (or found) when the data
- *             are there.
- *   binding   a segment's pointers: tensors, calls, the slab they lie in.
+ *   segment   the plan of consecutive nodes for one set of input shapes: steps, memory offsets.
+ *             A model with static shapes is one segment. If a shape depends on data that only a run
+ *             makes, the graph is cut there, and the next segment is planned (or found in the cache)
+ *             when the data exist.
+ *   slot      one tensor of a segment: a value in one layout, on the host or on the device.
+ *   slab      one block of memory in which most slots of a segment lie, at planned offsets.
+ *   binding   a segment's pointers: tensors, calls, the slabs in which they lie.
  */
 #include "backend/backend.h"
 
 #include <stdbool.h>
 
-/* Told before and after each step of an observed run. */
+/* Callbacks before and after each step of an observed run. */
 struct observer {
 	void (*begin)(struct observer *, const struct step *, const struct call *);
 	void (*end)(struct observer *, const struct step *, const struct call *);
@@ -24,20 +26,20 @@ struct observer {
 
 /* What a session and all its instances share. */
 struct runtime {
-	const struct backend *backend; /* where nodes run; those it does not take run on the host */
-	const struct backend *cpu; /* the host; the same as `backend` in a session without a device */
-	struct device *device;	   /* of backend */
-	struct device *host;	   /* of cpu */
-	struct stream *stream;	   /* of device; NULL on the host */
-	struct uploads *uploads;   /* initializers copied to the device; upload.c's */
+	const struct backend *backend; /* where nodes run; those that it does not support run on the host */
+	const struct backend *cpu; /* of the host; the same as `backend` in a session without a device */
+	struct device *device;	 /* of backend */
+	struct device *host;	 /* of cpu */
+	struct stream *stream;	 /* of device; NULL on the host */
+	struct uploads *uploads; /* initializers copied to the device; upload.c's */
 	const struct run_config *config;
 	struct store *store;
 	struct observer *observer; /* NULL: plain runs */
-	bool outputs_stay;	   /* where they are made; else they are copied to the host */
+	bool outputs_stay; /* on the device that makes them; otherwise they are copied to the host */
 #ifdef FAULTS
 	struct fault_spec *faults; /* fault.c's */
 #endif
-	struct arena *arena; /* as long as the session */
+	struct arena *arena; /* lives as long as the session */
 };
 
 /* A planned step, for reports. */
@@ -46,34 +48,34 @@ struct step_report {
 	const char *op;	    /* operator that runs, qualified */
 	const char *kernel; /* "reorder", "reference" or the operator's fast kernel: see kernel flags */
 	bool reference, dynamic, nop, reorder, copy;
-	bool host;	/* runs on the host although the session has a device */
-	uint32_t graph; /* number of the CUDA graph that replays it, from 1; 0: launched by itself */
+	bool host; /* runs on the host although the session has a device */
+	uint32_t graph; /* number of the CUDA graph that replays it, from 1; 0: it is launched by itself */
 	size_t out_bytes, workspace;
-	size_t live; /* planned bytes in use while it runs, where it runs */
+	size_t live; /* planned bytes in use while it runs, in the slab of the host or device on which it runs */
 };
 struct segment_report {
 	uint32_t nsteps;
 	const struct step_report *steps;
 	size_t slab_bytes;   /* activations and workspace together, on the session's device */
 	size_t host_bytes;   /* the same for steps on the host of a session with a device */
-	size_t value_bytes;  /* sum of all values, as without reuse */
-	size_t workspace;    /* largest of a step */
+	size_t value_bytes;  /* sum of all values: what they would take without reuse of memory */
+	size_t workspace;    /* the largest workspace of a step */
 	uint32_t first, end; /* positions in the graph's order */
 	bool whole;	     /* the segment is the whole graph */
 };
 
 struct instance;
 
-/* Makes g ready; chooses nothing yet. g must be sorted and outlive the instance. */
+/* Makes an instance without plans; kernels are chosen by the first run. g must be sorted and outlive the instance. */
 struct instance *instance_new(const struct graph *g, struct runtime *rt);
 void instance_free(struct instance *x);
-/* Plans are made anew from here on. */
+/* Drops all cached plans; the next run makes new ones. */
 void instance_forget(struct instance *x);
 
 /*
- * Runs the graph. in: one tensor a graph input, captures included, on the host or the device as the
- * backend says; borrowed. out[k] points to the k-th output, valid until the next run or free.
- * The plan for these shapes is made where it is not cached. 0 or -code.
+ * Runs the graph. in: one tensor per graph input, captures included, on the host or the device; borrowed.
+ * out[k] points to the k-th output, valid until the next run or instance_free. Plans for these shapes are
+ * made if they are not cached. 0 or -code.
  */
 int instance_run(struct instance *x, const struct tensor *const *in, const struct tensor **out,
 		 struct diag *d);
@@ -82,7 +84,7 @@ int instance_run(struct instance *x, const struct tensor *const *in, const struc
 int instance_prepare(struct instance *x, const struct tensor *const *in,
 		     struct segment_report *report, struct diag *d);
 
-/* Gives the memory of values back, of its bodies too: outputs are gone, the next run takes it anew. */
+/* Frees the memory of values, of its bodies too. Outputs become invalid; the next run allocates it again. */
 void instance_release(struct instance *x);
 
 uint64_t instance_plans(const struct instance *x); /* plans made so far */

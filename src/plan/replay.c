@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps that only launch are recorded once and replayed as one (a CUDA graph): when they run for the second
- * time at the same addresses. What a step needs of the host in each run keeps it out.
+ * Consecutive steps that only launch kernels are recorded as a CUDA graph when they run for the second time at the same
+ * addresses; later runs replay the graph with one call. Steps that need the host in each run cannot be recorded.
  */
 #include "plan/replay.h"
 
@@ -9,20 +9,20 @@
 
 #include <string.h>
 
-enum { LEAST_STEPS = 2, MOST_DROPPED = 4 };
+enum { MIN_STEPS = 2, MAX_DROPPED = 4 };
 
-/* A range's recording, and what it holds for. */
+/* A range's recording, and the addresses for which it is valid. */
 struct replay {
 	struct captured *captured;
-	const void **at;  /* where range.moving lay in the last run */
-	uint32_t runs;	  /* with these addresses, so far */
-	uint32_t dropped; /* recordings that the addresses outran */
-	bool refused;	  /* launched step by step from now on */
+	const void **at;  /* addresses of range.moving in the last run */
+	uint32_t runs;	  /* so far with these addresses */
+	uint32_t dropped; /* recordings dropped because addresses changed */
+	bool refused;	  /* not recorded any more: its steps are launched one by one */
 };
 
 /* ---- planning ----------------------------------------------------------------------------------- */
 
-static bool only_launches(const struct segment *s, const struct step_plan *p)
+static bool can_be_recorded(const struct segment *s, const struct step_plan *p)
 {
 	if (p->device != DEVICE || p->step.dynamic || p->step.no_capture || p->step.body)
 		return false;
@@ -33,18 +33,18 @@ static bool only_launches(const struct segment *s, const struct step_plan *p)
 	       fault_replays(p);
 }
 
-/* Bytes whose place is the plan's own. */
-static bool fixed(const struct segment *s, uint32_t slot)
+/* Whether the slot's bytes have an address that the plan determines. */
+static bool has_fixed_address(const struct segment *s, uint32_t slot)
 {
 	const struct slot_plan *root = &s->slots[s->slots[slot].root];
 
 	return root->place == PLACE_SLAB || root->place == PLACE_CONST || root->staged;
 }
 
-static void note_moving(struct segment *s, struct range *r, const uint32_t *slots, uint32_t n)
+static void add_moving_slots(struct segment *s, struct range *r, const uint32_t *slots, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		if (slots[i] == NO_VALUE || fixed(s, slots[i]))
+		if (slots[i] == NO_VALUE || has_fixed_address(s, slots[i]))
 			continue;
 		r->moving[r->nmoving++] = slots[i];
 	}
@@ -58,8 +58,8 @@ static void find_moving(struct segment *s, struct range *r)
 		n += s->steps[k].step.nin + s->steps[k].step.nout;
 	r->moving = arena_new_n(&s->arena, uint32_t, n + 1);
 	for (uint32_t k = r->first; k < r->end; k++) {
-		note_moving(s, r, s->steps[k].in, s->steps[k].step.nin);
-		note_moving(s, r, s->steps[k].out, s->steps[k].step.nout);
+		add_moving_slots(s, r, s->steps[k].in, s->steps[k].step.nin);
+		add_moving_slots(s, r, s->steps[k].out, s->steps[k].step.nout);
 	}
 }
 
@@ -70,13 +70,13 @@ void segment_ranges(struct segment *s, const struct runtime *rt)
 	s->ranges = arena_new_n(&s->arena, struct range, s->nsteps + 1);
 	for (uint32_t k = 0; k < s->nsteps;) {
 		struct range *r = &s->ranges[s->nranges++];
-		r->graph = able && only_launches(s, &s->steps[k]);
+		r->graph = able && can_be_recorded(s, &s->steps[k]);
 		r->first = k;
 		do
 			k++;
-		while (k < s->nsteps && r->graph == (able && only_launches(s, &s->steps[k])));
+		while (k < s->nsteps && r->graph == (able && can_be_recorded(s, &s->steps[k])));
 		r->end = k;
-		r->graph &= r->end - r->first >= LEAST_STEPS;
+		r->graph &= r->end - r->first >= MIN_STEPS;
 		if (r->graph)
 			find_moving(s, r);
 	}
@@ -93,7 +93,7 @@ void replays_new(struct binding *b)
 		b->replays[i].at = arena_new_n(&b->arena, const void *, s->ranges[i].nmoving + 1);
 }
 
-static void drop(const struct runtime *rt, struct replay *p)
+static void drop_recording(const struct runtime *rt, struct replay *p)
 {
 	if (p->captured)
 		rt->backend->capture_drop(p->captured);
@@ -104,11 +104,11 @@ static void drop(const struct runtime *rt, struct replay *p)
 void replays_drop(struct binding *b)
 {
 	for (uint32_t i = 0; i < b->s->nranges; i++)
-		drop(b->x->rt, &b->replays[i]);
+		drop_recording(b->x->rt, &b->replays[i]);
 }
 
-/* Whether what moves lies where it lay; notes where it lies. */
-static bool same_places(const struct binding *b, const struct range *r, struct replay *p)
+/* Whether the range's moving slots have the same addresses as in the last run; stores the addresses of this run. */
+static bool addresses_unchanged(const struct binding *b, const struct range *r, struct replay *p)
 {
 	bool same = true;
 
@@ -120,9 +120,9 @@ static bool same_places(const struct binding *b, const struct range *r, struct r
 	return same;
 }
 
-/* Why no graph could be made of them is said once; they run all the same. */
-static void refuse_replay(const struct binding *b, const struct range *r, struct replay *p,
-			  const struct diag *why, struct diag *d)
+/* Warns, once, why these steps could not be recorded; they run without a graph. */
+static void give_up_recording(const struct binding *b, const struct range *r, struct replay *p,
+			      const struct diag *why, struct diag *d)
 {
 	const struct finding *f = why->last;
 	const struct origin *o = b->s->steps[r->first].step.from;
@@ -133,12 +133,12 @@ static void refuse_replay(const struct binding *b, const struct range *r, struct
 		     : o	  ? o->name
 				  : NULL,
 	     .message = fmt(
-		     d, "%u steps from here on cannot be made a CUDA graph; they are launched one by one",
+		     d, "%u steps from here on cannot be recorded as a CUDA graph; they are launched one by one",
 		     r->end - r->first),
 	     .actual = f && f->actual ? fmt(d, "%s", f->actual) : NULL);
 }
 
-/* Recorded instead of run; then replayed for the first time. */
+/* Records the range, which does not run its steps, and then launches the recording. */
 static int record(struct binding *b, const struct range *r, struct replay *p, struct diag *d)
 {
 	const struct runtime *rt = b->x->rt;
@@ -151,7 +151,7 @@ static int record(struct binding *b, const struct range *r, struct replay *p, st
 		err = err ? err : ended;
 	}
 	if (err && !(rt->backend->lost && rt->backend->lost(rt->device))) {
-		refuse_replay(b, r, p, &why, d);
+		give_up_recording(b, r, p, &why, d);
 		err = steps_run(b, r->first, r->end, d);
 	} else if (err) {
 		FAIL(d, (enum code) - err,
@@ -163,14 +163,14 @@ static int record(struct binding *b, const struct range *r, struct replay *p, st
 	return err;
 }
 
-static int replay(struct binding *b, const struct range *r, struct replay *p, struct diag *d)
+static int run_range(struct binding *b, const struct range *r, struct replay *p, struct diag *d)
 {
 	const struct runtime *rt = b->x->rt;
 
-	if (!same_places(b, r, p)) {
+	if (!addresses_unchanged(b, r, p)) {
 		p->dropped += p->captured != NULL;
-		p->refused |= p->dropped > MOST_DROPPED;
-		drop(rt, p);
+		p->refused |= p->dropped > MAX_DROPPED;
+		drop_recording(rt, p);
 	}
 	if (p->captured)
 		return rt->backend->capture_launch(p->captured, rt->stream, d);
@@ -183,7 +183,7 @@ int steps_replay(struct binding *b, struct diag *d)
 {
 	for (uint32_t i = 0; i < b->s->nranges; i++) {
 		const struct range *r = &b->s->ranges[i];
-		int err = r->graph ? replay(b, r, &b->replays[i], d)
+		int err = r->graph ? run_range(b, r, &b->replays[i], d)
 				   : steps_run(b, r->first, r->end, d);
 		if (err)
 			return err;

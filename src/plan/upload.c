@@ -3,17 +3,22 @@
 
 #include "base/hash.h"
 
-enum { FIRST_BYTES = 1 << 20, BLOCK_BYTES = 8 << 20, OWN_BYTES = 1 << 20, ALIGN_BYTES = 256 };
+enum {
+	FIRST_BYTES = 1 << 20, /* size of the first shared block: enough for a small model */
+	BLOCK_BYTES = 8 << 20, /* size of the later ones */
+	OWN_BYTES = 1 << 20,   /* larger initializers get a block of their own */
+	ALIGN_BYTES = 256,
+};
 
-/* Initializers on the device, by where their bytes lie on the host. Small ones share blocks. */
+/* Initializers on the device. Small ones share blocks. */
 struct uploads {
 	struct arena arena;
-	struct map by_data;
-	char **items; /* on the device */
+	struct map by_data; /* address and size on the host: index in items[] */
+	char **items;	    /* addresses on the device */
 	uint32_t n, cap;
 	struct buffer *blocks;
 	uint32_t nblocks, cap_blocks;
-	size_t used, room; /* of the newest shared block */
+	size_t used, room; /* bytes of the newest shared block: taken, and in all */
 	char *shared;
 	size_t bytes; /* of all blocks */
 };
@@ -48,8 +53,8 @@ static int new_block(struct runtime *rt, struct uploads *u, size_t bytes, char *
 	return 0;
 }
 
-/* Room for an initializer: of its own where it is large, else in the block that is being filled. */
-static int take_room(struct runtime *rt, struct uploads *u, size_t bytes, char **out, struct diag *d)
+/* Finds device memory for an initializer: a block of its own if it is large, otherwise part of the shared block. */
+static int find_room(struct runtime *rt, struct uploads *u, size_t bytes, char **out, struct diag *d)
 {
 	size_t whole;
 
@@ -74,14 +79,14 @@ static int take_room(struct runtime *rt, struct uploads *u, size_t bytes, char *
 int upload(struct runtime *rt, const struct tensor *t, struct tensor *on_device, struct diag *d)
 {
 	struct uploads *u = get_uploads(rt);
-	/* with their size: an empty one lies where the next begins */
+	/* the address alone is ambiguous: an empty initializer may have the address of the next one */
 	const uintptr_t which[] = {(uintptr_t)t->data, t->bytes};
 	int64_t k = map_get(&u->by_data, (const char *)which, sizeof(which));
 	char *room = NULL;
 
 	if (k < 0) {
-		int err = take_room(rt, u, t->bytes, &room, d);
-		/* the copy goes on while the plan is made */
+		int err = find_room(rt, u, t->bytes, &room, d);
+		/* only queued: the copy proceeds while the plan is made */
 		if (!err)
 			err = rt->backend->copy(rt->stream, room, DEVICE, t->data, HOST, t->bytes, d);
 		if (err)

@@ -126,7 +126,7 @@ PY
 @test "A warning of the GPU is printed once for all sessions and runs" {
 	FAKE_CUDA_NO_CAPTURE=1 run "$INFER" profile "${args[@]}" --sessions 2
 	[ "$status" -eq 0 ]
-	[ "$(grep -c 'warning\[W-CUDA\].*cannot be made a CUDA graph' <<<"$output")" -eq 1 ]
+	[ "$(grep -c 'warning\[W-CUDA\].*cannot be recorded as a CUDA graph' <<<"$output")" -eq 1 ]
 }
 
 @test "Clocks, temperature and power are reported with the times" {
