@@ -2,6 +2,7 @@
 #include "cmd/inspect/inspect.h"
 
 #include "base/tame.h"
+#include "base/utf8.h"
 #include "cpu/cpu.h"
 #include "output/graph_text.h"
 
@@ -58,7 +59,7 @@ static void print_head(const struct inspection *x, struct arena *a, FILE *f)
 		size_t n = strlen(m->meta[i].value), line = strcspn(m->meta[i].value, "\n");
 		bool whole = n == line && n <= 72;
 		size_t shown = whole ? n : line < 48 ? line : 48;
-		while (shown < line && shown && ((unsigned char)m->meta[i].value[shown] & 0xc0) == 0x80)
+		while (shown < line && shown && utf8_continues(m->meta[i].value[shown]))
 			shown--; /* do not cut a UTF-8 character in two */
 		fprintf(f, "metadata    %s  %.*s%s\n", tame_word(a, m->meta[i].key), (int)shown,
 			m->meta[i].value, whole ? "" : arena_printf(a, "... (%zu bytes)", n));

@@ -38,8 +38,6 @@ int watch_misplaced(const struct options *o, struct diag *d);
 int cmd_gen(int argc, char *const *argv, struct diag *d);
 int cmd_complete(int argc, char *const *argv, struct diag *d);
 
-/* How to cure a finding: its hint, or for a code without a hint a text for the manual. NULL only for E_OK. */
-const char *code_cure(enum code code);
 /* Writes a sample configuration file in which every option is commented out. */
 void sample_config(FILE *stream);
 /* Writes the manual page of a subcommand in roff; c NULL: infer(1). */

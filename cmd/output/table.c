@@ -2,6 +2,7 @@
 #include "cmd/output/table.h"
 
 #include "base/tame.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static int text_width(const char *s)
 	int n = 0;
 
 	for (; *s; s++)
-		n += ((unsigned char)*s & 0xc0) != 0x80;
+		n += !utf8_continues(*s);
 	return n;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "base/tame.h"
+#include "base/utf8.h"
 #include "gpu/driver/activity.h"
 
 #include <inttypes.h>
@@ -347,7 +348,7 @@ static const char *tail(const char *name, size_t most, struct arena *a)
 	if (n <= most)
 		return name;
 	name += n - most;
-	while (((unsigned char)*name & 0xc0) == 0x80)
+	while (utf8_continues(*name))
 		name++;
 	return arena_printf(a, "\xe2\x80\xa6%s", name);
 }

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/run/blame.h"
 
+#include "base/child.h"
 #include "cmd/options/command.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Private variable: the file descriptor to which the repeating process writes its result. */
 static const char fd_variable[] = "INFER_BLAME_FD";
-enum { REPEAT_LIMIT_SECONDS = 300 };
-
-extern char **environ;
+enum { MAX_RESULT_BYTES = 4096, REPEAT_LIMIT_SECONDS = 300 };
 
 /* True if the command ran a model, perhaps on a GPU, and --no-blame was not given. */
 static bool may_blame(const struct options *o)
@@ -31,8 +25,6 @@ void blame_begin(struct options *o)
 	const char *fd = getenv(fd_variable);
 
 	if (fd && (o->command->bit & CMD_RUNS)) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		alarm(REPEAT_LIMIT_SECONDS);
 		o->config.sync = SYNC_LAUNCH;
 		o->save = o->html = o->trace = o->save_baseline = NULL;
 		o->exports.n = 0;
@@ -85,56 +77,17 @@ static struct finding *find_unattributed_error(struct diag *d)
 	return NULL;
 }
 
-static int spawn_child(int out, char **argv, pid_t *child)
+/* Repeats the command in a child process and reads its result. False if the child could not be started. */
+static bool repeat_command(char **argv, struct child *child)
 {
-	posix_spawn_file_actions_t actions;
-	char value[32];
-
-	snprintf(value, sizeof(value), "%d", out);
-	if (setenv(fd_variable, value, 1) != 0)
-		return -1;
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	int rc = posix_spawn(child, "/proc/self/exe", &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	unsetenv(fd_variable);
-	return rc;
-}
-
-static size_t read_all(int fd, char *out, size_t room)
-{
-	size_t n = 0;
-	ssize_t got;
-
-	while (n < room && ((got = read(fd, out + n, room - n)) > 0 || (got < 0 && errno == EINTR)))
-		n += got > 0 ? (size_t)got : 0;
-	return n;
-}
-
-/* Repeats the command in a child process and reads its result into text. False if the child could not be started. */
-static bool repeat_command(char **argv, char *text, size_t room, size_t *n)
-{
-	int pipes[2], status;
-	pid_t child = 0;
-
-	*n = 0;
-	if (pipe(pipes) != 0)
-		return false;
-	fcntl(pipes[0], F_SETFD, FD_CLOEXEC);
 	lseek(STDIN_FILENO, 0, SEEK_SET);
-	int rc = spawn_child(pipes[1], argv, &child);
-	close(pipes[1]);
-	if (!rc) {
-		*n = read_all(pipes[0], text, room - 1);
-		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-			;
-	}
-	close(pipes[0]);
-	text[*n] = '\0';
-	return !rc;
+	if (!child_exec(child, (const char *const *)argv, true, fd_variable, MAX_RESULT_BYTES))
+		return false;
+	child_wait(child, REPEAT_LIMIT_SECONDS);
+	return true;
 }
 
+/* Enter what the repetition found, which are four strings with their terminating NULs. */
 static void name_node(struct finding *f, const char *text, size_t n, struct diag *d)
 {
 	const char *part[4] = {0};
@@ -167,8 +120,7 @@ static void name_node(struct finding *f, const char *text, size_t n, struct diag
 void blame_end(const struct options *o, char **argv, struct diag *d)
 {
 	const char *fd = getenv(fd_variable);
-	char text[4096];
-	size_t n;
+	struct child child;
 
 	if (fd && (o->command->bit & CMD_RUNS)) {
 		send_first_error((int)strtol(fd, NULL, 10), d);
@@ -177,6 +129,8 @@ void blame_end(const struct options *o, char **argv, struct diag *d)
 	struct finding *f = find_unattributed_error(d);
 	if (!f || !may_blame(o) || o->config.sync != SYNC_ASYNC)
 		return;
-	if (repeat_command(argv, text, sizeof(text), &n))
-		name_node(f, text, n, d);
+	if (!repeat_command(argv, &child))
+		return;
+	name_node(f, child.text, child.n, d);
+	child_free(&child);
 }

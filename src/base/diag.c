@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where a cure is shown: codes.def explains it. */
+enum shown { MANUAL, HINT };
+
 static const struct {
-	const char *name, *title, *hint;
+	const char *name, *title, *cure;
 	int exit;
+	enum shown shown;
 } codes[E_COUNT] = {
-	[E_OK] = {"OK", "fine", NULL, 0},
-#define CODE(name, exit, text, hint) [E_##name] = {#name, text, hint, exit},
+	[E_OK] = {.name = "OK", .title = "fine"},
+#define CODE(name, exit, title, shown, cure) [E_##name] = {#name, title, cure, exit, shown},
 #include "base/codes.def"
 #undef CODE
 };
@@ -44,9 +48,14 @@ const char *code_title(enum code code)
 	return codes[code].title;
 }
 
+const char *code_cure(enum code code)
+{
+	return codes[code].cure;
+}
+
 const char *code_hint(enum code code)
 {
-	return codes[code].hint;
+	return codes[code].shown == HINT ? codes[code].cure : NULL;
 }
 
 const char *finding_hint(const struct finding *f)

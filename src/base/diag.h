@@ -18,7 +18,7 @@
 
 enum code {
 	E_OK,
-#define CODE(name, exit, text, hint) E_##name,
+#define CODE(name, exit, title, shown, cure) E_##name,
 #include "base/codes.def"
 #undef CODE
 	E_COUNT
@@ -84,7 +84,8 @@ void diag_where(struct diag *d, const char *model, const char *node, const char 
 const char *code_id(enum code code, enum severity severity);
 const char *severity_word(enum severity severity); /* "note", "warning", "error" */
 const char *code_title(enum code code);
-const char *code_hint(enum code code);
+const char *code_cure(enum code code); /* NULL only for E_OK */
+const char *code_hint(enum code code); /* the cure, if it is printed under findings; else NULL */
 const char *finding_hint(const struct finding *f); /* its own, else its code's; "" where there is none */
 int code_exit(enum code code);			   /* exit status of its class; 0 for E_OK */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_write.h"
 
-#include "base/tame.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,12 +18,6 @@ static void proc_path(char *path, size_t size, int pid, const char *name)
 		snprintf(path, size, "/proc/%d/%s", pid, name);
 	else
 		snprintf(path, size, "/proc/self/%s", name);
-}
-
-bool proc_end_with(pid_t parent)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return getppid() == parent;
 }
 
 int proc_open(int pid)

@@ -18,12 +18,6 @@ struct proc_memory {
  */
 bool proc_memory(int pid, struct proc_memory *m);
 
-/*
- * In a child of fork: it is killed when its parent ends. False where that has ended before (parent: getpid() of before
- * the fork).
- */
-bool proc_end_with(pid_t parent);
-
 /* What the system could still give, in bytes; 0 where it does not say. */
 uint64_t proc_available(void);
 

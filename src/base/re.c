@@ -1,42 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/re.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
-
-uint32_t utf8_get(const char *p, const char *end, size_t *n)
-{
-	const unsigned char *s = (const unsigned char *)p;
-	size_t len = s[0] < 0x80		   ? 1
-		     : s[0] >= 0xf0 && s[0] < 0xf8 ? 4
-		     : s[0] >= 0xe0		   ? 3
-		     : s[0] >= 0xc0		   ? 2
-						   : 1;
-	uint32_t c = len == 1 ? s[0] : s[0] & (0xffu >> (len + 1));
-
-	*n = 1;
-	if (len > (size_t)(end - p))
-		return s[0];
-	for (size_t i = 1; i < len; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return s[0];
-		c = c << 6 | (s[i] & 0x3fu);
-	}
-	*n = len;
-	return c;
-}
-
-size_t utf8_put(uint32_t c, char *out)
-{
-	if (c < 0x80) {
-		out[0] = (char)c;
-		return 1;
-	}
-	size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	for (size_t i = n; i-- > 1; c >>= 6)
-		out[i] = (char)(0x80 | (c & 0x3f));
-	out[0] = (char)((0xf00u >> n & 0xff) | c);
-	return n;
-}
 
 /* ---- the program -------------------------------------------------------------------------------- */
 

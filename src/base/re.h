@@ -14,9 +14,4 @@ const struct re *re_compile(const char *pattern, size_t n, struct arena *a, stru
 size_t re_scratch(const struct re *re);
 bool re_full_match(const struct re *re, const char *text, size_t n, void *scratch);
 
-/* One code point of UTF-8 from p (at least one byte there); *n: its bytes. Broken bytes stand for themselves. */
-uint32_t utf8_get(const char *p, const char *end, size_t *n);
-/* At most 4 bytes at out; how many. */
-size_t utf8_put(uint32_t c, char *out);
-
 #endif

@@ -2,38 +2,11 @@
 #include "base/tame.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-
-size_t utf8_length(const unsigned char *s, size_t n)
-{
-	static const struct {
-		unsigned char first, last, low, high; /* range of the first byte, of the second */
-		size_t length;
-	} forms[] = {
-		{0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-		{0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
-		{0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-		{0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-	};
-
-	if (s[0] < 0x80)
-		return 1;
-	for (size_t f = 0; f < sizeof(forms) / sizeof(*forms); f++) {
-		if (s[0] < forms[f].first || s[0] > forms[f].last || n < forms[f].length)
-			continue;
-		if (s[1] < forms[f].low || s[1] > forms[f].high)
-			return 0;
-		for (size_t i = 2; i < forms[f].length; i++)
-			if ((s[i] & 0xc0) != 0x80)
-				return 0;
-		return forms[f].length;
-	}
-	return 0;
-}
 
 /* How many bytes at s may be shown as they are; 0: the first one may not. */
 static size_t harmless(const unsigned char *s, size_t n, bool lines)

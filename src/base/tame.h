@@ -18,7 +18,4 @@ FILE *tame_open(FILE *to);
 /* One word of a line: newlines and tabs are shown as numbers, too. The text itself where it is harmless. */
 const char *tame_word(struct arena *a, const char *text);
 
-/* Bytes of the well-formed UTF-8 character at s, of n bytes; 0 where there is none. */
-size_t utf8_length(const unsigned char *s, size_t n);
-
 #endif

@@ -4,19 +4,15 @@
  * this process any more, and a binary search finds the node: child processes run the first half of the file's nodes,
  * then a quarter or three quarters, and so on.
  */
+#include "base/child.h"
 #include "base/file.h"
-#include "base/proc.h"
 #include "check/check.h"
 #include "check/submodel.h"
 #include "onnx/tensor_pb.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* A child that runs longer is killed and counts as one that did not crash: it may only be slow. */
@@ -33,24 +29,6 @@ struct alive {
 
 /* ---- child process ---------------------------------------------------------------------------- */
 
-/* The child's wait status; 0 if it ran for too long and was killed here. */
-static int wait_child(pid_t pid)
-{
-	int status = 0;
-
-	for (int64_t i = 0; i < (int64_t)MAX_CHILD_SECONDS * 500; i++) {
-		pid_t r = waitpid(pid, &status, WNOHANG);
-		if (r == pid)
-			return status;
-		if (r < 0 && errno != EINTR)
-			return 0;
-		usleep(2000);
-	}
-	(void)kill(pid, SIGKILL);
-	(void)waitpid(pid, &status, 0);
-	return 0;
-}
-
 /* Runs `infer run MODEL --data-set DATA [-o OUT]`. The signal that killed it; 0 if none did. */
 static int run_in_child(struct alive *a, const char *model, const char *data, const char *out)
 {
@@ -58,6 +36,7 @@ static int run_in_child(struct alive *a, const char *model, const char *data, co
 	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"};
 	const struct run_config *r = a->c->config;
 	const char *argv[32];
+	struct child child;
 	int n = 0;
 
 	argv[n++] = "infer";
@@ -86,17 +65,11 @@ static int run_in_child(struct alive *a, const char *model, const char *data, co
 	}
 	argv[n] = NULL;
 	a->tries++;
-	pid_t parent = getpid(), pid = fork();
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-		if (!proc_end_with(parent) || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
-		    dup2(null, 2) < 0)
-			_exit(127);
-		execv("/proc/self/exe", (char *const *)(uintptr_t)argv);
-		_exit(127);
-	}
-	int status = pid > 0 ? wait_child(pid) : 0;
-	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	if (!child_exec(&child, argv, false, NULL, 0))
+		return 0;
+	child_wait(&child, MAX_CHILD_SECONDS);
+	child_free(&child);
+	return child.signal;
 }
 
 /* ---- finding the node -------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/re.h"
+#include "base/utf8.h"
 #include "cpu/math/move.h"
 
 #include <inttypes.h>

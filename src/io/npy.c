@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* numpy's own formats: .npy heads, and the zip archives that hold several. */
 #include "base/mem.h"
-#include "base/re.h"
+#include "base/utf8.h"
 #include "io/io.h"
 
 #include <inttypes.h>

@@ -4,6 +4,7 @@
 #include "base/json_write.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "image/image.h"
 #include "io/io.h"
 #include "onnx/tensor_pb.h"
@@ -67,34 +68,18 @@ static const char *descr(enum dtype t, enum dtype *as)
 	return NULL;
 }
 
-/* Characters of UTF-8, wrong bytes counted as one each; the next in *c. */
-static size_t utf8_next(const unsigned char *s, size_t n, uint32_t *c)
-{
-	size_t len = *s < 0x80 ? 1 : *s >= 0xf0 ? 4 : *s >= 0xe0 ? 3 : *s >= 0xc0 ? 2 : 1;
-
-	*c = len == 1 ? *s : *s & (0xffu >> (len + 1));
-	if (len > n)
-		len = 1;
-	for (size_t i = 1; i < len; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 1;
-		*c = *c << 6 | (s[i] & 0x3f);
-	}
-	return len;
-}
-
 /* A tensor as numpy's type 'U': UTF-32 of a fixed width. */
 static struct tensor *wide_strings(const struct tensor *t, struct arena *a, size_t *chars)
 {
 	int64_t n = tensor_count(t);
-	uint32_t c;
+	size_t bytes;
 
 	*chars = 1;
 	for (int64_t i = 0; i < n; i++) {
 		size_t len, used = 0;
 		const char *s = tensor_string(t, i, &len);
-		for (size_t k = 0; k < len; used++)
-			k += utf8_next((const unsigned char *)s + k, len - k, &c);
+		for (const char *p = s; p < s + len; p += bytes, used++)
+			utf8_get(p, s + len, &bytes);
 		*chars = used > *chars ? used : *chars;
 	}
 	struct shape shape = {.rank = 2, .dim = {n, (int64_t)*chars}};
@@ -103,8 +88,8 @@ static struct tensor *wide_strings(const struct tensor *t, struct arena *a, size
 		size_t len;
 		const char *s = tensor_string(t, i, &len);
 		uint32_t *to = (uint32_t *)out->data + (size_t)i * *chars;
-		for (size_t k = 0; k < len; to++)
-			k += utf8_next((const unsigned char *)s + k, len - k, to);
+		for (const char *p = s; p < s + len; p += bytes)
+			*to++ = utf8_get(p, s + len, &bytes);
 	}
 	return out;
 }

@@ -3,7 +3,7 @@
  * Tensors as text: numbers parted by blanks or commas, a string a line, or JSON.
  * One walk serves both passes: the first counts and checks, the second stores.
  */
-#include "base/re.h"
+#include "base/utf8.h"
 #include "io/io.h"
 
 #include <ctype.h>

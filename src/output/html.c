@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/stats.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -443,7 +444,7 @@ static void short_label(struct str *h, const char *label)
 	if (n > most) {
 		str_add(h, "\xe2\x80\xa6");
 		label += n - most;
-		while (((unsigned char)*label & 0xc0) == 0x80)
+		while (utf8_continues(*label))
 			label++;
 	}
 	escaped(h, label);

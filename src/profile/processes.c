@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measurements in processes of their own; a record comes back through a pipe, as JSON. */
+/*
+ * Measure in child processes, so that one measurement's memory and libraries cannot disturb the next. A
+ * child sends its findings and its record back through a pipe, as JSON.
+ */
 #include "profile/profile.h"
 
-#include "base/proc.h"
+#include "base/child.h"
 #include "base/str.h"
 
-#include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <poll.h>
 #include <unistd.h>
 
-/* What the two processes tell each other while the child measures. */
-struct shared {
-	_Atomic bool stop;
-	_Atomic double done;
-	const char *_Atomic what; /* a text of the program itself: at the same place in both */
+enum { POLL_MS = 100, MAX_RECORD_BYTES = 1 << 30 };
+
+/* Memory that parent and child share while the child measures. */
+struct progress {
+	_Atomic bool stop;   /* set by the parent: the child shall end its measurement */
+	_Atomic double done; /* set by the child: the part that is done, 0 to 1 */
+	/* Set by the child: the step it is at. A constant of the program, whose address is the same in both. */
+	const char *_Atomic step;
 };
 
 /* ---- the child */
 
-static bool child_poll(void *arg, double done, const char *what)
+static bool publish_progress(void *arg, double done, const char *step)
 {
-	struct shared *s = arg;
+	struct progress *p = arg;
 
-	atomic_store(&s->what, what);
-	atomic_store(&s->done, done);
-	return atomic_load(&s->stop);
+	atomic_store(&p->step, step);
+	atomic_store(&p->done, done);
+	return atomic_load(&p->stop);
 }
 
 enum { TEXTS = 8 };
@@ -67,77 +69,52 @@ static void write_findings(const struct diag *d, struct json *j)
 	json_end(j, ']');
 }
 
-static void child(const struct profile_job *of, struct shared *shared, pid_t parent, int fd)
+struct task {
+	const struct profile_job *job;
+	struct progress *progress;
+};
+
+/* In the child: measure, and write findings and record as one JSON object. */
+static void measure_and_write(void *arg, FILE *out)
 {
-	struct profile_job job = *of;
+	const struct task *t = arg;
+	struct profile_job job = *t->job;
 	struct diag d = {0};
-	FILE *stream = fdopen(fd, "we");
 	struct json j;
 
-	/* the parent hears of interrupts, and passes them on; without it there is nothing to do */
-	signal(SIGINT, SIG_IGN);
-	if (!proc_end_with(parent) || !stream)
-		_exit(1);
-	job.poll = child_poll;
-	job.arg = shared;
+	job.poll = publish_progress;
+	job.arg = t->progress;
 	struct record *r = profile_measure(&job, &d);
-	json_begin(&j, stream);
+	json_begin(&j, out);
 	json_object(&j, NULL);
 	write_findings(&d, &j);
 	if (r)
 		record_write(r, &j);
 	json_end(&j, '}');
 	json_finish(&j);
-	_exit(fflush(stream) ? 1 : 0);
 }
 
 /* ---- the parent */
 
-struct text_in {
-	char *s;
-	size_t n, cap;
-};
-
-static bool take(struct text_in *t, int fd)
+/*
+ * Read the child's text to its end, and report its progress as the part `share` after `base` of the whole
+ * measurement. After the caller asks to stop, the child is still read: it writes what it has measured.
+ */
+static void follow_child(const struct profile_job *job, struct progress *progress,
+			 struct child *child, double base, double share)
 {
-	if (t->n == t->cap) {
-		size_t cap = t->cap ? t->cap * 2 : 1 << 16;
-		char *s = realloc(t->s, cap);
-		if (!s)
-			return false;
-		t->s = s;
-		t->cap = cap;
-	}
-	ssize_t k = read(fd, t->s + t->n, t->cap - t->n);
-	if (k < 0 && errno == EINTR)
-		return true;
-	if (k <= 0)
-		return false;
-	t->n += (size_t)k;
-	return true;
-}
-
-/* Until the child has said everything; asked to stop, it is told to, and still listened to. */
-static void listen_to(const struct profile_job *job, struct shared *shared, int fd, double base,
-		      double share, struct text_in *t)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	for (;;) {
-		int k = poll(&p, 1, 100);
-		double done = base + share * atomic_load(&shared->done);
-		const char *what = atomic_load(&shared->what);
+	while (child_read(child, POLL_MS)) {
+		double done = base + share * atomic_load(&progress->done);
+		const char *step = atomic_load(&progress->step);
 		if (job->label && *job->label)
-			what = job->label;
-		if (job->poll && job->poll(job->arg, done, what ? what : "measure"))
-			atomic_store(&shared->stop, true);
-		if (k > 0 && !take(t, fd))
-			return;
+			step = job->label;
+		if (job->poll && job->poll(job->arg, done, step ? step : "measure"))
+			atomic_store(&progress->stop, true);
 	}
 }
 
-/* What the child found, unless a child before it has told the same. */
-static void take_finding(const struct jvalue *v, struct arena *a, struct diag *d)
+/* Add a finding that the child wrote, unless an earlier child has already reported the same one. */
+static void add_child_finding(const struct jvalue *v, struct arena *a, struct diag *d)
 {
 	const struct jvalue *rows = jget(v, "rows");
 	struct diag_row *row = arena_new_n(a, struct diag_row, rows ? rows->n + 1 : 1);
@@ -157,84 +134,65 @@ static void take_finding(const struct jvalue *v, struct arena *a, struct diag *d
 		(void)diag_add(d, &f);
 }
 
-static struct record *understand(const struct text_in *t, int status, struct diag *d)
+static struct record *parse_measurement(const struct child *child, struct diag *d)
 {
 	struct arena a = {0};
-	struct record *r;
-	const struct jvalue *v = t->n ? jread(t->s, t->n, "measurement", E_INTERNAL, &a, NULL) : NULL;
+	const struct jvalue *v =
+		child->n ? jread(child->text, child->n, "measurement", E_INTERNAL, &a, NULL) : NULL;
+	const struct jvalue *findings = jget(v, "findings");
 
-	const struct jvalue *found = jget(v, "findings");
-
-	for (const struct jvalue *f = found ? found->first : NULL; f; f = f->next)
-		take_finding(f, &a, d);
-	r = v ? record_read(v) : NULL;
+	for (const struct jvalue *f = findings ? findings->first : NULL; f; f = f->next)
+		add_child_finding(f, &a, d);
+	struct record *r = v ? record_read(v) : NULL;
 	if (!r && !d->errors)
 		FAIL(d, E_RUN,
-		     .message = WIFSIGNALED(status)
-					? fmt(d, "the process that measured ended by signal %d",
-					      WTERMSIG(status))
-					: "the process that measured ended early");
+		     .message = child->signal ? fmt(d, "the process that measured ended by signal %d",
+						    child->signal)
+					      : "the process that measured ended early");
 	arena_free(&a);
 	return r;
 }
 
-static struct shared *share(void)
+static struct record *run_child(const struct profile_job *job, struct progress *progress,
+				double base, double share, struct diag *d)
 {
-	void *p = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct task task = {job, progress};
+	struct child child;
+	struct record *r = NULL;
 
-	return p == MAP_FAILED ? NULL : p;
-}
-
-static struct record *run_child(const struct profile_job *job, struct shared *shared, double base,
-				double part, struct diag *d)
-{
-	int fd[2], status = 0;
-	struct text_in t = {0};
-
-	if (pipe(fd)) {
-		FAIL(d, E_MEMORY, .message = "no pipe can be made");
-		return NULL;
-	}
-	pid_t parent = getpid(), pid = fork();
-	if (pid == 0) {
-		close(fd[0]);
-		child(job, shared, parent, fd[1]);
-	}
-	close(fd[1]);
-	if (pid > 0) {
-		listen_to(job, shared, fd[0], base, part, &t);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
-	}
-	close(fd[0]);
-	struct record *r = pid > 0 ? understand(&t, status, d) : NULL;
-	if (pid < 0)
+	if (child_fork(&child, MAX_RECORD_BYTES, measure_and_write, &task)) {
+		follow_child(job, progress, &child, base, share);
+		child_wait(&child, INFINITY);
+		r = parse_measurement(&child, d);
+	} else {
 		FAIL(d, E_MEMORY, .message = "no process can be started");
-	free(t.s);
+	}
+	child_free(&child);
 	return r;
 }
 
-static struct record *apart(const struct profile_job *job, double base, double part, struct diag *d)
+/* Measure once in a child process; its progress is the part `share` after `base` of the whole. */
+static struct record *measure_in_child(const struct profile_job *job, double base, double share,
+				       struct diag *d)
 {
-	struct shared *shared = share();
+	struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
 
-	if (!shared) {
+	if (progress == MAP_FAILED) {
 		FAIL(d, E_MEMORY, .message = NULL);
 		return NULL;
 	}
-	fflush(NULL);
-	struct record *r = run_child(job, shared, base, part, d);
-	munmap(shared, sizeof(*shared));
-	if (at >= 0) /* the next reads it, too */
+	struct record *r = run_child(job, progress, base, share, d);
+	munmap(progress, sizeof(*progress));
+	if (at >= 0) /* the child has read inputs from it, and the next child will read them again */
 		(void)lseek(STDIN_FILENO, at, SEEK_SET);
 	return r;
 }
 
 struct record *profile_apart(const struct profile_job *job, struct diag *d)
 {
-	return apart(job, 0, 1, d);
+	return measure_in_child(job, 0, 1, d);
 }
 
 /* ---- rounds */
@@ -415,7 +373,7 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 	one.warm_time = job->warm_time / (double)n;
 	one.iterations = job->iterations ? (job->iterations + (int64_t)n - 1) / (int64_t)n : 0;
 	while (r && got < n) {
-		r[got] = apart(&one, (double)got / (double)n, 1 / (double)n, d);
+		r[got] = measure_in_child(&one, (double)got / (double)n, 1 / (double)n, d);
 		if (!r[got] || r[got++]->stopped)
 			break;
 		one.trace = NULL; /* of the first round */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/auto_precision.h"
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/pool.h"
-#include "base/proc.h"
 #include "base/str.h"
 #include "ir/compare.h"
 #include "gpu/driver/api.h"
@@ -17,14 +17,11 @@
 #include "session/session.h"
 #include "base/stats.h"
 
-#include <errno.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 const char *const precision_names[PRECISIONS + 1] = {"fp32", "tf32", "fp16", "bf16", "auto"};
@@ -452,39 +449,28 @@ struct precision_choice precision_read(const struct jvalue *v, struct arena *a)
 	return c;
 }
 
-/* ---- apart ----------------------------------------------------------------------------------- */
+/* ---- in a child process ---------------------------------------------------------------------- */
 
-static void child(const char *path, const struct run_config *config,
-		  const struct input_request *request, pid_t parent, int fd)
+enum { MAX_TRIALS_BYTES = 1 << 16 };
+
+struct task {
+	const char *path;
+	const struct run_config *config;
+	const struct input_request *request;
+};
+
+static void try_and_write(void *arg, FILE *out)
 {
+	const struct task *t = arg;
 	struct arena a = {0};
-	FILE *stream = fdopen(fd, "we");
+	const struct precision_choice c = precision_try(t->path, t->config, t->request, &a);
 	struct json j;
 
-	/* the parent hears of interrupts; without it there is nothing to do */
-	signal(SIGINT, SIG_IGN);
-	if (!proc_end_with(parent) || !stream)
-		_exit(1);
-	const struct precision_choice c = precision_try(path, config, request, &a);
-	json_begin(&j, stream);
+	json_begin(&j, out);
 	json_object(&j, NULL);
 	precision_write(&c, &j);
 	json_end(&j, '}');
 	json_finish(&j);
-	_exit(fflush(stream) ? 1 : 0);
-}
-
-static char *listen_to(int fd, size_t *n)
-{
-	size_t room = 1 << 16;
-	char *text = malloc(room);
-	ssize_t got;
-
-	*n = 0;
-	while (text && *n < room &&
-	       ((got = read(fd, text + *n, room - *n)) > 0 || (got < 0 && errno == EINTR)))
-		*n += got > 0 ? (size_t)got : 0;
-	return text;
 }
 
 struct precision_choice precision_auto(const char *path, const struct run_config *config,
@@ -492,39 +478,30 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 				       struct arena *a)
 {
 	struct precision_choice c = {.taken = PRECISION_FP32, .doubtful = true};
-	int fd[2], status = 0;
-	size_t n = 0;
+	struct task task = {path, config, request};
+	struct child child;
 
 	if (config->device && !strcmp(config->device, "cpu"))
 		return (struct precision_choice){.taken = PRECISION_FP32, .why = on_the_cpu};
 	c.why = "no process could be started to try the others";
 	input_keep_stdin(path, request);
 	off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
-	fflush(NULL);
-	if (pipe(fd))
+	if (!child_fork(&child, MAX_TRIALS_BYTES, try_and_write, &task))
 		return c;
-	pid_t parent = getpid(), pid = fork();
-	if (pid == 0) {
-		close(fd[0]);
-		child(path, config, request, parent, fd[1]);
-	}
-	close(fd[1]);
-	if (warm) /* what a session here will want, too: side by side */
+	if (warm) /* the libraries that a session here will need load while the child tries */
 		gpu_warm_begin(LIBRARIES_USED);
-	char *text = pid > 0 ? listen_to(fd[0], &n) : NULL;
-	close(fd[0]);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	const struct jvalue *v = n ? jread(text, n, "the trials", E_INTERNAL, a, NULL) : NULL;
+	child_wait(&child, INFINITY);
+	const struct jvalue *v =
+		child.n ? jread(child.text, child.n, "the trials", E_INTERNAL, a, NULL) : NULL;
 	if (v)
 		c = precision_read(v, a);
-	else if (pid > 0 && WIFSIGNALED(status))
+	else if (child.signal)
 		c.why = arena_printf(a, "the process that tried the others ended by signal %d",
-				     WTERMSIG(status));
-	else if (pid > 0)
+				     child.signal);
+	else
 		c.why = "the process that tried the others ended early";
-	free(text);
-	if (at >= 0) /* what it read there is read again */
+	child_free(&child);
+	if (at >= 0) /* the child has read inputs from it, and this process reads them again */
 		(void)lseek(STDIN_FILENO, at, SEEK_SET);
 	return c;
 }

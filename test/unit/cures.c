@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every finding has a cause and a cure for infer-check(1). */
-#include "cmd/options/command.h"
+#include "base/diag.h"
 
 #include "unit.h"
 
