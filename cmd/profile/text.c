@@ -412,7 +412,7 @@ static const char *kernel_label(const struct record_node *n, bool brief, struct 
 
 static void node_row(const struct record_node *n, bool brief, struct table *t, struct arena *a)
 {
-	table_text(t, arena_printf(a, "%*s%s", n->depth * 2, "", node_label(n, brief, a)));
+	table_text(t, arena_printf(a, "%*s%s", (int)n->depth * 2, "", node_label(n, brief, a)));
 	table_text(t, n->op);
 	table_text(t, kernel_label(n, brief, a));
 	table_number(t, n->calls, arena_printf(a, "%.4g", n->calls));

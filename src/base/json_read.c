@@ -232,6 +232,13 @@ double jnumber(const struct jvalue *v, const char *key, double def)
 	return as_number(jget(v, key), def);
 }
 
+int64_t jint(const struct jvalue *v, const char *key, int64_t def)
+{
+	double x = jnumber(v, key, (double)def);
+
+	return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : def;
+}
+
 const char *jtext(const struct jvalue *v, const char *key)
 {
 	const struct jvalue *m = jget(v, key);

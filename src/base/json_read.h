@@ -23,6 +23,7 @@ const struct jvalue *jread(const char *text, size_t n, const char *what, enum co
 const struct jvalue *jget(const struct jvalue *v, const char *key);
 /* Its value, or `def` where there is none. The writer's "NaN" and "Infinity" are numbers. */
 double jnumber(const struct jvalue *v, const char *key, double def);
+int64_t jint(const struct jvalue *v, const char *key, int64_t def);
 const char *jtext(const struct jvalue *v, const char *key); /* NULL: none */
 bool jbool(const struct jvalue *v, const char *key);
 /* The numbers of an array member, in the arena; *n of them. */

@@ -194,9 +194,11 @@ static void zip_add(struct zip_writer *z, const char *name, const struct npy_ima
 {
 	struct str b = {.arena = a}, *c = &z->directory;
 	uint64_t bytes = m->head_bytes + m->bytes;
-	uLong crc = crc32_z(crc32_z(0, (const Bytef *)m->head, m->head_bytes), m->data, m->bytes);
+	uLong crc = crc32_z(0, (const Bytef *)m->head, m->head_bytes);
 	size_t len = strlen(name);
 
+	if (m->bytes) /* the data of a tensor without elements are NULL, at which zlib begins anew */
+		crc = crc32_z(crc, m->data, m->bytes);
 	le(&b, 0x04034b50, 4);
 	zip_fields(&b, (uint32_t)crc, len);
 	le(&b, 20, 2);

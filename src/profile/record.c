@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/record.h"
 
-#include <math.h>
+#include "base/field_json.h"
 
 const char *record_kind_name(int kind)
 {
@@ -10,9 +10,178 @@ const char *record_kind_name(int kind)
 	return kind >= 0 && kind < RECORD_KINDS ? names[kind] : "?";
 }
 
-/* ---- writing */
+/* ---- the members, each with its name in JSON ------------------------------------------------- */
 
-static void numbers(struct json *j, const char *key, const double *v, size_t n)
+#define ROW(of, member, kind, key, default_)                                                         \
+	{                                                                                            \
+		.name = (key), .type = (kind), .off = offsetof(struct of, member), .def = (default_) \
+	}
+#define NUMBER(of, member, key) ROW(of, member, F_DOUBLE, key, "0")
+#define TEXT(of, member, key)	ROW(of, member, F_STRING, key, NULL)
+#define BOOL(of, member, key)	ROW(of, member, F_BOOL, key, NULL)
+
+static const struct field identity_fields[] = {
+	TEXT(identity, model, "model"),
+	TEXT(identity, hash, "hash"),
+	TEXT(identity, inputs, "inputs"),
+	TEXT(identity, device, "device"),
+	TEXT(identity, device_name, "device_name"),
+	TEXT(identity, driver, "driver"),
+	TEXT(identity, libraries, "libraries"),
+	TEXT(identity, precision, "precision"),
+	TEXT(identity, optimize, "optimize"),
+	TEXT(identity, sync, "sync"),
+	ROW(identity, threads, F_INT, "threads", "0"),
+	ROW(identity, cores, F_INT, "cores", "0"),
+	ROW(identity, sessions, F_INT, "sessions", "1"),
+	BOOL(identity, memory_plan, "memory_plan"),
+	BOOL(identity, arena, "arena"),
+	{0},
+};
+
+static const struct field phase_fields[] = {
+	TEXT(record_phase, name, "name"),
+	NUMBER(record_phase, seconds, "seconds"),
+	NUMBER(record_phase, rss, "rss"),
+	NUMBER(record_phase, private, "private"),
+	NUMBER(record_phase, peak, "peak_rss"),
+	NUMBER(record_phase, device_used, "device_used"),
+	{0},
+};
+
+static const struct field kernel_fields[] = {
+	TEXT(record_kernel, name, "name"),
+	NUMBER(record_kernel, count, "count"),
+	NUMBER(record_kernel, seconds, "seconds"),
+	{0},
+};
+
+static const struct field node_fields[] = {
+	TEXT(record_node, name, "name"),
+	TEXT(record_node, op, "operator"),
+	TEXT(record_node, kernel, "kernel"),
+	TEXT(record_node, place, "place"),
+	TEXT(record_node, fused, "fused"),
+	ROW(record_node, depth, F_INT, "depth", "0"),
+	NUMBER(record_node, calls, "calls"),
+	NUMBER(record_node, typical, "typical"),
+	NUMBER(record_node, low, "p10"),
+	NUMBER(record_node, share, "share"),
+	NUMBER(record_node, flops, "flops"),
+	NUMBER(record_node, bytes, "bytes"),
+	NUMBER(record_node, out_bytes, "out_bytes"),
+	NUMBER(record_node, workspace, "workspace"),
+	NUMBER(record_node, live, "live"),
+	NUMBER(record_node, grown, "resident_grown"),
+	{0},
+};
+
+static const struct field point_fields[] = {
+	TEXT(record_point, label, "label"),
+	NUMBER(record_point, prepare, "prepare"),
+	NUMBER(record_point, first, "first_run"),
+	ROW(record_point, items, F_DOUBLE, "items", "1"),
+	NUMBER(record_point, copy_in, "host_to_device"),
+	NUMBER(record_point, copy_out, "device_to_host"),
+	NUMBER(record_point, slab, "planned_bytes"),
+	NUMBER(record_point, device_slab, "planned_device_bytes"),
+	NUMBER(record_point, values, "unplanned_bytes"),
+	NUMBER(record_point, weights, "weight_bytes"),
+	NUMBER(record_point, span, "span"),
+	NUMBER(record_point, waited, "waited"),
+	{0},
+};
+
+static const struct field clock_fields[] = {
+	NUMBER(record_clocks, sm_most, "sm_most_mhz"),
+	NUMBER(record_clocks, memory_most, "memory_most_mhz"),
+	NUMBER(record_clocks, watts_most, "watts_most"),
+	{0},
+};
+
+static const struct field machine_fields[] = {
+	NUMBER(record, peak_flops, "peak_flops"),     NUMBER(record, peak_bytes, "peak_bytes"),
+	NUMBER(record, faults_minor, "faults_minor"), NUMBER(record, faults_major, "faults_major"),
+	NUMBER(record, forced, "forced_switches"),    NUMBER(record, clock_low, "clock_low_khz"),
+	NUMBER(record, clock_high, "clock_high_khz"), {0},
+};
+
+static const struct field record_fields[] = {
+	TEXT(record, label, "label"),
+	NUMBER(record, flops, "flops"),
+	NUMBER(record, bytes, "bytes"),
+	NUMBER(record, observed, "observed"),
+	NUMBER(record, gaps, "gaps"),
+	NUMBER(record, copy_in, "host_to_device"),
+	NUMBER(record, copy_out, "device_to_host"),
+	NUMBER(record, in_bytes, "host_to_device_bytes"),
+	NUMBER(record, out_bytes, "device_to_host_bytes"),
+	TEXT(record, timed_by, "timed_by"),
+	TEXT(record, timed_why, "timed_why"),
+	NUMBER(record, held, "held"),
+	BOOL(record, stopped, "stopped"),
+	TEXT(record, failed, "failed"),
+	{0},
+};
+
+/* Arrays of numbers of one length. An optional one is NULL when it is not known. */
+struct series {
+	const char *name;
+	size_t off; /* of a const double * */
+	bool optional;
+};
+
+static const struct series point_series[] = {
+	{"samples", offsetof(struct record_point, time), false},
+	{"start", offsetof(struct record_point, start), true},
+	{"delay", offsetof(struct record_point, delay), true},
+	{0},
+};
+
+static const struct series node_series[] = {
+	{"samples", offsetof(struct record_node, time), false},
+	{0},
+};
+
+static const struct series observed_series[] = {
+	{"observed_samples", offsetof(struct record, observed_time), false},
+	{0},
+};
+
+static const struct series timeline_series[] = {
+	{"at", offsetof(struct record_timeline, at), false},
+	{"run", offsetof(struct record_timeline, run), false},
+	{"rss", offsetof(struct record_timeline, rss), false},
+	{"private", offsetof(struct record_timeline, private), false},
+	{"host", offsetof(struct record_timeline, host), false},
+	{"device", offsetof(struct record_timeline, device), false},
+	{"device_used", offsetof(struct record_timeline, device_used), false},
+	{0},
+};
+
+static const struct series clock_series[] = {
+	{"at", offsetof(struct record_clocks, at), false},
+	{"sm_mhz", offsetof(struct record_clocks, sm), false},
+	{"memory_mhz", offsetof(struct record_clocks, memory), false},
+	{"celsius", offsetof(struct record_clocks, celsius), false},
+	{"watts", offsetof(struct record_clocks, watts), false},
+	{"reasons", offsetof(struct record_clocks, reasons), false},
+	{0},
+};
+
+static const struct series yard_series[] = {
+	{"yard_arithmetic", offsetof(struct record, yard[0]), false},
+	{"yard_arithmetic_delay", offsetof(struct record, yard_delay[0]), true},
+	{"yard_memory", offsetof(struct record, yard[1]), false},
+	{"yard_memory_delay", offsetof(struct record, yard_delay[1]), true},
+	{"yard_exchange", offsetof(struct record, yard[2]), false},
+	{"yard_exchange_delay", offsetof(struct record, yard_delay[2]), true},
+	{0},
+};
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void write_numbers(struct json *j, const char *key, const double *v, size_t n)
 {
 	if (!v)
 		return;
@@ -22,36 +191,25 @@ static void numbers(struct json *j, const char *key, const double *v, size_t n)
 	json_end(j, ']');
 }
 
-static void write_identity(const struct identity *id, struct json *j)
+static void write_series(const struct series *table, const void *obj, size_t n, struct json *j)
 {
-	json_object(j, "identity");
-	json_string(j, "model", id->model);
-	json_string(j, "hash", id->hash);
-	json_string(j, "inputs", id->inputs);
-	json_string(j, "device", id->device);
-	json_string(j, "device_name", id->device_name);
-	json_string(j, "driver", id->driver);
-	json_string(j, "libraries", id->libraries);
-	json_string(j, "precision", id->precision);
-	json_string(j, "optimize", id->optimize);
-	json_string(j, "sync", id->sync);
-	json_int(j, "threads", id->threads);
-	json_int(j, "cores", id->cores);
-	json_int(j, "sessions", id->sessions);
-	json_bool(j, "memory_plan", id->memory_plan);
-	json_bool(j, "arena", id->arena);
+	for (const struct series *s = table; s->name; s++) {
+		const void *at = (const char *)obj + s->off;
+		write_numbers(j, s->name, *(const double *const *)at, n);
+	}
+}
+
+static void write_object(const char *key, const struct field *table, const void *obj, struct json *j)
+{
+	json_object(j, key);
+	field_write_json(table, obj, j);
 	json_end(j, '}');
 }
 
 static void write_phase(const struct record_phase *p, struct json *j)
 {
 	json_object(j, NULL);
-	json_string(j, "name", p->name);
-	json_number(j, "seconds", p->seconds);
-	json_number(j, "rss", p->rss);
-	json_number(j, "private", p->private);
-	json_number(j, "peak_rss", p->peak);
-	json_number(j, "device_used", p->device_used);
+	field_write_json(phase_fields, p, j);
 	json_object(j, "live");
 	for (int k = 0; k < RECORD_KINDS; k++) {
 		json_object(j, record_kind_name(k));
@@ -64,82 +222,39 @@ static void write_phase(const struct record_phase *p, struct json *j)
 	json_end(j, '}');
 }
 
-static void write_launches(const struct record_node *n, struct json *j)
-{
-	json_array(j, "kernels");
-	for (size_t i = 0; i < n->nlaunches; i++) {
-		json_object(j, NULL);
-		json_string(j, "name", n->launch[i].name);
-		json_number(j, "count", n->launch[i].count);
-		json_number(j, "seconds", n->launch[i].seconds);
-		json_end(j, '}');
-	}
-	json_end(j, ']');
-}
-
 static void write_node(const struct record_node *n, struct json *j)
 {
 	json_object(j, NULL);
-	json_string(j, "name", n->name);
-	json_string(j, "operator", n->op);
-	json_string(j, "kernel", n->kernel);
-	json_string(j, "place", n->place);
-	json_string(j, "fused", n->fused);
-	json_int(j, "depth", n->depth);
-	json_number(j, "calls", n->calls);
-	json_number(j, "typical", n->typical);
-	json_number(j, "p10", n->low);
-	json_number(j, "share", n->share);
-	json_number(j, "flops", n->flops);
-	json_number(j, "bytes", n->bytes);
-	json_number(j, "out_bytes", n->out_bytes);
-	json_number(j, "workspace", n->workspace);
-	json_number(j, "live", n->live);
-	json_number(j, "resident_grown", n->grown);
-	if (n->nlaunches)
-		write_launches(n, j);
-	numbers(j, "samples", n->time, n->n);
+	field_write_json(node_fields, n, j);
+	if (n->nlaunches) {
+		json_array(j, "kernels");
+		for (size_t i = 0; i < n->nlaunches; i++)
+			write_object(NULL, kernel_fields, &n->launch[i], j);
+		json_end(j, ']');
+	}
+	write_series(node_series, n, n->n, j);
 	json_end(j, '}');
 }
 
 static void write_point(const struct record_point *p, size_t ndims, struct json *j)
 {
 	json_object(j, NULL);
-	json_string(j, "label", p->label);
-	numbers(j, "size", p->size, ndims);
-	json_number(j, "prepare", p->prepare);
-	json_number(j, "first_run", p->first);
-	json_number(j, "items", p->items);
-	json_number(j, "host_to_device", p->copy_in);
-	json_number(j, "device_to_host", p->copy_out);
-	json_number(j, "planned_bytes", p->slab);
-	json_number(j, "planned_device_bytes", p->device_slab);
-	json_number(j, "unplanned_bytes", p->values);
-	json_number(j, "weight_bytes", p->weights);
-	json_number(j, "span", p->span);
-	json_number(j, "waited", p->waited);
+	field_write_json(point_fields, p, j);
+	write_numbers(j, "size", p->size, ndims);
 	if (p->rounds) {
 		json_array(j, "rounds");
 		for (size_t i = 0; i < p->nrounds; i++)
 			json_uint(j, NULL, p->rounds[i]);
 		json_end(j, ']');
 	}
-	numbers(j, "samples", p->time, p->n);
-	numbers(j, "start", p->start, p->n);
-	numbers(j, "delay", p->delay, p->n);
+	write_series(point_series, p, p->n, j);
 	json_end(j, '}');
 }
 
 static void write_timeline(const struct record_timeline *t, struct json *j)
 {
 	json_object(j, "timeline");
-	numbers(j, "at", t->at, t->n);
-	numbers(j, "run", t->run, t->n);
-	numbers(j, "rss", t->rss, t->n);
-	numbers(j, "private", t->private, t->n);
-	numbers(j, "host", t->host, t->n);
-	numbers(j, "device", t->device, t->n);
-	numbers(j, "device_used", t->device_used, t->n);
+	write_series(timeline_series, t, t->n, j);
 	json_end(j, '}');
 }
 
@@ -148,43 +263,23 @@ static void write_clocks(const struct record_clocks *c, struct json *j)
 	if (!c->n)
 		return;
 	json_object(j, "device_clocks");
-	json_number(j, "sm_most_mhz", c->sm_most);
-	json_number(j, "memory_most_mhz", c->memory_most);
-	json_number(j, "watts_most", c->watts_most);
-	numbers(j, "at", c->at, c->n);
-	numbers(j, "sm_mhz", c->sm, c->n);
-	numbers(j, "memory_mhz", c->memory, c->n);
-	numbers(j, "celsius", c->celsius, c->n);
-	numbers(j, "watts", c->watts, c->n);
-	numbers(j, "reasons", c->reasons, c->n);
+	field_write_json(clock_fields, c, j);
+	write_series(clock_series, c, c->n, j);
 	json_end(j, '}');
 }
-
-static const char *const yard_names[RECORD_YARDS][2] = {{"yard_arithmetic", "yard_arithmetic_delay"},
-							{"yard_memory", "yard_memory_delay"},
-							{"yard_exchange", "yard_exchange_delay"}};
 
 static void write_machine(const struct record *r, struct json *j)
 {
 	json_object(j, "machine");
-	json_number(j, "peak_flops", r->peak_flops);
-	json_number(j, "peak_bytes", r->peak_bytes);
-	json_number(j, "faults_minor", r->faults_minor);
-	json_number(j, "faults_major", r->faults_major);
-	json_number(j, "forced_switches", r->forced);
-	json_number(j, "clock_low_khz", r->clock_low);
-	json_number(j, "clock_high_khz", r->clock_high);
-	for (int k = 0; k < RECORD_YARDS; k++) {
-		numbers(j, yard_names[k][0], r->yard[k], r->nyard);
-		numbers(j, yard_names[k][1], r->yard_delay[k], r->nyard);
-	}
+	field_write_json(machine_fields, r, j);
+	write_series(yard_series, r, r->nyard, j);
 	json_end(j, '}');
 }
 
 void record_write(const struct record *r, struct json *j)
 {
-	json_string(j, "label", r->label);
-	write_identity(&r->id, j);
+	field_write_json(record_fields, r, j);
+	write_object("identity", identity_fields, &r->id, j);
 	json_array(j, "phases");
 	for (size_t i = 0; i < r->nphases; i++)
 		write_phase(&r->phase[i], j);
@@ -197,18 +292,7 @@ void record_write(const struct record *r, struct json *j)
 	for (size_t i = 0; i < r->npoints; i++)
 		write_point(&r->point[i], r->ndims, j);
 	json_end(j, ']');
-	json_number(j, "flops", r->flops);
-	json_number(j, "bytes", r->bytes);
-	json_number(j, "observed", r->observed);
-	json_number(j, "gaps", r->gaps);
-	json_number(j, "host_to_device", r->copy_in);
-	json_number(j, "device_to_host", r->copy_out);
-	json_number(j, "host_to_device_bytes", r->in_bytes);
-	json_number(j, "device_to_host_bytes", r->out_bytes);
-	json_string(j, "timed_by", r->timed_by);
-	json_string(j, "timed_why", r->timed_why);
-	json_number(j, "held", r->held);
-	numbers(j, "observed_samples", r->observed_time, r->nobserved);
+	write_series(observed_series, r, r->nobserved, j);
 	json_array(j, "nodes");
 	for (size_t i = 0; i < r->nnodes; i++)
 		write_node(&r->node[i], j);
@@ -216,58 +300,54 @@ void record_write(const struct record *r, struct json *j)
 	write_timeline(&r->timeline, j);
 	write_clocks(&r->clocks, j);
 	write_machine(r, j);
-	json_bool(j, "stopped", r->stopped);
-	json_string(j, "failed", r->failed);
 }
 
-/* ---- reading; the tree and the record share an arena no longer than the copy below */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-static const char *text(struct record *r, const struct jvalue *v, const char *key)
+static const double *read_numbers(struct record *r, const struct jvalue *v, const char *key, size_t *n)
 {
-	return arena_str(&r->arena, jtext(v, key));
-}
-
-static const double *list(struct record *r, const struct jvalue *v, const char *key, size_t *n)
-{
+	*n = 0;
 	return jget(v, key) ? jnumbers(v, key, n, &r->arena) : NULL;
 }
 
-static void read_identity(struct record *r, const struct jvalue *v)
+/*
+ * Returns the common length: a file may have been edited, so it is that of the shortest array that is not
+ * optional. An optional array of another length is left out.
+ */
+static size_t read_series(struct record *r, const struct series *table, void *obj,
+			  const struct jvalue *v)
 {
-	r->id = (struct identity){.model = text(r, v, "model"),
-				  .hash = text(r, v, "hash"),
-				  .inputs = text(r, v, "inputs"),
-				  .device = text(r, v, "device"),
-				  .device_name = text(r, v, "device_name"),
-				  .driver = text(r, v, "driver"),
-				  .libraries = text(r, v, "libraries"),
-				  .precision = text(r, v, "precision"),
-				  .optimize = text(r, v, "optimize"),
-				  .sync = text(r, v, "sync"),
-				  .threads = (int64_t)jnumber(v, "threads", 0),
-				  .cores = (int64_t)jnumber(v, "cores", 0),
-				  .sessions = (int64_t)jnumber(v, "sessions", 1),
-				  .memory_plan = jbool(v, "memory_plan"),
-				  .arena = jbool(v, "arena")};
+	size_t least = SIZE_MAX, n;
+
+	for (const struct series *s = table; s->name; s++) {
+		if (s->optional)
+			continue;
+		void *at = (char *)obj + s->off;
+		*(const double **)at = read_numbers(r, v, s->name, &n);
+		least = n < least ? n : least;
+	}
+	for (const struct series *s = table; s->name; s++) {
+		if (!s->optional)
+			continue;
+		void *at = (char *)obj + s->off;
+		const double *numbers = read_numbers(r, v, s->name, &n);
+		*(const double **)at = n == least ? numbers : NULL;
+	}
+	return least;
 }
 
 static void read_phase(struct record *r, const struct jvalue *v, struct record_phase *p)
 {
 	const struct jvalue *live = jget(v, "live");
 
-	*p = (struct record_phase){.name = text(r, v, "name"),
-				   .seconds = jnumber(v, "seconds", 0),
-				   .rss = jnumber(v, "rss", 0),
-				   .private = jnumber(v, "private", 0),
-				   .peak = jnumber(v, "peak_rss", 0),
-				   .device_used = jnumber(v, "device_used", 0)};
+	field_read_json(phase_fields, p, v, &r->arena);
 	for (int k = 0; k < RECORD_KINDS; k++)
 		for (int i = 0; i < RECORD_PURPOSES; i++)
 			p->live[k][i] = jnumber(jget(live, record_kind_name(k)),
 						mem_purpose_name((enum mem_purpose)i), 0);
 }
 
-/* Elements of an array member that are objects, each through `one`. */
+/* Read an array member whose elements are objects, each with the function `one`. */
 #define READ_ALL(r, v, key, type_, one, list_, count_)                                             \
 	do {                                                                                       \
 		const struct jvalue *all_ = jget(v, key);                                          \
@@ -279,41 +359,22 @@ static void read_phase(struct record *r, const struct jvalue *v, struct record_p
 		(count_) = k_;                                                                     \
 	} while (0)
 
-static void read_launch(struct record *r, const struct jvalue *v, struct record_kernel *k)
+static void read_kernel(struct record *r, const struct jvalue *v, struct record_kernel *k)
 {
-	*k = (struct record_kernel){.name = text(r, v, "name"),
-				    .count = jnumber(v, "count", 0),
-				    .seconds = jnumber(v, "seconds", 0)};
+	field_read_json(kernel_fields, k, v, &r->arena);
 }
 
 static void read_node(struct record *r, const struct jvalue *v, struct record_node *n)
 {
-	*n = (struct record_node){.name = text(r, v, "name"),
-				  .op = text(r, v, "operator"),
-				  .kernel = text(r, v, "kernel"),
-				  .place = text(r, v, "place"),
-				  .fused = text(r, v, "fused"),
-				  .depth = (int)jnumber(v, "depth", 0),
-				  .calls = jnumber(v, "calls", 0),
-				  .typical = jnumber(v, "typical", 0),
-				  .low = jnumber(v, "p10", 0),
-				  .share = jnumber(v, "share", 0),
-				  .flops = jnumber(v, "flops", 0),
-				  .bytes = jnumber(v, "bytes", 0),
-				  .out_bytes = jnumber(v, "out_bytes", 0),
-				  .workspace = jnumber(v, "workspace", 0),
-				  .live = jnumber(v, "live", 0),
-				  .grown = jnumber(v, "resident_grown", 0)};
-	n->time = list(r, v, "samples", &n->n);
-	struct record_kernel *to = NULL;
-	READ_ALL(r, v, "kernels", struct record_kernel, read_launch, to, n->nlaunches);
-	n->launch = to;
+	field_read_json(node_fields, n, v, &r->arena);
+	n->n = read_series(r, node_series, n, v);
+	READ_ALL(r, v, "kernels", struct record_kernel, read_kernel, n->launch, n->nlaunches);
 }
 
 static void read_rounds(struct record *r, const struct jvalue *v, struct record_point *p)
 {
 	size_t n, *rounds;
-	const double *from = list(r, v, "rounds", &n);
+	const double *from = read_numbers(r, v, "rounds", &n);
 
 	if (!from)
 		return;
@@ -326,26 +387,11 @@ static void read_rounds(struct record *r, const struct jvalue *v, struct record_
 
 static void read_point(struct record *r, const struct jvalue *v, struct record_point *p)
 {
-	size_t n = 0, starts = 0, delays = 0;
+	size_t n;
 
-	*p = (struct record_point){.label = text(r, v, "label"),
-				   .prepare = jnumber(v, "prepare", 0),
-				   .first = jnumber(v, "first_run", 0),
-				   .items = jnumber(v, "items", 1),
-				   .copy_in = jnumber(v, "host_to_device", 0),
-				   .copy_out = jnumber(v, "device_to_host", 0),
-				   .slab = jnumber(v, "planned_bytes", 0),
-				   .device_slab = jnumber(v, "planned_device_bytes", 0),
-				   .values = jnumber(v, "unplanned_bytes", 0),
-				   .weights = jnumber(v, "weight_bytes", 0),
-				   .span = jnumber(v, "span", 0),
-				   .waited = jnumber(v, "waited", 0)};
-	p->size = list(r, v, "size", &n);
-	p->time = list(r, v, "samples", &p->n);
-	p->start = list(r, v, "start", &starts);
-	p->start = starts == p->n ? p->start : NULL;
-	p->delay = list(r, v, "delay", &delays);
-	p->delay = delays == p->n ? p->delay : NULL;
+	field_read_json(point_fields, p, v, &r->arena);
+	p->size = read_numbers(r, v, "size", &n);
+	p->n = read_series(r, point_series, p, v);
 	read_rounds(r, v, p);
 }
 
@@ -354,98 +400,27 @@ static void read_name(struct record *r, const struct jvalue *v, const char **to)
 	*to = arena_str(&r->arena, v->type == J_STRING ? v->text : "");
 }
 
-static void read_clocks(struct record *r, const struct jvalue *v)
-{
-	static const char *const keys[] = {"at",      "sm_mhz", "memory_mhz",
-					   "celsius", "watts",	"reasons"};
-	struct record_clocks *c = &r->clocks;
-	const double **to[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
-	size_t n[6] = {0}, least = SIZE_MAX;
-
-	for (int i = 0; i < 6; i++) {
-		*to[i] = list(r, v, keys[i], &n[i]);
-		least = n[i] < least ? n[i] : least;
-	}
-	c->n = least;
-	c->sm_most = jnumber(v, "sm_most_mhz", 0);
-	c->memory_most = jnumber(v, "memory_most_mhz", 0);
-	c->watts_most = jnumber(v, "watts_most", 0);
-}
-
-static void read_machine(struct record *r, const struct jvalue *v)
-{
-	size_t n[RECORD_YARDS][2] = {{0}};
-
-	r->peak_flops = jnumber(v, "peak_flops", 0);
-	r->peak_bytes = jnumber(v, "peak_bytes", 0);
-	r->faults_minor = jnumber(v, "faults_minor", 0);
-	r->faults_major = jnumber(v, "faults_major", 0);
-	r->forced = jnumber(v, "forced_switches", 0);
-	r->clock_low = jnumber(v, "clock_low_khz", 0);
-	r->clock_high = jnumber(v, "clock_high_khz", 0);
-	for (int k = 0; k < RECORD_YARDS; k++) {
-		r->yard[k] = list(r, v, yard_names[k][0], &n[k][0]);
-		r->yard_delay[k] = list(r, v, yard_names[k][1], &n[k][1]);
-	}
-	r->nyard = n[0][0];
-	for (int k = 1; k < RECORD_YARDS; k++)
-		r->nyard = n[k][0] == r->nyard ? r->nyard : 0;
-	for (int k = 0; k < RECORD_YARDS; k++)
-		r->yard_delay[k] = n[k][1] == r->nyard ? r->yard_delay[k] : NULL;
-}
-
-static void read_timeline(struct record *r, const struct jvalue *v)
-{
-	static const char *const keys[] = {"at",   "run",    "rss",	   "private",
-					   "host", "device", "device_used"};
-	enum { KEYS = sizeof(keys) / sizeof(*keys) };
-	struct record_timeline *t = &r->timeline;
-	const double **to[KEYS] = {&t->at,   &t->run,	 &t->rss,	 &t->private,
-				   &t->host, &t->device, &t->device_used};
-	size_t least = SIZE_MAX;
-
-	for (int i = 0; i < KEYS; i++) {
-		size_t n = 0;
-		*to[i] = list(r, v, keys[i], &n);
-		least = n < least ? n : least;
-	}
-	t->n = least;
-}
-
 struct record *record_read(const struct jvalue *v)
 {
 	struct arena a = {0};
-	size_t n = 0;
+	const struct jvalue *machine = jget(v, "machine"), *clocks = jget(v, "device_clocks");
 
 	if (!jget(v, "identity") || !jget(v, "points"))
 		return NULL;
 	struct record *r = arena_new(&a, struct record);
 	r->arena = a;
-	r->label = text(r, v, "label");
-	read_identity(r, jget(v, "identity"));
+	field_read_json(record_fields, r, v, &r->arena);
+	field_read_json(identity_fields, &r->id, jget(v, "identity"), &r->arena);
 	READ_ALL(r, v, "phases", struct record_phase, read_phase, r->phase, r->nphases);
 	READ_ALL(r, v, "dimensions", const char *, read_name, r->dim, r->ndims);
 	READ_ALL(r, v, "points", struct record_point, read_point, r->point, r->npoints);
 	READ_ALL(r, v, "nodes", struct record_node, read_node, r->node, r->nnodes);
-	r->flops = jnumber(v, "flops", 0);
-	r->bytes = jnumber(v, "bytes", 0);
-	r->observed = jnumber(v, "observed", 0);
-	r->gaps = jnumber(v, "gaps", 0);
-	r->copy_in = jnumber(v, "host_to_device", 0);
-	r->copy_out = jnumber(v, "device_to_host", 0);
-	r->in_bytes = jnumber(v, "host_to_device_bytes", 0);
-	r->out_bytes = jnumber(v, "device_to_host_bytes", 0);
-	r->timed_by = text(r, v, "timed_by");
-	r->timed_why = text(r, v, "timed_why");
-	r->held = jnumber(v, "held", 0);
-	r->observed_time = list(r, v, "observed_samples", &n);
-	r->nobserved = n;
-	read_timeline(r, jget(v, "timeline"));
-	if (jget(v, "device_clocks"))
-		read_clocks(r, jget(v, "device_clocks"));
-	read_machine(r, jget(v, "machine"));
-	r->stopped = jbool(v, "stopped");
-	r->failed = text(r, v, "failed");
+	r->nobserved = read_series(r, observed_series, r, v);
+	r->timeline.n = read_series(r, timeline_series, &r->timeline, jget(v, "timeline"));
+	field_read_json(clock_fields, &r->clocks, clocks, &r->arena);
+	r->clocks.n = read_series(r, clock_series, &r->clocks, clocks);
+	field_read_json(machine_fields, r, machine, &r->arena);
+	r->nyard = read_series(r, yard_series, r, machine);
 	return r;
 }
 

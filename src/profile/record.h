@@ -44,7 +44,7 @@ struct record_kernel {
 struct record_node {
 	const char *name, *op, *kernel, *place;
 	const char *fused;  /* the nodes it stands for, "a, b"; NULL */
-	int depth;	    /* in bodies of control flow */
+	int64_t depth;	    /* in bodies of control flow */
 	double calls;	    /* a run */
 	const double *time; /* of each observed run, without what runs inside of it */
 	size_t n;

@@ -116,6 +116,32 @@ static void archives(void)
 	}
 }
 
+/* crc32() of zlib begins anew when its buffer is NULL, and the data of a tensor without elements are. */
+static void no_elements_in_an_archive(void)
+{
+	char dir[] = "/tmp/infer-io-XXXXXX";
+	struct arena a = {0};
+	struct shape shape = {.rank = 2, .dim = {0, 3}};
+	struct tensor *t = tensor_new(&a, DT_F32, &shape);
+	const struct io_output out = {.name = "y", .tensor = t};
+	const char *path;
+	struct file_map m;
+	struct zip z;
+	unsigned char bytes[1024];
+
+	t->data = NULL;
+	if (!CHECK(mkdtemp(dir)) || !CHECK_INT(io_save(dir, IO_SAVE_NPZ, &out, 1, &path, &a, NULL), 0))
+		return;
+	CHECK_INT(file_map(path, &m, E_INPUT_OPEN, NULL), 0);
+	CHECK_INT(zip_open(m.data, m.size, "x", &a, &z, NULL), 0);
+	CHECK(z.n == 1 && z.entry[0].size <= sizeof(bytes));
+	CHECK_INT(zip_read(&z.entry[0], bytes, NULL), 0);
+	file_unmap(&m);
+	unlink(path);
+	rmdir(dir);
+	arena_free(&a);
+}
+
 static struct tensor *parse(enum io_kind kind, const char *s, enum dtype want, struct arena *a,
 			    struct text_head *h)
 {
@@ -268,6 +294,7 @@ int main(void)
 	UNIT(npy_heads);
 	UNIT(npy_bad_heads);
 	UNIT(archives);
+	UNIT(no_elements_in_an_archive);
 	UNIT(texts);
 	UNIT(bad_texts);
 	UNIT(kinds);
