@@ -1,209 +1,246 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_read.h"
 
-#include "base/str.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 64 };
+enum { MAX_DEPTH = 64 };
 
-struct reader {
-	const char *p, *end;
-	struct arena *arena;
-	int depth;
-	const char *wrong; /* the first thing that is */
-};
+/* ---- the scanner ----------------------------------------------------------------------------- */
 
-static bool read_value(struct reader *r, struct jvalue *v);
-
-static bool wrong(struct reader *r, const char *what)
+bool json_fail(struct json_scan *s, const char *why)
 {
-	if (!r->wrong)
-		r->wrong = what;
+	s->error = s->error ? s->error : why;
 	return false;
 }
 
-static void skip_space(struct reader *r)
+void json_skip_blanks(struct json_scan *s)
 {
-	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
-		r->p++;
+	while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
+		s->p++;
 }
 
-static bool take(struct reader *r, char c)
+bool json_take(struct json_scan *s, char c)
 {
-	skip_space(r);
-	if (r->p >= r->end || *r->p != c)
+	json_skip_blanks(s);
+	if (s->p >= s->end || *s->p != c)
 		return false;
-	r->p++;
+	s->p++;
 	return true;
 }
 
-static bool word(struct reader *r, const char *w)
+/* The value of four hexadecimal digits; -1: they are none. */
+static int parse_unit(const struct json_scan *s)
 {
-	size_t n = strlen(w);
+	int v = 0;
 
-	if ((size_t)(r->end - r->p) < n || memcmp(r->p, w, n) != 0)
-		return false;
-	r->p += n;
-	return true;
-}
-
-/* Four hexadecimal digits; what our writer makes is below 0x80, anything else becomes UTF-8 of its unit. */
-static bool read_unit(struct reader *r, struct str *s)
-{
-	char digits[5] = "", *end, out[4];
-
-	if (r->end - r->p < 4)
-		return wrong(r, "a cut escape");
-	memcpy(digits, r->p, 4);
-	unsigned long c = strtoul(digits, &end, 16);
-	if (*end)
-		return wrong(r, "a wrong escape");
-	r->p += 4;
-	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : 3;
-	if (n == 1) {
-		out[0] = (char)c;
-	} else if (n == 2) {
-		out[0] = (char)(0xc0 | (c >> 6));
-		out[1] = (char)(0x80 | (c & 0x3f));
-	} else {
-		out[0] = (char)(0xe0 | (c >> 12));
-		out[1] = (char)(0x80 | ((c >> 6) & 0x3f));
-		out[2] = (char)(0x80 | (c & 0x3f));
+	if (s->end - s->p < 4)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		char c = s->p[i], lower = (char)(c | 0x20);
+		if (c >= '0' && c <= '9')
+			v = v * 16 + (c - '0');
+		else if (lower >= 'a' && lower <= 'f')
+			v = v * 16 + (lower - 'a' + 10);
+		else
+			return -1;
 	}
-	str_add_n(s, out, n);
-	return true;
+	return v;
 }
 
-static bool read_escape(struct reader *r, struct str *s)
+/* The code point after "\u", for which characters beyond U+FFFF need a second unit; -1: wrong. */
+static int32_t read_unicode(struct json_scan *s)
 {
-	static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
+	int high = parse_unit(s);
 
-	if (r->p >= r->end)
-		return wrong(r, "a string without an end");
-	char c = *r->p++;
-	if (c == 'u')
-		return read_unit(r, s);
-	const char *at = c ? strchr(letters, c) : NULL;
-	if (!at)
-		return wrong(r, "a wrong escape");
-	str_add_n(s, &means[at - letters], 1);
-	return true;
-}
-
-static const char *read_string(struct reader *r)
-{
-	struct str s = {.arena = r->arena};
-
-	while (r->p < r->end && *r->p != '"') {
-		const char *from = r->p;
-		while (r->p < r->end && *r->p != '"' && *r->p != '\\')
-			r->p++;
-		str_add_n(&s, from, (size_t)(r->p - from));
-		if (r->p < r->end && *r->p == '\\') {
-			r->p++;
-			if (!read_escape(r, &s))
-				return NULL;
+	if (high < 0)
+		return -1;
+	s->p += 4;
+	if (high < 0xd800 || high > 0xdfff)
+		return high;
+	if (high < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u') {
+		s->p += 2;
+		int low = parse_unit(s);
+		if (low >= 0xdc00 && low <= 0xdfff) {
+			s->p += 4;
+			return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
 		}
+		s->p -= 2;
 	}
-	if (r->p >= r->end) {
-		wrong(r, "a string without an end");
-		return NULL;
-	}
-	r->p++;
-	return str_get(&s);
+	return 0xfffd; /* half of a pair is no character */
 }
 
-static bool read_number(struct reader *r, struct jvalue *v)
+/* What follows a backslash, as UTF-8 at `to`; its bytes, 4 at most; 0: wrong. */
+static size_t read_escape(struct json_scan *s, char *to)
+{
+	static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+	char c = *s->p++;
+	const char *at = c ? strchr(letters, c) : NULL;
+
+	if (at) {
+		*to = values[at - letters];
+		return 1;
+	}
+	int32_t point = c == 'u' ? read_unicode(s) : -1;
+	return point < 0 ? 0 : utf8_put((uint32_t)point, to);
+}
+
+/* Copy a string whose closing quote is at `close`, with its escapes replaced: these only make it shorter. */
+static bool copy_unescaped(struct json_scan *s, const char *close, const char **text, size_t *n)
+{
+	struct json_scan inner = {.p = s->p, .end = close};
+	char *to = arena_alloc(s->arena, (size_t)(close - s->p) + 4);
+
+	*text = to;
+	*n = 0;
+	while (inner.p < close) {
+		if (*inner.p != '\\') {
+			to[(*n)++] = *inner.p++;
+			continue;
+		}
+		inner.p++;
+		size_t k = read_escape(&inner, to + *n);
+		if (!k) {
+			s->p = inner.p;
+			return json_fail(s, "this escape is none of JSON's");
+		}
+		*n += k;
+	}
+	return true;
+}
+
+bool json_string_rest(struct json_scan *s, const char **text, size_t *n)
+{
+	const char *p = s->p;
+	bool escapes = false;
+
+	for (; p < s->end && *p != '"'; p++)
+		if (*p == '\\' && p + 1 < s->end) {
+			escapes = true;
+			p++;
+		}
+	if (p >= s->end)
+		return json_fail(s, "this string does not end");
+	*text = s->p;
+	*n = (size_t)(p - s->p);
+	if (escapes && !copy_unescaped(s, p, text, n))
+		return false;
+	s->p = p + 1;
+	return true;
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+static bool read_value(struct json_scan *s, struct jvalue *v, int depth);
+
+static bool take_word(struct json_scan *s, const char *word)
+{
+	size_t n = strlen(word);
+
+	if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n) != 0)
+		return false;
+	s->p += n;
+	return true;
+}
+
+/* A string after its opening quote; NULL: wrong. */
+static const char *read_string(struct json_scan *s)
+{
+	const char *text;
+	size_t n;
+
+	return json_string_rest(s, &text, &n) ? arena_strn(s->arena, text, n) : NULL;
+}
+
+static bool read_number(struct json_scan *s, struct jvalue *v)
 {
 	char text[64], *end;
 	size_t n = 0;
 
-	while (r->p + n < r->end && n < sizeof(text) - 1 && strchr("+-.0123456789eE", r->p[n]))
+	while (s->p + n < s->end && n < sizeof(text) - 1 && strchr("+-.0123456789eE", s->p[n]))
 		n++;
-	memcpy(text, r->p, n);
+	memcpy(text, s->p, n);
 	text[n] = '\0';
 	v->type = J_NUMBER;
 	v->number = strtod(text, &end);
 	if (!n || *end)
-		return wrong(r, "a wrong number");
-	r->p += n;
+		return json_fail(s, "a wrong number");
+	s->p += n;
 	return true;
 }
 
 /* Members of an object, elements of an array. */
-static bool read_members(struct reader *r, struct jvalue *v, char close)
+static bool read_members(struct json_scan *s, struct jvalue *v, char close, int depth)
 {
 	const struct jvalue **link = &v->first;
 
-	if (take(r, close))
+	if (json_take(s, close))
 		return true;
 	do {
-		struct jvalue *m = arena_new(r->arena, struct jvalue);
+		struct jvalue *m = arena_new(s->arena, struct jvalue);
 		if (close == '}') {
-			if (!take(r, '"'))
-				return wrong(r, "a key is missing");
-			m->key = read_string(r);
-			if (!m->key || !take(r, ':'))
-				return wrong(r, "a colon is missing");
+			if (!json_take(s, '"'))
+				return json_fail(s, "a key is missing");
+			m->key = read_string(s);
+			if (!m->key || !json_take(s, ':'))
+				return json_fail(s, "a colon is missing");
 		}
-		if (!read_value(r, m))
+		if (!read_value(s, m, depth))
 			return false;
 		*link = m;
 		link = &m->next;
 		v->n++;
-	} while (take(r, ','));
-	return take(r, close) || wrong(r, "a closing bracket is missing");
+	} while (json_take(s, ','));
+	return json_take(s, close) || json_fail(s, "a closing bracket is missing");
 }
 
-static bool read_value(struct reader *r, struct jvalue *v)
+static bool read_value(struct json_scan *s, struct jvalue *v, int depth)
 {
-	skip_space(r);
-	if (r->p >= r->end)
-		return wrong(r, "it ends too early");
-	if (*r->p == '{' || *r->p == '[') {
-		char close = *r->p == '{' ? '}' : ']';
+	json_skip_blanks(s);
+	if (s->p >= s->end)
+		return json_fail(s, "it ends too early");
+	if (*s->p == '{' || *s->p == '[') {
+		char close = *s->p == '{' ? '}' : ']';
 		v->type = close == '}' ? J_OBJECT : J_ARRAY;
-		r->p++;
-		if (++r->depth > MOST_DEPTH)
-			return wrong(r, "it is nested too deeply");
-		bool ok = read_members(r, v, close);
-		r->depth--;
-		return ok;
+		s->p++;
+		if (depth == MAX_DEPTH)
+			return json_fail(s, "it is nested too deeply");
+		return read_members(s, v, close, depth + 1);
 	}
-	if (*r->p == '"') {
-		r->p++;
+	if (*s->p == '"') {
+		s->p++;
 		v->type = J_STRING;
-		v->text = read_string(r);
+		v->text = read_string(s);
 		return v->text != NULL;
 	}
-	if (word(r, "null"))
+	if (take_word(s, "null"))
 		return true;
 	v->type = J_BOOL;
 	v->number = 1;
-	if (word(r, "true"))
+	if (take_word(s, "true"))
 		return true;
 	v->number = 0;
-	return word(r, "false") || read_number(r, v);
+	return take_word(s, "false") || read_number(s, v);
 }
 
 const struct jvalue *jread(const char *text, size_t n, const char *what, enum code code,
 			   struct arena *a, struct diag *d)
 {
-	struct reader r = {.p = text, .end = text + n, .arena = a};
+	struct json_scan s = {.p = text, .end = text + n, .arena = a};
 	struct jvalue *v = arena_new(a, struct jvalue);
 
-	if (read_value(&r, v)) {
-		skip_space(&r);
-		if (r.p == r.end)
+	if (read_value(&s, v, 0)) {
+		json_skip_blanks(&s);
+		if (s.p == s.end)
 			return v;
-		wrong(&r, "something stands behind its end");
+		json_fail(&s, "something stands behind its end");
 	}
 	FAIL(d, code, .slot = fmt(d, "%s", what),
-	     .message = fmt(d, "no JSON: %s at byte %zu", r.wrong ? r.wrong : "a wrong value",
-			    (size_t)(r.p - text)));
+	     .message = fmt(d, "no JSON: %s at byte %zu", s.error ? s.error : "a wrong value",
+			    (size_t)(s.p - text)));
 	return NULL;
 }
 

@@ -3,7 +3,7 @@
  * Tensors as text: numbers parted by blanks or commas, a string a line, or JSON.
  * One walk serves both passes: the first counts and checks, the second stores.
  */
-#include "base/utf8.h"
+#include "base/json_read.h"
 #include "io/io.h"
 
 #include <ctype.h>
@@ -17,26 +17,19 @@
 enum { LONGEST = 400 };
 
 struct walk {
-	const char *p, *end, *start;
+	struct json_scan s; /* what is left of the text, plain text too */
+	const char *start;
 	enum dtype want;
 	struct text_head *head;
 	/* second pass */
 	struct tensor *to;
 	const char **text;
 	size_t *length;
-	struct arena *scratch;
 	/* JSON */
 	struct shape dims;    /* -1: not closed yet */
 	int64_t at[MAX_RANK]; /* elements so far, by depth */
 	int flat;	      /* depth of the first scalar; -1: none seen */
-	const char *error;
 };
-
-static bool fail(struct walk *w, const char *why)
-{
-	w->error = w->error ? w->error : why;
-	return false;
-}
 
 static bool is_float(enum dtype t)
 {
@@ -78,13 +71,13 @@ static bool put_int(struct walk *w, const char *s, int64_t i)
 	if (*end == '.' || *end == 'e' || *end == 'E') { /* 3.0 and 1e3 are integers too */
 		double f = strtod(s, &end);
 		if (*end || f != nearbyint(f) || fabs(f) >= 0x1p53)
-			return fail(w, "the model takes integers, and this is none");
+			return json_fail(&w->s, "the model takes integers, and this is none");
 		v = (uint64_t)fabs(f);
 	}
 	if (errno || *end || !isdigit((unsigned char)s[negative || *s == '+']))
-		return fail(w, "this is no integer");
+		return json_fail(&w->s, "this is no integer");
 	if (!in_range(w->want, negative, v))
-		return fail(w, "this number is out of the type's range");
+		return json_fail(&w->s, "this number is out of the type's range");
 	if (w->to)
 		elem_set_i64(w->want, w->to->data, i, (int64_t)(negative ? 0 - v : v));
 	return true;
@@ -96,20 +89,20 @@ static bool put_number(struct walk *w, const char *p, size_t n, int64_t i)
 	char s[LONGEST + 1], *end;
 
 	if (!n || n > LONGEST)
-		return fail(w, "this is no number");
+		return json_fail(&w->s, "this is no number");
 	memcpy(s, p, n);
 	s[n] = '\0';
 	bool yes = !strcasecmp(s, "true"), no = !strcasecmp(s, "false");
 	if (yes || no) {
 		if (w->want != DT_BOOL)
-			return fail(w, "true and false are for bool inputs only");
+			return json_fail(&w->s, "true and false are for bool inputs only");
 		memcpy(s, yes ? "1" : "0", 2);
 	}
 	if (!is_float(w->want))
 		return put_int(w, s, i);
 	double v = strtod(s, &end);
 	if (*end || isspace((unsigned char)*s) || strpbrk(s, "xX"))
-		return fail(w, "this is no number");
+		return json_fail(&w->s, "this is no number");
 	if (w->to)
 		elem_set_f64(part_type(w->want), w->to->data, i, v);
 	return true;
@@ -123,7 +116,7 @@ static bool put_string(struct walk *w, const char *p, size_t n, int64_t i)
 		for (size_t k = 0; k < 3; k++)
 			if (is_float(w->want) && n == strlen(allowed[k]) && !memcmp(p, allowed[k], n))
 				return put_number(w, p, n, i);
-		return fail(w, "a string stands here, and the model takes numbers");
+		return json_fail(&w->s, "a string stands here, and the model takes numbers");
 	}
 	w->head->strings = true;
 	if (w->text) {
@@ -137,34 +130,34 @@ static bool put_string(struct walk *w, const char *p, size_t n, int64_t i)
 
 static bool walk_lines(struct walk *w)
 {
-	while (w->p < w->end) {
-		const char *nl = memchr(w->p, '\n', (size_t)(w->end - w->p)),
-			   *stop = nl ? nl : w->end;
-		size_t n = (size_t)(stop - w->p);
-		if (n && w->p[n - 1] == '\r')
+	while (w->s.p < w->s.end) {
+		const char *nl = memchr(w->s.p, '\n', (size_t)(w->s.end - w->s.p)),
+			   *stop = nl ? nl : w->s.end;
+		size_t n = (size_t)(stop - w->s.p);
+		if (n && w->s.p[n - 1] == '\r')
 			n--;
-		if (!put_string(w, w->p, n, w->head->count++))
+		if (!put_string(w, w->s.p, n, w->head->count++))
 			return false;
-		w->p = nl ? nl + 1 : w->end;
+		w->s.p = nl ? nl + 1 : w->s.end;
 	}
 	return true;
 }
 
 static bool walk_numbers(struct walk *w)
 {
-	while (w->p < w->end) {
-		if (isspace((unsigned char)*w->p) || *w->p == ',' || *w->p == ';') {
-			w->p++;
-		} else if (*w->p == '#') {
-			const char *nl = memchr(w->p, '\n', (size_t)(w->end - w->p));
-			w->p = nl ? nl : w->end;
+	while (w->s.p < w->s.end) {
+		if (isspace((unsigned char)*w->s.p) || *w->s.p == ',' || *w->s.p == ';') {
+			w->s.p++;
+		} else if (*w->s.p == '#') {
+			const char *nl = memchr(w->s.p, '\n', (size_t)(w->s.end - w->s.p));
+			w->s.p = nl ? nl : w->s.end;
 		} else {
-			const char *from = w->p;
-			while (w->p < w->end && !isspace((unsigned char)*w->p) &&
-			       !strchr(",;#", *w->p))
-				w->p++;
-			if (!put_number(w, from, (size_t)(w->p - from), w->head->count)) {
-				w->p = from;
+			const char *from = w->s.p;
+			while (w->s.p < w->s.end && !isspace((unsigned char)*w->s.p) &&
+			       !strchr(",;#", *w->s.p))
+				w->s.p++;
+			if (!put_number(w, from, (size_t)(w->s.p - from), w->head->count)) {
+				w->s.p = from;
 				return false;
 			}
 			w->head->count++;
@@ -175,119 +168,25 @@ static bool walk_numbers(struct walk *w)
 
 /* ---- JSON */
 
-static void blanks(struct walk *w)
-{
-	while (w->p < w->end && isspace((unsigned char)*w->p))
-		w->p++;
-}
-
-static bool take(struct walk *w, char c)
-{
-	blanks(w);
-	if (w->p >= w->end || *w->p != c)
-		return false;
-	w->p++;
-	return true;
-}
-
-static int hex4(const char *p)
-{
-	int v = 0;
-
-	for (int i = 0; i < 4; i++) {
-		if (!isxdigit((unsigned char)p[i]))
-			return -1;
-		int c = tolower((unsigned char)p[i]);
-		v = v * 16 + (c <= '9' ? c - '0' : c - 'a' + 10);
-	}
-	return v;
-}
-
-/* What follows a backslash, as UTF-8: its bytes in `to` (4 at most); 0: wrong. */
-static size_t escape(struct walk *w, char *to)
-{
-	static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-
-	if (w->p >= w->end)
-		return 0;
-	char c = *w->p++;
-	const char *k = c ? strchr(from, c) : NULL;
-	if (k) {
-		*to = into[k - from];
-		return 1;
-	}
-	int u = c == 'u' && w->end - w->p >= 4 ? hex4(w->p) : -1;
-	if (u < 0)
-		return 0;
-	w->p += 4;
-	if (u >= 0xd800 && u < 0xdc00 && w->end - w->p >= 6 && w->p[0] == '\\' && w->p[1] == 'u') {
-		int low = hex4(w->p + 2);
-		if (low >= 0xdc00 && low < 0xe000) {
-			w->p += 6;
-			return utf8_put(0x10000u + (((uint32_t)u - 0xd800) << 10) +
-						((uint32_t)low - 0xdc00),
-					to);
-		}
-	}
-	return utf8_put(u >= 0xd800 && u < 0xe000 ? 0xfffd : (uint32_t)u, to);
-}
-
-/* A string after its opening quote; in the scratch arena where it has escapes. */
-static bool json_text(struct walk *w, const char **s, size_t *n)
-{
-	const char *from = w->p;
-	bool plain = true;
-
-	while (w->p < w->end && *w->p != '"') {
-		plain &= *w->p != '\\';
-		w->p += *w->p == '\\' ? 2 : 1;
-	}
-	if (w->p >= w->end) {
-		w->p = from;
-		return fail(w, "this string does not end");
-	}
-	const char *close = w->p;
-	*s = from;
-	*n = (size_t)(close - from);
-	if (!plain) {
-		char *to = arena_alloc(w->scratch, *n + 4);
-		size_t used = 0;
-		*s = to;
-		for (w->p = from; w->p < close;) {
-			if (*w->p != '\\') {
-				to[used++] = *w->p++;
-				continue;
-			}
-			w->p++;
-			size_t k = escape(w, to + used);
-			if (!k)
-				return fail(w, "this escape is none of JSON's");
-			used += k;
-		}
-		*n = used;
-	}
-	w->p = close + 1;
-	return true;
-}
-
 static bool json_scalar(struct walk *w, int depth)
 {
-	const char *from = w->p, *s;
+	const char *from = w->s.p, *s;
 	size_t n;
 
 	if (w->flat >= 0 && w->flat != depth)
-		return fail(w, "elements stand at different depths");
+		return json_fail(&w->s, "elements stand at different depths");
 	w->flat = depth;
 	int64_t i = w->head->count;
-	if (take(w, '"')) {
-		if (!json_text(w, &s, &n) || !put_string(w, s, n, i))
+	if (json_take(&w->s, '"')) {
+		if (!json_string_rest(&w->s, &s, &n) || !put_string(w, s, n, i))
 			return false;
 	} else {
-		while (w->p < w->end && !isspace((unsigned char)*w->p) && !strchr(",]}", *w->p))
-			w->p++;
-		if (w->want == DT_STRING || !put_number(w, from, (size_t)(w->p - from), i)) {
-			w->p = from;
-			return fail(w, "the model takes strings, and this is none");
+		while (w->s.p < w->s.end && !isspace((unsigned char)*w->s.p) &&
+		       !strchr(",]}", *w->s.p))
+			w->s.p++;
+		if (w->want == DT_STRING || !put_number(w, from, (size_t)(w->s.p - from), i)) {
+			w->s.p = from;
+			return json_fail(&w->s, "the model takes strings, and this is none");
 		}
 	}
 	w->head->count++;
@@ -303,7 +202,7 @@ static bool json_close(struct walk *w, int depth)
 		w->dims.rank = depth + 1;
 	}
 	if (w->dims.dim[depth] >= 0 && w->dims.dim[depth] != w->at[depth])
-		return fail(w, "the arrays have different lengths");
+		return json_fail(&w->s, "the arrays have different lengths");
 	w->dims.dim[depth] = w->at[depth];
 	return true;
 }
@@ -314,11 +213,11 @@ static bool json_value(struct walk *w)
 	int depth = 0;
 
 	for (;;) {
-		if (take(w, '[')) {
+		if (json_take(&w->s, '[')) {
 			if (depth == MAX_RANK || (w->flat >= 0 && depth >= w->flat))
-				return fail(w, "arrays are nested too deeply here");
+				return json_fail(&w->s, "arrays are nested too deeply here");
 			w->at[depth++] = 0;
-			if (!take(w, ']'))
+			if (!json_take(&w->s, ']'))
 				continue;
 			if (!json_close(w, --depth))
 				return false;
@@ -330,10 +229,11 @@ static bool json_value(struct walk *w)
 			if (!depth)
 				return true;
 			w->at[depth - 1]++;
-			if (take(w, ','))
+			if (json_take(&w->s, ','))
 				break;
-			if (!take(w, ']'))
-				return fail(w, "a comma or a closing bracket is missing here");
+			if (!json_take(&w->s, ']'))
+				return json_fail(&w->s,
+						 "a comma or a closing bracket is missing here");
 			if (!json_close(w, --depth))
 				return false;
 		}
@@ -343,19 +243,19 @@ static bool json_value(struct walk *w)
 static bool json_shape(struct walk *w, struct shape *s)
 {
 	*s = (struct shape){0};
-	if (!take(w, '['))
-		return fail(w, "a shape is an array of sizes");
-	while (!take(w, ']')) {
+	if (!json_take(&w->s, '['))
+		return json_fail(&w->s, "a shape is an array of sizes");
+	while (!json_take(&w->s, ']')) {
 		int64_t v = 0;
-		blanks(w);
-		if (w->p >= w->end || !isdigit((unsigned char)*w->p) || s->rank == MAX_RANK)
-			return fail(w, "a shape is an array of sizes");
-		for (; w->p < w->end && isdigit((unsigned char)*w->p); w->p++)
+		json_skip_blanks(&w->s);
+		if (w->s.p >= w->s.end || !isdigit((unsigned char)*w->s.p) || s->rank == MAX_RANK)
+			return json_fail(&w->s, "a shape is an array of sizes");
+		for (; w->s.p < w->s.end && isdigit((unsigned char)*w->s.p); w->s.p++)
 			if (__builtin_mul_overflow(v, (int64_t)10, &v) ||
-			    __builtin_add_overflow(v, (int64_t)(*w->p - '0'), &v))
-				return fail(w, "this size overflows");
+			    __builtin_add_overflow(v, (int64_t)(*w->s.p - '0'), &v))
+				return json_fail(&w->s, "this size overflows");
 		s->dim[s->rank++] = v;
-		take(w, ',');
+		json_take(&w->s, ',');
 	}
 	return true;
 }
@@ -366,24 +266,24 @@ static bool json_member(struct walk *w, struct shape *shape, bool *data)
 	const char *key, *s;
 	size_t n, len;
 
-	if (!take(w, '"') || !json_text(w, &key, &n) || !take(w, ':'))
-		return fail(w, "a member's name is missing here");
+	if (!json_take(&w->s, '"') || !json_string_rest(&w->s, &key, &n) || !json_take(&w->s, ':'))
+		return json_fail(&w->s, "a member's name is missing here");
 	if (n == 5 && !memcmp(key, "shape", 5))
 		return json_shape(w, shape);
 	if (n == 4 && !memcmp(key, "data", 4)) {
 		*data = true;
 		return json_value(w);
 	}
-	if (!take(w, '"') || !json_text(w, &s, &len))
-		return fail(
-			w,
+	if (!json_take(&w->s, '"') || !json_string_rest(&w->s, &s, &len))
+		return json_fail(
+			&w->s,
 			"only \"dtype\", \"shape\", \"data\" and members that are strings are known");
 	if (n == 5 && !memcmp(key, "dtype", 5)) {
 		char name[32];
 		snprintf(name, sizeof(name), "%.*s", (int)(len < 31 ? len : 31), s);
 		w->head->dtype = dtype_parse(name);
 		if (w->head->dtype == DT_NONE)
-			return fail(w, "this type is unknown");
+			return json_fail(&w->s, "this type is unknown");
 	}
 	return true;
 }
@@ -393,31 +293,31 @@ static bool walk_json(struct walk *w)
 	struct shape shape = SHAPE_UNKNOWN;
 	bool data = false;
 
-	if (take(w, '{')) {
+	if (json_take(&w->s, '{')) {
 		do {
 			if (!json_member(w, &shape, &data))
 				return false;
-		} while (take(w, ','));
-		if (!take(w, '}') || !data)
-			return fail(w, data ? "a comma or a closing brace is missing here"
-					    : "there is no \"data\"");
+		} while (json_take(&w->s, ','));
+		if (!json_take(&w->s, '}') || !data)
+			return json_fail(&w->s, data ? "a comma or a closing brace is missing here"
+						     : "there is no \"data\"");
 	} else if (!json_value(w)) {
 		return false;
 	}
-	blanks(w);
-	if (w->p < w->end)
-		return fail(w, "something stands behind the end");
+	json_skip_blanks(&w->s);
+	if (w->s.p < w->s.end)
+		return json_fail(&w->s, "something stands behind the end");
 	w->head->shape = w->dims;
 	/* pairs are a dimension of their own, or simply follow each other */
 	if (parts_of(w->want) > 1 && shape.rank < 0) {
 		int last = w->dims.rank - 1;
 		if (last < 0 || w->dims.dim[last] != 2)
-			return fail(w, "complex numbers are pairs, [real, imaginary]");
+			return json_fail(&w->s, "complex numbers are pairs, [real, imaginary]");
 		w->head->shape.rank = last;
 	}
 	if (shape.rank >= 0) {
 		if (shape_count(&shape) != w->head->count / parts_of(w->want))
-			return fail(w, "the shape and the number of elements do not agree");
+			return json_fail(&w->s, "the shape and the number of elements do not agree");
 		w->head->shape = shape;
 	}
 	return true;
@@ -425,13 +325,13 @@ static bool walk_json(struct walk *w)
 
 static bool walk(struct walk *w, enum io_kind kind)
 {
-	if (w->end - w->p >= 3 && !memcmp(w->p, "\xef\xbb\xbf", 3)) /* a byte order mark */
-		w->p += 3;
+	if (w->s.end - w->s.p >= 3 && !memcmp(w->s.p, "\xef\xbb\xbf", 3)) /* a byte order mark */
+		w->s.p += 3;
 	bool ok = kind == IO_JSON	 ? walk_json(w)
 		  : w->want == DT_STRING ? walk_lines(w)
 					 : walk_numbers(w);
 	if (ok && w->head->count % parts_of(w->want))
-		return fail(w, "complex numbers are pairs, and one has no imaginary part");
+		return json_fail(&w->s, "complex numbers are pairs, and one has no imaginary part");
 	w->head->count /= parts_of(w->want);
 	return ok;
 }
@@ -440,7 +340,7 @@ static int64_t line_of(const struct walk *w)
 {
 	int64_t line = 1;
 
-	for (const char *p = w->start; p < w->p && p < w->end; p++)
+	for (const char *p = w->start; p < w->s.p && p < w->s.end; p++)
 		line += *p == '\n';
 	return line;
 }
@@ -449,12 +349,10 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 	      struct text_head *h, struct diag *d)
 {
 	struct arena scratch = {0};
-	struct walk w = {.p = p,
+	struct walk w = {.s = {.p = p, .end = p + n, .arena = &scratch},
 			 .start = p,
-			 .end = p + n,
 			 .want = want,
 			 .head = h,
-			 .scratch = &scratch,
 			 .flat = -1};
 
 	*h = (struct text_head){.shape = SHAPE_UNKNOWN};
@@ -463,13 +361,13 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 	if (ok)
 		return 0;
 	int shown = 0;
-	while (w.p + shown < w.end && shown < 24 && !iscntrl((unsigned char)w.p[shown]))
+	while (w.s.p + shown < w.s.end && shown < 24 && !iscntrl((unsigned char)w.s.p[shown]))
 		shown++;
 	return FAIL(d, E_INPUT_FORMAT,
-		    .message =
-			    fmt(d, "%s, line %" PRId64 ", %s%.*s%s: %s", what, line_of(&w),
-				w.p < w.end ? "at '" : "at the end", shown, w.p < w.end ? w.p : "",
-				w.p < w.end ? "'" : "", w.error ? w.error : "this cannot be read"));
+		    .message = fmt(d, "%s, line %" PRId64 ", %s%.*s%s: %s", what, line_of(&w),
+				   w.s.p < w.s.end ? "at '" : "at the end", shown,
+				   w.s.p < w.s.end ? w.s.p : "", w.s.p < w.s.end ? "'" : "",
+				   w.s.error ? w.s.error : "this cannot be read"));
 }
 
 struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype want,
@@ -477,12 +375,10 @@ struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype 
 {
 	struct arena scratch = {0};
 	struct text_head h = {.shape = SHAPE_UNKNOWN};
-	struct walk w = {.p = p,
+	struct walk w = {.s = {.p = p, .end = p + n, .arena = &scratch},
 			 .start = p,
-			 .end = p + n,
 			 .want = want,
 			 .head = &h,
-			 .scratch = &scratch,
 			 .flat = -1};
 	size_t count = (size_t)shape_count(s) + 1;
 	struct tensor *t = NULL;

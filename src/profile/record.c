@@ -364,9 +364,13 @@ static void read_kernel(struct record *r, const struct jvalue *v, struct record_
 	field_read_json(kernel_fields, k, v, &r->arena);
 }
 
+enum { MAX_DEPTH = 64 }; /* of bodies of control flow: names are indented by it */
+
 static void read_node(struct record *r, const struct jvalue *v, struct record_node *n)
 {
 	field_read_json(node_fields, n, v, &r->arena);
+	if (n->depth < 0 || n->depth > MAX_DEPTH) /* only in a file that was edited */
+		n->depth = 0;
 	n->n = read_series(r, node_series, n, v);
 	READ_ALL(r, v, "kernels", struct record_kernel, read_kernel, n->launch, n->nlaunches);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json_read.h"
 #include "base/json_write.h"
 
 #include "unit.h"
@@ -117,6 +118,40 @@ static void numbers_read_back(void)
 	CHECK_STR(end(&j), "18446744073709551615");
 }
 
+static const char *read_text(const char *json, struct arena *a)
+{
+	return jtext(jread(json, strlen(json), "x", E_CONFIG, a, NULL), "s");
+}
+
+static void strings_are_read(void)
+{
+	struct arena a = {0};
+
+	CHECK_STR(read_text("{\"s\": \"plain\"}", &a), "plain");
+	CHECK_STR(read_text("{\"s\": \"a\\n\\\"\\u00e9\\u20AC\"}", &a), "a\n\"\xc3\xa9\xe2\x82\xac");
+	CHECK_STR(read_text("{\"s\": \"\\ud83d\\ude00\"}", &a), "\xf0\x9f\x98\x80");
+	CHECK_STR(read_text("{\"s\": \"\\ud83dx\"}", &a), "\xef\xbf\xbdx"); /* half of a pair */
+	CHECK_STR(read_text("{\"s\": \"\\u12\"}", &a), NULL);
+	CHECK_STR(read_text("{\"s\": \"\\x\"}", &a), NULL);
+	CHECK_STR(read_text("{\"s\": \"\\", &a), NULL);
+	CHECK_STR(read_text("{\"s\": \"", &a), NULL);
+	arena_free(&a);
+}
+
+static void depth_is_bounded(void)
+{
+	struct arena a = {0};
+	char deep[201];
+
+	memset(deep, '[', 100);
+	memset(deep + 100, ']', 100);
+	deep[200] = '\0';
+	CHECK(jread(deep + 36, 128, "x", E_CONFIG, &a, NULL) != NULL); /* 64 levels */
+	CHECK(jread(deep + 35, 130, "x", E_CONFIG, &a, NULL) == NULL);
+	CHECK(jread(deep, 100, "x", E_CONFIG, &a, NULL) == NULL);
+	arena_free(&a);
+}
+
 int main(void)
 {
 	UNIT(a_document);
@@ -124,5 +159,7 @@ int main(void)
 	UNIT(bad_utf8_is_replaced);
 	UNIT(numbers_read_back);
 	free(text);
+	UNIT(strings_are_read);
+	UNIT(depth_is_bounded);
 	return unit_end();
 }
