@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why an input does not fit, and what would make it fit: each guess is tried with
- * the function that judges real inputs, and where several would do, the bytes of
- * the file decide.
+ * Explain why a file does not fit an input, and find the --input keys with which it would. Each guess is tried
+ * with input_fit(), which judges real inputs too. If several element types would fit, a look at the file's
+ * bytes decides between them.
  */
 #include "base/str.h"
 #include "input/internal.h"
@@ -15,26 +15,27 @@
 struct guesser {
 	const struct mismatch *m;
 	struct arena *a;
-	const struct item *item; /* as it is looked at now: a raw file may turn out to be an .npy */
-	struct input_keys keys;	 /* as given, and what was guessed */
-	struct str added;	 /* keys to add, as text */
-	const char *reads, *note; /* what the file then is */
+	const struct item *item; /* usually the source's; another one if a raw file turns out to be an .npy or a picture */
+	struct input_keys keys; /* the user's keys and those guessed so far */
+	struct str added;	/* the guessed keys as text, for the hint */
+	const char *reads,
+		*note; /* how the file reads with these keys: "u8 [224,224,3]", "an HWC image" */
 	struct fit fit;
 };
 
-/* ---- what the bytes look like */
+/* ---- guessing from the bytes */
 
-enum { SAMPLES = 4096 };
+enum { MAX_SAMPLES = 4096 }; /* elements that are looked at, spread over the file */
 
 static bool typical_float(double v, double least, double most)
 {
 	return v == 0 || (isfinite(v) && fabs(v) >= least && fabs(v) <= most);
 }
 
-/* From 0 to 1: how much the bytes look like elements of this type. */
+/* A score from 0 to 1: how plausible the bytes are as elements of this type. */
 static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 {
-	size_t size = dtype_bits(t) / 8, n = size ? bytes / size : 0, step = n / SAMPLES + 1;
+	size_t size = dtype_bits(t) / 8, n = size ? bytes / size : 0, step = n / MAX_SAMPLES + 1;
 	size_t good = 0, seen = 0, logs = 0;
 	double sum = 0, squares = 0;
 	unsigned char one[16];
@@ -65,7 +66,10 @@ static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 	}
 	double part = (double)good / (double)seen;
 	if (t == DT_F16 || t == DT_BF16) {
-		/* Each taken for the other still looks finite, but spreads over 8 times more or fewer exponents. */
+		/*
+		 * fp16 read as bf16, or the reverse, still gives finite numbers. But bf16 has 3 more bits of exponent,
+		 * so the wrong type spreads the exponents about 8 times more, or less, than is usual.
+		 */
 		double mean = logs ? sum / (double)logs : 0;
 		double spread = logs ? sqrt(fmax(squares / (double)logs - mean * mean, 0)) : 0;
 		return spread > 0 ? part * (1 - 0.05 * fmin(fabs(log2(spread / 1.5)), 4))
@@ -73,11 +77,11 @@ static double looks_like(enum dtype t, const unsigned char *p, size_t bytes)
 	}
 	if (dtype_class(t) == DT_FLOAT)
 		return part;
-	/* plain numbers are believed only where nothing better fits the size */
+	/* Any bytes are valid integers, so integers score lower: another type that fits the size wins. */
 	return part * (t == DT_U8 ? 0.9 : t == DT_BOOL && part == 1 ? 0.95 : 0.8);
 }
 
-/* Mean step between neighbours in x of one channel, for an order of axes. */
+/* Mean difference between horizontally neighbouring elements of a channel, with channels last or first. */
 static double roughness(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c,
 			bool last)
 {
@@ -100,7 +104,7 @@ static double roughness(enum dtype t, const unsigned char *p, int64_t h, int64_t
 	return seen ? sum / (double)seen : 0;
 }
 
-/* Whether the elements are pixels side by side rather than one plane a channel. */
+/* Whether channels-last is the likelier order: neighbours in a picture differ little if the axes are read rightly. */
 static bool looks_hwc(enum dtype t, const unsigned char *p, int64_t h, int64_t w, int64_t c)
 {
 	return p && dtype_bits(t) >= 8 &&
@@ -109,7 +113,7 @@ static bool looks_hwc(enum dtype t, const unsigned char *p, int64_t h, int64_t w
 
 /* ---- guesses */
 
-static bool add(struct guesser *g, const char *key, const char *value)
+static bool add_key(struct guesser *g, const char *key, const char *value)
 {
 	str_addf(&g->added, "%s%s=%s", g->added.n ? "," : "", key, value);
 	return keys_set(&g->keys, key, value, NULL) == 0;
@@ -120,12 +124,12 @@ struct saved {
 	size_t added;
 };
 
-static struct saved save(const struct guesser *g)
+static struct saved save_keys(const struct guesser *g)
 {
 	return (struct saved){g->keys, g->added.n};
 }
 
-static void back(struct guesser *g, struct saved s)
+static void restore_keys(struct guesser *g, struct saved s)
 {
 	g->keys = s.keys;
 	g->added.n = s.added;
@@ -133,7 +137,7 @@ static void back(struct guesser *g, struct saved s)
 		g->added.s[s.added] = '\0';
 }
 
-static bool works(struct guesser *g)
+static bool keys_fit(struct guesser *g)
 {
 	return input_fit(g->m->want, g->item, &g->keys, &g->fit) == E_OK;
 }
@@ -143,7 +147,7 @@ static const char *type_shape(struct guesser *g, enum dtype t, const struct shap
 	return arena_printf(g->a, "%s %s", dtype_name(t), shape_str(g->a, s, NULL));
 }
 
-static bool says(struct guesser *g, enum dtype t, const struct shape *s, const char *note)
+static bool set_reading(struct guesser *g, enum dtype t, const struct shape *s, const char *note)
 {
 	g->reads = type_shape(g, t, s);
 	g->note = note;
@@ -155,7 +159,7 @@ static bool is_float(enum dtype t)
 	return dtype_class(t) == DT_FLOAT;
 }
 
-/* Bytes that are pixels become floats from 0 to 1: the usual, and said. */
+/* Propose scale=1/255 if u8 pixels become floats: most models take pixels from 0 to 1, and the hint shows the key. */
 static void scale_pixels(struct guesser *g, enum dtype t)
 {
 	enum axes axes;
@@ -163,7 +167,7 @@ static void scale_pixels(struct guesser *g, enum dtype t)
 
 	if (t == DT_U8 && is_float(g->m->want->dtype) && !g->keys.math.given &&
 	    want_image(g->m->want, &axes, &c, &h, &w))
-		add(g, "scale", "1/255");
+		add_key(g, "scale", "1/255");
 }
 
 static const char *layout_word(enum axes a, bool batch, bool *known)
@@ -174,30 +178,30 @@ static const char *layout_word(enum axes a, bool batch, bool *known)
 	return batch ? "an NCHW image" : "a CHW image without batch axis";
 }
 
-/* Another order of axes or of channels; with `resize`, another size as well. */
+/* Guess the order of axes (`layout`), then the order of channels too; with `resize`, the picture has another size. */
 static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 {
 	const struct {
 		bool order, resize;
 	} ways[] = {{false, resize}, {true, resize}};
-	struct saved start = save(g);
+	struct saved start = save_keys(g);
 	enum axes axes;
 	int64_t c, h, w;
 	bool image = want_image(g->m->want, &axes, &c, &h, &w), known;
 
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
-		back(g, start);
+		restore_keys(g, start);
 		if (layout)
-			add(g, "layout", layout);
+			add_key(g, "layout", layout);
 		if (ways[i].order && (!image || g->keys.order || (c != 1 && c != 3)))
 			continue;
 		if (ways[i].order)
-			add(g, "order", c == 1 ? "gray" : "rgb");
+			add_key(g, "order", c == 1 ? "gray" : "rgb");
 		if (ways[i].resize && (!image || g->keys.resize.given || h < 1 || w < 1))
 			continue;
 		if (ways[i].resize)
-			add(g, "resize", arena_printf(g->a, "%" PRId64 "x%" PRId64, w, h));
-		if (!works(g))
+			add_key(g, "resize", arena_printf(g->a, "%" PRId64 "x%" PRId64, w, h));
+		if (!keys_fit(g))
 			continue;
 		enum axes from = layout ? g->keys.layout : AXES_HWC;
 		const char *note = layout_word(from, g->fit.file.rank == 4, &known);
@@ -207,23 +211,23 @@ static bool guess_layout(struct guesser *g, const char *layout, bool resize)
 		else if (ways[i].order)
 			note = arena_printf(g->a, "%s%s%s", g->fit.src.c == 4 ? "an " : "a ",
 					    image_channels_name((int)g->fit.src.c), " image");
-		return says(g, g->fit.from, &g->fit.file, note);
+		return set_reading(g, g->fit.from, &g->fit.file, note);
 	}
-	back(g, start);
+	restore_keys(g, start);
 	return false;
 }
 
-/* The same elements under another shape: axes of size 1 more or fewer, or anything of the same count. */
+/* Guess a shape for the same elements: axes of size 1 added or dropped; with `anything`, the model's own shape. */
 static bool guess_shape(struct guesser *g, bool anything)
 {
 	const struct shape *have = &g->item->shape, *want = &g->m->want->shape;
-	struct saved start = save(g);
+	struct saved start = save_keys(g);
 	struct shape s = {0};
 	int k = 0, ones = 0;
 
 	if (have->rank < 0 || want->rank < 0 || g->keys.shape.rank >= 0)
 		return false;
-	/* walk both; where the model has a 1 (or a free axis) more, put one in */
+	/* Walk both shapes. Skip an axis of size 1 that only the file has; insert one that only the model has. */
 	for (int i = 0; i < want->rank && !anything; i++) {
 		int left_want = want->rank - i, left_have = have->rank - k;
 		while (left_have > left_want && k < have->rank && have->dim[k] == 1) {
@@ -244,16 +248,16 @@ static bool guess_shape(struct guesser *g, bool anything)
 		s = *want;
 	if (!shape_known(&s) || shape_count(&s) != shape_count(have))
 		return false;
-	add(g, "shape", shape_key(g->a, &s));
-	if (!works(g)) {
-		back(g, start);
+	add_key(g, "shape", shape_key(g->a, &s));
+	if (!keys_fit(g)) {
+		restore_keys(g, start);
 		return false;
 	}
 	const char *note = anything ? "as many elements in another shape"
 			   : have->rank + 1 == want->rank && have->dim[0] != 1 ? "no batch axis"
 			   : have->rank < want->rank ? "axes of size 1 are missing"
 						     : "axes of size 1 too many";
-	return says(g, g->item->dtype ? g->item->dtype : g->fit.from, have, note);
+	return set_reading(g, g->item->dtype ? g->item->dtype : g->fit.from, have, note);
 }
 
 static const char *type_note(struct guesser *g, enum dtype have)
@@ -270,9 +274,9 @@ static bool guess_type_and_shape(struct guesser *g)
 	bool other = have != want && have != DT_NONE, image = g->item->kind == IO_IMAGE;
 
 	if (other && !image && !g->keys.dtype)
-		add(g, "dtype", dtype_name(have));
-	if (other && works(g))
-		return says(g, have, &g->item->shape, type_note(g, have));
+		add_key(g, "dtype", dtype_name(have));
+	if (other && keys_fit(g))
+		return set_reading(g, have, &g->item->shape, type_note(g, have));
 	if (image)
 		return guess_layout(g, NULL, false) || guess_layout(g, NULL, true);
 	if (guess_shape(g, false))
@@ -288,7 +292,7 @@ static bool guess_type_and_shape(struct guesser *g)
 	return false;
 }
 
-/* A file that says its type and shape. */
+/* Guess for a file that states its type and shape. */
 static bool guess_typed(struct guesser *g)
 {
 	bool ok = guess_type_and_shape(g);
@@ -298,11 +302,11 @@ static bool guess_typed(struct guesser *g)
 	return ok;
 }
 
-/* Pixels of other channels than the model's in a raw file: their shape must be said. */
+/* Guess that a raw file holds RGBA or gray pixels for a model that takes RGB. A raw file then needs shape=, too. */
 static bool guess_channels(struct guesser *g, enum dtype t)
 {
 	static const int64_t channels[] = {4, 1};
-	struct saved start = save(g);
+	struct saved start = save_keys(g);
 	enum axes axes;
 	int64_t c, h, w;
 
@@ -310,17 +314,18 @@ static bool guess_channels(struct guesser *g, enum dtype t)
 		return false;
 	for (size_t i = 0; i < 2; i++) {
 		struct shape s = shape_of(3, (int64_t[]){h, w, channels[i]});
-		back(g, start);
+		restore_keys(g, start);
 		if (t != g->m->want->dtype)
-			add(g, "dtype", dtype_name(t));
-		add(g, "layout", "hwc");
-		add(g, "shape", shape_key(g->a, &s));
-		add(g, "order", "rgb");
+			add_key(g, "dtype", dtype_name(t));
+		add_key(g, "layout", "hwc");
+		add_key(g, "shape", shape_key(g->a, &s));
+		add_key(g, "order", "rgb");
 		scale_pixels(g, t);
-		if (works(g) && looks_like(t, g->item->data, g->item->bytes) > 0.7)
-			return says(g, t, &s, channels[i] == 4 ? "an RGBA image" : "a gray image");
+		if (keys_fit(g) && looks_like(t, g->item->data, g->item->bytes) > 0.7)
+			return set_reading(g, t, &s,
+					   channels[i] == 4 ? "an RGBA image" : "a gray image");
 	}
-	back(g, start);
+	restore_keys(g, start);
 	return false;
 }
 
@@ -328,25 +333,28 @@ static bool guess_pixels(struct guesser *g, enum dtype t)
 {
 	enum axes axes;
 	int64_t c, h, w;
-	struct saved start = save(g);
+	struct saved start = save_keys(g);
 
 	if (!want_image(g->m->want, &axes, &c, &h, &w) || c == 1 || h < 2 || w < 2 ||
 	    axes_last(axes) || g->keys.layout || !looks_hwc(t, g->item->data, h, w, c))
 		return false;
-	add(g, "layout", "hwc");
-	if (!works(g)) {
-		back(g, start);
+	add_key(g, "layout", "hwc");
+	if (!keys_fit(g)) {
+		restore_keys(g, start);
 		return false;
 	}
 	scale_pixels(g, t);
 	bool one = g->fit.src.n == 1;
 	struct shape s = shape_of(3, (int64_t[]){h, w, c});
-	return says(g, t, one ? &s : &g->fit.file,
-		    one ? "an HWC image without batch axis" : "HWC images");
+	return set_reading(g, t, one ? &s : &g->fit.file,
+			   one ? "an HWC image without batch axis" : "HWC images");
 }
 
-/* How much the file looks like some, but not all, items of a batch, in the type that is wanted. */
-static double whole_items(const struct guesser *g)
+/*
+ * The score of looks_like() if the file holds a whole number of items of the wanted batch, though not all of them; else
+ * 0. Another type must look better than that to be proposed.
+ */
+static double score_of_batch_items(const struct guesser *g)
 {
 	const struct want *w = g->m->want;
 	size_t expect;
@@ -360,44 +368,44 @@ static double whole_items(const struct guesser *g)
 	return looks_like(w->dtype, g->item->data, g->item->bytes);
 }
 
-/* A raw file: the type whose elements fit the count, and of several the one that the bytes look like. */
+/* Guess for a raw file: of the types with which its size fits, the one that its bytes resemble most. */
 static bool guess_raw(struct guesser *g)
 {
 	static const enum dtype types[] = {DT_F32, DT_U8,  DT_F64, DT_F16, DT_I64, DT_I32, DT_BF16,
 					   DT_I8,  DT_I16, DT_U16, DT_U32, DT_U64, DT_BOOL};
-	struct saved start = save(g);
+	struct saved start = save_keys(g);
 	enum dtype best = DT_NONE;
-	double score = fmax(0.7, whole_items(g));
+	double score = fmax(0.7, score_of_batch_items(g));
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(*types) && !g->keys.dtype; i++) {
 		g->keys.dtype = types[i];
-		double like = works(g) ? looks_like(types[i], g->item->data, g->item->bytes) : 0;
+		double like = keys_fit(g) ? looks_like(types[i], g->item->data, g->item->bytes) : 0;
 		if (like > score) {
 			score = like;
 			best = types[i];
 		}
-		back(g, start);
+		restore_keys(g, start);
 	}
 	if (best) {
-		add(g, "dtype", dtype_name(best));
-		works(g);
+		add_key(g, "dtype", dtype_name(best));
+		keys_fit(g);
 		struct shape s = g->fit.shape;
 		if (guess_pixels(g, best))
 			return true;
 		scale_pixels(g, best);
-		return says(g, best, &s, type_note(g, best));
+		return set_reading(g, best, &s, type_note(g, best));
 	}
-	back(g, start);
+	restore_keys(g, start);
 	enum dtype given[] = {g->keys.dtype ? g->keys.dtype : g->m->want->dtype, DT_U8};
 	return guess_channels(g, given[0]) || (!g->keys.dtype && guess_channels(g, given[1]));
 }
 
-/* ---- other kinds of files under a raw file's name */
+/* ---- another file format under a raw file's name */
 
 static bool guess_other_kind(struct guesser *g, struct item *npy)
 {
 	const struct item *it = g->item;
-	struct saved start = save(g);
+	struct saved start = save_keys(g);
 	struct image im;
 
 	if (it->kind != IO_RAW || !it->data)
@@ -405,15 +413,16 @@ static bool guess_other_kind(struct guesser *g, struct item *npy)
 	if (it->bytes >= 10 && !memcmp(it->data, "\x93NUMPY", 6) &&
 	    item_npy(it->data, it->bytes, it->bytes, "", npy, g->a, NULL) == 0) {
 		g->item = npy;
-		add(g, "format", "npy");
-		if (works(g) || guess_typed(g))
-			return says(g, npy->dtype, &npy->shape,
-				    arena_printf(g->a, "an .npy file, with a header of %zu bytes",
-						 npy->header));
-		back(g, start);
+		add_key(g, "format", "npy");
+		if (keys_fit(g) || guess_typed(g))
+			return set_reading(g, npy->dtype, &npy->shape,
+					   arena_printf(g->a,
+							"an .npy file, with a header of %zu bytes",
+							npy->header));
+		restore_keys(g, start);
 		g->item = it;
 		g->added.n = 0;
-		return says(g, npy->dtype, &npy->shape, "an .npy file");
+		return set_reading(g, npy->dtype, &npy->shape, "an .npy file");
 	}
 	if (image_kind(it->data, it->bytes) &&
 	    !image_head(it->data, it->bytes, &im, E_INPUT_FORMAT, NULL)) {
@@ -422,21 +431,21 @@ static bool guess_other_kind(struct guesser *g, struct item *npy)
 		npy->shape = shape_of(3, (int64_t[]){im.height, im.width, im.channels});
 		const char *note = arena_printf(g->a, "a %s picture", image_kind_name(im.kind));
 		g->item = npy;
-		add(g, "format", "image");
-		if (works(g) || guess_typed(g))
-			return says(g, npy->dtype, &npy->shape, note);
-		back(g, start);
+		add_key(g, "format", "image");
+		if (keys_fit(g) || guess_typed(g))
+			return set_reading(g, npy->dtype, &npy->shape, note);
+		restore_keys(g, start);
 		g->added.n = 0;
 		g->item = it;
-		return says(g, npy->dtype, &npy->shape, note);
+		return set_reading(g, npy->dtype, &npy->shape, note);
 	}
 	return false;
 }
 
-/* ---- what needs no guess */
+/* ---- explanations that need no guess */
 
-/* A raw file of another size than the wanted one, by itself no sign of anything but that. */
-static void read_count(struct guesser *g, size_t expect)
+/* Describe a raw file only by how its size differs from the expected one. */
+static void describe_size(struct guesser *g, size_t expect)
 {
 	const struct shape *s = &g->m->want->shape;
 	size_t have = g->item->bytes, batch = s->rank > 1 && s->dim[0] > 1 ? (size_t)s->dim[0] : 1;
@@ -456,7 +465,7 @@ static void read_count(struct guesser *g, size_t expect)
 					str_count(g->a, (int64_t)(have - expect)));
 }
 
-/* Bytes of the wanted tensor where its one free dimension is 1; 0: not just one is free. */
+/* Bytes of the wanted tensor with its free dimension set to 1; 0: there is not exactly one free dimension. */
 static size_t bytes_of_one(const struct guesser *g)
 {
 	struct shape s = g->m->want->shape;
@@ -470,7 +479,7 @@ static size_t bytes_of_one(const struct guesser *g)
 	return free == 1 && dtype_bytes(g->m->fit->from, shape_count(&s), &bytes) ? bytes : 0;
 }
 
-static void read_plainly(struct guesser *g)
+static void describe_file(struct guesser *g)
 {
 	const struct item *it = g->item;
 	const struct fit *f = g->m->fit;
@@ -479,7 +488,7 @@ static void read_plainly(struct guesser *g)
 	size_t expect;
 
 	if (it->fortran || it->big_endian) {
-		says(g, it->dtype, &it->shape, f->why);
+		set_reading(g, it->dtype, &it->shape, f->why);
 		return;
 	}
 	if (it->need > it->bytes) {
@@ -492,7 +501,7 @@ static void read_plainly(struct guesser *g)
 	if (it->kind != IO_RAW || g->keys.shape.rank >= 0)
 		want = shape_count(&g->keys.shape);
 	if (it->kind == IO_RAW && want > 0 && dtype_bytes(f->from, want, &expect)) {
-		read_count(g, expect);
+		describe_size(g, expect);
 		return;
 	}
 	size_t each = it->kind == IO_RAW && it->bytes ? bytes_of_one(g) : 0;
@@ -511,8 +520,8 @@ static void read_plainly(struct guesser *g)
 		g->reads = f->why;
 }
 
-/* "--dim batch=N --dim h=N": all of the free ones. */
-static const char *bind_all(const struct guesser *g)
+/* The options that bind all free dimensions, each once: "--dim batch=N --dim h=N". */
+static const char *dim_options(const struct guesser *g)
 {
 	const struct want *w = g->m->want;
 	struct str b = {.arena = g->a};
@@ -533,8 +542,8 @@ static const char *bind_all(const struct guesser *g)
 	return arena_printf(g->a, "%s (all of them, or all but one)", str_get(&b));
 }
 
-/* "batch=0": of the first free dimension. */
-static const char *free_name(const struct guesser *g, const char *tail)
+/* The name of the first free dimension, as --dim takes it, followed by `tail`: "batch=0". */
+static const char *free_dim_option(const struct guesser *g, const char *tail)
 {
 	const struct want *w = g->m->want;
 	int i = 0;
@@ -548,7 +557,7 @@ static const char *free_name(const struct guesser *g, const char *tail)
 			    : arena_printf(g->a, "%s%s", name, tail);
 }
 
-static const char *cure(const struct guesser *g)
+static const char *remedy(const struct guesser *g)
 {
 	const struct item *it = g->item;
 
@@ -560,17 +569,17 @@ static const char *cure(const struct guesser *g)
 		return "saving it as another type: numpy.save(file, a.astype(...))";
 	if (g->reads && !strcmp(g->reads, "an empty file"))
 		return arena_printf(g->a, "another file, or --dim %s where no element is meant",
-				    free_name(g, "=0"));
+				    free_dim_option(g, "=0"));
 	if (g->reads && str_starts(g->reads, "a file cut short"))
 		return "copying or making the file again";
 	if (g->m->fit->code == E_DIM)
-		return g->m->want->shape.rank < 0 ? "--input FILE,shape=..." : bind_all(g);
+		return g->m->want->shape.rank < 0 ? "--input FILE,shape=..." : dim_options(g);
 	return NULL;
 }
 
 /* ---- rows */
 
-static const char *quote(struct arena *a, const char *s)
+static const char *shell_quote(struct arena *a, const char *s)
 {
 	struct str b = {.arena = a};
 	bool plain = *s != '\0';
@@ -587,7 +596,7 @@ static const char *quote(struct arena *a, const char *s)
 	return str_get(&b);
 }
 
-static const char *hint_text(struct guesser *g)
+static const char *input_option(struct guesser *g)
 {
 	const struct input_spec *s = &g->m->source->spec;
 	struct str b = {.arena = g->a};
@@ -601,14 +610,17 @@ static const char *hint_text(struct guesser *g)
 		str_addf(&b, ",%s", s->keys_text);
 	if (g->added.n)
 		str_addf(&b, ",%s", str_get(&g->added));
-	return arena_printf(g->a, "--input %s", quote(g->a, str_get(&b)));
+	return arena_printf(g->a, "--input %s", shell_quote(g->a, str_get(&b)));
 }
 
 struct row {
 	const char *what, *elements, *bytes;
 };
 
-/* "f32 [batch,3,4]", and its elements and bytes; by the free dimension where there is one. */
+/*
+ * What the model wants: "f32 [batch,3,4]", its elements and bytes. With one free dimension these are multiples of it:
+ * "batch x 12 elements".
+ */
 static struct row want_row(struct guesser *g)
 {
 	const struct want *w = g->m->want;
@@ -672,33 +684,35 @@ static struct row have_row(struct guesser *g)
 	return r;
 }
 
-/* Characters up to and with the first digits of a number, so that two columns align on them. */
-static int width(const char *s)
+/* Length of a text without " (...)" at its end, so that two rows align on their numbers. */
+static int number_width(const char *s)
 {
 	const char *paren = strstr(s, " (");
 
 	return (int)(paren ? (size_t)(paren - s) : strlen(s));
 }
 
-static const char *join(struct arena *a, const struct row *r, const struct row *other)
+/* A row as one text, its columns padded to the width of both rows, so that the two stand aligned below each other. */
+static const char *align_columns(struct arena *a, const struct row *r, const struct row *other)
 {
 	struct str b = {.arena = a};
 	int what = (int)strlen(r->what), w2 = (int)strlen(other->what), most = what > w2 ? what : w2;
 	int e = (int)strlen(r->elements), e2 = (int)strlen(other->elements),
 	    elements = e > e2 ? e : e2;
-	int bytes = width(r->bytes) > width(other->bytes) ? width(r->bytes) : width(other->bytes);
+	int bytes = number_width(r->bytes) > number_width(other->bytes) ? number_width(r->bytes)
+									: number_width(other->bytes);
 
 	str_addf(&b, "%-*s", most, r->what);
 	if (elements)
 		str_addf(&b, "  %*s", elements, r->elements);
 	if (*r->bytes)
-		str_addf(&b, "  %*s%s", bytes - width(r->bytes), "", r->bytes);
+		str_addf(&b, "  %*s%s", bytes - number_width(r->bytes), "", r->bytes);
 	while (b.n && b.s[b.n - 1] == ' ')
 		b.s[--b.n] = '\0';
 	return str_get(&b);
 }
 
-/* The most specific class of what is wrong. */
+/* A wrong rank that a guessed layout would mend is reported as a wrong layout. */
 static enum code final_code(const struct guesser *g, bool guessed)
 {
 	enum code code = g->m->fit->code;
@@ -708,7 +722,7 @@ static enum code final_code(const struct guesser *g, bool guessed)
 	return code;
 }
 
-static int report(struct guesser *g, bool guessed, struct diag *d)
+static int report_mismatch(struct guesser *g, bool guessed, struct diag *d)
 {
 	struct row want = want_row(g), have = have_row(g);
 	const struct input_spec *s = &g->m->source->spec;
@@ -716,22 +730,23 @@ static int report(struct guesser *g, bool guessed, struct diag *d)
 	struct diag_row rows[8];
 	size_t n = 0;
 
-	rows[n++] = (struct diag_row){"model expects", join(g->a, &want, &have)};
+	rows[n++] = (struct diag_row){"model expects", align_columns(g->a, &want, &have)};
 	if (g->m->because)
 		rows[n++] = (struct diag_row){g->m->because_label, g->m->because};
-	rows[n++] = (struct diag_row){arena_printf(g->a, "%s has", file), join(g->a, &have, &want)};
+	rows[n++] = (struct diag_row){arena_printf(g->a, "%s has", file),
+				      align_columns(g->a, &have, &want)};
 	if (g->reads)
 		rows[n++] = (struct diag_row){
 			"reads as",
 			g->note ? arena_printf(g->a, "%s (%s)", g->reads, g->note) : g->reads};
-	const char *fix = guessed && g->added.n ? hint_text(g) : cure(g);
+	const char *fix = guessed && g->added.n ? input_option(g) : remedy(g);
 	if (fix)
 		rows[n++] = (struct diag_row){"try", fix};
 	return FAIL(d, final_code(g, guessed),
 		    .message = fmt(d, "input '%s' does not fit the model; nothing was read into it",
 				   g->m->want->name),
 		    .expected = fmt(d, "%s", rows[0].text),
-		    .actual = fmt(d, "%s", join(g->a, &have, &(struct row){"", "", ""})),
+		    .actual = fmt(d, "%s", align_columns(g->a, &have, &(struct row){"", "", ""})),
 		    .hint = fix ? fmt(d, "%s", fix) : NULL, .rows = rows, .nrows = n);
 }
 
@@ -757,8 +772,8 @@ int input_explain(const struct mismatch *m, struct diag *d)
 	if (g.item->count >= 0 && g.item->shape.rank >= 0)
 		guessed = guess_typed(&g);
 	if (!guessed) {
-		back(&g, (struct saved){m->source->spec.keys, 0});
-		read_plainly(&g);
+		restore_keys(&g, (struct saved){m->source->spec.keys, 0});
+		describe_file(&g);
 	}
-	return report(&g, guessed, d);
+	return report_mismatch(&g, guessed, d);
 }

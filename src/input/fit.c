@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether what a file holds fits what the model wants, and how it becomes that.
- * Looks at heads and sizes only. The same function judges what the user gave and
- * what a message proposes, so that a proposal is known to work.
+ * Decide whether a file's content fits an input of the model, and plan the conversion. Only types, shapes and
+ * sizes count, never the elements. explain.c judges the keys that it proposes with the same function, so a
+ * proposal is known to work.
  */
 #include "input/internal.h"
 
@@ -20,8 +20,8 @@ static bool is_number(enum dtype t)
 	return t != DT_STRING && t != DT_NONE;
 }
 
-/* A shape against the wanted one; equal free dimensions must be equal sizes. */
-static enum code match(const struct shape *want, const struct shape *have)
+/* Compare a shape with the wanted one. Two dimensions with the same symbol must have the same size. */
+static enum code compare_shapes(const struct shape *want, const struct shape *have)
 {
 	if (want->rank < 0)
 		return E_OK;
@@ -38,9 +38,9 @@ static enum code match(const struct shape *want, const struct shape *have)
 	return E_OK;
 }
 
-/* The wanted shape with its one free dimension taken from the count of elements. */
-static enum code derive(const struct shape *want, int64_t count, struct shape *out, int *derived,
-			const char **why)
+/* Complete the wanted shape: compute the size of its only free dimension (*derived; -1: none is free) from the count. */
+static enum code derive_free_dim(const struct shape *want, int64_t count, struct shape *out,
+				 int *derived, const char **why)
 {
 	int free = -1;
 
@@ -65,7 +65,7 @@ static enum code derive(const struct shape *want, int64_t count, struct shape *o
 	}
 	if (free < 0)
 		return shape_count(want) == count ? E_OK : E_INPUT_BYTES;
-	if (count == 0) { /* nothing says that a size of 0 is meant */
+	if (count == 0) { /* a free dimension could be 0, but a file that is empty by mistake is likelier */
 		*why = "an empty file";
 		return E_INPUT_BYTES;
 	}
@@ -92,8 +92,8 @@ static void axes_shape(enum axes a, int64_t n, int64_t c, int64_t h, int64_t w, 
 	*s = shape_of(rank, rank == 4 ? dims : dims + 1);
 }
 
-/* Sizes by axis of a shape of rank 2 (one channel), 3 or 4. */
-static bool split(const struct shape *s, enum axes a, struct pixels *p)
+/* Take n, c, h and w from a shape of rank 2 (one channel), 3 or 4. */
+static bool split_axes(const struct shape *s, enum axes a, struct pixels *p)
 {
 	const int64_t *d = s->dim + (s->rank == 4);
 
@@ -113,7 +113,7 @@ static bool split(const struct shape *s, enum axes a, struct pixels *p)
 	return true;
 }
 
-static bool few(int64_t c)
+static bool is_channel_count(int64_t c)
 {
 	return c == 1 || c == 3 || c == 4;
 }
@@ -125,7 +125,8 @@ bool want_image(const struct want *w, enum axes *axes, int64_t *channels, int64_
 
 	if (r != 3 && r != 4)
 		return false;
-	bool first = few(s->dim[r - 3]), last = few(s->dim[r - 1]) && s->dim[r - 2] != 1;
+	bool first = is_channel_count(s->dim[r - 3]),
+	     last = is_channel_count(s->dim[r - 1]) && s->dim[r - 2] != 1;
 	if (!first && !last)
 		return false;
 	*axes = first ? AXES_NCHW : AXES_NHWC;
@@ -135,10 +136,10 @@ bool want_image(const struct want *w, enum axes *axes, int64_t *channels, int64_
 	return true;
 }
 
-/* ---- through pixels */
+/* ---- conversion as pixels */
 
-/* The shape of a file that does not say it: the wanted one, its axes in the file's order. */
-static enum code derive_pixels(const struct want *w, const struct input_keys *k, struct fit *f)
+/* Derive the shape of a file that does not state it: the wanted shape with its axes in the order of layout=. */
+static enum code derive_pixel_shape(const struct want *w, const struct input_keys *k, struct fit *f)
 {
 	enum code first = E_INPUT_BYTES;
 
@@ -153,13 +154,13 @@ static enum code derive_pixels(const struct want *w, const struct input_keys *k,
 		const char *why = NULL;
 		int derived;
 		enum axes target = last ? AXES_NHWC : AXES_NCHW;
-		split(&w->shape, target, &p);
-		/* the channels tell which order the model takes, where both would do */
-		if (last == 0 && few(w->shape.dim[w->shape.rank - 1]) &&
-		    !few(w->shape.dim[w->shape.rank - 3]))
+		split_axes(&w->shape, target, &p);
+		/* If only the last axis has 1, 3 or 4 channels, the model takes channels last. */
+		if (last == 0 && is_channel_count(w->shape.dim[w->shape.rank - 1]) &&
+		    !is_channel_count(w->shape.dim[w->shape.rank - 3]))
 			continue;
 		axes_shape(k->layout, p.n, p.c, p.h, p.w, w->shape.rank, &s);
-		enum code code = derive(&s, f->count, &f->file, &derived, &why);
+		enum code code = derive_free_dim(&s, f->count, &f->file, &derived, &why);
 		if (code == E_OK) {
 			f->dst.axes = target;
 			for (int i = 0; i < w->shape.rank; i++)
@@ -168,14 +169,14 @@ static enum code derive_pixels(const struct want *w, const struct input_keys *k,
 		}
 		first = code;
 		f->why = why;
-		if (few(w->shape.dim[w->shape.rank - 3]))
+		if (is_channel_count(w->shape.dim[w->shape.rank - 3]))
 			break;
 	}
 	return refuse(f, first, f->why);
 }
 
-static enum code place_target(const struct want *w, const struct item *it,
-			      const struct input_keys *k, struct fit *f)
+static enum code choose_target_axes(const struct want *w, const struct item *it,
+				    const struct input_keys *k, struct fit *f)
 {
 	struct pixels *t = &f->dst;
 	int rank = w->shape.rank < 0 ? 4 : w->shape.rank;
@@ -197,8 +198,8 @@ static enum code place_target(const struct want *w, const struct item *it,
 		if (flat)
 			s = shape_of(rank, rank == 2 ? (int64_t[]){t->h, t->w}
 						     : (int64_t[]){t->n, t->h, t->w});
-		enum code code = match(&w->shape, &s);
-		/* remember the likelier order of axes for the message */
+		enum code code = compare_shapes(&w->shape, &s);
+		/* If no order fits, the message shows the likelier one. */
 		if (code == E_OK || best == E_INPUT_RANK ||
 		    (want_image(w, &guess, &c, &h, &w2) && axes_last(guess) == last)) {
 			best = code;
@@ -221,9 +222,9 @@ static enum code fit_pixels(const struct want *w, const struct item *it, const s
 		return refuse(f, E_INPUT_TYPE, "strings have no layout");
 	if (from == AXES_NONE)
 		return refuse(f, E_INPUT_KEY, "order and resize need layout=, to know the axes");
-	if (f->file.rank < 0 && derive_pixels(w, k, f))
+	if (f->file.rank < 0 && derive_pixel_shape(w, k, f))
 		return f->code;
-	if (!split(&f->file, from, &f->src))
+	if (!split_axes(&f->file, from, &f->src))
 		return refuse(f, E_INPUT_RANK, NULL);
 	enum axes target = f->dst.axes;
 	f->src.dtype = f->from;
@@ -233,7 +234,7 @@ static enum code fit_pixels(const struct want *w, const struct item *it, const s
 		return refuse(f, E_INPUT_KEY, "order is for pictures of 1 to 4 channels");
 	if (!resize_to(&k->resize, f->src.w, f->src.h, &f->dst.w, &f->dst.h))
 		return refuse(f, E_INPUT_KEY, "resize is for pictures that have pixels");
-	if (place_target(w, it, k, f))
+	if (choose_target_axes(w, it, k, f))
 		return f->code;
 	int64_t most = k->math.nmean > k->math.nstd ? k->math.nmean : k->math.nstd;
 	if ((k->math.nmean > 1 && k->math.nmean != f->dst.c) ||
@@ -242,8 +243,9 @@ static enum code fit_pixels(const struct want *w, const struct item *it, const s
 	return f->code = E_OK;
 }
 
-/* ---- element by element */
+/* ---- conversion element by element */
 
+/* Whether two shapes have the same sizes in any order, as an NHWC and an NCHW picture have. */
 static bool same_sizes(const struct shape *a, const struct shape *b)
 {
 	bool used[MAX_RANK] = {false};
@@ -261,7 +263,7 @@ static bool same_sizes(const struct shape *a, const struct shape *b)
 	return true;
 }
 
-/* mean and std by channel without layout=: the axis that has as many. */
+/* For mean and std by channel without layout=: find the axis that has as many elements as they have numbers. */
 static bool find_channels(const struct input_keys *k, struct fit *f)
 {
 	int64_t n = k->math.nmean > k->math.nstd ? k->math.nmean : k->math.nstd;
@@ -286,11 +288,12 @@ static bool find_channels(const struct input_keys *k, struct fit *f)
 static enum code fit_plain(const struct want *w, const struct input_keys *k, struct fit *f)
 {
 	if (f->file.rank < 0) {
-		enum code code = derive(&w->shape, f->count, &f->shape, &f->derived, &f->why);
+		enum code code =
+			derive_free_dim(&w->shape, f->count, &f->shape, &f->derived, &f->why);
 		if (code)
 			return refuse(f, code, f->why);
 	} else {
-		enum code code = match(&w->shape, &f->file);
+		enum code code = compare_shapes(&w->shape, &f->file);
 		bool image = f->file.rank == 3 || f->file.rank == 4;
 		f->shape = f->file;
 		if (code == E_INPUT_SHAPE && image && same_sizes(&w->shape, &f->file))
@@ -330,7 +333,7 @@ static enum code fit_type(const struct want *w, const struct item *it, const str
 	return asked ? E_OK : refuse(f, E_INPUT_TYPE, NULL);
 }
 
-/* How many elements the file holds; -1 where its bytes are no whole number of them. */
+/* Elements that the file holds; -1: its bytes are not a whole number of elements. */
 static int64_t count_elements(const struct item *it, enum dtype t)
 {
 	unsigned bits = dtype_bits(t);
@@ -344,7 +347,7 @@ static int64_t count_elements(const struct item *it, enum dtype t)
 	return it->bytes * 8 % bits ? -1 : (int64_t)(it->bytes * 8 / bits);
 }
 
-/* A raw file of a sub-byte type may have bits to spare in its last byte. */
+/* Whether a raw file has exactly the bytes of this shape. Types below 8 bits may leave bits of the last byte unused. */
 static bool raw_holds(const struct item *it, enum dtype t, const struct shape *s)
 {
 	size_t bytes;

@@ -20,7 +20,8 @@ static int find_input(const struct input_set *s, const char *name)
 	return -1;
 }
 
-static int no_input(const struct input_set *s, const char *option, const char *name, struct diag *d)
+static int report_unknown_input(const struct input_set *s, const char *option, const char *name,
+				struct diag *d)
 {
 	const char *near = str_nearest(name, s->names, s->n);
 	const char *all = d ? input_names(&d->arena, s->names, s->n) : "";
@@ -36,7 +37,7 @@ static const char *symbol_name(const struct input_set *s, int64_t dim)
 	return dim_is_sym(dim) ? s->model->symbols[DIM_SYM_ID(dim)] : NULL;
 }
 
-/* "batch", or "x.0" for what the model gives no name. */
+/* The dimension's name in the model, "batch"; or "x.0", input and position, if the model gives it none. */
 static const char *dim_name(struct input_set *s, const struct input *in, int i)
 {
 	const char *name = symbol_name(s, in->value->info.shape.dim[i]);
@@ -44,8 +45,8 @@ static const char *dim_name(struct input_set *s, const struct input *in, int i)
 	return name && *name != '?' ? name : arena_printf(&s->arena, "%s.%d", in->info.name, i);
 }
 
-/* Puts a symbol's size into every shape that has it. */
-static void spread(struct input_set *s, int64_t dim)
+/* Replace a symbolic dimension by its size in the shapes of all inputs. */
+static void substitute_symbol(struct input_set *s, int64_t dim)
 {
 	for (uint32_t k = 0; k < s->n; k++)
 		for (int i = 0; i < s->in[k].shape.rank; i++)
@@ -53,8 +54,8 @@ static void spread(struct input_set *s, int64_t dim)
 				s->in[k].shape.dim[i] = s->symbol[DIM_SYM_ID(dim)].size;
 }
 
-/* Binds dimension i of an input. False where it has another size already. */
-static bool bind(struct input_set *s, struct input *in, int i, int64_t size, const char *by)
+/* Bind dimension i of an input to a size; `by` says what gave it. false: the dimension already has another size. */
+static bool bind_dim_size(struct input_set *s, struct input *in, int i, int64_t size, const char *by)
 {
 	int64_t dim = in->shape.dim[i];
 
@@ -65,11 +66,11 @@ static bool bind(struct input_set *s, struct input *in, int i, int64_t size, con
 		return true;
 	}
 	s->symbol[DIM_SYM_ID(dim)] = (struct bound){size, by};
-	spread(s, dim);
+	substitute_symbol(s, dim);
 	return true;
 }
 
-/* Who bound the dimension, where somebody did. */
+/* What bound dimension i, for messages; NULL: nothing did, or the model itself fixes it. */
 static const char *bound_by(const struct input_set *s, const struct input *in, int i)
 {
 	int64_t dim = in->value->info.shape.rank < 0 ? 0 : in->value->info.shape.dim[i];
@@ -77,8 +78,8 @@ static const char *bound_by(const struct input_set *s, const struct input *in, i
 	return dim_is_sym(dim) ? s->symbol[DIM_SYM_ID(dim)].by : NULL;
 }
 
-/* "--dim batch=4", or "x.yaml:7: dim batch=4". */
-static const char *given_as(struct input_set *s, const char *name, const char *text)
+/* The option as messages repeat it: "--dim batch=4", or "x.yaml:7: dim batch=4". */
+static const char *option_text(struct input_set *s, const char *name, const char *text)
 {
 	const struct input_request *r = s->request;
 	const char *by = r->origin ? r->origin(r->options, name, text) : NULL;
@@ -97,7 +98,7 @@ static int parse_size(const char *text, int64_t *v, const char *option, struct d
 	return 0;
 }
 
-/* Names of the free dimensions, as --dim takes them. */
+/* Names of all free dimensions, each once, as --dim accepts them; *n of them. */
 static const char **dim_names(struct input_set *s, size_t *n)
 {
 	size_t room = s->model->nsymbols;
@@ -120,7 +121,7 @@ static const char **dim_names(struct input_set *s, size_t *n)
 	return names;
 }
 
-/* Which dimension of the input "batch" or "0" means; -1. */
+/* Position of the dimension that is meant by its name ("batch") or position ("0"); -1: there is none. */
 static int find_dim(const struct input_set *s, const struct input *in, const char *name)
 {
 	const struct shape *shape = &in->value->info.shape;
@@ -135,7 +136,8 @@ static int find_dim(const struct input_set *s, const struct input *in, const cha
 	return *name && !*end && k >= 0 && k < shape->rank ? (int)k : -1;
 }
 
-static int bad_dim(struct input_set *s, const char *option, const char *name, struct diag *d)
+static int report_unknown_dim(struct input_set *s, const char *option, const char *name,
+			      struct diag *d)
 {
 	size_t n;
 	const char **names = dim_names(s, &n), *dot = strrchr(name, '.');
@@ -143,7 +145,7 @@ static int bad_dim(struct input_set *s, const char *option, const char *name, st
 
 	if (dot && !near)
 		near = str_nearest(dot + 1, names, n);
-	if (dot) /* of an input whose name is nearly right */
+	if (dot) /* INPUT.NAME with a misspelt input */
 		input = str_nearest(arena_strn(&s->arena, name, (size_t)(dot - name)), s->names, s->n);
 	for (uint32_t k = 0; input && k < s->n; k++)
 		if (s->names[k] == input && find_dim(s, &s->in[k], dot + 1) >= 0)
@@ -156,9 +158,9 @@ static int bad_dim(struct input_set *s, const char *option, const char *name, st
 				 : fmt(d, "free are: %s", all));
 }
 
-static int bind_dim(struct input_set *s, const char *text, struct diag *d)
+static int bind_dim_option(struct input_set *s, const char *text, struct diag *d)
 {
-	const char *option = given_as(s, "dim", text), *eq = strrchr(text, '=');
+	const char *option = option_text(s, "dim", text), *eq = strrchr(text, '=');
 	const char *rest = NULL;
 	int64_t size;
 
@@ -183,9 +185,9 @@ static int bind_dim(struct input_set *s, const char *text, struct diag *d)
 			}
 		}
 	if (at < 0)
-		return bad_dim(s, option, name, d);
+		return report_unknown_dim(s, option, name, d);
 	int64_t was = in->shape.dim[at];
-	if (bind(s, in, at, size, option))
+	if (bind_dim_size(s, in, at, size, option))
 		return 0;
 	const char *by = bound_by(s, in, at);
 	return FAIL(d, E_DIM, .slot = fmt(d, "%s", option),
@@ -193,16 +195,17 @@ static int bind_dim(struct input_set *s, const char *text, struct diag *d)
 				   in->info.name, was, by ? " by " : " in the model", by ? by : ""));
 }
 
-static int bind_shape(struct input_set *s, const char *text, struct diag *d)
+static int bind_shape_option(struct input_set *s, const char *text, struct diag *d)
 {
-	const char *option = given_as(s, "shape", text), *rest = text;
+	const char *option = option_text(s, "shape", text), *rest = text;
 	int which = spec_name(text, "=:", s->names, s->n, &rest);
 	struct shape shape;
 
 	if (which < 0 && s->n == 1 && !strchr(text, '='))
 		which = 0;
 	if (which < 0)
-		return no_input(s, option, fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
+		return report_unknown_input(s, option,
+					    fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
 	struct input *in = &s->in[which];
 	if (!parse_shape(rest, &shape))
 		return FAIL(d, E_DIM, .slot = fmt(d, "%s", option), .message = "this is no shape",
@@ -211,7 +214,7 @@ static int bind_shape(struct input_set *s, const char *text, struct diag *d)
 		in->shape = shape;
 	bool fits = in->shape.rank == shape.rank;
 	for (int i = 0; fits && i < shape.rank; i++)
-		fits = bind(s, in, i, shape.dim[i], option);
+		fits = bind_dim_size(s, in, i, shape.dim[i], option);
 	if (fits)
 		return 0;
 	return FAIL(d, in->shape.rank == shape.rank ? E_INPUT_SHAPE : E_INPUT_RANK,
@@ -227,13 +230,13 @@ static int bind_options(struct input_set *s, struct diag *d)
 	int rc = 0;
 
 	for (int64_t i = 0; !rc && i < r->dim.n; i++)
-		rc = bind_dim(s, r->dim.v[i].s, d);
+		rc = bind_dim_option(s, r->dim.v[i].s, d);
 	for (int64_t i = 0; !rc && i < r->shape.n; i++)
-		rc = bind_shape(s, r->shape.v[i].s, d);
+		rc = bind_shape_option(s, r->shape.v[i].s, d);
 	return rc;
 }
 
-/* ---- where the inputs come from */
+/* ---- assigning a source to each input */
 
 static struct source *new_source(struct input_set *s, const char *file)
 {
@@ -245,19 +248,20 @@ static struct source *new_source(struct input_set *s, const char *file)
 }
 
 /*
- * What may come from a pipe for the inputs: their elements as text and more, or a large picture; 0: a
- * dimension is free, and so is the size.
+ * Upper limit on the bytes that are read from a pipe, beyond which it is taken for endless: 256 MiB for a large picture
+ * or other overhead, and 64 characters of text per element of all inputs. 0, no limit: a free dimension leaves the
+ * number of elements open.
  */
-static size_t most_bytes(const struct input_set *s)
+static size_t max_pipe_bytes(const struct input_set *s)
 {
-	enum { LEAST = 256 << 20, TEXT = 64 };
-	size_t most = LEAST, one;
+	enum { MIN_LIMIT = 256 << 20, CHARS_PER_ELEMENT = 64 };
+	size_t most = MIN_LIMIT, one;
 
 	for (uint32_t i = 0; i < s->n; i++) {
 		int64_t count = s->in[i].shape.rank < 0 ? -1 : shape_count(&s->in[i].shape);
 		if (count < 0 || s->in[i].info.type.kind != V_TENSOR ||
-		    s->in[i].info.type.dtype == DT_STRING || !size_mul((size_t)count, TEXT, &one) ||
-		    !size_add(most, one, &most))
+		    s->in[i].info.type.dtype == DT_STRING ||
+		    !size_mul((size_t)count, CHARS_PER_ELEMENT, &one) || !size_add(most, one, &most))
 			return 0;
 	}
 	return most;
@@ -266,7 +270,7 @@ static size_t most_bytes(const struct input_set *s)
 static int open_file(struct input_set *s, struct source *x, struct diag *d)
 {
 	struct opened *o = arena_new(&s->arena, struct opened);
-	int rc = file_map_most(x->spec.file, most_bytes(s), &o->map, E_INPUT_OPEN, d);
+	int rc = file_map_most(x->spec.file, max_pipe_bytes(s), &o->map, E_INPUT_OPEN, d);
 
 	if (rc)
 		return rc;
@@ -276,7 +280,7 @@ static int open_file(struct input_set *s, struct source *x, struct diag *d)
 	return 0;
 }
 
-static int give(struct input_set *s, int which, struct source *x, struct diag *d)
+static int assign_source(struct input_set *s, int which, struct source *x, struct diag *d)
 {
 	struct input *in = &s->in[which];
 
@@ -296,8 +300,11 @@ static enum io_kind kind_of(const struct source *x)
 					: io_kind_of(x->spec.file, x->map.data, x->map.size);
 }
 
-/* An archive without a name: its members' names are the inputs'. "arr_0" is numpy's first. */
-static int give_members(struct input_set *s, struct source *x, struct diag *d)
+/*
+ * Assign the members of an .npz archive to the inputs that have their names. numpy.savez() calls unnamed arrays arr_0,
+ * arr_1, ...: these are taken by position.
+ */
+static int assign_archive_members(struct input_set *s, struct source *x, struct diag *d)
 {
 	struct zip z;
 	int rc = zip_open(x->map.data, x->map.size, x->spec.file, &s->arena, &z, d);
@@ -312,15 +319,15 @@ static int give_members(struct input_set *s, struct source *x, struct diag *d)
 		if (which < 0 && z.n == 1 && s->n == 1)
 			which = 0;
 		if (which < 0)
-			return no_input(s, fmt(d, "%s", x->spec.file), z.entry[i].name, d);
+			return report_unknown_input(s, fmt(d, "%s", x->spec.file), z.entry[i].name, d);
 		struct source *member = arena_dup(&s->arena, x, sizeof(*x));
 		member->member = &z.entry[i];
-		rc = give(s, which, member, d);
+		rc = assign_source(s, which, member, d);
 	}
 	return rc;
 }
 
-static int give_file(struct input_set *s, const char *text, struct diag *d)
+static int assign_file(struct input_set *s, const char *text, struct diag *d)
 {
 	struct source *x = arena_new(&s->arena, struct source);
 	int rc = spec_parse(text, s->names, s->n, &x->spec, &s->arena, d);
@@ -329,11 +336,11 @@ static int give_file(struct input_set *s, const char *text, struct diag *d)
 	if (rc)
 		return rc;
 	if (x->spec.name)
-		return give(s, find_input(s, x->spec.name), x, d);
+		return assign_source(s, find_input(s, x->spec.name), x, d);
 	if (kind_of(x) == IO_NPZ)
-		return give_members(s, x, d);
+		return assign_archive_members(s, x, d);
 	if (s->n == 1)
-		return give(s, 0, x, d);
+		return assign_source(s, 0, x, d);
 	return FAIL(d, E_INPUT_NAME,
 		    .message = fmt(d, "'%s' does not say which input it is for", x->spec.file),
 		    .hint = s->n ? fmt(d, "write --input NAME=%s; the model's inputs are %s", text,
@@ -341,7 +348,7 @@ static int give_file(struct input_set *s, const char *text, struct diag *d)
 				 : "the model has no inputs");
 }
 
-/* input_K.pb as ONNX's test cases have it; or input_K.npy, as people save it. */
+/* File of input i in a --data-set folder: input_K.pb as in ONNX's test cases, or input_K.npy if only that exists. */
 static struct source *data_set_source(struct input_set *s, uint32_t i)
 {
 	const char *dir = s->request->data_set;
@@ -356,7 +363,7 @@ static struct source *data_set_source(struct input_set *s, uint32_t i)
 	return x;
 }
 
-static int give_data_set(struct input_set *s, struct diag *d)
+static int assign_data_set(struct input_set *s, struct diag *d)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
 		if (s->in[i].source)
@@ -368,25 +375,25 @@ static int give_data_set(struct input_set *s, struct diag *d)
 				d->last->slot = fmt(d, "input '%s'", s->in[i].info.name);
 			return rc;
 		}
-		give(s, (int)i, x, d);
+		assign_source(s, (int)i, x, d);
 	}
 	return 0;
 }
 
-static int give_random(struct input_set *s, struct diag *d)
+static int assign_random(struct input_set *s, struct diag *d)
 {
 	const struct input_request *r = s->request;
 
-	/* those for one input first */
+	/* Ranges for one input (pass 0) take precedence over those for all inputs (pass 1). */
 	for (int pass = 0; pass < 2; pass++)
 		for (int64_t i = 0; i < r->random.n; i++) {
 			const char *text = r->random.v[i].s, *rest = text;
-			const char *option = given_as(s, "random", text);
+			const char *option = option_text(s, "random", text);
 			int which = spec_name(text, "=:", s->names, s->n, &rest);
 			struct range range = {.named = which >= 0};
 			if (which < 0 && strchr(text, '='))
-				return no_input(s, option,
-						fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
+				return report_unknown_input(
+					s, option, fmt(d, "%.*s", (int)strcspn(text, "="), text), d);
 			if (!parse_range(rest, &range.lo, &range.hi))
 				return FAIL(d, E_INPUT_KEY, .slot = fmt(d, "%s", option),
 					    .message = "this is no range of numbers",
@@ -404,8 +411,8 @@ static int give_random(struct input_set *s, struct diag *d)
 	return 0;
 }
 
-/* What a configuration file says wrong is told with its line. */
-static void say_file(struct input_set *s, const char *text, struct diag *d)
+/* If a configuration file gave the text, put its name and line into the newest finding. */
+static void add_config_line(struct input_set *s, const char *text, struct diag *d)
 {
 	const struct input_request *r = s->request;
 	const char *by = r->origin ? r->origin(r->options, "input", text) : NULL;
@@ -414,22 +421,22 @@ static void say_file(struct input_set *s, const char *text, struct diag *d)
 		d->last->slot = fmt(d, "%s", by);
 }
 
-static int give_all(struct input_set *s, struct diag *d)
+static int assign_all(struct input_set *s, struct diag *d)
 {
 	const struct input_request *r = s->request;
 	int rc = 0;
 
 	for (int64_t i = 0; i < r->input.n; i++) {
 		const struct finding *last = d ? d->last : NULL;
-		int one = give_file(s, r->input.v[i].s, d);
+		int one = assign_file(s, r->input.v[i].s, d);
 		if (one && d && d->last != last)
-			say_file(s, r->input.v[i].s, d);
-		rc = rc ? rc : one; /* every one that cannot be used is told */
+			add_config_line(s, r->input.v[i].s, d);
+		rc = rc ? rc : one; /* go on, so that every unusable file is reported */
 	}
 	if (!rc && r->data_set)
-		rc = give_data_set(s, d);
+		rc = assign_data_set(s, d);
 	if (!rc)
-		rc = give_random(s, d);
+		rc = assign_random(s, d);
 	bool given = !rc;
 	for (uint32_t i = 0; given && i < s->n; i++)
 		if (s->in[i].how == FROM_NOWHERE)
@@ -442,7 +449,7 @@ static int give_all(struct input_set *s, struct diag *d)
 	return rc;
 }
 
-/* ---- do they fit */
+/* ---- checking the files against the model */
 
 static struct want want_of(const struct input *in)
 {
@@ -450,8 +457,12 @@ static struct want want_of(const struct input *in)
 		.name = in->info.name, .dtype = (enum dtype)in->info.type.dtype, .shape = in->shape};
 }
 
-/* The size that a dimension has elsewhere, where that is what does not fit. */
-static void because(struct input_set *s, const struct input *in, struct mismatch *m, struct diag *d)
+/*
+ * If the file does not fit because of the size that something else gave to a symbolic dimension, enter that size and
+ * what gave it.
+ */
+static void explain_by_binding(struct input_set *s, const struct input *in, struct mismatch *m,
+			       struct diag *d)
 {
 	const struct shape *file = &m->fit->shape;
 
@@ -467,12 +478,12 @@ static void because(struct input_set *s, const struct input *in, struct mismatch
 	}
 }
 
-static int mismatch(struct input_set *s, struct input *in, const struct want *w, struct diag *d)
+static int report_mismatch(struct input_set *s, struct input *in, const struct want *w, struct diag *d)
 {
 	struct mismatch m = {
 		.model = s->model, .want = w, .source = in->source, .fit = &in->fit, .named = s->n > 1};
 
-	because(s, in, &m, d);
+	explain_by_binding(s, in, &m, d);
 	return input_explain(&m, d);
 }
 
@@ -495,8 +506,8 @@ static const char *source_text(struct input_set *s, const struct input *in)
 	return str_get(&b);
 }
 
-/* Dimensions that the file's data bind; one that its size alone told is said. */
-static void bind_fit(struct input_set *s, struct input *in, struct diag *d)
+/* Bind free dimensions to the file's sizes. A size that was computed from the length of a raw file is reported. */
+static void bind_dims_of_file(struct input_set *s, struct input *in, struct diag *d)
 {
 	const char *by =
 		arena_printf(&s->arena, "input '%s' (%s)", in->info.name, in->source->spec.file);
@@ -511,13 +522,13 @@ static void bind_fit(struct input_set *s, struct input *in, struct diag *d)
 			     .message = fmt(d, "%s = %" PRId64 ", from the size of %s",
 					    dim_name(s, in, i), in->fit.shape.dim[i],
 					    in->source->spec.file));
-		bind(s, in, i, in->fit.shape.dim[i], by);
+		bind_dim_size(s, in, i, in->fit.shape.dim[i], by);
 	}
 	in->info.shape = in->shape;
 }
 
-/* What cannot be the tensor, whatever its size is. */
-static int refuse_file(const struct input *in, const struct source *x, struct diag *d)
+/* Refuse an empty file, and a known file format (a PDF, an archive) that would be read as bare elements. */
+static int refuse_foreign_file(const struct input *in, const struct source *x, struct diag *d)
 {
 	enum io_kind kind = x->member ? IO_NPZ : kind_of(x);
 	const char *name = !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file;
@@ -539,7 +550,7 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 {
 	struct source *x = in->source;
 	const char *what = !strcmp(x->spec.file, "-") ? "standard input" : x->spec.file;
-	int rc = refuse_file(in, x, d);
+	int rc = refuse_foreign_file(in, x, d);
 
 	if (rc)
 		return rc;
@@ -562,15 +573,15 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 		   !memcmp(x->item.data, "\x93NUMPY", 6);
 	if (input_fit(&w, &x->item, &x->spec.keys, &in->fit) || odd) {
 		in->fit.code = in->fit.code ? in->fit.code : E_INPUT_FORMAT;
-		return mismatch(s, in, &w, d);
+		return report_mismatch(s, in, &w, d);
 	}
-	bind_fit(s, in, d);
+	bind_dims_of_file(s, in, d);
 	in->info.source = source_text(s, in);
 	return 0;
 }
 
-/* What nothing binds is 1. */
-static int bind_rest(struct input_set *s, struct input *in, struct diag *d)
+/* Bind the dimensions that are still free to 1, with a warning; with --strict that is an error. */
+static int bind_free_dims_to_one(struct input_set *s, struct input *in, struct diag *d)
 {
 	if (in->shape.rank < 0)
 		return FAIL(d, E_DIM, .slot = fmt(d, "input '%s'", in->info.name),
@@ -587,7 +598,7 @@ static int bind_rest(struct input_set *s, struct input *in, struct diag *d)
 		if (s->request->strict)
 			return FAIL(d, E_DIM_DEFAULT, .message = text, .hint = hint);
 		WARN(d, E_DIM_DEFAULT, .message = text, .hint = hint);
-		bind(s, in, i, 1, "default");
+		bind_dim_size(s, in, i, 1, "default");
 	}
 	return 0;
 }
@@ -599,7 +610,7 @@ static int plan_random(struct input_set *s, struct input *in, struct diag *d)
 			    .message = fmt(d, "values of type %s are not made up",
 					   type_str(&s->arena, in->info.type)),
 			    .hint = "give it as a .pb file");
-	int rc = bind_rest(s, in, d);
+	int rc = bind_free_dims_to_one(s, in, d);
 	if (rc)
 		return rc;
 	random_choose(&in->range, s->model->graph, in->value);
@@ -610,8 +621,8 @@ static int plan_random(struct input_set *s, struct input *in, struct diag *d)
 	return 0;
 }
 
-/* Whether the file says its shape by itself: those bind dimensions for the others. */
-static bool says_shape(const struct input *in)
+/* Whether the file states its shape: such files are planned first, and bind dimensions for raw files and text. */
+static bool states_shape(const struct input *in)
 {
 	enum io_kind k = kind_of(in->source);
 
@@ -619,18 +630,21 @@ static bool says_shape(const struct input *in)
 	       k == IO_JSON || in->source->spec.keys.shape.rank >= 0;
 }
 
-/* rc: of what went before; files are looked at in any case, values are made up only where all is well. */
+/*
+ * Plan files that state their shape (pass 0), other files (pass 1), random values (pass 2). rc: result of the steps
+ * before. After an error files are still checked, so that each is reported, but no random values are planned.
+ */
 static int plan_all(struct input_set *s, int rc, struct diag *d)
 {
 	for (int pass = 0; pass < 3; pass++)
 		for (uint32_t i = 0; i < s->n; i++) {
 			struct input *in = &s->in[i];
 			int one = 0;
-			if (in->how == FROM_FILE && pass == !says_shape(in))
+			if (in->how == FROM_FILE && pass == !states_shape(in))
 				one = plan_file(s, in, d);
 			else if (in->how == FROM_RANDOM && pass == 2 && !rc)
 				one = plan_random(s, in, d);
-			rc = rc ? rc : one; /* every file that does not fit is told */
+			rc = rc ? rc : one;
 		}
 	return rc;
 }
@@ -668,7 +682,7 @@ struct input_set *input_plan(const struct model *m, const struct input_request *
 	struct input_set *s = new_set(m, r);
 	int rc = bind_options(s, d);
 
-	rc = rc ? rc : give_all(s, d);
+	rc = rc ? rc : assign_all(s, d);
 	rc = plan_all(s, rc, d);
 	if (!rc)
 		return s;
@@ -717,7 +731,7 @@ void input_free(struct input_set *s)
 
 /* ---- standard input */
 
-/* "-", "NAME=-", "NAME:-", each perhaps with ",KEY=VALUE" behind it */
+/* Whether an --input text reads standard input: "-", "NAME=-" or "NAME:-", each perhaps followed by ",KEY=VALUE". */
 static bool reads_stdin(const char *text)
 {
 	for (const char *p = strchr(text, '-'); p; p = strchr(p + 1, '-'))

@@ -2,12 +2,12 @@
 #ifndef INPUT_INPUT_H
 #define INPUT_INPUT_H
 /*
- * A model's inputs: what the user says (files, shapes, random values), checked
- * against the model, then made into tensors.
+ * A model's inputs: what the user gives (files, shapes, random values) is checked against the model and
+ * then made into tensors, in two steps:
  *
- *   input_plan   opens the files, looks at their heads, binds free dimensions, and refuses what
- *		  does not fit; takes no memory for tensors
- *   input_read   makes the tensors; where type and layout fit already, they lie in the mapped file
+ *   input_plan   opens the files, reads their heads, binds free dimensions to sizes, and refuses files that
+ *		  do not fit; it allocates no tensors
+ *   input_read   makes the tensors; the data of a tensor stay in the mapped file if type and layout already fit
  */
 #include "base/field.h"
 #include "ir/graph.h"
@@ -19,8 +19,11 @@ struct input_request {
 	struct texts dim;     /* NAME=N, INPUT.NAME=N */
 	const char *data_set; /* folder with input_K.pb; or NULL */
 	int64_t seed;
-	bool strict; /* free dimensions must be bound */
-	/* Where a text of these lists comes from ("x.yaml:7: dim"), for messages; NULL, or gives NULL: "--dim". */
+	bool strict; /* a free dimension that nothing binds is an error; otherwise it becomes 1 */
+	/*
+	 * Tells, for messages, where a text of these lists was given ("x.yaml:7: dim"). It may be NULL or return NULL:
+	 * the text then came from the command line, and messages say "--dim".
+	 */
 	const char *(*origin)(const void *options, const char *name, const char *text);
 	const void *options;
 };
@@ -32,7 +35,7 @@ struct input_info {
 	struct shape shape; /* of a tensor, once planned */
 	const char *source; /* "line.png: RGB 240 x 41, resized to 281 x 48"; "random -1..1, seed 0" */
 	const struct tensor *tensor; /* once read */
-	bool made_up;
+	bool made_up;		     /* random values, not the user's */
 };
 
 struct input_set;
@@ -47,14 +50,15 @@ void input_free(struct input_set *s);
 /* Whether one of these texts of --input is standard input. */
 bool input_from_stdin(const struct texts *input);
 /*
- * A pipe can be read once. Read here, before the first of several processes, it is a file without a name; what a process
- * read of it, who started that one takes back with lseek.
+ * Call this before starting several processes that each read standard input. A pipe can be read only once: if the
+ * model or an input is "-", its content is copied into an unnamed file that replaces standard input. A process that
+ * starts another one restores the file position with lseek afterwards, because the two share it.
  */
 void input_keep_stdin(const char *model, const struct input_request *r);
 
 /*
- * Binds --dim and --shape alone and gives the shapes of all inputs, for tools that need no data
- * (inspect). what is left free stays free. shapes: one a graph input.
+ * Bind --dim and --shape only, and return the shapes of all inputs, for commands that need no data (inspect).
+ * Dimensions that these options do not name stay free. shapes: room for one shape per graph input.
  */
 int input_shapes(const struct model *m, const struct input_request *r, struct shape *shapes,
 		 struct diag *d);

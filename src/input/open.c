@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file holds, by its head. */
+/* Read the heads of input files: type, shape, and where the elements lie. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
@@ -8,10 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* More than numpy ever writes; version 1 heads end at 64 KiB. */
-enum { NPY_HEAD = 64 * 1024 + 16 };
+/* Bytes that are unpacked of a deflated .npy member to read its head. Version 1 heads have at most 64 KiB. */
+enum { MAX_NPY_HEAD = 64 * 1024 + 16 };
 
-/* p: n bytes at hand of the total that the file has. */
 int item_npy(const unsigned char *p, size_t n, size_t total, const char *what, struct item *it,
 	     struct arena *a, struct diag *d)
 {
@@ -57,7 +56,7 @@ static int head_npz(struct source *s, const char *what, const char *input, struc
 					: "it is empty");
 	}
 	const struct zip_entry *e = s->member;
-	size_t n = e->size < NPY_HEAD ? (size_t)e->size : NPY_HEAD;
+	size_t n = e->size < MAX_NPY_HEAD ? (size_t)e->size : MAX_NPY_HEAD;
 	const unsigned char *p = e->data;
 	if (e->deflated) {
 		unsigned char *head = arena_alloc(a, n);
@@ -80,7 +79,7 @@ static int head_pb(struct source *s, const char *what, struct type type, struct 
 
 	s->item = (struct item){.kind = IO_PB, .shape = SHAPE_UNKNOWN, .count = -1};
 	if (type.kind != V_TENSOR)
-		return 0; /* its parts are checked as they are read */
+		return 0; /* the parts of a sequence, map or optional are checked when they are read */
 	int rc = tensor_pb_head(s->map.data, s->map.size, &head, d);
 	if (rc) {
 		if (d && d->last && !d->last->model)

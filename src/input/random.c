@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* splitmix64 */
-static uint64_t next(uint64_t *state)
+/* splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014) */
+static uint64_t next_random(uint64_t *state)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -19,26 +19,26 @@ static uint64_t next(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-static uint64_t start(int64_t seed, const char *name)
+static uint64_t start_state(int64_t seed, const char *name)
 {
 	uint64_t s = (uint64_t)seed ^ hash_bytes(name, strlen(name), 0);
 
-	return next(&s);
+	return next_random(&s);
 }
 
-/* From 0 up to, not with, 1. */
-static double unit(uint64_t *state)
+/* A number from 0 up to, but not including, 1. */
+static double random_unit(uint64_t *state)
 {
-	return (double)(next(state) >> 11) * 0x1p-53;
+	return (double)(next_random(state) >> 11) * 0x1p-53;
 }
 
-static bool whole(enum dtype t)
+static bool is_integer(enum dtype t)
 {
 	return dtype_class(t) == DT_INT || dtype_class(t) == DT_UINT;
 }
 
-/* Whether the word stands in the name, whatever the case. */
-static bool named(const char *name, const char *word)
+/* Whether the name contains the word, in upper or lower case. */
+static bool name_contains(const char *name, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -52,7 +52,10 @@ static bool named(const char *name, const char *word)
 	return false;
 }
 
-/* Rows of the smallest table that a Gather looks up with the value (through Casts); 0: none. */
+/*
+ * Rows of the smallest table that a Gather indexes with the value, also after up to `depth` Casts, Reshapes and
+ * Identities; 0: no Gather does.
+ */
 static int64_t table_rows(const struct graph *g, const struct value *v, int depth)
 {
 	int64_t least = 0;
@@ -82,18 +85,18 @@ void random_choose(struct range *r, const struct graph *g, const struct value *v
 
 	if (r->named)
 		return;
-	if (named(v->name, "mask") && (whole(t) || t == DT_BOOL)) {
+	if (name_contains(v->name, "mask") && (is_integer(t) || t == DT_BOOL)) {
 		r->kind = RANGE_ONES;
 		return;
 	}
-	if (!whole(t) || t == DT_BOOL || dtype_bits(t) < 32)
+	if (!is_integer(t) || t == DT_BOOL || dtype_bits(t) < 32)
 		return;
 	int64_t rows = table_rows(g, v, 3);
-	bool types = named(v->name, "token_type") || named(v->name, "segment");
-	if (types || named(v->name, "position")) {
+	bool types = name_contains(v->name, "token_type") || name_contains(v->name, "segment");
+	if (types || name_contains(v->name, "position")) {
 		r->kind = types ? RANGE_ZERO : RANGE_COUNT;
 		r->hi = rows > 0 ? (double)(rows - 1) : 511;
-	} else if (rows > 0 || named(v->name, "ids") || named(v->name, "token")) {
+	} else if (rows > 0 || name_contains(v->name, "ids") || name_contains(v->name, "token")) {
 		r->kind = RANGE_IDS;
 		r->lo = 0;
 		r->hi = rows > 0 ? (double)(rows - 1) : 99;
@@ -114,28 +117,28 @@ const char *random_text(const struct range *r, int64_t seed, enum dtype t, struc
 		return "made up: 0, 1, 2, ... (positions)";
 	if (t == DT_STRING || (t == DT_BOOL && !r->named))
 		return arena_printf(a, "%s, seed %" PRId64, what, seed);
-	return arena_printf(a, "%s %g..%g%s, seed %" PRId64, whole(t) ? what : "random", r->lo,
+	return arena_printf(a, "%s %g..%g%s, seed %" PRId64, is_integer(t) ? what : "random", r->lo,
 			    r->hi, r->kind == RANGE_IDS ? " (ids)" : "", seed);
 }
 
-static int64_t integer(const struct range *r, uint64_t *state)
+static int64_t random_integer(const struct range *r, uint64_t *state)
 {
 	int64_t lo = (int64_t)ceil(r->lo), hi = (int64_t)floor(r->hi);
 
 	if (hi < lo)
 		hi = lo;
-	return lo + (int64_t)(unit(state) * ((double)hi - (double)lo + 1));
+	return lo + (int64_t)(random_unit(state) * ((double)hi - (double)lo + 1));
 }
 
 void random_fill(const struct range *r, int64_t seed, const char *name, struct tensor *t)
 {
 	enum dtype type = tensor_dtype(t);
-	uint64_t state = start(seed, name);
+	uint64_t state = start_state(seed, name);
 	int64_t n = tensor_count(t), last = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
 	int parts = dtype_class(type) == DT_COMPLEX ? 2 : 1;
 
 	if (t->bytes)
-		memset(t->data, 0, t->bytes); /* bits to spare in the last byte of packed types */
+		memset(t->data, 0, t->bytes); /* packed types may not use all bits of the last byte */
 	if (parts == 2)
 		type = type == DT_C64 ? DT_F32 : DT_F64;
 	for (int64_t i = 0; i < n * parts; i++) {
@@ -147,11 +150,11 @@ void random_fill(const struct range *r, int64_t seed, const char *name, struct t
 			elem_set_i64(type, t->data, i,
 				     i % last < (int64_t)r->hi ? i % last : (int64_t)r->hi);
 		else if (type == DT_BOOL && !r->named)
-			elem_set_i64(type, t->data, i, (int64_t)(next(&state) >> 63));
-		else if (whole(type))
-			elem_set_i64(type, t->data, i, integer(r, &state));
+			elem_set_i64(type, t->data, i, (int64_t)(next_random(&state) >> 63));
+		else if (is_integer(type))
+			elem_set_i64(type, t->data, i, random_integer(r, &state));
 		else
-			elem_set_f64(type, t->data, i, r->lo + unit(&state) * (r->hi - r->lo));
+			elem_set_f64(type, t->data, i, r->lo + random_unit(&state) * (r->hi - r->lo));
 	}
 }
 
@@ -159,7 +162,7 @@ struct tensor *random_strings(const struct range *r, int64_t seed, const char *n
 			      const struct shape *s, struct arena *a)
 {
 	int64_t n = shape_count(s);
-	uint64_t state = start(seed, name);
+	uint64_t state = start_state(seed, name);
 	struct arena scratch = {0};
 	const char **text = arena_new_n(&scratch, const char *, (size_t)n + 1);
 	size_t *length = arena_new_n(&scratch, size_t, (size_t)n + 1);
@@ -167,9 +170,9 @@ struct tensor *random_strings(const struct range *r, int64_t seed, const char *n
 	(void)r;
 	for (int64_t i = 0; i < n; i++) {
 		char word[8];
-		length[i] = 1 + (size_t)(unit(&state) * 8);
+		length[i] = 1 + (size_t)(random_unit(&state) * 8);
 		for (size_t k = 0; k < length[i]; k++)
-			word[k] = (char)('a' + (int)(unit(&state) * 26));
+			word[k] = (char)('a' + (int)(random_unit(&state) * 26));
 		text[i] = arena_strn(&scratch, word, length[i]);
 	}
 	struct tensor *t = tensor_strings(a, s, text, length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Planned inputs made into tensors. */
+/* Make the tensors of planned inputs. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "input/internal.h"
@@ -19,8 +19,8 @@ static int no_memory(const struct input *in, struct diag *d)
 				   dtype_name(tensor_dtype(&in->tensor)), shape));
 }
 
-/* Memory for the tensor of an input. */
-static int make_room(struct input *in, struct diag *d)
+/* Allocate memory for the tensor of an input, owned by the input. */
+static int allocate_tensor(struct input *in, struct diag *d)
 {
 	size_t bytes;
 
@@ -34,8 +34,8 @@ static int make_room(struct input *in, struct diag *d)
 	return 0;
 }
 
-/* Elements where the file has them, or converted ones. */
-static int from_elements(struct input *in, const unsigned char *p, struct diag *d)
+/* Make the tensor from elements at p: in place if they need no conversion and are aligned, else a converted copy. */
+static int use_elements(struct input *in, const unsigned char *p, struct diag *d)
 {
 	const struct fit *f = &in->fit;
 	size_t size = dtype_bits(f->from) / 8, bytes;
@@ -44,7 +44,8 @@ static int from_elements(struct input *in, const unsigned char *p, struct diag *
 		return FAIL(d, E_SIZE, .slot = fmt(d, "input '%s'", in->info.name));
 	bool aligned = !size || (uintptr_t)p % (size > 8 ? 8 : size) == 0;
 	if (!f->convert && !f->pixels && aligned) {
-		in->tensor.data = (void *)(uintptr_t)p; /* borrowed; nobody writes to an input */
+		in->tensor.data =
+			(void *)(uintptr_t)p; /* in the mapped file: inputs are never written to */
 		in->tensor.bytes = bytes;
 		return 0;
 	}
@@ -55,7 +56,7 @@ static int from_elements(struct input *in, const unsigned char *p, struct diag *
 			return no_memory(in, d);
 		p = memcpy(copy, p, bytes);
 	}
-	int rc = make_room(in, d);
+	int rc = allocate_tensor(in, d);
 	if (!rc && f->pixels) {
 		struct pixels src = f->src, dst = f->dst;
 		const struct input_keys *k = &in->source->spec.keys;
@@ -84,7 +85,7 @@ static int read_image(struct input *in, struct diag *d)
 			d->last->model = fmt(d, "%s", in->source->spec.file);
 		return rc;
 	}
-	rc = make_room(in, d);
+	rc = allocate_tensor(in, d);
 	if (!rc) {
 		struct pixels src = in->fit.src, dst = in->fit.dst;
 		const struct input_keys *k = &in->source->spec.keys;
@@ -96,7 +97,7 @@ static int read_image(struct input *in, struct diag *d)
 	return rc;
 }
 
-/* An archive's member, unpacked where it has to be; .npy files begin with their head. */
+/* Make the tensor from an .npy file or from a member of an .npz archive, which is inflated first if necessary. */
 static int read_numpy(struct input_set *s, struct input *in, struct diag *d)
 {
 	const struct source *x = in->source;
@@ -123,7 +124,7 @@ static int read_numpy(struct input_set *s, struct input *in, struct diag *d)
 			in->tensor.shape = in->shape;
 		}
 	} else if (!rc) {
-		rc = from_elements(in, p + x->item.header, d);
+		rc = use_elements(in, p + x->item.header, d);
 	}
 	bool borrowed = unpacked && !rc && !in->owned && in->fit.from != DT_STRING;
 	if (borrowed)
@@ -138,7 +139,7 @@ static int read_pb(struct input_set *s, struct input *in, struct diag *d)
 	const struct source *x = in->source;
 
 	if (x->item.data)
-		return from_elements(in, x->item.data, d);
+		return use_elements(in, x->item.data, d);
 	struct tensor *t = tensor_pb_parse(x->map.data, x->map.size, in->info.type, &s->arena, d);
 	if (!t) {
 		if (d && d->last && !d->last->model)
@@ -151,7 +152,7 @@ static int read_pb(struct input_set *s, struct input *in, struct diag *d)
 			in->tensor.shape = in->shape;
 		return 0;
 	}
-	return from_elements(in, t->data, d);
+	return use_elements(in, t->data, d);
 }
 
 static int read_text(struct input_set *s, struct input *in, struct diag *d)
@@ -164,7 +165,7 @@ static int read_text(struct input_set *s, struct input *in, struct diag *d)
 	if (!t)
 		return no_memory(in, d);
 	if (in->fit.convert || in->fit.pixels)
-		return from_elements(in, t->data, d);
+		return use_elements(in, t->data, d);
 	in->tensor = *t;
 	return 0;
 }
@@ -179,13 +180,13 @@ static int read_random(struct input_set *s, struct input *in, struct diag *d)
 		in->tensor = *t;
 		return 0;
 	}
-	int rc = make_room(in, d);
+	int rc = allocate_tensor(in, d);
 	if (!rc)
 		random_fill(&in->range, s->request->seed, in->info.name, &in->tensor);
 	return rc;
 }
 
-static int read_one(struct input_set *s, struct input *in, struct diag *d)
+static int read_input(struct input_set *s, struct input *in, struct diag *d)
 {
 	in->tensor = (struct tensor){.type = in->info.type, .shape = in->shape};
 	if (in->how == FROM_RANDOM)
@@ -198,14 +199,14 @@ static int read_one(struct input_set *s, struct input *in, struct diag *d)
 	if (kind == IO_PB)
 		return read_pb(s, in, d);
 	if (kind == IO_RAW)
-		return from_elements(in, in->source->item.data, d);
+		return use_elements(in, in->source->item.data, d);
 	return read_text(s, in, d);
 }
 
 int input_read(struct input_set *s, struct diag *d)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
-		int rc = read_one(s, &s->in[i], d);
+		int rc = read_input(s, &s->in[i], d);
 		if (rc)
 			return rc;
 		s->in[i].info.tensor = s->tensors[i] = &s->in[i].tensor;

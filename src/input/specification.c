@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* [NAME=]FILE[,KEY=VALUE...] and its parts. */
+/* Parse the value of --input, [NAME=]FILE[,KEY=VALUE...], and texts of the same notation. */
 #include "base/str.h"
 #include "input/internal.h"
 
@@ -16,7 +16,7 @@ enum { KEYS = sizeof(key_names) / sizeof(*key_names) };
 
 /* ---- values */
 
-static bool number(const char *s, size_t n, double *v)
+static bool parse_number(const char *s, size_t n, double *v)
 {
 	char text[64], *end;
 
@@ -28,14 +28,14 @@ static bool number(const char *s, size_t n, double *v)
 	return !*end && isfinite(*v);
 }
 
-/* "0.485/0.456/0.406" */
-static int list(const char *s, double *v)
+/* Parse "0.485/0.456/0.406". Returns how many numbers there are; 0: the text is no such list. */
+static int parse_numbers(const char *s, double *v)
 {
 	int n = 0;
 
 	for (;; s++) {
 		size_t len = strcspn(s, "/");
-		if (n == MAX_MEANS || !number(s, len, &v[n]))
+		if (n == MAX_MEANS || !parse_number(s, len, &v[n]))
 			return 0;
 		n++;
 		s += len;
@@ -44,13 +44,14 @@ static int list(const char *s, double *v)
 	}
 }
 
-/* A number or a fraction, "1/255". */
-static bool fraction(const char *s, double *v)
+/* Parse a number or a fraction such as "1/255". */
+static bool parse_fraction(const char *s, double *v)
 {
 	double over = 1;
 	size_t n = strcspn(s, "/");
 
-	if (!number(s, n, v) || (s[n] && !number(s + n + 1, strlen(s + n + 1), &over)) || over == 0)
+	if (!parse_number(s, n, v) ||
+	    (s[n] && !parse_number(s + n + 1, strlen(s + n + 1), &over)) || over == 0)
 		return false;
 	*v /= over;
 	return true;
@@ -81,8 +82,8 @@ bool parse_range(const char *s, double *lo, double *hi)
 {
 	const char *dots = strstr(s, "..");
 
-	return dots && number(s, (size_t)(dots - s), lo) &&
-	       number(dots + 2, strlen(dots + 2), hi) && *lo <= *hi;
+	return dots && parse_number(s, (size_t)(dots - s), lo) &&
+	       parse_number(dots + 2, strlen(dots + 2), hi) && *lo <= *hi;
 }
 
 const char *shape_key(struct arena *a, const struct shape *s)
@@ -94,7 +95,7 @@ const char *shape_key(struct arena *a, const struct shape *s)
 	return s->rank ? str_get(&b) : "scalar";
 }
 
-static bool pixels_size(const char *s, size_t n, int64_t *v)
+static bool parse_side(const char *s, size_t n, int64_t *v)
 {
 	*v = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -111,13 +112,13 @@ static bool parse_resize(const char *s, struct resize *r)
 	r->letterbox = str_starts(s, "letterbox:");
 	s += r->letterbox ? strlen("letterbox:") : 0;
 	size_t n = strcspn(s, "x");
-	if (s[n] != 'x' || !pixels_size(s, n, &r->width) ||
-	    !pixels_size(s + n + 1, strlen(s + n + 1), &r->height))
+	if (s[n] != 'x' || !parse_side(s, n, &r->width) ||
+	    !parse_side(s + n + 1, strlen(s + n + 1), &r->height))
 		return false;
 	return r->letterbox ? r->width && r->height : r->width || r->height;
 }
 
-static int one_of(const char *value, const char *const *names, int n)
+static int find_word(const char *value, const char *const *names, int n)
 {
 	for (int i = 1; i < n; i++)
 		if (!strcmp(value, names[i]))
@@ -125,7 +126,7 @@ static int one_of(const char *value, const char *const *names, int n)
 	return 0;
 }
 
-static bool set(struct input_keys *k, const char *key, const char *value)
+static bool set_key(struct input_keys *k, const char *key, const char *value)
 {
 	static const char *const layouts[] = {"", "nchw", "nhwc", "chw", "hwc"};
 	static const char *const orders[] = {"", "rgb", "bgr", "gray"};
@@ -133,32 +134,32 @@ static bool set(struct input_keys *k, const char *key, const char *value)
 	if (!strcmp(key, "dtype"))
 		return (k->dtype = dtype_parse(value)) != DT_NONE;
 	if (!strcmp(key, "layout"))
-		return (k->layout = (enum axes)one_of(value, layouts, 5)) != AXES_NONE;
+		return (k->layout = (enum axes)find_word(value, layouts, 5)) != AXES_NONE;
 	if (!strcmp(key, "order"))
-		return (k->order = (enum channel_order)one_of(value, orders, 4)) != ORDER_NONE;
+		return (k->order = (enum channel_order)find_word(value, orders, 4)) != ORDER_NONE;
 	if (!strcmp(key, "resize"))
 		return parse_resize(value, &k->resize);
 	if (!strcmp(key, "pad"))
-		return number(value, strlen(value), &k->resize.pad);
+		return parse_number(value, strlen(value), &k->resize.pad);
 	if (!strcmp(key, "shape"))
 		return parse_shape(value, &k->shape);
 	if (!strcmp(key, "format"))
 		return (k->format = io_kind_parse(value)) >= 0;
 	k->math.given = true;
 	if (!strcmp(key, "mean"))
-		return (k->math.nmean = list(value, k->math.mean)) > 0;
+		return (k->math.nmean = parse_numbers(value, k->math.mean)) > 0;
 	if (!strcmp(key, "scale"))
-		return fraction(value, &k->math.scale);
+		return parse_fraction(value, &k->math.scale);
 	if (strcmp(key, "std"))
 		return false;
-	k->math.nstd = list(value, k->math.std);
+	k->math.nstd = parse_numbers(value, k->math.std);
 	for (int i = 0; i < k->math.nstd; i++)
 		if (k->math.std[i] == 0)
 			return false;
 	return k->math.nstd > 0;
 }
 
-static const char *takes(const char *key)
+static const char *key_takes(const char *key)
 {
 	static const char *const text[KEYS] = {
 		"an element type: u8, i8, i16, i32, i64, f16, bf16, f32, f64, bool, ...",
@@ -181,16 +182,16 @@ static const char *takes(const char *key)
 
 int keys_set(struct input_keys *k, const char *key, const char *value, struct diag *d)
 {
-	if (!takes(key)) {
+	if (!key_takes(key)) {
 		const char *near = str_nearest(key, key_names, KEYS);
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "unknown input key '%s'", key),
 			    .hint = near ? fmt(d, "did you mean '%s'?", near)
 					 : "keys are dtype, layout, order, resize, pad, mean, std, scale, "
 					   "shape and format");
 	}
-	if (!set(k, key, value))
+	if (!set_key(k, key, value))
 		return FAIL(d, E_INPUT_KEY, .message = fmt(d, "input key '%s'", key),
-			    .expected = takes(key), .actual = fmt(d, "'%s'", value));
+			    .expected = key_takes(key), .actual = fmt(d, "'%s'", value));
 	return 0;
 }
 
@@ -234,7 +235,10 @@ static bool is_word(const char *s, size_t n)
 	return n > 0;
 }
 
-/* The last ",KEY=VALUE" of a known key, or NULL. A shape's value may hold commas itself. */
+/*
+ * The comma of the last ",KEY=VALUE" with a known key; NULL: there is none. The value of shape= may contain commas,
+ * so parts of digits only are skipped.
+ */
 static char *last_key(char *text)
 {
 	for (char *p = text + strlen(text); p > text;) {
@@ -243,7 +247,7 @@ static char *last_key(char *text)
 		size_t n = strcspn(p + 1, "=");
 		if (p[1 + n] == '=') {
 			p[1 + n] = '\0';
-			bool known = takes(p + 1) != NULL;
+			bool known = key_takes(p + 1) != NULL;
 			p[1 + n] = '=';
 			return known ? p : NULL;
 		}
@@ -253,16 +257,16 @@ static char *last_key(char *text)
 	return NULL;
 }
 
-/* What looks like a key and is none, in a name of no file. */
-static int odd_key(const char *file, struct diag *d)
+/* Refuse a misspelt key: the end of the file name looks like ",KEY=VALUE", and no file has that name. */
+static int refuse_unknown_key(const char *file, struct diag *d)
 {
 	const char *comma = strrchr(file, ','), *eq = comma ? strchr(comma, '=') : NULL;
 	struct input_keys k = NO_KEYS;
 
-	if (comma && !eq && takes(comma + 1) && access(file, F_OK) != 0)
+	if (comma && !eq && key_takes(comma + 1) && access(file, F_OK) != 0)
 		return FAIL(d, E_INPUT_KEY,
 			    .message = fmt(d, "input key '%s' has no value", comma + 1),
-			    .expected = takes(comma + 1), .actual = "nothing");
+			    .expected = key_takes(comma + 1), .actual = "nothing");
 	if (!eq || !is_word(comma + 1, (size_t)(eq - comma - 1)) || access(file, F_OK) == 0)
 		return 0;
 	struct arena a = {0};
@@ -271,8 +275,8 @@ static int odd_key(const char *file, struct diag *d)
 	return rc;
 }
 
-/* A NAME= that is no input's, unless a file has the whole as its name. */
-static int odd_name(const char *file, const char *const *names, size_t n, struct diag *d)
+/* Refuse NAME=FILE if the model has no input NAME, unless a file is called "NAME=FILE". */
+static int refuse_unknown_name(const char *file, const char *const *names, size_t n, struct diag *d)
 {
 	size_t len = strcspn(file, "=");
 
@@ -286,7 +290,7 @@ static int odd_name(const char *file, const char *const *names, size_t n, struct
 				       d ? input_names(&d->arena, names, n) : ""));
 }
 
-static int seen_once(const char *key, unsigned *seen, const char *text, struct diag *d)
+static int refuse_repeated_key(const char *key, unsigned *seen, const char *text, struct diag *d)
 {
 	for (int k = 0; k < KEYS; k++) {
 		unsigned bit = strcmp(key, key_names[k]) ? 0 : 1u << k;
@@ -312,11 +316,11 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 	}
 	s->file_as_given = work;
 	s->file = work;
-	/* `keys` is where the first key begins; commas that were cut are NULs up to the end of text */
+	/* keys points to the first key. last_key() found the commas, which are NULs now up to the end of the text. */
 	for (const char *end = work + strlen(text); keys && keys < end; keys += strlen(keys) + 1) {
 		char *value = strchr(keys, '=');
 		*value = '\0';
-		int rc = seen_once(keys, &seen, text, d);
+		int rc = refuse_repeated_key(keys, &seen, text, d);
 		rc = rc ? rc : keys_set(&s->keys, keys, value + 1, d);
 		*value = '=';
 		if (rc)
@@ -328,6 +332,6 @@ int spec_parse(const char *text, const char *const *names, size_t n, struct inpu
 		s->name = names[i];
 	if (!*s->file)
 		return FAIL(d, E_INPUT_OPEN, .message = fmt(d, "'%s' names no file", text));
-	int rc = odd_key(s->file, d);
-	return rc || s->name ? rc : odd_name(work, names, n, d);
+	int rc = refuse_unknown_key(s->file, d);
+	return rc || s->name ? rc : refuse_unknown_name(work, names, n, d);
 }

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bad(const char *text, const char *why, struct diag *d)
+static int refuse_sweep(const char *text, const char *why, struct diag *d)
 {
 	return FAIL(d, E_OPTION, .slot = "--shapes-sweep", .message = fmt(d, "'%s': %s", text, why),
 		    .expected = "DIM=A..B, DIM=A..B:STEP or DIM=A,B,C", .hint = "as batch=1..16");
 }
 
-static bool size(const char **s, int64_t *v)
+static bool parse_size(const char **s, int64_t *v)
 {
 	char *end;
 
@@ -28,39 +28,39 @@ static bool size(const char **s, int64_t *v)
 	return true;
 }
 
-static bool add(struct sweep_dim *dim, int64_t v, struct arena *a)
+static bool add_size(struct sweep_dim *dim, int64_t v, struct arena *a)
 {
 	int64_t *grown = arena_grow(a, dim->size, dim->n, dim->n + 1, sizeof(*grown));
 
 	grown[dim->n] = v;
 	dim->size = grown;
-	return ++dim->n <= SWEEP_MOST;
+	return ++dim->n <= SWEEP_MAX_POINTS;
 }
 
-/* "1", "1..16", "5..100:5" */
-static const char *part(const char **s, struct sweep_dim *dim, struct arena *a)
+/* Parse "1", "1..16" or "5..100:5" and add its sizes. Returns what is wrong, or NULL. */
+static const char *parse_part(const char **s, struct sweep_dim *dim, struct arena *a)
 {
 	int64_t from, to, step = 1;
 
-	if (!size(s, &from))
+	if (!parse_size(s, &from))
 		return "a size is missing";
 	to = from;
 	if (!strncmp(*s, "..", 2)) {
 		*s += 2;
-		if (!size(s, &to))
+		if (!parse_size(s, &to))
 			return "a size is missing behind ..";
 		if (to < from)
 			return "the range is empty: it ends before it begins";
 		if (**s == ':') {
 			++*s;
-			if (!size(s, &step) || step < 1)
+			if (!parse_size(s, &step) || step < 1)
 				return "a step is 1 or more";
 		}
 	}
 	if (from == INT64_MAX || to == INT64_MAX)
 		return "a size is too large";
 	for (int64_t v = from; v <= to; v += step) {
-		if (!add(dim, v, a))
+		if (!add_size(dim, v, a))
 			return "too many sizes";
 		if (v > to - step)
 			break;
@@ -73,16 +73,16 @@ static int parse_dim(const char *text, struct sweep_dim *dim, struct arena *a, s
 	const char *eq = strrchr(text, '=');
 
 	if (!eq || eq == text || !eq[1])
-		return bad(text, "nothing to go through", d);
+		return refuse_sweep(text, "nothing to go through", d);
 	dim->name = arena_strn(a, text, (size_t)(eq - text));
 	for (const char *s = eq + 1;; s++) {
-		const char *why = part(&s, dim, a);
+		const char *why = parse_part(&s, dim, a);
 		if (why)
-			return bad(text, why, d);
+			return refuse_sweep(text, why, d);
 		if (!*s)
 			return 0;
 		if (*s != ',')
-			return bad(text, "that is no list of sizes", d);
+			return refuse_sweep(text, "that is no list of sizes", d);
 	}
 }
 
@@ -97,10 +97,10 @@ int sweep_parse(const struct texts *text, struct sweep *out, struct arena *a, st
 			return rc;
 		for (size_t k = 0; k < i; k++)
 			if (!strcmp(dim[k].name, dim[i].name))
-				return bad(text->v[i].s, "the dimension is given twice", d);
+				return refuse_sweep(text->v[i].s, "the dimension is given twice", d);
 		points *= dim[i].n;
-		if (points > SWEEP_MOST)
-			return bad(text->v[i].s, "more than 10,000 combinations", d);
+		if (points > SWEEP_MAX_POINTS)
+			return refuse_sweep(text->v[i].s, "more than 10,000 combinations", d);
 	}
 	*out = (struct sweep){dim, n, points};
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef INPUT_SWEEP_H
 #define INPUT_SWEEP_H
-/* Sizes that free dimensions go through: batch=1..16, x.length=5..100:5, batch=1,8,32; several make a grid. */
+/* Sizes to measure free dimensions with: batch=1..16, x.length=5..100:5, batch=1,8,32. Several form a grid. */
 #include "base/field.h"
 
 struct sweep_dim {
@@ -15,14 +15,15 @@ struct sweep {
 	size_t points; /* of the grid; 0 without dimensions */
 };
 
-enum { SWEEP_MOST = 10000 }; /* points */
+enum { SWEEP_MAX_POINTS = 10000 };
 
-/* E-OPTION where the text says nothing that can be gone through. */
+/* Parse the texts of --shapes-sweep, one a dimension. E-OPTION. */
 int sweep_parse(const struct texts *text, struct sweep *out, struct arena *a, struct diag *d);
-/* Point k, the last dimension fastest: "batch=4" for each dimension, behind what `more` says. */
+/* The --dim texts of point k ("batch=4" for each dimension) after those of `more`. The last dimension varies fastest. */
 struct texts sweep_point(const struct sweep *s, size_t k, const struct texts *more, struct arena *a);
-/* "batch=4 length=20" */
+/* Point k for people: "batch=4 length=20". */
 const char *sweep_label(const struct sweep *s, size_t k, struct arena *a);
+/* The size of dimension `dim` at point k. */
 int64_t sweep_size(const struct sweep *s, size_t k, size_t dim);
 
 #endif
