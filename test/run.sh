@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# test/run.sh SUITE...: runs test suites and closes with one line, "N passed, N failed".
+# test/run.sh SUITE...: runs test suites and ends with one line, "N passed, N failed".
 #
 # Called by the Makefile, which sets INFER (the program), OUT (its build folder), UNIT (the unit test programs), CC,
-# BUILD and MAKE. A suite is a function below. A test is a TAP line, "ok NAME" or "not ok NAME"; a program or a step
-# counts as one of its own when it says nothing, breaks off or hangs (TEST_TIMEOUT seconds, a limit for what would never
-# end, many times what the longest takes: no test depends on how fast the machine is). What failed is printed, with V=1
-# everything.
-# TALLY=FILE appends "PASSED FAILED SKIPPED" there in place of the closing line (make check runs make test).
+# BUILD and MAKE. A suite is a function below. A test is a TAP line, "ok NAME" or "not ok NAME". A program or step that
+# prints no test, crashes or hangs counts as one failed test. The limit of TEST_TIMEOUT seconds is only for tests that would
+# never end; it is many times longer than the longest suite, because no test may depend on the speed of the machine. Failed
+# tests are printed; V=1 prints all of them.
+# TALLY=FILE appends "PASSED FAILED SKIPPED" to FILE instead of printing the last line (make check runs make test).
 set -u -o pipefail
 shopt -s nullglob
 cd "$(dirname "$0")/.." || exit 1
 
 : "${INFER:=$PWD/build/bin/infer}" "${OUT:=build}" "${BUILD:=build}" "${UNIT:=}" "${MAKE:=make}" "${CC:=gcc}"
 : "${TEST_TIMEOUT:=7200}"
-# an absolute path, so that a test may change its folder
+# INFER is an absolute path, so that a test may change its working folder
 export INFER OUT
 passed=0 failed=0 skipped=0
 log=$(mktemp) scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$log" "$scratch"' EXIT
 
-# Settings and tuning results of the user's are not what is tested.
+# The user's settings and tuning results must not influence the tests.
 for name in "${!INFER_@}"; do
 	case $name in
-	INFER_LIBRARY_PATH | INFER_WITHOUT) ;; # where libraries are, and which, is the machine's
+	INFER_LIBRARY_PATH | INFER_WITHOUT) ;; # these describe the libraries of the machine
 	*) unset "$name" ;;
 	esac
 done
@@ -36,7 +36,7 @@ head_line() { # NAME PASSED FAILED SKIPPED
 	printf '%-28s %5d passed %4d failed %4d skipped\n' "$@"
 }
 
-tap() { # NAME COMMAND...: counts the TAP lines that the command prints
+tap() { # NAME COMMAND...: runs the command and counts its TAP lines
 	local name=$1 limit=$TEST_TIMEOUT rc ok bad skip
 	shift
 	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
@@ -45,9 +45,9 @@ tap() { # NAME COMMAND...: counts the TAP lines that the command prints
 	ok=$(($(grep -c '^ok ' "$log") - skip))
 	bad=$(grep -c '^not ok ' "$log")
 	if [ "$rc" = 124 ] || [ "$rc" = 137 ]; then
-		echo "not ok $name: not at its end after $limit s; what ended last: $(grep -E '^(not )?ok ' "$log" | tail -n 1)" >>"$log"
+		echo "not ok $name: not finished after $limit s; last finished test: $(grep -E '^(not )?ok ' "$log" | tail -n 1)" >>"$log"
 		bad=$((bad + 1))
-	elif [ "$rc" != 0 ] && [ "$bad" = 0 ]; then # it broke off
+	elif [ "$rc" != 0 ] && [ "$bad" = 0 ]; then # it crashed
 		echo "not ok $name: exit status $rc" >>"$log"
 		bad=1
 	elif [ $((ok + bad + skip)) = 0 ]; then
@@ -63,7 +63,7 @@ tap() { # NAME COMMAND...: counts the TAP lines that the command prints
 	count "$ok" "$bad" "$skip"
 }
 
-step() { # NAME COMMAND...: one test, which passes where the command does
+step() { # NAME COMMAND...: one test, which passes if the command succeeds
 	local name=$1 start=$SECONDS
 	shift
 	if timeout -k 10 "$TEST_TIMEOUT" "$@" >"$log" 2>&1 </dev/null; then
@@ -77,7 +77,7 @@ step() { # NAME COMMAND...: one test, which passes where the command does
 	fi
 }
 
-# A build that no other suite uses. CI needs its disk more than a second build in a hurry.
+# Removes a build that no later suite uses, in CI only, where disk space is short.
 done_with() { # FOLDER
 	[ -z "${CI:-}" ] || rm -rf "${BUILD:?}/$1"
 }
@@ -98,8 +98,8 @@ cli() {
 	done
 }
 
-# The corpus of `infer check`, on this build and on the one that plants faults (which is built for it, once).
-# CHECK_MODELS names folders of models that are sound.
+# Runs the corpus of `infer check` with this build and with the fault-injection build, which is made first if needed.
+# CHECK_MODELS names folders of further models that are correct.
 check() {
 	if [ -n "${FAULTS_INFER:-}" ]; then
 		step 'fault-injection build' "$MAKE" --no-print-directory FAULTS=1
@@ -107,17 +107,17 @@ check() {
 	tap check test/check/run.sh
 }
 
-# The runner takes a folder of cases and closes with "conformance: N passed, N failed, N skipped".
+# Runs the conformance runner on a folder of cases. It ends with "conformance: N passed, N failed, N skipped".
 conformance_of() { # NAME FOLDER
 	timeout -k 10 "$TEST_TIMEOUT" "$OUT/conformance/run" "$2" >"$log" 2>&1 </dev/null
-	conformance_said "$1"
+	count_conformance "$1"
 }
 
-conformance_said() { # NAME: what the runner wrote into the log
+count_conformance() { # NAME: counts the results that the runner wrote into the log
 	local name=$1 line
 	line=$(grep -E '^conformance: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
 	if [ -z "$line" ]; then
-		echo "$name: the runner broke off"
+		echo "$name: the runner crashed"
 		tail -n 50 "$log" | sed 's/^/  /'
 		count 0 1 0
 		return
@@ -164,8 +164,8 @@ clang() {
 	done_with clang
 }
 
-# Of a list of the conformance runner: which operators on numbers ran on the host. Strings, sequences, optionals (and what
-# makes or takes them), pictures and ai.onnx.ml may.
+# Reads a list of the conformance runner and prints the numeric operators that ran on the host instead of the GPU. Operators on
+# strings, sequences, optionals and pictures, and those of ai.onnx.ml, may run there.
 host_numbers() {
 	awk -F '\t' '$3 ~ /^host: / {
 		n = split(substr($3, 7), op, " ")
@@ -178,8 +178,8 @@ host_numbers() {
 	}'
 }
 
-# A test that passes where there is nothing to tell.
-nothing_found() { # NAME TEXT
+# A test that passes if TEXT, a list of problems, is empty.
+expect_empty() { # NAME TEXT
 	local bad=0
 	[ -z "$2" ] || bad=1
 	head_line "$1" $((1 - bad)) $bad 0
@@ -187,12 +187,13 @@ nothing_found() { # NAME TEXT
 	count $((1 - bad)) $bad 0
 }
 
-# Each kernel has run with its numbers compared: cases of test/gpu/kernels.py for what the others left. Wants onnx.
+# Checks that every kernel ran with its numbers compared; cases of test/gpu/kernels.py cover the kernels that no other case
+# reaches. Needs the Python package onnx.
 emulate_every() {
 	local python=${DEPS:-$BUILD/deps}/python
 	[ -d "$python/onnx" ] || python=
 	if ! PYTHONPATH=$python python3 -c 'import ml_dtypes, onnx' 2>/dev/null; then
-		echo 'emulated/every               left out: make deps-dev brings onnx for python3'
+		echo 'emulated/every               skipped: it needs onnx for python3, which make deps-dev installs'
 		count 0 0 1
 		return
 	fi
@@ -201,12 +202,12 @@ emulate_every() {
 	tap emulated/every test/gpu/emulate/every.sh
 }
 
-# Kernels of the GPU on the CPU (test/gpu/emulate): the cases' numbers, and what each kernel does with memory. Whole
-# networks (light/) take too long there. What is told of a kernel is a line "emulate: ...".
+# Runs the GPU kernels on the CPU (test/gpu/emulate), and checks the results of the cases and every memory access. Whole
+# networks (light/) would take too long. Each problem of a kernel is a line "emulate: ...".
 emulated() {
 	local folder cases half found told=$OUT/emulated pids=()
 	if [ "${HAVE_CUDA:-0}" != 1 ] || ! command -v "${EMULATE_CXX:-clang++}" >/dev/null; then
-		echo 'emulated                     left out: it wants the headers of CUDA, and clang++'
+		echo 'emulated                     skipped: it needs the CUDA headers and clang++'
 		count 0 0 1
 		return
 	fi
@@ -216,7 +217,7 @@ emulated() {
 	tap emulated/faults "$folder/faults" "$folder/faults.so"
 	local -x FAKE_CUDA_KERNELS=$folder/checked.so INFER_LIBRARY_PATH=$folder EMULATE_GO_ON=1
 	local -x INFER_WITHOUT=cudnn,cublaslt,nvrtc,cupti,nvml
-	local -x FAKE_CUDA_LATE=1 FAKE_CUDA_HIDE=1 # as late as a GPU may be, and out of the host's reach
+	local -x FAKE_CUDA_LATE=1 FAKE_CUDA_HIDE=1 # the stand-in runs asynchronously, and the host cannot access its memory
 	cases=$(cases_folder)
 	for half in 0 1; do
 		LAUNCHES=$told/half$half.launches timeout -k 10 "$TEST_TIMEOUT" "$OUT/conformance/run" "$cases" -d cuda -n \
@@ -229,20 +230,20 @@ emulated() {
 	wait "${pids[@]}"
 	for half in 0 1; do
 		cp "$told/half$half" "$log"
-		conformance_said "emulated/conformance $((half + 1))"
+		count_conformance "emulated/conformance $((half + 1))"
 	done
 	cp "$told/random" "$log"
-	conformance_said emulated/random
+	count_conformance emulated/random
 	tap emulated/gpu_runtime "$OUT/unit/gpu_runtime"
 	cp "$log" "$told/gpu_runtime"
 	emulate_every "$folder"
 	found=$(cat "$told"/*.list | host_numbers)
-	nothing_found emulated/placed "$found"
+	expect_empty emulated/placed "$found"
 	found=$(grep -rh '^emulate: ' "$told" | sed -E 's/, block [^:]*: /: /' | sort | uniq -c)
-	nothing_found emulated/accesses "$found"
+	expect_empty emulated/accesses "$found"
 }
 
-# make test once more, instrumented
+# Runs make test once more with the sanitizers
 sanitize() {
 	local tally sums
 	tally=$(mktemp)
@@ -256,15 +257,16 @@ sanitize() {
 		# shellcheck disable=SC2086 # three numbers
 		count $sums
 	else
-		echo 'the sanitizers: FAILED to build'
+		echo 'the build with sanitizers FAILED'
 		tail -n 100 "$log" | sed 's/^/  /'
 		count 0 1 0
 	fi
 	done_with address-undefined
 }
 
-# Each fuzz target from the seeds in test/fuzz/NAME/: a fixed number of the same inputs on every machine, which is why
-# nothing that hangs on addresses or the clock may choose them. With FUZZ_SECONDS=N, a search in earnest for N seconds.
+# Runs each fuzz target from the seeds in test/fuzz/NAME/, on a fixed number of inputs that are the same on every machine;
+# options that would let addresses or the clock influence the inputs are therefore off. FUZZ_SECONDS=N searches for N seconds
+# without these restrictions.
 fuzz() {
 	local target name found
 	local how=(-runs="${FUZZ_RUNS:-300000}" -seed="${FUZZ_SEED:-1}" -reload=0 -entropic=0 -use_cmp=0)
@@ -277,7 +279,7 @@ fuzz() {
 		found=$BUILD/fuzz/$name
 		[ -n "${FUZZ_SECONDS:-}" ] || { found=$found-same && rm -rf "$found"; }
 		mkdir -p "$found"
-		local folders=("$found") # what it finds goes into the first
+		local folders=("$found") # libFuzzer writes new inputs to the first folder
 		[ ! -d "test/fuzz/$name" ] || folders+=("test/fuzz/$name")
 		step "fuzz/$name" "$target" "${how[@]}" -timeout=1200 -rss_limit_mb=2048 \
 			-artifact_prefix="$BUILD/fuzz/$name-" "${folders[@]}"
@@ -285,13 +287,13 @@ fuzz() {
 	done_with clang-fuzzer-no-link-address-undefined
 }
 
-# Random graphs against the oracles that `make deps-dev` brings (left out where they are not there): a fixed number of a
-# fixed seed, so that every run is the same, or for RANDOM_SECONDS as many as there is time for.
+# Compares random graphs with the reference implementations that `make deps-dev` installs; skipped if they are missing. The
+# number of graphs and the seed are fixed, so that every run is the same; RANDOM_SECONDS=N runs as many as fit into N seconds.
 random() {
 	local python=${DEPS:-$BUILD/deps}/python ops limit=(--count "${RANDOM_GRAPHS:-3000}")
 	[ -z "${RANDOM_SECONDS:-}" ] || limit=(--seconds "$RANDOM_SECONDS")
 	if [ ! -d "$python/onnxruntime" ]; then
-		echo 'random                       left out: make deps-dev brings its oracles'
+		echo 'random                       skipped: it needs the reference implementations that make deps-dev installs'
 		count 0 0 1
 		return
 	fi
