@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is(const char *word, const char *a, const char *b)
+static bool equals_either(const char *word, const char *a, const char *b)
 {
 	return strcmp(word, a) == 0 || (b && strcmp(word, b) == 0);
 }
@@ -24,7 +24,9 @@ static int unknown_command(const char *name, struct diag *d)
 						      : NULL;
 
 	if (near)
-		return FAIL(d, E_OPTION, .message = fmt(d, "unknown option '%s'", name),
+		return FAIL(d, E_OPTION,
+			    .message = fmt(d, "unknown %s '%s'",
+					   *name == '-' ? "option" : "subcommand", name),
 			    .hint = fmt(d, "did you mean '%s'?", near));
 	if (*name == '-')
 		return FAIL(d, E_USAGE,
@@ -90,7 +92,7 @@ static int run_subcommand(const struct command *c, int argc, char **argv)
 		run_command(&o, argv - 2, &d);
 	else
 		for (int i = 0; i < argc; i++)
-			o.json |= is(argv[i], "--json", NULL);
+			o.json |= equals_either(argv[i], "--json", NULL);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	if (!status || o.status_stands)
@@ -115,16 +117,17 @@ static int run_without_subcommand(int argc, char **argv)
 		help_print(NULL, stderr);
 		return code_exit(E_USAGE);
 	}
-	if (is(word, "--version", NULL))
+	if (equals_either(word, "--version", NULL))
 		printf("infer %s\n", INFER_VERSION);
-	else if (is(word, "--help", "-h") || (is(word, "help", NULL) && (argc == 2 || c)))
+	else if (equals_either(word, "--help", "-h") ||
+		 (equals_either(word, "help", NULL) && (argc == 2 || c)))
 		help_print(c, stdout);
-	else if (is(word, "__gen", NULL))
+	else if (equals_either(word, "__gen", NULL))
 		cmd_gen(argc - 2, argv + 2, &d);
-	else if (is(word, "__complete", NULL))
+	else if (equals_either(word, "__complete", NULL))
 		cmd_complete(argc - 2, argv + 2, &d);
 	else
-		unknown_command(is(word, "help", NULL) ? argv[2] : word, &d);
+		unknown_command(equals_either(word, "help", NULL) ? argv[2] : word, &d);
 	print_findings(&o, &d);
 	int status = diag_exit(&d);
 	diag_free(&d);

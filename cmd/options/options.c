@@ -325,9 +325,9 @@ static int check_device(const struct options *o, struct diag *d)
 	if (str_starts(name, "cuda:") && is_number(name + 5) && strlen(name + 5) <= 4)
 		return 0;
 	near = str_starts(name, "gpu") ? "cuda" : str_nearest(name, names, 3);
-	return options_fail(o, "device", fmt(d, "unknown device '%s'", name),
-			    near ? fmt(d, "did you mean '%s'?", near) : "auto, cpu, cuda or cuda:N",
-			    d);
+	return options_fail(
+		o, "device", fmt(d, "unknown device '%s'", name),
+		near ? fmt(d, "did you mean '%s'?", near) : "use auto, cpu, cuda or cuda:N", d);
 }
 
 /* Refuses a list of values for any command but profile, which alone compares several. */
