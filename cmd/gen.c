@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `infer __gen KIND [DIR]`: generates manual pages, completion scripts or a sample configuration from the tables. */
 #include "base/file.h"
+#include "cmd/inspect/inspect.h"
 #include "cmd/options/command.h"
 
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer check: runs the checks of src/check and prints their report, which is partial after a timeout. */
-#include "check/check.h"
+/* infer check MODEL: runs the checks of src/check and prints their report, which is partial after a timeout. */
+#include "cmd/check/check.h"
 
 #include "base/clock.h"
+#include "check/check.h"
 #include "cmd/options/command.h"
 #include "cmd/check/report.h"
 #include "cmd/output/output.h"
@@ -141,14 +142,10 @@ static void print_result(const struct view *v)
 	}
 }
 
-int cmd_check(struct options *o, struct diag *d)
+int check_model(struct options *o, struct diag *d)
 {
 	struct view v = {.o = o, .start = clock_ns()};
 
-	if (o->after_dashes || o->watch.pid != INT_ABSENT)
-		return watch_command(o, d);
-	if (watch_misplaced(o, d))
-		return -E_USAGE;
 	warn_useless_options(o, d);
 	if (o->html && output_probe(o->html, d))
 		return -E_OUTPUT;

@@ -43,6 +43,9 @@ void inspect_print_json(struct inspection *x, const struct diag *d);
 /* Lists every operator of this build, for --ops. */
 void inspect_print_support(struct options *o, const struct diag *d);
 
+/* Writes infer-operators(7) in roff: each operator with its versions, types and devices. */
+void operators_page(FILE *f);
+
 /* True if the extension is .npy, .npz or .pb. */
 bool inspect_is_tensor(const char *path);
 int inspect_tensor(struct options *o, const char *path, struct diag *d);

@@ -29,11 +29,6 @@ const struct command *command_find(const char *name);
 #include "cmd/options/commands.def"
 #undef COMMAND
 
-/* infer check -- COMMAND and infer check --pid PID. o->status becomes the exit status of the watched program. */
-int watch_command(struct options *o, struct diag *d);
-/* Fails if an option of `check -- COMMAND` was given for a check of a model. */
-int watch_misplaced(const struct options *o, struct diag *d);
-
 /* Hidden: `infer __gen KIND [DIR]`, `infer __complete [-0] inputs|dims MODEL`. argv[0] is the word after "__gen" or "__complete". */
 int cmd_gen(int argc, char *const *argv, struct diag *d);
 int cmd_complete(int argc, char *const *argv, struct diag *d);
@@ -45,9 +40,6 @@ void manual_page(const struct command *c, FILE *stream);
 
 /* Prints `infer COMMAND --help`; c NULL: `infer --help`. */
 void help_print(const struct command *c, FILE *stream);
-
-/* Writes infer-operators(7): each operator with its versions, types and devices. */
-void operators_page(FILE *f);
 
 /* Writes the completion script for a shell ("bash", "zsh", "fish"); false for any other shell. */
 bool shell_script(const char *shell, FILE *stream);

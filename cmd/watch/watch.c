@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer check -- COMMAND: watches how another program uses CUDA; infer check --pid: watches its memory. */
-#include "watch/watch.h"
+#include "cmd/watch/watch.h"
 
 #include "base/clock.h"
 #include "base/str.h"
 #include "cmd/options/command.h"
 #include "gpu/driver/cuda.h"
 #include "watch/library.h"
+#include "watch/watch.h"
 #include "cmd/output/output.h"
 #include "cmd/watch/suppressions.h"
 #include "cmd/output/watchdog.h"

@@ -145,7 +145,7 @@ assert all(p["first_run"] > 0 and p["prepare"] > 0 for p in r["points"])'
 	run -0 --separate-stderr "$INFER" profile batch.onnx --compare-device cpu,cpu --optimize none,full -n 3
 	[[ $output == *"device=cpu optimize=full"* ]]
 	run -2 "$INFER" run batch.onnx --random 0..1 --threads 1,2
-	[[ $output == *"one value is wanted"* ]]
+	[[ $output == *"expected one value"* ]]
 }
 
 @test "A configuration file may give a list" {
