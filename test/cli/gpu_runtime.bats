@@ -185,7 +185,7 @@ teardown() {
 fake_library() { # DEF FUNCTION VERSION FILE
 	{
 		echo "unsigned long $2(void) { return $3; }"
-		grep -o 'SYM([A-Za-z0-9_]*' "gpu/$1.def" | sed 's/SYM(//' | grep -v "^$2\$" |
+		grep -o 'SYM([A-Za-z0-9_]*' "gpu/driver/$1.def" | sed 's/SYM(//' | grep -v "^$2\$" |
 			sed 's/.*/int &(void) { return 0; }/'
 	} >"$T/fake.c"
 	${CC:-gcc} -shared -fPIC -w -o "$4" "$T/fake.c"
