@@ -25,7 +25,8 @@ static void write_summary(struct profile *p, const struct record *r, const struc
 			  struct json *j)
 {
 	struct stats s = stats_of(q->time, q->n);
-	struct interval low = stats_bootstrap(q->time, q->n, 0.1, 0, 300, 0.95, 7);
+	static const struct bootstrap how = {.quantile = 0.1, .level = 0.95, .rounds = 300, .seed = 7};
+	struct interval low = stats_bootstrap(q->time, q->n, &how);
 	const struct floats *want = &p->o->percentile;
 	double *sorted = stats_sorted(q->time, q->n);
 
@@ -69,18 +70,18 @@ static void write_verdict(struct profile *p, struct json *j)
 	json_object(j, "baseline");
 	json_number(j, "before", v->before);
 	json_number(j, "now", v->now);
-	json_uint(j, "runs_before", v->quiet_before);
-	json_uint(j, "runs_now", v->quiet_now);
+	json_uint(j, "runs_before", v->undisturbed_before);
+	json_uint(j, "runs_now", v->undisturbed_now);
 	json_number(j, "ratio", v->ratio.value);
 	json_number(j, "ratio_low", v->ratio.low);
 	json_number(j, "ratio_high", v->ratio.high);
-	json_number(j, "machine", v->machine);
-	json_number(j, "fair", v->fair.value);
-	json_number(j, "fair_low", v->fair.low);
-	json_number(j, "fair_high", v->fair.high);
-	write_quantity(j, "nodes_ratio", v->nodes.value);
-	write_quantity(j, "nodes_ratio_low", v->nodes.low);
-	write_quantity(j, "nodes_ratio_high", v->nodes.high);
+	json_number(j, "machine", v->machine_ratio);
+	json_number(j, "fair", v->adjusted.value);
+	json_number(j, "fair_low", v->adjusted.low);
+	json_number(j, "fair_high", v->adjusted.high);
+	write_quantity(j, "nodes_ratio", v->nodes_ratio.value);
+	write_quantity(j, "nodes_ratio_low", v->nodes_ratio.low);
+	write_quantity(j, "nodes_ratio_high", v->nodes_ratio.high);
 	json_bool(j, "busy", v->busy);
 	json_bool(j, "slower", v->slower);
 	json_bool(j, "bigger", v->bigger);

@@ -207,7 +207,7 @@ static int common_job(struct profile *p, struct profile_job *job)
 						: wants_observing(o) ? OBSERVED_RUNS
 								     : 0,
 				    .peak = o->nodes || o->exports.n,
-				    .yard = gate,
+				    .for_gate = gate,
 				    .hash = gate || o->exports.n || o->json || o->trace,
 				    .copies = o->transfers != TRANSFERS_INCLUDE,
 				    .trace = o->trace};

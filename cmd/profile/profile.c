@@ -66,7 +66,7 @@ static struct record *measure(struct profile *p, size_t k)
 
 	job->poll = on_poll;
 	job->arg = p;
-	if (job->yard)
+	if (job->for_gate)
 		r = profile_rounds(job, rounds_for(job), &own);
 	else
 		r = p->njobs > 1 ? profile_apart(job, &own) : profile_measure(job, &own);
@@ -262,9 +262,9 @@ static void tell_differences(struct profile *p)
 static bool measure_again(const struct profile *p, int times)
 {
 	const struct gate_verdict *v = &p->verdict;
-	bool whole = v->slower && !(v->nodes.low > 1 + p->limits.latency);
+	bool whole = v->slower && !(v->nodes_ratio.low > 1 + p->limits.latency);
 
-	return p->gate && (v->open || whole || ((v->slower || v->bigger) && times == 1));
+	return p->gate && (v->undecided || whole || ((v->slower || v->bigger) && times == 1));
 }
 
 static int decide(struct profile *p)
@@ -303,11 +303,11 @@ static void tell_slower(struct profile *p)
 	size_t n = 0;
 
 	row[n++] = (struct diag_row){"latency", gate_sentence(p, &d->arena)};
-	if (!isnan(v->nodes.value))
+	if (!isnan(v->nodes_ratio.value))
 		row[n++] = (struct diag_row){
 			"nodes",
 			fmt(d, "%.3f times (95 %%: %.3f to %.3f) by those that grew more than the others",
-			    v->nodes.value, v->nodes.low, v->nodes.high)};
+			    v->nodes_ratio.value, v->nodes_ratio.low, v->nodes_ratio.high)};
 	size_t told = n;
 	for (size_t k = 0; k < v->nnodes; k++)
 		if (v->node[k].slower)
@@ -319,11 +319,12 @@ static void tell_slower(struct profile *p)
 	if (n == told)
 		row[n++] = (struct diag_row){"slower", "no node stands out: all became slower"};
 	/* on a busy machine only the nodes may tell */
-	bool whole = v->fair.low > 1 + p->limits.latency;
+	bool whole = v->adjusted.low > 1 + p->limits.latency;
 	FAIL(d, E_BASELINE,
 	     .message = fmt(
 		     d, "the model is slower than the baseline by %.1f %%, more than the %.4g %% allowed",
-		     ((whole ? v->fair.value : v->nodes.value) - 1) * 100, p->limits.latency * 100),
+		     ((whole ? v->adjusted.value : v->nodes_ratio.value) - 1) * 100,
+		     p->limits.latency * 100),
 	     .rows = row, .nrows = n);
 }
 
@@ -354,7 +355,7 @@ static int judge(struct profile *p)
 		return rc;
 	if (p->verdict.busy && !p->verdict.slower && !isnan(p->limits.latency))
 		WARN(p->d, E_UNSTEADY,
-		     .message = isnan(p->verdict.nodes.value)
+		     .message = isnan(p->verdict.nodes_ratio.value)
 					? "the machine is too busy to say whether the model became slower"
 					: "the machine is too busy to say whether the whole model became slower; "
 					  "no node did more than the others",
@@ -387,7 +388,7 @@ static int share_input(struct profile *p)
 	const char *model = p->o->operand[0];
 	struct stat st;
 
-	if (p->njobs < 2 && !p->job[0].yard)
+	if (p->njobs < 2 && !p->job[0].for_gate)
 		return 0;
 	input_keep_stdin(model, &p->request);
 	if (strcmp(model, "-") != 0 && stat(model, &st) == 0 && S_ISFIFO(st.st_mode))

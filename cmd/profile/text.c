@@ -618,16 +618,17 @@ const char *gate_sentence(const struct profile *p, struct arena *a)
 	if (v->busy)
 		str_addf(&b,
 			 "tenth percentile of all runs, of which hardly any was undisturbed (%zu, %zu): %s then, %s now",
-			 v->quiet_before, v->quiet_now, seconds(a, v->before), seconds(a, v->now));
+			 v->undisturbed_before, v->undisturbed_now, seconds(a, v->before),
+			 seconds(a, v->now));
 	else
 		str_addf(&b,
 			 "tenth percentile of undisturbed runs (%zu, %zu): %s then, %s now, %.3f times (95 %%: %.3f to %.3f)",
-			 v->quiet_before, v->quiet_now, seconds(a, v->before), seconds(a, v->now),
-			 v->ratio.value, v->ratio.low, v->ratio.high);
-	if (!v->busy && fabs(v->machine - 1) > 0.005)
+			 v->undisturbed_before, v->undisturbed_now, seconds(a, v->before),
+			 seconds(a, v->now), v->ratio.value, v->ratio.low, v->ratio.high);
+	if (!v->busy && fabs(v->machine_ratio - 1) > 0.005)
 		str_addf(&b,
 			 "; known work says that the machine itself may take %.3f times as long, which leaves %.3f (%.3f to %.3f)",
-			 v->machine, v->fair.value, v->fair.low, v->fair.high);
+			 v->machine_ratio, v->adjusted.value, v->adjusted.low, v->adjusted.high);
 	return str_get(&b);
 }
 

@@ -5,21 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TREND_POINTS = 512, MOST_DRAWN = 4096 };
+enum { MAX_TREND_POINTS = 512, MAX_DRAWN = 4096 };
 
-static const double SIGMA = 1.4826;  /* of a normal distribution, in median distances */
-static const double FAR_AWAY = 10.0; /* robust deviations, as hyperfine has it */
+/* Standard deviation of a normal distribution over its median absolute deviation. */
+static const double SIGMA_PER_MAD = 1.4826;
+/* An outlier is further than this many mad from the median; hyperfine uses the same limit. */
+static const double OUTLIER_MADS = 10.0;
 
-static int ascending(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return x < y ? -1 : x > y;
 }
 
-static void sort(double *v, size_t n)
+static void sort_ascending(double *v, size_t n)
 {
-	qsort(v, n, sizeof(*v), ascending);
+	qsort(v, n, sizeof(*v), compare_doubles);
 }
 
 double *stats_sorted(const double *v, size_t n)
@@ -28,7 +30,7 @@ double *stats_sorted(const double *v, size_t n)
 
 	if (copy && n) {
 		memcpy(copy, v, n * sizeof(*copy));
-		sort(copy, n);
+		sort_ascending(copy, n);
 	}
 	return copy;
 }
@@ -53,7 +55,7 @@ double stats_quantile_of(const double *v, size_t n, double q)
 	return value;
 }
 
-static void moments(const double *v, size_t n, struct stats *s)
+static void fill_mean_and_deviation(const double *v, size_t n, struct stats *s)
 {
 	double sum = 0, squares = 0;
 
@@ -65,12 +67,12 @@ static void moments(const double *v, size_t n, struct stats *s)
 	s->deviation = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
 }
 
-static bool is_far(double v, const struct stats *s)
+static bool is_outlier(double v, const struct stats *s)
 {
-	/* a series without any spread has no outliers but what differs by more than a tenth */
+	/* at least 1 % of the median, so that a constant series only has outliers beyond a tenth of it */
 	double unit = fmax(s->mad, fabs(s->median) * 0.01);
 
-	return fabs(v - s->median) > FAR_AWAY * unit;
+	return fabs(v - s->median) > OUTLIER_MADS * unit;
 }
 
 struct stats stats_of(const double *v, size_t n)
@@ -83,112 +85,141 @@ struct stats stats_of(const double *v, size_t n)
 	s.min = sorted[0];
 	s.max = sorted[n - 1];
 	s.median = stats_quantile(sorted, n, 0.5);
-	moments(v, n, &s);
+	fill_mean_and_deviation(v, n, &s);
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = fabs(v[i] - s.median);
-	sort(sorted, n);
-	s.mad = SIGMA * stats_quantile(sorted, n, 0.5);
+	sort_ascending(sorted, n);
+	s.mad = SIGMA_PER_MAD * stats_quantile(sorted, n, 0.5);
 	free(sorted);
 	for (size_t i = 0; i < n; i++)
-		s.outliers += is_far(v[i], &s);
+		s.outliers += is_outlier(v[i], &s);
 	return s;
 }
 
 size_t stats_outlier(const double *v, size_t n, const struct stats *s, size_t from)
 {
-	while (from < n && !is_far(v[from], s))
+	while (from < n && !is_outlier(v[from], s))
 		from++;
 	return from < n ? from : n;
 }
 
-/* ---- drawing lots */
+/* ---- bootstrap */
 
-/* A long series drawn whole takes seconds; fewer draws only widen the interval. */
-static size_t drawn(size_t n)
+size_t stats_block_length(size_t n)
 {
-	return n < MOST_DRAWN ? n : MOST_DRAWN;
-}
+	size_t block = (size_t)ceil(2 * cbrt((double)n));
 
-/* Runs of neighbours, from anywhere, until there are enough of them. */
-static void draw(const double *v, size_t n, size_t block, double *to, uint64_t *state)
-{
-	for (size_t i = 0; i < drawn(n);) {
-		size_t from = (size_t)(stats_random(state) % n);
-		for (size_t k = 0; k < block && i < drawn(n); k++)
-			to[i++] = v[(from + k) % n];
-	}
-}
-
-static size_t block_of(size_t block, size_t n)
-{
-	if (!block)
-		block = (size_t)ceil(2 * cbrt((double)n));
 	return block < n ? block : n;
 }
 
-static double drawn_quantile(const double *v, size_t n, double q, size_t block, double *room,
-			     uint64_t *state)
+void stats_resample(size_t *index, size_t count, size_t n, size_t block, uint64_t *state)
 {
-	draw(v, n, block, room, state);
-	sort(room, drawn(n));
-	return stats_quantile(room, drawn(n), q);
-}
-
-static void bounds(double *rounds, int n, double level, struct interval *i)
-{
-	sort(rounds, (size_t)n);
-	i->low = stats_quantile(rounds, (size_t)n, (1 - level) / 2);
-	i->high = stats_quantile(rounds, (size_t)n, (1 + level) / 2);
-}
-
-struct interval stats_bootstrap(const double *v, size_t n, double q, size_t block, int rounds,
-				double level, uint64_t seed)
-{
-	struct interval i = {stats_quantile_of(v, n, q), NAN, NAN};
-	double *room = calloc(n + (size_t)rounds + 1, sizeof(*room));
-
-	if (n && room && rounds > 0) {
-		double *found = room + n;
-		block = block_of(block, n);
-		for (int r = 0; r < rounds; r++)
-			found[r] = drawn_quantile(v, n, q, block, room, &seed);
-		bounds(found, rounds, level, &i);
+	for (size_t i = 0; i < count;) {
+		size_t from = (size_t)(stats_random(state) % n);
+		for (size_t k = 0; k < block && i < count; k++)
+			index[i++] = (from + k) % n;
 	}
-	free(room);
+}
+
+/* Memory for one resampling of a series. */
+struct resample {
+	size_t *index;
+	double *value;
+};
+
+static bool resample_new(struct resample *r, size_t n)
+{
+	r->index = calloc(n + 1, sizeof(*r->index));
+	r->value = calloc(n + 1, sizeof(*r->value));
+	return r->index && r->value;
+}
+
+static void resample_free(struct resample *r)
+{
+	free(r->index);
+	free(r->value);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The quantile of one resampling of v. */
+static double resampled_quantile(const double *v, size_t n, const struct bootstrap *how,
+				 struct resample *r, uint64_t *state)
+{
+	size_t count = smaller(n, how->max_drawn ? how->max_drawn : MAX_DRAWN);
+	size_t block = how->block ? smaller(how->block, n)
+				  : stats_block_length(how->max_drawn ? count : n);
+
+	stats_resample(r->index, count, n, block, state);
+	for (size_t i = 0; i < count; i++)
+		r->value[i] = v[r->index[i]];
+	sort_ascending(r->value, count);
+	return stats_quantile(r->value, count, how->quantile);
+}
+
+/* The percentile interval of the estimates that the rounds of a bootstrap gave. */
+static void set_bounds(double *estimate, int rounds, double level, struct interval *i)
+{
+	sort_ascending(estimate, (size_t)rounds);
+	i->low = stats_quantile(estimate, (size_t)rounds, (1 - level) / 2);
+	i->high = stats_quantile(estimate, (size_t)rounds, (1 + level) / 2);
+}
+
+struct interval stats_bootstrap(const double *v, size_t n, const struct bootstrap *how)
+{
+	struct interval i = {stats_quantile_of(v, n, how->quantile), NAN, NAN};
+	double *estimate = calloc((size_t)how->rounds + 1, sizeof(*estimate));
+	struct resample r;
+	bool ready = resample_new(&r, n) && estimate;
+	uint64_t state = how->seed;
+
+	if (ready && n && how->rounds > 0) {
+		for (int k = 0; k < how->rounds; k++)
+			estimate[k] = resampled_quantile(v, n, how, &r, &state);
+		set_bounds(estimate, how->rounds, how->level, &i);
+	}
+	resample_free(&r);
+	free(estimate);
 	return i;
 }
 
-struct interval stats_ratio(const double *a, size_t na, const double *b, size_t nb, double q,
-			    size_t block, int rounds, double level, uint64_t seed)
+struct interval stats_ratio(const double *a, size_t na, const double *b, size_t nb,
+			    const struct bootstrap *how)
 {
+	double q = how->quantile;
 	struct interval i = {stats_quantile_of(b, nb, q) / stats_quantile_of(a, na, q), NAN, NAN};
-	size_t most = na > nb ? na : nb;
-	double *room = calloc(most + (size_t)rounds + 1, sizeof(*room));
+	double *estimate = calloc((size_t)how->rounds + 1, sizeof(*estimate));
+	struct resample r;
+	bool ready = resample_new(&r, na > nb ? na : nb) && estimate;
+	uint64_t state = how->seed;
 
-	if (na && nb && room && rounds > 0) {
-		double *found = room + most;
-		for (int r = 0; r < rounds; r++) {
-			double x = drawn_quantile(a, na, q, block_of(block, na), room, &seed);
-			double y = drawn_quantile(b, nb, q, block_of(block, nb), room, &seed);
-			found[r] = y / x;
+	if (ready && na && nb && how->rounds > 0) {
+		for (int k = 0; k < how->rounds; k++) {
+			double x = resampled_quantile(a, na, how, &r, &state);
+			double y = resampled_quantile(b, nb, how, &r, &state);
+			estimate[k] = y / x;
 		}
-		bounds(found, rounds, level, &i);
+		set_bounds(estimate, how->rounds, how->level, &i);
 	}
-	free(room);
+	resample_free(&r);
+	free(estimate);
 	return i;
 }
 
 /* ---- trend */
 
 struct points {
-	double x[TREND_POINTS], y[TREND_POINTS];
+	double x[MAX_TREND_POINTS], y[MAX_TREND_POINTS];
 	size_t n;
 };
 
-/* Runs of equal length, each told by the median of its values. */
-static void gather(const double *x, const double *y, size_t n, struct points *p)
+/* At most MAX_TREND_POINTS points: the medians of windows of equal length. */
+static void reduce_to_medians(const double *x, const double *y, size_t n, struct points *p)
 {
-	p->n = n < TREND_POINTS ? n : TREND_POINTS;
+	p->n = n < MAX_TREND_POINTS ? n : MAX_TREND_POINTS;
 	for (size_t i = 0; i < p->n; i++) {
 		size_t from = i * n / p->n, to = (i + 1) * n / p->n, middle = (from + to - 1) / 2;
 		p->x[i] = x ? x[middle] : (double)middle;
@@ -196,7 +227,7 @@ static void gather(const double *x, const double *y, size_t n, struct points *p)
 	}
 }
 
-/* Kendall's variance, less what ties take from it. */
+/* Variance of Kendall's S (pairs that rise less pairs that fall) without a trend, corrected for ties. */
 static double kendall_variance(const struct points *p)
 {
 	double *y = stats_sorted(p->y, p->n), n = (double)p->n;
@@ -212,7 +243,7 @@ static double kendall_variance(const struct points *p)
 	return sum / 18;
 }
 
-/* The normal distribution's quantile, by bisection: it is wanted once a trend. */
+/* Quantile of the standard normal distribution, by bisection: slow, but needed once a trend only. */
 static double normal_quantile(double p)
 {
 	double low = -10, high = 10;
@@ -227,19 +258,20 @@ static double normal_quantile(double p)
 	return (low + high) / 2;
 }
 
-static size_t pair_slopes(const struct points *p, double *slope, double *balance)
+/* Fills the ascending slopes of all pairs of points and Kendall's S; returns the number of slopes. */
+static size_t pair_slopes(const struct points *p, double *slope, double *s_statistic)
 {
 	size_t k = 0;
 
-	*balance = 0;
+	*s_statistic = 0;
 	for (size_t i = 0; i < p->n; i++)
 		for (size_t j = i + 1; j < p->n; j++) {
 			double dx = p->x[j] - p->x[i], dy = p->y[j] - p->y[i];
-			*balance += (dy > 0) - (dy < 0);
+			*s_statistic += (dy > 0) - (dy < 0);
 			if (dx > 0)
 				slope[k++] = dy / dx;
 		}
-	sort(slope, k);
+	sort_ascending(slope, k);
 	return k;
 }
 
@@ -258,17 +290,18 @@ struct trend stats_trend(const double *x, const double *y, size_t n, double leve
 {
 	struct trend t = {{NAN, NAN, NAN}, NAN, 1, 0};
 	struct points *p = calloc(1, sizeof(*p));
-	double *slope = calloc((size_t)TREND_POINTS * TREND_POINTS / 2, sizeof(*slope)), balance;
+	double *slope = calloc((size_t)MAX_TREND_POINTS * MAX_TREND_POINTS / 2, sizeof(*slope)),
+	       s_statistic;
 
 	if (p && slope && n >= 3) {
-		gather(x, y, n, p);
-		size_t k = pair_slopes(p, slope, &balance);
+		reduce_to_medians(x, y, n, p);
+		size_t k = pair_slopes(p, slope, &s_statistic);
 		double variance = kendall_variance(p);
 		t.points = p->n;
 		if (k)
 			sen_interval(slope, k, variance, level, &t.slope);
-		if (variance > 0 && fabs(balance) >= 1)
-			t.probability = erfc((fabs(balance) - 1) / sqrt(2 * variance));
+		if (variance > 0 && fabs(s_statistic) >= 1)
+			t.probability = erfc((fabs(s_statistic) - 1) / sqrt(2 * variance));
 		for (size_t i = 0; i < p->n; i++)
 			slope[i] = p->y[i] - t.slope.value * p->x[i];
 		t.intercept = stats_quantile_of(slope, p->n, 0.5);

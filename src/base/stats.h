@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_STATS_H
 #define BASE_STATS_H
-/* Statistics of measured series. What draws lots is seeded: the same numbers give the same verdict. */
+/*
+ * Statistics of measured series. Random draws are seeded, so that the same numbers always give the same result.
+ * docs/gate.md names the papers behind the methods.
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* An estimate and the bounds of its confidence interval. */
 struct interval {
 	double value, low, high;
 };
@@ -13,51 +17,59 @@ struct interval {
 struct stats {
 	size_t n;
 	double min, max, mean, median;
-	double deviation; /* standard deviation of the sample (n - 1) */
-	double mad;	  /* median of the distances from the median, times 1.4826 */
-	size_t outliers;  /* further than 10 robust deviations from the median */
+	double deviation; /* standard deviation of the sample (divisor n - 1) */
+	double mad;	  /* median absolute deviation from the median, times 1.4826 */
+	size_t outliers;  /* values further than 10 mad from the median */
 };
-/* Of n values in any order; all NAN where n is 0. */
+/* Of n values in any order; all NAN if n is 0. */
 struct stats stats_of(const double *v, size_t n);
 
-/* Ascending copy; the caller frees. NULL where the system refuses memory. */
+/* Ascending copy, which the caller frees. NULL if the system refuses memory. */
 double *stats_sorted(const double *v, size_t n);
-/* Quantile q (0..1) of ascending values, linear between neighbours; NAN where n is 0. */
+/* Quantile q (0..1) of ascending values, interpolated between neighbours (Hyndman and Fan's type 7); NAN if n is 0. */
 double stats_quantile(const double *sorted, size_t n, double q);
 /* The same of values in any order. */
 double stats_quantile_of(const double *v, size_t n, double q);
-/* Index of the first of values (in measured order) beyond 10 robust deviations, from `from`; n: none. */
+/* Index of the first outlier at or after index `from`, of values in the order of measurement; n if there is none. */
 size_t stats_outlier(const double *v, size_t n, const struct stats *s, size_t from);
 
 /*
- * Quantile q with its bootstrap interval at `level` (0.95). Neighbouring samples resemble each
- * other on a busy machine, so lots are drawn by runs of `block` samples (1: samples one by one; 0: about
- * n^(1/3) * 2). Of more than 4,096 samples as many are drawn: the interval is the wider for it.
+ * How to find the confidence interval of a quantile: by the circular block bootstrap (Politis and Romano 1992). Runs
+ * that follow one another resemble each other on a busy machine, therefore blocks of neighbours are drawn.
  */
-struct interval stats_bootstrap(const double *v, size_t n, double q, size_t block, int rounds,
-				double level, uint64_t seed);
+struct bootstrap {
+	double quantile; /* the statistic, 0..1 */
+	double level;	 /* of the interval: 0.95 */
+	int rounds;	 /* how often the series are resampled */
+	size_t block; /* samples of a block; 1: independent samples; 0: stats_block_length of n or max_drawn */
+	size_t max_drawn; /* drawn of a longer series, which only widens the interval; 0: 4,096 */
+	uint64_t seed;
+};
+/* The quantile of a series. */
+struct interval stats_bootstrap(const double *v, size_t n, const struct bootstrap *how);
+/* The ratio of two series' quantiles, b / a; both are resampled in every round. */
+struct interval stats_ratio(const double *a, size_t na, const double *b, size_t nb,
+			    const struct bootstrap *how);
+
+/* The building blocks of a bootstrap of something else: 2 n^(1/3), rounded up, and at most n. */
+size_t stats_block_length(size_t n);
+/* Fills `count` indices below n, by blocks that begin anywhere and go on with index 0 behind the last. */
+void stats_resample(size_t *index, size_t count, size_t n, size_t block, uint64_t *state);
 
 /*
- * The quotient of two series' quantiles, b / a, with its interval: both sides drawn anew in every
- * round.
- */
-struct interval stats_ratio(const double *a, size_t na, const double *b, size_t nb, double q,
-			    size_t block, int rounds, double level, uint64_t seed);
-
-/*
- * Theil and Sen's slope of y over x (x NULL: 0, 1, 2, ...), the median of the slopes of all pairs, with
- * its interval at `level` after Sen; Kendall's test for a trend. More than 512 points are gathered into
- * runs of equal length, each told by its median.
+ * Slope of y over x (x NULL: 0, 1, 2, ...) as Theil and Sen estimate it: the median slope of all pairs of points, with
+ * Sen's interval at `level` (1968); and Mann and Kendall's test for a trend. More than 512 points are first
+ * reduced to the medians of 512 windows of equal length.
  */
 struct trend {
 	struct interval slope;
-	double intercept;   /* median of y - slope * x */
-	double probability; /* of a trend this clear where there is none, both sides */
-	size_t points;	    /* that were used */
+	double intercept; /* median of y - slope * x */
+	double probability; /* p-value of the two-sided test: chance of so clear a trend if there is none */
+	size_t points; /* used, at most 512 */
 };
 struct trend stats_trend(const double *x, const double *y, size_t n, double level);
 
-/* Numbers for draws: splitmix64. */
+/* Next 64 random bits: splitmix64 (Steele, Lea and Flood 2014). */
 static inline uint64_t stats_random(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;

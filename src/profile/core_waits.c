@@ -9,124 +9,125 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* As often as a worker's patience takes to grow from its least to its most (base/pool.c). */
-enum { MEETINGS = 8 };
+/* Meetings after a disturbance: as many as a worker of base/pool.c needs to grow its patience from least to most. */
+enum { MEETINGS = 8, MAX_PIN_ATTEMPTS = 10 };
 
-static const uint64_t PATIENCE = 10000000; /* ns that one waits for the others */
+static const uint64_t MAX_MEETING_TIME = 10000000; /* ns that threads wait for one another */
 
-struct quiet {
+struct core_waits {
 	struct proc_waits *waits;
-	uint64_t late; /* what threads had waited when the run began, the caller apart */
-	bool disturbed;
+	uint64_t others_before; /* ns of waits of other threads that became known between the last run and this one */
+	bool disturbed; /* the last run was; true before the first */
 };
 
-/* ---- all threads of the pool, at once */
+/* ---- meetings of all threads of the pool */
 
 struct meeting {
 	_Atomic int arrived;
 	int threads;
-	uint64_t end;
-	int (*core)[]; /* pin to these, by thread; NULL: leave them */
+	uint64_t end;  /* of clock_ns: nobody waits any longer */
+	int (*core)[]; /* the core to pin each thread to; NULL: do not pin */
 };
 
-static void pin(int core)
+static void pin_to_core(int core)
 {
-	cpu_set_t one;
+	cpu_set_t set;
 
-	CPU_ZERO(&one);
-	CPU_SET((size_t)core, &one);
-	(void)sched_setaffinity(0, sizeof(one), &one);
+	CPU_ZERO(&set);
+	CPU_SET((size_t)core, &set);
+	(void)sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* One piece for each thread: who has one waits for those that have not. */
-static void meet(void *arg, int64_t begin, int64_t end, int thread)
+/* There is one piece of work a thread: who has taken a piece waits here for the others, and so cannot take a second. */
+static void attend_meeting(void *arg, int64_t begin, int64_t end, int thread)
 {
 	struct meeting *m = arg;
 
 	if (m->core && thread < m->threads)
-		pin((*m->core)[thread]);
+		pin_to_core((*m->core)[thread]);
 	atomic_fetch_add(&m->arrived, (int)(end - begin));
 	while (atomic_load(&m->arrived) < m->threads && clock_ns() < m->end)
 		;
 }
 
-static bool gather(struct meeting *m, int times)
+/* False if the threads did not all meet within MAX_MEETING_TIME. */
+static bool hold_meetings(struct meeting *m, int times)
 {
 	m->threads = pool_threads();
-	m->end = clock_ns() + PATIENCE;
+	m->end = clock_ns() + MAX_MEETING_TIME;
 	for (int i = 0; i < times && m->threads > 1 && clock_ns() < m->end; i++) {
 		atomic_store(&m->arrived, 0);
-		pool_for(m->threads, 1, meet, m);
+		pool_for(m->threads, 1, attend_meeting, m);
 	}
 	return clock_ns() < m->end;
 }
 
 /*
- * Each thread to a core of its own, where there is one for each: the scheduler may put two on one core when others
- * work, and leaves them there.
+ * Pins each thread to a core of its own if there are as many cores: on a busy machine the scheduler may put two threads
+ * on one core, and leaves them there.
  */
-static void spread(void)
+static void pin_threads(void)
 {
-	cpu_set_t may;
+	cpu_set_t allowed;
 	int core[CPU_SETSIZE], n = 0;
 
-	if (sched_getaffinity(0, sizeof(may), &may))
+	if (sched_getaffinity(0, sizeof(allowed), &allowed))
 		return;
 	for (int i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET((size_t)i, &may))
+		if (CPU_ISSET((size_t)i, &allowed))
 			core[n++] = i;
 	if (n < 2 || n != pool_threads())
 		return;
 	struct meeting m = {.core = &core};
-	for (int i = 0; i < 10 && !gather(&m, 1); i++)
+	for (int i = 0; i < MAX_PIN_ATTEMPTS && !hold_meetings(&m, 1); i++)
 		;
 }
 
 /* ---- around a run */
 
-struct quiet *quiet_new(void)
+struct core_waits *core_waits_new(void)
 {
-	struct quiet *q = calloc(1, sizeof(*q));
+	struct core_waits *w = calloc(1, sizeof(*w));
 
-	if (!q)
+	if (!w)
 		return NULL;
-	spread();
-	q->waits = proc_waits_new();
-	q->disturbed = true;
-	if (q->waits)
-		return q;
-	free(q);
+	pin_threads();
+	w->waits = proc_waits_new();
+	w->disturbed = true;
+	if (w->waits)
+		return w;
+	free(w);
 	return NULL;
 }
 
-void quiet_free(struct quiet *q)
+void core_waits_free(struct core_waits *w)
 {
-	if (!q)
+	if (!w)
 		return;
-	proc_waits_free(q->waits);
-	free(q);
+	proc_waits_free(w->waits);
+	free(w);
 }
 
-void quiet_begin(struct quiet *q)
+void core_waits_begin(struct core_waits *w)
 {
 	uint64_t own;
 
-	if (!q)
+	if (!w)
 		return;
-	if (q->disturbed)
-		gather(&(struct meeting){.core = NULL}, MEETINGS);
-	proc_waits_read(q->waits, &own, &q->late);
+	if (w->disturbed)
+		hold_meetings(&(struct meeting){.core = NULL}, MEETINGS);
+	proc_waits_read(w->waits, &own, &w->others_before);
 }
 
-double quiet_end(struct quiet *q, double *missed)
+double core_waits_end(struct core_waits *w, double *missed)
 {
 	uint64_t own, others;
 
 	*missed = 0;
-	if (!q)
+	if (!w)
 		return 0;
-	proc_waits_read(q->waits, &own, &others);
-	q->disturbed = own + others > 0;
-	*missed = (double)(q->late > others ? q->late : others) * 1e-9;
+	proc_waits_read(w->waits, &own, &others);
+	w->disturbed = own + others > 0;
+	*missed = (double)(w->others_before > others ? w->others_before : others) * 1e-9;
 	return (double)(own + others) * 1e-9;
 }

@@ -2,26 +2,32 @@
 #ifndef PROFILE_CORE_WAITS_H
 #define PROFILE_CORE_WAITS_H
 /*
- * Runs that nobody disturbs, on a machine where others work, too. The kernel counts how long each thread waited for a
- * core although it could run: a run during which none did had all the cores it wanted, whatever else went on.
- * Where a thread of the pool has lost its core, it is woken for each piece of work too late to take part, and runs
- * with all threads become rare; so the threads meet before the next run that is measured.
+ * How long threads waited for a core during a run. The kernel counts for each thread how long it could have run but had
+ * no core; a run without such waits had all the cores it needed, whatever other programs did.
+ *
+ * A thread of the pool that has lost its core sleeps, is woken too late to take part in the next small pieces of work,
+ * and goes on sleeping: runs in which all threads work become rare. Therefore all threads are brought together before
+ * the next measured run.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct quiet;
-/* Of the threads that there are now, called by the one that measures. NULL where the system does not count waits. */
-struct quiet *quiet_new(void);
-void quiet_free(struct quiet *q);
-
-/* Before a run: where threads waited since quiet_new or the last quiet_end, all meet. q may be NULL. */
-void quiet_begin(struct quiet *q);
+struct core_waits;
 /*
- * After it: seconds that threads waited during it. What others waited is known late, when they run again: `missed` is how
- * much of it may belong to the time before quiet_begin.
+ * Watches the threads that exist now; called by the thread that measures. If there are as many cores as threads of the
+ * pool, each thread is pinned to a core. NULL if the system does not count waits.
  */
-double quiet_end(struct quiet *q, double *missed);
+struct core_waits *core_waits_new(void);
+void core_waits_free(struct core_waits *w);
+
+/* Call before a run. After a disturbed run all threads of the pool meet first. w may be NULL. */
+void core_waits_begin(struct core_waits *w);
+/*
+ * Call after the run: seconds that threads waited during it; 0 if w is NULL. The wait of another thread is only known
+ * when that thread runs again: up to `missed` seconds of waits that are known now may belong to the time before
+ * core_waits_begin.
+ */
+double core_waits_end(struct core_waits *w, double *missed);
 
 #endif

@@ -8,12 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 400, MOST_SAMPLES = 2000, LEAST_QUIET = 10, LEAST_PART = 10 };
+/* A side is busy with fewer than MIN_UNDISTURBED runs, or with fewer than one in UNDISTURBED_ONE_IN undisturbed. */
+enum { MIN_UNDISTURBED = 10, UNDISTURBED_ONE_IN = 10, MIN_OBSERVED = 10 };
 
-static const double FAR = 2.5; /* times: twice is within what it does anyway */
-static const double QUANTILE = 0.1, YARD_QUANTILE = 0.02, LEVEL = 0.95;
-/* bytes: resident memory differs by as much for no reason, names and notes (the measurement's, too) by a quarter */
-static const double NOTHING = 1 << 20;
+/* The exchange workload alone varies by a factor of two; beyond this factor the cores were moved. */
+static const double CORES_MOVED_RATIO = 2.5;
+/* The samples of a reference workload are few; their lowest fiftieth is steadier than their tenth percentile. */
+static const double REFERENCE_QUANTILE = 0.02;
+/* Bytes: resident memory differs by as much between equal processes; the model's own by a quarter of it. */
+static const double MEMORY_NOISE = 1 << 20;
+
+static const struct bootstrap latency_bootstrap = {
+	.quantile = 0.1, .level = 0.95, .rounds = 400, .max_drawn = 2000, .seed = 20240229};
+static const struct bootstrap observed_bootstrap = {
+	.quantile = 0.1, .level = 0.95, .rounds = 200, .seed = 20240302};
 
 bool gate_parse(const char *text, bool memory, struct gate_limits *to)
 {
@@ -39,69 +47,46 @@ bool gate_parse(const char *text, bool memory, struct gate_limits *to)
 	return memory && unit > 0;
 }
 
-/* ---- runs that nobody disturbed */
+/* ---- undisturbed runs */
 
-struct sample {
+struct series {
 	double *v;
 	size_t n;
 };
 
 /*
- * Those in which no thread waited for a core while another program ran there, nor in the `calm` seconds before: caches
- * and clocks take some time until they are the model's again. Without delays: all.
+ * The runs that were undisturbed and began at least `settle` seconds after the last disturbed one. All runs if `waited`
+ * is NULL: the system did not count how long threads waited.
  */
-static struct sample quiet(const double *v, const double *delay, size_t n, double calm)
+static struct series undisturbed_runs(const double *time, const double *waited, size_t n, double settle)
 {
-	struct sample s = {calloc(n + 1, sizeof(double)), 0};
-	double since = 0;
+	struct series s = {calloc(n + 1, sizeof(double)), 0};
+	double calm = 0; /* seconds since the last disturbed run */
 
 	for (size_t i = 0; s.v && i < n; i++) {
-		bool now = !delay || gate_quiet(v[i], delay[i]);
-		if (now && (!delay || since >= calm))
-			s.v[s.n++] = v[i];
-		since = now ? since + v[i] : 0;
+		bool undisturbed = !waited || gate_undisturbed(time[i], waited[i]);
+		if (undisturbed && (!waited || calm >= settle))
+			s.v[s.n++] = time[i];
+		calm = undisturbed ? calm + time[i] : 0;
 	}
 	return s;
 }
 
-/* ---- bootstrap */
-
-/*
- * The quantile of samples drawn anew, by runs of neighbours: what one moment of the machine did to several stays
- * together. Long series are thinned: the interval would not change.
- */
-static double redrawn(const struct sample *s, double *room, uint64_t *state)
-{
-	size_t want = s->n < MOST_SAMPLES ? s->n : MOST_SAMPLES;
-	size_t block = (size_t)ceil(2 * cbrt((double)want)), n = 0;
-
-	while (n < want) {
-		size_t at = (size_t)(stats_random(state) % s->n);
-		for (size_t j = 0; j < block && n < want; j++)
-			room[n++] = s->v[(at + j) % s->n];
-	}
-	return stats_quantile_of(room, n, QUANTILE);
-}
-
-/* A side of a comparison: the model's runs, and the kinds of known work. */
+/* A side of the comparison. */
 struct side {
-	struct sample runs, yard[RECORD_YARDS];
-	bool busy; /* what few runs were undisturbed were so by chance, and are unlike each other */
+	struct series runs;		       /* undisturbed plain runs */
+	struct series reference[RECORD_YARDS]; /* undisturbed times of each reference workload */
+	bool busy;
 };
-
-static void yards_of(const struct record *r, struct side *s)
-{
-	for (int k = 0; k < RECORD_YARDS && r->nyard; k++)
-		s->yard[k] = quiet(r->yard[k], r->yard_delay[k], r->nyard, 0);
-}
 
 static struct side side_of(const struct record *r)
 {
 	const struct record_point *p = &r->point[0];
-	struct side s = {.runs = quiet(p->time, p->delay, p->n, GATE_CALM)};
+	struct side s = {.runs = undisturbed_runs(p->time, p->delay, p->n, GATE_SETTLE_TIME)};
 
-	s.busy = s.runs.n < LEAST_QUIET || s.runs.n < p->n / LEAST_PART;
-	yards_of(r, &s);
+	s.busy = s.runs.n < MIN_UNDISTURBED || s.runs.n < p->n / UNDISTURBED_ONE_IN;
+	for (int k = 0; k < RECORD_YARDS && r->nyard; k++)
+		s.reference[k] = undisturbed_runs(r->yard[k], r->yard_delay[k], r->nyard, 0);
 	return s;
 }
 
@@ -109,112 +94,125 @@ static void side_free(struct side *s)
 {
 	free(s->runs.v);
 	for (int k = 0; k < RECORD_YARDS; k++)
-		free(s->yard[k].v);
+		free(s->reference[k].v);
 }
 
-static double quantile(const struct sample *s, double *room, uint64_t *state)
-{
-	return state ? redrawn(s, room, state) : stats_quantile_of(s->v, s->n, QUANTILE);
-}
+/* ---- latency */
 
-/* How much longer work of a kind takes; NAN: too few shots. They are few: their lowest fiftieth is steadier than their tenth. */
-static double yard_ratio(const struct side *before, const struct side *now, int kind)
+/* How much longer a reference workload takes now; NAN if too few of its samples were undisturbed. */
+static double reference_ratio(const struct side *before, const struct side *now, int kind)
 {
-	const struct sample *x = &before->yard[kind], *y = &now->yard[kind];
+	const struct series *x = &before->reference[kind], *y = &now->reference[kind];
 
-	if (x->n < LEAST_QUIET || y->n < LEAST_QUIET)
+	if (x->n < MIN_UNDISTURBED || y->n < MIN_UNDISTURBED)
 		return NAN;
-	return stats_quantile_of(y->v, y->n, YARD_QUANTILE) /
-	       stats_quantile_of(x->v, x->n, YARD_QUANTILE);
+	return stats_quantile_of(y->v, y->n, REFERENCE_QUANTILE) /
+	       stats_quantile_of(x->v, x->n, REFERENCE_QUANTILE);
 }
 
 /*
- * What the machine may have to do with a quotient of `ratio`: as much of it as lies between the most that a kind of work
- * became faster and what they became slower on average. They need not agree: their word excuses a model, and never accuses
- * it. What the cores hand to one another says nothing here, it moves far more than any model.
+ * The part of the latency's ratio that the machine may have caused. The upper end is the geometric mean of what the
+ * reference workloads became slower by, the lower end the ratio of the one that became fastest, at most 1. A ratio
+ * between these ends is the machine's as a whole; of any other it is the nearer end. So the workloads, which need
+ * not agree, can excuse a slower model but never accuse one. The exchange workload varies far more than any model, and
+ * does not count here.
  */
-static double machine(const struct side *before, const struct side *now, double ratio, double *faster)
+static double machine_ratio(const struct side *before, const struct side *now, double ratio,
+			    double *fastest)
 {
-	double slower = 0; /* logarithm */
+	double log_slowdown = 0;
 	int n = 0;
 
-	*faster = 1;
+	*fastest = 1;
 	for (int k = 0; k < RECORD_YARDS - 1; k++) {
-		double of = yard_ratio(before, now, k);
-		if (isnan(of))
+		double of_reference = reference_ratio(before, now, k);
+		if (isnan(of_reference))
 			continue;
-		*faster = fmin(*faster, of);
-		slower += log(fmax(of, 1));
+		*fastest = fmin(*fastest, of_reference);
+		log_slowdown += log(fmax(of_reference, 1));
 		n++;
 	}
-	return fmin(fmax(ratio, *faster), n ? exp(slower / n) : 1);
+	return fmin(fmax(ratio, *fastest), n ? exp(log_slowdown / n) : 1);
 }
 
-static void latency(const struct side *before, const struct side *now, double limit,
-		    struct gate_verdict *v)
+/* Steps 1 and 2 of docs/gate.md. */
+static void compare_latency(const struct side *before, const struct side *now, double limit,
+			    struct gate_verdict *v)
 {
-	double *room = calloc(MOST_SAMPLES + ROUNDS + 1, sizeof(*room));
-	uint64_t state = 20240229;
-	/* what the cores hand to one another: virtual ones move, and all that is shared with them; NAN is neither far nor near */
-	double apart = yard_ratio(before, now, RECORD_YARDS - 1);
+	/* NAN, if not known, is neither above nor below any limit */
+	double exchange = reference_ratio(before, now, RECORD_YARDS - 1);
 
-	v->quiet_before = before->runs.n;
-	v->quiet_now = now->runs.n;
+	v->undisturbed_before = before->runs.n;
+	v->undisturbed_now = now->runs.n;
 	v->busy = before->busy || now->busy;
-	v->moved = apart < 1 / FAR;
-	if (!room || !before->runs.n || !now->runs.n) {
-		free(room);
+	v->cores_moved_closer = exchange < 1 / CORES_MOVED_RATIO;
+	if (!before->runs.n || !now->runs.n)
 		return;
+	v->before = stats_quantile_of(before->runs.v, before->runs.n, latency_bootstrap.quantile);
+	v->now = stats_quantile_of(now->runs.v, now->runs.n, latency_bootstrap.quantile);
+	v->ratio = stats_ratio(before->runs.v, before->runs.n, now->runs.v, now->runs.n,
+			       &latency_bootstrap);
+	v->machine_ratio = machine_ratio(before, now, v->ratio.value, &v->fastest_reference);
+	v->adjusted = (struct interval){v->ratio.value / v->machine_ratio,
+					v->ratio.low / v->machine_ratio,
+					v->ratio.high / v->machine_ratio};
+	if (isnan(limit))
+		return;
+	v->slower = v->adjusted.low > 1 + limit;
+	v->undecided = !v->slower && gate_may_exceed(&v->adjusted, limit);
+	if (v->slower && exchange > CORES_MOVED_RATIO) {
+		/* the cores were moved apart, which slows all nodes: only one that stands out is evidence */
+		v->slower = false;
+		v->undecided = true;
 	}
-	double *ratio = room + MOST_SAMPLES;
-	v->before = quantile(&before->runs, room, NULL);
-	v->now = quantile(&now->runs, room, NULL);
-	v->ratio.value = v->now / v->before;
-	v->machine = machine(before, now, v->ratio.value, &v->faster);
-	for (int i = 0; i < ROUNDS; i++) {
-		double was = quantile(&before->runs, room, &state);
-		ratio[i] = quantile(&now->runs, room, &state) / was;
-	}
-	v->ratio.low = stats_quantile_of(ratio, ROUNDS, (1 - LEVEL) / 2);
-	v->ratio.high = stats_quantile_of(ratio, ROUNDS, (1 + LEVEL) / 2);
-	v->fair = (struct interval){v->ratio.value / v->machine, v->ratio.low / v->machine,
-				    v->ratio.high / v->machine};
-	v->slower = !isnan(limit) && v->fair.low > 1 + limit;
-	v->open = !isnan(limit) && !v->slower && v->fair.high > 1 + limit &&
-		  v->fair.value > 1 + limit / 2;
-	if (v->slower && apart > FAR) {
-		v->slower = false; /* only a node by itself can be told */
-		v->open = true;
-	}
-	free(room);
 }
 
 /*
- * Where hardly a run was undisturbed: only what no disturbance explains is a failure, every run now being slower than nearly
- * every run then. Otherwise more runs are wanted.
+ * Step 3, on a busy machine: only what no disturbance explains is slower, namely if nearly every run now takes longer than
+ * nearly every run of the baseline. More runs of the same kind would tell no more, so the result is never undecided.
  */
-static void blatant(const struct record *before, const struct record *now, double limit,
-		    struct gate_verdict *v)
+static void compare_busy(const struct record *before, const struct record *now, double limit,
+			 struct gate_verdict *v)
 {
+	static const double NEARLY_LOWEST = 0.02, NEARLY_HIGHEST = 0.9;
 	const struct record_point *p = &before->point[0], *q = &now->point[0];
 
-	v->before = stats_quantile_of(p->time, p->n, QUANTILE);
-	v->now = stats_quantile_of(q->time, q->n, QUANTILE);
+	v->before = stats_quantile_of(p->time, p->n, latency_bootstrap.quantile);
+	v->now = stats_quantile_of(q->time, q->n, latency_bootstrap.quantile);
 	v->ratio.value = v->now / v->before;
-	v->ratio.low = stats_quantile_of(q->time, q->n, 0.02) / stats_quantile_of(p->time, p->n, 0.9);
-	v->ratio.high =
-		stats_quantile_of(q->time, q->n, 0.9) / stats_quantile_of(p->time, p->n, 0.02);
-	v->machine = 1;
-	v->fair = v->ratio;
+	v->ratio.low = stats_quantile_of(q->time, q->n, NEARLY_LOWEST) /
+		       stats_quantile_of(p->time, p->n, NEARLY_HIGHEST);
+	v->ratio.high = stats_quantile_of(q->time, q->n, NEARLY_HIGHEST) /
+			stats_quantile_of(p->time, p->n, NEARLY_LOWEST);
+	v->machine_ratio = 1;
+	v->adjusted = v->ratio;
 	v->slower = !isnan(limit) && v->ratio.low > 1 + limit;
-	/* more of such runs tell no more; the nodes may */
-	v->open = false;
+	v->undecided = false;
+}
+
+/*
+ * Step 4. The observed runs are a second measurement of the same model: what makes it slower slows them, too. If they do
+ * not confirm an alarm, memory or cores were placed unfavourably for a while, and more samples have to decide.
+ */
+static void confirm_by_observed_runs(const struct record *before, const struct record *now,
+				     double limit, struct gate_verdict *v)
+{
+	if (!v->slower || v->busy || isnan(limit) || before->nobserved < MIN_OBSERVED ||
+	    now->nobserved < MIN_OBSERVED)
+		return;
+	struct interval i = stats_ratio(before->observed_time, before->nobserved,
+					now->observed_time, now->nobserved, &observed_bootstrap);
+	if (!(i.high / v->machine_ratio > 1 + limit)) {
+		v->slower = false;
+		v->undecided = true;
+	}
 }
 
 /* ---- memory */
 
+/* noise: bytes of growth that are no finding whatever the limits are */
 static void add_memory(struct gate_verdict *v, const char *what, double before, double now,
-		       double slack, const struct gate_limits *l)
+		       double noise, const struct gate_limits *l)
 {
 	double allowed = INFINITY;
 
@@ -225,18 +223,18 @@ static void add_memory(struct gate_verdict *v, const char *what, double before, 
 	if (!isnan(l->bytes))
 		allowed = fmin(allowed, l->bytes);
 	struct gate_memory *m = &v->memory[v->nmemory++];
-	*m = (struct gate_memory){what, before, now, now - before > fmax(allowed, slack)};
+	*m = (struct gate_memory){what, before, now, now - before > fmax(allowed, noise)};
 	v->bigger |= m->bigger;
 }
 
-/* What a measurement holds at its end, less what the process held before: the baseline itself lies there. */
-static double held(const struct record *r, int kind, int purpose)
+/* Bytes held at the end, less those held at the process's start: a process that compares has read the baseline by then. */
+static double bytes_added(const struct record *r, int kind, int purpose)
 {
 	return fmax(r->phase[r->nphases - 1].live[kind][purpose] - r->phase[0].live[kind][purpose], 0);
 }
 
-static void memory(const struct record *before, const struct record *now,
-		   const struct gate_limits *l, struct gate_verdict *v, struct arena *a)
+static void compare_memory(const struct record *before, const struct record *now,
+			   const struct gate_limits *l, struct gate_verdict *v, struct arena *a)
 {
 	const struct record_point *p = &before->point[0], *q = &now->point[0];
 
@@ -248,43 +246,44 @@ static void memory(const struct record *before, const struct record *now,
 	const struct record_phase *is = &now->phase[now->nphases - 1];
 	for (int k = 0; k < RECORD_KINDS; k++)
 		for (int i = 0; i < RECORD_PURPOSES; i++)
-			if (i != MEM_STAGING) /* the yardstick's, too */
+			if (i != MEM_STAGING) /* holds the reference workloads' buffers as well */
 				add_memory(v,
 					   arena_printf(a, "%s, %s",
 							mem_purpose_name((enum mem_purpose)i),
 							record_kind_name(k)),
-					   held(before, k, i), held(now, k, i),
-					   i == MEM_MODEL ? NOTHING / 4 : 0, l);
-	add_memory(v, "resident", was->rss, is->rss, NOTHING, l);
-	add_memory(v, "private", was->private, is->private, NOTHING, l);
+					   bytes_added(before, k, i), bytes_added(now, k, i),
+					   i == MEM_MODEL ? MEMORY_NOISE / 4 : 0, l);
+	add_memory(v, "resident", was->rss, is->rss, MEMORY_NOISE, l);
+	add_memory(v, "private", was->private, is->private, MEMORY_NOISE, l);
 }
 
 struct gate_verdict gate_compare(const struct record *before, const struct record *now,
 				 const struct gate_limits *limits, struct arena *a)
 {
-	struct gate_verdict v = {.machine = 1, .faster = 1};
-
+	struct gate_verdict v = {.machine_ratio = 1, .fastest_reference = 1};
 	struct side x = side_of(before), y = side_of(now);
-	latency(&x, &y, limits->latency, &v);
+
+	compare_latency(&x, &y, limits->latency, &v);
 	if (v.busy)
-		blatant(before, now, limits->latency, &v);
+		compare_busy(before, now, limits->latency, &v);
 	side_free(&x);
 	side_free(&y);
-	gate_nodes(before, now, limits->latency, &v, a);
-	memory(before, now, limits, &v, a);
+	confirm_by_observed_runs(before, now, limits->latency, &v);
+	gate_compare_nodes(before, now, limits->latency, &v, a);
+	compare_memory(before, now, limits, &v, a);
 	return v;
 }
 
 /* ---- what may be compared */
 
-static bool same(const char *a, const char *b)
+static bool same_text(const char *a, const char *b)
 {
 	return !strcmp(a ? a : "", b ? b : "");
 }
 
-static void differ(struct str *s, const char *what, const char *before, const char *now)
+static void add_difference(struct str *s, const char *what, const char *before, const char *now)
 {
-	if (!same(before, now))
+	if (!same_text(before, now))
 		str_addf(s, "%s%s: %s then, %s now", s->n ? "; " : "", what,
 			 before ? before : "none", now ? now : "none");
 }
@@ -293,20 +292,20 @@ const char *gate_differs(const struct identity *before, const struct identity *n
 {
 	struct str s = {.arena = a};
 
-	if (!same(before->hash, now->hash))
-		differ(&s, "model", before->hash, now->hash);
-	differ(&s, "device", before->device, now->device);
-	differ(&s, "device name", before->device_name, now->device_name);
-	differ(&s, "driver", before->driver, now->driver);
-	differ(&s, "precision", before->precision, now->precision);
+	add_difference(&s, "model", before->hash, now->hash);
+	add_difference(&s, "device", before->device, now->device);
+	add_difference(&s, "device name", before->device_name, now->device_name);
+	add_difference(&s, "driver", before->driver, now->driver);
+	add_difference(&s, "precision", before->precision, now->precision);
 	if (before->inputs && now->inputs)
-		differ(&s, "inputs", before->inputs, now->inputs);
-	differ(&s, "optimize", before->optimize, now->optimize);
-	differ(&s, "threads", arena_printf(a, "%" PRId64, before->threads),
-	       arena_printf(a, "%" PRId64, now->threads));
-	differ(&s, "sessions", arena_printf(a, "%" PRId64, before->sessions),
-	       arena_printf(a, "%" PRId64, now->sessions));
-	differ(&s, "memory plan", before->memory_plan ? "on" : "off", now->memory_plan ? "on" : "off");
-	differ(&s, "arena", before->arena ? "on" : "off", now->arena ? "on" : "off");
+		add_difference(&s, "inputs", before->inputs, now->inputs);
+	add_difference(&s, "optimize", before->optimize, now->optimize);
+	add_difference(&s, "threads", arena_printf(a, "%" PRId64, before->threads),
+		       arena_printf(a, "%" PRId64, now->threads));
+	add_difference(&s, "sessions", arena_printf(a, "%" PRId64, before->sessions),
+		       arena_printf(a, "%" PRId64, now->sessions));
+	add_difference(&s, "memory plan", before->memory_plan ? "on" : "off",
+		       now->memory_plan ? "on" : "off");
+	add_difference(&s, "arena", before->arena ? "on" : "off", now->arena ? "on" : "off");
 	return s.n ? str_get(&s) : NULL;
 }

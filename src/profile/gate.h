@@ -2,77 +2,90 @@
 #ifndef PROFILE_GATE_H
 #define PROFILE_GATE_H
 /*
- * Whether a model became slower or bigger than a baseline says.
- *
- * Latency is compared by the tenth percentile: on a busy machine it stays where it is while medians wander. Its
- * quotient, now over then, gets a bootstrap interval from draws by runs of neighbouring samples, less what the
- * yardsticks say that the machine itself may have to do with it. Only an interval wholly above the limit is a failure.
- *
- * What the yardsticks do not see, the nodes tell: all of them share the machine, run by run, so that a node which grew
- * more than the others of its runs did is slower itself. The latency that this makes has an interval of its own.
+ * The performance gate: did a model become slower, or take more memory, than a baseline allows? docs/gate.md defines
+ * the terms that are used here (undisturbed run, reference workload, pace, ...), gives the statistics and their
+ * sources, and describes the decision step by step.
  */
 #include "profile/record.h"
 #include "base/stats.h"
 
+/* How much may be lost; NAN in place of what is not compared. */
 struct gate_limits {
-	double latency; /* 0.05; NAN: not compared */
-	double memory;	/* 0.05; NAN: not a share */
-	double bytes;	/* NAN: not a size */
+	double latency; /* share: 0.05 is 5 % slower */
+	double memory;	/* share of each kind of memory */
+	double bytes;	/* the same as a size; the smaller of the two counts */
 };
 
-/* Seconds after a disturbance that runs take longer, measured on a machine where compilers ran. */
-static const double GATE_CALM = 3e-3;
+/*
+ * Settle time: seconds after a disturbance during which runs still take longer, since caches and clocks recover. Measured
+ * on a machine where compilers ran.
+ */
+static const double GATE_SETTLE_TIME = 3e-3;
 
-/* Whether nobody disturbed a run: its threads hardly waited for a core. */
-static inline bool gate_quiet(double time, double delay)
+/* Whether a run was undisturbed: its threads waited for a core for less than 1 % of its time. Both in seconds. */
+static inline bool gate_undisturbed(double time, double waited)
 {
-	return delay < 0.01 * time;
+	return waited < 0.01 * time;
 }
 
-/* "5%", "0.05"; for memory also a size. E_OPTION text is the caller's. */
+/* Whether more samples may lead to an alarm: the interval holds the limit, and the estimate is beyond half of it. */
+static inline bool gate_may_exceed(const struct interval *ratio, double limit)
+{
+	return ratio->high > 1 + limit && ratio->value > 1 + limit / 2;
+}
+
+/* Reads "5%" or "0.05", for memory also a size as "2MiB". False if the text is none of these; the caller reports it. */
 bool gate_parse(const char *text, bool memory, struct gate_limits *to);
 
 struct gate_node {
 	const char *name, *op, *fused;
-	double before,
-		now; /* tenth percentiles; what all grew is taken off `now`; 0: it was, or is, not there */
-	bool slower; /* beyond the limit and what the others grew */
+	/* tenth percentiles, seconds; `now` is divided by the pace ratio; 0: that side has no such node */
+	double before, now;
+	bool slower; /* grew by more than the limit, beyond the pace ratio */
 };
 
 struct gate_memory {
-	const char *what; /* "activations, host" */
-	double before, now;
+	const char *what;   /* "activations, host" */
+	double before, now; /* bytes */
 	bool bigger;
 };
 
 enum { GATE_NODES = 8, GATE_MEMORY = 24 };
 
 struct gate_verdict {
-	struct interval ratio; /* of the latency as measured */
-	struct interval fair;  /* the same, less the machine's part */
-	struct interval nodes; /* the same by the nodes that grew more than the others; NAN: not known */
-	double machine;	       /* that part; 1.08: known work takes as much longer, or more */
-	double faster;	       /* at most 1: the most that a kind of known work became faster by */
-	double before, now;		/* tenth percentiles, seconds */
-	size_t quiet_before, quiet_now; /* runs that were compared */
-	bool busy; /* too few runs were undisturbed: only what sets a node apart can be said */
-	bool moved; /* the cores are far nearer to one another than then: the baseline is too slow for all nodes */
-	bool slower, open; /* open: the interval holds the limit, more samples would help */
+	struct interval ratio;	  /* latency now over latency of the baseline, as measured */
+	struct interval adjusted; /* the same, divided by machine_ratio */
+	struct interval nodes_ratio; /* the same as it follows from the nodes that grew more than the pace; NAN: not known */
+	double machine_ratio; /* the part of the ratio that the reference workloads excuse; 1.08: 8 % */
+	double fastest_reference; /* smallest ratio of a reference workload, at most 1 */
+	double before, now;	  /* latency of each side, seconds */
+	size_t undisturbed_before, undisturbed_now; /* number of runs */
+	bool busy; /* too few undisturbed runs: a slower node can be found, a slower model hardly */
+	/* cores exchange data far faster than for the baseline, whose latency was therefore too high */
+	bool cores_moved_closer;
+	bool slower;
+	bool undecided; /* more samples may decide between slower and not */
 	struct gate_node node[GATE_NODES];
-	size_t nnodes; /* the worst first */
+	size_t nnodes; /* the one that grew most first */
 	struct gate_memory memory[GATE_MEMORY];
 	size_t nmemory;
 	bool bigger;
 };
 
+/* Compares the first point of two records; texts of the verdict are in the arena. */
 struct gate_verdict gate_compare(const struct record *before, const struct record *now,
 				 const struct gate_limits *limits, struct arena *a);
 
-/* Fills v->nodes and v->node; v->slower and v->open where the nodes say so. v->machine is known. */
-void gate_nodes(const struct record *before, const struct record *now, double limit,
-		struct gate_verdict *v, struct arena *a);
+/*
+ * The part of gate_compare that is about nodes: fills v->nodes_ratio and v->node, and updates v->slower and
+ * v->undecided. The plain runs have been compared. limit may be NAN.
+ */
+void gate_compare_nodes(const struct record *before, const struct record *now, double limit,
+			struct gate_verdict *v, struct arena *a);
 
-/* What differs so that the two are not to be compared; NULL: nothing. Text in the arena. */
+/*
+ * Why two measurements must not be compared: "threads: 2 then, 1 now; ...". NULL if nothing differs. Text in the arena.
+ */
 const char *gate_differs(const struct identity *before, const struct identity *now, struct arena *a);
 
 #endif

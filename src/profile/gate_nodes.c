@@ -1,38 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes' part of the gate: which became slower than all of them did, and what that makes of the whole. */
+/*
+ * The gate's comparison of nodes: which became slower than the machine explains, and what that adds to the latency. All
+ * nodes of a run share the machine at that moment, so that a node that grew more than the others of the same runs
+ * is slower itself, even on a busy machine. Steps 5 and 6 of docs/gate.md.
+ */
 #include "profile/gate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 200, MOST_ROWS = 64 };
+enum { ROUNDS = 200, MAX_NODES = 64 };
 
-static const double QUANTILE = 0.1, MIDDLE = 0.5, LEVEL = 0.95;
-static const double STEP = 1e-9; /* of a clock, s: less is none */
-/* a machine may be as much faster without known work to tell of it */
-static const double UNSEEN = 0.9;
-static const double WORTH = 0.01; /* of the run: less than this nobody looks at */
+static const double LOW_QUANTILE = 0.1, LEVEL = 0.95;
+static const double CLOCK_STEP =
+	1e-9; /* seconds; a shorter time counts as this, since times are divided */
+/* The machine may have become faster by this factor although no reference workload did. */
+static const double UNSEEN_SPEEDUP = 0.9;
+/* Shares of the observed run: a node that grew by less is not named, one that takes less is not compared. */
+static const double MIN_GROWTH_SHARE = 0.01, MIN_NODE_SHARE = 0.0025;
+/* Nodes are named by this limit if the latency has none. */
+static const double DEFAULT_LIMIT = 0.05;
 
-/* A node's times of each observed run, then and now. */
-struct row {
-	const double *was, *is;
-	double before, now; /* of the runs drawn */
+enum side { BEFORE, NOW, SIDES };
+
+/* A node that both sides have. */
+struct pair {
+	const double *time[SIDES]; /* of each observed run */
+	double typical;		   /* tenth percentile before */
+	double growth;		   /* of one run: its time over `typical` */
 };
 
-struct draw {
-	const struct record *before, *now;
-	struct row row[MOST_ROWS];
+struct comparison {
+	size_t runs[SIDES]; /* observed runs */
+	struct pair node[MAX_NODES];
 	size_t n;
 	double limit;
-	double whole; /* how much longer the runs took that nobody observed; 0: not known */
-	double least; /* that the nodes may have in common: on a quiet machine they may well be faster */
-	size_t *pick[2];  /* runs, by side */
-	double *level[2]; /* what the nodes of each run have in common, by side; above 0 */
-	double *room;
+	double ratio; /* of the plain runs' latency; 0: not known, the machine was busy */
+	double min_pace_ratio;
+	double *pace[SIDES];   /* of each observed run, above 0 */
+	size_t *sample[SIDES]; /* the runs that a round of the bootstrap drew */
+	double *buffer;	       /* of as many numbers as the side with more runs has */
 };
 
-/* A fused node has copies both ways, told apart by their kernel; other nodes may have another kernel now. */
+/* A node that is fused and both first and last has a copy each way, told apart by `kernel`; others may change kernels. */
 static const struct record_node *node_named(const struct record *r, const struct record_node *n)
 {
 	bool copy = !strcmp(n->op, "Copy") && n->kernel;
@@ -46,111 +57,126 @@ static const struct record_node *node_named(const struct record *r, const struct
 	return NULL;
 }
 
-/* A node's time of a run; above 0, for it is divided by. */
-static double took(const double *time, size_t run)
+/* ---- the pace of each observed run */
+
+static int by_growth(const void *a, const void *b)
 {
-	return fmax(time[run], STEP);
+	const struct pair *x = a, *y = b;
+
+	return (x->growth > y->growth) - (x->growth < y->growth);
 }
 
-/* What a node took in the runs drawn, over what each run's nodes have in common. */
-static double typical(const struct draw *d, const double *time, int side, size_t n)
+/* The median of the nodes' growth, weighted by their typical times. Sorts the nodes. */
+static double weighted_median_growth(struct pair *node, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		size_t run = d->pick[side][i];
-		d->room[i] = took(time, run) / d->level[side][run];
-	}
-	return stats_quantile_of(d->room, n, MIDDLE);
-}
-
-/* How fast the machine was when it was left alone. */
-static double pace(const struct draw *d, int side, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		d->room[i] = d->level[side][d->pick[side][i]];
-	return stats_quantile_of(d->room, n, QUANTILE);
-}
-
-static int by_ratio(const void *a, const void *b)
-{
-	const struct row *x = a, *y = b;
-	double p = x->now * y->before, q = y->now * x->before;
-
-	return p < q ? -1 : p > q;
-}
-
-/* What half of the time, by the nodes that grew least, grew at most. */
-static double common(struct row *row, size_t n)
-{
-	double whole = 0, sum = 0;
+	double total = 0, sum = 0;
 
 	for (size_t k = 0; k < n; k++)
-		whole += row[k].before;
-	qsort(row, n, sizeof(*row), by_ratio);
+		total += node[k].typical;
+	qsort(node, n, sizeof(*node), by_growth);
 	for (size_t k = 0; k < n; k++) {
-		sum += row[k].before;
-		if (sum >= whole / 2)
-			return row[k].now / row[k].before;
+		sum += node[k].typical;
+		if (sum >= total / 2)
+			return node[k].growth;
 	}
 	return 1;
 }
 
-/*
- * How much longer the run takes, less what all nodes have in common: in each run by itself, since that changes from one to
- * the next. A node that did not grow at all is not slower where the others became faster.
- */
-static double growth(struct draw *d, double *shared)
+/* A node's time in a run, which may be divided by. */
+static double node_time(const double *time, size_t run)
 {
-	size_t nb = d->before->nobserved, nn = d->now->nobserved;
-	double was[MOST_ROWS], is[MOST_ROWS], before = 0, now = 0, then = 0;
-	double observed = pace(d, 1, nn) / pace(d, 0, nb);
-
-	for (size_t k = 0; k < d->n; k++) {
-		before += was[k] = typical(d, d->row[k].was, 0, nb);
-		now += is[k] = typical(d, d->row[k].is, 1, nn);
-	}
-	/* observed runs are few and may have had another pace than the others */
-	double all = d->whole > 0 ? d->whole * before / now : observed;
-	double fair = fmax(all, d->least) / all;
-	*shared = observed * fair;
-	now = 0;
-	for (size_t k = 0; k < d->n; k++) {
-		bool grew = is[k] * all > was[k] * (1 + d->limit);
-		then += was[k] * fair;
-		now += grew ? is[k] : fmin(is[k], was[k] * fair);
-	}
-	return now / then;
+	return fmax(time[run], CLOCK_STEP);
 }
 
-/* What the nodes of each run have in common, as a multiple of what they took before. */
-static void fill_levels(struct draw *d)
+static void fill_paces(struct comparison *c)
 {
-	struct row row[MOST_ROWS];
-	size_t runs[2] = {d->before->nobserved, d->now->nobserved};
+	struct pair copy[MAX_NODES];
 
-	for (size_t k = 0; k < d->n; k++)
-		d->row[k].before = fmax(stats_quantile_of(d->row[k].was, runs[0], QUANTILE), STEP);
-	for (int side = 0; side < 2; side++)
-		for (size_t i = 0; i < runs[side]; i++) {
-			memcpy(row, d->row, d->n * sizeof(*row));
-			for (size_t k = 0; k < d->n; k++)
-				row[k].now = took(side ? row[k].is : row[k].was, i);
-			d->level[side][i] = common(row, d->n);
+	for (size_t k = 0; k < c->n; k++) {
+		struct pair *p = &c->node[k];
+		p->typical = fmax(stats_quantile_of(p->time[BEFORE], c->runs[BEFORE], LOW_QUANTILE),
+				  CLOCK_STEP);
+	}
+	for (int side = 0; side < SIDES; side++)
+		for (size_t run = 0; run < c->runs[side]; run++) {
+			memcpy(copy, c->node, c->n * sizeof(*copy));
+			for (size_t k = 0; k < c->n; k++)
+				copy[k].growth = node_time(copy[k].time[side], run) / copy[k].typical;
+			c->pace[side][run] = weighted_median_growth(copy, c->n);
 		}
 }
 
-/* Runs drawn by neighbours; state NULL: all of them. */
-static void pick(size_t *to, size_t n, uint64_t *state)
-{
-	size_t block = (size_t)ceil(2 * cbrt((double)n)), i = 0;
+/* ---- the nodes ratio */
 
-	while (i < n) {
-		size_t at = state ? (size_t)(stats_random(state) % n) : i;
-		for (size_t k = 0; k < block && i < n; k++)
-			to[i++] = (at + k) % n;
+/* Of the runs drawn: the median of a node's time over the pace of the run. */
+static double relative_time(const struct comparison *c, const struct pair *p, enum side side)
+{
+	for (size_t i = 0; i < c->runs[side]; i++) {
+		size_t run = c->sample[side][i];
+		c->buffer[i] = node_time(p->time[side], run) / c->pace[side][run];
 	}
+	return stats_quantile_of(c->buffer, c->runs[side], 0.5);
 }
 
-static int heavier(const void *a, const void *b)
+/* Of the runs drawn: the pace when others left the machine alone. */
+static double low_pace(const struct comparison *c, enum side side)
+{
+	for (size_t i = 0; i < c->runs[side]; i++)
+		c->buffer[i] = c->pace[side][c->sample[side][i]];
+	return stats_quantile_of(c->buffer, c->runs[side], LOW_QUANTILE);
+}
+
+/*
+ * How much longer a run takes by the nodes that grew beyond the pace, and the pace ratio of the observed runs. A node that did not
+ * grow by the limit counts as unchanged: if others were made faster, the pace is lower, but that node is not slower.
+ */
+static double nodes_ratio(struct comparison *c, double *pace_ratio)
+{
+	double relative[SIDES][MAX_NODES], sum[SIDES] = {0, 0}, before = 0, now = 0;
+	double observed = low_pace(c, NOW) / low_pace(c, BEFORE);
+
+	for (size_t k = 0; k < c->n; k++)
+		for (int side = 0; side < SIDES; side++) {
+			relative[side][k] = relative_time(c, &c->node[k], (enum side)side);
+			sum[side] += relative[side][k];
+		}
+	/* the pace ratio that explains the plain runs: the observed runs are few and may have had another one */
+	double plain = c->ratio > 0 ? c->ratio * sum[BEFORE] / sum[NOW] : observed;
+	double raise = fmax(plain, c->min_pace_ratio) / plain;
+	for (size_t k = 0; k < c->n; k++) {
+		double was = relative[BEFORE][k], is = relative[NOW][k];
+		bool grew = is * plain > was * (1 + c->limit);
+		before += was * raise;
+		now += grew ? is : fmin(is, was * raise);
+	}
+	*pace_ratio = observed * raise;
+	return now / before;
+}
+
+static struct interval nodes_interval(struct comparison *c, double *pace_ratio)
+{
+	struct interval i;
+	double ratio[ROUNDS], ignored;
+	uint64_t state = 20240301;
+
+	for (int side = 0; side < SIDES; side++)
+		for (size_t run = 0; run < c->runs[side]; run++)
+			c->sample[side][run] = run;
+	i.value = nodes_ratio(c, pace_ratio);
+	for (int k = 0; k < ROUNDS; k++) {
+		for (int side = 0; side < SIDES; side++)
+			stats_resample(c->sample[side], c->runs[side], c->runs[side],
+				       stats_block_length(c->runs[side]), &state);
+		ratio[k] = nodes_ratio(c, &ignored);
+	}
+	i.low = stats_quantile_of(ratio, ROUNDS, (1 - LEVEL) / 2);
+	i.high = stats_quantile_of(ratio, ROUNDS, (1 + LEVEL) / 2);
+	return i;
+}
+
+/* ---- which nodes are compared */
+
+static int by_typical_descending(const void *a, const void *b)
 {
 	double x = (*(const struct record_node *const *)a)->typical;
 	double y = (*(const struct record_node *const *)b)->typical;
@@ -158,70 +184,29 @@ static int heavier(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The nodes that take most of the time and that both sides have. */
-static void fill_rows(struct draw *d)
+/* The nodes that take most of the time, if both sides have them and timed them in each observed run. */
+static void select_nodes(const struct record *before, const struct record *now, struct comparison *c)
 {
-	const struct record *r = d->now;
-	const struct record_node **all = calloc(r->nnodes + 1, sizeof(*all));
+	const struct record_node **sorted = calloc(now->nnodes + 1, sizeof(*sorted));
 
-	for (size_t k = 0; all && k < r->nnodes; k++)
-		all[k] = &r->node[k];
-	if (all)
-		qsort(all, r->nnodes, sizeof(*all), heavier);
-	for (size_t k = 0; all && k < r->nnodes && d->n < MOST_ROWS; k++) {
-		const struct record_node *is = all[k], *was = node_named(d->before, is);
-		if (is->typical < WORTH / 4 * r->observed)
+	if (!sorted)
+		return;
+	for (size_t k = 0; k < now->nnodes; k++)
+		sorted[k] = &now->node[k];
+	qsort(sorted, now->nnodes, sizeof(*sorted), by_typical_descending);
+	for (size_t k = 0; k < now->nnodes && c->n < MAX_NODES; k++) {
+		const struct record_node *is = sorted[k], *was = node_named(before, is);
+		if (is->typical < MIN_NODE_SHARE * now->observed)
 			break;
-		if (was && was->n == d->before->nobserved && is->n == r->nobserved)
-			d->row[d->n++] = (struct row){.was = was->time, .is = is->time};
+		if (was && was->n == c->runs[BEFORE] && is->n == c->runs[NOW])
+			c->node[c->n++] = (struct pair){.time = {was->time, is->time}};
 	}
-	free(all);
+	free(sorted);
 }
 
-static void compare(struct draw *d, bool gate, struct gate_verdict *v, double *shared)
-{
-	double ratio[ROUNDS], ignored;
-	uint64_t state = 20240301;
+/* ---- naming nodes */
 
-	pick(d->pick[0], d->before->nobserved, NULL);
-	pick(d->pick[1], d->now->nobserved, NULL);
-	fill_levels(d);
-	v->nodes.value = growth(d, shared);
-	for (int i = 0; i < ROUNDS; i++) {
-		pick(d->pick[0], d->before->nobserved, &state);
-		pick(d->pick[1], d->now->nobserved, &state);
-		ratio[i] = growth(d, &ignored);
-	}
-	v->nodes.low = stats_quantile_of(ratio, ROUNDS, (1 - LEVEL) / 2);
-	v->nodes.high = stats_quantile_of(ratio, ROUNDS, (1 + LEVEL) / 2);
-	if (!gate)
-		return;
-	v->slower |= v->nodes.low > 1 + d->limit;
-	v->open = !v->slower &&
-		  (v->open || (v->nodes.high > 1 + d->limit && v->nodes.value > 1 + d->limit / 2));
-}
-
-/*
- * The observed runs are a second witness: what made the plain ones slower, and is the model's, is in them too. Where they
- * deny it, the memory's places or the cores' were other ones for a while; more samples may tell.
- */
-static void second_witness(const struct record *before, const struct record *now, double limit,
-			   struct gate_verdict *v)
-{
-	enum { LEAST = 10 };
-
-	if (!v->slower || v->busy || isnan(limit) || before->nobserved < LEAST ||
-	    now->nobserved < LEAST)
-		return;
-	struct interval i = stats_ratio(before->observed_time, before->nobserved, now->observed_time,
-					now->nobserved, QUANTILE, 0, ROUNDS, LEVEL, 20240302);
-	if (!(i.high / v->machine > 1 + limit)) {
-		v->slower = false;
-		v->open = true;
-	}
-}
-
-static int by_growth(const void *a, const void *b)
+static int by_growth_descending(const void *a, const void *b)
 {
 	const struct gate_node *x = a, *y = b;
 	double dx = x->now - x->before, dy = y->now - y->before;
@@ -229,29 +214,29 @@ static int by_growth(const void *a, const void *b)
 	return dx < dy ? 1 : dx > dy ? -1 : 0;
 }
 
-static int by_loss(const void *a, const void *b)
+static int by_former_time_descending(const void *a, const void *b)
 {
 	const struct gate_node *x = a, *y = b;
 
 	return x->before < y->before ? 1 : x->before > y->before ? -1 : 0;
 }
 
-static struct gate_node named(const struct record_node *n, struct arena *a)
+static struct gate_node copy_names(const struct record_node *n, struct arena *a)
 {
 	return (struct gate_node){.name = arena_str(a, n->name),
 				  .op = arena_str(a, n->op),
 				  .fused = arena_str(a, n->fused)};
 }
 
-/* 0 where it is not there, and only there: what takes less than a step of the clock is. */
-static double lowest_tenth(const struct record_node *n)
+/* Tenth percentile of a node's times; 0 only if there is no such node, however short its times are. */
+static double low_time(const struct record_node *n)
 {
-	return n && n->n ? fmax(stats_quantile_of(n->time, n->n, QUANTILE), STEP) : 0;
+	return n && n->n ? fmax(stats_quantile_of(n->time, n->n, LOW_QUANTILE), CLOCK_STEP) : 0;
 }
 
-/* The worst first. */
-static size_t nodes_now(const struct record *before, const struct record *now, double limit,
-			double shared, struct gate_node *to, struct arena *a)
+/* The nodes of the current measurement, the one that grew most first; returns their number. */
+static size_t list_current(const struct record *before, const struct record *now, double limit,
+			   double pace_ratio, struct gate_node *to, struct arena *a)
 {
 	size_t count = 0;
 
@@ -260,85 +245,98 @@ static size_t nodes_now(const struct record *before, const struct record *now, d
 		if (!is->n || (was && !was->n))
 			continue;
 		struct gate_node *n = &to[count++];
-		*n = named(is, a);
-		n->before = lowest_tenth(was);
-		n->now = lowest_tenth(is) / shared;
-		double grown = n->now - n->before;
-		n->slower = grown > n->before * (isnan(limit) ? 0.05 : limit) &&
-			    grown > WORTH * now->observed;
+		*n = copy_names(is, a);
+		n->before = low_time(was);
+		n->now = low_time(is) / pace_ratio;
+		double growth = n->now - n->before;
+		n->slower = growth > n->before * limit && growth > MIN_GROWTH_SHARE * now->observed;
 	}
-	qsort(to, count, sizeof(*to), by_growth);
+	qsort(to, count, sizeof(*to), by_growth_descending);
 	return count;
 }
 
-/* Those that are not there any more, the heaviest first. */
-static size_t nodes_gone(const struct record *before, const struct record *now,
-			 struct gate_node *to, struct arena *a)
+/* The nodes that only the baseline has, the one that took most time first; returns their number. */
+static size_t list_removed(const struct record *before, const struct record *now,
+			   struct gate_node *to, struct arena *a)
 {
 	size_t n = 0;
 
 	for (size_t k = 0; k < before->nnodes; k++) {
 		if (!before->node[k].n || node_named(now, &before->node[k]))
 			continue;
-		to[n] = named(&before->node[k], a);
-		to[n++].before = lowest_tenth(&before->node[k]);
+		to[n] = copy_names(&before->node[k], a);
+		to[n++].before = low_time(&before->node[k]);
 	}
-	qsort(to, n, sizeof(*to), by_loss);
+	qsort(to, n, sizeof(*to), by_former_time_descending);
 	return n;
 }
 
-static void name_nodes(const struct record *before, const struct record *now, double limit,
-		       double shared, struct gate_verdict *v, struct arena *a)
+static void fill_named_nodes(const struct record *before, const struct record *now, double limit,
+			     double pace_ratio, struct gate_verdict *v, struct arena *a)
 {
-	enum { MOST_GONE = 3 };
+	enum { MAX_REMOVED = 3 };
 	struct gate_node *all = calloc(now->nnodes + before->nnodes + 1, sizeof(*all));
 
 	v->nnodes = 0;
 	if (all && before->nnodes && now->nnodes) {
-		size_t here = nodes_now(before, now, limit, shared, all, a);
-		size_t gone = nodes_gone(before, now, all + here, a);
-		size_t last = gone < MOST_GONE ? gone : MOST_GONE;
-		v->nnodes = here < GATE_NODES - last ? here : GATE_NODES - last;
+		size_t current = list_current(before, now, limit, pace_ratio, all, a);
+		size_t removed = list_removed(before, now, all + current, a);
+		size_t last = removed < MAX_REMOVED ? removed : MAX_REMOVED;
+		v->nnodes = current < GATE_NODES - last ? current : GATE_NODES - last;
 		memcpy(v->node, all, v->nnodes * sizeof(*all));
-		memcpy(v->node + v->nnodes, all + here, last * sizeof(*all));
+		memcpy(v->node + v->nnodes, all + current, last * sizeof(*all));
 		v->nnodes += last;
 	}
 	free(all);
 }
 
-/* Where the whole is not faster, a node that is slower may hide behind a machine that is faster. */
-static double least_in_common(const struct gate_verdict *v, bool known)
+/* ---- the comparison */
+
+/*
+ * A lower bound of the pace ratio, without which nodes would seem slower because others were made faster. It is 1 unless
+ * a reference workload became faster. If the model as a whole is slower, the machine may be faster than they tell, and a slower
+ * node would hide behind that.
+ */
+static double min_pace_ratio(const struct gate_verdict *v)
 {
-	if (!known)
-		return 0;
-	return v->ratio.value > 1 ? fmin(v->faster, UNSEEN) : v->faster;
+	return v->ratio.value > 1 ? fmin(v->fastest_reference, UNSEEN_SPEEDUP) : v->fastest_reference;
 }
 
-void gate_nodes(const struct record *before, const struct record *now, double limit,
-		struct gate_verdict *v, struct arena *a)
+static void decide_by_nodes(double limit, struct gate_verdict *v)
+{
+	v->slower |= v->nodes_ratio.low > 1 + limit;
+	v->undecided = !v->slower && (v->undecided || gate_may_exceed(&v->nodes_ratio, limit));
+}
+
+void gate_compare_nodes(const struct record *before, const struct record *now, double limit,
+			struct gate_verdict *v, struct arena *a)
 {
 	size_t nb = before->nobserved, nn = now->nobserved;
-	bool known = !v->busy && !v->moved; /* the whole is */
-	struct draw d = {.before = before,
-			 .now = now,
-			 .limit = isnan(limit) ? 0.05 : limit,
-			 .whole = known ? v->ratio.value : 0,
-			 .least = least_in_common(v, known),
-			 .pick = {calloc(nb + 1, sizeof(size_t)), calloc(nn + 1, sizeof(size_t))},
-			 .level = {calloc(nb + 1, sizeof(double)), calloc(nn + 1, sizeof(double))},
-			 .room = calloc((nb > nn ? nb : nn) + 1, sizeof(double))};
-	double shared = fmax(v->machine, 1);
+	bool latency_known = !v->busy && !v->cores_moved_closer;
+	double node_limit = isnan(limit) ? DEFAULT_LIMIT : limit;
+	struct comparison c = {
+		.runs = {nb, nn},
+		.limit = node_limit,
+		.ratio = latency_known ? v->ratio.value : 0,
+		.min_pace_ratio = latency_known ? min_pace_ratio(v) : 0,
+		.pace = {calloc(nb + 1, sizeof(double)), calloc(nn + 1, sizeof(double))},
+		.sample = {calloc(nb + 1, sizeof(size_t)), calloc(nn + 1, sizeof(size_t))},
+		.buffer = calloc((nb > nn ? nb : nn) + 1, sizeof(double))};
+	double pace_ratio = fmax(v->machine_ratio, 1);
 
-	v->nodes = (struct interval){NAN, NAN, NAN};
-	second_witness(before, now, limit, v);
-	if (nb && nn && d.pick[0] && d.pick[1] && d.level[0] && d.level[1] && d.room)
-		fill_rows(&d);
-	if (d.n)
-		compare(&d, !isnan(limit), v, &shared);
-	free(d.pick[0]);
-	free(d.pick[1]);
-	free(d.level[0]);
-	free(d.level[1]);
-	free(d.room);
-	name_nodes(before, now, limit, shared, v, a);
+	v->nodes_ratio = (struct interval){NAN, NAN, NAN};
+	if (nb && nn && c.pace[BEFORE] && c.pace[NOW] && c.sample[BEFORE] && c.sample[NOW] && c.buffer)
+		select_nodes(before, now, &c);
+	if (c.n) {
+		fill_paces(&c);
+		v->nodes_ratio = nodes_interval(&c, &pace_ratio);
+		if (!isnan(limit))
+			decide_by_nodes(limit, v);
+	}
+	for (int side = 0; side < SIDES; side++) {
+		free(c.pace[side]);
+		free(c.sample[side]);
+	}
+	free(c.buffer);
+	fill_named_nodes(before, now, node_limit, pace_ratio, v, a);
 }

@@ -10,8 +10,9 @@
 #include "profile/environment.h"
 #include "gpu/driver/clocks.h"
 #include "profile/gate.h"
-#include "profile/peak.h"
 #include "profile/core_waits.h"
+#include "profile/peak.h"
+#include "profile/reference_work.h"
 #include "session/model_report.h"
 #include "base/samples.h"
 #include "base/stats.h"
@@ -28,20 +29,24 @@
 #include <unistd.h>
 
 enum {
-	LEAST_RUNS = 5,
-	MOST_LANES = 256,
-	YARD_SHOTS = 4,
-	QUIET_RUNS = 12,
-	MOST_RUNS = 500000,
-	COPY_RUNS = 20
+	MIN_RUNS = 5,
+	MIN_UNDISTURBED_RUNS = 12, /* for a gate; see PATIENCE */
+	MAX_RUNS = 500000,	   /* kept, of all lanes */
+	MAX_LANES = 256,
+	REFERENCE_SHOTS = 4, /* times that each reference workload is measured in a row */
+	COPY_RUNS = 20	     /* observed runs that measure copies to and from the device */
 };
 
-static const uint64_t BLOCK = 50000000; /* ns of runs between two yardsticks */
-static const uint64_t LOOK = 20000000;	/* ns between two polls */
+/* On a busy machine a loop goes on for up to so many times its duration, until enough runs were undisturbed. */
+static const double PATIENCE = 4;
 
-static const uint64_t CLOCKS = 200000000; /* ns between two looks at a device's clocks */
+static const uint64_t REFERENCE_INTERVAL =
+	50000000; /* ns of runs between two measurements of the reference workloads */
+static const uint64_t POLL_INTERVAL = 20000000; /* ns between two calls of the job's poll */
 
-/* A session and what it measured. */
+static const uint64_t CLOCK_INTERVAL = 200000000; /* ns between two samples of the device's clocks */
+
+/* A session and its samples; several lanes run side by side, each in a thread. */
 struct lane {
 	struct bench *b;
 	struct session *session;
@@ -49,10 +54,11 @@ struct lane {
 	struct samples time, start, delay;
 	struct diag diag;
 	int rc;
-	bool first; /* looks after progress, memory and the yardstick */
+	bool first; /* also reports progress, samples memory, and runs the reference workloads */
 };
 
-_Static_assert((int)RECORD_YARDS == (int)YARDS, "a record has room for each yardstick");
+_Static_assert((int)RECORD_YARDS == (int)REFERENCE_KINDS,
+	       "a record has room for each reference workload");
 
 struct bench {
 	const struct profile_job *job;
@@ -62,24 +68,24 @@ struct bench {
 	uint64_t start;
 	struct input_set **inputs; /* by point */
 	size_t npoints, point;
-	struct lane lane[MOST_LANES];
+	struct lane lane[MAX_LANES];
 	size_t nlanes;
 	struct segment_report plan; /* of the first point */
 	struct nodes *nodes;
-	struct yard *yard;
-	struct samples yards[YARDS], yard_delays[YARDS];
+	struct reference_work *reference;
+	struct samples reference_times[REFERENCE_KINDS], reference_waits[REFERENCE_KINDS];
 	struct timeline timeline;
-	struct samples clock[6]; /* as in struct record_clocks */
-	struct quiet *quiet;	 /* a gate is measured, in one lane; NULL */
-	size_t nquiet; /* runs of this loop that nobody disturbed, nor the machine shortly before */
-	uint64_t last_look;
+	struct samples clock[6];  /* as in struct record_clocks */
+	struct core_waits *waits; /* NULL unless the job is for a gate and has one lane */
+	size_t nundisturbed;	  /* undisturbed runs of this loop, after the settle time */
+	uint64_t last_report;
 	_Atomic bool stop;
 	bool stopped;
-	/* the loop under way */
-	uint64_t begin, end; /* end: when the duration is over */
-	size_t most;	     /* runs of each lane */
-	double base, share;  /* of the progress */
-	double loop;	     /* the loop's part of the point's */
+	/* of the loop that is running */
+	uint64_t begin, end; /* clock_ns; end: when the duration is over, 0: no duration */
+	size_t most;	     /* runs of each lane; 0: by duration */
+	double base, share;  /* progress before this point, and the part of it that the point is */
+	double loop;	     /* the loop's part of the point's progress; observing is the rest */
 };
 
 static struct runtime *runtime_of(const struct bench *b)
@@ -87,20 +93,20 @@ static struct runtime *runtime_of(const struct bench *b)
 	return b->lane[0].session ? session_runtime(b->lane[0].session) : NULL;
 }
 
-static void phase_over(struct bench *b, const char *name, uint64_t ns)
+static void end_phase(struct bench *b, const char *name, uint64_t ns)
 {
 	timeline_phase(&b->timeline, runtime_of(b), name, ns);
 }
 
 /* ---- progress */
 
-static bool look(struct bench *b, uint64_t now, double done, const char *what)
+static bool report_progress(struct bench *b, uint64_t now, double done, const char *what)
 {
 	if (b->stopped)
 		return true;
-	if (now - b->last_look < LOOK)
+	if (now - b->last_report < POLL_INTERVAL)
 		return false;
-	b->last_look = now;
+	b->last_report = now;
 	double all = b->base + b->share * fmin(fmax(done, 0), 1);
 	if (b->job->poll && b->job->poll(b->job->arg, all, what)) {
 		b->stopped = true;
@@ -111,8 +117,8 @@ static bool look(struct bench *b, uint64_t now, double done, const char *what)
 
 /* ---- runs */
 
-/* What takes less than a step of the clock takes no time at all there: rates are finite all the same. */
-static uint64_t since(uint64_t start)
+/* At least 1 ns even if the clock has not moved, so that rates stay finite. */
+static uint64_t elapsed_since(uint64_t start)
 {
 	uint64_t ns = clock_ns() - start;
 
@@ -126,52 +132,53 @@ static int run_once(struct lane *l, uint64_t *start, uint64_t *ns)
 
 	*start = clock_ns();
 	int rc = session_run(l->session, in, l->out, &l->diag);
-	*ns = since(*start);
+	*ns = elapsed_since(*start);
 	return rc;
 }
 
-/* Threads that waited before the run that began at `since` were missed in earlier ones. */
-static void was_missed(struct lane *l, double since, double missed)
+/* Waits of `missed` seconds that ended when a run began, at `begin`, are added to the earlier runs that they fell into. */
+static void assign_missed_waits(struct lane *l, double begin, double missed)
 {
 	for (size_t k = missed > 0 ? l->time.n : 0; k-- > 0;) {
-		double end = l->start.v[k] + l->time.v[k], part = end - (since - missed);
+		double end = l->start.v[k] + l->time.v[k], part = end - (begin - missed);
 		if (part <= 0)
 			break;
 		l->delay.v[k] = fmax(l->delay.v[k], fmin(part, l->time.v[k]));
 	}
 }
 
-/* And a run, so that the caches are the model's again. */
-static int take_yard(struct bench *b)
+/* Measures each reference workload, then runs the model once so that the caches hold its data again. */
+static int time_reference_work(struct bench *b)
 {
 	uint64_t start, ns;
 	double missed;
 
-	for (int k = 0; k < YARDS; k++) {
-		yard_measure(b->yard, (enum yard_kind)k); /* warms up */
-		for (int i = 0; i < YARD_SHOTS; i++) {
-			quiet_begin(b->quiet);
-			samples_push(&b->yards[k], yard_measure(b->yard, (enum yard_kind)k));
-			samples_push(&b->yard_delays[k], quiet_end(b->quiet, &missed));
+	for (int k = 0; k < REFERENCE_KINDS; k++) {
+		reference_work_time(b->reference, (enum reference_kind)k); /* warms up */
+		for (int i = 0; i < REFERENCE_SHOTS; i++) {
+			core_waits_begin(b->waits);
+			samples_push(&b->reference_times[k],
+				     reference_work_time(b->reference, (enum reference_kind)k));
+			samples_push(&b->reference_waits[k], core_waits_end(b->waits, &missed));
 		}
 	}
 	return run_once(&b->lane[0], &start, &ns);
 }
 
-/* Progress where `enough` of something is waited for, up to four times as long as meant. */
-static double patient(double by_time, double enough)
+/* Progress of a loop that may take PATIENCE times as long until there is enough of something; `enough` is the share reached. */
+static double extended_progress(double by_time, double enough)
 {
-	return fmin(by_time, fmax(enough, by_time / 4));
+	return fmin(by_time, fmax(enough, by_time / PATIENCE));
 }
 
-static double loop_done(const struct bench *b, const struct lane *l, uint64_t now)
+static double loop_progress(const struct bench *b, const struct lane *l, uint64_t now)
 {
 	double by_runs = b->most ? (double)l->time.n / (double)b->most : 0;
 	double by_time =
 		b->end > b->begin ? (double)(now - b->begin) / (double)(b->end - b->begin) : 0;
 
-	if (b->quiet)
-		by_time = patient(by_time, (double)b->nquiet / QUIET_RUNS);
+	if (b->waits)
+		by_time = extended_progress(by_time, (double)b->nundisturbed / MIN_UNDISTURBED_RUNS);
 	return fmax(by_runs, by_time);
 }
 
@@ -179,55 +186,57 @@ static bool loop_over(const struct bench *b, const struct lane *l, uint64_t now)
 {
 	if (b->most && l->time.n >= b->most)
 		return true;
-	if (!b->most && l->time.n >= MOST_RUNS / b->nlanes)
-		return true; /* a run of a microsecond: enough is known, and all of it is kept */
-	if (b->quiet && l->first && b->nquiet < QUIET_RUNS && now < b->begin + 4 * (b->end - b->begin))
-		return false; /* a busy machine: until there are some runs to compare */
-	return b->end && now >= b->end && (l->time.n >= LEAST_RUNS || b->most);
+	if (!b->most && l->time.n >= MAX_RUNS / b->nlanes)
+		return true; /* runs of about a microsecond: as many as are kept */
+	if (b->waits && l->first && b->nundisturbed < MIN_UNDISTURBED_RUNS &&
+	    now < b->begin + 4 * (b->end - b->begin))
+		return false; /* a busy machine: until enough runs can be compared */
+	return b->end && now >= b->end && (l->time.n >= MIN_RUNS || b->most);
 }
 
-/* Where looking at /proc is slow, yardsticks take half of the time at most. */
-static uint64_t next_yard(uint64_t began)
+/* The reference workloads may take half of the time at most, even if reading /proc is slow. */
+static uint64_t next_reference_time(uint64_t began)
 {
 	uint64_t now = clock_ns(), took = now - began;
 
-	return now + (took > BLOCK ? took : BLOCK);
+	return now + (took > REFERENCE_INTERVAL ? took : REFERENCE_INTERVAL);
 }
 
 static void measure_lane(struct lane *l)
 {
 	struct bench *b = l->b;
-	uint64_t start = 0, ns = 0, block = 0, now = clock_ns();
-	double calm = 0; /* seconds without a disturbance, up to now */
+	uint64_t start = 0, ns = 0, reference_at = 0, now = clock_ns();
+	double calm = 0; /* seconds of runs since the last disturbed one */
 
 	while (!l->rc && !atomic_load(&b->stop) && !loop_over(b, l, now)) {
-		if (l->first && b->yard && now >= block) {
+		if (l->first && b->reference && now >= reference_at) {
 			uint64_t began = clock_ns();
-			l->rc = take_yard(b);
-			block = next_yard(began);
+			l->rc = time_reference_work(b);
+			reference_at = next_reference_time(began);
 			if (l->rc)
 				break;
 		}
-		quiet_begin(b->quiet);
+		core_waits_begin(b->waits);
 		l->rc = run_once(l, &start, &ns);
 		now = start + ns;
-		double missed, delay = quiet_end(b->quiet, &missed);
+		double missed, delay = core_waits_end(b->waits, &missed);
 		if (l->rc)
 			break;
-		was_missed(l, (double)(start - b->start) * 1e-9, missed);
-		bool quiet = gate_quiet((double)ns * 1e-9, delay);
-		if (b->quiet) /* in one lane then: nobody else counts */
-			b->nquiet += quiet && calm >= GATE_CALM;
-		calm = quiet ? calm + (double)ns * 1e-9 : 0;
+		assign_missed_waits(l, (double)(start - b->start) * 1e-9, missed);
+		bool undisturbed = gate_undisturbed((double)ns * 1e-9, delay);
+		if (b->waits) /* there is one lane then, so that no other thread counts */
+			b->nundisturbed += undisturbed && calm >= GATE_SETTLE_TIME;
+		calm = undisturbed ? calm + (double)ns * 1e-9 : 0;
 		if (!samples_push(&l->delay, delay) || !samples_push(&l->time, (double)ns * 1e-9) ||
 		    !samples_push(&l->start, (double)(start - b->start) * 1e-9)) {
 			l->rc = FAIL(&l->diag, E_MEMORY, .message = "too many runs to keep");
 			break;
 		}
 		if (l->first) {
-			bool always = l->time.n == 1 || loop_over(b, l, now); /* what the runs added */
+			/* the first and the last sample tell how much memory the runs added */
+			bool always = l->time.n == 1 || loop_over(b, l, now);
 			timeline_look(&b->timeline, runtime_of(b), now, (double)l->time.n, always);
-			look(b, now, b->loop * loop_done(b, l, now), "measure");
+			report_progress(b, now, b->loop * loop_progress(b, l, now), "measure");
 		}
 	}
 	if (l->rc)
@@ -242,7 +251,7 @@ static void *lane_thread(void *arg)
 
 static void measure_lanes(struct bench *b)
 {
-	pthread_t thread[MOST_LANES];
+	pthread_t thread[MAX_LANES];
 	size_t started = 1;
 
 	for (; started < b->nlanes; started++)
@@ -252,15 +261,15 @@ static void measure_lanes(struct bench *b)
 			break;
 		}
 	measure_lane(&b->lane[0]);
-	/* the others end by their own count, or with the first where time is up */
+	/* the other lanes end by their own count, or together with the first when the duration is over */
 	if (!b->most)
 		atomic_store(&b->stop, true);
 	for (size_t i = 1; i < started; i++)
 		pthread_join(thread[i], NULL);
 }
 
-/* What the lanes found is told once (each says it in each run); of errors the first that ended a lane. */
-static int lanes_failed(struct bench *b)
+/* Moves the lanes' findings to the job's diag: each once, although every run repeats it, and only the first error that ended a lane. */
+static int collect_findings(struct bench *b)
 {
 	int rc = 0;
 
@@ -280,14 +289,14 @@ static int lanes_failed(struct bench *b)
 
 /* ---- a device's clocks */
 
-static struct clock_watch *clocks_begin(struct bench *b)
+static struct clock_watch *begin_clock_watch(struct bench *b)
 {
 	const struct runtime *rt = session_runtime(b->lane[0].session);
 
-	return rt->backend != rt->cpu ? clock_watch_begin(rt->device, CLOCKS) : NULL;
+	return rt->backend != rt->cpu ? clock_watch_begin(rt->device, CLOCK_INTERVAL) : NULL;
 }
 
-static void clocks_end(struct bench *b, struct clock_watch *w)
+static void end_clock_watch(struct bench *b, struct clock_watch *w)
 {
 	struct clock_limits limits = {0};
 	struct record_clocks *c = &b->r->clocks;
@@ -326,21 +335,21 @@ static int warm_up(struct bench *b)
 		for (size_t i = 0; i < b->nlanes; i++) {
 			b->lane[i].rc = run_once(&b->lane[i], &start, &ns);
 			if (b->lane[i].rc)
-				return lanes_failed(b);
+				return collect_findings(b);
 			now = start + ns;
 		}
-		look(b, now, 0, "warm up");
+		report_progress(b, now, 0, "warm up");
 	}
 	return 0;
 }
 
-/* More sessions than one: each is opened and run once. */
+/* Opens the other sessions if several run side by side, and runs each once. */
 static int open_lanes(struct bench *b)
 {
 	uint64_t start, ns, begin = clock_ns();
 	const struct graph *g = session_model(b->lane[0].session)->graph;
 
-	for (size_t i = 1; i < (size_t)b->job->sessions && i < MOST_LANES; i++) {
+	for (size_t i = 1; i < (size_t)b->job->sessions && i < MAX_LANES; i++) {
 		struct lane *l = &b->lane[i];
 		l->b = b;
 		l->session = session_open(b->job->path, &b->job->config, b->d);
@@ -350,14 +359,15 @@ static int open_lanes(struct bench *b)
 		b->nlanes = i + 1;
 		l->rc = run_once(l, &start, &ns);
 		if (l->rc)
-			return lanes_failed(b);
+			return collect_findings(b);
 	}
 	if (b->job->sessions > 1)
-		phase_over(b, "other sessions", clock_ns() - begin);
+		end_phase(b, "other sessions", clock_ns() - begin);
 	return 0;
 }
 
-static void keep_plan(struct bench *b, struct record_point *p, const struct segment_report *plan)
+static void keep_planned_sizes(struct bench *b, struct record_point *p,
+			       const struct segment_report *plan)
 {
 	struct runtime *rt = session_runtime(b->lane[0].session);
 	bool device = rt->backend != rt->cpu;
@@ -367,7 +377,7 @@ static void keep_plan(struct bench *b, struct record_point *p, const struct segm
 	p->values = (double)plan->value_bytes;
 }
 
-static void identify(struct bench *b)
+static void fill_identity(struct bench *b)
 {
 	struct identity *id = &b->r->id;
 	struct runtime *rt = session_runtime(b->lane[0].session);
@@ -388,20 +398,20 @@ static void identify(struct bench *b)
 	environment_of(rt, id, &b->r->arena);
 }
 
-/* Whether this is what it will be compared with. */
-static int as_expected(struct bench *b)
+/* Fails if the baseline is of another measurement. */
+static int check_expected(struct bench *b)
 {
 	const struct profile_job *job = b->job;
 
-	identify(b);
+	fill_identity(b);
 	const char *differs = job->expect ? gate_differs(job->expect, &b->r->id, &b->r->arena) : NULL;
 	if (!differs)
 		return 0;
 	return FAIL(b->d, E_BASELINE_FILE, .slot = fmt(b->d, "%s", job->expected_by),
-		    .message = fmt(b->d, "it is of another measurement: %s", differs));
+		    .message = fmt(b->d, "the baseline is of another measurement: %s", differs));
 }
 
-static int first_runs(struct bench *b, struct record_point *p)
+static int prepare_and_run_first(struct bench *b, struct record_point *p)
 {
 	struct lane *l = &b->lane[0];
 	struct segment_report plan = {0};
@@ -409,18 +419,18 @@ static int first_runs(struct bench *b, struct record_point *p)
 	int rc = input_read(b->inputs[b->point], b->d);
 
 	if (!rc && !b->point)
-		phase_over(b, "inputs", clock_ns() - begin);
+		end_phase(b, "inputs", clock_ns() - begin);
 	begin = clock_ns();
 	if (!rc)
 		rc = session_prepare(l->session, input_tensors(b->inputs[b->point]), &plan, b->d);
 	if (rc)
 		return rc;
-	p->prepare = (double)since(begin) * 1e-9;
-	keep_plan(b, p, &plan);
+	p->prepare = (double)elapsed_since(begin) * 1e-9;
+	keep_planned_sizes(b, p, &plan);
 	if (!b->point) {
 		b->plan = plan;
-		phase_over(b, "prepare", clock_ns() - begin);
-		rc = as_expected(b);
+		end_phase(b, "prepare", clock_ns() - begin);
+		rc = check_expected(b);
 		if (rc)
 			return rc;
 		if (b->job->observed) {
@@ -439,14 +449,14 @@ static int first_runs(struct bench *b, struct record_point *p)
 		nodes_watch_memory(b->nodes, false);
 	}
 	if (l->rc)
-		return rc ? rc : lanes_failed(b);
+		return rc ? rc : collect_findings(b);
 	p->first = (double)ns * 1e-9;
 	if (!b->point)
-		phase_over(b, "first run", ns);
+		end_phase(b, "first run", ns);
 	return 0;
 }
 
-static void set_limits(struct bench *b)
+static void set_loop_limits(struct bench *b)
 {
 	const struct profile_job *job = b->job;
 	size_t lanes = b->nlanes ? b->nlanes : 1;
@@ -457,10 +467,10 @@ static void set_limits(struct bench *b)
 	atomic_store(&b->stop, false);
 }
 
-/* The lanes' samples, in the order in which they began. */
-static void gather(struct bench *b, struct record_point *p)
+/* Merges the lanes' samples in the order in which the runs began. */
+static void merge_samples(struct bench *b, struct record_point *p)
 {
-	size_t n = 0, at[MOST_LANES] = {0};
+	size_t n = 0, at[MAX_LANES] = {0};
 
 	for (size_t i = 0; i < b->nlanes; i++)
 		n += b->lane[i].time.n;
@@ -480,14 +490,14 @@ static void gather(struct bench *b, struct record_point *p)
 	}
 	p->time = time;
 	p->start = start;
-	if (b->quiet) /* one lane: in the same order */
+	if (b->waits) /* one lane, so the samples are in the same order */
 		p->delay = arena_dup(&b->r->arena, b->lane[0].delay.v, n * sizeof(double));
 	p->n = n;
 	p->span = b->nlanes > 1 && n ? last - start[0] : sum;
 }
 
-/* What one run takes: the size of a free first dimension. */
-static double items(const struct bench *b)
+/* The size of the first input's first dimension if the model leaves it free (a batch); otherwise 1. */
+static double items_per_run(const struct bench *b)
 {
 	const struct graph *g = session_model(b->lane[0].session)->graph;
 	const struct input_info *in = g->nin ? input_info(b->inputs[b->point], 0) : NULL;
@@ -498,7 +508,7 @@ static double items(const struct bench *b)
 	return in->shape.rank > 0 ? (double)in->shape.dim[0] : 1;
 }
 
-/* For a gate only runs that nobody disturbed are kept, but some there must be. */
+/* One observed run, which for a gate is only kept if it was undisturbed; any: keep it in any case. */
 static int observe_once(struct bench *b, struct nodes *n, bool any, bool *kept, uint64_t *end)
 {
 	struct lane *l = &b->lane[0];
@@ -506,29 +516,29 @@ static int observe_once(struct bench *b, struct nodes *n, bool any, bool *kept, 
 	double missed;
 
 	l->rc = nodes_begin(n, b->d);
-	quiet_begin(b->quiet);
+	core_waits_begin(b->waits);
 	if (!l->rc)
 		l->rc = run_once(l, &start, &ns);
-	double delay = quiet_end(b->quiet, &missed);
+	double delay = core_waits_end(b->waits, &missed);
 	*end = start + ns;
-	*kept = any || gate_quiet((double)ns * 1e-9, delay);
+	*kept = any || gate_undisturbed((double)ns * 1e-9, delay);
 	if (l->rc)
 		return l->rc;
 	return l->rc = *kept ? nodes_end(n, start, ns, b->d) : nodes_skip(n, b->d);
 }
 
-/* Seconds that observing may take. */
-static double observing_most(const struct profile_job *job)
+/* Seconds that observing may take, on a busy machine PATIENCE times as many. */
+static double max_observing_time(const struct profile_job *job)
 {
 	return job->duration > 0 ? job->duration / 2 : 3;
 }
 
-/* Runs as before, and each step timed; the first makes plans and rows, and is not kept. */
+/* Runs in which each step is timed. The first one makes plans and rows, which takes time, and is not kept. */
 static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
 {
 	struct lane *l = &b->lane[0];
 	uint64_t begin = clock_ns(), start, ns, now = begin;
-	double most = observing_most(b->job);
+	double most = max_observing_time(b->job);
 	bool late = false, kept;
 
 	l->rc = nodes_begin(n, b->d);
@@ -538,19 +548,19 @@ static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
 		l->rc = nodes_skip(n, b->d);
 	for (int64_t k = 0; !l->rc && k < runs && !b->stopped; k += kept) {
 		double passed = (double)(now - begin) * 1e-9;
-		if (passed > most && k >= (b->quiet ? QUIET_RUNS : LEAST_RUNS))
+		if (passed > most && k >= (b->waits ? MIN_UNDISTURBED_RUNS : MIN_RUNS))
 			break;
-		late = passed > 4 * most; /* a busy machine: take what comes */
-		if (late && k >= LEAST_RUNS)
+		late = passed > PATIENCE * most; /* a busy machine: now keep disturbed runs, too */
+		if (late && k >= MIN_RUNS)
 			break;
-		l->rc = observe_once(b, n, !b->quiet || late, &kept, &now);
+		l->rc = observe_once(b, n, !b->waits || late, &kept, &now);
 		timeline_look(&b->timeline, runtime_of(b), now, -1, false);
-		double part =
-			patient(passed / most, (double)k / (b->quiet ? QUIET_RUNS : LEAST_RUNS));
+		double part = extended_progress(
+			passed / most, (double)k / (b->waits ? MIN_UNDISTURBED_RUNS : MIN_RUNS));
 		part = fmax(part, (double)(k + kept) / (double)runs);
-		look(b, now, b->loop + (1 - b->loop) * fmin(part, 1), "observe");
+		report_progress(b, now, b->loop + (1 - b->loop) * fmin(part, 1), "observe");
 	}
-	return l->rc ? lanes_failed(b) : 0;
+	return l->rc ? collect_findings(b) : 0;
 }
 
 static int observe(struct bench *b, struct nodes *n, int64_t runs)
@@ -565,7 +575,7 @@ static int observe(struct bench *b, struct nodes *n, int64_t runs)
 	return rc;
 }
 
-/* The nodes are those of the first point; copies are as large as the point. */
+/* Nodes are observed at the first point of a sweep only. Copies depend on the sizes, and are measured at each point. */
 static int observe_point(struct bench *b, struct record_point *p)
 {
 	int rc = 0;
@@ -589,7 +599,7 @@ static int observe_point(struct bench *b, struct record_point *p)
 	return rc;
 }
 
-/* One that stood still for a moment says nothing of the others. */
+/* The shortest, because a single run may have been held up. */
 static double shortest_run(const struct lane *l)
 {
 	double least = INFINITY;
@@ -599,8 +609,8 @@ static double shortest_run(const struct lane *l)
 	return least;
 }
 
-/* One observed run more tells the work of a run, where nothing else is observed; not worth it where that is long. */
-static int weigh(struct bench *b)
+/* Finds the FLOPs and bytes of a run by one observed run if no other run is observed; skipped for runs above half a second. */
+static int measure_work(struct bench *b)
 {
 	struct lane *l = &b->lane[0];
 	uint64_t start, ns;
@@ -619,42 +629,42 @@ static int weigh(struct bench *b)
 	session_observe(l->session, NULL);
 	nodes_work(n, b->r);
 	nodes_free(n);
-	return l->rc ? lanes_failed(b) : 0;
+	return l->rc ? collect_findings(b) : 0;
 }
 
-/* What the loop takes of the point's progress; the rest is observing. */
-static double loop_part(const struct bench *b, const struct record_point *p)
+/* The loop's share of the point's time, as far as can be told before; the rest is observing. */
+static double loop_share(const struct bench *b, const struct record_point *p)
 {
 	const struct profile_job *job = b->job;
 	double by_runs = job->iterations ? (double)job->iterations * p->first : INFINITY;
 	double loop = fmin(job->duration > 0 ? job->duration : INFINITY, by_runs);
-	double observing = fmin(observing_most(job), (double)job->observed * p->first);
+	double observing = fmin(max_observing_time(job), (double)job->observed * p->first);
 
 	return b->nodes && !b->point && loop > 0 ? loop / (loop + observing) : 1;
 }
 
-/* Once the pool has its threads, and the session its device. */
-static void gate_tools(struct bench *b)
+/* Called when the pool has its threads, and the session its device. */
+static void prepare_for_gate(struct bench *b)
 {
 	if (b->nlanes == 1)
-		b->quiet = quiet_new();
-	/* what the host's cores can do says nothing of a GPU's times */
+		b->waits = core_waits_new();
+	/* reference workloads run on the host's cores, and say nothing about a GPU */
 	if (!strcmp(session_device(b->lane[0].session), "cpu"))
-		b->yard = yard_new();
+		b->reference = reference_work_new();
 }
 
 static int measure_point(struct bench *b)
 {
 	struct record_point *p = &b->r->point[b->point];
-	int rc = first_runs(b, p);
+	int rc = prepare_and_run_first(b, p);
 
-	p->items = rc ? 1 : items(b);
+	p->items = rc ? 1 : items_per_run(b);
 	if (!rc && !b->point)
 		rc = open_lanes(b);
 	for (size_t i = 1; !rc && b->point && i < b->nlanes; i++) {
 		uint64_t start, ns;
 		b->lane[i].rc = run_once(&b->lane[i], &start, &ns);
-		rc = b->lane[i].rc ? lanes_failed(b) : 0;
+		rc = b->lane[i].rc ? collect_findings(b) : 0;
 	}
 	if (!rc)
 		rc = warm_up(b);
@@ -662,27 +672,27 @@ static int measure_point(struct bench *b)
 		return rc;
 	for (size_t i = 0; i < b->nlanes; i++)
 		b->lane[i].time.n = b->lane[i].start.n = b->lane[i].delay.n = 0;
-	b->nquiet = 0;
-	b->loop = loop_part(b, p);
-	if (b->job->yard && !b->point)
-		gate_tools(b);
-	set_limits(b);
+	b->nundisturbed = 0;
+	b->loop = loop_share(b, p);
+	if (b->job->for_gate && !b->point)
+		prepare_for_gate(b);
+	set_loop_limits(b);
 	uint64_t waited = proc_waited();
-	struct clock_watch *watch = clocks_begin(b);
+	struct clock_watch *watch = begin_clock_watch(b);
 	if (!b->stopped)
 		measure_lanes(b);
-	clocks_end(b, watch);
+	end_clock_watch(b, watch);
 	p->waited = (double)(proc_waited() - waited) * 1e-9;
-	rc = lanes_failed(b);
-	gather(b, p);
+	rc = collect_findings(b);
+	merge_samples(b, p);
 	if (!rc)
 		rc = observe_point(b, p);
-	return rc ? rc : weigh(b);
+	return rc ? rc : measure_work(b);
 }
 
-/* ---- everything */
+/* ---- the whole measurement */
 
-/* "x f32 [1,3,224,224], mask bool [1,128]": of the first point. */
+/* Inputs of the first point: "x f32 [1,3,224,224], mask bool [1,128]". */
 static const char *inputs_text(struct bench *b)
 {
 	struct str s = {.arena = &b->r->arena};
@@ -696,7 +706,7 @@ static const char *inputs_text(struct bench *b)
 	return str_get(&s);
 }
 
-/* Of a sweep's point the sizes come from --shapes-sweep. */
+/* The option that an input's setting comes from; the sizes of a sweep's point come from --shapes-sweep. */
 static const char *sweep_origin(const void *request, const char *name, const char *text)
 {
 	const struct input_request *r = request;
@@ -720,7 +730,7 @@ static int plan_inputs(struct bench *b)
 			r->dim = sweep_point(s, k, &b->job->request->dim, &b->scratch);
 		}
 		b->inputs[k] = input_plan(m, r, k ? NULL : b->d);
-		/* said once; but an error must be told for any point */
+		/* warnings of later points would repeat those of the first; their errors must be reported */
 		if (!b->inputs[k] && k)
 			b->inputs[k] = input_plan(m, r, b->d);
 		if (!b->inputs[k])
@@ -757,19 +767,19 @@ static void keep_series(struct bench *b)
 
 	timeline_keep(&b->timeline, r);
 	struct record_clocks *c = &r->clocks;
-	const double **clocks[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
+	const double **series[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
 	for (int k = 0; k < 6; k++)
-		*clocks[k] = samples_kept(&r->arena, &b->clock[k]);
+		*series[k] = samples_kept(&r->arena, &b->clock[k]);
 	c->n = b->clock[5].n;
-	r->nyard = b->yards[0].n;
-	for (int k = 0; k < YARDS; k++) {
-		r->yard[k] = samples_kept(&r->arena, &b->yards[k]);
-		r->yard_delay[k] = samples_kept(&r->arena, &b->yard_delays[k]);
+	r->nyard = b->reference_times[0].n;
+	for (int k = 0; k < REFERENCE_KINDS; k++) {
+		r->yard[k] = samples_kept(&r->arena, &b->reference_times[k]);
+		r->yard_delay[k] = samples_kept(&r->arena, &b->reference_waits[k]);
 	}
 }
 
-/* The lowest and the highest clock of a core now, where the system tells. */
-static void clocks(struct record *r)
+/* Lowers and raises the range of core clocks seen so far by the current ones, if the system knows them. */
+static void read_core_clocks(struct record *r)
 {
 	for (int core = 0; core < 256; core++) {
 		char path[96], text[32] = "";
@@ -787,7 +797,10 @@ static void clocks(struct record *r)
 	}
 }
 
-/* Read piece by piece: a map of the whole would be the process's peak of memory. Of external data the size counts. */
+/*
+ * Hashes the model's file. It is read piece by piece: if it were mapped as a whole, it would be the process's peak of memory. Of external
+ * data only the size is part of the hash.
+ */
 static int hash_model(struct bench *b)
 {
 	enum { PIECE = 1 << 18 };
@@ -797,7 +810,7 @@ static int hash_model(struct bench *b)
 	struct stat st;
 
 	if (!b->job->hash || stat(b->job->path, &st) || !S_ISREG(st.st_mode))
-		return 0; /* what came through a pipe is gone */
+		return 0; /* a model that came through a pipe cannot be read again */
 	FILE *f = fopen(b->job->path, "re");
 	unsigned char *piece = malloc(PIECE);
 	while (f && piece && (n = fread(piece, 1, PIECE, f)) > 0)
@@ -819,13 +832,13 @@ static int open_session(struct bench *b)
 	struct lane *l = &b->lane[0];
 	uint64_t begin = clock_ns();
 
-	phase_over(b, "start", 0);
+	end_phase(b, "start", 0);
 	*l = (struct lane){.b = b, .first = true};
 	l->session = session_open(b->job->path, &b->job->config, b->d);
 	if (!l->session)
 		return b->d->last ? -(int)b->d->last->code : -E_INTERNAL;
 	b->nlanes = 1;
-	phase_over(b, "load", clock_ns() - begin);
+	end_phase(b, "load", clock_ns() - begin);
 	l->out = arena_new_n(&b->scratch, const struct tensor *,
 			     session_model(l->session)->graph->nout + 1);
 	return plan_inputs(b);
@@ -837,7 +850,7 @@ static int measure_all(struct bench *b)
 	int rc = 0;
 
 	make_points(b);
-	clocks(b->r);
+	read_core_clocks(b->r);
 	proc_faults(0, &before);
 	uint64_t begin = clock_ns();
 	for (b->point = 0; b->point < b->npoints && !rc && !b->stopped; b->point++) {
@@ -847,13 +860,14 @@ static int measure_all(struct bench *b)
 		if (!rc) {
 			input_free(b->inputs[b->point]);
 			b->inputs[b->point] = NULL;
-			if (!b->point || b->r->point[b->point].n) /* not one that was stopped at once */
+			if (!b->point ||
+			    b->r->point[b->point].n) /* a point stopped before its first run is left out */
 				b->r->npoints = b->point + 1;
 		}
 	}
 	proc_faults(0, &after);
-	clocks(b->r);
-	phase_over(b, "steady state", clock_ns() - begin);
+	read_core_clocks(b->r);
+	end_phase(b, "steady state", clock_ns() - begin);
 	b->r->faults_minor = (double)(after.minor - before.minor);
 	b->r->faults_major = (double)(after.major - before.major);
 	b->r->forced = (double)(after.forced - before.forced);
@@ -863,18 +877,19 @@ static int measure_all(struct bench *b)
 	return 0;
 }
 
-static void finish(struct bench *b)
+static void fill_record(struct bench *b)
 {
 	struct record *r = b->r;
 
 	keep_series(b);
-	identify(b);
+	fill_identity(b);
 	for (size_t k = 0; k < r->npoints; k++)
 		r->point[k].weights = (double)mem_count(MEM_HOST, MEM_WEIGHTS).live +
 				      (double)mem_count(MEM_DEVICE, MEM_WEIGHTS).live;
 	if (b->nodes)
 		nodes_record(b->nodes, &b->plan, r);
-	if (b->nodes && b->job->trace) /* what cannot be written is told, and costs nothing else */
+	if (b->nodes &&
+	    b->job->trace) /* a trace that cannot be written is reported; the measurement goes on */
 		(void)trace_write(b->job->trace, b->nodes, r, b->start, b->d);
 	if (b->job->peak && !b->stopped && !r->failed) {
 		struct peak p = peak_measure(session_runtime(b->lane[0].session));
@@ -887,20 +902,20 @@ static void finish(struct bench *b)
 static void bench_free(struct bench *b)
 {
 	nodes_free(b->nodes);
-	yard_free(b->yard);
-	quiet_free(b->quiet);
+	reference_work_free(b->reference);
+	core_waits_free(b->waits);
 	for (size_t k = 0; b->inputs && k < b->npoints; k++)
 		input_free(b->inputs[k]);
-	for (size_t i = 0; i < MOST_LANES; i++) {
+	for (size_t i = 0; i < MAX_LANES; i++) {
 		session_close(b->lane[i].session);
 		free(b->lane[i].time.v);
 		free(b->lane[i].start.v);
 		free(b->lane[i].delay.v);
 		diag_free(&b->lane[i].diag);
 	}
-	for (int k = 0; k < YARDS; k++) {
-		free(b->yards[k].v);
-		free(b->yard_delays[k].v);
+	for (int k = 0; k < REFERENCE_KINDS; k++) {
+		free(b->reference_times[k].v);
+		free(b->reference_waits[k].v);
 	}
 	for (int k = 0; k < 6; k++)
 		free(b->clock[k].v);
@@ -931,7 +946,7 @@ struct record *profile_measure(const struct profile_job *job, struct diag *d)
 	if (!rc)
 		rc = measure_all(b);
 	if (!rc)
-		finish(b);
+		fill_record(b);
 	bench_free(b);
 	if (rc) {
 		record_free(r);

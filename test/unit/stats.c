@@ -59,13 +59,19 @@ static void bootstrap_covers(void)
 		double v[200];
 		for (int i = 0; i < 200; i++)
 			v[i] = (double)(stats_random(&state) >> 11) * 0x1p-53;
-		struct interval b = stats_bootstrap(v, 200, 0.1, 1, 200, 0.95, (uint64_t)trial);
+		struct interval b = stats_bootstrap(v, 200,
+						    &(struct bootstrap){.quantile = 0.1,
+									.level = 0.95,
+									.rounds = 200,
+									.block = 1,
+									.seed = (uint64_t)trial});
 		held += b.low <= 0.1 && b.high >= 0.1;
 		CHECK(b.low <= b.value + 1e-12 && b.value <= b.high + 1e-12);
 	}
 	CHECK(held > 175 && held < 200);
-	struct interval a = stats_bootstrap((double[]){1, 2, 3, 4}, 4, 0.5, 0, 50, 0.9, 5);
-	struct interval b = stats_bootstrap((double[]){1, 2, 3, 4}, 4, 0.5, 0, 50, 0.9, 5);
+	struct bootstrap how = {.quantile = 0.5, .level = 0.9, .rounds = 50, .seed = 5};
+	struct interval a = stats_bootstrap((double[]){1, 2, 3, 4}, 4, &how);
+	struct interval b = stats_bootstrap((double[]){1, 2, 3, 4}, 4, &how);
 	CHECK(near(a.low, b.low, 0) && near(a.high, b.high, 0));
 }
 
@@ -78,7 +84,8 @@ static void ratio_finds_a_tenth(void)
 		a[i] = 1 + 0.05 * (double)(stats_random(&state) >> 11) * 0x1p-53;
 		b[i] = 1.1 * (1 + 0.05 * (double)(stats_random(&state) >> 11) * 0x1p-53);
 	}
-	struct interval r = stats_ratio(a, 300, b, 300, 0.1, 0, 300, 0.99, 1);
+	struct bootstrap how = {.quantile = 0.1, .level = 0.99, .rounds = 300, .seed = 1};
+	struct interval r = stats_ratio(a, 300, b, 300, &how);
 	CHECK(near(r.value, 1.1, 0.01));
 	CHECK(r.low > 1.05 && r.high < 1.15);
 }
