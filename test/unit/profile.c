@@ -345,7 +345,8 @@ static void gate_sees_through_a_changing_pace(void)
 		r->point[0].delay = NULL; /* nothing tells of it */
 	}
 	struct gate_verdict v = judge(x, y, &a);
-	CHECK(v.slower && v.nodes_ratio.low > 1.05 && v.nodes_ratio.value > 1.055 && v.nodes_ratio.value < 1.065);
+	CHECK(v.slower && v.nodes_ratio.low > 1.05 && v.nodes_ratio.value > 1.055 &&
+	      v.nodes_ratio.value < 1.065);
 	CHECK_STR(v.node[0].name, "c");
 	/* nodes that take less than a step of the clock are of one pace */
 	for (int side = 0; side < 2; side++)
