@@ -129,6 +129,14 @@ endif
 FOLDERS := cmd cmd/* src/* src/*/* onnx gpu gpu/*
 SRC := $(filter-out src/watch/inject/%,$(sort $(wildcard $(FOLDERS:=/*.c))))
 HDR := $(sort $(wildcard $(FOLDERS:=/*.h)))
+UNIT_SRC := $(sort $(wildcard test/unit/*.c))
+# Without CUDA only gpu/backend.c is compiled, whose backend then has no device and no kernels, and tests of the rest are left out.
+ifeq ($(HAVE_CUDA),0)
+NEED_CUDA := gpu/driver/% gpu/launch/% gpu/library/% gpu/ops/%
+SRC := $(filter-out $(NEED_CUDA),$(SRC))
+HDR := $(filter-out $(NEED_CUDA),$(HDR))
+UNIT_SRC := $(filter-out $(shell grep -lE '"($(subst $() $(),|,$(NEED_CUDA:%/%=%/)))' $(UNIT_SRC)),$(UNIT_SRC))
+endif
 ifeq ($(wildcard $(CUDA)/include/cupti.h),)
 HDR := $(filter-out src/watch/inject/inject.h,$(HDR))
 endif
@@ -147,7 +155,6 @@ OBJS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(SIMD_SRC),$(SRC))) \
 	$(OBJ)/onnx.pb-c.o $(if $(filter 1,$(HAVE_CUDA)),$(OBJ)/gpu_images.o)
 PARTS := $(filter-out $(OBJ)/cmd/main.o,$(OBJS))
 
-UNIT_SRC := $(sort $(wildcard test/unit/*.c))
 FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
 CONFORMANCE_SRC := $(sort $(wildcard test/conformance/*.c))
 UNIT := $(UNIT_SRC:test/unit/%.c=$(OUT)/unit/%)

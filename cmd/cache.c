@@ -3,7 +3,7 @@
 #include "base/json_write.h"
 #include "base/str.h"
 #include "cmd/options/command.h"
-#include "gpu/driver/cache.h"
+#include "backend/tuning_cache.h"
 #include "cmd/output/output.h"
 
 #include <string.h>

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* infer doctor: lists the devices and libraries on this machine, and why others are missing. */
+#include "backend/observe.h"
+#include "base/dl.h"
 #include "base/json_write.h"
 #include "cmd/options/command.h"
-#include "cpu/cpu.h"
-#include "gpu/driver/api.h"
-#include "gpu/driver/cuda.h"
 #include "cmd/output/output.h"
+#include "session/backends.h"
 
 #include <inttypes.h>
 
-enum { MAX_GPUS = 16 };
+enum { MAX_DEVICES = 16, IMAGE_LIBRARIES = 6 };
 
 struct health {
-	struct diag why; /* why there is no GPU; its arena owns the strings below */
-	struct device_info cpu;
-	struct device_facts gpu[MAX_GPUS];
-	int ngpu;
-	struct library_info libraries[LIBRARIES + 6];
+	struct found_devices {
+		struct device_info info[MAX_DEVICES];
+		int n;
+		struct diag why; /* why there is none, and the strings of libraries */
+	} devices[BACKENDS];
+	struct library_info libraries[BACKENDS * MAX_LIBRARIES + IMAGE_LIBRARIES];
 	int nlibraries;
 };
 
@@ -32,7 +33,7 @@ static void probe_library(struct health *h, const char *name, const char *use, c
 	if (i->found)
 		snprintf(i->path, sizeof(i->path), "%s", lib.path);
 	else
-		i->why = fmt(&h->why, "%s", lib.tried);
+		i->why = fmt(&h->devices[HOST_BACKEND].why, "%s", lib.tried);
 }
 
 static void probe_machine(struct health *h)
@@ -43,10 +44,13 @@ static void probe_machine(struct health *h)
 				 *const tiff[] = {"libtiff.so.6", "libtiff.so.5", NULL},
 				 *const jp2[] = {"libopenjp2.so.7", NULL};
 
-	cpu_backend.probe(&h->cpu, 1, NULL);
-	h->ngpu = gpu_devices(h->gpu, MAX_GPUS, &h->why);
-	libraries_probe(h->libraries, &h->why);
-	h->nlibraries = LIBRARIES;
+	for (int b = 0; b < BACKENDS; b++) {
+		struct found_devices *f = &h->devices[b];
+		f->n = backends[b]->probe(f->info, MAX_DEVICES, &f->why);
+		if (backends[b]->libraries)
+			h->nlibraries +=
+				backends[b]->libraries(&h->libraries[h->nlibraries], &f->why);
+	}
 	probe_library(h, "oneDNN", "fast CPU kernels",
 		      "the built-in kernels are used, which are several times slower", dnnl);
 	probe_library(h, "libpng", "reading PNG pictures", "PNG pictures cannot be read", png);
@@ -57,36 +61,38 @@ static void probe_machine(struct health *h)
 		      "JPEG 2000 pictures cannot be read", jp2);
 }
 
-static const char *missing_gpu_reason(const struct health *h)
+static const char *reason_for_none(const struct found_devices *f)
 {
-	const struct finding *f = h->why.first;
+	const struct finding *first = f->why.first;
 
-	return f ? f->message ? f->message : code_title(f->code) : "none found";
+	return first ? first->message ? first->message : code_title(first->code) : "none found";
 }
 
-static const char *describe_kernels(const struct device_facts *f)
+static void print_accelerator(const char *name, const struct found_devices *f)
 {
-	bool ptx;
-
-	if (!gpu_has_code(f, &ptx))
-		return "no kernels";
-	return ptx ? "only PTX code, which the driver compiles at first use," : "kernels";
+	for (int k = 0; k < f->n; k++) {
+		const struct device_info *i = &f->info[k];
+		printf("%s:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n",
+		       name, k, i->name, (double)i->memory / (1 << 30), i->compute_major,
+		       i->compute_minor, i->multiprocessors);
+	}
+	for (int k = 0; k < f->n; k++)
+		printf("          this build has %s for %s:%d\n", f->info[k].kernels, name, k);
+	if (f->n)
+		return;
+	printf("%-9s missing: %s\n", name, reason_for_none(f));
+	if (f->why.first && f->why.first->actual)
+		printf("          %s\n", f->why.first->actual);
 }
 
 static void print_text(const struct health *h)
 {
-	printf("cpu       %s, %.1f GiB of memory\n", h->cpu.name, (double)h->cpu.memory / (1 << 30));
-	for (int k = 0; k < h->ngpu; k++)
-		printf("cuda:%-4d %s, %.1f GiB of memory, compute capability %d.%d, %d multiprocessors\n",
-		       k, h->gpu[k].name, (double)h->gpu[k].memory / (1 << 30), h->gpu[k].major,
-		       h->gpu[k].minor, h->gpu[k].processors);
-	for (int k = 0; k < h->ngpu; k++)
-		printf("          this build has %s for cuda:%d\n", describe_kernels(&h->gpu[k]), k);
-	if (!h->ngpu) {
-		printf("cuda      missing: %s\n", missing_gpu_reason(h));
-		if (h->why.first && h->why.first->actual)
-			printf("          %s\n", h->why.first->actual);
-	}
+	const struct device_info *host = h->devices[HOST_BACKEND].info;
+
+	printf("%-9s %s, %.1f GiB of memory\n", host_backend()->name, host->name,
+	       (double)host->memory / (1 << 30));
+	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
+		print_accelerator(backends[b]->name, &h->devices[b]);
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
 		if (i->found)
@@ -97,32 +103,45 @@ static void print_text(const struct health *h)
 	}
 }
 
+static void write_accelerator(struct json *j, const char *name, const struct found_devices *f)
+{
+	for (int k = 0; k < f->n; k++) {
+		const struct device_info *i = &f->info[k];
+		char device[32];
+		snprintf(device, sizeof(device), "%s:%d", name, k);
+		json_object(j, NULL);
+		json_string(j, "device", device);
+		json_string(j, "name", i->name);
+		json_uint(j, "memory_bytes", i->memory);
+		json_int(j, "compute_major", i->compute_major);
+		json_int(j, "compute_minor", i->compute_minor);
+		json_int(j, "multiprocessors", i->multiprocessors);
+		json_string(j, "kernels", i->kernels);
+		json_end(j, '}');
+	}
+}
+
 static void print_json(struct options *o, const struct health *h, struct diag *d)
 {
+	const struct device_info *host = h->devices[HOST_BACKEND].info;
 	struct json j;
 
 	json_envelope_begin(&j, o, d);
 	json_array(&j, "devices");
 	json_object(&j, NULL);
-	json_string(&j, "device", "cpu");
-	json_string(&j, "name", h->cpu.name);
-	json_uint(&j, "memory_bytes", h->cpu.memory);
+	json_string(&j, "device", host_backend()->name);
+	json_string(&j, "name", host->name);
+	json_uint(&j, "memory_bytes", host->memory);
 	json_end(&j, '}');
-	for (int k = 0; k < h->ngpu; k++) {
-		char name[32];
-		snprintf(name, sizeof(name), "cuda:%d", k);
-		json_object(&j, NULL);
-		json_string(&j, "device", name);
-		json_string(&j, "name", h->gpu[k].name);
-		json_uint(&j, "memory_bytes", h->gpu[k].memory);
-		json_int(&j, "compute_major", h->gpu[k].major);
-		json_int(&j, "compute_minor", h->gpu[k].minor);
-		json_int(&j, "multiprocessors", h->gpu[k].processors);
-		json_string(&j, "kernels", describe_kernels(&h->gpu[k]));
-		json_end(&j, '}');
-	}
+	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
+		write_accelerator(&j, backends[b]->name, &h->devices[b]);
 	json_end(&j, ']');
-	json_string(&j, "cuda_missing", h->ngpu ? NULL : missing_gpu_reason(h));
+	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++) {
+		const struct found_devices *f = &h->devices[b];
+		char key[32];
+		snprintf(key, sizeof(key), "%s_missing", backends[b]->name);
+		json_string(&j, key, f->n ? NULL : reason_for_none(f));
+	}
 	json_array(&j, "libraries");
 	for (int k = 0; k < h->nlibraries; k++) {
 		const struct library_info *i = &h->libraries[k];
@@ -143,13 +162,14 @@ static void print_json(struct options *o, const struct health *h, struct diag *d
 /* Always succeeds: a missing device or library is information, not a failure. */
 int cmd_doctor(struct options *o, struct diag *d)
 {
-	struct health h = {0};
+	struct health *h = arena_new(&o->arena, struct health);
 
-	probe_machine(&h);
+	probe_machine(h);
 	if (o->json)
-		print_json(o, &h, d);
+		print_json(o, h, d);
 	else
-		print_text(&h);
-	diag_free(&h.why);
+		print_text(h);
+	for (int b = 0; b < BACKENDS; b++)
+		diag_free(&h->devices[b].why);
 	return 0;
 }

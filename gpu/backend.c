@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA backend's table: what driver/ does with a device, and the kernels of ops/, one list a family. */
+/* The CUDA backend's table: what driver/ and library/ do with a device, and the kernels of ops/, one list a family. */
 #include "gpu/backend.h"
 
+#include "backend/observe.h"
+
+#if HAVE_CUDA
+
+#include "gpu/driver/api.h"
+#include "gpu/driver/context_list.h"
 #include "gpu/driver/cuda.h"
+#include "gpu/driver/cupti.h"
+#include "gpu/driver/hold.h"
+#include "gpu/driver/nvml.h"
+#include "gpu/driver/processes.h"
+#include "gpu/driver/tune.h"
 #include "gpu/launch/channels_last.h"
+#include "gpu/library/choices.h"
 
 #define FAMILY(F) extern const struct kernel gpu_##F[];
 #include "ops/families.def"
@@ -15,30 +27,46 @@ static const struct kernel *const families[] = {
 #undef FAMILY
 };
 
-#if HAVE_CUDA && defined(FAULTS)
+#ifdef FAULTS
 extern const struct fault_kind gpu_faults[];
 #endif
 
 const struct backend cuda_backend = {
 	.name = "cuda",
-	.probe = cuda_probe,
-	.open = cuda_open,
-	.close = cuda_close,
-	.families = families,
-	.reorder = &gpu_reorder,
-#if HAVE_CUDA
 #ifdef FAULTS
 	.faults = gpu_faults,
 #endif
+	.probe = cuda_probe,
+	.open = cuda_open,
+	.close = cuda_close,
 	.alloc = cuda_alloc,
 	.free = cuda_free,
 	.copy = cuda_copy,
+	.families = families,
+	.reorder = &gpu_reorder,
 	.wait = cuda_wait,
+	.describe = cuda_describe,
+	.stream = cuda_stream,
+	.use_stream = cuda_use_stream,
+	.configure = cuda_configure,
+	.warm_begin = cuda_warm_begin,
+	.warm_end = cuda_warm_end,
+	.choices = gpu_choices,
+	.fallback = gpu_fallback,
+	.cache_folder = tune_folder,
+	.versions = libraries_versions,
+	.libraries = libraries_probe,
+	.activities = &cupti_activities,
+	.hold = &cuda_hold,
+	.clocks = &nvml_clocks,
+	.processes = &cuda_processes,
+	.contexts = cuda_contexts,
 	.enter = device_enter,
 	.leave = device_leave,
 	.alloc_host = cuda_alloc_host,
 	.free_host = cuda_free_host,
 	.queue_copy = cuda_queue_copy,
+	.event_clock = "CUDA events",
 	.event_new = cuda_event_new,
 	.event_free = cuda_event_free,
 	.mark = cuda_mark,
@@ -50,5 +78,58 @@ const struct backend cuda_backend = {
 	.capture_drop = cuda_capture_drop,
 	.check = cuda_check,
 	.lost = cuda_lost,
-#endif
 };
+
+#else
+
+/*
+ * A build without CUDA compiles nothing else of gpu/. The backend has no kernels and finds no device, so that nothing
+ * calls the functions that are left NULL here.
+ */
+static const struct kernel no_kernels[] = {{0}};
+
+static const struct kernel *const families[] = {
+#define FAMILY(F) no_kernels,
+#include "ops/families.def"
+#undef FAMILY
+};
+
+static int find_no_device(struct device_info *info, int max, struct diag *why)
+{
+	(void)info, (void)max;
+	FAIL(why, E_DEVICE, .message = "infer was built without CUDA",
+	     .hint = "build it where nvcc and the CUDA headers are");
+	return 0;
+}
+
+static struct device *open_no_device(int ordinal, const struct run_config *config, struct diag *d)
+{
+	(void)ordinal, (void)config;
+	find_no_device(NULL, 0, d);
+	return NULL;
+}
+
+static int report_no_libraries(struct library_info *out, struct diag *d)
+{
+	int n = 0;
+
+	(void)d;
+#define LIBRARY(id, NAME, USE, WITHOUT)                                                            \
+	out[n++] = (struct library_info){.name = NAME,                                             \
+					 .use = USE,                                               \
+					 .without = WITHOUT,                                       \
+					 .why = "this build has no CUDA backend"};
+#include "gpu/driver/libraries.def"
+#undef LIBRARY
+	return n;
+}
+
+const struct backend cuda_backend = {
+	.name = "cuda",
+	.probe = find_no_device,
+	.open = open_no_device,
+	.families = families,
+	.libraries = report_no_libraries,
+};
+
+#endif

@@ -4,7 +4,6 @@
 
 #include "base/tame.h"
 #include "cmd/options/command.h"
-#include "cpu/cpu.h"
 #include "output/graph_text.h"
 #include "input/input.h"
 #include "onnx/load.h"
@@ -128,7 +127,7 @@ static int gather_model(struct inspection *x, struct session **plan, struct diag
 	x->report.explain = x->o->explain;
 	/* a shape that cannot be inferred is reported in d, but the rest of the model is shown nevertheless */
 	if (!err && stage != STAGE_FILE)
-		(void)opt_run_report(x->model, &cpu_backend, &config, &x->report, d);
+		(void)opt_run_report(x->model, host_backend(), &config, &x->report, d);
 	if (!err && (x->o->nodes || x->o->cost || x->o->json || x->o->html))
 		gather_nodes(x);
 	if (!err && (x->o->memory || stage == STAGE_PLAN)) {

@@ -88,8 +88,8 @@ static void write_operators(const struct inspection *x, struct json *j)
 		json_string(j, "operator", x->ops[i].name);
 		json_int(j, "since", x->ops[i].since);
 		json_int(j, "count", x->ops[i].count);
-		json_bool(j, "cpu", x->ops[i].cpu);
-		json_bool(j, "cuda", x->ops[i].cuda);
+		for (int b = 0; b < BACKENDS; b++)
+			json_bool(j, backends[b]->name, x->ops[i].on[b]);
 		json_end(j, '}');
 	}
 	json_end(j, ']');

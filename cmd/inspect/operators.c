@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists the operators of this build for `infer inspect --ops` and infer-operators(7), from the tables of operators and kernels. */
 #include "cmd/options/command.h"
-#include "cpu/cpu.h"
-#include "gpu/backend.h"
-#include "gpu/driver/cuda.h"
 #include "cmd/inspect/inspect.h"
 #include "cmd/options/version.h"
+#include "session/backends.h"
 
 #include <string.h>
 
@@ -26,11 +24,16 @@ static const char *op_types(struct arena *a, const struct op *row)
 	return text;
 }
 
+static bool has_kernel(const struct backend *b, const struct op *row)
+{
+	return backend_kernel(b, op_named(op_qualified(row)), 0);
+}
+
 static const char *op_device(const struct op *row)
 {
 	const struct op *newest = op_named(op_qualified(row));
 
-	if (backend_kernel(&cpu_backend, newest, 0))
+	if (backend_kernel(host_backend(), newest, 0))
 		return "cpu";
 	/* if even the newest version has an upgrade, it turns the node into another operator (Upsample) */
 	return newest->expand || newest->upgrade ? "cpu (expands)" : "none";
@@ -39,9 +42,12 @@ static const char *op_device(const struct op *row)
 /* The devices of this build. The manual uses op_device() instead, so that it does not depend on the build having CUDA. */
 static const char *op_devices(const struct op *row, struct arena *a)
 {
-	bool cuda = backend_kernel(&cuda_backend, op_named(op_qualified(row)), 0);
+	const char *text = op_device(row);
 
-	return cuda ? arena_printf(a, "%s, cuda", op_device(row)) : op_device(row);
+	for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
+		if (has_kernel(backends[b], row))
+			text = arena_printf(a, "%s, %s", text, backends[b]->name);
+	return text;
 }
 
 struct support {
@@ -63,8 +69,8 @@ static int print_support_row(const struct op *op, void *arg)
 		json_int(s->json, "since", op->since);
 		json_string(s->json, "types", types);
 		json_string(s->json, "device", op_device(op));
-		json_bool(s->json, "cuda",
-			  backend_kernel(&cuda_backend, op_named(op_qualified(op)), 0));
+		for (int b = FIRST_ACCELERATOR; b < BACKENDS; b++)
+			json_bool(s->json, backends[b]->name, has_kernel(backends[b], op));
 		json_end(s->json, '}');
 	} else {
 		printf("%-40s %4d  %-14s %s\n", op_qualified(op), op->since,

@@ -34,17 +34,22 @@ static void add_ports(const struct inspection *x, struct page *p, struct arena *
 
 static void add_operators(const struct inspection *x, struct page *p, struct arena *a)
 {
-	static const char *const heads[] = {"operator", "since", "count", "cpu", "cuda", NULL};
+	const char *heads[3 + BACKENDS + 1] = {"operator", "since", "count"};
+	char align[3 + BACKENDS + 1] = "lrr";
 
+	for (int b = 0; b < BACKENDS; b++) {
+		heads[3 + b] = backends[b]->name;
+		align[3 + b] = 'l';
+	}
 	page_section(p, "Operators", NULL);
-	page_table(p, heads, "lrrll");
+	page_table(p, heads, align);
 	for (size_t i = 0; i < x->nops; i++) {
 		page_cell(p, x->ops[i].name);
 		page_number(p, x->ops[i].since,
 			    x->ops[i].since ? arena_printf(a, "%d", x->ops[i].since) : "?");
 		page_number(p, x->ops[i].count, arena_printf(a, "%" PRIu32, x->ops[i].count));
-		page_cell(p, x->ops[i].cpu ? "yes" : "no");
-		page_cell(p, x->ops[i].cuda ? "yes" : "no");
+		for (int b = 0; b < BACKENDS; b++)
+			page_cell(p, x->ops[i].on[b] ? "yes" : "no");
 	}
 	page_table_end(p);
 }

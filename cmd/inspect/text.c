@@ -3,7 +3,6 @@
 
 #include "base/tame.h"
 #include "base/utf8.h"
-#include "cpu/cpu.h"
 #include "output/graph_text.h"
 
 #include <inttypes.h>
@@ -114,7 +113,7 @@ static void print_operators(const struct inspection *x, struct arena *a, FILE *f
 
 	for (size_t i = 0; i < x->nops; i++) {
 		total += x->ops[i].count;
-		missing += x->ops[i].cpu ? 0 : x->ops[i].count;
+		missing += x->ops[i].on[HOST_BACKEND] ? 0 : x->ops[i].count;
 	}
 	fprintf(f, "operators   %u node%s", total, total == 1 ? "" : "s");
 	if (total > x->model->file_nodes)
@@ -126,10 +125,7 @@ static void print_operators(const struct inspection *x, struct arena *a, FILE *f
 		fputs("all supported\n", f);
 	for (size_t i = 0; i < x->nops; i++)
 		fprintf(f, "  %6u  %s%s  %s\n", x->ops[i].count, x->ops[i].name,
-			version_suffix(x->ops[i].since, a),
-			x->ops[i].cuda	? "cpu, cuda"
-			: x->ops[i].cpu ? "cpu"
-					: "no device");
+			version_suffix(x->ops[i].since, a), report_devices(&x->ops[i], a));
 }
 
 static void print_nodes(const struct inspection *x, struct arena *a, FILE *f)

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/yaml.h"
 #include "cmd/options/command.h"
+#include "session/backends.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -315,19 +316,20 @@ static int load_config(struct parser *p)
 
 static int check_device(const struct options *o, struct diag *d)
 {
-	static const char *const names[] = {"auto", "cpu", "cuda"};
+	const char *names[1 + BACKENDS] = {"auto"};
 	const char *name = o->config.device;
 	const char *near;
 
-	for (size_t i = 0; i < 3; i++)
-		if (strcmp(names[i], name) == 0)
-			return 0;
-	if (str_starts(name, "cuda:") && is_number(name + 5) && strlen(name + 5) <= 4)
+	for (int i = 0; i < BACKENDS; i++)
+		names[1 + i] = backends[i]->name;
+	if (!strcmp(name, "auto") || backend_named(name, NULL))
 		return 0;
-	near = str_starts(name, "gpu") ? "cuda" : str_nearest(name, names, 3);
-	return options_fail(
-		o, "device", fmt(d, "unknown device '%s'", name),
-		near ? fmt(d, "did you mean '%s'?", near) : "use auto, cpu, cuda or cuda:N", d);
+	near = str_starts(name, "gpu") ? backends[FIRST_ACCELERATOR]->name
+				       : str_nearest(name, names, 1 + BACKENDS);
+	return options_fail(o, "device", fmt(d, "unknown device '%s'", name),
+			    near ? fmt(d, "did you mean '%s'?", near)
+				 : fmt(d, "use auto, %s", backend_words(&d->arena)),
+			    d);
 }
 
 /* Refuses a list of values for any command but profile, which alone compares several. */

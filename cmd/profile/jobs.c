@@ -3,6 +3,7 @@
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"
+#include "session/backends.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -36,9 +37,7 @@ static struct texts split(const char *text, struct arena *a)
 
 static bool device_name(const char *s)
 {
-	if (!strcmp(s, "cpu") || !strcmp(s, "cuda"))
-		return true;
-	return str_starts(s, "cuda:") && s[5] && strspn(s + 5, "0123456789") == strlen(s + 5);
+	return backend_named(s, NULL) != NULL;
 }
 
 static int device_axis(struct profile *p, struct axis *x)
@@ -53,7 +52,7 @@ static int device_axis(struct profile *p, struct axis *x)
 		if (!device_name(x->list.v[i].s))
 			return options_fail(o, "compare-device",
 					    fmt(p->d, "no device is called '%s'", x->list.v[i].s),
-					    "cpu, cuda or cuda:N", p->d);
+					    backend_words(&p->d->arena), p->d);
 	return 0;
 }
 

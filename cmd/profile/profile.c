@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 #include "cmd/options/command.h"
+#include "backend/observe.h"
 #include "cmd/output/auto_precision.h"
-#include "gpu/driver/clocks.h"
 #include "cmd/output/watchdog.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "base/tame.h"
 #include "base/utf8.h"
-#include "gpu/driver/activity.h"
+#include "profile/kernel_name.h"
 
 #include <inttypes.h>
 #include <math.h>

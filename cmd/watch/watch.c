@@ -5,12 +5,12 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "cmd/options/command.h"
-#include "gpu/driver/cuda.h"
 #include "watch/library.h"
 #include "watch/watch.h"
 #include "cmd/output/output.h"
 #include "cmd/watch/suppressions.h"
 #include "cmd/output/watchdog.h"
+#include "session/backends.h"
 
 #include <math.h>
 #include <signal.h>
@@ -434,7 +434,6 @@ static void report_end(struct view *v, struct watch *w, const struct watch_optio
 static int watch_program(struct view *v, struct diag *d)
 {
 	struct options *o = v->o;
-	struct device_facts facts[1];
 	struct diag none = {0};
 	const char **argv = arena_new_n(&o->arena, const char *, o->noperands + 1);
 	int status;
@@ -443,7 +442,7 @@ static int watch_program(struct view *v, struct diag *d)
 		argv[i] = o->operand[i];
 	/* opening the driver sets this variable; if the user did not set it, the program must not inherit it */
 	bool set_by_user = getenv("CUDA_MODULE_LOADING");
-	bool device = gpu_devices(facts, 1, &none) >= 1;
+	bool device = accelerator_found(&none);
 	int rc = device ? 0 : fail_without_device(argv[0], &none, d);
 	diag_free(&none);
 	if (rc) {

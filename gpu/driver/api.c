@@ -9,22 +9,18 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { L_CUDA, L_NVML, L_CUBLASLT, L_CUDNN, L_NVRTC, L_CUPTI };
+enum {
+#define LIBRARY(id, name, use, without) L_##id,
+#include "gpu/driver/libraries.def"
+#undef LIBRARY
+	LIBRARIES
+};
 
-static const char *const library_names[LIBRARIES] = {"CUDA driver", "NVML",  "cuBLASLt",
-						     "cuDNN",	    "NVRTC", "CUPTI"};
-static const char *const library_uses[LIBRARIES] = {
-	"everything on a GPU",	   "names the driver",		"matrix products",
-	"convolutions, attention", "compiles pointwise groups", "times kernels in infer profile"};
-static const char *const library_losses[LIBRARIES] = {
-	"models run on the CPU",
-	"the driver's release has no name",
-	"own kernels do matrix products, slower",
-	"own kernels do convolutions and attention, slower",
-	"pointwise groups are interpreted by an own kernel, slower",
-	"infer profile times nodes by events in the stream, and names no kernels"};
-
-#if HAVE_CUDA
+static const struct library_info library_texts[LIBRARIES] = {
+#define LIBRARY(id, n, u, w) {.name = n, .use = u, .without = w},
+#include "gpu/driver/libraries.def"
+#undef LIBRARY
+};
 
 enum { MIN_DRIVER = 12000, MIN_CUDNN = 90100, MAX_FOLDERS = 32 };
 
@@ -373,7 +369,7 @@ static bool library(int k, struct diag *d)
 	if (l->good)
 		return true;
 	FAIL(d, E_LIBRARY,
-	     .message = fmt(d, "no usable %s: %s was looked for", library_names[k],
+	     .message = fmt(d, "no usable %s: %s was looked for", library_texts[k].name,
 			    recipes[k].sonames[0]),
 	     .expected = recipes[k].expected, .actual = fmt(d, "%s", l->dl.tried),
 	     .hint = "install it, or name its folder in INFER_LIBRARY_PATH; infer doctor tells more");
@@ -496,13 +492,11 @@ static void version_of(int k, char *out, size_t room)
 	}
 }
 
-void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
+int libraries_probe(struct library_info *out, struct diag *d)
 {
 	for (int k = 0; k < LIBRARIES; k++) {
 		const struct library *l = &opened.library[k];
-		out[k] = (struct library_info){.name = library_names[k],
-					       .use = library_uses[k],
-					       .without = library_losses[k]};
+		out[k] = library_texts[k];
 		out[k].found = library(k, NULL);
 		snprintf(out[k].path, sizeof(out[k].path), "%s", l->dl.path);
 		if (out[k].found)
@@ -512,6 +506,7 @@ void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
 		else
 			out[k].why = fmt(d, "%s", l->dl.tried);
 	}
+	return LIBRARIES;
 }
 
 void libraries_versions(char *out, size_t bytes)
@@ -525,29 +520,9 @@ void libraries_versions(char *out, size_t bytes)
 			continue;
 		version_of(k, version, sizeof(version));
 		int n = snprintf(out + used, bytes - used, "%s%s %s", used ? ", " : "",
-				 library_names[k], version);
+				 library_texts[k].name, version);
 		if (n < 0 || (size_t)n >= bytes - used)
 			return;
 		used += (size_t)n;
 	}
 }
-
-#else
-
-void libraries_probe(struct library_info out[LIBRARIES], struct diag *d)
-{
-	(void)d;
-	for (int k = 0; k < LIBRARIES; k++)
-		out[k] = (struct library_info){.name = library_names[k],
-					       .use = library_uses[k],
-					       .without = library_losses[k],
-					       .why = "this build has no CUDA backend"};
-}
-
-void libraries_versions(char *out, size_t bytes)
-{
-	if (bytes)
-		*out = '\0';
-}
-
-#endif

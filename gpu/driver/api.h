@@ -3,12 +3,11 @@
 #define GPU_DRIVER_API_H
 /*
  * The libraries of NVIDIA's that the backend calls, opened when they are first wanted. The only header
- * that includes CUDA's. A build without them (HAVE_CUDA 0) has none of this; HAVE_CUDNN tells whether
- * the build found cuDNN's headers too.
+ * that includes CUDA's. HAVE_CUDNN tells whether the build found cuDNN's headers too.
  */
+#include "backend/observe.h"
 #include "base/dl.h"
 
-#if HAVE_CUDA
 #include <cublasLt.h>
 #include <cuda.h>
 #include <nvrtc.h>
@@ -51,7 +50,7 @@ int nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *milliwatts);
 int nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, unsigned *milliwatts);
 int nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, unsigned long long *reasons);
 
-/* The same of CUPTI, whose headers may be missing or older than the library; gpu/driver/cupti.h has its records. */
+/* The same of CUPTI, whose headers may be missing or older than the library; gpu/driver/cupti_records.h has its records. */
 struct cupti_subscriber;
 struct cupti_params;
 int cuptiGetVersion(uint32_t *);
@@ -115,21 +114,9 @@ const struct cupti_api *cupti_api(struct diag *d);
  * again, what its start took (a C++ library of its own alone 72 KiB) is lost. Called while it is still there.
  */
 void libraries_keep(void);
-#else
-#define HAVE_CUDNN 0
-#endif
 
-/* What doctor tells of a library. */
-struct library_info {
-	const char *name, *use;
-	const char *without; /* what is lost where it is missing */
-	bool found;
-	char path[512], version[64];
-	const char *why; /* where it is missing: what was looked for */
-};
-enum { LIBRARIES = 6 };
-/* Fills all; strings live in d's arena. */
-void libraries_probe(struct library_info out[LIBRARIES], struct diag *d);
+/* What infer doctor reports of each library; returns how many. Strings live in d's arena. */
+int libraries_probe(struct library_info *out, struct diag *d);
 /* "driver CUDA 13.0, cuBLASLt 13.1.1": versions of those opened so far, as cache keys and reports want them. */
 void libraries_versions(char *out, size_t bytes);
 

@@ -2,8 +2,6 @@
 /* Events, and launches recorded as CUDA graphs. */
 #include "gpu/driver/device.h"
 
-#if HAVE_CUDA
-
 struct captured {
 	CUgraphExec exec;
 	struct device *device;
@@ -150,5 +148,3 @@ void cuda_capture_drop(struct captured *c)
 	mem_note(MEM_DEVICE, MEM_GRAPHS, -c->bytes);
 	mem_free(c);
 }
-
-#endif

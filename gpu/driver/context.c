@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if HAVE_CUDA
-
 /* ---- errors ------------------------------------------------------------------------------------- */
 
 /* "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory" */
@@ -281,19 +279,19 @@ static void *warm_convolutions(void *arg)
 	return NULL;
 }
 
-void gpu_warm_begin(unsigned what)
+void cuda_warm_begin(unsigned wanted)
 {
 	static const struct {
 		unsigned bit;
 		void *(*run)(void *);
-	} parts[] = {{GPU_WARM_DRIVER, warm_driver},
-		     {GPU_WARM_PRODUCTS, warm_products},
-		     {GPU_WARM_CONVOLUTIONS, warm_convolutions}};
+	} parts[] = {{WARM_DRIVER, warm_driver},
+		     {WARM_PRODUCTS, warm_products},
+		     {WARM_CONVOLUTIONS, warm_convolutions}};
 
 	pthread_mutex_lock(&init.lock);
 	load_lazily(); /* before there are threads, which read the environment */
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
-		if (!(what & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM)
+		if (!(wanted & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM)
 			continue;
 		if (!pthread_create(&init.thread[init.nthreads], NULL, parts[i].run, NULL))
 			init.nthreads++;
@@ -302,7 +300,7 @@ void gpu_warm_begin(unsigned what)
 	pthread_mutex_unlock(&init.lock);
 }
 
-void gpu_warm_end(void)
+void cuda_warm_end(void)
 {
 	pthread_mutex_lock(&init.lock);
 	while (init.nthreads)
@@ -405,5 +403,3 @@ void device_close_context(struct device *dev)
 		dev->api->p_cuDevicePrimaryCtxRelease(dev->id);
 	dev->context = NULL;
 }
-
-#endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/driver/context_list.h"
 
+#include "backend/observe.h"
 #include "gpu/driver/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#if HAVE_CUDA
 
 static const char *schedule_name(unsigned flags)
 {
@@ -19,7 +18,7 @@ static const char *schedule_name(unsigned flags)
 	}
 }
 
-static void process_name(struct gpu_process *p)
+static void process_name(struct device_process *p)
 {
 	char path[40];
 	FILE *f;
@@ -32,7 +31,7 @@ static void process_name(struct gpu_process *p)
 		fclose(f);
 }
 
-static void add_process(struct gpu_contexts *out, unsigned pid, uint64_t memory)
+static void add_process(struct device_contexts *out, unsigned pid, uint64_t memory)
 {
 	const unsigned most = sizeof(out->process) / sizeof(*out->process);
 	const uint64_t unknown = UINT64_MAX; /* what the library says where it must not tell */
@@ -48,12 +47,12 @@ static void add_process(struct gpu_contexts *out, unsigned pid, uint64_t memory)
 			return;
 	if (out->nprocesses == most)
 		return;
-	struct gpu_process *p = &out->process[out->nprocesses++];
-	*p = (struct gpu_process){.pid = pid, .memory = memory};
+	struct device_process *p = &out->process[out->nprocesses++];
+	*p = (struct device_process){.pid = pid, .memory = memory};
 	process_name(p);
 }
 
-static int list(const struct nvml_api *api, nvmlDevice_t device, struct gpu_contexts *out)
+static int list(const struct nvml_api *api, nvmlDevice_t device, struct device_contexts *out)
 {
 	nvmlProcessInfo_t info[64];
 	unsigned n = sizeof(info) / sizeof(*info);
@@ -70,7 +69,7 @@ static int list(const struct nvml_api *api, nvmlDevice_t device, struct gpu_cont
 }
 
 /* By the bus address: the management library numbers devices in another order. */
-static void list_processes(struct device *dev, struct gpu_contexts *out, struct diag *d)
+static void list_processes(struct device *dev, struct device_contexts *out, struct diag *d)
 {
 	const struct nvml_api *api = nvml_api(NULL);
 	nvmlDevice_t device;
@@ -97,13 +96,12 @@ static void list_processes(struct device *dev, struct gpu_contexts *out, struct 
 		out->no_list = fmt(d, "NVML refuses it (%d)", r);
 }
 
-int gpu_contexts(struct device *dev, struct gpu_contexts *out, struct diag *d)
+int cuda_contexts(struct device *dev, struct device_contexts *out, struct diag *d)
 {
-	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
 	CUcontext now = NULL;
 	int active = 0;
 
-	*out = (struct gpu_contexts){.own = dev->own, .session = dev->context, .woken = dev->woken};
+	*out = (struct device_contexts){.own = dev->own, .session = dev->context, .woken = dev->woken};
 	CUresult r = dev->api->p_cuCtxGetCurrent(&now);
 	if (!r)
 		r = dev->api->p_cuDevicePrimaryCtxGetState(dev->id, &out->primary_flags, &active);
@@ -113,18 +111,7 @@ int gpu_contexts(struct device *dev, struct gpu_contexts *out, struct diag *d)
 	out->primary_active = active;
 	out->schedule = schedule_name(out->primary_flags);
 	out->host_memory = out->primary_flags & CU_CTX_MAP_HOST;
-	out->blocked = blocking && *blocking && strcmp(blocking, "0") != 0;
+	out->blocked = launches_block();
 	list_processes(dev, out, d);
 	return 0;
 }
-
-#else
-
-int gpu_contexts(struct device *dev, struct gpu_contexts *out, struct diag *d)
-{
-	(void)dev;
-	*out = (struct gpu_contexts){0};
-	return FAIL(d, E_DEVICE, .message = "this build has no CUDA backend");
-}
-
-#endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_DRIVER_CUDA_H
 #define GPU_DRIVER_CUDA_H
-/* The driver's side of the CUDA backend, without a type of CUDA's: the same in builds that have none. */
+/* What gpu/driver does with a device, without a type of CUDA's: for the rest of gpu/. */
 #include "backend/backend.h"
+#include "backend/observe.h"
 
 struct device_facts {
 	int ordinal, major, minor, processors;
@@ -43,8 +44,12 @@ int cuda_capture_end(struct stream *s, struct captured **out, struct diag *d);
 int cuda_capture_launch(struct captured *c, struct stream *s, struct diag *d);
 void cuda_capture_drop(struct captured *c);
 
-/* The device's one stream. */
 struct stream *cuda_stream(struct device *device);
+int cuda_use_stream(struct device *device, void *handle, struct diag *d); /* handle: CUstream */
+void cuda_configure(struct run_config *config);
+void cuda_warm_begin(unsigned parts);
+void cuda_warm_end(void);
+void cuda_describe(const struct device *dev, struct device_description *out, struct arena *a);
 
 /*
  * For the wrappers of libraries (gpu/library/cublaslt.c, gpu/library/cudnn.c, ...), which include gpu/driver/api.h for the types.
@@ -58,17 +63,6 @@ const struct run_config *cuda_config(const struct device *device);
 /* The context current for the time of a call; every call of a library stands between the two. */
 int cuda_enter(struct device *device, bool *pushed, struct diag *d);
 void cuda_leave(struct device *device, bool pushed);
-
-/* The caller's stream (CUstream) in place of ours; refused (E-CTX-STREAM) where it is of another context. */
-int cuda_use_stream(struct device *device, void *handle, struct diag *d);
-
-/*
- * The driver's start and the opening of libraries, on threads of their own while the program does something
- * else; each once a process. end waits for them.
- */
-enum { GPU_WARM_DRIVER = 1, GPU_WARM_PRODUCTS = 2, GPU_WARM_CONVOLUTIONS = 4 };
-void gpu_warm_begin(unsigned what);
-void gpu_warm_end(void);
 
 /* A CUresult other than 0, as a finding (E-CUDA-N); returns -code. `what`: "a launch". */
 int cuda_failed(struct device *device, int result, const char *what, struct diag *d);

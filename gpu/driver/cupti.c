@@ -1,61 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/driver/activity.h"
+#include "gpu/driver/cupti.h"
 
 #include "base/clock.h"
 #include "gpu/driver/api.h"
-#include "gpu/driver/cupti.h"
+#include "gpu/driver/cupti_records.h"
 #include "gpu/driver/device.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- names of kernels */
-
-/* Of "type<a> ns::kernel<b>(c)" where "ns::kernel" begins, and its length. */
-static const char *plain_name(const char *s, size_t *n)
-{
-	static const char anonymous[] = "(anonymous namespace)";
-	const char *begin = s, *list = NULL; /* of template arguments */
-	int depth = 0;
-
-	for (; *s; s++) {
-		if (!strncmp(s, anonymous, sizeof(anonymous) - 1)) {
-			s += sizeof(anonymous) - 2;
-		} else if (*s == '<') {
-			list = depth++ || list ? list : s;
-		} else if (*s == '>' || *s == ')') {
-			depth -= depth > 0;
-		} else if (*s == '(') {
-			if (!depth)
-				break;
-			depth++;
-		} else if (*s == ' ' && !depth) {
-			begin = s + 1;
-			list = NULL;
-		}
-	}
-	*n = (size_t)((list ? list : s) - begin);
-	return begin;
-}
-
-const char *kernel_short_name(const char *name, struct arena *a)
-{
-	static const char *const wrappers[] = {"cutlass::Kernel", "cutlass::Kernel2",
-					       "cutlass::device_kernel", "cutlass__5x_cudnn::Kernel",
-					       "cudnn::cudnn_cutlass::Kernel"};
-	size_t n, inner;
-	const char *s = plain_name(name, &n);
-
-	for (size_t i = 0; s[n] == '<' && i < sizeof(wrappers) / sizeof(*wrappers); i++)
-		if (strlen(wrappers[i]) == n && !strncmp(s, wrappers[i], n) &&
-		    (inner = strcspn(s + n + 1, "<(,>")) > 0)
-			return arena_strn(a, s + n + 1, inner);
-	return n ? arena_strn(a, s, n) : arena_str(a, name);
-}
-
-#if HAVE_CUDA
 
 enum { BUFFER = 1 << 20, ALIGNMENT = 8, FLUSH_FORCED = 1, NAME_ROOM = 64 };
 
@@ -282,7 +236,29 @@ static void find_demangler(struct activities *a)
 		*(void **)&a->demangle = dlsym(a->cxx, "__cxa_demangle");
 }
 
-struct activities *activities_open(struct diag *d)
+static void activities_close(struct activities *a)
+{
+	if (!a)
+		return;
+	for (int i = 0; i < KINDS; i++)
+		a->api->p_cuptiActivityDisable(kinds[i]);
+	a->api->p_cuptiActivityFlushAll(FLUSH_FORCED);
+	pthread_mutex_lock(&lock);
+	reader = NULL;
+	pthread_mutex_unlock(&lock);
+	a->api->p_cuptiUnsubscribe(a->subscriber);
+	if (a->api->p_cuptiFinalize)
+		a->api->p_cuptiFinalize(); /* the driver calls nobody from here on */
+	if (a->cxx)
+		dlclose(a->cxx);
+	free(a->v);
+	free(a->label);
+	free(a->name);
+	arena_free(&a->arena);
+	free(a);
+}
+
+static struct activities *activities_open(struct diag *d)
 {
 	const struct cupti_api *api = cupti_api(d);
 	struct activities *a = api ? calloc(1, sizeof(*a)) : NULL;
@@ -307,39 +283,17 @@ struct activities *activities_open(struct diag *d)
 	return a;
 }
 
-void activities_close(struct activities *a)
-{
-	if (!a)
-		return;
-	for (int i = 0; i < KINDS; i++)
-		a->api->p_cuptiActivityDisable(kinds[i]);
-	a->api->p_cuptiActivityFlushAll(FLUSH_FORCED);
-	pthread_mutex_lock(&lock);
-	reader = NULL;
-	pthread_mutex_unlock(&lock);
-	a->api->p_cuptiUnsubscribe(a->subscriber);
-	if (a->api->p_cuptiFinalize)
-		a->api->p_cuptiFinalize(); /* the driver calls nobody from here on */
-	if (a->cxx)
-		dlclose(a->cxx);
-	free(a->v);
-	free(a->label);
-	free(a->name);
-	arena_free(&a->arena);
-	free(a);
-}
-
-const char *activities_source(const struct activities *a)
+static const char *activities_source(const struct activities *a)
 {
 	return a->source;
 }
 
-void activities_push(struct activities *a, uint64_t tag)
+static void activities_push(struct activities *a, uint64_t tag)
 {
 	a->api->p_cuptiActivityPushExternalCorrelationId(CUPTI_CUSTOM0, tag);
 }
 
-void activities_pop(struct activities *a)
+static void activities_pop(struct activities *a)
 {
 	uint64_t last;
 
@@ -362,7 +316,7 @@ static int by_start(const void *x, const void *y)
 	return a->start < b->start ? -1 : a->start > b->start;
 }
 
-int activities_read(struct activities *a, const struct activity **v, size_t *n, struct diag *d)
+static int activities_read(struct activities *a, const struct activity **v, size_t *n, struct diag *d)
 {
 	int r = a->api->p_cuptiActivityFlushAll(FLUSH_FORCED);
 
@@ -386,41 +340,11 @@ int activities_read(struct activities *a, const struct activity **v, size_t *n, 
 	return r || a->lost ? FAIL(d, E_LIBRARY, .message = "CUPTI's records could not be read") : 0;
 }
 
-#else
-
-struct activities *activities_open(struct diag *d)
-{
-	FAIL(d, E_LIBRARY, .message = "infer was built without CUDA");
-	return NULL;
-}
-
-void activities_close(struct activities *a)
-{
-	(void)a;
-}
-
-const char *activities_source(const struct activities *a)
-{
-	(void)a;
-	return "";
-}
-
-void activities_push(struct activities *a, uint64_t tag)
-{
-	(void)a, (void)tag;
-}
-
-void activities_pop(struct activities *a)
-{
-	(void)a;
-}
-
-int activities_read(struct activities *a, const struct activity **v, size_t *n, struct diag *d)
-{
-	(void)a, (void)d;
-	*v = NULL;
-	*n = 0;
-	return 0;
-}
-
-#endif
+const struct activity_ops cupti_activities = {
+	.open = activities_open,
+	.close = activities_close,
+	.source = activities_source,
+	.push = activities_push,
+	.pop = activities_pop,
+	.read = activities_read,
+};

@@ -2,6 +2,9 @@
 /* The life of a device: opened, waited for, asked whether it is lost, closed. */
 #include "gpu/driver/device.h"
 
+#include "gpu/driver/nvml.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 struct gpu_grid gpu_grid(int64_t n)
@@ -14,18 +17,57 @@ struct gpu_grid gpu_grid(int64_t n)
 				 1, 1, 256, 0};
 }
 
-#if HAVE_CUDA
+static const char *describe_kernels(const struct device_facts *f)
+{
+	bool ptx;
+
+	if (!gpu_has_code(f, &ptx))
+		return "no kernels";
+	return ptx ? "only PTX code, which the driver compiles at first use," : "kernels";
+}
 
 int cuda_probe(struct device_info *info, int max, struct diag *why)
 {
-	struct device_facts f[16];
-	int n = gpu_devices(f, max < 16 ? max : 16, why);
+	struct device_facts f[MAX_DEVICES];
+	int n = gpu_devices(f, max < MAX_DEVICES ? max : MAX_DEVICES, why);
 
 	for (int k = 0; k < n; k++) {
-		info[k] = (struct device_info){.ordinal = k, .memory = f[k].memory};
+		info[k] = (struct device_info){.ordinal = k,
+					       .memory = f[k].memory,
+					       .kernels = describe_kernels(&f[k]),
+					       .compute_major = f[k].major,
+					       .compute_minor = f[k].minor,
+					       .multiprocessors = f[k].processors};
 		memcpy(info[k].name, f[k].name, sizeof(info[k].name));
 	}
 	return n;
+}
+
+void cuda_describe(const struct device *dev, struct device_description *out, struct arena *a)
+{
+	char versions[256], release[96];
+
+	libraries_versions(versions, sizeof(versions));
+	size_t n = strcspn(versions, ","); /* the driver's comes first */
+	*out = (struct device_description){
+		.name = arena_str(a, dev->facts.name),
+		.driver = arena_strn(a, versions, n),
+		.libraries = arena_str(a, versions + n + strspn(versions + n, ", "))};
+	if (driver_release(release, sizeof(release)))
+		out->driver = arena_printf(a, "%s, release %s", out->driver, release);
+}
+
+bool launches_block(void)
+{
+	const char *s = getenv("CUDA_LAUNCH_BLOCKING");
+
+	return s && *s && strcmp(s, "0") != 0;
+}
+
+void cuda_configure(struct run_config *config)
+{
+	if (launches_block())
+		config->sync = SYNC_LAUNCH;
 }
 
 static void drop_slot(struct device *dev, int i)
@@ -126,8 +168,8 @@ static struct device *new_device(const struct device_facts *facts, const struct 
 
 struct device *cuda_open(int ordinal, const struct run_config *config, struct diag *d)
 {
-	struct device_facts f[16];
-	int n = gpu_devices(f, 16, d);
+	struct device_facts f[MAX_DEVICES];
+	int n = gpu_devices(f, MAX_DEVICES, d);
 
 	if (!n)
 		return NULL;
@@ -213,148 +255,3 @@ void gpu_slot_set(struct device *device, enum gpu_slot slot, void *p,
 	device->slot[slot].p = p;
 	device->slot[slot].drop = drop;
 }
-
-#else
-
-static const char without[] = "infer was built without CUDA";
-
-int gpu_devices(struct device_facts *out, int max, struct diag *why)
-{
-	(void)out, (void)max;
-	FAIL(why, E_DEVICE, .message = without,
-	     .hint = "build it where nvcc and the CUDA headers are");
-	return 0;
-}
-
-bool gpu_has_code(const struct device_facts *f, bool *ptx)
-{
-	(void)f;
-	return *ptx = false;
-}
-
-int cuda_probe(struct device_info *info, int max, struct diag *why)
-{
-	(void)info, (void)max;
-	return gpu_devices(NULL, 0, why);
-}
-
-struct device *cuda_open(int ordinal, const struct run_config *config, struct diag *d)
-{
-	(void)ordinal, (void)config;
-	gpu_devices(NULL, 0, d);
-	return NULL;
-}
-
-/* No device is ever opened, so nothing below is called. */
-void cuda_close(struct device *dev)
-{
-	(void)dev;
-}
-
-void gpu_warm_begin(unsigned what)
-{
-	(void)what;
-}
-
-void gpu_warm_end(void)
-{
-}
-
-struct stream *cuda_stream(struct device *device)
-{
-	(void)device;
-	return NULL;
-}
-
-struct device *cuda_device(struct stream *stream)
-{
-	(void)stream;
-	return NULL;
-}
-
-int cuda_use_stream(struct device *device, void *handle, struct diag *d)
-{
-	(void)device, (void)handle;
-	return FAIL(d, E_DEVICE, .message = without);
-}
-
-const struct device_facts *cuda_facts(const struct device *device)
-{
-	(void)device;
-	return NULL;
-}
-
-const struct run_config *cuda_config(const struct device *device)
-{
-	(void)device;
-	return NULL;
-}
-
-void *gpu_slot(const struct device *device, enum gpu_slot slot)
-{
-	(void)device, (void)slot;
-	return NULL;
-}
-
-void gpu_slot_set(struct device *device, enum gpu_slot slot, void *p,
-		  void (*drop)(struct device *, void *))
-{
-	(void)device, (void)slot, (void)p, (void)drop;
-}
-
-uint64_t gpu_unused(struct device *device)
-{
-	(void)device;
-	return 0;
-}
-
-void gpu_note_taken(struct device *device, uint64_t before, enum mem_purpose purpose)
-{
-	(void)device, (void)before, (void)purpose;
-}
-
-void *gpu_kernel(const struct site *s, const char *file, const char *name, struct diag *d)
-{
-	(void)s, (void)file, (void)name;
-	FAIL(d, E_DEVICE, .message = without);
-	return NULL;
-}
-
-int gpu_codes(struct device *device, const void *image, const char *const *kernels, void **out,
-	      int n, struct diag *d)
-{
-	(void)device, (void)image, (void)kernels, (void)out, (void)n;
-	return FAIL(d, E_DEVICE, .message = without);
-}
-
-void *gpu_code(struct device *device, const void *image, const char *kernel, struct diag *d)
-{
-	(void)device, (void)image, (void)kernel;
-	FAIL(d, E_DEVICE, .message = without);
-	return NULL;
-}
-
-int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
-{
-	(void)fn, (void)g, (void)params, (void)bytes;
-	return FAIL(c->diag, E_DEVICE, .message = without);
-}
-
-int gpu_launched(const struct call *c)
-{
-	return FAIL(c->diag, E_DEVICE, .message = without);
-}
-
-int gpu_copy(const struct call *c, void *dst, const void *src, size_t bytes)
-{
-	(void)dst, (void)src, (void)bytes;
-	return FAIL(c->diag, E_DEVICE, .message = without);
-}
-
-uint64_t *gpu_fault(const struct call *c)
-{
-	(void)c;
-	return NULL;
-}
-
-#endif

@@ -7,8 +7,8 @@
 
 #include "base/hash.h"
 
-#if HAVE_CUDA
-
+/* Devices of a machine beyond this number are ignored. */
+enum { MAX_DEVICES = 16 };
 enum { MAX_IMAGES = 64, STAGES = 8, STAGE_BYTES = 4 << 20, STAGE_ALIGN = 256 };
 
 struct loaded {
@@ -80,6 +80,9 @@ int device_open_context(struct device *dev, struct diag *d);
 void device_close_context(struct device *dev);
 const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d);
 
+/* device.c: whether CUDA_LAUNCH_BLOCKING asks, as it does of the CUDA runtime, that every launch waits */
+bool launches_block(void);
+
 /* memory.c */
 void stages_free(struct device *dev);
 /* Waits for the stream, then tells what kernels found wrong with the data. */
@@ -88,5 +91,4 @@ int device_wait(struct device *dev, struct diag *d);
 /* module.c */
 void modules_free(struct device *dev);
 
-#endif
 #endif

@@ -11,7 +11,7 @@
  */
 #include "gpu/driver/device.h"
 
-#if HAVE_CUDA && defined(FAULTS)
+#ifdef FAULTS
 
 extern const struct fault_kind gpu_faults[];
 

@@ -6,15 +6,13 @@
 
 #include <stdlib.h>
 
-#if HAVE_CUDA
-
 struct hold {
 	struct stream *stream;
 	CUfunction kernel;
 	struct buffer over; /* pinned: one word */
 };
 
-struct hold *hold_new(struct device *device, struct stream *stream)
+static struct hold *hold_new(struct device *device, struct stream *stream)
 {
 	const struct site site = {.device = device};
 	struct hold *h = calloc(1, sizeof(*h));
@@ -30,7 +28,12 @@ struct hold *hold_new(struct device *device, struct stream *stream)
 	return h;
 }
 
-void hold_free(struct hold *h)
+static void hold_end(struct hold *h)
+{
+	*(volatile unsigned *)h->over.ptr = 1;
+}
+
+static void hold_free(struct hold *h)
 {
 	if (!h)
 		return;
@@ -57,49 +60,21 @@ static int launch(struct hold *h, void *over, uint64_t ns, struct diag *d)
 	return r ? cuda_failed(dev, (int)r, "holding the stream", d) : 0;
 }
 
-int hold_begin(struct hold *h, uint64_t ns, struct diag *d)
+static int hold_begin(struct hold *h, uint64_t ns, struct diag *d)
 {
 	*(volatile unsigned *)h->over.ptr = 0;
 	return launch(h, h->over.ptr, ns, d);
 }
 
-void hold_end(struct hold *h)
-{
-	*(volatile unsigned *)h->over.ptr = 1;
-}
-
-int hold_spin(struct hold *h, uint64_t ns, struct diag *d)
+static int hold_spin(struct hold *h, uint64_t ns, struct diag *d)
 {
 	return launch(h, NULL, ns, d);
 }
 
-#else
-
-struct hold *hold_new(struct device *device, struct stream *stream)
-{
-	(void)device, (void)stream;
-	return NULL;
-}
-
-void hold_free(struct hold *h)
-{
-	(void)h;
-}
-
-int hold_begin(struct hold *h, uint64_t ns, struct diag *d)
-{
-	(void)h, (void)ns;
-	return FAIL(d, E_DEVICE, .message = "infer was built without CUDA");
-}
-
-void hold_end(struct hold *h)
-{
-	(void)h;
-}
-
-int hold_spin(struct hold *h, uint64_t ns, struct diag *d)
-{
-	return hold_begin(h, ns, d);
-}
-
-#endif
+const struct hold_ops cuda_hold = {
+	.create = hold_new,
+	.destroy = hold_free,
+	.begin = hold_begin,
+	.end = hold_end,
+	.spin = hold_spin,
+};

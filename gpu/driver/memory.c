@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#if HAVE_CUDA
-
 int cuda_memory(struct device *dev, uint64_t *unused, uint64_t *total, struct diag *d)
 {
 	size_t f = 0, t = 0;
@@ -345,5 +343,3 @@ int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int 
 	cuda_leave(dev, pushed);
 	return err;
 }
-
-#endif

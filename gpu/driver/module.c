@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#if HAVE_CUDA
-
 static CUresult load_image(struct device *dev, const void *image, CUlibrary *out)
 {
 	for (int i = 0; i < dev->nloaded; i++) {
@@ -205,5 +203,3 @@ uint64_t *gpu_fault(const struct call *c)
 {
 	return c->stream->device->fault;
 }
-
-#endif

@@ -1,33 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/driver/clocks.h"
+#include "gpu/driver/nvml.h"
 
 #include "base/clock.h"
-#include "base/str.h"
 #include "gpu/driver/api.h"
 #include "gpu/driver/device.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-
-const char *clock_reasons(uint64_t reasons, struct arena *a)
-{
-	static const struct {
-		uint64_t bit;
-		const char *text;
-	} all[] = {{CLOCK_POWER_CAP, "power cap"},
-		   {CLOCK_HARDWARE, "slowed by the hardware"},
-		   {CLOCK_HEAT, "heat"},
-		   {CLOCK_HARDWARE_HEAT, "heat (hardware)"},
-		   {CLOCK_POWER_BRAKE, "power brake"}};
-	struct str b = {.arena = a};
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		if (reasons & all[i].bit)
-			str_addf(&b, "%s%s", b.n ? ", " : "", all[i].text);
-	return b.n ? str_get(&b) : NULL;
-}
-
-#if HAVE_CUDA
 
 enum { SM = 1, MEMORY = 2, CORE = 0 }; /* of NVML's clocks and sensors */
 
@@ -121,7 +100,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-struct clock_watch *clock_watch_begin(const struct device *device, uint64_t every_ns)
+static struct clock_watch *clock_watch_begin(const struct device *device, uint64_t every_ns)
 {
 	const struct nvml_api *api = nvml_api(NULL);
 	pthread_condattr_t attr;
@@ -149,7 +128,8 @@ struct clock_watch *clock_watch_begin(const struct device *device, uint64_t ever
 	return w;
 }
 
-struct clock_sample *clock_watch_end(struct clock_watch *w, size_t *n, struct clock_limits *limits)
+static struct clock_sample *clock_watch_end(struct clock_watch *w, size_t *n,
+					    struct clock_limits *limits)
 {
 	*n = 0;
 	if (!w)
@@ -168,6 +148,8 @@ struct clock_sample *clock_watch_end(struct clock_watch *w, size_t *n, struct cl
 	return v;
 }
 
+const struct clock_ops nvml_clocks = {.begin = clock_watch_begin, .end = clock_watch_end};
+
 bool driver_release(char *out, size_t room)
 {
 	const struct nvml_api *api = nvml_api(NULL);
@@ -178,26 +160,3 @@ bool driver_release(char *out, size_t room)
 	api->p_nvmlShutdown();
 	return good;
 }
-
-#else
-
-bool driver_release(char *out, size_t room)
-{
-	(void)out, (void)room;
-	return false;
-}
-
-struct clock_watch *clock_watch_begin(const struct device *device, uint64_t every_ns)
-{
-	(void)device, (void)every_ns;
-	return NULL;
-}
-
-struct clock_sample *clock_watch_end(struct clock_watch *w, size_t *n, struct clock_limits *limits)
-{
-	(void)w, (void)limits;
-	*n = 0;
-	return NULL;
-}
-
-#endif

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#if HAVE_CUDA
-
 /* The compiler's first complaint. */
 static const char *log_of(const struct nvrtc_api *api, nvrtcProgram program, struct arena *a)
 {
@@ -74,22 +72,3 @@ const void *nvrtc_program(struct device *device, const char *source, struct aren
 		tune_blob_put(device, key, image, n);
 	return image;
 }
-
-#else
-
-const void *nvrtc_compile(const char *source, const char *arch, struct arena *a, size_t *n,
-			  const char **why)
-{
-	(void)source, (void)arch, (void)a, (void)n;
-	*why = "infer was built without CUDA";
-	return NULL;
-}
-
-const void *nvrtc_program(struct device *device, const char *source, struct arena *a, const char **why)
-{
-	(void)device, (void)source, (void)a;
-	*why = "infer was built without CUDA";
-	return NULL;
-}
-
-#endif

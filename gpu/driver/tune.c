@@ -38,19 +38,25 @@ static void drop_tune(struct device *device, void *p)
 static int driver_version(void)
 {
 	int version = 0;
-#if HAVE_CUDA
 	const struct cuda_api *api = cuda_api(NULL);
 
 	if (api)
 		(void)api->p_cuDriverGetVersion(&version);
-#endif
 	return version;
 }
 
-const char *tune_folder(const struct device_facts *f, struct arena *a)
+static const char *folder_of(const struct device_facts *f, struct arena *a)
 {
 	return arena_printf(a, "%s-sm%d%d-%d-driver%d", f->name, f->major, f->minor, f->processors,
 			    driver_version());
+}
+
+const char *tune_folder(int ordinal, struct arena *a)
+{
+	struct device_facts f[MAX_DEVICES];
+	int n = gpu_devices(f, MAX_DEVICES, NULL);
+
+	return ordinal >= 0 && ordinal < n ? folder_of(&f[ordinal], a) : NULL;
 }
 
 static struct tune *tune_of(struct device *device)
@@ -66,7 +72,7 @@ static struct tune *tune_of(struct device *device)
 	t->arena = a;
 	const char *root = cache_root(config->cache, &t->arena);
 	t->folder = root;
-	t->cache = cache_open(root, tune_folder(f, &t->arena));
+	t->cache = cache_open(root, folder_of(f, &t->arena));
 	gpu_slot_set(device, GPU_TUNE, t, drop_tune);
 	return t;
 }
@@ -145,11 +151,7 @@ bool tune_skipped(struct device *device)
 /* Small numbers in every type: how long a kernel takes must not hang on what lay there before. */
 static void fill(struct device *device, void *p, size_t bytes)
 {
-#if HAVE_CUDA
 	device->api->p_cuMemsetD8Async((CUdeviceptr)p, 0x3a, bytes, device->stream.stream);
-#else
-	(void)device, (void)p, (void)bytes;
-#endif
 }
 
 void *tune_memory(struct device *device, size_t bytes)

@@ -3,9 +3,9 @@
 #define GPU_DRIVER_TUNE_H
 /*
  * Finding the fastest of several ways by trying them, while a plan is made: within the time that --tune
- * allows, and remembered on disk (gpu/driver/cache.h). One of each device.
+ * allows, and remembered on disk (backend/tuning_cache.h). One of each device.
  */
-#include "gpu/driver/cache.h"
+#include "backend/tuning_cache.h"
 #include "gpu/driver/cuda.h"
 
 /*
@@ -17,8 +17,11 @@ void tune_put(struct device *device, const char *key, const char *value);
 void *tune_blob_get(struct device *device, const char *key, struct arena *a, size_t *n);
 void tune_blob_put(struct device *device, const char *key, const void *data, size_t n);
 
-/* The name of a device's folder in the cache: what a choice depends on but for libraries. */
-const char *tune_folder(const struct device_facts *f, struct arena *a);
+/*
+ * The name of a device's folder in the cache, made of what a choice depends on besides versions of libraries; NULL
+ * when there is no such device.
+ */
+const char *tune_folder(int ordinal, struct arena *a);
 
 /* Whether there is time to try things; `full`: things that take long, too. */
 bool tune_may(struct device *device);

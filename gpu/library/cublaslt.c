@@ -7,8 +7,6 @@
 
 #include <inttypes.h>
 
-#if HAVE_CUDA
-
 /* What the library may take for itself; more helps no product on the GPUs of today. */
 enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_OWN_ALIGN = 256, LT_TRIED = 8 };
 
@@ -530,38 +528,3 @@ int blaslt_run(const struct call *c, const struct blaslt_product *p, const struc
 	cuda_leave(dev, pushed);
 	return err;
 }
-
-#else
-
-bool blaslt_takes(const struct site *s, const struct blaslt_job *j, struct why *why)
-{
-	(void)s, (void)j;
-	return refuse(why, "this build has no CUDA");
-}
-
-double blaslt_us(const struct site *s, const struct blaslt_job *j)
-{
-	(void)s, (void)j;
-	return 0;
-}
-
-struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_job *j,
-				      size_t *workspace, struct diag *d)
-{
-	(void)s, (void)j, (void)workspace;
-	FAIL(d, E_DEVICE, .message = "this build has no CUDA");
-	return NULL;
-}
-
-void blaslt_drop(struct blaslt_product *p)
-{
-	(void)p;
-}
-
-int blaslt_run(const struct call *c, const struct blaslt_product *p, const struct blaslt_args *x)
-{
-	(void)p, (void)x;
-	return call_fail(c, E_INTERNAL, "a build with CUDA", "one without");
-}
-
-#endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if HAVE_CUDA && HAVE_CUDNN
+#if HAVE_CUDNN
 
 typedef cudnnBackendDescriptor_t desc;
 

@@ -30,20 +30,7 @@ struct why {
 /* return REFUSE(why, "group %d", g); */
 bool refuse(struct why *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Packed weights of a session, shared by its plans. Key: initializer, layout text. */
-struct store;
-/*
- * The packed form of `t` under `key` (an arbitrary description of layout and use); make() is
- * called once to fill `bytes` bytes at dst (64-byte aligned, purpose weights), 0 or -code.
- * Returns NULL on failure.
- */
-const void *store_get(struct store *s, const struct tensor *t, const char *key, size_t bytes,
-		      int (*make)(void *dst, const struct tensor *t, void *arg), void *arg,
-		      struct diag *d);
-
-/* packed (may be NULL) is told of each initializer that has been packed: its own bytes are seldom read again. */
-struct store *store_new(void (*packed)(void *arg, const struct tensor *t), void *arg);
-void store_free(struct store *s);
+struct store; /* packed weights of a session: backend/weight_store.h */
 
 /* A body of a control-flow node, ready to run (made by src/plan). */
 struct body;
@@ -171,8 +158,24 @@ struct kernel {
 struct device_info {
 	char name[128];
 	int ordinal;
-	uint64_t memory;
+	uint64_t memory; /* bytes */
+	/* For infer doctor; NULL or 0 on the CPU. */
+	const char *kernels; /* whether this build has kernels for the device: "kernels", "no kernels" */
+	int compute_major, compute_minor;
+	int multiprocessors;
 };
+
+/* What a model will want soon, so that it can be started while something else goes on. */
+enum warm_part { WARM_DRIVER = 1, WARM_PRODUCTS = 2, WARM_CONVOLUTIONS = 4 };
+
+/* Tables of backend/observe.h. */
+struct activity_ops;
+struct hold_ops;
+struct clock_ops;
+struct process_ops;
+struct device_contexts;
+struct device_description;
+struct library_info;
 
 struct buffer {
 	void *ptr;
@@ -209,8 +212,48 @@ struct backend {
 	/* Convert input 0 to output 0's layout: the kernel of Reorder steps. */
 	const struct kernel *reorder;
 	int (*wait)(struct stream *, struct diag *);
+	/* What a session on the device runs on, for records. Strings live in the arena. */
+	void (*describe)(const struct device *, struct device_description *out, struct arena *);
 
 	/* The rest may be NULL. */
+
+	/* The stream in which a session queues its work; without the function it has none. */
+	struct stream *(*stream)(struct device *);
+	/* Queues on the caller's stream from now on; it must be of the device's context (E-CTX-STREAM). */
+	int (*use_stream)(struct device *, void *handle, struct diag *);
+
+	/* Changes the configuration as environment variables of the backend's driver ask. */
+	void (*configure)(struct run_config *);
+	/*
+	 * Starts the driver and opens libraries (WARM_*) on threads of their own, each once a process, without taking
+	 * memory of a device. warm_end waits for them.
+	 */
+	void (*warm_begin)(unsigned parts);
+	void (*warm_end)(void);
+
+	/*
+	 * How the kernels of the device were chosen, in words; `each`: a line for every choice, too. NULL: nothing was
+	 * chosen. fallback gives the i-th node that runs by a plainer kernel than the one meant for it, with the
+	 * reason; NULL after the last. Both in the arena.
+	 */
+	const char *(*choices)(struct device *, bool each, struct arena *);
+	const char *(*fallback)(const struct device *, size_t i, struct arena *);
+	/*
+	 * The folder of the device's results in the tuning cache (backend/tuning_cache.h), named by what the results
+	 * depend on; NULL when there is no such device. Opens no device.
+	 */
+	const char *(*cache_folder)(int ordinal, struct arena *);
+	/* Versions of the driver and of the libraries opened so far, one text for keys of the tuning cache. */
+	void (*versions)(char *out, size_t bytes);
+	/* Opens every library and reports it; returns how many, at most MAX_LIBRARIES. Strings live in d's arena. */
+	int (*libraries)(struct library_info *out, struct diag *d);
+
+	const struct activity_ops *activities;
+	const struct hold_ops *hold;
+	const struct clock_ops *clocks;
+	const struct process_ops *processes;
+	/* Which contexts there are on the device. Strings live in d's arena. */
+	int (*contexts)(struct device *, struct device_contexts *out, struct diag *d);
 
 	/*
 	 * Around each entry of a session: what the thread must hold to call the device, and after it what it
@@ -230,7 +273,11 @@ struct backend {
 	int (*queue_copy)(struct stream *, void *dst, int dst_device, const void *src,
 			  int src_device, size_t bytes, struct diag *);
 
-	/* Points in a stream's time. elapsed waits for the second and gives nanoseconds. */
+	/*
+	 * Points in a stream's time. elapsed waits for the second and gives nanoseconds. event_clock names this way of
+	 * measuring in records: "CUDA events".
+	 */
+	const char *event_clock;
 	struct event *(*event_new)(struct device *, struct diag *);
 	void (*event_free)(struct event *);
 	int (*mark)(struct stream *, struct event *, struct diag *);
@@ -263,13 +310,5 @@ const struct kernel *backend_kernel(const struct backend *b, const struct op *op
  */
 const struct kernel *backend_choose(const struct backend *b, const struct site *s, unsigned from,
 				    struct why *why);
-
-/*
- * Run one node now on the host with known inputs (by input index; NULL left out) through the
- * given backend (the CPU's): for folding, shape arithmetic and rule tests. Outputs are made in
- * the arena. 0 or -code; -E_OP_UNSUPPORTED where no kernel takes it.
- */
-int eval_node(const struct backend *cpu, const struct graph *g, const struct node *n,
-	      const struct tensor *const *in, struct tensor **out, struct arena *a, struct diag *d);
 
 #endif

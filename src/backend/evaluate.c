@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/backend.h"
+#include "backend/evaluate.h"
+
+#include "backend/weight_store.h"
 
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/backend.h"
+#include "backend/weight_store.h"
 
 #include "base/hash.h"
+#include "base/mem.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -5,11 +5,11 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "check/prepare_inputs.h"
-#include "cpu/cpu.h"
 #include "onnx/load.h"
 #include "ops/supported.h"
 #include "opt/params.h"
 #include "opt/pipeline.h"
+#include "session/backends.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -72,7 +72,7 @@ const struct model *check_imported(struct check_context *c)
 	if (!c->imported) {
 		config.optimize = OPTIMIZE_NONE;
 		c->imported = onnx_load(c->path, &load, &quiet);
-		if (c->imported && opt_run(c->imported, &cpu_backend, &config, &quiet)) {
+		if (c->imported && opt_run(c->imported, host_backend(), &config, &quiet)) {
 			onnx_unload(c->imported);
 			c->imported = NULL;
 		}

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA contexts: which one the session uses, the state of the primary one, and which other processes use the GPU. */
 #include "check/check.h"
-#include "gpu/driver/context_list.h"
-#include "gpu/backend.h"
-#include "gpu/driver/cuda.h"
+#include "backend/observe.h"
+#include "session/backends.h"
 
 #include <inttypes.h>
 
 static bool has_gpu(const struct check_context *c)
 {
-	return c->session && session_runtime(c->session)->backend == &cuda_backend;
+	return c->session && session_runtime(c->session)->backend->contexts;
 }
 
 static bool contexts_wanted(const struct check_context *c, const char **why)
@@ -24,11 +23,10 @@ static bool contexts_wanted(const struct check_context *c, const char **why)
 /* --contexts without a session on a GPU is an error: the user asked for contexts, and there are none to report. */
 static int fail_without_gpu(struct check_context *c)
 {
-	struct device_facts facts;
 	struct diag why = {0};
 	struct diag *d = c->d;
 
-	if (gpu_devices(&facts, 1, &why) > 0) {
+	if (accelerator_found(&why)) {
 		check_say(c, "the session runs on %s", session_device(c->session));
 		diag_free(&why);
 		return FAIL(d, E_DEVICE, .message = "--contexts: the session runs on the CPU",
@@ -41,7 +39,7 @@ static int fail_without_gpu(struct check_context *c)
 	return -E_DEVICE;
 }
 
-static void report_state(struct check_context *c, const struct gpu_contexts *x)
+static void report_state(struct check_context *c, const struct device_contexts *x)
 {
 	struct diag *d = c->d;
 	struct diag_row rows[] = {
@@ -78,7 +76,7 @@ static void report_state(struct check_context *c, const struct gpu_contexts *x)
 		     .hint = "unset it when it is no longer needed to find a fault");
 }
 
-static void report_other_processes(struct check_context *c, const struct gpu_contexts *x)
+static void report_other_processes(struct check_context *c, const struct device_contexts *x)
 {
 	struct diag *d = c->d;
 	struct diag_row rows[32];
@@ -86,7 +84,7 @@ static void report_other_processes(struct check_context *c, const struct gpu_con
 	unsigned n = 0;
 
 	for (; n < x->nprocesses && n < sizeof(rows) / sizeof(*rows); n++) {
-		const struct gpu_process *p = &x->process[n];
+		const struct device_process *p = &x->process[n];
 		rows[n] = (struct diag_row){
 			fmt(d, "pid %u", p->pid),
 			fmt(d, "%s%s", *p->name ? p->name : "?",
@@ -107,11 +105,12 @@ static void report_other_processes(struct check_context *c, const struct gpu_con
 
 static int run_contexts(struct check_context *c)
 {
-	struct gpu_contexts x;
+	struct device_contexts x;
 
 	if (!has_gpu(c))
 		return fail_without_gpu(c);
-	int rc = gpu_contexts(session_runtime(c->session)->device, &x, c->d);
+	const struct runtime *rt = session_runtime(c->session);
+	int rc = rt->backend->contexts(rt->device, &x, c->d);
 	if (rc)
 		return rc;
 	report_state(c, &x);

@@ -6,10 +6,11 @@
  */
 #include "check/pair.h"
 
+#include "backend/evaluate.h"
 #include "base/hash.h"
-#include "cpu/cpu.h"
 #include "ops/op.h"
 #include "plan/again.h"
+#include "session/backends.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -136,7 +137,7 @@ static void evaluate_ref(struct pair_work *w, const struct node *n, uint32_t to,
 	struct arena a = {0};
 	struct value_copy v = {0};
 
-	if (n->nin == 1 && n->nout == 1 && !eval_node(&cpu_backend, g, n, in, out, &a, NULL) &&
+	if (n->nin == 1 && n->nout == 1 && !eval_node(host_backend(), g, n, in, out, &a, NULL) &&
 	    out[0]) {
 		const struct call call = {0};
 		if (!value_fetch(w->got.rt, &call, out[0], true, &v, NULL)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/pair_sides.h"
+#include "session/backends.h"
 
 #include <string.h>
 
@@ -34,8 +35,10 @@ static size_t parse_word(struct check_context *c, const char *s, size_t n, struc
 	while (one + 1 + digits < n && s[one] == ':' && s[one + 1 + digits] >= '0' &&
 	       s[one + 1 + digits] <= '9')
 		digits++;
-	if (word_is(s, one, "cuda") || word_is(s, one, "cpu") || word_is(s, one, "auto")) {
-		size_t all = digits && word_is(s, one, "cuda") ? one + 1 + digits : one;
+	const char *name = arena_strn(&c->arena, s, one);
+	const struct backend *b = backend_named(name, NULL);
+	if (b || !strcmp(name, "auto")) {
+		size_t all = digits && b && b != host_backend() ? one + 1 + digits : one;
 		to->device = arena_strn(&c->arena, s, all);
 		return all;
 	}
@@ -99,8 +102,8 @@ const char *pair_sides_text(const struct check_context *c)
 {
 	if (c->options->compare || !c->options->all || !c->session)
 		return c->options->compare;
-	if (strcmp(session_device(c->session), "cpu") != 0)
-		return "cpu";
+	if (strcmp(session_device(c->session), host_backend()->name) != 0)
+		return host_backend()->name;
 	return c->config->optimize == OPTIMIZE_NONE ? NULL : "none";
 }
 

@@ -2,6 +2,7 @@
 /* The backend's table: one device, the host; memory is the program's own. */
 #include "cpu/cpu.h"
 
+#include "backend/observe.h"
 #include "base/pool.h"
 #include "cpu/onednn/onednn.h"
 
@@ -51,6 +52,20 @@ static int cpu_probe(struct device_info *info, int max, struct diag *why)
 	*info = (struct device_info){.memory = (uint64_t)pages * (uint64_t)page};
 	cpu_name(info->name, sizeof(info->name));
 	return 1;
+}
+
+static void cpu_describe(const struct device *device, struct device_description *out, struct arena *a)
+{
+	struct device_info info = {.name = ""};
+	/* "oneDNN 3.2.0 (path)", or why it cannot be used */
+	const char *dnnl = onednn_about(), *path = strstr(dnnl, " (");
+	bool usable = path && !strncmp(dnnl, "oneDNN ", 7);
+
+	(void)device;
+	cpu_probe(&info, 1, NULL);
+	*out = (struct device_description){
+		.name = arena_str(a, info.name),
+		.libraries = usable ? arena_strn(a, dnnl, (size_t)(path - dnnl)) : "no oneDNN"};
 }
 
 static struct device *cpu_open(int ordinal, const struct run_config *config, struct diag *d)
@@ -117,4 +132,5 @@ const struct backend cpu_backend = {
 	.families = families,
 	.reorder = &cpu_reorder,
 	.wait = cpu_wait,
+	.describe = cpu_describe,
 };

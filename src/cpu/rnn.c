@@ -5,6 +5,7 @@
  */
 #include "ops/rnn.h"
 
+#include "backend/weight_store.h"
 #include "base/pool.h"
 #include "cpu/math/activation.h"
 #include "cpu/math/gemm.h"

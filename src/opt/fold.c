@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/evaluate.h"
 #include "opt/optimizer.h"
 
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opt/infer.h"
 
+#include "backend/evaluate.h"
+
 #include <string.h>
 
 enum { KNOWN_BYTES = 64 << 10 }; /* of inputs, and of outputs, that are evaluated while inferring */

@@ -5,9 +5,9 @@
 
 #ifndef FAULTS
 
-int faults_open(struct runtime *rt, struct diag *d)
+int faults_open(struct runtime *rt, bool (*is_backend)(const char *name), struct diag *d)
 {
-	(void)rt;
+	(void)rt, (void)is_backend;
 	const char *text = getenv("INFER_FAULT");
 	if (!text || !*text)
 		return 0;
@@ -416,19 +416,20 @@ static bool where_matches(const struct runtime *rt, const char *where)
 	       !strcmp(where, c->memory_plan ? "planned" : "unplanned");
 }
 
-static bool is_known_where(const struct runtime *rt, const char *where)
+static bool is_known_where(const char *where)
 {
-	static const char *const words[] = {"cpu",  "cuda", "none", "basic",   "full",	   "fp32",
-					    "tf32", "fp16", "bf16", "planned", "unplanned"};
+	static const char *const words[] = {"none", "basic", "full",	"fp32",	    "tf32",
+					    "fp16", "bf16",  "planned", "unplanned"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		if (!strcmp(where, words[i]))
 			return true;
-	return !strcmp(where, rt->backend->name);
+	return false;
 }
 
 /* Parses NODE:KIND[=VALUE][@WHERE]. The last colon separates NODE, as node names may contain colons themselves. */
-static int parse_fault(struct runtime *rt, char *text, struct diag *d)
+static int parse_fault(struct runtime *rt, char *text, bool (*is_backend)(const char *name),
+		       struct diag *d)
 {
 	struct fault_spec *s = arena_new(rt->arena, struct fault_spec);
 	char *colon = strrchr(text, ':');
@@ -445,7 +446,7 @@ static int parse_fault(struct runtime *rt, char *text, struct diag *d)
 		*value++ = 0;
 	s->node = text;
 	s->where = at;
-	if (at && !is_known_where(rt, at))
+	if (at && !is_backend(at) && !is_known_where(at))
 		return FAIL(d, E_OPTION, .message = fmt(d, "INFER_FAULT: unknown '@%s'", at));
 	s->applies = where_matches(rt, at);
 	/* an unknown kind may be one of another device's backend: its session checks it */
@@ -463,7 +464,7 @@ static int parse_fault(struct runtime *rt, char *text, struct diag *d)
 	return 0;
 }
 
-int faults_open(struct runtime *rt, struct diag *d)
+int faults_open(struct runtime *rt, bool (*is_backend)(const char *name), struct diag *d)
 {
 	const char *env = getenv("INFER_FAULT");
 	char *text = env ? arena_str(rt->arena, env) : NULL, *save = NULL;
@@ -471,7 +472,7 @@ int faults_open(struct runtime *rt, struct diag *d)
 	rt->faults = NULL;
 	for (char *one = text ? strtok_r(text, ",", &save) : NULL; one;
 	     one = strtok_r(NULL, ",", &save)) {
-		int err = parse_fault(rt, one, d);
+		int err = parse_fault(rt, one, is_backend, d);
 		if (err)
 			return err;
 	}

@@ -19,8 +19,11 @@
 #include "plan/segment.h"
 
 #ifdef FAULTS
-/* Parses INFER_FAULT for a session whose backend is open. E-OPTION if it is wrong. */
-int faults_open(struct runtime *rt, struct diag *d);
+/*
+ * Parses INFER_FAULT for a session whose backend is open. E-OPTION if it is wrong. is_backend tells whether there is a
+ * backend of that name.
+ */
+int faults_open(struct runtime *rt, bool (*is_backend)(const char *name), struct diag *d);
 /* Warns on stderr about faults whose node had no step, and frees what they leaked. */
 void faults_close(struct runtime *rt);
 /* Wraps the step of the node at position `at` of the order if INFER_FAULT names it. */
@@ -34,7 +37,7 @@ static inline bool fault_replays(const struct step_plan *p)
 	(void)p;
 	return true;
 }
-int faults_open(struct runtime *rt, struct diag *d);
+int faults_open(struct runtime *rt, bool (*is_backend)(const char *name), struct diag *d);
 static inline void faults_close(struct runtime *rt)
 {
 	(void)rt;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/device_times.h"
 
+#include "backend/observe.h"
 #include "base/clock.h"
-#include "gpu/driver/hold.h"
 #include "plan/segment.h"
 
 #include <stdlib.h>
@@ -92,13 +92,13 @@ static void push(struct device_times *t, uint64_t tag, size_t from, size_t to, b
 static void begin_own(struct device_times *t)
 {
 	if (t->activities)
-		activities_push(t->activities, HOLD_TAG);
+		t->rt->backend->activities->push(t->activities, HOLD_TAG);
 }
 
 static void end_own(struct device_times *t)
 {
 	if (t->activities)
-		activities_pop(t->activities);
+		t->rt->backend->activities->pop(t->activities);
 }
 
 static void hold(struct device_times *t, uint64_t ns)
@@ -106,7 +106,7 @@ static void hold(struct device_times *t, uint64_t ns)
 	ns = ns < LONGEST_HOLD ? ns : LONGEST_HOLD;
 	begin_own(t);
 	if (!t->err)
-		t->err = hold_begin(t->hold, ns, t->diag);
+		t->err = t->rt->backend->hold->begin(t->hold, ns, t->diag);
 	t->until = clock_ns() + ns;
 	end_own(t);
 	t->holding = !t->err;
@@ -117,7 +117,7 @@ static void let_go(struct device_times *t)
 {
 	uint64_t now = clock_ns();
 
-	hold_end(t->hold);
+	t->rt->backend->hold->end(t->hold);
 	t->over = now < t->until ? now : 0;
 }
 
@@ -128,7 +128,7 @@ static void queue_marks(struct device_times *t, bool kernels)
 	hold(t, LONGEST_HOLD);
 	for (int i = 0; i < PAIRS; i++) {
 		if (i && kernels && !t->err)
-			t->err = hold_spin(t->hold, SPIN, t->diag);
+			t->err = t->rt->backend->hold->spin(t->hold, SPIN, t->diag);
 		mark(t);
 	}
 	let_go(t);
@@ -172,12 +172,20 @@ struct device_times *device_times_new(const struct runtime *rt)
 	return t;
 }
 
+static void close_activities(struct device_times *t)
+{
+	if (t->activities)
+		t->rt->backend->activities->close(t->activities);
+	t->activities = NULL;
+}
+
 void device_times_free(struct device_times *t)
 {
 	if (!t)
 		return;
-	hold_free(t->hold);
-	activities_close(t->activities);
+	if (t->hold)
+		t->rt->backend->hold->destroy(t->hold);
+	close_activities(t);
 	for (size_t i = 0; i < t->nmarks; i++)
 		t->rt->backend->event_free(t->mark[i]);
 	diag_free(&t->why);
@@ -187,24 +195,27 @@ void device_times_free(struct device_times *t)
 
 void device_times_trace(struct device_times *t, bool on)
 {
+	const struct backend *b = t->rt->backend;
+
 	if (!on) {
-		activities_close(t->activities);
-		t->activities = NULL;
+		close_activities(t);
 		return;
 	}
-	if (!t->activities && !t->tried)
-		t->activities = activities_open(&t->why);
+	if (!t->activities && !t->tried && b->activities)
+		t->activities = b->activities->open(&t->why);
 	t->tried = true;
 	t->diag = NULL;
-	if (!t->hold && t->rt->config->sync == SYNC_ASYNC)
-		t->hold = hold_new(t->rt->device, t->rt->stream);
+	if (!t->hold && b->hold && t->rt->config->sync == SYNC_ASYNC)
+		t->hold = b->hold->create(t->rt->device, t->rt->stream);
 	if (!t->activities)
 		calibrate(t);
 }
 
 const char *device_times_source(const struct device_times *t)
 {
-	return t->activities ? activities_source(t->activities) : "CUDA events";
+	const struct backend *b = t->rt->backend;
+
+	return t->activities ? b->activities->source(t->activities) : b->event_clock;
 }
 
 const char *device_times_why(const struct device_times *t)
@@ -235,14 +246,14 @@ int device_times_begin(struct device_times *t, struct diag *d)
 void device_times_enter(struct device_times *t, uint64_t tag, bool device, bool copy)
 {
 	if (t->activities) {
-		activities_push(t->activities, tag);
+		t->rt->backend->activities->push(t->activities, tag);
 	} else if (device && t->depth < MOST_DEPTH) {
 		/*
 		 * After a copy an event may be told when the copy is over, while the next kernel waits for
 		 * the engines to agree on it.
 		 */
 		if (t->copied && !copy && t->hold && !t->err)
-			t->err = hold_spin(t->hold, 0, t->diag);
+			t->err = t->rt->backend->hold->spin(t->hold, 0, t->diag);
 		t->copied = copy;
 		t->open[t->depth] = mark(t);
 	}
@@ -253,7 +264,7 @@ void device_times_leave(struct device_times *t, uint64_t tag, bool device)
 {
 	t->depth--;
 	if (t->activities)
-		activities_pop(t->activities);
+		t->rt->backend->activities->pop(t->activities);
 	else if (device && t->depth < MOST_DEPTH)
 		push(t, tag, t->open[t->depth], mark(t), t->copied);
 	if (t->depth)
@@ -269,7 +280,7 @@ static void end_hold(struct device_times *t)
 	if (t->holding && !t->over) {
 		t->misses++;
 		t->over = t->until;
-		hold_end(t->hold);
+		t->rt->backend->hold->end(t->hold);
 	}
 	t->queueing = t->last - t->start;
 	t->expected = t->steps;
@@ -282,7 +293,7 @@ static int tell_activities(struct device_times *t,
 	const struct activity *v;
 	uint64_t done = 0;
 	size_t n;
-	int err = activities_read(t->activities, &v, &n, d);
+	int err = t->rt->backend->activities->read(t->activities, &v, &n, d);
 
 	for (size_t i = 0; i < n && !err; i++) {
 		uint64_t from = v[i].start > done ? v[i].start : done;

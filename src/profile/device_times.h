@@ -6,7 +6,7 @@
  * be had, else by events in the stream. The device is held until all of a run is queued: else the time between
  * two events would be that of the launch wherever the device is faster than the host.
  */
-#include "gpu/driver/activity.h"
+#include "backend/observe.h"
 #include "plan/plan.h"
 
 struct device_times;

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "profile/device_times.h"
 #include "plan/segment.h"
+#include "profile/kernel_name.h"
 #include "session/model_report.h"
 #include "base/stats.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/peak.h"
 
+#include "backend/weight_store.h"
 #include "base/clock.h"
 #include "base/pool.h"
-#include "cpu/cpu.h"
 #include "opt/pipeline.h"
 #include "plan/upload.h"
 

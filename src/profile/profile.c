@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/profile.h"
 
+#include "backend/observe.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/pool.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "profile/environment.h"
-#include "gpu/driver/clocks.h"
 #include "profile/gate.h"
 #include "profile/core_waits.h"
 #include "profile/peak.h"
@@ -293,7 +292,7 @@ static struct clock_watch *begin_clock_watch(struct bench *b)
 {
 	const struct runtime *rt = session_runtime(b->lane[0].session);
 
-	return rt->backend != rt->cpu ? clock_watch_begin(rt->device, CLOCK_INTERVAL) : NULL;
+	return rt->backend->clocks ? rt->backend->clocks->begin(rt->device, CLOCK_INTERVAL) : NULL;
 }
 
 static void end_clock_watch(struct bench *b, struct clock_watch *w)
@@ -301,7 +300,11 @@ static void end_clock_watch(struct bench *b, struct clock_watch *w)
 	struct clock_limits limits = {0};
 	struct record_clocks *c = &b->r->clocks;
 	size_t n;
-	struct clock_sample *v = clock_watch_end(w, &n, &limits);
+
+	if (!w)
+		return;
+	const struct runtime *rt = session_runtime(b->lane[0].session);
+	struct clock_sample *v = rt->backend->clocks->end(w, &n, &limits);
 
 	for (size_t i = 0; i < n; i++) {
 		const double x[6] = {(double)(v[i].at - b->start) * 1e-9,
@@ -380,6 +383,7 @@ static void keep_planned_sizes(struct bench *b, struct record_point *p,
 static void fill_identity(struct bench *b)
 {
 	struct identity *id = &b->r->id;
+	struct device_description on;
 	struct runtime *rt = session_runtime(b->lane[0].session);
 	static const char *const precisions[] = {"fp32", "tf32", "fp16", "bf16", "auto"},
 				 *const levels[] = {"none", "basic", "full"},
@@ -395,7 +399,10 @@ static void fill_identity(struct bench *b)
 	id->sessions = b->job->sessions;
 	id->memory_plan = c->memory_plan;
 	id->arena = c->arena;
-	environment_of(rt, id, &b->r->arena);
+	rt->backend->describe(rt->device, &on, &b->r->arena);
+	id->device_name = on.name;
+	id->driver = on.driver;
+	id->libraries = on.libraries;
 }
 
 /* Fails if the baseline is of another measurement. */

@@ -9,11 +9,9 @@
 #include "base/pool.h"
 #include "base/str.h"
 #include "ir/compare.h"
-#include "gpu/driver/api.h"
-#include "gpu/driver/cache.h"
-#include "gpu/driver/cuda.h"
-#include "gpu/driver/tune.h"
+#include "backend/tuning_cache.h"
 #include "onnx/load.h"
+#include "session/backends.h"
 #include "session/session.h"
 #include "base/stats.h"
 
@@ -27,7 +25,7 @@
 const char *const precision_names[PRECISIONS + 1] = {"fp32", "tf32", "fp16", "bf16", "auto"};
 
 /* Runs of each precision: to warm up, and measured, unless the time is over before. */
-enum { WARM_RUNS = 3, RUNS = 30, LEAST_RUNS = 3, MOST_GPUS = 64 };
+enum { WARM_RUNS = 3, RUNS = 30, LEAST_RUNS = 3 };
 static const uint64_t WARM_NS = 300000000, RUN_NS = 500000000;
 /* Another is taken only where it is so much faster: two measurements of one differ, too. */
 static const double CLEARLY = 0.97;
@@ -67,6 +65,7 @@ struct attempt {
 	const struct run_config *config;
 	const struct input_request *request;
 	struct arena *arena;
+	const struct backend *backend; /* of the accelerator */
 	struct input_set *inputs;
 	const struct tensor **want; /* fp32's outputs */
 	const char **name;
@@ -183,7 +182,7 @@ static bool try_one(struct attempt *x, struct precision_trial *t)
 		  : NULL;
 	struct segment_report report;
 	if (s && !session_prepare(s, in, &report, &d)) {
-		x->cpu = !strcmp(session_device(s), "cpu");
+		x->cpu = !strcmp(session_device(s), host_backend()->name);
 		t->seconds = x->cpu ? 0 : measure(s, in, out, &d);
 	}
 	if (t->seconds > 0 && first)
@@ -275,10 +274,11 @@ static const char *key_of(struct attempt *x, const struct model *m, const struct
 	const struct run_config *c = x->config;
 	struct str s = {.arena = x->arena};
 	uint64_t hash = hash_model(x->path, m);
-	char versions[256];
+	char versions[256] = "";
 
-	gpu_warm_end(); /* libraries are opened meanwhile */
-	libraries_versions(versions, sizeof(versions));
+	backends_warm_end(); /* versions are those of open libraries */
+	if (x->backend->versions)
+		x->backend->versions(versions, sizeof(versions));
 	str_addf(&s, "precision 1 %s %016" PRIx64 " %d %d %d", versions, hash, c->optimize,
 		 c->cuda_graph, c->sync);
 	for (uint32_t i = 0; i < input_count(in); i++) {
@@ -289,7 +289,7 @@ static const char *key_of(struct attempt *x, const struct model *m, const struct
 	return str_get(&s);
 }
 
-static bool open_place(struct attempt *x, const struct device_facts *f, struct place *p)
+static bool open_place(struct attempt *x, const char *folder, struct place *p)
 {
 	const struct run_config *c = x->config;
 	const struct load_options load = {.external_root = c->external_root,
@@ -301,7 +301,7 @@ static bool open_place(struct attempt *x, const struct device_facts *f, struct p
 
 	*p = (struct place){.key = in ? key_of(x, m, in) : NULL};
 	if (in)
-		p->cache = cache_open(cache_root(c->cache, x->arena), tune_folder(f, x->arena));
+		p->cache = cache_open(cache_root(c->cache, x->arena), folder);
 	input_free(in);
 	onnx_unload(m);
 	diag_free(&d);
@@ -341,24 +341,29 @@ static void keep(const struct place *p, const struct precision_choice *c)
 	free(text);
 }
 
-enum { LIBRARIES_USED = GPU_WARM_DRIVER | GPU_WARM_PRODUCTS | GPU_WARM_CONVOLUTIONS };
+enum { LIBRARIES_USED = WARM_DRIVER | WARM_PRODUCTS | WARM_CONVOLUTIONS };
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* The GPU that a session would take; false where it is the CPU. */
-static bool find_gpu(const struct run_config *c, struct device_facts *out)
+/*
+ * The backend of the accelerator that a session would take, and the folder of its device in the tuning cache; NULL
+ * when the session would run on the host.
+ */
+static const struct backend *find_accelerator(const struct run_config *c, struct arena *a,
+					      const char **folder)
 {
-	const char *name = c->device ? c->device : "auto";
-	long ordinal = str_starts(name, "cuda:") ? strtol(name + 5, NULL, 10) : 0;
-	struct diag d = {0};
-	struct device_facts *f = calloc(MOST_GPUS, sizeof(*f));
-	int n = f && strcmp(name, "cpu") != 0 ? gpu_devices(f, MOST_GPUS, &d) : 0;
+	int ordinal = 0;
+	const struct backend *named = c->device ? backend_named(c->device, &ordinal) : NULL;
 
-	if (n > ordinal && ordinal >= 0)
-		*out = f[ordinal];
-	free(f);
-	diag_free(&d);
-	return n > ordinal && ordinal >= 0;
+	for (int i = FIRST_ACCELERATOR; i < BACKENDS; i++) {
+		const struct backend *b = backends[i];
+		if ((named && named != b) || !b->cache_folder)
+			continue;
+		*folder = b->cache_folder(ordinal, a);
+		if (*folder)
+			return b;
+	}
+	return NULL;
 }
 
 /* precision_auto, in this process. */
@@ -367,16 +372,17 @@ static struct precision_choice precision_try(const char *path, const struct run_
 {
 	struct attempt x = {.path = path, .config = config, .request = request, .arena = a};
 	struct precision_choice c = {.taken = PRECISION_FP32};
-	struct device_facts facts;
+	const char *folder;
 	struct place p;
 
-	gpu_warm_begin(LIBRARIES_USED);
-	if (!find_gpu(config, &facts)) {
-		gpu_warm_end();
+	backends_warm_begin(config->device, LIBRARIES_USED);
+	x.backend = find_accelerator(config, a, &folder);
+	if (!x.backend) {
+		backends_warm_end();
 		c.why = on_the_cpu;
 		return c;
 	}
-	bool placed = open_place(&x, &facts, &p);
+	bool placed = open_place(&x, folder, &p);
 	if (placed && look_up(&x, &p, &c)) {
 		(void)cache_close(p.cache, NULL);
 		return c;
@@ -481,7 +487,7 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 	struct task task = {path, config, request};
 	struct child child;
 
-	if (config->device && !strcmp(config->device, "cpu"))
+	if (config->device && backend_named(config->device, NULL) == host_backend())
 		return (struct precision_choice){.taken = PRECISION_FP32, .why = on_the_cpu};
 	c.why = "no process could be started to try the others";
 	input_keep_stdin(path, request);
@@ -489,7 +495,7 @@ struct precision_choice precision_auto(const char *path, const struct run_config
 	if (!child_fork(&child, MAX_TRIALS_BYTES, try_and_write, &task))
 		return c;
 	if (warm) /* the libraries that a session here will need load while the child tries */
-		gpu_warm_begin(LIBRARIES_USED);
+		backends_warm_begin(config->device, LIBRARIES_USED);
 	child_wait(&child, INFINITY);
 	const struct jvalue *v =
 		child.n ? jread(child.text, child.n, "the trials", E_INTERNAL, a, NULL) : NULL;

@@ -2,9 +2,6 @@
 #include "session/model_report.h"
 
 #include "base/hash.h"
-#include "cpu/cpu.h"
-#include "gpu/backend.h"
-#include "gpu/driver/cuda.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,11 +41,10 @@ static void count_node(const struct graph *g, const struct node *n, void *arg)
 			t->v = arena_grow(t->arena, t->v, t->n, t->cap, sizeof(*t->v));
 		}
 		const struct op *op = n->op ? op_named(op_qualified(n->op)) : NULL;
-		t->v[t->n] = (struct op_count){.name = n->origin->op,
-					       .since = n->origin->since,
-					       .cpu = op && (op->expand || op->upgrade ||
-							     backend_kernel(&cpu_backend, op, 0)),
-					       .cuda = op && backend_kernel(&cuda_backend, op, 0)};
+		t->v[t->n] = (struct op_count){.name = n->origin->op, .since = n->origin->since};
+		for (int b = 0; op && b < BACKENDS; b++)
+			t->v[t->n].on[b] = backend_kernel(backends[b], op, 0) ||
+					   (b == HOST_BACKEND && (op->expand || op->upgrade));
 		map_set(&t->by_name, key, strlen(key), (uint32_t)t->n);
 		k = (int64_t)t->n++;
 	}
@@ -63,6 +59,17 @@ static int most_first(const void *a, const void *b)
 		return x->count < y->count ? 1 : -1;
 	int c = strcmp(x->name, y->name);
 	return c ? c : x->since - y->since;
+}
+
+const char *report_devices(const struct op_count *op, struct arena *a)
+{
+	const char *text = NULL;
+
+	for (int b = 0; b < BACKENDS; b++)
+		if (op->on[b])
+			text = text ? arena_printf(a, "%s, %s", text, backends[b]->name)
+				    : backends[b]->name;
+	return text ? text : "no device";
 }
 
 struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n)

@@ -4,16 +4,22 @@
 /* What can be told of a model without running it: operators, weights, cost. Needs no device. */
 #include "backend/backend.h"
 #include "ir/graph.h"
+#include "session/backends.h"
 
 struct op_count {
 	const char *name; /* qualified */
 	int since;	  /* of the row that the imported opset selects; 0: no row */
 	uint32_t count;
-	bool cpu; /* a kernel or an expansion runs it */
-	bool cuda; /* the same of this build's CUDA backend; types and attributes may still keep a node off it */
+	/*
+	 * By backend: whether this build has a kernel for the operator, or on the host an expansion. Types and
+	 * attributes may still keep a single node off an accelerator.
+	 */
+	bool on[BACKENDS];
 };
 /* By count, bodies included; n gets the number. In the arena. */
 struct op_count *report_ops(const struct graph *g, struct arena *a, size_t *n);
+/* The backends that run it: "cpu, cuda", or "no device". In the arena. */
+const char *report_devices(const struct op_count *op, struct arena *a);
 
 struct weight_sum {
 	enum dtype dtype;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/session.h"
 
+#include "backend/weight_store.h"
 #include "base/clock.h"
 #include "base/pool.h"
-#include "cpu/cpu.h"
-#include "gpu/library/choices.h"
-#include "gpu/backend.h"
-#include "gpu/driver/cuda.h"
 #include "onnx/load.h"
 #include "onnx/weights.h"
 #include "opt/pipeline.h"
 #include "plan/fault.h"
 #include "plan/upload.h"
+#include "session/backends.h"
 #include "session/model_report.h"
 
 #include <inttypes.h>
@@ -38,13 +36,6 @@ struct uploaded {
 	struct uploaded *next;
 };
 
-/* The driver starts while the model is read, libraries open while inputs are: no device's memory is taken yet. */
-static void warm_up(const struct run_config *config, unsigned what)
-{
-	if (what && (!config->device || strcmp(config->device, "cpu") != 0))
-		gpu_warm_begin(what);
-}
-
 static void note_library(const struct graph *g, const struct node *n, void *arg)
 {
 	unsigned *what = arg;
@@ -52,9 +43,9 @@ static void note_library(const struct graph *g, const struct node *n, void *arg)
 
 	(void)g;
 	if (flags & OP_CONVOLUTION)
-		*what |= GPU_WARM_CONVOLUTIONS;
+		*what |= WARM_CONVOLUTIONS;
 	if (flags & OP_PRODUCT)
-		*what |= GPU_WARM_PRODUCTS;
+		*what |= WARM_PRODUCTS;
 }
 
 /* The libraries that the model's operators are likely to want. */
@@ -66,26 +57,23 @@ static unsigned libraries_wanted(const struct model *m)
 	return what;
 }
 
-/* The CUDA runtime's own variable means what it means there. */
-static bool launches_block(void)
+static bool is_auto(const char *device)
 {
-	const char *s = getenv("CUDA_LAUNCH_BLOCKING");
-
-	return s && *s && strcmp(s, "0") != 0;
+	return !device || !strcmp(device, "auto");
 }
 
-/* Whether a GPU was asked for, or `auto` will find one: no device is opened for the answer. */
-static bool expects_gpu(const struct run_config *c)
+/* Whether the user asked for an accelerator, or `auto` will find one. Opens no device. */
+static bool expects_accelerator(const struct run_config *c)
 {
-	struct device_facts f[1];
 	struct diag why = {0};
-	const char *name = c->device ? c->device : "auto";
-	bool gpu = !strncmp(name, "cuda", 4);
 
-	if (!strcmp(name, "auto"))
-		gpu = gpu_devices(f, 1, &why) > 0;
+	if (!is_auto(c->device)) {
+		const struct backend *b = backend_named(c->device, NULL);
+		return b && b != host_backend();
+	}
+	bool found = accelerator_found(&why);
 	diag_free(&why);
-	return gpu;
+	return found;
 }
 
 struct session *session_open(const char *path, const struct run_config *config, struct diag *d)
@@ -96,9 +84,11 @@ struct session *session_open(const char *path, const struct run_config *config, 
 
 	s->arena = a;
 	s->config = *config;
-	if (launches_block())
-		s->config.sync = SYNC_LAUNCH;
-	warm_up(config, GPU_WARM_DRIVER);
+	for (int i = 0; i < BACKENDS; i++)
+		if (backends[i]->configure)
+			backends[i]->configure(&s->config);
+	/* the driver starts while the model is read, libraries open while inputs are */
+	backends_warm_begin(config->device, WARM_DRIVER);
 	if (config->threads > 0)
 		pool_set_threads((int)config->threads);
 	struct load_options load = {.external_root = config->external_root,
@@ -107,14 +97,14 @@ struct session *session_open(const char *path, const struct run_config *config, 
 	s->model = onnx_load(path, &load, d);
 	s->times.load = clock_ns() - t0;
 	t0 = clock_ns();
-	s->config.gpu = expects_gpu(&s->config);
-	if (!s->model || opt_run(s->model, &cpu_backend, &s->config, d)) {
+	s->config.gpu = expects_accelerator(&s->config);
+	if (!s->model || opt_run(s->model, host_backend(), &s->config, d)) {
 		diag_where(d, path, NULL, NULL);
 		session_close(s);
 		return NULL;
 	}
 	s->times.optimize = clock_ns() - t0;
-	warm_up(config, libraries_wanted(s->model));
+	backends_warm_begin(config->device, libraries_wanted(s->model));
 	return s;
 }
 
@@ -131,9 +121,9 @@ void session_close(struct session *s)
 	if (s->runtime.device && s->runtime.device != s->runtime.host)
 		s->runtime.backend->close(s->runtime.device);
 	if (s->runtime.host)
-		cpu_backend.close(s->runtime.host);
+		host_backend()->close(s->runtime.host);
 	onnx_unload(s->model);
-	gpu_warm_end();
+	backends_warm_end();
 	struct arena a = s->arena;
 	arena_free(&a);
 }
@@ -150,16 +140,16 @@ const char *session_device(const struct session *s)
 
 const char *session_choices(const struct session *s, bool each, struct arena *a)
 {
-	bool cuda = s->runtime.backend == &cuda_backend && s->runtime.device;
+	const struct backend *b = s->runtime.backend;
 
-	return cuda ? gpu_choices(s->runtime.device, each, a) : NULL;
+	return b && b->choices && s->runtime.device ? b->choices(s->runtime.device, each, a) : NULL;
 }
 
 const char *session_fallback(const struct session *s, size_t i, struct arena *a)
 {
-	bool cuda = s->runtime.backend == &cuda_backend && s->runtime.device;
+	const struct backend *b = s->runtime.backend;
 
-	return cuda ? gpu_fallback(s->runtime.device, i, a) : NULL;
+	return b && b->fallback && s->runtime.device ? b->fallback(s->runtime.device, i, a) : NULL;
 }
 
 const char *session_device_why(const struct session *s)
@@ -173,20 +163,15 @@ static void drop_pages(void *model, const struct tensor *t)
 	weights_drop(model, t);
 }
 
-/* "cuda" and "cuda:1": a device by name, which nothing replaces. */
-static int open_cuda(struct session *s, const char *name, struct diag *d)
+static int open_accelerator(struct session *s, const struct backend *b, int ordinal, struct diag *d)
 {
-	char *end = NULL;
-	long ordinal = name[4] == ':' ? strtol(name + 5, &end, 10) : 0;
+	struct device *device = b->open(ordinal, &s->config, d);
 
-	if (end && (*end || end == name + 5 || ordinal < 0 || ordinal > 1 << 16))
-		return FAIL(d, E_DEVICE, .expected = "cuda or cuda:N", .actual = fmt(d, "%s", name));
-	struct device *device = cuda_backend.open((int)ordinal, &s->config, d);
 	if (!device)
 		return -E_DEVICE;
-	s->runtime.backend = &cuda_backend;
+	s->runtime.backend = b;
 	s->runtime.device = device;
-	s->runtime.stream = cuda_stream(device);
+	s->runtime.stream = b->stream ? b->stream(device) : NULL;
 	return 0;
 }
 
@@ -199,30 +184,50 @@ static const char *reason(struct session *s, const struct diag *why)
 	return arena_printf(&s->arena, "no usable GPU: %s", what);
 }
 
+/* The first accelerator that opens, else the host. */
+static void choose_automatically(struct session *s)
+{
+	s->why = NULL;
+	for (int i = FIRST_ACCELERATOR; i < BACKENDS && s->runtime.backend == host_backend(); i++) {
+		struct diag why = {0};
+		if (open_accelerator(s, backends[i], 0, &why) && !s->why)
+			s->why = reason(s, &why);
+		diag_free(&why);
+	}
+	if (s->runtime.backend != host_backend())
+		s->why = "auto found it";
+}
+
+/* A device that the user named is never replaced by another one. */
 static int choose_device(struct session *s, const char *name, struct diag *d)
 {
-	struct diag why = {0};
+	int ordinal = 0;
+	const struct backend *b = backend_named(name, &ordinal);
 
-	s->why = "asked for";
-	if (!strcmp(name, "cpu"))
+	if (is_auto(name)) {
+		choose_automatically(s);
 		return 0;
-	if (strcmp(name, "auto") != 0)
-		return open_cuda(s, name, d);
-	s->why = "auto found it";
-	if (open_cuda(s, "cuda", &why))
-		s->why = reason(s, &why);
-	diag_free(&why);
-	return 0;
+	}
+	s->why = "asked for";
+	if (!b)
+		return FAIL(d, E_DEVICE, .expected = backend_words(&d->arena),
+			    .actual = fmt(d, "%s", name));
+	return b == host_backend() ? 0 : open_accelerator(s, b, ordinal, d);
 }
 
 /* TF32 is a way of a GPU's to multiply; the host has nothing of the kind. */
 static int check_precision(const struct session *s, struct diag *d)
 {
-	if (s->config.precision != PRECISION_TF32 || s->runtime.backend != &cpu_backend)
+	if (s->config.precision != PRECISION_TF32 || s->runtime.backend != s->runtime.cpu)
 		return 0;
-	return FAIL(d, E_OPTION, .message = "tf32 wants a CUDA device",
+	return FAIL(d, E_OPTION, .message = "tf32 needs a GPU",
 		    .expected = "--precision fp32, fp16 or bf16 on the CPU", .actual = "tf32",
 		    .hint = s->why);
+}
+
+static bool is_backend(const char *name)
+{
+	return backend_named(name, NULL) != NULL;
 }
 
 /* The first prepare or run: from here on a device is held. */
@@ -233,20 +238,20 @@ static int start_device(struct session *s, struct diag *d)
 
 	if (s->instance)
 		return 0;
-	s->runtime = (struct runtime){.backend = &cpu_backend,
-				      .cpu = &cpu_backend,
+	s->runtime = (struct runtime){.backend = host_backend(),
+				      .cpu = host_backend(),
 				      .config = &s->config,
 				      .store = store_new(drop_pages, s->model),
 				      .observer = s->runtime.observer,
 				      .arena = &s->arena};
-	s->runtime.host = cpu_backend.open(0, &s->config, d);
+	s->runtime.host = host_backend()->open(0, &s->config, d);
 	if (!s->runtime.host)
 		return FAIL(d, E_DEVICE, .message = "the CPU backend did not open");
 	s->runtime.device = s->runtime.host;
 	int err = choose_device(s, name, d);
 	if (!err)
 		err = check_precision(s, d);
-	err = err ? err : faults_open(&s->runtime, d);
+	err = err ? err : faults_open(&s->runtime, is_backend, d);
 	if (err)
 		return err;
 	s->instance = instance_new(s->model->graph, &s->runtime);
@@ -386,10 +391,10 @@ int session_use_stream(struct session *s, void *stream, struct diag *d)
 
 	if (err)
 		return err;
-	if (s->runtime.backend != &cuda_backend)
+	if (!s->runtime.backend->use_stream)
 		return FAIL(d, E_DEVICE, .expected = "a session on a GPU",
 			    .actual = session_device(s));
-	return cuda_use_stream(s->runtime.device, stream, d);
+	return s->runtime.backend->use_stream(s->runtime.device, stream, d);
 }
 
 const struct tensor *session_upload(struct session *s, const struct tensor *t, struct diag *d)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/library.h"
 
-#include "gpu/driver/api.h"
-
-#include <dlfcn.h>
+#include "backend/observe.h"
+#include "session/backends.h"
 
 #ifdef WATCH_LIBRARY
 __asm__(".section .rodata\n.balign 16\nwatch_library_start:\n.incbin \"" WATCH_LIBRARY
@@ -23,97 +22,27 @@ size_t watch_library(const unsigned char **data)
 }
 #endif
 
-/* ---- memory of another process */
+/*
+ * ---- CUDA, as seen from outside of the watched program
+ *
+ * Watching is about CUDA alone: the injected library (inject/) names its functions. From this process only a few
+ * questions go to the driver, and a backend that can answer them has process_ops.
+ */
 
-#if HAVE_CUDA
-/* Where it was found: the watched program opens it itself. */
+static const struct process_ops *driver_processes(void)
+{
+	for (int i = 0; i < BACKENDS; i++)
+		if (backends[i]->processes)
+			return backends[i]->processes;
+	return NULL;
+}
+
 const char *watch_cupti(struct diag *d)
 {
-	const struct cupti_api *api = cupti_api(d);
-	Dl_info file;
+	const struct process_ops *p = driver_processes();
 
-	if (!api)
-		return NULL;
-	if (dladdr(*(void *const *)&api->p_cuptiSubscribe, &file) && file.dli_fname)
-		return fmt(d, "%s", file.dli_fname);
-	return "";
-}
-
-enum { PROCESSES = 128 };
-/* NVML counts how often it was initialized: once here. */
-static bool nvml_open;
-
-static bool of_device(const struct nvml_api *api, nvmlDevice_t device, int pid, uint64_t *bytes)
-{
-	nvmlProcessInfo_t info[PROCESSES];
-	unsigned n = PROCESSES;
-
-	if (api->p_nvmlDeviceGetComputeRunningProcesses_v3(device, &n, info))
-		return false;
-	for (unsigned i = 0; i < n; i++) {
-		if (info[i].pid == (unsigned)pid && info[i].usedGpuMemory != UINT64_MAX) {
-			*bytes += info[i].usedGpuMemory;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The library, open, and how many devices it has; NULL: it cannot be asked. */
-static const struct nvml_api *devices(unsigned *count)
-{
-	const struct nvml_api *api = nvml_api(NULL);
-
-	if (!api || !api->p_nvmlDeviceGetCount_v2 || !api->p_nvmlDeviceGetHandleByIndex_v2)
-		return NULL;
-	if (!nvml_open && api->p_nvmlInit_v2())
-		return NULL;
-	nvml_open = true;
-	return api->p_nvmlDeviceGetCount_v2(count) ? NULL : api;
-}
-
-uint64_t watch_gpu_left(void)
-{
-	unsigned count = 0;
-	const struct nvml_api *api = devices(&count);
-	uint64_t least = 0;
-
-	for (unsigned i = 0; api && api->p_nvmlDeviceGetMemoryInfo && i < count; i++) {
-		nvmlDevice_t device;
-		nvmlMemory_t m;
-		if (!api->p_nvmlDeviceGetHandleByIndex_v2(i, &device) &&
-		    !api->p_nvmlDeviceGetMemoryInfo(device, &m) && (!least || m.free < least))
-			least = m.free;
-	}
-	return least;
-}
-
-bool watch_gpu_memory(int pid, uint64_t *bytes)
-{
-	unsigned count = 0;
-	const struct nvml_api *api = devices(&count);
-	bool any = false;
-
-	*bytes = 0;
-	if (!api || !api->p_nvmlDeviceGetComputeRunningProcesses_v3)
-		return false;
-	for (unsigned i = 0; i < count; i++) {
-		nvmlDevice_t device;
-		if (!api->p_nvmlDeviceGetHandleByIndex_v2(i, &device))
-			any |= of_device(api, device, pid, bytes);
-	}
-	return any;
-}
-
-void watch_gpu_end(void)
-{
-	if (nvml_open)
-		nvml_api(NULL)->p_nvmlShutdown();
-	nvml_open = false;
-}
-#else
-const char *watch_cupti(struct diag *d)
-{
+	if (p)
+		return p->recorder(d);
 	FAIL(d, E_LIBRARY, .message = "this build cannot watch programs",
 	     .actual = "it was built without CUDA's headers");
 	return NULL;
@@ -121,17 +50,23 @@ const char *watch_cupti(struct diag *d)
 
 bool watch_gpu_memory(int pid, uint64_t *bytes)
 {
-	(void)pid;
+	const struct process_ops *p = driver_processes();
+
 	*bytes = 0;
-	return false;
+	return p && p->memory(pid, bytes);
 }
 
 uint64_t watch_gpu_left(void)
 {
-	return 0;
+	const struct process_ops *p = driver_processes();
+
+	return p ? p->least_free() : 0;
 }
 
 void watch_gpu_end(void)
 {
+	const struct process_ops *p = driver_processes();
+
+	if (p)
+		p->end();
 }
-#endif

@@ -15,7 +15,7 @@ teardown() {
 	run "$INFER" run "$M" --random=-1..1 --device cpu --precision tf32
 	[ "$status" -eq 2 ]
 	[[ $output == *E-OPTION* ]]
-	[[ $output == *"tf32 wants a CUDA device"* ]]
+	[[ $output == *"tf32 needs a GPU"* ]]
 }
 
 @test "An unknown precision is refused with a list of the valid ones" {

@@ -20,7 +20,6 @@
 #include "base/file.h"
 #include "ir/compare.h"
 #include "gpu/backend.h"
-#include "gpu/driver/cuda.h"
 #include "onnx/tensor_pb.h"
 #include "session/session.h"
 #include "test/tools/launches.h"

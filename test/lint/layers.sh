@@ -45,11 +45,14 @@ gpu/kernels        0.1 kernels
 src/base           0.1 base
 '
 
-# Each dependency has one door: a pattern of its headers, and the files that may include them.
+# Each dependency has one door: a pattern of its headers, and the files that may include them. Backends are such
+# dependencies: above them only the table of backends names one.
 doors='
 (oneapi/dnnl/)?dnnl.*\.h                                       src/cpu/onednn/[a-z_]*\.[ch]
 onnx\.pb-c\.h|protobuf-c/.*                                    onnx/.*
 yaml\.h                                                        src/base/yaml\.c
+gpu/.*\.h                                                      (gpu/.*|src/session/backends\.c)
+cpu/cpu\.h                                                     (src/cpu/.*|src/session/backends\.c)
 (cuda|cudnn|cublas|nvrtc|nvml|cupti|nvJitLink)[A-Za-z_0-9]*\.h (gpu/driver/api\.h|gpu/kernels/.*|src/watch/inject/inject\.h)
 (libpng[0-9]*/)?png\.h|jpeglib\.h|webp/.*|tiff(io)?\.h|(openjpeg-[0-9.]+/)?openjpeg\.h  src/image/image\.c
 '

@@ -6,9 +6,8 @@
  * was launched since the last call; where KERNELS names one, it gets the names of all kernels that the
  * program holds. For one thread. Without a device, or with a driver older than CUDA 12.4, nothing is told.
  */
-#include "gpu/driver/api.h"
-
 #if HAVE_CUDA
+#include "gpu/driver/api.h"
 #include "gpu/kernels/image.h"
 
 #include <dlfcn.h>

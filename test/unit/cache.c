@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning results on disk: what is kept, what is passed over, what goes when there is too much. */
-#include "gpu/driver/cache.h"
+#include "backend/tuning_cache.h"
 #include "base/file.h"
 #include "test/unit/unit.h"
 

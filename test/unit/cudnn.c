@@ -237,7 +237,6 @@ static void plans_are_given_back(void)
 	dn_deviceless_free(dn);
 }
 
-#if HAVE_CUDA
 /* What is mapped is kept: closed by whoever opened it, it is still there. */
 static void what_is_mapped_stays(void)
 {
@@ -262,7 +261,6 @@ static void what_is_mapped_stays(void)
 	}
 	dn_deviceless_free(dn);
 }
-#endif
 
 int main(void)
 {
@@ -272,8 +270,6 @@ int main(void)
 	UNIT(other_windows_have_engines);
 	UNIT(asking_again_takes_no_memory);
 	UNIT(plans_are_given_back);
-#if HAVE_CUDA
 	UNIT(what_is_mapped_stays);
-#endif
 	return unit_end();
 }

@@ -43,12 +43,13 @@ static void grids_are_bounded(void)
 
 static void what_is_missing_is_told(void)
 {
-	struct library_info l[LIBRARIES];
+	struct library_info l[MAX_LIBRARIES];
 	struct device_facts f[4];
 	struct diag d = {0};
 
-	libraries_probe(l, &d);
-	for (int k = 0; k < LIBRARIES; k++)
+	int n = libraries_probe(l, &d);
+	CHECK(n > 0);
+	for (int k = 0; k < n; k++)
 		CHECK(l[k].name && (l[k].found || l[k].why));
 	if (!gpu_devices(f, 4, &d)) {
 		CHECK(d.first && d.first->message);

@@ -208,7 +208,7 @@ static size_t left_by_each(const char *how, unsigned long long *closed)
 /* cudnnCreate() and cudnnDestroy() in a context. */
 static void one_handle(void)
 {
-#if HAVE_CUDA && HAVE_CUDNN
+#if HAVE_CUDNN
 	const struct cuda_api *api = cuda_api(NULL);
 	const struct cudnn_api *dn = cudnn_api(NULL);
 	cudnnHandle_t handle;
@@ -259,7 +259,6 @@ static void closed_sessions_leave_nothing(void)
 	tell_blocks();
 }
 
-#if HAVE_CUDA
 /* The same while the device's primary context stays: what is less now goes with the context, not with our handles. */
 static void sessions_in_a_context_that_stays_leave_nothing(void)
 {
@@ -275,7 +274,6 @@ static void sessions_in_a_context_that_stays_leave_nothing(void)
 	CHECK_INT(closed, 0);
 	api->p_cuDevicePrimaryCtxRelease(device);
 }
-#endif
 
 static void sessions_on_a_gpu(void)
 {
@@ -290,8 +288,6 @@ int main(void)
 		return unit_end();
 	}
 	UNIT(closed_sessions_leave_nothing);
-#if HAVE_CUDA
 	UNIT(sessions_in_a_context_that_stays_leave_nothing);
-#endif
 	return unit_end();
 }

@@ -8,7 +8,6 @@
 #include "gpu/driver/api.h"
 #include "gpu/backend.h"
 #include "gpu/driver/cuda.h"
-#include "gpu/driver/hold.h"
 #include "session/session.h"
 #include "test/unit/unit.h"
 
@@ -41,19 +40,19 @@ static bool holds(const unsigned char *p, size_t n, unsigned seed)
 static void changed_after_each(struct device *dev, unsigned char *from, size_t n, unsigned count)
 {
 	struct stream *s = cuda_stream(dev);
-	struct hold *hold = hold_new(dev, s);
+	struct hold *hold = gpu->hold->create(dev, s);
 	struct buffer there = {0};
 	unsigned char *back = malloc(n * count);
 	struct diag d = {0};
 
 	CHECK(back && !gpu->alloc(dev, n * count, MEM_ACTIVATIONS, &there, &d));
-	CHECK(!hold || !hold_begin(hold, HELD_NS, &d));
+	CHECK(!hold || !gpu->hold->begin(hold, HELD_NS, &d));
 	for (unsigned i = 0; i < count; i++) {
 		fill(from, n, i);
 		CHECK(!gpu->copy(s, (char *)there.ptr + i * n, 1, from, 0, n, &d));
 		memset(from, 0xEE, n);
 	}
-	hold_free(hold);
+	gpu->hold->destroy(hold);
 	CHECK(!gpu->copy(s, back, 0, there.ptr, 1, n * count, &d));
 	for (unsigned i = 0; i < count; i++)
 		CHECK(holds(back + i * n, n, i));
@@ -94,14 +93,14 @@ static void memory_that_is_given_back_was_waited_for(void)
 	struct diag d = {0};
 	struct device *dev = gpu->open(0, NULL, &d);
 	struct stream *s = cuda_stream(dev);
-	struct hold *hold = hold_new(dev, s);
+	struct hold *hold = gpu->hold->create(dev, s);
 	struct buffer pinned = {0}, there = {0}, more = {0};
 	unsigned char back[4096];
 
 	CHECK(!gpu->alloc_host(dev, sizeof(back), MEM_STAGING, &pinned, &d));
 	CHECK(!gpu->alloc(dev, sizeof(back), MEM_ACTIVATIONS, &there, &d));
 	CHECK(!gpu->alloc(dev, sizeof(back), MEM_ACTIVATIONS, &more, &d));
-	CHECK(!hold || !hold_begin(hold, HELD_NS, &d));
+	CHECK(!hold || !gpu->hold->begin(hold, HELD_NS, &d));
 	fill(pinned.ptr, sizeof(back), 5);
 	CHECK(!gpu->queue_copy(s, there.ptr, 1, pinned.ptr, 0, sizeof(back), &d));
 	CHECK(!gpu->queue_copy(s, more.ptr, 1, there.ptr, 1, sizeof(back), &d));
@@ -110,13 +109,12 @@ static void memory_that_is_given_back_was_waited_for(void)
 	CHECK(!gpu->copy(s, back, 0, more.ptr, 1, sizeof(back), &d));
 	CHECK(holds(back, sizeof(back), 5));
 	gpu->free(dev, &more);
-	hold_free(hold);
+	gpu->hold->destroy(hold);
 	gpu->close(dev);
 	diag_print(&d, stdout, false);
 	diag_free(&d);
 }
 
-#if HAVE_CUDA
 /* What the session had queued on its own stream is done before the caller's goes on with it. */
 static void a_stream_of_the_caller_comes_after_what_was_queued(void)
 {
@@ -152,7 +150,6 @@ static void a_stream_of_the_caller_comes_after_what_was_queued(void)
 	diag_print(&d, stdout, false);
 	diag_free(&d);
 }
-#endif
 
 static void copies_on_a_gpu(void)
 {
@@ -168,8 +165,6 @@ int main(void)
 	}
 	UNIT(what_was_copied_to_the_device_may_be_changed);
 	UNIT(memory_that_is_given_back_was_waited_for);
-#if HAVE_CUDA
 	UNIT(a_stream_of_the_caller_comes_after_what_was_queued);
-#endif
 	return unit_end();
 }

@@ -4,6 +4,7 @@
  * computed: the cache says which was the fastest, so that a changed cache chooses another. Without a device there is
  * nothing to compare, which is said.
  */
+#include "backend/weight_store.h"
 #include "ir/compare.h"
 #include "cpu/cpu.h"
 #include "gpu/backend.h"

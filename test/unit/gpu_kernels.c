@@ -3,6 +3,7 @@
  * Own kernels of the GPU against the CPU's, an operator at a time, on random tensors of several shapes
  * and types. Without a device there is nothing to compare, which is said.
  */
+#include "backend/weight_store.h"
 #include "ir/compare.h"
 #include "cpu/cpu.h"
 #include "gpu/backend.h"

@@ -167,7 +167,6 @@ static void a_sweep_of_shapes_takes_no_more_than_the_largest(void)
 	diag_free(&d);
 }
 
-#if HAVE_CUDA
 static void other_contexts_are_told(void)
 {
 	static struct job job;
@@ -223,7 +222,6 @@ static void a_stream_of_the_caller_is_used(void)
 	diag_print(&d, stdout, false);
 	diag_free(&d);
 }
-#endif
 
 static void sessions_on_a_gpu(void)
 {
@@ -250,9 +248,7 @@ int main(void)
 	UNIT(two_sessions_in_two_threads_give_the_results_of_one);
 	UNIT(tensors_may_stay_on_the_device);
 	UNIT(a_sweep_of_shapes_takes_no_more_than_the_largest);
-#if HAVE_CUDA
 	UNIT(other_contexts_are_told);
 	UNIT(a_stream_of_the_caller_is_used);
-#endif
 	return unit_end();
 }

@@ -3,6 +3,7 @@
  * The fast kernels of the CPU against the reference rows behind them: one node at a time, over
  * shapes, types, layouts, activations, with and without weights that are packed.
  */
+#include "backend/weight_store.h"
 #include "base/pool.h"
 #include "cpu/cpu.h"
 #include "cpu/onednn/onednn.h"

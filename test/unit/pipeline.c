@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The passes on small graphs made of text: what they leave, and that numbers stay. */
+#include "backend/evaluate.h"
 #include "opt/params.h"
 #include "test/unit/trial.h"
 

@@ -4,6 +4,7 @@
  * is its own (poisoned, counted) and whose kernels are the CPU's for two families. What it does not take
  * runs on the host.
  */
+#include "backend/weight_store.h"
 #include "cpu/cpu.h"
 #include "opt/pipeline.h"
 #include "plan/upload.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans: reuse of memory, cached plans, cuts at data-dependent shapes, no allocation in a repeated run. */
+#include "backend/weight_store.h"
 #include "cpu/cpu.h"
 #include "opt/pipeline.h"
 #include "plan/plan.h"

@@ -3,6 +3,7 @@
  * Every rewrite rule by itself: its left side is built and run on random inputs with the CPU's
  * kernels, then the rule is applied and the result run again; both must agree.
  */
+#include "backend/evaluate.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "cpu/cpu.h"

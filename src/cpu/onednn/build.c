@@ -3,6 +3,7 @@
 
 #if HAVE_DNNL
 
+#include "backend/weight_store.h"
 #include "base/arena.h"
 #include "cpu/onednn/pack.h"
 #include "cpu/math/simd.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/quantized/qproduct.h"
 
+#include "backend/weight_store.h"
 #include "base/pool.h"
 #include "cpu/math/broadcast.h"
 #include "cpu/math/move.h"

@@ -7,7 +7,7 @@
  *   FAKE_CUPTI_OTHER=NAME   another subscriber has it
  *   FAKE_CUPTI_LOG=FILE     a line for each subscription and its end
  */
-#include "gpu/driver/cupti.h"
+#include "gpu/driver/cupti_records.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

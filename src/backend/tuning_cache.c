@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/driver/cache.h"
+#include "backend/tuning_cache.h"
 
 #include "base/file.h"
 #include "base/hash.h"

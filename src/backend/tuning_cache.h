@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPU_DRIVER_CACHE_H
-#define GPU_DRIVER_CACHE_H
+#ifndef BACKEND_TUNING_CACHE_H
+#define BACKEND_TUNING_CACHE_H
 /*
  * What was found out about a device's kernels, kept on disk from process to process:
  *
