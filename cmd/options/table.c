@@ -261,7 +261,11 @@ const struct field options_table[] = {
 	 .help = "compare even if the baseline is of another device, driver, model or precision"},
 
 	{ROW("device", F_STRING, config.device, DEVICE, CMD_RUNS), .sh = 'd', .def = "auto",
-	 .arg = "NAME", .env = "INFER_DEVICE", .metavar_kind = "=auto|cpu|cuda",
+	 .arg = "NAME", .env = "INFER_DEVICE", .metavar_kind = "=auto"
+#define BACKEND(name) "|" #name
+#include "session/backends.def"
+#undef BACKEND
+	 ,
 	 .help = "where to run: auto, cpu or cuda[:N]",
 	 .more = "auto uses a CUDA device if this build and the machine have a usable one, otherwise the CPU, and reports "
 		 "which it chose and why. A device that is named is never replaced by another: if it cannot be used, the "

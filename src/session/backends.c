@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct backend *const backends[BACKENDS] = {&cpu_backend, &cuda_backend};
+const struct backend *const backends[BACKENDS] = {
+#define BACKEND(name) &name##_backend,
+#include "session/backends.def"
+#undef BACKEND
+};
 
 const struct backend *backend_named(const char *device, int *ordinal)
 {

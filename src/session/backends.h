@@ -2,13 +2,18 @@
 #ifndef SESSION_BACKENDS_H
 #define SESSION_BACKENDS_H
 /*
- * The backends of this build. backends.c alone names them; everything else above src/cpu and gpu/ works on this
- * table, by the functions that struct backend has or leaves NULL.
+ * The backends of this build. backends.def and backends.c alone name them; everything else above src/cpu and gpu/
+ * works on this table, by the functions that struct backend has or leaves NULL.
  */
 #include "backend/backend.h"
 
-/* The host's backend stands first; accelerators follow in the order in which `auto` tries them. */
-enum { HOST_BACKEND = 0, FIRST_ACCELERATOR = 1, BACKENDS = 2 };
+enum { HOST_BACKEND = 0, FIRST_ACCELERATOR = 1 };
+enum {
+#define BACKEND(name) +1
+	BACKENDS = 0
+#include "session/backends.def"
+#undef BACKEND
+};
 extern const struct backend *const backends[BACKENDS];
 
 static inline const struct backend *host_backend(void)
