@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-enum { MAX_DEVICES = 16, IMAGE_LIBRARIES = 6 };
+enum { MAX_DEVICES = 16, HOST_LIBRARIES = 6 };
 
 struct health {
 	struct found_devices {
@@ -17,7 +17,7 @@ struct health {
 		int n;
 		struct diag why; /* why there is none, and the strings of libraries */
 	} devices[BACKENDS];
-	struct library_info libraries[BACKENDS * MAX_LIBRARIES + IMAGE_LIBRARIES];
+	struct library_info libraries[BACKENDS * MAX_LIBRARIES + HOST_LIBRARIES];
 	int nlibraries;
 };
 
