@@ -165,12 +165,12 @@ clang() {
 }
 
 # Reads a list of the conformance runner and prints the numeric operators that ran on the host instead of the GPU. Operators on
-# strings, sequences, optionals and pictures, and those of ai.onnx.ml, may run there.
+# strings, sequences, optionals and pictures, those of ai.onnx.ml, losses and optimizers may run there.
 host_numbers() {
 	awk -F '\t' '$3 ~ /^host: / {
 		n = split(substr($3, 7), op, " ")
 		for (i = 1; i <= n; i++) {
-			if (op[i] ~ /^ai\.onnx\.ml::|\[string\]$|Sequence|^Optional|^ImageDecoder|^Identity$/) continue
+			if (op[i] ~ /^ai\.onnx\.(ml|preview\.training)::|Loss$|\[string\]$|Sequence|^Optional|^ImageDecoder|^Identity$/) continue
 			if (op[i] ~ /^Cast/ && $2 ~ /STRING|_str_/) continue
 			if (op[i] ~ /^(If|Loop)/ && $3 ~ /Sequence|Optional/) continue
 			print $2 ": " op[i] " ran on the host"

@@ -37,12 +37,6 @@ struct gpu_make { /* EyeLike, Range, random numbers */
 	int kind; /* 0 uniform, 1 normal, 2 by probability */
 };
 
-struct gpu_loss {
-	struct gpu_io io;
-	int64_t n, classes, inner, ignore;
-	int ignores, softmax, reduction;
-};
-
 /*
  * Lines of `padded` (a power of two) sort keys, each with the number of the element it came from.
  * Members named `at_` are offsets into the workspace.
@@ -299,13 +293,6 @@ struct gpu_binary_any {
 	struct gpu_dims d;
 	int64_t step[2][GPU_DIMS];
 	double alpha;
-};
-
-struct gpu_train {
-	struct gpu_io io;
-	int64_t n;
-	int kind, nesterov;
-	double decay, alpha, beta, epsilon, norm, norm_post;
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No kernels yet: these operators run on the host. */
+/* Classical machine learning (ai.onnx.ml) has no kernels on the GPU: these operators run on the host. */
 #include "backend/backend.h"
 
 const struct kernel gpu_ml[] = {{0}};
