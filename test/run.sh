@@ -170,7 +170,7 @@ host_numbers() {
 	awk -F '\t' '$3 ~ /^host: / {
 		n = split(substr($3, 7), op, " ")
 		for (i = 1; i <= n; i++) {
-			if (op[i] ~ /^ai\.onnx\.(ml|preview\.training)::|Loss$|\[string\]$|Sequence|^Optional|^ImageDecoder|^Identity$/) continue
+			if (op[i] ~ /^ai\.onnx\.(ml|preview\.training)::|Loss\[|\[string\]$|Sequence|^Optional|^ImageDecoder|^Identity$/) continue
 			if (op[i] ~ /^Cast/ && $2 ~ /STRING|_str_/) continue
 			if (op[i] ~ /^(If|Loop)/ && $3 ~ /Sequence|Optional/) continue
 			print $2 ": " op[i] " ran on the host"

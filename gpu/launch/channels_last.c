@@ -28,8 +28,8 @@ void gpu_layouts(struct site *s, struct step *step, enum layout **want, enum lay
 	step->give = *give;
 }
 
-/* A launch of a kernel flip_SIZE: batches of matrices, transposed. */
-static int gpu_flip_run(const struct call *c, void *fn, struct gpu_flip job, const void *x, void *y)
+/* Launches a kernel flip_SIZE, which transposes job.batch matrices. */
+static int launch_flip(const struct call *c, void *fn, struct gpu_flip job, const void *x, void *y)
 {
 	int64_t rows = (job.rows + 31) / 32, most = 65535;
 	struct gpu_grid g = {(unsigned)((job.cols + 31) / 32), (unsigned)(rows < most ? rows : most),
@@ -40,7 +40,7 @@ static int gpu_flip_run(const struct call *c, void *fn, struct gpu_flip job, con
 	return job.batch && job.rows && job.cols ? gpu_launch(c, fn, g, &job, sizeof(job)) : 0;
 }
 
-/* Reorder steps are made without a reshape: the kernel is looked up here, which is a look into a table. */
+/* Reorder steps have no reshape, so the kernel is found here, in each run; that is only a table look-up. */
 static int reorder_run(const struct call *c)
 {
 	const struct tensor *x = c->in[0];
@@ -60,7 +60,7 @@ static int reorder_run(const struct call *c)
 	struct gpu_flip job = {.batch = x->shape.dim[0],
 			       .rows = to_last ? x->shape.dim[1] : pixels,
 			       .cols = to_last ? pixels : x->shape.dim[1]};
-	return fn ? gpu_flip_run(c, fn, job, x->data, y->data) : -E_DEVICE;
+	return fn ? launch_flip(c, fn, job, x->data, y->data) : -E_DEVICE;
 }
 
 const struct kernel gpu_reorder = {.op = "Identity", .run = reorder_run};
@@ -91,8 +91,8 @@ enum layout gpu_elementwise_layout(struct site *s, struct step *step)
 	return found;
 }
 
-/* Dimensions in the order of memory: channels behind the others. */
-static void last_order(const int64_t *from, int rank, int64_t *to)
+/* Moves dimension 1, the channels, behind the others: the order of memory. */
+static void move_channels_last(const int64_t *from, int rank, int64_t *to)
 {
 	to[0] = from[0];
 	for (int r = 2; r < rank; r++)
@@ -107,7 +107,7 @@ bool gpu_broadcast_as(enum layout layout, const struct shape *out, int n,
 
 	if (layout != LAYOUT_CHANNELS_LAST)
 		return gpu_broadcast(out, n, in, d, step);
-	last_order(out->dim, out->rank, dim);
+	move_channels_last(out->dim, out->rank, dim);
 	for (int k = 0; k < n; k++) {
 		if (in[k]->rank == out->rank) {
 			gpu_layout_strides(in[k], gpu_channels_last(in[k]), st);
@@ -116,16 +116,16 @@ bool gpu_broadcast_as(enum layout layout, const struct shape *out, int n,
 		} else {
 			shape_broadcast_strides(in[k], out, full);
 		}
-		last_order(full, out->rank, wide[k]);
+		move_channels_last(full, out->rank, wide[k]);
 	}
 	return gpu_collapse(out->rank, dim, n, wide, d, step);
 }
 
-/* ---- a number an image and channel ------------------------------------------------------------ */
+/* ---- multiplication by one number for each image and channel ---------------------------------- */
 
 struct scale_state {
 	void *fn;
-	uint32_t full; /* which input is the large one */
+	uint32_t full; /* number of the input that has pixels */
 	struct gpu_scale job;
 };
 
@@ -145,7 +145,8 @@ static bool is_scale(const struct site *s, uint32_t full)
 
 bool gpu_scale_accepts(const struct site *s, struct why *w)
 {
-	return is_scale(s, 0) || is_scale(s, 1) || refuse(w, "not channels last by [N,C,1,1]");
+	return is_scale(s, 0) || is_scale(s, 1) ||
+	       refuse(w, "not a channels-last tensor times [N,C,1,1]");
 }
 
 int gpu_scale_reshape(struct site *s, struct step *step, struct diag *d)

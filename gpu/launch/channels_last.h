@@ -2,13 +2,13 @@
 #ifndef GPU_LAUNCH_CHANNELS_LAST_H
 #define GPU_LAUNCH_CHANNELS_LAST_H
 /*
- * Channels-last values on the device. Where one channel or one pixel makes both layouts the same bytes,
- * a value is row-major by convention, so that nothing is ever reordered for nothing.
+ * Channels-last values on the device. With one channel or one pixel both layouts are the same bytes; such a value counts as
+ * row-major, so that no step reorders it needlessly.
  */
 #include "gpu/kernels/conv.h"
 #include "gpu/launch/util.h"
 
-/* What a kernel gives that writes channels last, and wants that reads so. */
+/* The layout that a kernel which reads or writes channels last declares for a value of this shape. */
 static inline enum layout gpu_channels_last(const struct shape *s)
 {
 	int64_t pixels = 1;
@@ -19,7 +19,7 @@ static inline enum layout gpu_channels_last(const struct shape *s)
 		pixels *= s->dim[i];
 	return pixels == 1 || s->dim[1] == 1 ? LAYOUT_ROW : LAYOUT_CHANNELS_LAST;
 }
-/* Input i lies channels last (or has the same bytes if it did). */
+/* Whether input i is channels last. */
 static inline bool gpu_is_last(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_in(s, i);
@@ -27,19 +27,19 @@ static inline bool gpu_is_last(const struct site *s, uint32_t i)
 }
 /* Strides in elements of a value in a layout: ROW or CHANNELS_LAST. */
 void gpu_layout_strides(const struct shape *s, enum layout layout, int64_t *strides);
-/* All inputs and outputs of the step row-major, to be changed by who knows better. */
+/* Gives the step arrays of layouts for its inputs (want) and outputs (give), all row-major; the caller changes some. */
 void gpu_layouts(struct site *s, struct step *step, enum layout **want, enum layout **give);
 
 /*
- * For an elementwise step: channels last where an input of the output's rank is; then want and give are set.
- * gpu_broadcast_as is gpu_broadcast for a step of that layout.
+ * The layout of an elementwise step: channels last if an input of the output's rank is; declares it for the step.
+ * gpu_broadcast_as() is gpu_broadcast() for a step of that layout.
  */
 enum { GPU_PW_MAX = 16 };
 enum layout gpu_elementwise_layout(struct site *s, struct step *step);
 bool gpu_broadcast_as(enum layout layout, const struct shape *out, int n,
 		      const struct shape *const *in, struct gpu_dims *d, int64_t (*step)[GPU_DIMS]);
 
-/* Mul of a value that lies channels last by one number an image and channel [N,C,1,1]. */
+/* Mul of a channels-last value by [N,C,1,1], one number for each image and channel. */
 bool gpu_scale_accepts(const struct site *s, struct why *w);
 int gpu_scale_reshape(struct site *s, struct step *step, struct diag *d);
 int gpu_scale_run(const struct call *c);

@@ -31,7 +31,7 @@ static struct packs *packs_of(struct device *device)
 	return p;
 }
 
-static const void *keep(struct packs *p, const char *key, size_t n, struct buffer b)
+static const void *keep_buffer(struct packs *p, const char *key, size_t n, struct buffer b)
 {
 	if (p->n == p->cap) {
 		p->cap = p->cap ? 2 * p->cap : 64;
@@ -42,9 +42,9 @@ static const void *keep(struct packs *p, const char *key, size_t n, struct buffe
 	return b.ptr;
 }
 
-/* The raw bytes go up, are packed, and leave again. */
-static int pack(struct device *device, const struct tensor *t, void *dst, gpu_form_make *make,
-		const void *arg, struct diag *d)
+/* Copies the model's bytes to the device, packs them to dst, and frees the copy. */
+static int upload_and_pack(struct device *device, const struct tensor *t, void *dst,
+			   gpu_form_make *make, const void *arg, struct diag *d)
 {
 	static const struct step none;
 	struct call c = {.step = &none, .stream = cuda_stream(device), .diag = d};
@@ -79,9 +79,9 @@ const void *gpu_packed(const struct site *s, uint32_t i, const char *form, size_
 		return p->items[k].ptr;
 	int err = cuda_alloc(s->device, bytes ? bytes : 1, MEM_WEIGHTS, &b, d);
 	if (!err)
-		err = pack(s->device, t, b.ptr, make, arg, d);
+		err = upload_and_pack(s->device, t, b.ptr, make, arg, d);
 	if (!err)
-		return keep(p, key, (size_t)n, b);
+		return keep_buffer(p, key, (size_t)n, b);
 	cuda_free(s->device, &b);
 	return NULL;
 }
@@ -131,7 +131,7 @@ const void *gpu_zeros(const struct site *s, size_t bytes, struct diag *d)
 		err = cuda_wait(cuda_stream(s->device), d);
 	mem_free(zero);
 	if (!err)
-		return keep(p, key, (size_t)n, b);
+		return keep_buffer(p, key, (size_t)n, b);
 	cuda_free(s->device, &b);
 	return NULL;
 }

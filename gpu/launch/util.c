@@ -60,7 +60,7 @@ void gpu_strides(const struct shape *s, int64_t *strides)
 	}
 }
 
-static bool joins(const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK], int a, int b)
+static bool can_merge(const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK], int a, int b)
 {
 	for (int k = 0; k < nwalk; k++)
 		if (step[k][a] != step[k][b] * dim[b])
@@ -77,7 +77,7 @@ bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_R
 	for (int r = 0; r < rank; r++) {
 		if (dim[r] == 1)
 			continue;
-		if (n && joins(dim, nwalk, step, at[n - 1], r)) {
+		if (n && can_merge(dim, nwalk, step, at[n - 1], r)) {
 			kept[n - 1] *= dim[r];
 		} else {
 			kept[n++] = dim[r];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_LAUNCH_UTIL_H
 #define GPU_LAUNCH_UTIL_H
-/* What kernel tables of several families need. */
+/* Helpers of all operator families: types and kernels by type, strides, operands' addresses, strided copies. */
 #include "gpu/driver/cuda.h"
 #include "gpu/kernels/params.h"
 
@@ -9,39 +9,45 @@
 
 #define T_FLOATING (T_F32 | T_F16 | T_BF16 | T_F64)
 #define T_NUMBERS  (T_FLOATING | T_INTS)
-/* what can be moved: elements of 1, 2, 4, 8 or 16 bytes */
+/* types that kernels can copy: elements of 1, 2, 4, 8 or 16 bytes */
 #define T_MOVED (T_ALL & ~(T_STRING | T_4BIT | T_F4 | T_2BIT))
 
+/* Element type of input i; of output i. DT_NONE: there is none. */
 enum dtype gpu_type(const struct site *s, uint32_t i);
 enum dtype gpu_out_type(const struct site *s, uint32_t i);
+/* Bytes of an element. */
 static inline int64_t gpu_size(enum dtype t)
 {
 	return (int64_t)dtype_bits(t) / 8;
 }
-/* "PREFIX_f32": bool is u8 */
+/* The kernel PREFIX_TYPE of gpu/kernels/FILE.cu, "PREFIX_f32" for example; bool uses u8's. NULL with a finding. */
 void *gpu_typed(const struct site *s, const char *file, const char *prefix, enum dtype t,
 		struct diag *d);
-/* "PREFIX_4": by the size of an element */
+/* The kernel PREFIX_SIZE for elements of that many bytes, "PREFIX_4" for example. NULL with a finding. */
 void *gpu_sized(const struct site *s, const char *file, const char *prefix, enum dtype t,
 		struct diag *d);
-/* Elements of output i, or of a shape: 0 where it cannot be counted. */
+/* Number of elements; 0 if a dimension is unknown. */
 int64_t gpu_count(const struct shape *s);
 
-/* dims and nwalk walks over them, joined where they lie together; false where more than GPU_DIMS are left. */
+/*
+ * Merges neighbouring dims that all nwalk operands traverse contiguously, step[k] being the strides of operand k. False
+ * if more than GPU_DIMS dims remain.
+ */
 bool gpu_collapse(int rank, const int64_t *dim, int nwalk, int64_t (*step)[MAX_RANK],
 		  struct gpu_dims *d, int64_t (*out)[GPU_DIMS]);
-/* x's dims that are not in the mask of axes, *n elements, and those that are, *m; strides of both. */
+/* Splits x's dims into those not in the mask of axes (keep, *n elements) and those in it (red, *m), with strides. */
 bool gpu_part(const struct shape *x, uint32_t mask, struct gpu_dims *keep, int64_t (*ks)[GPU_DIMS],
 	      int64_t *n, struct gpu_dims *red, int64_t (*rs)[GPU_DIMS], int64_t *m);
-/* Inputs that broadcast to out. */
+/* Dims and strides of n inputs that broadcast to out; false if more than GPU_DIMS dims remain. */
 bool gpu_broadcast(const struct shape *out, int n, const struct shape *const *in,
 		   struct gpu_dims *d, int64_t (*step)[GPU_DIMS]);
 struct int_list;
-/* The integers of input i; false where only the run knows them. */
+/* The integers of input i; false if only the run knows them. */
 bool gpu_list(const struct site *s, uint32_t i, struct int_list *l);
-/* Row-major strides, 1 counts as any size. */
+/* Row-major strides. */
 void gpu_strides(const struct shape *s, int64_t *strides);
 
+/* Address of input i; of output i, in a run. NULL: there is none. */
 static inline const void *gpu_data(const struct call *c, uint32_t i)
 {
 	return i < c->step->nin && c->in[i] ? c->in[i]->data : NULL;
@@ -50,6 +56,7 @@ static inline void *gpu_out(const struct call *c, uint32_t i)
 {
 	return i < c->step->nout && c->out[i] ? c->out[i]->data : NULL;
 }
+/* Output `out` may use the memory of input `in`. */
 static inline void gpu_inplace(struct step *step, uint8_t out, uint8_t in)
 {
 	if (step->ninplace < MAX_INPLACE) {
@@ -59,16 +66,16 @@ static inline void gpu_inplace(struct step *step, uint8_t out, uint8_t in)
 }
 
 /*
- * A device's state of a family, there or made now: zeros that begin with the arena they lie in. drop: NULL where
- * that arena is all there is to free.
+ * The state that a family keeps for a device, created on first use: zeroed, with a struct arena, in which it is allocated,
+ * as its first member. drop frees it; NULL: only the arena is to be freed.
  */
 void *gpu_slot_new(struct device *device, enum gpu_slot slot, size_t bytes,
 		   void (*drop)(struct device *device, void *state));
 
-/* Strided copies between inputs and outputs, one launch a piece. */
+/* Strided copies from inputs to outputs, one launch for each piece. */
 struct gpu_piece {
 	uint32_t in, out;
-	int64_t from, to; /* bytes */
+	int64_t from, to; /* byte offsets in the input and the output */
 	struct gpu_strided job;
 };
 struct gpu_moves {
@@ -76,11 +83,11 @@ struct gpu_moves {
 	int count;
 	struct gpu_piece *piece;
 };
-/* A piece of these dims and strides in elements of `size` bytes; false where it has too many dims. */
+/* Sets the dims and the strides, in elements, of a piece; false if it has too many dims. */
 bool gpu_piece(struct gpu_piece *p, int rank, const int64_t *dim, const int64_t *xs,
 	       const int64_t *ys);
 int gpu_moves_run(const struct call *c);
-/* Output 0 has the bytes of input 0: rows that need no step. */
+/* For operators whose output has the bytes of their input, so that mostly nothing is to do. */
 int gpu_view_reshape(struct site *s, struct step *step, struct diag *d);
 int gpu_view_run(const struct call *c);
 

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_LAUNCH_WINDOW_H
 #define GPU_LAUNCH_WINDOW_H
-/* An operator's window (ops/window.h) as kernels of GPU_SPACE axes are handed it. */
+/* An operator's window (ops/window.h) in the form of kernels, which always have GPU_SPACE spatial axes. */
 #include "gpu/kernels/conv.h"
 #include "gpu/kernels/params.h"
 #include "ops/window.h"
 
-/* The last of GPU_SPACE axes are those of v, the others `absent`. */
+/* Right-aligns the n numbers of v among GPU_SPACE axes; the axes before them get `absent`. */
 void gpu_space(int64_t *to, const int64_t *v, int n, int64_t absent);
-/* Their product. */
+/* Product of GPU_SPACE numbers. */
 static inline int64_t gpu_volume(const int64_t *v)
 {
 	return v[0] * v[1] * v[2];
 }
 
-/* NULL, or why input x has not the number of axes for it. */
+/* Why an input of this rank has no window here, or NULL. */
 const char *gpu_window_axes(const struct shape *x);
 void gpu_window_take(struct gpu_window *g, const struct window *w);
-/* window_set() for such a kernel; NULL, or why not. end: the pads behind the input; may be NULL. */
+/* window_set() for the kernels; returns why not, or NULL. end: gets the padding behind the input; may be NULL. */
 const char *gpu_window_set(struct gpu_window *g, const struct window_attrs *a, const struct shape *x,
 			   const struct shape *weight, bool ceil, int64_t *end);
 
-/* The first axis says nothing: the others alone need be looked at. */
+/* Whether the first axis has size 1, so that a kernel of two axes suffices: gpu_window_plane() gives its window. */
 bool gpu_window_flat(const struct gpu_window *g);
 struct gpu_plane gpu_window_plane(const struct gpu_window *g);
 

@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-enum { MOST_TOLD = 1024 };
+enum { MAX_FALLBACKS = 1024 };
 
 struct fallback {
 	const char *node, *op, *by, *why;
 };
-struct told {
+struct fallbacks {
 	struct arena arena;
 	struct fallback *v;
 	uint32_t n, cap;
@@ -21,7 +21,8 @@ struct told {
 
 void gpu_fell_back(const struct site *s, const char *by, const char *why)
 {
-	struct told *t = s->device ? gpu_slot_new(s->device, GPU_FALLBACKS, sizeof(*t), NULL) : NULL;
+	struct fallbacks *t =
+		s->device ? gpu_slot_new(s->device, GPU_FALLBACKS, sizeof(*t), NULL) : NULL;
 	const struct origin *o = s->node->origin;
 
 	if (!t)
@@ -32,7 +33,7 @@ void gpu_fell_back(const struct site *s, const char *by, const char *why)
 	for (uint32_t i = 0; i < t->n; i++)
 		if (!strcmp(t->v[i].node, o->name) && !strcmp(t->v[i].why, why))
 			return;
-	if (t->n == MOST_TOLD)
+	if (t->n == MAX_FALLBACKS)
 		return;
 	if (t->n == t->cap) {
 		t->cap = t->cap ? 2 * t->cap : 16;
@@ -45,7 +46,7 @@ void gpu_fell_back(const struct site *s, const char *by, const char *why)
 
 const char *gpu_fallback(const struct device *device, size_t i, struct arena *a)
 {
-	const struct told *t = gpu_slot(device, GPU_FALLBACKS);
+	const struct fallbacks *t = gpu_slot(device, GPU_FALLBACKS);
 
 	if (!t || i >= t->n)
 		return NULL;
@@ -53,10 +54,10 @@ const char *gpu_fallback(const struct device *device, size_t i, struct arena *a)
 	return arena_printf(a, "%s (%s): %s: %s", f->node, f->op, f->by, f->why);
 }
 
-/* Fallbacks of one kind, by their number; `each`: all of them. */
+/* Adds how many nodes fell back; with `each`, every one and its reason. */
 static void add_fallbacks(struct str *b, const struct device *device, bool each)
 {
-	const struct told *t = gpu_slot(device, GPU_FALLBACKS);
+	const struct fallbacks *t = gpu_slot(device, GPU_FALLBACKS);
 
 	if (t && t->n)
 		str_addf(b, "%s%u nodes by another kernel than the library's%s",

@@ -15,18 +15,18 @@
 /* ---- the graph -------------------------------------------------------------------------------- */
 
 struct maker {
-	struct dn_graph *g; /* NULL: only the constants are wanted */
+	struct dn_graph *g; /* NULL: only the constants are collected */
 	const struct conv_case *c;
-	int64_t uid; /* of the next virtual tensor */
-	int y;	     /* the output */
+	int64_t uid; /* id of the next virtual tensor */
+	int y;	     /* number of the output tensor */
 	float *consts;
 	int nconst;
 	bool bad;
 };
 
-/* [a, b, spatial...] with channels (b) last. */
-static int tensor(struct maker *m, int64_t uid, enum dtype t, int64_t a, int64_t b,
-		  const int64_t *space, bool is_virtual)
+/* Adds a tensor [a, b, space...] that is stored with dimension b (channels) last. */
+static int add_tensor(struct maker *m, int64_t uid, enum dtype t, int64_t a, int64_t b,
+		      const int64_t *space, bool is_virtual)
 {
 	struct dn_tensor d = {.uid = uid, .type = t, .rank = m->c->n + 2, .is_virtual = is_virtual};
 	int64_t step = b;
@@ -62,12 +62,12 @@ static const int64_t *space_out(const struct conv_case *c)
 	return c->win.out + 3 - c->n;
 }
 
-static int between(struct maker *m)
+static int add_virtual(struct maker *m)
 {
-	return tensor(m, m->uid++, DT_F32, m->c->batch, m->c->cout, space_out(m->c), true);
+	return add_tensor(m, m->uid++, DT_F32, m->c->batch, m->c->cout, space_out(m->c), true);
 }
 
-static int constant(struct maker *m, double v)
+static int add_constant(struct maker *m, double v)
 {
 	struct dn_tensor d = {.type = DT_F32, .rank = m->c->n + 2, .by_value = true};
 
@@ -82,43 +82,43 @@ static int constant(struct maker *m, double v)
 	return m->g ? dn_tensor(m->g, &d) : 0;
 }
 
-static int op2(struct maker *m, enum dn_op op, int x, int b, bool last)
+static int add_binary(struct maker *m, enum dn_op op, int x, int b, bool last)
 {
-	int y = last ? m->y : between(m);
+	int y = last ? m->y : add_virtual(m);
 	if (m->g)
 		dn_pointwise(m->g, op, x, b, -1, y, NULL);
 	return y;
 }
 
-static int op1(struct maker *m, enum dn_op op, int x, const struct dn_arg *a, bool last)
+static int add_unary(struct maker *m, enum dn_op op, int x, const struct dn_arg *a, bool last)
 {
-	int y = last ? m->y : between(m);
+	int y = last ? m->y : add_virtual(m);
 	if (m->g)
 		dn_pointwise(m->g, op, x, -1, -1, y, a);
 	return y;
 }
 
-/* max(x, a), then min(., b); either may be infinite. An upper clip of relu itself has poor engines. */
-static void clip(struct maker *m, int x, double a, double b, bool last)
+/* Adds min(max(x, a), b); a bound may be infinite. A relu with an upper bound would be one operation, but its engines are slow. */
+static void add_clip(struct maker *m, int x, double a, double b, bool last)
 {
 	bool low = a > -INFINITY, high = b < INFINITY;
 
 	if (low)
-		x = a == 0 ? op1(m, DN_RELU, x, NULL, last && !high)
-			   : op2(m, DN_MAX, x, constant(m, a), last && !high);
+		x = a == 0 ? add_unary(m, DN_RELU, x, NULL, last && !high)
+			   : add_binary(m, DN_MAX, x, add_constant(m, a), last && !high);
 	if (high)
-		x = op2(m, DN_MIN, x, constant(m, b), last);
+		x = add_binary(m, DN_MIN, x, add_constant(m, b), last);
 	if (!low && !high)
-		op1(m, DN_IDENTITY, x, NULL, last);
+		add_unary(m, DN_IDENTITY, x, NULL, last);
 }
 
-/* cuDNN's tanh is no number from about 44 on; from 20 on it is 1 in every type. */
-static int tanh_of(struct maker *m, int x, bool last)
+/* cuDNN's tanh gives NaN from about 44 on, so x is bounded by 20, from where on tanh is 1 in every type. */
+static int add_tanh(struct maker *m, int x, bool last)
 {
-	return op1(m, DN_TANH, op2(m, DN_MIN, x, constant(m, 20), false), NULL, last);
+	return add_unary(m, DN_TANH, add_binary(m, DN_MIN, x, add_constant(m, 20), false), NULL, last);
 }
 
-static void activation(struct maker *m, int x)
+static void add_activation(struct maker *m, int x)
 {
 	double a = (double)m->c->alpha, b = (double)m->c->beta;
 	struct dn_arg arg = {.alpha = a, .has_alpha = true};
@@ -128,43 +128,44 @@ static void activation(struct maker *m, int x)
 	};
 
 	switch ((enum act)m->c->act) {
-	case ACT_CLIP: clip(m, x, a, b, true); break;
-	case ACT_SILU: op1(m, DN_SWISH, x, &arg, true); break;
-	case ACT_ELU: op1(m, DN_ELU, x, &arg, true); break;
-	case ACT_LEAKYRELU: op1(m, DN_RELU, x, &(struct dn_arg){.slope = a}, true); break;
+	case ACT_CLIP: add_clip(m, x, a, b, true); break;
+	case ACT_SILU: add_unary(m, DN_SWISH, x, &arg, true); break;
+	case ACT_ELU: add_unary(m, DN_ELU, x, &arg, true); break;
+	case ACT_LEAKYRELU: add_unary(m, DN_RELU, x, &(struct dn_arg){.slope = a}, true); break;
 	case ACT_HARDSIGMOID:
-		x = op2(m, DN_MUL, x, constant(m, a), false);
-		x = op2(m, DN_ADD, x, constant(m, b), false);
-		clip(m, x, 0, 1, true);
+		x = add_binary(m, DN_MUL, x, add_constant(m, a), false);
+		x = add_binary(m, DN_ADD, x, add_constant(m, b), false);
+		add_clip(m, x, 0, 1, true);
 		break;
-	case ACT_HARDSWISH: { /* relu6(x + b/a) * x * a: two operations less than as it is written */
-		int v = op2(m, DN_ADD, x, constant(m, b / a), false);
-		v = op1(m, DN_RELU, v,
-			&(struct dn_arg){.upper = 1 / a, .has_upper = true, .has_lower = true},
-			false);
-		v = op2(m, DN_MUL, v, x, false);
-		op2(m, DN_MUL, v, constant(m, a), true);
+	case ACT_HARDSWISH: { /* as relu6(x + b/a) * x * a: two operations fewer than the definition */
+		int v = add_binary(m, DN_ADD, x, add_constant(m, b / a), false);
+		v = add_unary(m, DN_RELU, v,
+			      &(struct dn_arg){.upper = 1 / a, .has_upper = true, .has_lower = true},
+			      false);
+		v = add_binary(m, DN_MUL, v, x, false);
+		add_binary(m, DN_MUL, v, add_constant(m, a), true);
 		break;
 	}
 	case ACT_MISH:
-		op2(m, DN_MUL, tanh_of(m, op1(m, DN_SOFTPLUS, x, NULL, false), false), x, true);
+		add_binary(m, DN_MUL, add_tanh(m, add_unary(m, DN_SOFTPLUS, x, NULL, false), false),
+			   x, true);
 		break;
-	case ACT_TANH: tanh_of(m, x, true); break;
-	default: op1(m, plain[m->c->act], x, NULL, true);
+	case ACT_TANH: add_tanh(m, x, true); break;
+	default: add_unary(m, plain[m->c->act], x, NULL, true);
 	}
 }
 
-/* The numbers that the graph of a form takes when it runs, without the graph. */
+/* Collects the constants that a plan of this form is given in each run, without building the graph. */
 static void conv_consts(const struct conv_case *c, enum conv_form form, float *consts, int *n)
 {
 	struct maker m = {.c = c, .uid = CONV_VIRTUAL, .consts = consts};
 
 	if (c->act && form <= CONV_GENERIC)
-		activation(&m, 0);
+		add_activation(&m, 0);
 	*n = m.nconst;
 }
 
-static void convolution(struct maker *m, int y)
+static void add_convolution(struct maker *m, int y)
 {
 	const struct conv_case *c = m->c;
 	int skip = 3 - c->n;
@@ -176,14 +177,14 @@ static void convolution(struct maker *m, int y)
 		w.stride[i] = c->win.stride[skip + i];
 		w.dilation[i] = c->win.dilation[skip + i];
 	}
-	int x = tensor(m, CONV_X, c->type, c->batch, c->cin, c->win.in + skip, false);
+	int x = add_tensor(m, CONV_X, c->type, c->batch, c->cin, c->win.in + skip, false);
 	if (c->backward) {
-		int k = tensor(m, CONV_W, c->type, c->cin, c->cout / c->group, c->win.kernel + skip,
-			       false);
+		int k = add_tensor(m, CONV_W, c->type, c->cin, c->cout / c->group,
+				   c->win.kernel + skip, false);
 		dn_conv_back(m->g, y, k, x, &w);
 	} else {
-		int k = tensor(m, CONV_W, c->type, c->cout, c->cin / c->group, c->win.kernel + skip,
-			       false);
+		int k = add_tensor(m, CONV_W, c->type, c->cout, c->cin / c->group,
+				   c->win.kernel + skip, false);
 		dn_conv(m->g, x, k, y, &w);
 	}
 }
@@ -198,51 +199,51 @@ struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_
 
 	if (!m.g)
 		return NULL;
-	m.y = tensor(&m, CONV_Y, c->type, c->batch, c->cout, space_out(c), false);
-	int v = act || bias || rest || more ? between(&m) : m.y;
-	convolution(&m, v);
-	/* this order, the residual before the bias, is the one that has engines compiled ahead */
+	m.y = add_tensor(&m, CONV_Y, c->type, c->batch, c->cout, space_out(c), false);
+	int v = act || bias || rest || more ? add_virtual(&m) : m.y;
+	add_convolution(&m, v);
+	/* only with the residual before the bias does cuDNN have precompiled engines */
 	if (rest)
-		v = op2(&m, DN_ADD, v,
-			tensor(&m, CONV_R, c->type, c->batch, c->cout, space_out(c), false),
-			!bias && !act && !more);
+		v = add_binary(&m, DN_ADD, v,
+			       add_tensor(&m, CONV_R, c->type, c->batch, c->cout, space_out(c), false),
+			       !bias && !act && !more);
 	if (bias)
-		v = op2(&m, DN_ADD, v, tensor(&m, CONV_B, c->type, 1, c->cout, one, false),
-			!act && !more);
-	if (more) { /* an identity at the end is nothing to compute and makes the graph generic */
+		v = add_binary(&m, DN_ADD, v, add_tensor(&m, CONV_B, c->type, 1, c->cout, one, false),
+			       !act && !more);
+	if (more) { /* an identity at the end costs nothing and makes cuDNN treat the graph as generic */
 		int y = m.y;
-		m.y = act ? between(&m) : v;
+		m.y = act ? add_virtual(&m) : v;
 		if (act)
-			activation(&m, v);
+			add_activation(&m, v);
 		dn_pointwise(m.g, DN_IDENTITY, m.y, -1, -1, y, NULL);
 	} else if (act) {
-		activation(&m, v);
+		add_activation(&m, v);
 	}
 	*nconst = m.nconst;
 	if (!m.bad && dn_graph_end(m.g, why))
 		return m.g;
 	if (m.bad)
-		refuse(why, "an activation of too many parts");
+		refuse(why, "an add_activation of too many operations");
 	dn_graph_free(m.g);
 	return NULL;
 }
 
 /* ---- running ---------------------------------------------------------------------------------- */
 
-static int64_t product(const int64_t *v)
+static int64_t volume(const int64_t *v)
 {
 	return v[0] * v[1] * v[2];
 }
 
-/* Pixels and channels that a block of the kernel makes. */
+/* Tiles of our kernel: m pixels by n channels a block. */
 static const struct {
 	int m, n;
 	const char *text;
 } tiles[] = {{32, 32, "32x32"}, {64, 32, "64x32"}, {64, 64, "64x64"}, {128, 64, "128x64"}};
 enum { TILES = sizeof(tiles) / sizeof(*tiles) };
 
-/* Whether the kernel for single pixels takes it. */
-static bool takes_pixels(const struct conv_case *k)
+/* Whether our kernel for 1x1 convolutions supports the case. */
+static bool is_pixel_case(const struct conv_case *k)
 {
 	bool half = k->type == DT_F16 || k->type == DT_BF16,
 	     yes = !k->backward && (half || (k->type == DT_F32 && !k->strict)) && k->group == 1 &&
@@ -251,10 +252,10 @@ static bool takes_pixels(const struct conv_case *k)
 	for (int i = 0; i < 3; i++)
 		yes = yes && k->win.kernel[i] == 1 && k->win.stride[i] == 1 && !k->win.begin[i] &&
 		      !k->end[i];
-	return yes && k->batch * product(k->win.out) < INT64_C(65535) * 32;
+	return yes && k->batch * volume(k->win.out) < INT64_C(65535) * 32;
 }
 
-static bool set_pixel(struct device *device, struct conv_plan *p)
+static bool find_pixel_kernel(struct device *device, struct conv_plan *p)
 {
 	struct site s = {.device = device};
 	char name[32];
@@ -272,14 +273,15 @@ static int run_pixel(const struct call *c, const struct conv_plan *p, const stru
 				.b = k->bias ? a->b : NULL,
 				.r = k->residual ? a->r : NULL,
 				.y = a->y,
-				.m = k->batch * product(k->win.out),
+				.m = k->batch * volume(k->win.out),
 				.n = (int)k->cout,
 				.k = (int)k->cin,
 				.act = k->act,
 				.alpha = k->alpha,
 				.beta = k->beta};
 	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = 3 * (m + n) * 80,
-	    out = m * (n + 4) * 4; /* what pixel.cu keeps in shared memory: one, then the other */
+	    out = m * (n + 4) *
+		  4; /* pixel.cu uses the same shared memory for the inputs, then the outputs */
 	struct gpu_grid g = {(unsigned)((job.n + n - 1) / n), (unsigned)((job.m + m - 1) / m), 1,
 			     128, (unsigned)(in > out ? in : out)};
 
@@ -291,7 +293,7 @@ size_t conv_plan_workspace(const struct conv_plan *p)
 	return p->plan ? dn_plan_workspace(p->plan) : 0;
 }
 
-/* Elements that a thread of the kernel takes. */
+/* Elements that a thread of the tail kernel computes. */
 static int64_t tail_step(const struct conv_case *k)
 {
 	int64_t vector = 16 / gpu_size(k->type);
@@ -299,17 +301,17 @@ static int64_t tail_step(const struct conv_case *k)
 	return k->cout % vector ? 1 : vector;
 }
 
-static bool set_tail(struct device *device, struct conv_plan *p)
+static bool find_tail_kernel(struct device *device, struct conv_plan *p)
 {
 	const struct conv_case *k = &p->key;
 	struct site s = {.device = device};
 
 	p->tail_fn = NULL;
 	if (p->form == CONV_OWN)
-		return set_pixel(device, p);
+		return find_pixel_kernel(device, p);
 	if (p->form < CONV_BIAS || (!k->bias && !k->residual && !k->act))
 		return true;
-	p->tail = (struct gpu_tail){.n = k->batch * k->cout * product(k->win.out),
+	p->tail = (struct gpu_tail){.n = k->batch * k->cout * volume(k->win.out),
 				    .channels = (int)k->cout,
 				    .act = k->act,
 				    .alpha = k->alpha,
@@ -357,7 +359,7 @@ enum { MAX_TRIED = 8, MAX_LISTED = 32, MAX_COMPILED = 3, MAX_WORKSPACE = 256 << 
 
 static const char *const form_names[CONV_FORMS + 1] = {"fused", "generic", "bias", "plain", "own"};
 
-static unsigned avoided(const struct conv_case *c)
+static unsigned avoided_notes(const struct conv_case *c)
 {
 	unsigned avoid = DN_NOT_DETERMINISTIC;
 
@@ -366,11 +368,11 @@ static unsigned avoided(const struct conv_case *c)
 	return c->type == DT_F32 ? avoid : avoid | DN_REDUCED_SUM;
 }
 
-/* Forms that say the same as one before them. */
-static bool repeats(const struct conv_case *c, enum conv_form f)
+/* Whether a form gives the same graph as an earlier one. */
+static bool is_duplicate(const struct conv_case *c, enum conv_form f)
 {
 	if (c->backward)
-		return f != CONV_PLAIN; /* nothing is fused with these */
+		return f != CONV_PLAIN; /* cuDNN fuses nothing with transposed convolutions */
 	return (f == CONV_BIAS && !c->act) ||
 	       (f == CONV_PLAIN && !c->act && !c->bias && !c->residual);
 }
@@ -382,7 +384,7 @@ static void add_text(char *out, size_t room, const char *name, const int64_t *v)
 	snprintf(out + n, room - n, " %s%" PRId64 ",%" PRId64 ",%" PRId64, name, v[0], v[1], v[2]);
 }
 
-/* The key under which the choice is kept: "cudnn91900 conv f16 ...". */
+/* The key of the tuning cache: "cudnn91900 conv f16 ...". */
 static void conv_case_text(const struct conv_case *c, size_t version, char *out, size_t room)
 {
 	int n = snprintf(out, room,
@@ -409,16 +411,16 @@ static void conv_case_text(const struct conv_case *c, size_t version, char *out,
 struct chooser {
 	struct device *device;
 	struct dn *dn;
-	struct conv_plan *p; /* what is best so far */
+	struct conv_plan *p; /* the plan to fill: the best so far */
 	char key[512];
-	struct conv_args args; /* scratch, to time with */
-	size_t room;	       /* of its workspace */
+	struct conv_args args; /* operands to time with */
+	size_t room;	       /* bytes of their workspace */
 	double best, first;
 	int tried;
 	struct why *why;
 };
 
-static void take(struct chooser *ch, struct dn_plan *plan, const struct conv_plan *from)
+static void take_plan(struct chooser *ch, struct dn_plan *plan, const struct conv_plan *from)
 {
 	if (ch->p->plan)
 		dn_plan_free(ch->p->plan);
@@ -429,13 +431,13 @@ static void take(struct chooser *ch, struct dn_plan *plan, const struct conv_pla
 	ch->p->nconst = from->nconst;
 }
 
-/* The first engine of a form that can be had, without one that must be compiled. */
+/* Takes the first engine of a form that gives a plan; engines that compile at run time only if `compile`. */
 static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list list, bool compile)
 {
 	struct dn_choice choice[MAX_LISTED];
 	struct conv_plan t = {.form = form};
 	struct dn_graph *g = conv_graph(ch->dn, &ch->p->key, form, t.consts, &t.nconst, ch->why);
-	int n = g ? dn_choices(g, list, avoided(&ch->p->key), choice, MAX_LISTED) : 0;
+	int n = g ? dn_choices(g, list, avoided_notes(&ch->p->key), choice, MAX_LISTED) : 0;
 	struct dn_plan *plan = NULL;
 
 	for (int i = 0; i < n && !plan; i++) {
@@ -454,18 +456,18 @@ static bool first_of_form(struct chooser *ch, enum conv_form form, enum dn_list 
 		refuse(ch->why, "cuDNN has no engine for it");
 	dn_graph_free(g);
 	if (plan)
-		take(ch, plan, &t);
+		take_plan(ch, plan, &t);
 	return plan != NULL;
 }
 
-/* Without trying: ours where the library would leave the activation to a pass of its own. */
+/* Without timing: takes our kernel if cuDNN could not fuse the activation, or is missing. */
 static bool own_choice(struct chooser *ch)
 {
 	const struct conv_case *k = &ch->p->key;
-	int64_t m = k->batch * product(k->win.out);
+	int64_t m = k->batch * volume(k->win.out);
 	bool fuses = k->act == ACT_NONE || k->act == ACT_RELU || k->act == ACT_LEAKYRELU;
 
-	if ((fuses && ch->dn) || !takes_pixels(k))
+	if ((fuses && ch->dn) || !is_pixel_case(k))
 		return false;
 	ch->p->form = CONV_OWN;
 	ch->p->tile = m * k->cout > 64 * 64 * 256 ? 2 : 0;
@@ -473,7 +475,7 @@ static bool own_choice(struct chooser *ch)
 	return true;
 }
 
-/* Without trying: engines compiled ahead first, of the list of good ones, of the form that does most. */
+/* Without timing: prefers precompiled engines, then cuDNN's list of the best, then the form that fuses most. */
 static bool first_choice(struct chooser *ch)
 {
 	static const enum conv_form order[] = {CONV_FUSED, CONV_BIAS, CONV_PLAIN};
@@ -481,13 +483,13 @@ static bool first_choice(struct chooser *ch)
 	for (int compile = 0; compile < 2; compile++)
 		for (int list = DN_BEST; list <= DN_FALLBACK; list++)
 			for (int i = 0; i < 3; i++)
-				if (!repeats(&ch->p->key, order[i]) &&
+				if (!is_duplicate(&ch->p->key, order[i]) &&
 				    first_of_form(ch, order[i], (enum dn_list)list, compile))
 					return true;
 	return false;
 }
 
-/* ---- trying ----------------------------------------------------------------------------------- */
+/* ---- timing ----------------------------------------------------------------------------------- */
 
 struct trial {
 	const struct conv_plan *p;
@@ -495,7 +497,7 @@ struct trial {
 	struct call call;
 };
 
-static int enqueue(void *arg, struct diag *d)
+static int enqueue_trial(void *arg, struct diag *d)
 {
 	struct trial *t = arg;
 
@@ -503,20 +505,20 @@ static int enqueue(void *arg, struct diag *d)
 	return conv_plan_run(&t->call, t->p, t->args);
 }
 
-static size_t whole(int64_t n, int64_t size)
+static size_t round_to_256(int64_t n, int64_t size)
 {
 	return ((size_t)(n * size) + 255) / 256 * 256;
 }
 
-/* Room for all operands and a workspace. */
-static bool scratch(struct chooser *ch)
+/* Reserves memory for all operands and a workspace. */
+static bool place_trial_operands(struct chooser *ch)
 {
 	const struct conv_case *k = &ch->p->key;
 	int64_t size = gpu_size(k->type);
-	size_t x = whole(k->batch * k->cin * product(k->win.in), size),
-	       y = whole(k->batch * k->cout * product(k->win.out), size),
-	       w = whole(k->cin / k->group * k->cout * product(k->win.kernel), size),
-	       b = whole(k->cout, size);
+	size_t x = round_to_256(k->batch * k->cin * volume(k->win.in), size),
+	       y = round_to_256(k->batch * k->cout * volume(k->win.out), size),
+	       w = round_to_256(k->cin / k->group * k->cout * volume(k->win.kernel), size),
+	       b = round_to_256(k->cout, size);
 
 	ch->room = x + y + w < (size_t)16 << 20 ? (size_t)32 << 20 : (size_t)128 << 20;
 	char *p = tune_memory(ch->device, x + 2 * y + w + b + ch->room);
@@ -532,22 +534,22 @@ static void try_plan(struct chooser *ch, struct conv_plan *t, const char *text)
 	static const struct step none;
 	struct trial trial = {t, &ch->args, {.step = &none, .stream = cuda_stream(ch->device)}};
 
-	if (conv_plan_workspace(t) > ch->room || !set_tail(ch->device, t))
+	if (conv_plan_workspace(t) > ch->room || !find_tail_kernel(ch->device, t))
 		return;
-	double us = tune_time(ch->device, enqueue, &trial, ch->best);
+	double us = tune_time(ch->device, enqueue_trial, &trial, ch->best);
 	if (us <= 0)
 		return;
 	ch->tried++;
 	if (ch->first <= 0)
 		ch->first = us;
-	/* what is not clearly faster than the library's own choice may be slower tomorrow */
+	/* an engine must beat cuDNN's own choice by 3 %, which is more than the noise of the timing */
 	bool better = ch->best <= 0 || (us < ch->best && us < 0.97 * ch->first);
 	if (!better)
 		return;
 	ch->best = us;
 	struct dn_plan *plan = t->plan;
 	t->plan = NULL;
-	take(ch, plan, t);
+	take_plan(ch, plan, t);
 	snprintf(ch->p->how, sizeof(ch->p->how), "%s %.*s", form_names[t->form], DN_TEXT, text);
 }
 
@@ -555,9 +557,10 @@ static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list,
 {
 	struct dn_choice choice[MAX_LISTED];
 	struct conv_plan t = {.form = form, .key = ch->p->key};
-	struct why *why = form == CONV_FUSED ? ch->why : NULL; /* of what is wished for */
+	struct why *why =
+		form == CONV_FUSED ? ch->why : NULL; /* only a refusal of the fused form is reported */
 	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, why);
-	int n = g ? dn_choices(g, list, avoided(&t.key), choice, MAX_LISTED) : 0, most[2];
+	int n = g ? dn_choices(g, list, avoided_notes(&t.key), choice, MAX_LISTED) : 0, most[2];
 
 	if (g && !n)
 		refuse(why, "cuDNN has no engine for it");
@@ -575,7 +578,7 @@ static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list,
 	dn_graph_free(g);
 }
 
-static void try_pixels(struct chooser *ch)
+static void try_own_tiles(struct chooser *ch)
 {
 	struct conv_plan t = {.form = CONV_OWN, .key = ch->p->key};
 
@@ -588,22 +591,22 @@ static bool try_all(struct chooser *ch)
 	const struct conv_case *k = &ch->p->key;
 	bool full = tune_full(ch->device);
 
-	if (!scratch(ch))
+	if (!place_trial_operands(ch))
 		return false;
-	if (!repeats(k, CONV_FUSED))
+	if (!is_duplicate(k, CONV_FUSED))
 		try_form(ch, CONV_FUSED, DN_BEST, full);
 	if (full && !k->backward)
 		try_form(ch, CONV_GENERIC, DN_BEST, true);
-	if (!repeats(k, CONV_BIAS) && k->act != ACT_RELU)
+	if (!is_duplicate(k, CONV_BIAS) && k->act != ACT_RELU)
 		try_form(ch, CONV_BIAS, DN_BEST, false);
-	if (!ch->p->plan && !repeats(k, CONV_PLAIN))
+	if (!ch->p->plan && !is_duplicate(k, CONV_PLAIN))
 		try_form(ch, CONV_PLAIN, DN_BEST, false);
-	if (takes_pixels(k))
-		try_pixels(ch);
+	if (is_pixel_case(k))
+		try_own_tiles(ch);
 	return ch->best > 0;
 }
 
-static void remember(struct chooser *ch, const char *level)
+static void store_choice(struct chooser *ch, const char *level)
 {
 	struct arena a = {0};
 	size_t n;
@@ -619,12 +622,12 @@ static void remember(struct chooser *ch, const char *level)
 		snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, the best of %d", value, ch->tried);
 }
 
-static bool own_from_cache(struct chooser *ch, const char *text, const char *value)
+static bool take_own_from_cache(struct chooser *ch, const char *text, const char *value)
 {
 	struct conv_plan *p = ch->p;
 
 	for (int i = 0; i < TILES; i++) {
-		if (strcmp(tiles[i].text, text) || !takes_pixels(&p->key))
+		if (strcmp(tiles[i].text, text) || !is_pixel_case(&p->key))
 			continue;
 		p->form = CONV_OWN;
 		p->tile = i;
@@ -634,8 +637,8 @@ static bool own_from_cache(struct chooser *ch, const char *text, const char *val
 	return false;
 }
 
-/* "fused e41,2=5 3.10 quick": form, engine, microseconds (0: not known), how long it was looked for */
-static bool from_cache(struct chooser *ch)
+/* Reads "fused e41,2=5 3.10 quick": form, engine, microseconds (0: not timed), level of the search. */
+static bool take_from_cache(struct chooser *ch)
 {
 	const char *value = tune_get(ch->device, ch->key);
 	char form[16], text[DN_TEXT], level[8];
@@ -646,9 +649,9 @@ static bool from_cache(struct chooser *ch)
 	if (!value || sscanf(value, "%15s %239s %*s %7s", form, text, level) != 3)
 		return false;
 	if (tune_full(ch->device) && strcmp(level, "full"))
-		return false; /* there is more to be found */
+		return false; /* a full search may find a faster one */
 	if (!strcmp(form, form_names[CONV_OWN]))
-		return own_from_cache(ch, text, value);
+		return take_own_from_cache(ch, text, value);
 	for (int f = 0; f < CONV_FORMS; f++)
 		if (!strcmp(form_names[f], form))
 			t.form = (enum conv_form)f;
@@ -668,49 +671,49 @@ static bool from_cache(struct chooser *ch)
 	arena_free(&a);
 	if (!t.plan)
 		return false;
-	take(ch, t.plan, &t);
+	take_plan(ch, t.plan, &t);
 	snprintf(ch->p->how, sizeof(ch->p->how), "%.200s, from the cache", value);
 	return true;
 }
 
-/* Why a plan leaves something to a kernel behind it, where the library would not take that. */
-static bool settled(struct device *device, struct conv_plan *p, const struct why *why)
+/* Completes a chosen plan: records why cuDNN did not fuse everything, and finds the kernel for the rest. */
+static bool complete_plan(struct device *device, struct conv_plan *p, const struct why *why)
 {
 	bool left = p->form == CONV_BIAS || p->form == CONV_PLAIN;
 
 	if (left && why && why->text)
 		snprintf(p->fell, sizeof(p->fell), "%s", why->text);
-	return set_tail(device, p);
+	return find_tail_kernel(device, p);
 }
 
-static bool choose(struct device *device, struct dn *dn, struct conv_plan *p, struct why *why)
+static bool choose_plan(struct device *device, struct dn *dn, struct conv_plan *p, struct why *why)
 {
 	struct chooser ch = {.device = device, .dn = dn, .p = p, .why = why};
 	bool found;
 
 	if (!dn)
-		return own_choice(&ch) && settled(device, p, why);
+		return own_choice(&ch) && complete_plan(device, p, why);
 	conv_case_text(&p->key, dn_version(dn), ch.key, sizeof(ch.key));
-	if (from_cache(&ch))
-		return settled(device, p, why);
+	if (take_from_cache(&ch))
+		return complete_plan(device, p, why);
 	if (tune_may(device)) {
 		tune_begin(device, ch.key);
 		found = try_all(&ch);
 		if (found)
-			remember(&ch, tune_full(device) ? "full" : "quick");
+			store_choice(&ch, tune_full(device) ? "full" : "quick");
 		tune_end(device);
 		if (found)
-			return settled(device, p, why);
+			return complete_plan(device, p, why);
 	}
 	if (!own_choice(&ch) && !first_choice(&ch))
 		return false;
-	/* no process tries this again but one that is told to: the next ones start without delay */
+	/* caches the untimed choice too, so that later processes do not search again unless --tune asks for it */
 	if (tune_skipped(device))
-		remember(&ch, "skipped");
-	return settled(device, p, why);
+		store_choice(&ch, "skipped");
+	return complete_plan(device, p, why);
 }
 
-/* ---- the device's plans ----------------------------------------------------------------------- */
+/* ---- plans of the device ---------------------------------------------------------------------- */
 
 struct conv_plans {
 	struct conv_plan *first;
@@ -760,7 +763,7 @@ struct conv_plan *conv_plan_get(struct device *device, const struct conv_case *c
 		return NULL;
 	}
 	p->key = *c;
-	if (!choose(device, dn, p, why)) {
+	if (!choose_plan(device, dn, p, why)) {
 		dn_plan_free(p->plan);
 		free(p);
 		return NULL;

@@ -7,10 +7,13 @@
 
 #include <inttypes.h>
 
-/* What the library may take for itself; more helps no product on the GPUs of today. */
+/*
+ * LT_WORKSPACE: bytes of workspace an algorithm may use; more makes no product faster on current GPUs. LT_ALIGN: alignment
+ * of operands; LT_OWN_ALIGN: of the workspace. LT_TRIED: algorithms that are timed.
+ */
 enum { LT_WORKSPACE = 32 << 20, LT_ALIGN = 64, LT_OWN_ALIGN = 256, LT_TRIED = 8 };
 
-/* A choice that the device remembers: choosing takes the library longer than most products take. */
+/* An algorithm chosen for a product. Kept by the device, because choosing takes longer than most products. */
 struct choice {
 	struct blaslt_job job;
 	bool ok;
@@ -28,7 +31,7 @@ struct blaslt {
 	uint32_t n, cap;
 };
 
-/* The library sees columns where we see rows: its A is our b, its B our a, all transposed. */
+/* cuBLASLt is column-major and we are row-major: its A is our b and its B our a, all transposed. */
 struct described {
 	cublasLtMatmulDesc_t desc;
 	cublasLtMatrixLayout_t a, b, r, y;
@@ -55,7 +58,7 @@ static void describe_free(const struct cublaslt_api *api, struct described *d)
 	*d = (struct described){0};
 }
 
-static cudaDataType_t type_of(int32_t t)
+static cudaDataType_t cuda_type(int32_t t)
 {
 	return t == DT_F16    ? CUDA_R_16F
 	       : t == DT_BF16 ? CUDA_R_16BF
@@ -65,7 +68,7 @@ static cudaDataType_t type_of(int32_t t)
 			      : CUDA_R_32F;
 }
 
-static cublasComputeType_t compute_of(const struct blaslt_job *j)
+static cublasComputeType_t compute_type(const struct blaslt_job *j)
 {
 	if (j->type == DT_F64)
 		return CUBLAS_COMPUTE_64F;
@@ -83,10 +86,10 @@ static cublasLtEpilogue_t epilogue_of(const struct blaslt_job *j)
 	return j->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* `rows` of `cols` elements, `ld` apart, are a matrix of as many columns to the library. */
-static cublasStatus_t layout(const struct cublaslt_api *api, cublasLtMatrixLayout_t *out,
-			     cudaDataType_t t, int64_t rows, int64_t cols, int64_t ld,
-			     int64_t batch, int64_t step)
+/* Describes `rows` rows of `cols` elements, `ld` apart; for column-major cuBLASLt the rows are columns. */
+static cublasStatus_t describe_matrix(const struct cublaslt_api *api, cublasLtMatrixLayout_t *out,
+				      cudaDataType_t t, int64_t rows, int64_t cols, int64_t ld,
+				      int64_t batch, int64_t step)
 {
 	int32_t count = (int32_t)batch;
 	cublasStatus_t r =
@@ -107,12 +110,12 @@ static cublasStatus_t describe_operation(const struct cublaslt_api *api, const s
 	cublasOperation_t ta = j->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasOperation_t tb = j->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasLtEpilogue_t e = epilogue_of(j);
-	const void *some =
-		(const void *)(uintptr_t)LT_ALIGN; /* a pointer is wanted before there is one */
+	const void *some = (const void *)(uintptr_t)
+		LT_ALIGN; /* the heuristic needs a bias pointer, aligned like the later one */
 	cudaDataType_t scale = j->type == DT_F64  ? CUDA_R_64F
 			       : j->type == DT_I8 ? CUDA_R_32I
 						  : CUDA_R_32F;
-	cublasStatus_t r = api->p_cublasLtMatmulDescCreate(out, compute_of(j), scale);
+	cublasStatus_t r = api->p_cublasLtMatmulDescCreate(out, compute_type(j), scale);
 
 	if (!r)
 		r = api->p_cublasLtMatmulDescSetAttribute(*out, CUBLASLT_MATMUL_DESC_TRANSA, &ta,
@@ -132,27 +135,27 @@ static cublasStatus_t describe_operation(const struct cublaslt_api *api, const s
 static cublasStatus_t describe(const struct cublaslt_api *api, const struct blaslt_job *j,
 			       struct described *d)
 {
-	cudaDataType_t t = type_of(j->type), out = j->type == DT_I8 ? CUDA_R_32I : t;
+	cudaDataType_t t = cuda_type(j->type), out = j->type == DT_I8 ? CUDA_R_32I : t;
 	cublasStatus_t r = describe_operation(api, j, &d->desc);
 
 	if (!r)
-		r = layout(api, &d->a, t, j->trans_b ? j->n : j->k, j->trans_b ? j->k : j->n,
-			   j->ldb, j->batch, j->step_b);
+		r = describe_matrix(api, &d->a, t, j->trans_b ? j->n : j->k,
+				    j->trans_b ? j->k : j->n, j->ldb, j->batch, j->step_b);
 	if (!r)
-		r = layout(api, &d->b, t, j->trans_a ? j->k : j->m, j->trans_a ? j->m : j->k,
-			   j->lda, j->batch, j->step_a);
+		r = describe_matrix(api, &d->b, t, j->trans_a ? j->k : j->m,
+				    j->trans_a ? j->m : j->k, j->lda, j->batch, j->step_a);
 	if (!r)
-		r = layout(api, &d->r, out, j->m, j->n, j->residual ? j->ldr : j->ldy, j->batch,
-			   j->residual ? j->step_r : j->step_y);
+		r = describe_matrix(api, &d->r, out, j->m, j->n, j->residual ? j->ldr : j->ldy,
+				    j->batch, j->residual ? j->step_r : j->step_y);
 	if (!r)
-		r = layout(api, &d->y, out, j->m, j->n, j->ldy, j->batch, j->step_y);
+		r = describe_matrix(api, &d->y, out, j->m, j->n, j->ldy, j->batch, j->step_y);
 	if (r)
 		describe_free(api, d);
 	return r;
 }
 
-static cublasStatus_t preferences(const struct cublaslt_api *api, uint32_t align,
-				  cublasLtMatmulPreference_t *out)
+static cublasStatus_t make_preferences(const struct cublaslt_api *api, uint32_t align,
+				       cublasLtMatmulPreference_t *out)
 {
 	static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
 		CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -170,13 +173,13 @@ static cublasStatus_t preferences(const struct cublaslt_api *api, uint32_t align
 	return r;
 }
 
-/* What the library proposes, best first; how many. */
-static int ask(const struct blaslt *lt, const struct described *d, uint32_t align,
-	       cublasLtMatmulHeuristicResult_t *found, int most, cublasStatus_t *status)
+/* Asks cuBLASLt for algorithms, best first; returns how many. */
+static int ask_heuristic(const struct blaslt *lt, const struct described *d, uint32_t align,
+			 cublasLtMatmulHeuristicResult_t *found, int most, cublasStatus_t *status)
 {
 	cublasLtMatmulPreference_t pref = NULL;
 	int n = 0, kept = 0;
-	cublasStatus_t r = preferences(lt->api, align ? align : LT_ALIGN, &pref);
+	cublasStatus_t r = make_preferences(lt->api, align ? align : LT_ALIGN, &pref);
 
 	if (!r)
 		r = lt->api->p_cublasLtMatmulAlgoGetHeuristic(lt->handle, d->desc, d->a, d->b, d->r,
@@ -190,7 +193,7 @@ static int ask(const struct blaslt *lt, const struct described *d, uint32_t alig
 	return kept;
 }
 
-/* ---- trying ---------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 struct trial {
 	const struct blaslt *lt;
@@ -200,9 +203,9 @@ struct trial {
 	char *a, *b, *bias, *r, *y, *workspace;
 };
 
-static cublasStatus_t launch(const struct blaslt *lt, const struct described *d,
-			     const struct blaslt_job *j, const cublasLtMatmulAlgo_t *algo,
-			     const struct blaslt_args *x)
+static cublasStatus_t launch_product(const struct blaslt *lt, const struct described *d,
+				     const struct blaslt_job *j, const cublasLtMatmulAlgo_t *algo,
+				     const struct blaslt_args *x)
 {
 	float alpha = (float)j->alpha, beta = j->residual ? (float)j->beta : 0;
 	double alpha64 = j->alpha, beta64 = j->residual ? j->beta : 0;
@@ -225,34 +228,34 @@ static cublasStatus_t launch(const struct blaslt *lt, const struct described *d,
 					 (cudaStream_t)cuda_stream_handle(cuda_stream(lt->device)));
 }
 
-static int enqueue(void *arg, struct diag *d)
+static int enqueue_trial(void *arg, struct diag *d)
 {
 	const struct trial *t = arg;
 	const struct blaslt_args x = {t->a, t->b, t->bias, t->r, t->y, t->workspace, LT_WORKSPACE};
-	cublasStatus_t r = launch(t->lt, t->d, t->job, &t->with->algo, &x);
+	cublasStatus_t r = launch_product(t->lt, t->d, t->job, &t->with->algo, &x);
 
 	return r ? library_failed(t->lt->device, "trying a product",
 				  t->lt->api->p_cublasLtGetStatusName(r), d)
 		 : 0;
 }
 
-/* Bytes of an operand of `batch` matrices of `rows` rows, `ld` elements apart. */
-static size_t operand(int64_t rows, int64_t ld, int64_t batch, int64_t step, int64_t size)
+/* Bytes of `batch` matrices, `step` elements apart, of `rows` rows, `ld` elements apart. */
+static size_t operand_bytes(int64_t rows, int64_t ld, int64_t batch, int64_t step, int64_t size)
 {
 	int64_t n = rows * ld + (batch > 1 ? (batch - 1) * step : 0);
 
 	return ((size_t)(n * size) + 255) & ~(size_t)255;
 }
 
-static bool room(struct trial *t)
+static bool place_trial_operands(struct trial *t)
 {
 	const struct blaslt_job *j = t->job;
 	int64_t size = gpu_size((enum dtype)j->type), out = j->type == DT_I8 ? 4 : size;
-	size_t a = operand(j->trans_a ? j->k : j->m, j->lda, j->batch, j->step_a, size);
-	size_t b = operand(j->trans_b ? j->n : j->k, j->ldb, j->batch, j->step_b, size);
-	size_t y = operand(j->m, j->ldy, j->batch, j->step_y, out);
-	size_t r = j->residual ? operand(j->m, j->ldr, j->batch, j->step_r, out) : 0;
-	size_t bias = operand(1, j->n, 1, 0, out);
+	size_t a = operand_bytes(j->trans_a ? j->k : j->m, j->lda, j->batch, j->step_a, size);
+	size_t b = operand_bytes(j->trans_b ? j->n : j->k, j->ldb, j->batch, j->step_b, size);
+	size_t y = operand_bytes(j->m, j->ldy, j->batch, j->step_y, out);
+	size_t r = j->residual ? operand_bytes(j->m, j->ldr, j->batch, j->step_r, out) : 0;
+	size_t bias = operand_bytes(1, j->n, 1, 0, out);
 	char *p = tune_memory(t->lt->device, a + b + y + r + bias + LT_WORKSPACE);
 
 	if (!p)
@@ -266,18 +269,19 @@ static bool room(struct trial *t)
 	return true;
 }
 
-/* The fastest of some: another than the library's first only where it is clearly faster. */
-static int fastest(const struct blaslt *lt, const struct blaslt_job *j, const struct described *d,
-		   const cublasLtMatmulHeuristicResult_t *found, int n, double *us)
+/* Index of the fastest of n algorithms. Another than cuBLASLt's first must be 3 % faster, more than the timing's noise. */
+static int time_algorithms(const struct blaslt *lt, const struct blaslt_job *j,
+			   const struct described *d, const cublasLtMatmulHeuristicResult_t *found,
+			   int n, double *us)
 {
 	struct trial t = {.lt = lt, .job = j, .d = d};
 	double first = 0;
 	int best = 0;
 
 	tune_begin(lt->device, "matrix products");
-	for (int i = 0; i < n && (i || room(&t)); i++) {
+	for (int i = 0; i < n && (i || place_trial_operands(&t)); i++) {
 		t.with = &found[i];
-		double took = tune_time(lt->device, enqueue, &t, *us);
+		double took = tune_time(lt->device, enqueue_trial, &t, *us);
 		if (took <= 0)
 			continue;
 		if (!i)
@@ -309,8 +313,8 @@ static const char *key_of(const struct blaslt *lt, const struct blaslt_job *j, s
 	return text;
 }
 
-/* "3.10 33554432 HEX": microseconds, workspace, the library's own description of the algorithm */
-static bool from_cache(const struct blaslt *lt, const struct described *d, const char *key,
+/* Reads "3.10 33554432 HEX": microseconds, bytes of workspace, cuBLASLt's own bytes that describe the algorithm. */
+static bool read_cache(const struct blaslt *lt, const struct described *d, const char *key,
 		       struct choice *c)
 {
 	const char *value = tune_get(lt->device, key);
@@ -327,13 +331,14 @@ static bool from_cache(const struct blaslt *lt, const struct described *d, const
 			return false;
 		to[i] = (unsigned char)byte;
 	}
-	/* an algorithm of another library would not be one of this */
+	/* the bytes may be another build's: ask cuBLASLt whether it knows the algorithm */
 	return !lt->api->p_cublasLtMatmulAlgoCheck(lt->handle, d->desc, d->a, d->b, d->r, d->y,
 						   &c->algo, &r) &&
 	       !r.state && r.workspaceSize <= LT_WORKSPACE && (c->workspace = r.workspaceSize, true);
 }
 
-static void to_cache(const struct blaslt *lt, const char *key, const struct choice *c, struct arena *a)
+static void write_cache(const struct blaslt *lt, const char *key, const struct choice *c,
+			struct arena *a)
 {
 	const unsigned char *from = (const unsigned char *)&c->algo;
 	char hex[2 * sizeof(c->algo) + 1] = "";
@@ -343,8 +348,9 @@ static void to_cache(const struct blaslt *lt, const char *key, const struct choi
 	tune_put(lt->device, key, arena_printf(a, "%.2f %zu %s", c->us, c->workspace, hex));
 }
 
-/* From the cache, by trying, or the library's first: fills algo and workspace. */
-static cublasStatus_t decide(const struct blaslt *lt, const struct blaslt_job *j, struct choice *c)
+/* Fills algorithm and workspace: from the cache, by timing, or with cuBLASLt's first proposal. */
+static cublasStatus_t choose_algorithm(const struct blaslt *lt, const struct blaslt_job *j,
+				       struct choice *c)
 {
 	cublasLtMatmulHeuristicResult_t found[LT_TRIED];
 	struct described d = {0};
@@ -352,12 +358,13 @@ static cublasStatus_t decide(const struct blaslt *lt, const struct blaslt_job *j
 	cublasStatus_t r = describe(lt->api, j, &d);
 	const char *key = key_of(lt, j, &scratch);
 
-	if (!r && !from_cache(lt, &d, key, c)) {
+	if (!r && !read_cache(lt, &d, key, c)) {
 		bool may = tune_may(lt->device);
-		int n = ask(lt, &d, (uint32_t)j->align, found, may ? LT_TRIED : 1, &r), best = 0;
+		int n = ask_heuristic(lt, &d, (uint32_t)j->align, found, may ? LT_TRIED : 1, &r),
+		    best = 0;
 		c->us = 0;
 		if (!r && may)
-			best = fastest(lt, j, &d, found, n, &c->us);
+			best = time_algorithms(lt, j, &d, found, n, &c->us);
 		else if (!r)
 			tune_skipped(lt->device);
 		if (!r) {
@@ -365,14 +372,14 @@ static cublasStatus_t decide(const struct blaslt *lt, const struct blaslt_job *j
 			c->workspace = found[best].workspaceSize;
 		}
 		if (!r && c->us > 0)
-			to_cache(lt, key, c, &scratch);
+			write_cache(lt, key, c, &scratch);
 	}
 	describe_free(lt->api, &d);
 	arena_free(&scratch);
 	return r;
 }
 
-static struct choice *remembered(struct blaslt *lt, const struct blaslt_job *j)
+static struct choice *find_choice(struct blaslt *lt, const struct blaslt_job *j)
 {
 	for (uint32_t i = 0; i < lt->n; i++)
 		if (!memcmp(&lt->choices[i].job, j, sizeof(*j)))
@@ -380,9 +387,9 @@ static struct choice *remembered(struct blaslt *lt, const struct blaslt_job *j)
 	return NULL;
 }
 
-static struct choice *choose(struct blaslt *lt, const struct blaslt_job *j)
+static struct choice *get_choice(struct blaslt *lt, const struct blaslt_job *j)
 {
-	struct choice *c = remembered(lt, j);
+	struct choice *c = find_choice(lt, j);
 
 	if (c)
 		return c;
@@ -392,7 +399,7 @@ static struct choice *choose(struct blaslt *lt, const struct blaslt_job *j)
 	}
 	c = &lt->choices[lt->n++];
 	*c = (struct choice){.job = *j};
-	cublasStatus_t r = decide(lt, j, c);
+	cublasStatus_t r = choose_algorithm(lt, j, c);
 	c->ok = !r;
 	c->why = r ? arena_printf(&lt->arena, "cuBLASLt has no algorithm for it (%s)",
 				  lt->api->p_cublasLtGetStatusName(r))
@@ -410,7 +417,7 @@ static void lt_close(struct device *dev, void *state)
 	arena_free(&a);
 }
 
-/* The device's handle, made when it is first wanted; in the device's context. */
+/* cuBLASLt's handle of the device, created on first use; the caller has entered the device's context. */
 static struct blaslt *lt_of(struct device *dev, struct diag *d)
 {
 	struct blaslt *lt = gpu_slot(dev, GPU_CUBLASLT);
@@ -439,21 +446,21 @@ static bool sizes_fit(const struct blaslt_job *j)
 	       j->n <= INT32_MAX && j->k <= INT32_MAX && j->batch <= INT32_MAX;
 }
 
-/* What the library chose for it, in the device's context; NULL with the reason. */
-static struct choice *chosen(const struct site *s, const struct blaslt_job *j, struct blaslt **lt,
-			     struct why *why)
+/* Enters the device's context and chooses an algorithm; NULL with the reason. */
+static struct choice *choose_in_context(const struct site *s, const struct blaslt_job *j,
+					struct blaslt **lt, struct why *why)
 {
 	struct diag d = {0};
 	struct choice *c = NULL;
 	bool pushed;
 
 	if (!sizes_fit(j)) {
-		refuse(why, "a product of nothing, or of more than cuBLASLt counts");
+		refuse(why, "an empty product, or sizes of 2^31 or more");
 		return NULL;
 	}
 	if (!cuda_enter(s->device, &pushed, &d)) {
 		*lt = lt_of(s->device, &d);
-		c = *lt ? choose(*lt, j) : NULL;
+		c = *lt ? get_choice(*lt, j) : NULL;
 		cuda_leave(s->device, pushed);
 	}
 	if (!c)
@@ -468,13 +475,13 @@ bool blaslt_takes(const struct site *s, const struct blaslt_job *j, struct why *
 {
 	struct blaslt *lt;
 
-	return chosen(s, j, &lt, why) != NULL;
+	return choose_in_context(s, j, &lt, why) != NULL;
 }
 
 double blaslt_us(const struct site *s, const struct blaslt_job *j)
 {
 	struct blaslt *lt;
-	const struct choice *c = chosen(s, j, &lt, NULL);
+	const struct choice *c = choose_in_context(s, j, &lt, NULL);
 
 	return c ? c->us : 0;
 }
@@ -484,7 +491,7 @@ struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_
 {
 	struct blaslt *lt = NULL;
 	struct why why = {.arena = &d->arena};
-	const struct choice *c = chosen(s, j, &lt, &why);
+	const struct choice *c = choose_in_context(s, j, &lt, &why);
 
 	if (!c) {
 		FAIL(d, E_LIBRARY, .message = why.text ? why.text : "cuBLASLt refused a product");
@@ -492,7 +499,7 @@ struct blaslt_product *blaslt_product(const struct site *s, const struct blaslt_
 	}
 	struct blaslt_product *p = arena_new(s->plan_arena, struct blaslt_product);
 	*p = (struct blaslt_product){.lt = lt, .job = *j, .algo = c->algo};
-	/* the library wants its own begin at whole pieces that are larger than a step's */
+	/* cuBLASLt needs a larger alignment of its workspace than steps have */
 	*workspace = c->workspace ? c->workspace + LT_OWN_ALIGN : 0;
 	cublasStatus_t r = describe(lt->api, j, &p->d);
 	if (!r)
@@ -521,7 +528,7 @@ int blaslt_run(const struct call *c, const struct blaslt_product *p, const struc
 	bool any = x->workspace_bytes > skip;
 	own.workspace = any ? (char *)x->workspace + skip : NULL;
 	own.workspace_bytes = any ? x->workspace_bytes - skip : 0;
-	cublasStatus_t r = launch(p->lt, &p->d, &p->job, &p->algo, &own);
+	cublasStatus_t r = launch_product(p->lt, &p->d, &p->job, &p->algo, &own);
 	if (r)
 		err = library_failed(dev, "a product by cuBLASLt",
 				     p->lt->api->p_cublasLtGetStatusName(r), c->diag);

@@ -15,7 +15,7 @@ struct dn {
 	const struct cudnn_api *api;
 	struct device *device; /* NULL: deviceless */
 	cudnnHandle_t handle;
-	desc properties; /* deviceless */
+	desc properties; /* of the described device, if deviceless */
 	struct arena arena;
 };
 
@@ -24,18 +24,18 @@ enum { MAX_OPS = 32, MAX_DESCS = 512, WORKSPACE_ALIGN = 256 };
 struct dn_graph {
 	struct dn *dn;
 	int users;
-	cudnnStatus_t status; /* the first that was not 0 */
+	cudnnStatus_t status; /* the first error; later calls do nothing then */
 	char what[96], text[256];
 	int ntensor, nop, ndesc;
 	desc tensor[DN_TENSORS], op[MAX_OPS], graph;
-	desc all[MAX_DESCS]; /* to be destroyed */
+	desc all[MAX_DESCS]; /* every descriptor, to destroy them with the graph */
 };
 
 struct dn_plan {
 	struct dn *dn;
 	desc plan;
 	int64_t workspace;
-	struct dn_graph *graph; /* held; NULL: of JSON */
+	struct dn_graph *graph; /* counts as a user of it; NULL: the plan was loaded from JSON */
 };
 
 /* ---- the library ------------------------------------------------------------------------------ */
@@ -92,7 +92,7 @@ struct dn *dn_of(struct device *device, struct why *why)
 	cudnnStatus_t r = api->p_cudnnCreate(&dn->handle);
 	if (r) {
 		refuse(why, "cuDNN gave no handle: %s", api->p_cudnnGetErrorString(r));
-		dn->handle = NULL; /* not asked again */
+		dn->handle = NULL; /* later calls see that it failed and do not try again */
 	}
 	gpu_note_taken(device, before, MEM_LIBRARIES);
 	cuda_leave(device, pushed);
@@ -139,7 +139,7 @@ size_t dn_version(const struct dn *dn)
 
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
-static void note(struct dn_graph *g, cudnnStatus_t r, const char *what)
+static void keep_error(struct dn_graph *g, cudnnStatus_t r, const char *what)
 {
 	if (!r || g->status)
 		return;
@@ -148,24 +148,24 @@ static void note(struct dn_graph *g, cudnnStatus_t r, const char *what)
 	g->dn->api->p_cudnnGetLastErrorString(g->text, sizeof(g->text));
 }
 
-static desc make(struct dn_graph *g, cudnnBackendDescriptorType_t type)
+static desc make_desc(struct dn_graph *g, cudnnBackendDescriptorType_t type)
 {
 	desc d = NULL;
 
 	if (g->status)
 		return NULL;
 	if (g->ndesc == MAX_DESCS) {
-		note(g, CUDNN_STATUS_BAD_PARAM, "a graph of too many parts");
+		keep_error(g, CUDNN_STATUS_BAD_PARAM, "a graph of too many parts");
 		return NULL;
 	}
-	note(g, g->dn->api->p_cudnnBackendCreateDescriptor(type, &d), "a descriptor");
+	keep_error(g, g->dn->api->p_cudnnBackendCreateDescriptor(type, &d), "a descriptor");
 	if (!g->status)
 		g->all[g->ndesc++] = d;
 	return g->status ? NULL : d;
 }
 
-static void set(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name,
-		cudnnBackendAttributeType_t type, int64_t n, const void *v)
+static void set_attribute(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name,
+			  cudnnBackendAttributeType_t type, int64_t n, const void *v)
 {
 	char what[64];
 
@@ -173,12 +173,12 @@ static void set(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name,
 		return;
 	cudnnStatus_t r = g->dn->api->p_cudnnBackendSetAttribute(d, name, type, n, v);
 	snprintf(what, sizeof(what), "attribute %d", (int)name);
-	note(g, r, what);
+	keep_error(g, r, what);
 }
 
 static void set_desc(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name, desc v)
 {
-	set(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &v);
+	set_attribute(g, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &v);
 }
 
 static void set_tensor(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name, int t)
@@ -189,23 +189,23 @@ static void set_tensor(struct dn_graph *g, desc d, cudnnBackendAttributeName_t n
 
 static void set_int(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name, int64_t v)
 {
-	set(g, d, name, CUDNN_TYPE_INT64, 1, &v);
+	set_attribute(g, d, name, CUDNN_TYPE_INT64, 1, &v);
 }
 
 static void set_double(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name, double v)
 {
-	set(g, d, name, CUDNN_TYPE_DOUBLE, 1, &v);
+	set_attribute(g, d, name, CUDNN_TYPE_DOUBLE, 1, &v);
 }
 
 static void set_type(struct dn_graph *g, desc d, cudnnBackendAttributeName_t name, cudnnDataType_t v)
 {
-	set(g, d, name, CUDNN_TYPE_DATA_TYPE, 1, &v);
+	set_attribute(g, d, name, CUDNN_TYPE_DATA_TYPE, 1, &v);
 }
 
-static void finish(struct dn_graph *g, desc d, const char *what)
+static void finalize(struct dn_graph *g, desc d, const char *what)
 {
 	if (!g->status)
-		note(g, g->dn->api->p_cudnnBackendFinalize(d), what);
+		keep_error(g, g->dn->api->p_cudnnBackendFinalize(d), what);
 }
 
 static cudnnDataType_t type_of(enum dtype t)
@@ -247,81 +247,83 @@ void dn_graph_free(struct dn_graph *g)
 
 int dn_tensor(struct dn_graph *g, const struct dn_tensor *t)
 {
-	desc d = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+	desc d = make_desc(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
 	bool yes = true;
 
 	if (!d)
 		return -1;
 	if (g->ntensor == DN_TENSORS || t->rank > DN_DIMS) {
-		note(g, CUDNN_STATUS_BAD_PARAM, "too many tensors or dimensions");
+		keep_error(g, CUDNN_STATUS_BAD_PARAM, "too many tensors or dimensions");
 		return -1;
 	}
 	set_type(g, d, CUDNN_ATTR_TENSOR_DATA_TYPE, type_of(t->type));
-	set(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->rank, t->dim);
-	set(g, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->rank, t->stride);
+	set_attribute(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->rank, t->dim);
+	set_attribute(g, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->rank, t->stride);
 	set_int(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, t->uid);
 	set_int(g, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, t->by_value ? 4 : 16);
 	if (t->is_virtual)
-		set(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
+		set_attribute(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
 	if (t->by_value)
-		set(g, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
-	finish(g, d, "a tensor");
+		set_attribute(g, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
+	finalize(g, d, "a tensor");
 	g->tensor[g->ntensor] = d;
 	return g->ntensor++;
 }
 
 static void add_op(struct dn_graph *g, desc op, const char *what)
 {
-	finish(g, op, what);
+	finalize(g, op, what);
 	if (g->nop == MAX_OPS)
-		note(g, CUDNN_STATUS_BAD_PARAM, "too many operations");
+		keep_error(g, CUDNN_STATUS_BAD_PARAM, "too many operations");
 	if (!g->status)
 		g->op[g->nop++] = op;
 }
 
 static desc window_desc(struct dn_graph *g, const struct dn_window *w)
 {
-	desc d = make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+	desc d = make_desc(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
 	cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
 
 	set_type(g, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-	set(g, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+	set_attribute(g, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
 	set_int(g, d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, w->n);
-	set(g, d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, w->n, w->begin);
-	set(g, d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, w->n, w->end);
-	set(g, d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, w->n, w->stride);
-	set(g, d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, w->n, w->dilation);
-	finish(g, d, "a window");
+	set_attribute(g, d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, w->n, w->begin);
+	set_attribute(g, d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, w->n, w->end);
+	set_attribute(g, d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, w->n, w->stride);
+	set_attribute(g, d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, w->n, w->dilation);
+	finalize(g, d, "a window");
 	return d;
 }
 
 void dn_conv(struct dn_graph *g, int x, int w, int y, const struct dn_window *window)
 {
 	desc c = window_desc(g, window);
-	desc d = make(g, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+	desc d = make_desc(g, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
 	float one = 1, zero = 0;
 
 	set_desc(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, c);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-	set(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
-	set(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &zero);
+	set_attribute(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
+	set_attribute(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &zero);
 	add_op(g, d, "a convolution");
 }
 
 void dn_conv_back(struct dn_graph *g, int x, int w, int y, const struct dn_window *window)
 {
 	desc c = window_desc(g, window);
-	desc d = make(g, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+	desc d = make_desc(g, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
 	float one = 1, zero = 0;
 
 	set_desc(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, c);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, x);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, w);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, y);
-	set(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
-	set(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_TYPE_FLOAT, 1, &zero);
+	set_attribute(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_TYPE_FLOAT, 1,
+		      &one);
+	set_attribute(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_TYPE_FLOAT, 1,
+		      &zero);
 	add_op(g, d, "a transposed convolution");
 }
 
@@ -363,10 +365,10 @@ static const cudnnPointwiseMode_t modes[DN_OPS] = {
 
 static desc mode_desc(struct dn_graph *g, enum dn_op op, const struct dn_arg *a)
 {
-	desc d = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+	desc d = make_desc(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
 	bool logical = op >= DN_CMP_GE && op <= DN_OR;
 
-	set(g, d, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &modes[op]);
+	set_attribute(g, d, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &modes[op]);
 	set_type(g, d, CUDNN_ATTR_POINTWISE_MATH_PREC,
 		 logical ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT);
 	if (a && a->has_alpha && op == DN_ELU)
@@ -381,7 +383,7 @@ static desc mode_desc(struct dn_graph *g, enum dn_op op, const struct dn_arg *a)
 		set_double(g, d, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, a->upper);
 	if (a && a->slope != 0 && op == DN_RELU)
 		set_double(g, d, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, a->slope);
-	finish(g, d, "a pointwise mode");
+	finalize(g, d, "a pointwise mode");
 	return d;
 }
 
@@ -389,7 +391,7 @@ void dn_pointwise(struct dn_graph *g, enum dn_op op, int x, int b, int t, int y,
 		  const struct dn_arg *arg)
 {
 	desc m = mode_desc(g, op, arg);
-	desc d = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+	desc d = make_desc(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
 
 	set_desc(g, d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, m);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
@@ -401,11 +403,11 @@ void dn_pointwise(struct dn_graph *g, enum dn_op op, int x, int b, int t, int y,
 
 void dn_matmul(struct dn_graph *g, int a, int b, int c)
 {
-	desc m = make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+	desc m = make_desc(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
 
 	set_type(g, m, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
-	finish(g, m, "a product's type");
-	desc d = make(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+	finalize(g, m, "a product's type");
+	desc d = make_desc(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
@@ -417,20 +419,21 @@ void dn_reduction(struct dn_graph *g, enum dn_reduce op, int x, int y)
 {
 	static const cudnnReduceTensorOp_t how[] = {CUDNN_REDUCE_TENSOR_ADD, CUDNN_REDUCE_TENSOR_MAX,
 						    CUDNN_REDUCE_TENSOR_MIN, CUDNN_REDUCE_TENSOR_AVG};
-	desc r = make(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+	desc r = make_desc(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
 
-	set(g, r, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how[op]);
+	set_attribute(g, r, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1,
+		      &how[op]);
 	set_type(g, r, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-	finish(g, r, "a reduction's kind");
-	desc d = make(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+	finalize(g, r, "a reduction's kind");
+	desc d = make_desc(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
 	set_tensor(g, d, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
 	set_desc(g, d, CUDNN_ATTR_OPERATION_REDUCTION_DESC, r);
 	add_op(g, d, "a reduction");
 }
 
-/* Calls of the library that may touch the device stand between these. */
-static bool begin(struct dn *dn, bool *pushed, struct why *why)
+/* Calls of cuDNN that may touch the device are made between enter_device() and leave_device(). */
+static bool enter_device(struct dn *dn, bool *pushed, struct why *why)
 {
 	*pushed = false;
 	if (dn->device && cuda_enter(dn->device, pushed, NULL))
@@ -438,7 +441,7 @@ static bool begin(struct dn *dn, bool *pushed, struct why *why)
 	return true;
 }
 
-static void end(struct dn *dn, bool pushed)
+static void leave_device(struct dn *dn, bool pushed)
 {
 	if (dn->device)
 		cuda_leave(dn->device, pushed);
@@ -447,15 +450,17 @@ static void end(struct dn *dn, bool pushed)
 bool dn_graph_end(struct dn_graph *g, struct why *why)
 {
 	bool pushed;
-	desc d = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+	desc d = make_desc(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
 
-	if (!begin(g->dn, &pushed, why))
+	if (!enter_device(g->dn, &pushed, why))
 		return false;
 	if (g->dn->handle)
-		set(g, d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->dn->handle);
-	set(g, d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->nop, g->op);
-	finish(g, d, "the graph");
-	end(g->dn, pushed);
+		set_attribute(g, d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+			      &g->dn->handle);
+	set_attribute(g, d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->nop,
+		      g->op);
+	finalize(g, d, "the graph");
+	leave_device(g->dn, pushed);
 	g->graph = d;
 	if (g->status)
 		return refuse(why, "cuDNN: %s: %s: %s", g->what,
@@ -482,7 +487,7 @@ static unsigned notes_of(const struct cudnn_api *api, desc engine)
 
 	if (api->p_cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
 					    CUDNN_TYPE_NUMERICAL_NOTE, 16, &n, note))
-		return ~0U; /* what does not tell may do anything */
+		return ~0U; /* an engine without notes may do anything */
 	for (int64_t i = 0; i < n && i < 16; i++)
 		for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
 			if (known[k].note == note[i])
@@ -534,7 +539,7 @@ static void knobs_text(const struct cudnn_api *api, desc config, char *out, size
 	}
 }
 
-static bool describe(struct dn_graph *g, desc config, struct dn_choice *c)
+static bool describe_engine(struct dn_graph *g, desc config, struct dn_choice *c)
 {
 	const struct cudnn_api *api = g->dn->api;
 	desc engine = NULL;
@@ -557,34 +562,35 @@ static bool describe(struct dn_graph *g, desc config, struct dn_choice *c)
 	return good;
 }
 
-/* Asks the heuristics; configurations belong to the graph. */
-static int64_t ask(struct dn_graph *g, enum dn_list list, desc *config)
+/* Asks cuDNN's heuristics for engine configurations, which the graph owns; returns how many. */
+static int64_t ask_heuristics(struct dn_graph *g, enum dn_list list, desc *config)
 {
 	const struct cudnn_api *api = g->dn->api;
 	cudnnBackendHeurMode_t mode = list == DN_BEST ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK;
-	desc h = make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+	desc h = make_desc(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
 	int64_t n = 0, found = 0;
 
 	set_desc(g, h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g->graph);
-	set(g, h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+	set_attribute(g, h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
 	if (g->dn->properties)
 		set_desc(g, h, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, g->dn->properties);
-	finish(g, h, "heuristics");
+	finalize(g, h, "heuristics");
 	if (!g->status)
-		note(g,
-		     api->p_cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-						     CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL),
-		     "heuristics");
+		keep_error(g,
+			   api->p_cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+							   CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL),
+			   "heuristics");
 	n = n < MAX_FOUND ? n : MAX_FOUND;
 	for (int64_t i = 0; i < n; i++)
-		config[i] = make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+		config[i] = make_desc(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
 	if (!g->status && n)
-		note(g,
-		     api->p_cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-						     CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &found, config),
-		     "heuristics");
+		keep_error(g,
+			   api->p_cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+							   CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &found,
+							   config),
+			   "heuristics");
 	int64_t got = g->status ? 0 : found < n ? found : n;
-	g->status = CUDNN_STATUS_SUCCESS; /* no engine is no fault of the graph's */
+	g->status = CUDNN_STATUS_SUCCESS; /* the graph itself remains usable */
 	return got;
 }
 
@@ -594,12 +600,12 @@ int dn_choices(struct dn_graph *g, enum dn_list list, unsigned avoid, struct dn_
 	bool pushed;
 	int n = 0;
 
-	if (g->status || !begin(g->dn, &pushed, NULL))
+	if (g->status || !enter_device(g->dn, &pushed, NULL))
 		return 0;
-	int64_t found = ask(g, list, config);
+	int64_t found = ask_heuristics(g, list, config);
 	for (int64_t i = 0; i < found && n < max; i++) {
 		struct dn_choice c;
-		if (!describe(g, config[i], &c) || c.notes & avoid)
+		if (!describe_engine(g, config[i], &c) || c.notes & avoid)
 			continue;
 		int k = 0;
 		while (k < n && strcmp(out[k].text, c.text))
@@ -607,7 +613,7 @@ int dn_choices(struct dn_graph *g, enum dn_list list, unsigned avoid, struct dn_
 		if (k == n)
 			out[n++] = c;
 	}
-	end(g->dn, pushed);
+	leave_device(g->dn, pushed);
 	return n;
 }
 
@@ -670,40 +676,40 @@ struct dn_plan *dn_plan_new(struct dn_graph *g, const struct dn_choice *c, struc
 {
 	bool pushed;
 
-	if (!begin(g->dn, &pushed, why))
+	if (!enter_device(g->dn, &pushed, why))
 		return NULL;
 	struct dn_plan *p = plan_of_config(g, c->config, why);
-	end(g->dn, pushed);
+	leave_device(g->dn, pushed);
 	return p;
 }
 
-/* The configuration that a choice's text names. */
+/* The engine configuration that a text such as "e41,2=5" names. */
 static desc config_of_text(struct dn_graph *g, const char *text)
 {
-	desc knob[MAX_KNOBS], engine = make(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+	desc knob[MAX_KNOBS], engine = make_desc(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
 	int n = 0;
 	char *rest;
 	int64_t number = text[0] == 'e' ? strtoll(text + 1, &rest, 10) : -1;
 
 	set_desc(g, engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, g->graph);
 	set_int(g, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, number);
-	finish(g, engine, "an engine");
+	finalize(g, engine, "an engine");
 	for (const char *p = strchr(text, ','); p && n < MAX_KNOBS; p = strchr(p + 1, ',')) {
 		cudnnBackendKnobType_t type = (cudnnBackendKnobType_t)strtol(p + 1, &rest, 10);
 		if (*rest != '=')
 			break;
-		desc k = make(g, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-		set(g, k, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
+		desc k = make_desc(g, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+		set_attribute(g, k, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
 		set_int(g, k, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, strtoll(rest + 1, &rest, 10));
-		finish(g, k, "a knob");
+		finalize(g, k, "a knob");
 		knob[n++] = k;
 	}
-	desc config = make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+	desc config = make_desc(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
 	set_desc(g, config, CUDNN_ATTR_ENGINECFG_ENGINE, engine);
 	if (n)
-		set(g, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, n,
-		    knob);
-	finish(g, config, "an engine's configuration");
+		set_attribute(g, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+			      CUDNN_TYPE_BACKEND_DESCRIPTOR, n, knob);
+	finalize(g, config, "an engine's configuration");
 	return config;
 }
 
@@ -712,7 +718,7 @@ struct dn_plan *dn_plan_of_text(struct dn_graph *g, const char *text, struct why
 	struct dn_plan *p = NULL;
 	bool pushed;
 
-	if (!begin(g->dn, &pushed, why))
+	if (!enter_device(g->dn, &pushed, why))
 		return NULL;
 	desc config = config_of_text(g, text);
 	if (g->status)
@@ -720,7 +726,7 @@ struct dn_plan *dn_plan_of_text(struct dn_graph *g, const char *text, struct why
 	else
 		p = plan_of_config(g, config, why);
 	g->status = CUDNN_STATUS_SUCCESS;
-	end(g->dn, pushed);
+	leave_device(g->dn, pushed);
 	return p;
 }
 
@@ -729,7 +735,7 @@ struct dn_plan *dn_plan_of_json(struct dn *dn, const void *json, size_t n, struc
 	desc plan = NULL;
 	bool pushed;
 
-	if (!begin(dn, &pushed, why))
+	if (!enter_device(dn, &pushed, why))
 		return NULL;
 	cudnnStatus_t r = dn->api->p_cudnnBackendCreateDescriptor(
 		CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
@@ -741,7 +747,7 @@ struct dn_plan *dn_plan_of_json(struct dn *dn, const void *json, size_t n, struc
 							CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
 							CUDNN_TYPE_CHAR, (int64_t)n, json);
 	struct dn_plan *p = finish_plan(dn, plan, r, why);
-	end(dn, pushed);
+	leave_device(dn, pushed);
 	return p;
 }
 
@@ -763,7 +769,7 @@ char *dn_plan_save(const struct dn_plan *p, struct arena *a, size_t *n)
 	return text;
 }
 
-/* A step's begins at a multiple of less than what drivers give, which is what engines are tried with. */
+/* Includes room to align the workspace: a step's is less aligned than the driver's memory that engines were timed with. */
 size_t dn_plan_workspace(const struct dn_plan *p)
 {
 	return p->workspace > 0 ? (size_t)p->workspace + WORKSPACE_ALIGN : 0;
@@ -775,9 +781,9 @@ void dn_plan_free(struct dn_plan *p)
 
 	if (!p)
 		return;
-	if (begin(p->dn, &pushed, NULL)) {
+	if (enter_device(p->dn, &pushed, NULL)) {
 		p->dn->api->p_cudnnBackendDestroyDescriptor(p->plan);
-		end(p->dn, pushed);
+		leave_device(p->dn, pushed);
 	}
 	dn_graph_free(p->graph);
 	free(p);
@@ -855,7 +861,7 @@ size_t dn_version(const struct dn *dn)
 	return 0;
 }
 
-/* Without a struct dn none of these is ever called. */
+/* Nobody can have a struct dn in this build, so none of these is ever called. */
 struct dn_graph *dn_graph_new(struct dn *dn, struct why *why)
 {
 	(void)dn, (void)why;

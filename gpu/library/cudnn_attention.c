@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum { UID_Q = 1, UID_K, UID_V, UID_Y, UID_SCALE, UID_MASK, UID_LEAST, UID_VIRTUAL = 100 };
-enum { LARGEST_HEAD = 128, HEAD_STEP = 8, TRIES = 4 };
+enum { MAX_HEAD_SIZE = 128, HEAD_STEP = 8, MAX_ENGINES = 4 };
 
-/* What a plan depends on. */
+/* Everything a plan depends on; compared bytewise. */
 struct key {
 	int64_t batch, heads, s, t, d, dv;
 	int64_t qs[3], ks[3], vs[3], ys[3], ms[4];
@@ -24,7 +24,7 @@ struct sdpa {
 	struct dn_plan *plan;
 	struct dn_graph *graph;
 	char how[DN_TEXT + 32]; /* "e2,..., from the cache" */
-	const char *why;	/* there is no plan */
+	const char *why;	/* why there is no plan */
 	struct sdpa *next;
 };
 struct plans {
@@ -50,23 +50,23 @@ static struct plans *plans_of(struct device *dev)
 	return gpu_slot_new(dev, GPU_ATTENTION, sizeof(struct plans), plans_drop);
 }
 
-/* What the library's attention does not have, or NULL. */
-static const char *refusal(const struct gpu_attend *j, enum dtype t)
+/* Why cuDNN's attention does not support the job; NULL if it does. */
+static const char *why_unsupported(const struct gpu_attend *j, enum dtype t)
 {
 	bool causal = j->right == 0 && j->offset == 0;
 
 	if (t != DT_F16 && t != DT_BF16)
 		return "cuDNN's attention is for fp16 and bf16";
-	if (j->d % HEAD_STEP || j->dv % HEAD_STEP || j->d > LARGEST_HEAD || j->dv > LARGEST_HEAD)
-		return "heads of a size that cuDNN's attention does not have";
+	if (j->d % HEAD_STEP || j->dv % HEAD_STEP || j->d > MAX_HEAD_SIZE || j->dv > MAX_HEAD_SIZE)
+		return "a head size that cuDNN's attention does not support";
 	if (j->kv_heads != j->heads || j->kd != 1 || j->valid || j->bias_type || j->sink || j->qk ||
 	    j->round || j->softcap > 0 || j->left >= 0)
-		return "a form that cuDNN's attention does not have";
+		return "a form that cuDNN's attention does not support";
 	if (j->right >= 0 && !causal)
 		return "a window";
 	if (j->mask_type && (j->mask_type != (int)t || j->mask_keys != j->t || j->safe))
-		return "a mask that is not only added";
-	return j->batch < 1 || j->s < 1 || j->t < 1 ? "nothing to do" : NULL;
+		return "a mask that is not simply added to the scores";
+	return j->batch < 1 || j->s < 1 || j->t < 1 ? "an empty attention" : NULL;
 }
 
 static struct key key_of(const struct gpu_attend *j, enum dtype t)
@@ -89,14 +89,14 @@ static struct key key_of(const struct gpu_attend *j, enum dtype t)
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-struct drawing {
+struct graph_builder {
 	struct dn_graph *g;
 	const struct key *k;
 	int64_t next; /* uid of the next virtual tensor */
 };
 
-static int heads_tensor(struct drawing *w, int64_t uid, int64_t length, int64_t size,
-			const int64_t *steps, bool turned)
+static int add_heads(struct graph_builder *w, int64_t uid, int64_t length, int64_t size,
+		     const int64_t *steps, bool turned)
 {
 	struct dn_tensor t = {.uid = uid,
 			      .type = (enum dtype)w->k->type,
@@ -111,8 +111,8 @@ static int heads_tensor(struct drawing *w, int64_t uid, int64_t length, int64_t 
 	return dn_tensor(w->g, &t);
 }
 
-/* Scores, or (rows) a number for each row of them, between two operations. */
-static int between(struct drawing *w, enum dtype type, bool rows)
+/* Adds a virtual tensor: scores, or with `rows` one number for each row of scores. */
+static int add_virtual(struct graph_builder *w, enum dtype type, bool rows)
 {
 	int64_t t = rows ? 1 : w->k->t;
 	struct dn_tensor v = {.uid = w->next++,
@@ -125,7 +125,7 @@ static int between(struct drawing *w, enum dtype type, bool rows)
 	return dn_tensor(w->g, &v);
 }
 
-static int number(struct drawing *w, int64_t uid)
+static int add_number(struct graph_builder *w, int64_t uid)
 {
 	struct dn_tensor v = {.uid = uid,
 			      .type = DT_F32,
@@ -137,7 +137,7 @@ static int number(struct drawing *w, int64_t uid)
 	return dn_tensor(w->g, &v);
 }
 
-static int add_mask(struct drawing *w, int scores)
+static int add_mask(struct graph_builder *w, int scores)
 {
 	const struct key *k = w->k;
 	struct dn_tensor m = {.uid = UID_MASK,
@@ -146,22 +146,22 @@ static int add_mask(struct drawing *w, int scores)
 			      .dim = {k->batch, k->heads, k->s, k->t}};
 	int64_t step = 1;
 
-	for (int i = 3; i >= 0; i--) { /* what repeats is one */
+	for (int i = 3; i >= 0; i--) { /* a dimension that broadcasts has size 1 */
 		if (!k->ms[i])
 			m.dim[i] = 1;
 		m.stride[i] = k->ms[i] ? k->ms[i] : step;
 		step = m.stride[i] * m.dim[i];
 	}
-	int mask = dn_tensor(w->g, &m), y = between(w, DT_F32, false);
+	int mask = dn_tensor(w->g, &m), y = add_virtual(w, DT_F32, false);
 	dn_pointwise(w->g, DN_ADD, scores, mask, -1, y, NULL);
 	return y;
 }
 
-static int hide_later(struct drawing *w, int scores)
+static int add_causal_mask(struct graph_builder *w, int scores)
 {
-	int row = between(w, DT_I32, false), col = between(w, DT_I32, false);
-	int seen = between(w, DT_BOOL, false), least = number(w, UID_LEAST),
-	    y = between(w, DT_F32, false);
+	int row = add_virtual(w, DT_I32, false), col = add_virtual(w, DT_I32, false);
+	int seen = add_virtual(w, DT_BOOL, false), least = add_number(w, UID_LEAST),
+	    y = add_virtual(w, DT_F32, false);
 
 	dn_pointwise(w->g, DN_GEN_INDEX, scores, -1, -1, row,
 		     &(struct dn_arg){.alpha = 2, .has_alpha = true});
@@ -172,13 +172,13 @@ static int hide_later(struct drawing *w, int scores)
 	return y;
 }
 
-/* The library knows it as attention only when the sum's logarithm is there too, though nobody reads it. */
-static int probabilities(struct drawing *w, int scores)
+/* Adds the softmax. cuDNN recognizes attention only if the graph has the log-sum-exp as well, which nobody reads. */
+static int add_softmax(struct graph_builder *w, int scores)
 {
-	int most = between(w, DT_F32, true), less = between(w, DT_F32, false);
-	int powers = between(w, DT_F32, false), sum = between(w, DT_F32, true);
-	int logarithm = between(w, DT_F32, true), stats = between(w, DT_F32, true);
-	int y = between(w, (enum dtype)w->k->type, false);
+	int most = add_virtual(w, DT_F32, true), less = add_virtual(w, DT_F32, false);
+	int powers = add_virtual(w, DT_F32, false), sum = add_virtual(w, DT_F32, true);
+	int logarithm = add_virtual(w, DT_F32, true), stats = add_virtual(w, DT_F32, true);
+	int y = add_virtual(w, (enum dtype)w->k->type, false);
 
 	dn_reduction(w->g, DN_REDUCE_MAX, scores, most);
 	dn_pointwise(w->g, DN_SUB, scores, most, -1, less, NULL);
@@ -190,35 +190,35 @@ static int probabilities(struct drawing *w, int scores)
 	return y;
 }
 
-static bool draw(struct dn_graph *g, const struct key *k, struct why *why)
+static bool build_graph(struct dn_graph *g, const struct key *k, struct why *why)
 {
-	struct drawing w = {.g = g, .k = k, .next = UID_VIRTUAL};
-	int q = heads_tensor(&w, UID_Q, k->s, k->d, k->qs, false);
-	int keys = heads_tensor(&w, UID_K, k->t, k->d, k->ks, true);
-	int v = heads_tensor(&w, UID_V, k->t, k->dv, k->vs, false);
-	int y = heads_tensor(&w, UID_Y, k->s, k->dv, k->ys, false);
-	int scale = number(&w, UID_SCALE), dots = between(&w, DT_F32, false);
-	int scores = between(&w, DT_F32, false);
+	struct graph_builder w = {.g = g, .k = k, .next = UID_VIRTUAL};
+	int q = add_heads(&w, UID_Q, k->s, k->d, k->qs, false);
+	int keys = add_heads(&w, UID_K, k->t, k->d, k->ks, true);
+	int v = add_heads(&w, UID_V, k->t, k->dv, k->vs, false);
+	int y = add_heads(&w, UID_Y, k->s, k->dv, k->ys, false);
+	int scale = add_number(&w, UID_SCALE), dots = add_virtual(&w, DT_F32, false);
+	int scores = add_virtual(&w, DT_F32, false);
 
 	dn_matmul(g, q, keys, dots);
 	dn_pointwise(g, DN_MUL, dots, scale, -1, scores, NULL);
 	if (k->mask)
 		scores = add_mask(&w, scores);
 	if (k->causal)
-		scores = hide_later(&w, scores);
-	dn_matmul(g, probabilities(&w, scores), v, y);
+		scores = add_causal_mask(&w, scores);
+	dn_matmul(g, add_softmax(&w, scores), v, y);
 	return dn_graph_end(g, why);
 }
 
 struct dn_graph *sdpa_graph(struct dn *dn, const struct gpu_attend *job, enum dtype t, struct why *why)
 {
-	const char *bad = refusal(job, t);
+	const char *bad = why_unsupported(job, t);
 	struct key key = key_of(job, t);
 	struct dn_graph *g = bad ? NULL : dn_graph_new(dn, why);
 
 	if (bad)
 		refuse(why, "%s", bad);
-	if (g && draw(g, &key, why))
+	if (g && build_graph(g, &key, why))
 		return g;
 	dn_graph_free(g);
 	return NULL;
@@ -226,7 +226,7 @@ struct dn_graph *sdpa_graph(struct dn *dn, const struct gpu_attend *job, enum dt
 
 /* ---- plans ------------------------------------------------------------------------------------ */
 
-static char *add_steps(char *at, const char *end, const char *name, int n, const int64_t *steps)
+static char *add_strides_text(char *at, const char *end, const char *name, int n, const int64_t *steps)
 {
 	at += snprintf(at, (size_t)(end - at), " %s", name);
 	for (int i = 0; i < n && at < end; i++)
@@ -234,7 +234,7 @@ static char *add_steps(char *at, const char *end, const char *name, int n, const
 	return at < end ? at : at + (end - at) - 1;
 }
 
-/* All that a plan depends on, as the cache's key. */
+/* The key of the tuning cache. */
 static void key_text(const struct key *k, size_t version, char *out, size_t n)
 {
 	char *at = out, *end = out + n;
@@ -244,15 +244,15 @@ static void key_text(const struct key *k, size_t version, char *out, size_t n)
 		       " d%" PRId64 ",%" PRId64 "%s",
 		       version, dtype_name((enum dtype)k->type), k->batch, k->heads, k->s, k->t,
 		       k->d, k->dv, k->causal ? " causal" : "");
-	at = add_steps(at, end, "q", 3, k->qs);
-	at = add_steps(at, end, "k", 3, k->ks);
-	at = add_steps(at, end, "v", 3, k->vs);
-	at = add_steps(at, end, "y", 3, k->ys);
+	at = add_strides_text(at, end, "q", 3, k->qs);
+	at = add_strides_text(at, end, "k", 3, k->ks);
+	at = add_strides_text(at, end, "v", 3, k->vs);
+	at = add_strides_text(at, end, "y", 3, k->ys);
 	if (k->mask)
-		add_steps(at, end, "mask", 4, k->ms);
+		add_strides_text(at, end, "mask", 4, k->ms);
 }
 
-/* The engine that an earlier process took: its plan as it was saved, else made again from its name. */
+/* Takes the engine that an earlier process chose: loads its saved plan, or makes one from the engine's name. */
 static bool from_cache(struct device *device, struct dn *dn, struct sdpa *s, const char *key)
 {
 	const char *value = tune_get(device, key);
@@ -266,7 +266,7 @@ static bool from_cache(struct device *device, struct dn *dn, struct sdpa *s, con
 		s->plan = dn_plan_of_json(dn, json, n, NULL);
 	if (!s->plan) {
 		s->graph = dn_graph_new(dn, NULL);
-		if (s->graph && draw(s->graph, &s->key, NULL))
+		if (s->graph && build_graph(s->graph, &s->key, NULL))
 			s->plan = dn_plan_of_text(s->graph, value, NULL);
 	}
 	if (!s->plan) {
@@ -278,7 +278,7 @@ static bool from_cache(struct device *device, struct dn *dn, struct sdpa *s, con
 	return s->plan != NULL;
 }
 
-static void remember(struct device *device, const struct sdpa *s, const char *key)
+static void store_plan(struct device *device, const struct sdpa *s, const char *key)
 {
 	struct arena a = {0};
 	size_t n;
@@ -292,22 +292,22 @@ static void remember(struct device *device, const struct sdpa *s, const char *ke
 
 static void make_plan(struct device *device, struct dn *dn, struct sdpa *s, struct why *why)
 {
-	struct dn_choice choice[TRIES];
+	struct dn_choice choice[MAX_ENGINES];
 	char key[512];
 
 	key_text(&s->key, dn_version(dn), key, sizeof(key));
 	if (from_cache(device, dn, s, key))
 		return;
 	s->graph = dn_graph_new(dn, why);
-	if (!s->graph || !draw(s->graph, &s->key, why))
+	if (!s->graph || !build_graph(s->graph, &s->key, why))
 		return;
-	int n = dn_choices(s->graph, DN_BEST, 0, choice, TRIES);
+	int n = dn_choices(s->graph, DN_BEST, 0, choice, MAX_ENGINES);
 	for (int i = 0; i < n && !s->plan; i++) {
 		s->plan = dn_plan_new(s->graph, &choice[i], why);
 		snprintf(s->how, sizeof(s->how), "%.*s", DN_TEXT, choice[i].text);
 	}
 	if (s->plan)
-		remember(device, s, key);
+		store_plan(device, s, key);
 	if (!n)
 		refuse(why, "cuDNN has no engine for this attention");
 }
@@ -315,7 +315,7 @@ static void make_plan(struct device *device, struct dn *dn, struct sdpa *s, stru
 const struct sdpa *sdpa_of(const struct site *s, const struct gpu_attend *job, enum dtype t,
 			   size_t *workspace, struct why *why)
 {
-	const char *bad = refusal(job, t);
+	const char *bad = why_unsupported(job, t);
 	struct plans *plans = bad ? NULL : plans_of(s->device);
 	struct key key = key_of(job, t);
 	struct sdpa *p = plans ? plans->first : NULL;

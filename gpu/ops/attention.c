@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The attention operators as models have them; those that fusion makes are in attend.c. */
+/*
+ * Attention, MultiHeadAttention, RotaryEmbedding and LinearAttention as models contain them. infer::Attention, which
+ * the optimizer makes, is in sdpa.c; the other operators of com.microsoft are in contrib_attention.c.
+ */
 #include "ops/attention.h"
 
 #include "gpu/ops/sdpa.h"
@@ -7,24 +10,27 @@
 
 #include <math.h>
 
-/* ---- keys and values put together ------------------------------------------------------------ */
+/* ---- the cache and the new keys and values become one tensor ---------------------------------- */
 
-enum { COPIES = 4 };
+enum { MAX_COPIES = 4 }; /* cached keys, new keys, cached values, new values */
 
-/* A copy of an input into the keys or values that the kernel reads: [B,H,T,D]. */
+/* Copies one input into the keys or the values that the kernel reads, [batch, heads, keys, head size]. */
 struct joined_copy {
 	uint32_t in;
 	bool value;
 	struct gpu_strided job;
-	int64_t to; /* elements */
+	int64_t to; /* first element of the destination */
 };
-/* Past and present: copied together into the outputs, or into the workspace where there are none. */
+/*
+ * The cached rows and the new ones are copied one behind the other: into the outputs that hold the new cache, or into
+ * the workspace if the node does not have those outputs.
+ */
 struct joined {
-	struct joined_copy copy[COPIES];
+	struct joined_copy copy[MAX_COPIES];
 	int n;
 	void *fn;
-	bool key, value;	       /* made, rather than read where they lie */
-	size_t key_bytes, value_bytes; /* in the workspace: 0: in outputs 1 and 2 */
+	bool key, value;	       /* true: copied together; false: read from the input */
+	size_t key_bytes, value_bytes; /* size in the workspace; 0: in output 1 or 2 */
 };
 
 static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *dim,
@@ -39,9 +45,12 @@ static bool add_copy(struct joined *k, uint32_t in, bool value, const int64_t *d
 	return true;
 }
 
-/* One of the two: the past's rows (0: none), then the current ones, whose steps are given. */
-static void join(struct joined *k, const struct gpu_attend *j, uint32_t past, int64_t before,
-		 uint32_t now, int64_t *steps, bool value)
+/*
+ * Plans the copies that make the keys (or, with `value`, the values): `before` rows of input `past`, then the rows of
+ * input `now`. *steps: the strides of `now`; afterwards those of the joined tensor.
+ */
+static void plan_join(struct joined *k, const struct gpu_attend *j, uint32_t past, int64_t before,
+		      uint32_t now, int64_t *steps, bool value)
 {
 	int64_t size = value ? j->dv : j->d, to[4], from[4];
 	int64_t dim[4] = {j->batch, j->kv_heads, before, size};
@@ -72,21 +81,21 @@ static int run_copies(const struct call *c, const struct joined *k, char *key, c
 	return err;
 }
 
-/* ---- what Attention and MultiHeadAttention share --------------------------------------------- */
+/* ---- shared by Attention and MultiHeadAttention ---------------------------------------------- */
 
 static const uint32_t NONE = UINT32_MAX; /* no such input */
 struct onnx_attention {
 	struct gpu_attend_plan plan;
 	struct joined joined;
-	uint32_t k, v, mask, valid; /* inputs; q is the first */
+	uint32_t k, v, mask, valid; /* numbers of the inputs; the queries are input 0 */
 };
 
-static size_t rounded(size_t n)
+static size_t round_to_256(size_t n)
 {
 	return (n + 255) & ~(size_t)255;
 }
 
-static int set(struct site *s, struct step *step, struct onnx_attention *a, struct diag *d)
+static int plan_attention(struct site *s, struct step *step, struct onnx_attention *a, struct diag *d)
 {
 	const size_t starts[3] = {0};
 	struct gpu_attend *j = &a->plan.job;
@@ -95,9 +104,9 @@ static int set(struct site *s, struct step *step, struct onnx_attention *a, stru
 
 	step->state = a;
 	if (a->joined.key && !site_out(s, 1))
-		a->joined.key_bytes = rounded(rows * (size_t)j->d);
+		a->joined.key_bytes = round_to_256(rows * (size_t)j->d);
 	if (a->joined.value && !site_out(s, 2))
-		a->joined.value_bytes = rounded(rows * (size_t)j->dv);
+		a->joined.value_bytes = round_to_256(rows * (size_t)j->dv);
 	if (a->joined.n)
 		a->joined.fn = gpu_sized(s, "move", "strided", t, d);
 	if (a->joined.n && !a->joined.fn)
@@ -107,7 +116,7 @@ static int set(struct site *s, struct step *step, struct onnx_attention *a, stru
 	return err;
 }
 
-static int run(const struct call *c)
+static int attention_run(const struct call *c)
 {
 	const struct onnx_attention *a = c->step->state;
 	const struct joined *k = &a->joined;
@@ -178,7 +187,7 @@ static const char *attention_fill(const struct site *s, struct onnx_attention *a
 	if (p->softmax_precision == DT_F16 || p->softmax_precision == DT_BF16)
 		j->round = (int)p->softmax_precision;
 	if (gpu_type(s, ATT_K) != t || gpu_type(s, ATT_V) != t)
-		return "values of another type than the keys";
+		return "queries, keys and values of different types";
 	if (pad) {
 		j->valid = (const int64_t *)(const void *)gpu_attend_there;
 		j->behind_valid = !site_in(s, ATT_PAST_K);
@@ -194,9 +203,9 @@ static const char *attention_fill(const struct site *s, struct onnx_attention *a
 	if (site_out(s, 3))
 		j->qk = (void *)(uintptr_t)gpu_attend_there;
 	if (before || site_out(s, 1))
-		join(&a->joined, j, ATT_PAST_K, before, ATT_K, j->ks, false);
+		plan_join(&a->joined, j, ATT_PAST_K, before, ATT_K, j->ks, false);
 	if (before || site_out(s, 2))
-		join(&a->joined, j, ATT_PAST_V, before, ATT_V, j->vs, true);
+		plan_join(&a->joined, j, ATT_PAST_V, before, ATT_V, j->vs, true);
 	a->joined.key = before || site_out(s, 1);
 	a->joined.value = before || site_out(s, 2);
 	return gpu_attend_refusal(j);
@@ -216,7 +225,7 @@ static int attention_reshape(struct site *s, struct step *step, struct diag *d)
 
 	attention_fill(s, a);
 	a->k = ATT_K, a->v = ATT_V, a->mask = ATT_MASK, a->valid = ATT_NONPAD;
-	return set(s, step, a, d);
+	return plan_attention(s, step, a, d);
 }
 
 /* ---- com.microsoft::MultiHeadAttention ------------------------------------------------------- */
@@ -262,9 +271,9 @@ static const char *mha_fill(const struct site *s, struct onnx_attention *a)
 	a->joined.key = before || site_out(s, 1);
 	a->joined.value = before || site_out(s, 2);
 	if (a->joined.key)
-		join(&a->joined, j, MHA_PAST_K, before, MHA_K, j->ks, false);
+		plan_join(&a->joined, j, MHA_PAST_K, before, MHA_K, j->ks, false);
 	if (a->joined.value)
-		join(&a->joined, j, MHA_PAST_V, before, MHA_V, j->vs, true);
+		plan_join(&a->joined, j, MHA_PAST_V, before, MHA_V, j->vs, true);
 	return gpu_attend_refusal(j);
 }
 
@@ -282,7 +291,7 @@ static int mha_reshape(struct site *s, struct step *step, struct diag *d)
 
 	mha_fill(s, a);
 	a->k = MHA_K, a->v = MHA_V, a->mask = MHA_ATT_BIAS, a->valid = NONE;
-	return set(s, step, a, d);
+	return plan_attention(s, step, a, d);
 }
 
 /* ---- RotaryEmbedding ------------------------------------------------------------------------- */
@@ -448,8 +457,8 @@ static int linear_run(const struct call *c)
 	}
 
 const struct kernel gpu_attention[] = {
-	ROW("Attention", T_FLOATING, attention, run),
-	ROW("com.microsoft::MultiHeadAttention", NF, mha, run),
+	ROW("Attention", T_FLOATING, attention, attention_run),
+	ROW("com.microsoft::MultiHeadAttention", NF, mha, attention_run),
 	HEADS("com.microsoft::MultiHeadAttention", multi_head),
 	ROW("ai.onnx.preview::FlexAttention", T_FLOATING, gpu_flex, gpu_flex_run),
 	HEADS("infer::ProjectedAttention", projected),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators of two or more tensors that broadcast, element by element. */
+/* Elementwise operators of two or more tensors that broadcast. */
 #include "gpu/launch/job.h"
 #include "gpu/launch/channels_last.h"
 #include "ops/binary.h"
@@ -66,7 +66,7 @@ static bool binary_accepts(const struct site *s, struct why *w)
 	struct binary b = {0};
 
 	if (!site_in(s, 0) || !site_in(s, 1) || gpu_type(s, 0) != gpu_type(s, 1))
-		return refuse(w, "inputs of two types");
+		return refuse(w, "inputs of different types");
 	return fill_binary(s, &b, LAYOUT_ROW) || refuse(w, "more than %d dimensions", GPU_DIMS);
 }
 
@@ -93,21 +93,21 @@ static int binary_run(const struct call *c)
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
 	job.y = gpu_out(c, 0);
-	/* most often a thread takes some at once; else it takes its turns */
-	int64_t turns = (job.n + 3) / 4;
-	return job.n ? gpu_launch(c, b->fn, gpu_grid(turns), &job, sizeof(job)) : 0;
+	/* the kernel computes four elements a thread if the strides allow it; else its threads loop */
+	int64_t threads = (job.n + 3) / 4;
+	return job.n ? gpu_launch(c, b->fn, gpu_grid(threads), &job, sizeof(job)) : 0;
 }
 
 /* ---- Max, Min, Sum, Mean --------------------------------------------------------------------- */
 
-/* So many inputs a launch; from the second on the first of them is what there is. */
+/* One job a launch of up to GPU_MANY inputs. From the second launch on, the first input is the result so far. */
 struct nary {
 	void *fn;
 	int njobs;
 	struct gpu_nary *job;
 };
 
-/* Inputs from `first` on, as many as a launch takes; how many those are, 0 where they do not fit. */
+/* Fills a launch with the inputs from `first` on; returns how many it takes, or 0 if the broadcast has too many dims. */
 static int fill_nary(const struct site *s, uint32_t first, struct gpu_nary *j, enum layout layout)
 {
 	const struct shape *in[GPU_MANY], *out = &site_out(s, 0)->shape;
@@ -219,7 +219,7 @@ static int where_run(const struct call *c)
 	return job.n ? gpu_launch(c, w->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
-/* ---- two types ------------------------------------------------------------------------------- */
+/* ---- operands of two types: Pow; SwiGLU; BiasSplitGelu ---------------------------------------- */
 
 static bool fill_mixed(const struct site *s, struct gpu_binary_any *j)
 {
@@ -257,7 +257,7 @@ static int swiglu_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "slice", "swiglu", &job, job.n, d) : 0;
 }
 
-/* The first half of each row times Gelu of the second, the bias added to both. */
+/* BiasSplitGelu: adds the bias to x, then multiplies the first half of each row by the Gelu of the second half. */
 static int split_gelu_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct shape *y = &site_out(s, 0)->shape;

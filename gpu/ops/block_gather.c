@@ -4,9 +4,9 @@
 #include "gpu/kernels/blocks.h"
 #include "ops/quant.h"
 
-/* Steps of the scales, which repeat where they are one; how many there are, or -1. */
-static int64_t set_steps(struct gpu_block_gather *j, const struct shape *data,
-			 const struct shape *scale)
+/* Sets the strides of the scales, 0 along an axis where one scale serves all; returns their number, -1 on a misfit. */
+static int64_t set_scale_strides(struct gpu_block_gather *j, const struct shape *data,
+				 const struct shape *scale)
 {
 	int64_t step = 1;
 
@@ -23,7 +23,7 @@ static int64_t set_steps(struct gpu_block_gather *j, const struct shape *data,
 	return step;
 }
 
-static const char *fill(const struct site *s, struct gpu_block_gather *j)
+static const char *fill_block_gather(const struct site *s, struct gpu_block_gather *j)
 {
 	const struct block_gather_params *p = s->node->params;
 	const struct shape *stored = &site_in(s, 0)->shape;
@@ -44,7 +44,7 @@ static const char *fill(const struct site *s, struct gpu_block_gather *j)
 	j->d.rank = data.rank;
 	j->block = p->block_size ? p->block_size : length > 0 ? length : 1;
 	j->blocks = length > 0 ? (length - 1) / j->block + 1 : 0;
-	int64_t scales = set_steps(j, &data, &site_in(s, 2)->shape);
+	int64_t scales = set_scale_strides(j, &data, &site_in(s, 2)->shape);
 	if (scales < 0)
 		return "scales of another size";
 	if (j->bits && j->blocks)
@@ -57,12 +57,12 @@ static const char *fill(const struct site *s, struct gpu_block_gather *j)
 bool gpu_block_gather_accepts(const struct site *s, struct why *w)
 {
 	struct gpu_block_gather j;
-	const char *bad = fill(s, &j);
+	const char *bad = fill_block_gather(s, &j);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-/* Whether pieces of GPU_BLOCK_RUN elements share a scale and lie by each other, in whole vectors of the output. */
+/* Whether each run of GPU_BLOCK_RUN elements is contiguous and shares a scale, so that a thread can write whole vectors. */
 static bool has_runs(const struct site *s, const struct gpu_block_gather *j)
 {
 	enum dtype t = gpu_type(s, 0), y = (enum dtype)site_out(s, 0)->type.dtype;
@@ -77,7 +77,7 @@ int gpu_block_gather_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct gpu_block_gather job;
 
-	fill(s, &job);
+	fill_block_gather(s, &job);
 	if (has_runs(s, &job))
 		return job.n ? GPU_TASK(s, step, "blocks", "gather_runs", &job,
 					job.n / GPU_BLOCK_RUN, d)

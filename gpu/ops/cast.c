@@ -3,7 +3,7 @@
 
 #include "gpu/launch/job.h"
 
-/* between these the kernel of the type does it */
+/* types between which the kernel of the input's type converts; all others take cast_any */
 #define T_USUAL (T_NUMBERS | T_BOOL)
 #define T_CAST	(T_ALL & ~(T_STRING | T_COMPLEX))
 
@@ -17,7 +17,7 @@ static bool usual_accepts(const struct site *s, struct why *w)
 	if (!(T_BIT(gpu_out_type(s, 0)) & T_USUAL))
 		return refuse(w, "to %s", dtype_name(gpu_out_type(s, 0)));
 	if (gpu_type(s, 0) == DT_F64 && T_BIT(gpu_out_type(s, 0)) & (T_F16 | T_BF16))
-		return refuse(w, "two roundings");
+		return refuse(w, "a conversion that would round twice, through fp32");
 	return true;
 }
 
@@ -29,7 +29,7 @@ static int usual_reshape(struct site *s, struct step *step, struct diag *d)
 	c->job.to = (int)gpu_out_type(s, 0);
 	c->fn = gpu_typed(s, "elementwise", "cast", gpu_type(s, 0), d);
 	step->state = c;
-	step->unread = 2; /* CastLike's second input says the type */
+	step->unread = 2; /* only the type of CastLike's second input matters, and the plan knows it */
 	return c->fn ? 0 : -E_DEVICE;
 }
 
@@ -65,7 +65,7 @@ static int any_reshape(struct site *s, struct step *step, struct diag *d)
 
 #define ROWS(name)                                                                                 \
 	{.op = (name),                                                                             \
-	 .types = T_NUMBERS, /* bools may hold anything but 0 for true */                          \
+	 .types = T_NUMBERS, /* no bool: any byte but 0 is true, which cast_any knows */           \
 	 .flags = K_ANY_LAYOUT,                                                                    \
 	 .accepts = usual_accepts,                                                                 \
 	 .reshape = usual_reshape,                                                                 \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * com.microsoft's attention operators: queries, keys and values are read where they lie, or copied with what
- * is cached before them, biased, normalised and turned; masks become numbers that are added. Then attend.c.
+ * com.microsoft's attention operators. Queries, keys and values are read in place if possible. Otherwise a kernel copies
+ * them: the cached rows first, then the new ones with bias, normalization and rotary embedding. Masks become numbers that
+ * are added to the scores. The attention itself is sdpa.c's.
  */
 #include "gpu/ops/contrib_attention.h"
 
@@ -14,16 +15,16 @@
 
 static const uint32_t NONE = UINT32_MAX; /* no such input or output */
 
-/* Queries, keys or values. */
+/* How the queries, the keys or the values reach the attention. */
 struct part {
 	struct gpu_heads job;
 	uint32_t in, bias, norm, past;
-	size_t start, bias_start, past_start; /* bytes */
-	bool made;			      /* copied by the kernel: */
-	uint32_t out;			      /* into an output, */
-	size_t out_start, room;		      /* or the workspace, */
-	uint32_t keep;			      /* from which this output takes rows */
-	uint32_t scale;			      /* of the codes of the past */
+	size_t start, bias_start, past_start; /* byte offsets in the inputs */
+	bool made;			      /* heads_fill copies them; false: read in place */
+	uint32_t out;			      /* output that gets the copy; NONE: the workspace */
+	size_t out_start, room; /* byte offsets of the copy in that output, in the workspace */
+	uint32_t keep;		/* output of the new cache, which takes some rows of the copy */
+	uint32_t scale;		/* input with the scales of a quantized cache */
 };
 struct heads_plan {
 	struct gpu_attend_plan attend;
@@ -34,13 +35,13 @@ struct heads_plan {
 	struct gpu_ms_mask shown;
 	size_t mask_room;
 	struct gpu_lengths lengths;
-	size_t numbers_room, zero_room; /* valid, first, used, keep_first, keep_count by batch */
+	size_t numbers_room, zero_room; /* five int64_t a batch: see batch_numbers() */
 	uint32_t qk;			/* output */
 	struct gpu_score_rows scores;
 	size_t qk_room, scratch_room;
 };
 
-static struct heads_plan blank(void)
+static struct heads_plan new_plan(void)
 {
 	struct part none = {.in = NONE,
 			    .bias = NONE,
@@ -67,11 +68,11 @@ static float ms_scale(float scale, int64_t size)
 	return isnan(scale) || scale == 0 ? 1 / sqrtf((float)(size > 0 ? size : 1)) : scale;
 }
 
-/* ---- the parts ------------------------------------------------------------------------------- */
+/* ---- queries, keys and values ----------------------------------------------------------------- */
 
-/* Where an operand's heads lie: `row` elements from one position to the next, `head` between heads. */
-static void lie(struct part *p, uint32_t in, int64_t rows, int64_t row, int64_t head, int64_t start,
-		int64_t size)
+/* Reads a part from input `in`, element `start` on: `row` elements from one position to the next, `head` between heads. */
+static void read_from(struct part *p, uint32_t in, int64_t rows, int64_t row, int64_t head,
+		      int64_t start, int64_t size)
 {
 	p->in = in;
 	p->start = (size_t)(start * size);
@@ -81,7 +82,7 @@ static void lie(struct part *p, uint32_t in, int64_t rows, int64_t row, int64_t 
 	p->job.rows = rows;
 }
 
-static void lie_heads_first(struct part *p, uint32_t in, int64_t heads, int64_t rows, int64_t width)
+static void read_heads_first(struct part *p, uint32_t in, int64_t heads, int64_t rows, int64_t width)
 {
 	p->in = in;
 	p->start = 0;
@@ -91,16 +92,17 @@ static void lie_heads_first(struct part *p, uint32_t in, int64_t heads, int64_t 
 	p->job.rows = rows;
 }
 
-/* Rows of an input's bias for this operand. */
-static void take_bias(struct part *p, uint32_t in, int64_t start, int64_t size)
+/* Adds the bias in input `in`, element `start` on, to a part, which must be copied then. */
+static void add_bias(struct part *p, uint32_t in, int64_t start, int64_t size)
 {
 	p->bias = in;
 	p->bias_start = (size_t)(start * size);
 	p->made = true;
 }
 
-/* A copy of `room` rows a head: what the steps of the attention say then. */
-static void make(struct part *p, const struct gpu_attend *j, int64_t heads, int64_t room, int64_t width)
+/* Sizes of the copy of a part: `room` rows of `width` elements a head. */
+static void size_copy(struct part *p, const struct gpu_attend *j, int64_t heads, int64_t room,
+		      int64_t width)
 {
 	p->made = true;
 	p->job.batch = j->batch;
@@ -109,8 +111,8 @@ static void make(struct part *p, const struct gpu_attend *j, int64_t heads, int6
 	p->job.size = width;
 }
 
-/* The steps of an operand as the attention reads it. */
-static void steps_of(const struct part *p, int64_t *steps)
+/* The strides with which the attention reads a part: those of its copy, or of the input. */
+static void get_strides(const struct part *p, int64_t *steps)
 {
 	if (p->made)
 		gpu_attend_steps(false, p->job.heads, p->job.room, p->job.size, 0, steps);
@@ -118,19 +120,19 @@ static void steps_of(const struct part *p, int64_t *steps)
 		memcpy(steps, p->job.step, 3 * sizeof(*steps));
 }
 
-static const char *set_steps(struct heads_plan *h)
+static const char *set_strides(struct heads_plan *h)
 {
 	struct gpu_attend *j = &h->attend.job;
 
 	if (h->q.made)
-		make(&h->q, j, j->heads, j->s, j->d);
+		size_copy(&h->q, j, j->heads, j->s, j->d);
 	if (h->k.made)
-		make(&h->k, j, j->kv_heads, j->t, j->d);
+		size_copy(&h->k, j, j->kv_heads, j->t, j->d);
 	if (h->v.made)
-		make(&h->v, j, j->kv_heads, j->t, j->dv);
-	steps_of(&h->q, j->qs);
-	steps_of(&h->k, j->ks);
-	steps_of(&h->v, j->vs);
+		size_copy(&h->v, j, j->kv_heads, j->t, j->dv);
+	get_strides(&h->q, j->qs);
+	get_strides(&h->k, j->ks);
+	get_strides(&h->v, j->vs);
 	gpu_attend_steps(true, j->heads, j->s, j->dv, j->heads * j->dv, j->ys);
 	return gpu_attend_refusal(j);
 }
@@ -151,12 +153,12 @@ static bool mask_fits(const struct shape *m, const struct gpu_attend *j, bool of
 	}
 }
 
-/* A filter that scores of this type can be added to without becoming infinite. */
-static float filter_of(float filter, enum dtype t)
+/* The value added to hidden scores, bounded so that the sum with a score of this type stays finite. */
+static float bound_filter(float filter, enum dtype t)
 {
-	float most = t == DT_F16 ? 65504.0F : 1e30F;
+	float limit = t == DT_F16 ? 65504.0F : 1e30F;
 
-	return filter < -most ? -most : filter > most ? most : filter;
+	return filter < -limit ? -limit : filter > limit ? limit : filter;
 }
 
 static const char *take_masks(const struct site *s, struct heads_plan *h, uint32_t mask,
@@ -168,9 +170,9 @@ static const char *take_masks(const struct site *s, struct heads_plan *h, uint32
 	int64_t keys = j->t;
 
 	if (m && !mask_fits(&m->shape, j, offsets))
-		return "a mask of a form that is not known";
+		return "a mask of an unsupported shape";
 	if (b && (b->shape.rank > 4 || gpu_type(s, bias) != t))
-		return "a bias of the scores of another form";
+		return "an attention bias of more than four dimensions or another type";
 	if (m) {
 		h->mask = mask;
 		h->shown = (struct gpu_ms_mask){.batch = j->batch,
@@ -178,7 +180,7 @@ static const char *take_masks(const struct site *s, struct heads_plan *h, uint32
 						.rows = m->shape.rank > 2 ? j->s : 1,
 						.keys = j->t,
 						.rank = m->shape.rank,
-						.filter = filter_of(filter, t)};
+						.filter = bound_filter(filter, t)};
 		memcpy(h->shown.dim, m->shape.dim, (size_t)m->shape.rank * sizeof(int64_t));
 		j->mask_type = (int)t;
 		j->mask_keys = j->t;
@@ -214,7 +216,7 @@ static const char *projected_fill(const struct site *s, struct heads_plan *h)
 		v = apart ? p->qkv_hidden_sizes.v[2] : wide / 3;
 	int64_t size = gpu_size(gpu_type(s, 0));
 
-	*h = blank();
+	*h = new_plan();
 	if (p->do_rotary || p->past_present_share_buffer)
 		return "do_rotary or past_present_share_buffer";
 	*j = (struct gpu_attend){.batch = x->dim[0],
@@ -230,11 +232,11 @@ static const char *projected_fill(const struct site *s, struct heads_plan *h)
 				 .right = p->unidirectional ? 0 : -1,
 				 .hidden = -INFINITY};
 	j->scale = ms_scale(p->scale, j->d);
-	lie(&h->q, 0, j->s, wide, j->d, 0, size);
-	lie(&h->k, 0, j->s, wide, j->d, qk, size);
-	lie(&h->v, 0, j->s, wide, j->dv, 2 * qk, size);
+	read_from(&h->q, 0, j->s, wide, j->d, 0, size);
+	read_from(&h->k, 0, j->s, wide, j->d, qk, size);
+	read_from(&h->v, 0, j->s, wide, j->dv, 2 * qk, size);
 	if ((past || site_out(s, 1)) && j->d != j->dv)
-		return "a cache of keys and values of two sizes";
+		return "cached keys and values of different head sizes";
 	if (past || site_out(s, 1)) {
 		h->k.made = h->v.made = true;
 		h->k.past = h->v.past = past ? 2 : NONE;
@@ -244,36 +246,36 @@ static const char *projected_fill(const struct site *s, struct heads_plan *h)
 		h->v.out_start = (size_t)(j->batch * n * j->t * j->d * size);
 	}
 	const char *bad = take_masks(s, h, 1, 3, p->mask_filter_value, false);
-	return bad ? bad : set_steps(h);
+	return bad ? bad : set_strides(h);
 }
 
 /* ---- MultiHeadAttention ---------------------------------------------------------------------- */
 
-/* Where its operands lie: apart, keys and values in one, or all in one. */
-static const char *multi_head_lie(const struct site *s, struct heads_plan *h)
+/* Queries, keys and values are three inputs; or keys and values are packed into one; or all three are. */
+static const char *multi_head_place(const struct site *s, struct heads_plan *h)
 {
 	const struct vinfo *q = site_in(s, MHA_Q), *k = site_in(s, MHA_K), *v = site_in(s, MHA_V);
 	struct gpu_attend *j = &h->attend.job;
 	int64_t n = j->heads, size = gpu_size(gpu_type(s, 0)), d = j->d, rows = j->t - j->offset;
 
 	if (q->shape.rank == 5) {
-		lie(&h->q, MHA_Q, j->s, 3 * n * d, 3 * d, 0, size);
-		lie(&h->k, MHA_Q, j->s, 3 * n * d, 3 * d, d, size);
-		lie(&h->v, MHA_Q, j->s, 3 * n * d, 3 * d, 2 * d, size);
+		read_from(&h->q, MHA_Q, j->s, 3 * n * d, 3 * d, 0, size);
+		read_from(&h->k, MHA_Q, j->s, 3 * n * d, 3 * d, d, size);
+		read_from(&h->v, MHA_Q, j->s, 3 * n * d, 3 * d, 2 * d, size);
 		return NULL;
 	}
-	lie(&h->q, MHA_Q, j->s, n * d, d, 0, size);
+	read_from(&h->q, MHA_Q, j->s, n * d, d, 0, size);
 	if (!k || (!v && k->shape.rank != 5))
-		return "a query alone";
+		return "a query without keys and values";
 	if (k->shape.rank == 5) {
-		lie(&h->k, MHA_K, rows, 2 * n * d, 2 * d, 0, size);
-		lie(&h->v, MHA_K, rows, 2 * n * d, 2 * d, d, size);
+		read_from(&h->k, MHA_K, rows, 2 * n * d, 2 * d, 0, size);
+		read_from(&h->v, MHA_K, rows, 2 * n * d, 2 * d, d, size);
 	} else if (k->shape.rank == 4) {
-		lie_heads_first(&h->k, MHA_K, n, rows, d);
-		lie_heads_first(&h->v, MHA_V, n, rows, j->dv);
+		read_heads_first(&h->k, MHA_K, n, rows, d);
+		read_heads_first(&h->v, MHA_V, n, rows, j->dv);
 	} else {
-		lie(&h->k, MHA_K, rows, n * d, d, 0, size);
-		lie(&h->v, MHA_V, rows, n * j->dv, j->dv, 0, size);
+		read_from(&h->k, MHA_K, rows, n * d, d, 0, size);
+		read_from(&h->v, MHA_V, rows, n * j->dv, j->dv, 0, size);
 	}
 	return NULL;
 }
@@ -310,18 +312,18 @@ static const char *multi_head_fill(const struct site *s, struct heads_plan *h)
 	struct gpu_attend *j = &h->attend.job;
 	int64_t size = gpu_size(gpu_type(s, 0)), n = p->num_heads;
 
-	*h = blank();
+	*h = new_plan();
 	if (site_in(s, MHA_PAST_LEN) || site_in(s, MHA_CACHE))
 		return "a shared cache";
 	multi_head_sizes(s, j);
-	const char *bad = multi_head_lie(s, h);
+	const char *bad = multi_head_place(s, h);
 	if (bad)
 		return bad;
 	if (site_in(s, MHA_BIAS)) {
-		take_bias(&h->q, MHA_BIAS, 0, size);
+		add_bias(&h->q, MHA_BIAS, 0, size);
 		if (!k || k->shape.rank != 4) {
-			take_bias(&h->k, MHA_BIAS, n * j->d, size);
-			take_bias(&h->v, MHA_BIAS, 2 * n * j->d, size);
+			add_bias(&h->k, MHA_BIAS, n * j->d, size);
+			add_bias(&h->v, MHA_BIAS, 2 * n * j->d, size);
 		}
 	}
 	if (past || site_out(s, 1) || site_out(s, 2)) {
@@ -339,12 +341,15 @@ static const char *multi_head_fill(const struct site *s, struct heads_plan *h)
 			return "scores of another type";
 	}
 	bad = take_masks(s, h, MHA_PADDING, MHA_ATT_BIAS, p->mask_filter_value, true);
-	return bad ? bad : set_steps(h);
+	return bad ? bad : set_strides(h);
 }
 
 /* ---- GroupQueryAttention --------------------------------------------------------------------- */
 
-/* A cache of codes, of another type or of a window is apart from the heads that are looked at. */
+/*
+ * The cache of the keys (i 0) or of the values (i 1). A cache that is quantized, has another type or holds a window only
+ * cannot be read by the attention: the heads are copied into the workspace, and the new cache is written from there.
+ */
 static const char *group_query_cache(const struct site *s, struct heads_plan *h, int i)
 {
 	const struct group_query *p = s->node->params;
@@ -378,7 +383,7 @@ static const char *group_query_cache(const struct site *s, struct heads_plan *h,
 					: NULL;
 }
 
-static const char *group_query_lie(const struct site *s, struct heads_plan *h)
+static const char *group_query_place(const struct site *s, struct heads_plan *h)
 {
 	const struct group_query *p = s->node->params;
 	const struct shape *q = &site_in(s, GQA_Q)->shape;
@@ -387,10 +392,11 @@ static const char *group_query_lie(const struct site *s, struct heads_plan *h)
 	int64_t d = j->d, n = j->heads, kv = j->kv_heads, wide = q->dim[2],
 		size = gpu_size(gpu_type(s, 0));
 
-	lie(&h->q, GQA_Q, j->s, wide, d, 0, size);
-	lie(&h->k, packed ? GQA_Q : GQA_K, j->s, packed ? wide : kv * d, d, packed ? n * d : 0, size);
-	lie(&h->v, packed ? GQA_Q : GQA_V, j->s, packed ? wide : kv * d, d,
-	    packed ? (n + kv) * d : 0, size);
+	read_from(&h->q, GQA_Q, j->s, wide, d, 0, size);
+	read_from(&h->k, packed ? GQA_Q : GQA_K, j->s, packed ? wide : kv * d, d,
+		  packed ? n * d : 0, size);
+	read_from(&h->v, packed ? GQA_Q : GQA_V, j->s, packed ? wide : kv * d, d,
+		  packed ? (n + kv) * d : 0, size);
 	h->k.made = h->v.made = true;
 	for (int i = 0; i < 2; i++) {
 		const char *bad = group_query_cache(s, h, i);
@@ -418,8 +424,8 @@ static const char *group_query_lie(const struct site *s, struct heads_plan *h)
 	return NULL;
 }
 
-/* What is not its past's and present's room: the scores, a sink. */
-static void group_query_more(const struct site *s, struct heads_plan *h, int64_t total)
+/* The lengths by batch, the sink and the output of the scores. */
+static void group_query_extras(const struct site *s, struct heads_plan *h, int64_t total)
 {
 	const struct group_query *p = s->node->params;
 	struct gpu_attend *j = &h->attend.job;
@@ -457,11 +463,11 @@ static const char *group_query_fill(const struct site *s, struct heads_plan *h)
 	int64_t total = known && tensor_count(known) == 1 ? elem_i64(DT_I32, known->data, 0) : -1,
 		n = p->num_heads, kv = p->kv_num_heads;
 
-	*h = blank();
+	*h = new_plan();
 	if (total < 0)
 		return "a total length that only the run knows";
 	if (p->sliding_window_cache && (site_in(s, GQA_BIAS) || site_out(s, 3)))
-		return "a bias or scores of a window's cache";
+		return "a sliding-window cache with an attention bias or an output of the scores";
 	if (shape_count(&site_in(s, GQA_SEQLENS)->shape) != q->dim[0])
 		return "seqlens_k that are not of one number a batch";
 	*j = (struct gpu_attend){.batch = q->dim[0],
@@ -483,16 +489,16 @@ static const char *group_query_fill(const struct site *s, struct heads_plan *h)
 		j->t += past->shape.dim[2];
 	else if (past && past->shape.dim[2] > j->t)
 		j->t = past->shape.dim[2];
-	group_query_more(s, h, total);
-	const char *bad = group_query_lie(s, h);
+	group_query_extras(s, h, total);
+	const char *bad = group_query_place(s, h);
 	if (!bad)
 		bad = take_masks(s, h, NONE, GQA_BIAS, 0, false);
-	return bad ? bad : set_steps(h);
+	return bad ? bad : set_strides(h);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- planning and running, for all of them ---------------------------------------------------- */
 
-static int take_kernels(struct site *s, struct heads_plan *h, enum dtype t, struct diag *d)
+static int find_kernels(struct site *s, struct heads_plan *h, enum dtype t, struct diag *d)
 {
 	bool good = true;
 
@@ -509,7 +515,7 @@ static int take_kernels(struct site *s, struct heads_plan *h, enum dtype t, stru
 	return good ? 0 : -E_DEVICE;
 }
 
-static void take_room(struct step *step, struct part *p, size_t size)
+static void reserve_copy(struct step *step, struct part *p, size_t size)
 {
 	const struct gpu_heads *j = &p->job;
 
@@ -530,12 +536,12 @@ static int heads_reshape(struct site *s, struct step *step, const struct heads_p
 	step->state = h;
 	if (!h->k.job.codes.type)
 		h->q.job.codes.type = h->k.job.codes.type = h->v.job.codes.type = (int)t;
-	int err = take_kernels(s, h, t, d);
+	int err = find_kernels(s, h, t, d);
 	if (!err)
 		err = gpu_attend_set(s, &h->attend, t, starts, d);
-	take_room(step, &h->q, size);
-	take_room(step, &h->k, size);
-	take_room(step, &h->v, size);
+	reserve_copy(step, &h->q, size);
+	reserve_copy(step, &h->k, size);
+	reserve_copy(step, &h->v, size);
 	if (h->mask != NONE)
 		h->mask_room = gpu_room(
 			step, (size_t)(h->shown.batch * h->shown.rows * h->shown.keys) * size);
@@ -566,8 +572,8 @@ OPERATOR(projected)
 OPERATOR(multi_head)
 OPERATOR(group_query)
 
-/* Number k of those that gqa_lengths makes, by batch. */
-static int64_t *numbers(const struct call *c, const struct heads_plan *h, int k)
+/* The k-th array that kernel gqa_lengths writes, one number a batch: 0 valid, 1 first, 2 used, 3 keep_first, 4 keep_count. */
+static int64_t *batch_numbers(const struct call *c, const struct heads_plan *h, int k)
 {
 	return (int64_t *)gpu_at(c, h->numbers_room) + k * h->lengths.batch;
 }
@@ -579,25 +585,25 @@ static int run_lengths(const struct call *c, const struct heads_plan *h)
 	if (h->lens == NONE)
 		return 0;
 	job.last = gpu_data(c, h->lens);
-	job.valid = numbers(c, h, 0);
-	job.first = numbers(c, h, 1);
-	job.used = numbers(c, h, 2);
-	job.keep_first = numbers(c, h, 3);
-	job.keep_count = numbers(c, h, 4);
+	job.valid = batch_numbers(c, h, 0);
+	job.first = batch_numbers(c, h, 1);
+	job.used = batch_numbers(c, h, 2);
+	job.keep_first = batch_numbers(c, h, 3);
+	job.keep_count = batch_numbers(c, h, 4);
 	job.zeros = gpu_at(c, h->zero_room);
 	job.fault = gpu_fault(c);
 	job.who = (uint64_t)(uintptr_t)c->step->from;
 	return gpu_launch(c, h->length_fn, gpu_grid(job.batch + job.zero_bytes), &job, sizeof(job));
 }
 
-static const void *behind(const struct call *c, uint32_t in, size_t start)
+static const void *input_at(const struct call *c, uint32_t in, size_t start)
 {
 	const char *p = gpu_data(c, in);
 
 	return p ? p + start : NULL;
 }
 
-/* Where the operand is, made first if it must be. */
+/* Returns the address of a part on the device; first queues the kernel that makes its copy, if it needs one. */
 static const void *run_part(const struct call *c, const struct heads_plan *h, const struct part *p,
 			    int *err)
 {
@@ -605,11 +611,11 @@ static const void *run_part(const struct call *c, const struct heads_plan *h, co
 	int64_t rows = job.batch * job.heads * job.room;
 
 	if (!p->made)
-		return behind(c, p->in, p->start);
-	job.x = behind(c, p->in, p->start);
-	job.bias = behind(c, p->bias, p->bias_start);
+		return input_at(c, p->in, p->start);
+	job.x = input_at(c, p->in, p->start);
+	job.bias = input_at(c, p->bias, p->bias_start);
 	job.norm = gpu_data(c, p->norm);
-	job.past = behind(c, p->past, p->past_start);
+	job.past = input_at(c, p->past, p->past_start);
 	job.y = p->out == NONE ? gpu_at(c, p->room) : (char *)gpu_out(c, p->out) + p->out_start;
 	if (job.turned) {
 		job.cos = gpu_data(c, h->cos);
@@ -617,8 +623,8 @@ static const void *run_part(const struct call *c, const struct heads_plan *h, co
 		job.position = gpu_data(c, h->position);
 	}
 	if (h->lens != NONE) {
-		job.first = numbers(c, h, 1);
-		job.used = numbers(c, h, 2);
+		job.first = batch_numbers(c, h, 1);
+		job.used = batch_numbers(c, h, 2);
 	}
 	job.codes.scale = gpu_data(c, p->scale);
 	job.fault = gpu_fault(c);
@@ -645,8 +651,8 @@ static int run_keep(const struct call *c, const struct heads_plan *h, const stru
 		return 0;
 	job.y = y->data;
 	job.rows = y->shape.dim[2];
-	job.first = numbers(c, h, 3);
-	job.count = numbers(c, h, 4);
+	job.first = batch_numbers(c, h, 3);
+	job.count = batch_numbers(c, h, 4);
 	job.codes.scale = gpu_data(c, p->scale);
 	int64_t n = job.batch * job.heads * job.rows * job.size;
 	return n > 0 ? gpu_launch(c, h->keep_fn, gpu_grid((n + 1) / 2), &job, sizeof(job)) : 0;
@@ -680,7 +686,7 @@ int gpu_heads_run(const struct call *c)
 	if (!err)
 		err = run_mask(c, h, &j->mask);
 	if (h->lens != NONE)
-		j->valid = numbers(c, h, 0);
+		j->valid = batch_numbers(c, h, 0);
 	if (j->sink)
 		j->sink = h->sink == NONE ? gpu_at(c, h->zero_room) : gpu_data(c, h->sink);
 	j->y = gpu_out(c, 0);

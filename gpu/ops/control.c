@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control flow: the host decides, bodies run on the device, and what they carry stays where it is made.
- * Counts and conditions are read back; nothing else is.
+ * If, Loop and Scan: the host decides what runs next, the subgraphs ("bodies") run on the device, and the values that one
+ * iteration passes to the next stay on the device that made them. Only trip counts and conditions are read back.
  */
 #include "gpu/launch/job.h"
 
-/* Memory of the device that grows. */
+/* A buffer on the device that is enlarged on demand. */
 struct grown {
 	struct device *device;
 	struct buffer buffer;
 };
 
-/* Of a held value: at the place where the original lies. */
+/* Copies a value that outlives an iteration, on the same side (device or host) as the original. */
 struct room {
-	struct grown there;
-	void *here;
-	size_t bytes;	    /* of here */
-	struct arena arena; /* of strings, sequences, ... */
+	struct grown there; /* on the device */
+	void *here;	    /* on the host */
+	size_t bytes;	    /* of `here` */
+	struct arena arena; /* of strings, sequences and other values that are no plain tensors */
 };
 struct heap {
-	void *fn; /* strided copies of the type's size */
+	void *fn; /* kernel that copies strided elements of the type's size */
 	struct grown data;
 	size_t used;
 };
 struct cut {
 	void *fn;
 	struct gpu_piece view;
-	struct grown front; /* the copy */
+	struct grown front; /* copy of the input with the scanned axis first */
 };
 
 #include "backend/turns.inc"
@@ -38,8 +38,8 @@ static void grown_free(struct grown *g)
 	g->buffer = (struct buffer){0};
 }
 
-/* At least `bytes`; the first `keep` of what there was stay. */
-static int grow(const struct call *c, struct grown *g, size_t bytes, size_t keep)
+/* Enlarges g to `bytes` or more; its first `keep` bytes are kept. */
+static int enlarge(const struct call *c, struct grown *g, size_t bytes, size_t keep)
 {
 	struct buffer more = {0};
 	int err;
@@ -56,7 +56,7 @@ static int grow(const struct call *c, struct grown *g, size_t bytes, size_t keep
 	return err;
 }
 
-static int copy(const struct call *c, const struct tensor *to, const struct tensor *from)
+static int copy_tensor(const struct call *c, const struct tensor *to, const struct tensor *from)
 {
 	return cuda_copy(c->stream, to->data, to->device, from->data, from->device, from->bytes,
 			 c->diag);
@@ -73,7 +73,7 @@ static int give(const struct call *c, uint32_t i, const struct tensor *t)
 		return call_copy(c, i, t);
 	int err = call_alloc(c, i, tensor_dtype(t), &t->shape);
 
-	return err || !t->bytes ? err : copy(c, c->out[i], t);
+	return err || !t->bytes ? err : copy_tensor(c, c->out[i], t);
 }
 
 static int read_host(const struct call *c, const struct tensor *t, void *to, size_t bytes)
@@ -83,18 +83,19 @@ static int read_host(const struct call *c, const struct tensor *t, void *to, siz
 
 static void may_lie_anywhere(struct step *step, uint64_t inputs)
 {
-	step->unread = inputs; /* the body's plan moves what it wants elsewhere */
+	/* the body's own plan copies the values that it needs on the other side */
+	step->unread = inputs;
 	step->no_capture = true;
 }
 
-/* ---- values that outlive a turn of the body -------------------------------------------------- */
+/* ---- values that outlive an iteration of the body -------------------------------------------- */
 
 static void held_set(struct held *h, const struct site *s)
 {
 	h->room.there.device = s->device;
 }
 
-static int hold_here(const struct call *c, struct room *r, size_t bytes)
+static int hold_on_host(const struct call *c, struct room *r, size_t bytes)
 {
 	if (r->here && r->bytes >= bytes)
 		return 0;
@@ -113,11 +114,11 @@ static int hold(const struct call *c, struct held *h, const struct tensor *t)
 		h->value = *tensor_copy(&r->arena, t);
 		return 0;
 	}
-	int err = t->device ? grow(c, &r->there, t->bytes, 0) : hold_here(c, r, t->bytes);
+	int err = t->device ? enlarge(c, &r->there, t->bytes, 0) : hold_on_host(c, r, t->bytes);
 	h->value = *t;
 	h->value.arena = NULL;
 	h->value.data = t->device ? r->there.buffer.ptr : r->here;
-	return err || !t->bytes ? err : copy(c, &h->value, t);
+	return err || !t->bytes ? err : copy_tensor(c, &h->value, t);
 }
 
 static void held_free(struct held *h)
@@ -153,13 +154,13 @@ static void heap_free(struct stack *s)
 static int heap_push(const struct call *c, struct stack *s, const struct tensor *t)
 {
 	struct heap *h = &s->heap;
-	int err = grow(c, &h->data, h->used + t->bytes, h->used);
+	int err = enlarge(c, &h->data, h->used + t->bytes, h->used);
 
 	if (err)
 		return err;
 	struct tensor to = {.data = (char *)h->data.buffer.ptr + h->used, .device = 1};
 	h->used += t->bytes;
-	return t->bytes ? copy(c, &to, t) : 0;
+	return t->bytes ? copy_tensor(c, &to, t) : 0;
 }
 
 static int heap_give(const struct call *c, uint32_t i, const struct stack *s, const struct arranged *a)
@@ -173,7 +174,7 @@ static int heap_give(const struct call *c, uint32_t i, const struct stack *s, co
 		return err;
 	if (a->plain)
 		return gpu_copy(c, c->out[i]->data, from, s->heap.used);
-	/* stacks of batches are plain: a->outer is 1 here */
+	/* the scan outputs of a batched Scan are plain, so a->outer is 1 here */
 	strides_of(&a->inner, to);
 	if (!gpu_piece(&p, a->inner.rank, a->inner.dim, a->from, to))
 		return call_fail(c, E_RANK, NULL, NULL);
@@ -205,7 +206,7 @@ static int cut_start(const struct call *c, struct scanned *v, const struct tenso
 
 	if (!v->moved || !k->view.job.n)
 		return 0;
-	int err = grow(c, &k->front, x->bytes, 0);
+	int err = enlarge(c, &k->front, x->bytes, 0);
 	k->view.job.x = x->data;
 	k->view.job.y = k->front.buffer.ptr;
 	return err ? err
@@ -225,10 +226,10 @@ static void cut_free(struct scanned *v)
 	grown_free(&v->cut.front);
 }
 
-/* ---- what is taken ---------------------------------------------------------------------------- */
+/* ---- which nodes are accepted ----------------------------------------------------------------- */
 
-/* Tensors that can be stacked and cut here. */
-static bool stacks(const struct vinfo *v)
+/* Whether the kernels can stack and cut such a tensor (or there is none). */
+static bool can_stack(const struct vinfo *v)
 {
 	return !v || (v->type.kind == V_TENSOR && T_BIT(v->type.dtype) & T_MOVED);
 }
@@ -238,7 +239,7 @@ static bool loop_accepts(const struct site *s, struct why *w)
 	uint32_t n = s->node->nin > 2 ? s->node->nin - 2 : 0;
 
 	for (uint32_t i = n; i < s->node->nout; i++)
-		if (!stacks(site_out(s, i)))
+		if (!can_stack(site_out(s, i)))
 			return refuse(w, "scan outputs of strings, or of less than a byte");
 	return true;
 }
@@ -249,10 +250,10 @@ static bool scan_accepts(const struct site *s, struct why *w)
 	uint32_t n = s->node->nin - (uint32_t)p->num_scan_inputs;
 
 	for (uint32_t i = n; i < s->node->nin; i++)
-		if (!stacks(site_in(s, i)) || site_in(s, i)->shape.rank > GPU_DIMS)
+		if (!can_stack(site_in(s, i)) || site_in(s, i)->shape.rank > GPU_DIMS)
 			return refuse(w, "scan inputs of strings, or of less than a byte");
 	for (uint32_t i = n; i < s->node->nout; i++)
-		if (!stacks(site_out(s, i)))
+		if (!can_stack(site_out(s, i)))
 			return refuse(w, "scan outputs of strings, or of less than a byte");
 	return true;
 }
@@ -260,10 +261,10 @@ static bool scan_accepts(const struct site *s, struct why *w)
 static bool batched_accepts(const struct site *s, struct why *w)
 {
 	for (uint32_t i = 1; i < s->node->nin; i++)
-		if (!stacks(site_in(s, i)))
+		if (!can_stack(site_in(s, i)))
 			return refuse(w, "inputs of strings, or of less than a byte");
 	for (uint32_t i = 0; i < s->node->nout; i++)
-		if (!stacks(site_out(s, i)))
+		if (!can_stack(site_out(s, i)))
 			return refuse(w, "outputs of strings, or of less than a byte");
 	return true;
 }

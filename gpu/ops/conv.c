@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions, channels last where a faster kernel takes them: depthwise windows, pictures' first ones and
- * single pixels by kernels of ours, the rest by cuDNN; what that does not take, by a plain kernel of ours.
+ * Convolutions. Our own kernels compute depthwise convolutions, the first convolution of an image network ("stem") and
+ * products with a single pixel ("point"); cuDNN computes the others. What cuDNN refuses goes to a plain kernel of ours.
+ * Tensors are channels last if the fastest kernel wants them so.
  */
 #include "ops/conv.h"
 
@@ -15,7 +16,13 @@
 #include "gpu/ops/sample.h"
 #include "gpu/driver/tune.h"
 
-enum { TILE = 64, MOST = 65535, FEW = 16, POINT_WORK = 1 << 24, ALIGN = 256 };
+enum {
+	TILE_SIZE = 64,
+	MOST = 65535,
+	MIN_TILED_CHANNELS = 16,
+	MAX_POINT_WORK = 1 << 24,
+	TRIAL_ALIGN = 256
+};
 enum how { OWN, DEPTHWISE, STEM, POINT, LIBRARY };
 
 struct conv_state {
@@ -23,16 +30,16 @@ struct conv_state {
 	struct device *device;
 	void *fn;
 	bool direct;
-	struct gpu_conv_job job; /* geometry; of OWN the job */
+	struct gpu_conv_job job; /* geometry of all ways; the job of the plain kernel */
 	struct gpu_depthwise depthwise;
 	struct gpu_point point;
 	struct gpu_stem stem;
-	/* weights in the form that is read: packed once, or in each run where they are no weights */
+	/* the weights in the kernel's order: packed once, or in each run if they are no constant */
 	struct gpu_form weight;
 	void *weight_fn;
 	struct gpu_pack weight_pack;
 	struct gpu_flip weight_flip;
-	/* library */
+	/* cuDNN */
 	struct conv_plan *plan;
 	void *pack_fn;
 	struct gpu_pack pack;
@@ -42,7 +49,7 @@ struct conv_state {
 	const void *zeros;
 };
 
-static const char *fill(const struct site *s, struct conv_state *c)
+static const char *fill_job(const struct site *s, struct conv_state *c)
 {
 	const struct shape *x = &site_in(s, 0)->shape, *weight = &site_in(s, 1)->shape;
 	struct gpu_conv_job *j = &c->job;
@@ -64,23 +71,23 @@ static const char *fill(const struct site *s, struct conv_state *c)
 	j->batch = x->dim[0];
 	j->cin = weight->dim[1];
 	j->cout = weight->dim[0] / j->group;
-	c->direct = j->cout < FEW || j->batch * j->group > MOST;
+	c->direct = j->cout < MIN_TILED_CHANNELS || j->batch * j->group > MOST;
 	return NULL;
 }
 
 bool gpu_conv_accepts(const struct site *s, struct why *w)
 {
 	struct conv_state c = {0};
-	const char *bad = fill(s, &c);
+	const char *bad = fill_job(s, &c);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
 /* ---- weights in another form ------------------------------------------------------------------ */
 
-/* each: elements of y that a thread writes */
-static int pack(const struct call *c, void *fn, const struct gpu_pack *pack, int each,
-		const void *x, void *y)
+/* each: how many elements of y a thread writes */
+static int launch_pack(const struct call *c, void *fn, const struct gpu_pack *pack, int each,
+		       const void *x, void *y)
 {
 	struct gpu_pack job = *pack;
 
@@ -89,36 +96,36 @@ static int pack(const struct call *c, void *fn, const struct gpu_pack *pack, int
 	return gpu_launch(c, fn, gpu_grid(job.n / each), &job, sizeof(job));
 }
 
-static int make_weight(const struct call *c, void *dst, const void *src, const void *arg)
+static int pack_weight(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct conv_state *s = arg;
 
 	struct gpu_flip flip = s->weight_flip;
 
 	if (!s->flips)
-		return pack(c, s->weight_fn, &s->weight_pack, 1, src, dst);
+		return launch_pack(c, s->weight_fn, &s->weight_pack, 1, src, dst);
 	flip.x = src;
 	flip.y = dst;
 	return gpu_launch(c, s->weight_fn, gpu_grid(flip.rows * flip.cols), &flip, sizeof(flip));
 }
 
-static int take_weight(struct site *s, struct step *step, struct conv_state *c, const char *form,
+static int plan_weight(struct site *s, struct step *step, struct conv_state *c, const char *form,
 		       size_t bytes, struct diag *d)
 {
 	if (!c->weight_fn)
 		return -E_DEVICE;
-	return gpu_form_take(s, step, 1, form, bytes, make_weight, c, &c->weight, d);
+	return gpu_form_take(s, step, 1, form, bytes, pack_weight, c, &c->weight, d);
 }
 
-/* The weights as the kernel reads them. 0 or -code. */
-static int give_weight(const struct call *c, const struct conv_state *s, const void **w)
+/* Sets *w to the weights in the kernel's order; queues the packing if they are no constant. 0 or -code. */
+static int get_weight(const struct call *c, const struct conv_state *s, const void **w)
 {
-	return gpu_form_give(c, 1, make_weight, s, &s->weight, w);
+	return gpu_form_give(c, 1, pack_weight, s, &s->weight, w);
 }
 
 /* ---- depthwise -------------------------------------------------------------------------------- */
 
-static bool small(const struct conv_state *c)
+static bool fits_int32(const struct conv_state *c)
 {
 	const struct gpu_conv_job *j = &c->job;
 	int64_t channels = j->group * (j->cin > j->cout ? j->cin : j->cout);
@@ -133,10 +140,11 @@ static bool is_depthwise(const struct conv_state *c)
 {
 	const struct gpu_conv_job *j = &c->job;
 
-	return j->group > 1 && j->cin == 1 && j->cout == 1 && gpu_window_flat(&j->win) && small(c);
+	return j->group > 1 && j->cin == 1 && j->cout == 1 && gpu_window_flat(&j->win) &&
+	       fits_int32(c);
 }
 
-/* Outputs of a row that a thread makes. */
+/* How many neighbouring outputs of a row one thread computes: the choices that are timed. */
 static const int shares[] = {1, 2, 4, 8};
 enum { SHARES = sizeof(shares) / sizeof(*shares) };
 
@@ -145,7 +153,7 @@ static bool has_share(const struct gpu_depthwise *p, int share)
 	return shares[share] < 8 || (p->win.stride[0] == 1 && p->win.kernel[0] > 3);
 }
 
-/* The kernel for a window of that size and that share; NULL: there is none. */
+/* The kernel for p's window with shares[share] outputs a thread, and p->n for it; NULL: there is none. */
 static void *depthwise_share(const struct site *s, struct gpu_depthwise *p, int share, struct diag *d)
 {
 	int width = shares[share];
@@ -172,7 +180,7 @@ struct trial {
 	void *fn;
 };
 
-static int enqueue(void *arg, struct diag *d)
+static int enqueue_trial(void *arg, struct diag *d)
 {
 	struct trial *t = arg;
 
@@ -180,7 +188,7 @@ static int enqueue(void *arg, struct diag *d)
 	return launch_depthwise(&t->call, t->fn, &t->job);
 }
 
-static bool scratch(const struct site *s, struct gpu_depthwise *p)
+static bool place_trial_operands(const struct site *s, struct gpu_depthwise *p)
 {
 	size_t size = (size_t)gpu_size(gpu_type(s, 0)), c = (size_t)p->channels,
 	       x = (size_t)p->batch * (size_t)p->win.in[0] * (size_t)p->win.in[1] * c * size,
@@ -188,9 +196,9 @@ static bool scratch(const struct site *s, struct gpu_depthwise *p)
 	       w = (size_t)p->win.kernel[0] * (size_t)p->win.kernel[1] * c * 4;
 	char *at;
 
-	x = (x + ALIGN - 1) / ALIGN * ALIGN;
-	y = (y + ALIGN - 1) / ALIGN * ALIGN;
-	w = (w + ALIGN - 1) / ALIGN * ALIGN;
+	x = (x + TRIAL_ALIGN - 1) / TRIAL_ALIGN * TRIAL_ALIGN;
+	y = (y + TRIAL_ALIGN - 1) / TRIAL_ALIGN * TRIAL_ALIGN;
+	w = (w + TRIAL_ALIGN - 1) / TRIAL_ALIGN * TRIAL_ALIGN;
 	at = tune_memory(s->device, x + y + w + c * size);
 	if (!at)
 		return false;
@@ -201,7 +209,7 @@ static bool scratch(const struct site *s, struct gpu_depthwise *p)
 	return true;
 }
 
-/* The fastest share; below 0 where none could be tried. */
+/* Index of the fastest share; -1 if none could be timed. */
 static int try_shares(const struct site *s, const struct gpu_depthwise *p)
 {
 	static const struct step none;
@@ -209,11 +217,11 @@ static int try_shares(const struct site *s, const struct gpu_depthwise *p)
 	double best = 0;
 	int share = -1;
 
-	if (!scratch(s, &t.job))
+	if (!place_trial_operands(s, &t.job))
 		return -1;
 	for (int i = 0; i < SHARES; i++) {
 		t.fn = depthwise_share(s, &t.job, i, NULL);
-		double us = t.fn ? tune_time(s->device, enqueue, &t, best) : -1;
+		double us = t.fn ? tune_time(s->device, enqueue_trial, &t, best) : -1;
 		if (us > 0 && (best <= 0 || us < 0.97 * best)) {
 			best = us;
 			share = i;
@@ -222,7 +230,7 @@ static int try_shares(const struct site *s, const struct gpu_depthwise *p)
 	return share;
 }
 
-/* As tried, or what leaves work enough for all processors. */
+/* Index of the share: from the cache, by timing, or else the largest that leaves every processor enough threads. */
 static int choose_share(const struct site *s, const struct gpu_depthwise *p)
 {
 	int share = -1;
@@ -288,7 +296,7 @@ static int depthwise_reshape(struct site *s, struct step *step, struct conv_stat
 	c->flips = true;
 	c->weight_flip = (struct gpu_flip){.batch = 1, .rows = j->group, .cols = j->window};
 	c->weight_fn = gpu_typed(s, "conv", "depthwise_weights", gpu_type(s, 0), d);
-	int err = take_weight(s, step, c, "depthwise",
+	int err = plan_weight(s, step, c, "depthwise",
 			      (size_t)(j->group * j->window) * sizeof(float), d);
 	return c->fn ? err : -E_DEVICE;
 }
@@ -296,7 +304,7 @@ static int depthwise_reshape(struct site *s, struct step *step, struct conv_stat
 static int depthwise_run(const struct call *c, const struct conv_state *s)
 {
 	struct gpu_depthwise job = s->depthwise;
-	int err = give_weight(c, s, &job.w);
+	int err = get_weight(c, s, &job.w);
 
 	job.x = gpu_data(c, 0);
 	job.b = gpu_data(c, 2);
@@ -305,9 +313,11 @@ static int depthwise_run(const struct call *c, const struct conv_state *s)
 	return err ? err : launch_depthwise(c, s->fn, &job);
 }
 
-/* ---- a picture's first convolution -------------------------------------------------------------- */
+/* ---- stem: the first convolution of an image network -------------------------------------------- */
 
-/* Few channels in and out, in fp32: a library's tiles would be filled to a part (its fp16 is faster all the same). */
+/*
+ * A 3x3 convolution of few channels in fp32: cuDNN would run partly filled tiles. In fp16 cuDNN is faster all the same.
+ */
 static bool is_stem(const struct site *s, const struct conv_state *c)
 {
 	const struct gpu_conv_job *j = &c->job;
@@ -344,7 +354,7 @@ static int stem_reshape(struct site *s, struct step *step, struct conv_state *c,
 	c->flips = true;
 	c->weight_flip = (struct gpu_flip){.batch = 1, .rows = j->cout, .cols = j->cin * j->window};
 	c->weight_fn = gpu_typed(s, "conv", "depthwise_weights", gpu_type(s, 0), d);
-	int err = take_weight(s, step, c, "stem",
+	int err = plan_weight(s, step, c, "stem",
 			      (size_t)(j->cout * j->cin * j->window) * sizeof(float), d);
 	return c->fn ? err : -E_DEVICE;
 }
@@ -355,7 +365,7 @@ static int stem_run(const struct call *c, const struct conv_state *s)
 	struct gpu_grid g = {(unsigned)((job.out[1] + STEM_COLS - 1) / STEM_COLS),
 			     (unsigned)((job.out[0] + STEM_ROWS - 1) / STEM_ROWS),
 			     (unsigned)job.batch, STEM_ROWS * STEM_COLS, 0};
-	int err = give_weight(c, s, &job.w);
+	int err = get_weight(c, s, &job.w);
 
 	job.x = gpu_data(c, 0);
 	job.b = gpu_data(c, 2);
@@ -363,15 +373,15 @@ static int stem_run(const struct call *c, const struct conv_state *s)
 	return err ? err : gpu_launch(c, s->fn, g, &job, sizeof(job));
 }
 
-/* ---- one pixel: a matrix by a vector ----------------------------------------------------------- */
+/* ---- point: an image of one pixel, so a matrix times a vector ----------------------------------- */
 
 static bool is_point(const struct conv_state *c)
 {
 	const struct gpu_conv_job *j = &c->job;
 
 	return j->group == 1 && j->image == 1 && j->pixels == 1 && j->window == 1 &&
-	       j->batch <= MOST && j->cin <= POINT_WORK && j->cout <= POINT_WORK &&
-	       j->batch * j->cout <= POINT_WORK / j->cin;
+	       j->batch <= MOST && j->cin <= MAX_POINT_WORK && j->cout <= MAX_POINT_WORK &&
+	       j->batch * j->cout <= MAX_POINT_WORK / j->cin;
 }
 
 static int point_reshape(struct site *s, struct conv_state *c, struct diag *d)
@@ -401,9 +411,9 @@ static int point_run(const struct call *c, const struct conv_state *s)
 	return gpu_launch(c, s->fn, g, &job, sizeof(job));
 }
 
-/* ---- the library ------------------------------------------------------------------------------ */
+/* ---- cuDNN ------------------------------------------------------------------------------------ */
 
-/* Windows that stand side by side: a pixel's channels are then the window's elements. */
+/* Whether windows neither overlap nor leave gaps: each is then one pixel whose channels are the window's elements. */
 static bool is_patch(const struct gpu_conv_job *j, const int64_t *end)
 {
 	bool yes = j->window > 1 && j->group == 1 && j->win.in[0] == 1 && j->win.kernel[0] == 1;
@@ -426,7 +436,7 @@ static void fill_case(const struct site *s, const struct conv_state *c, struct c
 	k->residual = site_in(s, 3) != NULL;
 	k->bias = site_in(s, 2) || k->act || k->residual;
 	for (int i = 0; i < GPU_SPACE; i++) {
-		/* what the window reaches beyond the input; less than nothing is left out of the sum */
+		/* padding behind the input; negative: the last inputs are in no window, which is padding 0 */
 		k->end[i] = (w->out[i] - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] +
 			    1 - w->in[i] - w->begin[i];
 		if (k->end[i] < 0)
@@ -435,8 +445,8 @@ static void fill_case(const struct site *s, const struct conv_state *c, struct c
 }
 
 /*
- * Windows side by side in whole runs: channels last, 16 bytes each; of planes, a window's row, and then the
- * weights are read as they are. False: by single elements.
+ * Copies non-overlapping windows by runs instead of single elements: 16 bytes at a time if x is channels last, else a
+ * row of the window; with such rows the weights keep the model's order. False: runs do not fit.
  */
 static bool pack_runs(struct conv_state *c, const struct conv_case *k, char *name, size_t room)
 {
@@ -466,7 +476,10 @@ static bool pack_runs(struct conv_state *c, const struct conv_case *k, char *nam
 	return true;
 }
 
-/* The window's elements as channels, or three channels made four; x in whatever layout it comes. */
+/*
+ * Plans the kernel that repacks x for cuDNN: each window into the channels of one pixel (patch), or fewer than four
+ * channels padded to four. x may have either layout.
+ */
 static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 			struct conv_case *k, bool patch, struct diag *d)
 {
@@ -508,7 +521,7 @@ static int pack_reshape(struct site *s, struct step *step, struct conv_state *c,
 	return c->pack_fn ? 0 : -E_DEVICE;
 }
 
-/* [cout][cin][window] to [cout][window][room] */
+/* Reorders weights from [cout][cin][window] to [cout][window][room]; channels from cin to room are zeros. */
 static int weight_reshape(struct site *s, struct step *step, struct conv_state *c, int64_t room,
 			  struct diag *d)
 {
@@ -518,7 +531,7 @@ static int weight_reshape(struct site *s, struct step *step, struct conv_state *
 	char form[64];
 
 	if (c->raw_weight || (j->window == 1 && room == j->cin))
-		return 0; /* as it is */
+		return 0; /* already in this order */
 	*p = (struct gpu_pack){.channels = (int)j->cin,
 			       .room = (int)room,
 			       .kernel = {1, 1},
@@ -528,10 +541,10 @@ static int weight_reshape(struct site *s, struct step *step, struct conv_state *
 	p->n = j->cout * j->group * j->window * room;
 	c->weight_fn = gpu_sized(s, "conv", "pack", gpu_type(s, 0), d);
 	snprintf(form, sizeof(form), "last %d", (int)room);
-	return take_weight(s, step, c, form, (size_t)(p->n * size), d);
+	return plan_weight(s, step, c, form, (size_t)(p->n * size), d);
 }
 
-/* 1: cuDNN does not take it. */
+/* 0, -code, or 1 if cuDNN refuses this convolution. */
 static int library_reshape(struct site *s, struct step *step, struct conv_state *c, struct why *why,
 			   struct diag *d)
 {
@@ -575,17 +588,17 @@ static int library_run(const struct call *c, const struct conv_state *s)
 			      .r = gpu_data(c, 3),
 			      .y = gpu_out(c, 0),
 			      .workspace = (char *)c->workspace + s->plan_at};
-	int err = give_weight(c, s, &a.w);
+	int err = get_weight(c, s, &a.w);
 
 	if (!err && s->pack_fn) {
 		void *packed = (char *)c->workspace + s->x_at;
-		err = pack(c, s->pack_fn, &s->pack, s->pack_each, a.x, packed);
+		err = launch_pack(c, s->pack_fn, &s->pack, s->pack_each, a.x, packed);
 		a.x = packed;
 	}
 	return err ? err : conv_plan_run(c, s->plan, &a);
 }
 
-/* ---- which of them ---------------------------------------------------------------------------- */
+/* ---- choosing the way ------------------------------------------------------------------------- */
 
 static int own_reshape(struct site *s, struct step *step, struct conv_state *c, struct diag *d)
 {
@@ -606,10 +619,10 @@ int gpu_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	struct why why = {.arena = s->plan_arena};
 	int err = 1;
 
-	fill(s, c);
+	fill_job(s, c);
 	step->state = c;
 	if (!shorter || gpu_count(&site_out(s, 0)->shape) == 0 ||
-	    gpu_count(&site_in(s, 0)->shape) == 0 || !small(c))
+	    gpu_count(&site_in(s, 0)->shape) == 0 || !fits_int32(c))
 		return own_reshape(s, step, c, d);
 	if (is_depthwise(c)) {
 		c->how = DEPTHWISE;
@@ -635,8 +648,8 @@ static int own_run(const struct call *c, const struct conv_state *s)
 {
 	struct gpu_conv_job job = s->job;
 	int64_t n = job.batch * job.group * job.cout * job.pixels;
-	struct gpu_grid g = {(unsigned)((job.pixels + TILE - 1) / TILE),
-			     (unsigned)((job.cout + TILE - 1) / TILE),
+	struct gpu_grid g = {(unsigned)((job.pixels + TILE_SIZE - 1) / TILE_SIZE),
+			     (unsigned)((job.cout + TILE_SIZE - 1) / TILE_SIZE),
 			     (unsigned)(job.batch * job.group), 256, 0};
 
 	job.x = gpu_data(c, 0);
@@ -671,5 +684,5 @@ const struct kernel gpu_conv[] = {{.op = "Conv",
 				   .run = gpu_conv_run,
 				   .drop = gpu_conv_drop},
 				  GPU_DECONV_ROWS,
-				  GPU_CONV_ROWS, /* take everything: behind those that are quicker */
+				  GPU_CONV_ROWS, /* the slowest kernels, which take every form, come last */
 				  {0}};

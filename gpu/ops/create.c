@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors out of little. */
+/* Tensors that are made from few or no input values: constants, EyeLike, Range and random numbers. */
 #include "ops/create.h"
 
 #include "gpu/launch/job.h"
@@ -12,8 +12,8 @@
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* The 16 bytes that repeat: as many elements as they hold. */
-static void fill_unit(struct gpu_fill *j, enum dtype t, const void *unit)
+/* Fills the 16 bytes that the kernel repeats with copies of the element at `unit`. */
+static void fill_pattern(struct gpu_fill *j, enum dtype t, const void *unit)
 {
 	unsigned bits = dtype_bits(t);
 
@@ -46,10 +46,10 @@ static int fill_reshape(struct site *s, struct step *step, struct diag *d)
 
 	dtype_bytes(t, gpu_count(&site_out(s, 0)->shape), &bytes);
 	if (s->node->op->variant == FILL_WITH_TENSOR)
-		fill_unit(&job, t, p->value ? p->value->data : unit);
+		fill_pattern(&job, t, p->value ? p->value->data : unit);
 	else {
 		elem_set_f64(t, unit, 0, (double)f->value);
-		fill_unit(&job, t, unit);
+		fill_pattern(&job, t, unit);
 	}
 	job.n = (int64_t)bytes;
 	step->unread = 1;
@@ -58,7 +58,7 @@ static int fill_reshape(struct site *s, struct step *step, struct diag *d)
 
 /* ---- EyeLike, Range -------------------------------------------------------------------------- */
 
-static bool made_accepts(const struct site *s, struct why *w)
+static bool output_accepts(const struct site *s, struct why *w)
 {
 	enum dtype t = gpu_out_type(s, 0);
 
@@ -72,7 +72,7 @@ static int eye_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_make job = {.n = gpu_count(y), .cols = y->dim[1], .k = p->k};
 
 	if (p->k < -y->dim[0] || p->k > y->dim[1])
-		job.k = INT64_MAX; /* nowhere */
+		job.k = INT64_MAX; /* the diagonal lies outside of the matrix */
 	step->unread = 1;
 	return job.n ? GPU_TASK(s, step, "create", "eye", &job, job.n, d) : 0;
 }
@@ -89,12 +89,12 @@ static bool range_accepts(const struct site *s, struct why *w)
 {
 	if (!shape_known(&site_out(s, 0)->shape))
 		return refuse(w, "a length that only the run knows");
-	return made_accepts(s, w);
+	return output_accepts(s, w);
 }
 
 /* ---- random numbers -------------------------------------------------------------------------- */
 
-/* Without a seed each run draws anew. */
+/* A node without the attribute `seed` draws other numbers in each run. */
 struct random_state {
 	struct gpu_tasks *tasks;
 	bool fixed;
@@ -166,21 +166,21 @@ static bool multinomial_accepts(const struct site *s, struct why *w)
 	return site_in(s, 0)->shape.dim[1] > 0 || refuse(w, "no classes");
 }
 
-#define RANDOM(name)                                                                                \
-	{                                                                                           \
-		.op = (name), .accepts = made_accepts, .reshape = random_reshape, .run = random_run \
+#define RANDOM(name)                                                                                  \
+	{                                                                                             \
+		.op = (name), .accepts = output_accepts, .reshape = random_reshape, .run = random_run \
 	}
 
 const struct kernel gpu_create[] = {
 	{.op = "ConstantOfShape", .accepts = fill_accepts, .reshape = fill_reshape, .run = gpu_tasks_run},
 	{.op = "ConstantFill", .accepts = fill_accepts, .reshape = fill_reshape, .run = gpu_tasks_run},
-	{.op = "EyeLike", .accepts = made_accepts, .reshape = eye_reshape, .run = gpu_tasks_run},
+	{.op = "EyeLike", .accepts = output_accepts, .reshape = eye_reshape, .run = gpu_tasks_run},
 	{.op = "Range", .accepts = range_accepts, .reshape = range_reshape, .run = gpu_tasks_run},
 	RANDOM("RandomNormal"),
 	RANDOM("RandomUniform"),
 	RANDOM("RandomNormalLike"),
 	RANDOM("RandomUniformLike"),
-	{.op = "Bernoulli", .accepts = made_accepts, .reshape = bernoulli_reshape, .run = random_run},
+	{.op = "Bernoulli", .accepts = output_accepts, .reshape = bernoulli_reshape, .run = random_run},
 	{.op = "Multinomial",
 	 .accepts = multinomial_accepts,
 	 .reshape = multinomial_reshape,

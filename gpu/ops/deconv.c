@@ -11,38 +11,41 @@
 #include "ops/conv.h"
 
 /*
- * ---- ConvTranspose: products that are gathered, cuDNN's gradient of a convolution, or a kernel of ours ----
+ * ---- ConvTranspose: a matrix product and Col2Im, cuDNN's gradient of a convolution, or a kernel of ours ----
  *
- * The gradients that cuDNN offers in strict float32 with the same result in each run are slow; for float64 it has
- * none. There W^T * X gives each input pixel's share of all outputs that it reaches (columns), and a kernel of ours
- * adds up what reaches an output: Col2Im, the other way round, and so without atomics.
+ * cuDNN's deterministic gradients are slow in strict float32 and do not exist for float64. For these types cuBLASLt
+ * computes W^T * X, which holds what each input pixel adds to each output that its window reaches (the "columns"), and
+ * our kernel gather_taps adds up the columns that reach an output. Because each output gathers, no atomics are needed.
  */
 
-/* Bytes of columns at a time: full products gain more than the second-level cache; channels below which cuDNN is better. */
-enum { COLUMN_BYTES = 128 << 20, COLUMN_CHANNELS = 8, EXTENT = 1 << 28 };
+/*
+ * COLUMN_BYTES: columns that are made at a time; large products gain more speed than columns that fit the L2 cache.
+ * COLUMN_CHANNELS: with fewer input channels cuDNN is faster. MAX_EXTENT: sums of two such sizes fit 32 bits.
+ */
+enum { COLUMN_BYTES = 128 << 20, COLUMN_CHANNELS = 8, MAX_EXTENT = 1 << 28 };
 
-/* A product's columns are those of `maps` maps of `planes` planes (groups of images). */
+/* One product makes the columns of `maps` output channels for `planes` planes; a plane is one group of one image. */
 struct columns {
 	struct blaslt_product *lt;
 	struct gpu_gather_taps job;
 	int64_t planes, maps;
-	size_t at, at_lt, lt_room, size; /* size: of an element */
+	size_t at, at_lt, lt_room, size; /* size: bytes of an element */
 	void *fn;
 };
 
 struct transposed_state {
-	struct columns columns; /* lt NULL: not so */
+	struct columns columns; /* lt NULL: this way is not taken */
 	void *fn;
 	struct gpu_deconv job;
 	struct device *device;
-	struct conv_plan *plan; /* NULL: ours */
+	struct conv_plan *plan; /* NULL: our own kernel */
 	struct gpu_form weight;
 	void *weight_fn;
 	struct gpu_pack weight_pack;
 	size_t plan_at;
 };
 
-static const char *fill(const struct site *s, struct transposed_state *c)
+static const char *fill_transposed(const struct site *s, struct transposed_state *c)
 {
 	const struct conv_transpose *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape, *w = &site_in(s, 1)->shape;
@@ -68,12 +71,12 @@ static const char *fill(const struct site *s, struct transposed_state *c)
 bool gpu_transposed_accepts(const struct site *s, struct why *w)
 {
 	struct transposed_state c = {0};
-	const char *bad = fill(s, &c);
+	const char *bad = fill_transposed(s, &c);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-/* As the convolution whose gradient it is; false where that has no such pads. */
+/* Describes the convolution whose gradient this is to cuDNN; false if no padding gives that convolution, or it is too large. */
 static bool fill_case(const struct site *s, const struct gpu_deconv *j, struct conv_case *k)
 {
 	const struct gpu_window *w = &j->win;
@@ -84,7 +87,7 @@ static bool fill_case(const struct site *s, const struct gpu_deconv *j, struct c
 	for (int i = 0; i < GPU_SPACE; i++) {
 		int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
 		k->end[i] = (w->in[i] - 1) * w->stride[i] + reach - w->out[i] - w->begin[i];
-		if (k->end[i] < 0) /* what output_padding adds: the window never gets there */
+		if (k->end[i] < 0) /* output_padding adds outputs that no window reaches */
 			k->end[i] = 0;
 		int64_t all = w->out[i] + w->begin[i] + k->end[i];
 		if (w->begin[i] < 0 || all < reach || (all - reach) / w->stride[i] + 1 != w->in[i])
@@ -94,7 +97,7 @@ static bool fill_case(const struct site *s, const struct gpu_deconv *j, struct c
 	       j->n < INT32_MAX && k->batch * k->cin * j->image < INT32_MAX;
 }
 
-static int make_weight(const struct call *c, void *dst, const void *src, const void *arg)
+static int pack_weight(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct transposed_state *s = arg;
 	struct gpu_pack job = s->weight_pack;
@@ -104,9 +107,8 @@ static int make_weight(const struct call *c, void *dst, const void *src, const v
 	return gpu_launch(c, s->weight_fn, gpu_grid(job.n), &job, sizeof(job));
 }
 
-/* [cin][cout][window] to [cin][window][cout] */
-static int weight_reshape(struct site *s, struct step *step, struct transposed_state *c,
-			  struct diag *d)
+/* Reorders the weights from [cin][cout][window] to [cin][window][cout], as cuDNN reads them. */
+static int plan_weight(struct site *s, struct step *step, struct transposed_state *c, struct diag *d)
 {
 	const struct gpu_deconv *j = &c->job;
 	struct gpu_pack *p = &c->weight_pack;
@@ -123,14 +125,14 @@ static int weight_reshape(struct site *s, struct step *step, struct transposed_s
 	if (!c->weight_fn)
 		return -E_DEVICE;
 	return gpu_form_take(s, step, 1, "last", (size_t)(p->n * gpu_size(gpu_type(s, 0))),
-			     make_weight, c, &c->weight, d);
+			     pack_weight, c, &c->weight, d);
 }
 
 static int library_reshape(struct site *s, struct step *step, struct transposed_state *c,
 			   struct diag *d)
 {
 	enum layout *want, *give;
-	int err = weight_reshape(s, step, c, d);
+	int err = plan_weight(s, step, c, d);
 
 	c->device = s->device;
 	gpu_layouts(s, step, &want, &give);
@@ -146,30 +148,31 @@ static int64_t common_divisor(int64_t a, int64_t b)
 	return b ? common_divisor(b, a % b) : a;
 }
 
-/* The largest divisor of n that is at most `most`, or 1. */
-static int64_t divisor(int64_t n, int64_t most)
+/* The largest divisor of n that does not exceed `limit`, or 1. */
+static int64_t largest_divisor(int64_t n, int64_t limit)
 {
-	int64_t d = most < n ? most : n;
+	int64_t d = limit < n ? limit : n;
 
 	while (d > 1 && n % d)
 		d--;
 	return d < 1 ? 1 : d;
 }
 
-/* False where a kernel's numbers would not hold it. */
+/* False if a size exceeds the kernel's 32-bit numbers. */
 static bool fill_taps(const struct gpu_deconv *j, struct gpu_gather_taps *t)
 {
 	const struct gpu_window *w = &j->win;
 
-	if (j->image * j->window >= INT32_MAX || j->n >= INT32_MAX || j->group * j->cout >= EXTENT)
+	if (j->image * j->window >= INT32_MAX || j->n >= INT32_MAX || j->group * j->cout >= MAX_EXTENT)
 		return false;
 	*t = (struct gpu_gather_taps){.maps = gpu_divisor(j->group * j->cout),
 				      .pixels = gpu_divisor(j->pixels),
 				      .image = (int)j->image,
 				      .window = (int)j->window};
 	for (int i = 0; i < GPU_SPACE; i++) {
-		if (w->begin[i] >= EXTENT || w->begin[i] <= -EXTENT || w->stride[i] >= EXTENT ||
-		    w->kernel[i] * w->dilation[i] >= EXTENT || w->out[i] >= EXTENT)
+		if (w->begin[i] >= MAX_EXTENT || w->begin[i] <= -MAX_EXTENT ||
+		    w->stride[i] >= MAX_EXTENT || w->kernel[i] * w->dilation[i] >= MAX_EXTENT ||
+		    w->out[i] >= MAX_EXTENT)
 			return false;
 		int64_t both = common_divisor(w->stride[i], w->dilation[i]);
 		t->in[i] = (int)w->in[i];
@@ -184,17 +187,17 @@ static bool fill_taps(const struct gpu_deconv *j, struct gpu_gather_taps *t)
 	return true;
 }
 
-/* How much is made at a time: images, or the groups of one, or maps of one group. */
+/* Chooses what one product computes: several images, or all groups of one image, or some output channels of one group. */
 static void split_columns(const struct gpu_deconv *j, int64_t images, struct columns *c)
 {
 	int64_t plane = j->cout * j->window * j->image * (int64_t)c->size;
 	int64_t most = COLUMN_BYTES / plane;
 
-	c->planes = j->group > 1 ? (most < j->group ? 1 : j->group) : divisor(images, most);
-	c->maps = most ? j->cout : divisor(j->cout, COLUMN_BYTES / (plane / j->cout));
+	c->planes = j->group > 1 ? (most < j->group ? 1 : j->group) : largest_divisor(images, most);
+	c->maps = most ? j->cout : largest_divisor(j->cout, COLUMN_BYTES / (plane / j->cout));
 }
 
-/* Bytes that all the pointers of its products are a multiple of; 0: of 64. */
+/* The alignment in bytes that the operands of all products have; 0: the usual 64. */
 static int32_t columns_align(const struct gpu_deconv *j, const struct columns *c)
 {
 	uint64_t apart = (uint64_t)(c->planes * j->cin * j->image) * c->size;
@@ -207,7 +210,7 @@ static int32_t columns_align(const struct gpu_deconv *j, const struct columns *c
 	return apart < 64 ? (int32_t)apart : 0;
 }
 
-/* W^T [maps * window, cin] * X [cin, image] */
+/* The product W^T * X, [maps * window, cin] by [cin, image]. */
 static struct blaslt_job columns_job(const struct site *s, const struct gpu_deconv *j,
 				     const struct columns *c)
 {
@@ -229,7 +232,7 @@ static struct blaslt_job columns_job(const struct site *s, const struct gpu_deco
 				   .alpha = 1};
 }
 
-/* Whether it is by products; -E_... where one that was promised cannot be had. */
+/* *is: whether the products are used. -code if cuBLASLt accepted a product but cannot prepare it. */
 static int columns_reshape(struct site *s, struct step *step, struct transposed_state *t, bool *is,
 			   struct diag *d)
 {
@@ -293,7 +296,7 @@ int gpu_transposed_reshape(struct site *s, struct step *step, struct diag *d)
 	struct conv_case k;
 	bool columns;
 
-	fill(s, c);
+	fill_transposed(s, c);
 	step->state = c;
 	int err = columns_reshape(s, step, c, &columns, d);
 	if (err || columns)
@@ -321,7 +324,7 @@ int gpu_transposed_run(const struct call *c)
 				      .b = gpu_data(c, 2),
 				      .y = gpu_out(c, 0),
 				      .workspace = (char *)c->workspace + s->plan_at};
-		int err = gpu_form_give(c, 1, make_weight, s, &s->weight, &a.w);
+		int err = gpu_form_give(c, 1, pack_weight, s, &s->weight, &a.w);
 		return err ? err : conv_plan_run(c, s->plan, &a);
 	}
 	job.x = gpu_data(c, 0);

@@ -5,13 +5,13 @@
 
 #include <inttypes.h>
 
-/* Boxes a class may give at most: all where the run tells. */
-static int64_t most_of(const struct site *s, int64_t n)
+/* Largest number of boxes kept of a class; all n boxes if only the run knows that input. */
+static int64_t max_boxes(const struct site *s, int64_t n)
 {
 	const struct tensor *t = site_known(s, NMS_MAX);
-	int64_t most = t && tensor_count(t) ? elem_i64(DT_I64, t->data, 0) : n;
+	int64_t limit = t && tensor_count(t) ? elem_i64(DT_I64, t->data, 0) : n;
 
-	return most < 0 ? 0 : most < n ? most : n;
+	return limit < 0 ? 0 : limit < n ? limit : n;
 }
 
 static bool nms_accepts(const struct site *s, struct why *w)
@@ -26,17 +26,18 @@ static bool nms_accepts(const struct site *s, struct why *w)
 	return true;
 }
 
-enum { MASK_BYTES = 64 << 20, MOST_ROWS = 4096, FEW_ROWS = 512 };
-/* The last tasks: the first two of them run for some rows at a time. */
-enum { OVERLAP, KEEP, PLACES, WRITE, TASKS_BEHIND };
+/* MASK_BYTES: room for the matrix that tells which boxes overlap, a bit a pair; MAX_ROWS, MIN_ROWS: its rows at a time */
+enum { MASK_BYTES = 64 << 20, MAX_ROWS = 4096, MIN_ROWS = 512 };
+/* The last tasks of the step; OVERLAP and KEEP are launched once for each block of rows of the mask. */
+enum { OVERLAP, KEEP, PLACES, WRITE, LAST_TASKS };
 
-/* As many rows of the mask as there is room for, of all lines or of some. */
+/* Reserves the mask: as many rows as fit MASK_BYTES, for all lines (a class of an image each) or for a group of them. */
 static void nms_room(struct gpu_nms *job, struct step *step, int64_t lines, int64_t n)
 {
 	job->words = (n + 63) / 64;
 	int64_t each = job->words * 8, room = MASK_BYTES / each / lines / 64 * 64;
 
-	job->rows = room > MOST_ROWS ? MOST_ROWS : room < FEW_ROWS ? FEW_ROWS : room;
+	job->rows = room > MAX_ROWS ? MAX_ROWS : room < MIN_ROWS ? MIN_ROWS : room;
 	while (job->rows > 64 && job->rows * each > MASK_BYTES)
 		job->rows -= 64;
 	if (job->rows > job->words * 64)
@@ -55,10 +56,10 @@ static int nms_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct shape *c = &site_in(s, NMS_SCORES)->shape;
 	int64_t batches = c->dim[0], lines = batches * c->dim[1], n = c->dim[2];
 	struct gpu_nms job = {
-		.classes = c->dim[1], .most = most_of(s, n), .center = p->center_point_box != 0};
-	static const char *const last[TASKS_BEHIND] = {"nms_overlap", "nms_keep", "nms_places",
-						       "nms_write"};
-	struct gpu_grid grid[TASKS_BEHIND] = {
+		.classes = c->dim[1], .most = max_boxes(s, n), .center = p->center_point_box != 0};
+	static const char *const last[LAST_TASKS] = {"nms_overlap", "nms_keep", "nms_places",
+						     "nms_write"};
+	struct gpu_grid grid[LAST_TASKS] = {
 		[PLACES] = gpu_blocks(1, 1024), [WRITE] = gpu_blocks(lines, 128)};
 
 	if (!gpu_sort_room(&job.sort, step, lines, n))
@@ -79,12 +80,12 @@ static int nms_reshape(struct site *s, struct step *step, struct diag *d)
 		err = gpu_sort_add(s, step, "detect", "nms", &job, sizeof(job), &job.sort, d);
 	if (!err)
 		err = GPU_TASK(s, step, "detect", "nms_start", &job, lines * job.words, d);
-	for (int i = 0; i < TASKS_BEHIND && !err; i++)
+	for (int i = 0; i < LAST_TASKS && !err; i++)
 		err = gpu_task_add(s, step, "detect", last[i], &job, sizeof(job), grid[i], d);
 	return err;
 }
 
-/* Which boxes are kept: by rows, and lines, that the mask has room for. */
+/* Decides which boxes are kept, as many lines and rows at a time as the mask has room for. */
 static int nms_keep(const struct call *c, const struct gpu_task *last, struct gpu_nms *job)
 {
 	int64_t lines = job->sort.lines;
@@ -107,14 +108,14 @@ static int nms_keep(const struct call *c, const struct gpu_task *last, struct gp
 static int nms_run(const struct call *c)
 {
 	const struct gpu_tasks *t = c->step->state;
-	const struct gpu_task *last = &t->v[t->count - TASKS_BEHIND];
+	const struct gpu_task *last = &t->v[t->count - LAST_TASKS];
 	struct shape y = {.rank = 2, .dim = {0, 3}};
 	struct gpu_nms job;
 	int err = 0;
 
 	memcpy(&job, last->job, sizeof(job));
 	gpu_io_fill(c, &job.io);
-	for (int i = 0; i < t->count - TASKS_BEHIND && !err; i++)
+	for (int i = 0; i < t->count - LAST_TASKS && !err; i++)
 		err = gpu_task_launch(c, &t->v[i]);
 	if (!err)
 		err = nms_keep(c, last, &job);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ai.onnx.preview's FlexAttention: the scores lie in memory, since bodies of the model change them. */
+/* FlexAttention (ai.onnx.preview): the scores are stored in the workspace, because subgraphs of the model modify them. */
 #include "gpu/ops/contrib_attention.h"
 #include "gpu/launch/job.h"
 #include "gpu/kernels/heads.h"
@@ -11,7 +11,7 @@ struct flex {
 	struct gpu_flex job;
 	void *scores, *softmax, *product, *retype;
 	size_t score_room, narrow_room;
-	enum dtype type; /* what bodies take and give */
+	enum dtype type; /* element type of the subgraphs' input and output */
 };
 
 static enum dtype body_type(const struct flex_attention *p, enum dtype q)
@@ -31,7 +31,7 @@ bool gpu_flex_accepts(const struct site *s, struct why *w)
 	return true;
 }
 
-static void sizes(const struct site *s, struct gpu_flex *j)
+static void set_sizes(const struct site *s, struct gpu_flex *j)
 {
 	const struct flex_attention *p = s->node->params;
 	const struct shape *q = &site_in(s, 0)->shape, *k = &site_in(s, 1)->shape;
@@ -53,7 +53,7 @@ int gpu_flex_reshape(struct site *s, struct step *step, struct diag *d)
 	struct flex *f = arena_new(s->plan_arena, struct flex);
 	struct gpu_flex *j = &f->job;
 
-	sizes(s, j);
+	set_sizes(s, j);
 	step->state = f;
 	step->no_capture = true;
 	f->type = body_type(s->node->params, gpu_type(s, 0));
@@ -67,8 +67,8 @@ int gpu_flex_reshape(struct site *s, struct step *step, struct diag *d)
 	return f->scores && f->softmax && f->product && f->retype ? 0 : -E_DEVICE;
 }
 
-static int retype(const struct call *c, const struct flex *f, void *to, int to_type,
-		  const void *from, int from_type)
+static int convert_scores(const struct call *c, const struct flex *f, void *to, int to_type,
+			  const void *from, int from_type)
 {
 	const struct gpu_flex *j = &f->job;
 	struct gpu_retype job = {.x = from,
@@ -80,8 +80,8 @@ static int retype(const struct call *c, const struct flex *f, void *to, int to_t
 	return job.n > 0 ? gpu_launch(c, f->retype, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
-/* Body k (or none) on the scores. */
-static int body(const struct call *c, const struct flex *f, int k, void *score)
+/* Runs subgraph k of the node, if k is not negative, on the scores, and converts them to and from its type. */
+static int run_body(const struct call *c, const struct flex *f, int k, void *score)
 {
 	const struct gpu_flex *j = &f->job;
 	bool as_is = (int)f->type == j->wide;
@@ -94,16 +94,16 @@ static int body(const struct call *c, const struct flex *f, int k, void *score)
 	x.data = as_is ? score : gpu_at(c, f->narrow_room);
 	if (!tensor_bytes(f->type, &x.shape, LAYOUT_ROW, &x.bytes))
 		return call_fail(c, E_SIZE, NULL, NULL);
-	int err = as_is ? 0 : retype(c, f, x.data, (int)f->type, score, j->wide);
+	int err = as_is ? 0 : convert_scores(c, f, x.data, (int)f->type, score, j->wide);
 	if (!err)
 		err = c->step->body[k]->ops->run(c->step->body[k], &in, 1, &out, 1, c->diag);
 	if (err)
 		return err;
 	if (tensor_dtype(out) != f->type || !shape_equal(&out->shape, &x.shape))
-		return call_fail(c, E_SHAPE, "a body whose output is like its input", NULL);
+		return call_fail(c, E_SHAPE, "a run_body whose output is like its input", NULL);
 	if (x.bytes && out->data != x.data)
 		err = cuda_copy(c->stream, x.data, x.device, out->data, out->device, x.bytes, c->diag);
-	return err || as_is ? err : retype(c, f, score, j->wide, x.data, (int)f->type);
+	return err || as_is ? err : convert_scores(c, f, score, j->wide, x.data, (int)f->type);
 }
 
 int gpu_flex_run(const struct call *c)
@@ -121,10 +121,10 @@ int gpu_flex_run(const struct call *c)
 	job.y = gpu_out(c, 0);
 	int err = n > 0 ? gpu_launch(c, f->scores, gpu_grid(n), &job, sizeof(job)) : 0;
 	if (!err)
-		err = body(c, f, p->score_mod, job.score);
+		err = run_body(c, f, p->score_mod, job.score);
 	if (!err && n > 0)
 		err = gpu_launch(c, f->softmax, gpu_blocks(rows, 128), &job, sizeof(job));
 	if (!err)
-		err = body(c, f, p->prob_mod, job.score);
+		err = run_body(c, f, p->prob_mod, job.score);
 	return err || ny <= 0 ? err : gpu_launch(c, f->product, gpu_grid(ny), &job, sizeof(job));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the optimizer makes. */
+/* Operators of the domain infer, which only the optimizer creates. */
 #include "ops/fused.h"
 
 #include "gpu/ops/sdpa.h"

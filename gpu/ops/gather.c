@@ -9,8 +9,8 @@ struct gather {
 	struct gpu_gather_job job;
 };
 
-static int finish(struct site *s, struct step *step, struct gather *g, const char *kernel,
-		  struct diag *d)
+static int plan_kernel(struct site *s, struct step *step, struct gather *g, const char *kernel,
+		       struct diag *d)
 {
 	g->job.wide = gpu_type(s, 1) == DT_I64;
 	g->job.who = (uint64_t)(uintptr_t)s->node->origin;
@@ -37,7 +37,7 @@ static int gather_run(const struct call *c)
 	return job.n && !err ? gpu_launch(c, g->fn, gpu_grid(job.n), &job, sizeof(job)) : err;
 }
 
-static bool index_types(const struct site *s, struct why *w)
+static bool index_types_accept(const struct site *s, struct why *w)
 {
 	if (gpu_type(s, 1) != DT_I64 && gpu_type(s, 1) != DT_I32)
 		return refuse(w, "indices of %s", dtype_name(gpu_type(s, 1)));
@@ -55,11 +55,11 @@ static int gather_reshape(struct site *s, struct step *step, struct diag *d)
 	g->job.dim = x->dim[axis];
 	g->job.inner = shape_span(x, axis + 1, x->rank);
 	g->job.count = gpu_count(&site_in(s, 1)->shape);
-	return finish(s, step, g, "gather", d);
+	return plan_kernel(s, step, g, "gather", d);
 }
 
-/* Along an axis, or by tuples. */
-static bool many_accepts(const struct site *s, struct why *w)
+/* Gathers and scatters by an index an element (along an axis) or by index tuples (ND), without a reduction. */
+static bool indexed_accepts(const struct site *s, struct why *w)
 {
 	const struct scatter_params *q = s->node->params;
 
@@ -67,12 +67,13 @@ static bool many_accepts(const struct site *s, struct why *w)
 		return refuse(w, "more than %d dimensions", GPU_DIMS);
 	if (s->node->nin > 2 && q->reduction != SCATTER_NONE)
 		return refuse(w, "a reduction");
-	return index_types(s, w);
+	return index_types_accept(s, w);
 }
 
 static int along_reshape(struct site *s, struct step *step, struct diag *d)
 {
-	const struct gather_params *q = s->node->params; /* the axis comes first in both */
+	/* gather_params and scatter_params both begin with the axis */
+	const struct gather_params *q = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape, *id = &site_in(s, 1)->shape;
 	struct gather *g = arena_new(s->plan_arena, struct gather);
 	int64_t xs[MAX_RANK];
@@ -87,7 +88,7 @@ static int along_reshape(struct site *s, struct step *step, struct diag *d)
 		g->job.xd[r] = x->dim[r];
 		g->job.id[r] = id->dim[r];
 	}
-	return finish(s, step, g, g->scatter ? "scatter_elements" : "gather_elements", d);
+	return plan_kernel(s, step, g, g->scatter ? "scatter_elements" : "gather_elements", d);
 }
 
 static int nd_reshape(struct site *s, struct step *step, struct diag *d)
@@ -110,7 +111,7 @@ static int nd_reshape(struct site *s, struct step *step, struct diag *d)
 		g->job.xs[r] = xs[b + r];
 		g->job.xd[r] = x->dim[b + r];
 	}
-	return finish(s, step, g, g->scatter ? "scatter_nd" : "gather_nd", d);
+	return plan_kernel(s, step, g, g->scatter ? "scatter_nd" : "gather_nd", d);
 }
 
 /* ---- scattering with a reduction -------------------------------------------------------------- */
@@ -121,7 +122,7 @@ static bool reduce_accepts(const struct site *s, struct why *w)
 
 	if (x->rank > GPU_DIMS || gpu_count(&site_in(s, 1)->shape) >= INT64_C(1) << 31)
 		return refuse(w, "too many dimensions or indices");
-	return index_types(s, w);
+	return index_types_accept(s, w);
 }
 
 static void fill_scatter(const struct site *s, struct gpu_scatter *j)
@@ -166,8 +167,8 @@ static int reduce_reshape(struct site *s, struct step *step, struct diag *d)
 	return err ? err : GPU_TASK(s, step, "gather", "scatter_apply", &job, n * job.run, d);
 }
 
-/* The data first, then what is scattered. */
-static int over_run(const struct call *c)
+/* Copies the data to the output, unless it is in place, then scatters the updates over it. */
+static int copy_and_scatter(const struct call *c)
 {
 	int err = 0;
 
@@ -267,28 +268,30 @@ static int tensor_scatter_reshape(struct site *s, struct step *step, struct diag
 #define REDUCE(name)                                                                               \
 	{                                                                                          \
 		.op = (name), .types = T_NUMBERS | T_BOOL, .accepts = reduce_accepts,              \
-		.reshape = reduce_reshape, .run = over_run                                         \
+		.reshape = reduce_reshape, .run = copy_and_scatter                                 \
 	}
 
-const struct kernel gpu_gather[] = {
-	ROW("Gather", gather, index_types),
-	ROW("GatherElements", along, many_accepts),
-	ROW("GatherND", nd, many_accepts),
-	ROW("ScatterElements", along, many_accepts),
-	ROW("Scatter", along, many_accepts),
-	ROW("ScatterND", nd, many_accepts),
-	REDUCE("ScatterElements"),
-	REDUCE("Scatter"),
-	REDUCE("ScatterND"),
-	{.op = "OneHot",
-	 .types = T_NUMBERS,
-	 .accepts = one_hot_accepts,
-	 .reshape = one_hot_reshape,
-	 .run = gpu_tasks_run},
-	{.op = "Compress",
-	 .types = T_MOVED,
-	 .accepts = compress_accepts,
-	 .reshape = compress_reshape,
-	 .run = compress_run},
-	{.op = "TensorScatter", .types = T_MOVED, .reshape = tensor_scatter_reshape, .run = over_run},
-	{0}};
+const struct kernel gpu_gather[] = {ROW("Gather", gather, index_types_accept),
+				    ROW("GatherElements", along, indexed_accepts),
+				    ROW("GatherND", nd, indexed_accepts),
+				    ROW("ScatterElements", along, indexed_accepts),
+				    ROW("Scatter", along, indexed_accepts),
+				    ROW("ScatterND", nd, indexed_accepts),
+				    REDUCE("ScatterElements"),
+				    REDUCE("Scatter"),
+				    REDUCE("ScatterND"),
+				    {.op = "OneHot",
+				     .types = T_NUMBERS,
+				     .accepts = one_hot_accepts,
+				     .reshape = one_hot_reshape,
+				     .run = gpu_tasks_run},
+				    {.op = "Compress",
+				     .types = T_MOVED,
+				     .accepts = compress_accepts,
+				     .reshape = compress_reshape,
+				     .run = compress_run},
+				    {.op = "TensorScatter",
+				     .types = T_MOVED,
+				     .reshape = tensor_scatter_reshape,
+				     .run = copy_and_scatter},
+				    {0}};

@@ -10,10 +10,13 @@
 
 #include <inttypes.h>
 
-/* Windows of a convolution are written out, so many bytes at a time. */
-enum { MOST_WINDOWS = 96 << 20, PIECE = 16, MOST_Y = 65535, MOST_DEPTH = 1 << 29 };
+/*
+ * MAX_WINDOW_BYTES: a convolution copies its windows into the rows of a matrix, so many bytes at a time. PIECE: bytes to
+ * which rows must be aligned to be read in place. MAX_DEPTH bounds the products that are added up.
+ */
+enum { MAX_WINDOW_BYTES = 96 << 20, PIECE = 16, MOST_Y = 65535, MAX_DEPTH = 1 << 29 };
 
-/* Our kernels, by the tile that a block makes. */
+/* Our kernels: each block computes a tile of rows x columns outputs. Largest tile first. */
 static const struct tile {
 	const char *name;
 	int rows, columns, threads;
@@ -23,26 +26,26 @@ static const struct tile {
 	     {"32x32", 32, 32, 128}};
 enum { TILES = sizeof(tiles) / sizeof(*tiles), LIBRARY = TILES, WAYS };
 
-/* One of the two operands: as it lies, packed once, or packed in each run. */
+/* One of the two operands: read in place, packed once when it is a weight, or packed in each run. */
 struct operand {
-	int slot, zero;	   /* zero: its zero point, -1: none; read by windows */
-	bool direct, sums; /* sums: of its rows are wanted */
-	bool is_signed;	   /* as it lies */
-	const void *ready; /* packed weights */
+	int slot, zero; /* inputs: the operand; its zero point (-1: none), with which windows are padded */
+	bool direct, sums; /* direct: read in place; sums: sums of its rows are needed */
+	bool is_signed;	   /* whether the input's elements are signed */
+	const void *ready; /* address of the packed weights; NULL: not packed once */
 	void *fn;
-	struct gpu_int8_windows job; /* rows alone where it is no convolution's */
+	struct gpu_int8_windows job; /* only its `rows` are used unless `windows` */
 	bool windows;
 	size_t at, at_sum; /* in the workspace */
 };
 struct int8_step {
 	struct gpu_int8 job;
 	struct operand a, b;
-	int way; /* of tiles, or LIBRARY */
+	int way; /* index into tiles, or LIBRARY */
 	void *fn;
 	struct blaslt_product *lt;
 	size_t at_lt, lt_room, at_product;
-	bool behind;   /* the library's sums need the epilogue */
-	int64_t total; /* batches; job.batches of them at a time */
+	bool behind;   /* cuBLASLt's 32-bit products need our epilogue kernel */
+	int64_t total; /* number of batches, of which job.batches are computed at a time */
 };
 
 static int64_t pitch_of(int64_t k)
@@ -50,7 +53,7 @@ static int64_t pitch_of(int64_t k)
 	return (k + GPU_INT8_PITCH - 1) / GPU_INT8_PITCH * GPU_INT8_PITCH;
 }
 
-/* Whether an operand's zero point, less the shift of its elements, may be another than 0. */
+/* Whether the operand's zero point may differ from `shift`, the value already subtracted from its elements. */
 static bool has_zero(const struct site *s, int slot, int shift)
 {
 	const struct vinfo *v = slot < 0 ? NULL : site_in(s, (uint32_t)slot);
@@ -91,7 +94,7 @@ static int launch_pack(const struct call *c, const struct operand *o,
 	int64_t blocks = turns ? (p->rows + 31) / 32 * p->batches : (p->rows * p->batches + 7) / 8;
 
 	struct gpu_grid g = gpu_blocks(blocks, 256);
-	if (turns && !p->sum) /* without sums columns may be shared out */
+	if (turns && !p->sum) /* only row sums need all columns of a row in one block */
 		g.y = (unsigned)((p->pitch + 127) / 128 < MOST_Y ? (p->pitch + 127) / 128 : MOST_Y);
 	return gpu_launch(c, o->fn, g, job, o->windows ? sizeof(*job) : sizeof(job->rows));
 }
@@ -107,7 +110,7 @@ static int pack_weight(const struct call *c, void *dst, const void *src, const v
 	return launch_pack(c, o, &job);
 }
 
-/* Rows of o, `batches` times, steps apart as `batch` says. */
+/* Describes the operand as a matrix of `rows` rows for each batch; an operand with no batch strides is packed once. */
 static void set_rows(struct operand *o, int64_t rows, int64_t cols, int64_t row, int64_t col,
 		     const struct gpu_dims *batch, const int64_t *steps, int64_t batches)
 {
@@ -128,7 +131,7 @@ static void set_rows(struct operand *o, int64_t rows, int64_t cols, int64_t row,
 		memcpy(p->xs, steps, sizeof(p->xs));
 }
 
-static bool lies_right(const struct operand *o)
+static bool is_readable_in_place(const struct operand *o)
 {
 	const struct gpu_int8_pack *p = &o->job.rows;
 
@@ -140,7 +143,7 @@ static bool lies_right(const struct operand *o)
 	return true;
 }
 
-/* wants_signed: unsigned elements become signed ones, less 128. Returns what they are less. */
+/* If the product needs signed elements, unsigned ones get 128 subtracted. Returns what was subtracted: 128 or 0. */
 static int set_form(const struct site *s, struct operand *o, bool wants_signed)
 {
 	struct gpu_int8_pack *p = &o->job.rows;
@@ -149,12 +152,12 @@ static int set_form(const struct site *s, struct operand *o, bool wants_signed)
 	(void)s;
 	p->flip = flips ? 0x80 : 0;
 	p->is_signed = flips || o->is_signed;
-	o->direct = !flips && lies_right(o);
+	o->direct = !flips && is_readable_in_place(o);
 	return flips ? 128 : 0;
 }
 
-/* The kernel, and the packed weights or room for what is packed in each run. */
-static int ready(struct site *s, struct step *step, struct operand *o, struct diag *d)
+/* Finds the packing kernel, then packs a weight now or reserves room for an operand that is packed in each run. */
+static int prepare_operand(struct site *s, struct step *step, struct operand *o, struct diag *d)
 {
 	struct gpu_int8_pack *p = &o->job.rows;
 	const char *kernel = o->windows ? "int8_windows" : p->col == 1 ? "int8_rows" : "int8_turn";
@@ -178,9 +181,9 @@ static int ready(struct site *s, struct step *step, struct operand *o, struct di
 	return 0;
 }
 
-/* Where it lies now; queues what makes it. */
-static int place(const struct call *c, const struct operand *o, int64_t first, int64_t batches,
-		 const void **data, const int32_t **sums)
+/* Queues the packing of an operand, if it needs one, and gives its address and that of its row sums. *data NULL: in place. */
+static int place_operand(const struct call *c, const struct operand *o, int64_t first,
+			 int64_t batches, const void **data, const int32_t **sums)
 {
 	struct gpu_int8_windows job = o->job;
 
@@ -201,9 +204,9 @@ static int place(const struct call *c, const struct operand *o, int64_t first, i
 	return launch_pack(c, o, &job);
 }
 
-/* Steps over the batches of an operand as the product reads it. */
-static void set_steps(const struct operand *o, const struct gpu_dims *batch, int64_t *steps,
-		      int64_t *sums, int64_t *ld)
+/* Strides between the batches of an operand, and of its sums, as the product reads them; *ld: from row to row. */
+static void set_strides(const struct operand *o, const struct gpu_dims *batch, int64_t *steps,
+			int64_t *sums, int64_t *ld)
 {
 	const struct gpu_int8_pack *p = &o->job.rows;
 	int64_t one = p->batches > 1 ? p->rows * p->pitch : 0;
@@ -220,7 +223,7 @@ static void set_steps(const struct operand *o, const struct gpu_dims *batch, int
 	}
 }
 
-/* ---- the library ----------------------------------------------------------------------------- */
+/* ---- cuBLASLt -------------------------------------------------------------------------------- */
 
 static struct blaslt_job library_job(const struct int8_step *k)
 {
@@ -243,14 +246,14 @@ static struct blaslt_job library_job(const struct int8_step *k)
 				   .alpha = 1};
 }
 
-/* ---- which way ------------------------------------------------------------------------------- */
+/* ---- choosing between our kernels and cuBLASLt ------------------------------------------------ */
 
-/* Operands of a trial: of whatever contents. */
+/* A product that is timed on operands of arbitrary contents. */
 struct trial {
 	struct int8_step *k;
 	struct gpu_int8 job;
 	struct blaslt_args lt;
-	void *flip; /* the library wants a's signs turned, which our kernels do not */
+	void *flip; /* kernel that subtracts 128 from A, which cuBLASLt needs and our kernels do not; its time counts */
 	struct call call;
 };
 
@@ -263,7 +266,7 @@ static struct gpu_grid grid_of(const struct gpu_int8 *j, const struct tile *t)
 				 (unsigned)t->threads, 0};
 }
 
-static struct gpu_grid behind_grid(const struct gpu_int8 *j)
+static struct gpu_grid epilogue_grid(const struct gpu_int8 *j)
 {
 	return gpu_blocks((j->m + 31) / 32 * ((j->n + 127) / 128) * j->batches, 256);
 }
@@ -275,10 +278,10 @@ static int launch_way(const struct call *c, const struct int8_step *k, const str
 		return gpu_launch(c, k->fn, grid_of(job, &tiles[k->way]), job, sizeof(*job));
 	int err = blaslt_run(c, k->lt, lt);
 
-	return err || !k->behind ? err : gpu_launch(c, k->fn, behind_grid(job), job, sizeof(*job));
+	return err || !k->behind ? err : gpu_launch(c, k->fn, epilogue_grid(job), job, sizeof(*job));
 }
 
-static int enqueue(void *arg, struct diag *d)
+static int enqueue_trial(void *arg, struct diag *d)
 {
 	struct trial *t = arg;
 
@@ -296,17 +299,19 @@ static int enqueue(void *arg, struct diag *d)
 	return launch_way(&t->call, t->k, &t->job, &t->lt);
 }
 
-static size_t whole(int64_t n)
+static size_t round_to_256(int64_t n)
 {
 	return ((size_t)n + 255) & ~(size_t)255;
 }
 
-/* Memory as the product wants it; scales are all one number there. */
+/* Reserves operands of the product's sizes for a trial, without scales and zero points. */
 static bool trial_memory(struct device *device, struct trial *t, enum dtype out)
 {
 	const struct gpu_int8 *j = &t->k->job;
-	size_t a = whole(j->m * j->lda * j->batches), b = whole(j->n * j->ldb * j->batches),
-	       y = whole(j->m * j->n * j->batches * 4), sums = whole((j->m + j->n) * j->batches * 4);
+	size_t a = round_to_256(j->m * j->lda * j->batches),
+	       b = round_to_256(j->n * j->ldb * j->batches),
+	       y = round_to_256(j->m * j->n * j->batches * 4),
+	       sums = round_to_256((j->m + j->n) * j->batches * 4);
 	char *p = tune_memory(device, a + b + 2 * y + sums + t->k->lt_room);
 
 	if (!p)
@@ -328,7 +333,7 @@ static bool trial_memory(struct device *device, struct trial *t, enum dtype out)
 	return true;
 }
 
-/* The kernel of a way. */
+/* The kernel of a tile, or the epilogue after cuBLASLt. */
 static void *way_kernel(const struct site *s, const struct int8_step *k, int way, struct diag *d)
 {
 	char name[32];
@@ -338,8 +343,8 @@ static void *way_kernel(const struct site *s, const struct int8_step *k, int way
 	return gpu_kernel(s, "int8", way == LIBRARY ? "int8_epilogue" : name, d);
 }
 
-/* Where nothing was measured: the largest tile of which there are enough for the device. */
-static int guess(const struct site *s, const struct gpu_int8 *j)
+/* The choice without timing: the largest tile that still gives three quarters of the processors a block. */
+static int guess_way(const struct site *s, const struct gpu_int8 *j)
 {
 	const struct device_facts *f = cuda_facts(s->device);
 	int64_t enough = f ? f->processors * 3 / 4 : 64;
@@ -355,7 +360,7 @@ static const char *way_key(const struct int8_step *k, enum dtype out, bool libra
 	const struct gpu_int8 *j = &k->job;
 	char versions[128] = "";
 
-	/* the library's version matters where it is one of the ways */
+	/* a choice that cuBLASLt took part in is void for another version of it */
 	if (library)
 		libraries_versions(versions, sizeof(versions));
 	return arena_printf(a, "int8 2 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %d%d%d",
@@ -363,7 +368,7 @@ static const char *way_key(const struct int8_step *k, enum dtype out, bool libra
 			    k->a.sums, k->b.sums);
 }
 
-/* From the cache: a way's number and the microseconds it took. */
+/* The way that the tuning cache holds ("WAY MICROSECONDS"), or -1. */
 static int known_way(struct device *device, const char *key, bool library)
 {
 	const char *value = tune_get(device, key);
@@ -375,7 +380,7 @@ static int known_way(struct device *device, const char *key, bool library)
 	return way;
 }
 
-/* `of` is the step in the form that the way wants: the library's operands are signed. */
+/* Microseconds of a way, -1 if it cannot run. `of`: the step with operands in the form the way needs, signed for cuBLASLt. */
 static double time_way(struct site *s, struct int8_step *of, int way, enum dtype out, double best)
 {
 	static const struct step none;
@@ -390,14 +395,14 @@ static double time_way(struct site *s, struct int8_step *of, int way, enum dtype
 		t.flip = gpu_kernel(s, "int8", of->a.job.rows.col == 1 ? "int8_rows" : "int8_turn",
 				    NULL);
 	if (of->fn && trial_memory(s->device, &t, out))
-		us = tune_time(s->device, enqueue, &t, best);
+		us = tune_time(s->device, enqueue_trial, &t, best);
 	of->way = before;
 	of->fn = fn;
 	return us;
 }
 
-/* own, lt: the same product in both forms; lt NULL where the library has none. */
-static int choose(struct site *s, struct int8_step *own, struct int8_step *lt)
+/* The fastest way. own, lt: the product for our kernels and for cuBLASLt; lt NULL: cuBLASLt does not take it. */
+static int choose_way(struct site *s, struct int8_step *own, struct int8_step *lt)
 {
 	enum dtype out = gpu_out_type(s, 0);
 	const char *key = way_key(own, out, lt != NULL, s->plan_arena);
@@ -406,7 +411,7 @@ static int choose(struct site *s, struct int8_step *own, struct int8_step *lt)
 
 	if (best >= 0)
 		return best;
-	best = guess(s, &own->job);
+	best = guess_way(s, &own->job);
 	if (!tune_may(s->device)) {
 		tune_skipped(s->device);
 		return best;
@@ -427,7 +432,7 @@ static int choose(struct site *s, struct int8_step *own, struct int8_step *lt)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* Signs, sums and steps of the operands, for our kernels or for the library. */
+/* Sets signs, row sums and strides of the operands, for our kernels or for cuBLASLt. */
 static void set_forms(const struct site *s, struct int8_step *k, bool library)
 {
 	struct gpu_int8 *j = &k->job;
@@ -436,17 +441,18 @@ static void set_forms(const struct site *s, struct int8_step *k, bool library)
 	j->b_shift = set_form(s, &k->b, true);
 	k->a.sums = has_zero(s, j->q.b_zero, j->b_shift);
 	k->b.sums = has_zero(s, j->q.a_zero, j->a_shift);
+	/* weights that need sums are packed, so that the sums are stored beside them */
 	if (!k->a.windows && site_is_weight(s, (uint32_t)k->a.slot) && k->a.sums)
-		k->a.direct = false; /* packed with its sums beside it */
+		k->a.direct = false;
 	if (!k->b.windows && site_is_weight(s, (uint32_t)k->b.slot) && k->b.sums)
 		k->b.direct = false;
-	set_steps(&k->a, &j->batch, j->as, &j->a_sums, &j->lda);
-	set_steps(&k->b, &j->batch, j->bs, &j->b_sums, &j->ldb);
+	set_strides(&k->a, &j->batch, j->as, &j->a_sums, &j->lda);
+	set_strides(&k->b, &j->batch, j->bs, &j->b_sums, &j->ldb);
 	k->behind = k->a.sums || k->b.sums || gpu_out_type(s, 0) != DT_I32 ||
 		    (j->q.add >= 0 && site_in(s, (uint32_t)j->q.add));
 }
 
-/* The library's form, where it takes the product at all. */
+/* Prepares the product for cuBLASLt; false if cuBLASLt does not take it. */
 static bool set_library(struct site *s, const struct int8_step *own, struct int8_step *lt)
 {
 	*lt = *own;
@@ -466,7 +472,7 @@ static int finish_plan(struct site *s, struct step *step, struct int8_step *k, s
 
 	set_forms(s, k, false);
 	bool library = set_library(s, k, &lt);
-	k->way = choose(s, k, library ? &lt : NULL);
+	k->way = choose_way(s, k, library ? &lt : NULL);
 	if (k->way == LIBRARY) {
 		lt.way = LIBRARY;
 		*k = lt;
@@ -484,8 +490,8 @@ static int finish_plan(struct site *s, struct step *step, struct int8_step *k, s
 	}
 	gpu_io_types(s, &k->job.io);
 	k->fn = way_kernel(s, k, k->way, d);
-	int err = k->fn ? ready(s, step, &k->a, d) : -E_DEVICE;
-	return err ? err : ready(s, step, &k->b, d);
+	int err = k->fn ? prepare_operand(s, step, &k->a, d) : -E_DEVICE;
+	return err ? err : prepare_operand(s, step, &k->b, d);
 }
 
 int gpu_int8_run(const struct call *c)
@@ -503,9 +509,9 @@ int gpu_int8_run(const struct call *c)
 		job.first = first;
 		job.batches = left < k->job.batches ? left : k->job.batches;
 		if (!first || !k->a.ready)
-			err = place(c, &k->a, first, job.batches, &job.a, &job.a_sum);
+			err = place_operand(c, &k->a, first, job.batches, &job.a, &job.a_sum);
 		if (!err)
-			err = place(c, &k->b, first, job.batches, &job.b, &job.b_sum);
+			err = place_operand(c, &k->b, first, job.batches, &job.b, &job.b_sum);
 		if (err)
 			return err;
 		const struct blaslt_args lt = {.a = job.a ? job.a : gpu_data(c, (uint32_t)k->a.slot),
@@ -530,7 +536,7 @@ void gpu_int8_drop(struct step *step)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Whether each row of all batches has its own element of these inputs, or all share one. */
+/* Whether each scale and zero point of A and y is one number, or one for each of all `rows` rows. */
 static bool one_or_each(const struct gpu_int8 *j, int64_t rows)
 {
 	const int slots[] = {j->q.a_scale, j->q.a_zero, j->q.y_scale, j->q.y_zero, j->q.add};
@@ -543,9 +549,9 @@ static bool one_or_each(const struct gpu_int8 *j, int64_t rows)
 	return true;
 }
 
-/* Batches that follow each other and share B are rows of one product. */
-static void fold(const struct matmul_shape *m, struct gpu_int8 *j, struct gpu_dims *batch,
-		 int64_t (*steps)[GPU_DIMS])
+/* Merges batches that are contiguous and share B into the rows of one larger product. */
+static void fold_batches(const struct matmul_shape *m, struct gpu_int8 *j, struct gpu_dims *batch,
+			 int64_t (*steps)[GPU_DIMS])
 {
 	const int64_t counts[] = {j->q.b_scale < 0 ? 0 : j->count[j->q.b_scale],
 				  j->q.b_zero < 0 ? 0 : j->count[j->q.b_zero]};
@@ -577,10 +583,10 @@ static const char *fill_product(const struct site *s, struct int8_step *k)
 	gpu_quant_counts(s, j->count);
 	gpu_quant_finish(s, j->q, &j->alpha, &j->add_row, &j->add_col);
 	j->m = m.m, j->n = m.n, j->k = m.k;
-	fold(&m, j, &j->batch, out);
+	fold_batches(&m, j, &j->batch, out);
 	if (j->m < 1 || j->n < 1 || j->batches < 1 || j->k < 1)
-		return "a product of nothing";
-	if (j->k > MOST_DEPTH || (j->m + 31) / 32 > INT32_MAX / ((j->n + 31) / 32))
+		return "an empty product";
+	if (j->k > MAX_DEPTH || (j->m + 31) / 32 > INT32_MAX / ((j->n + 31) / 32))
 		return "a product that is too large";
 	k->total = j->batches;
 	k->a.slot = j->q.a;
@@ -600,7 +606,7 @@ bool gpu_int8_product_accepts(const struct site *s, struct why *w)
 
 	if (!(T_BIT(gpu_type(s, (uint32_t)q.a)) & bytes) ||
 	    !(T_BIT(gpu_type(s, (uint32_t)q.b)) & bytes))
-		return refuse(w, "operands that are no 8-bit integers");
+		return refuse(w, "operands that are not 8-bit integers");
 	if (!(T_BIT(gpu_out_type(s, 0)) & (bytes | T_I32 | T_F32)))
 		return refuse(w, "an output of another type");
 	const char *bad = fill_product(s, &k);
@@ -618,8 +624,8 @@ int gpu_int8_product_reshape(struct site *s, struct step *step, struct diag *d)
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
 /*
- * Weights times windows: rows are the output's channels, columns its pixels, so that it comes out as it is to lie.
- * The image is the product's second operand: slots change places.
+ * A convolution as the product weights * windows: rows are output channels and columns are pixels, which is the layout of
+ * the output. The image is operand B here but input A of the node, so the slots of both are exchanged.
  */
 static const char *fill_conv(const struct site *s, struct int8_step *k)
 {
@@ -634,8 +640,8 @@ static const char *fill_conv(const struct site *s, struct int8_step *k)
 	int64_t taps = gpu_volume(c.win.kernel);
 	int64_t pixels = gpu_volume(c.win.out), image = gpu_volume(c.win.in);
 	if (c.group != 1 || c.n < 1)
-		return "groups of channels";
-	if (c.cin * taps > MOST_DEPTH || pixels > INT32_MAX || c.cin * image > INT32_MAX ||
+		return "groups of channels, or an empty output";
+	if (c.cin * taps > MAX_DEPTH || pixels > INT32_MAX || c.cin * image > INT32_MAX ||
 	    (c.cout + 31) / 32 > INT32_MAX / ((pixels + 31) / 32))
 		return "a window that is too large";
 	*k = (struct int8_step){.job = {.q = {q.b, q.a, q.b_zero, q.a_zero, q.b_scale, q.a_scale,
@@ -647,7 +653,7 @@ static const char *fill_conv(const struct site *s, struct int8_step *k)
 					.add_row = 1}};
 	memcpy(j->count, c.count, sizeof(j->count));
 	k->total = c.n / (c.cout * pixels);
-	int64_t most = MOST_WINDOWS / (pixels * pitch_of(j->k));
+	int64_t most = MAX_WINDOW_BYTES / (pixels * pitch_of(j->k));
 	j->batches = most < 1 ? 1 : most < k->total ? most : k->total;
 	k->a = (struct operand){.slot = q.b, .is_signed = gpu_type(s, (uint32_t)q.b) == DT_I8};
 	k->b = (struct operand){.slot = q.a,

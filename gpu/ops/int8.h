@@ -2,9 +2,9 @@
 #ifndef GPU_OPS_INT8_H
 #define GPU_OPS_INT8_H
 /*
- * Products and convolutions of 8-bit integers on the tensor cores, exact in 32 bits: by kernels of our own, which
- * scale and round in the same launch, or by cuBLASLt with a launch behind it, whichever was measured to be faster.
- * Weights are laid out once a session; zero points come in by the sums of the other operand's rows.
+ * Products and convolutions of 8-bit integers on the tensor cores, with exact 32-bit sums. Either a kernel of ours
+ * computes, scales and rounds in one launch, or cuBLASLt computes and our epilogue kernel scales: whichever was measured to
+ * be faster. Weights are packed once a session. A zero point is accounted for by the row sums of the other operand.
  */
 #include "gpu/launch/job.h"
 #include "ops/matmul.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views, and copies between strided views. */
+/* Operators that only move elements: views of the same bytes, and copies between strided views. */
 #include "gpu/launch/channels_last.h"
 #include "ops/layout.h"
 
@@ -35,8 +35,11 @@ static bool transpose(const struct site *s, struct gpu_piece *p)
 }
 MAKE(transpose)
 
-/* From and to channels last a transpose is the same bytes under another name: perms 0,2,3,1 and 0,3,1,2. */
-static int turn_reshape(struct site *s, struct step *step, struct diag *d)
+/*
+ * Transposes with perm 0,2,3,1 of a channels-last input, or 0,3,1,2 into a channels-last output, need no copy: the bytes
+ * already have the wanted order.
+ */
+static int transpose_or_view_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct transpose_params *t = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
@@ -61,7 +64,7 @@ static int turn_reshape(struct site *s, struct step *step, struct diag *d)
 	return 0;
 }
 
-static int turn_run(const struct call *c)
+static int transpose_or_view_run(const struct call *c)
 {
 	return c->step->nop ? gpu_view_run(c) : gpu_moves_run(c);
 }
@@ -77,7 +80,7 @@ static bool expand(const struct site *s, struct gpu_piece *p)
 }
 MAKE(expand)
 
-/* Each dimension is two: how often, and the input's own. */
+/* Each dimension becomes two: the repeats, with stride 0 in the input, and the input's own dimension. */
 static bool tile(const struct site *s, struct gpu_piece *p)
 {
 	const struct shape *x = &site_in(s, 0)->shape, *y = &site_out(s, 0)->shape;
@@ -99,8 +102,8 @@ static bool tile(const struct site *s, struct gpu_piece *p)
 }
 MAKE(tile)
 
-/* Both as a transpose of six dimensions: the input seen as `dim`, the output as dim[perm]. */
-static bool six(const int64_t *dim, const int *perm, struct gpu_piece *p)
+/* DepthToSpace and SpaceToDepth are transposes of six dimensions: the input has `dim`, the output dim[perm]. */
+static bool transpose_six(const int64_t *dim, const int *perm, struct gpu_piece *p)
 {
 	struct shape x = {.rank = 6}, y = {.rank = 6};
 	int64_t own[MAX_RANK], xs[MAX_RANK], ys[MAX_RANK];
@@ -123,8 +126,8 @@ static bool depth_to_space(const struct site *s, struct gpu_piece *p)
 	static const int dcr[6] = {0, 3, 4, 1, 5, 2}, crd[6] = {0, 1, 4, 2, 5, 3};
 
 	if (q->mode == DEPTH_DCR)
-		return six((int64_t[]){x->dim[0], b, b, c, x->dim[2], x->dim[3]}, dcr, p);
-	return six((int64_t[]){x->dim[0], c, b, b, x->dim[2], x->dim[3]}, crd, p);
+		return transpose_six((int64_t[]){x->dim[0], b, b, c, x->dim[2], x->dim[3]}, dcr, p);
+	return transpose_six((int64_t[]){x->dim[0], c, b, b, x->dim[2], x->dim[3]}, crd, p);
 }
 MAKE(depth_to_space)
 
@@ -135,12 +138,12 @@ static bool space_to_depth(const struct site *s, struct gpu_piece *p)
 	int64_t b = q->blocksize;
 	static const int dcr[6] = {0, 3, 5, 1, 2, 4}, crd[6] = {0, 1, 3, 5, 2, 4};
 
-	return six((int64_t[]){x->dim[0], x->dim[1], x->dim[2] / b, b, x->dim[3] / b, b},
-		   q->mode == DEPTH_CRD ? crd : dcr, p);
+	return transpose_six((int64_t[]){x->dim[0], x->dim[1], x->dim[2] / b, b, x->dim[3] / b, b},
+			     q->mode == DEPTH_CRD ? crd : dcr, p);
 }
 MAKE(space_to_depth)
 
-/* Channels beside channels, channels last: where an input lies so. */
+/* Concatenates channels in channels-last layout if an input already has that layout. */
 static bool concat_last(struct site *s, struct step *step, int axis)
 {
 	bool any = false;
@@ -203,8 +206,8 @@ const struct kernel gpu_layout[] = {
 	{.op = "Transpose",
 	 .types = T_MOVED,
 	 .accepts = transpose_accepts,
-	 .reshape = turn_reshape,
-	 .run = turn_run},
+	 .reshape = transpose_or_view_reshape,
+	 .run = transpose_or_view_run},
 	MOVE("Expand", expand),
 	MOVE("Tile", tile),
 	MOVE("DepthToSpace", depth_to_space),

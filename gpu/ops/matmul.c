@@ -6,14 +6,14 @@
 #include "gpu/launch/packed.h"
 #include "gpu/ops/sample.h"
 
-enum { TILE = 64, MOST_Y = 65535 };
+enum { TILE_SIZE = 64, MOST_Y = 65535 };
 
 struct own_product {
 	void *fn;
 	struct gpu_gemm job;
 };
 
-/* y = act(alpha * op(A) * op(B) + beta * C + R); what is wrong, or NULL */
+/* Fills the job y = act(alpha * op(A) * op(B) + beta * C + R); returns why not, or NULL. */
 static const char *fill(const struct site *s, const struct fused_gemm *f, struct gpu_gemm *j)
 {
 	struct fused_matmul m = {.alpha = 1, .transA = f->transA, .transB = f->transB};
@@ -27,7 +27,7 @@ static const char *fill(const struct site *s, const struct fused_gemm *f, struct
 		return "shapes that do not fit";
 	if (site_in(s, 2)) {
 		if (y->rank != q.nbatch + 2)
-			return "a bias of a product of vectors";
+			return "a bias on a product with a vector operand";
 		shape_broadcast_strides(&site_in(s, 2)->shape, y, cs);
 		j->c_row = cs[q.nbatch];
 		j->c_col = cs[q.nbatch + 1];
@@ -81,10 +81,11 @@ int gpu_product_run(const struct call *c)
 	const struct own_product *p = c->step->state;
 	struct gpu_gemm job = p->job;
 	int64_t batch = batches(&job);
-	struct gpu_grid g = {(unsigned)((job.n + TILE - 1) / TILE),
-			     (unsigned)((job.m + TILE - 1) / TILE), (unsigned)batch, 256, 0};
+	struct gpu_grid g = {(unsigned)((job.n + TILE_SIZE - 1) / TILE_SIZE),
+			     (unsigned)((job.m + TILE_SIZE - 1) / TILE_SIZE), (unsigned)batch, 256,
+			     0};
 
-	/* kernels loop over what a grid cannot have */
+	/* the kernel loops over tiles and batches beyond the limits of a grid */
 	g.y = g.y > MOST_Y ? MOST_Y : g.y;
 	g.z = batch > MOST_Y ? MOST_Y : g.z;
 
@@ -96,51 +97,56 @@ int gpu_product_run(const struct call *c)
 	return job.m > 0 && job.n > 0 && batch > 0 ? gpu_launch(c, p->fn, g, &job, sizeof(job)) : 0;
 }
 
-/* ---- the library ----------------------------------------------------------------------------- */
+/* ---- cuBLASLt -------------------------------------------------------------------------------- */
 
-/* Products that differ in where their operands start are launched one by one, up to so many. */
-enum { MOST_LAUNCHES = 64 };
+/* Batches that no single stride describes are launched one by one, up to this number. */
+enum { MAX_LAUNCHES = 64 };
 
 /*
- * Rows of results that do not begin at whole pieces of 16 bytes (50,257 logits) take the library's slow kernels.
- * Many rows are made in turns, those of a turn so far apart that they begin alike: all but some columns at the
- * left and at the right, the strips, where a whole piece begins. Fewer rows, and the strips, are made further
- * apart than they lie, in the workspace, and put where they belong from there.
+ * cuBLASLt has only slow kernels for results whose rows do not begin at multiples of 16 bytes, for example 50,257 logits.
+ * With many rows, the product runs in "turns": turn t computes the rows t, t + turns, ..., which all have the same
+ * misalignment, without the few columns at the left and right ("strips") outside of whole 16-byte pieces. The strips, and
+ * products of fewer rows, are computed into the workspace with padded rows ("apart"), and a kernel copies them from there.
  */
 enum {
 	WIDE_COLUMNS = 1024,
 	WIDE_ROWS = 16,
-	TURN_ROWS = 256, /* < of a turn at least */
+	TURN_ROWS = 256, /* least rows of a turn */
 	APART_BYTES = 256 << 20,
 	ROW_STEP = 128,
 	COLUMN_STEP = 64
 };
 
-/* What the library does of a product, and what is left for the kernel behind it. */
+/* Which part of a product cuBLASLt computes, and which is left to our epilogue kernel. */
 struct library_form {
 	struct blaslt_job job;
 	int64_t launches;
-	bool c_is_bias, c_is_matrix, r_is_matrix; /* who takes C and R: else the kernel behind */
-	bool behind;
+	bool c_is_bias, c_is_matrix,
+		r_is_matrix; /* how cuBLASLt adds C and R; false: the epilogue does */
+	bool behind;	     /* the epilogue kernel has something to do */
 	struct gpu_gemm left;
-	int64_t columns; /* that there are, where the weights are made wider; 0: all */
-	int64_t apart;	 /* rows that are made at a time and put together; 0: they lie right */
-	int64_t turns;	 /* that the rows are made in; 0: not so */
-	struct blaslt_job strip; /* then: of all rows, some columns */
-	int64_t m, n, lda;	 /* and of the whole */
+	int64_t columns; /* real columns, if the weights are padded to more of them; 0: not padded */
+	int64_t apart; /* rows computed at a time into padded rows of the workspace; 0: straight into y */
+	int64_t turns;		 /* number of turns; 0: not in turns */
+	struct blaslt_job strip; /* with turns: the product of a strip, all rows and few columns */
+	int64_t m, n, lda;	 /* with turns: sizes of the whole product */
 };
 struct library_product {
 	struct library_form form;
-	struct blaslt_product *lt, *tail; /* tail: of the last rows of those made apart */
+	struct blaslt_product *lt, *tail; /* tail: the last, fewer rows of `apart`, or a strip */
 	size_t lt_workspace;
-	const void *b; /* weights, turned; NULL: the input as it is */
-	void *fn;      /* of the kernel behind; NULL: none */
+	const void *b; /* transposed or padded weights; NULL: the input itself */
+	void *fn;      /* epilogue kernel; NULL: none */
 	void *compact;
-	size_t size; /* of an element */
+	size_t size; /* bytes of an element */
 };
 
-/* Element (i, j) lies at i * row + j * col: stored by rows, or (trans) by columns, `ld` apart. */
-static bool stored(int64_t row, int64_t col, int64_t rows, int64_t cols, int32_t *trans, int64_t *ld)
+/*
+ * Element (i, j) is at i * row + j * col. Sets whether the matrix is stored by columns (trans), and the distance `ld`
+ * between stored rows; false if it is stored neither by rows nor by columns.
+ */
+static bool find_storage(int64_t row, int64_t col, int64_t rows, int64_t cols, int32_t *trans,
+			 int64_t *ld)
 {
 	*trans = !(cols == 1 || col == 1);
 	if (*trans && !(rows == 1 || row == 1))
@@ -152,7 +158,7 @@ static bool stored(int64_t row, int64_t col, int64_t rows, int64_t cols, int32_t
 	return *trans ? cols == 1 || col >= rows : rows == 1 || row >= cols;
 }
 
-static bool constant_rows(const struct gpu_gemm *g)
+static bool is_row_bias(const struct gpu_gemm *g)
 {
 	for (int r = 0; r < g->batch.rank; r++)
 		if (g->cs[r])
@@ -165,12 +171,12 @@ static bool is_one(double v)
 	return v >= 1 && v <= 1;
 }
 
-/* Who adds C and R: the library one vector and one matrix, the kernel behind what is left. */
+/* Decides who adds C and R: cuBLASLt can add one bias vector and one matrix, the epilogue adds the rest. */
 static void share_sums(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
 {
 	bool c = site_in(s, 2) != NULL, r = site_in(s, 3) != NULL, f64 = l->job.type == DT_F64;
 
-	l->c_is_bias = c && is_one(g->beta) && !f64 && constant_rows(g);
+	l->c_is_bias = c && is_one(g->beta) && !f64 && is_row_bias(g);
 	l->r_is_matrix = r;
 	l->c_is_matrix =
 		c && !l->c_is_bias && !r && g->c_col == 1 && g->c_row >= g->n && g->batch.rank <= 1;
@@ -183,7 +189,10 @@ static void share_sums(const struct site *s, const struct gpu_gemm *g, struct li
 	l->job.beta = l->c_is_matrix ? g->beta : 1;
 }
 
-/* The library's GELU is the one with tanh: as good as the other where numbers are rounded coarser. */
+/*
+ * Decides who applies the activation. cuBLASLt's GELU is the tanh approximation; for fp16, bf16 and tf32 its error is
+ * below the rounding of the type, so it also serves as the exact GELU there.
+ */
 static void share_act(const struct site *s, const struct gpu_gemm *g, struct library_form *l)
 {
 	enum dtype t = (enum dtype)l->job.type;
@@ -204,7 +213,7 @@ static void share_act(const struct site *s, const struct gpu_gemm *g, struct lib
 	l->left.k = batches(g) * g->m * g->n;
 }
 
-/* Batches that follow each other and share B are rows of one product. */
+/* Merges batches that are contiguous and share B into the rows of one larger product. */
 static void fold_batch(const struct gpu_gemm *g, struct library_form *l)
 {
 	struct blaslt_job *j = &l->job;
@@ -249,7 +258,7 @@ static void set_apart(const struct site *s, struct library_form *l)
 	rows = rows < ROW_STEP ? ROW_STEP : rows;
 	l->apart = rows < j->m ? rows : j->m;
 	j->ldy = wide;
-	/* the library's best kernels want whole numbers of columns as well: weights get more rows */
+	/* cuBLASLt's best kernels also need a multiple of COLUMN_STEP columns: pad the weights */
 	if (!j->trans_b || j->bias || j->ldb != j->k || !site_is_weight(s, 1))
 		return;
 	l->columns = j->n;
@@ -257,8 +266,8 @@ static void set_apart(const struct site *s, struct library_form *l)
 }
 
 /*
- * Operands of launches after the first begin where their batch does. The library looks at the pointers that it is
- * promised, not at those that it gets: what it may take for granted is what all of them have.
+ * Each launch has its operands at other addresses, which may be less aligned than those of the first. cuBLASLt chooses an
+ * algorithm for the alignment that it is told and does not look at the pointers, so it is told what all launches have.
  */
 static void promise_alignment(const struct gpu_gemm *g, struct library_form *l)
 {
@@ -295,11 +304,11 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 	j->step_y = g.m * g.n;
 	for (int r = 0; r < last; r++)
 		l->launches *= g.batch.dim[r];
-	if (l->launches < 1 || l->launches > MOST_LAUNCHES)
-		return "too many batches that lie apart";
-	if (!stored(g.a_row, g.a_col, g.m, g.k, &j->trans_a, &j->lda) ||
-	    !stored(g.b_row, g.b_col, g.k, g.n, &j->trans_b, &j->ldb))
-		return "an operand that is stored neither by rows nor by columns";
+	if (l->launches < 1 || l->launches > MAX_LAUNCHES)
+		return "too many batches without a common stride";
+	if (!find_storage(g.a_row, g.a_col, g.m, g.k, &j->trans_a, &j->lda) ||
+	    !find_storage(g.b_row, g.b_col, g.k, g.n, &j->trans_b, &j->ldb))
+		return "an operand that is find_storage neither by rows nor by columns";
 	if (l->launches > 1)
 		promise_alignment(&g, l);
 	share_sums(s, &g, l);
@@ -311,7 +320,7 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 	return NULL;
 }
 
-/* The product of `rows` of its rows. */
+/* The product of `rows` rows if it is computed apart; else of all. */
 static struct blaslt_job some_rows(const struct library_form *l, int64_t rows)
 {
 	struct blaslt_job j = l->job;
@@ -352,8 +361,8 @@ static size_t apart_bytes(const struct library_product *p)
 	return ((size_t)(p->form.apart * p->form.job.ldy) * p->size + 255) & ~(size_t)255;
 }
 
-/* The last rows, where they are fewer, or the strips, and the kernel that puts rows together. */
-static int set_apart_up(struct site *s, struct library_product *p, struct diag *d)
+/* Prepares the product of the last, fewer rows or of the strips, and the kernel that copies rows out of the workspace. */
+static int plan_apart(struct site *s, struct library_product *p, struct diag *d)
 {
 	int64_t rest = p->form.turns ? p->form.m : p->form.job.m % p->form.apart;
 	struct blaslt_job j = p->form.turns ? p->form.strip : some_rows(&p->form, rest);
@@ -367,14 +376,14 @@ static int set_apart_up(struct site *s, struct library_product *p, struct diag *
 	return !p->compact || (rest && !p->tail);
 }
 
-struct turning {
+struct transposition {
 	void *fn;
 	int64_t rows, cols;
 };
 
-static int turn(const struct call *c, void *dst, const void *src, const void *arg)
+static int transpose_weights(const struct call *c, void *dst, const void *src, const void *arg)
 {
-	const struct turning *t = arg;
+	const struct transposition *t = arg;
 	struct gpu_piece p = {0};
 	const int64_t dim[2] = {t->cols, t->rows}, from[2] = {1, t->cols}, to[2] = {t->rows, 1};
 
@@ -384,8 +393,8 @@ static int turn(const struct call *c, void *dst, const void *src, const void *ar
 	return gpu_launch(c, t->fn, gpu_grid(p.job.n), &p.job, sizeof(p.job));
 }
 
-/* Behind the weights' own rows come some of them again: what they give is not read. */
-static int widen(const struct call *c, void *dst, const void *src, const void *arg)
+/* Pads the weights with copies of their first rows; the columns that these give are never read. */
+static int pad_weights(const struct call *c, void *dst, const void *src, const void *arg)
 {
 	const struct library_product *p = arg;
 	const struct blaslt_job *j = &p->form.job;
@@ -396,14 +405,14 @@ static int widen(const struct call *c, void *dst, const void *src, const void *a
 	return err ? err : gpu_copy(c, (char *)dst + own, src, rest);
 }
 
-/* Weights stored by columns, where the library was measured to be faster with them. */
-static int turn_weights(struct site *s, struct library_product *p, struct step *step, struct diag *d)
+/* Pads the weights, or transposes them if cuBLASLt was measured to be faster with transposed ones. */
+static int plan_weights(struct site *s, struct library_product *p, struct step *step, struct diag *d)
 {
 	struct blaslt_job *j = &p->form.job, now = some_rows(&p->form, p->form.apart), other = now;
-	struct turning t = {.rows = j->k, .cols = j->n};
+	struct transposition t = {.rows = j->k, .cols = j->n};
 
 	if (p->form.columns) {
-		p->b = gpu_packed(s, 1, "widened", (size_t)(j->n * j->k) * p->size, widen, p, d);
+		p->b = gpu_packed(s, 1, "widened", (size_t)(j->n * j->k) * p->size, pad_weights, p, d);
 		step->unread |= 2;
 		return p->b ? 0 : -E_MEMORY;
 	}
@@ -418,7 +427,7 @@ static int turn_weights(struct site *s, struct library_product *p, struct step *
 	t.fn = gpu_sized(s, "move", "strided", (enum dtype)j->type, d);
 	if (!t.fn)
 		return -E_DEVICE;
-	p->b = gpu_packed(s, 1, "turned", (size_t)(j->k * j->n) * p->size, turn, &t, d);
+	p->b = gpu_packed(s, 1, "turned", (size_t)(j->k * j->n) * p->size, transpose_weights, &t, d);
 	if (!p->b)
 		return -E_MEMORY;
 	j->trans_b = 1;
@@ -433,12 +442,12 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 
 	library_form(s, f, &p->form);
 	p->size = (size_t)gpu_size(gpu_type(s, 0));
-	int err = turn_weights(s, p, step, d);
+	int err = plan_weights(s, p, step, d);
 	if (err)
 		return err;
 	struct blaslt_job j = some_rows(&p->form, p->form.apart);
 	p->lt = blaslt_product(s, &j, &p->lt_workspace, d);
-	if (p->lt && (p->form.apart || p->form.turns) && set_apart_up(s, p, d))
+	if (p->lt && (p->form.apart || p->form.turns) && plan_apart(s, p, d))
 		return -E_LIBRARY;
 	p->lt_workspace = (p->lt_workspace + 255) & ~(size_t)255;
 	step->workspace = p->lt_workspace + apart_bytes(p);
@@ -450,8 +459,8 @@ int gpu_library_reshape(struct site *s, const struct fused_gemm *f, struct step 
 	return p->lt && (p->fn || !p->form.behind) ? 0 : -E_LIBRARY;
 }
 
-/* Bytes that operand `at` starts behind the first, of launch i. */
-static size_t start_of(const struct library_product *p, const int64_t *step, int64_t i)
+/* Byte offset of an operand with batch strides `step` in launch i. */
+static size_t launch_offset(const struct library_product *p, const int64_t *step, int64_t i)
 {
 	const struct gpu_dims *b = &p->form.left.batch;
 	int64_t at = 0;
@@ -463,7 +472,7 @@ static size_t start_of(const struct library_product *p, const int64_t *step, int
 	return (size_t)at * p->size;
 }
 
-static int behind(const struct call *c, const struct library_product *p)
+static int run_epilogue(const struct call *c, const struct library_product *p)
 {
 	struct gpu_gemm job = p->form.left;
 
@@ -473,8 +482,8 @@ static int behind(const struct call *c, const struct library_product *p)
 	return gpu_launch(c, p->fn, gpu_grid(job.k), &job, sizeof(job));
 }
 
-/* `put`: what lies where in the workspace and in the output. */
-static int put_together(const struct call *c, const struct library_product *p, struct gpu_gemm *put)
+/* Copies rows from the workspace into the output; `put` has both addresses, sizes and row strides. */
+static int copy_rows_out(const struct call *c, const struct library_product *p, struct gpu_gemm *put)
 {
 	unsigned across = (unsigned)((put->n * (int64_t)p->size + 4095) / 4096);
 	struct gpu_grid g = {across, (unsigned)(put->m < MOST_Y ? put->m : MOST_Y), 1, 256, 0};
@@ -507,12 +516,12 @@ static int run_apart(const struct call *c, const struct library_product *p)
 				       .c_row = n};
 		err = blaslt_run(c, rows == p->form.apart ? p->lt : p->tail, &x);
 		if (!err)
-			err = put_together(c, p, &put);
+			err = copy_rows_out(c, p, &put);
 	}
-	return err || !p->fn ? err : behind(c, p);
+	return err || !p->fn ? err : run_epilogue(c, p);
 }
 
-/* Some columns at the left or at the right, which no turn makes of every row. */
+/* Computes the columns at the left or right end that no turn covers in every row, and copies them into y. */
 static int run_strip(const struct call *c, const struct library_product *p, bool right)
 {
 	const struct library_form *f = &p->form;
@@ -534,7 +543,7 @@ static int run_strip(const struct call *c, const struct library_product *p, bool
 			       .c_row = f->n};
 	int err = blaslt_run(c, p->tail, &x);
 
-	return err ? err : put_together(c, p, &put);
+	return err ? err : copy_rows_out(c, p, &put);
 }
 
 static int run_turns(const struct call *c, const struct library_product *p)
@@ -555,7 +564,7 @@ static int run_turns(const struct call *c, const struct library_product *p)
 	}
 	for (int right = 0; right < 2 && !err; right++)
 		err = run_strip(c, p, right);
-	return err || !p->fn ? err : behind(c, p);
+	return err || !p->fn ? err : run_epilogue(c, p);
 }
 
 int gpu_library_run(const struct call *c)
@@ -570,8 +579,8 @@ int gpu_library_run(const struct call *c)
 		return p->form.turns ? run_turns(c, p) : run_apart(c, p);
 	for (int64_t i = 0; i < p->form.launches && !err; i++) {
 		struct blaslt_args x = {
-			.a = (const char *)gpu_data(c, 0) + start_of(p, g->as, i),
-			.b = p->b ? p->b : (const char *)gpu_data(c, 1) + start_of(p, g->bs, i),
+			.a = (const char *)gpu_data(c, 0) + launch_offset(p, g->as, i),
+			.b = p->b ? p->b : (const char *)gpu_data(c, 1) + launch_offset(p, g->bs, i),
 			.bias = gpu_data(c, 2),
 			.r = r ? r + (size_t)i * y_step : NULL,
 			.y = (char *)gpu_out(c, 0) + (size_t)i * y_step,
@@ -580,7 +589,7 @@ int gpu_library_run(const struct call *c)
 		};
 		err = blaslt_run(c, p->lt, &x);
 	}
-	return err || !p->fn ? err : behind(c, p);
+	return err || !p->fn ? err : run_epilogue(c, p);
 }
 
 void gpu_library_drop(struct step *step)
@@ -611,8 +620,8 @@ static struct fused_gemm as_fused(const struct site *s)
 	return f;
 }
 
-/* What the library takes. */
-static bool plain(const struct site *s, struct why *w)
+/* Whether the node transposes only matrices; cuBLASLt cannot transpose batches. */
+static bool batches_in_order(const struct site *s, struct why *w)
 {
 	const struct fused_matmul *p = s->node->params;
 
@@ -639,7 +648,7 @@ static bool library_accepts(const struct site *s, struct why *w)
 {
 	const struct fused_gemm f = as_fused(s);
 
-	return plain(s, w) && gpu_library_accepts(s, &f, w);
+	return batches_in_order(s, w) && gpu_library_accepts(s, &f, w);
 }
 
 static int library_reshape(struct site *s, struct step *step, struct diag *d)

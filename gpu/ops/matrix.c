@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Einsum, Det, normalisations that are seldom met: see kernels/matrix.cu. */
+/* Einsum, Det, Inverse and the less common forms of normalizations. Their kernels are in kernels/matrix.cu. */
 #include "gpu/ops/sample.h"
 
 #include "ops/matmul.h"
@@ -7,13 +7,13 @@
 
 /* ---- Einsum ---------------------------------------------------------------------------------- */
 
-/* Sizes of the labels, and each operand's step along them; a size of 1 repeats. */
+/* Sizes of Einsum's labels and each operand's stride along them; a dimension of 1 broadcasts, with stride 0. */
 struct labels {
 	int64_t size[EINSUM_LABELS], step[EINSUM_IN][EINSUM_LABELS];
 	bool kept[EINSUM_LABELS];
 };
 
-static void measure(const struct site *s, const struct einsum_plan *e, struct labels *l)
+static void measure_labels(const struct site *s, const struct einsum_plan *e, struct labels *l)
 {
 	for (int k = 0; k < e->nlabels; k++)
 		l->size[k] = 1;
@@ -33,9 +33,9 @@ static void measure(const struct site *s, const struct einsum_plan *e, struct la
 		l->kept[e->out[r]] = true;
 }
 
-/* The walk over the labels in `label`, n of them. */
-static bool walk_of(const struct einsum_plan *e, const struct labels *l, const int *label, int n,
-		    struct gpu_dims *d, int64_t (*steps)[GPU_DIMS], int64_t *count)
+/* Dims and operands' strides of a loop over the n labels in `label`; *count: its iterations. False: too many dims. */
+static bool fill_label_loop(const struct einsum_plan *e, const struct labels *l, const int *label,
+			    int n, struct gpu_dims *d, int64_t (*steps)[GPU_DIMS], int64_t *count)
 {
 	int64_t dim[MAX_RANK], step[EINSUM_IN][MAX_RANK] = {{0}};
 
@@ -64,15 +64,15 @@ static const char *fill_einsum(const struct site *s, struct gpu_einsum *j)
 		rank[i] = site_in(s, (uint32_t)i)->shape.rank;
 	if (einsum_parse(p->equation, n, rank, &e, NULL))
 		return "an equation that does not fit";
-	measure(s, &e, &l);
+	measure_labels(s, &e, &l);
 	for (int r = 0; r < e.nout; r++)
 		keep[r] = e.out[r];
 	for (int k = 0; k < e.nlabels; k++)
 		if (!l.kept[k])
 			sum[nsum++] = k;
 	j->nin = n;
-	return walk_of(&e, &l, keep, e.nout, &j->keep, j->ks, &j->n) &&
-			       walk_of(&e, &l, sum, nsum, &j->sum, j->ss, &j->m)
+	return fill_label_loop(&e, &l, keep, e.nout, &j->keep, j->ks, &j->n) &&
+			       fill_label_loop(&e, &l, sum, nsum, &j->sum, j->ss, &j->m)
 		       ? NULL
 		       : "too many dimensions";
 }
@@ -103,7 +103,7 @@ int gpu_einsum_reshape(struct site *s, struct step *step, struct diag *d)
 
 /* ---- Det ------------------------------------------------------------------------------------- */
 
-enum { DET_BLOCKS = 256 };
+enum { MAX_DET_BLOCKS = 256 }; /* bounds the workspace: a matrix a block */
 
 bool gpu_det_accepts(const struct site *s, struct why *w)
 {
@@ -116,7 +116,7 @@ int gpu_det_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct gpu_matrix job = {.n = shape_span(x, 0, x->rank - 2), .size = x->dim[x->rank - 1]};
-	int64_t blocks = job.n < DET_BLOCKS ? job.n : DET_BLOCKS;
+	int64_t blocks = job.n < MAX_DET_BLOCKS ? job.n : MAX_DET_BLOCKS;
 
 	gpu_room(step, (size_t)(blocks * job.size * job.size) * sizeof(double));
 	return job.n ? gpu_task_add(s, step, "matrix", "determinant", &job, sizeof(job),
@@ -130,7 +130,7 @@ int gpu_inverse_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct gpu_matrix job = {.n = shape_span(x, 0, x->rank - 2), .size = x->dim[x->rank - 1]};
-	int64_t blocks = job.n < DET_BLOCKS ? job.n : DET_BLOCKS;
+	int64_t blocks = job.n < MAX_DET_BLOCKS ? job.n : MAX_DET_BLOCKS;
 
 	gpu_room(step, (size_t)(2 * blocks * job.size * job.size) * sizeof(double));
 	return gpu_count(x) ? gpu_task_add(s, step, "matrix", "inverse", &job, sizeof(job),
@@ -138,9 +138,9 @@ int gpu_inverse_reshape(struct site *s, struct step *step, struct diag *d)
 			    : 0;
 }
 
-/* ---- normalisations -------------------------------------------------------------------------- */
+/* ---- normalizations -------------------------------------------------------------------------- */
 
-/* Scale and bias that broadcast to x: false where they do not. */
+/* Sets the strides of scale and bias; false if they do not broadcast to x. */
 static bool fill_affine(const struct site *s, struct gpu_norm_any *j)
 {
 	const struct shape *x = &site_in(s, 0)->shape, *in[2] = {x, x};
@@ -157,11 +157,11 @@ static bool fill_affine(const struct site *s, struct gpu_norm_any *j)
 	return gpu_broadcast(x, 2, in, &j->d, j->step);
 }
 
-static int number_of(const struct site *s, uint32_t i)
+static int input_or_none(const struct site *s, uint32_t i)
 {
 	return site_in(s, i) ? (int)i : -1;
 }
-static int output_of(const struct site *s, uint32_t i)
+static int output_or_none(const struct site *s, uint32_t i)
 {
 	return site_out(s, i) ? (int)i : -1;
 }
@@ -174,7 +174,7 @@ static int add_norm_any(struct site *s, struct step *step, const struct gpu_norm
 			   : 0;
 }
 
-/* LayerNormalization and its like where scales, biases or statistics are of another type or shape. */
+/* LayerNormalization and RMS forms whose scale, bias or statistics have another type or shape than norm.c takes. */
 static bool fill_layer_any(const struct site *s, struct gpu_norm_any *j)
 {
 	const struct layer_norm *p = s->node->params;
@@ -188,10 +188,10 @@ static bool fill_layer_any(const struct site *s, struct gpu_norm_any *j)
 				   .n = shape_span(x, axis, x->rank),
 				   .skip = -1,
 				   .bias = -1,
-				   .w = number_of(s, 1),
-				   .b = layer ? number_of(s, 2) : -1,
-				   .mean = layer ? output_of(s, 1) : -1,
-				   .inv = output_of(s, layer ? 2 : 1),
+				   .w = input_or_none(s, 1),
+				   .b = layer ? input_or_none(s, 2) : -1,
+				   .mean = layer ? output_or_none(s, 1) : -1,
+				   .inv = output_or_none(s, layer ? 2 : 1),
 				   .sum = -1,
 				   .rms = !layer,
 				   .epsilon = (double)p->epsilon};
@@ -213,7 +213,7 @@ int gpu_layer_any_reshape(struct site *s, struct step *step, struct diag *d)
 	return add_norm_any(s, step, &job, d);
 }
 
-/* SkipLayerNormalization with statistics, or a skip that repeats. */
+/* SkipLayerNormalization with outputs of statistics, or with a skip input that broadcasts over batches. */
 static bool fill_skip_any(const struct site *s, struct gpu_norm_any *j)
 {
 	const struct epsilon *p = s->node->params;
@@ -228,12 +228,12 @@ static bool fill_skip_any(const struct site *s, struct gpu_norm_any *j)
 				   .n = n,
 				   .skip_rows = n ? skip / n : 0,
 				   .skip = 1,
-				   .bias = number_of(s, rms ? 3 : 4),
-				   .w = number_of(s, 2),
-				   .b = rms ? -1 : number_of(s, 3),
-				   .mean = output_of(s, 1),
-				   .inv = output_of(s, 2),
-				   .sum = output_of(s, 3),
+				   .bias = input_or_none(s, rms ? 3 : 4),
+				   .w = input_or_none(s, 2),
+				   .b = rms ? -1 : input_or_none(s, 3),
+				   .mean = output_or_none(s, 1),
+				   .inv = output_or_none(s, 2),
+				   .sum = output_or_none(s, 3),
 				   .rms = rms,
 				   .epsilon = (double)p->epsilon};
 	if (j->bias >= 0 && gpu_count(&site_in(s, (uint32_t)j->bias)->shape) != n)
@@ -256,7 +256,7 @@ int gpu_skip_any_reshape(struct site *s, struct step *step, struct diag *d)
 	return add_norm_any(s, step, &job, d);
 }
 
-/* EmbedLayerNormalization: rows are sums of rows of tables. */
+/* EmbedLayerNormalization: each row is the sum of one row of each embedding table, then normalized. */
 bool gpu_embed_accepts(const struct site *s, struct why *w)
 {
 	int64_t n = site_in(s, 2)->shape.rank == 2 ? site_in(s, 2)->shape.dim[1] : -1;
@@ -276,11 +276,11 @@ int gpu_embed_reshape(struct site *s, struct step *step, struct diag *d)
 				   .n = word->dim[1],
 				   .skip = -1,
 				   .bias = -1,
-				   .w = number_of(s, 5),
-				   .b = number_of(s, 6),
+				   .w = input_or_none(s, 5),
+				   .b = input_or_none(s, 6),
 				   .mean = -1,
 				   .inv = -1,
-				   .sum = output_of(s, 2),
+				   .sum = output_or_none(s, 2),
 				   .tables = segments ? 3 : 2,
 				   .length = ids->dim[1],
 				   .epsilon = (double)p->epsilon};
@@ -305,7 +305,7 @@ bool gpu_group_any_accepts(const struct site *s, struct why *w)
 
 	for (uint32_t i = 1; i < 3; i++)
 		if (gpu_count(&site_in(s, i)->shape) != c)
-			return refuse(w, "another number of scales than channels");
+			return refuse(w, "not one scale for each channel");
 	return (p->groups > 0 && c % p->groups == 0) || refuse(w, "groups that do not fit");
 }
 
@@ -390,7 +390,7 @@ bool gpu_lrn_accepts(const struct site *s, struct why *w)
 {
 	const struct lrn *p = s->node->params;
 
-	return p->size > 0 || refuse(w, "a window of nothing");
+	return p->size > 0 || refuse(w, "an empty window");
 }
 
 int gpu_lrn_reshape(struct site *s, struct step *step, struct diag *d)
@@ -412,7 +412,7 @@ bool gpu_batch_any_accepts(const struct site *s, struct why *w)
 	fill_channels(s, &j);
 	for (uint32_t i = 1; i < 5; i++)
 		if (!site_in(s, i) || gpu_count(&site_in(s, i)->shape) != j.channels)
-			return refuse(w, "another number of statistics than channels");
+			return refuse(w, "not one statistic for each channel");
 	return true;
 }
 
@@ -438,7 +438,7 @@ bool gpu_group_scaled_accepts(const struct site *s, struct why *w)
 		return refuse(w, "groups that do not fit");
 	for (uint32_t i = 1; i < 3; i++)
 		if (gpu_count(&site_in(s, i)->shape) != p->num_groups)
-			return refuse(w, "another number of scales than groups");
+			return refuse(w, "not one scale for each group");
 	return true;
 }
 

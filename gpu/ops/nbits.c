@@ -5,13 +5,19 @@
 #include "gpu/kernels/nbits.h"
 #include "ops/quant.h"
 
-/* Rows that are made straight from the packed weights; bytes of weights that are widened at a time. */
-enum { FEW = 8, WIDE_BYTES = 64 << 20, COLUMN_STEP = 64, MOST_Y = 65535 };
+/*
+ * FEW_ROWS: up to so many rows, a kernel multiplies by the packed weights directly. For more rows the weights are unpacked,
+ * UNPACKED_BYTES of them at a time, for cuBLASLt.
+ */
+enum { FEW_ROWS = 8, UNPACKED_BYTES = 64 << 20, COLUMN_STEP = 64, MOST_Y = 65535 };
 
-/* Kernels: few rows, and weights widened; by threads of a column, not warps, where columns lie by each other. */
+/*
+ * Kernels of each format: `few` multiplies few rows by packed weights, `wide` unpacks weights. With transposed weights,
+ * whose columns are contiguous, a thread computes a column instead of a warp.
+ */
 static const struct form {
 	const char *few, *wide;
-	int columns, threads; /* of a block of `few` */
+	int columns, threads; /* that a block of `few` computes and has */
 } packed = {"nbits_few", "nbits_wide", 8, 256},
   ordered = {"nbits_ordered_few", "nbits_ordered_wide", 8, 256},
   bnb4 = {"bnb4_few", "bnb4_wide", 8, 256},
@@ -21,14 +27,14 @@ struct nbits_step {
 	struct gpu_nbits job;
 	const struct form *form;
 	void *fn;
-	void *whole; /* few rows in whole pieces, where the operands lie as it wants; NULL: never */
-	/* many rows: products of `columns` columns, and of those that are left */
+	void *whole; /* faster kernel for few rows, if the operands are aligned in the run; NULL: none */
+	/* many rows: products of `columns` columns each, and of the remaining ones (tail) */
 	struct blaslt_product *lt, *tail;
-	size_t at_lt, lt_room, size; /* size: of an element */
-	int64_t columns;	     /* 0: few rows */
+	size_t at_lt, lt_room, size; /* size: bytes of an element */
+	int64_t columns;	     /* 0: the kernel for few rows */
 };
 
-/* Of a power of two; of another number, more than that. */
+/* Rounded up if size is no power of two. */
 static int log2_of(int64_t size)
 {
 	int n = 0;
@@ -58,7 +64,7 @@ static const char *fill_packed(const struct site *s, struct gpu_nbits *j, const 
 	    (z && gpu_count(&z->shape) != p->N * zeros))
 		return "weights, scales or zero points of another size";
 	if (order && (order->type.dtype != DT_I32 || gpu_count(&order->shape) < p->K))
-		return "groups of another type or size";
+		return "group indices of another type or size";
 	return NULL;
 }
 
@@ -76,7 +82,7 @@ static const char *fill_bnb(const struct site *s, struct gpu_nbits *j, const str
 				.turned = !p->transB};
 	j->shift = log2_of(p->block_size);
 	if (INT64_C(1) << j->shift != p->block_size)
-		return "blocks of no power of two";
+		return "a block size that is no power of two";
 	memcpy(j->value, bnb_values[p->quant_type], sizeof(j->value));
 	if (gpu_count(&site_in(s, 1)->shape) != (count - 1) / 2 + 1 ||
 	    gpu_count(&site_in(s, 2)->shape) != (count - 1) / p->block_size + 1)
@@ -84,7 +90,7 @@ static const char *fill_bnb(const struct site *s, struct gpu_nbits *j, const str
 	return NULL;
 }
 
-static const char *fill(const struct site *s, struct gpu_nbits *j, const struct form **form)
+static const char *fill_nbits(const struct site *s, struct gpu_nbits *j, const struct form **form)
 {
 	return s->node->op->variant == QUANT_BNB ? fill_bnb(s, j, form) : fill_packed(s, j, form);
 }
@@ -93,7 +99,7 @@ bool gpu_nbits_accepts(const struct site *s, struct why *w)
 {
 	struct gpu_nbits j;
 	const struct form *form;
-	const char *bad = fill(s, &j, &form);
+	const char *bad = fill_nbits(s, &j, &form);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
@@ -118,14 +124,15 @@ static struct blaslt_job product_of(const struct site *s, const struct gpu_nbits
 				   .alpha = 1};
 }
 
-/* The library's products for many rows; false where it has none, and the packed weights do. */
+/* Prepares cuBLASLt's products for many rows; false if there are few rows or cuBLASLt refuses. */
 static bool set_library(struct site *s, struct nbits_step *k, struct step *step, struct diag *d)
 {
 	struct gpu_nbits *j = &k->job;
-	int64_t row = j->k * (int64_t)k->size, most = WIDE_BYTES / row / COLUMN_STEP * COLUMN_STEP;
+	int64_t row = j->k * (int64_t)k->size,
+		most = UNPACKED_BYTES / row / COLUMN_STEP * COLUMN_STEP;
 	size_t tail = 0;
 
-	if (j->rows <= FEW)
+	if (j->rows <= FEW_ROWS)
 		return false;
 	k->columns = most < COLUMN_STEP ? COLUMN_STEP : most;
 	if (k->columns > j->n)
@@ -143,8 +150,8 @@ static bool set_library(struct site *s, struct nbits_step *k, struct step *step,
 	return true;
 }
 
-/* What nbits_row and nbits_rows of nbits.cu want, but for where the operands lie. */
-static bool in_pieces(const struct site *s, const struct nbits_step *k)
+/* Whether the kernels nbits_row and nbits_rows can serve, if the operands are aligned (operands_aligned). */
+static bool fits_whole_pieces(const struct site *s, const struct nbits_step *k)
 {
 	const struct gpu_nbits *j = &k->job;
 	const struct vinfo *zero = site_in(s, 3);
@@ -154,7 +161,7 @@ static bool in_pieces(const struct site *s, const struct nbits_step *k)
 	       site_in(s, 2)->type.dtype == gpu_type(s, 0) && (!zero || zero->type.dtype == DT_U8);
 }
 
-static bool pieces_lie(const struct gpu_nbits *j)
+static bool operands_aligned(const struct gpu_nbits *j)
 {
 	return ((uintptr_t)j->io.in[0] | (uintptr_t)j->io.in[1]) % GPU_NBITS_ALIGN == 0;
 }
@@ -163,7 +170,7 @@ int gpu_nbits_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct nbits_step *k = arena_new(s->plan_arena, struct nbits_step);
 
-	fill(s, &k->job, &k->form);
+	fill_nbits(s, &k->job, &k->form);
 	gpu_io_types(s, &k->job.io);
 	k->size = (size_t)gpu_size(gpu_type(s, 0));
 	if (!k->job.rows || !k->job.n)
@@ -174,7 +181,7 @@ int gpu_nbits_reshape(struct site *s, struct step *step, struct diag *d)
 	else if (!k->lt || (k->job.n % k->columns && !k->tail))
 		return -E_LIBRARY;
 	k->fn = gpu_typed(s, "nbits", k->columns ? k->form->wide : k->form->few, gpu_type(s, 0), d);
-	if (k->fn && in_pieces(s, k)) {
+	if (k->fn && fits_whole_pieces(s, k)) {
 		k->whole = gpu_typed(s, "nbits", k->job.rows == 1 ? "nbits_row" : "nbits_rows",
 				     gpu_type(s, 0), d);
 		return k->whole ? 0 : -E_DEVICE;
@@ -189,7 +196,7 @@ static int run_few(const struct call *c, const struct nbits_step *k, struct gpu_
 	const char *a = job->io.in[0];
 	char *y = job->io.out[0];
 	int64_t rows = job->rows;
-	void *fn = k->whole && pieces_lie(job) ? k->whole : k->fn;
+	void *fn = k->whole && operands_aligned(job) ? k->whole : k->fn;
 	int err = 0;
 
 	for (int64_t r = 0; r < rows && !err; r += job->rows) {

@@ -4,22 +4,23 @@
 #include "ops/norm.h"
 #include "gpu/ops/sample.h"
 
-enum { FEW_ROWS = 2048 };
+enum { MIN_WARP_ROWS = 2048 }; /* fewer rows get a block each, so that more of the device works */
 
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
 		  struct gpu_rows *out)
 {
 	int64_t vector = t == DT_F64 || n % (16 / gpu_size(t)) ? 1 : 16 / gpu_size(t);
-	int64_t pieces = n / vector, each = vector == 1 ? 8 : 32 / vector; /* pieces a thread holds */
+	int64_t pieces = n / vector,
+		each = vector == 1 ? 8 : 32 / vector; /* pieces that a thread can hold in registers */
 	int64_t threads = (pieces + 31) / 32 * 32;
 
-	/* a warp a row, where there are enough to do: nobody waits for another */
-	if (pieces <= 32 * each && (rows >= FEW_ROWS || threads > 512))
+	/* with enough rows a warp takes a row: warps need no barrier between them */
+	if (pieces <= 32 * each && (rows >= MIN_WARP_ROWS || threads > 512))
 		threads = 32;
 	if (t == DT_F64 || n < 1 || rows < 1 || rows > INT32_MAX || threads > 512 ||
 	    threads * each < pieces)
 		return false;
-	unsigned together = threads > 32 || rows < 4096 ? 1 : 4; /* rows of a block */
+	unsigned together = threads > 32 || rows < 4096 ? 1 : 4; /* rows of one block */
 	out->threads = (int)threads;
 	out->grid = (struct gpu_grid){(unsigned)((rows + together - 1) / together), 1, 1,
 				      together * (unsigned)threads, 0};
@@ -53,11 +54,11 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 	return n->fn ? 0 : -E_DEVICE;
 }
 
-static const void *input(const struct call *c, int i)
+static const void *input_or_null(const struct call *c, int i)
 {
 	return i < 0 ? NULL : gpu_data(c, (uint32_t)i);
 }
-static void *output(const struct call *c, int i)
+static void *output_or_null(const struct call *c, int i)
 {
 	return i < 0 ? NULL : gpu_out(c, (uint32_t)i);
 }
@@ -68,18 +69,18 @@ int gpu_norm_run(const struct call *c)
 	struct gpu_norm job = n->job;
 
 	job.x = gpu_data(c, 0);
-	job.add = input(c, n->add);
-	job.add2 = input(c, n->add2);
-	job.scale = input(c, n->scale);
-	job.bias = input(c, n->bias);
+	job.add = input_or_null(c, n->add);
+	job.add2 = input_or_null(c, n->add2);
+	job.scale = input_or_null(c, n->scale);
+	job.bias = input_or_null(c, n->bias);
 	job.y = gpu_out(c, 0);
-	job.mean = output(c, n->mean);
-	job.inv = output(c, n->inv);
-	job.sum = output(c, n->sum);
+	job.mean = output_or_null(c, n->mean);
+	job.inv = output_or_null(c, n->inv);
+	job.sum = output_or_null(c, n->sum);
 	return job.rows > 0 && job.n > 0 ? gpu_launch(c, n->fn, n->grid, &job, sizeof(job)) : 0;
 }
 
-/* Scale and bias as long as a row. */
+/* LayerNormalization and RMS forms with scale and bias as long as a row; matrix.c has the others. */
 static bool layer_accepts(const struct site *s, struct why *w)
 {
 	const struct layer_norm *p = s->node->params;
@@ -162,7 +163,7 @@ static int channels_reshape(struct site *s, struct step *step, struct diag *d)
 	return gpu_norm_set(s, step, n, d);
 }
 
-/* com.microsoft: y = norm(x + skip + bias) */
+/* SkipLayerNormalization (com.microsoft): y = norm(x + skip + bias) */
 static bool skip_accepts(const struct site *s, struct why *w)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
@@ -211,7 +212,7 @@ static bool batch_accepts(const struct site *s, struct why *w)
 	const struct batch_norm *p = s->node->params;
 
 	if (p->training_mode || site_out(s, 1))
-		return refuse(w, "training");
+		return refuse(w, "training mode or outputs of statistics");
 	for (uint32_t i = 1; i < 5; i++)
 		if (gpu_type(s, i) != gpu_type(s, 0))
 			return refuse(w, "statistics of another type");

@@ -3,7 +3,10 @@
 #define GPU_OPS_NORM_H
 #include "gpu/launch/util.h"
 
-/* Normalisation of rows; inputs and outputs by number, -1: none. */
+/*
+ * A normalization of rows. add, add2 (addends to x), scale, bias: numbers of inputs; mean, inv (1 / standard deviation),
+ * sum (x + addends): numbers of outputs; -1: none. gpu_norm_set() chooses the kernel for the filled state.
+ */
 struct gpu_norm_state {
 	void *fn;
 	struct gpu_grid grid;
@@ -14,12 +17,12 @@ int gpu_norm_set(struct site *s, struct step *step, struct gpu_norm_state *n, st
 int gpu_norm_run(const struct call *c);
 
 /*
- * Rows of n elements that fit the registers of a block: the kernel PREFIX_row_T (16 bytes at a time) or
- * PREFIX_any_row_T; false where they do not fit.
+ * Chooses a kernel that holds a row of n elements in registers: name becomes PREFIX_row_TYPE (16 bytes at a time) or
+ * PREFIX_any_row_TYPE. False if the rows are too long for the registers of a block.
  */
 struct gpu_rows {
 	struct gpu_grid grid;
-	int threads; /* a row */
+	int threads; /* of a row */
 };
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],
 		  struct gpu_rows *out);

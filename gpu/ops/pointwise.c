@@ -9,9 +9,9 @@
 
 #include <math.h>
 
-/* ---- where operands lie ---------------------------------------------------------------------- */
+/* ---- strides of the operands ------------------------------------------------------------------ */
 
-/* What a generated kernel is handed. The program holds these very words. */
+/* The argument of a generated kernel: C compiles these lines, and the generated source contains the same text. */
 #define PW_JOB                                                                                     \
 	const void *in[16];                                                                        \
 	void *out[4];                                                                              \
@@ -25,9 +25,9 @@ struct pw_job {
 #define TEXT(...)  TEXT_(__VA_ARGS__)
 enum { JOB_DIMS = 8 };
 
-/* The walk over all operands; false where it has too many dimensions. */
-static bool walk_of(const struct site *s, enum layout layout, struct gpu_dims *d,
-		    int64_t (*step)[GPU_DIMS])
+/* Dims of the loop and each operand's strides; false if there are too many operands or dimensions. */
+static bool fill_strides(const struct site *s, enum layout layout, struct gpu_dims *d,
+			 int64_t (*step)[GPU_DIMS])
 {
 	const struct shape *in[PW_MAX_IN];
 
@@ -39,14 +39,14 @@ static bool walk_of(const struct site *s, enum layout layout, struct gpu_dims *d
 	       d->rank <= JOB_DIMS;
 }
 
-/* ---- interpreted ----------------------------------------------------------------------------- */
+/* ---- interpreted groups ----------------------------------------------------------------------- */
 
 struct interpreted {
 	void *fn;
 	struct gpu_pointwise job;
 };
 
-static const char *fill(const struct site *s, enum layout layout, struct gpu_pointwise *j)
+static const char *fill_interpreted(const struct site *s, enum layout layout, struct gpu_pointwise *j)
 {
 	const struct fused_pointwise *p = s->node->params;
 	int64_t step[PW_MAX_IN][GPU_DIMS] = {{0}};
@@ -55,7 +55,7 @@ static const char *fill(const struct site *s, enum layout layout, struct gpu_poi
 	if (s->node->nin > GPU_PW_IN || s->node->nout > GPU_PW_OUT || p->code.n > 4 * GPU_CODE ||
 	    p->consts.n > GPU_CONSTS - 1)
 		return "a program that is too long";
-	if (!walk_of(s, layout, &d, step) || d.rank > GPU_PW_DIMS)
+	if (!fill_strides(s, layout, &d, step) || d.rank > GPU_PW_DIMS)
 		return "too many dimensions";
 	j->n = gpu_count(&site_out(s, 0)->shape);
 	j->rank = d.rank;
@@ -78,7 +78,7 @@ static const char *fill(const struct site *s, enum layout layout, struct gpu_poi
 bool gpu_pointwise_accepts(const struct site *s, struct why *w)
 {
 	struct gpu_pointwise j = {0};
-	const char *bad = fill(s, LAYOUT_ROW, &j);
+	const char *bad = fill_interpreted(s, LAYOUT_ROW, &j);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
@@ -87,7 +87,7 @@ int gpu_pointwise_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct interpreted *p = arena_new(s->plan_arena, struct interpreted);
 
-	fill(s, gpu_elementwise_layout(s, step), &p->job);
+	fill_interpreted(s, gpu_elementwise_layout(s, step), &p->job);
 	p->fn = gpu_typed(s, "product", "pointwise", gpu_type(s, 0), d);
 	step->state = p;
 	return p->fn ? 0 : -E_DEVICE;
@@ -105,12 +105,12 @@ int gpu_pointwise_run(const struct call *c)
 	return job.n ? gpu_launch(c, p->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
-/* ---- the program ----------------------------------------------------------------------------- */
+/* ---- the generated source --------------------------------------------------------------------- */
 
 /*
- * Everything a group's kernel wants, without a header: types of two bytes and how they are read and
- * written, the activations of ops/fused.h, and the loop. V elements a turn of a thread: operands are
- * then dense along the last dimension, or one number there.
+ * The start of the generated source, which includes no header: the 16-bit types and their conversions, the activations of
+ * ops/fused.h, and the loop. A thread computes V elements an iteration; if V > 1, each operand must be contiguous along
+ * the last dimension or have one number there.
  */
 static const char prelude[] = "struct pw_job { " TEXT(
 	PW_JOB) " };\n"
@@ -180,7 +180,7 @@ static const char prelude[] = "struct pw_job { " TEXT(
 		"	}\n"
 		"}\n";
 
-/* The exact number, infinities and NaN too. */
+/* Adds a literal of exactly this number, which may be infinite or NaN. */
 static void add_number(struct str *b, float v)
 {
 	if (isnan(v))
@@ -194,7 +194,7 @@ static void add_number(struct str *b, float v)
 static void add_act(struct str *b, int act, int64_t x, const float *p)
 {
 	static const struct {
-		const char *text; /* $x, $a, $b */
+		const char *text; /* $x: the operand, $a and $b: the parameters */
 	} acts[ACT_COUNT] = {
 		[ACT_NONE] = {"$x"},
 		[ACT_RELU] = {"$x < C(0) ? C(0) : $x"},
@@ -263,8 +263,8 @@ static void add_step(struct str *b, const struct fused_pointwise *p, int i)
 	str_add(b, ";\n");
 }
 
-/* Elements that a thread takes at once: 16 bytes. */
-static int vector_of(enum dtype t)
+/* Elements of 16 bytes, which a thread can load at once. */
+static int vector_elements(enum dtype t)
 {
 	return 16 / (int)gpu_size(t);
 }
@@ -288,12 +288,12 @@ static const char *group_text(const struct node *n, enum dtype t, int number, st
 		str_addf(&b,
 			 "extern \"C\" __global__ void __launch_bounds__(256) pw_%d_%s(const pw_job p)\n"
 			 "{ run<%s, float, %u, %u, %d>(p, G%d()); }\n",
-			 number, wide ? "v" : "1", type, n->nin, n->nout, wide ? vector_of(t) : 1,
-			 number);
+			 number, wide ? "v" : "1", type, n->nin, n->nout,
+			 wide ? vector_elements(t) : 1, number);
 	return str_get(&b);
 }
 
-/* The text behind the group's number: the same for groups that compute the same. */
+/* The text after the group's number, which is equal for groups that compute the same. */
 static const char *body_of(const char *text)
 {
 	return strchr(text, '{');
@@ -338,13 +338,13 @@ const char *gpu_pointwise_source(const struct graph *g, struct arena *a, const c
 	return groups ? str_get(&b) : NULL;
 }
 
-/* ---- compiled -------------------------------------------------------------------------------- */
+/* ---- compiled groups -------------------------------------------------------------------------- */
 
-/* The kernels of one graph; kept by the device. */
+/* The compiled kernels of one graph, owned by the device. */
 struct program {
 	const struct graph *graph;
-	const char *why; /* it could not be compiled */
-	void **fn[2];	 /* by node id: one element a turn, and several; NULL: none */
+	const char *why; /* why it could not be compiled, else NULL */
+	void **fn[2]; /* by node id; fn[0]: one element an iteration, fn[1]: vectors; NULL: none */
 	struct program *next;
 };
 struct programs {
@@ -407,16 +407,17 @@ bool gpu_pointwise_compiled_accepts(const struct site *s, struct why *w)
 	int64_t step[PW_MAX_IN][GPU_DIMS] = {{0}};
 	struct gpu_dims d;
 
-	if (!walk_of(s, LAYOUT_ROW, &d, step))
+	if (!fill_strides(s, LAYOUT_ROW, &d, step))
 		return refuse(w, "too many operands or dimensions");
 	const struct program *p = program_of(s->device, s->graph);
 	if (p->why)
 		return refuse(w, "interpreted: %s", p->why);
-	return p->fn[0][s->node->id] != NULL || refuse(w, "interpreted: not of the program");
+	return p->fn[0][s->node->id] != NULL ||
+	       refuse(w, "interpreted: the compiled program does not contain the node");
 }
 
-/* Whether V elements at a time are dense, or one number, in each operand. */
-static bool can_be_wide(const struct pw_job *j, uint32_t nin, int v)
+/* Whether v neighbouring elements are contiguous, or one number, in each operand. */
+static bool can_vectorize(const struct pw_job *j, uint32_t nin, int v)
 {
 	int last = j->rank - 1;
 
@@ -440,9 +441,9 @@ int gpu_pointwise_compiled_reshape(struct site *s, struct step *step, struct dia
 	struct gpu_dims dims;
 
 	(void)d;
-	walk_of(s, gpu_elementwise_layout(s, step), &dims, steps);
+	fill_strides(s, gpu_elementwise_layout(s, step), &dims, steps);
 	c->one = p->fn[0][s->node->id];
-	c->vector = vector_of(gpu_type(s, 0));
+	c->vector = vector_elements(gpu_type(s, 0));
 	c->job.n = gpu_count(&site_out(s, 0)->shape);
 	c->job.rank = dims.rank ? dims.rank : 1;
 	c->job.dim[0] = 1;
@@ -451,7 +452,7 @@ int gpu_pointwise_compiled_reshape(struct site *s, struct step *step, struct dia
 		for (uint32_t k = 0; k < s->node->nin; k++)
 			c->job.step[k][r] = steps[k][r];
 	}
-	if (can_be_wide(&c->job, s->node->nin, c->vector))
+	if (can_vectorize(&c->job, s->node->nin, c->vector))
 		c->wide = p->fn[1][s->node->id];
 	for (uint32_t i = 0; i < s->node->nin && s->node->nout == 1; i++)
 		if (shape_equal(&site_in(s, i)->shape, &site_out(s, 0)->shape))
@@ -477,7 +478,7 @@ int gpu_pointwise_compiled_run(const struct call *c)
 	}
 	if (!job.n)
 		return 0;
-	if (s->wide && !(low & 15)) /* views may begin anywhere */
+	if (s->wide && !(low & 15)) /* a view may begin at an unaligned address */
 		return gpu_launch(c, s->wide, gpu_grid(job.n / s->vector), &job, sizeof(job));
 	return gpu_launch(c, s->one, gpu_grid(job.n), &job, sizeof(job));
 }

@@ -14,7 +14,7 @@ struct pool_state {
 	struct gpu_window_pool window;
 };
 
-static const char *fill(const struct site *s, struct pool_state *c)
+static const char *fill_pool(const struct site *s, struct pool_state *c)
 {
 	const struct pool *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
@@ -36,12 +36,12 @@ static const char *fill(const struct site *s, struct pool_state *c)
 static bool pool_accepts(const struct site *s, struct why *w)
 {
 	struct pool_state c = {0};
-	const char *bad = fill(s, &c);
+	const char *bad = fill_pool(s, &c);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-/* Largest or mean of windows in a plane, without indices: the form that lies channels last. */
+/* Whether the channels-last kernel has this form: maxima or means of windows of images, without an output of indices. */
 static bool takes_last(const struct site *s, const struct gpu_pool_job *j)
 {
 	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16) &&
@@ -75,7 +75,7 @@ static int pool_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct pool_state *c = arena_new(s->plan_arena, struct pool_state);
 
-	fill(s, c);
+	fill_pool(s, c);
 	step->state = c;
 	if (takes_last(s, &c->job))
 		return last_reshape(s, step, c, d);
@@ -105,13 +105,13 @@ static int pool_run(const struct call *c)
 struct global_state {
 	void *fn, *end_fn;
 	bool last;
-	unsigned blocks; /* of channels */
+	unsigned blocks; /* blocks across the channels */
 	struct gpu_reduce_job job;
 	struct gpu_whole_pool pool;
 };
 
-/* Over threads and, where images are few and large, over several blocks each. */
-static void spread(const struct site *s, struct step *step, struct global_state *c)
+/* Divides the channels among threads and, if the images are few and large, the pixels of an image among blocks. */
+static void divide_work(const struct site *s, struct step *step, struct global_state *c)
 {
 	struct gpu_whole_pool *p = &c->pool;
 	int vector = (int)(16 / gpu_size(gpu_type(s, 0)));
@@ -121,18 +121,19 @@ static void spread(const struct site *s, struct step *step, struct global_state 
 		lanes *= 2;
 	p->lanes = lanes;
 	c->blocks = (unsigned)((vectors + lanes - 1) / lanes);
-	/* a thread should have some sixteen pixels to add, and the processors two blocks each */
-	int64_t most = p->pixels / (16 * 256 / lanes),
+	/* a thread should add at least about 16 pixels, and each processor get about two blocks */
+	int64_t by_pixels = p->pixels / (16 * 256 / lanes),
 		room = 2 * (int64_t)cuda_facts(s->device)->processors;
-	int64_t few = room / ((int64_t)c->blocks * (p->batch ? p->batch : 1));
-	int64_t splits = most < few ? most : few;
+	int64_t by_processors = room / ((int64_t)c->blocks * (p->batch ? p->batch : 1));
+	int64_t splits = by_pixels < by_processors ? by_pixels : by_processors;
 	p->splits = splits < 2 ? 1 : splits > 64 ? 64 : (int)splits;
 	if (p->splits > 1)
 		step->workspace =
 			(size_t)p->batch * (size_t)p->splits * (size_t)p->channels * sizeof(float);
 }
 
-static int global_last(struct site *s, struct step *step, struct global_state *c, struct diag *d)
+static int global_last_reshape(struct site *s, struct step *step, struct global_state *c,
+			       struct diag *d)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
 	enum layout *want, *give;
@@ -142,7 +143,7 @@ static int global_last(struct site *s, struct step *step, struct global_state *c
 					  .channels = (int)x->dim[1],
 					  .pixels = (int)shape_span(x, 2, x->rank),
 					  .average = s->node->op->variant != POOL_GLOBAL_MAX};
-	spread(s, step, c);
+	divide_work(s, step, c);
 	bool whole = x->dim[1] % (16 / gpu_size(gpu_type(s, 0))) == 0;
 	c->fn = gpu_typed(s, "conv", whole ? "whole_pool_v" : "whole_pool_1", gpu_type(s, 0), d);
 	c->end_fn = gpu_typed(s, "conv", "whole_pool_end", gpu_type(s, 0), d);
@@ -160,7 +161,7 @@ static int global_reshape(struct site *s, struct step *step, struct diag *d)
 	step->state = c;
 	if (gpu_is_last(s, 0) && gpu_type(s, 0) != DT_F64 && gpu_count(x) < INT32_MAX &&
 	    x->dim[0] < 65536)
-		return global_last(s, step, c, d);
+		return global_last_reshape(s, step, c, d);
 	c->job = (struct gpu_reduce_job){.n = rows,
 					 .m = n,
 					 .op = s->node->op->variant == POOL_GLOBAL_MAX ? R_MAX : R_MEAN,

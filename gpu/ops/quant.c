@@ -15,7 +15,7 @@ struct quant_state {
 	struct gpu_quantize job;
 };
 
-static const char *fill(const struct site *s, struct quant_state *q)
+static const char *fill_quant(const struct site *s, struct quant_state *q)
 {
 	const struct quantize_params *p = s->node->params;
 	const struct shape *x = &site_in(s, 0)->shape;
@@ -46,7 +46,7 @@ static const char *fill(const struct site *s, struct quant_state *q)
 static bool quant_accepts(const struct site *s, struct why *w)
 {
 	struct quant_state q = {0};
-	const char *bad = fill(s, &q);
+	const char *bad = fill_quant(s, &q);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
@@ -56,7 +56,7 @@ static int quant_reshape(struct site *s, struct step *step, struct diag *d)
 	struct quant_state *q = arena_new(s->plan_arena, struct quant_state);
 	bool down = s->node->op->variant != QUANT_UP;
 
-	fill(s, q);
+	fill_quant(s, q);
 	q->fn = gpu_typed(s, "rows", down ? "quantize" : "dequantize",
 			  down ? gpu_out_type(s, 0) : gpu_type(s, 0), d);
 	step->state = q;
@@ -87,7 +87,7 @@ static const char *fill_any(const struct site *s, struct gpu_quant_any *j)
 	if (granularity_set(&g, x, &site_in(s, 1)->shape, p->axis, p->block_size))
 		return "scales that do not fit";
 	if (!down && !(T_BIT(gpu_out_type(s, 0)) & T_HALVES))
-		return "an output that is no float";
+		return "an output that is not fp32, fp16 or bf16";
 	j->n = gpu_count(x);
 	if (g.kind != QUANT_TENSOR) {
 		j->dim = g.dim;
@@ -121,7 +121,7 @@ static int any_reshape(struct site *s, struct step *step, struct diag *d)
 		     : 0;
 }
 
-enum { MOST_WRITERS = 2048 };
+enum { MAX_WRITING_BLOCKS = 2048 };
 
 static int dynamic_reshape(struct site *s, struct step *step, struct diag *d)
 {
@@ -130,8 +130,9 @@ static int dynamic_reshape(struct site *s, struct step *step, struct diag *d)
 
 	if (ranges.x > GPU_RANGE_BLOCKS)
 		ranges.x = GPU_RANGE_BLOCKS;
-	if (grid.x > MOST_WRITERS) /* each puts all ranges together first */
-		grid.x = MOST_WRITERS;
+	if (grid.x >
+	    MAX_WRITING_BLOCKS) /* each block first combines the ranges of all blocks, so that more blocks repeat more work */
+		grid.x = MAX_WRITING_BLOCKS;
 	job.parts = (int)ranges.x;
 	gpu_room(step, GPU_RANGE_BLOCKS * 2 * sizeof(float));
 	int err = gpu_task_add(s, step, "quant", "dynamic_range", &job, sizeof(job), ranges, d);
@@ -155,11 +156,11 @@ static int mean_reshape(struct site *s, struct step *step, struct diag *d)
 
 struct concat_state {
 	void *fn;
-	struct gpu_requantize *job; /* one an input */
-	int64_t *at;		    /* where it begins in a row of the output */
+	struct gpu_requantize *job; /* one for each input */
+	int64_t *at;		    /* first element of each input in a row of the output */
 };
 
-/* Y_scale, Y_zero_point, then an input, its scale and its zero point; and so on. */
+/* The inputs are Y_scale, Y_zero_point, then for each tensor: the tensor, its scale and its zero point. */
 static bool concat_accepts(const struct site *s, struct why *w)
 {
 	for (uint32_t i = 0; i < s->node->nin; i++)
@@ -221,7 +222,7 @@ static const struct {
 	const char *op;
 	struct gpu_qslots q;
 } products[] = {
-	/* a, b, their zero points and scales, the output's; added before and after scaling */
+	/* inputs: a, b, zero points of a and b, their scales, y's scale and zero point, addend before scaling, addend after */
 	{"MatMulInteger", {0, 1, 2, 3, -1, -1, -1, -1, -1, -1}},
 	{"ConvInteger", {0, 1, 2, 3, -1, -1, -1, -1, -1, -1}},
 	{"QLinearMatMul", {0, 3, 2, 5, 1, 4, 6, 7, -1, -1}},
@@ -346,7 +347,7 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "quant", "int_conv", &job, job.n, d) : 0;
 }
 
-/* The fastest first: tensor cores; then plain kernels that take what is left. */
+/* The kernels on tensor cores come first; the plain kernels take what those refuse. */
 #define INT8(name)                                                                                 \
 	{                                                                                          \
 		.op = (name), .types = T_8BIT, .accepts = gpu_int8_product_accepts,                \
@@ -367,7 +368,7 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_8BIT, .accepts = int_conv_accepts,                        \
 		.reshape = int_conv_reshape, .run = gpu_tasks_run                                  \
 	}
-/* QuantizeLinear and DequantizeLinear: usual types, then every other. */
+/* QuantizeLinear and DequantizeLinear: a fast row for the usual types, then one for every type. */
 #define LINEAR(name, usual)                                                                        \
 	{.op = (name),                                                                             \
 	 .types = (usual),                                                                         \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_QUANTIZED_ELEMENTWISE_H
 #define GPU_OPS_QUANTIZED_ELEMENTWISE_H
-/* com.microsoft::QLinearAdd, QLinearMul, QLinearSigmoid and QLinearLeakyRelu: 8-bit codes to such codes. */
+/* com.microsoft::QLinearAdd, QLinearMul, QLinearSigmoid and QLinearLeakyRelu: from 8-bit to 8-bit quantized tensors. */
 #include "gpu/launch/job.h"
 
 bool gpu_code_pairs_accepts(const struct site *s, struct why *w);

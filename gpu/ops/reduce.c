@@ -20,8 +20,8 @@ struct reduction {
 	struct gpu_reduce_job job;
 };
 
-/* Parts x at the axes of the mask. */
-static bool fill(const struct shape *x, uint32_t mask, struct gpu_reduce_job *j)
+/* Splits the dims of x into those kept and those reduced, which are the bits of mask; false: too many dims. */
+static bool fill_reduction(const struct shape *x, uint32_t mask, struct gpu_reduce_job *j)
 {
 	return gpu_part(x, mask, &j->keep, &j->ks, &j->n, &j->red, &j->rs, &j->m);
 }
@@ -49,7 +49,7 @@ static bool reduce_accepts(const struct site *s, struct why *w)
 
 	if (!axes_of(s, &mask))
 		return refuse(w, "axes that only the run knows");
-	return fill(&site_in(s, 0)->shape, mask, &j) ||
+	return fill_reduction(&site_in(s, 0)->shape, mask, &j) ||
 	       refuse(w, "more than %d dimensions", GPU_DIMS);
 }
 
@@ -59,7 +59,7 @@ static int reduce_reshape(struct site *s, struct step *step, struct diag *d)
 	uint32_t mask;
 
 	axes_of(s, &mask);
-	fill(&site_in(s, 0)->shape, mask, &r->job);
+	fill_reduction(&site_in(s, 0)->shape, mask, &r->job);
 	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
 		if (!strcmp(hows[i].op, s->node->op->name))
 			r->job.op = hows[i].how;
@@ -93,7 +93,7 @@ static int arg_reshape(struct site *s, struct step *step, struct diag *d)
 	const struct shape *x = &site_in(s, 0)->shape;
 	struct reduction *r = arena_new(s->plan_arena, struct reduction);
 
-	fill(x, x->rank ? 1u << axis_of(p->axis, x->rank) : 0, &r->job);
+	fill_reduction(x, x->rank ? 1u << axis_of(p->axis, x->rank) : 0, &r->job);
 	r->job.op = (s->node->op->variant == ARG_MIN ? R_ARGMIN : R_ARGMAX) +
 		    (p->select_last_index ? R_ARGMAX_LAST - R_ARGMAX : 0);
 	r->fn = gpu_typed(s, "rows", "arg", gpu_type(s, 0), d);
@@ -108,7 +108,8 @@ static bool arg_accepts(const struct site *s, struct why *w)
 
 	if (!gpu_count(x) && gpu_count(&site_out(s, 0)->shape))
 		return refuse(w, "nothing to choose from");
-	return fill(x, x->rank ? 1 : 0, &j) || refuse(w, "more than %d dimensions", GPU_DIMS);
+	return fill_reduction(x, x->rank ? 1 : 0, &j) ||
+	       refuse(w, "more than %d dimensions", GPU_DIMS);
 }
 
 struct line {
@@ -158,7 +159,7 @@ static int cumulate_run(const struct call *c)
 	return lines > 0 && job.n > 0 ? gpu_launch(c, l->fn, gpu_grid(lines), &job, sizeof(job)) : 0;
 }
 
-/* Along an axis that only the run knows. */
+/* CumSum and CumProd along an axis that only the run knows. */
 static bool anywhere_accepts(const struct site *s, struct why *w)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
@@ -186,7 +187,7 @@ static int anywhere_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_NUMBERS, .accepts = anywhere_accepts,                     \
 		.reshape = anywhere_reshape, .run = gpu_tasks_run                                  \
 	}
-/* What ONNX lets them take: of small integers only the largest and the smallest. */
+/* The types of ONNX: small integers only have ReduceMax and ReduceMin. */
 #define T_CUMULATED (T_FLOATING | T_I32 | T_I64 | T_U32 | T_U64)
 #define T_REDUCED   (T_CUMULATED | T_I8 | T_U8)
 #define ROW(name)                                                                                  \

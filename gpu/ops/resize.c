@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resize: tables of taps made with the plan (ops/taps.h), a pass an axis that changes. Floats are computed in
- * fp32 (f64 in f64) and rounded once; integers of up to 16 bits in fp32, longer ones in f64; nearest copies
- * elements of any type.
+ * Resize. The plan contains tables of taps (ops/taps.h): for each output position of an axis, the input positions and their
+ * weights. One pass for each axis whose size changes. Floats up to 32 bits and integers up to 16 bits are computed in fp32,
+ * the others in fp64, and rounded once. Mode nearest copies elements of any type.
  */
 #include "gpu/kernels/resize.h"
 #include "gpu/launch/channels_last.h"
@@ -12,9 +12,9 @@
 #include <math.h>
 
 struct resize_axis {
-	int64_t in, out; /* of the dims in the order of memory */
+	int64_t in, out; /* sizes; axes are in the order of memory */
 	struct taps taps;
-	size_t index, weight, outside; /* in the tables */
+	size_t index, weight, outside; /* byte offsets in the tables */
 };
 
 struct resize_state {
@@ -24,20 +24,20 @@ struct resize_state {
 	struct resize_axis axis[RESIZE_AXES];
 	struct gpu_resize_pass pass[RESIZE_AXES];
 	void *fn[RESIZE_AXES];
-	size_t half[2]; /* in the workspace: between passes */
+	size_t half[2]; /* workspace offsets of the two buffers between passes */
 	bool integers, crop, nearest;
 	void *in_fn, *out_fn, *outside_fn;
 	size_t in_at, out_at;
 	struct gpu_resize_whole whole;
 	struct gpu_resize_outside outside;
-	/* a region that only the run knows: its tables are made anew each time */
+	/* for a crop region that only the run knows: a kernel computes the tables in each run */
 	void *region_fn;
 	int nregions;
 	struct gpu_resize_region region[RESIZE_AXES];
 };
 
-/* Whether the region to crop is known when the run has it alone. */
-static bool region_late(const struct site *s)
+/* Whether the region to crop is known only in the run. */
+static bool region_known_late(const struct site *s)
 {
 	const struct resize *p = s->node->params;
 
@@ -51,8 +51,8 @@ static bool in_f32(enum dtype t)
 	       (dtype_class(t) != DT_FLOAT && dtype_bits(t) <= 16);
 }
 
-/* An input that says something: an empty list counts as left out. */
-static bool says(const struct site *s, uint32_t i)
+/* Whether input i is given; ONNX treats an empty list as not given. */
+static bool is_given(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_in(s, i);
 
@@ -65,7 +65,7 @@ static const char *find_sizes(const struct site *s, struct resize_sizes *r)
 	const struct tensor *scales = site_in(s, 2) ? site_known(s, 2) : NULL,
 			    *sizes = site_in(s, 3) ? site_known(s, 3) : NULL;
 
-	if ((says(s, 2) && !scales) || (says(s, 3) && !sizes))
+	if ((is_given(s, 2) && !scales) || (is_given(s, 3) && !sizes))
 		return "scales or sizes that are not known";
 	return resize_sizes(p, &site_in(s, 0)->shape, scales, sizes, r, NULL);
 }
@@ -82,7 +82,7 @@ static bool resize_accepts(const struct site *s, struct why *w)
 		return refuse(w, "%s", bad);
 	if (!copies && !(T_BIT(gpu_type(s, 0)) & (T_NUMBERS | T_BOOL)))
 		return refuse(w, "interpolation of %s", dtype_name(gpu_type(s, 0)));
-	if (region_late(s) && gpu_count(&site_in(s, 1)->shape) < 2 * r.naxes)
+	if (region_known_late(s) && gpu_count(&site_in(s, 1)->shape) < 2 * r.naxes)
 		return refuse(w, "a region of too few numbers");
 	for (int d = 0; d < r.rank; d++)
 		if (r.out[d] >= INT32_MAX || site_in(s, 0)->shape.dim[d] >= INT32_MAX)
@@ -99,8 +99,8 @@ static double roi_at(const struct site *s, int64_t i, double absent)
 	return roi && i < tensor_count(roi) ? elem_f64(tensor_dtype(roi), roi->data, i) : absent;
 }
 
-/* Where dimension d lies in memory: channels last, 1 is behind the others. */
-static int place_of(int d, int rank, bool last)
+/* Position of dimension d in the order of memory, where channels (dimension 1) are last if `last`. */
+static int memory_axis(int d, int rank, bool last)
 {
 	return !last ? d : d == 0 ? 0 : d == 1 ? rank - 1 : d - 1;
 }
@@ -114,7 +114,7 @@ static bool make_axes(const struct site *s, struct resize_state *c, const struct
 	c->rank = x->rank;
 	for (int d = 0; d < x->rank; d++) {
 		struct taps_axis a = {.p = p, .in = x->dim[d], .out = r->out[d], .scale = r->scale[d]};
-		struct resize_axis *to = &c->axis[place_of(d, x->rank, last)];
+		struct resize_axis *to = &c->axis[memory_axis(d, x->rank, last)];
 		size_t n;
 		to->in = to->taps.in = x->dim[d];
 		to->out = to->taps.out = r->out[d];
@@ -134,7 +134,7 @@ static bool make_axes(const struct site *s, struct resize_state *c, const struct
 	return true;
 }
 
-/* All tables side by side: their size; with `to`, their contents. */
+/* Sets the offsets of all tables in one buffer and returns its size; writes the tables to `to` unless it is NULL. */
 static size_t lay_tables(struct resize_state *c, bool narrow, char *to)
 {
 	size_t at = 0;
@@ -181,7 +181,7 @@ static int upload_tables(struct site *s, struct resize_state *c, bool narrow, st
 	return err;
 }
 
-/* The range of an integer type. */
+/* Smallest and largest value of an integer type. */
 static void integer_range(enum dtype t, double *low, double *high)
 {
 	int bits = (int)dtype_bits(t);
@@ -191,7 +191,7 @@ static void integer_range(enum dtype t, double *low, double *high)
 	*high = t == DT_BOOL ? 1 : ldexp(1, bits - (is_signed ? 1 : 0)) - 1;
 }
 
-static size_t take(struct step *step, int64_t n, int64_t size)
+static size_t reserve(struct step *step, int64_t n, int64_t size)
 {
 	size_t at = step->workspace;
 
@@ -199,7 +199,7 @@ static size_t take(struct step *step, int64_t n, int64_t size)
 	return at;
 }
 
-/* The type that a pass reads or writes: the tensor's at the ends, what is computed in between. */
+/* Finds the kernel of pass k. The first pass reads and the last writes the tensor's type t; others the computing type. */
 static int pass_kernel(struct site *s, struct resize_state *c, int k, enum dtype t, struct diag *d)
 {
 	bool narrow = in_f32(t);
@@ -218,7 +218,7 @@ static int make_passes(struct site *s, struct step *step, struct resize_state *c
 	const struct resize *p = s->node->params;
 	enum dtype t = gpu_type(s, 0);
 	bool rounds = p->antialias && dtype_class(t) != DT_FLOAT, changed[RESIZE_AXES];
-	int64_t in[RESIZE_AXES], out[RESIZE_AXES], size[RESIZE_AXES], most[2] = {0, 0};
+	int64_t in[RESIZE_AXES], out[RESIZE_AXES], size[RESIZE_AXES], largest[2] = {0, 0};
 	int order[RESIZE_AXES], err = 0;
 
 	for (int a = 0; a < c->rank; a++) {
@@ -244,16 +244,19 @@ static int make_passes(struct site *s, struct step *step, struct resize_state *c
 			q->n *= size[b];
 			q->inner *= b > a ? size[b] : 1;
 		}
-		if (k + 1 < c->npass && q->n > most[k % 2])
-			most[k % 2] = q->n;
+		if (k + 1 < c->npass && q->n > largest[k % 2])
+			largest[k % 2] = q->n;
 		err = pass_kernel(s, c, k, t, d);
 	}
 	for (int i = 0; i < 2; i++)
-		c->half[i] = take(step, most[i], c->nearest ? gpu_size(t) : in_f32(t) ? 4 : 8);
+		c->half[i] = reserve(step, largest[i],
+				     c->nearest	 ? gpu_size(t)
+				     : in_f32(t) ? 4
+						 : 8);
 	return err;
 }
 
-static int more_kernels(struct site *s, struct step *step, struct resize_state *c, struct diag *d)
+static int find_more_kernels(struct site *s, struct step *step, struct resize_state *c, struct diag *d)
 {
 	const struct resize *p = s->node->params;
 	enum dtype t = gpu_type(s, 0), mid = in_f32(t) ? DT_F32 : DT_F64;
@@ -261,8 +264,8 @@ static int more_kernels(struct site *s, struct step *step, struct resize_state *
 	bool good = true;
 
 	if (c->integers) {
-		c->in_at = take(step, nx, 8);
-		c->out_at = take(step, ny, 8);
+		c->in_at = reserve(step, nx, 8);
+		c->out_at = reserve(step, ny, 8);
 		c->whole.type = (int)t;
 		c->whole.drop = taps_linear(p) && !p->antialias;
 		integer_range(t, &c->whole.low, &c->whole.high);
@@ -285,15 +288,15 @@ static int more_kernels(struct site *s, struct step *step, struct resize_state *
 	return good ? 0 : -E_DEVICE;
 }
 
-/* What makes the tables of the axes that change. */
-static int late_regions(struct site *s, struct resize_state *c, const struct resize_sizes *r,
+/* Plans the kernel that computes, in each run, the tables of the axes that change size. */
+static int plan_regions(struct site *s, struct resize_state *c, const struct resize_sizes *r,
 			bool last, struct diag *d)
 {
 	const struct resize *p = s->node->params;
 	char *tables = c->tables.ptr;
 
 	for (int i = 0; i < c->rank; i++) {
-		const struct resize_axis *a = &c->axis[place_of(i, c->rank, last)];
+		const struct resize_axis *a = &c->axis[memory_axis(i, c->rank, last)];
 		if (!a->taps.n)
 			continue;
 		c->region[c->nregions++] = (struct gpu_resize_region){
@@ -331,8 +334,8 @@ static int resize_reshape(struct site *s, struct step *step, struct diag *d)
 	find_sizes(s, &r);
 	step->state = c;
 	if (shape_count(&site_out(s, 0)->shape) == 0)
-		return 0; /* to nothing: no taps */
-	step->unread = region_late(s) ? ~UINT64_C(3) : ~UINT64_C(1);
+		return 0; /* an empty output has no taps */
+	step->unread = region_known_late(s) ? ~UINT64_C(3) : ~UINT64_C(1);
 	c->crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
 	c->nearest = p->mode == RESIZE_NEAREST && !c->crop;
 	c->integers = !c->nearest && dtype_class(t) != DT_FLOAT;
@@ -346,9 +349,9 @@ static int resize_reshape(struct site *s, struct step *step, struct diag *d)
 	int err = upload_tables(s, c, in_f32(t), d);
 	if (!err)
 		err = make_passes(s, step, c, d);
-	if (!err && region_late(s))
-		err = late_regions(s, c, &r, last, d);
-	return err ? err : more_kernels(s, step, c, d);
+	if (!err && region_known_late(s))
+		err = plan_regions(s, c, &r, last, d);
+	return err ? err : find_more_kernels(s, step, c, d);
 }
 
 static int run_whole(const struct call *c, const struct resize_state *s, void *fn, const void *x,

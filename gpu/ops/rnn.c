@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recurrent layers: a launch a step, two for a GRU. */
+/* Recurrent layers: one launch a time step, two for a GRU. */
 #include "ops/rnn.h"
 
 #include "gpu/launch/job.h"
@@ -10,7 +10,7 @@
 
 enum { CELL_RNN, CELL_GRU, CELL_LSTM };
 
-/* Numbered as kernels/rnn.cu has them. */
+/* Activation functions; kernels/rnn.cu knows each by its index here. */
 static const struct {
 	const char *name;
 	float p[2]; /* defaults */
@@ -34,7 +34,7 @@ static const struct {
 };
 enum { NACTS = sizeof(acts) / sizeof(*acts) };
 
-static int find(const char *name)
+static int find_activation(const char *name)
 {
 	int k = 0;
 
@@ -50,46 +50,46 @@ static int cell_of(const struct site *s)
 	return variant == RNN_PLAIN ? CELL_RNN : variant == RNN_GRU ? CELL_GRU : CELL_LSTM;
 }
 
-static bool quantized(const struct site *s)
+static bool is_quantized(const struct site *s)
 {
 	return s->node->op->variant == RNN_QUANTIZED_LSTM;
 }
 
-static int functions(int cell)
+static int count_functions(int cell)
 {
 	return cell == CELL_LSTM ? 3 : cell == CELL_GRU ? 2 : 1;
 }
 
-/* Name of function k; the cell's own where the model names none. */
+/* Name of activation k: the model's, or the default of the cell. */
 static const char *function_name(const struct rnn *p, int cell, int k)
 {
 	if (k < p->activations.n)
 		return p->activations.v[k].s;
-	return cell == CELL_RNN || k % functions(cell) ? "Tanh" : "Sigmoid";
+	return cell == CELL_RNN || k % count_functions(cell) ? "Tanh" : "Sigmoid";
 }
 
 static bool rnn_accepts(const struct site *s, struct why *w)
 {
 	const struct rnn *p = s->node->params;
-	int cell = cell_of(s), n = functions(cell) * rnn_directions(p);
+	int cell = cell_of(s), n = count_functions(cell) * rnn_directions(p);
 
 	if (p->activations.n > 0 && p->activations.n < n)
 		return refuse(w, "%lld activations where there should be %d",
 			      (long long)p->activations.n, n);
 	for (int k = 0; k < n; k++)
-		if (find(function_name(p, cell, k)) == NACTS)
+		if (find_activation(function_name(p, cell, k)) == NACTS)
 			return refuse(w, "activation %s", function_name(p, cell, k));
 	return true;
 }
 
-/* alphas and betas go to the functions that have such, in order */
-static void take_functions(const struct rnn *p, struct gpu_rnn *j)
+/* Sets the activations; the lists alpha and beta only have entries for functions that take such a parameter, in order. */
+static void set_functions(const struct rnn *p, struct gpu_rnn *j)
 {
 	int64_t a = 0, b = 0;
-	int each = functions(j->cell);
+	int each = count_functions(j->cell);
 
 	for (int k = 0; k < each * j->dirs; k++) {
-		int f = find(function_name(p, j->cell, k)), at = k / each * 3 + k % each;
+		int f = find_activation(function_name(p, j->cell, k)), at = k / each * 3 + k % each;
 		j->act[at] = f;
 		j->alpha[at] = acts[f].count > 0 && a < p->activation_alpha.n
 				       ? p->activation_alpha.v[a++]
@@ -100,7 +100,7 @@ static void take_functions(const struct rnn *p, struct gpu_rnn *j)
 	}
 }
 
-static void fill(const struct site *s, struct step *step, struct gpu_rnn *j)
+static void fill_rnn(const struct site *s, struct step *step, struct gpu_rnn *j)
 {
 	const struct rnn *p = s->node->params;
 	const struct shape *x = &site_in(s, RNN_X)->shape;
@@ -114,12 +114,12 @@ static void fill(const struct site *s, struct step *step, struct gpu_rnn *j)
 	j->seq = x->dim[p->layout ? 1 : 0];
 	j->batch = x->dim[p->layout ? 0 : 1];
 	j->input = x->dim[2];
-	j->hidden = site_in(s, RNN_W)->shape.dim[quantized(s) ? 2 : 1] / j->gates;
+	j->hidden = site_in(s, RNN_W)->shape.dim[is_quantized(s) ? 2 : 1] / j->gates;
 	j->clipped = !isnan(p->clip);
 	j->clip = j->clipped ? (double)p->clip : 0;
 	j->input_forget = j->cell == CELL_LSTM && p->input_forget;
 	j->linear_before_reset = j->cell == CELL_GRU && p->linear_before_reset;
-	take_functions(p, j);
+	set_functions(p, j);
 	size_t state = (size_t)(j->dirs * j->batch * j->hidden) * size;
 	j->at_xg = (int64_t)gpu_room(step, (size_t)(j->seq * j->gates) * state);
 	j->at_h[0] = (int64_t)gpu_room(step, state);
@@ -128,8 +128,8 @@ static void fill(const struct site *s, struct step *step, struct gpu_rnn *j)
 	j->at_rh = (int64_t)gpu_room(step, state);
 }
 
-static int add(struct site *s, struct step *step, const struct gpu_rnn *j, const char *kernel,
-	       struct gpu_grid grid, struct diag *d)
+static int add_task(struct site *s, struct step *step, const struct gpu_rnn *j, const char *kernel,
+		    struct gpu_grid grid, struct diag *d)
 {
 	char name[32];
 
@@ -137,13 +137,13 @@ static int add(struct site *s, struct step *step, const struct gpu_rnn *j, const
 	return gpu_task_add(s, step, "rnn", name, j, sizeof(*j), grid, d);
 }
 
-/* The step's launch; what differs between steps is set when it runs. */
+/* Adds one task for the time step; rnn_run launches it with the number of each step. */
 static int rnn_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct gpu_rnn job = {0};
 	char kernel[16];
 
-	fill(s, step, &job);
+	fill_rnn(s, step, &job);
 	int64_t state = job.dirs * job.batch * job.hidden,
 		wide = (job.gates * job.hidden + 31) / 32, rows = (job.seq * job.batch + 31) / 32;
 	struct gpu_grid inputs = {(unsigned)(rows < 1	      ? 1
@@ -153,12 +153,12 @@ static int rnn_reshape(struct site *s, struct step *step, struct diag *d)
 	if (!state)
 		return 0;
 	snprintf(kernel, sizeof(kernel), "rnn_step%d", job.cell);
-	int err = add(s, step, &job, "rnn_inputs", inputs, d);
+	int err = add_task(s, step, &job, "rnn_inputs", inputs, d);
 	if (!err)
-		err = add(s, step, &job, "rnn_start", gpu_grid(state), d);
+		err = add_task(s, step, &job, "rnn_start", gpu_grid(state), d);
 	if (!err)
-		err = add(s, step, &job, kernel, gpu_blocks((state + 3) / 4, 128), d);
-	return err ? err : add(s, step, &job, "rnn_end", gpu_grid(state), d);
+		err = add_task(s, step, &job, kernel, gpu_blocks((state + 3) / 4, 128), d);
+	return err ? err : add_task(s, step, &job, "rnn_end", gpu_grid(state), d);
 }
 
 static int rnn_run(const struct call *c)
@@ -183,11 +183,11 @@ static int rnn_run(const struct call *c)
 
 enum {
 	SCALES = RNN_P + 1,
-	MOST_DEPTH = 32768,
+	MAX_DEPTH = 32768, /* up to so many products of 8-bit numbers, a sum fits 32 bits */
 	MOST_Y = 65535
-}; /* sums of products fit 32 bits up to that depth */
+};
 
-/* Scales or zero points in input i: one a direction, or one a column. */
+/* Whether input i has one scale (or zero point) a direction, or one a column; *many: one a column. */
 static bool scales_fit(const struct site *s, uint32_t i, int *many)
 {
 	const struct shape *w = &site_in(s, i < SCALES + 2 ? RNN_W : RNN_R)->shape;
@@ -204,9 +204,8 @@ static bool qlstm_accepts(const struct site *s, struct why *w)
 	for (uint32_t i = SCALES; i < SCALES + 4; i++)
 		if (!scales_fit(s, i, &many))
 			return refuse(w, "neither one scale a direction nor one a column");
-	if (site_in(s, RNN_W)->shape.dim[1] > MOST_DEPTH ||
-	    site_in(s, RNN_R)->shape.dim[1] > MOST_DEPTH)
-		return refuse(w, "rows of more than %d", MOST_DEPTH);
+	if (site_in(s, RNN_W)->shape.dim[1] > MAX_DEPTH || site_in(s, RNN_R)->shape.dim[1] > MAX_DEPTH)
+		return refuse(w, "rows of more than %d", MAX_DEPTH);
 	return rnn_accepts(s, w);
 }
 
@@ -214,7 +213,7 @@ static void fill_quantized(const struct site *s, struct step *step, struct gpu_q
 {
 	struct gpu_rnn *j = &q->rnn;
 
-	fill(s, step, j);
+	fill_rnn(s, step, j);
 	for (uint32_t k = 0; k < 2; k++) {
 		scales_fit(s, SCALES + 2 * k, &q->many_scales[k]);
 		scales_fit(s, SCALES + 2 * k + 1, &q->many_zeros[k]);
@@ -232,7 +231,7 @@ static void fill_quantized(const struct site *s, struct step *step, struct gpu_q
 						      sizeof(uint32_t));
 }
 
-/* Ranges, codes, the inputs' products; a launch a step; the last states. */
+/* Tasks: start states, ranges of the input, its quantization, its products, one launch a time step, final states. */
 static int qlstm_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct gpu_qlstm job = {.rnn = {.cell = CELL_LSTM}};
@@ -253,7 +252,7 @@ static int qlstm_reshape(struct site *s, struct step *step, struct diag *d)
 				 (unsigned)(tiles < MOST_Y ? tiles : MOST_Y), (unsigned)j->dirs,
 				 256, 0};
 	struct gpu_grid codes = gpu_grid(j->seq * j->batch * ((j->input + 3) / 4));
-	int err = add(s, step, j, "rnn_start", gpu_grid(state), d);
+	int err = add_task(s, step, j, "rnn_start", gpu_grid(state), d);
 	if (!err)
 		err = gpu_task_add(s, step, "rnn", "qlstm_range", &job, sizeof(job), range, d);
 	if (!err)
@@ -262,7 +261,7 @@ static int qlstm_reshape(struct site *s, struct step *step, struct diag *d)
 		err = gpu_task_add(s, step, "rnn", "qlstm_inputs", &job, sizeof(job), inputs, d);
 	if (!err)
 		err = gpu_task_add(s, step, "rnn", "qlstm_step", &job, sizeof(job), steps, d);
-	return err ? err : add(s, step, j, "rnn_end", gpu_grid(state), d);
+	return err ? err : add_task(s, step, j, "rnn_end", gpu_grid(state), d);
 }
 
 static int qlstm_run(const struct call *c)

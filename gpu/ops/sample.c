@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors looked at between their elements, and windows put back: see kernels/sample.cu. */
+/* GridSample, AffineGrid, RoiAlign, Col2Im and less common pools and convolutions. Their kernels are in kernels/sample.cu. */
 #include "gpu/ops/sample.h"
 
 #include "gpu/launch/window.h"
@@ -165,7 +165,7 @@ int gpu_col2im_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "sample", "col2im", &job, job.n, d) : 0;
 }
 
-/* ---- pools that are seldom met --------------------------------------------------------------- */
+/* ---- less common pools ----------------------------------------------------------------------- */
 
 static const char *fill_unpool(const struct site *s, struct gpu_unpool *j)
 {
@@ -226,9 +226,9 @@ int gpu_global_lp_reshape(struct site *s, struct step *step, struct diag *d)
 		     : 0;
 }
 
-/* ---- windows over any number of dims ----------------------------------------------------------- */
+/* ---- pools and convolutions of any number of dims ---------------------------------------------- */
 
-static void take_window(const struct window *w, struct gpu_window_any *j)
+static void set_window(const struct window *w, struct gpu_window_any *j)
 {
 	j->rank = w->n;
 	j->image = j->pixels = j->window = 1;
@@ -255,7 +255,7 @@ static bool fill_pool(const struct site *s, struct gpu_window_any *j)
 
 	if (x->rank < 3 || window_set(&w, &p->window, x, NULL, p->ceil_mode != 0, NULL))
 		return false;
-	take_window(&w, j);
+	set_window(&w, j);
 	j->kind = name[0] == 'M' ? 0 : name[0] == 'A' ? 1 : 2;
 	j->count_pad = j->kind == 1 && p->count_include_pad;
 	j->column_major = j->kind == 0 && p->storage_order;
@@ -288,7 +288,7 @@ static bool fill_conv(const struct site *s, struct gpu_window_any *j)
 
 	if (x->rank < 3 || window_set(&w, s->node->params, x, weight, false, NULL))
 		return false;
-	take_window(&w, j);
+	set_window(&w, j);
 	j->group = f ? f->group : ((const struct conv *)s->node->params)->group;
 	if (f) {
 		j->act = f->act;
@@ -324,7 +324,7 @@ static bool fill_deconv(const struct site *s, struct gpu_window_any *j)
 
 	if (x->rank < 3 || p->group < 1 || conv_transpose_window(&w, p, x, weight, NULL))
 		return false;
-	take_window(&w, j);
+	set_window(&w, j);
 	j->group = p->group;
 	j->cin = x->dim[1] / p->group;
 	j->cout = weight->dim[1];

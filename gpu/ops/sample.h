@@ -2,8 +2,9 @@
 #ifndef GPU_OPS_SAMPLE_H
 #define GPU_OPS_SAMPLE_H
 /*
- * Rows for tables of families whose other kernels are elsewhere: regions (pool.c), grids (resize.c),
- * Col2Im (conv.c), Einsum and Det (matmul.c), two normalisations (norm.c). All run by gpu_tasks_run.
+ * Kernel rows of sample.c and matrix.c for the tables of other families: regions and pools (pool.c), grids (resize.c),
+ * Col2Im and convolutions (conv.c), Einsum, Det and Inverse (matmul.c), normalizations (norm.c). All of them have no state
+ * but their tasks, which gpu_tasks_run launches.
  */
 #include "gpu/launch/job.h"
 

@@ -7,7 +7,13 @@
 
 #include <math.h>
 
-enum { MOST = 65535, LARGEST_HEAD = 128, PLAIN_BLOCKS = 2048, KNOWN_MASK = 1 << 20, HIDES = 30000 };
+enum {
+	MOST = 65535,
+	MAX_HEAD_SIZE = 128,
+	MAX_PLAIN_BLOCKS = 2048,
+	MAX_KNOWN_MASK = 1 << 20,
+	HIDING_SCORE = 30000
+};
 
 const char gpu_attend_there[1];
 
@@ -34,25 +40,31 @@ const char *gpu_attend_refusal(const struct gpu_attend *j)
 	int64_t rows;
 
 	if (__builtin_mul_overflow(j->batch * j->heads, j->s, &rows) || rows > INT32_MAX)
-		return "more queries than are counted";
-	return j->kv_heads < 1 || j->heads % j->kv_heads ? "heads that do not fit" : NULL;
+		return "batch * heads * queries of 2^31 or more";
+	return j->kv_heads < 1 || j->heads % j->kv_heads
+		       ? "query heads that are no multiple of the key heads"
+		       : NULL;
 }
 
-/* Whether scores can stay in registers: the form is one that the kernels of the tensor cores have. */
-static bool is_flash(const struct gpu_attend *j, enum dtype t)
+/* Whether the tensor-core kernels, which keep the scores in registers, have this form of attention. */
+static bool fits_tensor_cores(const struct gpu_attend *j, enum dtype t)
 {
 	bool mask = !j->mask_type || j->mask_type == DT_BOOL || j->mask_type == (int)t;
 
 	return t != DT_F64 && mask && !j->bias_type && !j->sink && !j->qk && !j->round &&
-	       j->d <= LARGEST_HEAD && j->dv <= LARGEST_HEAD && j->heads <= MOST && j->batch <= MOST;
+	       j->d <= MAX_HEAD_SIZE && j->dv <= MAX_HEAD_SIZE && j->heads <= MOST &&
+	       j->batch <= MOST;
 }
 
-static bool divides(const int64_t *steps, int64_t by)
+static bool are_multiples(const int64_t *steps, int64_t by)
 {
 	return steps[0] % by == 0 && steps[1] % by == 0 && steps[2] % by == 0;
 }
 
-/* Queries of a block are 16 a warp: with few heads in smaller blocks, so that more of the device works. */
+/*
+ * Warps of a block of the strict fp32 kernel; each warp computes 16 queries. Blocks are smaller when there are few of
+ * them, so that more processors of the device have work.
+ */
 static unsigned exact_warps(const struct site *s, const struct gpu_attend *j)
 {
 	const struct device_facts *f = cuda_facts(s->device);
@@ -66,7 +78,8 @@ static unsigned exact_warps(const struct site *s, const struct gpu_attend *j)
 static int set_plain(const struct site *s, struct gpu_attend_plan *p, enum dtype t, struct diag *d)
 {
 	const struct gpu_attend *j = &p->job;
-	int64_t rows = j->batch * j->heads * j->s, blocks = rows < PLAIN_BLOCKS ? rows : PLAIN_BLOCKS;
+	int64_t rows = j->batch * j->heads * j->s,
+		blocks = rows < MAX_PLAIN_BLOCKS ? rows : MAX_PLAIN_BLOCKS;
 
 	p->grid = (struct gpu_grid){(unsigned)blocks, 1, 1, 128, 0};
 	p->scratch = (size_t)(blocks * j->t) * (t == DT_F64 ? 8 : 4);
@@ -90,11 +103,13 @@ int gpu_attend_set(const struct site *s, struct gpu_attend_plan *p, enum dtype t
 		return 0;
 	if (t == DT_F16 || t == DT_BF16)
 		gpu_fell_back(s, "by our own attention", why.text);
-	if (!is_flash(j, t))
+	if (!fits_tensor_cores(j, t))
 		return set_plain(s, p, t, d);
-	j->vector = j->kd == 1 && j->d % each == 0 && j->dv % each == 0 && divides(j->ks, each) &&
-		    divides(j->vs, each) && starts[1] % 16 == 0 && starts[2] % 16 == 0;
-	bool pairs = j->vector && divides(j->qs, 2) && divides(j->ys, 2) && starts[0] % 16 == 0;
+	j->vector = j->kd == 1 && j->d % each == 0 && j->dv % each == 0 &&
+		    are_multiples(j->ks, each) && are_multiples(j->vs, each) &&
+		    starts[1] % 16 == 0 && starts[2] % 16 == 0;
+	bool pairs = j->vector && are_multiples(j->qs, 2) && are_multiples(j->ys, 2) &&
+		     starts[0] % 16 == 0;
 	const char *form = !pairs || j->softcap > 0 ? "ANY"
 			   : !j->mask_type	    ? "PLAIN"
 			   : j->mask_type == (int)t ? "MASKED"
@@ -125,7 +140,7 @@ int gpu_attend_launch(const struct call *c, const struct gpu_attend_plan *p)
 
 struct fused {
 	struct gpu_attend_plan plan;
-	size_t start[3]; /* of q, k, v in their inputs */
+	size_t start[3]; /* bytes at which q, k and v begin in their inputs */
 	bool packed;
 };
 
@@ -144,8 +159,8 @@ static void fill_packed(const struct fused_attention *p, const struct shape *q, 
 	a->start[2] = (size_t)(2 * hidden * size);
 }
 
-static void fill_apart(const struct fused_attention *p, const struct shape *q,
-		       const struct shape *k, const struct shape *v, struct fused *a)
+static void fill_separate(const struct fused_attention *p, const struct shape *q,
+			  const struct shape *k, const struct shape *v, struct fused *a)
 {
 	struct gpu_attend *j = &a->plan.job;
 
@@ -161,14 +176,14 @@ static void fill_apart(const struct fused_attention *p, const struct shape *q,
 	}
 }
 
-/* Whether a mask that is known leaves every query a key: `safe` then says nothing. */
-static bool leaves_all(const struct tensor *t)
+/* Whether a mask known before the run leaves each query at least one key. `safe` has no effect then. */
+static bool leaves_a_key(const struct tensor *t)
 {
 	int64_t n = t ? tensor_count(t) : 0,
 		row = t && t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 0;
 	bool any = false;
 
-	if (row < 1 || n > KNOWN_MASK || t->device || !t->data || tensor_dtype(t) == DT_BOOL)
+	if (row < 1 || n > MAX_KNOWN_MASK || t->device || !t->data || tensor_dtype(t) == DT_BOOL)
 		return false;
 	for (int64_t i = 0; i < n; i++) {
 		any |= elem_f64(tensor_dtype(t), t->data, i) > -6e4;
@@ -180,17 +195,17 @@ static bool leaves_all(const struct tensor *t)
 	return true;
 }
 
-/* Whether a mask that is known hides from each query the keys behind its own, and no others. */
+/* Whether a mask known before the run is the causal one: it hides later keys from each query, and nothing else. */
 static bool is_causal(const struct tensor *t, int64_t queries, int64_t keys)
 {
 	int64_t n = t ? tensor_count(t) : 0, rank = t ? t->shape.rank : 0;
 
-	if (n < 1 || n > KNOWN_MASK || t->device || !t->data || rank < 2 || queries != keys ||
+	if (n < 1 || n > MAX_KNOWN_MASK || t->device || !t->data || rank < 2 || queries != keys ||
 	    t->shape.dim[rank - 1] != keys || t->shape.dim[rank - 2] != queries)
 		return false;
 	for (int64_t i = 0; i < n; i++) {
 		double v = elem_f64(tensor_dtype(t), t->data, i);
-		bool later = i % keys > i / keys % queries, hidden = v < -HIDES;
+		bool later = i % keys > i / keys % queries, hidden = v < -HIDING_SCORE;
 		if (tensor_dtype(t) == DT_BOOL ? later != (v < 0.5)
 		    : later		       ? !hidden
 					       : v < 0 || v > 0)
@@ -203,17 +218,18 @@ static void fill_mask(const struct site *s, const struct vinfo *mask, struct gpu
 {
 	const struct tensor *known = site_known(s, 3);
 
-	if (j->right < 0 && is_causal(known, j->s, j->t)) { /* later keys need not be looked at */
+	if (j->right < 0 &&
+	    is_causal(known, j->s, j->t)) { /* as a causal attention the kernel skips the later keys */
 		j->right = 0;
 		j->offset = 0;
 		return;
 	}
 	j->mask_type = mask->type.dtype;
 	gpu_attend_mask(&mask->shape, j->t, j->ms, &j->mask_keys);
-	j->safe &= !leaves_all(known);
+	j->safe &= !leaves_a_key(known);
 }
 
-static const char *fill(const struct site *s, struct fused *a)
+static const char *fill_fused(const struct site *s, struct fused *a)
 {
 	const struct fused_attention *p = s->node->params;
 	const struct vinfo *q = site_in(s, 0), *k = site_in(s, 1), *v = site_in(s, 2),
@@ -234,7 +250,7 @@ static const char *fill(const struct site *s, struct fused *a)
 	if (a->packed)
 		fill_packed(p, &q->shape, gpu_size(gpu_type(s, 0)), a);
 	else
-		fill_apart(p, &q->shape, &k->shape, &v->shape, a);
+		fill_separate(p, &q->shape, &k->shape, &v->shape, a);
 	j->offset = p->causal == 2 ? j->t - j->s : 0;
 	gpu_attend_steps(p->merged, j->heads, j->s, j->dv, j->heads * j->dv, j->ys);
 	if (mask && mask->shape.rank > 4)
@@ -247,7 +263,7 @@ static const char *fill(const struct site *s, struct fused *a)
 bool gpu_fused_attention_accepts(const struct site *s, struct why *w)
 {
 	struct fused a = {0};
-	const char *bad = fill(s, &a);
+	const char *bad = fill_fused(s, &a);
 
 	return bad ? refuse(w, "%s", bad) : true;
 }
@@ -256,7 +272,7 @@ int gpu_fused_attention_reshape(struct site *s, struct step *step, struct diag *
 {
 	struct fused *a = arena_new(s->plan_arena, struct fused);
 
-	fill(s, a);
+	fill_fused(s, a);
 	step->state = a;
 	if (site_in(s, 3) && !a->plan.job.mask_type)
 		step->unread |= 8;

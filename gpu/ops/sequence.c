@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No kernels yet: these operators run on the host. */
+/* Sequences and optionals have no kernels on the GPU: these operators run on the host. */
 #include "backend/backend.h"
 
 const struct kernel gpu_sequence[] = {{0}};

@@ -5,8 +5,8 @@
 
 #define T_MADE (T_NUMBERS)
 
-/* A number that the plan knows, or what stands for one left out; false where only the run knows it. */
-static bool number(const struct site *s, uint32_t i, int64_t absent, int64_t *out)
+/* *out: the integer in input i, or `absent` if the input is not given; false if only the run knows it. */
+static bool known_integer(const struct site *s, uint32_t i, int64_t absent, int64_t *out)
 {
 	const struct tensor *t = site_known(s, i);
 
@@ -18,7 +18,7 @@ static bool number(const struct site *s, uint32_t i, int64_t absent, int64_t *ou
 	return t != NULL;
 }
 
-static struct gpu_grid warps(int64_t n)
+static struct gpu_grid grid_of_warps(int64_t n)
 {
 	return gpu_blocks((n + 3) / 4, 128);
 }
@@ -33,16 +33,16 @@ static const char *fill_dft(const struct site *s, struct gpu_signal *j)
 
 	if (!shape_known(y))
 		return "a length that only the run knows";
-	if (!number(s, DFT_AXIS, -2, &axis))
+	if (!known_integer(s, DFT_AXIS, -2, &axis))
 		return "an axis that only the run knows";
 	int a = axis_of(axis, x->rank);
 	if (a < 0 || a == x->rank - 1)
-		return "an axis that is none";
+		return "an axis that the input does not have, or its last";
 	j->mirror = p->inverse && p->onesided;
-	if (!number(s, DFT_LENGTH, j->mirror ? 2 * (x->dim[a] - 1) : x->dim[a], &length))
+	if (!known_integer(s, DFT_LENGTH, j->mirror ? 2 * (x->dim[a] - 1) : x->dim[a], &length))
 		return "a length that only the run knows";
 	if (length < 1 || (p->onesided && !p->inverse ? length / 2 + 1 : length) != y->dim[a])
-		return "a length of nothing";
+		return "a length that does not match the output";
 	j->inverse = p->inverse != 0;
 	j->length = length;
 	j->taken = x->dim[a];
@@ -68,7 +68,9 @@ static int dft_reshape(struct site *s, struct step *step, struct diag *d)
 
 	fill_dft(s, &job);
 	step->unread = 6;
-	return job.n ? gpu_task_add(s, step, "signal", "dft", &job, sizeof(job), warps(job.n), d) : 0;
+	return job.n ? gpu_task_add(s, step, "signal", "dft", &job, sizeof(job),
+				    grid_of_warps(job.n), d)
+		     : 0;
 }
 
 /* ---- STFT ------------------------------------------------------------------------------------ */
@@ -80,10 +82,11 @@ static const char *fill_stft(const struct site *s, struct gpu_signal *j)
 	const struct vinfo *w = site_in(s, STFT_WINDOW);
 	int64_t length;
 
-	if (!shape_known(y) || !number(s, STFT_LENGTH, w ? w->shape.dim[0] : x->dim[1], &length))
+	if (!shape_known(y) ||
+	    !known_integer(s, STFT_LENGTH, w ? w->shape.dim[0] : x->dim[1], &length))
 		return "a length that only the run knows";
 	if (length < 1 || (p->onesided ? length / 2 + 1 : length) != y->dim[2])
-		return "another length";
+		return "a length that does not match the output";
 	j->samples = x->dim[1];
 	j->parts = x->rank == 3 ? (int)x->dim[2] : 1;
 	j->frames = y->dim[1];
@@ -108,13 +111,14 @@ static int stft_reshape(struct site *s, struct step *step, struct diag *d)
 
 	fill_stft(s, &job);
 	step->unread = 8;
-	return job.n ? gpu_task_add(s, step, "signal", "stft", &job, sizeof(job), warps(job.n), d)
+	return job.n ? gpu_task_add(s, step, "signal", "stft", &job, sizeof(job),
+				    grid_of_warps(job.n), d)
 		     : 0;
 }
 
 /* ---- windows, mel weights -------------------------------------------------------------------- */
 
-static bool made_accepts(const struct site *s, struct why *w)
+static bool output_accepts(const struct site *s, struct why *w)
 {
 	if (!(T_BIT(gpu_out_type(s, 0)) & T_MADE))
 		return refuse(w, "%s", dtype_name(gpu_out_type(s, 0)));
@@ -143,23 +147,26 @@ static int mel_reshape(struct site *s, struct step *step, struct diag *d)
 	return job.n ? GPU_TASK(s, step, "signal", "mel_weights", &job, job.n, d) : 0;
 }
 
-#define WINDOW(name)                                                                                   \
-	{                                                                                              \
-		.op = (name), .accepts = made_accepts, .reshape = window_reshape, .run = gpu_tasks_run \
+#define WINDOW(name)                                                                               \
+	{                                                                                          \
+		.op = (name), .accepts = output_accepts, .reshape = window_reshape,                \
+		.run = gpu_tasks_run                                                               \
 	}
-const struct kernel gpu_signal[] = {
-	{.op = "DFT",
-	 .types = T_FLOATING,
-	 .accepts = dft_accepts,
-	 .reshape = dft_reshape,
-	 .run = gpu_tasks_run},
-	{.op = "STFT",
-	 .types = T_FLOATING,
-	 .accepts = stft_accepts,
-	 .reshape = stft_reshape,
-	 .run = gpu_tasks_run},
-	WINDOW("HannWindow"),
-	WINDOW("HammingWindow"),
-	WINDOW("BlackmanWindow"),
-	{.op = "MelWeightMatrix", .accepts = made_accepts, .reshape = mel_reshape, .run = gpu_tasks_run},
-	{0}};
+const struct kernel gpu_signal[] = {{.op = "DFT",
+				     .types = T_FLOATING,
+				     .accepts = dft_accepts,
+				     .reshape = dft_reshape,
+				     .run = gpu_tasks_run},
+				    {.op = "STFT",
+				     .types = T_FLOATING,
+				     .accepts = stft_accepts,
+				     .reshape = stft_reshape,
+				     .run = gpu_tasks_run},
+				    WINDOW("HannWindow"),
+				    WINDOW("HammingWindow"),
+				    WINDOW("BlackmanWindow"),
+				    {.op = "MelWeightMatrix",
+				     .accepts = output_accepts,
+				     .reshape = mel_reshape,
+				     .run = gpu_tasks_run},
+				    {0}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a tensor, padding, triangles. */
+/* Slices, splits, padding, triangles and reversed sequences. */
 #include "gpu/launch/job.h"
 #include "ops/slice.h"
 
@@ -49,8 +49,8 @@ static int slice_reshape(struct site *s, struct step *step, struct diag *d)
 	return m->fn ? 0 : -E_DEVICE;
 }
 
-/* How much of the axis an output has that nobody wants. */
-static int64_t left_out(const struct site *s, uint32_t k, int axis)
+/* Length along the axis of output k of Split, which the model does not use. */
+static int64_t unused_length(const struct site *s, uint32_t k, int axis)
 {
 	const struct tensor *t = site_known(s, 1);
 
@@ -72,7 +72,7 @@ static int split_reshape(struct site *s, struct step *step, struct diag *d)
 		const struct vinfo *y = site_out(s, i);
 		struct gpu_piece *p = &m->piece[m->count];
 		if (!y) {
-			at += left_out(s, i, axis);
+			at += unused_length(s, i, axis);
 			continue;
 		}
 		int64_t run = y->shape.dim[axis] * inner;
@@ -149,7 +149,7 @@ static int pad_run(const struct call *c)
 
 struct trilu_state {
 	void *fn;
-	bool reads; /* k, which only the run knows */
+	bool reads; /* the kernel reads the diagonal k, which only the run knows */
 	struct gpu_trilu job;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/ops/sorted_lines.h"
 
-enum { TILE = 1024 };
+enum { SORT_TILE = 1024 };
 
 bool gpu_sort_room(struct gpu_sort *s, struct step *step, int64_t lines, int64_t n)
 {
@@ -22,7 +22,7 @@ bool gpu_sort_room(struct gpu_sort *s, struct step *step, int64_t lines, int64_t
 int gpu_sort_add(struct site *s, struct step *step, const char *file, const char *name, void *job,
 		 size_t bytes, struct gpu_sort *sort, struct diag *d)
 {
-	int64_t tile = sort->padded < TILE ? sort->padded : TILE,
+	int64_t tile = sort->padded < SORT_TILE ? sort->padded : SORT_TILE,
 		tiles = sort->lines * (sort->padded / tile);
 	char by_tiles[64], by_step[64];
 

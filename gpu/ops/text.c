@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TfIdfVectorizer of integers; what works on strings runs on the host. */
+/* TfIdfVectorizer of integers; operators on strings run on the host. */
 #include "gpu/launch/job.h"
 #include "gpu/kernels/tfidf.h"
 #include "ops/text.h"
 
 #include "base/hash.h"
 
-/* n-grams of the pool in its order, those that nothing counts left out. */
+/* The n-grams of the pool that can be counted, in the pool's order, each with its column of the output. */
 struct grams {
 	struct gpu_gram *v;
 	int64_t *column;
@@ -20,7 +20,7 @@ struct tfidf_state {
 	struct gpu_tfidf job;
 };
 
-/* Of two n-grams that are alike the later one counts. */
+/* Whether the pool has an equal n-gram later on, which is the one that counts. */
 static bool hidden_by_later(const struct map *last, const struct tfidf_params *p, int64_t from,
 			    int64_t n, int64_t id)
 {
@@ -34,7 +34,7 @@ static const char *read_grams(const struct tfidf_params *p, struct arena *a, str
 	g->v = arena_new_n(a, struct gpu_gram, (size_t)(total > 0 ? total : 0) + 1);
 	g->column = arena_new_n(a, int64_t, (size_t)(total > 0 ? total : 0) + 1);
 	if (total < 0)
-		return "no pool of integers";
+		return "a pool of strings";
 	for (int64_t n = 1; n <= p->ngram_counts.n; n++) {
 		int64_t from = p->ngram_counts.v[n - 1],
 			to = n < p->ngram_counts.n ? p->ngram_counts.v[n] : total;
@@ -72,7 +72,7 @@ static bool tfidf_accepts(const struct site *s, struct why *w)
 	return bad ? refuse(w, "%s", bad) : true;
 }
 
-/* The tables side by side: where columns begin, the pool, the n-grams in the order of their columns. */
+/* Makes one buffer: where each column's n-grams begin, the pool, the n-grams by column. NULL: no memory. */
 static char *lay_tables(const struct tfidf_params *p, const struct grams *g, struct gpu_tfidf *j,
 			size_t *bytes)
 {
@@ -95,7 +95,7 @@ static char *lay_tables(const struct tfidf_params *p, const struct grams *g, str
 	for (int64_t c = 0; c < j->columns; c++)
 		begin[c + 1] += begin[c];
 	struct gpu_gram *to = (struct gpu_gram *)(void *)(host + first + pool);
-	for (int64_t k = g->n; k-- > 0;) /* from behind, so that each goes to the end of its column */
+	for (int64_t k = g->n; k-- > 0;) /* backwards, so that n-grams of a column keep their order */
 		to[--begin[g->column[k] + 1]] = g->v[k];
 	for (int64_t c = 0; c < j->columns; c++)
 		begin[c] = begin[c + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators of one tensor that look at each element by itself. */
+/* Elementwise operators of one tensor. */
 #include "gpu/launch/job.h"
 #include "ops/unary.h"
 
@@ -7,7 +7,7 @@
 
 static const struct {
 	const char *op;
-	int how, nparams; /* floats that the params begin with */
+	int how, nparams; /* number of floats at the start of the node's params that the function takes */
 } hows[] = {
 #define UNARY(op, how, types, nparams) {(op), U_##how, (nparams)},
 #include "ops/unary.def"
@@ -93,21 +93,21 @@ static int class_reshape(struct site *s, struct step *step, struct diag *d)
 	return u->fn ? 0 : -E_DEVICE;
 }
 
-/* Nothing is dropped, and nobody asks for the mask. */
+/* Dropout that is known not to drop anything, without an output of the mask, is a view. */
 static bool dropout_accepts(const struct site *s, struct why *w)
 {
 	const struct tensor *mode = s->node->nin > 2 ? site_known(s, 2) : NULL;
 
 	if (site_out(s, 1) ||
 	    (site_in(s, 2) && (!mode || tensor_count(mode) != 1 || elem_i64(DT_BOOL, mode->data, 0))))
-		return refuse(w, "training, or a mask");
+		return refuse(w, "training mode, or an output of the mask");
 	return true;
 }
 
-/* Some are dropped, or may be, or somebody asks which. */
+/* Dropout in training mode, or in a mode that only the run knows, or with an output of the mask. */
 struct dropping {
 	void *fn;
-	bool fixed; /* the seed is the model's */
+	bool fixed; /* the model gives the seed */
 	struct gpu_dropout job;
 };
 
@@ -139,13 +139,13 @@ static int dropping_run(const struct call *c)
 	return job.n ? gpu_launch(c, r->fn, gpu_grid(job.n), &job, sizeof(job)) : 0;
 }
 
-/* With a bias it is binary. */
+/* FastGelu with a bias is among the binary operators. */
 static bool fast_gelu_accepts(const struct site *s, struct why *w)
 {
 	return !site_in(s, 1) || refuse(w, "a bias");
 }
 
-/* Channels times one number, plus one of the channel's own. */
+/* ImageScaler: y = x * scale + bias[channel]. */
 static int scaler_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct image_scaler *p = s->node->params;
@@ -156,7 +156,7 @@ static int scaler_reshape(struct site *s, struct step *step, struct diag *d)
 	int err = 0;
 
 	job.scale = (double)p->scale;
-	/* the biases travel in the job, so many a launch */
+	/* the biases are in the job, GPU_SCALES of them a launch */
 	for (int64_t c = 0; c < channels && job.n && !err; c += GPU_SCALES) {
 		job.first = c;
 		for (int64_t i = 0; i < GPU_SCALES && c + i < p->bias.n; i++)

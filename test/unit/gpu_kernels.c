@@ -274,6 +274,8 @@ static const struct {
 	{"ImageDecoder", "the codecs are of the host"},
 	{"SplitToSequence", "gives a sequence"},
 	{"SequenceConstruct", "gives a sequence"},
+	{"NegativeLogLikelihoodLoss", "losses are of training, which happens elsewhere"},
+	{"SoftmaxCrossEntropyLoss", "losses are of training, which happens elsewhere"},
 };
 
 static bool is_explained(const char *op)
