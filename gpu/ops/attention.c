@@ -7,6 +7,7 @@
 
 #include "gpu/ops/sdpa.h"
 #include "gpu/ops/contrib_attention.h"
+#include "gpu/ops/flex_attention.h"
 
 #include <math.h>
 

@@ -12,9 +12,4 @@ bool gpu_group_query_accepts(const struct site *s, struct why *w);
 int gpu_group_query_reshape(struct site *s, struct step *step, struct diag *d);
 int gpu_heads_run(const struct call *c);
 
-/* flex.c: FlexAttention */
-bool gpu_flex_accepts(const struct site *s, struct why *w);
-int gpu_flex_reshape(struct site *s, struct step *step, struct diag *d);
-int gpu_flex_run(const struct call *c);
-
 #endif

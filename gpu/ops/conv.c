@@ -4,7 +4,10 @@
  * products with a single pixel ("point"); cuDNN computes the others. What cuDNN refuses goes to a plain kernel of ours.
  * Tensors are channels last if the fastest kernel wants them so.
  */
+#include "gpu/ops/conv.h"
+
 #include "ops/conv.h"
+#include "ops/fused.h"
 
 #include "gpu/library/choices.h"
 #include "gpu/library/conv_plan.h"
@@ -12,8 +15,7 @@
 #include "gpu/kernels/conv.h"
 #include "gpu/launch/channels_last.h"
 #include "gpu/launch/packed.h"
-#include "gpu/ops/product.h"
-#include "gpu/ops/sample.h"
+#include "gpu/ops/task_rows.h"
 #include "gpu/driver/tune.h"
 
 enum {

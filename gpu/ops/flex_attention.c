@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FlexAttention (ai.onnx.preview): the scores are stored in the workspace, because subgraphs of the model modify them. */
-#include "gpu/ops/contrib_attention.h"
+#include "gpu/ops/flex_attention.h"
+
 #include "gpu/launch/job.h"
 #include "gpu/kernels/heads.h"
 #include "ops/attention.h"

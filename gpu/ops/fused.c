@@ -5,8 +5,9 @@
 #include "gpu/ops/sdpa.h"
 #include "gpu/ops/norm.h"
 #include "gpu/ops/pointwise.h"
-#include "gpu/ops/product.h"
-#include "gpu/ops/sample.h"
+#include "gpu/ops/conv.h"
+#include "gpu/ops/matmul.h"
+#include "gpu/ops/task_rows.h"
 
 static bool gemm_accepts(const struct site *s, struct why *w)
 {

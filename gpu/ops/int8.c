@@ -7,6 +7,7 @@
 #include "gpu/launch/packed.h"
 #include "gpu/driver/tune.h"
 #include "gpu/launch/window.h"
+#include "gpu/ops/quant.h"
 
 #include <inttypes.h>
 

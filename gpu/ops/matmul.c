@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/ops/product.h"
+#include "gpu/ops/matmul.h"
 
 #include "gpu/library/cublaslt.h"
 #include "gpu/library/choices.h"
 #include "gpu/launch/packed.h"
-#include "gpu/ops/sample.h"
+#include "gpu/ops/task_rows.h"
 
 enum { TILE_SIZE = 64, MOST_Y = 65535 };
 

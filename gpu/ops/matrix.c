@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Einsum, Det, Inverse and the less common forms of normalizations. Their kernels are in kernels/matrix.cu. */
-#include "gpu/ops/sample.h"
+#include "gpu/ops/task_rows.h"
 
 #include "ops/matmul.h"
 #include "ops/norm.h"

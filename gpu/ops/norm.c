@@ -2,7 +2,7 @@
 #include "gpu/ops/norm.h"
 
 #include "ops/norm.h"
-#include "gpu/ops/sample.h"
+#include "gpu/ops/task_rows.h"
 
 enum { MIN_WARP_ROWS = 2048 }; /* fewer rows get a block each, so that more of the device works */
 

@@ -2,7 +2,7 @@
 #include "ops/pool.h"
 
 #include "gpu/launch/channels_last.h"
-#include "gpu/ops/sample.h"
+#include "gpu/ops/task_rows.h"
 #include "gpu/launch/window.h"
 
 enum { MAX, AVERAGE, LP };

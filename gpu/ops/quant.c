@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/ops/quant.h"
+
 #include "ops/quant.h"
 
 #include "gpu/ops/block_gather.h"

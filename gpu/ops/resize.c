@@ -6,7 +6,7 @@
  */
 #include "gpu/kernels/resize.h"
 #include "gpu/launch/channels_last.h"
-#include "gpu/ops/sample.h"
+#include "gpu/ops/task_rows.h"
 #include "ops/taps.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GridSample, AffineGrid, RoiAlign, Col2Im and less common pools and convolutions. Their kernels are in kernels/sample.cu. */
-#include "gpu/ops/sample.h"
+#include "gpu/ops/task_rows.h"
 
 #include "gpu/launch/window.h"
 #include "ops/conv.h"

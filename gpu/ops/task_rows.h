@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GPU_OPS_SAMPLE_H
-#define GPU_OPS_SAMPLE_H
+#ifndef GPU_OPS_TASK_ROWS_H
+#define GPU_OPS_TASK_ROWS_H
 /*
  * Kernel rows of sample.c and matrix.c for the tables of other families: regions and pools (pool.c), grids (resize.c),
  * Col2Im and convolutions (conv.c), Einsum, Det and Inverse (matmul.c), normalizations (norm.c). All of them have no state
