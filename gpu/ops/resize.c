@@ -191,14 +191,6 @@ static void integer_range(enum dtype t, double *low, double *high)
 	*high = t == DT_BOOL ? 1 : ldexp(1, bits - (is_signed ? 1 : 0)) - 1;
 }
 
-static size_t reserve(struct step *step, int64_t n, int64_t size)
-{
-	size_t at = step->workspace;
-
-	step->workspace += ((size_t)(n * size) + 255) / 256 * 256;
-	return at;
-}
-
 /* Finds the kernel of pass k. The first pass reads and the last writes the tensor's type t; others the computing type. */
 static int pass_kernel(struct site *s, struct resize_state *c, int k, enum dtype t, struct diag *d)
 {
@@ -249,10 +241,9 @@ static int make_passes(struct site *s, struct step *step, struct resize_state *c
 		err = pass_kernel(s, c, k, t, d);
 	}
 	for (int i = 0; i < 2; i++)
-		c->half[i] = reserve(step, largest[i],
-				     c->nearest	 ? gpu_size(t)
-				     : in_f32(t) ? 4
-						 : 8);
+		c->half[i] = gpu_room(step, (size_t)(largest[i] * (c->nearest  ? gpu_size(t)
+								   : in_f32(t) ? 4
+									       : 8)));
 	return err;
 }
 
@@ -264,8 +255,8 @@ static int find_more_kernels(struct site *s, struct step *step, struct resize_st
 	bool good = true;
 
 	if (c->integers) {
-		c->in_at = reserve(step, nx, 8);
-		c->out_at = reserve(step, ny, 8);
+		c->in_at = gpu_room(step, (size_t)nx * 8);
+		c->out_at = gpu_room(step, (size_t)ny * 8);
 		c->whole.type = (int)t;
 		c->whole.drop = taps_linear(p) && !p->antialias;
 		integer_range(t, &c->whole.low, &c->whole.high);
