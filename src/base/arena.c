@@ -13,10 +13,11 @@ struct arena_chunk {
 	char data[] __attribute__((aligned(16)));
 };
 
+/* Chunks double in size. The first fits into one page together with its own header and that of mem_alloc(). */
 enum { FIRST_CHUNK = 4096 - 64 - 32, LARGEST_CHUNK = 1 << 20 };
 
-/* INFER_FAIL_ALLOC=n refuses the n-th chunk, so that tests see every refusal. */
-static int refused(void)
+/* For tests: INFER_FAIL_ALLOC=n makes the n-th chunk of the process fail. */
+static int refuse_for_test(void)
 {
 	static long left = -1;
 	static int asked;
@@ -43,7 +44,7 @@ static void add_chunk(struct arena *a, size_t bytes)
 		size = LARGEST_CHUNK;
 	if (size < bytes)
 		size = bytes;
-	struct arena_chunk *c = refused() ? NULL : mem_alloc(sizeof(*c) + size, MEM_MODEL);
+	struct arena_chunk *c = refuse_for_test() ? NULL : mem_alloc(sizeof(*c) + size, MEM_MODEL);
 	if (!c)
 		out_of_memory(size);
 	c->size = size;
@@ -146,7 +147,7 @@ void arena_take(struct arena *to, struct arena *from)
 
 	while (last && last->next)
 		last = last->next;
-	if (last && to->chunks) { /* behind the chunk that `to` allocates from */
+	if (last && to->chunks) { /* insert after the newest chunk, from which `to` allocates */
 		last->next = to->chunks->next;
 		to->chunks->next = from->chunks;
 	} else if (last) {

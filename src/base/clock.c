@@ -8,7 +8,7 @@
 
 enum { START_FIELD = 22 }; /* of /proc/self/stat: start time in ticks since boot */
 
-/* Ticks since boot at which the process started; 0 where the system does not say. */
+/* Ticks from the boot of the machine to the start of the process; 0: /proc cannot be read. */
 static unsigned long long start_ticks(void)
 {
 	char text[1024];
@@ -40,7 +40,7 @@ uint64_t clock_since_exec(void)
 				 ticks % (unsigned long)hz * (1000000000u / (unsigned long)hz);
 		since = t > start ? t - start : 0;
 	}
-	/* A tick is coarse (10 ms): take its middle; the time the processor was ours is a lower bound. */
+	/* The start is known to a tick of 10 ms only: assume its middle. The CPU time used is a lower bound of the result. */
 	if (hz > 0) {
 		uint64_t half = 500000000u / (unsigned long)hz;
 		since = since > half ? since - half : 0;

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Monotonic nanoseconds. */
+/* Nanoseconds of the monotonic clock, from an arbitrary start. */
 static inline uint64_t clock_ns(void)
 {
 	struct timespec t;

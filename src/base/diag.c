@@ -70,8 +70,8 @@ int code_exit(enum code code)
 	return codes[code].exit;
 }
 
-/* A finding outlives the model that it is about: it holds its own text. */
-static struct finding *keep(struct arena *a, const struct finding *f)
+/* Copy a finding with all its texts, because it outlives the model that they may belong to. */
+static struct finding *copy_finding(struct arena *a, const struct finding *f)
 {
 	struct finding *copy = arena_dup(a, f, sizeof(*f));
 	const char **text[] = {&copy->model,   &copy->node,	&copy->op,     &copy->slot,
@@ -94,7 +94,7 @@ int diag_add(struct diag *d, const struct finding *f)
 {
 	if (!d)
 		return -(int)f->code;
-	struct finding *copy = keep(&d->arena, f);
+	struct finding *copy = copy_finding(&d->arena, f);
 	if (d->last)
 		d->last->next = copy;
 	else
@@ -173,7 +173,7 @@ static void print_where(const struct finding *f, FILE *s)
 {
 	if (f->model && (!f->message || strncmp(f->message, f->model, strlen(f->model)) != 0))
 		fprintf(s, "%s: ", f->model);
-	/* of an output of the model, rows tell the node */
+	/* The rows of a finding about an output name its node already. */
 	if (f->slot && f->nrows && strncmp(f->slot, "output '", 8) == 0)
 		fprintf(s, "%s: ", f->slot);
 	else if (f->node && f->op)
@@ -218,8 +218,8 @@ static void print_text(const struct finding *f, FILE *s)
 		fprintf(s, "  hint: %s\n", hint);
 }
 
-/* The finding as it may be shown: a name in it must not even begin a line of its own. */
-static struct finding tame(const struct finding *f, struct arena *a)
+/* Copy a finding with its texts made safe to print (tame.h): a name must not even contain a newline. */
+static struct finding tame_finding(const struct finding *f, struct arena *a)
 {
 	struct finding t = *f;
 	const char **text[] = {&t.model,   &t.node,	&t.op,	   &t.slot,
@@ -241,7 +241,7 @@ void finding_print_as(const char *id, const struct finding *f, FILE *s, bool col
 {
 	static const char *const tints[] = {"\033[36m", "\033[33m", "\033[1;31m"};
 	struct arena a = {0};
-	struct finding shown = tame(f, &a);
+	struct finding shown = tame_finding(f, &a);
 
 	fprintf(s, "%s%s[%s]%s: ", color ? tints[f->severity] : "", severity_word(f->severity), id,
 		color ? "\033[0m" : "");

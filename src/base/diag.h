@@ -2,9 +2,9 @@
 #ifndef BASE_DIAG_H
 #define BASE_DIAG_H
 /*
- * Diagnostics. A function that can fail takes a `struct diag *` last, returns 0
- * or -code, and adds at most one error: the callee says what, a caller may only
- * add where (diag_where). `check` keeps going and collects.
+ * Diagnostics. A function that can fail takes a `struct diag *` as its last argument, returns 0 or -code, and adds
+ * at most one error: the callee says what went wrong, and a caller may only add where (diag_where). `check` goes on
+ * after an error and collects all findings.
  *
  *   return FAIL(d, E_SHAPE, .node = name, .slot = "B",
  *               .expected = fmt(d, "dim 0 = %" PRId64, k), .actual = fmt(d, ...));
@@ -39,7 +39,7 @@ struct finding {
 	const char *expected, *actual, *hint; /* hint NULL: the code's */
 	const struct diag_row *rows; /* optional table shown instead of expected/actual/hint */
 	size_t nrows;
-	const char *file; /* where in us */
+	const char *file; /* place in our source */
 	int line;
 	struct finding *next;
 };
@@ -50,7 +50,7 @@ struct diag {
 	size_t errors, warnings;
 };
 
-/* Adds a copy of *f; returns -f->code. d may be NULL (only the code is wanted). */
+/* Add a copy of *f, with its texts. Returns -f->code. d may be NULL if only the code is wanted. */
 int diag_add(struct diag *d, const struct finding *f);
 #define FAIL(d, code_, ...)                                                                        \
 	diag_add((d), &(struct finding){.code = (code_),                                           \
@@ -71,13 +71,13 @@ int diag_add(struct diag *d, const struct finding *f);
 					       .line = __LINE__,                                   \
 					       __VA_ARGS__}))
 
-/* The finding that says the same, in the same severity and words; NULL: none. */
+/* A finding in d with the same code, severity, place and texts; NULL: none. */
 struct finding *diag_find(const struct diag *d, const struct finding *f);
 
-/* A string in the diag's arena; with d NULL a constant (nobody will read it). */
+/* Format a string in the diag's arena. With d NULL it returns "", because the finding is not kept. */
 const char *fmt(struct diag *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fill in where the newest finding happened, leaving fields that are set. */
+/* Set the place of the newest finding; fields that it has already stay. */
 void diag_where(struct diag *d, const char *model, const char *node, const char *op);
 
 /* "E-INPUT-BYTES"; in a static buffer per code and severity. */
@@ -86,15 +86,15 @@ const char *severity_word(enum severity severity); /* "note", "warning", "error"
 const char *code_title(enum code code);
 const char *code_cure(enum code code); /* NULL only for E_OK */
 const char *code_hint(enum code code); /* the cure, if it is printed under findings; else NULL */
-const char *finding_hint(const struct finding *f); /* its own, else its code's; "" where there is none */
-int code_exit(enum code code);			   /* exit status of its class; 0 for E_OK */
+const char *finding_hint(const struct finding *f); /* its own hint, else that of its code, else "" */
+int code_exit(enum code code);			   /* exit status of an error of this code */
 
-/* Exit status of the whole: the lowest class among the errors, 0 without errors. */
+/* Exit status of the program: the lowest among the errors; 0 without errors. */
 int diag_exit(const struct diag *d);
 
 /* Human form on stream: `error[E-SHAPE]: /fc1/MatMul (MatMul) input B: expected ..., got ...`. */
 void finding_print(const struct finding *f, FILE *stream, bool color);
-/* With another id than its code's: of a report, whose ids may be newer than this program. */
+/* The same with a given id, for findings of a saved report, whose ids this program may not know. */
 void finding_print_as(const char *id, const struct finding *f, FILE *stream, bool color);
 void diag_print(const struct diag *d, FILE *stream, bool color);
 void diag_free(struct diag *d);

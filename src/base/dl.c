@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Appends to a bounded list of places; what does not fit is left out whole. */
-static void note(struct dl *lib, const char *what, const char *why)
+/* Append a place to lib->tried; an entry that does not fit completely is left out. */
+static void note_place(struct dl *lib, const char *what, const char *why)
 {
 	size_t used = strlen(lib->tried), room = sizeof(lib->tried) - used;
 	int n = snprintf(lib->tried + used, room, "%s%s%s%s", used ? "; " : "", what,
@@ -29,24 +29,24 @@ static void remember_path(struct dl *lib, const char *name, void *symbol)
 	snprintf(lib->path, sizeof(lib->path), "%s", name);
 }
 
-/* What is wanted of a library, and where its functions go. */
+/* The library to open, the symbols it must have, and the table that gets their addresses. */
 struct wanted {
 	struct dl *lib;
-	const struct dl_search *search; /* NULL: any will do */
+	const struct dl_search *search; /* NULL: every version can be used */
 	const struct dl_symbol *symbols;
 	void **table;
 	size_t n;
 };
 
-/* Fills the table; false, with a note, where a symbol is missing. */
-static bool fill(const struct wanted *w, const char *name, void *handle, void **first)
+/* Fill the table. false, with an entry in `tried`: a required symbol is missing. */
+static bool fill_table(const struct wanted *w, const char *name, void *handle, void **first)
 {
 	for (size_t i = 0; i < w->n; i++) {
 		w->table[i] = dlsym(handle, w->symbols[i].name);
 		if (!w->table[i] && w->symbols[i].required) {
 			char missing[256];
 			snprintf(missing, sizeof(missing), "it has no symbol %s", w->symbols[i].name);
-			note(w->lib, name, missing);
+			note_place(w->lib, name, missing);
 			return false;
 		}
 		*first = *first ? *first : w->table[i];
@@ -60,21 +60,21 @@ static bool suits(const struct wanted *w)
 
 	if (!w->search || !w->search->suits || w->search->suits(w->table, found, sizeof(found)))
 		return true;
-	note(w->lib, w->lib->path, found);
+	note_place(w->lib, w->lib->path, found);
 	return false;
 }
 
-/* Opens one file and fills the table; false where it is not there, lacks a symbol or does not suit. */
+/* Open one file and fill the table. false: the file is missing, lacks a symbol, or is refused by search->suits. */
 static bool try_file(const struct wanted *w, const char *name)
 {
 	void *first = NULL, *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 
 	if (!handle) {
 		const char *why = dlerror();
-		note(w->lib, why ? why : name, NULL);
+		note_place(w->lib, why ? why : name, NULL);
 		return false;
 	}
-	bool good = fill(w, name, handle, &first);
+	bool good = fill_table(w, name, handle, &first);
 	if (good) {
 		remember_path(w->lib, name, first);
 		good = suits(w);
@@ -98,13 +98,13 @@ static bool try_folder(const struct wanted *want, const char *folder, size_t len
 	if (!len || w < 0 || (size_t)w >= sizeof(path))
 		return false;
 	if (access(path, F_OK) != 0) {
-		note(want->lib, path, "not there");
+		note_place(want->lib, path, "not there");
 		return false;
 	}
 	return try_file(want, path);
 }
 
-/* Folders that only match a pattern: each soname in each of them. */
+/* Try each soname in each folder that matches one of the patterns. */
 static bool try_patterns(const struct wanted *w, const char *const *sonames)
 {
 	bool found = false;
@@ -112,7 +112,7 @@ static bool try_patterns(const struct wanted *w, const char *const *sonames)
 	for (size_t p = 0; w->search && w->search->folders && w->search->folders[p] && !found; p++) {
 		glob_t g;
 		if (glob(w->search->folders[p], GLOB_ONLYDIR, NULL, &g)) {
-			note(w->lib, w->search->folders[p], "no such folder");
+			note_place(w->lib, w->search->folders[p], "no such folder");
 			continue;
 		}
 		for (size_t i = 0; i < g.gl_pathc && !found; i++) {
@@ -124,7 +124,7 @@ static bool try_patterns(const struct wanted *w, const char *const *sonames)
 		}
 		globfree(&g);
 		if (!found)
-			note(w->lib, w->search->folders[p], "not there");
+			note_place(w->lib, w->search->folders[p], "not there");
 	}
 	return found;
 }

@@ -2,9 +2,9 @@
 #ifndef BASE_DL_H
 #define BASE_DL_H
 /*
- * Optional shared libraries: a struct of typed pointers filled from one list of
- * symbols. Looked for in INFER_LIBRARY_PATH (a colon list), then beside the
- * program ($ORIGIN/../lib, $ORIGIN/../lib/infer), then where the system looks.
+ * Optional shared libraries, whose functions are called through a struct of typed pointers that is filled from
+ * a list of symbols. A library is searched in the folders of INFER_LIBRARY_PATH (separated by colons), then beside
+ * the program ($ORIGIN/../lib, $ORIGIN/../lib/infer), then in the folders of the dynamic linker.
  */
 #include "base/diag.h"
 
@@ -16,22 +16,26 @@ struct dl_symbol {
 };
 struct dl {
 	void *handle;
-	char path[512];	  /* what was opened */
-	char tried[2048]; /* what was looked for and where, for the message */
+	char path[512];	  /* of the opened file */
+	char tried[2048]; /* the places that were searched, and why each failed; for messages */
 };
-/* Opens the first of sonames (NULL ends) that can be; fills table[i] with symbols[i]. */
+/*
+ * Open the first of sonames (NULL ends the list) that is found and has all required symbols, and set table[i] to the
+ * address of symbols[i] (NULL: not required and missing). E-LIBRARY.
+ */
 int dl_open(struct dl *lib, const char *const *sonames, const struct dl_symbol *symbols,
 	    void **table, size_t n, struct diag *d);
 
 struct dl_search {
-	const char *const *folders; /* patterns as of glob(7), looked into last; NULL ends */
+	const char *const *folders; /* glob(7) patterns of further folders, searched last; NULL ends the list */
 	/*
-	 * Looks at an opened library: false where it does not suit, with what it is in `found`, which is
-	 * noted, and the search goes on.
+	 * Called with the functions of an opened library. Returns false if the library cannot be used, and writes
+	 * what it is ("version 8.9") into `found` for the message; the search then goes on.
 	 */
 	bool (*suits)(void *const *table, char *found, size_t room);
-	const char *expected; /* for the message: which version suits */
+	const char *expected; /* for the message: the versions that can be used */
 };
+/* dl_open() with further folders and conditions. */
 int dl_find(struct dl *lib, const char *const *sonames, const struct dl_search *search,
 	    const struct dl_symbol *symbols, void **table, size_t n, struct diag *d);
 

@@ -33,7 +33,7 @@ static int choice_find(const char *choices, const char *text)
 	return -1;
 }
 
-/* Choice k of "a|b|c" in the arena; NULL where there are fewer. */
+/* Choice k of "a|b|c", copied to the arena; NULL: there are fewer. */
 static const char *field_choice(const char *choices, int k, struct arena *a)
 {
 	for (const char *c = choices; c && k >= 0; c = choice_next(c), k--)
@@ -71,7 +71,7 @@ static const struct unit durations[] = {
 	{"m", 60}, {"min", 60}, {"h", 3600},  {NULL, 0},
 };
 
-/* Leading white space is strtod's habit, not ours. */
+/* strtod() would skip white space at the beginning, which we refuse. */
 static bool starts_number(const char *text)
 {
 	return *text && !isspace((unsigned char)*text);
@@ -132,7 +132,7 @@ static bool parse_size(const char *text, int64_t *v)
 {
 	double n;
 
-	if (parse_int(text, v)) /* exact where it is a plain number */
+	if (parse_int(text, v)) /* without a unit: exact, not through a double */
 		return *v >= 0;
 	if (!parse_unit(text, sizes, &n) || n >= 0x1p63)
 		return false;
@@ -168,7 +168,7 @@ static int64_t count_items(const char *text)
 	return n;
 }
 
-/* Cuts the next item off; *text moves behind its comma. */
+/* Copy the next item of a list; *text moves to the text after its comma. */
 static char *next_item(const char **text, struct arena *a)
 {
 	size_t n = strcspn(*text, ",");
@@ -274,7 +274,7 @@ static bool set_string_field(const struct field *f, void *p, const char *text, s
 	return true;
 }
 
-static bool set(const struct field *f, void *obj, const char *text, struct arena *a)
+static bool set_field(const struct field *f, void *obj, const char *text, struct arena *a)
 {
 	void *p = (char *)obj + f->off;
 
@@ -340,14 +340,14 @@ const char *field_takes(const struct field *f, struct arena *a)
 	return takes_number(f, what[f->type] ? what[f->type] : "a value of the model", a);
 }
 
-/* "1,2,4" where each is a value: all are kept, the first is set. */
+/* Parse "1,2,4" for a field that may have several values: all are kept as text, and the field is set to the first. */
 static bool set_axis(const struct field *f, void *obj, const char *text, struct arena *a)
 {
 	struct texts *list = (struct texts *)(void *)((char *)obj + f->axis), all;
 
 	set_strings(&all, text, a);
 	for (int64_t i = all.n - 1; i >= 0; i--)
-		if (!set(f, obj, all.v[i].s, a))
+		if (!set_field(f, obj, all.v[i].s, a))
 			return false;
 	*list = all.n > 1 ? all : (struct texts){NULL, 0};
 	return all.n > 0;
@@ -358,7 +358,7 @@ int field_set(const struct field *f, void *obj, const char *text, const char *wh
 {
 	const char *near = NULL;
 
-	if (f->axis ? set_axis(f, obj, text, a) : set(f, obj, text, a))
+	if (f->axis ? set_axis(f, obj, text, a) : set_field(f, obj, text, a))
 		return 0;
 	if (d && is_choice(f))
 		near = choice_nearest(f->choices, text, a);
@@ -412,12 +412,12 @@ bool field_defaults(const struct field *table, void *obj, struct arena *a)
 	for (const struct field *f = table; f && f->name; f++) {
 		set_absent(f, obj);
 		if (f->def)
-			ok &= set(f, obj, f->def, a);
+			ok &= set_field(f, obj, f->def, a);
 	}
 	return ok;
 }
 
-/* ---- the other way */
+/* ---- values as text */
 
 static const char *print_size(int64_t v, struct arena *a)
 {
@@ -471,7 +471,6 @@ static const char *print_numbers(const struct field *f, const void *p, struct ar
 	return str_get(&s);
 }
 
-/* NULL where the field is absent. */
 const char *field_print(const struct field *f, const void *obj, struct arena *a)
 {
 	const void *p = (const char *)obj + f->off;

@@ -2,9 +2,9 @@
 #ifndef BASE_FIELD_H
 #define BASE_FIELD_H
 /*
- * A struct described by a table of fields. One table serves the command line,
- * YAML, --help, man and completions (options), another kind serves a model's
- * attributes (params of an operator). Tables end with a row whose name is NULL.
+ * A struct described by a table of fields. The options of the command line are one such table, from which YAML,
+ * --help, manual pages and completions are made as well; the attributes of an operator are another, and the members
+ * of a record in JSON a third kind (field_json.h). Tables end with a row whose name is NULL.
  */
 #include "base/diag.h"
 
@@ -43,7 +43,7 @@ enum ftype {
 	F_INTS,	    /* struct ints */
 	F_FLOATS,   /* struct floats */
 	F_STRINGS,  /* struct texts */
-	F_LIST,	    /* struct texts; option given repeatedly, each adds one; absent: n is 0 */
+	F_LIST, /* struct texts; an option that may be repeated, each time adding one; absent: n is 0 */
 	/* attributes only: filled by onnx/load.c */
 	F_TENSOR,  /* const struct tensor * */
 	F_TENSORS, /* struct tensors */
@@ -63,16 +63,16 @@ struct field {
 	const char *choices; /* F_ENUM: "auto|cpu|cuda"; F_STRING: allowed values or NULL */
 	/* options only */
 	char sh; /* short option letter or 0 */
-	/* Name of the argument in --help: "FILE"; "[N]": may be left out, then `implied` is meant; NULL: none. */
+	/* Name of the argument in --help: "FILE"; "[N]": may be left out, which means `implied`; NULL: takes no argument. */
 	const char *arg;
-	const char *implied;	  /* value of an optional argument that is left out */
+	const char *implied;	  /* value if an optional argument is left out */
 	unsigned cmds;		  /* bit mask of subcommands */
 	const char *more;	  /* man page paragraph */
 	const char *env;	  /* environment variable that sets it, or NULL */
 	const char *metavar_kind; /* completion: "file", "dir", "input" (name or file), "name" (of an input), "dim", "=a|b" (words); NULL */
 	const char *group;	  /* heading in --help */
-	double min, max;	  /* of a number, where min < max */
-	size_t axis; /* offset of a struct texts that keeps a list "A,B", each a value by itself; 0: no lists */
+	double min, max;	  /* limits of a number, if min < max */
+	size_t axis; /* offset of a struct texts that keeps a list "A,B" of values to compare; 0: takes one value only */
 };
 
 /* A row for an attribute: FIELD(struct softmax, axis, F_INT, "-1", "axis to sum over"). */
@@ -90,17 +90,17 @@ struct field {
 /* Set every field of obj to its default (allocating from a); false only for a wrong table. */
 bool field_defaults(const struct field *table, void *obj, struct arena *a);
 /*
- * Parse text into the field; F_LIST: adds one. where names the origin for the error ("--device",
- * "x.yaml:7: device"). Strings are copied to the arena. E-OPTION where the text does not fit.
+ * Parse text into the field; an F_LIST gets one more item. where names the origin in messages ("--device",
+ * "x.yaml:7: device"). Strings are copied to the arena. E-OPTION: the field does not take this text.
  */
 int field_set(const struct field *f, void *obj, const char *text, const char *where,
 	      struct arena *a, struct diag *d);
-/* The value as field_set would take it; NULL where it is absent or not to be said in text. */
+/* The value as text for field_set(); NULL: it is absent, or a tensor, type or graph. */
 const char *field_print(const struct field *f, const void *obj, struct arena *a);
 const struct field *field_find(const struct field *table, const char *name);
 /* What the field takes, for messages and manuals: "an integer from 0 to 64", "one of a, b, c". */
 const char *field_takes(const struct field *f, struct arena *a);
-/* The nearest name by edit distance, or NULL where none is near. */
+/* The name nearest to a misspelt one (str_nearest); NULL: none is near. */
 const char *field_nearest(const struct field *table, const char *name);
 
 #endif

@@ -22,7 +22,7 @@ static int file_fail(const char *path, const char *what, enum code code, struct 
 
 enum { FIRST_READ = 1 << 20 };
 
-/* What a stream may hold where the caller does not say: half of what the machine has. */
+/* The default limit for streams: half of the RAM. */
 static size_t most_memory(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -30,13 +30,13 @@ static size_t most_memory(void)
 	return pages > 0 && page > 0 ? (size_t)pages / 2 * (size_t)page : SIZE_MAX;
 }
 
-static int no_end(const char *path, const char *what, size_t n, enum code code, struct diag *d)
+static int refuse_endless(const char *path, const char *what, size_t n, enum code code, struct diag *d)
 {
 	return FAIL(d, code, .message = fmt(d, "%s does not end", path),
 		    .expected = "a file that ends", .actual = fmt(d, "%s after %zu bytes", what, n));
 }
 
-/* Devices such as /dev/zero: they hold nothing, or have no end. Somebody at a terminal ends his input. */
+/* Whether it is a character device other than a terminal: /dev/null is empty, and /dev/zero never ends. */
 static bool is_endless(int fd)
 {
 	struct stat st;
@@ -45,8 +45,8 @@ static bool is_endless(int fd)
 }
 
 /*
- * Grows a mapping, whose pages cost nothing until they are filled and move without a copy. store: the
- * file without a name that it is of; -1: anonymous.
+ * Grow a mapping, or make it. Unlike a heap block, its pages take memory only once they are filled and are moved
+ * without a copy. store: descriptor of the memfd that is mapped; -1: the mapping is anonymous.
  */
 static unsigned char *grow_map(int store, unsigned char *p, size_t old, size_t size)
 {
@@ -71,8 +71,9 @@ static int read_all(int fd, int store, const char *path, size_t most, struct fil
 	for (;;) {
 		if (n > most || (n && endless)) {
 			munmap(p, cap);
-			return no_end(path, endless ? "a device that still gives more" : "more", n,
-				      code, d);
+			return refuse_endless(path,
+					      endless ? "a device that still gives more" : "more",
+					      n, code, d);
 		}
 		if (n == cap) {
 			size_t bigger = cap ? cap * 2 : FIRST_READ;
@@ -110,8 +111,8 @@ static int read_all(int fd, int store, const char *path, size_t most, struct fil
 }
 
 /*
- * Standard input is a file without a name afterwards, at its beginning: a process that repeats the
- * run finds there what was read here.
+ * Read a stream to its end. Standard input is then replaced by an unnamed file (memfd) with the same content, at
+ * its beginning, so that a process that repeats the run can read it once more.
  */
 static int read_stream(int fd, const char *path, size_t most, struct file_map *m, enum code code,
 		       struct diag *d)
@@ -138,7 +139,7 @@ static int map_fd(int fd, const char *path, size_t most, struct file_map *m, enu
 		errno = EISDIR;
 		return file_fail(path, "cannot read", code, d);
 	}
-	/* Files of /proc say 0 bytes and hold some: only a size makes a file mappable. */
+	/* Files in /proc report 0 bytes though they have content, so a file of 0 bytes is read and not mapped. */
 	if (!S_ISREG(st.st_mode) || st.st_size == 0)
 		return read_stream(fd, path, most, m, code, d);
 	void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -182,8 +183,8 @@ void file_unmap(struct file_map *m)
 struct file_out {
 	FILE *stream;
 	char *path; /* as given */
-	char *real; /* where it goes: path with links followed; NULL: written in place */
-	char *temp; /* its name until commit; NULL: it has none (O_TMPFILE) */
+	char *real; /* path with symbolic links resolved; NULL: a device, pipe or stdout, written in place */
+	char *temp; /* name until file_commit(); NULL: none yet (O_TMPFILE) */
 	enum code code;
 	int error; /* the first errno */
 };
@@ -206,8 +207,8 @@ static void out_free(struct file_out *f)
 	mem_free(f);
 }
 
-/* A name beside the file that nobody has: tried with `use` until that does not say EEXIST. */
-static int with_temp_name(struct file_out *f, int (*use)(struct file_out *, int fd), int fd)
+/* Find an unused temporary name beside the file: call `use` with new names until it does not fail with EEXIST. */
+static int try_temp_names(struct file_out *f, int (*use)(struct file_out *, int fd), int fd)
 {
 	const char *base = path_base(f->real);
 	size_t dir = (size_t)(base - f->real);
@@ -242,7 +243,10 @@ static int link_temp(struct file_out *f, int fd)
 	return linkat(AT_FDCWD, self, AT_FDCWD, f->temp, AT_SYMLINK_FOLLOW);
 }
 
-/* A file without a name leaves nothing behind however the program ends; where there is none, a temporary name. */
+/*
+ * Open the file that is written. An unnamed file (O_TMPFILE) disappears if the program is killed; file systems without
+ * them get a temporary name.
+ */
 static int open_beside(struct file_out *f)
 {
 	const char *base = path_base(f->real);
@@ -255,7 +259,7 @@ static int open_beside(struct file_out *f)
 #endif
 	mem_free(dir);
 	if (fd < 0)
-		fd = with_temp_name(f, open_temp, -1);
+		fd = try_temp_names(f, open_temp, -1);
 	return fd;
 }
 
@@ -270,7 +274,7 @@ static int open_output(struct file_out *f)
 		errno = EISDIR;
 		return -1;
 	}
-	/* A device or a pipe is written as it is. */
+	/* A device or a pipe is written directly: there is nothing to rename. */
 	if (there && !S_ISREG(st.st_mode))
 		return open(f->path, O_WRONLY | O_CLOEXEC);
 	if (there && access(f->path, W_OK) != 0)
@@ -323,14 +327,14 @@ void file_write(struct file_out *f, const void *p, size_t n)
 		f->error = errno ? errno : EIO;
 }
 
-/* Writes what is buffered down to the disk. */
-static void finish(struct file_out *f)
+/* Flush the file to disk, give it its temporary name if it has none, and close it. Sets f->error. */
+static void flush_and_close(struct file_out *f)
 {
 	if (fflush(f->stream) != 0 && !f->error)
 		f->error = errno;
 	if (f->real && !f->error && fsync(fileno(f->stream)) != 0 && errno != EINVAL && errno != EROFS)
 		f->error = errno;
-	if (f->real && !f->error && !f->temp && with_temp_name(f, link_temp, fileno(f->stream)) < 0)
+	if (f->real && !f->error && !f->temp && try_temp_names(f, link_temp, fileno(f->stream)) < 0)
 		f->error = errno ? errno : EIO;
 	if (fclose(f->stream) != 0 && !f->error)
 		f->error = errno;
@@ -341,7 +345,7 @@ int file_commit(struct file_out *f, struct diag *d)
 {
 	int rc = 0;
 
-	finish(f);
+	flush_and_close(f);
 	if (!f->error && f->real && rename(f->temp, f->real) != 0)
 		f->error = errno;
 	if (f->error) {

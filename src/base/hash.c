@@ -20,10 +20,10 @@ uint64_t hash_bytes(const void *p, size_t n, uint64_t seed)
 	return h;
 }
 
-/* The key's slot, or the free one where it belongs. cap is a power of two and never full. */
-static struct map_slot *find(const struct map *m, const char *key, size_t n, uint64_t hash)
+/* The slot of the key, or the free slot in which to put it. cap is a power of two; some slots are always free. */
+static struct map_slot *find_slot(const struct map *m, const char *key, size_t n, uint64_t hash)
 {
-	/* FNV's high bits are the better mixed ones. */
+	/* The high bits of FNV are mixed better than the low ones, which select the slot. */
 	size_t i = (size_t)(hash ^ hash >> 32);
 
 	for (;; i++) {
@@ -37,11 +37,11 @@ int64_t map_get(const struct map *m, const char *key, size_t n)
 {
 	if (!m->used)
 		return -1;
-	const struct map_slot *s = find(m, key, n, hash_bytes(key, n, 0));
+	const struct map_slot *s = find_slot(m, key, n, hash_bytes(key, n, 0));
 	return s->key ? (int64_t)s->number : -1;
 }
 
-static void grow(struct map *m)
+static void grow_slots(struct map *m)
 {
 	struct map old = *m;
 
@@ -49,7 +49,8 @@ static void grow(struct map *m)
 	m->slots = arena_new_n(m->arena, struct map_slot, m->cap);
 	for (size_t i = 0; i < old.cap; i++)
 		if (old.slots[i].key)
-			*find(m, old.slots[i].key, old.slots[i].n, old.slots[i].hash) = old.slots[i];
+			*find_slot(m, old.slots[i].key, old.slots[i].n, old.slots[i].hash) =
+				old.slots[i];
 }
 
 bool map_set(struct map *m, const char *key, size_t n, uint32_t number)
@@ -57,8 +58,8 @@ bool map_set(struct map *m, const char *key, size_t n, uint32_t number)
 	uint64_t hash = hash_bytes(key, n, 0);
 
 	if (m->used >= m->cap / 4 * 3)
-		grow(m);
-	struct map_slot *s = find(m, key, n, hash);
+		grow_slots(m);
+	struct map_slot *s = find_slot(m, key, n, hash);
 	bool fresh = !s->key;
 	if (fresh) {
 		*s = (struct map_slot){.key = key, .n = n, .hash = hash};

@@ -6,7 +6,8 @@
 
 #include <stdbool.h>
 
-uint64_t hash_bytes(const void *p, size_t n, uint64_t seed); /* seed 0 starts */
+uint64_t hash_bytes(const void *p, size_t n,
+		    uint64_t seed); /* seed 0: FNV's offset basis; or the hash of the bytes before */
 
 struct map_slot;
 struct map {
@@ -16,7 +17,7 @@ struct map {
 };
 /* The number of the key, or -1. Keys may hold NULs; they are borrowed, not copied. */
 int64_t map_get(const struct map *m, const char *key, size_t n);
-/* Enter or overwrite; true where the key is new. */
+/* Set the number of a key. Returns true if the key is new. */
 bool map_set(struct map *m, const char *key, size_t n, uint32_t number);
 
 #endif

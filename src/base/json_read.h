@@ -19,13 +19,13 @@ struct jvalue {
 	size_t n;			   /* of them */
 };
 
-/* NULL with a finding of `code` where the text is no JSON; `what` names it. */
+/* The tree, in the arena. NULL, with a finding of `code`: the text is no JSON; `what` names the text in the message. */
 const struct jvalue *jread(const char *text, size_t n, const char *what, enum code code,
 			   struct arena *a, struct diag *d);
 
-/* The member of an object; NULL where v is NULL, is no object, or has none. */
+/* A member of an object; NULL: v is NULL or no object, or has no such member. */
 const struct jvalue *jget(const struct jvalue *v, const char *key);
-/* Its value, or `def` where there is none. The writer's "NaN" and "Infinity" are numbers. */
+/* The value of a member; `def`: there is none, or it has another type. "NaN" and "Infinity" are read as numbers. */
 double jnumber(const struct jvalue *v, const char *key, double def);
 int64_t jint(const struct jvalue *v, const char *key, int64_t def);
 const char *jtext(const struct jvalue *v, const char *key); /* NULL: none */

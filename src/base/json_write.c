@@ -41,7 +41,7 @@ static void write_text(const struct json *j, const char *text, size_t n)
 		else if (s[i] < 0x20 || s[i] == 0x7f || s[i] == '"' || s[i] == '\\')
 			write_escaped(j->stream, s[i]);
 		else if (s[i] == 0xc2 && s[i + 1] < 0xa0)
-			write_escaped(j->stream, s[i + 1]); /* C1: a terminal may take it for a command */
+			write_escaped(j->stream, s[i + 1]); /* C1 control: terminals may execute it */
 		else
 			fwrite(s + i, 1, len, j->stream);
 		i += len ? len : 1;
@@ -49,8 +49,8 @@ static void write_text(const struct json *j, const char *text, size_t n)
 	fputc('"', j->stream);
 }
 
-/* Comma, line and key before a value. */
-static void before(struct json *j, const char *key, bool container)
+/* Write what precedes a value: comma, new line or blank, key. */
+static void write_prefix(struct json *j, const char *key, bool container)
 {
 	if (j->comma)
 		fputc(',', j->stream);
@@ -68,7 +68,7 @@ static void before(struct json *j, const char *key, bool container)
 
 static void open_container(struct json *j, const char *key, char c)
 {
-	before(j, key, true);
+	write_prefix(j, key, true);
 	fputc(c, j->stream);
 	j->depth++;
 	j->comma = false;
@@ -98,13 +98,13 @@ void json_end(struct json *j, char close)
 
 void json_null(struct json *j, const char *key)
 {
-	before(j, key, false);
+	write_prefix(j, key, false);
 	fputs("null", j->stream);
 }
 
 void json_string_n(struct json *j, const char *key, const char *value, size_t n)
 {
-	before(j, key, false);
+	write_prefix(j, key, false);
 	write_text(j, value, n);
 }
 
@@ -118,13 +118,13 @@ void json_string(struct json *j, const char *key, const char *value)
 
 void json_int(struct json *j, const char *key, int64_t value)
 {
-	before(j, key, false);
+	write_prefix(j, key, false);
 	fprintf(j->stream, "%" PRId64, value);
 }
 
 void json_uint(struct json *j, const char *key, uint64_t value)
 {
-	before(j, key, false);
+	write_prefix(j, key, false);
 	fprintf(j->stream, "%" PRIu64, value);
 }
 
@@ -140,7 +140,7 @@ void json_number(struct json *j, const char *key, double value)
 {
 	char text[40];
 
-	before(j, key, false);
+	write_prefix(j, key, false);
 	if (write_non_finite(j, value))
 		return;
 	for (int digits = 15; digits <= 17; digits++) {
@@ -155,7 +155,7 @@ void json_float(struct json *j, const char *key, float value)
 {
 	char text[40];
 
-	before(j, key, false);
+	write_prefix(j, key, false);
 	if (write_non_finite(j, (double)value))
 		return;
 	for (int digits = 6; digits <= 9; digits++) {
@@ -168,7 +168,7 @@ void json_float(struct json *j, const char *key, float value)
 
 void json_bool(struct json *j, const char *key, bool value)
 {
-	before(j, key, false);
+	write_prefix(j, key, false);
 	fputs(value ? "true" : "false", j->stream);
 }
 

@@ -2,9 +2,9 @@
 #ifndef BASE_JSON_WRITE_H
 #define BASE_JSON_WRITE_H
 /*
- * A JSON writer: pretty-printed, commas and escapes its own business. Members of objects stand on
- * lines of their own, numbers and strings of an array on one line. Non-finite numbers become
- * strings ("NaN", "Infinity", "-Infinity").
+ * A JSON writer that sets commas, indentation and escapes by itself. Each member of an object is on a line of
+ * its own; numbers and strings of an array are on one line. Non-finite numbers become the strings "NaN",
+ * "Infinity" and "-Infinity", because JSON has no such numbers.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +13,8 @@
 struct json {
 	FILE *stream;
 	int depth;
-	bool comma;  /* something stands before in this object or array */
-	bool nested; /* the last thing written was an object or array */
+	bool comma;  /* the open object or array has a member already */
+	bool nested; /* the last value written was an object or array */
 };
 void json_begin(struct json *j, FILE *stream);
 void json_object(struct json *j, const char *key); /* key NULL inside arrays and at the top */
@@ -26,7 +26,8 @@ void json_string_n(struct json *j, const char *key, const char *value, size_t n)
 void json_int(struct json *j, const char *key, int64_t value);
 void json_uint(struct json *j, const char *key, uint64_t value);
 void json_number(struct json *j, const char *key, double value);
-void json_float(struct json *j, const char *key, float value); /* in as few digits as a float needs */
+void json_float(struct json *j, const char *key,
+		float value); /* with the fewest digits that read back as the same float */
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 void json_finish(struct json *j); /* closing newline */

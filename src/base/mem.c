@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD = 64 }; /* room before a block for its size and purpose, keeping the alignment */
+enum {
+	HEAD_BYTES = 64
+}; /* before each block, for its size and purpose; keeps the alignment of 64 */
 
 struct head {
 	size_t bytes;
@@ -34,7 +36,7 @@ void *mem_alloc(size_t bytes, enum mem_purpose purpose)
 	size_t whole;
 
 	/* aligned_alloc wants a multiple of the alignment */
-	if (!size_add(bytes, HEAD + 63, &whole))
+	if (!size_add(bytes, HEAD_BYTES + 63, &whole))
 		return NULL;
 	whole &= ~(size_t)63;
 	char *p = aligned_alloc(64, whole);
@@ -42,7 +44,7 @@ void *mem_alloc(size_t bytes, enum mem_purpose purpose)
 		return NULL;
 	*(struct head *)(void *)p = (struct head){bytes, purpose};
 	mem_note(MEM_HOST, purpose, (int64_t)bytes);
-	return p + HEAD;
+	return p + HEAD_BYTES;
 }
 
 void *mem_zalloc(size_t bytes, enum mem_purpose purpose)
@@ -58,7 +60,7 @@ void mem_free(void *p)
 {
 	if (!p)
 		return;
-	char *block = (char *)p - HEAD;
+	char *block = (char *)p - HEAD_BYTES;
 	struct head *h = (struct head *)(void *)block;
 	mem_note(MEM_HOST, h->purpose, -(int64_t)h->bytes);
 	free(block);

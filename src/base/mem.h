@@ -2,9 +2,8 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 /*
- * Counted memory. Every block that the program asks of the system for itself
- * carries a purpose and a kind, so that a memory report is a sum over counters
- * and a test can prove that an inference allocates nothing.
+ * Counted memory. Each block that the program allocates has a purpose and a kind with a counter. A memory report
+ * is a sum over these counters, and tests use them to prove that an inference allocates nothing.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +17,8 @@ enum mem_purpose {
 	MEM_STAGING,	 /* inputs and outputs on their way */
 	MEM_CONTEXT,	 /* device contexts, handles, thread stacks */
 	MEM_CODE,	 /* compiled kernels */
-	MEM_LIBRARIES,	 /* what libraries of others take of a device: measured */
-	MEM_GRAPHS,	 /* captured launches: measured */
+	MEM_LIBRARIES, /* device memory that cuDNN and other libraries take; measured, not counted */
+	MEM_GRAPHS,    /* CUDA graphs; measured, not counted */
 	MEM_PURPOSES
 };
 
@@ -31,13 +30,13 @@ struct mem_count {
 	uint64_t peak;	/* most bytes at once */
 };
 
-/* 64-byte aligned, not cleared; NULL where the system refuses. */
+/* 64-byte aligned, not cleared; NULL: the system refuses. */
 void *mem_alloc(size_t bytes, enum mem_purpose purpose);
 /* The same, cleared. */
 void *mem_zalloc(size_t bytes, enum mem_purpose purpose);
 void mem_free(void *p);
 
-/* Enter or take back bytes that another allocator gave (device memory). */
+/* Count bytes that another allocator has given, or, if negative, that were returned to it (device memory). */
 void mem_note(enum mem_kind kind, enum mem_purpose purpose, int64_t bytes);
 
 struct mem_count mem_count(enum mem_kind kind, enum mem_purpose purpose);
@@ -45,7 +44,7 @@ struct mem_count mem_count(enum mem_kind kind, enum mem_purpose purpose);
 uint64_t mem_calls(void);
 const char *mem_purpose_name(enum mem_purpose purpose);
 
-/* Overflow-checked arithmetic on sizes: false where the result does not fit. */
+/* Arithmetic on sizes; false: the result overflows. */
 static inline bool size_mul(size_t a, size_t b, size_t *out)
 {
 	return !__builtin_mul_overflow(a, b, out);

@@ -2,18 +2,17 @@
 /*
  * Our thread pool, and the OpenMP runtime that libdnnl sees.
  *
- * A team is the caller and workers 1..n-1. Each worker waits for its own ticket, and claims its part
- * of the job when it sees it; the caller, its own part done, claims and does the parts that no
- * worker has begun (one that sleeps, or whose core is busy), and waits for the rest. That is safe
- * with barriers inside a job: a caller that is done has passed all those that concern it, and in any
- * other it stands for the worker whose part it does.
+ * A team is the caller and workers 1..n-1. Each worker waits for its own ticket and claims its part of the job when
+ * it sees the ticket. When the caller has done its own part, it claims and does the parts that no worker has begun
+ * (because the worker still sleeps, or its core is busy), and waits for the others. This is safe for jobs with
+ * barriers: the caller has passed all barriers of its own part, and takes the worker's place at those of the part
+ * that it claimed.
  *
- * Whoever waits spins for a bound of its own and then sleeps
- * on a futex. The bound follows what waiting would have cost: it doubles after a wait that spinning
- * for the longest bound would have caught, and halves after one that it would not, so that a busy
- * machine gets its cores back and a quiet one pays no system call.
+ * Each thread has a spin limit: it spins up to that time and then sleeps on a futex. The limit doubles after a wait
+ * that was shorter than SPIN_MAX, and halves after a longer one. So a busy machine gets its cores back, and an idle
+ * one needs no system calls.
  *
- * The pool is one for the process, as its cores are; that is why its state is static.
+ * The cores belong to the whole process, so there is one pool and its state is static.
  */
 #include "base/pool.h"
 
@@ -34,28 +33,28 @@
 
 enum {
 	MAX_THREADS = 512,
-	LINE = 64,	       /* bytes of a cache line */
+	CACHE_LINE = 64,       /* bytes */
 	SPIN_MAX = 250 * 1000, /* ns */
 	SPIN_MIN = 2 * 1000,
-	SPIN_LOOK = 16, /* pauses between two looks at the clock */
-	PIECES = 4,	/* pieces a thread of pool_for, to even out unequal speed */
+	SPINS_PER_CLOCK = 16,  /* pause instructions between two readings of the clock */
+	PIECES_PER_THREAD = 4, /* of pool_for(): threads that are faster do more pieces */
 	STACK_BYTES = 2 << 20,
 	MAX_NEST = 8,
 };
 
-/* A word that somebody waits on. */
+/* A futex word that threads wait for, and the number of those that sleep. */
 struct flag {
-	_Alignas(LINE) _Atomic uint32_t value;
+	_Alignas(CACHE_LINE) _Atomic uint32_t value;
 	_Atomic uint32_t sleepers;
 };
 
 struct worker {
-	struct flag ticket;	  /* number of the newest job that has a part for it */
-	_Atomic uint32_t claimed; /* the newest whose part somebody does */
+	struct flag ticket; /* number of the newest job that has a part for this worker */
+	_Atomic uint32_t claimed; /* number of the newest job whose part was claimed, by the worker or the caller */
 	pthread_t thread;
 };
 
-/* What the team does. fn is called by each of its threads with its number. */
+/* The job of a team: each of its threads calls fn with its number. */
 struct job {
 	void (*fn)(void *arg, int thread);
 	void *arg;
@@ -68,34 +67,35 @@ static struct {
 	int started;			   /* workers 1..started exist */
 	_Atomic int threads;		   /* 0: not set yet */
 	struct job job;
-	struct flag pending;	  /* parts of the job that are not done, the caller's own apart */
+	struct flag pending;	  /* parts of the job that are not done, without the caller's own */
 	struct flag barrier;	  /* its value is the phase */
 	_Atomic uint32_t arrived; /* threads in the barrier */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Where the thread stands in teams; the outermost is real, those inside have one member. */
+/* A thread's place in a team. Only the outermost team has several threads; teams inside it have one. */
 struct team_state {
 	int thread, threads;
-	int64_t turn;			 /* of a static loop with chunks */
-	int64_t begin, end, step, chunk; /* the loop */
+	/* The static OpenMP loop that runs, and how many chunks of it this thread has taken. */
+	int64_t turn;
+	int64_t begin, end, step, chunk;
 };
 typedef void omp_body(void *);
-struct region { /* an OpenMP one */
+struct region { /* an OpenMP parallel region */
 	omp_body *body;
 	void *data;
 };
 static _Thread_local struct {
-	struct team_state alone; /* outside of any team */
+	struct team_state alone; /* used outside of any team */
 	struct team_state team[MAX_NEST];
 	struct region region;
-	int depth;  /* teams entered; 0: outside of any */
-	bool holds; /* pool.lock */
-	int64_t spin;
+	int depth;    /* number of nested teams that the thread is in */
+	bool holds;   /* whether it holds pool.lock */
+	int64_t spin; /* its spin limit in ns; 0: not set yet */
 } self = {.alone = {.threads = 1}};
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static void relax(void)
+static void spin_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
@@ -119,8 +119,8 @@ static bool spin_while(struct flag *f, uint32_t value, uint64_t start, int64_t b
 	for (unsigned k = 1;; k++) {
 		if (atomic_load_explicit(&f->value, memory_order_acquire) != value)
 			return true;
-		relax();
-		if (k % SPIN_LOOK == 0 && (int64_t)(clock_ns() - start) > bound)
+		spin_pause();
+		if (k % SPINS_PER_CLOCK == 0 && (int64_t)(clock_ns() - start) > bound)
 			return false;
 	}
 }
@@ -171,7 +171,7 @@ static void team_leave(void)
 	self.depth--;
 }
 
-/* Whether the part of the worker's job number `ticket` is ours to do. */
+/* Claim the worker's part of job number `ticket`. false: somebody else has claimed it. */
 static bool claim(struct worker *w, uint32_t ticket)
 {
 	uint32_t before = ticket - 1;
@@ -184,7 +184,7 @@ static void part_done(void)
 		flag_wake(&pool.pending, 1);
 }
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	int thread = (int)(w - pool.worker);
@@ -194,7 +194,7 @@ static void *work(void *arg)
 		seen = atomic_load(&w->ticket.value);
 		if (!claim(w, seen))
 			continue;
-		struct job job = pool.job; /* it stays until the part is done */
+		struct job job = pool.job; /* does not change before this part is done */
 		team_enter(thread, job.threads);
 		job.fn(job.arg, thread);
 		team_leave();
@@ -203,7 +203,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Start workers so that a team of `threads` can be had; returns the team that can. */
+/* Start workers for a team of `threads`. Returns the size of the team that is possible. */
 static int start_workers(int threads)
 {
 	if (pool.started + 1 >= threads)
@@ -211,13 +211,14 @@ static int start_workers(int threads)
 	sigset_t all, old;
 	pthread_attr_t attr;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program's own threads */
+	pthread_sigmask(SIG_SETMASK, &all,
+			&old); /* workers inherit the mask, so other threads handle signals */
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	while (pool.started + 1 < threads) {
 		struct worker *w = &pool.worker[pool.started + 1];
-		if (pthread_create(&w->thread, &attr, work, w))
+		if (pthread_create(&w->thread, &attr, worker_main, w))
 			break;
 		pool.started++;
 		mem_note(MEM_HOST, MEM_CONTEXT, STACK_BYTES);
@@ -227,7 +228,7 @@ static int start_workers(int threads)
 	return pool.started + 1 < threads ? pool.started + 1 : threads;
 }
 
-/* Takes the pool and sets the others of the team to work; the caller does thread 0's part. */
+/* Lock the pool and start the workers of a team; the caller then does the part of thread 0. Returns the team's size. */
 static int team_start(void (*fn)(void *, int), void *arg, int threads)
 {
 	pthread_mutex_lock(&pool.lock);
@@ -243,7 +244,7 @@ static int team_start(void (*fn)(void *, int), void *arg, int threads)
 	return threads;
 }
 
-/* The parts that no worker has begun. */
+/* In the caller: do the parts that no worker has begun. */
 static void do_unclaimed(void)
 {
 	struct job job = pool.job;
@@ -286,7 +287,7 @@ static void team_barrier(void)
 
 /* ---- pool.h --------------------------------------------------------------------------------- */
 
-static int cores(void)
+static int available_cores(void)
 {
 	cpu_set_t set;
 	int n = sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set);
@@ -298,7 +299,7 @@ static int cores(void)
 void pool_set_threads(int threads)
 {
 	if (threads < 1)
-		threads = cores();
+		threads = available_cores();
 	atomic_store(&pool.threads, threads > MAX_THREADS ? MAX_THREADS : threads);
 }
 
@@ -315,7 +316,7 @@ struct loop {
 	pool_fn *fn;
 	void *arg;
 	int64_t n, piece;
-	_Alignas(LINE) _Atomic int64_t next;
+	_Alignas(CACHE_LINE) _Atomic int64_t next;
 };
 
 static void loop_run(void *arg, int thread)
@@ -344,8 +345,8 @@ void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
 	int64_t pieces = n / grain + (n % grain != 0);
 	if (pieces < threads)
 		threads = (int)pieces;
-	if (pieces > (int64_t)threads * PIECES)
-		pieces = (int64_t)threads * PIECES;
+	if (pieces > (int64_t)threads * PIECES_PER_THREAD)
+		pieces = (int64_t)threads * PIECES_PER_THREAD;
 	struct loop l = {.fn = fn, .arg = arg, .n = n};
 	l.piece = n / pieces + (n % pieces != 0);
 	team_start(loop_run, &l, threads);
@@ -356,8 +357,8 @@ void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg)
 /* ---- the OpenMP runtime of libdnnl ----------------------------------------------------------- */
 
 /*
- * The program exports these names, so that the dynamic linker finds them before libgomp's. With
- * INFER_OPENMP=system they hand every call to libgomp, which libdnnl has brought along.
+ * The program exports these functions, so that the dynamic linker binds libdnnl's calls to them and not to libgomp.
+ * With INFER_OPENMP=system they pass each call on to libgomp, which is loaded because libdnnl depends on it.
  */
 #define EXPORT __attribute__((visibility("default"), used))
 
@@ -405,7 +406,7 @@ static void libgomp_open(void)
 	use_libgomp = true;
 }
 
-static bool other(void)
+static bool pass_to_libgomp(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, libgomp_open);
@@ -436,7 +437,7 @@ EXPORT void omp_set_num_threads(int threads);
 
 void GOMP_parallel_start(omp_body *body, void *data, unsigned threads)
 {
-	if (other()) {
+	if (pass_to_libgomp()) {
 		libgomp.parallel_start(body, data, threads);
 		return;
 	}
@@ -454,7 +455,7 @@ void GOMP_parallel_start(omp_body *body, void *data, unsigned threads)
 
 void GOMP_parallel_end(void)
 {
-	if (other())
+	if (pass_to_libgomp())
 		libgomp.parallel_end();
 	else if (self.depth == 1 && self.holds)
 		team_end();
@@ -464,7 +465,7 @@ void GOMP_parallel_end(void)
 
 void GOMP_parallel(omp_body *body, void *data, unsigned threads, unsigned flags)
 {
-	if (other()) {
+	if (pass_to_libgomp()) {
 		libgomp.parallel(body, data, threads, flags);
 		return;
 	}
@@ -475,7 +476,7 @@ void GOMP_parallel(omp_body *body, void *data, unsigned threads, unsigned flags)
 
 void GOMP_barrier(void)
 {
-	if (other())
+	if (pass_to_libgomp())
 		libgomp.barrier();
 	else
 		team_barrier();
@@ -483,7 +484,7 @@ void GOMP_barrier(void)
 
 bool GOMP_loop_static_next(long *first, long *last)
 {
-	if (other())
+	if (pass_to_libgomp())
 		return libgomp.loop_static_next(first, last);
 	struct team_state *t = team_now();
 	int64_t trips = t->step > 0 ? (t->end - t->begin + t->step - 1) / t->step
@@ -495,7 +496,7 @@ bool GOMP_loop_static_next(long *first, long *last)
 		from = (t->turn * t->threads + t->thread) * t->chunk;
 		to = from + t->chunk;
 	} else {
-		/* the first trips % threads threads do one more */
+		/* The first trips % threads threads do one iteration more than the others. */
 		int64_t each = trips / t->threads, more = trips % t->threads, me = t->thread;
 		if (t->turn)
 			return false;
@@ -514,7 +515,7 @@ bool GOMP_loop_static_next(long *first, long *last)
 
 bool GOMP_loop_static_start(long begin, long end, long step, long chunk, long *first, long *last)
 {
-	if (other())
+	if (pass_to_libgomp())
 		return libgomp.loop_static_start(begin, end, step, chunk, first, last);
 	struct team_state *t = team_now();
 	t->begin = begin;
@@ -527,7 +528,7 @@ bool GOMP_loop_static_start(long begin, long end, long step, long chunk, long *f
 
 void GOMP_loop_end(void)
 {
-	if (other())
+	if (pass_to_libgomp())
 		libgomp.loop_end();
 	else
 		team_barrier();
@@ -535,35 +536,35 @@ void GOMP_loop_end(void)
 
 void GOMP_loop_end_nowait(void)
 {
-	if (other())
+	if (pass_to_libgomp())
 		libgomp.loop_end_nowait();
 }
 
 int omp_get_max_threads(void)
 {
-	return other() ? libgomp.get_max_threads() : self.depth ? 1 : pool_threads();
+	return pass_to_libgomp() ? libgomp.get_max_threads() : self.depth ? 1 : pool_threads();
 }
 
 int omp_get_num_threads(void)
 {
-	return other() ? libgomp.get_num_threads() : team_now()->threads;
+	return pass_to_libgomp() ? libgomp.get_num_threads() : team_now()->threads;
 }
 
 int omp_get_thread_num(void)
 {
-	return other() ? libgomp.get_thread_num() : team_now()->thread;
+	return pass_to_libgomp() ? libgomp.get_thread_num() : team_now()->thread;
 }
 
 int omp_in_parallel(void)
 {
 	if (self.depth)
-		return 1; /* of pool_for too: what it calls must not take the pool again */
-	return other() ? libgomp.in_parallel() : 0;
+		return 1; /* inside pool_for() too: code that it calls must not lock the pool again */
+	return pass_to_libgomp() ? libgomp.in_parallel() : 0;
 }
 
 void omp_set_num_threads(int threads)
 {
-	if (other())
+	if (pass_to_libgomp())
 		libgomp.set_num_threads(threads);
 	else
 		pool_set_threads(threads);

@@ -2,27 +2,27 @@
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 /*
- * The one thread pool. Workers spin for a bound, then sleep on a futex; the
- * bound halves on a time-out and grows on success. It also stands behind the
- * GOMP and omp symbols that libdnnl imports, so that oneDNN runs on it.
+ * The thread pool of the process. A waiting thread spins for a limited time and then sleeps on a futex; the limit
+ * adapts to how long waits are. The pool also implements the GOMP and omp functions that libdnnl imports, so that
+ * oneDNN uses the same threads.
  */
 #include <stddef.h>
 #include <stdint.h>
 
-/* fn(arg, begin, end) for a piece of 0..n; thread is 0..pool_threads()-1. */
+/* Called for the piece begin..end-1 of a loop over 0..n-1; thread is 0..pool_threads()-1. */
 typedef void pool_fn(void *arg, int64_t begin, int64_t end, int thread);
 
 /*
- * Threads that take part, the caller included; 0: one per core allowed by the affinity mask. For the
- * whole process, and before the first plan is made: plans have scratch for as many.
+ * Set the number of threads, including the caller; 0: one per core of the affinity mask. Call it before the first
+ * plan is made, because plans allocate scratch memory for each thread.
  */
 void pool_set_threads(int threads);
 int pool_threads(void);
 
 /*
- * Splits 0..n into pieces of at least `grain` and runs them on the pool; returns
- * when all are done. Runs inline where n <= grain, with one thread, or from
- * inside another pool_for. Allocates nothing after the first call.
+ * Split 0..n-1 into pieces of at least `grain` and run them on the pool; returns when all are done. It runs in the
+ * calling thread alone if n <= grain, if there is one thread, or inside another pool_for(). Only the first call
+ * allocates memory, for the threads.
  */
 void pool_for(int64_t n, int64_t grain, pool_fn *fn, void *arg);
 

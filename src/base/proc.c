@@ -71,7 +71,7 @@ uint64_t proc_rss(int pid)
 	return rss;
 }
 
-/* The sum of the lines `KEY: N kB` that start with one of the keys. */
+/* Sum, for each key, the values of the lines `KEY: N kB` of a file in /proc. */
 static bool sum_lines(int pid, const char *file, const char *const *keys, uint64_t *sums)
 {
 	char path[64], line[256];
@@ -139,13 +139,13 @@ bool proc_faults(int pid, struct proc_faults *f)
 	if (file)
 		fclose(file);
 	text[n] = '\0';
-	/* the name, in brackets, may hold blanks and brackets: 10 is minflt, 12 majflt */
+	/* Start after the name, which is in parentheses and may contain blanks and parentheses. Field 10 is minflt, 12 majflt. */
 	const char *end = strrchr(text, ')');
 	return end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %" SCNu64,
 			     &f->minor, &f->major) == 2;
 }
 
-/* "TIME_ON_CORE TIME_WAITED SLICES" */
+/* Read a schedstat file: "TIME_ON_CORE TIME_WAITED SLICES". */
 uint64_t proc_waited(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -166,11 +166,11 @@ uint64_t proc_waited(void)
 	return sum;
 }
 
-/* ---- waits of each thread, watched */
+/* ---- sampling the waits of each thread */
 
 enum { MOST_THREADS = 256 };
 
-static const uint64_t WAKE = 5000; /* ns that a wake-up takes where nobody is in the way */
+static const uint64_t WAKE_NS = 5000; /* that a wake-up takes when the core is free */
 
 struct thread_wait {
 	int fd;
@@ -247,7 +247,8 @@ void proc_waits_read(struct proc_waits *w, uint64_t *own, uint64_t *others)
 		struct thread_wait *t = &w->thread[i], was = *t;
 		if (!read_wait(t->fd, &t->waited, &t->slices))
 			continue;
-		uint64_t waited = t->waited - was.waited, free_of = (t->slices - was.slices) * WAKE;
+		uint64_t waited = t->waited - was.waited,
+			 free_of = (t->slices - was.slices) * WAKE_NS;
 		*(i ? others : own) += waited > free_of ? waited - free_of : 0;
 	}
 }

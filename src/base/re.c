@@ -31,8 +31,8 @@ struct set {
 };
 struct inst {
 	enum opcode op;
-	int x, y;	/* next; other branch */
-	struct set set; /* sorted, disjoint */
+	int x, y;	/* next instruction; of RE_SPLIT, the other branch */
+	struct set set; /* of RE_SET: ranges that are sorted and do not touch */
 };
 struct re {
 	struct inst *prog;
@@ -51,7 +51,7 @@ static void set_add(struct arena *a, struct set *s, uint32_t low, uint32_t high)
 	s->v[s->n++] = (struct range){low, high};
 }
 
-/* Sorted, and joined where they touch. */
+/* Sort the ranges, and join those that overlap or touch. */
 static void set_tidy(struct set *s)
 {
 	int n = 0;
@@ -96,7 +96,7 @@ static void set_join(struct arena *a, struct set *s, const struct set *t)
 		set_add(a, s, t->v[i].low, t->v[i].high);
 }
 
-/* Letters match both cases (of ASCII, Latin-1, Greek and Cyrillic, where they lie 32 apart). */
+/* Add the other case of each letter, for ASCII, Latin-1, Greek and Cyrillic, where the cases are 32 apart. */
 static void set_fold(struct arena *a, struct set *s)
 {
 	static const struct range upper[] = {
@@ -137,8 +137,8 @@ static bool set_has(const struct set *s, uint32_t c)
 /* ---- the parser: straight to instructions ------------------------------------------------------------- */
 
 /*
- * A piece of the program whose open ends (x or y of an instruction, linked through themselves)
- * lead on. Numbers: 2 * instruction + (1 for y); -1 ends the list.
+ * A fragment of the program. Its open ends, the x and y that do not lead to an instruction yet, form a list that is
+ * linked through these very members: an end is the number 2 * instruction, plus 1 for y; -1 ends the list.
  */
 struct frag {
 	int start, ends;
@@ -153,7 +153,7 @@ struct parser {
 	bool fold, dot_all, multi, failed;
 };
 
-static struct frag fail(struct parser *s, const char *what)
+static struct frag refuse(struct parser *s, const char *what)
 {
 	if (!s->failed)
 		FAIL(s->diag, E_OP_ATTRIBUTE, .expected = "a regular expression in RE2's syntax",
@@ -165,7 +165,7 @@ static struct frag fail(struct parser *s, const char *what)
 static int emit(struct parser *s, enum opcode op)
 {
 	if (s->n >= MAX_PROGRAM) {
-		fail(s, "a pattern that is too large");
+		refuse(s, "a pattern that is too large");
 		return 0;
 	}
 	if (s->n == s->cap) {
@@ -177,7 +177,7 @@ static int emit(struct parser *s, enum opcode op)
 	return s->n++;
 }
 
-static int *end_of(struct parser *s, int e)
+static int *end_slot(struct parser *s, int e)
 {
 	return e & 1 ? &s->prog[e >> 1].y : &s->prog[e >> 1].x;
 }
@@ -185,18 +185,18 @@ static int *end_of(struct parser *s, int e)
 static void patch(struct parser *s, int ends, int to)
 {
 	while (ends >= 0) {
-		int *p = end_of(s, ends);
+		int *p = end_slot(s, ends);
 		ends = *p;
 		*p = to;
 	}
 }
 
-static int append(struct parser *s, int a, int b)
+static int join_ends(struct parser *s, int a, int b)
 {
 	if (a < 0)
 		return b;
 	for (int e = a;;) {
-		int *p = end_of(s, e);
+		int *p = end_slot(s, e);
 		if (*p < 0) {
 			*p = b;
 			return a;
@@ -205,24 +205,24 @@ static int append(struct parser *s, int a, int b)
 	}
 }
 
-static struct frag single(struct parser *s, enum opcode op)
+static struct frag emit_single(struct parser *s, enum opcode op)
 {
 	int i = emit(s, op);
 	return (struct frag){i, 2 * i};
 }
 
-static struct frag from_set(struct parser *s, struct set *set)
+static struct frag emit_set(struct parser *s, struct set *set)
 {
 	if (s->fold)
 		set_fold(s->arena, set);
 	set_tidy(set);
-	struct frag f = single(s, RE_SET);
+	struct frag f = emit_single(s, RE_SET);
 	if (!s->failed)
 		s->prog[f.start].set = *set;
 	return f;
 }
 
-static struct frag cat(struct parser *s, struct frag a, struct frag b)
+static struct frag concatenate(struct parser *s, struct frag a, struct frag b)
 {
 	if (s->failed)
 		return a;
@@ -230,14 +230,14 @@ static struct frag cat(struct parser *s, struct frag a, struct frag b)
 	return (struct frag){a.start, b.ends};
 }
 
-static struct frag empty(struct parser *s)
+static struct frag emit_empty(struct parser *s)
 {
-	return single(s, RE_JUMP);
+	return emit_single(s, RE_JUMP);
 }
 
 static struct frag parse_alternatives(struct parser *s);
 
-/* Perl's classes: d, w, s; false for other letters. */
+/* Add Perl's class d, w or s, or with a capital its complement. false: another letter. */
 static bool perl_class(struct parser *s, char letter, struct set *out)
 {
 	struct set c = {0};
@@ -263,31 +263,31 @@ static bool perl_class(struct parser *s, char letter, struct set *out)
 	return true;
 }
 
-static int hex(char c)
+static int hex_digit(char c)
 {
 	return c >= '0' && c <= '9'			? c - '0'
 	       : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
 							: -1;
 }
 
-/* What follows "\x". */
+/* Parse the digits after "\x". */
 static bool hex_escape(struct parser *s, uint32_t *c)
 {
 	*c = 0;
 	if (s->p < s->end && *s->p == '{') {
-		for (s->p++; s->p < s->end && hex(*s->p) >= 0 && *c <= MAX_CHAR; s->p++)
-			*c = *c * 16 + (uint32_t)hex(*s->p);
+		for (s->p++; s->p < s->end && hex_digit(*s->p) >= 0 && *c <= MAX_CHAR; s->p++)
+			*c = *c * 16 + (uint32_t)hex_digit(*s->p);
 		return s->p < s->end && *s->p++ == '}' && *c <= MAX_CHAR;
 	}
 	for (int i = 0; i < 2; i++, s->p++) {
-		if (s->p >= s->end || hex(*s->p) < 0)
+		if (s->p >= s->end || hex_digit(*s->p) < 0)
 			return false;
-		*c = *c * 16 + (uint32_t)hex(*s->p);
+		*c = *c * 16 + (uint32_t)hex_digit(*s->p);
 	}
 	return true;
 }
 
-/* A backslash and what stands for one character; p behind the backslash. */
+/* Parse an escape that stands for one character; p is after the backslash. false: it stands for none. */
 static bool char_escape(struct parser *s, uint32_t *c)
 {
 	static const char letters[] = "aftnrv", values[] = "\a\f\t\n\r\v";
@@ -334,7 +334,7 @@ static const struct {
 	     {"word", "09AZ__az"},
 	     {"xdigit", "09AFaf"}};
 
-/* "[:alpha:]" at p; true where it was one. */
+/* Parse "[:alpha:]" at p. false: there is no such class. */
 static bool posix_class(struct parser *s, struct set *out)
 {
 	const char *p = s->p + 2;
@@ -358,7 +358,7 @@ static bool posix_class(struct parser *s, struct set *out)
 	return false;
 }
 
-/* One end of a range in a class. */
+/* Parse one character of a class, perhaps an escape. */
 static bool class_char(struct parser *s, uint32_t *c)
 {
 	size_t n;
@@ -383,7 +383,7 @@ static struct frag parse_class(struct parser *s)
 	for (bool first = true;; first = false) {
 		uint32_t low, high;
 		if (s->p >= s->end)
-			return fail(s, "a class without ']'");
+			return refuse(s, "a class without ']'");
 		if (*s->p == ']' && !first)
 			break;
 		if (s->end - s->p > 2 && s->p[0] == '[' && s->p[1] == ':' && posix_class(s, &set))
@@ -393,12 +393,12 @@ static struct frag parse_class(struct parser *s)
 			continue;
 		}
 		if (!class_char(s, &low))
-			return fail(s, "an escape that is not known");
+			return refuse(s, "an escape that is not known");
 		high = low;
 		if (s->end - s->p > 1 && s->p[0] == '-' && s->p[1] != ']') {
 			s->p++;
 			if (!class_char(s, &high) || high < low)
-				return fail(s, "a range that runs backwards");
+				return refuse(s, "a range that runs backwards");
 		}
 		set_add(s->arena, &set, low, high);
 	}
@@ -409,12 +409,12 @@ static struct frag parse_class(struct parser *s)
 		set_negate(s->arena, &set);
 	bool fold = s->fold;
 	s->fold = false;
-	struct frag f = from_set(s, &set);
+	struct frag f = emit_set(s, &set);
 	s->fold = fold;
 	return f;
 }
 
-/* (?flags) or (?flags:...) at the flags; true: a group follows. */
+/* Parse the flags of "(?flags)" or "(?flags:...)". true: the second form, whose group follows. */
 static bool parse_flags(struct parser *s)
 {
 	bool on = true;
@@ -429,10 +429,10 @@ static bool parse_flags(struct parser *s)
 		else if (*s->p == 'm')
 			s->multi = on;
 		else if (*s->p != 'U')
-			fail(s, "a flag that is not known");
+			refuse(s, "a flag that is not known");
 	}
 	if (s->p >= s->end) {
-		fail(s, "a group without ')'");
+		refuse(s, "a group without ')'");
 		return false;
 	}
 	return *s->p++ == ':';
@@ -447,32 +447,32 @@ static struct frag parse_group(struct parser *s)
 		bool named = *s->p == 'P' || *s->p == '<';
 		if (named) {
 			if (s->end - s->p > 1 && s->p[0] == '<' && (s->p[1] == '=' || s->p[1] == '!'))
-				return fail(s, "a look-behind");
+				return refuse(s, "a look-behind");
 			while (s->p < s->end && *s->p != '>')
 				s->p++;
 			s->p += s->p < s->end;
 		} else if (*s->p == '=' || *s->p == '!') {
-			return fail(s, "a look-ahead");
+			return refuse(s, "a look-ahead");
 		} else if (!parse_flags(s)) {
-			return empty(s); /* flags for the rest of the group around */
+			return emit_empty(s); /* "(?flags)" applies to the rest of the enclosing group */
 		}
 	}
 	if (++s->depth > MAX_NEST)
-		return fail(s, "groups that are nested too deeply");
+		return refuse(s, "groups that are nested too deeply");
 	struct frag f = parse_alternatives(s);
 	s->depth--;
 	s->fold = fold;
 	s->dot_all = dot_all;
 	s->multi = multi;
 	if (s->p >= s->end || *s->p != ')')
-		return fail(s, "a group without ')'");
+		return refuse(s, "a group without ')'");
 	s->p++;
 	return f;
 }
 
 static struct frag parse_quote(struct parser *s)
 {
-	struct frag f = empty(s);
+	struct frag f = emit_empty(s);
 
 	while (s->p < s->end && !(s->end - s->p > 1 && s->p[0] == '\\' && s->p[1] == 'E') &&
 	       !s->failed) {
@@ -481,41 +481,41 @@ static struct frag parse_quote(struct parser *s)
 		uint32_t c = utf8_get(s->p, s->end, &n);
 		s->p += n;
 		set_add(s->arena, &set, c, c);
-		f = cat(s, f, from_set(s, &set));
+		f = concatenate(s, f, emit_set(s, &set));
 	}
 	if (s->p < s->end)
 		s->p += 2;
 	return f;
 }
 
-/* What follows a backslash outside a class. */
+/* Parse an escape outside a class; p is after the backslash. */
 static struct frag parse_escape(struct parser *s)
 {
 	struct set set = {0};
 	uint32_t c;
 
 	if (s->p >= s->end)
-		return fail(s, "a backslash at the end");
+		return refuse(s, "a backslash at the end");
 	if (perl_class(s, *s->p, &set)) {
 		s->p++;
-		return from_set(s, &set);
+		return emit_set(s, &set);
 	}
 	switch (*s->p) {
-	case 'A': s->p++; return single(s, RE_BEGIN_TEXT);
-	case 'z': s->p++; return single(s, RE_END_TEXT);
-	case 'b': s->p++; return single(s, RE_WORD);
-	case 'B': s->p++; return single(s, RE_NOT_WORD);
+	case 'A': s->p++; return emit_single(s, RE_BEGIN_TEXT);
+	case 'z': s->p++; return emit_single(s, RE_END_TEXT);
+	case 'b': s->p++; return emit_single(s, RE_WORD);
+	case 'B': s->p++; return emit_single(s, RE_NOT_WORD);
 	case 'Q': s->p++; return parse_quote(s);
 	case 'C':
 		s->p++;
 		set_add(s->arena, &set, 0, MAX_CHAR);
-		return from_set(s, &set);
+		return emit_set(s, &set);
 	default: break;
 	}
 	if (!char_escape(s, &c))
-		return fail(s, "an escape that is not known");
+		return refuse(s, "an escape that is not known");
 	set_add(s->arena, &set, c, c);
-	return from_set(s, &set);
+	return emit_set(s, &set);
 }
 
 static struct frag parse_atom(struct parser *s)
@@ -529,11 +529,11 @@ static struct frag parse_atom(struct parser *s)
 	case '(': return parse_group(s);
 	case '[': return parse_class(s);
 	case '\\': return parse_escape(s);
-	case '^': return single(s, s->multi ? RE_BEGIN_LINE : RE_BEGIN_TEXT);
-	case '$': return single(s, s->multi ? RE_END_LINE : RE_END_TEXT);
+	case '^': return emit_single(s, s->multi ? RE_BEGIN_LINE : RE_BEGIN_TEXT);
+	case '$': return emit_single(s, s->multi ? RE_END_LINE : RE_END_TEXT);
 	case '*':
 	case '+':
-	case '?': return fail(s, "a repeat of nothing");
+	case '?': return refuse(s, "a repeat of nothing");
 	case '.':
 		set_add(s->arena, &set, 0, MAX_CHAR);
 		if (!s->dot_all) {
@@ -544,10 +544,10 @@ static struct frag parse_atom(struct parser *s)
 		break;
 	default: set_add(s->arena, &set, c, c); break;
 	}
-	return from_set(s, &set);
+	return emit_set(s, &set);
 }
 
-/* "{n}", "{n,}", "{n,m}" at p; false: a brace like any character. */
+/* Parse "{n}", "{n,}" or "{n,m}" at p. false: the brace is an ordinary character. */
 static bool parse_counts(struct parser *s, int *low, int *high)
 {
 	const char *p = s->p + 1;
@@ -571,7 +571,7 @@ static bool parse_counts(struct parser *s, int *low, int *high)
 	return true;
 }
 
-static struct frag repeat(struct parser *s, struct frag a, char how)
+static struct frag emit_repeat(struct parser *s, struct frag a, char how)
 {
 	int i = emit(s, RE_SPLIT);
 
@@ -579,13 +579,13 @@ static struct frag repeat(struct parser *s, struct frag a, char how)
 		return a;
 	s->prog[i].x = a.start;
 	if (how == '?')
-		return (struct frag){i, append(s, 2 * i + 1, a.ends)};
+		return (struct frag){i, join_ends(s, 2 * i + 1, a.ends)};
 	patch(s, a.ends, i);
 	return (struct frag){how == '+' ? a.start : i, 2 * i + 1};
 }
 
-/* The atom again from its text: fragments are not copied but parsed anew. */
-static struct frag again(struct parser *s, const char *from, const char *to)
+/* Emit an atom once more by parsing its text again: fragments cannot be copied. */
+static struct frag parse_again(struct parser *s, const char *from, const char *to)
 {
 	struct parser saved = *s;
 
@@ -597,19 +597,19 @@ static struct frag again(struct parser *s, const char *from, const char *to)
 	return f;
 }
 
-static struct frag counted(struct parser *s, struct frag first, const char *from, const char *to,
-			   int low, int high)
+static struct frag parse_counted(struct parser *s, struct frag first, const char *from,
+				 const char *to, int low, int high)
 {
-	struct frag f = low ? first : empty(s);
+	struct frag f = low ? first : emit_empty(s);
 
 	if (low > MAX_REPEAT || high > MAX_REPEAT || (high >= 0 && high < low))
-		return fail(s, "a repeat count that is not allowed");
+		return refuse(s, "a repeat count that is not allowed");
 	for (int i = 1; i < low && !s->failed; i++)
-		f = cat(s, f, again(s, from, to));
+		f = concatenate(s, f, parse_again(s, from, to));
 	if (high < 0 && !s->failed)
-		f = cat(s, f, repeat(s, again(s, from, to), '*'));
+		f = concatenate(s, f, emit_repeat(s, parse_again(s, from, to), '*'));
 	for (int i = low; i < high && !s->failed; i++)
-		f = cat(s, f, repeat(s, again(s, from, to), '?'));
+		f = concatenate(s, f, emit_repeat(s, parse_again(s, from, to), '?'));
 	return f;
 }
 
@@ -623,27 +623,27 @@ static struct frag parse_repeats(struct parser *s)
 	while (s->p < s->end && !s->failed && !done) {
 		int low, high;
 		if (*s->p == '*' || *s->p == '+' || *s->p == '?') {
-			f = repeat(s, f, *s->p++);
+			f = emit_repeat(s, f, *s->p++);
 		} else if (*s->p == '{' && parse_counts(s, &low, &high)) {
-			f = counted(s, f, from, to, low, high);
+			f = parse_counted(s, f, from, to, low, high);
 		} else {
 			break;
 		}
 		if (s->p < s->end && *s->p == '?')
-			s->p++; /* lazy: the same strings */
+			s->p++; /* lazy: matches the same whole strings */
 		done = true;
 		if (s->p < s->end && (*s->p == '*' || *s->p == '+' || *s->p == '?'))
-			return fail(s, "a repeat of a repeat");
+			return refuse(s, "a repeat of a repeat");
 	}
 	return f;
 }
 
 static struct frag parse_sequence(struct parser *s)
 {
-	struct frag f = empty(s);
+	struct frag f = emit_empty(s);
 
 	while (s->p < s->end && *s->p != '|' && *s->p != ')' && !s->failed)
-		f = cat(s, f, parse_repeats(s));
+		f = concatenate(s, f, parse_repeats(s));
 	return f;
 }
 
@@ -659,7 +659,7 @@ static struct frag parse_alternatives(struct parser *s)
 			break;
 		s->prog[i].x = f.start;
 		s->prog[i].y = g.start;
-		f = (struct frag){i, append(s, f.ends, g.ends)};
+		f = (struct frag){i, join_ends(s, f.ends, g.ends)};
 	}
 	return f;
 }
@@ -670,7 +670,7 @@ const struct re *re_compile(const char *pattern, size_t n, struct arena *a, stru
 	struct frag f = parse_alternatives(&s);
 
 	if (!s.failed && s.p < s.end)
-		fail(&s, "a ')' without '('");
+		refuse(&s, "a ')' without '('");
 	int match = emit(&s, RE_MATCH);
 	if (s.failed)
 		return NULL;
@@ -683,9 +683,9 @@ const struct re *re_compile(const char *pattern, size_t n, struct arena *a, stru
 /* ---- matching ------------------------------------------------------------------------------------------ */
 
 struct threads {
-	int *list; /* instructions that wait for a character, or match */
+	int *list; /* instructions RE_SET and RE_MATCH that the threads are at */
 	int n;
-	int *seen; /* by instruction: the step that entered it last */
+	int *seen; /* for each instruction the last step that reached it, so that none is listed twice */
 };
 
 struct matcher {
@@ -707,7 +707,7 @@ static bool word_at(const struct matcher *m, const char *p)
 	       ((*p >= '0' && *p <= '9') || ((*p | 0x20) >= 'a' && (*p | 0x20) <= 'z') || *p == '_');
 }
 
-static bool holds(const struct matcher *m, enum opcode op, const char *p)
+static bool assertion_holds(const struct matcher *m, enum opcode op, const char *p)
 {
 	bool edge = word_at(m, p - 1) != word_at(m, p);
 
@@ -726,8 +726,8 @@ static bool holds(const struct matcher *m, enum opcode op, const char *p)
 	return true;
 }
 
-/* Instruction i and all it leads to without a character, at p. */
-static void enter(struct matcher *m, struct threads *t, int i, const char *p)
+/* Add the instructions that are reached from i without reading a character, at the position p. */
+static void add_threads(struct matcher *m, struct threads *t, int i, const char *p)
 {
 	int n = 0;
 
@@ -743,7 +743,7 @@ static void enter(struct matcher *m, struct threads *t, int i, const char *p)
 		} else if (in->op == RE_SPLIT) {
 			m->stack[n++] = in->y;
 			m->stack[n++] = in->x;
-		} else if (holds(m, in->op, p)) {
+		} else if (assertion_holds(m, in->op, p)) {
 			m->stack[n++] = in->x;
 		}
 	}
@@ -759,9 +759,9 @@ bool re_full_match(const struct re *re, const char *text, size_t n, void *scratc
 	m.next.list = room + size;
 	m.now.seen = room + 2 * size;
 	m.next.seen = room + 3 * size;
-	m.stack = room + 4 * size; /* an instruction is on it twice at most */
+	m.stack = room + 4 * size; /* room for each instruction twice, from both branches of a split */
 	memset(m.now.seen, 0, 2 * (size_t)size * sizeof(int));
-	enter(&m, &m.now, re->start, p);
+	add_threads(&m, &m.now, re->start, p);
 	while (p < m.end && m.now.n) {
 		size_t len;
 		uint32_t c = utf8_get(p, m.end, &len);
@@ -771,7 +771,7 @@ bool re_full_match(const struct re *re, const char *text, size_t n, void *scratc
 		for (int i = 0; i < m.now.n; i++) {
 			const struct inst *in = &re->prog[m.now.list[i]];
 			if (in->op == RE_SET && set_has(&in->set, c))
-				enter(&m, &m.next, in->x, p);
+				add_threads(&m, &m.next, in->x, p);
 		}
 		struct threads t = m.now;
 		m.now = m.next;

@@ -2,16 +2,18 @@
 #ifndef BASE_RE_H
 #define BASE_RE_H
 /*
- * Regular expressions in RE2's syntax over UTF-8, for whole strings, in time linear in the text:
- * a pattern becomes a program whose threads run side by side. No captures, no back references.
+ * Regular expressions in RE2's syntax over UTF-8, matched against whole strings, in time linear in the text. A
+ * pattern is compiled to a program that is run for all alternatives side by side (Thompson 1968; Pike's VM).
+ * There are no captures and no back references.
  */
 #include "base/diag.h"
 
 struct re;
-/* NULL: the pattern is wrong, or asks for something unknown (said in d). */
+/* Compile n bytes of pattern into the arena. NULL, with E-OP-ATTRIBUTE: its syntax is wrong or not supported. */
 const struct re *re_compile(const char *pattern, size_t n, struct arena *a, struct diag *d);
-/* Scratch that a match needs. */
+/* Bytes of scratch memory that re_full_match() needs; aligned for int. */
 size_t re_scratch(const struct re *re);
+/* Whether the whole text matches. */
 bool re_full_match(const struct re *re, const char *text, size_t n, void *scratch);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that come one by one while something is measured. */
+/* A growing array of numbers that are measured one by one. */
 #ifndef BASE_SAMPLES_H
 #define BASE_SAMPLES_H
 
@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* All zero at first; v is the owner's to free(). */
+/* Initialize with zeros. The owner frees v with free(). */
 struct samples {
 	double *v;
 	size_t n, cap;
 };
 
-/* False where there is no memory: then nothing is added. */
+/* Append x. false: no memory, and nothing is appended. */
 bool samples_push(struct samples *s, double x);
 /* A copy in the arena; never NULL. */
 const double *samples_kept(struct arena *a, const struct samples *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A seed where a model gives none (ONNX: "if not specified, a random seed is generated"). */
+/* A seed for random operators whose model gives none (ONNX: "if not specified, a random seed is generated"). */
 #ifndef INFER_BASE_SEED_H
 #define INFER_BASE_SEED_H
 
@@ -7,7 +7,7 @@
 
 #include <sys/random.h>
 
-/* New each time; the clock alone is not, where it goes in steps. */
+/* A new seed at each call. A clock with coarse steps could return the same value twice, so it is only the fallback. */
 static inline uint64_t seed_new(void)
 {
 	uint64_t seed;

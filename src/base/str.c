@@ -9,7 +9,7 @@
 
 void str_add_n(struct str *b, const char *s, size_t n)
 {
-	if (b->cap - b->n <= n) { /* one more byte for the NUL */
+	if (b->cap - b->n <= n) { /* the NUL needs one more byte */
 		size_t cap = b->cap ? b->cap : 64;
 		while (cap - b->n <= n && cap <= SIZE_MAX / 4)
 			cap *= 2;
@@ -131,7 +131,9 @@ bool str_starts(const char *s, const char *prefix)
 	return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-enum { LONGEST = 64 }; /* of the names that are compared: enough to tell a typing error */
+enum {
+	MAX_COMPARED = 64
+}; /* characters of a name that are compared: enough to recognize a typing error */
 
 static unsigned least(unsigned a, unsigned b)
 {
@@ -140,8 +142,8 @@ static unsigned least(unsigned a, unsigned b)
 
 unsigned str_distance(const char *a, const char *b)
 {
-	size_t na = strnlen(a, LONGEST), nb = strnlen(b, LONGEST);
-	unsigned row[3][LONGEST + 1];
+	size_t na = strnlen(a, MAX_COMPARED), nb = strnlen(b, MAX_COMPARED);
+	unsigned row[3][MAX_COMPARED + 1];
 	unsigned *before = row[0], *last = row[1], *now = row[2];
 
 	for (unsigned j = 0; j <= nb; j++)
@@ -166,7 +168,7 @@ const char *str_nearest(const char *meant, const char *const *names, size_t n)
 {
 	const char *best = NULL;
 	size_t len = strlen(meant);
-	unsigned third = (unsigned)(len > LONGEST ? LONGEST : len) / 3,
+	unsigned third = (unsigned)(len > MAX_COMPARED ? MAX_COMPARED : len) / 3,
 		 least_far = third > 1 ? third + 1 : 2;
 
 	for (size_t i = 0; i < n; i++) {
@@ -174,7 +176,7 @@ const char *str_nearest(const char *meant, const char *const *names, size_t n)
 		if (!names[i])
 			continue;
 		far = str_distance(meant, names[i]);
-		/* The beginning of a name, or a name with something behind it, is nearer than it looks. */
+		/* Count an abbreviated name, or one with something appended, as nearer than its distance. */
 		if (len >= 2 && str_starts(names[i], meant))
 			far = least(far, 1);
 		else if (len >= 2 && str_starts(meant, names[i]))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_STR_H
 #define BASE_STR_H
-/* Text: a growing buffer, numbers as people read them, the nearest of a list of names. */
+/* Text: a growing buffer, numbers formatted for people, and the name in a list that is nearest to a misspelt one. */
 #include "base/arena.h"
 
 #include <stdbool.h>
@@ -16,20 +16,20 @@ struct str {
 void str_add(struct str *b, const char *s);
 void str_add_n(struct str *b, const char *s, size_t n);
 void str_addf(struct str *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *str_get(const struct str *b); /* "" where nothing was added */
+const char *str_get(const struct str *b); /* "" if nothing was added */
 
 const char *str_count(struct arena *a, int64_t n);		     /* "1,228,800" */
 const char *str_many(struct arena *a, uint64_t n, const char *what); /* "1 node", "1,200 nodes" */
 const char *str_bytes(struct arena *a, int64_t n);		     /* "435.6 MiB", "12 bytes" */
 const char *str_seconds(struct arena *a, double s);		     /* "12.3 ms", "4.56 s" */
-const char *str_span(struct arena *a, double s);   /* "40 s", "12 min", "3.5 hours", "9 days" */
-const char *str_float(struct arena *a, float v);   /* shortest that reads back the same */
+const char *str_span(struct arena *a, double s); /* "40 s", "12 min", "3.5 hours", "9 days" */
+const char *str_float(struct arena *a, float v); /* the fewest digits that read back as the same value */
 const char *str_double(struct arena *a, double v); /* the same; "nan", "inf" */
 bool str_starts(const char *s, const char *prefix);
 
 /* Edit distance: insertions, deletions, substitutions and swaps of neighbours. */
 unsigned str_distance(const char *a, const char *b);
-/* The name nearest to what was meant, or NULL where none is near. Entries may be NULL. */
+/* The name with the smallest distance to `meant`; NULL: all differ in more than a third. Entries may be NULL. */
 const char *str_nearest(const char *meant, const char *const *names, size_t n);
 
 #endif

@@ -8,15 +8,15 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* How many bytes at s may be shown as they are; 0: the first one may not. */
-static size_t harmless(const unsigned char *s, size_t n, bool lines)
+/* Number of bytes at s that may be shown unchanged; 0: the first byte must be escaped. */
+static size_t harmless_bytes(const unsigned char *s, size_t n, bool lines)
 {
 	size_t length = utf8_length(s, n);
 
 	if (length == 1)
 		return (s[0] >= ' ' && s[0] != 0x7f) || (lines && (s[0] == '\n' || s[0] == '\t'));
 	if (length == 2 && s[0] == 0xc2 && s[1] < 0xa0)
-		return 0; /* C1: U+009B is an escape sequence by itself */
+		return 0; /* C1 controls: U+009B alone begins an escape sequence */
 	return length;
 }
 
@@ -26,7 +26,7 @@ void tame_write(const char *text, size_t n, FILE *to)
 	size_t from = 0, i = 0;
 
 	while (i < n) {
-		size_t k = harmless(s + i, n - i, true);
+		size_t k = harmless_bytes(s + i, n - i, true);
 		if (k) {
 			i += k;
 			continue;
@@ -44,12 +44,12 @@ const char *tame_word(struct arena *a, const char *text)
 	size_t n = strlen(text), i = 0;
 	struct str out = {.arena = a};
 
-	for (size_t k; i < n && (k = harmless(s + i, n - i, false)); i += k)
+	for (size_t k; i < n && (k = harmless_bytes(s + i, n - i, false)); i += k)
 		;
 	if (i == n)
 		return text;
 	for (i = 0; i < n;) {
-		size_t k = harmless(s + i, n - i, false);
+		size_t k = harmless_bytes(s + i, n - i, false);
 		if (k)
 			str_add_n(&out, text + i, k);
 		else
@@ -59,7 +59,7 @@ const char *tame_word(struct arena *a, const char *text)
 	return str_get(&out);
 }
 
-/* ---- the stream: whole lines are passed on, so that no character is cut in two */
+/* ---- the stream: it holds text back until the line ends, so that no character is cut in two */
 
 struct tame {
 	FILE *to, *held;
@@ -67,7 +67,7 @@ struct tame {
 	size_t size;
 };
 
-static void pass_on(struct tame *t)
+static void write_held(struct tame *t)
 {
 	fflush(t->held);
 	tame_write(t->text, t->size, t->to);
@@ -82,7 +82,7 @@ static ssize_t tame_take(void *cookie, const char *text, size_t n)
 
 	fwrite(text, 1, whole, t->held);
 	if (whole)
-		pass_on(t);
+		write_held(t);
 	fwrite(text + whole, 1, n - whole, t->held);
 	return (ssize_t)n;
 }
@@ -91,7 +91,7 @@ static int tame_close(void *cookie)
 {
 	struct tame *t = cookie;
 
-	pass_on(t);
+	write_held(t);
 	fclose(t->held);
 	free(t->text);
 	free(t);

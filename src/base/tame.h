@@ -2,20 +2,20 @@
 #ifndef BASE_TAME_H
 #define BASE_TAME_H
 /*
- * A model's names must not be able to command the terminal: of control characters (C0, DEL, C1) and of
- * bytes that are no UTF-8 the numbers are shown, as \x1b. Everything that is printed for people goes
- * through here; what is data (JSON, Graphviz, --print's strings) has escapes of its own.
+ * Names in a model must not be able to send commands to the terminal. Control characters (C0, DEL, C1) and bytes
+ * that are not valid UTF-8 are shown as their numbers: \x1b. All text that is printed for people passes through
+ * these functions; data formats (JSON, Graphviz, the strings of --print) have escapes of their own.
  */
 #include <stddef.h>
 #include <stdio.h>
 
 struct arena;
 
-/* Newlines and tabs stay. */
+/* Write the text, with escapes for all control characters except newlines and tabs. */
 void tame_write(const char *text, size_t n, FILE *to);
-/* A stream into `to` of which the same is true; fclose passes on what is left. NULL: no memory. */
+/* A stream that writes to `to` like tame_write(), line by line; fclose() writes the rest. NULL: no memory. */
 FILE *tame_open(FILE *to);
-/* One word of a line: newlines and tabs are shown as numbers, too. The text itself where it is harmless. */
+/* The same for a part of a line, so newlines and tabs become numbers too. Returns `text` itself if it needs no escape. */
 const char *tame_word(struct arena *a, const char *text);
 
 #endif

@@ -11,14 +11,14 @@
 struct reader {
 	yaml_parser_t parser;
 	yaml_event_t event;
-	bool held; /* event is to be deleted */
+	bool held; /* `event` must be deleted before the next one is parsed */
 	const char *path;
 	const struct field *table;
 	unsigned refused;
 	void *obj;
 	yaml_seen *seen;
 	void *ctx;
-	struct map keys; /* those met, with their lines */
+	struct map keys; /* keys read so far, with their lines */
 	struct arena *arena;
 	struct diag *diag;
 };
@@ -49,8 +49,8 @@ static int next_event(struct reader *r)
 	return 0;
 }
 
-/* The scalar of the current event, copied; NULL where it holds a NUL. */
-static const char *scalar(struct reader *r)
+/* A copy of the current event's scalar; NULL: it contains a NUL. */
+static const char *copy_scalar(struct reader *r)
 {
 	const char *s = (const char *)r->event.data.scalar.value;
 	size_t n = r->event.data.scalar.length;
@@ -58,7 +58,7 @@ static const char *scalar(struct reader *r)
 	return memchr(s, '\0', n) ? NULL : arena_strn(r->arena, s, n);
 }
 
-/* `key:` with nothing after it, or with null: as if the line were not there. */
+/* Whether the value is empty or null: the line then counts as absent. */
 static bool is_null(const struct reader *r)
 {
 	const char *s = (const char *)r->event.data.scalar.value;
@@ -85,7 +85,7 @@ static int set_value(struct reader *r, const struct field *f, const char *value,
 	return 0;
 }
 
-static int not_scalar(struct reader *r, const struct field *f)
+static int refuse_non_scalar(struct reader *r, const struct field *f)
 {
 	return config_fail(r, event_line(r), fmt(r->diag, "%s takes a single value here", f->name),
 			   f->type == F_LIST ? fmt(r->diag, "write an item as text: - \"%s\"",
@@ -93,7 +93,7 @@ static int not_scalar(struct reader *r, const struct field *f)
 					     : NULL);
 }
 
-/* key: [a, b]: each an item of a list; of other list types joined by commas. */
+/* Read `key: [a, b]`. A repeatable option is set once for each item; for other lists the items are joined by commas. */
 static int read_sequence(struct reader *r, const struct field *f)
 {
 	unsigned line = event_line(r);
@@ -101,7 +101,7 @@ static int read_sequence(struct reader *r, const struct field *f)
 	bool repeat = f->type == F_LIST;
 
 	if (!repeat && f->type != F_INTS && f->type != F_FLOATS && f->type != F_STRINGS && !f->axis)
-		return not_scalar(r, f);
+		return refuse_non_scalar(r, f);
 	for (bool first = true;; first = false) {
 		int rc = next_event(r);
 		if (rc)
@@ -109,8 +109,8 @@ static int read_sequence(struct reader *r, const struct field *f)
 		if (r->event.type == YAML_SEQUENCE_END_EVENT)
 			break;
 		if (r->event.type != YAML_SCALAR_EVENT)
-			return not_scalar(r, f);
-		const char *item = scalar(r);
+			return refuse_non_scalar(r, f);
+		const char *item = copy_scalar(r);
 		if (repeat)
 			rc = set_value(r, f, item, event_line(r));
 		else if (item)
@@ -121,11 +121,11 @@ static int read_sequence(struct reader *r, const struct field *f)
 	return repeat ? 0 : set_value(r, f, str_get(&joined), line);
 }
 
-/* key: {name: value}: each is an item name=value. */
+/* Read `key: {name: value}`: each pair sets the repeatable option to "name=value". */
 static int read_mapping(struct reader *r, const struct field *f)
 {
 	if (f->type != F_LIST)
-		return not_scalar(r, f);
+		return refuse_non_scalar(r, f);
 	for (;;) {
 		int rc = next_event(r);
 		if (rc)
@@ -133,14 +133,14 @@ static int read_mapping(struct reader *r, const struct field *f)
 		if (r->event.type == YAML_MAPPING_END_EVENT)
 			return 0;
 		if (r->event.type != YAML_SCALAR_EVENT)
-			return not_scalar(r, f);
-		const char *name = scalar(r);
+			return refuse_non_scalar(r, f);
+		const char *name = copy_scalar(r);
 		unsigned line = event_line(r);
 		if ((rc = next_event(r)))
 			return rc;
 		if (r->event.type != YAML_SCALAR_EVENT)
-			return not_scalar(r, f);
-		const char *value = scalar(r);
+			return refuse_non_scalar(r, f);
+		const char *value = copy_scalar(r);
 		rc = set_value(r, f,
 			       name && value ? arena_printf(r->arena, "%s=%s", name, value) : NULL,
 			       line);
@@ -156,7 +156,7 @@ static int read_value(struct reader *r, const struct field *f)
 	if (rc)
 		return rc;
 	if (r->event.type == YAML_SCALAR_EVENT)
-		return is_null(r) ? 0 : set_value(r, f, scalar(r), event_line(r));
+		return is_null(r) ? 0 : set_value(r, f, copy_scalar(r), event_line(r));
 	if (r->event.type == YAML_SEQUENCE_START_EVENT)
 		return read_sequence(r, f);
 	if (r->event.type == YAML_MAPPING_START_EVENT)
@@ -165,7 +165,7 @@ static int read_value(struct reader *r, const struct field *f)
 			   "write the value itself");
 }
 
-static int unknown_key(struct reader *r, const char *key)
+static int refuse_unknown_key(struct reader *r, const char *key)
 {
 	const char *near = field_nearest(r->table, key);
 
@@ -175,14 +175,14 @@ static int unknown_key(struct reader *r, const char *key)
 				 : "the keys are the names of the long options");
 }
 
-/* The current event is a key. */
+/* Read a key, which is the current event, and its value. */
 static int read_pair(struct reader *r)
 {
-	const char *key = scalar(r);
+	const char *key = copy_scalar(r);
 	const struct field *f = key ? field_find(r->table, key) : NULL;
 
 	if (!f)
-		return unknown_key(r, key ? key : "");
+		return refuse_unknown_key(r, key ? key : "");
 	if (f->flags & r->refused)
 		return config_fail(r, event_line(r),
 				   fmt(r->diag, "%s: only the command line can say this", key), NULL);

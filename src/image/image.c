@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door to the picture libraries: nothing else includes their headers. Where a
- * header was missing at build time, its format is said to be left out.
+ * Decode pictures with the system's libraries. No other file includes their headers. If a header was missing at
+ * build time, pictures of that format are refused with a message that says so.
  */
 #include "image/image.h"
 
@@ -110,8 +110,8 @@ int image_room(const struct image_job *job)
 }
 
 /*
- * A library is a union of its functions by name and the table that dl_open fills. The lists below
- * hold what is called, in the order of the struct.
+ * LIBRARY(name, list) makes from a list of functions the type `union name` and the function open_name(). The union
+ * has the functions as typed members and, in the same order, as the table that dl_open() fills.
  */
 #define FUNCTION(f) __typeof__(f) *f;
 #define SYMBOL(f)   {#f, true},
@@ -164,7 +164,10 @@ struct png_job {
 	int rc;
 };
 
-/* libpng's callbacks get nothing but its own handle, which only its own functions can look into. */
+/*
+ * The job that this thread decodes. libpng's callbacks get only libpng's handle, and our data in it could only be read
+ * through functions of the library.
+ */
 static _Thread_local struct png_job *png_now;
 
 static void png_failed(png_structp png, png_const_charp text)
@@ -215,7 +218,8 @@ static int png_steps(struct png_job *p)
 	p->f.png_set_read_fn(p->png, NULL, png_input);
 	p->f.png_read_info(p->png, p->info);
 	p->f.png_get_IHDR(p->png, p->info, &w, &h, &depth, &color, NULL, NULL, NULL);
-	p->f.png_set_expand(p->png); /* palette to RGB, 1, 2 and 4 bits to 8, transparency to alpha */
+	/* Expand palettes to RGB, samples of 1, 2 and 4 bits to 8, and a transparent color to alpha. */
+	p->f.png_set_expand(p->png);
 	if (depth == 16 && *(const unsigned char *)&one)
 		p->f.png_set_swap(p->png);
 	int passes = p->f.png_set_interlace_handling(p->png);
@@ -306,7 +310,7 @@ static void jpeg_nothing(j_decompress_ptr c)
 	(void)c;
 }
 
-/* All data were there from the start: wanting more means that the file ends too early. */
+/* libjpeg asks for more data. The buffer had the whole file from the start, so the file is cut short. */
 static boolean jpeg_more(j_decompress_ptr c)
 {
 	struct jpeg_job *p = c->client_data;
@@ -343,7 +347,7 @@ static void jpeg_connect(struct jpeg_job *p)
 	p->c.src = &p->source;
 }
 
-/* Four inks to RGB, in place; Adobe's files hold them inverted. */
+/* Convert a row of CMYK to RGB. Files that Adobe's programs write have all four inks inverted. */
 static void cmyk_row(unsigned char *to, const unsigned char *from, int64_t n, bool adobe)
 {
 	for (int64_t x = 0; x < n; x++, from += 4, to += 3)
@@ -387,7 +391,7 @@ static int jpeg_steps(struct jpeg_job *p)
 	if (rc || p->job->head)
 		return rc;
 	unsigned char *line = NULL;
-	if (inks) /* taken from libjpeg's pool, which goes with it */
+	if (inks) /* from libjpeg's own pool, so that an error in the middle frees it */
 		line = p->c.mem->alloc_large((j_common_ptr)&p->c, JPOOL_IMAGE, (size_t)im->width * 4);
 	return jpeg_rows(p, line);
 }
@@ -573,7 +577,7 @@ static int decode_tiff(const struct image_job *job)
 
 	if (rc)
 		return rc;
-	/* its messages would go to stderr; ours say enough */
+	/* libtiff would print messages to stderr. */
 	f.TIFFSetErrorHandler(NULL);
 	f.TIFFSetWarningHandler(NULL);
 	TIFF *t = f.TIFFClientOpen("picture", "rm", &file, tiff_read, tiff_write, tiff_seek,
@@ -749,9 +753,9 @@ static int decode_jp2(const struct image_job *job)
 }
 #endif
 
-/* ---- all of them */
+/* ---- all formats */
 
-__attribute__((unused)) static int missing(const struct image_job *job)
+__attribute__((unused)) static int refuse_without_library(const struct image_job *job)
 {
 	return image_fail(job, "cannot be read: this build had no headers of the library for it",
 			  "install the library's headers and build again, or save the picture as BMP");

@@ -2,12 +2,12 @@
 #ifndef IMAGE_IMAGE_H
 #define IMAGE_IMAGE_H
 /*
- * Pictures: decoded by the system's libraries, which are opened when the first
- * picture of their kind is read, or by small readers of our own (BMP, PNM).
+ * Decode pictures, with the system's libraries, each of which is opened when the first picture of its format is
+ * read, or with small readers of our own (BMP, PNM).
  *
- * Hostile files: a head is read before any pixel memory is asked for; sizes over
- * IMAGE_MAX_SIDE or IMAGE_MAX_BYTES are refused; what the file does not hold is an
- * error and never padding, so that memory is only touched as data come.
+ * Pictures may be hostile. The head is read before memory for pixels is allocated, and sizes above IMAGE_MAX_SIDE
+ * or IMAGE_MAX_BYTES are refused. Missing data are an error and are never padded, so a small file that claims a large
+ * size does not make us touch much memory.
  */
 #include "base/diag.h"
 
@@ -28,7 +28,7 @@ enum image_kind {
 
 enum { IMAGE_MAX_SIDE = 1 << 16, IMAGE_MAX_BYTES = 1 << 30 };
 
-/* Rows from the top, pixels from the left, samples of a pixel side by side. */
+/* Rows from top to bottom, pixels from left to right, the samples of a pixel next to each other. */
 struct image {
 	enum image_kind kind;
 	int64_t width, height;
@@ -37,17 +37,18 @@ struct image {
 	unsigned char *pixels; /* NULL: only the head was read */
 };
 
-/* By content: the first bytes of a file. */
+/* Recognize the format by the first bytes of a file. IMAGE_NONE: no picture. */
 enum image_kind image_kind(const void *p, size_t n);
 const char *image_kind_name(enum image_kind kind); /* "PNG" */
 const char *image_channels_name(int channels);	   /* "gray", "RGB", "RGBA" */
 
-/* Size, channels and bits. No memory for pixels is asked for. code: the finding where it fails. */
+/* Read size, channels and bits; allocates no pixels. code: of the finding if the picture cannot be read. */
 int image_head(const void *p, size_t n, struct image *im, enum code code, struct diag *d);
+/* Read the whole picture; im->pixels is freed by image_free(). */
 int image_decode(const void *p, size_t n, struct image *im, enum code code, struct diag *d);
 void image_free(struct image *im);
 
-/* Writes 8-bit pixels as PNG through put(). Returns 0 or -code (memory). */
+/* Write a picture of 8-bit samples as PNG, through calls of put(). E-MEMORY. */
 int image_write_png(const struct image *im, void (*put)(void *to, const void *p, size_t n),
 		    void *to, struct diag *d);
 

@@ -36,7 +36,7 @@ int64_t order_channels(enum channel_order order, int64_t c)
 
 /* ---- arithmetic */
 
-static void compute(float *v, int64_t n, const struct arithmetic *m, int channel)
+static void apply_arithmetic(float *v, int64_t n, const struct arithmetic *m, int channel)
 {
 	float scale = (float)m->scale;
 	float mean = m->nmean ? (float)m->mean[m->nmean > 1 ? channel : 0] : 0;
@@ -46,8 +46,8 @@ static void compute(float *v, int64_t n, const struct arithmetic *m, int channel
 		v[i] = (v[i] * scale - mean) / std;
 }
 
-/* Floats to any type; integers are rounded to the nearest and kept in their range. */
-static void store(enum dtype t, float *v, int64_t n, void *dst, int64_t first)
+/* Store floats as elements of any type. For integers they are rounded and clamped to the range; NaN becomes 0. */
+static void store_row(enum dtype t, float *v, int64_t n, void *dst, int64_t first)
 {
 	bool is_signed = dtype_class(t) == DT_INT;
 
@@ -63,7 +63,7 @@ static void store(enum dtype t, float *v, int64_t n, void *dst, int64_t first)
 	from_f32(t, v, n, dst, first);
 }
 
-/* Without arithmetic, as exactly as the types allow. */
+/* Convert elements without arithmetic. Integers do not pass through doubles, so 64-bit values stay exact. */
 static void copy_elements(enum dtype from, const void *src, enum dtype to, void *dst, int64_t count)
 {
 	bool whole = dtype_class(from) == DT_INT || dtype_class(from) == DT_UINT;
@@ -92,17 +92,18 @@ void elements_convert(enum dtype from, const void *src, enum dtype to, void *dst
 		if (n > count - i)
 			n = count - i;
 		to_f32(from, src, i, n, v);
-		compute(v, n, math, one ? 0 : (int)(i / channel % channels));
-		store(to, v, n, dst, i);
+		apply_arithmetic(v, n, math, one ? 0 : (int)(i / channel % channels));
+		store_row(to, v, n, dst, i);
 		i += n;
 	}
 }
 
 /* ---- pictures */
 
-/* Where each output column (or row) comes from: left[i] and its right neighbour, mixed by part[i]. */
+/* For each output column (or row) the two source columns between which it lies, and the weight of the second. */
 struct axis_map {
-	int64_t inner, from; /* output elements that the picture covers, and the first of them */
+	int64_t inner,
+		from; /* number of output columns that the picture covers inside a letterbox, and the first */
 	int64_t *left, *right;
 	float *part;
 };
@@ -113,10 +114,11 @@ struct converter {
 	enum channel_order order;
 	const struct arithmetic *math;
 	struct axis_map x, y;
-	float *row[2], *mixed; /* two source rows and their mixture: w * c, channels side by side */
-	int64_t held[2];       /* which rows row[] holds; -1 */
-	float *out;	       /* one output row */
-	float *plane;	       /* one channel of a row */
+	float *row[2],
+		*mixed;	 /* two source rows and their interpolation: w * c values, channels last */
+	int64_t held[2]; /* numbers of the rows in row[]; -1: none */
+	float *out;	 /* one output row */
+	float *plane;	 /* one channel of a row */
 };
 
 static void fill_map(struct axis_map *m, int64_t size)
@@ -130,7 +132,7 @@ static void fill_map(struct axis_map *m, int64_t size)
 	}
 }
 
-static void place(struct converter *k)
+static void place_in_output(struct converter *k)
 {
 	const struct pixels *s = k->src, *t = k->dst;
 	double r = fmin((double)t->w / (double)s->w, (double)t->h / (double)s->h);
@@ -146,12 +148,12 @@ static void place(struct converter *k)
 	k->y.from = (t->h - k->y.inner) / 2;
 }
 
-static bool prepare(struct converter *k, struct arena *a)
+static bool allocate_buffers(struct converter *k, struct arena *a)
 {
 	const struct pixels *s = k->src, *t = k->dst;
 	size_t in = (size_t)s->w * (size_t)s->c, out = (size_t)t->w * (size_t)t->c;
 
-	place(k);
+	place_in_output(k);
 	struct axis_map *maps[] = {&k->x, &k->y};
 	for (int i = 0; i < 2; i++) {
 		size_t n = (size_t)maps[i]->inner;
@@ -174,8 +176,8 @@ static bool prepare(struct converter *k, struct arena *a)
 	return k->row[0] && k->row[1] && k->mixed && k->out && k->plane;
 }
 
-/* A row of the source as floats, channels side by side. */
-static void load(const struct converter *k, int64_t n, int64_t y, float *row)
+/* Load row y of picture n as floats, channels last. */
+static void load_row(const struct converter *k, int64_t n, int64_t y, float *row)
 {
 	const struct pixels *s = k->src;
 
@@ -195,13 +197,13 @@ static const float *source_row(struct converter *k, int64_t n, int64_t y)
 	int slot = (int)(y & 1);
 
 	if (k->held[slot] != y)
-		load(k, n, y, k->row[slot]);
+		load_row(k, n, y, k->row[slot]);
 	k->held[slot] = y;
 	return k->row[slot];
 }
 
-/* Output row y of the picture, bilinear, in the source's channels: to k->out. */
-static void resample(struct converter *k, int64_t n, int64_t y)
+/* Interpolate (bilinear) row y of the resized picture into k->out; it still has the channels of the source. */
+static void resample_row(struct converter *k, int64_t n, int64_t y)
 {
 	const struct pixels *s = k->src;
 	int64_t c = s->c, row = s->w * c;
@@ -226,13 +228,13 @@ static void resample(struct converter *k, int64_t n, int64_t y)
 	}
 }
 
-/* Channels of one pixel in their new order. from and to may overlap only where from is not behind. */
+/* Reorder the channels of one pixel. `from` and `to` may overlap, because the pixel is copied first. */
 static void reorder_pixel(enum channel_order order, const float *from, int64_t c, float *to)
 {
 	float v[4];
 
 	memcpy(v, from, (size_t)c * sizeof(float));
-	if (c <= 2) /* gray: the same in each */
+	if (c <= 2) /* gray: red, green and blue are equal */
 		v[1] = v[2] = v[0];
 	if (order == ORDER_GRAY) {
 		to[0] = c <= 2 ? v[0] : 0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2];
@@ -249,7 +251,7 @@ static void reorder(struct converter *k)
 
 	if (k->order == ORDER_NONE)
 		return;
-	/* in place: towards the side that grows */
+	/* In place: if pixels grow, begin with the last one, so that none is overwritten before it is read. */
 	if (c2 > c)
 		for (int64_t x = w - 1; x >= 0; x--)
 			reorder_pixel(k->order, k->out + x * c, c, k->out + x * c2);
@@ -268,14 +270,15 @@ static void finish_row(struct converter *k, int64_t n, int64_t y)
 		for (int64_t x = 0; x < t->w; x++)
 			k->plane[x] = k->out[x * t->c + c];
 		if (k->math->given)
-			compute(k->plane, t->w, k->math, (int)c);
+			apply_arithmetic(k->plane, t->w, k->math, (int)c);
 		if (!last)
-			store(t->dtype, k->plane, t->w, t->data, ((n * t->c + c) * t->h + y) * t->w);
+			store_row(t->dtype, k->plane, t->w, t->data,
+				  ((n * t->c + c) * t->h + y) * t->w);
 		for (int64_t x = 0; last && x < t->w; x++)
 			k->out[x * t->c + c] = k->plane[x];
 	}
 	if (last)
-		store(t->dtype, k->out, t->w * t->c, t->data, (n * t->h + y) * t->w * t->c);
+		store_row(t->dtype, k->out, t->w * t->c, t->data, (n * t->h + y) * t->w * t->c);
 }
 
 static void convert_rows(struct converter *k, int64_t n)
@@ -290,7 +293,7 @@ static void convert_rows(struct converter *k, int64_t n)
 			for (int64_t i = 0; i < t->w * s->c; i++)
 				k->out[i] = (float)k->resize->pad;
 		if (inside)
-			resample(k, n, at);
+			resample_row(k, n, at);
 		finish_row(k, n, y);
 	}
 }
@@ -300,8 +303,8 @@ static bool exact_in_float(enum dtype t)
 	return dtype_bits(t) <= (dtype_class(t) == DT_FLOAT ? 32 : 16);
 }
 
-/* Another order of the axes and nothing else: exact for every type. */
-static void permute(const struct pixels *s, const struct pixels *t)
+/* Only change the order of the axes; exact also for types that a float cannot hold. */
+static void permute_axes(const struct pixels *s, const struct pixels *t)
 {
 	bool whole = dtype_class(s->dtype) == DT_INT || dtype_class(s->dtype) == DT_UINT;
 	int64_t i = 0;
@@ -335,10 +338,10 @@ int pixels_convert(const struct pixels *src, const struct pixels *dst, const str
 		return 0;
 	if (!resize->given && !math->given && order == ORDER_NONE &&
 	    (!exact_in_float(src->dtype) || !exact_in_float(dst->dtype))) {
-		permute(src, dst);
+		permute_axes(src, dst);
 		return 0;
 	}
-	if (prepare(&k, &a))
+	if (allocate_buffers(&k, &a))
 		for (int64_t n = 0; n < src->n; n++)
 			convert_rows(&k, n);
 	else

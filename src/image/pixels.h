@@ -2,8 +2,8 @@
 #ifndef IMAGE_PIXELS_H
 #define IMAGE_PIXELS_H
 /*
- * Pictures and arrays that hold some, on their way into a tensor: order of the
- * axes, size, order of the channels, arithmetic, element type.
+ * Convert pictures, and arrays of pictures, to the elements of a tensor: order of the axes, size, order of the
+ * channels, arithmetic, element type.
  */
 #include "base/diag.h"
 #include "ir/dtype.h"
@@ -16,8 +16,8 @@ static inline bool axes_last(enum axes a) /* channels last */
 	return a == AXES_NHWC || a == AXES_HWC;
 }
 
-/* (v x scale - mean) / std, by channel; n: 1 or the number of channels. */
 enum { MAX_MEANS = 16 };
+/* (v * scale - mean) / std, with one mean and std for all channels or one for each. */
 struct arithmetic {
 	bool given;
 	double scale;
@@ -27,13 +27,13 @@ struct arithmetic {
 
 struct resize {
 	bool given, letterbox;
-	int64_t width, height; /* 0: keeps the aspect */
-	double pad;
+	int64_t width, height; /* 0: chosen so that the aspect ratio stays */
+	double pad;	       /* value of the border of a letterbox, before arithmetic */
 };
-/* The size that comes out. False where it is none (0 or over 2^31). */
+/* Size of the result for a picture of width x height. false: the picture is empty, or the result exceeds 2^31. */
 bool resize_to(const struct resize *r, int64_t width, int64_t height, int64_t *w2, int64_t *h2);
 
-/* Channels after ordering; -1 where there is no way from c to that order. */
+/* Number of channels after reordering c channels; -1: that is not possible. */
 int64_t order_channels(enum channel_order order, int64_t c);
 
 struct pixels {
@@ -42,13 +42,13 @@ struct pixels {
 	int64_t n, c, h, w;
 	void *data;
 };
-/* dst's sizes are what resize_to and order_channels say. 0 or -code (memory). */
+/* Convert src to dst, whose sizes must be those of resize_to() and order_channels(); dst->data exists. E-MEMORY. */
 int pixels_convert(const struct pixels *src, const struct pixels *dst, const struct resize *resize,
 		   enum channel_order order, const struct arithmetic *math, struct diag *d);
 
 /*
- * Elements in their order. channel: elements that follow one another with the same channel;
- * channels: how many there are.
+ * Convert `count` elements without changing their order. For arithmetic by channel, each channel is a run of `channel`
+ * elements, and after `channels` runs the first channel follows again.
  */
 void elements_convert(enum dtype from, const void *src, enum dtype to, void *dst, int64_t count,
 		      const struct arithmetic *math, int64_t channel, int64_t channels);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BMP and PNM readers, and a PNG writer. */
+/* Read BMP and PNM, and write PNG. */
 #include "image/plain.h"
 
 #include "base/mem.h"
@@ -102,7 +102,7 @@ static int bmp_head(const struct image_job *job, struct bmp *b)
 	return 0;
 }
 
-/* The bits of v that the mask selects, scaled to 8 bits. */
+/* The field of v that the mask selects, scaled to 8 bits. */
 static unsigned char bmp_field(uint32_t v, uint32_t mask)
 {
 	if (!mask)
@@ -147,7 +147,7 @@ int image_bmp(const struct image_job *job)
 		return rc;
 	const struct image *im = job->im;
 	b.stride = ((size_t)im->width * b.bpp + 31) / 32 * 4;
-	/* the last row may come without its padding */
+	/* Some programs leave out the padding of the last row. */
 	size_t last = ((size_t)im->width * b.bpp + 7) / 8;
 	if (b.offset > job->size || job->size - b.offset < b.stride * ((size_t)im->height - 1) + last)
 		return image_fail(job, "is cut short", NULL);
@@ -180,7 +180,7 @@ static void pnm_space(struct scan *s)
 	}
 }
 
-/* A number of at most 9 digits; -1 where there is none. */
+/* Read a number of at most `digits` digits; -1: there is none. */
 static int64_t pnm_number(struct scan *s, int digits)
 {
 	int64_t v = 0;
@@ -269,7 +269,7 @@ int image_pnm(const struct image_job *job)
 	return 0;
 }
 
-/* ---- PNG, written */
+/* ---- writing PNG */
 
 static void be32(unsigned char *p, uint32_t v)
 {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef IMAGE_PLAIN_H
 #define IMAGE_PLAIN_H
-/* The picture formats that need no library; for image.c. */
+/* The picture formats that need no library; internal to this folder. */
 #include "image/image.h"
 
-/* What a decoder works on. */
+/* One picture to decode. */
 struct image_job {
 	const unsigned char *data;
 	size_t size;
 	struct image *im;
-	bool head; /* stop after the head */
+	bool head; /* read the head only */
 	enum code code;
 	struct diag *d;
 };
 
-/* `this PNG ...`: returns -code. */
+/* Report "this PNG <what>". Returns -job->code. */
 int image_fail(const struct image_job *job, const char *what, const char *hint);
-/* Checks the head's sizes, and unless only it is wanted takes memory for the pixels. */
+/* Check the sizes in the head and, unless only the head is wanted, allocate the pixels. */
 int image_room(const struct image_job *job);
 
 int image_bmp(const struct image_job *job);

@@ -43,7 +43,7 @@ static const struct {
 const struct io_foreign *io_foreign(const void *bytes, size_t n)
 {
 	static const struct {
-		const char *magic, *at8; /* at8: eight bytes from the start */
+		const char *magic, *at8; /* at8: text at offset 8; NULL: any */
 		struct io_foreign is;
 	} known[] = {
 		{"GIF8", NULL, {"a GIF picture", "convert it to PNG"}},
@@ -82,7 +82,7 @@ const struct io_foreign *io_foreign(const void *bytes, size_t n)
 	return NULL;
 }
 
-/* What the bytes alone say; -1: nothing. */
+/* The format according to the content alone; -1: not recognized. */
 static int kind_by_content(const unsigned char *p, size_t n)
 {
 	if (n >= 6 && !memcmp(p, "\x93NUMPY", 6))
@@ -92,7 +92,7 @@ static int kind_by_content(const unsigned char *p, size_t n)
 	return image_kind(p, n) != IMAGE_NONE ? IO_IMAGE : -1;
 }
 
-/* Text is told from raw elements by holding nothing but printable characters. */
+/* The format of standard input, which has no extension: text if there are only printable characters, else raw. */
 static enum io_kind kind_of_nameless(const unsigned char *p, size_t n)
 {
 	size_t look = n < 4096 ? n : 4096, first = 0;
@@ -114,7 +114,7 @@ enum io_kind io_kind_of(const char *path, const void *p, size_t n)
 
 	for (size_t i = 0; i < sizeof(extensions) / sizeof(*extensions); i++)
 		if (!strcasecmp(ext, extensions[i].ext)) {
-			/* A name that promises bare elements is believed: what lies in it is told later. */
+			/* Believe .bin, .txt and .json even if the content looks different: planning the input reports that. */
 			enum io_kind k = extensions[i].kind;
 			return found >= 0 && k != IO_RAW && k != IO_TEXT && k != IO_JSON
 				       ? (enum io_kind)found

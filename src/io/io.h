@@ -2,9 +2,8 @@
 #ifndef IO_IO_H
 #define IO_IO_H
 /*
- * Tensors in files: what a file is, what its head says, its elements, and the way
- * back. Heads are read before any element is, so that a caller can refuse a file
- * that does not fit without taking memory for it.
+ * Read tensors from files and write them: recognize the format, read the head, read the elements. Heads are read
+ * separately, so that a caller can refuse a file that does not fit before it allocates memory for its elements.
  */
 #include "base/file.h"
 #include "ir/tensor.h"
@@ -20,33 +19,33 @@ enum io_kind {
 	IO_KINDS
 };
 const char *io_kind_name(enum io_kind k); /* "an .npy file" */
-/* "npy", "raw", ...; -1 where there is none. */
+/* The format with the name "npy", "raw", ...; -1: there is none. */
 int io_kind_parse(const char *name);
-/* By content, then by the extension of the name. */
+/* The format of a file, by the n bytes of its content and by its extension. */
 enum io_kind io_kind_of(const char *path, const void *p, size_t n);
 
-/* A kind of file that is never bare elements, by its first bytes. */
+/* A file format that we cannot read, recognized by its first bytes, so that it is not taken for bare elements. */
 struct io_foreign {
 	const char *what; /* "a GIF picture" */
-	const char *cure;
+	const char *cure; /* "convert it to PNG" */
 };
-const struct io_foreign *io_foreign(const void *p, size_t n); /* NULL: none that is known */
+const struct io_foreign *io_foreign(const void *p, size_t n); /* NULL: none of them */
 
 /* ---- .npy */
 
 struct npy {
-	enum dtype dtype; /* DT_NONE: a type numpy has and ONNX has not, or a void type (see size) */
+	enum dtype dtype; /* DT_NONE: a type that ONNX does not have, or numpy's void type of `size` bytes */
 	struct shape shape;
-	bool fortran, big_endian; /* false where they make no difference */
+	bool fortran, big_endian; /* false if they make no difference, as with one axis or one byte */
 	char kind;		  /* numpy's letter: 'f', 'U', 'V', 'O', ... */
 	size_t size;		  /* bytes of an element */
-	size_t bytes;		  /* that all elements take */
+	size_t bytes;		  /* of all elements */
 	size_t data;		  /* offset of the first element */
 	char descr[32];
 };
-/* The head of an .npy file or member; p may hold no more than the head. E-INPUT-FORMAT. */
+/* Read the head of an .npy file or member from its first n bytes, which must include all of the head. E-INPUT-FORMAT. */
 int npy_head(const void *p, size_t n, const char *what, struct npy *out, struct diag *d);
-/* Elements of kinds 'U' and 'S' as a string tensor. NULL where that takes too much. */
+/* Make a string tensor from elements of numpy's types 'U' and 'S'. NULL: no memory. */
 struct tensor *npy_strings(const struct npy *h, const unsigned char *p, struct arena *a);
 
 /* ---- .npz: a zip archive of .npy members */
@@ -62,25 +61,29 @@ struct zip {
 	struct zip_entry *entry;
 	size_t n;
 };
+/* Read the directory of an archive of n bytes at p, which must stay while the entries are used. E-INPUT-FORMAT. */
 int zip_open(const void *p, size_t n, const char *what, struct arena *a, struct zip *z,
 	     struct diag *d);
-/* The first bytes of a member (at most n): how many there are. */
+/* Copy, or inflate, the first n bytes of a member. Returns how many there were. */
 size_t zip_peek(const struct zip_entry *e, void *to, size_t n);
-/* All of a member's bytes to `to`, which has room for e->size; the checksum must agree. */
+/*
+ * Copy, or inflate, all e->size bytes of a member to `to` (which may be e->data of a stored member: nothing is copied
+ * then) and compare the checksum. E-INPUT-FORMAT.
+ */
 int zip_read(const struct zip_entry *e, void *to, struct diag *d);
 
 /* ---- text and JSON */
 
 struct text_head {
 	int64_t count;
-	struct shape shape; /* of JSON; rank -1: the file does not say */
-	enum dtype dtype;   /* where an object's "dtype" says it, else DT_NONE */
+	struct shape shape; /* of JSON; rank -1: plain text has none */
+	enum dtype dtype;   /* from the member "dtype" of a JSON object, else DT_NONE */
 	bool strings;	    /* the elements are strings */
 };
-/* Counts and checks against the type that is wanted: DT_STRING, or numbers. */
+/* Count the elements and check that each fits the wanted type (DT_STRING or numbers). E-INPUT-FORMAT, with its line. */
 int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum dtype want,
 	      struct text_head *h, struct diag *d);
-/* The elements, as counted by text_scan: a tensor in the arena, of shape s. */
+/* Read the elements that text_scan() has counted, into a tensor of shape s in the arena. NULL: no memory. */
 struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype want,
 			 const struct shape *s, struct arena *a);
 
@@ -92,20 +95,20 @@ struct io_output {
 	const char *name;
 	const struct tensor *tensor; /* NULL or V_NONE: an optional without a value */
 };
-/* Whether files can be made in the folder, which is made where it is missing. E-OUTPUT. */
+/* Check that files can be created in the folder, which is created if it is missing. E-OUTPUT. */
 int io_probe_folder(const char *dir, struct diag *d);
 /*
- * Writes outputs to files in dir, each whole or not at all; paths (n of them) are told in the arena,
- * NULL for what has no file of its own. Findings: E-OUTPUT; notes where a type had to be widened.
+ * Write n outputs to files in dir; each file is written completely or not at all. paths[i] gets the file of output i,
+ * in the arena; NULL: it was empty. E-OUTPUT, and a note for each type that the format lacks and that was widened.
  */
 int io_save(const char *dir, enum io_format format, const struct io_output *out, size_t n,
 	    const char **paths, struct arena *a, struct diag *d);
 struct json;
-/* Element i of a tensor, in an array; a complex one as two numbers. */
+/* Write element i of a tensor into the open array; a complex number as two numbers. */
 void io_json_element(struct json *j, const struct tensor *t, int64_t i);
-/* Member "shape" of an object. */
+/* Write the member "shape" into the open object. */
 void io_json_shape(struct json *j, const struct shape *s);
-/* The name as a file name: what a file system or a shell would stumble over becomes '_'. */
+/* A file name for an output: characters that are special to file systems or shells become '_'. */
 const char *io_file_name(struct arena *a, const char *name);
 
 #endif

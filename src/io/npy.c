@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* numpy's own formats: .npy heads, and the zip archives that hold several. */
+/* Read numpy's formats: the heads of .npy files, and .npz files, which are zip archives of .npy members. */
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "io/io.h"
@@ -9,14 +9,14 @@
 #include <string.h>
 #include <zlib.h>
 
-/* ---- the head of an .npy file: a Python dictionary in text */
+/* ---- the head of an .npy file: a Python dictionary as text */
 
 struct dict {
 	const char *p, *end;
 	bool seen_descr, seen_order, seen_shape;
 };
 
-static void blanks(struct dict *s)
+static void skip_blanks(struct dict *s)
 {
 	while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t'))
 		s->p++;
@@ -24,30 +24,30 @@ static void blanks(struct dict *s)
 
 static bool take(struct dict *s, char c)
 {
-	blanks(s);
+	skip_blanks(s);
 	if (s->p >= s->end || *s->p != c)
 		return false;
 	s->p++;
 	return true;
 }
 
-static bool word(struct dict *s, const char *w)
+static bool take_word(struct dict *s, const char *w)
 {
 	size_t n = strlen(w);
 
-	blanks(s);
+	skip_blanks(s);
 	if ((size_t)(s->end - s->p) < n || memcmp(s->p, w, n))
 		return false;
 	s->p += n;
 	return true;
 }
 
-/* A string in quotes of either kind, without escapes. */
-static bool quoted(struct dict *s, char *to, size_t room)
+/* Read a string in single or double quotes, without escapes; a longer one than `room` is cut. */
+static bool take_string(struct dict *s, char *to, size_t room)
 {
 	size_t n = 0;
 
-	blanks(s);
+	skip_blanks(s);
 	if (s->p >= s->end || (*s->p != '\'' && *s->p != '"'))
 		return false;
 	char quote = *s->p++;
@@ -61,21 +61,21 @@ static bool quoted(struct dict *s, char *to, size_t room)
 	return true;
 }
 
-static bool dims(struct dict *s, struct shape *shape)
+static bool take_shape(struct dict *s, struct shape *shape)
 {
 	shape->rank = 0;
 	if (!take(s, '('))
 		return false;
 	while (!take(s, ')')) {
 		int64_t v = 0;
-		blanks(s);
+		skip_blanks(s);
 		if (s->p >= s->end || *s->p < '0' || *s->p > '9' || shape->rank == MAX_RANK)
 			return false;
 		for (; s->p < s->end && *s->p >= '0' && *s->p <= '9'; s->p++)
 			if (__builtin_mul_overflow(v, (int64_t)10, &v) ||
 			    __builtin_add_overflow(v, (int64_t)(*s->p - '0'), &v))
 				return false;
-		word(s, "L");
+		take_word(s, "L");
 		shape->dim[shape->rank++] = v;
 		if (!take(s, ',') && !(s->p < s->end && *s->p == ')'))
 			return false;
@@ -83,17 +83,17 @@ static bool dims(struct dict *s, struct shape *shape)
 	return true;
 }
 
-static bool entry(struct dict *s, struct npy *h)
+static bool take_entry(struct dict *s, struct npy *h)
 {
 	char key[24];
 
-	if (!quoted(s, key, sizeof(key)) || !take(s, ':'))
+	if (!take_string(s, key, sizeof(key)) || !take(s, ':'))
 		return false;
 	if (!strcmp(key, "descr")) {
 		s->seen_descr = true;
-		if (quoted(s, h->descr, sizeof(h->descr)))
+		if (take_string(s, h->descr, sizeof(h->descr)))
 			return true;
-		/* a list of fields: a structured type; its text tells nothing more that we could use */
+		/* A list of fields describes a structured type, which ONNX does not have: skip it. */
 		memcpy(h->descr, "structured", sizeof("structured"));
 		const char *close = memchr(s->p, ']', (size_t)(s->end - s->p));
 		s->p = close ? close + 1 : s->end;
@@ -101,14 +101,14 @@ static bool entry(struct dict *s, struct npy *h)
 	}
 	if (!strcmp(key, "fortran_order")) {
 		s->seen_order = true;
-		h->fortran = word(s, "True");
-		return h->fortran || word(s, "False");
+		h->fortran = take_word(s, "True");
+		return h->fortran || take_word(s, "False");
 	}
 	s->seen_shape = !strcmp(key, "shape");
-	return s->seen_shape && dims(s, &h->shape);
+	return s->seen_shape && take_shape(s, &h->shape);
 }
 
-static void descr_type(struct npy *h)
+static void parse_descr(struct npy *h)
 {
 	static const struct {
 		char kind;
@@ -138,7 +138,7 @@ static void descr_type(struct npy *h)
 	h->big_endian = big && h->size > 1 && h->kind != 'S' && h->kind != 'V';
 }
 
-static int bad_head(const char *what, const char *why, struct diag *d)
+static int refuse_head(const char *what, const char *why, struct diag *d)
 {
 	return FAIL(d, E_INPUT_FORMAT, .message = fmt(d, "%s is no valid .npy file: %s", what, why));
 }
@@ -153,17 +153,18 @@ static int npy_dict(struct dict s, const char *what, struct npy *h, struct diag 
 	bool ok = take(&s, '{');
 
 	while (ok && !take(&s, '}')) {
-		ok = entry(&s, h);
+		ok = take_entry(&s, h);
 		if (!take(&s, ',')) {
 			ok = ok && take(&s, '}');
 			break;
 		}
 	}
 	if (!ok || !s.seen_descr || !s.seen_order || !s.seen_shape)
-		return bad_head(what,
-				fmt(d, "its header cannot be read: %.*s%s",
-				    (int)(length < 80 ? length : 80), text, length > 80 ? "..." : ""),
-				d);
+		return refuse_head(what,
+				   fmt(d, "its header cannot be read: %.*s%s",
+				       (int)(length < 80 ? length : 80), text,
+				       length > 80 ? "..." : ""),
+				   d);
 	return 0;
 }
 
@@ -174,26 +175,26 @@ int npy_head(const void *bytes, size_t n, const char *what, struct npy *h, struc
 
 	*h = (struct npy){0};
 	if (n < 10 || memcmp(p, "\x93NUMPY", 6))
-		return bad_head(what, "it does not begin with \\x93NUMPY", d);
+		return refuse_head(what, "it does not begin with \\x93NUMPY", d);
 	if (p[6] < 1 || p[6] > 3)
-		return bad_head(what, fmt(d, "its format is version %d", p[6]), d);
+		return refuse_head(what, fmt(d, "its format is version %d", p[6]), d);
 	at = p[6] == 1 ? 10 : 12;
 	if (n < at)
-		return bad_head(what, "it is cut short in its header", d);
+		return refuse_head(what, "it is cut short in its header", d);
 	len = (size_t)(p[8] | p[9] << 8);
 	if (p[6] > 1)
 		len |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
 	if (len > n - at)
-		return bad_head(what, "it is cut short in its header", d);
+		return refuse_head(what, "it is cut short in its header", d);
 	const char *text = (const char *)p + at;
 	int rc = npy_dict((struct dict){.p = text, .end = text + len}, what, h, d);
 	if (rc)
 		return rc;
 	h->data = at + len;
-	descr_type(h);
+	parse_descr(h);
 	int64_t count = shape_count(&h->shape), wide = 0;
 	if (count < 0 || !size_mul((size_t)count, h->size, &h->bytes) || h->bytes > INT64_MAX)
-		return bad_head(what, "its shape overflows", d);
+		return refuse_head(what, "its shape overflows", d);
 	for (int i = 0; i < h->shape.rank; i++)
 		wide += h->shape.dim[i] > 1;
 	h->fortran = h->fortran && wide > 1 && count;
@@ -222,7 +223,7 @@ struct tensor *npy_strings(const struct npy *h, const unsigned char *p, struct a
 			uint32_t c = (uint32_t)p[k] | (uint32_t)p[k + 1] << 8 |
 				     (uint32_t)p[k + 2] << 16 | (uint32_t)p[k + 3] << 24;
 			len += utf8_put(c > 0x10ffff ? 0xfffd : c, s + len);
-			used = c ? len : used; /* zeros at the end are padding */
+			used = c ? len : used; /* numpy pads strings with zeros at the end */
 		}
 		text[i] = s;
 		length[i] = used;
@@ -256,13 +257,13 @@ struct zip_reader {
 	struct diag *d;
 };
 
-static int bad_zip(const struct zip_reader *r, const char *why)
+static int refuse_zip(const struct zip_reader *r, const char *why)
 {
 	return FAIL(r->d, E_INPUT_FORMAT,
 		    .message = fmt(r->d, "%s is no valid .npz archive: %s", r->what, why));
 }
 
-/* Where the directory lies and how many entries it has. */
+/* Find the directory: its offset and its number of entries. */
 static int zip_end(const struct zip_reader *r, uint64_t *at, uint64_t *count)
 {
 	size_t back = r->n < 22 + 65535 ? r->n : 22 + 65535;
@@ -274,19 +275,19 @@ static int zip_end(const struct zip_reader *r, uint64_t *at, uint64_t *count)
 		*count = le16(e + 10);
 		*at = le32(e + 16);
 		if ((*count == 0xffff || *at == 0xffffffff) && i + 20 <= r->n &&
-		    le32(e - 20) == 0x07064b50) { /* zip64's locator stands before */
+		    le32(e - 20) == 0x07064b50) { /* zip64's locator precedes it */
 			uint64_t z = le64(e - 20 + 8);
 			if (r->n < 56 || z > r->n - 56 || le32(r->p + z) != 0x06064b50)
-				return bad_zip(r, "its zip64 directory is missing");
+				return refuse_zip(r, "its zip64 directory is missing");
 			*count = le64(r->p + z + 32);
 			*at = le64(r->p + z + 48);
 		}
 		return 0;
 	}
-	return bad_zip(r, "it has no directory; it is cut short or no archive");
+	return refuse_zip(r, "it has no directory; it is cut short or no archive");
 }
 
-/* Sizes that do not fit into 32 bits stand in an extra field, in this order. */
+/* Sizes and offsets that do not fit into 32 bits are in an extra field, in the order of `wide`. */
 static void zip64_extra(const unsigned char *x, size_t n, struct zip_entry *e, uint64_t *offset)
 {
 	while (n >= 4) {
@@ -308,32 +309,32 @@ static void zip64_extra(const unsigned char *x, size_t n, struct zip_entry *e, u
 	}
 }
 
-/* The entry at `at`, which moves on to the next. */
+/* Read the directory entry at *at, which then points to the next one. */
 static int zip_member(const struct zip_reader *r, uint64_t *at, struct arena *a, struct zip_entry *e)
 {
 	if (r->n < 46 || *at > r->n - 46 || le32(r->p + *at) != 0x02014b50)
-		return bad_zip(r, "its directory is damaged");
+		return refuse_zip(r, "its directory is damaged");
 	const unsigned char *c = r->p + *at;
 	size_t name = le16(c + 28), extra = le16(c + 30), comment = le16(c + 32),
 	       left = r->n - *at - 46;
 	if (name + extra + comment > left)
-		return bad_zip(r, "its directory is cut short");
+		return refuse_zip(r, "its directory is cut short");
 	uint32_t method = le16(c + 10), flags = le16(c + 8);
 	uint64_t offset = le32(c + 42);
 	*e = (struct zip_entry){.crc = le32(c + 16), .packed = le32(c + 20), .size = le32(c + 24)};
 	zip64_extra(c + 46 + name, extra, e, &offset);
 	*at += 46 + name + extra + comment;
 	if (method != 0 && method != 8)
-		return bad_zip(r, fmt(r->d, "a member is packed with method %u", method));
+		return refuse_zip(r, fmt(r->d, "a member is packed with method %u", method));
 	if (flags & 1)
-		return bad_zip(r, "a member is encrypted");
+		return refuse_zip(r, "a member is encrypted");
 	e->deflated = method == 8;
 	if (r->n < 30 || offset > r->n - 30 || le32(r->p + offset) != 0x04034b50)
-		return bad_zip(r, "a member is missing");
+		return refuse_zip(r, "a member is missing");
 	const unsigned char *l = r->p + offset;
 	uint64_t data = offset + 30 + le16(l + 26) + le16(l + 28);
 	if (data > r->n || e->packed > r->n - data || (!e->deflated && e->packed != e->size))
-		return bad_zip(r, "a member is cut short");
+		return refuse_zip(r, "a member is cut short");
 	e->data = r->p + data;
 	bool npy = name >= 4 && !memcmp(c + 46 + name - 4, ".npy", 4);
 	e->name = arena_strn(a, (const char *)c + 46, npy ? name - 4 : name);
@@ -348,7 +349,7 @@ int zip_open(const void *p, size_t n, const char *what, struct arena *a, struct 
 
 	*z = (struct zip){0};
 	if (!rc && count > n / 46)
-		rc = bad_zip(&r, "its directory says more members than it can hold");
+		rc = refuse_zip(&r, "its directory says more members than it can hold");
 	if (rc)
 		return rc;
 	z->entry = arena_new_n(a, struct zip_entry, (size_t)count + 1);
@@ -357,7 +358,7 @@ int zip_open(const void *p, size_t n, const char *what, struct arena *a, struct 
 	return rc;
 }
 
-/* Inflates up to n bytes; how many came. ended: the stream is complete. */
+/* Inflate up to n bytes. Returns how many there were; *ended: the stream ends with them. */
 static size_t inflate_some(const struct zip_entry *e, void *to, size_t n, bool *ended)
 {
 	z_stream s = {0};
@@ -369,7 +370,6 @@ static size_t inflate_some(const struct zip_entry *e, void *to, size_t n, bool *
 		return 0;
 	s.next_in = (z_const Bytef *)(uintptr_t)e->data;
 	s.next_out = to;
-	/* a spare byte at the end shows whether there is more than should be */
 	while (rc == Z_OK && out) {
 		uInt a = in < 1u << 30 ? (uInt)in : 1u << 30,
 		     b = out < 1u << 30 ? (uInt)out : 1u << 30;
@@ -381,7 +381,8 @@ static size_t inflate_some(const struct zip_entry *e, void *to, size_t n, bool *
 		if (a == s.avail_in && b == s.avail_out)
 			break;
 	}
-	if (rc == Z_OK && !out) { /* the end mark may be still to come */
+	if (rc == Z_OK &&
+	    !out) { /* the end mark may be unread; a spare byte of output shows data beyond n bytes */
 		unsigned char spare;
 		s.avail_in = in < 1u << 30 ? (uInt)in : 1u << 30;
 		s.next_out = &spare;

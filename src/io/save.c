@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs to files. */
+/* Write outputs to files. */
 #include "base/hash.h"
 #include "base/json_write.h"
 #include "base/mem.h"
@@ -16,13 +16,13 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Names are cut here: file systems take 255 bytes, and an ending follows. */
-enum { LONGEST_NAME = 200 };
+/* Bytes of an output's name that are used: file names have at most 255, and a number and an extension follow. */
+enum { MAX_NAME_BYTES = 200 };
 
 const char *io_file_name(struct arena *a, const char *name)
 {
 	size_t n = strlen(name);
-	char *s = arena_strn(a, name, n < LONGEST_NAME ? n : LONGEST_NAME);
+	char *s = arena_strn(a, name, n < MAX_NAME_BYTES ? n : MAX_NAME_BYTES);
 
 	for (char *p = s; *p; p++)
 		if (!isalnum((unsigned char)*p) && !strchr("._-+@", *p) && (unsigned char)*p < 0x80)
@@ -48,8 +48,8 @@ int io_probe_folder(const char *dir, struct diag *d)
 
 /* ---- .npy */
 
-/* numpy's name of the type; NULL: it has none, and `as` is what holds all its values. */
-static const char *descr(enum dtype t, enum dtype *as)
+/* numpy's name of the type; NULL: it has none, and *as is a type that can hold all its values. */
+static const char *numpy_type(enum dtype t, enum dtype *as)
 {
 	static const struct {
 		enum dtype t;
@@ -68,8 +68,8 @@ static const char *descr(enum dtype t, enum dtype *as)
 	return NULL;
 }
 
-/* A tensor as numpy's type 'U': UTF-32 of a fixed width. */
-static struct tensor *wide_strings(const struct tensor *t, struct arena *a, size_t *chars)
+/* Convert strings to numpy's type 'U': UTF-32, all as wide as the longest, which has *chars characters. */
+static struct tensor *utf32_strings(const struct tensor *t, struct arena *a, size_t *chars)
 {
 	int64_t n = tensor_count(t);
 	size_t bytes;
@@ -125,18 +125,18 @@ static const char *npy_dict(struct arena *a, const char *type, const struct shap
 	return head;
 }
 
-/* What an .npy file of the tensor holds. */
+/* Make the content of an .npy file: head and data. out->owned must be freed with mem_free(). */
 static int npy_make(const struct tensor *t, const char *name, struct arena *a,
 		    struct npy_image *out, struct diag *d)
 {
 	enum dtype type = tensor_dtype(t), as = type;
-	const char *text = type == DT_STRING ? NULL : descr(type, &as);
+	const char *text = type == DT_STRING ? NULL : numpy_type(type, &as);
 	int64_t n = tensor_count(t);
 
 	*out = (struct npy_image){.data = t->data, .bytes = t->bytes};
 	if (type == DT_STRING) {
 		size_t chars;
-		struct tensor *wide = wide_strings(t, a, &chars);
+		struct tensor *wide = utf32_strings(t, a, &chars);
 		if (!wide)
 			return FAIL(d, E_MEMORY, .message = fmt(d, "no memory to write '%s'", name));
 		text = arena_printf(a, "<U%zu", chars);
@@ -146,7 +146,7 @@ static int npy_make(const struct tensor *t, const char *name, struct arena *a,
 		NOTE(d, E_OUTPUT,
 		     .message = fmt(d, "numpy has no type %s: '%s' is written as %s",
 				    dtype_name(type), name, dtype_name(as)));
-		text = descr(as, &as);
+		text = numpy_type(as, &as);
 		out->bytes = (size_t)n * (dtype_bits(as) / 8);
 		out->owned = mem_alloc(out->bytes + 1, MEM_STAGING);
 		if (!out->owned)
@@ -159,7 +159,7 @@ static int npy_make(const struct tensor *t, const char *name, struct arena *a,
 	return 0;
 }
 
-/* ---- .npz: stored members; sizes of 4 GiB and more in zip64's fields */
+/* ---- .npz: stored members, with all sizes in zip64 fields because a member may have 4 GiB and more */
 
 struct zip_writer {
 	struct file_out *f;
@@ -167,7 +167,7 @@ struct zip_writer {
 	uint64_t at, members;
 };
 
-static void le(struct str *b, uint64_t v, int bytes)
+static void add_le(struct str *b, uint64_t v, int bytes)
 {
 	char c[8];
 
@@ -176,18 +176,18 @@ static void le(struct str *b, uint64_t v, int bytes)
 	str_add_n(b, c, (size_t)bytes);
 }
 
-/* What local and central heads share; the sizes stand in the extra field. */
+/* The fields that local and central headers have in common. The 32-bit sizes are marked as being in the extra field. */
 static void zip_fields(struct str *b, uint32_t crc, size_t name)
 {
-	le(b, 45, 2);	 /* version that knows zip64 */
-	le(b, 0x800, 2); /* names are UTF-8 */
-	le(b, 0, 2);	 /* stored */
-	le(b, 0, 2);
-	le(b, 0x21, 2); /* 1 January 1980: the same outputs make the same file */
-	le(b, crc, 4);
-	le(b, 0xffffffff, 4);
-	le(b, 0xffffffff, 4);
-	le(b, name, 2);
+	add_le(b, 45, 2);    /* version that knows zip64 */
+	add_le(b, 0x800, 2); /* names are UTF-8 */
+	add_le(b, 0, 2);     /* stored */
+	add_le(b, 0, 2);
+	add_le(b, 0x21, 2); /* 1 January 1980: the same outputs make the same file */
+	add_le(b, crc, 4);
+	add_le(b, 0xffffffff, 4);
+	add_le(b, 0xffffffff, 4);
+	add_le(b, name, 2);
 }
 
 static void zip_add(struct zip_writer *z, const char *name, const struct npy_image *m, struct arena *a)
@@ -199,32 +199,32 @@ static void zip_add(struct zip_writer *z, const char *name, const struct npy_ima
 
 	if (m->bytes) /* the data of a tensor without elements are NULL, at which zlib begins anew */
 		crc = crc32_z(crc, m->data, m->bytes);
-	le(&b, 0x04034b50, 4);
+	add_le(&b, 0x04034b50, 4);
 	zip_fields(&b, (uint32_t)crc, len);
-	le(&b, 20, 2);
+	add_le(&b, 20, 2);
 	str_add_n(&b, name, len);
-	le(&b, 1, 2);
-	le(&b, 16, 2);
-	le(&b, bytes, 8);
-	le(&b, bytes, 8);
+	add_le(&b, 1, 2);
+	add_le(&b, 16, 2);
+	add_le(&b, bytes, 8);
+	add_le(&b, bytes, 8);
 	file_write(z->f, b.s, b.n);
 	file_write(z->f, m->head, m->head_bytes);
 	file_write(z->f, m->data, m->bytes);
-	le(c, 0x02014b50, 4);
-	le(c, 45, 2);
+	add_le(c, 0x02014b50, 4);
+	add_le(c, 45, 2);
 	zip_fields(c, (uint32_t)crc, len);
-	le(c, 28, 2);
-	le(c, 0, 2); /* comment */
-	le(c, 0, 2);
-	le(c, 0, 2);
-	le(c, 0, 4);
-	le(c, 0xffffffff, 4);
+	add_le(c, 28, 2);
+	add_le(c, 0, 2); /* comment */
+	add_le(c, 0, 2);
+	add_le(c, 0, 2);
+	add_le(c, 0, 4);
+	add_le(c, 0xffffffff, 4);
 	str_add_n(c, name, len);
-	le(c, 1, 2);
-	le(c, 24, 2);
-	le(c, bytes, 8);
-	le(c, bytes, 8);
-	le(c, z->at, 8);
+	add_le(c, 1, 2);
+	add_le(c, 24, 2);
+	add_le(c, bytes, 8);
+	add_le(c, bytes, 8);
+	add_le(c, z->at, 8);
 	z->at += b.n + bytes;
 	z->members++;
 }
@@ -234,27 +234,27 @@ static void zip_finish(struct zip_writer *z, struct arena *a)
 	struct str b = {.arena = a};
 	uint64_t size = z->directory.n;
 
-	le(&b, 0x06064b50, 4);
-	le(&b, 44, 8);
-	le(&b, 45, 2);
-	le(&b, 45, 2);
-	le(&b, 0, 4);
-	le(&b, 0, 4);
-	le(&b, z->members, 8);
-	le(&b, z->members, 8);
-	le(&b, size, 8);
-	le(&b, z->at, 8);
-	le(&b, 0x07064b50, 4);
-	le(&b, 0, 4);
-	le(&b, z->at + size, 8);
-	le(&b, 1, 4);
-	le(&b, 0x06054b50, 4);
-	le(&b, 0, 4);
-	le(&b, z->members < 0xffff ? z->members : 0xffff, 2);
-	le(&b, z->members < 0xffff ? z->members : 0xffff, 2);
-	le(&b, size < 0xffffffff ? size : 0xffffffff, 4);
-	le(&b, z->at < 0xffffffff ? z->at : 0xffffffff, 4);
-	le(&b, 0, 2);
+	add_le(&b, 0x06064b50, 4);
+	add_le(&b, 44, 8);
+	add_le(&b, 45, 2);
+	add_le(&b, 45, 2);
+	add_le(&b, 0, 4);
+	add_le(&b, 0, 4);
+	add_le(&b, z->members, 8);
+	add_le(&b, z->members, 8);
+	add_le(&b, size, 8);
+	add_le(&b, z->at, 8);
+	add_le(&b, 0x07064b50, 4);
+	add_le(&b, 0, 4);
+	add_le(&b, z->at + size, 8);
+	add_le(&b, 1, 4);
+	add_le(&b, 0x06054b50, 4);
+	add_le(&b, 0, 4);
+	add_le(&b, z->members < 0xffff ? z->members : 0xffff, 2);
+	add_le(&b, z->members < 0xffff ? z->members : 0xffff, 2);
+	add_le(&b, size < 0xffffffff ? size : 0xffffffff, 4);
+	add_le(&b, z->at < 0xffffffff ? z->at : 0xffffffff, 4);
+	add_le(&b, 0, 2);
 	file_write(z->f, z->directory.s, z->directory.n);
 	file_write(z->f, b.s, b.n);
 }
@@ -337,8 +337,8 @@ static int json_file(struct file_out *f, const struct tensor *t, struct arena *a
 
 /* ---- .png */
 
-/* How the tensor is a picture: channels, height, width; false where it is none. */
-static bool as_picture(const struct tensor *t, int64_t *c, int64_t *h, int64_t *w, bool *last)
+/* Channels, height and width if the tensor can be written as a picture; *last: channels are the last axis. */
+static bool picture_size(const struct tensor *t, int64_t *c, int64_t *h, int64_t *w, bool *last)
 {
 	int64_t d[3];
 	int r = t->shape.rank;
@@ -359,8 +359,11 @@ static bool as_picture(const struct tensor *t, int64_t *c, int64_t *h, int64_t *
 	       *h * *w * *c <= IMAGE_MAX_BYTES;
 }
 
-/* Bytes as they are; 0 to 1 times 255; anything else stretched from its smallest to its largest. */
-static void to_levels(const struct tensor *t, double *add, double *times)
+/*
+ * Choose a linear map of the values to 0..255: u8 stays; values from 0 to 1 are multiplied by 255; others are stretched
+ * so that the smallest becomes 0 and the largest 255.
+ */
+static void choose_levels(const struct tensor *t, double *add, double *times)
 {
 	enum dtype type = tensor_dtype(t);
 	double lo = INFINITY, hi = -INFINITY;
@@ -396,7 +399,7 @@ static int png_file(struct file_out *f, const struct tensor *t, const char *name
 	int64_t c;
 	bool last;
 
-	if (!as_picture(t, &c, &im.height, &im.width, &last))
+	if (!picture_size(t, &c, &im.height, &im.width, &last))
 		return FAIL(d, E_OUTPUT, .message = fmt(d, "output '%s' is no picture", name),
 			    .expected = "[h,w], or 1 to 4 channels of it",
 			    .actual = d ? shape_str(&d->arena, &t->shape, NULL) : "",
@@ -405,7 +408,7 @@ static int png_file(struct file_out *f, const struct tensor *t, const char *name
 	im.pixels = mem_alloc((size_t)(c * im.width * im.height), MEM_STAGING);
 	if (!im.pixels)
 		return FAIL(d, E_MEMORY, .message = "no memory to write a picture");
-	to_levels(t, &add, &times);
+	choose_levels(t, &add, &times);
 	int64_t plane = im.width * im.height;
 	for (int64_t i = 0; i < plane; i++)
 		for (int64_t k = 0; k < c; k++) {
@@ -464,7 +467,7 @@ static int write_file(const char *path, enum io_format format, const struct tens
 	return rc;
 }
 
-/* Parts of a value that is no tensor, which formats of one tensor a file need apart. */
+/* One tensor of a sequence, map or optional. Most formats hold one tensor a file, so each part gets its own file. */
 struct part {
 	const char *name;
 	const struct tensor *t;
@@ -503,9 +506,9 @@ static void add_parts(const struct tensor *t, const char *name, struct part *to,
 	}
 }
 
-/* A path that no other output of this run has. */
-static const char *own_path(struct map *taken, const char *dir, const char *name,
-			    const char *ending, struct arena *a)
+/* A path in dir that no other output of this run has: a number is appended if the name is taken. */
+static const char *unique_path(struct map *taken, const char *dir, const char *name,
+			       const char *ending, struct arena *a)
 {
 	const char *base = io_file_name(a, name), *path;
 
@@ -553,7 +556,7 @@ static int save_parts(const char *dir, enum io_format format, const struct io_ou
 		NOTE(d, E_OUTPUT,
 		     .message = fmt(d, "output '%s' is empty; no file is written", out->name));
 	for (size_t i = 0; !rc && i < n; i++) {
-		const char *file = own_path(taken, dir, parts[i].name, endings[format], a);
+		const char *file = unique_path(taken, dir, parts[i].name, endings[format], a);
 		rc = write_file(file, format, parts[i].t, parts[i].name, a, d);
 		*path = *path ? *path : file;
 	}
@@ -591,7 +594,7 @@ int io_save(const char *dir, enum io_format format, const struct io_output *out,
 		if (value && (format == IO_SAVE_PB || format == IO_SAVE_JSON)) {
 			paths[i] = format == IO_SAVE_PB
 					   ? path_join(a, dir, arena_printf(a, "output_%zu.pb", i))
-					   : own_path(&taken, dir, out[i].name, ".json", a);
+					   : unique_path(&taken, dir, out[i].name, ".json", a);
 			rc = write_file(paths[i], format, out[i].tensor, out[i].name, a, d);
 		} else {
 			rc = save_parts(dir, format, &out[i], &paths[i], &taken, a, d);

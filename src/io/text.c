@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors as text: numbers parted by blanks or commas, a string a line, or JSON.
- * One walk serves both passes: the first counts and checks, the second stores.
+ * Read tensors from text: numbers separated by blanks or commas, strings one a line, or JSON. The same functions
+ * make two passes over the text: the first counts and checks the elements, the second stores them.
  */
 #include "base/json_read.h"
 #include "io/io.h"
@@ -13,22 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number's text; longer ones are none that a person or a program writes. */
-enum { LONGEST = 400 };
+/* Characters that a number may have; no person or program writes longer ones. */
+enum { MAX_NUMBER_CHARS = 400 };
 
 struct walk {
 	struct json_scan s; /* what is left of the text, plain text too */
 	const char *start;
 	enum dtype want;
 	struct text_head *head;
-	/* second pass */
+	/* second pass: the tensor of numbers, or the strings */
 	struct tensor *to;
 	const char **text;
 	size_t *length;
 	/* JSON */
-	struct shape dims;    /* -1: not closed yet */
-	int64_t at[MAX_RANK]; /* elements so far, by depth */
-	int flat;	      /* depth of the first scalar; -1: none seen */
+	struct shape dims;    /* sizes of the nested arrays; -1: none of that depth has ended yet */
+	int64_t at[MAX_RANK]; /* elements so far of the open array of each depth */
+	int flat;	      /* depth at which the scalars are; -1: none read yet */
 };
 
 static bool is_float(enum dtype t)
@@ -36,7 +36,7 @@ static bool is_float(enum dtype t)
 	return dtype_class(t) == DT_FLOAT || dtype_class(t) == DT_COMPLEX;
 }
 
-/* Complex numbers are written as two. */
+/* Numbers per element: a complex number is written as two. */
 static int64_t parts_of(enum dtype t)
 {
 	return dtype_class(t) == DT_COMPLEX ? 2 : 1;
@@ -47,7 +47,7 @@ static enum dtype part_type(enum dtype t)
 	return t == DT_C64 ? DT_F32 : t == DT_C128 ? DT_F64 : t;
 }
 
-/* The range of an integer type of at most 64 bits. */
+/* Whether an integer, as sign and magnitude, fits into a type of at most 64 bits. */
 static bool in_range(enum dtype t, bool negative, uint64_t magnitude)
 {
 	unsigned bits = t == DT_BOOL ? 1 : dtype_bits(t);
@@ -61,7 +61,7 @@ static bool in_range(enum dtype t, bool negative, uint64_t magnitude)
 	return magnitude <= most;
 }
 
-static bool put_int(struct walk *w, const char *s, int64_t i)
+static bool read_int(struct walk *w, const char *s, int64_t i)
 {
 	bool negative = *s == '-';
 	char *end;
@@ -83,12 +83,12 @@ static bool put_int(struct walk *w, const char *s, int64_t i)
 	return true;
 }
 
-/* One number, as text of n bytes. */
-static bool put_number(struct walk *w, const char *p, size_t n, int64_t i)
+/* Check, and in the second pass store, number i, whose text has n bytes. */
+static bool read_number(struct walk *w, const char *p, size_t n, int64_t i)
 {
-	char s[LONGEST + 1], *end;
+	char s[MAX_NUMBER_CHARS + 1], *end;
 
-	if (!n || n > LONGEST)
+	if (!n || n > MAX_NUMBER_CHARS)
 		return json_fail(&w->s, "this is no number");
 	memcpy(s, p, n);
 	s[n] = '\0';
@@ -99,7 +99,7 @@ static bool put_number(struct walk *w, const char *p, size_t n, int64_t i)
 		memcpy(s, yes ? "1" : "0", 2);
 	}
 	if (!is_float(w->want))
-		return put_int(w, s, i);
+		return read_int(w, s, i);
 	double v = strtod(s, &end);
 	if (*end || isspace((unsigned char)*s) || strpbrk(s, "xX"))
 		return json_fail(&w->s, "this is no number");
@@ -108,14 +108,14 @@ static bool put_number(struct walk *w, const char *p, size_t n, int64_t i)
 	return true;
 }
 
-static bool put_string(struct walk *w, const char *p, size_t n, int64_t i)
+static bool read_string(struct walk *w, const char *p, size_t n, int64_t i)
 {
 	if (w->want != DT_STRING) {
 		/* non-finite numbers are strings in JSON */
 		static const char *const allowed[] = {"NaN", "Infinity", "-Infinity"};
 		for (size_t k = 0; k < 3; k++)
 			if (is_float(w->want) && n == strlen(allowed[k]) && !memcmp(p, allowed[k], n))
-				return put_number(w, p, n, i);
+				return read_number(w, p, n, i);
 		return json_fail(&w->s, "a string stands here, and the model takes numbers");
 	}
 	w->head->strings = true;
@@ -136,7 +136,7 @@ static bool walk_lines(struct walk *w)
 		size_t n = (size_t)(stop - w->s.p);
 		if (n && w->s.p[n - 1] == '\r')
 			n--;
-		if (!put_string(w, w->s.p, n, w->head->count++))
+		if (!read_string(w, w->s.p, n, w->head->count++))
 			return false;
 		w->s.p = nl ? nl + 1 : w->s.end;
 	}
@@ -156,7 +156,7 @@ static bool walk_numbers(struct walk *w)
 			while (w->s.p < w->s.end && !isspace((unsigned char)*w->s.p) &&
 			       !strchr(",;#", *w->s.p))
 				w->s.p++;
-			if (!put_number(w, from, (size_t)(w->s.p - from), w->head->count)) {
+			if (!read_number(w, from, (size_t)(w->s.p - from), w->head->count)) {
 				w->s.p = from;
 				return false;
 			}
@@ -178,13 +178,13 @@ static bool json_scalar(struct walk *w, int depth)
 	w->flat = depth;
 	int64_t i = w->head->count;
 	if (json_take(&w->s, '"')) {
-		if (!json_string_rest(&w->s, &s, &n) || !put_string(w, s, n, i))
+		if (!json_string_rest(&w->s, &s, &n) || !read_string(w, s, n, i))
 			return false;
 	} else {
 		while (w->s.p < w->s.end && !isspace((unsigned char)*w->s.p) &&
 		       !strchr(",]}", *w->s.p))
 			w->s.p++;
-		if (w->want == DT_STRING || !put_number(w, from, (size_t)(w->s.p - from), i)) {
+		if (w->want == DT_STRING || !read_number(w, from, (size_t)(w->s.p - from), i)) {
 			w->s.p = from;
 			return json_fail(&w->s, "the model takes strings, and this is none");
 		}
@@ -193,7 +193,7 @@ static bool json_scalar(struct walk *w, int depth)
 	return true;
 }
 
-/* What stands at depth+1 ends here: every array of one depth has the same length. */
+/* End the array at `depth`: all arrays of a depth must have the same length. */
 static bool json_close(struct walk *w, int depth)
 {
 	if (w->dims.rank <= depth) {
@@ -207,7 +207,7 @@ static bool json_close(struct walk *w, int depth)
 	return true;
 }
 
-/* Nested arrays, without recursion: at[] holds the open ones. */
+/* Read nested arrays, without recursion: at[] counts the elements of the open ones. */
 static bool json_value(struct walk *w)
 {
 	int depth = 0;
@@ -260,7 +260,7 @@ static bool json_shape(struct walk *w, struct shape *s)
 	return true;
 }
 
-/* {"dtype": "f32", "shape": [2,3], "data": [...]}; other members may be scalars or arrays of them. */
+/* Read a member of {"dtype": "f32", "shape": [2,3], "data": [...]}; other members must be strings and are skipped. */
 static bool json_member(struct walk *w, struct shape *shape, bool *data)
 {
 	const char *key, *s;
@@ -308,7 +308,7 @@ static bool walk_json(struct walk *w)
 	if (w->s.p < w->s.end)
 		return json_fail(&w->s, "something stands behind the end");
 	w->head->shape = w->dims;
-	/* pairs are a dimension of their own, or simply follow each other */
+	/* With "shape" the two numbers of a complex element may follow each other; else they form a dimension. */
 	if (parts_of(w->want) > 1 && shape.rank < 0) {
 		int last = w->dims.rank - 1;
 		if (last < 0 || w->dims.dim[last] != 2)
@@ -323,7 +323,7 @@ static bool walk_json(struct walk *w)
 	return true;
 }
 
-static bool walk(struct walk *w, enum io_kind kind)
+static bool walk_text(struct walk *w, enum io_kind kind)
 {
 	if (w->s.end - w->s.p >= 3 && !memcmp(w->s.p, "\xef\xbb\xbf", 3)) /* a byte order mark */
 		w->s.p += 3;
@@ -356,7 +356,7 @@ int text_scan(enum io_kind kind, const char *p, size_t n, const char *what, enum
 			 .flat = -1};
 
 	*h = (struct text_head){.shape = SHAPE_UNKNOWN};
-	bool ok = walk(&w, kind);
+	bool ok = walk_text(&w, kind);
 	arena_free(&scratch);
 	if (ok)
 		return 0;
@@ -389,7 +389,7 @@ struct tensor *text_read(enum io_kind kind, const char *p, size_t n, enum dtype 
 	} else {
 		t = w.to = tensor_new(a, want, s);
 	}
-	bool ok = walk(&w, kind);
+	bool ok = walk_text(&w, kind);
 	if (ok && want == DT_STRING)
 		t = tensor_strings(a, s, w.text, w.length);
 	arena_free(&scratch);
