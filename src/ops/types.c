@@ -38,10 +38,15 @@ static int check_counts(const struct infer *c, const struct op *op)
 	bool many_in = false, many_out = false;
 
 	for (const struct slot *s = op->in; s->name; s++) {
-		bool missing = most_in >= n->nin || n->in[most_in] == NO_VALUE;
-		if (!s->optional && missing && !(s->variadic && n->nin > most_in))
-			return infer_fail(c, E_OP_INPUTS, -1,
-					  fmt(c->diag, "input %u '%s'", most_in, s->name), "none");
+		/* only an operand of its own can be left out: of a variadic slot every operand must be there */
+		uint32_t last = s->variadic && n->nin > most_in ? n->nin - 1 : most_in;
+		for (uint32_t i = most_in; i <= last; i++) {
+			bool missing = i >= n->nin || n->in[i] == NO_VALUE;
+			bool may = s->optional && (!s->variadic || n->nin <= most_in);
+			if (missing && !may)
+				return infer_fail(c, E_OP_INPUTS, -1,
+						  fmt(c->diag, "input %u '%s'", i, s->name), "none");
+		}
 		many_in |= s->variadic;
 		most_in++;
 	}
