@@ -135,7 +135,7 @@ static int infer_eye(struct infer *c)
 	struct shape x = infer_shape(c, 0);
 	int64_t t = p->dtype == INT_ABSENT ? (int64_t)infer_dtype(c, 0) : p->dtype;
 
-	if (t && !is_type(t, T_EYE))
+	if ((t || p->dtype != INT_ABSENT) && !is_type(t, T_EYE))
 		return bad_dtype(c, t);
 	if (x.rank >= 0 && x.rank != 2)
 		return infer_fail(c, E_SHAPE, 0, "rank 2", fmt(c->diag, "rank %d", x.rank));
@@ -252,7 +252,8 @@ static int like_type(struct infer *c, int64_t dtype, uint64_t mask)
 {
 	int64_t t = dtype == INT_ABSENT ? (int64_t)infer_dtype(c, 0) : dtype;
 
-	if (t && !is_type(t, mask))
+	/* 0 stands for an input whose type is not known yet; as an attribute it names no type */
+	if ((t || dtype != INT_ABSENT) && !is_type(t, mask))
 		return bad_dtype(c, t);
 	return infer_same_as(c, (enum dtype)t);
 }

@@ -39,6 +39,7 @@ const struct op ops_detect[] = {{.name = "NonMaxSuppression",
 				 .in = nms_in,
 				 .out = nms_out,
 				 ATTRS(nms_attrs, struct nms),
-				 .infer = nms_infer},
+				 .infer = nms_infer,
+				 .flags = OP_RUN_SHAPES},
 				{.name = "NonMaxSuppression", .since = 10},
 				{0}};

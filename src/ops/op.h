@@ -48,6 +48,8 @@ enum op_flags {
 	OP_PRODUCT = 512, /* a matrix product: on a GPU cuBLASLt may run it, and is opened in advance */
 	OP_READS_PART =
 		1024, /* reads only those elements of input 0 that it gives to output 0 (Gather, Slice) */
+	OP_RUN_SHAPES =
+		4096, /* the kernel finds out the sizes of its outputs and allocates them (NonZero, Unique) */
 	OP_BRANCHES = 2048 /* runs one of its bodies; errors in the others do not matter (If) */
 };
 
@@ -102,6 +104,11 @@ const struct op *op_named(const char *qualified);
 const char *op_qualified(const struct op *op);
 /* OP_* of the operator, whatever version the row is of: the flags of its newest row. */
 unsigned op_flags(const struct op *op);
+/* Whether kernels of the operator may allocate their outputs; all others need every size before they run. */
+static inline bool op_allocates(const struct op *op)
+{
+	return op_flags(op) & (OP_RUN_SHAPES | OP_HOST_VALUES | OP_CONTROL);
+}
 /* Dense number of the operator (same for all its versions), below op_ids(). */
 uint32_t op_id(const struct op *op);
 uint32_t op_ids(void);

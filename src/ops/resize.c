@@ -424,5 +424,6 @@ const struct op ops_resize[] = {
 	 .in = decoder_in,
 	 .out = decoder_out,
 	 ATTRS(decoder_attrs, struct image_decoder),
-	 .infer = decoder_infer},
+	 .infer = decoder_infer,
+	 .flags = OP_RUN_SHAPES},
 	{0}};

@@ -101,6 +101,12 @@ static int stft_infer(struct infer *c)
 		length = x.dim[1];
 	if (step == 0 || length == 0)
 		return infer_fail(c, E_VALUE, STFT_STEP, "a frame step and length of at least 1", "0");
+	if (x.rank >= 2 && x.dim[1] >= 0 && length > x.dim[1])
+		return infer_fail(c, E_VALUE, STFT_LENGTH,
+				  fmt(c->diag,
+				      "a frame of at most %" PRId64 " samples, the signal's length",
+				      x.dim[1]),
+				  fmt(c->diag, "%" PRId64, length));
 	if (x.rank >= 2) {
 		y.dim[0] = x.dim[0];
 		if (x.dim[1] >= 0 && length > 0 && step > 0)
