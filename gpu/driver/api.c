@@ -55,7 +55,7 @@ static const char *const cudnn_names[] = {"libcudnn.so.9", NULL};
 static const char *const nvml_names[] = {"libnvidia-ml.so.1", NULL};
 static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
 
-/* Opened libraries: filled once each, under its lock, and kept until the program ends. */
+/* The libraries: each is opened once, under its lock, and stays open until the program ends. */
 struct library {
 	pthread_mutex_t lock;
 	bool tried, good;
@@ -73,7 +73,7 @@ static struct {
 	char folder_text[MAX_FOLDERS][512];
 	const char *folders[MAX_FOLDERS + 1];
 	int nfolders;
-	int driver; /* CUDA version of the driver: 13000; 0 where there is none */
+	int driver; /* CUDA version of the driver, 13000 for 13.0; 0 if there is no driver */
 } opened = {.library = {{.lock = PTHREAD_MUTEX_INITIALIZER},
 			{.lock = PTHREAD_MUTEX_INITIALIZER},
 			{.lock = PTHREAD_MUTEX_INITIALIZER},
@@ -105,7 +105,7 @@ static void add_under(const char *base, const char *rest)
 		add_folder(base, strlen(base), rest);
 }
 
-/* Python's folders: the wheels nvidia-* have the libraries at nvidia/NAME/lib. */
+/* Python packages named nvidia-* install the libraries at site-packages/nvidia/NAME/lib. */
 static void add_pythons(void)
 {
 	static const char wheels[] = "/lib/python3*/site-packages/nvidia/*/lib";
@@ -170,7 +170,7 @@ static bool driver_suits(void *const *table, char *found, size_t room)
 	return version >= MIN_DRIVER;
 }
 
-/* A library made for a newer major version of CUDA than the driver's does not run with it. */
+/* Refuses a library that was made for a newer major version of CUDA than the driver's: it would not run. */
 static bool made_for_driver(int cuda, char *found, size_t room)
 {
 	size_t used = strlen(found);
@@ -202,7 +202,7 @@ static bool nvrtc_suits(void *const *table, char *found, size_t room)
 	return major >= 12 && made_for_driver(major * 1000, found, room);
 }
 
-/* Parts of cuDNN that it opens when it is asked: they lie beside it, or where the system looks. */
+/* cuDNN opens parts of itself later: checks that they lie beside it or where the system looks. */
 static bool cudnn_parts(const char *path, char *found, size_t room)
 {
 	static const char *const parts[] = {"graph", "engines_precompiled",
@@ -250,7 +250,7 @@ static bool cudnn_suits(void *const *table, char *found, size_t room)
 	return !status;
 }
 
-/* Made for a major version of CUDA: an older driver refuses it. */
+/* CUPTI belongs to one major version of CUDA; an older driver refuses it. */
 static bool cupti_suits(void *const *table, char *found, size_t room)
 {
 	const struct cupti_api *api = (const void *)table;
@@ -259,11 +259,11 @@ static bool cupti_suits(void *const *table, char *found, size_t room)
 	if (api->p_cuptiGetVersion(&version))
 		return false;
 	snprintf(found, room, "version %u", version);
-	/* 18 to 28: of CUDA 12; since then 130000 and so on */
+	/* versions 18 to 28 belong to CUDA 12; newer ones count as 130000 */
 	return made_for_driver(version >= 1000 ? (int)(version / 10000 * 1000) : 12000, found, room);
 }
 
-/* "13.580.65": the driver's CUDA version and its release. One that came with another driver cannot talk to it. */
+/* NVML's version is "13.580.65": CUDA version and release of its driver. It works with that driver only. */
 static bool nvml_suits(void *const *table, char *found, size_t room)
 {
 	const struct nvml_api *api = (const void *)table;
@@ -283,7 +283,7 @@ struct recipe {
 	void *table;
 	size_t n;
 	bool (*suits)(void *const *table, char *found, size_t room);
-	bool folders; /* may lie in a toolkit's or a wheel's folder */
+	bool folders; /* may also be in a folder of a CUDA toolkit or of a Python package */
 	const char *expected;
 };
 
@@ -302,8 +302,8 @@ static const struct recipe recipes[LIBRARIES] = {
 		     true, "CUPTI of CUDA 12 or 13, no newer than the driver"},
 };
 
-/* INFER_WITHOUT=cudnn,cublaslt,nvrtc: what a library's absence changes can be tried where it is there. */
-static bool left_out(const char *soname)
+/* INFER_WITHOUT=cudnn,cublaslt,nvrtc leaves libraries out as if they were missing, for tests. */
+static bool is_left_out(const char *soname)
 {
 	const char *list = getenv("INFER_WITHOUT");
 
@@ -321,7 +321,7 @@ static void open_library(struct library *l, const struct recipe *r)
 	struct dl_search search = {.suits = r->suits, .expected = r->expected};
 
 	l->tried = true;
-	if (left_out(r->sonames[0])) {
+	if (is_left_out(r->sonames[0])) {
 		snprintf(l->dl.tried, sizeof(l->dl.tried), "left out, as INFER_WITHOUT=%s asks for",
 			 getenv("INFER_WITHOUT"));
 		return;
@@ -333,14 +333,14 @@ static void open_library(struct library *l, const struct recipe *r)
 	l->good = !dl_find(&l->dl, r->sonames, &search, r->symbols, r->table, r->n, NULL);
 }
 
-static bool library(int k, struct diag *d);
+static bool use_library(int k, struct diag *d);
 
 /*
- * cuDNN opens the run-time compiler whenever it compiles or asks what could be compiled, and closes it again, and
- * each time what the compiler's start took (72 KiB) stays. A library that is open already it only counts, by its
- * name: so the one that it wants is opened here, and stays.
+ * cuDNN opens the run-time compiler (NVRTC) whenever it compiles and closes it afterwards; each time 72 KiB of
+ * the compiler's start-up memory leak. A library that is already open is only counted, so opening NVRTC here,
+ * once, prevents the leak.
  */
-static void hold_compiler(const struct cudnn_api *api)
+static void keep_compiler_open(const struct cudnn_api *api)
 {
 	int major = 0, minor, wanted = (int)(api->p_cudnnGetCudartVersion() / 1000);
 	struct dl_search search = {.folders = opened.folders};
@@ -348,14 +348,15 @@ static void hold_compiler(const struct cudnn_api *api)
 	const char *const names[] = {soname, NULL};
 	struct dl dl;
 
-	if (library(L_NVRTC, NULL) && !opened.nvrtc.p_nvrtcVersion(&major, &minor) && major == wanted)
+	if (use_library(L_NVRTC, NULL) && !opened.nvrtc.p_nvrtcVersion(&major, &minor) &&
+	    major == wanted)
 		return;
 	snprintf(soname, sizeof(soname), "libnvrtc.so.%d", wanted);
 	dl_find(&dl, names, &search, NULL, NULL, 0, NULL);
 }
 
-/* True where it is there; else false with a finding. */
-static bool library(int k, struct diag *d)
+/* Opens library k if it was not tried before. True if it can be used, else false with a finding. */
+static bool use_library(int k, struct diag *d)
 {
 	struct library *l = &opened.library[k];
 
@@ -363,7 +364,7 @@ static bool library(int k, struct diag *d)
 	if (!l->tried) {
 		open_library(l, &recipes[k]);
 		if (k == L_CUDNN && l->good)
-			hold_compiler(&opened.cudnn);
+			keep_compiler_open(&opened.cudnn);
 	}
 	pthread_mutex_unlock(&l->lock);
 	if (l->good)
@@ -378,39 +379,39 @@ static bool library(int k, struct diag *d)
 
 const struct cuda_api *cuda_api(struct diag *d)
 {
-	if (!library(L_CUDA, d))
+	if (!use_library(L_CUDA, d))
 		return NULL;
 	return &opened.cuda;
 }
 
 const struct cublaslt_api *cublaslt_api(struct diag *d)
 {
-	return cuda_api(d) && library(L_CUBLASLT, d) ? &opened.cublaslt : NULL;
+	return cuda_api(d) && use_library(L_CUBLASLT, d) ? &opened.cublaslt : NULL;
 }
 
 const struct cudnn_api *cudnn_alone(struct diag *d)
 {
-	return library(L_CUDNN, d) ? &opened.cudnn : NULL;
+	return use_library(L_CUDNN, d) ? &opened.cudnn : NULL;
 }
 
 const struct cudnn_api *cudnn_api(struct diag *d)
 {
-	return cuda_api(d) && library(L_CUDNN, d) ? &opened.cudnn : NULL;
+	return cuda_api(d) && use_library(L_CUDNN, d) ? &opened.cudnn : NULL;
 }
 
 const struct nvrtc_api *nvrtc_api(struct diag *d)
 {
-	return library(L_NVRTC, d) ? &opened.nvrtc : NULL;
+	return use_library(L_NVRTC, d) ? &opened.nvrtc : NULL;
 }
 
 const struct nvml_api *nvml_api(struct diag *d)
 {
-	return library(L_NVML, d) ? &opened.nvml : NULL;
+	return use_library(L_NVML, d) ? &opened.nvml : NULL;
 }
 
 const struct cupti_api *cupti_api(struct diag *d)
 {
-	return cuda_api(d) && library(L_CUPTI, d) ? &opened.cupti : NULL;
+	return cuda_api(d) && use_library(L_CUPTI, d) ? &opened.cupti : NULL;
 }
 
 /* ---- what they open ------------------------------------------------------------------------------ */
@@ -497,7 +498,7 @@ int libraries_probe(struct library_info *out, struct diag *d)
 	for (int k = 0; k < LIBRARIES; k++) {
 		const struct library *l = &opened.library[k];
 		out[k] = library_texts[k];
-		out[k].found = library(k, NULL);
+		out[k].found = use_library(k, NULL);
 		snprintf(out[k].path, sizeof(out[k].path), "%s", l->dl.path);
 		if (out[k].found)
 			version_of(k, out[k].version, sizeof(out[k].version));

@@ -2,8 +2,8 @@
 #ifndef GPU_DRIVER_API_H
 #define GPU_DRIVER_API_H
 /*
- * The libraries of NVIDIA's that the backend calls, opened when they are first wanted. The only header
- * that includes CUDA's. HAVE_CUDNN tells whether the build found cuDNN's headers too.
+ * NVIDIA's libraries that the backend calls; each is opened when it is first needed. No other header includes
+ * CUDA's. HAVE_CUDNN tells whether the build found cuDNN's headers.
  */
 #include "backend/observe.h"
 #include "base/dl.h"
@@ -22,7 +22,7 @@ size_t cudnnGetCudartVersion(void);
 int cudnnGraphVersionCheck(void);
 #endif
 
-/* Few functions: declared here, so that the build does not want the headers. */
+/* The few functions of NVML that we use are declared here, so that the build does not need its headers. */
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 int nvmlSystemGetDriverVersion(char *version, unsigned length);
@@ -50,7 +50,7 @@ int nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *milliwatts);
 int nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t, unsigned *milliwatts);
 int nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, unsigned long long *reasons);
 
-/* The same of CUPTI, whose headers may be missing or older than the library; gpu/driver/cupti_records.h has its records. */
+/* CUPTI's functions, for the same reason; gpu/driver/cupti_records.h has its records. */
 struct cupti_subscriber;
 struct cupti_params;
 int cuptiGetVersion(uint32_t *);
@@ -70,7 +70,7 @@ int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, void **record);
 int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id);
 int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last);
 
-/* New headers give these names to functions that a driver of 12.0 has not: its own ones do as well. */
+/* Newer headers map these names to functions that the driver of CUDA 12.0 lacks; its older ones do the same. */
 #undef cuCtxCreate
 #undef cuEventElapsedTime
 CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice);
@@ -98,8 +98,8 @@ struct cupti_api {
 #undef SYM
 
 /*
- * Opened at the first call, by any thread; NULL with a finding (E-LIBRARY) that names what was looked for,
- * where, which version was found and which is wanted. A failure is remembered: nothing is searched twice.
+ * Each opens its library at the first call, from any thread. NULL with a finding (E-LIBRARY) that names what
+ * was searched, where, and which version was found and expected. A failure is remembered, not tried again.
  */
 const struct cuda_api *cuda_api(struct diag *d);
 const struct cublaslt_api *cublaslt_api(struct diag *d);
@@ -110,14 +110,18 @@ const struct nvml_api *nvml_api(struct diag *d);
 const struct cupti_api *cupti_api(struct diag *d);
 
 /*
- * What these opened for themselves stays open too, from now on: each time that one of them is closed and opened
- * again, what its start took (a C++ library of its own alone 72 KiB) is lost. Called while it is still there.
+ * Keeps libraries that cuDNN and others opened themselves open from now on: each time that one of them is
+ * closed and opened again it leaks its start-up memory (72 KiB for one C++ library). Called while they are
+ * open.
  */
 void libraries_keep(void);
 
 /* What infer doctor reports of each library; returns how many. Strings live in d's arena. */
 int libraries_probe(struct library_info *out, struct diag *d);
-/* "driver CUDA 13.0, cuBLASLt 13.1.1": versions of those opened so far, as cache keys and reports want them. */
+/*
+ * Versions of the libraries opened so far, for cache keys and reports: "CUDA driver CUDA 13.0, cuBLASLt
+ * 13.1.1".
+ */
 void libraries_versions(char *out, size_t bytes);
 
 #endif

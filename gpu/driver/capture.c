@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events, and launches recorded as CUDA graphs. */
+/* CUDA events, and launches recorded as CUDA graphs. */
 #include "gpu/driver/device.h"
 
 struct captured {
@@ -77,14 +77,14 @@ int cuda_capture_begin(struct stream *s, struct diag *d)
 
 	if (err)
 		return err;
-	/* of this thread alone: another thread of the process may take memory meanwhile */
+	/* capture this thread's calls only: another thread of the process may allocate memory meanwhile */
 	CUresult r = s->device->api->p_cuStreamBeginCapture(s->stream,
 							    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 	cuda_leave(s->device, pushed);
 	return r ? cuda_failed(s->device, (int)r, "beginning a CUDA graph", d) : 0;
 }
 
-/* The graph made ready to run; counted by what the driver has less afterwards. */
+/* Makes an executable graph. Its size is what the driver's free memory is less afterwards. */
 static CUresult instantiate(struct device *dev, CUstream stream, CUgraph graph, struct captured *c)
 {
 	uint64_t before = gpu_unused(dev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices of the machine, contexts, and how errors of the driver are told. */
+/* The machine's devices, contexts, and the driver's errors as findings. */
 #include "gpu/driver/device.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag 
 	return fmt(d, "%s (%d): %s", name ? name : "an unknown error", (int)r, text ? text : "?");
 }
 
-/* After these nothing works in the context any more, in this process. */
+/* After such an error nothing works in the context any more for the rest of this process. */
 static bool is_sticky(CUresult r)
 {
 	enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721 }; /* newer than the oldest headers */
@@ -66,8 +66,11 @@ static enum code code_of(CUresult r)
 #undef KNOWN
 }
 
-/* A handle or context that the driver does not take here: of another context? */
-static enum code crossed(struct device *dev, CUresult r)
+/*
+ * The code for an error of the driver; when it refused a handle or context, checks whether that belongs to
+ * another context.
+ */
+static enum code code_for_failure(struct device *dev, CUresult r)
 {
 	CUcontext now = NULL, of_stream = NULL;
 
@@ -84,7 +87,7 @@ static enum code crossed(struct device *dev, CUresult r)
 int cuda_failed(struct device *dev, int result, const char *what, struct diag *d)
 {
 	CUresult r = (CUresult)result;
-	enum code code = crossed(dev, r);
+	enum code code = code_for_failure(dev, r);
 
 	if (is_sticky(r) || code == E_CTX_DESTROYED) {
 		dev->lost = true;
@@ -106,7 +109,7 @@ int library_failed(struct device *dev, const char *what, const char *status, str
 		    .actual = fmt(d, "%s", status));
 }
 
-static int is_lost(const struct device *dev, struct diag *d)
+static int fail_lost(const struct device *dev, struct diag *d)
 {
 	return FAIL(d, code_of((CUresult)dev->lost_result),
 		    .message = fmt(
@@ -123,7 +126,7 @@ int cuda_enter(struct device *dev, bool *pushed, struct diag *d)
 
 	*pushed = false;
 	if (dev->lost)
-		return is_lost(dev, d);
+		return fail_lost(dev, d);
 	if (!dev->api->p_cuCtxGetCurrent(&now) && now == dev->context)
 		return 0;
 	CUresult r = dev->api->p_cuCtxPushCurrent(dev->context);
@@ -139,7 +142,7 @@ void cuda_leave(struct device *dev, bool pushed)
 		dev->api->p_cuCtxPopCurrent(&old);
 }
 
-/* Whether the context is still what it was when it was opened: 0, or what the driver says. */
+/* 0 if the context still exists as it did when it was opened, else the driver's error. */
 CUresult device_alive(struct device *dev)
 {
 	unsigned flags, version;
@@ -159,7 +162,7 @@ int device_enter(struct device *dev, struct diag *d)
 	CUcontext now = NULL;
 
 	if (dev->lost)
-		return is_lost(dev, d);
+		return fail_lost(dev, d);
 	CUresult r = device_alive(dev);
 	if (r && code_of(r) != E_CTX_DESTROYED)
 		return cuda_failed(dev, (int)r, "a look at the context", d);
@@ -205,7 +208,7 @@ int cuda_use_stream(struct device *dev, void *handle, struct diag *d)
 	if (err)
 		return err;
 	CUresult r = dev->api->p_cuStreamGetCtx(handle, &of);
-	/* what is queued on the one before comes first */
+	/* work that is queued on the old stream must be done before the new one continues */
 	if (!r && of == dev->context)
 		err = device_wait(dev, d);
 	if (!r && !err && of == dev->context && !dev->stream.borrowed)
@@ -227,18 +230,18 @@ int cuda_use_stream(struct device *dev, void *handle, struct diag *d)
 
 /* ---- opening ------------------------------------------------------------------------------------ */
 
-enum { MAX_WARM = 4 };
+enum { MAX_WARM_THREADS = 4 };
 
 static struct {
 	pthread_once_t once;
 	CUresult result;
 	pthread_mutex_t lock;
-	pthread_t thread[MAX_WARM];
+	pthread_t thread[MAX_WARM_THREADS];
 	int nthreads;
 	unsigned begun;
 } init = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Modules load their kernels when they are first used: seconds and memory less. */
+/* Makes the driver load kernels when they are first used, which saves seconds and memory. */
 static void load_lazily(void)
 {
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
@@ -289,9 +292,9 @@ void cuda_warm_begin(unsigned wanted)
 		     {WARM_CONVOLUTIONS, warm_convolutions}};
 
 	pthread_mutex_lock(&init.lock);
-	load_lazily(); /* before there are threads, which read the environment */
+	load_lazily(); /* must come before the threads start, since they read the environment */
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
-		if (!(wanted & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM)
+		if (!(wanted & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM_THREADS)
 			continue;
 		if (!pthread_create(&init.thread[init.nthreads], NULL, parts[i].run, NULL))
 			init.nthreads++;
@@ -308,7 +311,7 @@ void cuda_warm_end(void)
 	pthread_mutex_unlock(&init.lock);
 }
 
-static void facts_of(const struct cuda_api *api, int k, struct device_facts *f)
+static void read_device_facts(const struct cuda_api *api, int k, struct device_facts *f)
 {
 	static const struct {
 		CUdevice_attribute what;
@@ -364,7 +367,7 @@ int gpu_devices(struct device_facts *out, int max, struct diag *why)
 		return 0;
 	}
 	for (int k = 0; k < n && k < max; k++)
-		facts_of(api, k, &out[k]);
+		read_device_facts(api, k, &out[k]);
 	return n < max ? n : max;
 }
 
@@ -394,7 +397,7 @@ int device_open_context(struct device *dev, struct diag *d)
 		    .actual = cuda_error_text(dev->api, r, d));
 }
 
-/* Only what we took: the primary context is never reset, others may live in it. */
+/* Releases only our own reference: others may use the primary context, so it is never reset. */
 void device_close_context(struct device *dev)
 {
 	if (dev->context && dev->own)

@@ -34,7 +34,8 @@ static void process_name(struct device_process *p)
 static void add_process(struct device_contexts *out, unsigned pid, uint64_t memory)
 {
 	const unsigned most = sizeof(out->process) / sizeof(*out->process);
-	const uint64_t unknown = UINT64_MAX; /* what the library says where it must not tell */
+	const uint64_t unknown =
+		UINT64_MAX; /* NVML's value when it may not tell, in a container for example */
 
 	if (memory == unknown)
 		memory = 0;
@@ -52,7 +53,7 @@ static void add_process(struct device_contexts *out, unsigned pid, uint64_t memo
 	process_name(p);
 }
 
-static int list(const struct nvml_api *api, nvmlDevice_t device, struct device_contexts *out)
+static int add_processes(const struct nvml_api *api, nvmlDevice_t device, struct device_contexts *out)
 {
 	nvmlProcessInfo_t info[64];
 	unsigned n = sizeof(info) / sizeof(*info);
@@ -68,7 +69,7 @@ static int list(const struct nvml_api *api, nvmlDevice_t device, struct device_c
 	return r;
 }
 
-/* By the bus address: the management library numbers devices in another order. */
+/* Finds the device by its PCI address, because NVML numbers devices in another order than CUDA. */
 static void list_processes(struct device *dev, struct device_contexts *out, struct diag *d)
 {
 	const struct nvml_api *api = nvml_api(NULL);
@@ -89,7 +90,7 @@ static void list_processes(struct device *dev, struct device_contexts *out, stru
 		r = dev->api->p_cuDeviceGetPCIBusId(bus, sizeof(bus), dev->id)
 			    ? -1
 			    : api->p_nvmlDeviceGetHandleByPciBusId_v2(bus, &device);
-		r = r ? r : list(api, device, out);
+		r = r ? r : add_processes(api, device, out);
 		api->p_nvmlShutdown();
 	}
 	if (r)

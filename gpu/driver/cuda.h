@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_DRIVER_CUDA_H
 #define GPU_DRIVER_CUDA_H
-/* What gpu/driver does with a device, without a type of CUDA's: for the rest of gpu/. */
+/* What gpu/driver offers to the rest of gpu/, without CUDA's types. */
 #include "backend/backend.h"
 #include "backend/observe.h"
 
 struct device_facts {
 	int ordinal, major, minor, processors;
-	int shared_memory;	 /* bytes a block may have, when it asks */
+	int shared_memory; /* bytes of shared memory that a block may have if it asks for more than the default */
 	int clock, memory_clock; /* kHz */
 	int l2;
-	int result; /* CUresult, where the driver does not tell what it is: it cannot be opened then */
+	int result; /* CUresult of the query; if it is not 0, the device cannot be opened */
 	char name[128];
 	uint64_t memory;
 };
 
-/* The functions of the backend's table that concern a device; their contracts stand in struct backend. */
+/* Functions of the backend's table that concern a device; struct backend has their contracts. */
 int cuda_probe(struct device_info *info, int max, struct diag *why);
 struct device *cuda_open(int ordinal, const struct run_config *config, struct diag *d);
 void cuda_close(struct device *dev);
@@ -52,24 +52,36 @@ void cuda_warm_end(void);
 void cuda_describe(const struct device *dev, struct device_description *out, struct arena *a);
 
 /*
- * For the wrappers of libraries (gpu/library/cublaslt.c, gpu/library/cudnn.c, ...), which include gpu/driver/api.h for the types.
- * A struct device is one session's: what hangs on it is used by one thread at a time.
+ * For the wrappers of libraries (gpu/library/), which include gpu/driver/api.h for CUDA's types. A struct
+ * device belongs to one session, so that only one thread at a time uses it and what is attached to it.
  */
 struct device *cuda_device(struct stream *stream);
 void *cuda_stream_handle(const struct stream *stream); /* CUstream (cudaStream_t is the same) */
 const struct device_facts *cuda_facts(const struct device *device);
 const struct run_config *cuda_config(const struct device *device);
 
-/* The context current for the time of a call; every call of a library stands between the two. */
+/*
+ * Make the device's context current and restore the previous one. Every call of a library must stand between
+ * the two.
+ */
 int cuda_enter(struct device *device, bool *pushed, struct diag *d);
 void cuda_leave(struct device *device, bool pushed);
 
-/* A CUresult other than 0, as a finding (E-CUDA-N); returns -code. `what`: "a launch". */
+/*
+ * Turns a CUresult other than 0 into a finding (E-CUDA-N) and returns -code. what: the failed action, "a
+ * launch".
+ */
 int cuda_failed(struct device *device, int result, const char *what, struct diag *d);
-/* The same for a library's own status: a sticky error of the driver behind it is found and told instead. */
+/*
+ * The same for a library's status. If a sticky error of the driver is behind it, that error is reported
+ * instead.
+ */
 int library_failed(struct device *device, const char *what, const char *status, struct diag *d);
 
-/* A pointer a library keeps on the device, and how it is given up when the device closes (in its context). */
+/*
+ * A pointer that other parts of gpu/ attach to the device, and a function that frees it when the device closes,
+ * while its context is current.
+ */
 enum gpu_slot {
 	GPU_CUBLASLT,
 	GPU_CUDNN,
@@ -87,42 +99,52 @@ void gpu_slot_set(struct device *device, enum gpu_slot slot, void *p,
 		  void (*drop)(struct device *, void *));
 
 /*
- * Device memory that others take (handles, first compilations) is counted by what the driver has less:
+ * Device memory that libraries allocate (for handles or first compilations) is counted by the change of the driver's
+ * free memory:
  *   uint64_t before = gpu_unused(dev); ...create the handle...; gpu_note_taken(dev, before, MEM_LIBRARIES);
  */
 uint64_t gpu_unused(struct device *device);
 void gpu_note_taken(struct device *device, uint64_t before, enum mem_purpose purpose);
 
-/* Code compiled while the program runs (a cubin or PTX); kept by the device. NULL with a finding. */
+/* A kernel of code compiled at run time (a cubin or PTX). The device keeps it loaded. NULL with a finding. */
 void *gpu_code(struct device *device, const void *image, const char *kernel, struct diag *d);
-/* The same for n kernels of one image; 0 or -code. */
+/* The same for n kernels of one image. 0 or -code. */
 int gpu_codes(struct device *device, const void *image, const char *const *kernels, void **out,
 	      int n, struct diag *d);
 
 /*
- * One kernel of our own. `fn` is found once, while a plan is made; the kernel takes one struct, by value.
+ * The launch of one of our own kernels. `fn` is looked up once, while a plan is made. The kernel takes one
+ * struct by value.
  */
 struct gpu_grid {
 	unsigned x, y, z; /* blocks */
 	unsigned threads; /* of a block */
 	unsigned shared;  /* bytes */
 };
-/* Kernel `name` of gpu/kernels/FILE.cu; NULL with a finding. */
+/* Finds kernel `name` of gpu/kernels/FILE.cu. NULL with a finding. */
 void *gpu_kernel(const struct site *s, const char *file, const char *name, struct diag *d);
 int gpu_launch(const struct call *c, void *fn, struct gpu_grid grid, const void *params, size_t bytes);
-/* What a call that launches by a library ends with: in --sync launch it waits. */
+/* Must follow every launch that a library made: with --sync launch it waits for the device. 0 or -code. */
 int gpu_launched(const struct call *c);
 int gpu_copy(const struct call *c, void *dst, const void *src, size_t bytes); /* on the device */
 
-/* Where kernels leave the number of the step whose data are wrong; told at the next wait. */
+/*
+ * Where a kernel stores the address of its node's struct origin when it finds wrong data, such as an index out
+ * of range; the next wait reports it.
+ */
 uint64_t *gpu_fault(const struct call *c);
 
-/* Blocks of 256 threads for n elements, a bounded number: kernels loop. */
+/*
+ * A grid of blocks of 256 threads for n elements. The number of blocks is bounded, so that kernels must loop.
+ */
 struct gpu_grid gpu_grid(int64_t n);
 
-/* Whether this build has kernels for the device; *ptx: only such that the driver compiles first, which takes seconds. */
+/*
+ * Whether this build has kernels for the device. *ptx: only PTX, which the driver must compile first; that
+ * takes seconds.
+ */
 bool gpu_has_code(const struct device_facts *f, bool *ptx);
-/* All devices of the machine; *why where there are none. */
+/* Fills in the machine's devices and returns how many, at most max. When there is none, *why says why. */
 int gpu_devices(struct device_facts *out, int max, struct diag *why);
 
 #endif

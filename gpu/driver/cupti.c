@@ -25,20 +25,20 @@ struct activities {
 	const struct cupti_api *api;
 	struct cupti_subscriber *subscriber;
 	char source[32];
-	void *cxx; /* the runtime of C++, for names; NULL */
+	void *cxx; /* handle of the C++ runtime library, for demangling; NULL: not found */
 	char *(*demangle)(const char *, char *, size_t *, int *);
 	struct arena arena; /* names */
 	struct name *name;
 	size_t nnames, cap_names;
-	struct activity *v; /* tag: CUPTI's correlation until it is looked up */
+	struct activity *v; /* until activities_read, the tag of each is CUPTI's correlation number */
 	size_t n, cap;
 	struct label *label;
 	size_t nlabels, cap_labels;
-	int64_t ahead; /* of clock_ns to CUPTI's clock */
+	int64_t ahead; /* CUPTI's clock minus clock_ns, in nanoseconds */
 	bool lost;     /* some could not be kept */
 };
 
-/* CUPTI's callbacks take no argument of ours: who reads now. */
+/* CUPTI's callbacks have no user argument, so that the one reader is global. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct activities *reader;
 
@@ -48,14 +48,14 @@ enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 /* ---- records */
 
-static void request(uint8_t **buffer, size_t *bytes, size_t *most)
+static void provide_buffer(uint8_t **buffer, size_t *bytes, size_t *most)
 {
 	*most = 0;
 	*buffer = aligned_alloc(ALIGNMENT, BUFFER);
 	*bytes = *buffer ? BUFFER : 0;
 }
 
-/* Room for one more of an array that grows; false: none. */
+/* Makes room for one more element of a growing array; false if memory ran out. */
 static bool room_for(void **v, size_t n, size_t *cap, size_t size)
 {
 	if (n < *cap)
@@ -70,7 +70,7 @@ static bool room_for(void **v, size_t n, size_t *cap, size_t size)
 	return true;
 }
 
-static const char *readable(struct activities *a, const char *name)
+static const char *demangle_name(struct activities *a, const char *name)
 {
 	int status = 1;
 	char *text = a->demangle && name[0] == '_' ? a->demangle(name, NULL, NULL, &status) : NULL;
@@ -80,7 +80,7 @@ static const char *readable(struct activities *a, const char *name)
 	return mine;
 }
 
-static const char *name_of(struct activities *a, const char *theirs)
+static const char *kernel_name_of(struct activities *a, const char *theirs)
 {
 	if (!theirs)
 		return "?";
@@ -89,11 +89,11 @@ static const char *name_of(struct activities *a, const char *theirs)
 			return a->name[i].ours;
 	if (!room_for((void **)&a->name, a->nnames, &a->cap_names, sizeof(*a->name)))
 		return "?";
-	a->name[a->nnames] = (struct name){theirs, readable(a, theirs)};
+	a->name[a->nnames] = (struct name){theirs, demangle_name(a, theirs)};
 	return a->name[a->nnames++].ours;
 }
 
-static void add(struct activities *a, struct activity x)
+static void add_activity(struct activities *a, struct activity x)
 {
 	if (!room_for((void **)&a->v, a->n, &a->cap, sizeof(*a->v))) {
 		a->lost = true;
@@ -115,7 +115,7 @@ static void add_label(struct activities *a, const struct cupti_external *e)
 	a->label[a->nlabels++] = (struct label){e->correlation, e->id};
 }
 
-static void take(struct activities *a, const void *record)
+static void take_record(struct activities *a, const void *record)
 {
 	const struct cupti_kernel *k = record;
 	const struct cupti_memcpy *c = record;
@@ -123,56 +123,56 @@ static void take(struct activities *a, const void *record)
 	uint32_t kind = ((const struct cupti_record *)record)->kind;
 
 	if (kind == CUPTI_CONCURRENT_KERNEL)
-		add(a, (struct activity){.start = k->start,
-					 .end = k->end,
-					 .tag = k->correlation,
-					 .name = name_of(a, k->name),
-					 .kind = ACTIVITY_KERNEL});
+		add_activity(a, (struct activity){.start = k->start,
+						  .end = k->end,
+						  .tag = k->correlation,
+						  .name = kernel_name_of(a, k->name),
+						  .kind = ACTIVITY_KERNEL});
 	else if (kind == CUPTI_MEMCPY)
-		add(a, (struct activity){.start = c->start,
-					 .end = c->end,
-					 .tag = c->correlation,
-					 .bytes = c->bytes,
-					 .kind = c->copy == CUPTI_HTOD	 ? ACTIVITY_TO_DEVICE
-						 : c->copy == CUPTI_DTOH ? ACTIVITY_TO_HOST
-									 : ACTIVITY_COPY});
+		add_activity(a, (struct activity){.start = c->start,
+						  .end = c->end,
+						  .tag = c->correlation,
+						  .bytes = c->bytes,
+						  .kind = c->copy == CUPTI_HTOD ? ACTIVITY_TO_DEVICE
+							  : c->copy == CUPTI_DTOH ? ACTIVITY_TO_HOST
+										  : ACTIVITY_COPY});
 	else if (kind == CUPTI_MEMSET)
-		add(a, (struct activity){.start = s->start,
-					 .end = s->end,
-					 .tag = s->correlation,
-					 .bytes = s->bytes,
-					 .kind = ACTIVITY_SET});
+		add_activity(a, (struct activity){.start = s->start,
+						  .end = s->end,
+						  .tag = s->correlation,
+						  .bytes = s->bytes,
+						  .kind = ACTIVITY_SET});
 	else if (kind == CUPTI_EXTERNAL_CORRELATION)
 		add_label(a, record);
 }
 
-static void complete(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
+static void take_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
 {
 	void *record = NULL;
 
 	(void)context, (void)stream, (void)bytes;
 	pthread_mutex_lock(&lock);
 	while (reader && valid && !reader->api->p_cuptiActivityGetNextRecord(buffer, valid, &record))
-		take(reader, record);
+		take_record(reader, record);
 	pthread_mutex_unlock(&lock);
 	free(buffer);
 }
 
 /* ---- opening */
 
-static void nobody(void)
+static void ignore_callback(void)
 {
 }
 
-/* Claims CUPTI: two of its users would take each other's records. */
+/* Subscribes to CUPTI, which fails if another tool has: two users would take each other's records. */
 static int subscribe(struct activities *a, struct diag *d)
 {
 	char other[NAME_ROOM + 1] = "";
 	struct cupti_params p = {
 		.bytes = sizeof(p), .name = "infer", .other = other, .room = NAME_ROOM};
 	int r = a->api->p_cuptiSubscribe_v2
-			? a->api->p_cuptiSubscribe_v2(&a->subscriber, nobody, NULL, &p)
-			: a->api->p_cuptiSubscribe(&a->subscriber, nobody, NULL);
+			? a->api->p_cuptiSubscribe_v2(&a->subscriber, ignore_callback, NULL, &p)
+			: a->api->p_cuptiSubscribe(&a->subscriber, ignore_callback, NULL);
 	const char *text = NULL;
 
 	if (!r)
@@ -205,7 +205,7 @@ static void measure_ahead(struct activities *a)
 static int enable(struct activities *a, struct diag *d)
 {
 	const char *text = NULL;
-	int r = a->api->p_cuptiActivityRegisterCallbacks(request, complete);
+	int r = a->api->p_cuptiActivityRegisterCallbacks(provide_buffer, take_buffer);
 
 	for (int i = 0; !r && i < KINDS; i++)
 		r = a->api->p_cuptiActivityEnable(kinds[i]);
@@ -228,7 +228,7 @@ static void name_source(struct activities *a)
 		snprintf(a->source, sizeof(a->source), "CUPTI %u", v);
 }
 
-/* Names of kernels are of C++; whose libraries are there has its runtime, too. */
+/* Kernel names are mangled C++ names. Wherever CUDA's libraries run, the C++ runtime is installed. */
 static void find_demangler(struct activities *a)
 {
 	a->cxx = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
@@ -248,7 +248,7 @@ static void activities_close(struct activities *a)
 	pthread_mutex_unlock(&lock);
 	a->api->p_cuptiUnsubscribe(a->subscriber);
 	if (a->api->p_cuptiFinalize)
-		a->api->p_cuptiFinalize(); /* the driver calls nobody from here on */
+		a->api->p_cuptiFinalize(); /* after this the driver does not call our callbacks any more */
 	if (a->cxx)
 		dlclose(a->cxx);
 	free(a->v);
@@ -334,7 +334,7 @@ static int activities_read(struct activities *a, const struct activity **v, size
 		qsort(a->v, a->n, sizeof(*a->v), by_start);
 	*v = a->v;
 	*n = a->n;
-	/* the next ones are written behind the reader's back only once it has queued more */
+	/* the caller reads this array before it queues more work, and only new work overwrites it */
 	a->n = a->nlabels = 0;
 	pthread_mutex_unlock(&lock);
 	return r || a->lost ? FAIL(d, E_LIBRARY, .message = "CUPTI's records could not be read") : 0;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_DRIVER_CUPTI_H
 #define GPU_DRIVER_CUPTI_H
-/* Kernels, copies and fills of a device as CUPTI records them. CUPTI is not even opened before activities are. */
+/*
+ * Kernels, copies and fills of a device as CUPTI records them. CUPTI is opened only when an observer asks for
+ * records.
+ */
 #include "backend/observe.h"
 
 extern const struct activity_ops cupti_activities;

@@ -2,8 +2,9 @@
 #ifndef GPU_DRIVER_CUPTI_RECORDS_H
 #define GPU_DRIVER_CUPTI_RECORDS_H
 /*
- * The beginnings of CUPTI's records, the same in all its versions since CUDA 11.4: newer ones have more at their
- * ends. Only gpu/driver/cupti.c reads them; test/unit/cupti.c compares them with the toolkit's header.
+ * The first members of CUPTI's records, which are the same in all its versions since CUDA 11.4; newer versions
+ * add members at the end. Only gpu/driver/cupti.c reads them; test/unit/cupti.c compares them with the
+ * toolkit's header.
  */
 #include <stddef.h>
 #include <stdint.h>

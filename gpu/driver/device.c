@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a device: opened, waited for, asked whether it is lost, closed. */
+/* Opens and closes devices, waits for them, and answers questions about them. */
 #include "gpu/driver/device.h"
 
 #include "gpu/driver/nvml.h"
@@ -79,12 +79,13 @@ static void drop_slot(struct device *dev, int i)
 
 static void drop_slots(struct device *dev)
 {
-	for (int i = GPU_SLOTS; i-- > 0;) /* plans before the libraries that made them */
+	for (int i = GPU_SLOTS;
+	     i-- > 0;) /* in reverse order: plans are freed before the libraries that made them */
 		drop_slot(dev, i);
 }
 
-/* What was measured when it was taken goes with the device. */
-static void take_back_notes(struct device *dev)
+/* Subtracts the sizes measured for this device from the memory counters. */
+static void uncount_memory(struct device *dev)
 {
 	for (int p = 0; p < MEM_PURPOSES; p++)
 		if (dev->noted[p])
@@ -99,7 +100,7 @@ void cuda_close(struct device *dev)
 		return;
 	libraries_keep();
 	if (dev->context && !dev->lost && device_alive(dev) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-		dev->lost = true; /* nothing that lived in it may be given back */
+		dev->lost = true; /* its memory and handles are gone with it and must not be freed */
 	if (dev->context && !cuda_enter(dev, &pushed, NULL)) {
 		if (dev->stream.stream)
 			dev->api->p_cuStreamSynchronize(dev->stream.stream);
@@ -112,23 +113,23 @@ void cuda_close(struct device *dev)
 		stages_free(dev);
 		cuda_leave(dev, pushed);
 	} else {
-		/* what the libraries hold of a lost context is left alone; the rest is only ours */
+		/* the context is lost: the libraries' memory in it cannot be freed, only our own on the host */
 		drop_slots(dev);
 		stages_free(dev);
 	}
-	take_back_notes(dev);
+	uncount_memory(dev);
 	device_close_context(dev);
 	struct arena a = dev->arena;
 	arena_free(&a);
 }
 
-static int launched_async(struct device *dev, struct diag *d)
+static int do_not_wait(struct device *dev, struct diag *d)
 {
 	(void)dev, (void)d;
 	return 0;
 }
 
-static int set_up(struct device *dev, struct diag *d)
+static int open_stream(struct device *dev, struct diag *d)
 {
 	uint64_t unused, total;
 	bool pushed;
@@ -141,7 +142,7 @@ static int set_up(struct device *dev, struct diag *d)
 		r = dev->api->p_cuMemAllocHost((void **)&dev->fault, sizeof(*dev->fault));
 	if (!r)
 		*dev->fault = 0;
-	/* with nobody else on the device, what is gone is the context's */
+	/* the memory in use is the context's, provided that nothing else uses the device */
 	if (!r && !cuda_memory(dev, &unused, &total, NULL) &&
 	    !mem_count(MEM_DEVICE, MEM_CONTEXT).live) {
 		dev->noted[MEM_CONTEXT] = total - unused;
@@ -162,7 +163,7 @@ static struct device *new_device(const struct device_facts *facts, const struct 
 		.api = cuda_api(d), .facts = *facts, .config = config ? config : &plain, .arena = a};
 	dev->functions.arena = &dev->arena;
 	dev->stream.device = dev;
-	dev->launched = dev->config->sync == SYNC_LAUNCH ? device_wait : launched_async;
+	dev->launched = dev->config->sync == SYNC_LAUNCH ? device_wait : do_not_wait;
 	return dev;
 }
 
@@ -179,7 +180,7 @@ struct device *cuda_open(int ordinal, const struct run_config *config, struct di
 		return NULL;
 	}
 	struct device *dev = new_device(&f[ordinal], config, d);
-	if (device_open_context(dev, d) || set_up(dev, d)) {
+	if (device_open_context(dev, d) || open_stream(dev, d)) {
 		cuda_close(dev);
 		return NULL;
 	}

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_DRIVER_DEVICE_H
 #define GPU_DRIVER_DEVICE_H
-/* What the files of the CUDA runtime share: device.c, context.c, memory.c, module.c, capture.c. Nobody else includes it. */
+/*
+ * Types shared by the files of gpu/driver that manage a device (device.c, context.c, memory.c, module.c,
+ * capture.c and others). Nothing outside of gpu/driver includes it.
+ */
 #include "gpu/driver/api.h"
 #include "gpu/driver/cuda.h"
 
@@ -16,7 +19,7 @@ struct loaded {
 	const void *image;
 };
 
-/* Code made while the program runs. */
+/* A library of kernels compiled at run time. */
 struct compiled {
 	CUlibrary library;
 	struct compiled *next;
@@ -33,11 +36,14 @@ struct event {
 	struct device *device;
 };
 
-/* Pinned memory on its way to the device; free again when its event is over. */
+/*
+ * A piece of pinned memory through which data is copied to the device. It is free again once its event has
+ * occurred.
+ */
 struct stage {
 	void *ptr;
 	CUevent event;
-	size_t used; /* 0: the device reads nothing of it */
+	size_t used; /* bytes filled and queued; 0: the piece is free */
 };
 
 struct device {
@@ -46,7 +52,7 @@ struct device {
 	const struct run_config *config; /* never NULL */
 	CUdevice id;
 	CUcontext context;
-	bool own; /* the context is ours alone, not the device's primary one */
+	bool own; /* the context was made for this session; false: the device's primary one */
 	struct stream stream;
 	struct arena arena;
 	struct map functions; /* "file:kernel" to its number */
@@ -64,13 +70,13 @@ struct device {
 		void (*drop)(struct device *, void *);
 	} slot[GPU_SLOTS];
 	uint64_t *fault; /* pinned: written by kernels */
-	/* What follows each launch: nothing, or in --sync launch a wait. */
+	/* Called after each launch: does nothing, or waits with --sync launch. */
 	int (*launched)(struct device *, struct diag *);
-	uint64_t noted[MEM_PURPOSES]; /* bytes measured, to be taken back when it closes */
-	bool lost;		      /* a sticky error: nothing works any more */
+	uint64_t noted[MEM_PURPOSES]; /* by purpose: bytes measured for this device, uncounted when it closes */
+	bool lost; /* a sticky error occurred: nothing works on the device any more */
 	bool told_foreign;
-	bool primary_before; /* the primary context was there when the session's own was made */
-	uint64_t woken;	     /* bytes that it took when a library woke it later */
+	bool primary_before; /* the primary context was active before the session made its own */
+	uint64_t woken; /* bytes that the primary context took when a library activated it later */
 	int lost_result;
 };
 
@@ -80,12 +86,12 @@ int device_open_context(struct device *dev, struct diag *d);
 void device_close_context(struct device *dev);
 const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d);
 
-/* device.c: whether CUDA_LAUNCH_BLOCKING asks, as it does of the CUDA runtime, that every launch waits */
+/* device.c: whether CUDA_LAUNCH_BLOCKING asks that every launch waits, as in the CUDA runtime */
 bool launches_block(void);
 
 /* memory.c */
 void stages_free(struct device *dev);
-/* Waits for the stream, then tells what kernels found wrong with the data. */
+/* Waits for the stream, then reports wrong data that kernels found. 0 or -code. */
 int device_wait(struct device *dev, struct diag *d);
 
 /* module.c */

@@ -15,7 +15,10 @@
 
 extern const struct fault_kind gpu_faults[];
 
-/* go: params {counter, from, how}: counts a run; from the `from`-th on, how 0 stores to address 16, how 1 traps. */
+/*
+ * Kernel `go` counts its runs in *counter. From run number `from` on it stores to address 16 (how 0) or traps
+ * (how 1).
+ */
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
 			  ".visible .entry go(.param .align 8 .b8 p[16])\n{\n"
 			  "\t.reg .pred %q<3>;\n\t.reg .b32 %r<6>;\n\t.reg .b64 %d<4>;\n"
@@ -29,7 +32,7 @@ static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
 			  "store:\n\tmov.u64 %d3, 16;\n\tst.global.u32 [%d3], %r3;\n"
 			  "done:\n\tret;\n}\n";
 
-struct go {
+struct go_params {
 	uint64_t counter;
 	uint32_t from, how;
 };
@@ -37,12 +40,12 @@ struct go {
 struct planted {
 	void *fn;
 	struct buffer counter;
-	uint32_t runs; /* of those that fail on the host */
+	uint32_t runs; /* runs so far, for faults that fail on the host */
 	CUcontext other;
 	CUstream stream; /* of `other` */
 };
 
-static void drop(struct device *dev, void *p)
+static void drop_planted(struct device *dev, void *p)
 {
 	struct planted *f = p;
 
@@ -51,8 +54,8 @@ static void drop(struct device *dev, void *p)
 		dev->api->p_cuCtxDestroy(f->other);
 }
 
-/* Made at the first use, which is no recorded one. */
-static struct planted *get(const struct call *c)
+/* Makes the fault's state at its first use, which is never inside a recording. */
+static struct planted *planted_of(const struct call *c)
 {
 	struct device *dev = c->stream->device;
 	struct planted *f = gpu_slot(dev, GPU_FAULTS);
@@ -64,36 +67,37 @@ static struct planted *get(const struct call *c)
 	if (!f->fn || cuda_alloc(dev, 4, MEM_WORKSPACE, &f->counter, c->diag))
 		return NULL;
 	dev->api->p_cuMemsetD8Async((CUdeviceptr)(uintptr_t)f->counter.ptr, 0, 4, c->stream->stream);
-	gpu_slot_set(dev, GPU_FAULTS, f, drop);
+	gpu_slot_set(dev, GPU_FAULTS, f, drop_planted);
 	return f;
 }
 
-static int go(const struct call *c, int (*kernel)(const struct call *), double from, uint32_t how)
+static int run_then_fault(const struct call *c, int (*kernel)(const struct call *), double from,
+			  uint32_t how)
 {
-	struct planted *f = get(c);
+	struct planted *f = planted_of(c);
 	int err = f ? kernel(c) : -E_RUN;
 
 	if (err)
 		return err;
-	struct go p = {(uint64_t)(uintptr_t)f->counter.ptr, (uint32_t)from, how};
+	struct go_params p = {(uint64_t)(uintptr_t)f->counter.ptr, (uint32_t)from, how};
 	return gpu_launch(c, f->fn, (struct gpu_grid){1, 1, 1, 1, 0}, &p, sizeof(p));
 }
 
 static int illegal_address(const struct call *c, int (*kernel)(const struct call *), double from)
 {
-	return go(c, kernel, from, 0);
+	return run_then_fault(c, kernel, from, 0);
 }
 
 static int trap(const struct call *c, int (*kernel)(const struct call *), double from)
 {
-	return go(c, kernel, from, 1);
+	return run_then_fault(c, kernel, from, 1);
 }
 
-/* Whether this run fails; the step's own kernel ran. */
+/* Runs the step's own kernel. *out: the fault's state if this run shall fail, else NULL. */
 static int host_fault(const struct call *c, int (*kernel)(const struct call *), double from,
 		      struct planted **out)
 {
-	struct planted *f = *out = get(c);
+	struct planted *f = *out = planted_of(c);
 	int err = f ? kernel(c) : -E_RUN;
 
 	if (!err && ++f->runs < (uint32_t)from)
@@ -105,7 +109,7 @@ static int launch_failure(const struct call *c, int (*kernel)(const struct call 
 {
 	struct planted *f;
 	int err = host_fault(c, kernel, from, &f);
-	struct go p = {0};
+	struct go_params p = {0};
 
 	if (err || !f)
 		return err;
@@ -143,7 +147,7 @@ static int wrong_handle(const struct call *c, int (*kernel)(const struct call *)
 		return cuda_failed(dev, (int)r, "making another context", c->diag);
 	struct stream other = {.stream = f->stream, .device = dev};
 	struct call with = *c;
-	struct go p = {(uint64_t)(uintptr_t)f->counter.ptr, UINT32_MAX, 0};
+	struct go_params p = {(uint64_t)(uintptr_t)f->counter.ptr, UINT32_MAX, 0};
 	with.stream = &other;
 	return gpu_launch(&with, f->fn, (struct gpu_grid){1, 1, 1, 1, 0}, &p, sizeof(p));
 }

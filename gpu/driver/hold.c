@@ -9,7 +9,7 @@
 struct hold {
 	struct stream *stream;
 	CUfunction kernel;
-	struct buffer over; /* pinned: one word */
+	struct buffer over; /* one word of pinned memory: the kernel ends when it is 1 */
 };
 
 static struct hold *hold_new(struct device *device, struct stream *stream)
@@ -37,12 +37,12 @@ static void hold_free(struct hold *h)
 {
 	if (!h)
 		return;
-	hold_end(h); /* whoever frees waits */
+	hold_end(h); /* cuda_free_host waits for the stream */
 	cuda_free_host(h->stream->device, &h->over);
 	free(h);
 }
 
-static int launch(struct hold *h, void *over, uint64_t ns, struct diag *d)
+static int launch_hold(struct hold *h, void *over, uint64_t ns, struct diag *d)
 {
 	struct device *dev = h->stream->device;
 	struct gpu_hold p = {over, ns};
@@ -63,12 +63,12 @@ static int launch(struct hold *h, void *over, uint64_t ns, struct diag *d)
 static int hold_begin(struct hold *h, uint64_t ns, struct diag *d)
 {
 	*(volatile unsigned *)h->over.ptr = 0;
-	return launch(h, h->over.ptr, ns, d);
+	return launch_hold(h, h->over.ptr, ns, d);
 }
 
 static int hold_spin(struct hold *h, uint64_t ns, struct diag *d)
 {
-	return launch(h, NULL, ns, d);
+	return launch_hold(h, NULL, ns, d);
 }
 
 const struct hold_ops cuda_hold = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the device, pinned memory of the host, and copies between them. */
+/* Device memory, pinned host memory, and copies between host and device. */
 #include "gpu/driver/device.h"
 
 #include "base/pool.h"
@@ -30,11 +30,12 @@ uint64_t gpu_unused(struct device *dev)
 }
 
 /*
- * cuDNN wakes the primary context even where the session has one of its own: that is what took the memory. The
- * runtime inside of it works in the current context, but for cudaSetDevice() and cudaInitDevice(), which initialize
- * the primary one (CUDA Runtime API, Interactions with the CUDA Driver API): no caller can prevent that.
+ * cuDNN activates the primary context even if the session has a context of its own, and that takes device
+ * memory. The CUDA runtime inside cuDNN works in the current context, except for cudaSetDevice() and
+ * cudaInitDevice(), which initialize the primary one (CUDA Runtime API, Interactions with the CUDA Driver API).
+ * No caller can prevent that.
  */
-static bool just_woken(struct device *dev)
+static bool primary_just_activated(struct device *dev)
 {
 	unsigned flags;
 	int active = 0;
@@ -49,7 +50,7 @@ void gpu_note_taken(struct device *dev, uint64_t before, enum mem_purpose purpos
 
 	if (!now || now >= before)
 		return;
-	if (just_woken(dev)) {
+	if (primary_just_activated(dev)) {
 		dev->woken = before - now;
 		purpose = MEM_CONTEXT;
 	}
@@ -57,8 +58,8 @@ void gpu_note_taken(struct device *dev, uint64_t before, enum mem_purpose purpos
 	mem_note(MEM_DEVICE, purpose, (int64_t)(before - now));
 }
 
-static int refused(struct device *dev, CUresult r, const char *where, size_t bytes,
-		   enum mem_purpose purpose, struct diag *d)
+static int fail_allocation(struct device *dev, CUresult r, const char *where, size_t bytes,
+			   enum mem_purpose purpose, struct diag *d)
 {
 	size_t unused = 0, total = 0;
 
@@ -82,7 +83,7 @@ int cuda_alloc(struct device *dev, size_t bytes, enum mem_purpose purpose, struc
 		return err;
 	CUresult r = dev->api->p_cuMemAlloc(&p, bytes ? bytes : 1);
 	if (r)
-		err = refused(dev, r, "cuda:", bytes, purpose, d);
+		err = fail_allocation(dev, r, "cuda:", bytes, purpose, d);
 	cuda_leave(dev, pushed);
 	if (err)
 		return err;
@@ -122,7 +123,10 @@ static void forget_pinned(struct device *dev, const void *p)
 			dev->pinned[i--] = dev->pinned[--dev->npinned];
 }
 
-/* The driver copies from there while the host goes on; other memory of the host it takes aside at once. */
+/*
+ * Whether p is in pinned memory, which the device reads while the host goes on. Other host memory is copied
+ * aside first.
+ */
 static bool is_pinned(const struct device *dev, const void *p)
 {
 	uintptr_t at = (uintptr_t)p;
@@ -144,7 +148,7 @@ int cuda_alloc_host(struct device *dev, size_t bytes, enum mem_purpose purpose, 
 		return err;
 	CUresult r = dev->api->p_cuMemAllocHost(&p, bytes ? bytes : 1);
 	if (r)
-		err = refused(dev, r, "the host's memory for cuda:", bytes, purpose, d);
+		err = fail_allocation(dev, r, "the host's memory for cuda:", bytes, purpose, d);
 	cuda_leave(dev, pushed);
 	if (err)
 		return err;
@@ -171,7 +175,7 @@ void cuda_free_host(struct device *dev, struct buffer *b)
 
 /* ---- copies ------------------------------------------------------------------------------------- */
 
-/* What kernels found wrong with the data. */
+/* Reports wrong data that a kernel has found, once. 0 or -code. */
 static int check_fault(struct device *dev, struct diag *d)
 {
 	uint64_t who = *dev->fault;
@@ -205,7 +209,7 @@ static CUresult make_stage(struct device *dev, struct stage *s)
 	return r;
 }
 
-/* A stage with room for so many bytes: the one that is being filled, or the next, which is waited for. */
+/* Finds a stage with room for so many bytes: the current one, or the next one once the device has read it. */
 static CUresult take_stage(struct device *dev, size_t bytes, struct stage **out)
 {
 	struct stage *s = &dev->stage[dev->next_stage % STAGES];
@@ -228,7 +232,7 @@ struct move {
 };
 enum {
 	MOVE_BYTES = 1 << 20
-}; /* that a thread copies: a few are enough, and more take long to wake */
+}; /* bytes that one thread copies: more threads than needed take longer to wake than to copy */
 
 static void move_some(void *arg, int64_t begin, int64_t end, int thread)
 {
@@ -239,7 +243,7 @@ static void move_some(void *arg, int64_t begin, int64_t end, int thread)
 	memcpy(m->to + at, m->from + at, (to < m->bytes ? to : m->bytes) - at);
 }
 
-/* By all threads: one alone is slower than the device reads. */
+/* Copies with all threads, because one thread alone is slower than the device reads. */
 static void move_bytes(void *to, const void *from, size_t bytes)
 {
 	struct move m = {to, from, bytes};
@@ -247,7 +251,7 @@ static void move_bytes(void *to, const void *from, size_t bytes)
 	pool_for((int64_t)((bytes + MOVE_BYTES - 1) / MOVE_BYTES), 1, move_some, &m);
 }
 
-/* Through pinned memory: some stages are filled while the device reads others. */
+/* Copies through pinned memory: the host fills some stages while the device reads others. */
 static CUresult copy_staged(struct device *dev, CUstream stream, CUdeviceptr to, const char *src,
 			    size_t bytes)
 {
@@ -284,11 +288,11 @@ void stages_free(struct device *dev)
 	}
 }
 
-/* So few, of plain memory, the driver takes aside itself, at once. */
+/* Up to this size the driver itself copies plain host memory aside at once. */
 enum { DIRECT_BYTES = 64 << 10 };
 
-static CUresult queue(struct device *dev, CUstream stream, void *dst, int dst_device,
-		      const void *src, int src_device, size_t bytes)
+static CUresult queue_bytes(struct device *dev, CUstream stream, void *dst, int dst_device,
+			    const void *src, int src_device, size_t bytes)
 {
 	CUdeviceptr to = (CUdeviceptr)(uintptr_t)dst, from = (CUdeviceptr)(uintptr_t)src;
 
@@ -312,14 +316,14 @@ int cuda_queue_copy(struct stream *s, void *dst, int dst_device, const void *src
 	int err = cuda_enter(s->device, &pushed, d);
 	if (err)
 		return err;
-	CUresult r = queue(s->device, s->stream, dst, dst_device, src, src_device, bytes);
+	CUresult r = queue_bytes(s->device, s->stream, dst, dst_device, src, src_device, bytes);
 	if (r)
 		err = cuda_failed(s->device, (int)r, "a copy", d);
 	cuda_leave(s->device, pushed);
 	return err;
 }
 
-/* On return the host may change src and read dst. */
+/* When it returns, the host may change src and read dst. */
 int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int src_device,
 	      size_t bytes, struct diag *d)
 {
@@ -335,7 +339,7 @@ int cuda_copy(struct stream *s, void *dst, int dst_device, const void *src, int 
 	if (dst_device && !src_device && (bytes > DIRECT_BYTES || is_pinned(dev, src)))
 		r = copy_staged(dev, s->stream, (CUdeviceptr)(uintptr_t)dst, src, bytes);
 	else
-		r = queue(dev, s->stream, dst, dst_device, src, src_device, bytes);
+		r = queue_bytes(dev, s->stream, dst, dst_device, src, src_device, bytes);
 	if (r)
 		err = cuda_failed(dev, (int)r, "a copy", d);
 	else if (!dst_device && src_device)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our kernels: images inside the program or compiled while it runs, functions by name, launches. */
+/* Our kernels: images inside the program or compiled at run time, functions by name, and launches. */
 #include "gpu/driver/device.h"
 #include "gpu/kernels/image.h"
 
@@ -24,7 +24,7 @@ static CUresult load_image(struct device *dev, const void *image, CUlibrary *out
 	return r;
 }
 
-/* Machine code runs on the same major version, from its own minor version on. */
+/* Machine code runs on devices of the same major compute capability with an equal or higher minor one. */
 bool gpu_has_code(const struct device_facts *f, bool *ptx)
 {
 	*ptx = false;
@@ -35,7 +35,7 @@ bool gpu_has_code(const struct device_facts *f, bool *ptx)
 	return *ptx;
 }
 
-/* The file's image: machine code for this device, or else PTX, which the driver compiles. */
+/* Loads the image of a kernel file: machine code for this device, or else PTX, which the driver compiles. */
 static CUresult load_file(struct device *dev, const char *file, CUlibrary *out)
 {
 	bool ptx;
@@ -48,7 +48,7 @@ static CUresult load_file(struct device *dev, const char *file, CUlibrary *out)
 	return CUDA_ERROR_FILE_NOT_FOUND;
 }
 
-static CUresult find(struct device *dev, const char *file, const char *name, CUfunction *out)
+static CUresult find_function(struct device *dev, const char *file, const char *name, CUfunction *out)
 {
 	CUlibrary library;
 	CUkernel kernel;
@@ -59,7 +59,7 @@ static CUresult find(struct device *dev, const char *file, const char *name, CUf
 	return r ? r : dev->api->p_cuKernelGetFunction(out, kernel);
 }
 
-static CUfunction remember(struct device *dev, const char *key, CUfunction f)
+static CUfunction keep_function(struct device *dev, const char *key, CUfunction f)
 {
 	if (dev->nfunctions == dev->cap_functions) {
 		dev->cap_functions = dev->cap_functions ? 2 * dev->cap_functions : 64;
@@ -70,7 +70,7 @@ static CUfunction remember(struct device *dev, const char *key, CUfunction f)
 	return dev->function[dev->nfunctions++] = f;
 }
 
-static void *no_kernel(struct device *dev, CUresult r, const char *name, struct diag *d)
+static void *fail_without_kernel(struct device *dev, CUresult r, const char *name, struct diag *d)
 {
 	int driver = 0;
 
@@ -99,9 +99,9 @@ void *gpu_kernel(const struct site *s, const char *file, const char *name, struc
 	CUfunction f = NULL;
 	if (cuda_enter(dev, &pushed, d))
 		return NULL;
-	CUresult r = find(dev, file, name, &f);
+	CUresult r = find_function(dev, file, name, &f);
 	cuda_leave(dev, pushed);
-	return r ? no_kernel(dev, r, name, d) : remember(dev, key, f);
+	return r ? fail_without_kernel(dev, r, name, d) : keep_function(dev, key, f);
 }
 
 void *gpu_code(struct device *dev, const void *image, const char *kernel, struct diag *d)
@@ -123,7 +123,7 @@ void *gpu_code(struct device *dev, const void *image, const char *kernel, struct
 	if (!r)
 		r = dev->api->p_cuKernelGetFunction(&f, k);
 	cuda_leave(dev, pushed);
-	return r ? no_kernel(dev, r, kernel, d) : f;
+	return r ? fail_without_kernel(dev, r, kernel, d) : f;
 }
 
 int gpu_codes(struct device *dev, const void *image, const char *const *kernels, void **out, int n,
@@ -161,8 +161,11 @@ void modules_free(struct device *dev)
 	dev->compiled = NULL;
 }
 
-/* A handle that the driver does not take may be one of another context: that is named. */
-static int not_launched(const struct call *c, CUresult r)
+/*
+ * Reports a failed launch. If the driver refused the stream's handle, the stream may belong to another context:
+ * the finding says so.
+ */
+static int fail_launch(const struct call *c, CUresult r)
 {
 	struct device *dev = c->stream->device;
 	CUcontext of = NULL;
@@ -177,7 +180,7 @@ static int not_launched(const struct call *c, CUresult r)
 	return cuda_failed(dev, (int)r, "a launch", c->diag);
 }
 
-/* The context is current: sessions enter it before anything runs. */
+/* The device's context is already current: sessions enter it before anything runs. */
 int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *params, size_t bytes)
 {
 	struct device *dev = c->stream->device;
@@ -186,7 +189,7 @@ int gpu_launch(const struct call *c, void *fn, struct gpu_grid g, const void *pa
 	CUresult r = dev->api->p_cuLaunchKernel(fn, g.x, g.y, g.z, g.threads, 1, 1, g.shared,
 						c->stream->stream, NULL, extra);
 
-	return r ? not_launched(c, r) : dev->launched(dev, c->diag);
+	return r ? fail_launch(c, r) : dev->launched(dev, c->diag);
 }
 
 int gpu_launched(const struct call *c)

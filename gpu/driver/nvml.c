@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { SM = 1, MEMORY = 2, CORE = 0 }; /* of NVML's clocks and sensors */
+enum { SM = 1, MEMORY = 2, CORE = 0 }; /* numbers of NVML's clocks and sensors */
 
 struct clock_watch {
 	const struct nvml_api *api;
@@ -24,7 +24,7 @@ struct clock_watch {
 	struct clock_limits limits;
 };
 
-static void sample(struct clock_watch *w)
+static void take_sample(struct clock_watch *w)
 {
 	const struct nvml_api *api = w->api;
 	struct clock_sample x = {.at = clock_ns()};
@@ -66,8 +66,8 @@ static void read_limits(struct clock_watch *w)
 	w->limits.watts = milliwatts / 1e3;
 }
 
-/* True when it is over. */
-static bool rest(struct clock_watch *w)
+/* Waits until the next sample is due. True if the watch shall end. */
+static bool wait_for_next(struct clock_watch *w)
 {
 	struct timespec until;
 	int r = 0;
@@ -84,7 +84,7 @@ static bool rest(struct clock_watch *w)
 	return over;
 }
 
-static void *watch(void *arg)
+static void *watch_clocks(void *arg)
 {
 	struct clock_watch *w = arg;
 
@@ -92,9 +92,9 @@ static void *watch(void *arg)
 		return NULL;
 	if (!w->api->p_nvmlDeviceGetHandleByPciBusId_v2(w->bus, &w->device)) {
 		read_limits(w);
-		while (!rest(w))
-			sample(w);
-		sample(w);
+		while (!wait_for_next(w))
+			take_sample(w);
+		take_sample(w);
 	}
 	w->api->p_nvmlShutdown();
 	return NULL;
@@ -119,7 +119,7 @@ static struct clock_watch *clock_watch_begin(const struct device *device, uint64
 	pthread_cond_init(&w->wake, &attr);
 	pthread_condattr_destroy(&attr);
 	if (device->api->p_cuDeviceGetPCIBusId(w->bus, sizeof(w->bus), device->id) ||
-	    pthread_create(&w->thread, NULL, watch, w)) {
+	    pthread_create(&w->thread, NULL, watch_clocks, w)) {
 		pthread_cond_destroy(&w->wake);
 		pthread_mutex_destroy(&w->lock);
 		free(w);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_DRIVER_NVRTC_H
 #define GPU_DRIVER_NVRTC_H
-/* CUDA C++ compiled while a plan is made, through the cache on disk. */
+/* Compiles CUDA C++ while a plan is made; results are kept in the tuning cache. */
 #include "gpu/driver/cuda.h"
 
 /*
- * A program for the device: the cubin, in the arena. NULL with *why where there is no compiler, or where it
- * does not take the text.
+ * Compiles a program for the device; returns the cubin in the arena. NULL with *why if there is no compiler or
+ * it rejects the source.
  */
 const void *nvrtc_program(struct device *device, const char *source, struct arena *a,
 			  const char **why);
-/* The same without a device: for tests. arch: "sm_90". */
+/* The same without a device and its cache, for tests. arch: "sm_90". */
 const void *nvrtc_compile(const char *source, const char *arch, struct arena *a, size_t *n,
 			  const char **why);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { QUICK_MS = 1000, IN_A_ROW = 8, REPEATS = 3 };
+enum { QUICK_MS = 1000, CALLS_IN_A_ROW = 8, REPEATS = 3 };
 
 struct tune {
 	struct arena arena;
@@ -121,7 +121,7 @@ void tune_begin(struct device *device, const char *what)
 
 	t->began = clock_ns();
 	t->tried++;
-	/* a terminal is told while it lasts */
+	/* show progress on a terminal, at most five times a second */
 	if (t->began - t->shown > 200000000 && isatty(STDERR_FILENO)) {
 		fprintf(stderr, "\r\033[Ktuning %u: %s", t->tried, what);
 		fflush(stderr);
@@ -148,8 +148,11 @@ bool tune_skipped(struct device *device)
 	return cuda_config(device)->tune == TUNE_QUICK;
 }
 
-/* Small numbers in every type: how long a kernel takes must not hang on what lay there before. */
-static void fill(struct device *device, void *p, size_t bytes)
+/*
+ * Fills memory with small numbers in every type, because the time of a kernel may depend on the values it
+ * reads.
+ */
+static void fill_with_small_numbers(struct device *device, void *p, size_t bytes)
 {
 	device->api->p_cuMemsetD8Async((CUdeviceptr)p, 0x3a, bytes, device->stream.stream);
 }
@@ -168,7 +171,7 @@ void *tune_memory(struct device *device, size_t bytes)
 		cuda_free(device, &t->memory);
 	if (cuda_alloc(device, bytes, MEM_WORKSPACE, &t->memory, NULL))
 		return NULL;
-	fill(device, t->memory.ptr, bytes);
+	fill_with_small_numbers(device, t->memory.ptr, bytes);
 	return t->memory.ptr;
 }
 
@@ -180,11 +183,11 @@ struct work {
 	struct captured *graph; /* NULL: enqueued each time */
 };
 
-static int once(struct device *device, const struct work *w)
+static int enqueue_all(struct device *device, const struct work *w)
 {
 	if (w->graph)
 		return cuda_capture_launch(w->graph, cuda_stream(device), NULL);
-	for (int i = 0; i < IN_A_ROW; i++) {
+	for (int i = 0; i < CALLS_IN_A_ROW; i++) {
 		int err = w->enqueue(w->arg, NULL);
 		if (err)
 			return err;
@@ -192,26 +195,26 @@ static int once(struct device *device, const struct work *w)
 	return 0;
 }
 
-static double measure(struct device *device, struct tune *t, const struct work *w)
+static double measure_call(struct device *device, struct tune *t, const struct work *w)
 {
 	struct stream *s = cuda_stream(device);
 	uint64_t ns;
 
-	if (cuda_mark(s, t->from, NULL) || once(device, w) || cuda_mark(s, t->to, NULL) ||
+	if (cuda_mark(s, t->from, NULL) || enqueue_all(device, w) || cuda_mark(s, t->to, NULL) ||
 	    cuda_elapsed(t->from, t->to, &ns, NULL))
 		return -1;
-	return (double)ns / 1000 / IN_A_ROW;
+	return (double)ns / 1000 / CALLS_IN_A_ROW;
 }
 
-/* Recorded, so that the host's time is no part of it. */
-static void record(struct device *device, struct work *w)
+/* Records the calls as a CUDA graph, so that the host's time is not measured. */
+static void record_calls(struct device *device, struct work *w)
 {
 	struct stream *s = cuda_stream(device);
 	int err = 0;
 
 	if (cuda_capture_begin(s, NULL))
 		return;
-	for (int i = 0; i < IN_A_ROW && !err; i++)
+	for (int i = 0; i < CALLS_IN_A_ROW && !err; i++)
 		err = w->enqueue(w->arg, NULL);
 	if (cuda_capture_end(s, &w->graph, NULL) || err) {
 		if (w->graph)
@@ -231,17 +234,17 @@ double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d
 		t->from = cuda_event_new(device, NULL);
 	if (!t->to)
 		t->to = cuda_event_new(device, NULL);
-	/* the first call loads what is loaded lazily, which a recording could not */
+	/* the first call loads code lazily, which must not happen inside a recording */
 	if (!t->from || !t->to || enqueue(arg, NULL) || cuda_wait(cuda_stream(device), NULL))
 		return -1;
-	record(device, &w);
+	record_calls(device, &w);
 	for (int i = 0; i <= REPEATS; i++) {
-		double us = measure(device, t, &w);
+		double us = measure_call(device, t, &w);
 		if (us < 0) {
 			least = -1;
 			break;
 		}
-		if (i && (least < 0 || us < least)) /* the first is to warm up */
+		if (i && (least < 0 || us < least)) /* the first measurement is the warm-up */
 			least = us;
 		if (best > 0 && us > 2 * best) {
 			least = us;

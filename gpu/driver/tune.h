@@ -2,15 +2,15 @@
 #ifndef GPU_DRIVER_TUNE_H
 #define GPU_DRIVER_TUNE_H
 /*
- * Finding the fastest of several ways by trying them, while a plan is made: within the time that --tune
- * allows, and remembered on disk (backend/tuning_cache.h). One of each device.
+ * Finds the fastest of several ways to run a step by trying them while a plan is made, within the time that
+ * --tune allows. Choices are kept on disk (backend/tuning_cache.h). Each device has its own state.
  */
 #include "backend/tuning_cache.h"
 #include "gpu/driver/cuda.h"
 
 /*
- * What was chosen before under this key, or NULL. Keys begin with the library's name and version
- * ("cudnn91900 conv ..."), and say all that the choice depends on but the device and its driver.
+ * The earlier choice under this key, or NULL. Keys begin with the library's name and version ("cudnn91900 conv
+ * ...") and contain everything that the choice depends on, except the device and its driver.
  */
 const char *tune_get(struct device *device, const char *key);
 void tune_put(struct device *device, const char *key, const char *value);
@@ -23,21 +23,21 @@ void tune_blob_put(struct device *device, const char *key, const void *data, siz
  */
 const char *tune_folder(int ordinal, struct arena *a);
 
-/* Whether there is time to try things; `full`: things that take long, too. */
+/* Whether there is time left to try variants; tune_full: also those that take long. */
 bool tune_may(struct device *device);
 bool tune_full(const struct device *device);
-/* Trying stands between these: its time counts. */
+/* Must enclose trials: the time between the two counts against the limit. what: shown as progress. */
 void tune_begin(struct device *device, const char *what);
 void tune_end(struct device *device);
 
 /*
- * Microseconds that one call of enqueue takes, of several in a row; below 0 where it fails. best: what is
- * to be beaten, 0 for nothing: what is far slower is not measured to the end.
+ * Microseconds that one call of enqueue takes, measured over several in a row; negative if a call fails. best:
+ * the time to beat, 0 for none; a variant that is far slower is not measured to the end.
  */
 double tune_time(struct device *device, int (*enqueue)(void *arg, struct diag *d), void *arg,
 		 double best);
 
-/* Scratch memory, of whatever contents, until tune_end. NULL where there is none. */
+/* Scratch memory with arbitrary contents, valid until tune_end. NULL if there is none. */
 void *tune_memory(struct device *device, size_t bytes);
 
 /* For reports: "41 choices from the cache, 12 tried in 0.42 s, 3 not tried". */
@@ -47,7 +47,7 @@ struct tune_report {
 	const char *folder, *trouble; /* NULL: none */
 };
 void tune_report(const struct device *device, struct tune_report *out);
-/* Counts a choice that was made without trying; whether it was so for want of time, not because of --tune off. */
+/* Counts a choice that was made without trials. True if the reason was lack of time, not --tune off. */
 bool tune_skipped(struct device *device);
 
 #endif

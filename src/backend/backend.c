@@ -94,11 +94,11 @@ enum {
 };
 #undef FAMILY
 
-/* For every operator its kernels in the order of the tables. Built once a backend. */
+/* The kernels of every operator in the order in which they are tried. Made once for each backend. */
 struct kernel_index {
 	const struct backend *backend;
 	struct arena arena;
-	uint32_t *first; /* by op id: offset into list; kernels of id k are list[first[k]..first[k+1]) */
+	uint32_t *first; /* by op id; kernels of id k are list[first[k]] to list[first[k + 1] - 1] */
 	const struct kernel **list;
 };
 static struct kernel_index indexes[MAX_BACKENDS];
@@ -118,7 +118,7 @@ static void fill_index(struct kernel_index *x, const struct backend *b)
 	for (int f = 0; f < NFAMILIES; f++) {
 		for (const struct kernel *k = b->families[f]; k->op; k++) {
 			const struct op *op = op_named(k->op);
-			if (op) { /* a kernel that names no operator: test/unit/kernels.c */
+			if (op) { /* test/unit/kernels.c fails on a kernel whose operator does not exist */
 				x->first[op_id(op) + 2]++;
 				total++;
 			}

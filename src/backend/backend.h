@@ -2,13 +2,13 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 /*
- * What a backend is: a device table, kernels, memory. One const object a backend.
+ * A backend runs models on one kind of device: a const table with its functions for devices and memory, and its kernels.
  *
- * A kernel has four moments:
- *   accepts   may it take this node, with these types and shapes (why not: said)
- *   create    once a node and session: choose the algorithm family, pack weights
- *   reshape   once a plan (per shape): sizes, workspace, primitives
- *   run       launch; allocates nothing, parses nothing, chooses nothing
+ * The functions of a kernel, in the order in which they are called:
+ *   accepts   whether the kernel can run a node with these types and shapes, and why not
+ *   create    once for a node of a session: chooses the kind of algorithm, packs weights
+ *   reshape   once for a plan, which is for one set of shapes: sizes, workspace, primitives
+ *   run       launches; it allocates, parses and chooses nothing
  */
 #include "base/mem.h"
 #include "backend/config.h"
@@ -18,11 +18,11 @@
 struct device;
 struct stream;
 struct event;	 /* a point in a stream's time */
-struct captured; /* launches recorded, to be run again at once */
+struct captured; /* recorded launches that can be run again by one call */
 struct backend;
 struct step;
 
-/* Why a kernel did not take a node; text in the arena of whoever asks. */
+/* Why a kernel refused a node. The text lives in the caller's arena. */
 struct why {
 	struct arena *arena; /* NULL: nobody wants to know */
 	const char *text;
@@ -32,19 +32,18 @@ bool refuse(struct why *w, const char *format, ...) __attribute__((format(printf
 
 struct store; /* packed weights of a session: backend/weight_store.h */
 
-/* A body of a control-flow node, ready to run (made by src/plan). */
+/* The body of a control-flow node (If, Loop, Scan), ready to run; made by src/plan. */
 struct body;
 struct body_ops {
 	/*
-	 * Runs the body: in: formal inputs followed by nothing (captures are bound by the caller of
-	 * the step), out: filled with the outputs; they stay valid until the next run of this body
-	 * or body_keep. 0 or -code.
+	 * Runs the body. in: the body's formal inputs; values that it captures from outside are already bound.
+	 * out: the outputs, valid until the next run of this body. 0 or -code.
 	 */
 	int (*run)(struct body *b, const struct tensor *const *in, uint32_t nin,
 		   const struct tensor **out, uint32_t nout, struct diag *d);
 	/*
-	 * Output i of the next run shall lie in this memory of the caller's, if it can (its data then say
-	 * so): what a loop carries need not be copied.
+	 * Asks the body to write output i of its next run to the caller's memory, so that a value that a loop
+	 * carries need not be copied. The output's data pointer tells whether the body did so.
 	 */
 	void (*place)(struct body *b, uint32_t i, void *data, size_t bytes);
 };
@@ -53,7 +52,10 @@ struct body {
 	const struct graph *graph;
 };
 
-/* Everything a kernel may ask while it is chosen and prepared; gone while it runs. */
+/*
+ * Everything that a kernel may use in accepts, create and reshape. It does not exist any more when the kernel
+ * runs.
+ */
 struct site {
 	const struct graph *graph;
 	const struct node *node;
@@ -71,47 +73,50 @@ static inline const void *site_params(const struct site *s)
 {
 	return s->node->params;
 }
-/* Value of an initializer (or otherwise known input), else NULL. */
+/* The value of input i if it is known before the run (an initializer, for example), else NULL. */
 const struct tensor *site_known(const struct site *s, uint32_t i);
-/* Whether that value is the same for all shapes (an initializer), so that it may be packed in the store. */
+/*
+ * Whether input i is an initializer, whose value does not change with the shapes: only such a value may be
+ * packed in the store.
+ */
 bool site_is_weight(const struct site *s, uint32_t i);
 
 enum kernel_flags {
-	K_REFERENCE = 1,  /* plain and for every type: what others are compared with */
-	K_ANY_LAYOUT = 2, /* elementwise: takes inputs of one common dense layout as they are */
-	K_HOST = 4,	  /* on a GPU backend: runs on the host, wants its inputs there */
-	K_NO_CAPTURE = 8, /* its run waits, or reads or writes host memory: no CUDA graph can hold it */
+	K_REFERENCE = 1,  /* plain code for every type; faster kernels are compared with it */
+	K_ANY_LAYOUT = 2, /* elementwise: takes inputs in any dense layout that all of them share */
+	K_HOST = 4,	  /* in a GPU backend: runs on the host and needs its inputs there */
+	K_NO_CAPTURE = 8, /* its run waits for the device or touches host memory: no CUDA graph can hold it */
 };
 
 enum { MAX_INPLACE = 4 };
 
 /*
- * One launch. reshape fills what is marked <; lowering fills the rest.
- * Operands are the node's inputs (formal, then captures) and outputs.
+ * One launch. The kernel's reshape fills the members marked with <, lowering (src/plan) the others. Operands
+ * are the node's inputs (formal ones, then captures) and outputs.
  */
 struct step {
 	const struct kernel *kernel;
 	const struct node *node;
 	const void *params;
-	void *node_state;	 /* what create left */
-	void *state;		 /* < the kernel's own, in plan_arena or released by drop */
-	size_t workspace;	 /* < bytes of scratch wanted while it runs */
-	const enum layout *want; /* < per input: wanted layout; NULL: all LAYOUT_ROW (or K_ANY_LAYOUT) */
+	void *node_state; /* what create left */
+	void *state;	  /* < private to the kernel; in plan_arena, or released by drop */
+	size_t workspace; /* < bytes of scratch memory that run needs */
+	const enum layout *want; /* < by input: the layout that run needs; NULL: all LAYOUT_ROW (or K_ANY_LAYOUT) */
 	const enum layout *give; /* < per output; NULL: LAYOUT_ROW */
 	struct {
 		uint8_t out, in;
-	} inplace[MAX_INPLACE]; /* < out may lie on in's memory where in dies here and sizes agree */
-	uint8_t ninplace;	/* < */
-	bool nop;		/* < nothing to run: every output is a view of input 0 */
-	uint64_t unread; /* < inputs (bit i < 64) that run does not read: packed, or folded into state */
-	bool dynamic;	 /* some output's shape is known only after it ran: call_alloc */
-	bool no_capture; /* < as K_NO_CAPTURE, of this step alone */
+	} inplace[MAX_INPLACE]; /* < `out` may use the memory of `in` if nothing reads `in` later and the sizes agree */
+	uint8_t ninplace; /* < */
+	bool nop;	  /* < nothing to run: every output is a view of input 0 */
+	uint64_t unread; /* < bit i (i < 64): run does not read input i, since it is packed or part of state */
+	bool dynamic;	 /* some output's shape is known only after the run: call_alloc */
+	bool no_capture; /* < like K_NO_CAPTURE, for this step alone */
 	uint32_t nin, nout;
-	struct body **body; /* of a control-flow node, by sub index */
+	struct body **body; /* bodies of a control-flow node, by index of the subgraph */
 	const struct origin *from;
 };
 
-/* What run sees. in[i] / out[i] are NULL where left out. */
+/* The arguments of run. in[i] and out[i] are NULL for operands that the node leaves out. */
 struct call {
 	const struct step *step;
 	const struct tensor *const *in;
@@ -129,30 +134,36 @@ static inline const void *call_params(const struct call *c)
 	return c->step->params;
 }
 /*
- * Of a dynamic step: give output i its shape (and dtype) and memory; out[i]->data is valid
- * afterwards. For string outputs the blob is made with call_strings.
+ * In a dynamic step: sets shape and dtype of output i and allocates it; out[i]->data is valid afterwards.
+ * String outputs use call_strings instead.
  */
 int call_alloc(const struct call *c, uint32_t i, enum dtype t, const struct shape *s);
-/* The arena for the contents of output i (string tensor or host value); emptied before the step runs again. */
+/*
+ * The arena for the contents of output i (a string tensor or host value). It is emptied before the step runs
+ * again.
+ */
 struct arena *call_values(const struct call *c, uint32_t i);
-/* Make output i this string tensor; text is copied. The shape must be known (dynamic: any). */
+/*
+ * Makes output i a string tensor with copies of these texts. In a step that is not dynamic the shape must be
+ * the planned one.
+ */
 int call_strings(const struct call *c, uint32_t i, const struct shape *s, const char *const *text,
 		 const size_t *length);
-/* Make output i a deep copy of any value (tensor, sequence, ...). */
+/* Makes output i a deep copy of any value (tensor, sequence, ...). */
 int call_copy(const struct call *c, uint32_t i, const struct tensor *t);
-/* FAIL with the step's node named. */
+/* Fails with a finding that names the step's node. Returns -code. */
 int call_fail(const struct call *c, enum code code, const char *expected, const char *actual);
 
 struct kernel {
 	const char *op; /* "Softmax", "com.microsoft::Gelu", "infer::Conv" */
-	uint64_t types; /* of input 0 (of output 0 where there is no input): T_*; 0: any */
-	unsigned flags; /* K_* */
+	uint64_t types; /* types that it takes, of input 0 (of output 0 if there is no input): T_*; 0: any */
+	unsigned flags;					    /* K_* */
 	bool (*accepts)(const struct site *, struct why *); /* NULL: always */
 	int (*create)(struct site *, struct diag *);	    /* NULL: none; leaves site->state */
 	int (*reshape)(struct site *, struct step *, struct diag *); /* NULL: none */
 	int (*run)(const struct call *);
-	void (*drop)(struct step *);	/* NULL: nothing to release of step->state */
-	void (*drop_node)(void *state); /* NULL: nothing to release of create's state */
+	void (*drop)(struct step *);	/* releases step->state; NULL: nothing to release */
+	void (*drop_node)(void *state); /* releases what create left; NULL: nothing to release */
 };
 
 struct device_info {
@@ -180,16 +191,16 @@ struct library_info;
 struct buffer {
 	void *ptr;
 	size_t bytes;
-	enum mem_purpose purpose; /* of the backend's: what alloc was told */
+	enum mem_purpose purpose; /* as passed to alloc; for the backend's own use */
 };
 
 #ifdef FAULTS
-/* A fault of the backend's own that the fault-injection build can plant; see plan/fault.h. */
+/* A fault that only this backend has and the fault-injection build can plant; see plan/fault.h. */
 struct fault_kind {
 	const char *name;
 	double def; /* value where none is given */
 	int (*run)(const struct call *, int (*kernel)(const struct call *), double value);
-	bool launches; /* it only launches on the stream, so that a CUDA graph may hold it */
+	bool launches; /* the fault is only launches on the stream, so that a CUDA graph may hold it */
 };
 #endif
 
@@ -198,21 +209,27 @@ struct backend {
 #ifdef FAULTS
 	const struct fault_kind *faults; /* ends with a row without name; NULL: none */
 #endif
-	/* Devices that can be used; 0 is normal, *why then says why. */
+	/*
+	 * Fills in the devices that can be used and returns how many, at most max. When there is none, which is
+	 * no error, *why says why.
+	 */
 	int (*probe)(struct device_info *, int max, struct diag *why);
 	struct device *(*open)(int ordinal, const struct run_config *, struct diag *);
 	void (*close)(struct device *);
 	int (*alloc)(struct device *, size_t bytes, enum mem_purpose, struct buffer *, struct diag *);
 	void (*free)(struct device *, struct buffer *);
-	/* dst and src device memory or host memory as the flags of the two say; NULL: memcpy */
+	/*
+	 * Copies between host and device memory: dst_device and src_device tell which of the two each pointer
+	 * is. When it returns, the host may change src and read dst.
+	 */
 	int (*copy)(struct stream *, void *dst, int dst_device, const void *src, int src_device,
 		    size_t bytes, struct diag *);
 	/* one table a family, in the order of families.def */
 	const struct kernel *const *families;
-	/* Convert input 0 to output 0's layout: the kernel of Reorder steps. */
+	/* The kernel of Reorder steps: converts input 0 to the layout of output 0. */
 	const struct kernel *reorder;
 	int (*wait)(struct stream *, struct diag *);
-	/* What a session on the device runs on, for records. Strings live in the arena. */
+	/* Describes the device and its libraries for records. Strings live in the arena. */
 	void (*describe)(const struct device *, struct device_description *out, struct arena *);
 
 	/* The rest may be NULL. */
@@ -222,7 +239,7 @@ struct backend {
 	/* Queues on the caller's stream from now on; it must be of the device's context (E-CTX-STREAM). */
 	int (*use_stream)(struct device *, void *handle, struct diag *);
 
-	/* Changes the configuration as environment variables of the backend's driver ask. */
+	/* Applies environment variables of the device's driver (CUDA_LAUNCH_BLOCKING) to the configuration. */
 	void (*configure)(struct run_config *);
 	/*
 	 * Starts the driver and opens libraries (WARM_*) on threads of their own, each once a process, without taking
@@ -256,19 +273,19 @@ struct backend {
 	int (*contexts)(struct device *, struct device_contexts *out, struct diag *d);
 
 	/*
-	 * Around each entry of a session: what the thread must hold to call the device, and after it what it
-	 * held before. Errors of the caller's (a context destroyed or left behind) are found here.
+	 * Called around each entry of a session: enter makes the device usable from the calling thread, leave
+	 * restores what the thread had before. Both report errors of the caller, such as a destroyed context.
 	 */
 	int (*enter)(struct device *, struct diag *);
 	int (*leave)(struct device *, struct diag *);
 
-	/* Host memory that the device copies from and to by itself, while the host goes on. */
+	/* Pinned host memory: the device copies from and to it without the host's help. */
 	int (*alloc_host)(struct device *, size_t bytes, enum mem_purpose, struct buffer *,
 			  struct diag *);
 	void (*free_host)(struct device *, struct buffer *);
 	/*
-	 * A copy that is queued: host memory of alloc_host, or device memory, which must stay as it is until
-	 * the next wait.
+	 * Queues a copy and returns at once. Host memory must be from alloc_host; both sides must stay
+	 * unchanged until the next wait.
 	 */
 	int (*queue_copy)(struct stream *, void *dst, int dst_device, const void *src,
 			  int src_device, size_t bytes, struct diag *);
@@ -283,30 +300,31 @@ struct backend {
 	int (*mark)(struct stream *, struct event *, struct diag *);
 	int (*elapsed)(struct event *from, struct event *to, uint64_t *ns, struct diag *);
 
-	/* What the driver says of the device's memory, all processes together. */
+	/* Free and total bytes of the device's memory by the driver's count, which includes other processes. */
 	int (*memory)(struct device *, uint64_t *unused, uint64_t *total, struct diag *);
 
 	/*
-	 * What the stream is given between begin and end is recorded, not run; launch runs all of it again, at
-	 * the same addresses. end leaves *out NULL on failure; it ends the recording in any case.
+	 * Work queued on the stream between begin and end is recorded instead of run; launch runs all of it
+	 * again, at the same addresses. end finishes the recording in any case, and leaves *out NULL on
+	 * failure.
 	 */
 	int (*capture_begin)(struct stream *, struct diag *);
 	int (*capture_end)(struct stream *, struct captured **out, struct diag *);
 	int (*capture_launch)(struct captured *, struct stream *, struct diag *);
 	void (*capture_drop)(struct captured *);
 
-	/* An error of work queued before that has shown by now; does not wait. */
+	/* Reports an error of queued work that has occurred by now, without waiting. */
 	int (*check)(struct stream *, struct diag *);
-	/* The device is lost: nothing on it works any more in this process. */
+	/* Whether an earlier error made the device unusable for the rest of this process. */
 	bool (*lost)(const struct device *);
 };
 
-/* Kernels for the operator in the order they are tried; NULL ends. */
+/* Kernel number k of those for the operator, in the order in which they are tried; NULL after the last. */
 const struct kernel *backend_kernel(const struct backend *b, const struct op *op, unsigned k);
 
 /*
- * The first kernel, from number `from` on, that takes the site's node with its types and shapes;
- * NULL with the last refusal in *why.
+ * The first kernel, from number `from` on, that takes the site's node with its types and shapes; NULL when all
+ * refuse, with the last refusal in *why.
  */
 const struct kernel *backend_choose(const struct backend *b, const struct site *s, unsigned from,
 				    struct why *why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef BACKEND_CONFIG_H
 #define BACKEND_CONFIG_H
-/* What the user chose about how a model runs. Filled by cmd/options/options.c, read by the layers below. */
+/* How the user wants a model to be run. cmd/options/options.c fills it; the layers below read it. */
 #include "base/field.h"
 
 #include <stdbool.h>
@@ -16,22 +16,22 @@ enum tuning { TUNE_QUICK, TUNE_FULL, TUNE_OFF };
 enum optimize { OPTIMIZE_NONE, OPTIMIZE_BASIC, OPTIMIZE_FULL };
 
 struct run_config {
-	const char *device; /* "auto", "cpu", "cuda", "cuda:1" as given */
+	const char *device; /* as the user wrote it: "auto", "cpu", "cuda", "cuda:1" */
 	int precision;	    /* enum precision */
 	int sync;	    /* enum sync_mode */
 	int context;	    /* enum context_choice */
 	int cuda_graph;	    /* enum cuda_graph */
-	int optimize; /* enum optimize: none: only what is needed to run; basic: exact rewrites; full: all */
+	int optimize; /* enum optimize. none: only what is needed to run; basic: exact rewrites; full: all */
 	int64_t threads;      /* 0: one a core */
-	bool memory_plan;     /* off: each value its own memory */
-	bool arena;	      /* off: no reuse between plans */
+	bool memory_plan;     /* off: each value has memory of its own */
+	bool arena;	      /* off: memory is not kept from one plan to the next */
 	int64_t memory_limit; /* bytes; 0: none */
 	const char *external_root;
-	/* --input and --random as given: an initializer that is a graph input too is one if they name it */
+	/* texts of --input and --random: an initializer that they name counts as an input */
 	struct texts given[2];
 	int tune;	   /* enum tuning */
-	const char *cache; /* folder of tuning results; NULL or "": the user's; "off" */
-	bool gpu; /* a GPU will run it, as far as can be told before it is opened: rewrites ask */
+	const char *cache; /* the user's word for the cache's folder; NULL or "": the default; "off": none */
+	bool gpu; /* the model will probably run on a GPU; rewrites ask before a device is open */
 };
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* One evaluation: a graph of one node, its infos and tensors, all in `work`. */
+/* One evaluation: a graph of one node with its value infos and tensors, all in the arena `work`. */
 struct eval {
 	const struct backend *cpu;
 	struct arena work;
@@ -35,7 +35,7 @@ static struct arena *eval_values(const struct call *c, uint32_t i)
 	return ((struct eval *)c->owner)->result;
 }
 
-/* A copy of the node whose ids number a small graph: inputs first, then outputs. */
+/* Copies the node into a new graph whose values are its inputs, then its outputs. */
 static void make_graph(struct eval *e, const struct graph *g, const struct node *n,
 		       const struct tensor *const *in)
 {
@@ -156,7 +156,7 @@ int eval_node(const struct backend *cpu, const struct graph *g, const struct nod
 			       .config = &config,
 			       .node_arena = &e.work,
 			       .plan_arena = &e.work};
-	/* the reference kernel: nothing to pack for one run */
+	/* prefer the reference kernel: packing weights does not pay for a single run */
 	const struct kernel *k = NULL;
 	for (unsigned i = 0; !err; i++) {
 		const struct kernel *next = backend_kernel(cpu, n->op, i);
@@ -173,7 +173,6 @@ int eval_node(const struct backend *cpu, const struct graph *g, const struct nod
 		err = -(int)E_OP_UNSUPPORTED;
 	if (!err)
 		err = make_outputs(&e, k, d);
-	/* string blobs, packed references: kernels see what an initializer is */
 	if (!err)
 		err = run_kernel(&e, in, d);
 	for (uint32_t i = 0; i < n->nout; i++)

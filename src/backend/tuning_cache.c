@@ -20,7 +20,7 @@ static const char text_head[] = "infer choices 1\n", blob_head[] = "infer blob 1
 
 struct entry {
 	const char *key, *value;
-	bool used; /* or new: to the end of the file */
+	bool used; /* used or added by this process: written at the end of the file */
 };
 
 struct cache {
@@ -44,7 +44,8 @@ const char *cache_root(const char *option, struct arena *a)
 	return home && *home == '/' ? path_join(a, path_join(a, home, ".cache"), "infer") : NULL;
 }
 
-static struct entry *add(struct cache *c, const char *key, size_t nkey, const char *value, size_t n)
+static struct entry *add_entry(struct cache *c, const char *key, size_t nkey, const char *value,
+			       size_t n)
 {
 	int64_t k = map_get(&c->by_key, key, nkey);
 
@@ -61,7 +62,7 @@ static struct entry *add(struct cache *c, const char *key, size_t nkey, const ch
 	return &c->entry[k];
 }
 
-/* Lines that are not "key, tab, value" are passed over; so is a last one without its end. */
+/* Ignores lines that are not "key, tab, value", and a last line without a newline. */
 static void read_text(struct cache *c, const char *path)
 {
 	struct file_map m;
@@ -70,12 +71,12 @@ static void read_text(struct cache *c, const char *path)
 		return;
 	const char *p = (const char *)m.data, *end = p + m.size;
 	size_t head = sizeof(text_head) - 1;
-	if (m.size >= head && m.size <= 4 * (size_t)CACHE_TEXT_MOST && !memcmp(p, text_head, head)) {
+	if (m.size >= head && m.size <= 4 * (size_t)CACHE_MAX_TEXT && !memcmp(p, text_head, head)) {
 		for (p += head; p < end;) {
 			const char *nl = memchr(p, '\n', (size_t)(end - p));
 			const char *tab = nl ? memchr(p, '\t', (size_t)(nl - p)) : NULL;
 			if (tab && tab > p && tab + 1 < nl && !memchr(p, 0, (size_t)(nl - p)))
-				add(c, p, (size_t)(tab - p), tab + 1, (size_t)(nl - tab - 1));
+				add_entry(c, p, (size_t)(tab - p), tab + 1, (size_t)(nl - tab - 1));
 			p = nl ? nl + 1 : end;
 		}
 	}
@@ -128,7 +129,7 @@ void cache_put(struct cache *c, const char *key, const char *value)
 {
 	if (!*key || !*value || strpbrk(key, "\t\n") || strpbrk(value, "\t\n"))
 		return;
-	add(c, key, strlen(key), value, strlen(value))->used = true;
+	add_entry(c, key, strlen(key), value, strlen(value))->used = true;
 	c->dirty = true;
 }
 
@@ -139,8 +140,8 @@ static const char *blob_path(struct cache *c, const char *key, struct arena *a)
 	return arena_printf(a, "%s/blobs/%016" PRIx64, c->folder, hash_bytes(key, strlen(key), 0));
 }
 
-/* "infer blob 1\n", key, "\n", size and checksum, "\n", data */
-static void *open_blob(const struct file_map *m, const char *key, struct arena *a, size_t *n)
+/* A blob's file: "infer blob 1\n", the key, "\n", size and checksum in hexadecimal, "\n", the data. */
+static void *check_blob(const struct file_map *m, const char *key, struct arena *a, size_t *n)
 {
 	const char *p = (const char *)m->data;
 	size_t head = sizeof(blob_head) - 1, nkey = strlen(key), at = head + nkey + 1;
@@ -169,7 +170,7 @@ void *cache_blob_get(struct cache *c, const char *key, struct arena *a, size_t *
 	const char *path = blob_path(c, key, a);
 	if (access(path, R_OK) || file_map(path, &m, E_CACHE, NULL))
 		return NULL;
-	void *data = open_blob(&m, key, a, n);
+	void *data = check_blob(&m, key, a, n);
 	file_unmap(&m);
 	if (data)
 		(void)utimensat(AT_FDCWD, path, NULL, 0); /* used: the last to go */
@@ -212,7 +213,7 @@ static int oldest_first(const void *a, const void *b)
 	return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
-/* The blobs of a folder: what we name so, nothing else. */
+/* The blobs in a folder: only files with names that this cache makes. */
 static struct blob *list_blobs(const char *folder, struct arena *a, size_t *n)
 {
 	const char *path = path_join(a, folder, "blobs");
@@ -250,7 +251,7 @@ static void evict_blobs(const char *folder)
 		sum += list[i].bytes;
 	if (n)
 		qsort(list, n, sizeof(*list), oldest_first);
-	for (size_t i = 0; i < n && sum > CACHE_BLOBS_MOST; i++) {
+	for (size_t i = 0; i < n && sum > CACHE_MAX_BLOBS; i++) {
 		if (!unlink(arena_printf(&a, "%s/blobs/%s", folder, list[i].name)))
 			sum -= list[i].bytes;
 	}
@@ -264,7 +265,10 @@ static size_t line_bytes(const struct entry *e)
 	return strlen(e->key) + strlen(e->value) + 2;
 }
 
-/* Those not used now stand first; where all are too many, the first ones go. */
+/*
+ * Writes entries that this process did not use first. If the file would be too large, the first ones are
+ * dropped.
+ */
 static int write_text(const struct cache *c, struct diag *d)
 {
 	struct arena a = {0};
@@ -282,7 +286,7 @@ static int write_text(const struct cache *c, struct diag *d)
 			const struct entry *e = &c->entry[i];
 			if (e->used != (used == 1))
 				continue;
-			if (sum > CACHE_TEXT_MOST) {
+			if (sum > CACHE_MAX_TEXT) {
 				sum -= line_bytes(e);
 				continue;
 			}
@@ -295,8 +299,8 @@ static int write_text(const struct cache *c, struct diag *d)
 	return file_commit(f, d);
 }
 
-/* Others may have written since we read: theirs is kept beside ours. */
-static int write_all(struct cache *c, struct diag *d)
+/* Another process may have written since this one read: keeps its entries beside ours. */
+static int merge_and_write(struct cache *c, struct diag *d)
 {
 	struct cache *now;
 	const char *lock = path_join(&c->arena, c->folder, "lock");
@@ -315,8 +319,8 @@ static int write_all(struct cache *c, struct diag *d)
 	read_text(now, text_path(now, &now->arena));
 	for (uint32_t i = 0; i < c->n; i++)
 		if (c->entry[i].used)
-			add(now, c->entry[i].key, strlen(c->entry[i].key), c->entry[i].value,
-			    strlen(c->entry[i].value))
+			add_entry(now, c->entry[i].key, strlen(c->entry[i].key), c->entry[i].value,
+				  strlen(c->entry[i].value))
 				->used = true;
 	int err = write_text(now, d);
 	evict_blobs(c->folder);
@@ -328,7 +332,7 @@ static int write_all(struct cache *c, struct diag *d)
 
 int cache_close(struct cache *c, struct diag *d)
 {
-	int err = c->folder && c->dirty && !c->trouble ? write_all(c, d) : 0;
+	int err = c->folder && c->dirty && !c->trouble ? merge_and_write(c, d) : 0;
 	struct arena a = c->arena;
 
 	arena_free(&a);
@@ -398,7 +402,7 @@ struct clearing {
 	const char *stuck;
 };
 
-static void take_away(struct clearing *c, const char *path)
+static void remove_file(struct clearing *c, const char *path)
 {
 	struct stat st;
 
@@ -420,10 +424,10 @@ static int clear_folder(void *arg, const struct cache_folder *f)
 	struct blob *b = list_blobs(f->path, a, &n);
 
 	for (size_t i = 0; i < n; i++)
-		take_away(c, arena_printf(a, "%s/blobs/%s", f->path, b[i].name));
-	take_away(c, path_join(a, f->path, "choices.txt"));
-	take_away(c, path_join(a, f->path, "lock"));
-	/* what others put there keeps its folder */
+		remove_file(c, arena_printf(a, "%s/blobs/%s", f->path, b[i].name));
+	remove_file(c, path_join(a, f->path, "choices.txt"));
+	remove_file(c, path_join(a, f->path, "lock"));
+	/* rmdir fails, as it should, if the user put files of their own there */
 	(void)rmdir(path_join(a, f->path, "blobs"));
 	(void)rmdir(f->path);
 	return 0;

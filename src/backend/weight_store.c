@@ -13,18 +13,18 @@
 struct packed {
 	void *data;
 	size_t bytes;
-	bool alone; /* of mem_alloc; else in the region */
+	bool alone; /* from mem_alloc; false: part of the region */
 };
 
 enum { HUGE = 2 << 20 };
 
 /*
- * Address space for all packed weights, side by side in huge pages: a fifth of the time to load
- * goes to the faults of small ones. Memory is taken as it is written.
+ * Address space in which all packed weights lie side by side in huge pages: with small pages, page faults are a
+ * fifth of the time to load. The system provides memory when it is first written.
  */
 struct region {
 	char *base;
-	size_t used, size; /* size 0: not tried yet; base NULL: refused */
+	size_t used, size; /* size 0: not reserved yet; base NULL: the system refused */
 };
 
 struct store {
@@ -67,7 +67,7 @@ void store_free(struct store *s)
 	arena_free(&a);
 }
 
-/* Reserves as much as the machine has memory; addresses cost nothing. */
+/* Reserves address space of the size of the machine's memory, since reserved addresses take no memory. */
 static void region_open(struct region *r)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -77,7 +77,7 @@ static void region_open(struct region *r)
 	if (p == MAP_FAILED)
 		return;
 	r->base = p;
-	/* small models stay in small pages */
+	/* leave small pages up to the first boundary of 2 MiB, so that a small model takes no huge page */
 	uintptr_t huge = ((uintptr_t)p + 2 * HUGE - 1) / HUGE * HUGE, end = (uintptr_t)p + r->size;
 	if (huge < end)
 		madvise((void *)huge, end - huge, MADV_HUGEPAGE);
@@ -102,7 +102,8 @@ static void region_return(struct region *r, size_t bytes)
 	mem_note(MEM_HOST, MEM_WEIGHTS, -(int64_t)((bytes + 63) / 64 * 64));
 }
 
-static const void *add(struct store *s, const char *key, size_t n, void *data, size_t bytes, bool alone)
+static const void *add_packed(struct store *s, const char *key, size_t n, void *data, size_t bytes,
+			      bool alone)
 {
 	if (s->n == s->cap) {
 		s->cap = s->cap ? 2 * s->cap : 64;
@@ -140,7 +141,7 @@ const void *store_get(struct store *s, const struct tensor *t, const char *key, 
 		if (!err && s->packed)
 			s->packed(s->arg, t);
 		if (!err)
-			found = add(s, full, (size_t)n, data, bytes, alone);
+			found = add_packed(s, full, (size_t)n, data, bytes, alone);
 		else if (alone)
 			mem_free(data);
 		else

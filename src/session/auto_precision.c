@@ -24,11 +24,17 @@
 
 const char *const precision_names[PRECISIONS + 1] = {"fp32", "tf32", "fp16", "bf16", "auto"};
 
-/* Runs of each precision: to warm up, and measured, unless the time is over before. */
-enum { WARM_RUNS = 3, RUNS = 30, LEAST_RUNS = 3 };
+/*
+ * Warm-up takes at most WARM_RUNS runs or WARM_NS. Then runs are measured until RUN_NS have passed or there are
+ * MAX_RUNS, but at least MIN_RUNS.
+ */
+enum { WARM_RUNS = 3, MAX_RUNS = 30, MIN_RUNS = 3 };
 static const uint64_t WARM_NS = 300000000, RUN_NS = 500000000;
-/* Another is taken only where it is so much faster: two measurements of one differ, too. */
-static const double CLEARLY = 0.97;
+/*
+ * A lower precision is taken only if it needs less than this share of the best time so far: two measurements of
+ * one precision differ by a few percent.
+ */
+static const double MAX_TIME_RATIO = 0.97;
 
 /* ---- which one ------------------------------------------------------------------------------- */
 
@@ -47,11 +53,12 @@ void precision_judge(struct precision_choice *c, bool zeros)
 				t->why = "nothing to compare with";
 			else if (!(t->error <= PRECISION_LIMIT))
 				t->why = "over the limit";
-			else if (!(t->error > 0)) /* nothing was rounded, or nobody computed */
+			else if (!(t->error >
+				   0)) /* an equal result means that the backend computed in fp32 after all */
 				t->why = "the same numbers as fp32: it changes nothing";
 		}
 		t->fits = !t->why && t->seconds > 0;
-		if (!t->fits || (best > 0 && t->seconds > CLEARLY * best))
+		if (!t->fits || (best > 0 && t->seconds > MAX_TIME_RATIO * best))
 			continue;
 		best = t->seconds;
 		c->taken = t->precision;
@@ -73,7 +80,7 @@ struct attempt {
 	bool cpu; /* that is where it ran */
 };
 
-static const char *reason(struct attempt *x, const struct diag *d)
+static const char *describe_failure(struct attempt *x, const struct diag *d)
 {
 	const struct finding *f = d->first;
 
@@ -84,11 +91,11 @@ static const char *reason(struct attempt *x, const struct diag *d)
 	return arena_str(x->arena, f->message ? f->message : code_title(f->code));
 }
 
-/* Median seconds of a run; out: the last one's outputs. 0 where one fails. */
-static double measure(struct session *s, const struct tensor *const *in, const struct tensor **out,
-		      struct diag *d)
+/* Median time of a run in seconds, or 0 if a run fails. out receives the outputs of the last run. */
+static double measure_run(struct session *s, const struct tensor *const *in,
+			  const struct tensor **out, struct diag *d)
 {
-	double took[RUNS];
+	double took[MAX_RUNS];
 	uint64_t begin = clock_ns(), start;
 	size_t n = 0;
 
@@ -96,7 +103,7 @@ static double measure(struct session *s, const struct tensor *const *in, const s
 		if (session_run(s, in, out, d))
 			return 0;
 	begin = clock_ns();
-	while (n < RUNS && (n < LEAST_RUNS || clock_ns() - begin < RUN_NS)) {
+	while (n < MAX_RUNS && (n < MIN_RUNS || clock_ns() - begin < RUN_NS)) {
 		start = clock_ns();
 		if (session_run(s, in, out, d))
 			return 0;
@@ -105,7 +112,8 @@ static double measure(struct session *s, const struct tensor *const *in, const s
 	return fmax(stats_of(took, n).median, 1e-9);
 }
 
-static void compare(struct attempt *x, const struct tensor *const *got, struct precision_trial *t)
+static void compare_outputs(struct attempt *x, const struct tensor *const *got,
+			    struct precision_trial *t)
 {
 	for (uint32_t i = 0; i < x->nout && !t->why; i++) {
 		struct difference e;
@@ -143,7 +151,10 @@ static void keep_outputs(struct attempt *x, const struct session *s, const struc
 	}
 }
 
-/* Whether no output of floats has a number other than 0. Outputs of other types tell nothing. */
+/*
+ * Whether every output of floating-point type is all zeros or not finite. Outputs of other types are not
+ * compared.
+ */
 static bool all_zero(const struct attempt *x)
 {
 	for (uint32_t i = 0; i < x->nout; i++) {
@@ -158,8 +169,11 @@ static bool all_zero(const struct attempt *x)
 	return true;
 }
 
-/* One precision; false where it, being fp32, did not run: there is nothing to choose. */
-static bool try_one(struct attempt *x, struct precision_trial *t)
+/*
+ * Tries one precision. False if that is fp32 and it does not run: then there is nothing to compare the others
+ * with.
+ */
+static bool try_precision(struct attempt *x, struct precision_trial *t)
 {
 	struct run_config config = *x->config;
 	struct diag d = {0};
@@ -170,7 +184,7 @@ static bool try_one(struct attempt *x, struct precision_trial *t)
 	if (s && first) {
 		x->inputs = input_plan(session_model(s), x->request, &d);
 		if (!x->inputs || input_read(x->inputs, &d)) {
-			t->why = reason(x, &d);
+			t->why = describe_failure(x, &d);
 			session_close(s);
 			diag_free(&d);
 			return false;
@@ -183,14 +197,14 @@ static bool try_one(struct attempt *x, struct precision_trial *t)
 	struct segment_report report;
 	if (s && !session_prepare(s, in, &report, &d)) {
 		x->cpu = !strcmp(session_device(s), host_backend()->name);
-		t->seconds = x->cpu ? 0 : measure(s, in, out, &d);
+		t->seconds = x->cpu ? 0 : measure_run(s, in, out, &d);
 	}
 	if (t->seconds > 0 && first)
 		keep_outputs(x, s, out);
 	else if (t->seconds > 0)
-		compare(x, out, t);
+		compare_outputs(x, out, t);
 	else
-		t->why = reason(x, &d);
+		t->why = describe_failure(x, &d);
 	session_close(s);
 	diag_free(&d);
 	return t->seconds > 0 || !first;
@@ -199,12 +213,12 @@ static bool try_one(struct attempt *x, struct precision_trial *t)
 static const char on_the_cpu[] =
 	"the CPU computes fp16 and bf16 in fp32, so that nothing is faster there";
 
-static void try_all(struct attempt *x, struct precision_choice *c)
+static void try_precisions(struct attempt *x, struct precision_choice *c)
 {
 	for (int p = 0; p < PRECISIONS; p++) {
 		struct precision_trial *t = &c->trial[c->n++];
 		*t = (struct precision_trial){.precision = p};
-		if (try_one(x, t))
+		if (try_precision(x, t))
 			continue;
 		c->n = 0;
 		c->why = x->cpu ? on_the_cpu : arena_printf(x->arena, "fp32 did not run: %s", t->why);
@@ -215,7 +229,10 @@ static void try_all(struct attempt *x, struct precision_choice *c)
 
 /* ---- what is known --------------------------------------------------------------------------- */
 
-/* What a choice depends on: the folder is the device's and its driver's, the key all the rest. */
+/*
+ * Where a choice is kept: the cache's folder stands for device and driver, the key for everything else that
+ * matters.
+ */
 struct place {
 	struct cache *cache;
 	const char *key;
@@ -251,7 +268,7 @@ static uint64_t hash_all(const void *data, size_t n, uint64_t seed)
 	return hash_bytes(&n, sizeof(n), sum);
 }
 
-/* The file, and what it keeps in others. */
+/* Hashes the model's file and the tensors that the model keeps in other files. */
 static uint64_t hash_model(const char *path, const struct model *m)
 {
 	struct file_map f;
@@ -269,14 +286,14 @@ static uint64_t hash_model(const char *path, const struct model *m)
 	return sum;
 }
 
-static const char *key_of(struct attempt *x, const struct model *m, const struct input_set *in)
+static const char *cache_key(struct attempt *x, const struct model *m, const struct input_set *in)
 {
 	const struct run_config *c = x->config;
 	struct str s = {.arena = x->arena};
 	uint64_t hash = hash_model(x->path, m);
 	char versions[256] = "";
 
-	backends_warm_end(); /* versions are those of open libraries */
+	backends_warm_end(); /* only libraries that are already open have a known version */
 	if (x->backend->versions)
 		x->backend->versions(versions, sizeof(versions));
 	str_addf(&s, "precision 1 %s %016" PRIx64 " %d %d %d", versions, hash, c->optimize,
@@ -289,7 +306,7 @@ static const char *key_of(struct attempt *x, const struct model *m, const struct
 	return str_get(&s);
 }
 
-static bool open_place(struct attempt *x, const char *folder, struct place *p)
+static bool open_cache(struct attempt *x, const char *folder, struct place *p)
 {
 	const struct run_config *c = x->config;
 	const struct load_options load = {.external_root = c->external_root,
@@ -299,7 +316,7 @@ static bool open_place(struct attempt *x, const char *folder, struct place *p)
 	struct model *m = onnx_load(x->path, &load, &d);
 	struct input_set *in = m ? input_plan(m, x->request, &d) : NULL;
 
-	*p = (struct place){.key = in ? key_of(x, m, in) : NULL};
+	*p = (struct place){.key = in ? cache_key(x, m, in) : NULL};
 	if (in)
 		p->cache = cache_open(cache_root(c->cache, x->arena), folder);
 	input_free(in);
@@ -308,7 +325,7 @@ static bool open_place(struct attempt *x, const char *folder, struct place *p)
 	return p->cache != NULL;
 }
 
-static bool look_up(struct attempt *x, const struct place *p, struct precision_choice *c)
+static bool find_known_choice(struct attempt *x, const struct place *p, struct precision_choice *c)
 {
 	size_t n = 0;
 	const char *text = cache_blob_get(p->cache, p->key, x->arena, &n);
@@ -322,7 +339,7 @@ static bool look_up(struct attempt *x, const struct place *p, struct precision_c
 	return c->n > 0;
 }
 
-static void keep(const struct place *p, const struct precision_choice *c)
+static void keep_choice(const struct place *p, const struct precision_choice *c)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -382,15 +399,15 @@ static struct precision_choice precision_try(const char *path, const struct run_
 		c.why = on_the_cpu;
 		return c;
 	}
-	bool placed = open_place(&x, folder, &p);
-	if (placed && look_up(&x, &p, &c)) {
+	bool placed = open_cache(&x, folder, &p);
+	if (placed && find_known_choice(&x, &p, &c)) {
 		(void)cache_close(p.cache, NULL);
 		return c;
 	}
-	try_all(&x, &c);
+	try_precisions(&x, &c);
 	input_free(x.inputs);
 	if (placed && c.n && !c.doubtful)
-		keep(&p, &c);
+		keep_choice(&p, &c);
 	if (placed)
 		(void)cache_close(p.cache, NULL);
 	return c;
@@ -422,7 +439,7 @@ void precision_write(const struct precision_choice *c, struct json *j)
 	json_end(j, ']');
 }
 
-static int named(const char *name)
+static int precision_named(const char *name)
 {
 	for (int p = 0; name && p < PRECISIONS; p++)
 		if (!strcmp(name, precision_names[p]))
@@ -430,7 +447,7 @@ static int named(const char *name)
 	return PRECISION_FP32;
 }
 
-static const char *text_of(const struct jvalue *v, const char *key, struct arena *a)
+static const char *copy_text(const struct jvalue *v, const char *key, struct arena *a)
 {
 	const char *s = jtext(v, key);
 
@@ -439,19 +456,20 @@ static const char *text_of(const struct jvalue *v, const char *key, struct arena
 
 struct precision_choice precision_read(const struct jvalue *v, struct arena *a)
 {
-	struct precision_choice c = {.taken = named(jtext(v, "taken")),
+	struct precision_choice c = {.taken = precision_named(jtext(v, "taken")),
 				     .known = jbool(v, "known"),
 				     .doubtful = jbool(v, "doubtful"),
-				     .why = text_of(v, "why", a)};
+				     .why = copy_text(v, "why", a)};
 	const struct jvalue *list = jget(v, "candidates");
 
 	for (const struct jvalue *e = list ? list->first : NULL; e && c.n < PRECISIONS; e = e->next)
-		c.trial[c.n++] = (struct precision_trial){.precision = named(jtext(e, "precision")),
-							  .fits = jbool(e, "fits"),
-							  .seconds = jnumber(e, "seconds", 0),
-							  .error = jnumber(e, "error", 0),
-							  .output = text_of(e, "output", a),
-							  .why = text_of(e, "why", a)};
+		c.trial[c.n++] =
+			(struct precision_trial){.precision = precision_named(jtext(e, "precision")),
+						 .fits = jbool(e, "fits"),
+						 .seconds = jnumber(e, "seconds", 0),
+						 .error = jnumber(e, "error", 0),
+						 .output = copy_text(e, "output", a),
+						 .why = copy_text(e, "why", a)};
 	return c;
 }
 

@@ -16,7 +16,7 @@ void report_each(const struct graph *g,
 			continue;
 		f(g, n, arg);
 		for (uint32_t k = 0; k < n->nsub;
-		     k++) /* bodies nest at most 64 deep: the loader sees to it */
+		     k++) /* the loader limits nesting to 64 levels, so that this recursion is bounded */
 			report_each(n->sub[k], f, arg);
 	}
 }
@@ -130,7 +130,7 @@ struct statistics report_statistics(const struct tensor *t)
 		}
 		s.min = v < s.min ? v : s.min;
 		s.max = v > s.max ? v : s.max;
-		sum += v - shift; /* shifted, so that a large mean does not drown the deviation */
+		sum += v - shift; /* subtract the first value: a large mean would otherwise cancel the digits of the deviation */
 		squares += (v - shift) * (v - shift);
 	}
 	if (finite) {
@@ -160,7 +160,7 @@ struct cost report_cost(const struct graph *g, const struct node *n, struct vinf
 	struct infer c = {.graph = g, .node = n, .info = info, .arena = a};
 	struct cost r = {.known = true};
 	int64_t elements = 0;
-	/* An embedding reads a few rows of its table: as many bytes as it writes. */
+	/* An operator that reads part of its data, such as an embedding, reads as many bytes as it writes. */
 	bool part = n->op && n->nout && op_flags(n->op) & OP_READS_PART;
 
 	for (uint32_t i = 0; i < n->nin; i++)

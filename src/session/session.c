@@ -24,7 +24,7 @@ struct session {
 	struct instance *instance;
 	struct session_times times;
 	const char *why;
-	int64_t *bound; /* sizes of the model's symbols, while inputs are checked */
+	int64_t *bound; /* by symbol: the size that the inputs of the current call give it, -1: none yet */
 	uint32_t nbound;
 	struct uploaded *uploaded;
 };
@@ -36,7 +36,7 @@ struct uploaded {
 	struct uploaded *next;
 };
 
-static void note_library(const struct graph *g, const struct node *n, void *arg)
+static void add_warm_parts(const struct graph *g, const struct node *n, void *arg)
 {
 	unsigned *what = arg;
 	unsigned flags = n->op ? op_flags(n->op) : 0;
@@ -48,12 +48,12 @@ static void note_library(const struct graph *g, const struct node *n, void *arg)
 		*what |= WARM_PRODUCTS;
 }
 
-/* The libraries that the model's operators are likely to want. */
-static unsigned libraries_wanted(const struct model *m)
+/* Which parts (WARM_*) the model's operators are likely to use. */
+static unsigned warm_parts_of(const struct model *m)
 {
 	unsigned what = 0;
 
-	report_each(m->graph, note_library, &what);
+	report_each(m->graph, add_warm_parts, &what);
 	return what;
 }
 
@@ -87,7 +87,9 @@ struct session *session_open(const char *path, const struct run_config *config, 
 	for (int i = 0; i < BACKENDS; i++)
 		if (backends[i]->configure)
 			backends[i]->configure(&s->config);
-	/* the driver starts while the model is read, libraries open while inputs are */
+	/*
+	 * overlap the driver's start with reading the model, and the opening of libraries with reading inputs
+	 */
 	backends_warm_begin(config->device, WARM_DRIVER);
 	if (config->threads > 0)
 		pool_set_threads((int)config->threads);
@@ -104,7 +106,7 @@ struct session *session_open(const char *path, const struct run_config *config, 
 		return NULL;
 	}
 	s->times.optimize = clock_ns() - t0;
-	backends_warm_begin(config->device, libraries_wanted(s->model));
+	backends_warm_begin(config->device, warm_parts_of(s->model));
 	return s;
 }
 
@@ -157,7 +159,7 @@ const char *session_device_why(const struct session *s)
 	return s->why ? s->why : "not opened yet";
 }
 
-/* A packed initializer's pages in the file may leave memory. */
+/* Lets the system drop the pages of the model's file that hold an initializer, once it has been packed. */
 static void drop_pages(void *model, const struct tensor *t)
 {
 	weights_drop(model, t);
@@ -175,8 +177,8 @@ static int open_accelerator(struct session *s, const struct backend *b, int ordi
 	return 0;
 }
 
-/* Why `auto` did not take a GPU, in a few words that live as long as the session. */
-static const char *reason(struct session *s, const struct diag *why)
+/* Why `auto` could not use an accelerator, in a few words that live as long as the session. */
+static const char *describe_refusal(struct session *s, const struct diag *why)
 {
 	const struct finding *f = why->first;
 	const char *what = f ? f->message ? f->message : code_title(f->code) : "no reason given";
@@ -191,7 +193,7 @@ static void choose_automatically(struct session *s)
 	for (int i = FIRST_ACCELERATOR; i < BACKENDS && s->runtime.backend == host_backend(); i++) {
 		struct diag why = {0};
 		if (open_accelerator(s, backends[i], 0, &why) && !s->why)
-			s->why = reason(s, &why);
+			s->why = describe_refusal(s, &why);
 		diag_free(&why);
 	}
 	if (s->runtime.backend != host_backend())
@@ -215,7 +217,7 @@ static int choose_device(struct session *s, const char *name, struct diag *d)
 	return b == host_backend() ? 0 : open_accelerator(s, b, ordinal, d);
 }
 
-/* TF32 is a way of a GPU's to multiply; the host has nothing of the kind. */
+/* TF32 is a mode of NVIDIA's tensor cores; the CPU has no such arithmetic. */
 static int check_precision(const struct session *s, struct diag *d)
 {
 	if (s->config.precision != PRECISION_TF32 || s->runtime.backend != s->runtime.cpu)
@@ -230,7 +232,7 @@ static bool is_backend(const char *name)
 	return backend_named(name, NULL) != NULL;
 }
 
-/* The first prepare or run: from here on a device is held. */
+/* Opens the device at the first prepare or run, and keeps it until the session is closed. */
 static int start_device(struct session *s, struct diag *d)
 {
 	uint64_t t0 = clock_ns();
@@ -259,7 +261,10 @@ static int start_device(struct session *s, struct diag *d)
 	return 0;
 }
 
-/* Dims that the model names must agree between inputs: sym -> size. */
+/*
+ * A dimension that the model gives a name must have the same size in all inputs. bound: that size by symbol,
+ * -1: not seen yet.
+ */
 static int check_dims(const struct session *s, const struct value *v, const struct tensor *t,
 		      int64_t *bound, struct diag *d)
 {
@@ -310,7 +315,7 @@ static int check_inputs(const struct session *s, const struct tensor *const *in,
 	return 0;
 }
 
-static int ready(struct session *s, const struct tensor *const *in, struct diag *d)
+static int check_and_start(struct session *s, const struct tensor *const *in, struct diag *d)
 {
 	uint32_t n = s->model->nsymbols;
 
@@ -324,15 +329,15 @@ static int ready(struct session *s, const struct tensor *const *in, struct diag 
 	return err ? err : start_device(s, d);
 }
 
-/* The device's context, for the time of a call; the caller's comes back after it. */
-static int enter(struct session *s, struct diag *d)
+/* Makes the device's context current for the time of a call; leave_device() restores the caller's. */
+static int enter_device(struct session *s, struct diag *d)
 {
 	const struct backend *b = s->runtime.backend;
 
 	return b->enter ? b->enter(s->runtime.device, d) : 0;
 }
 
-static int leave(struct session *s, int err, struct diag *d)
+static int leave_device(struct session *s, int err, struct diag *d)
 {
 	const struct backend *b = s->runtime.backend;
 	int left = b->leave ? b->leave(s->runtime.device, err ? NULL : d) : 0;
@@ -343,14 +348,14 @@ static int leave(struct session *s, int err, struct diag *d)
 int session_prepare(struct session *s, const struct tensor *const *in,
 		    struct segment_report *report, struct diag *d)
 {
-	int err = ready(s, in, d);
+	int err = check_and_start(s, in, d);
 	uint64_t t0 = clock_ns();
 
 	if (!err)
-		err = enter(s, d);
+		err = enter_device(s, d);
 	if (err)
 		return err;
-	err = leave(s, instance_prepare(s->instance, in, report, d), d);
+	err = leave_device(s, instance_prepare(s->instance, in, report, d), d);
 	s->times.plan = clock_ns() - t0;
 	return err;
 }
@@ -358,11 +363,11 @@ int session_prepare(struct session *s, const struct tensor *const *in,
 int session_run(struct session *s, const struct tensor *const *in, const struct tensor **out,
 		struct diag *d)
 {
-	int err = ready(s, in, d);
+	int err = check_and_start(s, in, d);
 	uint64_t t0 = clock_ns();
 
 	if (!err)
-		err = enter(s, d);
+		err = enter_device(s, d);
 	if (err)
 		return err;
 	if (!s->config.arena)
@@ -370,7 +375,7 @@ int session_run(struct session *s, const struct tensor *const *in, const struct 
 	err = instance_run(s->instance, in, out, d);
 	if (!err && s->runtime.outputs_stay)
 		err = s->runtime.backend->wait(s->runtime.stream, d);
-	err = leave(s, err, d);
+	err = leave_device(s, err, d);
 	s->times.run = clock_ns() - t0;
 	return err;
 }

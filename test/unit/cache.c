@@ -181,7 +181,7 @@ static void the_oldest_goes(void)
 		cache_put(c, key, value);
 	}
 	cache_close(c, NULL);
-	CHECK(stat(choices(root), &st) == 0 && st.st_size <= CACHE_TEXT_MOST);
+	CHECK(stat(choices(root), &st) == 0 && st.st_size <= CACHE_MAX_TEXT);
 	c = cache_open(root, "gpu");
 	CHECK(cache_get(c, "key 0") != NULL);
 	CHECK(cache_get(c, "key 1") == NULL);
