@@ -17,7 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_CANDIDATES = 24, MAX_PREDECESSORS = 8, LEAK_RUNS = 200, BITS_RUNS = 20 };
+enum {
+	MAX_CANDIDATES = 24,  /* nodes of a part */
+	MAX_PREDECESSORS = 8, /* nodes added before those that the finding names */
+	LEAK_RUNS = 200,      /* of a part, to see whether it leaks */
+	BITS_RUNS = 20,	      /* of a part, to see whether its outputs differ from run to run */
+};
 
 struct bisect;
 /* Whether a part, run alone on its inputs, shows what the finding says. */
@@ -119,7 +124,7 @@ static bool shows_nan(struct bisect *b, const struct submodel *x)
 	return t.found && finite_inputs(x);
 }
 
-static bool any_flat(struct trial *t)
+static bool any_constant(struct trial *t)
 {
 	for (uint32_t k = 0; k < t->nout; k++) {
 		struct value_stats s = t->out[k] ? value_stats(t->out[k]) : (struct value_stats){0};
@@ -131,7 +136,7 @@ static bool any_flat(struct trial *t)
 
 static bool shows_zero(struct bisect *b, const struct submodel *x)
 {
-	struct trial t = {.runs = 1, .look = any_flat};
+	struct trial t = {.runs = 1, .look = any_constant};
 
 	try_part(b, x, b->c->config, &t);
 	return t.found;

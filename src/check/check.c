@@ -358,8 +358,8 @@ static void run_check(struct check_context *c, const struct check *check)
 	r.errors = c->d->errors - r.errors;
 	r.warnings = c->d->warnings - r.warnings;
 	r.notes = count_findings(c->d, SEV_NOTE) - r.notes;
-	if (r.errors &&
-	    r.state != CHECK_BROKEN) /* even if the check was skipped: the errors are of opening what it needs */
+	/* this includes a check that was skipped because opening what it needs found errors */
+	if (r.errors && r.state != CHECK_BROKEN)
 		r.state = CHECK_FOUND;
 	r.ns = clock_ns() - start;
 	add_result(c, &r);

@@ -10,9 +10,10 @@ enum {
 	GROWTH_LEAST = 30, /* minimum number of readings: fewer cannot show a trend */
 	/* values of `noise` for growth_judge, in bytes */
 	GROWTH_NOISE = 512 * 1024, /* of a process's memory: the kernel updates its page counts in batches per thread */
-	GROWTH_HEAP = 32 * 1024, /* of malloc while plans are made and freed: it caches freed blocks and counts them as used */
-	GROWTH_DRIVER =
-		64 * 1024, /* of malloc over closed sessions: what a GPU's driver may keep of all of them */
+	/* of malloc while plans are made and freed: it caches freed blocks and counts them as used */
+	GROWTH_HEAP = 32 * 1024,
+	/* of malloc while sessions are opened and closed: a GPU's driver keeps some memory of all closed ones together */
+	GROWTH_DRIVER = 64 * 1024,
 };
 
 struct series {

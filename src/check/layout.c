@@ -65,7 +65,7 @@ static bool as_picture(const struct tensor *t, struct picture *p)
 }
 
 /* Index of channel c of pixel (h, w) in one picture, with channels last or first. */
-static int64_t offset(const struct picture *p, bool last, int64_t c, int64_t h, int64_t w)
+static int64_t element_offset(const struct picture *p, bool last, int64_t c, int64_t h, int64_t w)
 {
 	return last ? (h * p->w + w) * p->c + c : (c * p->h + h) * p->w + w;
 }
@@ -83,9 +83,11 @@ static double mean_step(const struct picture *p, bool last)
 		if (h + 1 >= p->h || w + 1 >= p->w)
 			continue;
 		for (int64_t c = 0; c < p->c; c++) {
-			double here = elem_f64(t, p->t->data, offset(p, last, c, h, w));
-			sum += fabs(elem_f64(t, p->t->data, offset(p, last, c, h, w + 1)) - here);
-			sum += fabs(elem_f64(t, p->t->data, offset(p, last, c, h + 1, w)) - here);
+			double here = elem_f64(t, p->t->data, element_offset(p, last, c, h, w));
+			sum += fabs(elem_f64(t, p->t->data, element_offset(p, last, c, h, w + 1)) -
+				    here);
+			sum += fabs(elem_f64(t, p->t->data, element_offset(p, last, c, h + 1, w)) -
+				    here);
 			count += 2;
 		}
 	}
@@ -121,11 +123,13 @@ static struct tensor *make_variant(struct check_context *c, const struct picture
 			for (int64_t h = 0; h < p->h; h++)
 				for (int64_t w = 0; w < p->w; w++) {
 					int64_t from = reversed && k < 3 ? 2 - k : k;
-					elem_set_f64(
-						t, x->data, n * one + offset(p, p->last, k, h, w),
-						elem_f64(t, p->t->data,
-							 n * one + offset(p, axes ? !p->last : p->last,
-									  from, h, w)));
+					elem_set_f64(t, x->data,
+						     n * one + element_offset(p, p->last, k, h, w),
+						     elem_f64(t, p->t->data,
+							      n * one + element_offset(p,
+										       axes ? !p->last
+											    : p->last,
+										       from, h, w)));
 				}
 	return x;
 }
@@ -233,7 +237,8 @@ static const char *channel_means(struct check_context *c, const struct picture *
 		double mean = 0, square = 0, n = (double)(p->h * p->w);
 		for (int64_t h = 0; h < p->h; h++)
 			for (int64_t w = 0; w < p->w; w++) {
-				double v = elem_f64(t, p->t->data, offset(p, p->last, k, h, w));
+				double v =
+					elem_f64(t, p->t->data, element_offset(p, p->last, k, h, w));
 				mean += v / n;
 				square += v * v / n;
 			}

@@ -143,7 +143,7 @@ static bool all_zero(const struct value_stats *s)
  * Whether an input of the node already has the defect. Weights count for infinities only, which are common in masks;
  * weights that are NaN or all 0 are a fault of the node that reads them.
  */
-static bool inherited(struct trace *t, const struct node *n, defect *test)
+static bool is_inherited(struct trace *t, const struct node *n, defect *test)
 {
 	for (uint32_t i = 0; i < n->nin + n->ncap; i++) {
 		uint32_t v = n->in[i] == NO_VALUE ? NO_VALUE : value_with_numbers(t, n->in[i]);
@@ -180,9 +180,9 @@ static void find_first_defects(struct trace *t, struct first_defects *w)
 				continue;
 			const struct value_stats *s = &t->stats[v];
 			double most = fmax(fabs(s->min), fabs(s->max));
-			if (has_nan(s) && !inherited(t, n, has_nan))
+			if (has_nan(s) && !is_inherited(t, n, has_nan))
 				set_if_first(&w->nan, &w->nan_value, n, v);
-			if (has_inf(s) && !inherited(t, n, has_inf))
+			if (has_inf(s) && !is_inherited(t, n, has_inf))
 				set_if_first(&w->inf, &w->inf_value, n, v);
 			if (!is_float_value(t->g, v))
 				continue;
@@ -194,7 +194,7 @@ static void find_first_defects(struct trace *t, struct first_defects *w)
 				set_if_first(&w->fp16, &w->fp16_value, n, v);
 			if (most > w->largest)
 				w->largest = most;
-			if (all_zero(s) && s->count > 1 && !inherited(t, n, all_zero))
+			if (all_zero(s) && s->count > 1 && !is_inherited(t, n, all_zero))
 				set_if_first(&w->zero, &w->zero_value, n, v);
 		}
 	}
@@ -315,7 +315,7 @@ static int report_nan(struct check_context *c, struct numbers *x, uint32_t k,
 		return err;
 	const struct first_defects *w = &x->defects;
 	/* if infinities turned into NaN, such as Inf - Inf, the node that made them is to blame */
-	bool from_inf = w->nan && w->inf && inherited(&x->trace, w->nan, has_inf);
+	bool from_inf = w->nan && w->inf && is_inherited(&x->trace, w->nan, has_inf);
 	const struct node *node = w->nan && !from_inf ? w->nan : w->inf ? w->inf : w->nan;
 	rows[n++] = (struct diag_row){"the output", value_say(c->d, s)};
 	if (input)

@@ -219,7 +219,7 @@ static void advance_reference(struct pair_work *w, uint32_t id)
 /* ---- repeating a step on the reference's inputs ------------------------------------------------ */
 
 /* Operands of a repeated step. */
-struct repeat {
+struct repetition {
 	struct pair_work *w;
 	const struct call *call;
 	const struct tensor **in;
@@ -231,7 +231,7 @@ struct repeat {
 	struct arena arena; /* of the lists above, and of host values (strings, sequences) that the step makes */
 };
 
-static void *alloc_host(struct repeat *r, size_t bytes)
+static void *alloc_host(struct repetition *r, size_t bytes)
 {
 	void *p = mem_alloc(bytes ? bytes : 1, MEM_STAGING);
 
@@ -242,7 +242,7 @@ static void *alloc_host(struct repeat *r, size_t bytes)
 
 static int alloc_output(const struct call *c, uint32_t i, enum dtype t, const struct shape *s)
 {
-	struct repeat *r = c->owner;
+	struct repetition *r = c->owner;
 	size_t bytes;
 
 	if (!tensor_bytes(t, s, LAYOUT_ROW, &bytes) || c->out[i]->device)
@@ -254,14 +254,14 @@ static int alloc_output(const struct call *c, uint32_t i, enum dtype t, const st
 
 static struct arena *output_arena(const struct call *c, uint32_t i)
 {
-	struct repeat *r = c->owner;
+	struct repetition *r = c->owner;
 
 	(void)i;
 	return &r->arena;
 }
 
 /* Converts to the element type of `to`: plans of another precision have operands of another type. */
-static bool convert_type(struct repeat *r, const struct tensor *from, struct tensor *to)
+static bool convert_type(struct repetition *r, const struct tensor *from, struct tensor *to)
 {
 	int64_t n = tensor_count(from);
 
@@ -273,7 +273,7 @@ static bool convert_type(struct repeat *r, const struct tensor *from, struct ten
 }
 
 /* Reorders a row-major tensor to the layout of `to`. */
-static bool convert_layout(struct repeat *r, const struct tensor *from, struct tensor *to)
+static bool convert_layout(struct repetition *r, const struct tensor *from, struct tensor *to)
 {
 	const struct tensor *in[] = {from};
 	struct tensor *out[] = {to};
@@ -285,7 +285,7 @@ static bool convert_layout(struct repeat *r, const struct tensor *from, struct t
 }
 
 /* Moves the tensor's bytes from the host to new memory of the device. */
-static bool copy_to_device(struct repeat *r, struct tensor *t, int device)
+static bool copy_to_device(struct repetition *r, struct tensor *t, int device)
 {
 	const struct runtime *rt = r->w->got.rt;
 	struct buffer *b = &r->buffers[r->nbuffers];
@@ -301,7 +301,7 @@ static bool copy_to_device(struct repeat *r, struct tensor *t, int device)
 }
 
 /* Makes *x the reference's value in the type, layout and place of the step's own operand. False if that is impossible. */
-static bool match_operand(struct repeat *r, const struct tensor *ref, const struct tensor *own,
+static bool match_operand(struct repetition *r, const struct tensor *ref, const struct tensor *own,
 			  struct tensor *x)
 {
 	struct tensor row = *ref, *now = &row;
@@ -347,7 +347,7 @@ static bool is_overwritten(const struct call *call, const struct tensor *own)
  * Sets the repeated step's inputs to the reference's values; those that the reference does not keep stay the step's own.
  * *fed: at least one differs from the step's own. False if the step cannot be repeated.
  */
-static bool set_inputs(struct repeat *r, bool *fed)
+static bool set_inputs(struct repetition *r, bool *fed)
 {
 	const struct step *s = r->call->step;
 	struct pair_work *w = r->w;
@@ -372,7 +372,7 @@ static bool set_inputs(struct repeat *r, bool *fed)
 	return true;
 }
 
-static bool set_outputs(struct repeat *r)
+static bool set_outputs(struct repetition *r)
 {
 	const struct step *s = r->call->step;
 	const struct runtime *rt = r->w->got.rt;
@@ -404,11 +404,11 @@ static bool set_outputs(struct repeat *r)
 	return true;
 }
 
-static void repeat_begin(struct repeat *r, struct pair_work *w, const struct call *call)
+static void repeat_begin(struct repetition *r, struct pair_work *w, const struct call *call)
 {
 	uint32_t nin = call->step->nin, nout = call->step->nout;
 
-	*r = (struct repeat){.w = w, .call = call};
+	*r = (struct repetition){.w = w, .call = call};
 	r->in = arena_new_n(&r->arena, const struct tensor *, nin + 1);
 	r->out = arena_new_n(&r->arena, struct tensor *, nout + 1);
 	r->inputs = arena_new_n(&r->arena, struct tensor, nin + 1);
@@ -417,7 +417,7 @@ static void repeat_begin(struct repeat *r, struct pair_work *w, const struct cal
 	r->buffers = arena_new_n(&r->arena, struct buffer, (size_t)nin + nout + 1);
 }
 
-static void repeat_end(struct repeat *r)
+static void repeat_end(struct repetition *r)
 {
 	const struct runtime *rt = r->w->got.rt;
 
@@ -433,7 +433,7 @@ static void repeat_end(struct repeat *r)
 enum repeated { SAME_INPUTS, REPEATED, NOT_REPEATED };
 
 /* Repeats the step on the reference's inputs if these differ from its own. */
-static enum repeated repeat(struct repeat *r, struct diag *d)
+static enum repeated repeat_step(struct repetition *r, struct diag *d)
 {
 	bool fed = false;
 
@@ -527,7 +527,7 @@ static void record_distances(struct pair_work *w, const struct node *n, uint32_t
 }
 
 /* Compares output i, as the step made it and as the repeated step made it, with the reference's value. */
-static int compare_output(struct pair_work *w, const struct call *call, struct repeat *r,
+static int compare_output(struct pair_work *w, const struct call *call, struct repetition *r,
 			  enum repeated how, uint32_t i, struct pair_node **entry)
 {
 	const struct node *n = call->step->node;
@@ -560,7 +560,7 @@ static int compare_step(struct pair_work *w, const struct call *call)
 {
 	const struct step *s = call->step;
 	struct pair_node *entry = NULL;
-	struct repeat r;
+	struct repetition r;
 	int err = 0;
 
 	w->since++;
@@ -574,7 +574,7 @@ static int compare_step(struct pair_work *w, const struct call *call)
 	}
 	repeat_begin(&r, w, call);
 	struct diag d = {0};
-	enum repeated how = repeat(&r, &d);
+	enum repeated how = repeat_step(&r, &d);
 	for (uint32_t i = 0; i < s->nout && !err; i++)
 		if (call->out[i] && s->node->out[i] != NO_VALUE)
 			err = compare_output(w, call, &r, how, i, &entry);
@@ -692,7 +692,7 @@ static void match_values(struct pair_work *w)
 	arena_free(&tmp);
 }
 
-static void prepare(struct pair_work *w)
+static void prepare_comparison(struct pair_work *w)
 {
 	struct arena *a = &w->c->arena;
 	struct pair *p = w->p;
@@ -812,7 +812,7 @@ int pair_run(struct check_context *c, struct pair *p, const struct tensor *const
 	err = side_in_this_thread(p) == TURN_GOT ? w->ref.err : w->got.err;
 	if (err)
 		return err;
-	prepare(w);
+	prepare_comparison(w);
 	err = run_both(w);
 	if (!err)
 		gather_outputs(w);

@@ -39,7 +39,8 @@ struct pair {
 	struct distance *outputs; /* by position among the model's outputs */
 	uint32_t noutputs;
 	struct value_stats *ref_stats, *got_stats; /* of the outputs, by position */
-	size_t held, peak; /* bytes of the reference's values in memory: now, and at most */
+	size_t held,
+		peak; /* bytes of the reference's values kept in memory: currently, and at the peak */
 	struct pair_work *work;
 };
 

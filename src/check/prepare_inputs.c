@@ -40,8 +40,8 @@ struct input_set *generate_inputs(struct check_context *c, const struct texts *d
 /* ---- guessing sizes of free dimensions when all inputs are generated */
 
 /*
- * The request's --dim texts, and "x.2=64" for each free dimension that is not the first of its input and not the batch.
- * first_only: for the first input that has such dimensions, not for all.
+ * The request's --dim texts, and "x.2=64" for each free dimension after the first of an input, except one that has the
+ * same symbol as the first (the batch). first_only: for the first input that has such dimensions, not for all.
  */
 static struct texts guess_dims(struct check_context *c, const struct model *m, int64_t size,
 			       bool first_only)

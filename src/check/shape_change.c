@@ -61,7 +61,7 @@ static const struct tensor **run_fresh_session(struct check_context *c, const st
 }
 
 /* Names in *f the first node whose output differs from a fresh session's although its inputs agree. */
-static void find_node(struct check_context *c, const struct input_set *in, struct finding *f)
+static void name_differing_node(struct check_context *c, const struct input_set *in, struct finding *f)
 {
 	struct diag quiet = {0}, *all = c->d;
 	struct pair p = {
@@ -104,7 +104,7 @@ static int compare_outputs(struct check_context *c, const struct input_set *in,
 						  x.beyond, x.count)
 					    : shape_str(&d->arena, &got[i]->shape, NULL));
 		if (d->last)
-			find_node(c, in, d->last);
+			name_differing_node(c, in, d->last);
 		return -E_SHAPE_STATE;
 	}
 	return 0;

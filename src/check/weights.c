@@ -52,7 +52,7 @@ static void count_any(const struct tensor *t, struct odd_elements *o)
 }
 
 /* The first node that reads the value, to name in a finding; NULL: none. */
-static const struct node *reader(const struct graph *g, const struct value *v)
+static const struct node *first_reader(const struct graph *g, const struct value *v)
 {
 	return v->nusers ? g->node[v->users[0]] : NULL;
 }
@@ -60,7 +60,7 @@ static const struct node *reader(const struct graph *g, const struct value *v)
 static void add_finding(struct weight_check *w, enum severity s, enum code code,
 			const struct graph *g, const struct value *v, const char *message)
 {
-	const struct node *n = reader(g, v);
+	const struct node *n = first_reader(g, v);
 	const struct finding f = {
 		.code = code,
 		.severity = s,
@@ -98,7 +98,7 @@ static void check_weight(struct weight_check *w, const struct graph *g, const st
 			fmt(d, "%" PRId64 " of %" PRId64 " elements are infinite", o.inf, o.count));
 	if (o.denormal) {
 		check_name_add(&w->tiny, v->name);
-		w->tiny_reader = w->tiny_reader ? w->tiny_reader : reader(g, v);
+		w->tiny_reader = w->tiny_reader ? w->tiny_reader : first_reader(g, v);
 		w->tiny_count += o.denormal;
 		w->tiny_many |= o.denormal * 100 >= o.count;
 	}
@@ -116,8 +116,7 @@ static void check_weights_of(struct weight_check *w, const struct graph *g)
 			continue;
 		map_set(&w->seen, arena_dup(&w->a, &v->init, sizeof(v->init)), sizeof(v->init), 1);
 		check_weight(w, g, v);
-		weights_drop(w->c->file,
-			     v->init); /* frees the pages that were read; the file still has them */
+		weights_drop(w->c->file, v->init); /* checked: its pages may leave memory */
 	}
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		for (uint32_t k = 0; !g->node[i]->dead && k < g->node[i]->nsub; k++)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static void differ(struct difference *d, int64_t i, double got, double want)
+static void add_difference(struct difference *d, int64_t i, double got, double want)
 {
 	if (!d->beyond++) {
 		d->first = i;
@@ -18,7 +18,7 @@ static void compare_number(struct difference *d, int64_t i, double got, double w
 {
 	if (isnan(got) || isnan(want) || isinf(got) || isinf(want)) {
 		if (!(isnan(got) && isnan(want)) && !(got == want))
-			differ(d, i, got, want);
+			add_difference(d, i, got, want);
 		return;
 	}
 	double diff = fabs(got - want);
@@ -35,10 +35,10 @@ static void compare_number(struct difference *d, int64_t i, double got, double w
 	d->norm_want += want * want;
 	d->norm_diff += diff * diff;
 	if (diff > t.atol + t.rtol * fabs(want))
-		differ(d, i, got, want);
+		add_difference(d, i, got, want);
 }
 
-/* A complex element is two numbers. */
+/* Compares complex elements as pairs of numbers; indices count the elements, not the numbers. */
 static void compare_complex(struct difference *d, const struct tensor *got,
 			    const struct tensor *want, int64_t n, struct tolerance t)
 {
@@ -56,11 +56,11 @@ static void compare_strings(struct difference *d, const struct tensor *got,
 		size_t lg, lw;
 		const char *g = tensor_string(got, i, &lg), *w = tensor_string(want, i, &lw);
 		if (lg != lw || (lg && memcmp(g, w, lg)))
-			differ(d, i, NAN, NAN);
+			add_difference(d, i, NAN, NAN);
 	}
 }
 
-static bool wide_integer(enum dtype t)
+static bool is_64_bit_integer(enum dtype t)
 {
 	return t == DT_I64 || t == DT_U64;
 }
@@ -93,7 +93,7 @@ static void compare_parts(const struct tensor *got, const struct tensor *want, s
 		compare_strings(d, got, want, n);
 	} else if (type == DT_C64 || type == DT_C128) {
 		compare_complex(d, got, want, n, t);
-	} else if (wide_integer(type)) { /* a double would round: equal is equal, the rest by distance */
+	} else if (is_64_bit_integer(type)) { /* a double may round them to the same number: compare as integers first */
 		for (int64_t i = 0; i < n; i++)
 			if (elem_i64(type, got->data, i) != elem_i64(type, want->data, i))
 				compare_number(d, i, elem_f64(type, got->data, i),

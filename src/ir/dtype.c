@@ -13,24 +13,24 @@ static const struct {
 #undef DTYPE
 };
 
-static bool known(enum dtype t)
+static bool is_known(enum dtype t)
 {
 	return (unsigned)t < DT_COUNT && table[t].name;
 }
 
 const char *dtype_name(enum dtype t)
 {
-	return known(t) ? table[t].name : "?";
+	return is_known(t) ? table[t].name : "?";
 }
 
 unsigned dtype_bits(enum dtype t)
 {
-	return known(t) ? table[t].bits : 0;
+	return is_known(t) ? table[t].bits : 0;
 }
 
 enum dtype_class dtype_class(enum dtype t)
 {
-	return known(t) ? table[t].cls : DT_OTHER;
+	return is_known(t) ? table[t].cls : DT_OTHER;
 }
 
 enum dtype dtype_parse(const char *name)
@@ -41,7 +41,7 @@ enum dtype dtype_parse(const char *name)
 	} aliases[] = {{"float32", DT_F32}, {"float64", DT_F64}, {"half", DT_F16}};
 
 	for (int t = 1; t < DT_COUNT; t++)
-		if (known((enum dtype)t) &&
+		if (is_known((enum dtype)t) &&
 		    (!strcmp(name, table[t].name) || !strcmp(name, table[t].other)))
 			return (enum dtype)t;
 	for (size_t i = 0; i < sizeof(aliases) / sizeof(*aliases); i++)
@@ -100,8 +100,8 @@ uint16_t f32_to_f16(float f)
 
 struct f8_format {
 	int mantissa, bias;
-	bool fnuz;    /* no infinities, no negative zero: 0x80 is the one NaN */
-	bool has_inf; /* E5M2 */
+	bool fnuz;    /* has neither infinities nor a negative zero; 0x80 is its only NaN */
+	bool has_inf; /* only E5M2 has infinities */
 };
 
 static struct f8_format f8_format(enum dtype t)
@@ -136,7 +136,7 @@ float f8_to_f32(enum dtype t, uint8_t b)
 	return b & 0x80 ? -v : v;
 }
 
-/* E8M0 has powers of two only; the specification's default rounds up. */
+/* E8M0 represents powers of two only; rounds up, the default of ONNX's Cast (round_mode "up"). */
 static uint8_t f32_to_e8m0(float v)
 {
 	int e;
@@ -174,7 +174,7 @@ uint8_t f32_to_f8(enum dtype t, float v, bool saturate)
 		return f.fnuz ? 0 : sign;
 	if (e - 1 < 1 - f.bias)
 		e = 2 - f.bias; /* denormal: the spacing of the smallest normal */
-	/* round to the format's spacing, then read the code off: codes are consecutive */
+	/* round to a multiple of the format's spacing; consecutive values have consecutive codes, so the code follows from q */
 	float q = nearbyintf(ldexpf(a, f.mantissa + 1 - e));
 	int code = (e - 2 + f.bias) * (1 << f.mantissa) + (int)q;
 	if (code > most)
@@ -191,7 +191,7 @@ static float f4_to_f32(uint8_t n)
 	return n & 8 ? -values[n & 7] : values[n & 7];
 }
 
-/* Saturates. */
+/* Values beyond the range become the largest, 6 or -6. */
 static uint8_t f32_to_f4(float v)
 {
 	static const float limits[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
@@ -287,7 +287,10 @@ void elem_set_i64(enum dtype t, void *data, int64_t i, int64_t v)
 	}
 }
 
-/* double to integer with the wrap of two's complement and no undefined behaviour */
+/*
+ * Converts a double to an integer without the undefined behaviour of a plain cast. From 2^63 to 2^64 the bits are those of
+ * the unsigned integer; NaN and other values out of range become INT64_MIN.
+ */
 static int64_t wrap_f64(double v)
 {
 	if (!(v > -0x1p63 && v < 0x1p63)) {

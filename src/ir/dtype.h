@@ -20,12 +20,12 @@ enum dtype_class { DT_FLOAT, DT_INT, DT_UINT, DT_COMPLEX, DT_OTHER };
 const char *dtype_name(enum dtype t); /* "f32"; "?" for an unknown number */
 unsigned dtype_bits(enum dtype t);    /* of one element; 0 for an unknown number */
 enum dtype_class dtype_class(enum dtype t);
-enum dtype dtype_parse(const char *name); /* "f32" or "float"/"float32"; DT_NONE where unknown */
+enum dtype dtype_parse(const char *name); /* "f32", "float" or "float32"; DT_NONE: unknown name */
 
-/* Bytes that count elements take (sub-byte types packed, rounded up); false on overflow. */
+/* Bytes that `count` elements take; types of less than a byte are packed. False on overflow. */
 bool dtype_bytes(enum dtype t, int64_t count, size_t *bytes);
 
-/* Type masks: one bit a dtype, four for what holds it. */
+/* Type masks: one bit per dtype, and bits for sequences, optionals and maps. */
 #define T_BIT(t)     (UINT64_C(1) << (t))
 #define T_SEQ	     (UINT64_C(1) << 40)
 #define T_OPT	     (UINT64_C(1) << 41)
@@ -70,8 +70,8 @@ bool dtype_bytes(enum dtype t, int64_t count, size_t *bytes);
 #define T_ALL_24 (T_ALL_23 | T_F8E8M0)
 
 /*
- * Conversions of one number. Narrowing rounds half to even; overflow goes to
- * infinity where the type has one (float8 saturation is Cast's business).
+ * Conversions of one number. Narrowing rounds half to even; overflow becomes infinity if the type has one. Cast may ask
+ * for saturation of float8 instead, see f32_to_f8.
  */
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
@@ -87,21 +87,22 @@ static inline uint16_t f32_to_bf16(float f)
 	uint32_t u;
 	memcpy(&u, &f, sizeof(u));
 	if ((u & 0x7fffffffu) > 0x7f800000u)
-		return (uint16_t)(u >> 16 | 0x40); /* keep a NaN one */
+		return (uint16_t)(u >> 16 |
+				  0x40); /* a NaN must not become an infinity when its low bits are cut */
 	return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
-/* float8 (t: one of the five); saturate: to the largest finite value. */
+/* t: one of the five float8 types. saturate: overflow becomes the largest finite value. */
 float f8_to_f32(enum dtype t, uint8_t bits);
 uint8_t f32_to_f8(enum dtype t, float f, bool saturate);
 
-/* Element i of packed or plain data as a double / an int64 (integers exact); not for strings. */
+/* Element i of the data as a double or an int64, in which integers are exact; data of small types is packed. No strings. */
 double elem_f64(enum dtype t, const void *data, int64_t i);
 int64_t elem_i64(enum dtype t, const void *data, int64_t i);
-/* The other way: rounds half to even, integers wrap. */
+/* Sets element i: floats are rounded half to even, integers wrap around. */
 void elem_set_f64(enum dtype t, void *data, int64_t i, double v);
 void elem_set_i64(enum dtype t, void *data, int64_t i, int64_t v);
 
-/* Whole runs at once, for kernels that compute in fp32: F16, BF16, F32, F64, F8*, F4 <-> float. */
+/* Convert n elements from index `first` on, for kernels that compute in fp32. t: F16, BF16, F32, F64, F8* or F4. */
 void to_f32(enum dtype t, const void *src, int64_t first, int64_t n, float *dst);
 void from_f32(enum dtype t, const float *src, int64_t n, void *dst, int64_t first);
 

@@ -97,7 +97,7 @@ struct node *graph_add_node(struct graph *g, const struct op *op, void *params, 
 
 void node_set_in(struct graph *g, struct node *n, uint32_t i, uint32_t v)
 {
-	if (i >= n->nin) { /* make room before the captures; what lies between is left out */
+	if (i >= n->nin) { /* make room before the captures; inputs between the last and i are omitted ones */
 		uint32_t *in = arena_new_n(g->arena, uint32_t, i + 1 + n->ncap);
 		memcpy(in, n->in, n->nin * sizeof(*in));
 		for (uint32_t k = n->nin; k <= i; k++)
@@ -139,7 +139,7 @@ void graph_replace(struct graph *g, uint32_t old, uint32_t with)
 				continue;
 			n->in[i] = with;
 			add_use(g, with, n->id);
-			break; /* one entry a use: the others come with their own */
+			break; /* users has one entry per use, so each entry replaces one input */
 		}
 	}
 	o->nusers = 0;
@@ -162,7 +162,7 @@ void graph_remove_node(struct graph *g, struct node *n)
 	n->dead = true;
 }
 
-/* Names of some nodes that the sort could not place. */
+/* Fails with the names of a few nodes that the sort could not place. waits: by node id, inputs not yet made. */
 static int report_cycle(struct graph *g, const uint32_t *waits, struct diag *d)
 {
 	const char *names = "";
@@ -174,11 +174,12 @@ static int report_cycle(struct graph *g, const uint32_t *waits, struct diag *d)
 			shown++;
 		}
 	}
-	return FAIL(d, E_MODEL_CYCLE, .expected = "nodes that can be put in an order",
-		    .actual = fmt(d, "nodes that wait for one another: %s", names));
+	return FAIL(d, E_MODEL_CYCLE, .expected = "nodes that can be sorted topologically",
+		    .actual = fmt(d, "nodes that depend on one another: %s", names));
 }
 
-/* Kahn's algorithm with a heap-free ready list: a binary heap over ids keeps the file's order. */
+/* The nodes that are ready in Kahn's algorithm, as a binary heap of ids: the smallest goes first, which keeps the file's
+ * order. */
 struct ready {
 	uint32_t *ids;
 	uint32_t n;
@@ -280,7 +281,7 @@ int64_t model_new_dim(struct model *m)
 struct dim_times {
 	int64_t dim, base, factor;
 };
-enum { MOST_TIMES = 256 }; /* they are searched one by one */
+enum { MAX_MULTIPLES = 256 }; /* a bound, as the list is searched linearly */
 
 int64_t dim_parts(const struct model *m, int64_t dim, int64_t *base)
 {
@@ -302,11 +303,11 @@ int64_t dim_times(struct model *m, int64_t sym, int64_t factor)
 	for (uint32_t i = 0; i < m->ntimes; i++)
 		if (m->times[i].base == sym && m->times[i].factor == factor)
 			return m->times[i].dim;
-	if (m->ntimes == MOST_TIMES)
+	if (m->ntimes == MAX_MULTIPLES)
 		return DIM_UNKNOWN;
 	if (!m->times)
-		m->times = arena_new_n(&m->arena, struct dim_times, MOST_TIMES);
-	/* a name for people: the file may have the same for something else */
+		m->times = arena_new_n(&m->arena, struct dim_times, MAX_MULTIPLES);
+	/* the name is for people only: the file may use it for another symbol, so it is not looked up */
 	const char *name =
 		arena_printf(&m->arena, "%s*%" PRId64, m->symbols[DIM_SYM_ID(sym)], factor);
 	int64_t dim = DIM_SYM(add_symbol(m, name));

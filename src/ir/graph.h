@@ -2,19 +2,17 @@
 #ifndef IR_GRAPH_H
 #define IR_GRAPH_H
 /*
- * What a model is: values and nodes, joined by ids. The generic graph holds for
- * every shape; what is known of the values for one set of shapes lies in an
- * array of vinfo beside it (a plan's), indexed by value id.
+ * A model: values and nodes that refer to each other by ids. The graph is valid for all input shapes; what a
+ * plan knows of the values for one set of shapes is in the plan's own array of vinfo, indexed by value id.
  *
- * Everything lives in the graph's arena. Nodes and values never move; removed
- * ones stay, marked dead.
+ * Everything lives in the graph's arena. Nodes and values never move; a removed node stays, marked dead.
  */
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/field.h"
 #include "ir/tensor.h"
 
-#define NO_VALUE UINT32_MAX /* an optional input or output that is left out */
+#define NO_VALUE UINT32_MAX /* an optional input or output that is omitted */
 #define NO_NODE	 UINT32_MAX
 
 struct op; /* ops/op.h */
@@ -23,10 +21,10 @@ struct op; /* ops/op.h */
 struct vinfo {
 	struct type type;
 	struct shape shape;	    /* of a tensor; rank -1 unknown */
-	const struct tensor *known; /* its value, where it is known */
+	const struct tensor *known; /* its contents, if all are known; otherwise NULL */
 	/*
-	 * Contents of an integer tensor of rank 0 or 1 as far as they are known,
-	 * with symbols: rank is the number of elements. NULL: nothing known.
+	 * Contents of an integer tensor of rank 0 or 1 as far as they are known: `rank` elements, each a number, a
+	 * symbol or DIM_UNKNOWN. NULL: nothing is known.
 	 */
 	const struct shape *ints;
 	enum layout layout;
@@ -35,34 +33,34 @@ struct vinfo {
 struct value {
 	uint32_t id;
 	uint32_t producer;	   /* node id; NO_NODE for inputs and initializers */
-	const char *name;	   /* "" where the model gives none */
-	const struct tensor *init; /* initializer or folded constant */
-	struct vinfo info;	   /* generic: as far as it holds for all shapes */
-	uint32_t *users;	   /* node ids, one entry a use (captures too) */
+	const char *name;	   /* "": the model gives none */
+	const struct tensor *init; /* initializer or folded constant; otherwise NULL */
+	struct vinfo info;	   /* what holds for all input shapes */
+	uint32_t *users;	   /* node ids, one entry per use, captures included */
 	uint32_t nusers, cap;
 	bool is_input, is_output;
 };
 
-/* Where a node came from; outlives the graph's rewriting. */
+/* Where a node came from; it is kept when rewrites replace the node. */
 struct origin {
-	const char *name; /* as the file says; made up as OP_K where it says nothing */
-	const char *op;	  /* operator as the file says, with its domain unless ai.onnx */
-	int since;	  /* since-version that the imported opset selects; 0 unknown */
-	const struct origin *const *fused; /* what a fused node stands for */
+	const char *name; /* the node's name in the file; OP_K if it has none */
+	const char *op;	  /* the operator in the file, with its domain unless that is ai.onnx */
+	int since;	  /* the operator's version that the imported opset selects; 0: unknown */
+	const struct origin *const *fused; /* the nodes that were fused into this one */
 	uint32_t nfused;
 };
 
 struct node {
 	uint32_t id;
-	const struct op *op; /* NULL where this build has no row for it */
+	const struct op *op; /* NULL: this build does not know the operator */
 	void *params;	     /* op->params_size bytes */
 	uint32_t *in;	     /* nin formal inputs, then ncap captures of the bodies */
 	uint32_t *out;
 	uint32_t nin, ncap, nout;
-	struct graph **sub; /* bodies: then/else, body */
+	struct graph **sub; /* bodies: of If then and else, of Loop and Scan the body */
 	uint32_t nsub;
 	const struct origin *origin;
-	const char *type, *domain; /* as the file says; domain "" for ai.onnx */
+	const char *type, *domain; /* as in the file; domain "" for ai.onnx */
 	int version;		   /* imported opset version of the domain */
 	bool dead;
 };
@@ -76,7 +74,7 @@ struct graph {
 	uint32_t nin, ncap, nout;
 	/* of a body: its capture j is the owning node's capture capture[j], node->in[node->nin + capture[j]] */
 	uint32_t *capture;
-	const char **out_name; /* outputs keep their names through rewriting */
+	const char **out_name; /* outputs keep their names when rewrites replace their values */
 	uint32_t *order;       /* live nodes in topological order, set by graph_sort */
 	uint32_t norder;
 	const char *name;
@@ -108,44 +106,45 @@ struct model {
 	struct graph *graph;
 	size_t file_bytes;     /* of the model file */
 	size_t external_bytes; /* of its external data that are mapped */
-	size_t dropped_bytes; /* of mapped weights whose pages were given back, as kernels have packed them */
+	size_t dropped_bytes; /* of mapped weights whose pages were released after kernels had packed them */
 	size_t nfunctions;   /* model-local functions (they are inlined) */
-	uint32_t file_nodes; /* of the main graph as it was read, before anything rewrote it */
-	void *maps;	     /* onnx/weights.c's; released by onnx_unload */
+	uint32_t file_nodes; /* of the main graph in the file, before any rewrite */
+	void *maps;	     /* belongs to onnx/weights.c; released by onnx_unload */
 };
 
 struct graph *graph_new(struct arena *a, struct model *m, const char *name);
 struct value *graph_add_value(struct graph *g, const char *name);
-/* A constant: a value whose init is t. */
+/* Adds a constant: a value whose init is t. t must live as long as the graph. */
 struct value *graph_add_const(struct graph *g, const char *name, const struct tensor *t);
 /*
- * A node with given ids (copied); uses and producers are entered. params may be NULL
- * (cleared ones are made). Put into no order: call graph_sort before using g->order.
+ * Adds a node, and enters it as user of its inputs and producer of its outputs. The ids are copied. params may be NULL.
+ * The node has no place in g->order before graph_sort is called.
  */
 struct node *graph_add_node(struct graph *g, const struct op *op, void *params, const uint32_t *in,
 			    uint32_t nin, const uint32_t *out, uint32_t nout,
 			    const struct origin *origin);
-/* Change input i (may be nin: appends; only where ncap is 0). v may be NO_VALUE. */
+/* Changes input i; i may be beyond the last, then inputs between are NO_VALUE. v may be NO_VALUE. Captures stay. */
 void node_set_in(struct graph *g, struct node *n, uint32_t i, uint32_t v);
-/* Make n's inputs exactly these. Captures stay. */
+/* Replaces all inputs of the node by these. Captures stay. */
 void node_set_ins(struct graph *g, struct node *n, const uint32_t *in, uint32_t nin);
-/* Every use of `old`, graph outputs included, becomes a use of `with`. */
+/* Replaces every use of `old`, graph outputs included, by a use of `with`. */
 void graph_replace(struct graph *g, uint32_t old, uint32_t with);
 void graph_remove_node(struct graph *g, struct node *n);
-/* Topological order, stable by node id; E-MODEL-CYCLE names the nodes of a cycle. */
+/* Sets g->order: a topological order, by node id where that is free. E-MODEL-CYCLE names nodes of a cycle. */
 int graph_sort(struct graph *g, struct diag *d);
-/* The symbol's number, made where it is new. */
+/* The number of the symbol of this name, which is added if it is new. */
 uint32_t model_symbol(struct model *m, const char *name);
-/* A symbol nobody named: "?1", "?2", ... */
+/* A new symbol without a name in the model: "?1", "?2", ... */
 int64_t model_new_dim(struct model *m);
 /*
- * The symbol for `factor` times a symbol, and back: what dim is a multiple of (in *base; 0: it is a
- * size) and how often. m may be NULL, where no dim is a multiple.
+ * dim_times: the dimension that is `factor` times the symbol `sym`; DIM_UNKNOWN if m is NULL or has too many of them.
+ * dim_parts is its inverse: *base is the symbol of which dim is a multiple, and the result the factor. For a size, *base
+ * is 0 and the result the size; for any other dimension, *base is dim and the result 1.
  */
 int64_t dim_times(struct model *m, int64_t sym, int64_t factor);
 int64_t dim_parts(const struct model *m, int64_t dim, int64_t *base);
 const struct origin *origin_new(struct arena *a, const char *name, const char *op, int since);
-/* Origin of a node that stands for several. */
+/* The origin of a node into which n others were fused; origins that are themselves fused are flattened. */
 const struct origin *origin_fused(struct arena *a, const char *op, const struct origin *const *of,
 				  uint32_t n);
 

@@ -48,7 +48,7 @@ struct shape shape_of(int rank, const int64_t *dims)
 	return s;
 }
 
-/* One dimension of a broadcast; false where both are sizes that differ. */
+/* Broadcasts one dimension; false if both are sizes that differ and neither is 1. */
 static bool broadcast_dim(int64_t a, int64_t b, int64_t *out)
 {
 	if (a == b || b == 1)
@@ -57,7 +57,7 @@ static bool broadcast_dim(int64_t a, int64_t b, int64_t *out)
 		*out = b;
 	else if (a >= 0 && b >= 0)
 		return false;
-	else if (a >= 0 || b >= 0) /* a size other than 1 wins over a symbol */
+	else if (a >= 0 || b >= 0) /* a size other than 1: the symbol must be 1 or equal to it */
 		*out = a >= 0 ? a : b;
 	else
 		*out = DIM_UNKNOWN;

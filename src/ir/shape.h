@@ -4,7 +4,7 @@
 /*
  * Shapes. A dimension is a size (>= 0), unknown (-1), or a symbol: a dim_param
  * of the model, numbered by the model's symbol table (DIM_SYM(k) = -2-k).
- * Equal symbols are equal sizes. While a plan is made all shapes are sizes.
+ * Equal symbols are equal sizes. A plan is made for sizes only, without symbols.
  */
 #include "base/diag.h"
 
@@ -36,18 +36,21 @@ static inline bool shape_known(const struct shape *s)
 	return s->rank >= 0;
 }
 bool shape_equal(const struct shape *a, const struct shape *b);
-/* Elements of a known shape; 1 for a scalar; -1 where unknown or over INT64_MAX. */
+/* Number of elements; 1 for a scalar; -1 if a dimension is unknown or the number exceeds INT64_MAX. */
 int64_t shape_count(const struct shape *s);
-/* Product of dim[from..to); same errors. */
+/* Product of the dimensions from `from` to `to` - 1; -1 as for shape_count. */
 int64_t shape_span(const struct shape *s, int from, int to);
 struct shape shape_of(int rank, const int64_t *dims);
-/* numpy broadcasting of a and b, symbols kept where they are safe; false where they cannot. */
+/*
+ * The shape to which a and b are broadcast by numpy's rules. A dimension of the result is a symbol only if that is right
+ * for every size, otherwise unknown. False if the shapes cannot be broadcast.
+ */
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out);
-/* Elements to step over per dimension in row-major order; 0 for a dimension of 1 (broadcast). */
+/* Row-major strides in elements; 0 for a dimension of size 1, so that it can be broadcast. */
 void shape_strides(const struct shape *s, int64_t *strides);
-/* Strides of s seen as `as` (right-aligned broadcast): 0 along what repeats. */
+/* Strides in elements for reading s as if it were broadcast to the shape `as`: 0 along the dimensions that repeat. */
 void shape_broadcast_strides(const struct shape *s, const struct shape *as, int64_t *strides);
-/* axis in -rank..rank-1 to 0..rank-1; -1 where out of range. */
+/* Converts an axis from -rank..rank-1 to 0..rank-1; -1 if it is out of range. */
 int axis_of(int64_t axis, int rank);
 /* "[1,3,224,224]", "[batch,128]" with names (NULL: "?"), "[?]", "[...]" for unknown rank. */
 const char *shape_str(struct arena *a, const struct shape *s, const char *const *symbols);

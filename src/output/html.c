@@ -47,7 +47,7 @@ static const char style[] =
 	".legend{font-size:13px;color:var(--dim);margin:0 4px 6px}.legend i{display:inline-block;width:10px;"
 	"height:10px;border-radius:3px;margin:0 5px 0 14px}.legend i:first-child{margin-left:0}\n";
 
-/* Click on a head: the table is sorted by that column, again: the other way round. */
+/* A click on a column's head sorts the table by that column; another click reverses the order. */
 static const char script[] =
 	"document.querySelectorAll('th').forEach(h=>h.onclick=()=>{const t=h.closest('table'),"
 	"k=h.cellIndex,b=t.tBodies[0],d=h.dataset.d=h.dataset.d==='1'?'-1':'1';"
@@ -56,7 +56,7 @@ static const char script[] =
 	"return d*(typeof p=='number'&&typeof q=='number'?q-p:String(p).localeCompare(q))})"
 	".forEach(r=>b.append(r))})";
 
-static void escaped(struct str *h, const char *text)
+static void add_escaped(struct str *h, const char *text)
 {
 	for (const char *s = text ? text : ""; *s; s++) {
 		const char *as = *s == '<'   ? "&lt;"
@@ -68,34 +68,34 @@ static void escaped(struct str *h, const char *text)
 		if (as)
 			str_add(h, as);
 		else if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f)
-			str_addf(h, "\\x%02x", c); /* HTML has no such characters */
+			str_addf(h, "\\x%02x", c); /* HTML does not allow control characters */
 		else
 			str_add_n(h, s, 1);
 	}
 }
 
-static void element(struct str *h, const char *open, const char *text, const char *close)
+static void add_element(struct str *h, const char *open, const char *text, const char *close)
 {
 	str_add(h, open);
-	escaped(h, text);
+	add_escaped(h, text);
 	str_add(h, close);
 }
 
 void page_begin(struct page *p, struct arena *a, const char *title, const char *subtitle)
 {
 	*p = (struct page){.html.arena = a};
-	element(&p->html,
-		"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-		"<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
-		title, "</title>\n<style>");
+	add_element(&p->html,
+		    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+		    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>",
+		    title, "</title>\n<style>");
 	str_add(&p->html, style);
-	element(&p->html, "</style></head><body><main>\n<h1>", title, "</h1>\n");
+	add_element(&p->html, "</style></head><body><main>\n<h1>", title, "</h1>\n");
 	if (subtitle)
-		element(&p->html, "<p class=\"sub\">", subtitle, "</p>\n");
+		add_element(&p->html, "<p class=\"sub\">", subtitle, "</p>\n");
 }
 
-/* Facts and tiles stand in a box of their own, closed by what comes next. */
-static void part(struct page *p, int want)
+/* Facts and tiles have an enclosing element each: closes that of the last part and opens that of part `want`. */
+static void switch_part(struct page *p, int want)
 {
 	static const char *const open[] = {"", "<dl>", "<div class=\"tiles\">", ""};
 	static const char *const close[] = {"", "</dl>\n", "</div>\n", ""};
@@ -109,37 +109,37 @@ static void part(struct page *p, int want)
 
 void page_fact(struct page *p, const char *name, const char *text)
 {
-	part(p, PAGE_FACTS);
-	element(&p->html, "<dt>", name, "</dt>");
-	element(&p->html, "<dd>", text, "</dd>\n");
+	switch_part(p, PAGE_FACTS);
+	add_element(&p->html, "<dt>", name, "</dt>");
+	add_element(&p->html, "<dd>", text, "</dd>\n");
 }
 
 void page_tile(struct page *p, const char *name, const char *value, const char *note)
 {
-	part(p, PAGE_TILES);
-	element(&p->html, "<div class=\"tile\"><span>", name, "</span>");
-	element(&p->html, "<b>", value, "</b>");
-	element(&p->html, "<span>", note, "</span></div>\n");
+	switch_part(p, PAGE_TILES);
+	add_element(&p->html, "<div class=\"tile\"><span>", name, "</span>");
+	add_element(&p->html, "<b>", value, "</b>");
+	add_element(&p->html, "<span>", note, "</span></div>\n");
 }
 
 void page_section(struct page *p, const char *title, const char *text)
 {
-	part(p, PAGE_BODY);
-	element(&p->html, "<h2>", title, "</h2>\n");
+	switch_part(p, PAGE_BODY);
+	add_element(&p->html, "<h2>", title, "</h2>\n");
 	if (text)
 		page_text(p, text);
 }
 
 void page_text(struct page *p, const char *text)
 {
-	part(p, PAGE_BODY);
-	element(&p->html, "<p>", text, "</p>\n");
+	switch_part(p, PAGE_BODY);
+	add_element(&p->html, "<p>", text, "</p>\n");
 }
 
 void page_pre(struct page *p, const char *text)
 {
-	part(p, PAGE_BODY);
-	element(&p->html, "<pre>", text, "</pre>\n");
+	switch_part(p, PAGE_BODY);
+	add_element(&p->html, "<pre>", text, "</pre>\n");
 }
 
 void page_note(struct page *p, enum severity s, const char *text)
@@ -147,28 +147,28 @@ void page_note(struct page *p, enum severity s, const char *text)
 	static const char *const open[] = {"<p>", "<p class=\"warning\">\xe2\x9a\xa0 ",
 					   "<p class=\"error\">\xe2\x9c\x97 "};
 
-	part(p, PAGE_BODY);
-	element(&p->html, open[s], text, "</p>\n");
+	switch_part(p, PAGE_BODY);
+	add_element(&p->html, open[s], text, "</p>\n");
 }
 
 void page_good(struct page *p, const char *text)
 {
-	part(p, PAGE_BODY);
-	element(&p->html, "<p class=\"good\">\xe2\x9c\x93 ", text, "</p>\n");
+	switch_part(p, PAGE_BODY);
+	add_element(&p->html, "<p class=\"good\">\xe2\x9c\x93 ", text, "</p>\n");
 }
 
 /* ---- tables */
 
 void page_table(struct page *p, const char *const *heads, const char *align)
 {
-	part(p, PAGE_BODY);
+	switch_part(p, PAGE_BODY);
 	p->align = align;
 	p->columns = strlen(align);
 	p->column = 0;
 	str_add(&p->html, "<div class=\"scroll\"><table><thead><tr>");
 	for (size_t i = 0; i < p->columns && heads[i]; i++) {
 		str_addf(&p->html, "<th class=\"%c\">", align[i]);
-		element(&p->html, "", heads[i], "</th>");
+		add_element(&p->html, "", heads[i], "</th>");
 	}
 	str_add(&p->html, "</tr></thead><tbody>\n");
 }
@@ -192,7 +192,7 @@ static void close_cell(struct page *p)
 void page_cell(struct page *p, const char *text)
 {
 	open_cell(p);
-	element(&p->html, ">", text, "");
+	add_element(&p->html, ">", text, "");
 	close_cell(p);
 }
 
@@ -200,7 +200,7 @@ void page_number(struct page *p, double value, const char *text)
 {
 	open_cell(p);
 	str_addf(&p->html, " data-v=\"%.9g\"", isfinite(value) ? value : -1);
-	element(&p->html, ">", text, "");
+	add_element(&p->html, ">", text, "");
 	close_cell(p);
 }
 
@@ -227,9 +227,10 @@ void page_table_end(struct page *p)
 enum { WIDTH = 1000, LEFT = 84, RIGHT = 16, TOP = 14, BOTTOM = 44, HEIGHT = 280 };
 
 struct axis {
-	double low, high;   /* in the values' unit */
-	double from, to;    /* on the page */
-	double step, scale; /* of ticks; values are divided by scale to be shown */
+	double low, high; /* range of the values */
+	double from, to;  /* where low and high are on the page */
+	double step;	  /* between ticks, in the values' unit */
+	double scale;	  /* labels show the value divided by scale */
 	const char *unit;
 	int digits;
 };
@@ -256,7 +257,7 @@ static void choose_unit(struct axis *x, enum page_unit unit, double largest)
 	}
 }
 
-/* Round numbers between low and high, about `ticks` of them. */
+/* Chooses about `ticks` ticks at round numbers, and widens the range to the ticks around low and high. */
 static void make_axis(struct axis *x, double low, double high, enum page_unit unit, int ticks)
 {
 	if (!(high > low)) {
@@ -279,20 +280,20 @@ static double on_page(const struct axis *x, double v)
 	return x->from + (v - x->low) / (x->high - x->low) * (x->to - x->from);
 }
 
-static void figure(struct page *p, const char *title, int height)
+static void begin_figure(struct page *p, const char *title, int height)
 {
-	part(p, PAGE_BODY);
-	element(&p->html, "<figure><figcaption>", title, "</figcaption>\n");
+	switch_part(p, PAGE_BODY);
+	add_element(&p->html, "<figure><figcaption>", title, "</figcaption>\n");
 	str_addf(&p->html, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, height);
-	element(&p->html, "", title, "\">\n");
+	add_element(&p->html, "", title, "\">\n");
 }
 
-static void figure_end(struct page *p)
+static void end_figure(struct page *p)
 {
 	str_add(&p->html, "</svg></figure>\n");
 }
 
-static void x_axis(struct page *p, const struct axis *x, const char *label)
+static void draw_x_axis(struct page *p, const struct axis *x, const char *label)
 {
 	struct str *h = &p->html;
 	int bottom = HEIGHT - BOTTOM;
@@ -306,11 +307,11 @@ static void x_axis(struct page *p, const struct axis *x, const char *label)
 	}
 	str_addf(h, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + WIDTH - RIGHT) / 2,
 		 HEIGHT - 8);
-	escaped(h, label);
+	add_escaped(h, label);
 	str_addf(h, "%s%s%s</text>\n", *x->unit ? " (" : "", x->unit, *x->unit ? ")" : "");
 }
 
-static void y_axis(struct page *p, const struct axis *y, const char *label)
+static void draw_y_axis(struct page *p, const struct axis *y, const char *label)
 {
 	struct str *h = &p->html;
 
@@ -325,11 +326,11 @@ static void y_axis(struct page *p, const struct axis *y, const char *label)
 	}
 	str_addf(h, "<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">",
 		 (TOP + HEIGHT - BOTTOM) / 2);
-	escaped(h, label);
+	add_escaped(h, label);
 	str_addf(h, "%s%s%s</text>\n", *y->unit ? " (" : "", y->unit, *y->unit ? ")" : "");
 }
 
-/* Lines over x; labels that would lie on one another move down a line. */
+/* Draws vertical lines; a label that would overlap the last one is moved down by a line. */
 static void draw_marks(struct page *p, const struct axis *x, const struct page_mark *m, size_t n)
 {
 	double last = -1e9;
@@ -347,20 +348,20 @@ static void draw_marks(struct page *p, const struct axis *x, const struct page_m
 			 "<text class=\"ink\" x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">",
 			 at, at, TOP, HEIGHT - BOTTOM, left ? at - 4 : at + 4, TOP + 11 + 14 * row,
 			 left ? "end" : "start");
-		element(&p->html, "", m[i].label, "</text>\n");
+		add_element(&p->html, "", m[i].label, "</text>\n");
 	}
 }
 
 /* ---- plots */
 
-enum { MOST_BINS = 60, MOST_POINTS = 1500, COLORS = 6 };
+enum { MAX_BINS = 60, MAX_POINTS = 1500, COLORS = 6 };
 
 struct bins {
 	struct axis x, y;
-	size_t count[MOST_BINS], n, beyond;
+	size_t count[MAX_BINS], n, beyond;
 };
 
-/* Freedman and Diaconis' width; what lies far out on the right is told in words. */
+/* Bins of Freedman and Diaconis' width. Values far to the right are only counted, so that they do not squeeze the rest. */
 static void fill_bins(struct bins *b, const double *sorted, size_t n, enum page_unit unit)
 {
 	double spread = stats_quantile(sorted, n, 0.75) - stats_quantile(sorted, n, 0.25);
@@ -370,7 +371,7 @@ static void fill_bins(struct bins *b, const double *sorted, size_t n, enum page_
 
 	high = high > far && far > low ? far : high;
 	make_axis(&b->x, low, high, unit, 8);
-	b->n = (size_t)fmin(fmax(width > 0 ? (b->x.high - b->x.low) / width : 20, 12), MOST_BINS);
+	b->n = (size_t)fmin(fmax(width > 0 ? (b->x.high - b->x.low) / width : 20, 12), MAX_BINS);
 	for (size_t i = 0; i < n; i++) {
 		double at = (sorted[i] - b->x.low) / (b->x.high - b->x.low) * (double)b->n;
 		if (at > (double)b->n) {
@@ -382,7 +383,7 @@ static void fill_bins(struct bins *b, const double *sorted, size_t n, enum page_
 		most = fmax(most, (double)b->count[k]);
 	}
 	make_axis(&b->y, 0, most, PAGE_NUMBER, 5);
-	if (b->y.step < 1) { /* nothing happens half a time */
+	if (b->y.step < 1) { /* counts are integers */
 		b->y.step = 1;
 		b->y.digits = 0;
 		b->y.high = ceil(most);
@@ -419,25 +420,25 @@ void page_histogram(struct page *p, const char *title, enum page_unit unit, cons
 
 	if (b && sorted) {
 		fill_bins(b, sorted, n, unit);
-		figure(p, title, HEIGHT);
-		y_axis(p, &b->y, "count");
+		begin_figure(p, title, HEIGHT);
+		draw_y_axis(p, &b->y, "count");
 		draw_bins(p, b);
-		x_axis(p, &b->x, unit == PAGE_SECONDS ? "time" : "");
+		draw_x_axis(p, &b->x, unit == PAGE_SECONDS ? "time" : "");
 		draw_marks(p, &b->x, marks, nmarks);
 		if (b->beyond)
 			str_addf(&p->html,
-				 "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%zu further to the right, "
+				 "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%zu more beyond the right edge, "
 				 "up to %.4g %s</text>\n",
 				 WIDTH - RIGHT, HEIGHT - 8, b->beyond, sorted[n - 1] / b->x.scale,
 				 b->x.unit);
-		figure_end(p);
+		end_figure(p);
 	}
 	free(sorted);
 	free(b);
 }
 
-/* The end of a long name tells more than its beginning. */
-static void short_label(struct str *h, const char *label)
+/* Shortens a long name at its beginning, as nodes of a model differ mostly in the ends of their names. */
+static void add_short_label(struct str *h, const char *label)
 {
 	size_t n = strlen(label), most = 46;
 
@@ -447,7 +448,7 @@ static void short_label(struct str *h, const char *label)
 		while (utf8_continues(*label))
 			label++;
 	}
-	escaped(h, label);
+	add_escaped(h, label);
 }
 
 void page_bars(struct page *p, const char *title, const struct page_bar *bar, size_t n)
@@ -460,25 +461,25 @@ void page_bars(struct page *p, const char *title, const struct page_bar *bar, si
 		return;
 	for (size_t i = 0; i < n; i++)
 		most = fmax(most, bar[i].value);
-	figure(p, title, (int)n * ROW + 12);
+	begin_figure(p, title, (int)n * ROW + 12);
 	for (size_t i = 0; i < n; i++) {
 		double width = most > 0 ? bar[i].value / most * (WIDTH - LABEL - TEXT) : 0;
 		int y = 6 + (int)i * ROW;
 		str_addf(h, "<text class=\"ink\" x=\"%d\" y=\"%d\" text-anchor=\"end\">",
 			 LABEL - 10, y + 15);
-		short_label(h, bar[i].label);
+		add_short_label(h, bar[i].label);
 		str_addf(h,
 			 "</text><rect x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"2\" "
 			 "fill=\"var(--s0)\"><title>",
 			 LABEL, y + 3, fmax(width, 1), ROW - 6);
-		element(h, "", bar[i].label, "</title></rect>");
+		add_element(h, "", bar[i].label, "</title></rect>");
 		str_addf(h, "<text x=\"%.1f\" y=\"%d\">", LABEL + fmax(width, 1) + 8, y + 15);
-		element(h, "", bar[i].text, "</text>\n");
+		add_element(h, "", bar[i].text, "</text>\n");
 	}
-	figure_end(p);
+	end_figure(p);
 }
 
-static double x_of(const struct page_series *s, size_t i)
+static double x_at(const struct page_series *s, size_t i)
 {
 	return s->x ? s->x[i] : (double)i;
 }
@@ -489,7 +490,7 @@ static void plot_range(const struct page_plot *plot, struct axis *x, struct axis
 
 	for (size_t k = 0; k < plot->nseries; k++)
 		for (size_t i = 0; i < plot->series[k].n; i++) {
-			double at[2] = {x_of(&plot->series[k], i), plot->series[k].y[i]};
+			double at[2] = {x_at(&plot->series[k], i), plot->series[k].y[i]};
 			for (int j = 0; j < 2 && isfinite(at[1]); j++) {
 				low[j] = fmin(low[j], at[j]);
 				high[j] = fmax(high[j], at[j]);
@@ -505,6 +506,7 @@ static void plot_range(const struct page_plot *plot, struct axis *x, struct axis
 	y->to = TOP;
 }
 
+/* The state of drawing one series as an SVG path. */
 struct pen {
 	struct str *h;
 	const struct axis *x, *y;
@@ -530,10 +532,10 @@ static void pen_to(struct pen *pen, const struct page_series *s, double x, doubl
 	pen->last_y = py;
 }
 
-/* Of too many points, the lowest and the highest of each run. */
+/* Draws the series; if it has too many points, the lowest and the highest of each group of consecutive points. */
 static void draw_series(struct pen *pen, const struct page_series *s)
 {
-	size_t runs = s->n > MOST_POINTS ? MOST_POINTS / 2 : s->n;
+	size_t runs = s->n > MAX_POINTS ? MAX_POINTS / 2 : s->n;
 
 	pen->down = false;
 	for (size_t r = 0; r < runs; r++) {
@@ -545,23 +547,23 @@ static void draw_series(struct pen *pen, const struct page_series *s)
 				high = i;
 		}
 		size_t first = low < high ? low : high, second = low < high ? high : low;
-		pen_to(pen, s, x_of(s, first), s->y[first]);
+		pen_to(pen, s, x_at(s, first), s->y[first]);
 		if (second != first)
-			pen_to(pen, s, x_of(s, second), s->y[second]);
+			pen_to(pen, s, x_at(s, second), s->y[second]);
 	}
 }
 
-static void legend(struct page *p, const struct page_plot *plot)
+static void add_legend(struct page *p, const struct page_plot *plot)
 {
 	str_add(&p->html, "<p class=\"legend\">");
 	for (size_t k = 0; k < plot->nseries; k++) {
 		str_addf(&p->html, "<i style=\"background:var(--s%zu)\"></i>", k % COLORS);
-		escaped(&p->html, plot->series[k].name);
+		add_escaped(&p->html, plot->series[k].name);
 	}
 	str_add(&p->html, "</p>\n");
 }
 
-/* Few points are worth a dot each, with their numbers under the mouse. */
+/* A series of few points gets a dot for each, which shows its numbers as a tooltip. */
 static void draw_dots(struct page *p, const struct pen *pen, const struct page_series *s, size_t color)
 {
 	for (size_t i = 0; i < s->n && s->n <= 64 && !s->dots; i++)
@@ -569,8 +571,8 @@ static void draw_dots(struct page *p, const struct pen *pen, const struct page_s
 			str_addf(&p->html,
 				 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"var(--s%zu)\">"
 				 "<title>%.6g: %.5g %s</title></circle>\n",
-				 on_page(pen->x, x_of(s, i)), on_page(pen->y, s->y[i]), color,
-				 x_of(s, i) / pen->x->scale, s->y[i] / pen->y->scale, pen->y->unit);
+				 on_page(pen->x, x_at(s, i)), on_page(pen->y, s->y[i]), color,
+				 x_at(s, i) / pen->x->scale, s->y[i] / pen->y->scale, pen->y->unit);
 }
 
 void page_plot(struct page *p, const struct page_plot *plot)
@@ -579,10 +581,10 @@ void page_plot(struct page *p, const struct page_plot *plot)
 	struct pen pen = {&p->html, &x, &y, false, 0};
 
 	plot_range(plot, &x, &y);
-	part(p, PAGE_BODY);
-	figure(p, plot->title, HEIGHT);
-	y_axis(p, &y, plot->y_label);
-	x_axis(p, &x, plot->x_label);
+	switch_part(p, PAGE_BODY);
+	begin_figure(p, plot->title, HEIGHT);
+	draw_y_axis(p, &y, plot->y_label);
+	draw_x_axis(p, &x, plot->x_label);
 	for (size_t k = 0; k < plot->nseries; k++) {
 		const struct page_series *s = &plot->series[k];
 		str_addf(&p->html,
@@ -596,13 +598,13 @@ void page_plot(struct page *p, const struct page_plot *plot)
 	draw_marks(p, &x, plot->marks, plot->nmarks);
 	str_add(&p->html, "</svg>");
 	if (plot->nseries > 1)
-		legend(p, plot);
+		add_legend(p, plot);
 	str_add(&p->html, "</figure>\n");
 }
 
 const char *page_end(struct page *p)
 {
-	part(p, PAGE_BODY);
+	switch_part(p, PAGE_BODY);
 	str_add(&p->html, "</main><script>");
 	str_add(&p->html, script);
 	str_add(&p->html, "</script></body></html>\n");

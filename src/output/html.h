@@ -2,13 +2,13 @@
 #ifndef OUTPUT_HTML_H
 #define OUTPUT_HTML_H
 /*
- * One self-contained HTML page: no network, no outside file, light and dark. What is given as text is
- * escaped.
+ * Writes one self-contained HTML page: it loads nothing from the network or other files, and has a light and a dark
+ * color scheme. All text that callers pass is escaped. Call the functions in the order in which their parts appear:
  *
  *   struct page p;
  *   page_begin(&p, &arena, "infer profile: resnet50.onnx", "cpu, 500 runs");
- *   page_fact(&p, "device", "cpu: ...");                             any number
- *   page_tile(&p, "median", "12.3 ms", "95 % within 12.2 to 12.4");  any number
+ *   page_fact(&p, "device", "cpu: ...");                             any number of times
+ *   page_tile(&p, "median", "12.3 ms", "95 % within 12.2 to 12.4");  any number of times
  *   page_section(&p, "Latency", "Each run's time in the steady state.");
  *   page_histogram(...); page_bars(...); page_plot(...);
  *   page_table(&p, heads, "lrr"); page_cell(&p, "..."); ...; page_table_end(&p);
@@ -31,20 +31,22 @@ void page_fact(struct page *p, const char *name, const char *text);
 void page_tile(struct page *p, const char *name, const char *value, const char *note); /* note: NULL */
 void page_section(struct page *p, const char *title, const char *text); /* text: NULL */
 void page_text(struct page *p, const char *text);
-void page_pre(struct page *p, const char *text); /* text as it stands, in a fixed font */
-/* A sentence with the color of its severity; SEV_NOTE: plain. good: nothing is wrong. */
+void page_pre(struct page *p, const char *text); /* preformatted text in a monospaced font */
+/* A sentence in the color of its severity, SEV_NOTE without color; page_good: one that says that nothing is wrong. */
 void page_note(struct page *p, enum severity s, const char *text);
 void page_good(struct page *p, const char *text);
 
 /*
- * heads: NULL ends; align: one letter a column: l left, t left and may take several lines, r right, m fixed
- * font, s a share (see page_share). Click a head: sorts.
+ * Begins a table, which readers can sort by clicking a column's head. heads: one per column. align: one letter per
+ * column: l left, t left and may wrap, r right, m monospaced, s a share (see page_share); it must live until
+ * page_table_end.
  */
 void page_table(struct page *p, const char *const *heads, const char *align);
-void page_cell(struct page *p, const char *text); /* left to right; after the last a new row starts */
-/* A cell that sorts by a number and shows text. */
+/* The next cell of the row; after the last column the next row starts. */
+void page_cell(struct page *p, const char *text);
+/* A cell that shows text and is sorted by value. */
 void page_number(struct page *p, double value, const char *text);
-void page_share(struct page *p, double share); /* 0..1 with a bar */
+void page_share(struct page *p, double share); /* from 0 to 1, shown in percent with a bar */
 void page_table_end(struct page *p);
 
 /* A vertical line in a plot. */
@@ -56,32 +58,32 @@ void page_histogram(struct page *p, const char *title, enum page_unit unit, cons
 		    size_t n, const struct page_mark *marks, size_t nmarks);
 
 struct page_bar {
-	const char *label, *text; /* text: shown behind the bar */
+	const char *label, *text; /* text: shown after the bar */
 	double value;
 };
 void page_bars(struct page *p, const char *title, const struct page_bar *bar, size_t n);
 
 struct page_series {
 	const char *name;
-	const double *x, *y; /* x NULL: 0, 1, 2, ... ; a y that is no number leaves a gap */
+	const double *x, *y; /* x NULL: 0, 1, 2, ...; a y that is NaN or infinite leaves a gap */
 	size_t n;
-	bool dots;  /* points without a line */
-	bool steps; /* the value holds until the next */
+	bool dots;  /* draw points without a line */
+	bool steps; /* draw a step function: each value holds until the next */
 };
 struct page_plot {
 	const char *title, *x_label, *y_label;
 	enum page_unit x_unit, y_unit;
 	const struct page_series *series;
 	size_t nseries;
-	const struct page_mark *marks; /* over x */
+	const struct page_mark *marks; /* positions on the x axis */
 	size_t nmarks;
 	bool from_zero; /* the y axis starts at 0 */
 };
 void page_plot(struct page *p, const struct page_plot *plot);
 
-/* The whole page, closed; in the arena. */
+/* Ends the page. Its complete text, in the arena. */
 const char *page_end(struct page *p);
-/* Closes and writes it, whole or not at all. E-OUTPUT. */
+/* Ends the page and writes it to a file, completely or not at all. E-OUTPUT. */
 int page_save(struct page *p, const char *path, struct diag *d);
 
 #endif

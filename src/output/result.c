@@ -31,8 +31,8 @@ static void split_lines(const char *p, size_t n, struct labels *out, struct aren
 	}
 }
 
-static int labels_meta(const char *key, const struct model *m, struct labels *out, struct arena *a,
-		       struct diag *d)
+static int load_metadata_labels(const char *key, const struct model *m, struct labels *out,
+				struct arena *a, struct diag *d)
 {
 	const char **keys = arena_new_n(a, const char *, m->nmeta + 1);
 
@@ -60,7 +60,7 @@ int labels_load(const char *spec, const struct model *m, struct labels *out, str
 
 	*out = (struct labels){0};
 	if (str_starts(spec, "meta:"))
-		return labels_meta(spec + 5, m, out, a, d);
+		return load_metadata_labels(spec + 5, m, out, a, d);
 	int rc = file_map(spec, &f, E_LABELS, d);
 	if (rc)
 		return rc;
@@ -86,14 +86,14 @@ bool decode_parse(const char *spec, int64_t *blank)
 	return !*end && *blank >= 0;
 }
 
-/* An output seen as [batch, steps, classes]; time_first: as [steps, batch, classes]. */
+/* An output viewed as [batch, steps, classes], or, with time_first, as [steps, batch, classes]. */
 struct steps {
 	const struct tensor *t;
 	int64_t batch, steps, classes;
 	bool time_first;
 };
 
-static bool as_steps(const struct tensor *t, struct steps *s)
+static bool view_as_steps(const struct tensor *t, struct steps *s)
 {
 	if (!t || t->type.kind != V_TENSOR || dtype_class(tensor_dtype(t)) != DT_FLOAT)
 		return false;
@@ -103,7 +103,7 @@ static bool as_steps(const struct tensor *t, struct steps *s)
 		return false;
 	*s = (struct steps){
 		.t = t, .batch = r == 3 ? dim[0] : 1, .steps = dim[r - 2], .classes = dim[r - 1]};
-	/* speech models put time first: seen where only that axis is long */
+	/* some speech models have [steps, 1, classes]: only the first axis is longer than 1 */
 	if (r == 3 && dim[1] == 1 && dim[0] > 1) {
 		s->time_first = true;
 		s->batch = dim[1];
@@ -112,7 +112,7 @@ static bool as_steps(const struct tensor *t, struct steps *s)
 	return true;
 }
 
-/* Labels name all classes; or all but the blank; or all but the blank and a space, which is last. */
+/* Labels may name all classes, all except the blank, or all except the blank and the last class, which is the space. */
 static bool labels_fit(const struct labels *l, int64_t classes)
 {
 	int64_t n = (int64_t)l->n;
@@ -147,8 +147,8 @@ static int64_t best_class(const struct steps *s, int64_t at)
 	return best;
 }
 
-static const char *spell(const struct steps *s, int64_t b, int64_t blank, const struct labels *l,
-			 struct arena *a)
+static const char *decode_element(const struct steps *s, int64_t b, int64_t blank,
+				  const struct labels *l, struct arena *a)
 {
 	struct str text = {.arena = a};
 	int64_t before = -1;
@@ -164,8 +164,8 @@ static const char *spell(const struct steps *s, int64_t b, int64_t blank, const 
 	return str_get(&text);
 }
 
-static int no_text(const struct output *out, size_t n, const struct labels *l, int64_t classes,
-		   struct diag *d)
+static int fail_no_text(const struct output *out, size_t n, const struct labels *l, int64_t classes,
+			struct diag *d)
 {
 	struct str all = {.arena = &d->arena};
 
@@ -180,31 +180,33 @@ static int no_text(const struct output *out, size_t n, const struct labels *l, i
 	for (size_t i = 0; i < n; i++)
 		str_addf(&all, "%s%s %s", i ? ", " : "", out[i].name,
 			 out[i].tensor ? shape_str(&d->arena, &out[i].tensor->shape, NULL) : "");
-	return FAIL(d, E_LABELS, .message = "no output spells text",
-		    .expected = "one of floats, of [batch, steps, classes]", .actual = str_get(&all));
+	return FAIL(d, E_LABELS, .message = "no output can be decoded as text",
+		    .expected = "an output of floats with shape [batch, steps, classes]",
+		    .actual = str_get(&all));
 }
 
-/* The first output that spells text in these labels. */
-static int find_text(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
-		     struct steps *s, const struct output **which, struct diag *d)
+/* Finds the first output that can be decoded with these labels. */
+static int find_text_output(const struct output *out, size_t n, int64_t blank,
+			    const struct labels *labels, struct steps *s,
+			    const struct output **which, struct diag *d)
 {
 	int64_t seen = -1;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!as_steps(out[i].tensor, s))
+		if (!view_as_steps(out[i].tensor, s))
 			continue;
 		if (seen < 0)
 			seen = s->classes;
 		if (!labels_fit(labels, s->classes))
 			continue;
 		if (blank >= s->classes)
-			return FAIL(d, E_LABELS, .message = "the blank is none of the classes",
+			return FAIL(d, E_LABELS, .message = "the blank is not one of the classes",
 				    .expected = fmt(d, "blank= below %" PRId64, s->classes),
 				    .actual = fmt(d, "%" PRId64, blank));
 		*which = &out[i];
 		return 0;
 	}
-	return d ? no_text(out, n, labels, seen, d) : -E_LABELS;
+	return d ? fail_no_text(out, n, labels, seen, d) : -E_LABELS;
 }
 
 int decode_ctc(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
@@ -212,20 +214,20 @@ int decode_ctc(const struct output *out, size_t n, int64_t blank, const struct l
 {
 	const struct output *which;
 	struct steps s;
-	int rc = find_text(out, n, blank, labels, &s, &which, d);
+	int rc = find_text_output(out, n, blank, labels, &s, &which, d);
 
 	if (rc)
 		return rc;
 	*to = (struct decoded){.output = which->name};
 	to->text = arena_new_n(a, const char *, (size_t)s.batch + 1);
 	for (int64_t b = 0; b < s.batch; b++)
-		to->text[to->n++] = spell(&s, b, blank, labels, a);
+		to->text[to->n++] = decode_element(&s, b, blank, labels, a);
 	return 0;
 }
 
 /* ---- ranking */
 
-static bool rankable(const struct tensor *t, int64_t *classes)
+static bool has_classes(const struct tensor *t, int64_t *classes)
 {
 	if (!t || t->type.kind != V_TENSOR || tensor_dtype(t) == DT_STRING ||
 	    dtype_class(tensor_dtype(t)) == DT_COMPLEX || t->shape.rank < 1)
@@ -239,7 +241,7 @@ struct scored {
 	int64_t index;
 };
 
-/* Largest first, NaN last, equal ones in their order. */
+/* Order of ranking: largest value first, NaN last, equal values by index. */
 static int best_first(const void *a, const void *b)
 {
 	const struct scored *x = a, *y = b;
@@ -251,8 +253,8 @@ static int best_first(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
-static void rank_one(const struct output *out, int64_t classes, int64_t k, struct ranked *r,
-		     struct arena *a)
+static void rank_output(const struct output *out, int64_t classes, int64_t k, struct ranked *r,
+			struct arena *a)
 {
 	const struct tensor *t = out->tensor;
 	struct arena scratch = {0};
@@ -276,26 +278,28 @@ static void rank_one(const struct output *out, int64_t classes, int64_t k, struc
 	*r = (struct ranked){.output = out, .rows = rows, .k = k, .index = index, .value = value};
 }
 
-static bool ranks(const struct output *out, const struct labels *labels, int64_t *classes)
+static bool can_rank(const struct output *out, const struct labels *labels, int64_t *classes)
 {
-	return rankable(out->tensor, classes) && (!labels->n || (int64_t)labels->n == *classes);
+	return has_classes(out->tensor, classes) && (!labels->n || (int64_t)labels->n == *classes);
 }
 
 /* Whether some output can be ranked with these labels. */
-static int find_ranks(const struct output *out, size_t n, const struct labels *labels, struct diag *d)
+static int check_rankable(const struct output *out, size_t n, const struct labels *labels,
+			  struct diag *d)
 {
 	int64_t classes, seen = -1;
 
 	for (size_t i = 0; i < n; i++) {
-		if (ranks(&out[i], labels, &classes))
+		if (can_rank(&out[i], labels, &classes))
 			return 0;
-		if (seen < 0 && rankable(out[i].tensor, &classes))
+		if (seen < 0 && has_classes(out[i].tensor, &classes))
 			seen = classes;
 	}
 	if (!labels->n && seen < 0 && !n)
 		return 0;
 	if (seen < 0)
-		return FAIL(d, E_LABELS, .message = "no output has a last axis of classes to rank");
+		return FAIL(d, E_LABELS,
+			    .message = "no output has classes along its last axis to rank");
 	return FAIL(d, E_LABELS, .message = "the labels do not fit the classes",
 		    .expected = fmt(d, "%" PRId64 " labels", seen),
 		    .actual = fmt(d, "%zu", labels->n));
@@ -304,17 +308,17 @@ static int find_ranks(const struct output *out, size_t n, const struct labels *l
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
 		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d)
 {
-	int rc = find_ranks(out, n, labels, d);
+	int rc = check_rankable(out, n, labels, d);
 	int64_t classes;
 
 	*used = 0;
 	for (size_t i = 0; i < n && !rc; i++)
-		if (ranks(&out[i], labels, &classes))
-			rank_one(&out[i], classes, k, &lists[(*used)++], a);
+		if (can_rank(&out[i], labels, &classes))
+			rank_output(&out[i], classes, k, &lists[(*used)++], a);
 	return rc;
 }
 
-/* ---- before there are values */
+/* ---- checks before the run */
 
 int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
 {
@@ -337,16 +341,16 @@ int results_check(const struct graph *g, const struct wanted *w, struct diag *d)
 			if (t[i].shape.dim[k] < 0)
 				t[i].shape.dim[k] = 1;
 	}
-	int rc = known && w->rank ? find_ranks(out, g->nout, w->labels, d) : 0;
+	int rc = known && w->rank ? check_rankable(out, g->nout, w->labels, d) : 0;
 	if (known && w->text && !rc)
-		rc = find_text(out, g->nout, w->blank, w->labels, &s, &which, d);
+		rc = find_text_output(out, g->nout, w->blank, w->labels, &s, &which, d);
 	arena_free(&a);
 	return rc;
 }
 
 /* ---- printing */
 
-/* In quotes, so that where a string ends is seen. */
+/* Prints the string in quotes, with control characters escaped, so that its end is visible. */
 static void print_string(const char *s, size_t n, FILE *stream)
 {
 	static const char from[] = "\n\t\r\"\\", into[] = "ntr\"\\";
@@ -431,8 +435,8 @@ void print_outputs(const struct output *out, size_t n, int64_t limit, FILE *stre
 		print_value(out[i].name, out[i].tensor, limit, stream);
 }
 
-/* "[0,3]": which row of the axes before the last. */
-static const char *row_name(const struct tensor *t, int64_t row, struct arena *a)
+/* "[0,3]": the indices of a row along all axes except the last. */
+static const char *row_indices(const struct tensor *t, int64_t row, struct arena *a)
 {
 	struct shape at = t->shape;
 
@@ -449,7 +453,7 @@ void print_ranked(const struct ranked *r, const struct labels *labels, FILE *str
 	for (int64_t row = 0; row < r->rows; row++) {
 		struct arena a = {0};
 		fprintf(stream, "%s%s%s\n", r->output->name, r->rows > 1 ? " " : "",
-			r->rows > 1 ? row_name(r->output->tensor, row, &a) : "");
+			r->rows > 1 ? row_indices(r->output->tensor, row, &a) : "");
 		for (int64_t i = row * r->k; i < (row + 1) * r->k; i++)
 			if (labels->n)
 				fprintf(stream, "%8" PRId64 "  %-13.7g  %s\n", r->index[i],

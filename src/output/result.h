@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef OUTPUT_RESULT_H
 #define OUTPUT_RESULT_H
-/* What outputs say to a person: values, best classes, text. */
+/* Shows a model's outputs to people: their values, the best classes with labels, or the text that they spell. */
 #include "base/diag.h"
 #include "base/json_write.h"
 #include "ir/graph.h"
@@ -9,36 +9,37 @@
 struct output {
 	const char *name;
 	const struct tensor *tensor; /* NULL or V_NONE: an optional without a value */
-	const char *path;	     /* file it was written to; NULL: none */
+	const char *path;	     /* the file to which it was written; NULL: none */
 };
 
-/* ---- names of classes */
+/* ---- labels: names of classes */
 
 struct labels {
 	const char **v;
 	size_t n;
 };
-/* spec: a file with a name a line, or "meta:KEY" of the model's metadata. E-LABELS. */
+/* spec: a file with one label per line, or "meta:KEY" for such text in the model's metadata. E-LABELS. */
 int labels_load(const char *spec, const struct model *m, struct labels *out, struct arena *a,
 		struct diag *d);
 
-/* ---- decoding */
+/* ---- decoding text (connectionist temporal classification, CTC) */
 
-/* "ctc" or "ctc:blank=N". E-OPTION. */
+/* Parses "ctc" or "ctc:blank=N"; *blank: the class that stands for no character, 0 by default. False if it is neither. */
 bool decode_parse(const char *spec, int64_t *blank);
-/*
- * The texts that the outputs spell, one a batch element: of the first output of [batch, steps, classes]
- * (or without batch) whose classes fit the labels. Without labels, class numbers parted by blanks.
- */
+/* The texts that an output spells, one per batch element. */
 struct decoded {
-	const char *output;
+	const char *output; /* its name */
 	const char **text;
 	size_t n;
 };
+/*
+ * Decodes the first output of shape [batch, steps, classes] or [steps, classes] whose number of classes fits the labels;
+ * without labels, text has the numbers of the classes, separated by spaces. E-LABELS if no output fits.
+ */
 int decode_ctc(const struct output *out, size_t n, int64_t blank, const struct labels *labels,
 	       struct decoded *to, struct arena *a, struct diag *d);
 
-/* ---- the best along the last axis */
+/* ---- ranking the classes along the last axis */
 
 struct ranked {
 	const struct output *output;
@@ -47,13 +48,13 @@ struct ranked {
 	const double *value;
 };
 /*
- * Of every output that has numbers along a last axis of 2 and more; with labels, of those whose last
- * axis has as many (E-LABELS where none has). lists: room for n; *used of them.
+ * Ranks every output of numbers whose last axis has at least 2 elements; with labels, those whose last axis has as many
+ * elements as there are labels. lists: room for n; *used of them are filled. E-LABELS if no output can be ranked.
  */
 int rank_outputs(const struct output *out, size_t n, int64_t k, const struct labels *labels,
 		 struct ranked *lists, size_t *used, struct arena *a, struct diag *d);
 
-/* ---- before there are values */
+/* ---- checks before the run */
 
 struct wanted {
 	bool rank, text; /* --top, --decode */
@@ -61,14 +62,14 @@ struct wanted {
 	const struct labels *labels;
 };
 /*
- * Whether the graph's outputs, as far as their shapes are known, can be ranked or spelled: E-LABELS as
- * rank_outputs and decode_ctc would say it after the run.
+ * Whether the graph's outputs, as far as their shapes are known, can be ranked or decoded. E-LABELS now instead of from
+ * rank_outputs or decode_ctc after a long run.
  */
 int results_check(const struct graph *g, const struct wanted *w, struct diag *d);
 
-/* ---- to a stream */
+/* ---- writing to a stream or as JSON */
 
-/* limit: values of each tensor; 0: all. */
+/* limit: how many values of each tensor are shown; 0: all. */
 void print_outputs(const struct output *out, size_t n, int64_t limit, FILE *stream);
 void print_ranked(const struct ranked *r, const struct labels *labels, FILE *stream);
 void json_values(struct json *j, const char *key, const struct tensor *t, int64_t limit);

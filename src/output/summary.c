@@ -41,8 +41,8 @@ static bool has_numbers(const struct tensor *t)
 	return t && t->type.kind == V_TENSOR && tensor_dtype(t) != DT_STRING && tensor_count(t) > 0;
 }
 
-/* "min -1, max 1, mean 0.25; 3 NaN" */
-static const char *numbers(const struct tensor *t, struct arena *a)
+/* "min -1, max 1, mean 0.25, 3 NaN"; "" for a value without numbers. */
+static const char *describe_numbers(const struct tensor *t, struct arena *a)
 {
 	struct str b = {.arena = a};
 
@@ -75,7 +75,7 @@ static void print_tensor(const char *role, const char *name, const struct tensor
 	}
 	if (origin)
 		fprintf(stream, ", %s", origin);
-	const char *text = numbers(t, &a);
+	const char *text = describe_numbers(t, &a);
 	fprintf(stream, "%s%s\n", *text ? "; " : "", text);
 	arena_free(&a);
 }
@@ -98,7 +98,7 @@ static void print_model(const struct summary *s, FILE *stream)
 	arena_free(&a);
 }
 
-static const char *seconds(struct arena *a, uint64_t ns)
+static const char *format_seconds(struct arena *a, uint64_t ns)
 {
 	return str_seconds(a, (double)ns / 1e9);
 }
@@ -108,7 +108,7 @@ static uint64_t load_time(const struct summary *s)
 	return s->times.load + s->times.optimize;
 }
 
-/* Our counters of device memory beside what the driver says. */
+/* Bytes of device memory that infer itself has counted, to show beside the driver's number. */
 static uint64_t counted_on_device(void)
 {
 	uint64_t sum = 0;
@@ -124,10 +124,11 @@ static void print_device(const struct summary *s, FILE *stream)
 	uint64_t used = s->device[AFTER_RUN], counted = counted_on_device();
 	int64_t delta = (int64_t)(used - s->device[AFTER_PREPARE]);
 
-	fprintf(stream, "%-7s device, as the driver says: %s in use after prepare, %s%s first run",
-		"", str_bytes(&a, (int64_t)s->device[AFTER_PREPARE]), delta < 0 ? "-" : "+",
+	fprintf(stream,
+		"%-7s device, according to the driver: %s in use after prepare, %s%s first run", "",
+		str_bytes(&a, (int64_t)s->device[AFTER_PREPARE]), delta < 0 ? "-" : "+",
 		str_bytes(&a, delta < 0 ? -delta : delta));
-	fprintf(stream, "; counted here %s, the rest of %s by the driver and other programs\n",
+	fprintf(stream, "; infer itself uses %s, the driver and other programs the remaining %s\n",
 		str_bytes(&a, (int64_t)counted),
 		str_bytes(&a, used > counted ? (int64_t)(used - counted) : 0));
 	arena_free(&a);
@@ -178,8 +179,8 @@ void summary_print(const struct summary *s, FILE *stream)
 		print_tensor("output", s->outputs[i].name, s->outputs[i].tensor, s->outputs[i].path,
 			     stream);
 	fprintf(stream, "%-7s load %s, prepare %s, first run %s; %s since the start\n", "times",
-		seconds(&a, load_time(s)), seconds(&a, s->prepare), seconds(&a, s->first_run),
-		seconds(&a, s->total));
+		format_seconds(&a, load_time(s)), format_seconds(&a, s->prepare),
+		format_seconds(&a, s->first_run), format_seconds(&a, s->total));
 	const char *choices = session_choices(s->session, s->verbose, &a);
 	if (choices)
 		fprintf(stream, "%-7s %s\n", "tuning", choices);
@@ -282,7 +283,7 @@ static void json_memory(const struct summary *s, struct json *j)
 		json_end(j, '}');
 	}
 	if (s->device[AFTER_PREPARE]) {
-		json_object(j, "device_in_use"); /* by all programs, as the driver says */
+		json_object(j, "device_in_use"); /* by all programs, according to the driver */
 		json_uint(j, "prepare", s->device[AFTER_PREPARE]);
 		json_uint(j, "first_run", s->device[AFTER_RUN]);
 		json_end(j, '}');

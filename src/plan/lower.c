@@ -302,8 +302,7 @@ static struct step_plan *add_moving_step(struct lower *l, uint32_t slot, const s
 {
 	struct segment *s = l->s;
 	const struct node *n = l->g->node[l->g->order[l->at]];
-	bool fixed = shape_known(
-		&desc->shape); /* otherwise the size is known only when the value has been made */
+	bool fixed = shape_known(&desc->shape); /* otherwise the run must allocate the output */
 	uint32_t out = add_slot(l, s->slots[slot].value, desc, fixed ? PLACE_SLAB : PLACE_RUN),
 		 k = s->nsteps;
 	struct step_plan *p = add_step(l);
@@ -317,7 +316,7 @@ static struct step_plan *add_moving_step(struct lower *l, uint32_t slot, const s
 }
 
 /* The slot that has the value in this layout: the given one, a copy made before, or the output of a new Reorder step. */
-static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
+static uint32_t reorder_to_layout(struct lower *l, uint32_t slot, enum layout layout)
 {
 	struct segment *s = l->s;
 	uint32_t value = s->slots[slot].value;
@@ -343,7 +342,7 @@ static uint32_t in_layout(struct lower *l, uint32_t slot, enum layout layout)
 }
 
 /* Changes *slot to one that has the value on this device: the same, a copy made before, or the output of a new Copy step. */
-static int at_place(struct lower *l, uint32_t *slot, int device)
+static int move_to_device(struct lower *l, uint32_t *slot, int device)
 {
 	struct segment *s = l->s;
 	struct tensor desc = s->slots[*slot].desc;
@@ -370,8 +369,8 @@ static int at_place(struct lower *l, uint32_t *slot, int device)
 	desc.data = NULL;
 	struct step_plan *p = add_moving_step(l, *slot, &desc);
 	p->copy = true;
-	p->step.kernel =
-		l->x->rt->backend->reorder; /* steps need a kernel for its flags; this one has nothing to drop */
+	/* a step's kernel is asked for its flags: this one has suitable ones, and no state to be freed */
+	p->step.kernel = l->x->rt->backend->reorder;
 	/*
 	 * A copy may be queued only if nothing overwrites the host's bytes before the segment's end: results for the caller,
 	 * and staged inputs. In other slots the next value would not wait for the device.
@@ -467,7 +466,7 @@ static void alias_slot(struct lower *l, uint32_t slot, uint32_t of)
 }
 
 /* Whether the slot's bytes have a planned address: a view of them needs no step, other views are set in each run. */
-static bool fixed_bytes(const struct segment *s, uint32_t slot)
+static bool has_planned_address(const struct segment *s, uint32_t slot)
 {
 	const struct slot_plan *root = &s->slots[s->slots[slot].root];
 	return (root->place == PLACE_SLAB || root->place == PLACE_CONST || root->staged) &&
@@ -565,11 +564,11 @@ static int move_inputs(struct lower *l, const struct node *n, struct step_plan *
 		bool moves = has_device(l->x->rt) && (!p->step.nop || p->step.give) &&
 			     (weight || (!unread && i < n->nin));
 		/* if the value moves between host and device, its layout is changed while it is on the device */
-		int err = moves && p->device == DEVICE ? at_place(l, &in[i], DEVICE) : 0;
+		int err = moves && p->device == DEVICE ? move_to_device(l, &in[i], DEVICE) : 0;
 		if (!err && (!unread || p->step.body))
-			in[i] = in_layout(l, in[i], wanted);
+			in[i] = reorder_to_layout(l, in[i], wanted);
 		if (!err && moves && p->device == HOST)
-			err = at_place(l, &in[i], HOST);
+			err = move_to_device(l, &in[i], HOST);
 		if (err)
 			return err;
 	}
@@ -587,7 +586,7 @@ static bool make_view(struct lower *l, const struct node *n, struct step_plan *p
 			s->slots[p->out[i]].desc.device = s->slots[in].desc.device;
 	p->run = view_run;
 	p->step.dynamic = false;
-	bool fixed = fixed_bytes(s, in);
+	bool fixed = has_planned_address(s, in);
 	for (uint32_t i = 0; i < n->nout && fixed; i++) {
 		if (p->out[i] == NO_VALUE)
 			continue;
@@ -597,8 +596,8 @@ static bool make_view(struct lower *l, const struct node *n, struct step_plan *p
 	}
 	if (fixed)
 		return true;
-	l->slot_last[s->slots[in].root] =
-		UINT32_MAX; /* the view uses the bytes after the last reader of the input */
+	/* the view may use the input's bytes until the end of the segment */
+	l->slot_last[s->slots[in].root] = UINT32_MAX;
 	s->slots[s->slots[in].root].keep = true;
 	return false;
 }
@@ -680,11 +679,11 @@ static int finish_segment(struct lower *l)
 				continue;
 			uint32_t slot = read_slot(l, v);
 			if (s->slots[slot].desc.type.kind == V_TENSOR)
-				slot = in_layout(l, slot, LAYOUT_ROW);
+				slot = reorder_to_layout(l, slot, LAYOUT_ROW);
 			/* the caller expects outputs on the host */
 			if (g->value[v]->is_output && has_device(l->x->rt) && !l->x->inner &&
 			    !(l->x->rt->outputs_stay && !l->x->body)) {
-				int err = at_place(l, &slot, HOST);
+				int err = move_to_device(l, &slot, HOST);
 				if (err)
 					return err;
 			}

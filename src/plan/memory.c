@@ -15,8 +15,8 @@ struct block {
 	size_t bytes, offset;
 	int device;
 	uint32_t born, dies;
-	size_t *where;	/* receives the offset */
-	uint32_t index; /* of its slot, or number of slots + its step: orders equal blocks */
+	size_t *where; /* receives the offset */
+	uint32_t index; /* the slot, or nslots + the step of a workspace: gives equal blocks a stable order */
 };
 
 enum { SLAB_ALIGNMENT = 64 };

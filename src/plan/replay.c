@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-enum { MIN_STEPS = 2, MAX_DROPPED = 4 };
+enum {
+	MIN_STEPS = 2,	 /* shorter ranges are always launched step by step */
+	MAX_DROPPED = 4, /* a range whose addresses changed more often is not recorded any more */
+};
 
 /* A range's recording, and the addresses for which it is valid. */
 struct replay {

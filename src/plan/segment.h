@@ -14,7 +14,7 @@ enum place {
 	PLACE_CONST,	/* initializer, or a value known when the plan was made */
 	PLACE_EXTERNAL, /* an input of the graph, or made by an earlier segment */
 	PLACE_SLAB,	/* at an offset of the slab */
-	PLACE_VIEW, /* the bytes of another slot at a fixed place: resolved when the segment is bound */
+	PLACE_VIEW,	/* has the bytes of another slot, whose address is planned */
 	PLACE_RUN, /* known only during the run: outputs whose size depends on data, views of external values */
 };
 

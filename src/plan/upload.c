@@ -18,7 +18,7 @@ struct uploads {
 	uint32_t n, cap;
 	struct buffer *blocks;
 	uint32_t nblocks, cap_blocks;
-	size_t used, room; /* bytes of the newest shared block: taken, and in all */
+	size_t used, room; /* of the newest shared block: bytes taken, bytes in all */
 	char *shared;
 	size_t bytes; /* of all blocks */
 };

@@ -218,7 +218,7 @@ follow() { # MODEL
 @test "Labels that do not fit are refused before anything runs" {
 	refuses E-LABELS "expected 4 labels, got 3" classes.onnx --input nofile.npy --top 3 --labels labels3.txt
 	refuses E-LABELS "blank= below" ctc.onnx --input nofile.npy --decode ctc:blank=99
-	refuses E-LABELS "no output spells text" scalar.onnx --input nofile.npy --decode ctc
+	refuses E-LABELS "no output can be decoded as text" scalar.onnx --input nofile.npy --decode ctc
 }
 
 @test "An empty file is an empty batch only if --dim says so" {
