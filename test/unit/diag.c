@@ -27,7 +27,7 @@ static void a_finding_is_kept_and_printed(void)
 	CHECK_INT(rc, -E_SHAPE);
 	CHECK_INT(d.errors, 1);
 	CHECK_STR(text,
-		  "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not fit: expected dim 0 = 128, got 64\n"
+		  "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not match: expected dim 0 = 128, got 64\n"
 		  "  hint: turn it round\n");
 	free(text);
 	diag_free(&d);
@@ -107,7 +107,7 @@ static void a_finding_outlives_what_it_names(void)
 		all[i][0] = 'X';
 	char *shown = printed(&d);
 	CHECK_STR(shown,
-		  "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not fit: expected 1, got 2\n"
+		  "error[E-SHAPE]: node 'fc1' (MatMul) input B: shapes do not match: expected 1, got 2\n"
 		  "  hint: less\n"
 		  "error[E-INPUT-BYTES]: 1\n  try  more\n");
 	free(shown);
