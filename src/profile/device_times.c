@@ -94,7 +94,7 @@ static void push_pending(struct device_times *t, uint64_t tag, size_t from, size
 static void begin_own_launch(struct device_times *t)
 {
 	if (t->activities)
-		t->rt->backend->activities->push_pending(t->activities, HOLD_TAG);
+		t->rt->backend->activities->push(t->activities, HOLD_TAG);
 }
 
 static void end_own_launch(struct device_times *t)
@@ -248,7 +248,7 @@ int device_times_begin(struct device_times *t, struct diag *d)
 void device_times_enter(struct device_times *t, uint64_t tag, bool device, bool copy)
 {
 	if (t->activities) {
-		t->rt->backend->activities->push_pending(t->activities, tag);
+		t->rt->backend->activities->push(t->activities, tag);
 	} else if (device && t->depth < MAX_DEPTH) {
 		/*
 		 * The event behind a copy may complete with the copy, while the next kernel still waits for the copy engine
