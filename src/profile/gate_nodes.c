@@ -43,7 +43,10 @@ struct comparison {
 	double *buffer;	       /* of as many numbers as the side with more runs has */
 };
 
-/* A node that is fused and both first and last has a copy each way, told apart by `kernel`; others may change kernels. */
+/*
+ * The same node in another record. A kernel may have changed since, so it does not count; except for copies, because a fused
+ * node may have one to the device and one to the host under the same name.
+ */
 static const struct record_node *node_named(const struct record *r, const struct record_node *n)
 {
 	bool copy = !strcmp(n->op, "Copy") && n->kernel;
