@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Is the gate of `infer profile` honest? Pairs of unchanged runs must pass, a slower node must be caught and named.
+"""Error rates of the performance gate (docs/gate.md): how often unchanged models raise an alarm, and how many slower nodes it catches.
 
     make FAULTS=1 && bench/gate.py --infer build/faults/bin/infer --pairs 200 --faults 100
 
-The program must be the fault-injection build: it slows one node of a made-up model, which takes a fifth of the time
-(--layers N: an Nth), by half. --threads 0, the default, is as many threads as cores: what others run on the machine is then
-in the way of each. Every pair has a baseline of its own, so that the machine's weather changes between any two of them. A line a run goes to
---log; the last line tells how many alarms there were, how many faults were caught, and how many of these named the node.
-Needs the Python packages onnx and numpy, or a model that was made elsewhere (--make FILE makes it and ends; --model FILE).
+The program must be the fault-injection build. It makes one node of a generated model, which takes a fifth of the time (--layers N: an
+Nth), take 1.5 times as long. --threads 0, the default, uses as many threads as cores, so that any other program on the machine
+disturbs the runs. Every pair has a baseline of its own, so that the state of the machine changes from pair to pair. A line for each pair
+goes to --log; the last line counts the alarms, the faults that were caught, and those of them that named the right node first.
+Needs the Python packages onnx and numpy, or a model generated elsewhere (--make FILE generates it and ends; --model FILE uses it).
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ import time
 
 
 def make_model(path, layers, width, rows):
-    """A chain of equal products: each takes its part of the time."""
+    """A chain of products of equal size, each of which takes the same share of the time."""
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper, save
 
@@ -30,7 +30,7 @@ def make_model(path, layers, width, rows):
         w = (rng.standard_normal((width, width)) / width**0.5).astype(np.float32)
         weights.append(numpy_helper.from_array(w, f"w{k}"))
         nodes.append(helper.make_node("MatMul", [at, f"w{k}"], [f"m{k}"], name=f"product_{k}"))
-        # what stands between keeps the products from being one
+        # a Tanh between two products keeps them from being folded into one
         nodes.append(helper.make_node("Tanh", [f"m{k}"], [f"t{k}"], name=f"tanh_{k}"))
         at = f"t{k}"
     graph = helper.make_graph(
@@ -58,24 +58,24 @@ def share_of(document, name):
 
 
 def names(node, name):
-    """The node itself, or one that it was fused into."""
+    """Whether it is the node, or one that the node was fused into."""
     return node["name"] == name or name in (node["fused"] or "").split(", ")
 
 
-def low(times, delays):
-    """The lowest fiftieth of those that nobody disturbed."""
+def low_time(times, delays):
+    """The 2nd percentile of the undisturbed times."""
     times = sorted(t for t, d in zip(times, delays or [0] * len(times)) if d < 0.01 * t)
     return times[len(times) // 50] if len(times) > 9 else None
 
 
-def yards(before, now):
-    """What each kind of known work says of the machine."""
+def reference_ratios(before, now):
+    """How much longer each reference workload takes now; None if too few of its times were undisturbed."""
     a, b = before["records"][0]["machine"], now["records"][0]["machine"]
-    found = [(low(a[k], a.get(k + "_delay")), low(b[k], b.get(k + "_delay"))) for k in ("yard_arithmetic", "yard_memory", "yard_exchange")]
+    found = [(low_time(a[k], a.get(k + "_delay")), low_time(b[k], b.get(k + "_delay"))) for k in ("yard_arithmetic", "yard_memory", "yard_exchange")]
     return [round(y / x, 3) if x and y else None for x, y in found]
 
 
-def one(args, model, folder, fault, log, k):
+def compare_once(args, model, folder, fault, log, k):
     baseline = os.path.join(folder, "baseline.json")
     start = time.time()
     _, before = profile(args, model, "--save-baseline", baseline)
@@ -86,7 +86,7 @@ def one(args, model, folder, fault, log, k):
     print(json.dumps({"k": k, "fault": bool(fault), "alarm": code == 9, "ratio": v["ratio"], "machine": v["machine"],
                       "fair": [v["fair_low"], v["fair"], v["fair_high"]],
                       "nodes": [v["nodes_ratio_low"], v["nodes_ratio"], v["nodes_ratio_high"]], "named": named[:3],
-                      "share": round(share_of(before, args.node), 3), "quiet": [v["runs_before"], v["runs_now"]], "load": os.getloadavg()[0], "yards": yards(before, now),
+                      "share": round(share_of(before, args.node), 3), "undisturbed": [v["runs_before"], v["runs_now"]], "load": os.getloadavg()[0], "references": reference_ratios(before, now),
                       "seconds": round(time.time() - start, 1)}), file=log, flush=True)
     return code == 9, bool(slower) and names(slower[0], args.node)
 
@@ -99,10 +99,10 @@ def main():
     p.add_argument("--limit", default="5%")
     p.add_argument("--duration", default="1s")
     p.add_argument("--threads", default="0")
-    p.add_argument("--layers", type=int, default=5, help="equal nodes that the model has")
+    p.add_argument("--layers", type=int, default=5, help="number of equal nodes of the model")
     p.add_argument("--node", default="product_2")
     p.add_argument("--device", default="cpu")
-    p.add_argument("--width", type=int, default=256, help="of its matrices")
+    p.add_argument("--width", type=int, default=256, help="width of the matrices")
     p.add_argument("--rows", type=int, default=192)
     p.add_argument("--make")
     p.add_argument("--model")
@@ -116,11 +116,11 @@ def main():
         model = args.model or os.path.join(folder, "gate.onnx")
         if not args.model:
             make_model(model, args.layers, args.width, args.rows)
-        # the two kinds take turns, so that both see the same weather
+        # unchanged and faulty pairs alternate, so that both meet the same load of the machine
         done, todo = [0, 0], [args.pairs, args.faults]
         while done != todo:
             kind = 0 if done[0] * max(todo[1], 1) <= done[1] * max(todo[0], 1) and done[0] < todo[0] or done[1] >= todo[1] else 1
-            alarm, right = one(args, model, folder, f"{args.node}:slow=1.5" if kind else None, log, done[kind])
+            alarm, right = compare_once(args, model, folder, f"{args.node}:slow=1.5" if kind else None, log, done[kind])
             done[kind] += 1
             if kind:
                 caught += alarm

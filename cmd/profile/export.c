@@ -110,7 +110,7 @@ static void write_verdict(struct profile *p, struct json *j)
 	json_end(j, '}');
 }
 
-/* All that is known of it stands among the findings. */
+/* Only a summary: the complete finding is among the findings. */
 static void write_failed(struct profile *p, struct json *j)
 {
 	json_array(j, "failed");
@@ -164,7 +164,7 @@ static void write_json(struct profile *p, FILE *f)
 	json_envelope_end(&j, p->d);
 }
 
-/* ---- CSV: a line a run */
+/* ---- CSV: one line per run */
 
 static void csv_text(const char *s, FILE *f)
 {
@@ -195,7 +195,7 @@ static void csv_identity(const struct record *r, const struct record_point *q, F
 	fprintf(f, "%" PRId64 ",%" PRId64 ",", r->id.threads, r->id.sessions);
 }
 
-/* A line for what has no runs. */
+/* A line for a point that could not be measured. */
 static void csv_failed(const struct profile *p, const struct profile_failure *of, FILE *f)
 {
 	const struct identity *id = &p->record[0]->id;
@@ -212,8 +212,9 @@ static void csv_failed(const struct profile *p, const struct profile_failure *of
 }
 
 /*
- * Memory as the look behind this run found it, if there was one. at: of the timeline, which goes on with the runs. run:
- * its number there, 0 of one of several sessions; where the clock goes in steps many runs end at once.
+ * Memory cells of a run: the sample of the timeline that was taken right after the run, if there is one. at: position in the
+ * timeline, which advances with the runs. run: the run's number in the timeline, 0 if there are several sessions; it
+ * tells apart runs that end at the same time by a coarse clock.
  */
 static void csv_memory(const struct record *r, double end, double run, size_t *at, FILE *f)
 {
@@ -239,7 +240,7 @@ static void csv_runs(const struct record *r, const struct record_point *q, FILE 
 		if (q->start)
 			fprintf(f, "%.9f", q->start[n]);
 		fprintf(f, ",%.9g", q->time[n]);
-		/* of sessions side by side runs end in another order than they began */
+		/* sessions side by side: runs end in another order than they begin, so search the timeline from its begin */
 		at = r->id.sessions > 1 ? 0 : at;
 		double run = r->id.sessions > 1 ? 0 : (double)n + 1;
 		csv_memory(r, q->start ? q->start[n] + q->time[n] : INFINITY, run, &at, f);
@@ -293,7 +294,7 @@ static void markdown_line(const char *text, FILE *f)
 	fputs("\n\n", f);
 }
 
-/* What was measured, on what. */
+/* The model and what it was measured on. */
 static void markdown_head(const struct profile *p, const struct record *r, struct arena *a, FILE *f)
 {
 	const struct identity *id = &r->id;
@@ -373,14 +374,14 @@ static void write_markdown(struct profile *p, FILE *f)
 
 /* ---- writing */
 
-enum form { FORM_JSON, FORM_CSV, FORM_MD, FORM_HTML, FORMS };
+enum format { FORMAT_JSON, FORMAT_CSV, FORMAT_MD, FORMAT_HTML, FORMATS };
 
-static int form_of(const char *path)
+static int format_of(const char *path)
 {
-	static const char *const ends[FORMS] = {".json", ".csv", ".md", ".html"};
+	static const char *const ends[FORMATS] = {".json", ".csv", ".md", ".html"};
 	const char *ext = path_ext(path);
 
-	for (int i = 0; i < FORMS; i++)
+	for (int i = 0; i < FORMATS; i++)
 		if (!strcmp(ext, ends[i]))
 			return i;
 	return -1;
@@ -396,27 +397,27 @@ bool export_takes_stdout(const struct options *o)
 	return is_stdout(o->trace) || is_stdout(o->save_baseline);
 }
 
-static int one_for_stdout(const struct options *o, struct diag *d)
+static int check_stdout(const struct options *o, struct diag *d)
 {
 	if (o->json + is_stdout(o->trace) + is_stdout(o->save_baseline) < 2)
 		return 0;
 	return options_fail(o, is_stdout(o->trace) ? "trace" : "save-baseline",
-			    "standard output takes one of --json, --trace and --save-baseline",
-			    "name a file for the others", d);
+			    "only one of --json, --trace and --save-baseline can go to standard output",
+			    "name files for the others", d);
 }
 
 int export_check(struct profile *p)
 {
 	const struct options *o = p->o;
-	int rc = one_for_stdout(o, p->d);
+	int rc = check_stdout(o, p->d);
 
 	for (int64_t i = 0; i < o->exports.n && !rc; i++) {
 		const char *path = o->exports.v[i].s;
-		if (form_of(path) < 0)
+		if (format_of(path) < 0)
 			return options_fail(
 				o, "export",
-				fmt(p->d, "'%s': its name does not say what it is to be", path),
-				"FILE.json, FILE.csv, FILE.md or FILE.html", p->d);
+				fmt(p->d, "'%s': the format is not known from the file's ending", path),
+				"name it FILE.json, FILE.csv, FILE.md or FILE.html", p->d);
 		rc = output_probe(path, p->d);
 	}
 	if (!rc && o->trace)
@@ -453,8 +454,8 @@ int export_all(struct profile *p)
 
 	for (int64_t i = 0; i < o->exports.n && !rc && p->nrecords; i++) {
 		const char *path = o->exports.v[i].s;
-		int form = form_of(path);
-		rc = form == FORM_HTML ? export_page(p, path) : write_file(p, path, write[form]);
+		int form = format_of(path);
+		rc = form == FORMAT_HTML ? export_page(p, path) : write_file(p, path, write[form]);
 	}
 	return rc;
 }
@@ -467,7 +468,7 @@ int export_baseline(struct profile *p)
 						  : 0;
 }
 
-static int no_baseline(struct profile *p, const char *why)
+static int refuse_baseline(struct profile *p, const char *why)
 {
 	return FAIL(p->d, E_BASELINE_FILE, .slot = fmt(p->d, "%s", p->o->baseline), .message = why);
 }
@@ -478,15 +479,15 @@ static int read_records(struct profile *p, const struct jvalue *v)
 	const struct jvalue *all = jget(v, "records");
 
 	if (!schema || strcmp(schema, "infer/1") != 0)
-		return no_baseline(p, fmt(p->d, "its schema is %s; infer/1 is wanted",
-					  schema ? schema : "not said"));
+		return refuse_baseline(p, fmt(p->d, "its schema is %s, expected infer/1",
+					      schema ? schema : "missing"));
 	if (!command || strcmp(command, "profile") != 0 || !all || all->type != J_ARRAY)
-		return no_baseline(p, "it was not written by infer profile");
+		return refuse_baseline(p, "it was not written by infer profile");
 	if (all->n != 1)
-		return no_baseline(p, "it holds several measurements, or none");
+		return refuse_baseline(p, "it must hold exactly one measurement");
 	p->baseline = record_read(all->first);
 	if (!p->baseline || !p->baseline->npoints || p->baseline->point[0].n < 2)
-		return no_baseline(p, "it has no measurement of two runs and more");
+		return refuse_baseline(p, "it holds fewer than two runs");
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From options to measurements: axes, sweeps, limits; what cannot be is refused here, before any run. */
+/* Turns options into measurements: axes, sweeps, limits. What cannot be measured is refused here, before the first run. */
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_JOBS = 256, OBSERVED_RUNS = 200, GATE_OBSERVED = 40 };
+enum { MAX_JOBS = 256, OBSERVED_RUNS = 200, GATE_OBSERVED_RUNS = 40 };
 
-/* ---- axes: options that got several values */
+/* ---- axes: options with a list of values to compare */
 
 struct axis {
 	const char *name;  /* of the option */
@@ -21,7 +21,7 @@ struct axis {
 	const struct field *field;
 };
 
-static struct texts split(const char *text, struct arena *a)
+static struct texts split_list(const char *text, struct arena *a)
 {
 	struct texts t = {NULL, 0};
 
@@ -35,7 +35,7 @@ static struct texts split(const char *text, struct arena *a)
 	return t;
 }
 
-static bool device_name(const char *s)
+static bool is_device_name(const char *s)
 {
 	return backend_named(s, NULL) != NULL;
 }
@@ -47,16 +47,16 @@ static int device_axis(struct profile *p, struct axis *x)
 	*x = (struct axis){.name = "compare-device", .field = field_find(options_table, "device")};
 	if (!o->compare_device)
 		return 0;
-	x->list = split(o->compare_device, &p->arena);
+	x->list = split_list(o->compare_device, &p->arena);
 	for (int64_t i = 0; i < x->list.n; i++)
-		if (!device_name(x->list.v[i].s))
+		if (!is_device_name(x->list.v[i].s))
 			return options_fail(o, "compare-device",
 					    fmt(p->d, "no device is called '%s'", x->list.v[i].s),
 					    backend_words(&p->d->arena), p->d);
 	return 0;
 }
 
-/* The job's part of the options, with one value of each axis. */
+/* Fills job number k: the options, with one value of each axis. */
 static int make_job(struct profile *p, struct profile_job *job, const struct axis *axis,
 		    size_t naxes, size_t k)
 {
@@ -101,7 +101,7 @@ static int make_jobs(struct profile *p, const struct profile_job *common)
 	for (size_t i = 0; i < NAMES; i++)
 		axis[i + 1] = (struct axis){names[i], lists[i], field_find(options_table, names[i])};
 	for (size_t i = 0; i <= NAMES && !rc; i++)
-		if (axis[i].list.n > 0 && (n *= (size_t)axis[i].list.n) > MOST_JOBS)
+		if (axis[i].list.n > 0 && (n *= (size_t)axis[i].list.n) > MAX_JOBS)
 			rc = options_fail(o, axis[i].name, "more than 256 combinations to compare",
 					  NULL, p->d);
 	if (rc)
@@ -117,7 +117,7 @@ static int make_jobs(struct profile *p, const struct profile_job *common)
 	return rc;
 }
 
-/* ---- how long */
+/* ---- durations and limits */
 
 static int parse_warmup(struct profile *p, struct profile_job *job)
 {
@@ -133,8 +133,8 @@ static int parse_warmup(struct profile *p, struct profile_job *job)
 	} else if (field_set(&as_time, &job->warm_time, s, "", &p->arena, NULL) == 0) {
 		return 0;
 	}
-	return options_fail(o, "warmup", fmt(p->d, "'%s' is no number of runs and no time", s),
-			    "as 10, or 200ms", p->d);
+	return options_fail(o, "warmup", fmt(p->d, "'%s' is neither a number of runs nor a time", s),
+			    "for example 10, or 200ms", p->d);
 }
 
 static int parse_limits(struct profile *p)
@@ -145,18 +145,21 @@ static int parse_limits(struct profile *p)
 	p->gate = o->fail_above || o->fail_above_memory;
 	if (p->gate && !o->baseline)
 		return options_fail(o, o->fail_above ? "fail-above" : "fail-above-memory",
-				    "there is nothing to compare with", "give --baseline FILE", p->d);
+				    "a limit needs a baseline to compare with",
+				    "add --baseline FILE", p->d);
 	if (o->fail_above && !gate_parse(o->fail_above, false, &p->limits))
-		return options_fail(o, "fail-above", fmt(p->d, "'%s' is no share", o->fail_above),
-				    "as 5%", p->d);
+		return options_fail(o, "fail-above",
+				    fmt(p->d, "'%s' is not a percentage", o->fail_above),
+				    "for example 5%", p->d);
 	if (o->fail_above_memory && !gate_parse(o->fail_above_memory, true, &p->limits))
-		return options_fail(o, "fail-above-memory",
-				    fmt(p->d, "'%s' is no share and no size", o->fail_above_memory),
-				    "as 5%, or 2MiB", p->d);
+		return options_fail(
+			o, "fail-above-memory",
+			fmt(p->d, "'%s' is neither a percentage nor a size", o->fail_above_memory),
+			"for example 5%, or 2MiB", p->d);
 	return 0;
 }
 
-static int gate_fits(struct profile *p)
+static int check_gate(struct profile *p)
 {
 	struct options *o = p->o;
 	const char *name = o->baseline ? "baseline" : "save-baseline";
@@ -164,11 +167,11 @@ static int gate_fits(struct profile *p)
 	if (!o->baseline && !o->save_baseline)
 		return 0;
 	if (o->iterations != INT_ABSENT && o->iterations < 2)
-		return options_fail(o, "iterations", "a comparison needs two runs at least",
-				    "leave it away, or give 20 and more", p->d);
+		return options_fail(o, "iterations", "a comparison needs at least two runs",
+				    "leave the option out, or give 20 or more", p->d);
 	if (p->njobs > 1 || p->sweep.points)
-		return options_fail(o, name, "a baseline is of one set of settings and shapes",
-				    "without --shapes-sweep and lists of values", p->d);
+		return options_fail(o, name, "a baseline holds one set of settings and shapes",
+				    "leave out --shapes-sweep and lists of values", p->d);
 	return 0;
 }
 
@@ -195,14 +198,14 @@ static int common_job(struct profile *p, struct profile_job *job)
 	bool gate = o->baseline || o->save_baseline;
 
 	p->request = options_request(o);
-	if (!o->random.n) /* what is not given is made up */
+	if (!o->random.n) /* inputs that are not given get random values */
 		p->request.random = (struct texts){&range, 1};
 	*job = (struct profile_job){.path = o->operand[0],
 				    .request = &p->request,
 				    .sweep = &p->sweep,
 				    .iterations = o->iterations == INT_ABSENT ? 0 : o->iterations,
 				    .duration = isnan(o->duration) ? 0 : o->duration,
-				    .observed = gate		     ? GATE_OBSERVED
+				    .observed = gate		     ? GATE_OBSERVED_RUNS
 						: wants_observing(o) ? OBSERVED_RUNS
 								     : 0,
 				    .peak = o->nodes || o->exports.n,
@@ -211,8 +214,8 @@ static int common_job(struct profile *p, struct profile_job *job)
 				    .copies = o->transfers != TRANSFERS_INCLUDE,
 				    .trace = o->trace};
 	if (!isnan(o->duration) && !(o->duration > 0))
-		return options_fail(o, "duration", "nothing can be measured in no time",
-				    "as 3s, or -n N", p->d);
+		return options_fail(o, "duration", "the duration must be above zero",
+				    "for example 3s, or a number of runs: -n N", p->d);
 	if (!job->iterations && !(job->duration > 0))
 		job->duration = p->sweep.points ? 1 : 3;
 	return parse_warmup(p, job);
@@ -221,7 +224,8 @@ static int common_job(struct profile *p, struct profile_job *job)
 static int check_percentiles(struct profile *p)
 {
 	if (p->o->percentile.n < 1)
-		return options_fail(p->o, "percentile", "there is none", "as 50,90,99", p->d);
+		return options_fail(p->o, "percentile", "no percentile is given",
+				    "for example 50,90,99", p->d);
 	return 0;
 }
 
@@ -241,7 +245,7 @@ int profile_plan(struct profile *p)
 	if (!rc)
 		rc = parse_limits(p);
 	if (!rc)
-		rc = gate_fits(p);
+		rc = check_gate(p);
 	if (!rc)
 		rc = export_check(p);
 	if (!rc && p->o->baseline)
@@ -251,6 +255,6 @@ int profile_plan(struct profile *p)
 		p->job[0].expected_by = p->o->baseline;
 	}
 	if (!rc && p->o->trace && p->njobs > 1)
-		rc = options_fail(p->o, "trace", "a trace is of one set of settings", NULL, p->d);
+		rc = options_fail(p->o, "trace", "a trace holds one set of settings", NULL, p->d);
 	return rc;
 }

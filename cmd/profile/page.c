@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `infer profile --export FILE.html`: everything on one page, with plots. */
+/* `infer profile --export FILE.html`: the whole report as one page, with plots. */
 #include "cmd/profile/profile.h"
 
 #include "base/str.h"
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BARS = 20, MOST_WARNINGS = 6 };
+enum { MAX_BARS = 20, MAX_WARNINGS = 6 };
 
-static void facts(struct profile *p, struct page *page, struct arena *a)
+static void add_facts(struct profile *p, struct page *page, struct arena *a)
 {
 	const struct identity *id = &p->record[0]->id;
 
@@ -35,7 +35,7 @@ static void facts(struct profile *p, struct page *page, struct arena *a)
 		page_fact(page, "load", str_seconds(a, load->seconds));
 }
 
-static void tiles(struct profile *p, struct page *page, struct arena *a)
+static void add_tiles(struct profile *p, struct page *page, struct arena *a)
 {
 	const struct record *r = p->record[0];
 	const struct record_point *q = &r->point[0];
@@ -65,8 +65,8 @@ static void tiles(struct profile *p, struct page *page, struct arena *a)
 			  str_bytes(a, (int64_t)r->phase[r->nphases - 1].peak), "whole process");
 }
 
-static void latency(struct profile *p, const struct record *r, const struct record_point *q,
-		    struct page *page, struct arena *a)
+static void add_latency(struct profile *p, const struct record *r, const struct record_point *q,
+			struct page *page, struct arena *a)
 {
 	struct page_mark marks[3] = {{"median", stats_quantile_of(q->time, q->n, 0.5)},
 				     {"p90", stats_quantile_of(q->time, q->n, 0.9)},
@@ -86,9 +86,9 @@ static void latency(struct profile *p, const struct record *r, const struct reco
 				   : "";
 
 	(void)p;
-	if (q->n < 2) /* one says nothing of how they lie */
+	if (q->n < 2) /* a single run has no distribution */
 		return;
-	page_histogram(page, arena_printf(a, "How the runs' times lie%s", name), PAGE_SECONDS,
+	page_histogram(page, arena_printf(a, "Distribution of the run times%s", name), PAGE_SECONDS,
 		       q->time, q->n, marks, 3);
 	page_plot(page, &plot);
 }
@@ -101,11 +101,11 @@ static int by_time(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void node_bars(struct profile *p, const struct record *r, struct page *page, struct arena *a)
+static void add_nodes(struct profile *p, const struct record *r, struct page *page, struct arena *a)
 {
 	const struct record_node **sorted = arena_new_n(a, const struct record_node *, r->nnodes + 1);
-	struct page_bar bars[MOST_BARS];
-	size_t n = r->nnodes < MOST_BARS ? r->nnodes : MOST_BARS;
+	struct page_bar bars[MAX_BARS];
+	size_t n = r->nnodes < MAX_BARS ? r->nnodes : MAX_BARS;
 	struct table t;
 
 	if (!r->nobserved)
@@ -134,8 +134,7 @@ static void node_bars(struct profile *p, const struct record *r, struct page *pa
 	table_page(&t, page);
 }
 
-/* Lines where the runs begin, so that what is under way can be told. */
-static void memory(const struct record *r, struct page *page, struct arena *a)
+static void add_memory(const struct record *r, struct page *page, struct arena *a)
 {
 	const struct record_timeline *t = &r->timeline;
 	struct page_series s[5] = {
@@ -168,7 +167,7 @@ static void memory(const struct record *r, struct page *page, struct arena *a)
 		table_page(&table, page);
 }
 
-/* The dimension with most sizes is x. */
+/* The dimension with most sizes becomes the x axis. */
 static size_t widest_dim(const struct profile *p)
 {
 	size_t best = 0;
@@ -178,14 +177,14 @@ static size_t widest_dim(const struct profile *p)
 	return best;
 }
 
-/* The points of a record that differ in x alone. */
+/* The points of a record that only differ in x. */
 struct curve {
 	const struct record *r;
 	const char *name;
-	size_t first; /* of them */
+	size_t first; /* index of the first of these points */
 };
 
-static bool same_but(const struct record *r, size_t a, size_t b, size_t x)
+static bool differ_only_in(const struct record *r, size_t a, size_t b, size_t x)
 {
 	for (size_t i = 0; i < r->ndims; i++)
 		if (i != x && fabs(r->point[a].size[i] - r->point[b].size[i]) > 0.5)
@@ -213,7 +212,7 @@ static size_t find_curves(const struct profile *p, size_t x, struct curve *to, s
 		const struct record *r = p->record[i];
 		for (size_t k = 0; k < r->npoints; k++) {
 			size_t before = 0;
-			while (before < k && !same_but(r, before, k, x))
+			while (before < k && !differ_only_in(r, before, k, x))
 				before++;
 			if (before == k && n++ < most)
 				to[n - 1] = (struct curve){r, curve_name(r, k, x, a), k};
@@ -222,8 +221,8 @@ static size_t find_curves(const struct profile *p, size_t x, struct curve *to, s
 	return n;
 }
 
-static struct page_series draw_curve(const struct profile *p, const struct curve *c, size_t x,
-				     bool rate, struct arena *a)
+static struct page_series curve_series(const struct profile *p, const struct curve *c, size_t x,
+				       bool rate, struct arena *a)
 {
 	const struct record *r = c->r;
 	double *at = arena_new_n(a, double, r->npoints + 1);
@@ -232,7 +231,7 @@ static struct page_series draw_curve(const struct profile *p, const struct curve
 
 	for (size_t k = 0; k < r->npoints; k++) {
 		const struct record_point *q = &r->point[k];
-		if (!same_but(r, c->first, k, x))
+		if (!differ_only_in(r, c->first, k, x))
 			continue;
 		at[n] = q->size[x];
 		y[n++] = rate ? profile_runs_a_second(q) * q->items
@@ -242,19 +241,19 @@ static struct page_series draw_curve(const struct profile *p, const struct curve
 }
 
 /* Latency over one dimension, a line for each record and for each combination of the other dimensions. */
-static void sweep_curves(struct profile *p, struct page *page, struct arena *a)
+static void add_sweep_curves(struct profile *p, struct page *page, struct arena *a)
 {
-	enum { MOST_CURVES = 12 };
-	struct curve curve[MOST_CURVES];
-	struct page_series s[MOST_CURVES];
-	size_t x = widest_dim(p), all = find_curves(p, x, curve, MOST_CURVES, a);
-	size_t n = all < MOST_CURVES ? all : MOST_CURVES;
+	enum { MAX_CURVES = 12 };
+	struct curve curve[MAX_CURVES];
+	struct page_series s[MAX_CURVES];
+	size_t x = widest_dim(p), all = find_curves(p, x, curve, MAX_CURVES, a);
+	size_t n = all < MAX_CURVES ? all : MAX_CURVES;
 	struct page_plot plot = {
 		.x_label = p->record[0]->dim[x], .series = s, .nseries = n, .from_zero = true};
 
 	for (int rate = 0; rate < 2; rate++) {
 		for (size_t i = 0; i < n; i++)
-			s[i] = draw_curve(p, &curve[i], x, rate, a);
+			s[i] = curve_series(p, &curve[i], x, rate, a);
 		plot.title = rate ? "Throughput" : "Median latency";
 		plot.y_label = rate ? "items a second" : "latency";
 		plot.y_unit = rate ? PAGE_NUMBER : PAGE_SECONDS;
@@ -266,7 +265,7 @@ static void sweep_curves(struct profile *p, struct page *page, struct arena *a)
 				       n, all));
 }
 
-static void compared_bars(struct profile *p, struct page *page, struct arena *a)
+static void add_comparison_bars(struct profile *p, struct page *page, struct arena *a)
 {
 	struct page_bar *bars = arena_new_n(a, struct page_bar, p->nrecords + 1);
 
@@ -279,7 +278,7 @@ static void compared_bars(struct profile *p, struct page *page, struct arena *a)
 	page_bars(page, "Median latency", bars, p->nrecords);
 }
 
-static void verdict(struct profile *p, struct page *page, struct arena *a)
+static void add_verdict(struct profile *p, struct page *page, struct arena *a)
 {
 	struct table t;
 
@@ -299,17 +298,17 @@ static void verdict(struct profile *p, struct page *page, struct arena *a)
 	table_page(&t, page);
 }
 
-/* Warnings may be as many as a sweep has points. */
-static void notes(struct profile *p, struct page *page, struct arena *a)
+/* At most MAX_WARNINGS warnings, since each point of a sweep may have some. */
+static void add_findings(struct profile *p, struct page *page, struct arena *a)
 {
 	size_t n = 0;
 
 	for (const struct finding *f = p->d->first; f; f = f->next)
-		if (f->severity != SEV_NOTE && (f->severity == SEV_ERROR || n++ < MOST_WARNINGS))
+		if (f->severity != SEV_NOTE && (f->severity == SEV_ERROR || n++ < MAX_WARNINGS))
 			page_finding(page, f, a);
-	if (n > MOST_WARNINGS)
-		page_text(page, arena_printf(a, "and %zu warning%s more of such a kind",
-					     n - MOST_WARNINGS, n == MOST_WARNINGS + 1 ? "" : "s"));
+	if (n > MAX_WARNINGS)
+		page_text(page, arena_printf(a, "%zu more warning%s", n - MAX_WARNINGS,
+					     n == MAX_WARNINGS + 1 ? "" : "s"));
 }
 
 int export_page(struct profile *p, const char *path)
@@ -321,26 +320,26 @@ int export_page(struct profile *p, const char *path)
 	bool single = profile_single(p);
 
 	page_begin(&page, &a, arena_printf(&a, "infer profile: %s", r->id.model ? r->id.model : ""),
-		   r->stopped ? "stopped before its end" : NULL);
-	facts(p, &page, &a);
+		   r->stopped ? "stopped early" : NULL);
+	add_facts(p, &page, &a);
 	if (single)
-		tiles(p, &page, &a);
-	notes(p, &page, &a);
-	verdict(p, &page, &a);
+		add_tiles(p, &page, &a);
+	add_findings(p, &page, &a);
+	add_verdict(p, &page, &a);
 	page_section(&page, single ? "Latency" : "Comparison",
 		     single ? work_sentence(p, r, &a) : NULL);
 	if (!single && r->ndims)
-		sweep_curves(p, &page, &a);
+		add_sweep_curves(p, &page, &a);
 	else if (!single)
-		compared_bars(p, &page, &a);
+		add_comparison_bars(p, &page, &a);
 	table_latency(p, &t, &a);
 	table_page(&t, &page);
 	for (size_t i = 0; single && i < p->nrecords; i++)
-		latency(p, p->record[i], &p->record[i]->point[0], &page, &a);
+		add_latency(p, p->record[i], &p->record[i]->point[0], &page, &a);
 	for (size_t i = 0; i < p->nrecords; i++)
-		node_bars(p, p->record[i], &page, &a);
+		add_nodes(p, p->record[i], &page, &a);
 	for (size_t i = 0; i < p->nrecords; i++)
-		memory(p->record[i], &page, &a);
+		add_memory(p->record[i], &page, &a);
 	int rc = page_save(&page, path, p->d);
 	arena_free(&a);
 	return rc;

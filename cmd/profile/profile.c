@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROUNDS = 5, ATTEMPTS = 4 };
+enum { PROCESSES = 5, MAX_MEASUREMENTS = 4 };
 
-/* Seconds: a clock, a cache line. What differs by less is nobody's fault. */
-static const double NOTHING = 2e-6;
+/* Seconds: smaller differences come from the clock's resolution or a single cache miss. */
+static const double NEGLIGIBLE_TIME = 2e-6;
 
 static bool on_poll(void *arg, double done, const char *what)
 {
@@ -29,17 +29,17 @@ static bool on_poll(void *arg, double done, const char *what)
 
 /* ---- measuring */
 
-/* As many processes as leave each some runs. */
-static size_t rounds_for(const struct profile_job *job)
+/* The number of processes that share the runs; each gets at least ten. */
+static size_t processes_for(const struct profile_job *job)
 {
-	if (job->iterations && job->iterations < 10 * ROUNDS)
+	if (job->iterations && job->iterations < 10 * PROCESSES)
 		return job->iterations < 20 ? 1 : (size_t)job->iterations / 10;
-	return ROUNDS;
+	return PROCESSES;
 }
 
-/* What several jobs say alike is told once. */
-static void take_findings(struct profile *p, const struct profile_job *job, const struct record *r,
-			  const struct diag *own)
+/* Adds a job's findings; what several jobs report is added once. */
+static void add_findings(struct profile *p, const struct profile_job *job, const struct record *r,
+			 const struct diag *own)
 {
 	struct finding *error = NULL;
 
@@ -67,15 +67,15 @@ static struct record *measure(struct profile *p, size_t k)
 	job->poll = on_poll;
 	job->arg = p;
 	if (job->for_gate)
-		r = profile_rounds(job, rounds_for(job), &own);
+		r = profile_rounds(job, processes_for(job), &own);
 	else
 		r = p->njobs > 1 ? profile_apart(job, &own) : profile_measure(job, &own);
-	take_findings(p, job, r, &own);
+	add_findings(p, job, r, &own);
 	diag_free(&own);
 	return r;
 }
 
-/* What others will be compared with for long is measured twice as long. */
+/* A saved baseline is compared with many times, and so measured twice as long. */
 static struct record *measure_baseline(struct profile *p)
 {
 	struct record *r = measure(p, 0), *more;
@@ -102,7 +102,7 @@ static int measure_all(struct profile *p)
 		struct record *r = twice ? measure_baseline(p) : measure(p, k);
 		if (!r)
 			continue;
-		/* the child says what the parent asked for */
+		/* the child sends no label */
 		r->label = p->job[k].label;
 		p->record[p->nrecords++] = r;
 	}
@@ -113,8 +113,8 @@ static int measure_all(struct profile *p)
 
 /* ---- what could not be measured */
 
-/* A finding says whose it is, unless it is everyone's. */
-static void name_failed(struct profile *p)
+/* Adds the labels of the settings to a finding, unless it concerns all of them. */
+static void name_failed_jobs(struct profile *p)
 {
 	for (size_t i = 0; i < p->nfailed; i++) {
 		size_t n = 0;
@@ -125,67 +125,71 @@ static void name_failed(struct profile *p)
 	}
 }
 
-/* ---- is it steady */
+/* ---- warnings about noise */
 
-static void warn(struct profile *p, const struct record *r, const struct record_point *q,
-		 const char *message, const char *hint)
+static void add_warning(struct profile *p, const struct record *r, const struct record_point *q,
+			const char *message, const char *hint)
 {
 	const char *what = fmt(p->d, "%s%s%s", r->label, *r->label && *q->label ? " " : "", q->label);
 
 	WARN(p->d, E_UNSTEADY, .slot = *what ? what : NULL, .message = message, .hint = hint);
 }
 
-static void look_at_first(struct profile *p, const struct record *r, const struct record_point *q,
-			  const struct stats *s)
+static void warn_of_slow_first_runs(struct profile *p, const struct record *r,
+				    const struct record_point *q, const struct stats *s)
 {
 	size_t cold = 0;
 
 	while (cold < q->n && cold < 20 &&
-	       q->time[cold] > s->median + fmax(10 * fmax(s->mad, s->median * 0.01), NOTHING))
+	       q->time[cold] > s->median + fmax(10 * fmax(s->mad, s->median * 0.01), NEGLIGIBLE_TIME))
 		cold++;
 	if (cold && !q->rounds)
-		warn(p, r, q,
-		     cold == 1
-			     ? fmt(p->d, "the first run was slower than the others (%s against %s)",
-				   str_seconds(&p->d->arena, q->time[0]),
-				   str_seconds(&p->d->arena, s->median))
-			     : fmt(p->d,
-				   "the first %zu runs were slower than the others (%s against %s)",
-				   cold, str_seconds(&p->d->arena, q->time[0]),
-				   str_seconds(&p->d->arena, s->median)),
-		     "more warm-up: --warmup 1s");
-	if (s->outliers > cold && s->outliers - cold > q->n / 50 && s->max - s->median > NOTHING)
-		warn(p, r, q,
-		     fmt(p->d, "%zu of %zu runs are outliers (up to %s)", s->outliers - cold, q->n,
-			 str_seconds(&p->d->arena, s->max)),
-		     "other programs use the machine, or its clock is not steady; look at the percentiles");
+		add_warning(
+			p, r, q,
+			cold == 1
+				? fmt(p->d, "the first run was slower than the others (%s against %s)",
+				      str_seconds(&p->d->arena, q->time[0]),
+				      str_seconds(&p->d->arena, s->median))
+				: fmt(p->d,
+				      "the first %zu runs were slower than the others (%s against %s)",
+				      cold, str_seconds(&p->d->arena, q->time[0]),
+				      str_seconds(&p->d->arena, s->median)),
+			"warm up longer: --warmup 1s");
+	if (s->outliers > cold && s->outliers - cold > q->n / 50 &&
+	    s->max - s->median > NEGLIGIBLE_TIME)
+		add_warning(
+			p, r, q,
+			fmt(p->d, "%zu of %zu runs are outliers (up to %s)", s->outliers - cold,
+			    q->n, str_seconds(&p->d->arena, s->max)),
+			"other programs use the machine, or its clock changes; compare percentiles rather than means");
 }
 
-static void look_at_course(struct profile *p, const struct record *r, const struct record_point *q,
-			   const struct stats *s)
+static void warn_of_drift_and_spread(struct profile *p, const struct record *r,
+				     const struct record_point *q, const struct stats *s)
 {
 	struct trend t = stats_trend(NULL, q->time, q->n, 0.99);
 	double drift = t.slope.value * (double)q->n / s->median;
 
 	if (!q->rounds && q->n >= 20 && t.probability < 0.001 && fabs(drift) > 0.05 &&
-	    fabs(drift) * s->median > NOTHING)
-		warn(p, r, q,
-		     fmt(p->d, "the latency drifted by %+.0f %% while it was measured", drift * 100),
-		     "clock, temperature or load changed: measure longer, or fix the clock");
-	else if (s->mad > 0.1 * s->median && s->mad > NOTHING)
-		warn(p, r, q,
-		     fmt(p->d, "half of the runs are more than %.0f %% away from the median",
-			 s->mad / 1.4826 / s->median * 100),
-		     "the machine is busy, or its clock is not steady");
+	    fabs(drift) * s->median > NEGLIGIBLE_TIME)
+		add_warning(
+			p, r, q,
+			fmt(p->d, "the latency drifted by %+.0f %% while it was measured", drift * 100),
+			"the clock, the temperature or the load changed: measure longer, or lock the clock");
+	else if (s->mad > 0.1 * s->median && s->mad > NEGLIGIBLE_TIME)
+		add_warning(p, r, q,
+			    fmt(p->d, "half of the runs are more than %.0f %% away from the median",
+				s->mad / 1.4826 / s->median * 100),
+			    "the machine is busy, or its clock changes");
 	if (r->clock_low > 0 && r->clock_high > 1.2 * r->clock_low)
-		warn(p, r, q,
-		     fmt(p->d, "the cores' clocks were between %.2f and %.2f GHz",
-			 r->clock_low / 1e6, r->clock_high / 1e6),
-		     "a governor called performance keeps them steady");
+		add_warning(p, r, q,
+			    fmt(p->d, "the cores' clocks were between %.2f and %.2f GHz",
+				r->clock_low / 1e6, r->clock_high / 1e6),
+			    "the CPU frequency governor \"performance\" keeps them constant");
 }
 
-/* A GPU that works at a clock of its own choice. */
-static void look_at_clocks(struct profile *p, const struct record *r)
+/* Warns if the GPU lowered or changed its clock. */
+static void warn_of_gpu_clocks(struct profile *p, const struct record *r)
 {
 	const struct record_clocks *c = &r->clocks;
 	const struct record_point none = {.label = ""};
@@ -204,33 +208,34 @@ static void look_at_clocks(struct profile *p, const struct record *r)
 		reasons |= why;
 	}
 	if (lowered)
-		warn(p, r, &none,
-		     fmt(p->d, "the GPU lowered its clock in %zu of %zu samples: %s", lowered, busy,
-			 clock_reasons(reasons, &p->d->arena)),
-		     "nvidia-smi -q -d PERFORMANCE tells more; other times are not to be compared with these");
+		add_warning(
+			p, r, &none,
+			fmt(p->d, "the GPU lowered its clock in %zu of %zu samples: %s", lowered,
+			    busy, clock_reasons(reasons, &p->d->arena)),
+			"nvidia-smi -q -d PERFORMANCE gives details; do not compare these times with others");
 	else if (busy > 2 && high > 1.1 * low)
-		warn(p, r, &none,
-		     fmt(p->d, "the GPU's clock was between %.0f and %.0f MHz", low, high),
-		     "nvidia-smi --lock-gpu-clocks keeps it steady");
+		add_warning(p, r, &none,
+			    fmt(p->d, "the GPU's clock was between %.0f and %.0f MHz", low, high),
+			    "nvidia-smi --lock-gpu-clocks keeps it constant");
 }
 
-static void look_for_noise(struct profile *p)
+static void warn_of_noise(struct profile *p)
 {
 	for (size_t i = 0; i < p->nrecords; i++)
-		look_at_clocks(p, p->record[i]);
+		warn_of_gpu_clocks(p, p->record[i]);
 	for (size_t i = 0; i < p->nrecords; i++)
 		for (size_t k = 0; k < p->record[i]->npoints; k++) {
 			const struct record_point *q = &p->record[i]->point[k];
 			struct stats s = stats_of(q->time, q->n);
 			if (q->n < 5 || p->record[i]->id.sessions > 1)
 				continue;
-			look_at_first(p, p->record[i], q, &s);
-			look_at_course(p, p->record[i], q, &s);
+			warn_of_slow_first_runs(p, p->record[i], q, &s);
+			warn_of_drift_and_spread(p, p->record[i], q, &s);
 		}
 }
 
-/* Where the CPU was named, --streams was refused; here it is what auto found. */
-static void look_for_streams(struct profile *p)
+/* --streams is refused with --device cpu; if `auto` chose the CPU, a warning has to do. */
+static void warn_of_streams(struct profile *p)
 {
 	bool asked = p->o->streams > 1 || p->o->streams_axis.n;
 
@@ -245,33 +250,35 @@ static void look_for_streams(struct profile *p)
 
 /* ---- the verdict */
 
-/* Without --force it ended before the first run. */
-static void tell_differences(struct profile *p)
+/* Only with --force: otherwise a baseline that differs ended the command before the first run. */
+static void warn_of_differences(struct profile *p)
 {
 	const char *differs = gate_differs(&p->baseline->id, &p->record[0]->id, &p->d->arena);
 
 	if (differs)
 		WARN(p->d, E_BASELINE_FILE, .slot = p->o->baseline, .message = differs,
-		     .hint = "compared all the same, as --force asks");
+		     .hint = "compared nevertheless because of --force");
 }
 
 /*
- * Once is luck: an alarm must stand when the model has been measured anew and all samples are looked at together, and as
- * often as may be where no node stands out. Where the interval holds the limit, more samples are taken, too.
+ * Whether to measure once more; all samples are then compared together. An alarm has to be confirmed once, an undecided
+ * result may be decided by more samples, and an alarm without a node that stands out is measured as often as
+ * possible, because it may still be the machine. measurements: so far.
  */
-static bool measure_again(const struct profile *p, int times)
+static bool measure_again(const struct profile *p, int measurements)
 {
 	const struct gate_verdict *v = &p->verdict;
-	bool whole = v->slower && !(v->nodes_ratio.low > 1 + p->limits.latency);
+	bool no_node = v->slower && !(v->nodes_ratio.low > 1 + p->limits.latency);
 
-	return p->gate && (v->undecided || whole || ((v->slower || v->bigger) && times == 1));
+	return p->gate &&
+	       (v->undecided || no_node || ((v->slower || v->bigger) && measurements == 1));
 }
 
-static int decide(struct profile *p)
+static int compare_with_baseline(struct profile *p)
 {
 	p->verdict = gate_compare(p->baseline, p->record[0], &p->limits, &p->arena);
 	p->compared = true;
-	for (int k = 1; k < ATTEMPTS && watchdog_caught() == E_OK; k++) {
+	for (int k = 1; k < MAX_MEASUREMENTS && watchdog_caught() == E_OK; k++) {
 		if (!measure_again(p, k))
 			break;
 		progress_clear(&p->progress);
@@ -290,12 +297,12 @@ static int decide(struct profile *p)
 static const char *then_and_now(const struct gate_node *n, struct diag *d)
 {
 	if (!(n->before > 0))
-		return fmt(d, "not there then, %s now", str_seconds(&d->arena, n->now));
+		return fmt(d, "not in the baseline, %s now", str_seconds(&d->arena, n->now));
 	return fmt(d, "%s then, %s now (%+.0f %%)", str_seconds(&d->arena, n->before),
 		   str_seconds(&d->arena, n->now), (n->now / n->before - 1) * 100);
 }
 
-static void tell_slower(struct profile *p)
+static void report_slower(struct profile *p)
 {
 	struct diag *d = p->d;
 	const struct gate_verdict *v = &p->verdict;
@@ -306,7 +313,7 @@ static void tell_slower(struct profile *p)
 	if (!isnan(v->nodes_ratio.value))
 		row[n++] = (struct diag_row){
 			"nodes",
-			fmt(d, "%.3f times (95 %%: %.3f to %.3f) by those that grew more than the others",
+			fmt(d, "ratio %.3f (95 %% interval %.3f to %.3f) from the nodes that grew more than the others",
 			    v->nodes_ratio.value, v->nodes_ratio.low, v->nodes_ratio.high)};
 	size_t told = n;
 	for (size_t k = 0; k < v->nnodes; k++)
@@ -317,18 +324,18 @@ static void tell_slower(struct profile *p)
 					      v->node[k].fused ? v->node[k].fused : "",
 					      then_and_now(&v->node[k], d))};
 	if (n == told)
-		row[n++] = (struct diag_row){"slower", "no node stands out: all became slower"};
-	/* on a busy machine only the nodes may tell */
-	bool whole = v->adjusted.low > 1 + p->limits.latency;
+		row[n++] = (struct diag_row){"slower", "all nodes alike; none stands out"};
+	/* on a busy machine the alarm may come from the nodes alone */
+	bool by_latency = v->adjusted.low > 1 + p->limits.latency;
 	FAIL(d, E_BASELINE,
 	     .message = fmt(
-		     d, "the model is slower than the baseline by %.1f %%, more than the %.4g %% allowed",
-		     ((whole ? v->adjusted.value : v->nodes_ratio.value) - 1) * 100,
+		     d, "the model is slower than the baseline by %.1f %%, more than the allowed %.4g %%",
+		     ((by_latency ? v->adjusted.value : v->nodes_ratio.value) - 1) * 100,
 		     p->limits.latency * 100),
 	     .rows = row, .nrows = n);
 }
 
-static void tell_bigger(struct profile *p)
+static void report_bigger(struct profile *p)
 {
 	struct diag *d = p->d;
 	const struct gate_verdict *v = &p->verdict;
@@ -349,8 +356,8 @@ static int judge(struct profile *p)
 {
 	if (!p->baseline || !p->nrecords || !p->record[0]->npoints || p->record[0]->point[0].n < 2)
 		return 0;
-	tell_differences(p);
-	int rc = decide(p);
+	warn_of_differences(p);
+	int rc = compare_with_baseline(p);
 	if (rc || !p->gate || watchdog_caught() != E_OK)
 		return rc;
 	if (p->verdict.busy && !p->verdict.slower && !isnan(p->limits.latency))
@@ -361,16 +368,16 @@ static int judge(struct profile *p)
 					  "no node did more than the others",
 		     .hint = "fewer than ten runs were undisturbed: measure longer, or where less else runs");
 	if (p->verdict.slower)
-		tell_slower(p);
+		report_slower(p);
 	if (p->verdict.bigger)
-		tell_bigger(p);
+		report_bigger(p);
 	return p->verdict.slower || p->verdict.bigger ? -E_BASELINE : 0;
 }
 
 /* ---- the command */
 
-/* What auto is, for the last point of a sweep: before anything is measured. */
-static void settle(struct profile *p)
+/* Decides what --precision auto means, by the last point of a sweep, before anything is measured. */
+static void settle_precision(struct profile *p)
 {
 	struct input_request last = p->request;
 
@@ -382,8 +389,8 @@ static void settle(struct profile *p)
 		p->o->config.precision = p->job[0].config.precision;
 }
 
-/* What each of several processes reads. */
-static int share_input(struct profile *p)
+/* Keeps standard input for all processes that will read it. */
+static int keep_input_for_all(struct profile *p)
 {
 	const char *model = p->o->operand[0];
 	struct stat st;
@@ -401,7 +408,7 @@ static int share_input(struct profile *p)
 	return 0;
 }
 
-static void tell_stopped(struct profile *p)
+static void report_stopped(struct profile *p)
 {
 	enum code why = watchdog_caught();
 
@@ -428,7 +435,7 @@ static int report(struct profile *p, int rc)
 	struct json j;
 
 	progress_clear(&p->progress);
-	tell_stopped(p);
+	report_stopped(p);
 	if (!p->nrecords || !p->record[0]->npoints)
 		return rc;
 	if (p->o->json)
@@ -449,18 +456,18 @@ int cmd_profile(struct options *o, struct diag *d)
 		rc = profile_plan(p);
 	}
 	if (!rc) {
-		settle(p);
+		settle_precision(p);
 		watchdog_soft();
-		rc = share_input(p);
+		rc = keep_input_for_all(p);
 	}
 	if (!rc) {
 		progress_begin(&p->progress, o);
 		rc = measure_all(p);
-		name_failed(p);
+		name_failed_jobs(p);
 	}
 	if (!rc) {
-		look_for_noise(p);
-		look_for_streams(p);
+		warn_of_noise(p);
+		warn_of_streams(p);
 		rc = judge(p);
 		if (!rc || rc == -E_BASELINE) {
 			int saved = watchdog_caught() == E_OK ? export_baseline(p) : 0;

@@ -208,7 +208,7 @@ static void add_device_peak(const struct record *r, struct str *b, struct arena 
 			 bytes(a, device), bytes(a, raised), r->phase[by].name);
 }
 
-/* The phase that raised the peak most, and the purposes that hold most at the end. */
+/* The peak of resident memory, the phase that raised it most, and the node at which planned memory is fullest. */
 const char *peak_sentence(const struct record *r, struct arena *a)
 {
 	struct str b = {.arena = a};
@@ -248,7 +248,7 @@ static void add_growth(struct str *b, const char *what, const double *v, size_t 
 
 const char *growth_sentence(const struct record *r, struct arena *a)
 {
-	static const double NOTABLE = 64 << 10; /* bytes */
+	static const double MIN_SAMPLE_BYTES = 64 << 10; /* bytes */
 	const struct record_timeline *t = &r->timeline;
 	struct str b = {.arena = a};
 	size_t first = 0, last = 0, n = 0;
@@ -260,13 +260,13 @@ const char *growth_sentence(const struct record *r, struct arena *a)
 		}
 	if (n < 2)
 		return NULL;
-	/* when a run began, how long it took, how long it was delayed; and these looks */
+	/* the samples themselves: begin, duration and wait of each run, and seven numbers of each sample of the timeline */
 	double samples = (t->run[last] - t->run[first]) * 3 * sizeof(double) * (double)r->id.sessions +
 			 (double)(last - first) * 7 * sizeof(double);
 	str_addf(&b, "runs %.0f to %.0f: ", t->run[first], t->run[last]);
 	add_growth(&b, "resident", t->rss, first, last, a);
 	add_growth(&b, ", private", t->private, first, last, a);
-	if (samples > NOTABLE)
+	if (samples > MIN_SAMPLE_BYTES)
 		str_addf(&b, " (%s of it are the samples)", str_bytes(a, (int64_t)samples));
 	add_growth(&b, ", counted on the host", t->host, first, last, a);
 	if (!on_cpu(r)) {
@@ -340,8 +340,8 @@ static int by_key(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The end of a long name tells more than its beginning. */
-static const char *tail(const char *name, size_t most, struct arena *a)
+/* Cuts the beginning of a long name, because its end says more. */
+static const char *cut_beginning(const char *name, size_t most, struct arena *a)
 {
 	size_t n = strlen(name);
 
@@ -353,13 +353,13 @@ static const char *tail(const char *name, size_t most, struct arena *a)
 	return arena_printf(a, "\xe2\x80\xa6%s", name);
 }
 
-/* The node's name and those of the nodes that it took in; brief: of these the last part, if not too many. */
+/* The node's name and those of the nodes fused into it; brief: only the last part of the first three. */
 static const char *node_label(const struct record_node *n, bool brief, struct arena *a)
 {
 	struct str b = {.arena = a};
 	int others = 0;
 
-	str_add(&b, brief ? tail(n->name, 40, a) : n->name);
+	str_add(&b, brief ? cut_beginning(n->name, 40, a) : n->name);
 	for (const char *s = n->fused; s && *s;) {
 		size_t len = strcspn(s, ",");
 		const char *one = arena_strn(a, s, len);
@@ -369,7 +369,7 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 		const char *slash = brief ? strrchr(one, '/') : NULL;
 		str_addf(&b, " + %s",
 			 slash && slash[1] ? slash + 1
-			 : brief	   ? tail(one, 24, a)
+			 : brief	   ? cut_beginning(one, 24, a)
 					   : one);
 	}
 	if (brief && others > 3)
@@ -377,8 +377,8 @@ static const char *node_label(const struct record_node *n, bool brief, struct ar
 	return str_get(&b);
 }
 
-/* Of a kernel's name the beginning tells the kind, the end the variant. */
-static const char *middle_left_out(const char *name, size_t most, struct arena *a)
+/* Cuts the middle of a long kernel name: its beginning says the kind of kernel, its end the variant. */
+static const char *cut_middle(const char *name, size_t most, struct arena *a)
 {
 	size_t n = strlen(name), head = most * 2 / 3;
 
@@ -387,7 +387,7 @@ static const char *middle_left_out(const char *name, size_t most, struct arena *
 	return arena_printf(a, "%.*s\xe2\x80\xa6%s", (int)head, name, name + n - (most - head));
 }
 
-/* What it launches on a device where that is known: the name that takes longest, and how many others. */
+/* The kernel that takes longest of those that a node launches, and the number of other launches; without CUPTI, the kind of our kernel. */
 static const char *kernel_label(const struct record_node *n, bool brief, struct arena *a)
 {
 	const struct record_kernel *most = n->launch;
@@ -402,7 +402,7 @@ static const char *kernel_label(const struct record_node *n, bool brief, struct 
 	if (!n->nlaunches)
 		return n->kernel;
 	const char *name = kernel_short_name(most->name, a);
-	str_add(&b, middle_left_out(name, brief ? 36 : 54, a));
+	str_add(&b, cut_middle(name, brief ? 36 : 54, a));
 	if (most->count > 1)
 		str_addf(&b, " x %.4g", most->count);
 	if (launches > most->count)
@@ -475,8 +475,8 @@ static const char *point_label(const struct record *r, const struct record_point
 	return *r->label ? r->label : *p->label ? p->label : "model";
 }
 
-static void told(const struct profile *p, const struct record_point *q, double v, struct table *t,
-		 struct arena *a)
+static void add_latency_cell(const struct profile *p, const struct record_point *q, double v,
+			     struct table *t, struct arena *a)
 {
 	double s = isnan(v) ? v : profile_latency(p, q, v);
 
@@ -502,7 +502,7 @@ static void failed_rows(const struct profile *p, struct table *t, struct arena *
 	}
 }
 
-/* One line for each point of each record, and for what could not be measured. */
+/* A line for each point of each record, and for each point that could not be measured. */
 void table_latency(struct profile *p, struct table *t, struct arena *a)
 {
 	const struct floats *want = &p->o->percentile;
@@ -538,16 +538,16 @@ void table_latency(struct profile *p, struct table *t, struct arena *a)
 			table_number(t, q->prepare, seconds(a, q->prepare));
 			table_number(t, q->first, seconds(a, q->first));
 			table_number(t, (double)q->n, str_count(a, (int64_t)q->n));
-			told(p, q, s.mean, t, a);
+			add_latency_cell(p, q, s.mean, t, a);
 			table_number(t, s.deviation, percent(a, s.deviation / s.mean));
-			told(p, q, s.min, t, a);
+			add_latency_cell(p, q, s.min, t, a);
 			for (size_t m = 0; m < n; m++) {
 				double v = sorted ? stats_quantile(sorted, q->n,
 								   (double)want->v[m] / 100)
 						  : NAN;
-				told(p, q, v, t, a);
+				add_latency_cell(p, q, v, t, a);
 			}
-			told(p, q, s.max, t, a);
+			add_latency_cell(p, q, s.max, t, a);
 			if (split)
 				split_cells(r, q, s.median, t, a);
 			table_number(t, items, isnan(items) ? "-" : rate(a, items, ""));
@@ -617,17 +617,17 @@ const char *gate_sentence(const struct profile *p, struct arena *a)
 
 	if (v->busy)
 		str_addf(&b,
-			 "tenth percentile of all runs, of which hardly any was undisturbed (%zu, %zu): %s then, %s now",
+			 "tenth percentile of all runs (undisturbed were only %zu of the baseline's and %zu now): %s then, %s now",
 			 v->undisturbed_before, v->undisturbed_now, seconds(a, v->before),
 			 seconds(a, v->now));
 	else
 		str_addf(&b,
-			 "tenth percentile of undisturbed runs (%zu, %zu): %s then, %s now, %.3f times (95 %%: %.3f to %.3f)",
+			 "tenth percentile of undisturbed runs (%zu then, %zu now): %s then, %s now, ratio %.3f (95 %% interval %.3f to %.3f)",
 			 v->undisturbed_before, v->undisturbed_now, seconds(a, v->before),
 			 seconds(a, v->now), v->ratio.value, v->ratio.low, v->ratio.high);
 	if (!v->busy && fabs(v->machine_ratio - 1) > 0.005)
 		str_addf(&b,
-			 "; known work says that the machine itself may take %.3f times as long, which leaves %.3f (%.3f to %.3f)",
+			 "; reference workloads attribute a ratio of %.3f to the machine, which leaves %.3f (%.3f to %.3f)",
 			 v->machine_ratio, v->adjusted.value, v->adjusted.low, v->adjusted.high);
 	return str_get(&b);
 }
@@ -747,7 +747,7 @@ static void print_one(struct profile *p, const struct record *r, bool terminal, 
 	arena_free(&a);
 }
 
-static double faster_half(const double *v, size_t n)
+static double faster_half_mean(const double *v, size_t n)
 {
 	double limit = stats_quantile_of(v, n, 0.5), sum = 0;
 	size_t runs = 0;
@@ -764,7 +764,7 @@ static void print_nodes(struct profile *p, const struct record *r, FILE *f)
 {
 	struct arena a = {0};
 	struct table t;
-	double plain = faster_half(r->point[0].time, r->point[0].n);
+	double plain = faster_half_mean(r->point[0].time, r->point[0].n);
 
 	if (!p->o->nodes || !r->nobserved)
 		return;
@@ -820,7 +820,7 @@ static void print_gate(struct profile *p, FILE *f)
 	arena_free(&a);
 }
 
-/* "x f32 [1,3,224,224], made up" */
+/* "x f32 [1,3,224,224], random values" */
 static void print_inputs(const struct profile *p, FILE *f)
 {
 	const struct options *o = p->o;
@@ -828,7 +828,7 @@ static void print_inputs(const struct profile *p, FILE *f)
 
 	if (inputs && *inputs && !p->sweep.points)
 		fprintf(f, "%-9s %s%s\n", "inputs", inputs,
-			o->input.n || o->data_set ? "" : ", made up");
+			o->input.n || o->data_set ? "" : ", random values");
 }
 
 static void print_failed(const struct profile *p, FILE *f)

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 64, MISSES = 3, PAIRS = 16 };
-static const uint64_t LONGEST_HOLD = 50000000, SPARE = 200000; /* ns */
-static const uint64_t SPIN = 20000, MOST_LAUNCH = 5000;	       /* ns */
-static const uint64_t HOLD_TAG = UINT64_MAX;		       /* of our own launches */
+enum { MAX_DEPTH = 64, MAX_MISSES = 3, CALIBRATION_MARKS = 16 };
+/* At most so long the device is held; so much longer than the last run took to queue. */
+static const uint64_t MAX_HOLD = 50000000, SPARE_HOLD = 200000; /* ns */
+static const uint64_t SPIN = 20000, MAX_LAUNCH = 5000;		/* ns */
+static const uint64_t HOLD_TAG = UINT64_MAX; /* of launches that hold the device, not of a step */
 
-/* A step on the device, told when the stream has come that far. */
+/* A step on the device; its time is known when the stream has passed both events. */
 struct pending {
 	uint64_t tag;
 	size_t from, to; /* events */
@@ -27,24 +28,25 @@ struct device_times {
 	size_t nmarks, used;
 	struct pending *pending;
 	size_t npending, cap_pending;
-	size_t open[MOST_DEPTH]; /* the marks of steps under way */
+	size_t open[MAX_DEPTH]; /* marks at the begin of the steps that are running */
 	int depth;
-	uint64_t start, last; /* of the host: the run's begin, the newest step's end */
+	uint64_t start, last; /* clock_ns on the host: begin of the run, end of the last step */
 	uint64_t empty;	      /* ns between two events with nothing in between */
-	uint64_t launch;      /* ns more with a kernel, besides its own time */
+	uint64_t launch; /* ns that a kernel launch between two events adds, besides the kernel's own time */
 	int err;
 	struct diag *diag;
 	struct activities *activities;
-	struct diag why; /* no CUPTI */
+	struct diag why; /* why CUPTI is not used */
 	bool tried;
-	bool copied; /* the newest work of the device is a copy */
-	/* the stream's wait for the host */
+	bool copied; /* the last work given to the device was a copy */
+	/* holding the stream until the host has queued a run */
 	struct hold *hold; /* NULL: never */
 	bool holding;
 	int misses;
-	size_t steps, expected; /* of the host's, without bodies */
-	uint64_t queueing;	/* what the run before took to queue */
-	uint64_t until, over; /* of clock_ns: when it ends at last; when it ended, 0: at `until` */
+	size_t steps, expected; /* top-level steps of this run so far, and of the run before */
+	uint64_t queueing;	/* ns that the run before took to queue */
+	uint64_t until,
+		over; /* clock_ns: when a hold ends by itself; when it was ended, 0: not before `until` */
 };
 
 /* ---- marks in the stream */
@@ -77,7 +79,7 @@ static uint64_t between(struct device_times *t, size_t from, size_t to)
 	return ns;
 }
 
-static void push(struct device_times *t, uint64_t tag, size_t from, size_t to, bool copy)
+static void push_pending(struct device_times *t, uint64_t tag, size_t from, size_t to, bool copy)
 {
 	if (t->npending == t->cap_pending) {
 		size_t cap = t->cap_pending ? t->cap_pending * 2 : 256;
@@ -89,13 +91,13 @@ static void push(struct device_times *t, uint64_t tag, size_t from, size_t to, b
 
 /* ---- holding the device */
 
-static void begin_own(struct device_times *t)
+static void begin_own_launch(struct device_times *t)
 {
 	if (t->activities)
 		t->rt->backend->activities->push(t->activities, HOLD_TAG);
 }
 
-static void end_own(struct device_times *t)
+static void end_own_launch(struct device_times *t)
 {
 	if (t->activities)
 		t->rt->backend->activities->pop(t->activities);
@@ -103,17 +105,17 @@ static void end_own(struct device_times *t)
 
 static void hold(struct device_times *t, uint64_t ns)
 {
-	ns = ns < LONGEST_HOLD ? ns : LONGEST_HOLD;
-	begin_own(t);
+	ns = ns < MAX_HOLD ? ns : MAX_HOLD;
+	begin_own_launch(t);
 	if (!t->err)
 		t->err = t->rt->backend->hold->begin(t->hold, ns, t->diag);
 	t->until = clock_ns() + ns;
-	end_own(t);
+	end_own_launch(t);
 	t->holding = !t->err;
 	t->over = 0;
 }
 
-static void let_go(struct device_times *t)
+static void release(struct device_times *t)
 {
 	uint64_t now = clock_ns();
 
@@ -121,21 +123,21 @@ static void let_go(struct device_times *t)
 	t->over = now < t->until ? now : 0;
 }
 
-/* Marks with a kernel of SPIN ns before each but the first, or with nothing, the device behind the host. */
+/* Queues marks while the device is held: with a kernel of SPIN ns between them, or with nothing. */
 static void queue_marks(struct device_times *t, bool kernels)
 {
 	t->used = 0;
-	hold(t, LONGEST_HOLD);
-	for (int i = 0; i < PAIRS; i++) {
+	hold(t, MAX_HOLD);
+	for (int i = 0; i < CALIBRATION_MARKS; i++) {
 		if (i && kernels && !t->err)
 			t->err = t->rt->backend->hold->spin(t->hold, SPIN, t->diag);
 		mark(t);
 	}
-	let_go(t);
+	release(t);
 }
 
-/* What two events take by themselves, and what a launch between them takes besides its kernel. */
-static void calibrate(struct device_times *t)
+/* Measures the time between two events with nothing between them, and what a kernel launch adds to it besides the kernel's time. */
+static void calibrate_marks(struct device_times *t)
 {
 	uint64_t best = UINT64_MAX, sum = 0;
 
@@ -143,17 +145,17 @@ static void calibrate(struct device_times *t)
 	if (!t->hold)
 		return;
 	queue_marks(t, false);
-	for (size_t i = 1; i < PAIRS; i++) {
+	for (size_t i = 1; i < CALIBRATION_MARKS; i++) {
 		uint64_t ns = between(t, i - 1, i);
 		best = ns < best ? ns : best;
 	}
 	queue_marks(t, true);
-	for (size_t i = 1; i < PAIRS; i++)
+	for (size_t i = 1; i < CALIBRATION_MARKS; i++)
 		sum += between(t, i - 1, i);
 	t->empty = t->err ? 0 : best;
-	uint64_t mean = t->err ? 0 : sum / (PAIRS - 1), expected = SPIN + t->empty;
+	uint64_t mean = t->err ? 0 : sum / (CALIBRATION_MARKS - 1), expected = SPIN + t->empty;
 	t->launch = mean > expected ? mean - expected : 0;
-	t->launch = t->launch < MOST_LAUNCH ? t->launch : MOST_LAUNCH;
+	t->launch = t->launch < MAX_LAUNCH ? t->launch : MAX_LAUNCH;
 	t->err = 0;
 }
 
@@ -208,7 +210,7 @@ void device_times_trace(struct device_times *t, bool on)
 	if (!t->hold && b->hold && t->rt->config->sync == SYNC_ASYNC)
 		t->hold = b->hold->create(t->rt->device, t->rt->stream);
 	if (!t->activities)
-		calibrate(t);
+		calibrate_marks(t);
 }
 
 const char *device_times_source(const struct device_times *t)
@@ -236,10 +238,10 @@ int device_times_begin(struct device_times *t, struct diag *d)
 	t->steps = 0;
 	t->holding = t->copied = false;
 	t->start = t->last = t->over = clock_ns();
-	if (t->hold && t->expected && t->misses < MISSES)
-		hold(t, t->queueing + t->queueing / 2 + SPARE);
+	if (t->hold && t->expected && t->misses < MAX_MISSES)
+		hold(t, t->queueing + t->queueing / 2 + SPARE_HOLD);
 	if (!t->activities)
-		mark(t); /* number 0: where the device begins */
+		mark(t); /* mark 0: the device begins the run */
 	return t->err;
 }
 
@@ -247,10 +249,10 @@ void device_times_enter(struct device_times *t, uint64_t tag, bool device, bool 
 {
 	if (t->activities) {
 		t->rt->backend->activities->push(t->activities, tag);
-	} else if (device && t->depth < MOST_DEPTH) {
+	} else if (device && t->depth < MAX_DEPTH) {
 		/*
-		 * After a copy an event may be told when the copy is over, while the next kernel waits for
-		 * the engines to agree on it.
+		 * The event behind a copy may complete with the copy, while the next kernel still waits for the copy engine
+		 * to hand over. An empty kernel before the event keeps that wait out of the next step's time.
 		 */
 		if (t->copied && !copy && t->hold && !t->err)
 			t->err = t->rt->backend->hold->spin(t->hold, 0, t->diag);
@@ -265,16 +267,16 @@ void device_times_leave(struct device_times *t, uint64_t tag, bool device)
 	t->depth--;
 	if (t->activities)
 		t->rt->backend->activities->pop(t->activities);
-	else if (device && t->depth < MOST_DEPTH)
-		push(t, tag, t->open[t->depth], mark(t), t->copied);
+	else if (device && t->depth < MAX_DEPTH)
+		push_pending(t, tag, t->open[t->depth], mark(t), t->copied);
 	if (t->depth)
 		return;
 	t->last = clock_ns();
 	if (++t->steps == t->expected && t->holding)
-		let_go(t);
+		release(t);
 }
 
-/* A run that waits in its middle comes to its end only when time is up: such runs are not held any more. */
+/* Ends a hold that the run did not end. A run that waits for the device halfway only goes on when the hold times out: after MAX_MISSES of them, runs are not held any more. */
 static void end_hold(struct device_times *t)
 {
 	if (t->holding && !t->over) {
@@ -286,9 +288,9 @@ static void end_hold(struct device_times *t)
 	t->expected = t->steps;
 }
 
-static int tell_activities(struct device_times *t,
-			   void (*tell)(void *arg, const struct device_time *), void *arg,
-			   struct diag *d)
+static int report_activities(struct device_times *t,
+			     void (*tell)(void *arg, const struct device_time *), void *arg,
+			     struct diag *d)
 {
 	const struct activity *v;
 	uint64_t done = 0;
@@ -311,8 +313,8 @@ static int tell_activities(struct device_times *t,
 	return err;
 }
 
-static void tell_marks(struct device_times *t, void (*tell)(void *arg, const struct device_time *),
-		       void *arg)
+static void report_marks(struct device_times *t,
+			 void (*tell)(void *arg, const struct device_time *), void *arg)
 {
 	for (size_t i = 0; i < t->npending && !t->err; i++) {
 		const struct pending *p = &t->pending[i];
@@ -332,8 +334,8 @@ int device_times_read(struct device_times *t, void (*tell)(void *arg, const stru
 	if (t->err)
 		return t->err;
 	if (t->activities)
-		return tell_activities(t, tell, arg, d);
-	tell_marks(t, tell, arg);
+		return report_activities(t, tell, arg, d);
+	report_marks(t, tell, arg);
 	return t->err;
 }
 

@@ -74,8 +74,8 @@ static struct series undisturbed_runs(const double *time, const double *waited, 
 
 /* A side of the comparison. */
 struct side {
-	struct series runs;		       /* undisturbed plain runs */
-	struct series reference[RECORD_YARDS]; /* undisturbed times of each reference workload */
+	struct series runs;			    /* undisturbed plain runs */
+	struct series reference[RECORD_REFERENCES]; /* undisturbed times of each reference workload */
 	bool busy;
 };
 
@@ -85,15 +85,16 @@ static struct side side_of(const struct record *r)
 	struct side s = {.runs = undisturbed_runs(p->time, p->delay, p->n, GATE_SETTLE_TIME)};
 
 	s.busy = s.runs.n < MIN_UNDISTURBED || s.runs.n < p->n / UNDISTURBED_ONE_IN;
-	for (int k = 0; k < RECORD_YARDS && r->nyard; k++)
-		s.reference[k] = undisturbed_runs(r->yard[k], r->yard_delay[k], r->nyard, 0);
+	for (int k = 0; k < RECORD_REFERENCES && r->nreference; k++)
+		s.reference[k] = undisturbed_runs(r->reference_time[k], r->reference_wait[k],
+						  r->nreference, 0);
 	return s;
 }
 
 static void side_free(struct side *s)
 {
 	free(s->runs.v);
-	for (int k = 0; k < RECORD_YARDS; k++)
+	for (int k = 0; k < RECORD_REFERENCES; k++)
 		free(s->reference[k].v);
 }
 
@@ -124,7 +125,7 @@ static double machine_ratio(const struct side *before, const struct side *now, d
 	int n = 0;
 
 	*fastest = 1;
-	for (int k = 0; k < RECORD_YARDS - 1; k++) {
+	for (int k = 0; k < RECORD_REFERENCES - 1; k++) {
 		double of_reference = reference_ratio(before, now, k);
 		if (isnan(of_reference))
 			continue;
@@ -140,7 +141,7 @@ static void compare_latency(const struct side *before, const struct side *now, d
 			    struct gate_verdict *v)
 {
 	/* NAN, if not known, is neither above nor below any limit */
-	double exchange = reference_ratio(before, now, RECORD_YARDS - 1);
+	double exchange = reference_ratio(before, now, RECORD_REFERENCES - 1);
 
 	v->undisturbed_before = before->runs.n;
 	v->undisturbed_now = now->runs.n;

@@ -28,7 +28,7 @@ enum side { BEFORE, NOW, SIDES };
 struct pair {
 	const double *time[SIDES]; /* of each observed run */
 	double typical;		   /* tenth percentile before */
-	double growth;		   /* of one run: its time over `typical` */
+	double run_time; /* time in the run whose pace is computed; its growth is run_time / typical */
 };
 
 struct comparison {
@@ -43,7 +43,10 @@ struct comparison {
 	double *buffer;	       /* of as many numbers as the side with more runs has */
 };
 
-/* A node that is fused and both first and last has a copy each way, told apart by `kernel`; others may change kernels. */
+/*
+ * The same node in another record. A kernel may have changed since, so it does not count; except for copies, because a fused
+ * node may have one to the device and one to the host under the same name.
+ */
 static const struct record_node *node_named(const struct record *r, const struct record_node *n)
 {
 	bool copy = !strcmp(n->op, "Copy") && n->kernel;
@@ -62,8 +65,9 @@ static const struct record_node *node_named(const struct record *r, const struct
 static int by_growth(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
+	double p = x->run_time * y->typical, q = y->run_time * x->typical;
 
-	return (x->growth > y->growth) - (x->growth < y->growth);
+	return (p > q) - (p < q);
 }
 
 /* The median of the nodes' growth, weighted by their typical times. Sorts the nodes. */
@@ -77,7 +81,7 @@ static double weighted_median_growth(struct pair *node, size_t n)
 	for (size_t k = 0; k < n; k++) {
 		sum += node[k].typical;
 		if (sum >= total / 2)
-			return node[k].growth;
+			return node[k].run_time / node[k].typical;
 	}
 	return 1;
 }
@@ -101,7 +105,7 @@ static void fill_paces(struct comparison *c)
 		for (size_t run = 0; run < c->runs[side]; run++) {
 			memcpy(copy, c->node, c->n * sizeof(*copy));
 			for (size_t k = 0; k < c->n; k++)
-				copy[k].growth = node_time(copy[k].time[side], run) / copy[k].typical;
+				copy[k].run_time = node_time(copy[k].time[side], run);
 			c->pace[side][run] = weighted_median_growth(copy, c->n);
 		}
 }

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MOST_MOMENTS = 4000 };
+enum { MAX_MOMENTS = 4000 };
 
-static const uint64_t MOMENT = 1000000; /* ns between two looks at memory */
+static const uint64_t SAMPLE_INTERVAL = 1000000; /* ns between two samples, to begin with */
 
 void timeline_begin(struct timeline *t, uint64_t start)
 {
-	*t = (struct timeline){.start = start, .statm = proc_open(0), .step = MOMENT};
+	*t = (struct timeline){.start = start, .statm = proc_open(0), .step = SAMPLE_INTERVAL};
 }
 
 static double device_used(const struct runtime *rt)
@@ -29,7 +29,7 @@ static double device_used(const struct runtime *rt)
 	return (double)(total - unused);
 }
 
-static double live_sum(int kind)
+static double live_bytes_of_kind(int kind)
 {
 	double sum = 0;
 
@@ -38,8 +38,8 @@ static double live_sum(int kind)
 	return sum;
 }
 
-/* Every second moment goes, and they come half as often from now on. */
-static void thin(struct timeline *t)
+/* Drops every second sample, and halves the rate of new ones. */
+static void drop_every_second_sample(struct timeline *t)
 {
 	for (int k = 0; k < MOMENTS; k++) {
 		for (size_t i = 0; i < t->moment[k].n / 2; i++)
@@ -49,27 +49,29 @@ static void thin(struct timeline *t)
 	t->step *= 2;
 }
 
-static void push(struct timeline *t, uint64_t now, double run, double rss, double private, double used)
+static void push_sample(struct timeline *t, uint64_t now, double run, double rss, double private,
+			double used)
 {
 	const double v[MOMENTS] = {[AT] = (double)(now - t->start) * 1e-9,
 				   [RUN] = run,
 				   [RSS] = rss,
 				   [PRIVATE] = private,
-				   [HOST_COUNTED] = live_sum(MEM_HOST) + live_sum(MEM_PINNED),
-				   [DEVICE_COUNTED] = live_sum(MEM_DEVICE),
+				   [HOST_COUNTED] = live_bytes_of_kind(MEM_HOST) +
+						    live_bytes_of_kind(MEM_PINNED),
+				   [DEVICE_COUNTED] = live_bytes_of_kind(MEM_DEVICE),
 				   [DEVICE_USED] = used};
 
 	for (int k = 0; k < MOMENTS; k++)
 		samples_push(&t->moment[k], v[k]);
-	if (t->moment[AT].n >= MOST_MOMENTS)
-		thin(t);
+	if (t->moment[AT].n >= MAX_MOMENTS)
+		drop_every_second_sample(t);
 }
 
 void timeline_phase(struct timeline *t, const struct runtime *rt, const char *name, uint64_t ns)
 {
 	struct proc_memory m;
 
-	if (t->nphases == MOST_PHASES)
+	if (t->nphases == MAX_PHASES)
 		return;
 	struct record_phase *p = &t->phase[t->nphases++];
 	proc_memory(0, &m);
@@ -82,29 +84,32 @@ void timeline_phase(struct timeline *t, const struct runtime *rt, const char *na
 	for (int k = 0; k < MEM_KINDS; k++)
 		for (int i = 0; i < MEM_PURPOSES; i++)
 			p->live[k][i] = (double)mem_count((enum mem_kind)k, (enum mem_purpose)i).live;
-	push(t, clock_ns(), -1, p->rss, p->private, p->device_used);
+	push_sample(t, clock_ns(), -1, p->rss, p->private, p->device_used);
 }
 
-/* When to look again at what took until now to look at: looking takes a hundredth of the time at most. */
-static uint64_t next_look(uint64_t began, uint64_t step)
+/* When to sample next what was sampled since `began`: sampling may take a hundredth of the time at most. */
+static uint64_t next_time(uint64_t began, uint64_t step)
 {
 	uint64_t now = clock_ns(), least = 100 * (now - began);
 
 	return now + (step > least ? step : least);
 }
 
-/* The driver takes its time to answer. */
-static double driver_says(struct timeline *t, const struct runtime *rt, uint64_t now)
+/* Device memory in use; the driver answers slowly, and is asked more rarely. */
+static double sampled_device_used(struct timeline *t, const struct runtime *rt, uint64_t now)
 {
 	if (now >= t->next_driver) {
 		uint64_t began = clock_ns();
 		t->last_used = device_used(rt);
-		t->next_driver = next_look(began, 100 * MOMENT);
+		t->next_driver = next_time(began, 100 * SAMPLE_INTERVAL);
 	}
 	return t->last_used;
 }
 
-/* statm knows anonymous pages; private are those of files, too, that no other process has: slow to ask for, and steady. */
+/*
+ * Private memory that statm does not count: pages of files that no other process maps. Slow to find out and nearly constant, hence asked
+ * for more rarely.
+ */
 static double private_files(struct timeline *t, uint64_t now)
 {
 	struct proc_memory m;
@@ -115,25 +120,26 @@ static double private_files(struct timeline *t, uint64_t now)
 		proc_sample(t->statm, &rss, &anonymous);
 		proc_memory(0, &m);
 		t->private_files = fmax((double)m.private - (double)anonymous, 0);
-		t->next_private = next_look(began, 100 * MOMENT);
+		t->next_private = next_time(began, 100 * SAMPLE_INTERVAL);
 	}
 	return t->private_files;
 }
 
-void timeline_look(struct timeline *t, const struct runtime *rt, uint64_t now, double run, bool always)
+void timeline_sample(struct timeline *t, const struct runtime *rt, uint64_t now, double run,
+		     bool always)
 {
 	uint64_t rss = 0, anonymous = 0;
 
 	if (now < t->next_moment && !always)
 		return;
-	double used = driver_says(t, rt, now), files = private_files(t, now);
+	double used = sampled_device_used(t, rt, now), files = private_files(t, now);
 	uint64_t began = clock_ns();
 	proc_sample(t->statm, &rss, &anonymous);
-	push(t, now, run, (double)rss, files + (double)anonymous, used);
-	t->next_moment = next_look(began, t->step);
+	push_sample(t, now, run, (double)rss, files + (double)anonymous, used);
+	t->next_moment = next_time(began, t->step);
 }
 
-void timeline_keep(const struct timeline *t, struct record *r)
+void timeline_store(const struct timeline *t, struct record *r)
 {
 	struct arena *a = &r->arena;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of this process and of its device: at the end of each phase of a profile, and over time. */
+/* Memory of this process and of its device: at the end of each phase of a profile, and as samples over time. */
 #ifndef PROFILE_MEMORY_TIMELINE_H
 #define PROFILE_MEMORY_TIMELINE_H
 
@@ -11,35 +11,35 @@
 
 struct runtime;
 
-/* What a look at memory tells; as in struct record_timeline. */
+/* The series of the timeline, as in struct record_timeline. */
 enum moment { AT, RUN, RSS, PRIVATE, HOST_COUNTED, DEVICE_COUNTED, DEVICE_USED, MOMENTS };
-enum { MOST_PHASES = 16 };
+enum { MAX_PHASES = 16 };
 
 struct timeline {
-	uint64_t start; /* of clock_ns: moments are seconds since */
+	uint64_t start; /* clock_ns that is time 0 of the samples */
 	int statm;
-	struct record_phase phase[MOST_PHASES];
+	struct record_phase phase[MAX_PHASES];
 	size_t nphases;
 	struct samples moment[MOMENTS];
 	uint64_t next_moment, step, next_driver, next_private;
-	double last_used;     /* of the device */
-	double private_files; /* pages of files that nobody else has, within the private ones */
+	double last_used;     /* device memory in use, as the driver last said */
+	double private_files; /* bytes of the private memory that are pages of files */
 };
 
 void timeline_begin(struct timeline *t, uint64_t start);
 /*
- * A phase that took so long is over, which is one of the moments, however soon after the last. The runtime's device is
- * asked, too; NULL: there is none yet.
+ * Records the end of a phase that took ns, and adds a sample, however recent the last one is. rt: the runtime whose
+ * device is asked as well; NULL: there is none yet.
  */
 void timeline_phase(struct timeline *t, const struct runtime *rt, const char *name, uint64_t ns);
 /*
- * Now; nothing where the last look was a moment ago, but always. Between runs, never inside of one that is measured.
- * run: as in struct record_timeline.
+ * Adds a sample unless the last one is too recent; always: in any case. Call it between runs, never during a run that
+ * is measured. run: as in struct record_timeline.
  */
-void timeline_look(struct timeline *t, const struct runtime *rt, uint64_t now, double run,
-		   bool always);
-/* The phases and the moments, in the record's arena. */
-void timeline_keep(const struct timeline *t, struct record *r);
+void timeline_sample(struct timeline *t, const struct runtime *rt, uint64_t now, double run,
+		     bool always);
+/* Copies phases and samples into the record. */
+void timeline_store(const struct timeline *t, struct record *r);
 void timeline_end(struct timeline *t);
 
 #endif

@@ -14,17 +14,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DEPTH = 32, SLOTS = 1 << 12, MOST_EVENTS = 100000 };
+enum { MAX_DEPTH = 32, ROW_CACHE_SIZE = 1 << 12, MAX_EVENTS = 100000 };
 
-/* A kernel of a row. */
+/* A device kernel that a row launches. */
 struct launch {
-	const char *theirs, *name; /* theirs: as CUPTI's reader gave it, to be found by */
-	uint64_t count, ns;	   /* of the runs that are kept */
+	const char *theirs,
+		*name; /* theirs: the reader's pointer, by which it is found again; name: our copy */
+	uint64_t count, ns; /* of all runs that are kept */
 };
 
-/* A node, or a copy or reorder made for it. */
+/* A row of the result: a node, or a copy or reorder of its data. */
 struct row {
-	const struct step *step; /* the newest that was seen */
+	const struct step *step; /* the last one that ran; a new plan has new steps */
 	const struct origin *from;
 	const struct node *node;
 	const struct kernel *kernel;
@@ -33,42 +34,42 @@ struct row {
 	bool device, moves, to_device;
 	const char *name, *op, *kernel_name, *fused;
 	double flops, bytes, out_bytes, workspace, grown;
-	uint64_t ns, calls; /* of the run under way */
-	uint64_t all_calls; /* of the runs that are kept */
+	uint64_t ns, calls; /* of the current run */
+	uint64_t all_calls; /* of all runs that are kept */
 	bool seen;
 	double *time; /* by run */
-	uint64_t tag; /* its number, from 1 */
+	uint64_t tag; /* number of the row, from 1 */
 	struct launch *launch;
 	size_t nlaunches;
 };
 
-/* A step under way. */
+/* A step that is running; steps of a body run inside that of the control flow node. */
 struct frame {
 	struct row *row;
-	uint64_t start, inside; /* inside: time of the steps in it */
+	uint64_t start, inside; /* inside: ns that the steps inside of it took */
 	uint64_t rss;
 };
 
-struct nodes {
+struct node_times {
 	struct observer observer;
 	const struct session *session;
 	const struct runtime *rt;
 	struct arena arena;
 	struct row **row;
 	uint32_t nrows;
-	struct row *slot[SLOTS]; /* by step */
-	struct frame stack[MOST_DEPTH];
+	struct row *slot[ROW_CACHE_SIZE]; /* by step */
+	struct frame stack[MAX_DEPTH];
 	int depth, too_deep;
 	size_t run, runs;
 	double *total;		     /* by run */
-	struct device_times *device; /* NULL: all runs on the host */
+	struct device_times *device; /* NULL: everything runs on the host */
 	const char *timed_by, *timed_why;
-	struct node_event group;	  /* what the device does for one step: under way */
-	double held, in_bytes, out_bytes; /* of the runs that are kept */
-	int statm;			  /* -1: memory is not watched */
-	bool keep, active;		  /* events are kept; between nodes_begin and nodes_end */
+	struct node_event group; /* the step whose device work is being read; name NULL: none */
+	double held, in_bytes, out_bytes; /* sums over the runs that are kept */
+	int statm;			  /* /proc/self/statm; -1: memory is not watched */
+	bool keep, active; /* keep: for a trace; active: between node_times_begin and node_times_end */
 	struct node_event *event;
-	size_t nevents, cap_events, kept; /* kept: before the run under way */
+	size_t nevents, cap_events, kept; /* kept: number before the current run */
 };
 
 /* ---- rows */
@@ -83,19 +84,19 @@ static bool is_reorder(const struct step *s)
 	return ((const struct step_plan *)(const void *)s)->reorder;
 }
 
-/* A fused node that is a model's first and last has copies both ways. */
-static bool copies_in(const struct step *s, const struct call *c)
+/* Whether a copy goes to the device: a fused node that is a model's first and last has copies both ways. */
+static bool copies_to_device(const struct step *s, const struct call *c)
 {
 	return is_copy(s) && s->nin && c->in[0] && !c->in[0]->device;
 }
 
-static bool same_row(const struct row *r, const struct step *s, uint32_t parent, bool in)
+static bool is_row_of(const struct row *r, const struct step *s, uint32_t parent, bool in)
 {
 	return r->from == s->from && r->node == s->node && r->kernel == s->kernel &&
 	       r->parent == parent && r->moves == (is_copy(s) || is_reorder(s)) && r->to_device == in;
 }
 
-static const char *fused_names(struct nodes *n, const struct origin *o)
+static const char *fused_names(struct node_times *n, const struct origin *o)
 {
 	struct str b = {.arena = &n->arena};
 
@@ -104,32 +105,32 @@ static const char *fused_names(struct nodes *n, const struct origin *o)
 	return b.n ? str_get(&b) : NULL;
 }
 
-static const struct graph *graph_of(const struct graph *g, const struct node *node)
+static const struct graph *graph_with_node(const struct graph *g, const struct node *node)
 {
 	if (node->id < g->nnodes && g->node[node->id] == node)
 		return g;
 	for (uint32_t i = 0; i < g->nnodes; i++)
 		for (uint32_t k = 0; g->node[i] && k < g->node[i]->nsub; k++) {
-			const struct graph *found = graph_of(g->node[i]->sub[k], node);
+			const struct graph *found = graph_with_node(g->node[i]->sub[k], node);
 			if (found)
 				return found;
 		}
 	return NULL;
 }
 
-static void set_info(struct vinfo *info, const uint32_t *ids, uint32_t n,
-		     const struct tensor *const *t)
+static void set_value_info(struct vinfo *info, const uint32_t *ids, uint32_t n,
+			   const struct tensor *const *t)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (ids[i] != NO_VALUE && t[i])
 			info[ids[i]] = (struct vinfo){.type = t[i]->type, .shape = t[i]->shape};
 }
 
-/* Work and traffic, with the shapes that the run saw. */
-static void cost(struct nodes *n, struct row *r, const struct call *c)
+/* FLOPs and bytes moved, for the shapes of this run. */
+static void set_work(struct node_times *n, struct row *r, const struct call *c)
 {
 	const struct node *node = c->step->node;
-	const struct graph *g = graph_of(session_model(n->session)->graph, node);
+	const struct graph *g = graph_with_node(session_model(n->session)->graph, node);
 
 	r->flops = r->bytes = 0;
 	if (!g || r->moves || node->nsub)
@@ -138,8 +139,8 @@ static void cost(struct nodes *n, struct row *r, const struct call *c)
 	struct vinfo *info = arena_new_n(&a, struct vinfo, g->nvalues + 1);
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		info[i] = g->value[i]->info;
-	set_info(info, node->in, node->nin, c->in);
-	set_info(info, node->out, node->nout, (const struct tensor *const *)c->out);
+	set_value_info(info, node->in, node->nin, c->in);
+	set_value_info(info, node->out, node->nout, (const struct tensor *const *)c->out);
 	struct cost k = report_cost(g, node, info, &a);
 	if (k.known) {
 		r->flops = (double)k.flops;
@@ -148,7 +149,7 @@ static void cost(struct nodes *n, struct row *r, const struct call *c)
 	arena_free(&a);
 }
 
-static void sizes(struct nodes *n, struct row *r, const struct call *c)
+static void set_sizes(struct node_times *n, struct row *r, const struct call *c)
 {
 	r->out_bytes = 0;
 	for (uint32_t i = 0; i < c->step->nout; i++)
@@ -158,7 +159,7 @@ static void sizes(struct nodes *n, struct row *r, const struct call *c)
 	if (c->step->nop)
 		r->flops = r->bytes = r->out_bytes = 0;
 	else
-		cost(n, r, c);
+		set_work(n, r, c);
 	if (r->moves)
 		r->bytes = 2 * r->out_bytes;
 }
@@ -173,7 +174,7 @@ static const char *kernel_name(const struct step *s, bool in)
 						: "fast";
 }
 
-static struct row *new_row(struct nodes *n, const struct step *s, uint32_t parent, bool in)
+static struct row *new_row(struct node_times *n, const struct step *s, uint32_t parent, bool in)
 {
 	struct row *r = arena_new(&n->arena, struct row);
 	const char *name = s->from ? s->from->name : "?";
@@ -203,21 +204,21 @@ static struct row *new_row(struct nodes *n, const struct step *s, uint32_t paren
 	return r;
 }
 
-/* By the step's address; a new plan has new steps for the same nodes, which are looked for by what they are. */
-static struct row *find_row(struct nodes *n, const struct step *s, bool in)
+/* The row of a step: found quickly by the step's address, or, since a new plan has new steps for the same nodes, by what it runs. */
+static struct row *find_row(struct node_times *n, const struct step *s, bool in)
 {
-	size_t at = ((uintptr_t)s >> 6) * 0x9e3779b1u % SLOTS;
+	size_t at = ((uintptr_t)s >> 6) * 0x9e3779b1u % ROW_CACHE_SIZE;
 	struct row *above = n->depth ? n->stack[n->depth - 1].row : NULL, *r = n->slot[at];
 	uint32_t parent = NO_VALUE;
 
 	for (uint32_t i = 0; above && i < n->nrows; i++)
 		if (n->row[i] == above)
 			parent = i;
-	if (r && r->step == s && same_row(r, s, parent, in))
+	if (r && r->step == s && is_row_of(r, s, parent, in))
 		return r;
 	r = NULL;
 	for (uint32_t i = 0; i < n->nrows && !r; i++)
-		if (same_row(n->row[i], s, parent, in))
+		if (is_row_of(n->row[i], s, parent, in))
 			r = n->row[i];
 	if (!r)
 		r = new_row(n, s, parent, in);
@@ -228,9 +229,9 @@ static struct row *find_row(struct nodes *n, const struct step *s, bool in)
 
 /* ---- events for a trace */
 
-static void keep(struct nodes *n, const struct node_event *e)
+static void keep_event(struct node_times *n, const struct node_event *e)
 {
-	if (!n->keep || !n->active || n->nevents >= MOST_EVENTS)
+	if (!n->keep || !n->active || n->nevents >= MAX_EVENTS)
 		return;
 	if (n->nevents == n->cap_events) {
 		size_t cap = n->cap_events ? n->cap_events * 2 : 1024;
@@ -253,16 +254,17 @@ static struct node_event row_event(const struct row *r, uint64_t start, uint64_t
 				   .bytes = r->out_bytes};
 }
 
-static void keep_step(struct nodes *n, const struct row *r, uint64_t start, uint64_t ns, bool device)
+static void keep_step_event(struct node_times *n, const struct row *r, uint64_t start, uint64_t ns,
+			    bool device)
 {
 	struct node_event e = row_event(r, start, ns, device);
 
-	keep(n, &e);
+	keep_event(n, &e);
 }
 
 /* ---- the observer */
 
-static uint64_t resident(const struct nodes *n)
+static uint64_t resident_bytes(const struct node_times *n)
 {
 	uint64_t rss = 0, unshared;
 
@@ -271,25 +273,25 @@ static uint64_t resident(const struct nodes *n)
 	return rss;
 }
 
-static void on_begin(struct observer *o, const struct step *s, const struct call *c)
+static void begin_step(struct observer *o, const struct step *s, const struct call *c)
 {
-	struct nodes *n = (struct nodes *)(void *)o;
+	struct node_times *n = (struct node_times *)(void *)o;
 
-	if (n->depth == MOST_DEPTH) {
+	if (n->depth == MAX_DEPTH) {
 		n->too_deep++;
 		return;
 	}
-	struct row *r = find_row(n, s, copies_in(s, c));
+	struct row *r = find_row(n, s, copies_to_device(s, c));
 	struct frame *f = &n->stack[n->depth++];
-	*f = (struct frame){.row = r, .rss = resident(n)};
+	*f = (struct frame){.row = r, .rss = resident_bytes(n)};
 	if (n->device)
 		device_times_enter(n->device, r->tag, r->device, is_copy(s));
 	f->start = clock_ns();
 }
 
-static void on_end(struct observer *o, const struct step *s, const struct call *c)
+static void end_step(struct observer *o, const struct step *s, const struct call *c)
 {
-	struct nodes *n = (struct nodes *)(void *)o;
+	struct node_times *n = (struct node_times *)(void *)o;
 	uint64_t now = clock_ns();
 
 	(void)s;
@@ -301,33 +303,33 @@ static void on_end(struct observer *o, const struct step *s, const struct call *
 	struct row *r = f->row;
 	uint64_t ns = now - f->start;
 	if (!r->seen)
-		sizes(n, r, c);
+		set_sizes(n, r, c);
 	r->seen = true;
 	r->calls++;
 	if (n->device)
 		device_times_leave(n->device, r->tag, r->device);
 	if (!n->device || !r->device) {
 		r->ns += ns - (f->inside < ns ? f->inside : ns);
-		keep_step(n, r, f->start, ns, false);
+		keep_step_event(n, r, f->start, ns, false);
 	}
 	if (n->statm >= 0) {
-		uint64_t rss = resident(n);
+		uint64_t rss = resident_bytes(n);
 		r->grown += rss > f->rss ? (double)(rss - f->rss) : 0;
 	}
-	/* with what observing took, so that a body's bookkeeping is not its owner's time */
+	/* includes the time of observing, so that observing a body is not counted as time of its control flow node */
 	if (n->depth)
 		n->stack[n->depth - 1].inside += clock_ns() - f->start;
 }
 
-struct nodes *nodes_new(struct session *s, size_t runs, bool events, struct diag *d)
+struct node_times *node_times_new(struct session *s, size_t runs, bool events, struct diag *d)
 {
-	struct nodes *n = calloc(1, sizeof(*n));
+	struct node_times *n = calloc(1, sizeof(*n));
 
 	if (!n) {
 		FAIL(d, E_MEMORY, .message = NULL);
 		return NULL;
 	}
-	n->observer = (struct observer){.begin = on_begin, .end = on_end};
+	n->observer = (struct observer){.begin = begin_step, .end = end_step};
 	n->session = s;
 	n->rt = session_runtime(s);
 	n->runs = runs;
@@ -339,7 +341,7 @@ struct nodes *nodes_new(struct session *s, size_t runs, bool events, struct diag
 	return n;
 }
 
-void nodes_free(struct nodes *n)
+void node_times_free(struct node_times *n)
 {
 	if (!n)
 		return;
@@ -350,19 +352,19 @@ void nodes_free(struct nodes *n)
 	free(n);
 }
 
-struct observer *nodes_observer(struct nodes *n)
+struct observer *node_times_observer(struct node_times *n)
 {
 	return &n->observer;
 }
 
-void nodes_watch_memory(struct nodes *n, bool on)
+void node_times_watch_memory(struct node_times *n, bool on)
 {
 	if (n->statm >= 0)
 		close(n->statm);
 	n->statm = on ? proc_open(0) : -1;
 }
 
-void nodes_trace(struct nodes *n, bool on)
+void node_times_trace(struct node_times *n, bool on)
 {
 	if (!n->device)
 		return;
@@ -373,7 +375,7 @@ void nodes_trace(struct nodes *n, bool on)
 	n->timed_why = arena_str(&n->arena, device_times_why(n->device));
 }
 
-int nodes_begin(struct nodes *n, struct diag *d)
+int node_times_begin(struct node_times *n, struct diag *d)
 {
 	n->depth = n->too_deep = 0;
 	n->active = n->statm < 0;
@@ -385,7 +387,7 @@ int nodes_begin(struct nodes *n, struct diag *d)
 
 /* ---- what the device did */
 
-static void count_launch(struct nodes *n, struct row *r, const struct device_time *t)
+static void count_launch(struct node_times *n, struct row *r, const struct device_time *t)
 {
 	size_t k = 0;
 
@@ -401,18 +403,18 @@ static void count_launch(struct nodes *n, struct row *r, const struct device_tim
 	r->launch[k].ns += t->ns;
 }
 
-static void end_group(struct nodes *n)
+static void end_step_event(struct node_times *n)
 {
 	if (n->group.name)
-		keep(n, &n->group);
+		keep_event(n, &n->group);
 	n->group.name = NULL;
 }
 
-/* What follows each other of one step is one piece of the trace. */
-static void add_to_group(struct nodes *n, const struct row *r, const struct device_time *t)
+/* Consecutive device work of one step becomes one event of the trace, from the first begin to the last end. */
+static void extend_step_event(struct node_times *n, const struct row *r, const struct device_time *t)
 {
 	if (n->group.name && (!r || n->group.name != r->name || n->group.op != r->op))
-		end_group(n);
+		end_step_event(n);
 	if (!r)
 		return;
 	if (!n->group.name)
@@ -420,7 +422,7 @@ static void add_to_group(struct nodes *n, const struct row *r, const struct devi
 	n->group.ns = t->start + t->ns - n->group.start;
 }
 
-static void keep_activity(struct nodes *n, const struct row *r, const struct device_time *t)
+static void keep_device_event(struct node_times *n, const struct row *r, const struct device_time *t)
 {
 	static const struct {
 		enum event_kind kind;
@@ -432,10 +434,10 @@ static void keep_activity(struct nodes *n, const struct row *r, const struct dev
 		     [ACTIVITY_SET] = {EVENT_SET, "fill"}};
 	const struct activity *a = t->what;
 
-	add_to_group(n, r, t);
+	extend_step_event(n, r, t);
 	if (!n->keep)
 		return;
-	/* a kernel may begin before the one before it ends; tracks hold no such pairs */
+	/* kernels may overlap, but events of one track must not: the event begins when the kernel before has ended */
 	struct node_event e = {.start = t->start + t->ns - t->alone,
 			       .ns = t->alone,
 			       .name = a->name ? kernel_short_name(a->name, &n->arena)
@@ -445,57 +447,58 @@ static void keep_activity(struct nodes *n, const struct row *r, const struct dev
 			       .kind = kinds[a->kind].kind,
 			       .device = true,
 			       .bytes = (double)a->bytes};
-	keep(n, &e);
+	keep_event(n, &e);
 }
 
 static void on_device_time(void *arg, const struct device_time *t)
 {
-	struct nodes *n = arg;
+	struct node_times *n = arg;
 	struct row *r = t->tag && t->tag <= n->nrows ? n->row[t->tag - 1] : NULL;
 
 	if (r && r->device)
 		r->ns += t->alone;
 	if (!t->what) {
 		if (r)
-			keep_step(n, r, t->start, t->ns, true);
+			keep_step_event(n, r, t->start, t->ns, true);
 		return;
 	}
 	if (r && t->what->kind == ACTIVITY_KERNEL)
 		count_launch(n, r, t);
 	n->in_bytes += t->what->kind == ACTIVITY_TO_DEVICE ? (double)t->what->bytes : 0;
 	n->out_bytes += t->what->kind == ACTIVITY_TO_HOST ? (double)t->what->bytes : 0;
-	keep_activity(n, r, t);
+	keep_device_event(n, r, t);
 }
 
-/* Nanoseconds of the run for which the device waited for the host to queue it all. */
-static uint64_t read_device(struct nodes *n, uint64_t start, uint64_t end, struct diag *d, int *err)
+/* Reads what the device did; returns the ns at the begin of the run for which it was held until all was queued. */
+static uint64_t read_device(struct node_times *n, uint64_t start, uint64_t end, struct diag *d,
+			    int *err)
 {
 	*err = device_times_read(n->device, on_device_time, n, d);
-	end_group(n);
+	end_step_event(n);
 	uint64_t over = device_times_over(n->device);
 	if (*err || over <= start || over >= end)
 		return 0;
-	keep(n, &(struct node_event){.start = start,
-				     .ns = over - start,
-				     .name = "held until all is queued",
-				     .kind = EVENT_HELD,
-				     .device = true});
+	keep_event(n, &(struct node_event){.start = start,
+					   .ns = over - start,
+					   .name = "held until all work is queued",
+					   .kind = EVENT_HELD,
+					   .device = true});
 	return over - start;
 }
 
-static void forget(void *arg, const struct device_time *t)
+static void ignore_device_time(void *arg, const struct device_time *t)
 {
 	(void)arg, (void)t;
 }
 
-int nodes_skip(struct nodes *n, struct diag *d)
+int node_times_skip(struct node_times *n, struct diag *d)
 {
 	n->active = false;
 	n->nevents = n->kept;
-	return n->device ? device_times_read(n->device, forget, NULL, d) : 0;
+	return n->device ? device_times_read(n->device, ignore_device_time, NULL, d) : 0;
 }
 
-int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
+int node_times_end(struct node_times *n, uint64_t start, uint64_t ns, struct diag *d)
 {
 	uint64_t held = 0;
 	int err = 0;
@@ -506,7 +509,8 @@ int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
 		held = read_device(n, start, start + ns, d, &err);
 	if (err)
 		return err;
-	keep(n, &(struct node_event){.start = start, .ns = ns, .name = "run", .kind = EVENT_RUN});
+	keep_event(n,
+		   &(struct node_event){.start = start, .ns = ns, .name = "run", .kind = EVENT_RUN});
 	n->active = false;
 	n->held += (double)held * 1e-9;
 	n->total[n->run] = (double)(ns - held) * 1e-9;
@@ -515,7 +519,8 @@ int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
 		n->row[i]->all_calls += n->row[i]->calls;
 	}
 	n->run++;
-	if (n->nevents >= MOST_EVENTS) { /* of runs that are traced no part is missing */
+	if (n->nevents >=
+	    MAX_EVENTS) { /* the trace is full: drop this run, so that every traced run is complete */
 		n->nevents = n->kept ? n->kept : n->nevents;
 		n->keep = false;
 	}
@@ -524,8 +529,8 @@ int nodes_end(struct nodes *n, uint64_t start, uint64_t ns, struct diag *d)
 
 /* ---- results */
 
-/* The plan's steps and the rows go by the same names in the same order. */
-static double live_of(const struct segment_report *plan, const struct row *r)
+/* Planned memory in use while a row runs. */
+static double planned_live_bytes(const struct segment_report *plan, const struct row *r)
 {
 	for (uint32_t i = 0; plan && i < plan->nsteps; i++)
 		if (plan->steps[i].from == r->from && !strcmp(plan->steps[i].op, r->op))
@@ -533,8 +538,8 @@ static double live_of(const struct segment_report *plan, const struct row *r)
 	return 0;
 }
 
-/* Means of the runs that are no slower than the median: of nodes and of runs the same ones, so that they add up. */
-static double faster_half(const struct nodes *n, const double *v)
+/* Mean of v over the runs that are no slower than the median run. The same runs for all nodes, so that their means add up to that of the runs. */
+static double faster_half_mean(const struct node_times *n, const double *v)
 {
 	double limit = stats_quantile_of(n->total, n->run, 0.5), sum = 0;
 	size_t runs = 0;
@@ -547,34 +552,34 @@ static double faster_half(const struct nodes *n, const double *v)
 	return runs ? sum / (double)runs : 0;
 }
 
-/* Times a run. */
-static double calls_of(const struct nodes *n, const struct row *r)
+static double calls_per_run(const struct node_times *n, const struct row *r)
 {
 	return n->run ? (double)r->all_calls / (double)n->run : 0;
 }
 
-void nodes_copies(const struct nodes *n, double *in, double *out)
+void node_times_copies(const struct node_times *n, double *in, double *out)
 {
 	*in = *out = 0;
 	for (uint32_t i = 0; i < n->nrows; i++)
 		if (!strcmp(n->row[i]->op, "Copy"))
-			*(n->row[i]->to_device ? in : out) += faster_half(n, n->row[i]->time);
+			*(n->row[i]->to_device ? in : out) += faster_half_mean(n, n->row[i]->time);
 }
 
-void nodes_work(const struct nodes *n, struct record *r)
+void node_times_work(const struct node_times *n, struct record *r)
 {
 	r->flops = r->bytes = 0;
 	for (uint32_t i = 0; i < n->nrows; i++) {
-		r->flops += n->row[i]->flops * calls_of(n, n->row[i]);
-		r->bytes += n->row[i]->bytes * calls_of(n, n->row[i]);
+		r->flops += n->row[i]->flops * calls_per_run(n, n->row[i]);
+		r->bytes += n->row[i]->bytes * calls_per_run(n, n->row[i]);
 	}
 }
 
-static void fill_row(const struct nodes *n, const struct row *r, const struct segment_report *plan,
-		     struct record *to, struct record_node *out)
+static void fill_record_node(const struct node_times *n, const struct row *r,
+			     const struct segment_report *plan, struct record *to,
+			     struct record_node *out)
 {
 	struct arena *a = &to->arena;
-	double calls = calls_of(n, r);
+	double calls = calls_per_run(n, r);
 
 	*out = (struct record_node){.name = arena_str(a, r->name),
 				    .op = arena_str(a, r->op),
@@ -584,13 +589,13 @@ static void fill_row(const struct nodes *n, const struct row *r, const struct se
 				    .depth = r->depth,
 				    .calls = calls,
 				    .n = n->run,
-				    .typical = faster_half(n, r->time),
+				    .typical = faster_half_mean(n, r->time),
 				    .low = stats_quantile_of(r->time, n->run, 0.1),
 				    .flops = r->flops * calls,
 				    .bytes = r->bytes * calls,
 				    .out_bytes = r->out_bytes,
 				    .workspace = r->workspace,
-				    .live = r->depth ? 0 : live_of(plan, r),
+				    .live = r->depth ? 0 : planned_live_bytes(plan, r),
 				    .grown = r->grown};
 	out->time = arena_dup(a, r->time, n->run * sizeof(double));
 	struct record_kernel *launch = arena_new_n(a, struct record_kernel, r->nlaunches + 1);
@@ -602,18 +607,18 @@ static void fill_row(const struct nodes *n, const struct row *r, const struct se
 	out->nlaunches = r->nlaunches;
 }
 
-void nodes_record(const struct nodes *n, const struct segment_report *plan, struct record *r)
+void node_times_record(const struct node_times *n, const struct segment_report *plan, struct record *r)
 {
 	struct record_node *to = arena_new_n(&r->arena, struct record_node, n->nrows + 1);
 
 	for (uint32_t i = 0; i < n->nrows; i++)
-		fill_row(n, n->row[i], plan, r, &to[i]);
-	nodes_work(n, r);
+		fill_record_node(n, n->row[i], plan, r, &to[i]);
+	node_times_work(n, r);
 	r->node = to;
 	r->nnodes = n->nrows;
 	r->nobserved = n->run;
 	r->observed_time = arena_dup(&r->arena, n->total, n->run * sizeof(double));
-	r->observed = faster_half(n, n->total);
+	r->observed = faster_half_mean(n, n->total);
 	r->timed_by = arena_str(&r->arena, n->timed_by);
 	r->timed_why = arena_str(&r->arena, n->timed_why);
 	double runs = n->run ? (double)n->run : 1;
@@ -625,10 +630,10 @@ void nodes_record(const struct nodes *n, const struct segment_report *plan, stru
 		r->gaps -= to[i].typical;
 	for (uint32_t i = 0; i < n->nrows; i++)
 		to[i].share = r->observed > 0 ? to[i].typical / r->observed : 0;
-	nodes_copies(n, &r->copy_in, &r->copy_out);
+	node_times_copies(n, &r->copy_in, &r->copy_out);
 }
 
-const struct node_event *nodes_events(const struct nodes *n, size_t *count)
+const struct node_event *node_times_events(const struct node_times *n, size_t *count)
 {
 	*count = n->nevents;
 	return n->event;

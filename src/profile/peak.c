@@ -11,28 +11,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Sides of the square matrices, bytes of the copies, and how often both are repeated. */
 enum {
-	FEW_THREADS = 8,
-	FEW_SIDE = 512, /* enough for few threads, and soon over: where others work, too, some are not disturbed */
+	/* enough work for few threads, and so short that some products are undisturbed on a busy machine */
+	SMALL_SIDE = 512,
+	MAX_THREADS_OF_SMALL_SIDE = 8,
 	HOST_SIDE = 1024,
 	DEVICE_SIDE = 4096,
-	COPY_HOST = 64 << 20,
-	COPY_DEVICE = 256 << 20,
-	REPEATS = 5,
-	MOST_REPEATS = 40
+	HOST_COPY_BYTES = 64 << 20,
+	DEVICE_COPY_BYTES = 256 << 20,
+	MIN_REPEATS = 5,
+	MAX_REPEATS = 40
 };
 
-/* ns: on the host, where others work, the best of many is nearer to the truth */
-static const uint64_t PATIENCE = 150000000;
+/* ns for repetitions on the host: other programs disturb them there, so that the best of many is nearer to the peak */
+static const uint64_t MAX_TIME = 150000000;
 
-static bool once_more(int done, uint64_t begin, bool device)
+static bool repeat_again(int done, uint64_t begin, bool device)
 {
-	return done < REPEATS || (!device && done < MOST_REPEATS && clock_ns() - begin < PATIENCE);
+	return done < MIN_REPEATS || (!device && done < MAX_REPEATS && clock_ns() - begin < MAX_TIME);
 }
 
-/* ---- a matrix product */
+/* ---- a add_matrix product */
 
-/* Keeps the shortest time of the product's step. */
+/* An observer that keeps the shortest time of the product's step. */
 struct watch {
 	struct observer observer;
 	const struct runtime *rt;
@@ -72,7 +74,7 @@ static void product_ends(struct observer *o, const struct step *s, const struct 
 		w->best = ns;
 }
 
-static uint32_t matrix(struct graph *g, const char *name, int64_t side)
+static uint32_t add_matrix(struct graph *g, const char *name, int64_t side)
 {
 	struct value *v = graph_add_value(g, name);
 
@@ -85,7 +87,7 @@ static uint32_t matrix(struct graph *g, const char *name, int64_t side)
 static struct graph *product_graph(struct model *m, int64_t side)
 {
 	struct graph *g = m->graph = graph_new(&m->arena, m, "peak");
-	uint32_t in[2] = {matrix(g, "a", side), matrix(g, "b", side)};
+	uint32_t in[2] = {add_matrix(g, "a", side), add_matrix(g, "b", side)};
 	uint32_t out = graph_add_value(g, "c")->id;
 	const struct op *op = op_named("MatMul");
 	struct node *n = graph_add_node(g, op, NULL, in, 2, &out, 1,
@@ -117,7 +119,7 @@ static void run_product(struct model *m, struct runtime *rt, struct watch *w, in
 	if (data && !graph_sort(m->graph, &d) && !opt_run(m, rt->cpu, rt->config, &d)) {
 		struct instance *x = instance_new(m->graph, rt);
 		uint64_t begin = clock_ns();
-		for (int i = 0; once_more(i, begin, rt->backend != rt->cpu); i++) {
+		for (int i = 0; repeat_again(i, begin, rt->backend != rt->cpu); i++) {
 			rt->observer = i ? &w->observer : NULL;
 			if (instance_run(x, in, out, &d))
 				break;
@@ -133,7 +135,9 @@ static double measure_product(const struct runtime *of)
 	struct model m = {0};
 	struct runtime rt = *of;
 	bool device = of->backend != of->cpu;
-	int64_t side = device ? DEVICE_SIDE : pool_threads() <= FEW_THREADS ? FEW_SIDE : HOST_SIDE;
+	int64_t side = device					     ? DEVICE_SIDE
+		       : pool_threads() <= MAX_THREADS_OF_SMALL_SIDE ? SMALL_SIDE
+								     : HOST_SIDE;
 	struct watch w = {.observer = {.begin = product_begins, .end = product_ends},
 			  .rt = &rt,
 			  .best = UINT64_MAX};
@@ -180,18 +184,19 @@ static void copy_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 static double host_copy(void)
 {
-	struct copy c = {mem_zalloc(COPY_HOST, MEM_STAGING), mem_zalloc(COPY_HOST, MEM_STAGING)};
+	struct copy c = {mem_zalloc(HOST_COPY_BYTES, MEM_STAGING),
+			 mem_zalloc(HOST_COPY_BYTES, MEM_STAGING)};
 	uint64_t best = UINT64_MAX, begin = clock_ns();
 
-	for (int i = 0; c.to && c.from && once_more(i, begin, false); i++) {
+	for (int i = 0; c.to && c.from && repeat_again(i, begin, false); i++) {
 		uint64_t start = clock_ns();
-		pool_for(COPY_HOST, 1 << 20, copy_piece, &c);
+		pool_for(HOST_COPY_BYTES, 1 << 20, copy_piece, &c);
 		uint64_t ns = clock_ns() - start;
 		best = ns < best ? ns : best;
 	}
 	mem_free(c.to);
 	mem_free(c.from);
-	return best == UINT64_MAX ? 0 : 2.0 * COPY_HOST / ((double)best * 1e-9);
+	return best == UINT64_MAX ? 0 : 2.0 * HOST_COPY_BYTES / ((double)best * 1e-9);
 }
 
 static double timed_copies(const struct runtime *rt, const struct buffer *b)
@@ -200,16 +205,16 @@ static double timed_copies(const struct runtime *rt, const struct buffer *b)
 	struct event *from = k->event_new(rt->device, NULL), *to = k->event_new(rt->device, NULL);
 	uint64_t ns = 0, best = UINT64_MAX;
 
-	for (int i = 0; from && to && i < REPEATS; i++)
+	for (int i = 0; from && to && i < MIN_REPEATS; i++)
 		if (!k->mark(rt->stream, from, NULL) &&
-		    !k->queue_copy(rt->stream, b[0].ptr, 1, b[1].ptr, 1, COPY_DEVICE, NULL) &&
+		    !k->queue_copy(rt->stream, b[0].ptr, 1, b[1].ptr, 1, DEVICE_COPY_BYTES, NULL) &&
 		    !k->mark(rt->stream, to, NULL) && !k->elapsed(from, to, &ns, NULL) && ns < best)
 			best = ns;
 	if (from)
 		k->event_free(from);
 	if (to)
 		k->event_free(to);
-	return best == UINT64_MAX ? 0 : 2.0 * COPY_DEVICE / ((double)best * 1e-9);
+	return best == UINT64_MAX ? 0 : 2.0 * DEVICE_COPY_BYTES / ((double)best * 1e-9);
 }
 
 static double device_copy(const struct runtime *rt)
@@ -220,8 +225,8 @@ static double device_copy(const struct runtime *rt)
 
 	if (!k->queue_copy || !k->event_new || !k->elapsed)
 		return 0;
-	if (!k->alloc(rt->device, COPY_DEVICE, MEM_STAGING, &b[0], NULL) &&
-	    !k->alloc(rt->device, COPY_DEVICE, MEM_STAGING, &b[1], NULL))
+	if (!k->alloc(rt->device, DEVICE_COPY_BYTES, MEM_STAGING, &b[0], NULL) &&
+	    !k->alloc(rt->device, DEVICE_COPY_BYTES, MEM_STAGING, &b[1], NULL))
 		rate = timed_copies(rt, b);
 	for (int i = 0; i < 2; i++)
 		if (b[i].ptr)

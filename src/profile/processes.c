@@ -230,40 +230,40 @@ static const double *get_delay(const struct record *r, size_t *n)
 	return r->npoints ? r->point[0].delay : NULL;
 }
 
-static const double *get_yard0(const struct record *r, size_t *n)
+static const double *get_reference0(const struct record *r, size_t *n)
 {
-	*n = r->nyard;
-	return r->yard[0];
+	*n = r->nreference;
+	return r->reference_time[0];
 }
 
-static const double *get_yard_delay0(const struct record *r, size_t *n)
+static const double *get_reference_wait0(const struct record *r, size_t *n)
 {
-	*n = r->yard_delay[0] ? r->nyard : 0;
-	return r->yard_delay[0];
+	*n = r->reference_wait[0] ? r->nreference : 0;
+	return r->reference_wait[0];
 }
 
-static const double *get_yard1(const struct record *r, size_t *n)
+static const double *get_reference1(const struct record *r, size_t *n)
 {
-	*n = r->nyard;
-	return r->yard[1];
+	*n = r->nreference;
+	return r->reference_time[1];
 }
 
-static const double *get_yard_delay1(const struct record *r, size_t *n)
+static const double *get_reference_wait1(const struct record *r, size_t *n)
 {
-	*n = r->yard_delay[1] ? r->nyard : 0;
-	return r->yard_delay[1];
+	*n = r->reference_wait[1] ? r->nreference : 0;
+	return r->reference_wait[1];
 }
 
-static const double *get_yard2(const struct record *r, size_t *n)
+static const double *get_reference2(const struct record *r, size_t *n)
 {
-	*n = r->nyard;
-	return r->yard[2];
+	*n = r->nreference;
+	return r->reference_time[2];
 }
 
-static const double *get_yard_delay2(const struct record *r, size_t *n)
+static const double *get_reference_wait2(const struct record *r, size_t *n)
 {
-	*n = r->yard_delay[2] ? r->nyard : 0;
-	return r->yard_delay[2];
+	*n = r->reference_wait[2] ? r->nreference : 0;
+	return r->reference_wait[2];
 }
 
 static const double *get_observed(const struct record *r, size_t *n)
@@ -272,7 +272,7 @@ static const double *get_observed(const struct record *r, size_t *n)
 	return r->observed_time;
 }
 
-/* Nodes go by name, operator and place: a process may have chosen another kernel. */
+/* Nodes are matched by name, operator and place; each process may have chosen another kernel. */
 static const struct record_node *same_node(const struct record *r, const struct record_node *n,
 					   size_t near)
 {
@@ -303,7 +303,7 @@ static void join_nodes(struct record *to, const struct record *const *r, size_t 
 	to->node = node;
 }
 
-/* What a process took at least: the rest is luck. */
+/* Keeps the smallest memory of each phase: what a process needs at least. */
 static void keep_least_phases(struct record *to, const struct record *r)
 {
 	struct record_phase *p = arena_dup(&to->arena, to->phase, (to->nphases + 1) * sizeof(*p));
@@ -316,23 +316,24 @@ static void keep_least_phases(struct record *to, const struct record *r)
 	to->phase = p;
 }
 
-static void join_yards(struct record *to, const struct record *const *r, size_t n)
+static void join_references(struct record *to, const struct record *const *r, size_t n)
 {
-	static const double *(*const get[RECORD_YARDS][2])(const struct record *, size_t *) = {
-		{get_yard0, get_yard_delay0},
-		{get_yard1, get_yard_delay1},
-		{get_yard2, get_yard_delay2}};
-	const double *time[RECORD_YARDS], *delay[RECORD_YARDS];
-	size_t all = 0, delays[RECORD_YARDS];
+	static const double *(*const get[RECORD_REFERENCES][2])(const struct record *, size_t *) = {
+		{get_reference0, get_reference_wait0},
+		{get_reference1, get_reference_wait1},
+		{get_reference2, get_reference_wait2}};
+	const double *time[RECORD_REFERENCES], *delay[RECORD_REFERENCES];
+	size_t all = 0, delays[RECORD_REFERENCES];
 
-	for (int k = 0; k < RECORD_YARDS; k++) { /* before nyard, which they ask for, changes */
+	for (int k = 0; k < RECORD_REFERENCES;
+	     k++) { /* before to->nreference changes, which the getters read */
 		time[k] = joined(to, r, n, get[k][0], &all);
 		delay[k] = joined(to, r, n, get[k][1], &delays[k]);
 	}
-	to->nyard = all;
-	for (int k = 0; k < RECORD_YARDS; k++) {
-		to->yard[k] = time[k];
-		to->yard_delay[k] = delays[k] == all ? delay[k] : NULL;
+	to->nreference = all;
+	for (int k = 0; k < RECORD_REFERENCES; k++) {
+		to->reference_time[k] = time[k];
+		to->reference_wait[k] = delays[k] == all ? delay[k] : NULL;
 	}
 }
 
@@ -350,7 +351,7 @@ static void join_rounds(struct record *to, const struct record *const *r, size_t
 	p->time = joined(to, r, n, get_time, &p->n);
 	p->delay = delays == p->n ? delay : NULL;
 	p->start = NULL;
-	join_yards(to, r, n);
+	join_references(to, r, n);
 	to->observed_time = joined(to, r, n, get_observed, &to->nobserved);
 	join_nodes(to, r, n);
 	for (size_t i = 1; i < n; i++) {
@@ -369,7 +370,7 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 	size_t got = 0;
 
 	one.duration = job->duration / (double)n;
-	/* each process has a first run of its own before */
+	/* each process warms up, and has a first run before that */
 	one.warm_time = job->warm_time / (double)n;
 	one.iterations = job->iterations ? (job->iterations + (int64_t)n - 1) / (int64_t)n : 0;
 	while (r && got < n) {
@@ -392,7 +393,7 @@ struct record *profile_rounds(const struct profile_job *job, size_t n, struct di
 	return to;
 }
 
-/* The first's rounds and the second's. */
+/* The rounds of the first record, then those of the second. */
 struct record *record_joined(struct record *a, struct record *b)
 {
 	const struct record *both[2] = {a, b};

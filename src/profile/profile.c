@@ -56,7 +56,7 @@ struct lane {
 	bool first; /* also reports progress, samples memory, and runs the reference workloads */
 };
 
-_Static_assert((int)RECORD_YARDS == (int)REFERENCE_KINDS,
+_Static_assert((int)RECORD_REFERENCES == (int)REFERENCE_KINDS,
 	       "a record has room for each reference workload");
 
 struct bench {
@@ -70,7 +70,7 @@ struct bench {
 	struct lane lane[MAX_LANES];
 	size_t nlanes;
 	struct segment_report plan; /* of the first point */
-	struct nodes *nodes;
+	struct node_times *nodes;
 	struct reference_work *reference;
 	struct samples reference_times[REFERENCE_KINDS], reference_waits[REFERENCE_KINDS];
 	struct timeline timeline;
@@ -234,7 +234,7 @@ static void measure_lane(struct lane *l)
 		if (l->first) {
 			/* the first and the last sample tell how much memory the runs added */
 			bool always = l->time.n == 1 || loop_over(b, l, now);
-			timeline_look(&b->timeline, runtime_of(b), now, (double)l->time.n, always);
+			timeline_sample(&b->timeline, runtime_of(b), now, (double)l->time.n, always);
 			report_progress(b, now, b->loop * loop_progress(b, l, now), "measure");
 		}
 	}
@@ -441,19 +441,19 @@ static int prepare_and_run_first(struct bench *b, struct record_point *p)
 		if (rc)
 			return rc;
 		if (b->job->observed) {
-			b->nodes = nodes_new(l->session, (size_t)b->job->observed,
-					     b->job->trace != NULL, b->d);
+			b->nodes = node_times_new(l->session, (size_t)b->job->observed,
+						  b->job->trace != NULL, b->d);
 			if (!b->nodes)
 				return -E_MEMORY;
-			nodes_watch_memory(b->nodes, true);
-			rc = nodes_begin(b->nodes, b->d);
-			session_observe(l->session, nodes_observer(b->nodes));
+			node_times_watch_memory(b->nodes, true);
+			rc = node_times_begin(b->nodes, b->d);
+			session_observe(l->session, node_times_observer(b->nodes));
 		}
 	}
 	l->rc = rc ? rc : run_once(l, &start, &ns);
 	if (b->nodes) {
 		session_observe(l->session, NULL);
-		nodes_watch_memory(b->nodes, false);
+		node_times_watch_memory(b->nodes, false);
 	}
 	if (l->rc)
 		return rc ? rc : collect_findings(b);
@@ -516,13 +516,13 @@ static double items_per_run(const struct bench *b)
 }
 
 /* One observed run, which for a gate is only kept if it was undisturbed; any: keep it in any case. */
-static int observe_once(struct bench *b, struct nodes *n, bool any, bool *kept, uint64_t *end)
+static int observe_once(struct bench *b, struct node_times *n, bool any, bool *kept, uint64_t *end)
 {
 	struct lane *l = &b->lane[0];
 	uint64_t start = 0, ns = 0;
 	double missed;
 
-	l->rc = nodes_begin(n, b->d);
+	l->rc = node_times_begin(n, b->d);
 	core_waits_begin(b->waits);
 	if (!l->rc)
 		l->rc = run_once(l, &start, &ns);
@@ -531,7 +531,7 @@ static int observe_once(struct bench *b, struct nodes *n, bool any, bool *kept, 
 	*kept = any || gate_undisturbed((double)ns * 1e-9, delay);
 	if (l->rc)
 		return l->rc;
-	return l->rc = *kept ? nodes_end(n, start, ns, b->d) : nodes_skip(n, b->d);
+	return l->rc = *kept ? node_times_end(n, start, ns, b->d) : node_times_skip(n, b->d);
 }
 
 /* Seconds that observing may take, on a busy machine PATIENCE times as many. */
@@ -541,18 +541,18 @@ static double max_observing_time(const struct profile_job *job)
 }
 
 /* Runs in which each step is timed. The first one makes plans and rows, which takes time, and is not kept. */
-static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
+static int observe_runs(struct bench *b, struct node_times *n, int64_t runs)
 {
 	struct lane *l = &b->lane[0];
 	uint64_t begin = clock_ns(), start, ns, now = begin;
 	double most = max_observing_time(b->job);
 	bool late = false, kept;
 
-	l->rc = nodes_begin(n, b->d);
+	l->rc = node_times_begin(n, b->d);
 	if (!l->rc)
 		l->rc = run_once(l, &start, &ns);
 	if (!l->rc)
-		l->rc = nodes_skip(n, b->d);
+		l->rc = node_times_skip(n, b->d);
 	for (int64_t k = 0; !l->rc && k < runs && !b->stopped; k += kept) {
 		double passed = (double)(now - begin) * 1e-9;
 		if (passed > most && k >= (b->waits ? MIN_UNDISTURBED_RUNS : MIN_RUNS))
@@ -561,7 +561,7 @@ static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
 		if (late && k >= MIN_RUNS)
 			break;
 		l->rc = observe_once(b, n, !b->waits || late, &kept, &now);
-		timeline_look(&b->timeline, runtime_of(b), now, -1, false);
+		timeline_sample(&b->timeline, runtime_of(b), now, -1, false);
 		double part = extended_progress(
 			passed / most, (double)k / (b->waits ? MIN_UNDISTURBED_RUNS : MIN_RUNS));
 		part = fmax(part, (double)(k + kept) / (double)runs);
@@ -570,15 +570,15 @@ static int observe_runs(struct bench *b, struct nodes *n, int64_t runs)
 	return l->rc ? collect_findings(b) : 0;
 }
 
-static int observe(struct bench *b, struct nodes *n, int64_t runs)
+static int observe(struct bench *b, struct node_times *n, int64_t runs)
 {
 	struct lane *l = &b->lane[0];
 
-	nodes_trace(n, true);
-	session_observe(l->session, nodes_observer(n));
+	node_times_trace(n, true);
+	session_observe(l->session, node_times_observer(n));
 	int rc = observe_runs(b, n, runs);
 	session_observe(l->session, NULL);
-	nodes_trace(n, false);
+	node_times_trace(n, false);
 	return rc;
 }
 
@@ -592,17 +592,17 @@ static int observe_point(struct bench *b, struct record_point *p)
 	if (!b->point) {
 		rc = b->nodes ? observe(b, b->nodes, b->job->observed) : 0;
 		if (b->nodes)
-			nodes_copies(b->nodes, &p->copy_in, &p->copy_out);
+			node_times_copies(b->nodes, &p->copy_in, &p->copy_out);
 		return rc;
 	}
 	if (!b->job->copies || !strcmp(session_device(b->lane[0].session), "cpu"))
 		return 0;
-	struct nodes *n = nodes_new(b->lane[0].session, COPY_RUNS, false, b->d);
+	struct node_times *n = node_times_new(b->lane[0].session, COPY_RUNS, false, b->d);
 	if (!n)
 		return -E_MEMORY;
 	rc = observe(b, n, COPY_RUNS);
-	nodes_copies(n, &p->copy_in, &p->copy_out);
-	nodes_free(n);
+	node_times_copies(n, &p->copy_in, &p->copy_out);
+	node_times_free(n);
 	return rc;
 }
 
@@ -624,18 +624,18 @@ static int measure_work(struct bench *b)
 
 	if (b->nodes || b->point || b->stopped || shortest_run(l) > 0.5)
 		return 0;
-	struct nodes *n = nodes_new(l->session, 1, false, b->d);
+	struct node_times *n = node_times_new(l->session, 1, false, b->d);
 	if (!n)
 		return -E_MEMORY;
-	session_observe(l->session, nodes_observer(n));
-	l->rc = nodes_begin(n, b->d);
+	session_observe(l->session, node_times_observer(n));
+	l->rc = node_times_begin(n, b->d);
 	if (!l->rc)
 		l->rc = run_once(l, &start, &ns);
 	if (!l->rc)
-		l->rc = nodes_end(n, start, ns, b->d);
+		l->rc = node_times_end(n, start, ns, b->d);
 	session_observe(l->session, NULL);
-	nodes_work(n, b->r);
-	nodes_free(n);
+	node_times_work(n, b->r);
+	node_times_free(n);
 	return l->rc ? collect_findings(b) : 0;
 }
 
@@ -772,16 +772,16 @@ static void keep_series(struct bench *b)
 {
 	struct record *r = b->r;
 
-	timeline_keep(&b->timeline, r);
+	timeline_store(&b->timeline, r);
 	struct record_clocks *c = &r->clocks;
 	const double **series[] = {&c->at, &c->sm, &c->memory, &c->celsius, &c->watts, &c->reasons};
 	for (int k = 0; k < 6; k++)
 		*series[k] = samples_kept(&r->arena, &b->clock[k]);
 	c->n = b->clock[5].n;
-	r->nyard = b->reference_times[0].n;
+	r->nreference = b->reference_times[0].n;
 	for (int k = 0; k < REFERENCE_KINDS; k++) {
-		r->yard[k] = samples_kept(&r->arena, &b->reference_times[k]);
-		r->yard_delay[k] = samples_kept(&r->arena, &b->reference_waits[k]);
+		r->reference_time[k] = samples_kept(&r->arena, &b->reference_times[k]);
+		r->reference_wait[k] = samples_kept(&r->arena, &b->reference_waits[k]);
 	}
 }
 
@@ -894,7 +894,7 @@ static void fill_record(struct bench *b)
 		r->point[k].weights = (double)mem_count(MEM_HOST, MEM_WEIGHTS).live +
 				      (double)mem_count(MEM_DEVICE, MEM_WEIGHTS).live;
 	if (b->nodes)
-		nodes_record(b->nodes, &b->plan, r);
+		node_times_record(b->nodes, &b->plan, r);
 	if (b->nodes &&
 	    b->job->trace) /* a trace that cannot be written is reported; the measurement goes on */
 		(void)trace_write(b->job->trace, b->nodes, r, b->start, b->d);
@@ -908,7 +908,7 @@ static void fill_record(struct bench *b)
 
 static void bench_free(struct bench *b)
 {
-	nodes_free(b->nodes);
+	node_times_free(b->nodes);
 	reference_work_free(b->reference);
 	core_waits_free(b->waits);
 	for (size_t k = 0; b->inputs && k < b->npoints; k++)

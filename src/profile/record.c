@@ -169,13 +169,13 @@ static const struct series clock_series[] = {
 	{0},
 };
 
-static const struct series yard_series[] = {
-	{"yard_arithmetic", offsetof(struct record, yard[0]), false},
-	{"yard_arithmetic_delay", offsetof(struct record, yard_delay[0]), true},
-	{"yard_memory", offsetof(struct record, yard[1]), false},
-	{"yard_memory_delay", offsetof(struct record, yard_delay[1]), true},
-	{"yard_exchange", offsetof(struct record, yard[2]), false},
-	{"yard_exchange_delay", offsetof(struct record, yard_delay[2]), true},
+static const struct series reference_series[] = {
+	{"yard_arithmetic", offsetof(struct record, reference_time[0]), false},
+	{"yard_arithmetic_delay", offsetof(struct record, reference_wait[0]), true},
+	{"yard_memory", offsetof(struct record, reference_time[1]), false},
+	{"yard_memory_delay", offsetof(struct record, reference_wait[1]), true},
+	{"yard_exchange", offsetof(struct record, reference_time[2]), false},
+	{"yard_exchange_delay", offsetof(struct record, reference_wait[2]), true},
 	{0},
 };
 
@@ -272,7 +272,7 @@ static void write_machine(const struct record *r, struct json *j)
 {
 	json_object(j, "machine");
 	field_write_json(machine_fields, r, j);
-	write_series(yard_series, r, r->nyard, j);
+	write_series(reference_series, r, r->nreference, j);
 	json_end(j, '}');
 }
 
@@ -424,7 +424,7 @@ struct record *record_read(const struct jvalue *v)
 	field_read_json(clock_fields, &r->clocks, clocks, &r->arena);
 	r->clocks.n = read_series(r, clock_series, &r->clocks, clocks);
 	field_read_json(machine_fields, r, machine, &r->arena);
-	r->nyard = read_series(r, yard_series, r, machine);
+	r->nreference = read_series(r, reference_series, r, machine);
 	return r;
 }
 

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Tracks. */
+/* Track of an event, as thread number of the trace. */
 enum { HOST_THREAD = 1, DEVICE_THREAD, KERNEL_THREAD, COPY_THREAD };
 
 static const struct {
-	const char *name; /* of the category */
-	int thread;	  /* 0: the host's, or of the device's nodes */
+	const char *name; /* of the event's category */
+	int thread;	  /* 0: HOST_THREAD or DEVICE_THREAD, as the event says */
 } kinds[] = {[EVENT_RUN] = {"run", 0},
 	     [EVENT_STEP] = {"node", 0},
 	     [EVENT_COPY] = {"copy", 0},
@@ -23,7 +23,7 @@ static const struct {
 	     [EVENT_SET] = {"memset", COPY_THREAD},
 	     [EVENT_HELD] = {"held", DEVICE_THREAD}};
 
-static void head(struct json *j, const char *name, const char *ph, int pid, int tid)
+static void begin_event(struct json *j, const char *name, const char *ph, int pid, int tid)
 {
 	json_object(j, NULL);
 	json_string(j, "name", name);
@@ -32,18 +32,18 @@ static void head(struct json *j, const char *name, const char *ph, int pid, int 
 	json_int(j, "tid", tid);
 }
 
-/* What a process or a thread is called. */
-static void name_event(struct json *j, const char *what, const char *name, int pid, int tid)
+/* Names a process or a thread of the trace. */
+static void write_name(struct json *j, const char *what, const char *name, int pid, int tid)
 {
-	head(j, what, "M", pid, tid);
+	begin_event(j, what, "M", pid, tid);
 	json_object(j, "args");
 	json_string(j, "name", name);
 	json_end(j, '}');
 	json_end(j, '}');
 }
 
-/* Of work on the device: what launched it, and its whole name or its bytes. */
-static void work_args(struct json *j, const struct node_event *e)
+/* Arguments of work on the device: the node that launched it, and the kernel's full name or the bytes copied. */
+static void write_work_args(struct json *j, const struct node_event *e)
 {
 	json_object(j, "args");
 	json_string(j, "node", e->op);
@@ -54,7 +54,7 @@ static void work_args(struct json *j, const struct node_event *e)
 	json_end(j, '}');
 }
 
-static void node_args(struct json *j, const struct node_event *e)
+static void write_node_args(struct json *j, const struct node_event *e)
 {
 	json_object(j, "args");
 	json_string(j, "operator", e->op);
@@ -63,25 +63,28 @@ static void node_args(struct json *j, const struct node_event *e)
 	json_end(j, '}');
 }
 
-static void slice(struct json *j, const struct node_event *e, uint64_t origin, int pid)
+static void write_slice(struct json *j, const struct node_event *e, uint64_t origin, int pid)
 {
 	int thread = kinds[e->kind].thread;
 
-	head(j, e->name, "X", pid, thread ? thread : e->device ? DEVICE_THREAD : HOST_THREAD);
+	begin_event(j, e->name, "X", pid,
+		    thread	? thread
+		    : e->device ? DEVICE_THREAD
+				: HOST_THREAD);
 	json_string(j, "cat", kinds[e->kind].name);
 	json_number(j, "ts", e->start > origin ? (double)(e->start - origin) / 1e3 : 0);
 	json_number(j, "dur", (double)e->ns / 1e3);
 	if (thread == KERNEL_THREAD || thread == COPY_THREAD)
-		work_args(j, e);
+		write_work_args(j, e);
 	else if (e->op)
-		node_args(j, e);
+		write_node_args(j, e);
 	json_end(j, '}');
 }
 
-static void counter(struct json *j, const char *name, const char *unit, double at, double value,
-		    int pid)
+static void write_counter(struct json *j, const char *name, const char *unit, double at,
+			  double value, int pid)
 {
-	head(j, name, "C", pid, 0);
+	begin_event(j, name, "C", pid, 0);
 	json_number(j, "ts", at * 1e6);
 	json_object(j, "args");
 	json_number(j, unit, value);
@@ -89,53 +92,54 @@ static void counter(struct json *j, const char *name, const char *unit, double a
 	json_end(j, '}');
 }
 
-static void memory_counters(struct json *j, const struct record_timeline *t, int pid, bool device)
+static void write_memory_counters(struct json *j, const struct record_timeline *t, int pid, bool device)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		counter(j, "resident", "bytes", t->at[i], t->rss[i], pid);
-		counter(j, "private", "bytes", t->at[i], t->private[i], pid);
-		counter(j, "host, counted", "bytes", t->at[i], t->host[i], pid);
+		write_counter(j, "resident", "bytes", t->at[i], t->rss[i], pid);
+		write_counter(j, "private", "bytes", t->at[i], t->private[i], pid);
+		write_counter(j, "host, counted", "bytes", t->at[i], t->host[i], pid);
 		if (device) {
-			counter(j, "device, counted", "bytes", t->at[i], t->device[i], pid);
-			counter(j, "device, in use", "bytes", t->at[i], t->device_used[i], pid);
+			write_counter(j, "device, counted", "bytes", t->at[i], t->device[i], pid);
+			write_counter(j, "device, in use", "bytes", t->at[i], t->device_used[i], pid);
 		}
 	}
 }
 
-static void clock_counters(struct json *j, const struct record_clocks *c, int pid)
+static void write_clock_counters(struct json *j, const struct record_clocks *c, int pid)
 {
 	for (size_t i = 0; i < c->n; i++) {
-		counter(j, "SM clock", "MHz", c->at[i], c->sm[i], pid);
-		counter(j, "memory clock", "MHz", c->at[i], c->memory[i], pid);
-		counter(j, "power", "W", c->at[i], c->watts[i], pid);
-		counter(j, "temperature", "C", c->at[i], c->celsius[i], pid);
+		write_counter(j, "SM clock", "MHz", c->at[i], c->sm[i], pid);
+		write_counter(j, "memory clock", "MHz", c->at[i], c->memory[i], pid);
+		write_counter(j, "power", "W", c->at[i], c->watts[i], pid);
+		write_counter(j, "temperature", "C", c->at[i], c->celsius[i], pid);
 	}
 }
 
-static void write_events(struct json *j, const struct nodes *n, const struct record *r, uint64_t origin)
+static void write_events(struct json *j, const struct node_times *n, const struct record *r,
+			 uint64_t origin)
 {
 	size_t count;
-	const struct node_event *e = nodes_events(n, &count);
+	const struct node_event *e = node_times_events(n, &count);
 	int pid = (int)getpid();
 	bool device = r->id.device && strcmp(r->id.device, "cpu") != 0;
 
 	json_array(j, "traceEvents");
-	name_event(j, "process_name", r->id.model ? r->id.model : "infer", pid, 0);
-	name_event(j, "thread_name", "host", pid, HOST_THREAD);
+	write_name(j, "process_name", r->id.model ? r->id.model : "infer", pid, 0);
+	write_name(j, "thread_name", "host", pid, HOST_THREAD);
 	if (device) {
-		name_event(j, "thread_name", "device: nodes", pid, DEVICE_THREAD);
-		name_event(j, "thread_name", "device: kernels", pid, KERNEL_THREAD);
-		name_event(j, "thread_name", "device: copies", pid, COPY_THREAD);
+		write_name(j, "thread_name", "device: nodes", pid, DEVICE_THREAD);
+		write_name(j, "thread_name", "device: kernels", pid, KERNEL_THREAD);
+		write_name(j, "thread_name", "device: copies", pid, COPY_THREAD);
 	}
 	for (size_t i = 0; i < count; i++)
-		slice(j, &e[i], origin, pid);
-	memory_counters(j, &r->timeline, pid, device);
-	clock_counters(j, &r->clocks, pid);
+		write_slice(j, &e[i], origin, pid);
+	write_memory_counters(j, &r->timeline, pid, device);
+	write_clock_counters(j, &r->clocks, pid);
 	json_end(j, ']');
 }
 
-int trace_write(const char *path, const struct nodes *n, const struct record *r, uint64_t origin,
-		struct diag *d)
+int trace_write(const char *path, const struct node_times *n, const struct record *r,
+		uint64_t origin, struct diag *d)
 {
 	char *text = NULL;
 	size_t size = 0;

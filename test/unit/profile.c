@@ -72,7 +72,7 @@ static void empty_sweeps(void)
 	arena_free(&a);
 }
 
-/* A record with one point, two nodes and a yardstick. */
+/* A record with one point, two nodes and times of the reference workloads. */
 static struct record *made(size_t n, double latency, double noise, double heavy, uint64_t seed)
 {
 	struct arena a = {0};
@@ -103,8 +103,8 @@ static struct record *made(size_t n, double latency, double noise, double heavy,
 	r->node = node;
 	r->nnodes = 2;
 	r->observed = latency;
-	r->yard[0] = r->yard[1] = r->yard[2] = yard;
-	r->nyard = n;
+	r->reference_time[0] = r->reference_time[1] = r->reference_time[2] = yard;
+	r->nreference = n;
 	return r;
 }
 
@@ -147,8 +147,7 @@ static void gate_names_the_node(void)
 	arena_free(&a);
 }
 
-/* All takes longer, the yardstick too: it is the machine. */
-/* A node that only one side has is told, and is no other's. */
+/* A node that only one side has is listed as new or gone, and not matched with another one. */
 static void gate_tells_new_and_gone(void)
 {
 	struct arena a = {0};
@@ -174,7 +173,7 @@ static void gate_tells_new_and_gone(void)
 	CHECK_INT(v.nnodes, 2);
 	for (size_t k = 0; k < v.nnodes; k++)
 		CHECK(!v.node[k].slower && fabs(v.node[k].now / v.node[k].before - 1) < 0.05);
-	/* nor is what takes less than a step of the clock not there */
+	/* a node whose times are below the clock's resolution still exists */
 	memset((void *)(uintptr_t)n[0].time, 0, n[0].n * sizeof(double));
 	memset((void *)(uintptr_t)m[0].time, 0, m[0].n * sizeof(double));
 	v = judge(x, y, &a);
@@ -185,14 +184,15 @@ static void gate_tells_new_and_gone(void)
 	arena_free(&a);
 }
 
+/* If the reference workloads take longer as well, the machine is slower, not the model. */
 static void gate_knows_a_slow_machine(void)
 {
 	struct arena a = {0};
 	struct record *x = made(300, 1e-3, 0.05, 1, 5), *y = made(300, 1.3e-3, 0.05, 1, 6);
 
 	CHECK(judge(x, y, &a).slower);
-	for (size_t i = 0; i < y->nyard; i++)
-		((double *)(uintptr_t)y->yard[0])[i] *= 1.3;
+	for (size_t i = 0; i < y->nreference; i++)
+		((double *)(uintptr_t)y->reference_time[0])[i] *= 1.3;
 	struct gate_verdict v = judge(x, y, &a);
 	CHECK(!v.slower);
 	CHECK(v.machine_ratio > 1.25 && v.machine_ratio < 1.35);
@@ -201,36 +201,36 @@ static void gate_knows_a_slow_machine(void)
 	arena_free(&a);
 }
 
-/* Times of known work, `by` times as long. */
+/* Times of a reference workload, multiplied by `by`. */
 static const double *work(const struct record *r, double by, double *room)
 {
-	for (size_t i = 0; i < r->nyard; i++)
-		room[i] = r->yard[2][i] * by;
+	for (size_t i = 0; i < r->nreference; i++)
+		room[i] = r->reference_time[2][i] * by;
 	return room;
 }
 
-/* Work that became faster accuses nobody; what kinds of it say together may be what slows the model. */
+/* A reference workload that became faster does not accuse the model; those that became slower excuse it by their mean. */
 static void gate_gives_the_benefit_of_the_doubt(void)
 {
 	struct arena a = {0};
 	struct record *x = made(300, 1e-3, 0.05, 1, 5), *y = made(300, 1e-3, 0.05, 1, 6);
 	double room[2][300];
 
-	y->yard[0] = y->yard[1] = work(y, 0.85, room[0]);
+	y->reference_time[0] = y->reference_time[1] = work(y, 0.85, room[0]);
 	struct gate_verdict v = judge(x, y, &a);
 	CHECK(!v.slower && v.adjusted.value < 1.01 && v.fastest_reference < 0.9);
 	record_free(y);
 	y = made(300, 1.12e-3, 0.05, 1, 6);
 	CHECK(judge(x, y, &a).slower);
-	y->yard[0] = work(y, 1.1, room[0]);
-	y->yard[1] = work(y, 1.2, room[1]);
+	y->reference_time[0] = work(y, 1.1, room[0]);
+	y->reference_time[1] = work(y, 1.2, room[1]);
 	v = judge(x, y, &a);
 	CHECK(!v.slower && v.machine_ratio > 1.1 && v.machine_ratio < 1.14);
 	record_free(y);
-	/* no more than they say */
+	/* but by no more than their mean */
 	y = made(300, 1.4e-3, 0.05, 1, 6);
-	y->yard[0] = work(y, 1.1, room[0]);
-	y->yard[1] = work(y, 1.2, room[1]);
+	y->reference_time[0] = work(y, 1.1, room[0]);
+	y->reference_time[1] = work(y, 1.2, room[1]);
 	v = judge(x, y, &a);
 	CHECK(v.slower && v.machine_ratio > 1.13 && v.machine_ratio < 1.17);
 	record_free(x);
@@ -238,7 +238,7 @@ static void gate_gives_the_benefit_of_the_doubt(void)
 	arena_free(&a);
 }
 
-/* Of 50 runs in a row the first `disturbed` waited for a core and took twice as long; the next three take longer, too. */
+/* Of every 50 runs the first `disturbed` wait for a core and take twice as long; the next three take longer without waiting. */
 static void disturb(struct record *r, size_t disturbed)
 {
 	double *delay = arena_new_n(&r->arena, double, r->point[0].n);
@@ -252,7 +252,7 @@ static void disturb(struct record *r, size_t disturbed)
 	r->point[0].delay = delay;
 }
 
-/* Runs in which threads waited for a core do not count, nor those right after them. */
+/* Runs in which threads waited for a core are not compared, nor runs within the settle time after them. */
 static void gate_leaves_out_disturbed_runs(void)
 {
 	struct arena a = {0};
@@ -273,7 +273,7 @@ static void gate_leaves_out_disturbed_runs(void)
 	arena_free(&a);
 }
 
-/* The few runs between disturbances are so by chance: no uniform growth is told by them. */
+/* A few undisturbed runs on a busy machine are a matter of chance: no alarm without a node that stands out. */
 static void gate_knows_a_busy_machine(void)
 {
 	struct arena a = {0};
@@ -285,7 +285,7 @@ static void gate_knows_a_busy_machine(void)
 	CHECK(v.undisturbed_now < 40);
 	CHECK(v.busy && !v.slower);
 	record_free(y);
-	/* what no disturbance explains is told */
+	/* growth that no disturbance explains is an alarm all the same */
 	y = made(400, 1.3e-3, 0.1, 1, 6);
 	disturb(y, 45);
 	CHECK(judge(x, y, &a).slower);
@@ -326,7 +326,7 @@ static struct record *busy(double machine, double heavy, uint64_t seed)
 	return r;
 }
 
-/* The machine's pace changes with each of a record's observed runs: what a node grew within each of them is seen. */
+/* The pace changes from one observed run to the next, but a node's growth is found within each run. */
 static void gate_sees_through_a_changing_pace(void)
 {
 	struct arena a = {0};
@@ -341,14 +341,14 @@ static void gate_sees_through_a_changing_pace(void)
 					(i / (7 + 4 * (size_t)side)) % 3 ? 1 : 1.5;
 		for (size_t i = 0; i < r->point[0].n && side; i++)
 			((double *)(uintptr_t)r->point[0].time)[i] *=
-				1.06;	  /* what the node makes of the whole */
-		r->point[0].delay = NULL; /* nothing tells of it */
+				1.06;	  /* a node of 20 % that takes 1.3 times as long */
+		r->point[0].delay = NULL; /* no waits known: all runs count as undisturbed */
 	}
 	struct gate_verdict v = judge(x, y, &a);
 	CHECK(v.slower && v.nodes_ratio.low > 1.05 && v.nodes_ratio.value > 1.055 &&
 	      v.nodes_ratio.value < 1.065);
 	CHECK_STR(v.node[0].name, "c");
-	/* nodes that take less than a step of the clock are of one pace */
+	/* nodes whose times are below the clock's resolution all have the same pace */
 	for (int side = 0; side < 2; side++)
 		for (size_t k = 0; k < both[side]->nnodes; k++)
 			memset((void *)(uintptr_t)both[side]->node[k].time, 0,
@@ -360,7 +360,7 @@ static void gate_sees_through_a_changing_pace(void)
 	arena_free(&a);
 }
 
-/* On a busy machine runs tell nothing, but all nodes share it: the one that grew more than the others is slower. */
+/* On a busy machine the latency decides nothing, but all nodes share the machine: one that grew more than the others is slower. */
 static void gate_sets_a_node_apart(void)
 {
 	struct arena a = {0};
@@ -373,7 +373,7 @@ static void gate_sets_a_node_apart(void)
 		      {1, 1.5, true},
 		      {1.3, 1.5, true},
 		      {0.8, 1.5, true},
-		      /* all others became faster: it did not become slower */
+		      /* all other nodes became faster, this one did not change: it is not slower */
 		      {0.6, 1 / 0.6, false}};
 
 	for (size_t k = 0; k < sizeof(trials) / sizeof(*trials); k++) {
@@ -410,7 +410,7 @@ static void gate_of_memory(void)
 	arena_free(&a);
 }
 
-/* What the process held before it measured (the baseline, as it was read) is not the model's. */
+/* Memory that the process held at its start, such as the baseline that it read, does not count. */
 static void gate_of_memory_held_before(void)
 {
 	struct arena a = {0};
@@ -468,7 +468,7 @@ static void gate_refuses_another(void)
 	y.arena = true;
 	CHECK(gate_differs(&x, &y, &a) != NULL);
 	y = x;
-	y.inputs = "x f32 [1,3]"; /* an older baseline does not say */
+	y.inputs = "x f32 [1,3]"; /* baselines of older versions do not have the inputs */
 	CHECK(!gate_differs(&x, &y, &a));
 	x.inputs = "x f32 [2,3]";
 	CHECK_STR(gate_differs(&x, &y, &a), "inputs: x f32 [2,3] then, x f32 [1,3] now");
@@ -482,7 +482,7 @@ static void gate_is_worded(void)
 	CHECK_STR(gate_word(&p), "No regression");
 	p.verdict.busy = true;
 	CHECK_STR(gate_word(&p), "Not known: the machine is too busy");
-	p.limits.latency = NAN; /* memory is not less known for it */
+	p.limits.latency = NAN; /* memory can be compared on a busy machine */
 	CHECK_STR(gate_word(&p), "No regression");
 	p.gate = false;
 	CHECK_STR(gate_word(&p), "Compared, without a limit");
@@ -517,7 +517,7 @@ static void record_survives_json(void)
 		CHECK_INT(y->nnodes, 2);
 		CHECK_STR(y->node[1].name, "large");
 		CHECK(!memcmp(y->node[1].time, x->node[1].time, 20 * sizeof(double)));
-		CHECK_INT(y->nyard, 20);
+		CHECK_INT(y->nreference, 20);
 	}
 	record_free(x);
 	record_free(y);
