@@ -2,8 +2,8 @@
 #ifndef OPS_FUSED_H
 #define OPS_FUSED_H
 /*
- * Operators that only the optimizer makes: domain "infer". They compute in fp32 where the type
- * is fp16 or bf16, and round once.
+ * Operators of the domain "infer", which only the optimizer creates. On fp16 and bf16 they compute in fp32 and
+ * round the result once.
  */
 #include "ops/op.h"
 
