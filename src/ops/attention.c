@@ -5,24 +5,24 @@
 
 #include <inttypes.h>
 
-static const char *dims(const struct infer *c, const struct shape *s)
+static const char *dims_text(const struct infer *c, const struct shape *s)
 {
 	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
 }
 
 static int shape_fail(const struct infer *c, int slot, const char *expected, const struct shape *actual)
 {
-	return infer_fail(c, E_SHAPE, slot, expected, dims(c, actual));
+	return infer_fail(c, E_SHAPE, slot, expected, dims_text(c, actual));
 }
 
-static int64_t times(int64_t a, int64_t b)
+static int64_t mul_dims(int64_t a, int64_t b)
 {
 	int64_t r;
 
 	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
 }
 
-static int64_t plus(int64_t a, int64_t b)
+static int64_t add_dims(int64_t a, int64_t b)
 {
 	int64_t r;
 
@@ -33,23 +33,24 @@ static int64_t plus(int64_t a, int64_t b)
 	return a < 0 || b < 0 || __builtin_add_overflow(a, b, &r) ? DIM_UNKNOWN : r;
 }
 
-static int64_t over(int64_t a, int64_t b)
+static int64_t div_dim(int64_t a, int64_t b)
 {
 	return a < 0 || b < 1 ? DIM_UNKNOWN : a / b;
 }
 
-static struct shape four(int64_t a, int64_t b, int64_t c, int64_t d)
+static struct shape shape_of_4(int64_t a, int64_t b, int64_t c, int64_t d)
 {
 	return shape_of(4, (int64_t[]){a, b, c, d});
 }
 
 /* ---- Attention -------------------------------------------------------------------------------- */
 
-/* Batch, heads, sequence, size of an operand of rank 3 or 4; false where the rank is not known. */
+/* Dimensions of a query, key or value: batch, number of heads, sequence length, size of one head. */
 struct heads {
 	int64_t batch, n, length, size;
 };
 
+/* Read the dimensions from a shape of rank 4, or of rank 3 with n heads side by side; false if the rank is unknown. */
 static bool heads_of(const struct shape *s, int64_t n, struct heads *h)
 {
 	if (s->rank == 4) {
@@ -58,11 +59,11 @@ static bool heads_of(const struct shape *s, int64_t n, struct heads *h)
 	}
 	*h = (struct heads){DIM_UNKNOWN, n, DIM_UNKNOWN, DIM_UNKNOWN};
 	if (s->rank == 3)
-		*h = (struct heads){s->dim[0], n, s->dim[1], over(s->dim[2], n)};
+		*h = (struct heads){s->dim[0], n, s->dim[1], div_dim(s->dim[2], n)};
 	return s->rank == 3;
 }
 
-static int attention_heads(const struct infer *c, const struct attention *p)
+static int check_attention_heads(const struct infer *c, const struct attention *p)
 {
 	for (int i = 0; i < 3; i++) {
 		struct shape s = infer_shape(c, (uint32_t)i);
@@ -88,7 +89,7 @@ static int attention_infer(struct infer *c)
 	struct shape past = infer_shape(c, ATT_PAST_K), mask = infer_shape(c, ATT_MASK), r;
 	struct heads hq, hk, hv;
 	int64_t total, n;
-	int rc = attention_heads(c, p);
+	int rc = check_attention_heads(c, p);
 
 	if (rc)
 		return rc;
@@ -109,25 +110,27 @@ static int attention_infer(struct infer *c)
 				  fmt(c->diag, "%" PRId64, hk.n));
 	total = hk.length;
 	if (infer_in(c, ATT_PAST_K))
-		total = past.rank == 4 ? plus(hk.length, past.dim[2]) : DIM_UNKNOWN;
-	struct shape score = four(hq.batch, hq.n, hq.length, total);
-	if (mask.rank > 0 && mask.dim[mask.rank - 1] < total) /* shorter: what it lacks is hidden */
+		total = past.rank == 4 ? add_dims(hk.length, past.dim[2]) : DIM_UNKNOWN;
+	struct shape score = shape_of_4(hq.batch, hq.n, hq.length, total);
+	if (mask.rank > 0 &&
+	    mask.dim[mask.rank - 1] <
+		    total) /* a mask shorter than the keys hides the keys behind its end */
 		mask.dim[mask.rank - 1] = total;
 	if (mask.rank >= 0 && shape_known(&score) && shape_known(&mask) &&
 	    (!shape_broadcast(&mask, &score, &r) || !shape_equal(&r, &score)))
 		return shape_fail(c, ATT_MASK,
-				  fmt(c->diag, "a shape that broadcasts to %s", dims(c, &score)),
+				  fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, &score)),
 				  &mask);
 	if (!known)
 		y = SHAPE_UNKNOWN;
 	else if (q.rank == 4)
-		y = four(hq.batch, hq.n, hq.length, hv.size);
+		y = shape_of_4(hq.batch, hq.n, hq.length, hv.size);
 	else
-		y = shape_of(3, (int64_t[]){hq.batch, hq.length, times(hq.n, hv.size)});
+		y = shape_of(3, (int64_t[]){hq.batch, hq.length, mul_dims(hq.n, hv.size)});
 	infer_set(c, 0, infer_dtype(c, ATT_Q), &y);
-	y = four(hq.batch, hk.n, total, hk.size);
+	y = shape_of_4(hq.batch, hk.n, total, hk.size);
 	infer_set(c, 1, infer_dtype(c, ATT_K), &y);
-	y = four(hq.batch, hv.n, total, hv.size);
+	y = shape_of_4(hq.batch, hv.n, total, hv.size);
 	infer_set(c, 2, infer_dtype(c, ATT_V), &y);
 	infer_set(c, 3, infer_dtype(c, ATT_Q), &score);
 	return 0;
@@ -143,9 +146,9 @@ static int64_t attention_macs(const struct infer *c)
 	if (!heads_of(&q, p->q_num_heads, &hq) || !heads_of(&k, p->kv_num_heads, &hk) ||
 	    !heads_of(&v, p->kv_num_heads, &hv))
 		return 0;
-	int64_t keys = past.rank == 4 ? plus(hk.length, past.dim[2]) : hk.length;
-	int64_t n =
-		times(times(times(hq.batch, hq.n), times(hq.length, keys)), plus(hq.size, hv.size));
+	int64_t keys = past.rank == 4 ? add_dims(hk.length, past.dim[2]) : hk.length;
+	int64_t n = mul_dims(mul_dims(mul_dims(hq.batch, hq.n), mul_dims(hq.length, keys)),
+			     add_dims(hq.size, hv.size));
 	return n < 0 ? 0 : n;
 }
 
@@ -181,7 +184,7 @@ static int flex_infer(struct infer *c)
 	if (p->softmax_precision > 0 && p->softmax_precision < DT_COUNT)
 		score.type = type_tensor((enum dtype)p->softmax_precision);
 	if (q.rank == 4 && k.rank == 4)
-		score.shape = four(q.dim[0], q.dim[1], q.dim[2], k.dim[2]);
+		score.shape = shape_of_4(q.dim[0], q.dim[1], q.dim[2], k.dim[2]);
 	const int body[2] = {p->score_mod, p->prob_mod};
 	for (int i = 0; i < 2; i++) {
 		if (body[i] < 0)
@@ -196,7 +199,8 @@ static int flex_infer(struct infer *c)
 			return rc;
 		if (shape_known(&out.shape) && shape_known(&score.shape) &&
 		    !shape_equal(&out.shape, &score.shape))
-			return infer_fail(c, E_SHAPE, -1, dims(c, &score.shape), dims(c, &out.shape));
+			return infer_fail(c, E_SHAPE, -1, dims_text(c, &score.shape),
+					  dims_text(c, &out.shape));
 	}
 	y = q;
 	if (q.rank == 4)
@@ -212,7 +216,7 @@ static int64_t flex_macs(const struct infer *c)
 
 	if (q.rank != 4 || k.rank != 4 || v.rank != 4)
 		return 0;
-	n = times(times(shape_span(&q, 0, 3), k.dim[2]), plus(q.dim[3], v.dim[3]));
+	n = mul_dims(mul_dims(shape_span(&q, 0, 3), k.dim[2]), add_dims(q.dim[3], v.dim[3]));
 	return n < 0 ? 0 : n;
 }
 
@@ -238,13 +242,13 @@ static int linear_infer(struct infer *c)
 	}
 	if (gated != (infer_in(c, LIN_DECAY) != NULL) || delta != (infer_in(c, LIN_BETA) != NULL))
 		return infer_fail(c, E_OP_INPUTS, -1, "decay and beta as update_rule has them", NULL);
-	struct shape state = four(q.rank == 3 ? q.dim[0] : DIM_UNKNOWN, hk,
-				  q.rank == 3 ? over(q.dim[2], hq) : DIM_UNKNOWN,
-				  v.rank == 3 ? over(v.dim[2], hk) : DIM_UNKNOWN);
+	struct shape state = shape_of_4(q.rank == 3 ? q.dim[0] : DIM_UNKNOWN, hk,
+					q.rank == 3 ? div_dim(q.dim[2], hq) : DIM_UNKNOWN,
+					v.rank == 3 ? div_dim(v.dim[2], hk) : DIM_UNKNOWN);
 	if (shape_known(&s) && shape_known(&state) && !shape_equal(&s, &state))
-		return shape_fail(c, LIN_PAST, dims(c, &state), &s);
+		return shape_fail(c, LIN_PAST, dims_text(c, &state), &s);
 	if (y.rank == 3)
-		y.dim[2] = times(state.dim[3], hq);
+		y.dim[2] = mul_dims(state.dim[3], hq);
 	infer_set(c, 0, infer_dtype(c, LIN_Q), &y);
 	infer_set(c, 1, infer_in(c, LIN_PAST) ? infer_dtype(c, LIN_PAST) : infer_dtype(c, LIN_Q),
 		  &state);
@@ -259,7 +263,7 @@ static int64_t linear_macs(const struct infer *c)
 
 	if (q.rank != 3 || v.rank != 3)
 		return 0;
-	n = times(times(shape_count(&q), over(v.dim[2], p->kv_num_heads)), 2);
+	n = mul_dims(mul_dims(shape_count(&q), div_dim(v.dim[2], p->kv_num_heads)), 2);
 	return n < 0 ? 0 : n;
 }
 
@@ -290,12 +294,15 @@ static int rotary23_infer(struct infer *c)
 
 /* ---- com.microsoft ---------------------------------------------------------------------------- */
 
-/* From the input's batch and length, the sizes of q, k and v together, and the past. */
+/*
+ * Shapes of output and present, for com.microsoft::Attention and for infer::ProjectedAttention. columns: the sizes of
+ * q, k and v of all heads together; past_at: the number of the input past.
+ */
 static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_at)
 {
 	const struct ms_attention *p = infer_params(c);
 	struct shape x = infer_shape(c, 0), y = x, s = infer_shape(c, past_at);
-	int64_t v = over(columns, 3);
+	int64_t v = div_dim(columns, 3);
 
 	if (x.rank >= 0 && x.rank != 3)
 		return shape_fail(c, 0, "rank 3", &x);
@@ -315,14 +322,14 @@ static int ms_attention_shapes(struct infer *c, int64_t columns, uint32_t past_a
 	if (y.rank == 3)
 		y.dim[2] = v;
 	infer_set(c, 0, infer_dtype(c, 0), &y);
-	struct shape present =
-		shape_of(5, (int64_t[]){2, x.rank == 3 ? x.dim[0] : DIM_UNKNOWN, p->num_heads,
-					x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, over(v, p->num_heads)});
+	struct shape present = shape_of(
+		5, (int64_t[]){2, x.rank == 3 ? x.dim[0] : DIM_UNKNOWN, p->num_heads,
+			       x.rank == 3 ? x.dim[1] : DIM_UNKNOWN, div_dim(v, p->num_heads)});
 	if (infer_in(c, past_at)) {
 		if (s.rank >= 0 && s.rank != 5)
 			return shape_fail(c, (int)past_at, "rank 5", &s);
 		int64_t past = s.rank == 5 ? s.dim[3] : DIM_UNKNOWN;
-		present.dim[3] = p->past_present_share_buffer ? past : plus(past, present.dim[3]);
+		present.dim[3] = p->past_present_share_buffer ? past : add_dims(past, present.dim[3]);
 	}
 	infer_set(c, 1, infer_dtype(c, 0), &present);
 	return 0;
@@ -345,7 +352,7 @@ static int projected_infer(struct infer *c)
 	return ms_attention_shapes(c, x.rank == 3 ? x.dim[2] : DIM_UNKNOWN, 2);
 }
 
-/* Sizes that MultiHeadAttention's forms come to. */
+/* com.microsoft::MultiHeadAttention: q, k and v may be packed in one input, and key and value may have rank 3, 4 or 5. */
 static int mha_infer(struct infer *c)
 {
 	const struct multi_head *p = infer_params(c);
@@ -368,7 +375,7 @@ static int mha_infer(struct infer *c)
 		return shape_fail(c, MHA_Q, "rank 3, or 5 with q, k and v in one", &q);
 	batch = q.dim[0];
 	length = q.dim[1];
-	size = q.rank == 5 ? q.dim[4] : over(q.dim[2], n);
+	size = q.rank == 5 ? q.dim[4] : div_dim(q.dim[2], n);
 	keys = length;
 	vsize = size;
 	if (infer_in(c, MHA_K)) {
@@ -377,20 +384,20 @@ static int mha_infer(struct infer *c)
 		keys = k.rank == 4 ? k.dim[2] : k.rank >= 3 ? k.dim[1] : DIM_UNKNOWN;
 		if (infer_in(c, MHA_V))
 			vsize = v.rank == 4   ? v.dim[3]
-				: v.rank == 3 ? over(v.dim[2], n)
+				: v.rank == 3 ? div_dim(v.dim[2], n)
 					      : DIM_UNKNOWN;
 	}
 	if (infer_in(c, MHA_PAST_K) && !infer_in(c, MHA_PAST_LEN))
-		keys = past.rank == 4 ? plus(keys, past.dim[2]) : DIM_UNKNOWN;
+		keys = past.rank == 4 ? add_dims(keys, past.dim[2]) : DIM_UNKNOWN;
 	else if (infer_in(c, MHA_PAST_K))
 		keys = past.rank == 4 ? past.dim[2] : DIM_UNKNOWN;
-	y = shape_of(3, (int64_t[]){batch, length, times(vsize, n)});
+	y = shape_of(3, (int64_t[]){batch, length, mul_dims(vsize, n)});
 	infer_set(c, 0, infer_dtype(c, MHA_Q), &y);
-	y = four(batch, n, keys, size);
+	y = shape_of_4(batch, n, keys, size);
 	infer_set(c, 1, infer_dtype(c, MHA_Q), &y);
-	y = four(batch, n, keys, vsize);
+	y = shape_of_4(batch, n, keys, vsize);
 	infer_set(c, 2, infer_dtype(c, MHA_Q), &y);
-	y = four(batch, n, length, keys);
+	y = shape_of_4(batch, n, length, keys);
 	infer_set(c, 3, infer_dtype(c, MHA_Q), &y);
 	return 0;
 }
@@ -412,8 +419,8 @@ static int gqa_infer(struct infer *c)
 				  "a cache of at least local_window_size", NULL);
 	batch = q.rank == 3 ? q.dim[0] : DIM_UNKNOWN;
 	length = q.rank == 3 ? q.dim[1] : DIM_UNKNOWN;
-	size = q.rank == 3 ? over(q.dim[2], infer_in(c, GQA_K) ? n : n + 2 * kv) : DIM_UNKNOWN;
-	y = shape_of(3, (int64_t[]){batch, length, times(size, n)});
+	size = q.rank == 3 ? div_dim(q.dim[2], infer_in(c, GQA_K) ? n : n + 2 * kv) : DIM_UNKNOWN;
+	y = shape_of(3, (int64_t[]){batch, length, mul_dims(size, n)});
 	infer_set(c, 0, infer_dtype(c, GQA_Q), &y);
 	if (infer_ints(c, GQA_TOTAL, &ints) && ints.rank == 1 && ints.dim[0] >= 0)
 		total = ints.dim[0];
@@ -424,12 +431,13 @@ static int gqa_infer(struct infer *c)
 		if (p->sliding_window_cache)
 			room = have;
 	}
-	y = four(batch, kv, room, infer_in(c, GQA_PAST_K) && past.rank == 4 ? past.dim[3] : size);
+	y = shape_of_4(batch, kv, room,
+		       infer_in(c, GQA_PAST_K) && past.rank == 4 ? past.dim[3] : size);
 	enum dtype cache =
 		infer_in(c, GQA_PAST_K) ? infer_dtype(c, GQA_PAST_K) : infer_dtype(c, GQA_Q);
 	infer_set(c, 1, cache, &y);
 	infer_set(c, 2, cache, &y);
-	y = four(batch, n, length, total);
+	y = shape_of_4(batch, n, length, total);
 	infer_set(c, 3, infer_dtype(c, GQA_Q), &y);
 	return 0;
 }
@@ -495,7 +503,7 @@ static const struct slot ms_attention_in[] = {{"input", "T", NF, REQ},
 					      SLOT_END};
 static const struct slot ms_attention_out[] = {
 	{"output", "T", NF, REQ}, {"present", "T", NF, OPT}, SLOT_END};
-/* What is left of it where q, k and v of all heads are there: [batch, length, sizes of q, k and v]. */
+/* infer::ProjectedAttention: com.microsoft::Attention after its projection; qkv is [batch, length, sizes of q, k and v]. */
 static const struct slot projected_in[] = {{"qkv", "T", NF, REQ},
 					   {"mask_index", NULL, T_I32, OPT},
 					   {"past", "T", NF, OPT},

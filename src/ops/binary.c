@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators of two or more tensors that broadcast, element by element. */
+/* Elementwise operators of two or more tensors that broadcast. */
 #include "ops/binary.h"
 
 #include "ops/infer_util.h"
@@ -71,7 +71,7 @@ static const struct field broadcast_1_attrs[] = {
 	CONSUMED(struct old_broadcast),
 	{0}};
 
-/* Give input i `n` more dimensions of 1 behind its own. */
+/* Insert an Unsqueeze before input i, of rank `rank`, that appends n dimensions of size 1. */
 static void append_ones(struct edit *e, uint32_t i, int rank, int n)
 {
 	int64_t axes[MAX_RANK];
@@ -83,7 +83,10 @@ static void append_ones(struct edit *e, uint32_t i, int rank, int n)
 	node_set_in(e->graph, e->node, i, edit_before(e, "Unsqueeze", in, 2, NULL));
 }
 
-/* The second input's dimensions are those of the first from `axis` on. */
+/*
+ * Below opset 7 the second input lined up with the dimensions of the first from `axis` on. Appending ones gives
+ * the same alignment under the rules of today, which line up the last dimensions.
+ */
 static int upgrade_broadcast(struct edit *e)
 {
 	const struct old_broadcast *old = e->node->params;
@@ -106,7 +109,7 @@ static int upgrade_broadcast(struct edit *e)
 	return 0;
 }
 
-/* Below opset 7 a slope of rank 1 belongs to the channels. */
+/* Below opset 7 a slope of rank 1 had an element for each channel: append ones so that it broadcasts so today. */
 static int upgrade_prelu(struct edit *e)
 {
 	int rx = edit_rank(e, 0), rs = edit_rank(e, 1);
@@ -116,7 +119,7 @@ static int upgrade_prelu(struct edit *e)
 		return 0;
 	const struct shape *x = &node_in(e->graph, e->node, 0)->info.shape;
 	const struct shape *s = &node_in(e->graph, e->node, 1)->info.shape;
-	/* the cases of that time broadcast as numpy does where the channels do not fit */
+	/* ONNX's test cases of these opsets have slopes that fit the last dimension instead: these broadcast as today */
 	if (s->dim[0] > 1 && x->dim[1] >= 0 && x->dim[1] != s->dim[0])
 		return 0;
 	append_ones(e, 1, 1, rx - 2);
@@ -125,7 +128,7 @@ static int upgrade_prelu(struct edit *e)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* The second input must not make the first one larger. */
+/* The slope broadcasts to X, but X does not broadcast to the slope. */
 static int infer_prelu(struct infer *c)
 {
 	struct shape x = infer_shape(c, 0), y;
@@ -150,7 +153,7 @@ static int infer_swiglu(struct infer *c)
 	return infer_same(c);
 }
 
-/* x [..., D] + bias [D], halves: left * gelu(right) */
+/* com.microsoft::BiasSplitGelu: with x [..., D] + bias [D] split in halves, Y [..., D/2] = left * gelu(right). */
 static int infer_bias_split_gelu(struct infer *c)
 {
 	struct shape s = infer_shape(c, 0);

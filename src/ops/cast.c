@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions of the element type. */
+/* Cast and CastLike: conversions of the element type. */
 #include "ops/cast.h"
 
 #include "ops/infer_util.h"
@@ -36,7 +36,7 @@ static const struct field like_attrs[] = {FIELD(struct cast_like, saturate, F_IN
 					  ROUND(struct cast_like),
 					  {0}};
 
-/* Opset 1 to 5 named the type. */
+/* Opsets 1 to 5 gave the type by name, such as "FLOAT". */
 struct cast_1 {
 	const char *to;
 };
@@ -67,7 +67,7 @@ static int infer_cast(struct infer *c)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "to: a type that can be cast to",
 				  fmt(c->diag, "%" PRId64, p->to));
 	infer_same_as(c, (enum dtype)p->to);
-	/* a small list of integers stays one */
+	/* what is known of the elements of a small integer list stays known */
 	if (x && y && (p->to == DT_I64 || p->to == DT_I32) &&
 	    (x->type.dtype == DT_I64 || x->type.dtype == DT_I32))
 		y->ints = x->ints;

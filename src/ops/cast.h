@@ -6,9 +6,9 @@
 enum cast_round { CAST_UP, CAST_DOWN, CAST_NEAREST };
 
 struct cast {
-	int64_t to; /* stays first: upgrades of others set it */
+	int64_t to; /* first member, because upgrades of other operators set it through an int64_t pointer */
 	int64_t saturate;
-	int round_mode; /* enum cast_round, of float8e8m0 only */
+	int round_mode; /* enum cast_round; for float8e8m0 only */
 };
 struct cast_like {
 	int64_t saturate;

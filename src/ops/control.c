@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that run bodies. */
+/* Operators that run bodies (subgraphs): If, Loop, Scan, SequenceMap. */
 #include "ops/control.h"
 
 #include "ops/infer_util.h"
@@ -7,8 +7,8 @@
 
 #include <inttypes.h>
 
-/* What holds of both a and b: dims and ranks that differ become unknown. True where a changed. */
-static bool merge(struct vinfo *a, const struct vinfo *b)
+/* Reduce a to what holds for both a and b: dims or ranks that differ become unknown. True if a changed. */
+static bool merge_info(struct vinfo *a, const struct vinfo *b)
 {
 	bool changed = false;
 
@@ -31,20 +31,20 @@ static bool merge(struct vinfo *a, const struct vinfo *b)
 	return changed;
 }
 
-/* A value that changes from turn to turn: its type and shape only. */
-static struct vinfo variable(const struct vinfo *v)
+/* Type and shape of v without its known elements, which change from one iteration to the next. */
+static struct vinfo without_elements(const struct vinfo *v)
 {
 	return v ? (struct vinfo){.type = v->type, .shape = v->shape}
 		 : (struct vinfo){.shape = SHAPE_UNKNOWN};
 }
 
-static void set_out(struct infer *c, uint32_t i, const struct vinfo *v)
+static void set_output(struct infer *c, uint32_t i, const struct vinfo *v)
 {
 	struct vinfo *o = infer_out(c, i);
 
 	if (!o)
 		return;
-	*o = variable(v);
+	*o = without_elements(v);
 	if (o->type.kind != V_TENSOR)
 		o->shape = SHAPE_UNKNOWN;
 }
@@ -54,8 +54,8 @@ static const struct graph *body_of(const struct infer *c, int k)
 	return k >= 0 && (uint32_t)k < c->node->nsub ? c->node->sub[k] : NULL;
 }
 
-static int body_counts(const struct infer *c, const struct graph *g, const char *what,
-		       uint32_t want, uint32_t have)
+static int check_body_count(const struct infer *c, const struct graph *g, const char *what,
+			    uint32_t want, uint32_t have)
 {
 	if (!g)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "a body", "none");
@@ -67,13 +67,13 @@ static int body_counts(const struct infer *c, const struct graph *g, const char 
 
 /* ---- If ------------------------------------------------------------------------------------------ */
 
-static int branch(struct infer *c, int k, struct vinfo **out)
+static int infer_branch(struct infer *c, int k, struct vinfo **out)
 {
 	const struct graph *g = body_of(c, k);
-	int err = body_counts(c, g, "inputs", 0, g ? g->nin : 0);
+	int err = check_body_count(c, g, "inputs", 0, g ? g->nin : 0);
 
 	if (!err)
-		err = body_counts(c, g, "outputs", c->node->nout, g->nout);
+		err = check_body_count(c, g, "outputs", c->node->nout, g->nout);
 	if (err)
 		return err;
 	*out = arena_new_n(c->arena, struct vinfo, g->nout + 1);
@@ -86,26 +86,26 @@ static int if_infer(struct infer *c)
 	struct vinfo *yes, *no;
 	struct int_list cond;
 	const struct vinfo *v = infer_in(c, 0);
-	int err = branch(c, p->then_branch, &yes);
+	int err = infer_branch(c, p->then_branch, &yes);
 
 	if (!err)
-		err = branch(c, p->else_branch, &no);
+		err = infer_branch(c, p->else_branch, &no);
 	if (err)
 		return err;
 	bool known = v && v->known && list_of(v->known, &cond) && cond.n == 1;
 	for (uint32_t i = 0; i < c->node->nout; i++) {
-		struct vinfo o = variable(&yes[i]), e = variable(&no[i]);
+		struct vinfo o = without_elements(&yes[i]), e = without_elements(&no[i]);
 		if (known)
 			o = cond.v[0] ? o : e;
 		else
-			merge(&o, &e);
+			merge_info(&o, &e);
 		if (o.type.kind == V_TENSOR && e.type.kind == V_TENSOR &&
 		    o.type.dtype != e.type.dtype && !known && o.type.dtype && e.type.dtype)
 			return infer_fail(c, E_TYPE, -1, "branches of the same type",
 					  fmt(c->diag, "%s and %s",
 					      dtype_name((enum dtype)o.type.dtype),
 					      dtype_name((enum dtype)e.type.dtype)));
-		set_out(c, i, &o);
+		set_output(c, i, &o);
 	}
 	return 0;
 }
@@ -113,11 +113,11 @@ static int if_infer(struct infer *c)
 /* ---- loops ------------------------------------------------------------------------------------------ */
 
 /*
- * Body k until what is carried (in[at..at+n), out[oat..oat+n)) keeps type and shape; dims that
- * change become unknown, so this ends.
+ * Infer body k again and again until its n carried values (inputs from `at` on, outputs from `oat` on) keep type and
+ * shape. Dims that change become unknown, so the repetition ends.
  */
-static int settle(struct infer *c, uint32_t k, struct vinfo *in, uint32_t at, struct vinfo *out,
-		  uint32_t oat, uint32_t n)
+static int infer_until_stable(struct infer *c, uint32_t k, struct vinfo *in, uint32_t at,
+			      struct vinfo *out, uint32_t oat, uint32_t n)
 {
 	for (bool again = true; again;) {
 		int err = c->body(c, k, in, out);
@@ -125,13 +125,13 @@ static int settle(struct infer *c, uint32_t k, struct vinfo *in, uint32_t at, st
 			return err;
 		again = false;
 		for (uint32_t i = 0; i < n; i++)
-			again |= merge(&in[at + i], &out[oat + i]);
+			again |= merge_info(&in[at + i], &out[oat + i]);
 	}
 	return 0;
 }
 
-/* The formal's declared shape where it is one of a single element, else a scalar. */
-static struct vinfo single(const struct graph *g, uint32_t i, enum dtype t)
+/* Formal input i of the body with one element: the shape that the file declares if it has one element, else a scalar. */
+static struct vinfo formal_of_one(const struct graph *g, uint32_t i, enum dtype t)
 {
 	const struct shape *s = &g->value[g->in[i]]->info.shape;
 	struct vinfo v = {.type = type_tensor(t)};
@@ -141,7 +141,7 @@ static struct vinfo single(const struct graph *g, uint32_t i, enum dtype t)
 	return v;
 }
 
-/* Turns that the loop is sure to make, or DIM_UNKNOWN. */
+/* Number of iterations if it is certain, else DIM_UNKNOWN: the trip count is known and the condition stays true. */
 static int64_t loop_turns(const struct infer *c, const struct vinfo *cond_out)
 {
 	const struct vinfo *m = infer_in(c, 0), *cond = infer_in(c, 1);
@@ -155,10 +155,10 @@ static int64_t loop_turns(const struct infer *c, const struct vinfo *cond_out)
 	return l.v[0] < 0 ? 0 : l.v[0];
 }
 
-static int scan_out(struct infer *c, uint32_t i, const struct vinfo *element, int64_t axis,
-		    int64_t turns)
+static int set_stacked_output(struct infer *c, uint32_t i, const struct vinfo *element,
+			      int64_t axis, int64_t turns)
 {
-	struct vinfo o = variable(element);
+	struct vinfo o = without_elements(element);
 
 	if (o.shape.rank >= MAX_RANK)
 		return infer_fail(c, E_RANK, -1, fmt(c->diag, "at most %d", MAX_RANK - 1),
@@ -173,7 +173,7 @@ static int scan_out(struct infer *c, uint32_t i, const struct vinfo *element, in
 			o.shape.dim[k] = o.shape.dim[k - 1];
 		o.shape.dim[a] = turns;
 	}
-	set_out(c, i, &o);
+	set_output(c, i, &o);
 	return 0;
 }
 
@@ -183,7 +183,7 @@ static int loop_infer(struct infer *c)
 	const struct graph *g = body_of(c, p->body);
 	uint32_t n = c->node->nin > 2 ? c->node->nin - 2 : 0;
 	struct shape scalar = {0};
-	int err = body_counts(c, g, "inputs", n + 2, g ? g->nin : 0);
+	int err = check_body_count(c, g, "inputs", n + 2, g ? g->nin : 0);
 
 	if (!err && (g->nout < n + 1 || c->node->nout > g->nout - 1))
 		err = infer_fail(c, E_OP_INPUTS, -1,
@@ -193,33 +193,33 @@ static int loop_infer(struct infer *c)
 		return err;
 	struct vinfo *in = arena_new_n(c->arena, struct vinfo, g->nin + 1);
 	struct vinfo *out = arena_new_n(c->arena, struct vinfo, g->nout + 1);
-	in[0] = single(g, 0, DT_I64);
-	in[1] = single(g, 1, DT_BOOL);
-	/* in a turn the condition is true */
+	in[0] = formal_of_one(g, 0, DT_I64);
+	in[1] = formal_of_one(g, 1, DT_BOOL);
+	/* whenever the body runs, the condition is true */
 	struct tensor *yes = tensor_new(c->arena, DT_BOOL, in[1].shape.rank ? &in[1].shape : &scalar);
 	*(uint8_t *)yes->data = 1;
 	in[1].known = yes;
 	for (uint32_t i = 0; i < n; i++)
-		in[2 + i] = variable(infer_in(c, 2 + i));
-	err = settle(c, (uint32_t)p->body, in, 2, out, 1, n);
+		in[2 + i] = without_elements(infer_in(c, 2 + i));
+	err = infer_until_stable(c, (uint32_t)p->body, in, 2, out, 1, n);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < n; i++) {
-		/* a type that the body changes (an optional that gets its element) is what it ends with */
+		/* when the body changes a type (an empty optional that gets its element type), the body's output has the final type */
 		struct vinfo o = in[2 + i];
 		if (out[1 + i].type.kind != V_NONE)
 			o.type = out[1 + i].type;
-		set_out(c, i, &o);
+		set_output(c, i, &o);
 	}
 	int64_t turns = loop_turns(c, &out[0]);
 	for (uint32_t i = n; i < c->node->nout && !err; i++)
-		err = scan_out(c, i, &out[1 + i], 0, turns);
+		err = set_stacked_output(c, i, &out[1 + i], 0, turns);
 	return err;
 }
 
 /* ---- Scan ------------------------------------------------------------------------------------------------ */
 
-static int scan_lists(const struct infer *c, const struct scan_params *p, uint32_t nstate)
+static int check_scan_lists(const struct infer *c, const struct scan_params *p, uint32_t nstate)
 {
 	int64_t m = p->num_scan_inputs, k = (int64_t)c->node->nout - nstate;
 	const struct ints *in[] = {&p->scan_input_axes, &p->scan_input_directions};
@@ -233,10 +233,10 @@ static int scan_lists(const struct infer *c, const struct scan_params *p, uint32
 	return 0;
 }
 
-/* Input i of the scan without its axis; *turns is unified with the axis's size. */
+/* One slice of scanned input i: its shape without the axis. *turns, the number of iterations, is unified with the axis. */
 static int scan_slice(const struct infer *c, uint32_t i, int64_t axis, struct vinfo *v, int64_t *turns)
 {
-	*v = variable(infer_in(c, i));
+	*v = without_elements(infer_in(c, i));
 	if (v->shape.rank < 0)
 		return 0;
 	int a = axis_of(axis, v->shape.rank);
@@ -256,7 +256,7 @@ static int scan_infer(struct infer *c)
 	const struct scan_params *p = infer_params(c);
 	const struct graph *g = body_of(c, p->body);
 	int64_t m = p->num_scan_inputs, turns = DIM_UNKNOWN;
-	int err = body_counts(c, g, "inputs", c->node->nin, g ? g->nin : 0);
+	int err = check_body_count(c, g, "inputs", c->node->nin, g ? g->nin : 0);
 
 	if (err)
 		return err;
@@ -265,39 +265,40 @@ static int scan_infer(struct infer *c)
 				  fmt(c->diag, "num_scan_inputs from 1 to %u", c->node->nin),
 				  fmt(c->diag, "%" PRId64, m));
 	uint32_t n = c->node->nin - (uint32_t)m;
-	err = body_counts(c, g, "outputs", c->node->nout, g->nout);
+	err = check_body_count(c, g, "outputs", c->node->nout, g->nout);
 	if (!err && c->node->nout < n)
 		err = infer_fail(c, E_OP_INPUTS, -1, fmt(c->diag, "at least %u outputs", n), NULL);
 	if (!err)
-		err = scan_lists(c, p, n);
+		err = check_scan_lists(c, p, n);
 	if (err)
 		return err;
 	struct vinfo *in = arena_new_n(c->arena, struct vinfo, g->nin + 1);
 	struct vinfo *out = arena_new_n(c->arena, struct vinfo, g->nout + 1);
 	for (uint32_t i = 0; i < n; i++)
-		in[i] = variable(infer_in(c, i));
+		in[i] = without_elements(infer_in(c, i));
 	for (uint32_t i = n; i < c->node->nin && !err; i++)
 		err = scan_slice(c, i, p->scan_input_axes.n < 0 ? 0 : p->scan_input_axes.v[i - n],
 				 &in[i], &turns);
 	if (!err)
-		err = settle(c, (uint32_t)p->body, in, 0, out, 0, n);
+		err = infer_until_stable(c, (uint32_t)p->body, in, 0, out, 0, n);
 	for (uint32_t i = 0; i < n && !err; i++)
-		set_out(c, i, &in[i]);
+		set_output(c, i, &in[i]);
 	for (uint32_t i = n; i < c->node->nout && !err; i++)
-		err = scan_out(c, i, &out[i],
-			       p->scan_output_axes.n < 0 ? 0 : p->scan_output_axes.v[i - n], turns);
+		err = set_stacked_output(c, i, &out[i],
+					 p->scan_output_axes.n < 0 ? 0 : p->scan_output_axes.v[i - n],
+					 turns);
 	return err;
 }
 
 /* ---- Scan of opset 8 ---------------------------------------------------------------------------------------- */
 
-/* Take dims 0 (batch) and, of what is scanned, 1 off. */
+/* One slice of input i: its shape without dim 0 (the batch) and, if it is scanned, without dim 1 (the sequence). */
 static int batched_slice(const struct infer *c, uint32_t i, bool scanned, struct vinfo *v,
 			 int64_t *batch, int64_t *turns)
 {
 	int drop = scanned ? 2 : 1, err;
 
-	*v = variable(infer_in(c, i));
+	*v = without_elements(infer_in(c, i));
 	if (v->shape.rank < 0)
 		return 0;
 	if (v->shape.rank < drop)
@@ -318,10 +319,10 @@ static int batched_scan_infer(struct infer *c)
 	const struct graph *g = body_of(c, p->body);
 	int64_t m = p->num_scan_inputs, turns = DIM_UNKNOWN, batch = DIM_UNKNOWN;
 	uint32_t nin = c->node->nin ? c->node->nin - 1 : 0;
-	int err = body_counts(c, g, "inputs", nin, g ? g->nin : 0);
+	int err = check_body_count(c, g, "inputs", nin, g ? g->nin : 0);
 
 	if (!err)
-		err = body_counts(c, g, "outputs", c->node->nout, g->nout);
+		err = check_body_count(c, g, "outputs", c->node->nout, g->nout);
 	if (!err && (m < 1 || m > nin || (p->directions.n >= 0 && p->directions.n != m)))
 		err = infer_fail(c, E_OP_ATTRIBUTE, -1,
 				 "num_scan_inputs and directions that fit the inputs", NULL);
@@ -335,15 +336,15 @@ static int batched_scan_infer(struct infer *c)
 	for (uint32_t i = 0; i < nin && !err; i++)
 		err = batched_slice(c, i + 1, i >= n, &in[i], &batch, &turns);
 	if (!err)
-		err = settle(c, (uint32_t)p->body, in, 0, out, 0, n);
+		err = infer_until_stable(c, (uint32_t)p->body, in, 0, out, 0, n);
 	for (uint32_t i = 0; i < c->node->nout && !err; i++) {
 		struct vinfo o = i < n ? in[i] : out[i];
 		if (i >= n) {
-			err = scan_out(c, i, &o, 0, turns);
+			err = set_stacked_output(c, i, &o, 0, turns);
 			o = infer_out(c, i) ? *infer_out(c, i) : o;
 		}
 		if (!err)
-			err = scan_out(c, i, &o, 0, batch);
+			err = set_stacked_output(c, i, &o, 0, batch);
 	}
 	return err;
 }
@@ -362,17 +363,17 @@ static int sequence_map_infer(struct infer *c)
 {
 	const struct sequence_map_params *p = infer_params(c);
 	const struct graph *g = body_of(c, p->body);
-	int err = body_counts(c, g, "inputs", c->node->nin, g ? g->nin : 0);
+	int err = check_body_count(c, g, "inputs", c->node->nin, g ? g->nin : 0);
 
 	if (!err)
-		err = body_counts(c, g, "outputs", c->node->nout, g->nout);
+		err = check_body_count(c, g, "outputs", c->node->nout, g->nout);
 	if (err)
 		return err;
 	struct vinfo *in = arena_new_n(c->arena, struct vinfo, g->nin + 1);
 	struct vinfo *out = arena_new_n(c->arena, struct vinfo, g->nout + 1);
 	for (uint32_t i = 0; i < g->nin; i++) {
 		const struct vinfo *v = infer_in(c, i);
-		in[i] = variable(v);
+		in[i] = without_elements(v);
 		if (v && v->type.kind == V_SEQUENCE) {
 			in[i].type = (struct type){
 				.kind = v->type.of, .of = v->type.of_of, .dtype = v->type.dtype};
@@ -461,7 +462,7 @@ static const struct field map_attrs[] = {
 	OLD(name_, 24, 0), OLD(name_, 23, 0), OLD(name_, 21, 0), OLD(name_, 19, 0),                \
 		OLD(name_, 16, 0)
 
-/* Old versions differ in the types of what flows through, which the slots do not tell apart by version. */
+/* Old versions allow fewer types of values passed to bodies; the slots accept the newest version's types for all. */
 const struct op ops_control[] = {{.name = "If",
 				  .since = 25,
 				  .in = if_in,

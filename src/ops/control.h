@@ -3,7 +3,7 @@
 #define OPS_CONTROL_H
 #include "base/field.h"
 
-/* Bodies are indices into node->sub. */
+/* then_branch, else_branch and body are indices of bodies in node->sub. */
 struct if_params {
 	int else_branch, then_branch;
 };
@@ -15,7 +15,7 @@ struct scan_params {
 	int64_t num_scan_inputs;
 	struct ints scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions;
 };
-/* Scan of opset 8: input 0 has the lengths (or is left out), axis 0 is the batch, axis 1 is scanned. */
+/* Scan of opset 8: input 0 has the sequence lengths (optional); axis 0 is the batch, axis 1 is scanned. */
 struct batched_scan_params {
 	int body;
 	int64_t num_scan_inputs;

@@ -17,15 +17,15 @@ static int shape_fail(const struct infer *c, int slot, const char *expected, con
 	return infer_fail(c, E_SHAPE, slot, expected, dims_text(c, actual));
 }
 
-/* a * b of sizes; unknown where one is not a size, or where it overflows. */
-static int64_t times(int64_t a, int64_t b)
+/* a * b; DIM_UNKNOWN if either is no known size, or on overflow. */
+static int64_t mul_dims(int64_t a, int64_t b)
 {
 	int64_t r;
 
 	return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &r) ? DIM_UNKNOWN : r;
 }
 
-/* Whether an output would be negative: the kernel does not fit the padded input. */
+/* Whether the kernel is larger than the padded input along an axis: window_set() leaves an output size of 0 then. */
 static bool too_small(const struct window *w)
 {
 	for (int i = 0; i < w->n; i++)
@@ -34,7 +34,7 @@ static bool too_small(const struct window *w)
 	return false;
 }
 
-/* Channels C of X against [M, C/group, ...] weights; bias [M]. */
+/* Check X [N, C, ...] against weights [M, C/group, ...] and the bias [M] (input number `bias`; 0: none). */
 static int check_channels(const struct infer *c, int64_t group, const struct shape *x,
 			  const struct shape *w, int bias)
 {
@@ -46,7 +46,7 @@ static int check_channels(const struct infer *c, int64_t group, const struct sha
 	if (w->rank >= 0 && w->rank < 3)
 		return shape_fail(c, 1, "weights of rank 3 or more", w);
 	if (x->rank >= 3 && w->rank >= 0) {
-		int64_t want = times(w->dim[1], group);
+		int64_t want = mul_dims(w->dim[1], group);
 		if (want >= 0 && x->dim[1] >= 0 && x->dim[1] != want)
 			return shape_fail(
 				c, 0, fmt(c->diag, "%" PRId64 " channels in dimension 1", want), x);
@@ -103,7 +103,7 @@ static int ms_conv_infer(struct infer *c)
 	return window_infer(c, &p->window, p->group, 2);
 }
 
-/* Its convolution and the sum are infer::Conv; the activation comes behind it. */
+/* com.microsoft::FusedConv becomes infer::Conv, which adds Z, followed by a node for the activation. */
 static int ms_conv_upgrade(struct edit *e)
 {
 	const struct ms_conv *p = e->node->params;
@@ -140,7 +140,8 @@ static int deform_infer(struct infer *c)
 		if (s.rank < 0 || y.rank < 0 || w.rank < 0 || !shape_known(&s) ||
 		    !shape_known(&y) || !shape_known(&w))
 			continue;
-		int64_t k = times(times(w.dim[2], w.dim[3]), p->offset_group * (i == 2 ? 2 : 1));
+		int64_t k =
+			mul_dims(mul_dims(w.dim[2], w.dim[3]), p->offset_group * (i == 2 ? 2 : 1));
 		struct shape want = shape_of(4, (int64_t[]){y.dim[0], k, y.dim[2], y.dim[3]});
 		if (!shape_equal(&s, &want))
 			return shape_fail(c, (int)i, dims_text(c, &want), &s);
@@ -155,7 +156,7 @@ static int64_t conv_macs(const struct infer *c)
 
 	if (!y || w.rank < 2)
 		return 0;
-	return times(shape_count(&y->shape), shape_span(&w, 1, w.rank));
+	return mul_dims(shape_count(&y->shape), shape_span(&w, 1, w.rank));
 }
 
 /* ---- ConvTranspose ---------------------------------------------------------------------------- */
@@ -178,7 +179,7 @@ const char *conv_transpose_window(struct window *w, const struct conv_transpose 
 	if (bad)
 		return bad;
 	if (p->output_shape.n == n + 2)
-		skip = 2; /* some writers put N and C in front */
+		skip = 2; /* some exporters write N and C before the spatial sizes */
 	else if (p->output_shape.n > 0 && p->output_shape.n != n)
 		return fmt(d, "output_shape of %d numbers, not %" PRId64, n, p->output_shape.n);
 	if (p->output_padding.n > 0 && p->output_padding.n != n)
@@ -201,7 +202,7 @@ const char *conv_transpose_window(struct window *w, const struct conv_transpose 
 			w->out[i] = same && w->stride[i] == 1 && p->output_padding.n <= 0
 					    ? w->in[i]
 					    : DIM_UNKNOWN;
-		} else if (same) { /* in * stride, but nothing negative is cut off */
+		} else if (same) { /* the output is in * stride, or larger where the pads would have to be negative */
 			transpose_pads(w, i, full - w->in[i] * w->stride[i],
 				       p->window.auto_pad == PAD_SAME_UPPER);
 			w->out[i] = full - w->begin[i] - w->end[i];
@@ -220,7 +221,7 @@ static int transpose_infer(struct infer *c)
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1), b = infer_shape(c, 2),
 		     y = SHAPE_UNKNOWN;
 	struct window win;
-	int64_t m = w.rank >= 2 ? times(w.dim[1], p->group) : DIM_UNKNOWN;
+	int64_t m = w.rank >= 2 ? mul_dims(w.dim[1], p->group) : DIM_UNKNOWN;
 
 	if (p->group < 1)
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "group of at least 1",
@@ -255,7 +256,7 @@ static int64_t transpose_macs(const struct infer *c)
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1);
 
-	return w.rank < 2 ? 0 : times(shape_count(&x), shape_span(&w, 1, w.rank));
+	return w.rank < 2 ? 0 : mul_dims(shape_count(&x), shape_span(&w, 1, w.rank));
 }
 
 /* ---- CausalConvWithState ---------------------------------------------------------------------- */
@@ -293,7 +294,7 @@ static int64_t causal_macs(const struct infer *c)
 {
 	struct shape x = infer_shape(c, 0), w = infer_shape(c, 1);
 
-	return w.rank == 3 ? times(shape_count(&x), w.dim[2]) : 0;
+	return w.rank == 3 ? mul_dims(shape_count(&x), w.dim[2]) : 0;
 }
 
 /* ---- Col2Im ----------------------------------------------------------------------------------- */

@@ -33,14 +33,14 @@ struct causal_conv {
 	int activation;
 };
 
-/* Col2Im has window attributes only; the sizes come as inputs. */
+/* Col2Im: sizes of the image and of the block are inputs, not attributes. */
 struct col2im {
 	struct window_attrs window;
 };
 
 /*
- * ConvTranspose: in and out of the window swap their parts: w->in is X's, w->out the output's;
- * begin and end are what is cut off. NULL or what is wrong.
+ * Fill the window of a ConvTranspose: w->in are the sizes of X, w->out those of the output, begin and end what
+ * is cut off the full output. x, weight: shapes. Returns NULL, or what is wrong (text in d's arena).
  */
 const char *conv_transpose_window(struct window *w, const struct conv_transpose *p,
 				  const struct shape *x, const struct shape *weight, struct diag *d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that make a tensor out of little. */
+/* Operators that create a tensor from a shape or a few numbers: constants, Range, random numbers. */
 #include "ops/create.h"
 
 #include "ops/infer_util.h"
@@ -35,7 +35,7 @@ static const struct field cos_attrs[] = {FIELD(struct constant_of_shape, value, 
 					       "one element: what fills the output"),
 					 {0}};
 
-/* The shape that integer input i says; unknown where it is not known. */
+/* The shape that the elements of integer input i give; dims or rank unknown if the elements are. */
 static int shape_from(struct infer *c, uint32_t i, struct shape *out)
 {
 	struct int_list l;
@@ -73,7 +73,7 @@ static int infer_constant_of_shape(struct infer *c)
 				  fmt(c->diag, "%" PRId64, tensor_count(p->value)));
 	enum dtype t = p->value ? tensor_dtype(p->value) : DT_F32;
 	infer_set(c, 0, t, &y);
-	/* a small list of integers whose length is known */
+	/* the elements of a short integer list are known when its length is */
 	if ((t == DT_I64 || t == DT_I32) && p->value && y.rank == 1 && y.dim[0] >= 0 &&
 	    y.dim[0] <= MAX_RANK) {
 		struct int_list l = {.n = (int)y.dim[0], .exact = true};
@@ -151,10 +151,10 @@ static const struct slot range_out[] = {SLOT("output", "T", T_RANGE | T_F16 | T_
 static const struct field range_attrs[] = {
 	FIELD(struct range_params, stash_type, F_INT, "1", "type that narrow floats compute in"), {0}};
 
-/* int64 differences do not overflow in it */
+/* differences of int64 values do not overflow in 128 bits */
 __extension__ typedef __int128 wide;
 
-/* Elements of start, start + delta, ... below limit; -1 where that is no number. */
+/* Number of elements start, start + delta, ... before limit; -1 if there is no such number (delta 0, NaN). */
 static int64_t range_length(const struct tensor *start, const struct tensor *limit,
 			    const struct tensor *delta)
 {

@@ -7,7 +7,7 @@ struct tensor;
 
 enum { FILL_WITH_TENSOR, FILL_WITH_FLOAT }; /* .variant of ConstantOfShape and ConstantFill */
 struct constant_of_shape {
-	const struct tensor *value; /* one element; NULL: f32 0 */
+	const struct tensor *value; /* tensor of one element; NULL: an f32 zero */
 };
 struct constant_fill {
 	int64_t dtype, input_as_shape;
@@ -15,12 +15,12 @@ struct constant_fill {
 	struct ints shape, extra_shape;
 };
 struct eye_like {
-	int64_t dtype, k; /* dtype INT_ABSENT: the input's */
+	int64_t dtype, k; /* dtype INT_ABSENT: the input's type; k: number of the diagonal */
 };
 struct range_params {
 	int64_t stash_type;
 };
-/* RandomNormal: a mean, b scale; RandomUniform: a low, b high; both with Like, too */
+/* RandomNormal(Like): a is the mean, b the scale. RandomUniform(Like): a is low, b is high. */
 enum { RANDOM_UNIFORM, RANDOM_NORMAL }; /* .variant of the rows */
 struct random {
 	struct ints shape;

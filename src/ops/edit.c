@@ -96,8 +96,8 @@ static void set_float(const struct op *op, void *params, const char *attr, float
 		*(float *)(void *)((char *)params + field_find(op->attrs, attr)->off) = v;
 }
 
-/* Inputs 1 and 2 of the node behind it: bounds, where they are given. */
-static void take_bounds(struct edit *e, struct node *n, float low, float high)
+/* Set inputs 1 and 2 of Clip node n to the bounds that are finite. */
+static void set_clip_bounds(struct edit *e, struct node *n, float low, float high)
 {
 	struct edit behind = *e;
 	enum dtype t = edit_dtype(e, 0);
@@ -138,7 +138,7 @@ int edit_activation(struct edit *e, uint32_t k, const char *name, float alpha, f
 	set_float(&r, params, known[i].alpha, alpha);
 	set_float(&r, params, known[i].beta, beta);
 	if (clips)
-		take_bounds(e, n, alpha, beta);
+		set_clip_bounds(e, n, alpha, beta);
 	return 0;
 }
 

@@ -39,7 +39,7 @@ static int64_t list_at(const struct ints *l, int64_t i, int64_t def)
 	return i < l->n ? l->v[i] : def;
 }
 
-/* Size of spatial dimension i of the output, or unknown. */
+/* Output size of spatial dimension i, or DIM_UNKNOWN. */
 static int64_t conv_out(const struct fused_conv *p, int i, int spatial, int64_t in, int64_t kernel)
 {
 	int64_t stride = list_at(&p->strides, i, 1), dilation = list_at(&p->dilations, i, 1);
@@ -116,7 +116,7 @@ static void swap_last(struct shape *s)
 	s->dim[s->rank - 2] = t;
 }
 
-/* Shape of the product of a and b, both of rank 1 or more, not transposed any more. */
+/* Shape of a times b, of rank 1 or more each, after transA and transB were applied. */
 static int product_shape(const struct infer *c, struct shape a, struct shape b, struct shape *y)
 {
 	bool vec_a = a.rank == 1, vec_b = b.rank == 1;

@@ -2,8 +2,8 @@
 #ifndef OPS_FUSED_H
 #define OPS_FUSED_H
 /*
- * Operators that only the optimizer makes: domain "infer". They compute in fp32 where the type
- * is fp16 or bf16, and round once.
+ * Operators of the domain "infer", which only the optimizer creates. On fp16 and bf16 they compute in fp32 and
+ * round the result once.
  */
 #include "ops/op.h"
 
@@ -93,8 +93,8 @@ struct fused_addnorm {
  * whose value output i is. expr: the same for people, "out0 = relu(in0 + in1)".
  */
 enum pw_op {
-	PW_INPUT, /* a: which input */
-	PW_CONST, /* a: which of consts */
+	PW_INPUT, /* value of input number a */
+	PW_CONST, /* consts[a] */
 	PW_ADD,
 	PW_SUB,
 	PW_MUL,
@@ -102,7 +102,7 @@ enum pw_op {
 	PW_POW,
 	PW_MIN,
 	PW_MAX,
-	PW_NEG, /* from here on: of a alone */
+	PW_NEG, /* this and the following instructions have one operand, a */
 	PW_ABS,
 	PW_SQRT,
 	PW_RECIPROCAL,
@@ -113,14 +113,14 @@ enum pw_op {
 	PW_CEIL,
 	PW_SIN,
 	PW_COS,
-	PW_ACT, /* of a; b: enum act; c: which of consts is alpha, beta the next */
+	PW_ACT, /* activation b (enum act) of a; consts[c] is its alpha, consts[c + 1] its beta */
 	PW_COUNT
 };
 enum { PW_MAX_CODE = 64, PW_MAX_IN = 16, PW_MAX_OUT = 4 };
 
 struct fused_pointwise {
 	struct ints code;     /* 4 * number of instructions */
-	struct floats consts; /* alpha and beta of PW_ACT, PW_CONST */
+	struct floats consts; /* values of PW_CONST, and alpha and beta of PW_ACT */
 	struct ints outs;
 	const char *expr;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that pick elements by index, or put them there. */
+/* Operators that read or write elements at given indices. */
 #include "ops/gather.h"
 
 #include "ops/infer_util.h"
@@ -47,7 +47,7 @@ static int gather_infer(struct infer *c)
 	return 0;
 }
 
-/* Ranks agree, and but for the axis no dim of the indices is beyond the data's. */
+/* Check that indices have the rank of the data and, except along the axis, dims no larger than the data's. */
 static int elements_check(const struct infer *c, int axis)
 {
 	struct shape x = infer_shape(c, 0), i = infer_shape(c, 1);
@@ -261,7 +261,7 @@ static int compress_infer(struct infer *c)
 		out = x;
 		limit = x.rank >= 0 ? x.dim[axis] : -1;
 	}
-	/* only a constant condition: a computed one would make a plan for each */
+	/* use known conditions only: waiting for a computed one would need a new plan for each of its values */
 	if (v->known && limit >= 0) {
 		count = 0;
 		for (int64_t k = 0; k < limit && k < tensor_count(v->known); k++)
@@ -319,7 +319,7 @@ static const struct slot scatter_nd_in[] = {{.name = "data", .tvar = "T", .types
 					    {.name = "updates", .tvar = "T", .types = T_ALL},
 					    SLOT_END};
 static const struct slot output_out[] = {{.name = "output", .tvar = "T", .types = T_ALL}, SLOT_END};
-/* "T" is what the row's types stand for: here the values' */
+/* The type variable is "T" because .types of the row replaces the types of T: old versions allow fewer. */
 static const struct slot one_hot_in[] = {{.name = "indices", .tvar = "T1", .types = T_NUMERIC},
 					 {.name = "depth", .tvar = "T2", .types = T_NUMERIC},
 					 {.name = "values", .tvar = "T", .types = T_ALL},
@@ -430,7 +430,7 @@ const struct op ops_gather[] = {{.name = "Gather",
 				 .attrs = scatter11_attrs,
 				 SCATTER_SIZE,
 				 .upgrade = scatter_keep_axis},
-				/* the old name of ScatterElements; deprecated since 11 */
+				/* the name of ScatterElements before opset 11, deprecated since */
 				{.name = "Scatter",
 				 .since = 9,
 				 .in = scatter_in,

@@ -15,7 +15,7 @@ struct vinfo *infer_out(const struct infer *c, uint32_t i)
 	return i < n->nout && n->out[i] != NO_VALUE ? &c->info[n->out[i]] : NULL;
 }
 
-static void want(struct infer *c, uint32_t i)
+static void note_wanted(struct infer *c, uint32_t i)
 {
 	if (i < 64)
 		c->wanted |= UINT64_C(1) << i;
@@ -28,7 +28,7 @@ const struct tensor *infer_value(struct infer *c, uint32_t i)
 	if (!v)
 		return NULL;
 	if (!v->known)
-		want(c, i);
+		note_wanted(c, i);
 	return v->known;
 }
 
@@ -47,7 +47,7 @@ bool infer_ints(struct infer *c, uint32_t i, struct shape *out)
 			out->dim[k] = elem_i64(tensor_dtype(v->known), v->known->data, k);
 		return true;
 	}
-	want(c, i);
+	note_wanted(c, i);
 	if (!v->ints)
 		return false;
 	*out = *v->ints;
@@ -72,7 +72,7 @@ void infer_set_ints(struct infer *c, uint32_t i, const struct shape *ints)
 		v->ints = arena_dup(c->arena, ints, sizeof(*ints));
 }
 
-/* "input 1 'B'" from the row; slot below 0: none */
+/* Text such as "input 1 'B'", with the name from the row; slot below 0: NULL */
 static const char *slot_name(const struct infer *c, int slot)
 {
 	const struct slot *s = c->node->op ? op_resolved(c->node->op).in : NULL;
@@ -207,13 +207,13 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 {
 	int64_t span, room;
 
-	/* padded to keep its size, whatever that is */
+	/* the pads add what the kernel takes away: the size stays, even a symbolic one */
 	if (dim_is_sym(in) && stride == 1 && !__builtin_mul_overflow(kernel - 1, dilation, &span) &&
 	    !__builtin_add_overflow(begin, end, &room) && kernel > 0 && span == room)
 		return in;
 	if (in < 0)
 		return DIM_UNKNOWN;
-	/* hostile attributes: anything that overflows gives an impossible size, which the caller reports */
+	/* attributes may be hostile: when a sum overflows, return an impossible size, which the caller reports */
 	if (kernel < 1 || stride < 1 || dilation < 1 ||
 	    __builtin_mul_overflow(kernel - 1, dilation, &span) ||
 	    __builtin_add_overflow(in, begin, &room) || __builtin_add_overflow(room, end, &room) ||
@@ -222,7 +222,7 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 	if (room < 0)
 		return 0;
 	int64_t out = room / stride + 1 + (ceil && room % stride ? 1 : 0);
-	/* a last window must start inside the input or its leading pad */
+	/* with ceil_mode the last window must still start inside the input or its leading padding */
 	if (ceil && (out - 1) > (in + begin - 1) / stride)
 		out--;
 	return out;

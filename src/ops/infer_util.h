@@ -4,32 +4,35 @@
 /* Shape functions that many operators share. Each is a `.infer` or a helper for one. */
 #include "ops/op.h"
 
-/* Output 0 (and every further one) has type and shape of input 0. */
+/* Every output has type and shape of input 0. */
 int infer_same(struct infer *c);
-/* Output 0 is the numpy broadcast of all inputs; dtype bound by the slots. */
+/* Output 0 has the broadcast shape (numpy rules) of all inputs; its type is bound by the slots. */
 int infer_broadcast(struct infer *c);
-/* The same, dtype bool. */
+/* As infer_broadcast, but output 0 is of type bool. */
 int infer_broadcast_bool(struct infer *c);
-/* Output 0 has input 0's shape and this dtype. */
+/* Output 0 has the shape of input 0 and type t. */
 int infer_same_as(struct infer *c, enum dtype t);
-/* axis checked against rank of input i: 0..rank-1, or -code. Rank unknown: -1 is not an error, *axis = -1. */
+/*
+ * Resolve a possibly negative axis against the rank of input i: *out is 0..rank-1, or -1 if the rank is unknown.
+ * Returns 0, or -code with a finding.
+ */
 int infer_axis(const struct infer *c, uint32_t i, int64_t axis, int *out);
-/* dims of input i; SHAPE_UNKNOWN where left out */
+/* Shape of input i; SHAPE_UNKNOWN if it is left out. */
 struct shape infer_shape(const struct infer *c, uint32_t i);
 enum dtype infer_dtype(const struct infer *c, uint32_t i);
-/* Unify two dims that must be equal: the known one; E-SHAPE where they differ. */
+/* Two dims that must be equal: *out is the one that is known. E-SHAPE, reported at slot, if both are known and differ. */
 int infer_unify(const struct infer *c, int slot, int64_t a, int64_t b, int64_t *out);
-/* What Gather makes: dimension `axis` of x gives way to those of i; -E_RANK where that are too many. */
+/* Output shape of Gather: x with dimension `axis` replaced by the dims of i. -E_RANK if that exceeds MAX_RANK. */
 int infer_gathered(const struct infer *c, const struct shape *x, int axis, const struct shape *i,
 		   struct shape *out);
 /*
- * Convolution and pooling: spatial output size of one dimension; unknown in, unknown out.
- * pads begin/end; ceil: ceil_mode. Result may be <= 0 (the caller reports).
+ * Output size of a convolution or pooling along one spatial dimension; begin, end: pads; ceil: ceil_mode.
+ * DIM_UNKNOWN if `in` is unknown; 0 or less if the kernel does not fit, which the caller reports.
  */
 int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, int64_t begin,
 		 int64_t end, bool ceil);
 
-/* Slots that repeat: use as `.in = slots_X` etc. Types are the newest ones. */
+/* Entries of a slot table (`.in`, `.out`), with the types of the newest version. The table ends with SLOT_END. */
 #define SLOT(name_, tvar_, types_)                                                                 \
 	{                                                                                          \
 		.name = (name_), .tvar = (tvar_), .types = (types_)                                \
@@ -45,12 +48,12 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 
 /* ---- rows of the tables ---- */
 
-/* An old version that took fewer types. */
+/* Row of an old version that differs from the row above it in its types only. */
 #define OLD(name_, since_, types_)                                                                 \
 	{                                                                                          \
 		.name = (name_), .since = (since_), .types = (types_)                              \
 	}
-/* An attribute that is one of `choices_` ("a|b|c"): its number among them, in an enum member of its name. */
+/* An attribute whose text is one of choices_ ("a|b|c"); the int member of its name gets the number of the choice. */
 #define FIELD_ENUM(type_, member, def_, choices_, help_)                                           \
 	{                                                                                          \
 		.name = #member, .type = F_ENUM, .off = offsetof(type_, member), .def = (def_),    \

@@ -78,7 +78,7 @@ void infer_give_ints(struct infer *c, uint32_t i, const struct int_list *l)
 		return;
 	for (int k = 0; k < l->n; k++) {
 		if (l->exact && l->v[k] < -1)
-			return; /* would read as a symbol */
+			return; /* vinfo.ints encodes symbols as values below -1 */
 		s.dim[k] = l->v[k];
 	}
 	infer_set_ints(c, i, &s);

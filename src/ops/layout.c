@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that give elements another place or the same elements another shape. */
+/* Operators that reorder elements or change the shape without changing elements. */
 #include "ops/layout.h"
 
 #include "ops/infer_util.h"
@@ -10,8 +10,9 @@
 /* ---- Reshape ---------------------------------------------------------------------------------- */
 
 /*
- * The dimension that -1 stands for. Equal symbols of input and target cancel; `taken` has a bit
- * for the input dims that the target took over with a 0, `given` one for these in the target.
+ * The size of the dimension that is -1 in the target (number `hole`): the quotient of the products of input dims and
+ * of the other target dims. Equal symbols of input and target cancel. Bits of `taken`: input dims that a 0 in the
+ * target copies; bits of `given`: the target dims that are such copies. *bad: the input does not divide.
  */
 static int64_t reshape_rest(struct model *m, const struct shape *in, const struct shape *to,
 			    int hole, uint32_t taken, uint32_t given, bool *bad)
@@ -67,7 +68,7 @@ static int reshape_fail(const struct infer *c, const struct shape *in, const str
 			  c->diag ? shape_str(&c->diag->arena, &to, NULL) : "");
 }
 
-/* The target with zeros and -1 resolved. */
+/* Output shape from the target list: 0 copies a dim of the input, -1 is computed. */
 static int reshape_target(struct infer *c, const struct shape *in, const struct int_list *l,
 			  struct shape *out)
 {
@@ -146,7 +147,7 @@ static int reshape1_upgrade(struct edit *e)
 	return 0;
 }
 
-/* An old row whose attributes the newest one still has the defaults of. */
+/* The old version had none of the newest attributes, whose defaults are the old meaning. */
 static int upgrade_defaults(struct edit *e)
 {
 	edit_params(e);
@@ -193,7 +194,7 @@ static int squeeze_infer(struct infer *c)
 				return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "1 in dimension %d", i),
 						  fmt(c->diag, "%" PRId64, in.dim[i]));
 			if (all && in.dim[i] < 0) {
-				out = SHAPE_UNKNOWN; /* 1 goes, any other size stays */
+				out = SHAPE_UNKNOWN; /* a dim of 1 is dropped and any other stays, so the rank is unknown */
 				break;
 			}
 			if (!named && !(all && in.dim[i] == 1))
@@ -283,7 +284,7 @@ static int expand_infer(struct infer *c)
 	if (infer_list(c, 1, &l) && l.n <= MAX_RANK) {
 		to.rank = l.n;
 		for (int i = 0; i < l.n; i++) {
-			/* -1 is no size, but exporters write it for "as it is" */
+			/* ONNX does not allow -1, but exporters write it for a dimension that stays */
 			to.dim[i] = l.exact && l.v[i] == -1 ? 1 : l.v[i];
 			if (l.exact && l.v[i] < -1)
 				return infer_fail(c, E_VALUE, 1, "sizes",
@@ -299,7 +300,7 @@ static int expand_infer(struct infer *c)
 				  fmt(c->diag, "a shape that broadcasts with %s",
 				      c->diag ? shape_str(&c->diag->arena, &in, NULL) : ""),
 				  c->diag ? shape_str(&c->diag->arena, &to, NULL) : "");
-	/* a target that is not known may be 1 as well as the size it meets */
+	/* an unknown target dim may be 1 or anything: the output dim is known only if the input's is 2 or more */
 	for (int i = 0; to.rank >= 0 && i < out.rank; i++) {
 		int k = i - (out.rank - to.rank), j = i - (out.rank - in.rank);
 		if (k >= 0 && to.dim[k] == DIM_UNKNOWN && (j < 0 || in.dim[j] < 2))
@@ -342,7 +343,7 @@ static int tile_infer(struct infer *c)
 
 static const struct field no_attrs[] = {{0}};
 
-/* Tile-1: how often, and along which axis, as scalars of the input's type. */
+/* Tile of opset 1 has two scalar inputs of the type of X: the number of repetitions, and the axis. */
 static int tile1_upgrade(struct edit *e)
 {
 	int rank = edit_rank(e, 0);
@@ -367,7 +368,7 @@ static int tile1_upgrade(struct edit *e)
 	return 0;
 }
 
-/* The elements of the inputs in a row, where all are lists of integers. */
+/* Record the concatenated elements if all inputs are integer lists whose elements are known. */
 static void concat_ints(struct infer *c)
 {
 	struct int_list all = {.exact = true}, l;
@@ -385,7 +386,7 @@ static void concat_ints(struct infer *c)
 		}
 		all.exact &= l.exact;
 	}
-	all.exact = false; /* checked above: -1 may stand for itself, which reads as not known */
+	all.exact = false; /* an element -1 may be a value, which reads as unknown: so the list is not exact */
 	infer_give_ints(c, 0, &all);
 }
 
@@ -470,7 +471,7 @@ static int size_infer(struct infer *c)
 
 /* ---- DepthToSpace, SpaceToDepth -------------------------------------------------------------------- */
 
-static int depth_shape(struct infer *c, int64_t *b, struct shape *s)
+static int check_block(struct infer *c, int64_t *b, struct shape *s)
 {
 	const struct depth_params *p = infer_params(c);
 
@@ -484,7 +485,7 @@ static int depth_shape(struct infer *c, int64_t *b, struct shape *s)
 	return 0;
 }
 
-static int divided(const struct infer *c, int64_t *dim, int64_t by)
+static int divide_dim(const struct infer *c, int64_t *dim, int64_t by)
 {
 	if (*dim >= 0 && *dim % by)
 		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "a multiple of %" PRId64, by),
@@ -498,10 +499,10 @@ static int depth_to_space_infer(struct infer *c)
 	struct shape s;
 	int64_t b;
 	bool over = false;
-	int err = depth_shape(c, &b, &s);
+	int err = check_block(c, &b, &s);
 
 	if (!err && s.rank == 4) {
-		err = divided(c, &s.dim[1], b * b);
+		err = divide_dim(c, &s.dim[1], b * b);
 		s.dim[2] = dim_mul(s.dim[2], b, &over);
 		s.dim[3] = dim_mul(s.dim[3], b, &over);
 	}
@@ -515,13 +516,13 @@ static int space_to_depth_infer(struct infer *c)
 	struct shape s;
 	int64_t b;
 	bool over = false;
-	int err = depth_shape(c, &b, &s);
+	int err = check_block(c, &b, &s);
 
 	if (!err && s.rank == 4) {
 		s.dim[1] = dim_mul(s.dim[1], b * b, &over);
-		err = divided(c, &s.dim[2], b);
+		err = divide_dim(c, &s.dim[2], b);
 		if (!err)
-			err = divided(c, &s.dim[3], b);
+			err = divide_dim(c, &s.dim[3], b);
 	}
 	if (!err)
 		infer_set(c, 0, infer_dtype(c, 0), &s);
@@ -603,10 +604,10 @@ static const struct slot expand_dims_in[] = {
 	{.name = "X", .tvar = "T", .types = T_ALL}, {.name = "axis", .types = T_I32}, SLOT_END};
 static const struct slot expand_dims_out[] = {{.name = "Y", .tvar = "T", .types = T_ALL}, SLOT_END};
 
-/* Opsets in which nothing but the types grew. */
+/* Rows of opsets 21 to 24, which differ in their types only. */
 #define OLD_24_TO_21(name_)                                                                        \
 	OLD(name_, 24, T_ALL_24), OLD(name_, 23, T_ALL_23), OLD(name_, 21, T_ALL_21)
-/* Old versions with fewer attributes, or with attributes that became inputs. */
+/* Old versions without attributes, whose meaning the defaults of the newest attributes have. */
 #define BARE_OLD(name_, since_, in_, out_, types_)                                                 \
 	{                                                                                          \
 		.name = (name_), .since = (since_), .in = (in_), .out = (out_), .types = (types_), \

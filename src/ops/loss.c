@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses of class scores against class numbers. */
+/* Losses that compare class scores with class indices. */
 #include "ops/loss.h"
 
 #include "ops/infer_util.h"

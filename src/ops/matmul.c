@@ -7,12 +7,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *dims(const struct infer *c, const struct shape *s)
+static const char *dims_text(const struct infer *c, const struct shape *s)
 {
 	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
 }
 
-static int64_t times(int64_t a, int64_t b)
+static int64_t mul_dims(int64_t a, int64_t b)
 {
 	int64_t r;
 
@@ -21,14 +21,14 @@ static int64_t times(int64_t a, int64_t b)
 
 /* ---- MatMul ----------------------------------------------------------------------------------- */
 
-/* One operand as batch dims, rows, columns; strides beside. */
+/* One operand as a batch of matrices: sizes, and strides in elements. */
 struct side {
 	int nbatch;
 	int64_t batch[MAX_RANK], stride[MAX_RANK];
 	int64_t rows, cols, row_step, col_step;
 };
 
-static void take_side(const struct shape *s, bool trans, bool trans_batch, bool left, struct side *o)
+static void read_side(const struct shape *s, bool trans, bool trans_batch, bool left, struct side *o)
 {
 	int64_t step[MAX_RANK + 1];
 	int r = s->rank, first, second;
@@ -36,8 +36,8 @@ static void take_side(const struct shape *s, bool trans, bool trans_batch, bool 
 	memset(o, 0, sizeof(*o));
 	step[r] = 1;
 	for (int i = r - 1; i >= 0; i--)
-		step[i] = times(step[i + 1], s->dim[i]);
-	if (r == 1) { /* a row on the left, a column on the right */
+		step[i] = mul_dims(step[i + 1], s->dim[i]);
+	if (r == 1) { /* a vector is a row on the left side, a column on the right side */
 		o->rows = left ? 1 : s->dim[0];
 		o->cols = left ? s->dim[0] : 1;
 		o->row_step = left ? s->dim[0] : 1;
@@ -66,8 +66,8 @@ bool matmul_shape(const struct shape *a, const struct shape *b, const struct fus
 	memset(s, 0, sizeof(*s));
 	if (a->rank < 1 || b->rank < 1)
 		return false;
-	take_side(a, f && f->transA, f && f->transBatchA && a->rank > 2, true, &l);
-	take_side(b, f && f->transB, f && f->transBatchB && b->rank > 2, false, &r);
+	read_side(a, f && f->transA, f && f->transBatchA && a->rank > 2, true, &l);
+	read_side(b, f && f->transB, f && f->transBatchB && b->rank > 2, false, &r);
 	if (l.cols >= 0 && r.rows >= 0 && l.cols != r.rows)
 		return false;
 	la = shape_of(l.nbatch, l.batch);
@@ -104,12 +104,12 @@ static int matmul_common(struct infer *c, const struct fused_matmul *f)
 	if (a.rank == 0 || b.rank == 0)
 		return infer_fail(c, E_SHAPE, a.rank == 0 ? 0 : 1, "rank 1 or more", "a scalar");
 	if (a.rank + b.rank > MAX_RANK + 2)
-		return infer_fail(c, E_RANK, 0, "ranks that fit together", dims(c, &a));
+		return infer_fail(c, E_RANK, 0, "ranks that fit together", dims_text(c, &a));
 	if (a.rank > 0 && b.rank > 0) {
 		if (!matmul_shape(&a, &b, f, &s))
 			return infer_fail(c, E_SHAPE, 1,
-					  fmt(c->diag, "a matrix that fits %s", dims(c, &a)),
-					  dims(c, &b));
+					  fmt(c->diag, "a matrix that fits %s", dims_text(c, &a)),
+					  dims_text(c, &b));
 		y = s.out;
 	}
 	infer_set(c, 0, infer_dtype(c, 0), &y);
@@ -133,7 +133,7 @@ static int64_t matmul_macs_of(const struct infer *c, const struct fused_matmul *
 
 	if (a.rank < 1 || b.rank < 1 || !matmul_shape(&a, &b, f, &s))
 		return 0;
-	return times(shape_count(&s.out), s.k);
+	return mul_dims(shape_count(&s.out), s.k);
 }
 
 static int64_t matmul_macs(const struct infer *c)
@@ -150,16 +150,17 @@ static int64_t fused_matmul_macs(const struct infer *c)
 
 static int gemm_infer(struct infer *c)
 {
-	const struct gemm_params *p = infer_params(c); /* FusedGemm's begin alike */
+	const struct gemm_params *p =
+		infer_params(c); /* struct fused_gemm_params begins with struct gemm_params */
 	struct shape a = infer_shape(c, 0), b = infer_shape(c, 1), s = infer_shape(c, 2),
 		     y = {.rank = 2}, r;
 	int64_t k;
 	int rc;
 
 	if (a.rank >= 0 && a.rank != 2)
-		return infer_fail(c, E_SHAPE, 0, "rank 2", dims(c, &a));
+		return infer_fail(c, E_SHAPE, 0, "rank 2", dims_text(c, &a));
 	if (b.rank >= 0 && b.rank != 2)
-		return infer_fail(c, E_SHAPE, 1, "rank 2", dims(c, &b));
+		return infer_fail(c, E_SHAPE, 1, "rank 2", dims_text(c, &b));
 	y.dim[0] = a.rank == 2 ? a.dim[p->transA ? 1 : 0] : DIM_UNKNOWN;
 	y.dim[1] = b.rank == 2 ? b.dim[p->transB ? 0 : 1] : DIM_UNKNOWN;
 	if (a.rank == 2 && b.rank == 2) {
@@ -170,8 +171,8 @@ static int gemm_infer(struct infer *c)
 	if (s.rank >= 0 && shape_known(&s) && shape_known(&y) &&
 	    (s.rank > 2 || !shape_broadcast(&s, &y, &r) || !shape_equal(&r, &y)))
 		return infer_fail(c, E_SHAPE, 2,
-				  fmt(c->diag, "a shape that broadcasts to %s", dims(c, &y)),
-				  dims(c, &s));
+				  fmt(c->diag, "a shape that broadcasts to %s", dims_text(c, &y)),
+				  dims_text(c, &s));
 	infer_set(c, 0, infer_dtype(c, 0), &y);
 	return 0;
 }
@@ -182,19 +183,19 @@ static int64_t gemm_macs(const struct infer *c)
 	const struct vinfo *y = infer_out(c, 0);
 	struct shape a = infer_shape(c, 0);
 
-	return y && a.rank == 2 ? times(shape_count(&y->shape), a.dim[p->transA ? 0 : 1]) : 0;
+	return y && a.rank == 2 ? mul_dims(shape_count(&y->shape), a.dim[p->transA ? 0 : 1]) : 0;
 }
 
 /* ---- Einsum ----------------------------------------------------------------------------------- */
 
-/* What is written for one operand: labels by letter, and how many dims its ellipsis has. */
+/* The term of one operand in the equation, such as "bij" or "...ij". */
 struct term {
 	const char *s;
 	int n; /* letters */
 	bool ellipsis;
 };
 
-/* Reads a term up to , - or the end; spaces do not count. */
+/* Read a term up to ',', '-' or the end and move *text there; spaces are ignored. NULL, or what is wrong. */
 static const char *read_term(const char **text, struct term *t)
 {
 	const char *s = *text;
@@ -220,7 +221,7 @@ static const char *read_term(const char **text, struct term *t)
 
 struct labels {
 	int8_t of[128];	 /* by letter; -1 */
-	int count, dots; /* the most dims of an ellipsis: they are labels 0..dots-1 */
+	int count, dots; /* dots: dims of the longest ellipsis, which have the labels 0..dots-1 */
 };
 
 static int8_t label_of(struct labels *l, char letter)
@@ -232,8 +233,8 @@ static int8_t label_of(struct labels *l, char letter)
 	return *at;
 }
 
-/* Labels of a term whose ellipsis stands for `dots` dims. */
-static int place_term(const struct term *t, struct labels *l, int dots, int8_t *to)
+/* Write the labels of a term, whose ellipsis stands for `dots` dims, to `to`; returns their number. */
+static int label_term(const struct term *t, struct labels *l, int dots, int8_t *to)
 {
 	int n = 0, seen = 0;
 
@@ -251,7 +252,7 @@ static int place_term(const struct term *t, struct labels *l, int dots, int8_t *
 	return n;
 }
 
-/* No "->": the ellipsis, then every letter that occurs once, in alphabetical order. */
+/* The output of an equation without "->": the ellipsis, then all letters that occur once, in alphabetical order. */
 static const char *implicit_out(struct einsum_plan *p, struct labels *l)
 {
 	int used[EINSUM_LABELS] = {0};
@@ -295,7 +296,7 @@ const char *einsum_parse(const char *equation, int noperands, const int *rank,
 	}
 	l.count = l.dots;
 	for (int k = 0; k < noperands; k++)
-		place_term(&term[k], &l, rank[k] - term[k].n, p->label[k]);
+		label_term(&term[k], &l, rank[k] - term[k].n, p->label[k]);
 	if (!*s) {
 		bad = implicit_out(p, &l);
 		p->nlabels = l.count;
@@ -309,7 +310,7 @@ const char *einsum_parse(const char *equation, int noperands, const int *rank,
 		return bad ? bad : "one output term";
 	if (out.n + (out.ellipsis ? l.dots : 0) > MAX_RANK)
 		return "at most 16 output dimensions";
-	p->nout = place_term(&out, &l, out.ellipsis ? l.dots : 0, p->out);
+	p->nout = label_term(&out, &l, out.ellipsis ? l.dots : 0, p->out);
 	p->nlabels = l.count;
 	if (l.count > known)
 		return "output labels that an operand has";
@@ -349,7 +350,7 @@ static int einsum_infer(struct infer *c)
 			if (*z >= 0 && *z != 1 && v >= 0 && v != 1 && v != *z)
 				return infer_fail(c, E_SHAPE, k,
 						  fmt(c->diag, "dimension %d of %" PRId64, i, *z),
-						  dims(c, &s));
+						  dims_text(c, &s));
 			if (v != 1 && (*z == 1 || (*z < 0 && v >= 0)))
 				*z = v;
 		}
@@ -380,7 +381,7 @@ static int64_t einsum_macs(const struct infer *c)
 			if (infer_shape(c, (uint32_t)k).dim[i] != 1)
 				size[plan.label[k][i]] = infer_shape(c, (uint32_t)k).dim[i];
 	for (int i = 0; i < plan.nlabels; i++)
-		total = times(total, size[i]);
+		total = mul_dims(total, size[i]);
 	return total < 0 ? 0 : total;
 }
 
@@ -393,7 +394,7 @@ static int det_infer(struct infer *c)
 	if (x.rank >= 0) {
 		int64_t n;
 		if (x.rank < 2)
-			return infer_fail(c, E_SHAPE, 0, "rank 2 or more", dims(c, &x));
+			return infer_fail(c, E_SHAPE, 0, "rank 2 or more", dims_text(c, &x));
 		int rc = infer_unify(c, 0, x.dim[x.rank - 2], x.dim[x.rank - 1], &n);
 		if (rc)
 			return rc;
@@ -455,7 +456,7 @@ static const struct field gemm6_attrs[] = {
 	GEMM_FIELDS(struct gemm_params, ),
 	FIELD(struct gemm_params, broadcast, F_INT, "0", "1: C is broadcast"),
 	{0}};
-/* Gemm and an activation. */
+/* com.microsoft::FusedGemm becomes Gemm and a node for the activation. */
 static int fused_gemm_upgrade(struct edit *e)
 {
 	const struct fused_gemm_params *p = e->node->params;

@@ -9,7 +9,7 @@ enum { PRODUCT_MATMUL, PRODUCT_GEMM, PRODUCT_FUSED_MATMUL, PRODUCT_TRANSPOSE_MAT
 struct gemm_params {
 	float alpha, beta;
 	int64_t transA, transB;
-	int64_t broadcast; /* Gemm-1 and -6 only: C broadcasts anyway */
+	int64_t broadcast; /* attribute of Gemm-1 and Gemm-6; not used, since C broadcasts whenever it can */
 };
 
 /* com.microsoft::FusedGemm */
@@ -19,7 +19,7 @@ struct fused_gemm_params {
 	float activation_alpha, activation_beta, activation_gamma;
 };
 
-/* com.microsoft::FusedMatMul, TransposeMatMul: alpha * op(A) * op(B) */
+/* com.microsoft::FusedMatMul and TransposeMatMul: alpha * op(A) * op(B), where op may transpose */
 struct fused_matmul {
 	float alpha;
 	int64_t transA, transB, transBatchA, transBatchB;
@@ -30,32 +30,32 @@ struct einsum {
 };
 
 /*
- * A product as strides: for each of `batch` dims and for rows, columns and depth, in elements.
- * Vectors are matrices of one row or column, which the output then lacks.
+ * A matrix product [m, k] x [k, n], repeated over nbatch batch dims, with all strides in elements (0: broadcast).
+ * A vector counts as a matrix of one row or column; the output lacks that dimension.
  */
 struct matmul_shape {
-	struct shape out; /* as the node gives it */
+	struct shape out; /* shape of the node's output */
 	int nbatch;
 	int64_t batch[MAX_RANK], a_batch[MAX_RANK], b_batch[MAX_RANK];
 	int64_t m, n, k;
 	int64_t a_row, a_col, b_row, b_col;
 };
-/* false where they do not fit. Dims may be unknown: then only out (and m, n, k) mean something. */
+/* False if a and b do not fit. If dims are unknown, only out, m, n and k of *s are valid. f may be NULL: plain MatMul. */
 bool matmul_shape(const struct shape *a, const struct shape *b, const struct fused_matmul *f,
 		  struct matmul_shape *s);
 
 /*
- * An Einsum equation over operands of known rank. Labels are 0..nlabels-1; the broadcast dims of
- * an ellipsis are labels too, aligned at their end.
+ * A parsed Einsum equation over operands of known rank. Each letter is a label, a number below nlabels; so is each
+ * dim of an ellipsis, where dims of several operands are aligned at the end, as in broadcasting.
  */
 enum { EINSUM_LABELS = 64, EINSUM_OPERANDS = 32 };
 struct einsum_plan {
 	int noperands, nlabels, nout;
 	int rank[EINSUM_OPERANDS];
-	int8_t label[EINSUM_OPERANDS][MAX_RANK]; /* of each dim of each operand */
+	int8_t label[EINSUM_OPERANDS][MAX_RANK]; /* label of each dim of each operand */
 	int8_t out[MAX_RANK];
 };
-/* NULL or what is wrong. */
+/* Fill *p from the equation and the ranks of the operands; NULL, or what is wrong (text in the arena of d). */
 const char *einsum_parse(const char *equation, int noperands, const int *rank,
 			 struct einsum_plan *p, struct diag *d);
 

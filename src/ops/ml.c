@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ai.onnx.ml: classical machine learning. */
+/* Operators of ai.onnx.ml: classical machine learning. */
 #include "ops/ml.h"
 
 #include "ops/infer_util.h"
@@ -12,13 +12,13 @@ static int64_t size_of(int64_t n)
 	return n < 0 ? 0 : n;
 }
 
-/* Rows of X: a list counts as one row. */
+/* Number of rows of X; a tensor of rank 0 or 1 is one row. */
 static int64_t rows_of(const struct shape *x)
 {
 	return x->rank < 0 ? DIM_UNKNOWN : x->rank < 2 ? 1 : x->dim[0];
 }
 
-static int need(const struct infer *c, bool ok, const char *expected)
+static int require(const struct infer *c, bool ok, const char *expected)
 {
 	return ok ? 0 : infer_fail(c, E_OP_ATTRIBUTE, -1, expected, NULL);
 }
@@ -32,7 +32,7 @@ static int matrix(const struct infer *c)
 	return 0;
 }
 
-/* Output i is [rows of X, n]. */
+/* Output i has type t and shape [rows of X, n]. */
 static void set_table(struct infer *c, uint32_t i, enum dtype t, int64_t n)
 {
 	struct shape x = infer_shape(c, 0), y = {.rank = 2, .dim = {rows_of(&x), n}};
@@ -79,7 +79,7 @@ static int cast_map_infer(struct infer *c)
 	struct shape y = {.rank = 2, .dim = {1, p->map_form ? p->max_map : DIM_UNKNOWN}};
 
 	infer_set(c, 0, types[p->cast_to], &y);
-	return need(c, !p->map_form || p->max_map >= 1, "max_map of 1 or more");
+	return require(c, !p->map_form || p->max_map >= 1, "max_map of 1 or more");
 }
 
 static int category_infer(struct infer *c)
@@ -89,8 +89,8 @@ static int category_infer(struct infer *c)
 
 	if (t != DT_NONE)
 		infer_same_as(c, t == DT_STRING ? DT_I64 : DT_STRING);
-	return need(c, p->cats_int64s.n >= 0 && p->cats_int64s.n == p->cats_strings.n,
-		    "cats_int64s and cats_strings of one length");
+	return require(c, p->cats_int64s.n >= 0 && p->cats_int64s.n == p->cats_strings.n,
+		       "cats_int64s and cats_strings of one length");
 }
 
 static int dict_infer(struct infer *c)
@@ -100,8 +100,8 @@ static int dict_infer(struct infer *c)
 	bool strings = p->string_vocabulary.n >= 0;
 	struct shape y = {.rank = 2,
 			  .dim = {1, strings ? p->string_vocabulary.n : p->int64_vocabulary.n}};
-	int err = need(c, strings != (p->int64_vocabulary.n >= 0),
-		       "one of int64_vocabulary and string_vocabulary");
+	int err = require(c, strings != (p->int64_vocabulary.n >= 0),
+			  "one of int64_vocabulary and string_vocabulary");
 
 	if (!err && x && x->type.kind == V_MAP && (x->type.key == DT_STRING) != strings)
 		err = infer_fail(c, E_TYPE, 0, "keys of the vocabulary's type",
@@ -147,8 +147,8 @@ static int imputer_infer(struct infer *c)
 	if (t == DT_NONE || x.rank < 1)
 		return infer_same(c);
 	int64_t width = x.dim[x.rank - 1];
-	int err = need(c, n == 1 || n == width || (n > 0 && width < 0),
-		       "imputed values of X's type, one or one a feature");
+	int err = require(c, n == 1 || n == width || (n > 0 && width < 0),
+			  "imputed values of X's type, one or one a feature");
 	return err ? err : infer_same(c);
 }
 
@@ -179,15 +179,15 @@ static int label_infer(struct infer *c)
 		       : t == DT_I64	? p->keys_int64s.n
 		       : t == DT_F32	? p->keys_floats.n
 					: -1;
-	int err = need(c, y != DT_NONE, "values_*");
+	int err = require(c, y != DT_NONE, "values_*");
 
 	if (!err && t != DT_NONE)
-		err = need(c, keys == label_values(p), "keys_* of X's type, as many as values_*");
+		err = require(c, keys == label_values(p), "keys_* of X's type, as many as values_*");
 	if (!err && p->default_tensor)
-		err = need(c,
-			   tensor_dtype(p->default_tensor) == y &&
-				   tensor_count(p->default_tensor) == 1,
-			   "default_tensor of one element of the values' type");
+		err = require(c,
+			      tensor_dtype(p->default_tensor) == y &&
+				      tensor_count(p->default_tensor) == 1,
+			      "default_tensor of one element of the values' type");
 	return err ? err : infer_same_as(c, y);
 }
 
@@ -198,20 +198,20 @@ static int linear_classifier_infer(struct infer *c)
 	int64_t labels = strings ? p->classlabels_strings.n : size_of(p->classlabels_ints.n);
 	int64_t n = size_of(p->intercepts.n);
 
-	if (!n) /* none given: zeros, one a label */
+	if (!n) /* intercepts are optional: one of 0 for each label */
 		n = labels;
-	int err = need(c, n > 0 && size_of(p->coefficients.n) % n == 0 && (n == 1 || labels >= n),
-		       "coefficients and labels for each intercept");
+	int err = require(c, n > 0 && size_of(p->coefficients.n) % n == 0 && (n == 1 || labels >= n),
+			  "coefficients and labels for each intercept");
 	return err ? err : set_labels(c, strings, n == 1 && labels == 2 ? 2 : n);
 }
 
 static int linear_regressor_infer(struct infer *c)
 {
 	const struct linear_params *p = infer_params(c);
-	int err = need(c,
-		       p->targets > 0 && size_of(p->coefficients.n) % p->targets == 0 &&
-			       (p->intercepts.n < 0 || p->intercepts.n == p->targets),
-		       "coefficients and intercepts for each target");
+	int err = require(c,
+			  p->targets > 0 && size_of(p->coefficients.n) % p->targets == 0 &&
+				  (p->intercepts.n < 0 || p->intercepts.n == p->targets),
+			  "coefficients and intercepts for each target");
 
 	if (!err)
 		err = matrix(c);
@@ -231,11 +231,11 @@ static int one_hot_infer(struct infer *c)
 	const struct one_hot_encoder_params *p = infer_params(c);
 	struct shape y = infer_shape(c, 0);
 	bool strings = p->cats_strings.n >= 0;
-	int err = need(c, strings || p->cats_int64s.n >= 0, "cats_int64s or cats_strings");
+	int err = require(c, strings || p->cats_int64s.n >= 0, "cats_int64s or cats_strings");
 
 	if (!err)
-		err = need(c, !infer_dtype(c, 0) || (infer_dtype(c, 0) == DT_STRING) == strings,
-			   "categories of X's type");
+		err = require(c, !infer_dtype(c, 0) || (infer_dtype(c, 0) == DT_STRING) == strings,
+			      "categories of X's type");
 	if (y.rank == MAX_RANK)
 		return infer_fail(c, E_RANK, 0, fmt(c->diag, "at most %d", MAX_RANK - 1), NULL);
 	if (y.rank >= 0)
@@ -251,7 +251,7 @@ static int scaler_infer(struct infer *c)
 	int64_t width = x.rank > 0 ? x.dim[x.rank - 1] : DIM_UNKNOWN;
 	bool ok = (p->offset.n < 2 || width < 0 || p->offset.n == width) &&
 		  (p->scale.n < 2 || width < 0 || p->scale.n == width);
-	int err = need(c, ok, "offset and scale of one element, or of one a feature");
+	int err = require(c, ok, "offset and scale of one element, or of one a feature");
 
 	return err ? err : infer_same_as(c, DT_F32);
 }
@@ -274,7 +274,7 @@ static int svm_classifier_infer(struct infer *c)
 		     (!prob || p->prob_a.n >= pairs);
 	else
 		ok = ok && size_of(p->rho.n) > 0 && p->coefficients.n % n == 0;
-	int err = need(c, ok, "labels, vectors, coefficients and rho that fit");
+	int err = require(c, ok, "labels, vectors, coefficients and rho that fit");
 	return err ? err : set_labels(c, strings, vectors && !prob ? (n > 2 ? pairs : 2) : n);
 }
 
@@ -284,7 +284,7 @@ static int svm_regressor_infer(struct infer *c)
 	bool ok = size_of(p->rho.n) > 0 &&
 		  (p->n_supports <= 0 || (size_of(p->support_vectors.n) % p->n_supports == 0 &&
 					  p->coefficients.n >= p->n_supports));
-	int err = need(c, ok, "vectors, coefficients and rho that fit");
+	int err = require(c, ok, "vectors, coefficients and rho that fit");
 
 	if (!err)
 		err = matrix(c);
@@ -297,7 +297,7 @@ static int tree_classifier_infer(struct infer *c)
 	const struct tree_params *p = infer_params(c);
 	bool strings = size_of(p->classlabels_strings.n) > 0;
 	int64_t n = strings ? p->classlabels_strings.n : size_of(p->classlabels_int64s.n);
-	int err = need(c, n > 0, "class labels");
+	int err = require(c, n > 0, "class labels");
 
 	return err ? err : set_labels(c, strings, n);
 }
@@ -306,7 +306,7 @@ static int tree_regressor_infer(struct infer *c)
 {
 	const struct tree_params *p = infer_params(c);
 	int64_t n = p->n_targets == INT_ABSENT ? 1 : p->n_targets;
-	int err = need(c, n > 0, "n_targets of 1 or more");
+	int err = require(c, n > 0, "n_targets of 1 or more");
 
 	if (!err)
 		err = matrix(c);
@@ -318,10 +318,10 @@ static int ensemble_infer(struct infer *c)
 {
 	const struct ensemble_params *p = infer_params(c);
 	int64_t n = p->n_targets == INT_ABSENT ? 1 : p->n_targets;
-	int err = need(c,
-		       n > 0 && p->aggregate_function >= 0 && p->aggregate_function <= TREE_MAX &&
-			       p->post_transform >= 0 && p->post_transform <= POST_PROBIT,
-		       "n_targets, aggregate_function and post_transform within their ranges");
+	int err = require(c,
+			  n > 0 && p->aggregate_function >= 0 && p->aggregate_function <= TREE_MAX &&
+				  p->post_transform >= 0 && p->post_transform <= POST_PROBIT,
+			  "n_targets, aggregate_function and post_transform within their ranges");
 
 	if (!err)
 		err = matrix(c);
@@ -336,7 +336,7 @@ static int zip_map_infer(struct infer *c)
 	bool strings = p->classlabels_strings.n >= 0;
 	int64_t n = strings ? p->classlabels_strings.n : p->classlabels_int64s.n;
 	struct shape x = infer_shape(c, 0);
-	int err = need(c, n >= 0, "classlabels_int64s or classlabels_strings");
+	int err = require(c, n >= 0, "classlabels_int64s or classlabels_strings");
 
 	if (!err)
 		err = matrix(c);
@@ -624,7 +624,7 @@ const struct op ops_ml[] = {
 	{ML("Scaler", 1, x_num, y_float, scaler_infer), ATTRS(scaler_attrs, struct scaler_params)},
 	{ML("TreeEnsemble", 5, ensemble_in, ensemble_out, ensemble_infer),
 	 ATTRS(ensemble_attrs, struct ensemble_params)},
-	/* 5 declares the older ones deprecated: they go on meaning the same */
+	/* ai.onnx.ml 5 deprecates these in favour of TreeEnsemble; their meaning has not changed */
 	{ML("TreeEnsembleClassifier", 3, x_num, classifier_out, tree_classifier_infer),
 	 ATTRS(tree_classifier_attrs, struct tree_params), MANY},
 	{.name = "TreeEnsembleClassifier", .domain = "ai.onnx.ml", .since = 1},

@@ -62,7 +62,10 @@ static const struct field bn_1_attrs[] = {
 	CONSUMED(struct bn_old),
 	{0}};
 
-/* (X - mean) / sqrt(var + epsilon) * scale + B, all of the shape of one element of the batch */
+/*
+ * BatchNormalization with spatial=0: statistics, scale and bias have the shape of one batch element. No newer version has
+ * this, so it becomes elementwise nodes: (X - mean) / sqrt(var + epsilon) * scale + B.
+ */
 static int upgrade_per_element(struct edit *e, float epsilon)
 {
 	const uint32_t *in = e->node->in;
@@ -89,7 +92,7 @@ static int upgrade_batch_norm(struct edit *e)
 	const struct bn_old *old = e->node->params;
 	bool old_spatial = e->old->since < 9, train = false;
 
-	/* more than one output asks for training; is_test overrules it */
+	/* a node with more than one output is in training mode, unless is_test says otherwise */
 	for (uint32_t i = 1; i < e->node->nout; i++)
 		train |= node_out(e->graph, e->node, i) != NULL;
 	if (e->old->since < 7 && old->is_test)
@@ -114,7 +117,7 @@ static int upgrade_batch_norm(struct edit *e)
 	return 0;
 }
 
-/* Input i is a vector with an element for each channel of X. */
+/* Check that input i is a vector with one element for each channel of X. */
 static int check_channels(const struct infer *c, uint32_t i, int64_t channels)
 {
 	struct shape s = infer_shape(c, i);
@@ -188,7 +191,7 @@ static int infer_group_norm(struct infer *c)
 				  fmt(c->diag, "%" PRId64, p->num_groups));
 	for (uint32_t i = 1; i < 3; i++) {
 		struct shape s = infer_shape(c, i);
-		/* of opset 18: an element a group */
+		/* opset 18 had one element for each group, newer versions one for each channel */
 		if (s.rank == 1 && s.dim[0] >= 0 && x.rank > 1 && x.dim[1] >= 0 &&
 		    s.dim[0] != x.dim[1] && s.dim[0] != p->num_groups)
 			return infer_fail(c, E_SHAPE, (int)i, "an element a channel",
@@ -313,8 +316,8 @@ static int infer_embed(struct infer *c)
 }
 
 /*
- * QEmbedLayerNormalization: rows of quantized tables. It becomes the LayerNormalization of the sum of the
- * rows, which are gathered before they are widened.
+ * QEmbedLayerNormalization: embeddings from quantized tables. It becomes the LayerNormalization of the sum of table rows,
+ * which are gathered first and dequantized then, so that no whole table is dequantized.
  */
 static const struct slot qembed_in[] = {SLOT("input_ids", "T1", T_I32),
 					SLOT_OPT("segment_ids", "T1", T_I32),
@@ -350,8 +353,8 @@ enum {
 	QE_ZEROS = QE_SCALES + 5
 };
 
-/* Value v with scale and zero point k of word, position, segment, gamma, beta. */
-static uint32_t qembed_widen(struct edit *e, uint32_t v, int k)
+/* Dequantize v with scale and zero point number k: 0 word, 1 position, 2 segment, 3 gamma, 4 beta. */
+static uint32_t qembed_dequantize(struct edit *e, uint32_t v, int k)
 {
 	const uint32_t *in = e->node->in;
 
@@ -361,10 +364,10 @@ static uint32_t qembed_widen(struct edit *e, uint32_t v, int k)
 
 static uint32_t qembed_rows(struct edit *e, uint32_t table, uint32_t ids, int k)
 {
-	return qembed_widen(e, edit_before(e, "Gather", (uint32_t[]){table, ids}, 2, NULL), k);
+	return qembed_dequantize(e, edit_before(e, "Gather", (uint32_t[]){table, ids}, 2, NULL), k);
 }
 
-static uint32_t ids_dim(struct edit *e, int64_t k)
+static uint32_t dim_of_ids(struct edit *e, int64_t k)
 {
 	struct shape_params *p;
 	void *params;
@@ -376,7 +379,7 @@ static uint32_t ids_dim(struct edit *e, int64_t k)
 	return v;
 }
 
-/* How many of a sequence count, where that is asked for: the node's second output. */
+/* The second output, if it is wanted: the number of ones in each sequence's mask. */
 static void qembed_mask(struct edit *e)
 {
 	uint32_t mask = e->node->nin > QE_MASK ? e->node->in[QE_MASK] : NO_VALUE;
@@ -387,9 +390,9 @@ static void qembed_mask(struct edit *e)
 
 	if (e->node->nout < 2)
 		return;
-	if (mask == NO_VALUE) { /* none: a 0 for each sequence */
+	if (mask == NO_VALUE) { /* without a mask the output is 0 for each sequence */
 		uint32_t column =
-			edit_before(e, "Concat", (uint32_t[]){ids_dim(e, 0), one}, 2, &params);
+			edit_before(e, "Concat", (uint32_t[]){dim_of_ids(e, 0), one}, 2, &params);
 		((struct concat_params *)params)->axis = 0;
 		mask = edit_before(e, "Expand",
 				   (uint32_t[]){edit_ints(e, (int64_t[]){0}, 1), column}, 2, NULL);
@@ -425,22 +428,23 @@ static int qembed_upgrade(struct edit *e)
 {
 	const struct epsilon *old = e->node->params;
 	const uint32_t *in = e->node->in;
-	uint32_t begin = edit_ints(e, (int64_t[]){0}, 1), length = ids_dim(e, 1), sum, rows, norm[3];
+	uint32_t begin = edit_ints(e, (int64_t[]){0}, 1), length = dim_of_ids(e, 1), sum, rows,
+		 norm[3];
 	struct layer_norm *p;
 
 	rows = edit_before(e, "Slice", (uint32_t[]){in[QE_POSITION], begin, length, begin}, 4, NULL);
-	sum = edit_before(
-		e, "Add",
-		(uint32_t[]){qembed_rows(e, in[QE_WORD], in[QE_IDS], 0), qembed_widen(e, rows, 1)},
-		2, NULL);
+	sum = edit_before(e, "Add",
+			  (uint32_t[]){qembed_rows(e, in[QE_WORD], in[QE_IDS], 0),
+				       qembed_dequantize(e, rows, 1)},
+			  2, NULL);
 	if (in[QE_SEGMENTS] != NO_VALUE)
 		sum = edit_before(
 			e, "Add",
 			(uint32_t[]){sum, qembed_rows(e, in[QE_SEGMENT], in[QE_SEGMENTS], 2)}, 2,
 			NULL);
 	norm[0] = sum;
-	norm[1] = qembed_widen(e, in[QE_GAMMA], 3);
-	norm[2] = qembed_widen(e, in[QE_BETA], 4);
+	norm[1] = qembed_dequantize(e, in[QE_GAMMA], 3);
+	norm[2] = qembed_dequantize(e, in[QE_BETA], 4);
 	qembed_mask(e);
 	node_set_ins(e->graph, e->node, norm, 3);
 	p = edit_become(e, "LayerNormalization");
@@ -579,7 +583,7 @@ const struct op ops_norm[] = {
 	 .since = 17,
 	 .reduced = REDUCED_COMPUTES,
 	 LAYER_NORM(ln_in, ln_out)},
-	/* ONNX Runtime's own, in ONNX's domain before ONNX had it */
+	/* ONNX Runtime defined these two in ONNX's domain before ONNX had LayerNormalization */
 	OLD("LayerNormalization", 1, T_FB),
 	{.name = "SimplifiedLayerNormalization",
 	 .since = 1,

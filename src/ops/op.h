@@ -2,14 +2,14 @@
 #ifndef OPS_OP_H
 #define OPS_OP_H
 /*
- * What an operator means: its row, the only description of it.
+ * The row of an operator: the only place that describes what it means.
  *
  * To add an operator to a family F:
  *   1. src/ops/F.c   its row(s) in ops_F[], newest version first, with the shape
  *                    function; src/ops/F.h gets a params struct if it has attributes;
  *   2. src/cpu/F.c   its kernel row(s) in cpu_F[], reference row last;
- *   3. gpu/F.c       its kernel row in gpu_F[] (device code in gpu/kernels/F.cu).
- * An operator that others can express needs step 1 only: `.expand`.
+ *   3. gpu/ops/F.c   its kernel row in gpu_F[] (device code in gpu/kernels/).
+ * An operator that other operators can express (`.expand`) needs step 1 only.
  * A new family: one line in families.def and the files.
  *
  * Versions: the row that counts is the one with the greatest `since` that is not
@@ -24,11 +24,11 @@
 
 struct slot {
 	const char *name;
-	const char *tvar; /* type variable: equal ones must have equal types; NULL: fixed by `types` */
+	const char *tvar; /* type variable: slots of the same one must have equal types; NULL: `types` alone decides */
 	uint64_t types; /* T_* */
 	bool optional;
-	bool variadic;	    /* the last slot only: one or more (optional: none or more) */
-	bool heterogeneous; /* variadic: each of its own type */
+	bool variadic; /* last slot only: stands for one or more values (if optional: none or more) */
+	bool heterogeneous; /* variadic: the values may differ in type */
 };
 
 /*
@@ -36,14 +36,14 @@ struct slot {
  * never compares names: a new operator then behaves right everywhere once its row is written.
  */
 enum op_flags {
-	OP_COMMUTATIVE = 1, /* rules match both orders of two inputs */
+	OP_COMMUTATIVE = 1, /* the two inputs may be swapped: rules match both orders */
 	OP_RANDOM = 2,	    /* not deterministic: never folded, never shared */
 	OP_VIEW = 4,	    /* output 0 has the bytes of input 0 (Reshape, Squeeze, Identity) */
 	OP_ELEMENTWISE = 8, /* output element i depends on inputs' elements at i (broadcast) only */
 	OP_CONTROL = 16,    /* has bodies */
-	OP_HOST_VALUES = 32,   /* works on strings, sequences, optionals, maps: host only */
-	OP_INTERNAL = 64,      /* made by the optimizer; no file may name it */
-	OP_OPTIONAL_OUT = 128, /* kernels must write only the outputs that are not NO_VALUE */
+	OP_HOST_VALUES = 32, /* works on strings, sequences, optionals or maps: runs on the host only */
+	OP_INTERNAL = 64,      /* created by the optimizer; a model file may not use it */
+	OP_OPTIONAL_OUT = 128, /* outputs may be left out (NO_VALUE): kernels skip these */
 	OP_CONVOLUTION = 256, /* a convolution: on a GPU cuDNN may run it, and is opened in advance */
 	OP_PRODUCT = 512, /* a matrix product: on a GPU cuBLASLt may run it, and is opened in advance */
 	OP_READS_PART =
@@ -70,11 +70,11 @@ struct op {
 	const struct slot *in, *out; /* end with a NULL name */
 	const struct field *attrs;
 	size_t params_size;
-	uint64_t types; /* not 0: stands instead of the types of the slots whose tvar is "T" */
+	uint64_t types; /* not 0: replaces the types of all slots whose tvar is "T" */
 	int (*infer)(struct infer *);
 	int (*upgrade)(struct edit *);
-	const char *expand; /* body as rule text over the slots' names and $attributes */
-	/* Which form expands: NULL always; else only where this is true (others have a kernel). */
+	const char *expand; /* text that replaces the node, over slot names and $attributes; syntax in opt/rewrite.h */
+	/* Whether this node expands; NULL: every node does. Nodes that do not expand need a kernel. */
 	bool (*expand_when)(const struct graph *, const struct node *);
 	unsigned flags; /* OP_* */
 	/*
@@ -88,39 +88,39 @@ struct op {
 	 * RMSNormalization, the mask of infer::Attention). Inputs with the type variable of output 0 take it anyway.
 	 */
 	uint32_t reduced_in;
-	/* Multiply-adds of the node for --cost; NULL: 0. Shapes in ctx are known. */
+	/* Number of multiply-adds of the node, for --cost; NULL: 0. All shapes are known when it is called. */
 	int64_t (*macs)(const struct infer *);
 };
 
 /* ---- the registry --------------------------------------------------------------------------- */
 
-/* The row with the greatest since <= version, or NULL. domain: "" or "ai.onnx" for ONNX's own. */
+/* The row with the greatest `since` that is at most version; NULL: none. domain: "" or "ai.onnx" is ONNX's own. */
 const struct op *op_find(const char *domain, const char *name, int64_t version);
-/* The newest row: the one whose meaning runs. */
+/* The newest row, whose meaning is the one that runs; NULL: no such operator. */
 const struct op *op_newest(const char *domain, const char *name);
-/* By "Softmax" or "com.microsoft::Gelu" (newest row). */
+/* The newest row by qualified name, "Softmax" or "com.microsoft::Gelu"; NULL: none. */
 const struct op *op_named(const char *qualified);
-/* "Softmax" or "infer::Conv"; static or interned string. */
+/* Qualified name, "Softmax" or "infer::Conv"; lives as long as the program. */
 const char *op_qualified(const struct op *op);
-/* OP_* of the operator, whatever version the row is of: the flags of its newest row. */
+/* OP_* of the operator: the flags of its newest row, whatever version `op` is. */
 unsigned op_flags(const struct op *op);
 /* Whether kernels of the operator may allocate their outputs; all others need every size before they run. */
 static inline bool op_allocates(const struct op *op)
 {
 	return op_flags(op) & (OP_RUN_SHAPES | OP_HOST_VALUES | OP_CONTROL);
 }
-/* Dense number of the operator (same for all its versions), below op_ids(). */
+/* Number of the operator, below op_ids(); the same for all its versions. */
 uint32_t op_id(const struct op *op);
 uint32_t op_ids(void);
 /* Whether any row has this domain (to tell an unknown domain from an unknown operator). */
 bool op_domain_known(const char *domain);
-/* Newest version of the domain that any row knows of / that the build supports. */
+/* Newest version of the domain that this build supports. */
 int64_t op_domain_version(const char *domain);
-/* All rows in order of the families: f(row, arg) until it returns non-zero. */
+/* Call f(row, arg) for all rows, family by family, until it returns non-zero, which is returned. */
 int op_each(int (*f)(const struct op *, void *), void *arg);
-/* The inherited view of a version row (slots, attrs, infer filled from newer rows). */
+/* A copy of the row in which slots, attributes and functions that it lacks are inherited from newer rows. */
 struct op op_resolved(const struct op *row);
-/* Fails with a message where a table is not well formed; run by the tests. */
+/* Check all tables; -code and a finding if one is malformed. For the tests. */
 int op_selfcheck(struct diag *d);
 
 /* ---- shape inference ------------------------------------------------------------------------ */
@@ -138,80 +138,84 @@ struct infer {
 	const struct graph *graph;
 	const struct node *node;
 	struct vinfo *info;  /* by value id */
-	struct arena *arena; /* for known values: the product's */
+	struct arena *arena; /* for values that become known, which live as long as its owner */
 	struct diag *diag;
 	bool concrete;
-	uint64_t wanted;     /* inputs (bit i) whose value was asked for and is not known */
-	struct model *model; /* for fresh symbols; NULL when concrete */
-	/* Inference of body k: in: its formal inputs, out: its outputs. */
+	uint64_t wanted;     /* bit i: the value of input i was asked for and is not known */
+	struct model *model; /* makes new dimension symbols; NULL when concrete */
+	/* Infer body k of the node: given its formal inputs `in`, fill its outputs `out`. */
 	int (*body)(struct infer *, uint32_t k, const struct vinfo *in, struct vinfo *out);
 	void *body_ctx;
 };
 
-/* info of input / output i; NULL where it is left out. */
+/* Type and shape of input or output i; NULL if it is left out. */
 const struct vinfo *infer_in(const struct infer *c, uint32_t i);
 struct vinfo *infer_out(const struct infer *c, uint32_t i);
 static inline const void *infer_params(const struct infer *c)
 {
 	return c->node->params;
 }
-/* The value of input i, or NULL (left out, or not known: then noted in wanted). */
+/* The value of input i; NULL if it is left out, or not known, which is noted in `wanted`. */
 const struct tensor *infer_value(struct infer *c, uint32_t i);
 /*
- * Input i as integers: true and *out filled (rank = count, elements may be symbols) where they
- * are known. More than MAX_RANK elements: false without an error. Noted in wanted otherwise.
+ * The elements of input i as integers: rank is their number, dims are the elements, which may be symbols. False if they
+ * are not known, which is noted in `wanted`, or if there are more than MAX_RANK.
  */
 bool infer_ints(struct infer *c, uint32_t i, struct shape *out);
-/* Set output i. */
+/* Set type and shape of output i; nothing happens if it is left out. */
 void infer_set(struct infer *c, uint32_t i, enum dtype t, const struct shape *s);
-void infer_set_ints(struct infer *c, uint32_t i, const struct shape *ints); /* what its elements are */
-/* FAIL with the node's names filled in; slot is "input 1 'B'" made from the row. */
+/* Record the elements of integer output i: ints->rank of them, in ints->dim, symbols included. */
+void infer_set_ints(struct infer *c, uint32_t i, const struct shape *ints);
+/* FAIL for the node of c; slot: the input that is wrong, reported as "input 1 'B'", or -1. Returns -code. */
 int infer_fail(const struct infer *c, enum code code, int slot, const char *expected,
 	       const char *actual);
 
 /*
- * Before a shape function: counts of inputs and outputs, types against the slots, and the element
- * types of outputs whose type variable an input binds. For infer_node (src/opt) and eval_node.
+ * What precedes every shape function: check the numbers of inputs and outputs, check input types against the slots,
+ * and set the type of outputs whose type variable an input binds. Called by infer_node (src/opt) and eval_node.
  */
 int infer_types(struct infer *c);
-/* The slot of input/output i (the last one repeats where it is variadic), or NULL. */
+/* The slot of input or output i; a variadic last slot repeats. NULL: there are fewer. */
 const struct slot *slot_at(const struct slot *slots, uint32_t i);
 
 /* ---- upgrades -------------------------------------------------------------------------------- */
 
 /*
- * What an upgrade sees: a node whose params are the old row's, in a graph whose earlier nodes are
- * upgraded and inferred. It may replace params, change inputs, add nodes before or after.
- * Afterwards the node must have the newest meaning (edit_params sets new params).
+ * What an upgrade works on: a node with the params of the old row, in a graph whose earlier nodes are upgraded and
+ * inferred already. It may replace params, change inputs, and add nodes before or after the node. When it returns,
+ * the node must have the meaning and params of the newest row (edit_params).
  */
 struct edit {
 	struct graph *graph;
 	struct node *node;
-	const struct op *old; /* the row that the model's opset selects */
+	const struct op *old; /* the row of the opset that the model imports */
 	struct diag *diag;
 };
-/* New params of the newest row with their defaults set, installed in the node; the old stay valid. */
+/* Give the node params of the newest row, set to their defaults, and return them; the old params stay valid. */
 void *edit_params(struct edit *e);
-/* Set input i to a constant of int64s (rank 1) / one scalar of the dtype of input `like`. */
+/* Set input i to a new constant: n int64s of rank 1, or a scalar of type t. */
 void edit_const_ints(struct edit *e, uint32_t i, const int64_t *v, int64_t n);
 void edit_const_scalar(struct edit *e, uint32_t i, double v, enum dtype t);
-/* dtype / rank of input i as inferred so far (DT_NONE, -1 unknown). */
+/* Type and rank of input i as inferred so far; DT_NONE and -1: unknown. */
 enum dtype edit_dtype(const struct edit *e, uint32_t i);
 int edit_rank(const struct edit *e, uint32_t i);
-/* Turn the node into another operator (newest row), with its default params, which are returned. */
+/* Turn the node into another operator (newest row) with default params, which are returned. */
 void *edit_become(struct edit *e, const char *qualified);
-/* A node before e->node with one new output, whose id is returned; *params gets its default params. */
+/*
+ * Add a node before e->node. Returns the id of its single output, a new value; *params (unless NULL) gets its params,
+ * set to their defaults.
+ */
 uint32_t edit_before(struct edit *e, const char *qualified, const uint32_t *in, uint32_t nin,
 		     void **params);
 /*
- * A node after e->node that takes over its output k: the old node gets a fresh output value
- * and the new node's input 0 is that. extra inputs follow. *params gets its default params.
+ * Add a node after e->node that takes over its output k: e->node writes a new value instead, which is input 0 of the
+ * new node; the inputs `extra` follow. *params (unless NULL) gets its params, set to their defaults.
  */
 struct node *edit_after(struct edit *e, uint32_t k, const char *qualified, const uint32_t *extra,
 			uint32_t nextra, void **params);
 /*
- * The activation of that name behind output k, as com.microsoft's fused operators have them; NAN stands for
- * a parameter's default. None for an empty name.
+ * Add a node for the activation `name` after output k, for the fused operators of com.microsoft. alpha, beta: its
+ * parameters, NAN: the default. Nothing is added if the name is NULL or empty.
  */
 int edit_activation(struct edit *e, uint32_t k, const char *name, float alpha, float beta);
 int edit_fail(const struct edit *e, enum code code, const char *expected, const char *actual);

@@ -254,7 +254,7 @@ static const struct field roi_align_attrs[] = {
 	{0}};
 static const struct field roi_align10_attrs[] = {ROI_FIELDS, {0}};
 
-/* com.microsoft's NhwcMaxPool is MaxPool between Transposes. */
+/* com.microsoft::NhwcMaxPool, with the channels last, becomes MaxPool between two Transposes. */
 static int nhwc_upgrade(struct edit *e)
 {
 	const struct pool old = *(const struct pool *)e->node->params;

@@ -18,9 +18,9 @@ struct pool {
 	struct window_attrs window;
 	int64_t ceil_mode;
 	int64_t count_include_pad; /* AveragePool */
-	int64_t storage_order;	   /* MaxPool: 1: Indices count column-major */
+	int64_t storage_order;	   /* MaxPool: 1: the output Indices counts in column-major order */
 	int64_t p;		   /* LpPool */
-	float old_p;		   /* LpPool-1's, which need not be whole; 0: p counts */
+	float old_p;		   /* p of LpPool-1, a float that need not be whole; 0: use p */
 };
 
 struct global_lp {
@@ -45,7 +45,7 @@ struct roi_align {
 	float spatial_scale;
 };
 
-/* Size that MaxUnpool's kernel, strides and pads give; NULL or what is wrong. x->rank >= 2. */
+/* Fill *y with the output shape of MaxUnpool by kernel, strides and pads; x->rank >= 2. NULL, or what is wrong. */
 const char *max_unpool_shape(const struct max_unpool *p, const struct shape *x, struct shape *y,
 			     struct diag *d);
 

@@ -53,7 +53,7 @@ const char *granularity_set(struct granularity *g, const struct shape *x, const 
 	return n == g->dim ? NULL : "scale must have one element for each along the axis";
 }
 
-/* Scale (input 1) and zero point (input 2) fit x. */
+/* Check the shapes of scale (input 1) and zero point (input 2) against x (input 0). */
 static int quantize_shapes(struct infer *c)
 {
 	const struct quantize_params *p = infer_params(c);
@@ -119,7 +119,7 @@ static int dynamic_quantize_infer(struct infer *c)
 
 /* ---- products --------------------------------------------------------------------------------------------- */
 
-static int product(struct infer *c, uint32_t ia, uint32_t ib, enum dtype t)
+static int product_shape(struct infer *c, uint32_t ia, uint32_t ib, enum dtype t)
 {
 	struct shape a = infer_shape(c, ia), b = infer_shape(c, ib);
 	struct matmul_shape s;
@@ -139,17 +139,17 @@ static int product(struct infer *c, uint32_t ia, uint32_t ib, enum dtype t)
 
 static int matmul_integer_infer(struct infer *c)
 {
-	return product(c, 0, 1, DT_I32);
+	return product_shape(c, 0, 1, DT_I32);
 }
 
 static int matmul_to_float_infer(struct infer *c)
 {
-	return product(c, 0, 1, infer_dtype(c, 2));
+	return product_shape(c, 0, 1, infer_dtype(c, 2));
 }
 
 static int qlinear_matmul_infer(struct infer *c)
 {
-	return product(c, 0, 3, infer_dtype(c, 7));
+	return product_shape(c, 0, 3, infer_dtype(c, 7));
 }
 
 static int64_t product_macs(const struct infer *c, uint32_t ia, uint32_t ib)
@@ -224,7 +224,7 @@ static int matmul_nbits_infer(struct infer *c)
 }
 
 const float bnb_values[2][16] = {
-	/* FP4: sign, and a value of three bits */
+	/* FP4: one sign bit, and three bits that number a value */
 	{0, 5.208333333e-03f, 2.0f / 3, 1, 1.0f / 3, 0.5f, 1.0f / 6, 0.25f, -0.0f,
 	 -5.208333333e-03f, -2.0f / 3, -1, -1.0f / 3, -0.5f, -1.0f / 6, -0.25f},
 	/* NF4: quantiles of a normal distribution */
@@ -326,7 +326,7 @@ static int qconcat_infer(struct infer *c)
 	return err ? err : over ? infer_fail(c, E_SIZE, -1, NULL, NULL) : 0;
 }
 
-/* A, B and the result; scales and zero points are numbers. */
+/* A op B, with a scalar scale and zero point for A, for B and for the result. */
 static int qbinary_infer(struct infer *c)
 {
 	struct shape a = infer_shape(c, 0), b = infer_shape(c, 3), y;
@@ -391,7 +391,10 @@ static int block_gather_infer(struct infer *c)
 
 /* ---- upgrades of com.microsoft's ---------------------------------------------------------------------------------- */
 
-/* A zero point of the output that is left out is 0 of the input's type, not of QuantizeLinear's default. */
+/*
+ * Set input i, the zero point of the output, if it is left out and the input is int8: the expansion into
+ * QuantizeLinear would make the output uint8.
+ */
 static void fill_zero_point(struct edit *e, uint32_t i)
 {
 	if ((i >= e->node->nin || e->node->in[i] == NO_VALUE) && edit_dtype(e, 0) == DT_I8)
@@ -410,7 +413,7 @@ static int qbinary_upgrade(struct edit *e)
 	return 0;
 }
 
-static int take_channels_first(struct edit *e, int64_t *channels_last)
+static int upgrade_channels_last(struct edit *e, int64_t *channels_last)
 {
 	bool last = *channels_last != 0;
 
@@ -420,16 +423,16 @@ static int take_channels_first(struct edit *e, int64_t *channels_last)
 
 static int qconv_upgrade(struct edit *e)
 {
-	return take_channels_first(e, &((struct int_conv_params *)e->node->params)->channels_last);
+	return upgrade_channels_last(e, &((struct int_conv_params *)e->node->params)->channels_last);
 }
 
 static int qpool_upgrade(struct edit *e)
 {
 	fill_zero_point(e, 4);
-	return take_channels_first(e, &((struct qpool_params *)e->node->params)->channels_last);
+	return upgrade_channels_last(e, &((struct qpool_params *)e->node->params)->channels_last);
 }
 
-/* Below opset 13 all dimensions from axis on were one: flatten, softmax along the last, and back. */
+/* Below opset 13 Softmax normalized over all dims from axis on together: flatten to rank 2, softmax, reshape back. */
 static int qsoftmax_upgrade(struct edit *e)
 {
 	struct qsoftmax_params *p = e->node->params;
@@ -834,7 +837,7 @@ const struct op ops_quant[] = {
 	 ATTRS(qglobal_attrs, struct qglobal_params),
 	 .infer = qglobal_infer,
 	 .upgrade = qunary_upgrade},
-	/* averages of the integers are exact, so that ties round as they should */
+	/* dequantized with a scale of 1, whole numbers are averaged exactly, so that ties round as in integer arithmetic */
 	{.name = "QLinearAveragePool",
 	 MICROSOFT,
 	 .in = qunary_in,

@@ -30,7 +30,7 @@ struct matmul_nbits_params {
 struct bnb_params { /* MatMulBnb4 */
 	int64_t K, N, block_size, quant_type, transB, training_mode;
 };
-/* What its codes stand for, by quant_type. */
+/* Values of the 16 codes, by quant_type: 0 FP4, 1 NF4. */
 extern const float bnb_values[2][16];
 struct qconcat_params {
 	int64_t axis;
@@ -56,16 +56,16 @@ struct qattention_params {
 struct block_gather_params { /* GatherBlockQuantized */
 	int64_t gather_axis, quantize_axis, block_size, bits;
 };
-/* The shape of the data as if several elements of it were not packed in a byte. */
+/* Shape of the data in elements: uint8 data (type t) holds several elements of `bits` bits in a byte. */
 struct shape block_gather_data(const struct shape *x, enum dtype t, int64_t bits);
 
-/* How scales lie over x. */
+/* How scales are distributed over x: one, one for each index of an axis, or one for each block along an axis. */
 struct granularity {
 	enum { QUANT_TENSOR, QUANT_AXIS, QUANT_BLOCK } kind;
-	int64_t outer, dim, inner; /* around the axis */
+	int64_t outer, dim, inner; /* elements before, along and behind the axis */
 	int64_t block, blocks;
 };
-/* NULL or what is wrong; shapes are known. */
+/* Fill *g; the shapes of x and scale must be known. NULL, or what is wrong. */
 const char *granularity_set(struct granularity *g, const struct shape *x, const struct shape *scale,
 			    int64_t axis, int64_t block_size);
 

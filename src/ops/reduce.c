@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that make one element of many along axes. */
+/* Reductions along axes, ArgMax and ArgMin, and cumulative sums and products. */
 #include "ops/reduce.h"
 
 #include "ops/infer_util.h"
@@ -101,7 +101,7 @@ static int infer_arg(struct infer *c)
 	int axis, err = 0;
 
 	if (x.rank >= 0) {
-		/* numpy takes axis 0 of a scalar too */
+		/* as in numpy, a scalar has an axis 0 */
 		if (!x.rank && (p->axis == 0 || p->axis == -1)) {
 			y = x;
 		} else {

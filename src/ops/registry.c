@@ -19,14 +19,14 @@ static const struct op *const families[] = {
 };
 enum { NFAMILIES = sizeof(families) / sizeof(*families) };
 
-/* All versions of one operator: rows in the order of the table, newest first. */
+/* One operator: its rows, which are adjacent in the table, newest version first. */
 struct entry {
 	const struct op *first;
 	const char *qualified;
 	uint32_t rows;
 };
 
-/* Built once, read-only afterwards. */
+/* Index of all operators; built at first use, read-only afterwards. */
 static struct {
 	struct arena arena;
 	struct map by_name; /* qualified name -> entry */
@@ -158,7 +158,7 @@ int64_t op_domain_version(const char *domain)
 	int64_t newest = 0;
 
 	if (!*domain || !strcmp(domain, "ai.onnx"))
-		return 28; /* rows change rarely: the newest opset whose operators were gone through */
+		return 28; /* the newest opset that the tables were checked against; few operators change in each, so no row need have it */
 	for (int f = 0; f < NFAMILIES; f++)
 		for (const struct op *op = families[f]; op->name; op++)
 			if (!strcmp(domain_of(op), domain) && op->since > newest)
@@ -183,7 +183,7 @@ struct op op_resolved(const struct op *row)
 	const struct entry *e = entry_of(row);
 	struct op r = *row;
 
-	/* a row without meaning of its own takes that of the nearest newer row that has one */
+	/* what a row leaves out it inherits from the nearest newer row that has it */
 	for (const struct op *p = row; p >= e->first && !r.upgrade && (!r.in || !r.infer); p--) {
 		if (!r.in)
 			r.in = p->in;

@@ -38,8 +38,8 @@ static const char *resize_axes(const struct resize *p, int rank, struct resize_s
 	return NULL;
 }
 
-static const char *by_scales(const struct shape *x, const struct tensor *scales,
-			     struct resize_sizes *r, struct diag *d)
+static const char *sizes_from_scales(const struct shape *x, const struct tensor *scales,
+				     struct resize_sizes *r, struct diag *d)
 {
 	if (tensor_count(scales) != r->naxes)
 		return fmt(d, "%d scales, not %" PRId64, r->naxes, tensor_count(scales));
@@ -57,8 +57,9 @@ static const char *by_scales(const struct shape *x, const struct tensor *scales,
 	return NULL;
 }
 
-static const char *by_sizes(const struct resize *p, const struct shape *x,
-			    const struct tensor *sizes, struct resize_sizes *r, struct diag *d)
+static const char *scales_from_sizes(const struct resize *p, const struct shape *x,
+				     const struct tensor *sizes, struct resize_sizes *r,
+				     struct diag *d)
 {
 	bool smaller = p->keep_aspect_ratio_policy == POLICY_NOT_LARGER;
 	double all = 0;
@@ -102,10 +103,10 @@ const char *resize_sizes(const struct resize *p, const struct shape *x, const st
 		scales = NULL;
 	if (!scales == !sizes)
 		return "either scales or sizes";
-	return scales ? by_scales(x, scales, r, d) : by_sizes(p, x, sizes, r, d);
+	return scales ? sizes_from_scales(x, scales, r, d) : scales_from_sizes(p, x, sizes, r, d);
 }
 
-/* An input that is left out or known to be empty. */
+/* Whether input i is left out or empty, which means the same. */
 static bool absent(const struct infer *c, uint32_t i)
 {
 	const struct vinfo *v = infer_in(c, i);
@@ -152,7 +153,7 @@ static int resize_infer(struct infer *c)
 	return 0;
 }
 
-static int old_resize(struct edit *e, const struct resize *old, uint32_t scales)
+static int become_resize(struct edit *e, const struct resize *old, uint32_t scales)
 {
 	uint32_t in[3] = {e->node->in[0], NO_VALUE, scales};
 	struct resize *p = edit_become(e, "Resize");
@@ -164,10 +165,10 @@ static int old_resize(struct edit *e, const struct resize *old, uint32_t scales)
 	return 0;
 }
 
-/* Resize-10, Upsample-9: scales are input 1. */
+/* Resize-10 and Upsample-9 have the scales in input 1; newer versions have roi there. */
 static int resize10_upgrade(struct edit *e)
 {
-	return old_resize(e, e->node->params, e->node->nin > 1 ? e->node->in[1] : NO_VALUE);
+	return become_resize(e, e->node->params, e->node->nin > 1 ? e->node->in[1] : NO_VALUE);
 }
 
 static uint32_t scales_const(struct edit *e, const float *v, int64_t n)
@@ -184,8 +185,8 @@ static int upsample7_upgrade(struct edit *e)
 {
 	const struct resize *old = e->node->params;
 
-	return old_resize(e, old,
-			  scales_const(e, old->scales.v, old->scales.n < 0 ? 0 : old->scales.n));
+	return become_resize(e, old,
+			     scales_const(e, old->scales.v, old->scales.n < 0 ? 0 : old->scales.n));
 }
 
 static int upsample1_upgrade(struct edit *e)
@@ -193,7 +194,7 @@ static int upsample1_upgrade(struct edit *e)
 	const struct resize *old = e->node->params;
 	const float v[4] = {1, 1, old->height_scale, old->width_scale};
 
-	return old_resize(e, old, scales_const(e, v, 4));
+	return become_resize(e, old, scales_const(e, v, 4));
 }
 
 /* ---- GridSample ------------------------------------------------------------------------------- */

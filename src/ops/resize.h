@@ -7,7 +7,7 @@ enum resize_mode {
 	RESIZE_NEAREST,
 	RESIZE_LINEAR,
 	RESIZE_CUBIC,
-	RESIZE_BILINEAR /* old name of linear */
+	RESIZE_BILINEAR /* name of linear in Upsample-1 */
 };
 enum resize_coordinate {
 	COORD_HALF_PIXEL,
@@ -15,7 +15,7 @@ enum resize_coordinate {
 	COORD_PYTORCH_HALF_PIXEL,
 	COORD_ALIGN_CORNERS,
 	COORD_ASYMMETRIC,
-	COORD_TF_HALF_PIXEL_FOR_NN, /* opset 11 and 12 */
+	COORD_TF_HALF_PIXEL_FOR_NN, /* in opsets 11 and 12 only */
 	COORD_TF_CROP_AND_RESIZE
 };
 enum resize_nearest {
@@ -23,7 +23,7 @@ enum resize_nearest {
 	NEAREST_PREFER_CEIL,
 	NEAREST_FLOOR,
 	NEAREST_CEIL,
-	NEAREST_SIMPLE /* Resize-10 and Upsample: ceil where it gets smaller, else floor */
+	NEAREST_SIMPLE /* Resize-10 and Upsample: ceil when the axis shrinks, else floor */
 };
 enum resize_policy { POLICY_STRETCH, POLICY_NOT_LARGER, POLICY_NOT_SMALLER };
 
@@ -37,15 +37,15 @@ struct resize {
 	float height_scale, width_scale;
 };
 
-/* What inputs scales and sizes come to for an input of known shape: per axis. */
+/* Output size and scale of each axis, from the inputs scales or sizes and the shape of X. */
 struct resize_sizes {
 	int rank;
 	int64_t out[MAX_RANK];
-	double scale[MAX_RANK]; /* that coordinates are divided by */
-	int axis[MAX_RANK];	/* position in roi, scales and sizes; -1: left as it is */
+	double scale[MAX_RANK]; /* output coordinates are divided by it */
+	int axis[MAX_RANK]; /* position of the axis in roi, scales and sizes; -1: it is not resized */
 	int naxes;
 };
-/* scales or sizes is NULL (or has no elements). NULL or what is wrong. */
+/* Fill *r. Of scales and sizes one is given, the other NULL or without elements. NULL, or what is wrong. */
 const char *resize_sizes(const struct resize *p, const struct shape *x, const struct tensor *scales,
 			 const struct tensor *sizes, struct resize_sizes *r, struct diag *d);
 

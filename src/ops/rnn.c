@@ -10,8 +10,8 @@ static const char *dims(const struct infer *c, const struct shape *s)
 	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
 }
 
-/* Input i, where it is there and known, has these dims (below 0: any). */
-static int expect(const struct infer *c, uint32_t i, int rank, const int64_t *want)
+/* Check that input i has these dims (below 0: any); it may be left out or of unknown rank. */
+static int expect_dims(const struct infer *c, uint32_t i, int rank, const int64_t *want)
 {
 	struct shape s = infer_shape(c, i), w = shape_of(rank, want);
 
@@ -48,12 +48,13 @@ static int rnn_common(struct infer *c, int gates)
 	wide = hidden >= 0 && hidden < INT64_C(1) << 40 ? gates * hidden : DIM_UNKNOWN;
 	int64_t both = wide < 0 ? DIM_UNKNOWN : 2 * wide, peep = wide < 0 ? DIM_UNKNOWN : 3 * hidden;
 	const int64_t state[3] = {last ? batch : n, last ? n : batch, hidden};
-	if ((rc = expect(c, RNN_W, 3, (int64_t[]){n, wide, input})) ||
-	    (rc = expect(c, RNN_R, 3, (int64_t[]){n, wide, hidden})) ||
-	    (rc = expect(c, RNN_B, 2, (int64_t[]){n, both})) ||
-	    (rc = expect(c, RNN_LENS, 1, (int64_t[]){batch})) || (rc = expect(c, RNN_H0, 3, state)) ||
-	    (gates == 4 && (rc = expect(c, RNN_C0, 3, state))) ||
-	    (gates == 4 && (rc = expect(c, RNN_P, 2, (int64_t[]){n, peep}))))
+	if ((rc = expect_dims(c, RNN_W, 3, (int64_t[]){n, wide, input})) ||
+	    (rc = expect_dims(c, RNN_R, 3, (int64_t[]){n, wide, hidden})) ||
+	    (rc = expect_dims(c, RNN_B, 2, (int64_t[]){n, both})) ||
+	    (rc = expect_dims(c, RNN_LENS, 1, (int64_t[]){batch})) ||
+	    (rc = expect_dims(c, RNN_H0, 3, state)) ||
+	    (gates == 4 && (rc = expect_dims(c, RNN_C0, 3, state))) ||
+	    (gates == 4 && (rc = expect_dims(c, RNN_P, 2, (int64_t[]){n, peep}))))
 		return rc;
 	struct shape y = shape_of(4, (int64_t[]){seq, n, batch, hidden});
 	if (last)
@@ -81,7 +82,7 @@ static int lstm_infer(struct infer *c)
 	return rnn_common(c, 4);
 }
 
-/* W and R lie the other way round, and are quantized. */
+/* DynamicQuantizeLSTM: W [directions, input, 4 * hidden] and R are transposed compared with LSTM, and quantized. */
 static int quantized_infer(struct infer *c)
 {
 	const struct rnn *p = infer_params(c);
@@ -94,12 +95,12 @@ static int quantized_infer(struct infer *c)
 
 	if (x.rank >= 0 && x.rank != 3)
 		return infer_fail(c, E_SHAPE, RNN_X, "rank 3", dims(c, &x));
-	if ((rc = expect(c, RNN_W, 3, (int64_t[]){n, input, wide})) ||
-	    (rc = expect(c, RNN_R, 3, (int64_t[]){n, hidden, wide})) ||
-	    (rc = expect(c, RNN_B, 2, (int64_t[]){n, wide < 0 ? DIM_UNKNOWN : 2 * wide})) ||
-	    (rc = expect(c, RNN_LENS, 1, (int64_t[]){batch})) ||
-	    (rc = expect(c, RNN_H0, 3, state)) || (rc = expect(c, RNN_C0, 3, state)) ||
-	    (rc = expect(c, RNN_P, 2, (int64_t[]){n, wide < 0 ? DIM_UNKNOWN : 3 * hidden})))
+	if ((rc = expect_dims(c, RNN_W, 3, (int64_t[]){n, input, wide})) ||
+	    (rc = expect_dims(c, RNN_R, 3, (int64_t[]){n, hidden, wide})) ||
+	    (rc = expect_dims(c, RNN_B, 2, (int64_t[]){n, wide < 0 ? DIM_UNKNOWN : 2 * wide})) ||
+	    (rc = expect_dims(c, RNN_LENS, 1, (int64_t[]){batch})) ||
+	    (rc = expect_dims(c, RNN_H0, 3, state)) || (rc = expect_dims(c, RNN_C0, 3, state)) ||
+	    (rc = expect_dims(c, RNN_P, 2, (int64_t[]){n, wide < 0 ? DIM_UNKNOWN : 3 * hidden})))
 		return rc;
 	struct shape y =
 		shape_of(4, (int64_t[]){x.rank == 3 ? x.dim[0] : DIM_UNKNOWN, n, batch, hidden});

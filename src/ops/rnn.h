@@ -3,7 +3,12 @@
 #define OPS_RNN_H
 #include "ops/op.h"
 
-enum { RNN_FORWARD, RNN_REVERSE, RNN_BIDIRECTIONAL, RNN_FOWARD /* as GRU-1 has it */ };
+enum {
+	RNN_FORWARD,
+	RNN_REVERSE,
+	RNN_BIDIRECTIONAL,
+	RNN_FOWARD /* misspelt so in the specification of GRU-1 */
+};
 
 enum { RNN_PLAIN, RNN_GRU, RNN_LSTM, RNN_QUANTIZED_LSTM }; /* .variant of the rows */
 /* RNN, GRU, LSTM */
@@ -15,7 +20,7 @@ struct rnn {
 	int64_t hidden_size, layout;
 	int64_t input_forget;	     /* LSTM */
 	int64_t linear_before_reset; /* GRU */
-	int64_t output_sequence;     /* before opset 7: outputs that are there say it */
+	int64_t output_sequence; /* attribute below opset 7, not used: the outputs that are present say the same */
 };
 
 enum { RNN_X, RNN_W, RNN_R, RNN_B, RNN_LENS, RNN_H0, RNN_C0, RNN_P };

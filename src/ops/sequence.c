@@ -12,7 +12,7 @@ static struct type sequence_of(enum dtype t)
 	return (struct type){.kind = V_SEQUENCE, .of = V_TENSOR, .dtype = (uint8_t)t};
 }
 
-/* What a sequence or optional holds. */
+/* The type that a sequence or optional holds. */
 static struct type element_of(struct type t)
 {
 	return (struct type){.kind = t.of, .of = t.of_of, .dtype = t.dtype, .key = t.key};
@@ -28,8 +28,8 @@ static void set_type(struct infer *c, uint32_t i, struct type t)
 	o->shape = SHAPE_UNKNOWN;
 }
 
-/* Input i must be a sequence (where its kind is known). */
-static int want_sequence(const struct infer *c, uint32_t i)
+/* Check that input i is a sequence, if its kind is known. */
+static int check_is_sequence(const struct infer *c, uint32_t i)
 {
 	const struct vinfo *v = infer_in(c, i);
 
@@ -60,18 +60,18 @@ static int empty_infer(struct infer *c)
 static int at_infer(struct infer *c)
 {
 	const struct vinfo *v = infer_in(c, 0);
-	int err = want_sequence(c, 0);
+	int err = check_is_sequence(c, 0);
 
 	if (!err && v && v->type.kind == V_SEQUENCE)
 		set_type(c, 0, element_of(v->type));
 	return err;
 }
 
-/* Insert, Erase: the type of the sequence, completed by what is inserted. */
+/* SequenceErase, and the start of SequenceInsert: the output has the type of the sequence. */
 static int same_sequence_infer(struct infer *c)
 {
 	const struct vinfo *v = infer_in(c, 0);
-	int err = want_sequence(c, 0);
+	int err = check_is_sequence(c, 0);
 
 	if (!err && v)
 		set_type(c, 0, v->type);
@@ -95,7 +95,7 @@ static int insert_infer(struct infer *c)
 static int length_infer(struct infer *c)
 {
 	struct shape scalar = {0};
-	int err = want_sequence(c, 0);
+	int err = check_is_sequence(c, 0);
 
 	if (!err)
 		infer_set(c, 0, DT_I64, &scalar);
@@ -106,7 +106,7 @@ static int concat_infer(struct infer *c)
 {
 	const struct concat_from_sequence_params *p = infer_params(c);
 	const struct vinfo *v = infer_in(c, 0);
-	int err = want_sequence(c, 0);
+	int err = check_is_sequence(c, 0);
 
 	if (!err && p->new_axis != 0 && p->new_axis != 1)
 		err = infer_fail(c, E_OP_ATTRIBUTE, -1, "new_axis of 0 or 1",
@@ -151,7 +151,7 @@ static int has_infer(struct infer *c)
 	return 0;
 }
 
-/* An optional gives what it holds; what is none is passed on. */
+/* OptionalGetElement of an optional gives what it holds; an input of another kind is passed on. */
 static int get_infer(struct infer *c)
 {
 	const struct vinfo *v = infer_in(c, 0);

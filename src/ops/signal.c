@@ -10,15 +10,15 @@ static const char *dims(const struct infer *c, const struct shape *s)
 	return c->diag ? shape_str(&c->diag->arena, s, NULL) : "";
 }
 
-/* Input i as one number; DIM_UNKNOWN where it is not known. */
-static int64_t number(struct infer *c, uint32_t i)
+/* The single element of input i; DIM_UNKNOWN if it is not known. */
+static int64_t scalar_input(struct infer *c, uint32_t i)
 {
 	struct shape v;
 
 	return infer_ints(c, i, &v) && v.rank == 1 && v.dim[0] >= 0 ? v.dim[0] : DIM_UNKNOWN;
 }
 
-static int negative(const struct infer *c, uint32_t i, const struct tensor *t)
+static int check_not_negative(const struct infer *c, uint32_t i, const struct tensor *t)
 {
 	int64_t v = t && tensor_count(t) == 1 ? elem_i64(tensor_dtype(t), t->data, 0) : 0;
 
@@ -52,8 +52,8 @@ static int dft_infer(struct infer *c)
 				  fmt(c->diag, "an axis before the last one of rank %d", x.rank),
 				  fmt(c->diag, "%" PRId64, axis));
 	if (infer_in(c, DFT_LENGTH)) {
-		length = number(c, DFT_LENGTH);
-		if ((rc = negative(c, DFT_LENGTH, infer_in(c, DFT_LENGTH)->known)))
+		length = scalar_input(c, DFT_LENGTH);
+		if ((rc = check_not_negative(c, DFT_LENGTH, infer_in(c, DFT_LENGTH)->known)))
 			return rc;
 	} else {
 		length = x.dim[a];
@@ -88,13 +88,13 @@ static int stft_infer(struct infer *c)
 	const struct stft *p = infer_params(c);
 	struct shape x = infer_shape(c, STFT_X), w = infer_shape(c, STFT_WINDOW);
 	struct shape y = shape_of(4, (int64_t[]){DIM_UNKNOWN, DIM_UNKNOWN, DIM_UNKNOWN, 2});
-	int64_t step = number(c, STFT_STEP), length = DIM_UNKNOWN;
+	int64_t step = scalar_input(c, STFT_STEP), length = DIM_UNKNOWN;
 
 	if (x.rank >= 0 && x.rank != 2 &&
 	    (x.rank != 3 || (x.dim[2] >= 0 && x.dim[2] != 1 && x.dim[2] != 2)))
 		return infer_fail(c, E_SHAPE, STFT_X, "[batch, length, 1 or 2]", dims(c, &x));
 	if (infer_in(c, STFT_LENGTH))
-		length = number(c, STFT_LENGTH);
+		length = scalar_input(c, STFT_LENGTH);
 	else if (infer_in(c, STFT_WINDOW))
 		length = w.rank == 1 ? w.dim[0] : DIM_UNKNOWN;
 	else if (x.rank >= 2)
@@ -131,12 +131,12 @@ static int output_type(const struct infer *c, int64_t t)
 static int window_infer(struct infer *c)
 {
 	const struct signal_window *p = infer_params(c);
-	int64_t n = number(c, 0);
+	int64_t n = scalar_input(c, 0);
 	struct shape y = shape_of(1, &n);
 	int rc = output_type(c, p->output_datatype);
 
 	if (!rc && infer_in(c, 0))
-		rc = negative(c, 0, infer_in(c, 0)->known);
+		rc = check_not_negative(c, 0, infer_in(c, 0)->known);
 	if (!rc)
 		infer_set(c, 0, (enum dtype)p->output_datatype, &y);
 	return rc;
@@ -145,13 +145,13 @@ static int window_infer(struct infer *c)
 static int mel_infer(struct infer *c)
 {
 	const struct mel *p = infer_params(c);
-	int64_t bins = number(c, 0), length = number(c, 1);
+	int64_t bins = scalar_input(c, 0), length = scalar_input(c, 1);
 	struct shape y = shape_of(2, (int64_t[]){length >= 0 ? length / 2 + 1 : DIM_UNKNOWN, bins});
 	int rc = output_type(c, p->output_datatype);
 
 	for (uint32_t i = 0; !rc && i < 3; i++)
 		if (infer_in(c, i))
-			rc = negative(c, i, infer_in(c, i)->known);
+			rc = check_not_negative(c, i, infer_in(c, i)->known);
 	if (!rc)
 		infer_set(c, 0, (enum dtype)p->output_datatype, &y);
 	return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that take a part of a tensor, or put it into a larger one. */
+/* Operators that cut out or split tensors, or pad them: Slice, Split, Pad, Trilu, ... */
 #include "ops/slice.h"
 
 #include "ops/infer_util.h"
@@ -92,9 +92,9 @@ const char *slice_spec(const struct shape *x, const struct int_list *starts,
 	return bad;
 }
 
-/* Output dim of one sliced axis where sizes or bounds may be symbols. */
-static int64_t slice_sym(int64_t dim, const struct int_list *starts, const struct int_list *ends,
-			 int k, int64_t step)
+/* Output size of one sliced axis when sizes or bounds may be symbols; DIM_UNKNOWN if it cannot be told. */
+static int64_t symbolic_slice_dim(int64_t dim, const struct int_list *starts,
+				  const struct int_list *ends, int k, int64_t step)
 {
 	int64_t from, len, start = starts->v[k], end = ends->v[k];
 	bool start_known = starts->exact || start >= 0, end_known = ends->exact || end >= 0;
@@ -107,7 +107,10 @@ static int64_t slice_sym(int64_t dim, const struct int_list *starts, const struc
 	}
 	if (!start_known || start || step != 1)
 		return DIM_UNKNOWN;
-	/* all of it: to the very end, or to its own size; a prefix by a symbol may be cut by the size */
+	/*
+	 * The slice is the whole axis if it ends at the largest integer, or at the axis's own symbol. Another symbol may
+	 * be larger than the axis, so the size is unknown.
+	 */
 	if ((end_known && end >= INT32_MAX) || (!end_known && dim_is_sym(end) && end == dim))
 		return dim;
 	return DIM_UNKNOWN;
@@ -141,7 +144,7 @@ static int slice_known(struct infer *c, const struct shape *x, const struct int_
 		if (!bad && !step)
 			bad = "a step is 0";
 		if (!bad)
-			out.dim[a] = slice_sym(x->dim[a], &l[0], &l[1], k, step);
+			out.dim[a] = symbolic_slice_dim(x->dim[a], &l[0], &l[1], k, step);
 	}
 	if (bad)
 		return infer_fail(c, E_VALUE, -1, "starts, ends, axes and steps that fit", bad);
@@ -158,7 +161,7 @@ static int slice_infer(struct infer *c)
 	struct int_list l[4];
 	bool has_axes = infer_in(c, 3), has_steps = infer_in(c, 4);
 	bool starts = infer_list(c, 1, &l[0]),
-	     ends = infer_list(c, 2, &l[1]); /* both: both are wanted */
+	     ends = infer_list(c, 2, &l[1]); /* also if starts are unknown: both are then noted as wanted */
 	bool bounds = starts && ends;
 	bool axes = !has_axes || infer_exact(c, 3, &l[2]);
 	bool steps = !has_steps || infer_list(c, 4, &l[3]);
@@ -271,7 +274,7 @@ static int split_infer(struct infer *c)
 	}
 	if (!infer_in(c, 1))
 		return split_equal(c, &out, axis, x.dim[axis]);
-	/* more outputs than a list holds: read the tensor */
+	/* if there are more sizes than struct int_list holds, read the tensor itself */
 	const struct tensor *t = infer_in(c, 1)->known;
 	if (infer_list(c, 1, &l)) {
 		if (c->concrete && !l.exact)
@@ -306,7 +309,7 @@ static int split2_upgrade(struct edit *e)
 	return 0;
 }
 
-/* Split-1 takes the sizes as floats, too. */
+/* Split-1 may have the sizes in input 1, even as floats. */
 static int split1_upgrade(struct edit *e)
 {
 	const struct split2_params *old = e->node->params;
@@ -511,7 +514,7 @@ static int crop_infer(struct infer *c)
 	if (p->border.n != 4 || (p->scale.n >= 0 && p->scale.n != 2))
 		return infer_fail(c, E_OP_ATTRIBUTE, -1, "4 borders and 2 or no sizes", NULL);
 	for (int i = 0; i < 2 && x.rank == 4; i++) {
-		/* border: left, top, right, bottom */
+		/* border is in the order left, top, right, bottom; i = 0 is the height */
 		int64_t b = p->border.v[1 - i], e = p->border.v[3 - i], dim = x.dim[2 + i];
 		if (b < 0 || e < 0 || b > INT32_MAX || e > INT32_MAX || (scaled && p->scale.v[i] < 0))
 			return infer_fail(c, E_OP_ATTRIBUTE, -1, "borders and sizes of 0 or more",
@@ -623,127 +626,128 @@ static const struct field crop_attrs[] = {
 	FIELD(struct crop_params, scale, F_INTS, NULL, "height, width"),
 	{0}};
 
-const struct op ops_slice[] = {{.name = "Slice",
-				.since = 13,
-				.reduced = REDUCED_MOVES,
-				.in = slice_in,
-				.out = output_out,
-				.types = T_ALL_13,
-				.infer = slice_infer,
-				.flags = OP_READS_PART},
-			       OLD("Slice", 11, T_ALL_OLD),
-			       OLD("Slice", 10, T_ALL_OLD),
-			       {.name = "Slice",
-				.since = 1,
-				.in = data_in,
-				.out = output_out,
-				.types = T_ALL_OLD,
-				ATTRS(slice1_attrs, struct slice1_params),
-				.upgrade = slice1_upgrade},
-			       /* experimental below opset 10: Slice without steps */
-			       {.name = "DynamicSlice",
-				.since = 1,
-				.in = dynamic_slice_in,
-				.out = output_out,
-				.types = T_ALL_OLD,
-				.infer = slice_infer},
-			       {.name = "Split",
-				.since = 18,
-				.reduced = REDUCED_MOVES,
-				.in = split_in,
-				.out = outputs_out,
-				.types = T_ALL_13,
-				ATTRS(split_attrs, struct split_params),
-				.infer = split_infer,
-				.flags = OP_OPTIONAL_OUT},
-			       {.name = "Split",
-				.since = 13,
-				.in = split_in,
-				.out = outputs_out,
-				.types = T_ALL_13,
-				ATTRS(split13_attrs, struct split_params),
-				.upgrade = split13_upgrade},
-			       {.name = "Split",
-				.since = 11,
-				.in = input_in,
-				.out = outputs_out,
-				.types = T_ALL_OLD,
-				ATTRS(split2_attrs, struct split2_params),
-				.upgrade = split2_upgrade},
-			       {.name = "Split",
-				.since = 2,
-				.in = input_in,
-				.out = outputs_out,
-				.types = T_ALL_OLD,
-				ATTRS(split2_attrs, struct split2_params),
-				.upgrade = split2_upgrade},
-			       {.name = "Split",
-				.since = 1,
-				.in = split1_in,
-				.out = outputs_out,
-				ATTRS(split2_attrs, struct split2_params),
-				.upgrade = split1_upgrade},
-			       {.name = "Pad",
-				.since = 25,
-				.reduced = REDUCED_MOVES,
-				.in = pad_in,
-				.out = output_out,
-				ATTRS(pad_attrs, struct pad_params),
-				.infer = pad_infer},
-			       OLD("Pad", 24, T_ALL_24),
-			       OLD("Pad", 23, T_ALL_23),
-			       OLD("Pad", 21, T_ALL_21),
-			       OLD("Pad", 19, T_ALL_13),
-			       OLD("Pad", 18, T_ALL_13),
-			       {.name = "Pad", .since = 13, .in = pad13_in, .types = T_ALL_13},
-			       {.name = "Pad", .since = 11, .in = pad13_in, .types = T_NUMERIC},
-			       {.name = "Pad",
-				.since = 2,
-				.in = data_in,
-				.out = output_out,
-				.types = T_FLOATS,
-				ATTRS(pad2_attrs, struct pad2_params),
-				.upgrade = pad2_upgrade},
-			       {.name = "Pad",
-				.since = 1,
-				.in = data_in,
-				.out = output_out,
-				.types = T_FLOATS,
-				ATTRS(pad1_attrs, struct pad2_params),
-				.upgrade = pad2_upgrade},
-			       {.name = "Trilu",
-				.since = 14,
-				.in = trilu_in,
-				.out = output_out,
-				.types = T_ALL_13,
-				ATTRS(trilu_attrs, struct trilu_params),
-				.infer = trilu_infer},
-			       {.name = "Trilu",
-				MICROSOFT,
-				.in = ms_trilu_in,
-				.out = ms_trilu_out,
-				.types = T_ALL_13,
-				ATTRS(trilu_attrs, struct trilu_params),
-				.expand = "Y = Trilu(X, k?) {upper=$upper}"},
-			       {.name = "ReverseSequence",
-				.since = 28,
-				.in = reverse_in,
-				.out = output_out,
-				ATTRS(reverse_attrs, struct reverse_sequence_params),
-				.infer = reverse_sequence_infer},
-			       OLD("ReverseSequence", 10, T_ALL_OLD),
-			       {.name = "CenterCropPad",
-				.since = 18,
-				.in = center_in,
-				.out = output_out,
-				.types = T_ALL_13,
-				ATTRS(center_attrs, struct center_crop_pad_params),
-				.infer = center_crop_pad_infer},
-			       {.name = "Crop",
-				.since = 1,
-				.in = input_in,
-				.out = output_out,
-				.types = T_FLOATS,
-				ATTRS(crop_attrs, struct crop_params),
-				.infer = crop_infer},
-			       {0}};
+const struct op ops_slice[] = {
+	{.name = "Slice",
+	 .since = 13,
+	 .reduced = REDUCED_MOVES,
+	 .in = slice_in,
+	 .out = output_out,
+	 .types = T_ALL_13,
+	 .infer = slice_infer,
+	 .flags = OP_READS_PART},
+	OLD("Slice", 11, T_ALL_OLD),
+	OLD("Slice", 10, T_ALL_OLD),
+	{.name = "Slice",
+	 .since = 1,
+	 .in = data_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 ATTRS(slice1_attrs, struct slice1_params),
+	 .upgrade = slice1_upgrade},
+	/* an experimental operator of opset 1: Slice with inputs starts, ends and axes, without steps */
+	{.name = "DynamicSlice",
+	 .since = 1,
+	 .in = dynamic_slice_in,
+	 .out = output_out,
+	 .types = T_ALL_OLD,
+	 .infer = slice_infer},
+	{.name = "Split",
+	 .since = 18,
+	 .reduced = REDUCED_MOVES,
+	 .in = split_in,
+	 .out = outputs_out,
+	 .types = T_ALL_13,
+	 ATTRS(split_attrs, struct split_params),
+	 .infer = split_infer,
+	 .flags = OP_OPTIONAL_OUT},
+	{.name = "Split",
+	 .since = 13,
+	 .in = split_in,
+	 .out = outputs_out,
+	 .types = T_ALL_13,
+	 ATTRS(split13_attrs, struct split_params),
+	 .upgrade = split13_upgrade},
+	{.name = "Split",
+	 .since = 11,
+	 .in = input_in,
+	 .out = outputs_out,
+	 .types = T_ALL_OLD,
+	 ATTRS(split2_attrs, struct split2_params),
+	 .upgrade = split2_upgrade},
+	{.name = "Split",
+	 .since = 2,
+	 .in = input_in,
+	 .out = outputs_out,
+	 .types = T_ALL_OLD,
+	 ATTRS(split2_attrs, struct split2_params),
+	 .upgrade = split2_upgrade},
+	{.name = "Split",
+	 .since = 1,
+	 .in = split1_in,
+	 .out = outputs_out,
+	 ATTRS(split2_attrs, struct split2_params),
+	 .upgrade = split1_upgrade},
+	{.name = "Pad",
+	 .since = 25,
+	 .reduced = REDUCED_MOVES,
+	 .in = pad_in,
+	 .out = output_out,
+	 ATTRS(pad_attrs, struct pad_params),
+	 .infer = pad_infer},
+	OLD("Pad", 24, T_ALL_24),
+	OLD("Pad", 23, T_ALL_23),
+	OLD("Pad", 21, T_ALL_21),
+	OLD("Pad", 19, T_ALL_13),
+	OLD("Pad", 18, T_ALL_13),
+	{.name = "Pad", .since = 13, .in = pad13_in, .types = T_ALL_13},
+	{.name = "Pad", .since = 11, .in = pad13_in, .types = T_NUMERIC},
+	{.name = "Pad",
+	 .since = 2,
+	 .in = data_in,
+	 .out = output_out,
+	 .types = T_FLOATS,
+	 ATTRS(pad2_attrs, struct pad2_params),
+	 .upgrade = pad2_upgrade},
+	{.name = "Pad",
+	 .since = 1,
+	 .in = data_in,
+	 .out = output_out,
+	 .types = T_FLOATS,
+	 ATTRS(pad1_attrs, struct pad2_params),
+	 .upgrade = pad2_upgrade},
+	{.name = "Trilu",
+	 .since = 14,
+	 .in = trilu_in,
+	 .out = output_out,
+	 .types = T_ALL_13,
+	 ATTRS(trilu_attrs, struct trilu_params),
+	 .infer = trilu_infer},
+	{.name = "Trilu",
+	 MICROSOFT,
+	 .in = ms_trilu_in,
+	 .out = ms_trilu_out,
+	 .types = T_ALL_13,
+	 ATTRS(trilu_attrs, struct trilu_params),
+	 .expand = "Y = Trilu(X, k?) {upper=$upper}"},
+	{.name = "ReverseSequence",
+	 .since = 28,
+	 .in = reverse_in,
+	 .out = output_out,
+	 ATTRS(reverse_attrs, struct reverse_sequence_params),
+	 .infer = reverse_sequence_infer},
+	OLD("ReverseSequence", 10, T_ALL_OLD),
+	{.name = "CenterCropPad",
+	 .since = 18,
+	 .in = center_in,
+	 .out = output_out,
+	 .types = T_ALL_13,
+	 ATTRS(center_attrs, struct center_crop_pad_params),
+	 .infer = center_crop_pad_infer},
+	{.name = "Crop",
+	 .since = 1,
+	 .in = input_in,
+	 .out = output_out,
+	 .types = T_FLOATS,
+	 ATTRS(crop_attrs, struct crop_params),
+	 .infer = crop_infer},
+	{0}};

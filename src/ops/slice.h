@@ -24,22 +24,22 @@ struct crop_params {
 	struct ints border, scale;
 };
 
-/* What Slice takes per dimension of its input. */
+/* The elements that Slice takes along each dimension: from, from + step, ..., len of them. */
 struct slice_spec {
 	int64_t from[MAX_RANK], step[MAX_RANK], len[MAX_RANK];
 };
 /*
- * From the lists (axes, steps: NULL where left out) and the input's shape, which is known. NULL,
- * or what is wrong in words.
+ * Fill *out from the inputs of Slice (axes, steps: NULL if left out) and the shape of its data, which must be known.
+ * Returns NULL, or a text that says what is wrong.
  */
 const char *slice_spec(const struct shape *x, const struct int_list *starts,
 		       const struct int_list *ends, const struct int_list *axes,
 		       const struct int_list *steps, struct slice_spec *out);
 
-/* Elements that output k of n outputs takes of dim; -1 where it does not fit. */
+/* Size of output k when dim is split in n outputs of equal size, the last one smaller; -1 if that is impossible. */
 int64_t split_part(int64_t dim, int64_t n, int64_t k);
 
-/* Begin and end of each dimension from pads and axes (NULL: all); false where they do not fit. */
+/* Padding before and behind each dimension, from pads and axes (NULL: all); false if they do not fit the rank. */
 bool pad_spec(int rank, const struct int_list *pads, const struct int_list *axes, int64_t *begin,
 	      int64_t *end);
 

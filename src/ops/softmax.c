@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax and its like. */
+/* Softmax, LogSoftmax, Hardmax. */
 #include "ops/softmax.h"
 
 #include "ops/infer_util.h"
@@ -12,9 +12,7 @@ static const struct field attrs[] = {
 static const struct field old_attrs[] = {
 	FIELD(struct softmax, axis, F_INT, "1", "first of the dimensions that are taken as one"), {0}};
 
-/*
- * Below opset 13 all dimensions from axis on were one: flatten, softmax along the last, and back.
- */
+/* Below opset 13 all dims from axis on were normalized together: flatten to rank 2, softmax, reshape back. */
 static int upgrade_flat(struct edit *e)
 {
 	int64_t axis = ((const struct softmax *)e->node->params)->axis;

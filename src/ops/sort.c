@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that order elements or look for some of them. */
+/* Operators that sort or search: TopK, Unique, NonZero. */
 #include "ops/sort.h"
 
 #include "ops/infer_util.h"

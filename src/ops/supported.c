@@ -56,8 +56,8 @@ static void find_unsupported(struct groups *s, const struct graph *g)
 	}
 }
 
-/* Why there is no row: the operator is not known at all, or not at this version. */
-static const char *reason(struct diag *d, const struct node *n)
+/* Why the operator has no row: its domain is unknown, or it is known at later versions only; "" if neither. */
+static const char *unsupported_reason(struct diag *d, const struct node *n)
 {
 	const struct op *newest = op_newest(n->domain, n->type);
 
@@ -81,9 +81,9 @@ int ops_supported(const struct model *m, struct diag *d)
 		const char *domain = g->node->domain;
 		rows[n].label = fmt(d, "%s%s%s-%d", domain, *domain ? "::" : "", g->node->type,
 				    g->node->version);
-		rows[n].text =
-			fmt(d, "%" PRIu32 " node%s: %s%s%s", g->count, g->count > 1 ? "s" : "",
-			    g->names, g->count > NAMES_SHOWN ? ", ..." : "", reason(d, g->node));
+		rows[n].text = fmt(d, "%" PRIu32 " node%s: %s%s%s", g->count, g->count > 1 ? "s" : "",
+				   g->names, g->count > NAMES_SHOWN ? ", ..." : "",
+				   unsupported_reason(d, g->node));
 	}
 	if (s.n > n) {
 		rows[n] = (struct diag_row){"...", fmt(d, "and %zu more", s.n - n)};

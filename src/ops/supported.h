@@ -3,7 +3,7 @@
 #define OPS_SUPPORTED_H
 #include "ir/graph.h"
 
-/* Every operator of the model that this build has no row for, in one finding. */
+/* Report all operators of the model, bodies included, that this build has no row for, in one finding. 0 or -code. */
 int ops_supported(const struct model *m, struct diag *d);
 
 #endif

@@ -4,8 +4,8 @@
 #include <math.h>
 
 /*
- * Where output place o lies in the input; *outside for the cropping mode. In fp32, like the scales:
- * what is halfway between two elements for a scale of 0.6 is so in fp32 only.
+ * Coordinate in the input of output element o; *outside is set if tf_crop_and_resize puts it outside. Computed in fp32, as
+ * ONNX does: with a scale of 0.6, say, a coordinate is halfway between two elements only in fp32 rounding.
  */
 static double coordinate(const struct taps_axis *a, int64_t o, bool *outside)
 {
@@ -33,7 +33,7 @@ static double coordinate(const struct taps_axis *a, int64_t o, bool *outside)
 	return (double)at;
 }
 
-static double nearest(const struct taps_axis *a, double x)
+static double nearest_element(const struct taps_axis *a, double x)
 {
 	double f = floor(x);
 
@@ -68,8 +68,9 @@ int64_t taps_count(const struct resize *p, double scale)
 	return 2 * (int64_t)ceil((taps_linear(p) ? 1 : 2) / s);
 }
 
-/* n elements from `first` on around x, weighted by the filter; s stretches it. */
-static void weigh(const struct taps_axis *a, double x, int64_t n, int64_t *index, double *weight)
+/* Indices and weights of the n input elements around x. With antialias, a filter of a shrinking axis is widened by 1/scale. */
+static void filter_weights(const struct taps_axis *a, double x, int64_t n, int64_t *index,
+			   double *weight)
 {
 	double s = a->p->antialias && a->scale < 1 ? a->scale : 1, base = floor(x), sum = 0, kept = 0;
 	int64_t first = (int64_t)base - n / 2 + 1;
@@ -105,10 +106,10 @@ void taps_fill(const struct taps_axis *a, struct taps *t)
 			x = 0;
 		t->outside[o] = outside;
 		if (a->p->mode != RESIZE_NEAREST) {
-			weigh(a, x, t->n, index, weight);
+			filter_weights(a, x, t->n, index, weight);
 			continue;
 		}
-		double i = nearest(a, x);
+		double i = nearest_element(a, x);
 		index[0] = i < 0 ? 0 : i >= (double)a->in ? a->in - 1 : (int64_t)i;
 		weight[0] = 1;
 	}

@@ -2,17 +2,18 @@
 #ifndef OPS_TAPS_H
 #define OPS_TAPS_H
 /*
- * Resize, said axis by axis: which elements of the input, with which weights, make each place of the output.
- * What every kernel of Resize is made from.
+ * Resize axis by axis: each output element along an axis is a weighted sum of n input elements, its taps. Tables of taps
+ * are what all kernels of Resize work from.
  */
 #include "ops/resize.h"
 
 struct taps {
-	int64_t in, out, n; /* n taps for each of out places; 0: the axis stays */
-	int64_t *index;
-	double *weight;
-	bool *outside;
-	bool twice; /* every element two times */
+	int64_t in, out,
+		n; /* sizes of the axis; n: taps of each output element, 0: the axis is not resized */
+	int64_t *index; /* [out, n] */
+	double *weight; /* [out, n] */
+	bool *outside;	/* [out]: the element has the extrapolation value */
+	bool twice;	/* output elements 2i and 2i + 1 are input element i: nearest, scale 2 */
 };
 
 struct taps_axis {
@@ -22,15 +23,16 @@ struct taps_axis {
 };
 
 bool taps_linear(const struct resize *p);
-/* Taps a place has; scale at least what it will be in the run. */
+/* Number of taps of an output element for this scale. Antialiasing a shrinking axis needs more of them. */
 int64_t taps_count(const struct resize *p, double scale);
-/* t->in, out, n and room are set. */
+/* Fill index, weight, outside and twice; the caller has set in, out and n and allocated the arrays. */
 void taps_fill(const struct taps_axis *a, struct taps *t);
-/* Whether axis d changes at all. */
+/* Whether axis d is resized: it changes size, or scale and crop make it differ. */
 bool taps_change(const struct resize *p, const struct resize_sizes *r, const struct shape *x, int d);
 /*
- * The order of the passes, and their number: what gets smaller first, from the first axis on; then what
- * grows, from the last axis on. fixed: all from the last axis on.
+ * The order in which axes are resized one after the other; returns their number. Axes that shrink come first, from the
+ * first axis on, because they leave less work for the rest; then those that grow, from the last on. fixed: all from the
+ * last axis on, whatever their size.
  */
 int taps_order(int rank, const int64_t *in, const int64_t *out, const bool *changed, bool fixed,
 	       int *order);

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-/* How many words stay only a run can tell; shape [C] or [1, C]. */
+/* X is [C] or [1, C]; how many of the C strings remain is known only when the kernel has run. */
 static int normalizer_infer(struct infer *c)
 {
 	struct shape x = infer_shape(c, 0);

@@ -11,7 +11,7 @@ struct string_normalizer_params {
 	struct texts stopwords;
 };
 struct string_split_params {
-	const char *delimiter; /* NULL or "": whitespace */
+	const char *delimiter; /* NULL or "": split at whitespace */
 	int64_t maxsplit;      /* INT_ABSENT: no limit */
 };
 struct regex_params {

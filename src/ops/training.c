@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ai.onnx.preview.training: optimizers, and Gradient, which becomes the nodes of the derivative. */
+/* ai.onnx.preview.training: optimizers, and Gradient, which is replaced by nodes that compute the derivative. */
 #include "ops/training.h"
 
 #include "ops/infer_util.h"
@@ -9,16 +9,17 @@
 
 /* ---- Gradient ------------------------------------------------------------------------------------------ */
 
+/* State of reverse-mode differentiation of y by xs, walking back from y. */
 struct tape {
 	struct edit *e;
-	uint32_t nvalues, nnodes; /* before anything was added */
-	uint32_t *grad;		  /* by value: the derivative of y, or NO_VALUE */
-	uint32_t *uses; /* by node: edges from nodes between xs and y that are not gone through */
-	bool *between;	/* by node */
+	uint32_t nvalues, nnodes; /* number of values and nodes before derivative nodes were added */
+	uint32_t *grad;		  /* by value id: id of the derivative of y by it, or NO_VALUE */
+	uint32_t *uses; /* by node id: uses by nodes between xs and y that the walk has not handled yet */
+	bool *between; /* by node id: y depends on it, not only through xs */
 	uint32_t *queue, head, tail;
 };
 
-static uint32_t made(struct tape *t, const char *op, uint32_t a, uint32_t b)
+static uint32_t add_node(struct tape *t, const char *op, uint32_t a, uint32_t b)
 {
 	const uint32_t in[] = {a, b};
 	return edit_before(t->e, op, in, b == NO_VALUE ? 1 : 2, NULL);
@@ -38,15 +39,15 @@ static uint32_t ints(struct tape *t, const int64_t *v, int64_t n)
 	return graph_add_const(t->e->graph, "", tensor_i64(t->e->graph->arena, 1, v, n))->id;
 }
 
-static const struct vinfo *info(const struct tape *t, uint32_t v)
+static const struct vinfo *info_of(const struct tape *t, uint32_t v)
 {
 	return &t->e->graph->value[v]->info;
 }
 
-/* g, of the shape of node output y, summed over what input x was broadcast along. */
+/* *out: g, of the shape of y, summed over the dims along which x was broadcast to y, so that it has the shape of x. */
 static int unbroadcast(struct tape *t, uint32_t g, uint32_t x, uint32_t y, uint32_t *out)
 {
-	const struct shape *xs = &info(t, x)->shape, *ys = &info(t, y)->shape;
+	const struct shape *xs = &info_of(t, x)->shape, *ys = &info_of(t, y)->shape;
 	int64_t axes[MAX_RANK], n = 0;
 
 	*out = g;
@@ -60,25 +61,25 @@ static int unbroadcast(struct tape *t, uint32_t g, uint32_t x, uint32_t y, uint3
 		if (k < 0 || xs->dim[k] != ys->dim[i])
 			axes[n++] = i;
 	}
-	g = made(t, "ReduceSum", g, ints(t, axes, n));
-	*out = made(t, "Reshape", g, ints(t, xs->dim, xs->rank));
+	g = add_node(t, "ReduceSum", g, ints(t, axes, n));
+	*out = add_node(t, "Reshape", g, ints(t, xs->dim, xs->rank));
 	return 0;
 }
 
-/* Add g to the derivative by input i of n. */
-static int give(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
+/* Add g, of the shape of the output of n, to the derivative by input i of n. */
+static int add_gradient(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
 {
 	uint32_t x = n->in[i];
 	int err = unbroadcast(t, g, x, n->out[0], &g);
 
 	if (!err)
-		t->grad[x] = t->grad[x] == NO_VALUE ? g : made(t, "Add", t->grad[x], g);
+		t->grad[x] = t->grad[x] == NO_VALUE ? g : add_node(t, "Add", t->grad[x], g);
 	return err;
 }
 
-static uint32_t swapped(struct tape *t, uint32_t v)
+static uint32_t transpose_last_two(struct tape *t, uint32_t v)
 {
-	int rank = info(t, v)->shape.rank;
+	int rank = info_of(t, v)->shape.rank;
 	int64_t *perm = arena_new_n(t->e->graph->arena, int64_t, (size_t)(rank > 0 ? rank : 1));
 	void *params;
 	uint32_t out = edit_before(t->e, "Transpose", &v, 1, &params);
@@ -89,11 +90,11 @@ static uint32_t swapped(struct tape *t, uint32_t v)
 	return out;
 }
 
-/* Input i of a Transpose or Reshape: the way back. */
-static int give_moved(struct tape *t, const struct node *n, uint32_t g)
+/* Add g to the derivative by input 0 of a node that transposes or reshapes: g goes the way back. */
+static int add_moved_gradient(struct tape *t, const struct node *n, uint32_t g)
 {
 	uint32_t x = n->in[0];
-	const struct shape *s = &info(t, x)->shape;
+	const struct shape *s = &info_of(t, x)->shape;
 	uint32_t back;
 
 	if (!strcmp(n->op->name, "Transpose")) {
@@ -106,91 +107,96 @@ static int give_moved(struct tape *t, const struct node *n, uint32_t g)
 		if (perm->n >= 0)
 			((struct transpose_params *)params)->perm = (struct ints){inverse, perm->n};
 	} else if (shape_known(s)) {
-		back = made(t, "Reshape", g, ints(t, s->dim, s->rank));
+		back = add_node(t, "Reshape", g, ints(t, s->dim, s->rank));
 	} else {
-		back = made(t, "Reshape", g, made(t, "Shape", x, NO_VALUE));
+		back = add_node(t, "Reshape", g, add_node(t, "Shape", x, NO_VALUE));
 	}
-	t->grad[x] = t->grad[x] == NO_VALUE ? back : made(t, "Add", t->grad[x], back);
+	t->grad[x] = t->grad[x] == NO_VALUE ? back : add_node(t, "Add", t->grad[x], back);
 	return 0;
 }
 
-/* Factor of g for an elementwise function of x with result y; NO_VALUE: not known. */
-static uint32_t slope(struct tape *t, const char *op, uint32_t x, uint32_t y)
+/* The derivative dy/dx of an elementwise function y = op(x); NO_VALUE: not known. */
+static uint32_t elementwise_derivative(struct tape *t, const char *op, uint32_t x, uint32_t y)
 {
-	enum dtype type = (enum dtype)info(t, x)->type.dtype;
+	enum dtype type = (enum dtype)info_of(t, x)->type.dtype;
 
 	if (!strcmp(op, "Exp"))
 		return y;
 	if (!strcmp(op, "Log"))
-		return made(t, "Reciprocal", x, NO_VALUE);
+		return add_node(t, "Reciprocal", x, NO_VALUE);
 	if (!strcmp(op, "Sqrt"))
-		return made(t, "Div", scalar(t, 0.5, type), y);
+		return add_node(t, "Div", scalar(t, 0.5, type), y);
 	if (!strcmp(op, "Neg"))
 		return scalar(t, -1, type);
 	if (!strcmp(op, "Sin"))
-		return made(t, "Cos", x, NO_VALUE);
+		return add_node(t, "Cos", x, NO_VALUE);
 	if (!strcmp(op, "Cos"))
-		return made(t, "Neg", made(t, "Sin", x, NO_VALUE), NO_VALUE);
+		return add_node(t, "Neg", add_node(t, "Sin", x, NO_VALUE), NO_VALUE);
 	if (!strcmp(op, "Abs"))
-		return made(t, "Sign", x, NO_VALUE);
+		return add_node(t, "Sign", x, NO_VALUE);
 	if (!strcmp(op, "Relu"))
-		return made(t, "Sign", y, NO_VALUE);
+		return add_node(t, "Sign", y, NO_VALUE);
 	if (!strcmp(op, "Reciprocal"))
-		return made(t, "Neg", made(t, "Mul", y, y), NO_VALUE);
+		return add_node(t, "Neg", add_node(t, "Mul", y, y), NO_VALUE);
 	if (!strcmp(op, "Sigmoid"))
-		return made(t, "Mul", y, made(t, "Sub", scalar(t, 1, type), y));
+		return add_node(t, "Mul", y, add_node(t, "Sub", scalar(t, 1, type), y));
 	if (!strcmp(op, "Tanh"))
-		return made(t, "Sub", scalar(t, 1, type), made(t, "Mul", y, y));
+		return add_node(t, "Sub", scalar(t, 1, type), add_node(t, "Mul", y, y));
 	return NO_VALUE;
 }
 
-/* Derivative by input i of a node with two. */
-static int binary(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
+/* Propagate g to input i of a node with two inputs. */
+static int derive_binary(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
 {
 	const char *op = n->op->name;
 	uint32_t a = n->in[0], b = n->in[1], y = n->out[0];
-	enum dtype type = (enum dtype)info(t, a)->type.dtype;
+	enum dtype type = (enum dtype)info_of(t, a)->type.dtype;
 
 	if (!strcmp(op, "Add"))
-		return give(t, n, i, g);
+		return add_gradient(t, n, i, g);
 	if (!strcmp(op, "Sub"))
-		return give(t, n, i, i ? made(t, "Neg", g, NO_VALUE) : g);
+		return add_gradient(t, n, i, i ? add_node(t, "Neg", g, NO_VALUE) : g);
 	if (!strcmp(op, "Mul"))
-		return give(t, n, i, made(t, "Mul", g, i ? a : b));
+		return add_gradient(t, n, i, add_node(t, "Mul", g, i ? a : b));
 	if (!strcmp(op, "Div"))
-		return give(t, n, i,
-			    i ? made(t, "Neg", made(t, "Mul", g, made(t, "Div", y, b)), NO_VALUE)
-			      : made(t, "Div", g, b));
+		return add_gradient(t, n, i,
+				    i ? add_node(t, "Neg",
+						 add_node(t, "Mul", g, add_node(t, "Div", y, b)),
+						 NO_VALUE)
+				      : add_node(t, "Div", g, b));
 	if (!strcmp(op, "Pow") && i)
-		return give(t, n, i,
-			    made(t, "Mul", g, made(t, "Mul", y, made(t, "Log", a, NO_VALUE))));
+		return add_gradient(t, n, i,
+				    add_node(t, "Mul", g,
+					     add_node(t, "Mul", y, add_node(t, "Log", a, NO_VALUE))));
 	if (!strcmp(op, "Pow"))
-		return give(t, n, i,
-			    made(t, "Mul", g,
-				 made(t, "Mul", b,
-				      made(t, "Pow", a, made(t, "Sub", b, scalar(t, 1, type))))));
-	if (!strcmp(op, "MatMul") && info(t, a)->shape.rank >= 2 && info(t, b)->shape.rank >= 2)
-		return give(t, n, i,
-			    i ? made(t, "MatMul", swapped(t, a), g)
-			      : made(t, "MatMul", g, swapped(t, b)));
+		return add_gradient(
+			t, n, i,
+			add_node(t, "Mul", g,
+				 add_node(t, "Mul", b,
+					  add_node(t, "Pow", a,
+						   add_node(t, "Sub", b, scalar(t, 1, type))))));
+	if (!strcmp(op, "MatMul") && info_of(t, a)->shape.rank >= 2 && info_of(t, b)->shape.rank >= 2)
+		return add_gradient(t, n, i,
+				    i ? add_node(t, "MatMul", transpose_last_two(t, a), g)
+				      : add_node(t, "MatMul", g, transpose_last_two(t, b)));
 	return edit_fail(t->e, E_OP_UNSUPPORTED, "operators whose derivative is known", op);
 }
 
-static int derive(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
+static int derive_input(struct tape *t, const struct node *n, uint32_t i, uint32_t g)
 {
 	const char *op = n->op->name;
 
 	if (!strcmp(op, "Identity") || !strcmp(op, "Sum"))
-		return give(t, n, i, g);
+		return add_gradient(t, n, i, g);
 	if (!strcmp(op, "Reshape") || !strcmp(op, "Transpose") || !strcmp(op, "Squeeze") ||
 	    !strcmp(op, "Unsqueeze") || !strcmp(op, "Flatten"))
-		return i ? 0 : give_moved(t, n, g);
+		return i ? 0 : add_moved_gradient(t, n, g);
 	if (n->nin == 2)
-		return binary(t, n, i, g);
-	uint32_t f = n->nin == 1 ? slope(t, op, n->in[0], n->out[0]) : NO_VALUE;
+		return derive_binary(t, n, i, g);
+	uint32_t f = n->nin == 1 ? elementwise_derivative(t, op, n->in[0], n->out[0]) : NO_VALUE;
 	if (f == NO_VALUE)
 		return edit_fail(t->e, E_OP_UNSUPPORTED, "operators whose derivative is known", op);
-	return give(t, n, i, made(t, "Mul", g, f));
+	return add_gradient(t, n, i, add_node(t, "Mul", g, f));
 }
 
 static uint32_t producer(const struct tape *t, uint32_t v)
@@ -199,8 +205,8 @@ static uint32_t producer(const struct tape *t, uint32_t v)
 	return p < t->nnodes ? p : NO_NODE;
 }
 
-/* The nodes between y and xs (these marked in stop), and how often each is used there. */
-static void mark(struct tape *t, uint32_t y, const bool *stop)
+/* Find the nodes that y depends on, without going through xs (set in stop); count how often each is used by these. */
+static void find_nodes_between(struct tape *t, uint32_t y, const bool *stop)
 {
 	uint32_t first = stop[y] ? NO_NODE : producer(t, y);
 
@@ -224,8 +230,8 @@ static void mark(struct tape *t, uint32_t y, const bool *stop)
 	}
 }
 
-/* Whether anything of xs lies behind each node: others need no derivative. */
-static void reach(const struct tape *t, const bool *stop, bool *wanted)
+/* wanted: nodes that depend on one of xs; the others need no derivative. */
+static void find_wanted(const struct tape *t, const bool *stop, bool *wanted)
 {
 	for (bool again = true; again;) {
 		again = false;
@@ -259,7 +265,7 @@ static int walk_back(struct tape *t, uint32_t y, const bool *stop, const bool *w
 		for (uint32_t i = 0; i < n->nin; i++) {
 			uint32_t v = n->in[i], p = v == NO_VALUE ? NO_NODE : producer(t, v);
 			bool need = v != NO_VALUE && (stop[v] || (p != NO_NODE && wanted[p]));
-			int err = need && g != NO_VALUE ? derive(t, n, i, g) : 0;
+			int err = need && g != NO_VALUE ? derive_input(t, n, i, g) : 0;
 			if (err)
 				return err;
 			if (p != NO_NODE && !stop[v] && !--t->uses[p])
@@ -269,7 +275,7 @@ static int walk_back(struct tape *t, uint32_t y, const bool *stop, const bool *w
 	return 0;
 }
 
-static uint32_t named(const struct graph *g, const char *name, size_t n)
+static uint32_t value_named(const struct graph *g, const char *name, size_t n)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		if (strlen(g->value[i]->name) == n && !memcmp(g->value[i]->name, name, n))
@@ -277,17 +283,17 @@ static uint32_t named(const struct graph *g, const char *name, size_t n)
 	return NO_VALUE;
 }
 
-/* The outputs are the derivatives now; where y does not depend on an x, zeros. */
-static void give_outputs(struct tape *t, const uint32_t *xs, uint32_t nxs)
+/* Make the outputs of the Gradient node the derivatives: x - x, zeros, when y does not depend on x. */
+static void replace_outputs(struct tape *t, const uint32_t *xs, uint32_t nxs)
 {
 	struct node *n = t->e->node;
 	struct graph *g = t->e->graph;
 
 	for (uint32_t i = 0; i < nxs; i++) {
 		if (t->grad[xs[i]] == NO_VALUE)
-			t->grad[xs[i]] = made(t, "Sub", xs[i], xs[i]);
+			t->grad[xs[i]] = add_node(t, "Sub", xs[i], xs[i]);
 		if (i && i < n->nout && n->out[i] != NO_VALUE)
-			graph_replace(g, n->out[i], made(t, "Identity", t->grad[xs[i]], NO_VALUE));
+			graph_replace(g, n->out[i], add_node(t, "Identity", t->grad[xs[i]], NO_VALUE));
 	}
 	n->nout = 1;
 	edit_become(t->e, "Identity");
@@ -300,7 +306,7 @@ static int gradient_upgrade(struct edit *e)
 	struct graph *g = e->graph;
 	struct arena *a = g->arena;
 	struct tape t = {.e = e, .nvalues = g->nvalues, .nnodes = g->nnodes};
-	uint32_t y = p->y ? named(g, p->y, strlen(p->y)) : NO_VALUE,
+	uint32_t y = p->y ? value_named(g, p->y, strlen(p->y)) : NO_VALUE,
 		 nxs = p->xs.n > 0 ? (uint32_t)p->xs.n : 0;
 	uint32_t *xs = arena_new_n(a, uint32_t, nxs + 1);
 	bool *stop = arena_new_n(a, bool, g->nvalues + 1),
@@ -310,7 +316,7 @@ static int gradient_upgrade(struct edit *e)
 		return edit_fail(e, E_OP_ATTRIBUTE, "y and xs that name values of the graph",
 				 "others");
 	for (uint32_t i = 0; i < nxs; i++) {
-		xs[i] = named(g, p->xs.v[i].s, p->xs.v[i].n);
+		xs[i] = value_named(g, p->xs.v[i].s, p->xs.v[i].n);
 		if (xs[i] == NO_VALUE || xs[i] != e->node->in[i])
 			return edit_fail(e, E_OP_UNSUPPORTED,
 					 "inputs that are the values named by xs", "others");
@@ -322,13 +328,13 @@ static int gradient_upgrade(struct edit *e)
 	t.queue = arena_new_n(a, uint32_t, g->nnodes + 1);
 	for (uint32_t i = 0; i < g->nvalues; i++)
 		t.grad[i] = NO_VALUE;
-	mark(&t, y, stop);
-	reach(&t, stop, wanted);
-	t.grad[y] = made(&t, "Expand", scalar(&t, 1, (enum dtype)info(&t, y)->type.dtype),
-			 made(&t, "Shape", y, NO_VALUE));
+	find_nodes_between(&t, y, stop);
+	find_wanted(&t, stop, wanted);
+	t.grad[y] = add_node(&t, "Expand", scalar(&t, 1, (enum dtype)info_of(&t, y)->type.dtype),
+			     add_node(&t, "Shape", y, NO_VALUE));
 	int err = walk_back(&t, y, stop, wanted);
 	if (!err)
-		give_outputs(&t, xs, nxs);
+		replace_outputs(&t, xs, nxs);
 	return err;
 }
 
@@ -343,7 +349,10 @@ static int gradient_infer(struct infer *c)
 
 /* ---- optimizers ------------------------------------------------------------------------------------------ */
 
-/* Behind R and T: groups of equally many tensors: X, G, states; outputs: X and the states. */
+/*
+ * Inputs: R, T, then `groups` groups of n tensors each: the variables X, their gradients G, and the states. Outputs: the
+ * new X and the new states.
+ */
 static int update_infer(struct infer *c, uint32_t groups)
 {
 	uint32_t n = c->node->nin < 2 ? 0 : (c->node->nin - 2) / groups;

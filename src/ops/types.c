@@ -15,15 +15,15 @@ const struct slot *slot_at(const struct slot *slots, uint32_t i)
 
 enum { MAX_TVARS = 8 };
 
-/* What the type variables stand for in one node. */
+/* The types that the type variables are bound to in one node. */
 struct binding {
 	const char *tvar[MAX_TVARS];
 	struct type type[MAX_TVARS];
-	int slot[MAX_TVARS]; /* the input that bound it */
+	int slot[MAX_TVARS]; /* the input that bound the variable */
 	int n;
 };
 
-static struct type *bound(struct binding *b, const char *tvar)
+static struct type *bound_type(struct binding *b, const char *tvar)
 {
 	for (int i = 0; i < b->n; i++)
 		if (!strcmp(b->tvar[i], tvar))
@@ -63,7 +63,7 @@ static int check_counts(const struct infer *c, const struct op *op)
 	return 0;
 }
 
-static bool agree(struct type a, struct type b)
+static bool types_agree(struct type a, struct type b)
 {
 	return a.kind == V_NONE || b.kind == V_NONE ||
 	       (a.kind == b.kind && (a.dtype == b.dtype || !a.dtype || !b.dtype));
@@ -84,8 +84,8 @@ static int check_input(const struct infer *c, const struct op *op, uint32_t i, s
 				  type_str(a, v->type));
 	if (!s->tvar || s->heterogeneous)
 		return 0;
-	struct type *t = bound(b, s->tvar);
-	if (t && !agree(*t, v->type))
+	struct type *t = bound_type(b, s->tvar);
+	if (t && !types_agree(*t, v->type))
 		return infer_fail(
 			c, E_TYPE, (int)i,
 			fmt(c->diag, "%s as the other inputs of type %s", type_str(a, *t), s->tvar),
@@ -109,7 +109,7 @@ int infer_types(struct infer *c)
 	for (uint32_t i = 0; !err && i < c->node->nout; i++) {
 		struct vinfo *v = infer_out(c, i);
 		const struct slot *s = slot_at(op.out, i);
-		const struct type *t = s && s->tvar ? bound(&b, s->tvar) : NULL;
+		const struct type *t = s && s->tvar ? bound_type(&b, s->tvar) : NULL;
 		if (v && t && !s->heterogeneous)
 			v->type = *t;
 	}

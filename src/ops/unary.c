@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators of one tensor that look at each element by itself. */
+/* Elementwise operators of one tensor, Clip, Dropout, Identity, BitCast. */
 #include "ops/unary.h"
 
 #include "ops/infer_util.h"
@@ -15,7 +15,7 @@ static const struct slot x1[] = {SLOT("X", "T", T_FLOATS_BF | T_F8), SLOT_END};
 #define NEWEST(name_, since_, types_)                                                              \
 	.name = (name_), .since = (since_), .in = x, .out = y, .types = (types_),                  \
 	.infer = infer_same, .flags = OP_ELEMENTWISE
-/* opset 1: the attribute consumed_inputs, otherwise the same */
+/* The row of opset 1, which has the meaningless attribute consumed_inputs. */
 #define FIRST(name_)                                                                               \
 	{                                                                                          \
 		.name = (name_), .since = 1, .types = T_FLOATS, .in = x, .out = y,                 \
@@ -181,7 +181,7 @@ static int upgrade_dropout(struct edit *e)
 		edit_const_scalar(e, 1, (double)old->ratio, DT_F32);
 		node_set_in(e->graph, e->node, 2, graph_add_const(e->graph, "", yes)->id);
 	}
-	/* the mask had the data's type */
+	/* below opset 10 the mask had the type of the data, now it is bool: convert it */
 	if (e->old->since < 10 && node_out(e->graph, e->node, 1)) {
 		int64_t *to;
 		void *params;

@@ -24,11 +24,11 @@ struct is_inf {
 };
 struct dropout {
 	int64_t seed;	/* INT_ABSENT: any */
-	bool mask_zero; /* below opset 12 the mask was all zero in inference */
+	bool mask_zero; /* in inference the mask is all 0, as below opset 12, instead of all 1 */
 };
 struct image_scaler {
 	float scale;
-	struct floats bias; /* of each channel; none: 0 */
+	struct floats bias; /* one for each channel; empty: 0 */
 };
 struct bit_cast {
 	int64_t to;

@@ -4,21 +4,21 @@
 /* Upgrades that many operators share. */
 #include "ops/op.h"
 
-/* Opset 1 had a list for in-place buffers on most operators; it never meant anything to results. */
+/* In opset 1 most operators had the attribute consumed_inputs, a hint about in-place buffers without effect on results. */
 struct no_params {
 	struct ints consumed_inputs;
 };
 extern const struct field upgrade_consumed_attrs[];
 #define CONSUMED(type_) FIELD(type_, consumed_inputs, F_INTS, NULL, "no longer meaningful")
 
-/* The old params begin with the newest: what follows them is dropped. */
+/* An .upgrade: the old params struct begins with the members of the newest one, which are copied. */
 int upgrade_prefix(struct edit *e);
 /*
- * Channels that lie last: the node gets Transposes around it, from and to that layout, for input 0 and
- * output 0. Its own rank must be known.
+ * For a node whose attribute says that channels are last: put a Transpose before input 0 and after output 0, so that the
+ * node itself has the channels in dimension 1. The rank of input 0 must be known.
  */
 int edit_channels_first(struct edit *e);
-/* A value as a new constant of int64s of rank 1. */
+/* Add a constant of n int64s of rank 1; returns the id of the value. */
 uint32_t edit_ints(struct edit *e, const int64_t *v, int64_t n);
 
 #endif

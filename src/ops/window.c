@@ -5,24 +5,24 @@
 
 #include <inttypes.h>
 
-/* What sizes and pads may be: keeps every sum and product of two of them in range. */
-#define LIMIT (INT64_C(1) << 31)
+/* Sizes and pads must be below this, so that sums and products of two of them do not overflow. */
+#define SIZE_LIMIT (INT64_C(1) << 31)
 
-static const char *take_list(int64_t *to, const struct ints *v, int n, int64_t absent,
+static const char *read_list(int64_t *to, const struct ints *v, int n, int64_t absent,
 			     int64_t least, const char *name, struct diag *d)
 {
 	if (v->n >= 0 && v->n != n && v->n)
 		return fmt(d, "%s of %d numbers, not %" PRId64, name, n, v->n);
 	for (int i = 0; i < n; i++) {
 		to[i] = v->n > 0 ? v->v[i] : absent;
-		if (to[i] < least || to[i] >= LIMIT)
+		if (to[i] < least || to[i] >= SIZE_LIMIT)
 			return fmt(d, "%s from %" PRId64 " to %" PRId64 ", not %" PRId64, name,
-				   least, LIMIT - 1, to[i]);
+				   least, SIZE_LIMIT - 1, to[i]);
 	}
 	return NULL;
 }
 
-static const char *take_kernel(struct window *w, const struct window_attrs *a,
+static const char *read_kernel(struct window *w, const struct window_attrs *a,
 			       const struct shape *weight, struct diag *d)
 {
 	const char *bad;
@@ -32,14 +32,14 @@ static const char *take_kernel(struct window *w, const struct window_attrs *a,
 	if (a->kernel_shape.n <= 0 && weight) {
 		for (int i = 0; i < w->n; i++) {
 			w->kernel[i] = weight->rank >= 0 ? weight->dim[i + 2] : DIM_UNKNOWN;
-			if (w->kernel[i] == 0 || w->kernel[i] >= LIMIT)
+			if (w->kernel[i] == 0 || w->kernel[i] >= SIZE_LIMIT)
 				return "a kernel of at least 1";
 		}
 		return NULL;
 	}
 	if (a->kernel_shape.n <= 0)
 		return "a kernel_shape";
-	bad = take_list(w->kernel, &a->kernel_shape, w->n, 1, 1, "kernel_shape", d);
+	bad = read_list(w->kernel, &a->kernel_shape, w->n, 1, 1, "kernel_shape", d);
 	for (int i = 0; !bad && weight && weight->rank >= 0 && i < w->n; i++)
 		if (weight->dim[i + 2] >= 0 && weight->dim[i + 2] != w->kernel[i])
 			bad = fmt(d, "kernel_shape %" PRId64 " as the weights say, not %" PRId64,
@@ -54,10 +54,10 @@ const char *window_lists(struct window *w, const struct window_attrs *a, int n,
 	const char *bad;
 
 	w->n = n;
-	if ((bad = take_kernel(w, a, weight, d)) ||
-	    (bad = take_list(w->stride, &a->strides, n, 1, 1, "strides", d)) ||
-	    (bad = take_list(w->dilation, &a->dilations, n, 1, 1, "dilations", d)) ||
-	    (bad = take_list(pads, &a->pads, 2 * n, 0, -LIMIT + 1, "pads", d)))
+	if ((bad = read_kernel(w, a, weight, d)) ||
+	    (bad = read_list(w->stride, &a->strides, n, 1, 1, "strides", d)) ||
+	    (bad = read_list(w->dilation, &a->dilations, n, 1, 1, "dilations", d)) ||
+	    (bad = read_list(pads, &a->pads, 2 * n, 0, -SIZE_LIMIT + 1, "pads", d)))
 		return bad;
 	for (int i = 0; i < n; i++) {
 		w->begin[i] = a->auto_pad == PAD_NOTSET ? pads[i] : 0;
@@ -91,7 +91,7 @@ const char *window_set(struct window *w, const struct window_attrs *a, const str
 	for (int i = 0; i < w->n; i++) {
 		bool same = a->auto_pad == PAD_SAME_UPPER || a->auto_pad == PAD_SAME_LOWER;
 		w->in[i] = x->dim[i + 2];
-		if (w->in[i] >= LIMIT)
+		if (w->in[i] >= SIZE_LIMIT)
 			return fmt(d, "a dimension below 2^31, not %" PRId64, w->in[i]);
 		if (w->in[i] < 0 || w->kernel[i] < 0) {
 			int64_t keep = (w->kernel[i] - 1) * w->dilation[i];

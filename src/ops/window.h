@@ -2,21 +2,21 @@
 #ifndef OPS_WINDOW_H
 #define OPS_WINDOW_H
 /*
- * The sliding window that convolutions and poolings share: their attributes, and what these
- * come to for an input shape. Used by shape functions and by kernels alike.
+ * The sliding window of convolutions and poolings: its attributes, and sizes and pads along each axis for an input
+ * shape. Shape functions and kernels both use it.
  */
 #include "ops/op.h"
 
 enum auto_pad { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID };
 #define AUTO_PAD_CHOICES "NOTSET|SAME_UPPER|SAME_LOWER|VALID"
 
-/* The same fields, in the same order, begin infer::Conv's params. */
+/* Must begin as struct fused_conv, the params of infer::Conv, does: same members in the same order. */
 struct window_attrs {
 	int auto_pad; /* enum auto_pad */
 	struct ints dilations, kernel_shape, pads, strides;
 };
 
-/* Rows for the attributes of a params struct that holds a struct window_attrs named `window`. */
+/* Attribute rows for a params struct type_ that has a struct window_attrs named `window`. */
 #define WINDOW_FIELD(type_, member, ftype_, def_, help_)                                           \
 	{                                                                                          \
 		.name = #member, .type = (ftype_), .off = offsetof(type_, window.member),          \
@@ -35,7 +35,7 @@ struct window_attrs {
 		WINDOW_FIELD(type_, pads, F_INTS, NULL, "begin of each axis, then end of each axis"), \
 		WINDOW_FIELD(type_, strides, F_INTS, NULL, "step of the window")
 
-/* One window; everything per spatial axis. Unknown sizes (input shape not known) are below 0. */
+/* A window over n spatial axes; in and out are sizes of input and output, begin and end are pads. Unknown sizes are below 0. */
 struct window {
 	int n; /* spatial axes */
 	int64_t in[MAX_RANK], out[MAX_RANK], kernel[MAX_RANK];
@@ -44,13 +44,12 @@ struct window {
 };
 
 /*
- * Fill *w for input x [N, C, spatial...]. weight: its dims from 2 on are the kernel where
- * kernel_shape is absent (NULL: kernel_shape must be there). NULL, or what is wrong in words
- * (for .expected; d as in fmt).
+ * Fill *w for input x [N, C, spatial...]. Without kernel_shape the dims of weight from 2 on are the kernel size; weight
+ * NULL: kernel_shape is required. ceil: ceil_mode. Returns NULL, or what was expected (text in the arena of d).
  */
 const char *window_set(struct window *w, const struct window_attrs *a, const struct shape *x,
 		       const struct shape *weight, bool ceil, struct diag *d);
-/* The elementary parts of it: lists with defaults, checked. out and auto pads are left undone. */
+/* The part of window_set that needs no input: checked attributes with defaults. Leaves in, out and automatic pads unset. */
 const char *window_lists(struct window *w, const struct window_attrs *a, int n,
 			 const struct shape *weight, struct diag *d);
 

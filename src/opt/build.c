@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The making of a replacement: values by var, nodes made so far. */
+/* State while the nodes of a replacement or expansion are created. */
 struct build {
 	struct match *m;
 	struct rewriter *w;
@@ -17,7 +17,7 @@ struct build {
 	const struct origin *origin;
 	uint32_t value[MAX_NAMES];
 	bool bound[MAX_NAMES];
-	uint32_t first; /* node ids from here on are ours */
+	uint32_t first; /* nodes with this id and above belong to the replacement */
 };
 
 static int fault(const struct build *b, const char *what)
@@ -35,7 +35,7 @@ static enum dtype dtype_of(const struct build *b, uint32_t id)
 	return (enum dtype)b->g->value[id]->info.type.dtype;
 }
 
-/* Dimension k (from the end where negative) of the value of var; -1 where it is not known. */
+/* Dimension k (negative: counted from the end) of the value of var; -1 if it is not known. */
 static int64_t dim_of(const struct build *b, int var, int64_t k)
 {
 	uint32_t id = b->bound[var] ? b->value[var] : NO_VALUE;
@@ -48,7 +48,7 @@ static int64_t dim_of(const struct build *b, int var, int64_t k)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* The node whose attribute a text names: "$axis", "c.axis"; *text moves to the attribute's name. */
+/* The node whose attribute a text such as "$axis" or "c.axis" names; *text moves on to the name of the attribute. */
 static const struct node *attr_owner(const struct build *b, const char **text)
 {
 	const char *p = *text, *dot = strchr(p, '.');
@@ -92,7 +92,7 @@ static bool dim_number(const struct build *b, const char *name, size_t n, const 
 	return *v >= 0;
 }
 
-/* One factor: a number, "@s", "@q[1]", "$axis", "c.axis"; *p moves behind it. */
+/* Value of one factor, which is a number, "@s", "@q[1]", "$axis" or "c.axis"; *p moves behind it. */
 static bool factor(const struct build *b, const char **p, double *v)
 {
 	char *end;
@@ -124,7 +124,7 @@ static bool factor(const struct build *b, const char **p, double *v)
 	return true;
 }
 
-/* Numbers, attributes and constants, multiplied and divided. */
+/* Value of a text of factors joined by * and /, such as "1/@s*2"; false if one is not known. */
 static bool product(const struct build *b, const char *p, double *v)
 {
 	double w;
@@ -176,14 +176,14 @@ static bool is_literal(const struct term *t)
 	return t->kind == TERM_NUMBER || t->kind == TERM_LIST || t->kind == TERM_ATTR;
 }
 
-/* The only type in a mask, or DT_NONE. */
+/* The element type if the mask has exactly one, else DT_NONE. */
 static enum dtype only_type(uint64_t mask)
 {
 	return mask && !(mask & (mask - 1)) && mask < T_SEQ ? (enum dtype)__builtin_ctzll(mask)
 							    : DT_NONE;
 }
 
-/* Element type of a constant in slot i of op, whose other inputs are made. */
+/* Element type of a literal that becomes input i of op: the type of another input with the same type variable, if any. */
 static enum dtype literal_type(const struct build *b, const struct op *op, uint32_t i,
 			       const uint32_t *in, uint32_t nin, enum dtype otherwise)
 {
@@ -312,7 +312,7 @@ static int build_term(struct build *b, const struct term *t, uint32_t *out)
 	return is_literal(t) ? literal(b, t, DT_NONE, out) : 0;
 }
 
-/* Type of what is being replaced, for constants that nothing else gives a type. */
+/* Element type of the value that is replaced: literals have it if no other input tells their type. */
 static enum dtype result_type(const struct build *b)
 {
 	const struct node *n = b->m->self ? b->m->self : b->m->matched[0];
@@ -337,8 +337,8 @@ static int build_args(struct build *b, const struct term *t, uint32_t *in)
 	return r;
 }
 
-/* An operator vanishes where an input that it must have was left out. */
-static bool vanishes(const struct term *t, const uint32_t *in, uint32_t *instead)
+/* Whether the operator is dropped because a required input was left out; *instead: its first given input, which replaces it. */
+static bool is_dropped(const struct term *t, const uint32_t *in, uint32_t *instead)
 {
 	const struct slot *slots = op_resolved(t->ops[0]).in;
 	bool gone = false;
@@ -389,7 +389,7 @@ static int build_op(struct build *b, const struct term *t, uint32_t *out, uint32
 
 	if (r)
 		return r;
-	if (nout == 1 && vanishes(t, in, out))
+	if (nout == 1 && is_dropped(t, in, out))
 		return 0;
 	return add_node(b, t, in, out, nout);
 }
@@ -418,8 +418,8 @@ static int build_statements(struct build *b)
 
 /* ---- putting it in place --------------------------------------------------------------------- */
 
-/* Whether a value that was made can stand for the old one, as far as both are known. */
-static const char *differs(const struct build *b, uint32_t old, uint32_t new)
+/* Why value `new` cannot replace `old`: a different type or shape, as far as known; NULL if it can. */
+static const char *why_not_replaceable(const struct build *b, uint32_t old, uint32_t new)
 {
 	const struct value *o = b->g->value[old], *n = b->g->value[new];
 
@@ -445,7 +445,7 @@ static void replace(struct build *b, uint32_t old, uint32_t new)
 	if (n->producer != NO_NODE && n->producer >= b->first) {
 		struct vinfo better = n->info;
 		n->name = o->name;
-		/* what the file or an earlier form knew better stays known */
+		/* keep dims that were known of the old value and are not of the new one */
 		for (int i = 0; i < better.shape.rank && better.shape.rank == o->info.shape.rank; i++)
 			if (better.shape.dim[i] == DIM_UNKNOWN)
 				n->info.shape.dim[i] = o->info.shape.dim[i];
@@ -455,7 +455,7 @@ static void replace(struct build *b, uint32_t old, uint32_t new)
 	graph_replace(b->g, old, new);
 }
 
-static void undo(struct build *b)
+static void remove_built(struct build *b)
 {
 	for (uint32_t i = b->g->nnodes; i-- > b->first;)
 		if (!b->g->node[i]->dead)
@@ -478,7 +478,7 @@ static void remove_matched(struct build *b)
 	}
 }
 
-/* Outputs of the pattern by name: each must have been made and fit. */
+/* Check that the replacement defines all outputs of the pattern with fitting type and shape; put: replace them. */
 static int check_outputs(struct build *b, bool put)
 {
 	const struct pattern *p = b->m->rule->from;
@@ -492,7 +492,7 @@ static int check_outputs(struct build *b, bool put)
 			if (new == NO_VALUE || new == old)
 				return fault(b, "an output that is not defined");
 			if (!put)
-				b->m->why = differs(b, old, new);
+				b->m->why = why_not_replaceable(b, old, new);
 			if (b->m->why)
 				return 0;
 			if (put)
@@ -502,7 +502,7 @@ static int check_outputs(struct build *b, bool put)
 	return 1;
 }
 
-/* Patterns' roots are named anew by the replacement: their old ids are the match's. */
+/* The outputs of the pattern are defined anew by the replacement; the match keeps the ids of the old values. */
 static void unbind_outputs(struct build *b)
 {
 	const struct pattern *p = b->m->rule->from;
@@ -542,7 +542,7 @@ int match_build(struct match *m)
 	if (!r)
 		r = check_outputs(&b, false);
 	if (r <= 0) {
-		undo(&b);
+		remove_built(&b);
 		if (r)
 			m->why = "the replacement cannot be made";
 		return 0;
@@ -588,7 +588,10 @@ static void enter_slots(struct names *vars, const struct slot *slots)
 			vars->name[vars->n++] = s->name;
 }
 
-/* Outputs by slot name; where input and output share one (X -> X), the text's last word counts. */
+/*
+ * Replace the outputs of n by the values that the expansion defines under the names of the output slots. If an input
+ * has the same name, the definition that comes last in the text counts.
+ */
 static int take_outputs(struct build *b, struct node *n, const struct slot *slots,
 			const struct names *vars)
 {
@@ -600,9 +603,9 @@ static int take_outputs(struct build *b, struct node *n, const struct slot *slot
 		if (k == NO_VAR || !b->bound[k] || b->value[k] == NO_VALUE)
 			return fault(b, fmt(b->w->diag, "output %u is not defined", i));
 		uint32_t new = b->value[k];
-		const char *why = differs(b, n->out[i], new);
+		const char *why = why_not_replaceable(b, n->out[i], new);
 		if (why && b->g->value[n->out[i]]->is_output && b->g->value[new]->producer < b->first) {
-			/* an output of the graph keeps a node of its own */
+			/* the new value existed before: an output of the graph needs a node that produces it */
 			struct term id = {
 				.kind = TERM_OP, .ops = {op_named("Identity")}, .nops = 1, .nargs = 1};
 			uint32_t from = new;

@@ -5,10 +5,13 @@
 
 #include <string.h>
 
-/* Equal nodes become one; equal small constants too, so that nodes over them become equal. */
+/*
+ * Common subexpressions: equal nodes are merged, and before them equal constants of up to CONST_BYTES, so that nodes that
+ * read them become equal.
+ */
 enum { CONST_BYTES = 4096 };
 
-/* Chained hash table over ids: heads by bucket, next by id. */
+/* Hash table of ids with chains: head by bucket, next by entry. An entry is id + 1; 0 ends a chain. */
 struct table {
 	uint32_t *head, *next;
 	uint32_t mask;
@@ -21,7 +24,7 @@ static struct table table_new(struct arena *a, uint32_t ids)
 	while (t.mask < ids)
 		t.mask = 2 * t.mask + 1;
 	t.head = arena_new_n(a, uint32_t, (size_t)t.mask + 1);
-	return t; /* entries are id + 1; 0 ends */
+	return t;
 }
 
 static uint64_t hash_const(const struct tensor *t)
@@ -79,7 +82,7 @@ static bool same_node(const struct node *a, const struct node *b)
 	       params_same(a->op, a->params, b->params);
 }
 
-/* Take over b's outputs; false where both are outputs of the graph. */
+/* Replace the outputs of b by those of a; false if they cannot be, because b's is an output of the graph. */
 static bool merge(struct graph *g, struct node *a, struct node *b)
 {
 	for (uint32_t i = 0; i < a->nout; i++) {

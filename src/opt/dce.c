@@ -6,7 +6,7 @@ static bool unused(const struct value *v)
 	return !v->nusers && !v->is_output;
 }
 
-/* Outputs that nobody uses are not asked for, of operators whose kernels can do without. */
+/* Leave out unused outputs, if the operator allows outputs to be left out: kernels then save their computation. */
 static int drop_outputs(struct graph *g, struct node *n)
 {
 	int changes = 0;

@@ -25,7 +25,7 @@ int pass_expand(struct optimizer *o, struct graph *g)
 	struct rewriter w = opt_rewriter(&made);
 	int changes = 0, r;
 
-	/* expansions may expand again: what they make comes behind */
+	/* new nodes are appended to the list, so the loop reaches them and expands them in turn */
 	for (uint32_t i = 0; i < g->nnodes; i++) {
 		struct node *n = g->node[i];
 		if (n->dead || !n->op || !expands(o, g, n))

@@ -5,24 +5,24 @@
 #include <string.h>
 
 /*
- * Nodes whose outputs are known become constants. Larger ones than inference evaluates (weights
- * times a folded scale) are evaluated here, within a budget: a result may be this large, or a few
- * times as large as what went in (weights that are stored in a smaller type).
+ * Constant folding. Nodes whose outputs inference knows become constants; nodes on larger constants, such as weights
+ * times a folded scale, are evaluated here. A result may have FOLD_BYTES, or FOLD_GROWTH times the bytes of the inputs,
+ * because weights may be stored in a smaller type.
  */
 enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4 };
 
-/* While a graph is folded: results that nothing but folded nodes uses are given back. */
+/* State while a graph is folded. Results that only folded nodes read are freed as soon as these are folded. */
 struct folding {
 	struct optimizer *o;
 	struct graph *g;
-	struct temporary **of; /* by value id; NULL: not ours */
+	struct temporary **of; /* by value id: the result that holds it; NULL: not made here */
 	bool all;
 };
 
-/* The outputs of one evaluated node, in memory of their own. */
+/* The outputs of one evaluated node, in an arena that is freed when none of them is needed any more. */
 struct temporary {
 	struct arena arena;
-	uint32_t left; /* outputs that are still needed */
+	uint32_t left; /* number of outputs that are still needed */
 };
 
 static bool inputs_constant(const struct graph *g, const struct node *n, size_t *bytes)
@@ -67,8 +67,11 @@ static bool outputs_known(const struct graph *g, const struct node *n)
 	return any;
 }
 
-/* A view of a constant is that constant under another shape: its bytes may lie in the model's file. */
-static bool alias(struct folding *f, const struct node *n)
+/*
+ * Give the output of a view (Reshape, ...) of a constant the bytes of that constant under another shape. No copy: weights
+ * may be mapped from the model file.
+ */
+static bool fold_view(struct folding *f, const struct node *n)
 {
 	struct graph *g = f->g;
 	const struct value *x = node_in(g, n, 0);
@@ -89,8 +92,8 @@ static bool alias(struct folding *f, const struct node *n)
 	return true;
 }
 
-/* Run the node in memory of its own, which its outputs share. */
-static bool run(struct folding *f, const struct node *n)
+/* Evaluate the node; its outputs share a new struct temporary. False if it cannot be evaluated. */
+static bool evaluate_node(struct folding *f, const struct node *n)
 {
 	struct arena *scratch = &f->o->scratch;
 	const struct tensor **in = arena_new_n(scratch, const struct tensor *, n->nin + 1);
@@ -99,7 +102,7 @@ static bool run(struct folding *f, const struct node *n)
 
 	for (uint32_t i = 0; i < n->nin; i++)
 		in[i] = node_in(f->g, n, i) ? node_in(f->g, n, i)->init : NULL;
-	/* what cannot be evaluated stays, and says why when it runs */
+	/* a node that fails stays in the graph and reports its error when the model runs */
 	struct diag quiet = {0};
 	int r = eval_node(f->o->cpu, f->g, n, in, out, &t->arena, &quiet);
 	diag_free(&quiet);
@@ -118,22 +121,22 @@ static bool run(struct folding *f, const struct node *n)
 	return true;
 }
 
-/* Whether the outputs are known now. */
+/* Make the outputs known if possible and allowed; whether they are. */
 static bool evaluate(struct folding *f, struct node *n)
 {
 	struct graph *g = f->g;
 	size_t bytes = 0;
 
-	if (outputs_known(g, n) || alias(f, n))
+	if (outputs_known(g, n) || fold_view(f, n))
 		return true;
 	if (n->op->flags & (OP_RANDOM | OP_CONTROL | OP_HOST_VALUES) ||
 	    !inputs_constant(g, n, &bytes) || !within_budget(g, n, bytes))
 		return false;
-	return run(f, n) && outputs_known(g, n);
+	return evaluate_node(f, n) && outputs_known(g, n);
 }
 
-/* A result that nobody uses any more. */
-static void release(struct folding *f, uint32_t id)
+/* Free the memory of value `id` if nothing uses it any more and none of the outputs that share it. */
+static void release_result(struct folding *f, uint32_t id)
 {
 	struct temporary *t = f->of[id];
 	struct value *v = f->g->value[id];
@@ -147,8 +150,8 @@ static void release(struct folding *f, uint32_t id)
 		arena_free(&t->arena);
 }
 
-/* The node's outputs are constants; it goes. */
-static void settle(struct folding *f, struct node *n)
+/* Make the known outputs of the node constants of the graph and remove the node. */
+static void replace_by_constants(struct folding *f, struct node *n)
 {
 	for (uint32_t k = 0; k < n->nout; k++) {
 		struct value *v = node_out(f->g, n, k);
@@ -158,7 +161,7 @@ static void settle(struct folding *f, struct node *n)
 	graph_remove_node(f->g, n);
 	for (uint32_t k = 0; k < n->nin; k++)
 		if (n->in[k] != NO_VALUE)
-			release(f, n->in[k]);
+			release_result(f, n->in[k]);
 }
 
 /* Products for which a rule of rules/matmul.c makes a Transpose before input 1 an attribute. */
@@ -169,8 +172,8 @@ static bool takes_transposed_weight(const struct op *op)
 }
 
 /*
- * A transposed weight of a product stays until the rules had their turn: they turn it into an
- * attribute, which costs no copy.
+ * Whether a Transpose of a constant weight is kept for now: a rule will turn it into an attribute of the products that
+ * read it, which needs no transposed copy of the weight.
  */
 static bool left_to_rules(const struct graph *g, const struct node *n)
 {
@@ -195,7 +198,7 @@ static int fold(struct optimizer *o, struct graph *g, bool all)
 		struct node *n = g->node[g->order[i]];
 		if (n->nsub || (!all && left_to_rules(g, n)) || !evaluate(&f, n))
 			continue;
-		settle(&f, n);
+		replace_by_constants(&f, n);
 		changes++;
 	}
 	for (uint32_t i = 0; i < g->nvalues; i++)

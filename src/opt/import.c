@@ -47,7 +47,7 @@ void opt_set_const(struct optimizer *o, struct graph *g, struct value *v, const 
 	x->info[v->id] = v->info;
 }
 
-/* Where inference cannot tell, what the file declares stands. */
+/* Fill what inference left unknown in v from the type and shape that the file declares. */
 static void take_declared(struct vinfo *v, const struct vinfo *declared)
 {
 	if (v->type.kind == V_NONE)
@@ -62,8 +62,8 @@ static void take_declared(struct vinfo *v, const struct vinfo *declared)
 }
 
 /*
- * A dimension that cannot be told gets a name of its own, so that what depends on it is known to
- * agree. Not in bodies: there a value has another size in every turn.
+ * Give each unknown dimension a new symbol, so that dims derived from the same one are known to be equal. Not in bodies,
+ * where a value may have another size in each iteration.
  */
 static void name_unknown(struct optimizer *o, const struct graph *g, struct vinfo *v)
 {
@@ -168,8 +168,8 @@ static void drop_use(struct value *v, uint32_t node)
 	}
 }
 
-/* Whether a body still needs what it captures as its value v. */
-static bool needed(const struct graph *s, const struct value *v)
+/* Whether body s still uses its captured value v. A captured value that became a constant is not needed. */
+static bool capture_needed(const struct graph *s, const struct value *v)
 {
 	if (v->init)
 		return false;
@@ -188,7 +188,7 @@ int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n)
 		struct graph *s = n->sub[k];
 		uint32_t left = 0;
 		for (uint32_t j = 0; j < s->ncap; j++) {
-			if (!needed(s, s->value[s->in[s->nin + j]]))
+			if (!capture_needed(s, s->value[s->in[s->nin + j]]))
 				continue;
 			s->in[s->nin + left] = s->in[s->nin + j];
 			s->capture[left++] = s->capture[j];
@@ -215,8 +215,8 @@ int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n)
 
 /* ---- import ---------------------------------------------------------------------------------- */
 
-/* What of a formal input holds for every turn of a loop: type and rank. */
-static void take_formal(struct value *v, const struct vinfo *in)
+/* Set type and rank of a formal input of a body; its dims and elements may change from one iteration to the next. */
+static void set_formal(struct value *v, const struct vinfo *in)
 {
 	struct vinfo f = *in;
 
@@ -227,16 +227,13 @@ static void take_formal(struct value *v, const struct vinfo *in)
 	take_declared(&v->info, &f);
 }
 
-/*
- * A branch that is not taken may be wrong for the shapes at hand: what does not fit there is no
- * fault until it runs.
- */
-static bool is_choice(const struct node *n)
+/* Whether some bodies of the node may never run. Shapes that do not fit in such a branch are no error until it runs. */
+static bool may_skip_bodies(const struct node *n)
 {
 	return op_flags(n->op) & OP_BRANCHES;
 }
 
-/* A body is imported when its owner is inferred: by then its inputs are known. */
+/* Called before body k is inferred: import it, since its formal inputs are known by now. */
 static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, void *arg)
 {
 	struct optimizer *o = arg;
@@ -244,10 +241,10 @@ static int prepare_body(struct infer *c, uint32_t k, const struct vinfo *in, voi
 
 	if (opt_info(o, s)->imported)
 		return 0;
-	opt_info(o, s)->tolerant = opt_info(o, c->graph)->tolerant || is_choice(c->node);
+	opt_info(o, s)->tolerant = opt_info(o, c->graph)->tolerant || may_skip_bodies(c->node);
 	for (uint32_t i = 0; in && i < s->nin; i++) {
 		struct value *v = s->value[s->in[i]];
-		take_formal(v, &in[i]);
+		set_formal(v, &in[i]);
 		opt_info(o, s)->info[v->id] = v->info;
 	}
 	int r = pass_import(o, s);
@@ -262,7 +259,7 @@ static int upgrade(struct optimizer *o, struct graph *g, struct node *n)
 	for (int i = 0; i < MAX_UPGRADES; i++) {
 		const struct op *newest = op_named(op_qualified(n->op)), *before = n->op;
 		old = op_resolved(n->op);
-		if (!old.upgrade) { /* the newest row of an operator that was replaced has one too */
+		if (!old.upgrade) { /* loop: an upgrade may lead to an operator whose row, even the newest, has an upgrade itself */
 			n->op = newest;
 			return done;
 		}
@@ -295,7 +292,7 @@ static bool inputs_done(const struct graph *g, const struct node *n, const bool 
 	return true;
 }
 
-/* The node and what its upgrade put around it (ids from first on), in the order of their edges. */
+/* Infer the node and the nodes that its upgrade added (ids from `first` on), each after the nodes it reads from. */
 static int infer_around(struct optimizer *o, struct graph *g, struct node *n, uint32_t first)
 {
 	uint32_t count = g->nnodes - first + 1, left = count;
@@ -324,10 +321,10 @@ static int import_node(struct optimizer *o, struct graph *g, struct node *n);
 
 /* ---- an If whose condition is known ---------------------------------------------------------- */
 
-/* The body that is taken, or NULL where only the run can tell. */
+/* The branch of an If that will run, or NULL if the condition is not constant. */
 static struct graph *taken_branch(const struct graph *g, const struct node *n)
 {
-	const struct value *c = n->op && is_choice(n) && n->nsub == 2 ? node_in(g, n, 0) : NULL;
+	const struct value *c = n->op && may_skip_bodies(n) && n->nsub == 2 ? node_in(g, n, 0) : NULL;
 	const struct tensor *t = c ? (c->init ? c->init : c->info.known) : NULL;
 
 	if (!t || t->type.kind != V_TENSOR || t->type.dtype != DT_BOOL || tensor_count(t) != 1)
@@ -340,7 +337,7 @@ static struct graph *taken_branch(const struct graph *g, const struct node *n)
 	return n->sub[k];
 }
 
-/* Values of a body as values of the graph that takes it in. */
+/* New values of g for the values of body s, which is inlined into it: ids of g by value id of s. */
 static uint32_t *map_values(struct optimizer *o, struct graph *g, const struct node *n,
 			    const struct graph *s)
 {
@@ -385,8 +382,11 @@ static struct node *copy_node(struct optimizer *o, struct graph *g, const struct
 	return c;
 }
 
-/* An output of the graph stays the output of a node. */
-static void take_output(struct graph *g, const struct node *n, uint32_t k, uint32_t with)
+/*
+ * Replace output k of the If by value `with`. An output of the graph must be produced by a node and be one output only, so
+ * it gets an Identity if `with` is not.
+ */
+static void replace_if_output(struct graph *g, const struct node *n, uint32_t k, uint32_t with)
 {
 	const struct value *old = g->value[n->out[k]];
 
@@ -402,7 +402,7 @@ static void take_output(struct graph *g, const struct node *n, uint32_t k, uint3
 	graph_replace(g, n->out[k], with);
 }
 
-/* The branch's nodes are all there before the first is imported: one of them may be such an If itself. */
+/* Copy all nodes of branch s into g before importing the first, which may be an If that is inlined in turn. */
 static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, struct graph *s)
 {
 	int r = graph_sort(s, o->diag);
@@ -414,7 +414,7 @@ static int inline_branch(struct optimizer *o, struct graph *g, struct node *n, s
 		copy_node(o, g, s->node[s->order[i]], id);
 	for (uint32_t k = 0; k < n->nout && k < s->nout; k++)
 		if (n->out[k] != NO_VALUE)
-			take_output(g, n, k, id[s->out[k]]);
+			replace_if_output(g, n, k, id[s->out[k]]);
 	graph_remove_node(g, n);
 	uint32_t end = g->nnodes;
 	for (uint32_t i = first; r >= 0 && i < end; i++)
@@ -460,7 +460,7 @@ int pass_import(struct optimizer *o, struct graph *g)
 	}
 	if (r > 0)
 		r = 0;
-	/* a body that its operator's shape function did not ask about */
+	/* import bodies that no shape function asked for */
 	for (uint32_t i = 0; r >= 0 && i < g->nnodes; i++)
 		for (uint32_t k = 0; r >= 0 && !g->node[i]->dead && k < g->node[i]->nsub; k++)
 			if (!opt_info(o, g->node[i]->sub[k])->imported)

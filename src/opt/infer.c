@@ -5,20 +5,22 @@
 
 #include <string.h>
 
-enum { KNOWN_BYTES = 64 << 10 }; /* of inputs, and of outputs, that are evaluated while inferring */
+enum {
+	KNOWN_BYTES = 64 << 10
+}; /* limit for all inputs, and for all outputs, of a node that inference evaluates */
 
-static struct vinfo nothing(void)
+static struct vinfo unknown_info(void)
 {
 	return (struct vinfo){.shape = SHAPE_UNKNOWN};
 }
 
-/* Clears info[0..nvalues) and enters the initializers. */
+/* Reset info[0..nvalues) and enter type, shape and elements of the constants. */
 static void infer_constants(const struct graph *g, struct vinfo *info)
 {
 	for (uint32_t i = 0; i < g->nvalues; i++) {
 		const struct tensor *t = g->value[i]->init;
 
-		info[i] = nothing();
+		info[i] = unknown_info();
 		if (t)
 			info[i] = (struct vinfo){.type = t->type, .shape = t->shape, .known = t};
 	}
@@ -33,12 +35,12 @@ static bool small(const struct vinfo *v, size_t *sum)
 	if (v->type.kind != V_TENSOR || v->type.dtype == DT_STRING)
 		return false;
 	if (!shape_known(&v->shape))
-		return true; /* no larger than what it is made of */
+		return true; /* no larger than its inputs, which are small */
 	return tensor_bytes((enum dtype)v->type.dtype, &v->shape, LAYOUT_ROW, &bytes) &&
 	       size_add(*sum, bytes, sum) && *sum <= KNOWN_BYTES;
 }
 
-/* Whether the node's outputs can be evaluated now: their inputs are known and all is small. */
+/* Whether the node can be evaluated now: its inputs are known, and inputs and outputs are small. */
 static bool can_evaluate(const struct infer *c)
 {
 	const struct node *n = c->node;
@@ -72,7 +74,7 @@ static void evaluate(struct infer *c)
 
 	for (uint32_t i = 0; i < n->nin; i++)
 		in[i] = infer_in(c, i) ? infer_in(c, i)->known : NULL;
-	/* what fails here fails again, with its reason, when the node runs */
+	/* an error is ignored here: the node reports it when it runs */
 	if (!eval_node(env->cpu, c->graph, n, in, out, c->arena, &quiet)) {
 		for (uint32_t i = 0; i < n->nout; i++) {
 			struct vinfo *v = infer_out(c, i);
@@ -87,7 +89,7 @@ static void evaluate(struct infer *c)
 	arena_free(&scratch);
 }
 
-/* Elements that a shape function told, all of them sizes, are a value. */
+/* Outputs whose elements the shape function recorded become known values if no element is a symbol. */
 static void take_ints(struct infer *c)
 {
 	for (uint32_t i = 0; i < c->node->nout; i++) {
@@ -138,7 +140,7 @@ int infer_node(struct infer *c)
 	c->wanted = 0;
 	for (uint32_t i = 0; i < n->nout; i++)
 		if (n->out[i] != NO_VALUE)
-			c->info[n->out[i]] = nothing();
+			c->info[n->out[i]] = unknown_info();
 	r = infer_types(c);
 	if (r)
 		return r;
@@ -170,14 +172,14 @@ static bool all_known(const struct infer *c)
 	return true;
 }
 
-/* may_fail: a branch that may not be taken; what does not fit in it is left unknown. */
+/* Infer all nodes of g. may_fail: a branch that may never run; outputs of nodes that do not fit stay unknown. */
 static int run_graph(struct infer *c, const struct graph *g, bool concrete, bool may_fail)
 {
 	for (uint32_t i = 0; i < g->norder; i++) {
 		int r;
 
 		c->node = g->node[g->order[i]];
-		/* behind what only the run can tell, a body is inferred as far as it goes */
+		/* nodes that depend on shapes known only after a run are inferred with unknown dims */
 		c->concrete = concrete && all_known(c);
 		r = infer_node(c);
 		if (r && !may_fail)
@@ -186,8 +188,8 @@ static int run_graph(struct infer *c, const struct graph *g, bool concrete, bool
 	return 0;
 }
 
-/* What is known of formal input i: given, or else as the file declares it. */
-static struct vinfo formal(const struct value *v, const struct vinfo *in)
+/* Type and shape of formal input v: those of `in`, or what the file declares. */
+static struct vinfo formal_info(const struct value *v, const struct vinfo *in)
 {
 	struct vinfo f = in ? *in : v->info;
 
@@ -214,10 +216,10 @@ static int infer_body(struct infer *c, uint32_t k, const struct vinfo *in, struc
 	b.info = arena_new_n(c->arena, struct vinfo, g->nvalues);
 	infer_constants(g, b.info);
 	for (uint32_t i = 0; i < g->nin; i++)
-		b.info[g->in[i]] = formal(g->value[g->in[i]], in ? &in[i] : NULL);
+		b.info[g->in[i]] = formal_info(g->value[g->in[i]], in ? &in[i] : NULL);
 	for (uint32_t j = 0; j < g->ncap; j++)
 		b.info[g->in[g->nin + j]] = c->info[n->in[n->nin + g->capture[j]]];
-	/* a branch may not be taken: its faults are told when it is planned */
+	/* errors in a branch that may never run are reported when it is planned */
 	bool choice = op_flags(n->op) & OP_BRANCHES;
 	struct diag quiet = {0};
 	if (choice)

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
- * The matcher is deterministic but for choices: which order of a commutative operator's inputs,
- * which user of a value is a further root. A failed try is repeated with the last choice
- * changed, which walks through all of them.
+ * The matcher backtracks over choices: the order of the inputs of a commutative operator, and which user of a value is
+ * taken as a further root. After a failed try the last choice is changed and the match repeated, until all
+ * combinations were tried. choose() returns a number below `of`.
  */
 static uint32_t choose(struct match *m, uint32_t of)
 {
@@ -22,7 +22,7 @@ static uint32_t choose(struct match *m, uint32_t of)
 	return 0;
 }
 
-/* Change the last choice that has something left. */
+/* Change the last choice that has an alternative left and forget those after it; false if none has. */
 static bool next_choice(struct match *m)
 {
 	m->nchoices = m->at;
@@ -46,9 +46,11 @@ static const struct tensor *constant_of(const struct match *m, uint32_t id)
 	return !v ? NULL : v->init ? v->init : v->info.known;
 }
 
-enum { CONSTANT_NODES = 64 }; /* looked at, at most: constants are folded from time to time */
+enum {
+	CONSTANT_NODES = 64
+}; /* limit of nodes to look at; constants are folded between passes, so chains of them are short */
 
-/* Whether a value is a constant, or will be one: what rules make of constants is folded later. */
+/* Whether a value is a constant or computed from constants only, which a later pass folds. *left: nodes still to look at. */
 static bool made_of_constants(const struct match *m, uint32_t id, int *left)
 {
 	const struct value *v = value_of(m, id);
@@ -73,13 +75,13 @@ bool will_be_constant(const struct match *m, uint32_t id)
 	return made_of_constants(m, id, &left);
 }
 
-/* A number of a narrow type is as near as its rounding lets it be. */
+/* Relative difference by which a constant of type t may differ from the number in a pattern: rounding of narrow types. */
 static double tolerance(enum dtype t)
 {
 	return t == DT_BF16 ? 1e-2 : t == DT_F16 ? 1e-3 : 1e-4;
 }
 
-static bool near(double a, double b, double rtol)
+static bool nearly_equal(double a, double b, double rtol)
 {
 	return a == b || fabs(a - b) <= rtol * fabs(b);
 }
@@ -126,9 +128,9 @@ static bool attr_is(const struct match *m, const struct node *n, const struct at
 		if (*end)
 			return false;
 		int rank = !strcmp(a->name, "axis") && x ? x->info.shape.rank : -1;
-		return near(v, w, 1e-4) || (rank > 0 && fabs(v - w) == (double)rank);
+		return nearly_equal(v, w, 1e-4) || (rank > 0 && fabs(v - w) == (double)rank);
 	}
-	/* through a copy that has the text's value */
+	/* set the attribute to the text in a copy of the params, and compare */
 	struct arena scratch = {0};
 	struct op r = op_resolved(n->op);
 	want = arena_dup(&scratch, n->params, r.params_size);
@@ -168,7 +170,7 @@ static bool record(struct match *m, const struct term *t, struct node *n, bool r
 	return true;
 }
 
-/* Whether the term may stand for an input that the node does not have. */
+/* Whether the term matches an input that the node leaves out. */
 static bool left_out(struct match *m, const struct term *t)
 {
 	if (t->kind != TERM_NAME || !t->optional)
@@ -191,7 +193,7 @@ static bool match_node(struct match *m, const struct term *t, struct node *n, bo
 		swap = choose(m, 2) == 1;
 	for (uint32_t i = 0; i < t->nargs; i++) {
 		const struct term *a = t->args[swap && i < 2 ? 1 - i : i];
-		if (i >= n->nin) { /* what the node leaves out at its end */
+		if (i >= n->nin) { /* the node leaves this input out at its end */
 			if (!left_out(m, a))
 				return false;
 		} else if (!match_term(m, a, n, i)) {
@@ -237,8 +239,8 @@ static bool match_term(struct match *m, const struct term *t, const struct node 
 		return id == NO_VALUE;
 	if (t->kind == TERM_NUMBER) {
 		const struct tensor *c = constant_of(m, id);
-		return is_number(c) && near(elem_f64(tensor_dtype(c), c->data, 0), t->number,
-					    tolerance(tensor_dtype(c)));
+		return is_number(c) && nearly_equal(elem_f64(tensor_dtype(c), c->data, 0),
+						    t->number, tolerance(tensor_dtype(c)));
 	}
 	if (t->kind == TERM_LIST)
 		return id != NO_VALUE && match_list(m, t, user, i);
@@ -268,7 +270,7 @@ static bool match_statement(struct match *m, int k, struct node *n)
 	return true;
 }
 
-/* A further root shares a value with what is matched: one of that value's users. */
+/* Match statement k, a further root of the pattern: a node that uses a value which is bound already. */
 static bool match_further_root(struct match *m, int k)
 {
 	const struct term *t = m->rule->from->statements[k].expr;
@@ -312,7 +314,7 @@ static bool used_outside(const struct match *m, const struct value *v)
 	return false;
 }
 
-/* Whether output k of a root is one that the pattern names. */
+/* Whether the pattern names output k of root n. */
 static bool is_wanted(const struct match *m, const struct node *n, uint32_t k)
 {
 	const struct pattern *p = m->rule->from;
@@ -342,7 +344,7 @@ static bool uses_fit(const struct match *m)
 
 /* ---- a rule ---------------------------------------------------------------------------------- */
 
-static void start(struct match *m)
+static void reset_match(struct match *m)
 {
 	m->nmatched = 0;
 	m->at = 0;
@@ -355,7 +357,7 @@ static bool try(struct match *m, struct node *n)
 {
 	const struct pattern *p = m->rule->from;
 
-	start(m);
+	reset_match(m);
 	if (!match_statement(m, p->n - 1, n))
 		return false;
 	for (int k = p->n - 2; k >= 0; k--)

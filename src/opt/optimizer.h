@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef OPT_OPTIMIZER_H
 #define OPT_OPTIMIZER_H
-/* What the passes share. Private to src/opt. */
+/* State and functions that the passes share. Private to src/opt. */
 #include "opt/infer.h"
 #include "opt/pipeline.h"
 #include "opt/rewrite.h"
 
-/* What is known of one graph's values while it is worked on; mirrors value->info. */
+/* Types, shapes and values known of one graph during optimization, by value id; a copy of value->info. */
 struct graph_info {
 	const struct graph *graph;
 	struct vinfo *info;
-	uint32_t n, cap; /* values entered; room */
+	uint32_t n, cap; /* entries in use, and allocated */
 	struct infer c;
 	bool imported;
-	bool tolerant; /* a branch that may not be taken: what does not fit is left unknown */
+	bool tolerant; /* a branch that may never run: errors are ignored, and outputs stay unknown */
 	struct graph_info *next;
 };
 
@@ -30,22 +30,22 @@ struct optimizer {
 };
 
 struct graph_info *opt_info(struct optimizer *o, const struct graph *g);
-/* Infer one node; its outputs' value->info and the graph's info say what came out. */
+/* Infer one node and update value->info of its outputs and the graph_info. 0 or -code. */
 int opt_infer_node(struct optimizer *o, struct graph *g, struct node *n);
-/* A value became constant. */
+/* Make v a constant of the graph with the elements of t. */
 void opt_set_const(struct optimizer *o, struct graph *g, struct value *v, const struct tensor *t);
-/* Captures that became constants, or that nothing uses any more, leave the bodies of n. */
+/* Remove from the bodies of n the captures that became constants or that nothing uses any more. 0 or -code. */
 int opt_trim_captures(struct optimizer *o, struct graph *g, struct node *n);
-/* What the bodies of n see of outer values. */
+/* Copy what is known of the captured values into the bodies of n. */
 void opt_sync_captures(struct optimizer *o, struct graph *g, struct node *n);
-/* A rewriter over g whose new nodes are inferred. */
+/* Argument of a rewriter over g that infers each new node. */
 struct made {
 	struct optimizer *o;
 	struct graph *g;
 };
 struct rewriter opt_rewriter(struct made *m);
 
-/* The passes; each returns how much it changed, or -code. Bodies are the pipeline's business. */
+/* The passes. Each returns the number of changes, or -code. The pipeline calls them for bodies, too. */
 int pass_import(struct optimizer *o, struct graph *g);
 int pass_infer(struct optimizer *o, struct graph *g);
 int pass_expand(struct optimizer *o, struct graph *g);

@@ -53,7 +53,7 @@ static const void *at(const struct field *f, const void *obj)
 
 static bool same_list(const struct field *f, const void *a, const void *b)
 {
-	const struct ints *x = a, *y = b; /* struct floats and texts have the same members */
+	const struct ints *x = a, *y = b; /* struct floats and struct texts have the same members */
 	size_t size = f->type == F_INTS ? sizeof(int64_t) : sizeof(float);
 
 	if (x->n != y->n)
@@ -131,7 +131,7 @@ bool params_copy_field(const struct field *to, void *obj, const struct field *fr
 	double v;
 
 	if (absent(from, src))
-		return true; /* keeps its own default */
+		return true; /* the attribute is absent in the source: keep the default */
 	if (to->type == from->type && size &&
 	    (to->type != F_ENUM || to->choices == from->choices ||
 	     !strcmp(to->choices, from->choices))) {
@@ -200,7 +200,7 @@ bool params_set(const struct field *f, void *obj, const char *text, struct arena
 	size_t n = strlen(text);
 	char *plain = arena_alloc(a, n + 1), *to = plain;
 
-	if (f->type == F_INTS || f->type == F_FLOATS) { /* "[1, 2]" is "1,2" */
+	if (f->type == F_INTS || f->type == F_FLOATS) { /* a list may be written "[1, 2]" or "1,2" */
 		for (; *text; text++)
 			if (!strchr("[] ", *text))
 				*to++ = *text;

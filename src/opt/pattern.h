@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef OPT_PATTERN_H
 #define OPT_PATTERN_H
-/* A rewrite text, parsed. Private to src/opt; the language is described in rewrite.h. */
+/* A parsed rewrite text. Private to src/opt; rewrite.h describes the language. */
 #include "opt/rewrite.h"
 
 enum { MAX_NAMES = 64, NO_VAR = -1, MAX_ALTERNATIVES = 4, MAX_LIST = 16 };
@@ -12,11 +12,11 @@ enum term_kind {
 	TERM_NUMBER, /* number */
 	TERM_LIST,   /* list; fill_var */
 	TERM_ABSENT, /* _ */
-	TERM_ATTR    /* attribute `attr` of label (NO_VAR: of the expanded node) */
+	TERM_ATTR    /* attribute attr of the node with this label; NO_VAR: of the expanded node */
 };
 
 struct attr_text {
-	const char *name; /* NULL: all of label's (...c) */
+	const char *name; /* NULL: all attributes of label (...c) */
 	const char *text;
 	int label;
 };
@@ -27,15 +27,15 @@ struct term {
 	bool optional, constant; /* name?, #name */
 	const struct op *ops[MAX_ALTERNATIVES];
 	int nops, label;
-	bool open; /* !: may have other uses */
+	bool open; /* written with !: its output may have uses outside the match */
 	struct term *args[16];
 	uint32_t nargs;
 	struct attr_text *attrs;
 	int nattrs;
 	double number;
 	int64_t list[MAX_LIST];
-	int nlist, fill_at, fill_var; /* fill_at < 0: none */
-	int list_var[MAX_LIST]; /* list[i] is the number of a dimension of this value; NO_VAR: it is itself */
+	int nlist, fill_at, fill_var; /* position of `1...w` and the variable w; fill_at < 0: none */
+	int list_var[MAX_LIST]; /* list[i] numbers a dimension of this value; NO_VAR: list[i] is the element */
 	const char *attr;
 };
 
@@ -48,17 +48,17 @@ struct statement {
 struct pattern {
 	struct statement *statements;
 	int n;
-	/* of a pattern: by var, the statement that defines it (NO_VAR: none) and its output */
+	/* patterns only: the statement that defines each variable (NO_VAR: none), and which of its outputs it is */
 	int defined[MAX_NAMES];
 	uint32_t output[MAX_NAMES];
-	bool root[MAX_NAMES]; /* by statement: no other uses it */
+	bool root[MAX_NAMES]; /* by statement: no other statement uses its outputs */
 };
 
-/* Names of one rule: values and labels apart. */
+/* The names of values, or of labels, in one rule. */
 struct names {
 	const char *name[MAX_NAMES];
 	int n;
-	bool any_case; /* of slots: X is x */
+	bool any_case; /* names are slot names, whose case does not matter: X is x */
 };
 
 enum { MAX_MATCHED = 48, MAX_CHOICES = 24 };
@@ -67,7 +67,7 @@ struct choice {
 	uint32_t taken, of;
 };
 
-/* One try to lay a pattern over a graph. */
+/* State of matching a pattern against a graph. */
 struct match {
 	struct rewriter *w;
 	const struct parsed_rule *rule;
@@ -76,7 +76,7 @@ struct match {
 	struct node *label[MAX_NAMES];
 	struct node *matched[MAX_MATCHED];
 	bool open[MAX_MATCHED], root[MAX_MATCHED];
-	struct node *of[MAX_MATCHED]; /* by statement: the node it stands for */
+	struct node *of[MAX_MATCHED]; /* by statement: the node that it matched */
 	uint32_t nmatched;
 	struct choice choice[MAX_CHOICES];
 	uint32_t nchoices, at;
@@ -84,22 +84,22 @@ struct match {
 	const char *why;
 };
 
-/* Whether a value is made of constants only (m->w is enough of m). */
+/* Whether a value is computed from constants only, so that folding will make it one. Uses m->w only. */
 bool will_be_constant(const struct match *m, uint32_t id);
-/* Lay the rule's pattern over n as the root of its last statement. */
+/* Match the rule's pattern against the graph, with n as the node of its last statement; then ask the guard. */
 bool match_rule(struct match *m, struct rewriter *w, const struct parsed_rule *r, struct node *n);
 /*
- * Make the replacement: 1 where it stands; 0 where it cannot be made or would not have had the
- * type and shape of what it replaces (m->why): the graph is as before.
+ * Put the replacement into the graph: 1 if done. 0 if it cannot be built or would change type or shape of a value, with
+ * the reason in m->why; the graph is then unchanged. -code on errors.
  */
 int match_build(struct match *m);
 
-/* Parse one text; names are entered into vars and labels. where: for messages. */
+/* Parse a text into *out; its names are added to vars and labels. where: name of the text in messages. 0 or -code. */
 int text_parse(const char *text, struct names *vars, struct names *labels, struct arena *a,
 	       const char *where, struct pattern **out, struct diag *d);
 /*
- * Add the nodes of a text to the graph. value (MAX_NAMES of them): of the names that vars has
- * when it is called; afterwards of those that the text defines, too.
+ * Add the nodes of a text to the graph. value (MAX_NAMES entries): ids of the values named in vars; those of the names
+ * that the text defines are added. 0 or -code.
  */
 int text_build(struct rewriter *w, const char *text, struct names *vars, uint32_t *value);
 int names_find(const struct names *n, const char *name, size_t length);

@@ -4,35 +4,36 @@
 #include <string.h>
 
 const struct opt_pass opt_passes[OPT_PASSES + 1] = {
-	{"import", "old versions become the newest meaning; types and shapes", pass_import,
+	{"import", "old versions are upgraded; types and shapes are inferred", pass_import,
 	 OPTIMIZE_NONE},
-	{"expand", "operators without a kernel become others", pass_expand, OPTIMIZE_NONE},
-	{"fold", "what is known before the run is a constant", pass_fold, OPTIMIZE_NONE},
-	{"cse", "equal nodes and constants become one", pass_cse, OPTIMIZE_BASIC},
-	{"simplify", "rules that take away", pass_simplify, OPTIMIZE_BASIC},
-	{"fold again", "constants the rules made", pass_fold, OPTIMIZE_BASIC},
-	{"fuse", "rules that join nodes", pass_fuse, OPTIMIZE_BASIC},
-	{"fold weights", "scales and biases that went into weights", pass_fold_weights, OPTIMIZE_BASIC},
-	{"infer again", "what the rules made is better known", pass_infer, OPTIMIZE_BASIC},
-	{"fuse again", "rules that waited for a constant's value", pass_fuse, OPTIMIZE_BASIC},
-	{"fold weights", "what they made of constants", pass_fold_weights, OPTIMIZE_BASIC},
-	{"cse again", "equal nodes and constants become one", pass_cse, OPTIMIZE_BASIC},
-	{"dce", "what nothing uses goes", pass_dce, OPTIMIZE_NONE},
-	{"pointwise", "chains of elementwise nodes become one pass", pass_pointwise, OPTIMIZE_FULL},
-	{"dce again", "what nothing uses goes", pass_dce, OPTIMIZE_FULL},
-	{"precision", "--precision fp16, bf16: what may goes to the smaller type", pass_precision,
+	{"expand", "operators without a kernel are replaced by others", pass_expand, OPTIMIZE_NONE},
+	{"fold", "values known before the run become constants", pass_fold, OPTIMIZE_NONE},
+	{"cse", "equal nodes and equal constants are merged", pass_cse, OPTIMIZE_BASIC},
+	{"simplify", "rules that remove nodes", pass_simplify, OPTIMIZE_BASIC},
+	{"fold again", "constants from the rules are folded", pass_fold, OPTIMIZE_BASIC},
+	{"fuse", "rules that fuse nodes", pass_fuse, OPTIMIZE_BASIC},
+	{"fold weights", "scales and biases are folded into weights", pass_fold_weights,
+	 OPTIMIZE_BASIC},
+	{"infer again", "types and shapes after the rules", pass_infer, OPTIMIZE_BASIC},
+	{"fuse again", "rules that need values of folded constants", pass_fuse, OPTIMIZE_BASIC},
+	{"fold weights", "constants from these rules are folded", pass_fold_weights, OPTIMIZE_BASIC},
+	{"cse again", "equal nodes and equal constants are merged", pass_cse, OPTIMIZE_BASIC},
+	{"dce", "unused nodes are removed", pass_dce, OPTIMIZE_NONE},
+	{"pointwise", "chains of elementwise nodes are fused", pass_pointwise, OPTIMIZE_FULL},
+	{"dce again", "unused nodes are removed", pass_dce, OPTIMIZE_FULL},
+	{"precision", "--precision fp16, bf16: nodes that can use the smaller type", pass_precision,
 	 OPTIMIZE_NONE},
-	{"dce at last", "what nothing uses goes", pass_dce, OPTIMIZE_NONE},
-	{"infer", "types and shapes of what came out", pass_infer, OPTIMIZE_NONE},
+	{"dce at last", "unused nodes are removed", pass_dce, OPTIMIZE_NONE},
+	{"infer", "types and shapes of the result", pass_infer, OPTIMIZE_NONE},
 	{0}};
 
-static int rules(struct optimizer *o, struct graph *g, enum rule_kind most)
+static int apply_rules(struct optimizer *o, struct graph *g, enum rule_kind most)
 {
 	struct made made = {o, g};
 	struct diag quiet = {0}, *loud = o->diag;
 	int r;
 
-	/* a replacement that cannot be made is not: nothing that the model's owner must know */
+	/* a rule whose replacement fails is skipped without a finding: it is no fault of the model */
 	o->diag = &quiet;
 	struct rewriter w = opt_rewriter(&made);
 	r = rewrite_graph(&w, &o->rules, most, o->config->optimize < OPTIMIZE_FULL, o->fired);
@@ -43,15 +44,15 @@ static int rules(struct optimizer *o, struct graph *g, enum rule_kind most)
 
 int pass_simplify(struct optimizer *o, struct graph *g)
 {
-	return rules(o, g, SIMPLIFY);
+	return apply_rules(o, g, SIMPLIFY);
 }
 
 int pass_fuse(struct optimizer *o, struct graph *g)
 {
-	return rules(o, g, FUSE);
+	return apply_rules(o, g, FUSE);
 }
 
-/* One pass over a graph and then its bodies (import goes into them by itself). */
+/* Run one pass over a graph and then over its bodies, except import, which imports bodies itself. */
 static int run_pass(struct optimizer *o, const struct opt_pass *p, struct graph *g)
 {
 	int changes = p->run(o, g), r;

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef OPT_PIPELINE_H
 #define OPT_PIPELINE_H
-/* The shape-independent part of preparing a model: graph to graph. */
+/* Graph-to-graph optimization: the part of preparing a model that does not depend on input shapes. */
 #include "backend/backend.h"
 
 struct optimizer;
 struct opt_pass {
 	const char *name, *about;
-	int (*run)(struct optimizer *, struct graph *); /* how much it changed, or -code */
-	int level;					/* enum optimize from which it runs */
+	int (*run)(struct optimizer *, struct graph *); /* returns the number of changes, or -code */
+	int level;					/* lowest enum optimize at which it runs */
 };
 /* In the order they run; ends with a NULL name. */
 extern const struct opt_pass opt_passes[];
 
-/* A line of --explain: a rule that fired at a node, or why it did not. */
+/* A line of --explain: a rule that was applied at a node, or why it was not. */
 struct opt_note {
-	const char *rule, *node, *why; /* why NULL: it fired */
+	const char *rule, *node, *why; /* why NULL: it was applied */
 	struct opt_note *next;
 };
 
 enum { OPT_PASSES = 18 };
 
-/* What happened; texts are the model's. */
+/* What opt_run_report did. Texts live as long as the model. */
 struct opt_report {
-	bool explain; /* in: keep notes */
+	bool explain; /* set by the caller: record notes */
 	struct opt_done {
-		bool ran;	/* false: not at this level of optimization */
-		int changes;	/* that it counted */
-		uint32_t nodes; /* afterwards, bodies too */
+		bool ran;	/* false: it does not run at this level of optimization */
+		int changes;	/* number of changes */
+		uint32_t nodes; /* nodes of the model after the pass, bodies included */
 	} done[OPT_PASSES];	/* by pass */
 	uint32_t nodes;		/* before the first */
 	uint32_t nrules;
@@ -37,11 +37,11 @@ struct opt_report {
 };
 
 /*
- * Upgrade, infer, expand, fold, rewrite m->graph and its bodies, as far as cfg->optimize says.
- * With OPTIMIZE_NONE what is needed to run and no more.
+ * Run the passes over m->graph and its bodies: upgrade, infer, expand, fold, rewrite, as far as cfg->optimize allows.
+ * OPTIMIZE_NONE runs only what the kernels need. 0, or -code with a finding.
  */
 int opt_run(struct model *m, const struct backend *cpu, const struct run_config *cfg, struct diag *d);
-/* The same, with a report (may be NULL). */
+/* As opt_run, and fill *report (may be NULL). */
 int opt_run_report(struct model *m, const struct backend *cpu, const struct run_config *cfg,
 		   struct opt_report *report, struct diag *d);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chains of elementwise nodes become infer::Pointwise: one pass over memory. A group grows from
- * its last node upwards, over values that nothing else uses and that have the result's shape
- * (what is smaller would be computed again for every repetition).
+ * Fuse groups of elementwise nodes into infer::Pointwise, which reads and writes memory once. A group grows from its last
+ * node towards the inputs, over values that only the group uses and that have the shape of the result: a smaller value
+ * would be computed again for each repetition.
  */
 #include "base/str.h"
 #include "opt/optimizer.h"
@@ -12,14 +12,14 @@
 #include <math.h>
 #include <string.h>
 
-/* How an operator is written as an instruction. */
+/* The instruction for an operator. */
 struct form {
 	const char *op;
 	enum pw_op code;
-	int inputs; /* 1, 2; 0: two or more */
+	int inputs; /* number of inputs: 1 or 2; 0: two or more */
 	enum act act;
 	const char *alpha, *beta; /* attributes, or NULL */
-	float alpha_is, beta_is;  /* where they are no attributes */
+	float alpha_is, beta_is;  /* alpha and beta of operators without these attributes */
 };
 
 static const struct form forms[] = {
@@ -76,7 +76,7 @@ struct group {
 	int64_t nconsts;
 	uint32_t in[PW_MAX_IN];
 	uint32_t nin;
-	int64_t made[PW_MAX_CODE]; /* by node of the group: the instruction that is its output */
+	int64_t made[PW_MAX_CODE]; /* by node of the group: the number of the instruction that computes its output */
 	bool full;
 	struct str expr;
 };
@@ -100,7 +100,7 @@ static bool is_scalar(const struct value *v)
 	return v->init && tensor_count(v->init) == 1;
 }
 
-/* Bounds of a Clip must be numbers. */
+/* Whether the bounds of a Clip node are constants of one element, or left out. */
 static bool bounds_known(const struct graph *g, const struct node *n)
 {
 	for (uint32_t i = 1; i < n->nin; i++)
@@ -148,8 +148,8 @@ static int64_t index_in_group(const struct group *x, uint32_t node)
 	return -1;
 }
 
-/* Whether the producer of v may join: nobody outside sees v. */
-static bool joins(const struct group *x, const struct value *v, const bool *taken)
+/* Whether the producer of v may join the group: only the group uses v, and v has the shape of the result. */
+static bool may_join(const struct group *x, const struct value *v, const bool *taken)
 {
 	const struct value *y = node_out(x->g, x->node[0], 0);
 	const struct node *p;
@@ -165,7 +165,7 @@ static bool joins(const struct group *x, const struct value *v, const bool *take
 	return true;
 }
 
-static void grow(struct group *x, struct node *root, const bool *taken)
+static void grow_group(struct group *x, struct node *root, const bool *taken)
 {
 	x->n = 0;
 	x->node[x->n++] = root;
@@ -174,7 +174,8 @@ static void grow(struct group *x, struct node *root, const bool *taken)
 		for (uint32_t k = 0; k < x->n; k++) {
 			for (uint32_t i = 0; i < x->node[k]->nin; i++) {
 				const struct value *v = node_in(x->g, x->node[k], i);
-				if (!v || index_in_group(x, v->producer) >= 0 || !joins(x, v, taken))
+				if (!v || index_in_group(x, v->producer) >= 0 ||
+				    !may_join(x, v, taken))
 					continue;
 				x->node[x->n++] = x->g->node[v->producer];
 				more = true;
@@ -185,7 +186,7 @@ static void grow(struct group *x, struct node *root, const bool *taken)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static int64_t emit(struct group *x, int64_t op, int64_t a, int64_t b, int64_t c)
+static int64_t emit_instruction(struct group *x, int64_t op, int64_t a, int64_t b, int64_t c)
 {
 	int64_t at = x->ncode;
 
@@ -193,7 +194,8 @@ static int64_t emit(struct group *x, int64_t op, int64_t a, int64_t b, int64_t c
 		x->full = true;
 		return 0;
 	}
-	for (int64_t i = 0; i < at; i++) { /* the same again, as a constant or input used twice */
+	for (int64_t i = 0; i < at;
+	     i++) { /* share the instruction of an input or constant that is used twice */
 		int64_t *k = &x->code[4 * i];
 		if (k[0] == op && k[1] == a && k[2] == b && k[3] == c && op <= PW_CONST)
 			return i;
@@ -215,7 +217,7 @@ static int64_t constant(struct group *x, float v)
 	return x->nconsts++;
 }
 
-/* Two constants side by side. */
+/* Add alpha and beta as adjacent constants; returns the index of the first. */
 static int64_t constants(struct group *x, float alpha, float beta)
 {
 	if (x->nconsts + 2 > 2 * PW_MAX_CODE) {
@@ -236,18 +238,18 @@ static int64_t operand(struct group *x, uint32_t id)
 	if (k >= 0)
 		return x->made[k];
 	if (is_scalar(v) && v->info.shape.rank <= 1 && x->nconsts < 2 * PW_MAX_CODE)
-		return emit(x, PW_CONST,
-			    constant(x, (float)elem_f64(tensor_dtype(v->init), v->init->data, 0)),
-			    0, 0);
+		return emit_instruction(
+			x, PW_CONST,
+			constant(x, (float)elem_f64(tensor_dtype(v->init), v->init->data, 0)), 0, 0);
 	for (uint32_t i = 0; i < x->nin; i++)
 		if (x->in[i] == id)
-			return emit(x, PW_INPUT, i, 0, 0);
+			return emit_instruction(x, PW_INPUT, i, 0, 0);
 	if (x->nin == PW_MAX_IN) {
 		x->full = true;
 		return 0;
 	}
 	x->in[x->nin++] = id;
-	return emit(x, PW_INPUT, x->nin - 1, 0, 0);
+	return emit_instruction(x, PW_INPUT, x->nin - 1, 0, 0);
 }
 
 static float attribute(const struct node *n, const char *name, float otherwise)
@@ -258,7 +260,7 @@ static float attribute(const struct node *n, const char *name, float otherwise)
 	return f && params_number(f, n->params, &v) ? (float)v : otherwise;
 }
 
-static float bound(const struct group *x, const struct node *n, uint32_t i, float otherwise)
+static float clip_bound(const struct group *x, const struct node *n, uint32_t i, float otherwise)
 {
 	const struct value *v = node_in(x->g, n, i);
 
@@ -271,16 +273,16 @@ static int64_t activation(struct group *x, const struct node *n, const struct fo
 	enum act act = f->act;
 
 	if (act == ACT_CLIP) {
-		alpha = bound(x, n, 1, alpha);
-		beta = bound(x, n, 2, beta);
+		alpha = clip_bound(x, n, 1, alpha);
+		beta = clip_bound(x, n, 2, beta);
 	}
 	if (act == ACT_GELU && attribute(n, "approximate", 0) != 0)
 		act = ACT_GELU_TANH;
 	int64_t a = operand(x, n->in[0]);
-	return emit(x, PW_ACT, a, act, constants(x, alpha, beta));
+	return emit_instruction(x, PW_ACT, a, act, constants(x, alpha, beta));
 }
 
-/* Powers that are products. */
+/* Pow; constant exponents 2 and 3 become multiplications. */
 static int64_t power(struct group *x, const struct node *n)
 {
 	const struct value *e = node_in(x->g, n, 1);
@@ -288,10 +290,10 @@ static int64_t power(struct group *x, const struct node *n)
 	int64_t a = operand(x, n->in[0]);
 
 	if (v == 2 || v == 3) {
-		int64_t square = emit(x, PW_MUL, a, a, 0);
-		return v == 2 ? square : emit(x, PW_MUL, square, a, 0);
+		int64_t square = emit_instruction(x, PW_MUL, a, a, 0);
+		return v == 2 ? square : emit_instruction(x, PW_MUL, square, a, 0);
 	}
-	return emit(x, PW_POW, a, operand(x, n->in[1]), 0);
+	return emit_instruction(x, PW_POW, a, operand(x, n->in[1]), 0);
 }
 
 static int64_t instruction(struct group *x, const struct node *n)
@@ -305,9 +307,9 @@ static int64_t instruction(struct group *x, const struct node *n)
 		return power(x, n);
 	a = operand(x, n->in[0]);
 	if (f->inputs == 1)
-		return emit(x, f->code, a, 0, 0);
+		return emit_instruction(x, f->code, a, 0, 0);
 	for (uint32_t i = 1; i < n->nin; i++)
-		a = emit(x, f->code, a, operand(x, n->in[i]), 0);
+		a = emit_instruction(x, f->code, a, operand(x, n->in[i]), 0);
 	return a;
 }
 
@@ -335,7 +337,7 @@ static void write_expr(struct group *x)
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
-/* Nodes in the order of their edges: as the graph's order has them. */
+/* Sort the nodes of the group in the order of the graph, so that each follows the nodes it reads from. */
 static void order_group(struct group *x, const uint32_t *place)
 {
 	for (uint32_t i = 1; i < x->n; i++) {
@@ -347,18 +349,18 @@ static void order_group(struct group *x, const uint32_t *place)
 	}
 }
 
-static bool compile(struct group *x)
+static bool compile_group(struct group *x)
 {
 	x->ncode = x->nconsts = 0;
 	x->nin = 0;
 	x->full = false;
 	for (uint32_t i = 0; i < x->n && !x->full; i++)
 		x->made[i] = instruction(x, x->node[i]);
-	/* the result must be the last instruction, and something must come in */
+	/* the last instruction must be the result, and the program must have an input */
 	return !x->full && x->nin && x->made[x->n - 1] == x->ncode - 1;
 }
 
-static int put(struct group *x)
+static int replace_group(struct group *x)
 {
 	const struct op *op = op_named("infer::Pointwise");
 	struct arena *a = x->g->arena;
@@ -395,8 +397,9 @@ int pass_pointwise(struct optimizer *o, struct graph *g)
 	int changes = 0, r = graph_sort(g, o->diag);
 	uint32_t nodes = g->nnodes, n = g->norder;
 	const uint32_t *order = g->order;
-	bool *taken = arena_new_n(&o->scratch, bool,
-				  2 * (size_t)nodes + 1); /* a group makes one node of two or more */
+	bool *taken = arena_new_n(
+		&o->scratch, bool,
+		2 * (size_t)nodes + 1); /* room for the new nodes: each replaces at least two */
 	uint32_t *place = arena_new_n(&o->scratch, uint32_t, nodes + 1);
 
 	x->o = o;
@@ -409,15 +412,15 @@ int pass_pointwise(struct optimizer *o, struct graph *g)
 		struct node *root = g->node[order[i]];
 		if (taken[root->id] || !qualifies(x, root))
 			continue;
-		grow(x, root, taken);
+		grow_group(x, root, taken);
 		if (x->n < 2)
 			continue;
 		order_group(x, place);
-		if (!compile(x))
+		if (!compile_group(x))
 			continue;
 		for (uint32_t k = 0; k < x->n; k++)
 			taken[x->node[k]->id] = true;
-		r = put(x);
+		r = replace_group(x);
 		changes++;
 	}
 	if (!r)

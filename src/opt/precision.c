@@ -51,7 +51,7 @@ static bool has_output_type(const struct op *op, uint32_t i)
 	return in && out && in->tvar && out->tvar && !strcmp(in->tvar, out->tvar);
 }
 
-/* The value whose elements a node of REDUCED_MOVES moves: the condition of a Where, say, is none. */
+/* The value whose elements a REDUCED_MOVES node copies: its first input of the type of the output (not the condition of a Where). */
 static const struct value *moved_value(const struct graph *g, const struct node *n)
 {
 	struct op op = op_resolved(n->op);
@@ -63,8 +63,8 @@ static const struct value *moved_value(const struct graph *g, const struct node 
 }
 
 /*
- * Whether the value that a moving node moves has the smaller type, or may as well have it: a constant, an input of
- * the graph.
+ * Whether a REDUCED_MOVES node should take the smaller type: the value that it copies has it, or is a constant or an input
+ * of the graph, which can be converted before as well as after.
  */
 static bool moves_small(const struct lowering *l, const struct node *n)
 {

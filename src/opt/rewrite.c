@@ -13,7 +13,7 @@ static void mark_uses(const struct pattern *p, const struct term *t, bool *used)
 		mark_uses(p, t->args[i], used);
 }
 
-/* Which statement defines what, and which are roots: those that no other uses. */
+/* Note for each variable the statement that defines it, and which statements are roots: those that no other uses. */
 static void index_pattern(struct pattern *p)
 {
 	bool used[MAX_NAMES] = {0};
@@ -78,7 +78,7 @@ int rules_parse(struct rule_set *set, struct arena *a, struct diag *d)
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-/* Try one rule at one node: 1 where it fired, 0, or -code. */
+/* Try one rule at one node: 1 if it was applied, 0 if not, or -code. */
 static int apply(struct rewriter *w, struct match *m, const struct parsed_rule *r, struct node *n)
 {
 	int fired = 0;
@@ -90,7 +90,7 @@ static int apply(struct rewriter *w, struct match *m, const struct parsed_rule *
 	return fired;
 }
 
-/* Rules by the operator at their root, in the order of the set. */
+/* Hash table of the rules by the operator at their root; each chain is in the order of the set. */
 enum { BUCKETS = 256 };
 struct rule_index {
 	uint32_t head[BUCKETS]; /* entry + 1; 0 ends */
@@ -133,7 +133,7 @@ static int visit(struct rewriter *w, struct match *m, const struct rule_set *set
 
 	m->w = w;
 	if (!e || (n->nout && n->out[0] != NO_VALUE && will_be_constant(m, n->out[0])))
-		return 0; /* of constants, folding makes more */
+		return 0; /* the node will be folded into a constant, which is better than any rewrite */
 	for (; e && !n->dead; e = x->entry[e - 1].next) {
 		uint32_t i = x->entry[e - 1].rule;
 		m->why = NULL;
@@ -146,7 +146,7 @@ static int visit(struct rewriter *w, struct match *m, const struct rule_set *set
 	return 0;
 }
 
-/* What became useless would count as a use of what it takes. */
+/* Remove nodes without used outputs: they would count as users of their inputs, so that patterns would not match. */
 static void remove_useless(struct graph *g)
 {
 	for (uint32_t i = g->norder; i-- > 0;) {
@@ -162,7 +162,7 @@ static void remove_useless(struct graph *g)
 	}
 }
 
-enum { MAX_SWEEPS = 200 }; /* rules that undo one another must not hang the program */
+enum { MAX_SWEEPS = 200 }; /* limit of passes over the graph, in case two rules undo each other */
 
 int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
 		  uint32_t *counts)

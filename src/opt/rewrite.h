@@ -50,17 +50,17 @@ struct rule {
 	enum rule_kind kind;
 	const char *from, *to;
 	bool (*when)(struct match *); /* NULL: always */
-	bool inexact;		      /* changes rounding: not with --optimize basic */
+	bool inexact;		      /* changes rounding: not applied with --optimize basic */
 	/*
-	 * Shapes to try it with: "x[2,3,8,8] w[4,3,3,3] s=0.5"; `v+[4]`: positive values; `=`: all
-	 * elements. Every name of the pattern that no statement defines, optional ones too.
+	 * Inputs for the test of the rule (test/unit/rules.c): "x[2,3,8,8] w[4,3,3,3] s=0.5". `v+[4]`: positive values; `=`:
+	 * the elements themselves. All names that the pattern does not define must be there, optional ones too.
 	 */
 	const char *sample;
-	/* What text cannot say of the attributes of the last statement's node; they are set so far. */
+	/* Sets attributes of the last statement's node that text cannot express, after those that the text sets; NULL: none. */
 	void (*adjust)(const struct match *, void *params, struct arena *);
 };
 
-/* The tables; each ends with a NULL name. */
+/* All rule tables, src/opt/rules/NAME.c each; a table ends with a NULL name. */
 #define RULE_TABLES(T) T(algebra) T(conv) T(norm) T(activation) T(matmul) T(attention) T(quant)
 #define T(name)	       extern const struct rule rules_##name[];
 RULE_TABLES(T)
@@ -69,24 +69,24 @@ RULE_TABLES(T)
 /* ---- for guards ------------------------------------------------------------------------------ */
 
 const struct graph *match_graph(const struct match *m);
-/* The value bound to a name; NULL where it was left out. */
+/* The value bound to a name of the pattern; NULL if it was left out. */
 const struct value *match_value(const struct match *m, const char *name);
-/* Its info: rank -1 where left out or not known. */
+/* Its shape, rank and type; rank -1 and DT_NONE if it is left out or not known. */
 struct shape match_shape(const struct match *m, const char *name);
 int match_rank(const struct match *m, const char *name);
 enum dtype match_dtype(const struct match *m, const char *name);
-/* The value of a constant (NULL: not known yet, or no constant). */
+/* The elements of a constant; NULL if it is not one, or only after folding. */
 const struct tensor *match_const(const struct match *m, const char *name);
-/* The single element of a constant; false where it is none. */
+/* The single element of a constant; false if it is no constant of one element. */
 bool match_number(const struct match *m, const char *name, double *v);
-/* Numeric attribute; def where it is absent or the label or attribute is unknown. */
+/* A numeric attribute of the node with this label; def if the attribute or the label is absent. */
 double match_attr(const struct match *m, const char *label, const char *attr, double def);
 struct ints match_ints(const struct match *m, const char *label, const char *attr);
-/* return match_why(m, "..."): says why it was not taken (--explain); returns false. */
+/* For `return match_why(m, "...")` in a guard: records the reason of the refusal for --explain and returns false. */
 bool match_why(struct match *m, const char *text);
-/* Whether dims of both are known (or the same symbols) and equal. */
+/* Whether both shapes are equal, dim by dim: the same sizes or the same symbols. */
 bool match_same_shape(const struct match *m, const char *a, const char *b);
-/* Whether the graph will run on a GPU: some rewrites pay only there. */
+/* Whether the graph will run on a GPU, for rewrites that pay only there. */
 bool match_on_gpu(const struct match *m);
 
 /* ---- engine ---------------------------------------------------------------------------------- */
@@ -102,11 +102,11 @@ struct parsed_rule {
 
 struct rewriter {
 	struct graph *graph;
-	struct arena *arena; /* of the graph: new params, names */
+	struct arena *arena; /* arena of the graph, for params and names of new nodes */
 	struct diag *diag;
-	/* Called for each node that was made, in order: infers it into its outputs' value->info. */
+	/* Called for each new node, in order, to infer value->info of its outputs. 0 or -code. */
 	int (*made)(void *arg, struct node *n);
-	/* Told of each rule that fired (why NULL) or was refused by its guard; NULL: nobody asks. */
+	/* Called for each rule that was applied (why NULL) or that its guard refused; may be NULL. */
 	void (*told)(void *arg, const struct rule *r, const struct node *n, const char *why);
 	void *arg;
 	bool gpu; /* the graph will run on a GPU */
@@ -117,19 +117,18 @@ struct rule_set {
 	struct parsed_rule *rules;
 	uint32_t n;
 };
-/* With d NULL rules that this build lacks operators for are left out; else that is an error. */
+/* Parse all rules. A rule with an operator that this build lacks is an error, or with d NULL left out. 0 or -code. */
 int rules_parse(struct rule_set *set, struct arena *a, struct diag *d);
-/* One rule; for tests. */
+/* Parse one rule, for tests. */
 int rule_parse(const struct rule *r, struct arena *a, struct parsed_rule *out, struct diag *d);
 
 /*
- * Apply the set's rules until none fires: those of kind SIMPLIFY, or both kinds (most = FUSE);
- * exact: none that changes rounding. counts (may be NULL): by rule, how often it fired.
- * Returns how many fired, or -code.
+ * Apply the rules of the set to the graph until none matches: those of kind SIMPLIFY, or with most = FUSE both kinds.
+ * exact: no inexact rules. counts (may be NULL) is increased by rule. Returns the number of applications, or -code.
  */
 int rewrite_graph(struct rewriter *w, const struct rule_set *set, enum rule_kind most, bool exact,
 		  uint32_t *counts);
-/* Put the node's .expand in its place. */
+/* Replace the node by the nodes of its operator's .expand. Returns -code on errors. */
 int rewrite_expand(struct rewriter *w, struct node *n);
 
 #endif

@@ -7,7 +7,7 @@
 #include <strings.h>
 
 struct parser {
-	const char *text, *p; /* p: where the reading is */
+	const char *text, *p; /* p: position of the parser in text */
 	struct names *vars, *labels;
 	struct arena *arena;
 	const char *where;
@@ -33,7 +33,7 @@ int names_find(const struct names *n, const char *name, size_t length)
 	return NO_VAR;
 }
 
-static int enter(struct parser *s, struct names *n, const char *name, size_t length)
+static int add_name(struct parser *s, struct names *n, const char *name, size_t length)
 {
 	int i = names_find(n, name, length);
 
@@ -45,25 +45,25 @@ static int enter(struct parser *s, struct names *n, const char *name, size_t len
 	return n->n++;
 }
 
-static void blanks(struct parser *s)
+static void skip_blanks(struct parser *s)
 {
 	while (isspace((unsigned char)*s->p))
 		s->p++;
 }
 
-static bool take(struct parser *s, const char *what)
+static bool accept(struct parser *s, const char *what)
 {
 	size_t n = strlen(what);
 
-	blanks(s);
+	skip_blanks(s);
 	if (strncmp(s->p, what, n) != 0)
 		return false;
 	s->p += n;
 	return true;
 }
 
-/* Length of an identifier at p; with dots where asked. */
-static size_t word(const char *p, bool dots)
+/* Length of the identifier at p, 0: none; dots: it may contain dots. */
+static size_t identifier_length(const char *p, bool dots)
 {
 	size_t n = 0;
 
@@ -76,13 +76,13 @@ static size_t word(const char *p, bool dots)
 
 /* ---- attributes in braces -------------------------------------------------------------------- */
 
-/* Text up to a ',' or '}' that is in no bracket, without blanks around it. */
+/* Read text up to a ',' or '}' outside of brackets; blanks around it are dropped. */
 static const char *attr_value(struct parser *s)
 {
 	const char *start;
 	int depth = 0;
 
-	blanks(s);
+	skip_blanks(s);
 	start = s->p;
 	while (*s->p && (depth || (*s->p != ',' && *s->p != '}'))) {
 		depth += (*s->p == '[') - (*s->p == ']');
@@ -98,22 +98,22 @@ static int parse_attr(struct parser *s, struct attr_text *t)
 {
 	size_t n;
 
-	blanks(s);
+	skip_blanks(s);
 	t->label = NO_VAR;
-	if (take(s, "...")) {
-		n = word(s->p, false);
+	if (accept(s, "...")) {
+		n = identifier_length(s->p, false);
 		t->label = names_find(s->labels, s->p, n);
 		if (!n || t->label == NO_VAR)
 			return fault(s, "a label of the pattern");
 		s->p += n;
 		return 0;
 	}
-	n = word(s->p, false);
+	n = identifier_length(s->p, false);
 	if (!n)
 		return fault(s, "the name of an attribute");
 	t->name = arena_strn(s->arena, s->p, n);
 	s->p += n;
-	if (!take(s, "="))
+	if (!accept(s, "="))
 		return fault(s, "'='");
 	t->text = attr_value(s);
 	return 0;
@@ -124,8 +124,8 @@ static int parse_attrs(struct parser *s, struct term *t)
 	int r;
 
 	t->attrs = arena_new_n(s->arena, struct attr_text, 16);
-	while (!take(s, "}")) {
-		if (t->nattrs == 16 || (t->nattrs && !take(s, ",")))
+	while (!accept(s, "}")) {
+		if (t->nattrs == 16 || (t->nattrs && !accept(s, ",")))
 			return fault(s, "',' or '}'");
 		r = parse_attr(s, &t->attrs[t->nattrs++]);
 		if (r)
@@ -138,10 +138,10 @@ static int parse_attrs(struct parser *s, struct term *t)
 
 static int parse_term(struct parser *s, struct term **out);
 
-/* A name that the text has had before. */
+/* Read a name that occurred before in the text. */
 static int known_name(struct parser *s, int *var)
 {
-	size_t n = word(s->p, false);
+	size_t n = identifier_length(s->p, false);
 
 	*var = names_find(s->vars, s->p, n);
 	if (*var == NO_VAR)
@@ -155,31 +155,31 @@ static int parse_item(struct parser *s, struct term *t)
 	int r, i = t->nlist++;
 	char *end;
 
-	blanks(s);
+	skip_blanks(s);
 	t->list_var[i] = NO_VAR;
-	if (take(s, "1...")) {
+	if (accept(s, "1...")) {
 		t->fill_at = i;
 		t->list[i] = 1;
 		return known_name(s, &t->fill_var);
 	}
-	if (word(s->p, false)) { /* w[0]: a dimension */
+	if (identifier_length(s->p, false)) { /* w[0]: a dimension */
 		r = known_name(s, &t->list_var[i]);
-		if (r || !take(s, "["))
+		if (r || !accept(s, "["))
 			return r ? r : fault(s, "'['");
 	}
 	t->list[i] = strtoll(s->p, &end, 10);
 	if (end == s->p)
 		return fault(s, "an integer");
 	s->p = end;
-	return t->list_var[i] != NO_VAR && !take(s, "]") ? fault(s, "']'") : 0;
+	return t->list_var[i] != NO_VAR && !accept(s, "]") ? fault(s, "']'") : 0;
 }
 
 static int parse_list(struct parser *s, struct term *t)
 {
 	t->kind = TERM_LIST;
 	t->fill_at = -1;
-	while (!take(s, "]")) {
-		if (t->nlist == MAX_LIST || (t->nlist && !take(s, ",")))
+	while (!accept(s, "]")) {
+		if (t->nlist == MAX_LIST || (t->nlist && !accept(s, ",")))
 			return fault(s, "',' or ']'");
 		int r = parse_item(s, t);
 		if (r)
@@ -192,23 +192,23 @@ static int parse_args(struct parser *s, struct term *t)
 {
 	int r;
 
-	while (!take(s, ")")) {
-		if (t->nargs == 16 || (t->nargs && !take(s, ",")))
+	while (!accept(s, ")")) {
+		if (t->nargs == 16 || (t->nargs && !accept(s, ",")))
 			return fault(s, "',' or ')'");
 		r = parse_term(s, &t->args[t->nargs++]);
 		if (r)
 			return r;
 	}
-	return take(s, "{") ? parse_attrs(s, t) : 0;
+	return accept(s, "{") ? parse_attrs(s, t) : 0;
 }
 
-/* Length of "Op" or "domain::Op" at p. */
+/* Length of the operator name at p, "Op" or "domain::Op"; 0: none. */
 static size_t op_name(const char *p)
 {
-	size_t n = word(p, true);
+	size_t n = identifier_length(p, true);
 
 	if (n && p[n] == ':' && p[n + 1] == ':')
-		return n + 2 + word(p + n + 2, true);
+		return n + 2 + identifier_length(p + n + 2, true);
 	return n;
 }
 
@@ -216,7 +216,7 @@ static int parse_op(struct parser *s, struct term *t)
 {
 	t->kind = TERM_OP;
 	do {
-		blanks(s);
+		skip_blanks(s);
 		size_t n = op_name(s->p);
 		if (!n || t->nops == MAX_ALTERNATIVES)
 			return fault(s, "the name of an operator");
@@ -224,13 +224,13 @@ static int parse_op(struct parser *s, struct term *t)
 		if (!t->ops[t->nops++])
 			return fault(s, "an operator that this build has");
 		s->p += n;
-	} while (take(s, "|"));
-	if (!take(s, "("))
+	} while (accept(s, "|"));
+	if (!accept(s, "("))
 		return fault(s, "'('");
 	return parse_args(s, t);
 }
 
-/* After the names of one or more operators comes a '('. */
+/* Whether an operator application begins at p: names joined by '|', then '('. */
 static bool at_op(const char *p)
 {
 	for (;;) {
@@ -248,7 +248,7 @@ static bool at_op(const char *p)
 
 static int parse_attr_ref(struct parser *s, struct term *t)
 {
-	size_t n = word(s->p, false);
+	size_t n = identifier_length(s->p, false);
 
 	t->kind = TERM_ATTR;
 	if (s->p[n] == '.') {
@@ -256,7 +256,7 @@ static int parse_attr_ref(struct parser *s, struct term *t)
 		if (t->label == NO_VAR)
 			return fault(s, "a label of the pattern");
 		s->p += n + 1;
-		n = word(s->p, false);
+		n = identifier_length(s->p, false);
 	}
 	if (!n)
 		return fault(s, "the name of an attribute");
@@ -267,7 +267,7 @@ static int parse_attr_ref(struct parser *s, struct term *t)
 
 static int parse_name(struct parser *s, struct term *t)
 {
-	size_t n = word(s->p, false);
+	size_t n = identifier_length(s->p, false);
 
 	if (n == 1 && *s->p == '_') {
 		t->kind = TERM_ABSENT;
@@ -275,17 +275,17 @@ static int parse_name(struct parser *s, struct term *t)
 		return 0;
 	}
 	t->kind = TERM_NAME;
-	t->var = enter(s, s->vars, s->p, n);
+	t->var = add_name(s, s->vars, s->p, n);
 	if (t->var == NO_VAR)
 		return fault(s, "fewer names");
 	s->p += n;
-	t->optional = take(s, "?");
+	t->optional = accept(s, "?");
 	return 0;
 }
 
 static int parse_word(struct parser *s, struct term *t)
 {
-	size_t n = word(s->p, false);
+	size_t n = identifier_length(s->p, false);
 	const char *after = s->p + n;
 
 	if (!n)
@@ -294,9 +294,9 @@ static int parse_word(struct parser *s, struct term *t)
 		return parse_op(s, t);
 	after += strspn(after, " ");
 	if (*after == ':') {
-		t->label = enter(s, s->labels, s->p, n);
+		t->label = add_name(s, s->labels, s->p, n);
 		s->p = after + 1;
-		t->open = take(s, "!");
+		t->open = accept(s, "!");
 		return parse_op(s, t);
 	}
 	return s->p[n] == '.' ? parse_attr_ref(s, t) : parse_name(s, t);
@@ -307,16 +307,16 @@ static int parse_term(struct parser *s, struct term **out)
 	struct term *t = *out = arena_new(s->arena, struct term);
 
 	t->var = t->label = t->fill_var = NO_VAR;
-	blanks(s);
-	if (take(s, "["))
+	skip_blanks(s);
+	if (accept(s, "["))
 		return parse_list(s, t);
-	if (take(s, "$"))
+	if (accept(s, "$"))
 		return parse_attr_ref(s, t);
-	if (take(s, "#")) {
+	if (accept(s, "#")) {
 		t->constant = true;
 		return parse_name(s, t);
 	}
-	if (take(s, "!")) {
+	if (accept(s, "!")) {
 		int r = parse_word(s, t);
 		t->open = true;
 		return r;
@@ -339,15 +339,15 @@ static int parse_statement(struct parser *s, struct statement *st)
 {
 	st->outs = arena_new_n(s->arena, int, 16);
 	do {
-		blanks(s);
-		size_t n = word(s->p, false);
+		skip_blanks(s);
+		size_t n = identifier_length(s->p, false);
 		if (!n || st->nouts == 16)
 			return fault(s, "the name of an output");
 		bool none = n == 1 && *s->p == '_';
-		st->outs[st->nouts++] = none ? NO_VAR : enter(s, s->vars, s->p, n);
+		st->outs[st->nouts++] = none ? NO_VAR : add_name(s, s->vars, s->p, n);
 		s->p += n;
-	} while (take(s, ","));
-	if (!take(s, "="))
+	} while (accept(s, ","));
+	if (!accept(s, "="))
 		return fault(s, "'='");
 	return parse_term(s, &st->expr);
 }
@@ -369,13 +369,13 @@ int text_parse(const char *text, struct names *vars, struct names *labels, struc
 		max += *c == ';';
 	p->statements = arena_new_n(a, struct statement, (size_t)max);
 	do {
-		blanks(&s);
+		skip_blanks(&s);
 		if (!*s.p)
-			break; /* a ';' at the end */
+			break; /* the text may end with ';' */
 		int r = parse_statement(&s, &p->statements[p->n++]);
 		if (r)
 			return r;
-	} while (take(&s, ";"));
-	blanks(&s);
+	} while (accept(&s, ";"));
+	skip_blanks(&s);
 	return *s.p ? fault(&s, "';' or the end") : 0;
 }

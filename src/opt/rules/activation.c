@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations that exporters write out as arithmetic. */
+/* Rules that recognize activations which exporters write as arithmetic. */
 #include "opt/rules/guards.h"
 
 static bool fusable(struct match *m)
 {
-	return is_fusable(m, "x") || match_why(m, "a type that is not fused");
+	return is_fusable(m, "x") || match_why(m, "the type is not fp32, fp16 or bf16");
 }
 
 static bool scaled(struct match *m)
@@ -13,7 +13,7 @@ static bool scaled(struct match *m)
 	return fusable(m) && match_number(m, "k", &v);
 }
 
-/* v, then the factor 1/2 where each form may have it. */
+/* GELU written with erf; the forms differ in where the factor 1/2 is. */
 #define GELU(n, text)                                                                              \
 	{                                                                                          \
 		.name = "gelu-" n, .kind = FUSE, .from = text, .to = "y = Gelu(x)",                \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewrites that take away: what does nothing, or undoes itself. */
+/* Rules that remove nodes without effect, and pairs of nodes that cancel. */
 #include "ops/layout.h"
 #include "opt/rules/guards.h"
 
-/* The result has x's type and surely x's shape. */
+/* y has the type of x, and certainly the shape of x. */
 static bool same(struct match *m)
 {
 	if (match_dtype(m, "x") != match_dtype(m, "y") || !match_dtype(m, "x"))
 		return match_why(m, "the types differ or are not known");
-	return match_same_shape(m, "x", "y") || match_why(m, "the shapes are not surely equal");
+	return match_same_shape(m, "x", "y") || match_why(m, "the shapes may differ");
 }
 
 static bool same_type(struct match *m)
@@ -17,7 +17,7 @@ static bool same_type(struct match *m)
 	       match_why(m, "the types differ or are not known");
 }
 
-static bool forward(const struct match *m, const char *steps)
+static bool steps_are_one(const struct match *m, const char *steps)
 {
 	const struct tensor *t = match_const(m, steps);
 
@@ -31,10 +31,10 @@ static bool forward(const struct match *m, const char *steps)
 
 static bool whole_slice(struct match *m)
 {
-	return forward(m, "st") ? same(m) : match_why(m, "its steps are not known to be 1");
+	return steps_are_one(m, "st") ? same(m) : match_why(m, "its steps are not known to be 1");
 }
 
-/* The second Reshape takes nothing from its input's dims. */
+/* The target of the second Reshape copies no dim of its input (no 0), so the first Reshape does not matter. */
 static bool plain_target(struct match *m)
 {
 	const struct tensor *t = match_const(m, "s");
@@ -43,7 +43,7 @@ static bool plain_target(struct match *m)
 		return match_why(m, "the shape is not constant");
 	for (int64_t i = 0; i < tensor_count(t); i++)
 		if (elem_i64(tensor_dtype(t), t->data, i) == 0)
-			return match_why(m, "a dimension is copied from the input");
+			return match_why(m, "the target copies a dimension of its input");
 	return true;
 }
 
@@ -53,7 +53,7 @@ static bool inverse_perms(struct match *m)
 
 	if (a.n < 0 || a.n != b.n)
 		return (a.n < 0 && b.n < 0) || /* reversed twice */
-		       match_why(m, "one of the two does not say its permutation");
+		       match_why(m, "one of the two has no permutation");
 	for (int64_t i = 0; i < a.n; i++)
 		if (b.v[i] < 0 || b.v[i] >= a.n || a.v[b.v[i]] != i)
 			return match_why(m, "the second does not undo the first");
@@ -64,10 +64,10 @@ static bool both_perms(struct match *m)
 {
 	struct ints a = match_ints(m, "a", "perm"), b = match_ints(m, "b", "perm");
 	return (a.n >= 0 && a.n == b.n && a.n <= MAX_RANK) ||
-	       match_why(m, "one of the two does not say its permutation");
+	       match_why(m, "one of the two has no permutation");
 }
 
-static void compose(const struct match *m, void *params, struct arena *a)
+static void compose_perms(const struct match *m, void *params, struct arena *a)
 {
 	struct ints first = match_ints(m, "a", "perm"), then = match_ints(m, "b", "perm");
 	struct transpose_params *p = params;
@@ -78,7 +78,7 @@ static void compose(const struct match *m, void *params, struct arena *a)
 	p->perm = (struct ints){perm, first.n};
 }
 
-/* Both are moved alike: the sum may be. */
+/* Both summands are transposed in the same way, so the sum may be transposed instead. */
 static bool same_perms(struct match *m)
 {
 	struct ints a = match_ints(m, "a", "perm"), b = match_ints(m, "b", "perm");
@@ -104,7 +104,7 @@ static bool not_training(struct match *m)
 	const struct tensor *t = match_const(m, "t");
 
 	if (match_value(m, "t") && (!t || elem_i64(tensor_dtype(t), t->data, 0)))
-		return match_why(m, "it may be training");
+		return match_why(m, "it may be in training mode");
 	return same_type(m);
 }
 
@@ -113,17 +113,17 @@ static bool floats_one_number(struct match *m)
 	double v;
 
 	if (!is_float(m, "x"))
-		return match_why(m, "integers, which would overflow elsewhere");
+		return match_why(m, "on integers it would overflow for other inputs");
 	return match_number(m, "a", &v) || match_number(m, "b", &v) ||
-	       match_why(m, "two constants that would broadcast");
+	       match_why(m, "the two constants would broadcast");
 }
 
 static bool broadcasts_anyway(struct match *m)
 {
-	return match_same_shape(m, "x", "y") || match_why(m, "the shapes are not surely equal");
+	return match_same_shape(m, "x", "y") || match_why(m, "the shapes may differ");
 }
 
-/* All axes behind the first two are reduced, the dims stay. */
+/* The mean is over all spatial axes, which stay with size 1: GlobalAveragePool. */
 static bool spatial_mean(struct match *m)
 {
 	const struct tensor *t = match_const(m, "axes");
@@ -179,9 +179,9 @@ const struct rule rules_algebra[] = {
 	 .sample = "x[2,3] a=[1] b=[1]"},
 	{"transpose-transpose", SIMPLIFY, "y = b: Transpose(a: Transpose(x))", "y = x",
 	 inverse_perms, .sample = "x[2,3]"},
-	{"transpose-compose", SIMPLIFY, "y = b: Transpose(a: Transpose(x))", "y = Transpose(x)",
+	{"transpose-compose_perms", SIMPLIFY, "y = b: Transpose(a: Transpose(x))", "y = Transpose(x)",
 	 both_perms, .sample = "x[2,3,4]; y = Transpose(Transpose(x) {perm=[1,2,0]}) {perm=[2,1,0]}",
-	 .adjust = compose},
+	 .adjust = compose_perms},
 	{"transpose-none", SIMPLIFY, "y = t: Transpose(x)", "y = x", identity_perm,
 	 .sample = "x[2,3]; y = Transpose(x) {perm=[0,1]}"},
 	{"add-zero", SIMPLIFY, "y = Add(x, 0)", "y = x", same, .sample = "x[2,3]"},

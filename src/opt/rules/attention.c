@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention as exporters write it out. First the core, softmax(q k^T) v on 4-D heads, becomes
- * infer::Attention; then scales, transposes, the splitting and merging of heads go into it.
+ * Rules that recognize attention which exporters write as single nodes. First softmax(q k^T) v on heads of rank 4 becomes
+ * infer::Attention; then scales, transposes, and the splitting and merging of heads are absorbed into it.
  */
 #include "opt/rules/guards.h"
 
 enum { JOINED_BYTES = 1 << 20 };
 
-/* Heads are known, q and k^T have rank 4, and the mask does not make the scores larger. */
+/* The number of heads is known, q, k and v have rank 4, and the mask does not enlarge the scores. */
 static bool core(struct match *m)
 {
 	struct shape s = match_shape(m, "s"), t = match_shape(m, "t");
 
 	if (!is_fusable(m, "q"))
-		return match_why(m, "a type that is not fused");
+		return match_why(m, "the type is not fp32, fp16 or bf16");
 	if (match_rank(m, "q") != 4 || match_rank(m, "k") != 4 || match_rank(m, "v") != 4)
-		return match_why(m, "not of rank 4");
+		return match_why(m, "q, k or v is not of rank 4");
 	if (dim_at(m, "q", 1) < 1 || dim_at(m, "k", 1) != dim_at(m, "q", 1) ||
 	    dim_at(m, "v", 1) != dim_at(m, "q", 1))
 		return match_why(m, "the number of heads is not known or differs");
@@ -39,13 +39,13 @@ static bool scalar(struct match *m)
 	return match_number(m, "s", &v);
 }
 
-/* x [B,S,H*D] was split into heads [B,S,H,D]. */
+/* h [B,S,H,D] is x [B,S,H*D] split into `count` heads. */
 static bool heads(struct match *m, const char *x, const char *h, double count)
 {
 	if (match_rank(m, x) != 3 || match_rank(m, h) != 4 ||
 	    !dims_equal(dim_at(m, x, 0), dim_at(m, h, 0)) ||
 	    !dims_equal(dim_at(m, x, 1), dim_at(m, h, 1)))
-		return match_why(m, "batch or sequence change");
+		return match_why(m, "the batch or sequence dimension changes");
 	return (double)dim_at(m, h, 2) == count && dim_at(m, h, 3) > 0;
 }
 
@@ -69,18 +69,18 @@ static bool split_v(struct match *m)
 	return heads(m, "v", "h", count_heads(m));
 }
 
-/* y [B,S,H*D] was merged from [B,S,H,D]. */
+/* y [B,S,H*D] is h [B,S,H,D] with the heads merged. */
 static bool merged(struct match *m)
 {
 	struct shape h = match_shape(m, "h"), y = match_shape(m, "y");
 
 	if (h.rank != 4 || y.rank != 3 || !dims_equal(h.dim[0], y.dim[0]) ||
 	    !dims_equal(h.dim[1], y.dim[1]))
-		return match_why(m, "batch or sequence change");
+		return match_why(m, "the batch or sequence dimension changes");
 	return h.dim[2] > 0 && h.dim[3] > 0 && y.dim[2] == h.dim[2] * h.dim[3];
 }
 
-/* The heads are merged, and batch and sequence with them: a reshape of the merged stays. */
+/* y [B*S,H*D] is h [B,S,H,D] with the heads merged, and batch and sequence merged too: a Reshape remains. */
 static bool merged_rows(struct match *m)
 {
 	struct shape h = match_shape(m, "h"), y = match_shape(m, "y");
@@ -89,19 +89,19 @@ static bool merged_rows(struct match *m)
 	       y.dim[1] == h.dim[2] * h.dim[3];
 }
 
-/* x [B,S,3*H*D] was cut into q, k and v [B,H,S,D] each, through [B,S,3,H,D]. */
+/* x [B,S,3*H*D] is reshaped to f [B,S,3,H,D] and split into q, k and v of [B,H,S,D] each. */
 static bool packed(struct match *m)
 {
 	struct shape x = match_shape(m, "x"), f = match_shape(m, "f");
 
 	if (x.rank != 3 || f.rank != 5 || f.dim[2] != 3 || (double)f.dim[3] != count_heads(m) ||
 	    f.dim[4] < 1)
-		return match_why(m, "not three times heads");
+		return match_why(m, "the input does not hold q, k and v of all heads");
 	return (dims_equal(x.dim[1], f.dim[1]) || dims_equal(x.dim[0], f.dim[0])) &&
 	       x.dim[2] == 3 * f.dim[3] * f.dim[4] && match_attr(m, "a", "kv_heads", 0) == 0;
 }
 
-/* x was split into thirds of rank 3. */
+/* q, k and v are the three equal parts of x along its last axis. */
 static bool thirds(struct match *m)
 {
 	int64_t n = dim_at(m, "x", 2);
@@ -111,7 +111,7 @@ static bool thirds(struct match *m)
 	       match_attr(m, "a", "kv_heads", 0) == 0;
 }
 
-/* k^T through rank 3: [B,H,T,D] -> [B*H,T,D] -> [B*H,D,T] -> [B,H,D,T]. */
+/* k is transposed by way of rank 3: [B,H,T,D] -> [B*H,T,D] -> [B*H,D,T] -> [B,H,D,T]. */
 static bool through_rank3(struct match *m)
 {
 	struct shape x = match_shape(m, "x"), f = match_shape(m, "f"), y = match_shape(m, "y");
@@ -123,7 +123,7 @@ static bool through_rank3(struct match *m)
 	       dims_equal(f.dim[1], x.dim[2]) && dims_equal(f.dim[2], x.dim[3]);
 }
 
-/* Where(mask, scores, -huge) is scores + Where(mask, 0, -huge) as far as fp32 can tell. */
+/* With n below -1e9, Where(mask, scores, n) equals scores + Where(mask, 0, n): the softmax is 0 there in fp32. */
 static bool huge(struct match *m)
 {
 	double v;
@@ -137,7 +137,7 @@ static bool huge(struct match *m)
 #define DOT   "s = MatMul(q, k); "
 #define SAFE  "p = Softmax(t) {axis=-1}; y = MatMul(Where(IsNaN(p), 0, p), v)"
 #define PLAIN "y = MatMul(Softmax(t) {axis=-1}, v)"
-/* With t from the scores s, in the plain form and in the one that turns NaN into 0. */
+/* Two rules: t computed from the scores s by `text`, followed by a plain softmax, or by one that turns NaN into 0. */
 #define CORE(n, text, to_, guard, sample_)                                                         \
 	{.name = "attention-" n,                                                                   \
 	 .kind = FUSE,                                                                             \
@@ -152,8 +152,8 @@ static bool huge(struct match *m)
 	}
 
 /*
- * One product instead of three: of small weights, and on a GPU of all (on the host the copy of large ones
- * costs more memory than it is worth).
+ * Whether three products of the same x become one of the concatenated weights: always on a GPU, on the host only if the
+ * weights are small, since the concatenated copy costs memory.
  */
 static bool joins(struct match *m)
 {
@@ -162,7 +162,7 @@ static bool joins(struct match *m)
 
 	if (!is_fusable(m, "x") || match_rank(m, "x") != 3 || w.rank != 2 || bytes < 1 ||
 	    (bytes > JOINED_BYTES && !match_on_gpu(m)))
-		return match_why(m, "large weights, or not of rank 2");
+		return match_why(m, "the weights are large or not of rank 2");
 	return match_same_shape(m, "w", "u") && match_same_shape(m, "w", "t") &&
 	       match_rank(m, "b") == 1 && match_same_shape(m, "b", "c") &&
 	       match_same_shape(m, "b", "d") && dim_at(m, "b", 0) == w.dim[1] &&

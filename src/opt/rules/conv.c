@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions: scales and shifts go into the weights, sums and activations behind. */
+/* Rules for convolutions: scales and shifts are folded into weights and bias; sums and activations are fused behind. */
 #include "ops/fused.h"
 #include "opt/rules/guards.h"
 
 static bool fusable(struct match *m)
 {
-	return is_fusable(m, "x") || match_why(m, "a type that is not fused");
+	return is_fusable(m, "x") || match_why(m, "the type is not fp32, fp16 or bf16");
 }
 
-/* o has one element, or one a channel of x in dimension 1. */
+/* Constant o has one element for each of the channels, in the dimension that broadcasts to dimension 1 of the result. */
 static bool per_channel(const struct match *m, const char *o, int64_t channels, int rank)
 {
 	const struct tensor *t = match_const(m, o);
@@ -17,7 +17,7 @@ static bool per_channel(const struct match *m, const char *o, int64_t channels, 
 
 	if (!t || t->shape.rank > rank || n != channels)
 		return false;
-	at = t->shape.rank - rank + 1; /* where dimension 1 of x is in o's shape */
+	at = t->shape.rank - rank + 1; /* the dimension of o that broadcasts to dimension 1 */
 	return at >= 0 && t->shape.dim[at] == n;
 }
 
@@ -43,7 +43,7 @@ static bool scalar_shift(struct match *m)
 	return fusable(m) && match_number(m, "o", &v);
 }
 
-/* A shift before the convolution goes into the bias where no padding is beside it. */
+/* A constant added before the convolution can go into the bias, but not if the input is padded: pads are not shifted. */
 static bool shift_before(struct match *m)
 {
 	return scalar_shift(m) &&
@@ -61,7 +61,7 @@ static bool deconv_shift(struct match *m)
 	return ungrouped(m) && per_channel(m, "o", dim_at(m, "w", 1), match_rank(m, "y"));
 }
 
-/* The other summand has the shape of the convolution's result, and is no constant. */
+/* The other summand has the shape of the convolution's result and is no constant. */
 static bool residual(struct match *m)
 {
 	if (!fusable(m) || match_const(m, "r"))
@@ -77,7 +77,7 @@ static bool bounds(struct match *m)
 	       (!match_value(m, "hi") || match_number(m, "hi", &v));
 }
 
-/* Zeros put around the spatial dims of a convolution's input are padding of its own. */
+/* The Pad before the convolution adds zeros around spatial dims only, so that it can become the convolution's pads. */
 static bool zero_pads(struct match *m)
 {
 	const struct tensor *t = match_const(m, "p");
@@ -92,7 +92,7 @@ static bool zero_pads(struct match *m)
 	for (int i = 0; i < 2 * rank; i++) {
 		int64_t n = elem_i64(tensor_dtype(t), t->data, i);
 		if (n < 0 || (n && i % rank < 2))
-			return match_why(m, "it cuts, or pads batch or channels");
+			return match_why(m, "it crops, or pads batch or channels");
 	}
 	return true;
 }

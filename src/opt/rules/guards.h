@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef OPT_RULES_GUARDS_H
 #define OPT_RULES_GUARDS_H
-/* What the guards of several tables ask. */
+/* Functions that guards in several rule tables use. */
 #include "opt/rewrite.h"
 
-/* Whether the value has a type that the fused operators compute in. */
+/* Whether the value has a type that the fused operators (infer::) take. */
 static inline bool is_fusable(const struct match *m, const char *name)
 {
 	enum dtype t = match_dtype(m, name);
@@ -16,7 +16,7 @@ static inline bool is_float(const struct match *m, const char *name)
 	return is_fusable(m, name) || match_dtype(m, name) == DT_F64;
 }
 
-/* Size of dimension i (from the end where negative), a symbol, or DIM_UNKNOWN. */
+/* Dimension i (negative: counted from the end): a size, a symbol, or DIM_UNKNOWN. */
 static inline int64_t dim_at(const struct match *m, const char *name, int i)
 {
 	struct shape s = match_shape(m, name);
@@ -26,7 +26,7 @@ static inline int64_t dim_at(const struct match *m, const char *name, int i)
 	return i >= 0 && i < s.rank ? s.dim[i] : DIM_UNKNOWN;
 }
 
-/* Whether two dims are surely equal. */
+/* Whether two dims are certainly equal: the same size or the same symbol. */
 static inline bool dims_equal(int64_t a, int64_t b)
 {
 	return a == b && a != DIM_UNKNOWN;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products: bias, sum and activation go behind them, reshapes around them away. */
+/* Rules for matrix products: bias, sum and activation are fused behind them, Reshapes around them removed. */
 #include "opt/rules/guards.h"
 
 static bool fusable(struct match *m)
 {
-	return is_fusable(m, "a") || match_why(m, "a type that is not fused");
+	return is_fusable(m, "a") || match_why(m, "the type is not fp32, fp16 or bf16");
 }
 
-/* A product with a constant matrix. */
+/* The right operand b is a matrix, which the patterns with this guard require to be constant. */
 static bool weight(struct match *m)
 {
 	return fusable(m) && match_rank(m, "b") == 2 && match_rank(m, "a") >= 2;
@@ -18,7 +18,7 @@ static bool matrix(struct match *m)
 	return fusable(m) && match_rank(m, "b") == 2 && match_rank(m, "a") >= 2;
 }
 
-/* c is a vector of the last dimension (leading ones may stand before it). */
+/* c is a constant bias: one element for each column of t, perhaps with leading dims of 1. */
 static bool bias(struct match *m)
 {
 	const struct tensor *t = match_const(m, "c");
@@ -28,7 +28,7 @@ static bool bias(struct match *m)
 		return false;
 	return (tensor_count(t) == n && t->shape.dim[t->shape.rank - 1] == n &&
 		t->shape.rank <= match_rank(m, "t")) ||
-	       match_why(m, "the summand is no vector of the last dimension");
+	       match_why(m, "the summand is no vector along the last dimension");
 }
 
 static bool residual(struct match *m)
@@ -38,7 +38,7 @@ static bool residual(struct match *m)
 	return match_same_shape(m, "r", "t") || match_why(m, "the summands differ in shape");
 }
 
-/* Reshape(Gemm(Reshape(x))): the rows are x's leading dims, before and after. */
+/* In Reshape(Gemm(Reshape(a))) the Reshapes only merge and split the leading dims, which Gemm accepts as they are. */
 static bool rows_only(struct match *m)
 {
 	struct shape a = match_shape(m, "a"), y = match_shape(m, "y"), t = match_shape(m, "t");
@@ -52,7 +52,7 @@ static bool rows_only(struct match *m)
 	for (int i = 0; i < a.rank - 1; i++)
 		if (!dims_equal(a.dim[i], y.dim[i]))
 			return match_why(m, "the leading dimensions change");
-	return match_rank(m, "c") <= 1 || match_why(m, "a bias that is no vector");
+	return match_rank(m, "c") <= 1 || match_why(m, "the bias is no vector");
 }
 
 static bool bounds(struct match *m)
@@ -61,7 +61,7 @@ static bool bounds(struct match *m)
 	return fusable(m) && match_number(m, "lo", &v) && match_number(m, "hi", &v);
 }
 
-/* A layer's scale behind it, by output column. */
+/* s [N,1,1] scales the transposed product by column of b [K,N], so that it can be folded into b and the bias. */
 static bool column_scale(struct match *m)
 {
 	struct shape s = match_shape(m, "s");
@@ -73,8 +73,8 @@ static bool column_scale(struct match *m)
 }
 
 /*
- * A product whose result is turned to channels first and added to a convolution's: added before,
- * the sum goes into the product, and what follows in the same manner cancels the turning back.
+ * The result of a product is transposed to channels first and then added to a convolution's result. Transposing the latter
+ * instead lets the product absorb the sum, and the next product of the same kind cancels the Transpose.
  */
 static bool channels_residual(struct match *m)
 {

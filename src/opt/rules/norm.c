@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normalizations that exporters write out as arithmetic, and those that are a scale and a shift. */
+/* Rules that recognize normalizations written as arithmetic, and that turn constant ones into a scale and a shift. */
 #include "opt/rules/guards.h"
 
-/* A mean over the last axis. */
+/* The constant `axes` is the last axis of x alone. */
 static bool last_axis(struct match *m, const char *axes)
 {
 	const struct tensor *t = match_const(m, axes);
@@ -24,9 +24,9 @@ static bool layer_norm(struct match *m)
 	if (!is_fusable(m, "x") || !match_number(m, "e", &v))
 		return false;
 	if (!last_axis(m, "a") || !last_axis(m, "c"))
-		return match_why(m, "not over the last axis");
+		return match_why(m, "the mean is not over the last axis alone");
 	if (match_rank(m, "s") != 1 || !rank_one(m, "b") || dim_at(m, "s", 0) != dim_at(m, "x", -1))
-		return match_why(m, "scale or shift are not vectors of the last axis");
+		return match_why(m, "scale or shift is no vector along the last axis");
 	return true;
 }
 
@@ -44,7 +44,7 @@ static bool rms_norm(struct match *m)
 	       match_rank(m, "s") == 1;
 }
 
-/* Where no convolution takes it, a normalization with known statistics is a scale and a shift. */
+/* For a BatchNormalization that no convolution absorbed: with constant statistics it is a scale and a shift. */
 static bool alone(struct match *m)
 {
 	return is_fusable(m, "x") && match_rank(m, "x") >= 2 && !match_value(m, "x")->is_output;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of 8-bit integers as quantizers write them: what scales their sums goes into the same node. */
+/* Rules for products of 8-bit integers as quantization tools write them: scaling the sums is fused into the product. */
 #include "opt/rules/guards.h"
 
-/* One scale and zero point of all of a; of b one, or one a column. */
+/* a has one scale and zero point; b has one, or one for each column. */
 static bool scaled(struct match *m)
 {
 	const struct tensor *sb = match_const(m, "sb");
@@ -10,10 +10,10 @@ static bool scaled(struct match *m)
 	int64_t n = tensor_count(sb);
 
 	if (match_dtype(m, "sa") != DT_F32 || tensor_dtype(sb) != DT_F32 || b.rank != 2 || a.rank < 2)
-		return match_why(m, "no product of a matrix with weights, or no fp32");
+		return match_why(m, "it is no fp32 product of a matrix with weights");
 	if (shape_count(&sa) != 1 || sa.rank > 1 || sb->shape.rank > 1)
-		return match_why(m, "more than one scale of the inputs");
-	return n == 1 || n == b.dim[1] || match_why(m, "scales that are no columns'");
+		return match_why(m, "the inputs have more than one scale");
+	return n == 1 || n == b.dim[1] || match_why(m, "the scales are not one for each column");
 }
 
 static bool bias(struct match *m)
@@ -23,7 +23,7 @@ static bool bias(struct match *m)
 
 	return (tensor_dtype(c) == DT_F32 && c->shape.rank == 1 && b.rank == 2 &&
 		c->shape.dim[0] == b.dim[1] && match_rank(m, "t") >= 2) ||
-	       match_why(m, "the summand is no vector of the last dimension");
+	       match_why(m, "the summand is no vector along the last dimension");
 }
 
 #define SAMPLE "a[2,3,8]:u8 b[8,5]:i8 za[]:u8 zb[]:i8 "
