@@ -13,12 +13,12 @@ static void phases_are_moments(void)
 
 	timeline_begin(&t, clock_ns());
 	timeline_phase(&t, NULL, "start", 1000);
-	timeline_look(&t, NULL, clock_ns(), 1, false);
+	timeline_sample(&t, NULL, clock_ns(), 1, false);
 	t.next_moment = UINT64_MAX; /* no look is due any more */
-	timeline_look(&t, NULL, clock_ns(), 2, false);
-	timeline_look(&t, NULL, clock_ns(), 3, true);
+	timeline_sample(&t, NULL, clock_ns(), 2, false);
+	timeline_sample(&t, NULL, clock_ns(), 3, true);
 	timeline_phase(&t, NULL, "steady state", 2000);
-	timeline_keep(&t, &r);
+	timeline_store(&t, &r);
 	timeline_end(&t);
 
 	CHECK(r.nphases == 2 && !strcmp(r.phase[1].name, "steady state"));
@@ -43,9 +43,9 @@ static void thinned_where_they_are_many(void)
 	timeline_begin(&t, now);
 	for (int k = 1; k <= 6500; k++) {
 		t.next_moment = 0;
-		timeline_look(&t, NULL, now += 1000000, k, false);
+		timeline_sample(&t, NULL, now += 1000000, k, false);
 	}
-	timeline_keep(&t, &r);
+	timeline_store(&t, &r);
 	timeline_end(&t);
 
 	CHECK(r.timeline.n >= 1000 && r.timeline.n < 4000);
