@@ -201,8 +201,8 @@ endif
 # Kernels of the GPU, one image a file (and one of PTX where it is built), all of them inside the program.
 GPU_FATBIN := $(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/%.fatbin) \
 	$(if $(GPU_PTX),$(GPU_CU:gpu/kernels/%.cu=$(BUILD)/gpu/ptx/%.fatbin))
-NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Igpu/kernels
-GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh))
+NVCC = $(CUDA)/bin/nvcc -std=c++17 -O3 -fatbin --compress-mode=size -diag-suppress 186 -Igpu/kernels -Isrc
+GPU_HDR := $(filter-out %/image.h,$(wildcard gpu/kernels/*.h gpu/kernels/*.cuh)) src/ir/dtypes.def src/ops/unary.def src/ops/pointwise.def
 $(BUILD)/gpu/%.fatbin: gpu/kernels/%.cu $(GPU_HDR) $(BUILD)/gpu/archs
 	@mkdir -p $(@D)
 	$(call say,NVCC,$(NVCC) $(foreach a,$(GPU_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) -o $@ $<)
@@ -240,7 +240,7 @@ EMULATE := $(BUILD)/emulate
 EMULATE_CXX ?= clang++
 EMULATE_HDR := $(GPU_HDR) $(wildcard test/gpu/emulate/*.h)
 EMULATE_FLAGS := -std=gnu++17 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing \
-	-ffp-contract=off -isystem $(CUDA)/include -Itest/gpu/emulate -Igpu/kernels
+	-ffp-contract=off -isystem $(CUDA)/include -Itest/gpu/emulate -Igpu/kernels -Isrc
 EMULATE_LOOKS := -fsanitize=thread,alignment
 EMULATE_LINK = $(EMULATE_CXX) -shared -o $@ $^ -Wl,-z,defs -ldl -lm -lpthread
 $(EMULATE)/kernels/%.o: gpu/kernels/%.cu $(EMULATE_HDR)

@@ -116,6 +116,7 @@ int gpu_codes(struct device *device, const void *image, const char *const *kerne
  * The launch of one of our own kernels. `fn` is looked up once, while a plan is made. The kernel takes one
  * struct by value.
  */
+enum { MAX_GRID_YZ = 65535 }; /* CUDA's limit for y and for z; x may have 2^31 - 1 blocks */
 struct gpu_grid {
 	unsigned x, y, z; /* blocks */
 	unsigned threads; /* of a block */

@@ -18,18 +18,18 @@ static __device__ __noinline__ float rare_act(int act, float a, float b, float v
 // Of N values: the choice stands outside of the loops, so that they stay short.
 template <typename T, int N> __device__ inline void act_on(int act, float a, float b, float *v)
 {
-	if (act == 1) {
+	if (act == GPU_ACT_RELU) {
 #pragma unroll
 		for (int j = 0; j < N; j++)
-			v[j] = v[j] < 0 ? 0.f : v[j];
-	} else if (act == 4) {
+			v[j] = fn_RELU(v[j], a, b);
+	} else if (act == GPU_ACT_SWISH) {
 #pragma unroll
 		for (int j = 0; j < N; j++)
 			v[j] *= sigmoid<T>(a * v[j]);
-	} else if (act == 6) {
+	} else if (act == GPU_ACT_HARDSWISH) {
 #pragma unroll
 		for (int j = 0; j < N; j++)
-			v[j] *= clamp01(a * v[j] + b);
+			v[j] = fn_HARDSWISH(v[j], a, b);
 	} else if (act) {
 #pragma unroll
 		for (int j = 0; j < N; j++)

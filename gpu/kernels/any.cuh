@@ -4,15 +4,9 @@
 #include "common.cuh"
 #include "jobs.h"
 
-// Element types as ONNX numbers them.
-enum {
-	T_F32 = 1, T_U8, T_I8, T_U16, T_I16, T_I32, T_I64, T_STRING, T_BOOL, T_F16, T_F64, T_U32, T_U64, T_C64, T_C128,
-	T_BF16, T_F8E4M3FN, T_F8E4M3FNUZ, T_F8E5M2, T_F8E5M2FNUZ, T_U4, T_I4, T_F4, T_F8E8M0, T_U2, T_I2
-};
-
 __device__ inline bool is_float(int t)
 {
-	return t == T_F32 || t == T_F16 || t == T_F64 || (t >= T_BF16 && t <= T_F8E5M2FNUZ) || t == T_F4 || t == T_F8E8M0;
+	return t == T_F32 || t == T_F16 || t == T_F64 || (t >= T_BF16 && t <= T_F8E5M2FNUZ) || t == T_F4E2M1 || t == T_F8E8M0;
 }
 __device__ inline bool is_narrow(int t) { return is_float(t) && t != T_F32 && t != T_F64; }
 __device__ inline bool is_signed(int t)
@@ -22,7 +16,7 @@ __device__ inline bool is_signed(int t)
 __device__ inline int bits_of(int t)
 {
 	switch (t) {
-	case T_U4: case T_I4: case T_F4: return 4;
+	case T_U4: case T_I4: case T_F4E2M1: return 4;
 	case T_U2: case T_I2: return 2;
 	case T_F16: case T_BF16: case T_U16: case T_I16: return 16;
 	case T_F32: case T_I32: case T_U32: return 32;
@@ -67,7 +61,7 @@ static __device__ __noinline__ float f8_get(int t, u8 b)
 	return b & 0x80 ? -v : v;
 }
 
-// Powers of two; mode as ONNX: 0 up, 1 down, 2 nearest.
+// v as a power of two (f8e8m0); mode: GPU_CAST_...
 static __device__ __noinline__ u8 e8m0_put(float v, bool saturate, int mode)
 {
 	if (isnan(v))
@@ -80,7 +74,7 @@ static __device__ __noinline__ u8 e8m0_put(float v, bool saturate, int mode)
 	int e;
 	float m = frexpf(v, &e);
 	e += 126;
-	if (mode == 0 ? m > 0.5f : mode == 2 && m >= 0.75f)
+	if (mode == GPU_CAST_UP ? m > 0.5f : mode == GPU_CAST_NEAREST && m >= 0.75f)
 		e++;
 	return e > 254 ? (saturate ? 0xfe : 0xff) : (u8)e;
 }
@@ -134,7 +128,7 @@ static __device__ __noinline__ double any_real(int t, const void *p, int64_t i)
 	case T_BF16: return up(((const bf16 *)p)[i]);
 	case T_F8E4M3FN: case T_F8E4M3FNUZ: case T_F8E5M2: case T_F8E5M2FNUZ: case T_F8E8M0:
 		return f8_get(t, ((const u8 *)p)[i]);
-	case T_F4: return f4_get(packed_get(p, i, 4));
+	case T_F4E2M1: return f4_get(packed_get(p, i, 4));
 	case T_U64: return (double)((const u64 *)p)[i];
 	default: return (double)any_int(t, p, i);
 	}

@@ -5,14 +5,14 @@
 __device__ inline float number(int type, const void *x, int64_t i)
 {
 	switch (type) {
-	case 1: return ((const f32 *)x)[i];
-	case 2: return ((const u8 *)x)[i];
-	case 3: return ((const i8 *)x)[i];
-	case 6: return (float)((const i32 *)x)[i];
-	case 7: return (float)((const i64 *)x)[i];
-	case 10: return up(((const f16 *)x)[i]);
-	case 11: return (float)((const f64 *)x)[i];
-	case 16: return up(((const bf16 *)x)[i]);
+	case T_F32: return ((const f32 *)x)[i];
+	case T_U8: return ((const u8 *)x)[i];
+	case T_I8: return ((const i8 *)x)[i];
+	case T_I32: return (float)((const i32 *)x)[i];
+	case T_I64: return (float)((const i64 *)x)[i];
+	case T_F16: return up(((const f16 *)x)[i]);
+	case T_F64: return (float)((const f64 *)x)[i];
+	case T_BF16: return up(((const bf16 *)x)[i]);
 	default: return 0;
 	}
 }
@@ -139,9 +139,9 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 
 template <typename C> __device__ inline C through(int type, C v)
 {
-	if (type == 10)
+	if (type == T_F16)
 		return (C)up(down<f16>((float)v));
-	return type == 16 ? (C)up(down<bf16>((float)v)) : v;
+	return type == T_BF16 ? (C)up(down<bf16>((float)v)) : v;
 }
 
 // What key j adds to query i's score by masks and biases; -infinity where they hide it.
@@ -151,7 +151,7 @@ __device__ inline C masked(const gpu_attend &p, C s, int64_t b, int64_t h, int64
 	int64_t m = b * p.ms[0] + h * p.ms[1] + i * p.ms[2] + j * p.ms[3];
 	if (p.mask_type && j >= p.mask_keys)
 		s = -(C)INFINITY;
-	else if (p.mask_type == 9)
+	else if (p.mask_type == T_BOOL)
 		s = ((const u8 *)p.mask)[m] ? s : isinf(p.hidden) ? -(C)INFINITY : s + (C)p.hidden;
 	else if (p.mask_type)
 		s += (C)number(p.mask_type, p.mask, m);
@@ -182,7 +182,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 			kept = s;
 			if (p.softcap > 0)
 				s = (C)p.softcap * tanh(s / (C)p.softcap);
-			kept = p.qk_mode == 1 ? s : kept;
+			kept = p.qk_mode == GPU_QK_CAPPED ? s : kept;
 			if (beyond) {
 				s = kept = -(C)INFINITY;
 			} else if (j < r.first || j >= r.end) {
@@ -190,8 +190,8 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 			} else {
 				s = masked<C>(p, s, b, h, i, j);
 			}
-			kept = p.qk_mode == 2 ? s : kept;
-			if (qk && p.qk_mode < 3)
+			kept = p.qk_mode == GPU_QK_MASKED ? s : kept;
+			if (qk && p.qk_mode < GPU_QK_PROBABILITIES)
 				qk[j] = down<T>(kept);
 			s = through(p.round, s);
 			score[j] = s;
@@ -212,7 +212,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 		for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
 			C s = through(p.round, nothing ? C(0) : score[j] / sum);
 			score[j] = s;
-			if (qk && p.qk_mode == 3)
+			if (qk && p.qk_mode == GPU_QK_PROBABILITIES)
 				qk[j] = down<T>(s);
 		}
 		__syncthreads();
@@ -296,9 +296,9 @@ template <typename T> __device__ inline void linear_attention(const gpu_linear_a
 			for (int64_t i = 0; i < p.d && p.present; i++) {
 				int64_t at = (z * p.d + i) * p.dv + m;
 				float e = s[i * p.dv];
-				if (p.past_type == 1)
+				if (p.past_type == T_F32)
 					((f32 *)p.present)[at] = e;
-				else if (p.past_type == 10)
+				else if (p.past_type == T_F16)
 					((f16 *)p.present)[at] = down<f16>(e);
 				else
 					((bf16 *)p.present)[at] = down<bf16>(e);

@@ -72,7 +72,7 @@ __device__ inline void mask_tile(const gpu_attend &p, float s[BN / 8][4], float 
 			int j = j1 + n * 8 + e % 2, r = e / 2;
 			bool seen = j >= first[r] && j < (r ? last1 : last);
 			float m = seen ? 0.0f : -INFINITY;
-			if (FORM == ANY && seen && p.mask_type == 9)
+			if (FORM == ANY && seen && p.mask_type == T_BOOL)
 				m = ((const u8 *)p.mask + mask[r])[j * step] ? 0.0f : p.hidden;
 			else if (seen && (FORM == MASKED || p.mask_type))
 				m = up(((const T *)p.mask + mask[r])[j * step]);

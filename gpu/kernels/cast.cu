@@ -28,7 +28,7 @@ __device__ inline int64_t float_to_int(int to, double v)
 
 __device__ inline unsigned narrow_code(const gpu_any_cast &p, int to, float f)
 {
-	if (to == T_F4)
+	if (to == T_F4E2M1)
 		return f4_put(f);
 	return to == T_F8E8M0 ? e8m0_put(f, p.saturate, p.mode) : f8_put(to, f, p.saturate);
 }
@@ -52,7 +52,7 @@ __device__ inline void cast_one(const gpu_any_cast &p, int64_t i, unsigned *pack
 			((f16 *)y)[i] = down<f16>(f);
 		else if (to == T_BF16)
 			((bf16 *)y)[i] = down<bf16>(f);
-		else if (to == T_F4)
+		else if (to == T_F4E2M1)
 			*packed |= narrow_code(p, to, f) << shift;
 		else
 			((u8 *)y)[i] = (u8)narrow_code(p, to, f);

@@ -20,6 +20,13 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 
+// Element types as ONNX numbers them.
+enum {
+#define DTYPE(name, text, number, bits, kind, other) T_##name = number,
+#include "ir/dtypes.def"
+#undef DTYPE
+};
+
 // What a type computes in.
 template <typename T> struct Wide { typedef T type; };
 template <> struct Wide<f16> { typedef float type; };
@@ -101,34 +108,20 @@ __device__ inline int64_t walk1(const gpu_dims &d, const int64_t *step, int64_t 
 	return at;
 }
 
-template <typename C> __device__ inline C softplus(C x)
-{
-	return (x > 0 ? x : isnan(x) ? x : C(0)) + log1p(exp(-fabs(x)));
-}
-template <typename C> __device__ inline C gelu(C x) { return C(0.5) * x * erfc(-x * C(0.70710678118654752440)); }
-template <typename C> __device__ inline C gelu_tanh(C x)
-{
-	return C(0.5) * x * (C(1) + tanh(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x)));
-}
-template <typename C> __device__ inline C clamp01(C x) { return x < C(0) ? C(0) : x > C(1) ? C(1) : x; }
+// The functions of ops/unary.def: softplus(x), fn_GELU(x, a, b) and so on. C is the type that computes.
+#define HELPER(name, formula)                                                                                          \
+	template <typename C> __device__ inline C name(C x) { return formula; }
+#define FUNCTION(id, cost, formula)                                                                                    \
+	template <typename C> __device__ inline C fn_##id(C x, C a, C b) { return formula; }
+#include "ops/unary.def"
 
-// enum act of ops/fused.h
+// An activation that can be fused (gpu_act).
 template <typename C> __device__ inline C activate(int act, C a, C b, C x)
 {
 	switch (act) {
-	case 1: return x < 0 ? C(0) : x;
-	case 2: x = x < a ? a : x; return x > b ? b : x;
-	case 3: return C(1) / (C(1) + exp(-x));
-	case 4: return x / (C(1) + exp(-a * x));
-	case 5: return clamp01(a * x + b);
-	case 6: return x * clamp01(a * x + b);
-	case 7: return gelu(x);
-	case 8: return gelu_tanh(x);
-	case 9: return tanh(x);
-	case 10: return x < 0 ? a * x : x;
-	case 11: return x < 0 ? a * expm1(x) : x;
-	case 12: return softplus(x);
-	case 13: return x * tanh(softplus(x));
+#define ACTIVATION(id, text, op, nparams, alpha, beta) \
+	case GPU_ACT_##id: return fn_##id(x, a, b);
+#include "ops/unary.def"
 	default: return x;
 	}
 }

@@ -38,9 +38,9 @@ extern "C" __global__ void random_numbers(const gpu_make p)
 	EACH(i, p.n)
 	{
 		double v;
-		if (p.kind == 2)
+		if (p.kind == GPU_RANDOM_BERNOULLI)
 			v = hash_unit(p.seed, i) < in_real(p.io, 0, i);
-		else if (p.kind == 1)
+		else if (p.kind == GPU_RANDOM_NORMAL)
 			v = p.a + p.b * (sqrt(-2 * log(1 - hash_unit(p.seed, 2 * i))) *
 					 cos(6.283185307179586 * hash_unit(p.seed, 2 * i + 1)));
 		else

@@ -6,48 +6,9 @@ template <typename C> __device__ inline C unary_float(int op, const double *q, C
 {
 	const C a = (C)q[0], b = (C)q[1];
 	switch (op) {
-	case U_ABS: return fabs(x);
-	case U_NEG: return -x;
-	case U_CEIL: return ceil(x);
-	case U_FLOOR: return floor(x);
-	case U_ROUND: return rint(x);
-	case U_SIGN: return x > 0 ? C(1) : x < 0 ? C(-1) : x;
-	case U_SQRT: return sqrt(x);
-	case U_RECIPROCAL: return C(1) / x;
-	case U_EXP: return exp(x);
-	case U_LOG: return log(x);
-	case U_SIN: return sin(x);
-	case U_COS: return cos(x);
-	case U_TAN: return tan(x);
-	case U_ASIN: return asin(x);
-	case U_ACOS: return acos(x);
-	case U_ATAN: return atan(x);
-	case U_SINH: return sinh(x);
-	case U_COSH: return cosh(x);
-	case U_TANH: return tanh(x);
-	case U_ASINH: return asinh(x);
-	case U_ACOSH: return acosh(x);
-	case U_ATANH: return atanh(x);
-	case U_ERF: return erf(x);
-	case U_SIGMOID: return C(1) / (C(1) + exp(-x));
-	case U_SOFTPLUS: return softplus(x);
-	case U_SOFTSIGN: return x / (C(1) + fabs(x));
-	case U_GELU: return gelu(x);
-	case U_GELU_TANH: return gelu_tanh(x);
-	case U_MISH: return x * tanh(softplus(x));
-	case U_RELU: return x < 0 ? C(0) : x;
-	case U_LEAKYRELU: return x < 0 ? a * x : x;
-	case U_ELU: return x < 0 ? a * expm1(x) : x;
-	case U_SELU: return b * (x <= 0 ? a * expm1(x) : x);
-	case U_CELU: return x < 0 ? a * expm1(x / a) : x;
-	case U_HARDSIGMOID: return clamp01(a * x + b);
-	case U_HARDSWISH: return x * clamp01(x / C(6) + C(0.5));
-	case U_SWISH: return x / (C(1) + exp(-a * x));
-	case U_THRESHOLDEDRELU: return x > a ? x : C(0);
-	case U_SHRINK: return x < -a ? x + b : x > a ? x - b : C(0);
-	case U_AFFINE: return a * x + b;
-	case U_SCALEDTANH: return a * tanh(b * x);
-	case U_PARAMETRICSOFTPLUS: return a * softplus(b * x);
+#define FUNCTION(id, cost, formula) \
+	case U_##id: return fn_##id(x, a, b);
+#include "ops/unary.def"
 	default: return x;
 	}
 }
@@ -59,8 +20,9 @@ template <typename T> __device__ inline T unary_int(int op, const double *q, T x
 	case U_NEG: return (T)(0 - (u64)x);
 	case U_SIGN: return (T)((x > 0) - (Is<T>::sign && x < 0));
 	case U_RELU: return Is<T>::sign && x < 0 ? 0 : x;
-	case U_NOT: return x == 0;
-	case U_BITNOT: return (T)~x;
+#define BIT_FUNCTION(id, formula) \
+	case U_##id: return (T)(formula);
+#include "ops/unary.def"
 	default: return (T)unary_float<double>(op, q, (double)x);
 	}
 }
@@ -126,8 +88,8 @@ template <typename C> __device__ inline C binary_float(int op, C a, C b)
 	case B_MOD: return floor_mod(a, b);
 	case B_FMOD: return fmod(a, b);
 	case B_PRELU: return a < 0 ? a * b : a;
-	case B_BIASGELU: return gelu(a + b);
-	case B_BIASGELU_TANH: return gelu_tanh(a + b);
+	case B_BIASGELU: return fn_GELU(a + b, C(0), C(0));
+	case B_BIASGELU_TANH: return fn_GELU_TANH(a + b, C(0), C(0));
 	default: return a;
 	}
 }
@@ -287,19 +249,19 @@ template <typename V> __device__ inline i64 as_i64(V v)
 template <typename V> __device__ inline void store(int to, void *y, int64_t i, V v)
 {
 	switch (to) {
-	case 1: ((f32 *)y)[i] = (f32)v; break;
-	case 2: ((u8 *)y)[i] = (u8)as_i32(v); break;
-	case 3: ((i8 *)y)[i] = (i8)as_i32(v); break;
-	case 4: ((u16 *)y)[i] = (u16)as_i32(v); break;
-	case 5: ((i16 *)y)[i] = (i16)as_i32(v); break;
-	case 6: ((i32 *)y)[i] = as_i32(v); break;
-	case 7: ((i64 *)y)[i] = as_i64(v); break;
-	case 9: ((u8 *)y)[i] = v != V(0); break;
-	case 10: ((f16 *)y)[i] = down<f16>(v); break;
-	case 11: ((f64 *)y)[i] = (f64)v; break;
-	case 12: ((u32 *)y)[i] = (u32)as_i64(v); break;
-	case 13: ((u64 *)y)[i] = v < V(0) ? (u64)as_i64(v) : (u64)v; break;
-	case 16: ((bf16 *)y)[i] = down<bf16>(v); break;
+	case T_F32: ((f32 *)y)[i] = (f32)v; break;
+	case T_U8: ((u8 *)y)[i] = (u8)as_i32(v); break;
+	case T_I8: ((i8 *)y)[i] = (i8)as_i32(v); break;
+	case T_U16: ((u16 *)y)[i] = (u16)as_i32(v); break;
+	case T_I16: ((i16 *)y)[i] = (i16)as_i32(v); break;
+	case T_I32: ((i32 *)y)[i] = as_i32(v); break;
+	case T_I64: ((i64 *)y)[i] = as_i64(v); break;
+	case T_BOOL: ((u8 *)y)[i] = v != V(0); break;
+	case T_F16: ((f16 *)y)[i] = down<f16>(v); break;
+	case T_F64: ((f64 *)y)[i] = (f64)v; break;
+	case T_U32: ((u32 *)y)[i] = (u32)as_i64(v); break;
+	case T_U64: ((u64 *)y)[i] = v < V(0) ? (u64)as_i64(v) : (u64)v; break;
+	case T_BF16: ((bf16 *)y)[i] = down<bf16>(v); break;
 	}
 }
 

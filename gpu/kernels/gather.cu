@@ -40,30 +40,30 @@ extern "C" __global__ void scatter_keys(const gpu_scatter p)
 extern "C" __global__ void scatter_tiles(const gpu_scatter p) { sort_tiles(p.io, p.sort); }
 extern "C" __global__ void scatter_step(const gpu_scatter p) { sort_step(p.io, p.sort); }
 
-// enum scatter_reduction
+// how: GPU_SCATTER_...
 __device__ inline void put_together(const gpu_io &o, int how, int64_t at, int64_t from)
 {
 	const int t = o.it[0];
 	void *y = o.out[0];
 	if (t == T_BOOL) {
 		bool a = ((u8 *)y)[at] != 0, b = ((const u8 *)o.in[2])[from] != 0;
-		((u8 *)y)[at] = how == 1 || how == 3 ? a || b : a && b;
+		((u8 *)y)[at] = how == GPU_SCATTER_ADD || how == GPU_SCATTER_MAX ? a || b : a && b;
 	} else if (is_float(t)) {
 		double a = any_real(t, y, at), b = in_real(o, 2, from);
 		any_put(t, y, at,
-			how == 1   ? a + b
-			: how == 2 ? a * b
+			how == GPU_SCATTER_ADD   ? a + b
+			: how == GPU_SCATTER_MUL ? a * b
 			: a != a   ? a
 			: b != b   ? b
-			: how == 3 ? (b > a ? b : a)
+			: how == GPU_SCATTER_MAX ? (b > a ? b : a)
 				   : (b < a ? b : a));
 	} else {
 		int64_t a = any_int(t, y, at), b = in_int(o, 2, from);
 		bool more = is_signed(t) ? b > a : (u64)b > (u64)a, less = is_signed(t) ? b < a : (u64)b < (u64)a;
 		any_put_int(t, y, at,
-			    how == 1   ? (i64)((u64)a + (u64)b)
-			    : how == 2 ? (i64)((u64)a * (u64)b)
-			    : how == 3 ? (more ? b : a)
+			    how == GPU_SCATTER_ADD   ? (i64)((u64)a + (u64)b)
+			    : how == GPU_SCATTER_MUL ? (i64)((u64)a * (u64)b)
+			    : how == GPU_SCATTER_MAX ? (more ? b : a)
 				       : (less ? b : a));
 	}
 }

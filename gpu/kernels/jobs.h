@@ -34,7 +34,7 @@ struct gpu_make { /* EyeLike, Range, random numbers */
 	int64_t n, rows, cols, k;
 	uint64_t seed;
 	double a, b;
-	int kind; /* 0 uniform, 1 normal, 2 by probability */
+	int kind; /* GPU_RANDOM_... */
 };
 
 /*
@@ -159,7 +159,7 @@ enum { WINDOW_DIMS = 14 };
 struct gpu_window_any {
 	struct gpu_io io;
 	int64_t n, group, cin, cout;		      /* channels of a group */
-	int rank, kind, count_pad, column_major, act; /* kind: 0 max, 1 average, 2 lp */
+	int rank, kind, count_pad, column_major, act; /* kind: GPU_POOL_... */
 	int64_t in[WINDOW_DIMS], out[WINDOW_DIMS], kernel[WINDOW_DIMS], stride[WINDOW_DIMS],
 		dilation[WINDOW_DIMS], begin[WINDOW_DIMS], end[WINDOW_DIMS];
 	int64_t image, pixels, window; /* products */

@@ -11,16 +11,16 @@ template <typename T> __device__ inline void strided(const gpu_strided &p)
 	EACH(i, p.n) ((T *)p.y)[walk1(p.d, p.ys, i)] = ((const T *)p.x)[walk1(p.d, p.xs, i)];
 }
 
-// Where output position c of a dimension comes from; -1: from nowhere. enum pad_mode
+// The position of the input that output position c of a dimension copies; -1: none, it is filled. mode: GPU_PAD_...
 __device__ inline int64_t pad_from(int mode, int64_t c, int64_t dim)
 {
 	if (c >= 0 && c < dim)
 		return c;
-	if (mode == 0 || dim == 0)
+	if (mode == GPU_PAD_CONSTANT || dim == 0)
 		return -1;
-	if (mode == 2)
+	if (mode == GPU_PAD_EDGE)
 		return c < 0 ? 0 : dim - 1;
-	if (mode == 3)
+	if (mode == GPU_PAD_WRAP)
 		return (c % dim + dim) % dim;
 	if (dim == 1)
 		return 0;
@@ -42,8 +42,8 @@ template <typename T> __device__ inline void pad(const gpu_pad &p)
 		for (int r = p.rank - 1; r >= 0; r--) {
 			int64_t c = rest % p.yd[r];
 			rest /= p.yd[r];
-			c = p.mode ? pad_from(p.mode, c - p.begin[r] - p.low[r], p.core[r]) : pad_from(0, c - p.begin[r], p.xd[r]);
-			c = c >= 0 && p.mode ? c + p.low[r] : c;
+			c = p.mode != GPU_PAD_CONSTANT ? pad_from(p.mode, c - p.begin[r] - p.low[r], p.core[r]) : pad_from(GPU_PAD_CONSTANT, c - p.begin[r], p.xd[r]);
+			c = c >= 0 && p.mode != GPU_PAD_CONSTANT ? c + p.low[r] : c;
 			inside = inside && c >= 0;
 			at += c * step;
 			step *= p.xd[r];

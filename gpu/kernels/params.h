@@ -4,54 +4,28 @@
 /* What kernels are handed: one struct each, by value; read by C and by CUDA. */
 #include <stdint.h>
 
+#include "modes.h"
+
 enum { GPU_DIMS = 12, GPU_MANY = 8 };
 
+/* The functions of ops/unary.def, in the order of the CPU's. */
 enum gpu_unary {
-	U_ABS,
-	U_NEG,
-	U_CEIL,
-	U_FLOOR,
-	U_ROUND,
-	U_SIGN,
-	U_SQRT,
-	U_RECIPROCAL,
-	U_EXP,
-	U_LOG,
-	U_SIN,
-	U_COS,
-	U_TAN,
-	U_ASIN,
-	U_ACOS,
-	U_ATAN,
-	U_SINH,
-	U_COSH,
-	U_TANH,
-	U_ASINH,
-	U_ACOSH,
-	U_ATANH,
-	U_ERF,
-	U_SIGMOID,
-	U_SOFTPLUS,
-	U_SOFTSIGN,
-	U_GELU,
-	U_GELU_TANH,
-	U_MISH,
-	U_RELU,
-	U_LEAKYRELU,
-	U_ELU,
-	U_SELU,
-	U_CELU,
-	U_HARDSIGMOID,
-	U_HARDSWISH,
-	U_SWISH,
-	U_THRESHOLDEDRELU,
-	U_SHRINK,
-	U_AFFINE,
-	U_SCALEDTANH,
-	U_PARAMETRICSOFTPLUS,
-	U_CLIP,
-	U_NOT,
-	U_BITNOT
+#define FUNCTION(id, cost, formula) U_##id,
+#define BIT_FUNCTION(id, formula)   U_##id,
+#include "ops/unary.def"
+	U_COUNT
+};
+/* enum act of ops/activation.h */
+enum gpu_act {
+	GPU_ACT_NONE,
+#define ACTIVATION(id, text, op, nparams, alpha, beta) GPU_ACT_##id,
+#define NAMED_ACTIVATION(id, op, nparams, alpha, beta) GPU_ACT_##id,
+#include "ops/unary.def"
+};
+/* enum pw_op of ops/fused.h */
+enum gpu_instruction {
+#define INSTRUCTION(id) GPU_OP_##id,
+#include "ops/pointwise.def"
 };
 enum gpu_binary {
 	B_ADD,
@@ -150,7 +124,7 @@ struct gpu_pad {
 	const void *x, *value; /* value: null: zero */
 	void *y;
 	int64_t n;
-	int rank, mode; /* enum pad_mode */
+	int rank, mode; /* GPU_PAD_... */
 	int64_t xd[GPU_DIMS], yd[GPU_DIMS], begin[GPU_DIMS];
 	int64_t low[GPU_DIMS], core[GPU_DIMS]; /* what negative pads leave of x */
 };
@@ -242,7 +216,7 @@ struct gpu_pool_job {
 	int64_t n, planes;
 	struct gpu_window win;
 	int64_t end[GPU_SPACE];
-	int kind, count_pad, column_major; /* 0 max, 1 average, 2 lp */
+	int kind, count_pad, column_major; /* kind: GPU_POOL_... */
 	double p;
 };
 
@@ -280,7 +254,8 @@ struct gpu_attend {
 	int last_sees_all;	  /* right says nothing of the last query */
 	int safe;		  /* a query without keys gives 0, else NaN */
 	int vector;		  /* q, k and v may be read 16 bytes at a time */
-	int qk_mode, round;	  /* what qk is; 10, 16: scores and probabilities in this type */
+	int qk_mode;		  /* GPU_QK_...: what qk is */
+	int round; /* type, as ONNX numbers it, that scores and probabilities are rounded to; 0: none */
 	float scale, softcap, hidden; /* hidden: what a hidden key's score gets added */
 };
 

@@ -250,7 +250,7 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 			padded *= w;
 		}
 		const T *x = (const T *)p.x + rest * image;
-		C v = p.kind ? C(0) : Is<T>::floating ? -(C)INFINITY : T(-1) < T(0) ? C(-128) : C(0);
+		C v = p.kind != GPU_POOL_MAX ? C(0) : Is<T>::floating ? -(C)INFINITY : T(-1) < T(0) ? C(-128) : C(0);
 		for (int64_t a = 0; a < p.win.kernel[0]; a++)
 			for (int64_t b = 0; b < p.win.kernel[1]; b++)
 				for (int64_t c = 0; c < p.win.kernel[2]; c++) {
@@ -261,21 +261,21 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 					int64_t at = (d * p.win.in[1] + h) * p.win.in[2] + w;
 					C e = up(x[at]);
 					if constexpr (Is<T>::floating) {
-						if (p.kind == 2)
+						if (p.kind == GPU_POOL_LP)
 							v += pow(fabs(e), (C)p.p);
-						else if (p.kind == 1)
+						else if (p.kind == GPU_POOL_AVERAGE)
 							v += e;
 					}
-					if (p.kind == 0 && (!count || e > v || e != e)) {
+					if (p.kind == GPU_POOL_MAX && (!count || e > v || e != e)) {
 						v = e;
 						best = p.column_major ? d + p.win.in[0] * (h + p.win.in[1] * w) : at;
 					}
 					count++;
 				}
 		if constexpr (Is<T>::floating) {
-			if (p.kind == 1)
+			if (p.kind == GPU_POOL_AVERAGE)
 				v /= (C)(p.count_pad ? padded : count);
-			if (p.kind == 2)
+			if (p.kind == GPU_POOL_LP)
 				v = pow(v, C(1) / (C)p.p);
 		}
 		((T *)p.y)[i] = down<T>(v);
@@ -288,24 +288,11 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 template <typename C> __device__ inline C pw_step(int op, C a, C b, const uint8_t *in, const float *consts)
 {
 	switch (op) {
-	case 2: return a + b;
-	case 3: return a - b;
-	case 4: return a * b;
-	case 5: return a / b;
-	case 6: return pow(a, b);
-	case 7: return isnan(a) || a < b ? a : b;
-	case 8: return isnan(a) || a > b ? a : b;
-	case 9: return -a;
-	case 10: return fabs(a);
-	case 11: return sqrt(a);
-	case 12: return C(1) / a;
-	case 13: return exp(a);
-	case 14: return log(a);
-	case 15: return erf(a);
-	case 16: return floor(a);
-	case 17: return ceil(a);
-	case 18: return sin(a);
-	case 19: return cos(a);
+#define BINARY(id, op, ninputs, text, formula) \
+	case GPU_OP_##id: return formula;
+#define SINGLE(id, op, text) \
+	case GPU_OP_##id: return fn_##id(a, C(0), C(0));
+#include "ops/pointwise.def"
 	default: return activate(in[2], (C)consts[in[3]], (C)consts[in[3] + 1], a);
 	}
 }
@@ -325,12 +312,12 @@ template <typename T> __device__ inline void pointwise(const gpu_pointwise &p)
 		}
 		for (int k = 0; k < p.ncode; k++) {
 			const uint8_t *in = p.code[k];
-			if (in[0] == 0)
+			if (in[0] == GPU_OP_INPUT)
 				v[k] = up(((const T *)p.in[in[1]])[at[in[1]]]);
-			else if (in[0] == 1)
+			else if (in[0] == GPU_OP_CONST)
 				v[k] = (C)p.consts[in[1]];
 			else
-				v[k] = pw_step<C>(in[0], v[in[1]], in[0] < 9 ? v[in[2]] : C(0), in, p.consts);
+				v[k] = pw_step<C>(in[0], v[in[1]], in[0] < GPU_OP_NEG ? v[in[2]] : C(0), in, p.consts);
 		}
 		for (int k = 0; k < p.nout; k++)
 			((T *)p.out[k])[i] = down<T>(v[p.outs[k]]);

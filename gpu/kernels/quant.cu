@@ -23,7 +23,7 @@ __device__ inline unsigned quantized(const gpu_quant_any &p, int64_t i)
 	float z = p.io.in[2] ? (float)in_real(p.io, 2, k) : 0, q = rounded_to(p.precision, x / s), low, high;
 	if (is_float(t)) {
 		q += z;
-		return t == T_F4 ? f4_put(q) : t == T_F8E8M0 ? e8m0_put(q, p.saturate, 0) : f8_put(t, q, p.saturate);
+		return t == T_F4E2M1 ? f4_put(q) : t == T_F8E8M0 ? e8m0_put(q, p.saturate, GPU_CAST_UP) : f8_put(t, q, p.saturate);
 	}
 	range_of(t, &low, &high);
 	q = rintf(q) + z;

@@ -79,10 +79,10 @@ __device__ inline double nearest_place(int mode, double scale, double x)
 {
 	double f = floor(x);
 	switch (mode) {
-	case 1: return x - f < 0.5 ? f : f + 1;
-	case 2: return f;
-	case 3: return ceil(x);
-	case 4: return scale < 1 ? ceil(x) : f;
+	case GPU_NEAREST_PREFER_CEIL: return x - f < 0.5 ? f : f + 1;
+	case GPU_NEAREST_FLOOR: return f;
+	case GPU_NEAREST_CEIL: return ceil(x);
+	case GPU_NEAREST_SIMPLE: return scale < 1 ? ceil(x) : f;
 	default: return x - f <= 0.5 ? f : f + 1;
 	}
 }

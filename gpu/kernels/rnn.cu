@@ -3,26 +3,14 @@
 #include "any.cuh"
 #include "rnn.h"
 
-// The activations that attributes name, in the order of gpu/ops/rnn.c's table.
-template <typename C> __device__ inline C named(int k, C a, C b, C x)
+// An activation that an attribute names (gpu_act), whether it can be fused or not.
+template <typename C> __device__ inline C named(int act, C a, C b, C x)
 {
-	switch (k) {
-	case 0: return x < 0 ? C(0) : x;
-	case 1: return tanh(x);
-	case 2: return C(1) / (C(1) + exp(-x));
-	case 3: return a * x + b;
-	case 4: return x < 0 ? a * x : x;
-	case 5: return x > a ? x : C(0);
-	case 6: return clamp01(a * x + b);
-	case 7: return x < 0 ? a * expm1(x) : x;
-	case 8: return x / (C(1) + fabs(x));
-	case 9: return softplus(x);
-	case 10: x = x < a ? a : x; return x > b ? b : x;
-	case 11: return x * clamp01(a * x + b);
-	case 12: return a * tanh(b * x);
-	case 13: return gelu(x);
-	case 14: return x / (C(1) + exp(-a * x));
-	default: return x;
+	switch (act) {
+#define NAMED_ACTIVATION(id, op, nparams, alpha, beta) \
+	case GPU_ACT_##id: return fn_##id(x, a, b);
+#include "ops/unary.def"
+	default: return activate(act, a, b, x);
 	}
 }
 
@@ -36,7 +24,7 @@ template <typename T> struct Layer {
 	__device__ const T *in(int k) const { return (const T *)p.io.in[k]; }
 	__device__ C act(int k, C x) const
 	{
-		k += 3 * dir;
+		k += GPU_CELL_FUNCTIONS * dir;
 		return named<C>(p.act[k], (C)p.alpha[k], (C)p.beta[k], x);
 	}
 	__device__ C clipped(C v) const
@@ -111,7 +99,7 @@ template <typename T> __device__ inline void rnn_start(const gpu_rnn &p)
 		Layer<T> l(p, (int)(i / p.hidden / p.batch));
 		int64_t at = l.state(b, j);
 		l.held(p.at_h[0])[b * p.hidden + j] = l.in(5) ? up(l.in(5)[at]) : C(0);
-		if (p.cell == 2)
+		if (p.cell == GPU_CELL_LSTM)
 			l.held(p.at_c)[b * p.hidden + j] = l.in(6) ? up(l.in(6)[at]) : C(0);
 		if (j == 0 && p.io.in[4]) {
 			i32 len = ((const i32 *)p.io.in[4])[b];
@@ -191,16 +179,16 @@ template <typename T, int CELL> __device__ inline void rnn_step(const gpu_rnn &p
 		int64_t t = l.time(b);
 		C r[4];
 		if (t < 0) {
-			if (lead && !(CELL == 1 && p.part == 0))
+			if (lead && !(CELL == GPU_CELL_GRU && p.part == 0))
 				rnn_give(l, t, b, j, h[j]);
 			continue;
 		}
 		C *x = l.gates(t, b);
-		if (CELL == 2) {
+		if (CELL == GPU_CELL_LSTM) {
 			recur<T, 4>(l, h, j, 0, r);
 			if (lead)
 				lstm_unit(l, t, b, j, r);
-		} else if (CELL == 0) {
+		} else if (CELL == GPU_CELL_RNN) {
 			recur<T, 1>(l, h, j, 0, r);
 			if (lead)
 				rnn_give(l, t, b, j,
@@ -542,9 +530,9 @@ extern "C" __global__ void qlstm_step(const gpu_qlstm p)
 #define KERNELS(T)                                                                                                     \
 	extern "C" __global__ void rnn_inputs_##T(const gpu_rnn p) { rnn_inputs<T>(p); }                               \
 	extern "C" __global__ void rnn_start_##T(const gpu_rnn p) { rnn_start<T>(p); }                                 \
-	extern "C" __global__ void rnn_step0_##T(const gpu_rnn p) { rnn_step<T, 0>(p); }                               \
-	extern "C" __global__ void rnn_step1_##T(const gpu_rnn p) { rnn_step<T, 1>(p); }                               \
-	extern "C" __global__ void rnn_step2_##T(const gpu_rnn p) { rnn_step<T, 2>(p); }                               \
+	extern "C" __global__ void rnn_step_RNN_##T(const gpu_rnn p) { rnn_step<T, GPU_CELL_RNN>(p); }                               \
+	extern "C" __global__ void rnn_step_GRU_##T(const gpu_rnn p) { rnn_step<T, GPU_CELL_GRU>(p); }                               \
+	extern "C" __global__ void rnn_step_LSTM_##T(const gpu_rnn p) { rnn_step<T, GPU_CELL_LSTM>(p); }                               \
 	extern "C" __global__ void rnn_end_##T(const gpu_rnn p) { rnn_end<T>(p); }
 KERNELS(f32)
 KERNELS(f16)

@@ -123,7 +123,7 @@ template <typename T> __device__ inline void arg(const gpu_reduce_job &p)
 	}
 }
 
-// op 0 softmax, 1 log, 2 hard; one block a line
+// One block computes a line; op: GPU_SOFTMAX, GPU_LOG_SOFTMAX or GPU_HARDMAX.
 template <typename T> __device__ inline void softmax(const gpu_line &p)
 {
 	typedef typename Wide<T>::type C;
@@ -135,7 +135,7 @@ template <typename T> __device__ inline void softmax(const gpu_line &p)
 		for (int64_t k = threadIdx.x; k < p.n; k += blockDim.x)
 			max = Max()(max, (C)up(x[k * p.inner]));
 		max = block_all(max, Max());
-		if (p.op == 2) {
+		if (p.op == GPU_HARDMAX) {
 			double first = 1e18;
 			for (int64_t k = threadIdx.x; k < p.n; k += blockDim.x)
 				if (up(x[k * p.inner]) == max && (double)k < first)
@@ -150,7 +150,7 @@ template <typename T> __device__ inline void softmax(const gpu_line &p)
 		sum = block_all(sum, Add());
 		for (int64_t k = threadIdx.x; k < p.n; k += blockDim.x) {
 			C v = up(x[k * p.inner]) - max;
-			y[k * p.inner] = down<T>(p.op ? v - log(sum) : exp(v) / sum);
+			y[k * p.inner] = down<T>(p.op == GPU_LOG_SOFTMAX ? v - log(sum) : exp(v) / sum);
 		}
 	}
 }
@@ -349,7 +349,7 @@ template <typename T, int V> __device__ inline void softmax_row(const gpu_line &
 		if (i >= n)
 			break;
 		for (int e = 0; e < V; e++)
-			v[c][e] = p.op ? v[c][e] - log_sum : expf(v[c][e]) / sum;
+			v[c][e] = p.op == GPU_LOG_SOFTMAX ? v[c][e] - log_sum : expf(v[c][e]) / sum;
 		store<T, V>((T *)p.y + at + i, v[c]);
 	}
 }
@@ -381,10 +381,10 @@ template <typename Q> __device__ inline void quantize(const gpu_quantize &p)
 	EACH(i, p.n)
 	{
 		int64_t k = scale_at(p, i);
-		float x = p.from == 1 ? ((const f32 *)p.x)[i] : p.from == 10 ? up(((const f16 *)p.x)[i]) : up(((const bf16 *)p.x)[i]);
-		float s = p.from == 1 ? ((const f32 *)p.scale)[k] : p.from == 10 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
+		float x = p.from == T_F32 ? ((const f32 *)p.x)[i] : p.from == T_F16 ? up(((const f16 *)p.x)[i]) : up(((const bf16 *)p.x)[i]);
+		float s = p.from == T_F32 ? ((const f32 *)p.scale)[k] : p.from == T_F16 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
 		float q = x / s; // of the type of the scale
-		q = p.from == 1 ? q : p.from == 10 ? up(down<f16>(q)) : up(down<bf16>(q));
+		q = p.from == T_F32 ? q : p.from == T_F16 ? up(down<f16>(q)) : up(down<bf16>(q));
 		float v = rintf(q) + (p.zero ? (float)((const Q *)p.zero)[k] : 0.0f);
 		((Q *)p.y)[i] = (Q)(v < lo ? lo : v > hi ? hi : v);
 	}
@@ -395,11 +395,11 @@ template <typename Q> __device__ inline void dequantize(const gpu_quantize &p)
 	EACH(i, p.n)
 	{
 		int64_t k = scale_at(p, i);
-		float s = p.to == 1 ? ((const f32 *)p.scale)[k] : p.to == 10 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
+		float s = p.to == T_F32 ? ((const f32 *)p.scale)[k] : p.to == T_F16 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
 		float v = (float)((i64)((const Q *)p.x)[i] - (p.zero ? (i64)((const Q *)p.zero)[k] : 0)) * s;
-		if (p.to == 1)
+		if (p.to == T_F32)
 			((f32 *)p.y)[i] = v;
-		else if (p.to == 10)
+		else if (p.to == T_F16)
 			((f16 *)p.y)[i] = down<f16>(v);
 		else
 			((bf16 *)p.y)[i] = down<bf16>(v);

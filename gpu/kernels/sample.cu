@@ -17,14 +17,14 @@ template <typename C> __device__ inline C reflect(C x, C low, C high)
 	return below ? low + r : high - r;
 }
 
-// Element i of an axis; -1: a zero. Padding: 0 zeros, 1 border, 2 reflection.
+// The element that coordinate i of an axis reads; -1: none, its value is 0. padding: GPU_GRID_...
 template <typename C> __device__ inline int64_t pixel(int64_t i, int64_t size, int padding, C low, C high)
 {
 	if (i >= 0 && i < size)
 		return i;
-	if (padding == 0)
+	if (padding == GPU_GRID_ZEROS)
 		return -1;
-	if (padding == 1)
+	if (padding == GPU_GRID_BORDER)
 		return i < 0 ? 0 : size - 1;
 	i = (int64_t)reflect((C)i, low, high);
 	return i < 0 ? 0 : i >= size ? size - 1 : i;
@@ -39,19 +39,19 @@ template <typename C> __device__ inline void cubic(C r, C *w)
 	w[3] = ((a * (2 - r) - 5 * a) * (2 - r) + 8 * a) * (2 - r) - 4 * a;
 }
 
-// The elements and weights of one axis for coordinate g in -1..1; returns how many. Mode: 0 linear, 1 nearest, 2 cubic.
+// The elements and weights of one axis for coordinate g in -1..1; returns how many. mode: GPU_GRID_...
 template <typename C>
 __device__ inline int grid_axis(const gpu_grid_job &p, int64_t size, C g, int64_t *index, C *weight)
 {
 	C low = p.align ? C(0) : C(-0.5), high = (C)size - (p.align ? C(1) : C(0.5));
 	C x = p.align ? (g + 1) / 2 * (C)(size - 1) : ((g + 1) * (C)size - 1) / 2;
-	const int n = p.mode == 1 ? 1 : p.mode == 0 ? 2 : 4;
-	if (p.mode == 1)
+	const int n = p.mode == GPU_GRID_NEAREST ? 1 : p.mode == GPU_GRID_LINEAR ? 2 : 4;
+	if (p.mode == GPU_GRID_NEAREST)
 		x = rint(x);
 	if (n < 4 && (x < low || x > high)) { // cubic: each of its elements for itself
-		if (p.padding == 1)
+		if (p.padding == GPU_GRID_BORDER)
 			x = x < 0 ? C(0) : x > (C)(size - 1) ? (C)(size - 1) : x;
-		else if (p.padding == 2)
+		else if (p.padding == GPU_GRID_REFLECTION)
 			x = reflect(x, low, high);
 	}
 	if (!(x > C(-1e9))) // a NaN lies outside too
@@ -358,9 +358,9 @@ extern "C" __global__ void pool_any(const gpu_window_any p)
 			if (at < 0)
 				continue;
 			double e = in_real(p.io, 0, base + at);
-			if (p.kind == 2)
+			if (p.kind == GPU_POOL_LP)
 				v += pow(fabs(e), p.p);
-			else if (p.kind == 1)
+			else if (p.kind == GPU_POOL_AVERAGE)
 				v += e;
 			else if (best < 0 || e > v || e != e) {
 				v = e;
@@ -368,11 +368,11 @@ extern "C" __global__ void pool_any(const gpu_window_any p)
 			}
 			count++;
 		}
-		if (p.kind == 1)
+		if (p.kind == GPU_POOL_AVERAGE)
 			v /= (double)(p.count_pad ? padded : count);
-		if (p.kind == 2)
+		if (p.kind == GPU_POOL_LP)
 			v = pow(v, 1 / p.p);
-		if (p.kind == 0 && best < 0)
+		if (p.kind == GPU_POOL_MAX && best < 0)
 			v = whole ? (p.io.it[0] == T_I8 ? -128 : 0) : -INFINITY;
 		out_put(p.io, 0, i, v);
 		if (p.io.out[1])

@@ -94,7 +94,7 @@ extern "C" __global__ void split_gelu(const gpu_binary_any p)
 	{
 		int64_t c = i % half, at = i / half * 2 * half + c;
 		double a = in_real(p.io, 0, at) + in_real(p.io, 1, c);
-		out_put(p.io, 0, i, a * gelu(in_real(p.io, 0, at + half) + in_real(p.io, 1, c + half)));
+		out_put(p.io, 0, i, a * fn_GELU(in_real(p.io, 0, at + half) + in_real(p.io, 1, c + half), 0.0, 0.0));
 	}
 }
 
@@ -130,10 +130,10 @@ extern "C" __global__ void tfidf(const gpu_tfidf p)
 		float v = 0;
 		for (int64_t k = p.first[c]; k < p.first[c + 1]; k++) {
 			int64_t n = count_grams(p, i / p.columns, p.gram[k]);
-			if (p.mode == 1)
+			if (p.mode == GPU_TFIDF_IDF)
 				v = n ? p.gram[k].weight : v;
 			else
-				v += (float)n * (p.mode ? p.gram[k].weight : 1.0f);
+				v += (float)n * (p.mode == GPU_TFIDF_TFIDF ? p.gram[k].weight : 1.0f);
 		}
 		out_put(p.io, 0, i, v);
 	}

@@ -15,7 +15,7 @@ struct gpu_tfidf {
 	const int64_t *first, *pool;
 	const struct gpu_gram *gram;
 	int64_t rows, columns, length, skips;
-	int mode; /* 0 how many, 1 the weight of those there, 2 both */
+	int mode; /* GPU_TFIDF_... */
 };
 
 #endif

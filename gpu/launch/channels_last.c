@@ -31,9 +31,10 @@ void gpu_layouts(struct site *s, struct step *step, enum layout **want, enum lay
 /* Launches a kernel flip_SIZE, which transposes job.batch matrices. */
 static int launch_flip(const struct call *c, void *fn, struct gpu_flip job, const void *x, void *y)
 {
-	int64_t rows = (job.rows + 31) / 32, most = 65535;
-	struct gpu_grid g = {(unsigned)((job.cols + 31) / 32), (unsigned)(rows < most ? rows : most),
-			     (unsigned)(job.batch < most ? job.batch : most), 256, 0};
+	int64_t rows = (job.rows + 31) / 32;
+	struct gpu_grid g = {(unsigned)((job.cols + 31) / 32),
+			     (unsigned)(rows < MAX_GRID_YZ ? rows : MAX_GRID_YZ),
+			     (unsigned)(job.batch < MAX_GRID_YZ ? job.batch : MAX_GRID_YZ), 256, 0};
 
 	job.x = x;
 	job.y = y;

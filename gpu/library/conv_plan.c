@@ -21,7 +21,7 @@ struct maker {
 	int y;	     /* number of the output tensor */
 	float *consts;
 	int nconst;
-	bool bad;
+	const char *bad; /* why cuDNN cannot express the graph, or NULL */
 };
 
 /* Adds a tensor [a, b, space...] that is stored with dimension b (channels) last. */
@@ -72,7 +72,7 @@ static int add_constant(struct maker *m, double v)
 	struct dn_tensor d = {.type = DT_F32, .rank = m->c->n + 2, .by_value = true};
 
 	if (m->nconst == CONV_CONSTS) {
-		m->bad = true;
+		m->bad = "an activation of too many parts";
 		return -1;
 	}
 	for (int i = 0; i < d.rank; i++)
@@ -129,7 +129,7 @@ static void add_activation(struct maker *m, int x)
 
 	switch ((enum act)m->c->act) {
 	case ACT_CLIP: add_clip(m, x, a, b, true); break;
-	case ACT_SILU: add_unary(m, DN_SWISH, x, &arg, true); break;
+	case ACT_SWISH: add_unary(m, DN_SWISH, x, &arg, true); break;
 	case ACT_ELU: add_unary(m, DN_ELU, x, &arg, true); break;
 	case ACT_LEAKYRELU: add_unary(m, DN_RELU, x, &(struct dn_arg){.slope = a}, true); break;
 	case ACT_HARDSIGMOID:
@@ -151,7 +151,11 @@ static void add_activation(struct maker *m, int x)
 			   x, true);
 		break;
 	case ACT_TANH: add_tanh(m, x, true); break;
-	default: add_unary(m, plain[m->c->act], x, NULL, true);
+	default:
+		if (plain[m->c->act] == DN_IDENTITY)
+			m->bad = "an activation that cuDNN does not have";
+		else
+			add_unary(m, plain[m->c->act], x, NULL, true);
 	}
 }
 
@@ -223,7 +227,7 @@ struct dn_graph *conv_graph(struct dn *dn, const struct conv_case *c, enum conv_
 	if (!m.bad && dn_graph_end(m.g, why))
 		return m.g;
 	if (m.bad)
-		refuse(why, "an add_activation of too many operations");
+		refuse(why, "%s", m.bad);
 	dn_graph_free(m.g);
 	return NULL;
 }
@@ -252,7 +256,7 @@ static bool is_pixel_case(const struct conv_case *k)
 	for (int i = 0; i < 3; i++)
 		yes = yes && k->win.kernel[i] == 1 && k->win.stride[i] == 1 && !k->win.begin[i] &&
 		      !k->end[i];
-	return yes && k->batch * volume(k->win.out) < INT64_C(65535) * 32;
+	return yes && k->batch * volume(k->win.out) < (int64_t)MAX_GRID_YZ * 32;
 }
 
 static bool find_pixel_kernel(struct device *device, struct conv_plan *p)

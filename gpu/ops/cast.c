@@ -3,6 +3,10 @@
 
 #include "gpu/launch/job.h"
 
+GPU_SAME(GPU_CAST_UP, CAST_UP);
+GPU_SAME(GPU_CAST_DOWN, CAST_DOWN);
+GPU_SAME(GPU_CAST_NEAREST, CAST_NEAREST);
+
 /* types between which the kernel of the input's type converts; all others take cast_any */
 #define T_USUAL (T_NUMBERS | T_BOOL)
 #define T_CAST	(T_ALL & ~(T_STRING | T_COMPLEX))

@@ -449,7 +449,7 @@ static void group_query_extras(const struct site *s, struct heads_plan *h, int64
 		h->scores = (struct gpu_score_rows){
 			.n = j->batch * j->heads * j->s * total, .from = j->t, .to = total};
 		j->qk = (void *)(uintptr_t)gpu_attend_there;
-		j->qk_mode = p->qk_output == 2 ? 3 : 2;
+		j->qk_mode = p->qk_output == 2 ? GPU_QK_PROBABILITIES : GPU_QK_MASKED;
 	}
 }
 

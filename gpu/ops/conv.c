@@ -18,13 +18,7 @@
 #include "gpu/ops/task_rows.h"
 #include "gpu/driver/tune.h"
 
-enum {
-	TILE_SIZE = 64,
-	MOST = 65535,
-	MIN_TILED_CHANNELS = 16,
-	MAX_POINT_WORK = 1 << 24,
-	TRIAL_ALIGN = 256
-};
+enum { TILE_SIZE = 64, MIN_TILED_CHANNELS = 16, MAX_POINT_WORK = 1 << 24, TRIAL_ALIGN = 256 };
 enum how { OWN, DEPTHWISE, STEM, POINT, LIBRARY };
 
 struct conv_state {
@@ -73,7 +67,7 @@ static const char *fill_job(const struct site *s, struct conv_state *c)
 	j->batch = x->dim[0];
 	j->cin = weight->dim[1];
 	j->cout = weight->dim[0] / j->group;
-	c->direct = j->cout < MIN_TILED_CHANNELS || j->batch * j->group > MOST;
+	c->direct = j->cout < MIN_TILED_CHANNELS || j->batch * j->group > MAX_GRID_YZ;
 	return NULL;
 }
 
@@ -328,8 +322,8 @@ static bool is_stem(const struct site *s, const struct conv_state *c)
 
 	return square && gpu_type(s, 0) == DT_F32 && j->group == 1 && j->cin <= STEM_IN &&
 	       j->cout <= STEM_OUT && j->cout % 8 == 0 && j->win.stride[1] <= STEM_STEP &&
-	       j->win.stride[2] <= STEM_STEP && j->batch <= MOST &&
-	       (j->win.out[1] + STEM_ROWS - 1) / STEM_ROWS <= MOST &&
+	       j->win.stride[2] <= STEM_STEP && j->batch <= MAX_GRID_YZ &&
+	       (j->win.out[1] + STEM_ROWS - 1) / STEM_ROWS <= MAX_GRID_YZ &&
 	       site_in(s, 0)->layout != LAYOUT_CHANNELS_LAST && !site_in(s, 3);
 }
 
@@ -382,7 +376,7 @@ static bool is_point(const struct conv_state *c)
 	const struct gpu_conv_job *j = &c->job;
 
 	return j->group == 1 && j->image == 1 && j->pixels == 1 && j->window == 1 &&
-	       j->batch <= MOST && j->cin <= MAX_POINT_WORK && j->cout <= MAX_POINT_WORK &&
+	       j->batch <= MAX_GRID_YZ && j->cin <= MAX_POINT_WORK && j->cout <= MAX_POINT_WORK &&
 	       j->batch * j->cout <= MAX_POINT_WORK / j->cin;
 }
 

@@ -138,7 +138,8 @@ static int random_reshape(struct site *s, struct step *step, struct diag *d)
 	struct gpu_make job = {.n = gpu_count(&site_out(s, 0)->shape),
 			       .a = (double)p->a,
 			       .b = (double)p->b,
-			       .kind = s->node->op->variant == RANDOM_NORMAL};
+			       .kind = s->node->op->variant == RANDOM_NORMAL ? GPU_RANDOM_NORMAL
+									     : GPU_RANDOM_UNIFORM};
 
 	step->unread = 1;
 	return random_add(s, step, &job, "random_numbers", p->seed, d);
@@ -147,7 +148,7 @@ static int random_reshape(struct site *s, struct step *step, struct diag *d)
 static int bernoulli_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	const struct bernoulli *p = s->node->params;
-	struct gpu_make job = {.n = gpu_count(&site_out(s, 0)->shape), .kind = 2};
+	struct gpu_make job = {.n = gpu_count(&site_out(s, 0)->shape), .kind = GPU_RANDOM_BERNOULLI};
 
 	return random_add(s, step, &job, "random_numbers", p->seed, d);
 }

@@ -15,7 +15,7 @@
  * MAX_WINDOW_BYTES: a convolution copies its windows into the rows of a matrix, so many bytes at a time. PIECE: bytes to
  * which rows must be aligned to be read in place. MAX_DEPTH bounds the products that are added up.
  */
-enum { MAX_WINDOW_BYTES = 96 << 20, PIECE = 16, MOST_Y = 65535, MAX_DEPTH = 1 << 29 };
+enum { MAX_WINDOW_BYTES = 96 << 20, PIECE = 16, MAX_DEPTH = 1 << 29 };
 
 /* Our kernels: each block computes a tile of rows x columns outputs. Largest tile first. */
 static const struct tile {
@@ -96,7 +96,8 @@ static int launch_pack(const struct call *c, const struct operand *o,
 
 	struct gpu_grid g = gpu_blocks(blocks, 256);
 	if (turns && !p->sum) /* only row sums need all columns of a row in one block */
-		g.y = (unsigned)((p->pitch + 127) / 128 < MOST_Y ? (p->pitch + 127) / 128 : MOST_Y);
+		g.y = (unsigned)((p->pitch + 127) / 128 < MAX_GRID_YZ ? (p->pitch + 127) / 128
+								      : MAX_GRID_YZ);
 	return gpu_launch(c, o->fn, g, job, o->windows ? sizeof(*job) : sizeof(job->rows));
 }
 
@@ -263,7 +264,7 @@ static struct gpu_grid grid_of(const struct gpu_int8 *j, const struct tile *t)
 	int64_t blocks = (j->m + t->rows - 1) / t->rows * ((j->n + t->columns - 1) / t->columns);
 
 	return (struct gpu_grid){(unsigned)blocks,
-				 (unsigned)(j->batches < MOST_Y ? j->batches : MOST_Y), 1,
+				 (unsigned)(j->batches < MAX_GRID_YZ ? j->batches : MAX_GRID_YZ), 1,
 				 (unsigned)t->threads, 0};
 }
 

@@ -6,7 +6,7 @@
 #include "gpu/launch/packed.h"
 #include "gpu/ops/task_rows.h"
 
-enum { TILE_SIZE = 64, MOST_Y = 65535 };
+enum { TILE_SIZE = 64 };
 
 struct own_product {
 	void *fn;
@@ -86,8 +86,8 @@ int gpu_product_run(const struct call *c)
 			     0};
 
 	/* the kernel loops over tiles and batches beyond the limits of a grid */
-	g.y = g.y > MOST_Y ? MOST_Y : g.y;
-	g.z = batch > MOST_Y ? MOST_Y : g.z;
+	g.y = g.y > MAX_GRID_YZ ? MAX_GRID_YZ : g.y;
+	g.z = batch > MAX_GRID_YZ ? MAX_GRID_YZ : g.z;
 
 	job.a = gpu_data(c, 0);
 	job.b = gpu_data(c, 1);
@@ -486,7 +486,8 @@ static int run_epilogue(const struct call *c, const struct library_product *p)
 static int copy_rows_out(const struct call *c, const struct library_product *p, struct gpu_gemm *put)
 {
 	unsigned across = (unsigned)((put->n * (int64_t)p->size + 4095) / 4096);
-	struct gpu_grid g = {across, (unsigned)(put->m < MOST_Y ? put->m : MOST_Y), 1, 256, 0};
+	struct gpu_grid g = {across, (unsigned)(put->m < MAX_GRID_YZ ? put->m : MAX_GRID_YZ), 1,
+			     256, 0};
 
 	return gpu_launch(c, p->compact, g, put, sizeof(*put));
 }

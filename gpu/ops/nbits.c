@@ -9,7 +9,7 @@
  * FEW_ROWS: up to so many rows, a kernel multiplies by the packed weights directly. For more rows the weights are unpacked,
  * UNPACKED_BYTES of them at a time, for cuBLASLt.
  */
-enum { FEW_ROWS = 8, UNPACKED_BYTES = 64 << 20, COLUMN_STEP = 64, MOST_Y = 65535 };
+enum { FEW_ROWS = 8, UNPACKED_BYTES = 64 << 20, COLUMN_STEP = 64 };
 
 /*
  * Kernels of each format: `few` multiplies few rows by packed weights, `wide` unpacks weights. With transposed weights,
@@ -200,9 +200,9 @@ static int run_few(const struct call *c, const struct nbits_step *k, struct gpu_
 	int err = 0;
 
 	for (int64_t r = 0; r < rows && !err; r += job->rows) {
-		job->rows = rows - r < (int64_t)MOST_Y * GPU_NBITS_ROWS
+		job->rows = rows - r < (int64_t)MAX_GRID_YZ * GPU_NBITS_ROWS
 				    ? rows - r
-				    : (int64_t)MOST_Y * GPU_NBITS_ROWS;
+				    : (int64_t)MAX_GRID_YZ * GPU_NBITS_ROWS;
 		job->io.in[0] = a + (size_t)(r * job->k) * k->size;
 		job->io.out[0] = y + (size_t)(r * job->n) * k->size;
 		g.y = (unsigned)((job->rows + GPU_NBITS_ROWS - 1) / GPU_NBITS_ROWS);

@@ -108,8 +108,8 @@ int gpu_pointwise_run(const struct call *c)
 /* ---- the generated source --------------------------------------------------------------------- */
 
 /*
- * The start of the generated source, which includes no header: the 16-bit types and their conversions, the activations of
- * ops/fused.h, and the loop. A thread computes V elements an iteration; if V > 1, each operand must be contiguous along
+ * The start of the generated source, which includes no header: the 16-bit types and their conversions, and the loop. The functions
+ * that programs call follow it. A thread computes V elements an iteration; if V > 1, each operand must be contiguous along
  * the last dimension or have one number there.
  */
 static const char prelude[] = "struct pw_job { " TEXT(
@@ -124,15 +124,6 @@ static const char prelude[] = "struct pw_job { " TEXT(
 		"D void down(float x, float &y) { y = x; }\n"
 		"D void down(float x, f16 &y) { asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y.v) : \"f\"(x)); }\n"
 		"D void down(float x, bf16 &y) { asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y.v) : \"f\"(x)); }\n"
-		"template <typename C> D C clamp01(C x) { return x < C(0) ? C(0) : x > C(1) ? C(1) : x; }\n"
-		"template <typename C> D C least(C a, C b) { return isnan(a) || a < b ? a : b; }\n"
-		"template <typename C> D C most(C a, C b) { return isnan(a) || a > b ? a : b; }\n"
-		"template <typename C> D C sigmoid(C x) { return C(1) / (C(1) + exp(-x)); }\n"
-		"template <typename C> D C softplus(C x) { return (x > 0 ? x : isnan(x) ? x : C(0)) + log1p(exp(-fabs(x))); }\n"
-		"template <typename C> D C gelu(C x) { return C(0.5) * x * erfc(-x * C(0.70710678118654752440)); }\n"
-		"template <typename C> D C gelu_tanh(C x)\n"
-		"{ return C(0.5) * x * (C(1) + tanh(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))); }\n"
-		"template <typename C> D C clip(C x, C a, C b) { x = x < a ? a : x; return x > b ? b : x; }\n"
 		"template <typename T, int V> struct alignas(sizeof(T) * V) Vec { T e[V]; };\n"
 		"template <typename T, typename C, int NIN, int NOUT, int V, typename F> D void run(const pw_job &p, F f)\n"
 		"{\n"
@@ -180,6 +171,17 @@ static const char prelude[] = "struct pw_job { " TEXT(
 		"	}\n"
 		"}\n";
 
+/* The functions of ops/unary.def and the instructions of ops/pointwise.def, as text. They follow the prelude. */
+static const char *const functions[] = {
+#define HELPER(name, formula) "template <typename C> D C " #name "(C x) { return " #formula "; }\n",
+#define FUNCTION(id, cost, formula)                                                                \
+	"template <typename C> D C fn_" #id "(C x, C a, C b) { return " #formula "; }\n",
+#include "ops/unary.def"
+#define BINARY(id, op, ninputs, text, formula)                                                     \
+	"template <typename C> D C pw_" #id "(C a, C b) { return " #formula "; }\n",
+#include "ops/pointwise.def"
+};
+
 /* Adds a literal of exactly this number, which may be infinite or NaN. */
 static void add_number(struct str *b, float v)
 {
@@ -191,74 +193,44 @@ static void add_number(struct str *b, float v)
 		str_addf(b, "C(%af)", (double)v);
 }
 
-static void add_act(struct str *b, int act, int64_t x, const float *p)
+/* Constant k of the program, or 0 if there is none. */
+static void add_parameter(struct str *b, const struct fused_pointwise *p, int64_t k)
 {
-	static const struct {
-		const char *text; /* $x: the operand, $a and $b: the parameters */
-	} acts[ACT_COUNT] = {
-		[ACT_NONE] = {"$x"},
-		[ACT_RELU] = {"$x < C(0) ? C(0) : $x"},
-		[ACT_CLIP] = {"clip($x, $a, $b)"},
-		[ACT_SIGMOID] = {"sigmoid($x)"},
-		[ACT_SILU] = {"$x * sigmoid($a * $x)"},
-		[ACT_HARDSIGMOID] = {"clamp01($a * $x + $b)"},
-		[ACT_HARDSWISH] = {"$x * clamp01($a * $x + $b)"},
-		[ACT_GELU] = {"gelu($x)"},
-		[ACT_GELU_TANH] = {"gelu_tanh($x)"},
-		[ACT_TANH] = {"tanh($x)"},
-		[ACT_LEAKYRELU] = {"$x < C(0) ? $a * $x : $x"},
-		[ACT_ELU] = {"$x < C(0) ? $a * expm1($x) : $x"},
-		[ACT_SOFTPLUS] = {"softplus($x)"},
-		[ACT_MISH] = {"$x * tanh(softplus($x))"},
-	};
-
-	for (const char *t = acts[act].text; *t; t++) {
-		if (*t != '$') {
-			str_add_n(b, t, 1);
-			continue;
-		}
-		t++;
-		if (*t == 'x')
-			str_addf(b, "v%d", (int)x);
-		else
-			add_number(b, p[*t == 'b']);
-	}
+	str_add(b, ", ");
+	add_number(b, k >= 0 && k < p->consts.n ? p->consts.v[k] : 0);
 }
 
 static void add_step(struct str *b, const struct fused_pointwise *p, int i)
 {
-	static const char *const two[] = {
-		[PW_ADD] = "%s + %s",	  [PW_SUB] = "%s - %s",	    [PW_MUL] = "%s * %s",
-		[PW_DIV] = "%s / %s",	  [PW_POW] = "pow(%s, %s)", [PW_MIN] = "least(%s, %s)",
-		[PW_MAX] = "most(%s, %s)"};
-	static const char *const one[] = {[PW_NEG] = "-",     [PW_ABS] = "fabs",
-					  [PW_SQRT] = "sqrt", [PW_RECIPROCAL] = "C(1) / ",
-					  [PW_EXP] = "exp",   [PW_LOG] = "log",
-					  [PW_ERF] = "erf",   [PW_FLOOR] = "floor",
-					  [PW_CEIL] = "ceil", [PW_SIN] = "sin",
-					  [PW_COS] = "cos"};
+	static const char *const acts[ACT_COUNT] = {
+#define ACTIVATION(id, text, op, nparams, alpha, beta) [ACT_##id] = #id,
+#define NAMED_ACTIVATION(id, op, nparams, alpha, beta) [ACT_##id] = #id,
+#include "ops/unary.def"
+	};
+	static const char *const ops[PW_COUNT] = {
+#define BINARY(id, op, ninputs, text, formula) [PW_##id] = #id,
+#define SINGLE(id, op, text)		       [PW_##id] = #id,
+#include "ops/pointwise.def"
+	};
 	const int64_t *c = p->code.v + 4 * i;
+	int a = (int)c[1];
 
 	str_addf(b, "		const C v%d = ", i);
 	if (c[0] == PW_INPUT) {
-		str_addf(b, "a[%d]", (int)c[1]);
+		str_addf(b, "a[%d]", a);
 	} else if (c[0] == PW_CONST) {
-		add_number(b, p->consts.v[c[1]]);
+		add_number(b, p->consts.v[a]);
+	} else if (c[0] == PW_ACT && c[2] == ACT_NONE) {
+		str_addf(b, "v%d", a);
 	} else if (c[0] == PW_ACT) {
-		add_act(b, (int)c[2], c[1], p->consts.v + c[3]);
+		str_addf(b, "fn_%s(v%d", acts[c[2]], a);
+		add_parameter(b, p, c[3]);
+		add_parameter(b, p, c[3] + 1);
+		str_add(b, ")");
 	} else if (c[0] >= PW_NEG) {
-		str_addf(b, "%s(v%d)", one[c[0]], (int)c[1]);
+		str_addf(b, "fn_%s(v%d, C(0), C(0))", ops[c[0]], a);
 	} else {
-		const char *t = two[c[0]];
-		const int64_t *arg = c + 1;
-		for (; *t; t++) {
-			if (*t != '%')
-				str_add_n(b, t, 1);
-			else {
-				str_addf(b, "v%d", (int)*arg++);
-				t++;
-			}
-		}
+		str_addf(b, "pw_%s(v%d, v%d)", ops[c[0]], a, (int)c[2]);
 	}
 	str_add(b, ";\n");
 }
@@ -330,8 +302,11 @@ const char *gpu_pointwise_source(const struct graph *g, struct arena *a, const c
 				names[k] = names[e];
 		if (names[k])
 			continue;
-		if (!groups)
+		if (!groups) {
 			str_add(&b, prelude);
+			for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++)
+				str_add(&b, functions[i]);
+		}
 		names[k] = arena_printf(a, "pw_%d", groups++);
 		str_add(&b, text[k]);
 	}

@@ -5,8 +5,6 @@
 #include "gpu/ops/task_rows.h"
 #include "gpu/launch/window.h"
 
-enum { MAX, AVERAGE, LP };
-
 struct pool_state {
 	void *fn;
 	bool last; /* channels last */
@@ -23,11 +21,11 @@ static const char *fill_pool(const struct site *s, struct pool_state *c)
 
 	if (bad)
 		return bad;
-	j->kind = s->node->op->variant == POOL_MAX	 ? MAX
-		  : s->node->op->variant == POOL_AVERAGE ? AVERAGE
-							 : LP;
-	j->count_pad = j->kind == AVERAGE && p->count_include_pad;
-	j->column_major = j->kind == MAX && p->storage_order;
+	j->kind = s->node->op->variant == POOL_MAX	 ? GPU_POOL_MAX
+		  : s->node->op->variant == POOL_AVERAGE ? GPU_POOL_AVERAGE
+							 : GPU_POOL_LP;
+	j->count_pad = j->kind == GPU_POOL_AVERAGE && p->count_include_pad;
+	j->column_major = j->kind == GPU_POOL_MAX && p->storage_order;
 	j->p = p->old_p > 0 ? (double)p->old_p : (double)p->p;
 	j->n = gpu_count(&site_out(s, 0)->shape);
 	return NULL;
@@ -45,7 +43,7 @@ static bool pool_accepts(const struct site *s, struct why *w)
 static bool takes_last(const struct site *s, const struct gpu_pool_job *j)
 {
 	return gpu_is_last(s, 0) && T_BIT(gpu_type(s, 0)) & (T_F32 | T_F16 | T_BF16) &&
-	       j->kind != LP && !site_out(s, 1) && gpu_window_flat(&j->win) &&
+	       j->kind != GPU_POOL_LP && !site_out(s, 1) && gpu_window_flat(&j->win) &&
 	       gpu_count(&site_in(s, 0)->shape) < INT32_MAX && j->n < INT32_MAX;
 }
 
@@ -60,7 +58,7 @@ static int last_reshape(struct site *s, struct step *step, struct pool_state *c,
 	*w = (struct gpu_window_pool){.channels = (int)channels,
 				      .win = gpu_window_plane(&j->win),
 				      .end = {(int)j->end[1], (int)j->end[2]},
-				      .average = j->kind == AVERAGE,
+				      .average = j->kind == GPU_POOL_AVERAGE,
 				      .count_pad = j->count_pad};
 	w->n = j->n / (whole ? vector : 1);
 	c->last = true;

@@ -307,7 +307,8 @@ static int product_reshape(struct site *s, struct step *step, struct diag *d)
 	if (!job.m || !job.n || !job.batches)
 		return 0;
 	struct gpu_grid g = {(unsigned)((job.n + 31) / 32), (unsigned)((job.m + 31) / 32),
-			     (unsigned)(job.batches > 65535 ? 65535 : job.batches), 256, 0};
+			     (unsigned)(job.batches > MAX_GRID_YZ ? MAX_GRID_YZ : job.batches), 256,
+			     0};
 	return gpu_task_add(s, step, "quant",
 			    both & ~(uint64_t)T_8BIT ? "int_product_f8" : "int_product_i32", &job,
 			    sizeof(job), g, d);

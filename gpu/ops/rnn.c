@@ -6,97 +6,40 @@
 #include "gpu/kernels/rnn.h"
 
 #include <math.h>
-#include <strings.h>
 
-enum { CELL_RNN, CELL_GRU, CELL_LSTM };
-
-/* Activation functions; kernels/rnn.cu knows each by its index here. */
-static const struct {
-	const char *name;
-	float p[2]; /* defaults */
-	int count;  /* of parameters */
-} acts[] = {
-	{"Relu", {0, 0}, 0},
-	{"Tanh", {0, 0}, 0},
-	{"Sigmoid", {0, 0}, 0},
-	{"Affine", {1, 0}, 2},
-	{"LeakyRelu", {0.01f, 0}, 1},
-	{"ThresholdedRelu", {1, 0}, 1},
-	{"HardSigmoid", {0.2f, 0.5f}, 2},
-	{"Elu", {1, 0}, 1},
-	{"Softsign", {0, 0}, 0},
-	{"Softplus", {0, 0}, 0},
-	{"Clip", {-INFINITY, INFINITY}, 2},
-	{"HardSwish", {1.0f / 6, 0.5f}, 2},
-	{"ScaledTanh", {1, 1}, 2},
-	{"Gelu", {0, 0}, 0},
-	{"Swish", {1, 0}, 1},
-};
-enum { NACTS = sizeof(acts) / sizeof(*acts) };
-
-static int find_activation(const char *name)
-{
-	int k = 0;
-
-	while (k < NACTS && strcasecmp(name, acts[k].name))
-		k++;
-	return k;
-}
-
-static int cell_of(const struct site *s)
-{
-	int variant = s->node->op->variant;
-
-	return variant == RNN_PLAIN ? CELL_RNN : variant == RNN_GRU ? CELL_GRU : CELL_LSTM;
-}
+GPU_SAME(GPU_CELL_RNN, CELL_RNN);
+GPU_SAME(GPU_CELL_GRU, CELL_GRU);
+GPU_SAME(GPU_CELL_LSTM, CELL_LSTM);
+GPU_SAME(GPU_CELL_FUNCTIONS, RNN_FUNCTIONS);
 
 static bool is_quantized(const struct site *s)
 {
 	return s->node->op->variant == RNN_QUANTIZED_LSTM;
 }
 
-static int count_functions(int cell)
-{
-	return cell == CELL_LSTM ? 3 : cell == CELL_GRU ? 2 : 1;
-}
-
-/* Name of activation k: the model's, or the default of the cell. */
-static const char *function_name(const struct rnn *p, int cell, int k)
-{
-	if (k < p->activations.n)
-		return p->activations.v[k].s;
-	return cell == CELL_RNN || k % count_functions(cell) ? "Tanh" : "Sigmoid";
-}
-
 static bool rnn_accepts(const struct site *s, struct why *w)
 {
 	const struct rnn *p = s->node->params;
-	int cell = cell_of(s), n = count_functions(cell) * rnn_directions(p);
+	enum rnn_cell cell = rnn_cell(s->node);
+	struct rnn_activation act[2 * RNN_FUNCTIONS];
+	int n = rnn_activations_needed(p, cell);
 
 	if (p->activations.n > 0 && p->activations.n < n)
 		return refuse(w, "%lld activations where there should be %d",
 			      (long long)p->activations.n, n);
-	for (int k = 0; k < n; k++)
-		if (find_activation(function_name(p, cell, k)) == NACTS)
-			return refuse(w, "activation %s", function_name(p, cell, k));
-	return true;
+	const char *unknown = rnn_activations(p, cell, act);
+	return !unknown || refuse(w, "activation %s", unknown);
 }
 
-/* Sets the activations; the lists alpha and beta only have entries for functions that take such a parameter, in order. */
-static void set_functions(const struct rnn *p, struct gpu_rnn *j)
+static void fill_activations(const struct rnn *p, struct gpu_rnn *j)
 {
-	int64_t a = 0, b = 0;
-	int each = count_functions(j->cell);
+	struct rnn_activation act[2 * RNN_FUNCTIONS] = {{0}};
 
-	for (int k = 0; k < each * j->dirs; k++) {
-		int f = find_activation(function_name(p, j->cell, k)), at = k / each * 3 + k % each;
-		j->act[at] = f;
-		j->alpha[at] = acts[f].count > 0 && a < p->activation_alpha.n
-				       ? p->activation_alpha.v[a++]
-				       : acts[f].p[0];
-		j->beta[at] = acts[f].count > 1 && b < p->activation_beta.n
-				      ? p->activation_beta.v[b++]
-				      : acts[f].p[1];
+	rnn_activations(p, (enum rnn_cell)j->cell, act);
+	for (int k = 0; k < 2 * RNN_FUNCTIONS; k++) {
+		j->act[k] = act[k].act;
+		j->alpha[k] = act[k].alpha;
+		j->beta[k] = act[k].beta;
 	}
 }
 
@@ -106,8 +49,8 @@ static void fill_rnn(const struct site *s, struct step *step, struct gpu_rnn *j)
 	const struct shape *x = &site_in(s, RNN_X)->shape;
 	size_t size = gpu_type(s, 0) == DT_F64 ? 8 : 4;
 
-	j->cell = cell_of(s);
-	j->gates = j->cell == CELL_LSTM ? 4 : j->cell == CELL_GRU ? 3 : 1;
+	j->cell = (int)rnn_cell(s->node);
+	j->gates = rnn_gates((enum rnn_cell)j->cell);
 	j->dirs = rnn_directions(p);
 	j->reverse = p->direction == RNN_REVERSE;
 	j->layout = p->layout != 0;
@@ -119,7 +62,7 @@ static void fill_rnn(const struct site *s, struct step *step, struct gpu_rnn *j)
 	j->clip = j->clipped ? (double)p->clip : 0;
 	j->input_forget = j->cell == CELL_LSTM && p->input_forget;
 	j->linear_before_reset = j->cell == CELL_GRU && p->linear_before_reset;
-	set_functions(p, j);
+	fill_activations(p, j);
 	size_t state = (size_t)(j->dirs * j->batch * j->hidden) * size;
 	j->at_xg = (int64_t)gpu_room(step, (size_t)(j->seq * j->gates) * state);
 	j->at_h[0] = (int64_t)gpu_room(step, state);
@@ -152,7 +95,7 @@ static int rnn_reshape(struct site *s, struct step *step, struct diag *d)
 				  (unsigned)wide, (unsigned)job.dirs, 256, 0};
 	if (!state)
 		return 0;
-	snprintf(kernel, sizeof(kernel), "rnn_step%d", job.cell);
+	snprintf(kernel, sizeof(kernel), "rnn_step_%s", s->node->op->name);
 	int err = add_task(s, step, &job, "rnn_inputs", inputs, d);
 	if (!err)
 		err = add_task(s, step, &job, "rnn_start", gpu_grid(state), d);
@@ -181,11 +124,8 @@ static int rnn_run(const struct call *c)
 
 /* ---- com.microsoft::DynamicQuantizeLSTM ------------------------------------------------------ */
 
-enum {
-	SCALES = RNN_P + 1,
-	MAX_DEPTH = 32768, /* up to so many products of 8-bit numbers, a sum fits 32 bits */
-	MOST_Y = 65535
-};
+/* MAX_DEPTH: up to so many products of 8-bit numbers, a sum fits 32 bits. */
+enum { SCALES = RNN_P + 1, MAX_DEPTH = 32768 };
 
 /* Whether input i has one scale (or zero point) a direction, or one a column; *many: one a column. */
 static bool scales_fit(const struct site *s, uint32_t i, int *many)
@@ -249,8 +189,8 @@ static int qlstm_reshape(struct site *s, struct step *step, struct diag *d)
 							      : rows),
 				  (unsigned)((4 * j->hidden + 63) / 64), (unsigned)j->dirs, 256, 0};
 	struct gpu_grid steps = {(unsigned)((j->hidden + GPU_QLSTM_UNITS - 1) / GPU_QLSTM_UNITS),
-				 (unsigned)(tiles < MOST_Y ? tiles : MOST_Y), (unsigned)j->dirs,
-				 256, 0};
+				 (unsigned)(tiles < MAX_GRID_YZ ? tiles : MAX_GRID_YZ),
+				 (unsigned)j->dirs, 256, 0};
 	struct gpu_grid codes = gpu_grid(j->seq * j->batch * ((j->input + 3) / 4));
 	int err = add_task(s, step, j, "rnn_start", gpu_grid(state), d);
 	if (!err)

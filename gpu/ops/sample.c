@@ -8,6 +8,13 @@
 #include "ops/pool.h"
 #include "ops/resize.h"
 
+GPU_SAME(GPU_GRID_LINEAR, GRID_LINEAR);
+GPU_SAME(GPU_GRID_NEAREST, GRID_NEAREST);
+GPU_SAME(GPU_GRID_CUBIC, GRID_CUBIC);
+GPU_SAME(GPU_GRID_ZEROS, GRID_ZEROS);
+GPU_SAME(GPU_GRID_BORDER, GRID_BORDER);
+GPU_SAME(GPU_GRID_REFLECTION, GRID_REFLECTION);
+
 bool gpu_grid_sample_accepts(const struct site *s, struct why *w)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
@@ -256,9 +263,9 @@ static bool fill_pool(const struct site *s, struct gpu_window_any *j)
 	if (x->rank < 3 || window_set(&w, &p->window, x, NULL, p->ceil_mode != 0, NULL))
 		return false;
 	set_window(&w, j);
-	j->kind = name[0] == 'M' ? 0 : name[0] == 'A' ? 1 : 2;
-	j->count_pad = j->kind == 1 && p->count_include_pad;
-	j->column_major = j->kind == 0 && p->storage_order;
+	j->kind = name[0] == 'M' ? GPU_POOL_MAX : name[0] == 'A' ? GPU_POOL_AVERAGE : GPU_POOL_LP;
+	j->count_pad = j->kind == GPU_POOL_AVERAGE && p->count_include_pad;
+	j->column_major = j->kind == GPU_POOL_MAX && p->storage_order;
 	j->p = p->old_p > 0 ? (double)p->old_p : (double)p->p;
 	j->n = gpu_count(&site_out(s, 0)->shape);
 	return true;

@@ -8,7 +8,6 @@
 #include <math.h>
 
 enum {
-	MOST = 65535,
 	MAX_HEAD_SIZE = 128,
 	MAX_PLAIN_BLOCKS = 2048,
 	MAX_KNOWN_MASK = 1 << 20,
@@ -52,8 +51,8 @@ static bool fits_tensor_cores(const struct gpu_attend *j, enum dtype t)
 	bool mask = !j->mask_type || j->mask_type == DT_BOOL || j->mask_type == (int)t;
 
 	return t != DT_F64 && mask && !j->bias_type && !j->sink && !j->qk && !j->round &&
-	       j->d <= MAX_HEAD_SIZE && j->dv <= MAX_HEAD_SIZE && j->heads <= MOST &&
-	       j->batch <= MOST;
+	       j->d <= MAX_HEAD_SIZE && j->dv <= MAX_HEAD_SIZE && j->heads <= MAX_GRID_YZ &&
+	       j->batch <= MAX_GRID_YZ;
 }
 
 static bool are_multiples(const int64_t *steps, int64_t by)

@@ -3,6 +3,11 @@
 #include "gpu/launch/job.h"
 #include "ops/slice.h"
 
+GPU_SAME(GPU_PAD_CONSTANT, PAD_CONSTANT);
+GPU_SAME(GPU_PAD_REFLECT, PAD_REFLECT);
+GPU_SAME(GPU_PAD_EDGE, PAD_EDGE);
+GPU_SAME(GPU_PAD_WRAP, PAD_WRAP);
+
 static bool fill_slice(const struct site *s, struct gpu_piece *p)
 {
 	struct int_list l[4];

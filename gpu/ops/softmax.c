@@ -21,9 +21,9 @@ static int softmax_reshape(struct site *s, struct step *step, struct diag *d)
 	l->job = (struct gpu_line){.outer = 1,
 				   .n = 1,
 				   .inner = 1,
-				   .op = first == 'S'	? 0
-					 : first == 'L' ? 1
-							: 2};
+				   .op = first == 'S'	? GPU_SOFTMAX
+					 : first == 'L' ? GPU_LOG_SOFTMAX
+							: GPU_HARDMAX};
 	if (x->rank) {
 		l->job.outer = shape_span(x, 0, axis);
 		l->job.n = x->dim[axis];
@@ -31,7 +31,7 @@ static int softmax_reshape(struct site *s, struct step *step, struct diag *d)
 	}
 	step->state = l;
 	gpu_inplace(step, 0, 0);
-	if (l->job.inner == 1 && l->job.op < 2 &&
+	if (l->job.inner == 1 && l->job.op != GPU_HARDMAX &&
 	    gpu_rows_fit(l->job.outer, l->job.n, gpu_type(s, 0), "softmax", name, &fit)) {
 		l->grid = fit.grid;
 		l->job.row_threads = fit.threads;

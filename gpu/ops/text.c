@@ -6,6 +6,10 @@
 
 #include "base/hash.h"
 
+GPU_SAME(GPU_TFIDF_TF, TFIDF_TF);
+GPU_SAME(GPU_TFIDF_IDF, TFIDF_IDF);
+GPU_SAME(GPU_TFIDF_TFIDF, TFIDF_TFIDF);
+
 /* The n-grams of the pool that can be counted, in the pool's order, each with its column of the output. */
 struct grams {
 	struct gpu_gram *v;

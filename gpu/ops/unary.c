@@ -5,17 +5,6 @@
 
 #include "base/seed.h"
 
-static const struct {
-	const char *op;
-	int how, nparams; /* number of floats at the start of the node's params that the function takes */
-} hows[] = {
-#define UNARY(op, how, types, nparams) {(op), U_##how, (nparams)},
-#include "ops/unary.def"
-#undef UNARY
-	{"FastGelu", U_GELU_TANH, 0},
-	{"QuickGelu", U_SWISH, 1},
-};
-
 struct unary {
 	void *fn;
 	struct gpu_map job;
@@ -24,19 +13,10 @@ struct unary {
 static int unary_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct unary *u = arena_new(s->plan_arena, struct unary);
-	const char *name = s->node->op->name;
-	const float *p = s->node->params;
+	struct unary_function f = unary_function(s->node);
 
-	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++) {
-		if (strcmp(hows[i].op, name))
-			continue;
-		u->job.op = hows[i].how;
-		for (int k = 0; k < hows[i].nparams; k++)
-			u->job.p[k] = (double)p[k];
-	}
-	if (u->job.op == U_GELU && !s->node->op->domain &&
-	    ((const struct gelu *)s->node->params)->approximate)
-		u->job.op = U_GELU_TANH;
+	u->job.op = f.number;
+	memcpy(u->job.p, f.param, sizeof(f.param));
 	u->job.n = gpu_count(&site_in(s, 0)->shape);
 	u->fn = gpu_typed(s, "elementwise", "unary", gpu_type(s, 0), d);
 	step->state = u;
@@ -187,9 +167,8 @@ static bool bits_accepts(const struct site *s, struct why *w)
 	}
 
 const struct kernel gpu_unary[] = {
-#define UNARY(op, how, types, nparams) ROW(op, types),
+#define UNARY(op, id, types, nparams) ROW(op, types),
 #include "ops/unary.def"
-#undef UNARY
 	ROW("com.microsoft::Gelu", T_FLOATING),
 	ROW("com.microsoft::QuickGelu", T_FLOATING),
 	{.op = "com.microsoft::FastGelu",

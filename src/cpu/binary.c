@@ -3,6 +3,7 @@
 #include "ops/binary.h"
 
 #include "cpu/math/broadcast.h"
+#include "cpu/math/function.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 #include "cpu/pointwise.h"
@@ -109,16 +110,8 @@ static void bias_gelu_tanh(const void *a, const void *b, void *y, int64_t n)
 {
 	simd()->bias_map(a, b, y, n, VF_GELU_TANH);
 }
-static double gelu(double x)
-{
-	return 0.5 * x * erfc(-x * 0.70710678118654752440);
-}
-static double gelu_tanh(double x)
-{
-	return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-}
-BIN(bias_gelu_f64, double, double, double, gelu(a + b))
-BIN(bias_gelu_tanh_f64, double, double, double, gelu_tanh(a + b))
+BIN(bias_gelu_f64, double, double, double, function_f64[VF_GELU](a + b, 0, 0))
+BIN(bias_gelu_tanh_f64, double, double, double, function_f64[VF_GELU_TANH](a + b, 0, 0))
 
 /* ---- operators ------------------------------------------------------------------------------- */
 

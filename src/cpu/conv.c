@@ -6,9 +6,8 @@
 #include "ops/conv.h"
 
 #include "base/pool.h"
-#include "cpu/math/activate.h"
+#include "cpu/math/function.h"
 #include "cpu/conv.h"
-#include "cpu/math/activation.h"
 #include "cpu/math/gemm.h"
 #include "cpu/onednn/onednn.h"
 #include "cpu/math/simd.h"

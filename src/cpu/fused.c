@@ -6,7 +6,7 @@
 #include "ops/fused.h"
 
 #include "base/pool.h"
-#include "cpu/math/activate.h"
+#include "cpu/math/function.h"
 #include "cpu/attention/sdpa.h"
 #include "cpu/conv.h"
 #include "cpu/math/gemm.h"

@@ -6,7 +6,6 @@
 #include "ops/matmul.h"
 
 #include "base/pool.h"
-#include "cpu/math/activation.h"
 #include "cpu/math/gemm.h"
 #include "cpu/math/simd.h"
 #include "cpu/onednn/onednn.h"

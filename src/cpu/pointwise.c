@@ -8,7 +8,7 @@
 #include "cpu/pointwise.h"
 
 #include "base/pool.h"
-#include "cpu/math/activate.h"
+#include "cpu/math/function.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 #include "ops/fused.h"
@@ -290,12 +290,8 @@ static struct op_code *emit_binary(struct assign *s, const int64_t *c)
 static struct op_code *emit_unary(struct assign *s, const int64_t *c)
 {
 	static const uint8_t fun[] = {
-		[PW_NEG] = VF_NEG,   [PW_ABS] = VF_ABS,
-		[PW_SQRT] = VF_SQRT, [PW_RECIPROCAL] = VF_RECIPROCAL,
-		[PW_EXP] = VF_EXP,   [PW_LOG] = VF_LOG,
-		[PW_ERF] = VF_ERF,   [PW_FLOOR] = VF_FLOOR,
-		[PW_CEIL] = VF_CEIL, [PW_SIN] = VF_SIN,
-		[PW_COS] = VF_COS,
+#define SINGLE(id, op, text) [PW_##id] = VF_##id,
+#include "ops/pointwise.def"
 	};
 	if (c[0] != PW_ACT)
 		return emit_map(s, fun[c[0]], c[1], 0, 0);
@@ -650,24 +646,11 @@ static double apply(const struct fused_pointwise *f, const int64_t *c, const dou
 {
 	double a = v[c[1]], b = has_second(c[0]) ? v[c[2]] : 0;
 	switch (c[0]) {
-	case PW_ADD: return a + b;
-	case PW_SUB: return a - b;
-	case PW_MUL: return a * b;
-	case PW_DIV: return a / b;
-	case PW_POW: return pow(a, b);
-	case PW_MIN: return isnan(a) || a < b ? a : b;
-	case PW_MAX: return isnan(a) || a > b ? a : b;
-	case PW_NEG: return -a;
-	case PW_ABS: return fabs(a);
-	case PW_SQRT: return sqrt(a);
-	case PW_RECIPROCAL: return 1 / a;
-	case PW_EXP: return exp(a);
-	case PW_LOG: return log(a);
-	case PW_ERF: return erf(a);
-	case PW_FLOOR: return floor(a);
-	case PW_CEIL: return ceil(a);
-	case PW_SIN: return sin(a);
-	case PW_COS: return cos(a);
+/* clang-format off */
+#define BINARY(id, op, ninputs, text, formula) case PW_##id: return formula;
+#define SINGLE(id, op, text) case PW_##id: return function_f64[VF_##id](a, 0, 0);
+#include "ops/pointwise.def"
+		/* clang-format on */
 	default: break;
 	}
 	bool par = c[3] >= 0 && c[3] + 1 < f->consts.n;

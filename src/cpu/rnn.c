@@ -7,7 +7,7 @@
 
 #include "backend/weight_store.h"
 #include "base/pool.h"
-#include "cpu/math/activation.h"
+#include "cpu/math/function.h"
 #include "cpu/math/gemm.h"
 #include "cpu/math/util.h"
 #include "cpu/math/wide.h"
@@ -15,10 +15,8 @@
 #include <math.h>
 #include <string.h>
 
-enum cell { CELL_RNN, CELL_GRU, CELL_LSTM };
-
 struct rnn_size {
-	enum cell cell;
+	enum rnn_cell cell;
 	int gates;
 	int64_t seq, batch, input, hidden;
 	/* DynamicQuantizeLSTM: W and R as fp32 in the order of LSTM; else NULL */
@@ -100,20 +98,13 @@ static void round_to_codes(const float *x, int64_t n, float *y)
 #undef GEMM
 #undef FN
 
-static enum cell cell_of(const struct node *n)
-{
-	return n->op->variant == RNN_PLAIN ? CELL_RNN
-	       : n->op->variant == RNN_GRU ? CELL_GRU
-					   : CELL_LSTM;
-}
-
 static struct rnn_size size_of(const struct node *n, const struct shape *x, const struct shape *r,
 			       bool quantized)
 {
 	const struct rnn *p = n->params;
-	struct rnn_size z = {.cell = cell_of(n)};
+	struct rnn_size z = {.cell = rnn_cell(n)};
 
-	z.gates = z.cell == CELL_LSTM ? 4 : z.cell == CELL_GRU ? 3 : 1;
+	z.gates = rnn_gates(z.cell);
 	z.seq = x->dim[p->layout ? 1 : 0];
 	z.batch = x->dim[p->layout ? 0 : 1];
 	z.input = x->dim[2];
@@ -121,48 +112,19 @@ static struct rnn_size size_of(const struct node *n, const struct shape *x, cons
 	return z;
 }
 
-/* Functions a cell has: f, g, h. */
-static int functions(enum cell c)
-{
-	return c == CELL_LSTM ? 3 : c == CELL_GRU ? 2 : 1;
-}
-
-/* Name of function k; the cell's own where the model names none. */
-static const char *function_name(const struct rnn *p, enum cell c, int k)
-{
-	if (k < p->activations.n)
-		return p->activations.v[k].s;
-	return c == CELL_RNN || k % functions(c) ? "Tanh" : "Sigmoid";
-}
-
-/* act[3] a direction; alphas and betas go to the functions that have such, in order. */
-static void take_functions(const struct rnn *p, enum cell c, struct activation *act)
-{
-	int64_t a = 0, b = 0;
-	int each = functions(c);
-
-	for (int k = 0; k < each * rnn_directions(p); k++) {
-		const char *name = function_name(p, c, k);
-		int count = activation_params(name);
-		float alpha =
-			count > 0 && a < p->activation_alpha.n ? p->activation_alpha.v[a++] : NAN;
-		float beta = count > 1 && b < p->activation_beta.n ? p->activation_beta.v[b++] : NAN;
-		act[k / each * 3 + k % each] = activation_of(name, alpha, beta);
-	}
-}
-
 static bool rnn_accepts(const struct site *site, struct why *why)
 {
 	const struct rnn *p = site_params(site);
-	enum cell c = cell_of(site->node);
-	int n = functions(c) * rnn_directions(p);
+	enum rnn_cell c = rnn_cell(site->node);
+	struct rnn_activation act[2 * RNN_FUNCTIONS];
+	int n = rnn_activations_needed(p, c);
 
 	if (p->activations.n > 0 && p->activations.n < n)
 		return refuse(why, "%lld activations where there should be %d",
 			      (long long)p->activations.n, n);
-	for (int k = 0; k < n; k++)
-		if (!activation_known(function_name(p, c, k)))
-			return refuse(why, "activation %s", function_name(p, c, k));
+	const char *unknown = rnn_activations(p, c, act);
+	if (unknown)
+		return refuse(why, "activation %s", unknown);
 	return true;
 }
 
@@ -291,13 +253,13 @@ static int rnn_run(const struct call *c)
 {
 	const struct rnn *p = call_params(c);
 	struct rnn_size z = size_of(c->step->node, &c->in[RNN_X]->shape, &c->in[RNN_R]->shape, false);
-	struct activation act[6];
+	struct rnn_activation act[2 * RNN_FUNCTIONS];
 	struct scratch s = scratch_of(c);
 	int err = check_lengths(c, &z);
 
 	if (err)
 		return err;
-	take_functions(p, z.cell, act);
+	rnn_activations(p, z.cell, act);
 	if (tensor_dtype(c->in[RNN_X]) == DT_F64)
 		run_rnn_f64(c, &z, act, &s);
 	else
@@ -333,7 +295,7 @@ static int quantized_run(const struct call *c)
 {
 	const struct rnn *p = call_params(c);
 	struct rnn_size z = size_of(c->step->node, &c->in[RNN_X]->shape, &c->in[RNN_R]->shape, true);
-	struct activation act[6];
+	struct rnn_activation act[2 * RNN_FUNCTIONS];
 	struct scratch s = scratch_of(c);
 	int err = check_lengths(c, &z);
 
@@ -344,7 +306,7 @@ static int quantized_run(const struct call *c)
 	}
 	if (err)
 		return err;
-	take_functions(p, z.cell, act);
+	rnn_activations(p, z.cell, act);
 	z.w = dequantized(c, RNN_W, RNN_P + 1, &s);
 	z.r = dequantized(c, RNN_R, RNN_P + 3, &s);
 	run_rnn_f32(c, &z, act, &s);

@@ -2,157 +2,13 @@
 /* Operators of one tensor that look at each element by itself. */
 #include "ops/unary.h"
 
+#include "cpu/math/function.h"
 #include "cpu/math/rng.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { NPARAMS = 2 };
-
-/* How an operator computes; floats of 16 bits and less go through fp32. */
-struct how {
-	const char *op;
-	int vfun; /* enum vfun, or -1: through f64 */
-	double (*f64)(double x, const double *p);
-	void (*params)(const void *params, double *p);
-	bool cheap;
-};
-
-/* ---- in double ------------------------------------------------------------------------------- */
-
-#define F64(name, expr)                                                                            \
-	static double f64_##name(double x, const double *p)                                        \
-	{                                                                                          \
-		(void)p;                                                                           \
-		return (expr);                                                                     \
-	}
-F64(abs, fabs(x))
-F64(neg, -x)
-F64(ceil, ceil(x))
-F64(floor, floor(x))
-F64(round, nearbyint(x))
-F64(sign, x > 0 ? 1 : x < 0 ? -1 : x)
-F64(sqrt, sqrt(x))
-F64(reciprocal, 1 / x)
-F64(exp, exp(x))
-F64(log, log(x))
-F64(sin, sin(x))
-F64(cos, cos(x))
-F64(tan, tan(x))
-F64(asin, asin(x))
-F64(acos, acos(x))
-F64(atan, atan(x))
-F64(sinh, sinh(x))
-F64(cosh, cosh(x))
-F64(tanh, tanh(x))
-F64(asinh, asinh(x))
-F64(acosh, acosh(x))
-F64(atanh, atanh(x))
-F64(erf, erf(x))
-F64(sigmoid, 1 / (1 + exp(-x)))
-F64(softplus, (x > 0 ? x : isnan(x) ? x : 0) + log1p(exp(-fabs(x))))
-F64(softsign, x / (1 + fabs(x)))
-F64(gelu, 0.5 * x * erfc(-x * 0.70710678118654752440))
-F64(gelu_tanh, 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
-F64(mish, x *tanh(f64_softplus(x, p)))
-F64(relu, x < 0 ? 0 : x)
-F64(leakyrelu, x < 0 ? p[0] * x : x)
-F64(elu, x < 0 ? p[0] * expm1(x) : x)
-F64(selu, p[1] * (x <= 0 ? p[0] * expm1(x) : x))
-F64(celu, x < 0 ? p[0] * expm1(x / p[0]) : x)
-F64(hardsigmoid, fmax(0, fmin(1, p[0] * x + p[1])) + (isnan(x) ? x : 0))
-F64(hardswish, x *fmax(0, fmin(1, x / 6 + 0.5)))
-F64(swish, x / (1 + exp(-p[0] * x)))
-F64(thresholdedrelu, x > p[0] ? x : 0)
-F64(shrink, x<-p[0] ? x + p[1] : x> p[0] ? x - p[1] : 0)
-F64(affine, p[0] * x + p[1])
-F64(scaledtanh, p[0] * tanh(p[1] * x))
-F64(parametricsoftplus, p[0] * f64_softplus(p[1] * x, p))
-
-/* ---- params ---------------------------------------------------------------------------------- */
-
-static void params_alpha(const void *params, double *p)
-{
-	p[0] = (double)((const struct alpha *)params)->alpha;
-}
-static void params_alpha_beta(const void *params, double *p)
-{
-	const struct alpha_beta *a = params;
-	p[0] = (double)a->alpha;
-	p[1] = (double)a->beta;
-}
-static void params_selu(const void *params, double *p)
-{
-	const struct selu *a = params;
-	p[0] = (double)a->alpha;
-	p[1] = (double)a->gamma;
-}
-static void params_shrink(const void *params, double *p)
-{
-	const struct shrink *a = params;
-	p[0] = (double)a->lambd;
-	p[1] = (double)a->bias;
-}
-static void params_hardswish(const void *params, double *p)
-{
-	(void)params;
-	p[0] = 1.0 / 6;
-	p[1] = 0.5;
-}
-static void params_scale(const void *params, double *p)
-{
-	memset(p, 0, NPARAMS * sizeof(*p));
-	p[0] = (double)*(const float *)params; /* struct scale */
-}
-
-static const struct how hows[] = {
-	{"Abs", VF_ABS, f64_abs, NULL, true},
-	{"Neg", VF_NEG, f64_neg, NULL, true},
-	{"Ceil", VF_CEIL, f64_ceil, NULL, true},
-	{"Floor", VF_FLOOR, f64_floor, NULL, true},
-	{"Round", VF_ROUND, f64_round, NULL, true},
-	{"Sign", VF_SIGN, f64_sign, NULL, true},
-	{"Sqrt", VF_SQRT, f64_sqrt, NULL, true},
-	{"Reciprocal", VF_RECIPROCAL, f64_reciprocal, NULL, true},
-	{"Exp", VF_EXP, f64_exp, NULL, false},
-	{"Log", VF_LOG, f64_log, NULL, false},
-	{"Sin", VF_SIN, f64_sin, NULL, false},
-	{"Cos", VF_COS, f64_cos, NULL, false},
-	{"Tan", VF_TAN, f64_tan, NULL, false},
-	{"Asin", VF_ASIN, f64_asin, NULL, false},
-	{"Acos", VF_ACOS, f64_acos, NULL, false},
-	{"Atan", VF_ATAN, f64_atan, NULL, false},
-	{"Sinh", VF_SINH, f64_sinh, NULL, false},
-	{"Cosh", VF_COSH, f64_cosh, NULL, false},
-	{"Tanh", VF_TANH, f64_tanh, NULL, false},
-	{"Asinh", VF_ASINH, f64_asinh, NULL, false},
-	{"Acosh", VF_ACOSH, f64_acosh, NULL, false},
-	{"Atanh", VF_ATANH, f64_atanh, NULL, false},
-	{"Erf", VF_ERF, f64_erf, NULL, false},
-	{"Sigmoid", VF_SIGMOID, f64_sigmoid, NULL, false},
-	{"Softplus", VF_SOFTPLUS, f64_softplus, NULL, false},
-	{"Softsign", VF_SOFTSIGN, f64_softsign, NULL, true},
-	{"Gelu", VF_GELU, f64_gelu, NULL, false},
-	{"Mish", VF_MISH, f64_mish, NULL, false},
-	{"Relu", VF_RELU, f64_relu, NULL, true},
-	{"LeakyRelu", VF_LEAKYRELU, f64_leakyrelu, params_alpha, true},
-	{"Elu", VF_ELU, f64_elu, params_alpha, false},
-	{"Selu", VF_SELU, f64_selu, params_selu, false},
-	{"Celu", VF_CELU, f64_celu, params_alpha, false},
-	{"HardSigmoid", VF_HARDSIGMOID, f64_hardsigmoid, params_alpha_beta, true},
-	{"HardSwish", VF_HARDSWISH, f64_hardswish, params_hardswish, true},
-	{"Swish", VF_SWISH, f64_swish, params_alpha, false},
-	{"QuickGelu", VF_SWISH, f64_swish, params_alpha, false},
-	{"ThresholdedRelu", VF_THRESHOLDEDRELU, f64_thresholdedrelu, params_alpha, true},
-	{"Shrink", VF_SHRINK, f64_shrink, params_shrink, true},
-	{"Affine", VF_AFFINE, f64_affine, params_alpha_beta, true},
-	{"Scale", VF_AFFINE, f64_affine, params_scale, true},
-	{"ScaledTanh", -1, f64_scaledtanh, params_alpha_beta, false},
-	{"ParametricSoftplus", -1, f64_parametricsoftplus, params_alpha_beta, false},
-};
-static const struct how gelu_tanh = {"Gelu", VF_GELU_TANH, f64_gelu_tanh, NULL, false};
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
@@ -167,12 +23,9 @@ static const struct {
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 struct unary {
-	const struct how *how;
-	simd_int *ints;
-	simd_map *map;
+	struct unary_function f;
+	simd_int *ints; /* not NULL: of integers or bool */
 	enum dtype t;
-	float p[NPARAMS];
-	double d[NPARAMS];
 };
 
 struct job {
@@ -183,11 +36,14 @@ struct job {
 
 static void map_f32(const struct unary *u, const float *x, float *y, int64_t n)
 {
-	if (u->map)
-		u->map(x, y, n, u->p);
-	else
-		for (int64_t i = 0; i < n; i++)
-			y[i] = (float)u->how->f64((double)x[i], u->d);
+	const float p[2] = {(float)u->f.param[0], (float)u->f.param[1]};
+
+	simd()->map[u->f.number](x, y, n, p);
+}
+
+static double value_f64(const struct unary *u, double x)
+{
+	return function_f64[u->f.number](x, u->f.param[0], u->f.param[1]);
 }
 
 static void unary_piece(void *arg, int64_t begin, int64_t end, int thread)
@@ -213,23 +69,11 @@ static void unary_piece(void *arg, int64_t begin, int64_t end, int thread)
 		const double *x = j->x;
 		double *y = j->y;
 		for (int64_t i = begin; i < end; i++)
-			y[i] = u->how->f64(x[i], u->d);
+			y[i] = value_f64(u, x[i]);
 	} else {
 		for (int64_t i = begin; i < end; i++)
-			elem_set_f64(u->t, j->y, i, u->how->f64(elem_f64(u->t, j->x, i), u->d));
+			elem_set_f64(u->t, j->y, i, value_f64(u, elem_f64(u->t, j->x, i)));
 	}
-}
-
-static const struct how *how_of(const struct node *n)
-{
-	const struct gelu *g = n->params;
-
-	if (n->op == op_named("Gelu") && g->approximate)
-		return &gelu_tanh;
-	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
-		if (!strcmp(hows[i].op, n->op->name))
-			return &hows[i];
-	return NULL;
 }
 
 static int unary_reshape(struct site *s, struct step *step, struct diag *d)
@@ -238,17 +82,10 @@ static int unary_reshape(struct site *s, struct step *step, struct diag *d)
 
 	(void)d;
 	u->t = site_type(s, 0);
-	u->how = how_of(s->node);
+	u->f = unary_function(s->node);
 	for (size_t i = 0; i < sizeof(int_ops) / sizeof(*int_ops); i++)
 		if (!strcmp(int_ops[i].op, s->node->op->name))
 			u->ints = simd()->ints[int_ops[i].f][u->t];
-	if (u->how) {
-		u->map = u->how->vfun >= 0 ? simd()->map[u->how->vfun] : NULL;
-		if (u->how->params)
-			u->how->params(s->node->params, u->d);
-		for (int i = 0; i < NPARAMS; i++)
-			u->p[i] = (float)u->d[i];
-	}
 	step->state = u;
 	allow_inplace(step, 0, 0);
 	return 0;
@@ -258,9 +95,9 @@ static int unary_run(const struct call *c)
 {
 	const struct unary *u = c->step->state;
 	struct job j = {u, c->in[0]->data, c->out[0]->data};
-	bool cheap = u->ints || u->how->cheap;
+	bool heavy = !u->ints && function_heavy[u->f.number];
 
-	pool_for(physical_count(c->in[0]), cheap ? GRAIN : GRAIN_HEAVY, unary_piece, &j);
+	pool_for(physical_count(c->in[0]), heavy ? GRAIN_HEAVY : GRAIN, unary_piece, &j);
 	return 0;
 }
 
@@ -518,9 +355,8 @@ static int image_scaler_run(const struct call *c)
 	}
 
 const struct kernel cpu_unary[] = {
-#define UNARY(op, how, types, nparams) ROW(op),
+#define UNARY(op, id, types, nparams) ROW(op),
 #include "ops/unary.def"
-#undef UNARY
 	ROW("com.microsoft::Gelu"),
 	ROW("com.microsoft::QuickGelu"),
 	{.op = "Clip", .flags = K_REFERENCE | K_ANY_LAYOUT, .reshape = inplace_reshape, .run = clip_run},

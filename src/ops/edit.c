@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/activation.h"
 #include "ops/op.h"
 
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 static void *default_params(struct graph *g, const struct op *op)
 {
@@ -90,10 +90,13 @@ struct node *edit_after(struct edit *e, uint32_t k, const char *qualified, const
 	return n;
 }
 
+/* Sets the attribute if the operator has it and v is a number. */
 static void set_float(const struct op *op, void *params, const char *attr, float v)
 {
-	if (attr && !isnan(v))
-		*(float *)(void *)((char *)params + field_find(op->attrs, attr)->off) = v;
+	const struct field *f = field_find(op->attrs, attr);
+
+	if (f && !isnan(v))
+		*(float *)(void *)((char *)params + f->off) = v;
 }
 
 /* Set inputs 1 and 2 of Clip node n to the bounds that are finite. */
@@ -111,32 +114,19 @@ static void set_clip_bounds(struct edit *e, struct node *n, float low, float hig
 
 int edit_activation(struct edit *e, uint32_t k, const char *name, float alpha, float beta)
 {
-	static const struct {
-		const char *name;
-		const char *alpha, *beta; /* attributes */
-	} known[] = {{"Relu", NULL, NULL},	   {"Tanh", NULL, NULL},
-		     {"Sigmoid", NULL, NULL},	   {"Affine", "alpha", "beta"},
-		     {"LeakyRelu", "alpha", NULL}, {"ThresholdedRelu", "alpha", NULL},
-		     {"Elu", "alpha", NULL},	   {"HardSigmoid", "alpha", "beta"},
-		     {"Softsign", NULL, NULL},	   {"Softplus", NULL, NULL},
-		     {"HardSwish", NULL, NULL},	   {"ScaledTanh", "alpha", "beta"},
-		     {"Swish", "alpha", NULL},	   {"Gelu", NULL, NULL},
-		     {"Clip", NULL, NULL}};
 	const uint32_t bounds[2] = {NO_VALUE, NO_VALUE};
-	size_t i = 0, all = sizeof(known) / sizeof(*known);
 	void *params;
 
 	if (!name || !*name)
 		return 0;
-	while (i < all && strcasecmp(known[i].name, name) != 0)
-		i++;
-	if (i == all)
+	enum act act = activation_named(name);
+	if (act == ACT_NONE)
 		return edit_fail(e, E_OP_ATTRIBUTE, "an activation that is known", name);
-	bool clips = !strcmp(known[i].name, "Clip");
-	struct node *n = edit_after(e, k, known[i].name, bounds, clips ? 2 : 0, &params);
+	bool clips = act == ACT_CLIP;
+	struct node *n = edit_after(e, k, activations[act].op, bounds, clips ? 2 : 0, &params);
 	const struct op r = op_resolved(n->op);
-	set_float(&r, params, known[i].alpha, alpha);
-	set_float(&r, params, known[i].beta, beta);
+	set_float(&r, params, "alpha", alpha);
+	set_float(&r, params, "beta", beta);
 	if (clips)
 		set_clip_bounds(e, n, alpha, beta);
 	return 0;

@@ -29,7 +29,7 @@ static const struct field attrs_conv[] = {
 	FIELD(struct fused_conv, kernel_shape, F_INTS, NULL, "spatial dims of W"),
 	FIELD(struct fused_conv, pads, F_INTS, NULL, "begins, then ends"),
 	FIELD(struct fused_conv, strides, F_INTS, NULL, "step between outputs"),
-	FIELD_ENUM(struct fused_conv, act, "none", ACT_CHOICES, "activation"),
+	FIELD_ENUM(struct fused_conv, act, "none", act_choices, "activation"),
 	FIELD(struct fused_conv, act_alpha, F_FLOAT, "0", "its alpha"),
 	FIELD(struct fused_conv, act_beta, F_FLOAT, "0", "its beta"),
 	{0}};
@@ -103,7 +103,7 @@ static const struct field attrs_gemm[] = {
 	FIELD(struct fused_gemm, beta, F_FLOAT, "1", "factor of C"),
 	FIELD(struct fused_gemm, transA, F_INT, "0", "swap the last two dims of A"),
 	FIELD(struct fused_gemm, transB, F_INT, "0", "swap the last two dims of B"),
-	FIELD_ENUM(struct fused_gemm, act, "none", ACT_CHOICES, "activation"),
+	FIELD_ENUM(struct fused_gemm, act, "none", act_choices, "activation"),
 	FIELD(struct fused_gemm, act_alpha, F_FLOAT, "0", "its alpha"),
 	FIELD(struct fused_gemm, act_beta, F_FLOAT, "0", "its beta"),
 	{0}};

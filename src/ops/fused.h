@@ -5,32 +5,8 @@
  * Operators of the domain "infer", which only the optimizer creates. On fp16 and bf16 they compute in fp32 and
  * round the result once.
  */
+#include "ops/activation.h"
 #include "ops/op.h"
-
-/*
- * Activation behind a product: y = act(v). alpha and beta are the act_alpha and act_beta of the
- * params. The names, in this order, are ACT_CHOICES: rule text says {act=relu}.
- */
-enum act {
-	ACT_NONE,
-	ACT_RELU,	 /* max(v, 0) */
-	ACT_CLIP,	 /* min(max(v, alpha), beta); either may be infinite */
-	ACT_SIGMOID,	 /* 1 / (1 + exp(-v)) */
-	ACT_SILU,	 /* v * sigmoid(alpha * v) (Swish) */
-	ACT_HARDSIGMOID, /* max(0, min(1, alpha * v + beta)) */
-	ACT_HARDSWISH,	 /* v * max(0, min(1, alpha * v + beta)); ONNX's: alpha 1/6, beta 1/2 */
-	ACT_GELU,	 /* v * (1 + erf(v / sqrt 2)) / 2 */
-	ACT_GELU_TANH,	 /* v * (1 + tanh(sqrt(2/pi) * (v + 0.044715 v^3))) / 2 */
-	ACT_TANH,	 /* tanh(v) */
-	ACT_LEAKYRELU,	 /* v < 0 ? alpha * v : v */
-	ACT_ELU,	 /* v < 0 ? alpha * (exp(v) - 1) : v */
-	ACT_SOFTPLUS,	 /* log(1 + exp(v)) */
-	ACT_MISH,	 /* v * tanh(softplus(v)) */
-	ACT_COUNT
-};
-#define ACT_CHOICES                                                                                \
-	"none|relu|clip|sigmoid|silu|hardsigmoid|hardswish|gelu|gelutanh|tanh|leakyrelu|elu|"      \
-	"softplus|mish"
 
 /* "SAME_UPPER" pads more at the end, "SAME_LOWER" at the begin; "NOTSET" takes pads. */
 enum fused_pad { FUSED_NOTSET, FUSED_SAME_UPPER, FUSED_SAME_LOWER, FUSED_VALID };
@@ -44,7 +20,7 @@ struct fused_conv {
 	int auto_pad; /* enum fused_pad */
 	struct ints dilations, kernel_shape, pads, strides;
 	int64_t group;
-	int act; /* enum act */
+	int act; /* enum act: act(v) is applied to the result */
 	float act_alpha, act_beta;
 };
 
@@ -56,7 +32,7 @@ struct fused_conv {
 struct fused_gemm {
 	float alpha, beta;
 	int64_t transA, transB;
-	int act; /* enum act */
+	int act; /* enum act: act(v) is applied to the result */
 	float act_alpha, act_beta;
 };
 
@@ -89,31 +65,16 @@ struct fused_addnorm {
  * infer::Pointwise(in...) -> out...: a program in single-assignment form over inputs that
  * broadcast; every output has the broadcast shape of all inputs and the type of the inputs.
  * Computed in fp32 (fp64 for f64). code: four numbers an instruction {op, a, b, c}; a, b, c are
- * numbers of earlier instructions, save where the table says otherwise. outs: the instruction
- * whose value output i is. expr: the same for people, "out0 = relu(in0 + in1)".
+ * numbers of earlier instructions, except
+ *   PW_INPUT: a says which input.
+ *   PW_CONST: a says which of consts.
+ *   PW_NEG to PW_COS take a alone.
+ *   PW_ACT: the activation b (enum act) of a; c says which of consts is alpha, the next one is beta.
+ * outs: the instruction whose value output i is. expr: the same for people, "out0 = relu(in0 + in1)".
  */
 enum pw_op {
-	PW_INPUT, /* value of input number a */
-	PW_CONST, /* consts[a] */
-	PW_ADD,
-	PW_SUB,
-	PW_MUL,
-	PW_DIV,
-	PW_POW,
-	PW_MIN,
-	PW_MAX,
-	PW_NEG, /* this and the following instructions have one operand, a */
-	PW_ABS,
-	PW_SQRT,
-	PW_RECIPROCAL,
-	PW_EXP,
-	PW_LOG,
-	PW_ERF,
-	PW_FLOOR,
-	PW_CEIL,
-	PW_SIN,
-	PW_COS,
-	PW_ACT, /* activation b (enum act) of a; consts[c] is its alpha, consts[c + 1] its beta */
+#define INSTRUCTION(id) PW_##id,
+#include "ops/pointwise.def"
 	PW_COUNT
 };
 enum { PW_MAX_CODE = 64, PW_MAX_IN = 16, PW_MAX_OUT = 4 };

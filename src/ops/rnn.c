@@ -1,9 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/rnn.h"
 
+#include "ops/activation.h"
 #include "ops/infer_util.h"
 
 #include <inttypes.h>
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+enum rnn_cell rnn_cell(const struct node *n)
+{
+	int variant = n->op->variant;
+
+	return variant == RNN_PLAIN ? CELL_RNN : variant == RNN_GRU ? CELL_GRU : CELL_LSTM;
+}
+
+int rnn_gates(enum rnn_cell c)
+{
+	return c == CELL_LSTM ? 4 : c == CELL_GRU ? 3 : 1;
+}
+
+static int functions_of(enum rnn_cell c)
+{
+	return c == CELL_LSTM ? 3 : c == CELL_GRU ? 2 : 1;
+}
+
+int rnn_activations_needed(const struct rnn *p, enum rnn_cell c)
+{
+	return functions_of(c) * rnn_directions(p);
+}
+
+/* Name of function k over all directions: the cell's default if the model names none. */
+static const char *function_name(const struct rnn *p, enum rnn_cell c, int k)
+{
+	if (k < p->activations.n)
+		return p->activations.v[k].s;
+	return c == CELL_RNN || k % functions_of(c) ? "Tanh" : "Sigmoid";
+}
+
+const char *rnn_activations(const struct rnn *p, enum rnn_cell c,
+			    struct rnn_activation act[2 * RNN_FUNCTIONS])
+{
+	const struct floats *alphas = &p->activation_alpha, *betas = &p->activation_beta;
+	int64_t a = 0, b = 0;
+	int each = functions_of(c);
+
+	for (int k = 0; k < rnn_activations_needed(p, c); k++) {
+		const char *name = function_name(p, c, k);
+		enum act kind = activation_named(name);
+		const struct activation *row = &activations[kind];
+
+		if (kind == ACT_NONE && *name)
+			return name;
+		act[k / each * RNN_FUNCTIONS + k % each] = (struct rnn_activation){
+			.act = kind,
+			.alpha = row->nparams > 0 && a < alphas->n ? alphas->v[a++] : (float)row->alpha,
+			.beta = row->nparams > 1 && b < betas->n ? betas->v[b++] : (float)row->beta};
+	}
+	return NULL;
+}
+
+/* ---- shapes ----------------------------------------------------------------------------------- */
 
 static const char *dims(const struct infer *c, const struct shape *s)
 {

@@ -23,6 +23,12 @@ struct rnn {
 	int64_t output_sequence; /* attribute below opset 7, not used: the outputs that are present say the same */
 };
 
+enum rnn_cell { CELL_RNN, CELL_GRU, CELL_LSTM };
+/* Of RNN, GRU, LSTM and DynamicQuantizeLSTM. */
+enum rnn_cell rnn_cell(const struct node *n);
+/* Gates of a cell, each with hidden_size rows of W and R: 1, 3 or 4. */
+int rnn_gates(enum rnn_cell c);
+
 enum { RNN_X, RNN_W, RNN_R, RNN_B, RNN_LENS, RNN_H0, RNN_C0, RNN_P };
 enum { RNN_Y, RNN_YH, RNN_YC };
 
@@ -30,5 +36,20 @@ static inline int rnn_directions(const struct rnn *p)
 {
 	return p->direction == RNN_BIDIRECTIONAL ? 2 : 1;
 }
+
+/* A cell has up to three activations; ONNX calls them f, g and h. */
+enum { RNN_FUNCTIONS = 3 };
+struct rnn_activation {
+	int act; /* enum act of ops/activation.h */
+	float alpha, beta;
+};
+/*
+ * The activations of the cell, RNN_FUNCTIONS places a direction. Lists of alphas and betas go to the functions that have
+ * such parameters, in order. NULL, or the name of an activation that is unknown; p->activations must be long enough.
+ */
+const char *rnn_activations(const struct rnn *p, enum rnn_cell c,
+			    struct rnn_activation act[2 * RNN_FUNCTIONS]);
+/* How many names p->activations needs if it has any: f, g and h of the cell in each direction. */
+int rnn_activations_needed(const struct rnn *p, enum rnn_cell c);
 
 #endif

@@ -2,10 +2,12 @@
 /* Elementwise operators of one tensor, Clip, Dropout, Identity, BitCast. */
 #include "ops/unary.h"
 
+#include "ops/activation.h"
 #include "ops/infer_util.h"
 #include "ops/upgrade.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static const struct slot x[] = {SLOT("X", "T", T_FLOATS_BF), SLOT_END};
 static const struct slot y[] = {SLOT("Y", "T", T_FLOATS_BF), SLOT_END};
@@ -278,6 +280,44 @@ static int infer_image_scaler(struct infer *c)
 		return infer_fail(c, E_SHAPE, 0, fmt(c->diag, "%" PRId64 " channels", p->bias.n),
 				  shape_str(&c->diag->arena, &s, NULL));
 	return infer_same(c);
+}
+
+/* ---- what kernels compute --------------------------------------------------------------------- */
+
+enum function {
+#define FUNCTION(id, cost, formula) FN_##id,
+#define BIT_FUNCTION(id, formula)   FN_##id,
+#include "ops/unary.def"
+	FN_COUNT
+};
+
+struct unary_function unary_function(const struct node *n)
+{
+	static const struct {
+		const char *op;
+		enum function f;
+		int nparams;
+	} rows[] = {
+#define UNARY(op, id, types, nparams) {op, FN_##id, nparams},
+#include "ops/unary.def"
+		{"FastGelu", FN_GELU_TANH, 0},
+		{"QuickGelu", FN_SWISH, 1},
+	};
+	const float *params = n->params;
+	size_t k = 0;
+
+	while (k + 1 < sizeof(rows) / sizeof(*rows) && strcmp(rows[k].op, n->op->name) != 0)
+		k++;
+	struct unary_function u = {.number = rows[k].f};
+	for (int i = 0; i < rows[k].nparams; i++)
+		u.param[i] = (double)params[i];
+	if (u.number == FN_HARDSWISH) {
+		u.param[0] = activations[ACT_HARDSWISH].alpha;
+		u.param[1] = activations[ACT_HARDSWISH].beta;
+	}
+	if (n->op == op_named("Gelu") && ((const struct gelu *)n->params)->approximate)
+		u.number = FN_GELU_TANH;
+	return u;
 }
 
 const struct op ops_unary[] = {

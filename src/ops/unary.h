@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef OPS_UNARY_H
 #define OPS_UNARY_H
-#include "base/field.h"
+#include "ir/graph.h"
 
 struct alpha { /* LeakyRelu, Elu, Celu, ThresholdedRelu, Swish, QuickGelu, SwiGLU */
 	float alpha;
@@ -33,5 +33,12 @@ struct image_scaler {
 struct bit_cast {
 	int64_t to;
 };
+
+/* What a node of one of unary.def's operators, or of their relatives of com.microsoft, computes. */
+struct unary_function {
+	int number;	 /* of its row: VF_... of the CPU's tables, U_... of the CUDA kernels */
+	double param[2]; /* a and b of its formula */
+};
+struct unary_function unary_function(const struct node *n);
 
 #endif

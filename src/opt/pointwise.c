@@ -14,54 +14,26 @@
 
 /* The instruction for an operator. */
 struct form {
-	const char *op;
+	const char *op; /* NULL: no operator becomes this instruction by its name alone */
 	enum pw_op code;
 	int inputs; /* number of inputs: 1 or 2; 0: two or more */
 	enum act act;
-	const char *alpha, *beta; /* attributes, or NULL */
-	float alpha_is, beta_is;  /* alpha and beta of operators without these attributes */
 };
 
 static const struct form forms[] = {
-	{"Add", PW_ADD, 2, ACT_NONE, NULL, NULL, 0, 0},
-	{"Sub", PW_SUB, 2, ACT_NONE, NULL, NULL, 0, 0},
-	{"Mul", PW_MUL, 2, ACT_NONE, NULL, NULL, 0, 0},
-	{"Div", PW_DIV, 2, ACT_NONE, NULL, NULL, 0, 0},
-	{"Pow", PW_POW, 2, ACT_NONE, NULL, NULL, 0, 0},
-	{"Min", PW_MIN, 0, ACT_NONE, NULL, NULL, 0, 0},
-	{"Max", PW_MAX, 0, ACT_NONE, NULL, NULL, 0, 0},
-	{"Neg", PW_NEG, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Abs", PW_ABS, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Sqrt", PW_SQRT, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Reciprocal", PW_RECIPROCAL, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Exp", PW_EXP, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Log", PW_LOG, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Erf", PW_ERF, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Floor", PW_FLOOR, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Ceil", PW_CEIL, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Sin", PW_SIN, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Cos", PW_COS, 1, ACT_NONE, NULL, NULL, 0, 0},
-	{"Relu", PW_ACT, 1, ACT_RELU, NULL, NULL, 0, 0},
-	{"Sigmoid", PW_ACT, 1, ACT_SIGMOID, NULL, NULL, 0, 0},
-	{"Tanh", PW_ACT, 1, ACT_TANH, NULL, NULL, 0, 0},
-	{"HardSigmoid", PW_ACT, 1, ACT_HARDSIGMOID, "alpha", "beta", 0, 0},
-	{"HardSwish", PW_ACT, 1, ACT_HARDSWISH, NULL, NULL, 1.0f / 6, 0.5f},
-	{"LeakyRelu", PW_ACT, 1, ACT_LEAKYRELU, "alpha", NULL, 0, 0},
-	{"Elu", PW_ACT, 1, ACT_ELU, "alpha", NULL, 0, 0},
-	{"Softplus", PW_ACT, 1, ACT_SOFTPLUS, NULL, NULL, 0, 0},
-	{"Mish", PW_ACT, 1, ACT_MISH, NULL, NULL, 0, 0},
-	{"Swish", PW_ACT, 1, ACT_SILU, "alpha", NULL, 0, 0},
-	{"Gelu", PW_ACT, 1, ACT_GELU, NULL, NULL, 0, 0},
-	{"Clip", PW_ACT, 1, ACT_CLIP, NULL, NULL, -INFINITY, INFINITY},
-	{0}};
-enum { NFORMS = sizeof(forms) / sizeof(*forms) - 1 };
+#define BINARY(id, op, ninputs, text, formula) {op, PW_##id, ninputs, ACT_NONE},
+#define SINGLE(id, op, text)		       {op, PW_##id, 1, ACT_NONE},
+#include "ops/pointwise.def"
+#define ACTIVATION(id, text, op, nparams, alpha, beta) {op, PW_ACT, 1, ACT_##id},
+#include "ops/unary.def"
+};
+enum { NFORMS = sizeof(forms) / sizeof(*forms) };
 
-static const char *const act_names[] = {"none",	       "relu",	    "clip",	"sigmoid",  "silu",
-					"hardsigmoid", "hardswish", "gelu",	"gelutanh", "tanh",
-					"leakyrelu",   "elu",	    "softplus", "mish"};
-static const char *const pw_names[] = {"",    "",    "+",     "-",    "*",    "/",   "pow",
-				       "min", "max", "-",     "abs",  "sqrt", "1/",  "exp",
-				       "log", "erf", "floor", "ceil", "sin",  "cos", ""};
+static const char *const pw_names[PW_COUNT] = {
+#define BINARY(id, op, ninputs, text, formula) [PW_##id] = text,
+#define SINGLE(id, op, text)		       [PW_##id] = text,
+#include "ops/pointwise.def"
+};
 
 struct group {
 	struct optimizer *o;
@@ -269,8 +241,9 @@ static float clip_bound(const struct group *x, const struct node *n, uint32_t i,
 
 static int64_t activation(struct group *x, const struct node *n, const struct form *f)
 {
-	float alpha = attribute(n, f->alpha, f->alpha_is), beta = attribute(n, f->beta, f->beta_is);
 	enum act act = f->act;
+	float alpha = attribute(n, "alpha", (float)activations[act].alpha),
+	      beta = attribute(n, "beta", (float)activations[act].beta);
 
 	if (act == ACT_CLIP) {
 		alpha = clip_bound(x, n, 1, alpha);
@@ -325,7 +298,7 @@ static void write_expr(struct group *x)
 		else if (k[0] == PW_CONST)
 			str_addf(&x->expr, "%.9g", (double)x->consts[k[1]]);
 		else if (k[0] == PW_ACT)
-			str_addf(&x->expr, "%s(t%d)", act_names[k[2]], (int)k[1]);
+			str_addf(&x->expr, "%s(t%d)", activations[k[2]].text, (int)k[1]);
 		else if (k[0] >= PW_NEG)
 			str_addf(&x->expr, "%s(t%d)", pw_names[k[0]], (int)k[1]);
 		else if (k[0] >= PW_POW)
@@ -405,7 +378,7 @@ int pass_pointwise(struct optimizer *o, struct graph *g)
 	x->o = o;
 	x->g = g;
 	for (int i = 0; i < NFORMS; i++)
-		x->ops[i] = op_named(forms[i].op);
+		x->ops[i] = forms[i].op ? op_named(forms[i].op) : NULL;
 	for (uint32_t i = 0; !r && i < n; i++)
 		place[order[i]] = i;
 	for (uint32_t i = n; !r && i-- > 0;) {

@@ -61,7 +61,7 @@ static struct conv_case usual(enum dtype t, int act, bool residual)
 
 	memset(&c, 0, sizeof(c));
 	c.type = t, c.n = 2, c.act = act, c.bias = 1, c.residual = residual;
-	c.alpha = act == ACT_HARDSWISH ? 1.0F / 6 : act == ACT_SILU ? 1 : 0;
+	c.alpha = act == ACT_HARDSWISH ? 1.0F / 6 : act == ACT_SWISH ? 1 : 0;
 	c.beta = act == ACT_HARDSWISH ? 0.5F : act == ACT_CLIP ? 6 : 0;
 	c.batch = 8, c.group = 1, c.cin = 64, c.cout = 128;
 	for (int i = 0; i < 3; i++) {
@@ -76,7 +76,7 @@ static struct conv_case usual(enum dtype t, int act, bool residual)
 /* The part of the library that compiles wants the driver's library: without it no engine of that kind is listed. */
 static bool compiles(struct dn *dn)
 {
-	struct conv_case c = usual(DT_F16, ACT_SILU, false);
+	struct conv_case c = usual(DT_F16, ACT_SWISH, false);
 
 	return ask(dn, &c, CONV_FUSED, 0).compiled > 0;
 }
@@ -187,7 +187,7 @@ static void other_windows_have_engines(void)
 static void asking_again_takes_no_memory(void)
 {
 	struct dn *dn = open_library();
-	struct conv_case c = usual(DT_F16, ACT_SILU, false);
+	struct conv_case c = usual(DT_F16, ACT_SWISH, false);
 
 	for (int i = 0; dn && i < 3; i++)
 		ask(dn, &c, CONV_FUSED, 0);

@@ -265,7 +265,7 @@ static void convolutions(enum dtype type)
 			  0};
 	p.pads.v = three;
 	p.strides = (struct ints){two, 2};
-	p.act = ACT_SILU;
+	p.act = ACT_SWISH;
 	p.act_alpha = 1;
 	test(&t, &p);
 	t = (struct test){

@@ -4,60 +4,62 @@
 #include "cpu/math/util.h"
 #include "cpu/math/vmath.h"
 
-/* y[i] = expr of the vector x and the parameters a, b */
-#define MAP(name, expr)                                                                            \
-	static inline vf one_##name(vf x, vf a, vf b)                                              \
+/* Loop map_ID of the function ID of ops/unary.def: y[i] = expr of the vector x and the parameters a, b. */
+#define MAP(id, expr)                                                                              \
+	static inline vf one_##id(vf x, vf a, vf b)                                                \
 	{                                                                                          \
 		(void)a;                                                                           \
 		(void)b;                                                                           \
 		return (expr);                                                                     \
 	}                                                                                          \
-	static void map_##name(const float *x, float *y, int64_t n, const float *p)                \
+	static void map_##id(const float *x, float *y, int64_t n, const float *p)                  \
 	{                                                                                          \
 		vf a = v_set(p ? p[0] : 0), b = v_set(p ? p[1] : 0);                               \
 		int64_t i = 0;                                                                     \
 		for (; i + VW <= n; i += VW)                                                       \
-			v_store(y + i, one_##name(v_load(x + i), a, b));                           \
+			v_store(y + i, one_##id(v_load(x + i), a, b));                             \
 		if (i < n)                                                                         \
 			v_store_part(y + i, n - i,                                                 \
-				     one_##name(v_load_part(x + i, n - i, v_set(1)), a, b));       \
+				     one_##id(v_load_part(x + i, n - i, v_set(1)), a, b));         \
 	}
 
 #define ZERO v_set(0)
 #define ONE  v_set(1.0f)
 
-MAP(abs, v_abs(x))
-MAP(neg, -x)
-MAP(ceil, v_ceil(x))
-MAP(floor, v_floor(x))
-MAP(round, v_rint(x))
-MAP(sign, v_sel(v_lt(ZERO, x), ONE, v_sel(v_lt(x, ZERO), -ONE, x)))
-MAP(sqrt, v_sqrt(x))
-MAP(reciprocal, ONE / x)
-MAP(exp, v_exp(x))
-MAP(log, v_log(x))
-MAP(tanh, v_tanh(x))
-MAP(erf, v_erf(x))
-MAP(sigmoid, v_sigmoid(x))
-MAP(softplus, v_softplus(x))
-MAP(softsign, x / (ONE + v_abs(x)))
-MAP(gelu, v_gelu(x))
-MAP(gelu_tanh, v_gelu_tanh(x))
-MAP(mish, v_mish(x))
-MAP(relu, v_max(ZERO, x))
-MAP(clip, v_min(b, v_max(a, x)))
-MAP(leakyrelu, v_sel(v_lt(x, ZERO), a *x, x))
-MAP(elu, v_sel(v_lt(x, ZERO), a *v_expm1_neg(x), x))
-MAP(selu, b *v_sel(v_le(x, ZERO), a *v_expm1_neg(x), x))
-MAP(celu, v_sel(v_lt(x, ZERO), a *v_expm1_neg(v_min(ZERO, x / a)), x))
-MAP(hardsigmoid, v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
-MAP(hardswish, x *v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
-MAP(swish, v_swish(x, a))
-MAP(thresholdedrelu, v_sel(v_lt(a, x), x, ZERO))
-MAP(shrink, v_sel(v_lt(x, -a), x + b, v_sel(v_lt(a, x), x - b, ZERO)))
-MAP(affine, v_fma(a, x, b))
-MAP(square, x *x)
-MAP(cube, x *x *x)
+MAP(ABS, v_abs(x))
+MAP(NEG, -x)
+MAP(CEIL, v_ceil(x))
+MAP(FLOOR, v_floor(x))
+MAP(ROUND, v_rint(x))
+MAP(SIGN, v_sel(v_lt(ZERO, x), ONE, v_sel(v_lt(x, ZERO), -ONE, x)))
+MAP(SQRT, v_sqrt(x))
+MAP(RECIPROCAL, ONE / x)
+MAP(EXP, v_exp(x))
+MAP(LOG, v_log(x))
+MAP(TANH, v_tanh(x))
+MAP(ERF, v_erf(x))
+MAP(SIGMOID, v_sigmoid(x))
+MAP(SOFTPLUS, v_softplus(x))
+MAP(SOFTSIGN, x / (ONE + v_abs(x)))
+MAP(GELU, v_gelu(x))
+MAP(GELU_TANH, v_gelu_tanh(x))
+MAP(MISH, v_mish(x))
+MAP(RELU, v_max(ZERO, x))
+MAP(CLIP, v_min(b, v_max(a, x)))
+MAP(LEAKYRELU, v_sel(v_lt(x, ZERO), a *x, x))
+MAP(ELU, v_sel(v_lt(x, ZERO), a *v_expm1_neg(x), x))
+MAP(SELU, b *v_sel(v_le(x, ZERO), a *v_expm1_neg(x), x))
+MAP(CELU, v_sel(v_lt(x, ZERO), a *v_expm1_neg(v_min(ZERO, x / a)), x))
+MAP(HARDSIGMOID, v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
+MAP(HARDSWISH, x *v_max(ZERO, v_min(ONE, v_fma(a, x, b))))
+MAP(SWISH, v_swish(x, a))
+MAP(THRESHOLDEDRELU, v_sel(v_lt(a, x), x, ZERO))
+MAP(SHRINK, v_sel(v_lt(x, -a), x + b, v_sel(v_lt(a, x), x - b, ZERO)))
+MAP(AFFINE, v_fma(a, x, b))
+MAP(SCALEDTANH, a *v_tanh(b *x))
+MAP(PARAMETRICSOFTPLUS, a *v_softplus(b *x))
+MAP(SQUARE, x *x)
+MAP(CUBE, x *x *x)
 
 /* Where the reduction by pi/2 would lose digits, the library's functions take over. */
 static inline vf trig(vf x, int add)
@@ -72,17 +74,17 @@ static inline vf trig(vf x, int add)
 		out[i] = add == 2 ? tanf(in[i]) : add ? cosf(in[i]) : sinf(in[i]);
 	return v_load(out);
 }
-MAP(sin, trig(x, 0))
-MAP(cos, trig(x, 1))
-MAP(tan, trig(x, 2))
-MAP(asin, v_asin(x))
-MAP(acos, v_acos(x))
-MAP(atan, v_atan(x))
-MAP(sinh, v_sinh(x))
-MAP(cosh, v_cosh(x))
-MAP(asinh, v_asinh(x))
-MAP(acosh, v_acosh(x))
-MAP(atanh, v_atanh(x))
+MAP(SIN, trig(x, 0))
+MAP(COS, trig(x, 1))
+MAP(TAN, trig(x, 2))
+MAP(ASIN, v_asin(x))
+MAP(ACOS, v_acos(x))
+MAP(ATAN, v_atan(x))
+MAP(SINH, v_sinh(x))
+MAP(COSH, v_cosh(x))
+MAP(ASINH, v_asinh(x))
+MAP(ACOSH, v_acosh(x))
+MAP(ATANH, v_atanh(x))
 
 static void is_nan(const float *x, uint8_t *y, int64_t n)
 {
@@ -424,9 +426,9 @@ static void bias_map(const float *x, const float *b, float *y, int64_t n, enum v
 {
 	add_f32(x, b, y, n);
 	if (f == VF_GELU)
-		map_gelu(y, y, n, NULL);
+		map_GELU(y, y, n, NULL);
 	else
-		map_gelu_tanh(y, y, n, NULL);
+		map_GELU_TANH(y, y, n, NULL);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -445,49 +447,8 @@ const struct simd V(simd_table) = {
 	.ints = INT_MAPS,
 	.map =
 		{
-			[VF_ABS] = map_abs,
-			[VF_NEG] = map_neg,
-			[VF_CEIL] = map_ceil,
-			[VF_FLOOR] = map_floor,
-			[VF_ROUND] = map_round,
-			[VF_SIGN] = map_sign,
-			[VF_SQRT] = map_sqrt,
-			[VF_RECIPROCAL] = map_reciprocal,
-			[VF_EXP] = map_exp,
-			[VF_LOG] = map_log,
-			[VF_SIN] = map_sin,
-			[VF_COS] = map_cos,
-			[VF_TAN] = map_tan,
-			[VF_ASIN] = map_asin,
-			[VF_ACOS] = map_acos,
-			[VF_ATAN] = map_atan,
-			[VF_SINH] = map_sinh,
-			[VF_COSH] = map_cosh,
-			[VF_ASINH] = map_asinh,
-			[VF_ACOSH] = map_acosh,
-			[VF_ATANH] = map_atanh,
-			[VF_TANH] = map_tanh,
-			[VF_ERF] = map_erf,
-			[VF_SIGMOID] = map_sigmoid,
-			[VF_SOFTPLUS] = map_softplus,
-			[VF_SOFTSIGN] = map_softsign,
-			[VF_GELU] = map_gelu,
-			[VF_GELU_TANH] = map_gelu_tanh,
-			[VF_MISH] = map_mish,
-			[VF_RELU] = map_relu,
-			[VF_CLIP] = map_clip,
-			[VF_LEAKYRELU] = map_leakyrelu,
-			[VF_ELU] = map_elu,
-			[VF_SELU] = map_selu,
-			[VF_CELU] = map_celu,
-			[VF_HARDSIGMOID] = map_hardsigmoid,
-			[VF_HARDSWISH] = map_hardswish,
-			[VF_SWISH] = map_swish,
-			[VF_THRESHOLDEDRELU] = map_thresholdedrelu,
-			[VF_SHRINK] = map_shrink,
-			[VF_AFFINE] = map_affine,
-			[VF_SQUARE] = map_square,
-			[VF_CUBE] = map_cube,
+#define FUNCTION(id, cost, formula) [VF_##id] = map_##id,
+#include "ops/unary.def"
 		},
 	.bin =
 		{

@@ -8,51 +8,10 @@
  */
 #include "ir/dtype.h"
 
-/* Functions of one fp32 vector; p: parameters, as the comment says. */
+/* Functions of one fp32 vector, those of ops/unary.def; p: their parameters a and b, or NULL if they have none. */
 enum vfun {
-	VF_ABS,
-	VF_NEG,
-	VF_CEIL,
-	VF_FLOOR,
-	VF_ROUND,
-	VF_SIGN,
-	VF_SQRT,
-	VF_RECIPROCAL,
-	VF_EXP,
-	VF_LOG,
-	VF_SIN,
-	VF_COS,
-	VF_TAN,
-	VF_ASIN,
-	VF_ACOS,
-	VF_ATAN,
-	VF_SINH,
-	VF_COSH,
-	VF_ASINH,
-	VF_ACOSH,
-	VF_ATANH,
-	VF_TANH,
-	VF_ERF,
-	VF_SIGMOID,
-	VF_SOFTPLUS,
-	VF_SOFTSIGN,
-	VF_GELU,
-	VF_GELU_TANH,
-	VF_MISH,
-	VF_RELU,
-	VF_CLIP,	    /* lo, hi */
-	VF_LEAKYRELU,	    /* alpha */
-	VF_ELU,		    /* alpha */
-	VF_SELU,	    /* alpha, gamma */
-	VF_CELU,	    /* alpha */
-	VF_HARDSIGMOID,	    /* alpha, beta */
-	VF_HARDSWISH,	    /* alpha, beta: x * hardsigmoid */
-	VF_SWISH,	    /* alpha */
-	VF_THRESHOLDEDRELU, /* alpha */
-	VF_SHRINK,	    /* lambd, bias */
-	VF_AFFINE,	    /* alpha, beta: alpha * x + beta */
-	VF_SQUARE,
-	VF_CUBE,
+#define FUNCTION(id, cost, formula) VF_##id,
+#include "ops/unary.def"
 	VF_COUNT
 };
 typedef void simd_map(const float *x, float *y, int64_t n, const float *p);

@@ -409,30 +409,38 @@ int build_eltwise(struct build *b, struct made *m, dnnl_alg_kind_t alg, float al
 	return 0;
 }
 
+/* oneDNN's algorithms. An activation without one is refused, so that another kernel runs the node. */
+static const dnnl_alg_kind_t algorithms[ACT_COUNT] = {
+	[ACT_RELU] = dnnl_eltwise_relu,
+	[ACT_CLIP] = dnnl_eltwise_clip,
+	[ACT_SIGMOID] = dnnl_eltwise_logistic,
+	[ACT_SWISH] = dnnl_eltwise_swish,
+	[ACT_HARDSIGMOID] = dnnl_eltwise_hardsigmoid,
+	[ACT_HARDSWISH] = dnnl_eltwise_hardswish,
+	[ACT_GELU] = dnnl_eltwise_gelu_erf,
+	[ACT_GELU_TANH] = dnnl_eltwise_gelu_tanh,
+	[ACT_TANH] = dnnl_eltwise_tanh,
+	[ACT_LEAKYRELU] = dnnl_eltwise_relu,
+	[ACT_ELU] = dnnl_eltwise_elu,
+	[ACT_SOFTPLUS] = dnnl_eltwise_soft_relu,
+	[ACT_MISH] = dnnl_eltwise_mish,
+};
+
+bool onednn_activation_accepts(int act, struct why *w)
+{
+	return act == ACT_NONE || algorithms[act] != dnnl_alg_kind_undef ||
+	       refuse(w, "oneDNN has no activation %s", activations[act].text);
+}
+
 int build_activation(struct build *b, struct made *m, int act, float alpha, float beta)
 {
-	static const dnnl_alg_kind_t alg[ACT_COUNT] = {
-		[ACT_RELU] = dnnl_eltwise_relu,
-		[ACT_CLIP] = dnnl_eltwise_clip,
-		[ACT_SIGMOID] = dnnl_eltwise_logistic,
-		[ACT_SILU] = dnnl_eltwise_swish,
-		[ACT_HARDSIGMOID] = dnnl_eltwise_hardsigmoid,
-		[ACT_HARDSWISH] = dnnl_eltwise_hardswish,
-		[ACT_GELU] = dnnl_eltwise_gelu_erf,
-		[ACT_GELU_TANH] = dnnl_eltwise_gelu_tanh,
-		[ACT_TANH] = dnnl_eltwise_tanh,
-		[ACT_LEAKYRELU] = dnnl_eltwise_relu,
-		[ACT_ELU] = dnnl_eltwise_elu,
-		[ACT_SOFTPLUS] = dnnl_eltwise_soft_relu,
-		[ACT_MISH] = dnnl_eltwise_mish,
-	};
 	if (act == ACT_NONE)
 		return 0;
 	if (act == ACT_RELU)
 		alpha = beta = 0;
 	if (act == ACT_SOFTPLUS)
 		alpha = 1;
-	return build_eltwise(b, m, alg[act], alpha, beta);
+	return build_eltwise(b, m, algorithms[act], alpha, beta);
 }
 
 int build_attributes(struct build *b, struct made *m)

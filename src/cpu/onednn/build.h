@@ -146,6 +146,8 @@ int build_attributes(struct build *b, struct made *m);
 /* ---- what kernels ask first ------------------------------------------------------------------- */
 
 bool onednn_empty(const struct shape *s);
+/* Whether oneDNN has this activation (enum act). */
+bool onednn_activation_accepts(int act, struct why *w);
 /* Generated code counts elements in 32 bits here and there. */
 bool onednn_sizes_accept(const struct site *s, struct why *w);
 /* What conv, deconv and pooling ask of their first two inputs. */

@@ -119,12 +119,6 @@ static void add_pads(const struct match *m, void *params, struct arena *a)
 #define CONV "infer::Conv(x, w, b?, r?) {act=none}"
 #define TO   "infer::Conv(x, w, b, r) {...c, "
 
-#define ACT(op, how)                                                                               \
-	{                                                                                          \
-		.name = "conv-" #op, .kind = FUSE, .from = "y = a: " #op "(c: " CONV ")",          \
-		.to = "y = " TO how "}", .when = fusable, .sample = XR                             \
-	}
-
 const struct rule rules_conv[] = {
 	{"conv", FUSE, "y = c: Conv(x, w, b?)", "y = infer::Conv(x, w, b) {...c}", fusable,
 	 .sample = XB},
@@ -181,15 +175,9 @@ const struct rule rules_conv[] = {
 	 .adjust = add_pads},
 	{"conv-residual", FUSE, "t = c: infer::Conv(x, w, b?) {act=none}; y = Add(t, r)",
 	 "y = infer::Conv(x, w, b, r) {...c}", residual, true, .sample = XR},
-	ACT(Relu, "act=relu"),
-	ACT(Sigmoid, "act=sigmoid"),
-	ACT(Tanh, "act=tanh"),
-	ACT(HardSigmoid, "act=hardsigmoid, act_alpha=a.alpha, act_beta=a.beta"),
-	ACT(HardSwish, "act=hardswish, act_alpha=1/6, act_beta=0.5"),
-	ACT(LeakyRelu, "act=leakyrelu, act_alpha=a.alpha"),
-	ACT(Elu, "act=elu, act_alpha=a.alpha"),
-	ACT(Softplus, "act=softplus"),
-	ACT(Mish, "act=mish"),
+#define FUSED_BY_NAME(op, act)                                                                     \
+	{"conv-" op, FUSE, "y = f: " op "(c: " CONV ")", "y = " TO act "}", fusable, .sample = XR},
+#include "ops/unary.def"
 	{"conv-gelu", FUSE, "y = Gelu(c: " CONV ") {approximate=none}", "y = " TO "act=gelu}",
 	 fusable, .sample = XR},
 	{"conv-gelu-tanh", FUSE, "y = Gelu(c: " CONV ") {approximate=tanh}",

@@ -92,12 +92,6 @@ static bool channels_residual(struct match *m)
 #define SR   SC " r[2,3,5]"
 #define GEMM "infer::Gemm(a, b, c?, r?) {act=none}"
 #define TO   "infer::Gemm(a, b, c, r) {...g, "
-#define ACT(op, how)                                                                               \
-	{                                                                                          \
-		.name = "gemm-" #op, .kind = FUSE, .from = "y = f: " #op "(g: " GEMM ")",          \
-		.to = "y = " TO how "}", .when = fusable, .sample = SR                             \
-	}
-
 const struct rule rules_matmul[] = {
 	{"gemm", FUSE, "y = g: Gemm(a, b, c?)", "y = infer::Gemm(a, b, c) {...g}", fusable,
 	 .sample = "a[3,4] b[4,5] c[5]"},
@@ -127,15 +121,9 @@ const struct rule rules_matmul[] = {
 	 "y = Transpose(Add(t, Transpose(r) {perm=[0,2,3,1]})) {...a}", channels_residual, true,
 	 .sample = "p[2,3,3,4] q[4,5] x[2,2,3,3] w[5,2,1,1]; "
 		   "y = Add(Transpose(infer::Gemm(p, q)) {perm=[0,3,1,2]}, infer::Conv(x, w))"},
-	ACT(Relu, "act=relu"),
-	ACT(Sigmoid, "act=sigmoid"),
-	ACT(Tanh, "act=tanh"),
-	ACT(HardSigmoid, "act=hardsigmoid, act_alpha=f.alpha, act_beta=f.beta"),
-	ACT(HardSwish, "act=hardswish, act_alpha=1/6, act_beta=0.5"),
-	ACT(LeakyRelu, "act=leakyrelu, act_alpha=f.alpha"),
-	ACT(Elu, "act=elu, act_alpha=f.alpha"),
-	ACT(Softplus, "act=softplus"),
-	ACT(Mish, "act=mish"),
+#define FUSED_BY_NAME(op, act)                                                                     \
+	{"gemm-" op, FUSE, "y = f: " op "(g: " GEMM ")", "y = " TO act "}", fusable, .sample = SR},
+#include "ops/unary.def"
 	{"gemm-gelu", FUSE, "y = Gelu(g: " GEMM ") {approximate=none}", "y = " TO "act=gelu}",
 	 fusable, .sample = SR},
 	{"gemm-gelu-tanh", FUSE, "y = Gelu(g: " GEMM ") {approximate=tanh}",

@@ -39,7 +39,7 @@ extern "C" __global__ void library_product(const library_product p)
 			sum += p.beta * get(p.out, p.c, z * p.step_c + i + j * p.ldc);
 		if (p.bias)
 			sum += get(p.out, p.bias, i);
-		sum = p.act == LIBRARY_RELU ? fmax(sum, 0.0) : p.act == LIBRARY_GELU ? gelu_tanh(sum) : sum;
+		sum = p.act == LIBRARY_RELU ? fmax(sum, 0.0) : p.act == LIBRARY_GELU ? fn_GELU_TANH(sum, 0.0, 0.0) : sum;
 		put(p.out, p.d, z * p.step_d + i + j * p.ldd, sum);
 	}
 }

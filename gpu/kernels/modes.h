@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GPU_KERNELS_MODES_H
+#define GPU_KERNELS_MODES_H
+/*
+ * What the members `mode`, `kind`, `op` and the like of kernels' parameters mean; read by C and by CUDA. Where they
+ * mirror an enum of src/ops, which kernels cannot include, gpu/ops checks with GPU_SAME that the two agree.
+ */
+#define GPU_SAME(gpu, ops) _Static_assert((int)(gpu) == (int)(ops), #gpu " must be " #ops)
+
+/* enum pad_mode of ops/slice.h */
+enum { GPU_PAD_CONSTANT, GPU_PAD_REFLECT, GPU_PAD_EDGE, GPU_PAD_WRAP };
+/* enum scatter_reduction of ops/gather.h */
+enum { GPU_SCATTER_NONE, GPU_SCATTER_ADD, GPU_SCATTER_MUL, GPU_SCATTER_MAX, GPU_SCATTER_MIN };
+/* enum resize_nearest of ops/resize.h */
+enum {
+	GPU_NEAREST_PREFER_FLOOR,
+	GPU_NEAREST_PREFER_CEIL,
+	GPU_NEAREST_FLOOR,
+	GPU_NEAREST_CEIL,
+	GPU_NEAREST_SIMPLE
+};
+/* The modes and paddings of GridSample in ops/resize.h. */
+enum { GPU_GRID_LINEAR, GPU_GRID_NEAREST, GPU_GRID_CUBIC };
+enum { GPU_GRID_ZEROS, GPU_GRID_BORDER, GPU_GRID_REFLECTION };
+/* enum rnn_cell of ops/rnn.h, and how many activations a direction has places for */
+enum { GPU_CELL_RNN, GPU_CELL_GRU, GPU_CELL_LSTM };
+enum { GPU_CELL_FUNCTIONS = 3 };
+/* enum cast_round of ops/cast.h */
+enum { GPU_CAST_UP, GPU_CAST_DOWN, GPU_CAST_NEAREST };
+/* enum tfidf_mode of ops/text.h: how often a gram occurs, its weight if it does, both multiplied */
+enum { GPU_TFIDF_TF, GPU_TFIDF_IDF, GPU_TFIDF_TFIDF };
+/* qk_matmul_output_mode of ONNX's Attention: scores, scores after the soft cap, after the masks, probabilities */
+enum { GPU_QK_RAW, GPU_QK_CAPPED, GPU_QK_MASKED, GPU_QK_PROBABILITIES };
+
+enum { GPU_POOL_MAX, GPU_POOL_AVERAGE, GPU_POOL_LP };
+enum { GPU_RANDOM_UNIFORM, GPU_RANDOM_NORMAL, GPU_RANDOM_BERNOULLI };
+enum { GPU_SOFTMAX, GPU_LOG_SOFTMAX, GPU_HARDMAX };
+
+#endif
