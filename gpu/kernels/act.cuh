@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations behind a product, of several values at once.
+// Activations behind a product, of several values at once. The most frequent ones are inlined; the others cost a call.
 #pragma once
 #include "common.cuh"
 
-// Channels side by side, read and written at once.
+// V neighbouring channels, which are read and written at once.
 template <typename T, int V> struct alignas(sizeof(T) * V) Pack { T v[V]; };
 
-// Of half types rougher, but by far less than they round.
+// For 16-bit types a fast approximation, whose error is far below their rounding; exact for f32.
 template <typename T> __device__ inline float sigmoid(float v) { return __fdividef(1.f, 1.f + __expf(-v)); }
 template <> __device__ inline float sigmoid<f32>(float v) { return 1.f / (1.f + expf(-v)); }
 
@@ -15,7 +15,7 @@ static __device__ __noinline__ float rare_act(int act, float a, float b, float v
 	return activate<float>(act, a, b, v);
 }
 
-// Of N values: the choice stands outside of the loops, so that they stay short.
+// Applies the activation to N values. It is chosen outside of the loops, so that these stay short.
 template <typename T, int N> __device__ inline void act_on(int act, float a, float b, float *v)
 {
 	if (act == GPU_ACT_RELU) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements whose type is known when a kernel runs: for operators that are seldom the ones that take the time.
+// Elements whose type the kernel looks up at run time: one kernel serves all types, for operators that rarely matter for
+// the time of a model.
 #pragma once
 #include "common.cuh"
 #include "jobs.h"
@@ -32,7 +33,7 @@ __device__ inline unsigned packed_get(const void *p, int64_t i, int bits)
 	return ((const u8 *)p)[i / per] >> (int)(i % per) * bits & ((1u << bits) - 1);
 }
 
-// Eight such codes of which the first begins a byte.
+// Eight codes of `bits` bits each; the first begins at byte b.
 __device__ inline u64 codes_at(const u8 *b, int bits)
 {
 	u64 v = 0;
@@ -43,7 +44,7 @@ __device__ inline u64 codes_at(const u8 *b, int bits)
 	return v;
 }
 
-// mantissa bits and bias of the four 8-bit formats with a sign
+// Mantissa bits and exponent bias of the four 8-bit floating-point formats that have a sign.
 __device__ inline int f8_mantissa(int t) { return t == T_F8E4M3FN || t == T_F8E4M3FNUZ ? 3 : 2; }
 __device__ inline int f8_bias(int t) { return t == T_F8E4M3FN ? 7 : t == T_F8E4M3FNUZ ? 8 : t == T_F8E5M2 ? 15 : 16; }
 __device__ inline bool f8_fnuz(int t) { return t == T_F8E4M3FNUZ || t == T_F8E5M2FNUZ; }
@@ -95,7 +96,7 @@ static __device__ __noinline__ u8 f8_put(int t, float v, bool saturate)
 		return fnuz ? 0 : sign;
 	frexpf(a, &e);
 	if (e - 1 < 1 - bias)
-		e = 2 - bias; // denormal: the spacing of the smallest normal
+		e = 2 - bias; // a denormal has the spacing of the smallest normal number
 	int code = (e - 2 + bias) * (1 << m) + (int)rintf(ldexpf(a, m + 1 - e));
 	if (code > most)
 		return saturate ? sign | most : over;
@@ -134,8 +135,8 @@ static __device__ __noinline__ double any_real(int t, const void *p, int64_t i)
 	}
 }
 
-// A real number as C on x86 makes an integer of it: what does not fit is the least one.
-__device__ inline int64_t cut(double v)
+// Converts a real number to an integer as C does on x86: a number that does not fit gives the least integer.
+__device__ inline int64_t to_integer(double v)
 {
 	if (v >= 9223372036854775808.0 && v < 18446744073709551616.0)
 		return (int64_t)(u64)v;
@@ -157,15 +158,15 @@ static __device__ __noinline__ int64_t any_int(int t, const void *p, int64_t i)
 	case T_I4: return (int64_t)(packed_get(p, i, 4) ^ 8) - 8;
 	case T_U2: return packed_get(p, i, 2);
 	case T_I2: return (int64_t)(packed_get(p, i, 2) ^ 2) - 2;
-	case T_F32: return cut(((const f32 *)p)[i]);
-	case T_F64: return cut(((const f64 *)p)[i]);
-	case T_F16: return cut(up(((const f16 *)p)[i]));
-	case T_BF16: return cut(up(((const bf16 *)p)[i]));
+	case T_F32: return to_integer(((const f32 *)p)[i]);
+	case T_F64: return to_integer(((const f64 *)p)[i]);
+	case T_F16: return to_integer(up(((const f16 *)p)[i]));
+	case T_BF16: return to_integer(up(((const bf16 *)p)[i]));
 	default: return 0;
 	}
 }
 
-// Types of whole bytes.
+// Stores integer v as type t, which must have whole bytes.
 static __device__ __noinline__ void any_put_int(int t, void *p, int64_t i, int64_t v)
 {
 	switch (t) {
@@ -193,11 +194,11 @@ static __device__ __noinline__ void any_put(int t, void *p, int64_t i, double v)
 		break;
 	case T_F8E8M0: ((u8 *)p)[i] = e8m0_put((float)v, true, 0); break;
 	case T_BOOL: ((u8 *)p)[i] = v != 0; break;
-	default: any_put_int(t, p, i, cut(v)); break;
+	default: any_put_int(t, p, i, to_integer(v)); break;
 	}
 }
 
-// An element to another of the same type, by its size in bytes.
+// Copies element `from` of x to element `to` of y; both have `size` bytes.
 __device__ inline void any_copy(int size, void *y, int64_t to, const void *x, int64_t from)
 {
 	switch (size) {
@@ -212,13 +213,13 @@ __device__ inline void any_copy(int size, void *y, int64_t to, const void *x, in
 	}
 }
 
-// Operands of the step.
+// Reads and writes element i of the step's operand k.
 __device__ inline double in_real(const gpu_io &o, int k, int64_t i) { return any_real(o.it[k], o.in[k], i); }
 __device__ inline int64_t in_int(const gpu_io &o, int k, int64_t i) { return any_int(o.it[k], o.in[k], i); }
 __device__ inline void out_put(const gpu_io &o, int k, int64_t i, double v) { any_put(o.ot[k], o.out[k], i, v); }
 __device__ inline void fault(const gpu_io &o) { *(volatile uint64_t *)o.fault = o.who; }
 
-// Number i of a seed is a hash of both, the CPU's.
+// Random number i of a seed, in [0, 1): a hash of both, the same as on the CPU.
 __device__ inline double hash_unit(u64 seed, u64 i)
 {
 	u64 z = seed * 0xd1342543de82ef95ull + (i + 1) * 0x9e3779b97f4a7c15ull;
@@ -227,7 +228,7 @@ __device__ inline double hash_unit(u64 seed, u64 i)
 	return (double)((z ^ z >> 31) >> 11) * 1.1102230246251565e-16;
 }
 
-template <typename T> __device__ inline T *room(const gpu_io &o, int64_t at) { return (T *)((char *)o.work + at); }
+template <typename T> __device__ inline T *workspace(const gpu_io &o, int64_t at) { return (T *)((char *)o.work + at); }
 
 struct AddUp {
 	template <typename C> __device__ C operator()(C a, C b) const { return a + b; }

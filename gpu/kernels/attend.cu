@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention: strict fp32 by tensor cores, scores never leaving the registers, and plainly for every type and form.
+// Attention: strict fp32 on tensor cores, with scores that never leave the registers, and a plain kernel for every
+// type and form.
 #include "attend.cuh"
 
 __device__ inline float number(int type, const void *x, int64_t i)
@@ -19,7 +20,7 @@ __device__ inline float number(int type, const void *x, int64_t i)
 
 // ---- tensor cores ------------------------------------------------------------------------------
 
-// v in two parts that tensor cores take as they are; a NaN stays one in the second.
+// Splits v into two parts that tf32 holds exactly, so that tensor cores do not round them. A NaN stays in the second.
 __device__ inline u32 big_part(float v)
 {
 	return (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
@@ -29,7 +30,7 @@ __device__ inline u32 rest(float v, u32 big)
 	return __float_as_uint(v - __uint_as_float(big));
 }
 
-// c += a b of 32-bit numbers in two parts each: as good as fp32.
+// c += a b with each number split into two parts: as precise as fp32.
 __device__ inline void product(float *c, const float *a, float b0, float b1)
 {
 	u32 big[4], small[4], h0 = big_part(b0), h1 = big_part(b1);
@@ -42,7 +43,7 @@ __device__ inline void product(float *c, const float *a, float b0, float b1)
 	mma_tf32(c, big, h0, h1);
 }
 
-// ROWS rows of a head, from position `from`, into shared memory; zeros beyond what there is.
+// Copies ROWS rows of a head, from position `from` on, into shared memory; what lies beyond the tensor becomes 0.
 template <int HEAD, int LD, int ROWS>
 __device__ inline void load_rows(f32 *to, const f32 *x, int64_t step, int64_t each, int from, int end, int d, bool vector)
 {
@@ -62,7 +63,8 @@ __device__ inline void load_rows(f32 *to, const f32 *x, int64_t step, int64_t ea
 	}
 }
 
-// One warp 16 queries of one head; keys come by tiles of BN through shared memory, two on their way.
+// A warp computes 16 queries of one head. Keys pass through shared memory in tiles of BN: while one tile is used, the
+// next is being copied.
 template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 {
 	SHARED_ROOM(uint4, shared);
@@ -76,7 +78,7 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 	const f32 *k = (const f32 *)p.k + b * p.ks[0] + kh * p.ks[1], *v = (const f32 *)p.v + b * p.vs[0] + kh * p.vs[1];
 	float qf[HEAD / 8][4], out[HEAD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
-	// the keys that any query of the block sees, those that this warp sees, and this thread
+	// The keys that any query of this block sees, of this warp, and of this thread.
 	int last = block0 + blockDim.x / 2 - 1, warp_last = block0 + (threadIdx.x / 32 + 1) * 16 - 1;
 	int begin = (int)range(p, b, block0, keys).first / BN * BN;
 	int stop = (int)range(p, b, last < p.s ? last : p.s - 1, keys).end;
@@ -118,8 +120,8 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 					product(s[n], qf[i], at[t], at[t + 4]);
 				}
 			mask_tile<f32, BN, ANY>(p, s, p.scale, j0, first, end, mask);
-			soften<BN, HEAD>(s, out, top, sum);
-			// Probabilities stay where they are: the sum over keys does not mind which comes first.
+			softmax_tile<BN, HEAD>(s, out, top, sum);
+			// The probabilities stay in their registers. That permutes the keys, which the sum allows.
 #pragma unroll
 			for (int i = 0; i < BN / 8; i++) {
 				float a[4] = {s[i][0], s[i][2], s[i][1], s[i][3]};
@@ -130,21 +132,21 @@ template <int HEAD, int BN> __device__ inline void flash(const gpu_attend &p)
 				}
 			}
 		}
-		__syncthreads(); // the next turn fetches into this tile
+		__syncthreads(); // the next iteration copies into this tile
 	}
 	write_rows<f32, HEAD, ANY>(p, b, h, row, out, sum, 1.0f);
 }
 
-// ---- plainly -----------------------------------------------------------------------------------
+// ---- plain: every type and form -----------------------------------------------------------------------------------
 
-template <typename C> __device__ inline C through(int type, C v)
+template <typename C> __device__ inline C rounded_to(int type, C v)
 {
 	if (type == T_F16)
 		return (C)up(down<f16>((float)v));
 	return type == T_BF16 ? (C)up(down<bf16>((float)v)) : v;
 }
 
-// What key j adds to query i's score by masks and biases; -infinity where they hide it.
+// Adds to the score of query i and key j what mask and bias say; -infinity if they hide the key.
 template <typename C>
 __device__ inline C masked(const gpu_attend &p, C s, int64_t b, int64_t h, int64_t i, int64_t j)
 {
@@ -160,7 +162,7 @@ __device__ inline C masked(const gpu_attend &p, C s, int64_t b, int64_t h, int64
 	return s;
 }
 
-// One block a query; its scores in global memory (p.scratch: a row a block).
+// A block computes one query after the other. Their scores are in global memory: p.scratch has a row for each block.
 template <typename T> __device__ inline void plain(const gpu_attend &p)
 {
 	typedef typename Wide<T>::type C;
@@ -193,7 +195,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 			kept = p.qk_mode == GPU_QK_MASKED ? s : kept;
 			if (qk && p.qk_mode < GPU_QK_PROBABILITIES)
 				qk[j] = down<T>(kept);
-			s = through(p.round, s);
+			s = rounded_to(p.round, s);
 			score[j] = s;
 			max = s != s || s > max ? s : max;
 		}
@@ -210,7 +212,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 			sum += exp(sink - max);
 		bool nothing = none && p.safe;
 		for (int64_t j = threadIdx.x; j < p.t; j += blockDim.x) {
-			C s = through(p.round, nothing ? C(0) : score[j] / sum);
+			C s = rounded_to(p.round, nothing ? C(0) : score[j] / sum);
 			score[j] = s;
 			if (qk && p.qk_mode == GPU_QK_PROBABILITIES)
 				qk[j] = down<T>(s);
@@ -227,7 +229,7 @@ template <typename T> __device__ inline void plain(const gpu_attend &p)
 
 // ---- rotary embedding --------------------------------------------------------------------------
 
-// One thread a pair of elements that turn, or an element that does not.
+// A thread rotates one pair of elements, or copies one element beyond the rotated ones.
 template <typename T> __device__ inline void rotary(const gpu_rotary &p)
 {
 	int64_t half = p.turned / 2, each = half + p.size - p.turned;
@@ -258,7 +260,7 @@ template <typename T> __device__ inline void rotary(const gpu_rotary &p)
 
 // ---- linear attention --------------------------------------------------------------------------
 
-// One block a batch and head: a thread keeps columns of the state, which lie in p.state.
+// A block computes one head of one batch; each thread updates its own columns of the head's state in p.state.
 template <typename T> __device__ inline void linear_attention(const gpu_linear_attention &p)
 {
 	for (int64_t z = blockIdx.x; z < p.batch * p.kv_heads; z += gridDim.x) {
@@ -319,6 +321,6 @@ OTHERS(f32) OTHERS(f16) OTHERS(bf16)
 	{                                                                                                              \
 		flash<HEAD, BN>(p);                                                                                    \
 	}
-// heads, then tiles: what gpu/ops/sdpa.c reckons with for shared memory
+// Head size, then keys in a tile; gpu/ops/sdpa.c computes the size of shared memory from the same numbers.
 FLASH(64, 32)
 FLASH(128, 16)

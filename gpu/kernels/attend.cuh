@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the attention kernels of the tensor cores share: who sees which keys, masks, the running softmax.
+// Shared by the attention kernels that use tensor cores: which query sees which keys, masks, the running softmax.
 #pragma once
 #include "common.cuh"
 #include "ptx.cuh"
 
-// PLAIN: no mask, no cap, and all lies so that 16 bytes can be read at a time; MASKED: and a mask of T is added.
+// PLAIN: there is no mask and no soft cap, and operands can be read 16 bytes at a time. MASKED: the same with a mask of
+// type T, which is added. ANY: every other case.
 enum Form { PLAIN, MASKED, ANY };
 
 // Keys [first, end) that query i of batch b may see.
@@ -36,7 +37,8 @@ __device__ inline float soft_cap(float x, float cap, bool exact)
 	return cap - 2.0f * cap / (exp2_of(x / cap * 2.8853900817779268f) + 1.0f);
 }
 
-// Scores of a tile from key j0 on, times scale, in powers of two; what is hidden is -infinity.
+// Multiplies the scores of the tile that begins at key j0 by scale and log2(e), so that exp2 can take them. Hidden keys
+// get -infinity.
 template <typename T, int BN, Form FORM>
 __device__ inline void mask_tile(const gpu_attend &p, float s[BN / 8][4], float scale, int j0, const int *first,
 				 const int *end, const int64_t *mask)
@@ -61,7 +63,7 @@ __device__ inline void mask_tile(const gpu_attend &p, float s[BN / 8][4], float 
 			}
 		return;
 	}
-	// all of the mask is asked for before any of it is waited for
+	// Load the whole mask of the tile before using any of it, so that the loads overlap.
 	float add[BN / 8][4];
 	int last = (FORM == MASKED || p.mask_type) && p.mask_keys < end[0] ? (int)p.mask_keys : end[0];
 	int last1 = (FORM == MASKED || p.mask_type) && p.mask_keys < end[1] ? (int)p.mask_keys : end[1], step = (int)p.ms[3];
@@ -89,9 +91,10 @@ __device__ inline void mask_tile(const gpu_attend &p, float s[BN / 8][4], float 
 		}
 }
 
-// Scores of a tile become what they add to the sums; out and sum are brought to the new maximum.
+// The running softmax: turns a tile's scores into their exponentials under the new maximum, and rescales out and sum
+// from the old maximum to the new one.
 template <int BN, int HEAD>
-__device__ inline void soften(float s[BN / 8][4], float out[HEAD / 8][4], float *top, float *sum)
+__device__ inline void softmax_tile(float s[BN / 8][4], float out[HEAD / 8][4], float *top, float *sum)
 {
 	float most[2] = {top[0], top[1]}, scale[2], base[2];
 #pragma unroll
@@ -126,7 +129,7 @@ __device__ inline void store_pair(f32 *y, float a, float b) { *(float2 *)y = mak
 __device__ inline void store_pair(f16 *y, float a, float b) { *(__half2 *)y = __floats2half2_rn(a, b); }
 __device__ inline void store_pair(bf16 *y, float a, float b) { *(__nv_bfloat162 *)y = __floats2bfloat162_rn(a, b); }
 
-// A warp's 16 rows, divided by their sums; by is what out is a multiple of.
+// Writes a warp's 16 rows: out divided by the rows' sums of exponentials, and times `by`, which undoes out's scaling.
 template <typename T, int HEAD, Form FORM>
 __device__ inline void write_rows(const gpu_attend &p, int64_t b, int64_t h, const int *row, float out[HEAD / 8][4],
 				  float *sum, float by)

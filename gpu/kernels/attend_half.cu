@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention by the tensor cores' 16-bit products, for fp16, bf16 and (rounded as tf32 is, to 10 bits) fp32.
+// Attention with 16-bit products on tensor cores, for fp16, bf16, and fp32 rounded to a mantissa of 10 bits as tf32 is.
 //
-// fp32 becomes fp16 by tiles, each times a power of two that brings its largest number near fp16's largest: what
-// is 2^-28 of that or more keeps 11 bits, so nothing overflows and nothing that counts is lost.
+// fp32 is converted to fp16 tile by tile. Each tile is scaled by a power of two that brings its largest number near
+// the largest fp16 number. Numbers of at least 2^-28 of the largest then keep 11 bits, so nothing overflows and what
+// is lost is too small to matter.
 #include "attend.cuh"
 
 template <typename T> struct Half { typedef T type; };
@@ -21,7 +22,8 @@ __device__ inline u32 pair(float a, float b, bf16)
 	return *(u32 *)&v;
 }
 
-// The exponent, biased as fp32's is, that numbers up to `most` are brought down by 14 less than; 14 + 127: by none.
+// The biased fp32 exponent e that numbers up to `most` are scaled for: they are divided by 2^(e - 127 - 14), so that
+// e = 127 + 14 leaves them as they are.
 __device__ inline int exponent(float most)
 {
 	int e = (int)(__float_as_uint(most) >> 23 & 255);
@@ -34,7 +36,8 @@ __device__ inline float power(int biased)
 __device__ inline float down_by(int e) { return power(127 + 14 + 127 - e); }
 __device__ inline float up_by(int e) { return power(e - 14); }
 
-// A tile of ROWS rows on its way: each thread holds pieces of 16 bytes, in registers until the tile before is done.
+// A tile of ROWS rows that is being copied: each thread holds its pieces of 16 bytes in registers until the previous
+// tile is used up.
 template <typename T, int HEAD, int ROWS> struct Tile {
 	static const int V = 16 / sizeof(T), ACROSS = HEAD / V, PIECES = ROWS * ACROSS / 128;
 	__align__(16) T x[PIECES][V];
@@ -73,8 +76,8 @@ template <typename T, int HEAD, int ROWS> struct Tile {
 	}
 };
 
-// The same for rows that lie anyhow: they are read when they are stored, by elements.
-template <typename T, int HEAD, int ROWS> struct Loose {
+// The same for rows with any strides: they are read element by element, and only when they are stored.
+template <typename T, int HEAD, int ROWS> struct StridedTile {
 	const T *from;
 	int64_t step, each;
 	int row0, end, d;
@@ -112,7 +115,7 @@ __device__ inline float2 load_pair(const f32 *x) { return *(const float2 *)x; }
 __device__ inline float2 load_pair(const f16 *x) { return __half22float2(*(const __half2 *)x); }
 __device__ inline float2 load_pair(const bf16 *x) { return __bfloat1622float2(*(const __nv_bfloat162 *)x); }
 
-// 16 queries, as the left side of products; returns what they were brought down by.
+// Loads 16 queries as the left operand of the products; returns the exponent that they were scaled for.
 template <typename T, typename H, int HEAD, Form FORM>
 __device__ inline int load_queries(const gpu_attend &p, const T *q, const int *row, u32 qf[HEAD / 16][4])
 {
@@ -145,9 +148,9 @@ __device__ inline int load_queries(const gpu_attend &p, const T *q, const int *r
 	return e;
 }
 
-// What keys from j0 on score: 16 queries against a tile.
+// The scores of 16 queries with a tile of keys.
 template <typename H, int HEAD, int BN>
-__device__ inline void dots(float s[BN / 8][4], const u32 qf[HEAD / 16][4], const H *ks)
+__device__ inline void score_tile(float s[BN / 8][4], const u32 qf[HEAD / 16][4], const H *ks)
 {
 	const int LD = HEAD + 8, lane = threadIdx.x % 32;
 	const H *at = ks + (lane / 16 * 8 + lane % 8) * LD + lane / 8 % 2 * 8;
@@ -162,9 +165,9 @@ __device__ inline void dots(float s[BN / 8][4], const u32 qf[HEAD / 16][4], cons
 		}
 }
 
-// Probabilities stay where they are: they are the left side of the product with the values.
+// out += probabilities times values. The scores' registers are laid out as the left operand of that product needs.
 template <typename H, int HEAD, int BN>
-__device__ inline void weigh(float out[HEAD / 8][4], const float s[BN / 8][4], const H *vs)
+__device__ inline void add_values(float out[HEAD / 8][4], const float s[BN / 8][4], const H *vs)
 {
 	const int LD = HEAD + 8, lane = threadIdx.x % 32;
 	const H *at = vs + lane % 16 * LD + lane / 16 * 8;
@@ -184,8 +187,8 @@ __device__ inline void weigh(float out[HEAD / 8][4], const float s[BN / 8][4], c
 	}
 }
 
-// The largest number of a tile of keys and one of values, everybody's.
-struct Mosts {
+// The largest number of a tile of keys and of a tile of values, over all threads of the block.
+struct TileMaxima {
 	float part[2][4];
 
 	__device__ inline void all(float &km, float &vm)
@@ -199,8 +202,9 @@ struct Mosts {
 	}
 };
 
-// What values are brought down by, so that a tile whose largest is `most` fits; never by less than before. Returns it.
-template <int HEAD> __device__ inline int bring_down(float out[HEAD / 8][4], float most, int before)
+// Returns the exponent for a tile of values whose largest number is `most`. It never falls below the previous one;
+// if it grows, out is rescaled to it.
+template <int HEAD> __device__ inline int rescale_values(float out[HEAD / 8][4], float most, int before)
 {
 	int e = exponent(most);
 	if (e <= before)
@@ -214,7 +218,7 @@ template <int HEAD> __device__ inline int bring_down(float out[HEAD / 8][4], flo
 	return e;
 }
 
-// Keys and values of a tile into shared memory.
+// Stores a tile's keys and values in shared memory, scaled for ek and ev.
 template <typename H, int LD, typename X> __device__ inline void store_tile(H *ks, H *vs, const X &k, const X &v, int ek, int ev)
 {
 	k.template store<H, LD>(ks, down_by(ek));
@@ -231,7 +235,7 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 	const bool SCALED = sizeof(T) == 4;
 	const int LD = HEAD + 8, NONE = 127 + 14;
 	__shared__ __align__(16) H ks[BN * LD], vs[BN * LD];
-	__shared__ Mosts mosts;
+	__shared__ TileMaxima mosts;
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, block0 = blockIdx.x * 64, row0 = block0 + warp * 16;
 	int64_t h = blockIdx.y, b = blockIdx.z, kh = blockIdx.y / ((u32)p.heads / (u32)p.kv_heads), mask[2];
 	int row[2] = {row0 + lane / 4, row0 + lane / 4 + 8}, first[2], end[2], keys = (int)keys_of(p, b);
@@ -241,7 +245,7 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 	float out[HEAD / 8][4] = {}, top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 	Tile<T, HEAD, BN> kt, vt;
 
-	// the keys that any query of the block sees, those that this warp sees, and this thread
+	// The keys that any query of this block sees, of this warp, and of this thread.
 	int last = block0 + 63, warp_last = row0 + 15, last_row = (int)p.s - 1;
 	int begin = (int)range(p, b, block0, keys).first / BN * BN;
 	int stop = (int)range(p, b, last < last_row ? last : last_row, keys).end;
@@ -260,14 +264,14 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 	int eq = load_queries<T, H, HEAD, FORM>(p, q, row, qf), ek = NONE, ev = SCALED ? 0 : NONE;
 #pragma unroll 1
 	for (int j0 = begin; j0 < stop; j0 += BN) {
-		Loose<T, HEAD, BN> kl = {k, p.ks[2], p.kd, j0, keys, (int)p.d}, vl = {v, p.vs[2], 1, j0, keys, (int)p.dv};
-		if (SCALED) { // by as much as the largest of the tile asks for; values never by less than before
+		StridedTile<T, HEAD, BN> kl = {k, p.ks[2], p.kd, j0, keys, (int)p.d}, vl = {v, p.vs[2], 1, j0, keys, (int)p.dv};
+		if (SCALED) { // scale by the tile's largest number; the scale of values never falls
 			float km = FORM != ANY ? kt.most() : kl.most(), vm = FORM != ANY ? vt.most() : vl.most();
 			mosts.all(km, vm);
 			ek = exponent(km);
-			ev = bring_down<HEAD>(out, vm, ev);
+			ev = rescale_values<HEAD>(out, vm, ev);
 		} else {
-			__syncthreads(); // all are done with the tile before
+			__syncthreads(); // all threads have used up the previous tile
 		}
 		if (FORM != ANY)
 			store_tile<H, LD>(ks, vs, kt, vt, ek, ev);
@@ -281,10 +285,10 @@ template <typename T, int HEAD, int BN, Form FORM> __device__ inline void flash(
 		if (j0 >= warp_stop)
 			continue;
 		float s[BN / 8][4] = {};
-		dots<H, HEAD, BN>(s, qf, ks);
+		score_tile<H, HEAD, BN>(s, qf, ks);
 		mask_tile<T, BN, FORM>(p, s, SCALED ? p.scale * up_by(eq) * up_by(ek) : p.scale, j0, first, end, mask);
-		soften<BN, HEAD>(s, out, top, sum);
-		weigh<H, HEAD, BN>(out, s, vs);
+		softmax_tile<BN, HEAD>(s, out, top, sum);
+		add_values<H, HEAD, BN>(out, s, vs);
 	}
 	write_rows<T, HEAD, FORM>(p, b, h, row, out, sum, SCALED ? up_by(ev) : 1.0f);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices of data in blocks that share a scale, gathered and widened.
+// GatherBlockQuantized: gathers slices of data that is quantized in blocks, and dequantizes them.
 #include "any.cuh"
 #include "blocks.h"
 
-// The scale of element i; *block: which of its row's blocks that is.
+// Offset of the scale of element i; *block is the number of its block within the row.
 __device__ inline int64_t scale_of(const gpu_block_gather &p, int64_t i, int64_t *block)
 {
 	int64_t at = 0;
@@ -24,7 +24,8 @@ __device__ inline int64_t scale_of(const gpu_block_gather &p, int64_t i, int64_t
 	return at;
 }
 
-// Rows of packed zero points begin at a byte. Bytes without zero points are unsigned numbers around their middle.
+// The zero point of a block. Rows of packed zero points begin at whole bytes. Without zero points, unsigned data is
+// centered: its zero point is the middle of its range.
 __device__ inline float zero_of(const gpu_block_gather &p, int64_t at, int64_t block)
 {
 	const u8 *z = (const u8 *)p.io.in[3];
@@ -35,7 +36,7 @@ __device__ inline float zero_of(const gpu_block_gather &p, int64_t at, int64_t b
 	return p.io.it[0] == T_U8 ? (float)(1 << ((p.bits ? p.bits : 8) - 1)) : 0.0f;
 }
 
-// Where element i of the output comes from; -1: its index is beyond the axis.
+// The element of the data that element i of the output copies; -1, and a fault, if its index is beyond the axis.
 __device__ inline int64_t source_of(const gpu_block_gather &p, int64_t i)
 {
 	const bool small = p.n < INT32_MAX;
@@ -71,7 +72,7 @@ template <typename T> __device__ inline void put_run(const gpu_block_gather &p, 
 		store<T, V>((T *)p.io.out[0] + i + e * V, v + e * V);
 }
 
-// The same, GPU_BLOCK_RUN elements at a time, which share a scale and lie by each other.
+// The same for GPU_BLOCK_RUN neighbouring elements at a time, which share a scale.
 extern "C" __global__ void gather_runs(const gpu_block_gather p)
 {
 	const int t = p.io.it[0], bits = p.bits ? p.bits : t == T_U4 || t == T_I4 ? 4 : 8;

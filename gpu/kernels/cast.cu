@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From every type to every type.
+// Casts from every type to every type.
 #include "any.cuh"
 
-// To fp32 such that a second rounding to a shorter type gives what a single one would.
+// Rounds to fp32 by rounding to odd: a second rounding to a shorter type then gives the same as a single one.
 __device__ inline float to_odd(double v)
 {
 	float f = (float)v;
@@ -14,7 +14,7 @@ __device__ inline float to_odd(double v)
 	return __uint_as_float(u | 1);
 }
 
-// What the CPU's conversions give where a float does not fit: the least int.
+// Converts as the CPU does: a number that does not fit gives the least integer.
 __device__ inline int64_t float_to_int(int to, double v)
 {
 	if (to == T_I8 || to == T_U8 || to == T_I16 || to == T_U16 || to == T_I32)
@@ -22,7 +22,7 @@ __device__ inline int64_t float_to_int(int to, double v)
 	if (to == T_U64 && v >= 9223372036854775808.0)
 		return (int64_t)(u64)v;
 	if (to == T_U4 || to == T_I4 || to == T_U2 || to == T_I2)
-		return cut(v);
+		return to_integer(v);
 	return v > -9223372036854775809.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
 }
 
@@ -68,7 +68,7 @@ __device__ inline void cast_one(const gpu_any_cast &p, int64_t i, unsigned *pack
 	}
 }
 
-// A thread makes whole bytes.
+// A thread writes whole bytes, which may hold several elements.
 extern "C" __global__ void cast_any(const gpu_any_cast p)
 {
 	const int bits = bits_of(p.io.ot[0]), per = bits < 8 ? 8 / bits : 1;

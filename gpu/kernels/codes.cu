@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of 8-bit codes that give such codes, four in a word.
+// Functions from 8-bit codes to 8-bit codes (quantized operators), computed four in a word.
 #include "codes.h"
 #include "quant.cuh"
 
@@ -7,7 +7,7 @@ __device__ inline int code_at(int t, const void *p, int64_t i)
 {
 	return !p ? 0 : t == T_I8 ? ((const i8 *)p)[i] : ((const u8 *)p)[i];
 }
-// v has the zero point in it; a NaN becomes the least code.
+// Clamps v, which includes the zero point, to a code; a NaN becomes the least code.
 __device__ inline u32 code_near(float v, float low, float high)
 {
 	v = v >= low ? v : low;
@@ -15,7 +15,7 @@ __device__ inline u32 code_near(float v, float low, float high)
 }
 __device__ inline float number(const gpu_io &o, int k) { return *(const float *)o.in[k]; }
 
-// ---- QLinearSigmoid, QLinearLeakyRelu: a table of what each code becomes -----------------------
+// ---- QLinearSigmoid, QLinearLeakyRelu: a table of the result of each code ----------------------
 
 extern "C" __global__ void codes_table(const gpu_codes p)
 {

@@ -27,7 +27,7 @@ enum {
 #undef DTYPE
 };
 
-// What a type computes in.
+// The type that elements of a type are computed in.
 template <typename T> struct Wide { typedef T type; };
 template <> struct Wide<f16> { typedef float type; };
 template <> struct Wide<bf16> { typedef float type; };
@@ -50,7 +50,7 @@ template <> __device__ inline bf16 down<bf16, int64_t>(int64_t v) { return __ll2
 template <> __device__ inline f16 down<f16, uint64_t>(uint64_t v) { return __ull2half_rn(v); }
 template <> __device__ inline bf16 down<bf16, uint64_t>(uint64_t v) { return __ull2bfloat16_rn(v); }
 
-// V elements at a time: 16 bytes, or 1 where rows are not whole pieces of that.
+// Read and write V elements at a time: 16 bytes, or one element if rows are not multiples of 16 bytes.
 template <typename T, int V> __device__ inline void fetch(const T *x, float *to)
 {
 	if constexpr (V == 1) {
@@ -75,12 +75,12 @@ template <typename T, int V> __device__ inline void store(T *y, const float *fro
 	}
 }
 
-// Turns of a grid-stride loop.
+// A loop over 0 to n - 1 that all threads of the grid share.
 #define EACH(i, n)                                                                                                     \
 	for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, i##_step = gridDim.x * (int64_t)blockDim.x;   \
 	     i < (n); i += i##_step)
 
-// Where element i of the index space lies in each of K walks.
+// The offset of element i of the index space in each of K tensors, whose strides are in step.
 template <int K> __device__ inline void walk(const gpu_dims &d, const int64_t (*step)[GPU_DIMS], int64_t i, int64_t *at)
 {
 	for (int k = 0; k < K; k++)
@@ -126,7 +126,7 @@ template <typename C> __device__ inline C activate(int act, C a, C b, C x)
 	}
 }
 
-// Sums and the like over the threads of a block; the result is everybody's.
+// Combines v over all threads of a block by f (a sum, a maximum); every thread gets the result.
 template <typename C, typename F> __device__ inline C block_all(C v, F f)
 {
 	__shared__ C part[32];

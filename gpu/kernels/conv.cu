@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Around convolutions, channels last: layouts, depthwise windows, single pixels, epilogues, pooling.
+// Around convolutions of channels-last tensors: layouts, depthwise convolutions, single pixels, epilogues, pooling.
 #include "act.cuh"
 #include "conv.h"
 
@@ -30,7 +30,7 @@ template <typename T> __device__ inline void pack(const gpu_pack &p)
 	}
 }
 
-// Few channels of planes into pixels of four channels: L neighbours of the plane a thread.
+// Packs an image of planes (up to four channels) into pixels of four channels. A thread packs L pixels side by side.
 template <typename T, int L> __device__ inline void pack4(const gpu_pack &p)
 {
 	const int64_t plane = (int64_t)p.out[0] * p.out[1], tiles = plane / L;
@@ -58,7 +58,8 @@ template <typename T, int L> __device__ inline void pack4(const gpu_pack &p)
 	}
 }
 
-// Windows side by side, channels last: a window's row is one run of 16-byte vectors, `channels` of them.
+// Gathers windows that do not overlap from a channels-last image. A row of a window is then one run of `channels`
+// vectors of 16 bytes.
 __device__ inline void pack_runs(const gpu_pack &p)
 {
 	EACH(i, p.n)
@@ -75,7 +76,8 @@ __device__ inline void pack_runs(const gpu_pack &p)
 	}
 }
 
-// The same of planes, in the order of the weights as they are: y[n][p][q][c][r], runs of a window's row.
+// Gathers such windows from planes as y[n][p][q][c][r], runs of a window's row: the order in which ONNX's weights
+// already are.
 template <typename T> __device__ inline void pack_planes(const gpu_pack &p)
 {
 	EACH(i, p.n)
@@ -115,7 +117,7 @@ template <typename T> __device__ inline void flip(const gpu_flip &p)
 
 // ---- depthwise
 
-// [channels][window] to [window][channels] in f32
+// Turns weights [channels][window] into [window][channels] of f32.
 template <typename T> __device__ inline void to_float(const gpu_flip &p)
 {
 	EACH(i, p.rows * p.cols)
@@ -155,8 +157,8 @@ template <typename T, int V> __device__ inline void depthwise_start(const gpu_de
 	}
 }
 
-// A square window of K, stride S; a thread has four channels of W neighbouring outputs of a row. Weights are
-// f32: what would be converted for each output is so once.
+// Square windows of K x K with stride S: a thread computes four channels of W neighbouring outputs of a row. Weights
+// are f32 so that they are converted once instead of for each output.
 template <typename T, int K, int S, int W> __device__ inline void depthwise(const gpu_depthwise &p)
 {
 	enum { V = 4 };
@@ -216,7 +218,7 @@ template <typename T, int K, int S, int W> __device__ inline void depthwise(cons
 	}
 }
 
-// Any window; V channels of one output a thread.
+// Windows of any shape: a thread computes V channels of one output.
 template <typename T, int V> __device__ inline void depthwise_any(const gpu_depthwise &p)
 {
 	const int groups = p.channels / V;
@@ -250,7 +252,7 @@ template <typename T, int V> __device__ inline void depthwise_any(const gpu_dept
 	}
 }
 
-// ---- single pixels: a warp an output
+// ---- single pixels: a warp computes one output
 
 template <typename T, int V> __device__ inline float dot(const T *x, const T *w, int n, int lane)
 {
@@ -284,7 +286,7 @@ template <typename T> __device__ inline void point(const gpu_point &p)
 	((T *)p.y)[at] = down<T>(v);
 }
 
-// ---- what a library left undone
+// ---- bias, residual and activation behind a library's convolution
 
 template <typename T, int V> __device__ inline void tail(const gpu_tail &p)
 {
@@ -434,7 +436,7 @@ template <typename T> __device__ inline void whole_pool_end(const gpu_whole_pool
 	}
 }
 
-// A block: STEM_ROWS x STEM_COLS pixels, one a thread, of all channels, some at a time.
+// A block computes STEM_ROWS x STEM_COLS pixels: each thread one pixel in all channels, STEM_N channels at a time.
 enum { STEM_TAPS = STEM_IN * 9, STEM_N = 8 };
 template <typename T> __device__ inline void stem(const gpu_stem &p)
 {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_CONV_H
 #define GPU_KERNELS_CONV_H
-/* What the kernels of conv.cu are handed. Tensors lie channels-last unless strides say otherwise. */
+/* Parameters of the kernels of conv.cu. Tensors are channels-last unless strides say otherwise. */
 #include <stdint.h>
 
 /*
- * Gathers windows: y[n][p][q][r][s][c] = x[n, c, p * step + r, q * step + s], c below `channels` of the
- * `room` that y has; what is beyond is 0. With a window of one it changes layouts and pads channels.
+ * Gathers windows: y[n][p][q][r][s][c] = x[n, c, p * step + r, q * step + s] for c below `channels`; y has `room`
+ * channels, and the rest of them become 0. With a window of one element this changes layouts and pads channels.
  */
 struct gpu_pack {
 	const void *x;
 	void *y;
 	int64_t n; /* elements of y */
 	int channels, room, kernel[2], step[2], out[2];
-	int64_t xs[4]; /* strides of x, elements: image, channel, row, column */
+	int64_t xs[4]; /* strides of x in elements: image, channel, row, column */
 };
 
-/* [batch][rows][cols] to [batch][cols][rows] */
+/* Transposes [batch][rows][cols] to [batch][cols][rows]. */
 struct gpu_flip {
 	const void *x;
 	void *y;
 	int64_t batch, rows, cols;
 };
 
-/* A window over a plane. */
+/* A window over two dims. */
 struct gpu_plane {
 	int in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
 };
@@ -31,14 +31,14 @@ struct gpu_plane {
 struct gpu_depthwise {
 	const void *x, *w, *b, *r; /* w: f32 [rows][cols][channels]; b, r may be null */
 	void *y;
-	int64_t n; /* threads' worth of work */
+	int64_t n; /* how many pieces of work threads share */
 	int batch, channels;
 	struct gpu_plane win;
 	int act;
 	float alpha, beta;
 };
 
-/* A picture's few channels, in planes, through windows of 3 x 3 to channels that lie side by side. */
+/* The first convolution of an image: up to STEM_IN channels in planes, 3 x 3 windows, channels-last output. */
 enum { STEM_ROWS = 4, STEM_COLS = 32, STEM_IN = 4, STEM_OUT = 32, STEM_STEP = 2 };
 struct gpu_stem {
 	const void *x, *w, *b; /* w: f32 [cin][3][3][cout]; b may be null */
@@ -48,7 +48,7 @@ struct gpu_stem {
 	float alpha, beta;
 };
 
-/* One pixel an image: y[n][k] = act(sum of x[n][c] * w[k][c] + b[k] + r[n][k]) */
+/* Images of one pixel: y[n][k] = act(sum over c of x[n][c] * w[k][c] + b[k] + r[n][k]). */
 struct gpu_point {
 	const void *x, *w, *b, *r;
 	void *y;
@@ -57,7 +57,7 @@ struct gpu_point {
 	float alpha, beta;
 };
 
-/* y = act(y + b[channel] + r), in place */
+/* Bias, residual and activation behind a convolution, in place: y = act(y + b[channel] + r). */
 struct gpu_tail {
 	const void *b, *r;
 	void *y;
@@ -70,7 +70,7 @@ struct gpu_tail {
 struct gpu_window_pool {
 	const void *x;
 	void *y;
-	int64_t n; /* outputs, in vectors of channels */
+	int64_t n; /* vectors of channels in the output */
 	int channels;
 	struct gpu_plane win;
 	int end[2];
@@ -78,8 +78,8 @@ struct gpu_window_pool {
 };
 
 /*
- * y[n][c] of all pixels: mean, or largest. A block has `lanes` vectors of channels, its other threads share the
- * pixels; with several splits each leaves its part for whole_pool_end.
+ * Pools all pixels of an image: y[n][c] is their mean or maximum. `lanes` threads of a block take a vector of channels
+ * each; beyond them, threads share the pixels. With several splits, each writes its part, which whole_pool_end combines.
  */
 struct gpu_whole_pool {
 	const void *x;
@@ -88,13 +88,13 @@ struct gpu_whole_pool {
 	int batch, channels, pixels, average, lanes, splits;
 };
 
-/* y = x * s[image][channel] */
+/* Scales channels: y = x * s[image][channel]. */
 struct gpu_scale {
 	const void *x, *s;
 	void *y;
 	int64_t n; /* elements */
 	int channels;
-	int64_t image; /* elements of one */
+	int64_t image; /* elements of an image */
 };
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors out of little: fillings, ranges, random numbers.
+// Tensors that are generated: fills, ranges, random numbers.
 #include "any.cuh"
 
-// Bytes of a pattern that repeats every 16.
+// Fills memory with a pattern that repeats every 16 bytes.
 extern "C" __global__ void fill_bytes(const gpu_fill p)
 {
 	const int64_t whole = p.n / 16;
@@ -49,7 +49,7 @@ extern "C" __global__ void random_numbers(const gpu_make p)
 	}
 }
 
-// Class numbers by unnormalized log-probabilities; rows of cols classes, k samples of each.
+// Draws class numbers from unnormalized log-probabilities: rows of cols classes, k samples of each row.
 extern "C" __global__ void multinomial(const gpu_make p)
 {
 	EACH(i, p.n)

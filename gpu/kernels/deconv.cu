@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposed, deformable and causal convolutions: a thread an output.
+// Transposed, deformable and causal convolutions: a thread computes one output.
 #include "common.cuh"
 #include "deconv.h"
 
-// Which inputs reach output o through window element k: one at most; -1: none.
-__device__ inline int64_t reached(const gpu_deconv &p, int64_t o, int64_t k)
+// The input that reaches output o through window element k; -1 if none does.
+__device__ inline int64_t input_reaching(const gpu_deconv &p, int64_t o, int64_t k)
 {
 	int64_t at = 0, step = 1;
 	for (int s = GPU_SPACE - 1; s >= 0; s--) {
@@ -30,7 +30,7 @@ template <typename T> __device__ inline void deconv(const gpu_deconv &p)
 		const T *w = (const T *)p.w + (g * p.cin * p.cout + m % p.cout) * p.window;
 		C sum = 0;
 		for (int64_t k = 0; k < p.window; k++) {
-			int64_t at = reached(p, o, k);
+			int64_t at = input_reaching(p, o, k);
 			for (int64_t c = 0; c < p.cin && at >= 0; c++)
 				sum += (C)up(x[c * p.image + at]) * (C)up(w[c * p.cout * p.window + k]);
 		}
@@ -40,7 +40,8 @@ template <typename T> __device__ inline void deconv(const gpu_deconv &p)
 	}
 }
 
-// Along an axis: the first element of the window that reaches an output, and from which input. Past the window: none.
+// Along one axis, the first element k of the window that reaches an output, and the input `at` that it does so from.
+// k is beyond the window if no element does.
 struct Tap {
 	int k, at;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_DECONV_H
 #define GPU_KERNELS_DECONV_H
-/* The other convolutions: transposed, deformable, causal. Row-major. */
+/* Parameters of the kernels of deconv.cu: transposed, deformable and causal convolutions of row-major tensors. */
 #include "divide.h"
 #include "params.h"
 
@@ -15,15 +15,15 @@ struct gpu_deconv {
 };
 
 /*
- * y = what the products of each input pixel with the weights give to it: columns [planes][cout][window][image] of
- * float32 or float64. `every`: how far apart the window's elements are that reach an output; `back`: how far apart
- * the inputs are from which they do.
+ * The second half of a transposed convolution: y sums the products of input pixels with weights that reach it. They are
+ * in columns [planes][cout][window][image] of float32 or float64. Along an axis only every `every`-th element of the
+ * window reaches a given output, each from an input `back` before that of the element before.
  */
 struct gpu_gather_taps {
 	const void *columns, *b;
 	void *y;
-	int64_t first; /* plane and map of y that the first row of columns is, as one number */
-	int n, map;    /* elements of y; the first row's map of its image, of `maps` */
+	int64_t first; /* number, over planes and maps of y, of the map that the first row of columns belongs to */
+	int n, map; /* elements of y; number of the first row's map within its image, which has `maps` */
 	int image, window;
 	struct gpu_divisor maps, pixels, out[GPU_SPACE], stride[GPU_SPACE];
 	int in[GPU_SPACE], kernel[GPU_SPACE], dilation[GPU_SPACE], begin[GPU_SPACE];
@@ -34,7 +34,8 @@ struct gpu_deform {
 	const void *x, *w, *offset, *b, *mask;
 	void *y;
 	int64_t n;
-	int64_t group, cin, cout, offsets; /* channels of a group; groups of offsets */
+	int64_t group, cin, cout,
+		offsets; /* cin, cout: channels of a group; offsets: groups of offsets */
 	int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
 };
 

@@ -2,8 +2,8 @@
 #ifndef GPU_KERNELS_DIVIDE_H
 #define GPU_KERNELS_DIVIDE_H
 /*
- * Division of numbers below 2^31 by one that is known before the run, as a product and a shift: a GPU has no
- * instruction for it (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994).
+ * Division of numbers below 2^31 by a divisor that is known before the launch, as a product and a shift, as a GPU has no
+ * instruction for division (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994).
  */
 #include <stdint.h>
 

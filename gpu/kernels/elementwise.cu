@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element at a time: of one tensor, of two and more that broadcast, and from type to type.
+// Elementwise kernels: of one tensor, of two or more tensors that broadcast, and conversions.
 #include "common.cuh"
 
 template <typename C> __device__ inline C unary_float(int op, const double *q, C x)
@@ -40,7 +40,7 @@ template <typename T> __device__ inline void unary(const gpu_map &p)
 	}
 }
 
-// Bounds lie on the device; a null one does not bound.
+// The bounds are on the device; a null pointer is no bound.
 template <typename T> __device__ inline void clip(const gpu_map &p)
 {
 	const T *x = (const T *)p.x;
@@ -128,8 +128,8 @@ template <typename T> __device__ inline T binary_one(int op, T a, T b)
 	else
 		return binary_int(op, a, b);
 }
-// Whether elements may be taken 16 bytes at a time: along the last dim they lie together, or are one.
-template <typename T> __device__ inline bool wide(const gpu_dims &d, const int64_t *step, const void *x)
+// Whether the operand can be read 16 bytes at a time: along the last dim it is dense, or one element that repeats.
+template <typename T> __device__ inline bool can_read_vectors(const gpu_dims &d, const int64_t *step, const void *x)
 {
 	const int V = 16 / sizeof(T), last = d.rank - 1;
 	if (last < 0 || d.dim[last] % V || (step[last] != 1 && step[last] != 0))
@@ -145,7 +145,7 @@ template <typename T> __device__ inline void binary(const gpu_binary_job &p)
 	struct alignas(16) Some {
 		T v[V];
 	};
-	if (wide<T>(p.d, p.step[0], p.a) && wide<T>(p.d, p.step[1], p.b) && (uintptr_t)p.y % 16 == 0) {
+	if (can_read_vectors<T>(p.d, p.step[0], p.a) && can_read_vectors<T>(p.d, p.step[1], p.b) && (uintptr_t)p.y % 16 == 0) {
 		EACH(k, p.n / V)
 		{
 			int64_t at[2];
@@ -229,7 +229,7 @@ template <typename T> __device__ inline void where(const gpu_where &p)
 	}
 }
 
-// Integers wrap; of floats the fraction is cut off, and what does not fit is the least int, as on the CPU.
+// Integers wrap. Floats lose their fraction; one that does not fit gives the least integer, as on the CPU.
 template <typename V> __device__ inline i32 as_i32(V v)
 {
 	if constexpr (Is<V>::floating)
@@ -245,7 +245,7 @@ template <typename V> __device__ inline i64 as_i64(V v)
 		return (i64)v;
 }
 
-// From a type to every type.
+// Stores v, converted to the type `to`.
 template <typename V> __device__ inline void store(int to, void *y, int64_t i, V v)
 {
 	switch (to) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scattering with a reduction, and what else goes by indices.
+// Scatter with a reduction, OneHot and TensorScatter.
 #include "order.cuh"
 
-// Where update i goes: an offset in the data.
-__device__ inline int64_t target(const gpu_scatter &p, int64_t i, bool *ok)
+// The offset in the data that update i goes to.
+__device__ inline int64_t scatter_target(const gpu_scatter &p, int64_t i, bool *ok)
 {
 	int64_t at = 0, rest = i;
 	*ok = true;
@@ -30,18 +30,18 @@ extern "C" __global__ void scatter_keys(const gpu_scatter p)
 	EACH(i, p.sort.padded)
 	{
 		bool ok = i < p.sort.n;
-		int64_t at = ok ? target(p, i, &ok) : 0;
+		int64_t at = ok ? scatter_target(p, i, &ok) : 0;
 		if (i < p.sort.n && !ok)
 			fault(p.io);
-		room<u64>(p.io, p.sort.at_key)[i] = ok ? (u64)at : UINT64_MAX;
-		room<u32>(p.io, p.sort.at_index)[i] = i < p.sort.n ? (u32)i : 0xffffffffu;
+		workspace<u64>(p.io, p.sort.at_key)[i] = ok ? (u64)at : UINT64_MAX;
+		workspace<u32>(p.io, p.sort.at_index)[i] = i < p.sort.n ? (u32)i : 0xffffffffu;
 	}
 }
 extern "C" __global__ void scatter_tiles(const gpu_scatter p) { sort_tiles(p.io, p.sort); }
 extern "C" __global__ void scatter_step(const gpu_scatter p) { sort_step(p.io, p.sort); }
 
 // how: GPU_SCATTER_...
-__device__ inline void put_together(const gpu_io &o, int how, int64_t at, int64_t from)
+__device__ inline void combine(const gpu_io &o, int how, int64_t at, int64_t from)
 {
 	const int t = o.it[0];
 	void *y = o.out[0];
@@ -68,18 +68,18 @@ __device__ inline void put_together(const gpu_io &o, int how, int64_t at, int64_
 	}
 }
 
-// The first update of each target takes the others with it, in order.
+// The thread of the first update of a target also applies the other updates of that target, in their order.
 extern "C" __global__ void scatter_apply(const gpu_scatter p)
 {
-	const u64 *key = room<u64>(p.io, p.sort.at_key);
-	const u32 *index = room<u32>(p.io, p.sort.at_index);
+	const u64 *key = workspace<u64>(p.io, p.sort.at_key);
+	const u32 *index = workspace<u32>(p.io, p.sort.at_index);
 	EACH(i, p.sort.n * p.run)
 	{
 		int64_t k = i / p.run, r = i % p.run;
 		if (key[k] == UINT64_MAX || (k && key[k] == key[k - 1]))
 			continue;
 		for (int64_t e = k; e < p.sort.n && key[e] == key[k]; e++)
-			put_together(p.io, p.how, (int64_t)key[k] + r, index[e] * p.run + r);
+			combine(p.io, p.how, (int64_t)key[k] + r, index[e] * p.run + r);
 	}
 }
 
@@ -94,7 +94,7 @@ extern "C" __global__ void one_hot(const gpu_onehot p)
 	}
 }
 
-// Element i of the update goes into a window of the data; p.room positions along the axis.
+// Writes element i of the update to its place in the data, which has p.room positions along the axis.
 extern "C" __global__ void tensor_scatter(const gpu_tensor_scatter p)
 {
 	EACH(i, p.n)

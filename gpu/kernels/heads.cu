@@ -3,14 +3,14 @@
 #include "any.cuh"
 #include "heads.h"
 
-// Element e of a new row, normalised.
+// Element e of a new row, with its bias and, if wanted, normalized.
 template <typename T> __device__ inline float head_value(const gpu_heads &p, const T *x, int64_t h, float by, int64_t e)
 {
 	float v = up(x[e]) + (p.bias ? up(((const T *)p.bias)[h * p.size + e]) : 0.0f);
 	return p.norm ? v * by * up(((const T *)p.norm)[e]) : v;
 }
 
-// ---- caches of codes
+// ---- quantized caches
 
 __device__ inline float code_scale(const gpu_codes &c, int64_t head, int64_t size, int64_t e)
 {
@@ -36,7 +36,7 @@ template <typename T> __device__ inline float cached(const gpu_heads &p, int64_t
 	return code_get(p.codes, p.past, i) * code_scale(p.codes, head, p.size, e);
 }
 
-// One thread two elements, which may share a byte.
+// A thread writes two elements, as they may share a byte.
 template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
 {
 	EACH(k, (p.batch * p.heads * p.rows * p.size + 1) / 2)
@@ -62,7 +62,7 @@ template <typename T> __device__ inline void heads_keep(const gpu_keep &p)
 	}
 }
 
-// One block a row; all its threads take the same way.
+// A block fills one row after the other; all its threads take the same branches.
 template <typename T> __device__ inline void heads_fill(const gpu_heads &p)
 {
 	const int64_t half = p.turned / 2;
@@ -129,8 +129,9 @@ template <typename T> __device__ inline void ms_mask(const gpu_ms_mask &p)
 	}
 }
 
-// How many positions a window's cache holds after t of them.
-__device__ inline int64_t resident(const gpu_lengths &p, int64_t t)
+// How many positions a cache of past positions holds after t positions: when it is full, the oldest ones are dropped so
+// that window - 1 stay.
+__device__ inline int64_t cached_positions(const gpu_lengths &p, int64_t t)
 {
 	int64_t step = p.past - p.window + 1;
 	return t <= p.past ? t : t - step * ((t - p.past + step - 1) / step);
@@ -144,8 +145,8 @@ extern "C" __global__ void gqa_lengths(const gpu_lengths p)
 	{
 		int64_t all = (int64_t)p.last[b] + 1, first = p.prompt ? 0 : all - p.queries;
 		bool good = all >= 0 && first >= 0;
-		int64_t used = !good ? 0 : p.window ? resident(p, first) : first, valid = used + all - first;
-		int64_t keep = !good ? 0 : p.window ? resident(p, all) : used + p.queries;
+		int64_t used = !good ? 0 : p.window ? cached_positions(p, first) : first, valid = used + all - first;
+		int64_t keep = !good ? 0 : p.window ? cached_positions(p, all) : used + p.queries;
 		good = good && valid <= p.keys && used <= p.past;
 		if (!good)
 			*p.fault = p.who;
@@ -182,7 +183,7 @@ extern "C" __global__ void flex_scores(const gpu_flex p)
 	}
 }
 
-// One block a row, in place; nothing but -infinity: no numbers.
+// Softmax of one row after the other, in place. A row of nothing but -infinity gives NaN.
 extern "C" __global__ void flex_softmax(const gpu_flex p)
 {
 	for (int64_t row = blockIdx.x; row < p.batch * p.heads * p.queries; row += gridDim.x) {

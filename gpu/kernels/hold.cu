@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the stream waiting until the host says that it is over, or time is up: one thread that looks.
+// Keeps the stream waiting until the host sets *p.over or p.ns nanoseconds have passed. One thread polls the flag.
 #include "hold.h"
 #include "ptx.cuh"
 

@@ -2,7 +2,7 @@
 #ifndef GPU_KERNELS_HOLD_H
 #define GPU_KERNELS_HOLD_H
 struct gpu_hold {
-	volatile unsigned *over; /* of the host's memory; NULL: nobody says */
-	unsigned long long ns;	 /* at most */
+	volatile unsigned *over; /* flag in the host's memory that ends the wait; NULL: none */
+	unsigned long long ns;	 /* longest wait in nanoseconds */
 };
 #endif

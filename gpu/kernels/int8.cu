@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact products of 8-bit integers on the tensor cores, with everything behind the sum in the same launch.
+// Exact products of 8-bit integers on tensor cores. The same launch applies scales, zero points and bias to the sums.
 #include "int8.h"
 #include "ptx.cuh"
 #include "quant.cuh"
@@ -13,7 +13,7 @@ __device__ inline int byte_sum(u32 v, bool is_signed)
 
 // ---- operands ----------------------------------------------------------------------------------
 
-// A warp a row, four elements a thread.
+// A warp packs one row; its threads take four elements at a time.
 extern "C" __global__ void int8_rows(const gpu_int8_pack p)
 {
 	const int lane = threadIdx.x % 32;
@@ -36,10 +36,10 @@ extern "C" __global__ void int8_rows(const gpu_int8_pack p)
 	}
 }
 
-// 32 rows and 128 columns at a time, read along the rows' numbers and written along the columns. Where no sums are
-// wanted, blocks of one y share the columns. L: begin(z, row), then column(c) by every thread for the columns to come,
-// then load(c) for those of them.
-template <typename L> __device__ inline void turn(const gpu_int8_pack &p, L load)
+// Transposes tiles of 32 rows by 128 columns: neighbouring threads read neighbouring rows, and write neighbouring
+// columns. If no sums are wanted, the blocks of the grid's y share the columns. L says how to load: begin(z, row), then
+// column(c) by every thread for the columns that follow, then load(c) for each of them.
+template <typename L> __device__ inline void transpose_rows(const gpu_int8_pack &p, L load)
 {
 	__shared__ u8 tile[32][132];
 	const int row = threadIdx.x % 32, group = threadIdx.x / 32, mine = threadIdx.x / 8, part = threadIdx.x % 8;
@@ -78,12 +78,13 @@ struct FromRows {
 	__device__ void columns(int64_t c0) { from = at + c0 * p.col; }
 	__device__ u8 operator()(int c) const { return from[c * p.col]; }
 };
-extern "C" __global__ void int8_turn(const gpu_int8_pack p) { turn(p, FromRows{p, NULL, NULL}); }
+extern "C" __global__ void int8_turn(const gpu_int8_pack p) { transpose_rows(p, FromRows{p, NULL, NULL}); }
 
-// A column is a channel and a tap: how far both are from where a pixel's window begins.
+// Loads the windows of a convolution. A column is a channel and a tap; `column` holds their offsets from the place
+// where a pixel's window begins.
 struct FromImage {
 	const gpu_int8_windows &w;
-	int4 *column; // 128: the channel's place, the tap's in three dimensions
+	int4 *column; // 128 of them: the channel's offset, then the tap's in three dimensions
 	const u8 *image;
 	int at[3];
 	u8 zero;
@@ -119,12 +120,12 @@ struct FromImage {
 extern "C" __global__ void int8_windows(const gpu_int8_windows w)
 {
 	__shared__ int4 column[128];
-	turn(w.rows, FromImage{w, column});
+	transpose_rows(w.rows, FromImage{w, column});
 }
 
-// ---- behind the sum ----------------------------------------------------------------------------
+// ---- from sums to the output ----------------------------------------------------------------------------
 
-// Scales, zero points and biases are of few types.
+// A scale, zero point or bias, which have fewer types than data.
 __device__ inline float plain_number(int t, const void *p, int64_t i)
 {
 	switch (t) {
@@ -140,10 +141,10 @@ __device__ inline float one_of(const gpu_int8 &p, int slot, int64_t i, int64_t n
 	return slot < 0 || !p.io.in[slot] ? none : plain_number(p.io.it[slot], p.io.in[slot], place_of(p, slot, i, n, b));
 }
 
-// What belongs to a row or a column of the output.
+// The numbers that belong to a row or to a column of the output.
 struct Row {
 	float scale, ys, zero;
-	int a_zero, rest; // rest: what each zero of b takes
+	int a_zero, rest; // rest: k times a_zero, less the sum of row a
 };
 struct __align__(16) Column {
 	float scale, bias;
@@ -174,13 +175,15 @@ __device__ inline Column column_of(const gpu_int8 &p, int64_t z, int64_t j)
 	return c;
 }
 
-// An operand without zero point has none here, and the other's sums are 0.
+// Corrects a sum of products for the zero points of both operands. If an operand has no zero point, it is 0 here and
+// the other operand's sums are not needed and are 0, too.
 __device__ inline i32 corrected(int sum, const Row &r, const Column &c)
 {
 	return (i32)((u32)sum - (u32)r.a_zero * (u32)c.sum + (u32)c.b_zero * (u32)r.rest);
 }
 
-// Most products become fp32 or stay as they are: two columns side by side, of a row of an even number of them.
+// Whether the output is fp32 or the sums themselves, with nothing to add, and has an even number of columns: two
+// neighbouring columns can then be written at once.
 __device__ inline bool plain(const gpu_int8 &p)
 {
 	const bool adds = p.q.add >= 0 && p.io.in[p.q.add];
@@ -218,7 +221,7 @@ __device__ inline void put(const gpu_int8 &p, int64_t z, int64_t i, int64_t j, i
 	((u8 *)p.io.out[0])[at] = (u8)(int)fminf(fmaxf(rintf(x) + r.zero, low), high);
 }
 
-// A block has 32 rows and 128 columns: sums that a library made.
+// Computes the output from sums that a library made; a block takes tiles of 32 rows by 128 columns.
 extern "C" __global__ void int8_epilogue(const gpu_int8 p)
 {
 	const int64_t across = (p.n + 127) / 128, down = (p.m + 31) / 32;
@@ -257,24 +260,25 @@ template <bool SIGNED> __device__ inline void multiply(int *c, const u32 *a, con
 		mma_u8(c, a, b[0], b[1]);
 }
 
-// Rows of DEPTH bytes, whose pieces change places so that eight rows lie in all banks.
-template <int DEPTH> __device__ inline int place(int row, int piece)
+// Place of a piece in a tile with rows of DEPTH bytes. The pieces of a row are permuted so that eight rows at the same k
+// fall into different banks of shared memory.
+template <int DEPTH> __device__ inline int piece_offset(int row, int piece)
 {
 	return DEPTH == 64 ? row * 64 + (piece ^ (row >> 1 & 3)) * PIECE : row * 128 + (piece ^ (row & 7)) * PIECE;
 }
 
-// The pieces of an operand's tile that a thread copies: always of the same rows and columns.
+// The pieces of an operand's tiles that a thread copies: in each tile those at the same rows and columns.
 template <int ROWS, int DEPTH, int THREADS> struct Fetch {
 	enum { ALL = ROWS * DEPTH / PIECE, MINE = (ALL + THREADS - 1) / THREADS };
 	const u8 *from[MINE];
-	int to[MINE], first[MINE]; // first: where the piece begins in k; beyond k where there is none
+	int to[MINE], first[MINE]; // first: where the piece begins along k; beyond k if this thread has no piece
 	__device__ Fetch(const u8 *x, int64_t row0, int64_t rows, int64_t pitch)
 	{
 #pragma unroll
 		for (int e = 0; e < MINE; e++) {
 			const int at = (int)threadIdx.x + e * THREADS, row = at / (DEPTH / PIECE), piece = at % (DEPTH / PIECE);
 			const bool there = at < ALL && row0 + row < rows;
-			to[e] = at < ALL ? place<DEPTH>(row, piece) : -1;
+			to[e] = at < ALL ? piece_offset<DEPTH>(row, piece) : -1;
 			first[e] = there ? piece * PIECE : 1 << 30;
 			from[e] = x + (there ? (row0 + row) * pitch + piece * PIECE : 0);
 		}
@@ -301,7 +305,7 @@ __device__ inline void int8_product(const gpu_int8 &p)
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wm = warp / ACROSS * WM, wn = warp % ACROSS * WN;
 	const unsigned across = (unsigned)((p.n + BN - 1) / BN);
 	const int64_t i0 = (int64_t)(blockIdx.x / across) * BM, j0 = (int64_t)(blockIdx.x % across) * BN;
-	const int depth = (int)(p.lda < p.ldb ? p.lda : p.ldb); // what both have; where a is shorter, b holds zeros
+	const int depth = (int)(p.lda < p.ldb ? p.lda : p.ldb); // if a is shorter than b, b holds zeros there
 	const int steps = (depth + DEPTH - 1) / DEPTH;
 
 	for (int64_t z = blockIdx.y; z < p.batches; z += gridDim.y) {
@@ -318,9 +322,9 @@ __device__ inline void int8_product(const gpu_int8 &p)
 			fetch_b(shared + s * STAGE + BM * DEPTH, s * DEPTH, depth);
 			fetch_end();
 		}
-		// wanted at the end: on their way while the first pieces are
+		// These are needed at the end only; loading them now overlaps with the copies of the first pieces.
 		for (int e = threadIdx.x; e < BM + BN; e += THREADS) {
-			if (e < BM) // one beyond the matrix is read with the others
+			if (e < BM) // a row beyond the matrix is used like the others, but not written
 				rows[e] = i0 + e < p.m ? row_of(p, z, i0 + e) : Row();
 			else if (j0 + e - BM < p.n)
 				cols[e - BM] = column_of(p, z, j0 + e - BM);
@@ -340,10 +344,10 @@ __device__ inline void int8_product(const gpu_int8 &p)
 				u32 fa[WM / 16][4], fb[WN / 16][4];
 #pragma unroll
 				for (int i = 0; i < WM / 16; i++)
-					matrices(fa[i], sa + place<DEPTH>(wm + i * 16 + lane % 16, half + lane / 16));
+					matrices(fa[i], sa + piece_offset<DEPTH>(wm + i * 16 + lane % 16, half + lane / 16));
 #pragma unroll
 				for (int j = 0; j < WN / 16; j++)
-					matrices(fb[j], sb + place<DEPTH>(wn + j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
+					matrices(fb[j], sb + piece_offset<DEPTH>(wn + j * 16 + lane / 16 * 8 + lane % 8, half + lane / 8 % 2));
 #pragma unroll
 				for (int i = 0; i < WM / 16; i++)
 #pragma unroll
@@ -389,7 +393,7 @@ __device__ inline void int8_product(const gpu_int8 &p)
 #define PRODUCT(BM, BN, WM, WN, DEPTH, STAGES)                                                                         \
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, u8, false)                                                                   \
 	KERNEL(BM, BN, WM, WN, DEPTH, STAGES, i8, true)
-// stages: what the 48 KiB hold that a block has without asking
+// The last number is how many stages fit the 48 KiB of shared memory that a block has by default.
 PRODUCT(128, 64, 32, 32, 64, 3)
 PRODUCT(64, 64, 32, 32, 64, 5)
 PRODUCT(32, 64, 16, 32, 128, 3)

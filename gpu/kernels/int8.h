@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_INT8_H
 #define GPU_KERNELS_INT8_H
-/* What the kernels of int8.cu are handed: exact products of 8-bit integers, and what prepares their operands. */
+/* Parameters of the kernels of int8.cu: exact products of 8-bit integers, and the packing of their operands. */
 #include "jobs.h"
 
-/* Of a packed row: a whole number of pieces of so many bytes, zeros at its end. */
+/* A packed row is a multiple of so many bytes long, with zeros at its end. */
 enum { GPU_INT8_PITCH = 64 };
 
 /*
- * Rows of 8-bit integers put one behind the other, `pitch` bytes each: y[z][row][col] = x[...] ^ flip, and their
- * sums as they were written. y or sum may be null.
+ * Packs rows of 8-bit integers into rows of `pitch` bytes, y[z][row][col] = x[...] ^ flip, and sums up the packed
+ * numbers of each row. y or sum may be null.
  */
 struct gpu_int8_pack {
 	const void *x;
@@ -19,33 +19,36 @@ struct gpu_int8_pack {
 	int64_t row, col; /* steps of x, in elements */
 	struct gpu_dims batch;
 	int64_t xs[GPU_DIMS];
-	int flip, is_signed; /* flip: 0x80 makes signed numbers of unsigned ones, less 128. is_signed: as written */
+	int flip;      /* 0x80: turns unsigned numbers into signed ones, 128 less */
+	int is_signed; /* the packed numbers are signed */
 };
 
-/* The windows of a convolution as such rows: y[image][pixel][channel, tap]; beside the image lies its zero point. */
+/* Packs the windows of a convolution in the same way: y[image][pixel][channel, tap]. Padding becomes the zero point. */
 struct gpu_int8_windows {
 	struct gpu_int8_pack rows; /* rows: pixels of an image; cols: channels * taps */
 	const void *zero;	   /* null: 0 */
 	struct gpu_window win;
-	int64_t image, channel; /* steps of x */
+	int64_t image, channel; /* strides of x */
 };
 
 /*
- * y[z][i][j] = what the output makes of the sum over k of (a[i][k] - its zero) * (b[j][k] - its zero).
- * Both lie by rows of k; b is signed, a is what the kernel's name says. A `shift` was taken from each element of an
- * operand (128 or 0), and so from its zero.
+ * y[z][i][j] = the sum over k of (a[i][k] - a's zero point) * (b[j][k] - b's zero point), scaled and converted to the
+ * type of the output. Both operands have rows along k; b is signed, and the kernel's name says whether a is. A `shift`
+ * (128 or 0) has been subtracted from each element of an operand and must be subtracted from its zero point as well.
  */
 struct gpu_int8 {
 	struct gpu_io io;
 	struct gpu_qslots q;
-	int64_t count[GPU_IN]; /* elements of each input: 1, one a row or column, or that of all batches */
+	int64_t count[GPU_IN]; /* elements of each input: 1, one for each row or column, or one for each in all batches */
 	const void *a, *b;
-	const int32_t *a_sum, *b_sum; /* null: the other operand has no zero point */
-	const int32_t *product;	      /* of the epilogue alone: what a library made */
+	const int32_t *a_sum,
+		*b_sum; /* sums of rows; null: not needed, as the other operand has no zero point */
+	const int32_t *product; /* int8_epilogue only: the sums that a library computed */
 	int64_t m, n, k, lda, ldb;
-	int64_t batches, first; /* of them; that of the output and of what belongs to it */
+	int64_t batches,
+		first; /* batches: of this launch; first: the number of its first batch in the output and the inputs beside a and b */
 	struct gpu_dims batch;
-	int64_t as[GPU_DIMS], bs[GPU_DIMS], a_sums, b_sums; /* steps over the batches */
+	int64_t as[GPU_DIMS], bs[GPU_DIMS], a_sums, b_sums; /* strides over the batches */
 	int64_t add_row, add_col;
 	int a_shift, b_shift;
 	float alpha;

@@ -2,19 +2,19 @@
 #ifndef GPU_KERNELS_JOBS_H
 #define GPU_KERNELS_JOBS_H
 /*
- * What kernels are handed that look up element types as they run (any.cuh): first the step's operands,
- * then what the family wants. Read by C and by CUDA.
+ * Parameters of kernels that look up element types at run time (any.cuh): first the step's operands, then what the
+ * operator needs. Read by C and by CUDA. Members whose names begin with at_ are offsets into the workspace, in bytes.
  */
 #include "params.h"
 
 enum { GPU_IN = 10, GPU_OUT = 5 };
 
 struct gpu_io {
-	const void *in[GPU_IN]; /* null: left out */
+	const void *in[GPU_IN]; /* null: the input is left out */
 	void *out[GPU_OUT];
 	void *work;
 	uint8_t it[GPU_IN], ot[GPU_OUT]; /* element types as ONNX numbers them */
-	uint64_t *fault, who;		 /* *fault = who: the data are wrong */
+	uint64_t *fault, who;		 /* a kernel sets *fault = who if the data are invalid */
 };
 
 struct gpu_any_cast {
@@ -25,7 +25,7 @@ struct gpu_any_cast {
 
 struct gpu_fill {
 	struct gpu_io io;
-	int64_t n; /* bytes, a multiple of 16 or the last ones by themselves */
+	int64_t n; /* bytes; need not be a multiple of 16 */
 	uint8_t unit[16];
 };
 
@@ -37,10 +37,7 @@ struct gpu_make { /* EyeLike, Range, random numbers */
 	int kind; /* GPU_RANDOM_... */
 };
 
-/*
- * Lines of `padded` (a power of two) sort keys, each with the number of the element it came from.
- * Members named `at_` are offsets into the workspace.
- */
+/* Lines of `padded` (a power of two) sort keys, each with the number of the element that it belongs to. */
 struct gpu_sort {
 	int64_t at_key, at_index; /* uint64_t, uint32_t */
 	int64_t lines, n, padded;
@@ -56,35 +53,35 @@ struct gpu_topk {
 
 struct gpu_nms {
 	struct gpu_io io;
-	struct gpu_sort sort; /* a line is a class of a batch */
+	struct gpu_sort sort; /* a line is one class of one batch */
 	int64_t classes, most;
 	int64_t at_corners, at_picked, at_count, at_total; /* float[5], int32_t, int64_t, int64_t */
-	/* boxes by falling score, 64 a word: those that are out, and by row those that a box puts out */
+	/* Bits of boxes by falling score, 64 in a word: the suppressed boxes; and a row of those that each box suppresses. */
 	int64_t words, at_out, at_mask;
-	int64_t rows, first; /* rows of the mask at a time, from which box on */
-	int64_t group, line; /* lines at a time, from which on */
+	int64_t rows, first; /* rows of the mask in this launch, and the box of the first of them */
+	int64_t group, line; /* lines in this launch, and the first of them */
 	int64_t total;
 	int center;
 };
 
-/* Slices along an axis, some of which are kept: Unique, Compress, NonZero. */
+/* Unique, Compress and NonZero: slices along an axis, some of which are kept. */
 struct gpu_slices {
 	struct gpu_io io;
-	struct gpu_sort sort; /* its n: how many slices there are */
+	struct gpu_sort sort; /* sort.n: number of slices */
 	int64_t outer, inner, given;
 	int64_t at_flag, at_place, at_sums, at_total; /* uint32_t, int64_t, int64_t, int64_t */
 	int64_t at_group, at_first, at_size;	      /* int64_t each */
-	int64_t kept;				      /* told by the first part of the run */
+	int64_t kept;				      /* known after the first launches of a run */
 	int rank, size, sorted, by_key;
 	int64_t dim[GPU_DIMS];
 };
-enum { GPU_CHUNK = 2048 }; /* flags that a block counts */
+enum { GPU_CHUNK = 2048 }; /* flags that a block counts at a time */
 
-/* Updates that are put together with what is there: sorted by where they go, equal ones in order. */
+/* Scatter with a reduction: updates are sorted by their target; those of one target keep their order. */
 struct gpu_scatter {
 	struct gpu_io io;
 	struct gpu_sort sort;
-	int64_t run; /* elements of an update that lie together */
+	int64_t run; /* contiguous elements of an update */
 	int how, rank, axis, nd, tuple, wide;
 	int64_t xs[GPU_DIMS], xd[GPU_DIMS], id[GPU_DIMS];
 };
@@ -112,14 +109,14 @@ struct gpu_rnn {
 	int now, part;
 };
 
-struct gpu_signal { /* transforms of `length` samples: `taken` are there, `made` are given */
+struct gpu_signal { /* transforms of `length` samples: `taken` exist (the others are 0), `made` results are written */
 	struct gpu_io io;
 	int64_t n, inner, length, taken, made, frames, samples;
 	int parts, gives, inverse, mirror, periodic;
 	double p[3];
 };
 
-struct gpu_grid_job { /* in, out: spatial dims, right-aligned */
+struct gpu_grid_job { /* in, out: spatial dims, right-aligned; mode, padding: GPU_GRID_... */
 	struct gpu_io io;
 	int64_t n, batch, channels;
 	int rank, mode, padding, align;
@@ -129,7 +126,7 @@ struct gpu_grid_job { /* in, out: spatial dims, right-aligned */
 struct gpu_roi {
 	struct gpu_io io;
 	int64_t n, batch, channels, height, width, ph, pw, sampling;
-	int half, kind; /* kind: 1 the greatest */
+	int half, kind; /* kind: 0 the average, 1 the maximum */
 	double scale;
 };
 
@@ -141,20 +138,20 @@ struct gpu_col2im {
 		stride[GPU_DIMS], dilation[GPU_DIMS];
 };
 
-struct gpu_matrix { /* Det: n of size x size; LpNormalization: lines */
+struct gpu_matrix { /* Det, Inverse: n matrices of size x size; LpNormalization: lines of size */
 	struct gpu_io io;
 	int64_t n, size, outer, inner;
 	int p;
 };
 
-/* Channels of `inner` elements: LRN, BatchNormalization in training, GroupNormalization with a scale a group. */
+/* Channels of `inner` elements: LRN, BatchNormalization in training, GroupNormalization with one scale for each group. */
 struct gpu_channels {
 	struct gpu_io io;
 	int64_t n, batch, channels, inner, window, per_group;
 	double epsilon, momentum, alpha, beta;
 };
 
-/* Windows over any number of spatial dims, of any type: pools, convolutions and their transposes. */
+/* Pools, convolutions and transposed convolutions over any number of spatial dims, of any type. */
 enum { WINDOW_DIMS = 14 };
 struct gpu_window_any {
 	struct gpu_io io;
@@ -180,19 +177,20 @@ struct gpu_mean_variance { /* n outputs of m elements */
 	int64_t ks[GPU_DIMS], rs[GPU_DIMS];
 };
 
-/* Rows of n: y = (x + skip + bias - mean) / sqrt(var + eps) * w + b, all of types and shapes of their own. */
+/* Rows of n: y = (x + skip + bias - mean) / sqrt(var + eps) * w + b. Each operand may have another type and shape. */
 struct gpu_norm_any {
 	struct gpu_io io;
 	int64_t rows, n, skip_rows;
 	struct gpu_dims d; /* of x, for w and b that broadcast */
 	int64_t step[2][GPU_DIMS];
-	int skip, bias, w, b, mean, inv, sum; /* operands by number; -1: none */
-	int rms, tables; /* tables: rows are sums of rows of in[2], in[3], in[4] */
-	int64_t length, positions, table[3]; /* of sequences; position ids; rows of the tables */
+	int skip, bias, w, b, mean, inv, sum; /* numbers of the operands; -1: none */
+	int rms, tables; /* tables: a row is the sum of rows of in[2], in[3] and in[4] */
+	int64_t length, positions,
+		table[3]; /* of sequences; number of position ids; rows of each table */
 	double epsilon;
 };
 
-/* com.microsoft's GroupNorm: channels first or last, SiLU behind it. */
+/* com.microsoft's GroupNorm: channels first or last, with SiLU behind it if wanted. */
 struct gpu_group_any {
 	struct gpu_io io;
 	int64_t batch, channels, pixels, per_group;
@@ -203,7 +201,7 @@ struct gpu_group_any {
 enum { EINSUM_IN = 10, EINSUM_FEW = 3 };
 struct gpu_einsum {
 	struct gpu_io io;
-	int64_t n, m; /* outputs; products of each */
+	int64_t n, m; /* n: outputs; m: products that each sums */
 	int nin;
 	struct gpu_dims keep, sum;
 	int64_t ks[EINSUM_IN][GPU_DIMS], ss[EINSUM_IN][GPU_DIMS];
@@ -211,24 +209,25 @@ struct gpu_einsum {
 
 struct gpu_quant_any {
 	struct gpu_io io;
-	int64_t n, dim, inner, block, blocks; /* block 0: per axis; dim 0: per tensor */
-	int saturate, precision;	      /* type that x / scale is rounded to */
+	int64_t n, dim, inner, block, blocks; /* block 0: scales per axis; dim 0: one scale */
+	int saturate, precision;	      /* precision: type that x / scale is rounded to */
 };
 
 enum { GPU_RANGE_BLOCKS = 1024 };
 struct gpu_dynamic_quant {
 	struct gpu_io io;
 	int64_t n;
-	int parts; /* blocks that look for the range */
+	int parts; /* blocks that search for the range */
 };
 
-/* Means over an image, of 8-bit integers: one a line of `pixels` of them. */
+/* Means over images of 8-bit integers: each line has `pixels` of them. */
 struct gpu_quant_mean {
 	struct gpu_io io;
-	int64_t lines, pixels, channels; /* channels: of images that have them last, else 0 */
+	int64_t lines, pixels,
+		channels; /* channels: of channels-last images; 0 if channels come first */
 };
 
-/* Rows of `part` 8-bit integers with another scale and zero point, to where they lie in rows of `row`. */
+/* Copies rows of `part` 8-bit integers into rows of `row`, converted to another scale and zero point. */
 struct gpu_requantize {
 	const void *x, *x_zero, *y_zero;
 	void *y;
@@ -237,7 +236,7 @@ struct gpu_requantize {
 	int xt, yt; /* element types as ONNX numbers them */
 };
 
-/* Which inputs of a quantized product are what; -1: none. */
+/* The number of each input of a quantized product; -1: there is none. */
 struct gpu_qslots {
 	int a, b, a_zero, b_zero, a_scale, b_scale, y_scale, y_zero, add, bias;
 };
@@ -246,9 +245,9 @@ struct gpu_int_product {
 	struct gpu_qslots q;
 	int64_t m, n, k, batches;
 	struct gpu_dims batch;
-	int64_t bs[2][GPU_DIMS]; /* steps of a and b over the batches */
+	int64_t bs[2][GPU_DIMS]; /* strides of a and b over the batches */
 	int64_t a_row, a_col, b_row, b_col, add_row, add_col;
-	int64_t count[GPU_IN]; /* elements of each input: 1, one a row or column, or that of all batches */
+	int64_t count[GPU_IN]; /* elements of each input: 1, one for each row or column, or one for each in all batches */
 	float alpha;
 };
 
@@ -273,7 +272,7 @@ struct gpu_reverse {
 };
 
 enum { GPU_SCALES = 64 };
-struct gpu_image_scale { /* of channels first .. first + GPU_SCALES - 1 */
+struct gpu_image_scale { /* channels first to first + GPU_SCALES - 1: the biases travel in the parameters */
 	struct gpu_io io;
 	int64_t n, inner, channels, first;
 	double scale;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einsum, determinants, and normalisations that are seldom met.
+// Einsum, determinants, inverses, and normalizations that are rare in models.
 #include "any.cuh"
 
-// One warp an output; products in the order of the operands, sums over the labels that are left out.
+// A warp computes one output: the sum, over the labels that the output lacks, of the operands' products.
 template <typename C, bool WHOLE, int K> __device__ inline void einsum(const gpu_einsum &p)
 {
 	const int lane = threadIdx.x % 32;
@@ -38,7 +38,8 @@ template <typename C, bool WHOLE, int K> __device__ inline void einsum(const gpu
 	extern "C" __global__ void name##_int(const gpu_einsum p) { einsum<u64, true, K>(p); }
 EINSUM(einsum, EINSUM_FEW) EINSUM(einsum_many, EINSUM_IN)
 
-// One block a matrix, eliminated in the workspace: a slice of size * size for each block.
+// A block computes the determinant of one matrix after the other by elimination in its size * size part of the
+// workspace.
 extern "C" __global__ void determinant(const gpu_matrix p)
 {
 	__shared__ int pivot;
@@ -63,7 +64,7 @@ extern "C" __global__ void determinant(const gpu_matrix p)
 			}
 			__syncthreads();
 			const bool none = a[pivot * n + k] == 0;
-			__syncthreads(); // all have seen it: rows may change places
+			__syncthreads(); // all threads have read `pivot`: rows may now be exchanged
 			if (none)
 				break;
 			for (int64_t i = k + threadIdx.x; pivot != k && i < n; i += blockDim.x) {
@@ -84,7 +85,8 @@ extern "C" __global__ void determinant(const gpu_matrix p)
 	}
 }
 
-// One block a matrix: it and the unit matrix side by side, which becomes its inverse.
+// A block inverts one matrix after the other. The workspace holds the matrix beside the unit matrix, which elimination
+// turns into the inverse.
 extern "C" __global__ void inverse(const gpu_matrix p)
 {
 	__shared__ int best;
@@ -125,7 +127,7 @@ extern "C" __global__ void inverse(const gpu_matrix p)
 	}
 }
 
-// Row `row` of what is normalised, element i.
+// Element i of the row to be normalized: x with skip and bias added, or a sum of rows of embedding tables.
 __device__ inline double norm_value(const gpu_norm_any &p, int64_t row, int64_t i)
 {
 	double v = 0;
@@ -150,7 +152,7 @@ __device__ inline double norm_value(const gpu_norm_any &p, int64_t row, int64_t 
 	return v;
 }
 
-// One block a row.
+// A block normalizes one row after the other.
 extern "C" __global__ void norm_any(const gpu_norm_any p)
 {
 	for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
@@ -182,7 +184,7 @@ extern "C" __global__ void norm_any(const gpu_norm_any p)
 	}
 }
 
-// How many of each sequence's mask count; no mask: none.
+// Counts the elements of each sequence that its mask keeps; 0 if there is no mask.
 extern "C" __global__ void count_mask(const gpu_norm_any p)
 {
 	EACH(b, p.rows)
@@ -194,7 +196,7 @@ extern "C" __global__ void count_mask(const gpu_norm_any p)
 	}
 }
 
-// BatchNormalization whose statistics are of another type than x.
+// BatchNormalization with statistics of another type than x.
 extern "C" __global__ void batch_any(const gpu_channels p)
 {
 	EACH(i, p.n)
@@ -205,7 +207,7 @@ extern "C" __global__ void batch_any(const gpu_channels p)
 	}
 }
 
-// One block a group of an image.
+// A block normalizes one group of channels of one image.
 extern "C" __global__ void group_any(const gpu_group_any p)
 {
 	const int64_t m = p.per_group * p.pixels, groups = p.channels / p.per_group;
@@ -232,7 +234,7 @@ extern "C" __global__ void group_any(const gpu_group_any p)
 	}
 }
 
-// Lines of `size`, `inner` apart, divided by their norm: p 1 or 2.
+// Divides lines of `size` elements, whose elements are `inner` apart, by their norm of order p (1 or 2).
 extern "C" __global__ void lp_normal(const gpu_matrix p)
 {
 	for (int64_t l = blockIdx.x; l < p.outer * p.inner; l += gridDim.x) {
@@ -250,7 +252,7 @@ extern "C" __global__ void lp_normal(const gpu_matrix p)
 	}
 }
 
-// Elements of `red` at each place of `keep`: mean 0, deviation 1.
+// Brings the elements over `red` at each index of `keep` to mean 0 and standard deviation 1.
 extern "C" __global__ void mean_variance(const gpu_mean_variance p)
 {
 	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {
@@ -287,7 +289,8 @@ extern "C" __global__ void local_response(const gpu_channels p)
 	}
 }
 
-// One block a channel: its statistics, the running ones, and the channel itself.
+// BatchNormalization in training: a block computes one channel's statistics, updates the running ones, and normalizes
+// the channel.
 extern "C" __global__ void batch_training(const gpu_channels p)
 {
 	const int64_t m = p.batch * p.inner;
@@ -313,7 +316,7 @@ extern "C" __global__ void batch_training(const gpu_channels p)
 	}
 }
 
-// One block a group of per_group channels, whose scale and bias are one number each.
+// A block normalizes one group of per_group channels, which share one scale and one bias.
 extern "C" __global__ void group_scaled(const gpu_channels p)
 {
 	const int64_t m = p.per_group * p.inner, groups = p.channels / p.per_group;

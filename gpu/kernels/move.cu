@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements moved and not looked at: by size. Strided copies, padding, gathering, triangles.
+// Kernels that only move elements, so that types of one size share a kernel: strided copies, padding, gathering,
+// triangles.
 #include "common.cuh"
 
 struct __align__(16) u128 {
@@ -75,8 +76,8 @@ template <typename T> __device__ inline void gather(const gpu_gather_job &p)
 	}
 }
 
-// The element of x that element i of the indices speaks of: its own coordinates but along the axis.
-__device__ inline int64_t along(const gpu_gather_job &p, int64_t i, bool *ok)
+// The element of x that element i of the indices means: it has i's coordinates except along the axis.
+__device__ inline int64_t element_along_axis(const gpu_gather_job &p, int64_t i, bool *ok)
 {
 	int64_t v = index_at(p, i, p.xd[p.axis], ok), at = 0, rest = i;
 	for (int r = p.rank - 1; r >= 0; r--) {
@@ -92,7 +93,7 @@ template <typename T> __device__ inline void gather_elements(const gpu_gather_jo
 	EACH(i, p.n)
 	{
 		bool ok;
-		int64_t at = along(p, i, &ok);
+		int64_t at = element_along_axis(p, i, &ok);
 		if (ok)
 			((T *)p.y)[i] = ((const T *)p.x)[at];
 	}
@@ -103,13 +104,13 @@ template <typename T> __device__ inline void scatter_elements(const gpu_gather_j
 	EACH(i, p.n)
 	{
 		bool ok;
-		int64_t at = along(p, i, &ok);
+		int64_t at = element_along_axis(p, i, &ok);
 		if (ok)
 			((T *)p.y)[at] = ((const T *)p.update)[i];
 	}
 }
 
-// Tuple t of k indices, of batch t / count; in elements of x without what lies within.
+// The offset that tuple t of k indices means, in units of the inner slices of x; its batch is t / count.
 __device__ inline int64_t tuple_at(const gpu_gather_job &p, int64_t t, bool *ok)
 {
 	int64_t at = 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of 2, 4 or 8 bits: few rows straight from the packed weights, many through widened ones.
+// Products with weights of 2, 4 or 8 bits. For few rows they read the packed weights; for many rows the weights are
+// first widened to floats, which a library then multiplies.
 #include "any.cuh"
 #include "nbits.h"
 
 enum { STEP = GPU_NBITS_STEP, ROWS = GPU_NBITS_ROWS, SLICES = GPU_NBITS_SLICES };
 
-// Scale and zero point of a block of column n.
+// The scale and the zero point of a block of weights.
 struct Block {
 	float scale, zero;
 };
@@ -25,12 +26,13 @@ __device__ inline Block block_of(const gpu_nbits &p, int64_t n, int64_t g)
 	return b;
 }
 
-// Weights of MatMulNBits. ORDERED: each k has a block of its own choice.
+// The weights of MatMulNBits. ORDERED: the input g_idx names the block of each k.
 template <bool ORDERED> struct Packed {
 	const gpu_nbits &p;
 	__device__ Packed(const gpu_nbits &p) : p(p) {}
 
-	// STEP elements from k on, a multiple of STEP: all of one block, whose bytes are there beyond the last k, too.
+	// Widens STEP elements from k on, a multiple of STEP. They are all of one block, and a block's bytes are stored in
+	// full even if k ends within it.
 	__device__ void widen(int64_t n, int64_t k, float *w) const
 	{
 		const u64 v = codes_at((const u8 *)p.io.in[1] + (n * p.blocks * p.size + k) * p.bits / 8, p.bits);
@@ -66,10 +68,10 @@ template <bool ORDERED> struct Packed {
 	}
 };
 
-// Weights of MatMulBnb4: of two codes the first lies in the high half of a byte.
+// The weights of MatMulBnb4. The first of the two codes in a byte is in its high half.
 template <typename T> struct Bnb4 {
 	const gpu_nbits &p;
-	const float *value; // of a code
+	const float *value; // the number that each code stands for
 	__device__ Bnb4(const gpu_nbits &p) : p(p)
 	{
 		__shared__ float table[16];
@@ -104,7 +106,7 @@ template <typename T> struct Bnb4 {
 const u32 BIT_23 = 0x4b000000; // the float 2^23
 enum { FULL = GPU_NBITS_ALIGN }; // bytes that are read or written at once
 
-// STEP elements, or those before the end: whole says that they lie in whole pieces of FULL bytes.
+// Reads STEP elements, or `left` if there are fewer. whole: they are aligned pieces of FULL bytes.
 template <typename T> __device__ inline void read_step(const T *a, bool whole, int64_t left, float *x)
 {
 	const int V = FULL / sizeof(T);
@@ -114,8 +116,8 @@ template <typename T> __device__ inline void read_step(const T *a, bool whole, i
 		x[e] = e < left ? up(a[e]) : 0.0f;
 }
 
-// A warp makes a column of ROWS rows.
-template <typename T, typename W> __device__ inline void few(const gpu_nbits &p)
+// A warp computes one column of ROWS rows of the output.
+template <typename T, typename W> __device__ inline void few_rows(const gpu_nbits &p)
 {
 	const W weights(p);
 	const int lane = threadIdx.x % 32;
@@ -148,7 +150,8 @@ template <typename T, typename W> __device__ inline void few(const gpu_nbits &p)
 	}
 }
 
-// STEP codes from b on as floats; `less` is 2^23 and the zero point, for a code in the last bits of 2^23 counts ones.
+// Converts STEP codes from b on to floats, less their zero point. A code is put into the low mantissa bits of the float
+// 2^23, where each bit counts 1; subtracting `less`, 2^23 plus the zero point, leaves the number.
 template <int BITS> __device__ inline void codes_less(const u8 *b, float less, float *w)
 {
 	u32 v[2];
@@ -167,14 +170,15 @@ template <int BITS> __device__ inline void codes_less(const u8 *b, float less, f
 	}
 }
 
-// A column of B, and the rows of A: where a lane is in them.
+// Where a lane reads in its column of B and in R rows of A, and the sums so far.
 template <typename T, int BITS, int R> struct Column {
 	const T *a[R], *scale;
 	const u8 *b, *zero; // zero may be NULL
 	int shift;
 	float sum[R];
 
-	// STEP elements at k, `on` further than the pointers: of one block, so that its scale is the sum's.
+	// Adds the products of STEP elements at k; the pointers are `on` elements behind the row's begin. All are of one
+	// block, so its scale is applied once, to their sum.
 	__device__ void add(int k, int on)
 	{
 		const int g = (k + on) >> shift;
@@ -202,9 +206,9 @@ template <typename T, int BITS, int R> struct Column {
 	}
 };
 
-// A warp makes a column of R rows: of 4 or 8 bits, k a multiple of STEP, A at a multiple of FULL bytes, scales of A's
-// type, zero points packed if any.
-template <typename T, int BITS, int R> __device__ inline void columns_of(const gpu_nbits &p)
+// A warp computes one column of R rows of the output. Weights have 4 or 8 bits, k is a multiple of STEP, A is aligned to
+// FULL bytes, scales have the type of A, and zero points, if there are any, are packed.
+template <typename T, int BITS, int R> __device__ inline void few_rows_aligned(const gpu_nbits &p)
 {
 	const int lane = threadIdx.x % 32, WARP = 32 * STEP, most = (int)p.k;
 	const int64_t warps = gridDim.x * (int64_t)(blockDim.x / 32), r0 = blockIdx.y * (int64_t)R;
@@ -243,13 +247,14 @@ template <typename T, int BITS, int R> __device__ inline void columns_of(const g
 template <typename T, int R> __device__ inline void columns(const gpu_nbits &p)
 {
 	if (p.bits == 4)
-		columns_of<T, 4, R>(p);
+		few_rows_aligned<T, 4, R>(p);
 	else
-		columns_of<T, 8, R>(p);
+		few_rows_aligned<T, 8, R>(p);
 }
 
-// The same where columns lie by each other: a lane has a column, the block's warps share k out.
-template <typename T> __device__ inline void few_turned(const gpu_nbits &p)
+// The same for weights that are stored with neighbouring columns side by side: a lane computes one column, and the
+// block's warps share k.
+template <typename T> __device__ inline void few_rows_side_by_side(const gpu_nbits &p)
 {
 	__shared__ float part[SLICES][ROWS][32];
 	const Bnb4<T> weights(p);
@@ -280,14 +285,14 @@ template <typename T> __device__ inline void few_turned(const gpu_nbits &p)
 	}
 }
 
-// Columns first..first + columns - 1 as rows of k elements.
-template <typename T, typename W> __device__ inline void wide(const gpu_nbits &p)
+// Widens columns first to first + columns - 1 of B into rows of k elements.
+template <typename T, typename W> __device__ inline void widen_columns(const gpu_nbits &p)
 {
 	const W weights(p);
 	const int V = FULL / sizeof(T);
 	const int64_t steps = (p.k + STEP - 1) / STEP, n_of = p.turned ? p.columns : steps;
 	const bool small = steps * p.columns < INT32_MAX;
-	T *y = room<T>(p.io, p.at); // at a multiple of FULL bytes
+	T *y = workspace<T>(p.io, p.at); // aligned to FULL bytes
 	EACH(i, steps * p.columns)
 	{
 		const int64_t q = small ? (int32_t)i / (int32_t)n_of : i / n_of, r = i - q * n_of;
@@ -303,15 +308,15 @@ template <typename T, typename W> __device__ inline void wide(const gpu_nbits &p
 }
 
 #define KERNELS(T)                                                                                                     \
-	extern "C" __global__ void nbits_few_##T(const gpu_nbits p) { few<T, Packed<false>>(p); }                          \
+	extern "C" __global__ void nbits_few_##T(const gpu_nbits p) { few_rows<T, Packed<false>>(p); }                          \
 	extern "C" __global__ void nbits_row_##T(const gpu_nbits p) { columns<T, 1>(p); }                                  \
 	extern "C" __global__ void nbits_rows_##T(const gpu_nbits p) { columns<T, ROWS>(p); }                              \
-	extern "C" __global__ void nbits_wide_##T(const gpu_nbits p) { wide<T, Packed<false>>(p); }                        \
-	extern "C" __global__ void nbits_ordered_few_##T(const gpu_nbits p) { few<T, Packed<true>>(p); }                   \
-	extern "C" __global__ void nbits_ordered_wide_##T(const gpu_nbits p) { wide<T, Packed<true>>(p); }                 \
-	extern "C" __global__ void bnb4_few_##T(const gpu_nbits p) { few<T, Bnb4<T>>(p); }                                 \
-	extern "C" __global__ void bnb4_wide_##T(const gpu_nbits p) { wide<T, Bnb4<T>>(p); }                               \
-	extern "C" __global__ void bnb4_turned_##T(const gpu_nbits p) { few_turned<T>(p); }
+	extern "C" __global__ void nbits_wide_##T(const gpu_nbits p) { widen_columns<T, Packed<false>>(p); }                        \
+	extern "C" __global__ void nbits_ordered_few_##T(const gpu_nbits p) { few_rows<T, Packed<true>>(p); }                   \
+	extern "C" __global__ void nbits_ordered_wide_##T(const gpu_nbits p) { widen_columns<T, Packed<true>>(p); }                 \
+	extern "C" __global__ void bnb4_few_##T(const gpu_nbits p) { few_rows<T, Bnb4<T>>(p); }                                 \
+	extern "C" __global__ void bnb4_wide_##T(const gpu_nbits p) { widen_columns<T, Bnb4<T>>(p); }                               \
+	extern "C" __global__ void bnb4_turned_##T(const gpu_nbits p) { few_rows_side_by_side<T>(p); }
 KERNELS(f32)
 KERNELS(f16)
 KERNELS(bf16)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys in the order of the elements, sorting of lines of them, and running counts.
+// Sort keys, a bitonic sort of lines of them, and running counts.
 #pragma once
 #include "any.cuh"
 
-// Unsigned numbers in the order of the elements: NaN last, -0 equal to 0.
+// An unsigned number that sorts as the element does: NaN is last, and -0 equals 0.
 __device__ inline u64 key_of(int t, const void *p, int64_t i)
 {
 	if (is_float(t)) {
@@ -17,7 +17,7 @@ __device__ inline u64 key_of(int t, const void *p, int64_t i)
 	return is_signed(t) ? v ^ 1ull << 63 : v;
 }
 
-// Orders a pair of a bitonic sequence; up: the lesser first.
+// Orders a pair of a bitonic sequence; up: the smaller key comes first.
 __device__ inline void order_pair(u64 *key, u32 *index, int64_t a, int64_t b, bool up)
 {
 	bool more = key[a] > key[b] || (key[a] == key[b] && index[a] > index[b]);
@@ -33,7 +33,7 @@ __device__ inline void order_pair(u64 *key, u32 *index, int64_t a, int64_t b, bo
 
 enum { TILE = 1024 };
 
-// Steps of the merge of `width` that stay within tiles; from: the first of them.
+// The steps of a merge of `width` that stay within a tile; `from` is the distance of the first of them.
 __device__ inline void merge_tile(u64 *key, u32 *index, int64_t base, int n, int64_t width, int from)
 {
 	for (int s = from; s; s /= 2) {
@@ -46,7 +46,7 @@ __device__ inline void merge_tile(u64 *key, u32 *index, int64_t base, int n, int
 	__syncthreads();
 }
 
-// Tiles sorted by themselves (width 0), or the last steps of a merge of `width`.
+// Sorts each tile (width 0), or does the last steps of a merge of `width`.
 __device__ inline void sort_tiles(const gpu_io &io, const gpu_sort &p)
 {
 	__shared__ u64 key[TILE];
@@ -54,8 +54,8 @@ __device__ inline void sort_tiles(const gpu_io &io, const gpu_sort &p)
 	const int n = p.padded < TILE ? (int)p.padded : TILE;
 	const int64_t tiles = p.lines * (p.padded / n);
 	for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-		u64 *k = room<u64>(io, p.at_key) + t * n;
-		u32 *x = room<u32>(io, p.at_index) + t * n;
+		u64 *k = workspace<u64>(io, p.at_key) + t * n;
+		u32 *x = workspace<u32>(io, p.at_index) + t * n;
 		const int64_t base = t % (p.padded / n) * n;
 		__syncthreads();
 		for (int i = threadIdx.x; i < n; i += blockDim.x) {
@@ -75,20 +75,21 @@ __device__ inline void sort_tiles(const gpu_io &io, const gpu_sort &p)
 	}
 }
 
-// One step of a merge that is wider than tiles.
+// One step of a merge that is wider than a tile.
 __device__ inline void sort_step(const gpu_io &io, const gpu_sort &p)
 {
 	EACH(i, p.lines * (p.padded / 2))
 	{
 		int64_t line = i / (p.padded / 2), t = i % (p.padded / 2);
 		int64_t a = t / p.step * 2 * p.step + t % p.step;
-		order_pair(room<u64>(io, p.at_key) + line * p.padded, room<u32>(io, p.at_index) + line * p.padded, a,
+		order_pair(workspace<u64>(io, p.at_key) + line * p.padded, workspace<u32>(io, p.at_index) + line * p.padded, a,
 			   a + p.step, (a & p.width) == 0);
 	}
 }
 
-// Threads' counts to running ones: what came before, and all.
-__device__ inline int64_t running(int64_t v, int64_t *all)
+// A running sum over the block: returns the sum of v over all threads before this one, and sets *all to the sum over
+// all threads.
+__device__ inline int64_t running_sum(int64_t v, int64_t *all)
 {
 	__shared__ int64_t part[32];
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

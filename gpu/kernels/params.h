@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_PARAMS_H
 #define GPU_KERNELS_PARAMS_H
-/* What kernels are handed: one struct each, by value; read by C and by CUDA. */
+/* Parameters of kernels: one struct each, passed by value. Read by C and by CUDA. */
 #include <stdint.h>
 
 #include "modes.h"
@@ -68,7 +68,7 @@ enum gpu_reduce {
 	R_ARGMIN_LAST
 };
 
-/* An index space and up to GPU_MANY walks through memory, in elements; right-aligned dims collapsed. */
+/* An index space. Tensors that are walked over it have a stride for each dim, in elements; 0 repeats them. */
 struct gpu_dims {
 	int rank;
 	int64_t dim[GPU_DIMS];
@@ -78,9 +78,9 @@ struct gpu_map {
 	const void *x;
 	void *y;
 	int64_t n;
-	int op, from, to; /* types as ONNX numbers them */
+	int op, from, to; /* op: gpu_unary; from, to: types as ONNX numbers them */
 	double p[2];
-	const void *lo, *hi; /* Clip: may be null */
+	const void *lo, *hi; /* bounds of Clip on the device; may be null */
 };
 
 struct gpu_binary_job {
@@ -111,7 +111,7 @@ struct gpu_where {
 	int64_t step[3][GPU_DIMS];
 };
 
-/* Copies between strided views. */
+/* Copies a strided view to another. */
 struct gpu_strided {
 	const void *x;
 	void *y;
@@ -121,19 +121,20 @@ struct gpu_strided {
 };
 
 struct gpu_pad {
-	const void *x, *value; /* value: null: zero */
+	const void *x, *value; /* value null: pad with zero */
 	void *y;
 	int64_t n;
 	int rank, mode; /* GPU_PAD_... */
 	int64_t xd[GPU_DIMS], yd[GPU_DIMS], begin[GPU_DIMS];
-	int64_t low[GPU_DIMS], core[GPU_DIMS]; /* what negative pads leave of x */
+	int64_t low[GPU_DIMS],
+		core[GPU_DIMS]; /* the part of x that negative pads leave: where it begins, its size */
 };
 
 struct gpu_gather_job {
 	const void *x, *index, *update;
 	void *y;
-	int64_t n, outer, dim, inner, count; /* count: indices */
-	int wide;			     /* indices are 64 bits */
+	int64_t n, outer, dim, inner, count; /* count: number of indices */
+	int wide;			     /* indices have 64 bits */
 	int rank, k, reduction;
 	int64_t xs[GPU_DIMS], id[GPU_DIMS], xd[GPU_DIMS];
 	int axis;
@@ -145,27 +146,27 @@ struct gpu_trilu {
 	void *y;
 	int64_t n, rows, cols, k;
 	int upper;
-	const int64_t *at; /* not null: k lies here */
+	const int64_t *at; /* not null: k is on the device, here */
 };
 
 struct gpu_reduce_job {
 	const void *x;
 	void *y;
-	int64_t n, m; /* outputs, elements of each */
+	int64_t n, m; /* n: outputs; m: elements that each reduces */
 	int op;
 	struct gpu_dims keep, red;
 	int64_t ks[GPU_DIMS], rs[GPU_DIMS];
 };
 
-struct gpu_line { /* softmax, cumulative sums: outer x n x inner */
+struct gpu_line { /* softmax, running sums: lines of n elements in outer x n x inner */
 	const void *x;
 	void *y;
 	int64_t outer, n, inner;
 	int op, reverse, exclusive;
-	int row_threads; /* of the kernels of rows that fit the registers */
+	int row_threads; /* threads that share a row, for kernels that hold it in registers */
 };
 
-struct gpu_norm { /* rows of n: y = (x - mean) / sqrt(var + eps) * scale + bias */
+struct gpu_norm { /* rows of n elements: y = (x - mean) / sqrt(var + eps) * scale + bias */
 	const void *x, *add, *add2, *scale, *bias;
 	void *y, *sum;
 	void *mean, *inv; /* may be null */
@@ -174,7 +175,7 @@ struct gpu_norm { /* rows of n: y = (x - mean) / sqrt(var + eps) * scale + bias 
 	double epsilon;
 };
 
-struct gpu_batch { /* per channel */
+struct gpu_batch { /* normalizes each channel with given statistics */
 	const void *x, *scale, *bias, *mean, *var;
 	void *y;
 	int64_t n, channels, inner;
@@ -192,7 +193,7 @@ struct gpu_gemm {
 	int act;
 };
 
-/* A window over the last axes of GPU_SPACE; those that are missing are of one element. */
+/* A window over GPU_SPACE axes, right-aligned: with fewer spatial dims the first axes have one element. */
 enum { GPU_SPACE = 3 };
 struct gpu_window {
 	int64_t in[GPU_SPACE], out[GPU_SPACE], kernel[GPU_SPACE], stride[GPU_SPACE],
@@ -202,9 +203,9 @@ struct gpu_window {
 struct gpu_conv_job {
 	const void *x, *w, *b, *r;
 	void *y;
-	int64_t batch, group, cin, cout; /* channels of a group */
+	int64_t batch, group, cin, cout; /* cin, cout: channels of a group */
 	struct gpu_window win;
-	int64_t image, pixels, window; /* products */
+	int64_t image, pixels, window; /* products of in, out and kernel */
 	double act_alpha, act_beta;
 	int act;
 };
@@ -235,54 +236,56 @@ struct gpu_pointwise {
 };
 
 /*
- * Attention in all its forms: steps are elements from one batch, head and position to the next. A score is
- * scale * q k, then capped, then masked; keys outside of the window, behind `valid` or hidden by a mask
- * of bool get none.
+ * Attention in all its forms. qs, ks, vs and ys are strides, in elements, over batch, head and position. A score is
+ * scale * q k, then soft-capped, then masked. A key is hidden if it is outside of the window, behind `valid`, or if a
+ * mask of bool says so.
  */
 struct gpu_attend {
 	const void *q, *k, *v, *mask, *bias, *sink;
 	void *y, *qk, *scratch;
-	const int64_t *valid; /* keys that count, by batch; null: all t */
+	const int64_t *valid; /* valid keys by batch; null: all t */
 	int64_t batch, heads, kv_heads, s, t, d, dv;
-	int64_t qs[3], ks[3], vs[3], ys[3], kd; /* kd: between the elements of a key */
-	int64_t ms[4], mask_keys;		/* of the mask; keys behind mask_keys are hidden */
-	int64_t bs[4];				/* of the bias, which is added, too */
-	int64_t offset;				/* position of query 0 among the keys */
-	int64_t left, right;	  /* keys seen before and behind the query's; -1: all */
-	int mask_type, bias_type; /* as ONNX numbers them; 0: none */
-	int behind_valid;	  /* the last query is at the last valid key: instead of offset */
-	int last_sees_all;	  /* right says nothing of the last query */
-	int safe;		  /* a query without keys gives 0, else NaN */
-	int vector;		  /* q, k and v may be read 16 bytes at a time */
-	int qk_mode;		  /* GPU_QK_...: what qk is */
+	int64_t qs[3], ks[3], vs[3], ys[3], kd; /* kd: stride between the elements of a key */
+	int64_t ms[4], mask_keys; /* ms: strides of the mask; keys from mask_keys on are hidden */
+	int64_t bs[4];		  /* strides of the bias, which is added like a mask */
+	int64_t offset;		  /* position of query 0 among the keys */
+	int64_t left, right; /* keys that are seen before and behind the query's position; -1: all */
+	int mask_type, bias_type; /* types as ONNX numbers them; 0: no mask, no bias */
+	int behind_valid;  /* the last query is at the last valid key; offset does not count */
+	int last_sees_all; /* the last query sees all keys, whatever `right` says */
+	int safe;	   /* a query that sees no key gives 0 instead of NaN */
+	int vector;	   /* q, k and v can be read 16 bytes at a time */
+	int qk_mode;	   /* GPU_QK_...: what the output qk holds */
 	int round; /* type, as ONNX numbers it, that scores and probabilities are rounded to; 0: none */
-	float scale, softcap, hidden; /* hidden: what a hidden key's score gets added */
+	float scale, softcap,
+		hidden; /* hidden: added to the score of a key that a mask of bool hides */
 };
 
 struct gpu_rotary {
 	const void *x, *cos, *sin;
 	void *y;
-	const int64_t *position; /* null: row batch * length + s of the caches */
+	const int64_t *position; /* rows of the caches; null: row batch * length + s */
 	int64_t batch, length, heads, size, turned, rows;
-	int64_t step[3];	  /* of x and y: batch, position, head */
-	int64_t position_batch;	  /* 0: positions are the same in every batch */
-	int interleaved, counted; /* counted: position has the first one's alone */
+	int64_t step[3];	/* strides of x and y: batch, position, head */
+	int64_t position_batch; /* stride of position; 0: it is the same in every batch */
+	int interleaved,
+		counted; /* counted: position holds only that of the first element; the others follow */
 	uint64_t *fault, who;
 };
 
 struct gpu_linear_attention {
 	const void *q, *k, *v, *past, *decay, *beta;
 	void *y, *present; /* present: may be null */
-	float *state;	   /* batch, head, d, dv */
+	float *state;	   /* [batch][head][d][dv] */
 	int64_t batch, length, q_heads, kv_heads, d, dv, decay_size, beta_heads;
-	int past_type; /* and present's, as ONNX numbers them */
+	int past_type; /* type of past and present, as ONNX numbers it */
 	float scale;
 };
 
 struct gpu_quantize {
 	const void *x, *scale, *zero;
 	void *y;
-	int64_t n, outer, dim, inner, block, blocks; /* block 0: per axis; dim 0: per tensor */
+	int64_t n, outer, dim, inner, block, blocks; /* block 0: scales per axis; dim 0: one scale */
 	int from, to, has_zero;
 };
 

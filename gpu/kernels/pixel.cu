@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of single pixels on tensor cores, with everything that follows the product fused: what a library
-// does only with engines that it compiles when they are wanted.
+// Convolutions with 1 x 1 windows on tensor cores, with bias, residual and activation fused. cuDNN fuses all of these
+// only in engines that it compiles at run time.
 #include "act.cuh"
 #include "pixel.h"
 #include "ptx.cuh"
@@ -14,13 +14,13 @@ template <> __device__ inline void multiply<bf16>(float *c, const uint32_t *a, c
 {
 	mma_bf16(c, a, b[0], b[1]);
 }
-// f32, rounded to tf32.
+// For f32, rounded to tf32.
 template <> __device__ inline void multiply<f32>(float *c, const uint32_t *a, const uint32_t *b)
 {
 	mma_tf32(c, a, b[0], b[1]);
 }
 
-// What a multiplication takes, of what lies in shared memory.
+// Rounds operands that were read from shared memory: f32 to tf32. Other types are multiplied as they are.
 template <typename T> __device__ inline void rounded(uint32_t *) {}
 template <> __device__ inline void rounded<f32>(uint32_t *r)
 {
@@ -31,7 +31,8 @@ template <> __device__ inline void rounded<f32>(uint32_t *r)
 
 enum { STAGES = 3, THREADS = 128 };
 
-// A row of a tile is 64 bytes of the operand and 16 that keep the banks apart; UNIT elements are 16 bytes.
+// A row of a tile has 64 bytes of the operand and 16 unused ones, so that rows begin in different banks of shared memory.
+// UNIT elements are 16 bytes.
 template <typename T> struct Tile { enum { UNIT = 16 / (int)sizeof(T), DEPTH = 4 * UNIT, ROW = 5 * UNIT }; };
 
 template <typename T, int M, int N> union Room {
@@ -51,7 +52,7 @@ __device__ inline void fetch_tile(T (*to)[Tile<T>::ROW], const T *from, int64_t 
 	}
 }
 
-// A block makes M pixels of N channels; its four warps a quarter each.
+// A block computes M pixels of N channels; each of its four warps computes a quarter of them.
 template <typename T, int M, int N> __device__ inline void pixel(const gpu_pixel &p)
 {
 	SHARED_ROOM(unsigned char, shared);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, convolutions, pooling: plain and for every type; libraries are faster where
-// they take a case.
+// Plain matrix products, convolutions and pooling for every type. A library is faster in the cases that it accepts.
 #include "common.cuh"
 
 enum { TILE = 64, DEPTH = 16, EACH_THREAD = 4 };
 
-// One tile of A and one of B into shared memory, 16 x 16 threads of 4 x 4 results each.
+// Multiplies a tile of A by a tile of B through shared memory: 16 x 16 threads with 4 x 4 results each.
 template <typename C, typename LoadA, typename LoadB>
 __device__ inline void tile_product(int64_t k, LoadA a_at, LoadB b_at, C acc[EACH_THREAD][EACH_THREAD])
 {
@@ -26,7 +25,7 @@ __device__ inline void tile_product(int64_t k, LoadA a_at, LoadB b_at, C acc[EAC
 	}
 }
 
-// An integer times factors that are none: cut, as a cast does it.
+// alpha v + beta c of integers with factors that are not integers: the fraction is cut off, as in a cast.
 template <typename T> __device__ inline T scaled(double alpha, T v, double beta, T c)
 {
 	double r = trunc(alpha * (double)v + beta * (double)c);
@@ -75,7 +74,7 @@ template <typename T> __device__ inline void gemm_tile(const gpu_gemm &p, int64_
 		}
 }
 
-// Batches and rows of tiles beyond what a grid can have take turns.
+// A grid may have fewer blocks than there are batches and rows of tiles: each block then computes several.
 template <typename T> __device__ inline void gemm(const gpu_gemm &p)
 {
 	int64_t batches = 1;
@@ -87,8 +86,8 @@ template <typename T> __device__ inline void gemm(const gpu_gemm &p)
 			gemm_tile<T>(p, z, r0);
 }
 
-// Rows of p.n elements that lie p.a_row apart, p.m of them, to where they are p.c_row apart and begin anywhere: 16
-// bytes are written at a time, put together from words.
+// Copies p.m rows of p.n elements from a row pitch of p.a_row to one of p.c_row. The target's rows may begin at any
+// address: the kernel still writes 16 bytes at a time, which it shifts together from words of the source.
 template <typename T> __device__ inline void compact(const gpu_gemm &p)
 {
 	const int64_t bytes = p.n * (int64_t)sizeof(T), step = gridDim.x * (int64_t)blockDim.x;
@@ -105,7 +104,7 @@ template <typename T> __device__ inline void compact(const gpu_gemm &p)
 			u32 shift = (u32)(from & 3) * 8, v[5];
 			for (int i = 0; i < 4; i++)
 				v[i] = word[i];
-			v[4] = shift ? *(const u16 *)(word + 4) : 0; // a half: behind it the row may end
+			v[4] = shift ? *(const u16 *)(word + 4) : 0; // read only 2 bytes: the row may end behind them
 			for (int i = 0; i < 4; i++)
 				v[i] = __funnelshift_r(v[i], v[i + 1], shift);
 			*(uint4 *)(y + at) = make_uint4(v[0], v[1], v[2], v[3]);
@@ -121,7 +120,7 @@ template <typename T> __device__ inline void compact(const gpu_gemm &p)
 	}
 }
 
-// Bias, residual, activation of what a library left in y, which is p.n wide.
+// Adds bias and residual to the product that a library left in y (rows of p.n), then applies the activation.
 template <typename T> __device__ inline void epilogue(const gpu_gemm &p)
 {
 	typedef typename Wide<T>::type C;
@@ -167,8 +166,8 @@ template <typename T> __device__ inline void conv_end(const gpu_conv_job &p, int
 	((T *)p.y)[at] = down<T>(v);
 }
 
-// Offset in the image that window element k of output pixel o sees, or -1.
-__device__ inline int64_t seen(const gpu_conv_job &p, int64_t o, int64_t k)
+// Offset in the image of the element that window element k reads for output pixel o; -1 if it is padding.
+__device__ inline int64_t window_offset(const gpu_conv_job &p, int64_t o, int64_t k)
 {
 	int64_t at = 0, step = 1;
 	for (int s = GPU_SPACE - 1; s >= 0; s--) {
@@ -183,7 +182,8 @@ __device__ inline int64_t seen(const gpu_conv_job &p, int64_t o, int64_t k)
 	return at;
 }
 
-// As a product: weights [cout, cin * window] by patches [cin * window, pixels]; z: image and group.
+// A convolution as a product: weights [cout, cin * window] times patches [cin * window, pixels]. blockIdx.z counts
+// images and groups.
 template <typename T> __device__ inline void conv(const gpu_conv_job &p)
 {
 	typedef typename Wide<T>::type C;
@@ -203,7 +203,7 @@ template <typename T> __device__ inline void conv(const gpu_conv_job &p)
 			o += c0;
 			if (o >= p.pixels || e >= k)
 				return C(0);
-			int64_t at = seen(p, o, e % p.window);
+			int64_t at = window_offset(p, o, e % p.window);
 			return at < 0 ? C(0) : (C)up(x[e / p.window * p.image + at]);
 		},
 		acc);
@@ -216,7 +216,7 @@ template <typename T> __device__ inline void conv(const gpu_conv_job &p)
 		}
 }
 
-// One thread an output: for groups of few channels.
+// A convolution with one thread for each output: for groups of few channels.
 template <typename T> __device__ inline void direct(const gpu_conv_job &p)
 {
 	typedef typename Wide<T>::type C;
@@ -227,7 +227,7 @@ template <typename T> __device__ inline void direct(const gpu_conv_job &p)
 		const T *x = (const T *)p.x + (n * p.group + g) * p.cin * p.image, *w = (const T *)p.w + channel * p.cin * p.window;
 		C sum = 0;
 		for (int64_t k = 0; k < p.window; k++) {
-			int64_t s = seen(p, o, k);
+			int64_t s = window_offset(p, o, k);
 			for (int64_t c = 0; c < p.cin && s >= 0; c++)
 				sum += (C)up(x[c * p.image + s]) * (C)up(w[c * p.window + k]);
 		}
@@ -244,7 +244,7 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 		for (int s = GPU_SPACE - 1; s >= 0; s--) {
 			first[s] = rest % p.win.out[s] * p.win.stride[s] - p.win.begin[s];
 			rest /= p.win.out[s];
-			int64_t w = 0; // elements that lie within the padded image
+			int64_t w = 0; // elements of the window that lie within the padded image
 			for (int64_t k = 0; k < p.win.kernel[s]; k++)
 				w += first[s] + k * p.win.dilation[s] < p.win.in[s] + p.end[s];
 			padded *= w;
@@ -284,7 +284,7 @@ template <typename T> __device__ inline void pool(const gpu_pool_job &p)
 	}
 }
 
-// A program over broadcasting inputs, interpreted.
+// One instruction of a program of infer::Pointwise (gpu_instruction), interpreted.
 template <typename C> __device__ inline C pw_step(int op, C a, C b, const uint8_t *in, const float *consts)
 {
 	switch (op) {

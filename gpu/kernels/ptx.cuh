@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only PTX says, and all of it: products on tensor cores, copies on their way, clocks. test/gpu/emulate has the
-// same functions for the CPU.
+// All uses of PTX, for what CUDA C++ cannot express: products on tensor cores, asynchronous copies, clocks.
+// test/gpu/emulate has the same functions for the CPU.
 #pragma once
 #include <stdint.h>
 
@@ -8,10 +8,10 @@
 #include "ptx.h"
 #else
 
-// Shared memory of the size that the launch asks for.
+// Shared memory of the size that the launch sets.
 #define SHARED_ROOM(T, name) extern __shared__ __align__(16) T name[]
 
-// ---- c += a b of a warp: 16 rows, 8 columns ----------------------------------------------------
+// ---- c += a b by a warp: c has 16 rows, 8 columns ------------------------------------------------
 
 #define PTX_MMA(name, C, how, shape)                                                                                   \
 	__device__ inline void name(C *c, const uint32_t *a, uint32_t b0, uint32_t b1)                                 \
@@ -24,10 +24,11 @@ PTX_MMA(mma_tf32, float, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
 PTX_MMA(mma_f16, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
 PTX_MMA(mma_bf16, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
 PTX_MMA(mma_i8, int, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
-PTX_MMA(mma_u8, int, "+r", "m16n8k32.row.col.s32.u8.s8.s32") // a without sign, b with
+PTX_MMA(mma_u8, int, "+r", "m16n8k32.row.col.s32.u8.s8.s32") // a is unsigned, b is signed
 #undef PTX_MMA
 
-// Four matrices of 8 rows of 16 bytes in shared memory, one row's place from each thread; or each matrix turned.
+// Loads four matrices of 8 rows of 16 bytes from shared memory; each thread gives the address of one row. The second
+// function transposes each matrix.
 __device__ inline void matrices(uint32_t *r, const void *row)
 {
 	uint32_t at = (uint32_t)__cvta_generic_to_shared(row);
@@ -43,16 +44,16 @@ __device__ inline void matrices_turned(uint32_t *r, const void *row)
 		     : "r"(at));
 }
 
-// ---- 16 bytes on their way into shared memory; zeros where `there` is false --------------------
+// ---- asynchronous copies of 16 bytes into shared memory; zeros if `there` is false -----------------
 
 __device__ inline void fetch16(void *to, const void *from, bool there)
 {
 	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0));
 }
-// What was asked for since the last call is a group.
+// The copies started since the last call become a group.
 __device__ inline void fetch_end() { asm volatile("cp.async.commit_group;"); }
-// All but the last LEFT groups are there, as far as this thread asked for them.
+// Waits until all groups of this thread but the last LEFT have arrived.
 template <int LEFT> __device__ inline void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT)); }
 __device__ inline void fetch_wait_all() { asm volatile("cp.async.wait_all;"); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantisation of every type, and products of 8-bit integers.
+// Quantization for every type, and products of 8-bit integers.
 #include "quant.cuh"
 
 __device__ inline int64_t scale_place(const gpu_quant_any &p, int64_t i)
@@ -27,12 +27,12 @@ __device__ inline unsigned quantized(const gpu_quant_any &p, int64_t i)
 	}
 	range_of(t, &low, &high);
 	q = rintf(q) + z;
-	q = q >= low ? q : low; // NaN too
+	q = q >= low ? q : low; // a NaN becomes the least number, too
 	q = q <= high ? q : high;
 	return (unsigned)(int)q;
 }
 
-// A thread makes whole bytes.
+// A thread writes whole bytes, which may hold several elements.
 extern "C" __global__ void quantize_any(const gpu_quant_any p)
 {
 	const int bits = bits_of(p.io.ot[0]), per = bits < 8 ? 8 / bits : 1;
@@ -76,7 +76,7 @@ __device__ inline float4 four_of(const f32 *x, int64_t i, int64_t n, float none)
 	return v;
 }
 
-// A block leaves the least and the greatest of what it saw; 0 counts.
+// Each block stores the least and the greatest element that it saw; 0 always counts as one.
 extern "C" __global__ void dynamic_range(const gpu_dynamic_quant p)
 {
 	float low = 0, high = 0;
@@ -102,7 +102,7 @@ __device__ inline u32 dynamic_byte(float x, float scale, float zero)
 	return (u32)(q <= 255 ? q : 255);
 }
 
-// Every block puts the ranges of the `parts` blocks before it together.
+// Each block first combines the ranges that the `parts` blocks of dynamic_range stored.
 extern "C" __global__ void dynamic_write(const gpu_dynamic_quant p)
 {
 	const float *part = (const float *)p.io.work;
@@ -150,7 +150,7 @@ __device__ inline u8 clamped_byte(int t, float v)
 	return (u8)(int)(v <= high ? v : high);
 }
 
-// A warp a line: X, x_scale, x_zero, y_scale, y_zero
+// A warp computes the mean of one line. Inputs: X, x_scale, x_zero, y_scale, y_zero.
 extern "C" __global__ void quant_mean(const gpu_quant_mean p)
 {
 	const int lane = threadIdx.x % 32, t = p.io.it[0];
@@ -188,7 +188,7 @@ extern "C" __global__ void requantize(const gpu_requantize p)
 
 // ---- products ----------------------------------------------------------------------------------
 
-// Tiles of 32 by 32; S: int32_t, or double for 8-bit floats.
+// A product in tiles of 32 by 32. S, the type of the sums, is int32_t, or double for 8-bit floats.
 template <typename S, bool REAL> __device__ inline void int_product(const gpu_int_product &p)
 {
 	__shared__ S a[32][33], b[32][33];
@@ -241,7 +241,7 @@ template <typename S, bool REAL> __device__ inline void int_product(const gpu_in
 extern "C" __global__ void int_product_i32(const gpu_int_product p) { int_product<i32, false>(p); }
 extern "C" __global__ void int_product_f8(const gpu_int_product p) { int_product<double, true>(p); }
 
-// One thread an output.
+// A thread computes one output.
 extern "C" __global__ void int_conv(const gpu_int_conv p)
 {
 	const gpu_qslots &q = p.q;

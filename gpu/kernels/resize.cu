@@ -40,7 +40,7 @@ template <typename C> __device__ inline void whole_in(const gpu_resize_whole &p)
 	EACH(i, p.n)((C *)p.y)[i] = (C)any_real(p.type, p.x, i);
 }
 
-// The nearest float first, where the fraction is dropped: 93.9999999 is meant to be 94.
+// If the fraction is dropped, the number is rounded to float first: 93.9999999 stands for 94.
 template <typename C> __device__ inline void whole_out(const gpu_resize_whole &p)
 {
 	EACH(i, p.n)
@@ -95,7 +95,8 @@ __device__ inline double cubic_weight(double x, double a)
 	return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-// Where place o lies in the input, in fp32 and with every product rounded, as on the host.
+// The coordinate in the input that position o of the output reads. Computed in fp32 with each product rounded, as the
+// CPU does.
 __device__ inline double region_place(const gpu_resize_region &p, int64_t o, bool *outside)
 {
 	double r0 = any_real(p.type, p.roi, p.begin), r1 = any_real(p.type, p.roi, p.end);
@@ -109,7 +110,7 @@ __device__ inline double region_place(const gpu_resize_region &p, int64_t o, boo
 	return at;
 }
 
-// One thread a place of the output.
+// A thread computes the taps of one position of the output.
 extern "C" __global__ void region_taps(const gpu_resize_region p)
 {
 	EACH(o, p.out)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers: the gates' products with the inputs of all steps first, then a step at a time.
+// Recurrent layers: first the gates' products with the inputs of all time steps, then one step after the other.
 #include "any.cuh"
 #include "rnn.h"
 
 // An activation that an attribute names (gpu_act), whether it can be fused or not.
-template <typename C> __device__ inline C named(int act, C a, C b, C x)
+template <typename C> __device__ inline C named_activation(int act, C a, C b, C x)
 {
 	switch (act) {
 #define NAMED_ACTIVATION(id, op, nparams, alpha, beta) \
@@ -25,7 +25,7 @@ template <typename T> struct Layer {
 	__device__ C act(int k, C x) const
 	{
 		k += GPU_CELL_FUNCTIONS * dir;
-		return named<C>(p.act[k], (C)p.alpha[k], (C)p.beta[k], x);
+		return named_activation<C>(p.act[k], (C)p.alpha[k], (C)p.beta[k], x);
 	}
 	__device__ C clipped(C v) const
 	{
@@ -37,16 +37,16 @@ template <typename T> struct Layer {
 		return in(3) ? up(in(3)[(2 * dir + k) * wide + j]) : C(0);
 	}
 	__device__ C peep(int k, int64_t j) const { return up(in(7)[(3 * dir + k) * p.hidden + j]); }
-	// Time of sequence b in this step; -1: it is over.
+	// Position of sequence b at this step; -1 if the sequence is already over.
 	__device__ int64_t time(int64_t b) const
 	{
 		int64_t len = p.io.in[4] ? ((const i32 *)p.io.in[4])[b] : p.seq;
-		len = len < p.seq ? len : p.seq; // a longer one has been told of
+		len = len < p.seq ? len : p.seq; // rnn_start has already reported a length beyond seq
 		if (p.step >= len)
 			return -1;
 		return p.reverse || dir == 1 ? len - 1 - p.step : p.step;
 	}
-	__device__ int64_t state(int64_t b, int64_t j) const // in Y_h, Y_c and the initial ones
+	__device__ int64_t state(int64_t b, int64_t j) const // offset in Y_h, Y_c, initial_h and initial_c
 	{
 		return (p.layout ? b * p.dirs + dir : dir * p.batch + b) * p.hidden + j;
 	}
@@ -57,7 +57,7 @@ template <typename T> struct Layer {
 	}
 };
 
-// xg = X W^T for all steps: tiles of 32 rows (step and sequence) by 32 gates; z: direction.
+// xg = X W^T for all steps, in tiles of 32 rows (step and sequence) by 32 gates. blockIdx.z is the direction.
 template <typename T> __device__ inline void rnn_inputs(const gpu_rnn &p)
 {
 	typedef typename Wide<T>::type C;
@@ -111,9 +111,10 @@ template <typename T> __device__ inline void rnn_start(const gpu_rnn &p)
 		EACH(i, p.seq * p.dirs * p.batch * p.hidden) ((T *)p.io.out[0])[i] = down<T>(C(0));
 }
 
-// Sums of the warp's lanes: the products of rows g of R with the state.
+// sum[g] = the product of the state with row j of gate first + g of R. The warp's lanes share the work, and all get the
+// sums.
 template <typename T, int G>
-__device__ inline void recur(const Layer<T> &l, const typename Wide<T>::type *h, int64_t j, int first,
+__device__ inline void recurrent_sums(const Layer<T> &l, const typename Wide<T>::type *h, int64_t j, int first,
 			     typename Wide<T>::type *sum)
 {
 	const int64_t n = l.p.hidden;
@@ -131,7 +132,7 @@ __device__ inline void recur(const Layer<T> &l, const typename Wide<T>::type *h,
 }
 
 template <typename T>
-__device__ inline void rnn_give(const Layer<T> &l, int64_t t, int64_t b, int64_t j, typename Wide<T>::type h)
+__device__ inline void store_state(const Layer<T> &l, int64_t t, int64_t b, int64_t j, typename Wide<T>::type h)
 {
 	const gpu_rnn &p = l.p;
 	l.held(p.at_h[!p.now])[b * p.hidden + j] = h;
@@ -155,17 +156,18 @@ template <typename T> __device__ inline void lstm_unit(const Layer<T> &l, int64_
 		if (p.io.in[7] && k != 3 && k != 1)
 			g[k] += l.peep(k, j) * *cell;
 		if (p.io.in[7] && k == 1)
-			continue; // the output gate peeps at the new cell
+			continue; // the output gate's peephole uses the new cell, below
 		g[k] = l.clipped(g[k] + r[k] + l.bias(0, k * n + j) + l.bias(1, k * n + j));
 	}
 	C i = l.act(0, g[0]), f = p.input_forget ? 1 - i : l.act(0, g[2]), c = f * *cell + i * l.act(1, g[3]);
 	if (p.io.in[7])
 		g[1] = l.clipped(g[1] + l.peep(1, j) * c + r[1] + l.bias(0, n + j) + l.bias(1, n + j));
 	*cell = c;
-	rnn_give(l, t, b, j, l.act(2, c) * l.act(0, g[1]));
+	store_state(l, t, b, j, l.act(2, c) * l.act(0, g[1]));
 }
 
-// One warp a unit of a sequence. GRU's without linear_before_reset take two launches: part 0, then 1.
+// A warp computes one hidden unit of one sequence. A GRU takes two launches for a step, part 0 and part 1, as its last
+// gate needs the reset gate of all units.
 template <typename T, int CELL> __device__ inline void rnn_step(const gpu_rnn &p)
 {
 	typedef typename Wide<T>::type C;
@@ -180,34 +182,34 @@ template <typename T, int CELL> __device__ inline void rnn_step(const gpu_rnn &p
 		C r[4];
 		if (t < 0) {
 			if (lead && !(CELL == GPU_CELL_GRU && p.part == 0))
-				rnn_give(l, t, b, j, h[j]);
+				store_state(l, t, b, j, h[j]);
 			continue;
 		}
 		C *x = l.gates(t, b);
 		if (CELL == GPU_CELL_LSTM) {
-			recur<T, 4>(l, h, j, 0, r);
+			recurrent_sums<T, 4>(l, h, j, 0, r);
 			if (lead)
 				lstm_unit(l, t, b, j, r);
 		} else if (CELL == GPU_CELL_RNN) {
-			recur<T, 1>(l, h, j, 0, r);
+			recurrent_sums<T, 1>(l, h, j, 0, r);
 			if (lead)
-				rnn_give(l, t, b, j,
+				store_state(l, t, b, j,
 					 l.act(0, l.clipped(x[j] + r[0] + l.bias(0, j) + l.bias(1, j))));
 		} else if (p.part == 0) {
-			recur<T, 2>(l, h, j, 0, r);
+			recurrent_sums<T, 2>(l, h, j, 0, r);
 			for (int k = 0; k < 2 && lead; k++)
 				x[k * n + j] = l.act(0, l.clipped(x[k * n + j] + r[k] + l.bias(0, k * n + j) +
 								  l.bias(1, k * n + j)));
 			if (lead)
 				l.held(p.at_rh)[b * n + j] = x[n + j] * h[j];
 		} else {
-			recur<T, 1>(l, p.linear_before_reset ? h : l.held(p.at_rh) + b * n, j, 2, r);
+			recurrent_sums<T, 1>(l, p.linear_before_reset ? h : l.held(p.at_rh) + b * n, j, 2, r);
 			if (!lead)
 				continue;
 			C g = x[2 * n + j], rb = l.bias(1, 2 * n + j), wb = l.bias(0, 2 * n + j);
 			g = p.linear_before_reset ? g + x[n + j] * (r[0] + rb) + wb : g + r[0] + wb + rb;
 			g = l.act(1, l.clipped(g));
-			rnn_give(l, t, b, j, (1 - x[j]) * g + x[j] * h[j]);
+			store_state(l, t, b, j, (1 - x[j]) * g + x[j] * h[j]);
 		}
 	}
 }
@@ -220,7 +222,7 @@ template <typename T> __device__ inline void rnn_end(const gpu_rnn &p)
 		int64_t j = i % p.hidden, b = i / p.hidden % p.batch;
 		Layer<T> l(p, (int)(i / p.hidden / p.batch));
 		int64_t at = l.state(b, j);
-		const bool empty = p.io.in[4] && ((const i32 *)p.io.in[4])[b] <= 0; // zeros then, as on the CPU
+		const bool empty = p.io.in[4] && ((const i32 *)p.io.in[4])[b] <= 0; // the outputs are then 0, as on the CPU
 		if (p.io.out[1])
 			((T *)p.io.out[1])[at] = down<T>(empty ? C(0) : l.held(p.at_h[p.now])[b * p.hidden + j]);
 		if (p.io.out[2])
@@ -228,18 +230,18 @@ template <typename T> __device__ inline void rnn_end(const gpu_rnn &p)
 	}
 }
 
-// ---- DynamicQuantizeLSTM: inputs and states go into products as codes of 8 bits ----------------
+// ---- DynamicQuantizeLSTM: inputs and states are quantized to 8 bits before they are multiplied --
 //
-// Codes and weights are signed here: what is unsigned has 128 taken from it, and so has its zero point. Sums are those
-// of the numbers as they are, put right by the sums of either side; they end as the exact ones would.
+// Codes and weights are signed here: from unsigned ones, and from their zero points, 128 is subtracted. The codes are
+// multiplied without their zero points; the sums of either side then correct the result, which is exact.
 
 enum { Q_UNITS = GPU_QLSTM_UNITS, Q_ROWS = GPU_QLSTM_ROWS, Q_WARPS = 8, Q_WORDS = 128, ONES = 0x01010101 };
 
 struct Range {
 	float scale;
-	int zero; // of codes from -128 to 127
+	int zero; // the zero point, among codes from -128 to 127
 };
-// What the blocks before found, `parts` pairs; the same for every thread.
+// The range of the `parts` pairs (least, greatest) that the blocks of an earlier launch left; all threads get it.
 __device__ inline Range range_of(const float *part, int64_t parts)
 {
 	float low = 0, high = 0;
@@ -261,8 +263,8 @@ __device__ inline int code_of(float x, Range r)
 	q = q >= 0 ? q : 0;
 	return (int)(q <= 255 ? q : 255) - 128;
 }
-// The block leaves the least and the greatest of its threads' numbers.
-__device__ inline void leave_range(float *part, float low, float high)
+// Stores the least and the greatest number of the block's threads.
+__device__ inline void store_range(float *part, float low, float high)
 {
 	low = block_all(low, Least());
 	high = block_all(high, Greatest());
@@ -272,7 +274,7 @@ __device__ inline void leave_range(float *part, float low, float high)
 	}
 }
 
-// W or R: bytes by rows of `wide` columns, with a scale and a zero point each or one for all.
+// The weights W or R: rows of `wide` bytes. Scale and zero point belong to a column, or one of each to all.
 struct Codes {
 	const u8 *w;
 	const float *scales;
@@ -315,7 +317,8 @@ __device__ inline int64_t longest(const gpu_rnn &p)
 	return most < p.seq ? most : p.seq;
 }
 
-// The range of the steps that any sequence has; beside it in y, directions and their states.
+// blockIdx.y = 0 finds the range of X over the steps that some sequence has; 1 and above the range of the initial state
+// of a direction.
 extern "C" __global__ void qlstm_range(const gpu_qlstm p)
 {
 	const gpu_rnn &n = p.rnn;
@@ -332,7 +335,7 @@ extern "C" __global__ void qlstm_range(const gpu_qlstm p)
 			low = fminf(low, v);
 			high = fmaxf(high, v);
 		}
-		leave_range(room<float>(n.io, p.at_x_part) + 2 * blockIdx.x, low, high);
+		store_range(workspace<float>(n.io, p.at_x_part) + 2 * blockIdx.x, low, high);
 		return;
 	}
 	const int64_t count = n.batch * n.hidden;
@@ -341,14 +344,14 @@ extern "C" __global__ void qlstm_range(const gpu_qlstm p)
 		low = fminf(low, h0[dir * count + i]);
 		high = fmaxf(high, h0[dir * count + i]);
 	}
-	leave_range(room<float>(n.io, p.at_part[0]) + 2 * (dir * p.parts + blockIdx.x), low, high);
+	store_range(workspace<float>(n.io, p.at_part[0]) + 2 * (dir * p.parts + blockIdx.x), low, high);
 }
 
-// Rows of X as codes, four a word, zeros at their end.
+// Quantizes the rows of X to codes, four in a word. Zeros fill up the last word.
 extern "C" __global__ void qlstm_codes(const gpu_qlstm p)
 {
 	const gpu_rnn &n = p.rnn;
-	const Range r = range_of(room<float>(n.io, p.at_x_part), p.x_parts);
+	const Range r = range_of(workspace<float>(n.io, p.at_x_part), p.x_parts);
 	const int64_t words = (n.input + 3) / 4;
 	EACH(i, n.seq * n.batch * words)
 	{
@@ -358,21 +361,21 @@ extern "C" __global__ void qlstm_codes(const gpu_qlstm p)
 			const int64_t k = i % words * 4 + e;
 			v |= k < n.input ? (u32)(code_of(x[k], r) & 0xff) << 8 * e : 0;
 		}
-		room<u32>(n.io, p.at_codes)[i] = v;
+		workspace<u32>(n.io, p.at_codes)[i] = v;
 	}
 }
 
-// A tile of 64 rows (step and sequence) by 64 gates; z: direction.
+// X W^T of codes in tiles of 64 rows (step and sequence) by 64 gates. blockIdx.z is the direction.
 extern "C" __global__ void qlstm_inputs(const gpu_qlstm p)
 {
 	enum { TILE = 64, DEEP = 8 };
 	__shared__ int a[TILE][DEEP + 1], w[TILE][DEEP + 1];
 	const gpu_rnn &n = p.rnn;
-	const Range range = range_of(room<float>(n.io, p.at_x_part), p.x_parts);
+	const Range range = range_of(workspace<float>(n.io, p.at_x_part), p.x_parts);
 	const Codes c(p, false, blockIdx.z);
 	const int64_t rows = n.seq * n.batch, words = (n.input + 3) / 4, col0 = blockIdx.y * (int64_t)TILE;
-	const int *x = room<int>(n.io, p.at_codes), tx = threadIdx.x % 16, ty = threadIdx.x / 16;
-	float *y = room<float>(n.io, n.at_xg) + blockIdx.z * rows * c.wide;
+	const int *x = workspace<int>(n.io, p.at_codes), tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+	float *y = workspace<float>(n.io, n.at_xg) + blockIdx.z * rows * c.wide;
 	for (int64_t row0 = blockIdx.x * (int64_t)TILE; row0 < rows; row0 += gridDim.x * (int64_t)TILE) {
 		int sum[4][4] = {}, left[4] = {}, right[4] = {};
 		for (int64_t k0 = 0; k0 < words; k0 += DEEP) {
@@ -417,8 +420,8 @@ extern "C" __global__ void qlstm_inputs(const gpu_qlstm p)
 	}
 }
 
-// Four rows of four bytes as four columns.
-__device__ inline void turn_bytes(const u32 *r, int *c)
+// Transposes 4 x 4 bytes.
+__device__ inline void transpose_bytes(const u32 *r, int *c)
 {
 	const u32 a = __byte_perm(r[0], r[1], 0x5140), b = __byte_perm(r[2], r[3], 0x5140);
 	const u32 d = __byte_perm(r[0], r[1], 0x7362), e = __byte_perm(r[2], r[3], 0x7362);
@@ -428,7 +431,7 @@ __device__ inline void turn_bytes(const u32 *r, int *c)
 	c[3] = (int)__byte_perm(d, e, 0x7632);
 }
 
-// Columns col..col + 3 of row k, of which `there` are.
+// Columns col to col + 3 of row k as one word; only the first `there` of them exist.
 __device__ inline u32 four_columns(const Codes &c, int64_t k, int64_t col, int there, bool words)
 {
 	if (words && there == 4)
@@ -440,7 +443,8 @@ __device__ inline u32 four_columns(const Codes &c, int64_t k, int64_t col, int t
 	return v;
 }
 
-// Sums of a tile of units for Q_ROWS sequences from b0 on: part[warp][row][gate, unit], zero points taken off.
+// part[warp][row][gate, unit] = each warp's share of the products of R with the states of Q_ROWS sequences from b0 on,
+// for Q_UNITS units from j0 on, with the zero points already subtracted.
 __device__ inline void qlstm_sums(const gpu_qlstm &p, const Codes &c, const float *h, Range range, int64_t j0, int64_t b0,
 				  int (*part)[Q_ROWS][4 * Q_UNITS])
 {
@@ -470,7 +474,7 @@ __device__ inline void qlstm_sums(const gpu_qlstm &p, const Codes &c, const floa
 #pragma unroll
 			for (int e = 0; e < 4; e++)
 				row[e] = k + e < n ? four_columns(c, k + e, col, there, whole) : 0;
-			turn_bytes(row, column);
+			transpose_bytes(row, column);
 #pragma unroll
 			for (int b = 0; b < Q_ROWS; b++) {
 				const int v = code[b][w];
@@ -491,7 +495,8 @@ __device__ inline void qlstm_sums(const gpu_qlstm &p, const Codes &c, const floa
 	}
 }
 
-// A step: a block makes Q_UNITS units of Q_ROWS sequences; y: of which sequences, z: direction.
+// One time step: a block computes Q_UNITS units of Q_ROWS sequences. blockIdx.y is the group of sequences, blockIdx.z
+// the direction.
 extern "C" __global__ void qlstm_step(const gpu_qlstm p)
 {
 	__shared__ int part[Q_WARPS][Q_ROWS][4 * Q_UNITS];
@@ -499,7 +504,7 @@ extern "C" __global__ void qlstm_step(const gpu_qlstm p)
 	const Layer<f32> l(r, blockIdx.z);
 	const Codes c(p, true, blockIdx.z);
 	const float *h = l.held(r.at_h[r.now]);
-	const Range range = range_of(room<float>(r.io, p.at_part[r.now]) + 2 * blockIdx.z * p.parts, p.parts);
+	const Range range = range_of(workspace<float>(r.io, p.at_part[r.now]) + 2 * blockIdx.z * p.parts, p.parts);
 	const int64_t n = r.hidden, j = blockIdx.x * (int64_t)Q_UNITS + threadIdx.x % Q_UNITS;
 	for (int64_t tile = blockIdx.y; tile * Q_ROWS < r.batch; tile += gridDim.y) {
 		const int64_t b = tile * Q_ROWS + threadIdx.x / Q_UNITS;
@@ -516,12 +521,12 @@ extern "C" __global__ void qlstm_step(const gpu_qlstm p)
 				g[k] = (float)s * (range.scale * c.scale(k * n + j));
 			}
 			if (t < 0)
-				rnn_give(l, t, b, j, h[b * n + j]);
+				store_state(l, t, b, j, h[b * n + j]);
 			else
 				lstm_unit(l, t, b, j, g);
 			state = l.held(r.at_h[!r.now])[b * n + j];
 		}
-		leave_range(room<float>(r.io, p.at_part[!r.now]) +
+		store_range(workspace<float>(r.io, p.at_part[!r.now]) +
 				    2 * (blockIdx.z * p.parts + tile * gridDim.x + blockIdx.x),
 			    fminf(0, state), fmaxf(0, state));
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work along dimensions: reductions, softmax, normalisation, running sums, quantisation.
+// Kernels that work along dimensions: reductions, softmax, normalization, running sums, quantization.
 #include "common.cuh"
 
-// What sums are kept in.
+// The type that sums of a type are computed in.
 template <typename T> struct Sum { typedef int64_t type; };
 template <> struct Sum<f32> { typedef float type; };
 template <> struct Sum<f16> { typedef float type; };
@@ -23,7 +23,7 @@ struct Min {
 	template <typename C> __device__ C operator()(C a, C b) const { return a != a || a < b ? a : b; }
 };
 
-// The least or greatest of an element's type: what a reduction of nothing gives.
+// The least or greatest number of an element type: the result of a reduction over no elements.
 template <typename T, typename C> __device__ inline C bound(bool greatest)
 {
 	const int bits = 8 * (int)sizeof(T);
@@ -50,7 +50,7 @@ template <typename C> __device__ inline C finished(int op, C v, int64_t m)
 	return op == R_LOGSUM ? (C)log((double)v) : v;
 }
 
-// One block an output.
+// A block computes one output.
 template <typename T> __device__ inline void reduce(const gpu_reduce_job &p)
 {
 	typedef typename Sum<T>::type C;
@@ -92,7 +92,7 @@ template <typename T> __device__ inline void reduce(const gpu_reduce_job &p)
 	}
 }
 
-// Where the greatest or least is; one warp an output.
+// The position of the greatest or least element; a warp computes one output.
 template <typename T> __device__ inline void arg(const gpu_reduce_job &p)
 {
 	const bool least = p.op == R_ARGMIN || p.op == R_ARGMIN_LAST, last = p.op >= R_ARGMAX_LAST;
@@ -155,7 +155,7 @@ template <typename T> __device__ inline void softmax(const gpu_line &p)
 	}
 }
 
-// Running sums (op 0) and products; one thread a line.
+// Running sums (op 0) or running products (op 1); a thread computes one line.
 template <typename T> __device__ inline void cumulate(const gpu_line &p)
 {
 	typedef typename Wide<T>::type C;
@@ -218,7 +218,7 @@ template <typename T> __device__ inline void norm(const gpu_norm &p)
 
 // ---- rows that fit the registers: read once, written once --------------------------------------
 
-// Over the threads of a row: a warp, or the whole block.
+// Combines v over the threads that share a row: a warp, or the whole block.
 template <typename F> __device__ inline float row_all(float v, F f, bool warp)
 {
 	for (int o = 16; o; o >>= 1)
@@ -226,7 +226,7 @@ template <typename F> __device__ inline float row_all(float v, F f, bool warp)
 	if (warp)
 		return v;
 	__shared__ float part[32];
-	__syncthreads(); // who reads the last one's
+	__syncthreads(); // `part` may still be read for the previous call
 	if (threadIdx.x % 32 == 0)
 		part[threadIdx.x / 32] = v;
 	__syncthreads();
@@ -238,8 +238,8 @@ template <typename F> __device__ inline float row_all(float v, F f, bool warp)
 
 enum { FAST_ELEMENTS = 32 };
 
-// v += V numbers
-template <typename T, int V> __device__ inline void fetch_on(const T *x, float *v)
+// v += the V elements at x
+template <typename T, int V> __device__ inline void fetch_add(const T *x, float *v)
 {
 	float more[V];
 	fetch<T, V>(x, more);
@@ -247,7 +247,7 @@ template <typename T, int V> __device__ inline void fetch_on(const T *x, float *
 		v[e] += more[e];
 }
 
-// CH: pieces a thread at most
+// A thread holds up to CH pieces of V elements of its row.
 template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_norm &p)
 {
 	const bool warp = p.row_threads == 32;
@@ -257,7 +257,7 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 	if (r >= p.rows)
 		return;
 	int64_t at = r * p.n;
-	if (CH == 1 && lane * V < n) { // asked for with the rest
+	if (CH == 1 && lane * V < n) { // load them together with x, so that the loads overlap
 		if (p.scale)
 			fetch<T, V>((const T *)p.scale + lane * V, by);
 		if (p.bias)
@@ -270,9 +270,9 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 			break;
 		fetch<T, V>((const T *)p.x + at + i, v[c]);
 		if (p.add)
-			fetch_on<T, V>((const T *)p.add + at + i, v[c]);
+			fetch_add<T, V>((const T *)p.add + at + i, v[c]);
 		if (p.add2)
-			fetch_on<T, V>((const T *)p.add2 + i, v[c]);
+			fetch_add<T, V>((const T *)p.add2 + i, v[c]);
 		if (p.sum)
 			store<T, V>((T *)p.sum + at + i, v[c]);
 		for (int e = 0; e < V; e++)
@@ -311,7 +311,7 @@ template <typename T, int V, int CH> __device__ inline void norm_row(const gpu_n
 		((float *)p.inv)[r] = inv;
 }
 
-// op 0 softmax, 1 its logarithm
+// op: GPU_SOFTMAX or GPU_LOG_SOFTMAX.
 template <typename T, int V> __device__ inline void softmax_row(const gpu_line &p)
 {
 	const int CH = FAST_ELEMENTS / (V < 4 ? 4 : V);
@@ -383,7 +383,7 @@ template <typename Q> __device__ inline void quantize(const gpu_quantize &p)
 		int64_t k = scale_at(p, i);
 		float x = p.from == T_F32 ? ((const f32 *)p.x)[i] : p.from == T_F16 ? up(((const f16 *)p.x)[i]) : up(((const bf16 *)p.x)[i]);
 		float s = p.from == T_F32 ? ((const f32 *)p.scale)[k] : p.from == T_F16 ? up(((const f16 *)p.scale)[k]) : up(((const bf16 *)p.scale)[k]);
-		float q = x / s; // of the type of the scale
+		float q = x / s; // rounded to the type of the scale, in the next line
 		q = p.from == T_F32 ? q : p.from == T_F16 ? up(down<f16>(q)) : up(down<bf16>(q));
 		float v = rintf(q) + (p.zero ? (float)((const Q *)p.zero)[k] : 0.0f);
 		((Q *)p.y)[i] = (Q)(v < lo ? lo : v > hi ? hi : v);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors looked at between their elements: GridSample, AffineGrid, RoiAlign, MaxRoiPool; and Col2Im.
+// GridSample, AffineGrid, RoiAlign, MaxRoiPool and Col2Im; and pools and convolutions of any rank and type.
 #include "any.cuh"
 
 // ---- GridSample --------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ template <typename C> __device__ inline void cubic(C r, C *w)
 	w[3] = ((a * (2 - r) - 5 * a) * (2 - r) + 8 * a) * (2 - r) - 4 * a;
 }
 
-// The elements and weights of one axis for coordinate g in -1..1; returns how many. mode: GPU_GRID_...
+// Finds the elements of one axis that coordinate g (-1 to 1) reads, and their weights; returns how many.
 template <typename C>
 __device__ inline int grid_axis(const gpu_grid_job &p, int64_t size, C g, int64_t *index, C *weight)
 {
@@ -48,13 +48,13 @@ __device__ inline int grid_axis(const gpu_grid_job &p, int64_t size, C g, int64_
 	const int n = p.mode == GPU_GRID_NEAREST ? 1 : p.mode == GPU_GRID_LINEAR ? 2 : 4;
 	if (p.mode == GPU_GRID_NEAREST)
 		x = rint(x);
-	if (n < 4 && (x < low || x > high)) { // cubic: each of its elements for itself
+	if (n < 4 && (x < low || x > high)) { // for cubic, pixel() pads each of the four elements
 		if (p.padding == GPU_GRID_BORDER)
 			x = x < 0 ? C(0) : x > (C)(size - 1) ? (C)(size - 1) : x;
 		else if (p.padding == GPU_GRID_REFLECTION)
 			x = reflect(x, low, high);
 	}
-	if (!(x > C(-1e9))) // a NaN lies outside too
+	if (!(x > C(-1e9))) // a NaN lies outside, too
 		x = C(-1e9);
 	x = x < C(1e9) ? x : C(1e9);
 	int64_t first = (int64_t)floor(x);
@@ -80,7 +80,7 @@ template <typename C> __device__ inline void grid_place(const gpu_grid_job &p)
 		int64_t index[3][4] = {{0}}, image = i / outputs;
 		C weight[3][4] = {{1}, {1}, {1}};
 		int n[3] = {1, 1, 1};
-		for (int d = 0; d < p.rank; d++) { // the last axis' coordinate comes first
+		for (int d = 0; d < p.rank; d++) { // the coordinate of the last axis comes first
 			int a = 3 - p.rank + d;
 			n[a] = grid_axis<C>(p, p.in[a], (C)in_real(p.io, 1, i * p.rank + p.rank - 1 - d), index[a],
 					    weight[a]);
@@ -112,7 +112,7 @@ __device__ inline double grid_at(int64_t i, int64_t n, bool align)
 	return (2 * (double)i + 1) / (double)n - 1;
 }
 
-// out: the spatial dims, right-aligned; one thread a coordinate.
+// p.out holds the spatial dims, right-aligned. A thread computes one coordinate.
 extern "C" __global__ void affine_grid(const gpu_grid_job p)
 {
 	EACH(i, p.n)
@@ -143,7 +143,7 @@ extern "C" __global__ void max_roi_pool(const gpu_roi p)
 		int64_t px = i % p.pw, py = i / p.pw % p.ph, c = i / p.pw / p.ph % p.channels,
 			k = i / p.pw / p.ph / p.channels;
 		double at[4], image = in_real(p.io, 1, k * 5);
-		if (!(image >= 0 && image < (double)p.batch)) { // -0.5 is none, as on the CPU
+		if (!(image >= 0 && image < (double)p.batch)) { // -0.5 is no valid index of an image, as on the CPU
 			fault(p.io);
 			continue;
 		}
@@ -166,7 +166,7 @@ extern "C" __global__ void max_roi_pool(const gpu_roi p)
 	}
 }
 
-// One axis of a sample: the two cells and their weights; false outside the map.
+// The two cells that a sample reads along one axis, and their weights; false if the sample lies outside the map.
 template <typename C> __device__ inline bool align_axis(C at, int64_t size, int64_t *cell, C *w)
 {
 	if (!(at >= -1 && at <= (C)size))
@@ -235,7 +235,7 @@ extern "C" __global__ void roi_align_f64(const gpu_roi p)
 
 // ---- Col2Im ------------------------------------------------------------------------------------
 
-// Each pixel takes from the taps that touch it, in their order.
+// Each pixel of the image sums the columns' elements that touch it, in their order.
 extern "C" __global__ void col2im(const gpu_col2im p)
 {
 	const int t = p.io.ot[0];
@@ -276,7 +276,7 @@ extern "C" __global__ void col2im(const gpu_col2im p)
 	}
 }
 
-// Where each element came from; the output is zero before.
+// Writes each element to the position that Indices says. The output has been filled with zeros before.
 extern "C" __global__ void max_unpool(const gpu_unpool p)
 {
 	EACH(i, p.n)
@@ -295,7 +295,7 @@ extern "C" __global__ void max_unpool(const gpu_unpool p)
 	}
 }
 
-// One block a plane: the p-th root of the sum of p-th powers.
+// A block computes one plane: the p-th root of the sum of p-th powers.
 extern "C" __global__ void global_lp(const gpu_channels p)
 {
 	for (int64_t o = blockIdx.x; o < p.n; o += gridDim.x) {
@@ -310,7 +310,7 @@ extern "C" __global__ void global_lp(const gpu_channels p)
 
 // ---- windows over any number of dims -----------------------------------------------------------
 
-// Offset in the image that element k of the window at output o sees, or -1.
+// Offset in the image of the element that window element k reads for output o; -1 if it is padding.
 __device__ inline int64_t window_at(const gpu_window_any &p, int64_t o, int64_t k)
 {
 	int64_t at = 0, step = 1;
@@ -326,7 +326,7 @@ __device__ inline int64_t window_at(const gpu_window_any &p, int64_t o, int64_t 
 	return at;
 }
 
-// The same place, counted with the first dim the fastest.
+// The same position counted column-major: the first dim varies fastest.
 __device__ inline int64_t column_major(const gpu_window_any &p, int64_t at)
 {
 	int64_t place[WINDOW_DIMS], out = 0;
@@ -380,7 +380,7 @@ extern "C" __global__ void pool_any(const gpu_window_any p)
 	}
 }
 
-// x, weights, bias and what is added before the activation.
+// Inputs: x, weights, bias, and a residual that is added before the activation.
 extern "C" __global__ void conv_any(const gpu_window_any p)
 {
 	EACH(i, p.n)
@@ -400,7 +400,7 @@ extern "C" __global__ void conv_any(const gpu_window_any p)
 	}
 }
 
-// Each output gathers what would be put there: `in` is x's image, `out` the output's.
+// A transposed convolution: each output gathers the products that reach it. `in` has the dims of x, `out` those of y.
 extern "C" __global__ void deconv_any(const gpu_window_any p)
 {
 	EACH(i, p.n)

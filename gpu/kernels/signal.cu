@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms, term by term in double precision; windows; mel weights.
+// Fourier transforms, summed term by term in double precision; window functions; mel weights.
 #include "any.cuh"
 
-// Element k of a transform's line.
+// Element k of a line to be transformed. With p.mirror the second half is the conjugate of the first.
 __device__ inline void sample(const gpu_signal &p, int64_t line, int64_t k, double *re, double *im)
 {
 	bool flip = p.mirror && k > p.length / 2;
@@ -19,7 +19,7 @@ __device__ inline void sample(const gpu_signal &p, int64_t line, int64_t k, doub
 		*im = 0;
 }
 
-// One warp an output.
+// A warp computes one output.
 extern "C" __global__ void dft(const gpu_signal p)
 {
 	const int lane = threadIdx.x % 32;
@@ -48,7 +48,8 @@ extern "C" __global__ void dft(const gpu_signal p)
 	}
 }
 
-// Batches of `frames` frames of `length` samples, `made` frequencies each; the window may be shorter.
+// Transforms `frames` frames of `length` samples in each batch into `made` frequencies; the window may be shorter than
+// a frame.
 extern "C" __global__ void stft(const gpu_signal p)
 {
 	const int lane = threadIdx.x % 32;
@@ -79,7 +80,7 @@ extern "C" __global__ void stft(const gpu_signal p)
 	}
 }
 
-// p.p[0] - p.p[1] cos(2 pi k / n) + p.p[2] cos(4 pi k / n)
+// Element k of the window: p.p[0] - p.p[1] cos(2 pi k / n) + p.p[2] cos(4 pi k / n).
 extern "C" __global__ void signal_window(const gpu_signal p)
 {
 	const double n = (double)(p.periodic ? p.n : p.n - 1);
@@ -100,7 +101,7 @@ __device__ inline double mel_of(const gpu_io &o, int k)
 	return o.it[k] == T_F64 ? 2595 * log10(1 + f / 700) : (double)(2595 * log10f(1 + (float)f / 700));
 }
 
-// One thread an element: rows of `made` bins.
+// A thread computes one element; rows have `made` bins.
 extern "C" __global__ void mel_weights(const gpu_signal p)
 {
 	const int64_t length = in_int(p.io, 1, 0);

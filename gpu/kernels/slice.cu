@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences turned round, what Dropout drops, powers of another type.
+// ReverseSequence, Dropout, powers with an exponent of another type, gated activations, TfIdfVectorizer.
 #include "any.cuh"
 #include "tfidf.h"
 
-// Positions along batch and time, in either order, of `run` elements each; in[1]: lengths.
+// Reverses the first in[1][b] positions of each sequence b. A position has `run` elements; time_first says whether time
+// or batch is the first dimension.
 extern "C" __global__ void reverse_sequence(const gpu_reverse p)
 {
 	const int64_t time = p.time_first ? p.d0 : p.d1;
@@ -48,14 +49,14 @@ __device__ inline i64 whole_power(i64 a, i64 b)
 	return (i64)r;
 }
 
-// A power whose last digits are off to the whole number that it is.
+// Rounds a power to the integer that it should be, if only its last digits differ from it.
 __device__ inline double whole_near(double v)
 {
 	double w = rint(v);
 	return fabs(v - w) <= 1e-15 * fabs(w) ? w : v;
 }
 
-// Base and exponent of two types; the result has the base's.
+// Pow with a base and an exponent of two types; the result has the type of the base.
 extern "C" __global__ void power_any(const gpu_binary_any p)
 {
 	const int t = p.io.it[0];
@@ -68,7 +69,7 @@ extern "C" __global__ void power_any(const gpu_binary_any p)
 			if (is_float(t))
 				out_put(p.io, 0, i, v);
 			else
-				any_put_int(t, p.io.out[0], i, cut(whole_near(v)));
+				any_put_int(t, p.io.out[0], i, to_integer(whole_near(v)));
 		} else {
 			any_put_int(t, p.io.out[0], i, whole_power(in_int(p.io, 0, at[0]), in_int(p.io, 1, at[1])));
 		}
@@ -86,7 +87,7 @@ extern "C" __global__ void swiglu(const gpu_binary_any p)
 	}
 }
 
-// Rows of 2 d.dim[0] elements to rows of d.dim[0]; in[1]: the bias of a whole row.
+// Turns rows of 2 d.dim[0] elements into rows of d.dim[0]; in[1] is the bias of a whole input row.
 extern "C" __global__ void split_gelu(const gpu_binary_any p)
 {
 	const int64_t half = p.d.dim[0];
@@ -108,7 +109,7 @@ extern "C" __global__ void image_scale(const gpu_image_scale p)
 	}
 }
 
-// How often an n-gram is in a row, its elements up to `skips` apart; single elements skip nothing.
+// Counts an n-gram in a row, with up to `skips` elements skipped between its elements. Single elements skip nothing.
 __device__ inline int64_t count_grams(const gpu_tfidf &p, int64_t row, const gpu_gram &g)
 {
 	int64_t n = g.n, steps = n > 1 ? p.skips + 1 : 1, count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TopK, Unique, NonZero, Compress: what is sorted, and what is kept in order.
+// TopK and Unique, which sort; NonZero and Compress, which keep some elements in their order.
 #include "order.cuh"
 
 extern "C" __global__ void topk_keys(const gpu_topk p)
@@ -14,8 +14,8 @@ extern "C" __global__ void topk_keys(const gpu_topk p)
 				     (line / p.inner * s.n + k) * p.inner + line % p.inner);
 			key = p.largest ? ~key : key;
 		}
-		room<u64>(p.io, s.at_key)[i] = key;
-		room<u32>(p.io, s.at_index)[i] = k < s.n ? (u32)k : 0xffffffffu;
+		workspace<u64>(p.io, s.at_key)[i] = key;
+		workspace<u32>(p.io, s.at_index)[i] = k < s.n ? (u32)k : 0xffffffffu;
 	}
 }
 extern "C" __global__ void topk_tiles(const gpu_topk p) { sort_tiles(p.io, p.sort); }
@@ -27,7 +27,7 @@ extern "C" __global__ void topk_take(const gpu_topk p)
 	{
 		int64_t line = i / p.k, k = i % p.k, o = line / p.inner, r = line % p.inner;
 		int64_t to = (o * p.k + k) * p.inner + r;
-		u32 from = room<u32>(p.io, s.at_index)[line * s.padded + k];
+		u32 from = workspace<u32>(p.io, s.at_index)[line * s.padded + k];
 		if (p.io.out[0])
 			any_copy(p.size, p.io.out[0], to, p.io.in[0], (o * s.n + from) * p.inner + r);
 		if (p.io.out[1])
@@ -35,51 +35,52 @@ extern "C" __global__ void topk_take(const gpu_topk p)
 	}
 }
 
-// ---- what is kept ------------------------------------------------------------------------------
+// ---- keeping flagged slices in order ------------------------------------------------------------------------------
 
 extern "C" __global__ void flag_non_zero(const gpu_slices p)
 {
 	EACH(i, p.sort.n)
-	room<u32>(p.io, p.at_flag)[i] = is_float(p.io.it[0]) ? in_real(p.io, 0, i) != 0 : in_int(p.io, 0, i) != 0;
+	workspace<u32>(p.io, p.at_flag)[i] = is_float(p.io.it[0]) ? in_real(p.io, 0, i) != 0 : in_int(p.io, 0, i) != 0;
 }
 extern "C" __global__ void flag_chosen(const gpu_slices p)
 {
-	EACH(i, p.sort.n) room<u32>(p.io, p.at_flag)[i] = i < p.given && ((const u8 *)p.io.in[1])[i] != 0;
+	EACH(i, p.sort.n) workspace<u32>(p.io, p.at_flag)[i] = i < p.given && ((const u8 *)p.io.in[1])[i] != 0;
 }
 
-// Flags counted by chunks; the chunks' counts become running ones; each flag's place follows.
+// Three launches find the place of each flagged slice: count the flags of each chunk, turn the counts into running
+// sums, then number the flags within each chunk.
 extern "C" __global__ void flags_count(const gpu_slices p)
 {
-	const u32 *flag = room<u32>(p.io, p.at_flag);
+	const u32 *flag = workspace<u32>(p.io, p.at_flag);
 	for (int64_t c = blockIdx.x; c * GPU_CHUNK < p.sort.n; c += gridDim.x) {
 		int64_t sum = 0, all;
 		for (int64_t i = c * GPU_CHUNK + threadIdx.x; i < (c + 1) * GPU_CHUNK && i < p.sort.n; i += blockDim.x)
 			sum += flag[i];
-		running(sum, &all);
+		running_sum(sum, &all);
 		if (threadIdx.x == 0)
-			room<int64_t>(p.io, p.at_sums)[c] = all;
+			workspace<int64_t>(p.io, p.at_sums)[c] = all;
 	}
 }
 extern "C" __global__ void flags_sum(const gpu_slices p)
 {
-	int64_t *sums = room<int64_t>(p.io, p.at_sums), chunks = (p.sort.n + GPU_CHUNK - 1) / GPU_CHUNK, total = 0;
+	int64_t *sums = workspace<int64_t>(p.io, p.at_sums), chunks = (p.sort.n + GPU_CHUNK - 1) / GPU_CHUNK, total = 0;
 	for (int64_t c = 0; c < chunks; c += blockDim.x) {
-		int64_t k = c + threadIdx.x, v = k < chunks ? sums[k] : 0, all, before = running(v, &all);
+		int64_t k = c + threadIdx.x, v = k < chunks ? sums[k] : 0, all, before = running_sum(v, &all);
 		if (k < chunks)
 			sums[k] = total + before;
 		total += all;
 	}
 	if (threadIdx.x == 0)
-		*room<int64_t>(p.io, p.at_total) = total;
+		*workspace<int64_t>(p.io, p.at_total) = total;
 }
 extern "C" __global__ void flags_place(const gpu_slices p)
 {
-	const u32 *flag = room<u32>(p.io, p.at_flag);
-	int64_t *place = room<int64_t>(p.io, p.at_place);
+	const u32 *flag = workspace<u32>(p.io, p.at_flag);
+	int64_t *place = workspace<int64_t>(p.io, p.at_place);
 	for (int64_t c = blockIdx.x; c * GPU_CHUNK < p.sort.n; c += gridDim.x) {
-		int64_t total = room<int64_t>(p.io, p.at_sums)[c];
+		int64_t total = workspace<int64_t>(p.io, p.at_sums)[c];
 		for (int64_t b = c * GPU_CHUNK; b < (c + 1) * GPU_CHUNK && b < p.sort.n; b += blockDim.x) {
-			int64_t i = b + threadIdx.x, all, v = i < p.sort.n ? flag[i] : 0, before = running(v, &all);
+			int64_t i = b + threadIdx.x, all, v = i < p.sort.n ? flag[i] : 0, before = running_sum(v, &all);
 			if (i < p.sort.n)
 				place[i] = total + before;
 			total += all;
@@ -91,9 +92,9 @@ extern "C" __global__ void non_zero_write(const gpu_slices p)
 {
 	EACH(i, p.sort.n)
 	{
-		if (!room<u32>(p.io, p.at_flag)[i])
+		if (!workspace<u32>(p.io, p.at_flag)[i])
 			continue;
-		int64_t k = room<int64_t>(p.io, p.at_place)[i], rest = i;
+		int64_t k = workspace<int64_t>(p.io, p.at_place)[i], rest = i;
 		for (int r = p.rank - 1; r >= 0; r--) {
 			((i64 *)p.io.out[0])[r * p.kept + k] = rest % p.dim[r];
 			rest /= p.dim[r];
@@ -106,9 +107,9 @@ extern "C" __global__ void compress_write(const gpu_slices p)
 	EACH(i, p.outer * p.sort.n * p.inner)
 	{
 		int64_t r = i % p.inner, k = i / p.inner % p.sort.n, o = i / p.inner / p.sort.n;
-		if (room<u32>(p.io, p.at_flag)[k])
+		if (workspace<u32>(p.io, p.at_flag)[k])
 			any_copy(p.size, p.io.out[0],
-				 (o * p.kept + room<int64_t>(p.io, p.at_place)[k]) * p.inner + r, p.io.in[0], i);
+				 (o * p.kept + workspace<int64_t>(p.io, p.at_place)[k]) * p.inner + r, p.io.in[0], i);
 	}
 }
 
@@ -118,10 +119,10 @@ extern "C" __global__ void unique_keys(const gpu_slices p)
 {
 	EACH(i, p.sort.padded)
 	{
-		room<u64>(p.io, p.sort.at_key)[i] = i < p.sort.n && p.by_key ? key_of(p.io.it[0], p.io.in[0], i)
+		workspace<u64>(p.io, p.sort.at_key)[i] = i < p.sort.n && p.by_key ? key_of(p.io.it[0], p.io.in[0], i)
 						    : i < p.sort.n	     ? 0
 									     : UINT64_MAX;
-		room<u32>(p.io, p.sort.at_index)[i] = i < p.sort.n ? (u32)i : 0xffffffffu;
+		workspace<u32>(p.io, p.sort.at_index)[i] = i < p.sort.n ? (u32)i : 0xffffffffu;
 	}
 }
 
@@ -139,10 +140,10 @@ __device__ inline int compare_slices(const gpu_slices &p, int64_t a, int64_t b)
 
 extern "C" __global__ void unique_tiles(const gpu_slices p) { sort_tiles(p.io, p.sort); }
 extern "C" __global__ void unique_step(const gpu_slices p) { sort_step(p.io, p.sort); }
-// A step of the merge where slices are compared element by element.
+// A step of the bitonic merge in which slices are compared element by element.
 extern "C" __global__ void unique_slice_step(const gpu_slices p)
 {
-	u32 *x = room<u32>(p.io, p.sort.at_index);
+	u32 *x = workspace<u32>(p.io, p.sort.at_index);
 	EACH(t, p.sort.padded / 2)
 	{
 		int64_t a = t / p.sort.step * 2 * p.sort.step + t % p.sort.step, b = a + p.sort.step;
@@ -159,42 +160,42 @@ extern "C" __global__ void unique_slice_step(const gpu_slices p)
 
 extern "C" __global__ void unique_heads(const gpu_slices p)
 {
-	const u32 *x = room<u32>(p.io, p.sort.at_index);
-	const u64 *key = room<u64>(p.io, p.sort.at_key);
+	const u32 *x = workspace<u32>(p.io, p.sort.at_index);
+	const u64 *key = workspace<u64>(p.io, p.sort.at_key);
 	EACH(i, p.sort.n)
-	room<u32>(p.io, p.at_flag)[i] =
+	workspace<u32>(p.io, p.at_flag)[i] =
 		!i || (p.by_key ? key[i] != key[i - 1] : compare_slices(p, x[i - 1], x[i]) != 0);
 }
 
-// Groups of the sorted list: where each begins, and of which group an element is.
+// Finds where each group of equal slices begins in the sorted list, and the group of each slice.
 extern "C" __global__ void unique_groups(const gpu_slices p)
 {
-	const u32 *x = room<u32>(p.io, p.sort.at_index), *flag = room<u32>(p.io, p.at_flag);
-	const int64_t total = *room<int64_t>(p.io, p.at_total);
+	const u32 *x = workspace<u32>(p.io, p.sort.at_index), *flag = workspace<u32>(p.io, p.at_flag);
+	const int64_t total = *workspace<int64_t>(p.io, p.at_total);
 	EACH(i, p.sort.n)
 	{
-		int64_t g = room<int64_t>(p.io, p.at_place)[i] - !flag[i];
-		room<int64_t>(p.io, p.at_group)[x[i]] = g;
+		int64_t g = workspace<int64_t>(p.io, p.at_place)[i] - !flag[i];
+		workspace<int64_t>(p.io, p.at_group)[x[i]] = g;
 		if (flag[i]) {
-			room<int64_t>(p.io, p.at_first)[g] = x[i];
-			room<int64_t>(p.io, p.at_size)[g] = i;
+			workspace<int64_t>(p.io, p.at_first)[g] = x[i];
+			workspace<int64_t>(p.io, p.at_size)[g] = i;
 		}
 		if (i == p.sort.n - 1)
-			room<int64_t>(p.io, p.at_size)[total] = p.sort.n;
+			workspace<int64_t>(p.io, p.at_size)[total] = p.sort.n;
 	}
 }
 
-// Flags of elements that come first in their group: in their order, unsorted groups are numbered.
+// Flags the first slice of each group. If Unique does not sort, groups are numbered in the order of these flags.
 extern "C" __global__ void unique_firsts(const gpu_slices p)
 {
 	EACH(i, p.sort.n)
-	room<u32>(p.io, p.at_flag)[i] = room<int64_t>(p.io, p.at_first)[room<int64_t>(p.io, p.at_group)[i]] == i;
+	workspace<u32>(p.io, p.at_flag)[i] = workspace<int64_t>(p.io, p.at_first)[workspace<int64_t>(p.io, p.at_group)[i]] == i;
 }
 
 extern "C" __global__ void unique_write(const gpu_slices p)
 {
-	const int64_t *first = room<int64_t>(p.io, p.at_first), *size = room<int64_t>(p.io, p.at_size),
-		      *group = room<int64_t>(p.io, p.at_group), *place = room<int64_t>(p.io, p.at_place);
+	const int64_t *first = workspace<int64_t>(p.io, p.at_first), *size = workspace<int64_t>(p.io, p.at_size),
+		      *group = workspace<int64_t>(p.io, p.at_group), *place = workspace<int64_t>(p.io, p.at_place);
 	EACH(i, p.sort.n)
 	{
 		int64_t g = group[i], to = p.sorted ? g : place[first[g]];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_KERNELS_TFIDF_H
 #define GPU_KERNELS_TFIDF_H
-/* TfIdfVectorizer of integers. Read by C and by CUDA. */
+/* Parameters of TfIdfVectorizer for integers. Read by C and by CUDA. */
 #include "jobs.h"
 
-/* n-grams by the column that they count for: column c has grams [first[c], first[c + 1]). */
+/* n-grams, sorted by the output column that they count for: column c has grams first[c] to first[c + 1] - 1. */
 struct gpu_gram {
-	int64_t from; /* its elements in the pool */
+	int64_t from; /* where its n elements begin in the pool */
 	int32_t n;
 	float weight;
 };

@@ -93,7 +93,7 @@ static struct dn *open_library(void)
 	return dn;
 }
 
-/* Every activation can be said, and something takes it in every type. */
+/* cuDNN has every activation that is fused, and an engine for it in every type. */
 static void every_activation_has_an_engine(void)
 {
 	static const enum dtype types[] = {DT_F16, DT_BF16, DT_F32};
@@ -101,6 +101,8 @@ static void every_activation_has_an_engine(void)
 
 	for (int t = 0; dn && t < 3; t++) {
 		for (int act = 0; act < ACT_COUNT; act++) {
+			if (act && !activations[act].text) /* never fused */
+				continue;
 			struct conv_case c = usual(types[t], act, act % 2);
 			struct counts fused = ask(dn, &c, CONV_FUSED, DN_NOT_DETERMINISTIC);
 			struct counts bias = ask(dn, &c, CONV_BIAS, DN_NOT_DETERMINISTIC);
