@@ -76,8 +76,8 @@ __device__ inline void pack_runs(const gpu_pack &p)
 	}
 }
 
-// Gathers such windows from planes as y[n][p][q][c][r], runs of a window's row: the order in which ONNX's weights
-// already are.
+// Gathers windows that do not overlap from planes (channels first) as y[n][p][q][c][r], runs of a window's row. That is
+// the order in which ONNX stores weights, which then need no packing.
 template <typename T> __device__ inline void pack_planes(const gpu_pack &p)
 {
 	EACH(i, p.n)
