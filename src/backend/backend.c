@@ -98,7 +98,7 @@ enum {
 struct kernel_index {
 	const struct backend *backend;
 	struct arena arena;
-	uint32_t *first; /* by op id; kernels of id k are list[first[k]] to list[first[k + 1] - 1] */
+	uint32_t *first; /* indexed by op id; kernels of id k are list[first[k]] to list[first[k + 1] - 1] */
 	const struct kernel **list;
 };
 static struct kernel_index indexes[MAX_BACKENDS];

@@ -59,7 +59,7 @@ struct body {
 struct site {
 	const struct graph *graph;
 	const struct node *node;
-	const struct vinfo *info; /* by value id: types, concrete shapes, known values, layouts */
+	const struct vinfo *info; /* indexed by value id: types, concrete shapes, known values, layouts */
 	struct device *device;
 	const struct run_config *config;
 	struct store *store;

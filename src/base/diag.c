@@ -173,7 +173,7 @@ static void print_where(const struct finding *f, FILE *s)
 {
 	if (f->model && (!f->message || strncmp(f->message, f->model, strlen(f->model)) != 0))
 		fprintf(s, "%s: ", f->model);
-	/* The rows of a finding about an output name its node already. */
+	/* A finding about an output with rows tells the node in its rows, so only the output is printed here. */
 	if (f->slot && f->nrows && strncmp(f->slot, "output '", 8) == 0)
 		fprintf(s, "%s: ", f->slot);
 	else if (f->node && f->op)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the well-formed character at s, of which n > 0 bytes can be read; 0: s begins with none. */
+/* Number of bytes of the character at s; 0 if s does not begin with a well-formed character. n > 0: how many bytes of s can be read. */
 size_t utf8_length(const unsigned char *s, size_t n);
 
 /*

@@ -15,7 +15,7 @@ struct value_hashes {
 	const struct runtime *rt;
 	const struct graph *g;
 	struct diag *d;
-	uint64_t *hash; /* by value id */
+	uint64_t *hash; /* indexed by value id */
 	int err;
 };
 

@@ -20,9 +20,9 @@ struct trace {
 	struct check_context *c;
 	const struct runtime *rt;
 	const struct graph *g;
-	struct value_stats *stats; /* by value id */
-	uint64_t *hash;		   /* by value id */
-	bool *seen;		   /* by value id */
+	struct value_stats *stats; /* indexed by value id */
+	uint64_t *hash;		   /* indexed by value id */
+	bool *seen;		   /* indexed by value id */
 	const struct step *body;   /* first step inside a body that makes NaN */
 	int err;
 };
@@ -485,7 +485,7 @@ static const struct node *find_independent_node(struct trace *a, struct trace *b
 	return NULL;
 }
 
-/* blind: number of outputs that do not depend on the input; looked: of outputs compared. */
+/* blind: number of outputs that do not depend on the input; looked: number of outputs compared. */
 static int report_independent(struct check_context *c, struct numbers *x, struct trace *other,
 			      uint32_t blind, uint32_t looked)
 {

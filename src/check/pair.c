@@ -34,9 +34,9 @@ struct runner {
 	struct pair_side *side;
 	const struct runtime *rt;
 	const struct graph *g;
-	uint32_t *position; /* by node id: its position in the order */
-	uint32_t *other;    /* by value id: the other side's value of this name, or NO_VALUE */
-	uint32_t next;	    /* the nodes before this position have run */
+	uint32_t *position; /* indexed by node id: its position in the order */
+	uint32_t *other; /* indexed by value id: the other side's value of this name, or NO_VALUE */
+	uint32_t next;	 /* the nodes before this position have run */
 	bool done;
 	int err;
 };
@@ -52,7 +52,7 @@ struct pair_work {
 	bool threaded, closing;
 	struct runner ref, got;
 	uint32_t wanted; /* position up to which the reference must run */
-	/* by value id of `got` */
+	/* indexed by value id of `got` */
 	struct ref_value **refs;
 	uint32_t *last; /* position of the value's last use */
 	bool *exact;	/* the tested session's value equals the reference's to the bit */

@@ -36,7 +36,7 @@ struct pair {
 	struct pair_node *nodes; /* the nodes that could be compared, in the order of the run */
 	size_t n;
 	size_t steps;		  /* steps that the tested session ran */
-	struct distance *outputs; /* by position among the model's outputs */
+	struct distance *outputs; /* indexed by position among the model's outputs */
 	uint32_t noutputs;
 	struct value_stats *ref_stats, *got_stats; /* of the outputs, by position */
 	size_t held,

@@ -109,7 +109,7 @@ const char *pair_sides_text(const struct check_context *c)
 
 double pair_sides_limit(const struct check_context *c, const struct pair *p)
 {
-	/* by enum precision: fp32, tf32, fp16, bf16, auto */
+	/* indexed by enum precision: fp32, tf32, fp16, bf16, auto */
 	static const double least[] = {0, 5e-3, 1e-2, 5e-2, 1e-2};
 	double limit = c->options->rtol;
 

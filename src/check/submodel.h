@@ -27,7 +27,7 @@ struct extractor {
 struct submodel {
 	const char *dir, *model, *data; /* paths: the folder, the model, the folder of its inputs */
 	uint32_t nnodes, nin, nout;
-	const struct tensor **in; /* by position; they belong to the extractor */
+	const struct tensor **in; /* indexed by position; they belong to the extractor */
 	const char **out;	  /* names, by position */
 	struct arena arena;
 };

@@ -580,7 +580,7 @@ static int plan_file(struct input_set *s, struct input *in, struct diag *d)
 	return 0;
 }
 
-/* Bind the dimensions that are still free to 1, with a warning; with --strict that is an error. */
+/* Binds to 1 the dimensions that are still free, with a warning; with --strict a free dimension is an error. */
 static int bind_free_dims_to_one(struct input_set *s, struct input *in, struct diag *d)
 {
 	if (in->shape.rank < 0)
@@ -631,8 +631,8 @@ static bool states_shape(const struct input *in)
 }
 
 /*
- * Plan files that state their shape (pass 0), other files (pass 1), random values (pass 2). rc: result of the steps
- * before. After an error files are still checked, so that each is reported, but no random values are planned.
+ * Plans the inputs in three passes: files that state their shape, other files, random values. rc: result of the earlier
+ * steps. After an error files are still checked, so that each fault is reported, but no random values are planned.
  */
 static int plan_all(struct input_set *s, int rc, struct diag *d)
 {

@@ -146,7 +146,7 @@ struct input_set {
 	const struct tensor **tensors;
 	const char **names;
 	uint32_t n;
-	struct bound *symbol; /* by the symbol's number in the model */
+	struct bound *symbol; /* indexed by the symbol's number in the model */
 	struct opened *opened;
 };
 

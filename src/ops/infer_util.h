@@ -53,7 +53,7 @@ int64_t conv_dim(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, i
 	{                                                                                          \
 		.name = (name_), .since = (since_), .types = (types_)                              \
 	}
-/* An attribute whose text is one of choices_ ("a|b|c"); the int member of its name gets the number of the choice. */
+/* An attribute whose text is one of choices_ ("a|b|c"). The int member with the attribute's name is set to the number of the choice. */
 #define FIELD_ENUM(type_, member, def_, choices_, help_)                                           \
 	{                                                                                          \
 		.name = #member, .type = F_ENUM, .off = offsetof(type_, member), .def = (def_),    \

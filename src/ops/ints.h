@@ -31,7 +31,7 @@ void infer_pass_ints(struct infer *c);
 void infer_give_ints(struct infer *c, uint32_t i, const struct int_list *l);
 /* Product of dims from..to-1: a size, a symbol if all other dims are 1, or DIM_UNKNOWN. */
 int64_t dim_product(const struct shape *s, int from, int to);
-/* a * b and a + b of dims (sizes or symbols); DIM_UNKNOWN if that is no size, with *over set on overflow. */
+/* a * b and a + b of two dims, each a size or a symbol. DIM_UNKNOWN if the result is neither; on overflow *over is set as well. */
 int64_t dim_mul(int64_t a, int64_t b, bool *over);
 int64_t dim_add(int64_t a, int64_t b, bool *over);
 

@@ -220,7 +220,7 @@ static const char *read_term(const char **text, struct term *t)
 }
 
 struct labels {
-	int8_t of[128];	 /* by letter; -1 */
+	int8_t of[128];	 /* indexed by letter; -1 */
 	int count, dots; /* dots: dims of the longest ellipsis, which have the labels 0..dots-1 */
 };
 

@@ -137,7 +137,7 @@ int op_selfcheck(struct diag *d);
 struct infer {
 	const struct graph *graph;
 	const struct node *node;
-	struct vinfo *info;  /* by value id */
+	struct vinfo *info;  /* indexed by value id */
 	struct arena *arena; /* for values that become known, which live as long as its owner */
 	struct diag *diag;
 	bool concrete;

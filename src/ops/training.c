@@ -13,9 +13,9 @@
 struct tape {
 	struct edit *e;
 	uint32_t nvalues, nnodes; /* number of values and nodes before derivative nodes were added */
-	uint32_t *grad;		  /* by value id: id of the derivative of y by it, or NO_VALUE */
-	uint32_t *uses; /* by node id: uses by nodes between xs and y that the walk has not handled yet */
-	bool *between; /* by node id: y depends on it, not only through xs */
+	uint32_t *grad; /* indexed by value id: id of the derivative of y by it, or NO_VALUE */
+	uint32_t *uses; /* for each node id: how many nodes between xs and y use it and have not been handled yet */
+	bool *between; /* for each node id: whether some path from the node to y does not pass through any of xs */
 	uint32_t *queue, head, tail;
 };
 

@@ -15,7 +15,7 @@ enum { FOLD_BYTES = 4 << 20, FOLD_GROWTH = 4 };
 struct folding {
 	struct optimizer *o;
 	struct graph *g;
-	struct temporary **of; /* by value id: the result that holds it; NULL: not made here */
+	struct temporary **of; /* indexed by value id: the result that holds it; NULL: not made here */
 	bool all;
 };
 

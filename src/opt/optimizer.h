@@ -26,7 +26,7 @@ struct optimizer {
 	struct arena scratch;
 	struct graph_info *graphs;
 	struct rule_set rules;
-	uint32_t *fired; /* by rule */
+	uint32_t *fired; /* indexed by rule */
 };
 
 struct graph_info *opt_info(struct optimizer *o, const struct graph *g);

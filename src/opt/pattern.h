@@ -51,7 +51,7 @@ struct pattern {
 	/* patterns only: the statement that defines each variable (NO_VAR: none), and which of its outputs it is */
 	int defined[MAX_NAMES];
 	uint32_t output[MAX_NAMES];
-	bool root[MAX_NAMES]; /* by statement: no other statement uses its outputs */
+	bool root[MAX_NAMES]; /* indexed by statement: no other statement uses its outputs */
 };
 
 /* The names of values, or of labels, in one rule. */
@@ -71,12 +71,12 @@ struct choice {
 struct match {
 	struct rewriter *w;
 	const struct parsed_rule *rule;
-	uint32_t value[MAX_NAMES]; /* by var */
+	uint32_t value[MAX_NAMES]; /* indexed by var */
 	bool bound[MAX_NAMES];
 	struct node *label[MAX_NAMES];
 	struct node *matched[MAX_MATCHED];
 	bool open[MAX_MATCHED], root[MAX_MATCHED];
-	struct node *of[MAX_MATCHED]; /* by statement: the node that it matched */
+	struct node *of[MAX_MATCHED]; /* indexed by statement: the node that it matched */
 	uint32_t nmatched;
 	struct choice choice[MAX_CHOICES];
 	uint32_t nchoices, at;

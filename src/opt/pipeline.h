@@ -28,11 +28,11 @@ struct opt_report {
 		bool ran;	/* false: it does not run at this level of optimization */
 		int changes;	/* number of changes */
 		uint32_t nodes; /* nodes of the model after the pass, bodies included */
-	} done[OPT_PASSES];	/* by pass */
+	} done[OPT_PASSES];	/* indexed by pass */
 	uint32_t nodes;		/* before the first */
 	uint32_t nrules;
 	const char **rule; /* names, in order */
-	uint32_t *fired;   /* by rule */
+	uint32_t *fired;   /* indexed by rule */
 	struct opt_note *first, *last;
 };
 

@@ -38,7 +38,7 @@ static const char *const pw_names[PW_COUNT] = {
 struct group {
 	struct optimizer *o;
 	struct graph *g;
-	const struct op *ops[NFORMS]; /* by form */
+	const struct op *ops[NFORMS]; /* indexed by form */
 	struct node *node[PW_MAX_CODE];
 	uint32_t n;
 	/* the program */
@@ -48,7 +48,7 @@ struct group {
 	int64_t nconsts;
 	uint32_t in[PW_MAX_IN];
 	uint32_t nin;
-	int64_t made[PW_MAX_CODE]; /* by node of the group: the number of the instruction that computes its output */
+	int64_t made[PW_MAX_CODE]; /* indexed by node of the group: the number of the instruction that computes its output */
 	bool full;
 	struct str expr;
 };

@@ -17,10 +17,10 @@ struct lowering {
 	struct optimizer *o;
 	struct graph *g;
 	enum dtype type;
-	uint32_t *small; /* by value id: the fp32 value converted to the smaller type; NO_VALUE: not made yet */
-	uint32_t *large; /* by value id: the lowered value converted back to fp32; NO_VALUE: not made yet */
-	bool *lowered;	/* by value id: was fp32 and has the smaller type now */
-	bool *captured; /* by value id: a body reads it */
+	uint32_t *small; /* indexed by value id: the fp32 value converted to the smaller type; NO_VALUE: not made yet */
+	uint32_t *large; /* indexed by value id: the lowered value converted back to fp32; NO_VALUE: not made yet */
+	bool *lowered;	/* indexed by value id: was fp32 and has the smaller type now */
+	bool *captured; /* indexed by value id: a body reads it */
 	uint32_t n; /* number of values before the pass: only these have entries in the arrays */
 	int changes;
 };

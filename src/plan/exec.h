@@ -17,16 +17,19 @@ struct binding {
 	struct segment *s;
 	const void *base[PLACES]; /* start of the slabs that the pointers below refer to */
 	bool resolved;		  /* the pointers below have been set */
-	struct tensor *tensors;	  /* by slot */
-	struct moving *moving;	  /* by slot */
-	struct call *calls;	  /* by step */
+	struct tensor *tensors;	  /* indexed by slot */
+	struct moving *moving;	  /* indexed by slot */
+	struct call *calls;	  /* indexed by step */
 	uint32_t *external;	  /* slots filled at the start of each run */
 	uint32_t nexternal;
-	struct movable *movable; /* of a body on the host: by output of the graph; otherwise NULL */
-	struct replay *replays;	 /* by range */
+	struct movable *movable; /* indexed by output of the graph; NULL unless the graph is a body that runs on the host */
+	struct replay *replays; /* indexed by range */
 };
 
-/* Gives the segment a binding to the slab of its position, which grows if it must. 0 or -code. */
+/*
+ * Binds the segment to the slab, the block of memory that all segments beginning at the same position of the graph share,
+ * and enlarges the slab if necessary. Returns 0 or -code.
+ */
 int segment_bind(struct instance *x, struct segment *s, struct diag *d);
 void binding_free(struct binding *b);
 /* Runs a bound segment: reads x->live, and puts the segment's results there. 0 or -code. */

@@ -18,12 +18,12 @@ struct lower {
 	struct instance *x;
 	struct segment *s;
 	const struct graph *g;
-	struct vinfo *info; /* by value id */
-	uint32_t *slot_of;  /* by value id: the slot in which the value was made, or NO_VALUE */
-	uint32_t *last_use; /* by value id: last position that reads it; UINT32_MAX for graph outputs */
-	uint32_t *slot_last; /* by slot: last position that reads its bytes, through views as well */
-	bool *inside;	     /* by value id: made by a step of this segment */
-	uint32_t at;	     /* position in the order of the node that is being lowered */
+	struct vinfo *info; /* indexed by value id */
+	uint32_t *slot_of; /* indexed by value id: the slot in which the value was made, or NO_VALUE */
+	uint32_t *last_use; /* indexed by value id: last position that reads it; UINT32_MAX for graph outputs */
+	uint32_t *slot_last; /* indexed by slot: last position that reads its bytes, through views as well */
+	bool *inside;	/* indexed by value id: made by a step of this segment */
+	uint32_t at;	/* position in the order of the node that is being lowered */
 	bool finishing; /* after the last node: values copied to the host now are for the caller */
 	struct diag *diag;
 };

@@ -116,11 +116,11 @@ struct instance {
 	const struct graph *graph;
 	struct runtime *rt;
 	struct arena arena;
-	struct node_state **states; /* by node id */
-	struct body ***bodies;	    /* by node id, then sub index; NULL until needed */
-	struct segment **segments;  /* by first position: cached plans, newest first */
-	struct slab *slabs;	    /* by first position */
-	const struct tensor **live; /* by value id: the value's tensor in the current run */
+	struct node_state **states; /* indexed by node id */
+	struct body ***bodies;	    /* indexed by node id, then sub index; NULL until needed */
+	struct segment **segments;  /* indexed by first position: cached plans, newest first */
+	struct slab *slabs;	    /* indexed by first position */
+	const struct tensor **live; /* indexed by value id: the value's tensor in the current run */
 	struct placed *placed; /* of a body, by output: where this run must put it; data NULL: anywhere */
 	bool body; /* of a control-flow node: runs many times per run, so nothing in it may wait for the device */
 	bool inner; /* a body that a step on the device runs: its results stay where they are made */

@@ -37,7 +37,7 @@ struct row {
 	uint64_t ns, calls; /* of the current run */
 	uint64_t all_calls; /* of all runs that are kept */
 	bool seen;
-	double *time; /* by run */
+	double *time; /* indexed by run */
 	uint64_t tag; /* number of the row, from 1 */
 	struct launch *launch;
 	size_t nlaunches;
@@ -57,11 +57,11 @@ struct node_times {
 	struct arena arena;
 	struct row **row;
 	uint32_t nrows;
-	struct row *slot[ROW_CACHE_SIZE]; /* by step */
+	struct row *slot[ROW_CACHE_SIZE]; /* indexed by step */
 	struct frame stack[MAX_DEPTH];
 	int depth, too_deep;
 	size_t run, runs;
-	double *total;		     /* by run */
+	double *total;		     /* indexed by run */
 	struct device_times *device; /* NULL: everything runs on the host */
 	const char *timed_by, *timed_why;
 	struct node_event group; /* the step whose device work is being read; name NULL: none */

@@ -40,7 +40,7 @@ enum {
 static const double PATIENCE = 4;
 
 static const uint64_t REFERENCE_INTERVAL =
-	50000000; /* ns of runs between two measurements of the reference workloads */
+	50000000; /* least time in ns between two measurements of the reference workloads */
 static const uint64_t POLL_INTERVAL = 20000000; /* ns between two calls of the job's poll */
 
 static const uint64_t CLOCK_INTERVAL = 200000000; /* ns between two samples of the device's clocks */
@@ -65,7 +65,7 @@ struct bench {
 	struct diag *d;
 	struct arena scratch;
 	uint64_t start;
-	struct input_set **inputs; /* by point */
+	struct input_set **inputs; /* indexed by point */
 	size_t npoints, point;
 	struct lane lane[MAX_LANES];
 	size_t nlanes;
@@ -223,7 +223,7 @@ static void measure_lane(struct lane *l)
 			break;
 		assign_missed_waits(l, (double)(start - b->start) * 1e-9, missed);
 		bool undisturbed = gate_undisturbed((double)ns * 1e-9, delay);
-		if (b->waits) /* there is one lane then, so that no other thread counts */
+		if (b->waits) /* waits is set only if there is a single lane, so no other thread changes nundisturbed */
 			b->nundisturbed += undisturbed && calm >= GATE_SETTLE_TIME;
 		calm = undisturbed ? calm + (double)ns * 1e-9 : 0;
 		if (!samples_push(&l->delay, delay) || !samples_push(&l->time, (double)ns * 1e-9) ||

@@ -61,7 +61,7 @@ struct record_node {
 
 struct record_point {
 	const char *label;	    /* "batch=4"; "" without a sweep */
-	const double *size;	    /* by dimension of the sweep */
+	const double *size;	    /* indexed by dimension of the sweep */
 	double prepare, first;	    /* seconds of planning for a new shape, and of its first run */
 	const double *time, *start; /* of each run; start: seconds since the measurement began */
 	const double *delay; /* of each run: seconds that threads waited for a core during it; NULL: not known */

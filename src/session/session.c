@@ -24,7 +24,7 @@ struct session {
 	struct instance *instance;
 	struct session_times times;
 	const char *why;
-	int64_t *bound; /* by symbol: the size that the inputs of the current call give it, -1: none yet */
+	int64_t *bound; /* for each symbol: its size in the inputs of the current call, -1 if not known yet */
 	uint32_t nbound;
 	struct uploaded *uploaded;
 };
