@@ -8,7 +8,10 @@
 
 static bool has_gpu(const struct check_context *c)
 {
-	return c->session && session_runtime(c->session)->backend->contexts;
+	/* no backend is chosen before the device is opened */
+	const struct backend *b = c->session ? session_runtime(c->session)->backend : NULL;
+
+	return b && b->contexts;
 }
 
 static bool contexts_wanted(const struct check_context *c, const char **why)

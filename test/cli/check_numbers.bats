@@ -192,7 +192,7 @@ part_shows() { # N SPEC ID OPTION...
 	INFER_FAULT=fc run -2 --separate-stderr "$FAULTS_INFER" run "$net" --random x=0..1
 	INFER_FAULT=fc:zero@moon run -2 --separate-stderr "$FAULTS_INFER" run "$net" --random x=0..1
 	INFER_FAULT=nobody:zero run -0 --separate-stderr "$FAULTS_INFER" run "$net" --random x=0..1
-	[[ $stderr == *"no step of 'nobody' was planned"* ]]
+	[[ $stderr == *"no step belongs to node 'nobody'"* ]]
 }
 
 @test "--compare names the faulty node rather than the nodes after it, and the cut-down model reproduces the fault" {

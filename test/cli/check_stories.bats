@@ -73,7 +73,7 @@ faults() {
 	faults
 	run "$INFER" check "$S/kept/model.onnx" --shapes-sweep batch=2..3
 	[ "$status" -eq 0 ]
-	[[ $output == *"another run with batch=2 between two of the first shape"* ]]
+	[[ $output == *"a run with batch=2 between two runs of the first shape"* ]]
 	INFER_FAULT=second:stale run "$FAULTS_INFER" check "$S/kept/model.onnx" --shapes-sweep batch=2..3
 	[ "$status" -eq 5 ]
 	[[ $output == *"error[E-SHAPE-STATE]: node 'second' (Softmax)"*"output 'y'"* ]]
