@@ -71,7 +71,7 @@ unit() { # NAME SCRIPT: a program in the units' place
 }
 
 @test "run.sh distributes cases over devices and adds up the counts" {
-	python=$(command -v python3) && "$python" -c 'import onnx' 2>/dev/null || skip "no onnx for python3"
+	python=$(command -v python3) && "$python" -c 'import numpy, onnx.helper' 2>/dev/null || skip "no onnx for python3"
 	"$python" - "$CASES" <<-'END'
 		import os, sys, numpy as np, onnx
 		from onnx import helper as h, numpy_helper as nh, TensorProto as T
