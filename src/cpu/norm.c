@@ -159,8 +159,8 @@ static int batch_norm_reshape(struct site *s, struct step *step, struct diag *d)
 
 	if (!((const struct batch_norm *)s->node->params)->training_mode)
 		allow_inplace(step, 0, 0);
-	return norm_workspace(s, step, d, 16 * c,
-			      0); /* per channel five doubles and three floats: 13 floats, rounded up */
+	/* five doubles and three floats per channel are 13 floats; 16 leaves some spare */
+	return norm_workspace(s, step, d, 16 * c, 0);
 }
 
 static void update_running_stats(const struct call *c, uint32_t out, uint32_t in, const double *now,
