@@ -728,7 +728,7 @@ struct svm {
 	float *k;    /* kernel value of each support vector */
 	float *pair; /* decision value of each pair of classes */
 	int64_t *votes;
-	/* scratch of estimate_probabilities: matrix Q, vector Qp and the class compute_probabilities */
+	/* scratch of estimate_probabilities: matrix Q, vector Qp and the class probabilities */
 	double *q, *qp, *est;
 };
 
@@ -762,11 +762,11 @@ static void compute_decisions(const struct svm *v, const float *x)
 }
 
 /*
- * Computes class compute_probabilities from the pairwise compute_probabilities r: the second method of Wu, Lin and
+ * Computes class probabilities from the pairwise probabilities r: the second method of Wu, Lin and
  * Weng ("Probability Estimates for Multi-class Classification by Pairwise Coupling"), solved by
  * fixed-point iteration.
  */
-static void couple(const struct svm *v, const double *r)
+static void estimate_probabilities(const struct svm *v, const double *r)
 {
 	int64_t n = v->classes;
 	double eps = 0.005 / (double)n, *q = v->q, *qp = v->qp, *p = v->est;
@@ -818,7 +818,7 @@ static void compute_probabilities(const struct svm *v, double *r)
 			r[j * n + i] = (double)(1 - s);
 		}
 	}
-	couple(v, r);
+	estimate_probabilities(v, r);
 }
 
 static int64_t most_votes(const struct svm *v)

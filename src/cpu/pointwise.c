@@ -27,7 +27,7 @@ enum op_kind {
 	OP_FILL,   /* fills the register with a constant */
 	OP_MAP,	   /* applies a unary function of simd.h */
 	OP_BIN,	   /* applies a binary function of simd.h */
-	OP_POW,	   /* raises register a to the power_block of register b */
+	OP_POW,	   /* raises register a to the power of register b */
 	OP_ROWS,   /* register a * input mul + input add; both inputs are constant along a row */
 };
 enum { NO_INPUT = 255 };
@@ -42,7 +42,7 @@ struct op_code {
 
 /* Strides of an operand along the output's dimensions, which are sorted in memory order. */
 struct operand_walk {
-	bool whole; /* has the output's shape and layout: element i meets output element i */
+	bool whole; /* lies in memory like the output: element i meets output element i */
 	int64_t step[MAX_RANK];
 };
 
@@ -361,7 +361,7 @@ static void compile_program(struct assign *s)
 
 /*
  * The layout in which the step runs: the first layout other than row-major that an input of the
- * full shape has. Row-major if there is none, or if the channels do not fill_block whole blocks.
+ * full shape has. Row-major if there is none, or if the channels do not fill whole blocks.
  */
 static enum layout choose_layout(const struct site *s)
 {
