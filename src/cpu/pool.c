@@ -233,7 +233,7 @@ static int unpool_run(const struct call *c)
 }
 
 /* These kernels read each plane as one contiguous run, so they need a row-major layout. */
-static bool accepts_row_major(const struct site *s, struct why *w)
+static bool row_major(const struct site *s, struct why *w)
 {
 	if (site_in(s, 0)->layout != LAYOUT_ROW)
 		return refuse(w, "channels that lie apart");
@@ -246,22 +246,21 @@ static bool accepts_row_major(const struct site *s, struct why *w)
 	}
 #define FAST (T_F32 | T_F16 | T_BF16)
 
-const struct kernel cpu_pool[] = {{"MaxPool", FAST, ONEDNN(pool)},
-				  {"AveragePool", FAST, ONEDNN(pool)},
-				  {"GlobalMaxPool", T_F32, 0, accepts_row_major, NULL, wide_reshape,
-				   global_max_run, NULL, NULL},
-				  {"GlobalAveragePool", T_F32, 0, accepts_row_major, NULL,
-				   wide_reshape, global_average_run, NULL, NULL},
-				  {"GlobalMaxPool", FAST, ONEDNN(pool)},
-				  {"GlobalAveragePool", FAST, ONEDNN(pool)},
-				  ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),
-				  ROW("AveragePool", T_FLOATS_BF, average_run),
-				  ROW("LpPool", T_FLOATS_BF, lp_run),
-				  ROW("GlobalMaxPool", T_FLOATS_BF, global_max_run),
-				  ROW("GlobalAveragePool", T_FLOATS_BF, global_average_run),
-				  ROW("GlobalLpPool", T_FLOATS_BF, global_lp_run),
-				  ROW("MaxUnpool", T_FLOATS_BF, unpool_run),
-				  ROW("MaxRoiPool", T_FLOATS_BF, max_roi_run),
-				  {"RoiAlign", T_FLOATS_BF, K_REFERENCE, NULL, NULL,
-				   roi_align_reshape, roi_align_run, NULL, NULL},
-				  {0}};
+const struct kernel cpu_pool[] = {
+	{"MaxPool", FAST, ONEDNN(pool)},
+	{"AveragePool", FAST, ONEDNN(pool)},
+	{"GlobalMaxPool", T_F32, 0, row_major, NULL, wide_reshape, global_max_run, NULL, NULL},
+	{"GlobalAveragePool", T_F32, 0, row_major, NULL, wide_reshape, global_average_run, NULL, NULL},
+	{"GlobalMaxPool", FAST, ONEDNN(pool)},
+	{"GlobalAveragePool", FAST, ONEDNN(pool)},
+	ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),
+	ROW("AveragePool", T_FLOATS_BF, average_run),
+	ROW("LpPool", T_FLOATS_BF, lp_run),
+	ROW("GlobalMaxPool", T_FLOATS_BF, global_max_run),
+	ROW("GlobalAveragePool", T_FLOATS_BF, global_average_run),
+	ROW("GlobalLpPool", T_FLOATS_BF, global_lp_run),
+	ROW("MaxUnpool", T_FLOATS_BF, unpool_run),
+	ROW("MaxRoiPool", T_FLOATS_BF, max_roi_run),
+	{"RoiAlign", T_FLOATS_BF, K_REFERENCE, NULL, NULL, roi_align_reshape, roi_align_run, NULL,
+	 NULL},
+	{0}};

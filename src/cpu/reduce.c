@@ -20,8 +20,8 @@ enum {
 	MAX_COLUMNS = 512, /* most outputs of one task if the last dimension is kept */
 	FLUSH_ROWS = 128, /* rows summed in fp32 before the sum is added to the double accumulator */
 	MAX_PARTS = 4096, /* most partial results that the workspace holds */
-	MAX_SPLIT = 64,
-	SMALL_ROW = 48, /* rows of at most this many elements are summed by a plain loop */
+	MAX_SPLIT = 64,	  /* most tasks after splitting the reduced range */
+	SMALL_ROW = 48,	  /* rows of at most this many elements are summed by a plain loop */
 };
 
 union acc {
@@ -241,7 +241,7 @@ static void f64_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-/* Adds element V of type T to accumulator ACC; unsigned arithmetic makes overflow wrap. */
+/* Reduces element V of type T into accumulator ACC; unsigned arithmetic makes overflow wrap. */
 #define INT_STEP(k, T, ACC, V)                                                                     \
 	((k) == A_SUM ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V))                                 \
 	 : (k) == A_ABS                                                                            \
@@ -436,7 +436,7 @@ static void keep_or_store(const struct plan *p, int64_t o, int64_t split, union 
 		store_result(p, o, a, max);
 }
 
-/* The range *from..*to-1 of `whole` steps that belongs to this split. */
+/* Cuts the range 0..whole-1 into p->splits parts; returns the part of `split` as *from..*to-1. */
 static void split_range(const struct plan *p, int64_t split, int64_t whole, int64_t *from, int64_t *to)
 {
 	*from = whole * split / p->splits;
@@ -457,8 +457,8 @@ static void reduce_runs(const struct plan *p, int64_t base, int64_t split, doubl
 		return;
 	}
 	split_range(p, split, runs, &from, &to);
-	if (p->nr == 2 &&
-	    p->t == DT_F32) { /* possibly many short runs: avoid the cost of the calls per run */
+	if (p->nr == 2 && p->t == DT_F32) {
+		/* the runs may be many and short, so avoid an indirect call for each */
 		double d = a->d;
 		const float *x = (const float *)p->x + base;
 		for (int64_t k = from; k < to; k++)
@@ -566,7 +566,7 @@ static void compute_output_block(const struct plan *p, int64_t task, int64_t spl
 }
 
 /*
- * Sums short dense fp32 rows, each in a chain of its own. The chains are independent, so the
+ * Reduces short dense fp32 rows, each in a chain of its own. The chains are independent, so the
  * processor works on several rows at once.
  */
 #define SMALL_ROWS(START, STEP)                                                                    \

@@ -2,7 +2,7 @@
 /*
  * The kernel of Reorder steps, which converts a tensor from any layout to any other. Both tensors
  * are viewed as [N, chunks, positions, channels of a chunk]; each layout is a set of strides over
- * these four dimensions, so that the conversion is one strided copy.
+ * these four dimensions, so that the conversion consists of strided copies.
  */
 #include "cpu/cpu.h"
 #include "cpu/math/move.h"
