@@ -33,7 +33,7 @@ static size_t gemm_elem_size(enum gemm_type t)
 
 struct batches {
 	enum gemm_type type;
-	struct gemm one; /* of batch 0 */
+	struct gemm one; /* the product of batch entry 0 */
 	struct matmul_shape s;
 	char *scratch;
 };

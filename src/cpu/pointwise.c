@@ -54,9 +54,9 @@ struct pointwise {
 	enum dtype dtype;
 	int ncode, nreg;
 	struct op_code code[2 * PW_MAX_CODE];
-	uint8_t direct[PW_MAX_CODE + PW_MAX_IN]; /* k + 1 if the register is the memory of input k */
+	uint8_t direct[PW_MAX_CODE + PW_MAX_IN]; /* k + 1: the register is input k itself; 0: it is scratch */
 	uint8_t out_reg[PW_MAX_OUT];
-	bool ends_out; /* the last instruction writes the only output directly to its memory */
+	bool ends_out; /* whether the last instruction writes directly to the only output */
 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -552,7 +552,8 @@ static void expand_input(const struct pointwise_job *j, int k, int64_t first, in
 		}
 		dst += run;
 		n -= run;
-		pos[last] = p->dim[last] - 1; /* every run but the last ends at the end of its row */
+		pos[last] = p->dim[last] -
+			    1; /* the run reached the end of its row, or no elements are left */
 		for (int64_t i = last; i >= 0 && ++pos[i] == p->dim[i]; i--)
 			pos[i] = 0;
 	}
@@ -589,7 +590,8 @@ static void run_rows(const struct pointwise_job *j, const struct op_code *o, int
 		if (o->add != NO_INPUT)
 			v[1] = o->minus ? -row_number(j, o->add, pos) : row_number(j, o->add, pos);
 		simd()->map[VF_AFFINE](x, y, run, v);
-		pos[last] = p->dim[last] - 1; /* every run but the last ends at the end of its row */
+		pos[last] = p->dim[last] -
+			    1; /* the run reached the end of its row, or no elements are left */
 		for (int64_t i = last; i >= 0 && ++pos[i] == p->dim[i]; i--)
 			pos[i] = 0;
 	}

@@ -241,7 +241,7 @@ static void f64_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-/* Reduces element V of type T into accumulator ACC; unsigned arithmetic makes overflow wrap. */
+/* Adds or multiplies element V into accumulator ACC; unsigned arithmetic makes overflow wrap. */
 #define INT_STEP(k, T, ACC, V)                                                                     \
 	((k) == A_SUM ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V))                                 \
 	 : (k) == A_ABS                                                                            \

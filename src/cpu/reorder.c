@@ -36,7 +36,7 @@ static int64_t channel_offset(const struct view *v, int64_t c)
 	return c / block * block * (block > 1 ? v->positions : 1) + c % block;
 }
 
-/* Strides of the four dimensions [N, chunks, positions, channels of a chunk]; see above. */
+/* Strides of the four dimensions [N, chunks, positions, channels of a chunk]. */
 static void view_strides(const struct view *v, int64_t chunk, int64_t *stride)
 {
 	int64_t block = block_channels(v->layout);
