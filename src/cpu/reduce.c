@@ -4,7 +4,7 @@
  * last dimension is reduced, each output sums over contiguous runs; if it is kept, whole rows are
  * added to rows of accumulators. If there are too few outputs to occupy all threads, the outermost
  * reduced dimension is split, and the partial results are combined in a fixed order, so that the
- * result does not depend on the number of threads.
+ * result does not depend on which thread finishes first.
  */
 #include "cpu/reduce.h"
 
@@ -701,7 +701,10 @@ static void divide_work(struct plan *p)
 		p->blocks = (p->inner + MAX_COLUMNS - 1) / MAX_COLUMNS;
 		tasks = product_of(p->kdim, p->nk) * p->blocks;
 	}
-	/* the number of splits depends on sizes only, so that every machine adds in the same order */
+	/*
+	 * The number of splits depends on sizes only, so that every machine that splits adds in the
+	 * same order. The number of threads only decides whether to split 16 tasks or more.
+	 */
 	if (p->outputs * p->count < 2 * GRAIN || tasks >= (want > 16 ? want : 16))
 		return;
 	int64_t splits = MAX_SPLIT / tasks;
