@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products for every type, over the blocked product of cpu/math/gemm.h: fp16 and bf16 in fp32, the
- * integers as unsigned ones, which wrap alike.
+ * MatMul, Gemm, Einsum, Det and Inverse for every element type. Matrix products use the blocked
+ * product of cpu/math/gemm.h: fp16 and bf16 are converted to fp32, and signed integers are
+ * multiplied as unsigned ones, because both wrap to the same bits.
  */
 #include "ops/matmul.h"
 
@@ -14,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-static enum gemm_type gemm_of(enum dtype t)
+static enum gemm_type gemm_type_of(enum dtype t)
 {
 	if (t == DT_F64)
 		return GEMM_F64;
@@ -23,7 +24,7 @@ static enum gemm_type gemm_of(enum dtype t)
 	return t == DT_I64 || t == DT_U64 ? GEMM_U64 : GEMM_F32;
 }
 
-static size_t gemm_elem(enum gemm_type t)
+static size_t gemm_elem_size(enum gemm_type t)
 {
 	return t == GEMM_F32 || t == GEMM_U32 ? 4 : 8;
 }
@@ -32,14 +33,14 @@ static size_t gemm_elem(enum gemm_type t)
 
 struct batches {
 	enum gemm_type type;
-	struct gemm one; /* of batch 0 */
+	struct gemm one; /* the product of batch entry 0 */
 	struct matmul_shape s;
 	char *scratch;
 };
 
-static void batch_at(const struct batches *b, int64_t i, struct gemm *g)
+static void gemm_of_batch(const struct batches *b, int64_t i, struct gemm *g)
 {
-	size_t size = gemm_elem(b->type);
+	size_t size = gemm_elem_size(b->type);
 	int64_t at = i, a_off = 0, b_off = 0;
 
 	*g = b->one;
@@ -60,12 +61,15 @@ static void run_batches(void *arg, int64_t begin, int64_t end, int thread)
 	struct gemm g;
 
 	for (int64_t i = begin; i < end; i++) {
-		batch_at(b, i, &g);
+		gemm_of_batch(b, i, &g);
 		gemm_one(b->type, &g, b->scratch + (size_t)thread * gemm_scratch_one(b->type));
 	}
 }
 
-/* Rows of a batched A that all meet one B are rows of one product. */
+/*
+ * When every batch entry multiplies the same B and the rows of A follow each other evenly, treats
+ * the batch as more rows of A: one large product is faster than many small ones.
+ */
 static void merge_rows(struct matmul_shape *s)
 {
 	while (s->nbatch && s->b_batch[s->nbatch - 1] == 0 &&
@@ -75,8 +79,8 @@ static void merge_rows(struct matmul_shape *s)
 	}
 }
 
-static void multiply(enum gemm_type t, const struct matmul_shape *shape, const void *a,
-		     const void *b, void *y, double alpha, void *scratch)
+static void multiply_batches(enum gemm_type t, const struct matmul_shape *shape, const void *a,
+			     const void *b, void *y, double alpha, void *scratch)
 {
 	struct batches j = {.type = t, .s = *shape, .scratch = scratch};
 	struct gemm g;
@@ -103,23 +107,23 @@ static void multiply(enum gemm_type t, const struct matmul_shape *shape, const v
 		return;
 	}
 	for (int64_t i = 0; i < n; i++) {
-		batch_at(&j, i, &g);
+		gemm_of_batch(&j, i, &g);
 		gemm_run(t, &g, scratch);
 	}
 }
 
 static int matmul_reshape(struct site *site, struct step *step, struct diag *d)
 {
-	enum gemm_type t = gemm_of((enum dtype)site_in(site, 0)->type.dtype);
+	enum gemm_type t = gemm_type_of((enum dtype)site_in(site, 0)->type.dtype);
 
 	(void)d;
 	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(t));
 	return 0;
 }
 
-static int matmul_of(const struct call *c, const struct fused_matmul *f)
+static int run_matmul(const struct call *c, const struct fused_matmul *f)
 {
-	enum gemm_type t = gemm_of(tensor_dtype(c->in[0]));
+	enum gemm_type t = gemm_type_of(tensor_dtype(c->in[0]));
 	struct scratch s = scratch_of(c);
 	struct matmul_shape shape;
 	void *scratch = scratch_take(&s, gemm_scratch(t));
@@ -129,29 +133,29 @@ static int matmul_of(const struct call *c, const struct fused_matmul *f)
 	if (!matmul_shape(&c->in[0]->shape, &c->in[1]->shape, f, &shape))
 		return call_fail(c, E_SHAPE, "matrices that fit", NULL);
 	if (tensor_count(c->out[0]) > 0)
-		multiply(t, &shape, a, b, y, f ? (double)f->alpha : 1, scratch);
+		multiply_batches(t, &shape, a, b, y, f ? (double)f->alpha : 1, scratch);
 	wide_done(c->out[0], y);
 	return 0;
 }
 
 static int matmul_run(const struct call *c)
 {
-	return matmul_of(c, NULL);
+	return run_matmul(c, NULL);
 }
 
 static int fused_matmul_run(const struct call *c)
 {
-	return matmul_of(c, call_params(c));
+	return run_matmul(c, call_params(c));
 }
 
 /* ---- Gemm ------------------------------------------------------------------------------------- */
 
 struct bias {
-	enum dtype type; /* as computed on: f32, f64 or the integer type */
+	enum dtype type; /* type of the computation: f32, f64 or the integer type */
 	const void *c;
 	void *y;
 	int64_t cols, row_step, col_step;
-	double alpha, beta; /* integers only: y = alpha * y + beta * c */
+	double alpha, beta; /* used for integers only: y = alpha * y + beta * c */
 };
 
 static void fill_bias(void *arg, int64_t begin, int64_t end, int thread)
@@ -170,7 +174,7 @@ static void fill_bias(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-static void integer_bias(const struct bias *b, int64_t rows)
+static void add_integer_bias(const struct bias *b, int64_t rows)
 {
 	bool whole = b->alpha == 1 && (!b->c || b->beta == 1);
 
@@ -187,7 +191,7 @@ static void integer_bias(const struct bias *b, int64_t rows)
 		}
 }
 
-static void bias_steps(const struct shape *s, struct bias *b)
+static void set_bias_strides(const struct shape *s, struct bias *b)
 {
 	int64_t rows = s->rank == 2 ? s->dim[0] : 1, cols = s->rank ? s->dim[s->rank - 1] : 1;
 
@@ -199,7 +203,7 @@ static int gemm_reference(const struct call *c)
 {
 	const struct gemm_params *p = call_params(c);
 	enum dtype type = tensor_dtype(c->in[0]);
-	enum gemm_type t = gemm_of(type);
+	enum gemm_type t = gemm_type_of(type);
 	struct scratch s = scratch_of(c);
 	const struct shape *a = &c->in[0]->shape, *b = &c->in[1]->shape;
 	const struct tensor *ct = c->step->nin > 2 && p->beta != 0 ? c->in[2] : NULL;
@@ -224,14 +228,14 @@ static int gemm_reference(const struct call *c)
 	g.b_col = p->transB ? g.k : 1;
 	g.c_row = g.n;
 	if (ct)
-		bias_steps(&ct->shape, &bias);
+		set_bias_strides(&ct->shape, &bias);
 	if (ct && floats) {
 		pool_for(g.m, 1 + 16384 / (g.n + 1), fill_bias, &bias);
 		g.beta = (double)p->beta;
 	}
 	gemm_run(t, &g, scratch);
 	if (!floats)
-		integer_bias(&bias, g.m);
+		add_integer_bias(&bias, g.m);
 	wide_done(c->out[0], y);
 	return 0;
 }
@@ -239,14 +243,15 @@ static int gemm_reference(const struct call *c)
 /* ---- Einsum ----------------------------------------------------------------------------------- */
 
 /*
- * Operands are contracted from left to right. Each turn brings both into the order batch, rows,
- * depth (columns for the right one), summing over labels that nobody needs any more, and multiplies them as
- * matrices; the result has the labels batch, rows, columns. One last turn brings it into the
- * order of the output. All is computed in f32, f64 or u64.
+ * Einsum contracts its operands from left to right. Each step brings the left operand into the
+ * order (batch, rows, depth) and the right one into (batch, depth, columns), sums over the labels
+ * that neither a later operand nor the output has, and multiplies the two as batched matrices. The
+ * result has the labels (batch, rows, columns). A last step brings the result into the order of
+ * the output. The computation runs in f32, f64 or u64.
  */
 struct operand {
 	const void *data;
-	int n; /* labels, each once, row-major unless stepped */
+	int n; /* number of distinct labels; a diagonal has its label only once */
 	int8_t label[EINSUM_LABELS];
 	int64_t step[EINSUM_LABELS];
 };
@@ -255,14 +260,14 @@ struct einsum_job {
 	struct einsum_plan plan;
 	enum gemm_type type;
 	int64_t size[EINSUM_LABELS];
-	size_t need; /* bytes of scratch; counted while at is NULL */
+	size_t need; /* bytes of scratch taken so far */
 	char *at, *gemm;
-	bool dry;
+	bool dry; /* only count the scratch that the run will need; compute nothing */
 };
 
-static void *einsum_take(struct einsum_job *j, int64_t count)
+static void *take_einsum_scratch(struct einsum_job *j, int64_t count)
 {
-	size_t bytes = scratch_size((size_t)(count > 0 ? count : 1) * gemm_elem(j->type));
+	size_t bytes = scratch_size((size_t)(count > 0 ? count : 1) * gemm_elem_size(j->type));
 	void *p = j->dry ? NULL : j->at + j->need;
 
 	j->need += bytes;
@@ -286,8 +291,9 @@ static int64_t step_of(const struct operand *o, int8_t l)
 }
 
 /*
- * y[0..n) += x at every place of the summed labels; x's elements are `xs` apart. Along the
- * innermost summed label the adding is done here, so that short rows of results cost little.
+ * Adds x to y[0..n) once for every index of the `nsum` summed labels; consecutive elements of x
+ * are `xs` apart. When the innermost summed label is dense in memory and rows are strided or short,
+ * the function sums along that label first, because adding short rows one by one is slow.
  */
 #define ADD_ALL(name, REAL, total)                                                                 \
 	static void name(const struct einsum_job *j, const REAL *x, int64_t xs,                    \
@@ -354,8 +360,8 @@ struct arrange {
 	void *to;
 };
 
-/* Pieces of rows along the last label that is kept. */
-static void arrange_part(void *arg, int64_t begin, int64_t end, int thread)
+/* Fills elements begin..end of the output, in pieces of rows along the last kept label. */
+static void arrange_elements(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct arrange *a = arg;
 	const struct einsum_job *j = a->j;
@@ -370,7 +376,7 @@ static void arrange_part(void *arg, int64_t begin, int64_t end, int thread)
 			off += at % j->size[a->keep[d]] * a->keep_step[d];
 			at /= j->size[a->keep[d]];
 		}
-		size_t size = gemm_elem(j->type);
+		size_t size = gemm_elem_size(j->type);
 		const void *x = (const char *)a->from->data + off * (int64_t)size;
 		void *y = (char *)a->to + i * (int64_t)size;
 		memset(y, 0, (size_t)n * size);
@@ -394,9 +400,9 @@ static int64_t label_count(const struct einsum_job *j, const int8_t *label, int 
 	return count;
 }
 
-/* Whether `from` already is dense in the order of `label`. */
-static bool in_order(const struct einsum_job *j, const struct operand *from, const int8_t *label,
-		     int n)
+/* Whether `from` has exactly these labels in this order and lies densely in memory. */
+static bool is_dense_in_order(const struct einsum_job *j, const struct operand *from,
+			      const int8_t *label, int n)
 {
 	int64_t step = 1;
 
@@ -410,9 +416,13 @@ static bool in_order(const struct einsum_job *j, const struct operand *from, con
 	return true;
 }
 
-/* from with exactly these labels, dense, summed over its others; as it is where it is so. */
-static struct operand arranged(struct einsum_job *j, const struct operand *from,
-			       const int8_t *label, int n, void *to)
+/*
+ * Returns `from` as a dense operand with exactly these labels, summed over its other labels. The
+ * data goes to `to`, or to scratch memory if `to` is NULL. If `to` is NULL and `from` already is
+ * such an operand, nothing is copied.
+ */
+static struct operand arrange_operand(struct einsum_job *j, const struct operand *from,
+				      const int8_t *label, int n, void *to)
 {
 	struct arrange a = {.j = j, .from = from, .nkeep = n, .to = to};
 	struct operand r = {.n = n};
@@ -425,7 +435,7 @@ static struct operand arranged(struct einsum_job *j, const struct operand *from,
 		step *= j->size[label[i]];
 	}
 	r.data = from->data;
-	if (!to && in_order(j, from, label, n))
+	if (!to && is_dense_in_order(j, from, label, n))
 		return r;
 	for (int i = 0; i < from->n; i++) {
 		bool kept = false;
@@ -437,17 +447,20 @@ static struct operand arranged(struct einsum_job *j, const struct operand *from,
 		}
 	}
 	if (!to)
-		a.to = einsum_take(j, count);
+		a.to = take_einsum_scratch(j, count);
 	r.data = a.to;
 	int64_t work = label_count(j, a.sum, a.nsum);
 	if (!j->dry)
-		pool_for(count, 1 + 16384 / (work > 0 ? work : 1), arrange_part, &a);
+		pool_for(count, 1 + 16384 / (work > 0 ? work : 1), arrange_elements, &a);
 	return r;
 }
 
-/* Whether the labels, in this order, are one dimension: *step apart (0: of no extent). */
-static bool one_step(const struct einsum_job *j, const struct operand *o, const int8_t *label,
-		     int n, int64_t *step)
+/*
+ * Whether the labels in this order can be walked as one dimension with a constant stride, which is
+ * returned in *step (0 if all of them have size 1).
+ */
+static bool has_one_stride(const struct einsum_job *j, const struct operand *o, const int8_t *label,
+			   int n, int64_t *step)
 {
 	int64_t want = -1;
 
@@ -465,8 +478,8 @@ static bool one_step(const struct einsum_job *j, const struct operand *o, const 
 	return true;
 }
 
-/* Whether an operand after k, or the output, has the label. */
-static bool needed(const struct einsum_job *j, int k, int8_t l)
+/* Whether the output or an operand after k has label l. */
+static bool label_needed_after(const struct einsum_job *j, int k, int8_t l)
 {
 	const struct einsum_plan *p = &j->plan;
 
@@ -480,7 +493,7 @@ static bool needed(const struct einsum_job *j, int k, int8_t l)
 	return false;
 }
 
-/* The labels of a product by what they do in it. */
+/* Labels of a matrix product, sorted by the matrix dimension that each belongs to. */
 struct product_labels {
 	int8_t batch[EINSUM_LABELS], rows[EINSUM_LABELS], depth[EINSUM_LABELS], cols[EINSUM_LABELS];
 	int nb, nm, nk, nn;
@@ -493,20 +506,20 @@ static struct product_labels product_labels(const struct einsum_job *j, const st
 
 	for (int i = 0; i < a->n; i++) {
 		int8_t l = a->label[i];
-		if (has_label(b, l) && needed(j, k, l))
+		if (has_label(b, l) && label_needed_after(j, k, l))
 			p.batch[p.nb++] = l;
 		else if (has_label(b, l))
 			p.depth[p.nk++] = l;
-		else if (needed(j, k, l))
+		else if (label_needed_after(j, k, l))
 			p.rows[p.nm++] = l;
 	}
 	for (int i = 0; i < b->n; i++)
-		if (!has_label(a, b->label[i]) && needed(j, k, b->label[i]))
+		if (!has_label(a, b->label[i]) && label_needed_after(j, k, b->label[i]))
 			p.cols[p.nn++] = b->label[i];
 	return p;
 }
 
-/* Three lists of labels, one after the other. */
+/* Concatenates three lists of labels; returns the number of labels. */
 static int join_labels(int8_t *to, const int8_t *a, int na, const int8_t *b, int nb,
 		       const int8_t *c, int nc)
 {
@@ -516,7 +529,7 @@ static int join_labels(int8_t *to, const int8_t *a, int na, const int8_t *b, int
 	return na + nb + nc;
 }
 
-/* A dense operand of these labels in this order. */
+/* Describes dense row-major data that has these labels in this order. */
 static struct operand dense_operand(const struct einsum_job *j, const int8_t *label, int n,
 				    const void *data)
 {
@@ -531,7 +544,7 @@ static struct operand dense_operand(const struct einsum_job *j, const int8_t *la
 	return r;
 }
 
-/* The product of a (all operands before k) and operand k. */
+/* Multiplies a, the product of all operands before k, by b, which is operand k. */
 static struct operand contract(struct einsum_job *j, const struct operand *a,
 			       const struct operand *b, int k)
 {
@@ -543,18 +556,21 @@ static struct operand contract(struct einsum_job *j, const struct operand *a,
 				 .n = label_count(j, p.cols, p.nn)};
 	int8_t order[3 * EINSUM_LABELS];
 
-	/* as it lies, where rows, columns and depth are each one step apart */
-	if (a->n != p.nb + p.nm + p.nk || !one_step(j, a, p.rows, p.nm, &s.a_row) ||
-	    !one_step(j, a, p.depth, p.nk, &s.a_col)) {
+	/*
+	 * An operand is multiplied in place if its rows, its columns and its depth each have one
+	 * stride; otherwise it is copied into a dense order first.
+	 */
+	if (a->n != p.nb + p.nm + p.nk || !has_one_stride(j, a, p.rows, p.nm, &s.a_row) ||
+	    !has_one_stride(j, a, p.depth, p.nk, &s.a_col)) {
 		int n = join_labels(order, p.batch, p.nb, p.rows, p.nm, p.depth, p.nk);
-		l = arranged(j, a, order, n, NULL);
+		l = arrange_operand(j, a, order, n, NULL);
 		s.a_row = s.k;
 		s.a_col = 1;
 	}
-	if (b->n != p.nb + p.nk + p.nn || !one_step(j, b, p.depth, p.nk, &s.b_row) ||
-	    !one_step(j, b, p.cols, p.nn, &s.b_col)) {
+	if (b->n != p.nb + p.nk + p.nn || !has_one_stride(j, b, p.depth, p.nk, &s.b_row) ||
+	    !has_one_stride(j, b, p.cols, p.nn, &s.b_col)) {
 		int n = join_labels(order, p.batch, p.nb, p.depth, p.nk, p.cols, p.nn);
-		m = arranged(j, b, order, n, NULL);
+		m = arrange_operand(j, b, order, n, NULL);
 		s.b_row = s.n;
 		s.b_col = 1;
 	}
@@ -565,13 +581,16 @@ static struct operand contract(struct einsum_job *j, const struct operand *a,
 	}
 	int n = join_labels(order, p.batch, p.nb, p.rows, p.nm, p.cols, p.nn);
 	int64_t count = label_count(j, order, n);
-	void *y = einsum_take(j, count);
+	void *y = take_einsum_scratch(j, count);
 	if (!j->dry && count > 0)
-		multiply(j->type, &s, l.data, m.data, y, 1, j->gemm);
+		multiply_batches(j->type, &s, l.data, m.data, y, 1, j->gemm);
 	return dense_operand(j, order, n, y);
 }
 
-/* An operand's labels with the steps of its dims; equal labels (a diagonal) add theirs up. */
+/*
+ * Labels of operand k with the strides of its dimensions. If a label occurs twice (a diagonal), its
+ * strides add up, so that one index moves along both dimensions.
+ */
 static struct operand operand_of(const struct einsum_job *j, int k, const struct shape *s,
 				 const void *data)
 {
@@ -590,7 +609,7 @@ static struct operand operand_of(const struct einsum_job *j, int k, const struct
 		o.step[at] += s->dim[i] == 1 ? 0 : step;
 		step *= s->dim[i];
 	}
-	for (int i = 0; i < o.n / 2; i++) { /* outermost first */
+	for (int i = 0; i < o.n / 2; i++) { /* reverse: the outermost label comes first */
 		int8_t l = o.label[i];
 		int64_t t = o.step[i];
 		o.label[i] = o.label[o.n - 1 - i];
@@ -601,13 +620,13 @@ static struct operand operand_of(const struct einsum_job *j, int k, const struct
 	return o;
 }
 
-/* Integers in u64; floats by wide_in. Returns the data of operand k as computed on. */
-static const void *einsum_data(struct einsum_job *j, const struct tensor *t, struct scratch *s)
+/* Returns the elements of t in the type of the computation: integers as u64, floats by wide_in. */
+static const void *convert_operand(struct einsum_job *j, const struct tensor *t, struct scratch *s)
 {
 	if (j->type != GEMM_U64)
 		return wide_in(s, t);
 	int64_t n = tensor_count(t);
-	uint64_t *to = einsum_take(j, n);
+	uint64_t *to = take_einsum_scratch(j, n);
 	for (int64_t i = 0; i < n; i++)
 		to[i] = (uint64_t)elem_i64(tensor_dtype(t), t->data, i);
 	return to;
@@ -632,9 +651,9 @@ static int einsum_setup(struct einsum_job *j, const char *equation, int n,
 	return 0;
 }
 
-/* All of it; while dry only sizes are counted. */
-static void einsum_all(struct einsum_job *j, const struct shape *const *shape,
-		       const void *const *data, void *y)
+/* Computes the whole equation into y; while j->dry is set, only counts the scratch memory. */
+static void contract_all(struct einsum_job *j, const struct shape *const *shape,
+			 const void *const *data, void *y)
 {
 	struct operand r = operand_of(j, 0, shape[0], data ? data[0] : NULL);
 
@@ -643,7 +662,7 @@ static void einsum_all(struct einsum_job *j, const struct shape *const *shape,
 		r = contract(j, &r, &b, k);
 	}
 	if (!j->dry)
-		arranged(j, &r, j->plan.out, j->plan.nout, y);
+		arrange_operand(j, &r, j->plan.out, j->plan.nout, y);
 }
 
 static int einsum_reshape(struct site *site, struct step *step, struct diag *d)
@@ -657,12 +676,12 @@ static int einsum_reshape(struct site *site, struct step *step, struct diag *d)
 	for (int k = 0; k < n && k < EINSUM_OPERANDS; k++)
 		shape[k] = &site_in(site, (uint32_t)k)->shape;
 	if (einsum_setup(&j, p->equation, n, shape, t, d))
-		return 0; /* the run says it */
+		return 0; /* einsum_run reports the bad equation */
 	for (int k = 0; j.type == GEMM_U64 && k < n; k++)
-		einsum_take(&j, shape_count(shape[k]));
+		take_einsum_scratch(&j, shape_count(shape[k]));
 	if (j.type == GEMM_U64)
-		einsum_take(&j, shape_count(&site_out(site, 0)->shape));
-	einsum_all(&j, shape, NULL, NULL);
+		take_einsum_scratch(&j, shape_count(&site_out(site, 0)->shape));
+	contract_all(&j, shape, NULL, NULL);
 	if (j.need > (size_t)1 << 46)
 		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = "Einsum");
 	step->workspace = wide_workspace(site) + j.need + scratch_size(gemm_scratch(j.type));
@@ -689,14 +708,14 @@ static int einsum_run(const struct call *c)
 	y = j.type == GEMM_U64 ? NULL : wide_out(&s, c->out[0]);
 	if (j.type != GEMM_U64)
 		for (int k = 0; k < n; k++)
-			data[k] = einsum_data(&j, c->in[k], &s);
+			data[k] = convert_operand(&j, c->in[k], &s);
 	j.at = s.at;
 	if (j.type == GEMM_U64) {
 		for (int k = 0; k < n; k++)
-			data[k] = einsum_data(&j, c->in[k], &s);
-		y = einsum_take(&j, count);
+			data[k] = convert_operand(&j, c->in[k], &s);
+		y = take_einsum_scratch(&j, count);
 	}
-	einsum_all(&j, shape, data, y);
+	contract_all(&j, shape, data, y);
 	if (j.type != GEMM_U64)
 		wide_done(c->out[0], y);
 	else
@@ -707,7 +726,7 @@ static int einsum_run(const struct call *c)
 
 /* ---- Det -------------------------------------------------------------------------------------- */
 
-/* By elimination with the largest pivot; a is overwritten. */
+/* Gaussian elimination with partial pivoting; overwrites a. */
 static double determinant(double *a, int64_t n)
 {
 	double det = 1;
@@ -758,7 +777,7 @@ struct det_job {
 	char *scratch;
 };
 
-static void det_part(void *arg, int64_t begin, int64_t end, int thread)
+static void compute_determinants(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct det_job *j = arg;
 	int64_t size = j->n * j->n;
@@ -778,13 +797,16 @@ static int det_run(const struct call *c)
 	struct det_job j = {tensor_dtype(c->in[0]), det_size(&c->in[0]->shape), c->in[0]->data,
 			    c->out[0]->data, c->workspace};
 
-	pool_for(tensor_count(c->out[0]), 1 + 16384 / (1 + j.n * j.n * j.n), det_part, &j);
+	pool_for(tensor_count(c->out[0]), 1 + 16384 / (1 + j.n * j.n * j.n), compute_determinants, &j);
 	return 0;
 }
 
-/* ---- Inverse: elimination of the matrix beside the unit matrix -------------------------------- */
+/* ---- Inverse ---------------------------------------------------------------------------------- */
 
-/* a [n, 2n]: the matrix and the unit matrix, which becomes its inverse; false: it has none. */
+/*
+ * Gauss-Jordan elimination. a has the shape [n, 2n]: the matrix, and right of it the unit matrix,
+ * which becomes the inverse. Returns false if the matrix is singular.
+ */
 static bool invert(double *a, int64_t n)
 {
 	for (int64_t k = 0; k < n; k++) {
@@ -818,7 +840,7 @@ static int inverse_reshape(struct site *site, struct step *step, struct diag *d)
 	return 0;
 }
 
-static void inverse_part(void *arg, int64_t begin, int64_t end, int thread)
+static void compute_inverses(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct det_job *j = arg;
 	int64_t n = j->n;
@@ -846,8 +868,8 @@ static int inverse_run(const struct call *c)
 	int64_t size = j.n * j.n;
 
 	if (tensor_count(c->in[0]))
-		pool_for(tensor_count(c->in[0]) / size, 1 + 16384 / (1 + size * j.n), inverse_part,
-			 &j);
+		pool_for(tensor_count(c->in[0]) / size, 1 + 16384 / (1 + size * j.n),
+			 compute_inverses, &j);
 	return 0;
 }
 

@@ -17,7 +17,10 @@ static float logistic(float x)
 	return x < 0 ? 1 - v : v;
 }
 
-/* sqrt(2) * erfinv(2p - 1), by Winitzki's approximation, as other runtimes have it. */
+/*
+ * The probit function sqrt(2) * erfinv(2p - 1). Other runtimes use the same approximation of erfinv,
+ * by Winitzki, so that results agree.
+ */
 static float probit(float p)
 {
 	float x = 2 * p - 1, sign = x < 0 ? -1.0f : 1.0f;
@@ -100,7 +103,7 @@ static void row_f32(const struct tensor *x, int64_t from, int64_t n, float *out)
 		out[i] = (float)elem_f64(tensor_dtype(x), x->data, from + i);
 }
 
-static float dot(const float *a, const float *b, int64_t n)
+static float dot_product(const float *a, const float *b, int64_t n)
 {
 	double sum = 0;
 
@@ -109,7 +112,7 @@ static float dot(const float *a, const float *b, int64_t n)
 	return (float)sum;
 }
 
-static struct text text_of(const char *s)
+static struct text text_from(const char *s)
 {
 	return (struct text){s, s ? strlen(s) : 0};
 }
@@ -249,14 +252,17 @@ static int feature_run(const struct call *c)
 	return 0;
 }
 
-/* ---- look-ups: LabelEncoder, CategoryMapper, OneHotEncoder ------------------------------------------------------ */
+/* ---- lookups: LabelEncoder, CategoryMapper, OneHotEncoder ------------------------------------------------------ */
 
 struct lookup {
-	struct map map;	 /* key bytes -> position */
+	struct map map;	 /* from the bytes of a key to its position */
 	enum dtype type; /* of the keys */
 };
 
-/* An element as bytes that are equal where elements are; buf has room for 8. */
+/*
+ * Bytes of element i for use as a key: equal elements have equal bytes. Numbers are written to buf,
+ * which holds 8 bytes; a string is returned in place.
+ */
 static const char *key_bytes(const struct tensor *x, int64_t i, char *buf, size_t *n)
 {
 	enum dtype t = tensor_dtype(x);
@@ -265,7 +271,7 @@ static const char *key_bytes(const struct tensor *x, int64_t i, char *buf, size_
 		return tensor_string(x, i, n);
 	*n = 8;
 	if (dtype_class(t) == DT_FLOAT) {
-		double v = elem_f64(t, x->data, i) + 0.0; /* -0 is 0 */
+		double v = elem_f64(t, x->data, i) + 0.0; /* turns -0 into 0 */
 		v = isnan(v) ? (double)NAN : v;
 		memcpy(buf, &v, 8);
 	} else {
@@ -301,9 +307,12 @@ static struct tensor *list_tensor(struct arena *a, enum dtype t, int64_t n, cons
 	return move_tensor(a, t, &s, data);
 }
 
-/* The list that is given, as a tensor; the element type goes by `t` where several may be. */
-static struct tensor *given_list(struct arena *a, enum dtype t, const struct texts *s,
-				 const struct ints *i, const struct floats *f)
+/*
+ * Returns the list that the attributes contain as a tensor. If several lists may be present, `t`
+ * selects the element type; with DT_NONE the first list counts. NULL: there is no such list.
+ */
+static struct tensor *attribute_list(struct arena *a, enum dtype t, const struct texts *s,
+				     const struct ints *i, const struct floats *f)
 {
 	if (s->n >= 0 && (t == DT_NONE || t == DT_STRING))
 		return list_tensor(a, DT_STRING, s->n, s->v);
@@ -316,13 +325,14 @@ static struct tensor *given_list(struct arena *a, enum dtype t, const struct tex
 
 struct encoder {
 	struct lookup keys;
-	const struct tensor *values, *other; /* by position; for what is not found */
+	const struct tensor *values; /* value of each key, by its position */
+	const struct tensor *other;  /* one value, for keys that are not found */
 };
 
-static struct tensor *one_value(struct arena *a, enum dtype t, double number, int64_t integer,
-				const char *string)
+static struct tensor *single_value(struct arena *a, enum dtype t, double number, int64_t integer,
+				   const char *string)
 {
-	struct text s = text_of(string);
+	struct text s = text_from(string);
 	struct tensor *x =
 		list_tensor(a, t == DT_STRING ? DT_STRING : t, 1,
 			    t == DT_STRING ? (const void *)&s : "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
@@ -345,10 +355,10 @@ static int label_reshape(struct site *s, struct step *st, struct diag *d)
 		p->keys_tensor && tensor_dtype(p->keys_tensor) == t ? p->keys_tensor : NULL;
 
 	if (!keys)
-		keys = given_list(s->plan_arena, t, &p->keys_strings, &p->keys_int64s,
-				  &p->keys_floats);
-	e->values = given_list(s->plan_arena, DT_NONE, &p->values_strings, &p->values_int64s,
-			       &p->values_floats);
+		keys = attribute_list(s->plan_arena, t, &p->keys_strings, &p->keys_int64s,
+				      &p->keys_floats);
+	e->values = attribute_list(s->plan_arena, DT_NONE, &p->values_strings, &p->values_int64s,
+				   &p->values_floats);
 	if (!e->values)
 		e->values = p->values_tensor;
 	if (!keys || !e->values)
@@ -356,10 +366,10 @@ static int label_reshape(struct site *s, struct step *st, struct diag *d)
 	enum dtype v = tensor_dtype(e->values);
 	e->other = p->default_tensor;
 	if (!e->other && p->values_tensor)
-		e->other = one_value(s->plan_arena, v, -0.0, -1, "_Unused");
+		e->other = single_value(s->plan_arena, v, -0.0, -1, "_Unused");
 	if (!e->other)
-		e->other = one_value(s->plan_arena, v, (double)p->default_float, p->default_int64,
-				     p->default_string);
+		e->other = single_value(s->plan_arena, v, (double)p->default_float,
+					p->default_int64, p->default_string);
 	lookup_fill(&e->keys, s->plan_arena, keys);
 	st->state = e;
 	return 0;
@@ -376,8 +386,8 @@ static int category_reshape(struct site *s, struct step *st, struct diag *d)
 
 	(void)d;
 	e->values = from_string ? ints : strings;
-	e->other = one_value(s->plan_arena, tensor_dtype(e->values), 0, p->default_int64,
-			     p->default_string);
+	e->other = single_value(s->plan_arena, tensor_dtype(e->values), 0, p->default_int64,
+				p->default_string);
 	lookup_fill(&e->keys, s->plan_arena, from_string ? strings : ints);
 	st->state = e;
 	return 0;
@@ -418,7 +428,7 @@ static int one_hot_reshape(struct site *s, struct step *st, struct diag *d)
 
 	(void)d;
 	lookup_fill(l, s->plan_arena,
-		    given_list(s->plan_arena, DT_NONE, &p->cats_strings, &p->cats_int64s, NULL));
+		    attribute_list(s->plan_arena, DT_NONE, &p->cats_strings, &p->cats_int64s, NULL));
 	st->state = l;
 	return 0;
 }
@@ -437,7 +447,7 @@ static int one_hot_run(const struct call *c)
 		int64_t k;
 		if (t == DT_STRING) {
 			k = lookup_find(l, x, i);
-		} else { /* numbers are cut to integers */
+		} else { /* floats are truncated to integers */
 			int64_t v = dtype_class(t) == DT_FLOAT ? (int64_t)elem_f64(t, x->data, i)
 							       : elem_i64(t, x->data, i);
 			k = map_get(&l->map, (const char *)&v, sizeof(v));
@@ -455,10 +465,10 @@ static int one_hot_run(const struct call *c)
 
 static struct text number_text(struct arena *a, double v)
 {
-	return text_of(arena_printf(a, "%.9g", v));
+	return text_from(arena_printf(a, "%.9g", v));
 }
 
-/* Entry k of a map's values as the output wants it. */
+/* Converts entry k of a map's values to the output's type t and writes it to `to`. */
 static void cast_value(struct arena *a, const struct tensor *values, int64_t k, enum dtype t, char *to)
 {
 	enum dtype from = tensor_dtype(values);
@@ -524,8 +534,8 @@ static int dict_reshape(struct site *s, struct step *st, struct diag *d)
 
 	(void)d;
 	lookup_fill(l, s->plan_arena,
-		    given_list(s->plan_arena, DT_NONE, &p->string_vocabulary, &p->int64_vocabulary,
-			       NULL));
+		    attribute_list(s->plan_arena, DT_NONE, &p->string_vocabulary,
+				   &p->int64_vocabulary, NULL));
 	st->state = l;
 	return 0;
 }
@@ -576,7 +586,7 @@ static int zip_map_run(const struct call *c)
 	*y = (struct tensor){.type = t, .arena = a, .nitems = (size_t)rows};
 	y->items = arena_new_n(a, struct tensor *, (size_t)rows + 1);
 	struct tensor *keys =
-		given_list(a, DT_NONE, &p->classlabels_strings, &p->classlabels_int64s, NULL);
+		attribute_list(a, DT_NONE, &p->classlabels_strings, &p->classlabels_int64s, NULL);
 	for (int64_t r = 0; r < rows; r++) {
 		struct tensor *m = arena_new(a, struct tensor);
 		*m = (struct tensor){.type = {.kind = V_MAP, .dtype = t.dtype, .key = t.key},
@@ -596,7 +606,7 @@ static void linear_scores(const struct linear_params *p, const float *x, int64_t
 			  float *out)
 {
 	for (int64_t k = 0; k < n; k++)
-		out[k] = dot(x, p->coefficients.v + k * width, width) +
+		out[k] = dot_product(x, p->coefficients.v + k * width, width) +
 			 (p->intercepts.n > k ? p->intercepts.v[k] : 0);
 }
 
@@ -611,8 +621,12 @@ static int linear_width(const struct call *c, int64_t n, int64_t width)
 				   fmt(c->diag, "%" PRId64, width));
 }
 
-/* A float vector for one row of X, and labels for all rows. */
-static float *row_room(int64_t width, int64_t scores, int64_t rows, int64_t **label, float **out)
+/*
+ * Allocates one block for the labels of all rows, the scores of one row (*out) and the features of
+ * one row, which is returned. The caller frees *label, the start of the block.
+ */
+static float *alloc_row_buffers(int64_t width, int64_t scores, int64_t rows, int64_t **label,
+				float **out)
 {
 	size_t n =
 		(size_t)(rows + 1) * sizeof(int64_t) + (size_t)(width + scores + 2) * sizeof(float);
@@ -645,7 +659,7 @@ static int linear_classifier_run(const struct call *c)
 		err = out_ready(c, 1, DT_F32, &s);
 	if (err)
 		return err;
-	float *x = row_room(width, s.dim[1], rows, &label, &out);
+	float *x = alloc_row_buffers(width, s.dim[1], rows, &label, &out);
 	if (!x)
 		return call_fail(c, E_MEMORY, NULL, NULL);
 	for (int64_t r = 0; r < rows; r++) {
@@ -674,7 +688,7 @@ static int linear_regressor_run(const struct call *c)
 	int err = linear_width(c, p->targets, width);
 	if (err)
 		return err;
-	float *x = row_room(width, 0, 0, &label, &out);
+	float *x = alloc_row_buffers(width, 0, 0, &label, &out);
 	if (!x)
 		return call_fail(c, E_MEMORY, NULL, NULL);
 	for (int64_t r = 0; r < rows; r++, y += p->targets) {
@@ -689,7 +703,7 @@ static int linear_regressor_run(const struct call *c)
 
 /* ---- SVMClassifier, SVMRegressor ------------------------------------------------------------------------------------ */
 
-static float kernel(const struct svm_params *p, const float *a, const float *b, int64_t n, int type)
+static float svm_kernel(const struct svm_params *p, const float *a, const float *b, int64_t n, int type)
 {
 	float gamma = p->kernel_params.n > 0 ? p->kernel_params.v[0] : 0;
 	float coef0 = p->kernel_params.n > 1 ? p->kernel_params.v[1] : 0;
@@ -701,7 +715,7 @@ static float kernel(const struct svm_params *p, const float *a, const float *b, 
 			sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
 		return expf(-gamma * (float)sum);
 	}
-	float v = dot(a, b, n);
+	float v = dot_product(a, b, n);
 	if (type == SVM_POLY)
 		return powf(gamma * v + coef0, degree);
 	return type == SVM_SIGMOID ? tanhf(gamma * v + coef0) : v;
@@ -711,20 +725,22 @@ struct svm {
 	const struct svm_params *p;
 	int64_t classes, vectors, width, pairs;
 	bool prob;
-	float *k;    /* kernels, by vector */
-	float *pair; /* decisions, by pair of classes */
+	float *k;    /* kernel value of each support vector */
+	float *pair; /* decision value of each pair of classes */
 	int64_t *votes;
-	double *q, *qp, *est; /* pairwise probabilities and what estimates take */
+	/* scratch of estimate_probabilities: matrix Q, vector Qp and the class probabilities */
+	double *q, *qp, *est;
 };
 
-/* One against one: a decision and a vote for each pair. */
-static void decide(const struct svm *v, const float *x)
+/* One-versus-one classification: each pair of classes gets a decision value and gives one vote. */
+static void compute_decisions(const struct svm *v, const float *x)
 {
 	const struct svm_params *p = v->p;
 	int64_t at = 0, si = 0;
 
 	for (int64_t m = 0; m < v->vectors; m++)
-		v->k[m] = kernel(p, x, p->support_vectors.v + m * v->width, v->width, p->kernel_type);
+		v->k[m] = svm_kernel(p, x, p->support_vectors.v + m * v->width, v->width,
+				     p->kernel_type);
 	memset(v->votes, 0, (size_t)v->classes * sizeof(*v->votes));
 	for (int64_t i = 0; i < v->classes; i++) {
 		int64_t sj = si + p->vectors_per_class.v[i];
@@ -745,8 +761,12 @@ static void decide(const struct svm *v, const float *x)
 	}
 }
 
-/* Class probabilities from those of the pairs r: Wu, Lin and Weng's second method, by fixed point. */
-static void couple(const struct svm *v, const double *r)
+/*
+ * Computes class probabilities from the pairwise probabilities r: the second method of Wu, Lin and
+ * Weng ("Probability Estimates for Multi-class Classification by Pairwise Coupling"), solved by
+ * fixed-point iteration.
+ */
+static void estimate_probabilities(const struct svm *v, const double *r)
 {
 	int64_t n = v->classes;
 	double eps = 0.005 / (double)n, *q = v->q, *qp = v->qp, *p = v->est;
@@ -786,7 +806,7 @@ static void couple(const struct svm *v, const double *r)
 	}
 }
 
-static void probabilities(const struct svm *v, double *r)
+static void compute_probabilities(const struct svm *v, double *r)
 {
 	int64_t at = 0, n = v->classes;
 
@@ -798,7 +818,7 @@ static void probabilities(const struct svm *v, double *r)
 			r[j * n + i] = (double)(1 - s);
 		}
 	}
-	couple(v, r);
+	estimate_probabilities(v, r);
 }
 
 static int64_t most_votes(const struct svm *v)
@@ -811,29 +831,30 @@ static int64_t most_votes(const struct svm *v)
 	return best;
 }
 
-/* Label and scores of one row. */
+/* Computes the scores of one row and returns the index of its class. */
 static int64_t svm_classify(const struct svm *v, const float *x, double *r, float *out)
 {
 	const struct svm_params *p = v->p;
 	enum post_transform post = (enum post_transform)p->post_transform;
 	int64_t n = v->classes, best;
 
-	if (!v->vectors) { /* linear: a weight a class and feature */
+	if (!v->vectors) { /* linear model: one weight per class and feature */
 		bool positive = true;
 		for (int64_t i = 0; i < p->coefficients.n; i++)
 			positive &= p->coefficients.v[i] >= 0;
 		for (int64_t i = 0; i < n; i++)
-			out[i] = dot(x, p->coefficients.v + i * v->width, v->width) + p->rho.v[0];
+			out[i] = dot_product(x, p->coefficients.v + i * v->width, v->width) +
+				 p->rho.v[0];
 		best = ml_best(out, n);
 		if (n == 2 && !v->prob && (positive ? out[best] >= 0.5f : out[best] > 0))
 			best = 1;
 		post_apply(post, out, n);
 		return best;
 	}
-	decide(v, x);
+	compute_decisions(v, x);
 	best = most_votes(v);
 	if (v->prob) {
-		probabilities(v, r);
+		compute_probabilities(v, r);
 		for (int64_t i = 0; i < n; i++)
 			out[i] = (float)v->est[i];
 		post_apply(post, out, n);
@@ -913,7 +934,7 @@ static int svm_regressor_run(const struct call *c)
 	if (width != want)
 		return call_fail(c, E_SHAPE, fmt(c->diag, "%" PRId64 " features", want),
 				 fmt(c->diag, "%" PRId64, width));
-	float *x = row_room(width, 0, 0, &label, &out);
+	float *x = alloc_row_buffers(width, 0, 0, &label, &out);
 	if (!x)
 		return call_fail(c, E_MEMORY, NULL, NULL);
 	for (int64_t r = 0; r < rows; r++) {
@@ -921,10 +942,10 @@ static int svm_regressor_run(const struct call *c)
 		row_f32(c->in[0], r * width, width, x);
 		for (int64_t m = 0; m < n; m++)
 			sum += (double)p->coefficients.v[m] *
-			       (double)kernel(p, x, p->support_vectors.v + m * width, width,
-					      p->kernel_type);
+			       (double)svm_kernel(p, x, p->support_vectors.v + m * width, width,
+						  p->kernel_type);
 		if (!n)
-			sum += (double)kernel(p, x, p->coefficients.v, width, SVM_LINEAR);
+			sum += (double)svm_kernel(p, x, p->coefficients.v, width, SVM_LINEAR);
 		y[r] = p->one_class ? (sum > 0 ? 1.0f : -1.0f) : (float)sum;
 		if (!p->one_class && p->post_transform == POST_PROBIT)
 			y[r] = probit(y[r]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normalizations. Narrow floats compute in fp32; f64 in double, plainly. */
+/* Normalizations. Float types narrower than fp32 compute in fp32; f64 has simple loops in double. */
 #include "cpu/norm.h"
 
 #include "cpu/math/simd.h"
@@ -28,11 +28,11 @@ struct channel_job {
 	const void *x;
 	void *y;
 	int64_t channels, inner;
-	const float *mean, *scale, *shift; /* y = (x - mean) * scale + shift of the channel */
+	const float *mean, *scale, *shift; /* per channel: y = (x - mean) * scale + shift */
 	const double *dmean, *dscale, *dshift;
 };
 
-static void channel_run(const struct channel_job *j, int64_t off, int64_t n, int64_t c)
+static void normalize_channel(const struct channel_job *j, int64_t off, int64_t n, int64_t c)
 {
 	const struct simd *s = simd();
 	float buf[BLOCK];
@@ -50,8 +50,8 @@ static void channel_run(const struct channel_job *j, int64_t off, int64_t n, int
 	}
 }
 
-/* Elements begin..end where the channel changes with each (inner is 1). */
-static void channel_vector(const struct channel_job *j, int64_t begin, int64_t end)
+/* Normalizes elements begin..end when inner is 1: each element belongs to the next channel. */
+static void normalize_channels_last(const struct channel_job *j, int64_t begin, int64_t end)
 {
 	float a[BLOCK];
 
@@ -71,7 +71,7 @@ static void channel_vector(const struct channel_job *j, int64_t begin, int64_t e
 	}
 }
 
-static void channel_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void normalize_elements(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct channel_job *j = arg;
 
@@ -86,18 +86,18 @@ static void channel_piece(void *arg, int64_t begin, int64_t end, int thread)
 		return;
 	}
 	if (j->inner == 1) {
-		channel_vector(j, begin, end);
+		normalize_channels_last(j, begin, end);
 		return;
 	}
 	while (begin < end) {
 		int64_t row = begin / j->inner, n = (row + 1) * j->inner - begin;
 		n = n < end - begin ? n : end - begin;
-		channel_run(j, begin, n, row % j->channels);
+		normalize_channel(j, begin, n, row % j->channels);
 		begin += n;
 	}
 }
 
-/* Mean and variance of every channel of x, in double. */
+/* Computes the mean and the variance of every channel of x in double. */
 struct stats_job {
 	enum dtype t;
 	const void *x;
@@ -105,7 +105,7 @@ struct stats_job {
 	double *mean, *var;
 };
 
-static double run_sum(enum dtype t, const void *x, int64_t off, int64_t n, double center, bool square)
+static double sum_run(enum dtype t, const void *x, int64_t off, int64_t n, double center, bool square)
 {
 	const struct simd *s = simd();
 	float buf[BLOCK];
@@ -128,7 +128,7 @@ static double run_sum(enum dtype t, const void *x, int64_t off, int64_t n, doubl
 	return sum;
 }
 
-static void stats_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void compute_channel_stats(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct stats_job *j = arg;
 	double n = (double)j->batch * (double)j->inner;
@@ -137,11 +137,11 @@ static void stats_piece(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t c = begin; c < end; c++) {
 		double sum = 0, square = 0;
 		for (int64_t b = 0; b < j->batch; b++)
-			sum += run_sum(j->t, j->x, (b * j->channels + c) * j->inner, j->inner, 0,
+			sum += sum_run(j->t, j->x, (b * j->channels + c) * j->inner, j->inner, 0,
 				       false);
 		j->mean[c] = sum / n;
 		for (int64_t b = 0; b < j->batch; b++)
-			square += run_sum(j->t, j->x, (b * j->channels + c) * j->inner, j->inner,
+			square += sum_run(j->t, j->x, (b * j->channels + c) * j->inner, j->inner,
 					  j->mean[c], true);
 		j->var[c] = square / n;
 	}
@@ -159,10 +159,12 @@ static int batch_norm_reshape(struct site *s, struct step *step, struct diag *d)
 
 	if (!((const struct batch_norm *)s->node->params)->training_mode)
 		allow_inplace(step, 0, 0);
-	return norm_workspace(s, step, d, 16 * c, 0); /* five vectors of double, three of float */
+	/* five doubles and three floats per channel are 13 floats; 16 leaves some spare */
+	return norm_workspace(s, step, d, 16 * c, 0);
 }
 
-static void running(const struct call *c, uint32_t out, uint32_t in, const double *now, int64_t n)
+static void update_running_stats(const struct call *c, uint32_t out, uint32_t in, const double *now,
+				 int64_t n)
 {
 	double momentum = (double)((const struct batch_norm *)call_params(c))->momentum;
 	struct tensor *y = optional_out(c, out);
@@ -194,7 +196,7 @@ static int batch_norm_run(const struct call *c)
 					 fmt(c->diag, "%" PRId64, tensor_count(c->in[i])));
 	if (p->training_mode) {
 		struct stats_job s = {j.t, x->data, total / (n * j.inner), n, j.inner, m, v};
-		pool_for(n, rows_grain(GRAIN, total / n), stats_piece, &s);
+		pool_for(n, rows_grain(GRAIN, total / n), compute_channel_stats, &s);
 	}
 	for (int64_t i = 0; i < n; i++) {
 		if (!p->training_mode) {
@@ -208,29 +210,30 @@ static int batch_norm_run(const struct call *c)
 		f[n + i] = (float)scale[i];
 		f[2 * n + i] = (float)shift[i];
 	}
-	pool_for(total, GRAIN, channel_piece, &j);
+	pool_for(total, GRAIN, normalize_elements, &j);
 	if (p->training_mode) {
-		running(c, 1, 3, m, n);
-		running(c, 2, 4, v, n);
+		update_running_stats(c, 1, 3, m, n);
+		update_running_stats(c, 2, 4, v, n);
 	}
 	return 0;
 }
 
 /* ---- InstanceNormalization, GroupNormalization ----------------------------------------------- */
 
-/* Groups of `per` channels of `inner` elements that lie together. */
+/* Normalization over groups: each group is `per` channels of `inner` elements, dense in memory. */
 struct group_job {
 	enum dtype t;
 	const void *x;
 	void *y;
 	int64_t groups, per, inner;
 	const struct tensor *scale, *bias;
-	bool per_group; /* an element of scale and bias for each group */
+	bool per_group; /* scale and bias have one element per group, not per channel */
 	bool silu;
 	double epsilon;
 };
 
-static void group_channel(const struct group_job *j, int64_t off, double mean, double a, double b)
+static void normalize_group_channel(const struct group_job *j, int64_t off, double mean, double a,
+				    double b)
 {
 	struct channel_job c = {.t = j->t, .x = j->x, .y = j->y, .channels = 1, .inner = j->inner};
 	float f[3] = {(float)mean, (float)a, (float)b}, one[2] = {1, 0};
@@ -245,7 +248,7 @@ static void group_channel(const struct group_job *j, int64_t off, double mean, d
 	c.mean = f;
 	c.scale = f + 1;
 	c.shift = f + 2;
-	channel_run(&c, off, j->inner, 0);
+	normalize_channel(&c, off, j->inner, 0);
 	for (int64_t i = 0, n; j->silu && i < j->inner; i += n) {
 		float buf[BLOCK];
 		n = j->inner - i < BLOCK ? j->inner - i : BLOCK;
@@ -255,20 +258,21 @@ static void group_channel(const struct group_job *j, int64_t off, double mean, d
 	}
 }
 
-static void group_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void normalize_groups(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct group_job *j = arg;
 	int64_t n = j->per * j->inner;
 
 	(void)thread;
 	for (int64_t g = begin; g < end; g++) {
-		double mean = run_sum(j->t, j->x, g * n, n, 0, false) / (double)n;
-		double var = run_sum(j->t, j->x, g * n, n, mean, true) / (double)n;
+		double mean = sum_run(j->t, j->x, g * n, n, 0, false) / (double)n;
+		double var = sum_run(j->t, j->x, g * n, n, mean, true) / (double)n;
 		double inverse = 1 / sqrt(var + j->epsilon);
 		for (int64_t k = 0; k < j->per; k++) {
 			int64_t c = j->per_group ? g % j->groups : g % j->groups * j->per + k;
-			group_channel(j, g * n + k * j->inner, mean,
-				      inverse * norm_scalar(j->scale, c), norm_scalar(j->bias, c));
+			normalize_group_channel(j, g * n + k * j->inner, mean,
+						inverse * norm_scalar(j->scale, c),
+						norm_scalar(j->bias, c));
 		}
 	}
 }
@@ -293,7 +297,7 @@ static int run_groups(const struct call *c, struct group_job *j, int64_t channel
 		return call_fail(c, E_SHAPE, fmt(c->diag, "%" PRId64 " scales and biases", want),
 				 "others");
 	int64_t n = j->per * j->inner;
-	pool_for(tensor_count(x) / n, rows_grain(GRAIN / 2, n), group_piece, j);
+	pool_for(tensor_count(x) / n, rows_grain(GRAIN / 2, n), normalize_groups, j);
 	return 0;
 }
 
@@ -322,7 +326,7 @@ static int group_norm_run(const struct call *c)
 	return run_groups(c, &j, channels_of(s));
 }
 
-/* com.microsoft::GroupNorm with channels last: each group of each image by itself. */
+/* com.microsoft::GroupNorm with channels last; a task is one group of one image. */
 struct nhwc_job {
 	const struct call *c;
 	int64_t pixels, channels, groups;
@@ -330,7 +334,7 @@ struct nhwc_job {
 	double epsilon;
 };
 
-static void nhwc_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void normalize_nhwc_groups(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct nhwc_job *j = arg;
 	const struct tensor *x = j->c->in[0];
@@ -344,9 +348,9 @@ static void nhwc_piece(void *arg, int64_t begin, int64_t end, int thread)
 		int64_t c0 = k % j->groups * per, base = k / j->groups * j->pixels * j->channels + c0;
 		double sum = 0, square = 0;
 		for (int64_t i = 0; i < j->pixels; i++)
-			sum += run_sum(t, x->data, base + i * j->channels, per, 0, false);
+			sum += sum_run(t, x->data, base + i * j->channels, per, 0, false);
 		for (int64_t i = 0; i < j->pixels; i++)
-			square += run_sum(t, x->data, base + i * j->channels, per, sum / n, true);
+			square += sum_run(t, x->data, base + i * j->channels, per, sum / n, true);
 		double mean = sum / n, inverse = 1 / sqrt(square / n + j->epsilon);
 		for (int64_t i = 0; i < j->pixels * per; i++) {
 			int64_t at_ = base + i / per * j->channels + i % per, c = c0 + i % per;
@@ -382,7 +386,7 @@ static int ms_group_norm_run(const struct call *c)
 	    tensor_count(c->in[2]) != j.channels)
 		return call_fail(c, E_SHAPE,
 				 "groups that divide the channels, gamma and beta as many", "others");
-	pool_for(s->dim[0] * p->groups, 1, nhwc_piece, &j);
+	pool_for(s->dim[0] * p->groups, 1, normalize_nhwc_groups, &j);
 	return 0;
 }
 
@@ -395,7 +399,10 @@ struct lrn_job {
 	int64_t channels, inner;
 };
 
-/* A block of w pixels of one image: all channels of it, with a window of squares. */
+/*
+ * LRN of all channels of w pixels of one image: for each channel, sums the squares of the
+ * neighbouring channels in its window. w is at most WIDTH.
+ */
 static void lrn_block(const struct lrn_job *j, int64_t image, int64_t first, int64_t w)
 {
 	enum { WIDTH = 128 };
@@ -415,7 +422,7 @@ static void lrn_block(const struct lrn_job *j, int64_t image, int64_t first, int
 			s->bin[VB_ADD][DT_F32](sum, row, sum, w);
 		}
 		s->map[VF_AFFINE](sum, sum, w, p);
-		/* sum^-beta */
+		/* sum^-beta = exp(-beta * log(sum)) */
 		s->map[VF_LOG](sum, sum, w, NULL);
 		float minus[2] = {-j->p->beta, 0};
 		s->map[VF_AFFINE](sum, sum, w, minus);
@@ -446,7 +453,7 @@ static void lrn_f64(const struct lrn_job *j, int64_t image, int64_t first, int64
 	}
 }
 
-static void lrn_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void run_lrn_blocks(void *arg, int64_t begin, int64_t end, int thread)
 {
 	enum { WIDTH = 128 };
 	const struct lrn_job *j = arg;
@@ -471,7 +478,7 @@ static int lrn_run(const struct call *c)
 	if (tensor_count(x) == 0)
 		return 0;
 	pool_for(x->shape.dim[0] * ((j.inner + 127) / 128),
-		 rows_grain(GRAIN_HEAVY, 128 * j.channels), lrn_piece, &j);
+		 rows_grain(GRAIN_HEAVY, 128 * j.channels), run_lrn_blocks, &j);
 	return 0;
 }
 
@@ -481,10 +488,10 @@ struct lp_job {
 	const struct tensor *x;
 	struct tensor *y;
 	struct axis_split s;
-	bool one;
+	bool one; /* the L1 norm, not L2 */
 };
 
-static void lp_rows(const struct lp_job *j, int64_t o)
+static void normalize_lp_row(const struct lp_job *j, int64_t o)
 {
 	const struct simd *s = simd();
 	const float *x = (const float *)j->x->data + o * j->s.n;
@@ -493,7 +500,7 @@ static void lp_rows(const struct lp_job *j, int64_t o)
 	s->scale_shift(x, (float *)j->y->data + o * j->s.n, j->s.n, 0, norm == 0 ? 0 : 1 / norm, 0);
 }
 
-static void lp_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void normalize_lp(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct lp_job *j = arg;
 	enum dtype t = tensor_dtype(j->x);
@@ -501,7 +508,7 @@ static void lp_piece(void *arg, int64_t begin, int64_t end, int thread)
 	(void)thread;
 	for (int64_t o = begin; o < end; o++) {
 		if (t == DT_F32 && j->s.inner == 1) {
-			lp_rows(j, o);
+			normalize_lp_row(j, o);
 			continue;
 		}
 		for (int64_t i = 0; i < j->s.inner; i++) {
@@ -529,7 +536,7 @@ static int lp_run(const struct call *c)
 			   p->p == 1};
 
 	if (tensor_count(x) > 0)
-		pool_for(j.s.outer, rows_grain(GRAIN, j.s.n * j.s.inner), lp_piece, &j);
+		pool_for(j.s.outer, rows_grain(GRAIN, j.s.n * j.s.inner), normalize_lp, &j);
 	return 0;
 }
 
@@ -540,10 +547,14 @@ struct mvn_job {
 	struct tensor *y;
 	int nk, nr;
 	int64_t kdim[MAX_RANK], kstep[MAX_RANK], rdim[MAX_RANK], rstep[MAX_RANK];
-	int64_t run, runs; /* the last reduced dim, if it is the last of all; and how many of them */
+	/*
+	 * `run` is the number of reduced elements that lie next to each other: the product of the
+	 * trailing reduced dimensions, or 1. `runs` is the number of such runs per output.
+	 */
+	int64_t run, runs;
 };
 
-static int64_t place(const int64_t *dim, const int64_t *step, int n, int64_t k)
+static int64_t offset_at(const int64_t *dim, const int64_t *step, int n, int64_t k)
 {
 	int64_t off = 0;
 
@@ -554,7 +565,7 @@ static int64_t place(const int64_t *dim, const int64_t *step, int n, int64_t k)
 	return off;
 }
 
-static void mvn_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void normalize_mvn(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct mvn_job *j = arg;
 	enum dtype t = tensor_dtype(j->x);
@@ -562,19 +573,21 @@ static void mvn_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t o = begin; o < end; o++) {
-		int64_t base = place(j->kdim, j->kstep, j->nk, o);
+		int64_t base = offset_at(j->kdim, j->kstep, j->nk, o);
 		double sum = 0, square = 0;
 		for (int64_t k = 0; k < j->runs; k++)
-			sum += run_sum(t, j->x->data, base + place(j->rdim, j->rstep, j->nr, k),
+			sum += sum_run(t, j->x->data, base + offset_at(j->rdim, j->rstep, j->nr, k),
 				       j->run, 0, false);
 		for (int64_t k = 0; k < j->runs; k++)
-			square += run_sum(t, j->x->data, base + place(j->rdim, j->rstep, j->nr, k),
-					  j->run, sum / n, true);
+			square += sum_run(t, j->x->data,
+					  base + offset_at(j->rdim, j->rstep, j->nr, k), j->run,
+					  sum / n, true);
 		double mean = sum / n, scale = 1 / (sqrt(square / n) + 1e-9);
 		for (int64_t k = 0; k < j->runs; k++) {
 			struct group_job g = {
 				.t = t, .x = j->x->data, .y = j->y->data, .inner = j->run};
-			group_channel(&g, base + place(j->rdim, j->rstep, j->nr, k), mean, scale, 0);
+			normalize_group_channel(&g, base + offset_at(j->rdim, j->rstep, j->nr, k),
+						mean, scale, 0);
 		}
 	}
 }
@@ -596,7 +609,7 @@ static int mvn_run(const struct call *c)
 		if (mask & 1u << i && step == j.run) {
 			j.run *= d;
 		} else if (mask & 1u << i) {
-			/* outermost first */
+			/* insert at the front: the outermost dimension comes first */
 			memmove(j.rdim + 1, j.rdim, (size_t)j.nr * sizeof(j.rdim[0]));
 			memmove(j.rstep + 1, j.rstep, (size_t)j.nr * sizeof(j.rstep[0]));
 			j.rdim[0] = d;
@@ -613,7 +626,7 @@ static int mvn_run(const struct call *c)
 		}
 		step *= d;
 	}
-	pool_for(outputs, rows_grain(GRAIN / 2, j.run * j.runs), mvn_piece, &j);
+	pool_for(outputs, rows_grain(GRAIN / 2, j.run * j.runs), normalize_mvn, &j);
 	return 0;
 }
 

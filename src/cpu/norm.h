@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_NORM_H
 #define CPU_NORM_H
-/* What the kernels of normalizations share, and the rows of cpu_norm[] that come from row_norm.c. */
+/* Helpers that the normalization kernels share, and the kernels of cpu_norm[] defined in row_norm.c. */
 #include "backend/backend.h"
 
 static inline double norm_scalar(const struct tensor *t, int64_t i)
@@ -9,7 +9,10 @@ static inline double norm_scalar(const struct tensor *t, int64_t i)
 	return elem_f64(tensor_dtype(t), t->data, i);
 }
 
-/* step->workspace: so many floats that all threads share, and so many for each thread; less than 0: too many. */
+/*
+ * Sets step->workspace to hold `shared` floats for all threads together and `each` floats per
+ * thread. Returns a negative code if that size overflows.
+ */
 int norm_workspace(struct site *s, struct step *step, struct diag *d, int64_t shared, int64_t each);
 
 /* row_norm.c: LayerNormalization, RMSNormalization, SimplifiedLayerNormalization */

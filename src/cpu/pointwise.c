@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * infer::Pointwise in fp32: every instruction runs over a block of elements that stays in the
- * first cache. Operands of the full shape are read where they lie; those that repeat are spread
- * into the block first. A program is made ready in reshape: registers are shared by lifetime,
- * constants are folded into instructions that take parameters.
+ * infer::Pointwise in fp32. Every instruction runs over a block of elements that fits the L1 cache.
+ * Operands of the full shape are read in place; operands that are broadcast are expanded into a
+ * block first. The program is compiled in reshape: values whose lifetimes do not overlap share a
+ * register, and constants become parameters of instructions where an instruction takes them.
  */
 #include "cpu/pointwise.h"
 
@@ -17,32 +17,32 @@
 #include <string.h>
 
 enum {
-	PIECE = 1024,	   /* elements of a block */
-	WORK_GRAIN = 8192, /* elements worth a thread */
+	BLOCK_ELEMS = 1024, /* elements of a block */
+	WORK_GRAIN = 8192,  /* least number of elements for which a thread pays off */
 	NO_REG = 255,
 };
 
 enum op_kind {
-	OP_SPREAD, /* input `a` into the register, widened */
-	OP_FILL,   /* a constant */
-	OP_MAP,	   /* one operand, a function of simd.h */
-	OP_BIN,	   /* two operands */
-	OP_POW,	   /* two operands */
-	OP_ROWS,   /* register a times input mul plus input add, numbers along the last dim */
+	OP_SPREAD, /* converts input `a` to fp32 and broadcasts it into the register */
+	OP_FILL,   /* fills the register with a constant */
+	OP_MAP,	   /* applies a unary function of simd.h */
+	OP_BIN,	   /* applies a binary function of simd.h */
+	OP_POW,	   /* raises register a to the power of register b */
+	OP_ROWS,   /* register a * input mul + input add; both inputs are constant along a row */
 };
 enum { NO_INPUT = 255 };
 struct op_code {
 	enum op_kind kind;
 	uint8_t fun;	   /* enum vfun, enum vbin */
-	uint8_t dst, a, b; /* registers; of OP_SPREAD a is the input */
+	uint8_t dst, a, b; /* registers; for OP_SPREAD a is the number of an input */
 	uint8_t mul, add;  /* inputs of OP_ROWS, or NO_INPUT */
-	bool minus;	   /* add is taken off */
+	bool minus;	   /* subtract input `add` instead of adding it */
 	float p[2];
 };
 
-/* How an operand walks over the output's dims, which are in the order of memory. */
+/* Strides of an operand along the output's dimensions, which are sorted in memory order. */
 struct operand_walk {
-	bool whole; /* as long as the output, element by element */
+	bool whole; /* lies in memory like the output: element i meets output element i */
 	int64_t step[MAX_RANK];
 };
 
@@ -54,16 +54,17 @@ struct pointwise {
 	enum dtype dtype;
 	int ncode, nreg;
 	struct op_code code[2 * PW_MAX_CODE];
-	uint8_t direct[PW_MAX_CODE + PW_MAX_IN]; /* register whose place is input k's memory: k + 1 */
+	uint8_t direct[PW_MAX_CODE + PW_MAX_IN]; /* k + 1: the register is input k itself; 0: it is scratch */
 	uint8_t out_reg[PW_MAX_OUT];
-	bool ends_out; /* the last instruction makes the only output: straight into its memory */
+	bool ends_out; /* whether the last instruction writes directly to the only output */
 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /*
- * Operands that are one number along the last dim (channels of images, mostly) need not be spread
- * where a row is long: y = x * scale + shift row by row, with the numbers as parameters.
+ * An operand that is constant along the last dimension, such as a factor per channel of an image,
+ * need not be expanded if rows are long: y = x * scale + shift then runs row by row with the
+ * constants as parameters.
  */
 enum { LONG_ROW = 64 };
 
@@ -73,7 +74,7 @@ static bool is_row_number(const struct pointwise *p, const struct op_code *o)
 	       p->dim[p->rank - 1] >= LONG_ROW;
 }
 
-/* Whether register r, written at `at`, is read by code `by` and by nothing else. */
+/* Whether the value that instruction `at` writes to register r is read by instruction `by` only. */
 static bool read_once(const struct pointwise *p, int at, int by, uint8_t r)
 {
 	int reads = 0;
@@ -95,8 +96,8 @@ static bool read_once(const struct pointwise *p, int at, int by, uint8_t r)
 	return reads == 1;
 }
 
-/* Where register r was written last before code i; -1: it is an input in place. */
-static int writer(const struct pointwise *p, int i, uint8_t r)
+/* The last instruction before i that writes register r; -1 if r is an input that is read in place. */
+static int find_writer(const struct pointwise *p, int i, uint8_t r)
 {
 	while (--i >= 0 && p->code[i].dst != r)
 		;
@@ -109,8 +110,11 @@ static void drop_code(struct pointwise *p, int i)
 	memmove(&p->code[i], &p->code[i + 1], (size_t)(p->ncode - i) * sizeof(*p->code));
 }
 
-/* Code i as OP_ROWS, where one of its operands is a number along rows; true: done, a code is gone. */
-static bool row_operand(struct pointwise *p, int i)
+/*
+ * Turns instruction i into OP_ROWS if one of its operands is constant along rows, and removes the
+ * instruction that expanded that operand. Returns whether it did.
+ */
+static bool convert_to_rows(struct pointwise *p, int i)
 {
 	struct op_code *o = &p->code[i];
 
@@ -118,7 +122,7 @@ static bool row_operand(struct pointwise *p, int i)
 		return false;
 	for (int side = 1; side >= (o->fun == VB_SUB); side--) {
 		uint8_t r = side ? o->b : o->a, x = side ? o->a : o->b;
-		int w = r < p->nin && p->direct[r] ? -1 : writer(p, i, r);
+		int w = r < p->nin && p->direct[r] ? -1 : find_writer(p, i, r);
 		if (w < 0 || r == x || !is_row_number(p, &p->code[w]) || !read_once(p, w, i, r))
 			continue;
 		uint8_t input = p->code[w].a;
@@ -134,8 +138,8 @@ static bool row_operand(struct pointwise *p, int i)
 	return false;
 }
 
-/* A product and the sum that follows it as one. */
-static bool join_rows(struct pointwise *p, int i)
+/* Merges an OP_ROWS that multiplies and the following OP_ROWS that adds; returns whether it did. */
+static bool merge_rows(struct pointwise *p, int i)
 {
 	struct op_code *o = &p->code[i];
 
@@ -151,27 +155,27 @@ static bool join_rows(struct pointwise *p, int i)
 	return true;
 }
 
-static void use_rows(struct pointwise *p)
+static void convert_all_to_rows(struct pointwise *p)
 {
 	for (int i = 0; i < p->ncode; i++)
-		if (row_operand(p, i))
+		if (convert_to_rows(p, i))
 			i = -1;
 	for (int i = 1; i < p->ncode; i++)
-		if (join_rows(p, i))
+		if (merge_rows(p, i))
 			i = 0;
 }
 
-/* ---- making the program ready ---------------------------------------------------------------- */
+/* ---- compiling the program ------------------------------------------------------------------- */
 
-/* While registers are handed out. */
+/* State of the register allocation. */
 struct assign {
 	const struct fused_pointwise *f;
 	struct pointwise *p;
 	int n;			  /* instructions */
-	int last[PW_MAX_CODE];	  /* where the value of instruction i is read last */
-	uint8_t reg[PW_MAX_CODE]; /* its register */
+	int last[PW_MAX_CODE];	  /* the last instruction that reads the value of instruction i */
+	uint8_t reg[PW_MAX_CODE]; /* the register of the value of instruction i */
 	bool used[PW_MAX_CODE + PW_MAX_IN];
-	uint8_t pinned; /* registers below hold inputs where they lie */
+	uint8_t pinned; /* registers below this number are reserved for inputs read in place */
 };
 
 static const int64_t *code_at(const struct assign *s, int i)
@@ -193,7 +197,7 @@ static bool has_second(int64_t op)
 	return op >= PW_ADD && op <= PW_MAX;
 }
 
-static void find_last(struct assign *s)
+static void find_last_reads(struct assign *s)
 {
 	for (int i = 0; i < s->n; i++) {
 		const int64_t *c = code_at(s, i);
@@ -225,20 +229,23 @@ static void free_reg(struct assign *s, int64_t value, int now)
 		s->used[s->reg[value]] = false;
 }
 
-static struct op_code *emit(struct assign *s, enum op_kind kind, int fun, uint8_t a, uint8_t b)
+static struct op_code *emit_code(struct assign *s, enum op_kind kind, int fun, uint8_t a, uint8_t b)
 {
 	struct op_code *o = &s->p->code[s->p->ncode++];
 	*o = (struct op_code){.kind = kind, .fun = (uint8_t)fun, .a = a, .b = b};
 	return o;
 }
 
-/* A constant that no instruction could take as a parameter gets a register when it is read. */
+/*
+ * The register of value i. A constant gets a register only here, when an instruction reads it that
+ * could not take it as a parameter.
+ */
 static uint8_t reg_of(struct assign *s, int64_t i)
 {
 	float v;
 	if (s->reg[i] != NO_REG || !is_const(s, i, &v))
 		return s->reg[i];
-	struct op_code *o = emit(s, OP_FILL, 0, 0, 0);
+	struct op_code *o = emit_code(s, OP_FILL, 0, 0, 0);
 	o->p[0] = v;
 	o->dst = s->reg[i] = take_reg(s);
 	return s->reg[i];
@@ -246,13 +253,16 @@ static uint8_t reg_of(struct assign *s, int64_t i)
 
 static struct op_code *emit_map(struct assign *s, int fun, int64_t a, float p0, float p1)
 {
-	struct op_code *o = emit(s, OP_MAP, fun, reg_of(s, a), 0);
+	struct op_code *o = emit_code(s, OP_MAP, fun, reg_of(s, a), 0);
 	o->p[0] = p0;
 	o->p[1] = p1;
 	return o;
 }
 
-/* An instruction of two operands, one of them a constant, as one of one; NULL where there is none. */
+/*
+ * Emits a binary instruction with a constant operand as a unary instruction with parameters. Returns
+ * NULL if no operand is constant or no unary instruction does the same.
+ */
 static struct op_code *emit_with_const(struct assign *s, const int64_t *c)
 {
 	float v;
@@ -284,7 +294,7 @@ static struct op_code *emit_binary(struct assign *s, const int64_t *c)
 	if (o)
 		return o;
 	uint8_t a = reg_of(s, c[1]), b = reg_of(s, c[2]);
-	return c[0] == PW_POW ? emit(s, OP_POW, 0, a, b) : emit(s, OP_BIN, fun[c[0]], a, b);
+	return c[0] == PW_POW ? emit_code(s, OP_POW, 0, a, b) : emit_code(s, OP_BIN, fun[c[0]], a, b);
 }
 
 static struct op_code *emit_unary(struct assign *s, const int64_t *c)
@@ -302,7 +312,7 @@ static struct op_code *emit_unary(struct assign *s, const int64_t *c)
 	return emit_map(s, (int)act_function((int)c[2]), c[1], par ? k[0] : 0, par ? k[1] : 0);
 }
 
-/* Inputs that are read where they lie have the registers 0..nin-1. */
+/* Reserves registers 0..nin-1 for the inputs and marks those that can be read in place. */
 static void assign_inputs(struct assign *s)
 {
 	struct pointwise *p = s->p;
@@ -312,10 +322,10 @@ static void assign_inputs(struct assign *s)
 		p->direct[k] = p->in[k].whole && p->dtype == DT_F32 ? (uint8_t)(k + 1) : 0;
 }
 
-static void assign_all(struct assign *s)
+static void compile_program(struct assign *s)
 {
 	assign_inputs(s);
-	find_last(s);
+	find_last_reads(s);
 	memset(s->reg, NO_REG, sizeof(s->reg));
 	for (int i = 0; i < s->n; i++) {
 		const int64_t *c = code_at(s, i);
@@ -327,14 +337,14 @@ static void assign_all(struct assign *s)
 			continue;
 		}
 		if (c[0] == PW_INPUT)
-			o = emit(s, OP_SPREAD, 0, (uint8_t)c[1], 0);
+			o = emit_code(s, OP_SPREAD, 0, (uint8_t)c[1], 0);
 		else
 			o = has_second(c[0]) ? emit_binary(s, c) : emit_unary(s, c);
 		if (c[0] >= PW_ADD)
 			free_reg(s, c[1], i);
 		if (has_second(c[0]))
 			free_reg(s, c[2], i);
-		/* loops run in place, so that an operand's register may be the result's */
+		/* the loops work in place, so the result may reuse the register of an operand */
 		o->dst = s->reg[i] = take_reg(s);
 		if (s->last[i] == i)
 			free_reg(s, i, i);
@@ -342,14 +352,17 @@ static void assign_all(struct assign *s)
 	for (int64_t i = 0; i < s->f->outs.n; i++)
 		s->p->out_reg[i] = reg_of(s, s->f->outs.v[i]);
 	struct pointwise *p = s->p;
-	use_rows(p);
+	convert_all_to_rows(p);
 	p->ends_out = p->nout == 1 && p->dtype == DT_F32 && p->ncode &&
 		      p->code[p->ncode - 1].dst == p->out_reg[0];
 }
 
 /* ---- shapes and layouts ---------------------------------------------------------------------- */
 
-/* The layout in which the step runs: of an input of the full shape, where all others can go along. */
+/*
+ * The layout in which the step runs: the first layout other than row-major that an input of the
+ * full shape has. Row-major if there is none, or if the channels do not fill whole blocks.
+ */
 static enum layout choose_layout(const struct site *s)
 {
 	const struct shape *y = &site_out(s, 0)->shape;
@@ -365,7 +378,11 @@ static enum layout choose_layout(const struct site *s)
 	return y->dim[1] % block ? LAYOUT_ROW : found;
 }
 
-/* The output's dims in the order of memory, and the strides of `in` (row-major) along them. */
+/*
+ * Writes the dimensions of output y in the order of layout l in memory to `dim`, and the strides
+ * `in` of an operand, given in the order of y's dimensions, to `step` in the same order. Returns the
+ * number of dimensions.
+ */
 static int memory_order(enum layout l, const struct shape *y, const int64_t *in, int64_t *dim,
 			int64_t *step)
 {
@@ -391,8 +408,8 @@ static int memory_order(enum layout l, const struct shape *y, const int64_t *in,
 	return rank;
 }
 
-/* Drops dims of 1, and joins those along which every operand goes on evenly. */
-static void collapse(struct pointwise *p)
+/* Drops dimensions of size 1, and merges neighbours that have one common stride in every operand. */
+static void merge_dims(struct pointwise *p)
 {
 	int k = -1;
 	for (int i = 0; i < p->rank; i++) {
@@ -412,7 +429,7 @@ static void collapse(struct pointwise *p)
 	p->rank = k + 1;
 }
 
-static void walks(const struct site *s, struct pointwise *p, enum layout l)
+static void set_operand_walks(const struct site *s, struct pointwise *p, enum layout l)
 {
 	struct shape y = site_out(s, 0)->shape;
 	p->n = shape_count(&y);
@@ -425,10 +442,10 @@ static void walks(const struct site *s, struct pointwise *p, enum layout l)
 		shape_broadcast_strides(x, &y, step);
 		p->rank = memory_order(l, &y, step, p->dim, p->in[j].step);
 	}
-	collapse(p);
+	merge_dims(p);
 }
 
-static void declare(struct site *s, struct step *step, enum layout l)
+static void declare_layouts(struct site *s, struct step *step, enum layout l)
 {
 	const struct shape *y = &site_out(s, 0)->shape;
 	enum layout *want = arena_new_n(s->plan_arena, enum layout, s->node->nin);
@@ -448,7 +465,7 @@ static void declare(struct site *s, struct step *step, enum layout l)
 	step->give = give;
 }
 
-static int make_ready(struct site *site, struct step *step, const struct fused_pointwise *f)
+static int prepare_step(struct site *site, struct step *step, const struct fused_pointwise *f)
 {
 	struct pointwise *p = arena_new(site->plan_arena, struct pointwise);
 	struct assign s = {.f = f, .p = p, .n = (int)(f->code.n / 4)};
@@ -457,17 +474,17 @@ static int make_ready(struct site *site, struct step *step, const struct fused_p
 	p->nout = (int)f->outs.n;
 	p->dtype = site_type(site, 0);
 	enum layout l = choose_layout(site);
-	walks(site, p, l);
-	declare(site, step, l);
-	assign_all(&s);
-	step->workspace = (size_t)pool_threads() * (size_t)p->nreg * PIECE * sizeof(float);
+	set_operand_walks(site, p, l);
+	declare_layouts(site, step, l);
+	compile_program(&s);
+	step->workspace = (size_t)pool_threads() * (size_t)p->nreg * BLOCK_ELEMS * sizeof(float);
 	return 0;
 }
 
 int pointwise_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	(void)d;
-	return make_ready(site, step, site_params(site));
+	return prepare_step(site, step, site_params(site));
 }
 
 bool pointwise_binary_accepts(const struct site *s, struct why *w)
@@ -491,7 +508,7 @@ int pointwise_binary_reshape(struct site *site, struct step *step, struct diag *
 	for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++)
 		if (!strcmp(site->node->op->name, names[i]))
 			code[8] = ops[i];
-	return make_ready(site, step, &f);
+	return prepare_step(site, step, &f);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -501,8 +518,8 @@ struct pointwise_job {
 	const struct call *call;
 };
 
-/* n elements of input k from output element `first` on. */
-static void spread(const struct pointwise_job *j, int k, int64_t first, int64_t n, float *dst)
+/* Writes the n elements of input k that meet output elements first..first+n-1 to dst, as fp32. */
+static void expand_input(const struct pointwise_job *j, int k, int64_t first, int64_t n, float *dst)
 {
 	const struct pointwise *p = j->p;
 	const struct operand_walk *w = &p->in[k];
@@ -535,13 +552,14 @@ static void spread(const struct pointwise_job *j, int k, int64_t first, int64_t 
 		}
 		dst += run;
 		n -= run;
-		pos[last] = p->dim[last] - 1; /* a run ends with its row, or is the last */
+		pos[last] = p->dim[last] -
+			    1; /* the run reached the end of its row, or no elements are left */
 		for (int64_t i = last; i >= 0 && ++pos[i] == p->dim[i]; i--)
 			pos[i] = 0;
 	}
 }
 
-/* Element of input k at position pos, and how far it is to the end of its row. */
+/* The element of input k that meets the output element at position pos. */
 static float row_number(const struct pointwise_job *j, int k, const int64_t *pos)
 {
 	const struct operand_walk *w = &j->p->in[k];
@@ -572,19 +590,20 @@ static void run_rows(const struct pointwise_job *j, const struct op_code *o, int
 		if (o->add != NO_INPUT)
 			v[1] = o->minus ? -row_number(j, o->add, pos) : row_number(j, o->add, pos);
 		simd()->map[VF_AFFINE](x, y, run, v);
-		pos[last] = p->dim[last] - 1; /* a run ends with its row, or is the last */
+		pos[last] = p->dim[last] -
+			    1; /* the run reached the end of its row, or no elements are left */
 		for (int64_t i = last; i >= 0 && ++pos[i] == p->dim[i]; i--)
 			pos[i] = 0;
 	}
 }
 
-static void fill(float *y, int64_t n, float v)
+static void fill_block(float *y, int64_t n, float v)
 {
 	for (int64_t i = 0; i < n; i++)
 		y[i] = v;
 }
 
-static void power(const float *a, const float *b, float *y, int64_t n)
+static void power_block(const float *a, const float *b, float *y, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++)
 		y[i] = powf(a[i], b[i]);
@@ -598,17 +617,17 @@ static void run_block(const struct pointwise_job *j, int64_t first, int64_t n, f
 		float *y = p->ends_out && i == p->ncode - 1 ? (float *)j->call->out[0]->data + first
 							    : reg[o->dst];
 		if (o->kind == OP_SPREAD)
-			spread(j, o->a, first, n, y);
+			expand_input(j, o->a, first, n, y);
 		else if (o->kind == OP_ROWS)
 			run_rows(j, o, first, n, reg[o->a], y);
 		else if (o->kind == OP_FILL)
-			fill(y, n, o->p[0]);
+			fill_block(y, n, o->p[0]);
 		else if (o->kind == OP_MAP)
 			simd()->map[o->fun](reg[o->a], y, n, o->p);
 		else if (o->kind == OP_BIN)
 			simd()->bin[o->fun][DT_F32](reg[o->a], reg[o->b], y, n);
 		else
-			power(reg[o->a], reg[o->b], y, n);
+			power_block(reg[o->a], reg[o->b], y, n);
 	}
 	for (int i = 0; i < p->nout && !p->ends_out; i++) {
 		struct tensor *y = j->call->out[i];
@@ -617,17 +636,17 @@ static void run_block(const struct pointwise_job *j, int64_t first, int64_t n, f
 	}
 }
 
-static void pointwise_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void run_pieces(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct pointwise_job *j = arg;
 	const struct pointwise *p = j->p;
 	float *reg[PW_MAX_CODE + PW_MAX_IN];
-	float *base = (float *)j->call->workspace + (size_t)thread * (size_t)p->nreg * PIECE;
-	for (int64_t at = begin; at < end; at += PIECE) {
-		int64_t n = end - at < PIECE ? end - at : PIECE;
+	float *base = (float *)j->call->workspace + (size_t)thread * (size_t)p->nreg * BLOCK_ELEMS;
+	for (int64_t at = begin; at < end; at += BLOCK_ELEMS) {
+		int64_t n = end - at < BLOCK_ELEMS ? end - at : BLOCK_ELEMS;
 		for (int r = 0; r < p->nreg; r++)
 			reg[r] = p->direct[r] ? (float *)j->call->in[p->direct[r] - 1]->data + at
-					      : base + (size_t)r * PIECE;
+					      : base + (size_t)r * BLOCK_ELEMS;
 		run_block(j, at, n, reg);
 	}
 }
@@ -636,13 +655,13 @@ int pointwise_run(const struct call *c)
 {
 	const struct pointwise *p = c->step->state;
 	struct pointwise_job j = {p, c};
-	pool_for(p->n, WORK_GRAIN, pointwise_piece, &j);
+	pool_for(p->n, WORK_GRAIN, run_pieces, &j);
 	return 0;
 }
 
 /* ---- reference ------------------------------------------------------------------------------- */
 
-static double apply(const struct fused_pointwise *f, const int64_t *c, const double *v)
+static double apply_instruction(const struct fused_pointwise *f, const int64_t *c, const double *v)
 {
 	double a = v[c[1]], b = has_second(c[0]) ? v[c[2]] : 0;
 	switch (c[0]) {
@@ -681,7 +700,7 @@ static void reference_element(const struct reference_job *j, int64_t i)
 		else if (c[0] == PW_CONST)
 			v[k] = (double)j->f->consts.v[c[1]];
 		else
-			v[k] = apply(j->f, c, v);
+			v[k] = apply_instruction(j->f, c, v);
 	}
 	for (int64_t k = 0; k < j->f->outs.n; k++)
 		if (j->call->out[k])
@@ -689,7 +708,7 @@ static void reference_element(const struct reference_job *j, int64_t i)
 				     v[j->f->outs.v[k]]);
 }
 
-static void reference_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void run_reference_elements(void *arg, int64_t begin, int64_t end, int thread)
 {
 	(void)thread;
 	for (int64_t i = begin; i < end; i++)
@@ -701,6 +720,6 @@ int pointwise_reference_run(const struct call *c)
 	struct reference_job j = {.call = c, .f = call_params(c), .y = c->out[0]->shape};
 	for (uint32_t k = 0; k < c->step->nin; k++)
 		shape_broadcast_strides(&c->in[k]->shape, &j.y, j.step[k]);
-	pool_for(shape_count(&j.y), 256, reference_piece, &j);
+	pool_for(shape_count(&j.y), 256, run_reference_elements, &j);
 	return 0;
 }

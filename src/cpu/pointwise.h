@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_POINTWISE_H
 #define CPU_POINTWISE_H
-/* infer::Pointwise: programs over broadcasting operands (ops/fused.h), run a block at a time. */
+/*
+ * infer::Pointwise: fused element-wise programs over broadcast operands (ops/fused.h), run block by
+ * block.
+ */
 #include "backend/backend.h"
 
 int pointwise_reshape(struct site *site, struct step *step, struct diag *d);
 int pointwise_run(const struct call *c);
 /*
- * Add, Sub, Mul and Div of an image that is not row-major and what repeats over it, factors of the
- * channels most often: the image keeps its layout. Everything else is refused.
+ * Kernel for Add, Sub, Mul and Div of an image whose layout is not row-major and an operand that is
+ * broadcast over it, most often one factor per channel. The image keeps its layout, which saves a
+ * reorder. Every other node is refused.
  */
 bool pointwise_binary_accepts(const struct site *s, struct why *w);
 int pointwise_binary_reshape(struct site *site, struct step *step, struct diag *d);
-/* For every float type in fp64, an element at a time. */
+/* Reference kernel for every float type: computes each element by itself, in fp64. */
 int pointwise_reference_run(const struct call *c);
 
 #endif

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Elements under output o along axis d: of the input, or of it with its pads. */
+/* Number of input elements in the window of output o along axis d; with `pads`, padding counts too. */
 static int64_t window_count(const struct window *w, int d, int64_t o, bool pads)
 {
 	int64_t at = o * w->stride[d] - w->begin[d], step = w->dilation[d];
@@ -23,7 +23,7 @@ static int64_t window_count(const struct window *w, int d, int64_t o, bool pads)
 	return end > first ? end - first : 0;
 }
 
-/* Row-major place in a plane to column-major: the first axis runs fastest. */
+/* Converts a row-major index in a plane to a column-major one, in which the first axis runs fastest. */
 static int64_t transposed_index(const struct window *w, int64_t at)
 {
 	int64_t o[MAX_RANK], r = 0;
@@ -39,12 +39,12 @@ static float sum_f32(const float *x, int64_t n)
 	return simd()->sum(x, n);
 }
 
-static float most_f32(const float *x, int64_t n)
+static float max_f32(const float *x, int64_t n)
 {
 	return simd()->max(x, n);
 }
 
-static double most_f64(const double *x, int64_t n)
+static double max_f64(const double *x, int64_t n)
 {
 	double m = -(double)INFINITY;
 
@@ -169,7 +169,7 @@ static int roi_align_run(const struct call *c)
 
 /* ---- MaxUnpool -------------------------------------------------------------------------------- */
 
-static int64_t unpool_place(const struct shape *space, const struct shape *y, int64_t k)
+static int64_t unpool_offset(const struct shape *space, const struct shape *y, int64_t k)
 {
 	int64_t at[MAX_RANK], o = 0;
 
@@ -179,9 +179,12 @@ static int64_t unpool_place(const struct shape *space, const struct shape *y, in
 	return o;
 }
 
-/* Elements of four bytes; gives the number of those before the first index that is not below count. */
-static int64_t unpool_words(int64_t n, int64_t count, const int64_t *restrict index,
-			    const uint32_t *restrict from, uint32_t *restrict to)
+/*
+ * Scatters n elements of four bytes: to[index[i]] = from[i]. Stops at the first index that is
+ * negative or not below count, and returns the number of elements written.
+ */
+static int64_t unpool_4_byte_elements(int64_t n, int64_t count, const int64_t *restrict index,
+				      const uint32_t *restrict from, uint32_t *restrict to)
 {
 	for (int64_t i = 0; i < n; i++) {
 		if ((uint64_t)index[i] >= (uint64_t)count)
@@ -192,9 +195,9 @@ static int64_t unpool_words(int64_t n, int64_t count, const int64_t *restrict in
 }
 
 /*
- * The indices count in a tensor of the size that kernel, strides and pads give; output_shape may
- * ask for a larger one, in whose first corner that lies. Where it is not larger in every
- * dimension, they count in the output itself.
+ * The indices refer to a tensor whose shape follows from kernel, strides and pads. The attribute
+ * output_shape may ask for a larger output; that tensor is then the output's corner at index 0. If
+ * output_shape is smaller in any dimension, the indices refer to the output itself.
  */
 static int unpool_run(const struct call *c)
 {
@@ -217,10 +220,10 @@ static int unpool_run(const struct call *c)
 	bool whole = shape_equal(&space, y);
 	memset(to, 0, c->out[0]->bytes);
 	if (whole && size == 4)
-		done = unpool_words(n, count, index, c->in[0]->data, c->out[0]->data);
+		done = unpool_4_byte_elements(n, count, index, c->in[0]->data, c->out[0]->data);
 	else
 		for (; done < n && index[done] >= 0 && index[done] < count; done++) {
-			int64_t o = whole ? index[done] : unpool_place(&space, y, index[done]);
+			int64_t o = whole ? index[done] : unpool_offset(&space, y, index[done]);
 			memcpy(to + (size_t)o * size, from + (size_t)done * size, size);
 		}
 	if (done < n)
@@ -229,8 +232,8 @@ static int unpool_run(const struct call *c)
 	return 0;
 }
 
-/* Planes that lie one behind the other are a run each. */
-static bool in_rows(const struct site *s, struct why *w)
+/* These kernels read each plane as one contiguous run, so they need a row-major layout. */
+static bool row_major(const struct site *s, struct why *w)
 {
 	if (site_in(s, 0)->layout != LAYOUT_ROW)
 		return refuse(w, "channels that lie apart");
@@ -246,8 +249,8 @@ static bool in_rows(const struct site *s, struct why *w)
 const struct kernel cpu_pool[] = {
 	{"MaxPool", FAST, ONEDNN(pool)},
 	{"AveragePool", FAST, ONEDNN(pool)},
-	{"GlobalMaxPool", T_F32, 0, in_rows, NULL, wide_reshape, global_max_run, NULL, NULL},
-	{"GlobalAveragePool", T_F32, 0, in_rows, NULL, wide_reshape, global_average_run, NULL, NULL},
+	{"GlobalMaxPool", T_F32, 0, row_major, NULL, wide_reshape, global_max_run, NULL, NULL},
+	{"GlobalAveragePool", T_F32, 0, row_major, NULL, wide_reshape, global_average_run, NULL, NULL},
 	{"GlobalMaxPool", FAST, ONEDNN(pool)},
 	{"GlobalAveragePool", FAST, ONEDNN(pool)},
 	ROW("MaxPool", T_FLOATS_BF | T_I8 | T_U8, max_run),

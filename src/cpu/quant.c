@@ -14,15 +14,22 @@
 
 enum { CHUNK = 1024 };
 
-/* ---- rows of x that share a scale, or have one each ------------------------------------------------------ */
+/* ---- QuantizeLinear, DequantizeLinear ---------------------------------------------------------------------- */
 
+/*
+ * x cut into rows, the units of work. All elements of a row share one scale, or element i of the row
+ * has scale number `scale` + i (row_at says which).
+ */
 struct rows {
 	struct granularity g;
-	int64_t count, length; /* of the longest */
-	int64_t total;
+	int64_t count, length; /* number of rows; elements of the longest row */
+	int64_t total;	       /* elements of x */
 };
 
-/* Row r: where it lies in x, its length, its scale and the step from element to element. */
+/*
+ * Row r: its offset *at in x, its number of elements *n, the index *scale of its first scale and the
+ * step between the scales of neighbouring elements: 0 if the row shares one scale, else 1.
+ */
 static inline void row_at(const struct rows *v, int64_t r, int64_t *at, int64_t *n, int64_t *scale,
 			  int64_t *step)
 {
@@ -86,23 +93,27 @@ struct quant_job {
 	bool saturate;
 };
 
-static int64_t grain_rows(const struct quant_job *j)
+static int64_t rows_per_task(const struct quant_job *j)
 {
-	/* packed elements of two rows may share a byte */
+	/*
+	 * Neighbouring rows of packed elements may share a byte, so that two threads would race:
+	 * one thread writes all rows.
+	 */
 	if (dtype_bits(tensor_dtype(j->y)) < 8)
 		return INT64_MAX;
 	return j->v->length >= 16384 ? 1 : 16384 / j->v->length + 1;
 }
 
-static float narrowed(enum dtype t, float v)
+static float round_to_precision(enum dtype t, float v)
 {
 	return t == DT_F16    ? f16_to_f32(f32_to_f16(v))
 	       : t == DT_BF16 ? bf16_to_f32(f32_to_bf16(v))
 			      : v;
 }
 
-/* n elements from `at`, whose scales are scale + i * step. */
-static void quantize_run(const struct quant_job *j, int64_t at, int64_t n, int64_t scale, int64_t step)
+/* Quantizes n elements (at most CHUNK) from offset `at`; element i has scale number scale + i * step. */
+static void quantize_elements(const struct quant_job *j, int64_t at, int64_t n, int64_t scale,
+			      int64_t step)
 {
 	enum dtype t = tensor_dtype(j->y);
 	bool is_float = dtype_class(t) == DT_FLOAT;
@@ -116,7 +127,7 @@ static void quantize_run(const struct quant_job *j, int64_t at, int64_t n, int64
 			s = scale_at(j->scale, scale + i * step);
 			z = j->zero ? scale_at(j->zero, scale + i * step) : 0;
 		}
-		float q = narrowed(j->precision, x[i] / s);
+		float q = round_to_precision(j->precision, x[i] / s);
 		if (is_float) {
 			q += z;
 			if (dtype_bits(t) == 8)
@@ -130,7 +141,7 @@ static void quantize_run(const struct quant_job *j, int64_t at, int64_t n, int64
 	}
 }
 
-static void quantize_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void quantize_rows(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct quant_job *j = arg;
 	enum dtype t = tensor_dtype(j->y);
@@ -150,11 +161,11 @@ static void quantize_piece(void *arg, int64_t begin, int64_t end, int thread)
 			continue;
 		}
 		for (int64_t i = 0; i < n; i += CHUNK)
-			quantize_run(j, at + i, lesser(CHUNK, n - i), scale + i * step, step);
+			quantize_elements(j, at + i, lesser(CHUNK, n - i), scale + i * step, step);
 	}
 }
 
-static int quantize_run_step(const struct call *c)
+static int quantize_run(const struct call *c)
 {
 	const struct quantize_params *p = call_params(c);
 	struct quant_job j = {.v = c->step->state,
@@ -168,12 +179,12 @@ static int quantize_run_step(const struct call *c)
 	if (j.precision != DT_F16 && j.precision != DT_BF16)
 		j.precision = DT_F32;
 	if (j.v->total)
-		pool_for(j.v->count, grain_rows(&j), quantize_piece, &j);
+		pool_for(j.v->count, rows_per_task(&j), quantize_rows, &j);
 	return 0;
 }
 
-/* 8-bit integers whose scales are fp32, one an element. */
-static void dequantize_each(const struct quant_job *j, int64_t at, int64_t n, int64_t scale)
+/* Dequantizes n 8-bit integers from offset `at`; each element has its own fp32 scale. */
+static void dequantize_int8_per_element(const struct quant_job *j, int64_t at, int64_t n, int64_t scale)
 {
 	const float *s = (const float *)j->scale->data + scale;
 	float *y = (float *)j->y->data + at;
@@ -188,8 +199,8 @@ static void dequantize_each(const struct quant_job *j, int64_t at, int64_t n, in
 			y[i] = (float)((int8_t)x[i] - (z ? (int8_t)z[i] : 0)) * s[i];
 }
 
-static void dequantize_run(const struct quant_job *j, int64_t at, int64_t n, int64_t scale,
-			   int64_t step)
+static void dequantize_elements(const struct quant_job *j, int64_t at, int64_t n, int64_t scale,
+				int64_t step)
 {
 	enum dtype t = tensor_dtype(j->x);
 	bool is_float = dtype_class(t) == DT_FLOAT;
@@ -211,7 +222,7 @@ static void dequantize_run(const struct quant_job *j, int64_t at, int64_t n, int
 	from_f32(tensor_dtype(j->y), y, n, j->y->data, at);
 }
 
-static void dequantize_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void dequantize_rows(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct quant_job *j = arg;
 	enum dtype t = tensor_dtype(j->x);
@@ -233,15 +244,15 @@ static void dequantize_piece(void *arg, int64_t begin, int64_t end, int thread)
 			continue;
 		}
 		if (quick && step == 1 && tensor_dtype(j->scale) == DT_F32) {
-			dequantize_each(j, at, n, scale);
+			dequantize_int8_per_element(j, at, n, scale);
 			continue;
 		}
 		for (int64_t i = 0; i < n; i += CHUNK)
-			dequantize_run(j, at + i, lesser(CHUNK, n - i), scale + i * step, step);
+			dequantize_elements(j, at + i, lesser(CHUNK, n - i), scale + i * step, step);
 	}
 }
 
-static int dequantize_run_step(const struct call *c)
+static int dequantize_run(const struct call *c)
 {
 	struct quant_job j = {.v = c->step->state,
 			      .x = c->in[0],
@@ -250,7 +261,7 @@ static int dequantize_run_step(const struct call *c)
 			      .y = c->out[0]};
 
 	if (j.v->total)
-		pool_for(j.v->count, grain_rows(&j), dequantize_piece, &j);
+		pool_for(j.v->count, rows_per_task(&j), dequantize_rows, &j);
 	return 0;
 }
 
@@ -264,7 +275,7 @@ struct range_job {
 	int32_t zero;
 };
 
-static void range_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void find_range(void *arg, int64_t begin, int64_t end, int thread)
 {
 	struct range_job *j = arg;
 	float low = simd()->min(j->x + begin, end - begin),
@@ -274,7 +285,7 @@ static void range_piece(void *arg, int64_t begin, int64_t end, int thread)
 	j->high[thread & 63] = fmaxf(j->high[thread & 63], high);
 }
 
-static void dynamic_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void quantize_dynamic(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct range_job *j = arg;
 
@@ -288,11 +299,11 @@ static int dynamic_run(const struct call *c)
 	int64_t n = tensor_count(c->in[0]);
 	float low = 0, high = 0;
 
-	/* more threads than slots would race */
+	/* low and high have 64 slots; with more threads, two would share a slot and race */
 	if (pool_threads() > 64)
-		range_piece(&j, 0, n, 0);
+		find_range(&j, 0, n, 0);
 	else
-		pool_for(n, 1 << 15, range_piece, &j);
+		pool_for(n, 1 << 15, find_range, &j);
 	for (int i = 0; i < 64; i++) {
 		low = fminf(low, j.low[i]);
 		high = fmaxf(high, j.high[i]);
@@ -301,7 +312,7 @@ static int dynamic_run(const struct call *c)
 	float zero = rintf(0 - low / j.scale);
 	j.zero = (int32_t)(zero >= 0 ? (zero <= 255 ? zero : 255) : 0);
 	if (c->out[0])
-		pool_for(n, 1 << 15, dynamic_piece, &j);
+		pool_for(n, 1 << 15, quantize_dynamic, &j);
 	if (c->out[1])
 		*(float *)c->out[1]->data = j.scale;
 	if (c->out[2])
@@ -312,11 +323,12 @@ static int dynamic_run(const struct call *c)
 /* ---- GatherBlockQuantized ------------------------------------------------------------------------------------------------ */
 
 struct block_gather {
-	int64_t bits; /* of an element that is packed in bytes; 0: it has a type of its own */
-	int64_t rows, dim, inner, picked; /* before the gathered axis, of it, behind it; indices */
-	int64_t qdim, blocks, block;	  /* of the quantized axis */
-	struct shape data;		  /* as if it were not packed */
-	int64_t scale_step[MAX_RANK];	  /* 0 where scales repeat */
+	int64_t bits; /* bits of an element if uint8 data packs several per byte; 0: not packed */
+	/* elements before, along and after the gathered axis; number of indices */
+	int64_t rows, dim, inner, picked;
+	int64_t qdim, blocks, block;  /* quantized axis: size, number of blocks, block size */
+	struct shape data;	      /* shape of the data when unpacked */
+	int64_t scale_step[MAX_RANK]; /* strides of the scales; 0 along broadcast dimensions */
 	int qaxis;
 };
 
@@ -364,15 +376,15 @@ struct block_gather_job {
 	struct tensor *y;
 };
 
-static int packed_at(const void *p, int64_t i, int64_t bits)
+static int unpack_element(const void *p, int64_t i, int64_t bits)
 {
 	int64_t per = 8 / bits;
 
 	return ((const uint8_t *)p)[i / per] >> (i % per * bits) & ((1 << bits) - 1);
 }
 
-/* Element i of the data less its zero point, times its scale. */
-static float block_element(const struct block_gather_job *j, int64_t i)
+/* Dequantizes element i of the data: (element - zero point) * scale. */
+static float dequantize_block_element(const struct block_gather_job *j, int64_t i)
 {
 	const struct block_gather *v = j->v;
 	enum dtype t = tensor_dtype(j->data);
@@ -386,12 +398,12 @@ static float block_element(const struct block_gather_job *j, int64_t i)
 			block = o = o / v->block;
 		at += o * v->scale_step[k];
 	}
-	x = v->bits ? (float)packed_at(j->data->data, i, v->bits)
+	x = v->bits ? (float)unpack_element(j->data->data, i, v->bits)
 		    : (float)elem_f64(t, j->data->data, i);
-	if (j->zero && v->bits) /* rows of zero points begin at a byte */
-		z = (float)packed_at((const uint8_t *)j->zero->data +
-					     at / v->blocks * ((v->blocks * v->bits + 7) / 8),
-				     block, v->bits);
+	if (j->zero && v->bits) /* each row of zero points starts at a new byte */
+		z = (float)unpack_element((const uint8_t *)j->zero->data +
+						  at / v->blocks * ((v->blocks * v->bits + 7) / 8),
+					  block, v->bits);
 	else if (j->zero)
 		z = scale_at(j->zero, at);
 	else if (t == DT_U8)
@@ -399,7 +411,7 @@ static float block_element(const struct block_gather_job *j, int64_t i)
 	return (x - z) * scale_at(j->scale, at);
 }
 
-static void block_gather_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void gather_rows(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct block_gather_job *j = arg;
 	const struct block_gather *v = j->v;
@@ -412,7 +424,7 @@ static void block_gather_piece(void *arg, int64_t begin, int64_t end, int thread
 		for (int64_t i = 0, n; i < v->inner; i += n) {
 			n = lesser(CHUNK, v->inner - i);
 			for (int64_t e = 0; e < n; e++)
-				part[e] = block_element(j, from + i + e);
+				part[e] = dequantize_block_element(j, from + i + e);
 			from_f32(tensor_dtype(j->y), part, n, j->y->data, r * v->inner + i);
 		}
 	}
@@ -430,24 +442,21 @@ static int block_gather_run(const struct call *c)
 					 fmt(c->diag, "indices below %lld", (long long)v->dim),
 					 fmt(c->diag, "%lld", (long long)k));
 	}
-	pool_for(v->rows * v->picked, 1 + 4096 / (v->inner + 1), block_gather_piece, &j);
+	pool_for(v->rows * v->picked, 1 + 4096 / (v->inner + 1), gather_rows, &j);
 	return 0;
 }
 
 const struct kernel cpu_quant[] = {
-	{.op = "QuantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = quantize_run_step},
+	{.op = "QuantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = quantize_run},
 	{.op = "com.microsoft::QuantizeLinear",
 	 .flags = K_REFERENCE,
 	 .reshape = rows_reshape,
-	 .run = quantize_run_step},
-	{.op = "DequantizeLinear",
-	 .flags = K_REFERENCE,
-	 .reshape = rows_reshape,
-	 .run = dequantize_run_step},
+	 .run = quantize_run},
+	{.op = "DequantizeLinear", .flags = K_REFERENCE, .reshape = rows_reshape, .run = dequantize_run},
 	{.op = "com.microsoft::DequantizeLinear",
 	 .flags = K_REFERENCE,
 	 .reshape = rows_reshape,
-	 .run = dequantize_run_step},
+	 .run = dequantize_run},
 	{.op = "DynamicQuantizeLinear", .flags = K_REFERENCE, .run = dynamic_run},
 	{.op = "MatMulInteger",
 	 .flags = K_REFERENCE,

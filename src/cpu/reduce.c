@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions. The shape is collapsed until kept and reduced dimensions alternate. Where the last
- * one is reduced, an output is a sum over runs; where it is kept, rows are added to rows. Where
- * there are few outputs, the outermost reduced dimension is split and the parts are combined in
- * a fixed order, so that the result does not depend on the number of threads.
+ * Reductions. Neighbouring dimensions are merged until kept and reduced dimensions alternate. If the
+ * last dimension is reduced, each output sums over contiguous runs; if it is kept, whole rows are
+ * added to rows of accumulators. If there are too few outputs to occupy all threads, the outermost
+ * reduced dimension is split, and the partial results are combined in a fixed order, so that the
+ * result does not depend on which thread finishes first.
  */
 #include "cpu/reduce.h"
 
@@ -16,11 +17,11 @@
 
 enum kind { A_SUM, A_ABS, A_SQUARE, A_PROD, A_MAX, A_MIN, A_EXP };
 enum {
-	COLUMNS = 512, /* outputs that a task of rows keeps */
-	FLUSH = 128,   /* rows added in fp32 before the sum goes to double */
-	PARTS = 4096,  /* partial results in the workspace */
-	MAX_SPLIT = 64,
-	SMALL = 48, /* elements of a row that a plain loop adds */
+	MAX_COLUMNS = 512, /* most outputs of one task if the last dimension is kept */
+	FLUSH_ROWS = 128, /* rows summed in fp32 before the sum is added to the double accumulator */
+	MAX_PARTS = 4096, /* most partial results that the workspace holds */
+	MAX_SPLIT = 64,	  /* most tasks after splitting the reduced range */
+	SMALL_ROW = 48,	  /* rows of at most this many elements are summed by a plain loop */
 };
 
 union acc {
@@ -46,7 +47,6 @@ static const struct reduction reductions[] = {
 	{"ReduceLogSumExp", A_EXP, false, false, true},
 };
 
-/* One type's loops: a run into one accumulator, rows of n elements into n of them. */
 struct loops;
 
 struct plan {
@@ -54,30 +54,35 @@ struct plan {
 	const struct loops *loops;
 	const struct simd *simd;
 	enum dtype t;
-	enum kind kind; /* of this phase */
+	enum kind kind; /* reduction of this phase: A_EXP first finds the maximum with A_MAX */
 	const void *x;
 	void *y;
-	int nk, nr;				 /* kept and reduced dims, outermost first */
-	int64_t kdim[MAX_RANK], kstep[MAX_RANK]; /* kept; without the innermost where that is last */
-	int64_t rdim[MAX_RANK], rstep[MAX_RANK];
-	bool inner_kept;
-	int64_t inner;	 /* of the last dimension */
-	int64_t outputs; /* in all */
-	int64_t count;	 /* elements an output is made of */
+	int nk, nr; /* number of kept and of reduced dimensions */
+	/* kept dimensions, outermost first; the last dimension of the shape is never included */
+	int64_t kdim[MAX_RANK], kstep[MAX_RANK];
+	int64_t rdim[MAX_RANK], rstep[MAX_RANK]; /* reduced dimensions, outermost first */
+	bool inner_kept;			 /* the last dimension of the shape is kept */
+	int64_t inner;				 /* size of the last dimension of the shape */
+	int64_t outputs;			 /* number of output elements */
+	int64_t count;				 /* input elements per output */
 	int64_t splits, blocks, columns;
-	bool small;	   /* dense rows of a few fp32 */
-	union acc *part;   /* splits * outputs; NULL: written at once */
-	const double *max; /* A_EXP in parts: the greatest of each output */
+	bool small;	 /* every output reduces one dense row of at most SMALL_ROW fp32 elements */
+	union acc *part; /* partial results [splits, outputs]; NULL: write outputs directly */
+	const double *max; /* A_EXP with splits: the maximum of each output */
 };
 
+/*
+ * The inner loops for one element type. `run` reduces n contiguous elements into one accumulator;
+ * `rows` reduces rows of n elements into n accumulators, element by element.
+ */
 struct loops {
 	void (*run)(const struct plan *p, int64_t off, int64_t n, double max, union acc *a);
 	void (*rows)(const struct plan *p, int64_t off, int64_t rows, int64_t step, int64_t n,
 		     const double *max, union acc *a);
-	bool whole; /* accumulators are integers */
+	bool whole; /* the accumulators are integers (member i), not doubles (member d) */
 };
 
-/* ---- floats that compute in fp32 ------------------------------------------------------------- */
+/* ---- fp32 and narrower floats, which are computed in fp32 ------------------------------------ */
 
 static inline double combine(enum kind k, double a, double b)
 {
@@ -90,8 +95,11 @@ static inline double combine(enum kind k, double a, double b)
 	return a + b;
 }
 
-/* n elements from off on as floats: themselves, or converted into buf (n <= BLOCK). */
-static const float *fetch(const struct plan *p, int64_t off, int64_t n, float *buf)
+/*
+ * Returns n elements from offset off as fp32: a pointer into x if x is fp32, or else the elements
+ * converted into buf, where n must be at most BLOCK.
+ */
+static const float *load_f32(const struct plan *p, int64_t off, int64_t n, float *buf)
 {
 	if (p->t == DT_F32)
 		return (const float *)p->x + off;
@@ -99,8 +107,8 @@ static const float *fetch(const struct plan *p, int64_t off, int64_t n, float *b
 	return buf;
 }
 
-/* In lanes: one chain of products would wait for each. */
-static float product(const float *x, int64_t n)
+/* Multiplies in independent lanes: in a single chain, each product would wait for the last one. */
+static float product_f32(const float *x, int64_t n)
 {
 	enum { LANES = 32 };
 	float lane[LANES], r = 1;
@@ -118,7 +126,7 @@ static float product(const float *x, int64_t n)
 	return r;
 }
 
-static float run_f32(const struct plan *p, const float *x, int64_t n, double max)
+static float reduce_f32(const struct plan *p, const float *x, int64_t n, double max)
 {
 	const struct simd *s = p->simd;
 
@@ -126,7 +134,7 @@ static float run_f32(const struct plan *p, const float *x, int64_t n, double max
 	case A_SUM: return s->sum(x, n);
 	case A_ABS: return s->sum_abs(x, n);
 	case A_SQUARE: return s->sum_square(x, n);
-	case A_PROD: return product(x, n);
+	case A_PROD: return product_f32(x, n);
 	case A_MAX: return s->max(x, n);
 	case A_MIN: return s->min(x, n);
 	case A_EXP: return s->sum_exp(x, n, (float)max);
@@ -141,12 +149,15 @@ static void f32_run(const struct plan *p, int64_t off, int64_t n, double max, un
 
 	for (int64_t m; n > 0; off += m, n -= m) {
 		m = n < most ? n : most;
-		const float *x = fetch(p, off, m, buf);
-		a->d = combine(p->kind, a->d, (double)run_f32(p, x, m, max));
+		const float *x = load_f32(p, off, m, buf);
+		a->d = combine(p->kind, a->d, (double)reduce_f32(p, x, m, max));
 	}
 }
 
-/* What a row adds: the elements, or a function of them in buf. */
+/*
+ * The terms that a row contributes to its accumulators: the elements themselves, or |x|, x^2 or
+ * exp(x - max), which are written to buf.
+ */
 static const float *row_terms(const struct plan *p, const float *x, int64_t n, const float *max,
 			      float *buf)
 {
@@ -172,16 +183,16 @@ static void f32_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 		[A_SUM] = VB_ADD, [A_ABS] = VB_ADD, [A_SQUARE] = VB_ADD, [A_PROD] = VB_MUL,
 		[A_MAX] = VB_MAX, [A_MIN] = VB_MIN, [A_EXP] = VB_ADD};
 	simd_bin *add = p->simd->bin[bins[p->kind]][DT_F32];
-	float sum[COLUMNS], buf[COLUMNS], term[COLUMNS], fmax_[COLUMNS];
+	float sum[MAX_COLUMNS], buf[MAX_COLUMNS], term[MAX_COLUMNS], fmax_[MAX_COLUMNS];
 
 	for (int64_t i = 0; max && i < n; i++)
 		fmax_[i] = (float)max[i];
 	for (int64_t r = 0; r < rows;) {
-		int64_t stop = r + FLUSH < rows ? r + FLUSH : rows;
-		const float *x = row_terms(p, fetch(p, off + r * step, n, buf), n, fmax_, term);
+		int64_t stop = r + FLUSH_ROWS < rows ? r + FLUSH_ROWS : rows;
+		const float *x = row_terms(p, load_f32(p, off + r * step, n, buf), n, fmax_, term);
 		memcpy(sum, x, (size_t)n * sizeof(float));
 		for (r++; r < stop; r++) {
-			x = row_terms(p, fetch(p, off + r * step, n, buf), n, fmax_, term);
+			x = row_terms(p, load_f32(p, off + r * step, n, buf), n, fmax_, term);
 			add(sum, x, sum, n);
 		}
 		for (int64_t i = 0; i < n; i++)
@@ -230,7 +241,7 @@ static void f64_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-/* The accumulator's bits wrap; ACC and V are an accumulator and an element, T its type. */
+/* Adds or multiplies element V into accumulator ACC; unsigned arithmetic makes overflow wrap. */
 #define INT_STEP(k, T, ACC, V)                                                                     \
 	((k) == A_SUM ? (int64_t)((uint64_t)(ACC) + (uint64_t)(V))                                 \
 	 : (k) == A_ABS                                                                            \
@@ -251,7 +262,7 @@ static void f64_rows(const struct plan *p, int64_t off, int64_t rows, int64_t st
 		BODY##_MOST(T, <)                                                                  \
 	} break;                                                                                   \
 	}
-/* in the type itself, which vectors compare best */
+/* Compares in the element type T, not in int64, because vector compares of T are faster. */
 #define INT_RUN_MOST(T, OP)                                                                        \
 	T m = (T)s;                                                                                \
 	for (int64_t i = 0; i < n; i++)                                                            \
@@ -291,7 +302,7 @@ INT_LOOPS(u32, uint32_t)
 INT_LOOPS(i64, int64_t)
 INT_LOOPS(u64, uint64_t)
 
-/* What no loop knows, and the exponentials of integers: element by element, in double. */
+/* All other types, and exponentials of integers: element by element, in double. */
 static void any_run(const struct plan *p, int64_t off, int64_t n, double max, union acc *a)
 {
 	for (int64_t i = 0; i < n; i++)
@@ -351,7 +362,7 @@ static union acc start_value(const struct plan *p)
 	return a;
 }
 
-/* Offsets of element k of nested dims. */
+/* Offset of element k of a grid with sizes `dim` and strides `step`. */
 static int64_t offset_at(const int64_t *dim, const int64_t *step, int n, int64_t k)
 {
 	int64_t off = 0;
@@ -372,7 +383,7 @@ static int64_t product_of(const int64_t *dim, int n)
 	return r;
 }
 
-/* exp(x - max): an infinite greatest element would give NaN. */
+/* The maximum to subtract in exp(x - max): 0 instead of an infinite one, as inf - inf is NaN. */
 static double finite_max(double max)
 {
 	return isinf(max) ? 0 : max;
@@ -403,7 +414,7 @@ static void store_result(const struct plan *p, int64_t o, union acc a, double ma
 	elem_set_f64(p->t, p->y, o, d);
 }
 
-/* Two partial results to one. */
+/* Combines two partial results. */
 static union acc combine_acc(const struct plan *p, union acc a, union acc b)
 {
 	if (!p->loops->whole)
@@ -425,30 +436,34 @@ static void keep_or_store(const struct plan *p, int64_t o, int64_t split, union 
 		store_result(p, o, a, max);
 }
 
-/* The reduced range of a split: a piece of the outermost reduced dimension. */
+/* Cuts the range 0..whole-1 into p->splits parts; returns the part of `split` as *from..*to-1. */
 static void split_range(const struct plan *p, int64_t split, int64_t whole, int64_t *from, int64_t *to)
 {
 	*from = whole * split / p->splits;
 	*to = whole * (split + 1) / p->splits;
 }
 
-/* All runs of one output. Runs: the reduced dims but the last; that is the run. */
+/*
+ * Reduces all runs of one output into *a. The last reduced dimension is a run; the other reduced
+ * dimensions count the runs.
+ */
 static void reduce_runs(const struct plan *p, int64_t base, int64_t split, double max, union acc *a)
 {
 	int64_t from, to, runs = product_of(p->rdim, p->nr - 1);
 
-	if (p->nr == 1) { /* a single run: split that */
+	if (p->nr == 1) { /* there is a single run, so that run itself is split */
 		split_range(p, split, p->inner, &from, &to);
 		p->loops->run(p, base + from, to - from, max, a);
 		return;
 	}
 	split_range(p, split, runs, &from, &to);
-	if (p->nr == 2 && p->t == DT_F32) { /* many short runs: no detours */
+	if (p->nr == 2 && p->t == DT_F32) {
+		/* the runs may be many and short, so avoid an indirect call for each */
 		double d = a->d;
 		const float *x = (const float *)p->x + base;
 		for (int64_t k = from; k < to; k++)
 			d = combine(p->kind, d,
-				    (double)run_f32(p, x + k * p->rstep[0], p->inner, max));
+				    (double)reduce_f32(p, x + k * p->rstep[0], p->inner, max));
 		a->d = d;
 		return;
 	}
@@ -456,8 +471,8 @@ static void reduce_runs(const struct plan *p, int64_t base, int64_t split, doubl
 		p->loops->run(p, base + offset_at(p->rdim, p->rstep, p->nr - 1, k), p->inner, max, a);
 }
 
-/* Outputs whose last dimension is reduced. */
-static void inner_reduced(const struct plan *p, int64_t o, int64_t split)
+/* Computes output o when the last dimension is reduced. */
+static void reduce_one_output(const struct plan *p, int64_t o, int64_t split)
 {
 	int64_t base = offset_at(p->kdim, p->kstep, p->nk, o);
 	double max = p->max ? p->max[o] : 0;
@@ -487,17 +502,19 @@ static void combine_rows(const struct plan *p, union acc *a, const union acc *b,
 }
 
 /*
- * Rows base.. of n columns. The innermost reduced dim gives rows that lie one behind the other
- * when n is the whole inner dimension: short ones are then taken several at once.
+ * Reduces rows of n columns, starting at offset base, into a[0..n). If the rows are dense and short,
+ * `fold` of them are handled as one long row, and its parts are combined at the end: loops over
+ * short rows are slow.
  */
 static void reduce_rows(const struct plan *p, int64_t base, int64_t n, int64_t split,
 			const double *max, union acc *a)
 {
 	int64_t last = p->nr - 1, from = 0, to = 1, outer = product_of(p->rdim, p->nr - 1);
 	int64_t row0 = 0, row1 = p->rdim[last], step = p->rstep[last];
-	int64_t fold =
-		n == p->inner && step == n && n < COLUMNS / 4 && p->kind != A_EXP ? COLUMNS / n : 1;
-	union acc wide[COLUMNS], start = start_value(p);
+	int64_t fold = n == p->inner && step == n && n < MAX_COLUMNS / 4 && p->kind != A_EXP
+			       ? MAX_COLUMNS / n
+			       : 1;
+	union acc wide[MAX_COLUMNS], start = start_value(p);
 
 	if (p->nr > 1)
 		split_range(p, split, outer, &from, &to);
@@ -519,14 +536,17 @@ static void reduce_rows(const struct plan *p, int64_t base, int64_t n, int64_t s
 	}
 }
 
-/* A block of the last, kept, dimension of one outer kept index. */
-static void inner_kept(const struct plan *p, int64_t task, int64_t split)
+/*
+ * Computes one block of outputs when the last dimension is kept: up to `columns` outputs along that
+ * dimension.
+ */
+static void compute_output_block(const struct plan *p, int64_t task, int64_t split)
 {
 	int64_t row = task / p->blocks, c = task % p->blocks * p->columns;
 	int64_t n = p->inner - c < p->columns ? p->inner - c : p->columns;
 	int64_t base = offset_at(p->kdim, p->kstep, p->nk, row) + c, o = row * p->inner + c;
-	union acc a[COLUMNS], start = start_value(p);
-	double max[COLUMNS];
+	union acc a[MAX_COLUMNS], start = start_value(p);
+	double max[MAX_COLUMNS];
 
 	if (p->kind == A_EXP) {
 		struct plan q = *p;
@@ -545,7 +565,10 @@ static void inner_kept(const struct plan *p, int64_t task, int64_t split)
 		keep_or_store(p, o + i, split, a[i], p->kind == A_EXP ? max[i] : 0);
 }
 
-/* Short dense rows of fp32: the processor works at several of them at once. */
+/*
+ * Reduces short dense fp32 rows, each in a chain of its own. The chains are independent, so the
+ * processor works on several rows at once.
+ */
 #define SMALL_ROWS(START, STEP)                                                                    \
 	for (int64_t o = begin; o < end; o++) {                                                    \
 		const float *x = (const float *)p->x + o * n;                                      \
@@ -568,7 +591,7 @@ static inline void store_small(const struct plan *p, int64_t o, float s)
 	((float *)p->y)[o] = (float)d;
 }
 
-static void small_rows(const struct plan *p, int64_t begin, int64_t end)
+static void reduce_small_rows(const struct plan *p, int64_t begin, int64_t end)
 {
 	int64_t n = p->inner;
 
@@ -589,28 +612,31 @@ static void small_rows(const struct plan *p, int64_t begin, int64_t end)
 	}
 }
 
-static void reduce_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void reduce_tasks(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct plan *p = arg;
 
 	(void)thread;
 	if (p->small) {
-		small_rows(p, begin, end);
+		reduce_small_rows(p, begin, end);
 		return;
 	}
 	for (int64_t k = begin; k < end; k++) {
 		int64_t task = k / p->splits, split = k % p->splits;
 		if (p->inner_kept)
-			inner_kept(p, task, split);
+			compute_output_block(p, task, split);
 		else
-			inner_reduced(p, task, split);
+			reduce_one_output(p, task, split);
 	}
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Kept and reduced dims in turn. mask: which are reduced. */
-static void collapse(struct plan *p, const struct shape *s, uint32_t mask)
+/*
+ * Merges the dimensions of the input until kept and reduced ones alternate, and writes them to p.
+ * Bit i of mask says that dimension i is reduced.
+ */
+static void merge_dims(struct plan *p, const struct shape *s, uint32_t mask)
 {
 	int64_t dim[MAX_RANK];
 	bool red[MAX_RANK];
@@ -627,7 +653,7 @@ static void collapse(struct plan *p, const struct shape *s, uint32_t mask)
 		dim[n] = s->dim[i];
 		red[n++] = r;
 	}
-	if (!n) { /* one element: a run of one */
+	if (!n) { /* the tensor has a single element: reduce a run of one */
 		dim[0] = 1;
 		red[0] = true;
 		n = 1;
@@ -654,15 +680,15 @@ static void collapse(struct plan *p, const struct shape *s, uint32_t mask)
 			p->kstep[p->nk++] = steps[i];
 		}
 	}
-	if (!p->nr) { /* nothing reduced: each element is a run of one row */
+	if (!p->nr) { /* no dimension is reduced: each output reduces one row */
 		p->rdim[0] = 1;
 		p->rstep[0] = p->inner;
 		p->nr = 1;
 	}
 }
 
-/* Tasks, and splits of the reduced range where those would be too few. */
-static void divide(struct plan *p)
+/* Divides the work into tasks, and splits the reduced range if there would be too few tasks. */
+static void divide_work(struct plan *p)
 {
 	int64_t want = 4 * pool_threads(), tasks = p->outputs;
 	int64_t length = p->nr > 1	 ? product_of(p->rdim, p->nr - 1)
@@ -671,15 +697,18 @@ static void divide(struct plan *p)
 
 	p->splits = p->blocks = 1;
 	if (p->inner_kept) {
-		p->columns = COLUMNS;
-		p->blocks = (p->inner + COLUMNS - 1) / COLUMNS;
+		p->columns = MAX_COLUMNS;
+		p->blocks = (p->inner + MAX_COLUMNS - 1) / MAX_COLUMNS;
 		tasks = product_of(p->kdim, p->nk) * p->blocks;
 	}
-	/* by size alone, so that every machine adds in the same order */
+	/*
+	 * The number of splits depends on sizes only, so that every machine that splits adds in the
+	 * same order. The number of threads only decides whether to split 16 tasks or more.
+	 */
 	if (p->outputs * p->count < 2 * GRAIN || tasks >= (want > 16 ? want : 16))
 		return;
 	int64_t splits = MAX_SPLIT / tasks;
-	int64_t most = PARTS / p->outputs;
+	int64_t most = MAX_PARTS / p->outputs;
 	if (splits > most)
 		splits = most;
 	if (splits > length)
@@ -692,11 +721,11 @@ static void run_tasks(struct plan *p)
 	int64_t tasks = p->inner_kept ? product_of(p->kdim, p->nk) * p->blocks : p->outputs;
 	int64_t each = p->outputs * p->count / (tasks * p->splits > 0 ? tasks * p->splits : 1);
 
-	pool_for(tasks * p->splits, rows_grain(GRAIN / 2, each), reduce_piece, p);
+	pool_for(tasks * p->splits, rows_grain(GRAIN / 2, each), reduce_tasks, p);
 }
 
-/* Parts of each output to one. */
-static union acc gather_parts(const struct plan *p, int64_t o)
+/* Combines the partial results of output o. */
+static union acc combine_parts(const struct plan *p, int64_t o)
 {
 	union acc a = p->part[o];
 
@@ -707,20 +736,20 @@ static union acc gather_parts(const struct plan *p, int64_t o)
 
 static void reduce_split(struct plan *p, void *workspace)
 {
-	double *max = (double *)workspace + PARTS;
+	double *max = (double *)workspace + MAX_PARTS;
 
 	p->part = workspace;
 	if (p->kind == A_EXP) {
 		p->kind = A_MAX;
 		run_tasks(p);
 		for (int64_t o = 0; o < p->outputs; o++)
-			max[o] = finite_max(gather_parts(p, o).d);
+			max[o] = finite_max(combine_parts(p, o).d);
 		p->kind = A_EXP;
 		p->max = max;
 	}
 	run_tasks(p);
 	for (int64_t o = 0; o < p->outputs; o++)
-		store_result(p, o, gather_parts(p, o), p->max ? max[o] : 0);
+		store_result(p, o, combine_parts(p, o), p->max ? max[o] : 0);
 }
 
 static int axes_mask(const struct call *c, uint32_t *mask)
@@ -741,8 +770,8 @@ static int axes_mask(const struct call *c, uint32_t *mask)
 	return 0;
 }
 
-/* Reduction of nothing: the start value, as if it were a sum. */
-static void reduce_nothing(struct plan *p, int64_t outputs)
+/* Reduction of an empty tensor: every output is the start value of its reduction. */
+static void reduce_empty(struct plan *p, int64_t outputs)
 {
 	p->count = 0;
 	for (int64_t o = 0; o < outputs; o++)
@@ -756,7 +785,7 @@ static int reduce_reshape(struct site *s, struct step *step, struct diag *d)
 	for (size_t i = 0; i < sizeof(reductions) / sizeof(*reductions); i++)
 		if (!strcmp(reductions[i].op, s->node->op->name))
 			step->state = arena_dup(s->plan_arena, &reductions[i], sizeof(reductions[i]));
-	step->workspace = 2 * PARTS * sizeof(union acc);
+	step->workspace = 2 * MAX_PARTS * sizeof(union acc);
 	return 0;
 }
 
@@ -777,13 +806,13 @@ static int reduce_run(const struct call *c)
 		return err;
 	p.loops = choose_loops(p.t, p.kind);
 	if (tensor_count(x) == 0) {
-		reduce_nothing(&p, tensor_count(c->out[0]));
+		reduce_empty(&p, tensor_count(c->out[0]));
 		return 0;
 	}
-	collapse(&p, &x->shape, mask);
-	divide(&p);
-	p.small = p.t == DT_F32 && !p.inner_kept && p.nr == 1 && p.nk <= 1 && p.inner <= SMALL &&
-		  p.splits == 1 && p.kind != A_EXP;
+	merge_dims(&p, &x->shape, mask);
+	divide_work(&p);
+	p.small = p.t == DT_F32 && !p.inner_kept && p.nr == 1 && p.nk <= 1 &&
+		  p.inner <= SMALL_ROW && p.splits == 1 && p.kind != A_EXP;
 	if (p.splits > 1)
 		reduce_split(&p, c->workspace);
 	else

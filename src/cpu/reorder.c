@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel of Reorder steps: any layout to any other. A tensor is seen as [N, chunks, positions,
- * channels of a chunk], in which each layout is a set of strides.
+ * The kernel of Reorder steps, which converts a tensor from any layout to any other. Both tensors
+ * are viewed as [N, chunks, positions, channels of a chunk]; each layout is a set of strides over
+ * these four dimensions, so that the conversion consists of strided copies.
  */
 #include "cpu/cpu.h"
 #include "cpu/math/move.h"
@@ -14,38 +15,38 @@ struct view {
 	enum layout layout;
 };
 
-static int64_t block_of(enum layout l)
+static int64_t block_channels(enum layout l)
 {
 	return l == LAYOUT_BLOCK8 ? 8 : l == LAYOUT_BLOCK16 ? 16 : 1;
 }
 
-/* Channels as they are stored: a last block that is not full is padded. */
+/* Number of channels in memory: a last block that is not full is padded to the block size. */
 static int64_t stored_channels(const struct view *v)
 {
-	int64_t block = block_of(v->layout);
+	int64_t block = block_channels(v->layout);
 	return (v->c + block - 1) / block * block;
 }
 
-/* Offset of channel c, which begins a chunk. */
-static int64_t channel_at(const struct view *v, int64_t c)
+/* Offset of channel c, the first of its chunk, at position 0 of the first image. */
+static int64_t channel_offset(const struct view *v, int64_t c)
 {
-	int64_t block = block_of(v->layout);
+	int64_t block = block_channels(v->layout);
 	if (v->layout == LAYOUT_ROW)
 		return c * v->positions;
 	return c / block * block * (block > 1 ? v->positions : 1) + c % block;
 }
 
-/* Strides of N, of chunks of `chunk` channels, of positions, and of channels in a chunk. */
+/* Strides of the four dimensions [N, chunks, positions, channels of a chunk]. */
 static void view_strides(const struct view *v, int64_t chunk, int64_t *stride)
 {
-	int64_t block = block_of(v->layout);
+	int64_t block = block_channels(v->layout);
 	stride[0] = stored_channels(v) * v->positions;
-	stride[1] = channel_at(v, chunk);
+	stride[1] = channel_offset(v, chunk);
 	stride[2] = v->layout == LAYOUT_ROW ? 1 : block > 1 ? block : v->c;
 	stride[3] = v->layout == LAYOUT_ROW ? v->positions : 1;
 }
 
-/* `chunks` chunks of channels from channel c on. */
+/* Copies `chunks` chunks of `chunk` channels each, starting at channel c. */
 static void copy_chunks(const struct view *from, const struct view *to, int64_t c, int64_t chunks,
 			int64_t chunk, const char *src, char *dst, size_t size)
 {
@@ -53,15 +54,15 @@ static void copy_chunks(const struct view *from, const struct view *to, int64_t 
 	struct strided s;
 	view_strides(from, chunk, in);
 	view_strides(to, chunk, out);
-	if (to->layout == LAYOUT_ROW) { /* the target's dense dimension last */
+	if (to->layout == LAYOUT_ROW) { /* make the target's dense dimension, the positions, the last one */
 		int64_t t;
 		t = n[2], n[2] = n[3], n[3] = t;
 		t = in[2], in[2] = in[3], in[3] = t;
 		t = out[2], out[2] = out[3], out[3] = t;
 	}
 	strided_set(&s, 4, n, in, out);
-	strided_copy(&s, src + (size_t)channel_at(from, c) * size,
-		     dst + (size_t)channel_at(to, c) * size, size);
+	strided_copy(&s, src + (size_t)channel_offset(from, c) * size,
+		     dst + (size_t)channel_offset(to, c) * size, size);
 }
 
 static int reorder_run(const struct call *c)
@@ -77,12 +78,12 @@ static int reorder_run(const struct call *c)
 			    shape_span(&x->shape, 2, x->shape.rank), x->layout};
 	struct view to = from;
 	to.layout = y->layout;
-	int64_t a = block_of(from.layout), b = block_of(to.layout);
+	int64_t a = block_channels(from.layout), b = block_channels(to.layout);
 	int64_t chunk = a == 1 && b == 1 ? from.c : a == 1 ? b : b == 1 || a < b ? a : b;
 	if (stored_channels(&to) != to.c)
 		memset(y->data, 0, y->bytes);
 	int64_t whole = chunk ? from.c / chunk : 0, tail = chunk ? from.c % chunk : 0;
-	if (a > 1 && b > 1) /* chunks do not follow each other evenly in both */
+	if (a > 1 && b > 1) /* the chunks have no constant stride in both layouts: copy one by one */
 		for (int64_t k = 0; k < whole; k++)
 			copy_chunks(&from, &to, k * chunk, 1, chunk, x->data, y->data, size);
 	else if (whole)
@@ -94,9 +95,9 @@ static int reorder_run(const struct call *c)
 
 const struct kernel cpu_reorder = {.op = "Reorder", .run = reorder_run};
 
-/* ---- transposes that change nothing in memory ------------------------------------------------- */
+/* ---- transposes that move no data ------------------------------------------------------------- */
 
-/* Whether perm takes the channels to the end (NCHW to NHWC), or from there to dimension 1. */
+/* Whether perm moves the channels to the end, as NCHW to NHWC (`last`), or back to dimension 1. */
 static bool channels_move(const struct transpose_params *p, int rank, bool last)
 {
 	if (p->perm.n != rank || rank < 3 || rank > 5 || p->perm.v[0] != 0)
@@ -122,7 +123,10 @@ bool transpose_view_accepts(const struct site *s, struct why *w)
 	       refuse(w, "elements move");
 }
 
-/* The same bytes, seen with other dims in another layout. */
+/*
+ * The output has the same bytes as the input. An NCHW tensor in channels-last layout has the bytes of
+ * an NHWC tensor in row-major layout, so only the layout and the shape change.
+ */
 int transpose_view_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	enum layout *want = arena_new_n(s->plan_arena, enum layout, 1);
