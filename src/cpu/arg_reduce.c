@@ -16,7 +16,10 @@ struct arg_job {
 	bool min, last;
 };
 
-/* Whether b replaces a as the extremum. As in numpy, NaN ranks before every number. last: of equal elements, the last wins. */
+/*
+ * Whether b replaces a as the extremum. As in numpy, NaN ranks before every number. last: of equal elements the last
+ * one wins.
+ */
 static inline bool replaces_best(double a, double b, bool min, bool last)
 {
 	if (isnan(a))
