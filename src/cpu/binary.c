@@ -94,7 +94,7 @@ BIN(fmod_f64, double, double, double, fmod(a, b))
 BIN(pow_f32, float, float, float, powf(a, b))
 BIN(pow_f64, double, double, double, pow(a, b))
 
-/* Integer power, which wraps on overflow. A negative exponent gives a fraction cut to an integer: 0 unless a is 1 or -1. */
+/* Integer power, which wraps on overflow. A negative exponent gives a truncated fraction: 0 unless a is 1 or -1. */
 static uint64_t int_pow(int64_t a, int64_t b)
 {
 	uint64_t r = 1, base = (uint64_t)a;
