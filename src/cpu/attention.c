@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Sets the set_sizes in `a` from the shapes of Q, K, V and past_key (NULL: the node has no past). */
+/* Sets the sizes in `a` from the shapes of Q, K, V and past_key (NULL: the node has no past). */
 static void set_sizes(const struct attention *p, const struct shape *q, const struct shape *k,
 		      const struct shape *v, const struct shape *past, struct heads *a)
 {
