@@ -20,7 +20,7 @@ struct nms_job {
 	float *corners;	 /* [batches, n, 5]: y0, x0, y1, x1, area */
 };
 
-/* Whether box a ranks ranks_before box b: it has a greater score, or the same score and a lower index. */
+/* Whether box a ranks before box b: it has a greater score, or the same score and a lower index. */
 static bool ranks_before(const float *s, int32_t a, int32_t b)
 {
 	return s[a] > s[b] || (s[a] == s[b] && a < b);
