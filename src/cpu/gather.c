@@ -253,7 +253,7 @@ static int gather_elements_run(const struct call *c)
 
 /* ---- reductions of scatter ----------------------------------------------------------------------------- */
 
-/* The helpers of reduce_any, which computes a[i] = reduce(a[i], b[k]) for one element. how: SCATTER_ADD to SCATTER_MIN. */
+/* The helpers of reduce_any, which computes a[i] = reduce(a[i], b[k]). how: one of SCATTER_ADD to SCATTER_MIN. */
 static double reduce_f64(int how, double a, double b)
 {
 	if (how == SCATTER_ADD)
