@@ -95,8 +95,8 @@ static int64_t arg_row_f32(const struct arg_job *j, const float *x, int64_t n)
 }
 
 /*
- * Extremum of every column of outer index o, for the types that compute in fp32: goes through the rows and keeps
- * the best value of each column and the row that holds it.
+ * The tensor is seen as [outer, n, inner], with n along the axis. Finds, for outer index o, the row of the extremum of
+ * each of the `inner` columns; for the types that compute in fp32.
  */
 static void arg_columns(const struct arg_job *j, int64_t o)
 {
@@ -130,8 +130,8 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 enum { ARG_WIDTH = 256, ARG_LANES = 4 }; /* columns of a task, and of a vector */
 
 /*
- * Writes to y the row of the extremum of each of w fp32 columns, the first of which begins at x. w is a multiple of
- * ARG_LANES. As in numpy, NaN ranks before every number.
+ * Writes to y the row index of the extremum of each of w fp32 columns; the first column begins at x. w must be a
+ * multiple of ARG_LANES. As in numpy, NaN ranks before every number.
  */
 static void arg_columns_simd(const struct arg_job *j, const float *x, int64_t w, int64_t *y)
 {
@@ -158,7 +158,7 @@ static void arg_columns_simd(const struct arg_job *j, const float *x, int64_t w,
 		y[i] = rows[i];
 }
 
-/* Handles the blocks begin..end-1. A block is up to ARG_WIDTH columns of one outer index. */
+/* Handles the blocks begin..end-1. A block is at most ARG_WIDTH neighboring columns of one outer index. */
 static void arg_column_blocks(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct arg_job *j = arg;
