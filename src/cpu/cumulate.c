@@ -15,9 +15,9 @@ struct cum_job {
 };
 
 /*
- * Cumulative sum or product of outer index o. If inner is 1 the running value stays in a register; otherwise each
- * output row of `inner` elements is computed from the row before. U is the type of the arithmetic: unsigned for
- * integers, so that they wrap.
+ * Cumulative sum or product for outer index o of a tensor seen as [outer, n, inner], with n along the axis. If inner
+ * is 1 the running value stays in a register; otherwise each output row of `inner` elements is computed from the row
+ * before. U is the type of the arithmetic: unsigned for integers, so that they wrap.
  */
 #define CUM(t, T, U)                                                                               \
 	static void cum_##t(const struct cum_job *j, int64_t o)                                    \
