@@ -73,7 +73,7 @@ static inline float quick_fmodf(float a, float b)
 {
 	double x = (double)fabsf(a), y = (double)fabsf(b), q = x / y;
 
-	if (!(q < 0x1p28) || isinf(b)) /* q is too large or NaN, or q * b would be 0 * inf */
+	if (!(q < 0x1p28) || isinf(b)) /* the quotient is too large or NaN, or 0 * infinity would follow */
 		return fmodf(a, b);
 	double r = x - (double)(int64_t)q * y;
 	r = r < 0 ? r + y : r; /* r is negative if the division rounded q up to an integer */
