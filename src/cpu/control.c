@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control-flow operators on the CPU. backend/turns.inc implements If, Loop and Scan; this file defines the memory
- * functions that turns.inc declares, all for host memory, and SequenceMap.
+ * Control-flow operators on the CPU. backend/turns.inc implements If, Loop and Scan; this file defines the functions
+ * that turns.inc declares, for values in host memory. SequenceMap is implemented here.
  */
 #include "cpu/math/move.h"
 
@@ -233,7 +233,7 @@ static const struct tensor *cut_at(struct scanned *v, const struct tensor *x, in
 		return &v->slice;
 	}
 	unsigned bits = dtype_bits(t), per = 8 / bits;
-	/* The packed slice overwrites the second half of `copy`, which only cut_start needs. */
+	/* The packed slice goes into the second half of `copy`, which cut_start used only as temporary memory. */
 	uint8_t *to = (uint8_t *)v->cut.copy + tensor_count(x);
 	const uint8_t *from = (const uint8_t *)v->cut.copy + k * n;
 	for (int64_t i = 0; i < n; i += per) {
