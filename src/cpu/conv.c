@@ -88,7 +88,7 @@ struct causal {
 	bool silu;
 };
 
-/* Element i of a row whose first (kernel - 1) elements are the past state, or 0 without one, and the rest the input. */
+/* Element i of a row: the first (kernel - 1) elements are the past state, or 0 without one; the others are the input. */
 static float causal_at(const struct causal *c, int64_t row, int64_t i)
 {
 	int64_t state = c->kernel - 1;
