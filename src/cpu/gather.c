@@ -152,7 +152,10 @@ static int along_reshape(struct site *s, struct step *st, struct diag *d)
 	return 0;
 }
 
-/* Offset of row r of the index tensor in the data, without the axis, whose coordinate comes from the indices. */
+/*
+ * Offset in the data that the coordinates of row r of the index tensor give. The coordinate along the axis is left out,
+ * because the indices replace it.
+ */
 static int64_t along_row_offset(const struct along *a, int64_t r)
 {
 	int64_t at = 0;
@@ -195,8 +198,8 @@ static void gather_along(void *arg, int64_t begin, int64_t end, int thread)
 	struct along_job *j = arg;
 	const struct along *a = j->a;
 	/*
-	 * An index moves by `step` along the axis. From one index of the row to the next the data moves by `hop` along
-	 * the last dim, but not if the last dim is the axis itself.
+	 * Index i at position k of a row selects element base + i * step + k * hop. If the axis is the last dim, the
+	 * position does not matter, so hop is 0.
 	 */
 	int64_t step = a->stride[a->axis], hop = a->axis == a->rank - 1 ? 0 : 1;
 
@@ -472,7 +475,7 @@ static int scatter_elements_reshape(struct site *s, struct step *st, struct diag
 
 /* ---- GatherND, ScatterND ---------------------------------------------------------------------------------- */
 
-/* How the index tuples of GatherND and ScatterND select runs of the data. */
+/* How the index tuples of GatherND and ScatterND select runs of contiguous elements of the data. */
 struct tuples {
 	int64_t q, count;	/* indices of a tuple; number of tuples */
 	int64_t run, per_batch; /* elements of a run; tuples of a batch */
