@@ -70,8 +70,8 @@ static void log_sum_exp_columns(const struct job *j, int64_t base, int64_t w, do
 }
 
 /*
- * Logarithm of the sum of exp(score) over all classes, for one position whose scores are contiguous. The first pass finds the greatest score, the
- * second one sums exp(score - greatest), so that exp does not overflow.
+ * Logarithm of the sum of exp(score) over all classes, for one position whose scores are contiguous. The first pass finds
+ * the greatest score, the second one sums exp(score - greatest), so that exp does not overflow.
  */
 static double log_sum_exp_row(const struct job *j, int64_t base)
 {
