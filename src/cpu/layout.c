@@ -101,8 +101,8 @@ static int expand_reshape(struct site *s, struct step *st, struct diag *d)
 }
 
 /*
- * Strides of the deep tensor [N, C*b*b, H, W] over the dimensions N, C, H, row in the block, W, column in the block,
- * which image_strides lists, too. b: the block size.
+ * Strides of the deep tensor [N, C*b*b, H, W], b being the block size, along six dimensions: N, C, H, row in the block,
+ * W, column in the block. image_strides uses the same dimensions.
  */
 static void deep_strides(const struct shape *deep, const struct depth_params *p, int64_t *st)
 {
