@@ -308,7 +308,7 @@ static double parse_as_type(enum dtype t, const char *text)
 	return elem_f64(t, &bits, 0);
 }
 
-/* Writes d.ddd * 10^e, given its nd digits, in the notation of Python's repr: 0.00ddd, ddd00.0 or d.dde+XX. */
+/* Writes the number d.ddd * 10^e, whose nd digits are given, as Python's repr does: 0.00ddd, ddd00.0 or d.dde+XX. */
 static void write_float(const char *digits, int nd, int e, bool neg, char *out)
 {
 	char *p = out;
