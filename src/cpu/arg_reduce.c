@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ArgMax, ArgMin. */
+/* ArgMax and ArgMin. */
 #include "cpu/reduce.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
@@ -16,8 +16,11 @@ struct arg_job {
 	bool min, last;
 };
 
-/* Whether b takes the place of a; NaN is before everything, as numpy has it. */
-static inline bool better(double a, double b, bool min, bool last)
+/*
+ * Whether b replaces a as the extremum. As in numpy, NaN ranks before every number. last: of equal elements the last
+ * one wins.
+ */
+static inline bool replaces_best(double a, double b, bool min, bool last)
 {
 	if (isnan(a))
 		return last && isnan(b);
@@ -26,8 +29,8 @@ static inline bool better(double a, double b, bool min, bool last)
 	return min ? b < a || (last && b == a) : b > a || (last && b == a);
 }
 
-#define ARG_RUN(t, T)                                                                              \
-	static int64_t arg_run_##t(const struct arg_job *j, const T *x)                            \
+#define ARG_INT(t, T)                                                                              \
+	static int64_t arg_row_##t(const struct arg_job *j, const T *x)                            \
 	{                                                                                          \
 		T best = x[0];                                                                     \
 		int64_t at_ = 0, n = j->s.n;                                                       \
@@ -47,7 +50,7 @@ static inline bool better(double a, double b, bool min, bool last)
 		const T *x = (const T *)j->x + o * j->s.n * inner;                                 \
 		int64_t *y = j->y + o * inner;                                                     \
 		if (inner == 1) {                                                                  \
-			*y = arg_run_##t(j, x);                                                    \
+			*y = arg_row_##t(j, x);                                                    \
 			return;                                                                    \
 		}                                                                                  \
 		for (int64_t i = 0; i < inner; i++)                                                \
@@ -60,22 +63,22 @@ static inline bool better(double a, double b, bool min, bool last)
 			}                                                                          \
 		}                                                                                  \
 	}
-ARG_RUN(i8, int8_t)
-ARG_RUN(u8, uint8_t)
-ARG_RUN(i16, int16_t)
-ARG_RUN(u16, uint16_t)
-ARG_RUN(i32, int32_t)
-ARG_RUN(u32, uint32_t)
-ARG_RUN(i64, int64_t)
-ARG_RUN(u64, uint64_t)
+ARG_INT(i8, int8_t)
+ARG_INT(u8, uint8_t)
+ARG_INT(i16, int16_t)
+ARG_INT(u16, uint16_t)
+ARG_INT(i32, int32_t)
+ARG_INT(u32, uint32_t)
+ARG_INT(i64, int64_t)
+ARG_INT(u64, uint64_t)
 
 static void (*const arg_ints[DT_COUNT])(const struct arg_job *, int64_t) = {
 	[DT_I8] = arg_i8,   [DT_U8] = arg_u8,	[DT_I16] = arg_i16, [DT_U16] = arg_u16,
 	[DT_I32] = arg_i32, [DT_U32] = arg_u32, [DT_I64] = arg_i64, [DT_U64] = arg_u64,
 };
 
-/* A dense run of fp32: first the greatest, then where it is. */
-static int64_t arg_run_f32(const struct arg_job *j, const float *x, int64_t n)
+/* Index of the extremum of a dense row of fp32: SIMD finds the value, then a second pass finds its position. */
+static int64_t arg_row_f32(const struct arg_job *j, const float *x, int64_t n)
 {
 	float m = j->min ? simd()->min(x, n) : simd()->max(x, n);
 
@@ -91,7 +94,10 @@ static int64_t arg_run_f32(const struct arg_job *j, const float *x, int64_t n)
 	return 0;
 }
 
-/* Columns of floats: the best of each so far. */
+/*
+ * The tensor is seen as [outer, n, inner], with n along the axis. Finds, for outer index o, the row of the extremum of
+ * each of the `inner` columns; for the types that compute in fp32.
+ */
 static void arg_columns(const struct arg_job *j, int64_t o)
 {
 	enum { WIDTH = 256 };
@@ -121,10 +127,13 @@ static void arg_columns(const struct arg_job *j, int64_t o)
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
-enum { ARG_WIDTH = 256, ARG_LANES = 4 }; /* columns of a task */
+enum { ARG_WIDTH = 256, ARG_LANES = 4 }; /* columns of a task, and of a vector */
 
-/* w columns of fp32 (a multiple of ARG_LANES), the first at x: the best rows. NaN is before everything. */
-static void arg_wide(const struct arg_job *j, const float *x, int64_t w, int64_t *y)
+/*
+ * Writes to y the row index of the extremum of each of w fp32 columns; the first column begins at x. w must be a
+ * multiple of ARG_LANES. As in numpy, NaN ranks before every number.
+ */
+static void arg_columns_simd(const struct arg_job *j, const float *x, int64_t w, int64_t *y)
 {
 	v4f best[ARG_WIDTH / ARG_LANES], v;
 	v4i where[ARG_WIDTH / ARG_LANES] = {{0}};
@@ -149,8 +158,8 @@ static void arg_wide(const struct arg_job *j, const float *x, int64_t w, int64_t
 		y[i] = rows[i];
 }
 
-/* Blocks of columns of all outer indices. */
-static void arg_wide_piece(void *arg, int64_t begin, int64_t end, int thread)
+/* Handles the blocks begin..end-1. A block is at most ARG_WIDTH neighboring columns of one outer index. */
+static void arg_column_blocks(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct arg_job *j = arg;
 	int64_t inner = j->s.inner, blocks = (inner + ARG_WIDTH - 1) / ARG_WIDTH;
@@ -159,7 +168,8 @@ static void arg_wide_piece(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t b = begin; b < end; b++) {
 		int64_t o = b / blocks, c = b % blocks * ARG_WIDTH;
 		int64_t w = inner - c < ARG_WIDTH ? inner - c : ARG_WIDTH;
-		arg_wide(j, (const float *)j->x + o * j->s.n * inner + c, w, j->y + o * inner + c);
+		arg_columns_simd(j, (const float *)j->x + o * j->s.n * inner + c, w,
+				 j->y + o * inner + c);
 	}
 }
 
@@ -173,16 +183,16 @@ static void arg_piece(void *arg, int64_t begin, int64_t end, int thread)
 		if (arg_ints[j->t]) {
 			arg_ints[j->t](j, o);
 		} else if (j->t == DT_F32 && inner == 1) {
-			j->y[o] = arg_run_f32(j, (const float *)j->x + o * n, n);
+			j->y[o] = arg_row_f32(j, (const float *)j->x + o * n, n);
 		} else if (j->t == DT_F32 || computes_in_f32(j->t)) {
 			arg_columns(j, o);
 		} else {
 			for (int64_t i = 0; i < inner; i++) {
 				int64_t at_ = o * n * inner + i, best = 0;
 				for (int64_t k = 1; k < n; k++)
-					if (better(elem_f64(j->t, j->x, at_ + best * inner),
-						   elem_f64(j->t, j->x, at_ + k * inner), j->min,
-						   j->last))
+					if (replaces_best(elem_f64(j->t, j->x, at_ + best * inner),
+							  elem_f64(j->t, j->x, at_ + k * inner),
+							  j->min, j->last))
 						best = k;
 				j->y[o * inner + i] = best;
 			}
@@ -209,7 +219,7 @@ int arg_reduce_run(const struct call *c)
 	if (j.t == DT_F32 && j.s.inner > 1 && j.s.inner % ARG_LANES == 0 && j.s.n < INT32_MAX)
 		pool_for(j.s.outer * ((j.s.inner + ARG_WIDTH - 1) / ARG_WIDTH),
 			 rows_grain(GRAIN, j.s.n * (j.s.inner < ARG_WIDTH ? j.s.inner : ARG_WIDTH)),
-			 arg_wide_piece, &j);
+			 arg_column_blocks, &j);
 	else
 		pool_for(j.s.outer, rows_grain(GRAIN, j.s.n * j.s.inner), arg_piece, &j);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention of ai.onnx, and the table of the family. */
+/* The kernel of the ONNX operator Attention, and the table of all attention kernels of the CPU. */
 #include "cpu/attention/kernels.h"
 
 #include "base/pool.h"
@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-/* Shapes of Q, K, V and of past_key (NULL: none). */
-static void sizes(const struct attention *p, const struct shape *q, const struct shape *k,
-		  const struct shape *v, const struct shape *past, struct heads *a)
+/* Sets the sizes in `a` from the shapes of Q, K, V and past_key (NULL: the node has no past). */
+static void set_sizes(const struct attention *p, const struct shape *q, const struct shape *k,
+		      const struct shape *v, const struct shape *past, struct heads *a)
 {
 	a->batch = q->dim[0];
 	a->heads = q->rank == 4 ? q->dim[1] : p->q_num_heads;
@@ -34,7 +34,7 @@ static int attention_reshape(struct site *site, struct step *step, struct diag *
 	struct heads a = {0};
 
 	(void)d;
-	sizes(p, &q->shape, &k->shape, &v->shape, past ? &past->shape : NULL, &a);
+	set_sizes(p, &q->shape, &k->shape, &v->shape, past ? &past->shape : NULL, &a);
 	step->workspace = wide_workspace(site) + 2 * scratch_size((size_t)a.batch * sizeof(int64_t)) +
 			  scratch_size(heads_scratch(real, a.queries, a.keys));
 	if (past)
@@ -46,8 +46,8 @@ static int attention_reshape(struct site *site, struct step *step, struct diag *
 	return 0;
 }
 
-/* A mask of any type in the type that is computed in. */
-static const void *mask_numbers(enum gemm_type real, const struct tensor *mask, struct scratch *s)
+/* Converts a mask of any numeric type to `real`, the type that the kernel computes in. */
+static const void *convert_mask(enum gemm_type real, const struct tensor *mask, struct scratch *s)
 {
 	int64_t n = tensor_count(mask);
 	void *to = scratch_take(s, (size_t)n * heads_real_size(real));
@@ -62,8 +62,12 @@ static const void *mask_numbers(enum gemm_type real, const struct tensor *mask, 
 	return to;
 }
 
-/* nonpad_kv_seqlen: the keys of each batch that count; without a past the queries are the last of them. */
-static int lengths(const struct call *c, const struct tensor *pad, struct heads *a, struct scratch *s)
+/*
+ * Reads nonpad_kv_seqlen, the number of valid keys of each batch. Without past_key the queries belong to the last of
+ * these keys, so the position of query 0 is (valid keys - queries).
+ */
+static int set_valid_keys(const struct call *c, const struct tensor *pad, struct heads *a,
+			  struct scratch *s)
 {
 	int64_t *valid = scratch_take(s, (size_t)a->batch * sizeof(int64_t));
 	int64_t *offsets = scratch_take(s, (size_t)a->batch * sizeof(int64_t));
@@ -80,9 +84,12 @@ static int lengths(const struct call *c, const struct tensor *pad, struct heads 
 	return 0;
 }
 
-/* Queries, keys behind the past's, values, and where the results go; key and value: the present, or NULL. */
-static void operands(const struct call *c, struct heads *a, void **key, void **value,
-		     struct scratch *s)
+/*
+ * Sets the views of Q, K, V and Y. If the node has a past or returns the present, the new keys and values are appended
+ * to the past first; *key and *value are then the result (present_key and present_value), otherwise NULL.
+ */
+static void set_operands(const struct call *c, struct heads *a, void **key, void **value,
+			 struct scratch *s)
 {
 	const struct tensor *past = optional_in(c, ATT_PAST_K);
 	bool merged = c->in[ATT_Q]->shape.rank == 3;
@@ -130,23 +137,23 @@ static int attention_run(const struct call *c)
 	void *key, *value;
 	int rc;
 
-	sizes(p, &c->in[ATT_Q]->shape, &c->in[ATT_K]->shape, &c->in[ATT_V]->shape,
-	      past ? &past->shape : NULL, &a);
+	set_sizes(p, &c->in[ATT_Q]->shape, &c->in[ATT_K]->shape, &c->in[ATT_V]->shape,
+		  past ? &past->shape : NULL, &a);
 	a.scale = heads_scale(p->scale, a.size);
 	if (p->softmax_precision == DT_F16 || p->softmax_precision == DT_BF16)
 		a.round = (enum dtype)p->softmax_precision;
 	a.offset = past ? past->shape.dim[2] : 0;
-	if (pad && (rc = lengths(c, pad, &a, &s)))
+	if (pad && (rc = set_valid_keys(c, pad, &a, &s)))
 		return rc;
 	if (tensor_count(c->out[0]) == 0 && a.keys == 0)
 		return 0;
 	a.scratch = scratch_take(&s, heads_scratch(a.real, a.queries, a.keys));
-	operands(c, &a, &key, &value, &s);
+	set_operands(c, &a, &key, &value, &s);
 	if (mask) {
 		bool hides = tensor_dtype(mask) == DT_BOOL;
 		struct heads_mask *m = hides ? &a.hide : &a.mask[0];
 		heads_mask_steps(&mask->shape, a.keys, m);
-		m->data = hides ? mask->data : mask_numbers(a.real, mask, &s);
+		m->data = hides ? mask->data : convert_mask(a.real, mask, &s);
 	}
 	heads_run(&a);
 	wide_done(c->out[0], a.y);

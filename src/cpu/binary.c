@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators of two or more tensors that broadcast, element by element. */
+/* Element-wise operators of two or more tensors, with broadcasting. */
 #include "ops/binary.h"
 
 #include "cpu/math/broadcast.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- loops that no table has ----------------------------------------------------------------- */
+/* ---- loops that the SIMD table lacks --------------------------------------------------------- */
 
 #define BIN(name, TA, TB, R, expr)                                                                 \
 	static void name(const void *pa, const void *pb, void *py, int64_t n)                      \
@@ -27,7 +27,10 @@
 		}                                                                                  \
 	}
 
-/* A divisor of 0 gives 0, as numpy does; the least number by -1 wraps. */
+/*
+ * The remainder of a division by 0 is 0, as in numpy. A divisor of -1 is tested too, because INT_MIN % -1 traps on
+ * x86. In C a shift by the type's width or more is undefined; here it shifts all bits out.
+ */
 #define SIGNED(t, T, U)                                                                            \
 	BIN(fmod_##t, T, T, T, b == 0 || b == -1 ? 0 : a % b)                                      \
 	static T floor_mod_##t(T a, T b)                                                           \
@@ -50,6 +53,7 @@ UNSIGNED(u8, uint8_t)
 UNSIGNED(u16, uint16_t)
 UNSIGNED(u32, uint32_t)
 UNSIGNED(u64, uint64_t)
+/* A division by 0 gives 0, as in numpy; INT64_MIN / -1 would trap on x86 and wraps to INT64_MIN instead. */
 BIN(div_i64, int64_t, int64_t, int64_t, b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b)
 BIN(div_u64, uint64_t, uint64_t, uint64_t, b == 0 ? 0 : a / b)
 
@@ -61,15 +65,18 @@ static double floor_mod(double a, double b)
 		return copysign(0, b);
 	return (r < 0) != (b < 0) ? r + b : r;
 }
-/* fmodf by one division in double, which is exact where the quotient is not too long. */
+/*
+ * fmodf with a single division in double. The result is exact if the quotient is below 2^28: its product with a 24-bit
+ * float then fits into the 53 bits of a double.
+ */
 static inline float quick_fmodf(float a, float b)
 {
 	double x = (double)fabsf(a), y = (double)fabsf(b), q = x / y;
 
-	if (!(q < 0x1p28) || isinf(b)) /* too long, or not a number */
+	if (!(q < 0x1p28) || isinf(b)) /* the quotient is too large or NaN, or 0 * infinity would follow */
 		return fmodf(a, b);
 	double r = x - (double)(int64_t)q * y;
-	r = r < 0 ? r + y : r; /* the quotient was rounded up to a whole number */
+	r = r < 0 ? r + y : r; /* r is negative if the division rounded q up to an integer */
 	return copysignf((float)r, a);
 }
 static float floor_modf(float a, float b)
@@ -87,7 +94,7 @@ BIN(fmod_f64, double, double, double, fmod(a, b))
 BIN(pow_f32, float, float, float, powf(a, b))
 BIN(pow_f64, double, double, double, pow(a, b))
 
-/* Powers of integers wrap; a negative exponent leaves the integer part of the fraction. */
+/* Integer power, which wraps on overflow. A negative exponent gives a truncated fraction: 0 unless a is 1 or -1. */
 static uint64_t int_pow(int64_t a, int64_t b)
 {
 	uint64_t r = 1, base = (uint64_t)a;
@@ -119,15 +126,17 @@ BIN(bias_gelu_tanh_f64, double, double, double, function_f64[VF_GELU_TANH](a + b
 	[DT_I8] = f##_i8, [DT_I16] = f##_i16, [DT_I32] = f##_i32, [DT_I64] = f##_i64,              \
 	[DT_U8] = f##_u8, [DT_U16] = f##_u16, [DT_U32] = f##_u32, [DT_U64] = f##_u64
 
-/* How an operator computes: a row of the SIMD table, or own loops by type. */
+/* How an operator computes: with a row of the SIMD table, or with a loop of this file for each type. */
 struct how {
 	const char *op;
-	int bin; /* enum vbin; -1: loops */
-	bool swap, gives_bool, heavy;
+	int bin;	 /* row of the SIMD table (enum vbin); -1: none */
+	bool swap;	 /* the operands are exchanged */
+	bool gives_bool; /* the output type is bool */
+	bool heavy;	 /* an element costs about as much as exp */
 	simd_bin *loop[DT_COUNT];
 };
 
-static const struct how hows[] = {
+static const struct how op_table[] = {
 	{"Add", VB_ADD, false, false, false, {NULL}},
 	{"Sub", VB_SUB, false, false, false, {NULL}},
 	{"Mul", VB_MUL, false, false, false, {NULL}},
@@ -159,45 +168,45 @@ static const struct how hows[] = {
 };
 static const struct how shift_left = {"", -1, false, false, false, {ALL_INTS(shl)}};
 static const struct how shift_right = {"", -1, false, false, false, {ALL_INTS(shr)}};
-static const struct how fmod_how = {
+static const struct how fmod_loops = {
 	"", -1, false, false, true, {ALL_INTS(fmod), [DT_F32] = fmod_f32, [DT_F64] = fmod_f64}};
-static const struct how mod_how = {"",
-				   -1,
-				   false,
-				   false,
-				   true,
-				   {[DT_I8] = mod_i8,
-				    [DT_I16] = mod_i16,
-				    [DT_I32] = mod_i32,
-				    [DT_I64] = mod_i64,
-				    [DT_U8] = fmod_u8,
-				    [DT_U16] = fmod_u16,
-				    [DT_U32] = fmod_u32,
-				    [DT_U64] = fmod_u64,
-				    [DT_F32] = mod_f32,
-				    [DT_F64] = mod_f64}};
+static const struct how mod_loops = {"",
+				     -1,
+				     false,
+				     false,
+				     true,
+				     {[DT_I8] = mod_i8,
+				      [DT_I16] = mod_i16,
+				      [DT_I32] = mod_i32,
+				      [DT_I64] = mod_i64,
+				      [DT_U8] = fmod_u8,
+				      [DT_U16] = fmod_u16,
+				      [DT_U32] = fmod_u32,
+				      [DT_U64] = fmod_u64,
+				      [DT_F32] = mod_f32,
+				      [DT_F64] = mod_f64}};
 
-static const struct how *how_of(const struct node *n)
+static const struct how *find_op_loops(const struct node *n)
 {
 	if (n->op == op_named("BitShift"))
 		return ((const struct bit_shift *)n->params)->direction ? &shift_right : &shift_left;
 	if (n->op == op_named("Mod"))
-		return ((const struct mod *)n->params)->fmod ? &fmod_how : &mod_how;
-	for (size_t i = 0; i < sizeof(hows) / sizeof(*hows); i++)
-		if (!strcmp(hows[i].op, n->op->name))
-			return &hows[i];
+		return ((const struct mod *)n->params)->fmod ? &fmod_loops : &mod_loops;
+	for (size_t i = 0; i < sizeof(op_table) / sizeof(*op_table); i++)
+		if (!strcmp(op_table[i].op, n->op->name))
+			return &op_table[i];
 	return NULL;
 }
 
 struct binary {
 	const struct how *how;
-	simd_bin *loop;	       /* on type `with` */
+	simd_bin *loop;	       /* computes in type `with` */
 	enum dtype ta, tb, to; /* of the inputs and the output */
 	enum dtype with;
 	int64_t grain;
 };
 
-/* The type that an operator computes in. */
+/* The type in which operators compute on elements of type t. */
 static enum dtype compute_type(enum dtype t)
 {
 	return computes_in_f32(t) ? DT_F32 : t;
@@ -212,8 +221,8 @@ static void choose_loop(struct binary *b)
 	b->grain = b->how->heavy ? GRAIN_HEAVY : GRAIN;
 }
 
-/* Elements of any numeric type into `with`. */
-static void convert_in(enum dtype t, const void *src, int64_t n, enum dtype with, void *dst)
+/* Converts n elements of any numeric type t to the compute type `with`. */
+static void convert_elements(enum dtype t, const void *src, int64_t n, enum dtype with, void *dst)
 {
 	if (with == DT_F32 && dtype_class(t) == DT_FLOAT && t != DT_F64) {
 		simd_to_f32(t, src, 0, n, dst);
@@ -227,8 +236,9 @@ static void convert_in(enum dtype t, const void *src, int64_t n, enum dtype with
 	}
 }
 
-/* A run of elements whose types are not the computing one. */
-static void binary_convert(const struct binary *b, const void *pa, const void *pb, void *y, int64_t n)
+/* Computes n elements when an operand is not of the compute type: converts each block, runs the loop, converts back. */
+static void binary_loop_converted(const struct binary *b, const void *pa, const void *pb, void *y,
+				  int64_t n)
 {
 	_Alignas(64) char a[BLOCK * 8], c[BLOCK * 8], r[BLOCK * 8];
 	int64_t sa = elem_size(b->ta), sb = elem_size(b->tb), so = elem_size(b->to);
@@ -237,11 +247,11 @@ static void binary_convert(const struct binary *b, const void *pa, const void *p
 		m = n - i < BLOCK ? n - i : BLOCK;
 		const void *xa = at(pa, i * sa), *xb = at(pb, i * sb);
 		if (b->ta != b->with) {
-			convert_in(b->ta, xa, m, b->with, a);
+			convert_elements(b->ta, xa, m, b->with, a);
 			xa = a;
 		}
 		if (b->tb != b->with) {
-			convert_in(b->tb, xb, m, b->with, c);
+			convert_elements(b->tb, xb, m, b->with, c);
 			xb = c;
 		}
 		void *to = at_mut(y, i * so);
@@ -262,7 +272,7 @@ static void binary_loop(void *arg, const void *const *in, void *out, int64_t n)
 	if (b->ta == b->with && b->tb == b->with)
 		b->loop(x, y, out, n);
 	else
-		binary_convert(b, x, y, out, n);
+		binary_loop_converted(b, x, y, out, n);
 }
 
 static int binary_reshape(struct site *s, struct step *step, struct diag *d)
@@ -270,7 +280,7 @@ static int binary_reshape(struct site *s, struct step *step, struct diag *d)
 	struct binary *b = arena_new(s->plan_arena, struct binary);
 
 	(void)d;
-	b->how = how_of(s->node);
+	b->how = find_op_loops(s->node);
 	b->ta = site_type(s, 0);
 	b->tb = site_in(s, 1) ? site_type(s, 1) : b->ta;
 	b->to = site_out_type(s, 0);
@@ -284,7 +294,7 @@ static int binary_reshape(struct site *s, struct step *step, struct diag *d)
 	return 0;
 }
 
-static int layouts_differ(const struct call *c)
+static int fail_mixed_layouts(const struct call *c)
 {
 	return call_fail(c, E_INTERNAL, "inputs of one layout", "several");
 }
@@ -296,21 +306,21 @@ static int binary_run(const struct call *c)
 	struct bcast shape;
 
 	if (!bcast_tensors(&shape, c->out[0], c->in, 2))
-		return layouts_differ(c);
+		return fail_mixed_layouts(c);
 	bcast_run(&shape, data, c->out[0]->data, b->grain, binary_loop, b);
 	return 0;
 }
 
-static bool plain_types(const struct site *s, struct why *w)
+static bool has_no_strings(const struct site *s, struct why *w)
 {
 	if (site_type(s, 0) == DT_STRING)
 		return refuse(w, "strings");
 	return true;
 }
 
-/* ---- Pow: mixed types, small whole exponents ------------------------------------------------- */
+/* ---- Pow: mixed types, small integer exponents ----------------------------------------------- */
 
-/* The mixed cases that have no loop: each element by itself. */
+/* An integer base with a float exponent, for which there is no loop: computes each element in double. */
 static void pow_mixed(void *arg, const void *const *in, void *out, int64_t n)
 {
 	const struct binary *b = arg;
@@ -319,7 +329,7 @@ static void pow_mixed(void *arg, const void *const *in, void *out, int64_t n)
 		elem_set_f64(b->ta, out, i, pow(elem_f64(b->ta, in[0], i), elem_f64(b->tb, in[1], i)));
 }
 
-/* x to a constant whole exponent */
+/* x raised to a constant exponent of 2, 3 or -1 */
 struct pow_job {
 	const struct binary *b;
 	simd_map *map;
@@ -362,24 +372,24 @@ static int pow_run(const struct call *c)
 		}
 	}
 	if (!bcast_tensors(&shape, c->out[0], c->in, 2))
-		return layouts_differ(c);
+		return fail_mixed_layouts(c);
 	bool whole = dtype_class(b->with) != DT_FLOAT && dtype_class(b->tb) == DT_FLOAT;
 	bcast_run(&shape, data, c->out[0]->data, b->grain, whole ? pow_mixed : binary_loop, b);
 	return 0;
 }
 
-/* ---- Max, Min, Sum, Mean of any number ------------------------------------------------------- */
+/* ---- Max, Min, Sum, Mean of any number of inputs --------------------------------------------- */
 
 static int many_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	struct binary *b = arena_new(s->plan_arena, struct binary);
 	const struct vinfo *y = site_out(s, 0);
 
-	b->how = how_of(s->node);
+	b->how = find_op_loops(s->node);
 	b->ta = b->tb = b->to = site_type(s, 0);
 	choose_loop(b);
 	step->state = b;
-	/* several narrow floats: the sum so far stays in fp32, so that it is rounded once */
+	/* For narrow float types the intermediate result stays in fp32, in the workspace, so that it is rounded only once. */
 	if (b->with != b->ta && y) {
 		size_t bytes;
 		if (!tensor_bytes(DT_F32, &y->shape, LAYOUT_BLOCK16, &bytes))
@@ -415,13 +425,13 @@ static void scale_piece(void *arg, int64_t begin, int64_t end, int thread)
 		simd_from_f32(j->to, j->f + begin, end - begin, j->y, begin);
 }
 
-/* First input alone, as it is or in fp32. */
+/* Copies the first input to the intermediate result, converted to fp32 if the types differ. */
 static void copy_loop(void *arg, const void *const *in, void *out, int64_t n)
 {
 	const struct binary *b = arg;
 
 	if (b->to != b->ta)
-		convert_in(b->ta, in[0], n, b->to, out);
+		convert_elements(b->ta, in[0], n, b->to, out);
 	else if (out != in[0])
 		memmove(out, in[0], (size_t)(n * elem_size(b->ta)));
 }
@@ -450,7 +460,7 @@ static int many_run(const struct call *c)
 		b.ta = tensor_dtype(in[0]);
 		b.tb = tensor_dtype(in[1]);
 		if (!bcast_tensors(&shape, &acc, in, first ? 1 : 2))
-			return layouts_differ(c);
+			return fail_mixed_layouts(c);
 		bcast_run(&shape, data, acc.data, b.grain, first ? copy_loop : binary_loop, &b);
 	}
 	double by = c->step->node->op->variant == MANY_MEAN ? 1.0 / n : 1.0;
@@ -469,7 +479,7 @@ static bool where_strings_accepts(const struct site *s, struct why *w)
 	return site_type(s, 1) == DT_STRING || refuse(w, "no strings");
 }
 
-/* Offset of output element k in an operand that broadcasts. */
+/* Offset of the element that output element k reads in an operand with these broadcast strides. */
 static int64_t broadcast_index(const struct shape *out, const int64_t *strides, int64_t k)
 {
 	int64_t off = 0;
@@ -524,6 +534,7 @@ static int where_strings_run(const struct call *c)
 
 /* ---- Where ----------------------------------------------------------------------------------- */
 
+/* an element of 16 bytes */
 struct pair {
 	uint64_t a, b;
 };
@@ -559,7 +570,7 @@ static int where_run(const struct call *c)
 	struct bcast shape;
 
 	if (!bcast_tensors(&shape, c->out[0], c->in, 3))
-		return layouts_differ(c);
+		return fail_mixed_layouts(c);
 	bcast_run(&shape, data, c->out[0]->data, GRAIN, where_loop, &size);
 	return 0;
 }
@@ -571,7 +582,7 @@ struct gate {
 	float alpha;
 };
 
-/* a sigmoid(alpha a) b; type f64 by itself */
+/* SwiGLU: a * sigmoid(alpha * a) * b. Type f64 is computed in double, all other types in fp32. */
 static void swiglu_loop(void *arg, const void *const *in, void *out, int64_t n)
 {
 	const struct gate *g = arg;
@@ -600,12 +611,12 @@ static int swiglu_run(const struct call *c)
 	struct bcast shape;
 
 	if (!bcast_tensors(&shape, c->out[0], c->in, 2))
-		return layouts_differ(c);
+		return fail_mixed_layouts(c);
 	bcast_run(&shape, data, c->out[0]->data, GRAIN_HEAVY, swiglu_loop, &g);
 	return 0;
 }
 
-/* Without a bias FastGelu is Gelu's tanh form: the bias is one zero. */
+/* FastGelu's bias is optional: without one, a scalar zero is broadcast in its place, so that one loop serves both. */
 static int fast_gelu_run(const struct call *c)
 {
 	struct binary *b = c->step->state;
@@ -616,7 +627,7 @@ static int fast_gelu_run(const struct call *c)
 	struct bcast shape;
 
 	if (!bcast_tensors(&shape, c->out[0], in, 2))
-		return layouts_differ(c);
+		return fail_mixed_layouts(c);
 	bcast_run(&shape, data, c->out[0]->data, b->grain, binary_loop, b);
 	return 0;
 }
@@ -651,7 +662,7 @@ static int bias_add_run(const struct call *c)
 	struct bcast shape;
 
 	if (!bcast_tensors(&shape, c->out[0], c->in, 3))
-		return layouts_differ(c);
+		return fail_mixed_layouts(c);
 	bcast_run(&shape, data, c->out[0]->data, GRAIN, add3_loop, &t);
 	return 0;
 }
@@ -700,7 +711,7 @@ static int bias_split_gelu_run(const struct call *c)
 
 #define PLAIN(name)                                                                                \
 	{                                                                                          \
-		.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .accepts = plain_types,         \
+		.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .accepts = has_no_strings,      \
 		.reshape = binary_reshape, .run = binary_run                                       \
 	}
 #define MANY(name)                                                                                 \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conversions of the element type. */
+/* Cast and CastLike: conversions of the element type. */
 #include "ops/cast.h"
 
 #include "cpu/math/simd.h"
@@ -18,7 +18,7 @@ struct how {
 	int round_mode;
 };
 
-/* ---- between the types that C knows ---------------------------------------------------------- */
+/* ---- between types that C has ---------------------------------------------------------------- */
 
 typedef void cast_loop(const void *x, void *y, int64_t n);
 
@@ -33,7 +33,10 @@ typedef void cast_loop(const void *x, void *y, int64_t n);
 			y[i] = (TO)(expr);                                                         \
 		}                                                                                  \
 	}
-/* A fraction is cut off; what no int holds keeps the low bits of a wider int, as C compilers do. */
+/*
+ * Floats are truncated toward zero. Small integer types are converted through a wider one, so that a value out of
+ * range keeps the low bits of the wider integer, as C compilers do.
+ */
 #define FROM_FLOAT(f, F)                                                                           \
 	LOOP_CAST(f##_f32, F, float, v)                                                            \
 	LOOP_CAST(f##_f64, F, double, v)                                                           \
@@ -57,15 +60,15 @@ FROM_FLOAT(f32, float)
 FROM_FLOAT(f64, double)
 LOOP_CAST(f64_bool, double, uint8_t, v != 0)
 
-enum { CHUNK = 1024 };
+enum { ZERO_CHUNK = 1024 };
 
 static void f32_bool(const void *from, void *to, int64_t n)
 {
-	static const float zero[CHUNK];
+	static const float zero[ZERO_CHUNK];
 	uint8_t *y = to;
 
 	for (int64_t i = 0, w; i < n; i += w) {
-		w = n - i < CHUNK ? n - i : CHUNK;
+		w = n - i < ZERO_CHUNK ? n - i : ZERO_CHUNK;
 		simd()->bin[VB_EQ][DT_F32]((const float *)from + i, zero, y + i, w);
 		for (int64_t k = 0; k < w; k++)
 			y[i + k] ^= 1;
@@ -80,7 +83,7 @@ FROM_INT(i32, int32_t)
 FROM_INT(u32, uint32_t)
 FROM_INT(i64, int64_t)
 FROM_INT(u64, uint64_t)
-/* anything but 0 in a bool is true */
+/* Any nonzero byte of a bool tensor is true, so it is normalized to 1 before the conversion. */
 LOOP_CAST(bool_f32, uint8_t, float, v != 0)
 LOOP_CAST(bool_f64, uint8_t, double, v != 0)
 LOOP_CAST(bool_8, uint8_t, uint8_t, v != 0)
@@ -111,7 +114,7 @@ static cast_loop *const loops[DT_COUNT][DT_COUNT] = {
 
 /* ---- narrow floats --------------------------------------------------------------------------- */
 
-/* To fp32 such that a second rounding to a shorter type gives what a single one would. */
+/* Rounds to fp32 with round-to-odd, so that rounding again to a narrower type gives the same as rounding v directly. */
 static float round_to_odd(double v)
 {
 	float f = (float)v;
@@ -159,12 +162,12 @@ static void store_narrow(const struct how *h, const float *f, int64_t n, void *y
 					  : f32_to_f8(h->to, f[i], h->saturate);
 }
 
-static bool narrow_float(enum dtype t)
+static bool is_narrow_float(enum dtype t)
 {
 	return computes_in_f32(t);
 }
 
-/* Through fp32, a block at a time; where the other side has a loop. */
+/* Converts through fp32, a block at a time. Each type must be a narrow float or have loops from and to fp32. */
 static void cast_through_f32(const struct how *h, const void *x, void *y, int64_t begin, int64_t end)
 {
 	float f[BLOCK];
@@ -182,11 +185,11 @@ static void cast_through_f32(const struct how *h, const void *x, void *y, int64_
 		if (h->from == DT_F64)
 			for (int64_t i = 0; i < n; i++)
 				f[i] = round_to_odd(((const double *)x)[begin + i]);
-		else if (narrow_float(h->from))
+		else if (is_narrow_float(h->from))
 			simd_to_f32(h->from, x, begin, n, f);
 		else
 			loops[h->from][DT_F32](at(x, begin * elem_size(h->from)), f, n);
-		if (narrow_float(h->to))
+		if (is_narrow_float(h->to))
 			store_narrow(h, f, n, y, begin);
 		else
 			loops[DT_F32][h->to](f, at_mut(y, begin * elem_size(h->to)), n);
@@ -198,14 +201,14 @@ static bool has_loop(enum dtype t)
 	return loops[t][DT_F32] != NULL;
 }
 
-/* What is left: elements of less than a byte. */
+/* Converts one element at a time, for conversions from or to integers of less than a byte, which have no loops. */
 static void cast_each(const struct how *h, const void *x, void *y, int64_t begin, int64_t end)
 {
 	bool whole = dtype_class(h->from) != DT_FLOAT;
 	float f;
 
 	for (int64_t i = begin; i < end; i++) {
-		if (narrow_float(h->to)) {
+		if (is_narrow_float(h->to)) {
 			f = (float)elem_f64(h->from, x, i);
 			store_narrow(h, &f, 1, y, i);
 		} else if (whole) {
@@ -223,7 +226,7 @@ struct job {
 	int64_t n;
 };
 
-/* Pieces are of eight elements, so that no two threads share a byte. */
+/* begin and end count groups of eight elements, so that two threads never write to one byte of a packed output. */
 static void cast_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct job *j = arg;
@@ -235,8 +238,8 @@ static void cast_piece(void *arg, int64_t begin, int64_t end, int thread)
 	if (loops[h->from][h->to])
 		loops[h->from][h->to](at(j->x, begin * elem_size(h->from)),
 				      at_mut(j->y, begin * elem_size(h->to)), end - begin);
-	else if ((narrow_float(h->from) || has_loop(h->from)) &&
-		 (narrow_float(h->to) || has_loop(h->to)))
+	else if ((is_narrow_float(h->from) || has_loop(h->from)) &&
+		 (is_narrow_float(h->to) || has_loop(h->to)))
 		cast_through_f32(h, j->x, j->y, begin, end);
 	else
 		cast_each(h, j->x, j->y, begin, end);
@@ -276,24 +279,24 @@ static int cast_run(const struct call *c)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static bool any_string(const struct site *s, struct why *w)
+static bool involves_strings(const struct site *s, struct why *w)
 {
 	if (site_type(s, 0) != DT_STRING && site_out_type(s, 0) != DT_STRING)
 		return refuse(w, "no strings");
 	return true;
 }
 
-static bool no_string(const struct site *s, struct why *w)
+static bool involves_no_strings(const struct site *s, struct why *w)
 {
 	if (site_type(s, 0) == DT_STRING || site_out_type(s, 0) == DT_STRING)
 		return refuse(w, "strings");
 	return true;
 }
 
-enum { NUMBER_TEXT = 48 };
+enum { MAX_NUMBER_TEXT = 48 };
 
-/* What reading the text in type t gives. */
-static double read_back(enum dtype t, const char *text)
+/* The number that results when the text is parsed and rounded to type t. */
+static double parse_as_type(enum dtype t, const char *text)
 {
 	uint64_t bits = 0;
 
@@ -305,7 +308,7 @@ static double read_back(enum dtype t, const char *text)
 	return elem_f64(t, &bits, 0);
 }
 
-/* digits d.ddd and exponent e to 0.00ddd, ddd00.0 or d.dde+XX, as Python writes floats */
+/* Writes the number d.ddd * 10^e, whose nd digits are given, as Python's repr does: 0.00ddd, ddd00.0 or d.dde+XX. */
 static void write_float(const char *digits, int nd, int e, bool neg, char *out)
 {
 	char *p = out;
@@ -319,7 +322,7 @@ static void write_float(const char *digits, int nd, int e, bool neg, char *out)
 			memcpy(p, digits + 1, (size_t)nd - 1);
 			p += nd - 1;
 		}
-		snprintf(p, NUMBER_TEXT - (size_t)(p - out), "e%c%02d", e < 0 ? '-' : '+', abs(e));
+		snprintf(p, MAX_NUMBER_TEXT - (size_t)(p - out), "e%c%02d", e < 0 ? '-' : '+', abs(e));
 		return;
 	}
 	if (e < 0) {
@@ -338,19 +341,19 @@ static void write_float(const char *digits, int nd, int e, bool neg, char *out)
 	*p = 0;
 }
 
-/* The shortest text that reads back as the same number. */
+/* Writes the shortest text that, parsed as type t, gives the same number. */
 static void float_text(enum dtype t, double v, char *out)
 {
-	char text[NUMBER_TEXT], digits[24];
+	char text[MAX_NUMBER_TEXT], digits[24];
 	int nd = 0, precision = 0;
 
 	if (isnan(v) || isinf(v)) {
-		snprintf(out, NUMBER_TEXT, "%s", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+		snprintf(out, MAX_NUMBER_TEXT, "%s", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
 		return;
 	}
 	do
 		snprintf(text, sizeof(text), "%.*e", precision, fabs(v));
-	while (read_back(t, text) != fabs(v) && precision++ < 17);
+	while (parse_as_type(t, text) != fabs(v) && precision++ < 17);
 	char *e = strchr(text, 'e');
 	for (const char *p = text; p < e; p++)
 		if (*p >= '0' && *p <= '9' && nd < (int)sizeof(digits))
@@ -365,9 +368,9 @@ static void number_text(enum dtype t, const void *x, int64_t i, char *out)
 	if (dtype_class(t) == DT_FLOAT)
 		float_text(t, elem_f64(t, x, i), out);
 	else if (t == DT_U64)
-		snprintf(out, NUMBER_TEXT, "%" PRIu64, ((const uint64_t *)x)[i]);
+		snprintf(out, MAX_NUMBER_TEXT, "%" PRIu64, ((const uint64_t *)x)[i]);
 	else
-		snprintf(out, NUMBER_TEXT, "%" PRId64, elem_i64(t, x, i));
+		snprintf(out, MAX_NUMBER_TEXT, "%" PRId64, elem_i64(t, x, i));
 }
 
 static int to_strings(const struct call *c)
@@ -377,7 +380,7 @@ static int to_strings(const struct call *c)
 	struct arena *a = call_values(c, 0);
 	const char **text = arena_new_n(a, const char *, (size_t)n + 1);
 	size_t *length = arena_new_n(a, size_t, (size_t)n + 1);
-	char buf[NUMBER_TEXT];
+	char buf[MAX_NUMBER_TEXT];
 
 	for (int64_t i = 0; i < n; i++) {
 		number_text(tensor_dtype(x), x->data, i, buf);
@@ -387,7 +390,7 @@ static int to_strings(const struct call *c)
 	return call_strings(c, 0, &x->shape, text, length);
 }
 
-/* Element i of type t from a text; false where it is no number. */
+/* Parses the text s into element i of y, which has type t. Returns false if s is not a number. */
 static bool parse_number(enum dtype t, const char *s, void *y, int64_t i, const struct how *h)
 {
 	char *end;
@@ -413,7 +416,7 @@ static bool parse_number(enum dtype t, const char *s, void *y, int64_t i, const 
 	float f = strtof(s, NULL);
 	if (t == DT_F32)
 		((float *)y)[i] = f;
-	else if (narrow_float(t))
+	else if (is_narrow_float(t))
 		store_narrow(h, &f, 1, y, i);
 	else
 		elem_set_f64(t, y, i, d);
@@ -458,11 +461,11 @@ static int strings_reshape(struct site *s, struct step *step, struct diag *d)
 #define ROWS(name)                                                                                 \
 	{.op = (name),                                                                             \
 	 .flags = K_REFERENCE,                                                                     \
-	 .accepts = any_string,                                                                    \
+	 .accepts = involves_strings,                                                              \
 	 .reshape = strings_reshape,                                                               \
 	 .run = strings_run},                                                                      \
 	{                                                                                          \
-		.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .accepts = no_string,           \
+		.op = (name), .flags = K_REFERENCE | K_ANY_LAYOUT, .accepts = involves_no_strings, \
 		.reshape = cast_reshape, .run = cast_run                                           \
 	}
 

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control flow: the memory of backend/turns.inc is the host's. */
+/*
+ * Control-flow operators on the CPU. backend/turns.inc implements If, Loop and Scan; this file defines the functions
+ * that turns.inc declares, for values in host memory. SequenceMap is implemented here.
+ */
 #include "cpu/math/move.h"
 
-/* Of a held value. */
+/* Memory of a held value (struct held in backend/turns.inc). */
 struct room {
 	void *data;
 	size_t bytes;
-	struct arena arena; /* of strings, sequences, ... */
+	struct arena arena; /* used instead of data for strings, sequences, ... */
 };
-/* Elements that lie spread, see move.h. */
+/* Stacked elements, stored unpacked (cpu/math/move.h): packed types take a byte per element, strings a struct text. */
 struct heap {
 	char *data;
 	size_t used, room;
 	struct arena text;
 };
 struct cut {
-	bool packed; /* a byte an element */
+	bool packed; /* elements of less than a byte; `copy` has them one per byte */
 	struct strided view;
-	char *copy; /* of all, axis in front; or of one packed slice */
+	char *copy; /* all elements of the input, with the scanned axis in front */
 };
 
 #include "backend/turns.inc"
 
-/* ---- values that outlive a turn of the body ------------------------------------------------------ */
+/* ---- values that outlive an iteration of the body ------------------------------------------------ */
 
 static void held_set(struct held *h, const struct site *s)
 {
@@ -186,7 +189,10 @@ static void cut_set(struct scanned *v, struct site *s, const struct vinfo *x, co
 	strided_set(&v->cut.view, front.rank, n, from, to);
 }
 
-/* Copies with the axis in front, where it is not; room for a slice of packed elements. */
+/*
+ * Copies x with the scanned axis moved to the front, unless the axis is in front already. Packed elements are always
+ * copied, one per byte, because a slice can begin inside a byte; cut_at packs each slice again.
+ */
 static int cut_start(const struct call *c, struct scanned *v, const struct tensor *x)
 {
 	struct cut *k = &v->cut;
@@ -206,7 +212,7 @@ static int cut_start(const struct call *c, struct scanned *v, const struct tenso
 		strided_copy(&k->view, x->data, k->copy, dtype_bits(t) / 8);
 		return 0;
 	}
-	/* second half: spread; the first half then has the axis in front, still spread */
+	/* Unpack the elements into the second half of `copy`, then move the axis to the front into the first half. */
 	unsigned bits = dtype_bits(t), per = 8 / bits;
 	char *wide = k->copy + n;
 	for (int64_t i = 0; i < n; i++)
@@ -227,7 +233,8 @@ static const struct tensor *cut_at(struct scanned *v, const struct tensor *x, in
 		return &v->slice;
 	}
 	unsigned bits = dtype_bits(t), per = 8 / bits;
-	uint8_t *to = (uint8_t *)v->cut.copy + tensor_count(x); /* the spread original is done with */
+	/* The packed slice goes into the second half of `copy`, which cut_start used only as temporary memory. */
+	uint8_t *to = (uint8_t *)v->cut.copy + tensor_count(x);
 	const uint8_t *from = (const uint8_t *)v->cut.copy + k * n;
 	for (int64_t i = 0; i < n; i += per) {
 		unsigned b = 0;
@@ -256,7 +263,7 @@ static int map_reshape(struct site *s, struct step *st, struct diag *d)
 	return 0;
 }
 
-/* A new sequence of n items in output i. */
+/* Makes output i a new sequence with room for n items. */
 static void start_sequence(const struct call *c, uint32_t i, size_t n)
 {
 	struct type t = c->out[i]->type;

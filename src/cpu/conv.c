@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions for every type: a blocked matrix product over the image seen as a matrix, whose
- * rows are made while they are packed; few maps a group go without a matrix.
+ * Convolutions for every float type, computed as a blocked matrix product of the weights and the im2col matrix of the
+ * image. That matrix is never stored: its rows are made while the product packs them. Convolutions with few maps per
+ * group are computed directly, without a matrix product.
  */
 #include "ops/conv.h"
 
@@ -18,8 +19,12 @@
 #include <math.h>
 #include <string.h>
 
-/* The other way (ConvTranspose): output row of input o and tap. */
-static bool window_to(const struct window *w, int n, const int64_t *o, const int64_t *tap, int64_t *row)
+/*
+ * The inverse of window_at, for ConvTranspose: the index, over the first n axes, of the output to which kernel element
+ * `tap` carries input o. Returns false if that output is cropped by the padding.
+ */
+static bool transpose_window_at(const struct window *w, int n, const int64_t *o, const int64_t *tap,
+				int64_t *row)
 {
 	int64_t at = 0;
 
@@ -33,8 +38,8 @@ static bool window_to(const struct window *w, int n, const int64_t *o, const int
 	return true;
 }
 
-/* Maps of a ConvTranspose whose matrix is made at once: some 256 Ki elements. */
-static int64_t transpose_chunk(int64_t kernel, int64_t inputs, int64_t maps)
+/* How many output maps ConvTranspose computes at once, so that their matrix has at most about 256 Ki elements. */
+static int64_t transpose_maps_at_once(int64_t kernel, int64_t inputs, int64_t maps)
 {
 	int64_t one = kernel * inputs, n = one > 0 ? (1 << 18) / one : maps;
 
@@ -44,12 +49,12 @@ static int64_t transpose_chunk(int64_t kernel, int64_t inputs, int64_t maps)
 
 static size_t transpose_scratch(enum gemm_type t, int64_t kernel, int64_t inputs, int64_t maps)
 {
-	size_t col = (size_t)(transpose_chunk(kernel, inputs, maps) * kernel * inputs);
+	size_t col = (size_t)(transpose_maps_at_once(kernel, inputs, maps) * kernel * inputs);
 
 	return scratch_size(gemm_scratch_one(t)) + scratch_size(col * (t == GEMM_F32 ? 4 : 8));
 }
 
-/* infer::Conv's activation; of doubles too. */
+/* The parameters of infer::Conv, which hold its activation; NULL for the ONNX operators, which have none. */
 static const struct fused_conv *fused_conv_of(const struct node *n)
 {
 	return n->op->domain && !strcmp(n->op->domain, "infer") ? n->params : NULL;
@@ -83,7 +88,7 @@ struct causal {
 	bool silu;
 };
 
-/* The sequence with the state in front: element i of state + input. */
+/* Element i of a row: the first (kernel - 1) elements are the past state, or 0 without one; the others are the input. */
 static float causal_at(const struct causal *c, int64_t row, int64_t i)
 {
 	int64_t state = c->kernel - 1;
@@ -115,7 +120,7 @@ static void causal_rows(void *arg, int64_t begin, int64_t end, int thread)
 
 /* ---- kernels ---------------------------------------------------------------------------------- */
 
-static enum gemm_type gemm_of(enum dtype t)
+static enum gemm_type gemm_type_of(enum dtype t)
 {
 	return t == DT_F64 ? GEMM_F64 : GEMM_F32;
 }
@@ -125,24 +130,24 @@ int conv_any_reshape(struct site *site, struct step *step, struct diag *d)
 	(void)d;
 	step->workspace =
 		wide_workspace(site) +
-		scratch_size(gemm_scratch(gemm_of((enum dtype)site_in(site, 0)->type.dtype)));
+		scratch_size(gemm_scratch(gemm_type_of((enum dtype)site_in(site, 0)->type.dtype)));
 	return 0;
 }
 
-static int window_fail(const struct call *c, const char *bad)
+static int fail_window(const struct call *c, const char *bad)
 {
 	return call_fail(c, E_OP_ATTRIBUTE, bad, NULL);
 }
 
 int conv_any_run(const struct call *c)
 {
-	const struct conv *p = call_params(c); /* infer::Conv's begin alike */
+	const struct conv *p = call_params(c); /* struct fused_conv begins with the same fields */
 	struct window w;
 	const char *bad =
 		window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
 
 	if (bad)
-		return window_fail(c, bad);
+		return fail_window(c, bad);
 	if (tensor_dtype(c->in[0]) == DT_F64)
 		return run_conv_f64(c, &w, p->group);
 	return run_conv_f32(c, &w, p->group);
@@ -155,10 +160,10 @@ static int transpose_reshape(struct site *site, struct step *step, struct diag *
 	struct window w;
 
 	if (conv_transpose_window(&w, p, &x->shape, &weight->shape, d))
-		return 0; /* the run says it */
+		return 0; /* transpose_run reports the error */
 	step->workspace =
 		wide_workspace(site) +
-		(size_t)pool_threads() * transpose_scratch(gemm_of((enum dtype)x->type.dtype),
+		(size_t)pool_threads() * transpose_scratch(gemm_type_of((enum dtype)x->type.dtype),
 							   window_size(&w), window_inputs(&w),
 							   weight->shape.dim[1]);
 	return 0;
@@ -171,7 +176,7 @@ static int transpose_run(const struct call *c)
 	const char *bad = conv_transpose_window(&w, p, &c->in[0]->shape, &c->in[1]->shape, c->diag);
 
 	if (bad)
-		return window_fail(c, bad);
+		return fail_window(c, bad);
 	if (tensor_dtype(c->in[0]) == DT_F64)
 		return run_transpose_f64(c, &w, p->group);
 	return run_transpose_f32(c, &w, p->group);
@@ -181,7 +186,7 @@ static int deform_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	const struct deform_conv *p = site_params(site);
 	const struct vinfo *x = site_in(site, 0), *w = site_in(site, 1), *y = site_out(site, 0);
-	enum gemm_type t = gemm_of((enum dtype)x->type.dtype);
+	enum gemm_type t = gemm_type_of((enum dtype)x->type.dtype);
 	int64_t samples = p->offset_group * shape_span(&w->shape, 2, 4) * shape_span(&y->shape, 2, 4);
 
 	if (x->shape.dim[3] > 0 && x->shape.dim[2] > INT32_MAX / x->shape.dim[3])
@@ -200,7 +205,7 @@ static int deform_run(const struct call *c)
 		window_set(&w, &p->window, &c->in[0]->shape, &c->in[1]->shape, false, c->diag);
 
 	if (bad)
-		return window_fail(c, bad);
+		return fail_window(c, bad);
 	if (tensor_dtype(c->in[0]) == DT_F64)
 		return run_deform_f64(c, &w, p->group, p->offset_group);
 	return run_deform_f32(c, &w, p->group, p->offset_group);
@@ -238,7 +243,10 @@ struct col2im_job {
 	void *y;
 };
 
-/* One plane: every tap's rows are added where they came from. */
+/*
+ * Col2Im for the planes begin..end-1: adds each element of the column matrix to the image element from which im2col
+ * would have read it.
+ */
 #define COL2IM(name, T)                                                                             \
 	static void name(void *arg, int64_t begin, int64_t end, int thread)                         \
 	{                                                                                           \
@@ -274,7 +282,7 @@ COL2IM(col2im_64, uint64_t)
 COL2IM(col2im_bool, bool)
 #undef COL2IM
 
-/* Integers wrap, so the unsigned ones do for all; narrow floats are summed in fp32. */
+/* Integer sums wrap, so the unsigned loops also serve the signed types. Narrow floats are summed in fp32. */
 static pool_fn *col2im_of(enum dtype t)
 {
 	if (t == DT_BOOL)
@@ -299,10 +307,10 @@ static int col2im_run(const struct call *c)
 
 	for (int i = 2; i < weight.rank; i++)
 		if ((weight.dim[i] = elem_i64(tensor_dtype(block), block->data, i - 2)) < 1)
-			return window_fail(c, "a block of at least 1");
+			return fail_window(c, "a block of at least 1");
 	bad = window_set(&j.w, &p->window, &y->shape, &weight, false, c->diag);
 	if (bad)
-		return window_fail(c, bad);
+		return fail_window(c, bad);
 	j.kernel = window_size(&j.w);
 	j.outputs = window_outputs(&j.w);
 	j.image = window_inputs(&j.w);

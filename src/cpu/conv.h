@@ -3,7 +3,7 @@
 #define CPU_CONV_H
 #include "backend/backend.h"
 
-/* The kernel for every float type, of Conv and infer::Conv alike. */
+/* The reference kernel of Conv and infer::Conv, for every float type. */
 int conv_any_reshape(struct site *site, struct step *step, struct diag *d);
 int conv_any_run(const struct call *c);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend's table: one device, the host; memory is the program's own. */
+/* The CPU backend's table of functions. Its only device is the host, and its buffers are ordinary host memory. */
 #include "cpu/cpu.h"
 
 #include "backend/observe.h"
@@ -24,8 +24,8 @@ static const struct kernel *const families[] = {
 #undef FAMILY
 };
 
-/* The processor's name as the kernel tells it. */
-static void cpu_name(char *out, size_t room)
+/* Writes the processor's model name, as Linux reports it in /proc/cpuinfo. */
+static void read_cpu_name(char *out, size_t room)
 {
 	char line[256];
 	FILE *f = fopen("/proc/cpuinfo", "re");
@@ -50,14 +50,14 @@ static int cpu_probe(struct device_info *info, int max, struct diag *why)
 		return 0;
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 	*info = (struct device_info){.memory = (uint64_t)pages * (uint64_t)page};
-	cpu_name(info->name, sizeof(info->name));
+	read_cpu_name(info->name, sizeof(info->name));
 	return 1;
 }
 
 static void cpu_describe(const struct device *device, struct device_description *out, struct arena *a)
 {
 	struct device_info info = {.name = ""};
-	/* "oneDNN 3.2.0 (path)", or why it cannot be used */
+	/* onednn_about() returns "oneDNN 3.2.0 (...)", or the reason why oneDNN cannot be used. */
 	const char *dnnl = onednn_about(), *path = strstr(dnnl, " (");
 	bool usable = path && !strncmp(dnnl, "oneDNN ", 7);
 
@@ -70,7 +70,7 @@ static void cpu_describe(const struct device *device, struct device_description 
 
 static struct device *cpu_open(int ordinal, const struct run_config *config, struct diag *d)
 {
-	static struct device host; /* never written: it stands for the machine */
+	static struct device host; /* has no state: only its address is used, as the handle of the host */
 	if (ordinal != 0) {
 		FAIL(d, E_DEVICE, .expected = "cpu", .actual = fmt(d, "cpu:%d", ordinal));
 		return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that make a tensor out of little. */
+/* Operators that create a tensor: constants, identity matrices, ranges and random values. */
 #include "ops/create.h"
 
 #include "cpu/math/rng.h"
@@ -12,7 +12,7 @@
 
 struct fill_job {
 	char *y;
-	const void *unit; /* one element, or a byte of packed ones */
+	const void *unit; /* one element, or one byte full of packed elements */
 	size_t size;
 };
 
@@ -28,7 +28,7 @@ static void fill_piece(void *arg, int64_t begin, int64_t end, int thread)
 		return;
 	}
 	memcpy(y, j->unit, j->size);
-	for (; done < bytes && done < 4096; done *= 2) /* a small pattern first */
+	for (; done < bytes && done < 4096; done *= 2) /* double the pattern up to 4096 bytes */
 		memcpy(y + done, y, done < bytes - done ? done : bytes - done);
 	for (size_t n; done < bytes; done += n) {
 		n = bytes - done < 4096 ? bytes - done : 4096;
@@ -36,8 +36,8 @@ static void fill_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* Every element of y becomes element 0 of `unit`, which has y's type. */
-static void fill(struct tensor *y, const void *unit)
+/* Sets every element of y to element 0 of `unit`, which has y's type. */
+static void fill_tensor(struct tensor *y, const void *unit)
 {
 	enum dtype t = tensor_dtype(y);
 	unsigned bits = dtype_bits(t);
@@ -54,7 +54,7 @@ static void fill(struct tensor *y, const void *unit)
 	}
 	if (n > 0)
 		pool_for(n, GRAIN, fill_piece, &j);
-	if (bits < 8 && tensor_count(y) * bits % 8) /* nothing behind the last element */
+	if (bits < 8 && tensor_count(y) * bits % 8) /* clear the unused bits of the last byte */
 		((uint8_t *)y->data)[n - 1] &= (uint8_t)((1u << tensor_count(y) * bits % 8) - 1);
 }
 
@@ -63,7 +63,7 @@ static int constant_of_shape_run(const struct call *c)
 	const struct constant_of_shape *p = call_params(c);
 	static const float zero = 0;
 
-	fill(c->out[0], p->value ? p->value->data : &zero);
+	fill_tensor(c->out[0], p->value ? p->value->data : &zero);
 	return 0;
 }
 
@@ -73,7 +73,7 @@ static int constant_fill_run(const struct call *c)
 	uint64_t unit[2] = {0};
 
 	elem_set_f64(tensor_dtype(c->out[0]), unit, 0, (double)p->value);
-	fill(c->out[0], unit);
+	fill_tensor(c->out[0], unit);
 	return 0;
 }
 
@@ -102,7 +102,10 @@ struct range_job {
 	int64_t istart, idelta;
 };
 
-/* Numbers that wrap. Two runs side by side (of four gcc 12 makes wrong vectors). */
+/*
+ * Integer range, in unsigned arithmetic so that it wraps. Even and odd elements are two independent sums, which run in
+ * parallel; with four such sums gcc 12 generates wrong vector code.
+ */
 #define RANGE(name, uint)                                                                          \
 	static void name(const struct range_job *j, int64_t begin, int64_t end)                    \
 	{                                                                                          \
@@ -167,7 +170,7 @@ struct random_job {
 	double a, b;
 	uint64_t seed;
 	bool normal;
-	const struct tensor *p; /* of Bernoulli */
+	const struct tensor *p; /* probabilities of Bernoulli; otherwise NULL */
 };
 
 static void random_piece(void *arg, int64_t begin, int64_t end, int thread)
@@ -216,7 +219,7 @@ static int bernoulli_run(const struct call *c)
 	return 0;
 }
 
-/* Class numbers drawn by unnormalized log-probabilities. */
+/* Multinomial: draws class indices; the input holds the unnormalized log-probabilities of the classes. */
 static int multinomial_run(const struct call *c)
 {
 	const struct multinomial *p = call_params(c);

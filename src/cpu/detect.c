@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* NonMaxSuppression. */
 #include "ops/detect.h"
 
 #include "base/pool.h"
@@ -7,31 +8,31 @@
 
 #include <string.h>
 
-/* Every class of every batch for itself: a heap gives its boxes by falling score. */
+/* Each class of each batch is handled separately: a heap returns its boxes in order of falling score. */
 struct nms_job {
 	const float *boxes, *scores;
-	int64_t classes, n, most;
+	int64_t classes, n, most; /* n: boxes; most: picked boxes per class at most */
 	float iou, score;
 	bool center, filter;
 	int32_t *picked; /* [batches * classes, most] */
-	int64_t *count;	 /* of each */
+	int64_t *count;	 /* picked boxes of each batch and class */
 	int32_t *heaps;	 /* [threads, n] */
 	float *corners;	 /* [batches, n, 5]: y0, x0, y1, x1, area */
 };
 
-/* Whether box a comes before b: greater score, or the same and an earlier place. */
-static bool before(const float *s, int32_t a, int32_t b)
+/* Whether box a ranks before box b: it has a greater score, or the same score and a lower index. */
+static bool ranks_before(const float *s, int32_t a, int32_t b)
 {
 	return s[a] > s[b] || (s[a] == s[b] && a < b);
 }
 
-static void sift(const float *s, int32_t *heap, int64_t i, int64_t n)
+static void sift_down(const float *s, int32_t *heap, int64_t i, int64_t n)
 {
 	for (int64_t k; (k = 2 * i + 1) < n; i = k) {
 		int32_t t = heap[i];
-		if (k + 1 < n && before(s, heap[k + 1], heap[k]))
+		if (k + 1 < n && ranks_before(s, heap[k + 1], heap[k]))
 			k++;
-		if (!before(s, heap[k], t))
+		if (!ranks_before(s, heap[k], t))
 			return;
 		heap[i] = heap[k];
 		heap[k] = t;
@@ -61,12 +62,12 @@ static void nms_class(const struct nms_job *j, int64_t i, int32_t *heap)
 		if (!j->filter || s[k] > j->score)
 			heap[left++] = (int32_t)k;
 	for (int64_t k = left / 2 - 1; k >= 0; k--)
-		sift(s, heap, k, left);
+		sift_down(s, heap, k, left);
 	while (left > 0 && got < j->most) {
 		int32_t top = heap[0];
 		bool keep = true;
 		heap[0] = heap[--left];
-		sift(s, heap, 0, left);
+		sift_down(s, heap, 0, left);
 		for (int64_t k = 0; keep && k < got; k++)
 			keep = !overlaps(c + (int64_t)top * 5, c + (int64_t)picked[k] * 5, j->iou);
 		if (keep)
@@ -103,7 +104,7 @@ static void set_corners(const struct nms_job *j, int64_t count)
 	}
 }
 
-static int64_t most_of(const struct tensor *max, int64_t n)
+static int64_t max_picked_boxes(const struct tensor *max, int64_t n)
 {
 	int64_t most = max && tensor_count(max) ? *(const int64_t *)max->data : 0;
 
@@ -116,7 +117,7 @@ static int nms_reshape(struct site *site, struct step *step, struct diag *d)
 			   *s = &site_in(site, NMS_SCORES)->shape;
 	const struct tensor *max = site_known(site, NMS_MAX);
 	size_t n = (size_t)b->dim[1], each = (size_t)(s->dim[0] * s->dim[1]);
-	size_t most = max ? (size_t)most_of(max, b->dim[1]) : n;
+	size_t most = max ? (size_t)max_picked_boxes(max, b->dim[1]) : n;
 
 	if (n > INT32_MAX)
 		return FAIL(d, E_SIZE, .node = site->node->origin->name, .op = "NonMaxSuppression");
@@ -127,7 +128,7 @@ static int nms_reshape(struct site *site, struct step *step, struct diag *d)
 	return 0;
 }
 
-static float scalar_or(const struct call *c, uint32_t i, float absent)
+static float scalar_input_or(const struct call *c, uint32_t i, float absent)
 {
 	const struct tensor *t = optional_in(c, i);
 
@@ -145,12 +146,12 @@ static int nms_run(const struct call *c)
 			    .scores = c->in[NMS_SCORES]->data,
 			    .classes = ss->dim[1],
 			    .n = b->dim[1],
-			    .iou = scalar_or(c, NMS_IOU, 0),
-			    .score = scalar_or(c, NMS_SCORE, 0),
+			    .iou = scalar_input_or(c, NMS_IOU, 0),
+			    .score = scalar_input_or(c, NMS_SCORE, 0),
 			    .center = p->center_point_box != 0};
 
 	j.filter = score && tensor_count(score);
-	j.most = most_of(optional_in(c, NMS_MAX), j.n);
+	j.most = max_picked_boxes(optional_in(c, NMS_MAX), j.n);
 	j.count = scratch_take(&s, (size_t)each * sizeof(int64_t));
 	j.heaps = scratch_take(&s, (size_t)pool_threads() * (size_t)j.n * sizeof(int32_t));
 	j.corners = scratch_take(&s, (size_t)(b->dim[0] * j.n) * 5 * sizeof(float));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operators that fusion makes (ops/fused.h). Convolutions and products go to oneDNN where it
- * is; attention, norms and pointwise programs are our own loops.
+ * Kernels of the operators that the optimizer's fusions create (ops/fused.h). Convolutions and matrix products use
+ * oneDNN if it is available; attention, normalization and pointwise programs are our own loops.
  */
 #include "ops/fused.h"
 
@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-static enum gemm_type gemm_of(enum dtype t)
+static enum gemm_type gemm_type_of(enum dtype t)
 {
 	return t == DT_F64 ? GEMM_F64 : GEMM_F32;
 }
@@ -31,14 +31,14 @@ struct product {
 	bool f64;
 	struct shape y; /* batch dims, rows, columns */
 	int64_t m, n, k, batches;
-	int64_t a_step[MAX_RANK], b_step[MAX_RANK]; /* of the batch dims, in elements */
-	int64_t c_step[MAX_RANK];		    /* of C along y */
+	int64_t a_step[MAX_RANK], b_step[MAX_RANK]; /* strides over the batch dims, in matrices */
+	int64_t c_step[MAX_RANK]; /* strides of C over the dims of y, in elements */
 	const void *a, *b, *c, *r;
 	void *out;
 };
 
-/* a and b as batches of matrices. */
-static void product_shapes(struct product *p, struct shape a, struct shape b)
+/* Sets the sizes for A and B seen as batches of matrices: a vector becomes a matrix with one row (A) or column (B). */
+static void set_product_sizes(struct product *p, struct shape a, struct shape b)
 {
 	if (a.rank == 1)
 		a = shape_of(2, (int64_t[]){1, a.dim[0]});
@@ -56,9 +56,12 @@ static void product_shapes(struct product *p, struct shape a, struct shape b)
 	p->y.dim[p->y.rank++] = p->n;
 }
 
-/* C broadcasts to Y as the node has it: a vector operand's dim of 1 is not among Y's. */
-static void product_addend(struct product *p, const struct tensor *c, const struct tensor *a,
-			   const struct tensor *b)
+/*
+ * Sets C's strides over the dims of p->y. C broadcasts to the node's output Y, which lacks the dim of 1 that a vector
+ * operand has in p->y, so that dim gets stride 0.
+ */
+static void set_addend_strides(struct product *p, const struct tensor *c, const struct tensor *a,
+			       const struct tensor *b)
 {
 	int64_t step[MAX_RANK];
 	struct shape y = p->y;
@@ -79,8 +82,8 @@ static void product_addend(struct product *p, const struct tensor *c, const stru
 	}
 }
 
-/* Start of batch i: C (times beta) and R, to which the product is added. */
-static void product_start(const struct product *p, int64_t i)
+/* Initializes batch i of the output to beta * C + R, to which the matrix product is then added. */
+static void init_product_batch(const struct product *p, int64_t i)
 {
 	int64_t size = p->m * p->n, c_at = 0, rest = i;
 	for (int d = p->y.rank - 3; d >= 0; rest /= p->y.dim[d--])
@@ -123,7 +126,7 @@ static void product_batch(const struct product *p, int64_t i, void *scratch)
 		.beta = p->c || p->r ? 1 : 0,
 	};
 	if (g.beta != 0)
-		product_start(p, i);
+		init_product_batch(p, i);
 	gemm_run(p->f64 ? GEMM_F64 : GEMM_F32, &g, scratch);
 }
 
@@ -131,7 +134,7 @@ static int gemm_any_reshape(struct site *site, struct step *step, struct diag *d
 {
 	(void)d;
 	step->workspace =
-		wide_workspace(site) + scratch_size(gemm_scratch(gemm_of(site_type(site, 0))));
+		wide_workspace(site) + scratch_size(gemm_scratch(gemm_type_of(site_type(site, 0))));
 	return 0;
 }
 
@@ -142,8 +145,8 @@ static int gemm_any_run(const struct call *c)
 	const struct tensor *res = c->step->nin > 3 ? c->in[3] : NULL;
 	struct scratch s = scratch_of(c);
 	struct product p = {.f = f, .f64 = tensor_dtype(c->in[0]) == DT_F64};
-	product_shapes(&p, c->in[0]->shape, c->in[1]->shape);
-	product_addend(&p, add, c->in[0], c->in[1]);
+	set_product_sizes(&p, c->in[0]->shape, c->in[1]->shape);
+	set_addend_strides(&p, add, c->in[0], c->in[1]);
 	p.a = wide_in(&s, c->in[0]);
 	p.b = wide_in(&s, c->in[1]);
 	p.c = wide_in(&s, add);
@@ -162,8 +165,8 @@ static int gemm_any_run(const struct call *c)
 
 /* ---- infer::Attention ------------------------------------------------------------------------ */
 
-/* Strides of [B,S,H*D] (columns: of the whole row) or [B,H,S,D]. */
-static struct attend_view view_of(const struct shape *s, int64_t size, int64_t columns)
+/* Strides of a tensor [B,S,H*D], whose rows have `columns` elements (3*H*D if Q, K and V are packed), or [B,H,S,D]. */
+static struct attend_view head_strides(const struct shape *s, int64_t size, int64_t columns)
 {
 	if (s->rank == 3)
 		return (struct attend_view){.batch = s->dim[1] * columns, .head = size, .row = columns};
@@ -172,9 +175,9 @@ static struct attend_view view_of(const struct shape *s, int64_t size, int64_t c
 				    .row = s->dim[3]};
 }
 
-/* Sizes and strides; data are filled in by the run. x: shapes of the inputs, NULL: left out. */
-static void attend_shapes(struct attend *a, const struct fused_attention *p,
-			  const struct shape *const *x, const struct shape *y)
+/* Sets sizes and strides; attention_run sets the data pointers. x: shapes of the inputs, NULL for absent inputs. */
+static void set_attend_sizes(struct attend *a, const struct fused_attention *p,
+			     const struct shape *const *x, const struct shape *y)
 {
 	const struct shape *q = x[0], *k = x[1] ? x[1] : q, *v = x[1] ? x[2] : q;
 	*a = (struct attend){
@@ -189,10 +192,10 @@ static void attend_shapes(struct attend *a, const struct fused_attention *p,
 	};
 	a->size = q->rank == 4 ? q->dim[3] : q->dim[2] / p->num_heads / (x[1] ? 1 : 3);
 	a->vsize = !x[1] ? a->size : v->rank == 4 ? v->dim[3] : v->dim[2] / a->kv_heads;
-	a->q = view_of(q, a->size, q->rank == 3 ? q->dim[2] : 0);
-	a->k = view_of(k, a->size, k->rank == 3 ? k->dim[2] : 0);
-	a->v = view_of(v, a->vsize, v->rank == 3 ? v->dim[2] : 0);
-	a->y = view_of(y, a->vsize, y->rank == 3 ? y->dim[2] : 0);
+	a->q = head_strides(q, a->size, q->rank == 3 ? q->dim[2] : 0);
+	a->k = head_strides(k, a->size, k->rank == 3 ? k->dim[2] : 0);
+	a->v = head_strides(v, a->vsize, v->rank == 3 ? v->dim[2] : 0);
+	a->y = head_strides(y, a->vsize, y->rank == 3 ? y->dim[2] : 0);
 	a->k_col = p->k_transposed ? 1 : 0;
 	if (x[3]) {
 		struct shape scores =
@@ -208,7 +211,7 @@ static int attention_reshape(struct site *site, struct step *step, struct diag *
 	(void)d;
 	for (uint32_t i = 0; i < 4; i++)
 		x[i] = site_in(site, i) ? &site_in(site, i)->shape : NULL;
-	attend_shapes(a, site_params(site), x, &site_out(site, 0)->shape);
+	set_attend_sizes(a, site_params(site), x, &site_out(site, 0)->shape);
 	a->f64 = site_type(site, 0) == DT_F64;
 	a->mask_bool = site_type(site, 3) == DT_BOOL;
 	step->state = a;
@@ -297,7 +300,10 @@ static int addnorm_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	(void)d;
 	step->workspace = wide_workspace(site);
-	/* a row is read before it is written, but the second output must not lie on what the first reads */
+	/*
+	 * Each row is read before it is written, so an output may use an input's memory: Y that of X, S that of R,
+	 * so that the second output never overwrites what the first one reads.
+	 */
 	allow_inplace(step, 0, 0);
 	allow_inplace(step, 1, 1);
 	return 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Operators that pick or replace elements by index: Gather, Scatter, OneHot, Compress, TensorScatter. */
 #include "ops/gather.h"
 
 #include "base/pool.h"
@@ -9,20 +10,20 @@
 #include <math.h>
 #include <stdatomic.h>
 
-/* Indices of either width. */
+/* Index i of an array of int64 (if wide) or int32. */
 static inline int64_t index_at(const void *p, bool wide, int64_t i)
 {
 	return wide ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
 
-static int index_fail(const struct call *c, int64_t i, int64_t n)
+static int fail_index(const struct call *c, int64_t i, int64_t n)
 {
 	return call_fail(c, E_VALUE, fmt(c->diag, "indices from %" PRId64 " to %" PRId64, -n, n - 1),
 			 fmt(c->diag, "%" PRId64, i));
 }
 
-/* The first index outside -n..n-1, or count. */
-static int64_t first_bad(const void *p, bool wide, int64_t count, int64_t n)
+/* The position of the first index outside -n..n-1, or count if there is none. */
+static int64_t first_bad_index(const void *p, bool wide, int64_t count, int64_t n)
 {
 	if (wide) {
 		const int64_t *v = p;
@@ -45,8 +46,8 @@ struct gather_job {
 	char *y;
 	const void *index;
 	bool wide;
-	int64_t n, count; /* size of the axis, number of indices */
-	size_t run;	  /* bytes behind the axis */
+	int64_t n, count; /* size of the axis; number of indices */
+	size_t run;	  /* bytes that one index selects: the dims after the axis */
 };
 
 #define GATHER_LOOP(type)                                                                          \
@@ -100,10 +101,10 @@ static int gather_core(struct mover *m)
 			       .count = tensor_count(c->in[1]),
 			       .run = (size_t)shape_span(x, axis + 1, x->rank) * m->size,
 			       .y = move_out(m, 0, y)};
-	int64_t bad = first_bad(j.index, j.wide, j.count, j.n);
+	int64_t bad = first_bad_index(j.index, j.wide, j.count, j.n);
 
 	if (bad < j.count)
-		return index_fail(c, index_at(j.index, j.wide, bad), j.n);
+		return fail_index(c, index_at(j.index, j.wide, bad), j.n);
 	if (!shape_count(y))
 		return 0;
 	if (!j.y)
@@ -120,12 +121,12 @@ static int gather_run(const struct call *c)
 
 /* ---- GatherElements, ScatterElements: along one axis ------------------------------------------------- */
 
-/* How positions of the indices map to the data. */
+/* How positions in the index tensor map to elements of the data. */
 struct along {
 	int rank, axis;
-	int64_t n;				 /* size of the data's axis */
-	int64_t dim[MAX_RANK], stride[MAX_RANK]; /* of the indices; of the data */
-	int64_t rows, last;
+	int64_t n;				 /* size of the data along the axis */
+	int64_t dim[MAX_RANK], stride[MAX_RANK]; /* dims of the index tensor; strides of the data */
+	int64_t rows, last; /* the index tensor as `rows` rows of `last` indices */
 	bool wide;
 };
 
@@ -151,8 +152,11 @@ static int along_reshape(struct site *s, struct step *st, struct diag *d)
 	return 0;
 }
 
-/* Where row r of the indices begins in the data, the axis left out. */
-static int64_t along_base(const struct along *a, int64_t r)
+/*
+ * Offset in the data that the coordinates of row r of the index tensor give. The coordinate along the axis is left out,
+ * because the indices replace it.
+ */
+static int64_t along_row_offset(const struct along *a, int64_t r)
 {
 	int64_t at = 0;
 
@@ -193,12 +197,15 @@ static void gather_along(void *arg, int64_t begin, int64_t end, int thread)
 {
 	struct along_job *j = arg;
 	const struct along *a = j->a;
-	/* the last dim is the axis itself, or one walks along it beside the axis */
+	/*
+	 * Index i at position k of a row selects element base + i * step + k * hop. If the axis is the last dim, the
+	 * position does not matter, so hop is 0.
+	 */
 	int64_t step = a->stride[a->axis], hop = a->axis == a->rank - 1 ? 0 : 1;
 
 	(void)thread;
 	for (int64_t r = begin; r < end; r++) {
-		int64_t base = along_base(a, r);
+		int64_t base = along_row_offset(a, r);
 		if (j->size == 4 && a->wide)
 			ALONG_LOOP(uint32_t, int64_t);
 		else if (j->size == 4)
@@ -239,7 +246,7 @@ static int gather_elements_core(struct mover *m)
 		return -E_RUN;
 	j.x = move_in(m, 0);
 	pool_for(a->rows, move_grain(a->last * (int64_t)m->size), gather_along, &j);
-	return j.bad < 0 ? 0 : index_fail(c, index_at(j.index, a->wide, j.bad), a->n);
+	return j.bad < 0 ? 0 : fail_index(c, index_at(j.index, a->wide, j.bad), a->n);
 }
 
 static int gather_elements_run(const struct call *c)
@@ -249,7 +256,7 @@ static int gather_elements_run(const struct call *c)
 
 /* ---- reductions of scatter ----------------------------------------------------------------------------- */
 
-/* a[i] = reduce(a[i], b[k]) for one element. */
+/* The helpers of reduce_any, which computes a[i] = reduce(a[i], b[k]). how: one of SCATTER_ADD to SCATTER_MIN. */
 static double reduce_f64(int how, double a, double b)
 {
 	if (how == SCATTER_ADD)
@@ -311,7 +318,7 @@ static void reduce_any(enum dtype t, int how, void *a, int64_t i, const void *b,
 	}
 }
 
-/* n elements at a + i with those at b + k. */
+/* Reduces the n elements of a from index i on with those of b from index k on. */
 static void reduce_span(enum dtype t, int how, void *a, int64_t i, const void *b, int64_t k, int64_t n)
 {
 	if (t == DT_F32 && how == SCATTER_ADD) {
@@ -346,7 +353,7 @@ struct scatter_job {
 	struct along_job j;
 	enum dtype type;
 	int how;
-	int64_t group; /* rows that may meet: one piece takes them all, in order */
+	int64_t group; /* rows that may write to one element: a task handles all of them, in order */
 };
 
 static void scatter_row(struct scatter_job *s, int64_t r)
@@ -354,7 +361,7 @@ static void scatter_row(struct scatter_job *s, int64_t r)
 	struct along_job *j = &s->j;
 	const struct along *a = j->a;
 	int64_t step = a->stride[a->axis], hop = a->axis == a->rank - 1 ? 0 : 1,
-		base = along_base(a, r);
+		base = along_row_offset(a, r);
 
 	if (s->how == SCATTER_NONE && j->size == 4) {
 		SCATTER_LOOP(uint32_t);
@@ -400,7 +407,7 @@ static int scatter_elements_core(struct mover *m)
 	int64_t total = tensor_count(c->in[0]);
 
 	if (!total)
-		return tensor_count(c->in[1]) ? index_fail(c, 0, 0) : 0;
+		return tensor_count(c->in[1]) ? fail_index(c, 0, 0) : 0;
 	if (!y)
 		return -E_RUN;
 	move_bytes(y, move_in(m, 0), (size_t)total * m->size);
@@ -412,16 +419,22 @@ static int scatter_elements_core(struct mover *m)
 	s.j.index = c->in[1]->data;
 	s.j.size = m->size;
 	s.j.bad = -1;
-	/* rows meet only along the axis: groups of those from the axis on are apart */
+	/*
+	 * Two rows can write to the same element only if their coordinates before the axis are equal. Groups of such rows
+	 * are independent, so different threads may handle them.
+	 */
 	for (int i = a->axis; i < a->rank - 1; i++)
 		s.group *= a->dim[i];
 	pool_for(a->rows / s.group, move_grain(a->last * s.group * (int64_t)m->size), scatter_piece,
 		 &s);
-	return s.j.bad < 0 ? 0 : index_fail(c, index_at(s.j.index, a->wide, s.j.bad), a->n);
+	return s.j.bad < 0 ? 0 : fail_index(c, index_at(s.j.index, a->wide, s.j.bad), a->n);
 }
 
-/* Sub-byte numbers are spread to bare bits: reductions go over a plain copy, element by element. */
-static int scatter_packed(const struct call *c)
+/*
+ * Reductions of types of less than a byte. move_run would unpack the elements to raw bits, which cannot be reduced;
+ * this works on the packed data instead, element by element.
+ */
+static int scatter_elements_packed(const struct call *c)
 {
 	const struct scatter_params *p = call_params(c);
 	const struct along *a = c->step->state;
@@ -431,12 +444,12 @@ static int scatter_packed(const struct call *c)
 
 	move_bytes(y, c->in[0]->data, c->in[0]->bytes);
 	for (int64_t r = 0; r < a->rows; r++) {
-		int64_t base = along_base(a, r);
+		int64_t base = along_row_offset(a, r);
 		for (int64_t k = 0; k < a->last; k++) {
 			int64_t at = r * a->last + k, i = index_at(c->in[1]->data, a->wide, at);
 			i += i < 0 ? a->n : 0;
 			if (i < 0 || i >= a->n)
-				return index_fail(c, i, a->n);
+				return fail_index(c, i, a->n);
 			reduce_any(t, p->reduction, y, base + i * step + k * hop, c->in[2]->data, at);
 		}
 	}
@@ -448,7 +461,7 @@ static int scatter_elements_run(const struct call *c)
 	const struct scatter_params *p = call_params(c);
 
 	if (p->reduction != SCATTER_NONE && dtype_bits(tensor_dtype(c->in[0])) < 8)
-		return scatter_packed(c);
+		return scatter_elements_packed(c);
 	return move_run(c, 0, scatter_elements_core);
 }
 
@@ -462,11 +475,12 @@ static int scatter_elements_reshape(struct site *s, struct step *st, struct diag
 
 /* ---- GatherND, ScatterND ---------------------------------------------------------------------------------- */
 
-/* Tuples of q indices into dims of the data, and the run behind. */
+/* How the index tuples of GatherND and ScatterND select runs of contiguous elements of the data. */
 struct tuples {
-	int64_t q, count, run, per_batch; /* elements of a run; tuples of a batch */
+	int64_t q, count;	/* indices of a tuple; number of tuples */
+	int64_t run, per_batch; /* elements of a run; tuples of a batch */
 	int64_t batch_stride;
-	int64_t dim[MAX_RANK], stride[MAX_RANK];
+	int64_t dim[MAX_RANK], stride[MAX_RANK]; /* of the data, for each index of a tuple */
 };
 
 static void tuples_set(struct tuples *t, const struct shape *x, const struct shape *i, int batch)
@@ -506,8 +520,8 @@ static int scatter_nd_reshape(struct site *s, struct step *st, struct diag *d)
 	return 0;
 }
 
-/* Element where tuple k points, -1 where an index is out of range (*which says the position). */
-static int64_t tuple_at(const struct tuples *t, const int64_t *index, int64_t k, int64_t *which)
+/* Offset of the run that tuple k selects, or -1 if one of its indices is out of range; *which is then its position. */
+static int64_t tuple_offset(const struct tuples *t, const int64_t *index, int64_t k, int64_t *which)
 {
 	int64_t at = t->per_batch ? k / t->per_batch * t->batch_stride : 0;
 
@@ -539,7 +553,7 @@ static void gather_tuples(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t k = begin; k < end; k++) {
-		int64_t at = tuple_at(j->t, j->index, k, &which);
+		int64_t at = tuple_offset(j->t, j->index, k, &which);
 		if (at < 0) {
 			j->bad = which;
 			return;
@@ -548,9 +562,9 @@ static void gather_tuples(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-static int tuple_fail(const struct call *c, const struct tuples *t, const int64_t *index, int64_t bad)
+static int fail_tuple(const struct call *c, const struct tuples *t, const int64_t *index, int64_t bad)
 {
-	return index_fail(c, index[bad], t->dim[bad % t->q]);
+	return fail_index(c, index[bad], t->dim[bad % t->q]);
 }
 
 static int gather_nd_core(struct mover *m)
@@ -569,7 +583,7 @@ static int gather_nd_core(struct mover *m)
 		return -E_RUN;
 	j.x = move_in(m, 0);
 	pool_for(t->count, move_grain(t->run * (int64_t)m->size), gather_tuples, &j);
-	return j.bad < 0 ? 0 : tuple_fail(c, t, j.index, j.bad);
+	return j.bad < 0 ? 0 : fail_tuple(c, t, j.index, j.bad);
 }
 
 static int gather_nd_run(const struct call *c)
@@ -597,9 +611,9 @@ static int scatter_nd_core(struct mover *m)
 		return 0;
 	const char *u = move_in(m, 2);
 	for (int64_t k = 0; k < t->count; k++) {
-		int64_t at = tuple_at(t, index, k, &which);
+		int64_t at = tuple_offset(t, index, k, &which);
 		if (at < 0)
-			return tuple_fail(c, t, index, which);
+			return fail_tuple(c, t, index, which);
 		if (p->reduction == SCATTER_NONE)
 			copy_run(y + (size_t)at * m->size, u + (size_t)k * run, run);
 		else
@@ -608,6 +622,7 @@ static int scatter_nd_core(struct mover *m)
 	return 0;
 }
 
+/* Reductions of types of less than a byte: see scatter_elements_packed. */
 static int scatter_nd_packed(const struct call *c)
 {
 	const struct scatter_params *p = call_params(c);
@@ -616,9 +631,9 @@ static int scatter_nd_packed(const struct call *c)
 
 	move_bytes(c->out[0]->data, c->in[0]->data, c->in[0]->bytes);
 	for (int64_t k = 0; k < t->count; k++) {
-		int64_t at = tuple_at(t, c->in[1]->data, k, &which);
+		int64_t at = tuple_offset(t, c->in[1]->data, k, &which);
 		if (at < 0)
-			return tuple_fail(c, t, c->in[1]->data, which);
+			return fail_tuple(c, t, c->in[1]->data, which);
 		reduce_span(tensor_dtype(c->in[0]), p->reduction, c->out[0]->data, at,
 			    c->in[2]->data, k * t->run, t->run);
 	}

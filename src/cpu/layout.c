@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Operators that change a shape, or the order of elements: Reshape, Transpose, Expand, Tile, Concat and others. */
 #include "ops/layout.h"
 
 #include "base/pool.h"
@@ -28,7 +29,7 @@ static int view_core(struct mover *m)
 	return 0;
 }
 
-/* Only where the output has memory of its own. */
+/* Copies the input only if the output has memory of its own. Otherwise the output is a view of the input already. */
 static int view_run(const struct call *c)
 {
 	const struct tensor *x = c->in[0];
@@ -45,7 +46,7 @@ static int view_run(const struct call *c)
 
 /* ---- one strided copy: Transpose, Expand, DepthToSpace, SpaceToDepth ---------------------------- */
 
-static int copy_core(struct mover *m)
+static int strided_core(struct mover *m)
 {
 	const struct strided *s = m->call->step->state;
 	void *y = move_out(m, 0, &m->call->out[0]->shape);
@@ -55,9 +56,9 @@ static int copy_core(struct mover *m)
 	return !y && s->total ? -E_RUN : 0;
 }
 
-static int copy_run_step(const struct call *c)
+static int strided_run(const struct call *c)
 {
-	return move_run(c, 0, copy_core);
+	return move_run(c, 0, strided_core);
 }
 
 static int transpose_reshape(struct site *s, struct step *st, struct diag *d)
@@ -74,13 +75,14 @@ static int transpose_reshape(struct site *s, struct step *st, struct diag *d)
 		in[i] = dense[p->perm.n < 0 ? x->rank - 1 - i : axis_of(p->perm.v[i], x->rank)];
 	strided_set(v, x->rank, y->dim, in, out);
 	st->state = v;
-	st->nop = !v->rank || (v->rank == 1 && v->in[0] == 1); /* only dims of 1 change places */
+	st->nop = !v->rank || (v->rank == 1 &&
+			       v->in[0] == 1); /* no element moves if only dims of 1 are permuted */
 	return 0;
 }
 
 static int transpose_run(const struct call *c)
 {
-	return c->step->nop ? view_run(c) : move_run(c, 0, copy_core);
+	return c->step->nop ? view_run(c) : move_run(c, 0, strided_core);
 }
 
 static int expand_reshape(struct site *s, struct step *st, struct diag *d)
@@ -98,8 +100,11 @@ static int expand_reshape(struct site *s, struct step *st, struct diag *d)
 	return 0;
 }
 
-/* View of [N, depth, H, W] (deep) or its blocked picture as N, C, H, W and the two places in a block. */
-static void depth_strides(const struct shape *deep, const struct depth_params *p, int64_t *st)
+/*
+ * Strides of the deep tensor [N, C*b*b, H, W], b being the block size, along six dimensions: N, C, H, row in the block,
+ * W, column in the block. image_strides uses the same dimensions.
+ */
+static void deep_strides(const struct shape *deep, const struct depth_params *p, int64_t *st)
 {
 	int64_t b = p->blocksize, c = deep->dim[1] / (b * b), hw = deep->dim[2] * deep->dim[3];
 	bool dcr = p->mode == DEPTH_DCR;
@@ -112,8 +117,11 @@ static void depth_strides(const struct shape *deep, const struct depth_params *p
 	st[5] = dcr ? c * hw : hw; /* column in the block */
 }
 
-/* The dims N, C, H, row, W, column and where they lie in the picture. */
-static void picture_strides(const struct shape *deep, int64_t b, int64_t *n, int64_t *st)
+/*
+ * Sizes of the dimensions N, C, H, row in the block, W, column in the block, and their strides in the image
+ * [N, C, H*b, W*b].
+ */
+static void image_strides(const struct shape *deep, int64_t b, int64_t *n, int64_t *st)
 {
 	int64_t c = deep->dim[1] / (b * b), h = deep->dim[2], w = deep->dim[3];
 	const int64_t dims[] = {deep->dim[0], c, h, b, w, b};
@@ -131,8 +139,8 @@ static int depth_to_space_reshape(struct site *s, struct step *st, struct diag *
 
 	(void)d;
 	st->state = arena_new(s->plan_arena, struct strided);
-	depth_strides(deep, p, in);
-	picture_strides(deep, p->blocksize, n, out);
+	deep_strides(deep, p, in);
+	image_strides(deep, p->blocksize, n, out);
 	strided_set(st->state, 6, n, in, out);
 	return 0;
 }
@@ -142,14 +150,14 @@ static int space_to_depth_reshape(struct site *s, struct step *st, struct diag *
 	const struct depth_params *p = site_params(s);
 	const struct shape *deep = &site_out(s, 0)->shape;
 	int64_t n[6], in[6], out[6];
-	/* N, row, column, C, H, W: the order of the output, so that rows are dense there */
+	/* Reorders the dimensions to N, row, column, C, H, W, so that the innermost loops write contiguous elements. */
 	static const int order[] = {0, 3, 5, 1, 2, 4};
 	int64_t on[6], oin[6], oout[6];
 
 	(void)d;
 	st->state = arena_new(s->plan_arena, struct strided);
-	depth_strides(deep, p, out);
-	picture_strides(deep, p->blocksize, n, in);
+	deep_strides(deep, p, out);
+	image_strides(deep, p->blocksize, n, in);
 	for (int i = 0; i < 6; i++) {
 		on[i] = n[order[i]];
 		oin[i] = in[order[i]];
@@ -161,14 +169,14 @@ static int space_to_depth_reshape(struct site *s, struct step *st, struct diag *
 
 /* ---- Tile ----------------------------------------------------------------------------------------- */
 
-/* Dims (joined where the inner one is not repeated) as pairs of repeat and size. */
+/* The output dims as pairs of repeat count and size. A dim that is not repeated is joined with the dim before it. */
 struct tile {
-	int lead; /* outer dims that the strided view has no room for */
+	int lead; /* outer dims for which the strided view has no room */
 	int64_t rep[MAX_RANK], n[MAX_RANK], in[MAX_RANK], out[MAX_RANK];
 	struct strided view;
 };
 
-enum { TILE_DIMS = MAX_RANK / 2 };
+enum { MAX_TILE_PAIRS = MAX_RANK / 2 }; /* pairs for which a strided view has room */
 
 static int tile_reshape(struct site *s, struct step *st, struct diag *d)
 {
@@ -197,7 +205,7 @@ static int tile_reshape(struct site *s, struct step *st, struct diag *d)
 		sx *= t->n[i];
 		sy *= t->n[i] * t->rep[i];
 	}
-	t->lead = m > TILE_DIMS ? m - TILE_DIMS : 0;
+	t->lead = m > MAX_TILE_PAIRS ? m - MAX_TILE_PAIRS : 0;
 	for (int i = t->lead; i < m; i++) {
 		n[k] = t->rep[i];
 		in[k] = 0;
@@ -246,7 +254,7 @@ static int tile_run(const struct call *c)
 
 struct concat {
 	int64_t outer, row; /* rows, and elements of an output row */
-	int64_t *part;	    /* elements of a row that input i gives */
+	int64_t *part;	    /* by input: the elements that it adds to an output row */
 };
 
 static int concat_reshape(struct site *s, struct step *st, struct diag *d)
@@ -273,7 +281,7 @@ struct concat_job {
 	char *y;
 };
 
-/* Rows begin..end-1, an input at a time. */
+/* Writes the output rows begin..end-1: copies the parts of one input after the other. */
 static void concat_band(const struct concat_job *j, int64_t begin, int64_t end)
 {
 	size_t size = j->m->size, step = (size_t)j->v->row * size;
@@ -294,7 +302,8 @@ static void concat_band(const struct concat_job *j, int64_t begin, int64_t end)
 static void concat_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct concat_job *j = arg;
-	int64_t band = move_grain(j->v->row * (int64_t)j->m->size); /* stays in the cache */
+	int64_t band =
+		move_grain(j->v->row * (int64_t)j->m->size); /* small enough to stay in the cache */
 
 	(void)thread;
 	for (int64_t k = begin; k < end; k += band)
@@ -367,17 +376,11 @@ const struct kernel cpu_layout[] = {
 	 .reshape = transpose_view_reshape,
 	 .run = transpose_view_run},
 	{.op = "Transpose", .flags = K_REFERENCE, .reshape = transpose_reshape, .run = transpose_run},
-	{.op = "Expand", .flags = K_REFERENCE, .reshape = expand_reshape, .run = copy_run_step},
+	{.op = "Expand", .flags = K_REFERENCE, .reshape = expand_reshape, .run = strided_run},
 	{.op = "Tile", .flags = K_REFERENCE, .reshape = tile_reshape, .run = tile_run},
 	{.op = "Concat", .flags = K_REFERENCE, .reshape = concat_reshape, .run = concat_run},
 	{.op = "Shape", .flags = K_REFERENCE, .run = shape_run},
 	{.op = "Size", .flags = K_REFERENCE, .run = size_run},
-	{.op = "DepthToSpace",
-	 .flags = K_REFERENCE,
-	 .reshape = depth_to_space_reshape,
-	 .run = copy_run_step},
-	{.op = "SpaceToDepth",
-	 .flags = K_REFERENCE,
-	 .reshape = space_to_depth_reshape,
-	 .run = copy_run_step},
+	{.op = "DepthToSpace", .flags = K_REFERENCE, .reshape = depth_to_space_reshape, .run = strided_run},
+	{.op = "SpaceToDepth", .flags = K_REFERENCE, .reshape = space_to_depth_reshape, .run = strided_run},
 	{0}};

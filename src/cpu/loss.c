@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses of class scores against class numbers. Scores lie as [batch, classes, positions]. */
+/*
+ * NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss, which compare class scores [batch, classes, positions] with
+ * target class indices [batch, positions].
+ */
 #include "ops/loss.h"
 
 #include "cpu/math/simd.h"
@@ -8,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS = 256 };
+enum { MAX_COLUMNS = 256 }; /* positions that a task computes */
 
 struct job {
 	const struct call *call;
@@ -17,33 +20,36 @@ struct job {
 	struct tensor *y, *log_prob;
 	bool softmax;
 	int64_t classes, inner, blocks;
-	double *loss, *mass; /* of each position */
+	double *loss, *mass; /* loss and weight of each position */
 };
 
-static double element(const struct tensor *t, int64_t i)
+static double element_f64(const struct tensor *t, int64_t i)
 {
 	return elem_f64(tensor_dtype(t), t->data, i);
 }
 
-static bool ignored(const struct job *j, int64_t class)
+static bool is_ignored(const struct job *j, int64_t class)
 {
 	return j->p->ignore_index != INT_ABSENT && class == j->p->ignore_index;
 }
 
-/* Logarithm of the sum of exponentials of w columns. */
-static void log_sums(const struct job *j, int64_t base, int64_t w, double *out)
+/*
+ * Computes, for each of w positions, the logarithm of the sum of exp(score) over all classes. The first score of the
+ * first position is at offset `base`.
+ */
+static void log_sum_exp_columns(const struct job *j, int64_t base, int64_t w, double *out)
 {
 	const struct simd *s = simd();
 	enum dtype t = tensor_dtype(j->x);
-	float max[COLUMNS], sum[COLUMNS] = {0}, row[COLUMNS];
+	float max[MAX_COLUMNS], sum[MAX_COLUMNS] = {0}, row[MAX_COLUMNS];
 
 	if (t == DT_F64) {
 		for (int64_t i = 0; i < w; i++) {
 			double m = -(double)INFINITY, total = 0;
 			for (int64_t k = 0; k < j->classes; k++)
-				m = fmax(m, element(j->x, base + i + k * j->inner));
+				m = fmax(m, element_f64(j->x, base + i + k * j->inner));
 			for (int64_t k = 0; k < j->classes; k++)
-				total += exp(element(j->x, base + i + k * j->inner) - m);
+				total += exp(element_f64(j->x, base + i + k * j->inner) - m);
 			out[i] = m + log(total);
 		}
 		return;
@@ -63,8 +69,11 @@ static void log_sums(const struct job *j, int64_t base, int64_t w, double *out)
 		out[i] = (double)max[i] + log((double)sum[i]);
 }
 
-/* The same of a dense row. */
-static double log_sum_row(const struct job *j, int64_t base)
+/*
+ * Logarithm of the sum of exp(score) over all classes, for one position whose scores are contiguous. The first pass finds
+ * the greatest score, the second one sums exp(score - greatest), so that exp does not overflow.
+ */
+static double log_sum_exp_row(const struct job *j, int64_t base)
 {
 	const struct simd *s = simd();
 	enum dtype t = tensor_dtype(j->x);
@@ -87,30 +96,33 @@ static double log_sum_row(const struct job *j, int64_t base)
 
 static void loss_task(const struct job *j, int64_t task)
 {
-	int64_t n = task / j->blocks, first = task % j->blocks * COLUMNS;
-	int64_t w = j->inner - first < COLUMNS ? j->inner - first : COLUMNS;
+	int64_t n = task / j->blocks, first = task % j->blocks * MAX_COLUMNS;
+	int64_t w = j->inner - first < MAX_COLUMNS ? j->inner - first : MAX_COLUMNS;
 	int64_t base = n * j->classes * j->inner + first, at_ = n * j->inner + first;
-	double lse[COLUMNS];
+	double lse[MAX_COLUMNS];
 	enum dtype t = tensor_dtype(j->x);
 
 	for (int64_t i = 0; i < w; i++)
 		lse[i] = 0;
 	if (j->softmax && j->inner == 1 && t != DT_F64)
-		lse[0] = log_sum_row(j, base);
+		lse[0] = log_sum_exp_row(j, base);
 	else if (j->softmax)
-		log_sums(j, base, w, lse);
+		log_sum_exp_columns(j, base, w, lse);
 	for (int64_t k = 0; j->log_prob && k < j->classes; k++)
 		for (int64_t i = 0; i < w; i++) {
 			int64_t e = base + k * j->inner + i;
-			elem_set_f64(t, j->log_prob->data, e, element(j->x, e) - lse[i]);
+			elem_set_f64(t, j->log_prob->data, e, element_f64(j->x, e) - lse[i]);
 		}
 	for (int64_t i = 0; i < w; i++) {
 		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, at_ + i);
-		double weight = ignored(j, class) ? 0 : j->weight ? element(j->weight, class) : 1;
-		double v =
-			ignored(j, class) ? 0 : element(j->x, base + class * j->inner + i) - lse[i];
+		double weight = is_ignored(j, class) ? 0
+				: j->weight	     ? element_f64(j->weight, class)
+						     : 1;
+		double v = is_ignored(j, class)
+				   ? 0
+				   : element_f64(j->x, base + class * j->inner + i) - lse[i];
 		j->mass[at_ + i] = weight;
-		j->loss[at_ + i] = ignored(j, class) ? 0 : -v * weight;
+		j->loss[at_ + i] = is_ignored(j, class) ? 0 : -v * weight;
 	}
 }
 
@@ -121,12 +133,12 @@ static void loss_piece(void *arg, int64_t begin, int64_t end, int thread)
 		loss_task(arg, k);
 }
 
-/* Every class is one of the scores'. */
+/* Fails if a target class is not among the classes of the scores, or the number of weights is wrong. */
 static int check_classes(const struct job *j)
 {
 	for (int64_t i = 0; i < tensor_count(j->target); i++) {
 		int64_t class = elem_i64(tensor_dtype(j->target), j->target->data, i);
-		if (!ignored(j, class) && (class < 0 || class >= j->classes))
+		if (!is_ignored(j, class) && (class < 0 || class >= j->classes))
 			return call_fail(
 				j->call, E_VALUE,
 				fmt(j->call->diag, "classes from 0 to %" PRId64, j->classes - 1),
@@ -169,7 +181,7 @@ static int loss_run(const struct call *c)
 
 	if (err)
 		return err;
-	j.blocks = (j.inner + COLUMNS - 1) / COLUMNS;
+	j.blocks = (j.inner + MAX_COLUMNS - 1) / MAX_COLUMNS;
 	if (n > 0)
 		pool_for(x->shape.dim[0] * j.blocks, rows_grain(GRAIN_HEAVY, j.classes * j.inner),
 			 loss_piece, &j);
