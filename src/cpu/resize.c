@@ -285,7 +285,7 @@ struct nearest_job {
 	const struct resize_job *j;
 	const char *x;
 	char *y;
-	int axes; /* leading axes that are resized or walked; the axes after them are one block */
+	int axes; /* leading axes to walk; the axes after them are copied as a block */
 	int64_t block;
 	size_t size;
 };

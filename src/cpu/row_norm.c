@@ -24,7 +24,10 @@ struct rows {
 	void *y;
 	struct tensor *mean, *inverse, *sum; /* NULL: not wanted */
 	float *scratch;
-	/* EmbedLayerNormalization: a row to normalize is the sum of one row of each table, whose index gather returns */
+	/*
+	 * EmbedLayerNormalization: each row is the sum of one row of each of `tables` tables. gather
+	 * sets *table to the k-th table and returns the index of its row.
+	 */
 	int64_t (*gather)(const struct rows *r, int64_t row, int k, const struct tensor **table);
 	const struct call *call;
 	int tables;

@@ -13,7 +13,8 @@ enum {
 	MAX_STACK_ROW = 4096,	/* longest row that is converted in a buffer on the stack */
 	COLUMNS_PER_TASK = 256, /* if the dimension is not the last */
 	MIN_COLUMNS = 16,	/* with fewer columns, each is copied to a dense row first */
-	MAX_SHORT_ROW = 64, /* such rows are processed together, as each is too short for SIMD */
+	MAX_SHORT_ROW =
+		64, /* rows up to this length are too short for SIMD one by one: processed together */
 };
 
 struct job {

@@ -44,7 +44,7 @@ struct item {
 	int64_t index;
 };
 
-/* Larger keys first, equal ones in order of their indices. */
+/* Whether a comes before b: larger keys come first, equal keys in the order of their indices. */
 static inline bool before(struct item a, struct item b)
 {
 	return a.key > b.key || (a.key == b.key && a.index < b.index);
@@ -95,8 +95,8 @@ static struct item median(struct item a, struct item b, struct item c)
 }
 
 /*
- * Introsort or quickselect: moves the first k items of the order to [0, k); if `all` is set, sorts these
- * items too. It changes to heap sort when the recursion gets too deep.
+ * Moves the first k items of the order to [0, k) and, with `all`, also sorts them, by partitioning.
+ * Heap sort takes over if pivots are so bad that many partitions are not enough.
  */
 static void sort_items(struct item *v, int64_t n, int64_t k, bool all)
 {
@@ -210,7 +210,7 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 
 /*
  * Whether any of 16 floats may come before `top`, the last of the k items in the heap. Always true for
- * NaN, whose place only the comparison of keys decides.
+ * a NaN, because NaNs compare only by their keys.
  */
 static inline bool may_enter(const float *x, float top, bool largest)
 {
@@ -226,7 +226,7 @@ static inline bool may_enter(const float *x, float top, bool largest)
 }
 
 /* Defines skip_T: index of the first of elements i..to-1 that comes before `top`; `to` if none does. */
-#define DEFINE_SKIP(T)                                                                                    \
+#define DEFINE_SKIP(T)                                                                             \
 	static int64_t skip_##T(const T *x, int64_t i, int64_t to, T top, bool largest)            \
 	{                                                                                          \
 		if (largest)                                                                       \
@@ -241,8 +241,8 @@ DEFINE_SKIP(int32_t)
 DEFINE_SKIP(int64_t)
 
 /*
- * The index, from i on, at which to look for elements that come before element `last`, which is the
- * last of the heap: elements before this index do not. For most types it is i itself.
+ * Skips elements that cannot enter the heap: returns an index from i on such that no element between
+ * comes before element `last`, the last item of the heap. For most types it is i itself.
  */
 static int64_t next_entry(const struct topk_job *j, int64_t base, int64_t i, int64_t to, int64_t last)
 {
@@ -271,7 +271,8 @@ static int64_t next_entry(const struct topk_job *j, int64_t base, int64_t i, int
 static void heap_scan(const struct topk_job *j, int64_t base, struct item *v, int64_t from, int64_t to)
 {
 	const struct topk *t = j->t;
-	int64_t block = tensor_dtype(j->x) == DT_F32 ? 16 : 1; /* next_entry tests so many together */
+	int64_t block =
+		tensor_dtype(j->x) == DT_F32 ? 16 : 1; /* number that next_entry tests together */
 	struct item last = v[0];
 
 	for (int64_t i = from; i < to;) {
@@ -454,7 +455,7 @@ static void sort_slices(const struct slices *s, int64_t *v, int64_t *tmp, int64_
 
 struct groups {
 	int64_t n, count;
-	int64_t *sort_items;	  /* slice indices in sorted order; equal slices by index */
+	int64_t *order;	  /* slice indices in sorted order; equal slices by index */
 	int64_t *scratch; /* 2n numbers */
 	int64_t *first;	  /* per group: index of its first slice */
 	int64_t *total;	  /* per group: number of its slices */
@@ -650,7 +651,7 @@ static bool element_zero(enum dtype t, const struct tensor *x, int64_t i)
 }
 
 /* Sets mark[i] to whether element i is not zero. */
-#define MARK_NON_ZERO(type)                                                                            \
+#define MARK_NON_ZERO(type)                                                                        \
 	for (int64_t i = 0; i < n; i++)                                                            \
 	mark[i] = ((const type *)x->data)[i] != 0
 
@@ -677,7 +678,8 @@ static int64_t mark_non_zero(const struct tensor *x, uint8_t *mark)
 }
 
 /* Writes the indices of the marked elements; `at` counts through all dimensions but the last. */
-static void store_non_zero_indices(const struct shape *s, const uint8_t *mark, int64_t count, int64_t *y)
+static void store_non_zero_indices(const struct shape *s, const uint8_t *mark, int64_t count,
+				   int64_t *y)
 {
 	int64_t at[MAX_RANK] = {0}, last = s->dim[s->rank - 1],
 		rows = shape_span(s, 0, s->rank - 1), k = 0;

@@ -305,7 +305,7 @@ static int split_run(const struct call *c)
 /* ---- TfIdfVectorizer -------------------------------------------------------------------------------------- */
 
 struct tfidf {
-	struct map grams; /* from the key of an n-gram (see key_number) to its number */
+	struct map grams; /* the number of each n-gram, by its key: see append_to_key */
 	size_t room;	  /* bytes of the longest key of integers */
 };
 

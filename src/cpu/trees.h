@@ -14,8 +14,8 @@ int tree_regressor_run(const struct call *c); /* also runs TreeEnsemble */
 /* Applies the post-transform to the n scores of one row, in place. */
 void post_apply(enum post_transform how, float *v, int64_t n);
 /*
- * Turns the score s of a binary classifier into the scores of both classes: logistic gives that of -s
- * and s; the other transforms give 1 - s and s, or -s and s if the weights have mixed signs (mixed).
+ * Turns the score s of a binary classifier into the scores of both classes: logistic gives
+ * logistic(-s) and logistic(s); the other transforms give 1 - s and s, or -s and s if the weights have mixed signs (mixed).
  */
 void post_pair(enum post_transform how, float score, bool mixed, float *out);
 /* The number of rows of X and of features per row. X with one dimension is one row. */
