@@ -35,8 +35,9 @@ static void store_complex(enum dtype t, void *y, int64_t i, struct complex64 v, 
 struct dft_job {
 	struct fft fft;
 	enum dtype type;
-	bool inverse,
-		mirror; /* mirror: the input is one half of a real signal's spectrum; the other half is its conjugate */
+	bool inverse;
+	/* The input is half of a real signal's spectrum; the other half is its mirrored conjugate. */
+	bool mirror;
 	int64_t in, out, inner, in_parts, out_parts;
 	const void *x;
 	void *y;

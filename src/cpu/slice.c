@@ -205,8 +205,8 @@ struct pad {
 	int mode, rank;
 	int64_t unit, rows;
 	int64_t x[MAX_RANK], y[MAX_RANK], begin[MAX_RANK], in[MAX_RANK];
-	int64_t low[MAX_RANK],
-		core[MAX_RANK]; /* first index and size of what negative pads leave of the input */
+	/* Negative pads crop the input: first index and size of the rest */
+	int64_t low[MAX_RANK], core[MAX_RANK];
 };
 
 /* The input index for output index o of dimension i; -1 if the output gets the constant. */

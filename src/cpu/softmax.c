@@ -11,10 +11,9 @@
 enum kind { SOFTMAX, LOG_SOFTMAX, HARDMAX };
 enum {
 	MAX_STACK_ROW = 4096,	/* longest row that is converted in a buffer on the stack */
-	COLUMNS_PER_TASK = 256, /* if the dimension is not the last */
+	COLUMNS_PER_TASK = 256, /* adjacent columns when the dimension is not the last */
 	MIN_COLUMNS = 16,	/* with fewer columns, each is copied to a dense row first */
-	MAX_SHORT_ROW =
-		64, /* rows up to this length are too short for SIMD one by one: processed together */
+	MAX_SHORT_ROW = 64,	/* rows too short for SIMD one by one are processed together */
 };
 
 struct job {

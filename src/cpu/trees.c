@@ -12,8 +12,8 @@ enum mode { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF };
 struct tree_node {
 	double value;
 	int64_t feature, yes, no; /* yes, no: indices of the children */
-	int64_t first,
-		count; /* first: of a leaf, first weight or -1; of MEMBER, first of `count` members */
+	/* a leaf: index of its first weight, or -1; a MEMBER branch: its members in forest.member */
+	int64_t first, count;
 	uint8_t mode;
 	bool nan_yes; /* NaN goes to `yes` */
 };
@@ -25,8 +25,8 @@ struct weight {
 
 struct forest {
 	struct tree_node *node;
-	int64_t nnodes, *root, nroots, targets,
-		features; /* features: least row width that the nodes need */
+	int64_t nnodes, *root, nroots, targets;
+	int64_t features; /* least number of features per row that the branches need */
 	struct weight *weight;
 	double *member;
 	double *base; /* per target, or NULL */
