@@ -203,7 +203,7 @@ int layer_norm_reshape(struct site *s, struct step *step, struct diag *d)
 
 /*
  * Scale or bias t as one row of n elements: t itself, or *copy, which is broadcast into `room`. If t
- * differs from row to row or does not fit, t is returned as it is.
+ * differs from row to row, t is returned unchanged.
  */
 static const struct tensor *broadcast_to_row(const struct call *c, const struct tensor *t, int axis,
 					     int64_t n, struct tensor *copy, float *room)
@@ -349,7 +349,10 @@ int skip_norm_run(const struct call *c)
 
 /* ---- EmbedLayerNormalization ----------------------------------------------------------------- */
 
-/* Index into table k (words, positions, segments) for a row of the output; also sets *table. */
+/*
+ * The row of table k (0: words, 1: positions, 2: segments) that is added for an output row. Sets *table
+ * to the table, or to NULL if there are no segments.
+ */
 static int64_t embed_row(const struct rows *r, int64_t row, int k, const struct tensor **table)
 {
 	const struct tensor *const *in = r->call->in;

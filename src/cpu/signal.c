@@ -146,7 +146,7 @@ static int dft_run(const struct call *c)
 struct stft_job {
 	struct fft fft;
 	enum dtype type, window_type;
-	int64_t length, step, frames, bins, parts; /* length: of the signal */
+	int64_t length, step, frames, bins, parts; /* length: samples of the signal */
 	int64_t taps;				   /* elements of the window */
 	const void *x, *window;
 	void *y;

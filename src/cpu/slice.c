@@ -5,7 +5,7 @@
 #include "cpu/math/move.h"
 #include "cpu/math/util.h"
 
-/* A strided copy from element `from` of the input on. */
+/* A strided copy whose first element is element `from` of the input. */
 struct window_copy {
 	int64_t from;
 	struct strided view;
@@ -205,7 +205,7 @@ struct pad {
 	int mode, rank;
 	int64_t unit, rows;
 	int64_t x[MAX_RANK], y[MAX_RANK], begin[MAX_RANK], in[MAX_RANK];
-	/* Negative pads crop the input: first index and size of the rest */
+	/* Negative pads crop the input: first index and size of the part that is left. */
 	int64_t low[MAX_RANK], core[MAX_RANK];
 };
 
@@ -392,7 +392,7 @@ static void trilu_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t r = begin; r < end; r++) {
-		/* of row i, the upper triangle keeps columns from i + k on, the lower one columns up to i + k */
+		/* In row i the upper triangle has columns from i + k on, the lower one columns up to i + k. */
 		int64_t i = r % j->rows, cut;
 		if (__builtin_add_overflow(i, j->k, &cut))
 			cut = j->k < 0 ? 0 : j->cols;
@@ -446,7 +446,7 @@ static int trilu_run(const struct call *c)
 struct reverse_job {
 	const char *x;
 	char *y;
-	size_t bytes; /* of the dimensions after batch and time */
+	size_t bytes; /* of all elements at one batch and time index */
 	int64_t d0, d1;
 	bool time_first;
 	const int64_t *lens;

@@ -456,7 +456,7 @@ static void sort_slices(const struct slices *s, int64_t *v, int64_t *tmp, int64_
 struct groups {
 	int64_t n, count;
 	int64_t *order;	  /* slice indices in sorted order; equal slices by index */
-	int64_t *scratch; /* 2n numbers */
+	int64_t *scratch; /* room for 2n numbers */
 	int64_t *first;	  /* per group: index of its first slice */
 	int64_t *total;	  /* per group: number of its slices */
 	int64_t *inverse; /* per slice: its group */
