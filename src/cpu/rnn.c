@@ -29,7 +29,7 @@ struct rnn_plan {
 	bool quantized;
 };
 
-/* Packing pays off for R from this batch size on, and for W from so many sequences times steps. */
+/* Smallest batch for which R is packed, and smallest number of rows (batch * steps of X) for W. */
 enum { PACK_BATCH = 4, PACK_ROWS = 8 };
 
 /* Bytes for the first part of a packed R (see pack_recurrent), enough for all gates. */

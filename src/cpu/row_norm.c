@@ -14,7 +14,7 @@
 /* y = normalize(x + skip + bias) * w + b, for each row of n elements. */
 struct rows {
 	enum dtype t, ty;
-	const void *x, *skip, *bias; /* skip has skip_rows rows, bias one; both may be NULL */
+	const void *x, *skip, *bias; /* skip_rows rows of skip, one row of bias; NULL: none */
 	int64_t skip_rows;
 	const float *w, *b;
 	const double *dw, *db; /* w and b when t is f64 */

@@ -538,7 +538,7 @@ static void group_slices(const struct slices *s, struct groups *g)
 	}
 }
 
-/* Renumbers the groups in the order of their first slices, for sorted = 0. */
+/* Renumbers the groups in the order of their first slices, as Unique does when `sorted` is 0. */
 static void sort_groups_by_first(struct groups *g)
 {
 	int64_t *rank = g->order, *by_rank = g->scratch, *old = g->scratch + g->n, next = 0;
