@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resize is separable: a table of taps (elements and weights) for each place along each axis that
- * changes, then one pass an axis. Floats in fp32 (f64 in f64), integers in f64, rounded once;
- * nearest copies elements of any type.
+ * Resize is separable: for each axis that changes, a table lists the taps (input elements and their
+ * weights) of each output index, and one pass per axis applies the table. Floats are computed in
+ * fp32 (f64 in f64), integers in fp32 if it holds them exactly, else in f64. Results are rounded once,
+ * antialiased integers after every pass. Nearest copies elements of any type.
  */
 #include "ops/resize.h"
 #include "ops/taps.h"
@@ -16,14 +17,14 @@
 
 struct resize_job {
 	int rank, changed;
-	int order[MAX_RANK]; /* of the axes that change */
+	int order[MAX_RANK]; /* the axes that change, in the order of their passes */
 	int64_t in[MAX_RANK], out[MAX_RANK];
 	struct taps taps[MAX_RANK];
-	bool whole; /* round every pass, to low..high */
+	bool whole; /* round to integers in low..high after every pass */
 	double low, high;
 };
 
-static int64_t span(const int64_t *size, int from, int to)
+static int64_t product_of_sizes(const int64_t *size, int from, int to)
 {
 	int64_t n = 1;
 
@@ -34,7 +35,10 @@ static int64_t span(const int64_t *size, int from, int to)
 
 /* ---- taps ------------------------------------------------------------------------------------- */
 
-/* Room for the taps of an axis, as the sizes alone tell. */
+/*
+ * Bytes of the taps of an axis. Planning knows the sizes but not always the scale, so this takes a
+ * scale slightly below the ratio of the sizes: a lower scale needs at least as many taps.
+ */
 static size_t taps_bytes(const struct resize *p, int64_t in, int64_t out)
 {
 	double scale = in > 0 && out > 0 ? ((double)out - 0.5) / (double)in : 1;
@@ -44,13 +48,16 @@ static size_t taps_bytes(const struct resize *p, int64_t in, int64_t out)
 	       scratch_size((size_t)out);
 }
 
-/* Antialiased integers are rounded after every pass, the last axis first. */
+/*
+ * Whether every pass rounds its results, as it does for antialiased integers. The result then depends
+ * on the order of the passes, so they start with the last axis.
+ */
 static bool passes_round(const struct resize *p, enum dtype t)
 {
 	return p->antialias && dtype_class(t) != DT_FLOAT;
 }
 
-/* Of j only in and out, and the taps' n, are looked at. */
+/* Sets order and changed from rank, in, out and the taps' n (0: the axis does not change). */
 static void set_order(struct resize_job *j, bool fixed)
 {
 	bool changed[MAX_RANK];
@@ -100,8 +107,8 @@ static int make_taps(const struct call *c, const struct resize *p, const struct 
 	return 0;
 }
 
-/* Elements of the largest intermediate result. */
-static int64_t largest_half(const struct shape *x, const struct shape *y, bool fixed)
+/* Number of elements of the largest intermediate result if every axis is resized. */
+static int64_t largest_intermediate(const struct shape *x, const struct shape *y, bool fixed)
 {
 	struct resize_job j = {.rank = x->rank};
 	int64_t most = 0;
@@ -114,15 +121,16 @@ static int64_t largest_half(const struct shape *x, const struct shape *y, bool f
 	set_order(&j, fixed);
 	for (int k = 0; k < j.changed; k++) {
 		j.in[j.order[k]] = j.out[j.order[k]];
-		int64_t n = span(j.in, 0, j.rank);
+		int64_t n = product_of_sizes(j.in, 0, j.rank);
 		most = n > most ? n : most;
 	}
 	return most;
 }
 
-enum { GRID_TAPS = 256 }; /* of one place: four axes of four, or eight of two */
+/* Most taps of one output element: cubic has 4 along each of 4 axes, linear 2 along each of 8. */
+enum { GRID_TAPS = 256 };
 
-/* GridSample; exactly one of the grids is there. */
+/* Arguments of GridSample. Exactly one of grid32 and grid64 is not NULL. */
 struct grid_job {
 	int n, mode, padding;
 	bool align;
@@ -138,13 +146,17 @@ struct grid_job {
 
 /* ---- types ------------------------------------------------------------------------------------ */
 
-/* Floats of up to 32 bits, and integers that fp32 holds exactly; all else goes in f64. */
+/*
+ * Whether elements of type t are computed in fp32: floats of up to 32 bits, and integers of up to 16
+ * bits, which fp32 holds exactly. All other types are computed in f64.
+ */
 static bool in_f32(enum dtype t)
 {
 	return t == DT_F32 || t == DT_F16 || t == DT_BF16 ||
 	       (dtype_class(t) != DT_FLOAT && dtype_bits(t) <= 16);
 }
 
+/* Workspace that real_in or real_out needs for a tensor of type t. */
 static size_t real_bytes(enum dtype t, const struct shape *s)
 {
 	if (dtype_class(t) == DT_FLOAT)
@@ -152,14 +164,15 @@ static size_t real_bytes(enum dtype t, const struct shape *s)
 	return scratch_size((size_t)shape_count(s) * (in_f32(t) ? sizeof(float) : sizeof(double)));
 }
 
+/* Conversion between an integer tensor and its elements as f32 or f64. */
 struct whole {
 	const struct tensor *t;
 	void *real; /* f32 or f64 */
-	bool drop;
+	bool drop;  /* cut off the fraction instead of rounding to nearest */
 	double low, high;
 };
 
-static void whole_in(void *arg, int64_t begin, int64_t end, int thread)
+static void integers_to_real(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct whole *w = arg;
 	enum dtype d = tensor_dtype(w->t);
@@ -176,7 +189,7 @@ static void whole_in(void *arg, int64_t begin, int64_t end, int thread)
 			((double *)w->real)[i] = elem_f64(d, w->t->data, i);
 }
 
-/* Integers as f32 or f64; floats as wide_in. */
+/* The elements of t as f32 or f64 (see in_f32). An f32 or f64 tensor is used without a copy. */
 static const void *real_in(struct scratch *s, const struct tensor *t)
 {
 	enum dtype d = tensor_dtype(t);
@@ -186,10 +199,11 @@ static const void *real_in(struct scratch *s, const struct tensor *t)
 		return wide_in(s, t);
 	w.real = scratch_take(s, (size_t)tensor_count(t) *
 					 (in_f32(d) ? sizeof(float) : sizeof(double)));
-	pool_for(tensor_count(t), 8192, whole_in, &w);
+	pool_for(tensor_count(t), 8192, integers_to_real, &w);
 	return w.real;
 }
 
+/* Where to write the results for t as f32 or f64; real_done then converts them. */
 static void *real_out(struct scratch *s, const struct tensor *t)
 {
 	enum dtype d = tensor_dtype(t);
@@ -199,7 +213,6 @@ static void *real_out(struct scratch *s, const struct tensor *t)
 	return scratch_take(s, (size_t)tensor_count(t) * (in_f32(d) ? sizeof(float) : sizeof(double)));
 }
 
-/* The range of an integer type. */
 static void integer_range(enum dtype d, double *low, double *high)
 {
 	int bits = (int)dtype_bits(d);
@@ -209,9 +222,10 @@ static void integer_range(enum dtype d, double *low, double *high)
 	*high = d == DT_BOOL ? 1 : ldexp(1, bits - (is_signed ? 1 : 0)) - 1;
 }
 
-static void set_whole(enum dtype d, void *data, int64_t i, double v, double low, double high)
+static void store_clamped_integer(enum dtype d, void *data, int64_t i, double v, double low,
+				  double high)
 {
-	if (!(v < high)) /* 2^63 - 1 and 2^64 - 1 are no doubles */
+	if (!(v < high)) /* stored as an integer: no double equals 2^63 - 1 or 2^64 - 1 */
 		elem_set_i64(d, data, i,
 			     d == DT_U64   ? -1
 			     : d == DT_I64 ? INT64_MAX
@@ -222,7 +236,7 @@ static void set_whole(enum dtype d, void *data, int64_t i, double v, double low,
 		elem_set_i64(d, data, i, (int64_t)(v < low ? low : v));
 }
 
-static void whole_out(void *arg, int64_t begin, int64_t end, int thread)
+static void integers_from_real(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct whole *w = arg;
 	enum dtype d = tensor_dtype(w->t);
@@ -236,20 +250,22 @@ static void whole_out(void *arg, int64_t begin, int64_t end, int thread)
 			continue;
 		}
 		double v = narrow ? (double)narrow[i] : ((const double *)w->real)[i];
-		if (w->drop && d != DT_BOOL) /* the nearest float first: 93.9999999 is meant to be 94 */
+		/* Rounding to float first keeps 93.9999999, a 94 with rounding error, from becoming 93. */
+		if (w->drop && d != DT_BOOL)
 			v = trunc(fabs(v) < 0x1p23 ? (double)(float)v : v);
 		else
 			v = rint(v);
 		if (d == DT_BOOL)
 			((uint8_t *)w->t->data)[i] = v != 0;
 		else
-			set_whole(d, w->t->data, i, v, w->low, w->high);
+			store_clamped_integer(d, w->t->data, i, v, w->low, w->high);
 	}
 }
 
 /*
- * Into the type, kept within its range. What the specification leaves open for integers is done as
- * others do it: linear interpolation drops the fraction, everything else rounds.
+ * Converts the results to the type of t and clamps them to its range. ONNX does not define how
+ * integer results are rounded. As in other implementations, linear interpolation and GridSample cut
+ * off the fraction (drop), and the other modes round to nearest.
  */
 static void real_done(const struct tensor *t, void *from, bool drop)
 {
@@ -260,7 +276,7 @@ static void real_done(const struct tensor *t, void *from, bool drop)
 		return;
 	}
 	integer_range(tensor_dtype(t), &w.low, &w.high);
-	pool_for(tensor_count(t), 8192, whole_out, &w);
+	pool_for(tensor_count(t), 8192, integers_from_real, &w);
 }
 
 /* ---- nearest ---------------------------------------------------------------------------------- */
@@ -269,7 +285,7 @@ struct nearest_job {
 	const struct resize_job *j;
 	const char *x;
 	char *y;
-	int axes; /* the first ones, walked; the rest is a block */
+	int axes; /* leading axes to walk; the axes after them are copied as a block */
 	int64_t block;
 	size_t size;
 };
@@ -293,7 +309,10 @@ static void gather_32(const uint32_t *from, const struct taps *t, uint32_t *to)
 			to[i] = from[t->index[i]];
 }
 
-/* Lines along the last walked axis; one that comes again is copied. */
+/*
+ * Fills output lines along the last walked axis. If a line has the same input line as the one before,
+ * the previous output line is copied.
+ */
 static void nearest_part(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct nearest_job *n = arg;
@@ -333,11 +352,11 @@ static void run_nearest(const struct resize_job *j, const void *x, void *y, size
 	if (!j->rank)
 		memcpy(y, x, size);
 	else
-		pool_for(span(j->out, 0, n.axes - 1), 1 + 8192 / (1 + n.block * j->out[n.axes - 1]),
-			 nearest_part, &n);
+		pool_for(product_of_sizes(j->out, 0, n.axes - 1),
+			 1 + 8192 / (1 + n.block * j->out[n.axes - 1]), nearest_part, &n);
 }
 
-/* Strings: their references are picked like elements; the text is copied by the executor. */
+/* Selects the references to strings like other elements; call_strings then copies the texts. */
 static int nearest_strings(const struct call *c, const struct resize_job *j, struct scratch *s)
 {
 	const struct tensor *x = c->in[0];
@@ -377,8 +396,8 @@ static int resize_reshape(struct site *site, struct step *step, struct diag *d)
 	const struct vinfo *x = site_in(site, 0), *y = site_out(site, 0);
 	enum dtype t = (enum dtype)x->type.dtype;
 	size_t elem = in_f32(t) ? sizeof(float) : sizeof(double);
-	size_t half =
-		scratch_size((size_t)largest_half(&x->shape, &y->shape, passes_round(p, t)) * elem);
+	size_t half = scratch_size(
+		(size_t)largest_intermediate(&x->shape, &y->shape, passes_round(p, t)) * elem);
 	int64_t count = shape_count(&y->shape);
 
 	(void)d;
@@ -397,7 +416,8 @@ static int resize_real(const struct call *c, const struct resize *p, struct resi
 {
 	enum dtype t = tensor_dtype(c->in[0]);
 	bool narrow = in_f32(t), crop = p->coordinate_transformation_mode == COORD_TF_CROP_AND_RESIZE;
-	size_t half = (size_t)largest_half(&c->in[0]->shape, &c->out[0]->shape, passes_round(p, t)) *
+	size_t half = (size_t)largest_intermediate(&c->in[0]->shape, &c->out[0]->shape,
+						   passes_round(p, t)) *
 		      (narrow ? 4 : 8);
 	const void *x = real_in(s, c->in[0]);
 	void *y = real_out(s, c->out[0]);
@@ -523,7 +543,8 @@ static int grid_run(const struct call *c)
 
 /* ---- AffineGrid ------------------------------------------------------------------------------- */
 
-static double grid_place(int64_t i, int64_t n, bool align)
+/* The coordinate, from -1 to 1, of index i on an axis of n elements. */
+static double grid_coordinate(int64_t i, int64_t n, bool align)
 {
 	if (align)
 		return n > 1 ? 2 * (double)i / (double)(n - 1) - 1 : 0;
@@ -536,7 +557,7 @@ struct affine_job {
 	int n; /* spatial dimensions */
 };
 
-/* One line along the last axis, which is x. */
+/* Fills one output line along the last spatial axis, whose coordinate is x. */
 static void affine_line(const struct affine_job *j, int64_t line)
 {
 	const struct shape *s = &j->y->shape;
@@ -546,7 +567,7 @@ static void affine_line(const struct affine_job *j, int64_t line)
 	double start[3], step[3], at[3];
 
 	for (int d = n - 2; d >= 0; d--) {
-		at[n - 1 - d] = grid_place(rest % s->dim[d + 1], s->dim[d + 1], j->align);
+		at[n - 1 - d] = grid_coordinate(rest % s->dim[d + 1], s->dim[d + 1], j->align);
 		rest /= s->dim[d + 1];
 	}
 	for (int r = 0; r < n; r++) {
@@ -556,7 +577,8 @@ static void affine_line(const struct affine_job *j, int64_t line)
 		for (int k = 1; k < n; k++)
 			start[r] += elem_f64(t, j->theta->data, m + k) * at[k];
 	}
-	double first = grid_place(0, width, j->align), last = grid_place(width - 1, width, j->align);
+	double first = grid_coordinate(0, width, j->align),
+	       last = grid_coordinate(width - 1, width, j->align);
 	double by = width > 1 ? (last - first) / (double)(width - 1) : 0;
 	float *y = (float *)j->y->data + line * width * n;
 	for (int64_t i = 0; i < width && t == DT_F32 && n == 2; i++) {
@@ -591,8 +613,8 @@ static int affine_run(const struct call *c)
 
 /* ---- ImageDecoder ----------------------------------------------------------------------------- */
 
-/* Sample c (0..2: red, green, blue) of pixel i, in 8 bits; gray stands for all three. */
-static unsigned sample(const struct image *im, int64_t i, int c)
+/* Channel c (0..2: red, green, blue) of pixel i in 8 bits. A gray image has the same value in all. */
+static unsigned pixel_channel(const struct image *im, int64_t i, int c)
 {
 	int64_t at = i * im->channels + (im->channels < 3 ? 0 : c);
 
@@ -600,13 +622,13 @@ static unsigned sample(const struct image *im, int64_t i, int c)
 			      : im->pixels[at];
 }
 
-static unsigned gray(const struct image *im, int64_t i)
+static unsigned pixel_luma(const struct image *im, int64_t i)
 {
 	if (im->channels < 3)
-		return sample(im, i, 0);
-	/* ITU-R 601: 0.299, 0.587, 0.114 in 1/65536 */
-	return (sample(im, i, 0) * 19595 + sample(im, i, 1) * 38470 + sample(im, i, 2) * 7471 +
-		0x8000) >>
+		return pixel_channel(im, i, 0);
+	/* luma of ITU-R BT.601: the weights 0.299, 0.587 and 0.114, times 65536 */
+	return (pixel_channel(im, i, 0) * 19595 + pixel_channel(im, i, 1) * 38470 +
+		pixel_channel(im, i, 2) * 7471 + 0x8000) >>
 	       16;
 }
 
@@ -624,11 +646,11 @@ static int decoder_run(const struct call *c)
 	uint8_t *to = rc ? NULL : c->out[0]->data;
 	for (int64_t i = 0; to && i < im.height * im.width; i++) {
 		if (channels == 1)
-			*to++ = (uint8_t)gray(&im, i);
+			*to++ = (uint8_t)pixel_luma(&im, i);
 		else
 			for (int k = 0; k < 3; k++)
-				*to++ = (uint8_t)sample(&im, i,
-							p->pixel_format == PIXEL_BGR ? 2 - k : k);
+				*to++ = (uint8_t)pixel_channel(
+					&im, i, p->pixel_format == PIXEL_BGR ? 2 - k : k);
 	}
 	image_free(&im);
 	return rc;

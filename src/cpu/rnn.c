@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recurrent layers: the gates' products with the inputs of all steps are one matrix product; each
- * step then multiplies the state and runs the cell, sequence by sequence.
+ * Recurrent layers. One matrix product of X and W serves the gates of all time steps. Each time step
+ * then multiplies the state by R and runs the cell for each sequence of the batch.
  */
 #include "ops/rnn.h"
 
@@ -19,19 +19,20 @@ struct rnn_size {
 	enum rnn_cell cell;
 	int gates;
 	int64_t seq, batch, input, hidden;
-	/* DynamicQuantizeLSTM: W and R as fp32 in the order of LSTM; else NULL */
+	/* DynamicQuantizeLSTM: W and R dequantized, in the layout of LSTM; NULL for other operators */
 	const float *w, *r;
 };
 
-/* What a plan keeps: constant weights that are packed once a session, or NULL. */
+/* State of a planned step: constant weights that were packed once for the session, or NULL. */
 struct rnn_plan {
-	const char *w, *r; /* each direction after the other */
+	const char *w, *r; /* the packed directions, one after the other */
 	bool quantized;
 };
 
+/* Smallest batch for which R is packed, and smallest number of rows (batch * steps of X) for W. */
 enum { PACK_BATCH = 4, PACK_ROWS = 8 };
 
-/* Bytes of the packed first product of a step: room for all gates. */
+/* Bytes for the first part of a packed R (see pack_recurrent), enough for all gates. */
 static size_t pack_first(enum gemm_type t, int gates, int64_t hidden)
 {
 	return scratch_size(gemm_packed_bytes(t, gates * hidden, hidden));
@@ -42,12 +43,16 @@ static size_t pack_input(enum gemm_type t, const struct rnn_size *z)
 	return scratch_size(gemm_packed_bytes(t, z->gates * z->hidden, z->input));
 }
 
-static bool splits(const struct rnn_size *z, const struct rnn *p)
+/* Whether a step needs two products by R: the last gate of this GRU multiplies the reset state. */
+static bool needs_split_product(const struct rnn_size *z, const struct rnn *p)
 {
 	return z->cell == CELL_GRU && !p->linear_before_reset;
 }
 
-/* R of one direction: all gates as one, or (GRU) the first two and the last. */
+/*
+ * Packs R of one direction: all gates together or, with split, the first two gates and then the last
+ * one, which belongs to a product of its own.
+ */
 static void pack_recurrent(enum gemm_type t, int gates, int64_t n, bool split, const void *r, void *to)
 {
 	size_t elem = t == GEMM_F64 ? sizeof(double) : sizeof(float);
@@ -61,8 +66,8 @@ static void pack_recurrent(enum gemm_type t, int gates, int64_t n, bool split, c
 	gemm_pack(t, &m, (char *)to + pack_first(t, gates, n));
 }
 
-/* Codes of [0, 255] as DynamicQuantizeLinear makes them, and back again. */
-static void round_to_codes(const float *x, int64_t n, float *y)
+/* Quantizes x to 0..255 as DynamicQuantizeLinear does, and writes the dequantized values to y. */
+static void quantize_dequantize(const float *x, int64_t n, float *y)
 {
 	float low = 0, high = 0;
 
@@ -79,6 +84,7 @@ static void round_to_codes(const float *x, int64_t n, float *y)
 	}
 }
 
+/* RNN_CODES: whether the type has DynamicQuantizeLSTM. */
 #define RNN_CODES 1
 #define REAL	  float
 #define GEMM	  GEMM_F32
@@ -128,7 +134,7 @@ static bool rnn_accepts(const struct site *site, struct why *why)
 	return true;
 }
 
-/* Making the packed forms that the store keeps. */
+/* Arguments of pack_w and pack_r, which pack all directions of a weight for the session's store. */
 struct rnn_pack {
 	enum gemm_type t;
 	const struct rnn_size *z;
@@ -165,7 +171,10 @@ static int pack_w(void *dst, const struct tensor *t, void *arg)
 	return 0;
 }
 
-/* Constant weight i, packed once a session; NULL: it is not constant, or of another type. */
+/*
+ * Weight i, packed once per session; `bytes` is the size of one packed direction. NULL if the weight is
+ * not constant or not of type k->t; also NULL, with *err set, if memory is short.
+ */
 static const char *packed_weight(struct site *s, uint32_t i, const struct rnn_pack *k, size_t bytes,
 				 struct diag *d, int *err)
 {
@@ -188,7 +197,7 @@ static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_
 			enum gemm_type t, struct diag *d)
 {
 	const struct rnn *p = site_params(s);
-	struct rnn_pack k = {t, z, rnn_directions(p), splits(z, p)};
+	struct rnn_pack k = {t, z, rnn_directions(p), needs_split_product(z, p)};
 	int err = 0;
 
 	if (z->batch >= PACK_BATCH)
@@ -199,7 +208,7 @@ static int pack_weights(struct site *s, struct rnn_plan *plan, const struct rnn_
 	return err;
 }
 
-static int reshape_as(struct site *site, struct step *step, struct diag *d, bool quantized)
+static int reshape_rnn(struct site *site, struct step *step, struct diag *d, bool quantized)
 {
 	const struct rnn *p = site_params(site);
 	struct rnn_plan *plan = arena_new(site->plan_arena, struct rnn_plan);
@@ -229,12 +238,12 @@ static int reshape_as(struct site *site, struct step *step, struct diag *d, bool
 
 static int rnn_reshape(struct site *site, struct step *step, struct diag *d)
 {
-	return reshape_as(site, step, d, false);
+	return reshape_rnn(site, step, d, false);
 }
 
 static int quantized_reshape(struct site *site, struct step *step, struct diag *d)
 {
-	return reshape_as(site, step, d, true);
+	return reshape_rnn(site, step, d, true);
 }
 
 static int check_lengths(const struct call *c, const struct rnn_size *z)
@@ -267,10 +276,11 @@ static int rnn_run(const struct call *c)
 	return 0;
 }
 
-/* ---- com.microsoft::DynamicQuantizeLSTM: inputs and states go into products as codes of 8 bits -------- */
+/* ---- com.microsoft::DynamicQuantizeLSTM: inputs and states are quantized before each product ------ */
 
-/* [directions, k, 4 * hidden] of codes as [directions, 4 * hidden, k] of numbers. */
-static const float *dequantized(const struct call *c, uint32_t w, uint32_t scale, struct scratch *s)
+/* Quantized weight w, [directions, k, 4 * hidden], as floats of shape [directions, 4 * hidden, k]. */
+static const float *dequantize_weight(const struct call *c, uint32_t w, uint32_t scale,
+				      struct scratch *s)
 {
 	const struct tensor *t = c->in[w], *sc = c->in[scale], *z = c->in[scale + 1];
 	int64_t dirs = t->shape.dim[0], k = t->shape.dim[1], n = t->shape.dim[2];
@@ -307,8 +317,8 @@ static int quantized_run(const struct call *c)
 	if (err)
 		return err;
 	rnn_activations(p, z.cell, act);
-	z.w = dequantized(c, RNN_W, RNN_P + 1, &s);
-	z.r = dequantized(c, RNN_R, RNN_P + 3, &s);
+	z.w = dequantize_weight(c, RNN_W, RNN_P + 1, &s);
+	z.r = dequantize_weight(c, RNN_R, RNN_P + 3, &s);
 	run_rnn_f32(c, &z, act, &s);
 	return 0;
 }

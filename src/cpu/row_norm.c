@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normalizations of rows: LayerNormalization and its like, with a skip or an embedding before it. */
+/*
+ * Normalizations of rows: LayerNormalization, RMSNormalization and SimplifiedLayerNormalization, also
+ * after a residual addition (SkipLayerNormalization) or an embedding (EmbedLayerNormalization).
+ */
 #include "cpu/norm.h"
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
@@ -8,20 +11,23 @@
 #include <math.h>
 #include <string.h>
 
-/* y = normalized(x + skip + bias) * w + b over rows of n. */
+/* y = normalize(x + skip + bias) * w + b, for each row of n elements. */
 struct rows {
 	enum dtype t, ty;
-	const void *x, *skip, *bias; /* skip: skip_rows rows; bias: one row; each may be NULL */
+	const void *x, *skip, *bias; /* skip_rows rows of skip, one row of bias; NULL: none */
 	int64_t skip_rows;
 	const float *w, *b;
-	const double *dw, *db; /* of f64 */
+	const double *dw, *db; /* w and b when t is f64 */
 	bool rms;
 	int64_t n;
 	double epsilon;
 	void *y;
 	struct tensor *mean, *inverse, *sum; /* NULL: not wanted */
 	float *scratch;
-	/* tables of EmbedLayerNormalization: rows are sums of these rows */
+	/*
+	 * EmbedLayerNormalization: each row is the sum of one row of each of `tables` tables. gather
+	 * sets *table to the k-th table and returns the index of its row.
+	 */
 	int64_t (*gather)(const struct rows *r, int64_t row, int k, const struct tensor **table);
 	const struct call *call;
 	int tables;
@@ -38,8 +44,8 @@ static void add_row(enum dtype t, const void *src, int64_t off, int64_t n, float
 	}
 }
 
-/* The row that is normalized, in fp32: x's own memory where it is that. */
-static const float *row_source(const struct rows *r, int64_t row, float *buf)
+/* The row to normalize in fp32: x itself if it is fp32 and nothing is added, else computed in buf. */
+static const float *row_to_normalize(const struct rows *r, int64_t row, float *buf)
 {
 	int64_t n = r->n;
 
@@ -63,11 +69,11 @@ static const float *row_source(const struct rows *r, int64_t row, float *buf)
 	return buf;
 }
 
-static void row_f32(const struct rows *r, int64_t row, float *buf)
+static void normalize_row_f32(const struct rows *r, int64_t row, float *buf)
 {
 	const struct simd *s = simd();
 	int64_t n = r->n;
-	const float *x = row_source(r, row, buf);
+	const float *x = row_to_normalize(r, row, buf);
 	float *y = r->ty == DT_F32 ? (float *)r->y + row * n : buf;
 	float mean = r->rms ? 0 : s->sum(x, n) / (float)n;
 	float var = (r->rms ? s->sum_square(x, n) : s->sum_deviation(x, n, mean)) / (float)n;
@@ -84,7 +90,7 @@ static void row_f32(const struct rows *r, int64_t row, float *buf)
 		elem_set_f64(tensor_dtype(r->inverse), r->inverse->data, row, (double)inverse);
 }
 
-static double row_value(const struct rows *r, int64_t row, int64_t i)
+static double row_element_f64(const struct rows *r, int64_t row, int64_t i)
 {
 	double v = ((const double *)r->x)[row * r->n + i];
 
@@ -93,19 +99,19 @@ static double row_value(const struct rows *r, int64_t row, int64_t i)
 	return r->bias ? v + ((const double *)r->bias)[i] : v;
 }
 
-static void row_f64(const struct rows *r, int64_t row)
+static void normalize_row_f64(const struct rows *r, int64_t row)
 {
 	double mean = 0, var = 0, n = (double)r->n;
 
 	for (int64_t i = 0; i < r->n && !r->rms; i++)
-		mean += row_value(r, row, i) / n;
+		mean += row_element_f64(r, row, i) / n;
 	for (int64_t i = 0; i < r->n; i++) {
-		double v = row_value(r, row, i) - mean;
+		double v = row_element_f64(r, row, i) - mean;
 		var += v * v / n;
 	}
 	double inverse = 1 / sqrt(var + r->epsilon);
 	for (int64_t i = 0; i < r->n; i++) {
-		double x = row_value(r, row, i), v = (x - mean) * inverse;
+		double x = row_element_f64(r, row, i), v = (x - mean) * inverse;
 		if (r->dw)
 			v *= r->dw[i];
 		if (r->db)
@@ -120,19 +126,19 @@ static void row_f64(const struct rows *r, int64_t row)
 		elem_set_f64(tensor_dtype(r->inverse), r->inverse->data, row, inverse);
 }
 
-static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void normalize_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct rows *r = arg;
 
 	for (int64_t row = begin; row < end; row++) {
 		if (r->t == DT_F64)
-			row_f64(r, row);
+			normalize_row_f64(r, row);
 		else
-			row_f32(r, row, r->scratch + thread * r->n);
+			normalize_row_f32(r, row, r->scratch + thread * r->n);
 	}
 }
 
-/* A row of parameters in the type that is computed in; to: room for it. */
+/* A scale or bias in the type of the computation: t's own data if t has that type, else copied to `to`. */
 static const void *row_params(const struct tensor *t, enum dtype with, int64_t n, void *to)
 {
 	if (!t)
@@ -147,9 +153,12 @@ static const void *row_params(const struct tensor *t, enum dtype with, int64_t n
 	return to;
 }
 
-/* w and b (may be NULL), each of r->n elements; workspace: 4 n, then n a thread. */
-static int run_rows(const struct call *c, struct rows *r, int64_t rows, const struct tensor *w,
-		    const struct tensor *b)
+/*
+ * Normalizes all rows. w and b may be NULL; otherwise each has n = r->n elements. The workspace has room
+ * for w and b as doubles (4 n floats), and then n floats for each thread.
+ */
+static int normalize_rows(const struct call *c, struct rows *r, int64_t rows,
+			  const struct tensor *w, const struct tensor *b)
 {
 	enum dtype with = r->t == DT_F64 ? DT_F64 : DT_F32;
 	float *room = c->workspace;
@@ -165,13 +174,13 @@ static int run_rows(const struct call *c, struct rows *r, int64_t rows, const st
 	} else {
 		r->w = row_params(w, with, r->n, room);
 		r->b = row_params(b, with, r->n, room + 2 * r->n);
-		if (r->b && !r->w) /* normalize knows no bias alone */
+		if (r->b && !r->w) /* normalize cannot add a bias without a scale: use ones */
 			for (int64_t i = 0; i < r->n; i++)
 				room[i] = 1;
 		r->w = r->b && !r->w ? room : r->w;
 	}
 	if (rows > 0 && r->n > 0)
-		pool_for(rows, rows_grain(GRAIN / 2, r->n), rows_piece, r);
+		pool_for(rows, rows_grain(GRAIN / 2, r->n), normalize_piece, r);
 	return 0;
 }
 
@@ -188,13 +197,16 @@ int layer_norm_reshape(struct site *s, struct step *step, struct diag *d)
 
 	if (site_type(s, 0) == site_out_type(s, 0))
 		allow_inplace(step, 0, 0);
-	/* room for a scale and a bias that are broadcast */
+	/* the second 4 n floats are for a scale and a bias that are broadcast to a row */
 	return norm_workspace(s, step, d, n > INT64_MAX / 64 ? -1 : 8 * n, n);
 }
 
-/* Scale or bias as one row of n: itself, or broadcast along the normalized dims. */
-static const struct tensor *as_row(const struct call *c, const struct tensor *t, int axis,
-				   int64_t n, struct tensor *copy, float *room)
+/*
+ * Scale or bias t as one row of n elements: t itself, or *copy, which is broadcast into `room`. If t
+ * differs from row to row, t is returned unchanged.
+ */
+static const struct tensor *broadcast_to_row(const struct call *c, const struct tensor *t, int axis,
+					     int64_t n, struct tensor *copy, float *room)
 {
 	const struct shape *x = &c->in[0]->shape;
 	struct shape tail = {.rank = x->rank - axis};
@@ -226,7 +238,10 @@ static const struct tensor *as_row(const struct call *c, const struct tensor *t,
 	return copy;
 }
 
-/* A scale that differs from row to row: normalize alone, then multiply and add where it belongs. */
+/*
+ * Multiplies the normalized y by w and adds b (both may be NULL), broadcast to the shape of y. This is
+ * for a scale or bias that differs from row to row, which normalize_rows cannot apply.
+ */
 static int apply_affine(const struct call *c, const struct tensor *w, const struct tensor *b)
 {
 	struct tensor *y = c->out[0];
@@ -283,15 +298,15 @@ int layer_norm_run(const struct call *c)
 	} else {
 		r.inverse = optional_out(c, 1);
 	}
-	w = as_row(c, w, axis, n, &wcopy, room);
-	b = as_row(c, b, axis, n, &bcopy, room + 2 * n);
+	w = broadcast_to_row(c, w, axis, n, &wcopy, room);
+	b = broadcast_to_row(c, b, axis, n, &bcopy, room + 2 * n);
 	int64_t rows = n ? tensor_count(x) / n : 0;
-	if (!n && r.mean) /* the mean of nothing */
+	if (!n && r.mean) /* the mean of an empty row is NaN */
 		for (int64_t i = 0; i < tensor_count(r.mean); i++)
 			elem_set_f64(tensor_dtype(r.mean), r.mean->data, i, (double)NAN);
 	if ((!w || tensor_count(w) == n) && (!b || tensor_count(b) == n))
-		return run_rows(c, &r, rows, w, b);
-	int err = run_rows(c, &r, rows, NULL, NULL);
+		return normalize_rows(c, &r, rows, w, b);
+	int err = normalize_rows(c, &r, rows, NULL, NULL);
 	return err ? err : apply_affine(c, w, b);
 }
 
@@ -329,11 +344,15 @@ int skip_norm_run(const struct call *c)
 				 "a skip that repeats over the input and a bias of one row",
 				 "other shapes");
 	r.skip_rows = tensor_count(skip) / r.n;
-	return run_rows(c, &r, tensor_count(x) / r.n, c->in[2], rms ? NULL : optional_in(c, 3));
+	return normalize_rows(c, &r, tensor_count(x) / r.n, c->in[2], rms ? NULL : optional_in(c, 3));
 }
 
 /* ---- EmbedLayerNormalization ----------------------------------------------------------------- */
 
+/*
+ * The row of table k (0: words, 1: positions, 2: segments) that is added for an output row. Sets *table
+ * to the table, or to NULL if there are no segments.
+ */
 static int64_t embed_row(const struct rows *r, int64_t row, int k, const struct tensor **table)
 {
 	const struct tensor *const *in = r->call->in;
@@ -362,8 +381,8 @@ int embed_norm_reshape(struct site *s, struct step *step, struct diag *d)
 	return norm_workspace(s, step, d, n > INT64_MAX / 64 ? -1 : 4 * n, n);
 }
 
-/* mask_index: how many of a sequence count. */
-static void mask_index(const struct call *c)
+/* Writes output mask_index: the number of unmasked tokens of each sequence; 0 without a mask. */
+static void write_mask_index(const struct call *c)
 {
 	struct tensor *y = optional_out(c, 1);
 	const struct tensor *mask = optional_in(c, 7);
@@ -403,8 +422,8 @@ int embed_norm_run(const struct call *c)
 					fmt(c->diag, "%" PRId64, at_));
 		}
 	}
-	mask_index(c);
-	return run_rows(c, &r, rows, c->in[5], c->in[6]);
+	write_mask_index(c);
+	return normalize_rows(c, &r, rows, c->in[5], c->in[6]);
 }
 
 bool embed_norm_accepts(const struct site *s, struct why *w)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequences and optionals. A new sequence owns the tensors that it is made of; one made from
- * another shares its items: they live as long as their maker's output, until the next run.
+ * Sequences and optionals. A sequence made from tensors owns copies of them. A sequence made from
+ * another sequence points to the items of the other one, which stay valid until the next run.
  */
 #include "ops/sequence.h"
 
@@ -12,8 +12,8 @@
 
 /* ---- making and reading -------------------------------------------------------------------------- */
 
-/* A new sequence of n items (empty) in output 0. */
-static struct tensor *fresh(const struct call *c, size_t n)
+/* Makes output 0 a sequence of n items, which the caller fills in. */
+static struct tensor *new_sequence(const struct call *c, size_t n)
 {
 	struct tensor *y = c->out[0];
 	struct type t = y->type;
@@ -24,9 +24,9 @@ static struct tensor *fresh(const struct call *c, size_t n)
 	return y;
 }
 
-static int construct_run(const struct call *c)
+static int sequence_construct_run(const struct call *c)
 {
-	struct tensor *y = fresh(c, c->step->node->nin);
+	struct tensor *y = new_sequence(c, c->step->node->nin);
 
 	for (size_t i = 0; i < y->nitems; i++)
 		y->items[i] = tensor_copy(y->arena, c->in[i]);
@@ -35,12 +35,15 @@ static int construct_run(const struct call *c)
 
 static int empty_run(const struct call *c)
 {
-	fresh(c, 0);
+	new_sequence(c, 0);
 	return 0;
 }
 
-/* The position that input i names, of 0..n-1; `missing` where it is left out. */
-static int position(const struct call *c, uint32_t i, int64_t n, int64_t missing, int64_t *out)
+/*
+ * Sets *out to the position, 0 to n - 1, that input i gives; `missing` if the node leaves the input
+ * out. Returns an error if the position is not in the sequence.
+ */
+static int read_position(const struct call *c, uint32_t i, int64_t n, int64_t missing, int64_t *out)
 {
 	const struct tensor *p = optional_in(c, i);
 
@@ -61,11 +64,11 @@ static int position(const struct call *c, uint32_t i, int64_t n, int64_t missing
 	return 0;
 }
 
-static int at_run(const struct call *c)
+static int sequence_at_run(const struct call *c)
 {
 	const struct tensor *s = c->in[0];
 	int64_t k;
-	int err = position(c, 1, (int64_t)s->nitems, -1, &k);
+	int err = read_position(c, 1, (int64_t)s->nitems, -1, &k);
 
 	return err ? err : call_copy(c, 0, s->items[k]);
 }
@@ -74,11 +77,11 @@ static int erase_run(const struct call *c)
 {
 	const struct tensor *s = c->in[0];
 	int64_t k;
-	int err = position(c, 1, (int64_t)s->nitems, (int64_t)s->nitems - 1, &k);
+	int err = read_position(c, 1, (int64_t)s->nitems, (int64_t)s->nitems - 1, &k);
 
 	if (err)
 		return err;
-	struct tensor *y = fresh(c, s->nitems - 1);
+	struct tensor *y = new_sequence(c, s->nitems - 1);
 	for (size_t i = 0; i < y->nitems; i++)
 		y->items[i] = s->items[i < (size_t)k ? i : i + 1];
 	return 0;
@@ -88,7 +91,7 @@ static int insert_run(const struct call *c)
 {
 	const struct tensor *s = c->in[0];
 	int64_t k;
-	/* a position may be the one behind the last; negative ones count from the last */
+	/* position n appends to the sequence; negative positions count from its end */
 	const struct tensor *p = optional_in(c, 2);
 	int64_t n = (int64_t)s->nitems;
 
@@ -100,7 +103,7 @@ static int insert_run(const struct call *c)
 				 fmt(c->diag, "a position from %" PRId64 " to %" PRId64, -n, n),
 				 fmt(c->diag, "%" PRId64, k));
 	k += k < 0 ? n : 0;
-	struct tensor *y = fresh(c, s->nitems + 1);
+	struct tensor *y = new_sequence(c, s->nitems + 1);
 	for (size_t i = 0; i < y->nitems; i++)
 		y->items[i] = i < (size_t)k   ? s->items[i]
 			      : i > (size_t)k ? s->items[i - 1]
@@ -197,7 +200,7 @@ struct parts {
 	int axis;
 	bool squeeze;
 	size_t n;
-	int64_t even; /* size of all but the last, or 0: they lie in sizes */
+	int64_t even; /* size of all parts but the last; 0: the sizes are in `sizes` */
 	const struct tensor *sizes;
 };
 
@@ -219,7 +222,7 @@ static int split_parts(const struct call *c, struct parts *p, int64_t dim)
 		p->n = (size_t)dim;
 		return 0;
 	}
-	p->squeeze = false; /* keepdims is for parts of 1 by default */
+	p->squeeze = false; /* keepdims counts only if the input `split` is left out */
 	if (!s->shape.rank) {
 		p->even = elem_i64(tensor_dtype(s), s->data, 0);
 		if (p->even < 1)
@@ -283,7 +286,7 @@ static int split_run(const struct call *c)
 	char *wide = plain ? NULL : move_spread(x);
 	if (!plain && !wide)
 		return call_fail(c, E_MEMORY, NULL, NULL);
-	struct tensor *y = fresh(c, p.n);
+	struct tensor *y = new_sequence(c, p.n);
 	for (size_t k = 0; k < p.n && !err; k++) {
 		err = split_part(c, y, &p, k, from, plain ? x->data : wide);
 		from += part_size(&p, dim, k);
@@ -297,14 +300,14 @@ static int split_run(const struct call *c)
 static int optional_run(const struct call *c)
 {
 	const struct tensor *x = optional_in(c, 0);
-	struct tensor *y = fresh(c, x ? 1 : 0);
+	struct tensor *y = new_sequence(c, x ? 1 : 0);
 
 	if (x)
 		y->items[0] = tensor_copy(y->arena, x);
 	return 0;
 }
 
-static int has_run(const struct call *c)
+static int optional_has_run(const struct call *c)
 {
 	const struct tensor *x = optional_in(c, 0);
 	struct shape scalar = {0};
@@ -315,7 +318,7 @@ static int has_run(const struct call *c)
 	return err;
 }
 
-static int get_run(const struct call *c)
+static int optional_get_run(const struct call *c)
 {
 	const struct tensor *x = c->in[0];
 
@@ -325,15 +328,15 @@ static int get_run(const struct call *c)
 }
 
 const struct kernel cpu_sequence[] = {
-	{.op = "SequenceConstruct", .flags = K_REFERENCE, .run = construct_run},
+	{.op = "SequenceConstruct", .flags = K_REFERENCE, .run = sequence_construct_run},
 	{.op = "SequenceEmpty", .flags = K_REFERENCE, .run = empty_run},
-	{.op = "SequenceAt", .flags = K_REFERENCE, .run = at_run},
+	{.op = "SequenceAt", .flags = K_REFERENCE, .run = sequence_at_run},
 	{.op = "SequenceErase", .flags = K_REFERENCE, .run = erase_run},
 	{.op = "SequenceInsert", .flags = K_REFERENCE, .run = insert_run},
 	{.op = "SequenceLength", .flags = K_REFERENCE, .run = length_run},
 	{.op = "ConcatFromSequence", .flags = K_REFERENCE, .run = concat_run},
 	{.op = "SplitToSequence", .flags = K_REFERENCE, .run = split_run},
 	{.op = "Optional", .flags = K_REFERENCE, .run = optional_run},
-	{.op = "OptionalHasElement", .flags = K_REFERENCE, .run = has_run},
-	{.op = "OptionalGetElement", .flags = K_REFERENCE, .run = get_run},
+	{.op = "OptionalHasElement", .flags = K_REFERENCE, .run = optional_has_run},
+	{.op = "OptionalGetElement", .flags = K_REFERENCE, .run = optional_get_run},
 	{0}};

@@ -11,19 +11,19 @@
 
 #define PI 3.14159265358979323846
 
-static int64_t number(const struct tensor *t, int64_t absent)
+static int64_t integer_or_default(const struct tensor *t, int64_t absent)
 {
 	return t && tensor_count(t) ? elem_i64(tensor_dtype(t), t->data, 0) : absent;
 }
 
-/* Real and imaginary part of complex (or real, parts 1) element i. */
-static struct complex64 take(enum dtype t, const void *x, int64_t i, int64_t parts)
+/* Element i of x: complex if parts is 2, real if it is 1. */
+static struct complex64 load_complex(enum dtype t, const void *x, int64_t i, int64_t parts)
 {
 	return (struct complex64){elem_f64(t, x, i * parts),
 				  parts == 2 ? elem_f64(t, x, i * 2 + 1) : 0};
 }
 
-static void put(enum dtype t, void *y, int64_t i, struct complex64 v, int64_t parts)
+static void store_complex(enum dtype t, void *y, int64_t i, struct complex64 v, int64_t parts)
 {
 	elem_set_f64(t, y, i * parts, v.re);
 	if (parts == 2)
@@ -35,7 +35,9 @@ static void put(enum dtype t, void *y, int64_t i, struct complex64 v, int64_t pa
 struct dft_job {
 	struct fft fft;
 	enum dtype type;
-	bool inverse, mirror; /* mirror: the input is one side of a real signal's spectrum */
+	bool inverse;
+	/* The input is half of a real signal's spectrum; the other half is its mirrored conjugate. */
+	bool mirror;
 	int64_t in, out, inner, in_parts, out_parts;
 	const void *x;
 	void *y;
@@ -52,9 +54,10 @@ static void dft_line(const struct dft_job *j, int64_t line, struct complex64 *v,
 		bool flip = j->mirror && k > n / 2;
 		if (flip)
 			from = n - k;
-		v[k] = from < j->in ? take(j->type, j->x, (outer * j->in + from) * j->inner + i,
-					   j->in_parts)
-				    : (struct complex64){0, 0};
+		v[k] = from < j->in
+			       ? load_complex(j->type, j->x, (outer * j->in + from) * j->inner + i,
+					      j->in_parts)
+			       : (struct complex64){0, 0};
 		if (flip)
 			v[k].im = -v[k].im;
 		if (j->mirror && (k == 0 || 2 * k == n))
@@ -62,7 +65,7 @@ static void dft_line(const struct dft_job *j, int64_t line, struct complex64 *v,
 	}
 	fft_run(&j->fft, j->inverse, v, work);
 	for (int64_t k = 0; k < j->out; k++)
-		put(j->type, j->y, (outer * j->out + k) * j->inner + i, v[k], j->out_parts);
+		store_complex(j->type, j->y, (outer * j->out + k) * j->inner + i, v[k], j->out_parts);
 }
 
 static void dft_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -80,8 +83,8 @@ static size_t line_bytes(int64_t n)
 	return scratch_size((size_t)n * sizeof(struct complex64)) + scratch_size(fft_work_bytes(n));
 }
 
-/* The longest transform whose output is this long. */
-static int64_t longest(int64_t out, bool onesided)
+/* The greatest transform length whose output has `out` elements; a one-sided output has n / 2 + 1. */
+static int64_t longest_transform(int64_t out, bool onesided)
 {
 	int64_t n = onesided ? 2 * out : out;
 
@@ -95,9 +98,9 @@ static int dft_reshape(struct site *site, struct step *step, struct diag *d)
 	int64_t most = 1;
 
 	(void)d;
-	for (int i = 0; i < y->rank - 1; i++) /* whichever axis it will be */
+	for (int i = 0; i < y->rank - 1; i++) /* the axis may be known only in the run: allow for any */
 		most = y->dim[i] > most ? y->dim[i] : most;
-	most = longest(most, p->onesided && !p->inverse);
+	most = longest_transform(most, p->onesided && !p->inverse);
 	step->workspace =
 		scratch_size(fft_table_bytes(most)) + (size_t)pool_threads() * line_bytes(most);
 	return 0;
@@ -112,13 +115,14 @@ static int dft_run(const struct call *c)
 			    .inverse = p->inverse != 0,
 			    .x = c->in[DFT_X]->data,
 			    .y = c->out[0]->data};
-	int a = axis_of(number(optional_in(c, DFT_AXIS), -2), x->rank);
+	int a = axis_of(integer_or_default(optional_in(c, DFT_AXIS), -2), x->rank);
 	int64_t length;
 
 	if (a < 0 || a == x->rank - 1)
 		return call_fail(c, E_VALUE, "an axis before the last one", NULL);
 	j.mirror = p->inverse && p->onesided;
-	length = number(optional_in(c, DFT_LENGTH), j.mirror ? 2 * (x->dim[a] - 1) : x->dim[a]);
+	length = integer_or_default(optional_in(c, DFT_LENGTH),
+				    j.mirror ? 2 * (x->dim[a] - 1) : x->dim[a]);
 	j.in = x->dim[a];
 	j.out = y->dim[a];
 	j.in_parts = x->dim[x->rank - 1];
@@ -142,8 +146,8 @@ static int dft_run(const struct call *c)
 struct stft_job {
 	struct fft fft;
 	enum dtype type, window_type;
-	int64_t length, step, frames, bins, parts,
-		taps; /* of the signal; taps: elements of the window */
+	int64_t length, step, frames, bins, parts; /* length: samples of the signal */
+	int64_t taps;				   /* elements of the window */
 	const void *x, *window;
 	void *y;
 	char *work;
@@ -156,7 +160,7 @@ static void stft_part(void *arg, int64_t begin, int64_t end, int thread)
 	char *work = j->work + (size_t)thread * j->work_one;
 	struct complex64 *v = (struct complex64 *)(void *)work;
 
-	for (int64_t f = begin; f < end; f++) { /* batch, frame */
+	for (int64_t f = begin; f < end; f++) { /* f counts the frames of all batch items */
 		int64_t from = f / j->frames * j->length, at = f % j->frames * j->step;
 		for (int64_t k = 0; k < j->fft.n; k++) {
 			double w = !j->window	 ? 1
@@ -164,20 +168,20 @@ static void stft_part(void *arg, int64_t begin, int64_t end, int thread)
 						 : 0;
 			v[k] = (struct complex64){0, 0};
 			if (at + k < j->length && k < j->taps)
-				v[k] = take(j->type, j->x, from + at + k, j->parts);
+				v[k] = load_complex(j->type, j->x, from + at + k, j->parts);
 			v[k].re *= w;
 			v[k].im *= w;
 		}
 		fft_run(&j->fft, false, v, work + scratch_size((size_t)j->fft.n * sizeof(*v)));
 		for (int64_t k = 0; k < j->bins; k++)
-			put(j->type, j->y, f * j->bins + k, v[k], 2);
+			store_complex(j->type, j->y, f * j->bins + k, v[k], 2);
 	}
 }
 
 static int stft_reshape(struct site *site, struct step *step, struct diag *d)
 {
 	const struct stft *p = site_params(site);
-	int64_t most = longest(site_out(site, 0)->shape.dim[2], p->onesided != 0);
+	int64_t most = longest_transform(site_out(site, 0)->shape.dim[2], p->onesided != 0);
 
 	(void)d;
 	step->workspace =
@@ -199,8 +203,9 @@ static int stft_run(const struct call *c)
 	int64_t length;
 
 	j.parts = x->shape.rank == 3 ? x->shape.dim[2] : 1;
-	j.step = number(c->in[STFT_STEP], 1);
-	length = number(optional_in(c, STFT_LENGTH), w ? w->shape.dim[0] : x->shape.dim[1]);
+	j.step = integer_or_default(c->in[STFT_STEP], 1);
+	length = integer_or_default(optional_in(c, STFT_LENGTH),
+				    w ? w->shape.dim[0] : x->shape.dim[1]);
 	j.taps = length;
 	if (w) {
 		j.window = w->data;
@@ -218,8 +223,8 @@ static int stft_run(const struct call *c)
 
 /* ---- windows ---------------------------------------------------------------------------------- */
 
-/* Whole numbers lose what is behind the point. */
-static void put_number(enum dtype t, void *y, int64_t i, double v)
+/* Stores v as element i. Integer types cut off the fraction. */
+static void store_number(enum dtype t, void *y, int64_t i, double v)
 {
 	if (dtype_class(t) == DT_FLOAT)
 		elem_set_f64(t, y, i, v);
@@ -227,7 +232,7 @@ static void put_number(enum dtype t, void *y, int64_t i, double v)
 		elem_set_i64(t, y, i, (int64_t)v);
 }
 
-/* y[k] = a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n) */
+/* Fills y[k] = a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n). */
 static int window_run(const struct call *c, double a0, double a1, double a2)
 {
 	const struct signal_window *p = call_params(c);
@@ -235,9 +240,9 @@ static int window_run(const struct call *c, double a0, double a1, double a2)
 	int64_t size = tensor_count(y), n = p->periodic ? size : size - 1;
 
 	for (int64_t k = 0; k < size; k++) {
-		double angle = 2 * PI * (double)k /
-			       (double)n; /* NaN for the one element of size 1, as the function says */
-		put_number(tensor_dtype(y), y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
+		/* A symmetric window of size 1 gives 0 / 0, a NaN, like the function in the ONNX specification. */
+		double angle = 2 * PI * (double)k / (double)n;
+		store_number(tensor_dtype(y), y->data, k, a0 - a1 * cos(angle) + a2 * cos(2 * angle));
 	}
 	return 0;
 }
@@ -259,6 +264,7 @@ static int blackman_run(const struct call *c)
 
 /* ---- MelWeightMatrix -------------------------------------------------------------------------- */
 
+/* The mel value of a frequency in hertz, computed in the type of the input. */
 static double mel_of(const struct tensor *hertz)
 {
 	double f = elem_f64(tensor_dtype(hertz), hertz->data, 0);
@@ -268,18 +274,20 @@ static double mel_of(const struct tensor *hertz)
 	return (double)(2595 * log10f(1 + (float)f / 700));
 }
 
-static void mel_weight(const struct tensor *y, int64_t bins, int64_t rows, int64_t row, int64_t bin,
-		       double v)
+static void set_mel_weight(const struct tensor *y, int64_t bins, int64_t rows, int64_t row,
+			   int64_t bin, double v)
 {
 	if (row >= 0 && row < rows)
-		put_number(tensor_dtype(y), y->data, row * bins + bin, v);
+		store_number(tensor_dtype(y), y->data, row * bins + bin, v);
 }
 
 static int mel_run(const struct call *c)
 {
 	const struct tensor *y = c->out[0];
-	int64_t bins = y->shape.dim[1], rows = y->shape.dim[0], length = number(c->in[1], 0);
-	double rate = (double)number(c->in[2], 0), low = mel_of(c->in[3]), high = mel_of(c->in[4]);
+	int64_t bins = y->shape.dim[1], rows = y->shape.dim[0],
+		length = integer_or_default(c->in[1], 0);
+	double rate = (double)integer_or_default(c->in[2], 0), low = mel_of(c->in[3]),
+	       high = mel_of(c->in[4]);
 	double step = (high - low) / (double)(bins + 2);
 	int64_t edge[3];
 
@@ -297,11 +305,11 @@ static int mel_run(const struct call *c)
 		}
 		int64_t up = edge[1] - edge[0], down = edge[2] - edge[1];
 		if (up == 0)
-			mel_weight(y, bins, rows, edge[1], i, 1);
+			set_mel_weight(y, bins, rows, edge[1], i, 1);
 		for (int64_t j = edge[0] > 0 ? edge[0] : 0; up > 0 && j <= edge[1]; j++)
-			mel_weight(y, bins, rows, j, i, (double)(j - edge[0]) / (double)up);
+			set_mel_weight(y, bins, rows, j, i, (double)(j - edge[0]) / (double)up);
 		for (int64_t j = edge[1] > 0 ? edge[1] : 0; down > 0 && j < edge[2]; j++)
-			mel_weight(y, bins, rows, j, i, (double)(edge[2] - j) / (double)down);
+			set_mel_weight(y, bins, rows, j, i, (double)(edge[2] - j) / (double)down);
 	}
 	return 0;
 }

@@ -5,13 +5,13 @@
 #include "cpu/math/move.h"
 #include "cpu/math/util.h"
 
-/* A strided copy that begins at an element of the input. */
+/* A strided copy whose first element is element `from` of the input. */
 struct window_copy {
 	int64_t from;
 	struct strided view;
 };
 
-static int window_core(struct mover *m)
+static int copy_window(struct mover *m)
 {
 	const struct window_copy *w = m->call->step->state;
 	char *y = move_out(m, 0, &m->call->out[0]->shape);
@@ -24,7 +24,7 @@ static int window_core(struct mover *m)
 	return 0;
 }
 
-static int whole_core(struct mover *m)
+static int copy_input(struct mover *m)
 {
 	void *y = move_out(m, 0, &m->call->out[0]->shape);
 
@@ -36,8 +36,8 @@ static int whole_core(struct mover *m)
 static int window_run(const struct call *c)
 {
 	if (!c->step->nop)
-		return move_run(c, 0, window_core);
-	return c->out[0]->data == c->in[0]->data ? 0 : move_run(c, 0, whole_core);
+		return move_run(c, 0, copy_window);
+	return c->out[0]->data == c->in[0]->data ? 0 : move_run(c, 0, copy_input);
 }
 
 static void window_set_copy(struct window_copy *w, const struct shape *x, const struct shape *y,
@@ -99,7 +99,7 @@ static int crop_reshape(struct site *s, struct step *st, struct diag *d)
 
 struct split {
 	int64_t outer, row;
-	int64_t *from, *part; /* per output: elements of a row */
+	int64_t *from, *part; /* per output: where its part of a row begins, and elements of the part */
 };
 
 static int split_reshape(struct site *s, struct step *st, struct diag *d)
@@ -192,23 +192,24 @@ static int split_run(const struct call *c)
 {
 	if (!c->step->nop)
 		return move_run(c, 0, split_core);
-	return c->out[0]->data == c->in[0]->data ? 0 : move_run(c, 0, whole_core);
+	return c->out[0]->data == c->in[0]->data ? 0 : move_run(c, 0, copy_input);
 }
 
 /* ---- Pad, CenterCropPad ---------------------------------------------------------------------------- */
 
 /*
- * Trailing dims without pads are one element of `unit` elements. Row: the last dim that has pads
- * (there is always one dim; rank 0 counts as [1]).
+ * Trailing dimensions without pads are merged: the arrays below count units of `unit` elements. A row
+ * runs along the last dimension that has pads. At least one dimension is left; a scalar counts as [1].
  */
 struct pad {
 	int mode, rank;
 	int64_t unit, rows;
 	int64_t x[MAX_RANK], y[MAX_RANK], begin[MAX_RANK], in[MAX_RANK];
-	int64_t low[MAX_RANK], core[MAX_RANK]; /* what negative pads leave of the input */
+	/* Negative pads crop the input: first index and size of the part that is left. */
+	int64_t low[MAX_RANK], core[MAX_RANK];
 };
 
-/* The input's index for output index o of dimension i; -1: the constant. */
+/* The input index for output index o of dimension i; -1 if the output gets the constant. */
 static int64_t pad_source(const struct pad *p, int i, int64_t o)
 {
 	int64_t k = o - p->begin[i], n = p->core[i], period;
@@ -295,7 +296,7 @@ struct pad_job {
 	size_t size;
 };
 
-/* Elements from..to-1 of a row that lie outside the input's. */
+/* Fills units from..to-1 of output row y, which are padding before or after the input row x. */
 static void pad_edge(const struct pad_job *j, char *y, const char *x, int64_t from, int64_t to)
 {
 	const struct pad *p = j->p;
@@ -318,7 +319,7 @@ static void pad_piece(void *arg, int64_t begin, int64_t end, int thread)
 	const struct pad *p = j->p;
 	int last = p->rank - 1;
 	size_t unit = (size_t)p->unit * j->size;
-	/* outputs that the input's run covers */
+	/* output indices lo..hi-1 of a row are copies of consecutive inputs */
 	int64_t lo = greater(p->begin[last] + p->low[last], 0), hi = lo + greater(p->core[last], 0);
 
 	(void)thread;
@@ -391,7 +392,7 @@ static void trilu_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 	(void)thread;
 	for (int64_t r = begin; r < end; r++) {
-		/* upper: columns from i + k on stay; lower: columns up to i + k stay */
+		/* In row i the upper triangle has columns from i + k on, the lower one columns up to i + k. */
 		int64_t i = r % j->rows, cut;
 		if (__builtin_add_overflow(i, j->k, &cut))
 			cut = j->k < 0 ? 0 : j->cols;
@@ -445,7 +446,7 @@ static int trilu_run(const struct call *c)
 struct reverse_job {
 	const char *x;
 	char *y;
-	size_t bytes; /* of what lies behind batch and time */
+	size_t bytes; /* of all elements at one batch and time index */
 	int64_t d0, d1;
 	bool time_first;
 	const int64_t *lens;

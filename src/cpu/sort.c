@@ -4,9 +4,9 @@
 #include "base/pool.h"
 #include "cpu/math/move.h"
 
-/* ---- keys: unsigned numbers in the order of the elements ---------------------------------------------- */
+/* ---- keys: unsigned numbers that compare like the elements -------------------------------------------- */
 
-/* NaN comes last, -0 equals 0. */
+/* NaN has the greatest key, and -0 the key of 0. */
 static uint64_t key_f64(double v)
 {
 	uint64_t u;
@@ -44,19 +44,20 @@ struct item {
 	int64_t index;
 };
 
-/* Larger keys first, equal ones in order of their indices. */
+/* Whether a comes before b: larger keys come first, equal keys in the order of their indices. */
 static inline bool before(struct item a, struct item b)
 {
 	return a.key > b.key || (a.key == b.key && a.index < b.index);
 }
 
-static void sift(struct item *v, int64_t n, int64_t i)
+/* Moves v[i] down a heap of n items whose top is the last in the order, until the heap is in order. */
+static void sift_down(struct item *v, int64_t n, int64_t i)
 {
 	struct item x = v[i];
 
 	for (int64_t k = 2 * i + 1; k < n; k = 2 * i + 1) {
 		if (k + 1 < n && before(v[k], v[k + 1]))
-			k++; /* the one that comes later rises to the top */
+			k++; /* the child that comes later in the order moves up */
 		if (!before(x, v[k]))
 			break;
 		v[i] = v[k];
@@ -68,21 +69,22 @@ static void sift(struct item *v, int64_t n, int64_t i)
 static void heap_make(struct item *v, int64_t n)
 {
 	for (int64_t i = n / 2 - 1; i >= 0; i--)
-		sift(v, n, i);
+		sift_down(v, n, i);
 }
 
-/* A heap with the last on top becomes a list in order. */
+/* Turns a heap, whose top is the last in the order, into a sorted list. */
 static void heap_sort(struct item *v, int64_t n)
 {
 	while (n-- > 1) {
 		struct item x = v[0];
 		v[0] = v[n];
 		v[n] = x;
-		sift(v, n, 0);
+		sift_down(v, n, 0);
 	}
 }
 
-static struct item middle(struct item a, struct item b, struct item c)
+/* The median of three items. */
+static struct item median(struct item a, struct item b, struct item c)
 {
 	if (before(b, a)) {
 		struct item t = a;
@@ -92,8 +94,11 @@ static struct item middle(struct item a, struct item b, struct item c)
 	return before(c, a) ? a : before(c, b) ? c : b;
 }
 
-/* Order v so that all of [0, k) come before the rest; with `all` the whole of [0, k) in order. */
-static void order(struct item *v, int64_t n, int64_t k, bool all)
+/*
+ * Moves the first k items of the order to [0, k) and, with `all`, also sorts them, by partitioning.
+ * Heap sort takes over if pivots are so bad that many partitions are not enough.
+ */
+static void sort_items(struct item *v, int64_t n, int64_t k, bool all)
 {
 	int depth = 2 * (64 - __builtin_clzll((unsigned long long)n | 1));
 
@@ -103,7 +108,7 @@ static void order(struct item *v, int64_t n, int64_t k, bool all)
 			heap_sort(v, n);
 			return;
 		}
-		struct item pivot = middle(v[0], v[n / 2], v[n - 1]);
+		struct item pivot = median(v[0], v[n / 2], v[n - 1]);
 		int64_t i = 0, j = n - 1;
 		for (;; i++, j--) {
 			while (before(v[i], pivot))
@@ -116,9 +121,9 @@ static void order(struct item *v, int64_t n, int64_t k, bool all)
 			v[i] = v[j];
 			v[j] = t;
 		}
-		/* [0, i) come no later than the pivot, [i, n) no earlier */
+		/* items [0, i) do not come after the pivot, items [i, n) not before it */
 		if (all && i < k) {
-			order(v, i, i, true);
+			sort_items(v, i, i, true);
 			v += i;
 			n -= i;
 			k -= i;
@@ -146,8 +151,8 @@ static void order(struct item *v, int64_t n, int64_t k, bool all)
 struct topk {
 	int64_t n, k, inner, lanes;
 	bool largest, sorted;
-	int64_t room;  /* items of a thread's scratch */
-	int64_t parts; /* few long lanes: each is cut so often; else 0 */
+	int64_t room;  /* items in each thread's scratch */
+	int64_t parts; /* parts that each lane is cut into, if lanes are few and long; else 0 */
 };
 
 static int topk_reshape(struct site *s, struct step *st, struct diag *d)
@@ -165,7 +170,7 @@ static int topk_reshape(struct site *s, struct step *st, struct diag *d)
 	t->lanes = shape_span(x, 0, axis) * t->inner;
 	t->largest = p->largest != 0;
 	t->sorted = p->sorted != 0;
-	/* few of many: a heap of k; else all are ordered */
+	/* a small k needs only a heap of k items; otherwise all n items are sorted */
 	t->room = t->k <= t->n / 8 ? t->k : t->n;
 	if (t->lanes < pool_threads() && t->room == t->k && t->k < t->n &&
 	    t->n / pool_threads() > 8 * (t->k + 1024))
@@ -184,9 +189,10 @@ struct topk_job {
 	int64_t *indices;
 	struct item *scratch;
 	size_t size;
-	int64_t lane; /* that is cut in parts */
+	int64_t lane; /* the lane that the threads process in parts */
 };
 
+/* The item of element i of a lane; smaller elements come first if !largest. */
 static inline struct item lane_item(const struct topk_job *j, int64_t base, int64_t i)
 {
 	enum dtype t = tensor_dtype(j->x);
@@ -202,7 +208,10 @@ static inline struct item lane_item(const struct topk_job *j, int64_t base, int6
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
-/* Whether one of 16 floats may come before `top`, the last of the heap; NaN always may. */
+/*
+ * Whether any of 16 floats may come before `top`, the last of the k items in the heap. Always true for
+ * a NaN, because NaNs compare only by their keys.
+ */
 static inline bool may_enter(const float *x, float top, bool largest)
 {
 	v4f a[4], t = {top, top, top, top};
@@ -216,8 +225,8 @@ static inline bool may_enter(const float *x, float top, bool largest)
 	return w[0] | w[1];
 }
 
-/* The first element from i on that comes before `top`, or `to`. */
-#define SKIP(T)                                                                                    \
+/* Defines skip_T: index of the first of elements i..to-1 that comes before `top`; `to` if none does. */
+#define DEFINE_SKIP(T)                                                                             \
 	static int64_t skip_##T(const T *x, int64_t i, int64_t to, T top, bool largest)            \
 	{                                                                                          \
 		if (largest)                                                                       \
@@ -228,10 +237,13 @@ static inline bool may_enter(const float *x, float top, bool largest)
 				i++;                                                               \
 		return i;                                                                          \
 	}
-SKIP(int32_t)
-SKIP(int64_t)
+DEFINE_SKIP(int32_t)
+DEFINE_SKIP(int64_t)
 
-/* Where the next element lies that may come before the last of the heap. */
+/*
+ * Skips elements that cannot enter the heap: returns an index from i on such that no element between
+ * comes before element `last`, the last item of the heap. For most types it is i itself.
+ */
 static int64_t next_entry(const struct topk_job *j, int64_t base, int64_t i, int64_t to, int64_t last)
 {
 	const struct topk *t = j->t;
@@ -255,27 +267,31 @@ static int64_t next_entry(const struct topk_job *j, int64_t base, int64_t i, int
 	return i;
 }
 
-/* Elements from..to-1 of the lane go through a heap of k that is full. */
+/* Compares elements from..to-1 of the lane with the k items in the heap v and keeps the first k of all. */
 static void heap_scan(const struct topk_job *j, int64_t base, struct item *v, int64_t from, int64_t to)
 {
 	const struct topk *t = j->t;
-	int64_t block = tensor_dtype(j->x) == DT_F32 ? 16 : 1; /* that next_entry looks at together */
+	int64_t block =
+		tensor_dtype(j->x) == DT_F32 ? 16 : 1; /* number that next_entry tests together */
 	struct item last = v[0];
 
 	for (int64_t i = from; i < to;) {
 		i = next_entry(j, base, i, to, last.index);
 		for (int64_t stop = i + block < to ? i + block : to; i < stop; i++) {
 			struct item e = lane_item(j, base, i);
-			if (e.key <= last.key) /* equal ones are further back */
+			if (e.key <= last.key) /* an equal element has a higher index, so it comes later */
 				continue;
 			v[0] = e;
-			sift(v, t->k, 0);
+			sift_down(v, t->k, 0);
 			last = v[0];
 		}
 	}
 }
 
-/* The first k of elements from..to-1 of the lane (at least k of them), in v, which has room for all or k. */
+/*
+ * Puts the first k of elements from..to-1 of the lane, in order, into v. There are at least k elements;
+ * v has t->room items.
+ */
 static void select_lane(const struct topk_job *j, int64_t base, struct item *v, int64_t from,
 			int64_t to)
 {
@@ -285,7 +301,7 @@ static void select_lane(const struct topk_job *j, int64_t base, struct item *v, 
 	for (int64_t i = 0; i < filled; i++)
 		v[i] = lane_item(j, base, from + i);
 	if (filled == to - from) {
-		order(v, filled, t->k, true);
+		sort_items(v, filled, t->k, true);
 		return;
 	}
 	if (!t->k)
@@ -328,8 +344,8 @@ static void topk_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* Parts begin..end-1 of one long lane. */
-static void part_piece(void *arg, int64_t begin, int64_t end, int thread)
+/* Selects the first k elements of each of parts begin..end-1 of one long lane. */
+static void topk_parts_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct topk_job *j = arg;
 	const struct topk *t = j->t;
@@ -358,8 +374,8 @@ static int topk_run(const struct call *c)
 		return 0;
 	}
 	for (j.lane = 0; j.lane < t->lanes; j.lane++) {
-		pool_for(t->parts, 1, part_piece, &j);
-		order(j.scratch, t->parts * t->k, t->k, true);
+		pool_for(t->parts, 1, topk_parts_piece, &j);
+		sort_items(j.scratch, t->parts * t->k, t->k, true);
 		topk_store(&j, j.lane, j.scratch);
 	}
 	return 0;
@@ -367,7 +383,7 @@ static int topk_run(const struct call *c)
 
 /* ---- Unique --------------------------------------------------------------------------------------------- */
 
-/* Slices are compared element by element; an element alone is a slice of one. */
+/* The n slices along the axis of Unique. Without an axis each element is a slice. */
 struct slices {
 	enum dtype type;
 	const void *data; /* strings: struct text */
@@ -420,7 +436,7 @@ static int compare_slices(const struct slices *s, int64_t a, int64_t b)
 	return 0;
 }
 
-/* Stable merge sort of slice numbers. */
+/* Sorts n slice indices v with a stable merge sort. */
 static void sort_slices(const struct slices *s, int64_t *v, int64_t *tmp, int64_t n)
 {
 	for (int64_t width = 1; width < n; width *= 2) {
@@ -439,18 +455,18 @@ static void sort_slices(const struct slices *s, int64_t *v, int64_t *tmp, int64_
 
 struct groups {
 	int64_t n, count;
-	int64_t *order;	  /* slices, equal ones together, first occurrences first within */
-	int64_t *scratch; /* 2n more */
-	int64_t *first;	  /* per group: its first slice */
-	int64_t *total;	  /* per group */
+	int64_t *order;	  /* slice indices in sorted order; equal slices by index */
+	int64_t *scratch; /* room for 2n numbers */
+	int64_t *first;	  /* per group: index of its first slice */
+	int64_t *total;	  /* per group: number of its slices */
 	int64_t *inverse; /* per slice: its group */
 };
 
 /*
- * Stable, by the bytes of the keys that are not all equal; tmp: n items more. The result lies in v.
- * Larger keys first, as order() has it.
+ * Sorts v by key, larger keys first like sort_items(), with a stable radix sort of one pass per byte;
+ * bytes that are equal in all keys need no pass. tmp has room for n items.
  */
-static void radix(struct item *v, struct item *tmp, int64_t n)
+static void radix_sort(struct item *v, struct item *tmp, int64_t n)
 {
 	int64_t count[8][256] = {{0}};
 	struct item *from = v, *to = tmp;
@@ -481,14 +497,14 @@ static void sort_numbers(const struct slices *s, struct groups *g)
 {
 	struct item *v = (struct item *)(void *)g->scratch;
 
-	/* order() puts larger keys first */
+	/* inverted keys, because sort_items() puts larger keys first */
 	for (int64_t i = 0; i < s->n; i++)
 		v[i] = (struct item){~key_of(s->type, s->data, i), i};
 	if (s->n > 1024)
-		radix(v, (struct item *)(void *)g->order,
-		      s->n); /* order and first lie together, not used yet */
+		/* order and first are adjacent and still unused: together they hold n items */
+		radix_sort(v, (struct item *)(void *)g->order, s->n);
 	else
-		order(v, s->n, s->n, true);
+		sort_items(v, s->n, s->n, true);
 	g->count = 0;
 	for (int64_t i = 0; i < s->n; i++) {
 		if (!i || v[i].key != v[i - 1].key) {
@@ -500,7 +516,7 @@ static void sort_numbers(const struct slices *s, struct groups *g)
 	}
 }
 
-static void group(const struct slices *s, struct groups *g)
+static void group_slices(const struct slices *s, struct groups *g)
 {
 	bool numbers = s->type != DT_STRING && dtype_class(s->type) != DT_COMPLEX;
 
@@ -522,8 +538,8 @@ static void group(const struct slices *s, struct groups *g)
 	}
 }
 
-/* Renumber the groups by their first slices. */
-static void unsort(struct groups *g)
+/* Renumbers the groups in the order of their first slices, as Unique does when `sorted` is 0. */
+static void sort_groups_by_first(struct groups *g)
 {
 	int64_t *rank = g->order, *by_rank = g->scratch, *old = g->scratch + g->n, next = 0;
 
@@ -545,7 +561,7 @@ static void unsort(struct groups *g)
 		g->first[i] = old[by_rank[i]];
 }
 
-static int give_list(const struct call *c, uint32_t i, const int64_t *v, int64_t n)
+static int store_list(const struct call *c, uint32_t i, const int64_t *v, int64_t n)
 {
 	struct shape s = {.rank = 1, .dim = {n}};
 
@@ -557,7 +573,7 @@ static int give_list(const struct call *c, uint32_t i, const int64_t *v, int64_t
 	return err;
 }
 
-static int unique_give(struct mover *m, const struct slices *s, const struct groups *g, int axis)
+static int store_unique(struct mover *m, const struct slices *s, const struct groups *g, int axis)
 {
 	const struct call *c = m->call;
 	const struct unique_params *p = call_params(c);
@@ -572,10 +588,10 @@ static int unique_give(struct mover *m, const struct slices *s, const struct gro
 		for (int64_t k = 0; k < g->count; k++, to += run)
 			copy_run(to, (const char *)s->data + (size_t)(o * s->n + g->first[k]) * run,
 				 run);
-	int err = give_list(c, 1, g->first, g->count);
+	int err = store_list(c, 1, g->first, g->count);
 	if (!err)
-		err = give_list(c, 2, g->inverse, g->n);
-	return err ? err : give_list(c, 3, g->total, g->count);
+		err = store_list(c, 2, g->inverse, g->n);
+	return err ? err : store_list(c, 3, g->total, g->count);
 }
 
 static int unique_core(struct mover *m)
@@ -595,15 +611,15 @@ static int unique_core(struct mover *m)
 
 	if (!all)
 		return call_fail(c, E_MEMORY, NULL, NULL);
-	g.scratch = all; /* first: items must lie aligned */
+	g.scratch = all; /* at the start, because items need its alignment */
 	g.order = all + 2 * s.n;
 	g.first = all + 3 * s.n;
 	g.total = all + 4 * s.n;
 	g.inverse = all + 5 * s.n;
-	group(&s, &g);
+	group_slices(&s, &g);
 	if (!p->sorted)
-		unsort(&g);
-	int err = unique_give(m, &s, &g, axis);
+		sort_groups_by_first(&g);
+	int err = store_unique(m, &s, &g, axis);
 	mem_free(all);
 	return err;
 }
@@ -634,24 +650,25 @@ static bool element_zero(enum dtype t, const struct tensor *x, int64_t i)
 	return !elem_i64(t, x->data, i);
 }
 
-#define MARK_LOOP(type)                                                                            \
+/* Sets mark[i] to whether element i is not zero. */
+#define MARK_NON_ZERO(type)                                                                        \
 	for (int64_t i = 0; i < n; i++)                                                            \
 	mark[i] = ((const type *)x->data)[i] != 0
 
-/* mark[i]: element first + i is not zero */
+/* Sets mark[i] to whether element i is not zero, and returns the number of these elements. */
 static int64_t mark_non_zero(const struct tensor *x, uint8_t *mark)
 {
 	enum dtype t = tensor_dtype(x);
 	int64_t n = tensor_count(x), count = 0;
 
 	if (t == DT_F32)
-		MARK_LOOP(float);
+		MARK_NON_ZERO(float);
 	else if (t == DT_BOOL || t == DT_U8 || t == DT_I8)
-		MARK_LOOP(uint8_t);
+		MARK_NON_ZERO(uint8_t);
 	else if (t == DT_I64 || t == DT_U64)
-		MARK_LOOP(int64_t);
+		MARK_NON_ZERO(int64_t);
 	else if (t == DT_I32 || t == DT_U32)
-		MARK_LOOP(int32_t);
+		MARK_NON_ZERO(int32_t);
 	else
 		for (int64_t i = 0; i < n; i++)
 			mark[i] = !element_zero(t, x, i);
@@ -660,8 +677,9 @@ static int64_t mark_non_zero(const struct tensor *x, uint8_t *mark)
 	return count;
 }
 
-/* Indices of row `at` (an odometer over all dims but the last). */
-static void non_zero_fill(const struct shape *s, const uint8_t *mark, int64_t count, int64_t *y)
+/* Writes the indices of the marked elements; `at` counts through all dimensions but the last. */
+static void store_non_zero_indices(const struct shape *s, const uint8_t *mark, int64_t count,
+				   int64_t *y)
 {
 	int64_t at[MAX_RANK] = {0}, last = s->dim[s->rank - 1],
 		rows = shape_span(s, 0, s->rank - 1), k = 0;
@@ -691,7 +709,7 @@ static int non_zero_run(const struct call *c)
 	s.dim[1] = mark_non_zero(x, mark);
 	int err = call_alloc(c, 0, DT_I64, &s);
 	if (!err && s.dim[1] && x->shape.rank)
-		non_zero_fill(&x->shape, mark, s.dim[1], c->out[0]->data);
+		store_non_zero_indices(&x->shape, mark, s.dim[1], c->out[0]->data);
 	mem_free(mark);
 	return err;
 }

@@ -16,10 +16,10 @@
 struct normalizer {
 	locale_t locale;
 	const struct string_normalizer_params *p;
-	struct map stop; /* as they are compared */
+	struct map stop; /* the stop words, in lower case unless case counts */
 };
 
-/* The string in another case. */
+/* The string t in upper or lower case. Without a locale only ASCII letters change. */
 static struct text change_case(struct arena *a, locale_t locale, struct text t, enum case_change how)
 {
 	if (how == CASE_NONE)
@@ -29,7 +29,7 @@ static struct text change_case(struct arena *a, locale_t locale, struct text t, 
 	for (const char *p = t.s, *end = t.s + t.n; p < end; p += len) {
 		uint32_t c = utf8_get(p, end, &len);
 		if (len == 1 && c >= 0x80) {
-			out[n++] = *p; /* no UTF-8: as it is */
+			out[n++] = *p; /* not UTF-8: copied unchanged */
 			continue;
 		}
 		if (c < 0x80 || !locale) {
@@ -92,7 +92,8 @@ static int normalizer_run(const struct call *c)
 			change_case(&a, v->locale, t, (enum case_change)v->p->case_change_action);
 	}
 	if (!kept)
-		out[kept++] = (struct text){"", 0}; /* nothing left: one empty string */
+		out[kept++] = (struct text){
+			"", 0}; /* ONNX: if no string is left, the output is one empty string */
 	if (!s.rank)
 		s.rank = 1;
 	s.dim[s.rank - 1] = kept;
@@ -167,7 +168,7 @@ static int regex_run(const struct call *c)
 
 /* ---- StringSplit -------------------------------------------------------------------------------------- */
 
-/* Bytes of the white space at p; 0: none. */
+/* Length in bytes of the Unicode white space character at p; 0 if there is none. */
 static size_t space_at(const char *p, const char *end)
 {
 	size_t n;
@@ -199,7 +200,8 @@ static void add_piece(struct pieces *s, const char *from, const char *to)
 	s->v[s->n++] = (struct text){from, (size_t)(to - from)};
 }
 
-static void split_space(struct pieces *s, struct text t, int64_t limit)
+/* Splits t at runs of white space, at most `limit` times; the rest becomes the last piece. */
+static void split_at_spaces(struct pieces *s, struct text t, int64_t limit)
 {
 	const char *p = t.s, *end = t.s + t.n;
 	int64_t made = 0;
@@ -223,7 +225,8 @@ static void split_space(struct pieces *s, struct text t, int64_t limit)
 	}
 }
 
-static void split_at(struct pieces *s, struct text t, const char *mark, int64_t limit)
+/* Splits t at each `mark`, at most `limit` times. */
+static void split_at_mark(struct pieces *s, struct text t, const char *mark, int64_t limit)
 {
 	size_t n = strlen(mark);
 	const char *p = t.s, *from = p, *end = t.s + t.n;
@@ -242,8 +245,11 @@ static void split_at(struct pieces *s, struct text t, const char *mark, int64_t 
 	add_piece(s, from, end);
 }
 
-/* Rows of equal length, filled up with empty strings. */
-static int split_give(const struct call *c, const struct pieces *s, const int64_t *counts)
+/*
+ * Stores the pieces as rows of equal length, padded with empty strings, and the number of pieces of
+ * each string in output 1.
+ */
+static int store_pieces(const struct call *c, const struct pieces *s, const int64_t *counts)
 {
 	const struct tensor *x = c->in[0];
 	struct shape y = x->shape;
@@ -286,12 +292,12 @@ static int split_run(const struct call *c)
 		size_t before = s.n;
 		t.s = tensor_string(x, i, &t.n);
 		if (p->delimiter && *p->delimiter)
-			split_at(&s, t, p->delimiter, limit);
+			split_at_mark(&s, t, p->delimiter, limit);
 		else
-			split_space(&s, t, limit);
+			split_at_spaces(&s, t, limit);
 		counts[i] = (int64_t)(s.n - before);
 	}
-	int err = split_give(c, &s, counts);
+	int err = store_pieces(c, &s, counts);
 	arena_free(&a);
 	return err;
 }
@@ -299,27 +305,30 @@ static int split_run(const struct call *c)
 /* ---- TfIdfVectorizer -------------------------------------------------------------------------------------- */
 
 struct tfidf {
-	struct map grams; /* by the n-gram's elements, see key */
-	size_t room;	  /* longest key of numbers */
+	struct map grams; /* the number of each n-gram, by its key: see append_to_key */
+	size_t room;	  /* bytes of the longest key of integers */
 };
 
-/* The key of an n-gram: its length, then each element (strings: with their lengths). */
-static size_t key_number(char *key, size_t at, int64_t v)
+/*
+ * Appends a number to the key of an n-gram and returns the new length of the key. A key consists of
+ * the n-gram's length and then its elements; the length of each string precedes the string.
+ */
+static size_t append_to_key(char *key, size_t at, int64_t v)
 {
 	memcpy(key + at, &v, sizeof(v));
 	return at + sizeof(v);
 }
 
-static char *key_texts(struct arena *a, const struct text *const *t, int64_t n, size_t *length)
+static char *make_text_key(struct arena *a, const struct text *const *t, int64_t n, size_t *length)
 {
 	size_t bytes = (size_t)(n + 1) * sizeof(int64_t), at;
 
 	for (int64_t i = 0; i < n; i++)
 		bytes += t[i]->n;
 	char *key = arena_alloc(a, bytes);
-	at = key_number(key, 0, n);
+	at = append_to_key(key, 0, n);
 	for (int64_t i = 0; i < n; i++) {
-		at = key_number(key, at, (int64_t)t[i]->n);
+		at = append_to_key(key, at, (int64_t)t[i]->n);
 		if (t[i]->n)
 			memcpy(key + at, t[i]->s, t[i]->n);
 		at += t[i]->n;
@@ -328,8 +337,8 @@ static char *key_texts(struct arena *a, const struct text *const *t, int64_t n, 
 	return key;
 }
 
-static void enter_gram(struct tfidf *v, const struct tfidf_params *p, struct arena *a,
-		       int64_t first, int64_t n, uint32_t id, bool strings)
+static void add_gram(struct tfidf *v, const struct tfidf_params *p, struct arena *a, int64_t first,
+		     int64_t n, uint32_t id, bool strings)
 {
 	size_t length;
 	char *key;
@@ -338,12 +347,12 @@ static void enter_gram(struct tfidf *v, const struct tfidf_params *p, struct are
 		const struct text **t = arena_new_n(a, const struct text *, (size_t)n);
 		for (int64_t i = 0; i < n; i++)
 			t[i] = &p->pool_strings.v[first + i];
-		key = key_texts(a, t, n, &length);
+		key = make_text_key(a, t, n, &length);
 	} else {
 		key = arena_alloc(a, (size_t)(n + 1) * sizeof(int64_t));
-		length = key_number(key, 0, n);
+		length = append_to_key(key, 0, n);
 		for (int64_t i = 0; i < n; i++)
-			length = key_number(key, length, p->pool_int64s.v[first + i]);
+			length = append_to_key(key, length, p->pool_int64s.v[first + i]);
 	}
 	map_set(&v->grams, key, length, id);
 }
@@ -369,14 +378,14 @@ static int tfidf_reshape(struct site *s, struct step *st, struct diag *d)
 				return site_fail(s, d, E_OP_ATTRIBUTE,
 						 "an index and a weight for each n-gram", NULL);
 			if (n >= p->min_gram_length && n <= p->max_gram_length)
-				enter_gram(v, p, s->plan_arena, from, n, (uint32_t)id, strings);
+				add_gram(v, p, s->plan_arena, from, n, (uint32_t)id, strings);
 		}
 	}
 	st->state = v;
 	return 0;
 }
 
-/* Count the n-gram of x that begins at i, its elements `step` apart. */
+/* Counts the n-gram of x that begins at i and has its elements `step` apart, in output row y. */
 static void count_gram(const struct call *c, const struct tensor *x, int64_t i, int64_t n,
 		       int64_t step, float *y, struct arena *a, char *buffer)
 {
@@ -392,12 +401,12 @@ static void count_gram(const struct call *c, const struct tensor *x, int64_t i, 
 			t[k].s = tensor_string(x, i + k * step, &t[k].n);
 			list[k] = &t[k];
 		}
-		key = key_texts(a, list, n, &length);
+		key = make_text_key(a, list, n, &length);
 	} else {
-		length = key_number(key, 0, n);
+		length = append_to_key(key, 0, n);
 		for (int64_t k = 0; k < n; k++)
-			length = key_number(key, length,
-					    elem_i64(tensor_dtype(x), x->data, i + k * step));
+			length = append_to_key(key, length,
+					       elem_i64(tensor_dtype(x), x->data, i + k * step));
 	}
 	int64_t id = map_get(&v->grams, key, length);
 	if (id < 0)
@@ -428,7 +437,7 @@ static int tfidf_run(const struct call *c)
 	for (int64_t r = 0; r < rows; r++, y += columns) {
 		for (int64_t step = 1; step <= p->max_skip_count + 1 && step <= (len ? len : 1);
 		     step++) {
-			/* single elements skip nothing: once */
+			/* unigrams have nothing to skip: count them only with step 1 */
 			int64_t n = p->min_gram_length > 1 || step == 1 ? p->min_gram_length : 2;
 			for (; n <= longest; n++)
 				for (int64_t i = 0; i + step * (n - 1) < len; i++)

@@ -11,45 +11,48 @@ enum mode { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF };
 
 struct tree_node {
 	double value;
-	int64_t feature, yes, no; /* nodes */
-	int64_t first, count;	  /* of a leaf: weights; of MEMBER: members */
+	int64_t feature, yes, no; /* yes, no: indices of the children */
+	/* a leaf: index of its first weight, or -1; a MEMBER branch: its members in forest.member */
+	int64_t first, count;
 	uint8_t mode;
-	bool nan_yes;
+	bool nan_yes; /* NaN goes to `yes` */
 };
 
 struct weight {
-	int64_t target, next; /* next: of the same leaf, or -1 */
+	int64_t target, next; /* next: next weight of the same leaf, or -1 */
 	double value;
 };
 
 struct forest {
 	struct tree_node *node;
-	int64_t nnodes, *root, nroots, targets, features; /* features: at least so many are read */
+	int64_t nnodes, *root, nroots, targets;
+	int64_t features; /* least number of features per row that the branches need */
 	struct weight *weight;
 	double *member;
 	double *base; /* per target, or NULL */
 	int64_t nbase;
 	enum tree_aggregate aggregate;
 	enum post_transform post;
-	bool binary; /* two labels, weights for one */
-	bool second; /* binary: that one is the second, so that both have a score */
-	bool all_positive;
+	bool binary;	   /* two labels, but weights for only one of them */
+	bool second;	   /* binary: the weights are for the second label */
+	bool all_positive; /* no weight is negative */
 };
 
 /* ---- building ----------------------------------------------------------------------------------------- */
 
-static int bad(const struct site *s, struct diag *d, const char *expected)
+/* Reports a bad attribute: `expected` names what the attributes should hold. */
+static int fail_attribute(const struct site *s, struct diag *d, const char *expected)
 {
 	return site_fail(s, d, E_OP_ATTRIBUTE, expected, NULL);
 }
 
-/* Element i of the tensor form where it is given, else of the list. */
-static double number_at(const struct tensor *t, const struct floats *f, int64_t i)
+/* Element i of an attribute: of tensor t if the model gives the attribute as a tensor, else of list f. */
+static double attribute_element(const struct tensor *t, const struct floats *f, int64_t i)
 {
 	return t ? elem_f64(tensor_dtype(t), t->data, i) : (double)f->v[i];
 }
 
-static int64_t number_count(const struct tensor *t, const struct floats *f)
+static int64_t attribute_count(const struct tensor *t, const struct floats *f)
 {
 	return t ? tensor_count(t) : f->n < 0 ? 0 : f->n;
 }
@@ -80,14 +83,14 @@ static int read_nodes(struct site *s, struct diag *d, const struct tree_params *
 		      struct map *m)
 {
 	int64_t n = p->nodes_nodeids.n,
-		values = number_count(p->nodes_values_as_tensor, &p->nodes_values);
+		values = attribute_count(p->nodes_values_as_tensor, &p->nodes_values);
 	struct node_key *keys;
 
 	if (n < 1 || n >= UINT32_MAX || p->nodes_treeids.n != n || p->nodes_featureids.n != n ||
 	    p->nodes_modes.n != n || p->nodes_truenodeids.n != n || p->nodes_falsenodeids.n != n ||
 	    values != n ||
 	    (p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.n != n))
-		return bad(s, d, "nodes_* of one length");
+		return fail_attribute(s, d, "nodes_* of one length");
 	f->nnodes = n;
 	f->node = arena_new_n(s->node_arena, struct tree_node, (size_t)n);
 	keys = arena_new_n(s->node_arena, struct node_key, (size_t)n);
@@ -95,11 +98,12 @@ static int read_nodes(struct site *s, struct diag *d, const struct tree_params *
 		int mode = mode_of(&p->nodes_modes.v[i]);
 		keys[i] = (struct node_key){p->nodes_treeids.v[i], p->nodes_nodeids.v[i]};
 		if (!map_set(m, (const char *)&keys[i], sizeof(keys[i]), (uint32_t)i))
-			return bad(s, d, "node ids that are unique in their tree");
+			return fail_attribute(s, d, "node ids that are unique in their tree");
 		if (mode < 0 || mode == MEMBER || (mode != LEAF && p->nodes_featureids.v[i] < 0))
-			return bad(s, d, "known nodes_modes and nodes_featureids of 0 or more");
+			return fail_attribute(s, d,
+					      "known nodes_modes and nodes_featureids of 0 or more");
 		f->node[i] = (struct tree_node){
-			.value = number_at(p->nodes_values_as_tensor, &p->nodes_values, i),
+			.value = attribute_element(p->nodes_values_as_tensor, &p->nodes_values, i),
 			.feature = p->nodes_featureids.v[i],
 			.mode = (uint8_t)mode,
 			.first = -1,
@@ -111,7 +115,7 @@ static int read_nodes(struct site *s, struct diag *d, const struct tree_params *
 	return 0;
 }
 
-/* Children by id; what is nobody's child is a root. */
+/* Finds the children of each branch by their ids. Nodes that are no node's child become the roots. */
 static int link_nodes(struct site *s, struct diag *d, const struct tree_params *p, struct forest *f,
 		      const struct map *m)
 {
@@ -124,14 +128,14 @@ static int link_nodes(struct site *s, struct diag *d, const struct tree_params *
 		n->yes = find_node(m, p->nodes_treeids.v[i], p->nodes_truenodeids.v[i]);
 		n->no = find_node(m, p->nodes_treeids.v[i], p->nodes_falsenodeids.v[i]);
 		if (n->yes < 0 || n->no < 0)
-			return bad(s, d, "branches that lead to nodes of their tree");
+			return fail_attribute(s, d, "branches that lead to nodes of their tree");
 		child[n->yes] = child[n->no] = true;
 	}
 	f->root = arena_new_n(s->node_arena, int64_t, (size_t)f->nnodes);
 	for (int64_t i = 0; i < f->nnodes; i++)
 		if (!child[i])
 			f->root[f->nroots++] = i;
-	return f->nroots ? 0 : bad(s, d, "trees with a root");
+	return f->nroots ? 0 : fail_attribute(s, d, "trees with a root");
 }
 
 static int read_weights(struct site *s, struct diag *d, const struct tree_params *p,
@@ -140,20 +144,20 @@ static int read_weights(struct site *s, struct diag *d, const struct tree_params
 	int64_t n = p->leaf_ids.n;
 
 	if (n < 1 || p->leaf_treeids.n != n || p->leaf_nodeids.n != n ||
-	    number_count(p->leaf_weights_as_tensor, &p->leaf_weights) != n)
-		return bad(s, d, "weights, their ids, trees and nodes of one length");
+	    attribute_count(p->leaf_weights_as_tensor, &p->leaf_weights) != n)
+		return fail_attribute(s, d, "weights, their ids, trees and nodes of one length");
 	f->weight = arena_new_n(s->node_arena, struct weight, (size_t)n);
 	f->all_positive = true;
-	for (int64_t i = n - 1; i >= 0;
-	     i--) { /* each goes in front: from the back, so that they end in order */
+	/* From the last weight on: each becomes the first of its leaf's list, so lists end up in order. */
+	for (int64_t i = n - 1; i >= 0; i--) {
 		int64_t at = find_node(m, p->leaf_treeids.v[i], p->leaf_nodeids.v[i]);
 		if (at < 0)
-			return bad(s, d, "weights of nodes that there are");
+			return fail_attribute(s, d, "weights of nodes that there are");
 		if (p->leaf_ids.v[i] < 0 || p->leaf_ids.v[i] >= f->targets)
-			return bad(s, d, "weights of targets that there are");
-		f->weight[i] =
-			(struct weight){p->leaf_ids.v[i], f->node[at].first,
-					number_at(p->leaf_weights_as_tensor, &p->leaf_weights, i)};
+			return fail_attribute(s, d, "weights of targets that there are");
+		f->weight[i] = (struct weight){
+			p->leaf_ids.v[i], f->node[at].first,
+			attribute_element(p->leaf_weights_as_tensor, &p->leaf_weights, i)};
 		f->node[at].first = i;
 		f->all_positive &= f->weight[i].value >= 0;
 	}
@@ -170,10 +174,10 @@ static int forest_create(struct site *s, struct diag *d, int64_t targets, struct
 	f->targets = targets;
 	f->aggregate = (enum tree_aggregate)p->aggregate_function;
 	f->post = (enum post_transform)p->post_transform;
-	f->nbase = number_count(p->base_values_as_tensor, &p->base_values);
+	f->nbase = attribute_count(p->base_values_as_tensor, &p->base_values);
 	f->base = arena_new_n(s->node_arena, double, (size_t)f->nbase + 1);
 	for (int64_t i = 0; i < f->nbase; i++)
-		f->base[i] = number_at(p->base_values_as_tensor, &p->base_values, i);
+		f->base[i] = attribute_element(p->base_values_as_tensor, &p->base_values, i);
 	err = read_nodes(s, d, p, f, &m);
 	if (!err)
 		err = link_nodes(s, d, p, f, &m);
@@ -210,10 +214,11 @@ int tree_classifier_create(struct site *s, struct diag *d)
 	return 0;
 }
 
-/* ---- TreeEnsemble: interior nodes first, then the leaves as nodes ------------------------------------------ */
+/* ---- TreeEnsemble: the node array holds the interior nodes, then the leaves -------------------------------- */
 
-static int64_t branch(const struct ints *leaf, const struct ints *id, int64_t i, int64_t nodes,
-		      int64_t leaves)
+/* Node index of child i, which is a leaf or an interior node; -1 if its id is out of range. */
+static int64_t child_index(const struct ints *leaf, const struct ints *id, int64_t i, int64_t nodes,
+			   int64_t leaves)
 {
 	int64_t k = id->v[i], limit = leaf->v[i] ? leaves : nodes;
 
@@ -238,12 +243,12 @@ static int ensemble_nodes(struct site *s, struct diag *d, const struct ensemble_
 			.feature = p->nodes_featureids.v[i],
 			.mode = (uint8_t)mode,
 			.first = -1,
-			.yes = branch(&p->nodes_trueleafs, &p->nodes_truenodeids, i, n, leaves),
-			.no = branch(&p->nodes_falseleafs, &p->nodes_falsenodeids, i, n, leaves),
+			.yes = child_index(&p->nodes_trueleafs, &p->nodes_truenodeids, i, n, leaves),
+			.no = child_index(&p->nodes_falseleafs, &p->nodes_falsenodeids, i, n, leaves),
 			.nan_yes = p->nodes_missing_value_tracks_true.n > 0 &&
 				   p->nodes_missing_value_tracks_true.v[i]};
 		if (mode < LEQ || mode > MEMBER || v->feature < 0 || v->yes < 0 || v->no < 0)
-			return bad(s, d, "known modes, features and branches");
+			return fail_attribute(s, d, "known modes, features and branches");
 		if (v->feature >= f->features)
 			f->features = v->feature + 1;
 		if (mode != MEMBER)
@@ -260,7 +265,7 @@ static int ensemble_nodes(struct site *s, struct diag *d, const struct ensemble_
 			p->leaf_targetids.v[i], -1,
 			elem_f64(tensor_dtype(p->leaf_weights), p->leaf_weights->data, i)};
 		if (f->weight[i].target < 0 || f->weight[i].target >= f->targets)
-			return bad(s, d, "leaf_targetids below n_targets");
+			return fail_attribute(s, d, "leaf_targetids below n_targets");
 	}
 	return 0;
 }
@@ -276,7 +281,7 @@ int ensemble_create(struct site *s, struct diag *d)
 	    tensor_count(p->nodes_modes) != n || tensor_count(p->nodes_splits) != n ||
 	    tensor_count(p->leaf_weights) != leaves || p->tree_roots.n < 1 ||
 	    (p->nodes_missing_value_tracks_true.n > 0 && p->nodes_missing_value_tracks_true.n != n))
-		return bad(s, d, "nodes_* of one length, leaf_* of one length, and roots");
+		return fail_attribute(s, d, "nodes_* of one length, leaf_* of one length, and roots");
 	f->targets = p->n_targets == INT_ABSENT ? 1 : p->n_targets;
 	f->aggregate = (enum tree_aggregate)p->aggregate_function;
 	f->post = (enum post_transform)p->post_transform;
@@ -288,7 +293,7 @@ int ensemble_create(struct site *s, struct diag *d)
 	for (int64_t i = 0; i < f->nroots; i++) {
 		f->root[i] = p->tree_roots.v[i];
 		if (f->root[i] < 0 || f->root[i] >= n)
-			return bad(s, d, "tree_roots among the nodes");
+			return fail_attribute(s, d, "tree_roots among the nodes");
 	}
 	s->state = f;
 	return ensemble_nodes(s, d, p, f);
@@ -304,7 +309,7 @@ static bool is_member(const struct forest *f, const struct tree_node *n, double 
 	return false;
 }
 
-static bool holds(const struct forest *f, const struct tree_node *n, double x)
+static bool condition_holds(const struct forest *f, const struct tree_node *n, double x)
 {
 	if (n->nan_yes && isnan(x))
 		return true;
@@ -321,7 +326,7 @@ static bool holds(const struct forest *f, const struct tree_node *n, double x)
 	return false;
 }
 
-/* The leaf of one tree; NULL: its branches run in a circle. */
+/* The leaf that the row of x at offset `at` reaches in one tree; NULL if the branches form a cycle. */
 static const struct tree_node *descend(const struct forest *f, int64_t root, const struct tensor *x,
 				       int64_t at)
 {
@@ -330,8 +335,9 @@ static const struct tree_node *descend(const struct forest *f, int64_t root, con
 	for (int64_t steps = 0; n->mode != LEAF; steps++) {
 		if (steps > f->nnodes)
 			return NULL;
-		n = &f->node[holds(f, n, elem_f64(tensor_dtype(x), x->data, at + n->feature)) ? n->yes
-											      : n->no];
+		n = &f->node[condition_holds(f, n, elem_f64(tensor_dtype(x), x->data, at + n->feature))
+				     ? n->yes
+				     : n->no];
 	}
 	return n;
 }
@@ -367,16 +373,16 @@ static bool score_row(const struct forest *f, const struct tensor *x, int64_t at
 	return true;
 }
 
-/* Scratch of a run: scores and marks of one row, and the row's results. */
+/* Scratch of a run. score, has and out are for one row; has tells which targets have a score. */
 struct row_room {
 	double *score;
 	float *out;
-	int64_t *label; /* all rows */
+	int64_t *label; /* of all rows */
 	bool *has;
 	void *all;
 };
 
-static bool room_make(struct row_room *r, int64_t targets, int64_t rows)
+static bool alloc_scratch(struct row_room *r, int64_t targets, int64_t rows)
 {
 	size_t n = (size_t)targets + 2;
 	char *p = mem_alloc(n * (sizeof(double) + sizeof(float) + sizeof(bool)) +
@@ -414,7 +420,7 @@ int tree_regressor_run(const struct call *c)
 	err = check_width(c, f, width);
 	if (err)
 		return err;
-	if (!room_make(&m, f->targets, 0))
+	if (!alloc_scratch(&m, f->targets, 0))
 		return call_fail(c, E_MEMORY, NULL, NULL);
 	for (int64_t r = 0; r < rows && !err; r++) {
 		if (!score_row(f, x, r * width, m.score, m.has)) {
@@ -430,7 +436,10 @@ int tree_regressor_run(const struct call *c)
 			m.out[t] = (float)v;
 			m.score[t] = v;
 		}
-		/* A double result without transform keeps its digits; of a single number there is only the probit. */
+		/*
+		 * Without a transform the double score is stored, as a float would lose digits. A
+		 * single target gets no transform but probit.
+		 */
 		if (f->post == POST_PROBIT || (f->post != POST_NONE && f->targets > 1)) {
 			post_apply(f->post, m.out, f->targets);
 			for (int64_t t = 0; t < f->targets; t++)
@@ -453,16 +462,16 @@ int64_t ml_best(const float *v, int64_t n)
 	return best;
 }
 
-/* Label and scores of one row. */
-static int64_t classify(const struct forest *f, double *score, float *out)
+/* Computes the scores `out` of one row and returns the index of its label. */
+static int64_t classify_row(const struct forest *f, double *score, float *out)
 {
 	int64_t n = f->targets;
 
 	if (f->binary) {
-		/* the weights are for one class: it is the second, whichever their id */
+		/* all weights are for one class; their sum is the score of the second class, whatever the id */
 		double s = score[0] + score[1];
 		s += f->nbase == 2 ? f->base[1] : f->nbase == 1 ? f->base[0] : 0;
-		float one = (float)s; /* in float: 0.3 + 0.2 is not above 0.5 */
+		float one = (float)s; /* a float, because as doubles 0.3f + 0.2f would exceed 0.5 */
 		if (f->second) {
 			out[0] = f->nbase == 2 ? (float)f->base[0] : 0;
 			out[1] = one;
@@ -497,13 +506,13 @@ int tree_classifier_run(const struct call *c)
 		err = out_ready(c, 1, DT_F32, &s);
 	if (err)
 		return err;
-	if (!room_make(&m, f->targets, rows))
+	if (!alloc_scratch(&m, f->targets, rows))
 		return call_fail(c, E_MEMORY, NULL, NULL);
 	for (int64_t r = 0; r < rows && !err; r++) {
 		if (!score_row(f, x, r * width, m.score, m.has))
 			err = call_fail(c, E_OP_ATTRIBUTE, "trees", "branches that run in a circle");
 		else
-			m.label[r] = classify(f, m.score, m.out);
+			m.label[r] = classify_row(f, m.score, m.out);
 		if (z && !err)
 			memcpy((float *)z->data + r * f->targets, m.out,
 			       (size_t)f->targets * sizeof(float));

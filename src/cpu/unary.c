@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators of one tensor that look at each element by itself. */
+/* Element-wise operators with one input tensor, and the operators that copy their input. */
 #include "ops/unary.h"
 
 #include "cpu/math/function.h"
@@ -24,7 +24,7 @@ static const struct {
 
 struct unary {
 	struct unary_function f;
-	simd_int *ints; /* not NULL: of integers or bool */
+	simd_int *ints; /* not NULL for integer and bool tensors */
 	enum dtype t;
 };
 
@@ -111,7 +111,7 @@ struct clip_job {
 	_Alignas(8) char lo[8], hi[8];
 };
 
-/* The least or greatest number of the type. */
+/* Writes the greatest (high) or least value of type t to out. */
 static void type_limit(enum dtype t, bool high, void *out)
 {
 	if (dtype_class(t) == DT_FLOAT)
@@ -159,7 +159,7 @@ static void clip_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* Output 0 may lie on input 0. */
+/* For operators whose output 0 may overwrite input 0. */
 static int inplace_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	(void)s;
@@ -191,7 +191,7 @@ struct class_job {
 	bool nan, neg, pos;
 };
 
-static bool in_class(const struct class_job *j, double v)
+static bool is_nan_or_inf(const struct class_job *j, double v)
 {
 	return j->nan ? isnan(v) : isinf(v) && (v > 0 ? j->pos : j->neg);
 }
@@ -215,7 +215,7 @@ static void class_piece(void *arg, int64_t begin, int64_t end, int thread)
 						   (h[i] & 0x8000 ? j->neg : j->pos);
 	} else {
 		for (int64_t i = begin; i < end; i++)
-			j->y[i] = in_class(j, elem_f64(j->t, j->x, i));
+			j->y[i] = is_nan_or_inf(j, elem_f64(j->t, j->x, i));
 	}
 }
 
@@ -259,8 +259,8 @@ static int identity_run(const struct call *c)
 	return 0;
 }
 
-/* Whether input 2 says now that nothing is dropped. */
-static bool surely_off(const struct site *s)
+/* Whether it is known before the run that training_mode (input 2) is false or left out. */
+static bool known_inference_mode(const struct site *s)
 {
 	const struct tensor *mode = s->node->nin > 2 ? site_known(s, 2) : NULL;
 
@@ -271,7 +271,7 @@ static bool surely_off(const struct site *s)
 static int dropout_reshape(struct site *s, struct step *step, struct diag *d)
 {
 	(void)d;
-	step->nop = surely_off(s) && !site_out(s, 1);
+	step->nop = known_inference_mode(s) && !site_out(s, 1);
 	allow_inplace(step, 0, 0);
 	return 0;
 }
@@ -324,7 +324,7 @@ static int dropout_run(const struct call *c)
 
 /* ---- ImageScaler ----------------------------------------------------------------------------- */
 
-static void image_piece(void *arg, int64_t begin, int64_t end, int thread)
+static void image_scaler_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct call *c = arg;
 	const struct image_scaler *p = call_params(c);
@@ -344,7 +344,7 @@ static int image_scaler_run(const struct call *c)
 {
 	struct call copy = *c;
 
-	pool_for(tensor_count(c->in[0]), GRAIN, image_piece, &copy);
+	pool_for(tensor_count(c->in[0]), GRAIN, image_scaler_piece, &copy);
 	return 0;
 }
 
