@@ -2,8 +2,8 @@
 #ifndef CPU_ONEDNN_PACK_H
 #define CPU_ONEDNN_PACK_H
 /*
- * Dense weights into a blocked layout, as fast as memory allows: most of the time between the
- * start of the program and its first result goes here.
+ * Copies dense weights to a blocked layout of oneDNN at the speed of memory. This copy takes most of the time
+ * between the start of the program and its first result.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +12,9 @@
 enum { PACK_MAX = 6, PACK_BLOCKS = 8 };
 
 /*
- * A blocked layout: element (i0, i1, ...) lies at the sum over the dims of what is left of i after
- * its blocks times stride, plus the blocks' own parts, the last block innermost.
+ * The layouts of source and target. The target is blocked: block k splits dimension block_dim[k] into blocks of
+ * block[k] indices, and the last block is innermost. Inside the blocks an index counts modulo the block sizes;
+ * the quotient that remains of it is multiplied by the outer stride to[].
  */
 struct pack {
 	int rank;
@@ -22,11 +23,11 @@ struct pack {
 	int blocks;
 	int64_t block[PACK_BLOCKS];
 	int block_dim[PACK_BLOCKS];
-	bool padded;  /* the target has more elements than the source: they become zero */
+	bool padded;  /* the target has more elements than the source; the others become zero */
 	size_t bytes; /* of the target */
 };
 
-/* False where the layout is none that is packed fast (nothing is written), or memory is refused. */
+/* False, with nothing written, if the target has no inner dimension or memory cannot be allocated. */
 bool pack_f32(const struct pack *p, const float *src, float *dst);
 
 #endif
