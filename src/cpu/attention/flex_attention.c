@@ -57,7 +57,7 @@ int flex_attention_reshape(struct site *site, struct step *step, struct diag *d)
 }
 
 /*
- * Replaces the scores by the output of subgraph k; k < 0: there is no subgraph. narrow: buffer for the scores
+ * Replaces the scores by the output of subgraph k (k < 0: keeps the scores). narrow: buffer for the scores
  * in the subgraph's type if that is not the type of `score`.
  */
 static int run_body(const struct call *c, int k, enum dtype t, const struct heads *a, void *score,

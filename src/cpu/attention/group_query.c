@@ -26,8 +26,8 @@ static void set_sizes(const struct group_query *p, const struct shape *q, bool p
 }
 
 /*
- * Rows of the buffer of keys that the attention reads: the capacity of the cache, but for a sliding window
- * the rows of the past cache and the new ones.
+ * Number of key rows that the attention reads: the capacity of the cache, or for a sliding window the rows of the
+ * past cache plus the new rows.
  */
 static int64_t rows_read(const struct group_query *p, const struct shape *present,
 			 const struct shape *past, int64_t queries, int64_t total)
@@ -152,8 +152,8 @@ static int64_t positions_kept(const struct group_query *p, int64_t capacity, int
 }
 
 /*
- * Writes the cache after the step in the cache's own type: of each head of batch b the count[b] rows of x
- * from row first[b] on, followed by zeros.
+ * Writes the cache after the step in the cache's type: for each head of batch b, count[b] rows of x starting at
+ * row first[b], then zeros.
  */
 static void write_present(const struct codes *q, const struct heads *a, const float *x,
 			  const int64_t *first, const int64_t *count, struct tensor *y)
@@ -437,7 +437,7 @@ static const float *sink_of(const struct call *c, const struct heads *a, struct 
 	return given || p->smooth_softmax != 1 ? given : memset(scratch_take(s, bytes), 0, bytes);
 }
 
-/* Rounds the caches into the outputs if these are not fp32; fp32 caches were built in place. */
+/* Rounds the caches to the outputs if their type is not fp32; fp32 caches were built in the outputs already. */
 static void round_caches(const struct call *c, const float *key, const float *value)
 {
 	if (optional_out(c, 1))

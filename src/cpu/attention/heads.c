@@ -15,7 +15,7 @@
 
 enum {
 	BLOCK_SCORES = 96 << 10, /* scores of a block, about, so that they stay in a core's cache */
-	MIN_BLOCK_ROWS = 12,	 /* queries of a block: the rows that gemm computes together */
+	MIN_BLOCK_ROWS = 12,	 /* least queries of a block: gemm works on strips of 12 rows */
 };
 
 enum gemm_type heads_real(enum dtype t)

@@ -32,9 +32,10 @@ struct heads {
 	float softcap; /* 0: none */
 
 	bool causal;
-	bool last_sees_all;	/* `causal` does not restrict the last query */
-	int64_t left, right;	/* keys of the sliding window on each side; -1: no bound */
-	int64_t offset;		/* position of query 0 among the keys */
+	bool last_sees_all; /* `causal` does not restrict the last query */
+	int64_t left,
+		right;	/* how many keys before and after its position a query sees; -1: no bound */
+	int64_t offset; /* position of query 0 among the keys */
 	const int64_t *offsets; /* one offset per batch, used instead of `offset` if not NULL */
 	const int64_t *valid;	/* number of valid keys per batch; NULL: all */
 
@@ -62,7 +63,7 @@ struct attend_view heads_view(const void *data, int64_t heads, int64_t rows, int
  */
 void heads_append(const struct heads *a, const void *past, int64_t past_rows, struct attend_view *x,
 		  int64_t rows, int64_t size, void *to);
-/* Strides of a mask of shape s, broadcast (aligned right) to [batch, heads, queries, keys]. */
+/* Sets the strides of m for a mask of shape s that broadcasts, aligned right, to [batch, heads, queries, keys]. */
 void heads_mask_steps(const struct shape *s, int64_t keys, struct heads_mask *m);
 /* Sets the output to y of shape [batch, queries, heads * vsize]: the results of all heads side by side. */
 void heads_merged_result(struct heads *a, void *y);

@@ -12,12 +12,12 @@ struct rotation {
 	int64_t batches, length, heads, size,
 		turned; /* elements of a head; how many of them are rotated */
 	int64_t batch, row, head;
-	const float *cos, *sin; /* caches with rows of turned / 2 elements */
-	const int64_t *position; /* cache row by (b, s); NULL: row b * length + s, or see `counted` */
+	const float *cos, *sin;	 /* caches with rows of turned / 2 elements */
+	const int64_t *position; /* cache row of position s of batch b; NULL: see `counted` */
 	int64_t position_batch, position_row; /* strides of `position` */
-	int64_t start; /* if `counted` and position is NULL: the cache row is start + s */
+	int64_t start; /* if position is NULL: the cache row is start + s if counted, otherwise b * length + s */
 	bool interleaved, counted;
-	const int64_t *starts; /* one start per batch, used instead of `start` if not NULL */
+	const int64_t *starts; /* NULL, or one start per batch, which replaces `start` */
 };
 
 /* Writes the rotated x to y, which may be x. grain: least positions that are worth a thread. */

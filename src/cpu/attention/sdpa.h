@@ -18,7 +18,8 @@ struct attend {
 	struct attend_view q, k, v, y;
 	int64_t k_col; /* 0: each row of k is a key; 1: k is transposed, [size, keys], and k.row is the stride along size */
 	float scale;
-	int causal; /* 0: no; 1: query i sees keys 0..i; 2: query i sees keys 0..i + keys - queries */
+	/* 0: each query sees all keys; 1: query i sees keys 0..i; 2: query i sees keys 0..i + keys - queries */
+	int causal;
 	bool safe; /* the result of a query that sees no key is 0; otherwise NaN */
 	/* numbers that are added to the scores, or bytes (mask_bool) of which 0 hides a key */
 	const void *mask;

@@ -121,7 +121,7 @@ dnnl_memory_desc_t md_row(struct made *m, int n, const dnnl_dim_t *dims);
 dnnl_format_tag_t md_layout_tag(enum layout l, int rank);
 /* Whether layouts a and b place the elements of a tensor of shape s at the same offsets. */
 bool md_layouts_same(const struct shape *s, enum layout a, enum layout b);
-/* Finds the enum layout that equals the layout md, which oneDNN chose; false if there is none. */
+/* Sets *out to the enum layout with the same memory order as md, which oneDNN chose; false if there is none. */
 bool md_layout_find(const_dnnl_memory_desc_t md, const struct shape *s, enum layout *out);
 static inline const_dnnl_memory_desc_t pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
 {

@@ -114,7 +114,7 @@ static bool is_reference(const_dnnl_primitive_desc_t pd)
 	return name && strncmp(name, "ref", 3) == 0;
 }
 
-/* Lets oneDNN choose the implementation and the layouts; sets src and dst to the enum layout of each. */
+/* Lets oneDNN choose the implementation and the layouts; sets *src and *dst to the layouts of input and output. */
 static int conv_layouts(struct build *b, struct made *m, const struct conv_step *c,
 			enum layout *src, enum layout *dst)
 {
@@ -125,7 +125,7 @@ static int conv_layouts(struct build *b, struct made *m, const struct conv_step 
 	if (md_layout_find(pd_md(m->pd, dnnl_query_src_md), x, src) &&
 	    md_layout_find(pd_md(m->pd, dnnl_query_dst_md), y, dst) && !is_reference(m->pd))
 		return 0;
-	/* oneDNN chose a layout without an enum layout or its slow reference code: try the common layouts */
+	/* enum layout lacks the layout that oneDNN chose, or oneDNN chose slow reference code: try common layouts */
 	static const enum layout others[] = {LAYOUT_CHANNELS_LAST, LAYOUT_ROW};
 	for (size_t i = 0; i < 2; i++) {
 		*src = *dst = others[i];
@@ -136,7 +136,7 @@ static int conv_layouts(struct build *b, struct made *m, const struct conv_step 
 	return 0;
 }
 
-/* Tells the plan which layouts the step needs for its inputs and gives its output in. */
+/* Tells the plan which layouts the step needs for its inputs and which layout its output has. */
 static void conv_declare(struct build *b, const struct conv_step *c, enum layout src, enum layout dst)
 {
 	const struct vinfo *x = site_in(b->s, 0), *y = site_out(b->s, 0);

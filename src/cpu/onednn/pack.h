@@ -12,14 +12,15 @@
 enum { PACK_MAX = 6, PACK_BLOCKS = 8 };
 
 /*
- * The layouts of source and target. The target is blocked: block k splits dimension block_dim[k] into blocks of
- * block[k] indices, and the last block is innermost. Inside the blocks an index counts modulo the block sizes;
- * the quotient that remains of it is multiplied by the outer stride to[].
+ * The layouts of source and target. The source is dense with strides. The target is blocked as in oneDNN's
+ * formats: nChw16c, for example, has one block of 16 channels (block[0] = 16, block_dim[0] = 1). If there are
+ * several blocks, the last one is innermost. A blocked dimension's index modulo its block selects the element
+ * inside the block; the quotient selects the block and is multiplied by the stride in to[].
  */
 struct pack {
 	int rank;
 	int64_t dim[PACK_MAX], from[PACK_MAX]; /* sizes and strides of the source */
-	int64_t to[PACK_MAX];		       /* strides of the target's outer part */
+	int64_t to[PACK_MAX]; /* strides of the target in elements; of a blocked dimension, between blocks */
 	int blocks;
 	int64_t block[PACK_BLOCKS];
 	int block_dim[PACK_BLOCKS];

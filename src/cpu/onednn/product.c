@@ -70,7 +70,7 @@ static void product_dims(struct product *p, struct shape a, struct shape b)
 		b = shape_of(2, (int64_t[]){b.dim[0], 1});
 	if (shape_span(&b, 0, b.rank - 2) == 1) {
 		b = shape_of(2, &b.dim[b.rank - 2]);
-		if (!p->trans_a) /* one B for all batches: A's batches become more rows of one product */
+		if (!p->trans_a) /* all batches share one B, so A's batches become further rows of a single product */
 			a = shape_of(2, (int64_t[]){shape_span(&a, 0, a.rank - 1), a.dim[a.rank - 1]});
 	}
 	int n = (a.rank > b.rank ? a.rank : b.rank) - 2;
@@ -179,7 +179,7 @@ static int product_operands(struct build *b, struct made *m, struct product *p, 
 	r = r ? r : build_argument(b, act, DNNL_ARG_WEIGHTS, pd_md(m->pd, dnnl_query_weights_md), w);
 	if (!r && c == C_BIAS)
 		r = build_argument(b, act, DNNL_ARG_BIAS, bias_md, bias);
-	if (!r && sum.place != AT_NONE) /* the residual's post-op follows alpha's, if there is one, and C's sum */
+	if (!r && sum.place != AT_NONE) /* index of the residual's post-op: before it come alpha's, unless alpha is 1, and C's sum */
 		r = build_argument(b, act,
 				   DNNL_ARG_ATTR_MULTIPLE_POST_OP(p->alpha != 1 ? 2 : 1) |
 					   DNNL_ARG_SRC_1,

@@ -17,7 +17,7 @@ struct nbits {
 	int64_t rows, blocks, blob; /* rows of A; blocks of a column of B; bytes of a block */
 	bool direct; /* few rows, 4 bits, no g_idx: multiply by the 4-bit weights without widening them to fp32 */
 	size_t sums, columns, narrow,
-		gemm; /* offsets in the workspace; `direct` keeps the rows of split_rows before `sums` */
+		gemm; /* offsets in the workspace; the output of split_rows is at offset 0 */
 };
 
 struct nbits_job {

@@ -23,7 +23,7 @@ struct int_conv {
 	 * same remainders when divided by the strides. Each tap of the kernel then reads one part, at a
 	 * constant offset from the output element's position, also for strides above 1. The product has a
 	 * column for each position of a part up to the last output. Positions at the end of a part's rows
-	 * are no outputs, and are left out when results are stored.
+	 * are not outputs, and are left out when results are stored.
 	 * Not even (negative pads, or an image too large for 32-bit offsets): taps are looked up per pixel.
 	 */
 	bool even;
@@ -43,7 +43,7 @@ struct conv_job {
 	const struct int_conv *v;
 	const uint8_t *x; /* input of one image and group */
 	int32_t zero;	  /* zero point of x, in the type of x */
-	uint8_t flip;	  /* XOR of the bytes of x that makes signed codes unsigned, or 0 */
+	uint8_t flip; /* mask for XOR that makes signed codes of x unsigned; 0 if they are unsigned */
 	struct finish f;
 	void *y;
 	int64_t y_first, m_first;
@@ -198,7 +198,10 @@ static void read_tap(const uint8_t *x, const struct taps *t, int64_t tap, uint8_
 			to[run[r].to + i] = x[run[r].from + i];
 }
 
-/* Packs a panel if the runs of all taps are known: gathers rows in the order of k and packs ROWS of them at once. */
+/*
+ * Packs a panel if the runs of all taps of the kernel are known: gathers the bytes in the order of k and packs
+ * ROWS rows of them at once.
+ */
 static void pack_channels(const struct conv_job *j, const struct taps *t, int64_t count, uint8_t *panel)
 {
 	enum { ROWS = 64 };
@@ -260,7 +263,7 @@ static void pack_pixels(const void *arg, int64_t n0, int64_t count, uint8_t *pan
 
 /*
  * Sets *pixel to the output element of column n. Returns how many columns from n on are adjacent outputs; 0 if
- * column n is no output.
+ * column n is not an output.
  */
 static int64_t column_run(const struct int_conv *v, int64_t n, int64_t *pixel)
 {
@@ -349,13 +352,18 @@ static void pad_line(const uint8_t *x, int64_t n, int64_t stride, uint8_t *to)
 			to[i] = x[i * stride];
 }
 
-/* Fills one part of a channel: the elements whose coordinates leave the remainders rem when divided by the strides. */
+/*
+ * Fills one part of a channel with the elements whose coordinates leave the remainders rem when divided by the
+ * strides.
+ */
 static void pad_part(const struct int_conv *v, const int64_t *rem, const uint8_t *x, uint8_t *to)
 {
 	const struct window *w = &v->w;
 	int last = w->n - 1;
 	int64_t at[MAX_RANK] = {0}, stride = w->stride[last], width = v->part[last];
-	int64_t first = rem[last] - w->begin[last]; /* coordinate of a line's first element */
+	int64_t first =
+		rem[last] -
+		w->begin[last]; /* coordinate in the image of a line's first element; negative in the padding */
 	int64_t i = first < 0 ? (-first + stride - 1) / stride : 0;
 	int64_t end = w->in[last] > first ? (w->in[last] - first + stride - 1) / stride : 0;
 
@@ -402,8 +410,8 @@ static bool has_no_pads(const struct int_conv *v)
 }
 
 /*
- * The image that the taps read: split into parts in the buffer `room` if even, but x itself if not even or if a
- * copy would equal x.
+ * Returns the image that the taps read: the parts of x, written to the buffer `room`, or x itself if v is not
+ * `even` or if the only part would equal x.
  */
 static const uint8_t *padded_image(const struct int_conv *v, const uint8_t *x, uint8_t zero,
 				   uint8_t *room)
@@ -417,7 +425,7 @@ static const uint8_t *padded_image(const struct int_conv *v, const uint8_t *x, u
 	return room;
 }
 
-/* What the tasks for the groups of one image share. */
+/* What the threads that compute the groups of one image share. */
 struct groups_job {
 	const struct conv_job *j;
 	const struct igemm *g;

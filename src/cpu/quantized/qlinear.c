@@ -14,7 +14,7 @@
 struct qconcat_job {
 	const uint8_t *x;
 	uint8_t *y;
-	int64_t part, row;    /* elements from the axis on: of x and of y */
+	int64_t part, row; /* number of elements from the axis to the last dimension, of x and of y */
 	const uint8_t *table; /* y's code for each code of x; NULL: the same code */
 };
 

@@ -101,14 +101,14 @@ void finish_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols, con
 struct product {
 	struct matmul_shape s;
 	uint32_t a, b, za, zb; /* indices of the inputs: operands and zero points */
-	size_t scratch; /* bytes of igemm's scratch; a struct product_room follows in the workspace */
-	const uint8_t *packed; /* B as panels, then its column sums, if B is constant; otherwise NULL */
+	size_t scratch; /* bytes of igemm's scratch in the workspace; the buffers of struct product_room follow */
+	const uint8_t *packed; /* if B is constant, its panels and then its column sums; otherwise NULL */
 };
 
 struct product_job {
 	const struct product *p;
 	const char *b;
-	uint8_t flip; /* XOR of the bytes of B that makes unsigned codes signed, or 0 */
+	uint8_t flip; /* mask for XOR that makes unsigned codes of B signed; 0 if they are signed */
 	struct finish f;
 	void *y;
 	int64_t y_first;

@@ -9,8 +9,8 @@
 
 /*
  * How an integer sum becomes an element of the output. int32: the sum itself. Float: sum * factor + bias.
- * Quantized: sum * factor, rounded, plus the zero point, clamped. The factor is alpha * ascale * bscale (/ yscale).
- * A scale is one number, or one per row (ascale, yscale) or per column (bscale).
+ * Quantized: sum * factor, rounded, plus the zero point, clamped. The factor is alpha * ascale * bscale, divided
+ * by yscale if there is one. A scale is one number, or one per row (ascale, yscale) or per column (bscale).
  */
 struct finish {
 	enum dtype type; /* type of the output */
@@ -32,13 +32,13 @@ void finish_prepare(struct finish *f, float *room);
 void finish_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols, const int32_t *sums,
 		void *out, int64_t at);
 
-/* Copies m rows of k bytes into the layout of igemm: padded with zeros to igemm_depth(k) bytes. */
+/* code_rows copies m rows of k bytes as igemm reads them: dense and padded with zeros to igemm_depth(k) bytes. */
 struct code_job {
 	uint8_t *to;
 	int32_t *sum; /* set to the sum of each row, unless NULL */
 	const uint8_t *from;
 	int64_t k, row, col; /* elements of a row; strides of `from` */
-	uint8_t flip;	     /* XOR of each byte: flip_to */
+	uint8_t flip;	     /* mask for XOR of each byte, from flip_to */
 	bool is_signed;	     /* the copied bytes are signed */
 };
 void code_rows(struct code_job *j, int64_t m);

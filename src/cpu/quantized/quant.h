@@ -58,8 +58,9 @@ static inline int32_t zero_of(const struct tensor *z, int64_t i, int64_t n, int6
 }
 
 /*
- * igemm takes signed bytes of one operand and unsigned bytes of the other. flip_to gives the mask for XOR that
- * converts bytes of type t: 0, or 128 to shift codes by 128. zero_move gives the same shift for zero points.
+ * igemm multiplies signed bytes of one operand by unsigned bytes of the other. flip_to returns the mask for XOR
+ * that makes codes of type t signed or unsigned: 0, or 128, which shifts them by 128. zero_move returns the
+ * shift that the zero points then need.
  */
 static inline uint8_t flip_to(bool want_signed, enum dtype t)
 {
