@@ -13,8 +13,8 @@
 struct linear {
 	const struct linear_attention *p;
 	int64_t batch, length, size, vsize;
-	int64_t decay_size,
-		beta_heads; /* elements of decay and of beta per head and position; 0: no such input */
+	int64_t decay_size; /* elements of decay per head and position; 0: the node has no decay */
+	int64_t beta_heads; /* heads of beta: 1 for all, or kv_num_heads; 0: the node has no beta */
 	const float *q, *k, *v, *decay, *beta;
 	float *state, *y;
 	float scale;

@@ -16,7 +16,8 @@ struct attend {
 	bool f64; /* all data are double; otherwise float */
 	int64_t batch, heads, kv_heads, queries, keys, size, vsize;
 	struct attend_view q, k, v, y;
-	int64_t k_col; /* 0: each row of k is a key; 1: k is transposed, [size, keys], and k.row is the stride along size */
+	/* 0: each row of k is a key; 1: k is transposed, [size, keys], and k.row is the stride along size */
+	int64_t k_col;
 	float scale;
 	/* 0: each query sees all keys; 1: query i sees keys 0..i; 2: query i sees keys 0..i + keys - queries */
 	int causal;

@@ -44,8 +44,8 @@ struct code_job {
 void code_rows(struct code_job *j, int64_t m);
 
 /*
- * Parts of a product's workspace behind igemm's scratch: rows of A, their zero points and a_rest of struct igemm,
- * zero points of B, and the factors of struct finish.
+ * Buffers that a product keeps in the workspace behind igemm's scratch: rows of A (code_rows), the arrays a_zero,
+ * a_rest and b_zero of struct igemm, and the factors of struct finish.
  */
 struct product_room {
 	uint8_t *rows;
