@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FlexAttention of ai.onnx.preview: all scores lie in memory, since bodies of the model change them. */
+/*
+ * FlexAttention of ai.onnx.preview. Its subgraphs score_mod and prob_mod change the scores of all heads at
+ * once, so the complete score tensor is kept in memory.
+ */
 #include "cpu/attention/kernels.h"
 #include "cpu/attention/heads.h"
 #include "cpu/math/util.h"
@@ -8,7 +11,8 @@
 
 #include <string.h>
 
-static void sizes(const struct shape *q, const struct shape *k, const struct shape *v, struct heads *a)
+static void set_sizes(const struct shape *q, const struct shape *k, const struct shape *v,
+		      struct heads *a)
 {
 	a->batch = q->dim[0];
 	a->heads = q->dim[1];
@@ -19,7 +23,7 @@ static void sizes(const struct shape *q, const struct shape *k, const struct sha
 	a->vsize = v->dim[3];
 }
 
-/* The type that the bodies take and give. */
+/* The element type of the inputs and outputs of score_mod and prob_mod. */
 static enum dtype body_type(const struct flex_attention *p, enum dtype q)
 {
 	if (p->softmax_precision > 0 && p->softmax_precision < DT_COUNT)
@@ -45,16 +49,19 @@ int flex_attention_reshape(struct site *site, struct step *step, struct diag *d)
 	size_t scores;
 
 	(void)d;
-	sizes(&q->shape, &site_in(site, 1)->shape, &site_in(site, 2)->shape, &a);
+	set_sizes(&q->shape, &site_in(site, 1)->shape, &site_in(site, 2)->shape, &a);
 	scores = scratch_size((size_t)(a.batch * a.heads * a.queries * a.keys) *
 			      heads_real_size(real));
 	step->workspace = wide_workspace(site) + scratch_size(gemm_scratch(real)) + 2 * scores;
 	return 0;
 }
 
-/* Body k (or none) on the scores, in place; narrow: room for them in a half type. */
-static int body(const struct call *c, int k, enum dtype t, const struct heads *a, void *score,
-		void *narrow)
+/*
+ * Replaces the scores by the output of subgraph k (k < 0: keeps the scores). narrow: buffer for the scores
+ * in the subgraph's type if that is not the type of `score`.
+ */
+static int run_body(const struct call *c, int k, enum dtype t, const struct heads *a, void *score,
+		    void *narrow)
 {
 	struct tensor x = {.type = type_tensor(t)};
 	const struct tensor *in = &x, *out = NULL;
@@ -80,8 +87,8 @@ static int body(const struct call *c, int k, enum dtype t, const struct heads *a
 	return 0;
 }
 
-/* One product of each head; of_values: probabilities V, else scale * Q K^T. */
-static void products(const struct heads *a, bool of_values, void *score, void *scratch)
+/* One matrix product per head: probabilities * V if of_values is set, otherwise scale * Q K^T. */
+static void run_products(const struct heads *a, bool of_values, void *score, void *scratch)
 {
 	int64_t elem = (int64_t)heads_real_size(a->real), group = a->heads / a->kv_heads;
 
@@ -118,7 +125,7 @@ int flex_attention_run(const struct call *c)
 	struct heads a = {.real = heads_real(q)};
 	int rc;
 
-	sizes(&c->in[0]->shape, &c->in[1]->shape, &c->in[2]->shape, &a);
+	set_sizes(&c->in[0]->shape, &c->in[1]->shape, &c->in[2]->shape, &a);
 	a.scale = heads_scale(p->scale, a.size);
 	int64_t rows = a.batch * a.heads * a.queries;
 	size_t bytes = (size_t)(rows * a.keys) * heads_real_size(a.real);
@@ -128,13 +135,13 @@ int flex_attention_run(const struct call *c)
 	a.k.data = wide_in(&s, c->in[1]);
 	a.v.data = wide_in(&s, c->in[2]);
 	a.y = wide_out(&s, c->out[0]);
-	products(&a, false, score, gemm);
-	if ((rc = body(c, p->score_mod, t, &a, score, narrow)))
+	run_products(&a, false, score, gemm);
+	if ((rc = run_body(c, p->score_mod, t, &a, score, narrow)))
 		return rc;
 	heads_softmax(a.real, score, rows, a.keys);
-	if ((rc = body(c, p->prob_mod, t, &a, score, narrow)))
+	if ((rc = run_body(c, p->prob_mod, t, &a, score, narrow)))
 		return rc;
-	products(&a, true, score, gemm);
+	run_products(&a, true, score, gemm);
 	wide_done(c->out[0], a.y);
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * com.microsoft's GroupQueryAttention: heads of keys that several heads of queries share, a cache that may
- * hold 8- or 4-bit codes or only a window, heads normalised and turned before the product.
+ * com.microsoft's GroupQueryAttention. Several query heads share one head of keys and values. The cache may
+ * be quantized to 8 or 4 bits, or hold only a sliding window of positions. Queries and keys may be normalised
+ * (RMS norm per head) and rotated by rotary embedding before the product.
  */
 #include "cpu/attention/kernels.h"
 #include "cpu/attention/heads.h"
@@ -13,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-static void sizes(const struct group_query *p, const struct shape *q, bool packed, int64_t room,
-		  struct heads *a)
+static void set_sizes(const struct group_query *p, const struct shape *q, bool packed, int64_t room,
+		      struct heads *a)
 {
 	a->batch = q->dim[0];
 	a->queries = q->dim[1];
@@ -24,9 +25,12 @@ static void sizes(const struct group_query *p, const struct shape *q, bool packe
 	a->keys = room;
 }
 
-/* Keys that are looked at: the cache's; of a window's cache those and the new ones. */
-static int64_t room_of(const struct group_query *p, const struct shape *present,
-		       const struct shape *past, int64_t queries, int64_t total)
+/*
+ * Number of key rows that the attention reads: the capacity of the cache, or for a sliding window the rows of the
+ * past cache plus the new rows.
+ */
+static int64_t rows_read(const struct group_query *p, const struct shape *present,
+			 const struct shape *past, int64_t queries, int64_t total)
 {
 	int64_t room = present && present->rank == 4 ? present->dim[2] : total;
 
@@ -42,11 +46,11 @@ int group_query_reshape(struct site *site, struct step *step, struct diag *d)
 			   *total = site_in(site, GQA_TOTAL);
 	const struct shape *past = site_shape(site, GQA_PAST_K);
 	int64_t n = total->known ? elem_i64(DT_I32, total->known->data, 0) : 0;
-	int64_t room = room_of(p, present ? &present->shape : NULL, past, q->shape.dim[1], n);
+	int64_t room = rows_read(p, present ? &present->shape : NULL, past, q->shape.dim[1], n);
 	struct heads a = {0};
 
 	(void)d;
-	sizes(p, &q->shape, !site_in(site, GQA_K), room, &a);
+	set_sizes(p, &q->shape, !site_in(site, GQA_K), room, &a);
 	size_t kv = scratch_size((size_t)(a.batch * a.kv_heads * room * a.size) * sizeof(float));
 	size_t scores = scratch_size((size_t)(a.batch * a.heads * a.queries * room) * sizeof(float));
 	step->workspace =
@@ -63,12 +67,12 @@ int group_query_reshape(struct site *site, struct step *step, struct diag *d)
 	return 0;
 }
 
-/* A cache of codes: their type and scales. */
+/* How a quantized cache of keys or values is encoded. */
 struct codes {
 	enum dtype t;
 	int bits;
-	const float *scale; /* NULL: numbers, no codes */
-	bool each;	    /* channel of each head has a scale */
+	const float *scale; /* NULL: the cache is not quantized */
+	bool each;	    /* one scale per head and channel, not one for all */
 };
 
 static float code_scale(const struct codes *q, int64_t head, int64_t size, int64_t i)
@@ -76,15 +80,15 @@ static float code_scale(const struct codes *q, int64_t head, int64_t size, int64
 	return q->scale[q->each ? head * size + i : 0];
 }
 
-static float decode(const struct codes *q, const void *x, int64_t i)
+static float decode_code(const struct codes *q, const void *x, int64_t i)
 {
 	if (q->bits == 4)
 		return (float)(((const uint8_t *)x)[i / 2] >> (i & 1) * 4 & 15) - 8;
 	return (float)elem_f64(q->t, x, i);
 }
 
-/* The nearest code, as a number. */
-static float nearest(const struct codes *q, float x)
+/* Rounds x to the nearest value that a code can have. */
+static float nearest_code(const struct codes *q, float x)
 {
 	float most = q->bits == 4 ? 7 : 127;
 
@@ -95,7 +99,7 @@ static float nearest(const struct codes *q, float x)
 	return x < most ? x : most;
 }
 
-static void encode(const struct codes *q, float code, void *y, int64_t i)
+static void encode_code(const struct codes *q, float code, void *y, int64_t i)
 {
 	if (q->bits != 4) {
 		elem_set_f64(q->t, y, i, (double)code);
@@ -105,21 +109,24 @@ static void encode(const struct codes *q, float code, void *y, int64_t i)
 	*to = i & 1 ? (uint8_t)((*to & 15) | nibble << 4) : (uint8_t)((*to & 0xf0) | nibble);
 }
 
-/* A past of codes as numbers. */
-static const float *widen(const struct codes *q, const struct heads *a, const struct tensor *past,
-			  struct scratch *s)
+/* Dequantizes the past cache into the workspace. */
+static const float *dequantize_past(const struct codes *q, const struct heads *a,
+				    const struct tensor *past, struct scratch *s)
 {
 	int64_t rows = past->shape.dim[2], n = a->batch * a->kv_heads * rows * a->size;
 	float *to = scratch_take(s, (size_t)n * sizeof(float));
 
 	for (int64_t i = 0; i < n; i++)
-		to[i] = decode(q, past->data, i) *
+		to[i] = decode_code(q, past->data, i) *
 			code_scale(q, i / (rows * a->size) % a->kv_heads, a->size, i % a->size);
 	return to;
 }
 
-/* The new rows as they come out of the cache. */
-static void round_new(const struct codes *q, const struct heads *a, const int64_t *used, float *x)
+/*
+ * Quantizes and dequantizes the new rows, so that this step reads the same values as later steps, which read
+ * them from the quantized cache. used: rows of the past, per batch.
+ */
+static void round_new_rows(const struct codes *q, const struct heads *a, const int64_t *used, float *x)
 {
 	for (int64_t bh = 0; bh < a->batch * a->kv_heads; bh++)
 		for (int64_t r = used[bh / a->kv_heads];
@@ -127,12 +134,15 @@ static void round_new(const struct codes *q, const struct heads *a, const int64_
 			for (int64_t i = 0; i < a->size; i++) {
 				float f = code_scale(q, bh % a->kv_heads, a->size, i);
 				float *v = x + (bh * a->keys + r) * a->size + i;
-				*v = nearest(q, *v / f) * f;
+				*v = nearest_code(q, *v / f) * f;
 			}
 }
 
-/* How many positions a window's cache holds after `t` of them. */
-static int64_t resident(const struct group_query *p, int64_t capacity, int64_t t)
+/*
+ * How many positions a sliding-window cache holds after `t` positions. When the cache overflows, the oldest
+ * capacity - local_window_size + 1 positions are dropped at once, which leaves local_window_size of them.
+ */
+static int64_t positions_kept(const struct group_query *p, int64_t capacity, int64_t t)
 {
 	int64_t step = capacity - p->local_window_size + 1;
 
@@ -141,7 +151,10 @@ static int64_t resident(const struct group_query *p, int64_t capacity, int64_t t
 	return t - step * ((t - capacity + step - 1) / step);
 }
 
-/* The cache after the step: the last rows of what was looked at, in its own type. first[b], count[b]: which. */
+/*
+ * Writes the cache after the step in the cache's type: for each head of batch b, count[b] rows of x starting at
+ * row first[b], then zeros.
+ */
 static void write_present(const struct codes *q, const struct heads *a, const float *x,
 			  const int64_t *first, const int64_t *count, struct tensor *y)
 {
@@ -158,14 +171,14 @@ static void write_present(const struct codes *q, const struct heads *a, const fl
 				continue;
 			}
 			for (int64_t i = 0; i < a->size; i++)
-				encode(q,
-				       nearest(q, from[i] / code_scale(q, bh % a->kv_heads, a->size,
-								       i)),
-				       y->data, to + i);
+				encode_code(q,
+					    nearest_code(q, from[i] / code_scale(q, bh % a->kv_heads,
+										 a->size, i)),
+					    y->data, to + i);
 		}
 }
 
-/* A dense copy of what x views, its heads normalised where norm is given. */
+/* Copies the heads that x views into the dense buffer t->y; applies RMS norm to each if `norm` is not NULL. */
 static void copy_heads(const struct rotation *t, const struct attend_view *x, const float *norm,
 		       float epsilon)
 {
@@ -183,9 +196,14 @@ static void copy_heads(const struct rotation *t, const struct attend_view *x, co
 			}
 }
 
-/* What x views: copied to `to`, normalised and turned as the node asks. norm: the input with the weights. */
-static int operand(const struct call *c, const struct heads *a, struct attend_view *x,
-		   int64_t heads, uint32_t norm, const int64_t *starts, float *to, struct scratch *s)
+/*
+ * Copies the queries or keys that x views to `to`, normalises and rotates them as the node's attributes say,
+ * and lets x view the copy. norm: index of the input that holds the norm's weights. starts: position of each
+ * batch's first row.
+ */
+static int prepare_operand(const struct call *c, const struct heads *a, struct attend_view *x,
+			   int64_t heads, uint32_t norm, const int64_t *starts, float *to,
+			   struct scratch *s)
 {
 	const struct group_query *p = call_params(c);
 	const struct tensor *cos = optional_in(c, GQA_COS), *position = optional_in(c, GQA_POSITION);
@@ -223,7 +241,7 @@ static int operand(const struct call *c, const struct heads *a, struct attend_vi
 	return 0;
 }
 
-/* Present: the past's first keys of each batch, then the new ones, the rest zero. */
+/* Fills the present cache `to`: the first starts[b] rows of batch b's past, then the new rows, then zeros. */
 static void append_new(const struct heads *a, const float *past, int64_t past_room,
 		       const int64_t *starts, const struct attend_view *x, float *to)
 {
@@ -245,8 +263,12 @@ static void append_new(const struct heads *a, const float *past, int64_t past_ro
 		}
 }
 
-/* The first prompt may be shorter than the queries there are: what is beyond is padding. */
-static int take_lengths(const struct call *c, const struct heads *a, int64_t total,
+/*
+ * Reads seqlens_k. valid[b]: number of keys that batch b may see; starts[b]: position of its first query;
+ * used[b]: rows of its past cache in use. In the first prompt (as many queries as positions in total) a batch
+ * may have fewer valid keys than queries: the rows beyond are padding.
+ */
+static int read_lengths(const struct call *c, const struct heads *a, int64_t total,
 			int64_t past_room, int64_t *valid, int64_t *starts, int64_t *used)
 {
 	const struct group_query *p = call_params(c);
@@ -261,7 +283,7 @@ static int take_lengths(const struct call *c, const struct heads *a, int64_t tot
 		if (valid[b] < 0 || starts[b] < 0)
 			return call_fail(c, E_VALUE, "seqlens_k that fit the cache", NULL);
 		if (p->sliding_window_cache) {
-			used[b] = resident(p, past_room, starts[b]);
+			used[b] = positions_kept(p, past_room, starts[b]);
 			valid[b] = used[b] + valid[b] - starts[b];
 		}
 		if (valid[b] > a->keys || used[b] > past_room)
@@ -270,8 +292,8 @@ static int take_lengths(const struct call *c, const struct heads *a, int64_t tot
 	return 0;
 }
 
-/* q, k and v where the inputs have them: side by side, or packed in one. */
-static void views(const struct call *c, bool packed, struct heads *a, struct scratch *s)
+/* Sets the views of q, k and v: three inputs, or one input that holds them side by side (packed). */
+static void set_views(const struct call *c, bool packed, struct heads *a, struct scratch *s)
 {
 	const float *q = wide_in(s, c->in[GQA_Q]);
 	int64_t wide = (packed ? a->heads + 2 * a->kv_heads : a->heads) * a->size;
@@ -286,8 +308,8 @@ static void views(const struct call *c, bool packed, struct heads *a, struct scr
 	}
 }
 
-static int codes_of(const struct call *c, const struct heads *a, uint32_t past, uint32_t scale,
-		    struct codes *q)
+static int set_codes(const struct call *c, const struct heads *a, uint32_t past, uint32_t scale,
+		     struct codes *q)
 {
 	const struct group_query *p = call_params(c);
 	const struct tensor *cache = optional_in(c, past), *f = optional_in(c, scale);
@@ -306,20 +328,28 @@ static int codes_of(const struct call *c, const struct heads *a, uint32_t past, 
 	return 0;
 }
 
-/* Key or value: what is cached and what is new in one buffer, which is looked at. */
+/*
+ * Joins the cached and the new rows of the keys (or values) in the buffer `to` and lets x view it, so that
+ * the attention reads one buffer.
+ */
 static void join_cache(const struct call *c, const struct codes *q, struct heads *a, uint32_t past,
 		       struct attend_view *x, float *to, const int64_t *used, struct scratch *s)
 {
 	const struct tensor *cache = optional_in(c, past);
-	const float *old = !cache ? NULL : q->scale ? widen(q, a, cache, s) : wide_in(s, cache);
+	const float *old = !cache     ? NULL
+			   : q->scale ? dequantize_past(q, a, cache, s)
+				      : wide_in(s, cache);
 
 	append_new(a, old, cache ? cache->shape.dim[2] : 0, used, x, to);
 	if (q->scale)
-		round_new(q, a, used, to);
+		round_new_rows(q, a, used, to);
 	*x = heads_view(to, a->kv_heads, a->keys, a->size, false);
 }
 
-/* attention_bias counts all positions: of a window's cache those are taken that it holds. */
+/*
+ * attention_bias has a column for each position since the start of the sequence. A sliding-window cache holds
+ * only the last ones (used != starts), so the columns of its positions are copied.
+ */
 static void add_bias(const struct call *c, struct heads *a, const int64_t *starts,
 		     const int64_t *used, struct scratch *s)
 {
@@ -345,7 +375,7 @@ static void add_bias(const struct call *c, struct heads *a, const int64_t *start
 		.data = to, .step = {n, a->queries * a->keys, a->keys, 1}, .keys = a->keys};
 }
 
-/* output_qk: scores that are out count 0; a row has as many as there are positions. */
+/* Writes output_qk: masked scores (-inf) become 0; a row has one score for each position of the sequence. */
 static void write_scores(const struct heads *a, const float *qk, struct tensor *y)
 {
 	int64_t total = y->shape.dim[3];
@@ -358,17 +388,20 @@ static void write_scores(const struct heads *a, const float *qk, struct tensor *
 		}
 }
 
-/* The caches after the step, where they are not the buffers that were looked at. */
-static void keep_caches(const struct call *c, const struct codes *codes, const struct heads *a,
-			const float *const *kv, int64_t *starts, int64_t *used)
+/*
+ * Writes the caches after the step if the attention read other buffers, because the cache is a sliding window
+ * or quantized. Overwrites used[b] with the first row to keep and starts[b] with the number of rows to keep.
+ */
+static void write_caches(const struct call *c, const struct codes *codes, const struct heads *a,
+			 const float *const *kv, int64_t *starts, int64_t *used)
 {
 	const struct group_query *p = call_params(c);
 	const int32_t *lens = c->in[GQA_SEQLENS]->data;
 
-	for (int64_t b = 0; b < a->batch; b++) { /* first row and count */
+	for (int64_t b = 0; b < a->batch; b++) {
 		int64_t t = (int64_t)lens[b] + 1, all = used[b] + t - starts[b];
 		int64_t keep = p->sliding_window_cache
-				       ? resident(p, c->in[GQA_PAST_K]->shape.dim[2], t)
+				       ? positions_kept(p, c->in[GQA_PAST_K]->shape.dim[2], t)
 				       : used[b] + a->queries;
 		used[b] = p->sliding_window_cache ? all - keep : 0;
 		starts[b] = keep;
@@ -378,18 +411,23 @@ static void keep_caches(const struct call *c, const struct codes *codes, const s
 			write_present(&codes[i], a, kv[i], used, starts, c->out[1 + i]);
 }
 
-/* Copies of q and k, normalised and turned. */
-static int operands(const struct call *c, struct heads *a, const int64_t *starts, struct scratch *s)
+/* Replaces q and k by normalised and rotated copies. */
+static int prepare_queries_and_keys(const struct call *c, struct heads *a, const int64_t *starts,
+				    struct scratch *s)
 {
 	int64_t each = a->batch * a->queries * a->size;
 	float *to = scratch_take(s, (size_t)(each * (a->heads + a->kv_heads)) * sizeof(float));
-	int rc = operand(c, a, &a->q, a->heads, GQA_Q_NORM, starts, to, s);
+	int rc = prepare_operand(c, a, &a->q, a->heads, GQA_Q_NORM, starts, to, s);
 
 	return rc ? rc
-		  : operand(c, a, &a->k, a->kv_heads, GQA_K_NORM, starts, to + each * a->heads, s);
+		  : prepare_operand(c, a, &a->k, a->kv_heads, GQA_K_NORM, starts,
+				    to + each * a->heads, s);
 }
 
-/* One more score of each head: given, or 0. */
+/*
+ * The attention sink, one extra score per head that takes part in the softmax: given as an input, 0 for
+ * smooth_softmax, or NULL if there is none.
+ */
 static const float *sink_of(const struct call *c, const struct heads *a, struct scratch *s)
 {
 	const struct group_query *p = call_params(c);
@@ -399,8 +437,8 @@ static const float *sink_of(const struct call *c, const struct heads *a, struct 
 	return given || p->smooth_softmax != 1 ? given : memset(scratch_take(s, bytes), 0, bytes);
 }
 
-/* Caches that were made where they belong, or beside it in fp32. */
-static void caches_done(const struct call *c, const float *key, const float *value)
+/* Rounds the caches to the outputs if their type is not fp32; fp32 caches were built in the outputs already. */
+static void round_caches(const struct call *c, const float *key, const float *value)
 {
 	if (optional_out(c, 1))
 		wide_done(c->out[1], key);
@@ -423,22 +461,22 @@ int group_query_run(const struct call *c)
 	struct codes codes[2];
 	int rc;
 
-	sizes(p, &c->in[GQA_Q]->shape, packed,
-	      room_of(p, present ? &present->shape : NULL, past ? &past->shape : NULL,
-		      c->in[GQA_Q]->shape.dim[1], total),
-	      &a);
+	set_sizes(p, &c->in[GQA_Q]->shape, packed,
+		  rows_read(p, present ? &present->shape : NULL, past ? &past->shape : NULL,
+			    c->in[GQA_Q]->shape.dim[1], total),
+		  &a);
 	a.scale = heads_ms_scale(p->scale, a.size);
 	a.left = p->local_window_size > 0 ? p->local_window_size - 1 : -1;
 	int64_t *valid = scratch_take(&s, (size_t)a.batch * sizeof(int64_t));
 	int64_t *starts = scratch_take(&s, (size_t)a.batch * sizeof(int64_t));
 	int64_t *used = scratch_take(&s, (size_t)a.batch * sizeof(int64_t));
-	if ((rc = take_lengths(c, &a, total, past ? past->shape.dim[2] : 0, valid, starts, used)) ||
-	    (rc = codes_of(c, &a, GQA_PAST_K, GQA_K_SCALE, &codes[0])) ||
-	    (rc = codes_of(c, &a, GQA_PAST_V, GQA_V_SCALE, &codes[1])))
+	if ((rc = read_lengths(c, &a, total, past ? past->shape.dim[2] : 0, valid, starts, used)) ||
+	    (rc = set_codes(c, &a, GQA_PAST_K, GQA_K_SCALE, &codes[0])) ||
+	    (rc = set_codes(c, &a, GQA_PAST_V, GQA_V_SCALE, &codes[1])))
 		return rc;
 	a.scratch = scratch_take(&s, heads_scratch(GEMM_F32, a.queries, a.keys));
-	views(c, packed, &a, &s);
-	if ((rc = operands(c, &a, starts, &s)))
+	set_views(c, packed, &a, &s);
+	if ((rc = prepare_queries_and_keys(c, &a, starts, &s)))
 		return rc;
 	size_t kv = (size_t)(a.batch * a.kv_heads * a.keys * a.size) * sizeof(float);
 	bool apart = sliding || codes[0].scale || codes[1].scale;
@@ -461,9 +499,9 @@ int group_query_run(const struct call *c)
 	if (optional_out(c, 3))
 		write_scores(&a, a.qk, c->out[3]);
 	if (apart)
-		keep_caches(c, codes, &a, (const float *const[]){key, value}, starts, used);
+		write_caches(c, codes, &a, (const float *const[]){key, value}, starts, used);
 	else
-		caches_done(c, key, value);
+		round_caches(c, key, value);
 	return 0;
 }
 

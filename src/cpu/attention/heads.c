@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work is handed out by head and block of queries: the scores of a block are one product, masked and
- * normalised row by row, and multiplied with the values.
+ * The threads share the work by head and block of queries. For a block, one matrix product computes the scores
+ * of all keys; each row of scores is masked and softmaxed; a second product multiplies them with the values.
  */
 #include "cpu/attention/heads.h"
 
@@ -14,8 +14,8 @@
 #include <string.h>
 
 enum {
-	SCORES = 96 << 10, /* elements of a block's scores, about: what stays in a core's cache */
-	FEWEST = 12,	   /* queries of a block: a strip of the product */
+	BLOCK_SCORES = 96 << 10, /* scores of a block, about, so that they stay in a core's cache */
+	MIN_BLOCK_ROWS = 12,	 /* least queries of a block: gemm works on strips of 12 rows */
 };
 
 enum gemm_type heads_real(enum dtype t)
@@ -39,7 +39,7 @@ float heads_ms_scale(float scale, int64_t size)
 }
 
 /* Keys first..end-1 that query i of batch b may see. */
-static void seen(const struct heads *a, int64_t b, int64_t i, int64_t *first, int64_t *end)
+static void visible_keys(const struct heads *a, int64_t b, int64_t i, int64_t *first, int64_t *end)
 {
 	int64_t p = i + (a->offsets ? a->offsets[b] : a->offset);
 
@@ -51,7 +51,7 @@ static void seen(const struct heads *a, int64_t b, int64_t i, int64_t *first, in
 		*end = p + 1;
 }
 
-/* Where the row of query i begins. */
+/* Offset of the mask's row for query i, in elements. */
 static int64_t mask_start(const struct heads_mask *m, int64_t b, int64_t h, int64_t i)
 {
 	return b * m->step[0] + h * m->step[1] + i * m->step[2];
@@ -109,14 +109,14 @@ static void softcap_f64(double *s, int64_t n, double cap)
 		s[i] = cap * tanh(s[i] / cap);
 }
 
-/* Queries taken at once. */
+/* Number of queries per block. */
 static int64_t block_rows(int64_t queries, int64_t keys)
 {
-	return lesser(queries, greater(FEWEST, SCORES / greater(1, keys)));
+	return lesser(queries, greater(MIN_BLOCK_ROWS, BLOCK_SCORES / greater(1, keys)));
 }
 
-/* Scores of one thread's block, behind the product's own scratch. */
-static size_t scratch_one(enum gemm_type real, int64_t queries, int64_t keys)
+/* Scratch bytes of one thread: gemm's scratch, then the scores of a block. */
+static size_t thread_scratch(enum gemm_type real, int64_t queries, int64_t keys)
 {
 	return scratch_size(gemm_scratch_one(real)) +
 	       scratch_size((size_t)block_rows(queries, keys) * (size_t)keys * heads_real_size(real));
@@ -127,11 +127,11 @@ static size_t scratch_one(enum gemm_type real, int64_t queries, int64_t keys)
 
 size_t heads_scratch(enum gemm_type real, int64_t queries, int64_t keys)
 {
-	return scratch_one(real, queries, keys) * (size_t)pool_threads();
+	return thread_scratch(real, queries, keys) * (size_t)pool_threads();
 }
 
-/* One block: bh a batch and head, from query i0 on. */
-static void block(const struct heads *a, int64_t bh, int64_t i0, char *scratch)
+/* Computes the block of queries from i0 on; bh = batch * heads + head. */
+static void run_block(const struct heads *a, int64_t bh, int64_t i0, char *scratch)
 {
 	size_t elem = heads_real_size(a->real);
 	void *s = scratch + scratch_size(gemm_scratch_one(a->real));
@@ -172,23 +172,23 @@ static void block(const struct heads *a, int64_t bh, int64_t i0, char *scratch)
 	gemm_one(a->real, &m, scratch);
 }
 
-/* Work: batch, head, block of queries. */
-static void part(void *arg, int64_t begin, int64_t end, int thread)
+/* Work items count over batch, head and block of queries, the block fastest. */
+static void run_blocks(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct heads *a = arg;
 	int64_t rows = block_rows(a->queries, a->keys), blocks = (a->queries + rows - 1) / rows;
 	char *scratch =
-		(char *)a->scratch + (size_t)thread * scratch_one(a->real, a->queries, a->keys);
+		(char *)a->scratch + (size_t)thread * thread_scratch(a->real, a->queries, a->keys);
 
 	for (int64_t i = begin; i < end; i++)
-		block(a, i / blocks, i % blocks * rows, scratch);
+		run_block(a, i / blocks, i % blocks * rows, scratch);
 }
 
 void heads_run(struct heads *a)
 {
 	int64_t rows = greater(1, block_rows(a->queries, a->keys));
 
-	pool_for(a->batch * a->heads * ((a->queries + rows - 1) / rows), 1, part, a);
+	pool_for(a->batch * a->heads * ((a->queries + rows - 1) / rows), 1, run_blocks, a);
 }
 
 struct attend_view heads_view(const void *data, int64_t heads, int64_t rows, int64_t size, bool merged)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LinearAttention: a state for each head, which every position changes and reads. */
+/* LinearAttention: each head has a state matrix [size, vsize], which every position updates and then reads. */
 #include "base/pool.h"
 #include "cpu/attention/kernels.h"
 #include "cpu/attention/heads.h"
@@ -13,14 +13,18 @@
 struct linear {
 	const struct linear_attention *p;
 	int64_t batch, length, size, vsize;
-	int64_t decay_size, beta_heads; /* of a head and step; 0: none */
+	int64_t decay_size; /* elements of decay per head and position; 0: the node has no decay */
+	int64_t beta_heads; /* heads of beta: 1 for all, or kv_num_heads; 0: the node has no beta */
 	const float *q, *k, *v, *decay, *beta;
 	float *state, *y;
 	float scale;
 	char *scratch;
 };
 
-/* One step of one head: the state, then what its queries read. */
+/*
+ * Advances one head of one batch by position t: updates the state s with the key and value, then computes the
+ * output of each query head that shares this key head. read: scratch of vsize elements.
+ */
 static void head_step(const struct linear *l, int64_t b, int64_t h, int64_t t, float *s, float *read)
 {
 	int64_t hk = l->p->kv_num_heads, hq = l->p->q_num_heads, row = b * l->length + t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* com.microsoft's Attention and MultiHeadAttention, whose masks have the same forms. */
+/* com.microsoft's Attention and MultiHeadAttention, which accept the same forms of masks. */
 #include "cpu/attention/kernels.h"
 #include "cpu/attention/heads.h"
 #include "cpu/math/util.h"
@@ -7,11 +7,12 @@
 #include "ops/attention.h"
 
 /*
- * Whether mask_index or key_padding_mask lets query i of batch b see key j. Its forms: [B]: how many keys
- * count; [2B] and [3B+2]: ends, then starts; [B, keys]; [B, queries, keys]; [B, 1, max, max], of which the
- * rows of these queries count.
+ * Whether mask_index or key_padding_mask lets query i of batch b see key j. The mask has one of these shapes:
+ * [B]: number of valid keys; [2B]: end, then start of the valid keys; [3B+2]: its first B elements are the
+ * numbers of valid keys; [B, keys]; [B, queries, keys]; [B, 1, max, max]: rows and columns are positions.
  */
-static bool sees(const struct tensor *mask, const struct heads *a, int64_t b, int64_t i, int64_t j)
+static bool mask_allows(const struct tensor *mask, const struct heads *a, int64_t b, int64_t i,
+			int64_t j)
 {
 	const int32_t *m = mask->data;
 	const int64_t *dim = mask->shape.dim;
@@ -24,13 +25,13 @@ static bool sees(const struct tensor *mask, const struct heads *a, int64_t b, in
 	}
 }
 
-/* What it adds to the scores: [batch, rows, keys], rows the queries or 1. */
+/* Writes the numbers that the mask adds to the scores as [batch, rows, keys]; rows: queries or 1. */
 static void fill_mask(const struct tensor *mask, const struct heads *a, int64_t rows, float *to)
 {
 	for (int64_t b = 0; b < a->batch; b++)
 		for (int64_t i = 0; i < rows; i++)
 			for (int64_t j = 0; j < a->keys; j++)
-				*to++ = sees(mask, a, b, i, j) ? 0 : a->hidden;
+				*to++ = mask_allows(mask, a, b, i, j) ? 0 : a->hidden;
 }
 
 static bool mask_fits(const struct tensor *mask, const struct heads *a)
@@ -47,7 +48,7 @@ static bool mask_fits(const struct tensor *mask, const struct heads *a)
 	       s->dim[3] >= a->keys;
 }
 
-/* Both masks, where they are given. bias: [B or 1, H or 1, queries, keys]. */
+/* Sets the masks of `a` from the inputs mask and bias [B or 1, H or 1, queries, keys]; either may be NULL. */
 static void add_masks(struct heads *a, const struct tensor *mask, const struct tensor *bias,
 		      struct scratch *s)
 {
@@ -68,7 +69,10 @@ static void add_masks(struct heads *a, const struct tensor *mask, const struct t
 
 /* ---- com.microsoft::Attention ----------------------------------------------------------------- */
 
-/* As infer::ProjectedAttention, which it expands to: the product of the input and the weights is there. */
+/*
+ * Attention expands to a product of its input and weights and infer::ProjectedAttention. These are the inputs
+ * of the latter; the first is that product: q, k and v side by side.
+ */
 enum { PRO_QKV, PRO_MASK, PRO_PAST, PRO_BIAS };
 
 static void projected_sizes(const struct ms_attention *p, const struct shape *x,
@@ -155,10 +159,10 @@ bool projected_attention_accepts(const struct site *s, struct why *why)
 
 /* ---- com.microsoft::MultiHeadAttention -------------------------------------------------------- */
 
-/* The forms of key and value, and whether q, k and v come in one. */
+/* How the inputs hold query, key and value: packed together or apart, and in which order of dimensions. */
 struct form {
 	bool packed_qkv, packed_kv, heads_first; /* heads_first: key and value are [B, H, T, D] */
-	int64_t rows;				 /* of key and value, without the past */
+	int64_t rows;				 /* rows of key and value, without the past */
 };
 
 static void multi_head_sizes(const struct multi_head *p, const struct shape *q,
@@ -197,9 +201,10 @@ int multi_head_reshape(struct site *site, struct step *step, struct diag *d)
 	return 0;
 }
 
-/* A copy of what x views with the bias of its heads added, dense and heads first. */
-static struct attend_view with_bias(const struct heads *a, const struct attend_view *x,
-				    const float *bias, int64_t rows, int64_t size, struct scratch *s)
+/* Copies the heads that x views as [batch, heads, rows, size], adds the bias [heads, size], returns the view. */
+static struct attend_view copy_with_bias(const struct heads *a, const struct attend_view *x,
+					 const float *bias, int64_t rows, int64_t size,
+					 struct scratch *s)
 {
 	float *to = scratch_take(s, (size_t)(a->batch * a->heads * rows * size) * sizeof(float));
 
@@ -253,17 +258,18 @@ int multi_head_run(const struct call *c)
 			 value ? &value->shape : NULL, past ? &past->shape : NULL, &a, &f);
 	a.scale = heads_ms_scale(p->scale, a.size);
 	a.offset = past ? past->shape.dim[2] : 0;
-	/* as in ONNX Runtime; it tells only where there are more keys than queries */
+	/* ONNX Runtime lets the last query see all keys; this matters only if there are more keys than queries */
 	a.last_sees_all = true;
 	a.hidden = p->mask_filter_value;
 	a.scratch = scratch_take(&s, heads_scratch(GEMM_F32, a.queries, a.keys));
 	multi_head_views(c, &f, &a, &s);
 	const float *bias = wide_in(&s, optional_in(c, MHA_BIAS));
 	if (bias) {
-		a.q = with_bias(&a, &a.q, bias, a.queries, a.size, &s);
+		a.q = copy_with_bias(&a, &a.q, bias, a.queries, a.size, &s);
 		if (!f.heads_first) {
-			a.k = with_bias(&a, &a.k, bias + a.heads * a.size, f.rows, a.size, &s);
-			a.v = with_bias(&a, &a.v, bias + 2 * a.heads * a.size, f.rows, a.vsize, &s);
+			a.k = copy_with_bias(&a, &a.k, bias + a.heads * a.size, f.rows, a.size, &s);
+			a.v = copy_with_bias(&a, &a.v, bias + 2 * a.heads * a.size, f.rows, a.vsize,
+					     &s);
 		}
 	}
 	float *pk = wide_out(&s, optional_out(c, 1)), *pv = wide_out(&s, optional_out(c, 2));

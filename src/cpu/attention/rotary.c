@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static int64_t row_of(const struct rotation *t, int64_t b, int64_t s)
+static int64_t cache_row(const struct rotation *t, int64_t b, int64_t s)
 {
 	if (t->position)
 		return t->position[b * t->position_batch + s * t->position_row];
@@ -18,14 +18,14 @@ static int64_t row_of(const struct rotation *t, int64_t b, int64_t s)
 	return b * t->length + s;
 }
 
-static void part(void *arg, int64_t begin, int64_t end, int thread)
+static void rotate_positions(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct rotation *t = arg;
 	int64_t half = t->turned / 2;
 
 	(void)thread;
-	for (int64_t i = begin; i < end; i++) { /* batch, position */
-		int64_t b = i / t->length, s = i % t->length, r = row_of(t, b, s);
+	for (int64_t i = begin; i < end; i++) { /* i = batch * length + position */
+		int64_t b = i / t->length, s = i % t->length, r = cache_row(t, b, s);
 		const float *co = t->cos + r * half, *si = t->sin + r * half;
 		for (int64_t n = 0; n < t->heads; n++) {
 			int64_t at = b * t->batch + s * t->row + n * t->head;
@@ -47,14 +47,14 @@ static void part(void *arg, int64_t begin, int64_t end, int thread)
 
 void rotary_turn(struct rotation *t, int64_t grain)
 {
-	pool_for(t->batches * t->length, grain, part, t);
+	pool_for(t->batches * t->length, grain, rotate_positions, t);
 }
 
 bool rotary_fits(const struct rotation *t, int64_t rows)
 {
 	for (int64_t b = 0; b < t->batches; b++)
 		for (int64_t s = 0; s < t->length; s++) {
-			int64_t r = row_of(t, b, s);
+			int64_t r = cache_row(t, b, s);
 			if (r < 0 || r >= rows)
 				return false;
 		}
@@ -76,7 +76,7 @@ static int rotary_common(const struct call *c, uint32_t cos_at, uint32_t positio
 		t.length = x->shape.dim[2];
 		t.size = hidden;
 	} else {
-		/* without num_heads the caches tell the size of a head */
+		/* without num_heads the width of the cos cache gives the size of a head */
 		t.size = n > 0 ? hidden / n : p->rotary_embedding_dim > 0 ? 0 : 2 * half;
 		t.heads = n > 0 ? n : t.size > 0 ? hidden / t.size : 0;
 		t.length = x->shape.dim[1];

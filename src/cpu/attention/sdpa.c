@@ -8,9 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { SCORES = 96 << 10 }; /* elements of a block's scores, about: what stays in a core's cache */
+/* Scores of a block, about: so many stay in a core's cache. A block has at least MIN_BLOCK_ROWS queries. */
+enum { BLOCK_SCORES = 96 << 10, MIN_BLOCK_ROWS = 12 };
 
-/* Keys that query i sees, before any mask. */
+/* Number of keys that query i sees, before any mask. */
 static int64_t keys_seen(const struct attend *a, int64_t i)
 {
 	int64_t n = a->causal == 0   ? a->keys
@@ -44,15 +45,15 @@ static void softmax_f64(double *x, int64_t n, bool safe)
 #define TEMPLATE "cpu/attention/sdpa.inc"
 #include "cpu/math/reals.inc"
 
-/* Queries taken at once. */
+/* Number of queries per block. */
 static int64_t block_rows(const struct attend *a)
 {
-	int64_t rows = SCORES / (a->keys > 0 ? a->keys : 1);
-	rows = rows < 12 ? 12 : rows;
+	int64_t rows = BLOCK_SCORES / (a->keys > 0 ? a->keys : 1);
+	rows = rows < MIN_BLOCK_ROWS ? MIN_BLOCK_ROWS : rows;
 	return rows > a->queries ? a->queries : rows;
 }
 
-static size_t scratch_thread(const struct attend *a)
+static size_t thread_scratch(const struct attend *a)
 {
 	size_t size = a->f64 ? sizeof(double) : sizeof(float);
 	size_t scores = (size_t)block_rows(a) * (size_t)a->keys * size;
@@ -61,7 +62,7 @@ static size_t scratch_thread(const struct attend *a)
 
 size_t attend_scratch(const struct attend *a)
 {
-	return scratch_thread(a) * (size_t)pool_threads();
+	return thread_scratch(a) * (size_t)pool_threads();
 }
 
 struct attend_job {
@@ -88,7 +89,7 @@ static void attend_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 void attend_run(const struct attend *a, void *scratch)
 {
-	struct attend_job j = {.a = a, .scratch = scratch, .scratch_each = scratch_thread(a)};
+	struct attend_job j = {.a = a, .scratch = scratch, .scratch_each = thread_scratch(a)};
 	if (!a->batch || !a->heads || !a->queries)
 		return;
 	j.rows = block_rows(a);

@@ -2,31 +2,33 @@
 #ifndef CPU_ATTENTION_SDPA_H
 #define CPU_ATTENTION_SDPA_H
 /*
- * Attention over strided views: softmax(scale * Q K^T + mask) V per head, for every kernel that
- * has it. Work is handed out by head and block of queries; the scores of a block stay in cache.
+ * Attention over strided views: softmax(scale * Q K^T + mask) V per head. The threads share the work by head
+ * and block of queries; a block is so small that its scores stay in the cache.
  */
 #include "ir/dtype.h"
 
-/* Offset of batch b, head h, row s: b * batch + h * head + s * row; columns are dense. */
+/* Row s of head h of batch b begins at element b * batch + h * head + s * row; a row's elements are adjacent. */
 struct attend_view {
 	const void *data;
 	int64_t batch, head, row;
 };
 struct attend {
-	bool f64; /* all of it; else f32 */
+	bool f64; /* all data are double; otherwise float */
 	int64_t batch, heads, kv_heads, queries, keys, size, vsize;
 	struct attend_view q, k, v, y;
-	int64_t k_col; /* 0: keys are rows of k; else k is [size, keys]: this is 1 and k.row steps over size */
+	/* 0: each row of k is a key; 1: k is transposed, [size, keys], and k.row is the stride along size */
+	int64_t k_col;
 	float scale;
-	int causal; /* 0; 1: query i sees keys 0..i; 2: 0..i + keys - queries */
-	bool safe;  /* a row without keys gives 0, else NaN */
-	/* added, or where mask_bool is set: 0 hides; strides of batch, head, query, key in elements */
+	/* 0: each query sees all keys; 1: query i sees keys 0..i; 2: query i sees keys 0..i + keys - queries */
+	int causal;
+	bool safe; /* the result of a query that sees no key is 0; otherwise NaN */
+	/* numbers that are added to the scores, or bytes (mask_bool) of which 0 hides a key */
 	const void *mask;
 	bool mask_bool;
-	int64_t mask_step[4];
+	int64_t mask_step[4]; /* strides of batch, head, query and key in elements */
 };
 
-size_t attend_scratch(const struct attend *a); /* of data only the sizes are looked at */
+size_t attend_scratch(const struct attend *a); /* reads only the sizes in `a` */
 void attend_run(const struct attend *a, void *scratch);
 
 #endif

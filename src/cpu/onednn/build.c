@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { ALIGN = 64, KEY_MAX = 400 };
+enum { ALIGN = 64, MAX_KEY_LENGTH = 400 };
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
@@ -181,7 +181,10 @@ bool md_layout_find(const_dnnl_memory_desc_t md, const struct shape *s, enum lay
 	return false;
 }
 
-/* A description of md that is equal where the bytes lie equally: a key of the store. */
+/*
+ * Describes md as text for a key of the weight store: two descriptors get the same text if they place the
+ * elements alike.
+ */
 static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const char *use)
 {
 	int n = 0, blocks = 0;
@@ -193,7 +196,7 @@ static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const c
 	onednn_api.dnnl_memory_desc_query(md, dnnl_query_inner_blks, &sizes);
 	onednn_api.dnnl_memory_desc_query(md, dnnl_query_inner_idxs, &which);
 	if (!padded || !strides)
-		return NULL; /* opaque: cannot be shared */
+		return NULL; /* an opaque layout of oneDNN, which cannot be described */
 	char text[1024];
 	int at = snprintf(text, sizeof(text), "%s", use);
 	for (int i = 0; i < n; i++)
@@ -207,8 +210,8 @@ static const char *md_text(struct arena *a, const_dnnl_memory_desc_t md, const c
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* fp32 elements that the value takes in the layout: those that pad its blocks too. */
-static int64_t stored(const struct vinfo *v, enum layout l)
+/* Number of fp32 elements of the value in layout l, including the padding of blocks. */
+static int64_t stored_elements(const struct vinfo *v, enum layout l)
 {
 	size_t bytes = 0;
 	tensor_bytes(DT_F32, &v->shape, l, &bytes);
@@ -220,7 +223,7 @@ struct at build_operand_in(struct build *b, uint32_t i, enum layout l)
 	const struct vinfo *v = site_in(b->s, i);
 	if (v->type.dtype == DT_F32)
 		return IN(i);
-	int64_t count = stored(v, l);
+	int64_t count = stored_elements(v, l);
 	struct at to = build_work(b, f32_bytes(count));
 	build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, count, IN(i), to);
 	return to;
@@ -237,7 +240,7 @@ struct packing {
 	struct diag *d;
 };
 
-/* Moves data between two descriptions of the same elements, now. */
+/* Copies data from layout p->from to layout p->to immediately, by a reorder primitive of oneDNN. */
 static int reorder_now(const struct packing *p, const void *src, void *dst)
 {
 	dnnl_primitive_desc_t pd = NULL;
@@ -265,8 +268,8 @@ static int reorder_now(const struct packing *p, const void *src, void *dst)
 	return s ? onednn_failed(p->d, s, "packing weights") : 0;
 }
 
-/* What pack_f32 is told of the two layouts; false where it cannot do them. */
-static bool pack_plan(const struct packing *p, struct pack *out)
+/* Describes the two layouts for pack_f32; false if they are not of a kind that it supports. */
+static bool describe_packing(const struct packing *p, struct pack *out)
 {
 	const dnnl_dims_t *dims = NULL, *from = NULL, *to = NULL, *padded = NULL, *blks = NULL,
 			  *idxs = NULL;
@@ -301,38 +304,38 @@ static bool pack_plan(const struct packing *p, struct pack *out)
 	return true;
 }
 
-static int pack_now(const struct packing *p, const float *src, void *dst)
+static int pack_weights_now(const struct packing *p, const float *src, void *dst)
 {
 	struct pack plan = {0};
-	if (pack_plan(p, &plan) && pack_f32(&plan, src, dst))
+	if (describe_packing(p, &plan) && pack_f32(&plan, src, dst))
 		return 0;
 	return reorder_now(p, src, dst);
 }
 
-/* For store_get: t in the layout `to`, as fp32, times scale. */
-static int pack(void *dst, const struct tensor *t, void *arg)
+/* Callback of store_get: writes t to dst in the layout p->to, as fp32 and multiplied by p->scale. */
+static int pack_weights(void *dst, const struct tensor *t, void *arg)
 {
 	const struct packing *p = arg;
 	int64_t count = tensor_count(t);
 	if (tensor_dtype(t) == DT_F32 && p->scale == 1)
-		return pack_now(p, t->data, dst);
+		return pack_weights_now(p, t->data, dst);
 	float *wide = mem_alloc(f32_bytes(count), MEM_STAGING);
 	if (!wide)
 		return FAIL(p->d, E_MEMORY, .actual = fmt(p->d, "%zu bytes", f32_bytes(count)));
 	simd_to_f32(tensor_dtype(t), t->data, 0, count, wide);
 	for (int64_t i = 0; p->scale != 1 && i < count; i++)
 		wide[i] *= p->scale;
-	int r = pack_now(p, wide, dst);
+	int r = pack_weights_now(p, wide, dst);
 	mem_free(wide);
 	return r;
 }
 
-/* Both layouts: one initializer may be used as it is and transposed. */
+/* The key contains both layouts: one initializer may be used as it is and also transposed. */
 static const char *weights_key(struct arena *a, const_dnnl_memory_desc_t from,
 			       const_dnnl_memory_desc_t to, float scale)
 {
 	const char *f = md_text(a, from, "as"), *t = md_text(a, to, "to");
-	if (!f || !t || strlen(f) + strlen(t) > KEY_MAX)
+	if (!f || !t || strlen(f) + strlen(t) > MAX_KEY_LENGTH)
 		return NULL;
 	return arena_printf(a, "onednn * %a %s %s", (double)scale, f, t);
 }
@@ -352,8 +355,8 @@ int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 		key = weights_key(b->s->plan_arena, from, to, scale);
 	if (key) {
 		struct packing p = {from, to, scale, b->d};
-		const void *fixed =
-			store_get(b->s->store, site_known(b->s, i), key, bytes, pack, &p, b->d);
+		const void *fixed = store_get(b->s->store, site_known(b->s, i), key, bytes,
+					      pack_weights, &p, b->d);
 		*out = (struct at){.place = AT_FIXED, .fixed = fixed};
 		return fixed ? 0 : -E_MEMORY;
 	}
@@ -376,27 +379,29 @@ int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 struct at build_result(struct build *b, enum layout l)
 {
 	const struct vinfo *v = site_out(b->s, 0);
-	return v->type.dtype == DT_F32 ? OUT0 : build_work(b, f32_bytes(stored(v, l)));
+	return v->type.dtype == DT_F32 ? OUT0 : build_work(b, f32_bytes(stored_elements(v, l)));
 }
 
 void build_result_end(struct build *b, enum layout l, struct at at)
 {
 	const struct vinfo *v = site_out(b->s, 0);
 	if (v->type.dtype != DT_F32)
-		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, stored(v, l), at, OUT0);
+		build_convert(b, DO_NARROW, (enum dtype)v->type.dtype, stored_elements(v, l), at,
+			      OUT0);
 }
 
 void build_residual(struct build *b, uint32_t i, enum layout l, struct at to)
 {
 	const struct vinfo *v = site_in(b->s, i);
 	if (v->type.dtype != DT_F32) {
-		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, stored(v, l), IN(i), to);
+		build_convert(b, DO_WIDEN, (enum dtype)v->type.dtype, stored_elements(v, l), IN(i),
+			      to);
 		return;
 	}
 	struct action *a = build_action(b, DO_COPY);
 	a->at[0] = IN(i);
 	a->at[1] = to;
-	a->count = (int64_t)f32_bytes(stored(v, l));
+	a->count = (int64_t)f32_bytes(stored_elements(v, l));
 	b->step->inplace[b->step->ninplace].out = 0;
 	b->step->inplace[b->step->ninplace++].in = (uint8_t)i;
 }
@@ -451,7 +456,7 @@ int build_attributes(struct build *b, struct made *m)
 	return 0;
 }
 
-/* ---- what kernels ask first ------------------------------------------------------------------- */
+/* ---- checks of the accepts functions ---------------------------------------------------------- */
 
 bool onednn_empty(const struct shape *s)
 {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_ONEDNN_BUILD_H
 #define CPU_ONEDNN_BUILD_H
-/* How oneDNN's kernels make their programs in reshape. For src/cpu/onednn*.c alone. */
+/*
+ * How a reshape function builds the program of oneDNN primitives that onednn_run executes. Only for the files
+ * in src/cpu/onednn/.
+ */
 #include "cpu/onednn/onednn.h"
 
 #if HAVE_DNNL
@@ -10,7 +13,7 @@
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
-/* Opened once for the process, and then only read. */
+/* Function pointers of libdnnl, filled once per process when the library is opened and only read afterwards. */
 struct onednn_api {
 #define SYM(name) __typeof__(name) *name;
 #include "cpu/onednn/dnnl.def"
@@ -20,7 +23,7 @@ extern struct onednn_api onednn_api;
 extern dnnl_engine_t onednn_engine;
 extern dnnl_stream_t onednn_stream;
 
-/* The one place where the library's statuses become ours; what: the call that failed. */
+/* Reports status s of a oneDNN call as a diag and returns our error code; what: the text of the failed call. */
 int onednn_failed(struct diag *d, dnnl_status_t s, const char *what);
 
 #define TRY(d, call)                                                                               \
@@ -39,8 +42,8 @@ enum place {
 	AT_IN,	    /* input index */
 	AT_OUT,	    /* output index */
 	AT_WORK,    /* offset in the workspace */
-	AT_SCRATCH, /* the primitives' common scratchpad, behind the rest of the workspace */
-	AT_FIXED,   /* an address: packed weights */
+	AT_SCRATCH, /* scratchpad at the end of the workspace, which all primitives share */
+	AT_FIXED,   /* a constant address: packed weights */
 };
 struct at {
 	enum place place;
@@ -54,10 +57,10 @@ struct at {
 
 enum action_kind {
 	DO_PRIMITIVE,
-	DO_WIDEN,  /* count elements of dtype at[0] to fp32 at[1] */
-	DO_NARROW, /* the other way */
-	DO_COPY,   /* bytes, unless both are one place */
-	DO_EXPAND, /* count fp32 elements of at[0] repeated to fill rows * cols of at[1]: see repeat */
+	DO_WIDEN,  /* convert `count` elements from dtype in at[0] to fp32 in at[1] */
+	DO_NARROW, /* convert `count` elements from fp32 in at[0] to dtype in at[1] */
+	DO_COPY,   /* copy `count` bytes from at[0] to at[1], unless the addresses are equal */
+	DO_EXPAND, /* broadcast the fp32 tensor in at[0] to the `count` elements of at[1] */
 };
 struct action {
 	enum action_kind kind;
@@ -77,7 +80,7 @@ struct program {
 	size_t work, scratch;
 };
 
-/* What reshape functions share while they make a program. */
+/* State of a reshape function while it builds a program. */
 struct build {
 	struct site *s;
 	struct step *step;
@@ -90,12 +93,12 @@ int build_end(struct build *b);
 struct action *build_action(struct build *b, enum action_kind kind);
 int build_argument(struct build *b, struct action *a, int which, const_dnnl_memory_desc_t md,
 		   struct at at);
-/* The primitive of pd as the program's next action, its scratchpad taken care of. */
+/* Appends the primitive that pd describes to the program and reserves its scratchpad. */
 int build_primitive(struct build *b, const_dnnl_primitive_desc_t pd, struct action **out);
 
 /* ---- memory descriptors ---------------------------------------------------------------------- */
 
-/* Everything that a reshape makes and must destroy, whatever happens. */
+/* oneDNN objects that a reshape function creates and must destroy by made_free, also after a failure. */
 struct made {
 	dnnl_memory_desc_t md[12];
 	int nmd;
@@ -105,17 +108,20 @@ struct made {
 };
 void made_free(struct made *m);
 
-/* NULL where the library refuses, which the call that uses it will then tell. */
+/*
+ * Memory descriptors, owned by m. They are NULL if oneDNN refuses to make them; the call that is given the NULL
+ * descriptor then fails and reports the error.
+ */
 dnnl_memory_desc_t md_tag(struct made *m, int n, const dnnl_dim_t *dims, dnnl_format_tag_t tag);
 dnnl_memory_desc_t md_strides(struct made *m, int n, const dnnl_dim_t *dims,
 			      const dnnl_dim_t *strides);
 dnnl_memory_desc_t md_vector(struct made *m, dnnl_dim_t n);
-/* Row-major. */
+/* Dense, row-major. */
 dnnl_memory_desc_t md_row(struct made *m, int n, const dnnl_dim_t *dims);
 dnnl_format_tag_t md_layout_tag(enum layout l, int rank);
-/* Whether two layouts put this shape's elements in the same places. */
+/* Whether layouts a and b place the elements of a tensor of shape s at the same offsets. */
 bool md_layouts_same(const struct shape *s, enum layout a, enum layout b);
-/* Our name for the library's choice; false where we have none. */
+/* Sets *out to the enum layout with the same memory order as md, which oneDNN chose; false if there is none. */
 bool md_layout_find(const_dnnl_memory_desc_t md, const struct shape *s, enum layout *out);
 static inline const_dnnl_memory_desc_t pd_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
 {
@@ -124,38 +130,44 @@ static inline const_dnnl_memory_desc_t pd_md(const_dnnl_primitive_desc_t pd, dnn
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Input i as fp32 in the layout it comes in, widened at run where its type asks for that. */
+/* Input i as fp32 in its layout l; fp16 and bf16 are widened to fp32 at each run. */
 struct at build_operand_in(struct build *b, uint32_t i, enum layout l);
 struct at build_operand(struct build *b, uint32_t i);
 /*
- * Input i, whose elements lie as `from` says, in the layout `to`: packed once into the session's
- * store where it is a weight, else at each run. scale is for weights only.
+ * Input i, whose elements have the layout `from`, converted to the layout `to`: a constant weight once into the
+ * session's weight store, any other input at each run. scale: factor of the elements, must be 1 for other inputs.
  */
 int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 		  const_dnnl_memory_desc_t to, float scale, struct at *out);
-/* The output as the primitives see it: fp32; result_end rounds it where the type asks for that. */
+/*
+ * The buffer of the output for the primitives, always fp32. build_result_end must follow the primitives: it
+ * rounds the buffer to the output if that is fp16 or bf16.
+ */
 struct at build_result(struct build *b, enum layout l);
 void build_result_end(struct build *b, enum layout l, struct at at);
-/* Input i into the result's memory, for a sum: in place where the plan can have it so. */
+/*
+ * Copies input i into the result's buffer `to`, so that the primitive adds to it. Lets the plan give input and
+ * output the same memory, which makes the copy unnecessary.
+ */
 void build_residual(struct build *b, uint32_t i, enum layout l, struct at to);
 int build_eltwise(struct build *b, struct made *m, dnnl_alg_kind_t alg, float alpha, float beta);
 int build_activation(struct build *b, struct made *m, int act, float alpha, float beta);
-/* post-ops and a scratchpad of ours */
+/* Creates m->attr with the post-ops m->ops and a scratchpad that we allocate. */
 int build_attributes(struct build *b, struct made *m);
 
-/* ---- what kernels ask first ------------------------------------------------------------------- */
+/* ---- checks of the accepts functions ---------------------------------------------------------- */
 
 bool onednn_empty(const struct shape *s);
 /* Whether oneDNN has this activation (enum act). */
 bool onednn_activation_accepts(int act, struct why *w);
-/* Generated code counts elements in 32 bits here and there. */
+/* Refuses tensors of more than 2^31 - 1 elements: some of oneDNN's generated code has 32-bit indices. */
 bool onednn_sizes_accept(const struct site *s, struct why *w);
-/* What conv, deconv and pooling ask of their first two inputs. */
+/* Checks that convolution, deconvolution and pooling share: rank 3 to 5, no empty tensor, sizes in 32 bits. */
 bool onednn_spatial_accept(const struct site *s, struct why *w);
-/* Pads that the library takes. */
+/* Refuses negative pads, which oneDNN does not support. */
 bool onednn_pads_accept(const struct ints *pads, struct why *w);
 bool onednn_nothing_to_do(const struct site *s);
-/* Whether the program's data fit in memory at all: counts are checked before sizes are made of them. */
+/* Whether all element counts are small enough that sizes in bytes can be computed without overflow. */
 bool onednn_counts_fit(const struct site *s);
 
 #endif

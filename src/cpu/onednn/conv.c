@@ -17,13 +17,16 @@ struct conv_step {
 	int act;
 	float alpha, beta;
 	bool transposed;
-	uint32_t bias, sum; /* inputs; UINT32_MAX: none */
-	/* as the library wants them */
+	uint32_t bias, sum; /* indices of inputs; UINT32_MAX: no such input */
+	/* arguments of oneDNN: dims and strides of its tensors, strides, dilations and pads of the window */
 	int rank;
 	dnnl_dims_t src, dst, weights, weight_strides, strides, dilates, begin, end;
 };
 
-/* W's dims and where its elements lie; of a transposed one the first two dims change places. */
+/*
+ * Sets the dims and strides of the weights as oneDNN orders them: group, output channels, input channels,
+ * kernel. ONNX stores ConvTranspose's weights with input channels before output channels.
+ */
 static void conv_weights(struct conv_step *c, const struct shape *w)
 {
 	int64_t g = c->group, n = c->w.n, kernel = window_size(&c->w), ic, oc, i_step, o_step, g_step;
@@ -73,7 +76,7 @@ static void conv_dims(const struct site *s, struct conv_step *c)
 	conv_weights(c, &site_in(s, 1)->shape);
 }
 
-/* The library's choice for these layouts of input and output (`any` where tag says so). */
+/* Lets oneDNN choose an implementation for input and output in the layout `tag`, which may be `any`. */
 static int conv_choose(struct build *b, struct made *m, const struct conv_step *c,
 		       dnnl_format_tag_t tag)
 {
@@ -111,7 +114,7 @@ static bool is_reference(const_dnnl_primitive_desc_t pd)
 	return name && strncmp(name, "ref", 3) == 0;
 }
 
-/* Chooses, and finds our names for the chosen layouts. */
+/* Lets oneDNN choose the implementation and the layouts; sets *src and *dst to the layouts of input and output. */
 static int conv_layouts(struct build *b, struct made *m, const struct conv_step *c,
 			enum layout *src, enum layout *dst)
 {
@@ -122,7 +125,7 @@ static int conv_layouts(struct build *b, struct made *m, const struct conv_step 
 	if (md_layout_find(pd_md(m->pd, dnnl_query_src_md), x, src) &&
 	    md_layout_find(pd_md(m->pd, dnnl_query_dst_md), y, dst) && !is_reference(m->pd))
 		return 0;
-	/* no layout of ours, or slow: see whether a common one is better */
+	/* enum layout lacks the layout that oneDNN chose, or oneDNN chose slow reference code: try common layouts */
 	static const enum layout others[] = {LAYOUT_CHANNELS_LAST, LAYOUT_ROW};
 	for (size_t i = 0; i < 2; i++) {
 		*src = *dst = others[i];
@@ -133,7 +136,7 @@ static int conv_layouts(struct build *b, struct made *m, const struct conv_step 
 	return 0;
 }
 
-/* The layouts that the plan should bring and may expect. */
+/* Tells the plan which layouts the step needs for its inputs and which layout its output has. */
 static void conv_declare(struct build *b, const struct conv_step *c, enum layout src, enum layout dst)
 {
 	const struct vinfo *x = site_in(b->s, 0), *y = site_out(b->s, 0);
@@ -196,7 +199,7 @@ static int conv_build(struct build *b, struct conv_step *c)
 	return r ? r : build_end(b);
 }
 
-/* The window of a Conv's attributes, and the rest. */
+/* Computes the window from the attributes of a Conv, then builds the program. */
 static int conv_reshape(struct build *b, struct conv_step *c, const struct window_attrs *a)
 {
 	const struct site *s = b->s;
@@ -258,7 +261,7 @@ bool onednn_deconv_accepts(const struct site *s, struct why *w)
 	const struct conv_transpose *p = site_params(s);
 	if (!onednn_spatial_accept(s, w) || !onednn_pads_accept(&p->window.pads, w))
 		return false;
-	/* these make the window end beyond what the library's formula gives */
+	/* these attributes make the output larger than the formula of oneDNN allows */
 	for (int64_t i = 0; i < p->output_padding.n; i++)
 		if (p->output_padding.v[i])
 			return refuse(w, "output_padding");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening libdnnl, and running programs of primitives.
+ * Opens libdnnl and runs the programs of primitives that reshape has built.
  *
- * Types: fp32 as it is. fp16 and bf16 are widened to fp32 on the way in and rounded once on the
- * way out, so that they compute in fp32 on every processor; their weights are widened when packed.
+ * All primitives compute in fp32. fp16 and bf16 inputs are widened to fp32 and the results rounded once, so
+ * that every processor computes alike; fp16 and bf16 weights are widened when they are packed.
  */
 #include "cpu/onednn/onednn.h"
 
@@ -29,7 +29,7 @@ enum { NSYMBOLS = sizeof(symbols) / sizeof(symbols[0]) };
 struct onednn_api onednn_api;
 dnnl_engine_t onednn_engine;
 dnnl_stream_t onednn_stream;
-static const char *missing; /* why it cannot be used; NULL: it can */
+static const char *missing; /* why libdnnl cannot be used; NULL: it can */
 static char about[512];
 
 static void library_open(void)
@@ -61,7 +61,7 @@ static void library_open(void)
 	missing = NULL;
 }
 
-static bool usable(void)
+static bool library_usable(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, library_open);
@@ -70,12 +70,12 @@ static bool usable(void)
 
 bool onednn_usable(struct why *w)
 {
-	return usable() || refuse(w, "%s", missing);
+	return library_usable() || refuse(w, "%s", missing);
 }
 
 const char *onednn_about(void)
 {
-	usable();
+	library_usable();
 	return about;
 }
 
@@ -130,8 +130,8 @@ static void convert_piece(void *arg, int64_t begin, int64_t end, int thread)
 		simd_from_f32(v->dtype, (const float *)v->from + begin, end - begin, v->to, begin);
 }
 
-/* The strided source repeated over the dense target. */
-static void expand(const struct action *a, const float *from, float *to)
+/* Broadcasts the strided source to the dense target. */
+static void broadcast_copy(const struct action *a, const float *from, float *to)
 {
 	int64_t pos[MAX_RANK] = {0}, inner = a->dim[a->rank - 1], step = a->stride[a->rank - 1];
 	for (int64_t done = 0; done < a->count; done += inner) {
@@ -175,7 +175,7 @@ int onednn_run(const struct call *c)
 		const void *from = address(c, p, &a->at[0]);
 		void *to = address(c, p, &a->at[1]);
 		if (a->kind == DO_EXPAND) {
-			expand(a, from, to);
+			broadcast_copy(a, from, to);
 		} else if (a->kind == DO_COPY) {
 			if (from != to)
 				memcpy(to, from, (size_t)a->count);
@@ -204,7 +204,7 @@ void onednn_drop(struct step *step)
 
 #else /* HAVE_DNNL */
 
-/* Built without oneDNN's headers: every kernel refuses, and no step of it is ever made. */
+/* Built without oneDNN's headers: every kernel refuses its node, so that none of these functions runs a step. */
 
 bool onednn_usable(struct why *w)
 {

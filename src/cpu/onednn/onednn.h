@@ -2,12 +2,13 @@
 #ifndef CPU_ONEDNN_ONEDNN_H
 #define CPU_ONEDNN_ONEDNN_H
 /*
- * The door to oneDNN: nothing but onednn*.c includes its headers or names its symbols. libdnnl is opened
- * when the first kernel asks whether it can; where it is missing, or the build had no headers of
- * it, every kernel here refuses and the reference rows behind them run.
+ * Kernels that use oneDNN. Only the files in src/cpu/onednn/ include oneDNN's headers or use its symbols.
+ * libdnnl is opened when the first kernel checks whether it accepts a node. If libdnnl is missing, or its
+ * headers were missing at build time, every kernel here refuses its node and a later row of the kernel table
+ * runs the node.
  *
- * A step of oneDNN is a small program (primitives, conversions, copies), made in reshape and run
- * by onednn_run. A kernel row is made of one of the macros below:
+ * A step of oneDNN is a small program (primitives, conversions, copies), built in reshape and run
+ * by onednn_run. The macro ONEDNN fills a row of the kernel table:
  *
  *   {"Conv", T_F32 | T_F16 | T_BF16, ONEDNN(conv)},
  */
@@ -17,9 +18,9 @@
 	.accepts = onednn_##what##_accepts, .reshape = onednn_##what##_reshape, .run = onednn_run, \
 	.drop = onednn_drop
 
-/* Whether libdnnl can be used here; why not is said. */
+/* Whether libdnnl can be used on this machine; if not, *w says why. */
 bool onednn_usable(struct why *w);
-/* "oneDNN 3.2.0 (AVX-512 ...)" or why there is none. */
+/* Version and path of libdnnl, such as "oneDNN 3.2.0 (libdnnl.so.3)", or why it cannot be used. */
 const char *onednn_about(void);
 
 bool onednn_conv_accepts(const struct site *s, struct why *w); /* Conv */

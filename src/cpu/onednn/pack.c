@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where an element goes is a sum of one term a dimension. One dimension runs innermost in the
- * target; all others together are columns, with a table of where they come from and go to. Tiles of
- * the inner dimension are copied column by column: reads go along the source's rows, writes fill
- * whole cache lines.
+ * The target offset of an element is a sum of one term per dimension. The elements of one dimension, the inner
+ * dimension, are adjacent in the target. Each combination of indices of the other dimensions is a column, and a
+ * table holds the source and target offset of every column. Tiles of the inner dimension are copied column by
+ * column: reads go along the source's rows, writes fill whole cache lines.
  */
 #include "cpu/onednn/pack.h"
 
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { TILE = 16, COLUMNS_GRAIN = 1 << 14 };
+enum { TILE = 16, PIECE_ELEMENTS = 1 << 14 };
 
 struct column {
 	int64_t from, to;
@@ -27,8 +27,8 @@ struct pack_job {
 	const struct column *column;
 };
 
-/* Offset in the target of index i of dimension d. */
-static int64_t term(const struct pack *p, int d, int64_t i)
+/* The part of an element's target offset that index i of dimension d contributes. */
+static int64_t target_offset(const struct pack *p, int d, int64_t i)
 {
 	int64_t at = 0, step = 1;
 	for (int k = p->blocks - 1; k >= 0; k--) {
@@ -41,7 +41,7 @@ static int64_t term(const struct pack *p, int d, int64_t i)
 	return at + i * p->to[d];
 }
 
-/* The dimension whose neighbours are neighbours in the target too, or -1. */
+/* The dimension whose consecutive indices are adjacent in the target, or -1 if there is none. */
 static int inner_dim(const struct pack *p)
 {
 	if (p->blocks)
@@ -52,8 +52,11 @@ static int inner_dim(const struct pack *p)
 	return -1;
 }
 
-/* Indices of the inner dimension that lie side by side: a divisor of the innermost block. */
-static int64_t tile_of(const struct pack *p, int inner)
+/*
+ * Number of inner indices that are copied at once. It divides the innermost block, so that the tile is
+ * contiguous in the target.
+ */
+static int64_t tile_size(const struct pack *p, int inner)
 {
 	int64_t block = p->blocks ? p->block[p->blocks - 1] : p->dim[inner], tile = TILE;
 	if (p->from[inner] == 1)
@@ -71,7 +74,7 @@ static void fill_columns(const struct pack *p, int inner, struct column *c, int6
 		for (int d = 0; d < p->rank; d++)
 			if (d != inner) {
 				c[i].from += at[d] * p->from[d];
-				c[i].to += term(p, d, at[d]);
+				c[i].to += target_offset(p, d, at[d]);
 			}
 		for (int d = p->rank - 1; d >= 0; d--) {
 			if (d == inner)
@@ -90,7 +93,7 @@ static void copy_tile(const struct pack_job *j, int64_t tile, int64_t first, int
 		n = p->dim[j->inner] - i0 < j->tile ? p->dim[j->inner] - i0 : j->tile;
 	int64_t step = p->from[j->inner];
 	const float *src = j->src + i0 * step;
-	float *dst = j->dst + term(p, j->inner, i0);
+	float *dst = j->dst + target_offset(p, j->inner, i0);
 	for (int64_t k = first; k < end; k++) {
 		const float *from = src + j->column[k].from;
 		float *to = dst + j->column[k].to;
@@ -106,12 +109,12 @@ static void copy_tile(const struct pack_job *j, int64_t tile, int64_t first, int
 	}
 }
 
-/* Pieces are (part of the columns, tile), the tile fastest. */
+/* Piece i copies tile i % tiles of the part i / tiles of the columns. */
 static void copy_pieces(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct pack_job *j = arg;
 	int64_t tiles = (j->p->dim[j->inner] + j->tile - 1) / j->tile;
-	int64_t part = COLUMNS_GRAIN / j->tile;
+	int64_t part = PIECE_ELEMENTS / j->tile;
 	(void)thread;
 	for (int64_t i = begin; i < end; i++) {
 		int64_t first = i / tiles * part;
@@ -133,10 +136,10 @@ bool pack_f32(const struct pack *p, const float *src, float *dst)
 		return false;
 	fill_columns(p, j.inner, table, j.columns);
 	j.column = table;
-	j.tile = tile_of(p, j.inner);
+	j.tile = tile_size(p, j.inner);
 	if (p->padded)
 		memset(dst, 0, p->bytes);
-	int64_t parts = (j.columns + COLUMNS_GRAIN / j.tile - 1) / (COLUMNS_GRAIN / j.tile);
+	int64_t parts = (j.columns + PIECE_ELEMENTS / j.tile - 1) / (PIECE_ELEMENTS / j.tile);
 	pool_for(parts * ((p->dim[j.inner] + j.tile - 1) / j.tile), 2, copy_pieces, &j);
 	mem_free(table);
 	return true;

@@ -2,8 +2,8 @@
 #ifndef CPU_ONEDNN_PACK_H
 #define CPU_ONEDNN_PACK_H
 /*
- * Dense weights into a blocked layout, as fast as memory allows: most of the time between the
- * start of the program and its first result goes here.
+ * Copies dense weights to a blocked layout of oneDNN at the speed of memory. This copy takes most of the time
+ * between the start of the program and its first result.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,21 +12,23 @@
 enum { PACK_MAX = 6, PACK_BLOCKS = 8 };
 
 /*
- * A blocked layout: element (i0, i1, ...) lies at the sum over the dims of what is left of i after
- * its blocks times stride, plus the blocks' own parts, the last block innermost.
+ * The layouts of source and target. The source is dense with strides. The target is blocked as in oneDNN's
+ * formats: nChw16c, for example, has one block of 16 channels (block[0] = 16, block_dim[0] = 1). If there are
+ * several blocks, the last one is innermost. A blocked dimension's index modulo its block selects the element
+ * inside the block; the quotient selects the block and is multiplied by the stride in to[].
  */
 struct pack {
 	int rank;
 	int64_t dim[PACK_MAX], from[PACK_MAX]; /* sizes and strides of the source */
-	int64_t to[PACK_MAX];		       /* strides of the target's outer part */
+	int64_t to[PACK_MAX]; /* strides of the target in elements; of a blocked dimension, between blocks */
 	int blocks;
 	int64_t block[PACK_BLOCKS];
 	int block_dim[PACK_BLOCKS];
-	bool padded;  /* the target has more elements than the source: they become zero */
+	bool padded;  /* the target has more elements than the source; the others become zero */
 	size_t bytes; /* of the target */
 };
 
-/* False where the layout is none that is packed fast (nothing is written), or memory is refused. */
+/* False, with nothing written, if the target has no inner dimension or memory cannot be allocated. */
 bool pack_f32(const struct pack *p, const float *src, float *dst);
 
 #endif

@@ -15,7 +15,7 @@ static bool is_global(const struct site *s)
 	return s->node->op->variant >= POOL_GLOBAL_MAX;
 }
 
-/* The window of a MaxPool or AveragePool, or one over the whole image. */
+/* Sets the window of a MaxPool or AveragePool; that of a global pool covers the complete image. */
 static const char *pool_window(const struct site *s, struct window *w, struct diag *d)
 {
 	const struct shape *x = &site_in(s, 0)->shape;
@@ -49,7 +49,7 @@ bool onednn_pool_accepts(const struct site *s, struct why *w)
 	for (int i = 0; i < win.n; i++)
 		if (win.begin[i] >= win.kernel[i] || win.end[i] >= win.kernel[i])
 			return refuse(w, "pads as large as the window");
-	/* the library's plain loops are slower than ours */
+	/* oneDNN runs these cases in plain loops, which are slower than our own kernel */
 	for (int i = 0; i < win.n; i++)
 		if (win.dilation[i] > 1)
 			return refuse(w, "a dilated window");

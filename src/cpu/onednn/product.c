@@ -16,16 +16,16 @@ struct product {
 	bool trans_a, trans_b;
 	int act;
 	float act_alpha, act_beta;
-	uint8_t c, r; /* inputs; NO_INPUT: none */
-	/* batch dims, then rows and columns; a batch dim of 1 repeats */
+	uint8_t c, r; /* indices of the inputs C and residual; NO_INPUT: no such input */
+	/* dims and strides for oneDNN: batch dims, then rows and columns; a batch dim of 1 is broadcast */
 	int rank;
 	dnnl_dims_t a, a_step, b, b_step, y;
 };
 
-/* Batch dims of A and B as few as can be: those that behave alike are taken together. */
+/* Merges adjacent batch dims of A and B that broadcast in the same way, so that the rank becomes small. */
 static void product_batch(struct product *p, const struct shape *a, const struct shape *b, int n)
 {
-	int64_t as[MAX_RANK + 1], bs[MAX_RANK + 1]; /* of the merged dims, outermost first */
+	int64_t as[MAX_RANK + 1], bs[MAX_RANK + 1]; /* sizes of the merged dims, outermost first */
 	int last = -1, k = 0;
 	for (int i = 0; i < n; i++) {
 		int ia = i - n + a->rank - 2, ib = i - n + b->rank - 2;
@@ -50,7 +50,7 @@ static void product_batch(struct product *p, const struct shape *a, const struct
 	}
 }
 
-/* Strides of an operand whose last two dims are rows x cols, dense, perhaps transposed. */
+/* Strides of a dense operand whose last two dims are rows and columns, stored transposed if `transposed`. */
 static void product_steps(int rank, const dnnl_dim_t *dim, bool transposed, dnnl_dim_t *step)
 {
 	int64_t rows = dim[rank - 2], cols = dim[rank - 1], at = rows * cols;
@@ -70,7 +70,7 @@ static void product_dims(struct product *p, struct shape a, struct shape b)
 		b = shape_of(2, (int64_t[]){b.dim[0], 1});
 	if (shape_span(&b, 0, b.rank - 2) == 1) {
 		b = shape_of(2, &b.dim[b.rank - 2]);
-		if (!p->trans_a) /* one product of all rows */
+		if (!p->trans_a) /* all batches share one B, so A's batches become further rows of a single product */
 			a = shape_of(2, (int64_t[]){shape_span(&a, 0, a.rank - 1), a.dim[a.rank - 1]});
 	}
 	int n = (a.rank > b.rank ? a.rank : b.rank) - 2;
@@ -86,7 +86,10 @@ static void product_dims(struct product *p, struct shape a, struct shape b)
 	product_steps(p->rank, p->b, p->trans_b, p->b_step);
 }
 
-/* What becomes of C: nothing, a bias of the product, or the start of the result that is summed on. */
+/*
+ * How C is added: not at all, as the primitive's bias, or by broadcasting C to the output's buffer first and
+ * letting the primitive add its product to the buffer.
+ */
 enum addend { C_NONE, C_BIAS, C_SUM };
 
 static enum addend addend_kind(const struct build *b, const struct product *p)
@@ -99,7 +102,7 @@ static enum addend addend_kind(const struct build *b, const struct product *p)
 	return row && p->beta == 1 && p->alpha == 1 ? C_BIAS : C_SUM;
 }
 
-/* C, repeated over the result. */
+/* Appends an action that broadcasts C to the result's buffer `to`. */
 static void addend_expand(struct build *b, const struct product *p, struct at to)
 {
 	const struct vinfo *c = site_in(b->s, p->c), *y = site_out(b->s, 0);
@@ -176,7 +179,7 @@ static int product_operands(struct build *b, struct made *m, struct product *p, 
 	r = r ? r : build_argument(b, act, DNNL_ARG_WEIGHTS, pd_md(m->pd, dnnl_query_weights_md), w);
 	if (!r && c == C_BIAS)
 		r = build_argument(b, act, DNNL_ARG_BIAS, bias_md, bias);
-	if (!r && sum.place != AT_NONE) /* behind the sum, and behind alpha where there is one */
+	if (!r && sum.place != AT_NONE) /* index of the residual's post-op: before it come alpha's, unless alpha is 1, and C's sum */
 		r = build_argument(b, act,
 				   DNNL_ARG_ATTR_MULTIPLE_POST_OP(p->alpha != 1 ? 2 : 1) |
 					   DNNL_ARG_SRC_1,

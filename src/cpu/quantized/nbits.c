@@ -10,24 +10,23 @@
 #include "cpu/math/wide.h"
 #include "ops/quant.h"
 
-enum {
-	FEW = 4,
-	COLUMNS = 256
-}; /* rows that go without a GEMM; columns that are widened for one at a time */
+/* Up to MAX_DIRECT_ROWS rows of A need no GEMM; for more, B is widened WIDEN_COLUMNS columns at a time. */
+enum { MAX_DIRECT_ROWS = 4, WIDEN_COLUMNS = 256 };
 
 struct nbits {
-	int64_t rows, blocks, blob; /* of A; of a column of B; bytes of a block */
-	bool direct; /* few rows, 4 bits, blocks in order: the weights are never widened */
-	size_t sums, columns, narrow, gemm; /* offsets of the workspace, after A split */
+	int64_t rows, blocks, blob; /* rows of A; blocks of a column of B; bytes of a block */
+	bool direct; /* few rows, 4 bits, no g_idx: multiply by the 4-bit weights without widening them to fp32 */
+	size_t sums, columns, narrow,
+		gemm; /* offsets in the workspace; the output of split_rows is at offset 0 */
 };
 
 struct nbits_job {
 	const struct call *c;
 	const struct matmul_nbits_params *p;
 	const struct nbits *v;
-	const float *a, *sums; /* widened; direct: even elements, odd elements and sums of the blocks */
-	float *columns;
-	int64_t first; /* of the columns that are widened */
+	const float *a, *sums; /* A in fp32; if direct: the output of split_rows */
+	float *columns; /* widened columns of B; if direct: scales and zero points for each thread */
+	int64_t first;	/* index of the first widened column */
 };
 
 static const char *sizes_fit(const struct site *s, const struct matmul_nbits_params *p,
@@ -56,7 +55,7 @@ int nbits_reshape(struct site *s, struct step *st, struct diag *d)
 	v->rows = shape_span(a, 0, a->rank - 1);
 	v->blocks = (p->K + p->block_size - 1) / p->block_size;
 	v->blob = p->block_size * p->bits / 8;
-	v->direct = v->rows <= FEW && p->bits == 4 && v->blob % 8 == 0 && !site_in(s, 4);
+	v->direct = v->rows <= MAX_DIRECT_ROWS && p->bits == 4 && v->blob % 8 == 0 && !site_in(s, 4);
 	bad = sizes_fit(s, p, v);
 	if (bad)
 		return site_fail(s, d, E_SHAPE, bad, NULL);
@@ -64,7 +63,8 @@ int nbits_reshape(struct site *s, struct step *st, struct diag *d)
 	size_t per = (size_t)(v->direct ? 2 * v->blocks : p->K) * sizeof(float);
 	v->sums = scratch_size(wide);
 	v->columns = v->sums + scratch_size((size_t)v->rows * (size_t)v->blocks * sizeof(float));
-	v->narrow = v->columns + scratch_size(per * (size_t)(v->direct ? pool_threads() : COLUMNS));
+	v->narrow = v->columns +
+		    scratch_size(per * (size_t)(v->direct ? pool_threads() : WIDEN_COLUMNS));
 	size_t narrow = site_in(s, 0)->type.dtype == DT_F32
 				? 0
 				: (size_t)(v->rows * (p->K + p->N)) * sizeof(float);
@@ -80,8 +80,8 @@ static inline int packed_at(const uint8_t *p, int64_t i, int64_t bits)
 	return p[i / per] >> (i % per * bits) & ((1 << bits) - 1);
 }
 
-/* What the zero point is where none is given. */
-static float middle(const struct nbits_job *j)
+/* The zero point if the node has no input zero_points: the middle of the range of codes. */
+static float default_zero(const struct nbits_job *j)
 {
 	return (float)(1 << (j->p->bits - 1));
 }
@@ -92,7 +92,7 @@ static float zero_of_block(const struct nbits_job *j, int64_t n, int64_t block)
 	int64_t bytes = (j->v->blocks * j->p->bits + 7) / 8;
 
 	if (!z)
-		return middle(j);
+		return default_zero(j);
 	if (tensor_dtype(z) == DT_U8)
 		return (float)packed_at((const uint8_t *)z->data + n * bytes, block, j->p->bits);
 	return scale_at(z, n * j->v->blocks + block);
@@ -100,7 +100,10 @@ static float zero_of_block(const struct nbits_job *j, int64_t n, int64_t block)
 
 /* ---- few rows ---------------------------------------------------------------------------------- */
 
-/* A block's even elements, then its odd ones, as they lie in the nibbles; and its sum. */
+/*
+ * Splits each block of A into its even elements, then its odd ones: the order of the low and high nibbles of
+ * the weights. Also sums each block, for the correction by zero points.
+ */
 static void split_rows(const struct nbits_job *j, const float *a, float *to, float *sums)
 {
 	int64_t size = j->p->block_size, half = size / 2;
@@ -137,7 +140,7 @@ static void direct_piece(void *arg, int64_t begin, int64_t end, int thread)
 		for (int64_t r = 0; r < v->rows; r++) {
 			const uint8_t *w = (const uint8_t *)c->in[1]->data + n * v->blocks * v->blob;
 			float y = igemm_kernels()->nibbles(j->a + r * v->blocks * j->p->block_size,
-							   w, zeros ? 0 : middle(j), scale,
+							   w, zeros ? 0 : default_zero(j), scale,
 							   v->blocks, v->blob);
 			for (int64_t b = 0; b < v->blocks && zeros; b++)
 				y -= scale[b] * zero[b] * j->sums[r * v->blocks + b];
@@ -150,7 +153,7 @@ static void direct_piece(void *arg, int64_t begin, int64_t end, int thread)
 
 /* ---- many rows: columns in fp32, some at a time -------------------------------------------------- */
 
-/* Column n of B. */
+/* Dequantizes column n of B to fp32. */
 static void widen_column(const struct nbits_job *j, int64_t n, float *b)
 {
 	const struct call *c = j->c;
@@ -191,7 +194,7 @@ static void widen_piece(void *arg, int64_t begin, int64_t end, int thread)
 		widen_column(j, j->first + i, j->columns + i * j->p->K);
 }
 
-/* y: rows of N in fp32 */
+/* Adds the bias to the rows of y, each of N fp32 elements. */
 static void add_bias(const struct nbits_job *j, float *y)
 {
 	const struct tensor *bias = optional_in(j->c, 5);
@@ -205,8 +208,8 @@ static void run_gemm(struct nbits_job *j, float *y, void *scratch)
 {
 	const struct matmul_nbits_params *p = j->p;
 
-	for (int64_t n = 0; n < p->N; n += COLUMNS) {
-		int64_t count = p->N - n < COLUMNS ? p->N - n : COLUMNS;
+	for (int64_t n = 0; n < p->N; n += WIDEN_COLUMNS) {
+		int64_t count = p->N - n < WIDEN_COLUMNS ? p->N - n : WIDEN_COLUMNS;
 		struct gemm g = {.m = j->v->rows,
 				 .n = count,
 				 .k = p->K,
@@ -255,7 +258,7 @@ int nbits_run(const struct call *c)
 
 	if (err || !v->rows || !p->N)
 		return err;
-	if (t != DT_F32) { /* in fp32, rounded once */
+	if (t != DT_F32) { /* compute in fp32 and round the result once */
 		to_f32(t, c->in[0]->data, 0, v->rows * p->K, wide);
 		j.a = wide;
 		y = wide + v->rows * p->K;
@@ -272,16 +275,19 @@ int nbits_run(const struct call *c)
 	return 0;
 }
 
-/* ---- MatMulBnb4: codes of bitsandbytes, in blocks of the flattened weights ----------------------- */
+/* ---- MatMulBnb4: 4-bit codes of bitsandbytes; each block of the flattened weights has a scale ----- */
 
 struct bnb_job {
 	const uint8_t *codes;
-	const float *most; /* of a block: what its codes are multiplied by */
-	const float *values;
+	const float *absmax; /* scale of each block: the largest magnitude of its weights */
+	const float *values; /* the number that each of the 16 codes stands for */
 	int64_t k_step, n_step, block;
 };
 
-/* Row k of B, columns n..: the first of two codes lies in the high half of a byte. */
+/*
+ * Dequantizes `count` elements of row k of B from column n on. The first of the two codes of a byte is in its
+ * high half.
+ */
 static void bnb_row(const void *arg, int64_t k, int64_t n, int64_t count, void *dst)
 {
 	const struct bnb_job *j = arg;
@@ -289,7 +295,7 @@ static void bnb_row(const void *arg, int64_t k, int64_t n, int64_t count, void *
 
 	for (int64_t i = 0; i < count; i++) {
 		int64_t at = k * j->k_step + (n + i) * j->n_step;
-		y[i] = j->values[j->codes[at / 2] >> (at & 1 ? 0 : 4) & 15] * j->most[at / j->block];
+		y[i] = j->values[j->codes[at / 2] >> (at & 1 ? 0 : 4) & 15] * j->absmax[at / j->block];
 	}
 }
 
@@ -310,7 +316,7 @@ int bnb_run(const struct call *c)
 	const struct bnb_params *p = call_params(c);
 	struct scratch s = scratch_of(c);
 	struct bnb_job j = {.codes = c->in[1]->data,
-			    .most = wide_in(&s, c->in[2]),
+			    .absmax = wide_in(&s, c->in[2]),
 			    .values = bnb_values[p->quant_type],
 			    .block = p->block_size,
 			    .k_step = p->transB ? 1 : p->K,

@@ -12,24 +12,28 @@
 
 struct int_conv {
 	struct window w;
-	int64_t n, channels, group, features; /* channels and features of a group */
-	int64_t k, pixels, inputs;
-	size_t scratch, padded; /* of igemm; of an image with its pads */
-	uint32_t x, wt, zx, zw;
+	int64_t n, channels, group,
+		features;	/* images; channels per group; groups; features per group */
+	int64_t k;		/* length of a dot product: channels per group times taps */
+	int64_t pixels, inputs; /* elements of a channel of the output and of the input */
+	size_t scratch, padded; /* bytes of igemm's scratch; bytes of an image with its pads */
+	uint32_t x, wt, zx, zw; /* indices of the inputs: x, weights and their zero points */
 	/*
-	 * The padded image is split by the places' remainders by the strides: a tap of the kernel then reads
-	 * one part at a constant distance from where the output element lies in it. Columns are the places
-	 * of a part up to the last output; what lies between the rows is left out when results are stored.
-	 * Not even: pads that cut off, or an image too large: taps are looked up place by place.
+	 * even: the padded image is split into parts. A part holds the elements whose coordinates leave the
+	 * same remainders when divided by the strides. Each tap of the kernel then reads one part, at a
+	 * constant offset from the output element's position, also for strides above 1. The product has a
+	 * column for each position of a part up to the last output. Positions at the end of a part's rows
+	 * are not outputs, and are left out when results are stored.
+	 * Not even (negative pads, or an image too large for 32-bit offsets): taps are looked up per pixel.
 	 */
 	bool even;
-	int64_t columns, plane; /* plane: elements of a part */
-	int64_t part[MAX_RANK]; /* its size */
-	int64_t parts;
-	int32_t *offset; /* of each k, even only */
+	int64_t columns, plane; /* columns of the product; elements of a part */
+	int64_t part[MAX_RANK]; /* size of a part in each dimension */
+	int64_t parts;		/* per channel: the product of the strides */
+	int32_t *offset;	/* if even: offset of the element that each k reads, for output 0 */
 };
 
-/* Weights as igemm wants them with the rows' sums, kept in the store where they are constant. */
+/* Weights in the layout of igemm, and the sum of each row. */
 struct conv_rows {
 	const uint8_t *rows;
 	const int32_t *sum;
@@ -37,15 +41,15 @@ struct conv_rows {
 
 struct conv_job {
 	const struct int_conv *v;
-	const uint8_t *x; /* of one image and group */
-	int32_t zero;	  /* of x, as it is */
-	uint8_t flip;	  /* of x, whose bytes are taken as unsigned */
+	const uint8_t *x; /* input of one image and group */
+	int32_t zero;	  /* zero point of x, in the type of x */
+	uint8_t flip; /* mask for XOR that makes signed codes of x unsigned; 0 if they are unsigned */
 	struct finish f;
 	void *y;
 	int64_t y_first, m_first;
 };
 
-/* Where tap k reads in the parts of its channel. */
+/* Offset that a tap reads in the parts of a channel, for output 0. */
 static int64_t tap_offset(const struct int_conv *v, int64_t tap)
 {
 	const struct window *w = &v->w;
@@ -62,7 +66,10 @@ static int64_t tap_offset(const struct int_conv *v, int64_t tap)
 	return part * v->plane + at;
 }
 
-/* The parts of the padded image: their size, and where each k is read; false: not in this way. */
+/*
+ * Computes the size of the parts of the padded image and the offset of each tap in them; false if the image
+ * cannot be split into parts.
+ */
 static bool set_parts(struct int_conv *v, struct site *s)
 {
 	const struct window *w = &v->w;
@@ -72,7 +79,7 @@ static bool set_parts(struct int_conv *v, struct site *s)
 	for (int d = 0; d < w->n; d++) {
 		if (w->begin[d] < 0 || w->end[d] < 0 || w->out[d] < 1)
 			return false;
-		/* what a rounded size leaves unread is not there */
+		/* input at the end that no window reaches, since the output size is rounded down, is not copied */
 		v->part[d] = w->out[d] + (w->kernel[d] - 1) * w->dilation[d] / w->stride[d];
 		if (v->part[d] > INT32_MAX / v->plane || w->stride[d] > INT32_MAX / v->parts)
 			return false;
@@ -91,8 +98,8 @@ static bool set_parts(struct int_conv *v, struct site *s)
 	return true;
 }
 
-static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint32_t x, uint32_t wt,
-			   uint32_t zx, uint32_t zw)
+static int reshape_conv(struct site *s, struct step *st, struct diag *d, uint32_t x, uint32_t wt,
+			uint32_t zx, uint32_t zw)
 {
 	const struct int_conv_params *p = site_params(s);
 	struct int_conv *v = arena_new(s->plan_arena, struct int_conv);
@@ -123,17 +130,20 @@ static int conv_reshape_as(struct site *s, struct step *st, struct diag *d, uint
 	return 0;
 }
 
-enum { TAPS = 32 }; /* that are prepared at once */
+enum { MAX_TAPS = 32 }; /* taps whose runs are computed at once */
 
-/* What a tap reads for the pixels of a panel: runs of elements; between them it lies in the padding. */
+/*
+ * For each tap, the input elements that it reads for the output pixels of a panel, as runs of adjacent elements
+ * and pixels. Pixels between the runs read padding.
+ */
 struct run {
-	int32_t from; /* in the channel */
-	int16_t to, n;
+	int32_t from;  /* offset of the first element in the channel */
+	int16_t to, n; /* first pixel in the panel; number of pixels */
 };
 struct taps {
 	int64_t n;
-	int runs[TAPS];
-	struct run run[TAPS][IGEMM_NR];
+	int runs[MAX_TAPS];
+	struct run run[MAX_TAPS][IGEMM_NR];
 };
 
 static void add_tap(struct taps *t, int64_t tap, int64_t from, int64_t to)
@@ -146,8 +156,9 @@ static void add_tap(struct taps *t, int64_t tap, int64_t from, int64_t to)
 		t->run[tap][t->runs[tap]++] = (struct run){(int32_t)from, (int16_t)to, 1};
 }
 
-/* Taps e0..e0+n-1 of a pixel, column i. */
-static void taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int64_t i, struct taps *t)
+/* Adds what taps e0 to e0 + t->n - 1 read for a pixel, which is column i of the panel. */
+static void add_taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int64_t i,
+			      struct taps *t)
 {
 	int64_t origin[MAX_RANK], at[MAX_RANK], rest = e0;
 
@@ -172,7 +183,7 @@ static void taps_of_pixel(const struct window *w, int64_t e0, int64_t pixel, int
 	}
 }
 
-/* What a tap of a channel reads for the pixels: bytes, the zero point in the padding. */
+/* Gathers the bytes that a tap reads from channel x for all pixels of a panel; padding reads as the zero point. */
 static void read_tap(const uint8_t *x, const struct taps *t, int64_t tap, uint8_t zero, uint8_t *to)
 {
 	const struct run *run = t->run[tap];
@@ -187,7 +198,10 @@ static void read_tap(const uint8_t *x, const struct taps *t, int64_t tap, uint8_
 			to[run[r].to + i] = x[run[r].from + i];
 }
 
-/* All taps at hand: rows of bytes in the order of k, some at a time. */
+/*
+ * Packs a panel if the runs of all taps of the kernel are known: gathers the bytes in the order of k and packs
+ * ROWS rows of them at once.
+ */
 static void pack_channels(const struct conv_job *j, const struct taps *t, int64_t count, uint8_t *panel)
 {
 	enum { ROWS = 64 };
@@ -216,10 +230,10 @@ static void pack_taps(const struct conv_job *j, int64_t n0, int64_t count, uint8
 
 	memset(panel, 0, igemm_panel(v->k));
 	for (int64_t e0 = 0; e0 < size; e0 += t.n) {
-		t.n = lesser(TAPS, size - e0);
+		t.n = lesser(MAX_TAPS, size - e0);
 		memset(t.runs, 0, sizeof(t.runs));
 		for (int64_t i = 0; i < count; i++)
-			taps_of_pixel(&v->w, e0, n0 + i, i, &t);
+			add_taps_of_pixel(&v->w, e0, n0 + i, i, &t);
 		if (t.n == size) {
 			pack_channels(j, &t, count, panel);
 			return;
@@ -247,7 +261,10 @@ static void pack_pixels(const void *arg, int64_t n0, int64_t count, uint8_t *pan
 	}
 }
 
-/* The output element of column n, and how many columns from it on are outputs side by side (0: none). */
+/*
+ * Sets *pixel to the output element of column n. Returns how many columns from n on are adjacent outputs; 0 if
+ * column n is not an output.
+ */
 static int64_t column_run(const struct int_conv *v, int64_t n, int64_t *pixel)
 {
 	const struct window *w = &v->w;
@@ -266,15 +283,15 @@ static int64_t column_run(const struct int_conv *v, int64_t n, int64_t *pixel)
 	return inside ? w->out[last] - x : 0;
 }
 
-enum { CONV_COLUMNS = 512 }; /* that are stored at once, at most */
+enum { MAX_STORE_COLUMNS = 512 }; /* columns of a call of store_pixels */
 
-/* Runs of columns that are outputs side by side. */
+/* A run of columns that are adjacent output elements. */
 struct segment {
 	int64_t pixel;
 	int16_t from, n;
 };
 
-static int segments_of(const struct int_conv *v, int64_t n, int64_t cols, struct segment *to)
+static int find_segments(const struct int_conv *v, int64_t n, int64_t cols, struct segment *to)
 {
 	int64_t width = v->part[v->w.n - 1], pixel;
 	int count = 0;
@@ -295,8 +312,8 @@ static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, in
 	const struct conv_job *j = arg;
 	const struct int_conv *v = j->v;
 	size_t size = dtype_bits(j->f.type) / 8;
-	struct segment seg[CONV_COLUMNS];
-	int32_t line[CONV_COLUMNS];
+	struct segment seg[MAX_STORE_COLUMNS];
+	int32_t line[MAX_STORE_COLUMNS];
 	int count;
 
 	if (!v->even) {
@@ -305,7 +322,7 @@ static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, in
 				   j->y_first + (m + r) * v->pixels + n);
 		return;
 	}
-	count = segments_of(v, n, cols, seg);
+	count = find_segments(v, n, cols, seg);
 	for (int64_t r = 0; r < rows && count; r++) {
 		char *y = (char *)j->y + (size_t)(j->y_first + (m + r) * v->pixels) * size;
 		finish_row(&j->f, j->m_first + m + r, 0, cols, sums + r * ld, line, 0);
@@ -316,14 +333,14 @@ static void store_pixels(const void *arg, int64_t m, int64_t rows, int64_t n, in
 	}
 }
 
-/* The parts of an image of all channels, with its pads. */
+/* Copies all channels of an image, with pads, into parts (see struct int_conv). */
 struct pad_job {
 	const struct int_conv *v;
 	const uint8_t *x;
 	uint8_t *to, zero;
 };
 
-/* n elements of a line of the image that are `stride` apart. */
+/* Copies n elements of a line of the image, every stride-th one. */
 static void pad_line(const uint8_t *x, int64_t n, int64_t stride, uint8_t *to)
 {
 	if (stride == 1)
@@ -335,13 +352,18 @@ static void pad_line(const uint8_t *x, int64_t n, int64_t stride, uint8_t *to)
 			to[i] = x[i * stride];
 }
 
-/* One part of a channel: the places that leave the remainders rem. */
+/*
+ * Fills one part of a channel with the elements whose coordinates leave the remainders rem when divided by the
+ * strides.
+ */
 static void pad_part(const struct int_conv *v, const int64_t *rem, const uint8_t *x, uint8_t *to)
 {
 	const struct window *w = &v->w;
 	int last = w->n - 1;
 	int64_t at[MAX_RANK] = {0}, stride = w->stride[last], width = v->part[last];
-	int64_t first = rem[last] - w->begin[last]; /* place in the image of a line's first element */
+	int64_t first =
+		rem[last] -
+		w->begin[last]; /* coordinate in the image of a line's first element; negative in the padding */
 	int64_t i = first < 0 ? (-first + stride - 1) / stride : 0;
 	int64_t end = w->in[last] > first ? (w->in[last] - first + stride - 1) / stride : 0;
 
@@ -387,7 +409,10 @@ static bool has_no_pads(const struct int_conv *v)
 	return true;
 }
 
-/* The image that taps are read from; even: with its pads, unless there are none. */
+/*
+ * Returns the image that the taps read: the parts of x, written to the buffer `room`, or x itself if v is not
+ * `even` or if the only part would equal x.
+ */
 static const uint8_t *padded_image(const struct int_conv *v, const uint8_t *x, uint8_t zero,
 				   uint8_t *room)
 {
@@ -400,15 +425,15 @@ static const uint8_t *padded_image(const struct int_conv *v, const uint8_t *x, u
 	return room;
 }
 
-/* Groups of one image. */
+/* What the threads that compute the groups of one image share. */
 struct groups_job {
 	const struct conv_job *j;
 	const struct igemm *g;
 	void *scratch;
-	int64_t image; /* bytes of a group */
+	int64_t image; /* bytes of a group's input */
 };
 
-static void one_group(const struct groups_job *a, int64_t group, bool alone, int thread)
+static void run_group(const struct groups_job *a, int64_t group, bool alone, int thread)
 {
 	const struct int_conv *v = a->j->v;
 	struct conv_job j = *a->j;
@@ -431,16 +456,16 @@ static void one_group(const struct groups_job *a, int64_t group, bool alone, int
 static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	for (int64_t g = begin; g < end; g++)
-		one_group(arg, g, true, thread);
+		run_group(arg, g, true, thread);
 }
 
-/* One feature of one channel: the taps' rows are added up. */
-static void one_channel(const struct groups_job *a, int64_t channel)
+/* Depthwise convolution of one channel with one feature: a weighted sum of the taps' rows, without a product. */
+static void run_channel(const struct groups_job *a, int64_t channel)
 {
 	const struct int_conv *v = a->j->v;
 	struct conv_job j = *a->j;
 	const uint8_t *w = a->g->a + channel * igemm_depth(v->k);
-	int32_t sums[CONV_COLUMNS], za = a->g->a_zero ? a->g->a_zero[channel] : 0, zero = 0;
+	int32_t sums[MAX_STORE_COLUMNS], za = a->g->a_zero ? a->g->a_zero[channel] : 0, zero = 0;
 
 	for (int64_t k = 0; k < v->k && a->g->b_zero; k++)
 		zero += ((int8_t)w[k] - za) * *a->g->b_zero;
@@ -449,7 +474,7 @@ static void one_channel(const struct groups_job *a, int64_t channel)
 	j.y_first += channel * v->pixels;
 	for (int64_t n = 0, cols; n < v->columns; n += cols) {
 		struct igemm_rows rows = {.base = j.x + n, .offset = v->offset};
-		cols = lesser(CONV_COLUMNS, v->columns - n);
+		cols = lesser(MAX_STORE_COLUMNS, v->columns - n);
 		igemm_kernels()->add_rows(&rows, (const int8_t *)w, za, v->k, j.flip, -zero, cols,
 					  sums);
 		store_pixels(&j, 0, 1, n, cols, sums, cols);
@@ -460,10 +485,10 @@ static void channels_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	(void)thread;
 	for (int64_t c = begin; c < end; c++)
-		one_channel(arg, c);
+		run_channel(arg, c);
 }
 
-static int conv_run_as(const struct call *c, const struct finish *f)
+static int run_conv(const struct call *c, const struct finish *f)
 {
 	const struct int_conv *v = c->step->state;
 	const struct tensor *x = c->in[v->x], *wt = c->in[v->wt], *zx = optional_in(c, v->zx);
@@ -518,24 +543,24 @@ static int conv_run_as(const struct call *c, const struct finish *f)
 			pool_for(v->group, 1, groups_piece, &groups);
 		else
 			for (int64_t k = 0; k < v->group; k++)
-				one_group(&groups, k, false, 0);
+				run_group(&groups, k, false, 0);
 	}
 	return 0;
 }
 
 int conv_integer_reshape(struct site *s, struct step *st, struct diag *d)
 {
-	return conv_reshape_as(s, st, d, 0, 1, 2, 3);
+	return reshape_conv(s, st, d, 0, 1, 2, 3);
 }
 
 int conv_integer_run(const struct call *c)
 {
-	return conv_run_as(c, &(struct finish){.type = DT_I32});
+	return run_conv(c, &(struct finish){.type = DT_I32});
 }
 
 int qlinear_conv_reshape(struct site *s, struct step *st, struct diag *d)
 {
-	return conv_reshape_as(s, st, d, 0, 3, 2, 5);
+	return reshape_conv(s, st, d, 0, 3, 2, 5);
 }
 
 int qlinear_conv_run(const struct call *c)
@@ -550,5 +575,5 @@ int qlinear_conv_run(const struct call *c)
 			   .add = bias ? bias->data : NULL,
 			   .add_row = 1};
 
-	return conv_run_as(c, &f);
+	return run_conv(c, &f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_QUANTIZED_QCONV_H
 #define CPU_QUANTIZED_QCONV_H
-/* Convolutions of 8-bit integers. */
+/* Convolutions of 8-bit integers: ConvInteger and QLinearConv. */
 #include "backend/backend.h"
 
 int conv_integer_reshape(struct site *s, struct step *st, struct diag *d);

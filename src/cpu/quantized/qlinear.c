@@ -14,11 +14,11 @@
 struct qconcat_job {
 	const uint8_t *x;
 	uint8_t *y;
-	int64_t part, row;    /* elements of a row of x, of y */
-	const uint8_t *table; /* NULL: as they are */
+	int64_t part, row; /* number of elements from the axis to the last dimension, of x and of y */
+	const uint8_t *table; /* y's code for each code of x; NULL: the same code */
 };
 
-/* Elements begin..end-1 of x. */
+/* Copies elements begin to end - 1 of x into y. */
 static void qconcat_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct qconcat_job *j = arg;
@@ -36,7 +36,7 @@ static void qconcat_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* What each of the 256 codes becomes; false: itself. */
+/* Computes y's code for each of the 256 codes of x; false if x and y have the same type, scale and zero point. */
 static bool requantize_table(const struct tensor *x, const struct tensor *xs,
 			     const struct tensor *xz, const struct call *c, uint8_t *table)
 {
@@ -190,7 +190,7 @@ int qmultiply_run(const struct call *c)
 	return qbinary_run(c, true);
 }
 
-/* ---- QLinearSigmoid, QLinearLeakyRelu: a table of what each code becomes -------------------------------------------------- */
+/* ---- QLinearSigmoid, QLinearLeakyRelu: look-up in a table of the result of each code -------------------------------------- */
 
 struct table_job {
 	const uint8_t *x;

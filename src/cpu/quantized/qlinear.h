@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_QUANTIZED_QLINEAR_H
 #define CPU_QUANTIZED_QLINEAR_H
-/* com.microsoft's operators from codes to codes: QLinearAdd, QLinearConcat, QLinearSigmoid, ... */
+/* com.microsoft's operators with quantized inputs and outputs: QLinearAdd, QLinearConcat, QLinearSigmoid, ... */
 #include "backend/backend.h"
 
 int qconcat_run(const struct call *c);

@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-/* ---- what becomes of an integer sum ---------------------------------------------------------------------------- */
+/* ---- converting integer sums to the output type ---------------------------------------------------------------- */
 
-/* The factor of one sum: row m, column n. */
+/* The factor that the sum of row m, column n is multiplied by: the scales of a and b over that of y. */
 static float factor_of(const struct finish *f, int64_t m, int64_t n)
 {
 	float as = f->alpha * scale_of(f->ascale, m, f->rows, f->first_row);
@@ -24,16 +24,16 @@ static float factor_of(const struct finish *f, int64_t m, int64_t n)
 	       ys;
 }
 
-static bool is_many(const struct tensor *t)
+static bool has_many(const struct tensor *t)
 {
 	return t && tensor_count(t) > 1;
 }
 
 void finish_prepare(struct finish *f, float *room)
 {
-	bool columns = f->type != DT_I32 && !f->by_row && is_many(f->bscale);
-	bool rows = f->type != DT_I32 &&
-		    (is_many(f->ascale) || is_many(f->yscale) || (f->by_row && is_many(f->bscale)));
+	bool columns = f->type != DT_I32 && !f->by_row && has_many(f->bscale);
+	bool rows = f->type != DT_I32 && (has_many(f->ascale) || has_many(f->yscale) ||
+					  (f->by_row && has_many(f->bscale)));
 
 	f->factor = NULL;
 	if (f->type == DT_I32 || (rows && columns))
@@ -45,13 +45,13 @@ void finish_prepare(struct finish *f, float *room)
 		room[i] = factor_of(f, rows ? i : 0, columns ? i : 0);
 }
 
-enum { FINISH = 64 }; /* sums that are looked at together */
+enum { FINISH_COLUMNS = 64 }; /* sums that are converted at once, in buffers on the stack */
 
-static void store_some(const struct finish *f, int64_t m, int64_t n0, int64_t cols,
-		       const int32_t *sums, void *out, int64_t at)
+static void finish_chunk(const struct finish *f, int64_t m, int64_t n0, int64_t cols,
+			 const int32_t *sums, void *out, int64_t at)
 {
-	int32_t added[FINISH];
-	float own[FINISH];
+	int32_t added[FINISH_COLUMNS];
+	float own[FINISH_COLUMNS];
 	const float *scale = own;
 	int step = 1;
 
@@ -92,29 +92,29 @@ void finish_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols, con
 					 (uint32_t)f->add[m * f->add_row + (n0 + i) * f->add_col]);
 		return;
 	}
-	for (int64_t i = 0; i < cols; i += FINISH)
-		store_some(f, m, n0 + i, lesser(FINISH, cols - i), sums + i, out, at + i);
+	for (int64_t i = 0; i < cols; i += FINISH_COLUMNS)
+		finish_chunk(f, m, n0 + i, lesser(FINISH_COLUMNS, cols - i), sums + i, out, at + i);
 }
 
 /* ---- matrix products ------------------------------------------------------------------------------------------- */
 
 struct product {
 	struct matmul_shape s;
-	uint32_t a, b, za, zb; /* inputs */
-	size_t scratch; /* of igemm; rows of A and what is known of rows and columns follow */
-	const uint8_t *packed; /* B */
+	uint32_t a, b, za, zb; /* indices of the inputs: operands and zero points */
+	size_t scratch; /* bytes of igemm's scratch in the workspace; the buffers of struct product_room follow */
+	const uint8_t *packed; /* if B is constant, its panels and then its column sums; otherwise NULL */
 };
 
 struct product_job {
 	const struct product *p;
 	const char *b;
-	uint8_t flip; /* of B, whose bytes are taken as signed */
+	uint8_t flip; /* mask for XOR that makes unsigned codes of B signed; 0 if they are signed */
 	struct finish f;
 	void *y;
 	int64_t y_first;
 };
 
-/* Columns n0.. of a matrix as a panel. */
+/* Packs `count` columns of b from n0 on into a panel in the layout of igemm. */
 static void pack_columns(const struct matmul_shape *s, const uint8_t *b, uint8_t flip, int64_t n0,
 			 int64_t count, uint8_t *panel)
 {
@@ -209,7 +209,7 @@ struct pack_all {
 	const struct matmul_shape *s;
 	const uint8_t *b;
 	uint8_t *to, flip;
-	int32_t *sums; /* of the columns: behind the panels */
+	int32_t *sums; /* column sums, stored behind the panels */
 };
 
 static int64_t panels_of(const struct matmul_shape *s)
@@ -241,7 +241,7 @@ static int pack_all(void *dst, const struct tensor *t, void *arg)
 	return 0;
 }
 
-/* A constant matrix is packed once a session. */
+/* Packs B into the weight store if B is constant, so that each session packs it once. */
 static int pack_weights(struct site *s, struct step *st, struct diag *d, struct product *p)
 {
 	const struct tensor *b = site_known(s, p->b);
@@ -293,7 +293,7 @@ bool zeros_of(const struct tensor *z, int32_t move, int64_t n, int64_t first, in
 	return any;
 }
 
-/* One batch: A from a, B from j->b. */
+/* Computes the product of one batch: matrix A at `a`, matrix B at j->b. */
 static void product_batch(const struct call *c, struct product_job *j, const uint8_t *a, int64_t batch)
 {
 	const struct product *p = c->step->state;
@@ -340,7 +340,7 @@ static void product_batch(const struct call *c, struct product_job *j, const uin
 	igemm_run(&g, c->workspace);
 }
 
-/* All batches; f says what becomes of the sums. */
+/* Computes the products of all batches; f converts the integer sums to the output type. */
 static int product_run(const struct call *c, const struct finish *f)
 {
 	const struct product *p = c->step->state;
@@ -420,7 +420,7 @@ int qlinear_matmul_run(const struct call *c)
 					       .yzero = c->in[7]});
 }
 
-/* Any 8-bit type, floats too: element by element. */
+/* QLinearMatMul for any 8-bit type, 8-bit floats included: computes element by element. */
 int qlinear_reference_run(const struct call *c)
 {
 	const struct product *p = c->step->state;

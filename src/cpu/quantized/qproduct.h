@@ -1,52 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_QUANTIZED_QPRODUCT_H
 #define CPU_QUANTIZED_QPRODUCT_H
-/* Products of 8-bit matrices: MatMulInteger and its kin. What becomes of the sums is convolutions' too. */
+/*
+ * Products of 8-bit matrices (MatMulInteger, QLinearMatMul, QGemm, ...), and the conversion of integer sums to the
+ * output type, which convolutions share.
+ */
 #include "backend/backend.h"
 
 /*
- * int32: as it is. Float: sum * scale + bias. Quantized: rounded, zero point added, clamped. The
- * factor is ascale * bscale (/ yscale), each one number, or one a row (a) or a column (b).
+ * How an integer sum becomes an element of the output. int32: the sum itself. Float: sum * factor + bias.
+ * Quantized: sum * factor, rounded, plus the zero point, clamped. The factor is alpha * ascale * bscale, divided
+ * by yscale if there is one. A scale is one number, or one per row (ascale, yscale) or per column (bscale).
  */
 struct finish {
-	enum dtype type; /* of the output */
+	enum dtype type; /* type of the output */
 	const struct tensor *ascale, *bscale, *yscale, *yzero, *bias;
-	const int32_t *add;	  /* of a row or column: added to the sum */
-	int64_t add_row, add_col; /* steps of add */
+	const int32_t *add;	  /* integers that are added to the sums before scaling, or NULL */
+	int64_t add_row, add_col; /* strides of add */
 	float alpha;
-	bool by_row; /* scales of b, and add, go by rows (convolutions) */
-	int64_t first_row, first_col, rows,
-		cols; /* of the whole matrix, where scales count on over batches */
-	/* made once a batch: factors of rows or of columns; NULL where both differ */
+	bool by_row;	    /* bscale has one number per row, not per column (convolutions) */
+	int64_t rows, cols; /* size of a batch's matrix */
+	/* index of the batch's first row and column in scales that have entries for the rows of all batches */
+	int64_t first_row, first_col;
+	/* set by finish_prepare: factors of the rows or of the columns; NULL if they depend on both */
 	const float *factor;
-	int64_t factor_row, factor_col; /* steps of factor */
+	int64_t factor_row, factor_col; /* strides of factor: 0 or 1 */
 };
-/* room: for as many factors as there are rows or columns. */
+/* Computes f->factor in `room`, which has space for as many floats as there are rows or columns. */
 void finish_prepare(struct finish *f, float *room);
-/* Sums of row m, columns n0..n0+cols-1, become elements of out from `at` on. */
+/* Converts the sums of row m, columns n0 to n0 + cols - 1, and stores them in `out` from element `at` on. */
 void finish_row(const struct finish *f, int64_t m, int64_t n0, int64_t cols, const int32_t *sums,
 		void *out, int64_t at);
 
-/* Rows of A as igemm wants them, and their sums where those are asked for. */
+/* code_rows copies m rows of k bytes as igemm reads them: dense and padded with zeros to igemm_depth(k) bytes. */
 struct code_job {
 	uint8_t *to;
-	int32_t *sum;
+	int32_t *sum; /* set to the sum of each row, unless NULL */
 	const uint8_t *from;
-	int64_t k, row, col;
-	uint8_t flip;
-	bool is_signed; /* afterwards */
+	int64_t k, row, col; /* elements of a row; strides of `from` */
+	uint8_t flip;	     /* mask for XOR of each byte, from flip_to */
+	bool is_signed;	     /* the copied bytes are signed */
 };
 void code_rows(struct code_job *j, int64_t m);
 
-/* Room of a product behind igemm's scratch: rows of A, their zero points and sums, zero points of B. */
+/*
+ * Buffers that a product keeps in the workspace behind igemm's scratch: rows of A (code_rows), the arrays a_zero,
+ * a_rest and b_zero of struct igemm, and the factors of struct finish.
+ */
 struct product_room {
 	uint8_t *rows;
 	int32_t *za, *rest, *zb;
 	float *factor;
 };
 struct product_room product_room(char *at, int64_t m, int64_t n, int64_t k);
+/* Sets *bytes to the size of the workspace, igemm's scratch included; false if it overflows. */
 bool product_bytes(int64_t m, int64_t n, int64_t k, size_t scratch, size_t *bytes);
-/* Zero points of n rows or columns; whether there is one that is not 0. */
+/* Writes the zero points of n rows or columns, plus `move`, to `to`; returns whether one of them is not 0. */
 bool zeros_of(const struct tensor *z, int32_t move, int64_t n, int64_t first, int32_t *to);
 
 /* ---- kernels ---- */

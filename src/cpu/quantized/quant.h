@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_QUANTIZED_QUANT_H
 #define CPU_QUANTIZED_QUANT_H
-/* What kernels of quantized operators share: codes, their scales and their zero points. */
+/* Helpers of the quantized operators' kernels: reading codes, scales and zero points, and clamping to codes. */
 #include "backend/backend.h"
 #include "cpu/math/igemm.h"
 #include "cpu/math/util.h"
@@ -21,10 +21,10 @@ static inline void int_range(enum dtype t, float *low, float *high)
 	*high = dtype_class(t) == DT_INT ? ldexpf(1, bits - 1) - 1 : ldexpf(1, bits) - 1;
 }
 
-/* What is rounded to a code. */
+/* Clamps a rounded value to the range of codes. */
 static inline float clamped(float v, float low, float high)
 {
-	v = v >= low ? v : low; /* NaN too */
+	v = v >= low ? v : low; /* also for NaN */
 	return v <= high ? v : high;
 }
 
@@ -34,7 +34,10 @@ static inline float scale_at(const struct tensor *t, int64_t i)
 					 : (float)elem_f64(tensor_dtype(t), t->data, i);
 }
 
-/* Number i of n; those of a batch count on from batch_first, where there are that many. */
+/*
+ * The scale of row or column i of n. t holds one scale for all, one for each of the n, or one for each row of all
+ * batches; in the last case those of this batch start at batch_first.
+ */
 static inline float scale_of(const struct tensor *t, int64_t i, int64_t n, int64_t batch_first)
 {
 	int64_t count = tensor_count(t);
@@ -44,6 +47,7 @@ static inline float scale_of(const struct tensor *t, int64_t i, int64_t n, int64
 	return scale_at(t, count == n ? i : batch_first + i);
 }
 
+/* The zero point of row or column i of n, with the same forms of z as in scale_of; 0 if z is NULL. */
 static inline int32_t zero_of(const struct tensor *z, int64_t i, int64_t n, int64_t first)
 {
 	if (!z)
@@ -53,7 +57,11 @@ static inline int32_t zero_of(const struct tensor *z, int64_t i, int64_t n, int6
 	return (int32_t)int8_at(z->data, is_signed, count == 1 ? 0 : count == n ? i : first + i);
 }
 
-/* What bytes of this type are flipped by to be taken as the other kind, and how zero points move. */
+/*
+ * igemm multiplies signed bytes of one operand by unsigned bytes of the other. flip_to returns the mask for XOR
+ * that makes codes of type t signed or unsigned: 0, or 128, which shifts them by 128. zero_move returns the
+ * shift that the zero points then need.
+ */
 static inline uint8_t flip_to(bool want_signed, enum dtype t)
 {
 	return (t == DT_I8) == want_signed ? 0 : IGEMM_FLIP;
