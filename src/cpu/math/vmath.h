@@ -431,7 +431,10 @@ static inline vf v_erf(vf x)
 	vf a = v_abs(x), big = v_set(1.0f) - v_erfc_big(a);
 	return v_sel(v_lt(a, v_set(0.9375f)), v_erf_small(x), v_copysign(big, x));
 }
-/* x * Phi(x), Phi the normal distribution; erfc keeps the relative accuracy of the lower tail, where 1 - erf would cancel */
+/*
+ * x * Phi(x), Phi being the normal distribution function. For negative x, erfc keeps the relative accuracy that
+ * 1 - erf would lose by cancellation.
+ */
 static inline vf v_gelu(vf x)
 {
 	vf t = x * v_set(0.707106781f), a = v_abs(t), half = v_set(0.5f);

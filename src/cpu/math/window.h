@@ -23,8 +23,10 @@ static inline void window_next(int64_t *at, const int64_t *size, int n)
 	}
 }
 
-/* Sets *place to the row-major index of the input element (over the first n axes) that output o multiplies by kernel
- * element `tap`; false if that is padding. */
+/*
+ * Sets *place to the row-major index, over the first n axes, of the input element that output o reads for the
+ * kernel element `tap`. False if that is padding.
+ */
 static inline bool window_at(const struct window *w, int n, const int64_t *o, const int64_t *tap,
 			     int64_t *place)
 {
