@@ -3,7 +3,7 @@
 #define WATCH_EVENT_H
 /*
  * A line of the injected library's log: SECONDS TAB THREAD TAB KIND { TAB KEY=VALUE }. Keys in brackets are
- * optional, keys in braces may be repeated; `by` is always the library and function that made the call. The kinds:
+ * optional, keys in braces may be repeated; `by` is always the caller: library and function. The kinds:
  *
  *   start         program, cupti (version), result (of the subscription), why, other (the subscriber before us)
  *   context       context, by                  a context was created

@@ -42,7 +42,7 @@ struct watch {
 	bool sync_launch;	 /* set CUDA_LAUNCH_BLOCKING=1 in the program */
 	const char *own; /* environment variable that `infer` set for itself, to be removed for the program; NULL: none */
 	size_t heap; /* record blocks that malloc returns if they have at least so many bytes; 0: none, and set no LD_PRELOAD */
-	double interval; /* seconds between reports; 0: no periodic reports */
+	double interval; /* seconds between reports; 0: no report but the final one */
 	void (*report)(void *arg, struct watch *w); /* called after each interval and on SIGUSR1 */
 	void *arg;
 	/* results */
