@@ -70,7 +70,10 @@ static size_t judged_from(const struct series *s, double least)
 	return i;
 }
 
-/* An allocator grows in few steps, with constant memory between them. One late step is no leak: every quarter must rise. */
+/*
+ * Whether the value rises in every quarter. An allocator grows in a few large steps with constant memory between
+ * them, and one late step alone is no leak.
+ */
 static bool rises_throughout(const double *y, size_t n)
 {
 	for (size_t q = 0; q < 4; q++)

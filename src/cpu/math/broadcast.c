@@ -10,7 +10,7 @@ enum {
 	SHORT_RUN = 128,    /* inner runs shorter than this are gathered into a buffer */
 };
 
-/* Whether dimensions i and i + 1 can be merged: in every operand they lie in memory as one dimension. */
+/* Whether dimensions i and i + 1 can be merged into one: each operand walks through both with a single stride. */
 static bool can_merge(const struct bcast *b, int i)
 {
 	for (int k = 0; k < b->nin; k++)

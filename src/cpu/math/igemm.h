@@ -17,7 +17,7 @@ enum { IGEMM_NR = 16, IGEMM_GROUP = 4, IGEMM_MC = 64, IGEMM_FLIP = 128 };
 struct igemm {
 	int64_t m, n, k;
 	const uint8_t *a;      /* rows of igemm_depth(k) bytes, padded with zeros */
-	bool a_signed;	       /* whether A is signed and B unsigned, or the reverse */
+	bool a_signed;	       /* true: A is signed and B unsigned; false: the reverse */
 	const int32_t *a_zero; /* zero point of each row of A; NULL: all 0 */
 	const int32_t *b_zero; /* zero points of B's columns; NULL: all 0 */
 	int b_zero_step;       /* 1: one zero point for each column, 0: one for all */

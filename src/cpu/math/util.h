@@ -111,7 +111,7 @@ static inline void allow_inplace(struct step *step, uint8_t out, uint8_t in)
 	}
 }
 
-/* a split at axis: outer * n * inner elements */
+/* The elements of a shape divided at one axis: outer * n * inner, n being the size of the axis. */
 struct axis_split {
 	int64_t outer, n, inner;
 };
