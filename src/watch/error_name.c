@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* By number: as the driver and as the runtime has it. The ledger knows nothing of CUDA's headers. */
+/* The driver's and the runtime's name of each error. Copied here because the ledger does not use CUDA's headers. */
 static const struct {
 	int number;
 	const char *driver, *runtime;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the call, of the driver or of the runtime, returned; NULL: not known. */
+/* Name of the error that `call` returned: the runtime's name if call begins with "cuda", else the driver's. NULL: unknown. */
 const char *error_name(const char *call, int64_t number);
 
 #endif

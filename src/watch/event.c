@@ -4,19 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int hex(char c)
+static int hex_digit(char c)
 {
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* %09 and the like, in place. */
+/* Decodes percent escapes such as %09, in place. */
 static void unescape(char *s)
 {
 	char *to = s;
 
 	for (; *s; s++) {
-		if (s[0] == '%' && hex(s[1]) >= 0 && hex(s[2]) >= 0) {
-			*to++ = (char)(16 * hex(s[1]) + hex(s[2]));
+		if (s[0] == '%' && hex_digit(s[1]) >= 0 && hex_digit(s[2]) >= 0) {
+			*to++ = (char)(16 * hex_digit(s[1]) + hex_digit(s[2]));
 			s += 2;
 		} else {
 			*to++ = *s;

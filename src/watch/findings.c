@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a ledger shows to be wrong. */
+/* Turns the events of a ledger into findings. */
 #include "base/str.h"
 #include "watch/error_name.h"
 #include "watch/ledger.h"
@@ -26,7 +26,7 @@ enum {
 	CAPTURE_LAST = 908
 };
 
-struct telling {
+struct reporter {
 	const struct ledger *l;
 	const struct ledger_options *o;
 	struct diag *d;
@@ -34,13 +34,13 @@ struct telling {
 	size_t rows;
 };
 
-static void row(struct telling *t, const char *label, const char *text)
+static void add_row(struct reporter *t, const char *label, const char *text)
 {
 	if (t->rows < sizeof(t->row) / sizeof(*t->row))
 		t->row[t->rows++] = (struct diag_row){label, text};
 }
 
-static void tell(struct telling *t, enum severity severity, enum code code, const char *message)
+static void add_finding(struct reporter *t, enum severity severity, enum code code, const char *message)
 {
 	struct finding f = {.code = code, .severity = severity, .message = message, .nrows = t->rows};
 
@@ -49,7 +49,7 @@ static void tell(struct telling *t, enum severity severity, enum code code, cons
 	t->rows = 0;
 }
 
-static bool starts(const char *s, const char *prefix)
+static bool has_prefix(const char *s, const char *prefix)
 {
 	return s && str_starts(s, prefix);
 }
@@ -79,16 +79,16 @@ const char *ledger_by(const struct ledger *l, struct arena *a, const char *by)
 	return arena_printf(a, "%.*s(%s%s", (int)(place - by), by, function, rest ? rest : ")");
 }
 
-/* Strings of events go away with the ledger: findings have their own. */
-static const char *keep(struct telling *t, const char *s)
+/* Copies a caller's text into the diag's arena, with function names resolved: the event's strings are freed with the ledger. */
+static const char *resolve(struct reporter *t, const char *s)
 {
 	return ledger_by(t->l, &t->d->arena, s);
 }
 
-/* The library alone, of "libx.so(function+0x1) < liby.so". */
-static const char *library_of(struct telling *t, const char *by)
+/* Returns only the first library's name, such as libx.so of "libx.so(function+0x1) < liby.so". */
+static const char *first_library(struct reporter *t, const char *by)
 {
-	const char *text = keep(t, by);
+	const char *text = resolve(t, by);
 
 	return by && *by ? fmt(t->d, "%.*s", (int)strcspn(text, " ("), text) : text;
 }
@@ -112,15 +112,15 @@ static const struct ledger_context *context_of(const struct ledger *l, uint64_t 
 	return NULL;
 }
 
-static const char *context_text(struct telling *t, uint64_t handle)
+static const char *context_text(struct reporter *t, uint64_t handle)
 {
 	const struct ledger_context *c = context_of(t->l, handle);
 
 	if (!c)
 		return fmt(t->d, "0x%" PRIx64 "  made before the watch began", handle);
-	const char *gone =
-		c->gone >= 0 ? fmt(t->d, "; destroyed at %.2f s by %s", c->gone, keep(t, c->gone_by))
-			     : "";
+	const char *gone = c->gone >= 0 ? fmt(t->d, "; destroyed at %.2f s by %s", c->gone,
+					      resolve(t, c->gone_by))
+					: "";
 	const char *cost =
 		c->cost > 0
 			? fmt(t->d, "; making it took %s of device memory%s",
@@ -131,19 +131,19 @@ static const char *context_text(struct telling *t, uint64_t handle)
 		   c->known ? c->primary ? "primary, " : "not the primary context, " : "",
 		   c->call ? c->call : "made",
 		   c->device >= 0 ? fmt(t->d, " on device %d", c->device) : "", c->born,
-		   keep(t, c->by), c->thread, cost, gone);
+		   resolve(t, c->by), c->thread, cost, gone);
 }
 
-static const char *stream_by(struct telling *t, uint64_t handle)
+static const char *stream_by(struct reporter *t, uint64_t handle)
 {
 	for (size_t i = t->l->nstreams; i-- > 0;)
 		if (t->l->stream[i].handle == handle)
-			return keep(t, t->l->stream[i].by);
+			return resolve(t, t->l->stream[i].by);
 	return NULL;
 }
 
 /* "CUDA_ERROR_INVALID_HANDLE (400)" */
-static const char *result_text(struct telling *t, const char *call, int64_t result)
+static const char *result_text(struct reporter *t, const char *call, int64_t result)
 {
 	const char *name = error_name(call, result);
 
@@ -151,32 +151,32 @@ static const char *result_text(struct telling *t, const char *call, int64_t resu
 		    : fmt(t->d, "CUDA error %" PRId64, result);
 }
 
-static const char *first_of(struct telling *t, int64_t number, int64_t logged)
+static const char *first_of(struct reporter *t, int64_t number, int64_t logged)
 {
 	int64_t n = ledger_count(t->l, number, logged);
 
 	return n > 1 ? fmt(t->d, ", first of %" PRId64, n) : "";
 }
 
-static const char *call_text(struct telling *t, const struct ledger_failure *f)
+static const char *call_text(struct reporter *t, const struct ledger_failure *f)
 {
 	const char *kernel = event_text(&f->event, "kernel", 0);
 
 	const char *call = event_text(&f->event, "call", 0);
 
-	return fmt(t->d, "%s%s = %s at %.2f s by %s%s", keep(t, call),
+	return fmt(t->d, "%s%s = %s at %.2f s by %s%s", resolve(t, call),
 		   kernel ? fmt(t->d, "('%s')", kernel) : "", result_text(t, call, f->result),
-		   f->event.seconds, keep(t, event_text(&f->event, "by", 0)),
+		   f->event.seconds, resolve(t, event_text(&f->event, "by", 0)),
 		   first_of(t, f->number, f->count));
 }
 
-/* What the first of them and its followers would have written. */
-static void add_buffers_of(struct telling *t, const struct event *e, size_t *told)
+/* Adds a row for each buffer that the failed call of this event would have written, up to MAX_BUFFERS_SHOWN in all. */
+static void add_buffers_of(struct reporter *t, const struct event *e, size_t *told)
 {
-	enum { BUFFERS_TOLD = 6 };
+	enum { MAX_BUFFERS_SHOWN = 6 };
 	const char *text;
 
-	for (int k = 0; (text = event_text(e, "buffer", k)) && *told < BUFFERS_TOLD; k++) {
+	for (int k = 0; (text = event_text(e, "buffer", k)) && *told < MAX_BUFFERS_SHOWN; k++) {
 		char *at;
 		unsigned long long start = strtoull(text, &at, 16), address = start;
 		long long bytes = *at == ':' ? strtoll(at + 1, &at, 10) : 0;
@@ -189,13 +189,13 @@ static void add_buffers_of(struct telling *t, const struct event *e, size_t *tol
 				: fmt(t->d, "what is at 0x%llx, byte %llu of the %s at 0x%llx,",
 				      address, address - start, str_bytes(&t->d->arena, bytes),
 				      start);
-		row(t, *told ? "" : "so",
-		    fmt(t->d, "%s was not written by it: it holds what it held before", where));
+		add_row(t, *told ? "" : "so",
+			fmt(t->d, "%s was not written by it: it holds what it held before", where));
 		++*told;
 	}
 }
 
-static void add_buffers(struct telling *t, const struct ledger_failure *f)
+static void add_buffers(struct reporter *t, const struct ledger_failure *f)
 {
 	size_t told = 0;
 
@@ -209,8 +209,11 @@ static void add_buffers(struct telling *t, const struct ledger_failure *f)
 
 /* ---- contexts */
 
-/* Two owners in one call: the driver refuses it, and the work is not done. */
-static bool tell_crossing(struct telling *t, const struct ledger_failure *f)
+/*
+ * Reports a call that mixes objects of two contexts, which the driver refuses, so that the work is not done. Returns
+ * false if the failure has another cause.
+ */
+static bool report_crossing(struct reporter *t, const struct ledger_failure *f)
 {
 	const struct event *e = &f->event;
 	uint64_t function = event_handle(e, "function_context"),
@@ -222,53 +225,53 @@ static bool tell_crossing(struct telling *t, const struct ledger_failure *f)
 		return false;
 	if (!stream || !other || stream == other)
 		return false;
-	row(t, "A", context_text(t, other));
-	row(t, "B", context_text(t, stream));
-	row(t, "call", call_text(t, f));
+	add_row(t, "A", context_text(t, other));
+	add_row(t, "B", context_text(t, stream));
+	add_row(t, "call", call_text(t, f));
 	const char *by = stream_by(t, event_handle(e, "stream"));
 	if (by)
-		row(t, "stream",
-		    fmt(t->d, "0x%" PRIx64 " of B, made by %s", event_handle(e, "stream"), by));
+		add_row(t, "stream",
+			fmt(t->d, "0x%" PRIx64 " of B, made by %s", event_handle(e, "stream"), by));
 	add_buffers(t, f);
 	const struct ledger_context *a = context_of(t->l, other), *b = context_of(t->l, stream);
 	bool one_primary = a && b && a->known && b->known && a->primary != b->primary;
-	row(t, "try",
-	    one_primary ? fmt(t->d,
-			      "make %s use the primary context (cuDevicePrimaryCtxRetain; "
-			      "pycuda.autoprimaryctx), or give it a stream of its own context",
-			      library_of(t, a->primary ? b->by : a->by))
-	    : starts(event_text(e, "call", 0), "cuGraph")
-		    ? "instantiate the graph in the context of the stream that it is launched on"
-		    : "load the kernel with cuLibraryLoadData, whose kernels run in every context, or keep "
-		      "streams, events and modules of one context together");
-	tell(t, SEV_ERROR, E_CTX_FOREIGN,
-	     fmt(t->d, "%s of context A %s a stream of context B (pid %d, thread %ld)",
-		 !function				       ? "an event"
-		 : starts(event_text(e, "call", 0), "cuGraph") ? "a graph"
-							       : "a function",
-		 function ? "was launched on" : "was recorded on", t->l->pid, e->thread));
+	add_row(t, "try",
+		one_primary ? fmt(t->d,
+				  "make %s use the primary context (cuDevicePrimaryCtxRetain; "
+				  "pycuda.autoprimaryctx), or give it a stream of its own context",
+				  first_library(t, a->primary ? b->by : a->by))
+		: has_prefix(event_text(e, "call", 0), "cuGraph")
+			? "instantiate the graph in the context of the stream that it is launched on"
+			: "load the kernel with cuLibraryLoadData, whose kernels run in every context, or keep "
+			  "streams, events and modules of one context together");
+	add_finding(t, SEV_ERROR, E_CTX_FOREIGN,
+		    fmt(t->d, "%s of context A %s a stream of context B (pid %d, thread %ld)",
+			!function					  ? "an event"
+			: has_prefix(event_text(e, "call", 0), "cuGraph") ? "a graph"
+									  : "a function",
+			function ? "was launched on" : "was recorded on", t->l->pid, e->thread));
 	return true;
 }
 
-static void tell_dead(struct telling *t, const struct event *e)
+static void report_dead(struct reporter *t, const struct event *e)
 {
-	row(t, "context", context_text(t, event_handle(e, "context")));
-	row(t, "call",
-	    fmt(t->d, "%s at %.2f s by %s", keep(t, event_text(e, "call", 0)), e->seconds,
-		keep(t, event_text(e, "by", 0))));
-	row(t, "so", "the driver fails with an error, or the program crashes inside the driver");
-	row(t, "try",
-	    "destroy what belongs to a context before the context, and let one library own it");
-	tell(t, SEV_ERROR, E_CTX_DESTROYED,
-	     fmt(t->d, "%s of a destroyed context is used (pid %d, thread %ld)",
-		 strcmp(keep(t, event_text(e, "what", 0)), "event") == 0
-			 ? "an event"
-			 : fmt(t->d, "a %s", keep(t, event_text(e, "what", 0))),
-		 t->l->pid, e->thread));
+	add_row(t, "context", context_text(t, event_handle(e, "context")));
+	add_row(t, "call",
+		fmt(t->d, "%s at %.2f s by %s", resolve(t, event_text(e, "call", 0)), e->seconds,
+		    resolve(t, event_text(e, "by", 0))));
+	add_row(t, "so", "the driver fails with an error, or the program crashes inside the driver");
+	add_row(t, "try",
+		"destroy what belongs to a context before the context, and let one library own it");
+	add_finding(t, SEV_ERROR, E_CTX_DESTROYED,
+		    fmt(t->d, "%s of a destroyed context is used (pid %d, thread %ld)",
+			strcmp(resolve(t, event_text(e, "what", 0)), "event") == 0
+				? "an event"
+				: fmt(t->d, "a %s", resolve(t, event_text(e, "what", 0))),
+			t->l->pid, e->thread));
 }
 
-/* Several contexts on one device are no fault; they cost memory and may cross. */
-static void tell_several(struct telling *t)
+/* Several contexts on one device are only a note: they cost memory, and their objects may be mixed up in one call. */
+static void report_several(struct reporter *t)
 {
 	size_t most = 0;
 
@@ -283,38 +286,41 @@ static void tell_several(struct telling *t)
 	if (most < 2)
 		return;
 	for (size_t i = 0; i < t->l->ncontexts && i < 8; i++)
-		row(t, fmt(t->d, "%c", (char)('A' + (int)i)),
-		    context_text(t, t->l->context[i].handle));
-	row(t, "note",
-	    "each costs device memory of its own, and work of two contexts does not overlap");
-	tell(t, SEV_NOTE, E_CTX_STATE,
-	     fmt(t->d,
-		 "%zu contexts live on one device in process %d; nothing is wrong with that alone",
-		 most, t->l->pid));
+		add_row(t, fmt(t->d, "%c", (char)('A' + (int)i)),
+			context_text(t, t->l->context[i].handle));
+	add_row(t, "note",
+		"each costs device memory of its own, and work of two contexts does not overlap");
+	add_finding(t, SEV_NOTE, E_CTX_STATE,
+		    fmt(t->d,
+			"%zu contexts live on one device in process %d; nothing is wrong with that alone",
+			most, t->l->pid));
 }
 
-static void list_contexts(struct telling *t)
+static void list_contexts(struct reporter *t)
 {
 	for (size_t i = 0; i < t->l->ncontexts && i < 15; i++)
-		row(t, fmt(t->d, "%c", (char)('A' + (int)i)),
-		    context_text(t, t->l->context[i].handle));
+		add_row(t, fmt(t->d, "%c", (char)('A' + (int)i)),
+			context_text(t, t->l->context[i].handle));
 	if (t->rows)
-		tell(t, SEV_NOTE, E_CTX_STATE, fmt(t->d, "contexts of process %d", t->l->pid));
+		add_finding(t, SEV_NOTE, E_CTX_STATE, fmt(t->d, "contexts of process %d", t->l->pid));
 	for (size_t i = 0; i < t->l->nothers; i++) {
 		const struct event *e = &t->l->other_event[i];
 		if (strcmp(e->kind, "context-use") == 0)
 			NOTE(t->d, E_CTX_STATE,
 			     .message = fmt(t->d, "0x%" PRIx64 " %s at %.2f s by %s (thread %ld)",
 					    event_handle(e, "context"),
-					    keep(t, event_text(e, "call", 0)), e->seconds,
-					    keep(t, event_text(e, "by", 0)), e->thread));
+					    resolve(t, event_text(e, "call", 0)), e->seconds,
+					    resolve(t, event_text(e, "by", 0)), e->thread));
 	}
 }
 
 /* ---- failed calls */
 
-/* Questions whose answer is an error, and what allocators that try again live with. */
-static bool by_design(const struct ledger_failure *f)
+/*
+ * Whether a failure is expected in a correct program: the answer to a query (does a symbol exist, is a feature
+ * supported), or to a request that is fulfilled already (peer access, host registration). Callers handle these.
+ */
+static bool fails_by_design(const struct ledger_failure *f)
 {
 	const char *call = event_text(&f->event, "call", 0);
 
@@ -324,27 +330,29 @@ static bool by_design(const struct ledger_failure *f)
 	case HOST_REGISTERED:
 	case HOST_NOT_REGISTERED: return true;
 	case NOT_FOUND:
-		return starts(call, "cuModuleGet") || starts(call, "cuLibraryGet") ||
-		       starts(call, "cuGetProc") || starts(call, "cuGetExport");
-	case INVALID_CONTEXT: return starts(call, "cuCtxGet") || starts(call, "cuCtxSynchronize");
+		return has_prefix(call, "cuModuleGet") || has_prefix(call, "cuLibraryGet") ||
+		       has_prefix(call, "cuGetProc") || has_prefix(call, "cuGetExport");
+	case INVALID_CONTEXT:
+		return has_prefix(call, "cuCtxGet") || has_prefix(call, "cuCtxSynchronize");
 	case INVALID_VALUE:
-		return starts(call, "cuPointerGet") || starts(call, "cuMemGetAddressRange") ||
-		       starts(call, "cuMemHostGetFlags") || starts(call, "cuMemRetainAllocation");
+		return has_prefix(call, "cuPointerGet") || has_prefix(call, "cuMemGetAddressRange") ||
+		       has_prefix(call, "cuMemHostGetFlags") ||
+		       has_prefix(call, "cuMemRetainAllocation");
 	case NOT_SUPPORTED:
 	case NOT_PERMITTED: return true;
 	default: return false;
 	}
 }
 
-static bool sticky(int64_t r)
+static bool is_sticky(int64_t r)
 {
 	return r == 700 || r == 702 || r == 710 || (r >= 714 && r <= 719) || r == 214;
 }
 
-enum { LAST_TOLD = 6 };
+enum { MAX_ROWS_SHOWN = 6 };
 
-/* How many streams launched later than this one. */
-static size_t newer(const struct ledger *l, const struct event *e)
+/* Number of streams whose last launch is later than that of event e. */
+static size_t later_streams(const struct ledger *l, const struct event *e)
 {
 	size_t n = 0;
 
@@ -358,25 +366,26 @@ static size_t newer(const struct ledger *l, const struct event *e)
 	return n;
 }
 
-static void add_last(struct telling *t)
+static void add_last(struct reporter *t)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->l->nothers; i++) {
 		const struct event *e = &t->l->other_event[i];
-		if (strcmp(e->kind, "last") != 0 || (n++, newer(t->l, e) >= LAST_TOLD))
+		if (strcmp(e->kind, "last") != 0 || (n++, later_streams(t->l, e) >= MAX_ROWS_SHOWN))
 			continue;
 		uint64_t stream = event_handle(e, "stream");
 		const char *by = event_text(e, "by", 0);
-		row(t, "launched last",
-		    fmt(t->d, "'%s' on %s of context 0x%" PRIx64 ", %.3f ms before%s",
-			keep(t, event_text(e, "kernel", 0)),
-			stream ? fmt(t->d, "stream 0x%" PRIx64, stream) : "the default stream",
-			event_handle(e, "context"), (double)event_number(e, "ns") / 1e6,
-			by && *by ? fmt(t->d, ", a kernel of %s", keep(t, by)) : ""));
+		add_row(t, "launched last",
+			fmt(t->d, "'%s' on %s of context 0x%" PRIx64 ", %.3f ms before%s",
+			    resolve(t, event_text(e, "kernel", 0)),
+			    stream ? fmt(t->d, "stream 0x%" PRIx64, stream) : "the default stream",
+			    event_handle(e, "context"), (double)event_number(e, "ns") / 1e6,
+			    by && *by ? fmt(t->d, ", a kernel of %s", resolve(t, by)) : ""));
 	}
-	if (n > LAST_TOLD)
-		row(t, "", fmt(t->d, "and %zu streams whose launches were before", n - LAST_TOLD));
+	if (n > MAX_ROWS_SHOWN)
+		add_row(t, "",
+			fmt(t->d, "and %zu streams whose launches were before", n - MAX_ROWS_SHOWN));
 }
 
 static bool first_of_stream(const struct ledger *l, size_t i)
@@ -389,7 +398,7 @@ static bool first_of_stream(const struct ledger *l, size_t i)
 	return true;
 }
 
-static void add_captures(struct telling *t)
+static void add_captures(struct reporter *t)
 {
 	static const char *const modes[] = {"global", "thread-local", "relaxed"};
 	size_t n = 0;
@@ -397,19 +406,20 @@ static void add_captures(struct telling *t)
 	for (size_t i = 0; i < t->l->nothers; i++) {
 		const struct event *e = &t->l->other_event[i];
 		int64_t mode = event_number(e, "mode");
-		if (strcmp(e->kind, "capture") == 0 && first_of_stream(t->l, i) && n++ < LAST_TOLD)
-			row(t, "open capture",
-			    fmt(t->d, "stream 0x%" PRIx64 ", mode %s, thread %" PRId64 ", begun by %s",
-				event_handle(e, "stream"),
-				mode >= 0 && mode < 3 ? modes[mode] : "unknown",
-				event_number(e, "thread"), keep(t, event_text(e, "by", 0))));
+		if (strcmp(e->kind, "capture") == 0 && first_of_stream(t->l, i) && n++ < MAX_ROWS_SHOWN)
+			add_row(t, "open capture",
+				fmt(t->d,
+				    "stream 0x%" PRIx64 ", mode %s, thread %" PRId64 ", begun by %s",
+				    event_handle(e, "stream"),
+				    mode >= 0 && mode < 3 ? modes[mode] : "unknown",
+				    event_number(e, "thread"), resolve(t, event_text(e, "by", 0))));
 	}
-	if (n > LAST_TOLD)
-		row(t, "", fmt(t->d, "and %zu more", n - LAST_TOLD));
+	if (n > MAX_ROWS_SHOWN)
+		add_row(t, "", fmt(t->d, "and %zu more", n - MAX_ROWS_SHOWN));
 }
 
-/* What most often is behind an error; NULL: its code's own hint, or none. */
-static const char *cure(int64_t result)
+/* Hint for the most frequent cause of an error; if we have none, the hint of its code, which may be NULL. */
+static const char *hint_for(int64_t result)
 {
 	static const struct {
 		int result;
@@ -437,68 +447,68 @@ static const char *cure(int64_t result)
 	return code_hint(cuda_code(result));
 }
 
-static void add_stream(struct telling *t, const struct event *e)
+static void add_stream(struct reporter *t, const struct event *e)
 {
 	uint64_t stream = event_handle(e, "stream");
 	const char *by = stream_by(t, stream);
 
 	if (event_text(e, "stream", 0))
-		row(t, "stream",
-		    stream > 2	  ? fmt(t->d, "0x%" PRIx64 "%s%s", stream, by ? ", made by " : "",
-					by ? by : "")
-		    : stream == 2 ? "the default stream of the thread"
-				  : "the default stream");
+		add_row(t, "stream",
+			stream > 2 ? fmt(t->d, "0x%" PRIx64 "%s%s", stream, by ? ", made by " : "",
+					 by ? by : "")
+			: stream == 2 ? "the default stream of the thread"
+				      : "the default stream");
 }
 
-static void tell_failure(struct telling *t, const struct ledger_failure *f)
+static void report_failure(struct reporter *t, const struct ledger_failure *f)
 {
 	bool capture = f->result >= CAPTURE_FIRST && f->result <= CAPTURE_LAST;
-	bool designed = by_design(f);
+	bool designed = fails_by_design(f);
 
 	if (designed && t->o->errors != REPORT_ALL && !t->o->verbose)
 		return;
-	if (!sticky(f->result) && !capture && t->o->errors == REPORT_NONE)
+	if (!is_sticky(f->result) && !capture && t->o->errors == REPORT_NONE)
 		return;
-	row(t, "call", call_text(t, f));
+	add_row(t, "call", call_text(t, f));
 	add_stream(t, &f->event);
 	add_buffers(t, f);
-	if (sticky(f->result) && !t->o->sync_launch) {
+	if (is_sticky(f->result) && !t->o->sync_launch) {
 		add_last(t);
-		row(t, "so",
-		    "who made the call was only told of it; the fault is in a launch before, and every later call of "
-		    "the context returns it");
-		row(t, "try",
-		    "infer check --sync launch -- ... names the very launch; the context is lost from here on");
+		add_row(t, "so",
+			"who made the call was only told of it; the fault is in a launch before, and every later call of "
+			"the context returns it");
+		add_row(t, "try",
+			"infer check --sync launch -- ... names the very launch; the context is lost from here on");
 	}
 	if (capture) {
 		add_captures(t);
-		row(t, "try",
-		    "capture in thread-local or relaxed mode, and do not allocate or synchronise while a "
-		    "global capture is open");
+		add_row(t, "try",
+			"capture in thread-local or relaxed mode, and do not allocate or synchronise while a "
+			"global capture is open");
 	}
-	if (!sticky(f->result) && !capture && cure(f->result))
-		row(t, "try", cure(f->result));
+	if (!is_sticky(f->result) && !capture && hint_for(f->result))
+		add_row(t, "try", hint_for(f->result));
 	enum severity severity = designed		      ? SEV_NOTE
 				 : f->result == OUT_OF_MEMORY ? SEV_WARNING
 							      : SEV_ERROR;
-	tell(t, severity, capture ? E_CTX_CAPTURE : cuda_code(f->result),
-	     fmt(t->d, "%s failed with %s%s (pid %d, thread %ld)",
-		 keep(t, event_text(&f->event, "call", 0)),
-		 result_text(t, event_text(&f->event, "call", 0), f->result),
-		 sticky(f->result)	      ? t->o->sync_launch ? ", raised by this very call"
-								  : ", which an earlier launch raised"
-		 : designed		      ? ", by design"
-		 : f->result == OUT_OF_MEMORY ? "; caching allocators free and try again"
-					      : "",
-		 t->l->pid, f->event.thread));
+	add_finding(t, severity, capture ? E_CTX_CAPTURE : cuda_code(f->result),
+		    fmt(t->d, "%s failed with %s%s (pid %d, thread %ld)",
+			resolve(t, event_text(&f->event, "call", 0)),
+			result_text(t, event_text(&f->event, "call", 0), f->result),
+			is_sticky(f->result) ? t->o->sync_launch ? ", raised by this very call"
+								 : ", which an earlier launch raised"
+			: designed	     ? ", by design"
+			: f->result == OUT_OF_MEMORY ? "; caching allocators free and try again"
+						     : "",
+			t->l->pid, f->event.thread));
 }
 
-/* Followers of an asynchronous error: every later call of the context returns it. */
-static bool follows(const struct telling *t, size_t i)
+/* Whether failure i only repeats an earlier asynchronous error, which every later call in the context returns. */
+static bool repeats_earlier_error(const struct reporter *t, size_t i)
 {
 	const struct ledger_failure *f = &t->l->failure[i];
 
-	if (!sticky(f->result))
+	if (!is_sticky(f->result))
 		return false;
 	for (size_t k = 0; k < i; k++)
 		if (t->l->failure[k].result == f->result)
@@ -506,8 +516,8 @@ static bool follows(const struct telling *t, size_t i)
 	return false;
 }
 
-/* What tell_dead says, too. */
-static bool of_the_dead(const struct telling *t, const struct ledger_failure *f)
+/* Whether report_dead reports this failure already, as the use of a destroyed context. */
+static bool reported_as_dead(const struct reporter *t, const struct ledger_failure *f)
 {
 	const char *call = event_text(&f->event, "call", 0), *other;
 
@@ -519,95 +529,100 @@ static bool of_the_dead(const struct telling *t, const struct ledger_failure *f)
 	return false;
 }
 
-static void tell_failures(struct telling *t)
+static void report_failures(struct reporter *t)
 {
 	for (size_t i = 0; i < t->l->nfailures; i++) {
 		const struct ledger_failure *f = &t->l->failure[i];
-		if (follows(t, i) || of_the_dead(t, f))
+		if (repeats_earlier_error(t, i) || reported_as_dead(t, f))
 			continue;
-		if (t->o->contexts && tell_crossing(t, f))
+		if (t->o->contexts && report_crossing(t, f))
 			continue;
 		if (t->o->calls)
-			tell_failure(t, f);
+			report_failure(t, f);
 	}
 }
 
-/* The runtime keeps an error until someone asks for it, who may have nothing to do with it. */
-static void tell_late(struct telling *t, const struct event *e)
+/* The runtime stores an error until some call asks for it; that call may have nothing to do with the error. */
+static void report_late(struct reporter *t, const struct event *e)
 {
 	const char *kernel = event_text(e, "kernel", 0);
 	int64_t launches = event_number(e, "launches"), result = event_number(e, "result");
 
-	row(t, "failed",
-	    fmt(t->d, "%s%s = %s by %s, %.3f ms before; nobody asked for its error there",
-		keep(t, event_text(e, "origin_call", 0)), kernel ? fmt(t->d, "('%s')", kernel) : "",
-		result_text(t, event_text(e, "origin_call", 0),
-			    event_text(e, "origin_result", 0) ? event_number(e, "origin_result")
-							      : result),
-		keep(t, event_text(e, "origin_by", 0)), (double)event_number(e, "ns") / 1e6));
-	row(t, "reported",
-	    fmt(t->d, "%s at %.2f s by %s%s", keep(t, event_text(e, "call", 0)), e->seconds,
-		keep(t, event_text(e, "by", 0)),
-		launches ? fmt(t->d, ", after %" PRId64 " launches that went well", launches) : ""));
-	row(t, "try",
-	    "look after each launch and call where it is made: use what it returns, and cudaGetLastError() after <<<>>>");
-	tell(t, result == OUT_OF_MEMORY ? SEV_WARNING : SEV_ERROR, E_CUDA_LATE,
-	     fmt(t->d,
-		 "an unchecked error, %s, was reported by a later, innocent call (pid %d, thread %ld)",
-		 result_text(t, event_text(e, "call", 0), result), t->l->pid, e->thread));
+	add_row(t, "failed",
+		fmt(t->d, "%s%s = %s by %s, %.3f ms before; nobody asked for its error there",
+		    resolve(t, event_text(e, "origin_call", 0)),
+		    kernel ? fmt(t->d, "('%s')", kernel) : "",
+		    result_text(t, event_text(e, "origin_call", 0),
+				event_text(e, "origin_result", 0) ? event_number(e, "origin_result")
+								  : result),
+		    resolve(t, event_text(e, "origin_by", 0)), (double)event_number(e, "ns") / 1e6));
+	add_row(t, "reported",
+		fmt(t->d, "%s at %.2f s by %s%s", resolve(t, event_text(e, "call", 0)), e->seconds,
+		    resolve(t, event_text(e, "by", 0)),
+		    launches ? fmt(t->d, ", after %" PRId64 " launches that went well", launches)
+			     : ""));
+	add_row(t, "try",
+		"look after each launch and call where it is made: use what it returns, and cudaGetLastError() after <<<>>>");
+	add_finding(t, result == OUT_OF_MEMORY ? SEV_WARNING : SEV_ERROR, E_CUDA_LATE,
+		    fmt(t->d,
+			"an unchecked error, %s, was reported by a later, innocent call (pid %d, thread %ld)",
+			result_text(t, event_text(e, "call", 0), result), t->l->pid, e->thread));
 }
 
-static void tell_yield(struct telling *t, const struct event *e)
+static void report_yield(struct reporter *t, const struct event *e)
 {
-	tell(t, SEV_WARNING, E_WATCH_BUSY,
-	     fmt(t->d, "CUPTI was given to %s at %.2f s: process %d was not watched from there on",
-		 keep(t, event_text(e, "by", 0)), e->seconds, t->l->pid));
+	add_finding(t, SEV_WARNING, E_WATCH_BUSY,
+		    fmt(t->d,
+			"CUPTI was given to %s at %.2f s: process %d was not watched from there on",
+			resolve(t, event_text(e, "by", 0)), e->seconds, t->l->pid));
 }
 
 /* ---- copies and faults */
 
-static void tell_copy(struct telling *t, const struct event *e)
+static void report_copy(struct reporter *t, const struct event *e)
 {
 	bool to_host = event_number(e, "to_host");
 
 	bool block = event_text(e, "block", 0);
 
-	row(t, "host",
-	    fmt(t->d, "0x%" PRIx64 ": %s", event_handle(e, "host"), keep(t, event_text(e, "why", 0))));
+	add_row(t, "host",
+		fmt(t->d, "0x%" PRIx64 ": %s", event_handle(e, "host"),
+		    resolve(t, event_text(e, "why", 0))));
 	if (event_text(e, "height", 0))
-		row(t, "rows",
-		    fmt(t->d,
-			"%" PRId64 " planes of %" PRId64 " rows of %" PRId64 " bytes, %" PRId64
-			" apart",
-			event_number(e, "depth"), event_number(e, "height"),
-			event_number(e, "width"), event_number(e, "pitch")));
+		add_row(t, "rows",
+			fmt(t->d,
+			    "%" PRId64 " planes of %" PRId64 " rows of %" PRId64 " bytes, %" PRId64
+			    " apart",
+			    event_number(e, "depth"), event_number(e, "height"),
+			    event_number(e, "width"), event_number(e, "pitch")));
 	if (event_handle(e, "device"))
-		row(t, "device", fmt(t->d, "0x%" PRIx64, event_handle(e, "device")));
-	row(t, "call",
-	    fmt(t->d, "%s at %.2f s by %s%s", keep(t, event_text(e, "call", 0)), e->seconds,
-		keep(t, event_text(e, "by", 0)), first_of(t, event_number(e, "number"), 1)));
+		add_row(t, "device", fmt(t->d, "0x%" PRIx64, event_handle(e, "device")));
+	add_row(t, "call",
+		fmt(t->d, "%s at %.2f s by %s%s", resolve(t, event_text(e, "call", 0)), e->seconds,
+		    resolve(t, event_text(e, "by", 0)), first_of(t, event_number(e, "number"), 1)));
 	uint64_t start = event_handle(e, "allocation");
 	if (start)
-		row(t, "so",
-		    fmt(t->d,
-			"the address is the device's: 0x%" PRIx64 " + %" PRIu64
-			" of %s, allocated by %s",
-			start, event_handle(e, "host") - start,
-			str_bytes(&t->d->arena, event_number(e, "allocation_bytes")),
-			keep(t, event_text(e, "owner", 0))));
-	row(t, "try",
-	    start ? "copy from device to device (cuMemcpyDtoD, cudaMemcpyDefault), or give a host pointer"
-		  : "compare the tensor's elements with the shape the copy was sized by");
-	tell(t, SEV_ERROR, E_COPY_HOST,
-	     fmt(t->d, "a copy %s %s of host memory %s (pid %d, thread %ld)",
-		 to_host ? "writes" : "reads", str_bytes(&t->d->arena, event_number(e, "bytes")),
-		 start	 ? "at an address of the device"
-		 : block ? "that go beyond their block"
-			 : "that is not there",
-		 t->l->pid, e->thread));
+		add_row(t, "so",
+			fmt(t->d,
+			    "the address is the device's: 0x%" PRIx64 " + %" PRIu64
+			    " of %s, allocated by %s",
+			    start, event_handle(e, "host") - start,
+			    str_bytes(&t->d->arena, event_number(e, "allocation_bytes")),
+			    resolve(t, event_text(e, "owner", 0))));
+	add_row(t, "try",
+		start ? "copy from device to device (cuMemcpyDtoD, cudaMemcpyDefault), or give a host pointer"
+		      : "compare the tensor's elements with the shape the copy was sized by");
+	add_finding(t, SEV_ERROR, E_COPY_HOST,
+		    fmt(t->d, "a copy %s %s of host memory %s (pid %d, thread %ld)",
+			to_host ? "writes" : "reads",
+			str_bytes(&t->d->arena, event_number(e, "bytes")),
+			start	? "at an address of the device"
+			: block ? "that go beyond their block"
+				: "that is not there",
+			t->l->pid, e->thread));
 }
 
-/* The newest of those on the host's memory: the program lived with those before. */
+/* Whether e is the newest fault outside of device memory; the program must have survived all earlier ones. */
 static bool is_last_strange(const struct ledger *l, const struct event *e)
 {
 	for (const struct event *o = e + 1; o < l->other_event + l->nothers; o++)
@@ -616,37 +631,37 @@ static bool is_last_strange(const struct ledger *l, const struct event *e)
 	return true;
 }
 
-static void tell_fault(struct telling *t, const struct event *e)
+static void report_fault(struct reporter *t, const struct event *e)
 {
 	uint64_t address = event_handle(e, "address"), start = event_handle(e, "allocation");
 
 	if (!start && (t->l->ended || !is_last_strange(t->l, e)))
-		return; /* it lives with its faults, as runtimes of Java and Go do */
+		return; /* the program handles its faults, as the runtimes of Java and Go do */
 	if (!start) {
 		NOTE(t->d, E_HOST_DEVPTR,
 		     .message = fmt(t->d,
 				    "segmentation fault at 0x%" PRIx64
 				    ", which is in no device memory that was seen "
 				    "(pid %d, by %s)",
-				    address, t->l->pid, keep(t, event_text(e, "by", 0))));
+				    address, t->l->pid, resolve(t, event_text(e, "by", 0))));
 		return;
 	}
-	row(t, "address",
-	    fmt(t->d, "0x%" PRIx64 " = 0x%" PRIx64 " + %" PRIu64 " of %s, allocated by %s", address,
-		start, address - start, str_bytes(&t->d->arena, event_number(e, "bytes")),
-		keep(t, event_text(e, "owner", 0))));
-	row(t, "at",
-	    fmt(t->d, "%s%s", keep(t, event_text(e, "by", 0)),
-		first_of(t, event_number(e, "number"), 1)));
-	row(t, "try",
-	    "copy it to the host first (cudaMemcpy, MNN copyToHostTensor, OrtValue's copy to the CPU), then read");
-	tell(t, SEV_ERROR, E_HOST_DEVPTR,
-	     fmt(t->d, "host code used a pointer to device memory (pid %d, thread %ld)", t->l->pid,
-		 e->thread));
+	add_row(t, "address",
+		fmt(t->d, "0x%" PRIx64 " = 0x%" PRIx64 " + %" PRIu64 " of %s, allocated by %s",
+		    address, start, address - start, str_bytes(&t->d->arena, event_number(e, "bytes")),
+		    resolve(t, event_text(e, "owner", 0))));
+	add_row(t, "at",
+		fmt(t->d, "%s%s", resolve(t, event_text(e, "by", 0)),
+		    first_of(t, event_number(e, "number"), 1)));
+	add_row(t, "try",
+		"copy it to the host first (cudaMemcpy, MNN copyToHostTensor, OrtValue's copy to the CPU), then read");
+	add_finding(t, SEV_ERROR, E_HOST_DEVPTR,
+		    fmt(t->d, "host code used a pointer to device memory (pid %d, thread %ld)",
+			t->l->pid, e->thread));
 }
 
-/* A warning: some libraries try, and go on without. The first child stands for all. */
-static void tell_forked(struct telling *t, const struct event *e)
+/* Only a warning, because some libraries try CUDA and go on without it. Reports all children in one finding, at the first. */
+static void report_forked(struct reporter *t, const struct event *e)
 {
 	int64_t result = event_number(e, "result");
 	size_t children = 0;
@@ -659,60 +674,62 @@ static void tell_forked(struct telling *t, const struct event *e)
 			return;
 	}
 
-	row(t, "call",
-	    fmt(t->d, "%s = %s in process %" PRId64 "%s", keep(t, event_text(e, "call", 0)),
-		result_text(t, event_text(e, "call", 0), result), event_number(e, "child"),
-		children > 1 ? fmt(t->d, ", first of %zu", children) : ""));
-	row(t, "so", "CUDA does not work in a child of fork() once its parent has begun to use it");
-	row(t, "try",
-	    "start the child before CUDA is used, or by spawn: multiprocessing.set_start_method(\"spawn\"), "
-	    "posix_spawn, fork with exec");
-	tell(t, SEV_WARNING, cuda_code(result),
-	     fmt(t->d, "process %" PRId64 " was forked from %d after CUDA had begun, and uses it",
-		 event_number(e, "child"), t->l->pid));
+	add_row(t, "call",
+		fmt(t->d, "%s = %s in process %" PRId64 "%s", resolve(t, event_text(e, "call", 0)),
+		    result_text(t, event_text(e, "call", 0), result), event_number(e, "child"),
+		    children > 1 ? fmt(t->d, ", first of %zu", children) : ""));
+	add_row(t, "so",
+		"CUDA does not work in a child of fork() once its parent has begun to use it");
+	add_row(t, "try",
+		"start the child before CUDA is used, or by spawn: multiprocessing.set_start_method(\"spawn\"), "
+		"posix_spawn, fork with exec");
+	add_finding(t, SEV_WARNING, cuda_code(result),
+		    fmt(t->d,
+			"process %" PRId64 " was forked from %d after CUDA had begun, and uses it",
+			event_number(e, "child"), t->l->pid));
 }
 
-static void tell_others(struct telling *t)
+static void report_others(struct reporter *t)
 {
 	for (size_t i = 0; i < t->l->nothers; i++) {
 		const struct event *e = &t->l->other_event[i];
 		if (strcmp(e->kind, "dead") == 0 && t->o->contexts)
-			tell_dead(t, e);
+			report_dead(t, e);
 		else if (strcmp(e->kind, "copy") == 0 && t->o->calls)
-			tell_copy(t, e);
+			report_copy(t, e);
 		else if (strcmp(e->kind, "fault") == 0)
-			tell_fault(t, e);
+			report_fault(t, e);
 		else if (strcmp(e->kind, "late") == 0 && t->o->calls && t->o->errors != REPORT_NONE)
-			tell_late(t, e);
+			report_late(t, e);
 		else if (strcmp(e->kind, "forked") == 0 && t->o->calls && t->o->errors != REPORT_NONE)
-			tell_forked(t, e);
+			report_forked(t, e);
 		else if (strcmp(e->kind, "yield") == 0)
-			tell_yield(t, e);
+			report_yield(t, e);
 	}
 }
 
-static void tell_busy(struct telling *t)
+static void report_busy(struct reporter *t)
 {
 	const struct ledger *l = t->l;
 	bool named = l->other && *l->other;
 
-	tell(t, SEV_ERROR, E_WATCH_BUSY,
-	     fmt(t->d, "process %d could not be watched: %s%s%s", l->pid, keep(t, l->why),
-		 named ? "; CUPTI is in use by " : "", named ? keep(t, l->other) : ""));
+	add_finding(t, SEV_ERROR, E_WATCH_BUSY,
+		    fmt(t->d, "process %d could not be watched: %s%s%s", l->pid, resolve(t, l->why),
+			named ? "; CUPTI is in use by " : "", named ? resolve(t, l->other) : ""));
 }
 
 void ledger_findings(const struct ledger *l, const struct ledger_options *o, struct diag *d)
 {
-	struct telling t = {.l = l, .o = o, .d = d};
+	struct reporter t = {.l = l, .o = o, .d = d};
 
 	if (l->started && l->subscribed) {
-		tell_busy(&t);
+		report_busy(&t);
 		return;
 	}
-	tell_failures(&t);
-	tell_others(&t);
+	report_failures(&t);
+	report_others(&t);
 	if (o->verbose && o->contexts)
 		list_contexts(&t);
 	else if (o->contexts)
-		tell_several(&t);
+		report_several(&t);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events to objects: who made which context and stream, which calls failed. */
+/* Collects the objects of a ledger from events: contexts and streams with their creators, and failed calls. */
 #include "watch/inject/shared.h"
 #include "watch/ledger.h"
 
 #include <string.h>
 
-/* Room for one more in an array of the ledger's arena. */
-#define ROOM(l, array, n, cap)                                                                     \
+/* Grows an array in the ledger's arena, if it is full, to have room for one more element. */
+#define RESERVE_ONE(l, array, n, cap)                                                              \
 	do {                                                                                       \
 		if ((n) == (cap)) {                                                                \
 			(cap) = (cap) ? 2 * (cap) : 16;                                            \
@@ -14,7 +14,7 @@
 		}                                                                                  \
 	} while (0)
 
-/* The newest context of this handle: handles come again. */
+/* Returns the newest context with this handle, because the driver reuses handles. */
 static struct ledger_context *context_of(struct ledger *l, uint64_t handle)
 {
 	for (size_t i = l->ncontexts; i-- > 0;)
@@ -25,7 +25,7 @@ static struct ledger_context *context_of(struct ledger *l, uint64_t handle)
 
 static struct ledger_context *context_add(struct ledger *l, const struct event *e)
 {
-	ROOM(l, l->context, l->ncontexts, l->cap_contexts);
+	RESERVE_ONE(l, l->context, l->ncontexts, l->cap_contexts);
 	struct ledger_context *c = &l->context[l->ncontexts++];
 	*c = (struct ledger_context){.handle = event_handle(e, "context"),
 				     .device = -1,
@@ -68,14 +68,14 @@ static void on_context_gone(struct ledger *l, const struct event *e)
 
 static void on_stream(struct ledger *l, const struct event *e)
 {
-	ROOM(l, l->stream, l->nstreams, l->cap_streams);
+	RESERVE_ONE(l, l->stream, l->nstreams, l->cap_streams);
 	l->stream[l->nstreams++] = (struct ledger_stream){
 		event_handle(e, "stream"), event_handle(e, "context"), event_text(e, "by", 0)};
 }
 
 static void on_fail(struct ledger *l, const struct event *e)
 {
-	ROOM(l, l->failure, l->nfailures, l->cap_failures);
+	RESERVE_ONE(l, l->failure, l->nfailures, l->cap_failures);
 	l->failure[l->nfailures++] =
 		(struct ledger_failure){event_number(e, "number"), event_number(e, "result"), 1, *e};
 }
@@ -110,7 +110,7 @@ static void on_context(struct ledger *l, const struct event *e)
 
 static void on_other(struct ledger *l, const struct event *e)
 {
-	ROOM(l, l->other_event, l->nothers, l->cap_others);
+	RESERVE_ONE(l, l->other_event, l->nothers, l->cap_others);
 	l->other_event[l->nothers++] = *e;
 }
 
@@ -118,7 +118,7 @@ void ledger_line(struct ledger *l, const char *line, size_t n)
 {
 	static const struct {
 		const char *kind;
-		void (*take)(struct ledger *, const struct event *);
+		void (*handle)(struct ledger *, const struct event *);
 	} kinds[] = {
 		{"start", on_start},
 		{"end", on_end},
@@ -147,7 +147,7 @@ void ledger_line(struct ledger *l, const char *line, size_t n)
 	l->seconds = e.seconds;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(kinds[i].kind, e.kind) == 0)
-			kinds[i].take(l, &e);
+			kinds[i].handle(l, &e);
 }
 
 int64_t ledger_count(const struct ledger *l, int64_t number, int64_t logged)

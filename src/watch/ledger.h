@@ -2,19 +2,19 @@
 #ifndef WATCH_LEDGER_H
 #define WATCH_LEDGER_H
 /*
- * What one watched process did, gathered from its events, and what is wrong with it. Knows nothing of CUDA's
- * headers or of a running process: recorded events give the same findings.
+ * The CUDA objects and failed calls of one watched process, collected from its events, and the findings about them.
+ * Independent of CUDA's headers and of a running process, so that recorded events give the same findings.
  */
 #include "base/diag.h"
 #include "watch/event.h"
 
 struct ledger_context {
 	uint64_t handle;
-	bool primary, known; /* known: a call said which kind it is */
-	int device;	     /* -1: not said */
-	int64_t cost;	     /* bytes of device memory; 0: not known */
-	bool cost_of_all;    /* by the use of all devices: other processes count */
-	double born, gone;   /* seconds; gone < 0: it lives */
+	bool primary, known; /* known: a call told whether the context is primary */
+	int device;	     /* -1: unknown */
+	int64_t cost;	     /* bytes of device memory; 0: unknown */
+	bool cost_of_all; /* cost is the change in the use of all devices, other processes included */
+	double born, gone; /* seconds; gone < 0: the context still exists */
 	long thread;
 	const char *by, *call, *gone_by;
 };
@@ -22,7 +22,7 @@ struct ledger_stream {
 	uint64_t handle, context;
 	const char *by;
 };
-/* A call that failed, of one kind; the first of its count is shown. */
+/* Failed calls of one kind: how many there were, and the event of the first one, which the finding shows. */
 struct ledger_failure {
 	int64_t number, result, count;
 	struct event event;
@@ -32,9 +32,9 @@ struct ledger {
 	struct arena arena;
 	int pid;
 	const char *program;
-	int64_t cupti, subscribed; /* CUPTI's version; its answer to our subscription, 0: it is ours */
+	int64_t cupti, subscribed; /* CUPTI's version; result of our subscription, 0: success */
 	const char *why, *other;
-	const uint32_t *counts; /* by number: how often a failure came so far; NULL: not known */
+	const uint32_t *counts; /* counts[number]: how often that failure occurred so far; NULL: unknown */
 	bool started, ended;
 	double seconds; /* of the newest event */
 	struct ledger_context *context;
@@ -43,12 +43,12 @@ struct ledger {
 	size_t nstreams, cap_streams;
 	struct ledger_failure *failure;
 	size_t nfailures, cap_failures;
-	/* as they came: last, late, unwritten, capture, dead, copy, fault, forked, yield, module, context-use */
+	/* in log order, the events of kind last, late, unwritten, capture, dead, copy, fault, forked, yield, module, context-use */
 	struct event *other_event;
 	size_t nothers, cap_others;
 };
 
-/* How often failure `number` came, of which the log says `logged`. */
+/* How often failure `number` occurred: the shared counter if it is larger than `logged`, the count in the log. */
 int64_t ledger_count(const struct ledger *l, int64_t number, int64_t logged);
 void ledger_line(struct ledger *l, const char *line, size_t n);
 void ledger_free(struct ledger *l);
@@ -56,22 +56,25 @@ void ledger_free(struct ledger *l);
 enum report_errors { REPORT_NONE, REPORT_EXPLICIT, REPORT_ALL };
 
 struct ledger_options {
-	int errors;	  /* enum report_errors: which failing calls are told */
-	bool verbose;	  /* every context and who used it */
-	bool contexts;	  /* crossings of contexts */
-	bool calls;	  /* errors, copies, faults */
-	bool sync_launch; /* each launch was waited for: errors are those of the call itself */
+	int errors;    /* enum report_errors: which failed calls are reported */
+	bool verbose;  /* report every context and its users */
+	bool contexts; /* report uses of one context's objects in another context */
+	bool calls;    /* report errors, invalid copies and faults */
+	bool sync_launch; /* launches were synchronous: an error was raised by the very call that returned it */
 };
-/* Adds findings to d; their strings are made in d's arena. */
+/* Adds the findings to d; their strings are copied to d's arena. */
 void ledger_findings(const struct ledger *l, const struct ledger_options *o, struct diag *d);
 
 /*
- * Who called, in words: "name(+0x12)" becomes "name(function+0x2)" where the file's symbol table knows the place.
- * In the arena.
+ * Makes a caller readable: "name(+0x12)" becomes "name(function+0x2)" if the file's symbol table has a function there.
+ * The text is allocated in the arena.
  */
 const char *ledger_by(const struct ledger *l, struct arena *a, const char *by);
 
-/* "libtorch_cuda.so" is PyTorch's: what caches memory there, and the setting that switches it off; NULL: none known. */
+/*
+ * Which allocator caches memory in the library that `by` names, as PyTorch's does in libtorch_cuda.so, and the
+ * setting that switches the cache off; NULL if none is known.
+ */
 const char *ledger_cache(const char *by);
 
 #endif

@@ -25,8 +25,8 @@ size_t watch_library(const unsigned char **data)
 /*
  * ---- CUDA, as seen from outside of the watched program
  *
- * Watching is about CUDA alone: the injected library (inject/) names its functions. From this process only a few
- * questions go to the driver, and a backend that can answer them has process_ops.
+ * Only CUDA programs can be watched, since the injected library (inject/) intercepts CUDA's functions. This process
+ * itself asks the driver only a few questions, through the backend that has process_ops.
  */
 
 static const struct process_ops *driver_processes(void)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WATCH_LIBRARY_H
 #define WATCH_LIBRARY_H
-/* What `check -- CMD` puts into a watched program: src/watch/inject, and where its CUPTI is. */
+/* The library that `check -- CMD` injects into a watched program (src/watch/inject), CUPTI's path, and GPU memory. */
 #include "base/diag.h"
 
-/* The injected library's bytes inside this program; 0 where the build has none. */
+/* Returns the size of the injected library, which is embedded in this program, and sets *data; 0 if the build lacks it. */
 size_t watch_library(const unsigned char **data);
-/* The path of libcupti in the diag's arena; NULL with a finding where there is none. */
+/* Returns the path of libcupti, in d's arena; NULL with a finding if it is not found. */
 const char *watch_cupti(struct diag *d);
 
 /*
- * Bytes of all devices that process `pid` uses, as NVML tells; false where it does not (no NVML, or a container
- * that hides processes). Opened at the first call, kept until watch_gpu_end.
+ * Bytes that process `pid` uses on all devices, from NVML; false if NVML is missing or does not show the process, as
+ * in some containers. NVML is opened by the first call and stays open until watch_gpu_end.
  */
 bool watch_gpu_memory(int pid, uint64_t *bytes);
-/* Free bytes of the device that has the fewest; 0: not known. */
+/* Free bytes of the device that has the fewest; 0: unknown. */
 uint64_t watch_gpu_left(void);
 void watch_gpu_end(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory did over time, and whose it was; and a process looked at from outside. */
+/* Findings about memory that grows, with the callers that allocated it; and sampling a running process from outside. */
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -14,20 +14,20 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Resident memory comes and goes by pages and library loads; counters are exact. */
+/* Resident memory varies as pages and libraries are loaded; only the counters of allocations are exact. */
 const double watch_host_noise = 1 << 20;
-/* A program that starts takes some memory: less than this is not worth a word. */
-static const double plateau = 5 << 20;
+/* Growth that has ended is reported only from this size on, because every program takes some memory while it starts. */
+static const double min_plateau_bytes = 5 << 20;
 
-static const char *rate(struct diag *d, const struct series_verdict *v)
+static const char *rate_text(struct diag *d, const struct series_verdict *v)
 {
 	return fmt(d, "%s a second (99 %% interval %s to %s) from %.1f s to %.1f s",
 		   str_bytes(&d->arena, (int64_t)v->slope), str_bytes(&d->arena, (int64_t)v->low),
 		   str_bytes(&d->arena, (int64_t)v->high), v->from, v->to);
 }
 
-/* When there is no more at this pace. Pinned memory and the host's come out of the same. */
-static const char *exhaustion(struct diag *d, const struct series_verdict *v, int kind)
+/* When memory will be exhausted at this rate of growth. Pinned and host memory both come from the host's RAM. */
+static const char *exhaustion_text(struct diag *d, const struct series_verdict *v, int kind)
 {
 	uint64_t left = kind == WATCH_DEVICE ? watch_gpu_left() : proc_available();
 
@@ -44,8 +44,9 @@ static const char *try_text(int kind)
 	return "a heap profiler of the language (heaptrack, tracemalloc) tells whose it is: -- COMMAND sees CUDA's alone";
 }
 
-/* The callers whose allocations grew most. */
-static size_t growing(const struct watch_process *p, uint32_t kind, const struct watch_caller *out[3])
+/* Sets out[] to the up to three callers whose allocations of this kind grew most, in descending order; returns their number. */
+static size_t top_growing_callers(const struct watch_process *p, uint32_t kind,
+				  const struct watch_caller *out[3])
 {
 	size_t n = 0;
 
@@ -66,8 +67,8 @@ static size_t growing(const struct watch_process *p, uint32_t kind, const struct
 	return n;
 }
 
-static void tell(const struct watch_process *p, int pid, const struct series *s, const char *what,
-		 int kind, double noise, struct diag *d)
+static void report_series(const struct watch_process *p, int pid, const struct series *s,
+			  const char *what, int kind, double noise, struct diag *d)
 {
 	struct series_verdict v = series_judge(s, noise);
 	struct diag_row row[8];
@@ -76,18 +77,18 @@ static void tell(const struct watch_process *p, int pid, const struct series *s,
 	if (v.kind == VERDICT_SHORT || v.kind == VERDICT_STABLE)
 		return;
 	bool leak = v.kind == VERDICT_LEAK;
-	if (!leak && v.grown < plateau)
+	if (!leak && v.grown < min_plateau_bytes)
 		return;
 	row[n++] = (struct diag_row){"grew", fmt(d, "from %s to %s, peak %s",
 						 str_bytes(&d->arena, (int64_t)s->first),
 						 str_bytes(&d->arena, (int64_t)s->last),
 						 str_bytes(&d->arena, (int64_t)s->peak))};
 	if (leak) {
-		row[n++] = (struct diag_row){"rate", rate(d, &v)};
-		row[n++] = (struct diag_row){"exhausted", exhaustion(d, &v, kind)};
+		row[n++] = (struct diag_row){"rate", rate_text(d, &v)};
+		row[n++] = (struct diag_row){"exhausted", exhaustion_text(d, &v, kind)};
 	}
 	const struct watch_caller *by[3];
-	size_t callers = kind >= 0 ? growing(p, (uint32_t)kind, by) : 0;
+	size_t callers = kind >= 0 ? top_growing_callers(p, (uint32_t)kind, by) : 0;
 	const char *cache = NULL;
 	for (size_t i = 0; i < callers; i++) {
 		row[n++] = (struct diag_row){
@@ -117,8 +118,8 @@ void watch_memory_findings(const struct watch_process *p, int pid, struct diag *
 						       "managed memory"};
 
 	for (int k = 0; k < WATCH_KINDS; k++)
-		tell(p, pid, &p->kind[k], names[k], k, 0, d);
-	tell(p, pid, &p->host, "private memory of the host", -1, watch_host_noise, d);
+		report_series(p, pid, &p->kind[k], names[k], k, 0, d);
+	report_series(p, pid, &p->host, "private memory of the host", -1, watch_host_noise, d);
 }
 
 void watch_findings(const struct watch *w, const struct watch_options *o, struct diag *d)
@@ -131,21 +132,21 @@ void watch_findings(const struct watch *w, const struct watch_options *o, struct
 	}
 }
 
-/* ---- from outside */
+/* ---- sampling a running process from outside */
 
-/* The handler's: the user wants to end the watch, or a report. */
-static volatile sig_atomic_t stop, asked;
+/* Set by the signal handler: the user wants to end the watch, or wants a report (SIGUSR1). */
+static volatile sig_atomic_t stop_requested, report_requested;
 
 static void on_stop(int signal)
 {
 	if (signal == SIGUSR1)
-		asked = 1;
+		report_requested = 1;
 	else
-		stop = 1;
+		stop_requested = 1;
 }
 
-/* A line of /proc/PID/status behind its name, or "". */
-static const char *status_line(int pid, const char *name, char *line, size_t room)
+/* Returns the value of the line `name` in /proc/PID/status, or "" if there is none; it is stored in `line`. */
+static const char *proc_status_value(int pid, const char *name, char *line, size_t room)
 {
 	char path[64];
 	size_t n = strlen(name);
@@ -160,14 +161,14 @@ static const char *status_line(int pid, const char *name, char *line, size_t roo
 	return found ? line + n + 1 + strspn(line + n + 1, " \t") : "";
 }
 
-static int open_pid(int pid, struct watch_process *p, struct diag *d)
+static int open_process(int pid, struct watch_process *p, struct diag *d)
 {
 	char line[128];
 
 	*p = (struct watch_process){.log = -1, .statm = -1};
 	if (kill(pid, 0) && errno == ESRCH)
 		return FAIL(d, E_WATCH_EXEC, .message = fmt(d, "there is no process %d", pid));
-	int of = (int)strtol(status_line(pid, "Tgid", line, sizeof(line)), NULL, 10);
+	int of = (int)strtol(proc_status_value(pid, "Tgid", line, sizeof(line)), NULL, 10);
 	if (of && of != pid)
 		NOTE(d, E_WATCH_EXEC,
 		     .message = fmt(d, "%d is a thread of process %d, which is looked at", pid, of));
@@ -180,7 +181,7 @@ static int open_pid(int pid, struct watch_process *p, struct diag *d)
 	return 0;
 }
 
-static bool look_once(struct watch_process *p, double now)
+static bool sample_once(struct watch_process *p, double now)
 {
 	uint64_t rss = 0, unshared, device;
 
@@ -193,20 +194,20 @@ static bool look_once(struct watch_process *p, double now)
 	return true;
 }
 
-static void look_on(const struct watch_look *look, struct watch_process *p)
+static void sample_until_end(const struct watch_look *look, struct watch_process *p)
 {
 	uint64_t start = clock_ns();
 	double now = 0, next = look->interval;
 	struct timespec t = {(time_t)look->every, (long)(fmod(look->every, 1) * 1e9)};
 
-	while (!stop && !look->stopped() && (look->seconds <= 0 || now < look->seconds) &&
-	       look_once(p, now)) {
+	while (!stop_requested && !look->stopped() && (look->seconds <= 0 || now < look->seconds) &&
+	       sample_once(p, now)) {
 		nanosleep(&t, NULL);
 		now = (double)(clock_ns() - start) / 1e9;
-		if (!asked && !(look->interval > 0 && now >= next))
+		if (!report_requested && !(look->interval > 0 && now >= next))
 			continue;
-		next = asked ? next : now + look->interval;
-		asked = 0;
+		next = report_requested ? next : now + look->interval;
+		report_requested = 0;
 		look->report(look->arg, p, now);
 	}
 }
@@ -214,14 +215,14 @@ static void look_on(const struct watch_look *look, struct watch_process *p)
 int watch_pid(const struct watch_look *look, struct watch_process *p, struct diag *d)
 {
 	struct sigaction act = {.sa_handler = on_stop}, old[2];
-	int rc = open_pid(look->pid, p, d);
+	int rc = open_process(look->pid, p, d);
 
 	if (rc)
 		return rc;
-	stop = asked = 0;
+	stop_requested = report_requested = 0;
 	sigaction(SIGTERM, &act, &old[0]);
 	sigaction(SIGUSR1, &act, &old[1]);
-	look_on(look, p);
+	sample_until_end(look, p);
 	sigaction(SIGTERM, &old[0], NULL);
 	sigaction(SIGUSR1, &old[1], NULL);
 	close(p->statm);
@@ -229,7 +230,7 @@ int watch_pid(const struct watch_look *look, struct watch_process *p, struct dia
 	if (p->host.n)
 		return 0;
 	char line[128];
-	const char *state = status_line(p->ledger.pid, "State", line, sizeof(line));
+	const char *state = proc_status_value(p->ledger.pid, "State", line, sizeof(line));
 	return FAIL(d, E_WATCH_EXEC,
 		    .message = fmt(d,
 				   *state == 'Z' ? "process %d has ended; its parent has not asked how"

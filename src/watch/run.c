@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watched program: its start, its signals, its files, its end. */
+/* Runs the watched program: starts it, forwards signals to it, reads the files of its processes, waits for its end. */
 #include "watch/watch.h"
 
 #include "base/clock.h"
@@ -22,9 +22,12 @@
 
 #define LIBRARY "libinfer-watch.so"
 
-/* ---- the folder */
+/* ---- the temporary folder */
 
-/* Where temporary files go: whole, since programs change their folder; LD_PRELOAD's list ends names at some signs. */
+/*
+ * Returns the folder for temporary files as an absolute path, because programs change their working directory. Falls
+ * back to /tmp if TMPDIR has a character that separates names in LD_PRELOAD, or $, which the loader expands.
+ */
 static const char *folder_root(char *room)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -32,7 +35,7 @@ static const char *folder_root(char *room)
 	if (!tmp || !*tmp)
 		return "/tmp";
 	if (!realpath(tmp, room))
-		return tmp; /* mkdtemp says what is wrong with it */
+		return tmp; /* mkdtemp will fail and report the reason */
 	return strpbrk(room, " \t\n:;$") ? "/tmp" : room;
 }
 
@@ -90,23 +93,23 @@ static void remove_folder(struct watch *w)
 	w->dir[0] = '\0';
 }
 
-/* ---- its processes */
+/* ---- the watched processes */
 
-enum { PROCESSES_MOST = 256 };
+enum { MAX_PROCESSES = 256 };
 
-static double now_of(const struct watch *w)
+static double seconds_since_start(const struct watch *w)
 {
 	return (double)(clock_ns() - w->start) / 1e9;
 }
 
 static void close_files(struct watch_process *p);
 
-static struct watch_process *process_of(struct watch *w, int pid, int k)
+static struct watch_process *find_or_add_process(struct watch *w, int pid, int k)
 {
 	for (size_t i = 0; i < w->nprocesses; i++)
 		if (w->process[i].ledger.pid == pid && w->process[i].k == k)
 			return &w->process[i];
-	if (w->nprocesses == PROCESSES_MOST)
+	if (w->nprocesses == MAX_PROCESSES)
 		return NULL;
 	struct watch_process *grown = realloc(w->process, (w->nprocesses + 1) * sizeof(*grown));
 	if (!grown)
@@ -119,7 +122,7 @@ static struct watch_process *process_of(struct watch *w, int pid, int k)
 	return p;
 }
 
-/* New lines of the log; what stands after the last newline waits for its end. */
+/* Reads the new lines of the log. An incomplete last line is kept in p->rest until the rest of it is written. */
 static void read_log(struct watch_process *p)
 {
 	char buffer[65536];
@@ -158,13 +161,13 @@ static void map_shared(struct watch_process *p, int dir, const char *name)
 	close(fd);
 	if (p->shared && __atomic_load_n(&p->shared->magic, __ATOMIC_ACQUIRE) != WATCH_MAGIC) {
 		munmap(p->shared, sizeof(*p->shared));
-		p->shared = NULL; /* not filled yet: the next look */
+		p->shared = NULL; /* not initialized yet: the next sample tries again */
 	}
 	if (p->shared)
 		p->ledger.counts = p->shared->failed;
 }
 
-/* "PID.log", "PID.K.mem": what stands behind the last point, or NULL. */
+/* Parses a name such as PID.log or PID.K.mem; k is 0 without K. Returns the part after the last dot, or NULL. */
 static const char *parse_name(const char *name, int *pid, int *k)
 {
 	char *end;
@@ -179,7 +182,7 @@ static const char *parse_name(const char *name, int *pid, int *k)
 	return *k ? end + 1 : rest;
 }
 
-static void look_for_processes(struct watch *w)
+static void open_new_files(struct watch *w)
 {
 	DIR *dir = opendir(w->dir);
 	struct dirent *e;
@@ -193,7 +196,7 @@ static void look_for_processes(struct watch *w)
 		if (!kind)
 			continue;
 		bool log = strcmp(kind, "log") == 0;
-		struct watch_process *p = process_of(w, pid, k);
+		struct watch_process *p = find_or_add_process(w, pid, k);
 		more += !p && log;
 		if (!p || p->ended)
 			continue;
@@ -206,8 +209,8 @@ static void look_for_processes(struct watch *w)
 	w->more = more;
 }
 
-/* Another program runs in the process by now. */
-static bool replaced(const struct watch *w, const struct watch_process *p)
+/* Whether a newer program runs in this process (the same pid with a greater k). */
+static bool is_replaced(const struct watch *w, const struct watch_process *p)
 {
 	for (size_t i = 0; i < w->nprocesses; i++)
 		if (w->process[i].ledger.pid == p->ledger.pid && w->process[i].k > p->k)
@@ -233,7 +236,7 @@ static void sample_callers(struct watch_process *p, double now, double work)
 	p->ncallers = n;
 }
 
-/* A program that starts others by the thousand must not leave us without files. */
+/* Closes the files of an ended process, so that a program that starts thousands of others does not exhaust our descriptors. */
 static void close_files(struct watch_process *p)
 {
 	if (p->log >= 0)
@@ -251,17 +254,17 @@ bool watch_lives(const struct watch_process *p)
 	return !p->ended && p->statm >= 0 && proc_sample(p->statm, &rss, &unshared) && rss;
 }
 
-static void sample(const struct watch *w, struct watch_process *p, double now)
+static void sample_process(const struct watch *w, struct watch_process *p, double now)
 {
 	uint64_t rss = 0, unshared = 0;
 
 	if (p->ended)
 		return;
-	/* never 0: where calls are counted, none means that it is still starting up */
+	/* Begin at 1, because series_judge takes a total of 0 to mean that calls are not counted. */
 	double work = 1;
 	if (p->shared)
 		work += (double)__atomic_load_n(&p->shared->calls, __ATOMIC_RELAXED);
-	p->replaced = replaced(w, p);
+	p->replaced = is_replaced(w, p);
 	bool lives = !p->replaced && p->statm >= 0 && proc_sample(p->statm, &rss, &unshared) && rss;
 	read_log(p);
 	if (lives)
@@ -278,7 +281,7 @@ static void sample(const struct watch *w, struct watch_process *p, double now)
 	sample_callers(p, now, work);
 }
 
-static int by_time(const void *a, const void *b)
+static int compare_first_seen(const void *a, const void *b)
 {
 	const struct watch_process *x = a, *y = b;
 
@@ -287,22 +290,22 @@ static int by_time(const void *a, const void *b)
 	return x->ledger.pid != y->ledger.pid ? x->ledger.pid - y->ledger.pid : x->k - y->k;
 }
 
-static void look(struct watch *w)
+static void sample_processes(struct watch *w)
 {
 	size_t had = w->nprocesses;
 
-	w->now = now_of(w);
-	look_for_processes(w);
+	w->now = seconds_since_start(w);
+	open_new_files(w);
 	if (w->nprocesses > had)
-		qsort(w->process, w->nprocesses, sizeof(*w->process), by_time);
+		qsort(w->process, w->nprocesses, sizeof(*w->process), compare_first_seen);
 	for (size_t i = 0; i < w->nprocesses; i++)
-		sample(w, &w->process[i], w->now);
+		sample_process(w, &w->process[i], w->now);
 }
 
 /* ---- the program */
 
-/* "A:B" in a variable; where it has none, B. */
-static void add_to(const char *variable, const char *b)
+/* Appends ":b" to the value of an environment variable, or sets it to b if it is empty or missing. */
+static void append_to_variable(const char *variable, const char *b)
 {
 	const char *a = getenv(variable);
 	char *both = NULL;
@@ -322,11 +325,11 @@ static void set_environment(const struct watch *w, const char *library, const ch
 	if (w->heap) {
 		snprintf(heap, sizeof(heap), "%zu", w->heap);
 		setenv(WATCH_HEAP_VARIABLE, heap, 1);
-		add_to("LD_PRELOAD", library); /* behind those that the user has */
-		/* a program built with AddressSanitizer asks to be loaded first, and can do without */
-		add_to("ASAN_OPTIONS", "verify_asan_link_order=0");
+		append_to_variable("LD_PRELOAD", library); /* after the user's own libraries */
+		/* AddressSanitizer refuses to start if another library is loaded before it, unless this check is off. */
+		append_to_variable("ASAN_OPTIONS", "verify_asan_link_order=0");
 	}
-	/* what the user has injected stays; another watch around this one is replaced */
+	/* Keep a library that the user injects: ours loads it first. One of another watch around this one is replaced. */
 	const char *other = getenv("CUDA_INJECTION64_PATH");
 	if (other && *other && !strstr(other, "/" LIBRARY))
 		setenv(WATCH_NEXT_VARIABLE, other, 1);
@@ -342,15 +345,15 @@ static void set_environment(const struct watch *w, const char *library, const ch
 		unsetenv(w->own);
 }
 
-/* What the signals were to us before they were waited for: the program gets them so. */
+/* The signals that watch_run waits for, and the mask and SIGCHLD action before it, which the program gets back. */
 struct signals {
 	sigset_t waited, mask;
 	struct sigaction child;
 };
 
-/* The child: what it could not do goes through the pipe as an errno. */
-static void become(const struct watch *w, const struct signals *s, int report, const char *library,
-		   const char *cupti)
+/* In the child: executes the program. If that fails, writes errno to the pipe `report`. */
+static void exec_program(const struct watch *w, const struct signals *s, int report,
+			 const char *library, const char *cupti)
 {
 	set_environment(w, library, cupti);
 	sigaction(SIGCHLD, &s->child, NULL);
@@ -361,7 +364,7 @@ static void become(const struct watch *w, const struct signals *s, int report, c
 	_exit(told < 0 ? 126 : 127);
 }
 
-/* A line for a shell where a program's name should be. */
+/* Returns a hint if the program's name looks like a shell command line, otherwise NULL. */
 static const char *shell_hint(const struct watch *w)
 {
 	return !w->argv[1] && strpbrk(w->argv[0], " |&;<>$*")
@@ -369,8 +372,8 @@ static const char *shell_hint(const struct watch *w)
 		       : NULL;
 }
 
-static int start(const struct watch *w, const struct signals *s, const char *library,
-		 const char *cupti, pid_t *child, int *status, struct diag *d)
+static int start_program(const struct watch *w, const struct signals *s, const char *library,
+			 const char *cupti, pid_t *child, int *status, struct diag *d)
 {
 	int report[2], err = 0;
 
@@ -378,7 +381,7 @@ static int start(const struct watch *w, const struct signals *s, const char *lib
 		return FAIL(d, E_WATCH_EXEC, .message = fmt(d, "no pipe: %s", strerror(errno)));
 	*child = fork();
 	if (*child == 0)
-		become(w, s, report[1], library, cupti);
+		exec_program(w, s, report[1], library, cupti);
 	if (*child < 0)
 		err = errno;
 	close(report[1]);
@@ -393,17 +396,17 @@ static int start(const struct watch *w, const struct signals *s, const char *lib
 		    .message = fmt(d, "'%s' cannot be run: %s", w->argv[0], strerror(err)));
 }
 
-/* How long between looks: often at first, when contexts are made and arenas fill, then less. */
-static double pause_of(double seconds)
+/* Seconds until the next sample: short at first, when contexts are created and arenas fill, then longer. */
+static double sample_pause(double seconds)
 {
 	double p = seconds / 200;
 
 	return p < 0.02 ? 0.02 : p > 0.5 ? 0.5 : p;
 }
 
-static void pass_on(const siginfo_t *info, pid_t child)
+static void forward_signal(const siginfo_t *info, pid_t child)
 {
-	/* a terminal's Ctrl-C reaches the whole group by itself */
+	/* The terminal sends Ctrl-C to the whole process group, so the program has got it already. */
 	if (info->si_code == SI_KERNEL)
 		return;
 	if (info->si_code == SI_QUEUE)
@@ -412,8 +415,8 @@ static void pass_on(const siginfo_t *info, pid_t child)
 		kill(child, info->si_signo);
 }
 
-/* As the program stops, so do we, until somebody has us go on. */
-static void stop_here(void)
+/* Stops this process after SIGTSTP, as the program stops, until SIGCONT arrives. */
+static void stop_self(void)
 {
 	sigset_t stop;
 
@@ -424,8 +427,8 @@ static void stop_here(void)
 	sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
-/* Its children and theirs, as far as the kernel tells; n: how many are there already. */
-static size_t add_children(pid_t *pid, size_t n, size_t most, pid_t of)
+/* Appends the descendants of process `of`, if the kernel lists them, to pid[], which has n entries; returns the new n. */
+static size_t add_descendants(pid_t *pid, size_t n, size_t most, pid_t of)
 {
 	char path[64], text[4096], *at = text, *end;
 
@@ -437,16 +440,16 @@ static size_t add_children(pid_t *pid, size_t n, size_t most, pid_t of)
 	text[size > 0 ? size : 0] = '\0';
 	for (long child; (child = strtol(at, &end, 10)) > 0 && end > at && n < most; at = end) {
 		pid[n++] = (pid_t)child;
-		n = add_children(pid, n, most, (pid_t)child);
+		n = add_descendants(pid, n, most, (pid_t)child);
 	}
 	return n;
 }
 
-/* To the program, to what it started, and to the watched ones that have left it. */
-static void end_all(struct watch *w, pid_t child, int signal)
+/* Sends a signal to the program, to its descendants, and to watched processes that are no longer its descendants. */
+static void signal_all(struct watch *w, pid_t child, int signal)
 {
 	pid_t pid[1024];
-	size_t n = add_children(pid, 0, sizeof(pid) / sizeof(*pid), child);
+	size_t n = add_descendants(pid, 0, sizeof(pid) / sizeof(*pid), child);
 
 	for (size_t i = 0; i < w->nprocesses; i++) {
 		const struct watch_process *p = &w->process[i];
@@ -461,15 +464,15 @@ static void end_all(struct watch *w, pid_t child, int signal)
 	kill(child, signal);
 }
 
-/* The time is over: it may end by itself, for a while. */
-enum { GRACE = 5 };
+/* Seconds that the program gets to end by itself after the time limit's SIGTERM, before SIGKILL. */
+enum { GRACE_SECONDS = 5 };
 
-static void on_time(struct watch *w, pid_t child, double *killed)
+static void on_timeout(struct watch *w, pid_t child, double *killed)
 {
 	w->timed_out = true;
-	*killed = now_of(w) + GRACE;
-	end_all(w, child, SIGTERM);
-	end_all(w, child, SIGCONT); /* one that was stopped cannot end */
+	*killed = seconds_since_start(w) + GRACE_SECONDS;
+	signal_all(w, child, SIGTERM);
+	signal_all(w, child, SIGCONT); /* a stopped process cannot handle SIGTERM */
 }
 
 static void follow(struct watch *w, pid_t child, const sigset_t *waited)
@@ -477,38 +480,38 @@ static void follow(struct watch *w, pid_t child, const sigset_t *waited)
 	double next_report = w->interval, killed = 0;
 
 	for (;;) {
-		double pause = pause_of(now_of(w));
+		double pause = sample_pause(seconds_since_start(w));
 		struct timespec t = {0, (long)(pause * 1e9)};
 		siginfo_t info;
 		int signal = sigtimedwait(waited, &info, &t);
 		if (waitpid(child, &w->status, WNOHANG) != 0)
 			break;
-		look(w);
+		sample_processes(w);
 		if (signal == SIGUSR1 && w->report)
 			w->report(w->arg, w);
 		else if (signal == SIGALRM && info.si_code == SI_KERNEL)
-			on_time(w, child, &killed);
+			on_timeout(w, child, &killed);
 		else if (signal > 0 && signal != SIGCHLD)
-			pass_on(&info, child);
+			forward_signal(&info, child);
 		if (signal == SIGTSTP)
-			stop_here();
-		if (killed > 0 && now_of(w) >= killed)
-			end_all(w, child, SIGKILL);
-		if (w->interval > 0 && w->report && now_of(w) >= next_report) {
-			next_report = now_of(w) + w->interval;
+			stop_self();
+		if (killed > 0 && seconds_since_start(w) >= killed)
+			signal_all(w, child, SIGKILL);
+		if (w->interval > 0 && w->report && seconds_since_start(w) >= next_report) {
+			next_report = seconds_since_start(w) + w->interval;
 			w->report(w->arg, w);
 		}
 	}
-	look(w);
-	w->seconds = now_of(w);
+	sample_processes(w);
+	w->seconds = seconds_since_start(w);
 }
 
 static void block_signals(struct signals *s)
 {
-	/* faults of our own, and what a terminal does to all that is in its background */
+	/* Not waited for: our own faults, and the signals of a terminal to processes in its background. */
 	static const int kept[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP,
 				   SIGSYS,  SIGABRT, SIGPIPE, SIGTTIN, SIGTTOU};
-	/* where a parent let it be ignored, no child could be waited for */
+	/* If our parent left SIGCHLD ignored, waitpid would not return the child's status. */
 	static const struct sigaction plain = {.sa_handler = SIG_DFL};
 
 	sigfillset(&s->waited);
@@ -518,7 +521,7 @@ static void block_signals(struct signals *s)
 	sigaction(SIGCHLD, &plain, &s->child);
 }
 
-/* What came while the program ended was for it: the report comes whole. */
+/* Discards signals that arrived while the program ended: they were meant for it and must not interrupt the report. */
 static void unblock_signals(const struct signals *s)
 {
 	static const struct itimerval none;
@@ -548,7 +551,7 @@ int watch_run(struct watch *w, int *status, struct diag *d)
 		return rc;
 	block_signals(&s);
 	w->start = clock_ns();
-	rc = start(w, &s, library, cupti, &child, status, d);
+	rc = start_program(w, &s, library, cupti, &child, status, d);
 	w->pid = (int)child;
 	if (!rc)
 		follow(w, child, &s.waited);

@@ -6,12 +6,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Calls made: what is exact is judged earlier than what the whole process does while it starts. */
-enum { LEAST_SAMPLES = 16, LEAST_WORK = 64, LEAST_WORK_NOISY = 200 };
-static const double least_seconds = 1;
-static const double chance = 0.001; /* of calling a stable series a leak */
+/*
+ * A series is judged only if it has enough samples and the program made enough calls. Noisy series (memory of the
+ * whole process) need more calls than exact counters, since a process takes memory while it starts.
+ */
+enum { MIN_SAMPLES = 16, MIN_CALLS = 64, MIN_CALLS_NOISY = 200 };
+static const double min_seconds = 1;
+static const double significance = 0.001; /* probability of calling a stable series a leak */
 
-static void thin(struct series *s)
+static void drop_every_second(struct series *s)
 {
 	for (size_t i = 0; i < s->n / 2; i++) {
 		s->x[i] = s->x[2 * i];
@@ -39,7 +42,7 @@ bool series_add(struct series *s, double x, double work, double y)
 		return true;
 	s->skipped = 0;
 	if (s->n == SERIES_MOST)
-		thin(s);
+		drop_every_second(s);
 	s->x[s->n] = x;
 	s->work[s->n] = work;
 	s->y[s->n++] = y;
@@ -52,7 +55,7 @@ void series_free(struct series *s)
 	*s = (struct series){0};
 }
 
-/* Where the part that is judged begins. */
+/* Returns the index of the first sample that is judged. */
 static size_t judged_from(const struct series *s, double least)
 {
 	double all = s->work[s->n - 1];
@@ -61,13 +64,16 @@ static size_t judged_from(const struct series *s, double least)
 	if (all <= 0) /* work is not counted */
 		return s->n / 2;
 	if (all < least)
-		return s->n - 1; /* still starting up: nothing is judged */
+		return s->n - 1; /* the program is still starting up: judge nothing */
 	while (s->work[i] < all / 2)
 		i++;
 	return i;
 }
 
-/* Steps of an allocator leave most slopes at 0, and one late step is no leak: every quarter must rise. */
+/*
+ * Whether the value rises in every quarter. An allocator grows in a few large steps with constant memory between
+ * them, and one late step alone is no leak.
+ */
 static bool rises_throughout(const double *y, size_t n)
 {
 	for (size_t q = 0; q < 4; q++)
@@ -76,7 +82,10 @@ static bool rises_throughout(const double *y, size_t n)
 	return true;
 }
 
-/* Where it ends: a program that ends gives back what it kept, which is no sign of health. */
+/*
+ * Returns the end of the judged part, after 98 % of the calls: a program frees its memory when it ends, and that
+ * must not hide a leak.
+ */
 static size_t judged_to(const struct series *s, size_t from)
 {
 	double all = s->work[s->n - 1];
@@ -89,8 +98,11 @@ static size_t judged_to(const struct series *s, size_t from)
 	return i + 1;
 }
 
-/* What grew while a program loaded, and stayed for as long when it made no more calls, has come to its end. */
-static bool rests(const struct series *s, size_t last, double as_long)
+/*
+ * Whether the value has stayed constant since sample `last`, at which the calls ended, for at least as_long
+ * seconds. Its growth then ended with the program's loading phase.
+ */
+static bool stays_constant_after(const struct series *s, size_t last, double as_long)
 {
 	return s->work[s->n - 1] > 0 && s->x[s->n - 1] - s->x[last] >= as_long &&
 	       s->y[s->n - 1] <= s->y[last] * 1.02;
@@ -102,20 +114,20 @@ struct series_verdict series_judge(const struct series *s, double noise)
 
 	if (!s->n)
 		return v;
-	size_t from = judged_from(s, noise > 0 ? LEAST_WORK_NOISY : LEAST_WORK),
+	size_t from = judged_from(s, noise > 0 ? MIN_CALLS_NOISY : MIN_CALLS),
 	       to = judged_to(s, from), n = to - from;
 	v.grown = s->last - s->first;
 	v.from = s->x[from];
 	v.to = s->x[to - 1];
-	if (n < LEAST_SAMPLES || v.to - v.from < least_seconds)
+	if (n < MIN_SAMPLES || v.to - v.from < min_seconds)
 		return v;
 	struct trend t = stats_trend(s->x + from, s->y + from, n, 0.99);
 	v.slope = t.slope.value;
 	v.low = t.slope.low;
 	v.high = t.slope.high;
 	bool risen = s->y[to - 1] - s->y[from] > noise;
-	if (risen && !rests(s, to - 1, v.to - v.from) && t.probability < chance &&
-	    t.slope.low > 0 && rises_throughout(s->y + from, n))
+	if (risen && !stays_constant_after(s, to - 1, v.to - v.from) &&
+	    t.probability < significance && t.slope.low > 0 && rises_throughout(s->y + from, n))
 		v.kind = VERDICT_LEAK;
 	else
 		v.kind = v.grown > fmax(noise, 0.02 * s->peak) ? VERDICT_FLAT : VERDICT_STABLE;

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file that another process maps: nothing in it is believed. */
+/* An ELF file that may be damaged or hostile: every offset in it is checked before use. */
 struct image {
 	const unsigned char *data;
 	size_t size;
 };
 
-static const void *at(const struct image *m, uint64_t offset, uint64_t n, uint64_t each)
+static const void *checked_range(const struct image *m, uint64_t offset, uint64_t n, uint64_t each)
 {
 	uint64_t bytes;
 
@@ -24,10 +24,10 @@ static const void *at(const struct image *m, uint64_t offset, uint64_t n, uint64
 	return m->data + offset;
 }
 
-/* Where the file's first byte is loaded, before it is moved. */
+/* Returns the virtual address at which the file's first byte would be loaded without relocation. */
 static uint64_t base_of(const struct image *m, const Elf64_Ehdr *h)
 {
-	const Elf64_Phdr *p = at(m, h->e_phoff, h->e_phnum, sizeof(*p));
+	const Elf64_Phdr *p = checked_range(m, h->e_phoff, h->e_phnum, sizeof(*p));
 
 	for (unsigned i = 0; p && i < h->e_phnum; i++)
 		if (p[i].p_type == PT_LOAD)
@@ -39,7 +39,7 @@ static bool name_in(const struct image *m, const Elf64_Shdr *table, const Elf64_
 		    uint64_t address, char *text, size_t room)
 {
 	size_t n = table->sh_size / sizeof(Elf64_Sym);
-	const Elf64_Sym *s = at(m, table->sh_offset, n, sizeof(*s));
+	const Elf64_Sym *s = checked_range(m, table->sh_offset, n, sizeof(*s));
 
 	if (!s || strings->sh_offset > m->size || strings->sh_size > m->size - strings->sh_offset)
 		return false;
@@ -56,14 +56,14 @@ static bool name_in(const struct image *m, const Elf64_Shdr *table, const Elf64_
 	return false;
 }
 
-static bool find(const struct image *m, uint64_t offset, char *text, size_t room)
+static bool find_function(const struct image *m, uint64_t offset, char *text, size_t room)
 {
-	const Elf64_Ehdr *h = at(m, 0, 1, sizeof(*h));
+	const Elf64_Ehdr *h = checked_range(m, 0, 1, sizeof(*h));
 
 	if (!h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 ||
 	    h->e_shentsize != sizeof(Elf64_Shdr) || h->e_phentsize != sizeof(Elf64_Phdr))
 		return false;
-	const Elf64_Shdr *section = at(m, h->e_shoff, h->e_shnum, sizeof(*section));
+	const Elf64_Shdr *section = checked_range(m, h->e_shoff, h->e_shnum, sizeof(*section));
 	for (unsigned i = 0; section && i < h->e_shnum; i++)
 		if (section[i].sh_type == SHT_SYMTAB && section[i].sh_link < h->e_shnum)
 			return name_in(m, &section[i], &section[section[i].sh_link],
@@ -78,7 +78,7 @@ bool symbol_name(const char *path, uint64_t offset, char *text, size_t room)
 	if (file_map(path, &f, E_CHECK, NULL))
 		return false;
 	struct image m = {f.data, f.size};
-	bool found = find(&m, offset, text, room);
+	bool found = find_function(&m, offset, text, room);
 	file_unmap(&f);
 	return found;
 }

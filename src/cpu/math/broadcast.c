@@ -6,12 +6,12 @@
 #include <string.h>
 
 enum {
-	SPREAD = 512,	 /* elements of a buffer */
-	SHORT_RUN = 128, /* inner runs below this are gathered */
+	BUFFER_ELEMS = 512, /* elements of one operand's buffer */
+	SHORT_RUN = 128,    /* inner runs shorter than this are gathered into a buffer */
 };
 
-/* Whether dimension i can be merged into i + 1 for every operand. */
-static bool mergeable(const struct bcast *b, int i)
+/* Whether dimensions i and i + 1 can be merged into one: each operand walks through both with a single stride. */
+static bool can_merge(const struct bcast *b, int i)
 {
 	for (int k = 0; k < b->nin; k++)
 		if (b->step[k][i] != b->step[k][i + 1] * b->dim[i + 1])
@@ -29,13 +29,13 @@ static void drop_dim(struct bcast *b, int i)
 	b->rank--;
 }
 
-static void collapse(struct bcast *b)
+static void merge_dims(struct bcast *b)
 {
 	for (int i = b->rank - 1; i >= 0; i--)
 		if (b->dim[i] == 1)
 			drop_dim(b, i);
 	for (int i = b->rank - 2; i >= 0; i--) {
-		if (!mergeable(b, i))
+		if (!can_merge(b, i))
 			continue;
 		b->dim[i + 1] *= b->dim[i];
 		drop_dim(b, i);
@@ -59,11 +59,11 @@ void bcast_make(struct bcast *b, const struct shape *out, const struct shape *co
 		shape_broadcast_strides(in[k], out, b->step[k]);
 		b->whole[k] = shape_count(in[k]) == b->n;
 	}
-	collapse(b);
+	merge_dims(b);
 }
 
-/* The dims in the order in which they lie in memory. */
-static struct shape physical(const struct shape *s, int rank, enum layout layout)
+/* The dimensions in memory order, padded with leading 1s to `rank`; channels-last moves C to the end. */
+static struct shape memory_dims(const struct shape *s, int rank, enum layout layout)
 {
 	struct shape r = {.rank = rank};
 
@@ -84,7 +84,7 @@ bool bcast_tensors(struct bcast *b, const struct tensor *out, const struct tenso
 	int64_t size[BCAST_MAX];
 	bool blocked = out->layout == LAYOUT_BLOCK8 || out->layout == LAYOUT_BLOCK16;
 
-	o = physical(&out->shape, out->shape.rank, out->layout);
+	o = memory_dims(&out->shape, out->shape.rank, out->layout);
 	if (blocked)
 		o = (struct shape){.rank = 1, .dim = {physical_count(out)}};
 	for (int k = 0; k < nin; k++) {
@@ -92,7 +92,7 @@ bool bcast_tensors(struct bcast *b, const struct tensor *out, const struct tenso
 		if (!one && in[k]->layout != out->layout)
 			return false;
 		size[k] = elem_size(tensor_dtype(in[k]));
-		s[k] = physical(&in[k]->shape, out->shape.rank, in[k]->layout);
+		s[k] = memory_dims(&in[k]->shape, out->shape.rank, in[k]->layout);
 		if (blocked && !one) {
 			if (!shape_equal(&in[k]->shape, &out->shape))
 				return false;
@@ -121,12 +121,12 @@ struct bcast_job {
 			d[i] = v;                                                                  \
 	} while (0)
 
-struct wide {
+struct bytes16 {
 	uint64_t a, b;
 };
 
-/* n copies of one element */
-static void fill(void *dst, const void *src, int64_t n, int64_t size)
+/* Writes n copies of the one element at src to dst. */
+static void fill_elements(void *dst, const void *src, int64_t n, int64_t size)
 {
 	if (size == 4)
 		FILL(uint32_t);
@@ -137,7 +137,7 @@ static void fill(void *dst, const void *src, int64_t n, int64_t size)
 	else if (size == 1)
 		memset(dst, *(const uint8_t *)src, (size_t)n);
 	else
-		FILL(struct wide);
+		FILL(struct bytes16);
 }
 
 static void odometer_start(const struct bcast *b, int64_t at_element, int64_t *pos)
@@ -157,7 +157,7 @@ static int64_t offset_of(const struct bcast *b, int k, const int64_t *pos)
 	return off;
 }
 
-static void advance(const struct bcast *b, int64_t *pos, int64_t by)
+static void advance_pos(const struct bcast *b, int64_t *pos, int64_t by)
 {
 	int i = b->rank - 1;
 
@@ -181,7 +181,7 @@ static void gather_run(void *dst, const void *src, int64_t m, int64_t step, int6
 	if (step == 1 && m > 8)
 		memcpy(dst, src, (size_t)(m * size));
 	else if (step == 0)
-		fill(dst, src, m, size);
+		fill_elements(dst, src, m, size);
 	else if (size == 4)
 		GATHER(uint32_t);
 	else if (size == 8)
@@ -191,10 +191,10 @@ static void gather_run(void *dst, const void *src, int64_t m, int64_t step, int6
 	else if (size == 1)
 		GATHER(uint8_t);
 	else
-		GATHER(struct wide);
+		GATHER(struct bytes16);
 }
 
-/* Elements pos .. pos + n of operand k, in the output's order. */
+/* Copies operand k's elements for n outputs, from output position `start` on, in the output's order. */
 static void gather(const struct bcast *b, int k, const void *src, const int64_t *start, int64_t n,
 		   void *dst)
 {
@@ -207,16 +207,19 @@ static void gather(const struct bcast *b, int k, const void *src, const int64_t 
 			m = n - done;
 		gather_run(at_mut(dst, done * b->size[k]), at(src, offset_of(b, k, pos) * b->size[k]),
 			   m, b->step[k][last], b->size[k]);
-		advance(b, pos, m);
+		advance_pos(b, pos, m);
 		done += m;
 	}
 }
 
-/* Inner runs are long: hand them out; what repeats along them is spread once a run. */
+/*
+ * For long inner runs: the loop gets each run directly from the operand. An operand that has stride 0 along
+ * the run is first repeated into a buffer, once for each run.
+ */
 static void run_long(const struct bcast_job *j, int64_t begin, int64_t end)
 {
 	const struct bcast *b = j->b;
-	_Alignas(64) char buf[BCAST_MAX][SPREAD * 16];
+	_Alignas(64) char buf[BCAST_MAX][BUFFER_ELEMS * 16];
 	int64_t pos[MAX_RANK], last = b->rank - 1;
 	const void *in[BCAST_MAX];
 
@@ -229,24 +232,25 @@ static void run_long(const struct bcast_job *j, int64_t begin, int64_t end)
 		for (int k = 0; k < b->nin; k++) {
 			in[k] = at(j->in[k], offset_of(b, k, pos) * b->size[k]);
 			if (b->step[k][last] == 0) {
-				fill(buf[k], in[k], m < SPREAD ? m : SPREAD, b->size[k]);
+				fill_elements(buf[k], in[k], m < BUFFER_ELEMS ? m : BUFFER_ELEMS,
+					      b->size[k]);
 				in[k] = buf[k];
 				spread = true;
 			}
 		}
 		for (int64_t i = 0, n; i < m; i += n) {
-			n = spread && m - i > SPREAD ? SPREAD : m - i;
+			n = spread && m - i > BUFFER_ELEMS ? BUFFER_ELEMS : m - i;
 			const void *now[BCAST_MAX];
 			for (int k = 0; k < b->nin; k++)
 				now[k] = in[k] == buf[k] ? in[k] : at(in[k], i * b->size[k]);
 			j->loop(j->arg, now, at_mut(j->out, (begin + i) * b->size[BCAST_MAX]), n);
 		}
-		advance(b, pos, m);
+		advance_pos(b, pos, m);
 		begin += m;
 	}
 }
 
-/* Whether operand k is its last dimension again and again. */
+/* Whether operand k depends only on the last dimension, so that it repeats with that period in the output. */
 static bool periodic(const struct bcast *b, int k)
 {
 	for (int i = 0; i < b->rank - 1; i++)
@@ -255,26 +259,26 @@ static bool periodic(const struct bcast *b, int k)
 	return b->step[k][b->rank - 1] == 1;
 }
 
-/* Inner runs are short: gather what is not as long as the output. */
+/* For short inner runs: operands with fewer elements than the output are gathered into buffers that span several runs. */
 static void run_short(const struct bcast_job *j, int64_t begin, int64_t end)
 {
 	const struct bcast *b = j->b;
-	_Alignas(64) char buf[BCAST_MAX][(SPREAD + SHORT_RUN) * 16];
+	_Alignas(64) char buf[BCAST_MAX][(BUFFER_ELEMS + SHORT_RUN) * 16];
 	int64_t pos[MAX_RANK], start[MAX_RANK] = {0}, period = b->dim[b->rank - 1];
 	const void *in[BCAST_MAX];
 
-	/* what repeats is laid out once, with room to begin anywhere in the period */
+	/* A periodic operand is gathered only once; one extra period lets a block begin anywhere in the period. */
 	for (int k = 0; k < b->nin; k++)
 		if (periodic(b, k))
 			gather(b, k, j->in[k], start,
-			       b->n < SPREAD + period ? b->n : SPREAD + period, buf[k]);
+			       b->n < BUFFER_ELEMS + period ? b->n : BUFFER_ELEMS + period, buf[k]);
 	odometer_start(b, begin, pos);
 	while (begin < end) {
-		int64_t n = end - begin < SPREAD ? end - begin : SPREAD;
+		int64_t n = end - begin < BUFFER_ELEMS ? end - begin : BUFFER_ELEMS;
 		for (int k = 0; k < b->nin; k++) {
 			if (periodic(b, k)) {
 				in[k] = buf[k] + begin % period * b->size[k];
-				if (b->n >= SPREAD + period)
+				if (b->n >= BUFFER_ELEMS + period)
 					continue;
 			}
 			if (b->whole[k]) {

@@ -2,32 +2,32 @@
 #ifndef CPU_MATH_BROADCAST_H
 #define CPU_MATH_BROADCAST_H
 /*
- * Elementwise work over operands that broadcast as numpy does. The dimensions are collapsed as far
- * as the operands agree; the loop is handed dense runs: an operand that repeats, or whose inner
- * runs are short, is spread into a small buffer first, so that a loop needs only one form.
+ * Elementwise work over operands that broadcast as in numpy. Adjacent dimensions are merged if all
+ * operands allow it. The loop always gets dense runs: an operand that repeats, or whose inner runs
+ * are short, is first copied into a small buffer, so that an operator needs only one loop.
  */
 #include "backend/backend.h"
 
 enum { BCAST_MAX = 3 };
 
-/* in[k] and out are dense runs of n elements; y may lie on an input's own memory. */
+/* Computes n elements of out from n elements of each in[k], all dense; out may be the same memory as an input. */
 typedef void bcast_loop(void *arg, const void *const *in, void *out, int64_t n);
 
 struct bcast {
 	int rank, nin;
 	int64_t n;			   /* elements of the output */
-	int64_t dim[MAX_RANK];		   /* collapsed */
-	int64_t step[BCAST_MAX][MAX_RANK]; /* in elements */
-	int64_t size[BCAST_MAX + 1];	   /* bytes of an element, the output's last */
-	bool whole[BCAST_MAX];		   /* the operand is as long as the output */
+	int64_t dim[MAX_RANK];		   /* of the output, after merging */
+	int64_t step[BCAST_MAX][MAX_RANK]; /* strides of each operand, in elements */
+	int64_t size[BCAST_MAX + 1]; /* bytes of an element of each input; size[BCAST_MAX]: of the output */
+	bool whole[BCAST_MAX]; /* the operand has as many elements as the output */
 };
 
-/* in[k] must broadcast to out. Ranks up to MAX_RANK, sizes of elements 1, 2, 4, 8 or 16. */
+/* Each shape in[k] must broadcast to out. Ranks up to MAX_RANK; elements of 1, 2, 4, 8 or 16 bytes. */
 void bcast_make(struct bcast *b, const struct shape *out, const struct shape *const *in, int nin,
 		const int64_t *in_size, int64_t out_size);
-/* The same of tensors, whose common layout is kept. False where the layouts do not go together. */
+/* The same for tensors, in the memory order of their common layout. False if their layouts differ. */
 bool bcast_tensors(struct bcast *b, const struct tensor *out, const struct tensor *const *in, int nin);
-/* Runs the loop over all of it, in parallel in pieces of at least grain elements. */
+/* Runs the loop over all elements of the output, in parallel, in pieces of at least `grain` elements. */
 void bcast_run(const struct bcast *b, const void *const *in, void *out, int64_t grain,
 	       bcast_loop *loop, void *arg);
 

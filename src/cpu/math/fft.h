@@ -2,8 +2,8 @@
 #ifndef CPU_MATH_FFT_H
 #define CPU_MATH_FFT_H
 /*
- * Discrete Fourier transforms of any length in f64: by halves where the length is a power of two,
- * else as a convolution with a chirp of such a length.
+ * Discrete Fourier transforms of any length, in f64: radix-2 (Cooley-Tukey) if the length is a power of
+ * two, otherwise Bluestein's algorithm, a convolution with a chirp that is padded to a power of two.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,18 +14,18 @@ struct complex64 {
 };
 
 struct fft {
-	int64_t n;		  /* length of the transform */
-	int64_t m;		  /* power of two that is worked with */
+	int64_t n; /* length of the transform */
+	int64_t m; /* length of the radix-2 transforms: n, or a power of two of at least 2 n */
 	struct complex64 *turn;	  /* m / 2 roots of unity */
-	struct complex64 *chirp;  /* n; NULL where n is a power of two */
-	struct complex64 *filter; /* m: transform of the chirp */
+	struct complex64 *chirp;  /* n elements; NULL if n is a power of two */
+	struct complex64 *filter; /* m elements: the transform of the conjugate chirp */
 };
 
-/* Bytes of tables, and of one thread's work, that suffice for every length up to n. */
+/* Bytes of the tables, and of one thread's work buffer, for any transform of length n or less. */
 size_t fft_table_bytes(int64_t n);
 size_t fft_work_bytes(int64_t n);
 void fft_init(struct fft *f, int64_t n, bool inverse, void *tables);
-/* x[0..n) in place; work of fft_work_bytes. The inverse divides by n. */
+/* Transforms x[0..n) in place; `work` has fft_work_bytes(n) bytes. The inverse divides by n. */
 void fft_run(const struct fft *f, bool inverse, struct complex64 *x, void *work);
 
 #endif

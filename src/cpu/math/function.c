@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The words of unary.def's formulas, in C: C(v) is a constant of the type that computes. */
+/* Macros for the formulas of unary.def: C(v) converts a constant to the type of the computation, here double. */
 #define C(v) ((double)(v))
 #define HELPER(name, formula)                                                                      \
 	static double name(double x)                                                               \

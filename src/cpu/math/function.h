@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_MATH_FUNCTION_H
 #define CPU_MATH_FUNCTION_H
-/* The functions of ops/unary.def in double, and activations over dense runs. In float they are simd()->map. */
+/* The functions of ops/unary.def for double (for float see simd()->map), and activations of dense arrays. */
 #include "cpu/math/simd.h"
 #include "ops/activation.h"
 
-/* By enum vfun: y = f(x) with the parameters a and b. */
+/* Indexed by enum vfun: returns f(x) with the function's parameters a and b. */
 extern double (*const function_f64[VF_COUNT])(double x, double a, double b);
-/* By enum vfun: whether GRAIN_HEAVY elements are worth a thread, else GRAIN. */
+/* Indexed by enum vfun: true if the function is expensive, so that a thread gets GRAIN_HEAVY elements, not GRAIN. */
 extern const bool function_heavy[VF_COUNT];
 
-/* The function that an activation is; its parameters are alpha and beta. Not for ACT_NONE. */
+/* The function of an activation (not ACT_NONE); its parameters a and b are the activation's alpha and beta. */
 enum vfun act_function(int act);
-/* The activation of n elements, in place. */
+/* Apply the activation to n elements in place. */
 void act_f32(int act, float alpha, float beta, float *y, int64_t n);
 void act_f64(int act, double alpha, double beta, double *y, int64_t n);
 

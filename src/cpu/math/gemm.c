@@ -17,14 +17,14 @@ static const struct gemm_kernels *kernels(void)
 #endif
 }
 
-static size_t element(enum gemm_type t)
+static size_t element_bytes(enum gemm_type t)
 {
 	return t == GEMM_F32 || t == GEMM_U32 ? 4 : 8;
 }
 
 size_t gemm_scratch_one(enum gemm_type t)
 {
-	return (GEMM_MC * GEMM_KC + GEMM_KC * GEMM_NC + GEMM_NC + GEMM_PAD) * element(t);
+	return (GEMM_MC * GEMM_KC + GEMM_KC * GEMM_NC + GEMM_NC + GEMM_PAD) * element_bytes(t);
 }
 
 size_t gemm_scratch(enum gemm_type t)
@@ -34,7 +34,7 @@ size_t gemm_scratch(enum gemm_type t)
 
 size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k)
 {
-	return (size_t)((n + 63) / 64 * 64 * k) * element(t) + 64;
+	return (size_t)((n + 63) / 64 * 64 * k) * element_bytes(t) + 64;
 }
 
 void gemm_pack(enum gemm_type t, const struct gemm *g, void *to)
@@ -57,12 +57,12 @@ struct split {
 	char *scratch;
 };
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min_int64(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
 
-static void run_parts(void *arg, int64_t begin, int64_t end, int thread)
+static void multiply_parts(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct split *s = arg;
 
@@ -70,10 +70,10 @@ static void run_parts(void *arg, int64_t begin, int64_t end, int thread)
 		int64_t n = i / s->mparts, m = i % s->mparts;
 		struct gemm_piece p = {
 			.g = s->g,
-			.m0 = least(m * s->mstep, s->g->m),
-			.m1 = least((m + 1) * s->mstep, s->g->m),
-			.n0 = least(n * s->nstep, s->g->n),
-			.n1 = least((n + 1) * s->nstep, s->g->n),
+			.m0 = min_int64(m * s->mstep, s->g->m),
+			.m1 = min_int64((m + 1) * s->mstep, s->g->m),
+			.n0 = min_int64(n * s->nstep, s->g->n),
+			.n1 = min_int64((n + 1) * s->nstep, s->g->n),
 			.scratch = s->scratch + (size_t)thread * gemm_scratch_one(s->type),
 		};
 		if (p.m0 < p.m1 && p.n0 < p.n1)
@@ -81,8 +81,8 @@ static void run_parts(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* Ceiling of a / b, rounded up to whole `unit`s. */
-static int64_t share(int64_t a, int64_t b, int64_t unit)
+/* a / b, rounded up to a multiple of unit. */
+static int64_t part_size(int64_t a, int64_t b, int64_t unit)
 {
 	int64_t x = (a + b - 1) / b;
 
@@ -98,17 +98,17 @@ void gemm_run(enum gemm_type t, const struct gemm *g, void *scratch)
 		return;
 	s.mstep = g->m;
 	s.nstep = g->n;
-	/* below some 100000 multiplications a hand-over costs more than it brings */
+	/* Below about 100,000 multiplications, handing work to other threads costs more time than it saves. */
 	if (pool_threads() > 1 && (double)g->m * (double)g->n * (double)(g->k + 1) > 1e5) {
-		s.nstep = least(share(g->n, want, 64), GEMM_NC);
+		s.nstep = min_int64(part_size(g->n, want, 64), GEMM_NC);
 		s.nparts = (g->n + s.nstep - 1) / s.nstep;
 		if (s.nparts < want && g->m > GEMM_MC) {
-			s.mstep = share(g->m, (want + s.nparts - 1) / s.nparts, GEMM_MC);
+			s.mstep = part_size(g->m, (want + s.nparts - 1) / s.nparts, GEMM_MC);
 			s.mparts = (g->m + s.mstep - 1) / s.mstep;
 		} else if (g->n < 128 && g->m > 24) {
-			s.mstep = share(g->m, want, 12);
+			s.mstep = part_size(g->m, want, 12);
 			s.mparts = (g->m + s.mstep - 1) / s.mstep;
 		}
 	}
-	pool_for(s.mparts * s.nparts, 1, run_parts, &s);
+	pool_for(s.mparts * s.nparts, 1, multiply_parts, &s);
 }

@@ -2,11 +2,12 @@
 #ifndef CPU_MATH_GEMM_H
 #define CPU_MATH_GEMM_H
 /*
- * Our own blocked matrix product, for every type that MatMul has: what runs where no faster
- * library is, inside convolutions, recurrent layers and attention.
+ * Our own blocked matrix product, for every element type of MatMul. It is used when no faster
+ * library is available, and inside convolutions, recurrent layers and attention.
  *
- * C = alpha * A B + beta * C. Element types: f32, f64, and for integers u32 and u64 (they wrap, so
- * the signed ones are the same). A and B have any strides, in elements; rows of C are dense.
+ * C = alpha * A B + beta * C. Element types: f32, f64, u32 and u64; the unsigned types also serve for
+ * signed integers, because products that wrap have the same bits. A and B may have any strides, in
+ * elements; each row of C is dense.
  */
 #include "ir/dtype.h"
 
@@ -21,31 +22,31 @@ struct gemm {
 	int64_t a_row, a_col, b_row, b_col;
 	void *c;
 	int64_t c_row;
-	double alpha, beta; /* integers: alpha 1, beta 0 or 1 */
+	double alpha, beta; /* for integers alpha is 1, and beta is 0 or 1 */
 	/*
-	 * Where not NULL: B is not in memory; put elements (k, n .. n+count-1) at dst. Called by
-	 * many threads.
+	 * If not NULL, B is not in memory: row() computes the elements (k, n .. n+count-1) of B and writes
+	 * them to dst. Several threads call it at the same time.
 	 */
 	void (*row)(const void *arg, int64_t k, int64_t n, int64_t count, void *dst);
 	const void *arg;
-	/* Not NULL: B as gemm_pack made it, for products that share it; b is still looked at for few rows. */
+	/* If not NULL: B as packed by gemm_pack, for several products with one B. b must be set too: products with m < 4 read it. */
 	const void *packed;
 };
 
-/* B in the order the inner loop wants it: bytes it takes, and making it (of n, k, b and its steps). */
+/* Packs B (n, k, b and its strides in g) in the order in which the inner loop reads it, into gemm_packed_bytes bytes. */
 size_t gemm_packed_bytes(enum gemm_type t, int64_t n, int64_t k);
 void gemm_pack(enum gemm_type t, const struct gemm *g, void *to);
 
-/* Scratch of one thread, and of all of them. */
+/* Bytes of scratch for one thread, and for all threads of the pool. */
 size_t gemm_scratch_one(enum gemm_type t);
 size_t gemm_scratch(enum gemm_type t);
-/* On this thread, with gemm_scratch_one bytes; or on the pool, with gemm_scratch bytes. */
+/* gemm_one runs on the calling thread with gemm_scratch_one bytes, gemm_run on the pool with gemm_scratch bytes. */
 void gemm_one(enum gemm_type t, const struct gemm *g, void *scratch);
 void gemm_run(enum gemm_type t, const struct gemm *g, void *scratch);
 
 /* ---- for gemm.c and gemm.simd.c only ---- */
 
-/* A piece of the product: rows m0..m1, columns n0..n1. */
+/* A part of the product: rows m0..m1-1 and columns n0..n1-1 of C. */
 struct gemm_piece {
 	const struct gemm *g;
 	int64_t m0, m1, n0, n1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled once for each instruction set level; gemm.c chooses. */
+/* This file is compiled once for each SIMD_LEVEL; gemm.c chooses the level at run time. */
 #include "cpu/math/gemm.h"
 
 #include <stdbool.h>

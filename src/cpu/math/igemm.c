@@ -21,8 +21,11 @@ const struct igemm_kernels *igemm_kernels(void)
 #endif
 }
 
-/* Panels of a group, then sums of IGEMM_MC rows, sums of columns, and zero points of columns. */
-static size_t scratch_one(int64_t k)
+/*
+ * One thread's scratch: the panels of a group, the int32 sums of IGEMM_MC rows, the sums of B's columns, and
+ * the zero points of B's columns.
+ */
+static size_t thread_scratch_bytes(int64_t k)
 {
 	size_t width = IGEMM_NR * IGEMM_GROUP;
 	size_t bytes = igemm_panel(k) * IGEMM_GROUP + (IGEMM_MC + 2) * width * sizeof(int32_t);
@@ -32,7 +35,7 @@ static size_t scratch_one(int64_t k)
 
 size_t igemm_scratch(int64_t k)
 {
-	return scratch_one(k) * (size_t)pool_threads();
+	return thread_scratch_bytes(k) * (size_t)pool_threads();
 }
 
 struct job {
@@ -51,8 +54,8 @@ static const uint8_t *group_panels(const struct igemm *g, int64_t n0, int64_t co
 	return room;
 }
 
-/* One group of panels. */
-static void group(const struct job *j, int64_t n0, char *room)
+/* Multiplies all rows of A by one group of IGEMM_GROUP panels of B, which begins at column n0. */
+static void multiply_group(const struct job *j, int64_t n0, char *room)
 {
 	const struct igemm *g = j->g;
 	int64_t width = IGEMM_NR * IGEMM_GROUP, cols = g->n - n0 < width ? g->n - n0 : width;
@@ -85,16 +88,16 @@ static void group(const struct job *j, int64_t n0, char *room)
 	}
 }
 
-static void piece(void *arg, int64_t begin, int64_t end, int thread)
+static void groups_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct job *j = arg;
 
 	for (int64_t i = begin; i < end; i++)
-		group(j, i * IGEMM_NR * IGEMM_GROUP,
-		      j->scratch + (size_t)thread * scratch_one(j->g->k));
+		multiply_group(j, i * IGEMM_NR * IGEMM_GROUP,
+			       j->scratch + (size_t)thread * thread_scratch_bytes(j->g->k));
 }
 
-static int64_t groups_of(const struct igemm *g)
+static int64_t group_count(const struct igemm *g)
 {
 	int64_t width = IGEMM_NR * IGEMM_GROUP;
 
@@ -106,13 +109,14 @@ void igemm_run(const struct igemm *g, void *scratch)
 	struct job j = {g, igemm_kernels(), scratch};
 	int64_t work = g->m * g->k * IGEMM_NR * IGEMM_GROUP;
 
-	if (groups_of(g) > 0)
-		pool_for(groups_of(g), work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1, piece, &j);
+	if (group_count(g) > 0)
+		pool_for(group_count(g), work > 1 << 18 ? 1 : (1 << 18) / (work + 1) + 1,
+			 groups_piece, &j);
 }
 
 void igemm_run_alone(const struct igemm *g, void *scratch, int thread)
 {
 	struct job j = {g, igemm_kernels(), scratch};
 
-	piece(&j, 0, groups_of(g), thread);
+	groups_piece(&j, 0, group_count(g), thread);
 }

@@ -2,9 +2,10 @@
 #ifndef CPU_MATH_IGEMM_H
 #define CPU_MATH_IGEMM_H
 /*
- * Products of 8-bit integer matrices with int32 sums. One operand's bytes are signed and the
- * other's are not, as the processors' instructions have it: a caller flips the sign bit of what is
- * otherwise and moves its zero point by 128. Zero points are taken off the sums:
+ * Products of 8-bit integer matrices with int32 sums. One operand is signed and the other one
+ * unsigned, because the processors' dot-product instructions require that. If an operand has the wrong
+ * signedness, the caller flips the sign bit of its bytes (XOR with IGEMM_FLIP) and moves its zero point
+ * by 128. The zero points are subtracted from the sums afterwards:
  *   sum (a - za) (b - zb) = sum a b - za * sum b - zb * (sum a - k za)
  */
 #include <stdbool.h>
@@ -15,20 +16,21 @@ enum { IGEMM_NR = 16, IGEMM_GROUP = 4, IGEMM_MC = 64, IGEMM_FLIP = 128 };
 
 struct igemm {
 	int64_t m, n, k;
-	const uint8_t *a;      /* rows of igemm_depth(k) bytes, the pad zero */
-	bool a_signed;	       /* then B is not */
-	const int32_t *a_zero; /* of each row; NULL: all zero */
-	const int32_t *b_zero; /* of each column; NULL: all zero */
-	int b_zero_step;       /* 0: one for all columns */
-	const int32_t *a_rest; /* where b_zero is: of each row, its sum less k * a_zero */
+	const uint8_t *a;      /* rows of igemm_depth(k) bytes, padded with zeros */
+	bool a_signed;	       /* true: A is signed and B unsigned; false: the reverse */
+	const int32_t *a_zero; /* zero point of each row of A; NULL: all 0 */
+	const int32_t *b_zero; /* zero points of B's columns; NULL: all 0 */
+	int b_zero_step;       /* 1: one zero point for each column, 0: one for all */
+	const int32_t *a_rest; /* needed if b_zero is set: for each row of A, its sum minus k * a_zero */
 	/*
-	 * Columns n..n+count-1 of B in fours along k: panel[k / 4][IGEMM_NR][4], zero beyond count
-	 * and k. packed: all panels are there already.
+	 * A panel holds up to IGEMM_NR columns of B in groups of four along k:
+	 * panel[k / 4][IGEMM_NR][4], padded with zeros. `packed` has all panels of B; if it is NULL,
+	 * pack() is called to write the panel of columns n..n+count-1.
 	 */
 	const uint8_t *packed;
-	const int32_t *packed_sums; /* where packed is: sums of its columns */
+	const int32_t *packed_sums; /* needed if packed and a_zero are set: sum of each column of B */
 	void (*pack)(const void *arg, int64_t n, int64_t count, uint8_t *panel);
-	/* Sums of rows m..m+rows-1, columns n..n+cols-1; rows of `sums` are ld apart. */
+	/* Receives the sums of rows m..m+rows-1 and columns n..n+cols-1; sums[r * ld + c]. */
 	void (*store)(const void *arg, int64_t m, int64_t rows, int64_t n, int64_t cols,
 		      const int32_t *sums, int64_t ld);
 	const void *arg;
@@ -43,28 +45,32 @@ static inline size_t igemm_panel(int64_t k)
 {
 	return (size_t)igemm_depth(k) * IGEMM_NR;
 }
-/* Scratch for all threads. */
+/* Bytes of scratch for all threads together. */
 size_t igemm_scratch(int64_t k);
 void igemm_run(const struct igemm *g, void *scratch);
-/* The same on one thread, in that thread's part of the scratch. */
+/* igemm_run on the calling thread alone, in the part of the scratch that belongs to thread number `thread`. */
 void igemm_run_alone(const struct igemm *g, void *scratch, int thread);
 
-/* ---- loops in several instruction sets: igemm.simd.c ---- */
+/* ---- loops for several instruction sets, from igemm.simd.c ---- */
 
-/* m rows of A by `panels` panels, which follow each other, of k4 fours. */
+/* Operands of one block: m rows of A, and `panels` adjacent panels of B that have 4 * k4 rows each. */
 struct igemm_block {
 	const uint8_t *a, *b;
 	int64_t lda, ldc, k4, m, panels;
 	int32_t *c;
 	bool a_signed;
 };
-/* Rows of bytes: offset[k], or k * row, from the base. */
+/* Rows of bytes: row k begins at base + offset[k], or at base + k * row if offset is NULL. */
 struct igemm_rows {
 	const uint8_t *base;
 	const int32_t *offset;
 	int64_t row;
 };
-/* What is done with two codes: scales are those of the operands over the result's. */
+/*
+ * Parameters of add8 and multiply8, which compute on quantized values. For add8, the scales are the
+ * operand's scale divided by the result's; multiply8 uses only a_scale, the product of both operands'
+ * scales divided by the result's. `zero` is the zero point of the result.
+ */
 struct igemm_codes {
 	float a_scale, b_scale, zero;
 	int32_t a_zero, b_zero;
@@ -73,26 +79,29 @@ struct igemm_codes {
 
 struct igemm_kernels {
 	void (*panels)(const struct igemm_block *g);
-	/* count columns of k rows as a panel, each byte flipped */
+	/* writes `count` columns of k rows as a panel; each byte is XORed with flip */
 	void (*pack)(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t flip,
 		     uint8_t *panel);
 	void (*column_sums)(const uint8_t *panel, int64_t k4, bool is_signed, int32_t *sum);
-	/* sum[i] = start + sum over k of (w[k] - zero) * row k's byte i, flipped */
+	/* sum[i] = start + sum over k of (w[k] - zero) * (row_k[i] ^ flip) */
 	void (*add_rows)(const struct igemm_rows *b, const int8_t *w, int32_t zero, int64_t k,
 			 uint8_t flip, int32_t start, int64_t n, int32_t *sum);
 	int32_t (*row_sum)(const uint8_t *a, int64_t n, bool is_signed);
 	void (*correct)(int32_t *c, int64_t n, int32_t za, const int32_t *column, int32_t rest,
 			const int32_t *zb);
-	/* y = clamp(round(x * scale) + zero), low byte; scales are step (0 or 1) apart */
+	/*
+	 * y = clamp(round(x * scale) + zero, low, high), stored as a byte; step is 1 if each element has
+	 * its own scale, 0 if they share one
+	 */
 	void (*requantize)(const int32_t *x, void *y, int64_t n, const float *scale, int step,
 			   int32_t zero, int32_t low, int32_t high);
-	/* y = clamp(round(x / scale) + zero), low byte */
+	/* y = clamp(round(x / scale) + zero, low, high), stored as a byte */
 	void (*quantize)(const float *x, void *y, int64_t n, float scale, int32_t zero, int32_t low,
 			 int32_t high);
 	/* y = (x - zero) * scale */
 	void (*dequantize_u8)(const uint8_t *x, float *y, int64_t n, float scale, int32_t zero);
 	void (*dequantize_i8)(const int8_t *x, float *y, int64_t n, float scale, int32_t zero);
-	/* y = a + b, y = a * b in codes */
+	/* y = a + b and y = a * b of quantized values */
 	void (*add8)(const struct igemm_codes *j, const uint8_t *a, const uint8_t *b, uint8_t *y,
 		     int64_t n);
 	void (*multiply8)(const struct igemm_codes *j, const uint8_t *a, const uint8_t *b,
@@ -101,15 +110,16 @@ struct igemm_kernels {
 	void (*every_other)(const uint8_t *x, int64_t n, uint8_t *y);
 	/* y = table[x] */
 	void (*look_up)(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table);
-	/* sum of bytes, each flipped */
+	/* sum of x[i] ^ flip */
 	int64_t (*sum_bytes)(const uint8_t *x, int64_t n, uint8_t flip);
 	/*
-	 * Sum over blocks of scale[b] times the products with nibbles less zero: a has a block's elements
-	 * for the low nibbles of its blob bytes (a multiple of 8), then those for the high ones.
+	 * Dot product of a with 4-bit weights, w having `blob` bytes (a multiple of 8) for each block: sum
+	 * over blocks b of scale[b] * sum of a * (nibble - zero). In each block, a must be reordered: first
+	 * the elements that belong to the low nibbles of the bytes, then those of the high nibbles.
 	 */
 	float (*nibbles)(const float *a, const uint8_t *w, float zero, const float *scale,
 			 int64_t blocks, int64_t blob);
-	/* n nibbles, the low one of a byte first: (nibble - zero) * scale */
+	/* y = (nibble - zero) * scale for n nibbles; the low nibble of a byte comes first */
 	void (*widen_nibbles)(const uint8_t *w, int64_t n, float zero, float scale, float *y);
 };
 extern const struct igemm_kernels igemm_kernels_v0, igemm_kernels_v2, igemm_kernels_v3,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled once for each instruction set level; igemm.c chooses. */
+/* This file is compiled once for each SIMD_LEVEL; igemm.c chooses the level at run time. */
 #include "cpu/math/igemm.h"
 
 #include <math.h>
@@ -52,25 +52,29 @@
 #define ROWS	    2
 #endif
 
-enum { QUAD = 4 * IGEMM_NR }; /* bytes of a step of four along k */
+enum { QUAD = 4 * IGEMM_NR }; /* bytes of a panel for four values of k */
 
 #ifdef VEC
 enum { VECS = IGEMM_NR / LANES };
 
-/* Panels that a strip of rows is multiplied by at once: as many as there are registers for. */
-enum { TOGETHER = LANES == 16 ? 2 : 1, MOST = 4 }; /* MOST: by a single row */
+/*
+ * Number of panels that are multiplied by the same rows of A at once, limited by the number of vector
+ * registers: PANELS_AT_ONCE for a strip of ROWS rows, MAX_PANELS for a single row.
+ */
+enum { PANELS_AT_ONCE = LANES == 16 ? 2 : 1, MAX_PANELS = 4 };
 
 /*
- * `rows` rows by n panels. Sums of four products at once where the machine has that instruction;
- * else the bytes at even and at odd places are widened and multiplied pair by pair.
+ * Defines the function `name`, which multiplies `rows` rows of A by n panels. PRODUCT is the body of the
+ * loop over k: BY_FOURS if the machine has an instruction that sums four products of bytes (VNNI),
+ * otherwise BY_PAIRS, which widens the bytes at even and odd positions to 16 bits and multiplies pairs.
  */
 #define STRIP(name, attribute, PRODUCT)                                                            \
 	attribute static inline __attribute__((always_inline)) void name(                          \
 		const uint8_t *a, int64_t lda, const uint8_t *b, int64_t k4, int rows, int n,      \
 		int32_t *c, int64_t ldc, const bool a_signed)                                      \
 	{                                                                                          \
-		VEC sum[ROWS][MOST * VECS];                                                        \
-		const uint8_t *at[MOST];                                                           \
+		VEC sum[ROWS][MAX_PANELS * VECS];                                                  \
+		const uint8_t *at[MAX_PANELS];                                                     \
 		for (int p = 0; p < n; p++)                                                        \
 			at[p] = b + p * QUAD * k4;                                                 \
 		for (int r = 0; r < rows; r++)                                                     \
@@ -87,7 +91,7 @@ enum { TOGETHER = LANES == 16 ? 2 : 1, MOST = 4 }; /* MOST: by a single row */
 	}
 
 #define BY_PAIRS                                                                                   \
-	VEC low[MOST * VECS], high[MOST * VECS];                                                   \
+	VEC low[MAX_PANELS * VECS], high[MAX_PANELS * VECS];                                       \
 	for (int v = 0; v < n * VECS; v++) {                                                       \
 		VEC y = LOAD(at[v / VECS] + 4 * LANES * (v % VECS));                               \
 		low[v] = a_signed ? LOW_U(y) : LOW_S(y);                                           \
@@ -102,7 +106,7 @@ enum { TOGETHER = LANES == 16 ? 2 : 1, MOST = 4 }; /* MOST: by a single row */
 			sum[r][v] = ADD(sum[r][v], ADD(MADD(x0, low[v]), MADD(x1, high[v])));      \
 	}
 
-/* All rows by all panels, in strips. */
+/* Defines the function `name`, which multiplies all rows of A by all panels in strips of ROWS rows and of single rows. */
 #define PANELS(name, attribute, strip)                                                             \
 	attribute static inline __attribute__((always_inline)) void name##_strip(                  \
 		const struct igemm_block *g, int64_t i, int rows, const bool a_signed)             \
@@ -110,11 +114,11 @@ enum { TOGETHER = LANES == 16 ? 2 : 1, MOST = 4 }; /* MOST: by a single row */
 		const uint8_t *a = g->a + i * g->lda;                                              \
 		int32_t *c = g->c + i * g->ldc;                                                    \
 		int64_t p = 0;                                                                     \
-		for (; rows == 1 && p + MOST <= g->panels; p += MOST)                              \
-			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, MOST,               \
+		for (; rows == 1 && p + MAX_PANELS <= g->panels; p += MAX_PANELS)                  \
+			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, MAX_PANELS,         \
 			      c + p * IGEMM_NR, g->ldc, a_signed);                                 \
-		for (; p + TOGETHER <= g->panels; p += TOGETHER)                                   \
-			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, TOGETHER,           \
+		for (; p + PANELS_AT_ONCE <= g->panels; p += PANELS_AT_ONCE)                       \
+			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, PANELS_AT_ONCE,     \
 			      c + p * IGEMM_NR, g->ldc, a_signed);                                 \
 		for (; p < g->panels; p++)                                                         \
 			strip(a, g->lda, g->b + p * QUAD * g->k4, g->k4, rows, 1,                  \
@@ -141,7 +145,7 @@ enum { TOGETHER = LANES == 16 ? 2 : 1, MOST = 4 }; /* MOST: by a single row */
 #if SIMD_LEVEL >= 4
 #define VNNI __attribute__((target("avx512vnni")))
 #define BY_FOURS                                                                                   \
-	VEC y[MOST];                                                                               \
+	VEC y[MAX_PANELS];                                                                         \
 	for (int v = 0; v < n; v++)                                                                \
 		y[v] = LOAD(at[v]);                                                                \
 	for (int r = 0; r < rows; r++) {                                                           \
@@ -188,8 +192,8 @@ static void panels(const struct igemm_block *g)
 }
 #endif
 
-/* Four rows of sixteen bytes, beginning with the rows' first bytes, as sixteen times four. */
-static inline void quads(const uint8_t *const *r, uint8_t flip, uint8_t *out)
+/* Interleaves four rows of 16 bytes: out gets byte 0 of each row, then byte 1 of each row, ..., XORed with flip. */
+static inline void interleave_rows(const uint8_t *const *r, uint8_t flip, uint8_t *out)
 {
 #if SIMD_LEVEL >= 2
 	__m128i f = _mm_set1_epi8((char)flip), v[4];
@@ -223,20 +227,19 @@ static void pack(const struct igemm_rows *b, int64_t k, int64_t count, uint8_t f
 	for (; i + 4 <= k && count == IGEMM_NR; i += 4, out += QUAD) {
 		for (int j = 0; j < 4; j++)
 			r[j] = row_of(b, i + j);
-		quads(r, flip, out);
+		interleave_rows(r, flip, out);
 	}
-	for (; i < k; i += 4, out += QUAD) { /* what is not there stays zero */
+	for (; i < k; i += 4, out += QUAD) { /* fill with flip, which interleave_rows turns into 0 */
 		memset(part, flip, sizeof(part));
 		for (int j = 0; j < 4; j++) {
 			r[j] = part[j];
 			if (i + j < k)
 				memcpy(part[j], row_of(b, i + j), (size_t)count);
 		}
-		quads(r, flip, out);
+		interleave_rows(r, flip, out);
 	}
 }
 
-/* Sums of each column of a panel. */
 static void column_sums(const uint8_t *panel, int64_t k4, bool is_signed, int32_t *sum)
 {
 	memset(sum, 0, IGEMM_NR * sizeof(*sum));
@@ -262,7 +265,7 @@ static void add_rows(const struct igemm_rows *b, const int8_t *w, int32_t zero, 
 			v[e] = _mm512_set1_epi32(start);
 		for (int64_t j = 0; j < k; j++) {
 			const uint8_t *x = row_of(b, j) + i;
-			/* products of pairs of 16 bits, of which the upper ones are 0 */
+			/* madd sums two 16-bit products in each lane; the upper one is 0 here */
 			__m512i y = _mm512_set1_epi32((w[j] - zero) & 0xffff);
 			for (int e = 0; e < 4; e++) {
 				__m128i c =
@@ -291,7 +294,8 @@ static void every_other(const uint8_t *restrict x, int64_t n, uint8_t *restrict 
 
 #if SIMD_LEVEL >= 2
 	const __m128i even = _mm_set1_epi16(255);
-	for (; i + 16 < n; i += 16) { /* the last element lies at the end of what may be read */
+	/* < rather than <=: the last load would touch x[2 * n - 1], which may be out of bounds. */
+	for (; i + 16 < n; i += 16) {
 		__m128i a = _mm_loadu_si128((const __m128i *)(const void *)(x + 2 * i));
 		__m128i b = _mm_loadu_si128((const __m128i *)(const void *)(x + 2 * i + 16));
 		_mm_storeu_si128((__m128i *)(void *)(y + i),
@@ -372,7 +376,7 @@ static inline int32_t quantize_one(float x, float scale, float low, float high)
 {
 	float q = x / scale;
 
-	q = q > low ? q : low; /* NaN too */
+	q = q > low ? q : low; /* NaN becomes low, too */
 	q = q < high ? q : high;
 	return (int32_t)rintf(q);
 }
@@ -447,8 +451,9 @@ static void dequantize_i8(const int8_t *x, float *y, int64_t n, float scale, int
 }
 
 /*
- * Sums and products of 8-bit codes, both given as unsigned ones: what is signed is flipped at its
- * sign, its zero point with it, and so is the result.
+ * Sums and products of quantized 8-bit values, computed on unsigned bytes. Signed operands are
+ * converted by an XOR of each byte with j->flip (128), which their zero points already include; the
+ * result is converted back in the same way.
  */
 #if SIMD_LEVEL >= 4
 #define WIDE(x)	    _mm512_cvtepu8_epi32(_mm_xor_si128(x, flip))
@@ -480,7 +485,7 @@ static inline uint8_t code_of(const struct igemm_codes *j, float q)
 {
 	float lo = -j->zero, hi = 255 - j->zero;
 
-	q = q > lo ? q : lo; /* NaN too */
+	q = q > lo ? q : lo; /* NaN becomes lo, too */
 	q = q < hi ? q : hi;
 	return (uint8_t)((int32_t)rintf(q) + (int32_t)j->zero) ^ j->flip;
 }
@@ -534,7 +539,7 @@ static float nibbles(const float *a, const uint8_t *w, float zero, const float *
 		for (int64_t i = 0; i < blob; i += 16) {
 			__m512i v = _mm512_cvtepu8_epi32(
 				_mm_loadu_si128((const __m128i *)(const void *)(w + i)));
-			/* the four lowest bits choose */
+			/* permutexvar uses only the lowest four bits of an index */
 			__m512 l = _mm512_permutexvar_ps(v, table);
 			__m512 h = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 4), table);
 			even = _mm512_fmadd_ps(l, _mm512_loadu_ps(a + i), even);
@@ -597,7 +602,7 @@ static void widen_nibbles(const uint8_t *w, int64_t n, float zero, float scale, 
 		y[i] = table[w[i / 2] >> (i & 1) * 4 & 15];
 }
 
-/* Eight at a time, so that they are read and written at once. */
+/* Eight bytes at a time, so that each eight need only one load and one store. */
 static void look_up_plain(const uint8_t *x, uint8_t *y, int64_t n, const uint8_t *table)
 {
 	int64_t i = 0;

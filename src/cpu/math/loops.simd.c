@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner loops of simd.h, for one instruction set level. */
+/* The inner loops of simd.h. This file is compiled once for each SIMD_LEVEL. */
 #include "cpu/math/simd.h"
 #include "cpu/math/util.h"
 #include "cpu/math/vmath.h"
 
-/* Loop map_ID of the function ID of ops/unary.def: y[i] = expr of the vector x and the parameters a, b. */
+/*
+ * Defines the loop map_ID for the function ID of ops/unary.def. expr computes a vector of results from the
+ * vector x and the function's parameters a and b.
+ */
 #define MAP(id, expr)                                                                              \
 	static inline vf one_##id(vf x, vf a, vf b)                                                \
 	{                                                                                          \
@@ -61,8 +64,11 @@ MAP(PARAMETRICSOFTPLUS, a *v_softplus(b *x))
 MAP(SQUARE, x *x)
 MAP(CUBE, x *x *x)
 
-/* Where the reduction by pi/2 would lose digits, the library's functions take over. */
-static inline vf trig(vf x, int add)
+/*
+ * sin (add 0), cos (1) or tan (2). The vector versions reduce x by multiples of pi/2, which loses digits beyond
+ * 8192: if any lane is larger or NaN, the C library computes all lanes.
+ */
+static inline vf sin_cos_tan(vf x, int add)
 {
 	vf y = add == 2 ? v_tan(x) : v_sincos(x, add);
 	if (v_any(v_le(v_abs(x), v_set(8192.0f))) && !v_any(v_lt(v_set(8192.0f), v_abs(x))) &&
@@ -74,9 +80,9 @@ static inline vf trig(vf x, int add)
 		out[i] = add == 2 ? tanf(in[i]) : add ? cosf(in[i]) : sinf(in[i]);
 	return v_load(out);
 }
-MAP(SIN, trig(x, 0))
-MAP(COS, trig(x, 1))
-MAP(TAN, trig(x, 2))
+MAP(SIN, sin_cos_tan(x, 0))
+MAP(COS, sin_cos_tan(x, 1))
+MAP(TAN, sin_cos_tan(x, 2))
 MAP(ASIN, v_asin(x))
 MAP(ACOS, v_acos(x))
 MAP(ATAN, v_atan(x))
@@ -118,7 +124,7 @@ static void is_inf(const float *x, uint8_t *y, int64_t n, bool neg, bool pos)
 			y[i] = (R)(expr);                                                          \
 		}                                                                                  \
 	}
-/* U: the unsigned type that wraps */
+/* U is an unsigned type at least as wide as T: its arithmetic wraps, where T's could overflow (undefined in C). */
 #define BIN_INT(t, T, U)                                                                           \
 	BIN(add_##t, T, T, (U)((U)a + (U)b))                                                       \
 	BIN(sub_##t, T, T, (U)((U)a - (U)b))                                                       \
@@ -163,8 +169,8 @@ BIN_PRELU(f64, double, double)
 BIN_PRELU(i32, int32_t, uint32_t)
 BIN_PRELU(i64, int64_t, uint64_t)
 
-BIN(first_u32, uint32_t, uint32_t, a | (b & 0)) /* nothing is below zero */
-BIN(first_u64, uint64_t, uint64_t, a | (b & 0))
+BIN(prelu_u32, uint32_t, uint32_t, a | (b & 0)) /* PRelu returns a: no unsigned value is negative */
+BIN(prelu_u64, uint64_t, uint64_t, a | (b & 0))
 
 #define WHERE(bits)                                                                                \
 	static void where_##bits(const uint8_t *c, const void *pa, const void *pb, void *py,       \
@@ -194,7 +200,7 @@ BIN_BITS(u16, uint16_t)
 BIN_BITS(u32, uint32_t)
 BIN_BITS(u64, uint64_t)
 
-/* An integer quotient by way of double, in which it is exact; by 0 it is 0. */
+/* Integer division by way of double, which is exact for up to 32 bits and vectorizes; x / 0 gives 0. */
 #define BIN_DIV(t, T) BIN(div_##t, T, T, (int64_t)((double)a / (double)(b ? b : 1)) * (b != 0))
 BIN_DIV(i8, int8_t)
 BIN_DIV(u8, uint8_t)
@@ -205,7 +211,7 @@ BIN_DIV(u32, uint32_t)
 
 /* ---- one integer ----------------------------------------------------------------------------- */
 
-/* T: the type, U: the unsigned one that wraps */
+/* T is the element type, U its unsigned counterpart, whose arithmetic wraps. */
 #define INT_MAP(name, T, U, expr)                                                                  \
 	static void name(const void *px, void *py, int64_t n)                                      \
 	{                                                                                          \
@@ -289,7 +295,10 @@ static void float_to_brain(const float *x, uint16_t *y, int64_t n)
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 
-/* sum of term(v), v from x, over vectors in four chains; none: an element whose term is 0 */
+/*
+ * Defines a function that returns the sum of `term` over all elements v of x. Four independent sums hide the
+ * latency of the addition. `none` is a value of v whose term is 0; it fills the lanes behind the last element.
+ */
 #define SUM(name, params, term, none)                                                              \
 	static float name params                                                                   \
 	{                                                                                          \
@@ -335,8 +344,8 @@ static float dot(const float *a, const float *b, int64_t n)
 	return s;
 }
 
-/* The greatest of sign * x, in four chains; NaN where one is among them. */
-static inline float greatest(const float *x, int64_t n, float sign)
+/* Returns the maximum of sign * x[i], or NaN if any x[i] is NaN. Four independent maxima hide the latency. */
+static inline float signed_max(const float *x, int64_t n, float sign)
 {
 	vf m0 = v_set(-INFINITY), m1 = m0, m2 = m0, m3 = m0, f = v_set(sign), a, b, c, d;
 	vm nan = v_isnan(m0);
@@ -349,7 +358,7 @@ static inline float greatest(const float *x, int64_t n, float sign)
 		c = f * v_load(x + i + 2 * VW);
 		d = f * v_load(x + i + 3 * VW);
 		nan = v_or(nan, v_or(v_isnan(a + b), v_isnan(c + d)));
-		m0 = v_max(a, m0); /* the second where either is NaN */
+		m0 = v_max(a, m0); /* v_max returns m0 if a is NaN */
 		m1 = v_max(b, m1);
 		m2 = v_max(c, m2);
 		m3 = v_max(d, m3);
@@ -360,7 +369,7 @@ static inline float greatest(const float *x, int64_t n, float sign)
 		m0 = v_max(f * a, m0);
 	}
 	m = v_hmax(v_max(v_max(m0, m1), v_max(m2, m3)));
-	if (v_any(nan)) /* a NaN, or inf - inf: look again */
+	if (v_any(nan)) /* there was a NaN, or only inf - inf in a + b: repeat with exact checks */
 		for (i = 0; i < n; i++)
 			m = sign * x[i] > m || x[i] != x[i] ? sign * x[i] : m;
 	return m;
@@ -368,15 +377,15 @@ static inline float greatest(const float *x, int64_t n, float sign)
 
 static float run_max(const float *x, int64_t n)
 {
-	return greatest(x, n, 1);
+	return signed_max(x, n, 1);
 }
 
 static float run_min(const float *x, int64_t n)
 {
-	return -greatest(x, n, -1);
+	return -signed_max(x, n, -1);
 }
 
-/* y = exp(x - max) where y is not NULL; returns the sum */
+/* Returns the sum of exp(x - max), and stores the terms in y if y is not NULL. */
 static inline float exp_run(const float *x, float *y, int64_t n, float max)
 {
 	vf s = ZERO, m = v_set(max), e;
@@ -466,8 +475,8 @@ const struct simd V(simd_table) = {
 			[VB_PRELU][DT_F64] = prelu_f64,
 			[VB_PRELU][DT_I32] = prelu_i32,
 			[VB_PRELU][DT_I64] = prelu_i64,
-			[VB_PRELU][DT_U32] = first_u32,
-			[VB_PRELU][DT_U64] = first_u64,
+			[VB_PRELU][DT_U32] = prelu_u32,
+			[VB_PRELU][DT_U64] = prelu_u64,
 			[VB_DIV][DT_F32] = div_f32,
 			[VB_DIV][DT_F64] = div_f64,
 			[VB_DIV][DT_I8] = div_i8,

@@ -6,7 +6,7 @@
 
 /* ---- spreading and packing ------------------------------------------------------------------ */
 
-static bool is_spread(enum dtype t)
+static bool needs_spreading(enum dtype t)
 {
 	return t == DT_STRING || dtype_bits(t) < 8;
 }
@@ -157,7 +157,7 @@ int move_run(const struct call *c, uint32_t like, int (*core)(struct mover *))
 	enum dtype t = tensor_dtype(c->in[like]);
 	struct mover m = {.call = c, .size = dtype_bits(t) / 8};
 
-	return is_spread(t) ? run_spread(&m, t, core) : core(&m);
+	return needs_spreading(t) ? run_spread(&m, t, core) : core(&m);
 }
 
 const void *move_in(const struct mover *m, uint32_t i)
@@ -259,8 +259,8 @@ struct wide {
 	uint64_t v[2];
 };
 
-/* One row: the last dimension. */
-static void row(void *dst, const void *src, int64_t n, int64_t is, int64_t os, size_t size)
+/* Copies n elements with stride `is` at src and stride `os` at dst, both in elements of `size` bytes. */
+static void copy_row(void *dst, const void *src, int64_t n, int64_t is, int64_t os, size_t size)
 {
 	if (is == 1 && os == 1)
 		copy_run(dst, src, (size_t)n * size);
@@ -288,9 +288,9 @@ struct job {
 	int64_t blocks;
 };
 
-/* Offsets of iteration k over the first `dims` dims, without dim `skip`. */
-static void locate(const struct strided *s, int dims, int skip, int64_t k, int64_t *at, int64_t *in,
-		   int64_t *out)
+/* Index (at) and offsets (in, out) of iteration k over the first `dims` dimensions, leaving out dimension `skip`. */
+static void offsets_of(const struct strided *s, int dims, int skip, int64_t k, int64_t *at,
+		       int64_t *in, int64_t *out)
 {
 	*in = *out = 0;
 	for (int i = dims - 1; i >= 0; i--) {
@@ -311,10 +311,10 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
 	int64_t at[MAX_RANK], in, out;
 
 	(void)thread;
-	locate(s, last, -1, begin, at, &in, &out);
+	offsets_of(s, last, -1, begin, at, &in, &out);
 	for (int64_t k = begin; k < end; k++) {
-		row(j->out + out * (int64_t)j->size, j->in + in * (int64_t)j->size, s->n[last],
-		    s->in[last], s->out[last], j->size);
+		copy_row(j->out + out * (int64_t)j->size, j->in + in * (int64_t)j->size, s->n[last],
+			 s->in[last], s->out[last], j->size);
 		for (int i = last - 1; i >= 0; i--) {
 			in += s->in[i];
 			out += s->out[i];
@@ -327,7 +327,7 @@ static void rows_piece(void *arg, int64_t begin, int64_t end, int thread)
 	}
 }
 
-/* A single row, cut in pieces. */
+/* A piece of a copy that has only one dimension. */
 static void row_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct job *j = arg;
@@ -335,12 +335,12 @@ static void row_piece(void *arg, int64_t begin, int64_t end, int thread)
 	int64_t size = (int64_t)j->size, is = s->in[0], os = s->out[0];
 
 	(void)thread;
-	row(j->out + begin * os * size, j->in + begin * is * size, end - begin, is, os, j->size);
+	copy_row(j->out + begin * os * size, j->in + begin * is * size, end - begin, is, os, j->size);
 }
 
 typedef uint32_t v4u32 __attribute__((vector_size(16)));
 
-/* 4 x 4 words: rows of `a` (stride as) become columns of b (stride bs). */
+/* Transposes a tile of 4 x 4 32-bit elements: rows of a (stride as) become columns of b (stride bs). */
 static inline void tile4(const uint32_t *a, int64_t as, uint32_t *b, int64_t bs)
 {
 	v4u32 r0, r1, r2, r3;
@@ -367,7 +367,7 @@ typedef uint16_t v8u16 __attribute__((vector_size(16)));
 typedef uint8_t v16u8 __attribute__((vector_size(16)));
 typedef uint64_t v2u64 __attribute__((vector_size(16)));
 
-/* Interleave the low or the high halves of two vectors of 2, 4 or 8 byte lanes. */
+/* LOWn and HIGHn interleave the low or the high halves of two vectors, in units of n bits. */
 #define LOW16(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH16(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define LOW32(a, b)  __builtin_shufflevector(a, b, 0, 1, 8, 9, 2, 3, 10, 11)
@@ -375,7 +375,7 @@ typedef uint64_t v2u64 __attribute__((vector_size(16)));
 #define LOW64(a, b)  __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
 #define HIGH64(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 
-/* 8 x 8 elements of two bytes. */
+/* Transposes a tile of 8 x 8 elements of two bytes. */
 static inline void tile8x2(const uint16_t *a, int64_t as, uint16_t *b, int64_t bs)
 {
 	v8u16 r[8], t[8];
@@ -400,7 +400,10 @@ static inline void tile8x2(const uint16_t *a, int64_t as, uint16_t *b, int64_t b
 		memcpy(b + i * bs, &t[i], 16);
 }
 
-/* 8 x 8 elements of a byte: rows joined by pairs are 8 x 4 elements of two, and so on. */
+/*
+ * Transposes a tile of 8 x 8 bytes. Interleaving the bytes of two rows gives one row of 8 elements of two
+ * bytes; interleaving those again gives elements of four bytes, then of eight, which are the result's rows.
+ */
 static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 {
 	v16u8 r[8];
@@ -454,9 +457,9 @@ static inline void tile8x1(const uint8_t *a, int64_t as, uint8_t *b, int64_t bs)
 				b[x * os + y] = a[y * is + x];                                     \
 	} while (0)
 
-/* b[x][y] = a[y][x] for a small block: x dense in the input, y in the output. */
-static void block(const void *src, void *dst, int64_t nx, int64_t ny, int64_t is, int64_t os,
-		  size_t size)
+/* Transposes a block: b[x][y] = a[y][x]. x has stride 1 in a and `os` in b; y has stride `is` in a and 1 in b. */
+static void transpose_block(const void *src, void *dst, int64_t nx, int64_t ny, int64_t is,
+			    int64_t os, size_t size)
 {
 	if (size == 4) {
 		const uint32_t *a = src;
@@ -485,7 +488,10 @@ static void block(const void *src, void *dst, int64_t nx, int64_t ny, int64_t is
 
 enum { TILE_X = 64, TILE_Y = 32 };
 
-/* Pieces are blocks of TILE_X along the tiled dim, for every index of the other dims. */
+/*
+ * The pieces of a transposition are blocks of TILE_X elements along the tiled dimension, times all combinations
+ * of the dimensions other than the tiled and the last one.
+ */
 static void tile_piece(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct job *j = arg;
@@ -497,12 +503,12 @@ static void tile_piece(void *arg, int64_t begin, int64_t end, int thread)
 	for (int64_t k = begin; k < end; k++) {
 		int64_t x = k % j->blocks * TILE_X;
 		int64_t nx = s->n[t] - x < TILE_X ? s->n[t] - x : TILE_X;
-		locate(s, last, t, k / j->blocks, at, &in, &out);
+		offsets_of(s, last, t, k / j->blocks, at, &in, &out);
 		const char *a = j->in + (in + x) * size;
 		char *b = j->out + (out + x * os) * size;
 		for (int64_t y = 0; y < s->n[last]; y += TILE_Y) {
 			int64_t ny = s->n[last] - y < TILE_Y ? s->n[last] - y : TILE_Y;
-			block(a + y * is * size, b + y * size, nx, ny, is, os, j->size);
+			transpose_block(a + y * is * size, b + y * size, nx, ny, is, os, j->size);
 		}
 	}
 }

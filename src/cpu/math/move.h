@@ -2,54 +2,55 @@
 #ifndef CPU_MATH_MOVE_H
 #define CPU_MATH_MOVE_H
 /*
- * Kernels that only move elements see elements of 1, 2, 4, 8 or 16 bytes. What else there is
- * becomes that: packed types are spread to a byte an element, strings to (pointer, length).
+ * For kernels that only move elements, which handle elements of 1, 2, 4, 8 or 16 bytes. Other types are
+ * "spread" before such a kernel runs: types of less than 8 bits to one byte per element, strings to
+ * struct text (pointer and length). The outputs are packed again afterwards.
  */
 #include "backend/backend.h"
 
 struct mover {
 	const struct call *call;
 	size_t size;	     /* bytes of an element */
-	void **in;	     /* per input: spread copy, or NULL: the tensor's data are used */
-	void **out;	     /* per output: spread buffer, or NULL */
-	struct shape *shape; /* per output: of a spread buffer */
+	void **in;	     /* for each input its spread copy; NULL: use the tensor's data */
+	void **out;	     /* for each output its spread buffer; NULL: use the tensor's data */
+	struct shape *shape; /* for each output: the shape of its spread buffer */
 };
 
-/* Runs core between spreading the operands (inputs and outputs of the type of input `like`) and packing. */
+/* Spreads the inputs that have the type of input `like`, if necessary, runs core, and packs the outputs. */
 int move_run(const struct call *c, uint32_t like, int (*core)(struct mover *));
 const void *move_in(const struct mover *m, uint32_t i);
-/* Memory of output i for this shape, which is given it where the step is dynamic; NULL: failed. */
+/* Returns the memory that core writes output i of shape s to; allocates it if the step is dynamic. NULL: failed. */
 void *move_out(struct mover *m, uint32_t i, const struct shape *s);
 /*
- * A string tensor's elements as struct text, a packed one's as a byte each; others as they are. In
- * memory of the caller's (mem_free); NULL: refused.
+ * Returns a copy of the tensor's elements in spread form: strings as struct text, types of less than 8
+ * bits as a byte each, others unchanged. The caller frees it with mem_free. NULL: out of memory.
  */
 void *move_spread(const struct tensor *t);
-/* Bytes of an element when spread. */
+/* Bytes of a spread element of type t. */
 size_t move_size(enum dtype t);
-/* Make output i of what lies spread (plain types: as it is). */
+/* Allocates output i and fills it from spread elements; types that are not spread are copied. */
 int move_pack(const struct call *c, uint32_t i, enum dtype t, const struct shape *s, const void *data);
-/* A tensor in the arena from spread elements; NULL: a size overflows. */
+/* Makes a tensor in the arena from spread elements; NULL if its size overflows. */
 struct tensor *move_tensor(struct arena *a, enum dtype t, const struct shape *s, const void *data);
-/* The same for a plain output of a dynamic step: call_alloc where that is wanted. */
+/* Allocates output i with call_alloc if the step is dynamic; the outputs of other steps have memory already. */
 int out_ready(const struct call *c, uint32_t i, enum dtype t, const struct shape *s);
 
-/* A copy between two strided views of equal dims. Strides in elements, of any sign, 0 repeats. */
+/* A copy between two strided views with equal dimensions. Strides are in elements, may be negative, and 0 repeats. */
 struct strided {
 	int rank;
 	int64_t n[MAX_RANK], in[MAX_RANK], out[MAX_RANK];
 	int64_t total; /* elements; 0: nothing to do */
-	int tile; /* dimension that is dense in the input while the last is dense in the output; -1 */
+	int tile; /* for a transposition: the dimension that is dense in the input (the last one is dense in the output); else -1 */
 };
-/* Drops dims of 1 and joins those that lie together in both views. */
+/* Sets up s; drops dimensions of size 1 and merges adjacent ones that are contiguous in both views. */
 void strided_set(struct strided *s, int rank, const int64_t *n, const int64_t *in, const int64_t *out);
-/* in, out: the elements at index 0. */
+/* `in` and `out` point at the elements with index 0; size is the bytes of an element. */
 void strided_copy(const struct strided *s, const void *in, void *out, size_t size);
 
-/* Row-major strides, 1 counts as any size (unlike shape_strides). */
+/* Row-major strides. Dimensions of size 1 get one as well, unlike in shape_strides. */
 void dense_strides(const struct shape *s, int64_t *strides);
 
-/* Copy of a run, quick for small ones. */
+/* memcpy; the common small sizes are constants, so that the compiler inlines them. */
 static inline void copy_run(void *dst, const void *src, size_t bytes)
 {
 	if (bytes == 4)
@@ -66,23 +67,23 @@ static inline void copy_run(void *dst, const void *src, size_t bytes)
 		memcpy(dst, src, bytes);
 }
 
-/* n elements at dst become copies of the one at src. */
+/* Writes n copies of the one element at src to dst. */
 void fill_run(void *dst, const void *src, int64_t n, size_t size);
 
-/* Pieces of at least this many bytes are worth a thread. */
+/* Least number of bytes that are worth handing to a thread. */
 enum { MOVE_GRAIN = 1 << 16 };
-/* Iterations of `bytes` bytes each that make a piece. */
+/* Number of iterations, each of which moves `bytes` bytes, that are worth handing to a thread. */
 static inline int64_t move_grain(int64_t bytes)
 {
 	return bytes >= MOVE_GRAIN ? 1 : MOVE_GRAIN / (bytes > 0 ? bytes : 1);
 }
-/* memcpy on the pool. */
+/* memcpy on all threads of the pool. */
 void move_bytes(void *dst, const void *src, size_t bytes);
 
-/* Input i's integers while a kernel is prepared; false where not known. */
+/* Gets the integers of input i when a kernel is prepared; false if its values are not known yet. */
 struct int_list;
 bool site_list(const struct site *s, uint32_t i, struct int_list *out);
-/* FAIL with the node named. */
+/* FAIL with the name and operator of the site's node. */
 int site_fail(const struct site *s, struct diag *d, enum code code, const char *expected,
 	      const char *actual);
 

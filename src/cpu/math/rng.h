@@ -2,8 +2,8 @@
 #ifndef CPU_MATH_RNG_H
 #define CPU_MATH_RNG_H
 /*
- * Random numbers by counter: number i of a seed is a hash of both (splitmix64), so that a
- * result does not depend on the threads that make it.
+ * Counter-based random numbers: number i is a hash (splitmix64) of the seed and i, so that the values
+ * do not depend on how the work is divided among threads.
  */
 #include "base/field.h"
 #include "base/seed.h"
@@ -19,19 +19,19 @@ static inline uint64_t rng_bits(uint64_t seed, uint64_t i)
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
 	return z ^ z >> 31;
 }
-/* in [0, 1) */
+/* uniform in [0, 1) */
 static inline double rng_unit(uint64_t seed, uint64_t i)
 {
 	return (double)(rng_bits(seed, i) >> 11) * 0x1p-53;
 }
-/* of mean 0 and deviation 1 */
+/* normal with mean 0 and standard deviation 1 (Box-Muller) */
 static inline double rng_normal(uint64_t seed, uint64_t i)
 {
 	double u = rng_unit(seed, 2 * i), v = rng_unit(seed, 2 * i + 1);
 
 	return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);
 }
-/* The attribute's bits, or where it is absent something new each time. */
+/* The seed given by the float attribute `seed`: its bits, or a new seed each time if it is absent (NaN). */
 static inline uint64_t rng_seed_float(float seed)
 {
 	uint32_t bits;

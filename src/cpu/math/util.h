@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_MATH_UTIL_H
 #define CPU_MATH_UTIL_H
-/* What kernels of several families need. */
+/* Helpers for kernels of several operator families. */
 #include "backend/backend.h"
 #include "base/pool.h"
 
 #include <inttypes.h>
 
-/* Before a loop without dependences between its turns (in place with itself is fine). */
+/*
+ * Written before a loop whose iterations do not depend on each other, so that the compiler vectorizes the loop
+ * without checking for overlap. The output may be exactly the same array as an input.
+ */
 #if defined(__clang__)
 #define LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -15,8 +18,8 @@
 #endif
 
 enum {
-	GRAIN = 32 << 10,      /* elements of cheap work worth a thread */
-	GRAIN_HEAVY = 4 << 10, /* of exp and its like */
+	GRAIN = 32 << 10,      /* least number of elements worth a thread, for cheap functions */
+	GRAIN_HEAVY = 4 << 10, /* the same for expensive functions such as exp */
 	BLOCK = 1024,	       /* elements converted at once */
 };
 
@@ -26,7 +29,7 @@ static inline int64_t elem_size(enum dtype t)
 	return (int64_t)dtype_bits(t) / 8;
 }
 
-/* Elements that lie in memory: a blocked layout pads its channels. */
+/* Elements in memory, including padding: blocked layouts pad the channels to whole blocks. */
 static inline int64_t physical_count(const struct tensor *t)
 {
 	size_t bytes;
@@ -56,19 +59,19 @@ static inline int64_t greater(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* Formal input i of the step's node; NULL: left out. */
+/* Input i of the step's node; NULL if it is omitted. */
 static inline const struct tensor *optional_in(const struct call *c, uint32_t i)
 {
 	return i < c->step->node->nin ? c->in[i] : NULL;
 }
 
-/* Output i; NULL: left out. */
+/* Output i; NULL if it is omitted. */
 static inline struct tensor *optional_out(const struct call *c, uint32_t i)
 {
 	return i < c->step->nout ? c->out[i] : NULL;
 }
 
-/* dtype of input / output i of the node at the site; DT_NONE where left out */
+/* Type of input i of the site's node (site_out_type: of output i); DT_NONE if it is omitted. */
 static inline enum dtype site_type(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_in(s, i);
@@ -80,20 +83,20 @@ static inline enum dtype site_out_type(const struct site *s, uint32_t i)
 	return v ? (enum dtype)v->type.dtype : DT_NONE;
 }
 
-/* Shape of input i of the node at the site; NULL where left out. */
+/* Shape of input i of the site's node; NULL if it is omitted. */
 static inline const struct shape *site_shape(const struct site *s, uint32_t i)
 {
 	const struct vinfo *v = site_in(s, i);
 	return v ? &v->shape : NULL;
 }
 
-/* Types that compute in fp32 and round once. */
+/* Whether kernels compute on this type in fp32 and round only the result. */
 static inline bool computes_in_f32(enum dtype t)
 {
 	return t == DT_F16 || t == DT_BF16 || (T_BIT(t) & (T_F8 | T_F8E8M0 | T_F4));
 }
 
-/* Rows of work from at most `grain` elements each. */
+/* Number of rows of `row` elements each that make up a piece of about `grain` elements; at least 1. */
 static inline int64_t rows_grain(int64_t grain, int64_t row)
 {
 	return row >= grain ? 1 : grain / (row > 0 ? row : 1);
@@ -108,7 +111,7 @@ static inline void allow_inplace(struct step *step, uint8_t out, uint8_t in)
 	}
 }
 
-/* a split at axis: outer * n * inner elements */
+/* The elements of a shape divided at one axis: outer * n * inner, n being the size of the axis. */
 struct axis_split {
 	int64_t outer, n, inner;
 };

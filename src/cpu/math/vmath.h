@@ -2,12 +2,12 @@
 #ifndef CPU_MATH_VMATH_H
 #define CPU_MATH_VMATH_H
 /*
- * Vectors of floats and the elementary functions on them, to about two units in the last place.
- * For *.simd.c files only: they are compiled once for each SIMD_LEVEL (x86-64-v2, v3, v4; 0 is
- * any other machine). A function F of one level is V(F).
+ * Vectors of floats and the elementary functions on them, accurate to about two units in the last
+ * place. Only for *.simd.c files, which are compiled once for each SIMD_LEVEL (2, 3 and 4 are
+ * x86-64-v2, v3 and v4; 0 is any other machine). V(F) appends the level to the name F.
  *
- * The polynomials are minimax fits of our own: weighted least squares on Chebyshev nodes,
- * coefficients rounded to fp32 one after the other.
+ * We fitted the polynomials ourselves, to nearly the least maximum error: by weighted least squares on
+ * Chebyshev nodes, rounding one coefficient after the other to fp32.
  */
 #include <math.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vm __attribute__((vector_size(16)));
 #endif
 typedef int32_t vi __attribute__((vector_size(4 * VW)));
-typedef uint32_t vu __attribute__((vector_size(4 * VW))); /* wraps */
+typedef uint32_t vu __attribute__((vector_size(4 * VW))); /* unsigned, because its arithmetic wraps */
 
 static inline vf v_load(const float *p)
 {
@@ -48,7 +48,7 @@ static inline void v_store(float *p, vf v)
 	memcpy(p, &v, sizeof(v));
 }
 
-/* ---- what the instruction sets have alike */
+/* ---- operations that are alike in all instruction sets */
 
 #if SIMD_LEVEL == 4
 #define MM(op)		     _mm512_##op
@@ -70,7 +70,7 @@ static inline void v_store(float *p, vf v)
 #endif
 
 #if SIMD_LEVEL >= 2
-/* the second where either is NaN */
+/* v_min and v_max return b if either argument is NaN. */
 static inline vf v_min(vf a, vf b)
 {
 	return (vf)MM(min_ps)(RAW(a), RAW(b));
@@ -120,7 +120,7 @@ static inline vm v_isnan(vf a)
 }
 #endif
 
-/* ---- the rest */
+/* ---- operations that differ between the instruction sets */
 
 #if SIMD_LEVEL == 4
 static inline vf v_sel(vm m, vf a, vf b)
@@ -240,7 +240,7 @@ static inline vf v_ceil(vf a)
 }
 #endif
 
-/* n < VW elements, `fill` in the other lanes; and the first n lanes. */
+/* Load n < VW elements, with the lanes of `fill` after them; store only the first n < VW lanes. */
 #if SIMD_LEVEL == 4
 static inline vf v_load_part(const float *p, int64_t n, vf fill)
 {
@@ -290,13 +290,16 @@ static inline vf v_copysign(vf mag, vf sign)
 	vi s = v_seti(INT32_MIN);
 	return (vf)(((vi)mag & ~s) | ((vi)sign & s));
 }
-/* 2^n for n in -126..127 */
+/* 2^n for n in -126..127, by setting the exponent bits */
 static inline vf v_pow2(vi n)
 {
 	return (vf)(((vu)n + 127u) << 23);
 }
 
-/* r - ln 2 of exp's argument: *n whole, |r| <= ln 2 / 2; x within -150..150 */
+/*
+ * Argument reduction for exp: returns r with x = r + *n * ln 2, *n an integer and |r| <= ln 2 / 2. x must be
+ * in -150..150. ln 2 is subtracted in two parts to keep the digits that one fp32 constant would lose.
+ */
 static inline vf v_exp_reduce(vf x, vf *n)
 {
 	*n = v_rint(x * v_set(1.44269504f));
@@ -321,7 +324,7 @@ static inline vf v_exp(vf x)
 #if SIMD_LEVEL == 4
 	return _mm512_scalef_ps(p, n);
 #else
-	vi i = v_toi(n), half = i >> 1; /* two factors: neither over- nor underflows alone */
+	vi i = v_toi(n), half = i >> 1; /* 2^n in two factors, since n may exceed fp32's exponents */
 	return p * v_pow2(half) * v_pow2(i - half);
 #endif
 }
@@ -336,7 +339,7 @@ static inline vf v_expm1_neg(vf x)
 	return v_sel(v_isnan(x), x, t);
 }
 
-/* log of a positive normal number */
+/* log(x) + e0 * ln 2 for a positive normal x. */
 static inline vf v_log_normal(vf x, vf e0)
 {
 	vu i = (vu)x;
@@ -364,7 +367,7 @@ static inline vf v_log(vf x)
 	r = v_sel(v_lt(x, v_set(0)), v_set(NAN), r);
 	return v_sel(v_isnan(x), x, r);
 }
-/* log(1 + x) for x in 0..1 */
+/* log(1 + x) for x in 0..1; the second term corrects the rounding of 1 + x */
 static inline vf v_log1p_unit(vf x)
 {
 	vf u = v_set(1.0f) + x;
@@ -375,7 +378,7 @@ static inline vf v_sigmoid(vf x)
 {
 	return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
 }
-/* A ratio of polynomials in x^2; beyond 9.02 the result is 1 in fp32. */
+/* x times a ratio of polynomials in x^2; beyond |x| = 9.02 the result rounds to 1 in fp32. */
 static inline vf v_tanh(vf x)
 {
 	vf c = v_copysign(v_min(v_set(9.02f), v_abs(x)), x), s = c * c;
@@ -396,7 +399,7 @@ static inline vf v_softplus(vf x)
 	return v_max(v_set(0), x) + v_log1p_unit(v_exp(-v_abs(x)));
 }
 
-/* erfc(t) for t >= 0.92, as exp of a polynomial */
+/* erfc(t) for t >= 0.92, computed as exp of a polynomial */
 static inline vf v_erfc_big(vf t)
 {
 	t = v_min(v_set(10.0f), t);
@@ -428,7 +431,10 @@ static inline vf v_erf(vf x)
 	vf a = v_abs(x), big = v_set(1.0f) - v_erfc_big(a);
 	return v_sel(v_lt(a, v_set(0.9375f)), v_erf_small(x), v_copysign(big, x));
 }
-/* x Phi(x); the lower tail keeps its relative accuracy */
+/*
+ * x * Phi(x), Phi being the normal distribution function. For negative x, erfc keeps the relative accuracy that
+ * 1 - erf would lose by cancellation.
+ */
 static inline vf v_gelu(vf x)
 {
 	vf t = x * v_set(0.707106781f), a = v_abs(t), half = v_set(0.5f);
@@ -443,7 +449,7 @@ static inline vf v_gelu_tanh(vf x)
 	vf u = x * v_fma(x * x, v_set(0.0356774081f), v_set(0.797884561f));
 	return x * v_sigmoid(u + u);
 }
-/* x tanh(log(1 + e^x)) = x n / (n + 2), n = e^x (e^x + 2) */
+/* x tanh(log(1 + e^x)), computed as x n / (n + 2) with n = e^x (e^x + 2) */
 static inline vf v_mish(vf x)
 {
 	vf e = v_exp(v_min(v_set(30.0f), x)), n = e * (e + v_set(2.0f));
@@ -456,7 +462,7 @@ static inline vf v_swish(vf x, vf alpha)
 	return x * v_sigmoid(alpha * x);
 }
 
-/* sin (add 0) or cos (add 1) of |x| <= 8192 */
+/* sin(x) if add is 0, cos(x) if add is 1; for |x| <= 8192 */
 static inline vf v_sincos(vf x, int add)
 {
 	vf n = v_rint(x * v_set(0.636619772f));
@@ -529,7 +535,7 @@ static inline vf v_atan(vf x)
 	return v_copysign(v_sel(big, v_set(1.57079633f) - p, p), x);
 }
 
-/* e^|x| / 2 without overflow before its time */
+/* e^a / 2 as a square, because e^a alone would overflow for some a whose result is finite. */
 static inline vf v_half_exp(vf a)
 {
 	vf h = v_exp(a * v_set(0.5f));
@@ -574,7 +580,7 @@ static inline vf v_atanh(vf x)
 	return v_copysign(v_set(0.5f) * v_log1p((a + a) / (v_set(1.0f) - a)), x);
 }
 
-/* Sum and greatest of the lanes (no NaN among them). */
+/* Sum and maximum of all lanes; v_hmax requires that no lane is NaN. */
 #if SIMD_LEVEL == 4
 static inline float v_hsum(vf v)
 {

@@ -4,21 +4,21 @@
 #include "base/pool.h"
 #include "cpu/math/simd.h"
 
-enum { GRAIN = 1 << 15 };
+enum { MIN_ELEMS_PER_THREAD = 1 << 15 };
 
-static bool converted(enum dtype t)
+static bool is_converted(enum dtype t)
 {
 	return dtype_class(t) == DT_FLOAT && !wide_as_is(t);
 }
 
 size_t wide_bytes(enum dtype t, const struct shape *s)
 {
-	int64_t n = converted(t) ? shape_count(s) : 0;
+	int64_t n = is_converted(t) ? shape_count(s) : 0;
 
 	return n > 0 ? scratch_size((size_t)n * sizeof(float)) : 0;
 }
 
-static size_t wide_of(const struct vinfo *v)
+static size_t vinfo_wide_bytes(const struct vinfo *v)
 {
 	return v && v->type.kind == V_TENSOR ? wide_bytes((enum dtype)v->type.dtype, &v->shape) : 0;
 }
@@ -28,9 +28,9 @@ size_t wide_workspace(const struct site *site)
 	size_t sum = 0;
 
 	for (uint32_t i = 0; i < site->node->nin; i++)
-		sum += wide_of(site_in(site, i));
+		sum += vinfo_wide_bytes(site_in(site, i));
 	for (uint32_t i = 0; i < site->node->nout; i++)
-		sum += wide_of(site_out(site, i));
+		sum += vinfo_wide_bytes(site_out(site, i));
 	return sum;
 }
 
@@ -47,7 +47,7 @@ struct convert {
 	void *to;
 };
 
-static void widen(void *arg, int64_t begin, int64_t end, int thread)
+static void convert_to_f32(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct convert *c = arg;
 
@@ -55,7 +55,7 @@ static void widen(void *arg, int64_t begin, int64_t end, int thread)
 	simd_to_f32(c->type, c->from, begin, end - begin, (float *)c->to + begin);
 }
 
-static void narrow(void *arg, int64_t begin, int64_t end, int thread)
+static void convert_from_f32(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct convert *c = arg;
 
@@ -68,17 +68,17 @@ const void *wide_in(struct scratch *s, const struct tensor *t)
 	struct convert c;
 	int64_t n;
 
-	if (!t || !converted(tensor_dtype(t)))
+	if (!t || !is_converted(tensor_dtype(t)))
 		return t ? t->data : NULL;
 	n = tensor_count(t);
 	c = (struct convert){tensor_dtype(t), t->data, scratch_take(s, (size_t)n * sizeof(float))};
-	pool_for(n, GRAIN, widen, &c);
+	pool_for(n, MIN_ELEMS_PER_THREAD, convert_to_f32, &c);
 	return c.to;
 }
 
 void *wide_out(struct scratch *s, const struct tensor *t)
 {
-	if (!t || !converted(tensor_dtype(t)))
+	if (!t || !is_converted(tensor_dtype(t)))
 		return t ? t->data : NULL;
 	return scratch_take(s, (size_t)tensor_count(t) * sizeof(float));
 }
@@ -87,8 +87,8 @@ void wide_done(const struct tensor *t, const void *from)
 {
 	struct convert c;
 
-	if (!t || !converted(tensor_dtype(t)))
+	if (!t || !is_converted(tensor_dtype(t)))
 		return;
 	c = (struct convert){tensor_dtype(t), from, t->data};
-	pool_for(tensor_count(t), GRAIN, narrow, &c);
+	pool_for(tensor_count(t), MIN_ELEMS_PER_THREAD, convert_from_f32, &c);
 }

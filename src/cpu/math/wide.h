@@ -2,10 +2,10 @@
 #ifndef CPU_MATH_WIDE_H
 #define CPU_MATH_WIDE_H
 /*
- * Kernels that compute in f32 (f64 for f64) and round once: operands of narrower float types are
- * converted into the step's workspace, and the results back.
+ * For kernels that compute in f32 (in f64 if the type is f64) and round only the result. Operands of
+ * narrower float types are converted to f32 in the step's workspace, and the results converted back.
  *
- * reshape: step->workspace = wide_workspace(site) + what else the kernel wants.
+ * reshape: step->workspace = wide_workspace(site) + other bytes that the kernel needs.
  * run:     struct scratch s = scratch_of(call);
  *          const float *x = wide_in(&s, call->in[0]); float *y = wide_out(&s, call->out[0]);
  *          ... wide_done(call->out[0], y);
@@ -26,7 +26,7 @@ static inline size_t scratch_size(size_t bytes)
 	return (bytes + 63) & ~(size_t)63;
 }
 
-/* The next bytes of the workspace, 64-byte aligned; not cleared. */
+/* Takes the next bytes of the workspace, aligned to 64 bytes and not cleared. */
 static inline void *scratch_take(struct scratch *s, size_t bytes)
 {
 	void *p = s->at;
@@ -35,24 +35,24 @@ static inline void *scratch_take(struct scratch *s, size_t bytes)
 	return p;
 }
 
-/* Types that are computed on as they are. */
+/* Whether kernels compute on this type directly, without conversion. */
 static inline bool wide_as_is(enum dtype t)
 {
 	return t == DT_F32 || t == DT_F64;
 }
 
-/* Bytes that a converted operand takes: 0 where it is used as it is, or is no float. */
+/* Workspace bytes for an operand's conversion; 0 if it is not converted (f32, f64, or no float type). */
 size_t wide_bytes(enum dtype t, const struct shape *s);
-/* All inputs and outputs of the node. */
+/* Workspace bytes for the conversion of all inputs and outputs of the node. */
 size_t wide_workspace(const struct site *site);
-/* t's elements as f32 (f64 for f64); NULL for NULL. */
+/* Returns t's elements as f32 (as f64 if t is f64), converted if necessary; NULL if t is NULL. */
 const void *wide_in(struct scratch *s, const struct tensor *t);
-/* Where to write the elements of t; NULL for NULL. */
+/* Returns the memory to write the elements of t to, as f32 (or f64); NULL if t is NULL. */
 void *wide_out(struct scratch *s, const struct tensor *t);
-/* Round what was written into t. */
+/* Converts the elements that wide_out's memory `from` now has to t's type and stores them in t. */
 void wide_done(const struct tensor *t, const void *from);
 
-/* A `reshape` for kernels that want nothing else. */
+/* A kernel's `reshape` function if the kernel needs no workspace but for these conversions. */
 int wide_reshape(struct site *site, struct step *step, struct diag *d);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef CPU_MATH_WINDOW_H
 #define CPU_MATH_WINDOW_H
-/* Walking over windows: what convolutions and poolings of the CPU share. */
+/* Iteration over windows, shared by the CPU's convolutions and poolings. */
 #include "ops/window.h"
 
-/* Number i of the row-major grid `size` as coordinates. */
+/* Converts the row-major index i in a grid of n axes with the given sizes to coordinates. */
 static inline void window_split(int64_t i, const int64_t *size, int n, int64_t *at)
 {
 	for (int d = n - 1; d >= 0; d--) {
@@ -13,7 +13,7 @@ static inline void window_split(int64_t i, const int64_t *size, int n, int64_t *
 	}
 }
 
-/* The next coordinates of the first n axes. */
+/* Advances the coordinates of n axes to the next ones in row-major order. */
 static inline void window_next(int64_t *at, const int64_t *size, int n)
 {
 	for (int d = n - 1; d >= 0; d--) {
@@ -23,7 +23,10 @@ static inline void window_next(int64_t *at, const int64_t *size, int n)
 	}
 }
 
-/* Input place (over the first n axes) that output o and kernel element tap meet; false: padding. */
+/*
+ * Sets *place to the row-major index, over the first n axes, of the input element that output o reads for the
+ * kernel element `tap`. False if that is padding.
+ */
 static inline bool window_at(const struct window *w, int n, const int64_t *o, const int64_t *tap,
 			     int64_t *place)
 {
@@ -39,7 +42,7 @@ static inline bool window_at(const struct window *w, int n, const int64_t *o, co
 	return true;
 }
 
-/* The outputs from..from+count-1 of axis d whose element `tap` lies in the input. */
+/* Sets the range of outputs *from..*from+*count-1 on axis d whose input at kernel element `tap` is not padding. */
 static inline void window_run(const struct window *w, int d, int64_t tap, int64_t *from, int64_t *count)
 {
 	int64_t s = w->stride[d], at = tap * w->dilation[d] - w->begin[d];
