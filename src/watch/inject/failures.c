@@ -22,7 +22,7 @@ static bool is_named(const struct entry *e, const char *symbol)
 {
 	const char *name = pointer_of(e->a);
 
-	return !symbol || !*name || strncmp(name, symbol, TEXT_MOST) == 0;
+	return !symbol || !*name || strncmp(name, symbol, MAX_TEXT) == 0;
 }
 
 /* Who launches a kernel is asked once: a walk of the stack at each launch would cost too much. */

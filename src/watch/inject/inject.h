@@ -256,7 +256,7 @@ static inline const void *pointer_of(uint64_t h)
 uint64_t thread_id(void);
 uint64_t hash_mix(uint64_t h, uint64_t v);
 /* The text, kept for good, or its beginning; "" where there is no room. */
-enum { TEXT_MOST = 1000 };
+enum { MAX_TEXT = 1000 };
 const char *text_keep(const char *text);
 
 #endif
