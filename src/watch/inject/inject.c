@@ -275,10 +275,10 @@ __attribute__((constructor)) static void find_next_exit(void)
 }
 
 /*
- * Note the regular end in the shared memory. This may run in a signal handler on a very small stack, so it only stores
+ * Note the regular end in the shared memory, then exit. This may run in a signal handler on a very small stack, so it only stores
  * a flag. In a child of vfork(), which shares our memory, the process id differs and nothing is stored.
  */
-static _Noreturn void note_exit(int status)
+static _Noreturn void exit_process(int status)
 {
 	struct watch_shared *s = record_shared();
 
@@ -292,12 +292,12 @@ static _Noreturn void note_exit(int status)
 
 EXPORT void _exit(int status)
 {
-	note_exit(status);
+	exit_process(status);
 }
 
 EXPORT void _Exit(int status)
 {
-	note_exit(status);
+	exit_process(status);
 }
 
 /* ---- the program uses CUPTI itself: CUPTI has one subscriber only, so we give up our subscription */
