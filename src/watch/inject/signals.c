@@ -217,8 +217,8 @@ static int change_action(int signal, const struct sigaction *act, struct sigacti
 	int rc = real_sigaction(signal, &asked, old ? &had : NULL);
 	change_end(&c, mine);
 	if (!rc && old)
-		*old = c.stood ? c.own
-			       : had; /* `had` has a flag that libc added when we restored the action */
+		/* not `had`: that has a flag which libc added when we restored the action */
+		*old = c.stood ? c.own : had;
 	return rc;
 }
 
@@ -275,7 +275,7 @@ EXPORT int siginterrupt(int number, int on)
 
 /* ---- a fault */
 
-static uint64_t faulting_address(const void *context)
+static uint64_t faulting_pc(const void *context)
 {
 #if defined(__x86_64__)
 	return (uint64_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
@@ -381,8 +381,7 @@ static void report_fault(int signal, const siginfo_t *info, const void *context,
 	static int telling;
 	static struct line l;
 	static char where[WATCH_BY];
-	uint64_t address = (uint64_t)(uintptr_t)info->si_addr, place = faulting_address(context),
-		 number;
+	uint64_t address = (uint64_t)(uintptr_t)info->si_addr, place = faulting_pc(context), number;
 	size_t room = signal_stack_left(context);
 	struct block b;
 
