@@ -148,7 +148,7 @@ static struct line now_line;
 
 const char *caller_name_now(char *text, size_t room)
 {
-	/* static, because a signal handler's stack may be small */
+	/* static, because the stack of a signal handler may be small */
 	static void *frame[MAX_FRAMES];
 
 	format_frames(frame, backtrace(frame, MAX_FRAMES), text, room, &now_line);

@@ -27,7 +27,7 @@ uint64_t thread_id(void)
 
 const char *text_keep(const char *text)
 {
-	static struct table texts = {.most = 1 << 15}; /* key: hash of the text; a: pointer to the copy */
+	static struct table texts = {.most = 1 << 15}; /* maps the hash of a text to its copy (a) */
 	uint64_t h = 7;
 	struct entry e;
 
@@ -45,7 +45,7 @@ const char *text_keep(const char *text)
 
 /* ---- memory */
 
-/* Memory pools that do not hold device memory: key is the pool handle, a is its enum watch_kind. */
+/* Maps the handle of a memory pool to its enum watch_kind (a), unless the pool holds device memory. */
 static struct table pools;
 
 static void enter_free(CUpti_CallbackId id, const CUpti_CallbackData *c)
@@ -96,7 +96,7 @@ static void record_array(const void *handle, const CUDA_ARRAY3D_DESCRIPTOR *a, u
 	uint64_t w = a->Width, h = a->Height, d = a->Depth, bytes = 0;
 
 	if (a->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
-		return; /* such an array has no memory until the program maps some into it */
+		return; /* this array has no memory until the program maps some into it */
 	for (unsigned k = 0; k < levels && k < 32; k++) {
 		bytes += w * (h ? h : 1) * (d ? d : 1) * a->NumChannels * format_bytes(a->Format);
 		w = w > 1 ? w / 2 : 1;
@@ -236,7 +236,7 @@ void calls_exit(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult resul
 	}
 }
 
-/* ---- which calls are listened to */
+/* ---- which calls we listen to */
 
 static bool is_in_list(const CUpti_CallbackId *list, size_t n, CUpti_CallbackId id)
 {
@@ -394,7 +394,7 @@ bool calls_cross(CUpti_CallbackId id)
 	return operands_launches(id) || is_in_list(ids, COUNT(ids), id);
 }
 
-/* Calls of the CUDA runtime: those that programs make in every step, and the rarer ones below. */
+/* Calls of the CUDA runtime that programs make in every step. calls_wanted_runtime() says when we listen to them. */
 static const CUpti_CallbackId frequent_calls[] = {
 	RUN_ID(cudaGetLastError_v3020),
 	RUN_ID(cudaPeekAtLastError_v3020),
@@ -422,6 +422,7 @@ static const CUpti_CallbackId frequent_calls[] = {
 	RUN_ID(__cudaLaunchKernel_ptsz_v13000),
 #endif
 };
+/* Other calls of the CUDA runtime that can fail before they reach the driver. */
 static const CUpti_CallbackId rare_calls[] = {
 	RUN_ID(cudaLaunchCooperativeKernel_v9000),
 	RUN_ID(cudaGraphInstantiate_v10000),

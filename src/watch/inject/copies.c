@@ -11,7 +11,7 @@
  */
 enum { MAX_REPORTED = 64 };
 static unsigned reported;
-static struct table kinds; /* key: hash of call, caller and kind of error; a: number of the failure */
+static struct table kinds; /* maps a hash of call, caller and kind of error to the failure number (a) */
 
 /* Returns a number for a new combination; 0 if it was reported before or the limit of reports is reached. */
 static uint64_t number_new_kind(const CUpti_CallbackData *c, const char *by, bool block)
@@ -38,8 +38,8 @@ static uint64_t number_new_kind(const CUpti_CallbackData *c, const char *by, boo
 struct range {
 	const char *base;
 	size_t width, height, depth, pitch, plane;
-	bool write;	    /* the copy writes it */
-	bool unified;	    /* base is a unified address: it may be on the device */
+	bool write;	    /* true if the copy writes this range, false if it reads it */
+	bool unified;	    /* base is a unified address, so it may be on the device */
 	CUdeviceptr device; /* the other side of the copy; 0 if that is an array */
 };
 
@@ -151,7 +151,7 @@ static void check_range(const CUpti_CallbackData *c, const struct range *r)
 	if (!r->width || !r->height || !r->depth || !r->base || !span_of(r, &span))
 		return;
 	if (r->unified && !host_readable(r->base, 1))
-		return; /* a device address, or one that the driver judges better than we can */
+		return; /* probably a device address: we cannot tell it from a bad host address */
 	if (host_fault(r->base, span, r->write, why, sizeof(why)) &&
 	    (r->height * r->depth == 1 || describe_bad_row(r, why, sizeof(why)))) {
 		write_copy_event(c, r, span, why, NULL, 0);
@@ -310,7 +310,10 @@ static const CUDA_MEMCPY3D *params_3d(CUpti_CallbackId id, const CUpti_CallbackD
 	return p->pCopy;
 }
 
-/* A copy between devices or contexts, as a plain 3-D copy: either side may be host memory, which is all we check. */
+/*
+ * Convert a peer copy (between devices or contexts) to a plain 3-D copy. Its devices and contexts are dropped, because we
+ * only check a side that is host memory.
+ */
 static CUDA_MEMCPY3D copy_3d_of_peers(const CUDA_MEMCPY3D_PEER *m)
 {
 	return (CUDA_MEMCPY3D){

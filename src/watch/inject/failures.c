@@ -10,9 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct table kernels; /* key: function; a: its name, b: who launched it first (texts) */
-static struct table last; /* key: stream, or context | 1 for a default stream; a: function, b: time in ns, c: context */
-static struct table failures; /* key: hash of the kind of failure; a: number, c: count */
+static struct table kernels; /* maps a function to its name (a) and its first caller (b), both texts */
+/* Maps a stream, or context | 1 for its default streams, to the last launch: function (a), time in ns (b), context (c). */
+static struct table last;
+static struct table failures; /* maps a hash of the kind of failure to its number (a) and count (c) */
 static uint64_t next_failure;
 
 /* Look up the buffers of this many failures of one kind only: each lookup searches all allocations. */
@@ -21,7 +22,7 @@ enum { MAX_BUFFER_LOOKUPS = 32 };
 /* ---- launches */
 
 /*
- * False if the entry is for another kernel: the driver reuses a handle after its module was unloaded. text_keep() cuts
+ * False if the entry is about another kernel than `symbol`: the driver may reuse a handle after a module was unloaded. text_keep() cuts
  * long names, and keeps an empty name when its table is full, so an empty name matches any kernel.
  */
 static bool is_same_kernel(const struct entry *e, const char *symbol)
@@ -167,7 +168,7 @@ static void report_unwritten(uint64_t number, const struct operands *o)
 /* The newest failed call of this thread whose error the runtime may still return, and the launches since then. */
 static __thread struct {
 	int error;
-	bool of_driver; /* error is a number of the driver; the runtime may return another number for it */
+	bool of_driver; /* error is a CUresult; the runtime may return it under another number */
 	unsigned launches;
 	uint64_t when;
 	char call[64], by[WATCH_BY], kernel[128];

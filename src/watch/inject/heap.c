@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- the index */
+/* ---- the index of recorded blocks */
 
 /*
  * A hash table of blocks. Size class k holds blocks of 2^k to 2^(k+1) - 1 usable bytes. The key of a block is its class
@@ -24,7 +24,7 @@
 struct heap_block {
 	uint64_t key; /* 0: free slot; REMOVED: the block was removed */
 	const char *start;
-	size_t bytes; /* that the program asked for */
+	size_t bytes; /* the size that the program asked for */
 };
 enum {
 	REMOVED = 1,

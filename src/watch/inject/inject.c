@@ -21,7 +21,7 @@
 #define MEMBER(f) __typeof__(&f) p_##f;
 static struct {
 	CUPTI_FUNCTIONS(MEMBER)
-	/* not in older versions of CUPTI; it returns the name of another tool that is subscribed already */
+	/* older versions of CUPTI lack this one; it returns the name of a tool that is subscribed already */
 	__typeof__(&cuptiSubscribe_v2) p_cuptiSubscribe_v2;
 } cupti;
 #undef MEMBER
@@ -208,7 +208,7 @@ void inject_listen_closely(void)
 		enable_runtime(true);
 }
 
-/* If contexts are watched: enable the callbacks of further driver calls. `done` remembers that this happened. */
+/* If contexts are watched: enable the callbacks of further driver calls. Does nothing if *done is true already. */
 static void enable_driver_calls(bool (*which)(CUpti_CallbackId), bool *done)
 {
 	if (!(listened & WATCH_CONTEXTS) || !__atomic_load_n(&listening, __ATOMIC_ACQUIRE) ||
@@ -347,7 +347,7 @@ EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *s, CUpti_CallbackFu
 	return real ? real(s, callback, user, params) : CUPTI_ERROR_NOT_INITIALIZED;
 }
 
-/* ---- the start */
+/* ---- start of the library */
 
 /*
  * Start the tool that the user had named in CUDA_INJECTION64_PATH before us, as the driver would have done. Returns

@@ -53,7 +53,7 @@ void record_forked(void);
 struct line {
 	char text[2048];
 	size_t n;
-	bool vital; /* reports a finding: may exceed the usual bound of the log */
+	bool vital; /* the event reports a finding, so it may exceed the usual bound of the log */
 };
 void line_begin(struct line *l, const char *kind);
 void line_text(struct line *l, const char *key, const char *value);
@@ -61,7 +61,7 @@ void line_number(struct line *l, const char *key, int64_t value);
 void line_handle(struct line *l, const char *key, const void *value);
 void line_end(struct line *l);
 
-/* ---- caller.c: who called */
+/* ---- caller.c: the libraries on the call stack */
 
 /*
  * Writes the libraries on the stack to `text`, innermost first, as "libc10_cuda.so(malloc+0x12) < libtorch.so". The
@@ -81,8 +81,8 @@ bool caller_same(const char *by, const char *other);
 
 struct table {
 	struct entry {
-		uint64_t key; /* 0: free */
-		uint64_t a, b, c;
+		uint64_t key;	  /* 0: free */
+		uint64_t a, b, c; /* their meaning differs from table to table */
 	} * entry;
 	size_t cap, used, most; /* most: bound of cap, a power of two; 0 means 1 << 17 */
 	int lock;
@@ -104,7 +104,7 @@ size_t table_used(struct table *t);
  * if another thread holds the lock.
  */
 bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait);
-/* Calls see() for all entries, with the lock held: see() must not use the table. */
+/* Calls see() for all entries, with the lock held: see() must not use this table. */
 void table_each(struct table *t, void (*see)(const struct entry *, void *arg), void *arg);
 /* Calls take(), without the lock, for each entry for which of(entry, whose) is true; take() must remove the entry. */
 void table_clear(struct table *t, bool (*of)(const struct entry *e, uint64_t whose), uint64_t whose,

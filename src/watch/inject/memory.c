@@ -5,19 +5,19 @@
 #include <string.h>
 
 /*
- * The live allocations. Key: address, or handle of an array; a: bytes; b: index in watch_shared.site; c: enum
- * watch_kind, REGISTERED_FLAG, and the context handle shifted by CONTEXT_SHIFT.
+ * Map each live allocation, by its address or the handle of an array, to its bytes (a), its index in watch_shared.site
+ * (b), and in c its enum watch_kind, REGISTERED_FLAG, and the context handle shifted by CONTEXT_SHIFT.
  */
 static struct table live = {.most = 1 << 20}, pinned, arrays;
 enum { KIND_MASK = 7, REGISTERED_FLAG = 8, CONTEXT_SHIFT = 4 };
 /*
- * Allocations of cuMemCreate by handle; a and b as above. c: kind, number of references to the handle (in units of
- * ONE_REFERENCE), and number of addresses where it is mapped (in units of ONE_MAPPING).
+ * Maps the handle of an allocation of cuMemCreate to the same a and b, and in c to its kind, the number of references to
+ * the handle (in units of ONE_REFERENCE) and the number of its mappings (in units of ONE_MAPPING).
  */
 static struct table created;
 #define ONE_REFERENCE (UINT64_C(1) << CONTEXT_SHIFT)
 #define ONE_MAPPING   (UINT64_C(1) << 32)
-/* Mappings of such allocations by address. a: bytes; b: site, and kind shifted by MAPPED_KIND_SHIFT; c: handle in `created`. */
+/* Maps the address of a mapping to its bytes (a), its site and its kind << MAPPED_KIND_SHIFT (b), and its handle (c). */
 static struct table mapped;
 enum { MAPPED_KIND_SHIFT = 16 };
 static int sites_lock;

@@ -8,14 +8,15 @@
 #include <string.h>
 
 /*
- * Live objects. Key: handle; a: context; b: name if it is a function (text). Functions of a CUDA library (cuLibrary...)
+ * For each kind of object: maps the handle of a live object to its context (a), and for a function its name (b, a text). Functions of a CUDA library (cuLibrary...)
  * are not here, because they belong to no context.
  */
 static struct table owned[OBJECTS];
-static struct table dead;     /* objects of destroyed contexts; key, a and b as in `owned` */
-static struct table contexts; /* a: 1 if it is a primary context; b: device + 1 */
-static struct table captures; /* open captures; key: stream + 1; a: mode, b: thread, c: who began it (text) */
-static struct table seen; /* keys of objects_first_time() */
+static struct table dead; /* the objects of destroyed contexts, with the same fields as in `owned` */
+static struct table contexts; /* maps a context to 1 if it is primary (a), and to its device + 1 (b) */
+/* Maps stream + 1 to its open capture: mode (a), thread (b), and the libraries that began it (c, a text). */
+static struct table captures;
+static struct table seen; /* hashes that objects_first_time() has seen */
 static uint64_t ndead;
 
 bool objects_first_time(uint64_t a, uint64_t b, uint64_t c)
@@ -101,7 +102,7 @@ static __thread struct cost before;
 
 /* A search for the primary context of a device among the contexts that we have seen. */
 struct primary {
-	uint64_t device, context; /* device is one more than its index */
+	uint64_t device, context; /* device: its index + 1, as in `contexts` */
 };
 static void match_primary(const struct entry *e, void *arg)
 {
@@ -137,7 +138,7 @@ static void record_context_kind(CUcontext context, bool primary, int device, con
 {
 	struct line l;
 	bool is_new =
-		before.known; /* a cost was measured, so the context is new even if its handle is not */
+		before.known; /* the cost was measured, which is only done for a new context; its handle may be an old one */
 
 	table_must(&contexts, handle_of(context), primary, (uint64_t)device + 1, 0);
 	if (table_used(&contexts) > 1)
@@ -284,7 +285,7 @@ void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	}
 }
 
-/* ---- after a call that went well */
+/* ---- after a successful call */
 
 static bool exit_context(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {

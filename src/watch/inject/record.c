@@ -17,7 +17,7 @@
 /* The two files of this process, opened once when the driver loads this library. */
 static struct {
 	int log;
-	dev_t device; /* identify the log: the program may have closed `log` and opened another file under that number */
+	dev_t device; /* identity of the log file: the program may close descriptor `log` and get its number for another file */
 	ino_t inode;
 	char path[4096];
 	struct watch_shared *shared;
@@ -61,7 +61,7 @@ static int create_file(const char *dir, const char *what, int k, char *path, siz
 	return open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* Create both files with the same K. K is above 0 if a program before an exec() left files for this process id. */
+/* Create both files with the same K (see shared.h). K is above 0 if an earlier program with this process id left files. */
 static bool create_files(const char *dir, int *mem)
 {
 	char path[sizeof(recorder.path)];
@@ -161,7 +161,7 @@ struct watch_shared *record_shared(void)
 
 static void append(struct line *l, const char *s, size_t n)
 {
-	size_t room = sizeof(l->text) - 2 - l->n; /* the newline and the NUL */
+	size_t room = sizeof(l->text) - 2 - l->n; /* 2: the newline and the NUL */
 
 	n = n < room ? n : room;
 	memcpy(l->text + l->n, s, n);

@@ -5,7 +5,7 @@
  * The interface between the injected library and the watching `infer`. Each watched process has two files in the folder
  * that INFER_WATCH_DIR names:
  *
- *   PID.log   one event a line, written as it happens, so that it survives a crash:
+ *   PID.log   one line for each event, written as it happens, so that a crash loses none:
  *             SECONDS TAB THREAD TAB KIND { TAB KEY=VALUE }; in values % TAB and newline are %25 %09 %0A
  *   PID.mem   struct watch_shared, mapped by both sides: counters, which change too often for events
  *

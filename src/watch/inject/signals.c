@@ -40,8 +40,8 @@ static int real_sigaction(int signal, const struct sigaction *act, struct sigact
 static const int signals[] = {SIGSEGV, SIGBUS};
 
 /*
- * For each signal the action that the program asked for, with flags as the kernel returns them. A ring of the newest
- * actions, because a signal handler cannot take a lock and may read one while another thread stores the next.
+ * Keeps, for each signal, the action that the program asked for, with flags as the kernel returns them. This is a ring of
+ * the newest actions: a signal handler cannot take a lock, and may read one action while another thread stores the next.
  */
 enum { KEPT_ACTIONS = 64, ACTION_WORDS = sizeof(struct sigaction) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct sigaction) % sizeof(uint64_t) == 0, "an action is whole words");
@@ -123,7 +123,7 @@ static void install_handler(int signal, const struct sigaction *own)
 	real_sigaction(signal, &ours, NULL);
 }
 
-/* ---- changes */
+/* ---- when the program changes an action */
 
 struct change {
 	int signal, index;
@@ -194,7 +194,7 @@ static void change_end(struct change *c, bool mine)
 	errno = error;
 }
 
-/* ---- sigaction and similar functions */
+/* ---- replacements of sigaction and similar functions */
 
 static int change_action(int signal, const struct sigaction *act, struct sigaction *old)
 {
@@ -217,7 +217,7 @@ static int change_action(int signal, const struct sigaction *act, struct sigacti
 	int rc = real_sigaction(signal, &asked, old ? &had : NULL);
 	change_end(&c, mine);
 	if (!rc && old)
-		/* not `had`: that has a flag which libc added when we restored the action */
+		/* return `own` if we restored it: libc added a flag then, which `had` shows */
 		*old = c.stood ? c.own : had;
 	return rc;
 }
@@ -273,7 +273,7 @@ EXPORT int siginterrupt(int number, int on)
 	return rc;
 }
 
-/* ---- a fault */
+/* ---- when a fault happens */
 
 static uint64_t faulting_pc(const void *context)
 {
@@ -312,6 +312,7 @@ static void escape_walk(void)
 		siglongjmp(walk_escape, 1);
 }
 
+/* Walk the stack to name the caller. If that faults, name only the function of the faulting instruction. */
 static void name_caller_guarded(uint64_t place, char *text, size_t size)
 {
 	sigset_t faults, had;
@@ -371,7 +372,7 @@ static bool is_reportable(uint64_t place, const struct block *b, bool handled, u
 }
 
 struct how {
-	bool guarded; /* our handler is installed, in case another fault follows */
+	bool guarded; /* our handler is installed, so a second fault can be survived */
 	bool handled; /* the program has a handler */
 };
 
