@@ -22,8 +22,8 @@ enum { MAX_BUFFER_LOOKUPS = 32 };
 /* ---- launches */
 
 /*
- * False if the entry is about another kernel than `symbol`: the driver may reuse a handle after a module was unloaded. text_keep() cuts
- * long names, and keeps an empty name when its table is full, so an empty name matches any kernel.
+ * False if the entry is about another kernel than `symbol`: the driver may reuse a handle after a module was unloaded.
+ * text_keep() cuts long names, and returns "" when its table is full, so an empty name matches any kernel.
  */
 static bool is_same_kernel(const struct entry *e, const char *symbol)
 {

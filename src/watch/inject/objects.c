@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * For each kind of object: maps the handle of a live object to its context (a), and for a function its name (b, a text). Functions of a CUDA library (cuLibrary...)
- * are not here, because they belong to no context.
+ * For each kind of object: maps the handle of a live object to its context (a), and for a function to its name (b, a
+ * text). Functions of a CUDA library (cuLibrary...) are not here, because they belong to no context.
  */
 static struct table owned[OBJECTS];
 static struct table dead; /* the objects of destroyed contexts, with the same fields as in `owned` */
@@ -137,8 +137,8 @@ static void add_cost(struct line *l)
 static void record_context_kind(CUcontext context, bool primary, int device, const char *call)
 {
 	struct line l;
-	bool is_new =
-		before.known; /* the cost was measured, which is only done for a new context; its handle may be an old one */
+	/* the cost was measured, which is only done for a new context; its handle may be an old one */
+	bool is_new = before.known;
 
 	table_must(&contexts, handle_of(context), primary, (uint64_t)device + 1, 0);
 	if (table_used(&contexts) > 1)

@@ -17,7 +17,8 @@
 /* The two files of this process, opened once when the driver loads this library. */
 static struct {
 	int log;
-	dev_t device; /* identity of the log file: the program may close descriptor `log` and get its number for another file */
+	/* identity of the log file: the program may close descriptor `log` and get its number for another file */
+	dev_t device;
 	ino_t inode;
 	char path[4096];
 	struct watch_shared *shared;
