@@ -11,7 +11,10 @@
 #include <string.h>
 
 static struct table kernels; /* maps a function to its name (a) and its first caller (b), both texts */
-/* Maps a stream, or context | 1 for its default streams, to the last launch: function (a), time in ns (b), context (c). */
+/*
+ * Maps a stream, or context | 1 for the default streams of a context, to its last launch: function (a), time in ns (b),
+ * context (c).
+ */
 static struct table last;
 static struct table failures; /* maps a hash of the kind of failure to its number (a) and count (c) */
 static uint64_t next_failure;

@@ -275,8 +275,8 @@ __attribute__((constructor)) static void find_next_exit(void)
 }
 
 /*
- * Note the regular end in the shared memory, then exit. This may run in a signal handler on a very small stack, so it only stores
- * a flag. In a child of vfork(), which shares our memory, the process id differs and nothing is stored.
+ * Note the regular end in the shared memory, then exit. This may run in a signal handler on a very small stack, so it only
+ * stores a flag. In a child of vfork(), which shares our memory, the process id differs and nothing is stored.
  */
 static _Noreturn void exit_process(int status)
 {

@@ -164,7 +164,10 @@ struct cost {
 	uint64_t process, devices;
 };
 struct cost cost_now(void);
-/* Writes the growth in bytes, and whether it is that of this process alone. False if unknown or not above 0. */
+/*
+ * Writes how much the memory in use grew, in bytes, and to *own whether that is the memory of this process alone (else
+ * of all devices). False if the growth is unknown or not above 0.
+ */
 bool cost_between(const struct cost *before, const struct cost *after, int64_t *bytes, bool *own);
 
 /* ---- operands.c: the handles and addresses among the parameters of a driver call */
@@ -194,11 +197,14 @@ void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
 bool objects_exit(CUpti_CallbackId id, const CUpti_CallbackData *c);
 /* The context that owns the object; 0 if it is unknown or the object has none. */
 uint64_t objects_owner(enum object what, const void *handle);
-/* The same for a function. symbol: its name from CUPTI, or NULL; the result is 0 if the handle has a new name now. */
+/*
+ * The context that owns a function; 0 as above, and if the function recorded under this handle has another name than
+ * `symbol` (the name from CUPTI, or NULL if there is none).
+ */
 uint64_t objects_function_owner(const void *function, const char *symbol);
 uint64_t objects_stream_owner(CUstream s, const CUpti_CallbackData *c);
 bool objects_special(const void *stream); /* a default stream (NULL, legacy, per-thread): it belongs to the current context */
-/* Reports that a call uses a handle of a destroyed context. Call this before the call runs: the driver may crash. */
+/* Reports the use of a handle of a destroyed context. To be called before the driver runs, since it may crash. */
 void objects_tell_dead(CUpti_CallbackId id, const CUpti_CallbackData *c);
 /* Reports all open stream captures. Call this after an error that broke a capture. */
 void objects_tell_captures(void);

@@ -11,8 +11,8 @@
 static struct table live = {.most = 1 << 20}, pinned, arrays;
 enum { KIND_MASK = 7, REGISTERED_FLAG = 8, CONTEXT_SHIFT = 4 };
 /*
- * Maps the handle of an allocation of cuMemCreate to the same a and b, and in c to its kind, the number of references to
- * the handle (in units of ONE_REFERENCE) and the number of its mappings (in units of ONE_MAPPING).
+ * Maps the handle of an allocation of cuMemCreate to its bytes (a), its site (b), and in c its kind, the number of
+ * references to the handle (in units of ONE_REFERENCE) and the number of its mappings (in units of ONE_MAPPING).
  */
 static struct table created;
 #define ONE_REFERENCE (UINT64_C(1) << CONTEXT_SHIFT)

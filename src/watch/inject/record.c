@@ -62,7 +62,7 @@ static int create_file(const char *dir, const char *what, int k, char *path, siz
 	return open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* Create both files with the same K (see shared.h). K is above 0 if an earlier program with this process id left files. */
+/* Create both files with the same K (see shared.h): K is above 0 if an earlier program of this process id left files. */
 static bool create_files(const char *dir, int *mem)
 {
 	char path[sizeof(recorder.path)];
