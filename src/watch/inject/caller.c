@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which libraries stand on the stack. */
+/* Names the libraries on the call stack, so that an event can say which library made a CUDA call. */
 #include "watch/inject/inject.h"
 
 #include <dlfcn.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FRAMES = 48, NAMES = 4 };
+enum { MAX_FRAMES = 48, MAX_NAMES = 4 };
 
-/* An address of this library. */
+/* dladdr() of this variable gives the base address of this library. */
 static char own_marker;
 
 static const char *base_name(const char *path)
@@ -20,27 +20,30 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The driver, CUPTI and this library say nothing about the caller. */
-static bool is_plumbing(const char *name, const void *base, const void *own)
+/* True for the driver, CUPTI and this library: they are on every stack, so they do not tell callers apart. */
+static bool is_internal_library(const char *name, const void *base, const void *own)
 {
-	static const char *const plumbing[] = {"libcuda.so", "libcupti.so", "libcudadebugger",
+	static const char *const internal[] = {"libcuda.so", "libcupti.so", "libcudadebugger",
 					       "libnvidia-ptxjit"};
 
 	if (base == own)
 		return true;
-	for (size_t i = 0; i < sizeof(plumbing) / sizeof(*plumbing); i++)
-		if (strncmp(name, plumbing[i], strlen(plumbing[i])) == 0)
+	for (size_t i = 0; i < sizeof(internal) / sizeof(*internal); i++)
+		if (strncmp(name, internal[i], strlen(internal[i])) == 0)
 			return true;
 	return false;
 }
 
-/* Where the file of a name is: the watcher looks up there what is not exported. */
-static void tell_module(const Dl_info *at, struct line *l)
+/*
+ * Write the path of a library that a "by" text names. The watcher opens that file to look up functions that the
+ * library does not export.
+ */
+static void write_module(const Dl_info *at, struct line *l)
 {
 	char path[1024];
 	ssize_t n = 0;
 
-	/* the program itself has the name it was called by */
+	/* for the program itself dladdr() gives argv[0], which need not be a path */
 	if (at->dli_fname[0] != '/')
 		n = readlink("/proc/self/exe", path, sizeof(path) - 1);
 	path[n > 0 ? n : 0] = '\0';
@@ -50,19 +53,22 @@ static void tell_module(const Dl_info *at, struct line *l)
 	line_end(l);
 }
 
-/* Once each. */
-static void tell_module_once(const Dl_info *at)
+/* Write the path of each library once. */
+static void write_module_once(const Dl_info *at)
 {
-	static struct table told = {.most = 1024};
+	static struct table written = {.most = 1024};
 	struct entry e;
 	struct line l;
 
-	if (!table_get(&told, handle_of(at->dli_fbase), &e) &&
-	    table_new(&told, handle_of(at->dli_fbase), 1, 0, 0))
-		tell_module(at, &l);
+	if (!table_get(&written, handle_of(at->dli_fbase), &e) &&
+	    table_new(&written, handle_of(at->dli_fbase), 1, 0, 0))
+		write_module(at, &l);
 }
 
-/* The function where the library exports its name, else the place in the file. */
+/*
+ * Append the name of the function that holds the frame, or its offset in the library if the function is not
+ * exported. `now` is the line to use in a signal handler, NULL elsewhere.
+ */
 static void add_function(char *text, size_t room, const Dl_info *at, const void *frame,
 			 struct line *now)
 {
@@ -77,14 +83,17 @@ static void add_function(char *text, size_t room, const Dl_info *at, const void 
 	else {
 		snprintf(text + n, room - n, "(+0x%lx)", (unsigned long)((const char *)frame - base));
 		if (now)
-			tell_module(at, now);
+			write_module(at, now);
 		else
-			tell_module_once(at);
+			write_module_once(at);
 	}
 }
 
-/* now: in a signal handler, room for a line; NULL: elsewhere. */
-static void name_frames(void *const *frame, int n, char *text, size_t room, struct line *now)
+/*
+ * Write "lib1(function+0x12) < lib2 < lib3" for the frames, innermost first. In a signal handler `now` is a static
+ * line to write events with, because the handler's stack may be too small for one; elsewhere it is NULL.
+ */
+static void format_frames(void *const *frame, int n, char *text, size_t room, struct line *now)
 {
 	Dl_info own = {0};
 	const void *last = NULL;
@@ -92,12 +101,12 @@ static void name_frames(void *const *frame, int n, char *text, size_t room, stru
 
 	text[0] = '\0';
 	dladdr(&own_marker, &own);
-	for (int i = 0; i < n && names < NAMES; i++) {
+	for (int i = 0; i < n && names < MAX_NAMES; i++) {
 		Dl_info at;
 		if (!dladdr(frame[i], &at) || !at.dli_fname || at.dli_fbase == last)
 			continue;
 		const char *name = base_name(at.dli_fname);
-		if (is_plumbing(name, at.dli_fbase, own.dli_fbase))
+		if (is_internal_library(name, at.dli_fbase, own.dli_fbase))
 			continue;
 		last = at.dli_fbase;
 		size_t used = strlen(text);
@@ -112,14 +121,14 @@ static void name_frames(void *const *frame, int n, char *text, size_t room, stru
 	}
 }
 
-/* A stack that was seen has its name already: looking names up takes longer than walking. */
+/* Results are cached by a hash of the stack: looking up the names takes longer than walking the stack. */
 const char *caller_name(char *text, size_t room)
 {
 	static struct table seen = {.most = 1 << 14};
-	void *frame[FRAMES];
+	void *frame[MAX_FRAMES];
 	uint64_t hash = 3;
 	struct entry e;
-	int n = backtrace(frame, FRAMES);
+	int n = backtrace(frame, MAX_FRAMES);
 
 	for (int i = 0; i < n; i++)
 		hash = hash_mix(hash, handle_of(frame[i]));
@@ -127,22 +136,22 @@ const char *caller_name(char *text, size_t room)
 		snprintf(text, room, "%s", (const char *)pointer_of(e.a));
 		return text;
 	}
-	name_frames(frame, n, text, room, NULL);
+	format_frames(frame, n, text, room, NULL);
 	const char *kept = text_keep(text);
 	if (*kept)
 		table_put(&seen, hash | 1, handle_of(kept), 0, 0);
 	return text;
 }
 
-/* A handler's, one thread at a time. */
+/* For signal handlers, which call the functions below from one thread at a time. */
 static struct line now_line;
 
 const char *caller_name_now(char *text, size_t room)
 {
-	/* a handler's stack may be small */
-	static void *frame[FRAMES];
+	/* static, because the stack of a signal handler may be small */
+	static void *frame[MAX_FRAMES];
 
-	name_frames(frame, backtrace(frame, FRAMES), text, room, &now_line);
+	format_frames(frame, backtrace(frame, MAX_FRAMES), text, room, &now_line);
 	return text;
 }
 
@@ -150,7 +159,7 @@ const char *caller_name_place(const void *place, char *text, size_t room)
 {
 	void *frame = (void *)(uintptr_t)place;
 
-	name_frames(&frame, 1, text, room, &now_line);
+	format_frames(&frame, 1, text, room, &now_line);
 	return text;
 }
 
@@ -162,7 +171,7 @@ size_t caller_library(const char *by, const char **name)
 		p += strspn(p, " <");
 		n = strcspn(p, " (");
 		*name = p;
-		/* to the next name, past the function that may stand behind this one */
+		/* skip the function name, if there is one, to reach the next library */
 		const char *next = strstr(p, " < ");
 		if (strncmp(p, "libcudart", 9) != 0 || !next)
 			return n;

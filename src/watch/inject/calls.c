@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls are listened to, and where each goes. */
+/* Decides which CUDA calls we get callbacks for, and passes each callback on to the file that handles it. */
 #include "watch/inject/inject.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ uint64_t hash_mix(uint64_t h, uint64_t v)
 
 uint64_t thread_id(void)
 {
-	static __thread uint64_t id; /* one call a thread */
+	static __thread uint64_t id; /* cached: one system call for each thread */
 
 	if (!id)
 		id = (uint64_t)syscall(SYS_gettid);
@@ -27,7 +27,7 @@ uint64_t thread_id(void)
 
 const char *text_keep(const char *text)
 {
-	static struct table texts = {.most = 1 << 15}; /* by hash: a = pointer */
+	static struct table texts = {.most = 1 << 15}; /* maps the hash of a text to its copy (a) */
 	uint64_t h = 7;
 	struct entry e;
 
@@ -35,16 +35,17 @@ const char *text_keep(const char *text)
 		h = hash_mix(h, (unsigned char)*p);
 	if (table_get(&texts, h | 1, &e))
 		return pointer_of(e.a);
-	char *copy = strndup(text, TEXT_MOST);
+	char *copy = strndup(text, MAX_TEXT);
 	if (copy && table_new(&texts, h | 1, handle_of(copy), 0, 0))
 		return copy;
 	free(copy);
-	return table_get(&texts, h | 1, &e) ? pointer_of(e.a) : ""; /* another thread's, or no room */
+	return table_get(&texts, h | 1, &e) ? pointer_of(e.a)
+					    : ""; /* another thread was first, or the table is full */
 }
 
 /* ---- memory */
 
-/* What a pool gives, by its handle: a pool may be of the host. */
+/* Maps the handle of a memory pool to its enum watch_kind (a), unless the pool holds device memory. */
 static struct table pools;
 
 static void enter_free(CUpti_CallbackId id, const CUpti_CallbackData *c)
@@ -71,7 +72,10 @@ static void enter_free(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	}
 }
 
-/* Bytes of an element of one channel; compressed formats have less than one, video two planes. */
+/*
+ * Bytes of one channel of an array element. Formats that are not listed count as one byte, which is inexact for
+ * compressed formats (less than a byte) and for video formats (two planes).
+ */
 static uint64_t format_bytes(CUarray_format format)
 {
 	switch (format) {
@@ -85,14 +89,14 @@ static uint64_t format_bytes(CUarray_format format)
 	}
 }
 
-/* Each level of a mipmap has half the side of the one before. */
-static void array_made(const void *handle, const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned levels,
-		       CUcontext context)
+/* Record an array of `levels` mipmap levels; each level has half the width, height and depth of the one before. */
+static void record_array(const void *handle, const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned levels,
+			 CUcontext context)
 {
 	uint64_t w = a->Width, h = a->Height, d = a->Depth, bytes = 0;
 
 	if (a->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
-		return; /* it has no memory of its own */
+		return; /* this array has no memory until the program maps some into it */
 	for (unsigned k = 0; k < levels && k < 32; k++) {
 		bytes += w * (h ? h : 1) * (d ? d : 1) * a->NumChannels * format_bytes(a->Format);
 		w = w > 1 ? w / 2 : 1;
@@ -110,13 +114,13 @@ static bool exit_array(CUpti_CallbackId id, const CUpti_CallbackData *c)
 					     .Height = p->pAllocateArray->Height,
 					     .Format = p->pAllocateArray->Format,
 					     .NumChannels = p->pAllocateArray->NumChannels};
-		array_made(*p->pHandle, &a, 1, c->context);
+		record_array(*p->pHandle, &a, 1, c->context);
 	} else if (id == ID(cuArray3DCreate_v2)) {
 		PARAMS(cuArray3DCreate_v2);
-		array_made(*p->pHandle, p->pAllocateArray, 1, c->context);
+		record_array(*p->pHandle, p->pAllocateArray, 1, c->context);
 	} else if (id == ID(cuMipmappedArrayCreate)) {
 		PARAMS(cuMipmappedArrayCreate);
-		array_made(*p->pHandle, p->pMipmappedArrayDesc, p->numMipmapLevels, c->context);
+		record_array(*p->pHandle, p->pMipmappedArrayDesc, p->numMipmapLevels, c->context);
 	} else {
 		return false;
 	}
@@ -141,7 +145,7 @@ static bool exit_virtual(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	return true;
 }
 
-static void pool_made(CUmemoryPool pool, const CUmemPoolProps *prop)
+static void record_pool(CUmemoryPool pool, const CUmemPoolProps *prop)
 {
 	enum watch_kind kind = WATCH_DEVICE;
 
@@ -166,7 +170,7 @@ static bool exit_pool(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
 	if (id == ID(cuMemPoolCreate)) {
 		PARAMS(cuMemPoolCreate);
-		pool_made(*p->pool, p->poolProps);
+		record_pool(*p->pool, p->poolProps);
 	} else if (id == ID(cuMemAllocFromPoolAsync) || id == ID(cuMemAllocFromPoolAsync_ptsz)) {
 		PARAMS(cuMemAllocFromPoolAsync);
 		memory_made(pool_kind(p->pool), *p->dptr, p->bytesize, c->context);
@@ -199,9 +203,9 @@ static bool exit_memory(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	return true;
 }
 
-/* ---- a call */
+/* ---- callbacks at the start and at the end of a driver call */
 
-static unsigned listened; /* enum watch_what */
+static unsigned listened; /* sum of enum watch_what */
 
 void calls_enter(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
@@ -232,9 +236,9 @@ void calls_exit(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult resul
 	}
 }
 
-/* ---- which calls are listened to */
+/* ---- which calls we listen to */
 
-static bool among(const CUpti_CallbackId *list, size_t n, CUpti_CallbackId id)
+static bool is_in_list(const CUpti_CallbackId *list, size_t n, CUpti_CallbackId id)
 {
 	for (size_t i = 0; i < n; i++)
 		if (list[i] == id)
@@ -247,8 +251,8 @@ void calls_listen(unsigned what)
 	listened = what;
 }
 
-/* by these it is known what belongs to whom */
-static const CUpti_CallbackId owners[] = {
+/* Calls that tell us which context owns a stream, event, module or function. */
+static const CUpti_CallbackId ownership_calls[] = {
 	ID(cuCtxCreate),
 	ID(cuCtxDestroy),
 	ID(cuCtxPushCurrent),
@@ -282,7 +286,7 @@ static const CUpti_CallbackId owners[] = {
 	ID(cuIpcOpenEventHandle),
 	ID(cuEventDestroy_v2),
 };
-static const CUpti_CallbackId memory[] = {
+static const CUpti_CallbackId memory_calls[] = {
 	ID(cuMemAlloc_v2),
 	ID(cuMemAllocAsync),
 	ID(cuMemAllocAsync_ptsz),
@@ -312,8 +316,11 @@ static const CUpti_CallbackId memory[] = {
 	ID(cuMemRelease),
 	ID(cuMemUnmap),
 };
-/* asked many times a step; they fail by design or not at all */
-static const CUpti_CallbackId idle[] = {
+/*
+ * Queries that programs make many times in each step. They fail by design or not at all, so listening to them would
+ * cost time and find nothing.
+ */
+static const CUpti_CallbackId ignored_queries[] = {
 	ID(cuCtxGetCurrent),
 	ID(cuCtxGetDevice),
 	ID(cuCtxGetDevice_v2),
@@ -364,14 +371,17 @@ static const CUpti_CallbackId idle[] = {
 
 bool calls_wanted(CUpti_CallbackId id, unsigned what)
 {
-	if (among(owners, COUNT(owners), id))
+	if (is_in_list(ownership_calls, COUNT(ownership_calls), id))
 		return what & (WATCH_CONTEXTS | WATCH_CALLS);
-	if (among(memory, COUNT(memory), id))
+	if (is_in_list(memory_calls, COUNT(memory_calls), id))
 		return what & WATCH_MEMORY;
-	return (what & WATCH_CALLS) && !among(idle, COUNT(idle), id);
+	return (what & WATCH_CALLS) && !is_in_list(ignored_queries, COUNT(ignored_queries), id);
 }
 
-/* Where owners meet. Where contexts alone are wanted these are heard once there are two. */
+/*
+ * Calls that can mix objects of several contexts. When only contexts are watched, we listen to these calls as soon as
+ * the program has a second context.
+ */
 bool calls_cross(CUpti_CallbackId id)
 {
 	static const CUpti_CallbackId ids[] = {
@@ -381,11 +391,11 @@ bool calls_cross(CUpti_CallbackId id)
 		ID(cuEventRecordWithFlags_ptsz),
 	};
 
-	return operands_launches(id) || among(ids, COUNT(ids), id);
+	return operands_launches(id) || is_in_list(ids, COUNT(ids), id);
 }
 
-/* of the runtime: at each step, and the others */
-static const CUpti_CallbackId often[] = {
+/* Calls of the CUDA runtime that programs make in every step. calls_wanted_runtime() says when we listen to them. */
+static const CUpti_CallbackId frequent_calls[] = {
 	RUN_ID(cudaGetLastError_v3020),
 	RUN_ID(cudaPeekAtLastError_v3020),
 	RUN_ID(cudaLaunchKernel_v7000),
@@ -412,7 +422,8 @@ static const CUpti_CallbackId often[] = {
 	RUN_ID(__cudaLaunchKernel_ptsz_v13000),
 #endif
 };
-static const CUpti_CallbackId seldom[] = {
+/* Other calls of the CUDA runtime that can fail before they reach the driver. */
+static const CUpti_CallbackId rare_calls[] = {
 	RUN_ID(cudaLaunchCooperativeKernel_v9000),
 	RUN_ID(cudaGraphInstantiate_v10000),
 	RUN_ID(cudaGraphInstantiate_v12000),
@@ -485,13 +496,15 @@ static const CUpti_CallbackId seldom[] = {
 };
 
 /*
- * Of the runtime: who asks for the last error, and what may fail before it comes to the driver. All others are
- * seen there. What is called at each step is listened to once something failed: until then there is no error to
- * hand on, but one of these that never came to the driver.
+ * We listen to the runtime calls that return the last error, and to those that can fail before they reach the driver;
+ * all others we see as driver calls. The frequent ones are enabled only after the first failure, because until then
+ * there is no error that they could return late. The price: if one of them is the first call that fails, and it fails
+ * before it reaches the driver, we do not see it.
  */
 bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed)
 {
 	if (!(what & WATCH_CALLS))
 		return false;
-	return failed ? among(often, COUNT(often), id) : among(seldom, COUNT(seldom), id);
+	return failed ? is_in_list(frequent_calls, COUNT(frequent_calls), id)
+		      : is_in_list(rare_calls, COUNT(rare_calls), id);
 }

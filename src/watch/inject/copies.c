@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies and fills: the host's ranges are looked at before they run. */
+/* Checks the host memory that a copy would read or write, before the driver runs the copy. */
 #include "watch/inject/inject.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A call in a loop would say the same again and again: one of a kind is told, and so many kinds. */
-enum { TOLD_MOST = 64 };
-static unsigned told;
-static struct table kinds; /* by call, caller and kind: a = number */
+/*
+ * A bad copy in a loop would be reported again and again. So we write one event for each combination of call, caller
+ * and kind of error, and events for this many combinations; repetitions are only counted.
+ */
+enum { MAX_REPORTED = 64 };
+static unsigned reported;
+static struct table kinds; /* maps a hash of call, caller and kind of error to the failure number (a) */
 
-/* Its number; 0: it was told, or many others were. */
-static uint64_t number_of(const CUpti_CallbackData *c, const char *by, bool block)
+/* Returns a number for a new combination; 0 if it was reported before or the limit of reports is reached. */
+static uint64_t number_new_kind(const CUpti_CallbackData *c, const char *by, bool block)
 {
 	struct entry e;
 	uint64_t key = hash_mix(hash_mix(10, handle_of(c->functionName)), block);
@@ -22,19 +25,22 @@ static uint64_t number_of(const CUpti_CallbackData *c, const char *by, bool bloc
 		failures_count(e.a);
 		return 0;
 	}
-	if (__atomic_fetch_add(&told, 1, __ATOMIC_RELAXED) >= TOLD_MOST)
+	if (__atomic_fetch_add(&reported, 1, __ATOMIC_RELAXED) >= MAX_REPORTED)
 		return 0;
 	uint64_t number = failures_number();
 	return table_new(&kinds, key | 1, number, 0, 0) ? number : 0;
 }
 
-/* Rows of `width` bytes, `height` of them `pitch` apart, `depth` such planes `plane` apart: from `base` on. */
+/*
+ * The host memory of a copy: `depth` planes, each `plane` bytes after the one before; in a plane `height` rows, each
+ * `pitch` bytes after the one before; in a row `width` bytes. The first byte is at `base`.
+ */
 struct range {
 	const char *base;
 	size_t width, height, depth, pitch, plane;
-	bool write;	    /* the copy writes it */
-	bool unified;	    /* it may as well be an address of the device */
-	CUdeviceptr device; /* the other side; 0: an array */
+	bool write;	    /* true if the copy writes this range, false if it reads it */
+	bool unified;	    /* base is a unified address, so it may be on the device */
+	CUdeviceptr device; /* the other side of the copy; 0 if that is an array */
 };
 
 static bool size_product(size_t a, size_t b, size_t *product)
@@ -42,7 +48,7 @@ static bool size_product(size_t a, size_t b, size_t *product)
 	return !__builtin_mul_overflow(a, b, product);
 }
 
-/* From the first to the last byte; false where it overflows. */
+/* Bytes from the first to the last byte of the range; false if the sum overflows. */
 static bool span_of(const struct range *r, size_t *bytes)
 {
 	size_t rows, planes;
@@ -54,13 +60,13 @@ static bool span_of(const struct range *r, size_t *bytes)
 	       (uintptr_t)r->base + *bytes >= (uintptr_t)r->base;
 }
 
-static void tell(const CUpti_CallbackData *c, const struct range *r, size_t span, const char *why,
-		 const char *block, size_t block_bytes)
+static void write_copy_event(const CUpti_CallbackData *c, const struct range *r, size_t span,
+			     const char *why, const char *block, size_t block_bytes)
 {
 	struct line l;
 	struct block b;
 	char by[WATCH_BY];
-	uint64_t number = number_of(c, caller_name(by, sizeof(by)), block);
+	uint64_t number = number_new_kind(c, caller_name(by, sizeof(by)), block);
 
 	if (!number)
 		return;
@@ -92,14 +98,17 @@ static void tell(const CUpti_CallbackData *c, const struct range *r, size_t span
 	line_end(&l);
 }
 
-/* The first row that cannot be copied, as its reason; NULL: what lies between the rows is not there, they are. */
-static const char *bad_row(const struct range *r, char *text, size_t room)
+/*
+ * Describes the first row that cannot be copied. NULL if every row can: then only the gaps between the rows are not
+ * accessible, and the copy does not touch those.
+ */
+static const char *describe_bad_row(const struct range *r, char *text, size_t room)
 {
-	enum { ROWS_MOST = 1 << 16 };
+	enum { MAX_ROWS = 1 << 16 };
 	size_t looked = 0;
 
 	for (size_t z = 0; z < r->depth; z++) {
-		for (size_t y = 0; y < r->height && looked < ROWS_MOST; y++, looked++) {
+		for (size_t y = 0; y < r->height && looked < MAX_ROWS; y++, looked++) {
 			const char *at = r->base + z * r->plane + y * r->pitch;
 			const char *why = host_fault(at, r->width, r->write, text, room);
 			if (!why)
@@ -112,9 +121,12 @@ static const char *bad_row(const struct range *r, char *text, size_t room)
 	return NULL;
 }
 
-/* The block of malloc's, or the pinned one, that the range leaves. */
-static bool leaves_block(const struct range *r, size_t span, const char **start, size_t *bytes,
-			 const char **what)
+/*
+ * True if the range starts inside a malloc block or a pinned allocation and extends past its end. start, bytes and
+ * what describe that block.
+ */
+static bool leaves_host_block(const struct range *r, size_t span, const char **start, size_t *bytes,
+			      const char **what)
 {
 	struct block b;
 
@@ -130,7 +142,7 @@ static bool leaves_block(const struct range *r, size_t span, const char **start,
 	return (size_t)(r->base - *start) + span > *bytes;
 }
 
-static void check(const CUpti_CallbackData *c, const struct range *r)
+static void check_range(const CUpti_CallbackData *c, const struct range *r)
 {
 	char why[320];
 	const char *start, *what;
@@ -139,16 +151,16 @@ static void check(const CUpti_CallbackData *c, const struct range *r)
 	if (!r->width || !r->height || !r->depth || !r->base || !span_of(r, &span))
 		return;
 	if (r->unified && !host_readable(r->base, 1))
-		return; /* of the device, or not ours to judge */
+		return; /* probably a device address: we cannot tell it from a bad host address */
 	if (host_fault(r->base, span, r->write, why, sizeof(why)) &&
-	    (r->height * r->depth == 1 || bad_row(r, why, sizeof(why)))) {
-		tell(c, r, span, why, NULL, 0);
-	} else if (leaves_block(r, span, &start, &bytes, &what)) {
+	    (r->height * r->depth == 1 || describe_bad_row(r, why, sizeof(why)))) {
+		write_copy_event(c, r, span, why, NULL, 0);
+	} else if (leaves_host_block(r, span, &start, &bytes, &what)) {
 		size_t offset = (size_t)(r->base - start);
 		snprintf(why, sizeof(why),
 			 "%zu of its %zu bytes are in %s of %zu bytes at %p (it begins at byte %zu there)",
 			 bytes - offset, span, what, bytes, (const void *)start, offset);
-		tell(c, r, span, why, start, bytes);
+		write_copy_event(c, r, span, why, start, bytes);
 	}
 }
 
@@ -163,10 +175,10 @@ static void check_flat(const CUpti_CallbackData *c, const void *host, CUdevicept
 			  .unified = unified,
 			  .device = device};
 
-	check(c, &r);
+	check_range(c, &r);
 }
 
-/* ---- one after the other */
+/* ---- contiguous copies */
 
 static bool enter_flat(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
@@ -210,7 +222,7 @@ static bool enter_batch(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	if (id != ID(cuMemcpyBatchAsync) && id != ID(cuMemcpyBatchAsync_ptsz) &&
 	    id != ID(cuMemcpyBatchAsync_v2) && id != ID(cuMemcpyBatchAsync_v2_ptsz))
 		return false;
-	PARAMS(cuMemcpyBatchAsync); /* the versions differ behind what is read here */
+	PARAMS(cuMemcpyBatchAsync); /* the versions of this call differ only in later parameters */
 	for (size_t i = 0; p->dsts && p->srcs && p->sizes && i < p->count; i++) {
 		check_flat(c, pointer_of(p->srcs[i]), p->dsts[i], p->sizes[i], false, true);
 		check_flat(c, pointer_of(p->dsts[i]), p->srcs[i], p->sizes[i], true, true);
@@ -218,9 +230,9 @@ static bool enter_batch(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	return true;
 }
 
-/* ---- with a pitch */
+/* ---- copies with a pitch */
 
-/* The host's side of a copy with a pitch; its base stands at the first byte that is copied. */
+/* Check the host side (source or destination) of a 3-D copy, if it is on the host. */
 static void check_side(const CUpti_CallbackData *c, const CUDA_MEMCPY3D *m, bool write)
 {
 	CUmemorytype type = write ? m->dstMemoryType : m->srcMemoryType;
@@ -249,7 +261,7 @@ static void check_side(const CUpti_CallbackData *c, const CUDA_MEMCPY3D *m, bool
 			  .unified = type == CU_MEMORYTYPE_UNIFIED};
 	if (other == CU_MEMORYTYPE_DEVICE || other == CU_MEMORYTYPE_UNIFIED)
 		r.device = write ? m->srcDevice : m->dstDevice;
-	check(c, &r);
+	check_range(c, &r);
 }
 
 static void check_both(const CUpti_CallbackData *c, const CUDA_MEMCPY3D *m)
@@ -258,7 +270,7 @@ static void check_both(const CUpti_CallbackData *c, const CUDA_MEMCPY3D *m)
 	check_side(c, m, true);
 }
 
-static CUDA_MEMCPY3D of_2d(const CUDA_MEMCPY2D *m)
+static CUDA_MEMCPY3D copy_3d_of_2d(const CUDA_MEMCPY2D *m)
 {
 	return (CUDA_MEMCPY3D){
 		.srcXInBytes = m->srcXInBytes,
@@ -298,8 +310,11 @@ static const CUDA_MEMCPY3D *params_3d(CUpti_CallbackId id, const CUpti_CallbackD
 	return p->pCopy;
 }
 
-/* Between devices, or contexts; either side may be the host's. */
-static CUDA_MEMCPY3D of_peers(const CUDA_MEMCPY3D_PEER *m)
+/*
+ * Convert a peer copy (between devices or contexts) to a plain 3-D copy. Its devices and contexts are dropped, because we
+ * only check a side that is host memory.
+ */
+static CUDA_MEMCPY3D copy_3d_of_peers(const CUDA_MEMCPY3D_PEER *m)
 {
 	return (CUDA_MEMCPY3D){
 		.srcXInBytes = m->srcXInBytes,
@@ -331,7 +346,7 @@ static bool enter_peers(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		return false;
 	PARAMS(cuMemcpy3DPeer);
 	if (p->pCopy) {
-		CUDA_MEMCPY3D m = of_peers(p->pCopy);
+		CUDA_MEMCPY3D m = copy_3d_of_peers(p->pCopy);
 		check_both(c, &m);
 	}
 	return true;
@@ -343,7 +358,7 @@ static bool enter_pitched(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	const CUDA_MEMCPY3D *deep = params_3d(id, c);
 
 	if (flat) {
-		CUDA_MEMCPY3D m = of_2d(flat);
+		CUDA_MEMCPY3D m = copy_3d_of_2d(flat);
 		check_both(c, &m);
 	} else if (deep) {
 		check_both(c, deep);
@@ -357,7 +372,7 @@ static void check_operand(const CUpti_CallbackData *c, const CUDA_MEMCPY3D_BATCH
 	const CUmemcpy3DOperand *side = write ? &op->dst : &op->src,
 				*other = write ? &op->src : &op->dst;
 
-	/* of an array, elements are as large as it says; between pointers they are bytes */
+	/* Only copies between pointers are in bytes; if an array takes part, sizes are in elements of that array. */
 	if (side->type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
 	    other->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
 		return;
@@ -371,7 +386,7 @@ static void check_operand(const CUpti_CallbackData *c, const CUDA_MEMCPY3D_BATCH
 			  .device = other->op.ptr.ptr};
 	size_t rows = side->op.ptr.layerHeight ? side->op.ptr.layerHeight : op->extent.height;
 	if (size_product(r.pitch, rows, &r.plane))
-		check(c, &r);
+		check_range(c, &r);
 }
 
 static bool enter_batch_3d(CUpti_CallbackId id, const CUpti_CallbackData *c)

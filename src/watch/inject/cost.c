@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory in use, by NVML: the driver itself is not asked from a callback. */
+/* Asks NVML how much device memory is in use. We cannot ask the driver, because we must not call CUDA in a callback. */
 #include "watch/inject/inject.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
-/* NVML's, whose header not every toolkit has. */
+/* NVML's types are declared here because not every CUDA toolkit has the header of NVML. */
 typedef struct nvmlDevice_st *device_handle;
 struct nvml_memory {
 	unsigned long long total, free, used;
@@ -16,7 +16,7 @@ struct nvml_process {
 	unsigned gpu_instance, compute_instance;
 };
 
-enum { DEVICES = 64, PROCESSES = 256 };
+enum { MAX_DEVICES = 64, MAX_PROCESSES = 256 };
 static struct {
 	bool tried, open;
 	int lock;
@@ -44,11 +44,11 @@ static void open_nvml(void)
 
 static void add_device(unsigned i, struct cost *c)
 {
-	/* one reader at a time: see cost_now */
-	static struct nvml_process process[PROCESSES];
+	/* static because it is large; the lock in cost_now() admits one thread at a time */
+	static struct nvml_process process[MAX_PROCESSES];
 	struct nvml_memory m;
 	device_handle d;
-	unsigned n = PROCESSES;
+	unsigned n = MAX_PROCESSES;
 
 	if (nvml.device(i, &d) || nvml.memory(d, &m))
 		return;
@@ -56,7 +56,7 @@ static void add_device(unsigned i, struct cost *c)
 	c->devices += m.used;
 	if (nvml.processes(d, &n, process))
 		return;
-	for (unsigned k = 0; k < n && k < PROCESSES; k++) {
+	for (unsigned k = 0; k < n && k < MAX_PROCESSES; k++) {
 		if (process[k].pid == (unsigned)getpid() && process[k].bytes != UINT64_MAX) {
 			c->own = true;
 			c->process += process[k].bytes;
@@ -70,12 +70,12 @@ struct cost cost_now(void)
 	unsigned n = 0;
 
 	if (!lock_try(&nvml.lock))
-		return c; /* another thread makes a context: neither's cost is known */
+		return c; /* another thread is creating a context: we could not tell the two costs apart */
 	if (!nvml.tried)
 		open_nvml();
 	nvml.tried = true;
 	if (nvml.open && nvml.count(&n) == 0)
-		for (unsigned i = 0; i < n && i < DEVICES; i++)
+		for (unsigned i = 0; i < n && i < MAX_DEVICES; i++)
 			add_device(i, &c);
 	lock_give(&nvml.lock);
 	return c;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that failed, the launches behind errors that come later, and who was told in place of whom. */
+/*
+ * Calls that failed, the last launches before an asynchronous error, and errors of one library that another library
+ * received.
+ */
 #include "watch/inject/inject.h"
 
 #include "base/clock.h"
@@ -7,25 +10,32 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct table kernels;  /* by function: a = name, b = who launched it first (texts) */
-static struct table last;     /* by stream, or context | 1: a = function, b = ns, c = context */
-static struct table failures; /* by kind of failure: a = number, c = count */
+static struct table kernels; /* maps a function to its name (a) and its first caller (b), both texts */
+/*
+ * Maps a stream, or context | 1 for the default streams of a context, to its last launch: function (a), time in ns (b),
+ * context (c).
+ */
+static struct table last;
+static struct table failures; /* maps a hash of the kind of failure to its number (a) and count (c) */
 static uint64_t next_failure;
 
-/* Failures of one kind whose buffers are looked up: that looks at every allocation. */
-enum { LOOKED_UP = 32 };
+/* Look up the buffers of this many failures of one kind only: each lookup searches all allocations. */
+enum { MAX_BUFFER_LOOKUPS = 32 };
 
 /* ---- launches */
 
-/* A handle may be of another kernel by now. Of a very long name the beginning is kept, and without room none. */
-static bool is_named(const struct entry *e, const char *symbol)
+/*
+ * False if the entry is about another kernel than `symbol`: the driver may reuse a handle after a module was unloaded.
+ * text_keep() cuts long names, and returns "" when its table is full, so an empty name matches any kernel.
+ */
+static bool is_same_kernel(const struct entry *e, const char *symbol)
 {
 	const char *name = pointer_of(e->a);
 
-	return !symbol || !*name || strncmp(name, symbol, TEXT_MOST) == 0;
+	return !symbol || !*name || strncmp(name, symbol, MAX_TEXT) == 0;
 }
 
-/* Who launches a kernel is asked once: a walk of the stack at each launch would cost too much. */
+/* Look up the caller only at the first launch of a kernel: walking the stack at every launch would cost too much. */
 static void remember_kernel(const struct operands *o, const CUpti_CallbackData *c)
 {
 	char by[WATCH_BY];
@@ -33,7 +43,7 @@ static void remember_kernel(const struct operands *o, const CUpti_CallbackData *
 	uint64_t function = handle_of(o->function);
 
 	bool known = table_get(&kernels, function, &e);
-	if (known && e.b && is_named(&e, c->symbolName))
+	if (known && e.b && is_same_kernel(&e, c->symbolName))
 		return;
 	const char *name = c->symbolName ? c->symbolName : o->graph ? "a CUDA graph" : "";
 	table_put(&kernels, function, handle_of(text_keep(name)),
@@ -49,7 +59,7 @@ void failures_launch(const struct operands *o, const CUpti_CallbackData *c)
 	remember_kernel(o, c);
 }
 
-static void one_launch(const struct entry *e, void *arg)
+static void write_last_launch(const struct entry *e, void *arg)
 {
 	struct entry k;
 	struct line l;
@@ -65,7 +75,7 @@ static void one_launch(const struct entry *e, void *arg)
 	line_end(&l);
 }
 
-/* Errors that a kernel raised earlier, whichever call returns them. */
+/* Asynchronous errors: a kernel raised them earlier, and whichever call comes next returns them. */
 static bool is_sticky(CUresult r)
 {
 	return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_FAILED ||
@@ -91,7 +101,10 @@ static void add_buffer(struct line *l, uint64_t number, uint64_t value, int *tol
 	++*told;
 }
 
-/* Arguments as one packed block (CU_LAUNCH_PARAM_BUFFER_POINTER): every aligned word may be a pointer. */
+/*
+ * Add buffers from arguments that are packed in one block (CU_LAUNCH_PARAM_BUFFER_POINTER). The layout is unknown, so
+ * each aligned word may be a pointer.
+ */
 static void add_packed(struct line *l, uint64_t number, void **extra, int *told)
 {
 	const char *data = NULL;
@@ -115,7 +128,10 @@ static void add_packed(struct line *l, uint64_t number, void **extra, int *told)
 	}
 }
 
-/* The array of arguments has no length: it ends at what cannot be an argument's address. At most 16. */
+/*
+ * Add buffers from the array of argument addresses. Its length is unknown: stop at the first entry that is not a
+ * readable address, and after 16.
+ */
 static void add_arguments(struct line *l, uint64_t number, void **arguments, int *told)
 {
 	for (int i = 0; i < 16 && host_readable(&arguments[i], sizeof(void *)); i++) {
@@ -139,8 +155,8 @@ static int add_buffers(struct line *l, uint64_t number, const struct operands *o
 	return told;
 }
 
-/* A failure that was told came again: what else was not written. */
-static void add_unwritten(uint64_t number, const struct operands *o)
+/* A failure that was reported has happened again: report further buffers that it left unwritten. */
+static void report_unwritten(uint64_t number, const struct operands *o)
 {
 	struct line l;
 
@@ -150,24 +166,24 @@ static void add_unwritten(uint64_t number, const struct operands *o)
 		line_end(&l);
 }
 
-/* ---- errors that the CUDA runtime keeps until someone asks */
+/* ---- errors that the CUDA runtime keeps until cudaGetLastError returns them */
 
-/* Of this thread: the newest call of the runtime that failed, and what came after it. */
+/* The newest failed call of this thread whose error the runtime may still return, and the launches since then. */
 static __thread struct {
 	int error;
-	bool of_driver; /* the driver's call failed, whose error the runtime may have by another number */
+	bool of_driver; /* error is a CUresult; the runtime may return it under another number */
 	unsigned launches;
 	uint64_t when;
 	char call[64], by[WATCH_BY], kernel[128];
 } pending;
 
-static bool asks(CUpti_CallbackId id)
+static bool reads_last_error(CUpti_CallbackId id)
 {
 	return id == CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020 ||
 	       id == CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020;
 }
 
-static void keep_error(const CUpti_CallbackData *c, int result, bool of_driver)
+static void remember_error(const CUpti_CallbackData *c, int result, bool of_driver)
 {
 	inject_listen_closely();
 	pending.error = result;
@@ -179,7 +195,7 @@ static void keep_error(const CUpti_CallbackData *c, int result, bool of_driver)
 	caller_name(pending.by, sizeof(pending.by));
 }
 
-/* The runtime has most errors by the driver's number, and says of some more exactly what they are. */
+/* True if the runtime may return the pending error as `result`: most numbers are equal, some are more specific. */
 static bool is_pending(int result)
 {
 	return result == pending.error ||
@@ -190,10 +206,11 @@ static bool is_pending(int result)
 }
 
 /*
- * Who asks right after its own call looks after it. Another library that asks, or one that has launched other
- * work since, takes the error for its own.
+ * A call to cudaGetLastError returned the pending error. A library that asks right after its own failed call handles
+ * the error properly. But if another library asks, or if work was launched in between, then the one that asks takes
+ * the old error for an error of its own: report that once.
  */
-static void ask_error(const CUpti_CallbackData *c, int result)
+static void report_late_error(const CUpti_CallbackData *c, int result)
 {
 	char by[WATCH_BY];
 	struct line l;
@@ -229,14 +246,14 @@ void failures_launched(void)
 
 void failures_runtime(CUpti_CallbackId id, const CUpti_CallbackData *c, int result)
 {
-	if (asks(id)) {
+	if (reads_last_error(id)) {
 		if (result && pending.error)
-			ask_error(c, result);
+			report_late_error(c, result);
 		if (id == CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020)
 			pending.error = 0;
 	} else if (result && result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_DEINITIALIZED &&
 		   !is_sticky((CUresult)result)) {
-		keep_error(c, result, false);
+		remember_error(c, result, false);
 	}
 }
 
@@ -264,8 +281,8 @@ static void add_operands(struct line *l, const struct operands *o, const CUpti_C
 	}
 }
 
-static uint64_t key_of(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result,
-		       const struct operands *o)
+static uint64_t failure_key(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result,
+			    const struct operands *o)
 {
 	uint64_t key = hash_mix(hash_mix(6, id), (uint64_t)result);
 
@@ -273,7 +290,7 @@ static uint64_t key_of(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresul
 	return hash_mix(key, o->has_stream ? objects_stream_owner(o->stream, c) : 0) | 1;
 }
 
-static bool breaks_capture(CUresult r)
+static bool is_capture_error(CUresult r)
 {
 	return r >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
 	       r <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
@@ -287,23 +304,23 @@ uint64_t failures_number(void)
 	return number;
 }
 
-/* Where the watcher sees it at any moment, however the program ends. */
+/* Count in the shared memory, where the watcher can read the number even after the program crashed. */
 void failures_count(uint64_t number)
 {
 	if (number < WATCH_FAILURES)
 		__atomic_fetch_add(&record_shared()->failed[number], 1, __ATOMIC_RELAXED);
 }
 
-/* False where it is new. */
-static bool came_again(uint64_t key, const struct operands *o)
+/* If a failure of this kind was reported before, count it and return true. */
+static bool count_repeat(uint64_t key, const struct operands *o)
 {
 	struct entry e;
 
 	if (!table_add(&failures, key, 1, &e))
 		return false;
 	failures_count(e.a);
-	if (e.c <= LOOKED_UP)
-		add_unwritten(e.a, o);
+	if (e.c <= MAX_BUFFER_LOOKUPS)
+		report_unwritten(e.a, o);
 	return true;
 }
 
@@ -317,13 +334,13 @@ void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult re
 	operands_of(id, c, &o);
 	__atomic_fetch_add(&record_shared()->failures, 1, __ATOMIC_RELAXED);
 	if (!is_sticky(result) && (int)result != pending.error)
-		keep_error(c, (int)result, true);
-	uint64_t key = key_of(id, c, result, &o);
-	if (came_again(key, &o))
+		remember_error(c, (int)result, true);
+	uint64_t key = failure_key(id, c, result, &o);
+	if (count_repeat(key, &o))
 		return;
 	uint64_t number = failures_number();
 	if (!table_new(&failures, key, number, 0, 1)) {
-		came_again(key, &o); /* in another thread meanwhile; else there are more kinds than are told */
+		count_repeat(key, &o); /* another thread reported it just now, or the table is full */
 		return;
 	}
 	line_begin(&l, "fail");
@@ -335,12 +352,12 @@ void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult re
 	line_text(&l, "by", caller_name(by, sizeof(by)));
 	line_end(&l);
 	if (is_sticky(result) && objects_first_time(7, 0, 0))
-		table_each(&last, one_launch, &now);
-	if (breaks_capture(result))
+		table_each(&last, write_last_launch, &now);
+	if (is_capture_error(result))
 		objects_tell_captures();
 }
 
-static void one_failure(const struct entry *e, void *arg)
+static void write_repeats(const struct entry *e, void *arg)
 {
 	struct line l;
 
@@ -355,5 +372,5 @@ static void one_failure(const struct entry *e, void *arg)
 
 void failures_finish(void)
 {
-	table_each(&failures, one_failure, NULL);
+	table_each(&failures, write_repeats, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where blocks of malloc's begin and end, so that a copy that leaves one is known although the page behind it is
- * mapped. It works where this library was loaded before the program (LD_PRELOAD): malloc and its like are
- * here, call the next ones, and keep blocks of a size or more in mind, in bounded memory. A program that has a
- * malloc of its own goes past this, and loses nothing.
+ * Records where malloc blocks begin and end, so that we can report a copy that extends past the end of a block even if
+ * the memory behind it is mapped. This needs LD_PRELOAD: the functions of the malloc family are defined here, call the
+ * next definition (libc's), and record blocks from a minimum size on, in bounded memory. A program with its own malloc
+ * does not call ours; then no blocks are known and nothing else changes.
  */
 #include "watch/inject/inject.h"
 
@@ -14,30 +14,37 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- the index */
+/* ---- the index of recorded blocks */
 
 /*
- * A block is filed by its size class and its place in pages of that size: class k holds what has 2^k to 2^(k+1) - 1
- * usable bytes, so that no two blocks have one key, and an address is in a block of class k only where one of three
- * keys says so.
+ * A hash table of blocks. Size class k holds blocks of 2^k to 2^(k+1) - 1 usable bytes. The key of a block is its class
+ * k and its start address divided by 2^k. So no two live blocks have the same key, and to find the block around an
+ * address it is enough to look up three keys in each class.
  */
-struct filed {
-	uint64_t key; /* 0: free; GONE: was taken out */
+struct heap_block {
+	uint64_t key; /* 0: free slot; REMOVED: the block was removed */
 	const char *start;
-	size_t bytes; /* asked for */
+	size_t bytes; /* the size that the program asked for */
 };
-enum { GONE = 1, SHARDS = 64, SHARD_SMALL = 64, SHARD_MOST = 1 << 14, CLASSES = 48, LEAST = 64 };
+enum {
+	REMOVED = 1,
+	SHARDS = 64,
+	MIN_SHARD_SLOTS = 64,
+	MAX_SHARD_SLOTS = 1 << 14,
+	SIZE_CLASSES = 48,
+	MIN_BLOCK_BYTES = 64
+};
 static struct shard {
-	struct filed *v;
-	size_t cap, used, live; /* used: with those gone */
+	struct heap_block *v;
+	size_t cap, used, live; /* used: slots that are not free, live: those with a block */
 	int lock;
 } shard[SHARDS];
-static size_t filed_from =
-	SIZE_MAX; /* blocks from here on are filed; threads may be there before it is known */
+/* Blocks of at least this size are recorded. Atomic: threads may run before heap_start() sets it. */
+static size_t min_recorded = SIZE_MAX;
 
-static size_t least(void)
+static size_t min_recorded_bytes(void)
 {
-	return __atomic_load_n(&filed_from, __ATOMIC_RELAXED);
+	return __atomic_load_n(&min_recorded, __ATOMIC_RELAXED);
 }
 
 static unsigned class_of(size_t usable)
@@ -50,19 +57,19 @@ static uint64_t key_of(uint64_t page, unsigned k)
 	return page << 6 | k;
 }
 
-static uint64_t mixed(uint64_t key)
+static uint64_t hash_key(uint64_t key)
 {
 	uint64_t h = key * UINT64_C(0x9E3779B97F4A7C15);
 
 	return h ^ h >> 32;
 }
 
-/* The key's place in its shard, or the first free one; NULL: neither. */
-static struct filed *look(const struct shard *s, uint64_t key)
+/* The slot with the key, or the free slot where it belongs; NULL if the shard has no slots yet. */
+static struct heap_block *find_slot(const struct shard *s, uint64_t key)
 {
 	if (!s->cap)
 		return NULL;
-	for (size_t i = (size_t)(mixed(key) >> 8) & (s->cap - 1);; i = (i + 1) & (s->cap - 1))
+	for (size_t i = (size_t)(hash_key(key) >> 8) & (s->cap - 1);; i = (i + 1) & (s->cap - 1))
 		if (s->v[i].key == key || !s->v[i].key)
 			return &s->v[i];
 }
@@ -76,9 +83,9 @@ static bool resize(struct shard *s, size_t cap)
 	if (bigger.v == MAP_FAILED)
 		return false;
 	for (size_t i = 0; i < s->cap; i++) {
-		if (s->v[i].key <= GONE)
+		if (s->v[i].key <= REMOVED)
 			continue;
-		*look(&bigger, s->v[i].key) = s->v[i];
+		*find_slot(&bigger, s->v[i].key) = s->v[i];
 		bigger.used++;
 	}
 	if (s->v)
@@ -89,47 +96,50 @@ static bool resize(struct shard *s, size_t cap)
 	return true;
 }
 
-/* Room for one more. At the bound there must be some left over, or each would sweep out what is gone. */
-static bool room(struct shard *s)
+/*
+ * Make room for one more block: grow, or rebuild the shard without its removed slots. A shard of maximum size accepts
+ * blocks only up to 3/8 of its slots. If it were fuller, almost every new block would cause a rebuild.
+ */
+static bool make_room(struct shard *s)
 {
-	size_t cap = s->cap ? s->cap : SHARD_SMALL;
+	size_t cap = s->cap ? s->cap : MIN_SHARD_SLOTS;
 
 	if (2 * (s->used + 1) <= s->cap)
 		return true;
-	while (4 * (s->live + 1) > cap && cap < SHARD_MOST)
+	while (4 * (s->live + 1) > cap && cap < MAX_SHARD_SLOTS)
 		cap *= 2;
 	return 8 * (s->live + 1) <= 3 * cap && resize(s, cap);
 }
 
-static void file_block(const char *start, size_t bytes, size_t usable)
+static void index_block(const char *start, size_t bytes, size_t usable)
 {
 	unsigned k = class_of(usable);
 	uint64_t key = key_of((uint64_t)(uintptr_t)start >> k, k);
-	struct shard *s = &shard[mixed(key) % SHARDS];
+	struct shard *s = &shard[hash_key(key) % SHARDS];
 
 	lock_take(&s->lock);
-	if (room(s)) {
-		struct filed *f = look(s, key);
+	if (make_room(s)) {
+		struct heap_block *f = find_slot(s, key);
 		s->used += !f->key;
 		s->live += !f->key;
-		*f = (struct filed){key, start, bytes};
+		*f = (struct heap_block){key, start, bytes};
 	}
 	lock_give(&s->lock);
 }
 
-/* The bytes it was filed with; 0: it was not. */
-static size_t unfile(const char *start, size_t usable)
+/* Remove a block from the index. Returns its size; 0 if the index does not have it. */
+static size_t unindex_block(const char *start, size_t usable)
 {
 	unsigned k = class_of(usable);
 	uint64_t key = key_of((uint64_t)(uintptr_t)start >> k, k);
-	struct shard *s = &shard[mixed(key) % SHARDS];
+	struct shard *s = &shard[hash_key(key) % SHARDS];
 	size_t bytes = 0;
 
 	lock_take(&s->lock);
-	struct filed *f = look(s, key);
+	struct heap_block *f = find_slot(s, key);
 	if (f && f->key == key && f->start == start) {
 		bytes = f->bytes;
-		*f = (struct filed){.key = GONE};
+		*f = (struct heap_block){.key = REMOVED};
 		s->live--;
 	}
 	lock_give(&s->lock);
@@ -138,10 +148,10 @@ static size_t unfile(const char *start, size_t usable)
 
 static bool find_key(uint64_t key, const char *p, const char **start, size_t *bytes)
 {
-	struct shard *s = &shard[mixed(key) % SHARDS];
+	struct shard *s = &shard[hash_key(key) % SHARDS];
 
 	lock_take(&s->lock);
-	struct filed *f = look(s, key);
+	struct heap_block *f = find_slot(s, key);
 	bool found = f && f->key == key && f->start <= p && p < f->start + f->bytes;
 	if (found) {
 		*start = f->start;
@@ -151,7 +161,7 @@ static bool find_key(uint64_t key, const char *p, const char **start, size_t *by
 	return found;
 }
 
-/* ---- the next malloc */
+/* ---- the next malloc in the search order, normally that of libc */
 
 static struct {
 	void *(*malloc)(size_t);
@@ -165,7 +175,7 @@ static struct {
 	bool looking;
 } next;
 
-/* What the loader itself asks for while the next ones are looked up. */
+/* Memory for allocations that dlsym() itself makes while it looks up the next malloc. */
 static char early[16384] __attribute__((aligned(16)));
 static size_t early_used;
 
@@ -185,7 +195,7 @@ static bool is_early(const void *p)
 	return (const char *)p >= early && (const char *)p < early + sizeof(early);
 }
 
-static bool ready(void)
+static bool find_next_malloc(void)
 {
 	if (next.malloc)
 		return true;
@@ -204,32 +214,38 @@ static bool ready(void)
 	return next.malloc;
 }
 
-/* The thread that forks, while it holds every lock: handlers of other libraries may allocate meanwhile. */
+/*
+ * The thread that is in fork() and holds the locks of all shards. Fork handlers of other libraries may allocate in that
+ * thread, and must not wait for those locks.
+ */
 static uintptr_t forking;
 
-static bool forks_now(void)
+static bool in_fork(void)
 {
 	uintptr_t thread = __atomic_load_n(&forking, __ATOMIC_RELAXED);
 
 	return thread && thread == (uintptr_t)pthread_self();
 }
 
-static void *made(void *p, size_t bytes)
+static void *record_block(void *p, size_t bytes)
 {
-	if (p && bytes >= least() && !forks_now())
-		file_block(p, bytes, next.usable(p));
+	if (p && bytes >= min_recorded_bytes() && !in_fork())
+		index_block(p, bytes, next.usable(p));
 	return p;
 }
 
-/* Before it is freed: afterwards another thread may have it. */
-static size_t given(void *p)
+/*
+ * Call this before a block is freed: after that another thread may get the same address. Returns the size of the block
+ * if it was recorded, else 0.
+ */
+static size_t forget_block(void *p)
 {
-	size_t usable = p && least() != SIZE_MAX ? next.usable(p) : 0;
+	size_t usable = p && min_recorded_bytes() != SIZE_MAX ? next.usable(p) : 0;
 
-	return usable >= least() && !forks_now() ? unfile(p, usable) : 0;
+	return usable >= min_recorded_bytes() && !in_fork() ? unindex_block(p, usable) : 0;
 }
 
-/* ---- malloc and its like */
+/* ---- the malloc family */
 
 EXPORT void *malloc(size_t n);
 EXPORT void free(void *p);
@@ -243,14 +259,14 @@ EXPORT size_t malloc_usable_size(void *p);
 
 void *malloc(size_t n)
 {
-	return ready() ? made(next.malloc(n), n) : early_block(n);
+	return find_next_malloc() ? record_block(next.malloc(n), n) : early_block(n);
 }
 
 void free(void *p)
 {
-	if (!p || is_early(p) || !ready())
+	if (!p || is_early(p) || !find_next_malloc())
 		return;
-	given(p);
+	forget_block(p);
 	next.free(p);
 }
 
@@ -262,21 +278,21 @@ void *calloc(size_t n, size_t each)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return ready() ? made(next.calloc(n, each), bytes) : early_block(bytes);
+	return find_next_malloc() ? record_block(next.calloc(n, each), bytes) : early_block(bytes);
 }
 
 void *realloc(void *p, size_t n)
 {
-	if (is_early(p) || !ready()) {
+	if (is_early(p) || !find_next_malloc()) {
 		char *q = malloc(n);
 		size_t left = p ? (size_t)(early + sizeof(early) - (char *)p) : 0;
 		return q && p ? memcpy(q, p, n < left ? n : left) : q;
 	}
-	size_t had = given(p);
+	size_t had = forget_block(p);
 	void *q = next.realloc(p, n);
 	if (!q && n && had)
-		made(p, had); /* it was refused: the old block stands */
-	return made(q, n);
+		record_block(p, had); /* realloc failed, so the old block is still valid */
+	return record_block(q, n);
 }
 
 void *reallocarray(void *p, size_t n, size_t each)
@@ -291,37 +307,40 @@ void *reallocarray(void *p, size_t n, size_t each)
 
 int posix_memalign(void **p, size_t align, size_t n)
 {
-	int rc = ready() ? next.posix_memalign(p, align, n) : ENOMEM;
+	int rc = find_next_malloc() ? next.posix_memalign(p, align, n) : ENOMEM;
 
 	if (!rc)
-		made(*p, n);
+		record_block(*p, n);
 	return rc;
 }
 
 void *aligned_alloc(size_t align, size_t n)
 {
-	return ready() ? made(next.aligned_alloc(align, n), n) : NULL;
+	return find_next_malloc() ? record_block(next.aligned_alloc(align, n), n) : NULL;
 }
 
 void *memalign(size_t align, size_t n)
 {
-	return ready() ? made(next.memalign(align, n), n) : NULL;
+	return find_next_malloc() ? record_block(next.memalign(align, n), n) : NULL;
 }
 
-/* Who asks for this may use all of it. */
+/* A program that asks for the usable size may use all of it: record the block again with that size. */
 size_t malloc_usable_size(void *p)
 {
-	if (!p || is_early(p) || !ready())
+	if (!p || is_early(p) || !find_next_malloc())
 		return 0;
 	size_t usable = next.usable(p);
-	if (usable >= least() && !forks_now() && unfile(p, usable))
-		file_block(p, usable, usable);
+	if (usable >= min_recorded_bytes() && !in_fork() && unindex_block(p, usable))
+		index_block(p, usable, usable);
 	return usable;
 }
 
-/* ---- its start */
+/* ---- start, fork and lookup */
 
-/* A child of fork must not find a lock taken by a thread that it does not have. */
+/*
+ * Hold the locks of all shards during fork(). Otherwise the child could inherit a lock held by a thread that it does
+ * not have, and wait for it forever.
+ */
 static void before_fork(void)
 {
 	for (size_t i = 0; i < SHARDS; i++)
@@ -341,24 +360,27 @@ __attribute__((constructor)) static void heap_start(void)
 	const char *text = getenv(WATCH_HEAP_VARIABLE);
 	size_t n = text ? strtoull(text, NULL, 10) : 0;
 
-	if (!n || !ready() || !next.usable || !next.posix_memalign)
+	if (!n || !find_next_malloc() || !next.usable || !next.posix_memalign)
 		return;
 	pthread_atfork(before_fork, after_fork, after_fork);
-	__atomic_store_n(&filed_from, n < LEAST ? LEAST : n, __ATOMIC_RELAXED);
+	__atomic_store_n(&min_recorded, n < MIN_BLOCK_BYTES ? MIN_BLOCK_BYTES : n, __ATOMIC_RELAXED);
 }
 
 bool heap_find(const void *p, const char **start, size_t *bytes)
 {
 	uint64_t address = (uint64_t)(uintptr_t)p;
 
-	if (least() == SIZE_MAX || forks_now())
+	if (min_recorded_bytes() == SIZE_MAX || in_fork())
 		return false;
-	for (unsigned k = class_of(least()); k < CLASSES; k++) {
+	for (unsigned k = class_of(min_recorded_bytes()); k < SIZE_CLASSES; k++) {
 		uint64_t page = address >> k;
 		for (uint64_t back = 0; back < 3 && back <= page; back++) {
 			if (!find_key(key_of(page - back, k), p, start, bytes))
 				continue;
-			/* what was freed past us is not there, or is another block by now */
+			/*
+			 * The block may have been freed by a call that did not come through us. Then its memory may
+			 * be unmapped, or be part of another block: check the size that malloc gives.
+			 */
 			void *block = (void *)(uintptr_t)*start;
 			if (host_readable(*start - 16, 16) && class_of(next.usable(block) | 1) == k)
 				return true;

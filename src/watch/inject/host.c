@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host ranges that a copy would read or write. */
+/* Tells whether host memory can be read or written, so that a bad copy is reported before the driver runs it. */
 #include "watch/inject/inject.h"
 
 #include <stdio.h>
@@ -7,66 +7,66 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The first page of a range that is not mapped; NULL: all are. */
-static const char *unmapped(const char *from, const char *end, size_t page)
+/* The first page of the range that is not mapped; NULL if all pages are. mincore() fails if a page is not mapped. */
+static const char *first_unmapped_page(const char *from, const char *end, size_t page)
 {
-	enum { PAGES = 4096 };
-	unsigned char in_core[PAGES];
+	enum { MAX_PAGES = 4096 };
+	unsigned char in_core[MAX_PAGES];
 
 	while (from < end) {
 		size_t n = (size_t)(end - from);
-		n = n < PAGES * page ? n : PAGES * page;
+		n = n < MAX_PAGES * page ? n : MAX_PAGES * page;
 		if (mincore((void *)(uintptr_t)from, n, in_core) == 0) {
 			from += n;
 			continue;
 		}
 		if (n <= page)
 			return from;
-		/* which of these pages it is */
+		/* test these pages one by one to find which one is not mapped */
 		for (const char *p = from; p < from + n; p += page)
 			if (mincore((void *)(uintptr_t)p, page, in_core) != 0)
 				return p;
-		return NULL; /* it came while we looked */
+		return NULL; /* another thread mapped the page meanwhile */
 	}
 	return NULL;
 }
 
 /*
- * Permissions of mapped pages. The kernel's list is read again for each range: the ranges that were found
- * good last are remembered, since programs copy from the same buffers.
+ * A cache of address ranges whose permissions were found good. Without it, each check would read /proc/self/maps, and
+ * programs copy from the same buffers again and again.
  */
-enum { KEPT = 64 };
+enum { MAX_GOOD_RANGES = 64 };
 static struct {
 	uintptr_t from, end;
 	bool write;
-} good[KEPT];
+} good[MAX_GOOD_RANGES];
 static unsigned next_good;
 static int good_lock;
 
-static bool known_good(uintptr_t from, uintptr_t end, bool write)
+static bool is_known_good(uintptr_t from, uintptr_t end, bool write)
 {
 	bool found = false;
 
 	if (!lock_try(&good_lock))
 		return false;
-	for (unsigned i = 0; i < KEPT && !found; i++)
+	for (unsigned i = 0; i < MAX_GOOD_RANGES && !found; i++)
 		found = good[i].from <= from && end <= good[i].end && (good[i].write || !write);
 	lock_give(&good_lock);
 	return found;
 }
 
-static void keep_good(uintptr_t from, uintptr_t end, bool write)
+static void remember_good(uintptr_t from, uintptr_t end, bool write)
 {
 	if (!lock_try(&good_lock))
 		return;
-	good[next_good % KEPT].from = from;
-	good[next_good % KEPT].end = end;
-	good[next_good++ % KEPT].write = write;
+	good[next_good % MAX_GOOD_RANGES].from = from;
+	good[next_good % MAX_GOOD_RANGES].end = end;
+	good[next_good++ % MAX_GOOD_RANGES].write = write;
 	lock_give(&good_lock);
 }
 
-/* The first byte of the range that lacks the permission; end: none does. */
-static uintptr_t forbidden(uintptr_t from, uintptr_t end, bool write)
+/* The first address of the range that cannot be read (or written, if `write`); `end` if there is none. */
+static uintptr_t first_forbidden(uintptr_t from, uintptr_t end, bool write)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
 	unsigned long long a, b;
@@ -79,12 +79,12 @@ static uintptr_t forbidden(uintptr_t from, uintptr_t end, bool write)
 		if (sscanf(line, "%llx-%llx %4s", &a, &b, mode) != 3 || b <= at)
 			continue;
 		if (a > at)
-			break; /* a hole: it is found by unmapped() */
+			break; /* an unmapped hole, which first_unmapped_page() reports */
 		if (mode[0] != 'r' || (write && mode[1] != 'w')) {
 			fclose(f);
 			return at;
 		}
-		keep_good((uintptr_t)a, (uintptr_t)b, mode[1] == 'w');
+		remember_good((uintptr_t)a, (uintptr_t)b, mode[1] == 'w');
 		at = (uintptr_t)b;
 	}
 	fclose(f);
@@ -99,16 +99,16 @@ const char *host_fault(const void *p, size_t bytes, bool write, char *text, size
 	if (!bytes || end < start)
 		return NULL;
 	const char *first = (const char *)((uintptr_t)start & ~(uintptr_t)(page - 1));
-	const char *bad = unmapped(first, end, page);
+	const char *bad = first_unmapped_page(first, end, page);
 	if (bad) {
 		snprintf(text, room,
 			 "%zu of its %zu bytes can be reached; the page at %p is not mapped",
 			 bad > start ? (size_t)(bad - start) : 0, bytes, (const void *)bad);
 		return text;
 	}
-	if (known_good((uintptr_t)start, (uintptr_t)end, write))
+	if (is_known_good((uintptr_t)start, (uintptr_t)end, write))
 		return NULL;
-	uintptr_t at = forbidden((uintptr_t)start, (uintptr_t)end, write);
+	uintptr_t at = first_forbidden((uintptr_t)start, (uintptr_t)end, write);
 	if (at >= (uintptr_t)end)
 		return NULL;
 	snprintf(text, room, "%zu of its %zu bytes can be %s; from %p on it is protected",

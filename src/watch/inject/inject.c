@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the driver comes in. */
+/* The entry point that the driver calls, the subscription to CUPTI, and the end of the watched program. */
 #include "watch/inject/inject.h"
 
 #include <dlfcn.h>
@@ -21,16 +21,16 @@
 #define MEMBER(f) __typeof__(&f) p_##f;
 static struct {
 	CUPTI_FUNCTIONS(MEMBER)
-	/* newer than some libraries; it names who else listens */
+	/* older versions of CUPTI lack this one; it returns the name of a tool that is subscribed already */
 	__typeof__(&cuptiSubscribe_v2) p_cuptiSubscribe_v2;
 } cupti;
 #undef MEMBER
 
-/* Ours, while we listen. */
+/* Our subscription; valid while `listening` is true. */
 static CUpti_SubscriberHandle subscriber;
 static bool listening;
 
-/* The copy that the program has loaded already, else the one that `infer` found. */
+/* Open the CUPTI that the program has loaded already; if it has none, the one that `infer` found. */
 static void *open_cupti(void)
 {
 	static const char *const names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
@@ -78,7 +78,7 @@ static void on_resource(CUpti_CallbackId id, const CUpti_ResourceData *r)
 			       id == CUPTI_CBID_RESOURCE_STREAM_CREATED);
 }
 
-/* CUDA does not work in a child of fork; it may run on without. */
+/* True in a child of fork(): CUDA does not work there, but the child may go on without CUDA. */
 static bool forked;
 
 bool inject_forked(void)
@@ -86,14 +86,17 @@ bool inject_forked(void)
 	return forked;
 }
 
-static void in_child(void)
+static void after_fork_in_child(void)
 {
 	forked = true;
 	record_forked();
 }
 
-/* What makes use of CUDA: what only tears down fails in a forked child, too, and nobody minds. */
-static bool uses(const char *call)
+/*
+ * True for calls that start or do work on a device. Calls that only clean up fail in a forked child too, but that is
+ * harmless and not worth a report.
+ */
+static bool is_device_work(const char *call)
 {
 	static const char *const calls[] = {
 		"cuInit",	 "cuCtxCreate",	   "cuDevicePrimaryCtxRetain",
@@ -108,15 +111,18 @@ static bool uses(const char *call)
 	return false;
 }
 
-/* Once: into the parent's log, without a lock, since the threads that hold them are not here. */
-static void forked_call(const CUpti_CallbackData *c)
+/*
+ * Report the first CUDA call that fails in a forked child, in the log of its parent. Takes no lock: a thread that the
+ * child does not have may hold it.
+ */
+static void report_forked_call(const CUpti_CallbackData *c)
 {
-	static bool told;
+	static bool reported;
 	struct line l;
 	int result = *(const int *)c->functionReturnValue;
 
-	if (!result || result == CUDA_ERROR_NOT_READY || !uses(c->functionName) ||
-	    __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+	if (!result || result == CUDA_ERROR_NOT_READY || !is_device_work(c->functionName) ||
+	    __atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
 		return;
 	line_begin(&l, "forked");
 	line_number(&l, "child", getpid());
@@ -133,7 +139,7 @@ static void CUPTIAPI on_callback(void *user, CUpti_CallbackDomain domain, CUpti_
 	(void)user;
 	if (forked) {
 		if (domain == CUPTI_CB_DOMAIN_DRIVER_API && c->callbackSite == CUPTI_API_EXIT)
-			forked_call(c);
+			report_forked_call(c);
 		return;
 	}
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE)
@@ -162,7 +168,7 @@ static CUptiResult subscribe(CUpti_SubscriberHandle *s, char *other)
 	return cupti.p_cuptiSubscribe(s, (CUpti_CallbackFunc)on_callback, NULL);
 }
 
-static void say_start(CUptiResult result, const char *why, const char *other)
+static void write_start_event(CUptiResult result, const char *why, const char *other)
 {
 	struct line l;
 	uint32_t version = 0;
@@ -184,7 +190,7 @@ static void say_start(CUptiResult result, const char *why, const char *other)
 	line_end(&l);
 }
 
-static unsigned listened; /* enum watch_what */
+static unsigned listened; /* sum of enum watch_what */
 
 static void enable_runtime(bool failed)
 {
@@ -202,8 +208,8 @@ void inject_listen_closely(void)
 		enable_runtime(true);
 }
 
-/* Where contexts are wanted, from now on: each of these calls, once. */
-static void enable_more(bool (*which)(CUpti_CallbackId), bool *done)
+/* If contexts are watched: enable the callbacks of further driver calls. Does nothing if *done is true already. */
+static void enable_driver_calls(bool (*which)(CUpti_CallbackId), bool *done)
 {
 	if (!(listened & WATCH_CONTEXTS) || !__atomic_load_n(&listening, __ATOMIC_ACQUIRE) ||
 	    __atomic_exchange_n(done, true, __ATOMIC_RELAXED))
@@ -217,17 +223,17 @@ void inject_contexts_meet(void)
 {
 	static bool met;
 
-	enable_more(calls_cross, &met);
+	enable_driver_calls(calls_cross, &met);
 }
 
 void inject_context_gone(void)
 {
 	static bool gone;
 
-	enable_more(operands_some, &gone);
+	enable_driver_calls(operands_some, &gone);
 }
 
-static void enable(CUpti_SubscriberHandle s, unsigned what)
+static void enable_callbacks(CUpti_SubscriberHandle s, unsigned what)
 {
 	static const CUpti_CallbackId resources[] = {
 		CUPTI_CBID_RESOURCE_CONTEXT_CREATED, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
@@ -250,7 +256,7 @@ bool inject_ending(void)
 	return __atomic_load_n(&ending, __ATOMIC_RELAXED);
 }
 
-static void at_end(void)
+static void finish_at_exit(void)
 {
 	if (forked)
 		return;
@@ -259,17 +265,20 @@ static void at_end(void)
 	record_close();
 }
 
-/* ---- an end in order without handlers, as that of multiprocessing's children */
+/* ---- _exit(): a regular end without atexit() handlers, as in children of Python's multiprocessing */
 
 static void (*next_exit)(int);
 
-__attribute__((constructor)) static void exit_start(void)
+__attribute__((constructor)) static void find_next_exit(void)
 {
 	*(void **)&next_exit = dlsym(RTLD_NEXT, "_exit");
 }
 
-/* It may be called in a handler, on a stack of next to nothing, and in a child that has our memory. */
-static _Noreturn void leave(int status)
+/*
+ * Note the regular end in the shared memory, then exit. This may run in a signal handler on a very small stack, so it only
+ * stores a flag. In a child of vfork(), which shares our memory, the process id differs and nothing is stored.
+ */
+static _Noreturn void exit_process(int status)
 {
 	struct watch_shared *s = record_shared();
 
@@ -283,17 +292,17 @@ static _Noreturn void leave(int status)
 
 EXPORT void _exit(int status)
 {
-	leave(status);
+	exit_process(status);
 }
 
 EXPORT void _Exit(int status)
 {
-	leave(status);
+	exit_process(status);
 }
 
-/* ---- another client of CUPTI's in the program: it needs what we have, and is given it */
+/* ---- the program uses CUPTI itself: CUPTI has one subscriber only, so we give up our subscription */
 
-static void yield_to(void)
+static void yield_cupti(void)
 {
 	char by[WATCH_BY];
 	struct line l;
@@ -307,8 +316,11 @@ static void yield_to(void)
 	cupti.p_cuptiUnsubscribe(subscriber);
 }
 
-/* The library's own; these names are found before it only where this one was loaded before the program. */
-static void *behind(const char *name)
+/*
+ * The function of that name in libcupti itself. The functions below replace those of libcupti only if this library was
+ * loaded before the program (LD_PRELOAD).
+ */
+static void *find_in_cupti(const char *name)
 {
 	void *h = open_cupti();
 
@@ -319,8 +331,8 @@ EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *s, CUpti_CallbackFunc 
 {
 	CUptiResult (*real)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *);
 
-	*(void **)&real = behind("cuptiSubscribe");
-	yield_to();
+	*(void **)&real = find_in_cupti("cuptiSubscribe");
+	yield_cupti();
 	return real ? real(s, callback, user) : CUPTI_ERROR_NOT_INITIALIZED;
 }
 
@@ -330,15 +342,18 @@ EXPORT CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *s, CUpti_CallbackFu
 	CUptiResult (*real)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *,
 			    CUpti_SubscriberParams *);
 
-	*(void **)&real = behind("cuptiSubscribe_v2");
-	yield_to();
+	*(void **)&real = find_in_cupti("cuptiSubscribe_v2");
+	yield_cupti();
 	return real ? real(s, callback, user, params) : CUPTI_ERROR_NOT_INITIALIZED;
 }
 
-/* ---- the start */
+/* ---- start of the library */
 
-/* What the user had injected before us comes first, as it would without us; its file's name. */
-static const char *start_other(void)
+/*
+ * Start the tool that the user had named in CUDA_INJECTION64_PATH before us, as the driver would have done. Returns
+ * the name of its file; "" if there is none.
+ */
+static const char *start_other_tool(void)
 {
 	const char *path = getenv(WATCH_NEXT_VARIABLE), *slash;
 	void *h = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -352,11 +367,14 @@ static const char *start_other(void)
 	return slash ? slash + 1 : path;
 }
 
-/* The driver calls this from cuInit. 1: go on; nothing here may stop the program. */
+/*
+ * The driver calls this function from cuInit. It returns 1 (success) even if we cannot listen, because the program must
+ * run on in any case.
+ */
 EXPORT int InitializeInjection(void);
 int InitializeInjection(void)
 {
-	const char *before = start_other();
+	const char *before = start_other_tool();
 	const char *dir = getenv(WATCH_DIR_VARIABLE), *what = getenv(WATCH_WHAT_VARIABLE);
 	char why[512] = "", other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN + 1] = "";
 	CUptiResult result = CUPTI_ERROR_NOT_INITIALIZED;
@@ -370,16 +388,16 @@ int InitializeInjection(void)
 		cupti.p_cuptiGetResultString(result, &text);
 		snprintf(why, sizeof(why), "%s", text ? text : "cuptiSubscribe failed");
 	}
-	say_start(result, why, *other || result == CUPTI_SUCCESS ? other : before);
+	write_start_event(result, why, *other || result == CUPTI_SUCCESS ? other : before);
 	if (result == CUPTI_SUCCESS) {
 		signals_watch();
 		unsigned wanted = what ? (unsigned)atoi(what) : WATCH_ALL;
 		calls_listen(wanted);
 		listened = wanted;
 		__atomic_store_n(&listening, true, __ATOMIC_RELEASE);
-		enable(subscriber, wanted);
+		enable_callbacks(subscriber, wanted);
 	}
-	pthread_atfork(NULL, NULL, in_child);
-	atexit(at_end);
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+	atexit(finish_at_exit);
 	return 1;
 }

@@ -2,9 +2,9 @@
 #ifndef WATCH_INJECT_INJECT_H
 #define WATCH_INJECT_INJECT_H
 /*
- * The library that the CUDA driver loads into a watched program (CUDA_INJECTION64_PATH). It listens through
- * CUPTI, keeps what must be known at the moment of a call, and writes events; it judges nothing, and calls
- * nothing of CUDA's from a callback. It needs libc alone; libcupti is opened when it starts.
+ * The library that the CUDA driver loads into a watched program (CUDA_INJECTION64_PATH). It gets callbacks from CUPTI
+ * for CUDA calls, keeps the state that is needed to explain a failing call, and writes events. It leaves judgement to
+ * the watching `infer`, and never calls CUDA from a callback. It links to libc only, and opens libcupti when it starts.
  */
 #include "watch/inject/shared.h"
 
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <time.h>
 
-/* ---- locks: held for few instructions, never while anything is waited for */
+/* ---- spin locks: held for few instructions, and never while the holder waits for something else */
 
 static inline bool lock_try(int *lock)
 {
@@ -25,7 +25,7 @@ static inline bool lock_try(int *lock)
 
 static inline void lock_take(int *lock)
 {
-	/* who holds it may have the lower priority, and no turn while others only yield */
+	/* sleep after a while: a holder of lower priority may never run while the others only yield */
 	static const struct timespec moment = {0, 20000};
 
 	for (int turns = 0; !lock_try(lock); turns++) {
@@ -46,14 +46,14 @@ static inline void lock_give(int *lock)
 bool record_open(const char *dir);
 void record_close(void);
 struct watch_shared *record_shared(void);
-/* In a child that was forked and runs on: what it does is not the parent's. */
+/* Call this in a child of fork(): closes the log and unshares the counters, which are those of the parent. */
 void record_forked(void);
 
-/* One line, whole: begin, add, end. Long values are cut. */
+/* One event: line_begin, then its values, then line_end, which writes the line at once. Long lines are cut. */
 struct line {
 	char text[2048];
 	size_t n;
-	bool vital; /* written although much was written before */
+	bool vital; /* the event reports a finding, so it may exceed the usual bound of the log */
 };
 void line_begin(struct line *l, const char *kind);
 void line_text(struct line *l, const char *key, const char *value);
@@ -61,45 +61,52 @@ void line_number(struct line *l, const char *key, int64_t value);
 void line_handle(struct line *l, const char *key, const void *value);
 void line_end(struct line *l);
 
-/* ---- caller.c: who called */
+/* ---- caller.c: the libraries on the call stack */
 
-/* "libc10_cuda.so < libtorch.so": the libraries on the stack, CUDA's own left out where others are. */
+/*
+ * Writes the libraries on the stack to `text`, innermost first, as "libc10_cuda.so(malloc+0x12) < libtorch.so". The
+ * driver, CUPTI, this library and libc are left out. Returns `text`.
+ */
 const char *caller_name(char *text, size_t room);
-/* The same in a signal handler: nothing is allocated, nothing waited for. One thread at a time. */
+/* Like caller_name, for signal handlers: does not allocate and does not wait. For one thread at a time. */
 const char *caller_name_now(char *text, size_t room);
-/* The same of one place in the code, where there is no room to look at a stack. */
+/* Like caller_name_now, for one code address only, when there is too little stack to walk the whole stack. */
 const char *caller_name_place(const void *place, char *text, size_t room);
-/* The first of such names that is not the CUDA runtime's, without its function; its length. */
+/* Finds the first library in such a text that is not the CUDA runtime (libcudart). Returns the length of its name. */
 size_t caller_library(const char *by, const char **name);
-/* Both calls are one library's business: one called the other, or they are the same. */
+/* True if one library is responsible for both calls: the library of one call is on the stack of the other. */
 bool caller_same(const char *by, const char *other);
 
 /* ---- table.c: a map from handles to records, bounded, with its own lock */
 
 struct table {
 	struct entry {
-		uint64_t key; /* 0: free */
-		uint64_t a, b, c;
+		uint64_t key;	  /* 0: free */
+		uint64_t a, b, c; /* their meaning differs from table to table */
 	} * entry;
-	size_t cap, used, most; /* most: entries it may grow to, a power of two; 0: MOST */
+	size_t cap, used, most; /* most: bound of cap, a power of two; 0 means 1 << 17 */
 	int lock;
 };
+/* Stores a record, replacing one of the same key. False if the table is full. */
 bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
-/* The same where the key is new; false where it is not: of threads that come together, one is the first. */
+/* Stores a record only if the key is new; else returns false. If several threads try at once, one of them gets true. */
 bool table_new(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
-/* The same of an object of the program's: the report says how many there was no room for. */
+/* Like table_put, for objects of the watched program: records that do not fit are counted for the report. */
 bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c);
-/* False where it has none; *e is a copy. */
+/* Copies the record of the key to *e; false if there is none. table_take() also removes it from the table. */
 bool table_get(struct table *t, uint64_t key, struct entry *e);
 bool table_take(struct table *t, uint64_t key, struct entry *e);
-/* Adds to c; *e is a copy of what came of it. */
+/* Adds to the field c of a record, and copies the result to *e. False if the key has no record. */
 bool table_add(struct table *t, uint64_t key, uint64_t c, struct entry *e);
 size_t table_used(struct table *t);
-/* The entry with key <= address < key + a. For rare use: it looks at all of them. */
+/*
+ * Finds the entry with key <= address < key + a. Slow, because it scans the table. With `wait` false it returns false
+ * if another thread holds the lock.
+ */
 bool table_find(struct table *t, uint64_t address, struct entry *e, bool wait);
-/* All entries, under the lock. */
+/* Calls see() for all entries, with the lock held: see() must not use this table. */
 void table_each(struct table *t, void (*see)(const struct entry *, void *arg), void *arg);
-/* Every entry of which of() says that it is somebody's: take() takes it out, not under the lock. */
+/* Calls take(), without the lock, for each entry for which of(entry, whose) is true; take() must remove the entry. */
 void table_clear(struct table *t, bool (*of)(const struct entry *e, uint64_t whose), uint64_t whose,
 		 void (*take)(struct table *t, uint64_t key, uint64_t whose));
 
@@ -108,59 +115,62 @@ void table_clear(struct table *t, bool (*of)(const struct entry *e, uint64_t who
 struct block {
 	uint64_t start, bytes;
 	enum watch_kind kind;
-	bool registered; /* host memory of the program's own, pinned later */
+	bool registered; /* ordinary host memory that the program pinned with cuMemHostRegister */
 	const char *by;
 };
 void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes, CUcontext context);
-/* A context takes its memory along. */
+/* Forgets the memory of a destroyed context, which the driver frees. */
 void memory_context_gone(uint64_t context);
 void memory_registered(uint64_t address, uint64_t bytes);
 void memory_gone(uint64_t address);
 /*
- * A virtual allocation (cuMemCreate) is counted by its handle and found by where it is mapped. It lives until its
- * handle was released as often as it was given out, and it is mapped nowhere.
+ * Memory of cuMemCreate is counted once for each handle, and found by the addresses where it is mapped. It is freed when
+ * the handle was released as often as it was created and retained, and no mapping is left.
  */
 void memory_created(enum watch_kind kind, uint64_t handle, uint64_t bytes);
 void memory_retained(uint64_t handle);
 void memory_released(uint64_t handle);
 void memory_mapped(uint64_t address, uint64_t bytes, uint64_t handle);
 void memory_unmapped(uint64_t address, uint64_t bytes);
-/* An array has a handle and no address. */
+/* CUDA arrays have a handle but no address. */
 void memory_array_made(uint64_t handle, uint64_t bytes, CUcontext context);
 void memory_array_gone(uint64_t handle);
-/* The allocation an address falls into. wait false: in a signal handler. */
+/* Finds the allocation that contains an address. In a signal handler `wait` must be false. */
 bool memory_find(uint64_t address, bool wait, struct block *b);
-bool memory_pinned(uint64_t address, struct block *b); /* host memory alone */
+bool memory_pinned(uint64_t address, struct block *b); /* host memory only */
 
-/* ---- heap.c: blocks of malloc's, where this library was loaded before the program */
+/* ---- heap.c: malloc blocks, known only if this library was loaded before the program (LD_PRELOAD) */
 
-/* The block that the address falls into; false where it is in none that is known. */
+/* Finds the recorded malloc block that contains the address; false if there is none. */
 bool heap_find(const void *p, const char **start, size_t *bytes);
 
 /* ---- host.c: host memory */
 
-/* Why bytes at p cannot be read (or written) by the host, or NULL. */
+/* Writes to `text` why the host cannot read (or write) the bytes at p, and returns it. NULL if the host can. */
 const char *host_fault(const void *p, size_t bytes, bool write, char *text, size_t room);
-/* The range can be read. */
+/* True if the host can read the whole range; false if p is NULL. */
 bool host_readable(const void *p, size_t bytes);
 
 /* ---- signals.c: segmentation faults */
 
-/* From now on a fault on a device address is explained, and then happens as it would have. */
+/* From now on faults are reported, and then handled as they would have been without this library. */
 void signals_watch(void);
 
-/* ---- cost.c: what a context costs */
+/* ---- cost.c: the device memory that a context takes */
 
-/* Device memory in use, by NVML: of this process where it tells, else of all devices. */
+/* Device memory in use, from NVML: `devices` is the sum of all devices, `process` the part of this process if `own`. */
 struct cost {
 	bool known, own;
 	uint64_t process, devices;
 };
 struct cost cost_now(void);
-/* The difference in bytes; false where it is not known. */
+/*
+ * Writes how much the memory in use grew, in bytes, and to *own whether that is the memory of this process alone (else
+ * of all devices). False if the growth is unknown or not above 0.
+ */
 bool cost_between(const struct cost *before, const struct cost *after, int64_t *bytes, bool *own);
 
-/* ---- operands.c: what a call works on */
+/* ---- operands.c: the handles and addresses among the parameters of a driver call */
 
 struct operands {
 	bool launch, graph;
@@ -169,82 +179,92 @@ struct operands {
 	CUfunction function;
 	CUevent event;
 	void **arguments, **extra; /* of a launch */
-	CUdeviceptr target;	   /* of a copy or a fill: what it writes */
+	CUdeviceptr target; /* of a copy or a fill: the device address that it writes; else 0 */
 };
 bool operands_launches(CUpti_CallbackId id); /* it launches a kernel or a graph */
 bool operands_some(CUpti_CallbackId id);     /* it has a stream, an event or a function */
 bool operands_launch(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
 void operands_of(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operands *o);
 
-/* ---- objects.c: contexts and what they own */
+/* ---- objects.c: contexts and the objects that belong to them */
 
 enum object { OBJECT_STREAM, OBJECT_EVENT, OBJECT_MODULE, OBJECT_FUNCTION, OBJECTS };
 
 void objects_context(CUcontext context, bool created);
 void objects_stream(CUcontext context, CUstream stream, bool created);
 void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
-/* After a call that went well; false: it is of another kind. */
+/* Call this after a successful call. False if the call does not concern these objects. */
 bool objects_exit(CUpti_CallbackId id, const CUpti_CallbackData *c);
-/* The context that owns it; 0: not known, or none does. */
+/* The context that owns the object; 0 if it is unknown or the object has none. */
 uint64_t objects_owner(enum object what, const void *handle);
-/* The same of a function, whose name CUPTI tells: NULL where it does not. */
+/*
+ * The context that owns a function; 0 as above, and if the function recorded under this handle has another name than
+ * `symbol` (the name from CUPTI, or NULL if there is none).
+ */
 uint64_t objects_function_owner(const void *function, const char *symbol);
 uint64_t objects_stream_owner(CUstream s, const CUpti_CallbackData *c);
-bool objects_special(const void *stream); /* NULL, legacy, per thread: of the current context */
-/* A handle whose context is gone: the driver may crash on it, so it is told before. */
+bool objects_special(const void *stream); /* a default stream (NULL, legacy, per-thread): it belongs to the current context */
+/* Reports the use of a handle of a destroyed context. To be called before the driver runs, since it may crash. */
 void objects_tell_dead(CUpti_CallbackId id, const CUpti_CallbackData *c);
-/* Open captures, after one broke. */
+/* Reports all open stream captures. Call this after an error that broke a capture. */
 void objects_tell_captures(void);
-/* True the first time, for this mix of things. */
+/* True if this is the first call with these three values; used to write an event only once. */
 bool objects_first_time(uint64_t a, uint64_t b, uint64_t c);
 
-/* ---- failures.c: calls that failed, and who learned of it */
+/* ---- failures.c: calls that failed, and which library received the error */
 
 void failures_launch(const struct operands *o, const CUpti_CallbackData *c);
-void failures_launched(void); /* it went well */
+void failures_launched(void); /* after a successful launch */
 void failures_call(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result);
-/* A call of the CUDA runtime came back. */
+/* Call this when a call of the CUDA runtime returns; result is its cudaError_t. */
 void failures_runtime(CUpti_CallbackId id, const CUpti_CallbackData *c, int result);
-void failures_finish(void); /* what is told at the end */
-/* A new kind of failure, which came once; and once more. */
+void failures_finish(void); /* writes how often each failure happened */
+/* Returns the number of a new kind of failure and counts it once; failures_count() counts a repetition. */
 uint64_t failures_number(void);
 void failures_count(uint64_t number);
 
-/* ---- copies.c: host ranges, before a copy runs */
+/* ---- copies.c: checks of the host memory of a copy, before it runs */
 
 void copies_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
-/* What a copy with a pitch writes on the device; 0: no such call. */
+/* The device address that a 2-D or 3-D copy writes; 0 for other calls. */
 CUdeviceptr copies_target(CUpti_CallbackId id, const CUpti_CallbackData *c);
 
 /* ---- inject.c */
 
-/* This is a child that was forked: CUDA does not work in it, and our locks may be held by threads it has not. */
+/*
+ * True in a child of fork(). CUDA does not work there, and our locks must not be taken: threads that the child does not
+ * have may hold them.
+ */
 bool inject_forked(void);
-/* The program's end began: what belongs to contexts that are gone may be used no more, and is torn down. */
+/* True once exit() has begun. From then on, uses of destroyed contexts are part of normal cleanup, not faults. */
 bool inject_ending(void);
-/* A call failed: from now on it is heard who asks for errors. */
+/* Call this after a failure: enables callbacks for the frequent runtime calls, which may return the error later. */
 void inject_listen_closely(void);
-/* There are two contexts: what they share is heard. One is gone: so is all that may still use what was its own. */
+/*
+ * Enable more callbacks. contexts_meet: when a second context exists, those for calls that can mix objects of two
+ * contexts. context_gone: when a context was destroyed, those for all calls that can use its objects.
+ */
 void inject_contexts_meet(void);
 void inject_context_gone(void);
 
-/* ---- calls.c: what is listened to, and where it goes */
+/* ---- calls.c: which calls we listen to, and which file handles each */
 
 void calls_enter(CUpti_CallbackId id, const CUpti_CallbackData *c);
 void calls_exit(CUpti_CallbackId id, const CUpti_CallbackData *c, CUresult result);
-void calls_listen(unsigned what); /* enum watch_what; before the first call */
-/* Whether the call of the driver, of the runtime, is listened to. */
+void calls_listen(unsigned what); /* sum of enum watch_what; set before the first callback */
+/* True if we listen to this call of the driver. */
 bool calls_wanted(CUpti_CallbackId id, unsigned what);
+/* True if we listen to this call of the driver when the program has several contexts. */
 bool calls_cross(CUpti_CallbackId id);
-/* failed: those that are added once a call failed. */
+/* True if we listen to this call of the CUDA runtime: from the start, or (failed) only after a first failure. */
 bool calls_wanted_runtime(CUpti_CallbackId id, unsigned what, bool failed);
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 #define EXPORT	 __attribute__((visibility("default")))
-/* Pasted at once: cuda.h gives some names to later versions of their functions. */
+/* Paste f directly, without another macro between: cuda.h defines some names as macros for newer versions. */
 #define ID(f)	  CUPTI_DRIVER_TRACE_CBID_##f
 #define PARAMS(f) const f##_params *p = c->functionParams
-/* In tables and lines a handle is a number. */
+/* Tables and events hold handles and addresses as numbers. */
 static inline uint64_t handle_of(const void *h)
 {
 	return (uint64_t)(uintptr_t)h;
@@ -255,8 +275,8 @@ static inline const void *pointer_of(uint64_t h)
 }
 uint64_t thread_id(void);
 uint64_t hash_mix(uint64_t h, uint64_t v);
-/* The text, kept for good, or its beginning; "" where there is no room. */
-enum { TEXT_MOST = 1000 };
+/* Returns a permanent copy of the first MAX_TEXT bytes of the text; "" if there is no room. */
+enum { MAX_TEXT = 1000 };
 const char *text_keep(const char *text);
 
 #endif

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Live allocations by address, sums by who made them. */
+/* Keeps the live allocations by address, and the sum of bytes for each caller that allocates. */
 #include "watch/inject/inject.h"
 
 #include <string.h>
 
-/* a: bytes, b: site, c: kind, REGISTERED, and the context from CONTEXT on. What the program holds now. */
+/*
+ * Map each live allocation, by its address or the handle of an array, to its bytes (a), its index in watch_shared.site
+ * (b), and in c its enum watch_kind, REGISTERED_FLAG, and the context handle shifted by CONTEXT_SHIFT.
+ */
 static struct table live = {.most = 1 << 20}, pinned, arrays;
-enum { KIND = 7, REGISTERED = 8, CONTEXT = 4 };
-/* c: kind, how often its handle was given out, and in how many places it is mapped. */
+enum { KIND_MASK = 7, REGISTERED_FLAG = 8, CONTEXT_SHIFT = 4 };
+/*
+ * Maps the handle of an allocation of cuMemCreate to its bytes (a), its site (b), and in c its kind, the number of
+ * references to the handle (in units of ONE_REFERENCE) and the number of its mappings (in units of ONE_MAPPING).
+ */
 static struct table created;
-#define HANDED (UINT64_C(1) << CONTEXT)
-#define MAPPED (UINT64_C(1) << 32)
-/* b: site and kind, c: the handle of `created`. */
+#define ONE_REFERENCE (UINT64_C(1) << CONTEXT_SHIFT)
+#define ONE_MAPPING   (UINT64_C(1) << 32)
+/* Maps the address of a mapping to its bytes (a), its site and its kind << MAPPED_KIND_SHIFT (b), and its handle (c). */
 static struct table mapped;
-enum { MAPPED_KIND = 16 };
+enum { MAPPED_KIND_SHIFT = 16 };
 static int sites_lock;
 
 static uint32_t site_of(enum watch_kind kind)
@@ -37,7 +43,7 @@ static uint32_t site_of(enum watch_kind kind)
 	return i < WATCH_SITES ? i : WATCH_SITES - 1;
 }
 
-static void count(enum watch_kind kind, uint32_t site, uint64_t bytes, bool made)
+static void count_allocation(enum watch_kind kind, uint32_t site, uint64_t bytes, bool made)
 {
 	struct watch_shared *s = record_shared();
 	struct watch_site *w = &s->site[site];
@@ -55,50 +61,51 @@ static void count(enum watch_kind kind, uint32_t site, uint64_t bytes, bool made
 		;
 }
 
-static void made(struct table *t, enum watch_kind kind, uint64_t flags, uint64_t key, uint64_t bytes)
+static void add_allocation(struct table *t, enum watch_kind kind, uint64_t flags, uint64_t key,
+			   uint64_t bytes)
 {
 	uint32_t site = site_of(kind);
 
 	if (table_must(t, key, bytes, site, kind | flags))
-		count(kind, site, bytes, true);
+		count_allocation(kind, site, bytes, true);
 }
 
-static bool gone(struct table *t, uint64_t key)
+static bool remove_allocation(struct table *t, uint64_t key)
 {
 	struct entry e;
 	bool was = table_take(t, key, &e);
 
 	if (was)
-		count((enum watch_kind)(e.c & KIND), (uint32_t)e.b, e.a, false);
+		count_allocation((enum watch_kind)(e.c & KIND_MASK), (uint32_t)e.b, e.a, false);
 	return was;
 }
 
 void memory_made(enum watch_kind kind, uint64_t address, uint64_t bytes, CUcontext context)
 {
-	made(kind == WATCH_PINNED ? &pinned : &live, kind, handle_of(context) << CONTEXT, address,
-	     bytes);
+	add_allocation(kind == WATCH_PINNED ? &pinned : &live, kind,
+		       handle_of(context) << CONTEXT_SHIFT, address, bytes);
 }
 
 void memory_registered(uint64_t address, uint64_t bytes)
 {
-	made(&pinned, WATCH_PINNED, REGISTERED, address, bytes);
+	add_allocation(&pinned, WATCH_PINNED, REGISTERED_FLAG, address, bytes);
 }
 
 void memory_gone(uint64_t address)
 {
-	if (!gone(&live, address))
-		gone(&pinned, address);
+	if (!remove_allocation(&live, address))
+		remove_allocation(&pinned, address);
 }
 
-static bool of_context(const struct entry *e, uint64_t context)
+static bool is_of_context(const struct entry *e, uint64_t context)
 {
-	return e->c >> CONTEXT == context;
+	return e->c >> CONTEXT_SHIFT == context;
 }
 
-static void gone_with_it(struct table *t, uint64_t key, uint64_t context)
+static void remove_with_context(struct table *t, uint64_t key, uint64_t context)
 {
 	(void)context;
-	gone(t, key);
+	remove_allocation(t, key);
 }
 
 void memory_context_gone(uint64_t context)
@@ -106,53 +113,53 @@ void memory_context_gone(uint64_t context)
 	struct table *const tables[] = {&live, &pinned, &arrays};
 
 	for (size_t i = 0; i < COUNT(tables); i++)
-		table_clear(tables[i], of_context, context, gone_with_it);
+		table_clear(tables[i], is_of_context, context, remove_with_context);
 }
 
 void memory_array_made(uint64_t handle, uint64_t bytes, CUcontext context)
 {
-	made(&arrays, WATCH_DEVICE, handle_of(context) << CONTEXT, handle, bytes);
+	add_allocation(&arrays, WATCH_DEVICE, handle_of(context) << CONTEXT_SHIFT, handle, bytes);
 }
 
 void memory_array_gone(uint64_t handle)
 {
-	gone(&arrays, handle);
+	remove_allocation(&arrays, handle);
 }
 
 /* ---- virtual memory */
 
 void memory_created(enum watch_kind kind, uint64_t handle, uint64_t bytes)
 {
-	made(&created, kind, HANDED, handle, bytes);
+	add_allocation(&created, kind, ONE_REFERENCE, handle, bytes);
 }
 
-static void let_go(uint64_t handle, uint64_t what)
+static void drop_reference(uint64_t handle, uint64_t what)
 {
 	struct entry e;
 
-	if (table_add(&created, handle, 0 - what, &e) && e.c >> CONTEXT == 0)
-		gone(&created, handle);
+	if (table_add(&created, handle, 0 - what, &e) && e.c >> CONTEXT_SHIFT == 0)
+		remove_allocation(&created, handle);
 }
 
 void memory_retained(uint64_t handle)
 {
 	struct entry e;
 
-	table_add(&created, handle, HANDED, &e);
+	table_add(&created, handle, ONE_REFERENCE, &e);
 }
 
 void memory_released(uint64_t handle)
 {
-	let_go(handle, HANDED);
+	drop_reference(handle, ONE_REFERENCE);
 }
 
 void memory_mapped(uint64_t address, uint64_t bytes, uint64_t handle)
 {
 	struct entry e;
 
-	if (table_add(&created, handle, MAPPED, &e) &&
-	    !table_must(&mapped, address, bytes, e.b | (e.c & KIND) << MAPPED_KIND, handle))
-		let_go(handle, MAPPED);
+	if (table_add(&created, handle, ONE_MAPPING, &e) &&
+	    !table_must(&mapped, address, bytes, e.b | (e.c & KIND_MASK) << MAPPED_KIND_SHIFT, handle))
+		drop_reference(handle, ONE_MAPPING);
 }
 
 struct unmapping {
@@ -161,7 +168,7 @@ struct unmapping {
 	size_t n;
 };
 
-static void in_range(const struct entry *e, void *arg)
+static void collect_in_range(const struct entry *e, void *arg)
 {
 	struct unmapping *u = arg;
 
@@ -169,24 +176,24 @@ static void in_range(const struct entry *e, void *arg)
 		u->address[u->n++] = e->key;
 }
 
-/* All that was mapped in the range. */
+/* Remove all mappings that begin in the range. */
 void memory_unmapped(uint64_t address, uint64_t bytes)
 {
 	struct unmapping u;
 	struct entry e;
 
-	/* most often it is one */
+	/* the common case: the range is exactly one mapping */
 	if (table_take(&mapped, address, &e)) {
-		let_go(e.c, MAPPED);
+		drop_reference(e.c, ONE_MAPPING);
 		if (e.a >= bytes)
 			return;
 	}
 	do {
 		u = (struct unmapping){.from = address, .to = address + bytes};
-		table_each(&mapped, in_range, &u);
+		table_each(&mapped, collect_in_range, &u);
 		for (size_t i = 0; i < u.n; i++)
 			if (table_take(&mapped, u.address[i], &e))
-				let_go(e.c, MAPPED);
+				drop_reference(e.c, ONE_MAPPING);
 	} while (u.n == sizeof(u.address) / sizeof(*u.address));
 }
 
@@ -198,34 +205,35 @@ static struct block block_of(const struct entry *e, uint64_t site, enum watch_ki
 		.start = e->key, .bytes = e->a, .kind = kind, .by = record_shared()->site[site].by};
 }
 
-static bool found_in(struct table *t, uint64_t address, bool wait, struct block *b)
+static bool find_in_table(struct table *t, uint64_t address, bool wait, struct block *b)
 {
 	struct entry e;
 
 	if (!table_find(t, address, &e, wait))
 		return false;
-	*b = block_of(&e, e.b, (enum watch_kind)(e.c & KIND));
-	b->registered = e.c & REGISTERED;
+	*b = block_of(&e, e.b, (enum watch_kind)(e.c & KIND_MASK));
+	b->registered = e.c & REGISTERED_FLAG;
 	return true;
 }
 
-static bool found_mapped(uint64_t address, bool wait, struct block *b)
+static bool find_mapped(uint64_t address, bool wait, struct block *b)
 {
 	struct entry e;
 
 	if (!table_find(&mapped, address, &e, wait))
 		return false;
-	*b = block_of(&e, e.b & ((1u << MAPPED_KIND) - 1), (enum watch_kind)(e.b >> MAPPED_KIND));
+	*b = block_of(&e, e.b & ((1u << MAPPED_KIND_SHIFT) - 1),
+		      (enum watch_kind)(e.b >> MAPPED_KIND_SHIFT));
 	return true;
 }
 
 bool memory_find(uint64_t address, bool wait, struct block *b)
 {
-	return found_in(&live, address, wait, b) || found_mapped(address, wait, b) ||
-	       found_in(&pinned, address, wait, b);
+	return find_in_table(&live, address, wait, b) || find_mapped(address, wait, b) ||
+	       find_in_table(&pinned, address, wait, b);
 }
 
 bool memory_pinned(uint64_t address, struct block *b)
 {
-	return found_in(&pinned, address, true, b);
+	return find_in_table(&pinned, address, true, b);
 }

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts, and what belongs to them: who made it, and what becomes of it when they are destroyed. */
+/*
+ * Contexts and the streams, events, modules and functions that belong to them: who created them, and which handles
+ * become invalid when a context is destroyed.
+ */
 #include "watch/inject/inject.h"
 
 #include <string.h>
 
-/* By handle; a = context, b = name of a function (text). A function is of a context where its module is, not where it is of a library. */
+/*
+ * For each kind of object: maps the handle of a live object to its context (a), and for a function to its name (b, a
+ * text). Functions of a CUDA library (cuLibrary...) are not here, because they belong to no context.
+ */
 static struct table owned[OBJECTS];
-static struct table dead;     /* what destroyed contexts had: a = context, b = name of a function */
-static struct table contexts; /* a = 1 primary; b = device + 1 */
-static struct table captures; /* by stream: a = mode, b = thread, c = who (text) */
-static struct table seen;     /* what was told already */
+static struct table dead; /* the objects of destroyed contexts, with the same fields as in `owned` */
+static struct table contexts; /* maps a context to 1 if it is primary (a), and to its device + 1 (b) */
+/* Maps stream + 1 to its open capture: mode (a), thread (b), and the libraries that began it (c, a text). */
+static struct table captures;
+static struct table seen; /* hashes that objects_first_time() has seen */
 static uint64_t ndead;
 
 bool objects_first_time(uint64_t a, uint64_t b, uint64_t c)
@@ -29,13 +36,13 @@ static void add_caller(struct line *l)
 	line_text(l, "by", caller_name(by, sizeof(by)));
 }
 
-static bool of_context(const struct entry *e, uint64_t context)
+static bool is_of_context(const struct entry *e, uint64_t context)
 {
 	return e->a == context;
 }
 
-/* What a destroyed context had: its use crashes or fails later. */
-static void bury(struct table *t, uint64_t key, uint64_t context)
+/* Remember an object of a destroyed context, because a later use of the handle crashes or fails. */
+static void move_to_dead(struct table *t, uint64_t key, uint64_t context)
 {
 	struct entry e;
 
@@ -48,7 +55,7 @@ static void context_destroyed(uint64_t context)
 	struct entry e;
 
 	for (size_t i = 0; i < OBJECTS; i++)
-		table_clear(&owned[i], of_context, context, bury);
+		table_clear(&owned[i], is_of_context, context, move_to_dead);
 	memory_context_gone(context);
 	table_take(&contexts, context, &e);
 	__atomic_fetch_add(&ndead, 1, __ATOMIC_RELAXED);
@@ -66,7 +73,8 @@ void objects_context(CUcontext context, bool created)
 	if (created)
 		table_must(&contexts, handle_of(context), 0, 0, 0);
 	else
-		context_destroyed(handle_of(context)); /* a primary one: with its last release */
+		context_destroyed(handle_of(
+			context)); /* for a primary context CUPTI reports this at the last release */
 }
 
 void objects_stream(CUcontext context, CUstream stream, bool created)
@@ -89,14 +97,14 @@ void objects_stream(CUcontext context, CUstream stream, bool created)
 	line_end(&l);
 }
 
-/* What was in use before the call that is being made. */
+/* Device memory in use before the current call, which creates a context; not known for other calls. */
 static __thread struct cost before;
 
-/* The primary context of a device, as far as one was seen. */
+/* A search for the primary context of a device among the contexts that we have seen. */
 struct primary {
-	uint64_t device, context; /* device + 1 */
+	uint64_t device, context; /* device: its index + 1, as in `contexts` */
 };
-static void find_primary(const struct entry *e, void *arg)
+static void match_primary(const struct entry *e, void *arg)
 {
 	struct primary *p = arg;
 
@@ -104,11 +112,11 @@ static void find_primary(const struct entry *e, void *arg)
 		p->context = e->key;
 }
 
-static uint64_t primary_of(int device)
+static uint64_t find_primary_context(int device)
 {
 	struct primary p = {.device = (uint64_t)device + 1};
 
-	table_each(&contexts, find_primary, &p);
+	table_each(&contexts, match_primary, &p);
 	return p.context;
 }
 
@@ -125,16 +133,17 @@ static void add_cost(struct line *l)
 	before.known = false;
 }
 
-/* How a context came: what the driver's call says that made or retained it. */
-static void context_kind(CUcontext context, bool primary, int device, const char *call)
+/* A call created or retained a context: record its device and kind, and write an event with its cost. */
+static void record_context_kind(CUcontext context, bool primary, int device, const char *call)
 {
 	struct line l;
-	bool again = before.known; /* it was not known before this call */
+	/* the cost was measured, which is only done for a new context; its handle may be an old one */
+	bool is_new = before.known;
 
 	table_must(&contexts, handle_of(context), primary, (uint64_t)device + 1, 0);
 	if (table_used(&contexts) > 1)
 		inject_contexts_meet();
-	if (!objects_first_time(3, handle_of(context), primary ? thread_id() : 0) && !again)
+	if (!objects_first_time(3, handle_of(context), primary ? thread_id() : 0) && !is_new)
 		return;
 	line_begin(&l, "context-kind");
 	line_handle(&l, "context", context);
@@ -146,8 +155,8 @@ static void context_kind(CUcontext context, bool primary, int device, const char
 	line_end(&l);
 }
 
-/* Once a thread, call and context: these are frequent. */
-static void context_use(CUcontext context, const char *call, uint64_t id)
+/* Write an event once for each thread, call and context, because these calls are frequent. */
+static void report_context_use(CUcontext context, const char *call, uint64_t id)
 {
 	struct line l;
 
@@ -168,10 +177,11 @@ uint64_t objects_owner(enum object what, const void *handle)
 }
 
 /*
- * Kernels of libraries come without a call that is heard, at addresses that others have left. The symbol may be
- * demangled: then its last identifier is what the name must have.
+ * True if the handle of a recorded function now belongs to a function of another name. The driver reuses handles, and
+ * we get no callback when it loads a kernel of a CUDA library. The symbol from CUPTI may be demangled, so we only test
+ * whether the recorded (mangled) name contains the last identifier of the symbol.
  */
-static bool renamed(const struct entry *e, const char *symbol)
+static bool has_other_name(const struct entry *e, const char *symbol)
 {
 	const char *name = pointer_of(e->b), *from = symbol;
 	char part[256];
@@ -194,7 +204,8 @@ uint64_t objects_function_owner(const void *function, const char *symbol)
 {
 	struct entry e;
 
-	return table_get(&owned[OBJECT_FUNCTION], handle_of(function), &e) && !renamed(&e, symbol)
+	return table_get(&owned[OBJECT_FUNCTION], handle_of(function), &e) &&
+			       !has_other_name(&e, symbol)
 		       ? e.a
 		       : 0;
 }
@@ -222,7 +233,7 @@ void objects_tell_dead(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	operands_of(id, c, &o);
 	const void *const handles[] = {o.has_stream ? o.stream : NULL, o.event, o.function};
 	while (i < COUNT(handles) &&
-	       (!table_get(&dead, handle_of(handles[i]), &e) || renamed(&e, c->symbolName)))
+	       (!table_get(&dead, handle_of(handles[i]), &e) || has_other_name(&e, c->symbolName)))
 		i++;
 	if (i == COUNT(handles) ||
 	    !objects_first_time(5, handle_of(handles[i]), handle_of(c->functionName)))
@@ -247,10 +258,11 @@ void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		before = cost_now();
 	} else if (id == ID(cuDevicePrimaryCtxRetain)) {
 		PARAMS(cuDevicePrimaryCtxRetain);
-		before = primary_of(p->dev) ? (struct cost){0} : cost_now();
+		before = find_primary_context(p->dev) ? (struct cost){0} : cost_now();
 	} else if (id == ID(cuDevicePrimaryCtxRelease_v2) || id == ID(cuDevicePrimaryCtxRelease)) {
 		PARAMS(cuDevicePrimaryCtxRelease_v2);
-		context_use((CUcontext)(uintptr_t)primary_of(p->dev), c->functionName, id);
+		report_context_use((CUcontext)(uintptr_t)find_primary_context(p->dev),
+				   c->functionName, id);
 	} else if (id == ID(cuGraphExecDestroy)) {
 		PARAMS(cuGraphExecDestroy);
 		table_take(&owned[OBJECT_FUNCTION], handle_of(p->hGraphExec), &e);
@@ -262,47 +274,47 @@ void objects_enter(CUpti_CallbackId id, const CUpti_CallbackData *c)
 		table_take(&owned[OBJECT_MODULE], handle_of(p->hmod), &e);
 	} else if (id == ID(cuCtxDestroy_v2) || id == ID(cuCtxDestroy)) {
 		PARAMS(cuCtxDestroy_v2);
-		context_use(p->ctx, c->functionName, id);
+		report_context_use(p->ctx, c->functionName, id);
 		context_destroyed(handle_of(p->ctx));
 	} else if (id == ID(cuDevicePrimaryCtxReset_v2) || id == ID(cuDevicePrimaryCtxReset)) {
 		PARAMS(cuDevicePrimaryCtxReset_v2);
-		uint64_t context = primary_of(p->dev);
-		context_use((CUcontext)(uintptr_t)context, c->functionName, id);
+		uint64_t context = find_primary_context(p->dev);
+		report_context_use((CUcontext)(uintptr_t)context, c->functionName, id);
 		if (context)
 			context_destroyed(context);
 	}
 }
 
-/* ---- after a call that went well */
+/* ---- after a successful call */
 
 static bool exit_context(CUpti_CallbackId id, const CUpti_CallbackData *c)
 {
 	if (id == ID(cuCtxCreate_v2) || id == ID(cuCtxCreate)) {
 		PARAMS(cuCtxCreate_v2);
-		context_kind(*p->pctx, false, p->dev, c->functionName);
+		record_context_kind(*p->pctx, false, p->dev, c->functionName);
 	} else if (id == ID(cuCtxCreate_v3)) {
 		PARAMS(cuCtxCreate_v3);
-		context_kind(*p->pctx, false, p->dev, c->functionName);
+		record_context_kind(*p->pctx, false, p->dev, c->functionName);
 	} else if (id == ID(cuCtxCreate_v4)) {
 		PARAMS(cuCtxCreate_v4);
-		context_kind(*p->pctx, false, p->dev, c->functionName);
+		record_context_kind(*p->pctx, false, p->dev, c->functionName);
 	} else if (id == ID(cuDevicePrimaryCtxRetain)) {
 		PARAMS(cuDevicePrimaryCtxRetain);
-		context_kind(*p->pctx, true, p->dev, c->functionName);
+		record_context_kind(*p->pctx, true, p->dev, c->functionName);
 	} else if (id == ID(cuCtxSetCurrent) || id == ID(cuCtxPushCurrent_v2) ||
 		   id == ID(cuCtxPushCurrent)) {
 		PARAMS(cuCtxSetCurrent);
-		context_use(p->ctx, c->functionName, id);
+		report_context_use(p->ctx, c->functionName, id);
 	} else if (id == ID(cuCtxPopCurrent_v2) || id == ID(cuCtxPopCurrent)) {
 		PARAMS(cuCtxPopCurrent_v2);
-		context_use(p->pctx ? *p->pctx : NULL, c->functionName, id);
+		report_context_use(p->pctx ? *p->pctx : NULL, c->functionName, id);
 	} else {
 		return false;
 	}
 	return true;
 }
 
-static void own(enum object what, const void *handle, const CUpti_CallbackData *c)
+static void record_owner(enum object what, const void *handle, const CUpti_CallbackData *c)
 {
 	struct entry e;
 
@@ -317,9 +329,9 @@ static bool exit_module(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	if (id == ID(cuModuleLoad) || id == ID(cuModuleLoadData) || id == ID(cuModuleLoadDataEx) ||
 	    id == ID(cuModuleLoadFatBinary)) {
 		PARAMS(cuModuleLoadData);
-		own(OBJECT_MODULE, *p->module, c);
+		record_owner(OBJECT_MODULE, *p->module, c);
 	} else if (id == ID(cuModuleGetFunction)) {
-		/* a module of a library (cuLibraryGetModule) is not among ours: its functions run anywhere */
+		/* modules of a CUDA library (cuLibraryGetModule) are not recorded: their functions run in any context */
 		PARAMS(cuModuleGetFunction);
 		uint64_t context = objects_owner(OBJECT_MODULE, p->hmod);
 		table_take(&dead, handle_of(*p->hfunc), &e);
@@ -331,12 +343,12 @@ static bool exit_module(CUpti_CallbackId id, const CUpti_CallbackData *c)
 	} else if (id == ID(cuGraphInstantiateWithFlags) || id == ID(cuGraphInstantiateWithParams) ||
 		   id == ID(cuGraphInstantiateWithParams_ptsz) || id == ID(cuGraphInstantiate_v2) ||
 		   id == ID(cuGraphInstantiate)) {
-		/* launched like a function, and of a context like one of a module */
+		/* an instantiated graph is launched like a function and belongs to a context, so record it as one */
 		PARAMS(cuGraphInstantiateWithFlags);
-		own(OBJECT_FUNCTION, *p->phGraphExec, c);
+		record_owner(OBJECT_FUNCTION, *p->phGraphExec, c);
 	} else if (id == ID(cuEventCreate) || id == ID(cuIpcOpenEventHandle)) {
 		PARAMS(cuEventCreate);
-		own(OBJECT_EVENT, *p->phEvent, c);
+		record_owner(OBJECT_EVENT, *p->phEvent, c);
 	} else {
 		return false;
 	}
@@ -377,7 +389,7 @@ bool objects_exit(CUpti_CallbackId id, const CUpti_CallbackData *c)
 
 /* ---- captures */
 
-static void one_capture(const struct entry *e, void *arg)
+static void write_open_capture(const struct entry *e, void *arg)
 {
 	struct line l;
 
@@ -392,5 +404,5 @@ static void one_capture(const struct entry *e, void *arg)
 
 void objects_tell_captures(void)
 {
-	table_each(&captures, one_capture, NULL);
+	table_each(&captures, write_open_capture, NULL);
 }

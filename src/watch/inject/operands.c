@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call works on: stream, function, event, and what it writes. */
+/* Extracts the stream, the function, the event and the written device address from the parameters of a driver call. */
 #include "watch/inject/inject.h"
 
 #include <stddef.h>
 
-/* ---- streams and events: where they stand in what a call was given, plus one */
+/*
+ * ---- streams, events and targets
+ *
+ * By callback id: offset of the member in the parameter struct of the call, plus one; 0 if the call has no such member.
+ */
 
 #define AT(f, member) [CUPTI_DRIVER_TRACE_CBID_##f] = offsetof(f##_params, member) + 1
 
@@ -160,7 +164,7 @@ static const unsigned char event_at[] = {
 	AT(cuIpcGetEventHandle, event),
 };
 
-/* What a copy or a fill writes. */
+/* The device address that a copy or a fill writes. */
 static const unsigned char target_at[] = {
 	AT(cuMemsetD8Async, dstDevice),
 	AT(cuMemsetD8Async_ptsz, dstDevice),
@@ -206,8 +210,8 @@ static const unsigned char target_at[] = {
 	AT(cuMemcpyAsync_ptsz, dst),
 };
 
-static const void *member(const unsigned char *at, size_t n, CUpti_CallbackId id,
-			  const CUpti_CallbackData *c)
+static const void *read_member(const unsigned char *at, size_t n, CUpti_CallbackId id,
+			       const CUpti_CallbackData *c)
 {
 	return id < n && at[id]
 		       ? *(const void *const *)((const char *)c->functionParams + at[id] - 1)
@@ -244,7 +248,7 @@ bool operands_launch(CUpti_CallbackId id, const CUpti_CallbackData *c, struct op
 	if (!operands_launches(id))
 		return false;
 	o->launch = o->has_stream = true;
-	o->stream = (CUstream)(uintptr_t)member(stream_at, COUNT(stream_at), id, c);
+	o->stream = (CUstream)(uintptr_t)read_member(stream_at, COUNT(stream_at), id, c);
 	if (id == ID(cuLaunchKernel) || id == ID(cuLaunchKernel_ptsz)) {
 		PARAMS(cuLaunchKernel);
 		o->function = p->f;
@@ -265,7 +269,7 @@ bool operands_launch(CUpti_CallbackId id, const CUpti_CallbackData *c, struct op
 		o->function = (CUfunction)(void *)p->hGraph;
 		o->graph = true;
 	} else {
-		PARAMS(cuLaunch); /* before CUDA 4; arguments were set before */
+		PARAMS(cuLaunch); /* launch calls from before CUDA 4, which got their arguments from earlier calls */
 		o->function = p->f;
 	}
 	return true;
@@ -282,14 +286,14 @@ void operands_of(CUpti_CallbackId id, const CUpti_CallbackData *c, struct operan
 	if (operands_launch(id, c, o))
 		return;
 	o->has_stream = id < COUNT(stream_at) && stream_at[id];
-	o->stream = (CUstream)(uintptr_t)member(stream_at, COUNT(stream_at), id, c);
-	o->event = (CUevent)(uintptr_t)member(event_at, COUNT(event_at), id, c);
+	o->stream = (CUstream)(uintptr_t)read_member(stream_at, COUNT(stream_at), id, c);
+	o->event = (CUevent)(uintptr_t)read_member(event_at, COUNT(event_at), id, c);
 	if (id == ID(cuGraphUpload) || id == ID(cuGraphUpload_ptsz)) {
 		PARAMS(cuGraphUpload);
 		o->function = (CUfunction)(void *)p->hGraph;
 		o->graph = true;
 	}
-	o->target = handle_of(member(target_at, COUNT(target_at), id, c));
+	o->target = handle_of(read_member(target_at, COUNT(target_at), id, c));
 	if (!o->target)
 		o->target = copies_target(id, c);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events to PID.log, counters in PID.mem. */
+/* Writes events to PID.log and keeps the counters in PID.mem; shared.h describes both files. */
 #include "watch/inject/inject.h"
 
 #include "base/clock.h"
@@ -14,21 +14,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* One watched process: this library's own state, made once when the driver loads it. */
+/* The two files of this process, opened once when the driver loads this library. */
 static struct {
 	int log;
-	dev_t device; /* of the log's file, whose number may be another file's by now */
+	/* identity of the log file: the program may close descriptor `log` and get its number for another file */
+	dev_t device;
 	ino_t inode;
 	char path[4096];
 	struct watch_shared *shared;
 	uint64_t start, written;
-} to = {.log = -1};
+} recorder = {.log = -1};
 
-/* A program may make contexts and streams without end: their lines stop here, those of findings at twice it. */
-enum { LOG_MOST = 4 << 20 };
+/*
+ * Bound of the log, in bytes, for a program that creates contexts and streams without end. Vital lines, which report
+ * findings, may fill the log up to twice this size.
+ */
+enum { MAX_LOG_BYTES = 4 << 20 };
 
-/* Programs count on the lowest numbers, and close what they find there. */
-static int move_up(int fd)
+/* Move our file descriptor to a high number: programs expect the low numbers to be free and close what is open there. */
+static int move_fd_up(int fd)
 {
 	struct rlimit limit;
 	int least = 200, moved;
@@ -44,7 +48,7 @@ static int move_up(int fd)
 	return moved;
 }
 
-static int create(const char *dir, const char *what, int k, char *path, size_t room)
+static int create_file(const char *dir, const char *what, int k, char *path, size_t room)
 {
 	char number[16] = "";
 
@@ -58,24 +62,26 @@ static int create(const char *dir, const char *what, int k, char *path, size_t r
 	return open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* Both files under one number: an exec leaves those of the program before. */
-static bool create_both(const char *dir, int *mem)
+/* Create both files with the same K (see shared.h): K is above 0 if an earlier program of this process id left files. */
+static bool create_files(const char *dir, int *mem)
 {
-	char path[sizeof(to.path)];
+	char path[sizeof(recorder.path)];
 	struct stat st;
 
 	for (int k = 0; k < 10000; k++) {
-		*mem = create(dir, "mem", k, path, sizeof(path));
+		*mem = create_file(dir, "mem", k, path, sizeof(path));
 		if (*mem >= 0 || errno != EEXIST) {
-			to.log = *mem < 0 ? -1 : create(dir, "log", k, to.path, sizeof(to.path));
+			recorder.log = *mem < 0 ? -1
+						: create_file(dir, "log", k, recorder.path,
+							      sizeof(recorder.path));
 			break;
 		}
 	}
-	if (to.log < 0 || fstat(to.log, &st))
+	if (recorder.log < 0 || fstat(recorder.log, &st))
 		return false;
-	to.device = st.st_dev;
-	to.inode = st.st_ino;
-	to.log = move_up(to.log);
+	recorder.device = st.st_dev;
+	recorder.inode = st.st_ino;
+	recorder.log = move_fd_up(recorder.log);
 	return true;
 }
 
@@ -84,22 +90,23 @@ bool record_open(const char *dir)
 	struct rlimit most;
 	int mem = -1;
 
-	/* a program that may not write files would be ended by a signal */
-	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < 2 * LOG_MOST)
+	/* with a low limit on file size our writes would raise SIGXFSZ, which ends the program */
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < 2 * MAX_LOG_BYTES)
 		return false;
-	to.start = clock_ns();
-	bool made = create_both(dir, &mem);
-	/* with all its blocks: where there is no room for them, writing later would end the program */
-	if (made && posix_fallocate(mem, 0, sizeof(*to.shared)) == 0) {
-		void *p = mmap(NULL, sizeof(*to.shared), PROT_READ | PROT_WRITE, MAP_SHARED, mem, 0);
-		to.shared = p == MAP_FAILED ? NULL : p;
+	recorder.start = clock_ns();
+	bool made = create_files(dir, &mem);
+	/* reserve all disk blocks now: on a full disk a later store to the mapping would raise SIGBUS */
+	if (made && posix_fallocate(mem, 0, sizeof(*recorder.shared)) == 0) {
+		void *p = mmap(NULL, sizeof(*recorder.shared), PROT_READ | PROT_WRITE, MAP_SHARED,
+			       mem, 0);
+		recorder.shared = p == MAP_FAILED ? NULL : p;
 	}
 	if (mem >= 0)
 		close(mem);
-	if (!to.shared)
+	if (!recorder.shared)
 		return false;
-	to.shared->pid = (int32_t)getpid();
-	__atomic_store_n(&to.shared->magic, WATCH_MAGIC, __ATOMIC_RELEASE);
+	recorder.shared->pid = (int32_t)getpid();
+	__atomic_store_n(&recorder.shared->magic, WATCH_MAGIC, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -107,35 +114,36 @@ static bool is_log(int fd)
 {
 	struct stat st;
 
-	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == to.device && st.st_ino == to.inode;
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == recorder.device &&
+	       st.st_ino == recorder.inode;
 }
 
-/* The log's file: opened anew where the program closed all it found, -1 where it cannot be. */
-static int log_file(void)
+/* The descriptor of the log, opened again if the program has closed it; -1 if that fails. */
+static int open_log(void)
 {
-	int had = __atomic_load_n(&to.log, __ATOMIC_RELAXED), fd = had;
+	int had = __atomic_load_n(&recorder.log, __ATOMIC_RELAXED), fd = had;
 
 	if (is_log(fd))
 		return fd;
-	fd = move_up(open(to.path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
+	fd = move_fd_up(open(recorder.path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
 	if (fd >= 0 && !is_log(fd)) {
 		close(fd);
 		fd = -1;
 	}
-	if (fd < 0 || __atomic_compare_exchange_n(&to.log, &had, fd, false, __ATOMIC_RELAXED,
+	if (fd < 0 || __atomic_compare_exchange_n(&recorder.log, &had, fd, false, __ATOMIC_RELAXED,
 						  __ATOMIC_RELAXED))
 		return fd;
-	close(fd); /* another thread has opened it meanwhile */
+	close(fd); /* another thread has opened the log meanwhile */
 	return had;
 }
 
 void record_forked(void)
 {
-	if (is_log(to.log))
-		close(to.log);
-	to.log = -1;
-	if (to.shared)
-		mmap(to.shared, sizeof(*to.shared), PROT_READ | PROT_WRITE,
+	if (is_log(recorder.log))
+		close(recorder.log);
+	recorder.log = -1;
+	if (recorder.shared)
+		mmap(recorder.shared, sizeof(*recorder.shared), PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
@@ -149,12 +157,12 @@ void record_close(void)
 
 struct watch_shared *record_shared(void)
 {
-	return to.shared;
+	return recorder.shared;
 }
 
-static void add(struct line *l, const char *s, size_t n)
+static void append(struct line *l, const char *s, size_t n)
 {
-	size_t room = sizeof(l->text) - 2 - l->n; /* the newline and the NUL */
+	size_t room = sizeof(l->text) - 2 - l->n; /* 2: the newline and the NUL */
 
 	n = n < room ? n : room;
 	memcpy(l->text + l->n, s, n);
@@ -174,7 +182,7 @@ static bool is_vital(const char *kind)
 
 void line_begin(struct line *l, const char *kind)
 {
-	uint64_t t = clock_ns() - to.start;
+	uint64_t t = clock_ns() - recorder.start;
 	int n = snprintf(l->text, sizeof(l->text), "%llu.%06llu\t%ld\t%s",
 			 (unsigned long long)(t / 1000000000u),
 			 (unsigned long long)(t % 1000000000u / 1000), syscall(SYS_gettid), kind);
@@ -184,18 +192,18 @@ void line_begin(struct line *l, const char *kind)
 
 void line_text(struct line *l, const char *key, const char *value)
 {
-	add(l, "\t", 1);
-	add(l, key, strlen(key));
-	add(l, "=", 1);
+	append(l, "\t", 1);
+	append(l, key, strlen(key));
+	append(l, "=", 1);
 	for (const char *p = value; *p; p++) {
 		if (*p == '%')
-			add(l, "%25", 3);
+			append(l, "%25", 3);
 		else if (*p == '\t')
-			add(l, "%09", 3);
+			append(l, "%09", 3);
 		else if (*p == '\n')
-			add(l, "%0A", 3);
+			append(l, "%0A", 3);
 		else
-			add(l, p, 1);
+			append(l, p, 1);
 	}
 }
 
@@ -217,19 +225,19 @@ void line_handle(struct line *l, const char *key, const void *value)
 
 void line_end(struct line *l)
 {
-	uint64_t most = l->vital ? 2 * LOG_MOST : LOG_MOST;
+	uint64_t most = l->vital ? 2 * MAX_LOG_BYTES : MAX_LOG_BYTES;
 	bool room, said = false;
 
 	l->text[l->n++] = '\n';
-	room = __atomic_add_fetch(&to.written, l->n, __ATOMIC_RELAXED) <= most;
-	/* one write: lines of several threads do not mix (O_APPEND) */
+	room = __atomic_add_fetch(&recorder.written, l->n, __ATOMIC_RELAXED) <= most;
+	/* one write() in O_APPEND mode, so that the lines of several threads do not mix */
 	if (room) {
-		int fd = log_file();
+		int fd = open_log();
 		said = fd >= 0 && write(fd, l->text, l->n) == (ssize_t)l->n;
 	}
 	if (said)
 		return;
-	__atomic_fetch_sub(&to.written, l->n, __ATOMIC_RELAXED);
-	if (to.shared)
-		__atomic_fetch_add(&to.shared->unsaid, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&recorder.written, l->n, __ATOMIC_RELAXED);
+	if (recorder.shared)
+		__atomic_fetch_add(&recorder.shared->unsaid, 1, __ATOMIC_RELAXED);
 }

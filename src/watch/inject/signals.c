@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segmentation faults. Our handler is the first whatever the program installs, and whenever: it tells what the fault
- * was, and leaves for the program's own with the very signal frame that the kernel made for that one, on the stack,
- * under the mask and with the flags that the program asked for. What the program asks for by sigaction() and its like
- * goes to the kernel first, as it stands; it is read back, kept, and ours is put in its place. So the program sees
- * its own handlers, and what libc and the kernel make of its calls. That works where this library was loaded before
- * the program; elsewhere a handler that is installed later is the only one.
+ * Reports segmentation faults and bus errors. Our handler stays first whenever the program installs one of its own: it
+ * reports the fault and then jumps to the program's handler, which gets the signal frame that the kernel made, on the
+ * stack, under the mask and with the flags that the program asked for.
  *
- * In a child of fork, vfork and their like the program's own actions are all there is.
+ * For this, a call of sigaction() or a similar function first goes to the kernel unchanged. Then we read the resulting
+ * action back, remember it, and put our handler in its place. So the program sees its own handlers, and exactly what
+ * libc and the kernel make of its calls. This needs LD_PRELOAD; without it, a handler that the program installs later
+ * replaces ours.
+ *
+ * In a child of fork() or vfork() nothing is reported, and a fault goes straight to the program's own action.
  */
 #include "watch/inject/inject.h"
 
@@ -20,7 +22,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* The function of that name that would be called without us. */
+/* Defines `next` as the function of that name that the program would call without us, normally that of libc. */
 #define NEXT(name, type, ...)                                                                      \
 	static type (*next)(__VA_ARGS__);                                                          \
 	if (!__atomic_load_n(&next, __ATOMIC_RELAXED))                                             \
@@ -33,34 +35,34 @@ static int real_sigaction(int signal, const struct sigaction *act, struct sigact
 	return next(signal, act, old);
 }
 
-/* ---- what the program wants */
+/* ---- the actions that the program asked for */
 
 static const int signals[] = {SIGSEGV, SIGBUS};
 
 /*
- * By signal: the newest action, and some before it, since a handler may read while another thread changes it. Its
- * flags are as the kernel gives them.
+ * Keeps, for each signal, the action that the program asked for, with flags as the kernel returns them. This is a ring of
+ * the newest actions: a signal handler cannot take a lock, and may read one action while another thread stores the next.
  */
-enum { KEPT = 64, WORDS = sizeof(struct sigaction) / sizeof(uint64_t) };
+enum { KEPT_ACTIONS = 64, ACTION_WORDS = sizeof(struct sigaction) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct sigaction) % sizeof(uint64_t) == 0, "an action is whole words");
 union action {
 	struct sigaction action;
-	uint64_t word[WORDS];
+	uint64_t word[ACTION_WORDS];
 };
 static struct {
-	union action kept[KEPT];
+	union action kept[KEPT_ACTIONS];
 	unsigned newest;
 } wanted[COUNT(signals)];
-static pid_t owner;   /* the process that is watched; 0: none yet */
-static pid_t changer; /* the thread that changes an action */
+static pid_t owner;   /* id of the watched process; 0 until signals_watch() */
+static pid_t changer; /* id of the thread that is changing an action; 0 if none */
 
-/* Also in a child of vfork, which has its parent's memory. */
+/* Always asks the kernel: a cached id would be wrong in a child of vfork(), which shares its parent's memory. */
 static pid_t this_thread(void)
 {
 	return (pid_t)syscall(SYS_gettid);
 }
 
-static int index_of(int signal)
+static int signal_index(int signal)
 {
 	for (size_t i = 0; i < COUNT(signals); i++)
 		if (signals[i] == signal)
@@ -68,29 +70,30 @@ static int index_of(int signal)
 	return -1;
 }
 
-static struct sigaction want(int i)
+static struct sigaction load_wanted(int i)
 {
 	union action own;
 	unsigned n;
 
 	do {
 		n = __atomic_load_n(&wanted[i].newest, __ATOMIC_ACQUIRE);
-		for (int k = 0; k < WORDS; k++)
-			own.word[k] =
-				__atomic_load_n(&wanted[i].kept[n % KEPT].word[k], __ATOMIC_RELAXED);
+		for (int k = 0; k < ACTION_WORDS; k++)
+			own.word[k] = __atomic_load_n(&wanted[i].kept[n % KEPT_ACTIONS].word[k],
+						      __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		/* all of it, before that one's turn came again */
-	} while (__atomic_load_n(&wanted[i].newest, __ATOMIC_RELAXED) - n >= KEPT - 1);
+		/* retry if writers have come round the ring to this slot meanwhile */
+	} while (__atomic_load_n(&wanted[i].newest, __ATOMIC_RELAXED) - n >= KEPT_ACTIONS - 1);
 	return own.action;
 }
 
-static void keep(int i, const struct sigaction *action)
+static void store_wanted(int i, const struct sigaction *action)
 {
 	union action own = {.action = *action};
 	unsigned n = wanted[i].newest + 1;
 
-	for (int k = 0; k < WORDS; k++)
-		__atomic_store_n(&wanted[i].kept[n % KEPT].word[k], own.word[k], __ATOMIC_RELAXED);
+	for (int k = 0; k < ACTION_WORDS; k++)
+		__atomic_store_n(&wanted[i].kept[n % KEPT_ACTIONS].word[k], own.word[k],
+				 __ATOMIC_RELAXED);
 	__atomic_store_n(&wanted[i].newest, n, __ATOMIC_RELEASE);
 }
 
@@ -101,8 +104,11 @@ static bool is_owner(void)
 
 static void on_fault(int signal, siginfo_t *info, void *context);
 
-/* Ours in the place of what the program wants. What is ignored stays so: children that are exec'ed inherit it. */
-static void install(int signal, const struct sigaction *own)
+/*
+ * Put our handler in place of the program's action. An ignored signal stays ignored, because programs started by exec()
+ * inherit that.
+ */
+static void install_handler(int signal, const struct sigaction *own)
 {
 	struct sigaction ours = *own;
 
@@ -117,11 +123,11 @@ static void install(int signal, const struct sigaction *own)
 	real_sigaction(signal, &ours, NULL);
 }
 
-/* ---- changes */
+/* ---- when the program changes an action */
 
 struct change {
 	int signal, index;
-	bool blocked, stood; /* stood: ours was in the place of `own` */
+	bool blocked, stood; /* stood: our handler was installed in place of `own` */
 	sigset_t mask;
 	struct sigaction own;
 };
@@ -134,24 +140,25 @@ static bool change_try(void)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* The kernel's action is what the program wants again: true where ours stood there. */
-static bool put_back(int signal, int i)
+/* If our handler is installed, give the kernel the program's action again and return true. */
+static bool restore_wanted(int signal, int i)
 {
-	struct sigaction now, own = want(i);
+	struct sigaction now, own = load_wanted(i);
 
 	return real_sigaction(signal, NULL, &now) == 0 && now.sa_sigaction == on_fault &&
 	       real_sigaction(signal, &own, NULL) == 0;
 }
 
 /*
- * Before the program changes an action; false: ours has no place there. block: no handler may come in between, but
- * where the call itself is about the mask.
+ * Call this before the program changes an action. False if our handler must not be installed afterwards. With `block`
+ * all signals are blocked until change_end(), so that no handler runs during the change; sigset() passes false because
+ * it changes the mask itself.
  */
 static bool change_begin(struct change *c, int signal, bool block)
 {
 	int error = errno;
 
-	*c = (struct change){.signal = signal, .index = index_of(signal)};
+	*c = (struct change){.signal = signal, .index = signal_index(signal)};
 	if (c->index < 0 || !__atomic_load_n(&owner, __ATOMIC_ACQUIRE))
 		return false;
 	bool mine = is_owner();
@@ -161,11 +168,11 @@ static bool change_begin(struct change *c, int signal, bool block)
 		c->blocked = pthread_sigmask(SIG_BLOCK, &all, &c->mask) == 0;
 	}
 	if (mine && __atomic_load_n(&changer, __ATOMIC_RELAXED) == this_thread())
-		mine = false; /* a handler that came amid a change without a mask */
+		mine = false; /* we are in a handler that interrupted an unblocked change of this thread */
 	while (mine && !change_try())
 		sched_yield();
-	c->own = want(c->index);
-	c->stood = put_back(signal, c->index);
+	c->own = load_wanted(c->index);
+	c->stood = restore_wanted(signal, c->index);
 	errno = error;
 	return mine;
 }
@@ -177,8 +184,8 @@ static void change_end(struct change *c, bool mine)
 
 	if (mine) {
 		if (real_sigaction(c->signal, NULL, &own) == 0) {
-			keep(c->index, &own);
-			install(c->signal, &own);
+			store_wanted(c->index, &own);
+			install_handler(c->signal, &own);
 		}
 		__atomic_store_n(&changer, 0, __ATOMIC_RELEASE);
 	}
@@ -187,42 +194,43 @@ static void change_end(struct change *c, bool mine)
 	errno = error;
 }
 
-/* ---- sigaction and its like */
+/* ---- replacements of sigaction and similar functions */
 
-static int changed(int signal, const struct sigaction *act, struct sigaction *old)
+static int change_action(int signal, const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction asked, had = {0};
 	struct change c;
-	int i = index_of(signal);
+	int i = signal_index(signal);
 
 	if (i < 0 || !__atomic_load_n(&owner, __ATOMIC_ACQUIRE))
 		return real_sigaction(signal, act, old);
 	if (!act) {
 		int rc = real_sigaction(signal, NULL, old);
 		if (!rc && old && old->sa_sigaction == on_fault)
-			*old = want(i);
+			*old = load_wanted(i);
 		return rc;
 	}
-	asked = *act; /* a bad pointer is found here, as it would be */
+	asked = *act; /* a bad pointer crashes here, before anything is changed, as it would in libc */
 	if (old)
 		had = *old;
 	bool mine = change_begin(&c, signal, true);
 	int rc = real_sigaction(signal, &asked, old ? &had : NULL);
 	change_end(&c, mine);
 	if (!rc && old)
-		*old = c.stood ? c.own : had; /* libc marks what it hands to the kernel */
+		/* return `own` if we restored it: libc added a flag then, which `had` shows */
+		*old = c.stood ? c.own : had;
 	return rc;
 }
 
 EXPORT int sigaction(int signal, const struct sigaction *act, struct sigaction *old)
 {
-	return changed(signal, act, old);
+	return change_action(signal, act, old);
 }
 
 EXPORT int __sigaction(int signal, const struct sigaction *act, struct sigaction *old);
 int __sigaction(int signal, const struct sigaction *act, struct sigaction *old)
 {
-	return changed(signal, act, old);
+	return change_action(signal, act, old);
 }
 
 #define SIGNAL(name, block)                                                                        \
@@ -241,7 +249,7 @@ SIGNAL(bsd_signal, true)
 SIGNAL(ssignal, true)
 SIGNAL(sysv_signal, true)
 SIGNAL(__sysv_signal, true)
-SIGNAL(sigset, false) /* which is about the mask */
+SIGNAL(sigset, false) /* false: sigset() changes the mask */
 
 EXPORT int sigignore(int number)
 {
@@ -265,9 +273,9 @@ EXPORT int siginterrupt(int number, int on)
 	return rc;
 }
 
-/* ---- a fault */
+/* ---- when a fault happens */
 
-static uint64_t place_of(const void *context)
+static uint64_t faulting_pc(const void *context)
 {
 #if defined(__x86_64__)
 	return (uint64_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
@@ -279,8 +287,8 @@ static uint64_t place_of(const void *context)
 #endif
 }
 
-/* Bytes that are left of the stack that the program gave its handlers; of a thread's own there are enough. */
-static size_t room_left(const void *context)
+/* Bytes left on the alternate signal stack; SIZE_MAX on the normal stack of a thread, which is large enough. */
+static size_t signal_stack_left(const void *context)
 {
 	const stack_t *s = &((const ucontext_t *)context)->uc_stack;
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0), from = (uintptr_t)s->ss_sp;
@@ -288,23 +296,24 @@ static size_t room_left(const void *context)
 	return !(s->ss_flags & SS_DISABLE) && here - from < s->ss_size ? here - from : SIZE_MAX;
 }
 
-/* What looking at a whole stack takes, one place of it, and a line without. */
-enum { ROOM_STACK = 12 << 10, ROOM_PLACE = 6 << 10, ROOM_LINE = 4 << 10 };
+/* Bytes of stack that it takes to walk the whole stack, to name one address, and to write a line without a name. */
+enum { BYTES_FOR_STACK = 12 << 10, BYTES_FOR_ADDRESS = 6 << 10, BYTES_FOR_LINE = 4 << 10 };
 
-/* A crash may have left no stack to look at: who looks comes back here, where the kernel would have ended the program. */
-static sigjmp_buf looked;
-static pid_t looker;	    /* the thread that looks; 0: none */
-static size_t frame = 4096; /* of the kernel's, for a handler */
+/* A crash may have damaged the stack, so that walking it faults again. The handler of that second fault jumps here. */
+static sigjmp_buf walk_escape;
+static pid_t walker;		   /* the thread that walks its stack; 0: none */
+static size_t kernel_frame = 4096; /* bytes that the kernel needs to call a handler */
 
-static void look_back(void)
+static void escape_walk(void)
 {
-	pid_t who = __atomic_load_n(&looker, __ATOMIC_RELAXED);
+	pid_t who = __atomic_load_n(&walker, __ATOMIC_RELAXED);
 
 	if (who && who == this_thread())
-		siglongjmp(looked, 1);
+		siglongjmp(walk_escape, 1);
 }
 
-static void caller_guarded(uint64_t place, char *text, size_t size)
+/* Walk the stack to name the caller. If that faults, name only the function of the faulting instruction. */
+static void name_caller_guarded(uint64_t place, char *text, size_t size)
 {
 	sigset_t faults, had;
 
@@ -312,77 +321,78 @@ static void caller_guarded(uint64_t place, char *text, size_t size)
 	for (size_t i = 0; i < COUNT(signals); i++)
 		sigaddset(&faults, signals[i]);
 	pthread_sigmask(SIG_UNBLOCK, &faults, &had);
-	if (!sigsetjmp(looked, 0)) {
-		__atomic_store_n(&looker, this_thread(), __ATOMIC_RELAXED);
+	if (!sigsetjmp(walk_escape, 0)) {
+		__atomic_store_n(&walker, this_thread(), __ATOMIC_RELAXED);
 		caller_name_now(text, size);
 	} else {
 		caller_name_place(pointer_of(place), text, size);
 	}
-	__atomic_store_n(&looker, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&walker, 0, __ATOMIC_RELAXED);
 	pthread_sigmask(SIG_SETMASK, &had, NULL);
 }
 
-static void caller_within(size_t room, uint64_t place, char *text, size_t size)
+static void name_caller_within(size_t room, uint64_t place, char *text, size_t size)
 {
 	text[0] = '\0';
-	if (room >= ROOM_STACK + frame)
-		caller_guarded(place, text, size);
-	else if (room >= ROOM_PLACE)
+	if (room >= BYTES_FOR_STACK + kernel_frame)
+		name_caller_guarded(place, text, size);
+	else if (room >= BYTES_FOR_ADDRESS)
 		caller_name_place(pointer_of(place), text, size);
 }
 
 /*
- * Of each place and allocation once: a program may live with its faults, and have many. False where it was told, and
- * is counted; where there is no room for more, too. Strange ones are of runtimes as those of Java and Go, which have
- * a handler: that of a program without is its last.
+ * True if the fault is to be reported. A program may survive its faults and have many, so each pair of code address and
+ * allocation is reported once; repetitions are only counted, and the number of reports is bounded. Faults outside of
+ * device memory (b is NULL) are normal in runtimes such as those of Java and Go, which handle them: few are reported.
+ * In a program without a handler such a fault is always reported, because it ends the program.
  */
-static bool is_new(uint64_t place, const struct block *b, bool handled, uint64_t *number)
+static bool is_reportable(uint64_t place, const struct block *b, bool handled, uint64_t *number)
 {
-	enum { DEVICE_MOST = 32, STRANGE_MOST = 8 };
+	enum { MAX_DEVICE_FAULTS = 32, MAX_OTHER_FAULTS = 8 };
 	static struct {
 		uint64_t place, start, number;
-	} told[DEVICE_MOST];
-	static unsigned n, strange;
+	} reported[MAX_DEVICE_FAULTS];
+	static unsigned n, others;
 
 	*number = 0;
 	if (!b)
-		return !handled || (strange < STRANGE_MOST && ++strange);
+		return !handled || (others < MAX_OTHER_FAULTS && ++others);
 	for (unsigned i = 0; i < n; i++) {
-		if (told[i].place == place && told[i].start == b->start) {
-			failures_count(told[i].number);
+		if (reported[i].place == place && reported[i].start == b->start) {
+			failures_count(reported[i].number);
 			return false;
 		}
 	}
-	if (n == DEVICE_MOST)
+	if (n == MAX_DEVICE_FAULTS)
 		return false;
-	*number = told[n].number = failures_number();
-	told[n].place = place;
-	told[n++].start = b->start;
+	*number = reported[n].number = failures_number();
+	reported[n].place = place;
+	reported[n++].start = b->start;
 	return true;
 }
 
 struct how {
-	bool guarded; /* ours is there for another fault */
+	bool guarded; /* our handler is installed, so a second fault can be survived */
 	bool handled; /* the program has a handler */
 };
 
-/* At most one thread at a time: a handler's stack may be small. */
-static void tell_fault(int signal, const siginfo_t *info, const void *context, struct how how)
+/* Write the event of a fault, in one thread at a time: the data is static because a handler's stack may be small. */
+static void report_fault(int signal, const siginfo_t *info, const void *context, struct how how)
 {
 	static int telling;
 	static struct line l;
 	static char where[WATCH_BY];
-	uint64_t address = (uint64_t)(uintptr_t)info->si_addr, place = place_of(context), number;
-	size_t room = room_left(context);
+	uint64_t address = (uint64_t)(uintptr_t)info->si_addr, place = faulting_pc(context), number;
+	size_t room = signal_stack_left(context);
 	struct block b;
 
-	if (!how.guarded && room > ROOM_PLACE)
-		room = ROOM_PLACE; /* another fault would be the end */
-	if (room < ROOM_LINE || !lock_try(&telling))
+	if (!how.guarded && room > BYTES_FOR_ADDRESS)
+		room = BYTES_FOR_ADDRESS; /* do not walk the stack: a second fault would end the program */
+	if (room < BYTES_FOR_LINE || !lock_try(&telling))
 		return;
 	bool device = address >> 16 && memory_find(address, false, &b);
-	if (is_new(place, device ? &b : NULL, how.handled, &number)) {
-		caller_within(room, place, where, sizeof(where));
+	if (is_reportable(place, device ? &b : NULL, how.handled, &number)) {
+		name_caller_within(room, place, where, sizeof(where));
 		line_begin(&l, "fault");
 		line_number(&l, "number", (int64_t)number);
 		line_number(&l, "signal", signal);
@@ -399,55 +409,58 @@ static void tell_fault(int signal, const siginfo_t *info, const void *context, s
 	lock_give(&telling);
 }
 
-/* The kernel took it out as it called us: what is left is the default, and ours before it. */
-static bool used_up(int signal, int i, struct sigaction own)
+/*
+ * The program's handler was for one signal only (SA_RESETHAND), and the kernel removed ours with it when it called us.
+ * Now the default is the program's action, and our handler is installed again in front of it.
+ */
+static bool rearm_after_reset(int signal, int i, struct sigaction own)
 {
 	if (!change_try())
-		return false; /* who changes it now finds what the kernel has */
+		return false; /* another thread is changing the action and will read the default from the kernel */
 	own.sa_handler = SIG_DFL;
-	keep(i, &own);
-	install(signal, &own);
+	store_wanted(i, &own);
+	install_handler(signal, &own);
 	__atomic_store_n(&changer, 0, __ATOMIC_RELEASE);
 	return true;
 }
 
-/* As the kernel would have. */
-static void die(int signal, siginfo_t *info, const struct sigaction *own, bool again)
+/* Let the default action happen, as it would have without us; `again`: the faulting instruction will run again. */
+static void do_default(int signal, siginfo_t *info, const struct sigaction *own, bool again)
 {
 	real_sigaction(signal, own, NULL);
-	/* a fault: the instruction runs again. What does not come by itself comes once this handler is left. */
+	/* a signal that was sent does not come again by itself: send it again, to arrive when this handler returns */
 	if (!again && syscall(SYS_rt_tgsigqueueinfo, getpid(), this_thread(), signal, info))
 		raise(signal);
 }
 
-/* What the program's handler is; NULL: it has none, and all is done. */
-__attribute__((noinline)) static void (*heard(int signal, siginfo_t *info,
-					      void *context))(int, siginfo_t *, void *)
+/* Report a fault. Returns the program's handler; NULL if there is none, and then nothing is left to do. */
+__attribute__((noinline)) static void (*handle_fault(int signal, siginfo_t *info,
+						     void *context))(int, siginfo_t *, void *)
 {
-	int i = index_of(signal), error = errno;
-	struct sigaction own = want(i);
-	/* by kill(), or a memory error that hits nobody now */
+	int i = signal_index(signal), error = errno;
+	struct sigaction own = load_wanted(i);
+	/* sent by kill(), or a memory error that no access has hit yet */
 	bool sent = info->si_code <= 0 || (signal == SIGBUS && info->si_code == BUS_MCEERR_AO);
 	bool mine = is_owner(), handled = own.sa_handler != SIG_DFL && own.sa_handler != SIG_IGN;
 
 	if (!sent)
-		look_back();
+		escape_walk();
 	bool once = handled && ((unsigned)own.sa_flags & SA_RESETHAND);
-	bool first = mine && (!once || used_up(signal, i, own));
+	bool first = mine && (!once || rearm_after_reset(signal, i, own));
 	if (mine && !sent)
-		tell_fault(signal, info, context, (struct how){first, handled});
+		report_fault(signal, info, context, (struct how){first, handled});
 	if (own.sa_handler == SIG_DFL || (own.sa_handler == SIG_IGN && !sent)) {
 		own.sa_handler = SIG_DFL;
-		die(signal, info, &own, !sent);
+		do_default(signal, info, &own, !sent);
 	}
 	errno = error;
 	return handled ? own.sa_sigaction : NULL;
 }
 
-/* Nothing of ours is left on the stack when the program's handler runs: this is a jump. */
+/* The call at the end is a tail call: nothing of ours is on the stack when the program's handler runs. */
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
-	void (*own)(int, siginfo_t *, void *) = heard(signal, info, context);
+	void (*own)(int, siginfo_t *, void *) = handle_fault(signal, info, context);
 
 	if (own)
 		own(signal, info, context);
@@ -459,9 +472,9 @@ void signals_watch(void)
 	struct change c;
 #ifdef _SC_MINSIGSTKSZ
 	long least = sysconf(_SC_MINSIGSTKSZ);
-	frame = least > 0 ? (size_t)least : 0;
+	kernel_frame = least > 0 ? (size_t)least : 0;
 #endif
-	caller_name_now(warm, sizeof(warm)); /* the unwinder is loaded now, not in the handler */
+	caller_name_now(warm, sizeof(warm)); /* backtrace() loads the unwinder at its first call: not in a handler */
 	__atomic_store_n(&owner, getpid(), __ATOMIC_RELEASE);
 	for (size_t i = 0; i < COUNT(signals); i++)
 		change_end(&c, change_begin(&c, signals[i], true));

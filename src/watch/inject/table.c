@@ -1,56 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles to records: open addressing, grown by doubling to a bound, under a spin lock of few instructions. */
+/* A hash map from handles to small records: open addressing, doubled up to a bound, protected by a spin lock. */
 #include "watch/inject/inject.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALLEST = 256, MOST = 1 << 17 };
+enum { MIN_SLOTS = 256, MAX_SLOTS = 1 << 17 };
 
-static size_t place(uint64_t key, size_t cap)
+static size_t home_slot(uint64_t key, size_t cap)
 {
 	return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 20) & (cap - 1);
 }
 
-static struct entry *look(struct table *t, uint64_t key)
+static struct entry *find_slot(struct table *t, uint64_t key)
 {
 	if (!t->cap)
 		return NULL;
-	for (size_t i = place(key, t->cap);; i = (i + 1) & (t->cap - 1))
+	for (size_t i = home_slot(key, t->cap);; i = (i + 1) & (t->cap - 1))
 		if (t->entry[i].key == key || !t->entry[i].key)
 			return &t->entry[i];
 }
 
-static bool grow(struct table *t)
+static bool make_room(struct table *t)
 {
-	size_t cap = t->cap ? 2 * t->cap : SMALLEST;
+	size_t cap = t->cap ? 2 * t->cap : MIN_SLOTS;
 	struct table bigger = {.cap = cap};
 
 	if (2 * (t->used + 1) <= t->cap)
 		return true;
-	if (cap > (t->most ? t->most : MOST))
-		return 4 * (t->used + 1) <= 3 * t->cap; /* full: the newest are not kept */
+	if (cap > (t->most ? t->most : MAX_SLOTS))
+		return 4 * (t->used + 1) <=
+		       3 * t->cap; /* at the bound: new entries are refused when 3/4 are used */
 	bigger.entry = calloc(cap, sizeof(*bigger.entry));
 	if (!bigger.entry)
 		return t->used + 1 < t->cap;
 	for (size_t i = 0; i < t->cap; i++)
 		if (t->entry[i].key)
-			*look(&bigger, t->entry[i].key) = t->entry[i];
+			*find_slot(&bigger, t->entry[i].key) = t->entry[i];
 	free(t->entry);
 	t->entry = bigger.entry;
 	t->cap = cap;
 	return true;
 }
 
-static bool put(struct table *t, const struct entry *x, bool over)
+static bool store_entry(struct table *t, const struct entry *x, bool over)
 {
 	bool kept = false;
 
 	if (!x->key)
 		return false;
 	lock_take(&t->lock);
-	if (grow(t)) {
-		struct entry *e = look(t, x->key);
+	if (make_room(t)) {
+		struct entry *e = find_slot(t, x->key);
 		kept = over || !e->key;
 		t->used += !e->key;
 		*e = kept ? *x : *e;
@@ -61,12 +62,12 @@ static bool put(struct table *t, const struct entry *x, bool over)
 
 bool table_put(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)
 {
-	return put(t, &(struct entry){key, a, b, c}, true);
+	return store_entry(t, &(struct entry){key, a, b, c}, true);
 }
 
 bool table_new(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)
 {
-	return put(t, &(struct entry){key, a, b, c}, false);
+	return store_entry(t, &(struct entry){key, a, b, c}, false);
 }
 
 bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t c)
@@ -81,7 +82,7 @@ bool table_must(struct table *t, uint64_t key, uint64_t a, uint64_t b, uint64_t 
 bool table_get(struct table *t, uint64_t key, struct entry *e)
 {
 	lock_take(&t->lock);
-	struct entry *found = key ? look(t, key) : NULL;
+	struct entry *found = key ? find_slot(t, key) : NULL;
 	bool has = found && found->key;
 	if (has)
 		*e = *found;
@@ -89,13 +90,13 @@ bool table_get(struct table *t, uint64_t key, struct entry *e)
 	return has;
 }
 
-/* Takes an entry out and closes the gap, so that no probe ends early. */
-static void drop(struct table *t, size_t i)
+/* Remove the entry in slot i. Entries behind it move up, because a lookup stops at the first free slot. */
+static void remove_slot(struct table *t, size_t i)
 {
 	size_t mask = t->cap - 1, hole = i;
 
 	for (size_t k = (i + 1) & mask; t->entry[k].key; k = (k + 1) & mask) {
-		size_t home = place(t->entry[k].key, t->cap);
+		size_t home = home_slot(t->entry[k].key, t->cap);
 		if (((k - home) & mask) >= ((k - hole) & mask)) {
 			t->entry[hole] = t->entry[k];
 			hole = k;
@@ -108,11 +109,11 @@ static void drop(struct table *t, size_t i)
 bool table_take(struct table *t, uint64_t key, struct entry *e)
 {
 	lock_take(&t->lock);
-	struct entry *found = key ? look(t, key) : NULL;
+	struct entry *found = key ? find_slot(t, key) : NULL;
 	bool has = found && found->key;
 	if (has) {
 		*e = *found;
-		drop(t, (size_t)(found - t->entry));
+		remove_slot(t, (size_t)(found - t->entry));
 	}
 	lock_give(&t->lock);
 	return has;
@@ -121,7 +122,7 @@ bool table_take(struct table *t, uint64_t key, struct entry *e)
 bool table_add(struct table *t, uint64_t key, uint64_t c, struct entry *e)
 {
 	lock_take(&t->lock);
-	struct entry *found = key ? look(t, key) : NULL;
+	struct entry *found = key ? find_slot(t, key) : NULL;
 	bool has = found && found->key;
 	if (has) {
 		found->c += c;
@@ -167,15 +168,15 @@ void table_each(struct table *t, void (*see)(const struct entry *, void *arg), v
 	lock_give(&t->lock);
 }
 
-struct found {
+struct matches {
 	bool (*of)(const struct entry *e, uint64_t whose);
 	uint64_t whose, key[256];
 	size_t n;
 };
 
-static void find(const struct entry *e, void *arg)
+static void collect_matching(const struct entry *e, void *arg)
 {
-	struct found *f = arg;
+	struct matches *f = arg;
 
 	if (f->n < COUNT(f->key) && f->of(e, f->whose))
 		f->key[f->n++] = e->key;
@@ -184,11 +185,11 @@ static void find(const struct entry *e, void *arg)
 void table_clear(struct table *t, bool (*of)(const struct entry *e, uint64_t whose), uint64_t whose,
 		 void (*take)(struct table *t, uint64_t key, uint64_t whose))
 {
-	struct found f;
+	struct matches f;
 
 	do {
-		f = (struct found){.of = of, .whose = whose};
-		table_each(t, find, &f);
+		f = (struct matches){.of = of, .whose = whose};
+		table_each(t, collect_matching, &f);
 		for (size_t i = 0; i < f.n; i++)
 			take(t, f.key[i], whose);
 	} while (f.n == COUNT(f.key));
