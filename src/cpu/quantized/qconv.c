@@ -33,12 +33,6 @@ struct int_conv {
 	int32_t *offset;	/* if even: offset of the element that each k reads, for output 0 */
 };
 
-/* Weights in the layout of igemm, and the sum of each row. */
-struct conv_rows {
-	const uint8_t *rows;
-	const int32_t *sum;
-};
-
 struct conv_job {
 	const struct int_conv *v;
 	const uint8_t *x; /* input of one image and group */
