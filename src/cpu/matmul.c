@@ -291,9 +291,9 @@ static int64_t step_of(const struct operand *o, int8_t l)
 }
 
 /*
- * Adds x to y[0..n) once for every index of the `nsum` summed labels; consecutive elements of x
- * are `xs` apart. When the innermost summed label is dense in memory and rows are strided or short,
- * the function sums along that label first, because adding short rows one by one is slow.
+ * For each k below n: adds to y[k] the sum of x[k * xs + offset], over all indices of the `nsum` summed labels;
+ * `step` has the strides of these labels. If the innermost one has stride 1 and xs is not 1 or n is small, the
+ * function finishes that label's sum for one k after the other, because adding short or strided rows is slow.
  */
 #define ADD_ALL(name, REAL, total)                                                                 \
 	static void name(const struct einsum_job *j, const REAL *x, int64_t xs,                    \
@@ -360,7 +360,10 @@ struct arrange {
 	void *to;
 };
 
-/* Fills elements begin..end of the output, in pieces of rows along the last kept label. */
+/*
+ * Fills elements begin..end of the output. A row runs along the output's last label (a->keep); each iteration fills
+ * one row, or the part of it that lies in begin..end.
+ */
 static void arrange_elements(void *arg, int64_t begin, int64_t end, int thread)
 {
 	const struct arrange *a = arg;

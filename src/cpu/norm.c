@@ -50,7 +50,7 @@ static void normalize_channel(const struct channel_job *j, int64_t off, int64_t 
 	}
 }
 
-/* Normalizes elements begin..end when inner is 1: each element belongs to the next channel. */
+/* Normalizes elements begin..end when inner is 1: consecutive elements belong to consecutive channels. */
 static void normalize_channels_last(const struct channel_job *j, int64_t begin, int64_t end)
 {
 	float a[BLOCK];

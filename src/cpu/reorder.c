@@ -27,7 +27,7 @@ static int64_t stored_channels(const struct view *v)
 	return (v->c + block - 1) / block * block;
 }
 
-/* Offset of channel c, the first of its chunk, at position 0 of the first image. */
+/* Offset in memory, in elements, of channel c at position 0 of the first image. */
 static int64_t channel_offset(const struct view *v, int64_t c)
 {
 	int64_t block = block_channels(v->layout);

@@ -205,7 +205,7 @@ struct pad {
 	int mode, rank;
 	int64_t unit, rows;
 	int64_t x[MAX_RANK], y[MAX_RANK], begin[MAX_RANK], in[MAX_RANK];
-	/* Negative pads crop the input: first index and size of the part that is left. */
+	/* Negative pads crop the input. low: first index of the part that is left; core: its size. */
 	int64_t low[MAX_RANK], core[MAX_RANK];
 };
 

@@ -385,7 +385,10 @@ static int tfidf_reshape(struct site *s, struct step *st, struct diag *d)
 	return 0;
 }
 
-/* Counts the n-gram of x that begins at i and has its elements `step` apart, in output row y. */
+/*
+ * Looks up the n-gram x[i], x[i + step], ... (n elements) and updates its element of output row y as the mode says.
+ * Does nothing if the model does not list the n-gram.
+ */
 static void count_gram(const struct call *c, const struct tensor *x, int64_t i, int64_t n,
 		       int64_t step, float *y, struct arena *a, char *buffer)
 {

@@ -351,7 +351,10 @@ static bool is_sticky(int64_t r)
 
 enum { MAX_ROWS_SHOWN = 6 };
 
-/* Number of streams whose last launch is later than that of event e. */
+/*
+ * Number of streams whose last launch came after launch e. Both are "last" events: their "ns" is the time that passed
+ * since the launch, so less is later. Of equal times, the event earlier in the list counts as later.
+ */
 static size_t later_streams(const struct ledger *l, const struct event *e)
 {
 	size_t n = 0;

@@ -194,7 +194,10 @@ static void gather_run(void *dst, const void *src, int64_t m, int64_t step, int6
 		GATHER(struct bytes16);
 }
 
-/* Copies operand k's elements for n outputs, from output position `start` on, in the output's order. */
+/*
+ * Copies to dst the elements of operand k that n consecutive output elements need, in their order. start: the first
+ * of these output elements, as one index per dimension.
+ */
 static void gather(const struct bcast *b, int k, const void *src, const int64_t *start, int64_t n,
 		   void *dst)
 {

@@ -369,7 +369,8 @@ static inline float signed_max(const float *x, int64_t n, float sign)
 		m0 = v_max(f * a, m0);
 	}
 	m = v_hmax(v_max(v_max(m0, m1), v_max(m2, m3)));
-	if (v_any(nan)) /* there was a NaN, or only inf - inf in a + b: repeat with exact checks */
+	/* either an x[i] is NaN, or a false alarm: sums of two vectors are also NaN for inf + -inf. Check each element. */
+	if (v_any(nan))
 		for (i = 0; i < n; i++)
 			m = sign * x[i] > m || x[i] != x[i] ? sign * x[i] : m;
 	return m;

@@ -140,8 +140,8 @@ struct at build_operand(struct build *b, uint32_t i);
 int build_weights(struct build *b, uint32_t i, const_dnnl_memory_desc_t from,
 		  const_dnnl_memory_desc_t to, float scale, struct at *out);
 /*
- * The buffer of the output for the primitives, always fp32. build_result_end must follow the primitives: it
- * rounds the buffer to the output if that is fp16 or bf16.
+ * Where the primitives write their result, always as fp32: the output itself, or a work buffer if the output is fp16
+ * or bf16. Call build_result_end after adding the primitives: it rounds a work buffer's elements into the output.
  */
 struct at build_result(struct build *b, enum layout l);
 void build_result_end(struct build *b, enum layout l, struct at at);

@@ -55,7 +55,10 @@ struct product_room {
 struct product_room product_room(char *at, int64_t m, int64_t n, int64_t k);
 /* Sets *bytes to the size of the workspace, igemm's scratch included; false if it overflows. */
 bool product_bytes(int64_t m, int64_t n, int64_t k, size_t scratch, size_t *bytes);
-/* Writes the zero points of n rows or columns, plus `move`, to `to`; returns whether one of them is not 0. */
+/*
+ * Sets each to[i] to the zero point of row or column i of n (`first`: number of the first) plus `move`. Returns whether
+ * any to[i] is not 0.
+ */
 bool zeros_of(const struct tensor *z, int32_t move, int64_t n, int64_t first, int32_t *to);
 
 /* ---- kernels ---- */

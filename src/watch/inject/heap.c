@@ -36,7 +36,7 @@ enum {
 };
 static struct shard {
 	struct heap_block *v;
-	size_t cap, used, live; /* used: slots that are not free, live: those with a block */
+	size_t cap, used, live; /* live: slots with a block; used: these and the slots marked REMOVED */
 	int lock;
 } shard[SHARDS];
 /* Blocks of at least this size are recorded. Atomic: threads may run before heap_start() sets it. */

@@ -416,7 +416,7 @@ static void report_fault(int signal, const siginfo_t *info, const void *context,
 static bool rearm_after_reset(int signal, int i, struct sigaction own)
 {
 	if (!change_try())
-		return false; /* another thread is changing the action and will read the default from the kernel */
+		return false; /* another thread is changing an action; its change_end() looks at what the kernel has */
 	own.sa_handler = SIG_DFL;
 	store_wanted(i, &own);
 	install_handler(signal, &own);
