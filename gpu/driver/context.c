@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's devices, contexts, and the driver's errors as findings. */
+/* The machine's devices and their contexts; turns the driver's errors into findings. */
 #include "gpu/driver/device.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag 
 	return fmt(d, "%s (%d): %s", name ? name : "an unknown error", (int)r, text ? text : "?");
 }
 
-/* After such an error nothing works in the context any more for the rest of this process. */
+/* Returns whether the error is "sticky": after it, nothing works in the context for the rest of this process. */
 static bool is_sticky(CUresult r)
 {
 	enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721 }; /* newer than the oldest headers */
@@ -67,8 +67,8 @@ static enum code code_of(CUresult r)
 }
 
 /*
- * The code for an error of the driver; when it refused a handle or context, checks whether that belongs to
- * another context.
+ * Returns the finding's code for an error of the driver. If the driver refused a handle or context, checks whether the
+ * handle belongs to another context.
  */
 static enum code code_for_failure(struct device *dev, CUresult r)
 {
@@ -142,7 +142,7 @@ void cuda_leave(struct device *dev, bool pushed)
 		dev->api->p_cuCtxPopCurrent(&old);
 }
 
-/* 0 if the context still exists as it did when it was opened, else the driver's error. */
+/* Returns 0 if the context still exists as it did when it was opened, otherwise the driver's error. */
 CUresult device_alive(struct device *dev)
 {
 	unsigned flags, version;
@@ -241,7 +241,7 @@ static struct {
 	unsigned begun;
 } init = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Makes the driver load kernels when they are first used, which saves seconds and memory. */
+/* Makes the driver load each kernel when it is first used, which saves seconds and memory. */
 static void load_lazily(void)
 {
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
@@ -397,7 +397,7 @@ int device_open_context(struct device *dev, struct diag *d)
 		    .actual = cuda_error_text(dev->api, r, d));
 }
 
-/* Releases only our own reference: others may use the primary context, so it is never reset. */
+/* Releases only our own reference to the primary context. It is never reset, because others may use it. */
 void device_close_context(struct device *dev)
 {
 	if (dev->context && dev->own)

@@ -16,8 +16,8 @@
 extern const struct fault_kind gpu_faults[];
 
 /*
- * Kernel `go` counts its runs in *counter. From run number `from` on it stores to address 16 (how 0) or traps
- * (how 1).
+ * Kernel `go` counts its runs in *counter. From run number `from` on, it stores to address 16 if `how` is 0, or traps
+ * if `how` is 1.
  */
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
 			  ".visible .entry go(.param .align 8 .b8 p[16])\n{\n"
@@ -40,7 +40,7 @@ struct go_params {
 struct planted {
 	void *fn;
 	struct buffer counter;
-	uint32_t runs; /* runs so far, for faults that fail on the host */
+	uint32_t runs; /* number of runs so far, for faults that fail on the host */
 	CUcontext other;
 	CUstream stream; /* of `other` */
 };
@@ -54,7 +54,7 @@ static void drop_planted(struct device *dev, void *p)
 		dev->api->p_cuCtxDestroy(f->other);
 }
 
-/* Makes the fault's state at its first use, which is never inside a recording. */
+/* Makes the state of the fault at its first use, which is never inside the recording of a CUDA graph. */
 static struct planted *planted_of(const struct call *c)
 {
 	struct device *dev = c->stream->device;
@@ -93,7 +93,7 @@ static int trap(const struct call *c, int (*kernel)(const struct call *), double
 	return run_then_fault(c, kernel, from, 1);
 }
 
-/* Runs the step's own kernel. *out: the fault's state if this run shall fail, else NULL. */
+/* Runs the step's own kernel. If this run shall fail, sets *out to the state of the fault, otherwise to NULL. */
 static int host_fault(const struct call *c, int (*kernel)(const struct call *), double from,
 		      struct planted **out)
 {

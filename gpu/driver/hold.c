@@ -9,7 +9,7 @@
 struct hold {
 	struct stream *stream;
 	CUfunction kernel;
-	struct buffer over; /* one word of pinned memory: the kernel ends when it is 1 */
+	struct buffer over; /* one word of pinned memory; the kernel ends when the word is 1 */
 };
 
 static struct hold *hold_new(struct device *device, struct stream *stream)
