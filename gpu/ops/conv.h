@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_CONV_H
 #define GPU_OPS_CONV_H
-/* Conv and infer::Conv, which has an activation and a residual: the latter's row is in fused.c. */
+/* Kernel rows of Conv (in conv.c) and of infer::Conv (in fused.c), which also has an activation and a residual. */
 #include "gpu/launch/util.h"
 
 bool gpu_conv_accepts(const struct site *s, struct why *w);

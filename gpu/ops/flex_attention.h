@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_FLEX_ATTENTION_H
 #define GPU_OPS_FLEX_ATTENTION_H
-/* FlexAttention (ai.onnx.preview): its row is in attention.c. */
+/* Kernel row of FlexAttention (ai.onnx.preview) for the table in attention.c. */
 #include "gpu/launch/util.h"
 
 bool gpu_flex_accepts(const struct site *s, struct why *w);

@@ -308,7 +308,7 @@ static const char *library_form(const struct site *s, const struct fused_gemm *f
 		return "too many batches without a common stride";
 	if (!find_storage(g.a_row, g.a_col, g.m, g.k, &j->trans_a, &j->lda) ||
 	    !find_storage(g.b_row, g.b_col, g.k, g.n, &j->trans_b, &j->ldb))
-		return "an operand that is find_storage neither by rows nor by columns";
+		return "an operand that is stored neither by rows nor by columns";
 	if (l->launches > 1)
 		promise_alignment(&g, l);
 	share_sums(s, &g, l);
