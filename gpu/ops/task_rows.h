@@ -2,9 +2,9 @@
 #ifndef GPU_OPS_TASK_ROWS_H
 #define GPU_OPS_TASK_ROWS_H
 /*
- * Kernel rows of sample.c and matrix.c for the tables of other families: regions and pools (pool.c), grids (resize.c),
- * Col2Im and convolutions (conv.c), Einsum, Det and Inverse (matmul.c), normalizations (norm.c). All of them have no state
- * but their tasks, which gpu_tasks_run launches.
+ * Kernel rows of sample.c and matrix.c, which the tables of other families include: regions and pools (pool.c), grids
+ * (resize.c), Col2Im and convolutions (conv.c), Einsum, Det and Inverse (matmul.c), normalizations (norm.c). The only
+ * state of these kernels is their tasks, which gpu_tasks_run launches.
  */
 #include "gpu/launch/job.h"
 
