@@ -146,7 +146,7 @@ static void find_folders(void)
 
 /* ---- versions ----------------------------------------------------------------------------------- */
 
-/* "9.19.0" of 91900 */
+/* Formats a version, for example 91900 as "9.19.0". */
 static void dotted(char *out, size_t room, size_t version, size_t major, size_t minor)
 {
 	snprintf(out, room, "%zu.%zu.%zu", version / major, version % major / minor, version % minor);
@@ -260,7 +260,7 @@ static bool cupti_suits(void *const *table, char *found, size_t room)
 	if (api->p_cuptiGetVersion(&version))
 		return false;
 	snprintf(found, room, "version %u", version);
-	/* versions 18 to 28 belong to CUDA 12; newer ones count as 130000 */
+	/* CUPTI versions 18 to 28 belong to CUDA 12; newer versions are numbers such as 130000 for CUDA 13 */
 	return made_for_driver(version >= 1000 ? (int)(version / 10000 * 1000) : 12000, found, room);
 }
 
@@ -274,7 +274,7 @@ static bool nvml_suits(void *const *table, char *found, size_t room)
 	char text[80] = "";
 
 	if (!api->p_nvmlSystemGetNVMLVersion || api->p_nvmlSystemGetNVMLVersion(text, sizeof(text)))
-		return true; /* its start tells then */
+		return true; /* starting NVML will show whether it works */
 	snprintf(found, room, "%s", text);
 	return made_for_driver((int)strtol(text, NULL, 10) * 1000, found, room);
 }
@@ -341,9 +341,9 @@ static void open_library(struct library *l, const struct recipe *r)
 static bool use_library(int k, struct diag *d);
 
 /*
- * cuDNN opens the run-time compiler (NVRTC) whenever it compiles and closes it afterwards; each time 72 KiB of
- * the compiler's start-up memory leak. A library that is already open is only counted, so opening NVRTC here,
- * once, prevents the leak.
+ * cuDNN opens the run-time compiler (NVRTC) whenever it compiles, and closes it afterwards. Each time, 72 KiB of the
+ * compiler's start-up memory leak. Opening NVRTC here, once, prevents the leak, because opening a library that is already
+ * open only increments its reference count.
  */
 static void keep_compiler_open(const struct cudnn_api *api)
 {

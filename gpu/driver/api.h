@@ -108,7 +108,7 @@ struct cupti_api {
 const struct cuda_api *cuda_api(struct diag *d);
 const struct cublaslt_api *cublaslt_api(struct diag *d);
 const struct cudnn_api *cudnn_api(struct diag *d);
-const struct cudnn_api *cudnn_alone(struct diag *d); /* a driver is not wanted */
+const struct cudnn_api *cudnn_alone(struct diag *d); /* also works without a driver */
 const struct nvrtc_api *nvrtc_api(struct diag *d);
 const struct nvml_api *nvml_api(struct diag *d);
 const struct cupti_api *cupti_api(struct diag *d);

@@ -5,7 +5,7 @@
 struct captured {
 	CUgraphExec exec;
 	struct device *device;
-	int64_t bytes; /* measured */
+	int64_t bytes; /* measured size of the graph */
 };
 
 struct event *cuda_event_new(struct device *dev, struct diag *d)

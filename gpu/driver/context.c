@@ -8,7 +8,7 @@
 
 /* ---- errors ------------------------------------------------------------------------------------- */
 
-/* "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory" */
+/* Returns a text such as "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory". */
 const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag *d)
 {
 	const char *name = NULL, *text = NULL;
@@ -21,7 +21,8 @@ const char *cuda_error_text(const struct cuda_api *api, CUresult r, struct diag 
 /* Returns whether the error is "sticky": after it, nothing works in the context for the rest of this process. */
 static bool is_sticky(CUresult r)
 {
-	enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721 }; /* newer than the oldest headers */
+	/* error codes that are newer than the oldest headers we build with */
+	enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721 };
 
 	return r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT ||
 	       r == CUDA_ERROR_ASSERT ||
@@ -292,7 +293,7 @@ void cuda_warm_begin(unsigned wanted)
 		     {WARM_CONVOLUTIONS, warm_convolutions}};
 
 	pthread_mutex_lock(&init.lock);
-	load_lazily(); /* must come before the threads start, since they read the environment */
+	load_lazily(); /* changes the environment, so it must run before threads start, which read the environment */
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
 		if (!(wanted & parts[i].bit & ~init.begun) || init.nthreads == MAX_WARM_THREADS)
 			continue;
@@ -316,7 +317,7 @@ static void read_device_facts(const struct cuda_api *api, int k, struct device_f
 	static const struct {
 		CUdevice_attribute what;
 		size_t at;
-		bool wanted; /* nothing is chosen without it */
+		bool wanted; /* a device without this attribute cannot be used */
 	} attributes[] = {
 		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, offsetof(struct device_facts, major),
 		 true},
@@ -385,7 +386,7 @@ int device_open_context(struct device *dev, struct diag *d)
 		dev->api->p_cuDevicePrimaryCtxGetState(dev->id, &flags, &active);
 		dev->primary_before = active;
 		r = dev->api->p_cuCtxCreate_v2(&dev->context, CU_CTX_SCHED_AUTO, dev->id);
-		if (!r) /* it is current now */
+		if (!r) /* the context is current after its creation */
 			dev->api->p_cuCtxPopCurrent(&top);
 	} else if (!r) {
 		r = dev->api->p_cuDevicePrimaryCtxRetain(&dev->context, dev->id);

@@ -252,8 +252,8 @@ static void activities_close(struct activities *a)
 	reader = NULL;
 	pthread_mutex_unlock(&lock);
 	a->api->p_cuptiUnsubscribe(a->subscriber);
+	/* after this call the driver no longer calls our callbacks */
 	if (a->api->p_cuptiFinalize)
-		/* after this call the driver no longer calls our callbacks */
 		a->api->p_cuptiFinalize();
 	if (a->cxx)
 		dlclose(a->cxx);

@@ -48,7 +48,7 @@ void cuda_describe(const struct device *dev, struct device_description *out, str
 	char versions[256], release[96];
 
 	libraries_versions(versions, sizeof(versions));
-	size_t n = strcspn(versions, ","); /* the driver's comes first */
+	size_t n = strcspn(versions, ","); /* the driver's version comes first */
 	*out = (struct device_description){
 		.name = arena_str(a, dev->facts.name),
 		.driver = arena_strn(a, versions, n),
@@ -100,8 +100,8 @@ void cuda_close(struct device *dev)
 	if (!dev)
 		return;
 	libraries_keep();
+	/* the context's memory and handles are lost with it and must not be freed */
 	if (dev->context && !dev->lost && device_alive(dev) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-		/* the context's memory and handles are lost with it and must not be freed */
 		dev->lost = true;
 	if (dev->context && !cuda_enter(dev, &pushed, NULL)) {
 		if (dev->stream.stream)

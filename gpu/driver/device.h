@@ -28,7 +28,7 @@ struct compiled {
 struct stream {
 	CUstream stream;
 	struct device *device;
-	bool borrowed; /* the caller's */
+	bool borrowed; /* the stream belongs to the caller */
 };
 
 struct event {
@@ -64,13 +64,13 @@ struct device {
 	struct compiled *compiled;
 	struct stage stage[STAGES];
 	unsigned next_stage;
-	struct buffer *pinned; /* of cuda_alloc_host */
+	struct buffer *pinned; /* memory allocated by cuda_alloc_host() */
 	uint32_t npinned, cap_pinned;
 	struct {
 		void *p;
 		void (*drop)(struct device *, void *);
 	} slot[GPU_SLOTS];
-	uint64_t *fault; /* pinned: written by kernels */
+	uint64_t *fault; /* in pinned memory, written by kernels */
 	/* Called after each launch. The function does nothing, or waits for the device with --sync launch. */
 	int (*launched)(struct device *, struct diag *);
 	/* bytes measured for this device, for each purpose; subtracted from the counters when the device closes */

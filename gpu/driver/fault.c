@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults that only a GPU has, for the fault-injection build (see plan/fault.h). VALUE is the run from which
- * on the step fails, counted on the device, so that a CUDA graph that holds the fault fails in a replay:
+ * Faults that only a GPU has, for the fault-injection build (see plan/fault.h). A fault's VALUE is the number of the
+ * first run in which the step fails. Runs are counted on the device, so that a CUDA graph that contains the fault fails
+ * when it is replayed. The faults are:
  *
- *   illegal-address   the step's stream stores through a null pointer
- *   trap              a kernel ends itself
- *   launch-failure    a launch with more threads a block than there are
- *   out-of-memory     memory that no device has
- *   wrong-handle      a launch on a stream of another context
+ *   illegal-address   a kernel on the step's stream stores through an invalid pointer
+ *   trap              a kernel on the step's stream executes a trap
+ *   launch-failure    a launch has more threads in a block than CUDA allows
+ *   out-of-memory     an allocation is larger than any device's memory
+ *   wrong-handle      a launch uses a stream of another context
  */
 #include "gpu/driver/device.h"
 

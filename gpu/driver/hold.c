@@ -37,7 +37,7 @@ static void hold_free(struct hold *h)
 {
 	if (!h)
 		return;
-	hold_end(h); /* cuda_free_host waits for the stream */
+	hold_end(h); /* cuda_free_host() waits for the stream */
 	cuda_free_host(h->stream->device, &h->over);
 	free(h);
 }

@@ -233,13 +233,11 @@ struct move {
 	const char *from;
 	size_t bytes;
 };
-enum {
-	MOVE_BYTES = 1 << 20
-	/*
+/*
  * Number of bytes that one thread copies. Smaller pieces would wake more threads, and waking a thread would take longer
  * than its copy.
  */
-};
+enum { MOVE_BYTES = 1 << 20 };
 
 static void move_some(void *arg, int64_t begin, int64_t end, int thread)
 {

@@ -17,7 +17,7 @@ struct tune {
 	unsigned known, tried, untried;
 	struct event *from, *to;
 	struct buffer memory;
-	bool progress; /* a line on the terminal */
+	bool progress; /* the terminal shows a progress line */
 };
 
 static void drop_tune(struct device *device, void *p)
@@ -179,7 +179,7 @@ void *tune_memory(struct device *device, size_t bytes)
 struct work {
 	int (*enqueue)(void *arg, struct diag *d);
 	void *arg;
-	struct captured *graph; /* NULL: enqueued each time */
+	struct captured *graph; /* NULL if calls are enqueued one by one */
 };
 
 static int enqueue_all(struct device *device, const struct work *w)

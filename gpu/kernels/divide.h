@@ -19,7 +19,7 @@ struct gpu_divisor {
 	int shift;
 };
 
-/* by: 1 to 2^31. */
+/* Prepares division by `by`, from 1 to 2^31. */
 static inline struct gpu_divisor gpu_divisor(int64_t by)
 {
 	struct gpu_divisor d = {(uint32_t)by, 0, 31};

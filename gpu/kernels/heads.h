@@ -6,7 +6,7 @@
 
 /* How a cache is quantized. */
 struct gpu_codes {
-	const float *scale; /* null: the cache is not quantized */
+	const float *scale; /* null if the cache is not quantized */
 	/* type: element type of the cache, as ONNX numbers it; each: every channel has its own scale */
 	int type, bits, each;
 };

@@ -64,7 +64,7 @@ extern "C" __global__ void determinant(const gpu_matrix p)
 			}
 			__syncthreads();
 			const bool none = a[pivot * n + k] == 0;
-			__syncthreads(); // all threads have read `pivot`: rows may now be exchanged
+			__syncthreads(); // all threads have read `pivot`, so that rows may now be exchanged
 			if (none)
 				break;
 			for (int64_t i = k + threadIdx.x; pivot != k && i < n; i += blockDim.x) {

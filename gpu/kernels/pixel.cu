@@ -14,7 +14,7 @@ template <> __device__ inline void multiply<bf16>(float *c, const uint32_t *a, c
 {
 	mma_bf16(c, a, b[0], b[1]);
 }
-// For f32, rounded to tf32.
+// The specialization for f32 multiplies numbers that were rounded to tf32.
 template <> __device__ inline void multiply<f32>(float *c, const uint32_t *a, const uint32_t *b)
 {
 	mma_tf32(c, a, b[0], b[1]);

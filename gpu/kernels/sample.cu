@@ -122,7 +122,7 @@ extern "C" __global__ void affine_grid(const gpu_grid_job p)
 		int64_t rest = i / p.rank;
 		int r = (int)(i % p.rank);
 		double at[3];
-		for (int k = 0; k < p.rank; k++) { // x first
+		for (int k = 0; k < p.rank; k++) { // the coordinate x comes first
 			at[k] = grid_at(rest % p.out[2 - k], p.out[2 - k], p.align);
 			rest /= p.out[2 - k];
 		}

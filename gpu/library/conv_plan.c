@@ -15,7 +15,7 @@
 /* ---- the graph -------------------------------------------------------------------------------- */
 
 struct maker {
-	struct dn_graph *g; /* NULL: only the constants are collected */
+	struct dn_graph *g; /* NULL if only the constants are collected */
 	const struct conv_case *c;
 	int64_t uid; /* id of the next virtual tensor */
 	int y;	     /* number of the output tensor */
@@ -288,10 +288,8 @@ static int run_pixel(const struct call *c, const struct conv_plan *p, const stru
 				.act = k->act,
 				.alpha = k->alpha,
 				.beta = k->beta};
-	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = 3 * (m + n) * 80,
-	    out = m * (n + 4) *
-		  /* pixel.cu uses the same shared memory first for the inputs, then for the outputs */
-		  4;
+	/* pixel.cu uses the same shared memory first for the inputs, then for the outputs */
+	int m = tiles[p->tile].m, n = tiles[p->tile].n, in = 3 * (m + n) * 80, out = m * (n + 4) * 4;
 	struct gpu_grid g = {(unsigned)((job.n + n - 1) / n), (unsigned)((job.m + m - 1) / m), 1,
 			     128, (unsigned)(in > out ? in : out)};
 
@@ -575,9 +573,8 @@ static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list,
 {
 	struct dn_choice choice[MAX_LISTED];
 	struct conv_plan t = {.form = form, .key = ch->p->key};
-	struct why *why =
-		/* only the refusal of the fused form is reported */
-		form == CONV_FUSED ? ch->why : NULL;
+	/* only the refusal of the fused form is reported */
+	struct why *why = form == CONV_FUSED ? ch->why : NULL;
 	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, why);
 	int n = g ? dn_choices(g, list, avoided_notes(&t.key), choice, MAX_LISTED) : 0, most[2];
 

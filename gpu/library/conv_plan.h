@@ -17,7 +17,7 @@ struct conv_case {
 	/* n: number of spatial dims; strict: tf32 is not allowed; backward: it is a transposed convolution */
 	int n, act, bias, residual, strict, backward;
 	float alpha, beta;
-	int64_t batch, group, cin, cout; /* channels of all groups */
+	int64_t batch, group, cin, cout; /* channels of all groups together */
 	struct gpu_window win;
 	int64_t end[GPU_SPACE];
 };
@@ -26,7 +26,7 @@ struct conv_case {
 void conv_case_set(struct conv_case *k, const struct site *s, const struct gpu_window *win,
 		   int64_t group, int64_t cin, int64_t cout);
 
-/* Which operations cuDNN's graph contains; our own kernel computes the others afterwards. */
+/* The operations of a convolution that cuDNN's graph contains. Our own kernel computes the others afterwards. */
 enum conv_form {
 	CONV_FUSED, /* all operations, in the order that precompiled engines support */
 	/* all operations, in a form that only engines compiled at run time support */

@@ -116,9 +116,8 @@ static cublasStatus_t describe_operation(const struct cublaslt_api *api, const s
 	cublasOperation_t ta = j->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasOperation_t tb = j->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasLtEpilogue_t e = epilogue_of(j);
-	const void *some = (const void *)(uintptr_t)
-		/* the heuristic needs a bias pointer that is aligned like the pointer in the run */
-		LT_ALIGN;
+	/* the heuristic needs a bias pointer that is aligned like the pointer in the run */
+	const void *some = (const void *)(uintptr_t)LT_ALIGN;
 	cudaDataType_t scale = j->type == DT_F64  ? CUDA_R_64F
 			       : j->type == DT_I8 ? CUDA_R_32I
 						  : CUDA_R_32F;

@@ -13,9 +13,9 @@ typedef cudnnBackendDescriptor_t desc;
 
 struct dn {
 	const struct cudnn_api *api;
-	struct device *device; /* NULL: deviceless */
+	struct device *device; /* NULL without a device */
 	cudnnHandle_t handle;
-	desc properties; /* of the described device, if deviceless */
+	desc properties; /* properties of the described device, if there is no real one */
 	struct arena arena;
 };
 

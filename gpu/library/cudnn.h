@@ -48,7 +48,7 @@ struct dn_window { /* cross-correlation; n spatial dims */
 	int64_t begin[3], end[3], stride[3], dilation[3];
 };
 
-/* DN_IDENTITY to DN_GEN_INDEX take one operand, DN_ADD to DN_OR two, DN_SELECT three. */
+/* The operations from DN_IDENTITY to DN_GEN_INDEX take one operand, from DN_ADD to DN_OR two, and DN_SELECT three. */
 enum dn_op {
 	DN_IDENTITY,
 	DN_ABS,

@@ -33,13 +33,13 @@ struct heads_plan {
 	struct gpu_attend_plan attend;
 	void *fill, *mask_fn, *length_fn, *score_fn, *keep_fn;
 	struct part q, k, v;
-	uint32_t mask, bias, sink; /* inputs */
+	uint32_t mask, bias, sink; /* indices of inputs */
 	uint32_t cos, position, lens;
 	struct gpu_ms_mask shown;
 	size_t mask_room;
 	struct gpu_lengths lengths;
-	size_t numbers_room, zero_room; /* five int64_t a batch: see batch_numbers() */
-	uint32_t qk;			/* output */
+	size_t numbers_room, zero_room; /* five int64_t for each batch, see batch_numbers() */
+	uint32_t qk;			/* index of the output of scores */
 	struct gpu_score_rows scores;
 	size_t qk_room, scratch_room;
 };
@@ -506,7 +506,7 @@ static const char *group_query_fill(const struct site *s, struct heads_plan *h)
 	return bad ? bad : set_strides(h);
 }
 
-/* ---- planning and running, for all of them ---------------------------------------------------- */
+/* ---- planning and running all of these operators ---------------------------------------------------- */
 
 static int find_kernels(struct site *s, struct heads_plan *h, enum dtype t, struct diag *d)
 {

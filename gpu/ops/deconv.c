@@ -42,7 +42,7 @@ struct transposed_state {
 	void *fn;
 	struct gpu_deconv job;
 	struct device *device;
-	struct conv_plan *plan; /* NULL: our own kernel */
+	struct conv_plan *plan; /* NULL if our own kernel is used */
 	struct gpu_form weight;
 	void *weight_fn;
 	struct gpu_pack weight_pack;

@@ -112,7 +112,7 @@ enum { MAX_LAUNCHES = 64 };
 enum {
 	WIDE_COLUMNS = 1024,
 	WIDE_ROWS = 16,
-	TURN_ROWS = 256, /* least rows of a turn */
+	TURN_ROWS = 256, /* fewest rows of a turn */
 	APART_BYTES = 256 << 20,
 	ROW_STEP = 128,
 	COLUMN_STEP = 64

@@ -132,12 +132,11 @@ static int dynamic_reshape(struct site *s, struct step *step, struct diag *d)
 
 	if (ranges.x > GPU_RANGE_BLOCKS)
 		ranges.x = GPU_RANGE_BLOCKS;
-	if (grid.x >
-	    /*
-	     * Each block first combines the ranges that all blocks found, so that with more blocks more of this work is
-	     * repeated.
-	     */
-	    MAX_WRITING_BLOCKS)
+	/*
+	 * Each block first combines the ranges that all blocks found, so that with more blocks more of this work is
+	 * repeated.
+	 */
+	if (grid.x > MAX_WRITING_BLOCKS)
 		grid.x = MAX_WRITING_BLOCKS;
 	job.parts = (int)ranges.x;
 	gpu_room(step, GPU_RANGE_BLOCKS * 2 * sizeof(float));

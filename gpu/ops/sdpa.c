@@ -220,9 +220,8 @@ static void fill_mask(const struct site *s, const struct vinfo *mask, struct gpu
 {
 	const struct tensor *known = site_known(s, 3);
 
-	if (j->right < 0 &&
-	    /* if the attention is marked as causal, the kernel skips the later keys */
-	    is_causal(known, j->s, j->t)) {
+	/* if the attention is marked as causal, the kernel skips the later keys */
+	if (j->right < 0 && is_causal(known, j->s, j->t)) {
 		j->right = 0;
 		j->offset = 0;
 		return;
