@@ -100,7 +100,7 @@ void cuda_close(struct device *dev)
 	if (!dev)
 		return;
 	libraries_keep();
-	/* the context's memory and handles are lost with it and must not be freed */
+	/* If the context was destroyed, its memory and handles are gone as well and must not be freed. */
 	if (dev->context && !dev->lost && device_alive(dev) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
 		dev->lost = true;
 	if (dev->context && !cuda_enter(dev, &pushed, NULL)) {

@@ -55,7 +55,10 @@ static void drop_planted(struct device *dev, void *p)
 		dev->api->p_cuCtxDestroy(f->other);
 }
 
-/* Makes the state of the fault at its first use, which is never inside the recording of a CUDA graph. */
+/*
+ * Returns the state of the fault, which is created at its first use. The first use is never inside the recording of a
+ * CUDA graph.
+ */
 static struct planted *planted_of(const struct call *c)
 {
 	struct device *dev = c->stream->device;

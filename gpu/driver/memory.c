@@ -293,7 +293,7 @@ void stages_free(struct device *dev)
 	}
 }
 
-/* Up to this size, the driver itself copies data of plain host memory to its own buffer at once. */
+/* Up to this many bytes, the driver itself copies plain host memory to a buffer of its own before its call returns. */
 enum { DIRECT_BYTES = 64 << 10 };
 
 static CUresult queue_bytes(struct device *dev, CUstream stream, void *dst, int dst_device,

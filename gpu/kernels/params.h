@@ -255,7 +255,7 @@ struct gpu_attend {
 	const int64_t *valid;
 	int64_t batch, heads, kv_heads, s, t, d, dv;
 	int64_t qs[3], ks[3], vs[3], ys[3], kd; /* kd: stride between the elements of a key */
-	/* ms: strides of the mask; keys from number mask_keys on are hidden */
+	/* ms: strides of the mask; mask_keys: number of keys that the mask covers, all later keys are hidden */
 	int64_t ms[4], mask_keys;
 	int64_t bs[4];	/* strides of the bias, which is added like a mask */
 	int64_t offset; /* position of query 0 among the keys */

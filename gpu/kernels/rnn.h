@@ -15,7 +15,10 @@ struct gpu_qlstm {
 	struct gpu_rnn rnn; /* rnn.io has the operands up to P */
 	const float *scale[2];
 	const void *zero[2];
-	/* many_scales, many_zeros: each column has its own, instead of one for each direction */
+	/*
+	 * many_scales, many_zeros: whether each column has a scale (zero point) of its own, instead of one for each
+	 * direction
+	 */
 	int zero_type[2], many_scales[2], many_zeros[2];
 	/*
 	 * x_parts: number of blocks that search for the range of X; parts: number of them for the state of one

@@ -573,7 +573,7 @@ static void try_form(struct chooser *ch, enum conv_form form, enum dn_list list,
 {
 	struct dn_choice choice[MAX_LISTED];
 	struct conv_plan t = {.form = form, .key = ch->p->key};
-	/* only the refusal of the fused form is reported */
+	/* The reason for a refusal is reported for the fused form only. */
 	struct why *why = form == CONV_FUSED ? ch->why : NULL;
 	struct dn_graph *g = conv_graph(ch->dn, &t.key, form, t.consts, &t.nconst, why);
 	int n = g ? dn_choices(g, list, avoided_notes(&t.key), choice, MAX_LISTED) : 0, most[2];

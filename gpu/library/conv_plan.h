@@ -22,7 +22,10 @@ struct conv_case {
 	int64_t end[GPU_SPACE];
 };
 
-/* Zeroes k and fills in what all convolutions of input 0 have in common. cin and cout are the channels of one group. */
+/*
+ * Zeroes k and fills in the members that every kind of convolution of input 0 sets the same way. cin and cout are the
+ * channels of one group.
+ */
 void conv_case_set(struct conv_case *k, const struct site *s, const struct gpu_window *win,
 		   int64_t group, int64_t cin, int64_t cout);
 

@@ -33,7 +33,10 @@ static int usual_reshape(struct site *s, struct step *step, struct diag *d)
 	c->job.to = (int)gpu_out_type(s, 0);
 	c->fn = gpu_typed(s, "elementwise", "cast", gpu_type(s, 0), d);
 	step->state = c;
-	/* only the type of CastLike's second input matters, and the type is known when the plan is made */
+	/*
+	 * The kernel does not read CastLike's second input: only its type matters, which is known when the plan is
+	 * made.
+	 */
 	step->unread = 2;
 	return c->fn ? 0 : -E_DEVICE;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_OPS_DECONV_H
 #define GPU_OPS_DECONV_H
-/* Kernel rows of ConvTranspose, DeformConv and CausalConvWithState for gpu_conv[], the table in conv.c. */
+/* Entries of ConvTranspose, DeformConv and CausalConvWithState for gpu_conv[], the table of kernels in conv.c. */
 #include "gpu/launch/util.h"
 
 #define GPU_DECONV_OP(how)                                                                         \

@@ -392,7 +392,7 @@ static const char *way_key(const struct int8_step *k, enum dtype out, bool libra
 	const struct gpu_int8 *j = &k->job;
 	char versions[128] = "";
 
-	/* A choice that was made while cuBLASLt took part does not hold for another version of cuBLASLt. */
+	/* If cuBLASLt is a candidate, the key contains its version, because another version may be faster or slower. */
 	if (library)
 		libraries_versions(versions, sizeof(versions));
 	return arena_printf(a, "int8 2 %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %s %d%d%d",

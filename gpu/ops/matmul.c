@@ -636,7 +636,7 @@ static struct fused_gemm as_fused(const struct site *s)
 	return f;
 }
 
-/* Returns whether the node transposes only matrices, since cuBLASLt cannot transpose batches. */
+/* Returns whether the node leaves batch dimensions in order, because cuBLASLt cannot transpose batches. */
 static bool batches_in_order(const struct site *s, struct why *w)
 {
 	const struct fused_matmul *p = s->node->params;

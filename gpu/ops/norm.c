@@ -4,7 +4,7 @@
 #include "ops/norm.h"
 #include "gpu/ops/task_rows.h"
 
-/* with fewer rows, each row gets a block, so that more of the device has work */
+/* With fewer rows than this, a whole block computes each row instead of a warp, so that more of the device has work. */
 enum { MIN_WARP_ROWS = 2048 };
 
 bool gpu_rows_fit(int64_t rows, int64_t n, enum dtype t, const char *prefix, char name[64],

@@ -381,7 +381,10 @@ static int int_conv_reshape(struct site *s, struct step *step, struct diag *d)
 		.op = (name), .types = T_8BIT, .accepts = int_conv_accepts,                        \
 		.reshape = int_conv_reshape, .run = gpu_tasks_run                                  \
 	}
-/* Two rows for QuantizeLinear and DequantizeLinear: a fast kernel for the usual types, then a kernel for all types. */
+/*
+ * Two table entries for QuantizeLinear or DequantizeLinear: a fast kernel for the usual types, then a kernel for all
+ * types.
+ */
 #define LINEAR(name, usual)                                                                        \
 	{.op = (name),                                                                             \
 	 .types = (usual),                                                                         \
