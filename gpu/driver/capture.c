@@ -78,8 +78,8 @@ int cuda_capture_begin(struct stream *s, struct diag *d)
 	if (err)
 		return err;
 	/*
-	 * The mode captures the calls of this thread only, because another thread of the process may allocate memory
-	 * meanwhile.
+	 * In this mode, calls of other threads do not disturb the capture: another thread of the process may allocate
+	 * memory meanwhile.
 	 */
 	CUresult r = s->device->api->p_cuStreamBeginCapture(s->stream,
 							    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);

@@ -176,7 +176,7 @@ static int heap_give(const struct call *c, uint32_t i, const struct stack *s, co
 		return err;
 	if (a->plain)
 		return gpu_copy(c, c->out[i]->data, from, s->heap.used);
-	/* The scan outputs of a batched Scan are plain, so that a->outer is 1 here. */
+	/* The scan outputs of a batched Scan have already been copied above (a->plain), so that a->outer is 1 here. */
 	strides_of(&a->inner, to);
 	if (!gpu_piece(&p, a->inner.rank, a->inner.dim, a->from, to))
 		return call_fail(c, E_RANK, NULL, NULL);

@@ -104,7 +104,7 @@ static int run_body(const struct call *c, const struct flex *f, int k, void *sco
 	if (err)
 		return err;
 	if (tensor_dtype(out) != f->type || !shape_equal(&out->shape, &x.shape))
-		return call_fail(c, E_SHAPE, "a run_body whose output is like its input", NULL);
+		return call_fail(c, E_SHAPE, "a body whose output is like its input", NULL);
 	if (x.bytes && out->data != x.data)
 		err = cuda_copy(c->stream, x.data, x.device, out->data, out->device, x.bytes, c->diag);
 	return err || as_is ? err : convert_scores(c, f, score, j->wide, x.data, (int)f->type);
